@@ -1,0 +1,96 @@
+#include "base/buffer.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <new>
+
+#include "glog/logging.h"
+
+namespace soapstone {
+namespace {
+
+constexpr size_t kAlignment = 64;
+
+void* AllocateAligned(size_t size) { return ::operator new(size, std::align_val_t(kAlignment)); }
+void FreeAligned(void* block) { ::operator delete(block, std::align_val_t(kAlignment)); }
+
+}  // namespace
+
+Buffer Buffer::CopyOf(const void* data, size_t size) {
+  if (size == 0) return Buffer();
+  std::shared_ptr<void> owner(AllocateAligned(size), FreeAligned);
+  std::memcpy(owner.get(), data, size);
+  const void* start = owner.get();
+  return Buffer(std::move(owner), start, size);
+}
+
+Buffer Buffer::Slice(size_t offset, size_t size) const {
+  CHECK_LE(offset, size_);
+  CHECK_LE(size, size_ - offset);
+  return Buffer(owner_, data_ + offset, size);
+}
+
+absl::Span<const float> Buffer::floats() const {
+  CHECK(IsFloatAligned());
+  return {reinterpret_cast<const float*>(data_), size_ / sizeof(float)};
+}
+
+bool operator==(const Buffer& a, const Buffer& b) {
+  if (a.size_ != b.size_) return false;
+  return a.size_ == 0 || a.data_ == b.data_ || std::memcmp(a.data_, b.data_, a.size_) == 0;
+}
+
+// Idle blocks by size class (powers of two).
+struct BufferPool::Shelf {
+  explicit Shelf(size_t kept_bytes_max) : kept_bytes_max(kept_bytes_max) {}
+  ~Shelf() {
+    for (auto& [size, blocks] : idle) {
+      for (void* block : blocks) FreeAligned(block);
+    }
+  }
+
+  const size_t kept_bytes_max;
+  absl::Mutex mutex;
+  std::map<size_t, std::vector<void*>> idle ABSL_GUARDED_BY(mutex);
+  size_t idle_bytes ABSL_GUARDED_BY(mutex) = 0;
+};
+
+BufferPool::BufferPool(size_t kept_bytes_max) : shelf_(std::make_shared<Shelf>(kept_bytes_max)) {}
+
+BufferPool::Block BufferPool::Take(size_t size) {
+  const size_t capacity = std::bit_ceil(std::max(size, kAlignment));
+  void* memory = nullptr;
+  {
+    absl::MutexLock lock(&shelf_->mutex);
+    auto it = shelf_->idle.find(capacity);
+    if (it != shelf_->idle.end() && !it->second.empty()) {
+      memory = it->second.back();
+      it->second.pop_back();
+      shelf_->idle_bytes -= capacity;
+    }
+  }
+  if (memory == nullptr) memory = AllocateAligned(capacity);
+  Block block;
+  block.data = static_cast<std::byte*>(memory);
+  block.size = size;
+  block.owner = std::shared_ptr<void>(memory, [shelf = shelf_, capacity](void* returned) {
+    absl::MutexLock lock(&shelf->mutex);
+    if (shelf->idle_bytes + capacity > shelf->kept_bytes_max) {
+      FreeAligned(returned);
+      return;
+    }
+    shelf->idle[capacity].push_back(returned);
+    shelf->idle_bytes += capacity;
+  });
+  return block;
+}
+
+size_t BufferPool::idle_bytes() const {
+  absl::MutexLock lock(&shelf_->mutex);
+  return shelf_->idle_bytes;
+}
+
+}  // namespace soapstone

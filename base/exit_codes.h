@@ -1,0 +1,14 @@
+// Exit codes of every Soapstone process; docs/operations.md lists them for users.
+#pragma once
+
+namespace soapstone {
+
+inline constexpr int kExitOk = 0;
+inline constexpr int kExitInternal = 70;  // EX_SOFTWARE: a bug of ours
+inline constexpr int kExitConfig =
+    78;  // EX_CONFIG: the job, a flag, a data file, a port; do not retry
+inline constexpr int kExitInterrupted = 130;  // SIGINT, after a clean stop
+inline constexpr int kExitPeerLost = 138;     // a peer was lost; the same job may be tried again
+inline constexpr int kExitTerminated = 143;   // SIGTERM, after a clean stop
+
+}  // namespace soapstone

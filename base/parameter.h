@@ -1,0 +1,34 @@
+// What a trainable tensor is, apart from its values: models declare these, the layout slices
+// them, shards create the initial values from them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace soapstone {
+
+// Initial values, each a function of (seed, parameter, element) alone, so that any shard makes
+// the same bits for its slice.
+enum class InitKind : uint8_t {
+  kZero,
+  kOne,
+  kUniform,  // uniform in [-scale, scale)
+  kNormal,   // normal with standard deviation `scale`
+};
+
+struct ParamSpec {
+  std::string name;            // as written to the model file, e.g. "conv1.weight"
+  std::vector<int64_t> shape;  // row-major
+  InitKind init = InitKind::kZero;
+  double scale = 0;
+
+  uint64_t elements() const {
+    uint64_t n = 1;
+    for (int64_t d : shape) n *= static_cast<uint64_t>(d);
+    return n;
+  }
+  friend bool operator==(const ParamSpec&, const ParamSpec&) = default;
+};
+
+}  // namespace soapstone

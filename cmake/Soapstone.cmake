@@ -1,0 +1,101 @@
+# Compiler settings of the whole tree, and soapstone_library(): one target per folder.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+
+find_program(CCACHE ccache)
+if(CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+endif()
+
+find_package(Threads REQUIRED)
+find_package(absl REQUIRED)
+find_package(GTest REQUIRED)
+find_package(Protobuf REQUIRED)
+find_package(ZLIB REQUIRED)
+find_package(OpenSSL REQUIRED)
+# Debian's dnnl-config.cmake asks for the OpenCL development files, which the CPU engine does not
+# need; the library and its header are enough.
+find_library(DNNL_LIBRARY dnnl REQUIRED)
+find_path(DNNL_INCLUDE_DIR dnnl.hpp REQUIRED)
+if(NOT TARGET DNNL::dnnl)
+  add_library(DNNL::dnnl UNKNOWN IMPORTED)
+  set_target_properties(DNNL::dnnl PROPERTIES IMPORTED_LOCATION ${DNNL_LIBRARY}
+    INTERFACE_INCLUDE_DIRECTORIES ${DNNL_INCLUDE_DIR})
+endif()
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(zmq REQUIRED IMPORTED_TARGET libzmq)
+pkg_check_modules(glog REQUIRED IMPORTED_TARGET libglog)
+
+# Warnings are errors. -ffp-contract=off: a vectorised loop and its scalar tail must round alike,
+# so that a parameter's bits do not depend on how tensors are sliced over shards.
+add_compile_options(-Wall -Wextra -Werror -Wno-missing-field-initializers -ffp-contract=off)
+add_compile_options($<$<CONFIG:Release>:-O3> $<$<CONFIG:Debug>:-O1> -g1)
+string(REPLACE "-DNDEBUG" "" CMAKE_CXX_FLAGS_RELEASE "${CMAKE_CXX_FLAGS_RELEASE}")
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  add_compile_options(-Wthread-safety)
+else()
+  # GCC 12 reports moved std::variant members as uninitialised at -O3 (its bug 105562 and kin).
+  add_compile_options(-Wno-maybe-uninitialized)
+endif()
+
+set(SOAPSTONE_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize=")
+if(SOAPSTONE_SANITIZE)
+  add_compile_options(-fsanitize=${SOAPSTONE_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${SOAPSTONE_SANITIZE})
+endif()
+
+option(SOAPSTONE_TIDY "Run clang-tidy on every file; its warnings are errors" OFF)
+if(SOAPSTONE_TIDY)
+  find_program(CLANG_TIDY NAMES clang-tidy-14 clang-tidy REQUIRED)
+  set(CMAKE_CXX_CLANG_TIDY ${CLANG_TIDY} --quiet)
+endif()
+
+include_directories(${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
+include(GoogleTest)
+
+# soapstone_library(NAME HDRS ... SRCS ... TESTS ... DEPS ... [LABELS ...])
+# Defines target soapstone_NAME from the folder's files, and one test program NAME_test
+# of its TESTS. DEPS are other folders' names (the include edges) or imported targets.
+function(soapstone_library NAME)
+  cmake_parse_arguments(ARG "" "" "HDRS;SRCS;TESTS;DEPS;LABELS" ${ARGN})
+  set(links "")
+  foreach(dep IN LISTS ARG_DEPS)
+    if(TARGET soapstone_${dep})
+      list(APPEND links soapstone_${dep})
+    else()
+      list(APPEND links ${dep})
+    endif()
+  endforeach()
+  if(ARG_SRCS)
+    add_library(soapstone_${NAME} STATIC ${ARG_SRCS} ${ARG_HDRS})
+    target_link_libraries(soapstone_${NAME} PUBLIC ${links})
+  else()
+    add_library(soapstone_${NAME} INTERFACE)
+    target_link_libraries(soapstone_${NAME} INTERFACE ${links})
+  endif()
+  if(ARG_TESTS)
+    soapstone_test(${NAME}_test SRCS ${ARG_TESTS} DEPS soapstone_${NAME} LABELS unit ${ARG_LABELS})
+  endif()
+endfunction()
+
+# soapstone_test(NAME SRCS ... DEPS ... LABELS ... [TIMEOUT s] [SERIAL])
+function(soapstone_test NAME)
+  cmake_parse_arguments(ARG "SERIAL" "TIMEOUT" "SRCS;DEPS;LABELS" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  add_executable(${NAME} ${ARG_SRCS})
+  target_link_libraries(${NAME} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest_main)
+  target_compile_definitions(${NAME} PRIVATE
+    SOAPSTONE_SOURCE_DIR="${CMAKE_SOURCE_DIR}" SOAPSTONE_BINARY_DIR="${CMAKE_BINARY_DIR}")
+  set(serial "")
+  if(ARG_SERIAL)
+    set(serial RUN_SERIAL TRUE)
+  endif()
+  gtest_discover_tests(${NAME} DISCOVERY_TIMEOUT 60 PROPERTIES
+    LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} ${serial})
+endfunction()

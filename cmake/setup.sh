@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Installs the Debian 12 packages that are missing, saying which; with --tidy those of the clang
+# preset too. Where nothing is missing it only looks.
+set -euo pipefail
+
+packages=(build-essential g++ cmake ninja-build ccache pkg-config git python3
+  libzmq3-dev cppzmq-dev libprotobuf-dev protobuf-compiler libabsl-dev libgoogle-glog-dev
+  libgtest-dev libgmock-dev libdnnl-dev zlib1g-dev libssl-dev nlohmann-json3-dev libcli11-dev)
+if [[ "${1:-}" == --tidy ]]; then
+  packages+=(clang-14 clang-tidy-14 clang-format-14)
+fi
+
+if ! command -v dpkg-query >/dev/null; then
+  echo "setup: not a Debian system; these packages (or their like) are needed: ${packages[*]}" >&2
+  exit 0
+fi
+
+missing=()
+for package in "${packages[@]}"; do
+  if ! dpkg-query -W -f='${db:Status-Abbrev}' "$package" 2>/dev/null | grep -q '^ii'; then
+    missing+=("$package")
+  fi
+done
+if [[ ${#missing[@]} -eq 0 ]]; then
+  exit 0
+fi
+
+as_root=()
+if [[ $(id -u) -ne 0 ]]; then
+  if ! command -v sudo >/dev/null; then
+    echo "setup: missing packages, and neither root nor sudo to install them: ${missing[*]}" >&2
+    exit 1
+  fi
+  as_root=(sudo)
+fi
+echo "setup: installing ${missing[*]}"
+"${as_root[@]}" apt-get update -qq
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+  "${missing[@]}" >/dev/null
+echo "setup: installed ${#missing[@]} packages"
