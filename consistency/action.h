@@ -1,0 +1,52 @@
+// Events and actions of the policy contract: what a shard tells its policy, and what the policy
+// tells the shard to do. Opaque on purpose: a policy sees workers, clocks and tickets, never a
+// tensor, a message or a peer.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/ids.h"
+
+namespace soapstone::consistency {
+
+// The shard's own name for a push or a pull that it has in hand.
+enum class Ticket : uint64_t {};
+
+struct PushEvent {
+  Nanos now = 0;
+  WorkerId worker{};
+  Clock clock = 0;  // the worker's clock while it computed this update (0-based)
+  BucketId bucket{};
+  LeafRange leaves;  // micro-batches summed in it
+  Ticket ticket{};
+};
+
+struct PullEvent {
+  Nanos now = 0;
+  WorkerId worker{};
+  Clock clock = 0;  // the clock at which the worker will use what it reads
+  Ticket ticket{};
+};
+
+enum class ActionKind : uint8_t {
+  kApply,          // push: apply this update now
+  kGather,         // held push: append it to the sum being gathered
+  kApplyGathered,  // apply the gathered sum, in the fixed order of the tree, as one update
+  kHold,           // push: keep it; a later kGather names it
+  kDrop,           // push: already counted; forget it silently
+  kReply,          // pull: answer it now
+  kPark,           // pull: keep it; a later kReply names it
+  kReject,         // push or pull: against the protocol; say so to the worker
+};
+
+struct Action {
+  ActionKind kind{};
+  Ticket ticket{};
+  friend bool operator==(const Action&, const Action&) = default;
+};
+
+// Carried out in order.
+using Actions = std::vector<Action>;
+
+}  // namespace soapstone::consistency

@@ -1,0 +1,441 @@
+#include "tests/check/policy_space.h"
+
+#include <algorithm>
+#include <deque>
+#include <functional>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "base/fingerprint.h"
+#include "glog/logging.h"
+
+namespace soapstone::check {
+namespace {
+
+using consistency::Action;
+using consistency::ActionKind;
+using consistency::Actions;
+using consistency::Policy;
+using consistency::Ticket;
+
+constexpr uint64_t kPullTickets = 1'000'000;
+constexpr uint64_t kClocksPerWorker = 1'000;
+
+struct Item {
+  bool is_clock = false;
+  Clock clock = 0;  // update: computed at it; clock: completed clocks
+};
+
+struct State {
+  std::vector<Clock> issued;                        // by worker: completed clocks
+  std::vector<bool> alive;                          // runs its program
+  std::vector<uint32_t> read;                       // by worker: shards read at this clock
+  std::vector<uint32_t> parked;                     // by worker: shards that parked its pull
+  std::vector<uint32_t> to_evict;                   // by worker: shards that must hear it is gone
+  std::vector<uint32_t> to_prepare;                 // by worker: shards to install a newcomer
+  std::vector<uint32_t> to_commit;                  // by worker: shards to learn its start
+  std::vector<Clock> start;                         // by worker: of a newcomer, while joining
+  std::vector<std::vector<std::deque<Item>>> chan;  // [worker][shard]
+  std::vector<std::vector<Clock>> applied;          // [shard][worker]
+  std::vector<Policy> policy;                       // by shard
+  int crashes = 0, leaves = 0, joins = 0, restores = 0;  // left in the budget
+
+  std::pair<uint64_t, uint64_t> Print() const {
+    Fingerprint f;
+    for (size_t w = 0; w < issued.size(); ++w) {
+      f.Add(issued[w]);
+      f.Add(static_cast<bool>(alive[w]));
+      f.Add(read[w]);
+      f.Add(parked[w]);
+      f.Add(to_evict[w]);
+      f.Add(to_prepare[w]);
+      f.Add(to_commit[w]);
+      f.Add(start[w]);
+      for (const auto& channel : chan[w]) {
+        f.Add(channel.size());
+        for (const Item& item : channel) f.Add((item.clock << 1) | (item.is_clock ? 1 : 0));
+      }
+    }
+    for (const auto& row : applied) {
+      for (Clock clock : row) f.Add(clock);
+    }
+    for (const Policy& p : policy) p.AddTo(&f);
+    f.Add(crashes);
+    f.Add(leaves);
+    f.Add(joins);
+    f.Add(restores);
+    return f.value();
+  }
+};
+
+class Explorer {
+ public:
+  explicit Explorer(const SpaceOptions& options)
+      : options_(options), traits_(*consistency::ParsePolicy(options.policy)) {
+    bound_ = traits_.guarantee.read_lag_max;
+    gap_ = traits_.guarantee.clock_gap_max;
+    snapshot_ = traits_.guarantee.snapshot_reads;
+    consistency::PolicyTraits gate = traits_;
+    if (options.mutant == Mutant::kBoundPlusOne) *gate.guarantee.read_lag_max += 1;
+    if (options.mutant == Mutant::kBoundMinusOne) *gate.guarantee.read_lag_max -= 1;
+    if (options.mutant == Mutant::kNoSnapshot) gate = *consistency::ParsePolicy("ssp:s=0");
+    gate_traits_ = gate;
+  }
+
+  SpaceReport Run() {
+    std::vector<State> stack = {Initial()};
+    visited_.insert(stack.back().Print());
+    while (!stack.empty()) {
+      const State state = std::move(stack.back());
+      stack.pop_back();
+      ++report_.states;
+      CheckGap(state);
+      bool moved = false;
+      Successors(state, [&](State next) {
+        moved = true;
+        ++report_.transitions;
+        if (visited_.insert(next.Print()).second) stack.push_back(std::move(next));
+      });
+      if (!moved && !Finished(state)) {
+        ++report_.deadlocks;
+        report_.violations.insert("S5 deadlock");
+      }
+    }
+    return report_;
+  }
+
+ private:
+  uint32_t P() const { return options_.workers; }
+  uint32_t K() const { return options_.shards; }
+  bool Is(Mutant mutant) const { return options_.mutant == mutant; }
+
+  Policy NewPolicy() const { return Policy(gate_traits_, /*bucket_count=*/1, /*leaf_count=*/P()); }
+
+  State Initial() const {
+    State s;
+    s.issued.assign(P(), 0);
+    s.alive.assign(P(), true);
+    for (auto* mask : {&s.read, &s.parked, &s.to_evict, &s.to_prepare, &s.to_commit}) {
+      mask->assign(P(), 0);
+    }
+    s.start.assign(P(), kNoClock);
+    s.chan.assign(P(), std::vector<std::deque<Item>>(K()));
+    s.applied.assign(K(), std::vector<Clock>(P(), 0));
+    for (uint32_t k = 0; k < K(); ++k) {
+      s.policy.push_back(NewPolicy());
+      for (uint32_t w = 0; w < P(); ++w) s.policy[k].OnJoin(WorkerId{w}, 0);
+    }
+    s.crashes = options_.crashes;
+    s.leaves = options_.leaves;
+    s.joins = options_.joins;
+    s.restores = options_.restores;
+    return s;
+  }
+
+  bool Finished(const State& s) const {
+    for (uint32_t w = 0; w < P(); ++w) {
+      if (s.alive[w] && s.issued[w] < options_.clocks) return false;
+    }
+    return true;
+  }
+
+  void CheckGap(const State& s) {
+    Clock low = kClockMax;
+    Clock high = kNoClock;
+    for (uint32_t w = 0; w < P(); ++w) {
+      if (!s.alive[w]) continue;
+      low = std::min(low, s.issued[w]);
+      high = std::max(high, s.issued[w]);
+    }
+    if (high == kNoClock) return;
+    report_.gap_max = std::max(report_.gap_max, high - low);
+    if (gap_.has_value() && high - low > *gap_) report_.violations.insert("S3 gap");
+  }
+
+  // A read of shard k by w takes place now: checked against what truly is applied there.
+  void Observe(const State& s, uint32_t w, uint32_t k) {
+    bool bad = false;
+    for (uint32_t u = 0; u < P(); ++u) {
+      // A member that is gone, or not yet started, promises nothing.
+      if (u == w || !s.alive[u]) continue;
+      const Clock lag = s.issued[w] - s.applied[k][u];
+      report_.lag_max = std::max(report_.lag_max, lag);
+      if (bound_.has_value() && lag > *bound_) {
+        bad = true;
+        report_.violations.insert("S1 lag");
+      }
+      if (snapshot_ && lag != 0) {
+        bad = true;
+        report_.violations.insert("B1 not one version");
+      }
+    }
+    if (bad) ++report_.bad_reads;
+  }
+
+  void GrantRead(State* s, uint32_t w, uint32_t k) {
+    Observe(*s, w, k);
+    s->read[w] |= 1u << k;
+    s->parked[w] &= ~(1u << k);
+  }
+
+  void CarryOut(State* s, uint32_t k, const Actions& actions, bool lose_replies = false) {
+    for (const Action& action : actions) {
+      const uint64_t ticket = static_cast<uint64_t>(action.ticket);
+      if (action.kind == ActionKind::kApply || action.kind == ActionKind::kGather) {
+        const uint32_t w = static_cast<uint32_t>(ticket / kClocksPerWorker);
+        const Clock clock = static_cast<Clock>(ticket % kClocksPerWorker);
+        if (s->applied[k][w] != clock) report_.violations.insert("S6 lost or doubled");
+        s->applied[k][w] = clock + 1;
+      } else if (action.kind == ActionKind::kReject && ticket < kPullTickets) {
+        report_.violations.insert("S6 lost or doubled");
+      } else if (action.kind == ActionKind::kReply && !lose_replies) {
+        GrantRead(s, static_cast<uint32_t>(ticket - kPullTickets), k);
+      }
+    }
+  }
+
+  void Successors(const State& s, const std::function<void(State)>& add) {
+    for (uint32_t w = 0; w < P(); ++w) {
+      WorkerMoves(s, w, add);
+      for (uint32_t k = 0; k < K(); ++k) {
+        if (!s.chan[w][k].empty()) add(Deliver(s, w, k));
+        if (Is(Mutant::kClockOvertakes) && s.chan[w][k].size() > 1) {
+          // The first clock in the channel may arrive before the updates in front of it.
+          add(DeliverFirstClock(s, w, k));
+        }
+        MembershipMoves(s, w, k, add);
+      }
+      JoinMoves(s, w, add);
+      FaultMoves(s, w, add);
+    }
+    for (uint32_t k = 0; k < K() && s.restores > 0; ++k) add(Restore(s, k));
+  }
+
+  void WorkerMoves(const State& s, uint32_t w, const std::function<void(State)>& add) {
+    if (!s.alive[w] || s.issued[w] >= options_.clocks) return;
+    const uint32_t all = (1u << K()) - 1;
+    for (uint32_t k = 0; k < K(); ++k) {
+      if (((s.read[w] | s.parked[w]) >> k & 1u) != 0) continue;
+      const uint32_t asked = Is(Mutant::kOneShardGate) ? 0 : k;
+      if (Is(Mutant::kOneShardGate) && k > 0 && (s.read[w] & 1u) == 0) continue;
+      Policy policy = s.policy[asked];
+      const Actions actions = policy.OnPull(
+          {.worker = WorkerId{w}, .clock = s.issued[w], .ticket = Ticket{kPullTickets + w}});
+      if (actions.front().kind == ActionKind::kReply || (Is(Mutant::kOneShardGate) && k > 0)) {
+        State next = s;
+        GrantRead(&next, w, k);
+        add(std::move(next));
+      } else if (options_.parking && actions.front().kind == ActionKind::kPark) {
+        State next = s;
+        next.policy[k] = std::move(policy);
+        next.parked[w] |= 1u << k;
+        add(std::move(next));
+      }
+    }
+    if (s.read[w] != all) return;
+    State next = s;
+    for (uint32_t k = 0; k < K(); ++k) {
+      next.chan[w][k].push_back({false, s.issued[w]});
+      if (!options_.one_message) next.chan[w][k].push_back({true, s.issued[w] + 1});
+      if (Is(Mutant::kIssuedClockGate)) {
+        CarryOut(&next, k, next.policy[k].OnClock(WorkerId{w}, s.issued[w] + 1));
+      }
+    }
+    ++next.issued[w];
+    next.read[w] = 0;
+    add(std::move(next));
+  }
+
+  State Deliver(const State& s, uint32_t w, uint32_t k) {
+    State next = s;
+    const Item item = next.chan[w][k].front();
+    next.chan[w][k].pop_front();
+    Take(&next, w, k, item);
+    if (options_.one_message) Take(&next, w, k, {true, item.clock + 1});
+    return next;
+  }
+
+  State DeliverFirstClock(const State& s, uint32_t w, uint32_t k) {
+    State next = s;
+    auto& channel = next.chan[w][k];
+    const auto clock = std::find_if(channel.begin(), channel.end(),
+                                    [](const Item& item) { return item.is_clock; });
+    if (clock == channel.end()) return next;
+    const Item item = *clock;
+    channel.erase(clock);
+    CarryOut(&next, k, next.policy[k].OnClock(WorkerId{w}, item.clock));
+    return next;
+  }
+
+  void Take(State* s, uint32_t w, uint32_t k, const Item& item) {
+    if (!s->policy[k].clocks().Contains(WorkerId{w})) return;  // the shard no longer knows it
+    if (!item.is_clock && Is(Mutant::kClockOvertakes)) {
+      // The mutant's gate has moved on; the update is applied all the same.
+      s->applied[k][w] = std::max(s->applied[k][w], item.clock + 1);
+    } else if (!item.is_clock) {
+      const Ticket ticket{w * kClocksPerWorker + static_cast<uint64_t>(item.clock)};
+      if (Is(Mutant::kIssuedClockGate)) {
+        CarryOut(s, k, {{ActionKind::kApply, ticket}});
+        return;
+      }
+      CarryOut(s, k,
+               s->policy[k].OnPush({.worker = WorkerId{w},
+                                    .clock = item.clock,
+                                    .leaves = {w, w + 1},
+                                    .ticket = ticket}));
+    } else {
+      CarryOut(s, k, s->policy[k].OnClock(WorkerId{w}, item.clock));
+      if (Is(Mutant::kReleaseOnAnyClock)) {
+        for (uint32_t u = 0; u < P(); ++u) {
+          if ((s->parked[u] >> k & 1u) != 0) GrantRead(s, u, k);
+        }
+      }
+    }
+  }
+
+  void MembershipMoves(const State& s, uint32_t w, uint32_t k,
+                       const std::function<void(State)>& add) {
+    if ((s.to_evict[w] >> k & 1u) != 0) {
+      State next = s;
+      next.to_evict[w] &= ~(1u << k);
+      if (!Is(Mutant::kLeaveKeepsMember)) {
+        CarryOut(&next, k, next.policy[k].OnLeave(WorkerId{w}), Is(Mutant::kLeaveWakesNobody));
+      }
+      add(std::move(next));
+    }
+    if ((s.to_prepare[w] >> k & 1u) != 0) {
+      State next = s;
+      next.to_prepare[w] &= ~(1u << k);
+      const Clock frontier = s.policy[k].clocks().members() == 0 ? 0 : s.policy[k].Frontier();
+      const Clock at = Is(Mutant::kJoinAtZero) ? 0 : frontier;
+      CarryOut(&next, k, next.policy[k].OnJoin(WorkerId{w}, at));
+      next.start[w] = std::max(next.start[w], at);
+      next.applied[k][w] = at;
+      add(std::move(next));
+    }
+    if (s.to_prepare[w] == 0 && (s.to_commit[w] >> k & 1u) != 0) {
+      State next = s;
+      next.to_commit[w] &= ~(1u << k);
+      CarryOut(&next, k, next.policy[k].OnJoin(WorkerId{w}, s.start[w]));
+      next.applied[k][w] = s.start[w];
+      add(std::move(next));
+    }
+  }
+
+  void JoinMoves(const State& s, uint32_t w, const std::function<void(State)>& add) {
+    const uint32_t all = (1u << K()) - 1;
+    if (!s.alive[w] && s.start[w] == kNoClock && s.to_evict[w] == 0 && s.joins > 0) {
+      State next = s;
+      --next.joins;
+      next.start[w] = 0;
+      next.to_prepare[w] = next.to_commit[w] = all;
+      add(std::move(next));
+    }
+    if (!s.alive[w] && s.start[w] != kNoClock && s.to_prepare[w] == 0 && s.to_commit[w] == 0) {
+      State next = s;
+      next.alive[w] = true;
+      next.issued[w] = s.start[w];
+      if (Is(Mutant::kJoinAhead)) next.issued[w] = JoinAheadClock(s);
+      next.start[w] = kNoClock;
+      add(std::move(next));
+    }
+  }
+
+  Clock JoinAheadClock(const State& s) const {
+    Clock high = 0;
+    for (uint32_t u = 0; u < P(); ++u) {
+      if (s.alive[u]) high = std::max(high, s.issued[u]);
+    }
+    return std::min(options_.clocks, high + 2);
+  }
+
+  void FaultMoves(const State& s, uint32_t w, const std::function<void(State)>& add) {
+    const uint32_t all = (1u << K()) - 1;
+    if (!s.alive[w]) return;
+    if (s.crashes > 0) {
+      State next = s;
+      --next.crashes;
+      next.alive[w] = false;
+      next.read[w] = next.parked[w] = 0;
+      for (auto& channel : next.chan[w]) channel.clear();
+      next.to_evict[w] = all;
+      add(std::move(next));
+    }
+    // A clean leave: at a clock boundary, when the shards have taken everything it sent.
+    const bool drained = std::all_of(s.chan[w].begin(), s.chan[w].end(),
+                                     [](const auto& channel) { return channel.empty(); });
+    if (s.leaves > 0 && drained && s.read[w] == 0 && s.parked[w] == 0) {
+      State next = s;
+      --next.leaves;
+      next.alive[w] = false;
+      next.to_evict[w] = all;
+      add(std::move(next));
+    }
+  }
+
+  // The shard's process restarts from what it had made durable: its values and applied clocks.
+  // Parked pulls are lost, and asked again.
+  State Restore(const State& s, uint32_t k) {
+    State next = s;
+    --next.restores;
+    next.policy[k] = NewPolicy();
+    for (uint32_t w = 0; w < P(); ++w) {
+      Clock clock = s.policy[k].clocks().Of(WorkerId{w});
+      next.parked[w] &= ~(1u << k);
+      if (clock == kNoClock) continue;
+      if (Is(Mutant::kRestoreLosesClocks)) clock = 0;
+      if (Is(Mutant::kRestoreAheadOfClocks)) clock = s.policy[k].clocks().Max();
+      CarryOut(&next, k, next.policy[k].OnJoin(WorkerId{w}, clock));
+    }
+    return next;
+  }
+
+  SpaceOptions options_;
+  consistency::PolicyTraits traits_;
+  consistency::PolicyTraits gate_traits_;
+  std::optional<Clock> bound_;
+  std::optional<Clock> gap_;
+  bool snapshot_ = false;
+  SpaceReport report_;
+  absl::flat_hash_set<std::pair<uint64_t, uint64_t>> visited_;
+};
+
+}  // namespace
+
+std::string Name(Mutant mutant) {
+  switch (mutant) {
+    case Mutant::kNone:
+      return "none";
+    case Mutant::kIssuedClockGate:
+      return "gate on issued clocks";
+    case Mutant::kBoundPlusOne:
+      return "bound off by one, loose";
+    case Mutant::kBoundMinusOne:
+      return "bound off by one, strict";
+    case Mutant::kOneShardGate:
+      return "gate on one shard, read all";
+    case Mutant::kNoSnapshot:
+      return "bsp without snapshots";
+    case Mutant::kClockOvertakes:
+      return "clocks on a channel of their own";
+    case Mutant::kLeaveWakesNobody:
+      return "leave does not wake the parked";
+    case Mutant::kLeaveKeepsMember:
+      return "leave keeps the member's clock";
+    case Mutant::kRestoreLosesClocks:
+      return "restore loses the vector clock";
+    case Mutant::kRestoreAheadOfClocks:
+      return "restore rounds clocks up";
+    case Mutant::kJoinAtZero:
+      return "newcomer starts at clock 0";
+    case Mutant::kJoinAhead:
+      return "newcomer starts ahead";
+    case Mutant::kReleaseOnAnyClock:
+      return "any clock releases the parked";
+  }
+  return "?";
+}
+
+SpaceReport ExploreSpace(const SpaceOptions& options) { return Explorer(options).Run(); }
+
+}  // namespace soapstone::check

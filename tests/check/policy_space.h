@@ -1,0 +1,69 @@
+// The state space of a policy: P workers, K shards, clocks up to C, and the shipped
+// consistency::Policy object of each shard, with the atomic steps of the specification
+//   Read(w, k)      the shard's policy would answer a pull of w now
+//   Tick(w)         w has read all shards: it issues its update and its clock on every channel
+//   Deliver(w, k)   the head of channel (w, k) arrives: an update, or a clock
+// plus, in the fault menu: pulls that are parked and must be released, crash (what is in flight is
+// lost; each shard hears of it in its own time), clean leave, two-step join, and restore of a
+// shard from its applied clocks. Exhaustive: every reachable state is visited once.
+// Duplicates and the adoption of a lost worker's leaves need the real shard and engine: see
+// actor_space_test.cc.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "consistency/policy.h"
+
+namespace soapstone::check {
+
+// Deliberate bugs, each around the shipped policy object. kNone is the real thing.
+enum class Mutant {
+  kNone,
+  kIssuedClockGate,       // gates on clocks issued, not applied
+  kBoundPlusOne,          // off by one: too loose
+  kBoundMinusOne,         // off by one: too strict
+  kOneShardGate,          // asks only shard 0 before reading all
+  kNoSnapshot,            // bsp by gating reads from below
+  kClockOvertakes,        // clocks on a channel of their own, without counts
+  kLeaveWakesNobody,      // releases of a leave are lost
+  kLeaveKeepsMember,      // a leave is not told to the policy
+  kRestoreLosesClocks,    // a restored shard starts with clocks of zero
+  kRestoreAheadOfClocks,  // a restored shard believes all have the greatest clock
+  kJoinAtZero,            // a newcomer starts at clock 0 on every shard
+  kJoinAhead,             // a newcomer starts beyond the fastest
+  kReleaseOnAnyClock,     // any clock releases every parked pull
+};
+std::string Name(Mutant mutant);
+
+struct SpaceOptions {
+  std::string policy = "ssp:s=1";
+  uint32_t workers = 2;
+  uint32_t shards = 1;
+  Clock clocks = 4;
+  // An update and its clock are one message, as in the survey's counts; else two, in order.
+  bool one_message = true;
+  bool parking = false;  // pulls may be parked and released, instead of tried again
+  int crashes = 0;
+  int leaves = 0;
+  int joins = 0;  // of a worker that crashed or left
+  int restores = 0;
+  Mutant mutant = Mutant::kNone;
+};
+
+struct SpaceReport {
+  uint64_t states = 0;
+  uint64_t transitions = 0;
+  uint64_t bad_reads = 0;  // read transitions that break the guarantee
+  Clock lag_max = 0;
+  Clock gap_max = 0;
+  uint64_t deadlocks = 0;            // states where nothing can happen and somebody is not finished
+  std::set<std::string> violations;  // kinds: "S1 lag", "S3 gap", ...
+};
+
+// Explores everything reachable.
+SpaceReport ExploreSpace(const SpaceOptions& options);
+
+}  // namespace soapstone::check
