@@ -1,0 +1,369 @@
+#include "server/shard.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/leaf_tree.h"
+#include "glog/logging.h"
+
+namespace soapstone::server {
+namespace {
+
+using consistency::Action;
+using consistency::ActionKind;
+using consistency::Actions;
+using consistency::Ticket;
+using wire::Address;
+using wire::Message;
+using wire::MessageType;
+
+constexpr size_t kLagBuckets = 64;
+// Pushes of one worker and clock that are remembered; a worker program sends at most one per
+// bucket and node.
+constexpr size_t kSeenMax = 1 << 16;
+
+Contribution ContributionOf(Message push) {
+  return {push.leaves, push.samples, push.batch_samples, std::move(push.payload)};
+}
+
+}  // namespace
+
+Shard::Shard(ShardOptions options, Store store)
+    : options_(std::move(options)),
+      store_(std::move(store)),
+      policy_(options_.policy, static_cast<uint32_t>(options_.layout->buckets(options_.id).size()),
+              options_.leaf_count) {}
+
+void Shard::OnMessage(Nanos now, Message message, wire::Outbox* out) {
+  switch (message.type) {
+    case MessageType::kRoster:
+      OnRoster(message, out);
+      return;
+    case MessageType::kSave:
+      OnSave(message, out);
+      return;
+    case MessageType::kPush:
+    case MessageType::kClock:
+    case MessageType::kPull:
+      break;
+    default:
+      ++stats_.rejects;
+      return;
+  }
+  std::string why = WhyNotTaken(message);
+  if (why.empty() && message.type == MessageType::kPush) why = WhyPushIsMalformed(message);
+  if (!why.empty()) {
+    Reject(message, std::move(why), out);
+    return;
+  }
+  if (message.type == MessageType::kPush) {
+    OnPush(now, std::move(message), out);
+  } else if (message.type == MessageType::kClock) {
+    OnClock(message, out);
+  } else {
+    OnPull(now, std::move(message), out);
+  }
+}
+
+void Shard::OnRoster(const Message& message, wire::Outbox* out) {
+  const auto* roster = std::get_if<wire::Roster>(&message.body);
+  if (roster == nullptr || message.from != Address::Scheduler()) {
+    ++stats_.rejects;
+    return;
+  }
+  if (message.epoch > epoch_) {
+    epoch_ = message.epoch;
+    const wire::Roster before = std::exchange(roster_, *roster);
+    for (const wire::Member& member : before.workers) {
+      const wire::Member* now_member = FindMember(roster_, member.worker);
+      // A replacement under the same rank is another member: the former one leaves first.
+      if (now_member != nullptr && now_member->admitted == member.admitted) continue;
+      ForgetWorker(member.worker);
+      CarryOut(policy_.OnLeave(member.worker), out);
+    }
+    for (const wire::Member& member : roster_.workers) {
+      const Clock applied = policy_.clocks().Of(member.worker);
+      if (member.joining) {
+        // At this shard's own frontier: nobody can run further ahead of it from now on.
+        if (applied == kNoClock) {
+          const Clock frontier = policy_.clocks().members() == 0 ? 0 : policy_.Frontier();
+          CarryOut(policy_.OnJoin(member.worker, frontier), out);
+        }
+      } else if (applied == kNoClock || applied < member.start) {
+        CarryOut(policy_.OnJoin(member.worker, member.start), out);
+      }
+    }
+    AnswerFinalPulls(out);
+  }
+  Message ack;
+  ack.type = MessageType::kRosterAck;
+  ack.from = Address::Of(options_.id);
+  ack.to = Address::Scheduler();
+  ack.epoch = epoch_;
+  ack.clock = policy_.clocks().members() == 0 ? 0 : policy_.Frontier();
+  out->Send(std::move(ack));
+}
+
+// What a worker that is gone has in hand here. Its held pushes stay: they are complete updates.
+void Shard::ForgetWorker(WorkerId worker) {
+  in_hand_.erase(SeenOf(worker).pull);
+  SeenOf(worker) = Seen{};
+  final_pulls_.erase(worker);
+}
+
+Shard::Seen& Shard::SeenOf(WorkerId worker) {
+  if (Index(worker) >= seen_.size()) seen_.resize(Index(worker) + 1);
+  return seen_[Index(worker)];
+}
+
+std::string Shard::WhyNotTaken(const Message& message) const {
+  const wire::Member* member = FindMember(roster_, message.worker);
+  if (member == nullptr) {
+    return absl::StrCat("worker ", Index(message.worker), " is not a member in epoch ", epoch_);
+  }
+  if (message.from != Address::Of(message.worker)) return "sent in another worker's name";
+  if (message.epoch < member->admitted) {
+    return absl::StrCat("stale epoch ", message.epoch, "; the worker was admitted in epoch ",
+                        member->admitted);
+  }
+  if (message.clock < 0 || message.clock > options_.final_clock) {
+    return absl::StrCat("clock ", message.clock, " is outside [0, ", options_.final_clock, "]");
+  }
+  return "";
+}
+
+std::string Shard::WhyPushIsMalformed(const Message& push) const {
+  const auto& buckets = options_.layout->buckets(options_.id);
+  if (Index(push.bucket) >= buckets.size()) {
+    return absl::StrCat("no bucket ", Index(push.bucket), " on this shard");
+  }
+  const bool gradient = options_.policy.exchange == consistency::Exchange::kGradient;
+  const uint32_t leaf_count = gradient ? options_.leaf_count : roster_.worker_count;
+  if (push.leaf_count != leaf_count || push.leaves.empty() || push.leaves.end > leaf_count) {
+    return absl::StrCat("leaves [", push.leaves.begin, ", ", push.leaves.end, ") of ",
+                        push.leaf_count, "; the job has ", leaf_count);
+  }
+  if (options_.policy.fixed_tree && !IsCanonicalNode(push.leaves, leaf_count)) {
+    return "the leaves are not a node of the summation tree";
+  }
+  if (gradient && (push.batch_samples == 0 || push.samples > push.batch_samples)) {
+    return absl::StrCat(push.samples, " samples of a batch of ", push.batch_samples);
+  }
+  if (!store_.checks_payload()) return "";
+  const auto& slices = buckets[Index(push.bucket)].slices;
+  if (push.payload.size() != slices.size()) {
+    return absl::StrCat(push.payload.size(), " payload frames for ", slices.size(), " slices");
+  }
+  for (size_t i = 0; i < slices.size(); ++i) {
+    if (push.payload[i].size() != slices[i].elements() * sizeof(float) ||
+        !push.payload[i].IsFloatAligned()) {
+      return absl::StrCat("payload frame ", i, " has ", push.payload[i].size(),
+                          " bytes; slice has ", slices[i].elements() * sizeof(float));
+    }
+  }
+  return "";
+}
+
+bool Shard::RememberPush(const Message& push) {
+  Seen& seen = SeenOf(push.worker);
+  if (push.clock < seen.clock) return false;
+  if (push.clock > seen.clock) {
+    seen.clock = push.clock;
+    seen.pushes.clear();
+  }
+  const std::pair key(push.bucket, push.leaves);
+  if (std::find(seen.pushes.begin(), seen.pushes.end(), key) != seen.pushes.end()) return false;
+  if (seen.pushes.size() >= kSeenMax) return false;
+  seen.pushes.push_back(key);
+  return true;
+}
+
+void Shard::OnPush(Nanos now, Message push, wire::Outbox* out) {
+  if (!RememberPush(push)) {
+    ++stats_.duplicates;
+    return;
+  }
+  if (held_bytes_ + push.payload_bytes() > options_.held_bytes_max) {
+    Reject(push, "too many bytes held; is a member stuck?", out);
+    return;
+  }
+  const Ticket ticket{next_ticket_++};
+  const consistency::PushEvent event = {now,         push.worker, push.clock,
+                                        push.bucket, push.leaves, ticket};
+  const WorkerId worker = push.worker;
+  held_bytes_ += push.payload_bytes();
+  in_hand_.emplace(ticket, std::move(push));
+  CarryOut(policy_.OnPush(event), out);
+  // The worker's clock may have come before this push (channels without order).
+  if (SeenOf(worker).clock_waiting.has_value()) {
+    const Message clock = *std::exchange(SeenOf(worker).clock_waiting, std::nullopt);
+    OnClock(clock, out);
+  }
+}
+
+void Shard::OnClock(const Message& message, wire::Outbox* out) {
+  Seen& seen = SeenOf(message.worker);
+  // A clock counts once the updates it stands for are here: it says how many there are.
+  const size_t here = seen.clock == message.clock - 1 ? seen.pushes.size() : 0;
+  if (seen.clock < message.clock && here < message.pushes) {
+    seen.clock_waiting = message;
+    return;
+  }
+  CarryOut(policy_.OnClock(message.worker, message.clock), out);
+  AnswerFinalPulls(out);
+}
+
+void Shard::OnPull(Nanos now, Message pull, wire::Outbox* out) {
+  if (pull.final) {
+    final_pulls_.insert_or_assign(pull.worker, std::move(pull));
+    AnswerFinalPulls(out);
+    return;
+  }
+  const Ticket ticket{next_ticket_++};
+  const consistency::PullEvent event = {now, pull.worker, pull.clock, ticket};
+  in_hand_.erase(std::exchange(SeenOf(pull.worker).pull, ticket));  // one a worker: the newest
+  in_hand_.emplace(ticket, std::move(pull));
+  CarryOut(policy_.OnPull(event), out);
+}
+
+void Shard::CarryOut(const Actions& actions, wire::Outbox* out) {
+  for (const Action& action : actions) {
+    if (action.kind == ActionKind::kApplyGathered) {
+      ApplyGathered();
+      continue;
+    }
+    const auto it = in_hand_.find(action.ticket);
+    if (it == in_hand_.end()) continue;  // replaced by the worker's newer pull
+    switch (action.kind) {
+      case ActionKind::kHold:
+      case ActionKind::kPark:
+        break;
+      case ActionKind::kApply:
+      case ActionKind::kGather: {
+        held_bytes_ -= it->second.payload_bytes();
+        gathered_.push_back(std::move(it->second));
+        in_hand_.erase(it);
+        if (action.kind == ActionKind::kApply) ApplyGathered();
+        break;
+      }
+      case ActionKind::kDrop:
+        ++stats_.duplicates;
+        held_bytes_ -= it->second.payload_bytes();
+        in_hand_.erase(it);
+        break;
+      case ActionKind::kReply:
+        Reply(it->second, out);
+        in_hand_.erase(it);
+        break;
+      default: {
+        const Message refused = std::move(it->second);
+        if (refused.type == MessageType::kPush) held_bytes_ -= refused.payload_bytes();
+        in_hand_.erase(it);
+        Reject(refused,
+               absl::StrCat("clock ", refused.clock, " is against the order; the shard is at ",
+                            policy_.Frontier()),
+               out);
+        break;
+      }
+    }
+  }
+}
+
+void Shard::ApplyGathered() {
+  if (gathered_.empty()) return;
+  const BucketId bucket = gathered_.front().bucket;
+  const Clock clock = gathered_.front().clock;
+  const uint32_t leaf_count = gathered_.front().leaf_count;
+  std::vector<Contribution> parts;
+  for (Message& push : gathered_) parts.push_back(ContributionOf(std::move(push)));
+  stats_.pushes_applied += parts.size();
+  store_.Apply(bucket, clock, parts, leaf_count);
+  gathered_.clear();
+}
+
+void Shard::Reply(const Message& pull, wire::Outbox* out) {
+  Message reply;
+  reply.type = MessageType::kPullReply;
+  reply.from = Address::Of(options_.id);
+  reply.to = Address::Of(pull.worker);
+  reply.epoch = epoch_;
+  reply.worker = pull.worker;
+  reply.clock = pull.clock;
+  reply.final = pull.final;
+  reply.oldest = std::min(policy_.clocks().Min(), policy_.Frontier());
+  reply.payload = store_.Read();
+  if (!pull.final) {
+    const Clock lag = std::max<Clock>(0, pull.clock - reply.oldest);
+    const size_t slot = std::min(static_cast<size_t>(lag), kLagBuckets - 1);
+    if (stats_.read_lags.size() <= slot) stats_.read_lags.resize(slot + 1);
+    ++stats_.read_lags[slot];
+    ++stats_.reads;
+    const auto& bound = options_.policy.guarantee.read_lag_max;
+    if (bound.has_value() && lag > *bound) {
+      ++stats_.violations;
+      LOG_EVERY_N(ERROR, 1000) << "shard " << Index(options_.id) << ": a read at clock "
+                               << pull.clock << " lags by " << lag << ", beyond the bound "
+                               << *bound;
+    }
+  }
+  out->Send(std::move(reply));
+}
+
+// A final pull waits until every member's last clock is in the store.
+void Shard::AnswerFinalPulls(wire::Outbox* out) {
+  if (final_pulls_.empty()) return;
+  if (std::min(policy_.Frontier(), policy_.clocks().Min()) < options_.final_clock) return;
+  for (const auto& [worker, pull] : final_pulls_) Reply(pull, out);
+  final_pulls_.clear();
+}
+
+void Shard::OnSave(const Message& message, wire::Outbox* out) {
+  if (message.from != Address::Scheduler()) {
+    ++stats_.rejects;
+    return;
+  }
+  Message slices;
+  slices.type = MessageType::kSlices;
+  slices.from = Address::Of(options_.id);
+  slices.to = Address::Of(ServerId{0});
+  slices.epoch = epoch_;
+  slices.payload = store_.Read();
+  out->Send(std::move(slices));
+}
+
+void Shard::Reject(const Message& message, std::string why, wire::Outbox* out) {
+  ++stats_.rejects;
+  Message reject;
+  reject.type = MessageType::kReject;
+  reject.from = Address::Of(options_.id);
+  reject.to = message.from;
+  reject.epoch = epoch_;
+  reject.worker = message.worker;
+  reject.clock = message.clock;
+  reject.bucket = message.bucket;
+  reject.body = wire::Notice{0, std::move(why)};
+  out->Send(std::move(reject));
+}
+
+void Shard::AddTo(Fingerprint* f) const {
+  policy_.AddTo(f);
+  store_.AddTo(f);
+  f->Add(epoch_);
+  for (const wire::Member& member : roster_.workers) {
+    f->Add(member.worker);
+    f->Add(member.admitted);
+  }
+  for (const Seen& seen : seen_) {
+    f->Add(seen.clock);
+    f->Add(seen.clock_waiting.has_value());
+    f->Add(seen.pushes.size());
+    for (const auto& [bucket, leaves] : seen.pushes) {
+      f->Add(bucket);
+      f->Add(leaves.begin);
+    }
+  }
+  for (const auto& [worker, pull] : final_pulls_) f->Add(worker);
+}
+
+}  // namespace soapstone::server

@@ -1,0 +1,102 @@
+// Shard: the server's actor. Validates data messages, drops duplicates, asks the policy, applies
+// updates to its store, answers pulls. Several shards of one process share nothing.
+//
+// Invariants
+//  1. A push is applied at most once: keyed by (worker, clock, bucket, leaves).
+//  2. A message of an epoch before its worker's admission is rejected, as is one of a non-member.
+//  3. What is held or parked is bounded: pushes by `held_bytes_max`, pulls by one a worker.
+// Single-threaded; keeps pointers only to shared immutable values.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/fingerprint.h"
+#include "consistency/policy.h"
+#include "server/store.h"
+#include "wire/layout.h"
+#include "wire/membership.h"
+#include "wire/outbox.h"
+
+namespace soapstone::server {
+
+struct ShardOptions {
+  ShardId id{};
+  std::shared_ptr<const wire::Layout> layout;
+  consistency::PolicyTraits policy;
+  uint32_t leaf_count = 1;
+  Clock final_clock = 0;  // shard-visible clocks of the run (PolicyTraits::Rounds)
+  uint64_t held_bytes_max = uint64_t{8} << 30;
+};
+
+// Counted since construction; also the ledger of the guarantee.
+struct ShardStats {
+  uint64_t pushes_applied = 0;
+  uint64_t duplicates = 0;
+  uint64_t rejects = 0;
+  uint64_t reads = 0;
+  uint64_t violations = 0;          // reads whose lag broke the policy's guarantee
+  std::vector<uint64_t> read_lags;  // reads by lag; the last entry counts the rest
+  friend bool operator==(const ShardStats&, const ShardStats&) = default;
+};
+
+class Shard {
+ public:
+  Shard(ShardOptions options, Store store);
+
+  // From the network: kRoster, kPush, kClock, kPull, kSave. Anything else is counted and dropped.
+  void OnMessage(Nanos now, wire::Message message, wire::Outbox* out);
+
+  ShardId id() const { return options_.id; }
+  const ShardStats& stats() const { return stats_; }
+  const consistency::Policy& policy() const { return policy_; }
+  const Store& store() const { return store_; }
+  Epoch epoch() const { return epoch_; }
+  void AddTo(Fingerprint* f) const;
+
+ private:
+  struct Seen {
+    Clock clock = kNoClock;
+    std::vector<std::pair<BucketId, LeafRange>> pushes;  // of `clock`
+    std::optional<wire::Message> clock_waiting;          // arrived before its pushes
+    consistency::Ticket pull{};                          // its latest pull in hand, if any
+  };
+
+  void OnRoster(const wire::Message& message, wire::Outbox* out);
+  void ForgetWorker(WorkerId worker);
+  void OnPush(Nanos now, wire::Message message, wire::Outbox* out);
+  void OnClock(const wire::Message& message, wire::Outbox* out);
+  void OnPull(Nanos now, wire::Message message, wire::Outbox* out);
+  void OnSave(const wire::Message& message, wire::Outbox* out);
+
+  Seen& SeenOf(WorkerId worker);
+  // Empty when the message may be taken, else why not.
+  std::string WhyNotTaken(const wire::Message& message) const;
+  std::string WhyPushIsMalformed(const wire::Message& message) const;
+  bool RememberPush(const wire::Message& push);  // false: seen before
+  void Reject(const wire::Message& message, std::string why, wire::Outbox* out);
+  void CarryOut(const consistency::Actions& actions, wire::Outbox* out);
+  void ApplyGathered();
+  void Reply(const wire::Message& pull, wire::Outbox* out);
+  void AnswerFinalPulls(wire::Outbox* out);
+
+  ShardOptions options_;
+  Store store_;
+  consistency::Policy policy_;
+  ShardStats stats_;
+  Epoch epoch_ = 0;
+  wire::Roster roster_;
+  uint64_t next_ticket_ = 1;
+  uint64_t held_bytes_ = 0;
+  std::map<consistency::Ticket, wire::Message> in_hand_;  // held pushes, parked pulls
+  std::vector<wire::Message> gathered_;
+  std::vector<Seen> seen_;  // by worker index
+  std::map<WorkerId, wire::Message> final_pulls_;
+};
+
+}  // namespace soapstone::server

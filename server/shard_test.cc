@@ -1,0 +1,226 @@
+#include "server/shard.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace soapstone::server {
+namespace {
+
+using ::testing::HasSubstr;
+using wire::Address;
+using wire::Message;
+using wire::MessageType;
+
+class ShardTest : public ::testing::Test {
+ protected:
+  void Start(const std::string& policy, uint32_t workers, uint32_t leaf_count) {
+    policy_ = *consistency::ParsePolicy(policy);
+    layout_ = std::make_shared<const wire::Layout>(
+        *wire::Layout::Build({{.name = "w", .shape = {8}}}, {.shard_count = 1}));
+    TensorStore store({.layout = layout_,
+                       .optimizer = *compute::ParseOptimizer("sgd:lr=1"),
+                       .schedule = *compute::ParseSchedule("constant"),
+                       .total_clocks = 10,
+                       .elastic = policy_.exchange == consistency::Exchange::kElastic});
+    shard_.emplace(
+        ShardOptions{
+            .layout = layout_, .policy = policy_, .leaf_count = leaf_count, .final_clock = 10},
+        Store(std::move(store)));
+    leaf_count_ = leaf_count;
+    roster_.worker_count = workers;
+    for (uint32_t w = 0; w < workers; ++w) {
+      roster_.workers.push_back({.worker = WorkerId{w}, .admitted = 1});
+    }
+    SendRoster(1);
+  }
+
+  wire::Outbox Send(Message message) {
+    wire::Outbox out;
+    shard_->OnMessage(0, std::move(message), &out);
+    return out;
+  }
+
+  wire::Outbox SendRoster(Epoch epoch) {
+    Message message;
+    message.type = MessageType::kRoster;
+    message.from = Address::Scheduler();
+    message.epoch = epoch;
+    message.body = roster_;
+    return Send(message);
+  }
+
+  Message Data(MessageType type, uint32_t worker, Clock clock) const {
+    Message message;
+    message.type = type;
+    message.from = Address::Of(WorkerId{worker});
+    message.epoch = 1;
+    message.worker = WorkerId{worker};
+    message.clock = clock;
+    return message;
+  }
+
+  Message Push(uint32_t worker, Clock clock, LeafRange leaves, float value) const {
+    Message push = Data(MessageType::kPush, worker, clock);
+    push.leaves = leaves;
+    push.leaf_count = leaf_count_;
+    push.samples = 1;
+    push.batch_samples = 1;
+    const std::vector<float> values(8, value);
+    push.payload.push_back(Buffer::CopyOf<float>(values));
+    return push;
+  }
+
+  Message Clocked(uint32_t worker, Clock completed, uint32_t pushes) const {
+    Message message = Data(MessageType::kClock, worker, completed);
+    message.pushes = pushes;
+    return message;
+  }
+
+  float Value() const { return shard_->store().Read()[0].floats()[0]; }
+
+  consistency::PolicyTraits policy_;
+  std::shared_ptr<const wire::Layout> layout_;
+  wire::Roster roster_;
+  std::optional<Shard> shard_;
+  uint32_t leaf_count_ = 1;
+};
+
+TEST_F(ShardTest, PushIsAppliedOnceHoweverOftenItArrives) {
+  Start("async", 1, 1);
+  Send(Push(0, 0, {0, 1}, 1.0f));
+  Send(Push(0, 0, {0, 1}, 1.0f));
+  EXPECT_EQ(Value(), -1.0f);
+  EXPECT_EQ(shard_->stats().duplicates, 1u);
+}
+
+TEST_F(ShardTest, DuplicateAfterTheClockIsDropped) {
+  Start("ssp:s=1", 1, 1);
+  Send(Push(0, 0, {0, 1}, 1.0f));
+  Send(Clocked(0, 1, 1));
+  Send(Push(0, 0, {0, 1}, 1.0f));
+  EXPECT_EQ(Value(), -1.0f);
+}
+
+TEST_F(ShardTest, ClockThatOvertakesItsPushesWaitsForThem) {
+  Start("ssp:s=0", 2, 2);
+  Send(Clocked(1, 1, 1));  // its push is still on the way
+  Send(Push(0, 0, {0, 1}, 1.0f));
+  Send(Clocked(0, 1, 1));
+  EXPECT_TRUE(Send(Data(MessageType::kPull, 0, 1)).messages.empty());
+  const wire::Outbox out = Send(Push(1, 0, {1, 2}, 1.0f));
+  ASSERT_EQ(out.messages.size(), 1u);
+  EXPECT_EQ(out.messages[0].type, MessageType::kPullReply);
+}
+
+TEST_F(ShardTest, MessageOfANonMemberIsRejectedWithTheReason) {
+  Start("async", 1, 1);
+  const wire::Outbox out = Send(Push(5, 0, {0, 1}, 1.0f));
+  ASSERT_EQ(out.messages.size(), 1u);
+  EXPECT_EQ(out.messages[0].type, MessageType::kReject);
+  EXPECT_THAT(std::get<wire::Notice>(out.messages[0].body).text, HasSubstr("not a member"));
+}
+
+TEST_F(ShardTest, MessageFromBeforeItsWorkersAdmissionIsRejected) {
+  Start("async", 1, 1);
+  roster_.workers[0].admitted = 3;
+  SendRoster(3);
+  EXPECT_EQ(Send(Push(0, 0, {0, 1}, 1.0f)).messages.at(0).type, MessageType::kReject);
+  EXPECT_EQ(Value(), 0.0f);
+}
+
+TEST_F(ShardTest, WrongPayloadSizeIsRejected) {
+  Start("async", 1, 1);
+  Message push = Push(0, 0, {0, 1}, 1.0f);
+  push.payload[0] = push.payload[0].Slice(0, 28);
+  EXPECT_EQ(Send(push).messages.at(0).type, MessageType::kReject);
+  push.payload.clear();
+  EXPECT_EQ(Send(push).messages.at(0).type, MessageType::kReject);
+  EXPECT_EQ(Value(), 0.0f);
+}
+
+TEST_F(ShardTest, WorkerMayNotSpeakInAnothersName) {
+  Start("async", 2, 2);
+  Message push = Push(0, 0, {0, 1}, 1.0f);
+  push.from = Address::Of(WorkerId{1});
+  EXPECT_EQ(Send(push).messages.at(0).type, MessageType::kReject);
+}
+
+TEST_F(ShardTest, LeavesMustBeANodeOfTheTree) {
+  Start("bsp", 1, 4);
+  EXPECT_EQ(Send(Push(0, 0, {1, 3}, 1.0f)).messages.at(0).type, MessageType::kReject);
+  EXPECT_TRUE(Send(Push(0, 0, {0, 2}, 1.0f)).messages.empty());
+}
+
+TEST_F(ShardTest, ReplyCarriesTheOldestAppliedClock) {
+  Start("ssp:s=2", 2, 2);
+  Send(Push(0, 0, {0, 1}, 1.0f));
+  Send(Clocked(0, 1, 1));
+  const wire::Outbox out = Send(Data(MessageType::kPull, 0, 1));
+  ASSERT_EQ(out.messages.size(), 1u);
+  EXPECT_EQ(out.messages[0].oldest, 0);
+  EXPECT_EQ(shard_->stats().read_lags.at(1), 1u);
+}
+
+TEST_F(ShardTest, FinalPullWaitsForEveryMembersLastClock) {
+  Start("async", 2, 2);
+  Message pull = Data(MessageType::kPull, 0, 10);
+  pull.final = true;
+  Send(Clocked(0, 10, 0));
+  EXPECT_TRUE(Send(pull).messages.empty());
+  EXPECT_EQ(Send(Clocked(1, 10, 0)).messages.at(0).final, true);
+}
+
+TEST_F(ShardTest, LostMemberReleasesTheFinalPull) {
+  Start("async", 2, 2);
+  Message pull = Data(MessageType::kPull, 0, 10);
+  pull.final = true;
+  Send(Clocked(0, 10, 0));
+  Send(pull);
+  roster_.workers.pop_back();
+  const wire::Outbox out = SendRoster(2);
+  ASSERT_EQ(out.messages.size(), 2u);
+  EXPECT_EQ(out.messages[0].type, MessageType::kPullReply);
+  EXPECT_EQ(out.messages[1].type, MessageType::kRosterAck);
+}
+
+TEST_F(ShardTest, NewcomerIsInstalledAtTheFrontier) {
+  Start("ssp:s=1", 2, 2);
+  for (uint32_t w = 0; w < 2; ++w) {
+    Send(Push(w, 0, {w, w + 1}, 1.0f));
+    Send(Clocked(w, 1, 1));
+  }
+  roster_.workers.pop_back();
+  SendRoster(2);
+  roster_.workers.push_back(
+      {.worker = WorkerId{1}, .admitted = 3, .joining = true, .original = false});
+  const wire::Outbox out = SendRoster(3);
+  EXPECT_EQ(out.messages.at(0).clock, 1);
+  EXPECT_EQ(shard_->policy().clocks().Of(WorkerId{1}), 1);
+}
+
+TEST_F(ShardTest, ElasticDifferencesAreAddedToTheCentre) {
+  Start("easgd:tau=2,mode=async", 2, 2);
+  Send(Push(0, 0, {0, 1}, 0.25f));
+  EXPECT_EQ(Value(), 0.25f);
+}
+
+TEST_F(ShardTest, BspAppliesTheMeanOverTheGlobalBatch) {
+  Start("bsp", 2, 2);
+  for (uint32_t w = 0; w < 2; ++w) {
+    Message push = Push(w, 0, {w, w + 1}, 4.0f);
+    push.batch_samples = 2;
+    Send(push);
+    Send(Clocked(w, 1, 1));
+  }
+  EXPECT_EQ(Value(), -4.0f);
+}
+
+TEST_F(ShardTest, OnlyTheSchedulerMaySendARosterOrAskToSave) {
+  Start("async", 1, 1);
+  Message save = Data(MessageType::kSave, 0, 0);
+  EXPECT_TRUE(Send(save).messages.empty());
+  EXPECT_EQ(shard_->stats().rejects, 1u);
+}
+
+}  // namespace
+}  // namespace soapstone::server

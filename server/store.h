@@ -1,0 +1,97 @@
+// Store: the values of one shard's slices. Two kinds behind one value type: real tensors with an
+// optimizer, or, for the simulator and the checkers, integers that count what was applied, so that
+// 10,000 simulated workers need no gradient memory and exactly-once is checked without rounding.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/buffer.h"
+#include "base/fingerprint.h"
+#include "base/ids.h"
+#include "compute/optimizer.h"
+#include "compute/schedule.h"
+#include "wire/layout.h"
+
+namespace soapstone::server {
+
+// One contribution to an update: payload a buffer a slice of its bucket.
+struct Contribution {
+  LeafRange leaves;
+  uint64_t samples = 0;
+  uint64_t batch_samples = 0;
+  std::vector<Buffer> payload;
+};
+
+struct TensorStoreOptions {
+  std::shared_ptr<const wire::Layout> layout;
+  ShardId shard{};
+  compute::OptimizerSpec optimizer;
+  compute::ScheduleSpec schedule;
+  Clock total_clocks = 0;
+  uint64_t seed = 0;
+  bool elastic = false;  // contributions are elastic differences: x += sum
+};
+
+// Real parameters. Movable, not copyable.
+class TensorStore {
+ public:
+  explicit TensorStore(TensorStoreOptions options);
+  void Apply(BucketId bucket, Clock clock, const std::vector<Contribution>& parts,
+             uint32_t leaf_count);
+  std::vector<Buffer> Read() const;
+
+ private:
+  struct SliceValues {
+    std::vector<float> values;
+    compute::SliceState state;
+  };
+  TensorStoreOptions options_;
+  std::vector<SliceValues> slices_;  // as layout.slices(shard)
+  std::vector<float> sum_;           // scratch of the tree sum
+  mutable BufferPool pool_;
+};
+
+// Counts instead of values: per bucket the applied contributions and the sum of their int64
+// payloads (8 bytes; absent: 0).
+class CountStore {
+ public:
+  explicit CountStore(uint32_t bucket_count) : buckets_(bucket_count) {}
+  void Apply(BucketId bucket, const std::vector<Contribution>& parts);
+  struct Count {
+    uint64_t applied = 0;
+    int64_t sum = 0;
+    friend bool operator==(const Count&, const Count&) = default;
+  };
+  const std::vector<Count>& buckets() const { return buckets_; }
+
+ private:
+  std::vector<Count> buckets_;
+};
+
+class Store {
+ public:
+  explicit Store(TensorStore tensors) : kind_(std::make_shared<TensorStore>(std::move(tensors))) {}
+  explicit Store(CountStore counts) : kind_(std::move(counts)) {}
+
+  // Applies the sum of `parts` (ascending by leaves) as one update.
+  void Apply(BucketId bucket, Clock clock, const std::vector<Contribution>& parts,
+             uint32_t leaf_count);
+  // The values now: a buffer a slice (none for counts).
+  std::vector<Buffer> Read() const;
+  // True where payloads of `payload` fit bucket `bucket` (always, for counts).
+  bool checks_payload() const {
+    return std::holds_alternative<std::shared_ptr<TensorStore>>(kind_);
+  }
+  const CountStore* counts() const { return std::get_if<CountStore>(&kind_); }
+  void AddTo(Fingerprint* f) const;
+
+ private:
+  std::variant<std::shared_ptr<TensorStore>, CountStore> kind_;
+};
+
+}  // namespace soapstone::server

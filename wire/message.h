@@ -1,0 +1,175 @@
+// Message: what actors exchange, as a plain value. Frames and protobuf are wire/frame.h's business;
+// actors and the simulator see only this.
+//
+// Invariant: every data message (push, clock, pull, pull reply, reject) carries its epoch and
+// (worker, clock); push carries its bucket and leaves too.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/buffer.h"
+#include "base/fingerprint.h"
+#include "base/ids.h"
+
+namespace soapstone::wire {
+
+enum class Role : uint8_t { kNone = 0, kScheduler = 1, kServer = 2, kWorker = 3, kShard = 4 };
+
+// Who a message is from or for. Servers host shards; a message for a shard goes to its server.
+struct Address {
+  static constexpr uint32_t kTemporaryBit = 0x80000000u;
+
+  Role role = Role::kNone;
+  uint32_t index = 0;
+
+  static Address Scheduler() { return {Role::kScheduler, 0}; }
+  static Address Of(ServerId id) { return {Role::kServer, Index(id)}; }
+  static Address Of(WorkerId id) { return {Role::kWorker, Index(id)}; }
+  static Address Of(ShardId id) { return {Role::kShard, Index(id)}; }
+  // Of a node that has no rank yet, from its Hello's nonce: Welcome or Refuse finds it there. Ranks
+  // are below 2^31, so it is never another node's rank.
+  static Address Temporary(Role role, uint64_t nonce) {
+    return {role, kTemporaryBit | static_cast<uint32_t>(nonce)};
+  }
+  bool IsTemporary() const { return (index & kTemporaryBit) != 0; }
+  friend auto operator<=>(const Address&, const Address&) = default;
+  std::string ToString() const;  // "worker-3"
+};
+
+enum class MessageType : uint8_t {
+  kNone = 0,
+  // Membership, end of job: scheduler <-> everyone.
+  kHello = 1,         // node -> scheduler: asks for a place. Body Hello.
+  kWelcome = 2,       // scheduler -> node: its rank and the session. Body Welcome.
+  kRefuse = 3,        // scheduler -> node: no place, and why. Body Notice.
+  kRoster = 4,        // scheduler -> all: members and shards from this epoch on. Body Roster.
+  kRosterAck = 5,     // shard -> scheduler: installed `epoch`; `clock` = the shard's frontier
+  kStart = 6,         // scheduler -> worker: all shards are ready; begin at `clock`
+  kHeartbeat = 7,     // node -> scheduler, with body Progress from workers
+  kHeartbeatAck = 8,  // scheduler -> node
+  kDone = 9,          // worker -> scheduler: completed its last clock. Body Progress.
+  kLeave = 10,        // worker -> scheduler: leaves cleanly after this clock. Body Progress.
+  kEvaluate = 11,     // scheduler -> worker: evaluate the final parameters
+  kEvaluated = 12,    // worker -> scheduler. Body Evaluation.
+  kSave = 13,         // scheduler -> shard: hand your slices to server 0
+  kSlices = 14,       // shard -> server 0: its slices, in the order of layout.slices_of(shard)
+  kSaved = 15,        // server 0 -> scheduler: model written. Body Saved.
+  kShutdown = 16,     // scheduler -> all: the job is over. Body Notice.
+  // Data: worker <-> shard.
+  kPush = 20,       // one bucket's gradient (or elastic difference); a frame a slice
+  kClock = 21,      // the worker completed `clock`-1 on this shard, after `pushes` pushes for it
+  kPull = 22,       // asks for the shard's parameters, to be used at `clock`
+  kPullReply = 23,  // a frame a slice
+  kReject = 24,     // shard -> worker: a data message was not taken. Body Notice.
+};
+
+struct Hello {
+  Role role = Role::kNone;
+  int64_t wanted_rank = -1;    // -1: any
+  std::string endpoint;        // where peers reach this node; empty for workers
+  uint64_t nonce = 0;          // tells two processes that want one rank apart
+  uint64_t config_digest = 0;  // of the job's meaning; must equal the scheduler's
+  friend bool operator==(const Hello&, const Hello&) = default;
+};
+
+struct Welcome {
+  uint32_t rank = 0;
+  uint64_t nonce = 0;  // of the Hello answered
+  friend bool operator==(const Welcome&, const Welcome&) = default;
+};
+
+struct Member {
+  WorkerId worker{};
+  Clock start = 0;       // takes part from this clock on
+  Epoch admitted = 0;    // epoch of its admission; older messages of this rank are stale
+  bool joining = false;  // known to shards, start not yet fixed
+  bool original = true;  // there since the job's start; false for a replacement
+  friend bool operator==(const Member&, const Member&) = default;
+};
+
+struct ServerEntry {
+  ServerId server{};
+  std::string endpoint;
+  friend bool operator==(const ServerEntry&, const ServerEntry&) = default;
+};
+
+// Shard k is hosted by server k / shards_per_server.
+struct Roster {
+  std::vector<Member> workers;       // ascending by worker
+  std::vector<ServerEntry> servers;  // ascending by server
+  uint32_t worker_count = 0;         // ranks of the job: [0, worker_count)
+  uint32_t shards_per_server = 1;
+  friend bool operator==(const Roster&, const Roster&) = default;
+};
+
+// Cumulative since the worker's start.
+struct Progress {
+  Clock clock = 0;
+  uint64_t samples = 0;
+  double loss_sum = 0;        // over `samples`
+  uint64_t pushed_bytes = 0;  // payload
+  uint64_t pulled_bytes = 0;  // payload
+  Nanos compute_ns = 0;
+  Nanos blocked_ns = 0;  // from a step's last pull sent to its last reply
+  uint64_t rejects = 0;
+  std::vector<uint64_t> read_lags;  // count of reads by observed lag; the last entry is "or more"
+  friend bool operator==(const Progress&, const Progress&) = default;
+};
+
+struct Evaluation {
+  uint64_t samples = 0;
+  uint64_t correct = 0;
+  double loss_sum = 0;
+  friend bool operator==(const Evaluation&, const Evaluation&) = default;
+};
+
+struct Saved {
+  std::string path;
+  std::string sha256;  // of all parameters in order, row-major little-endian f32
+  friend bool operator==(const Saved&, const Saved&) = default;
+};
+
+struct Notice {
+  int32_t code = 0;  // of kShutdown: the exit code
+  std::string text;
+  friend bool operator==(const Notice&, const Notice&) = default;
+};
+
+using Body =
+    std::variant<std::monostate, Hello, Welcome, Roster, Progress, Evaluation, Saved, Notice>;
+
+struct Message {
+  MessageType type = MessageType::kNone;
+  Address from;
+  Address to;
+  uint64_t session = 0;  // of the running job; 0 before Welcome
+  Epoch epoch = 0;       // sender's
+
+  // Data messages.
+  WorkerId worker{};
+  Clock clock = kNoClock;
+  BucketId bucket{};
+  LeafRange leaves;            // push: which micro-batches are summed in the payload
+  uint32_t leaf_count = 0;     // push: M
+  uint64_t samples = 0;        // push: samples summed in the payload
+  uint64_t batch_samples = 0;  // push: samples of the whole global batch at this clock
+  uint32_t pushes = 0;         // clock: pushes sent to this shard for clock-1
+  Clock oldest = kNoClock;     // reply: min applied clock over members, at the read
+  bool final = false;          // pull, reply: the parameters after the last clock
+
+  Body body;
+  std::vector<Buffer> payload;
+
+  friend bool operator==(const Message&, const Message&) = default;
+  void AddTo(Fingerprint* f) const;
+  uint64_t payload_bytes() const;
+};
+
+// "push worker-1 -> shard-0 clock 3 bucket 0 leaves [0,2)"; for logs.
+std::string ToString(const Message& message);
+
+}  // namespace soapstone::wire

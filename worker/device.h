@@ -1,0 +1,44 @@
+// The device protocol: what the engine asks of compute, and what compute answers. On a machine the
+// device thread answers (worker/executor.h), in the simulator a cost model does.
+//
+// The device runs commands strictly in the order given. It answers only commands whose
+// `wants_event` is set.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/buffer.h"
+#include "base/fingerprint.h"
+#include "base/ids.h"
+#include "worker/program.h"
+
+namespace soapstone::worker {
+
+struct DeviceCommand {
+  uint64_t run = 0;          // which execution of a program this belongs to
+  uint32_t instruction = 0;  // index in that program
+  Instruction what;
+  bool wants_event = false;
+  Clock clock = 0;  // the global batch it works on; for kUpdate and learning rates too
+  uint32_t leaf_count = 0;
+  bool tree_sum = false;                    // kBackward: sum parts along the fixed tree
+  bool first_part = false;                  // kForward, kBackward: this part begins its node
+  bool last_part = false;                   // kForward, kBackward: this part completes its node
+  double alpha = 0;                         // kElastic: moving rate
+  std::vector<std::vector<Buffer>> frames;  // kLoad, kElastic: by shard, a buffer a slice
+};
+
+struct DeviceEvent {
+  uint64_t run = 0;
+  uint32_t instruction = 0;
+  std::vector<Buffer> frames;  // kCollect: a buffer a slice of the bucket
+  uint64_t samples = 0;        // kCollect: in the node's sum; kEvaluate: held-out samples
+  // Computed since the last event; zero where there is nothing to report.
+  uint64_t trained_samples = 0;
+  double loss_sum = 0;
+  Nanos compute_ns = 0;
+  uint64_t correct = 0;  // kEvaluate
+};
+
+}  // namespace soapstone::worker

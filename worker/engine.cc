@@ -1,0 +1,472 @@
+#include "worker/engine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/leaf_tree.h"
+#include "glog/logging.h"
+
+namespace soapstone::worker {
+namespace {
+
+using wire::Address;
+using wire::Message;
+using wire::MessageType;
+
+constexpr size_t kLagBuckets = 64;
+
+// Instructions whose completion the engine must hear of: what they hand over is sent, or the run
+// ends with them.
+bool WantsEvent(Op op) { return op == Op::kCollect || op == Op::kUpdate || op == Op::kEvaluate; }
+
+void CountLag(Clock lag, std::vector<uint64_t>* lags) {
+  const size_t slot =
+      std::min<size_t>(static_cast<size_t>(std::max<Clock>(lag, 0)), kLagBuckets - 1);
+  if (lags->size() <= slot) lags->resize(slot + 1);
+  ++(*lags)[slot];
+}
+
+}  // namespace
+
+Engine::Engine(EngineOptions options) : options_(std::move(options)) {}
+
+void Engine::OnMessage(Nanos now, const Message& message, EngineOutput out) {
+  switch (message.type) {
+    case MessageType::kRoster:
+      OnRoster(now, message, out);
+      break;
+    case MessageType::kStart:
+      if (phase_ != Phase::kWaiting || roster_ == nullptr) return;
+      phase_ = Phase::kRunning;
+      clock_ = start_clock_ =
+          std::min(message.clock * options_.policy.period, options_.total_clocks);
+      BeginNext(now, out);
+      break;
+    case MessageType::kPullReply:
+      OnPullReply(now, message, out);
+      break;
+    case MessageType::kReject:
+      ++progress_.rejects;
+      if (const auto* why = std::get_if<wire::Notice>(&message.body)) {
+        failure_ = absl::StrCat(message.from.ToString(), " refused a message: ", why->text);
+      }
+      break;
+    case MessageType::kEvaluate:
+      if (phase_ != Phase::kDone || evaluate_requested_ || main_.has_value()) return;
+      evaluate_requested_ = true;
+      Begin(now,
+            std::make_shared<Program>(
+                BuildFinalEvaluate({options_.layout.get(), options_.ops.get()})),
+            out);
+      break;
+    default:
+      break;
+  }
+}
+
+void Engine::OnRoster(Nanos now, const Message& message, EngineOutput out) {
+  const auto* roster = std::get_if<wire::Roster>(&message.body);
+  if (roster == nullptr || message.epoch <= epoch_) return;
+  epoch_ = message.epoch;
+  roster_ = std::make_shared<const wire::Roster>(*roster);
+  latest_start_ = 0;
+  for (const wire::Member& m : roster_->workers) latest_start_ = std::max(latest_start_, m.start);
+  if (options_.policy.fixed_tree) AdoptOrphans(now, out);
+}
+
+void Engine::OnPullReply(Nanos now, const Message& reply, EngineOutput out) {
+  if (!main_.has_value() || reply.from.role != wire::Role::kShard) return;
+  Run& run = *main_;
+  const uint32_t shard = reply.from.index;
+  // Replies of an earlier clock (duplicates) must not pass for this one's.
+  if (shard >= run.replies.size() || reply.final != run.final) return;
+  if (!run.final && reply.clock != run.shard_clock) return;
+  const auto& instructions = run.program->instructions;
+  for (uint32_t i = 0; i < instructions.size(); ++i) {
+    if (instructions[i].op != Op::kPull || Index(instructions[i].shard) != shard) continue;
+    if (!run.issued[i] || run.satisfied[i]) return;
+    const auto expected = options_.layout->slices(ShardId{shard}).size();
+    if (!reply.payload.empty() && reply.payload.size() != expected) {
+      failure_ = absl::StrCat(reply.from.ToString(), " answered with ", reply.payload.size(),
+                              " slices; the layout has ", expected);
+      return;
+    }
+    run.replies[shard] = reply.payload;
+    progress_.pulled_bytes += reply.payload_bytes();
+    if (!run.final) CountLag(run.shard_clock - reply.oldest, &progress_.read_lags);
+    Satisfy(&run, i);
+    Advance(now, out);
+    return;
+  }
+}
+
+void Engine::OnDevice(Nanos now, DeviceEvent event, EngineOutput out) {
+  Run* run = nullptr;
+  if (main_.has_value() && main_->id == event.run) run = &*main_;
+  for (Run& adoption : adoptions_) {
+    if (adoption.id == event.run) run = &adoption;
+  }
+  if (run == nullptr || run->satisfied[event.instruction]) return;
+  progress_.samples += event.trained_samples;
+  if (event.trained_samples > 0) progress_.loss_sum += event.loss_sum;
+  progress_.compute_ns += event.compute_ns;
+  const uint32_t instruction = event.instruction;
+  if (run->program->instructions[instruction].op == Op::kEvaluate) {
+    Message message = ToScheduler(MessageType::kEvaluated);
+    message.body = wire::Evaluation{event.samples, event.correct, event.loss_sum};
+    out.outbox->Send(std::move(message));
+  } else {
+    run->collected[instruction] = std::move(event);
+  }
+  Satisfy(run, instruction);
+  Advance(now, out);
+}
+
+// What comes after `clock_` completed steps.
+void Engine::BeginNext(Nanos now, EngineOutput out) {
+  const ProgramInputs inputs = {options_.layout.get(), options_.ops.get()};
+  const bool elastic = options_.policy.exchange == consistency::Exchange::kElastic;
+  if (leave_requested_ && !at_exchange_ && clock_ < options_.total_clocks) {
+    // A reply comes after everything we sent on that channel was taken: then we may go without
+    // losing an update to a roster that overtakes it.
+    Begin(now, std::make_shared<Program>(BuildFlush(inputs)), out);
+    return;
+  }
+  if (elastic && at_exchange_) {
+    const uint32_t rank = Index(options_.id);
+    Begin(now, std::make_shared<Program>(BuildExchange(inputs, {rank, rank + 1})), out);
+  } else if (clock_ >= options_.total_clocks) {
+    Finish(out);
+  } else if (elastic && clock_ == start_clock_ && next_run_ == 1) {
+    Begin(now, std::make_shared<Program>(BuildInitialPull(inputs)), out);
+  } else {
+    BeginStep(now, out);
+  }
+}
+
+void Engine::BeginStep(Nanos now, EngineOutput out) {
+  const Clock shard_clock = ShardClock(clock_);
+  // A newcomer of this epoch changes who owns what at its start clock.
+  const bool starts_later = latest_start_ > 0 && shard_clock <= latest_start_;
+  if (step_program_ == nullptr || step_epoch_ != epoch_ || starts_later) {
+    const wire::OwnedLeaves owned =
+        LeavesOwned(*roster_, options_.id, shard_clock, options_.leaf_count);
+    const ProgramInputs inputs = {options_.layout.get(), options_.ops.get()};
+    const wire::Member* me = FindMember(*roster_, options_.id);
+    const bool merge = me != nullptr && me->original;
+    if (options_.policy.exchange == consistency::Exchange::kElastic) {
+      step_program_ = std::make_shared<Program>(
+          BuildLocalStep(inputs, PlanSingleNode(owned.own, owned.adopted)));
+    } else {
+      step_program_ = std::make_shared<Program>(BuildStep(
+          inputs, options_.policy.fixed_tree
+                      ? PlanTreeNodes(owned.own, owned.adopted, options_.leaf_count, merge)
+                      : PlanSingleNode(owned.own, owned.adopted)));
+    }
+    step_epoch_ = epoch_;
+  }
+  if (options_.policy.fixed_tree) {
+    planned_before_ = std::move(planned_);
+    planned_.assign(options_.leaf_count, false);
+    for (const NodePlan& node : step_program_->nodes) {
+      std::fill(planned_.begin() + node.node.begin, planned_.begin() + node.node.end, true);
+    }
+  }
+  Begin(now, step_program_, out);
+}
+
+Engine::Run Engine::MakeRun(std::shared_ptr<const Program> program) {
+  Run run;
+  run.id = next_run_++;
+  run.clock = clock_;
+  run.shard_clock = ShardClock(clock_);
+  const size_t count = program->instructions.size();
+  run.issued.resize(count);
+  run.satisfied.resize(count);
+  run.open = static_cast<uint32_t>(count);
+  run.replies.resize(options_.layout->shard_count());
+  run.pushes.resize(options_.layout->shard_count());
+  run.program = std::move(program);
+  return run;
+}
+
+void Engine::Begin(Nanos now, std::shared_ptr<const Program> program, EngineOutput out) {
+  CHECK(!main_.has_value());
+  main_ = MakeRun(std::move(program));
+  main_->pulled_at = now;
+  switch (main_->program->kind) {
+    case Program::Kind::kFinalEvaluate:
+      main_->final = true;
+      main_->shard_clock = options_.policy.Rounds(options_.total_clocks);
+      break;
+    case Program::Kind::kFlush:
+      main_->shard_clock = options_.policy.Rounds(clock_);
+      break;
+    case Program::Kind::kExchange:
+      // After the local steps of round r, clock_ stands at (r+1) tau, or at the end.
+      main_->shard_clock = options_.policy.Rounds(clock_) - 1;
+      main_->clock = clock_ - 1;
+      break;
+    default:
+      break;
+  }
+  Advance(now, out);
+}
+
+void Engine::Advance(Nanos now, EngineOutput out) {
+  // Adoptions of an earlier clock stand before the main run's load in the device queue.
+  for (size_t i = 0; i < adoptions_.size();) {
+    Issue(now, &adoptions_[i], out);
+    if (adoptions_[i].open == 0) {
+      adoptions_.erase(adoptions_.begin() + static_cast<ptrdiff_t>(i));
+    } else {
+      ++i;
+    }
+  }
+  if (!main_.has_value()) return;
+  const bool was_loaded = main_->loaded;
+  Issue(now, &*main_, out);
+  if (main_->loaded && !was_loaded) {
+    progress_.blocked_ns += now - main_->pulled_at;
+    if (main_->program->kind == Program::Kind::kStep && options_.policy.fixed_tree) {
+      // Leaves that became ours while we waited belong to this clock too.
+      BeginAdoption(now, main_->clock, &planned_, out);
+    }
+  }
+  if (main_->open == 0) EndRun(now, out);
+}
+
+void Engine::Issue(Nanos now, Run* run, EngineOutput out) {
+  const uint32_t count = static_cast<uint32_t>(run->program->instructions.size());
+  bool device_blocked = false;
+  for (uint32_t i = 0; i < count; ++i) {
+    if (run->issued[i]) continue;
+    const Instruction& instruction = run->program->instructions[i];
+    const bool device = IsDeviceOp(instruction.op);
+    const bool ready =
+        std::all_of(instruction.deps.begin(), instruction.deps.end(), [&](uint32_t d) {
+          // A device instruction need not wait for an issued device instruction to complete.
+          return run->satisfied[d] ||
+                 (device && run->issued[d] && IsDeviceOp(run->program->instructions[d].op));
+        });
+    if (!ready || (device && device_blocked)) {
+      device_blocked = device_blocked || device;
+      continue;
+    }
+    IssueOne(now, run, i, out);
+  }
+}
+
+void Engine::IssueOne(Nanos now, Run* run, uint32_t index, EngineOutput out) {
+  const Instruction& instruction = run->program->instructions[index];
+  run->issued[index] = 1;
+  if (!IsDeviceOp(instruction.op)) {
+    if (instruction.op == Op::kPull) run->pulled_at = now;
+    out.outbox->Send(MessageFor(run, index));
+    if (instruction.op != Op::kPull) Satisfy(run, index);
+    return;
+  }
+  out.commands->push_back(CommandFor(*run, index));
+  if (instruction.op == Op::kLoad || instruction.op == Op::kElastic) {
+    run->loaded = true;
+    run->replies.assign(run->replies.size(), {});
+  }
+  if (!WantsEvent(instruction.op)) Satisfy(run, index);
+}
+
+void Engine::Satisfy(Run* run, uint32_t index) {
+  if (run->satisfied[index]) return;
+  run->satisfied[index] = 1;
+  --run->open;
+}
+
+DeviceCommand Engine::CommandFor(const Run& run, uint32_t index) const {
+  const Instruction& instruction = run.program->instructions[index];
+  DeviceCommand command = {.run = run.id,
+                           .instruction = index,
+                           .what = {.op = instruction.op,
+                                    .index = instruction.index,
+                                    .shard = instruction.shard,
+                                    .bucket = instruction.bucket,
+                                    .node = instruction.node,
+                                    .part = instruction.part},
+                           .wants_event = WantsEvent(instruction.op),
+                           .clock = run.clock,
+                           .leaf_count = options_.leaf_count,
+                           .tree_sum = options_.policy.fixed_tree};
+  if (instruction.op == Op::kForward || instruction.op == Op::kBackward) {
+    for (const NodePlan& plan : run.program->nodes) {
+      if (plan.node != instruction.node) continue;
+      command.first_part = plan.parts.front() == instruction.part;
+      command.last_part = plan.parts.back() == instruction.part;
+    }
+  }
+  if (instruction.op == Op::kLoad || instruction.op == Op::kElastic) command.frames = run.replies;
+  if (instruction.op == Op::kElastic) {
+    // alpha = beta / P (Zhang et al., NIPS 2015), with the P there is now.
+    const size_t replicas = ActiveWorkers(*roster_, run.shard_clock).size();
+    command.alpha = options_.policy.beta / static_cast<double>(std::max<size_t>(replicas, 1));
+  }
+  return command;
+}
+
+Message Engine::MessageFor(Run* run, uint32_t index) {
+  const Instruction& instruction = run->program->instructions[index];
+  Message message;
+  message.from = Address::Of(options_.id);
+  message.to = Address::Of(instruction.shard);
+  message.epoch = epoch_;
+  message.worker = options_.id;
+  message.clock = run->shard_clock;
+  switch (instruction.op) {
+    case Op::kPull:
+      message.type = MessageType::kPull;
+      message.final = run->final;
+      break;
+    case Op::kPush: {
+      message.type = MessageType::kPush;
+      message.bucket = instruction.bucket;
+      message.leaves = instruction.node;
+      const bool elastic = run->program->kind == Program::Kind::kExchange;
+      message.leaf_count = elastic ? roster_->worker_count : options_.leaf_count;
+      DeviceEvent& handed = run->collected[instruction.deps.front()];
+      message.samples = handed.samples;
+      message.batch_samples = BatchSamples(run->clock);
+      message.payload = std::move(handed.frames);
+      run->collected.erase(instruction.deps.front());
+      progress_.pushed_bytes += message.payload_bytes();
+      ++run->pushes[Index(instruction.shard)];
+      break;
+    }
+    default:
+      message.type = MessageType::kClock;
+      message.clock = run->shard_clock + 1;
+      message.pushes = run->pushes[Index(instruction.shard)];
+      break;
+  }
+  return message;
+}
+
+void Engine::EndRun(Nanos now, EngineOutput out) {
+  const Program::Kind kind = main_->program->kind;
+  main_.reset();
+  switch (kind) {
+    case Program::Kind::kStep:
+      ++clock_;
+      break;
+    case Program::Kind::kLocalStep:
+      ++clock_;
+      at_exchange_ = clock_ % options_.policy.period == 0 || clock_ == options_.total_clocks ||
+                     leave_requested_;
+      break;
+    case Program::Kind::kExchange:
+      at_exchange_ = false;
+      break;
+    case Program::Kind::kFinalEvaluate:
+      evaluate_requested_ = false;
+      return;
+    case Program::Kind::kFlush:
+      Leave(out);
+      return;
+    default:
+      break;
+  }
+  progress_.clock = clock_;
+  BeginNext(now, out);
+}
+
+void Engine::Leave(EngineOutput out) {
+  phase_ = Phase::kLeft;
+  Message message = ToScheduler(MessageType::kLeave);
+  message.clock = clock_;
+  message.body = progress_;
+  out.outbox->Send(std::move(message));
+}
+
+void Engine::Finish(EngineOutput out) {
+  phase_ = Phase::kDone;
+  progress_.clock = clock_;
+  Message message = ToScheduler(MessageType::kDone);
+  message.clock = clock_;
+  message.body = progress_;
+  out.outbox->Send(std::move(message));
+}
+
+void Engine::AdoptOrphans(Nanos now, EngineOutput out) {
+  const bool stepping = main_.has_value() && main_->program->kind == Program::Kind::kStep;
+  if (phase_ == Phase::kRunning && stepping && main_->loaded) {
+    BeginAdoption(now, main_->clock, &planned_, out);
+  } else if (phase_ == Phase::kRunning && stepping && main_->clock > start_clock_) {
+    // Waiting for the next version: the step before may lack leaves, and its parameters are here.
+    BeginAdoption(now, main_->clock - 1, &planned_before_, out);
+  } else if (main_.has_value() && main_->program->kind == Program::Kind::kFlush &&
+             clock_ > start_clock_) {
+    BeginAdoption(now, clock_ - 1, &planned_, out);
+  } else if (phase_ == Phase::kDone && clock_ > start_clock_ &&
+             (!main_.has_value() || !main_->loaded)) {
+    BeginAdoption(now, clock_ - 1, &planned_, out);
+  }
+}
+
+// Computes and pushes those leaves of `clock` that are ours under the new roster and that we have
+// not planned yet (`planned`, by leaf, is brought up to date).
+void Engine::BeginAdoption(Nanos now, Clock clock, std::vector<bool>* planned, EngineOutput out) {
+  if (planned->size() != options_.leaf_count) return;
+  std::vector<uint32_t> leaves;
+  for (uint32_t leaf : LeavesOwned(*roster_, options_.id, clock, options_.leaf_count).adopted) {
+    if ((*planned)[leaf]) continue;
+    (*planned)[leaf] = true;
+    leaves.push_back(leaf);
+  }
+  if (leaves.empty()) return;
+  const ProgramInputs inputs = {options_.layout.get(), options_.ops.get()};
+  Run run = MakeRun(std::make_shared<Program>(
+      BuildAdoption(inputs, PlanTreeNodes({}, leaves, options_.leaf_count, false))));
+  run.clock = run.shard_clock = clock;
+  adoptions_.push_back(std::move(run));
+  Issue(now, &adoptions_.back(), out);
+}
+
+// Samples of the global batch at a step: the last batch of an epoch may be smaller.
+uint64_t Engine::BatchSamples(Clock step) const {
+  const uint64_t per_epoch = (options_.train_samples + options_.batch - 1) / options_.batch;
+  const uint64_t index = static_cast<uint64_t>(step) % per_epoch;
+  return std::min(options_.batch, options_.train_samples - index * options_.batch);
+}
+
+Message Engine::ToScheduler(MessageType type) const {
+  Message message;
+  message.type = type;
+  message.from = Address::Of(options_.id);
+  message.to = Address::Scheduler();
+  message.epoch = epoch_;
+  message.worker = options_.id;
+  return message;
+}
+
+void Engine::AddTo(Fingerprint* f) const {
+  f->Add(phase_);
+  f->Add(epoch_);
+  f->Add(clock_);
+  f->Add(start_clock_);
+  f->Add(at_exchange_);
+  f->Add(leave_requested_);
+  f->Add(evaluate_requested_);
+  f->Add(failure_.has_value());
+  const auto add_run = [&](const Run& run) {
+    f->Add(run.id);
+    f->Add(run.clock);
+    f->Add(run.program->kind);
+    for (uint8_t issued : run.issued) f->Add(issued);
+    for (uint8_t satisfied : run.satisfied) f->Add(satisfied);
+  };
+  f->Add(main_.has_value());
+  if (main_.has_value()) add_run(*main_);
+  f->Add(adoptions_.size());
+  for (const Run& run : adoptions_) add_run(run);
+  for (bool planned : planned_) f->Add(planned);
+  for (bool planned : planned_before_) f->Add(planned);
+}
+
+}  // namespace soapstone::worker

@@ -1,0 +1,134 @@
+// Engine: the worker's actor. Runs step programs: sends pulls, keeps replies until all shards have
+// answered, hands device instructions to the device, pushes buckets as they become ready, clocks.
+//
+// Invariants
+//  1. Device commands of a program are issued in program order.
+//  2. Parameters are replaced only when all shards' replies of one clock are here; until then
+//     the parameters of the current clock stay valid, so leaves of a lost worker can be recomputed.
+//  3. On each channel to a shard, the order is: pushes of clock c, clock c+1, pull of c+1.
+// Single-threaded; keeps pointers only to shared immutable values. Never blocks, never sleeps.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/fingerprint.h"
+#include "consistency/policy.h"
+#include "wire/layout.h"
+#include "wire/membership.h"
+#include "wire/outbox.h"
+#include "worker/device.h"
+#include "worker/program.h"
+
+namespace soapstone::worker {
+
+struct EngineOptions {
+  WorkerId id{};
+  std::shared_ptr<const wire::Layout> layout;
+  std::shared_ptr<const std::vector<OpOutline>> ops;
+  consistency::PolicyTraits policy;
+  uint32_t leaf_count = 1;
+  Clock total_clocks = 0;      // local steps of the run
+  uint64_t train_samples = 0;  // of the data set
+  uint64_t batch = 0;          // samples of a full global batch
+};
+
+struct EngineOutput {
+  wire::Outbox* outbox = nullptr;
+  std::vector<DeviceCommand>* commands = nullptr;
+};
+
+class Engine {
+ public:
+  explicit Engine(EngineOptions options);
+
+  // From the network: kRoster, kStart, kPullReply, kReject, kEvaluate. Others are dropped.
+  void OnMessage(Nanos now, const wire::Message& message, EngineOutput out);
+  void OnDevice(Nanos now, DeviceEvent event, EngineOutput out);
+
+  // Finish the step in hand, push it, then tell the scheduler (kLeave).
+  void RequestLeave() { leave_requested_ = true; }
+
+  // Cumulative counters for heartbeats and the closing table.
+  const wire::Progress& progress() const { return progress_; }
+  // Completed local steps.
+  Clock clock() const { return clock_; }
+  // All clocks done and said so (the final evaluation may still be asked for).
+  bool done() const { return phase_ == Phase::kDone; }
+  bool left() const { return phase_ == Phase::kLeft; }
+  // Set when a shard refused a message of ours: the job cannot go on in this process.
+  const std::optional<std::string>& failure() const { return failure_; }
+
+  void AddTo(Fingerprint* f) const;
+
+ private:
+  enum class Phase : uint8_t { kWaiting, kRunning, kDone, kLeft };
+  // One execution of a program.
+  struct Run {
+    uint64_t id = 0;
+    Clock clock = 0;        // local step: data and learning rate
+    Clock shard_clock = 0;  // as shards count: the same, or the exchange's number
+    bool final = false;
+    std::shared_ptr<const Program> program;
+    std::vector<uint8_t> issued;     // by instruction
+    std::vector<uint8_t> satisfied;  // by instruction: those that depend on it may go
+    uint32_t open = 0;               // not yet satisfied
+    bool loaded = false;             // no pull is outstanding any more
+    Nanos pulled_at = 0;
+    std::vector<std::vector<Buffer>> replies;   // by shard
+    std::map<uint32_t, DeviceEvent> collected;  // by instruction
+    std::vector<uint32_t> pushes;               // sent so far, by shard
+  };
+
+  void OnRoster(Nanos now, const wire::Message& message, EngineOutput out);
+  void OnPullReply(Nanos now, const wire::Message& reply, EngineOutput out);
+  void BeginNext(Nanos now, EngineOutput out);
+  void BeginStep(Nanos now, EngineOutput out);
+  void Begin(Nanos now, std::shared_ptr<const Program> program, EngineOutput out);
+  Run MakeRun(std::shared_ptr<const Program> program);
+  // Issues whatever has become ready, in program order; ends finished runs.
+  void Advance(Nanos now, EngineOutput out);
+  void Issue(Nanos now, Run* run, EngineOutput out);
+  void IssueOne(Nanos now, Run* run, uint32_t index, EngineOutput out);
+  void Satisfy(Run* run, uint32_t index);
+  DeviceCommand CommandFor(const Run& run, uint32_t index) const;
+  wire::Message MessageFor(Run* run, uint32_t index);
+  void EndRun(Nanos now, EngineOutput out);
+  void Leave(EngineOutput out);
+  void Finish(EngineOutput out);
+
+  // Fixed-tree policies: takes over leaves of lost workers in the step before, or in hand.
+  void AdoptOrphans(Nanos now, EngineOutput out);
+  void BeginAdoption(Nanos now, Clock clock, std::vector<bool>* planned, EngineOutput out);
+
+  Clock ShardClock(Clock step) const { return step / options_.policy.period; }
+  uint64_t BatchSamples(Clock step) const;
+  wire::Message ToScheduler(wire::MessageType type) const;
+
+  EngineOptions options_;
+  Phase phase_ = Phase::kWaiting;
+  Epoch epoch_ = 0;
+  std::shared_ptr<const wire::Roster> roster_;
+  Clock latest_start_ = 0;    // of any member
+  Clock clock_ = 0;           // completed local steps
+  Clock start_clock_ = 0;     // first local step of this worker
+  bool at_exchange_ = false;  // elastic: local steps of the round are done
+  bool leave_requested_ = false;
+  uint64_t next_run_ = 1;
+  std::optional<Run> main_;
+  std::vector<Run> adoptions_;
+  std::vector<bool> planned_;         // leaves planned at the clock of main_ (fixed tree)
+  std::vector<bool> planned_before_;  // and at the clock before
+  std::shared_ptr<const Program> step_program_;  // of step_epoch_
+  Epoch step_epoch_ = 0;
+  bool evaluate_requested_ = false;
+  wire::Progress progress_;
+  std::optional<std::string> failure_;
+};
+
+}  // namespace soapstone::worker

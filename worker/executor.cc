@@ -1,0 +1,233 @@
+#include "worker/executor.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "base/leaf_tree.h"
+#include "base/status_macros.h"
+#include "glog/logging.h"
+
+namespace soapstone::worker {
+namespace {
+
+constexpr size_t kEvaluationBatch = 256;
+
+// How many tree nodes inside `node` are completed by leaf `leaf`: those of two leaves or more that
+// end with it (base/leaf_tree.h).
+size_t CompletedBy(uint32_t leaf, LeafRange node) {
+  size_t completed = 0;
+  while (node.size() >= 2) {
+    if (node.end == leaf + 1) ++completed;
+    const uint32_t mid = LeafSplit(node.begin, node.end);
+    if (leaf < mid) {
+      node.end = mid;
+    } else {
+      node.begin = mid;
+    }
+  }
+  return completed;
+}
+
+}  // namespace
+
+std::vector<OpOutline> OutlineOf(const models::Graph& graph) {
+  std::vector<OpOutline> outline;
+  for (const models::Op& op : graph.ops()) outline.push_back({op.params});
+  return outline;
+}
+
+absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(ExecutorOptions options) {
+  SOAP_ASSIGN_OR_RETURN(auto replica, models::Replica::Create(options.graph));
+  return std::unique_ptr<Executor>(new Executor(std::move(options), std::move(replica)));
+}
+
+Executor::Executor(ExecutorOptions options, std::unique_ptr<models::Replica> replica)
+    : options_(std::move(options)),
+      replica_(std::move(replica)),
+      sampler_(options_.seed, options_.data->train.size(), options_.batch),
+      local_states_(options_.graph.params().size()) {
+  offsets_.push_back(0);
+  for (const ParamSpec& param : options_.graph.params()) {
+    offsets_.push_back(offsets_.back() + param.elements());
+  }
+}
+
+void Executor::Run(const DeviceCommand& command, std::vector<DeviceEvent>* events) {
+  const Nanos begin = options_.now();
+  DeviceEvent event = {.run = command.run, .instruction = command.instruction};
+  switch (command.what.op) {
+    case Op::kLoad:
+      Load(command);
+      break;
+    case Op::kForward:
+      Forward(command);
+      break;
+    case Op::kBackward:
+      Backward(command);
+      break;
+    case Op::kCollect:
+      event.frames = Collect(command);
+      event.samples = node_samples_;
+      break;
+    case Op::kUpdate:
+      Update(command);
+      break;
+    case Op::kElastic:
+      Elastic(command);
+      break;
+    case Op::kEvaluate:
+      event = Evaluate();
+      event.run = command.run;
+      event.instruction = command.instruction;
+      break;
+    default:
+      LOG(FATAL) << "not a device instruction: " << static_cast<int>(command.what.op);
+  }
+  compute_ns_ += options_.now() - begin;
+  if (!command.wants_event) return;
+  event.trained_samples = std::exchange(trained_samples_, 0);
+  if (command.what.op != Op::kEvaluate) event.loss_sum = std::exchange(loss_sum_, 0.0);
+  event.compute_ns = std::exchange(compute_ns_, 0);
+  events->push_back(std::move(event));
+}
+
+void Executor::Load(const DeviceCommand& command) {
+  for (uint32_t k = 0; k < command.frames.size(); ++k) {
+    const auto& slices = options_.layout->slices(ShardId{k});
+    for (size_t i = 0; i < command.frames[k].size(); ++i) {
+      const auto values = command.frames[k][i].floats();
+      std::copy(values.begin(), values.end(),
+                replica_->param(slices[i].param).begin() + slices[i].begin);
+    }
+  }
+}
+
+void Executor::TakeBlock(size_t depth) {
+  if (blocks_.size() <= depth) blocks_.resize(depth + 1);
+  // Depth 0 is what gets sent, so it is never written again; the others are scratch.
+  if (depth == 0 || blocks_[depth].data == nullptr) {
+    blocks_[depth] = pool_.Take(offsets_.back() * sizeof(float));
+  }
+}
+
+absl::Span<float> Executor::GradientOf(size_t depth, ParamId param) const {
+  const size_t begin = offsets_[Index(param)];
+  return blocks_[depth].floats().subspan(begin, offsets_[Index(param) + 1] - begin);
+}
+
+// The first operator's forward pass of a part: choose where its gradient goes, fetch its samples.
+void Executor::BeginPart(const DeviceCommand& command) {
+  if (command.first_part) {
+    stack_size_ = 0;
+    node_samples_ = 0;
+  }
+  depth_ = stack_size_;
+  TakeBlock(depth_);
+  if (command.tree_sum) {
+    merges_ = CompletedBy(command.what.part.begin, command.what.node);
+  } else {
+    merges_ = command.first_part ? 0 : 1;
+  }
+  const SampleRange range =
+      SamplesOfLeaves(command.what.part, command.leaf_count, sampler_.BatchSamples(command.clock));
+  part_samples_ = range.size();
+  if (part_samples_ == 0) return;
+  options_.data->train.Gather(sampler_.Samples(command.clock, range.begin, range.end), &inputs_,
+                              &labels_);
+  replica_->Begin(inputs_, labels_);
+}
+
+void Executor::Forward(const DeviceCommand& command) {
+  if (command.what.index == 0) BeginPart(command);
+  if (part_samples_ == 0) return;
+  replica_->ForwardOp(command.what.index);
+  if (command.what.index + 1 < options_.graph.ops().size()) return;
+  loss_sum_ += replica_->loss_sum();
+  trained_samples_ += part_samples_;
+  node_samples_ += part_samples_;
+}
+
+void Executor::Backward(const DeviceCommand& command) {
+  const std::vector<ParamId>& params = options_.graph.ops()[command.what.index].params;
+  std::vector<absl::Span<float>> gradients;
+  for (ParamId param : params) gradients.push_back(GradientOf(depth_, param));
+  if (part_samples_ > 0) {
+    replica_->BackwardOp(command.what.index, gradients);
+  } else {
+    for (absl::Span<float> gradient : gradients) std::fill(gradient.begin(), gradient.end(), 0.0f);
+  }
+  for (ParamId param : params) {
+    for (size_t m = 0; m < merges_; ++m) {
+      const absl::Span<float> below = GradientOf(depth_ - m - 1, param);
+      const absl::Span<const float> top = GradientOf(depth_ - m, param);
+      for (size_t i = 0; i < below.size(); ++i) below[i] += top[i];
+    }
+  }
+  if (command.what.index == 0) stack_size_ = depth_ + 1 - merges_;
+}
+
+std::vector<Buffer> Executor::Collect(const DeviceCommand& command) const {
+  std::vector<Buffer> frames;
+  for (const wire::Slice& slice :
+       options_.layout->buckets(command.what.shard)[Index(command.what.bucket)].slices) {
+    const size_t begin = offsets_[Index(slice.param)] + slice.begin;
+    frames.push_back(blocks_[0].View(begin * sizeof(float), slice.elements() * sizeof(float)));
+  }
+  return frames;
+}
+
+// A local step x <- x - lr g, with g the mean over the samples of this worker's mini-batch.
+void Executor::Update(const DeviceCommand& command) {
+  if (node_samples_ == 0) return;
+  const compute::Update update = {.lr = compute::LearningRate(options_.optimizer, options_.schedule,
+                                                              command.clock, options_.total_clocks),
+                                  .scale = 1.0 / static_cast<double>(node_samples_),
+                                  .fraction = 1.0};
+  for (size_t p = 0; p < local_states_.size(); ++p) {
+    const ParamId param{static_cast<uint32_t>(p)};
+    compute::ApplyGradient(options_.optimizer, update, GradientOf(0, param), replica_->param(param),
+                           &local_states_[p]);
+  }
+}
+
+// d = alpha (x - centre), x <- x - d; the shard adds the very same d to the centre, so their sum
+// is conserved (Zhang et al., NIPS 2015, eqs. 3 and 4).
+void Executor::Elastic(const DeviceCommand& command) {
+  TakeBlock(0);
+  node_samples_ = 0;
+  const float alpha = static_cast<float>(command.alpha);
+  for (uint32_t k = 0; k < command.frames.size(); ++k) {
+    const auto& slices = options_.layout->slices(ShardId{k});
+    for (size_t i = 0; i < command.frames[k].size(); ++i) {
+      const wire::Slice& slice = slices[i];
+      const absl::Span<const float> centre = command.frames[k][i].floats();
+      const absl::Span<float> x =
+          replica_->param(slice.param).subspan(slice.begin, slice.elements());
+      const absl::Span<float> d = GradientOf(0, slice.param).subspan(slice.begin, slice.elements());
+      for (size_t e = 0; e < x.size(); ++e) {
+        d[e] = alpha * (x[e] - centre[e]);
+        x[e] -= d[e];
+      }
+    }
+  }
+}
+
+DeviceEvent Executor::Evaluate() {
+  DeviceEvent event;
+  const models::Dataset& test = options_.data->test;
+  std::vector<uint64_t> indexes(test.size());
+  std::iota(indexes.begin(), indexes.end(), 0);
+  for (size_t begin = 0; begin < indexes.size(); begin += kEvaluationBatch) {
+    const size_t count = std::min(kEvaluationBatch, indexes.size() - begin);
+    test.Gather(absl::MakeConstSpan(indexes).subspan(begin, count), &inputs_, &labels_);
+    replica_->Begin(inputs_, labels_);
+    for (size_t op = 0; op < options_.graph.ops().size(); ++op) replica_->ForwardOp(op);
+    event.loss_sum += replica_->loss_sum();
+    event.correct += static_cast<uint64_t>(replica_->correct());
+    event.samples += count;
+  }
+  return event;
+}
+
+}  // namespace soapstone::worker

@@ -1,0 +1,90 @@
+// Executor: the device of a machine without a GPU: carries out device commands on a models::Replica
+// with oneDNN. Owned by the device thread of a worker's shell; knows nothing of messages or clocks
+// on the wall (the time is handed in).
+//
+// Gradients are written by the backward pass straight into a block of the pool, from which they
+// are sent; the block returns to the pool when the transport lets go of it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/buffer.h"
+#include "compute/optimizer.h"
+#include "compute/schedule.h"
+#include "models/dataset.h"
+#include "models/replica.h"
+#include "models/sampler.h"
+#include "wire/layout.h"
+#include "worker/device.h"
+
+namespace soapstone::worker {
+
+struct ExecutorOptions {
+  models::Graph graph;
+  std::shared_ptr<const models::TrainTest> data;
+  std::shared_ptr<const wire::Layout> layout;
+  uint64_t seed = 0;
+  uint64_t batch = 1;
+  compute::OptimizerSpec optimizer;  // of local steps (elastic averaging)
+  compute::ScheduleSpec schedule;
+  Clock total_clocks = 0;
+  std::function<Nanos()> now;
+};
+
+// The outline that the engine needs of a graph.
+std::vector<OpOutline> OutlineOf(const models::Graph& graph);
+
+class Executor {
+ public:
+  // Error: an operator that this machine cannot run.
+  static absl::StatusOr<std::unique_ptr<Executor>> Create(ExecutorOptions options);
+
+  // Carries out one command; appends its event, where one is wanted.
+  void Run(const DeviceCommand& command, std::vector<DeviceEvent>* events);
+
+  // Loss and accuracy of the present parameters on the held-out data.
+  DeviceEvent Evaluate();
+  const models::Replica& replica() const { return *replica_; }
+
+ private:
+  Executor(ExecutorOptions options, std::unique_ptr<models::Replica> replica);
+
+  void BeginPart(const DeviceCommand& command);
+  void Forward(const DeviceCommand& command);
+  void Backward(const DeviceCommand& command);
+  void Load(const DeviceCommand& command);
+  void Elastic(const DeviceCommand& command);
+  void Update(const DeviceCommand& command);
+  std::vector<Buffer> Collect(const DeviceCommand& command) const;
+  absl::Span<float> GradientOf(size_t depth, ParamId param) const;
+  void TakeBlock(size_t depth);
+
+  ExecutorOptions options_;
+  std::unique_ptr<models::Replica> replica_;
+  models::Sampler sampler_;
+  BufferPool pool_;
+  std::vector<size_t> offsets_;  // by parameter, in elements, into a block; then the total
+  std::vector<compute::SliceState> local_states_;  // by parameter
+
+  // The sum in progress. Partial sums of the tree lie on a stack of blocks: a part's gradient is
+  // written at `depth_`, then `merges_` times the top is added to the one below it.
+  std::vector<BufferPool::Block> blocks_;
+  size_t stack_size_ = 0;
+  size_t depth_ = 0;
+  size_t merges_ = 0;
+  uint64_t part_samples_ = 0;
+  uint64_t node_samples_ = 0;
+
+  std::vector<float> inputs_;
+  std::vector<int32_t> labels_;
+  // Since the last event.
+  uint64_t trained_samples_ = 0;
+  double loss_sum_ = 0;
+  Nanos compute_ns_ = 0;
+};
+
+}  // namespace soapstone::worker

@@ -1,0 +1,215 @@
+#include "worker/program.h"
+
+#include <algorithm>
+
+#include "base/leaf_tree.h"
+
+namespace soapstone::worker {
+namespace {
+
+// Appends instructions; each device instruction depends on the device instruction before it, since
+// the device is a stream.
+class Builder {
+ public:
+  Builder(const ProgramInputs& inputs, Program::Kind kind) : inputs_(inputs) {
+    program_.kind = kind;
+    const uint32_t shards = inputs.layout->shard_count();
+    pulls_.resize(shards);
+    pushes_.resize(shards);
+  }
+
+  std::vector<uint32_t> PullAll() {
+    std::vector<uint32_t> deps;
+    for (uint32_t k = 0; k < inputs_.layout->shard_count(); ++k) {
+      const uint32_t pull = Append({.op = Op::kPull, .shard = ShardId{k}});
+      pulls_[k].push_back(pull);
+      deps.push_back(pull);
+    }
+    return deps;
+  }
+
+  void PullAllThen(Op then) {
+    std::vector<uint32_t> deps = PullAll();
+    last_device_ = static_cast<int64_t>(Append({.op = then, .deps = std::move(deps)}));
+  }
+
+  void Device(Instruction instruction) {
+    if (last_device_ >= 0) instruction.deps.push_back(static_cast<uint32_t>(last_device_));
+    last_device_ = static_cast<int64_t>(Append(std::move(instruction)));
+  }
+
+  // Forward and backward of every part of `node`. With `push`, buckets leave as they get ready
+  // during the last part's backward pass.
+  void Compute(const NodePlan& plan, bool push) {
+    const uint32_t ops = static_cast<uint32_t>(inputs_.ops->size());
+    for (size_t p = 0; p < plan.parts.size(); ++p) {
+      const LeafRange part = plan.parts[p];
+      for (uint32_t op = 0; op < ops; ++op) {
+        Device({.op = Op::kForward, .index = op, .node = plan.node, .part = part});
+      }
+      if (push && p + 1 == plan.parts.size()) StartBuckets();
+      for (uint32_t i = 0; i < ops; ++i) {
+        const uint32_t op = ops - 1 - i;
+        Device({.op = Op::kBackward, .index = op, .node = plan.node, .part = part});
+        if (push && p + 1 == plan.parts.size()) PushReady((*inputs_.ops)[op].params, plan.node);
+      }
+    }
+    program_.nodes.push_back(plan);
+  }
+
+  void PushAll(LeafRange node) {
+    for (uint32_t k = 0; k < inputs_.layout->shard_count(); ++k) {
+      const auto& buckets = inputs_.layout->buckets(ShardId{k});
+      for (uint32_t b = 0; b < buckets.size(); ++b) Push(ShardId{k}, BucketId{b}, node);
+    }
+  }
+
+  void ClockAll() {
+    for (uint32_t k = 0; k < inputs_.layout->shard_count(); ++k) {
+      std::vector<uint32_t> deps = pulls_[k];
+      deps.insert(deps.end(), pushes_[k].begin(), pushes_[k].end());
+      Append({.op = Op::kClock, .shard = ShardId{k}, .deps = std::move(deps)});
+    }
+  }
+
+  Program Take() { return std::move(program_); }
+
+ private:
+  struct Waiting {
+    ShardId shard{};
+    BucketId bucket{};
+    std::vector<ParamId> params;  // whose gradient is not ready yet
+  };
+
+  uint32_t Append(Instruction instruction) {
+    program_.instructions.push_back(std::move(instruction));
+    return static_cast<uint32_t>(program_.instructions.size() - 1);
+  }
+
+  void StartBuckets() {
+    waiting_.clear();
+    for (uint32_t k = 0; k < inputs_.layout->shard_count(); ++k) {
+      const auto& buckets = inputs_.layout->buckets(ShardId{k});
+      for (uint32_t b = 0; b < buckets.size(); ++b) {
+        Waiting waiting = {ShardId{k}, BucketId{b}, {}};
+        for (const wire::Slice& slice : buckets[b].slices) waiting.params.push_back(slice.param);
+        std::sort(waiting.params.begin(), waiting.params.end());
+        waiting.params.erase(std::unique(waiting.params.begin(), waiting.params.end()),
+                             waiting.params.end());
+        waiting_.push_back(std::move(waiting));
+      }
+    }
+  }
+
+  void PushReady(const std::vector<ParamId>& ready, LeafRange node) {
+    for (auto it = waiting_.begin(); it != waiting_.end();) {
+      std::erase_if(it->params, [&](ParamId param) {
+        return std::find(ready.begin(), ready.end(), param) != ready.end();
+      });
+      if (!it->params.empty()) {
+        ++it;
+        continue;
+      }
+      Push(it->shard, it->bucket, node);
+      it = waiting_.erase(it);
+    }
+  }
+
+  void Push(ShardId shard, BucketId bucket, LeafRange node) {
+    Device({.op = Op::kCollect, .shard = shard, .bucket = bucket, .node = node});
+    pushes_[Index(shard)].push_back(Append({.op = Op::kPush,
+                                            .shard = shard,
+                                            .bucket = bucket,
+                                            .node = node,
+                                            .deps = {static_cast<uint32_t>(last_device_)}}));
+  }
+
+  const ProgramInputs& inputs_;
+  Program program_;
+  int64_t last_device_ = -1;
+  std::vector<std::vector<uint32_t>> pulls_;   // by shard
+  std::vector<std::vector<uint32_t>> pushes_;  // by shard
+  std::vector<Waiting> waiting_;
+};
+
+}  // namespace
+
+Program BuildStep(const ProgramInputs& inputs, std::vector<NodePlan> nodes) {
+  Builder builder(inputs, Program::Kind::kStep);
+  builder.PullAllThen(Op::kLoad);
+  for (const NodePlan& node : nodes) builder.Compute(node, /*push=*/true);
+  builder.ClockAll();
+  return builder.Take();
+}
+
+Program BuildAdoption(const ProgramInputs& inputs, std::vector<NodePlan> nodes) {
+  Builder builder(inputs, Program::Kind::kAdopt);
+  for (const NodePlan& node : nodes) builder.Compute(node, /*push=*/true);
+  return builder.Take();
+}
+
+Program BuildInitialPull(const ProgramInputs& inputs) {
+  Builder builder(inputs, Program::Kind::kInitialPull);
+  builder.PullAllThen(Op::kLoad);
+  return builder.Take();
+}
+
+Program BuildLocalStep(const ProgramInputs& inputs, std::vector<NodePlan> nodes) {
+  Builder builder(inputs, Program::Kind::kLocalStep);
+  for (const NodePlan& node : nodes) {
+    builder.Compute(node, /*push=*/false);
+    builder.Device({.op = Op::kUpdate, .node = node.node});
+  }
+  return builder.Take();
+}
+
+Program BuildExchange(const ProgramInputs& inputs, LeafRange node) {
+  Builder builder(inputs, Program::Kind::kExchange);
+  builder.PullAllThen(Op::kElastic);
+  builder.PushAll(node);
+  builder.ClockAll();
+  return builder.Take();
+}
+
+Program BuildFlush(const ProgramInputs& inputs) {
+  Builder builder(inputs, Program::Kind::kFlush);
+  builder.PullAll();
+  return builder.Take();
+}
+
+Program BuildFinalEvaluate(const ProgramInputs& inputs) {
+  Builder builder(inputs, Program::Kind::kFinalEvaluate);
+  builder.PullAllThen(Op::kLoad);
+  builder.Device({.op = Op::kEvaluate});
+  return builder.Take();
+}
+
+std::vector<NodePlan> PlanTreeNodes(LeafRange own, const std::vector<uint32_t>& adopted,
+                                    uint32_t leaf_count, bool merge) {
+  std::vector<NodePlan> plans;
+  const auto add_leaves = [&](LeafRange node) {
+    NodePlan plan = {node, {}};
+    for (uint32_t leaf = node.begin; leaf < node.end; ++leaf) {
+      plan.parts.push_back({leaf, leaf + 1});
+    }
+    plans.push_back(std::move(plan));
+  };
+  if (merge) {
+    for (LeafRange node : CanonicalNodes(own, leaf_count)) add_leaves(node);
+  } else {
+    for (uint32_t leaf = own.begin; leaf < own.end; ++leaf) add_leaves({leaf, leaf + 1});
+  }
+  for (uint32_t leaf : adopted) add_leaves({leaf, leaf + 1});
+  return plans;
+}
+
+std::vector<NodePlan> PlanSingleNode(LeafRange own, const std::vector<uint32_t>& adopted) {
+  NodePlan plan;
+  if (!own.empty()) plan.parts.push_back(own);
+  for (uint32_t leaf : adopted) plan.parts.push_back({leaf, leaf + 1});
+  if (plan.parts.empty()) return {};
+  plan.node = plan.parts.front();
+  return {plan};
+}
+
+}  // namespace soapstone::worker

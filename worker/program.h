@@ -1,0 +1,106 @@
+// The step program: what a worker does in one step, as instructions with dependencies. The engine
+// executes it; the planner will time the same program. A value: built once for a membership and
+// shared by all steps that run under it.
+//
+// Two kinds of instruction. Device instructions (Load .. Evaluate) go to the device's queue in
+// program order and run there one after another, like kernels on a stream: an instruction that
+// depends on an earlier device instruction need not wait for its completion. Network instructions
+// (Pull, Push, Clock) are messages; whoever depends on a Pull waits for its reply, and a Push waits
+// for the device to hand over the bucket (Collect).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/ids.h"
+#include "wire/layout.h"
+
+namespace soapstone::worker {
+
+enum class Op : uint8_t {
+  kPull,      // network: ask `shard` for its slices; done when the reply is here
+  kLoad,      // device: the replies become the parameters
+  kForward,   // device: operator `index` on the micro-batches `part`
+  kBackward,  // device: operator `index` on `part`; its gradients join the sum of `node`
+  kCollect,   // device: hand over bucket (shard, bucket) of the sum of `node`
+  kPush,      // network: send what Collect handed over
+  kClock,     // network: tell `shard` that this clock is complete
+  kUpdate,    // device: one local optimiser step with the sum of `node` (elastic averaging)
+  kElastic,   // device: d = alpha (x - centre) from the replies; x -= d; buckets of d to collect
+  kEvaluate,  // device: loss and accuracy on the held-out data
+};
+
+inline bool IsDeviceOp(Op op) { return op != Op::kPull && op != Op::kPush && op != Op::kClock; }
+
+struct Instruction {
+  Op op{};
+  uint32_t index = 0;          // kForward, kBackward: operator
+  ShardId shard{};             // kPull, kCollect, kPush, kClock
+  BucketId bucket{};           // kCollect, kPush
+  LeafRange node;              // kBackward, kCollect, kPush, kUpdate: the sum it belongs to
+  LeafRange part;              // kForward, kBackward: micro-batches run together
+  std::vector<uint32_t> deps;  // earlier instructions, ascending
+  friend bool operator==(const Instruction&, const Instruction&) = default;
+};
+
+// What the engine must know of the model: for each operator in forward order, the parameters whose
+// gradient its backward pass produces.
+struct OpOutline {
+  std::vector<ParamId> params;
+};
+
+// A sum of gradients that is pushed as one: its range and the parts that are computed for it. With
+// the fixed tree the parts are single leaves, summed along the tree; else `parts` are summed in
+// order.
+struct NodePlan {
+  LeafRange node;
+  std::vector<LeafRange> parts;
+  friend bool operator==(const NodePlan&, const NodePlan&) = default;
+};
+
+struct Program {
+  enum class Kind : uint8_t {
+    kStep,
+    kAdopt,
+    kInitialPull,
+    kLocalStep,
+    kExchange,
+    kFlush,
+    kFinalEvaluate,
+  };
+  Kind kind{};
+  std::vector<Instruction> instructions;
+  std::vector<NodePlan> nodes;
+};
+
+struct ProgramInputs {
+  const wire::Layout* layout = nullptr;
+  const std::vector<OpOutline>* ops = nullptr;
+};
+
+// Data-parallel step: pull all, load, then per node and part forward and backward; a bucket is
+// collected and pushed as soon as the backward pass of the node's last part has produced it, while
+// earlier layers still run; then clock, per shard.
+Program BuildStep(const ProgramInputs& inputs, std::vector<NodePlan> nodes);
+// The same without pull, load and clock: leaves taken over from a lost worker in mid-step.
+Program BuildAdoption(const ProgramInputs& inputs, std::vector<NodePlan> nodes);
+// Pull all and load.
+Program BuildInitialPull(const ProgramInputs& inputs);
+// Forward, backward, local update: a step of elastic averaging between exchanges.
+Program BuildLocalStep(const ProgramInputs& inputs, std::vector<NodePlan> nodes);
+// Pull all, elastic, then collect and push every bucket as `node`, and clock.
+Program BuildExchange(const ProgramInputs& inputs, LeafRange node);
+// Pull all, and nothing with it: the replies say that all our pushes were taken.
+Program BuildFlush(const ProgramInputs& inputs);
+// Pull all (final), load, evaluate.
+Program BuildFinalEvaluate(const ProgramInputs& inputs);
+
+// The nodes a worker pushes in a step. `merge`: sums along the tree may be pushed as inner nodes
+// (false for a replacement, whose leaves others may have supplied already).
+std::vector<NodePlan> PlanTreeNodes(LeafRange own, const std::vector<uint32_t>& adopted,
+                                    uint32_t leaf_count, bool merge);
+// One node for everything the worker owns: policies whose sums need not be reproducible.
+std::vector<NodePlan> PlanSingleNode(LeafRange own, const std::vector<uint32_t>& adopted);
+
+}  // namespace soapstone::worker
