@@ -1,0 +1,145 @@
+// Coordinator: the scheduler's actor. Registers nodes, holds the start barrier, keeps membership
+// and epochs, notices who is silent, and ends the job: workers done -> final evaluation -> servers
+// write the model -> everybody exits.
+//
+// Admission of workers is in two steps, so that no bound is broken by a join:
+//   1. a roster (epoch e) that lists the newcomer as `joining`; every shard installs it at its own
+//      frontier f_k, so no member can run further ahead of it, and acknowledges with f_k;
+//   2. a roster (epoch e+1) that gives it the start clock max_k f_k; when every shard has
+//      acknowledged that too, kStart goes to the newcomer.
+// max_k f_k is at most the clock of every other member, since a clock is applied only after it was
+// completed: so the newcomer enters at or below the slowest, and at or above every shard.
+// Newcomers are admitted one at a time, the rest wait in the order they came. Until its kStart a
+// newcomer does not keep the job alive: if all others are lost, some shard may lack updates below
+// its start clock that nobody will send any more.
+// At the job's start all workers join together, at clock 0, in one step.
+//
+// Invariants: epochs only grow; a lost or refused node never comes back under an older epoch; every
+// wait but that for the workers' steps has a deadline; after ended() is set nothing leaves but
+// kShutdown and kRefuse. Messages of one sender must arrive in the order they were sent.
+// A value: copying it copies the job's state. Keeps no pointers.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/fingerprint.h"
+#include "base/ids.h"
+#include "scheduler/members.h"
+#include "scheduler/registry.h"
+#include "scheduler/shard_acks.h"
+#include "wire/message.h"
+#include "wire/outbox.h"
+
+namespace soapstone::scheduler {
+
+struct CoordinatorOptions {
+  uint32_t servers = 1;
+  uint32_t workers = 1;
+  uint32_t shards_per_server = 1;
+  uint64_t session = 1;        // random, nonzero; the shell draws it
+  uint64_t config_digest = 0;  // a Hello with another one is refused
+  Nanos heartbeat_ns = kSecond / 2;
+  Nanos timeout_ns = 5 * kSecond;
+  Nanos start_timeout_ns = 60 * kSecond;        // to register; and for all shards to take a roster
+  Nanos finish_timeout_ns = 30 * 60 * kSecond;  // for the evaluation; and for the saving
+  bool evaluate = true;                         // final evaluation by one worker
+  bool save = true;                             // servers gather, hash (and write) the model
+};
+
+class Coordinator {
+ public:
+  enum class Phase : uint8_t {
+    kRegistering,  // waiting for all servers and workers
+    kInstalling,   // waiting for the shards to install the first roster
+    kRunning,
+    kEvaluating,
+    kSaving,
+    kClosing,  // kShutdown sent
+  };
+  static constexpr wire::TimerId kTick{1};
+
+  explicit Coordinator(CoordinatorOptions options);
+
+  void Start(Nanos now, wire::Outbox* out);
+  void OnMessage(Nanos now, const wire::Message& message, wire::Outbox* out);
+  void OnTimer(Nanos now, wire::TimerId timer, wire::Outbox* out);
+
+  // A node is gone (heartbeats ceased; the checker calls it at will). A lost worker: the others go
+  // on with a new roster. A lost server, or the last worker: the job ends with kExitPeerLost.
+  void OnLost(Nanos now, wire::Address node, wire::Outbox* out);
+  // Ends the job from outside (SIGTERM, Ctrl-C).
+  void Abort(Nanos now, int32_t code, std::string reason, wire::Outbox* out);
+
+  Phase phase() const { return phase_; }
+  Epoch epoch() const { return epoch_; }
+  const wire::Roster& roster() const { return members_.roster(); }
+  // Who has not registered: "server 1, worker 2".
+  std::string Missing() const { return nodes_.Missing(); }
+  // The latest report of each worker ever admitted, lost ones too.
+  const std::map<WorkerId, wire::Progress>& progress() const { return progress_; }
+  const std::optional<wire::Evaluation>& evaluation() const { return evaluation_; }
+  const std::optional<wire::Saved>& saved() const { return saved_; }
+  // Lines for the user since the last call: who joined, who was lost, what is waited for.
+  std::vector<std::string> TakeNews() { return std::exchange(news_, {}); }
+  // Set when the job is over: the exit code of this process, and why.
+  const std::optional<wire::Notice>& ended() const { return ended_; }
+  // Messages that were dropped: of nodes that are not registered (any longer), of another session,
+  // malformed, or out of place in this phase.
+  uint64_t ignored() const { return ignored_; }
+  // All that decides later behaviour, times excepted.
+  void AddTo(Fingerprint* f) const;
+
+ private:
+  void OnHello(Nanos now, const wire::Message& message, wire::Outbox* out);
+  void OnRosterAck(Nanos now, const wire::Message& message, wire::Outbox* out);
+  void OnWorkerMessage(Nanos now, const wire::Message& message, wire::Outbox* out);
+  void OnLeave(Nanos now, WorkerId worker, wire::Outbox* out);
+  // False when the sender is not registered, or the message is of its rank's former holder.
+  bool IsFromRegistered(const wire::Message& message, wire::Outbox* out);
+  void AnswerAfterTheEnd(const wire::Message& message, wire::Outbox* out) const;
+
+  void BeginInstalling(Nanos now, wire::Outbox* out);
+  void BeginRunning(Nanos now, wire::Outbox* out);
+  void SendStart(const wire::Member& member, wire::Outbox* out) const;
+  void AdmitNext(Nanos now, wire::Outbox* out);
+  void AdvanceAdmission(Nanos now, wire::Outbox* out);
+  // Takes the worker out of registry and roster; the job ends with `if_none_left` if it was the
+  // last that had started and is still needed.
+  void RemoveWorker(Nanos now, WorkerId worker, wire::Notice if_none_left, wire::Outbox* out);
+  void FinishIfAllDone(Nanos now, wire::Outbox* out);
+  void SendEvaluate(Nanos now, wire::Outbox* out);
+  void BeginSaving(Nanos now, wire::Outbox* out);
+  void End(wire::Notice why, wire::Outbox* out);
+
+  void CheckDeadlines(Nanos now, wire::Outbox* out);
+  // A new epoch, and its roster to every shard, server and member.
+  void PublishRoster(wire::Outbox* out);
+  wire::Message To(wire::Address to, wire::MessageType type) const;
+  void SendNotice(wire::Address to, wire::MessageType type, wire::Notice notice,
+                  wire::Outbox* out) const;
+  void AddNews(std::string line);
+
+  CoordinatorOptions options_;
+  Phase phase_ = Phase::kRegistering;
+  Epoch epoch_ = 0;
+  Registry nodes_;
+  Members members_;
+  ShardAcks acks_;
+  std::optional<WorkerId> evaluator_;  // kEvaluating
+  std::map<WorkerId, wire::Progress> progress_;
+  std::optional<wire::Evaluation> evaluation_;
+  std::optional<wire::Saved> saved_;
+  std::optional<wire::Notice> ended_;
+  std::vector<std::string> news_;
+  uint64_t ignored_ = 0;
+  Nanos tick_due_ = 0;
+  Nanos wait_began_ = 0;  // of the wait that CheckDeadlines watches
+  Nanos waiting_told_ = 0;
+};
+
+}  // namespace soapstone::scheduler

@@ -1,0 +1,427 @@
+#include "scheduler/coordinator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/exit_codes.h"
+#include "scheduler/hand_played_job.h"
+
+namespace soapstone::scheduler {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using Job = HandPlayedJob;
+
+// ---- Registration
+
+TEST(CoordinatorRegistration, GivesWantedRanksAndElseTheLowestFree) {
+  Job job({.servers = 1, .workers = 3});
+  job.SayHello(Role::kWorker, 1, 11);
+  EXPECT_EQ(job.Last(MessageType::kWelcome).to, Temporary(Role::kWorker, 11));
+  EXPECT_EQ(std::get<wire::Welcome>(job.Last(MessageType::kWelcome).body), (wire::Welcome{1, 11}));
+  job.SayHello(Role::kWorker, -1, 12);
+  EXPECT_EQ(std::get<wire::Welcome>(job.Last(MessageType::kWelcome).body).rank, 0u);
+  job.SayHello(Role::kWorker, -1, 13);
+  EXPECT_EQ(std::get<wire::Welcome>(job.Last(MessageType::kWelcome).body).rank, 2u);
+  EXPECT_EQ(job.coordinator().Missing(), "server 0");
+}
+
+TEST(CoordinatorRegistration, ARankThatIsTakenIsRefused) {
+  Job job({.servers = 1, .workers = 3});
+  job.SayHello(Role::kWorker, 2, 11);
+  job.SayHello(Role::kWorker, 2, 12);
+  EXPECT_EQ(job.Last(MessageType::kRefuse).to, Temporary(Role::kWorker, 12));
+  EXPECT_EQ(job.LastNotice(MessageType::kRefuse),
+            (Notice{kExitConfig, "rank 2 is taken by another worker, heard from 0.0 s ago"}));
+}
+
+TEST(CoordinatorRegistration, ARankBeyondTheCountIsRefused) {
+  Job job({.servers = 2, .workers = 3});
+  job.SayHello(Role::kServer, 2, 11);
+  EXPECT_EQ(job.LastNotice(MessageType::kRefuse),
+            (Notice{kExitConfig, "rank 2 is out of range: the job has 2 servers"}));
+}
+
+TEST(CoordinatorRegistration, OneNodeTooManyIsRefused) {
+  Job job({.servers = 1, .workers = 2});
+  for (uint64_t nonce = 1; nonce <= 3; ++nonce) job.SayHello(Role::kWorker, -1, nonce);
+  EXPECT_EQ(job.LastNotice(MessageType::kRefuse),
+            (Notice{kExitConfig, "no place is free: the job has 2 workers, all there"}));
+}
+
+TEST(CoordinatorRegistration, ARepeatedHelloGetsTheSameWelcome) {
+  Job job({.servers = 1, .workers = 2});
+  job.SayHello(Role::kWorker, -1, 11);
+  const Message first = job.Last(MessageType::kWelcome);
+  job.SayHello(Role::kWorker, -1, 11);
+  EXPECT_EQ(job.Last(MessageType::kWelcome), first);
+  EXPECT_EQ(job.ReceiversOf(MessageType::kWelcome).size(), 2u);
+  EXPECT_EQ(job.coordinator().Missing(), "server 0, worker 1");
+}
+
+TEST(CoordinatorRegistration, AnotherConfigurationIsRefused) {
+  Job job({.servers = 1, .workers = 1});
+  job.SayHello(Role::kWorker, 0, 11, kDigest + 1);
+  EXPECT_EQ(job.LastNotice(MessageType::kRefuse).code, kExitConfig);
+  EXPECT_THAT(job.LastNotice(MessageType::kRefuse).text,
+              HasSubstr("configuration differs from the scheduler's"));
+}
+
+TEST(CoordinatorRegistration, AMalformedHelloIsCountedAndDropped) {
+  Job job({.servers = 1, .workers = 1});
+  Message message;
+  message.type = MessageType::kHello;
+  message.from = Temporary(Role::kWorker, 1);
+  job.Deliver(message);
+  message.body = wire::Hello{.role = Role::kServer};
+  job.Deliver(message);
+  EXPECT_THAT(job.sent(), IsEmpty());
+  EXPECT_EQ(job.coordinator().ignored(), 2u);
+}
+
+TEST(CoordinatorRegistration, SaysEveryFiveSecondsWhoIsMissing) {
+  Job job({.servers = 2, .workers = 3});
+  job.SayHello(Role::kServer, 0, 1);
+  job.SayHello(Role::kWorker, 0, 2);
+  job.SayHello(Role::kWorker, 1, 3);
+  job.coordinator().TakeNews();
+  job.RunTo(12 * kSecond, {Server(0), Worker(0), Worker(1)});
+  EXPECT_THAT(job.coordinator().TakeNews(),
+              ElementsAre("waiting for server 1, worker 2 (5 s of 60 s)",
+                          "waiting for server 1, worker 2 (10 s of 60 s)"));
+}
+
+TEST(CoordinatorRegistration, GivesUpAtTheStartTimeout) {
+  Job job({.servers = 2, .workers = 3});
+  job.SayHello(Role::kServer, 0, 1);
+  job.SayHello(Role::kWorker, 0, 2);
+  job.SayHello(Role::kWorker, 1, 3);
+  const std::set<Address> present = {Server(0), Worker(0), Worker(1)};
+  job.RunTo(60 * kSecond - 1, present);
+  EXPECT_FALSE(job.coordinator().ended().has_value());
+  job.RunTo(60 * kSecond, present);
+  const Notice why = {kExitPeerLost, "not started after 60 s: missing server 1, worker 2"};
+  EXPECT_EQ(job.coordinator().ended(), why);
+  EXPECT_EQ(job.LastNotice(MessageType::kShutdown), why);
+  EXPECT_THAT(job.ReceiversOf(MessageType::kShutdown),
+              ElementsAre(Server(0), Worker(0), Worker(1)));
+}
+
+TEST(CoordinatorRegistration, ANodeThatFallsSilentGivesItsPlaceUp) {
+  Job job({.servers = 1, .workers = 2});
+  job.SayHello(Role::kServer, 0, 1);
+  job.SayHello(Role::kWorker, 0, 2);
+  job.RunTo(6 * kSecond, {Worker(0)});
+  EXPECT_EQ(job.coordinator().Missing(), "server 0, worker 1");
+  EXPECT_FALSE(job.coordinator().ended().has_value());
+  job.SayHello(Role::kServer, 0, 3);
+  EXPECT_EQ(job.coordinator().Missing(), "worker 1");
+}
+
+TEST(CoordinatorRegistration, HellosAreSignsOfLife) {
+  Job job({.servers = 1, .workers = 2});
+  for (int second = 0; second < 20; ++second) {
+    job.SayHello(Role::kWorker, 0, 2);
+    job.RunTo((second + 1) * kSecond, {});
+  }
+  EXPECT_EQ(job.coordinator().Missing(), "server 0, worker 1");
+}
+
+TEST(CoordinatorRegistration, ALateHelloOfALostProcessIsRefused) {
+  Job job({.servers = 1, .workers = 2});
+  job.SayHello(Role::kWorker, 0, 2);
+  job.Lose(Worker(0));
+  job.SayHello(Role::kWorker, 0, 2);
+  EXPECT_EQ(job.LastNotice(MessageType::kRefuse).code, kExitPeerLost);
+  EXPECT_EQ(job.coordinator().Missing(), "server 0, worker 0, worker 1");
+}
+
+// ---- Start
+
+TEST(CoordinatorStart, WhenAllAreThereTheFirstRosterGoesToEverybody) {
+  Job job({.servers = 2, .workers = 2, .shards_per_server = 2});
+  job.RegisterAll();
+  EXPECT_EQ(job.coordinator().phase(), Phase::kInstalling);
+  EXPECT_EQ(job.coordinator().epoch(), 1u);
+  EXPECT_THAT(job.ReceiversOf(MessageType::kRoster),
+              ElementsAre(Shard(0), Shard(1), Shard(2), Shard(3), Server(0), Server(1), Worker(0),
+                          Worker(1)));
+  const Message message = job.Last(MessageType::kRoster);
+  EXPECT_EQ(message.epoch, 1u);
+  const auto& roster = std::get<wire::Roster>(message.body);
+  EXPECT_EQ(roster.worker_count, 2u);
+  EXPECT_EQ(roster.shards_per_server, 2u);
+  ASSERT_EQ(roster.workers.size(), 2u);
+  EXPECT_EQ(roster.workers[1], (wire::Member{.worker = WorkerId{1}, .start = 0, .admitted = 1}));
+  ASSERT_EQ(roster.servers.size(), 2u);
+  EXPECT_EQ(roster.servers[1], (wire::ServerEntry{ServerId{1}, "tcp://host"}));
+}
+
+TEST(CoordinatorStart, WorkersStartWhenTheLastShardHasTheRoster) {
+  Job job({.servers = 2, .workers = 2});
+  job.RegisterAll();
+  job.Ack(0);
+  job.Ack(0);
+  EXPECT_THAT(job.ReceiversOf(MessageType::kStart), IsEmpty());
+  job.Ack(1);
+  EXPECT_THAT(job.ReceiversOf(MessageType::kStart), ElementsAre(Worker(0), Worker(1)));
+  EXPECT_EQ(job.Last(MessageType::kStart).clock, 0);
+  EXPECT_EQ(job.Last(MessageType::kStart).epoch, 1u);
+  EXPECT_EQ(job.coordinator().phase(), Phase::kRunning);
+}
+
+TEST(CoordinatorStart, AWorkerLostWhileInstallingIsLeftOut) {
+  Job job({.servers = 1, .workers = 2});
+  job.RegisterAll();
+  job.Lose(Worker(0));
+  EXPECT_EQ(job.coordinator().epoch(), 2u);
+  EXPECT_EQ(job.coordinator().phase(), Phase::kInstalling);
+  job.AckAll();
+  EXPECT_THAT(job.ReceiversOf(MessageType::kStart), ElementsAre(Worker(1)));
+}
+
+TEST(CoordinatorStart, AShardThatNeverTakesTheRosterEndsTheJob) {
+  Job job({.servers = 2, .workers = 1});
+  job.RegisterAll();
+  job.Ack(0);
+  job.RunTo(60 * kSecond, job.Everybody());
+  EXPECT_EQ(job.coordinator().ended(),
+            (Notice{kExitPeerLost, "shard 1 has not taken roster 1 for 60 s"}));
+}
+
+// ---- Heartbeats
+
+TEST(CoordinatorHeartbeat, IsAnsweredAndItsProgressKept) {
+  Job job({.servers = 1, .workers = 2});
+  job.StartAll();
+  job.Say(Worker(1), MessageType::kHeartbeat, AtClock(9));
+  EXPECT_EQ(job.Last(MessageType::kHeartbeatAck).to, Worker(1));
+  EXPECT_EQ(job.coordinator().progress().at(WorkerId{1}).clock, 9);
+  job.Say(Server(0), MessageType::kHeartbeat);
+  EXPECT_EQ(job.Last(MessageType::kHeartbeatAck).to, Server(0));
+}
+
+TEST(CoordinatorHeartbeat, KeepsEverybodyIn) {
+  Job job({.servers = 1, .workers = 2});
+  job.StartAll();
+  job.RunTo(100 * kSecond, job.Everybody());
+  EXPECT_EQ(job.coordinator().epoch(), 1u);
+  EXPECT_EQ(job.coordinator().ignored(), 0u);
+}
+
+TEST(CoordinatorHeartbeat, OfAnExpelledWorkerIsAnsweredWithShutdown) {
+  Job job({.servers = 1, .workers = 2});
+  job.StartAll();
+  job.Lose(Worker(0));
+  job.Clear();
+  job.Say(Worker(0), MessageType::kHeartbeat, AtClock(3));
+  EXPECT_THAT(job.ReceiversOf(MessageType::kHeartbeatAck), IsEmpty());
+  EXPECT_EQ(job.Last(MessageType::kShutdown).to, Worker(0));
+  EXPECT_EQ(job.LastNotice(MessageType::kShutdown),
+            (Notice{kExitPeerLost, "expelled: was silent for too long"}));
+  EXPECT_EQ(job.coordinator().progress().count(WorkerId{0}), 0u);
+}
+
+TEST(CoordinatorHeartbeat, OfARanksFormerHolderIsNotItsReplacements) {
+  Job job({.servers = 1, .workers = 2});
+  job.StartAll();
+  job.Lose(Worker(0));
+  job.SayHello(Role::kWorker, 0, 77);
+  job.Clear();
+  Message stale;
+  stale.type = MessageType::kHeartbeat;
+  stale.from = Worker(0);
+  stale.session = kSession;
+  stale.epoch = 1;
+  job.Deliver(stale);
+  EXPECT_THAT(job.sent(), IsEmpty());
+  EXPECT_EQ(job.coordinator().ignored(), 1u);
+}
+
+TEST(CoordinatorHeartbeat, OfAnotherSessionIsIgnored) {
+  Job job({.servers = 1, .workers = 1});
+  job.StartAll();
+  Message message;
+  message.type = MessageType::kHeartbeat;
+  message.from = Worker(0);
+  message.session = kSession + 1;
+  job.Deliver(message);
+  EXPECT_THAT(job.sent(), IsEmpty());
+}
+
+TEST(CoordinatorHeartbeat, OurOwnPauseIsNotTheOthersSilence) {
+  Job job({.servers = 1, .workers = 2});
+  job.StartAll();
+  job.RunTo(10 * kSecond, job.Everybody());
+  job.SetNow(40 * kSecond);
+  job.Fire();
+  EXPECT_EQ(job.coordinator().epoch(), 1u);
+  EXPECT_FALSE(job.coordinator().ended().has_value());
+}
+
+// ---- The end of the job
+
+TEST(CoordinatorEnd, DoneEvaluateSaveClose) {
+  Job job({.servers = 2, .workers = 2, .shards_per_server = 2});
+  job.StartAll();
+  job.Say(Worker(1), MessageType::kDone, AtClock(10));
+  job.Say(Worker(1), MessageType::kDone, AtClock(10));
+  EXPECT_EQ(job.coordinator().phase(), Phase::kRunning);
+  job.Say(Worker(0), MessageType::kDone, AtClock(10));
+  EXPECT_THAT(job.ReceiversOf(MessageType::kEvaluate), ElementsAre(Worker(0)));
+  job.Say(Worker(0), MessageType::kEvaluated, wire::Evaluation{360, 350, 1.5});
+  EXPECT_EQ(job.coordinator().evaluation(), (wire::Evaluation{360, 350, 1.5}));
+  EXPECT_EQ(job.coordinator().phase(), Phase::kSaving);
+  EXPECT_THAT(job.ReceiversOf(MessageType::kSave),
+              ElementsAre(Shard(0), Shard(1), Shard(2), Shard(3)));
+  job.Say(Server(0), MessageType::kSaved, wire::Saved{"/model", "abc"});
+  EXPECT_EQ(job.coordinator().saved(), (wire::Saved{"/model", "abc"}));
+  EXPECT_EQ(job.coordinator().ended(), (Notice{kExitOk, "done"}));
+  EXPECT_EQ(job.LastNotice(MessageType::kShutdown), (Notice{kExitOk, "done"}));
+  EXPECT_THAT(job.ReceiversOf(MessageType::kShutdown),
+              ElementsAre(Server(0), Server(1), Worker(0), Worker(1)));
+}
+
+TEST(CoordinatorEnd, EvaluationAndSavingCanBeLeftOut) {
+  Job job({.servers = 1, .workers = 1, .evaluate = false, .save = false});
+  job.StartAll();
+  job.Say(Worker(0), MessageType::kDone, AtClock(10));
+  EXPECT_EQ(job.coordinator().ended(), (Notice{kExitOk, "done"}));
+  EXPECT_THAT(job.ReceiversOf(MessageType::kEvaluate), IsEmpty());
+  EXPECT_THAT(job.ReceiversOf(MessageType::kSave), IsEmpty());
+}
+
+class CoordinatorEvaluating : public ::testing::Test {
+ protected:
+  CoordinatorEvaluating() {
+    job_.StartAll();
+    for (uint32_t k = 0; k < 3; ++k) job_.Say(Worker(k), MessageType::kDone, AtClock(10));
+    job_.Clear();
+  }
+  Job job_{{.servers = 1, .workers = 3}};
+};
+
+TEST_F(CoordinatorEvaluating, ALostEvaluatorIsReplaced) {
+  job_.Lose(Worker(0));
+  EXPECT_EQ(job_.coordinator().phase(), Phase::kEvaluating);
+  EXPECT_THAT(job_.ReceiversOf(MessageType::kEvaluate), ElementsAre(Worker(1)));
+  job_.Say(Worker(0), MessageType::kEvaluated, wire::Evaluation{1, 1, 0});
+  EXPECT_EQ(job_.coordinator().phase(), Phase::kEvaluating);
+  job_.Say(Worker(1), MessageType::kEvaluated, wire::Evaluation{2, 2, 0});
+  EXPECT_EQ(job_.coordinator().evaluation()->samples, 2u);
+}
+
+TEST_F(CoordinatorEvaluating, AnotherWorkersLossOnlyChangesTheRoster) {
+  job_.Lose(Worker(2));
+  EXPECT_THAT(job_.ReceiversOf(MessageType::kEvaluate), IsEmpty());
+  EXPECT_THAT(job_.ReceiversOf(MessageType::kRoster),
+              ElementsAre(Shard(0), Server(0), Worker(0), Worker(1)));
+}
+
+TEST_F(CoordinatorEvaluating, TheLastWorkersLossEndsTheJob) {
+  for (uint32_t k = 0; k < 3; ++k) job_.Lose(Worker(k));
+  EXPECT_EQ(job_.coordinator().ended(), (Notice{kExitPeerLost, "worker 2 lost; none left"}));
+}
+
+TEST_F(CoordinatorEvaluating, OnlyTheEvaluatorsResultCounts) {
+  job_.Say(Worker(1), MessageType::kEvaluated, wire::Evaluation{1, 1, 0});
+  EXPECT_EQ(job_.coordinator().phase(), Phase::kEvaluating);
+}
+
+TEST_F(CoordinatorEvaluating, HasADeadline) {
+  job_.RunTo(30 * 60 * kSecond, job_.Everybody());
+  EXPECT_EQ(job_.coordinator().ended(),
+            (Notice{kExitPeerLost, "worker 0 has not evaluated for 1800 s"}));
+}
+
+TEST_F(CoordinatorEvaluating, SavingOutlivesAllWorkers) {
+  job_.Say(Worker(0), MessageType::kEvaluated, wire::Evaluation{1, 1, 0});
+  for (uint32_t k = 0; k < 3; ++k) job_.Lose(Worker(k));
+  EXPECT_EQ(job_.coordinator().phase(), Phase::kSaving);
+  job_.Say(Server(0), MessageType::kSaved, wire::Saved{"/model", "abc"});
+  EXPECT_EQ(job_.coordinator().ended(), (Notice{kExitOk, "done"}));
+}
+
+TEST_F(CoordinatorEvaluating, OnlyServerZeroSaves) {
+  job_.Say(Worker(0), MessageType::kEvaluated, wire::Evaluation{1, 1, 0});
+  job_.Say(Worker(0), MessageType::kSaved, wire::Saved{"/model", "abc"});
+  EXPECT_EQ(job_.coordinator().phase(), Phase::kSaving);
+}
+
+TEST(CoordinatorEnd, AbortShutsEverybodyDown) {
+  Job job({.servers = 1, .workers = 2});
+  job.StartAll();
+  job.Abort(kExitInterrupted, "interrupted");
+  EXPECT_EQ(job.coordinator().ended(), (Notice{kExitInterrupted, "interrupted"}));
+  EXPECT_THAT(job.ReceiversOf(MessageType::kShutdown),
+              ElementsAre(Server(0), Worker(0), Worker(1)));
+}
+
+TEST(CoordinatorEnd, TheFirstEndStands) {
+  Job job({.servers = 1, .workers = 2});
+  job.StartAll();
+  job.Abort(kExitInterrupted, "interrupted");
+  job.Clear();
+  job.Abort(kExitTerminated, "terminated");
+  job.Lose(Server(0));
+  job.Say(Worker(0), MessageType::kDone, AtClock(1));
+  EXPECT_EQ(job.coordinator().ended(), (Notice{kExitInterrupted, "interrupted"}));
+  EXPECT_THAT(job.sent(), IsEmpty());
+}
+
+TEST(CoordinatorEnd, LateHeartbeatsAndHellosAreToldSo) {
+  Job job({.servers = 1, .workers = 2});
+  job.StartAll();
+  job.Abort(kExitInterrupted, "interrupted");
+  job.Clear();
+  job.Say(Worker(1), MessageType::kHeartbeat);
+  EXPECT_EQ(job.LastNotice(MessageType::kShutdown), (Notice{kExitInterrupted, "interrupted"}));
+  job.SayHello(Role::kWorker, -1, 5);
+  EXPECT_EQ(job.LastNotice(MessageType::kRefuse),
+            (Notice{kExitConfig, "the job is over: interrupted"}));
+}
+
+TEST(CoordinatorEnd, NoTimerIsSetAfterIt) {
+  Job job({.servers = 1, .workers = 1});
+  job.StartAll();
+  job.Abort(kExitInterrupted, "interrupted");
+  wire::Outbox out;
+  job.coordinator().OnTimer(kSecond, Coordinator::kTick, &out);
+  EXPECT_THAT(out.timers, IsEmpty());
+}
+
+// ---- As a value
+
+std::pair<uint64_t, uint64_t> FingerprintOf(const Coordinator& coordinator) {
+  Fingerprint f;
+  coordinator.AddTo(&f);
+  return f.value();
+}
+
+TEST(CoordinatorValue, ACopyGoesItsOwnWay) {
+  Job job({.servers = 1, .workers = 3});
+  job.StartAll();
+  Coordinator copy = job.coordinator();
+  EXPECT_EQ(FingerprintOf(copy), FingerprintOf(job.coordinator()));
+  wire::Outbox out;
+  copy.OnLost(0, Worker(0), &out);
+  EXPECT_EQ(copy.epoch(), 2u);
+  EXPECT_EQ(job.coordinator().epoch(), 1u);
+  EXPECT_NE(FingerprintOf(copy), FingerprintOf(job.coordinator()));
+}
+
+TEST(CoordinatorValue, TimesAndProgressDoNotCountInTheFingerprint) {
+  Job job({.servers = 1, .workers = 2});
+  job.StartAll();
+  const auto before = FingerprintOf(job.coordinator());
+  job.SetNow(kSecond);
+  job.Say(Worker(0), MessageType::kHeartbeat, AtClock(4));
+  EXPECT_EQ(FingerprintOf(job.coordinator()), before);
+  job.Say(Worker(0), MessageType::kDone, AtClock(4));
+  EXPECT_NE(FingerprintOf(job.coordinator()), before);
+}
+
+}  // namespace
+}  // namespace soapstone::scheduler

@@ -1,0 +1,103 @@
+#include "scheduler/members.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "glog/logging.h"
+#include "wire/membership.h"
+
+namespace soapstone::scheduler {
+
+Members::Members(uint32_t worker_count, uint32_t shards_per_server) {
+  roster_.worker_count = worker_count;
+  roster_.shards_per_server = shards_per_server;
+}
+
+void Members::AddOriginal(WorkerId worker, Epoch admitted) {
+  roster_.workers.push_back({.worker = worker, .admitted = admitted});
+}
+
+bool Members::BeginAdmission(Epoch epoch) {
+  if (admission_.has_value() || joiners_.empty()) return false;
+  const WorkerId worker = joiners_.front();
+  joiners_.erase(joiners_.begin());
+  const auto after =
+      std::find_if(roster_.workers.begin(), roster_.workers.end(),
+                   [&](const wire::Member& member) { return member.worker > worker; });
+  roster_.workers.insert(after,
+                         {.worker = worker, .admitted = epoch, .joining = true, .original = false});
+  admission_ = Admission{worker, Admission::Step::kFreezing, epoch};
+  return true;
+}
+
+void Members::Place(Clock start, Epoch epoch) {
+  wire::Member& newcomer = Newcomer();
+  CHECK(newcomer.joining);
+  newcomer.joining = false;
+  newcomer.start = start;
+  admission_->step = Admission::Step::kPlacing;
+  admission_->awaited = epoch;
+}
+
+wire::Member Members::EndAdmission() {
+  const wire::Member newcomer = Newcomer();
+  CHECK(!newcomer.joining);
+  admission_.reset();
+  return newcomer;
+}
+
+bool Members::Remove(WorkerId worker) {
+  std::erase(joiners_, worker);
+  done_.erase(worker);
+  if (IsBeingAdmitted(worker)) admission_.reset();
+  return std::erase_if(roster_.workers,
+                       [&](const wire::Member& member) { return member.worker == worker; }) > 0;
+}
+
+bool Members::MarkDone(WorkerId worker) {
+  if (FindMember(roster_, worker) == nullptr || IsBeingAdmitted(worker)) return false;
+  done_.insert(worker);
+  return true;
+}
+
+bool Members::HasStarted() const {
+  return std::any_of(roster_.workers.begin(), roster_.workers.end(),
+                     [&](const wire::Member& member) { return !IsBeingAdmitted(member.worker); });
+}
+
+bool Members::AllDone() const {
+  return !admission_.has_value() && joiners_.empty() && done_.size() == roster_.workers.size();
+}
+
+wire::Member& Members::Newcomer() {
+  CHECK(admission_.has_value());
+  const auto it =
+      std::find_if(roster_.workers.begin(), roster_.workers.end(),
+                   [&](const wire::Member& member) { return member.worker == admission_->worker; });
+  CHECK(it != roster_.workers.end());
+  return *it;
+}
+
+void Members::AddTo(Fingerprint* f) const {
+  f->Add(roster_.workers.size());
+  for (const wire::Member& member : roster_.workers) {
+    f->Add(member.worker);
+    f->Add(member.start);
+    f->Add(member.admitted);
+    f->Add(member.joining);
+    f->Add(member.original);
+  }
+  f->Add(roster_.servers.size());
+  f->Add(joiners_.size());
+  for (const WorkerId worker : joiners_) f->Add(worker);
+  f->Add(admission_.has_value());
+  if (admission_.has_value()) {
+    f->Add(admission_->worker);
+    f->Add(admission_->step);
+    f->Add(admission_->awaited);
+  }
+  f->Add(done_.size());
+  for (const WorkerId worker : done_) f->Add(worker);
+}
+
+}  // namespace soapstone::scheduler

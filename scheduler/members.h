@@ -1,0 +1,76 @@
+// Members: the roster as it stands, who waits to be let in, who is being let in, and who is done.
+// A value: the coordinator changes it, and publishes its roster under the epochs it draws;
+// coordinator.h describes the two steps of an admission and why they are two.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "base/fingerprint.h"
+#include "base/ids.h"
+#include "wire/message.h"
+
+namespace soapstone::scheduler {
+
+// A newcomer between its first roster and its kStart.
+struct Admission {
+  enum class Step : uint8_t {
+    kFreezing,  // listed as joining; the shards report the frontiers they hold it at
+    kPlacing,   // listed with its start clock; the shards install that
+  };
+  WorkerId worker{};
+  Step step = Step::kFreezing;
+  Epoch awaited = 0;  // every shard's acknowledgement of this epoch, or a later, ends the step
+  friend bool operator==(const Admission&, const Admission&) = default;
+};
+
+// Invariants: the roster is ascending; one admission at a time; who is done, and who is being
+// admitted, is in the roster; who waits is not.
+class Members {
+ public:
+  Members(uint32_t worker_count, uint32_t shards_per_server);
+
+  const wire::Roster& roster() const { return roster_; }
+  const std::optional<Admission>& admission() const { return admission_; }
+
+  // The job's first nodes, ascending.
+  void AddServer(wire::ServerEntry server) { roster_.servers.push_back(std::move(server)); }
+  void AddOriginal(WorkerId worker, Epoch admitted);
+
+  // Behind those who wait already.
+  void Enqueue(WorkerId worker) { joiners_.push_back(worker); }
+  // Step 1: lists the first of those who wait, as joining from `epoch` on. False, changing nothing,
+  // while an admission is under way or nobody waits.
+  bool BeginAdmission(Epoch epoch);
+  // Step 2: gives the newcomer its start clock, from `epoch` on. REQUIRES: step 1 under way.
+  void Place(Clock start, Epoch epoch);
+  // The newcomer is let in, and returned. REQUIRES: step 2 under way.
+  wire::Member EndAdmission();
+
+  // Forgets the worker, its admission included. True when it was in the roster.
+  bool Remove(WorkerId worker);
+  // False when it is no member, or not yet let in.
+  bool MarkDone(WorkerId worker);
+
+  // Somebody is let in and not lost.
+  bool HasStarted() const;
+  // Every member is done, and nobody is on the way in.
+  bool AllDone() const;
+
+  friend bool operator==(const Members&, const Members&) = default;
+  void AddTo(Fingerprint* f) const;
+
+ private:
+  bool IsBeingAdmitted(WorkerId worker) const {
+    return admission_.has_value() && admission_->worker == worker;
+  }
+  wire::Member& Newcomer();
+
+  wire::Roster roster_;
+  std::vector<WorkerId> joiners_;  // registered, wait for admission; oldest first
+  std::optional<Admission> admission_;
+  std::set<WorkerId> done_;  // completed their last clock
+};
+
+}  // namespace soapstone::scheduler

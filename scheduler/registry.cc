@@ -1,0 +1,139 @@
+#include "scheduler/registry.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "base/exit_codes.h"
+#include "glog/logging.h"
+
+namespace soapstone::scheduler {
+namespace {
+
+using wire::Address;
+using wire::Role;
+
+const char* NameOf(Role role) {
+  switch (role) {
+    case Role::kScheduler:
+      return "scheduler";
+    case Role::kServer:
+      return "server";
+    case Role::kWorker:
+      return "worker";
+    case Role::kShard:
+      return "shard";
+    case Role::kNone:
+      break;
+  }
+  return "nobody";
+}
+
+}  // namespace
+
+std::string Spoken(Address node) { return absl::StrCat(NameOf(node.role), " ", node.index); }
+
+std::string Seconds(Nanos duration) {
+  return absl::StrFormat("%.1f s", static_cast<double>(duration) / kSecond);
+}
+
+std::variant<Address, wire::Notice> Registry::PlaceFor(const wire::Hello& hello, Nanos now) const {
+  for (const auto& [place, nonce] : gone_) {
+    if (place.role == hello.role && nonce == hello.nonce) {
+      return wire::Notice{kExitPeerLost, absl::StrCat("expelled: this process was ", Spoken(place),
+                                                      ", and was silent for too long")};
+    }
+  }
+  const uint32_t count = CountOf(hello.role);
+  if (hello.wanted_rank >= 0) {
+    if (hello.wanted_rank >= int64_t{count}) {
+      return wire::Notice{kExitConfig,
+                          absl::StrFormat("rank %d is out of range: the job has %d %ss",
+                                          hello.wanted_rank, count, NameOf(hello.role))};
+    }
+    const Address place{hello.role, static_cast<uint32_t>(hello.wanted_rank)};
+    const Node* holder = Find(place);
+    if (holder == nullptr) return place;
+    return wire::Notice{
+        kExitConfig,
+        absl::StrFormat("rank %d is taken by another %s, heard from %s ago", hello.wanted_rank,
+                        NameOf(hello.role), Seconds(now - holder->last_heard))};
+  }
+  for (uint32_t rank = 0; rank < count; ++rank) {
+    if (Find({hello.role, rank}) == nullptr) return Address{hello.role, rank};
+  }
+  return wire::Notice{kExitConfig,
+                      absl::StrFormat("no place is free: the job has %d %ss, all there", count,
+                                      NameOf(hello.role))};
+}
+
+std::optional<Address> Registry::PlaceOf(const wire::Hello& hello) const {
+  for (const auto& [place, node] : nodes_) {
+    if (place.role == hello.role && node.nonce == hello.nonce) return place;
+  }
+  return std::nullopt;
+}
+
+void Registry::Add(Address place, Node node) {
+  const bool added = nodes_.emplace(place, std::move(node)).second;
+  CHECK(added) << Spoken(place) << " is registered already";
+}
+
+void Registry::Remove(Address place) {
+  const auto it = nodes_.find(place);
+  if (it == nodes_.end()) return;
+  gone_[place] = it->second.nonce;
+  nodes_.erase(it);
+}
+
+void Registry::Hear(Address place, Nanos now) {
+  const auto it = nodes_.find(place);
+  if (it != nodes_.end()) it->second.last_heard = now;
+}
+
+void Registry::ForgivePause(Nanos duration) {
+  for (auto& [place, node] : nodes_) node.last_heard += duration;
+}
+
+const Node* Registry::Find(Address place) const {
+  const auto it = nodes_.find(place);
+  return it == nodes_.end() ? nullptr : &it->second;
+}
+
+std::vector<Address> Registry::Silent(Nanos now, Nanos timeout) const {
+  std::vector<Address> silent;
+  for (const auto& [place, node] : nodes_) {
+    if (now - node.last_heard > timeout) silent.push_back(place);
+  }
+  return silent;
+}
+
+std::string Registry::Missing() const {
+  std::vector<std::string> missing;
+  for (const Role role : {Role::kServer, Role::kWorker}) {
+    for (uint32_t rank = 0; rank < CountOf(role); ++rank) {
+      if (Find({role, rank}) == nullptr) missing.push_back(Spoken({role, rank}));
+    }
+  }
+  return absl::StrJoin(missing, ", ");
+}
+
+void Registry::AddTo(Fingerprint* f) const {
+  f->Add(nodes_.size());
+  for (const auto& [place, node] : nodes_) {
+    f->Add(place.role);
+    f->Add(place.index);
+    f->Add(node.nonce);
+    f->Add(node.endpoint);
+    f->Add(node.welcomed);
+  }
+  f->Add(gone_.size());
+  for (const auto& [place, nonce] : gone_) {
+    f->Add(place.role);
+    f->Add(place.index);
+    f->Add(nonce);
+  }
+}
+
+}  // namespace soapstone::scheduler

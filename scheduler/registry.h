@@ -1,0 +1,82 @@
+// Registry: which nodes hold which ranks, since when, and when each was last heard from. A value:
+// the coordinator asks it where a Hello may sit, and tells it who is gone. It sends nothing and
+// knows neither rosters nor the phases of a job.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/fingerprint.h"
+#include "base/ids.h"
+#include "wire/message.h"
+
+namespace soapstone::scheduler {
+
+// "worker 3": an address in a line for the user.
+std::string Spoken(wire::Address node);
+
+// "5.0 s".
+std::string Seconds(Nanos duration);
+
+struct Node {
+  uint64_t nonce = 0;    // of its Hello
+  std::string endpoint;  // of a server
+  // Epoch when it was given its rank. Whoever held the rank before was never told of this epoch, so
+  // a message of this rank with an older (nonzero) epoch is the former holder's.
+  Epoch welcomed = 0;
+  Nanos last_heard = 0;
+  friend bool operator==(const Node&, const Node&) = default;
+};
+
+// Invariants: at most one node a rank; ranks are below the role's count; the order of iteration is
+// servers, then workers, ascending.
+class Registry {
+ public:
+  Registry(uint32_t servers, uint32_t workers) : servers_(servers), workers_(workers) {}
+
+  // The place `hello` may take: its wanted rank, else the lowest that is free; or why there is
+  // none. Changes nothing. REQUIRES: its role is server or worker.
+  std::variant<wire::Address, wire::Notice> PlaceFor(const wire::Hello& hello, Nanos now) const;
+  // The place which this very process (by role and nonce) holds already.
+  std::optional<wire::Address> PlaceOf(const wire::Hello& hello) const;
+
+  // A server's or worker's rank of this job, free or not.
+  bool IsRank(wire::Address place) const { return place.index < CountOf(place.role); }
+
+  // REQUIRES: `place` is free, and a rank.
+  void Add(wire::Address place, Node node);
+  // Frees the place, and remembers the process so that a late Hello of it is not taken for a new
+  // one's.
+  void Remove(wire::Address place);
+  void Hear(wire::Address place, Nanos now);
+  // Moves all times of hearing forward: `duration` in which the listener itself did not run.
+  void ForgivePause(Nanos duration);
+
+  // Null where nobody holds the place.
+  const Node* Find(wire::Address place) const;
+  const std::map<wire::Address, Node>& nodes() const { return nodes_; }
+  // Nodes not heard from for longer than `timeout`.
+  std::vector<wire::Address> Silent(Nanos now, Nanos timeout) const;
+  bool complete() const { return nodes_.size() == size_t{servers_} + workers_; }
+  // Places that nobody holds: "server 1, worker 2".
+  std::string Missing() const;
+
+  friend bool operator==(const Registry&, const Registry&) = default;
+  void AddTo(Fingerprint* f) const;  // all but the times
+
+ private:
+  uint32_t CountOf(wire::Role role) const {
+    if (role == wire::Role::kServer) return servers_;
+    return role == wire::Role::kWorker ? workers_ : 0;
+  }
+
+  uint32_t servers_;
+  uint32_t workers_;
+  std::map<wire::Address, Node> nodes_;
+  std::map<wire::Address, uint64_t> gone_;  // nonce of the last holder that was removed
+};
+
+}  // namespace soapstone::scheduler
