@@ -4,6 +4,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
+// `lhs` may declare a variable, and pasted tokens cannot be parenthesised.
+// NOLINTBEGIN(bugprone-macro-parentheses)
 #define SOAP_RETURN_IF_ERROR(expr)               \
   do {                                           \
     absl::Status soap_status_ = (expr);          \
@@ -18,3 +20,4 @@
   lhs = *std::move(tmp)
 #define SOAP_ASSIGN_OR_RETURN(lhs, expr) \
   SOAP_ASSIGN_OR_RETURN_IMPL(SOAP_CONCAT(soap_or_, __LINE__), lhs, expr)
+// NOLINTEND(bugprone-macro-parentheses)

@@ -1,0 +1,18 @@
+// Initial values of parameters. Each element is a function of (seed, parameter, element) alone, so
+// that any slice of a parameter, made anywhere, has the bits of the whole. Shards call it.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/types/span.h"
+#include "base/ids.h"
+#include "base/parameter.h"
+
+namespace soapstone::compute {
+
+// Writes elements [begin, begin + out.size()) of the parameter. REQUIRES: inside the parameter.
+// out: [n] f32
+void InitSlice(const ParamSpec& spec, uint64_t seed, ParamId param, uint64_t begin,
+               absl::Span<float> out);
+
+}  // namespace soapstone::compute

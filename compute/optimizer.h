@@ -1,0 +1,66 @@
+// Optimizers as values: how a gradient changes a slice of a parameter. Shards call ApplyGradient
+// for each slice they own; configuration code parses the spec strings. Knows nothing of shards,
+// policies or models: a slice is a span of floats.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+namespace soapstone::compute {
+
+enum class OptimizerKind : uint8_t {
+  kSgd,
+  kMomentum,
+  kNesterov,
+  kAdagrad,
+  kRmsprop,
+  kAdam,
+  kAdamw,
+};
+
+struct OptimizerSpec {
+  OptimizerKind kind = OptimizerKind::kSgd;
+  double lr = 0;     // before the schedule
+  double mu = 0;     // momentum, nesterov
+  double beta1 = 0;  // adam, adamw
+  double beta2 = 0;
+  double rho = 0;    // rmsprop
+  double eps = 0;    // adagrad, rmsprop, adam, adamw
+  double decay = 0;  // weight decay: coupled (L2) for all but adamw, decoupled there
+
+  std::string ToString() const;
+  friend bool operator==(const OptimizerSpec&, const OptimizerSpec&) = default;
+};
+
+// Parses "name:key=value,..." as in "momentum:lr=0.05,mu=0.9,decay=1e-4". Errors: unknown name
+// (lists the known ones), unknown key, value out of range.
+absl::StatusOr<OptimizerSpec> ParseOptimizer(std::string_view text);
+
+// What an optimizer remembers of one slice. Created empty; ApplyGradient sizes what it needs.
+// first: momentum's velocity, adam's m. second: sums or means of squares. Each empty or [n] f32.
+struct SliceState {
+  std::vector<float> first;
+  std::vector<float> second;
+  int64_t steps = 0;  // gradients applied
+
+  friend bool operator==(const SliceState&, const SliceState&) = default;
+};
+
+struct Update {
+  double lr = 0;        // after the schedule
+  double scale = 1;     // multiplies the gradient: 1/samples for a mean, a policy's weight
+  double fraction = 1;  // share of the global batch this gradient stands for; multiplies decay
+};
+
+// Applies one gradient to one slice. Element by element in float32, so that the result has the
+// same bits however a tensor is sliced.
+// gradient, param: [n] f32. REQUIRES: equal sizes; `state` has only been used with this n and spec.
+void ApplyGradient(const OptimizerSpec& spec, const Update& update,
+                   absl::Span<const float> gradient, absl::Span<float> param, SliceState* state);
+
+}  // namespace soapstone::compute

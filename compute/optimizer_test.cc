@@ -1,0 +1,166 @@
+#include "compute/optimizer.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "base/random.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace soapstone::compute {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string ErrorOf(std::string_view text) {
+  return std::string(ParseOptimizer(text).status().message());
+}
+
+// The weight after gradients `g`, one step each, from weight w with rate lr.
+float After(std::string_view text, double lr, float w, std::vector<float> g, Update update = {}) {
+  const OptimizerSpec spec = *ParseOptimizer(text);
+  SliceState state;
+  update.lr = lr;
+  for (float one : g) ApplyGradient(spec, update, {&one, 1}, absl::MakeSpan(&w, 1), &state);
+  return w;
+}
+
+TEST(Optimizer, SgdStepsAgainstTheGradient) {
+  EXPECT_FLOAT_EQ(After("sgd", 0.5, 1.0f, {2.0f}), 0.0f);
+}
+
+TEST(Optimizer, ScaleMultipliesTheGradient) {
+  EXPECT_FLOAT_EQ(After("sgd", 0.5, 1.0f, {2.0f}, {.scale = 0.25}), 0.75f);
+}
+
+TEST(Optimizer, CoupledDecayAddsToTheGradientByItsShare) {
+  // w − lr·(g + fraction·decay·w) = 4 − 0.5·(1 + 0.5·0.1·4)
+  EXPECT_FLOAT_EQ(After("sgd:decay=0.1", 0.5, 4.0f, {1.0f}, {.fraction = 0.5}), 3.4f);
+}
+
+TEST(Optimizer, MomentumAccumulates) {
+  // v = 1, then 0.9 + 1 = 1.9
+  EXPECT_FLOAT_EQ(After("momentum:mu=0.9", 0.1, 0.0f, {1.0f, 1.0f}), -0.29f);
+}
+
+TEST(Optimizer, NesterovLooksAhead) {
+  // v = 1: step 1 + 0.9; v = 1.9: step 1 + 0.9·1.9
+  EXPECT_FLOAT_EQ(After("nesterov:mu=0.9", 0.1, 0.0f, {1.0f, 1.0f}), -0.1f * (1.9f + 2.71f));
+}
+
+TEST(Optimizer, AdagradDividesByTheRootOfTheSum) {
+  EXPECT_FLOAT_EQ(After("adagrad", 0.1, 0.0f, {3.0f, 4.0f}), -0.1f * (1.0f + 4.0f / 5.0f));
+}
+
+TEST(Optimizer, RmspropDividesByTheRootOfTheMean) {
+  EXPECT_FLOAT_EQ(After("rmsprop:rho=0.75", 0.1, 0.0f, {3.0f}), -0.1f * (3.0f / 1.5f));
+}
+
+TEST(Optimizer, AdamsFirstStepIsTheRateWhateverTheGradient) {
+  EXPECT_NEAR(After("adam", 0.01, 1.0f, {1e-3f}), 0.99f, 1e-6);
+  EXPECT_NEAR(After("adam", 0.01, 1.0f, {-1e3f}), 1.01f, 1e-6);
+}
+
+TEST(Optimizer, AdamsSecondStepIsTheClosedForm) {
+  const double m = 0.9 * 0.1 * 1 + 0.1 * 3;
+  const double s = 0.999 * 0.001 * 1 + 0.001 * 9;
+  const double second = (m / (1 - 0.81)) / std::sqrt(s / (1 - 0.999 * 0.999));
+  EXPECT_NEAR(After("adam", 0.01, 0.0f, {1.0f, 3.0f}), -0.01 * (1 + second), 1e-6);
+}
+
+TEST(Optimizer, AdamwDecaysApartFromTheMoments) {
+  // keep = 1 − 0.01·0.5·0.2
+  EXPECT_NEAR(After("adamw:decay=0.2", 0.01, 2.0f, {5.0f}, {.fraction = 0.5}),
+              2.0 * (1 - 0.001) - 0.01, 1e-6);
+}
+
+TEST(Optimizer, MomentsAreSizedOnlyWhereUsed) {
+  const float g = 1;
+  float w = 1;
+  SliceState sgd;
+  ApplyGradient(*ParseOptimizer("sgd"), {.lr = 1}, {&g, 1}, absl::MakeSpan(&w, 1), &sgd);
+  EXPECT_TRUE(sgd.first.empty() && sgd.second.empty());
+  SliceState adam;
+  ApplyGradient(*ParseOptimizer("adam"), {.lr = 1}, {&g, 1}, absl::MakeSpan(&w, 1), &adam);
+  EXPECT_EQ(adam.first.size(), 1u);
+  EXPECT_EQ(adam.second.size(), 1u);
+  EXPECT_EQ(adam.steps, 1);
+}
+
+class EveryOptimizer : public ::testing::TestWithParam<const char*> {};
+
+// Slices start at odd offsets and have odd lengths, so vector loops and their tails fall apart
+// differently from the whole's.
+TEST_P(EveryOptimizer, BitsDoNotDependOnSlicing) {
+  constexpr size_t kSize = 103;
+  const OptimizerSpec spec = *ParseOptimizer(GetParam());
+  const CounterRandom random(3, RandomUse::kTest);
+  std::vector<float> whole(kSize);
+  for (size_t i = 0; i < kSize; ++i) whole[i] = static_cast<float>(random.Normal(i));
+  std::vector<float> sliced = whole;
+  SliceState whole_state;
+  const std::vector<size_t> cuts = {0, 1, 4, 21, 60, kSize};
+  std::vector<SliceState> states(cuts.size() - 1);
+  for (int step = 0; step < 5; ++step) {
+    std::vector<float> g(kSize);
+    for (size_t i = 0; i < kSize; ++i) {
+      g[i] = static_cast<float>(random.Normal((step + 1) * kSize + i));
+    }
+    const Update update = {.lr = 0.013, .scale = 1.0 / 7, .fraction = 0.3};
+    ApplyGradient(spec, update, g, absl::MakeSpan(whole), &whole_state);
+    for (size_t s = 0; s + 1 < cuts.size(); ++s) {
+      const size_t n = cuts[s + 1] - cuts[s];
+      ApplyGradient(spec, update, absl::MakeConstSpan(g).subspan(cuts[s], n),
+                    absl::MakeSpan(sliced).subspan(cuts[s], n), &states[s]);
+    }
+  }
+  EXPECT_EQ(std::memcmp(whole.data(), sliced.data(), kSize * sizeof(float)), 0);
+}
+
+// f(w) = ½·(w − 3)²
+TEST_P(EveryOptimizer, FindsTheMinimumOfAParabola) {
+  OptimizerSpec spec = *ParseOptimizer(GetParam());
+  spec.decay = 0;
+  float w = 0;
+  SliceState state;
+  const double lr = spec.kind == OptimizerKind::kAdagrad ? 1.0 : 0.02;
+  for (int step = 0; step < 2000; ++step) {
+    const float g = w - 3;
+    ApplyGradient(spec, {.lr = lr}, {&g, 1}, absl::MakeSpan(&w, 1), &state);
+  }
+  EXPECT_NEAR(w, 3.0f, 0.02);
+}
+
+TEST_P(EveryOptimizer, ToStringParsesBack) {
+  const OptimizerSpec spec = *ParseOptimizer(GetParam());
+  EXPECT_EQ(*ParseOptimizer(spec.ToString()), spec);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EveryOptimizer,
+                         ::testing::Values("sgd:decay=0.01", "momentum:mu=0.8,decay=0.01",
+                                           "nesterov:decay=0.01", "adagrad:decay=0.01",
+                                           "rmsprop:rho=0.95,decay=0.01", "adam:decay=0.01",
+                                           "adamw:beta2=0.99,decay=0.01"));
+
+TEST(ParseOptimizer, ReadsItsKeys) {
+  const OptimizerSpec spec = *ParseOptimizer("momentum:lr=0.05,mu=0.8,decay=1e-4");
+  EXPECT_EQ(spec.kind, OptimizerKind::kMomentum);
+  EXPECT_EQ(spec.lr, 0.05);
+  EXPECT_EQ(spec.mu, 0.8);
+  EXPECT_EQ(spec.decay, 1e-4);
+}
+
+TEST(ParseOptimizer, UnknownNameListsTheKnown) {
+  EXPECT_THAT(ErrorOf("lars"), HasSubstr("unknown optimizer 'lars'; known: sgd, momentum, "
+                                         "nesterov, adagrad, rmsprop, adam, adamw"));
+}
+
+TEST(ParseOptimizer, UnknownKeyAndBadValuesAreErrors) {
+  EXPECT_THAT(ErrorOf("sgd:mu=0.9"), HasSubstr("unknown argument 'mu'"));
+  EXPECT_THAT(ErrorOf("sgd:lr=-1"), HasSubstr("lr=-1 is outside"));
+  EXPECT_THAT(ErrorOf("momentum:mu=1"), HasSubstr("mu=1 is outside"));
+  EXPECT_THAT(ErrorOf("adam:beta2=x"), HasSubstr("not a number"));
+}
+
+}  // namespace
+}  // namespace soapstone::compute
