@@ -16,6 +16,15 @@ Actions SnapshotRounds::OnLeave(WorkerId worker) {
   clocks_.Remove(worker);
   parked_.erase(worker);
   Actions actions;
+  if (complete_ == Complete::kAllMembers) {
+    // Its contributions leave with it: a replacement of its rank brings its own.
+    for (auto& held : held_) {
+      std::erase_if(held, [&](const Held& h) {
+        if (h.worker == worker) actions.push_back({ActionKind::kDrop, h.ticket});
+        return h.worker == worker;
+      });
+    }
+  }
   PublishIfComplete(&actions);
   return actions;
 }

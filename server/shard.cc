@@ -200,6 +200,8 @@ void Shard::OnPush(Nanos now, Message push, wire::Outbox* out) {
     const Message clock = *std::exchange(SeenOf(worker).clock_waiting, std::nullopt);
     OnClock(clock, out);
   }
+  // An adopted leaf comes after all clocks, and may be what the last round waited for.
+  AnswerFinalPulls(out);
 }
 
 void Shard::OnClock(const Message& message, wire::Outbox* out) {
@@ -338,7 +340,7 @@ void Shard::Reject(const Message& message, std::string why, wire::Outbox* out) {
   reject.type = MessageType::kReject;
   reject.from = Address::Of(options_.id);
   reject.to = message.from;
-  reject.epoch = epoch_;
+  reject.epoch = message.epoch;  // tells a rank's former holder from the present one
   reject.worker = message.worker;
   reject.clock = message.clock;
   reject.bucket = message.bucket;

@@ -46,12 +46,18 @@ void Engine::OnMessage(Nanos now, const Message& message, EngineOutput out) {
     case MessageType::kPullReply:
       OnPullReply(now, message, out);
       break;
-    case MessageType::kReject:
+    case MessageType::kReject: {
+      // It carries the epoch of the message refused: one from before our admission was not ours,
+      // but of a worker that is gone and had our rank.
+      const wire::Member* me =
+          roster_ != nullptr ? wire::FindMember(*roster_, options_.id) : nullptr;
+      if (me == nullptr || message.epoch < me->admitted || phase_ == Phase::kLeft) return;
       ++progress_.rejects;
       if (const auto* why = std::get_if<wire::Notice>(&message.body)) {
         failure_ = absl::StrCat(message.from.ToString(), " refused a message: ", why->text);
       }
       break;
+    }
     case MessageType::kEvaluate:
       if (phase_ != Phase::kDone || evaluate_requested_ || main_.has_value()) return;
       evaluate_requested_ = true;
@@ -365,6 +371,7 @@ void Engine::EndRun(Nanos now, EngineOutput out) {
       break;
     case Program::Kind::kFinalEvaluate:
       evaluate_requested_ = false;
+      planned_.clear();  // every update is in, and these are not its parameters: nothing to adopt
       return;
     case Program::Kind::kFlush:
       Leave(out);

@@ -1,0 +1,94 @@
+#include "sim/actors.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+
+namespace soapstone::sim {
+namespace {
+
+constexpr uint32_t kWorkersMax = 100'000;
+constexpr uint32_t kShardsMax = 4096;
+constexpr uint32_t kBucketsMax = 1024;
+
+absl::Status CheckShape(const JobShape& shape) {
+  const auto in_range = [](const char* what, uint64_t value, uint64_t high) {
+    if (value >= 1 && value <= high) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, " = ", value, " is outside [1, ", high, "]"));
+  };
+  SOAP_RETURN_IF_ERROR(in_range("workers", shape.workers, kWorkersMax));
+  SOAP_RETURN_IF_ERROR(in_range("shards", shape.shards, kShardsMax));
+  SOAP_RETURN_IF_ERROR(in_range("buckets a shard", shape.buckets_per_shard, kBucketsMax));
+  SOAP_RETURN_IF_ERROR(in_range("clocks", static_cast<uint64_t>(shape.clocks), kClockMax));
+  // The layout cuts no slice smaller than 1,024 elements.
+  if (shape.bucket_elements < 1024) {
+    return absl::InvalidArgumentError("a bucket has at least 1024 elements");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<ActorFactory> ActorFactory::Make(JobShape shape) {
+  SOAP_RETURN_IF_ERROR(CheckShape(shape));
+  if (shape.leaf_count == 0) shape.leaf_count = shape.workers;
+  std::vector<ParamSpec> params;
+  worker::OpOutline op;
+  for (uint32_t i = 0; i < shape.shards * shape.buckets_per_shard; ++i) {
+    params.push_back(
+        {.name = absl::StrCat("p", i), .shape = {static_cast<int64_t>(shape.bucket_elements)}});
+    op.params.push_back(ParamId{i});
+  }
+  SOAP_ASSIGN_OR_RETURN(
+      wire::Layout layout,
+      wire::Layout::Build(std::move(params), {.shard_count = shape.shards,
+                                              .bucket_bytes = shape.bucket_elements * 4}));
+  ActorFactory factory;
+  factory.shape_ = std::move(shape);
+  factory.layout_ = std::make_shared<const wire::Layout>(std::move(layout));
+  factory.ops_ = std::make_shared<const std::vector<worker::OpOutline>>(1, std::move(op));
+  return factory;
+}
+
+server::Shard ActorFactory::MakeShard(ShardId id) const {
+  const auto buckets = static_cast<uint32_t>(layout_->buckets(id).size());
+  return server::Shard({.id = id,
+                        .layout = layout_,
+                        .policy = shape_.policy,
+                        .leaf_count = shape_.leaf_count,
+                        .final_clock = rounds()},
+                       server::Store(server::CountStore(buckets)));
+}
+
+worker::Engine ActorFactory::MakeEngine(WorkerId id) const {
+  return worker::Engine({.id = id,
+                         .layout = layout_,
+                         .ops = ops_,
+                         .policy = shape_.policy,
+                         .leaf_count = shape_.leaf_count,
+                         .total_clocks = shape_.clocks,
+                         .train_samples = shape_.leaf_count,  // one sample a leaf
+                         .batch = shape_.leaf_count});
+}
+
+scheduler::Coordinator ActorFactory::MakeCoordinator(bool evaluate) const {
+  return scheduler::Coordinator({.servers = shape_.shards,
+                                 .workers = shape_.workers,
+                                 .shards_per_server = 1,
+                                 .evaluate = evaluate,
+                                 .save = false});
+}
+
+wire::Message ActorFactory::MakeHello(wire::Address from, int64_t wanted_rank,
+                                      uint64_t nonce) const {
+  wire::Message message;
+  message.type = wire::MessageType::kHello;
+  message.from = from;
+  message.to = wire::Address::Scheduler();
+  message.body = wire::Hello{.role = from.role, .wanted_rank = wanted_rank, .nonce = nonce};
+  return message;
+}
+
+}  // namespace soapstone::sim

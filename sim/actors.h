@@ -1,0 +1,54 @@
+// ActorFactory: makes the actors of a simulated cluster, which are the ones that ship, for a job
+// without tensors: count stores, one operator, one leaf a worker unless told otherwise.
+// Who calls: the virtual cluster and the world. Knows nothing of time or of who picks messages.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/ids.h"
+#include "consistency/policy.h"
+#include "scheduler/coordinator.h"
+#include "server/shard.h"
+#include "wire/layout.h"
+#include "wire/message.h"
+#include "worker/engine.h"
+
+namespace soapstone::sim {
+
+struct JobShape {
+  uint32_t workers = 1;
+  uint32_t shards = 1;  // each on a server of its own
+  uint32_t buckets_per_shard = 1;
+  uint64_t bucket_elements = 1024;  // sizes messages; no memory is taken for them
+  consistency::PolicyTraits policy;
+  Clock clocks = 1;         // local steps of the run
+  uint32_t leaf_count = 0;  // M; 0: one a worker
+};
+
+class ActorFactory {
+ public:
+  // Error: InvalidArgument where the shape cannot be laid out.
+  static absl::StatusOr<ActorFactory> Make(JobShape shape);
+
+  server::Shard MakeShard(ShardId id) const;
+  worker::Engine MakeEngine(WorkerId id) const;
+  // Without saving. Its timers are never served: nobody is lost by silence. With `evaluate` the job
+  // ends with one worker's final pull, which waits for every update; else with the last kDone.
+  scheduler::Coordinator MakeCoordinator(bool evaluate) const;
+  // A node's Hello. `from` is where the answer goes.
+  wire::Message MakeHello(wire::Address from, int64_t wanted_rank, uint64_t nonce) const;
+
+  const JobShape& shape() const { return shape_; }
+  const wire::Layout& layout() const { return *layout_; }
+  Clock rounds() const { return shape_.policy.Rounds(shape_.clocks); }
+
+ private:
+  JobShape shape_;
+  std::shared_ptr<const wire::Layout> layout_;
+  std::shared_ptr<const std::vector<worker::OpOutline>> ops_;
+};
+
+}  // namespace soapstone::sim

@@ -1,0 +1,319 @@
+#include "sim/checkers.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+
+namespace soapstone::sim {
+namespace {
+
+using wire::Message;
+using wire::MessageType;
+
+std::string Where(const server::Shard& shard) { return absl::StrCat("shard ", Index(shard.id())); }
+
+bool Overlap(LeafRange a, LeafRange b) { return a.begin < b.end && b.begin < a.end; }
+
+uint64_t TotalApplied(const std::vector<server::CountStore::Count>& counts) {
+  uint64_t total = 0;
+  for (const auto& count : counts) total += count.applied;
+  return total;
+}
+
+}  // namespace
+
+int64_t DeltaOf(const Message& push) {
+  int64_t delta = 0;
+  if (push.payload.empty() || push.payload[0].size() != sizeof(delta)) return 0;
+  std::memcpy(&delta, push.payload[0].data(), sizeof(delta));
+  return delta;
+}
+
+Checkers::Checkers(CheckerOptions options)
+    : options_(std::move(options)), truths_(options_.shards) {
+  for (Truth& truth : truths_) truth.members.resize(options_.workers);
+}
+
+void Checkers::Fail(std::string what) {
+  ++violations_;
+  if (!violation_.has_value()) violation_ = std::move(what);
+}
+
+void Checkers::BeforeShard(const server::Shard& shard, const Message& in) {
+  Truth& truth = truths_[Index(shard.id())];
+  if (truth.counts.empty()) {
+    truth.counts = shard.store().counts()->buckets();
+    truth.pending.resize(truth.counts.size());
+  }
+  in_.type = in.type;
+  in_.worker = in.worker;
+  in_.epoch = in.epoch;
+  in_.clock = in.clock;
+  in_.bucket = Index(in.bucket);
+  in_.leaves = in.leaves;
+  in_.delta = in.type == MessageType::kPush ? DeltaOf(in) : 0;
+  if (const auto* roster = std::get_if<wire::Roster>(&in.body)) in_.members = roster->workers;
+}
+
+void Checkers::AfterShard(const server::Shard& shard, absl::Span<const Message> sent) {
+  Truth& truth = truths_[Index(shard.id())];
+  const bool rejected = std::any_of(
+      sent.begin(), sent.end(), [](const Message& m) { return m.type == MessageType::kReject; });
+  if (in_.type == MessageType::kRoster) TakeRoster(&truth);
+  if (in_.type == MessageType::kPush && !snapshots()) TakeGatedPush(shard, rejected, &truth);
+  if (in_.type == MessageType::kPush && snapshots()) TakeHeldPush(rejected, &truth);
+  if (snapshots()) {
+    ExpectRound(shard, &truth);
+  } else {
+    ExpectStore(shard, &truth);
+  }
+  for (const Message& message : sent) {
+    if (message.type == MessageType::kPullReply) CheckReply(shard, message, &truth);
+  }
+}
+
+void Checkers::SetApplied(Member* member, Clock applied, Truth* truth) {
+  if (!member->joining && member->applied != applied) {
+    truth->applied.Remove(member->applied);
+    truth->applied.Add(applied);
+  }
+  member->applied = applied;
+}
+
+void Checkers::TakeRoster(Truth* truth) {
+  if (in_.epoch <= truth->epoch) return;
+  truth->epoch = in_.epoch;
+  std::vector<bool> listed(truth->members.size(), false);
+  for (const wire::Member& entry : in_.members) {
+    listed[Index(entry.worker)] = true;
+    Member& member = truth->members[Index(entry.worker)];
+    if (member.present && member.admitted == entry.admitted && member.joining == entry.joining) {
+      continue;
+    }
+    if (member.present && !member.joining) truth->applied.Remove(member.applied);
+    if (member.admitted != entry.admitted) ForgetPending(entry.worker, truth);
+    member = {.present = true,
+              .joining = entry.joining,
+              .admitted = entry.admitted,
+              .applied = entry.start,
+              .next = std::vector<Clock>(truth->counts.size(), entry.start)};
+    if (!member.joining) truth->applied.Add(member.applied);
+  }
+  for (size_t rank = 0; rank < listed.size(); ++rank) {
+    Member& member = truth->members[rank];
+    if (listed[rank] || !member.present) continue;
+    if (!member.joining) truth->applied.Remove(member.applied);
+    ForgetPending(WorkerId{static_cast<uint32_t>(rank)}, truth);
+    member = {};
+  }
+}
+
+// Without the tree a member's contribution to an open round leaves with it; with it, a leaf that
+// is here stays here.
+void Checkers::ForgetPending(WorkerId worker, Truth* truth) {
+  if (options_.policy.fixed_tree) return;
+  for (auto& pending : truth->pending) {
+    std::erase_if(pending, [&](const Pending& held) { return held.worker == worker; });
+  }
+}
+
+// Policies that apply on arrival: the next update of each bucket of a member is taken; nothing
+// else is.
+void Checkers::TakeGatedPush(const server::Shard& shard, bool rejected, Truth* truth) {
+  if (Index(in_.worker) >= truth->members.size() || in_.bucket >= truth->counts.size()) return;
+  Member& member = truth->members[Index(in_.worker)];
+  if (!member.present || member.joining || in_.epoch < member.admitted) return;
+  Clock& next = member.next[in_.bucket];
+  if (in_.clock != next) return;  // a duplicate, or too early
+  if (rejected) {
+    return Fail(absl::StrCat("S6: ", Where(shard), " rejected the update of worker ",
+                             Index(in_.worker), " at clock ", in_.clock, ", which is the next"));
+  }
+  ++next;
+  truth->counts[in_.bucket].applied += 1;
+  truth->counts[in_.bucket].sum += in_.delta;
+  SetApplied(&member, *std::min_element(member.next.begin(), member.next.end()), truth);
+}
+
+void Checkers::ExpectStore(const server::Shard& shard, Truth* truth) {
+  const auto& counts = shard.store().counts()->buckets();
+  if (counts == truth->counts) return;
+  Fail(absl::StrCat("S6: ", Where(shard), " has ", TotalApplied(counts),
+                    " updates in its store where ", TotalApplied(truth->counts),
+                    " are due (or their sums differ); last in: type ", static_cast<int>(in_.type),
+                    " of worker ", Index(in_.worker), " clock ", in_.clock));
+  truth->counts = counts;
+}
+
+// Policies that gather rounds: remembered until the round is published.
+void Checkers::TakeHeldPush(bool rejected, Truth* truth) {
+  if (Index(in_.worker) >= truth->members.size() || in_.bucket >= truth->pending.size()) return;
+  const Member& member = truth->members[Index(in_.worker)];
+  if (!member.present || member.joining || in_.epoch < member.admitted) return;
+  if (in_.clock != truth->version || rejected) return;
+  auto& pending = truth->pending[in_.bucket];
+  for (const Pending& held : pending) {
+    if (!Overlap(held.leaves, in_.leaves)) continue;
+    // With the tree any supplier of a leaf will do. Else it must be a duplicate: two members'
+    // contributions are never the same.
+    if (options_.policy.fixed_tree) return;
+    if (held.worker == in_.worker && held.admitted == member.admitted) return;
+  }
+  pending.push_back({in_.leaves, in_.worker, member.admitted, in_.delta});
+}
+
+void Checkers::ExpectRound(const server::Shard& shard, Truth* truth) {
+  const auto& counts = shard.store().counts()->buckets();
+  if (counts == truth->counts) return SkipEmptyRounds(truth);
+  for (size_t b = 0; b < counts.size(); ++b) {
+    auto& expected = truth->counts[b];
+    expected.applied += truth->pending[b].size();
+    for (const Pending& held : truth->pending[b]) expected.sum += held.delta;
+  }
+  if (counts != truth->counts) {
+    Fail(absl::StrCat("S6: ", Where(shard), " published version ", truth->version + 1, " with ",
+                      TotalApplied(counts), " contributions in its store where ",
+                      TotalApplied(truth->counts), " are due (or their sums differ)"));
+    truth->counts = counts;
+  }
+  ExpectCovered(shard, *truth);
+  for (auto& pending : truth->pending) pending.clear();
+  ++truth->version;
+}
+
+// Where all who took part in an open round have gone, and its contributions with them, the round
+// ends empty: those that are left began later.
+void Checkers::SkipEmptyRounds(Truth* truth) {
+  if (options_.policy.fixed_tree || truth->applied.empty()) return;
+  for (const auto& pending : truth->pending) {
+    if (!pending.empty()) return;
+  }
+  truth->version = std::max(truth->version, truth->applied.Min());  // of their start clocks
+}
+
+void Checkers::ExpectCovered(const server::Shard& shard, const Truth& truth) {
+  for (size_t b = 0; b < truth.pending.size(); ++b) {
+    uint64_t leaves = 0;
+    for (const Pending& held : truth.pending[b]) leaves += held.leaves.size();
+    if (options_.policy.fixed_tree && leaves != options_.leaf_count) {
+      Fail(absl::StrCat("B1: ", Where(shard), " published clock ", truth.version, " with ", leaves,
+                        " of ", options_.leaf_count, " leaves in bucket ", b));
+    }
+    if (options_.policy.fixed_tree) continue;
+    for (size_t rank = 0; rank < truth.members.size(); ++rank) {
+      const Member& member = truth.members[rank];
+      if (!member.present || member.joining || member.next[b] > truth.version) continue;
+      const bool in =
+          std::any_of(truth.pending[b].begin(), truth.pending[b].end(), [&](const Pending& held) {
+            return Index(held.worker) == rank && held.admitted == member.admitted;
+          });
+      if (!in) {
+        Fail(absl::StrCat("B1: ", Where(shard), " published round ", truth.version,
+                          " without member ", rank));
+      }
+    }
+  }
+}
+
+void Checkers::CheckReply(const server::Shard& shard, const Message& reply, Truth* truth) {
+  const uint32_t rank = Index(reply.worker);
+  if (rank >= truth->members.size()) return;
+  Member& member = truth->members[rank];
+  const Clock frontier = snapshots()              ? truth->version
+                         : truth->applied.empty() ? kClockMax
+                                                  : truth->applied.Min();
+  const auto describe = [&] {
+    return absl::StrCat("a read of worker ", rank, " at clock ", reply.clock, " from ",
+                        Where(shard));
+  };
+  if (reply.final) {
+    if (frontier < options_.rounds) {
+      Fail(absl::StrCat("final: ", describe(), " came before clock ", frontier, " ended"));
+    }
+    return;
+  }
+  if (!member.present) return;  // its sender is gone: nobody acts on this reply
+  const Clock lag = std::max<Clock>(0, reply.clock - frontier);
+  const size_t slot = std::min(static_cast<size_t>(lag), kLagSlots - 1);
+  if (read_lags_.size() <= slot) read_lags_.resize(slot + 1);
+  ++read_lags_[slot];
+  const auto& bound = options_.policy.guarantee.read_lag_max;
+  if (bound.has_value() && lag > *bound) {
+    Fail(absl::StrCat("S1: ", describe(), " lags by ", lag, "; the bound is ", *bound));
+  }
+  if (snapshots() && reply.clock != truth->version) {
+    Fail(absl::StrCat("B1: ", describe(), " saw version ", truth->version));
+  }
+  if (!snapshots() && member.applied < reply.clock) {
+    Fail(absl::StrCat("S2: ", describe(), " lacks its own update of clock ", member.applied));
+  }
+  if (!truth->applied.empty() && reply.oldest > frontier) {
+    Fail(
+        absl::StrCat("S1: ", describe(), " claims oldest ", reply.oldest, ", truth is ", frontier));
+  }
+  const uint64_t total = TotalApplied(truth->counts);
+  if (total < member.last_read) Fail(absl::StrCat("S4: ", describe(), " went back"));
+  member.last_read = total;
+}
+
+void Checkers::OnWorkerStart(WorkerId worker, Clock clock) {
+  OnWorkerGone(worker);
+  running_[worker] = clock;
+  running_counts_.Add(clock);
+  AfterWorker(worker, {});
+}
+
+void Checkers::OnWorkerGone(WorkerId worker) {
+  const auto it = running_.find(worker);
+  if (it == running_.end()) return;
+  running_counts_.Remove(it->second);
+  running_.erase(it);
+}
+
+void Checkers::AfterWorker(WorkerId worker, absl::Span<const Message> sent) {
+  const auto it = running_.find(worker);
+  if (it == running_.end()) return;
+  for (const Message& message : sent) {
+    if (message.type != MessageType::kClock || message.clock <= it->second) continue;
+    running_counts_.Remove(it->second);
+    running_counts_.Add(message.clock);
+    it->second = message.clock;
+  }
+  const Clock gap = running_counts_.Max() - running_counts_.Min();
+  gap_max_ = std::max(gap_max_, gap);
+  const auto& bound = options_.policy.guarantee.clock_gap_max;
+  if (bound.has_value() && gap > *bound) {
+    Fail(absl::StrCat("S3: worker ", Index(worker), " at clock ", it->second, ": the gap is ", gap,
+                      "; the bound is ", *bound));
+  }
+}
+
+void Checkers::AddTo(Fingerprint* f) const {
+  for (const Truth& truth : truths_) {
+    f->Add(truth.epoch);
+    f->Add(truth.version);
+    for (const Member& member : truth.members) {
+      f->Add(member.present);
+      if (!member.present) continue;
+      f->Add(member.joining);
+      f->Add(member.admitted);
+      for (const Clock next : member.next) f->Add(next);
+    }
+    for (const auto& pending : truth.pending) {
+      uint64_t sum = pending.size();  // order does not matter
+      for (const Pending& held : pending) {
+        sum += (uint64_t{held.leaves.begin} << 32 | Index(held.worker)) * 0x9E3779B97F4A7C15u +
+               held.admitted;
+      }
+      f->Add(sum);
+    }
+  }
+  for (const auto& [worker, clock] : running_) {
+    f->Add(worker);
+    f->Add(clock);
+  }
+  f->Add(violations_);
+}
+
+}  // namespace soapstone::sim

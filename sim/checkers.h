@@ -1,0 +1,140 @@
+// Checkers: what must hold of a run, judged from outside. They see the messages that go into a
+// shard, the messages that come out, and the shard's store; never the policy's or the shard's own
+// books, so that an error in those cannot excuse itself.
+//
+//   S1 a read at clock c at a shard with bound s: c - min over members of the applied clock <= s
+//   S2 a read holds the reader's own updates
+//   S3 completed clocks of the running workers differ by at most the guarantee's gap
+//   S4 what a worker reads from a shard never goes back
+//   S6 every update of a member is applied exactly once, with its own bytes; none of a stranger
+//   B1 snapshot policies: a read of clock t sees exactly the updates of clocks < t, on every shard;
+//      each round's leaves are covered once
+// S5 (no deadlock) and the end of the run are the world's, which knows what can still happen.
+// A value: copied with the world at each branch of an exploration.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "base/fingerprint.h"
+#include "base/ids.h"
+#include "consistency/policy.h"
+#include "server/shard.h"
+#include "wire/message.h"
+
+namespace soapstone::sim {
+
+// A multiset of clocks with its extremes.
+class ClockCounts {
+ public:
+  void Add(Clock clock) { ++counts_[clock]; }
+  void Remove(Clock clock) {
+    const auto it = counts_.find(clock);
+    if (--it->second == 0) counts_.erase(it);
+  }
+  bool empty() const { return counts_.empty(); }
+  Clock Min() const { return counts_.begin()->first; }
+  Clock Max() const { return counts_.rbegin()->first; }
+
+ private:
+  std::map<Clock, uint32_t> counts_;
+};
+
+struct CheckerOptions {
+  consistency::PolicyTraits policy;
+  uint32_t shards = 1;
+  uint32_t workers = 1;  // ranks
+  uint32_t leaf_count = 1;
+  Clock rounds = 0;  // shard-visible clocks of the run
+};
+
+class Checkers {
+ public:
+  explicit Checkers(CheckerOptions options);
+
+  // Around each Shard::OnMessage: `in` before, then what it sent.
+  void BeforeShard(const server::Shard& shard, const wire::Message& in);
+  void AfterShard(const server::Shard& shard, absl::Span<const wire::Message> sent);
+  // A worker begins at `clock`; has sent messages; is no more.
+  void OnWorkerStart(WorkerId worker, Clock clock);
+  void AfterWorker(WorkerId worker, absl::Span<const wire::Message> sent);
+  void OnWorkerGone(WorkerId worker);
+
+  // The first thing that went wrong.
+  const std::optional<std::string>& violation() const { return violation_; }
+  uint64_t violations() const { return violations_; }
+  // Reads by true lag; the last of kLagSlots counts the rest.
+  static constexpr size_t kLagSlots = 1024;
+  const std::vector<uint64_t>& read_lags() const { return read_lags_; }
+  Clock clock_gap_max() const { return gap_max_; }
+  // History that later verdicts depend on.
+  void AddTo(Fingerprint* f) const;
+
+ private:
+  struct Member {
+    bool present = false;
+    bool joining = false;
+    Epoch admitted = 0;
+    Clock applied = 0;        // min of next
+    std::vector<Clock> next;  // by bucket: clock of the next update that is not applied
+    uint64_t last_read = 0;   // contributions in the store at its last read
+  };
+  struct Pending {
+    LeafRange leaves;
+    WorkerId worker{};
+    Epoch admitted = 0;
+    int64_t delta = 0;
+  };
+  struct Truth {  // of one shard
+    Epoch epoch = 0;
+    std::vector<server::CountStore::Count> counts;
+    std::vector<Member> members;                // by rank
+    ClockCounts applied;                        // of members that are not joining
+    Clock version = 0;                          // snapshot policies
+    std::vector<std::vector<Pending>> pending;  // by bucket
+  };
+  // What is kept of the message that goes in.
+  struct Incoming {
+    wire::MessageType type{};
+    WorkerId worker{};
+    Epoch epoch = 0;
+    Clock clock = kNoClock;
+    uint32_t bucket = 0;
+    LeafRange leaves;
+    int64_t delta = 0;
+    std::vector<wire::Member> members;
+  };
+
+  bool snapshots() const { return options_.policy.guarantee.snapshot_reads; }
+  void TakeRoster(Truth* truth);
+  void ForgetPending(WorkerId worker, Truth* truth);
+  void TakeGatedPush(const server::Shard& shard, bool rejected, Truth* truth);
+  void TakeHeldPush(bool rejected, Truth* truth);
+  void ExpectStore(const server::Shard& shard, Truth* truth);
+  void ExpectRound(const server::Shard& shard, Truth* truth);
+  void SkipEmptyRounds(Truth* truth);
+  void ExpectCovered(const server::Shard& shard, const Truth& truth);
+  void CheckReply(const server::Shard& shard, const wire::Message& reply, Truth* truth);
+  void SetApplied(Member* member, Clock applied, Truth* truth);
+  void Fail(std::string what);
+
+  CheckerOptions options_;
+  std::vector<Truth> truths_;  // by shard
+  Incoming in_;
+  std::map<WorkerId, Clock> running_;  // completed clocks
+  ClockCounts running_counts_;
+  Clock gap_max_ = 0;
+  std::vector<uint64_t> read_lags_;
+  uint64_t violations_ = 0;
+  std::optional<std::string> violation_;
+};
+
+// The 8-byte integer that stands for a gradient in simulated pushes; 0 where there is none.
+int64_t DeltaOf(const wire::Message& push);
+
+}  // namespace soapstone::sim

@@ -1,0 +1,42 @@
+// RunSeed: the fuzzer. Drives a World by a seeded random draw, faults among the choices, until the
+// job is over or something is wrong. A seed is a run: the same options and seed give the same
+// steps.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "sim/world.h"
+
+namespace soapstone::sim {
+
+struct SeedOptions {
+  WorldOptions world;
+  // A fault that is enabled is drawn with this probability at each step.
+  double fault_probability = 0.03;
+  // S5: a job that is not over after so many steps is stuck. 0: steps of a job without faults,
+  // times 20.
+  uint64_t steps_max = 0;
+  size_t trace_lines = 60;  // kept of the end
+};
+
+struct SeedReport {
+  uint64_t seed = 0;
+  uint64_t steps = 0;
+  uint64_t faults = 0;
+  std::optional<std::string> violation;
+  std::vector<std::string> trace;  // the last steps, oldest first
+  std::vector<uint64_t> read_lags;
+  Clock clock_gap_max = 0;
+
+  // "seed 17: S1: ..." and the trace, a line each.
+  std::string ToString() const;
+};
+
+// Error: InvalidArgument where the world cannot be made.
+absl::StatusOr<SeedReport> RunSeed(const SeedOptions& options, uint64_t seed);
+
+}  // namespace soapstone::sim

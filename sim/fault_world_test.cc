@@ -1,0 +1,58 @@
+#include "sim/fault_world.h"
+
+#include "gtest/gtest.h"
+
+namespace soapstone::sim {
+namespace {
+
+constexpr uint64_t kSeeds = 200;
+
+SeedOptions Options(const std::string& policy, FaultBudget faults) {
+  SeedOptions options;
+  options.world.shape = {.workers = 3,
+                         .shards = 2,
+                         .policy = *consistency::ParsePolicy(policy),
+                         .clocks = 6,
+                         .leaf_count = 4};
+  options.world.faults = faults;
+  return options;
+}
+
+class FaultWorldTest : public testing::TestWithParam<const char*> {
+ protected:
+  void RunSeeds(FaultBudget faults) {
+    for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+      const auto report = RunSeed(Options(GetParam(), faults), seed);
+      ASSERT_TRUE(report.ok()) << report.status();
+      ASSERT_FALSE(report->violation.has_value()) << report->ToString();
+    }
+  }
+};
+
+TEST_P(FaultWorldTest, AnyOrderOfMessages) { RunSeeds({.duplicates = 3}); }
+TEST_P(FaultWorldTest, WorkersLeave) { RunSeeds({.leaves = 1}); }
+TEST_P(FaultWorldTest, WorkersCrash) { RunSeeds({.crashes = 1}); }
+TEST_P(FaultWorldTest, LostWorkersAreReplaced) { RunSeeds({.crashes = 1, .joins = 1}); }
+TEST_P(FaultWorldTest, Everything) {
+  RunSeeds({.crashes = 2, .leaves = 1, .joins = 2, .duplicates = 3});
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, FaultWorldTest,
+                         testing::Values("bsp", "ssp:s=0", "ssp:s=1", "ssp:s=3", "async",
+                                         "easgd:tau=2,mode=sync", "easgd:tau=2,mode=async"));
+
+TEST(RunSeedTest, ASeedIsARun) {
+  const SeedOptions options = Options("ssp:s=1", {.crashes = 1, .joins = 1, .duplicates = 2});
+  const auto first = RunSeed(options, 5), again = RunSeed(options, 5), other = RunSeed(options, 6);
+  EXPECT_EQ(first->trace, again->trace);
+  EXPECT_NE(first->trace, other->trace);
+}
+
+TEST(RunSeedTest, ARunThatIsTooLongIsReported) {
+  SeedOptions options = Options("bsp", {});
+  options.steps_max = 30;
+  EXPECT_EQ(RunSeed(options, 1)->violation, "S5: not over after 30 steps");
+}
+
+}  // namespace
+}  // namespace soapstone::sim

@@ -1,0 +1,58 @@
+// NetworkModel: when a message arrives. Each ordered pair of nodes is a link of its own with the
+// same latency and bandwidth; a link carries one message at a time, in order:
+//     departs = max(now, link free) + bytes / bandwidth,   arrives = departs + latency
+// There is no contention between links: a server's port that is the bottleneck is not modelled.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "base/ids.h"
+#include "wire/layout.h"
+#include "wire/message.h"
+
+namespace soapstone::sim {
+
+class NetworkModel {
+ public:
+  static constexpr uint64_t kHeaderBytes = 100;
+
+  // `bandwidth_mbps` 0: no limit.
+  NetworkModel(double latency_us, double bandwidth_mbps)
+      : latency_(static_cast<Nanos>(std::llround(latency_us * 1000))),
+        ns_per_byte_(bandwidth_mbps > 0 ? 8000.0 / bandwidth_mbps : 0) {}
+
+  // Size on the wire of a message whose payload is only counted: a push carries its bucket, a
+  // reply its shard, 4 bytes an element.
+  static uint64_t BytesOf(const wire::Message& message, const wire::Layout& layout) {
+    uint64_t elements = 0;
+    if (message.type == wire::MessageType::kPush) {
+      elements = layout.buckets(ShardId{message.to.index})[Index(message.bucket)].elements();
+    } else if (message.type == wire::MessageType::kPullReply) {
+      elements = layout.elements(ShardId{message.from.index});
+    }
+    return kHeaderBytes + elements * sizeof(float);
+  }
+
+  Nanos Arrival(Nanos now, wire::Address from, wire::Address to, uint64_t bytes) {
+    if (ns_per_byte_ == 0) return now + latency_;
+    Nanos& free_at = free_at_[{Key(from), Key(to)}];
+    free_at = std::max(now, free_at) +
+              static_cast<Nanos>(std::llround(static_cast<double>(bytes) * ns_per_byte_));
+    return free_at + latency_;
+  }
+
+ private:
+  static uint64_t Key(wire::Address a) {
+    return uint64_t{static_cast<uint8_t>(a.role)} << 32 | a.index;
+  }
+
+  Nanos latency_;
+  double ns_per_byte_;
+  absl::flat_hash_map<std::pair<uint64_t, uint64_t>, Nanos> free_at_;
+};
+
+}  // namespace soapstone::sim

@@ -1,0 +1,85 @@
+// RunVirtual: a cluster in virtual time. The smallest timestamp picks the next message: a heap of
+// events ordered by (time, sequence) over modelled delays. The actors are the shipped ones; a cost
+// model stands for the device and a network model for the wire. Tens of thousands of workers fit,
+// since stores count instead of holding tensors.
+// Who calls: `soapstone simulate`, experiments, the bench. Has no clock and no thread of its own.
+//
+//   iteration time of worker w at clock c = iteration_ns * Factor(w, c)        (sim/straggler.h)
+//   a message leaves its channel at       max(now, channel free) + bytes / bandwidth
+//   and arrives                           latency later                  (FIFO on each channel)
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/ids.h"
+
+namespace soapstone::sim {
+
+struct VirtualOptions {
+  uint32_t workers = 32;
+  uint32_t shards = 1;
+  uint32_t buckets_per_shard = 1;
+  uint32_t leaf_count = 0;  // micro-batches of a global batch; 0: one a worker
+  std::string policy = "ssp:s=4";
+  std::string stragglers = "none";
+  uint64_t seed = 1;
+
+  // The run ends when every worker has done `clocks` iterations, or at `duration` units of
+  // iteration_ns, whichever is first. 0: no such limit; one of the two must be given.
+  Clock clocks = 0;
+  double duration = 0;
+
+  Nanos iteration_ns = kMillisecond;  // of a worker's share of the batch, where no factor applies
+  double latency_us = 0;
+  double bandwidth_mbps = 0;       // megabits a second of each channel; 0: no limit
+  uint64_t model_elements = 1024;  // float32 parameters; sizes pushes and replies
+
+  bool timeline = false;                          // keep the spans for TimelineJson
+  std::function<double()> wall_seconds;           // a clock of the caller's; null: not measured
+  std::function<void(double fraction)> progress;  // called about a hundred times
+};
+
+// A stretch of a worker's virtual time.
+struct Span {
+  uint32_t worker = 0;
+  Clock clock = 0;
+  Nanos begin = 0;
+  Nanos end = 0;  // computing; the gaps between a worker's spans are waiting
+  friend bool operator==(const Span&, const Span&) = default;
+};
+
+struct VirtualResult {
+  std::string policy, stragglers, guarantee;
+  double duration = 0;                   // virtual time, in units of iteration_ns
+  std::vector<Clock> clocks;             // completed iterations, by worker
+  double rate = 0;                       // iterations per worker and time unit
+  double blocked_fraction = 0;           // of the workers' time: neither computing nor done
+  std::vector<uint64_t> read_lags;       // reads by lag, as the checkers saw them
+  Clock clock_gap_max = 0;               // shard-visible clocks
+  uint64_t violations = 0;               // of the guarantee, as the checkers saw them
+  std::optional<std::string> violation;  // the first
+  uint64_t messages = 0;
+  uint64_t bytes = 0;  // payloads, and 100 bytes of header a message
+  uint64_t events = 0;
+  double wall_seconds = 0;
+  std::vector<Span> spans;  // with `timeline`
+
+  uint64_t reads() const;
+  Clock lag_at_quantile(double q) const;
+};
+
+// Errors: InvalidArgument with the option at fault.
+absl::StatusOr<VirtualResult> RunVirtual(const VirtualOptions& options);
+
+// Lines for a terminal.
+std::string ToTable(const VirtualResult& result);
+
+// Chrome trace JSON (chrome://tracing, ui.perfetto.dev): a row a worker, compute and blocked spans.
+std::string TimelineJson(const VirtualResult& result);
+
+}  // namespace soapstone::sim

@@ -1,0 +1,135 @@
+#include "sim/virtual_cluster.h"
+
+#include <algorithm>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace soapstone::sim {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr char kJitter[] = "jitter:sigma=0.2";
+constexpr char kStalls[] = "jitter:sigma=0.2+stall:p=0.02,factor=6";
+constexpr char kOneSlow[] = "jitter:sigma=0.2+slow:workers=1,factor=2";
+
+VirtualResult Simulate(const VirtualOptions& options) {
+  auto result = RunVirtual(options);
+  EXPECT_TRUE(result.ok()) << result.status();
+  return *std::move(result);
+}
+
+// P = 32 and 2,000 time units. With stalls the mean of three seeds: they move the rate of s = 0 by
+// several percent from seed to seed.
+double Rate(const std::string& policy, const std::string& stragglers) {
+  double sum = 0;
+  const uint64_t seeds = stragglers == kStalls ? 3 : 1;
+  for (uint64_t seed = 1; seed <= seeds; ++seed) {
+    const VirtualResult result =
+        Simulate({.policy = policy, .stragglers = stragglers, .seed = seed, .duration = 2000});
+    EXPECT_EQ(result.violations, 0u) << *result.violation;
+    sum += result.rate;
+  }
+  return sum / static_cast<double>(seeds);
+}
+
+// The table of docs/simulation.md, within 5%.
+void ExpectRate(const std::string& policy, const std::string& stragglers, double expected) {
+  EXPECT_NEAR(Rate(policy, stragglers), expected, 0.05 * expected) << policy << " " << stragglers;
+}
+
+TEST(VirtualRatesTest, JitterAlone) {
+  ExpectRate("bsp", kJitter, 0.67);
+  ExpectRate("ssp:s=0", kJitter, 0.67);
+  ExpectRate("ssp:s=1", kJitter, 0.92);
+  ExpectRate("ssp:s=4", kJitter, 0.98);
+  ExpectRate("async", kJitter, 1.00);
+}
+
+TEST(VirtualRatesTest, TransientStallsAreCuredByStaleness) {
+  ExpectRate("ssp:s=0", kStalls, 0.27);
+  ExpectRate("ssp:s=1", kStalls, 0.40);
+  ExpectRate("ssp:s=4", kStalls, 0.67);
+  ExpectRate("ssp:s=16", kStalls, 0.84);
+  ExpectRate("async", kStalls, 0.91);
+}
+
+TEST(VirtualRatesTest, OneSlowWorkerIsNot) {
+  ExpectRate("ssp:s=0", kOneSlow, 0.495);
+  ExpectRate("ssp:s=4", kOneSlow, 0.51);
+  ExpectRate("ssp:s=16", kOneSlow, 0.51);
+  ExpectRate("async", kOneSlow, 0.98);
+}
+
+TEST(VirtualClusterTest, WithoutStragglersEveryPolicyComputesAllTheTime) {
+  for (const char* policy : {"bsp", "ssp:s=2", "async", "easgd:tau=4,mode=sync"}) {
+    const VirtualResult result =
+        Simulate({.workers = 8, .shards = 2, .policy = policy, .clocks = 40});
+    EXPECT_NEAR(result.rate, 1, 1e-9) << policy;
+    EXPECT_EQ(result.blocked_fraction, 0) << policy;
+    EXPECT_EQ(result.violations, 0u) << *result.violation;
+    EXPECT_THAT(result.clocks, ::testing::Each(40)) << policy;
+  }
+}
+
+TEST(VirtualClusterTest, TheObservedLagReachesTheBoundAndNoMore) {
+  const VirtualResult result =
+      Simulate({.shards = 3, .policy = "ssp:s=3", .stragglers = kStalls, .clocks = 200});
+  EXPECT_EQ(result.lag_at_quantile(1), 3);
+  EXPECT_EQ(result.clock_gap_max, 4);
+  EXPECT_EQ(result.violations, 0u);
+}
+
+TEST(VirtualClusterTest, ARunIsAFunctionOfItsOptions) {
+  const VirtualOptions options = {
+      .shards = 2, .policy = "ssp:s=1", .stragglers = kStalls, .clocks = 50, .timeline = true};
+  EXPECT_EQ(Simulate(options).spans, Simulate(options).spans);
+  VirtualOptions other = options;
+  other.seed = 2;
+  EXPECT_NE(Simulate(options).spans, Simulate(other).spans);
+}
+
+// An iteration takes its 1 ms; a reply of 4 KiB + 100 B at 1 Mbit/s, 4,196 * 8 us; a push as
+// much; latency once each for pull, reply, and push (clock and next pull wait behind the push).
+TEST(VirtualClusterTest, MessagesTakeLatencyAndBytesOverBandwidth) {
+  const VirtualResult slow = Simulate({.workers = 1, .clocks = 10, .bandwidth_mbps = 1});
+  const double message = 4196 * 8 / 1000.0;  // in iterations
+  const double headers = 100 * 8 / 1000.0;
+  // Registration and the first pull: hello, welcome, roster, acknowledgement, start, pull.
+  EXPECT_NEAR(slow.duration, 10 * (1 + 2 * message + 2 * headers), 6 * headers + message);
+  const VirtualResult far = Simulate({.workers = 1, .clocks = 10, .latency_us = 500});
+  EXPECT_NEAR(far.duration, 10 * (1 + 2 * 0.5), 3);
+}
+
+TEST(VirtualClusterTest, TheTimelineHasSpansOfComputingAndWaiting) {
+  const VirtualResult result = Simulate({.workers = 2,
+                                         .policy = "ssp:s=0",
+                                         .stragglers = "slow:workers=1,factor=2",
+                                         .clocks = 4,
+                                         .timeline = true});
+  EXPECT_EQ(result.spans.size(), 8u);
+  const std::string json = TimelineJson(result);
+  EXPECT_THAT(json, HasSubstr("\"name\":\"compute 3\""));
+  EXPECT_THAT(json, HasSubstr("\"name\":\"blocked\",\"ph\":\"X\",\"pid\":0,\"tid\":1"));
+}
+
+TEST(VirtualClusterTest, ErrorsNameTheOption) {
+  const auto error = [](const VirtualOptions& options) {
+    return std::string(RunVirtual(options).status().message());
+  };
+  EXPECT_THAT(error({}), HasSubstr("give clocks or a duration"));
+  EXPECT_THAT(error({.workers = 0, .clocks = 1}), HasSubstr("workers = 0"));
+  EXPECT_THAT(error({.policy = "spp", .clocks = 1}), HasSubstr("unknown policy"));
+  EXPECT_THAT(error({.stragglers = "x", .clocks = 1}), HasSubstr("unknown straggler"));
+}
+
+TEST(VirtualClusterTest, AThousandWorkers) {
+  const VirtualResult result =
+      Simulate({.workers = 1000, .policy = "ssp:s=4", .stragglers = kJitter, .clocks = 20});
+  EXPECT_EQ(result.violations, 0u) << *result.violation;
+  EXPECT_EQ(*std::min_element(result.clocks.begin(), result.clocks.end()), 20);
+}
+
+}  // namespace
+}  // namespace soapstone::sim

@@ -1,0 +1,439 @@
+#include "sim/world.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/random.h"
+#include "base/status_macros.h"
+#include "glog/logging.h"
+
+namespace soapstone::sim {
+namespace {
+
+using wire::Address;
+using wire::Message;
+using wire::MessageType;
+using wire::Role;
+using Kind = Choice::Kind;
+
+bool IsData(const Message& message) {
+  return message.type == MessageType::kPush || message.type == MessageType::kClock ||
+         message.type == MessageType::kPull || message.type == MessageType::kPullReply;
+}
+
+// One leaf's gradient as an integer: a function of what a gradient is a function of.
+int64_t LeafDelta(Clock clock, ShardId shard, BucketId bucket, uint32_t leaf) {
+  const CounterRandom random(Index(shard), RandomUse::kTest, Index(bucket));
+  const uint64_t at = static_cast<uint64_t>(clock) << 20 | leaf;
+  return static_cast<int64_t>(random.Bits(at) >> 16);  // sums stay exact
+}
+
+}  // namespace
+
+absl::StatusOr<World> World::Make(const WorldOptions& options) {
+  if (options.shape.workers >= kUnranked) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a world has at most ", kUnranked - 1, " workers; use the virtual cluster"));
+  }
+  SOAP_ASSIGN_OR_RETURN(ActorFactory factory, ActorFactory::Make(options.shape));
+  World world(options, std::move(factory));
+  if (options.start_registered) world.RunRegistration();
+  return world;
+}
+
+World::World(const WorldOptions& options, ActorFactory factory)
+    : factory_(std::make_shared<const ActorFactory>(std::move(factory))),
+      instant_device_(options.instant_device),
+      faults_(options.faults),
+      coordinator_(factory_->MakeCoordinator(/*evaluate=*/true)),
+      checkers_({.policy = options.claimed.value_or(factory_->shape().policy),
+                 .shards = factory_->shape().shards,
+                 .workers = factory_->shape().workers,
+                 .leaf_count = factory_->shape().leaf_count,
+                 .rounds = factory_->rounds()}) {
+  wire::Outbox timers;  // time stands still
+  coordinator_.Start(0, &timers);
+  for (uint32_t k = 0; k < factory_->shape().shards; ++k) {
+    shards_.push_back(factory_->MakeShard(ShardId{k}));
+    Send(NodeOfShard(k), {factory_->MakeHello(Address::Of(ServerId{k}), k, k + 1)});
+  }
+  for (uint32_t w = 0; w < factory_->shape().workers; ++w) AddSlot(w);
+}
+
+void World::AddSlot(int64_t wanted_rank) {
+  const uint32_t index = static_cast<uint32_t>(slots_.size());
+  slots_.emplace_back();
+  const Address from = {Role::kWorker, kUnranked + index};
+  Send(NodeOfSlot(index), {factory_->MakeHello(from, wanted_rank, kUnranked + index)});
+}
+
+void World::RunRegistration() {
+  const auto touches_scheduler = [](const auto& channel) {
+    return channel.first.first == kScheduler || channel.first.second == kScheduler;
+  };
+  for (;;) {
+    const auto it = std::find_if(channels_.begin(), channels_.end(), touches_scheduler);
+    if (it == channels_.end()) return;
+    const auto [from, to] = it->first;
+    Deliver(from, to);
+  }
+}
+
+std::optional<uint32_t> World::SlotOf(WorkerId rank) const {
+  std::optional<uint32_t> latest;
+  for (uint32_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i].rank != rank) continue;
+    if (!latest.has_value() || slots_[i].ranked > slots_[*latest].ranked) latest = i;
+  }
+  return latest;
+}
+
+std::optional<World::NodeIndex> World::Route(Address to) const {
+  switch (to.role) {
+    case Role::kScheduler:
+      return kScheduler;
+    case Role::kServer:
+    case Role::kShard:
+      return NodeOfShard(to.index);
+    case Role::kWorker: {
+      const std::optional<uint32_t> slot =
+          to.index >= kUnranked ? to.index - kUnranked : SlotOf(WorkerId{to.index});
+      if (!slot.has_value() || slots_[*slot].gone) return std::nullopt;
+      return NodeOfSlot(*slot);
+    }
+    default:
+      return std::nullopt;
+  }
+}
+
+void World::Send(NodeIndex from, std::vector<Message> messages) {
+  for (Message& message : messages) {
+    const std::optional<NodeIndex> to = Route(message.to);
+    if (to.has_value() && message.type == MessageType::kWelcome && *to >= NodeOfSlot(0)) {
+      // From here on the connection is known by its rank.
+      Slot& slot = slots_[*to - NodeOfSlot(0)];
+      slot.rank = WorkerId{std::get<wire::Welcome>(message.body).rank};
+      for (const Slot& other : slots_) slot.ranked = std::max(slot.ranked, other.ranked + 1);
+    }
+    if (to.has_value()) channels_[{from, *to}].push_back(std::move(message));
+  }
+}
+
+// ---- What can happen
+
+// Some other worker is started and will carry on.
+bool World::CanSpare(uint32_t index) const {
+  if (!IsRunning(slots_[index]) || slots_[index].leaving) return false;
+  if (coordinator_.phase() != scheduler::Coordinator::Phase::kRunning &&
+      coordinator_.phase() != scheduler::Coordinator::Phase::kEvaluating) {
+    return false;
+  }
+  for (uint32_t i = 0; i < slots_.size(); ++i) {
+    const Slot& other = slots_[i];
+    if (i != index && other.started && !other.gone && !other.leaving) return true;
+  }
+  return false;
+}
+
+bool World::CanJoin() const {
+  if (coordinator_.phase() != scheduler::Coordinator::Phase::kRunning) return false;
+  const auto holds_rank = [](const Slot& slot) {
+    return slot.crashed ? !slot.noticed : !slot.gone;
+  };
+  return static_cast<size_t>(std::count_if(slots_.begin(), slots_.end(), holds_rank)) <
+         factory_->shape().workers;
+}
+
+std::vector<Choice> World::Enabled() const {
+  std::vector<Choice> choices;
+  if (Finished() || Violation().has_value()) return choices;
+  for (const auto& [ends, messages] : channels_) {
+    const auto [from, to] = ends;
+    choices.push_back({Kind::kDeliver, from, to});
+    if (faults_.duplicates > 0 && IsData(messages.front())) {
+      choices.push_back({Kind::kDuplicate, from, to});
+    }
+    if (from >= NodeOfSlot(0) && slots_[from - NodeOfSlot(0)].crashed) {
+      choices.push_back({Kind::kCut, from, to});
+    }
+  }
+  for (uint32_t i = 0; i < slots_.size(); ++i) {
+    const Slot& slot = slots_[i];
+    if (!slot.commands.empty()) choices.push_back({Kind::kDevice, i});
+    if (slot.crashed && !slot.noticed) choices.push_back({Kind::kNotice, i});
+    if (!CanSpare(i)) continue;
+    if (faults_.crashes > 0) choices.push_back({Kind::kCrash, i});
+    if (faults_.leaves > 0 && slot.started && !slot.engine->done()) {
+      choices.push_back({Kind::kLeave, i});
+    }
+  }
+  if (faults_.joins > 0 && CanJoin()) choices.push_back({Kind::kJoin});
+  return choices;
+}
+
+void World::Do(const Choice& choice) {
+  switch (choice.kind) {
+    case Kind::kDeliver:
+      Deliver(choice.from, choice.to);
+      break;
+    case Kind::kDevice:
+      RunDevice(choice.from);
+      break;
+    case Kind::kCrash:
+      --faults_.crashes;
+      Crash(choice.from);
+      break;
+    case Kind::kNotice: {
+      Slot& slot = slots_[choice.from];
+      slot.noticed = true;
+      wire::Outbox outbox;
+      coordinator_.OnLost(0, Address::Of(*slot.rank), &outbox);
+      Send(kScheduler, std::move(outbox.messages));
+      break;
+    }
+    case Kind::kCut:
+      channels_.erase({choice.from, choice.to});
+      break;
+    case Kind::kDuplicate: {
+      --faults_.duplicates;
+      auto& messages = channels_.at({choice.from, choice.to});
+      messages.insert(messages.begin(), Message(messages.front()));
+      break;
+    }
+    case Kind::kLeave:
+      --faults_.leaves;
+      slots_[choice.from].leaving = true;
+      slots_[choice.from].engine->RequestLeave();
+      break;
+    case Kind::kJoin:
+      --faults_.joins;
+      AddSlot(-1);
+      break;
+  }
+  CheckEnd();
+}
+
+std::optional<std::string> World::Violation() const {
+  return violation_.has_value() ? violation_ : checkers_.violation();
+}
+
+// ---- How it happens
+
+void World::Deliver(NodeIndex from, NodeIndex to) {
+  const auto it = channels_.find({from, to});
+  CHECK(it != channels_.end());
+  Message message = std::move(it->second.front());
+  it->second.erase(it->second.begin());
+  if (it->second.empty()) channels_.erase(it);
+  if (to == kScheduler) {
+    wire::Outbox outbox;
+    coordinator_.OnMessage(0, message, &outbox);
+    Send(kScheduler, std::move(outbox.messages));
+  } else if (to < NodeOfSlot(0)) {
+    if (message.to.role == Role::kShard) DeliverToShard(to - 1, std::move(message));
+  } else {
+    DeliverToSlot(to - NodeOfSlot(0), std::move(message));
+  }
+}
+
+void World::DeliverToShard(uint32_t shard, Message message) {
+  wire::Outbox outbox;
+  checkers_.BeforeShard(shards_[shard], message);
+  shards_[shard].OnMessage(0, std::move(message), &outbox);
+  checkers_.AfterShard(shards_[shard], outbox.messages);
+  Send(NodeOfShard(shard), std::move(outbox.messages));
+}
+
+void World::DeliverToSlot(uint32_t index, Message message) {
+  Slot& slot = slots_[index];
+  if (slot.gone) return;
+  if (message.type == MessageType::kWelcome && !slot.engine.has_value()) {
+    slot.session = message.session;
+    slot.engine = factory_->MakeEngine(*slot.rank);
+    return;
+  }
+  if (message.type == MessageType::kShutdown || message.type == MessageType::kRefuse) {
+    slot.gone = true;
+    slot.commands.clear();
+    if (slot.rank.has_value() && SlotOf(*slot.rank) == index) checkers_.OnWorkerGone(*slot.rank);
+    return;
+  }
+  if (!slot.engine.has_value()) return;
+  if (message.type == MessageType::kStart && !slot.started) {
+    slot.started = true;
+    checkers_.OnWorkerStart(*slot.rank, message.clock);
+  }
+  wire::Outbox outbox;
+  slot.engine->OnMessage(0, message, {&outbox, &slot.commands});
+  AfterEngine(index, &outbox);
+}
+
+void World::AfterEngine(uint32_t index, wire::Outbox* outbox) {
+  Slot& slot = slots_[index];
+  for (Message& message : outbox->messages) message.session = slot.session;
+  checkers_.AfterWorker(*slot.rank, outbox->messages);
+  if (slot.engine->failure().has_value()) {
+    Fail(absl::StrCat("S6: an honest worker failed: ", *slot.engine->failure()));
+  }
+  if (slot.engine->left()) checkers_.OnWorkerGone(*slot.rank);
+  Send(NodeOfSlot(index), std::move(outbox->messages));
+  while (instant_device_ && !slot.commands.empty()) RunDevice(index);
+}
+
+// Runs commands up to the first that is to be answered, and answers it.
+void World::RunDevice(uint32_t index) {
+  Slot& slot = slots_[index];
+  while (!slot.commands.empty()) {
+    const worker::DeviceCommand command = std::move(slot.commands.front());
+    slot.commands.erase(slot.commands.begin());
+    RunCommand(&slot, command);
+    if (!command.wants_event) continue;
+    wire::Outbox outbox;
+    slot.engine->OnDevice(0, Answer(slot, command), {&outbox, &slot.commands});
+    AfterEngine(index, &outbox);
+    return;
+  }
+}
+
+void World::RunCommand(Slot* slot, const worker::DeviceCommand& command) {
+  if (command.what.op == worker::Op::kLoad) slot->loaded = command.clock;
+  if (command.what.op != worker::Op::kForward ||
+      factory_->shape().policy.exchange == consistency::Exchange::kElastic) {
+    return;
+  }
+  if (slot->loaded == command.clock) return;
+  Fail(absl::StrCat("B1: worker ", Index(*slot->rank), " computes leaves [",
+                    command.what.part.begin, ", ", command.what.part.end, ") of clock ",
+                    command.clock, " with the parameters of clock ", slot->loaded));
+}
+
+worker::DeviceEvent World::Answer(const Slot& slot, const worker::DeviceCommand& command) const {
+  worker::DeviceEvent event = {.run = command.run, .instruction = command.instruction};
+  if (command.what.op == worker::Op::kCollect) {
+    const int64_t delta = DeltaFor(slot, command);
+    event.frames = {Buffer::CopyOf(&delta, sizeof(delta))};
+    event.samples = command.what.node.size();
+  }
+  return event;
+}
+
+// With the tree a gradient depends on its leaves alone, else on who computed it as well.
+int64_t World::DeltaFor(const Slot& slot, const worker::DeviceCommand& command) const {
+  const worker::Instruction& what = command.what;
+  int64_t delta = 0;
+  if (factory_->shape().policy.fixed_tree) {
+    for (uint32_t leaf = what.node.begin; leaf < what.node.end; ++leaf) {
+      delta += LeafDelta(command.clock, what.shard, what.bucket, leaf);
+    }
+    return delta;
+  }
+  const auto incarnation = static_cast<uint32_t>(&slot - slots_.data());
+  return LeafDelta(command.clock, what.shard, what.bucket, kUnranked + incarnation);
+}
+
+void World::Crash(uint32_t index) {
+  Slot& slot = slots_[index];
+  slot.crashed = slot.gone = true;
+  slot.commands.clear();
+  slot.engine.reset();
+  checkers_.OnWorkerGone(*slot.rank);
+  std::erase_if(channels_,
+                [&](const auto& channel) { return channel.first.second == NodeOfSlot(index); });
+}
+
+// ---- The end
+
+void World::CheckEnd() {
+  if (Violation().has_value()) return;
+  if (!Finished()) {
+    if (channels_.empty() && Enabled().empty())
+      Fail("S5: deadlock: nothing can happen, and the job is not over");
+    return;
+  }
+  if (coordinator_.ended()->code != 0) {
+    return Fail(absl::StrCat("end: the job ended with code ", coordinator_.ended()->code, ": ",
+                             coordinator_.ended()->text));
+  }
+  const JobShape& shape = factory_->shape();
+  if (!shape.policy.fixed_tree) return;
+  // Whatever happened, each leaf of each clock is in the store once.
+  for (const server::Shard& shard : shards_) {
+    const auto& counts = shard.store().counts()->buckets();
+    for (uint32_t b = 0; b < counts.size(); ++b) {
+      int64_t due = 0;
+      for (Clock c = 0; c < shape.clocks; ++c) {
+        for (uint32_t leaf = 0; leaf < shape.leaf_count; ++leaf) {
+          due += LeafDelta(c, shard.id(), BucketId{b}, leaf);
+        }
+      }
+      if (counts[b].sum == due) continue;
+      return Fail(absl::StrCat("S6: shard ", Index(shard.id()), " bucket ", b,
+                               " does not hold each leaf once at the end (version ",
+                               shard.policy().Frontier(), " of ", shape.clocks, ")"));
+    }
+  }
+}
+
+void World::Fail(std::string what) {
+  if (!violation_.has_value()) violation_ = std::move(what);
+}
+
+std::string World::Describe(const Choice& choice) const {
+  const auto head = [&] { return wire::ToString(channels_.at({choice.from, choice.to}).front()); };
+  const auto slot = [&] {
+    const auto& rank = slots_[choice.from].rank;
+    return absl::StrCat(rank.has_value() ? absl::StrCat("worker-", Index(*rank)) : "unranked",
+                        " (process ", choice.from, ")");
+  };
+  switch (choice.kind) {
+    case Kind::kDeliver:
+      return absl::StrCat("deliver ", head());
+    case Kind::kDevice:
+      return absl::StrCat("device of ", slot(), " answers");
+    case Kind::kCrash:
+      return absl::StrCat("CRASH of ", slot());
+    case Kind::kNotice:
+      return absl::StrCat("the coordinator notices the loss of ", slot());
+    case Kind::kCut:
+      return absl::StrCat("CUT: lost from ", head(), " on");
+    case Kind::kDuplicate:
+      return absl::StrCat("DUPLICATE ", head());
+    case Kind::kLeave:
+      return absl::StrCat("LEAVE asked of ", slot());
+    case Kind::kJoin:
+      return absl::StrCat("JOIN of process ", slots_.size());
+  }
+  return "?";
+}
+
+void World::AddTo(Fingerprint* f) const {
+  for (const uint32_t left : {faults_.crashes, faults_.leaves, faults_.joins, faults_.duplicates}) {
+    f->Add(left);
+  }
+  coordinator_.AddTo(f);
+  for (const server::Shard& shard : shards_) shard.AddTo(f);
+  for (const Slot& slot : slots_) {
+    f->Add(slot.rank.has_value() ? Index(*slot.rank) : kUnranked);
+    f->Add(uint32_t{slot.started} | uint32_t{slot.leaving} << 1 | uint32_t{slot.crashed} << 2 |
+           uint32_t{slot.noticed} << 3 | uint32_t{slot.gone} << 4);
+    f->Add(slot.ranked);
+    f->Add(slot.loaded);
+    if (slot.engine.has_value()) slot.engine->AddTo(f);
+    f->Add(slot.commands.size());
+    for (const worker::DeviceCommand& command : slot.commands) {
+      f->Add(command.run);
+      f->Add(command.instruction);
+    }
+  }
+  for (const auto& [ends, messages] : channels_) {
+    f->Add(ends.first);
+    f->Add(ends.second);
+    f->Add(messages.size());
+    for (const Message& message : messages) message.AddTo(f);
+  }
+  checkers_.AddTo(f);
+  f->Add(Violation().has_value());
+}
+
+}  // namespace soapstone::sim

@@ -1,0 +1,156 @@
+// World: a small cluster as a value. It holds the shipped actors, the messages in flight (FIFO per
+// ordered pair of nodes) and the checkers, and says what can happen next; a picker chooses:
+// fault_world.h draws at random, explore.h tries everything.
+//
+// Invariants
+//  1. Do(c) for c in Enabled() is deterministic; a copy of a world goes on independently.
+//  2. Reordering across channels is unlimited, within a channel there is none.
+//  3. A crashed worker acts no more; what it had sent may still arrive, up to a cut.
+//  4. Faults end with their budget, and the last started worker is spared: so every run must
+//     finish, and a state in which nothing is enabled and that is not Finished() is a deadlock.
+// Time stands still (now = 0): nothing is lost by silence, only by the choice kNotice.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/fingerprint.h"
+#include "scheduler/coordinator.h"
+#include "server/shard.h"
+#include "sim/actors.h"
+#include "sim/checkers.h"
+#include "wire/message.h"
+#include "wire/outbox.h"
+#include "worker/engine.h"
+
+namespace soapstone::sim {
+
+// How many of each fault a run may have.
+struct FaultBudget {
+  uint32_t crashes = 0;     // a worker stops; the coordinator hears of it later
+  uint32_t leaves = 0;      // a worker is told to finish its step and leave
+  uint32_t joins = 0;       // a new worker asks for a free rank
+  uint32_t duplicates = 0;  // the head of a channel of data messages arrives twice
+  friend bool operator==(const FaultBudget&, const FaultBudget&) = default;
+};
+
+struct WorldOptions {
+  JobShape shape;
+  FaultBudget faults;
+  // Registration and start are run in one fixed order before the first choice.
+  bool start_registered = false;
+  // A worker's device answers at once instead of as a choice of its own.
+  bool instant_device = false;
+  // What the checkers hold the run to; none: the shape's policy. A test of the checkers claims more
+  // than the actors keep.
+  std::optional<consistency::PolicyTraits> claimed;
+};
+
+struct Choice {
+  enum class Kind : uint8_t {
+    kDeliver,    // head of channel from -> to
+    kDevice,     // worker slot `from`: its device runs up to the next event
+    kCrash,      // worker slot `from`
+    kNotice,     // the coordinator is told that slot `from`, crashed, is lost
+    kCut,        // channel from -> to of a crashed worker: the rest is lost
+    kDuplicate,  // head of channel from -> to
+    kLeave,      // worker slot `from`
+    kJoin,       // a new slot says Hello
+  };
+  Kind kind{};
+  uint32_t from = 0;
+  uint32_t to = 0;
+  bool is_fault() const {
+    return kind == Kind::kCrash || kind == Kind::kDuplicate || kind == Kind::kLeave ||
+           kind == Kind::kJoin || kind == Kind::kCut;
+  }
+  friend auto operator<=>(const Choice&, const Choice&) = default;
+};
+
+class World {
+ public:
+  static absl::StatusOr<World> Make(const WorldOptions& options);
+
+  // What can happen now, in a fixed order. Empty when finished.
+  std::vector<Choice> Enabled() const;
+  // REQUIRES: `choice` is in Enabled().
+  void Do(const Choice& choice);
+  // The job ended as it should; nothing of interest follows.
+  bool Finished() const { return coordinator_.ended().has_value(); }
+  // The first broken property, or what is wrong with the end of the job.
+  std::optional<std::string> Violation() const;
+
+  // "deliver push worker-1 -> shard-0 clock 3 ...". REQUIRES: enabled.
+  std::string Describe(const Choice& choice) const;
+  const Checkers& checkers() const { return checkers_; }
+  // Equal worlds have equal futures.
+  void AddTo(Fingerprint* f) const;
+
+ private:
+  // Nodes: the scheduler, then the shards' servers, then worker slots. Each process that ever
+  // stood for a worker has a slot of its own.
+  using NodeIndex = uint32_t;
+  static constexpr NodeIndex kScheduler = 0;
+  // Address of a worker that has no rank yet: this plus its slot.
+  static constexpr uint32_t kUnranked = 1000;
+
+  struct Slot {
+    std::optional<WorkerId> rank;
+    uint64_t ranked = 0;  // order in which ranks were given: the latest holder gets the messages
+    std::optional<worker::Engine> engine;  // from Welcome on
+    uint64_t session = 0;
+    bool started = false;
+    bool leaving = false;
+    bool crashed = false;                         // by fault
+    bool noticed = false;                         // and the coordinator knows
+    bool gone = false;                            // shut down, refused, or crashed: acts no more
+    Clock loaded = kNoClock;                      // clock whose parameters the device holds
+    std::vector<worker::DeviceCommand> commands;  // not yet run
+  };
+  using Channels = std::map<std::pair<NodeIndex, NodeIndex>, std::vector<wire::Message>>;
+
+  World(const WorldOptions& options, ActorFactory factory);
+
+  NodeIndex NodeOfShard(uint32_t shard) const { return 1 + shard; }
+  NodeIndex NodeOfSlot(uint32_t slot) const { return 1 + factory_->shape().shards + slot; }
+  std::optional<NodeIndex> Route(wire::Address to) const;
+  // The slot that was given `rank` last.
+  std::optional<uint32_t> SlotOf(WorkerId rank) const;
+  bool CanSpare(uint32_t slot) const;
+  bool CanJoin() const;
+  bool IsRunning(const Slot& slot) const { return slot.engine.has_value() && !slot.gone; }
+
+  void AddSlot(int64_t wanted_rank);
+  void RunRegistration();
+  void Send(NodeIndex from, std::vector<wire::Message> messages);
+  void Deliver(NodeIndex from, NodeIndex to);
+  void DeliverToShard(uint32_t shard, wire::Message message);
+  void DeliverToSlot(uint32_t index, wire::Message message);
+  void AfterEngine(uint32_t index, wire::Outbox* outbox);
+  void RunDevice(uint32_t index);
+  void RunCommand(Slot* slot, const worker::DeviceCommand& command);
+  worker::DeviceEvent Answer(const Slot& slot, const worker::DeviceCommand& command) const;
+  int64_t DeltaFor(const Slot& slot, const worker::DeviceCommand& command) const;
+  void Crash(uint32_t index);
+  void CheckEnd();
+  void Fail(std::string what);
+
+  std::shared_ptr<const ActorFactory> factory_;
+  bool instant_device_ = false;
+  FaultBudget faults_;
+  scheduler::Coordinator coordinator_;
+  std::vector<server::Shard> shards_;
+  std::vector<Slot> slots_;
+  Channels channels_;  // none is empty
+  Checkers checkers_;
+  std::optional<std::string> violation_;
+};
+
+}  // namespace soapstone::sim

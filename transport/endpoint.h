@@ -1,0 +1,25 @@
+// Endpoints as text: what a socket is asked to bind, and what peers are told to connect to.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace soapstone::transport {
+
+// OK for "tcp://HOST:PORT" and "ipc://PATH"; else InvalidArgument.
+absl::Status CheckEndpoint(const std::string& endpoint);
+
+// What to bind for `endpoint`: a host name becomes its IPv4 address, as libzmq binds addresses and
+// interfaces only. AlreadyExists where a process listens on an ipc path: libzmq would take the
+// path away from it without a word.
+absl::StatusOr<std::string> BindAddress(const std::string& endpoint);
+
+// What peers connect to, after `endpoint` was bound as `bound` (with the port the system chose).
+// The host is `advertise_host` where given, else the one in `endpoint`; where that means "all
+// interfaces", this machine's name, or 127.0.0.1 when the name does not resolve.
+std::string ConnectAddress(const std::string& endpoint, const std::string& bound,
+                           const std::string& advertise_host);
+
+}  // namespace soapstone::transport

@@ -1,0 +1,44 @@
+#include "transport/identity.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+
+namespace soapstone::transport {
+absl::StatusOr<wire::Message> Identity::Stamp(wire::Address node,
+                                              const wire::Message& message) const {
+  if (self_.role == wire::Role::kNone) {
+    return absl::FailedPreconditionError("a transport sends only after SetSelf");
+  }
+  wire::Message stamped = message;
+  if (stamped.from.role == wire::Role::kNone || stamped.from.role == self_.role) {
+    stamped.from = self_;
+  }
+  if (stamped.to.role == wire::Role::kNone) stamped.to = node;
+  if (stamped.session == 0) stamped.session = session_;
+  SOAP_RETURN_IF_ERROR(wire::ValidateSender(stamped.from, self_));
+  SOAP_RETURN_IF_ERROR(wire::Validate(stamped, limits_));
+  return stamped;
+}
+
+absl::Status Identity::Admit(const wire::Received& received) const {
+  const wire::Message& message = received.message;
+  if (message.session == session_) return absl::OkStatus();
+  if (message.type == wire::MessageType::kHello && self_.role == wire::Role::kScheduler) {
+    // A rank is taught only with the session: a stranger cannot take a member's route.
+    if (received.sender.IsTemporary()) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("hello without the session from ", received.sender.ToString()));
+  }
+  if (session_ == 0 &&
+      (message.type == wire::MessageType::kWelcome || message.type == wire::MessageType::kRefuse ||
+       message.type == wire::MessageType::kShutdown)) {
+    return absl::OkStatus();
+  }
+  // Neither session is printed: logs travel further than what guards the routes should.
+  return absl::InvalidArgumentError(
+      absl::StrCat("not of our session, from ", received.sender.ToString()));
+}
+
+}  // namespace soapstone::transport

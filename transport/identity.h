@@ -1,0 +1,39 @@
+// Identity: who this node is. Stamps what a transport sends and decides which of the received
+// messages it takes. The rules are the same for every transport.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "wire/frame.h"
+#include "wire/message.h"
+
+namespace soapstone::transport {
+
+class Identity {
+ public:
+  explicit Identity(wire::FrameLimits limits) : limits_(limits) {}
+
+  void SetSelf(wire::Address self) { self_ = self; }
+  void SetSession(uint64_t session) { session_ = session; }
+  wire::Address self() const { return self_; }
+
+  // The message as it goes out to `node`: `from` is this node where it is empty or a node of this
+  // role (a shard's stays), `to` is `node` and `session` is ours where they are empty.
+  // Errors: FailedPrecondition before SetSelf; InvalidArgument when no receiver would take it.
+  absl::StatusOr<wire::Message> Stamp(wire::Address node, const wire::Message& message) const;
+
+  // OK when the message's session allows it in:
+  //   ours                                 any message
+  //   another or none, at the scheduler    Hello, from a temporary address
+  //   any, while ours is not known         Welcome, Refuse, Shutdown
+  absl::Status Admit(const wire::Received& received) const;
+
+ private:
+  wire::FrameLimits limits_;
+  wire::Address self_;
+  uint64_t session_ = 0;
+};
+
+}  // namespace soapstone::transport

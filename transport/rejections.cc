@@ -1,0 +1,15 @@
+#include "transport/rejections.h"
+
+#include "glog/logging.h"
+
+namespace soapstone::transport {
+
+void Rejections::Add(const absl::Status& reason, absl::Time now) {
+  ++count_;
+  if (now < next_log_) return;
+  LOG(WARNING) << "rejected " << count_ - logged_count_ << " messages; last: " << reason.message();
+  logged_count_ = count_;
+  next_log_ = now + absl::Seconds(1);
+}
+
+}  // namespace soapstone::transport

@@ -1,0 +1,63 @@
+// Transport: moves messages between nodes; knows no roles beyond addresses, and decides nothing.
+//
+// Threading: one thread calls a Transport (the node's loop), except Wake. Order: messages from
+// one node to another arrive in the order sent, for all addresses of those two nodes together.
+// Loss: only when a peer is gone.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "wire/message.h"
+
+namespace soapstone::transport {
+
+// Counted since construction.
+struct TransportStats {
+  uint64_t sent_messages = 0;
+  uint64_t sent_bytes = 0;  // frames, without the socket's own framing
+  uint64_t received_messages = 0;
+  uint64_t received_bytes = 0;
+  uint64_t rejected_messages = 0;  // malformed, wrong session, or from an unknown sender
+  uint64_t dropped_messages = 0;   // no route, or the peer's queue is full
+};
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+
+  // Connects towards `peer` at `endpoint`; replaces an earlier route. Does not wait for the peer.
+  virtual absl::Status Connect(wire::Address peer, const std::string& endpoint) = 0;
+
+  // This node's own address: Address::Temporary until the rank is known, then the rank. Send stamps
+  // it as sender, and as `from` of all but shard messages. Peers that this node connected to answer
+  // it there as soon as they have received a message with it.
+  virtual void SetSelf(wire::Address self) = 0;
+  // Send stamps it. Messages of another session are rejected and counted; 0: not known yet.
+  // Identity::Admit (transport/identity.h) has the rule.
+  virtual void SetSession(uint64_t session) = 0;
+
+  // Queues a message for `node` (a scheduler, server or worker; the caller has mapped shards to
+  // their server). Never blocks. Errors: NotFound (no route, or the peer that was there is gone),
+  // ResourceExhausted (queue full), Unavailable (the peer left meanwhile), FailedPrecondition
+  // (before SetSelf, after Close), InvalidArgument (no receiver would take the message).
+  virtual absl::Status Send(wire::Address node, const wire::Message& message) = 0;
+
+  // The next message, waiting until the deadline at most; empty when it passed, or on Wake.
+  virtual std::optional<wire::Message> Receive(absl::Time deadline) = 0;
+
+  // Makes a Receive in progress return early. Any thread.
+  virtual void Wake() = 0;
+
+  // Hands over what is queued, waiting at most `linger`. No Send afterwards.
+  virtual void Close(absl::Duration linger) = 0;
+
+  // The endpoint peers connect to ("tcp://host:port"); empty when this node does not listen.
+  virtual std::string endpoint() const = 0;
+  virtual TransportStats stats() const = 0;
+};
+
+}  // namespace soapstone::transport

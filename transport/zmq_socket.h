@@ -1,0 +1,63 @@
+// One libzmq socket, owned, with multipart messages as Buffers and errors as Status. Included by
+// transport/*.cc only: no other folder sees libzmq.
+#pragma once
+
+#include <zmq.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "base/buffer.h"
+
+namespace soapstone::transport {
+
+struct ZmqSocketOptions {
+  int queue_messages_max = 10'000;  // per peer and direction
+  int64_t frame_bytes_max = -1;     // a peer that sends more is disconnected; -1: no limit
+  std::string routing_id;           // of a DEALER: how the ROUTER at the other end knows it
+};
+
+// Moves only. One thread at a time.
+class ZmqSocket {
+ public:
+  // `type` is ZMQ_ROUTER or ZMQ_DEALER. `context` outlives the socket.
+  static absl::StatusOr<ZmqSocket> Open(void* context, int type, const ZmqSocketOptions& options);
+
+  ZmqSocket() = default;
+  ZmqSocket(ZmqSocket&& other) noexcept { *this = std::move(other); }
+  ZmqSocket& operator=(ZmqSocket&& other) noexcept;
+  ~ZmqSocket() { Close(absl::ZeroDuration()); }
+
+  // AlreadyExists: the address is in use. InvalidArgument: it cannot be bound or connected to.
+  absl::Status Bind(const std::string& endpoint);
+  absl::Status Connect(const std::string& endpoint);
+  std::string last_endpoint() const;
+
+  // Queues `header` and `payload` as one message; for a ROUTER, to the peer of `routing_id` (empty
+  // for a DEALER). Never blocks. The payload's bytes are shared until they are sent.
+  // Errors: ResourceExhausted (queue full), NotFound (no such peer), Unavailable (the peer left
+  // meanwhile).
+  absl::Status Send(std::string_view routing_id, std::string_view header,
+                    absl::Span<const Buffer> payload);
+
+  // Takes the next message's frames, at most frames_max of them (the rest is dropped), each
+  // 4-byte aligned. False when there is none.
+  bool Receive(size_t frames_max, std::vector<Buffer>* frames);
+
+  // Unsent messages stay queued for `linger` (context termination waits for that).
+  void Close(absl::Duration linger);
+
+  void* handle() const { return socket_; }
+  bool open() const { return socket_ != nullptr; }
+
+ private:
+  void* socket_ = nullptr;
+};
+
+}  // namespace soapstone::transport

@@ -1,0 +1,291 @@
+#include "transport/zmq_transport.h"
+
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/status_macros.h"
+#include "glog/logging.h"
+#include "transport/endpoint.h"
+#include "transport/identity.h"
+#include "transport/rejections.h"
+#include "transport/zmq_socket.h"
+
+namespace soapstone::transport {
+namespace {
+
+constexpr int kSocketsMax = 16'384;     // connections made by one node, at most
+constexpr size_t kRoutingIdBytes = 15;  // as many as a std::string holds in place
+
+// How ROUTERs know a connection of ours: random, so that nobody can take it over by a guess.
+absl::StatusOr<std::string> NewRoutingId() {
+  std::string id(kRoutingIdBytes, '\0');
+  if (getrandom(id.data(), id.size(), 0) != static_cast<ssize_t>(id.size())) {
+    return absl::InternalError(absl::StrCat("no random bytes: ", std::strerror(errno)));
+  }
+  id[0] = 'S';  // libzmq keeps ids that begin with a zero byte for itself
+  return id;
+}
+
+// Closes the file descriptor and the context last, after all sockets.
+struct Resources {
+  ~Resources() {
+    if (wake_fd >= 0) close(wake_fd);
+    Terminate();
+  }
+  void Terminate() {
+    while (context != nullptr && zmq_ctx_term(context) != 0 && errno == EINTR) {
+    }
+    context = nullptr;
+  }
+  void* context = nullptr;
+  int wake_fd = -1;
+};
+
+class ZmqTransport final : public Transport {
+ public:
+  explicit ZmqTransport(const ZmqOptions& options)
+      : options_(options), identity_(options.frame_limits), routes_(options.route_limits) {}
+  ~ZmqTransport() override { Close(absl::ZeroDuration()); }
+
+  absl::Status Open();
+
+  absl::Status Connect(wire::Address peer, const std::string& endpoint) override;
+  void SetSelf(wire::Address self) override { identity_.SetSelf(self); }
+  void SetSession(uint64_t session) override { identity_.SetSession(session); }
+  absl::Status Send(wire::Address node, const wire::Message& message) override;
+  std::optional<wire::Message> Receive(absl::Time deadline) override;
+  void Wake() override;
+  void Close(absl::Duration linger) override;
+  std::string endpoint() const override { return endpoint_; }
+  TransportStats stats() const override {
+    TransportStats stats = stats_;
+    stats.rejected_messages = rejections_.count();
+    return stats;
+  }
+
+ private:
+  enum class Taken { kNothing, kRejected, kMessage };
+
+  absl::Status SendStamped(wire::Address node, const wire::Message& message);
+  Taken TakeOne(wire::Message* message);
+  absl::StatusOr<wire::Message> Accept(absl::Span<const Buffer> frames, bool routed);
+  bool TakeWake();
+  bool Poll(absl::Time deadline);
+  ZmqSocketOptions SocketOptions() const;
+  size_t socket_count() const { return dealers_.size() + (router_.open() ? 1 : 0); }
+  ZmqSocket& socket(size_t i);
+  void ListDealers();
+
+  const ZmqOptions options_;
+  Resources resources_;  // before the sockets: destroyed after them
+  ZmqSocket router_;
+  std::map<wire::Address, ZmqSocket> connections_;
+  std::vector<ZmqSocket*> dealers_;  // values of connections_, in order
+  size_t next_socket_ = 0;           // whose turn it is in TakeOne
+  std::string endpoint_;
+  bool closed_ = false;
+
+  Identity identity_;
+  RouteTable<std::string> routes_;  // routing ids of the ROUTER's peers
+  std::atomic<bool> wake_ = false;
+  std::vector<Buffer> frames_;  // scratch of TakeOne
+  TransportStats stats_;
+  Rejections rejections_;
+};
+
+ZmqSocketOptions ZmqTransport::SocketOptions() const {
+  return {.queue_messages_max = options_.queue_messages_max,
+          .frame_bytes_max = static_cast<int64_t>(options_.frame_limits.frame_bytes_max)};
+}
+
+absl::Status ZmqTransport::Open() {
+  resources_.wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  if (resources_.wake_fd < 0) return absl::ResourceExhaustedError("too many open files");
+  resources_.context = zmq_ctx_new();
+  if (resources_.context == nullptr) return absl::ResourceExhaustedError("no ZeroMQ context");
+  zmq_ctx_set(resources_.context, ZMQ_MAX_SOCKETS, kSocketsMax);
+  if (options_.listen.empty()) return absl::OkStatus();
+  SOAP_ASSIGN_OR_RETURN(const std::string address, BindAddress(options_.listen));
+  SOAP_ASSIGN_OR_RETURN(router_, ZmqSocket::Open(resources_.context, ZMQ_ROUTER, SocketOptions()));
+  SOAP_RETURN_IF_ERROR(router_.Bind(address));
+  endpoint_ = ConnectAddress(options_.listen, router_.last_endpoint(), options_.advertise_host);
+  return absl::OkStatus();
+}
+
+absl::Status ZmqTransport::Connect(wire::Address peer, const std::string& endpoint) {
+  if (closed_) return absl::FailedPreconditionError("the transport is closed");
+  SOAP_RETURN_IF_ERROR(CheckEndpoint(endpoint));
+  ZmqSocketOptions socket_options = SocketOptions();
+  SOAP_ASSIGN_OR_RETURN(socket_options.routing_id, NewRoutingId());
+  SOAP_ASSIGN_OR_RETURN(ZmqSocket dealer,
+                        ZmqSocket::Open(resources_.context, ZMQ_DEALER, socket_options));
+  SOAP_RETURN_IF_ERROR(dealer.Connect(endpoint));
+  connections_[peer] = std::move(dealer);
+  ListDealers();
+  return absl::OkStatus();
+}
+
+void ZmqTransport::ListDealers() {
+  dealers_.clear();
+  for (auto& [peer, dealer] : connections_) dealers_.push_back(&dealer);
+}
+
+absl::Status ZmqTransport::Send(wire::Address node, const wire::Message& message) {
+  if (closed_) return absl::FailedPreconditionError("the transport is closed");
+  SOAP_ASSIGN_OR_RETURN(const wire::Message stamped, identity_.Stamp(node, message));
+  absl::Status sent = SendStamped(node, stamped);
+  if (!sent.ok()) ++stats_.dropped_messages;
+  return sent;
+}
+
+absl::Status ZmqTransport::SendStamped(wire::Address node, const wire::Message& message) {
+  const auto connection = connections_.find(node);
+  const std::string* route = routes_.Find(node);
+  if (connection == connections_.end() && route == nullptr) {
+    return absl::NotFoundError(absl::StrCat("no route to ", node.ToString()));
+  }
+  const std::string header = wire::EncodeHeader(message, identity_.self());
+  if (header.size() > options_.frame_limits.header_bytes_max) {
+    return absl::InvalidArgumentError("the message's header is too large");
+  }
+  const absl::Status sent = connection != connections_.end()
+                                ? connection->second.Send("", header, message.payload)
+                                : router_.Send(*route, header, message.payload);
+  if (!sent.ok()) {
+    return absl::Status(sent.code(), absl::StrCat(node.ToString(), ": ", sent.message()));
+  }
+  ++stats_.sent_messages;
+  stats_.sent_bytes += header.size() + message.payload_bytes();
+  return absl::OkStatus();
+}
+
+std::optional<wire::Message> ZmqTransport::Receive(absl::Time deadline) {
+  wire::Message message;
+  while (!closed_) {
+    switch (TakeOne(&message)) {
+      case Taken::kMessage:
+        return message;
+      case Taken::kRejected:
+        // A flood of garbage must not hold the caller beyond its deadline.
+        if (TakeWake() || absl::Now() >= deadline) return std::nullopt;
+        break;
+      case Taken::kNothing:
+        if (TakeWake() || !Poll(deadline)) return std::nullopt;
+        break;
+    }
+  }
+  return std::nullopt;
+}
+
+ZmqSocket& ZmqTransport::socket(size_t i) {
+  if (!router_.open()) return *dealers_[i];
+  return i == 0 ? router_ : *dealers_[i - 1];
+}
+
+// Sockets take turns, one message each, so that a busy one does not starve the rest.
+ZmqTransport::Taken ZmqTransport::TakeOne(wire::Message* message) {
+  const size_t count = socket_count();
+  for (size_t tried = 0; tried < count; ++tried) {
+    const size_t i = next_socket_ % count;
+    next_socket_ = i + 1;
+    const bool routed = router_.open() && i == 0;
+    // One frame beyond the limit is kept (and one for the routing id, one for the header), so
+    // that Decode sees that there are too many.
+    const size_t frames_max = options_.frame_limits.payload_frames_max + 3;
+    if (!socket(i).Receive(frames_max, &frames_)) continue;
+    absl::StatusOr<wire::Message> accepted = Accept(frames_, routed);
+    frames_.clear();
+    if (!accepted.ok()) {
+      rejections_.Add(accepted.status(), absl::Now());
+      return Taken::kRejected;
+    }
+    *message = *std::move(accepted);
+    return Taken::kMessage;
+  }
+  return Taken::kNothing;
+}
+
+absl::StatusOr<wire::Message> ZmqTransport::Accept(absl::Span<const Buffer> frames, bool routed) {
+  std::string_view routing_id;
+  if (routed) {
+    routing_id = {reinterpret_cast<const char*>(frames[0].data()), frames[0].size()};
+    frames.remove_prefix(1);
+  }
+  SOAP_ASSIGN_OR_RETURN(wire::Received received, wire::Decode(frames, options_.frame_limits));
+  SOAP_RETURN_IF_ERROR(identity_.Admit(received));
+  if (routed && !routes_.Learn(received.sender, std::string(routing_id))) {
+    return absl::ResourceExhaustedError("too many peers: no room for another route");
+  }
+  ++stats_.received_messages;
+  stats_.received_bytes += frames[0].size() + received.message.payload_bytes();
+  return std::move(received.message);
+}
+
+void ZmqTransport::Wake() {
+  wake_ = true;
+  const uint64_t one = 1;
+  // Fails only when the counter is at its maximum: then the reader has been woken already.
+  [[maybe_unused]] const ssize_t written = write(resources_.wake_fd, &one, sizeof(one));
+}
+
+bool ZmqTransport::TakeWake() {
+  if (!wake_) return false;
+  uint64_t count = 0;
+  [[maybe_unused]] const ssize_t got = read(resources_.wake_fd, &count, sizeof(count));
+  return wake_.exchange(false);
+}
+
+// Waits until something may have arrived. False when the deadline has passed.
+bool ZmqTransport::Poll(absl::Time deadline) {
+  const absl::Duration left = deadline - absl::Now();
+  if (left <= absl::ZeroDuration()) return false;
+  std::vector<zmq_pollitem_t> items;
+  items.reserve(socket_count() + 1);
+  items.push_back({nullptr, resources_.wake_fd, ZMQ_POLLIN, 0});
+  for (size_t i = 0; i < socket_count(); ++i) {
+    items.push_back({socket(i).handle(), 0, ZMQ_POLLIN, 0});
+  }
+  const absl::Duration wait = std::min(absl::Ceil(left, absl::Milliseconds(1)), absl::Hours(1));
+  const int rc = zmq_poll(items.data(), static_cast<int>(items.size()),
+                          static_cast<long>(absl::ToInt64Milliseconds(wait)));  // NOLINT: zmq's
+  PCHECK(rc >= 0 || errno == EINTR) << "zmq_poll";
+  if (rc > 0 && items[0].revents != 0 && !wake_) {
+    // The doorbell of a Wake that an earlier Receive has answered.
+    uint64_t count = 0;
+    [[maybe_unused]] const ssize_t got = read(resources_.wake_fd, &count, sizeof(count));
+  }
+  return true;
+}
+
+void ZmqTransport::Close(absl::Duration linger) {
+  if (closed_) return;
+  closed_ = true;
+  router_.Close(linger);
+  for (auto& [peer, dealer] : connections_) dealer.Close(linger);
+  connections_.clear();
+  dealers_.clear();
+  resources_.Terminate();  // waits for what lingers
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Transport>> MakeZmqTransport(const ZmqOptions& options) {
+  auto transport = std::make_unique<ZmqTransport>(options);
+  SOAP_RETURN_IF_ERROR(transport->Open());
+  return transport;
+}
+
+}  // namespace soapstone::transport

@@ -1,0 +1,294 @@
+#include "wire/frame.h"
+
+#include <zlib.h>
+
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "glog/logging.h"
+#include "wire/frame.pb.h"
+
+namespace soapstone::wire {
+namespace {
+
+void StoreLittle(uint64_t value, int bytes, char* at) {
+  for (int i = 0; i < bytes; ++i) at[i] = static_cast<char>(value >> (8 * i));
+}
+
+uint32_t LoadLittle(const std::byte* at, int bytes) {
+  uint32_t value = 0;
+  for (int i = 0; i < bytes; ++i) value |= static_cast<uint32_t>(at[i]) << (8 * i);
+  return value;
+}
+
+uint32_t Crc(const void* data, size_t size) {
+  return static_cast<uint32_t>(crc32_z(0, static_cast<const Bytef*>(data), size));
+}
+
+// Fills the oneof of a header; one overload for each body.
+struct BodyWriter {
+  frame::Header* header;
+
+  void operator()(const std::monostate&) const {}
+  void operator()(const Hello& body) const {
+    frame::Hello* out = header->mutable_hello();
+    out->set_role(static_cast<uint32_t>(body.role));
+    out->set_wanted_rank(body.wanted_rank);
+    out->set_endpoint(body.endpoint);
+    out->set_nonce(body.nonce);
+    out->set_config_digest(body.config_digest);
+  }
+  void operator()(const Welcome& body) const {
+    frame::Welcome* out = header->mutable_welcome();
+    out->set_rank(body.rank);
+    out->set_nonce(body.nonce);
+  }
+  void operator()(const Roster& body) const {
+    frame::Roster* out = header->mutable_roster();
+    for (const Member& member : body.workers) {
+      frame::Member* entry = out->add_workers();
+      entry->set_worker(Index(member.worker));
+      entry->set_start(member.start);
+      entry->set_admitted(member.admitted);
+      entry->set_joining(member.joining);
+      entry->set_original(member.original);
+    }
+    for (const ServerEntry& server : body.servers) {
+      frame::ServerEntry* entry = out->add_servers();
+      entry->set_server(Index(server.server));
+      entry->set_endpoint(server.endpoint);
+    }
+    out->set_worker_count(body.worker_count);
+    out->set_shards_per_server(body.shards_per_server);
+  }
+  void operator()(const Progress& body) const {
+    frame::Progress* out = header->mutable_progress();
+    out->set_clock(body.clock);
+    out->set_samples(body.samples);
+    out->set_loss_sum(body.loss_sum);
+    out->set_pushed_bytes(body.pushed_bytes);
+    out->set_pulled_bytes(body.pulled_bytes);
+    out->set_compute_ns(body.compute_ns);
+    out->set_blocked_ns(body.blocked_ns);
+    out->set_rejects(body.rejects);
+    out->mutable_read_lags()->Add(body.read_lags.begin(), body.read_lags.end());
+  }
+  void operator()(const Evaluation& body) const {
+    frame::Evaluation* out = header->mutable_evaluation();
+    out->set_samples(body.samples);
+    out->set_correct(body.correct);
+    out->set_loss_sum(body.loss_sum);
+  }
+  void operator()(const Saved& body) const {
+    frame::Saved* out = header->mutable_saved();
+    out->set_path(body.path);
+    out->set_sha256(body.sha256);
+  }
+  void operator()(const Notice& body) const {
+    frame::Notice* out = header->mutable_notice();
+    out->set_code(body.code);
+    out->set_text(body.text);
+  }
+};
+
+void FillHeader(const Message& message, Address sender, frame::Header* header) {
+  header->set_type(static_cast<uint32_t>(message.type));
+  header->set_from_role(static_cast<uint32_t>(message.from.role));
+  header->set_from_index(message.from.index);
+  header->set_to_role(static_cast<uint32_t>(message.to.role));
+  header->set_to_index(message.to.index);
+  header->set_sender_role(static_cast<uint32_t>(sender.role));
+  header->set_sender_index(sender.index);
+  header->set_session(message.session);
+  header->set_epoch(message.epoch);
+  header->set_worker(Index(message.worker));
+  header->set_clock(message.clock);
+  header->set_bucket(Index(message.bucket));
+  header->set_leaves_begin(message.leaves.begin);
+  header->set_leaves_end(message.leaves.end);
+  header->set_leaf_count(message.leaf_count);
+  header->set_samples(message.samples);
+  header->set_batch_samples(message.batch_samples);
+  header->set_pushes(message.pushes);
+  header->set_oldest(message.oldest);
+  header->set_final(message.final);
+  std::visit(BodyWriter{header}, message.body);
+  for (const Buffer& buffer : message.payload) header->add_payload_bytes(buffer.size());
+}
+
+absl::StatusOr<Role> ReadRole(uint32_t number) {
+  if (number > static_cast<uint32_t>(Role::kShard)) {
+    return absl::InvalidArgumentError(absl::StrCat("unknown role ", number));
+  }
+  return static_cast<Role>(number);
+}
+
+absl::StatusOr<Body> ReadHello(const frame::Hello& in) {
+  Hello body;
+  SOAP_ASSIGN_OR_RETURN(body.role, ReadRole(in.role()));
+  body.wanted_rank = in.wanted_rank();
+  body.endpoint = in.endpoint();
+  body.nonce = in.nonce();
+  body.config_digest = in.config_digest();
+  return body;
+}
+
+Body ReadRoster(const frame::Roster& in) {
+  Roster body;
+  body.workers.reserve(in.workers_size());
+  for (const frame::Member& entry : in.workers()) {
+    body.workers.push_back({.worker = WorkerId{entry.worker()},
+                            .start = entry.start(),
+                            .admitted = entry.admitted(),
+                            .joining = entry.joining(),
+                            .original = entry.original()});
+  }
+  body.servers.reserve(in.servers_size());
+  for (const frame::ServerEntry& entry : in.servers()) {
+    body.servers.push_back({.server = ServerId{entry.server()}, .endpoint = entry.endpoint()});
+  }
+  body.worker_count = in.worker_count();
+  body.shards_per_server = in.shards_per_server();
+  return body;
+}
+
+Body ReadProgress(const frame::Progress& in) {
+  return Progress{.clock = in.clock(),
+                  .samples = in.samples(),
+                  .loss_sum = in.loss_sum(),
+                  .pushed_bytes = in.pushed_bytes(),
+                  .pulled_bytes = in.pulled_bytes(),
+                  .compute_ns = in.compute_ns(),
+                  .blocked_ns = in.blocked_ns(),
+                  .rejects = in.rejects(),
+                  .read_lags = {in.read_lags().begin(), in.read_lags().end()}};
+}
+
+absl::StatusOr<Body> ReadBody(const frame::Header& header) {
+  switch (header.body_case()) {
+    case frame::Header::kHello:
+      return ReadHello(header.hello());
+    case frame::Header::kWelcome:
+      return Welcome{.rank = header.welcome().rank(), .nonce = header.welcome().nonce()};
+    case frame::Header::kRoster:
+      return ReadRoster(header.roster());
+    case frame::Header::kProgress:
+      return ReadProgress(header.progress());
+    case frame::Header::kEvaluation:
+      return Evaluation{.samples = header.evaluation().samples(),
+                        .correct = header.evaluation().correct(),
+                        .loss_sum = header.evaluation().loss_sum()};
+    case frame::Header::kSaved:
+      return Saved{.path = header.saved().path(), .sha256 = header.saved().sha256()};
+    case frame::Header::kNotice:
+      return Notice{.code = header.notice().code(), .text = header.notice().text()};
+    case frame::Header::BODY_NOT_SET:
+      break;
+  }
+  return Body{};
+}
+
+absl::StatusOr<Received> FromHeader(const frame::Header& header) {
+  if (header.type() > std::numeric_limits<uint8_t>::max()) {
+    return absl::InvalidArgumentError(absl::StrCat("unknown message type ", header.type()));
+  }
+  Received received;
+  SOAP_ASSIGN_OR_RETURN(received.sender.role, ReadRole(header.sender_role()));
+  received.sender.index = header.sender_index();
+  Message& message = received.message;
+  message.type = static_cast<MessageType>(header.type());
+  SOAP_ASSIGN_OR_RETURN(message.from.role, ReadRole(header.from_role()));
+  message.from.index = header.from_index();
+  SOAP_ASSIGN_OR_RETURN(message.to.role, ReadRole(header.to_role()));
+  message.to.index = header.to_index();
+  message.session = header.session();
+  message.epoch = header.epoch();
+  message.worker = WorkerId{header.worker()};
+  message.clock = header.clock();
+  message.bucket = BucketId{header.bucket()};
+  message.leaves = {header.leaves_begin(), header.leaves_end()};
+  message.leaf_count = header.leaf_count();
+  message.samples = header.samples();
+  message.batch_samples = header.batch_samples();
+  message.pushes = header.pushes();
+  message.oldest = header.oldest();
+  message.final = header.final();
+  SOAP_ASSIGN_OR_RETURN(message.body, ReadBody(header));
+  return received;
+}
+
+// The protobuf bytes of frame 0, after every check that needs no parsing.
+absl::StatusOr<absl::Span<const std::byte>> CheckPrefix(const Buffer& frame,
+                                                        const FrameLimits& limits) {
+  if (frame.size() < kFramePrefixBytes) return absl::InvalidArgumentError("frame 0 too short");
+  const std::byte* at = frame.data();
+  if (LoadLittle(at, 4) != kFrameMagic) return absl::InvalidArgumentError("not a Soapstone frame");
+  if (const uint32_t version = LoadLittle(at + 4, 2); version != kFrameVersion) {
+    return absl::InvalidArgumentError(absl::StrCat("frame version ", version, ", this program has ",
+                                                   kFrameVersion,
+                                                   ": run the same release on every machine"));
+  }
+  if (LoadLittle(at + 6, 2) != 0) return absl::InvalidArgumentError("unknown frame flags");
+  const size_t header_bytes = frame.size() - kFramePrefixBytes;
+  if (LoadLittle(at + 8, 4) != header_bytes) {
+    return absl::InvalidArgumentError("header length differs from the frame's");
+  }
+  if (header_bytes > limits.header_bytes_max) return absl::InvalidArgumentError("header too large");
+  const std::byte* header = at + kFramePrefixBytes;
+  if (LoadLittle(at + 12, 4) != Crc(header, header_bytes)) {
+    return absl::InvalidArgumentError("header checksum differs");
+  }
+  return absl::MakeConstSpan(header, header_bytes);
+}
+
+absl::Status CheckPayloadFrames(const frame::Header& header, absl::Span<const Buffer> payload) {
+  if (static_cast<size_t>(header.payload_bytes_size()) != payload.size()) {
+    return absl::InvalidArgumentError("number of payload frames differs from the header's");
+  }
+  for (size_t i = 0; i < payload.size(); ++i) {
+    if (header.payload_bytes(static_cast<int>(i)) != payload[i].size()) {
+      return absl::InvalidArgumentError("payload frame's size differs from the header's");
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string EncodeHeader(const Message& message, Address sender) {
+  frame::Header header;
+  FillHeader(message, sender, &header);
+  const size_t header_bytes = header.ByteSizeLong();
+  CHECK_LE(header_bytes, size_t{std::numeric_limits<int32_t>::max()});
+  std::string out(kFramePrefixBytes + header_bytes, '\0');
+  CHECK(header.SerializeToArray(out.data() + kFramePrefixBytes, static_cast<int>(header_bytes)));
+  StoreLittle(kFrameMagic, 4, out.data());
+  StoreLittle(kFrameVersion, 2, out.data() + 4);
+  StoreLittle(0, 2, out.data() + 6);
+  StoreLittle(header_bytes, 4, out.data() + 8);
+  StoreLittle(Crc(out.data() + kFramePrefixBytes, header_bytes), 4, out.data() + 12);
+  return out;
+}
+
+absl::StatusOr<Received> Decode(absl::Span<const Buffer> frames, const FrameLimits& limits) {
+  if (frames.empty()) return absl::InvalidArgumentError("no frames");
+  const absl::Span<const Buffer> payload = frames.subspan(1);
+  if (payload.size() > limits.payload_frames_max) {
+    return absl::InvalidArgumentError("too many payload frames");
+  }
+  SOAP_ASSIGN_OR_RETURN(const absl::Span<const std::byte> bytes, CheckPrefix(frames[0], limits));
+  frame::Header header;
+  if (!header.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    return absl::InvalidArgumentError("header is not a protobuf of ours");
+  }
+  SOAP_RETURN_IF_ERROR(CheckPayloadFrames(header, payload));
+  SOAP_ASSIGN_OR_RETURN(Received received, FromHeader(header));
+  received.message.payload.assign(payload.begin(), payload.end());
+  SOAP_RETURN_IF_ERROR(ValidateSender(received.message.from, received.sender));
+  SOAP_RETURN_IF_ERROR(Validate(received.message, limits));
+  return received;
+}
+
+}  // namespace soapstone::wire

@@ -1,0 +1,338 @@
+#include "wire/frame.h"
+
+#include <zlib.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <set>
+
+#include "base/random.h"
+#include "gtest/gtest.h"
+
+namespace soapstone::wire {
+namespace {
+
+constexpr Address kSender = {Role::kServer, 7};
+
+std::vector<Buffer> Frames(const Message& message, Address sender) {
+  std::vector<Buffer> frames = {Buffer::CopyOf(EncodeHeader(message, sender))};
+  frames.insert(frames.end(), message.payload.begin(), message.payload.end());
+  return frames;
+}
+
+// A message with every field set to something that is not its default.
+Message Example(MessageType type, Body body, std::vector<Buffer> payload = {}) {
+  Message message;
+  message.type = type;
+  message.from = {Role::kShard, 15};
+  message.to = {Role::kWorker, 4'000'000'000u};
+  message.session = 0xFEDCBA9876543210u;
+  message.epoch = 11;
+  message.worker = WorkerId{5};
+  message.clock = kClockMax;
+  message.bucket = BucketId{6};
+  message.leaves = {3, 9};
+  message.leaf_count = 9;
+  message.samples = 64;
+  message.batch_samples = 128;
+  message.pushes = 17;
+  message.oldest = 0;
+  message.final = true;
+  message.body = std::move(body);
+  message.payload = std::move(payload);
+  return message;
+}
+
+std::vector<Message> Examples() {
+  const std::vector<Buffer> payload = {Buffer::CopyOf("a slice of"), Buffer(),
+                                       Buffer::CopyOf("floats")};
+  const Hello hello = {Role::kWorker, 3, "tcp://a:1", 99, 1u << 31};
+  const Roster roster = {{{WorkerId{0}, 1, 2, true, false}, {WorkerId{4}, 3, 4, false, true}},
+                         {{ServerId{0}, "tcp://a:1"}, {ServerId{1}, "ipc:///tmp/\xff"}},
+                         5,
+                         2};
+  const Progress progress = {7, 8, -0.125, 9, 10, 11, 12, 13, {1, 2, 0}};
+  const Notice notice = {-3, "why"};
+  return {
+      Example(MessageType::kHello, hello),
+      Example(MessageType::kWelcome, Welcome{2, 99}),
+      Example(MessageType::kRefuse, notice),
+      Example(MessageType::kRoster, roster),
+      Example(MessageType::kRosterAck, {}),
+      Example(MessageType::kStart, {}),
+      Example(MessageType::kHeartbeat, {}),
+      Example(MessageType::kHeartbeat, progress),
+      Example(MessageType::kHeartbeatAck, {}),
+      Example(MessageType::kDone, progress),
+      Example(MessageType::kLeave, progress),
+      Example(MessageType::kEvaluate, {}),
+      Example(MessageType::kEvaluated, Evaluation{10, 9, 1.5}),
+      Example(MessageType::kSave, {}),
+      Example(MessageType::kSlices, {}, payload),
+      Example(MessageType::kSaved, Saved{"/m.safetensors", "ab12"}),
+      Example(MessageType::kShutdown, notice),
+      Example(MessageType::kPush, {}, payload),
+      Example(MessageType::kClock, {}),
+      Example(MessageType::kPull, {}),
+      Example(MessageType::kPullReply, {}, payload),
+      Example(MessageType::kReject, notice),
+  };
+}
+
+void ExpectRefused(const Message& message) {
+  const absl::StatusOr<Received> decoded = Decode(Frames(message, kSender));
+  EXPECT_EQ(decoded.status().code(), absl::StatusCode::kInvalidArgument) << ToString(message);
+}
+
+TEST(FrameTest, EveryTypeComesBackWithEveryField) {
+  std::set<MessageType> types;
+  for (const Message& message : Examples()) {
+    SCOPED_TRACE(ToString(message));
+    const absl::StatusOr<Received> decoded = Decode(Frames(message, kSender));
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    EXPECT_EQ(decoded->message, message);
+    EXPECT_EQ(decoded->sender, kSender);
+    types.insert(message.type);
+  }
+  EXPECT_EQ(types.size(), 21u);
+}
+
+TEST(FrameTest, DefaultsComeBack) {
+  Message message;
+  message.type = MessageType::kPull;
+  message.from = kSender;
+  const absl::StatusOr<Received> decoded = Decode(Frames(message, kSender));
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(decoded->message, message);
+}
+
+TEST(FrameTest, PayloadSharesTheReceivedBytes) {
+  const std::vector<Buffer> frames =
+      Frames(Example(MessageType::kPush, {}, {Buffer::CopyOf("bytes")}), kSender);
+  const absl::StatusOr<Received> decoded = Decode(frames);
+  ASSERT_TRUE(decoded.ok());
+  EXPECT_EQ(decoded->message.payload[0].data(), frames[1].data());
+}
+
+TEST(FrameTest, RefusesTypesAndRolesOutOfRange) {
+  ExpectRefused(Example(MessageType::kNone, {}));
+  ExpectRefused(Example(static_cast<MessageType>(17), {}));
+  ExpectRefused(Example(static_cast<MessageType>(200), {}));
+  Message message = Example(MessageType::kPull, {});
+  message.to.role = static_cast<Role>(5);
+  ExpectRefused(message);
+  ExpectRefused(Example(MessageType::kHello, Hello{.role = static_cast<Role>(9)}));
+}
+
+TEST(FrameTest, RefusesABodyOfAnotherType) {
+  ExpectRefused(Example(MessageType::kHello, {}));
+  ExpectRefused(Example(MessageType::kHello, Welcome{}));
+  ExpectRefused(Example(MessageType::kPush, Notice{}));
+}
+
+TEST(FrameTest, RefusesPayloadWhereNoneBelongs) {
+  ExpectRefused(Example(MessageType::kPull, {}, {Buffer::CopyOf("x")}));
+}
+
+TEST(FrameTest, RefusesClocksOutOfRange) {
+  for (Clock clock : {Clock{-2}, kClockMax + 1, std::numeric_limits<Clock>::min()}) {
+    Message message = Example(MessageType::kPull, {});
+    message.clock = clock;
+    ExpectRefused(message);
+    message = Example(MessageType::kPull, {});
+    message.oldest = clock;
+    ExpectRefused(message);
+    ExpectRefused(Example(MessageType::kDone, Progress{.clock = clock}));
+    ExpectRefused(
+        Example(MessageType::kRoster,
+                Roster{.workers = {{.worker = WorkerId{0}, .start = clock}}, .worker_count = 1}));
+  }
+}
+
+TEST(FrameTest, RefusesLeavesOutOfRange) {
+  for (LeafRange leaves : {LeafRange{3, 3}, LeafRange{4, 3}, LeafRange{0, 10}}) {
+    Message message = Example(MessageType::kPush, {});
+    message.leaves = leaves;
+    ExpectRefused(message);
+  }
+}
+
+TEST(FrameTest, RefusesLossThatIsNotFinite) {
+  for (double loss : {std::numeric_limits<double>::infinity(), std::nan("")}) {
+    ExpectRefused(Example(MessageType::kHeartbeat, Progress{.loss_sum = loss}));
+    ExpectRefused(Example(MessageType::kEvaluated, Evaluation{.loss_sum = loss}));
+  }
+}
+
+TEST(FrameTest, RefusesLongText) {
+  const std::string text(FrameLimits{}.string_bytes_max + 1, 'x');
+  ExpectRefused(Example(MessageType::kRefuse, Notice{.text = text}));
+  ExpectRefused(Example(MessageType::kHello, Hello{.endpoint = text}));
+  ExpectRefused(Example(MessageType::kSaved, Saved{.path = text}));
+  ExpectRefused(Example(MessageType::kSaved, Saved{.sha256 = text}));
+  ExpectRefused(Example(MessageType::kRoster, Roster{.servers = {{.endpoint = text}}}));
+}
+
+TEST(FrameTest, RefusesRanksOutOfRange) {
+  for (int64_t rank : {int64_t{-2}, int64_t{100'000}, std::numeric_limits<int64_t>::max()}) {
+    ExpectRefused(Example(MessageType::kHello, Hello{.wanted_rank = rank}));
+  }
+  ExpectRefused(Example(MessageType::kWelcome, Welcome{.rank = 100'000}));
+}
+
+TEST(FrameTest, RefusesRostersThatCannotBe) {
+  const Member zero = {.worker = WorkerId{0}};
+  const Member one = {.worker = WorkerId{1}};
+  ExpectRefused(Example(MessageType::kRoster, Roster{.workers = {one, zero}, .worker_count = 2}));
+  ExpectRefused(Example(MessageType::kRoster, Roster{.workers = {zero, zero}, .worker_count = 2}));
+  ExpectRefused(Example(MessageType::kRoster, Roster{.workers = {one}, .worker_count = 1}));
+  ExpectRefused(Example(MessageType::kRoster, Roster{.worker_count = 100'001}));
+  ExpectRefused(Example(MessageType::kRoster, Roster{.shards_per_server = 0}));
+  ExpectRefused(
+      Example(MessageType::kRoster, Roster{.servers = {{ServerId{1}, ""}, {ServerId{1}, ""}}}));
+}
+
+TEST(FrameTest, RosterOfTheLargestClusterFits) {
+  Roster roster;
+  roster.worker_count = 100'000;
+  for (uint32_t i = 0; i < 100'000; ++i) {
+    roster.workers.push_back({.worker = WorkerId{i}, .start = kClockMax, .admitted = 1u << 30});
+  }
+  for (uint32_t i = 0; i < 10'000; ++i) {
+    roster.servers.push_back({ServerId{i}, "tcp://node-000000.cluster.local:65535"});
+  }
+  EXPECT_TRUE(Decode(Frames(Example(MessageType::kRoster, roster), kSender)).ok());
+}
+
+TEST(FrameTest, RefusesTooManyOrTooLargeFrames) {
+  const Message message = Example(MessageType::kPush, {}, std::vector<Buffer>(4));
+  EXPECT_TRUE(Decode(Frames(message, kSender), {.payload_frames_max = 4}).ok());
+  EXPECT_FALSE(Decode(Frames(message, kSender), {.payload_frames_max = 3}).ok());
+  const Message large =
+      Example(MessageType::kPush, {}, {Buffer::CopyOf("1234"), Buffer::CopyOf("5")});
+  EXPECT_TRUE(Decode(Frames(large, kSender), {.message_bytes_max = 5}).ok());
+  EXPECT_FALSE(Decode(Frames(large, kSender), {.message_bytes_max = 4}).ok());
+  EXPECT_FALSE(Decode(Frames(large, kSender), {.frame_bytes_max = 3}).ok());
+  EXPECT_FALSE(Decode(Frames(large, kSender), {.header_bytes_max = 8}).ok());
+}
+
+TEST(FrameTest, RefusesFramesThatDifferFromTheHeader) {
+  std::vector<Buffer> frames =
+      Frames(Example(MessageType::kPush, {}, {Buffer::CopyOf("12345678")}), kSender);
+  frames.push_back(Buffer::CopyOf("more"));
+  EXPECT_FALSE(Decode(frames).ok());
+  frames.pop_back();
+  frames[1] = frames[1].Slice(0, 4);
+  EXPECT_FALSE(Decode(frames).ok());
+  frames.pop_back();
+  EXPECT_FALSE(Decode(frames).ok());
+  EXPECT_FALSE(Decode({}).ok());
+}
+
+TEST(FrameTest, EveryFlippedBitOfTheHeaderIsNoticed) {
+  const std::string header = EncodeHeader(Examples()[0], kSender);
+  for (size_t bit = 0; bit < header.size() * 8; ++bit) {
+    std::string flipped = header;
+    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << (bit % 8)));
+    EXPECT_FALSE(Decode({Buffer::CopyOf(flipped)}).ok()) << "bit " << bit;
+  }
+}
+
+TEST(FrameTest, AnotherVersionSaysSo) {
+  std::string header = EncodeHeader(Examples()[0], kSender);
+  header[4] = 2;
+  const absl::Status status = Decode({Buffer::CopyOf(header)}).status();
+  EXPECT_NE(status.message().find("frame version 2"), std::string::npos) << status;
+}
+
+TEST(FrameTest, RefusesAnotherNodesAddress) {
+  Message message = Example(MessageType::kPull, {});
+  message.from = Address::Of(WorkerId{1});
+  EXPECT_TRUE(Decode(Frames(message, Address::Of(WorkerId{1}))).ok());
+  EXPECT_FALSE(Decode(Frames(message, Address::Of(WorkerId{2}))).ok());
+  EXPECT_FALSE(Decode(Frames(message, kSender)).ok());
+  message.from = Address::Of(ShardId{1});
+  EXPECT_FALSE(Decode(Frames(message, Address::Of(ShardId{1}))).ok());
+  EXPECT_FALSE(Decode(Frames(message, Address::Of(WorkerId{1}))).ok());
+}
+
+// Gives the prefix the length and checksum of what follows it, so that mutations reach the parser.
+void Seal(std::string* header) {
+  if (header->size() < kFramePrefixBytes) return;
+  const uint32_t bytes = static_cast<uint32_t>(header->size() - kFramePrefixBytes);
+  const uint32_t crc = static_cast<uint32_t>(
+      crc32(0, reinterpret_cast<const Bytef*>(header->data() + kFramePrefixBytes), bytes));
+  std::memcpy(header->data() + 8, &bytes, 4);
+  std::memcpy(header->data() + 12, &crc, 4);
+}
+
+std::string RandomBytes(const CounterRandom& random, size_t size) {
+  std::string bytes(size, '\0');
+  for (size_t i = 0; i < size; ++i) bytes[i] = static_cast<char>(random.Bits(1000 + i));
+  return bytes;
+}
+
+std::vector<Buffer> Mutate(const Message& message, const CounterRandom& random) {
+  std::string header = EncodeHeader(message, kSender);
+  const uint64_t changes = 1 + random.Below(0, 4);
+  for (uint64_t c = 0; c < changes; ++c) {
+    const uint64_t at = random.Below(10 + 4 * c, header.size() + 1);
+    switch (random.Below(11 + 4 * c, 5)) {
+      case 0:
+        header.resize(at);
+        break;
+      case 1:
+        header.insert(at, RandomBytes(random, random.Below(12 + 4 * c, 9)));
+        break;
+      case 2:
+        header.erase(at, random.Below(12 + 4 * c, 5));
+        break;
+      default:
+        if (at < header.size()) header[at] = static_cast<char>(random.Bits(13 + 4 * c));
+    }
+    if (header.empty()) break;
+  }
+  if (random.Below(1, 4) != 0) Seal(&header);
+  std::vector<Buffer> frames = {Buffer::CopyOf(header)};
+  frames.insert(frames.end(), message.payload.begin(), message.payload.end());
+  if (random.Below(2, 8) == 0) frames.resize(random.Below(3, frames.size() + 3));
+  return frames;
+}
+
+TEST(FrameTest, MutationsAreRefusedOrValid) {
+  const std::vector<Message> examples = Examples();
+  int accepted = 0;
+  for (uint64_t i = 0; i < 80'000; ++i) {
+    const CounterRandom random(1, RandomUse::kTest, i);
+    const std::vector<Buffer> frames = Mutate(examples[i % examples.size()], random);
+    const absl::StatusOr<Received> decoded = Decode(frames);
+    if (!decoded.ok()) continue;
+    ++accepted;
+    ASSERT_TRUE(Validate(decoded->message).ok());
+    // What was accepted is a message like any other: it survives another trip.
+    const absl::StatusOr<Received> again = Decode(Frames(decoded->message, decoded->sender));
+    ASSERT_TRUE(again.ok()) << again.status();
+    ASSERT_EQ(again->message, decoded->message);
+  }
+  EXPECT_GT(accepted, 1000);  // the mutations reach past the prefix
+}
+
+TEST(FrameTest, RandomBytesAreRefused) {
+  for (uint64_t i = 0; i < 20'000; ++i) {
+    const CounterRandom random(2, RandomUse::kTest, i);
+    std::string header = RandomBytes(random, random.Below(0, 200));
+    if (i % 2 == 0 && header.size() >= kFramePrefixBytes) {
+      const std::string good = EncodeHeader(Message(), kSender);
+      header.replace(0, 8, good, 0, 8);
+      Seal(&header);
+    }
+    const absl::StatusOr<Received> decoded = Decode({Buffer::CopyOf(header)});
+    if (decoded.ok()) {
+      ASSERT_TRUE(Validate(decoded->message).ok());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace soapstone::wire

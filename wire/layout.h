@@ -1,0 +1,64 @@
+// Layout: which slice of which parameter lives on which shard, and in which bucket it travels.
+// A value, computed alike by every process from the same parameters and shard count.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/ids.h"
+#include "base/parameter.h"
+
+namespace soapstone::wire {
+
+// Elements [begin, end) of a parameter, row-major.
+struct Slice {
+  ParamId param{};
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  uint64_t elements() const { return end - begin; }
+  friend bool operator==(const Slice&, const Slice&) = default;
+};
+
+// Slices of one shard that travel in one push message. Bucket 0 holds the parameters whose
+// gradient is ready first (the last layer's). `first_slice` is the index of slices[0] in the
+// shard's slice list.
+struct Bucket {
+  uint32_t first_slice = 0;
+  std::vector<Slice> slices;
+  uint64_t elements() const;
+  friend bool operator==(const Bucket&, const Bucket&) = default;
+};
+
+struct LayoutOptions {
+  uint32_t shard_count = 1;
+  uint64_t bucket_bytes = 1 << 20;  // a bucket is closed when it reaches this size
+};
+
+class Layout {
+ public:
+  // Slices each tensor into pieces of at most max(1024, total / (4 * shards)) elements, and never
+  // more than total / shards, so that no shard is empty; gives pieces, largest first, to the shard
+  // with the least so far (ties: lowest id); and groups each shard's pieces, last parameter first,
+  // into buckets.
+  // Error: InvalidArgument when there are more shards than elements, no parameter, or a parameter
+  // with a negative dimension.
+  static absl::StatusOr<Layout> Build(std::vector<ParamSpec> params, LayoutOptions options);
+
+  const std::vector<ParamSpec>& params() const { return params_; }
+  uint32_t shard_count() const { return static_cast<uint32_t>(buckets_.size()); }
+  const std::vector<Bucket>& buckets(ShardId shard) const { return buckets_[Index(shard)]; }
+  // All slices of a shard in bucket order: the frames of a pull reply.
+  const std::vector<Slice>& slices(ShardId shard) const { return slices_[Index(shard)]; }
+  uint64_t elements() const;
+  uint64_t elements(ShardId shard) const;
+
+  friend bool operator==(const Layout&, const Layout&) = default;
+
+ private:
+  std::vector<ParamSpec> params_;
+  std::vector<std::vector<Bucket>> buckets_;
+  std::vector<std::vector<Slice>> slices_;
+};
+
+}  // namespace soapstone::wire

@@ -1,0 +1,138 @@
+#include "wire/layout.h"
+
+#include <algorithm>
+#include <set>
+
+#include "gtest/gtest.h"
+
+namespace soapstone::wire {
+namespace {
+
+std::vector<ParamSpec> LeNet5() {
+  return {
+      {.name = "conv1.weight", .shape = {6, 1, 5, 5}},  {.name = "conv1.bias", .shape = {6}},
+      {.name = "conv2.weight", .shape = {16, 6, 5, 5}}, {.name = "conv2.bias", .shape = {16}},
+      {.name = "fc1.weight", .shape = {120, 400}},      {.name = "fc1.bias", .shape = {120}},
+      {.name = "fc2.weight", .shape = {84, 120}},       {.name = "fc2.bias", .shape = {84}},
+      {.name = "fc3.weight", .shape = {10, 84}},        {.name = "fc3.bias", .shape = {10}},
+  };
+}
+
+Layout Built(std::vector<ParamSpec> params, LayoutOptions options) {
+  absl::StatusOr<Layout> layout = Layout::Build(std::move(params), options);
+  EXPECT_TRUE(layout.ok()) << layout.status();
+  return *std::move(layout);
+}
+
+// Every element of every parameter is in exactly one slice, and the accessors agree.
+void ExpectCovers(const Layout& layout) {
+  std::vector<std::vector<int>> seen;
+  for (const ParamSpec& param : layout.params()) seen.emplace_back(param.elements(), 0);
+  uint64_t total = 0;
+  for (uint32_t s = 0; s < layout.shard_count(); ++s) {
+    uint64_t in_shard = 0;
+    for (const Slice& slice : layout.slices(ShardId{s})) {
+      ASSERT_LT(slice.begin, slice.end);
+      ASSERT_LE(slice.end, seen[Index(slice.param)].size());
+      for (uint64_t e = slice.begin; e < slice.end; ++e) ++seen[Index(slice.param)][e];
+      in_shard += slice.elements();
+    }
+    EXPECT_EQ(layout.elements(ShardId{s}), in_shard);
+    EXPECT_GT(in_shard, 0u) << "shard " << s << " is empty";
+    total += in_shard;
+  }
+  EXPECT_EQ(layout.elements(), total);
+  for (const std::vector<int>& counts : seen) {
+    EXPECT_TRUE(std::all_of(counts.begin(), counts.end(), [](int n) { return n == 1; }));
+  }
+}
+
+TEST(LayoutTest, EveryElementIsOnceSomewhere) {
+  for (uint32_t shards : {1u, 2u, 3u, 4u, 7u, 32u, 500u}) {
+    SCOPED_TRACE(shards);
+    ExpectCovers(Built(LeNet5(), {.shard_count = shards}));
+  }
+}
+
+TEST(LayoutTest, AsManyShardsAsElements) {
+  ExpectCovers(
+      Built({{.name = "w", .shape = {2, 3}}, {.name = "b", .shape = {1}}}, {.shard_count = 7}));
+}
+
+TEST(LayoutTest, ShardsAreBalanced) {
+  for (uint32_t shards : {2u, 3u, 4u}) {
+    const Layout layout = Built(LeNet5(), {.shard_count = shards});
+    uint64_t largest = 0;
+    for (uint32_t s = 0; s < shards; ++s) largest = std::max(largest, layout.elements(ShardId{s}));
+    const double mean = static_cast<double>(layout.elements()) / shards;
+    EXPECT_LE(static_cast<double>(largest), 1.3 * mean) << shards << " shards";
+  }
+}
+
+TEST(LayoutTest, SameInputsGiveTheSameLayout) {
+  const LayoutOptions options = {.shard_count = 3, .bucket_bytes = 8192};
+  EXPECT_EQ(Built(LeNet5(), options), Built(LeNet5(), options));
+}
+
+TEST(LayoutTest, BucketsHoldTheShardsSlicesInOrder) {
+  const Layout layout = Built(LeNet5(), {.shard_count = 3, .bucket_bytes = 8192});
+  for (uint32_t s = 0; s < 3; ++s) {
+    std::vector<Slice> joined;
+    for (const Bucket& bucket : layout.buckets(ShardId{s})) {
+      EXPECT_EQ(bucket.first_slice, joined.size());
+      joined.insert(joined.end(), bucket.slices.begin(), bucket.slices.end());
+    }
+    EXPECT_EQ(joined, layout.slices(ShardId{s}));
+  }
+}
+
+TEST(LayoutTest, LastParameterTravelsFirst) {
+  const Layout layout = Built(LeNet5(), {.shard_count = 2, .bucket_bytes = 8192});
+  for (uint32_t s = 0; s < 2; ++s) {
+    const std::vector<Slice>& slices = layout.slices(ShardId{s});
+    EXPECT_TRUE(std::is_sorted(slices.begin(), slices.end(), [](const Slice& a, const Slice& b) {
+      return a.param != b.param ? a.param > b.param : a.begin < b.begin;
+    }));
+  }
+}
+
+TEST(LayoutTest, BucketClosesWhenItReachesItsSize) {
+  constexpr uint64_t kBytes = 20'000;
+  const Layout layout = Built(LeNet5(), {.shard_count = 2, .bucket_bytes = kBytes});
+  for (uint32_t s = 0; s < 2; ++s) {
+    const std::vector<Bucket>& buckets = layout.buckets(ShardId{s});
+    ASSERT_GT(buckets.size(), 1u);
+    for (size_t b = 0; b < buckets.size(); ++b) {
+      const uint64_t bytes = buckets[b].elements() * 4;
+      const uint64_t before_last = bytes - buckets[b].slices.back().elements() * 4;
+      EXPECT_LT(before_last, kBytes);
+      if (b + 1 < buckets.size()) {
+        EXPECT_GE(bytes, kBytes);
+      }
+    }
+  }
+}
+
+TEST(LayoutTest, LargeBucketBytesMakeOneBucket) {
+  const Layout layout = Built(LeNet5(), {.shard_count = 1, .bucket_bytes = uint64_t{1} << 40});
+  EXPECT_EQ(layout.buckets(ShardId{0}).size(), 1u);
+}
+
+TEST(LayoutTest, RefusesMoreShardsThanElements) {
+  const absl::StatusOr<Layout> layout =
+      Layout::Build({{.name = "b", .shape = {3}}}, {.shard_count = 4});
+  EXPECT_EQ(layout.status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(LayoutTest, RefusesWhatHasNoParameterOrNoShard) {
+  EXPECT_FALSE(Layout::Build({}, {.shard_count = 1}).ok());
+  EXPECT_FALSE(Layout::Build({{.name = "b", .shape = {3}}}, {.shard_count = 0}).ok());
+}
+
+TEST(LayoutTest, RefusesShapesThatAreNotSizes) {
+  EXPECT_FALSE(Layout::Build({{.name = "b", .shape = {-3}}}, {}).ok());
+  EXPECT_FALSE(Layout::Build({{.name = "b", .shape = {1 << 30, 1 << 30, 16}}}, {}).ok());
+}
+
+}  // namespace
+}  // namespace soapstone::wire

@@ -1,0 +1,216 @@
+#include "wire/message.h"
+
+#include <bit>
+
+#include "absl/strings/str_cat.h"
+
+namespace soapstone::wire {
+namespace {
+
+const char* RoleName(Role role) {
+  switch (role) {
+    case Role::kNone:
+      return "none";
+    case Role::kScheduler:
+      return "scheduler";
+    case Role::kServer:
+      return "server";
+    case Role::kWorker:
+      return "worker";
+    case Role::kShard:
+      return "shard";
+  }
+  return "?";
+}
+
+const char* TypeName(MessageType type) {
+  switch (type) {
+    case MessageType::kNone:
+      return "none";
+    case MessageType::kHello:
+      return "hello";
+    case MessageType::kWelcome:
+      return "welcome";
+    case MessageType::kRefuse:
+      return "refuse";
+    case MessageType::kRoster:
+      return "roster";
+    case MessageType::kRosterAck:
+      return "roster-ack";
+    case MessageType::kStart:
+      return "start";
+    case MessageType::kHeartbeat:
+      return "heartbeat";
+    case MessageType::kHeartbeatAck:
+      return "heartbeat-ack";
+    case MessageType::kDone:
+      return "done";
+    case MessageType::kLeave:
+      return "leave";
+    case MessageType::kEvaluate:
+      return "evaluate";
+    case MessageType::kEvaluated:
+      return "evaluated";
+    case MessageType::kSave:
+      return "save";
+    case MessageType::kSlices:
+      return "slices";
+    case MessageType::kSaved:
+      return "saved";
+    case MessageType::kShutdown:
+      return "shutdown";
+    case MessageType::kPush:
+      return "push";
+    case MessageType::kClock:
+      return "clock";
+    case MessageType::kPull:
+      return "pull";
+    case MessageType::kPullReply:
+      return "pull-reply";
+    case MessageType::kReject:
+      return "reject";
+  }
+  return "?";
+}
+
+void AddReal(double x, Fingerprint* f) { f->Add(std::bit_cast<uint64_t>(x)); }
+
+void AddAddress(Address address, Fingerprint* f) {
+  f->Add(address.role);
+  f->Add(address.index);
+}
+
+// Adds every field; one overload for each body.
+struct BodyAdder {
+  Fingerprint* f;
+
+  void operator()(const std::monostate&) const {}
+  void operator()(const Hello& body) const {
+    f->Add(body.role);
+    f->Add(body.wanted_rank);
+    f->Add(body.endpoint);
+    f->Add(body.nonce);
+    f->Add(body.config_digest);
+  }
+  void operator()(const Welcome& body) const {
+    f->Add(body.rank);
+    f->Add(body.nonce);
+  }
+  void operator()(const Roster& body) const {
+    f->Add(body.workers.size());
+    for (const Member& member : body.workers) {
+      f->Add(member.worker);
+      f->Add(member.start);
+      f->Add(member.admitted);
+      f->Add(member.joining);
+      f->Add(member.original);
+    }
+    f->Add(body.servers.size());
+    for (const ServerEntry& entry : body.servers) {
+      f->Add(entry.server);
+      f->Add(entry.endpoint);
+    }
+    f->Add(body.worker_count);
+    f->Add(body.shards_per_server);
+  }
+  void operator()(const Progress& body) const {
+    f->Add(body.clock);
+    f->Add(body.samples);
+    AddReal(body.loss_sum, f);
+    f->Add(body.pushed_bytes);
+    f->Add(body.pulled_bytes);
+    f->Add(body.compute_ns);
+    f->Add(body.blocked_ns);
+    f->Add(body.rejects);
+    f->Add(body.read_lags.size());
+    for (uint64_t count : body.read_lags) f->Add(count);
+  }
+  void operator()(const Evaluation& body) const {
+    f->Add(body.samples);
+    f->Add(body.correct);
+    AddReal(body.loss_sum, f);
+  }
+  void operator()(const Saved& body) const {
+    f->Add(body.path);
+    f->Add(body.sha256);
+  }
+  void operator()(const Notice& body) const {
+    f->Add(body.code);
+    f->Add(body.text);
+  }
+};
+
+// What a reader of a log looks for in a body.
+struct BodyText {
+  std::string operator()(const std::monostate&) const { return ""; }
+  std::string operator()(const Hello& body) const {
+    return absl::StrCat(" wants ", RoleName(body.role), " ", body.wanted_rank, " at '",
+                        body.endpoint, "'");
+  }
+  std::string operator()(const Welcome& body) const { return absl::StrCat(" rank ", body.rank); }
+  std::string operator()(const Roster& body) const {
+    return absl::StrCat(" ", body.workers.size(), " workers ", body.servers.size(), " servers");
+  }
+  std::string operator()(const Progress& body) const {
+    return absl::StrCat(" at clock ", body.clock, " samples ", body.samples);
+  }
+  std::string operator()(const Evaluation& body) const {
+    return absl::StrCat(" correct ", body.correct, "/", body.samples);
+  }
+  std::string operator()(const Saved& body) const { return absl::StrCat(" '", body.path, "'"); }
+  std::string operator()(const Notice& body) const {
+    return absl::StrCat(" code ", body.code, " '", body.text, "'");
+  }
+};
+
+}  // namespace
+
+std::string Address::ToString() const {
+  if (*this == Scheduler()) return "scheduler";
+  return absl::StrCat(RoleName(role), "-", index);
+}
+
+void Message::AddTo(Fingerprint* f) const {
+  f->Add(type);
+  AddAddress(from, f);
+  AddAddress(to, f);
+  f->Add(session);
+  f->Add(epoch);
+  f->Add(worker);
+  f->Add(clock);
+  f->Add(bucket);
+  f->Add(leaves.begin);
+  f->Add(leaves.end);
+  f->Add(leaf_count);
+  f->Add(samples);
+  f->Add(batch_samples);
+  f->Add(pushes);
+  f->Add(oldest);
+  f->Add(final);
+  f->Add(body.index());
+  std::visit(BodyAdder{f}, body);
+  f->Add(payload.size());
+  for (const Buffer& buffer : payload) {
+    f->Add(std::string_view(reinterpret_cast<const char*>(buffer.data()), buffer.size()));
+  }
+}
+
+uint64_t Message::payload_bytes() const {
+  uint64_t bytes = 0;
+  for (const Buffer& buffer : payload) bytes += buffer.size();
+  return bytes;
+}
+
+std::string ToString(const Message& message) {
+  std::string text = absl::StrCat(TypeName(message.type), " ", message.from.ToString(), " -> ",
+                                  message.to.ToString());
+  if (message.clock != kNoClock) absl::StrAppend(&text, " clock ", message.clock);
+  if (message.type == MessageType::kPush) {
+    absl::StrAppend(&text, " bucket ", Index(message.bucket), " leaves [", message.leaves.begin,
+                    ",", message.leaves.end, ")");
+  }
+  absl::StrAppend(&text, std::visit(BodyText{}, message.body));
+  return text;
+}
+
+}  // namespace soapstone::wire

@@ -1,0 +1,210 @@
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "wire/frame.h"
+
+namespace soapstone::wire {
+namespace {
+
+// What belongs to a message type: the body's index in Body, whether the body may be absent, and
+// whether payload may follow.
+struct TypeRule {
+  bool known = false;
+  size_t body = 0;
+  bool body_optional = false;
+  bool payload = false;
+};
+
+// Position of T among the alternatives of Body.
+template <typename T, typename... Ts>
+constexpr size_t PositionIn(const std::variant<Ts...>*) {
+  size_t position = 0;
+  (void)((std::is_same_v<T, Ts> || (++position, false)) || ...);
+  return position;
+}
+template <typename T>
+constexpr size_t kBodyIndex = PositionIn<T>(static_cast<const Body*>(nullptr));
+
+TypeRule RuleOf(MessageType type) {
+  switch (type) {
+    case MessageType::kHello:
+      return {.known = true, .body = kBodyIndex<Hello>};
+    case MessageType::kWelcome:
+      return {.known = true, .body = kBodyIndex<Welcome>};
+    case MessageType::kRoster:
+      return {.known = true, .body = kBodyIndex<Roster>};
+    case MessageType::kHeartbeat:
+      return {.known = true, .body = kBodyIndex<Progress>, .body_optional = true};
+    case MessageType::kDone:
+    case MessageType::kLeave:
+      return {.known = true, .body = kBodyIndex<Progress>};
+    case MessageType::kEvaluated:
+      return {.known = true, .body = kBodyIndex<Evaluation>};
+    case MessageType::kSaved:
+      return {.known = true, .body = kBodyIndex<Saved>};
+    case MessageType::kRefuse:
+    case MessageType::kShutdown:
+    case MessageType::kReject:
+      return {.known = true, .body = kBodyIndex<Notice>};
+    case MessageType::kRosterAck:
+    case MessageType::kStart:
+    case MessageType::kHeartbeatAck:
+    case MessageType::kEvaluate:
+    case MessageType::kSave:
+    case MessageType::kClock:
+    case MessageType::kPull:
+      return {.known = true};
+    case MessageType::kSlices:
+    case MessageType::kPush:
+    case MessageType::kPullReply:
+      return {.known = true, .payload = true};
+    case MessageType::kNone:
+      break;
+  }
+  return {};
+}
+
+absl::Status Invalid(const char* what) { return absl::InvalidArgumentError(what); }
+
+absl::Status CheckClock(Clock clock, const char* what) {
+  if (clock < kNoClock || clock > kClockMax) return Invalid(what);
+  return absl::OkStatus();
+}
+
+absl::Status CheckRole(Role role, const char* what) {
+  if (static_cast<uint32_t>(role) > static_cast<uint32_t>(Role::kShard)) return Invalid(what);
+  return absl::OkStatus();
+}
+
+// One overload for each body.
+struct BodyCheck {
+  const FrameLimits& limits;
+
+  int64_t ranks_max() const { return static_cast<int64_t>(limits.roster_entries_max); }
+
+  absl::Status CheckText(const std::string& text, const char* what) const {
+    if (text.size() > limits.string_bytes_max) return Invalid(what);
+    return absl::OkStatus();
+  }
+
+  absl::Status operator()(const std::monostate&) const { return absl::OkStatus(); }
+
+  absl::Status operator()(const Hello& hello) const {
+    SOAP_RETURN_IF_ERROR(CheckRole(hello.role, "hello: unknown role"));
+    if (hello.wanted_rank < -1 || hello.wanted_rank >= ranks_max()) {
+      return Invalid("hello: wanted rank out of range");
+    }
+    return CheckText(hello.endpoint, "hello: endpoint too long");
+  }
+
+  absl::Status operator()(const Welcome& welcome) const {
+    if (welcome.rank >= ranks_max()) return Invalid("welcome: rank out of range");
+    return absl::OkStatus();
+  }
+
+  // Actors index arrays by these ranks, so order and range are checked here, once.
+  absl::Status operator()(const Roster& roster) const {
+    if (roster.workers.size() > limits.roster_entries_max ||
+        roster.servers.size() > limits.roster_entries_max ||
+        roster.worker_count > limits.roster_entries_max) {
+      return Invalid("roster: too many entries");
+    }
+    if (roster.shards_per_server < 1 || roster.shards_per_server > limits.roster_entries_max) {
+      return Invalid("roster: shards per server out of range");
+    }
+    int64_t last = -1;
+    for (const Member& member : roster.workers) {
+      if (Index(member.worker) <= last) return Invalid("roster: workers not ascending");
+      if (Index(member.worker) >= roster.worker_count) return Invalid("roster: rank out of range");
+      SOAP_RETURN_IF_ERROR(CheckClock(member.start, "roster: start out of range"));
+      last = Index(member.worker);
+    }
+    last = -1;
+    for (const ServerEntry& entry : roster.servers) {
+      if (Index(entry.server) <= last) return Invalid("roster: servers not ascending");
+      if (Index(entry.server) >= ranks_max()) return Invalid("roster: server out of range");
+      SOAP_RETURN_IF_ERROR(CheckText(entry.endpoint, "roster: endpoint too long"));
+      last = Index(entry.server);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status operator()(const Progress& progress) const {
+    SOAP_RETURN_IF_ERROR(CheckClock(progress.clock, "progress: clock out of range"));
+    if (!std::isfinite(progress.loss_sum)) return Invalid("progress: loss is not finite");
+    if (progress.read_lags.size() > limits.read_lags_max) {
+      return Invalid("progress: too many read lags");
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status operator()(const Evaluation& evaluation) const {
+    if (!std::isfinite(evaluation.loss_sum)) return Invalid("evaluation: loss is not finite");
+    return absl::OkStatus();
+  }
+
+  absl::Status operator()(const Saved& saved) const {
+    SOAP_RETURN_IF_ERROR(CheckText(saved.path, "saved: path too long"));
+    return CheckText(saved.sha256, "saved: digest too long");
+  }
+
+  absl::Status operator()(const Notice& notice) const {
+    return CheckText(notice.text, "notice: text too long");
+  }
+};
+
+absl::Status CheckPayload(const Message& message, const FrameLimits& limits) {
+  if (message.payload.size() > limits.payload_frames_max) {
+    return Invalid("too many payload frames");
+  }
+  uint64_t left = limits.message_bytes_max;
+  for (const Buffer& buffer : message.payload) {
+    if (buffer.size() > limits.frame_bytes_max) return Invalid("payload frame too large");
+    if (buffer.size() > left) return Invalid("payload too large");
+    left -= buffer.size();
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status Validate(const Message& message, const FrameLimits& limits) {
+  const TypeRule rule = RuleOf(message.type);
+  if (!rule.known) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("unknown message type ", static_cast<uint32_t>(message.type)));
+  }
+  SOAP_RETURN_IF_ERROR(CheckRole(message.from.role, "unknown role of from"));
+  SOAP_RETURN_IF_ERROR(CheckRole(message.to.role, "unknown role of to"));
+  SOAP_RETURN_IF_ERROR(CheckClock(message.clock, "clock out of range"));
+  SOAP_RETURN_IF_ERROR(CheckClock(message.oldest, "oldest clock out of range"));
+  if (message.type == MessageType::kPush &&
+      (message.leaves.empty() || message.leaves.end > message.leaf_count)) {
+    return Invalid("push: leaves out of range");
+  }
+  const bool absent = message.body.index() == 0;
+  if (message.body.index() != rule.body && !(absent && rule.body_optional)) {
+    return Invalid("body does not belong to the message type");
+  }
+  if (!rule.payload && !message.payload.empty()) {
+    return Invalid("payload does not belong to the message type");
+  }
+  SOAP_RETURN_IF_ERROR(std::visit(BodyCheck{limits}, message.body));
+  return CheckPayload(message, limits);
+}
+
+absl::Status ValidateSender(Address from, Address sender) {
+  const bool node = sender.role == Role::kScheduler || sender.role == Role::kServer ||
+                    sender.role == Role::kWorker;
+  if (!node) return Invalid("sender is not a node");
+  const bool shard_of_server = from.role == Role::kShard && sender.role == Role::kServer;
+  if (from != sender && !shard_of_server) return Invalid("from is not the sender's to use");
+  return absl::OkStatus();
+}
+
+}  // namespace soapstone::wire
