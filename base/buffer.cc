@@ -53,7 +53,7 @@ struct BufferPool::Shelf {
   }
 
   const size_t kept_bytes_max;
-  absl::Mutex mutex;
+  Mutex mutex;
   std::map<size_t, std::vector<void*>> idle ABSL_GUARDED_BY(mutex);
   size_t idle_bytes ABSL_GUARDED_BY(mutex) = 0;
 };
@@ -64,7 +64,7 @@ BufferPool::Block BufferPool::Take(size_t size) {
   const size_t capacity = std::bit_ceil(std::max(size, kAlignment));
   void* memory = nullptr;
   {
-    absl::MutexLock lock(&shelf_->mutex);
+    MutexLock lock(&shelf_->mutex);
     auto it = shelf_->idle.find(capacity);
     if (it != shelf_->idle.end() && !it->second.empty()) {
       memory = it->second.back();
@@ -77,7 +77,7 @@ BufferPool::Block BufferPool::Take(size_t size) {
   block.data = static_cast<std::byte*>(memory);
   block.size = size;
   block.owner = std::shared_ptr<void>(memory, [shelf = shelf_, capacity](void* returned) {
-    absl::MutexLock lock(&shelf->mutex);
+    MutexLock lock(&shelf->mutex);
     if (shelf->idle_bytes + capacity > shelf->kept_bytes_max) {
       FreeAligned(returned);
       return;
@@ -89,7 +89,7 @@ BufferPool::Block BufferPool::Take(size_t size) {
 }
 
 size_t BufferPool::idle_bytes() const {
-  absl::MutexLock lock(&shelf_->mutex);
+  MutexLock lock(&shelf_->mutex);
   return shelf_->idle_bytes;
 }
 

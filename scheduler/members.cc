@@ -21,11 +21,11 @@ bool Members::BeginAdmission(Epoch epoch) {
   if (admission_.has_value() || joiners_.empty()) return false;
   const WorkerId worker = joiners_.front();
   joiners_.erase(joiners_.begin());
-  const auto after =
-      std::find_if(roster_.workers.begin(), roster_.workers.end(),
-                   [&](const wire::Member& member) { return member.worker > worker; });
-  roster_.workers.insert(after,
-                         {.worker = worker, .admitted = epoch, .joining = true, .original = false});
+  std::vector<wire::Member>& workers = roster_.workers.Mutable();
+  const auto after = std::find_if(workers.begin(), workers.end(), [&](const wire::Member& member) {
+    return member.worker > worker;
+  });
+  workers.insert(after, {.worker = worker, .admitted = epoch, .joining = true, .original = false});
   admission_ = Admission{worker, Admission::Step::kFreezing, epoch};
   return true;
 }
@@ -50,7 +50,7 @@ bool Members::Remove(WorkerId worker) {
   std::erase(joiners_, worker);
   done_.erase(worker);
   if (IsBeingAdmitted(worker)) admission_.reset();
-  return std::erase_if(roster_.workers,
+  return std::erase_if(roster_.workers.Mutable(),
                        [&](const wire::Member& member) { return member.worker == worker; }) > 0;
 }
 
@@ -71,10 +71,11 @@ bool Members::AllDone() const {
 
 wire::Member& Members::Newcomer() {
   CHECK(admission_.has_value());
-  const auto it =
-      std::find_if(roster_.workers.begin(), roster_.workers.end(),
-                   [&](const wire::Member& member) { return member.worker == admission_->worker; });
-  CHECK(it != roster_.workers.end());
+  std::vector<wire::Member>& workers = roster_.workers.Mutable();
+  const auto it = std::find_if(workers.begin(), workers.end(), [&](const wire::Member& member) {
+    return member.worker == admission_->worker;
+  });
+  CHECK(it != workers.end());
   return *it;
 }
 

@@ -94,15 +94,33 @@ void Shard::OnRoster(const Message& message, wire::Outbox* out) {
         CarryOut(policy_.OnJoin(member.worker, member.start), out);
       }
     }
-    AnswerFinalPulls(out);
   }
+  ack_due_ = true;
+  Settle(out);
+}
+
+// A newcomer counts as started only when every shard has reached its start clock: before that, the
+// rounds below it can be supplied by the other members alone (bsp), and if those are all lost the
+// scheduler must know that nobody is left.
+void Shard::AcknowledgeRoster(wire::Outbox* out) {
+  if (!ack_due_) return;
+  const Clock frontier = policy_.clocks().members() == 0 ? 0 : policy_.Frontier();
+  for (const wire::Member& member : roster_.workers) {
+    if (!member.joining && member.start > frontier) return;
+  }
+  ack_due_ = false;
   Message ack;
   ack.type = MessageType::kRosterAck;
   ack.from = Address::Of(options_.id);
   ack.to = Address::Scheduler();
   ack.epoch = epoch_;
-  ack.clock = policy_.clocks().members() == 0 ? 0 : policy_.Frontier();
+  ack.clock = frontier;
   out->Send(std::move(ack));
+}
+
+void Shard::Settle(wire::Outbox* out) {
+  AnswerFinalPulls(out);
+  AcknowledgeRoster(out);
 }
 
 // What a worker that is gone has in hand here. Its held pushes stay: they are complete updates.
@@ -201,7 +219,7 @@ void Shard::OnPush(Nanos now, Message push, wire::Outbox* out) {
     OnClock(clock, out);
   }
   // An adopted leaf comes after all clocks, and may be what the last round waited for.
-  AnswerFinalPulls(out);
+  Settle(out);
 }
 
 void Shard::OnClock(const Message& message, wire::Outbox* out) {
@@ -213,7 +231,7 @@ void Shard::OnClock(const Message& message, wire::Outbox* out) {
     return;
   }
   CarryOut(policy_.OnClock(message.worker, message.clock), out);
-  AnswerFinalPulls(out);
+  Settle(out);
 }
 
 void Shard::OnPull(Nanos now, Message pull, wire::Outbox* out) {
@@ -352,6 +370,7 @@ void Shard::AddTo(Fingerprint* f) const {
   policy_.AddTo(f);
   store_.AddTo(f);
   f->Add(epoch_);
+  f->Add(ack_due_);
   for (const wire::Member& member : roster_.workers) {
     f->Add(member.worker);
     f->Add(member.admitted);

@@ -84,12 +84,17 @@ class Shard {
   void ApplyGathered();
   void Reply(const wire::Message& pull, wire::Outbox* out);
   void AnswerFinalPulls(wire::Outbox* out);
+  // Acknowledges the roster once this shard has come to the start clock of every member.
+  void AcknowledgeRoster(wire::Outbox* out);
+  // After anything that may have moved the frontier.
+  void Settle(wire::Outbox* out);
 
   ShardOptions options_;
   Store store_;
   consistency::Policy policy_;
   ShardStats stats_;
   Epoch epoch_ = 0;
+  bool ack_due_ = false;
   wire::Roster roster_;
   uint64_t next_ticket_ = 1;
   uint64_t held_bytes_ = 0;

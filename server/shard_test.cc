@@ -122,7 +122,7 @@ TEST_F(ShardTest, MessageOfANonMemberIsRejectedWithTheReason) {
 
 TEST_F(ShardTest, MessageFromBeforeItsWorkersAdmissionIsRejected) {
   Start("async", 1, 1);
-  roster_.workers[0].admitted = 3;
+  roster_.workers.Mutable()[0].admitted = 3;
   SendRoster(3);
   EXPECT_EQ(Send(Push(0, 0, {0, 1}, 1.0f)).messages.at(0).type, MessageType::kReject);
   EXPECT_EQ(Value(), 0.0f);

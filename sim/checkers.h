@@ -107,7 +107,7 @@ class Checkers {
     uint32_t bucket = 0;
     LeafRange leaves;
     int64_t delta = 0;
-    std::vector<wire::Member> members;
+    SharedList<wire::Member> members;
   };
 
   bool snapshots() const { return options_.policy.guarantee.snapshot_reads; }

@@ -45,6 +45,7 @@ absl::StatusOr<World> World::Make(const WorldOptions& options) {
 World::World(const WorldOptions& options, ActorFactory factory)
     : factory_(std::make_shared<const ActorFactory>(std::move(factory))),
       instant_device_(options.instant_device),
+      mutant_(options.mutant),
       faults_(options.faults),
       coordinator_(factory_->MakeCoordinator(/*evaluate=*/true)),
       checkers_({.policy = options.claimed.value_or(factory_->shape().policy),
@@ -116,7 +117,28 @@ void World::Send(NodeIndex from, std::vector<Message> messages) {
       slot.rank = WorkerId{std::get<wire::Welcome>(message.body).rank};
       for (const Slot& other : slots_) slot.ranked = std::max(slot.ranked, other.ranked + 1);
     }
-    if (to.has_value()) channels_[{from, *to}].push_back(std::move(message));
+    if (!to.has_value()) continue;
+    std::vector<Message>& channel = channels_[{from, *to}];
+    const bool overtakes =
+        message.type == MessageType::kClock && (mutant_ == WorldMutant::kClockOvertakes ||
+                                                mutant_ == WorldMutant::kUncountedClock);
+    channel.insert(overtakes ? channel.begin() : channel.end(), std::move(message));
+  }
+}
+
+// What the mutant does to a message on its arrival. False: it is lost.
+bool World::Mutate(Message* message) const {
+  const bool roster_of_a_loss = message->type == MessageType::kRoster && message->epoch > 1;
+  switch (mutant_) {
+    case WorldMutant::kNoAdoption:
+      return !(roster_of_a_loss && message->to.role == Role::kWorker);
+    case WorldMutant::kNoRelease:
+      return !(roster_of_a_loss && message->to.role == Role::kShard);
+    case WorldMutant::kUncountedClock:
+      if (message->type == MessageType::kClock) message->pushes = 0;
+      return true;
+    default:
+      return true;
   }
 }
 
@@ -199,6 +221,8 @@ void World::Do(const Choice& choice) {
       --faults_.duplicates;
       auto& messages = channels_.at({choice.from, choice.to});
       messages.insert(messages.begin(), Message(messages.front()));
+      // Another range of leaves: the shard takes it for another push.
+      if (mutant_ == WorldMutant::kDuplicateUnseen) --messages.front().leaves.end;
       break;
     }
     case Kind::kLeave:
@@ -226,6 +250,7 @@ void World::Deliver(NodeIndex from, NodeIndex to) {
   Message message = std::move(it->second.front());
   it->second.erase(it->second.begin());
   if (it->second.empty()) channels_.erase(it);
+  if (mutant_ != WorldMutant::kNone && !Mutate(&message)) return;
   if (to == kScheduler) {
     wire::Outbox outbox;
     coordinator_.OnMessage(0, message, &outbox);

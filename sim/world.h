@@ -41,6 +41,16 @@ struct FaultBudget {
   friend bool operator==(const FaultBudget&, const FaultBudget&) = default;
 };
 
+// Deliberate bugs around the shipped actors, for tests of the checkers.
+enum class WorldMutant : uint8_t {
+  kNone,
+  kDuplicateUnseen,   // a duplicated push does not look like one to the shard
+  kClockOvertakes,    // clocks are delivered before the pushes in front of them
+  kUncountedClock,    // and do not say how many pushes precede them
+  kNoAdoption,        // workers do not hear of a loss
+  kNoRelease,         // shards do not hear of a loss
+};
+
 struct WorldOptions {
   JobShape shape;
   FaultBudget faults;
@@ -51,6 +61,7 @@ struct WorldOptions {
   // What the checkers hold the run to; none: the shape's policy. A test of the checkers claims more
   // than the actors keep.
   std::optional<consistency::PolicyTraits> claimed;
+  WorldMutant mutant = WorldMutant::kNone;
 };
 
 struct Choice {
@@ -131,6 +142,7 @@ class World {
   void RunRegistration();
   void Send(NodeIndex from, std::vector<wire::Message> messages);
   void Deliver(NodeIndex from, NodeIndex to);
+  bool Mutate(wire::Message* message) const;
   void DeliverToShard(uint32_t shard, wire::Message message);
   void DeliverToSlot(uint32_t index, wire::Message message);
   void AfterEngine(uint32_t index, wire::Outbox* outbox);
@@ -144,6 +156,7 @@ class World {
 
   std::shared_ptr<const ActorFactory> factory_;
   bool instant_device_ = false;
+  WorldMutant mutant_ = WorldMutant::kNone;
   FaultBudget faults_;
   scheduler::Coordinator coordinator_;
   std::vector<server::Shard> shards_;

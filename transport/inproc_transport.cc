@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
+#include "base/mutex.h"
 #include "transport/identity.h"
-#include "transport/mutex.h"
 #include "transport/rejections.h"
 #include "transport/route_table.h"
 
@@ -240,8 +240,8 @@ absl::StatusOr<wire::Message> InprocNetwork::Node::Accept(Mailbox::Delivery deli
   }
   wire::Received& received = delivery.received;
   SOAP_RETURN_IF_ERROR(identity_.Admit(received));
-  if (!routes_.Learn(received.sender, delivery.origin)) {
-    return absl::ResourceExhaustedError("too many peers: no room for another route");
+  if (!routes_.Learn(received.sender, delivery.origin, received.message.epoch)) {
+    return absl::ResourceExhaustedError("no room for another route, or of a former holder of the rank");
   }
   ++stats_.received_messages;
   stats_.received_bytes += bytes + received.message.payload_bytes();

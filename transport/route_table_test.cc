@@ -42,5 +42,13 @@ TEST(RouteTableTest, StrangersPushOutOnlyOlderStrangers) {
   for (uint32_t i : {997u, 998u, 999u}) ASSERT_NE(routes.Find(Temporary(i)), nullptr);
 }
 
+TEST(RouteTableTest, FormerHolderOfARankDoesNotTakeTheRouteBack) {
+  RouteTable<int> routes;
+  EXPECT_TRUE(routes.Learn(Rank(1), 1, /*epoch=*/2));
+  EXPECT_TRUE(routes.Learn(Rank(1), 2, /*epoch=*/4));
+  EXPECT_FALSE(routes.Learn(Rank(1), 1, /*epoch=*/2));
+  EXPECT_EQ(*routes.Find(Rank(1)), 2);
+}
+
 }  // namespace
 }  // namespace soapstone::transport

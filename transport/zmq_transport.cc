@@ -226,8 +226,8 @@ absl::StatusOr<wire::Message> ZmqTransport::Accept(absl::Span<const Buffer> fram
   }
   SOAP_ASSIGN_OR_RETURN(wire::Received received, wire::Decode(frames, options_.frame_limits));
   SOAP_RETURN_IF_ERROR(identity_.Admit(received));
-  if (routed && !routes_.Learn(received.sender, std::string(routing_id))) {
-    return absl::ResourceExhaustedError("too many peers: no room for another route");
+  if (routed && !routes_.Learn(received.sender, std::string(routing_id), received.message.epoch)) {
+    return absl::ResourceExhaustedError("no room for another route, or of a former holder of the rank");
   }
   ++stats_.received_messages;
   stats_.received_bytes += frames[0].size() + received.message.payload_bytes();

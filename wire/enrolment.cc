@@ -8,14 +8,9 @@
 #include "base/exit_codes.h"
 
 namespace soapstone::wire {
-namespace {
-
-constexpr uint32_t kTemporaryBit = 0x80000000u;
-
-}  // namespace
 
 Address Enrolment::temporary_address() const {
-  return {options_.role, kTemporaryBit | static_cast<uint32_t>(options_.nonce)};
+  return Address::Temporary(options_.role, options_.nonce);
 }
 
 void Enrolment::Start(Nanos now, Outbox* out) {

@@ -137,7 +137,7 @@ absl::StatusOr<Body> ReadHello(const frame::Hello& in) {
 
 Body ReadRoster(const frame::Roster& in) {
   Roster body;
-  body.workers.reserve(in.workers_size());
+  body.workers.Mutable().reserve(in.workers_size());
   for (const frame::Member& entry : in.workers()) {
     body.workers.push_back({.worker = WorkerId{entry.worker()},
                             .start = entry.start(),

@@ -72,14 +72,14 @@ TEST(Membership, WhoIsNotAMemberOwnsNothing) {
 
 TEST(Membership, AJoiningMemberIsNotActive) {
   Roster roster = RosterOf(2, 0b11);
-  roster.workers[1].joining = true;
+  roster.workers.Mutable()[1].joining = true;
   EXPECT_THAT(ActiveWorkers(roster, 100), ElementsAre(WorkerId{0}));
   EXPECT_THAT(LeavesOwned(roster, WorkerId{0}, 100, 4).adopted, ElementsAre(2u, 3u));
 }
 
 TEST(Membership, AMemberIsActiveFromItsStartClockOn) {
   Roster roster = RosterOf(2, 0b11);
-  roster.workers[0].start = 7;
+  roster.workers.Mutable()[0].start = 7;
   EXPECT_THAT(ActiveWorkers(roster, 6), ElementsAre(WorkerId{1}));
   EXPECT_THAT(ActiveWorkers(roster, 7), ElementsAre(WorkerId{0}, WorkerId{1}));
   EXPECT_THAT(Owners(roster, 6, 6), testing::Each(testing::Eq(1)));
@@ -88,7 +88,7 @@ TEST(Membership, AMemberIsActiveFromItsStartClockOn) {
 
 TEST(Membership, WithNobodyActiveNobodyOwnsAnything) {
   Roster roster = RosterOf(1, 0b1);
-  roster.workers[0].start = 3;
+  roster.workers.Mutable()[0].start = 3;
   EXPECT_THAT(Owners(roster, 0, 4), testing::Each(testing::Eq(0)));
 }
 

@@ -14,6 +14,7 @@
 #include "base/buffer.h"
 #include "base/fingerprint.h"
 #include "base/ids.h"
+#include "base/shared_list.h"
 
 namespace soapstone::wire {
 
@@ -99,7 +100,7 @@ struct ServerEntry {
 
 // Shard k is hosted by server k / shards_per_server.
 struct Roster {
-  std::vector<Member> workers;       // ascending by worker
+  SharedList<Member> workers;        // ascending by worker
   std::vector<ServerEntry> servers;  // ascending by server
   uint32_t worker_count = 0;         // ranks of the job: [0, worker_count)
   uint32_t shards_per_server = 1;

@@ -185,7 +185,7 @@ class DirectCluster {
   }
 
   void Notice() {
-    std::erase_if(roster_.workers, [&](const wire::Member& member) {
+    std::erase_if(roster_.workers.Mutable(), [&](const wire::Member& member) {
       return Index(member.worker) == setup_.killed_worker;
     });
     SendRoster(2);

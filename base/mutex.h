@@ -11,7 +11,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 
-namespace soapstone::transport {
+namespace soapstone {
 
 class ABSL_LOCKABLE Mutex {
  public:
@@ -39,6 +39,7 @@ class ABSL_SCOPED_LOCKABLE MutexLock {
 class Signal {
  public:
   void Notify() { condition_.notify_one(); }
+  void NotifyAll() { condition_.notify_all(); }
 
   // Waits for a Notify; may also return without one. False, at once, when the deadline has passed.
   bool Wait(Mutex* mutex, absl::Time deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
@@ -56,4 +57,4 @@ class Signal {
   std::condition_variable condition_;
 };
 
-}  // namespace soapstone::transport
+}  // namespace soapstone

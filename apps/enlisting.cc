@@ -1,0 +1,21 @@
+#include "apps/enlisting.h"
+
+#include <utility>
+
+namespace soapstone::apps {
+
+wire::EnrolmentOptions EnrolmentOptionsOf(const Job& job, wire::Role role, Enlisting enlisting,
+                                          std::string endpoint) {
+  const wire::Cluster& cluster = job.config.cluster();
+  return {.role = role,
+          .wanted_rank = enlisting.wanted_rank,
+          .endpoint = std::move(endpoint),
+          .nonce = enlisting.nonce,
+          .config_digest = job.digest,
+          .scheduler = cluster.scheduler(),
+          .heartbeat_ns = NanosOf(cluster.heartbeat_s()),
+          .timeout_ns = NanosOf(cluster.heartbeat_timeout_s()),
+          .start_timeout_ns = NanosOf(cluster.start_timeout_s())};
+}
+
+}  // namespace soapstone::apps

@@ -1,0 +1,168 @@
+#include "apps/flags.h"
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <map>
+#include <memory>
+
+#include "base/exit_codes.h"
+
+namespace soapstone::apps {
+namespace {
+
+constexpr char kVersion[] = "soapstone 0.1.0";
+
+// Values of job flags while CLI11 fills them in: it keeps references, so the addresses must last.
+struct JobFlagValues {
+  std::map<const JobField*, std::string> values;
+  std::map<const JobField*, CLI::Option*> options;
+
+  void AddTo(CLI::App* app) {
+    for (const JobField& field : JobFields()) {
+      CLI::Option* option =
+          app->add_option(std::string("--") + field.flag, values[&field], field.help);
+      options[&field] = option->type_name("")->group("Job (each overrides a field of --config)");
+    }
+  }
+  std::vector<JobOverride> Given() const {
+    std::vector<JobOverride> given;
+    for (const JobField& field : JobFields()) {
+      if (options.at(&field)->count() > 0) given.push_back({&field, values.at(&field)});
+    }
+    return given;
+  }
+};
+
+void AddNodeFlags(CLI::App* app, NodeFlags* flags) {
+  app->add_option("--config", flags->config_path, "Job file in protobuf text format")
+      ->type_name("FILE");
+  app->add_flag("--check", flags->check, "Check the job, its data included, and exit: 0 or 78");
+  app->add_flag("--print_config", flags->print_config, "Print the job with flags applied and exit");
+}
+
+void AddPlaceFlags(const std::string& program, CLI::App* app, NodeFlags* flags) {
+  if (program == "soapstone-scheduler") {
+    app->add_option("--progress", "Progress on standard output: json, a JSON object a line")
+        ->type_name("json")
+        ->check(CLI::IsMember({"json"}))
+        ->each([flags](const std::string&) { flags->json_progress = true; });
+    return;
+  }
+  app->add_option("--rank", flags->rank,
+                  "Rank in its role. Without it: JOB_COMPLETION_INDEX, SLURM_PROCID or RANK from "
+                  "the environment, else the scheduler hands one out")
+      ->type_name("N");
+  if (program == "soapstone-server") {
+    app->add_option("--bind", flags->bind,
+                    "Endpoint to listen on, such as tcp://10.0.0.7:* [a free port, on the address "
+                    "that reaches the scheduler]")
+        ->type_name("ENDPOINT");
+  }
+  app->add_option("--progress", "json: closing counters as a JSON line on standard output")
+      ->type_name("json")
+      ->check(CLI::IsMember({"json"}))
+      ->each([flags](const std::string&) { flags->json_progress = true; });
+}
+
+// Runs CLI11. Empty: go on. The one place where exceptions are caught.
+std::variant<std::monostate, EndNow> Parse(CLI::App* app, int argc, const char* const* argv) {
+  try {
+    app->parse(argc, argv);
+    return std::monostate{};
+  } catch (const CLI::Success& success) {  // --help, --version
+    app->exit(success, std::cout, std::cerr);
+    return EndNow{kExitOk};
+  } catch (const CLI::ParseError& error) {
+    std::string line = error.what();
+    for (char& c : line) {
+      if (c == '\n') c = ' ';
+    }
+    std::cerr << app->get_name() << ": " << line << " (--help lists the flags)\n";
+    return EndNow{kExitConfig};
+  }
+}
+
+void AddSimulate(CLI::App* app, SimulateFlags* flags) {
+  app->add_option("--workers", flags->workers, "Simulated workers [32]")
+      ->check(CLI::Range(1, 1000000));
+  app->add_option("--shards", flags->shards, "Simulated shards [1]")->check(CLI::Range(1, 100000));
+  app->add_option("--policy", flags->policy, "Consistency policy [ssp:s=4]");
+  app->add_option("--stragglers", flags->stragglers,
+                  "Straggler models joined by +, such as jitter:sigma=0.2+stall:p=0.02,factor=6");
+  app->add_option("--clocks", flags->clocks, "Stop after this many clocks of each worker")
+      ->check(CLI::NonNegativeNumber);
+  app->add_option("--duration", flags->duration,
+                  "Stop after this much virtual time, in mean iterations [2000, without --clocks]")
+      ->check(CLI::NonNegativeNumber);
+  app->add_option("--latency_us", flags->latency_us,
+                  "Latency of a message; an iteration takes 1000 us [0]")
+      ->check(CLI::NonNegativeNumber);
+  app->add_option("--bandwidth_gbps", flags->bandwidth_gbps, "Of each link; 0: no limit [0]")
+      ->check(CLI::NonNegativeNumber);
+  app->add_option("--elements", flags->elements, "Parameters of the model: sizes messages [1024]")
+      ->check(CLI::PositiveNumber);
+  app->add_option("--seed", flags->seed, "Seed of the straggler models [1]");
+  app->add_option("--trace", flags->trace_path, "Write a timeline of the run to this file");
+}
+
+}  // namespace
+
+std::variant<NodeFlags, EndNow> ParseNodeFlags(const std::string& program, int argc,
+                                               const char* const* argv) {
+  NodeFlags flags;
+  JobFlagValues job;
+  CLI::App app("One process of a Soapstone job. `soapstone train` starts them all on one machine.",
+               program);
+  app.set_version_flag("--version", kVersion);
+  AddNodeFlags(&app, &flags);
+  AddPlaceFlags(program, &app, &flags);
+  job.AddTo(&app);
+  app.footer("Example:\n  " + program +
+             " --config=examples/digits-lenet5.textproto --scheduler=tcp://127.0.0.1:7070\n"
+             "Exit codes: 0 done, 78 configuration error, 138 peer lost (retry), 143 SIGTERM, "
+             "130 Ctrl-C.");
+  const auto parsed = Parse(&app, argc, argv);
+  if (const EndNow* end = std::get_if<EndNow>(&parsed)) return *end;
+  flags.overrides = job.Given();
+  return flags;
+}
+
+std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv) {
+  TrainCommand train;
+  SimulateFlags simulate;
+  JobFlagValues job;
+  CLI::App app("Soapstone: parameter servers with stale-synchronous consistency.", "soapstone");
+  app.set_version_flag("--version", kVersion);
+  app.require_subcommand(1);
+  CLI::App* train_app = app.add_subcommand("train", "Train a model with a cluster on this machine");
+  AddNodeFlags(train_app, &train.flags);
+  job.AddTo(train_app);
+  train_app->footer(
+      "Example:\n  soapstone train --config=examples/digits-lenet5.textproto --servers=2 "
+      "--workers=3 --policy=ssp:s=2");
+  CLI::App* simulate_app =
+      app.add_subcommand("simulate", "Run a virtual cluster in virtual time: the same actors");
+  AddSimulate(simulate_app, &simulate);
+  simulate_app->footer(
+      "Example:\n  soapstone simulate --workers=32 --policy=ssp:s=4 "
+      "--stragglers=jitter:sigma=0.2+stall:p=0.02,factor=6");
+  CLI::App* policies_app = app.add_subcommand("policies", "List the consistency policies");
+  app.footer(
+      "Examples:\n  soapstone train --config=examples/digits-lenet5.textproto\n"
+      "  soapstone simulate --workers=32 --policy=ssp:s=4\n"
+      "  soapstone policies\n"
+      "`soapstone train --help` lists the flags of train.");
+  if (argc > 1 && argv[1][0] != '-' &&
+      app.get_subcommands([&](CLI::App* s) { return s->check_name(argv[1]); }).empty()) {
+    std::cerr << "soapstone: no command \"" << argv[1] << "\" (train, simulate, policies)\n";
+    return EndNow{kExitConfig};
+  }
+  const auto parsed = Parse(&app, argc, argv);
+  if (const EndNow* end = std::get_if<EndNow>(&parsed)) return *end;
+  train.flags.overrides = job.Given();
+  if (train_app->parsed()) return Command(std::move(train));
+  if (policies_app->parsed()) return Command(PoliciesCommand{});
+  return Command(std::move(simulate));
+}
+
+}  // namespace soapstone::apps

@@ -1,0 +1,55 @@
+// The command lines of all four programs. CLI11, and its exceptions, stay in flags.cc. Reads no
+// file and no environment: a command line in, values out.
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "apps/job_config.h"
+
+namespace soapstone::apps {
+
+// What every process of a job, and `soapstone train`, understands.
+struct NodeFlags {
+  std::string config_path;
+  std::vector<JobOverride> overrides;  // in the order of JobFields()
+  std::string rank;                    // as given; empty: not given
+  std::string bind;                    // endpoint of a server; empty: chosen
+  bool check = false;
+  bool print_config = false;
+  bool json_progress = false;
+};
+
+struct SimulateFlags {
+  uint32_t workers = 32;
+  uint32_t shards = 1;
+  std::string policy = "ssp:s=4";
+  std::string stragglers = "none";
+  int64_t clocks = 0;
+  double duration = 0;
+  double latency_us = 0;
+  double bandwidth_gbps = 0;
+  uint64_t elements = 1024;
+  uint64_t seed = 1;
+  std::string trace_path;
+};
+
+struct TrainCommand {
+  NodeFlags flags;
+};
+struct PoliciesCommand {};
+using Command = std::variant<TrainCommand, SimulateFlags, PoliciesCommand>;
+
+// The process shall end now with this code; help or the one line of the error was printed.
+struct EndNow {
+  int code = 0;
+};
+
+// `program` is soapstone-scheduler, soapstone-server or soapstone-worker.
+std::variant<NodeFlags, EndNow> ParseNodeFlags(const std::string& program, int argc,
+                                               const char* const* argv);
+// Of `soapstone`.
+std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv);
+
+}  // namespace soapstone::apps

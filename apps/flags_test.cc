@@ -1,0 +1,92 @@
+#include "apps/flags.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/exit_codes.h"
+
+namespace soapstone::apps {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::variant<NodeFlags, EndNow> Parse(std::vector<const char*> arguments,
+                                      const std::string& program = "soapstone-worker") {
+  arguments.insert(arguments.begin(), "program");
+  return ParseNodeFlags(program, static_cast<int>(arguments.size()), arguments.data());
+}
+
+int CodeOf(const std::variant<NodeFlags, EndNow>& parsed) {
+  const EndNow* end = std::get_if<EndNow>(&parsed);
+  return end == nullptr ? -1 : end->code;
+}
+
+TEST(Flags, NodeFlagsAndOverridesInFieldOrder) {
+  const auto parsed =
+      Parse({"--epochs=3", "--config=job.textproto", "--rank=2", "--policy=ssp:s=2", "--check"});
+  const auto& flags = std::get<NodeFlags>(parsed);
+  EXPECT_EQ(flags.config_path, "job.textproto");
+  EXPECT_EQ(flags.rank, "2");
+  EXPECT_TRUE(flags.check);
+  ASSERT_EQ(flags.overrides.size(), 2u);
+  EXPECT_STREQ(flags.overrides[0].field->flag, "policy");
+  EXPECT_EQ(flags.overrides[0].value, "ssp:s=2");
+  EXPECT_EQ(flags.overrides[1].value, "3");
+}
+
+TEST(Flags, UnknownFlagIsOneLineAndAConfigurationError) {
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(CodeOf(Parse({"--polcy=bsp"})), kExitConfig);
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(said, HasSubstr("--polcy=bsp"));
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
+}
+
+TEST(Flags, MissingValueIsAConfigurationError) {
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(CodeOf(Parse({"--policy"})), kExitConfig);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("--policy"));
+}
+
+TEST(Flags, HelpNamesEveryJobFieldAndSucceeds) {
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(CodeOf(Parse({"--help"})), kExitOk);
+  const std::string help = testing::internal::GetCapturedStdout();
+  for (const JobField& field : JobFields()) {
+    EXPECT_THAT(help, HasSubstr(std::string("--") + field.flag + " "));
+  }
+  EXPECT_THAT(help, HasSubstr("Example"));
+}
+
+TEST(Flags, OnlyServersBind) {
+  EXPECT_TRUE(std::holds_alternative<NodeFlags>(Parse({"--bind=tcp://*:0"}, "soapstone-server")));
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(CodeOf(Parse({"--bind=tcp://*:0"}, "soapstone-worker")), kExitConfig);
+  testing::internal::GetCapturedStderr();
+}
+
+TEST(Flags, TrainIsACommand) {
+  const char* arguments[] = {"soapstone", "train", "--workers=3"};
+  const auto parsed = ParseCommand(3, arguments);
+  const auto& train = std::get<TrainCommand>(std::get<Command>(parsed));
+  ASSERT_EQ(train.flags.overrides.size(), 1u);
+  EXPECT_STREQ(train.flags.overrides[0].field->path, "cluster.workers");
+}
+
+TEST(Flags, SimulateIsACommand) {
+  const char* arguments[] = {"soapstone", "simulate", "--workers=100", "--clocks=5"};
+  const auto parsed = ParseCommand(4, arguments);
+  const auto& simulate = std::get<SimulateFlags>(std::get<Command>(parsed));
+  EXPECT_EQ(simulate.workers, 100u);
+  EXPECT_EQ(simulate.clocks, 5);
+}
+
+TEST(Flags, NoCommandIsAConfigurationError) {
+  const char* arguments[] = {"soapstone"};
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(std::get<EndNow>(ParseCommand(1, arguments)).code, kExitConfig);
+  testing::internal::GetCapturedStderr();
+}
+
+}  // namespace
+}  // namespace soapstone::apps

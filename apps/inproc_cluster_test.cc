@@ -1,0 +1,175 @@
+// A whole cluster in one process, each node on threads of its own, over the in-process transport:
+// the shells, actors and kernels of the real one. ThreadSanitizer watches this.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <thread>
+
+#include "apps/scheduler_node.h"
+#include "apps/server_node.h"
+#include "apps/worker_node.h"
+#include "base/exit_codes.h"
+#include "transport/inproc_transport.h"
+
+namespace soapstone::apps {
+namespace {
+
+constexpr char kScheduler[] = "inproc://scheduler";
+
+struct KeepReports : ReportSink {
+  void Take(const Report& report) override {
+    reports.push_back(report);
+    const auto* news = std::get_if<News>(&report);
+    if (news != nullptr && news->text == "started" && on_start) on_start();
+  }
+  std::function<void()> on_start;  // called once all have registered, on the scheduler's thread
+  std::vector<Report> reports;
+  ResultReport result() const {
+    for (const Report& report : reports) {
+      if (const auto* result = std::get_if<ResultReport>(&report)) return *result;
+    }
+    return {.code = -1};
+  }
+};
+
+wire::JobConfig Config(const std::string& policy, uint32_t servers, uint32_t workers) {
+  wire::JobConfig config;
+  config.set_model("softmax");
+  config.set_policy(policy);
+  config.mutable_data()->set_path(SOAPSTONE_SOURCE_DIR "/data/digits/digits.csv.gz");
+  wire::Training* training = config.mutable_training();
+  training->set_epochs(2);
+  training->set_batch(64);
+  training->set_micro_batches(4);
+  training->set_optimizer("momentum:lr=0.05,mu=0.9,decay=1e-4");
+  wire::Cluster* cluster = config.mutable_cluster();
+  cluster->set_scheduler(kScheduler);
+  cluster->set_servers(servers);
+  cluster->set_workers(workers);
+  cluster->set_heartbeat_s(0.1);
+  cluster->set_heartbeat_timeout_s(20);  // sanitizers and busy machines are slow
+  FillDefaults(&config);
+  return config;
+}
+
+// The cluster of one job.
+class Cluster {
+ public:
+  explicit Cluster(wire::JobConfig config) {
+    auto job = PrepareJob(std::move(config));
+    EXPECT_TRUE(job.ok()) << job.status();
+    job_ = *std::move(job);
+    scheduler_ = std::make_unique<SchedulerNode>(job_, Join(kScheduler), 42, &reports_);
+    const wire::Cluster& size = job_->config.cluster();
+    for (uint32_t i = 0; i < size.servers(); ++i) {
+      servers_.push_back(std::make_unique<ServerNode>(
+          job_, Join("inproc://server-" + std::to_string(i)), Enlisting{i, ++nonce_}, nullptr));
+    }
+    for (uint32_t i = 0; i < size.workers(); ++i) {
+      workers_.push_back(
+          std::make_unique<WorkerNode>(job_, Join(""), Enlisting{i, ++nonce_}, nullptr));
+    }
+  }
+
+  // Runs the job to its end; the exit codes, the scheduler's first.
+  std::vector<int> Run() {
+    std::vector<int> codes(1 + servers_.size() + workers_.size(), -1);
+    {
+      std::vector<std::jthread> threads;
+      size_t next = 0;
+      const auto start = [&](auto* node) {
+        threads.emplace_back([node, code = &codes[next]] { *code = node->Run(); });
+        ++next;
+      };
+      start(scheduler_.get());
+      for (auto& server : servers_) start(server.get());
+      for (auto& worker : workers_) start(worker.get());
+    }
+    return codes;
+  }
+
+  SchedulerNode* scheduler() { return scheduler_.get(); }
+  WorkerNode* worker(size_t i) { return workers_[i].get(); }
+  KeepReports& reports() { return reports_; }
+
+ private:
+  std::unique_ptr<transport::Transport> Join(const std::string& name) {
+    auto transport = network_.Join(name);
+    EXPECT_TRUE(transport.ok()) << transport.status();
+    if (name != kScheduler) {
+      EXPECT_TRUE((*transport)->Connect(wire::Address::Scheduler(), kScheduler).ok());
+    }
+    return *std::move(transport);
+  }
+
+  transport::InprocNetwork network_;
+  std::shared_ptr<const Job> job_;
+  KeepReports reports_;
+  uint64_t nonce_ = 0;
+  std::unique_ptr<SchedulerNode> scheduler_;
+  std::vector<std::unique_ptr<ServerNode>> servers_;
+  std::vector<std::unique_ptr<WorkerNode>> workers_;
+};
+
+bool AllZero(const std::vector<int>& codes) {
+  return std::all_of(codes.begin(), codes.end(), [](int code) { return code == 0; });
+}
+
+class InprocCluster : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(InprocCluster, TrainsAndEverybodyExitsZero) {
+  Cluster cluster(Config(GetParam(), 2, 3));
+  const std::vector<int> codes = cluster.Run();
+  EXPECT_TRUE(AllZero(codes)) << ::testing::PrintToString(codes);
+  const ResultReport result = cluster.reports().result();
+  EXPECT_GT(result.test_accuracy, 0.8);
+  EXPECT_EQ(result.sha256.size(), 64u);
+  EXPECT_EQ(result.rejects + result.malformed, 0u);
+  EXPECT_GT(result.pushed_bytes, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, InprocCluster,
+                         ::testing::Values("bsp", "ssp:s=0", "ssp:s=2", "async",
+                                           "easgd:tau=4,beta=0.9,mode=sync",
+                                           "easgd:tau=4,beta=0.9,mode=async"));
+
+TEST(InprocClusterRuns, BspBitsDoNotDependOnTheCluster) {
+  std::vector<std::string> hashes;
+  for (const auto& [servers, workers] : std::vector<std::pair<int, int>>{{1, 1}, {3, 4}}) {
+    Cluster cluster(Config("bsp", servers, workers));
+    EXPECT_TRUE(AllZero(cluster.Run()));
+    hashes.push_back(cluster.reports().result().sha256);
+  }
+  EXPECT_EQ(hashes[0], hashes[1]);
+}
+
+TEST(InprocClusterRuns, SeveralShardsAServer) {
+  wire::JobConfig config = Config("ssp:s=1", 2, 2);
+  config.mutable_cluster()->set_shards_per_server(3);
+  Cluster cluster(std::move(config));
+  EXPECT_TRUE(AllZero(cluster.Run()));
+}
+
+TEST(InprocClusterRuns, StoppedSchedulerEndsEverybody) {
+  wire::JobConfig config = Config("async", 1, 2);
+  config.mutable_training()->set_epochs(100'000);
+  Cluster cluster(std::move(config));
+  cluster.reports().on_start = [&] { cluster.scheduler()->RequestStop(kExitTerminated); };
+  for (const int code : cluster.Run()) EXPECT_EQ(code, kExitTerminated);
+  EXPECT_EQ(cluster.reports().result().code, kExitTerminated);
+}
+
+TEST(InprocClusterRuns, AWorkerThatLeavesIsNotMissed) {
+  wire::JobConfig config = Config("ssp:s=2", 1, 3);
+  config.mutable_training()->set_epochs(20);
+  Cluster cluster(std::move(config));
+  cluster.reports().on_start = [&] { cluster.worker(2)->RequestStop(kExitTerminated); };
+  const std::vector<int> codes = cluster.Run();
+  EXPECT_EQ(codes, (std::vector<int>{0, 0, 0, 0, kExitTerminated}));
+  EXPECT_GT(cluster.reports().result().test_accuracy, 0.8);
+}
+
+}  // namespace
+}  // namespace soapstone::apps

@@ -1,0 +1,38 @@
+// Job: everything a process of a job derives from its configuration and data, once, before it
+// starts. Immutable and shared by all parts of the process.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "apps/job_config.h"
+#include "base/ids.h"
+#include "models/dataset.h"
+#include "models/graph.h"
+#include "wire/layout.h"
+
+namespace soapstone::apps {
+
+struct Job {
+  wire::JobConfig config;  // with defaults
+  JobSpecs specs;
+  std::shared_ptr<const models::TrainTest> data;
+  std::shared_ptr<const models::Graph> graph;
+  std::shared_ptr<const wire::Layout> layout;
+  Clock clocks_per_epoch = 0;
+  Clock total_clocks = 0;  // local steps of a worker
+  uint64_t digest = 0;
+  std::string summary;  // one line for people
+};
+
+// Checks the configuration, loads the data, builds the model's graph and the layout. Errors: one
+// line that says what to mend; the job cannot run as it is (kExitConfig).
+absl::StatusOr<std::shared_ptr<const Job>> PrepareJob(wire::JobConfig config);
+
+inline Nanos NanosOf(double seconds) {
+  return static_cast<Nanos>(seconds * static_cast<double>(kSecond));
+}
+
+}  // namespace soapstone::apps

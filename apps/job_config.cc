@@ -1,0 +1,265 @@
+#include "apps/job_config.h"
+
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/io/tokenizer.h>
+#include <google/protobuf/text_format.h>
+
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/fingerprint.h"
+#include "base/status_macros.h"
+
+namespace soapstone::apps {
+namespace {
+
+namespace pb = google::protobuf;
+
+constexpr JobField kFields[] = {
+    {"model", "model", "Model: softmax, mlp or lenet5"},
+    {"policy", "policy", "Consistency policy, such as ssp:s=2 (see `soapstone policies`)"},
+    {"data_format", "data.format", "Format of the data: digits, idx or csv"},
+    {"data_path", "data.path", "Training data (idx: the images); may be gzip"},
+    {"labels_path", "data.labels_path", "idx: training labels"},
+    {"test_path", "data.test_path", "Held-out data; without it a share of the training data"},
+    {"test_labels_path", "data.test_labels_path", "idx: held-out labels"},
+    {"test_fraction", "data.test_fraction", "Held-out share where there is no --test_path [0.2]"},
+    {"scale", "data.scale", "Inputs are divided by this [the largest training value]"},
+    {"height", "data.height", "csv: height of the images"},
+    {"width", "data.width", "csv: width of the images"},
+    {"epochs", "training.epochs", "Passes over the training data"},
+    {"batch", "training.batch", "Samples of a global batch, over all workers"},
+    {"micro_batches", "training.micro_batches",
+     "Leaves of the fixed summation tree [as many as workers]"},
+    {"seed", "training.seed", "Seed of the initial values and of the data's order"},
+    {"optimizer", "training.optimizer", "Such as momentum:lr=0.05,mu=0.9,decay=1e-4"},
+    {"schedule", "training.schedule", "Learning rate: constant, step:.., cosine:warmup=20"},
+    {"servers", "cluster.servers", "Server processes"},
+    {"workers", "cluster.workers", "Worker processes"},
+    {"shards_per_server", "cluster.shards_per_server", "Shards, each a thread, of a server [1]"},
+    {"scheduler", "cluster.scheduler", "Endpoint of the scheduler, such as tcp://host:7070"},
+    {"heartbeat_s", "cluster.heartbeat_s", "Seconds between heartbeats [0.5]"},
+    {"heartbeat_timeout_s", "cluster.heartbeat_timeout_s", "Silent for this long is lost [5]"},
+    {"start_timeout_s", "cluster.start_timeout_s", "All must have registered by then [60]"},
+    {"bucket_bytes", "cluster.bucket_bytes", "Size at which a push message is closed [1 MiB]"},
+    {"model_path", "output.model_path", "Where server 0 writes the model (safetensors)"},
+    {"log_dir", "output.log_dir", "Directory of the log files"},
+};
+
+// Keeps the first error.
+class FirstError : public pb::io::ErrorCollector {
+ public:
+  void AddError(int line, pb::io::ColumnNumber column, const std::string& message) override {
+    if (text_.empty()) text_ = absl::StrCat(line + 1, ":", column + 1, ": ", message);
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+absl::Status Invalid(const std::string& text) { return absl::InvalidArgumentError(text); }
+
+// The message that holds the field `path` names, and the field.
+pb::Message* FindHolder(const std::string& path, pb::Message* root,
+                        const pb::FieldDescriptor** field) {
+  pb::Message* holder = root;
+  const std::vector<std::string> steps = absl::StrSplit(path, '.');
+  for (size_t i = 0;; ++i) {
+    *field = holder->GetDescriptor()->FindFieldByName(steps[i]);
+    if (i + 1 == steps.size()) return holder;
+    holder = holder->GetReflection()->MutableMessage(holder, *field);
+  }
+}
+
+absl::Status SetField(const JobField& target, const std::string& text, wire::JobConfig* config) {
+  const pb::FieldDescriptor* field = nullptr;
+  pb::Message* holder = FindHolder(target.path, config, &field);
+  const pb::Reflection* reflection = holder->GetReflection();
+  const auto refuse = [&](const char* wanted) {
+    return Invalid(absl::StrCat("--", target.flag, "=", text, ": ", wanted, " is needed"));
+  };
+  switch (field->cpp_type()) {
+    case pb::FieldDescriptor::CPPTYPE_STRING:
+      reflection->SetString(holder, field, text);
+      return absl::OkStatus();
+    case pb::FieldDescriptor::CPPTYPE_UINT32: {
+      uint32_t value = 0;
+      if (!absl::SimpleAtoi(text, &value)) return refuse("a whole number from 0 to 4294967295");
+      reflection->SetUInt32(holder, field, value);
+      return absl::OkStatus();
+    }
+    case pb::FieldDescriptor::CPPTYPE_UINT64: {
+      uint64_t value = 0;
+      if (!absl::SimpleAtoi(text, &value)) return refuse("a whole number, 0 or more,");
+      reflection->SetUInt64(holder, field, value);
+      return absl::OkStatus();
+    }
+    case pb::FieldDescriptor::CPPTYPE_DOUBLE: {
+      double value = 0;
+      if (!absl::SimpleAtod(text, &value) || !std::isfinite(value)) return refuse("a number");
+      reflection->SetDouble(holder, field, value);
+      return absl::OkStatus();
+    }
+    default:
+      return absl::InternalError(absl::StrCat("no flag can set ", target.path));
+  }
+}
+
+absl::Status CheckTraining(const wire::JobConfig& config) {
+  const wire::Training& training = config.training();
+  const wire::Cluster& cluster = config.cluster();
+  if (training.epochs() < 1) return Invalid("training.epochs: at least 1 is needed");
+  if (training.batch() < 1) return Invalid("training.batch: at least 1 is needed");
+  if (training.micro_batches() < cluster.workers()) {
+    return Invalid(absl::StrCat("training.micro_batches: ", training.micro_batches(),
+                                " is less than the ", cluster.workers(),
+                                " workers: each needs one at least"));
+  }
+  if (training.batch() < training.micro_batches()) {
+    return Invalid(absl::StrCat("training.batch: ", training.batch(), " samples is less than the ",
+                                training.micro_batches(), " micro-batches of a batch"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSeconds(double value, const char* name) {
+  if (std::isfinite(value) && value >= 0.001 && value <= 1e6) return absl::OkStatus();
+  return Invalid(absl::StrCat(name, ": ", value, " is not within 0.001 and 1000000 seconds"));
+}
+
+absl::Status CheckCluster(const wire::Cluster& cluster) {
+  constexpr uint32_t kNodesMax = 100'000;  // as wire/frame.h
+  const auto within = [](uint32_t value, const char* name) {
+    if (value >= 1 && value <= kNodesMax) return absl::OkStatus();
+    return Invalid(absl::StrCat(name, ": ", value, " is not within 1 and ", kNodesMax));
+  };
+  SOAP_RETURN_IF_ERROR(within(cluster.servers(), "cluster.servers"));
+  SOAP_RETURN_IF_ERROR(within(cluster.workers(), "cluster.workers"));
+  SOAP_RETURN_IF_ERROR(within(cluster.shards_per_server(), "cluster.shards_per_server"));
+  if (uint64_t{cluster.servers()} * cluster.shards_per_server() > kNodesMax) {
+    return Invalid(absl::StrCat("cluster: more than ", kNodesMax, " shards"));
+  }
+  SOAP_RETURN_IF_ERROR(CheckSeconds(cluster.heartbeat_s(), "cluster.heartbeat_s"));
+  SOAP_RETURN_IF_ERROR(CheckSeconds(cluster.heartbeat_timeout_s(), "cluster.heartbeat_timeout_s"));
+  SOAP_RETURN_IF_ERROR(CheckSeconds(cluster.start_timeout_s(), "cluster.start_timeout_s"));
+  if (cluster.heartbeat_timeout_s() < 2 * cluster.heartbeat_s()) {
+    return Invalid(absl::StrCat("cluster.heartbeat_timeout_s: ", cluster.heartbeat_timeout_s(),
+                                " is less than two heartbeats of ", cluster.heartbeat_s(), " s"));
+  }
+  if (cluster.bucket_bytes() < 4) return Invalid("cluster.bucket_bytes: at least 4 is needed");
+  return absl::OkStatus();
+}
+
+absl::Status CheckData(const wire::Data& data) {
+  if (!(data.test_fraction() > 0 && data.test_fraction() < 1)) {
+    return Invalid(
+        absl::StrCat("data.test_fraction: ", data.test_fraction(), " is not between 0 and 1"));
+  }
+  if (!std::isfinite(data.scale()) || data.scale() < 0) {
+    return Invalid(absl::StrCat("data.scale: ", data.scale(), " is negative"));
+  }
+  if ((data.height() == 0) != (data.width() == 0)) {
+    return Invalid("data.height and data.width: set both, or none for flat vectors");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Span<const JobField> JobFields() { return kFields; }
+
+absl::StatusOr<wire::JobConfig> ParseJobText(const std::string& text, const std::string& name) {
+  wire::JobConfig config;
+  FirstError error;
+  pb::TextFormat::Parser parser;
+  parser.RecordErrorsTo(&error);
+  if (!parser.ParseFromString(text, &config)) {
+    return Invalid(absl::StrCat(name, ":", error.text()));
+  }
+  return config;
+}
+
+absl::StatusOr<wire::JobConfig> ReadJobFile(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  if (file) text << file.rdbuf();
+  if (!file) {
+    return absl::NotFoundError(absl::StrCat("--config=", path, ": ", std::strerror(errno)));
+  }
+  return ParseJobText(text.str(), path);
+}
+
+absl::Status ApplyOverrides(absl::Span<const JobOverride> overrides, wire::JobConfig* config) {
+  for (const JobOverride& override : overrides) {
+    SOAP_RETURN_IF_ERROR(SetField(*override.field, override.value, config));
+  }
+  return absl::OkStatus();
+}
+
+void FillDefaults(wire::JobConfig* config) {
+  wire::Data* data = config->mutable_data();
+  if (data->format().empty()) data->set_format("digits");
+  if (data->format() == "digits" && data->path().empty()) {
+    data->set_path("data/digits/digits.csv.gz");
+  }
+  if (data->test_fraction() == 0) data->set_test_fraction(0.2);
+  if (config->policy().empty()) config->set_policy("bsp");
+  wire::Training* training = config->mutable_training();
+  if (training->optimizer().empty()) training->set_optimizer("sgd:lr=0.05");
+  if (training->schedule().empty()) training->set_schedule("constant");
+  wire::Cluster* cluster = config->mutable_cluster();
+  if (training->micro_batches() == 0) training->set_micro_batches(cluster->workers());
+  if (cluster->shards_per_server() == 0) cluster->set_shards_per_server(1);
+  if (cluster->heartbeat_s() == 0) cluster->set_heartbeat_s(0.5);
+  if (cluster->heartbeat_timeout_s() == 0) cluster->set_heartbeat_timeout_s(5);
+  if (cluster->start_timeout_s() == 0) cluster->set_start_timeout_s(60);
+  if (cluster->bucket_bytes() == 0) cluster->set_bucket_bytes(uint64_t{1} << 20);
+}
+
+absl::StatusOr<JobSpecs> CheckJobConfig(const wire::JobConfig& config) {
+  const auto named = [](absl::Status status, const char* field) {
+    return Invalid(absl::StrCat(field, ": ", status.message()));
+  };
+  SOAP_RETURN_IF_ERROR(CheckCluster(config.cluster()));
+  SOAP_RETURN_IF_ERROR(CheckTraining(config));
+  SOAP_RETURN_IF_ERROR(CheckData(config.data()));
+  absl::StatusOr<consistency::PolicyTraits> policy = consistency::ParsePolicy(config.policy());
+  if (!policy.ok()) return named(policy.status(), "policy");
+  absl::StatusOr<compute::OptimizerSpec> optimizer =
+      compute::ParseOptimizer(config.training().optimizer());
+  if (!optimizer.ok()) return named(optimizer.status(), "training.optimizer");
+  absl::StatusOr<compute::ScheduleSpec> schedule =
+      compute::ParseSchedule(config.training().schedule());
+  if (!schedule.ok()) return named(schedule.status(), "training.schedule");
+  return JobSpecs{.policy = *std::move(policy), .optimizer = *optimizer, .schedule = *schedule};
+}
+
+uint64_t JobDigest(const wire::JobConfig& config, uint64_t data_fingerprint) {
+  wire::JobConfig meaning = config;
+  meaning.clear_output();
+  meaning.mutable_cluster()->clear_scheduler();
+  wire::Data* data = meaning.mutable_data();
+  data->clear_path();
+  data->clear_labels_path();
+  data->clear_test_path();
+  data->clear_test_labels_path();
+  Fingerprint fingerprint;
+  fingerprint.Add(JobText(meaning));
+  fingerprint.Add(data_fingerprint);
+  return fingerprint.value().first;
+}
+
+std::string JobText(const wire::JobConfig& config) {
+  std::string text;
+  pb::TextFormat::PrintToString(config, &text);
+  return text;
+}
+
+}  // namespace soapstone::apps

@@ -1,0 +1,83 @@
+// Launcher: `soapstone train`: starts a whole cluster on this machine as child processes, shows how
+// it gets on, and sees to it that all of it ends together.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "apps/child_process.h"
+#include "apps/console.h"
+#include "apps/flags.h"
+#include "apps/report.h"
+#include "base/ids.h"
+#include "wire/job.pb.h"
+
+namespace soapstone::apps {
+
+// Checks the job, then runs it. Returns the exit code of `soapstone train`.
+int Train(const NodeFlags& flags);
+
+struct LauncherOptions {
+  wire::JobConfig config;   // checked, with defaults
+  std::string log_dir;      // exists
+  std::string program_dir;  // holds soapstone-scheduler, -server and -worker
+};
+
+// Invariants
+//  1. Servers and workers start once the scheduler listens, at the endpoint it has then.
+//  2. When Run returns no child runs. From the first word of an end (a signal, a failed child, the
+//     scheduler's exit) to that return it takes less than 5 s.
+// One thread. Run blocks SIGTERM, SIGINT, SIGHUP and SIGCHLD in it, and ignores SIGPIPE. `console`
+// outlives it.
+class Launcher {
+ public:
+  Launcher(LauncherOptions options, Console* console);
+
+  int Run();
+
+ private:
+  // The end has begun.
+  struct Stop {
+    int code = 0;        // what `soapstone train` shall exit with
+    std::string reason;  // empty: the scheduler knows it
+    Nanos term_at = 0;   // SIGTERM to those that still run
+    Nanos kill_at = 0;
+    bool terminated = false;
+  };
+
+  absl::Status StartChild(const std::string& role, int rank);
+  absl::Status StartNodes(const std::string& endpoint);
+  void WaitForEvents();
+  void ReadSignals();
+  void ReadChildren();
+  void OnReport(const std::string& line);
+  void OnStderrLine(const ChildProcess& child, const std::string& line);
+  void CheckEndings();
+  void OnEnded(const ChildProcess& child);
+  void OnSchedulerEnded(const ChildProcess& child);
+  void Fail(const ChildProcess& child, int code);
+  void BeginStop(int code, std::string reason, Nanos grace);
+  void CarryOutStop();
+  void TakeSignals();
+  bool AllEnded() const;
+  void ShowEnd();
+  ChildProcess* scheduler() { return children_.front().get(); }
+
+  LauncherOptions options_;
+  Console* console_;
+  int signal_fd_ = -1;
+  std::vector<std::unique_ptr<ChildProcess>> children_;  // the scheduler first
+  std::vector<bool> told_;                               // by child: its end was handled
+  std::string wanted_endpoint_;                          // of Listening; nodes start when it is set
+  bool nodes_started_ = false;
+  bool training_ = false;  // past the start barrier
+  std::string last_news_;
+  std::optional<ResultReport> result_;
+  std::vector<NodeReport> nodes_;
+  std::optional<Stop> stop_;
+};
+
+}  // namespace soapstone::apps

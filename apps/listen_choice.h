@@ -1,0 +1,22 @@
+// ListenChoice: where a server listens, and what it tells its peers, so that they reach it.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace soapstone::apps {
+
+struct ListenChoice {
+  std::string listen;          // as ZmqOptions::listen
+  std::string advertise_host;  // as ZmqOptions::advertise_host
+};
+
+// `bind`: the flag; empty: chosen from where the scheduler is:
+//   tcp on this machine    a free port on the loopback interface
+//   tcp elsewhere          a free port on all interfaces, told as the address that has the route
+//   ipc                    a path beside the scheduler's, with `tag` in it
+absl::StatusOr<ListenChoice> ChooseListen(const std::string& bind, const std::string& scheduler,
+                                          const std::string& tag);
+
+}  // namespace soapstone::apps

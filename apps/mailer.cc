@@ -1,0 +1,77 @@
+#include "apps/mailer.h"
+
+#include <glog/logging.h>
+
+#include <utility>
+
+namespace soapstone::apps {
+
+wire::Address Mailer::NodeOf(wire::Address to) const {
+  if (to.role != wire::Role::kShard) return to;
+  return wire::Address::Of(wire::ServerOf(ShardId{to.index}, shards_per_server_));
+}
+
+bool Mailer::TrySend(wire::Address node, const wire::Message& message) {
+  absl::Status status = absl::NotFoundError("no route");
+  if (const auto alias = aliases_.find(node); alias != aliases_.end()) {
+    status = transport_->Send(alias->second, message);
+    if (absl::IsNotFound(status)) aliases_.erase(alias);
+  }
+  if (absl::IsNotFound(status)) status = transport_->Send(node, message);
+  if (absl::IsResourceExhausted(status)) return false;
+  // No route: the peer is gone, or was never there. Whoever waits for it has a deadline.
+  if (!status.ok()) VLOG(1) << "not sent to " << node.ToString() << ": " << status;
+  return true;
+}
+
+void Mailer::Send(wire::Message message) {
+  const wire::Address node = NodeOf(message.to);
+  if (lost_.contains(node)) return;
+  const auto it = waiting_.find(node);
+  if (it == waiting_.end()) {
+    if (!TrySend(node, message)) waiting_[node].push_back(std::move(message));
+    return;
+  }
+  if (it->second.size() < waiting_max_) {
+    it->second.push_back(std::move(message));
+    return;
+  }
+  LOG(WARNING) << node.ToString() << " takes no messages: " << waiting_max_ << " wait for it";
+  waiting_.erase(it);
+  lost_[node] = false;
+}
+
+void Mailer::Retry() {
+  for (auto it = waiting_.begin(); it != waiting_.end();) {
+    std::deque<wire::Message>& queue = it->second;
+    while (!queue.empty() && TrySend(it->first, queue.front())) queue.pop_front();
+    it = queue.empty() ? waiting_.erase(it) : std::next(it);
+  }
+}
+
+std::vector<wire::Address> Mailer::TakeLost() {
+  std::vector<wire::Address> fresh;
+  for (auto& [node, told] : lost_) {
+    if (!told) fresh.push_back(node);
+    told = true;
+  }
+  return fresh;
+}
+
+void Mailer::ConnectServers(const wire::Roster& roster, bool all) {
+  for (const wire::ServerEntry& entry : roster.servers) {
+    const wire::Address server = wire::Address::Of(entry.server);
+    if (server == self_ || (!all && Index(entry.server) != 0)) continue;
+    std::string& known = endpoints_[server];
+    if (known == entry.endpoint) continue;
+    known = entry.endpoint;
+    lost_.erase(server);
+    const absl::Status status = transport_->Connect(server, entry.endpoint);
+    if (!status.ok()) {
+      LOG(ERROR) << "cannot connect to " << server.ToString() << " at " << entry.endpoint << ": "
+                 << status.message();
+    }
+  }
+}
+
+}  // namespace soapstone::apps

@@ -1,0 +1,60 @@
+// Mailer: sends what actors put into their outboxes. Maps a shard to its server, reaches a node by
+// its temporary address until it has spoken under its own, and keeps order towards a peer whose
+// queue is full. Used by the loops of all roles.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "transport/transport.h"
+#include "wire/membership.h"
+#include "wire/message.h"
+#include "wire/outbox.h"
+
+namespace soapstone::apps {
+
+// Invariants
+//  1. Messages for one node leave in the order of Send; none overtakes one that waits.
+//  2. At most `waiting_max` messages wait for a node; one more, and the node counts as lost: what
+//     waits is dropped and nothing more is sent to it.
+// One thread. `transport` outlives it.
+class Mailer {
+ public:
+  Mailer(transport::Transport* transport, uint32_t shards_per_server, size_t waiting_max = 16384)
+      : transport_(transport), shards_per_server_(shards_per_server), waiting_max_(waiting_max) {}
+
+  // This node's own address: never connected to.
+  void SetSelf(wire::Address self) { self_ = self; }
+  // `node` was welcomed under the temporary address `at`; it is reached there while that works.
+  void SetAlias(wire::Address node, wire::Address at) { aliases_[node] = at; }
+
+  // Sends or queues one message. Never blocks.
+  void Send(wire::Message message);
+  // Tries again what waits.
+  void Retry();
+  bool waiting() const { return !waiting_.empty(); }
+  // The node that takes messages for `to`: a shard's server, else itself.
+  wire::Address NodeOf(wire::Address to) const;
+  // Nodes lost since the last call (invariant 2).
+  std::vector<wire::Address> TakeLost();
+
+  // Connects to servers of the roster that are new or have moved. `all`: else server 0 only.
+  void ConnectServers(const wire::Roster& roster, bool all);
+
+ private:
+  bool TrySend(wire::Address node, const wire::Message& message);
+
+  transport::Transport* transport_;
+  uint32_t shards_per_server_;
+  size_t waiting_max_;
+  wire::Address self_;
+  std::map<wire::Address, wire::Address> aliases_;
+  std::map<wire::Address, std::deque<wire::Message>> waiting_;  // never an empty queue
+  std::map<wire::Address, std::string> endpoints_;
+  std::map<wire::Address, bool> lost_;  // true: already told
+};
+
+}  // namespace soapstone::apps

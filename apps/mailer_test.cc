@@ -1,0 +1,129 @@
+#include "apps/mailer.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <utility>
+
+namespace soapstone::apps {
+namespace {
+
+using wire::Address;
+
+// Records what is sent; `full` peers take nothing, `absent` ones have no route.
+class FakeTransport : public transport::Transport {
+ public:
+  absl::Status Connect(Address peer, const std::string& endpoint) override {
+    connected[peer] = endpoint;
+    ++connects;
+    return absl::OkStatus();
+  }
+  void SetSelf(Address) override {}
+  void SetSession(uint64_t) override {}
+  absl::Status Send(Address node, const wire::Message& message) override {
+    if (full.contains(node)) return absl::ResourceExhaustedError("full");
+    if (absent.contains(node)) return absl::NotFoundError("no route");
+    sent.emplace_back(node, message.clock);
+    return absl::OkStatus();
+  }
+  std::optional<wire::Message> Receive(absl::Time) override { return std::nullopt; }
+  void Wake() override {}
+  void Close(absl::Duration) override {}
+  std::string endpoint() const override { return ""; }
+  transport::TransportStats stats() const override { return {}; }
+
+  std::set<Address> full, absent;
+  std::map<Address, std::string> connected;
+  int connects = 0;
+  std::vector<std::pair<Address, Clock>> sent;
+};
+
+wire::Message For(Address to, Clock clock) {
+  wire::Message message;
+  message.to = to;
+  message.clock = clock;
+  return message;
+}
+
+const Address kServer0 = Address::Of(ServerId{0});
+const Address kServer1 = Address::Of(ServerId{1});
+const Address kWorker1 = Address::Of(WorkerId{1});
+
+TEST(Mailer, ShardsAreReachedThroughTheirServer) {
+  FakeTransport transport;
+  Mailer mailer(&transport, 2);
+  mailer.Send(For(Address::Of(ShardId{3}), 7));
+  EXPECT_EQ(transport.sent, (std::vector<std::pair<Address, Clock>>{{kServer1, 7}}));
+}
+
+TEST(Mailer, KeepsOrderWhileAPeerIsFull) {
+  FakeTransport transport;
+  Mailer mailer(&transport, 1);
+  transport.full.insert(kServer0);
+  mailer.Send(For(kServer0, 1));
+  transport.full.clear();
+  mailer.Send(For(kServer0, 2));  // must not overtake
+  mailer.Send(For(kServer1, 3));  // another peer need not wait
+  EXPECT_TRUE(mailer.waiting());
+  mailer.Retry();
+  EXPECT_FALSE(mailer.waiting());
+  EXPECT_EQ(transport.sent,
+            (std::vector<std::pair<Address, Clock>>{{kServer1, 3}, {kServer0, 1}, {kServer0, 2}}));
+}
+
+TEST(Mailer, TooManyWaitingIsALostPeerToldOnce) {
+  FakeTransport transport;
+  Mailer mailer(&transport, 1, /*waiting_max=*/2);
+  transport.full.insert(kServer0);
+  for (int i = 0; i < 3; ++i) mailer.Send(For(kServer0, i));
+  EXPECT_EQ(mailer.TakeLost(), std::vector<Address>{kServer0});
+  EXPECT_TRUE(mailer.TakeLost().empty());
+  transport.full.clear();
+  mailer.Send(For(kServer0, 9));
+  mailer.Retry();
+  EXPECT_TRUE(transport.sent.empty());
+}
+
+TEST(Mailer, AliasUntilItHasNoRoute) {
+  FakeTransport transport;
+  Mailer mailer(&transport, 1);
+  const Address temporary{wire::Role::kWorker, 0x80000007u};
+  mailer.SetAlias(kWorker1, temporary);
+  mailer.Send(For(kWorker1, 1));
+  transport.absent.insert(temporary);
+  mailer.Send(For(kWorker1, 2));
+  EXPECT_EQ(transport.sent,
+            (std::vector<std::pair<Address, Clock>>{{temporary, 1}, {kWorker1, 2}}));
+}
+
+TEST(Mailer, ConnectsToNewAndMovedServersOnly) {
+  FakeTransport transport;
+  Mailer mailer(&transport, 1);
+  wire::Roster roster;
+  roster.servers = {{ServerId{0}, "tcp://a:1"}, {ServerId{1}, "tcp://b:1"}};
+  mailer.ConnectServers(roster, true);
+  mailer.ConnectServers(roster, true);
+  EXPECT_EQ(transport.connects, 2);
+  roster.servers[1].endpoint = "tcp://c:1";
+  mailer.ConnectServers(roster, true);
+  EXPECT_EQ(transport.connects, 3);
+  EXPECT_EQ(transport.connected[kServer1], "tcp://c:1");
+}
+
+TEST(Mailer, ServersConnectToServer0AndNeverToThemselves) {
+  FakeTransport transport;
+  Mailer mailer(&transport, 1);
+  wire::Roster roster;
+  roster.servers = {{ServerId{0}, "tcp://a:1"}, {ServerId{1}, "tcp://b:1"}};
+  mailer.SetSelf(kServer0);
+  mailer.ConnectServers(roster, false);
+  EXPECT_EQ(transport.connects, 0);
+  mailer.SetSelf(kServer1);
+  mailer.ConnectServers(roster, false);
+  EXPECT_EQ(transport.connected[kServer0], "tcp://a:1");
+  EXPECT_EQ(transport.connects, 1);
+}
+
+}  // namespace
+}  // namespace soapstone::apps

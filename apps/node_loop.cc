@@ -1,0 +1,69 @@
+#include "apps/node_loop.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "base/exit_codes.h"
+
+namespace soapstone::apps {
+namespace {
+
+constexpr Nanos kRetryEvery = 2 * kMillisecond;  // while a peer's queue is full
+
+}  // namespace
+
+NodeLoop::NodeLoop(std::unique_ptr<transport::Transport> transport, uint32_t shards_per_server)
+    : transport_(std::move(transport)), mailer_(transport_.get(), shards_per_server) {}
+
+void NodeLoop::RequestStop(int code) {
+  int none = 0;
+  stop_code_.compare_exchange_strong(none, code);
+  transport_->Wake();
+}
+
+Nanos NodeLoop::Now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+void NodeLoop::Flush(wire::Outbox* out) {
+  for (const wire::TimerRequest& timer : out->timers) timers_[timer.id] = timer.at;
+  out->timers.clear();
+  for (wire::Message& message : out->messages) mailer_.Send(std::move(message));
+  out->messages.clear();
+}
+
+std::optional<wire::Message> NodeLoop::Next(Nanos patience) {
+  if (mailer_.waiting()) {
+    mailer_.Retry();
+    patience = std::min(patience, kRetryEvery);
+  }
+  const Nanos now = Now();
+  for (const auto& [id, at] : timers_) patience = std::min(patience, at - now);
+  patience = std::max<Nanos>(patience, 0);
+  return transport_->Receive(absl::Now() + absl::Nanoseconds(patience));
+}
+
+std::vector<wire::TimerId> NodeLoop::TakeDue(Nanos now) {
+  std::vector<wire::TimerId> due;
+  std::erase_if(timers_, [&](const auto& timer) {
+    if (timer.second > now) return false;
+    due.push_back(timer.first);
+    return true;
+  });
+  return due;
+}
+
+void LogEnd(const wire::Notice& end) {
+  const bool asked =
+      end.code == kExitOk || end.code == kExitTerminated || end.code == kExitInterrupted;
+  LOG_IF(INFO, asked) << "ended: " << end.text;
+  LOG_IF(ERROR, !asked) << "ended: " << end.text;
+}
+
+}  // namespace soapstone::apps

@@ -1,0 +1,145 @@
+#include "apps/node_main.h"
+
+#include <glog/logging.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "apps/flags.h"
+#include "apps/job.h"
+#include "apps/job_source.h"
+#include "apps/listen_choice.h"
+#include "apps/rank_choice.h"
+#include "apps/scheduler_node.h"
+#include "apps/server_node.h"
+#include "apps/signal_watch.h"
+#include "apps/worker_node.h"
+#include "base/exit_codes.h"
+#include "base/status_macros.h"
+#include "transport/zmq_transport.h"
+
+namespace soapstone::apps {
+namespace {
+
+const char* RoleName(wire::Role role) {
+  if (role == wire::Role::kScheduler) return "scheduler";
+  return role == wire::Role::kServer ? "server" : "worker";
+}
+
+uint64_t RandomNumber() {
+  uint64_t number = 0;
+  while (number == 0) {
+    if (getrandom(&number, sizeof(number), 0) != sizeof(number)) number = 0;
+  }
+  return number;
+}
+
+// Logs go to standard error and, where asked, to log_dir/<role>-<rank>.log; without a rank yet,
+// the process id takes its place.
+absl::Status StartLogging(wire::Role role, const RankChoice& rank, const std::string& log_dir) {
+  FLAGS_logtostderr = log_dir.empty();
+  FLAGS_alsologtostderr = true;
+  FLAGS_logbuflevel = -1;  // each line at once
+  if (!log_dir.empty()) {
+    std::error_code error;
+    std::filesystem::create_directories(log_dir, error);
+    if (error) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("output.log_dir: cannot make ", log_dir, ": ", error.message()));
+    }
+    FLAGS_timestamp_in_logfile_name = false;
+    const std::string place =
+        rank.rank < 0 ? absl::StrCat("pid", getpid()) : absl::StrCat(rank.rank);
+    const std::string path =
+        absl::StrCat(log_dir, "/", RoleName(role),
+                     role == wire::Role::kScheduler ? "" : absl::StrCat("-", place), ".log");
+    google::SetLogDestination(google::INFO, path.c_str());
+    for (const auto level : {google::WARNING, google::ERROR, google::FATAL}) {
+      google::SetLogDestination(level, "");
+    }
+  }
+  google::InitGoogleLogging(RoleName(role));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<transport::Transport>> OpenTransport(wire::Role role,
+                                                                    const NodeFlags& flags,
+                                                                    const Job& job) {
+  const std::string& scheduler = job.config.cluster().scheduler();
+  if (scheduler.empty()) {
+    return absl::InvalidArgumentError(
+        "cluster.scheduler: an endpoint is needed, such as --scheduler=tcp://127.0.0.1:7070");
+  }
+  transport::ZmqOptions options;
+  if (role == wire::Role::kScheduler) options.listen = scheduler;
+  if (role == wire::Role::kServer) {
+    SOAP_ASSIGN_OR_RETURN(const ListenChoice choice,
+                          ChooseListen(flags.bind, scheduler, absl::StrCat("server-", getpid())));
+    options.listen = choice.listen;
+    options.advertise_host = choice.advertise_host;
+  }
+  SOAP_ASSIGN_OR_RETURN(std::unique_ptr<transport::Transport> transport,
+                        transport::MakeZmqTransport(options));
+  if (role != wire::Role::kScheduler) {
+    SOAP_RETURN_IF_ERROR(transport->Connect(wire::Address::Scheduler(), scheduler));
+  }
+  return transport;
+}
+
+template <typename Node>
+int RunUntilSignal(Node* node, SignalWatch* signals) {
+  signals->Attach([node](int code) { node->RequestStop(code); });
+  const int code = node->Run();
+  signals->Detach();
+  return code;
+}
+
+absl::StatusOr<int> RunNode(wire::Role role, const NodeFlags& flags, wire::JobConfig config) {
+  SignalWatch signals;
+  RankChoice rank;
+  if (role != wire::Role::kScheduler) {
+    SOAP_ASSIGN_OR_RETURN(rank, ChooseRank(flags.rank, [](const char* n) { return getenv(n); }));
+  }
+  SOAP_ASSIGN_OR_RETURN(const std::shared_ptr<const Job> job, PrepareJob(std::move(config)));
+  SOAP_ASSIGN_OR_RETURN(std::unique_ptr<transport::Transport> transport,
+                        OpenTransport(role, flags, *job));
+  SOAP_RETURN_IF_ERROR(StartLogging(role, rank, job->config.output().log_dir()));
+  StdoutReports reports(flags.json_progress);
+  if (role == wire::Role::kScheduler) {
+    LOG(INFO) << "scheduler at " << transport->endpoint() << ": " << job->summary;
+    SchedulerNode node(job, std::move(transport), RandomNumber(), &reports);
+    return RunUntilSignal(&node, &signals);
+  }
+  LOG_IF(INFO, flags.rank.empty())
+      << "rank " << (rank.rank < 0 ? "" : absl::StrCat(rank.rank, " ")) << "from " << rank.source;
+  const Enlisting enlisting{.wanted_rank = rank.rank, .nonce = RandomNumber()};
+  ReportSink* node_reports = flags.json_progress ? &reports : nullptr;
+  if (role == wire::Role::kServer) {
+    ServerNode node(job, std::move(transport), enlisting, node_reports);
+    return RunUntilSignal(&node, &signals);
+  }
+  WorkerNode node(job, std::move(transport), enlisting, node_reports);
+  return RunUntilSignal(&node, &signals);
+}
+
+}  // namespace
+
+int NodeMain(wire::Role role, int argc, char** argv) {
+  const std::string program = absl::StrCat("soapstone-", RoleName(role));
+  const auto parsed = ParseNodeFlags(program, argc, argv);
+  if (const EndNow* end = std::get_if<EndNow>(&parsed)) return end->code;
+  const NodeFlags& flags = std::get<NodeFlags>(parsed);
+  const absl::StatusOr<wire::JobConfig> config = ConfigFromFlags(flags);
+  if (!config.ok()) return SayConfigError(program, config.status());
+  if (flags.print_config || flags.check) return PrintOrCheck(program, flags, *config);
+  const absl::StatusOr<int> code = RunNode(role, flags, *config);
+  return code.ok() ? *code : SayConfigError(program, code.status());
+}
+
+}  // namespace soapstone::apps

@@ -1,0 +1,181 @@
+#include "apps/report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+
+namespace soapstone::apps {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Listening, endpoint)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(News, text)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProgressReport, epoch, epochs, clock, clocks, samples,
+                                   samples_per_s, loss, lag_max, lag_mean, eta_s, workers)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ResultReport, code, reason, job, guarantee, test_samples,
+                                   test_accuracy, test_loss, seconds, samples, samples_per_s,
+                                   train_loss, pushed_bytes, pulled_bytes, read_lags, blocked_s,
+                                   compute_s, workers, rejects, malformed, sha256, model_path)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NodeReport, name, sent_bytes, received_bytes, malformed, rejects,
+                                   duplicates, violations, reads)
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr size_t kLagEntriesMax = 64;  // of a worker's histogram: the last stands for the rest
+
+constexpr const char* kEventNames[] = {"listening", "news", "progress", "result", "node"};
+
+// The alternative of Report that `event` names, read from `object`. Throws as nlohmann does.
+template <size_t I = 0>
+absl::StatusOr<Report> ReadAs(const std::string& event, const Json& object) {
+  if constexpr (I == std::variant_size_v<Report>) {
+    return absl::InvalidArgumentError(absl::StrCat("not a report: no event \"", event, "\""));
+  } else {
+    if (event != kEventNames[I]) return ReadAs<I + 1>(event, object);
+    return Report(object.get<std::variant_alternative_t<I, Report>>());
+  }
+}
+
+std::string Duration(double seconds) {
+  const auto total = static_cast<int64_t>(std::lround(seconds));
+  if (total >= 3600) {
+    return absl::StrFormat("%d:%02d:%02d", total / 3600, total / 60 % 60, total % 60);
+  }
+  return absl::StrFormat("%d:%02d", total / 60, total % 60);
+}
+
+std::string Bytes(uint64_t bytes) {
+  if (bytes < 10'000) return absl::StrCat(bytes, " B");
+  if (bytes < 10'000'000) return absl::StrFormat("%.1f kB", static_cast<double>(bytes) / 1e3);
+  if (bytes < uint64_t{10'000'000'000}) {
+    return absl::StrFormat("%.1f MB", static_cast<double>(bytes) / 1e6);
+  }
+  return absl::StrFormat("%.1f GB", static_cast<double>(bytes) / 1e9);
+}
+
+// "0: 61.2%  1: 30.0%  2: 8.8%"; lags that never occurred are left out.
+std::string Histogram(const std::vector<uint64_t>& counts) {
+  uint64_t total = 0;
+  for (uint64_t n : counts) total += n;
+  if (total == 0) return "no reads";
+  std::vector<std::string> parts;
+  for (size_t lag = 0; lag < counts.size(); ++lag) {
+    if (counts[lag] == 0) continue;
+    const bool rest = lag + 1 == kLagEntriesMax;
+    parts.push_back(
+        absl::StrFormat("%d%s: %.1f%%", lag, rest ? "+" : "",
+                        100 * static_cast<double>(counts[lag]) / static_cast<double>(total)));
+  }
+  return absl::StrJoin(parts, "  ");
+}
+
+void AddRow(const char* name, const std::string& value, std::string* table) {
+  absl::StrAppend(table, absl::StrFormat("  %-22s %s\n", name, value));
+}
+
+void AddNodeRows(const ResultReport& result, const std::vector<NodeReport>& nodes,
+                 std::string* table) {
+  uint64_t malformed = result.malformed, refused = 0, duplicates = 0, violations = 0, reads = 0;
+  for (const NodeReport& node : nodes) {
+    malformed += node.malformed;
+    refused += node.rejects;
+    duplicates += node.duplicates;
+    violations += node.violations;
+    reads += node.reads;
+  }
+  if (reads > 0) {
+    AddRow("guarantee",
+           absl::StrCat(result.guarantee, "; broken by ", WithCommas(violations), " of ",
+                        WithCommas(reads), " reads"),
+           table);
+  }
+  AddRow("messages refused",
+         absl::StrCat(WithCommas(malformed), " malformed or foreign, ",
+                      WithCommas(std::max(refused, result.rejects)), " by shards, ",
+                      WithCommas(duplicates), " duplicates"),
+         table);
+}
+
+}  // namespace
+
+std::string ToJson(const Report& report) {
+  Json object;
+  std::visit([&object](const auto& value) { object = value; }, report);
+  object["event"] = kEventNames[report.index()];
+  return object.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+absl::StatusOr<Report> FromJson(const std::string& line) {
+  try {  // nlohmann's interface; its exceptions stay here
+    const Json object = Json::parse(line);
+    return ReadAs(object.at("event").get<std::string>(), object);
+  } catch (const Json::exception& error) {
+    return absl::InvalidArgumentError(absl::StrCat("not a report: ", error.what()));
+  }
+}
+
+std::string WithCommas(uint64_t n) {
+  std::string digits = absl::StrCat(n);
+  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) {
+    digits.insert(static_cast<size_t>(at), 1, ',');
+  }
+  return digits;
+}
+
+std::string ToLine(const ProgressReport& p) {
+  return absl::StrFormat(
+      "epoch %d/%d  samples/s %s  loss %.4f  lag %.1f (max %d)  workers %d  ETA %s", p.epoch,
+      p.epochs, WithCommas(static_cast<uint64_t>(std::max(0.0, p.samples_per_s))), p.loss,
+      p.lag_mean, p.lag_max, p.workers, p.eta_s < 0 ? "?" : Duration(p.eta_s));
+}
+
+std::string ToTable(const ResultReport& r, const std::vector<NodeReport>& nodes) {
+  std::string table = absl::StrCat("\n", r.job, "\n");
+  if (r.test_samples > 0) {
+    AddRow("test accuracy",
+           absl::StrFormat("%.4f  (loss %.4f, %s held-out samples)", r.test_accuracy, r.test_loss,
+                           WithCommas(r.test_samples)),
+           &table);
+  }
+  AddRow("training loss", absl::StrFormat("%.4f", r.train_loss), &table);
+  AddRow("time", absl::StrFormat("%.2f s", r.seconds), &table);
+  AddRow("samples/s",
+         absl::StrCat(WithCommas(static_cast<uint64_t>(r.samples_per_s)), "  (",
+                      WithCommas(r.samples), " samples)"),
+         &table);
+  AddRow("pushed, pulled", absl::StrCat(Bytes(r.pushed_bytes), ", ", Bytes(r.pulled_bytes)),
+         &table);
+  AddRow("reads by lag", Histogram(r.read_lags), &table);
+  const double worker_seconds = r.seconds * std::max(1u, r.workers);
+  AddRow("waiting for reads",
+         absl::StrFormat("%.2f s of %.2f worker seconds (%.1f%%)", r.blocked_s, worker_seconds,
+                         worker_seconds > 0 ? 100 * r.blocked_s / worker_seconds : 0),
+         &table);
+  AddNodeRows(r, nodes, &table);
+  if (!r.sha256.empty()) AddRow("parameters, sha256", r.sha256, &table);
+  if (!r.model_path.empty()) AddRow("model", r.model_path, &table);
+  return table;
+}
+
+void StdoutReports::Take(const Report& report) {
+  if (json_) {
+    std::cout << ToJson(report) << std::endl;
+  } else if (const auto* news = std::get_if<News>(&report)) {
+    std::cout << news->text << std::endl;
+  } else if (const auto* progress = std::get_if<ProgressReport>(&report)) {
+    std::cout << ToLine(*progress) << std::endl;
+  } else if (const auto* result = std::get_if<ResultReport>(&report)) {
+    if (result->code == 0) {
+      std::cout << ToTable(*result, {}) << std::flush;
+    } else {
+      std::cout << "ended with exit code " << result->code << ": " << result->reason << std::endl;
+    }
+  }
+}
+
+}  // namespace soapstone::apps

@@ -1,0 +1,114 @@
+// What a job says while it runs and when it ends, as values; their form as JSON lines (between the
+// scheduler and the launcher) and as text (for people). No I/O.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/ids.h"
+
+namespace soapstone::apps {
+
+// The scheduler's endpoint, once it listens.
+struct Listening {
+  std::string endpoint;
+  friend bool operator==(const Listening&, const Listening&) = default;
+};
+
+// A line for the user: who joined, who was lost.
+struct News {
+  std::string text;
+  friend bool operator==(const News&, const News&) = default;
+};
+
+struct ProgressReport {
+  uint32_t epoch = 0;  // 1-based, of the slowest worker
+  uint32_t epochs = 0;
+  Clock clock = 0;  // completed, of the slowest worker
+  Clock clocks = 0;
+  uint64_t samples = 0;
+  double samples_per_s = 0;  // of late
+  double loss = 0;           // mean of the samples trained of late
+  uint64_t lag_max = 0;      // read lag, of late
+  double lag_mean = 0;
+  double eta_s = 0;  // negative: not known yet
+  uint32_t workers = 0;
+  friend bool operator==(const ProgressReport&, const ProgressReport&) = default;
+};
+
+struct ResultReport {
+  int code = 0;
+  std::string reason;
+  std::string job;  // "lenet5 on digits, ssp:s=2, 2 servers x 1 shard, 3 workers"
+  std::string guarantee;
+  uint64_t test_samples = 0;  // 0: not evaluated
+  double test_accuracy = 0;
+  double test_loss = 0;
+  double seconds = 0;  // of training, from the start barrier to the last worker's end
+  uint64_t samples = 0;
+  double samples_per_s = 0;
+  double train_loss = 0;  // of late, at the end
+  uint64_t pushed_bytes = 0;
+  uint64_t pulled_bytes = 0;
+  std::vector<uint64_t> read_lags;  // reads by lag, as in wire::Progress
+  double blocked_s = 0;             // summed over workers
+  double compute_s = 0;
+  uint32_t workers = 0;
+  uint64_t rejects = 0;    // data messages that shards refused
+  uint64_t malformed = 0;  // messages that transports refused
+  std::string sha256;
+  std::string model_path;
+  friend bool operator==(const ResultReport&, const ResultReport&) = default;
+};
+
+// Closing counters of one node.
+struct NodeReport {
+  std::string name;  // "server-1"
+  uint64_t sent_bytes = 0;
+  uint64_t received_bytes = 0;
+  uint64_t malformed = 0;
+  uint64_t rejects = 0;     // shards: refused data messages
+  uint64_t duplicates = 0;  // shards
+  uint64_t violations = 0;  // shards: reads that broke the policy's guarantee
+  uint64_t reads = 0;
+  friend bool operator==(const NodeReport&, const NodeReport&) = default;
+};
+
+using Report = std::variant<Listening, News, ProgressReport, ResultReport, NodeReport>;
+
+// One line without its newline: an object whose "event" names the kind.
+std::string ToJson(const Report& report);
+// Error: InvalidArgument when the line is no such object.
+absl::StatusOr<Report> FromJson(const std::string& line);
+
+// "epoch 3/10  samples/s 5,120  loss 0.213  lag 0.8 (max 2)  ETA 0:12".
+std::string ToLine(const ProgressReport& progress);
+
+// The closing table. `nodes`: what nodes reported at their end; may be empty.
+std::string ToTable(const ResultReport& result, const std::vector<NodeReport>& nodes);
+
+// 12,345,678.
+std::string WithCommas(uint64_t n);
+
+// Receives reports as they arise. One thread.
+class ReportSink {
+ public:
+  virtual ~ReportSink() = default;
+  virtual void Take(const Report& report) = 0;
+};
+
+// Writes reports to standard output, as JSON lines or as text.
+class StdoutReports : public ReportSink {
+ public:
+  explicit StdoutReports(bool json) : json_(json) {}
+  void Take(const Report& report) override;
+
+ private:
+  bool json_;
+};
+
+}  // namespace soapstone::apps

@@ -1,0 +1,88 @@
+#include "apps/report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace soapstone::apps {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+ResultReport SomeResult() {
+  return {.reason = "done",
+          .job = "lenet5",
+          .guarantee = "read lag at most 2",
+          .test_samples = 360,
+          .test_accuracy = 0.975,
+          .seconds = 2,
+          .samples = 1'234'567,
+          .samples_per_s = 617'283,
+          .read_lags = {90, 0, 10},
+          .blocked_s = 0.5,
+          .workers = 2,
+          .sha256 = "abc"};
+}
+
+TEST(Report, EveryKindSurvivesJson) {
+  const std::vector<Report> reports = {
+      Listening{"tcp://127.0.0.1:1"}, News{"worker 1 lost: \"x\""},
+      ProgressReport{.epoch = 2, .epochs = 3, .loss = 0.25, .lag_max = 2, .eta_s = -1},
+      SomeResult(), NodeReport{.name = "server-0", .violations = 1, .reads = 7}};
+  for (const Report& report : reports) {
+    const std::string line = ToJson(report);
+    EXPECT_THAT(line, Not(HasSubstr("\n")));
+    const auto back = FromJson(line);
+    ASSERT_TRUE(back.ok()) << back.status();
+    EXPECT_EQ(*back, report) << line;
+  }
+}
+
+TEST(Report, OtherLinesAreErrors) {
+  for (const char* line : {"", "{", "[]", "{\"event\":3}", "{\"event\":\"nap\"}",
+                           "{\"event\":\"news\"}", "{\"event\":\"progress\",\"epoch\":\"x\"}"}) {
+    EXPECT_FALSE(FromJson(line).ok()) << line;
+  }
+}
+
+TEST(Report, InvalidTextDoesNotBreakTheLine) {
+  EXPECT_TRUE(FromJson(ToJson(News{"bad \xff\xfe bytes\n"})).ok());
+}
+
+TEST(Report, ProgressLine) {
+  const ProgressReport progress{.epoch = 3,
+                                .epochs = 10,
+                                .samples_per_s = 5120.4,
+                                .loss = 0.213,
+                                .lag_max = 2,
+                                .lag_mean = 0.84,
+                                .eta_s = 72,
+                                .workers = 3};
+  EXPECT_EQ(ToLine(progress),
+            "epoch 3/10  samples/s 5,120  loss 0.2130  lag 0.8 (max 2)  workers 3  ETA 1:12");
+}
+
+TEST(Report, TableSaysWhatCounts) {
+  const std::string table =
+      ToTable(SomeResult(), {{.name = "server-0", .malformed = 2, .violations = 0, .reads = 100}});
+  EXPECT_THAT(table, HasSubstr("0.9750"));
+  EXPECT_THAT(table, HasSubstr("1,234,567"));
+  EXPECT_THAT(table, HasSubstr("0: 90.0%  2: 10.0%"));
+  EXPECT_THAT(table, HasSubstr("0.50 s of 4.00 worker seconds (12.5%)"));
+  EXPECT_THAT(table, HasSubstr("read lag at most 2; broken by 0 of 100 reads"));
+  EXPECT_THAT(table, HasSubstr("2 malformed"));
+}
+
+TEST(Report, TableLeavesOutWhatThereIsNot) {
+  EXPECT_THAT(ToTable(ResultReport{}, {}), Not(HasSubstr("test accuracy")));
+}
+
+TEST(Report, Commas) {
+  EXPECT_EQ(WithCommas(0), "0");
+  EXPECT_EQ(WithCommas(999), "999");
+  EXPECT_EQ(WithCommas(1000), "1,000");
+  EXPECT_EQ(WithCommas(12'345'678), "12,345,678");
+}
+
+}  // namespace
+}  // namespace soapstone::apps

@@ -1,0 +1,149 @@
+#include "apps/scheduler_node.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/exit_codes.h"
+
+namespace soapstone::apps {
+namespace {
+
+using scheduler::Coordinator;
+
+constexpr Nanos kReportEvery = kSecond / 2;
+constexpr absl::Duration kLinger = absl::Seconds(2);
+
+scheduler::CoordinatorOptions OptionsOf(const Job& job, uint64_t session) {
+  const wire::Cluster& cluster = job.config.cluster();
+  return {.servers = cluster.servers(),
+          .workers = cluster.workers(),
+          .shards_per_server = cluster.shards_per_server(),
+          .session = session,
+          .config_digest = job.digest,
+          .heartbeat_ns = NanosOf(cluster.heartbeat_s()),
+          .timeout_ns = NanosOf(cluster.heartbeat_timeout_s()),
+          .start_timeout_ns = NanosOf(cluster.start_timeout_s())};
+}
+
+}  // namespace
+
+SchedulerNode::SchedulerNode(std::shared_ptr<const Job> job,
+                             std::unique_ptr<transport::Transport> transport, uint64_t session,
+                             ReportSink* reports)
+    : job_(std::move(job)),
+      loop_(std::move(transport), job_->config.cluster().shards_per_server()),
+      coordinator_(OptionsOf(*job_, session)),
+      meter_({.clocks = job_->total_clocks,
+              .clocks_per_epoch = job_->clocks_per_epoch,
+              .epochs = job_->config.training().epochs()}),
+      reports_(reports) {
+  loop_.transport().SetSelf(wire::Address::Scheduler());
+  loop_.transport().SetSession(session);
+  loop_.mailer().SetSelf(wire::Address::Scheduler());
+}
+
+int SchedulerNode::Run() {
+  reports_->Take(Listening{loop_.transport().endpoint()});
+  coordinator_.Start(loop_.Now(), &out_);
+  Flush();
+  while (!coordinator_.ended().has_value()) {
+    const std::optional<wire::Message> message = loop_.Next(kReportEvery);
+    const Nanos now = loop_.Now();
+    if (message.has_value()) Deliver(now, *message);
+    for (const wire::TimerId timer : loop_.TakeDue(now)) coordinator_.OnTimer(now, timer, &out_);
+    for (const wire::Address node : loop_.mailer().TakeLost()) {
+      coordinator_.OnLost(now, node, &out_);
+    }
+    if (loop_.stop_requested()) {
+      coordinator_.Abort(now, loop_.stop_code(), "stopped by a signal", &out_);
+    }
+    Flush();
+    Watch(now);
+    Report(now);
+  }
+  const ResultReport result = Result();
+  LOG(INFO) << "ended with exit code " << result.code << ": " << result.reason;
+  loop_.mailer().Retry();
+  loop_.transport().Close(kLinger);
+  reports_->Take(result);
+  return result.code;
+}
+
+void SchedulerNode::Deliver(Nanos now, const wire::Message& message) {
+  // A server does not leave a job: one that says so is gone.
+  const bool gone =
+      message.type == wire::MessageType::kLeave && message.from.role == wire::Role::kServer;
+  if (gone) return coordinator_.OnLost(now, message.from, &out_);
+  coordinator_.OnMessage(now, message, &out_);
+}
+
+void SchedulerNode::Flush() {
+  for (const wire::Message& message : out_.messages) {
+    const auto* welcome = std::get_if<wire::Welcome>(&message.body);
+    if (welcome == nullptr) continue;
+    loop_.mailer().SetAlias({message.to.role, welcome->rank}, message.to);
+  }
+  loop_.Flush(&out_);
+}
+
+void SchedulerNode::Watch(Nanos now) {
+  for (std::string& line : coordinator_.TakeNews()) {
+    LOG(INFO) << line;
+    reports_->Take(News{std::move(line)});
+  }
+  const bool running = coordinator_.phase() == Coordinator::Phase::kRunning;
+  if (running && !running_since_.has_value()) running_since_ = now;
+  if (!running && running_since_.has_value() && !running_until_.has_value()) {
+    running_until_ = now;
+    last_progress_ = meter_.Take(now, coordinator_.progress(), coordinator_.roster());
+  }
+}
+
+void SchedulerNode::Report(Nanos now) {
+  if (coordinator_.phase() != Coordinator::Phase::kRunning || now < next_report_) return;
+  next_report_ = now + kReportEvery;
+  last_progress_ = meter_.Take(now, coordinator_.progress(), coordinator_.roster());
+  if (last_progress_.samples > 0) reports_->Take(last_progress_);
+}
+
+ResultReport SchedulerNode::Result() const {
+  const wire::Progress sum = SumOf(coordinator_.progress());
+  ResultReport result;
+  result.code = coordinator_.ended()->code;
+  result.reason = coordinator_.ended()->text;
+  result.job = job_->summary;
+  result.guarantee = job_->specs.policy.guarantee.ToString();
+  if (const auto& evaluation = coordinator_.evaluation(); evaluation.has_value()) {
+    const double samples = static_cast<double>(std::max<uint64_t>(1, evaluation->samples));
+    result.test_samples = evaluation->samples;
+    result.test_accuracy = static_cast<double>(evaluation->correct) / samples;
+    result.test_loss = evaluation->loss_sum / samples;
+  }
+  if (running_since_.has_value()) {
+    result.seconds = static_cast<double>(running_until_.value_or(loop_.Now()) - *running_since_) /
+                     static_cast<double>(kSecond);
+  }
+  result.samples = sum.samples;
+  if (result.seconds > 0) {
+    result.samples_per_s = static_cast<double>(sum.samples) / result.seconds;
+  }
+  result.train_loss = last_progress_.loss;
+  result.pushed_bytes = sum.pushed_bytes;
+  result.pulled_bytes = sum.pulled_bytes;
+  result.read_lags = sum.read_lags;
+  result.blocked_s = static_cast<double>(sum.blocked_ns) / static_cast<double>(kSecond);
+  result.compute_s = static_cast<double>(sum.compute_ns) / static_cast<double>(kSecond);
+  result.workers = static_cast<uint32_t>(coordinator_.progress().size());
+  result.rejects = sum.rejects;
+  result.malformed = loop_.transport().stats().rejected_messages + coordinator_.ignored();
+  if (const auto& saved = coordinator_.saved(); saved.has_value()) {
+    result.sha256 = saved->sha256;
+    result.model_path = saved->path;
+  }
+  return result;
+}
+
+}  // namespace soapstone::apps

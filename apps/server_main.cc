@@ -1,0 +1,6 @@
+// soapstone-server: one server process of a job.
+#include "apps/node_main.h"
+
+int main(int argc, char** argv) {
+  return soapstone::apps::NodeMain(soapstone::wire::Role::kServer, argc, argv);
+}

@@ -1,0 +1,193 @@
+#include "apps/server_node.h"
+
+#include <glog/logging.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "apps/safetensors_writer.h"
+#include "base/exit_codes.h"
+
+namespace soapstone::apps {
+namespace {
+
+using wire::MessageType;
+
+constexpr size_t kAnswersMax = 65'536;
+constexpr Nanos kPatience = kSecond;
+constexpr absl::Duration kLinger = absl::Seconds(1);
+
+}  // namespace
+
+ServerNode::ServerNode(std::shared_ptr<const Job> job,
+                       std::unique_ptr<transport::Transport> transport, Enlisting enlisting,
+                       ReportSink* reports)
+    : job_(std::move(job)),
+      loop_(std::move(transport), job_->config.cluster().shards_per_server()),
+      enrolment_(
+          EnrolmentOptionsOf(*job_, wire::Role::kServer, enlisting, loop_.transport().endpoint())),
+      reports_(reports),
+      answers_(kAnswersMax) {
+  loop_.transport().SetSelf(enrolment_.temporary_address());
+}
+
+int ServerNode::Run() {
+  enrolment_.Start(loop_.Now(), &out_);
+  loop_.Flush(&out_);
+  while (!enrolment_.ended().has_value() && !failure_.has_value() && !loop_.stop_requested()) {
+    std::optional<wire::Message> message = loop_.Next(kPatience);
+    const Nanos now = loop_.Now();
+    if (message.has_value()) Dispatch(now, *std::move(message));
+    for (const wire::TimerId timer : loop_.TakeDue(now)) {
+      if (timer == wire::Enrolment::kTick) enrolment_.OnTimer(now, std::nullopt, &out_);
+    }
+    TakeAnswers();
+    loop_.Flush(&out_);
+  }
+  return Finish();
+}
+
+void ServerNode::Dispatch(Nanos now, wire::Message message) {
+  if (message.from.role == wire::Role::kScheduler) {
+    enrolment_.OnMessage(now, message, &out_);
+    if (!rank_.has_value() && enrolment_.rank().has_value()) OnWelcome(*enrolment_.rank());
+  }
+  if (!rank_.has_value()) return;
+  if (message.to.role == wire::Role::kShard) return ToShard(std::move(message));
+  if (message.type == MessageType::kSlices) return OnSlices(message);
+  if (const auto* roster = std::get_if<wire::Roster>(&message.body)) {
+    loop_.mailer().ConnectServers(*roster, /*all=*/false);
+  }
+}
+
+void ServerNode::OnWelcome(uint32_t rank) {
+  rank_ = rank;
+  const wire::Address self = wire::Address::Of(ServerId{rank});
+  loop_.transport().SetSelf(self);
+  loop_.transport().SetSession(enrolment_.session());
+  loop_.mailer().SetSelf(self);
+  const uint32_t count = job_->config.cluster().shards_per_server();
+  for (uint32_t i = 0; i < count; ++i) {
+    shards_.push_back(std::make_unique<ShardThread>(MakeShard(ShardId{rank * count + i}), &answers_,
+                                                    [this] { loop_.Wake(); }));
+  }
+  if (rank == 0) gatherer_.emplace(job_->layout);
+  LOG(INFO) << "server " << rank << " of " << job_->config.cluster().servers() << ", "
+            << loop_.transport().endpoint() << ", shards " << rank * count << " to "
+            << rank * count + count - 1;
+}
+
+std::unique_ptr<server::Shard> ServerNode::MakeShard(ShardId id) const {
+  const bool elastic = job_->specs.policy.exchange == consistency::Exchange::kElastic;
+  server::TensorStoreOptions store{.layout = job_->layout,
+                                   .shard = id,
+                                   .optimizer = job_->specs.optimizer,
+                                   .schedule = job_->specs.schedule,
+                                   .total_clocks = job_->total_clocks,
+                                   .seed = job_->config.training().seed(),
+                                   .elastic = elastic};
+  server::ShardOptions options{.id = id,
+                               .layout = job_->layout,
+                               .policy = job_->specs.policy,
+                               .leaf_count = job_->config.training().micro_batches(),
+                               .final_clock = job_->specs.policy.Rounds(job_->total_clocks)};
+  return std::make_unique<server::Shard>(std::move(options),
+                                         server::Store(server::TensorStore(std::move(store))));
+}
+
+void ServerNode::ToShard(wire::Message message) {
+  const uint32_t count = job_->config.cluster().shards_per_server();
+  const uint32_t index = message.to.index - *rank_ * count;  // wraps below the first
+  if (index >= shards_.size()) {
+    LOG_EVERY_N(WARNING, 1000) << "not a shard of this server: " << wire::ToString(message);
+    return;
+  }
+  if (shards_[index]->Put(std::move(message))) return;
+  failure_ = {kExitInternal, absl::StrCat("shard ", *rank_ * count + index, " is stuck")};
+}
+
+void ServerNode::TakeAnswers() {
+  while (std::optional<wire::Message> answer = answers_.Take(absl::InfinitePast())) {
+    const bool for_me = answer->to == wire::Address::Of(ServerId{*rank_});
+    if (for_me && answer->type == MessageType::kSlices) {
+      OnSlices(*answer);
+    } else {
+      out_.Send(*std::move(answer));
+    }
+  }
+}
+
+void ServerNode::OnSlices(const wire::Message& message) {
+  if (!gatherer_.has_value()) return;
+  const absl::StatusOr<bool> complete = gatherer_->OnSlices(message);
+  if (!complete.ok()) {
+    LOG(ERROR) << "slices not taken: " << complete.status().message();
+    return;
+  }
+  if (!*complete) return;
+  wire::Saved saved{.path = job_->config.output().model_path(), .sha256 = gatherer_->Sha256Hex()};
+  if (!saved.path.empty()) {
+    std::vector<NamedTensor> tensors;
+    for (size_t i = 0; i < gatherer_->tensors().size(); ++i) {
+      const ParamSpec& param = job_->layout->params()[i];
+      tensors.push_back({param.name, param.shape, gatherer_->tensors()[i]});
+    }
+    const absl::Status written = WriteSafetensors(saved.path, tensors,
+                                                  {{"model", job_->config.model()},
+                                                   {"policy", job_->specs.policy.spec},
+                                                   {"sha256", saved.sha256}});
+    if (!written.ok()) {
+      failure_ = {kExitConfig, std::string(written.message())};
+      return;
+    }
+  }
+  wire::Message message_saved;
+  message_saved.type = MessageType::kSaved;
+  message_saved.from = wire::Address::Of(ServerId{0});
+  message_saved.to = wire::Address::Scheduler();
+  message_saved.body = std::move(saved);
+  out_.Send(std::move(message_saved));
+}
+
+int ServerNode::Finish() {
+  wire::Notice end{loop_.stop_code(), "stopped by a signal"};
+  const bool told = enrolment_.ended().has_value();
+  if (told) end = *enrolment_.ended();
+  if (failure_.has_value()) end = *failure_;
+  if (!told && rank_.has_value()) {  // the job cannot go on without this server: say so
+    wire::Message leave;
+    leave.type = MessageType::kLeave;
+    leave.from = wire::Address::Of(ServerId{*rank_});
+    leave.to = wire::Address::Scheduler();
+    leave.body = wire::Progress{};
+    out_.Send(std::move(leave));
+  }
+  loop_.Flush(&out_);
+  LogEnd(end);
+  ReportShards();
+  loop_.transport().Close(kLinger);
+  return end.code;
+}
+
+void ServerNode::ReportShards() {
+  answers_.Close();
+  const transport::TransportStats moved = loop_.transport().stats();
+  NodeReport report{.name = absl::StrCat("server-", rank_.value_or(0)),
+                    .sent_bytes = moved.sent_bytes,
+                    .received_bytes = moved.received_bytes,
+                    .malformed = moved.rejected_messages};
+  for (const std::unique_ptr<ShardThread>& thread : shards_) {
+    const server::ShardStats& stats = thread->Join().stats();
+    report.rejects += stats.rejects;
+    report.duplicates += stats.duplicates;
+    report.violations += stats.violations;
+    report.reads += stats.reads;
+  }
+  if (!rank_.has_value()) return;
+  if (report.violations > 0) {
+    LOG(ERROR) << report.violations << " reads broke the guarantee of " << job_->specs.policy.spec;
+  }
+  if (reports_ != nullptr) reports_->Take(report);
+}
+
+}  // namespace soapstone::apps

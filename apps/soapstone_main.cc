@@ -1,0 +1,35 @@
+// soapstone: the command for people: train on this machine, simulate a cluster, list the policies.
+#include <iostream>
+
+#include "apps/flags.h"
+#include "apps/launcher.h"
+#include "apps/simulate_command.h"
+#include "base/exit_codes.h"
+#include "consistency/policy.h"
+
+namespace soapstone::apps {
+namespace {
+
+int ListPolicies() {
+  for (const consistency::PolicyDescription& policy : consistency::DescribePolicies()) {
+    std::cout << policy.spec << "\n  rule        " << policy.rule << "\n  bytes/step  "
+              << policy.bytes_per_step << "\n  round trips " << policy.round_trips
+              << "\n  guarantee   " << policy.guarantee << "\n  checker     " << policy.checker
+              << "\n\n";
+  }
+  return kExitOk;
+}
+
+int Main(int argc, char** argv) {
+  const auto parsed = ParseCommand(argc, argv);
+  if (const EndNow* end = std::get_if<EndNow>(&parsed)) return end->code;
+  const Command& command = std::get<Command>(parsed);
+  if (const auto* train = std::get_if<TrainCommand>(&command)) return Train(train->flags);
+  if (const auto* simulate = std::get_if<SimulateFlags>(&command)) return Simulate(*simulate);
+  return ListPolicies();
+}
+
+}  // namespace
+}  // namespace soapstone::apps
+
+int main(int argc, char** argv) { return soapstone::apps::Main(argc, argv); }

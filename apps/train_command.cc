@@ -1,0 +1,89 @@
+#include <unistd.h>
+
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+
+#include "absl/strings/str_cat.h"
+#include "apps/job.h"
+#include "apps/job_source.h"
+#include "apps/launcher.h"
+#include "apps/safetensors_writer.h"
+#include "base/exit_codes.h"
+#include "base/status_macros.h"
+
+namespace soapstone::apps {
+namespace {
+
+constexpr char kProgram[] = "soapstone";
+
+// "runs/20260131-235959", or with the process id behind it when that exists already.
+std::string DefaultLogDir() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  localtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof(text), "runs/%Y%m%d-%H%M%S", &parts);
+  return std::filesystem::exists(text) ? absl::StrCat(text, "-", getpid()) : std::string(text);
+}
+
+absl::StatusOr<std::string> ProgramDir() {
+  std::error_code error;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  const std::string dir = self.parent_path().string();
+  for (const char* role : {"scheduler", "server", "worker"}) {
+    const std::string program = absl::StrCat(dir, "/soapstone-", role);
+    if (access(program.c_str(), X_OK) != 0) {
+      return absl::NotFoundError(absl::StrCat(program, " is missing: build all of apps/"));
+    }
+  }
+  return dir;
+}
+
+// What the children read: the job as it was checked. The launcher keeps their logs.
+absl::Status WriteJobFile(const std::string& path, wire::JobConfig config) {
+  config.mutable_output()->clear_log_dir();
+  if (config.cluster().scheduler().empty()) {
+    config.mutable_cluster()->set_scheduler("tcp://127.0.0.1:0");
+  }
+  std::ofstream file(path);
+  file << JobText(config) << std::flush;
+  if (file) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("output.log_dir: cannot write ", path));
+}
+
+// Everything that can be known before a process starts.
+absl::StatusOr<LauncherOptions> Prepare(wire::JobConfig config) {
+  SOAP_RETURN_IF_ERROR(PrepareJob(config).status());
+  if (!config.output().model_path().empty()) {
+    SOAP_RETURN_IF_ERROR(CheckWritable(config.output().model_path()));
+  }
+  LauncherOptions options;
+  SOAP_ASSIGN_OR_RETURN(options.program_dir, ProgramDir());
+  options.log_dir = config.output().log_dir();
+  if (options.log_dir.empty()) options.log_dir = DefaultLogDir();
+  std::error_code error;
+  std::filesystem::create_directories(options.log_dir, error);
+  if (error) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("output.log_dir: cannot make ", options.log_dir, ": ", error.message()));
+  }
+  SOAP_RETURN_IF_ERROR(WriteJobFile(absl::StrCat(options.log_dir, "/job.textproto"), config));
+  options.config = std::move(config);
+  return options;
+}
+
+}  // namespace
+
+int Train(const NodeFlags& flags) {
+  absl::StatusOr<wire::JobConfig> config = ConfigFromFlags(flags);
+  if (!config.ok()) return SayConfigError(kProgram, config.status());
+  if (flags.print_config || flags.check) return PrintOrCheck(kProgram, flags, *config);
+  absl::StatusOr<LauncherOptions> options = Prepare(*std::move(config));
+  if (!options.ok()) return SayConfigError(kProgram, options.status());
+  Console console(&std::cout, isatty(STDOUT_FILENO) != 0);
+  return Launcher(*std::move(options), &console).Run();
+}
+
+}  // namespace soapstone::apps

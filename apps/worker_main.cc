@@ -1,0 +1,6 @@
+// soapstone-worker: one worker process of a job.
+#include "apps/node_main.h"
+
+int main(int argc, char** argv) {
+  return soapstone::apps::NodeMain(soapstone::wire::Role::kWorker, argc, argv);
+}

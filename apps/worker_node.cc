@@ -1,0 +1,170 @@
+#include "apps/worker_node.h"
+
+#include <glog/logging.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/exit_codes.h"
+#include "base/status_macros.h"
+#include "worker/executor.h"
+
+namespace soapstone::apps {
+namespace {
+
+using wire::MessageType;
+
+constexpr Nanos kPatience = kSecond;
+constexpr Nanos kLeavePatience = 30 * kSecond;  // to finish the step in hand
+constexpr absl::Duration kLinger = absl::Seconds(1);
+
+absl::StatusOr<DeviceThread::Runner> MakeRunner(const Job& job) {
+  SOAP_ASSIGN_OR_RETURN(std::shared_ptr<worker::Executor> executor,
+                        worker::Executor::Create({.graph = *job.graph,
+                                                  .data = job.data,
+                                                  .layout = job.layout,
+                                                  .seed = job.config.training().seed(),
+                                                  .batch = job.config.training().batch(),
+                                                  .optimizer = job.specs.optimizer,
+                                                  .schedule = job.specs.schedule,
+                                                  .total_clocks = job.total_clocks,
+                                                  .now = NodeLoop::Now}));
+  return [executor](const worker::DeviceCommand& command,
+                    std::vector<worker::DeviceEvent>* events) { executor->Run(command, events); };
+}
+
+}  // namespace
+
+WorkerNode::WorkerNode(std::shared_ptr<const Job> job,
+                       std::unique_ptr<transport::Transport> transport, Enlisting enlisting,
+                       ReportSink* reports)
+    : job_(std::move(job)),
+      loop_(std::move(transport), job_->config.cluster().shards_per_server()),
+      enrolment_(EnrolmentOptionsOf(*job_, wire::Role::kWorker, enlisting, "")),
+      reports_(reports) {
+  loop_.transport().SetSelf(enrolment_.temporary_address());
+}
+
+int WorkerNode::Run() {
+  enrolment_.Start(loop_.Now(), &out_);
+  Flush();
+  while (!Over(loop_.Now())) {
+    const std::optional<wire::Message> message = loop_.Next(kPatience);
+    const Nanos now = loop_.Now();
+    if (message.has_value()) Dispatch(now, *message);
+    while (device_.has_value()) {
+      std::optional<worker::DeviceEvent> event = device_->Take();
+      if (!event.has_value()) break;
+      engine_->OnDevice(now, *std::move(event), Output());
+    }
+    for (const wire::TimerId timer : loop_.TakeDue(now)) {
+      if (timer != wire::Enrolment::kTick) continue;
+      std::optional<wire::Progress> progress;
+      if (engine_.has_value()) progress = engine_->progress();
+      enrolment_.OnTimer(now, progress, &out_);
+    }
+    if (loop_.stop_requested() && !leave_by_.has_value()) BeginLeaving(now);
+    Flush();
+  }
+  return Finish();
+}
+
+void WorkerNode::Dispatch(Nanos now, const wire::Message& message) {
+  if (message.from.role == wire::Role::kScheduler) {
+    enrolment_.OnMessage(now, message, &out_);
+    if (!engine_.has_value() && enrolment_.rank().has_value()) OnWelcome(*enrolment_.rank());
+  }
+  if (!engine_.has_value()) return;
+  if (const auto* roster = std::get_if<wire::Roster>(&message.body)) {
+    loop_.mailer().ConnectServers(*roster, /*all=*/true);
+  }
+  started_ = started_ || message.type == MessageType::kStart;
+  engine_->OnMessage(now, message, Output());
+}
+
+void WorkerNode::OnWelcome(uint32_t rank) {
+  const wire::Address self = wire::Address::Of(WorkerId{rank});
+  loop_.transport().SetSelf(self);
+  loop_.transport().SetSession(enrolment_.session());
+  loop_.mailer().SetSelf(self);
+  const wire::Training& training = job_->config.training();
+  engine_.emplace(worker::EngineOptions{
+      .id = WorkerId{rank},
+      .layout = job_->layout,
+      .ops =
+          std::make_shared<const std::vector<worker::OpOutline>>(worker::OutlineOf(*job_->graph)),
+      .policy = job_->specs.policy,
+      .leaf_count = training.micro_batches(),
+      .total_clocks = job_->total_clocks,
+      .train_samples = job_->data->train.size(),
+      .batch = training.batch()});
+  absl::StatusOr<DeviceThread::Runner> runner = MakeRunner(*job_);
+  if (!runner.ok()) {
+    end_ = {kExitInternal, std::string(runner.status().message())};
+    return;
+  }
+  device_.emplace(*std::move(runner), [this] { loop_.Wake(); });
+  LOG(INFO) << "worker " << rank << " of " << job_->config.cluster().workers() << ": "
+            << job_->summary;
+}
+
+void WorkerNode::BeginLeaving(Nanos now) {
+  leave_by_ = now + kLeavePatience;
+  if (engine_.has_value() && started_ && !engine_->done()) {
+    LOG(INFO) << "leaving after the step in hand";
+    engine_->RequestLeave();
+    return;
+  }
+  if (engine_.has_value()) {  // nothing in hand
+    wire::Message leave;
+    leave.type = MessageType::kLeave;
+    leave.from = wire::Address::Of(WorkerId{*enrolment_.rank()});
+    leave.to = wire::Address::Scheduler();
+    leave.clock = engine_->clock();
+    leave.body = engine_->progress();
+    out_.Send(std::move(leave));
+  }
+  end_ = {loop_.stop_code(), "left"};
+}
+
+bool WorkerNode::Over(Nanos now) {
+  if (end_.has_value()) return true;
+  if (engine_.has_value() && engine_->failure().has_value()) {
+    // Refused: the job has counted this worker out. A fresh process may join.
+    end_ = {kExitPeerLost, *engine_->failure()};
+  } else if (engine_.has_value() && engine_->left()) {
+    end_ = {loop_.stop_code(), "left"};
+  } else if (enrolment_.ended().has_value()) {
+    end_ = *enrolment_.ended();
+  } else if (leave_by_.has_value() && now > *leave_by_) {
+    end_ = {loop_.stop_code(), "left in the middle of a step, which took too long"};
+  }
+  return end_.has_value();
+}
+
+void WorkerNode::Flush() {
+  for (worker::DeviceCommand& command : commands_) {
+    if (!end_.has_value() && !device_->Put(std::move(command))) {
+      end_ = {kExitInternal, "the device is stuck"};
+    }
+  }
+  commands_.clear();
+  loop_.Flush(&out_);
+}
+
+int WorkerNode::Finish() {
+  device_.reset();
+  loop_.mailer().Retry();
+  loop_.transport().Close(kLinger);
+  LogEnd(*end_);
+  const transport::TransportStats moved = loop_.transport().stats();
+  if (reports_ != nullptr && enrolment_.rank().has_value()) {
+    reports_->Take(NodeReport{.name = absl::StrCat("worker-", *enrolment_.rank()),
+                              .sent_bytes = moved.sent_bytes,
+                              .received_bytes = moved.received_bytes,
+                              .malformed = moved.rejected_messages});
+  }
+  return end_->code;
+}
+
+}  // namespace soapstone::apps

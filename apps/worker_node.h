@@ -1,0 +1,54 @@
+// WorkerNode: the shell of a worker: the loop that runs its engine, and a device thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "apps/device_thread.h"
+#include "apps/enlisting.h"
+#include "apps/job.h"
+#include "apps/node_loop.h"
+#include "apps/report.h"
+#include "transport/transport.h"
+#include "wire/enrolment.h"
+#include "worker/engine.h"
+
+namespace soapstone::apps {
+
+// One thread calls Run; RequestStop from any. `reports` outlives it, and may be null.
+class WorkerNode {
+ public:
+  // `transport` has been connected to the scheduler.
+  WorkerNode(std::shared_ptr<const Job> job, std::unique_ptr<transport::Transport> transport,
+             Enlisting enlisting, ReportSink* reports);
+
+  // Works until the job ends. Returns the exit code.
+  int Run();
+  // Finishes the step in hand, pushes it and leaves; Run returns `code`.
+  void RequestStop(int code) { loop_.RequestStop(code); }
+
+ private:
+  void Dispatch(Nanos now, const wire::Message& message);
+  void OnWelcome(uint32_t rank);
+  void BeginLeaving(Nanos now);
+  bool Over(Nanos now);
+  void Flush();
+  int Finish();
+  worker::EngineOutput Output() { return {.outbox = &out_, .commands = &commands_}; }
+
+  std::shared_ptr<const Job> job_;
+  NodeLoop loop_;
+  wire::Enrolment enrolment_;
+  ReportSink* reports_;
+  std::optional<worker::Engine> engine_;
+  std::optional<DeviceThread> device_;
+  bool started_ = false;
+  std::optional<Nanos> leave_by_;
+  std::optional<wire::Notice> end_;
+  wire::Outbox out_;
+  std::vector<worker::DeviceCommand> commands_;
+};
+
+}  // namespace soapstone::apps

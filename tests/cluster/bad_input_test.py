@@ -1,0 +1,113 @@
+"""Wrong flags, files and values: one clear line, exit code 78, no process started."""
+import gzip
+import os
+import socket
+import unittest
+
+from cluster import SOURCE, ClusterTestCase
+
+
+class BadInputTest(ClusterTestCase):
+
+    def refuse(self, wanted, *flags, program="soapstone"):
+        if program == "soapstone":
+            running = self.train(*flags)
+        else:
+            running = self.run_program(program, f"--config={self.config}", *flags)
+        self.assertEqual(running.wait(20), 78, running.output())
+        self.assertRegex(running.output(), wanted)
+        self.assertEqual(len(running.lines), 1, running.output())
+        self.assertFalse(os.path.exists(f"{self.dir}/logs/worker-0.log"))
+
+    def write(self, name, content):
+        path = os.path.join(self.dir, name)
+        with open(path, "wb") as file:
+            file.write(content)
+        return path
+
+    def test_unknown_policy(self):
+        self.refuse("policy: .*sspp", "--policy=sspp:s=1")
+
+    def test_negative_bound(self):
+        self.refuse("policy: ", "--policy=ssp:s=-1")
+
+    def test_malformed_job_file(self):
+        self.write("job.textproto", b"model: \"mlp\"\ntraining {\n  epochs: 3 3\n}\n")
+        self.refuse(r"job.textproto:3:\d+: ")
+
+    def test_unknown_field(self):
+        self.write("job.textproto", b"model: \"mlp\"\nmodle: 3\n")
+        self.refuse(r"job.textproto:2:\d+: .*modle")
+
+    def test_missing_job_file(self):
+        os.remove(self.config)
+        self.refuse("job.textproto: No such file")
+
+    def test_unknown_flag(self):
+        self.refuse("--polcy", "--polcy=bsp")
+
+    def test_zero_workers(self):
+        self.refuse("cluster.workers: 0", "--workers=0")
+
+    def test_negative_epochs(self):
+        self.refuse("--epochs=-3", "--epochs=-3")
+
+    def test_more_shards_than_parameters(self):
+        self.refuse("shards", "--model=softmax", "--servers=1000")
+
+    def test_unknown_model(self):
+        self.refuse("model: .*lenet6", "--model=lenet6")
+
+    def test_missing_data_file(self):
+        self.refuse("/nowhere/digits.csv", "--data_path=/nowhere/digits.csv")
+
+    def test_truncated_data_file(self):
+        with open(f"{SOURCE}/data/digits/digits.csv.gz", "rb") as file:
+            path = self.write("short.csv.gz", file.read()[:20000])
+        self.refuse("short.csv.gz", f"--data_path={path}")
+
+    def test_corrupt_data_file(self):
+        path = self.write("bad.csv.gz", gzip.compress(b"1,2,x\n" * 10))
+        self.refuse("bad.csv.gz", f"--data_path={path}")
+
+    def test_unwritable_model_path(self):
+        self.refuse("/nowhere", "--model_path=/nowhere/model.safetensors")
+
+    def test_port_in_use(self):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+            self.refuse(f"in use.*{port}", f"--scheduler=tcp://127.0.0.1:{port}",
+                        program="soapstone-scheduler")
+
+    def test_port_in_use_under_the_launcher(self):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+            running = self.train(f"--scheduler=tcp://127.0.0.1:{port}")
+            self.assertEqual(running.wait(20), 78, running.output())
+            self.assertRegex(running.output(), f"in use.*{port}")
+            self.assertFalse(os.path.exists(f"{self.dir}/logs/worker-0.log"))
+
+    def test_no_scheduler_endpoint(self):
+        self.refuse("cluster.scheduler", program="soapstone-worker")
+
+    def test_rank_that_is_none(self):
+        self.refuse("--rank=x", "--rank=x", "--scheduler=tcp://127.0.0.1:1",
+                    program="soapstone-worker")
+
+    def test_nobody_at_the_endpoint(self):
+        running = self.run_program("soapstone-worker", f"--config={self.config}",
+                                   "--scheduler=tcp://127.0.0.1:1", "--start_timeout_s=1")
+        self.assertEqual(running.wait(20), 138, running.output())
+        self.assertIn("no answer from the scheduler", running.output())
+
+    def test_check_and_print_config(self):
+        running = self.train("--check", "--workers=2")
+        self.assertEqual(running.wait(20), 0, running.output())
+        self.assertRegex(running.output(), "ok: lenet5 .*2 workers")
+        running = self.train("--print_config", "--workers=2")
+        self.assertEqual(running.wait(20), 0, running.output())
+        self.assertIn("workers: 2", running.output())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,141 @@
+"""Processes that die and signals that come: nothing hangs, nothing is left, one line says who."""
+import os
+import signal
+import time
+import unittest
+
+from cluster import ClusterTestCase, alive, descendants
+
+LONG = "--epochs=100000"
+
+
+class FailureTest(ClusterTestCase):
+
+    def start(self, *flags):
+        """A running job that has made progress, and its processes."""
+        running = self.train(*flags)
+        running.wait_for(r"^epoch \d+/")
+        children = descendants(running.pid)
+        self.assertEqual(len(children), 6, children)
+        return running, children
+
+    def check_lost_worker(self, policy):
+        running, children = self.start(f"--policy={policy}", "--epochs=60")
+        os.kill(children["worker-1"], signal.SIGKILL)
+        self.assertEqual(running.wait(120), 0, running.output())
+        self.assertIn("worker 1 lost", running.output())
+        self.assertGreaterEqual(self.accuracy(running.output()), 0.95)
+        self.assert_nothing_left(children)
+
+    def test_lost_worker_under_ssp(self):
+        self.check_lost_worker("ssp:s=2")
+
+    def test_lost_worker_under_async(self):
+        self.check_lost_worker("async")
+
+    def test_lost_worker_under_bsp(self):
+        self.check_lost_worker("bsp")
+
+    def check_lost(self, name, spoken):
+        running, children = self.start(LONG)
+        os.kill(children[name], signal.SIGKILL)
+        killed = time.monotonic()
+        self.assertEqual(running.wait(20), 138, running.output())
+        self.assertLess(time.monotonic() - killed, 8)
+        self.assertRegex(running.output(), spoken)
+        self.assert_nothing_left(children)
+
+    def test_lost_server(self):
+        self.check_lost("server-1", r"server-1 failed: killed by SIGKILL")
+
+    def test_lost_scheduler(self):
+        self.check_lost("scheduler", r"scheduler failed: killed by SIGKILL")
+
+    def test_all_workers_lost(self):
+        running, children = self.start(LONG)
+        for rank in range(3):
+            os.kill(children[f"worker-{rank}"], signal.SIGKILL)
+        self.assertEqual(running.wait(30), 138, running.output())
+        self.assert_nothing_left(children)
+
+    def check_signal(self, number, code):
+        running, children = self.start(LONG)
+        running.process.send_signal(number)
+        sent = time.monotonic()
+        self.assertEqual(running.wait(15), code, running.output())
+        self.assertLess(time.monotonic() - sent, 5)
+        self.assert_nothing_left(children)
+        for name in children:
+            with open(f"{self.dir}/logs/{name}.log") as log:
+                self.assertTrue(log.read().endswith("\n"), name)
+
+    def test_sigterm(self):
+        self.check_signal(signal.SIGTERM, 143)
+
+    def test_ctrl_c(self):
+        self.check_signal(signal.SIGINT, 130)
+
+    def test_killed_launcher_takes_all_with_it(self):
+        running, children = self.start(LONG)
+        running.process.kill()
+        running.wait(5)
+        self.assert_nothing_left(children)
+
+    def test_sigterm_before_the_nodes_have_started(self):
+        running = self.train(LONG)
+        running.wait_for("scheduler at")
+        running.process.send_signal(signal.SIGTERM)
+        self.assertEqual(running.wait(10), 143, running.output())
+
+    def test_a_worker_told_to_leave_leaves(self):
+        running, children = self.start("--epochs=60")
+        os.kill(children["worker-2"], signal.SIGTERM)
+        self.assertEqual(running.wait(120), 0, running.output())
+        self.assertIn("worker 2 left after clock", running.output())
+
+    def start_by_hand(self):
+        """Daemons without a launcher: they must notice by themselves."""
+        scheduler = self.run_program("soapstone-scheduler", f"--config={self.config}",
+                                     "--scheduler=tcp://127.0.0.1:0", "--progress=json", LONG)
+        endpoint = scheduler.wait_for('"endpoint":"([^"]+)"').group(1)
+        nodes = {"scheduler": scheduler}
+        for role, count in (("server", 2), ("worker", 3)):
+            for rank in range(count):
+                nodes[f"{role}-{rank}"] = self.run_program(
+                    f"soapstone-{role}", f"--config={self.config}", f"--scheduler={endpoint}",
+                    f"--rank={rank}", LONG)
+        scheduler.wait_for('"event":"progress"')
+        return nodes
+
+    def check_lost_by_hand(self, name, spoken):
+        nodes = self.start_by_hand()
+        nodes.pop(name).process.kill()
+        killed = time.monotonic()
+        for node in nodes.values():
+            self.assertEqual(node.wait(15), 138, node.output())
+            self.assertIn(spoken, node.output())
+        self.assertLess(time.monotonic() - killed, 8)  # a timeout of 3 s, heartbeats, the ends
+
+    def test_daemons_notice_a_lost_server(self):
+        self.check_lost_by_hand("server-1", "server 1 lost")
+
+    def test_daemons_notice_a_lost_scheduler(self):
+        self.check_lost_by_hand("scheduler", "scheduler lost")
+
+    def test_a_new_worker_takes_the_place_of_a_lost_one(self):
+        nodes = self.start_by_hand()
+        scheduler = nodes["scheduler"]
+        endpoint = scheduler.wait_for('"endpoint":"([^"]+)"').group(1)
+        nodes["worker-1"].process.kill()
+        scheduler.wait_for("worker 1 lost", 15)
+        fresh = self.run_program("soapstone-worker", f"--config={self.config}",
+                                 f"--scheduler={endpoint}", "--rank=1", LONG)
+        scheduler.wait_for("worker 1 joined at clock", 15)
+        scheduler.process.send_signal(signal.SIGTERM)
+        self.assertEqual(scheduler.wait(10), 143, scheduler.output())
+        self.assertEqual(fresh.wait(10), 143, fresh.output())
+        self.assertFalse(alive(fresh.pid))
+
+
+if __name__ == "__main__":
+    unittest.main()
