@@ -32,6 +32,7 @@ struct SimulateFlags {
   double bandwidth_gbps = 0;
   uint64_t elements = 1024;
   uint64_t seed = 1;
+  uint32_t seeds = 0;  // 0: as many as are quickly run
   std::string trace_path;
 };
 

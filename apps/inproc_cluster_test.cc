@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <ctime>
 #include <functional>
 #include <thread>
 
@@ -58,6 +60,10 @@ wire::JobConfig Config(const std::string& policy, uint32_t servers, uint32_t wor
 class Cluster {
  public:
   explicit Cluster(wire::JobConfig config) {
+    // Without TZ libc reads its zone anew for each line that is logged, under a lock that
+    // ThreadSanitizer does not see.
+    setenv("TZ", "UTC", 1);
+    tzset();
     auto job = PrepareJob(std::move(config));
     EXPECT_TRUE(job.ok()) << job.status();
     job_ = *std::move(job);

@@ -26,6 +26,7 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr size_t kLagsApart = 8;       // lags below have an entry each
 constexpr size_t kLagEntriesMax = 64;  // of a worker's histogram: the last stands for the rest
 
 constexpr const char* kEventNames[] = {"listening", "news", "progress", "result", "node"};
@@ -58,18 +59,26 @@ std::string Bytes(uint64_t bytes) {
   return absl::StrFormat("%.1f GB", static_cast<double>(bytes) / 1e9);
 }
 
-// "0: 61.2%  1: 30.0%  2: 8.8%"; lags that never occurred are left out.
+// "0: 61.2%  1: 30.0%  2: 8.8%"; lags from 8 on in ranges that double, as "16-31: 2.0%"; lags that
+// never occurred are left out.
 std::string Histogram(const std::vector<uint64_t>& counts) {
   uint64_t total = 0;
   for (uint64_t n : counts) total += n;
   if (total == 0) return "no reads";
   std::vector<std::string> parts;
-  for (size_t lag = 0; lag < counts.size(); ++lag) {
-    if (counts[lag] == 0) continue;
-    const bool rest = lag + 1 == kLagEntriesMax;
-    parts.push_back(
-        absl::StrFormat("%d%s: %.1f%%", lag, rest ? "+" : "",
-                        100 * static_cast<double>(counts[lag]) / static_cast<double>(total)));
+  for (size_t first = 0; first < counts.size();) {
+    const size_t next = std::min(first < kLagsApart ? first + 1 : 2 * first, kLagEntriesMax);
+    uint64_t reads = 0;
+    for (size_t lag = first; lag < std::min(next, counts.size()); ++lag) reads += counts[lag];
+    const bool rest = next == kLagEntriesMax;
+    const std::string range = rest            ? absl::StrCat(first, "+")
+                              : next == first + 1 ? absl::StrCat(first)
+                                                  : absl::StrCat(first, "-", next - 1);
+    if (reads > 0) {
+      parts.push_back(absl::StrFormat(
+          "%s: %.1f%%", range, 100 * static_cast<double>(reads) / static_cast<double>(total)));
+    }
+    first = next;
   }
   return absl::StrJoin(parts, "  ");
 }

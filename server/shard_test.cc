@@ -198,6 +198,19 @@ TEST_F(ShardTest, NewcomerIsInstalledAtTheFrontier) {
   EXPECT_EQ(shard_->policy().clocks().Of(WorkerId{1}), 1);
 }
 
+TEST_F(ShardTest, RosterIsAcknowledgedOnceTheStartOfEveryMemberIsReached) {
+  Start("ssp:s=2", 2, 2);
+  roster_.workers.pop_back();
+  SendRoster(2);
+  roster_.workers.push_back(
+      {.worker = WorkerId{1}, .start = 1, .admitted = 3, .original = false});
+  EXPECT_TRUE(SendRoster(3).messages.empty());
+  Send(Push(0, 0, {0, 1}, 1.0f));
+  const wire::Outbox out = Send(Clocked(0, 1, 1));
+  ASSERT_EQ(out.messages.size(), 1u);
+  EXPECT_EQ(out.messages[0].type, MessageType::kRosterAck);
+}
+
 TEST_F(ShardTest, ElasticDifferencesAreAddedToTheCentre) {
   Start("easgd:tau=2,mode=async", 2, 2);
   Send(Push(0, 0, {0, 1}, 0.25f));

@@ -199,9 +199,26 @@ TEST_F(EngineTest, RefusalByAShardIsAFailure) {
   Message reject;
   reject.type = MessageType::kReject;
   reject.from = Address::Of(ShardId{1});
+  reject.epoch = 1;
   reject.body = wire::Notice{0, "stale epoch 1"};
   Deliver(reject);
   EXPECT_EQ(engine_->failure(), "shard-1 refused a message: stale epoch 1");
+}
+
+TEST_F(EngineTest, RefusalOfAFormerHoldersMessageIsNotOurs) {
+  roster_.workers.push_back({.worker = WorkerId{0}, .admitted = 3, .original = false});
+  roster_.worker_count = 1;
+  layout_ = std::make_shared<const wire::Layout>(
+      *wire::Layout::Build({{.name = "w", .shape = {64}}}, {.shard_count = 2}));
+  engine_.emplace(EngineOptions{.layout = layout_, .policy = *consistency::ParsePolicy("async")});
+  SendRoster(3);
+  Message reject;
+  reject.type = MessageType::kReject;
+  reject.from = Address::Of(ShardId{1});
+  reject.epoch = 1;
+  reject.body = wire::Notice{0, "stale epoch 1"};
+  Deliver(reject);
+  EXPECT_FALSE(engine_->failure().has_value());
 }
 
 }  // namespace

@@ -230,20 +230,25 @@ class DirectCluster {
 
 }  // namespace
 
-std::shared_ptr<const models::TrainTest> Digits() {
-  static const auto* const data = new std::shared_ptr<const models::TrainTest>(
-      std::make_shared<models::TrainTest>(*models::LoadData(
-          {.format = "digits",
-           .path = std::string(SOAPSTONE_SOURCE_DIR) + "/data/digits/digits.csv.gz"})));
-  return *data;
+std::shared_ptr<const models::TrainTest> Digits(uint64_t split_seed) {
+  static auto* const loaded = new std::map<uint64_t, std::shared_ptr<const models::TrainTest>>();
+  std::shared_ptr<const models::TrainTest>& data = (*loaded)[split_seed];
+  if (data == nullptr) {
+    data = std::make_shared<models::TrainTest>(*models::LoadData(
+        {.format = "digits",
+         .path = std::string(SOAPSTONE_SOURCE_DIR) + "/data/digits/digits.csv.gz",
+         .seed = split_seed}));
+  }
+  return data;
 }
 
 TrainingResult TrainByCluster(const TrainingSetup& setup) { return DirectCluster(setup).Run(); }
 
 TrainingResult TrainSequentially(const TrainingSetup& setup) {
   const models::Graph graph = GraphOf(setup);
+  const models::TrainTest& data = *Digits(setup.split_seed);
   auto replica = *models::Replica::Create(graph);
-  models::Sampler sampler(setup.seed, Digits()->train.size(), setup.batch);
+  models::Sampler sampler(setup.seed, data.train.size(), setup.batch);
   const auto optimizer = *compute::ParseOptimizer(setup.optimizer);
   const auto schedule = *compute::ParseSchedule(setup.schedule);
   const size_t count = graph.params().size();
@@ -263,7 +268,7 @@ TrainingResult TrainSequentially(const TrainingSetup& setup) {
       if (hi - lo == 1) {
         const SampleRange range = SamplesOfLeaves({lo, hi}, setup.micro_batches, batch);
         if (range.size() == 0) return gradients;
-        Digits()->train.Gather(sampler.Samples(step, range.begin, range.end), &inputs, &labels);
+        data.train.Gather(sampler.Samples(step, range.begin, range.end), &inputs, &labels);
         replica->Begin(inputs, labels);
         for (size_t op = 0; op < graph.ops().size(); ++op) replica->ForwardOp(op);
         for (size_t op = graph.ops().size(); op-- > 0;) {

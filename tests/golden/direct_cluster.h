@@ -28,6 +28,7 @@ struct TrainingSetup {
   uint64_t batch = 64;
   Clock steps = 30;
   uint64_t seed = 7;
+  uint64_t split_seed = 0;
   uint64_t order_seed = 1;  // of the picks
   // A worker that stops dead after it has completed this many steps (kNoClock: none); the others
   // hear of it after `notice_after` further picks.
@@ -44,7 +45,8 @@ struct TrainingResult {
   std::string failure;  // empty, or why the run did not end
 };
 
-std::shared_ptr<const models::TrainTest> Digits();
+// The digits, split by `split_seed`.
+std::shared_ptr<const models::TrainTest> Digits(uint64_t split_seed = 0);
 
 // The job by the cluster's actors.
 TrainingResult TrainByCluster(const TrainingSetup& setup);
