@@ -1,11 +1,17 @@
 #include "sim/fault_world.h"
 
+#include <cstdlib>
+
 #include "gtest/gtest.h"
 
 namespace soapstone::sim {
 namespace {
 
-constexpr uint64_t kSeeds = 200;
+// 200, or as many as SOAPSTONE_SEEDS says: the long campaign.
+uint64_t Seeds() {
+  const char* wanted = std::getenv("SOAPSTONE_SEEDS");
+  return wanted == nullptr ? 200 : std::strtoull(wanted, nullptr, 10);
+}
 
 SeedOptions Options(const std::string& policy, FaultBudget faults) {
   SeedOptions options;
@@ -21,7 +27,8 @@ SeedOptions Options(const std::string& policy, FaultBudget faults) {
 class FaultWorldTest : public testing::TestWithParam<const char*> {
  protected:
   void RunSeeds(FaultBudget faults) {
-    for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    const uint64_t seeds = Seeds();
+    for (uint64_t seed = 1; seed <= seeds; ++seed) {
       const auto report = RunSeed(Options(GetParam(), faults), seed);
       ASSERT_TRUE(report.ok()) << report.status();
       ASSERT_FALSE(report->violation.has_value()) << report->ToString();
