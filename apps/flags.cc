@@ -102,8 +102,9 @@ void AddSimulate(CLI::App* app, SimulateFlags* flags) {
   app->add_option("--elements", flags->elements, "Parameters of the model: sizes messages [1024]")
       ->check(CLI::PositiveNumber);
   app->add_option("--seed", flags->seed, "Seed of the straggler models [1]");
-  app->add_option("--seeds", flags->seeds,
-                  "Runs, with this seed and those after it, whose mean rate is shown [5; 1 if large]")
+  app->add_option(
+         "--seeds", flags->seeds,
+         "Runs, with this seed and those after it, whose mean rate is shown [5; 1 if large]")
       ->check(CLI::Range(1, 1000));
   app->add_option("--trace", flags->trace_path, "Write a timeline of the run to this file");
 }

@@ -71,7 +71,7 @@ std::string Histogram(const std::vector<uint64_t>& counts) {
     uint64_t reads = 0;
     for (size_t lag = first; lag < std::min(next, counts.size()); ++lag) reads += counts[lag];
     const bool rest = next == kLagEntriesMax;
-    const std::string range = rest            ? absl::StrCat(first, "+")
+    const std::string range = rest                ? absl::StrCat(first, "+")
                               : next == first + 1 ? absl::StrCat(first)
                                                   : absl::StrCat(first, "-", next - 1);
     if (reads > 0) {

@@ -22,7 +22,7 @@ namespace {
 constexpr char kProgram[] = "soapstone";
 constexpr uint32_t kSeedsDefault = 5;
 constexpr uint64_t kEventsForMoreSeeds = 1'000'000;  // of one run
-constexpr double kDefaultDuration = 2000;  // mean iterations
+constexpr double kDefaultDuration = 2000;            // mean iterations
 
 sim::VirtualOptions OptionsOf(const SimulateFlags& flags) {
   sim::VirtualOptions options{.workers = flags.workers,
@@ -76,10 +76,10 @@ int Simulate(const SimulateFlags& flags) {
   std::cout << sim::ToTable(*result);
   if (rates.size() > 1) {
     const auto [low, high] = std::minmax_element(rates.begin(), rates.end());
-    std::cout << absl::StrFormat("mean rate              %.3f over %d seeds (%.3f to %.3f)\n",
-                                 std::accumulate(rates.begin(), rates.end(), 0.0) /
-                                     static_cast<double>(rates.size()),
-                                 rates.size(), *low, *high);
+    std::cout << absl::StrFormat(
+        "mean rate              %.3f over %d seeds (%.3f to %.3f)\n",
+        std::accumulate(rates.begin(), rates.end(), 0.0) / static_cast<double>(rates.size()),
+        rates.size(), *low, *high);
   }
   if (!flags.trace_path.empty()) {
     std::ofstream file(flags.trace_path);

@@ -119,7 +119,9 @@ void Coordinator::OnHello(Nanos now, const Message& message, Outbox* out) {
   if (phase_ >= Phase::kEvaluating) {
     return refuse({kExitConfig, "the job is ending: nobody can join it any more"});
   }
-  const auto found = nodes_.PlaceFor(*hello, now);
+  // While the job runs, who holds the place may be dead and not yet known to be: worth a retry.
+  const int32_t taken = phase_ == Phase::kRegistering ? kExitConfig : kExitPeerLost;
+  const auto found = nodes_.PlaceFor(*hello, now, taken);
   if (const auto* why = std::get_if<Notice>(&found)) return refuse(*why);
   const Address place = std::get<Address>(found);
   nodes_.Add(place, {hello->nonce, hello->endpoint, epoch_, now});

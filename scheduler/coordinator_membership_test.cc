@@ -249,6 +249,12 @@ TEST_F(CoordinatorJoin, AShardThatDoesNotAnswerEndsTheJob) {
             (Notice{kExitPeerLost, "shard 0 has not taken roster 3 for 60 s"}));
 }
 
+// Its holder may have died just now: the newcomer is to try again.
+TEST_F(CoordinatorJoin, ATakenRankIsWorthARetryWhileTheJobRuns) {
+  job_.SayHello(Role::kWorker, 0, 77);
+  EXPECT_EQ(job_.LastNotice(MessageType::kRefuse).code, kExitPeerLost);
+}
+
 TEST_F(CoordinatorJoin, AServerCannotJoinARunningJob) {
   job_.SayHello(Role::kServer, -1, 77);
   EXPECT_EQ(job_.LastNotice(MessageType::kRefuse),

@@ -38,7 +38,8 @@ std::string Seconds(Nanos duration) {
   return absl::StrFormat("%.1f s", static_cast<double>(duration) / kSecond);
 }
 
-std::variant<Address, wire::Notice> Registry::PlaceFor(const wire::Hello& hello, Nanos now) const {
+std::variant<Address, wire::Notice> Registry::PlaceFor(const wire::Hello& hello, Nanos now,
+                                                       int32_t taken_code) const {
   for (const auto& [place, nonce] : gone_) {
     if (place.role == hello.role && nonce == hello.nonce) {
       return wire::Notice{kExitPeerLost, absl::StrCat("expelled: this process was ", Spoken(place),
@@ -56,16 +57,15 @@ std::variant<Address, wire::Notice> Registry::PlaceFor(const wire::Hello& hello,
     const Node* holder = Find(place);
     if (holder == nullptr) return place;
     return wire::Notice{
-        kExitConfig,
+        taken_code,
         absl::StrFormat("rank %d is taken by another %s, heard from %s ago", hello.wanted_rank,
                         NameOf(hello.role), Seconds(now - holder->last_heard))};
   }
   for (uint32_t rank = 0; rank < count; ++rank) {
     if (Find({hello.role, rank}) == nullptr) return Address{hello.role, rank};
   }
-  return wire::Notice{kExitConfig,
-                      absl::StrFormat("no place is free: the job has %d %ss, all there", count,
-                                      NameOf(hello.role))};
+  return wire::Notice{taken_code, absl::StrFormat("no place is free: the job has %d %ss, all there",
+                                                  count, NameOf(hello.role))};
 }
 
 std::optional<Address> Registry::PlaceOf(const wire::Hello& hello) const {

@@ -38,8 +38,10 @@ class Registry {
   Registry(uint32_t servers, uint32_t workers) : servers_(servers), workers_(workers) {}
 
   // The place `hello` may take: its wanted rank, else the lowest that is free; or why there is
-  // none. Changes nothing. REQUIRES: its role is server or worker.
-  std::variant<wire::Address, wire::Notice> PlaceFor(const wire::Hello& hello, Nanos now) const;
+  // none, with `taken_code` where somebody holds it. Changes nothing. REQUIRES: its role is server
+  // or worker.
+  std::variant<wire::Address, wire::Notice> PlaceFor(const wire::Hello& hello, Nanos now,
+                                                     int32_t taken_code) const;
   // The place which this very process (by role and nonce) holds already.
   std::optional<wire::Address> PlaceOf(const wire::Hello& hello) const;
 

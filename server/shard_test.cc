@@ -202,8 +202,7 @@ TEST_F(ShardTest, RosterIsAcknowledgedOnceTheStartOfEveryMemberIsReached) {
   Start("ssp:s=2", 2, 2);
   roster_.workers.pop_back();
   SendRoster(2);
-  roster_.workers.push_back(
-      {.worker = WorkerId{1}, .start = 1, .admitted = 3, .original = false});
+  roster_.workers.push_back({.worker = WorkerId{1}, .start = 1, .admitted = 3, .original = false});
   EXPECT_TRUE(SendRoster(3).messages.empty());
   Send(Push(0, 0, {0, 1}, 1.0f));
   const wire::Outbox out = Send(Clocked(0, 1, 1));

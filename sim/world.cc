@@ -120,8 +120,8 @@ void World::Send(NodeIndex from, std::vector<Message> messages) {
     if (!to.has_value()) continue;
     std::vector<Message>& channel = channels_[{from, *to}];
     const bool overtakes =
-        message.type == MessageType::kClock && (mutant_ == WorldMutant::kClockOvertakes ||
-                                                mutant_ == WorldMutant::kUncountedClock);
+        message.type == MessageType::kClock &&
+        (mutant_ == WorldMutant::kClockOvertakes || mutant_ == WorldMutant::kUncountedClock);
     channel.insert(overtakes ? channel.begin() : channel.end(), std::move(message));
   }
 }

@@ -44,11 +44,11 @@ struct FaultBudget {
 // Deliberate bugs around the shipped actors, for tests of the checkers.
 enum class WorldMutant : uint8_t {
   kNone,
-  kDuplicateUnseen,   // a duplicated push does not look like one to the shard
-  kClockOvertakes,    // clocks are delivered before the pushes in front of them
-  kUncountedClock,    // and do not say how many pushes precede them
-  kNoAdoption,        // workers do not hear of a loss
-  kNoRelease,         // shards do not hear of a loss
+  kDuplicateUnseen,  // a duplicated push does not look like one to the shard
+  kClockOvertakes,   // clocks are delivered before the pushes in front of them
+  kUncountedClock,   // and do not say how many pushes precede them
+  kNoAdoption,       // workers do not hear of a loss
+  kNoRelease,        // shards do not hear of a loss
 };
 
 struct WorldOptions {

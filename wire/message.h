@@ -65,7 +65,8 @@ enum class MessageType : uint8_t {
   kClock = 21,      // the worker completed `clock`-1 on this shard, after `pushes` pushes for it
   kPull = 22,       // asks for the shard's parameters, to be used at `clock`
   kPullReply = 23,  // a frame a slice
-  kReject = 24,     // shard -> worker: a data message was not taken. Body Notice.
+  kReject = 24,     // shard -> worker: a data message was not taken; `epoch` is the refused
+                    // message's. Body Notice.
 };
 
 struct Hello {

@@ -21,8 +21,8 @@ WorldOptions Small(const std::string& policy, Clock clocks, FaultBudget faults) 
           .instant_device = true};
 }
 
-const char* const kPolicies[] = {"bsp", "ssp:s=0", "ssp:s=1", "async", "easgd:tau=1,mode=sync",
-                                 "easgd:tau=1,mode=async"};
+const char* const kPolicies[] = {
+    "bsp", "ssp:s=0", "ssp:s=1", "async", "easgd:tau=1,mode=sync", "easgd:tau=1,mode=async"};
 
 void ExpectClean(const std::string& name, const WorldOptions& options, bool complete) {
   const ExploreReport report = Explore(*World::Make(options), {.states_max = 60'000});
@@ -31,9 +31,8 @@ void ExpectClean(const std::string& name, const WorldOptions& options, bool comp
     EXPECT_TRUE(report.complete) << name << ": " << report.ToString();
   }
   EXPECT_GT(report.ends, 0u) << name;
-  std::printf("%-24s %-22s %8llu states %9llu transitions %s\n",
-              options.shape.policy.spec.c_str(), name.c_str(),
-              static_cast<unsigned long long>(report.states),
+  std::printf("%-24s %-22s %8llu states %9llu transitions %s\n", options.shape.policy.spec.c_str(),
+              name.c_str(), static_cast<unsigned long long>(report.states),
               static_cast<unsigned long long>(report.transitions),
               report.complete ? "" : "(up to the budget)");
 }

@@ -234,10 +234,10 @@ std::shared_ptr<const models::TrainTest> Digits(uint64_t split_seed) {
   static auto* const loaded = new std::map<uint64_t, std::shared_ptr<const models::TrainTest>>();
   std::shared_ptr<const models::TrainTest>& data = (*loaded)[split_seed];
   if (data == nullptr) {
-    data = std::make_shared<models::TrainTest>(*models::LoadData(
-        {.format = "digits",
-         .path = std::string(SOAPSTONE_SOURCE_DIR) + "/data/digits/digits.csv.gz",
-         .seed = split_seed}));
+    data = std::make_shared<models::TrainTest>(
+        *models::LoadData({.format = "digits",
+                           .path = std::string(SOAPSTONE_SOURCE_DIR) + "/data/digits/digits.csv.gz",
+                           .seed = split_seed}));
   }
   return data;
 }

@@ -17,12 +17,13 @@ constexpr int kEpochs = 3;
 // The closing table's hash; empty, with the output logged, when the command fails.
 std::string HashOf(uint32_t workers, uint32_t servers) {
   const std::string command = absl::StrCat(
-      SOAPSTONE_BINARY_DIR, "/bin/soapstone train --model=lenet5 --data_format=digits --data_path=",
-      SOAPSTONE_SOURCE_DIR, "/data/digits/digits.csv.gz --policy=bsp --batch=64 --micro_batches=4",
-      " --epochs=", kEpochs, " --seed=", kSeed,
+      SOAPSTONE_BINARY_DIR,
+      "/bin/soapstone train --model=lenet5 --data_format=digits --data_path=", SOAPSTONE_SOURCE_DIR,
+      "/data/digits/digits.csv.gz --policy=bsp --batch=64 --micro_batches=4", " --epochs=", kEpochs,
+      " --seed=", kSeed,
       " --optimizer=momentum:lr=0.05,mu=0.9,decay=0.0005 --schedule=cosine:warmup=4 --workers=",
-      workers, " --servers=", servers, " --log_dir=", ::testing::TempDir(), "/real_cluster_", workers,
-      "_", servers, " 2>&1");
+      workers, " --servers=", servers, " --log_dir=", ::testing::TempDir(), "/real_cluster_",
+      workers, "_", servers, " 2>&1");
   std::string output;
   FILE* pipe = popen(command.c_str(), "r");
   if (pipe == nullptr) return "";
