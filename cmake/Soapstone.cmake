@@ -8,7 +8,9 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 
 find_program(CCACHE ccache)
 if(CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+  # Paths below the source tree are hashed as relative ones, so that another clone finds them.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR}
+      CCACHE_NOHASHDIR=true ${CCACHE})
 endif()
 
 find_package(Threads REQUIRED)
@@ -28,6 +30,11 @@ if(NOT TARGET DNNL::dnnl)
 endif()
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(zmq REQUIRED IMPORTED_TARGET libzmq)
+# The header is in the compiler's own path. What libzmq's static dependencies need besides changes
+# place between the first and the second configuration (a fault of FindPkgConfig with -isystem), by
+# which everything would be built twice.
+set_target_properties(PkgConfig::zmq PROPERTIES
+  INTERFACE_INCLUDE_DIRECTORIES "" INTERFACE_COMPILE_OPTIONS "")
 pkg_check_modules(glog REQUIRED IMPORTED_TARGET libglog)
 
 # Warnings are errors. -ffp-contract=off: a vectorised loop and its scalar tail must round alike,
