@@ -61,6 +61,7 @@ TEST(BoundedInbox, ManyWritersLoseNothing) {
   constexpr int kItems = 500;
   BoundedInbox<int> inbox(8);
   std::vector<std::thread> writers;
+  writers.reserve(kWriters);
   for (int w = 0; w < kWriters; ++w) {
     writers.emplace_back([&] {
       for (int i = 1; i <= kItems; ++i) EXPECT_TRUE(inbox.Put(i, Soon()));

@@ -59,7 +59,7 @@ TEST(CounterRandom, EveryBitIsSetHalfTheTime) {
     for (int bit = 0; bit < 128; ++bit) ones[bit] += (block[bit / 32] >> (bit % 32)) & 1;
   }
   const double five_sigma = 5 * std::sqrt(kDraws) / 2;
-  for (int count : ones) EXPECT_NEAR(count, kDraws / 2, five_sigma);
+  for (int count : ones) EXPECT_NEAR(count, kDraws / 2.0, five_sigma);
 }
 
 TEST(CounterRandom, UniformHasTheMomentsOfTheUniform) {
@@ -105,7 +105,7 @@ TEST(CounterRandom, BelowIsEvenOverItsRange) {
     ASSERT_LT(x, 7u);
     ++counts[x];
   }
-  for (int count : counts) EXPECT_NEAR(count, kDraws / 7, 500);
+  for (int count : counts) EXPECT_NEAR(count, kDraws / 7.0, 500);
 }
 
 TEST(CounterRandom, BelowOneIsZero) {

@@ -402,16 +402,14 @@ void Engine::Finish(EngineOutput out) {
 
 void Engine::AdoptOrphans(Nanos now, EngineOutput out) {
   const bool stepping = main_.has_value() && main_->program->kind == Program::Kind::kStep;
+  const bool flushing = main_.has_value() && main_->program->kind == Program::Kind::kFlush;
+  const bool ended = phase_ == Phase::kDone && (!main_.has_value() || !main_->loaded);
   if (phase_ == Phase::kRunning && stepping && main_->loaded) {
     BeginAdoption(now, main_->clock, &planned_, out);
   } else if (phase_ == Phase::kRunning && stepping && main_->clock > start_clock_) {
     // Waiting for the next version: the step before may lack leaves, and its parameters are here.
     BeginAdoption(now, main_->clock - 1, &planned_before_, out);
-  } else if (main_.has_value() && main_->program->kind == Program::Kind::kFlush &&
-             clock_ > start_clock_) {
-    BeginAdoption(now, clock_ - 1, &planned_, out);
-  } else if (phase_ == Phase::kDone && clock_ > start_clock_ &&
-             (!main_.has_value() || !main_->loaded)) {
+  } else if (clock_ > start_clock_ && (flushing || ended)) {
     BeginAdoption(now, clock_ - 1, &planned_, out);
   }
 }

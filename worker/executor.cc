@@ -151,6 +151,7 @@ void Executor::Forward(const DeviceCommand& command) {
 void Executor::Backward(const DeviceCommand& command) {
   const std::vector<ParamId>& params = options_.graph.ops()[command.what.index].params;
   std::vector<absl::Span<float>> gradients;
+  gradients.reserve(params.size());
   for (ParamId param : params) gradients.push_back(GradientOf(depth_, param));
   if (part_samples_ > 0) {
     replica_->BackwardOp(command.what.index, gradients);

@@ -134,7 +134,7 @@ class Builder {
 
 }  // namespace
 
-Program BuildStep(const ProgramInputs& inputs, std::vector<NodePlan> nodes) {
+Program BuildStep(const ProgramInputs& inputs, const std::vector<NodePlan>& nodes) {
   Builder builder(inputs, Program::Kind::kStep);
   builder.PullAllThen(Op::kLoad);
   for (const NodePlan& node : nodes) builder.Compute(node, /*push=*/true);
@@ -142,7 +142,7 @@ Program BuildStep(const ProgramInputs& inputs, std::vector<NodePlan> nodes) {
   return builder.Take();
 }
 
-Program BuildAdoption(const ProgramInputs& inputs, std::vector<NodePlan> nodes) {
+Program BuildAdoption(const ProgramInputs& inputs, const std::vector<NodePlan>& nodes) {
   Builder builder(inputs, Program::Kind::kAdopt);
   for (const NodePlan& node : nodes) builder.Compute(node, /*push=*/true);
   return builder.Take();
@@ -154,7 +154,7 @@ Program BuildInitialPull(const ProgramInputs& inputs) {
   return builder.Take();
 }
 
-Program BuildLocalStep(const ProgramInputs& inputs, std::vector<NodePlan> nodes) {
+Program BuildLocalStep(const ProgramInputs& inputs, const std::vector<NodePlan>& nodes) {
   Builder builder(inputs, Program::Kind::kLocalStep);
   for (const NodePlan& node : nodes) {
     builder.Compute(node, /*push=*/false);

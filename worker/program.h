@@ -82,13 +82,13 @@ struct ProgramInputs {
 // Data-parallel step: pull all, load, then per node and part forward and backward; a bucket is
 // collected and pushed as soon as the backward pass of the node's last part has produced it, while
 // earlier layers still run; then clock, per shard.
-Program BuildStep(const ProgramInputs& inputs, std::vector<NodePlan> nodes);
+Program BuildStep(const ProgramInputs& inputs, const std::vector<NodePlan>& nodes);
 // The same without pull, load and clock: leaves taken over from a lost worker in mid-step.
-Program BuildAdoption(const ProgramInputs& inputs, std::vector<NodePlan> nodes);
+Program BuildAdoption(const ProgramInputs& inputs, const std::vector<NodePlan>& nodes);
 // Pull all and load.
 Program BuildInitialPull(const ProgramInputs& inputs);
 // Forward, backward, local update: a step of elastic averaging between exchanges.
-Program BuildLocalStep(const ProgramInputs& inputs, std::vector<NodePlan> nodes);
+Program BuildLocalStep(const ProgramInputs& inputs, const std::vector<NodePlan>& nodes);
 // Pull all, elastic, then collect and push every bucket as `node`, and clock.
 Program BuildExchange(const ProgramInputs& inputs, LeafRange node);
 // Pull all, and nothing with it: the replies say that all our pushes were taken.
