@@ -203,6 +203,10 @@ class DirectCluster {
       save.from = Address::Scheduler();
       wire::Outbox outbox;
       shard.OnMessage(0, save, &outbox);
+      for (const Buffer& slice : outbox.messages.at(0).payload) {
+        const absl::Span<const float> values = slice.floats();
+        result->parameters.insert(result->parameters.end(), values.begin(), values.end());
+      }
       CHECK(gatherer.OnSlices(outbox.messages.at(0)).ok());
     }
     result->sha256 = gatherer.Sha256Hex();
