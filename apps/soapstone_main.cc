@@ -15,7 +15,7 @@ int ListPolicies() {
     std::cout << policy.usage << "\n  rule        " << policy.rule << "\n  formula     "
               << policy.formula << "\n  bytes/step  " << policy.bytes_per_step << "\n  round trips "
               << policy.round_trips << " per step\n  checker     " << policy.checker << "\n";
-    for (const char* example : policy.examples) {
+    for (const std::string& example : policy.Examples()) {
       std::cout << "  " << example << ": "
                 << consistency::ParsePolicy(example)->guarantee.ToString() << "\n";
     }

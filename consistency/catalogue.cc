@@ -1,9 +1,10 @@
 #include "consistency/catalogue.h"
 
-#include <limits>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "base/status_macros.h"
 
 namespace soapstone::consistency {
@@ -192,146 +193,66 @@ constexpr char kGatedChecks[] =
 constexpr char kLiveChecks[] = "S2 own writes, S4 monotone, S5 live, S6 exactly once";
 constexpr char kRoundChecks[] = "B1 one version, S5 live, S6 exactly once";
 
-const std::vector<PolicyEntry>& Entries() {
-  static const auto* const entries = new std::vector<PolicyEntry>{
-      {"bsp",
-       "bsp",
-       &ParseBsp,
-       "all read version t; update t is the sum over micro-batches along a fixed tree",
-       "x <- x - lr (1/B) tree sum of g",
-       "2M",
-       "1",
-       "B1 one version, B2 bits, B3 order, S6",
-       {"bsp"}},
-      {"ssp",
-       "ssp:s=N",
-       &ParseSsp,
-       "a read at clock c waits on each shard until min applied >= c - s",
-       "x <- x - lr (1/B) g_i on arrival",
-       "2M",
-       "1",
-       kGatedChecks,
-       {"ssp:s=0", "ssp:s=1", "ssp:s=2"}},
-      {"essp",
-       "essp:s=N",
-       &ParseEssp,
-       "ssp, and shards send fresh values at each advance of the least clock",
-       "x <- x - lr (1/B) g_i on arrival",
-       "2M to 3M",
-       "1/2",
-       kGatedChecks,
-       {"essp:s=0", "essp:s=1"}},
-      {"dssp",
-       "dssp:lower=N,upper=N",
-       &ParseDssp,
-       "ssp with a bound in [lower, upper] that a controller picks from push intervals",
-       "x <- x - lr (1/B) g_i on arrival",
-       "2M",
-       "1",
-       kGatedChecks,
-       {"dssp:lower=0,upper=2", "dssp:lower=1,upper=1"}},
-      {"psp",
-       "psp:sample=N,s=N",
-       &ParsePsp,
-       "a read at clock c waits until N sampled peers have applied >= c - s",
-       "x <- x - lr (1/B) g_i on arrival",
-       "2M",
-       "1",
-       "passes as hypergeometric, S2, S4, S5, S6",
-       {"psp:sample=1,s=0", "psp:sample=1,s=1"}},
-      {"pssp",
-       "pssp:s=N,p=Q",
-       &ParsePssp,
-       "where ssp would block, blocks with probability p",
-       "x <- x - lr (1/B) g_i on arrival",
-       "2M",
-       "1",
-       "blocks as Bernoulli(p), S2, S4, S5, S6",
-       {"pssp:s=1,p=0.5", "pssp:s=1,p=1"}},
-      {"async",
-       "async",
-       &ParseAsync,
-       "no gate; staleness is recorded",
-       "x <- x - lr (1/B) g_i on arrival",
-       "2M",
-       "1",
-       kLiveChecks,
-       {"async"}},
-      {"softsync",
-       "softsync:n=N,rate=mean|each",
-       &ParseSoftsync,
-       "each floor(P/n) arrivals are one update; the rate is divided by their staleness",
-       "x <- x - (lr / staleness) mean of the arrivals",
-       "2M",
-       "1",
-       "R1 arrivals an update, R2 staleness, S5, S6",
-       {"softsync:n=1,rate=mean", "softsync:n=2,rate=each"}},
-      {"dcasgd",
-       "dcasgd:lambda=L,m=M",
-       &ParseDcasgd,
-       "async; each gradient is corrected for the parameters' change since its read",
-       "x <- x - lr (g + lambda g*g*(x - x_read))",
-       "2M",
-       "1",
-       kLiveChecks,
-       {"dcasgd:lambda=0.04,m=0"}},
-      {"value",
-       "value:v0=V",
-       &ParseValue,
-       "an update waits while its worker's unseen updates would exceed v0 / sqrt(t + 1)",
-       "x <- x - lr (1/B) g_i when it fits",
-       "2M",
-       "1",
-       "V1 unseen mass, S2, S4, S5, S6",
-       {"value:v0=1", "value:v0=4"}},
-      {"easgd",
-       "easgd:tau=N,beta=B,mode=sync|async",
-       &ParseEasgd,
-       "every tau steps a replica and the centre pull each other by alpha = beta / P",
-       "d = alpha (x_i - x); x_i <- x_i - d; x <- x + d",
-       "2M / tau",
-       "1 / tau",
-       "EA1 conservation, S5, S6",
-       {"easgd:tau=1,beta=0.9,mode=sync", "easgd:tau=1,beta=0.9,mode=async"}},
-      {"eamsgd",
-       "eamsgd:tau=N,beta=B,delta=D,mode=sync|async",
-       &ParseEamsgd,
-       "easgd whose local steps have Nesterov momentum delta",
-       "v <- delta v - lr g(x_i + delta v); x_i <- x_i + v; then as easgd",
-       "2M / tau",
-       "1 / tau",
-       "EA1 conservation, S5, S6",
-       {"eamsgd:tau=1,beta=0.9,mode=async,delta=0.9"}},
-      {"localsgd",
-       "localsgd:h=N",
-       &ParseLocalSgd,
-       "h local steps, then the mean of the replicas, weighted by samples",
-       "x <- x + sum_i (n_i / n) (x_i - x)",
-       "2M / h",
-       "1 / h",
-       kRoundChecks,
-       {"localsgd:h=1"}},
-      {"bmuf",
-       "bmuf:h=N,eta=E,zeta=Z,nesterov=0|1",
-       &ParseBmuf,
-       "localsgd with a momentum over blocks of h steps",
-       "D <- eta D + zeta (mean - x); x <- x + D (+ eta D)",
-       "2M / h",
-       "1 / h",
-       kRoundChecks,
-       {"bmuf:h=1,zeta=1,nesterov=1,eta=0.5"}},
-  };
-  return *entries;
-}
+constexpr PolicyEntry kEntries[] = {
+    {"bsp", "bsp", &ParseBsp,
+     "all read version t; update t is the sum over micro-batches along a fixed tree",
+     "x <- x - lr (1/B) tree sum of g", "2M", "1", "B1 one version, B2 bits, B3 order, S6", "bsp"},
+    {"ssp", "ssp:s=N", &ParseSsp,
+     "a read at clock c waits on each shard until min applied >= c - s",
+     "x <- x - lr (1/B) g_i on arrival", "2M", "1", kGatedChecks, "ssp:s=0 ssp:s=1 ssp:s=2"},
+    {"essp", "essp:s=N", &ParseEssp,
+     "ssp, and shards send fresh values at each advance of the least clock",
+     "x <- x - lr (1/B) g_i on arrival", "2M to 3M", "1/2", kGatedChecks, "essp:s=0 essp:s=1"},
+    {"dssp", "dssp:lower=N,upper=N", &ParseDssp,
+     "ssp with a bound in [lower, upper] that a controller picks from push intervals",
+     "x <- x - lr (1/B) g_i on arrival", "2M", "1", kGatedChecks,
+     "dssp:lower=0,upper=2 dssp:lower=1,upper=1"},
+    {"psp", "psp:sample=N,s=N", &ParsePsp,
+     "a read at clock c waits until N sampled peers have applied >= c - s",
+     "x <- x - lr (1/B) g_i on arrival", "2M", "1", "passes as hypergeometric, S2, S4, S5, S6",
+     "psp:sample=1,s=0 psp:sample=1,s=1"},
+    {"pssp", "pssp:s=N,p=Q", &ParsePssp, "where ssp would block, blocks with probability p",
+     "x <- x - lr (1/B) g_i on arrival", "2M", "1", "blocks as Bernoulli(p), S2, S4, S5, S6",
+     "pssp:s=1,p=0.5 pssp:s=1,p=1"},
+    {"async", "async", &ParseAsync, "no gate; staleness is recorded",
+     "x <- x - lr (1/B) g_i on arrival", "2M", "1", kLiveChecks, "async"},
+    {"softsync", "softsync:n=N,rate=mean|each", &ParseSoftsync,
+     "each floor(P/n) arrivals are one update; the rate is divided by their staleness",
+     "x <- x - (lr / staleness) mean of the arrivals", "2M", "1",
+     "R1 arrivals an update, R2 staleness, S5, S6",
+     "softsync:n=1,rate=mean softsync:n=2,rate=each"},
+    {"dcasgd", "dcasgd:lambda=L,m=M", &ParseDcasgd,
+     "async; each gradient is corrected for the parameters' change since its read",
+     "x <- x - lr (g + lambda g*g*(x - x_read))", "2M", "1", kLiveChecks, "dcasgd:lambda=0.04,m=0"},
+    {"value", "value:v0=V", &ParseValue,
+     "an update waits while its worker's unseen updates would exceed v0 / sqrt(t + 1)",
+     "x <- x - lr (1/B) g_i when it fits", "2M", "1", "V1 unseen mass, S2, S4, S5, S6",
+     "value:v0=1 value:v0=4"},
+    {"easgd", "easgd:tau=N,beta=B,mode=sync|async", &ParseEasgd,
+     "every tau steps a replica and the centre pull each other by alpha = beta / P",
+     "d = alpha (x_i - x); x_i <- x_i - d; x <- x + d", "2M / tau", "1 / tau",
+     "EA1 conservation, S5, S6", "easgd:tau=1,beta=0.9,mode=sync easgd:tau=1,beta=0.9,mode=async"},
+    {"eamsgd", "eamsgd:tau=N,beta=B,delta=D,mode=sync|async", &ParseEamsgd,
+     "easgd whose local steps have Nesterov momentum delta",
+     "v <- delta v - lr g(x_i + delta v); x_i <- x_i + v; then as easgd", "2M / tau", "1 / tau",
+     "EA1 conservation, S5, S6", "eamsgd:tau=1,beta=0.9,mode=async,delta=0.9"},
+    {"localsgd", "localsgd:h=N", &ParseLocalSgd,
+     "h local steps, then the mean of the replicas, weighted by samples",
+     "x <- x + sum_i (n_i / n) (x_i - x)", "2M / h", "1 / h", kRoundChecks, "localsgd:h=1"},
+    {"bmuf", "bmuf:h=N,eta=E,zeta=Z,nesterov=0|1", &ParseBmuf,
+     "localsgd with a momentum over blocks of h steps",
+     "D <- eta D + zeta (mean - x); x <- x + D (+ eta D)", "2M / h", "1 / h", kRoundChecks,
+     "bmuf:h=1,zeta=1,nesterov=1,eta=0.5"},
+};
 
 }  // namespace
 
-absl::Span<const PolicyEntry> PolicyCatalogue() { return Entries(); }
+absl::Span<const PolicyEntry> PolicyCatalogue() { return kEntries; }
 
 absl::StatusOr<PolicyTraits> ParsePolicy(std::string_view text) {
   SOAP_ASSIGN_OR_RETURN(const Spec spec, Spec::Parse(text));
   std::vector<std::string> usages;
-  for (const PolicyEntry& entry : Entries()) {
+  for (const PolicyEntry& entry : kEntries) {
     if (spec.name == entry.name) return entry.parse(spec);
     usages.push_back(entry.usage);
   }
@@ -339,10 +260,12 @@ absl::StatusOr<PolicyTraits> ParsePolicy(std::string_view text) {
       absl::StrCat("unknown policy '", spec.name, "'; there are ", absl::StrJoin(usages, " ")));
 }
 
+std::vector<std::string> PolicyEntry::Examples() const { return absl::StrSplit(examples, ' '); }
+
 std::vector<std::string> ExamplePolicies() {
   std::vector<std::string> examples;
-  for (const PolicyEntry& entry : Entries()) {
-    examples.insert(examples.end(), entry.examples.begin(), entry.examples.end());
+  for (const PolicyEntry& entry : kEntries) {
+    for (std::string& example : entry.Examples()) examples.push_back(std::move(example));
   }
   return examples;
 }
