@@ -6,7 +6,7 @@
 // A worker's gradient is computed when its commands reach its device, with the parameters that it
 // has loaded by then, and handed over at the virtual time at which the cost model is done with it.
 // So workers share one set of kernels and activations. Of its own each has its latest gradient
-// and, under elastic averaging, its parameters and its optimizer's state.
+// and, under averaging policies, its parameters and its optimizer's state.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 #include "absl/status/statusor.h"
 #include "compute/optimizer.h"
 #include "compute/schedule.h"
-#include "consistency/policy.h"
+#include "consistency/traits.h"
 #include "models/dataset.h"
 #include "models/graph.h"
 #include "sim/virtual_cluster.h"
@@ -51,7 +51,7 @@ struct CosimTiming {
   double bandwidth_mbps = 0;  // of each link; 0: no limit
 };
 
-// The parameters on the shards (the centre, under elastic averaging) at one moment.
+// The parameters on the shards (the centre, under averaging policies) at one moment.
 struct CurvePoint {
   double time_s = 0;      // virtual
   uint64_t samples = 0;   // trained on, by all workers
@@ -80,7 +80,7 @@ struct CosimResult {
   double compute_s = 0;   // worker time
   double wait_s = 0;      // likewise
   uint64_t iterations = 0;
-  // Elastic averaging: held-out accuracy of the workers' own parameters at the end.
+  // Averaging policies: held-out accuracy of the workers' own parameters at the end.
   struct Spread {
     double min = 0;
     double median = 0;

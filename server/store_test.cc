@@ -21,7 +21,8 @@ TensorStore MakeStore(std::shared_ptr<const wire::Layout> layout, uint32_t shard
                       .optimizer = *compute::ParseOptimizer("sgd:lr=1"),
                       .schedule = *compute::ParseSchedule("constant"),
                       .total_clocks = 1,
-                      .seed = 3});
+                      .seed = 3,
+                      .fixed_tree = true});
 }
 
 wire::Message Slices(uint32_t shard, const TensorStore& store) {
@@ -82,7 +83,7 @@ TEST(TensorStoreTest, SumDoesNotDependOnHowLeavesWereGrouped) {
         parts.push_back(std::move(part));
       }
     }
-    store.Apply(BucketId{0}, 0, parts, kLeaves);
+    store.Apply(BucketId{0}, 0, parts, kLeaves, workers);
     results.push_back(store.Read());
   }
   for (const auto& result : results) EXPECT_EQ(result, results[0]);
@@ -98,7 +99,7 @@ TEST(TensorStoreTest, ReadIsASnapshot) {
     const std::vector<float> ones(slice.elements(), 1.0f);
     part.payload.push_back(Buffer::CopyOf<float>(ones));
   }
-  store.Apply(BucketId{0}, 0, {part}, 1);
+  store.Apply(BucketId{0}, 0, {part}, 1, 1);
   EXPECT_EQ(before[0].floats()[0], first);
   EXPECT_EQ(store.Read()[0].floats()[0], first - 1.0f);
 }
@@ -123,7 +124,7 @@ TEST(TensorStoreTest, ReadersOfTheSameValuesShareACopy) {
     const std::vector<float> ones(slice.elements(), 1.0f);
     part.payload.push_back(Buffer::CopyOf(absl::MakeConstSpan(ones)));
   }
-  store.Apply(BucketId{0}, 0, {part}, 1);
+  store.Apply(BucketId{0}, 0, {part}, 1, 1);
   EXPECT_NE(store.Read()[0].data(), before[0].data());
   EXPECT_NE(store.Read()[0].floats()[0], before[0].floats()[0]);
 }
@@ -137,7 +138,7 @@ TEST(StoreTest, MayCountBesideItsValues) {
     const std::vector<float> ones(slice.elements(), 1.0f);
     part.payload.push_back(Buffer::CopyOf(absl::MakeConstSpan(ones)));
   }
-  store.Apply(BucketId{0}, 0, {part}, 1);
+  store.Apply(BucketId{0}, 0, {part}, 1, 1);
   EXPECT_TRUE(store.checks_payload());
   EXPECT_EQ(store.counts()->buckets()[0], (CountStore::Count{.applied = 1, .sum = 0}));
   EXPECT_EQ(store.Read()[0].floats()[0], before[0].floats()[0] - 1.0f);
