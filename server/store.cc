@@ -157,6 +157,7 @@ void TensorStore::Average(const std::vector<Contribution>& parts, size_t slice, 
 void TensorStore::Apply(BucketId bucket, Clock clock, const std::vector<Contribution>& parts,
                         uint32_t leaf_count, size_t replicas) {
   using Kind = consistency::StoreRule::Kind;
+  read_.clear();
   const wire::Bucket& layout = options_.layout->buckets(options_.shard)[Index(bucket)];
   double samples = 0;
   for (const Contribution& part : parts) {
@@ -203,9 +204,11 @@ std::vector<Buffer> TensorStore::ReadFor(WorkerId worker) {
 }
 
 std::vector<Buffer> TensorStore::Read() const {
+  if (!read_.empty()) return read_;
   size_t bytes = 0;
   for (const SliceValues& slice : slices_) bytes += slice.values.size() * sizeof(float);
-  // One copy: the values go on changing while the reply is on its way.
+  // One copy, for all who read the same values: these go on changing while replies are on their
+  // way.
   const BufferPool::Block block = pool_.Take(bytes);
   std::vector<Buffer> buffers;
   buffers.reserve(slices_.size());
@@ -216,6 +219,7 @@ std::vector<Buffer> TensorStore::Read() const {
     buffers.push_back(block.View(offset, size));
     offset += size;
   }
+  read_ = buffers;
   return buffers;
 }
 
@@ -232,26 +236,21 @@ void CountStore::Apply(BucketId bucket, const std::vector<Contribution>& parts) 
 
 void Store::Apply(BucketId bucket, Clock clock, const std::vector<Contribution>& parts,
                   uint32_t leaf_count, size_t replicas) {
-  if (auto* tensors = std::get_if<std::shared_ptr<TensorStore>>(&kind_)) {
-    (*tensors)->Apply(bucket, clock, parts, leaf_count, replicas);
-  } else {
-    std::get<CountStore>(kind_).Apply(bucket, parts);
-  }
+  if (tensors_ == nullptr) return counts_->Apply(bucket, parts);
+  tensors_->Apply(bucket, clock, parts, leaf_count, replicas);
+  if (counts_.has_value()) counts_->Add(bucket, parts.size());
 }
 
 std::vector<Buffer> Store::ReadFor(WorkerId worker) {
-  const auto* tensors = std::get_if<std::shared_ptr<TensorStore>>(&kind_);
-  return tensors != nullptr ? (*tensors)->ReadFor(worker) : std::vector<Buffer>();
+  return tensors_ != nullptr ? tensors_->ReadFor(worker) : std::vector<Buffer>();
 }
 
 double Store::MassOf(Clock clock, const Contribution& part) const {
-  const auto* tensors = std::get_if<std::shared_ptr<TensorStore>>(&kind_);
-  return tensors != nullptr ? (*tensors)->MassOf(clock, part) : 1;
+  return tensors_ != nullptr ? tensors_->MassOf(clock, part) : 1;
 }
 
 std::vector<Buffer> Store::Read() const {
-  const auto* tensors = std::get_if<std::shared_ptr<TensorStore>>(&kind_);
-  return tensors != nullptr ? (*tensors)->Read() : std::vector<Buffer>();
+  return tensors_ != nullptr ? tensors_->Read() : std::vector<Buffer>();
 }
 
 void Store::AddTo(Fingerprint* f) const {

@@ -5,8 +5,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -73,6 +73,7 @@ class TensorStore {
   std::vector<float> sum_;                    // scratch of sums
   std::vector<std::vector<Buffer>> read_by_;  // kCompensated: by worker, what it was sent last
   mutable BufferPool pool_;
+  mutable std::vector<Buffer> read_;  // what Read returned, until the next Apply
 };
 
 // Counts instead of values: per bucket the applied contributions and the sum of their int64
@@ -81,6 +82,10 @@ class CountStore {
  public:
   explicit CountStore(uint32_t bucket_count) : buckets_(bucket_count) {}
   void Apply(BucketId bucket, const std::vector<Contribution>& parts);
+  // Counts contributions whose payloads are no integers.
+  void Add(BucketId bucket, uint64_t contributions) {
+    buckets_[Index(bucket)].applied += contributions;
+  }
   struct Count {
     uint64_t applied = 0;
     int64_t sum = 0;
@@ -94,8 +99,13 @@ class CountStore {
 
 class Store {
  public:
-  explicit Store(TensorStore tensors) : kind_(std::make_shared<TensorStore>(std::move(tensors))) {}
-  explicit Store(CountStore counts) : kind_(std::move(counts)) {}
+  explicit Store(TensorStore tensors)
+      : tensors_(std::make_shared<TensorStore>(std::move(tensors))) {}
+  explicit Store(CountStore counts) : counts_(std::move(counts)) {}
+  // Values, and beside them how many contributions each bucket has had: co-simulation, whose
+  // checkers look at counts.
+  Store(TensorStore tensors, CountStore counts)
+      : tensors_(std::make_shared<TensorStore>(std::move(tensors))), counts_(std::move(counts)) {}
 
   // Applies `parts` as one update. REQUIRES: with a fixed tree, ascending by leaves.
   void Apply(BucketId bucket, Clock clock, const std::vector<Contribution>& parts,
@@ -106,14 +116,14 @@ class Store {
   // Counts: 1.
   double MassOf(Clock clock, const Contribution& part) const;
   // True where payloads of `payload` fit bucket `bucket` (always, for counts).
-  bool checks_payload() const {
-    return std::holds_alternative<std::shared_ptr<TensorStore>>(kind_);
-  }
-  const CountStore* counts() const { return std::get_if<CountStore>(&kind_); }
+  bool checks_payload() const { return tensors_ != nullptr; }
+  const CountStore* counts() const { return counts_.has_value() ? &*counts_ : nullptr; }
   void AddTo(Fingerprint* f) const;
 
  private:
-  std::variant<std::shared_ptr<TensorStore>, CountStore> kind_;
+  // One of them, or both. Copies of a store share its tensors.
+  std::shared_ptr<TensorStore> tensors_;
+  std::optional<CountStore> counts_;
 };
 
 }  // namespace soapstone::server
