@@ -73,10 +73,9 @@ bool ValueGate::HasHeld(WorkerId worker) const {
 }
 
 void ValueGate::Settle(Actions* actions) {
-  while (!held_.empty() && Fits(held_.front())) {
-    Apply(held_.front(), actions);
-    held_.pop_front();
-  }
+  size_t fitting = 0;
+  while (fitting < held_.size() && Fits(held_[fitting])) Apply(held_[fitting++], actions);
+  held_.erase(held_.begin(), held_.begin() + static_cast<ptrdiff_t>(fitting));
   for (auto it = parked_.begin(); it != parked_.end();) {
     if (HasHeld(it->first)) {
       ++it;

@@ -16,9 +16,9 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <utility>
+#include <vector>
 
 #include "consistency/action.h"
 #include "consistency/clock_table.h"
@@ -70,7 +70,7 @@ class ValueGate {
 
   double value_;
   ClockTable clocks_;
-  std::deque<Held> held_;
+  std::vector<Held> held_;  // in the order of arrival
   std::map<WorkerId, std::pair<Clock, Ticket>> parked_;
   std::map<WorkerId, Computing> computing_;
 };

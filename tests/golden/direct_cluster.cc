@@ -153,7 +153,8 @@ class DirectCluster {
   void Deliver(Message message) {
     if (message.to.role == wire::Role::kShard) {
       wire::Outbox outbox;
-      shards_[message.to.index].OnMessage(0, std::move(message), &outbox);
+      server::Shard& shard = shards_[message.to.index];
+      shard.OnMessage(0, std::move(message), &outbox);
       Post(std::move(outbox));
     } else if (message.to.role == wire::Role::kWorker) {
       const uint32_t w = message.to.index;
