@@ -20,7 +20,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ResultReport, code, reason, job, guarantee, t
                                    train_loss, pushed_bytes, pulled_bytes, read_lags, blocked_s,
                                    compute_s, workers, rejects, malformed, sha256, model_path)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NodeReport, name, sent_bytes, received_bytes, malformed, rejects,
-                                   duplicates, violations, reads)
+                                   duplicates, violations, reads, stalenesses)
 
 namespace {
 
@@ -54,26 +54,47 @@ void AddRow(const char* name, const std::string& value, std::string* table) {
   absl::StrAppend(table, absl::StrFormat("  %-22s %s\n", name, value));
 }
 
+// What nodes add up to.
+NodeReport Sum(const std::vector<NodeReport>& nodes) {
+  NodeReport sum;
+  for (const NodeReport& node : nodes) {
+    sum.sent_bytes += node.sent_bytes;
+    sum.malformed += node.malformed;
+    sum.rejects += node.rejects;
+    sum.duplicates += node.duplicates;
+    sum.violations += node.violations;
+    sum.reads += node.reads;
+    sum.stalenesses.resize(std::max(sum.stalenesses.size(), node.stalenesses.size()));
+    for (size_t i = 0; i < node.stalenesses.size(); ++i) {
+      sum.stalenesses[i] += node.stalenesses[i];
+    }
+  }
+  return sum;
+}
+
 void AddNodeRows(const ResultReport& result, const std::vector<NodeReport>& nodes,
                  std::string* table) {
-  uint64_t malformed = result.malformed, refused = 0, duplicates = 0, violations = 0, reads = 0;
-  for (const NodeReport& node : nodes) {
-    malformed += node.malformed;
-    refused += node.rejects;
-    duplicates += node.duplicates;
-    violations += node.violations;
-    reads += node.reads;
-  }
-  if (reads > 0) {
+  const NodeReport sum = Sum(nodes);
+  if (sum.reads > 0) {
+    AddRow("updates by staleness", LagHistogram(sum.stalenesses), table);
     AddRow("guarantee",
-           absl::StrCat(result.guarantee, "; broken by ", WithCommas(violations), " of ",
-                        WithCommas(reads), " reads"),
+           absl::StrCat(result.guarantee, "; broken by ", WithCommas(sum.violations), " of ",
+                        WithCommas(sum.reads), " reads"),
+           table);
+  }
+  const uint64_t payload = result.pushed_bytes + result.pulled_bytes;
+  if (sum.sent_bytes > payload) {
+    const auto all = static_cast<double>(sum.sent_bytes);
+    AddRow("on the wire",
+           absl::StrFormat("%s by servers and workers, %.2f%% of it headers and control",
+                           Bytes(sum.sent_bytes),
+                           100 * static_cast<double>(sum.sent_bytes - payload) / all),
            table);
   }
   AddRow("messages refused",
-         absl::StrCat(WithCommas(malformed), " malformed or foreign, ",
-                      WithCommas(std::max(refused, result.rejects)), " by shards, ",
-                      WithCommas(duplicates), " duplicates"),
+         absl::StrCat(WithCommas(result.malformed + sum.malformed), " malformed or foreign, ",
+                      WithCommas(std::max(sum.rejects, result.rejects)), " by shards, ",
+                      WithCommas(sum.duplicates), " duplicates"),
          table);
 }
 

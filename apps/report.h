@@ -75,6 +75,7 @@ struct NodeReport {
   uint64_t duplicates = 0;  // shards
   uint64_t violations = 0;  // shards: reads that broke the policy's guarantee
   uint64_t reads = 0;
+  std::vector<uint64_t> stalenesses;  // shards: updates by gradient staleness
   friend bool operator==(const NodeReport&, const NodeReport&) = default;
 };
 

@@ -2,6 +2,7 @@
 
 #include <glog/logging.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -182,6 +183,10 @@ void ServerNode::ReportShards() {
     report.duplicates += stats.duplicates;
     report.violations += stats.violations;
     report.reads += stats.reads;
+    report.stalenesses.resize(std::max(report.stalenesses.size(), stats.stalenesses.size()));
+    for (size_t i = 0; i < stats.stalenesses.size(); ++i) {
+      report.stalenesses[i] += stats.stalenesses[i];
+    }
   }
   if (!rank_.has_value()) return;
   if (report.violations > 0) {
