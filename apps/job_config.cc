@@ -40,6 +40,10 @@ constexpr JobField kFields[] = {
     {"seed", "training.seed", "Seed of the initial values and of the data's order"},
     {"optimizer", "training.optimizer", "Such as momentum:lr=0.05,mu=0.9,decay=1e-4"},
     {"schedule", "training.schedule", "Learning rate: constant, step:.., cosine:warmup=20"},
+    {"stragglers", "training.stragglers",
+     "Delays that the workers inject, such as slow:workers=1,factor=2 [none]"},
+    {"base_ms", "training.base_ms",
+     "Stretch an iteration to this many ms, times its straggler factor [as long as it takes]"},
     {"servers", "cluster.servers", "Server processes"},
     {"workers", "cluster.workers", "Worker processes"},
     {"shards_per_server", "cluster.shards_per_server", "Shards, each a thread, of a server [1]"},
@@ -125,6 +129,10 @@ absl::Status CheckTraining(const wire::JobConfig& config) {
   if (training.batch() < training.micro_batches()) {
     return Invalid(absl::StrCat("training.batch: ", training.batch(), " samples is less than the ",
                                 training.micro_batches(), " micro-batches of a batch"));
+  }
+  if (!(training.base_ms() >= 0 && training.base_ms() <= 3.6e6)) {
+    return Invalid(
+        absl::StrCat("training.base_ms: ", training.base_ms(), " is not within 0 and 3600000 ms"));
   }
   return absl::OkStatus();
 }
@@ -214,6 +222,7 @@ void FillDefaults(wire::JobConfig* config) {
   wire::Training* training = config->mutable_training();
   if (training->optimizer().empty()) training->set_optimizer("sgd:lr=0.05");
   if (training->schedule().empty()) training->set_schedule("constant");
+  if (training->stragglers().empty()) training->set_stragglers("none");
   wire::Cluster* cluster = config->mutable_cluster();
   if (training->micro_batches() == 0) training->set_micro_batches(cluster->workers());
   if (cluster->shards_per_server() == 0) cluster->set_shards_per_server(1);
@@ -238,7 +247,13 @@ absl::StatusOr<JobSpecs> CheckJobConfig(const wire::JobConfig& config) {
   absl::StatusOr<compute::ScheduleSpec> schedule =
       compute::ParseSchedule(config.training().schedule());
   if (!schedule.ok()) return named(schedule.status(), "training.schedule");
-  return JobSpecs{.policy = *std::move(policy), .optimizer = *optimizer, .schedule = *schedule};
+  absl::StatusOr<sim::StragglerModel> stragglers =
+      sim::StragglerModel::Parse(config.training().stragglers(), config.training().seed());
+  if (!stragglers.ok()) return named(stragglers.status(), "training.stragglers");
+  return JobSpecs{.policy = *std::move(policy),
+                  .optimizer = *optimizer,
+                  .schedule = *schedule,
+                  .stragglers = *std::move(stragglers)};
 }
 
 uint64_t JobDigest(const wire::JobConfig& config, uint64_t data_fingerprint) {

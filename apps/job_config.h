@@ -13,6 +13,7 @@
 #include "compute/optimizer.h"
 #include "compute/schedule.h"
 #include "consistency/policy.h"
+#include "sim/straggler.h"
 #include "wire/job.pb.h"
 
 namespace soapstone::apps {
@@ -47,6 +48,7 @@ struct JobSpecs {
   consistency::PolicyTraits policy;
   compute::OptimizerSpec optimizer;
   compute::ScheduleSpec schedule;
+  sim::StragglerModel stragglers;
 };
 
 // REQUIRES: FillDefaults was called. Error: InvalidArgument with one line that names the field.

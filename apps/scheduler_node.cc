@@ -136,6 +136,7 @@ ResultReport SchedulerNode::Result() const {
   result.read_lags = sum.read_lags;
   result.blocked_s = static_cast<double>(sum.blocked_ns) / static_cast<double>(kSecond);
   result.compute_s = static_cast<double>(sum.compute_ns) / static_cast<double>(kSecond);
+  result.injected_s = static_cast<double>(sum.injected_ns) / static_cast<double>(kSecond);
   result.workers = static_cast<uint32_t>(coordinator_.progress().size());
   result.rejects = sum.rejects;
   result.malformed = loop_.transport().stats().rejected_messages + coordinator_.ignored();

@@ -74,6 +74,7 @@ struct BodyWriter {
     out->set_blocked_ns(body.blocked_ns);
     out->set_rejects(body.rejects);
     out->mutable_read_lags()->Add(body.read_lags.begin(), body.read_lags.end());
+    out->set_injected_ns(body.injected_ns);
   }
   void operator()(const Evaluation& body) const {
     frame::Evaluation* out = header->mutable_evaluation();
@@ -163,7 +164,8 @@ Body ReadProgress(const frame::Progress& in) {
                   .compute_ns = in.compute_ns(),
                   .blocked_ns = in.blocked_ns(),
                   .rejects = in.rejects(),
-                  .read_lags = {in.read_lags().begin(), in.read_lags().end()}};
+                  .read_lags = {in.read_lags().begin(), in.read_lags().end()},
+                  .injected_ns = in.injected_ns()};
 }
 
 absl::StatusOr<Body> ReadBody(const frame::Header& header) {

@@ -52,7 +52,7 @@ std::vector<Message> Examples() {
                          {{ServerId{0}, "tcp://a:1"}, {ServerId{1}, "ipc:///tmp/\xff"}},
                          5,
                          2};
-  const Progress progress = {7, 8, -0.125, 9, 10, 11, 12, 13, {1, 2, 0}};
+  const Progress progress = {7, 8, -0.125, 9, 10, 11, 12, 13, {1, 2, 0}, 14};
   const Notice notice = {-3, "why"};
   return {
       Example(MessageType::kHello, hello),
@@ -162,6 +162,13 @@ TEST(FrameTest, RefusesLossThatIsNotFinite) {
   for (double loss : {std::numeric_limits<double>::infinity(), std::nan("")}) {
     ExpectRefused(Example(MessageType::kHeartbeat, Progress{.loss_sum = loss}));
     ExpectRefused(Example(MessageType::kEvaluated, Evaluation{.loss_sum = loss}));
+  }
+}
+
+TEST(FrameTest, RefusesTimesBelowZero) {
+  for (const Progress& progress :
+       {Progress{.compute_ns = -1}, Progress{.blocked_ns = -1}, Progress{.injected_ns = -1}}) {
+    ExpectRefused(Example(MessageType::kHeartbeat, progress));
   }
 }
 

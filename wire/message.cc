@@ -124,6 +124,7 @@ struct BodyAdder {
     f->Add(body.rejects);
     f->Add(body.read_lags.size());
     for (uint64_t count : body.read_lags) f->Add(count);
+    f->Add(body.injected_ns);
   }
   void operator()(const Evaluation& body) const {
     f->Add(body.samples);

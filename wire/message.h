@@ -119,6 +119,7 @@ struct Progress {
   Nanos blocked_ns = 0;  // from a step's last pull sent to its last reply
   uint64_t rejects = 0;
   std::vector<uint64_t> read_lags;  // count of reads by observed lag; the last entry is "or more"
+  Nanos injected_ns = 0;            // rested in the device, as a straggler model asked
   friend bool operator==(const Progress&, const Progress&) = default;
 };
 

@@ -137,6 +137,9 @@ struct BodyCheck {
   absl::Status operator()(const Progress& progress) const {
     SOAP_RETURN_IF_ERROR(CheckClock(progress.clock, "progress: clock out of range"));
     if (!std::isfinite(progress.loss_sum)) return Invalid("progress: loss is not finite");
+    if (progress.compute_ns < 0 || progress.blocked_ns < 0 || progress.injected_ns < 0) {
+      return Invalid("progress: a time is negative");
+    }
     if (progress.read_lags.size() > limits.read_lags_max) {
       return Invalid("progress: too many read lags");
     }

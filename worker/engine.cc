@@ -117,6 +117,7 @@ void Engine::OnDevice(Nanos now, DeviceEvent event, EngineOutput out) {
   progress_.samples += event.trained_samples;
   if (event.trained_samples > 0) progress_.loss_sum += event.loss_sum;
   progress_.compute_ns += event.compute_ns;
+  progress_.injected_ns += event.injected_ns;
   const uint32_t instruction = event.instruction;
   if (run->program->instructions[instruction].op == Op::kEvaluate) {
     Message message = ToScheduler(MessageType::kEvaluated);

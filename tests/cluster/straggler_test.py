@@ -1,0 +1,62 @@
+"""Delays injected into real workers: they take the time they should, and change no bit under bsp."""
+import re
+import unittest
+
+from cluster import ClusterTestCase
+
+# 20 clocks. With --base_ms the time of an iteration is set and for the most part slept, so that a
+# busy machine matters little.
+SHORT = ("--policy=bsp", "--epochs=1", "--batch=72")
+CLOCKS = 20
+
+
+class StragglerTest(ClusterTestCase):
+
+    def run_job(self, *flags):
+        running = self.train(*SHORT, *flags)
+        self.assertEqual(running.wait(120), 0, running.output())
+        return running.output()
+
+    def seconds(self, output):
+        return float(re.search(r"^  time +([0-9.]+) s", output, re.M).group(1))
+
+    def injected(self, output):
+        match = re.search(r"injected delays +([0-9.]+) s", output)
+        return float(match.group(1)) if match else 0.0
+
+    def test_a_slow_worker_slows_bsp_and_changes_no_bit(self):
+        plain = self.run_job()
+        even = self.run_job("--base_ms=60")
+        slow = self.run_job("--base_ms=60", "--stragglers=slow:workers=1,factor=2")
+        self.assertEqual(self.injected(plain), 0)
+        self.assertGreaterEqual(self.seconds(even), CLOCKS * 0.060)
+        self.assertGreaterEqual(self.seconds(slow), CLOCKS * 0.120)
+        self.assertGreater(self.seconds(slow), 1.5 * self.seconds(even))
+        # Three workers rest up to 60, 60 and 120 ms of each iteration, less what they compute.
+        self.assertGreater(self.injected(slow), CLOCKS * 0.120)
+        self.assertLess(self.injected(slow), CLOCKS * 0.240 * 1.1)
+        self.assertEqual({self.sha256(plain)}, {self.sha256(even), self.sha256(slow)})
+
+    def test_without_a_set_time_the_compute_time_is_stretched(self):
+        output = self.run_job("--stragglers=slow:workers=3,factor=3")
+        match = re.search(r"injected delays +([0-9.]+) s, beside ([0-9.]+) s", output)
+        injected, computed = (float(match.group(i)) for i in (1, 2))
+        self.assertGreater(injected, 1.5 * computed)  # twice, less what comes after a part's end
+
+    def test_a_worker_that_is_told_to_leave_does_not_rest_any_longer(self):
+        running = self.train("--policy=ssp:s=2", "--base_ms=60000")
+        running.wait_for("started")
+        running.process.terminate()
+        self.assertEqual(running.wait(20), 143, running.output())
+
+    def test_an_unknown_model_is_a_configuration_error(self):
+        for flag, wanted in (("--stragglers=slwo", "training.stragglers: unknown straggler model"),
+                             ("--base_ms=-1", "training.base_ms: -1")):
+            running = self.train(flag)
+            self.assertEqual(running.wait(20), 78, running.output())
+            self.assertIn(wanted, running.output())
+            self.assertEqual(len(running.lines), 1, running.output())
+
+
+if __name__ == "__main__":
+    unittest.main()
