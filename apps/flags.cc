@@ -19,8 +19,10 @@ struct JobFlagValues {
 
   void AddTo(CLI::App* app) {
     for (const JobField& field : JobFields()) {
-      CLI::Option* option =
-          app->add_option(std::string("--") + field.flag, values[&field], field.help);
+      const std::string flag = std::string("--") + field.flag;
+      CLI::Option* option = IsSwitch(field)
+                                ? app->add_flag(flag + "{true}", values[&field], field.help)
+                                : app->add_option(flag, values[&field], field.help);
       options[&field] = option->type_name("")->group("Job (each overrides a field of --config)");
     }
   }

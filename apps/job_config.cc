@@ -4,6 +4,7 @@
 #include <google/protobuf/io/tokenizer.h>
 #include <google/protobuf/text_format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
@@ -20,6 +21,10 @@ namespace soapstone::apps {
 namespace {
 
 namespace pb = google::protobuf;
+
+// Leaves a worker by default with cluster.rebalance: shares of whole leaves are then within about
+// 1 / 16 of what speeds ask for.
+constexpr uint32_t kLeavesEachToRebalance = 16;
 
 constexpr JobField kFields[] = {
     {"model", "model", "Model: softmax, mlp or lenet5"},
@@ -52,6 +57,7 @@ constexpr JobField kFields[] = {
     {"heartbeat_timeout_s", "cluster.heartbeat_timeout_s", "Silent for this long is lost [5]"},
     {"start_timeout_s", "cluster.start_timeout_s", "All must have registered by then [60]"},
     {"bucket_bytes", "cluster.bucket_bytes", "Size at which a push message is closed [1 MiB]"},
+    {"rebalance", "cluster.rebalance", "Share each batch out by the workers' measured speed"},
     {"model_path", "output.model_path", "Where server 0 writes the model (safetensors)"},
     {"log_dir", "output.log_dir", "Directory of the log files"},
 };
@@ -111,6 +117,12 @@ absl::Status SetField(const JobField& target, const std::string& text, wire::Job
       reflection->SetDouble(holder, field, value);
       return absl::OkStatus();
     }
+    case pb::FieldDescriptor::CPPTYPE_BOOL: {
+      bool value = false;
+      if (!absl::SimpleAtob(text, &value)) return refuse("true or false");
+      reflection->SetBool(holder, field, value);
+      return absl::OkStatus();
+    }
     default:
       return absl::InternalError(absl::StrCat("no flag can set ", target.path));
   }
@@ -165,6 +177,24 @@ absl::Status CheckCluster(const wire::Cluster& cluster) {
   return absl::OkStatus();
 }
 
+absl::Status CheckRebalance(const wire::JobConfig& config,
+                            const consistency::PolicyTraits& policy) {
+  if (!config.cluster().rebalance()) return absl::OkStatus();
+  if (policy.exchange != consistency::Exchange::kGradient) {
+    return Invalid(absl::StrCat("cluster.rebalance: with ", policy.spec,
+                                " no gradient is weighted by its samples; it goes with policies "
+                                "that push gradients, such as bsp and ssp"));
+  }
+  const uint32_t workers = config.cluster().workers();
+  if (config.training().micro_batches() <= workers) {
+    return Invalid(absl::StrCat("cluster.rebalance: needs more micro-batches than the ", workers,
+                                " workers (", uint64_t{kLeavesEachToRebalance} * workers,
+                                " let speeds be matched well); training.micro_batches is ",
+                                config.training().micro_batches()));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckData(const wire::Data& data) {
   if (!(data.test_fraction() > 0 && data.test_fraction() < 1)) {
     return Invalid(
@@ -182,6 +212,13 @@ absl::Status CheckData(const wire::Data& data) {
 }  // namespace
 
 absl::Span<const JobField> JobFields() { return kFields; }
+
+bool IsSwitch(const JobField& field) {
+  wire::JobConfig config;
+  const pb::FieldDescriptor* descriptor = nullptr;
+  FindHolder(field.path, &config, &descriptor);
+  return descriptor->cpp_type() == pb::FieldDescriptor::CPPTYPE_BOOL;
+}
 
 absl::StatusOr<wire::JobConfig> ParseJobText(const std::string& text, const std::string& name) {
   wire::JobConfig config;
@@ -224,7 +261,12 @@ void FillDefaults(wire::JobConfig* config) {
   if (training->schedule().empty()) training->set_schedule("constant");
   if (training->stragglers().empty()) training->set_stragglers("none");
   wire::Cluster* cluster = config->mutable_cluster();
-  if (training->micro_batches() == 0) training->set_micro_batches(cluster->workers());
+  if (training->micro_batches() == 0) {
+    const uint32_t leaves_each = cluster->rebalance() ? kLeavesEachToRebalance : 1;
+    const uint64_t leaves = uint64_t{leaves_each} * cluster->workers();
+    training->set_micro_batches(static_cast<uint32_t>(
+        std::max<uint64_t>(std::min<uint64_t>(leaves, training->batch()), cluster->workers())));
+  }
   if (cluster->shards_per_server() == 0) cluster->set_shards_per_server(1);
   if (cluster->heartbeat_s() == 0) cluster->set_heartbeat_s(0.5);
   if (cluster->heartbeat_timeout_s() == 0) cluster->set_heartbeat_timeout_s(5);
@@ -241,6 +283,7 @@ absl::StatusOr<JobSpecs> CheckJobConfig(const wire::JobConfig& config) {
   SOAP_RETURN_IF_ERROR(CheckData(config.data()));
   absl::StatusOr<consistency::PolicyTraits> policy = consistency::ParsePolicy(config.policy());
   if (!policy.ok()) return named(policy.status(), "policy");
+  SOAP_RETURN_IF_ERROR(CheckRebalance(config, *policy));
   absl::StatusOr<compute::OptimizerSpec> optimizer =
       compute::ParseOptimizer(config.training().optimizer());
   if (!optimizer.ok()) return named(optimizer.status(), "training.optimizer");

@@ -26,6 +26,8 @@ struct JobField {
   const char* help;
 };
 absl::Span<const JobField> JobFields();
+// True where the field is true or false: its flag may stand without a value.
+bool IsSwitch(const JobField& field);
 
 // A flag as given on the command line.
 struct JobOverride {

@@ -62,6 +62,12 @@ struct BodyWriter {
     }
     out->set_worker_count(body.worker_count);
     out->set_shards_per_server(body.shards_per_server);
+    for (const Shares& shares : body.shares) {
+      frame::Shares* entry = out->add_shares();
+      entry->set_from(shares.from);
+      entry->mutable_leaves()->Add(shares.leaves.begin(), shares.leaves.end());
+    }
+    out->set_share_lead(body.share_lead);
   }
   void operator()(const Progress& body) const {
     frame::Progress* out = header->mutable_progress();
@@ -152,6 +158,12 @@ Body ReadRoster(const frame::Roster& in) {
   }
   body.worker_count = in.worker_count();
   body.shards_per_server = in.shards_per_server();
+  if (in.shares_size() > 0) body.shares.Mutable().reserve(in.shares_size());
+  for (const frame::Shares& entry : in.shares()) {
+    body.shares.push_back(
+        {.from = entry.from(), .leaves = {entry.leaves().begin(), entry.leaves().end()}});
+  }
+  body.share_lead = in.share_lead();
   return body;
 }
 

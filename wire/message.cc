@@ -112,6 +112,12 @@ struct BodyAdder {
     }
     f->Add(body.worker_count);
     f->Add(body.shards_per_server);
+    f->Add(body.shares.size());
+    for (const Shares& shares : body.shares) {
+      f->Add(shares.from);
+      for (uint32_t leaves : shares.leaves) f->Add(leaves);
+    }
+    f->Add(body.share_lead);
   }
   void operator()(const Progress& body) const {
     f->Add(body.clock);

@@ -8,6 +8,7 @@ from cluster import ClusterTestCase
 # busy machine matters little.
 SHORT = ("--policy=bsp", "--epochs=1", "--batch=72")
 CLOCKS = 20
+SAMPLES = 1438  # of the digits, held-out ones aside
 
 
 class StragglerTest(ClusterTestCase):
@@ -48,6 +49,39 @@ class StragglerTest(ClusterTestCase):
         running.wait_for("started")
         running.process.terminate()
         self.assertEqual(running.wait(20), 143, running.output())
+
+    def test_rebalancing_shortens_bsp_and_changes_no_bit(self):
+        flags = ("--policy=bsp", "--epochs=4", "--micro_batches=48", "--base_ms=30",
+                 "--stragglers=slow:workers=1,factor=2")
+        outputs = []
+        for more in ((), ("--rebalance",)):
+            running = self.train(*flags, *more)
+            self.assertEqual(running.wait(120), 0, running.output())
+            outputs.append(running.output())
+        even, balanced = outputs
+        self.assertNotIn("re-balanced", even)
+        match = re.search(r"re-balanced: (\d+) to (\d+) of 48 leaves a worker", balanced)
+        self.assertIsNotNone(match, balanced)
+        self.assertLess(int(match.group(1)), 13)  # of the slow worker: 9.6 in proportion to speed
+        self.assertEqual(self.sha256(even), self.sha256(balanced))
+        self.assertLess(self.seconds(balanced), 0.87 * self.seconds(even))
+
+    def test_rebalancing_under_ssp(self):
+        running = self.train("--policy=ssp:s=2", "--epochs=4", "--micro_batches=48", "--rebalance",
+                             "--base_ms=20", "--stragglers=slow:workers=1,factor=2")
+        self.assertEqual(running.wait(120), 0, running.output())
+        self.assertIn("re-balanced", running.output())
+        self.assertIn("broken by 0 of", running.output())
+        # Each sample once an epoch, whoever computes it.
+        self.assertIn(f"({4 * SAMPLES:,} samples)", running.output())
+
+    def test_rebalancing_that_cannot_be_is_a_configuration_error(self):
+        for flags, wanted in ((("--micro_batches=3",), "needs more micro-batches"),
+                              (("--policy=easgd:tau=4",), "cluster.rebalance: with easgd")):
+            running = self.train("--rebalance", *flags)
+            self.assertEqual(running.wait(20), 78, running.output())
+            self.assertIn(wanted, running.output())
+            self.assertEqual(len(running.lines), 1, running.output())
 
     def test_an_unknown_model_is_a_configuration_error(self):
         for flag, wanted in (("--stragglers=slwo", "training.stragglers: unknown straggler model"),
