@@ -60,6 +60,8 @@ constexpr JobField kFields[] = {
     {"rebalance", "cluster.rebalance", "Share each batch out by the workers' measured speed"},
     {"model_path", "output.model_path", "Where server 0 writes the model (safetensors)"},
     {"log_dir", "output.log_dir", "Directory of the log files"},
+    {"record_trace", "output.trace_path",
+     "Write the workers' iteration times to this CSV (--stragglers=trace:file=.. replays it)"},
 };
 
 // Keeps the first error.

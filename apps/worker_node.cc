@@ -86,6 +86,7 @@ int WorkerNode::Run() {
       std::optional<worker::DeviceEvent> event = device_->Take();
       if (!event.has_value()) break;
       engine_->OnDevice(now, *std::move(event), Output());
+      if (trace_ != nullptr) trace_->Take(engine_->progress());
     }
     for (const wire::TimerId timer : loop_.TakeDue(now)) {
       if (timer != wire::Enrolment::kTick) continue;
@@ -134,8 +135,20 @@ void WorkerNode::OnWelcome(uint32_t rank) {
     return;
   }
   device_.emplace(*std::move(runner), [this] { loop_.Wake(); });
+  OpenTrace(WorkerId{rank});
   LOG(INFO) << "worker " << rank << " of " << job_->config.cluster().workers() << ": "
             << job_->summary;
+}
+
+void WorkerNode::OpenTrace(WorkerId self) {
+  const std::string& path = job_->config.output().trace_path();
+  if (path.empty()) return;
+  absl::StatusOr<std::unique_ptr<IterationTrace>> trace = IterationTrace::Open(path, self);
+  if (trace.ok()) {
+    trace_ = *std::move(trace);
+  } else {
+    end_ = {kExitConfig, std::string(trace.status().message())};
+  }
 }
 
 void WorkerNode::BeginLeaving(Nanos now) {

@@ -1,4 +1,6 @@
 """Delays injected into real workers: they take the time they should, and change no bit under bsp."""
+import csv
+import os
 import re
 import unittest
 
@@ -49,6 +51,31 @@ class StragglerTest(ClusterTestCase):
         running.wait_for("started")
         running.process.terminate()
         self.assertEqual(running.wait(20), 143, running.output())
+
+    def test_a_recorded_trace_is_replayed(self):
+        trace = f"{self.dir}/trace.csv"
+        self.run_job("--base_ms=40", "--stragglers=slow:workers=1,factor=2",
+                     f"--record_trace={trace}")
+        with open(trace) as file:
+            rows = list(csv.DictReader(file))
+        self.assertEqual(len(rows), 3 * CLOCKS)
+        self.assertEqual(os.listdir(self.dir).count("trace.csv"), 1)
+        self.assertFalse([name for name in os.listdir(self.dir) if ".worker-" in name])
+        for worker, ms in (("0", 80), ("1", 40), ("2", 40)):
+            times = [(float(row["compute_us"]) + float(row["injected_us"])) / 1000
+                     for row in rows if row["worker"] == worker]
+            # The median: a busy machine may take longer than its set time now and then.
+            self.assertAlmostEqual(sorted(times)[CLOCKS // 2], ms, delta=0.1 * ms)
+        replayed = self.run_job("--base_ms=40", f"--stragglers=trace:file={trace}")
+        self.assertGreaterEqual(self.seconds(replayed), CLOCKS * 0.080 * 0.95)
+
+    def test_a_trace_that_cannot_be_is_a_configuration_error(self):
+        for flag, wanted in (("--record_trace=/nowhere/t.csv", "output.trace_path: cannot write"),
+                             ("--stragglers=trace:file=/nowhere/t.csv", "/nowhere/t.csv: No such")):
+            running = self.train(flag)
+            self.assertEqual(running.wait(20), 78, running.output())
+            self.assertIn(wanted, running.output())
+            self.assertEqual(len(running.lines), 1, running.output())
 
     def test_rebalancing_shortens_bsp_and_changes_no_bit(self):
         flags = ("--policy=bsp", "--epochs=4", "--micro_batches=48", "--base_ms=30",
