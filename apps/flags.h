@@ -22,10 +22,18 @@ struct NodeFlags {
 };
 
 struct SimulateFlags {
+  std::string job_path;                // train this job; empty: timing alone
+  std::vector<JobOverride> overrides;  // of the job
+  uint64_t curve_every = 0;            // samples; 0: some sixty points a run
+  std::string curve_path;
+  double target = 0.95;  // test accuracy whose time is shown
+  double iteration_us = 1000;
   uint32_t workers = 32;
   uint32_t shards = 1;
   std::string policy = "ssp:s=4";
   std::string stragglers = "none";
+  bool rebalance = false;
+  uint32_t micro_batches = 0;
   int64_t clocks = 0;
   double duration = 0;
   double latency_us = 0;

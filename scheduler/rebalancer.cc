@@ -51,31 +51,31 @@ using ByCost = std::priority_queue<std::pair<double, size_t>,
 }  // namespace
 
 std::vector<uint32_t> BestShares(const std::vector<double>& sample_ns, uint32_t leaf_count) {
+  CHECK_GE(leaf_count, sample_ns.size());
   double speed_sum = 0;
   for (const double t : sample_ns) speed_sum += t > 0 ? 1 / t : 0;
   CHECK_GT(speed_sum, 0);
-  std::vector<uint32_t> leaves(sample_ns.size(), 0);
+  std::vector<uint32_t> leaves(sample_ns.size(), 1);
+  const auto absent = std::count(sample_ns.begin(), sample_ns.end(), 0.0);
+  const auto to_share = static_cast<double>(leaf_count - absent);
   for (size_t r = 0; r < sample_ns.size(); ++r) {
     if (sample_ns[r] == 0) continue;
-    const double quota = leaf_count / (sample_ns[r] * speed_sum);
-    leaves[r] = std::max(1u, static_cast<uint32_t>(quota));
+    leaves[r] = std::max(1u, static_cast<uint32_t>(to_share / (sample_ns[r] * speed_sum)));
   }
   uint64_t sum = std::accumulate(leaves.begin(), leaves.end(), uint64_t{0});
   const bool add = sum < leaf_count;
-  const auto cost = [&](size_t r) {
-    if (add) return (leaves[r] + 1) * sample_ns[r];
-    return -(leaves[r] * sample_ns[r]);
-  };
+  // What a leaf more would cost, or one less would save.
   ByCost ranks;
-  for (size_t r = 0; r < leaves.size(); ++r) {
-    if (leaves[r] > 0) ranks.emplace(cost(r), r);
-  }
-  // With fewer leaves than ranks the slowest go without: -1 t_r is least for them.
+  const auto enter = [&](size_t r) {
+    if (sample_ns[r] == 0 || (!add && leaves[r] == 1)) return;
+    ranks.emplace(add ? (leaves[r] + 1) * sample_ns[r] : -(leaves[r] * sample_ns[r]), r);
+  };
+  for (size_t r = 0; r < leaves.size(); ++r) enter(r);
   for (; sum != leaf_count; sum += add ? 1 : -1) {
     const size_t r = ranks.top().second;
     ranks.pop();
     leaves[r] += add ? 1 : -1;
-    if (leaves[r] > 0) ranks.emplace(cost(r), r);
+    enter(r);
   }
   return leaves;
 }
@@ -97,19 +97,35 @@ void Rebalancer::Observe(WorkerId worker, const wire::Progress& progress) {
   if (clocks < options_.clocks_min || progress.samples == speed.samples || busy == speed.busy) {
     return;
   }
-  const double sample_ns = static_cast<double>(busy - speed.busy) /
-                           static_cast<double>(progress.samples - speed.samples);
-  speed.read += clocks;
-  speed.since += clocks;
-  // The plain mean at first, later one that forgets.
-  const auto weight_of = [clocks](double memory) { return static_cast<double>(clocks) / memory; };
-  const double weight = std::max(1 - std::exp(-weight_of(options_.memory_clocks)),
-                                 weight_of(static_cast<double>(speed.read)));
-  speed.sample_ns += weight * (sample_ns - speed.sample_ns);
+  Learn(static_cast<double>(busy - speed.busy) /
+            static_cast<double>(progress.samples - speed.samples),
+        clocks, &speed);
   speed.clock = progress.clock;
   speed.samples = progress.samples;
   speed.busy = busy;
   ++readings_;
+}
+
+// The mean m and the variance s^2 of one clock, both plain means at first and later ones that
+// forget. A reading x of k clocks has variance s^2 / k, so k (x - m)^2 estimates s^2.
+void Rebalancer::Learn(double sample_ns, Clock clocks, Speed* speed) const {
+  const auto k = static_cast<double>(clocks);
+  const double off = sample_ns - speed->mean;
+  const double usual =
+      std::max(options_.jump_min * speed->mean, 4 * std::sqrt(speed->variance / k));
+  const int jump = speed->readings > 0 && std::abs(off) > usual ? (off > 0 ? 1 : -1) : 0;
+  const bool again = jump != 0 && jump == speed->jump;
+  speed->jump = again ? 0 : jump;
+  if (jump != 0 && !again) return;  // the next reading tells whether it is here to stay
+  if (again) *speed = {.clock = speed->clock, .samples = speed->samples, .busy = speed->busy};
+  speed->read += k;
+  const double weight = std::max(1 - std::exp(-k / options_.memory_clocks), k / speed->read);
+  if (speed->readings > 0) {
+    const double part = speed->readings == 1 ? 1 : weight;
+    speed->variance += part * (k * off * off - speed->variance);
+  }
+  speed->mean += weight * (sample_ns - speed->mean);
+  ++speed->readings;
 }
 
 void Rebalancer::Forget(WorkerId worker) {
@@ -117,44 +133,33 @@ void Rebalancer::Forget(WorkerId worker) {
   if (change_.has_value()) change_->bounds.erase(worker);
 }
 
-std::vector<double> Rebalancer::SampleTimes(const wire::Roster& roster) const {
+std::vector<double> Rebalancer::SampleTimes(const wire::Roster& roster, double* noise) const {
   std::vector<double> times(roster.worker_count, 0);
-  std::vector<double> known;
-  std::vector<WorkerId> unknown;
+  *noise = 0;
   for (const wire::Member& member : roster.workers) {
     const auto it = speeds_.find(member.worker);
-    const bool read = it != speeds_.end() && it->second.sample_ns > 0 &&
-                      it->second.since >= options_.trial_clocks;
-    const bool idle =
-        !roster.shares.empty() && roster.shares.back().leaves[Index(member.worker)] == 0;
-    if (!read && !idle) return {};
-    if (read) {
-      times[Index(member.worker)] = it->second.sample_ns;
-      known.push_back(it->second.sample_ns);
-    } else {
-      unknown.push_back(member.worker);
-    }
+    if (it == speeds_.end() || it->second.readings < 2) return {};
+    const Speed& speed = it->second;
+    times[Index(member.worker)] = speed.mean;
+    // Weights that fall to 1/e after `memory` clocks amount to a plain mean over twice as many.
+    const double clocks = std::min(speed.read, 2 * options_.memory_clocks);
+    *noise = std::max(*noise, std::sqrt(speed.variance / clocks) / speed.mean);
   }
-  if (known.empty()) return {};
-  // Who had no leaves so far is taken for one in the middle.
-  std::nth_element(known.begin(), known.begin() + known.size() / 2, known.end());
-  for (const WorkerId worker : unknown) times[Index(worker)] = known[known.size() / 2];
   return times;
 }
 
 std::optional<Rebalancer::Proposal> Rebalancer::Propose(const wire::Roster& roster) {
-  if (options_.leaf_count == 0 || changing() || roster.shares.size() >= kSharesMax) {
-    return std::nullopt;
-  }
-  if (readings_ < roster.workers.size()) return std::nullopt;
+  if (options_.leaf_count < roster.worker_count || changing()) return std::nullopt;
+  if (readings_ < roster.workers.size() || roster.shares.size() >= kSharesMax) return std::nullopt;
   readings_ = 0;
-  const std::vector<double> times = SampleTimes(roster);
+  double noise = 0;
+  const std::vector<double> times = SampleTimes(roster, &noise);
   if (times.empty()) return std::nullopt;
   Proposal proposal{.leaves = BestShares(times, options_.leaf_count)};
   proposal.gain =
       StepTime(times, LeavesNow(roster, options_.leaf_count)) / StepTime(times, proposal.leaves) -
       1;
-  if (proposal.gain <= options_.gain_min) return std::nullopt;
+  if (proposal.gain <= options_.gain_min + options_.noise_weight * noise) return std::nullopt;
   return proposal;
 }
 
@@ -189,7 +194,6 @@ std::optional<double> Rebalancer::EndIfAgreed(const wire::Roster& roster,
   entries.push_back({.from = from, .leaves = std::move(change_->proposal.leaves)});
   const double gain = change_->proposal.gain;
   change_.reset();
-  for (auto& [worker, speed] : speeds_) speed.since = 0;
   return gain;
 }
 
@@ -199,9 +203,11 @@ void Rebalancer::AddTo(Fingerprint* f) const {
     f->Add(speed.clock);
     f->Add(speed.samples);
     f->Add(speed.busy);
-    f->Add(speed.read);
-    f->Add(speed.since);
-    f->Add(std::bit_cast<uint64_t>(speed.sample_ns));
+    f->Add(speed.readings);
+    f->Add(speed.jump);
+    for (const double x : {speed.read, speed.mean, speed.variance}) {
+      f->Add(std::bit_cast<uint64_t>(x));
+    }
   }
   f->Add(readings_);
   f->Add(changing());

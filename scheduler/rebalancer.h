@@ -4,10 +4,13 @@
 //
 // With t_r the measured nanoseconds of a sample on rank r and n_r its leaves, a step takes
 //     T(n) = max over active r of n_r t_r                          (leaves of equal size)
-// The best shares of M leaves, every active rank having one at least (M allowing), are found by
-//     n_r = max(1, floor(M v_r / sum v)),  v = 1 / t,
+// The best shares of M leaves are found by giving one to each rank that is absent, to the others
+//     n_r = max(1, floor(M' v_r / sum v)),  v = 1 / t,  M' = M - absent ranks
 // then leaf by leaf: one too few goes to the rank with the least (n_r + 1) t_r, one too many comes
-// from the rank with the greatest n_r t_r. They are proposed when T(now) > (1 + gain_min) T(best).
+// from the rank with the greatest n_r t_r. They are proposed when
+//     T(now) / T(best) - 1 > gain_min + noise_weight * max over r of (standard error of t_r) / t_r
+// An absent rank keeps a leaf so that whoever takes it has one from its first clock on, and can be
+// measured.
 #pragma once
 
 #include <cstdint>
@@ -24,14 +27,15 @@ namespace soapstone::scheduler {
 struct RebalanceOptions {
   uint32_t leaf_count = 0;    // M; 0: shares are never changed
   Clock clocks_min = 5;       // between two readings of a worker
-  Clock trial_clocks = 20;    // read of every worker before the first change, and between changes
   double memory_clocks = 50;  // a reading's weight falls to 1/e after so many
-  double gain_min = 0.05;     // of the predicted step time, below which noise would reshuffle
+  double gain_min = 0.05;     // of the predicted step time
+  double noise_weight = 2;    // noise must not reshuffle
+  double jump_min = 0.25;     // two readings in a row further off begin a new mean
   Clock lead = 8;             // see wire::Roster::share_lead
 };
 
-// The best shares by rank for these times of a sample (0: the rank is absent, and gets nothing).
-// REQUIRES: some rank is there.
+// The best shares by rank for these times of a sample (0: the rank is absent). REQUIRES: some rank
+// is there; as many leaves as ranks.
 std::vector<uint32_t> BestShares(const std::vector<double>& sample_ns, uint32_t leaf_count);
 
 class Rebalancer {
@@ -68,9 +72,11 @@ class Rebalancer {
     Clock clock = 0;  // at the last reading, as are samples and busy
     uint64_t samples = 0;
     Nanos busy = 0;
-    Clock read = 0;        // clocks that `sample_ns` is the mean over
-    Clock since = 0;       // clocks read since the last change
-    double sample_ns = 0;  // 0: not known
+    uint32_t readings = 0;  // in the mean
+    int jump = 0;           // the last reading was far off: to which side
+    double read = 0;        // clocks in the mean
+    double mean = 0;        // ns of a sample
+    double variance = 0;    // of one clock's
   };
   struct Change {
     Proposal proposal;
@@ -78,8 +84,10 @@ class Rebalancer {
     std::map<WorkerId, Clock> bounds;
   };
 
-  // By rank; 0 where inactive. Empty while a worker with leaves has not been read for long enough.
-  std::vector<double> SampleTimes(const wire::Roster& roster) const;
+  void Learn(double sample_ns, Clock clocks, Speed* speed) const;
+  // By rank; 0 where absent. Empty while somebody was not read twice. `noise`: the greatest
+  // relative standard error.
+  std::vector<double> SampleTimes(const wire::Roster& roster, double* noise) const;
 
   RebalanceOptions options_;
   std::map<WorkerId, Speed> speeds_;

@@ -29,13 +29,14 @@ double StepTime(const std::vector<double>& times, const std::vector<uint32_t>& l
 
 TEST(BestShares, AreInProportionToSpeed) {
   EXPECT_THAT(BestShares({1, 1, 2}, 20), ElementsAre(8, 8, 4));
-  EXPECT_THAT(BestShares({1, 0, 3}, 8), ElementsAre(6, 0, 2));
+  EXPECT_THAT(BestShares({1, 0, 3}, 9), ElementsAre(6, 1, 2));
   EXPECT_THAT(BestShares({5}, 7), ElementsAre(7));
 }
 
-TEST(BestShares, EveryRankThatIsThereHasOneLeafIfThereAreEnough) {
+TEST(BestShares, EveryRankHasALeaf) {
   EXPECT_THAT(BestShares({1, 1000, 1}, 10), ElementsAre(5, 1, 4));
-  EXPECT_THAT(BestShares({1, 1000, 1}, 2), ElementsAre(1, 0, 1));
+  EXPECT_THAT(BestShares({1, 1000, 900, 2, 0}, 5), ElementsAre(1, 1, 1, 1, 1));
+  EXPECT_THAT(BestShares({1, 1000, 900, 2, 0}, 7), ElementsAre(3, 1, 1, 1, 1));
 }
 
 // Every split of M leaves over 3 ranks, by brute force.
@@ -93,9 +94,9 @@ class Measured {
   RebalanceOptions options_;
 };
 
-TEST(Rebalancer, ProposesOnceEveryWorkerWasReadForLongEnough) {
+TEST(Rebalancer, ProposesOnceEveryWorkerWasReadTwice) {
   Measured m({.leaf_count = 48}, 3);
-  m.Report({100, 100, 200}, 10);  // where counting begins
+  m.Report({900, 100, 100}, 10);  // where counting begins
   m.Report({100, 100, 200}, 10);
   EXPECT_FALSE(m.rebalancer.Propose(m.roster).has_value());
   m.Report({100, 100, 200}, 10);
@@ -112,8 +113,8 @@ TEST(Rebalancer, LittleToGainIsLeftAlone) {
 }
 
 TEST(Rebalancer, InjectedTimeCountsAsTime) {
-  Rebalancer rebalancer({.leaf_count = 8, .trial_clocks = 5});
-  for (Clock c = 0; c <= 10; c += 5) {
+  Rebalancer rebalancer({.leaf_count = 8});
+  for (Clock c = 0; c <= 15; c += 5) {
     const uint64_t samples = 4 * static_cast<uint64_t>(c);
     rebalancer.Observe(WorkerId{0}, {.clock = c, .samples = samples, .compute_ns = 100 * c});
     rebalancer.Observe(
@@ -123,6 +124,29 @@ TEST(Rebalancer, InjectedTimeCountsAsTime) {
   const auto proposal = rebalancer.Propose(RosterOf(2));
   ASSERT_TRUE(proposal.has_value());
   EXPECT_THAT(proposal->leaves, ElementsAre(6, 2));
+}
+
+TEST(Rebalancer, NoiseAsksForMoreGain) {
+  Measured quiet({.leaf_count = 48}, 3), noisy({.leaf_count = 48}, 3);
+  for (int i = 0; i < 4; ++i) {
+    quiet.Report({100, 100, 125}, 10);
+    noisy.Report({100, i % 2 == 0 ? 90.0 : 110.0, 125}, 10);
+  }
+  EXPECT_TRUE(quiet.rebalancer.Propose(quiet.roster).has_value());
+  EXPECT_FALSE(noisy.rebalancer.Propose(noisy.roster).has_value());
+}
+
+TEST(Rebalancer, OneReadingFarOffIsPassedOverAndTwoAreFollowed) {
+  Measured m({.leaf_count = 48}, 3);
+  for (int i = 0; i < 20; ++i) m.Report({100, 100, 100}, 10);
+  m.Report({100, 100, 300}, 10);
+  EXPECT_FALSE(m.rebalancer.Propose(m.roster).has_value());
+  m.Report({100, 100, 100}, 10);
+  EXPECT_FALSE(m.rebalancer.Propose(m.roster).has_value());
+  for (int i = 0; i < 3; ++i) m.Report({100, 100, 300}, 10);
+  const auto proposal = m.rebalancer.Propose(m.roster);
+  ASSERT_TRUE(proposal.has_value());
+  EXPECT_THAT(proposal->leaves, ElementsAre(21, 21, 6));
 }
 
 TEST(Rebalancer, OffItProposesNothing) {
@@ -166,7 +190,7 @@ TEST(Rebalancer, EntriesThatNobodyAsksForAreDropped) {
 using Job = HandPlayedJob;
 
 constexpr CoordinatorOptions kOptions = {
-    .servers = 1, .workers = 3, .rebalance = {.leaf_count = 48, .trial_clocks = 5}};
+    .servers = 1, .workers = 3, .rebalance = {.leaf_count = 48}};
 
 void SayProgress(Job* job, uint32_t worker, Clock clock, Nanos ns_per_sample) {
   const uint64_t samples = 16 * static_cast<uint64_t>(clock);
@@ -177,7 +201,7 @@ void SayProgress(Job* job, uint32_t worker, Clock clock, Nanos ns_per_sample) {
 }
 
 void MakeUneven(Job* job) {
-  for (Clock clock = 0; clock <= 10; clock += 5) {
+  for (Clock clock = 0; clock <= 15; clock += 5) {
     for (uint32_t w = 0; w < 3; ++w) SayProgress(job, w, clock, w == 2 ? 200 : 100);
   }
 }
@@ -228,7 +252,7 @@ TEST(CoordinatorRebalance, AJoinWaitsForTheChangeAndTheChangeForAJoin) {
   job.StartAll();
   job.Lose(Worker(1));
   job.Clear();
-  for (Clock clock = 0; clock <= 10; clock += 5) {
+  for (Clock clock = 0; clock <= 15; clock += 5) {
     SayProgress(&job, 0, clock, 100);
     SayProgress(&job, 2, clock, 300);
   }
@@ -239,7 +263,7 @@ TEST(CoordinatorRebalance, AJoinWaitsForTheChangeAndTheChangeForAJoin) {
   AckBound(&job, 2, 19);
   const wire::Roster roster = LastRoster(job);
   EXPECT_EQ(roster.workers.size(), 3u);  // the join began
-  EXPECT_EQ(roster.shares, (SharedList<wire::Shares>{{19, {36, 0, 12}}}));
+  EXPECT_EQ(roster.shares, (SharedList<wire::Shares>{{19, {36, 1, 11}}}));
   for (Clock clock = 15; clock <= 40; clock += 5) {
     SayProgress(&job, 0, clock, 300);
     SayProgress(&job, 2, clock, 100);
@@ -248,8 +272,11 @@ TEST(CoordinatorRebalance, AJoinWaitsForTheChangeAndTheChangeForAJoin) {
   job.AckAll();
   job.AckAll();
   job.Clear();
-  SayProgress(&job, 1, 1, 100);
-  SayProgress(&job, 2, 45, 100);
+  for (Clock clock = 45; clock <= 60; clock += 5) {
+    SayProgress(&job, 0, clock, 300);
+    SayProgress(&job, 1, clock, 100);
+    SayProgress(&job, 2, clock, 100);
+  }
   EXPECT_EQ(LastRoster(job).share_lead, 8);
 }
 

@@ -1,5 +1,6 @@
-// ActorFactory: makes the actors of a simulated cluster, which are the ones that ship, for a job
-// without tensors: count stores, one operator, one leaf a worker unless told otherwise.
+// ActorFactory: makes the actors of a simulated cluster, which are the ones that ship: for a job
+// without tensors (count stores, one operator, one leaf a worker unless told otherwise), or for one
+// that really trains, with what its Training puts behind them.
 // Who calls: the virtual cluster and the world. Knows nothing of time or of who picks messages.
 #pragma once
 
@@ -7,11 +8,13 @@
 #include <memory>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/ids.h"
 #include "consistency/policy.h"
 #include "scheduler/coordinator.h"
 #include "server/shard.h"
+#include "sim/training.h"
 #include "wire/layout.h"
 #include "wire/message.h"
 #include "worker/engine.h"
@@ -24,14 +27,16 @@ struct JobShape {
   uint32_t buckets_per_shard = 1;
   uint64_t bucket_elements = 1024;  // sizes messages; no memory is taken for them
   consistency::PolicyTraits policy;
-  Clock clocks = 1;         // local steps of the run
-  uint32_t leaf_count = 0;  // M; 0: one a worker
+  Clock clocks = 1;                       // local steps of the run
+  uint32_t leaf_count = 0;                // M; 0: one a worker
+  scheduler::RebalanceOptions rebalance;  // its leaf_count is 0, or M
 };
 
 class ActorFactory {
  public:
-  // Error: InvalidArgument where the shape cannot be laid out.
-  static absl::StatusOr<ActorFactory> Make(JobShape shape);
+  // With `training`, whose layout then says shards and buckets; it outlives the factory. Error:
+  // InvalidArgument where the shape cannot be laid out.
+  static absl::StatusOr<ActorFactory> Make(JobShape shape, const Training* training = nullptr);
 
   server::Shard MakeShard(ShardId id) const;
   worker::Engine MakeEngine(WorkerId id) const;
@@ -46,7 +51,10 @@ class ActorFactory {
   Clock rounds() const { return shape_.policy.Rounds(shape_.clocks); }
 
  private:
+  absl::Status LayOut();
+
   JobShape shape_;
+  const Training* training_ = nullptr;
   std::shared_ptr<const wire::Layout> layout_;
   std::shared_ptr<const std::vector<worker::OpOutline>> ops_;
 };

@@ -1,0 +1,11 @@
+// `soapstone simulate --job`: trains a job in virtual time and shows how accuracy goes against it.
+#pragma once
+
+#include "apps/flags.h"
+
+namespace soapstone::apps {
+
+// REQUIRES: flags.job_path is given. Returns the exit code.
+int SimulateJob(const SimulateFlags& flags);
+
+}  // namespace soapstone::apps
