@@ -106,25 +106,42 @@ void Rebalancer::Observe(WorkerId worker, const wire::Progress& progress) {
   ++readings_;
 }
 
-// The mean m and the variance s^2 of one clock, both plain means at first and later ones that
-// forget. A reading x of k clocks has variance s^2 / k, so k (x - m)^2 estimates s^2.
 void Rebalancer::Learn(double sample_ns, Clock clocks, Speed* speed) const {
   const auto k = static_cast<double>(clocks);
   const double off = sample_ns - speed->mean;
   const double usual =
       std::max(options_.jump_min * speed->mean, 4 * std::sqrt(speed->variance / k));
-  const int jump = speed->readings > 0 && std::abs(off) > usual ? (off > 0 ? 1 : -1) : 0;
-  const bool again = jump != 0 && jump == speed->jump;
-  speed->jump = again ? 0 : jump;
-  if (jump != 0 && !again) return;  // the next reading tells whether it is here to stay
-  if (again) *speed = {.clock = speed->clock, .samples = speed->samples, .busy = speed->busy};
-  speed->read += k;
-  const double weight = std::max(1 - std::exp(-k / options_.memory_clocks), k / speed->read);
+  const int side = speed->readings > 0 && std::abs(off) > usual ? (off > 0 ? 1 : -1) : 0;
+  if (side != speed->side && speed->doubts > 0) {  // what was far off was noise
+    Average(speed->doubted / speed->doubted_clocks, speed->doubted_clocks, speed);
+    speed->doubts = 0;
+    speed->doubted = speed->doubted_clocks = 0;
+  }
+  speed->side = side;
+  if (side == 0) return Average(sample_ns, k, speed);
+  speed->doubted += k * sample_ns;
+  speed->doubted_clocks += k;
+  if (++speed->doubts < options_.doubts_max) return;
+  // It is here to stay: a new mean, as noisy as the old one.
+  speed->mean = speed->doubted / speed->doubted_clocks;
+  speed->read = speed->doubted_clocks;
+  speed->side = 0;
+  speed->doubts = 0;
+  speed->doubted = speed->doubted_clocks = 0;
+}
+
+// The mean m and the variance s^2 of one clock, both plain means at first and later ones that
+// forget. A reading x of k clocks has variance s^2 / k, so k (x - m)^2 estimates s^2.
+void Rebalancer::Average(double sample_ns, double clocks, Speed* speed) const {
+  speed->read += clocks;
+  const double weight =
+      std::max(1 - std::exp(-clocks / options_.memory_clocks), clocks / speed->read);
+  const double off = sample_ns - speed->mean;
   if (speed->readings > 0) {
     const double part = speed->readings == 1 ? 1 : weight;
-    speed->variance += part * (k * off * off - speed->variance);
+    speed->variance += part * (clocks * off * off - speed->variance);
   }
-  speed->mean += weight * (sample_ns - speed->mean);
+  speed->mean += weight * off;
   ++speed->readings;
 }
 
@@ -204,8 +221,10 @@ void Rebalancer::AddTo(Fingerprint* f) const {
     f->Add(speed.samples);
     f->Add(speed.busy);
     f->Add(speed.readings);
-    f->Add(speed.jump);
-    for (const double x : {speed.read, speed.mean, speed.variance}) {
+    f->Add(speed.side);
+    f->Add(speed.doubts);
+    for (const double x :
+         {speed.doubted, speed.doubted_clocks, speed.read, speed.mean, speed.variance}) {
       f->Add(std::bit_cast<uint64_t>(x));
     }
   }

@@ -25,13 +25,14 @@
 namespace soapstone::scheduler {
 
 struct RebalanceOptions {
-  uint32_t leaf_count = 0;    // M; 0: shares are never changed
-  Clock clocks_min = 5;       // between two readings of a worker
-  double memory_clocks = 50;  // a reading's weight falls to 1/e after so many
-  double gain_min = 0.05;     // of the predicted step time
-  double noise_weight = 2;    // noise must not reshuffle
-  double jump_min = 0.25;     // two readings in a row further off begin a new mean
-  Clock lead = 8;             // see wire::Roster::share_lead
+  uint32_t leaf_count = 0;     // M; 0: shares are never changed
+  Clock clocks_min = 5;        // between two readings of a worker
+  double memory_clocks = 100;  // a reading's weight falls to 1/e after so many
+  double gain_min = 0.05;      // of the predicted step time
+  double noise_weight = 2;     // noise must not reshuffle
+  double jump_min = 0.25;      // so far off the mean ..
+  uint32_t doubts_max = 3;  // .. so many times in a row: the speed has changed, a new mean begins
+  Clock lead = 8;           // see wire::Roster::share_lead
 };
 
 // The best shares by rank for these times of a sample (0: the rank is absent). REQUIRES: some rank
@@ -73,10 +74,14 @@ class Rebalancer {
     uint64_t samples = 0;
     Nanos busy = 0;
     uint32_t readings = 0;  // in the mean
-    int jump = 0;           // the last reading was far off: to which side
-    double read = 0;        // clocks in the mean
-    double mean = 0;        // ns of a sample
-    double variance = 0;    // of one clock's
+    // Readings in a row that were far off, all to one side: not yet in the mean.
+    int side = 0;
+    uint32_t doubts = 0;
+    double doubted = 0;  // their sum, each times its clocks
+    double doubted_clocks = 0;
+    double read = 0;      // clocks in the mean
+    double mean = 0;      // ns of a sample
+    double variance = 0;  // of one clock's
   };
   struct Change {
     Proposal proposal;
@@ -85,6 +90,7 @@ class Rebalancer {
   };
 
   void Learn(double sample_ns, Clock clocks, Speed* speed) const;
+  void Average(double sample_ns, double clocks, Speed* speed) const;
   // By rank; 0 where absent. Empty while somebody was not read twice. `noise`: the greatest
   // relative standard error.
   std::vector<double> SampleTimes(const wire::Roster& roster, double* noise) const;
