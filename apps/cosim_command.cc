@@ -50,11 +50,12 @@ experiment::CosimJob CosimJobOf(const Job& job) {
           .batch = training.batch(),
           .micro_batches = training.micro_batches(),
           .total_clocks = job.total_clocks,
-          .workers = job.config.cluster().workers()};
+          .workers = job.config.cluster().workers(),
+          .rebalance = job.config.cluster().rebalance()};
 }
 
-experiment::CosimTiming TimingOf(const SimulateFlags& flags) {
-  return {.stragglers = flags.stragglers,
+experiment::CosimTiming TimingOf(const Job& job, const SimulateFlags& flags) {
+  return {.stragglers = job.config.training().stragglers(),
           .seed = flags.seed,
           .iteration_ns = std::llround(1000 * flags.iteration_us),
           .latency_us = flags.latency_us,
@@ -142,7 +143,7 @@ int SimulateJob(const SimulateFlags& flags) {
   const uint64_t samples = (*job)->data->train.size() * (*job)->config.training().epochs();
   Console console(&std::cout, isatty(STDOUT_FILENO) != 0);
   const absl::StatusOr<CosimResult> result = experiment::Cosimulate(
-      cosim, TimingOf(flags),
+      cosim, TimingOf(**job, flags),
       {.samples_per_point = flags.curve_every > 0 ? flags.curve_every
                                                   : std::max<uint64_t>(1, samples / kPointsDefault),
        .progress =

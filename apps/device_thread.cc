@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "apps/node_loop.h"
 
 namespace soapstone::apps {
 namespace {
@@ -26,6 +27,7 @@ DeviceThread::DeviceThread(Runner runner, std::function<void()> wake)
 
 DeviceThread::~DeviceThread() {
   thread_.request_stop();
+  Hurry();
   commands_.Close();
   events_.Close();
 }
@@ -38,12 +40,31 @@ std::optional<worker::DeviceEvent> DeviceThread::Take() {
   return events_.Take(absl::InfinitePast());
 }
 
+void DeviceThread::Hurry() {
+  {
+    MutexLock lock(&mutex_);
+    hurry_ = true;
+  }
+  hurried_.NotifyAll();
+}
+
+Nanos DeviceThread::RestFor(Nanos duration) {
+  const Nanos began = NodeLoop::Now();
+  const absl::Time until = absl::Now() + absl::Nanoseconds(duration);
+  MutexLock lock(&mutex_);
+  while (!hurry_) {
+    if (!hurried_.Wait(&mutex_, until)) break;
+  }
+  return NodeLoop::Now() - began;
+}
+
 void DeviceThread::Run(const std::stop_token& stop) {
+  const Rest rest = [this](Nanos duration) { return RestFor(duration); };
   std::vector<worker::DeviceEvent> events;
   while (!stop.stop_requested()) {
     const std::optional<worker::DeviceCommand> command = commands_.Take(absl::Now() + kLookAgain);
     if (!command.has_value()) continue;
-    runner_(*command, &events);
+    runner_(*command, &events, rest);
     if (events.empty()) continue;
     for (worker::DeviceEvent& event : events) {
       if (events_.Put(std::move(event), absl::Now() + kPutPatience)) continue;

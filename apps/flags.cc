@@ -18,11 +18,15 @@ struct JobFlagValues {
   std::map<const JobField*, std::string> values;
   std::map<const JobField*, CLI::Option*> options;
 
+  CLI::Option* Add(const JobField& field, CLI::App* app) {
+    const std::string flag = std::string("--") + field.flag;
+    CLI::Option* option = IsSwitch(field) ? app->add_flag(flag, values[&field], field.help)
+                                          : app->add_option(flag, values[&field], field.help);
+    return option->type_name("");
+  }
   void AddTo(CLI::App* app) {
     for (const JobField& field : JobFields()) {
-      CLI::Option* option =
-          app->add_option(std::string("--") + field.flag, values[&field], field.help);
-      options[&field] = option->type_name("")->group("Job (each overrides a field of --config)");
+      options[&field] = Add(field, app)->group("Job (each overrides a field of --config)");
     }
   }
   // The fields that mean something where nothing leaves the process. An option that the command has
@@ -33,7 +37,7 @@ struct JobFlagValues {
       const std::string name = std::string("--") + field.flag;
       CLI::Option* option = app->get_option_no_throw(name);
       if (option == nullptr) {
-        option = app->add_option(name, values[&field], field.help)->type_name("");
+        option = Add(field, app);
         option->group("Job (each overrides a field of --job)")->needs(job);
       }
       options[&field] = option;
@@ -54,7 +58,7 @@ struct JobFlagValues {
     return path.substr(0, 7) != "output." &&
            (path.substr(0, 8) != "cluster." || path == "cluster.workers" ||
             path == "cluster.servers" || path == "cluster.shards_per_server" ||
-            path == "cluster.bucket_bytes");
+            path == "cluster.bucket_bytes" || path == "cluster.rebalance");
   }
 };
 
@@ -136,6 +140,11 @@ void AddSimulate(CLI::App* app, SimulateFlags* flags) {
   app->add_option("--policy", flags->policy, "Consistency policy [ssp:s=4]");
   app->add_option("--stragglers", flags->stragglers,
                   "Straggler models joined by +, such as jitter:sigma=0.2+stall:p=0.02,factor=6");
+  app->add_flag("--rebalance", flags->rebalance,
+                "Share each batch out by the workers' measured speed");
+  app->add_option("--micro_batches", flags->micro_batches,
+                  "Micro-batches of a batch [one a worker; 16 with --rebalance]")
+      ->check(CLI::Range(1, 10'000'000));
   app->add_option("--clocks", flags->clocks, "Stop after this many clocks of each worker")
       ->check(CLI::NonNegativeNumber);
   app->add_option("--duration", flags->duration,

@@ -32,6 +32,8 @@ struct SimulateFlags {
   uint32_t shards = 1;
   std::string policy = "ssp:s=4";
   std::string stragglers = "none";
+  bool rebalance = false;
+  uint32_t micro_batches = 0;
   int64_t clocks = 0;
   double duration = 0;
   double latency_us = 0;

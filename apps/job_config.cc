@@ -4,6 +4,7 @@
 #include <google/protobuf/io/tokenizer.h>
 #include <google/protobuf/text_format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
@@ -20,6 +21,10 @@ namespace soapstone::apps {
 namespace {
 
 namespace pb = google::protobuf;
+
+// Leaves a worker by default with cluster.rebalance: shares of whole leaves are then within about
+// 1 / 16 of what speeds ask for.
+constexpr uint32_t kLeavesEachToRebalance = 16;
 
 constexpr JobField kFields[] = {
     {"model", "model", "Model: softmax, mlp or lenet5"},
@@ -40,6 +45,10 @@ constexpr JobField kFields[] = {
     {"seed", "training.seed", "Seed of the initial values and of the data's order"},
     {"optimizer", "training.optimizer", "Such as momentum:lr=0.05,mu=0.9,decay=1e-4"},
     {"schedule", "training.schedule", "Learning rate: constant, step:.., cosine:warmup=20"},
+    {"stragglers", "training.stragglers",
+     "Delays that the workers inject, such as slow:workers=1,factor=2 [none]"},
+    {"base_ms", "training.base_ms",
+     "Stretch an iteration to this many ms, times its straggler factor [as long as it takes]"},
     {"servers", "cluster.servers", "Server processes"},
     {"workers", "cluster.workers", "Worker processes"},
     {"shards_per_server", "cluster.shards_per_server", "Shards, each a thread, of a server [1]"},
@@ -48,8 +57,11 @@ constexpr JobField kFields[] = {
     {"heartbeat_timeout_s", "cluster.heartbeat_timeout_s", "Silent for this long is lost [5]"},
     {"start_timeout_s", "cluster.start_timeout_s", "All must have registered by then [60]"},
     {"bucket_bytes", "cluster.bucket_bytes", "Size at which a push message is closed [1 MiB]"},
+    {"rebalance", "cluster.rebalance", "Share each batch out by the workers' measured speed"},
     {"model_path", "output.model_path", "Where server 0 writes the model (safetensors)"},
     {"log_dir", "output.log_dir", "Directory of the log files"},
+    {"record_trace", "output.trace_path",
+     "Write the workers' iteration times to this CSV (--stragglers=trace:file=.. replays it)"},
 };
 
 // Keeps the first error.
@@ -107,6 +119,12 @@ absl::Status SetField(const JobField& target, const std::string& text, wire::Job
       reflection->SetDouble(holder, field, value);
       return absl::OkStatus();
     }
+    case pb::FieldDescriptor::CPPTYPE_BOOL: {
+      bool value = false;
+      if (!absl::SimpleAtob(text, &value)) return refuse("true or false");
+      reflection->SetBool(holder, field, value);
+      return absl::OkStatus();
+    }
     default:
       return absl::InternalError(absl::StrCat("no flag can set ", target.path));
   }
@@ -125,6 +143,10 @@ absl::Status CheckTraining(const wire::JobConfig& config) {
   if (training.batch() < training.micro_batches()) {
     return Invalid(absl::StrCat("training.batch: ", training.batch(), " samples is less than the ",
                                 training.micro_batches(), " micro-batches of a batch"));
+  }
+  if (!(training.base_ms() >= 0 && training.base_ms() <= 3.6e6)) {
+    return Invalid(
+        absl::StrCat("training.base_ms: ", training.base_ms(), " is not within 0 and 3600000 ms"));
   }
   return absl::OkStatus();
 }
@@ -157,6 +179,24 @@ absl::Status CheckCluster(const wire::Cluster& cluster) {
   return absl::OkStatus();
 }
 
+absl::Status CheckRebalance(const wire::JobConfig& config,
+                            const consistency::PolicyTraits& policy) {
+  if (!config.cluster().rebalance()) return absl::OkStatus();
+  if (policy.exchange != consistency::Exchange::kGradient) {
+    return Invalid(absl::StrCat("cluster.rebalance: with ", policy.spec,
+                                " no gradient is weighted by its samples; it goes with policies "
+                                "that push gradients, such as bsp and ssp"));
+  }
+  const uint32_t workers = config.cluster().workers();
+  if (config.training().micro_batches() <= workers) {
+    return Invalid(absl::StrCat("cluster.rebalance: needs more micro-batches than the ", workers,
+                                " workers (", uint64_t{kLeavesEachToRebalance} * workers,
+                                " let speeds be matched well); training.micro_batches is ",
+                                config.training().micro_batches()));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckData(const wire::Data& data) {
   if (!(data.test_fraction() > 0 && data.test_fraction() < 1)) {
     return Invalid(
@@ -174,6 +214,13 @@ absl::Status CheckData(const wire::Data& data) {
 }  // namespace
 
 absl::Span<const JobField> JobFields() { return kFields; }
+
+bool IsSwitch(const JobField& field) {
+  wire::JobConfig config;
+  const pb::FieldDescriptor* descriptor = nullptr;
+  FindHolder(field.path, &config, &descriptor);
+  return descriptor->cpp_type() == pb::FieldDescriptor::CPPTYPE_BOOL;
+}
 
 absl::StatusOr<wire::JobConfig> ParseJobText(const std::string& text, const std::string& name) {
   wire::JobConfig config;
@@ -214,8 +261,14 @@ void FillDefaults(wire::JobConfig* config) {
   wire::Training* training = config->mutable_training();
   if (training->optimizer().empty()) training->set_optimizer("sgd:lr=0.05");
   if (training->schedule().empty()) training->set_schedule("constant");
+  if (training->stragglers().empty()) training->set_stragglers("none");
   wire::Cluster* cluster = config->mutable_cluster();
-  if (training->micro_batches() == 0) training->set_micro_batches(cluster->workers());
+  if (training->micro_batches() == 0) {
+    const uint32_t leaves_each = cluster->rebalance() ? kLeavesEachToRebalance : 1;
+    const uint64_t leaves = uint64_t{leaves_each} * cluster->workers();
+    training->set_micro_batches(static_cast<uint32_t>(
+        std::max<uint64_t>(std::min<uint64_t>(leaves, training->batch()), cluster->workers())));
+  }
   if (cluster->shards_per_server() == 0) cluster->set_shards_per_server(1);
   if (cluster->heartbeat_s() == 0) cluster->set_heartbeat_s(0.5);
   if (cluster->heartbeat_timeout_s() == 0) cluster->set_heartbeat_timeout_s(5);
@@ -232,13 +285,20 @@ absl::StatusOr<JobSpecs> CheckJobConfig(const wire::JobConfig& config) {
   SOAP_RETURN_IF_ERROR(CheckData(config.data()));
   absl::StatusOr<consistency::PolicyTraits> policy = consistency::ParsePolicy(config.policy());
   if (!policy.ok()) return named(policy.status(), "policy");
+  SOAP_RETURN_IF_ERROR(CheckRebalance(config, *policy));
   absl::StatusOr<compute::OptimizerSpec> optimizer =
       compute::ParseOptimizer(config.training().optimizer());
   if (!optimizer.ok()) return named(optimizer.status(), "training.optimizer");
   absl::StatusOr<compute::ScheduleSpec> schedule =
       compute::ParseSchedule(config.training().schedule());
   if (!schedule.ok()) return named(schedule.status(), "training.schedule");
-  return JobSpecs{.policy = *std::move(policy), .optimizer = *optimizer, .schedule = *schedule};
+  absl::StatusOr<sim::StragglerModel> stragglers =
+      sim::StragglerModel::Parse(config.training().stragglers(), config.training().seed());
+  if (!stragglers.ok()) return named(stragglers.status(), "training.stragglers");
+  return JobSpecs{.policy = *std::move(policy),
+                  .optimizer = *optimizer,
+                  .schedule = *schedule,
+                  .stragglers = *std::move(stragglers)};
 }
 
 uint64_t JobDigest(const wire::JobConfig& config, uint64_t data_fingerprint) {

@@ -13,6 +13,7 @@
 #include "compute/optimizer.h"
 #include "compute/schedule.h"
 #include "consistency/policy.h"
+#include "sim/straggler.h"
 #include "wire/job.pb.h"
 
 namespace soapstone::apps {
@@ -25,6 +26,8 @@ struct JobField {
   const char* help;
 };
 absl::Span<const JobField> JobFields();
+// True where the field is true or false: its flag may stand without a value.
+bool IsSwitch(const JobField& field);
 
 // A flag as given on the command line.
 struct JobOverride {
@@ -47,6 +50,7 @@ struct JobSpecs {
   consistency::PolicyTraits policy;
   compute::OptimizerSpec optimizer;
   compute::ScheduleSpec schedule;
+  sim::StragglerModel stragglers;
 };
 
 // REQUIRES: FillDefaults was called. Error: InvalidArgument with one line that names the field.

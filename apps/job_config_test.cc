@@ -75,7 +75,7 @@ TEST(JobOverrides, EveryFieldCanBeSet) {
     wire::JobConfig config;
     const JobOverride change{&field, "1"};
     EXPECT_TRUE(ApplyOverrides({&change, 1}, &config).ok()) << field.flag;
-    EXPECT_THAT(JobText(config), HasSubstr("1")) << field.flag;
+    EXPECT_THAT(JobText(config), HasSubstr(IsSwitch(field) ? "true" : "1")) << field.flag;
   }
 }
 
@@ -111,6 +111,26 @@ TEST(CheckJobConfig, CountsMustFitEachOther) {
   EXPECT_THAT(ErrorWith("batch", "2"), HasSubstr("training.batch: 2 samples"));
   EXPECT_THAT(ErrorWith("shards_per_server", "40000"), HasSubstr("shards"));
   EXPECT_THAT(ErrorWith("heartbeat_timeout_s", "0.6"), HasSubstr("two heartbeats"));
+}
+
+TEST(CheckJobConfig, RebalancingNeedsManyLeavesAndGradients) {
+  wire::JobConfig config = GoodConfig();
+  config.mutable_training()->set_batch(96);
+  config.mutable_training()->set_micro_batches(0);
+  config.mutable_cluster()->set_rebalance(true);
+  FillDefaults(&config);
+  EXPECT_EQ(config.training().micro_batches(), 48u);
+  EXPECT_TRUE(CheckJobConfig(config).ok());
+  config.set_policy("easgd:tau=4");
+  EXPECT_THAT(std::string(CheckJobConfig(config).status().message()),
+              HasSubstr("cluster.rebalance: with easgd"));
+  EXPECT_THAT(ErrorWith("rebalance", "true"),
+              HasSubstr("needs more micro-batches than the 3 workers (48 let"));
+}
+
+TEST(CheckJobConfig, StragglersAreChecked) {
+  EXPECT_THAT(ErrorWith("stragglers", "slwo"), HasSubstr("training.stragglers: unknown straggler"));
+  EXPECT_THAT(ErrorWith("base_ms", "-1"), HasSubstr("training.base_ms: -1 is not within"));
 }
 
 TEST(JobDigest, IsTheMeaningAndNotThePlace) {

@@ -36,6 +36,7 @@ wire::Progress SumOf(const ProgressByWorker& progress) {
     sum.pulled_bytes += p.pulled_bytes;
     sum.compute_ns += p.compute_ns;
     sum.blocked_ns += p.blocked_ns;
+    sum.injected_ns += p.injected_ns;
     sum.rejects += p.rejects;
     AddLags(p.read_lags, &sum.read_lags);
   }

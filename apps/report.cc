@@ -18,7 +18,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProgressReport, epoch, epochs, clock, clocks,
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ResultReport, code, reason, job, guarantee, test_samples,
                                    test_accuracy, test_loss, seconds, samples, samples_per_s,
                                    train_loss, pushed_bytes, pulled_bytes, read_lags, blocked_s,
-                                   compute_s, workers, rejects, malformed, sha256, model_path)
+                                   compute_s, injected_s, workers, rejects, malformed, sha256,
+                                   model_path)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NodeReport, name, sent_bytes, received_bytes, malformed, rejects,
                                    duplicates, violations, reads, stalenesses)
 
@@ -187,6 +188,11 @@ std::string ToTable(const ResultReport& r, const std::vector<NodeReport>& nodes)
          absl::StrFormat("%.2f s of %.2f worker seconds (%.1f%%)", r.blocked_s, worker_seconds,
                          worker_seconds > 0 ? 100 * r.blocked_s / worker_seconds : 0),
          &table);
+  if (r.injected_s > 0) {
+    AddRow("injected delays",
+           absl::StrFormat("%.2f s, beside %.2f s of computing", r.injected_s, r.compute_s),
+           &table);
+  }
   AddNodeRows(r, nodes, &table);
   if (!r.sha256.empty()) AddRow("parameters, sha256", r.sha256, &table);
   if (!r.model_path.empty()) AddRow("model", r.model_path, &table);

@@ -57,6 +57,7 @@ struct ResultReport {
   std::vector<uint64_t> read_lags;  // reads by lag, as in wire::Progress
   double blocked_s = 0;             // summed over workers
   double compute_s = 0;
+  double injected_s = 0;  // rested, as training.stragglers and base_ms asked; summed over workers
   uint32_t workers = 0;
   uint64_t rejects = 0;    // data messages that shards refused
   uint64_t malformed = 0;  // messages that transports refused

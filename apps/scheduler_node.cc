@@ -18,14 +18,16 @@ constexpr absl::Duration kLinger = absl::Seconds(2);
 
 scheduler::CoordinatorOptions OptionsOf(const Job& job, uint64_t session) {
   const wire::Cluster& cluster = job.config.cluster();
-  return {.servers = cluster.servers(),
-          .workers = cluster.workers(),
-          .shards_per_server = cluster.shards_per_server(),
-          .session = session,
-          .config_digest = job.digest,
-          .heartbeat_ns = NanosOf(cluster.heartbeat_s()),
-          .timeout_ns = NanosOf(cluster.heartbeat_timeout_s()),
-          .start_timeout_ns = NanosOf(cluster.start_timeout_s())};
+  return {
+      .servers = cluster.servers(),
+      .workers = cluster.workers(),
+      .shards_per_server = cluster.shards_per_server(),
+      .session = session,
+      .config_digest = job.digest,
+      .heartbeat_ns = NanosOf(cluster.heartbeat_s()),
+      .timeout_ns = NanosOf(cluster.heartbeat_timeout_s()),
+      .start_timeout_ns = NanosOf(cluster.start_timeout_s()),
+      .rebalance = {.leaf_count = cluster.rebalance() ? job.config.training().micro_batches() : 0}};
 }
 
 }  // namespace
@@ -136,6 +138,7 @@ ResultReport SchedulerNode::Result() const {
   result.read_lags = sum.read_lags;
   result.blocked_s = static_cast<double>(sum.blocked_ns) / static_cast<double>(kSecond);
   result.compute_s = static_cast<double>(sum.compute_ns) / static_cast<double>(kSecond);
+  result.injected_s = static_cast<double>(sum.injected_ns) / static_cast<double>(kSecond);
   result.workers = static_cast<uint32_t>(coordinator_.progress().size());
   result.rejects = sum.rejects;
   result.malformed = loop_.transport().stats().rejected_messages + coordinator_.ignored();

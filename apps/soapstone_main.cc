@@ -27,9 +27,9 @@ int ListPolicies() {
 int Main(int argc, char** argv) {
   const auto parsed = ParseCommand(argc, argv);
   if (const EndNow* end = std::get_if<EndNow>(&parsed)) return end->code;
-  const Command& command = std::get<Command>(parsed);
-  if (const auto* train = std::get_if<TrainCommand>(&command)) return Train(train->flags);
-  if (const auto* simulate = std::get_if<SimulateFlags>(&command)) return Simulate(*simulate);
+  const Command* command = std::get_if<Command>(&parsed);
+  if (const auto* train = std::get_if<TrainCommand>(command)) return Train(train->flags);
+  if (const auto* simulate = std::get_if<SimulateFlags>(command)) return Simulate(*simulate);
   return ListPolicies();
 }
 

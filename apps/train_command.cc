@@ -6,6 +6,7 @@
 #include <iostream>
 
 #include "absl/strings/str_cat.h"
+#include "apps/iteration_trace.h"
 #include "apps/job.h"
 #include "apps/job_source.h"
 #include "apps/launcher.h"
@@ -59,6 +60,12 @@ absl::StatusOr<LauncherOptions> Prepare(wire::JobConfig config) {
   if (!config.output().model_path().empty()) {
     SOAP_RETURN_IF_ERROR(CheckWritable(config.output().model_path()));
   }
+  if (!config.output().trace_path().empty()) {
+    const absl::Status status = CheckWritable(config.output().trace_path());
+    if (!status.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat("output.trace_path: ", status.message()));
+    }
+  }
   LauncherOptions options;
   SOAP_ASSIGN_OR_RETURN(options.program_dir, ProgramDir());
   options.log_dir = config.output().log_dir();
@@ -83,7 +90,13 @@ int Train(const NodeFlags& flags) {
   absl::StatusOr<LauncherOptions> options = Prepare(*std::move(config));
   if (!options.ok()) return SayConfigError(kProgram, options.status());
   Console console(&std::cout, isatty(STDOUT_FILENO) != 0);
-  return Launcher(*std::move(options), &console).Run();
+  const std::string trace_path = options->config.output().trace_path();
+  const uint32_t workers = options->config.cluster().workers();
+  if (!trace_path.empty()) RemoveTraceParts(trace_path, workers);
+  const int code = Launcher(*std::move(options), &console).Run();
+  if (trace_path.empty()) return code;
+  const absl::Status joined = JoinTraceParts(trace_path, workers);
+  return joined.ok() ? code : SayConfigError(kProgram, joined);
 }
 
 }  // namespace soapstone::apps

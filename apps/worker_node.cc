@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "apps/delay_injector.h"
 #include "base/exit_codes.h"
 #include "base/status_macros.h"
 #include "worker/executor.h"
@@ -18,7 +19,25 @@ constexpr Nanos kPatience = kSecond;
 constexpr Nanos kLeavePatience = 30 * kSecond;  // to finish the step in hand
 constexpr absl::Duration kLinger = absl::Seconds(1);
 
-absl::StatusOr<DeviceThread::Runner> MakeRunner(const Job& job) {
+// The operator whose backward pass completes the gradients of a part: the first with parameters.
+uint32_t LastGradientOp(const models::Graph& graph) {
+  uint32_t op = 0;
+  while (op + 1 < graph.ops().size() && graph.ops()[op].params.empty()) ++op;
+  return op;
+}
+
+DelayInjector MakeInjector(const Job& job, WorkerId worker) {
+  const wire::Training& training = job.config.training();
+  // base_ms is the time of an equal share of the batch.
+  const double leaves_a_worker = static_cast<double>(training.micro_batches()) /
+                                 static_cast<double>(job.config.cluster().workers());
+  return DelayInjector({.stragglers = job.specs.stragglers,
+                        .worker = worker,
+                        .last_op = LastGradientOp(*job.graph),
+                        .leaf_ns = training.base_ms() * kMillisecond / leaves_a_worker});
+}
+
+absl::StatusOr<DeviceThread::Runner> MakeRunner(const Job& job, WorkerId worker) {
   SOAP_ASSIGN_OR_RETURN(std::shared_ptr<worker::Executor> executor,
                         worker::Executor::Create({.graph = *job.graph,
                                                   .data = job.data,
@@ -30,8 +49,19 @@ absl::StatusOr<DeviceThread::Runner> MakeRunner(const Job& job) {
                                                   .schedule = job.specs.schedule,
                                                   .total_clocks = job.total_clocks,
                                                   .now = NodeLoop::Now}));
-  return [executor](const worker::DeviceCommand& command,
-                    std::vector<worker::DeviceEvent>* events) { executor->Run(command, events); };
+  return [executor, injector = MakeInjector(job, worker), injected = Nanos{0}](
+             const worker::DeviceCommand& command, std::vector<worker::DeviceEvent>* events,
+             const DeviceThread::Rest& rest) mutable {
+    const Nanos began = NodeLoop::Now();
+    executor->Run(command, events);
+    const Nanos due = injector.RestAfter(command, NodeLoop::Now() - began);
+    if (due > 0) {
+      const Nanos rested = rest(due);
+      injector.Rested(rested);
+      injected += rested;
+    }
+    if (!events->empty()) events->back().injected_ns = std::exchange(injected, 0);
+  };
 }
 
 }  // namespace
@@ -57,6 +87,7 @@ int WorkerNode::Run() {
       std::optional<worker::DeviceEvent> event = device_->Take();
       if (!event.has_value()) break;
       engine_->OnDevice(now, *std::move(event), Output());
+      if (trace_ != nullptr) trace_->Take(engine_->progress());
     }
     for (const wire::TimerId timer : loop_.TakeDue(now)) {
       if (timer != wire::Enrolment::kTick) continue;
@@ -99,14 +130,26 @@ void WorkerNode::OnWelcome(uint32_t rank) {
       .total_clocks = job_->total_clocks,
       .train_samples = job_->data->train.size(),
       .batch = training.batch()});
-  absl::StatusOr<DeviceThread::Runner> runner = MakeRunner(*job_);
+  absl::StatusOr<DeviceThread::Runner> runner = MakeRunner(*job_, WorkerId{rank});
   if (!runner.ok()) {
     end_ = {kExitInternal, std::string(runner.status().message())};
     return;
   }
   device_.emplace(*std::move(runner), [this] { loop_.Wake(); });
+  OpenTrace(WorkerId{rank});
   LOG(INFO) << "worker " << rank << " of " << job_->config.cluster().workers() << ": "
             << job_->summary;
+}
+
+void WorkerNode::OpenTrace(WorkerId self) {
+  const std::string& path = job_->config.output().trace_path();
+  if (path.empty()) return;
+  absl::StatusOr<std::unique_ptr<IterationTrace>> trace = IterationTrace::Open(path, self);
+  if (trace.ok()) {
+    trace_ = *std::move(trace);
+  } else {
+    end_ = {kExitConfig, std::string(trace.status().message())};
+  }
 }
 
 void WorkerNode::BeginLeaving(Nanos now) {
@@ -114,6 +157,7 @@ void WorkerNode::BeginLeaving(Nanos now) {
   if (engine_.has_value() && started_ && !engine_->done()) {
     LOG(INFO) << "leaving after the step in hand";
     engine_->RequestLeave();
+    if (device_.has_value()) device_->Hurry();
     return;
   }
   if (engine_.has_value()) {  // nothing in hand

@@ -8,6 +8,7 @@
 
 #include "apps/device_thread.h"
 #include "apps/enlisting.h"
+#include "apps/iteration_trace.h"
 #include "apps/job.h"
 #include "apps/node_loop.h"
 #include "apps/report.h"
@@ -32,6 +33,7 @@ class WorkerNode {
  private:
   void Dispatch(Nanos now, const wire::Message& message);
   void OnWelcome(uint32_t rank);
+  void OpenTrace(WorkerId self);
   void BeginLeaving(Nanos now);
   bool Over(Nanos now);
   void Flush();
@@ -44,6 +46,7 @@ class WorkerNode {
   ReportSink* reports_;
   std::optional<worker::Engine> engine_;
   std::optional<DeviceThread> device_;
+  std::unique_ptr<IterationTrace> trace_;  // null: not asked for
   bool started_ = false;
   std::optional<Nanos> leave_by_;
   std::optional<wire::Notice> end_;

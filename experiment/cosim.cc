@@ -244,6 +244,7 @@ absl::StatusOr<CosimResult> Cosimulate(const CosimJob& job, const CosimTiming& t
   const sim::Training training = backing.Training();
   sim::VirtualOptions run = {.workers = job.workers,
                              .leaf_count = job.micro_batches,
+                             .rebalance = job.rebalance,
                              .policy = job.policy.spec,
                              .stragglers = timing.stragglers,
                              .seed = timing.seed,

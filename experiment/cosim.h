@@ -40,6 +40,7 @@ struct CosimJob {
   uint32_t micro_batches = 0;  // M of base/leaf_tree.h; 0: one a worker
   Clock total_clocks = 0;      // local steps of a worker
   uint32_t workers = 1;
+  bool rebalance = false;
 };
 
 // When things happen (sim/virtual_cluster.h).

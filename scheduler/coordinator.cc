@@ -1,5 +1,6 @@
 #include "scheduler/coordinator.h"
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 
@@ -29,7 +30,8 @@ Coordinator::Coordinator(CoordinatorOptions options)
     : options_(options),
       nodes_(options.servers, options.workers),
       members_(options.workers, options.shards_per_server),
-      acks_(options.servers * options.shards_per_server) {}
+      acks_(options.servers * options.shards_per_server),
+      rebalancer_(options.rebalance) {}
 
 void Coordinator::Start(Nanos now, Outbox* out) {
   wait_began_ = waiting_told_ = now;
@@ -47,7 +49,8 @@ void Coordinator::OnMessage(Nanos now, const Message& message, Outbox* out) {
     ++ignored_;
     return;
   }
-  if (message.type == MessageType::kRosterAck) return OnRosterAck(now, message, out);
+  const bool of_shard = message.from.role == Role::kShard;
+  if (message.type == MessageType::kRosterAck && of_shard) return OnRosterAck(now, message, out);
   if (!IsFromRegistered(message, out)) {
     ++ignored_;
     return;
@@ -138,8 +141,7 @@ void Coordinator::OnHello(Nanos now, const Message& message, Outbox* out) {
 
 void Coordinator::OnRosterAck(Nanos now, const Message& message, Outbox* out) {
   const uint32_t shards = options_.servers * options_.shards_per_server;
-  if (message.from.role != Role::kShard || message.from.index >= shards || message.epoch > epoch_ ||
-      message.clock < 0) {
+  if (message.from.index >= shards || message.epoch > epoch_ || message.clock < 0) {
     ++ignored_;
     return;
   }
@@ -152,10 +154,14 @@ void Coordinator::OnWorkerMessage(Nanos now, const Message& message, Outbox* out
   const WorkerId worker{message.from.index};
   if (const auto* progress = std::get_if<wire::Progress>(&message.body)) {
     progress_[worker] = *progress;
+    rebalancer_.Observe(worker, *progress);
   }
   switch (message.type) {
     case MessageType::kHeartbeat:
-      return;
+      return ConsiderRebalance(out);
+    case MessageType::kRosterAck:
+      rebalancer_.Record(worker, message.epoch, message.clock);
+      return EndRebalanceIfAgreed(now, out);
     case MessageType::kLeave:
       return OnLeave(now, worker, out);
     case MessageType::kDone:
@@ -255,10 +261,12 @@ void Coordinator::OnLost(Nanos now, Address node, Outbox* out) {
 
 void Coordinator::RemoveWorker(Nanos now, WorkerId worker, Notice if_none_left, Outbox* out) {
   nodes_.Remove(Address::Of(worker));
+  rebalancer_.Forget(worker);
   if (!members_.Remove(worker)) return FinishIfAllDone(now, out);
   if (phase_ != Phase::kSaving && !members_.HasStarted()) return End(std::move(if_none_left), out);
   PublishRoster(out);
   if (evaluator_ == worker) SendEvaluate(now, out);
+  EndRebalanceIfAgreed(now, out);
   AdmitNext(now, out);
   FinishIfAllDone(now, out);
 }
@@ -298,7 +306,8 @@ void Coordinator::SendStart(const wire::Member& member, Outbox* out) const {
 }
 
 void Coordinator::AdmitNext(Nanos now, Outbox* out) {
-  if (phase_ != Phase::kRunning || !members_.BeginAdmission(epoch_ + 1)) return;
+  if (phase_ != Phase::kRunning || rebalancer_.changing()) return;
+  if (!members_.BeginAdmission(epoch_ + 1)) return;
   wait_began_ = now;
   PublishRoster(out);
 }
@@ -314,6 +323,31 @@ void Coordinator::AdvanceAdmission(Nanos now, Outbox* out) {
   const wire::Member newcomer = members_.EndAdmission();
   AddNews(absl::StrCat(Spoken(Address::Of(newcomer.worker)), " joined at clock ", newcomer.start));
   SendStart(newcomer, out);
+  AdmitNext(now, out);
+}
+
+// Called at each report of a worker, so it must be cheap while nothing changes.
+void Coordinator::ConsiderRebalance(Outbox* out) {
+  const bool admitting = members_.admission().has_value() || members_.somebody_waits();
+  if (phase_ != Phase::kRunning || admitting) return;
+  std::optional<Rebalancer::Proposal> proposal = rebalancer_.Propose(roster());
+  if (!proposal.has_value()) return;
+  rebalancer_.Begin(*std::move(proposal), epoch_ + 1);
+  members_.SetShareLead(options_.rebalance.lead);
+  PublishRoster(out);
+}
+
+void Coordinator::EndRebalanceIfAgreed(Nanos now, Outbox* out) {
+  const std::optional<double> gain = rebalancer_.EndIfAgreed(roster(), members_.mutable_shares());
+  if (!gain.has_value()) return;
+  members_.SetShareLead(0);
+  PublishRoster(out);
+  const wire::Shares& shares = roster().shares.back();
+  const auto [low, high] = std::minmax_element(shares.leaves.begin(), shares.leaves.end());
+  AddNews(absl::StrFormat(
+      "re-balanced: %d to %d of %d leaves a worker from clock %d, steps "
+      "predicted %.0f%% shorter",
+      *low, *high, options_.rebalance.leaf_count, shares.from, 100 * *gain / (1 + *gain)));
   AdmitNext(now, out);
 }
 
@@ -394,6 +428,7 @@ void Coordinator::AddTo(Fingerprint* f) const {
   nodes_.AddTo(f);
   members_.AddTo(f);
   acks_.AddTo(f);
+  rebalancer_.AddTo(f);
   f->Add(evaluator_.has_value());
   if (evaluator_.has_value()) f->Add(*evaluator_);
   f->Add(ended_.has_value());

@@ -14,6 +14,13 @@
 // its start clock that nobody will send any more.
 // At the job's start all workers join together, at clock 0, in one step.
 //
+// With re-balancing (scheduler/rebalancer.h) the shares of a batch change in two steps as well, so
+// that each leaf has one owner at every clock although the workers are at different ones:
+//   1. a roster asks every member for a bound, the first clock it will not begin until it hears
+//   more;
+//   2. a roster gives the new shares from the greatest of those bounds on: nobody has begun it.
+// An admission and a change of shares wait for each other's end.
+//
 // Invariants: epochs only grow; a lost or refused node never comes back under an older epoch; every
 // wait but that for the workers' steps has a deadline; after ended() is set nothing leaves but
 // kShutdown and kRefuse. Messages of one sender must arrive in the order they were sent.
@@ -30,6 +37,7 @@
 #include "base/fingerprint.h"
 #include "base/ids.h"
 #include "scheduler/members.h"
+#include "scheduler/rebalancer.h"
 #include "scheduler/registry.h"
 #include "scheduler/shard_acks.h"
 #include "wire/message.h"
@@ -49,6 +57,7 @@ struct CoordinatorOptions {
   Nanos finish_timeout_ns = 30 * 60 * kSecond;  // for the evaluation; and for the saving
   bool evaluate = true;                         // final evaluation by one worker
   bool save = true;                             // servers gather, hash (and write) the model
+  RebalanceOptions rebalance;
 };
 
 class Coordinator {
@@ -111,6 +120,8 @@ class Coordinator {
   // Takes the worker out of registry and roster; the job ends with `if_none_left` if it was the
   // last that had started and is still needed.
   void RemoveWorker(Nanos now, WorkerId worker, wire::Notice if_none_left, wire::Outbox* out);
+  void ConsiderRebalance(wire::Outbox* out);
+  void EndRebalanceIfAgreed(Nanos now, wire::Outbox* out);
   void FinishIfAllDone(Nanos now, wire::Outbox* out);
   void SendEvaluate(Nanos now, wire::Outbox* out);
   void BeginSaving(Nanos now, wire::Outbox* out);
@@ -130,6 +141,7 @@ class Coordinator {
   Registry nodes_;
   Members members_;
   ShardAcks acks_;
+  Rebalancer rebalancer_;
   std::optional<WorkerId> evaluator_;  // kEvaluating
   std::map<WorkerId, wire::Progress> progress_;
   std::optional<wire::Evaluation> evaluation_;

@@ -89,6 +89,11 @@ void Members::AddTo(Fingerprint* f) const {
     f->Add(member.original);
   }
   f->Add(roster_.servers.size());
+  for (const wire::Shares& shares : roster_.shares) {
+    f->Add(shares.from);
+    for (const uint32_t leaves : shares.leaves) f->Add(leaves);
+  }
+  f->Add(roster_.share_lead);
   f->Add(joiners_.size());
   for (const WorkerId worker : joiners_) f->Add(worker);
   f->Add(admission_.has_value());

@@ -48,6 +48,12 @@ class Members {
   // The newcomer is let in, and returned. REQUIRES: step 2 under way.
   wire::Member EndAdmission();
 
+  bool somebody_waits() const { return !joiners_.empty(); }
+
+  // A change of shares: rosters ask the workers for their bounds, `lead` clocks ahead; 0: no more.
+  void SetShareLead(Clock lead) { roster_.share_lead = lead; }
+  SharedList<wire::Shares>* mutable_shares() { return &roster_.shares; }
+
   // Forgets the worker, its admission included. True when it was in the roster.
   bool Remove(WorkerId worker);
   // False when it is no member, or not yet let in.

@@ -94,7 +94,8 @@ scheduler::Coordinator ActorFactory::MakeCoordinator(bool evaluate) const {
                                  .workers = shape_.workers,
                                  .shards_per_server = 1,
                                  .evaluate = evaluate,
-                                 .save = false});
+                                 .save = false,
+                                 .rebalance = shape_.rebalance});
 }
 
 wire::Message ActorFactory::MakeHello(wire::Address from, int64_t wanted_rank,

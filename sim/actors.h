@@ -27,8 +27,9 @@ struct JobShape {
   uint32_t buckets_per_shard = 1;
   uint64_t bucket_elements = 1024;  // sizes messages; no memory is taken for them
   consistency::PolicyTraits policy;
-  Clock clocks = 1;         // local steps of the run
-  uint32_t leaf_count = 0;  // M; 0: one a worker
+  Clock clocks = 1;                       // local steps of the run
+  uint32_t leaf_count = 0;                // M; 0: one a worker
+  scheduler::RebalanceOptions rebalance;  // its leaf_count is 0, or M
 };
 
 class ActorFactory {

@@ -89,6 +89,7 @@ absl::StatusOr<SeedReport> RunSeed(const SeedOptions& options, uint64_t seed) {
   report.trace.assign(trace.begin(), trace.end());
   report.read_lags = world.checkers().read_lags();
   report.clock_gap_max = world.checkers().clock_gap_max();
+  report.share_changes = world.share_changes();
   return report;
 }
 

@@ -31,6 +31,7 @@ struct SeedReport {
   std::vector<std::string> trace;  // the last steps, oldest first
   std::vector<uint64_t> read_lags;
   Clock clock_gap_max = 0;
+  uint64_t share_changes = 0;  // by re-balancing
 
   // "seed 17: S1: ..." and the trace, a line each.
   std::string ToString() const;

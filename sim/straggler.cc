@@ -1,62 +1,161 @@
 #include "sim/straggler.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/types/span.h"
 #include "base/random.h"
-#include "base/spec.h"
 #include "base/status_macros.h"
+#include "sim/straggler_trace.h"
 
 namespace soapstone::sim {
 namespace {
 
+using Kind = StragglerKind;
+using Part = StragglerPart;
+
 constexpr double kFactorMax = 1e6;
 constexpr uint64_t kPartsMax = 16;  // draws of one iteration: part i draws at clock * 16 + i
+constexpr uint64_t kGroupStreams = uint64_t{1} << 63;  // of groups; below: of workers
+constexpr double kWholeMax = 1e6;
+constexpr double kDurationMax = 100;  // a stall is looked back for
+constexpr double kChangeMin = 1e-3;   // of enter + leave: how far bursts are looked back for
 
-absl::Status MustGive(const Spec& spec, const char* key, const char* example) {
+// An argument of a model: a real, or a whole number.
+struct Argument {
+  const char* key;
+  bool needed;
+  double low, high;
+  double Part::*real = nullptr;
+  int64_t Part::*whole = nullptr;
+};
+
+struct Rule {
+  const char* name;
+  Kind kind;
+  const char* usage;
+  const char* example;
+  std::vector<Argument> arguments;
+};
+
+const std::vector<Rule>& Rules() {
+  static const Argument kFactor = {"factor", true, 0, kFactorMax, &Part::factor};
+  static const Argument kEvery = {"every", true, 1, kWholeMax, nullptr, &Part::every};
+  static const std::vector<Rule> kRules = {
+      {"none", Kind::kNone, "none", "none", {}},
+      {"jitter",
+       Kind::kJitter,
+       "jitter:sigma=S",
+       "jitter:sigma=0.2",
+       {{"sigma", true, 0, 3, &Part::sigma}}},
+      {"exponential",
+       Kind::kExponential,
+       "exponential:rate=R",
+       "exponential:rate=2",
+       {{"rate", true, 1e-3, 1e6, &Part::rate}}},
+      {"pareto",
+       Kind::kPareto,
+       "pareto:alpha=A,scale=S",
+       "pareto:alpha=2.5,scale=0.5",
+       {{"alpha", true, 0.1, 1e3, &Part::alpha}, {"scale", true, 0, 1e3, &Part::scale}}},
+      {"stall",
+       Kind::kStall,
+       "stall:p=P,factor=F,duration=D",
+       "stall:p=0.02,factor=6",
+       {{"p", true, 0, 1, &Part::probability},
+        kFactor,
+        {"duration", false, 1, kDurationMax, nullptr, &Part::duration}}},
+      {"periodic",
+       Kind::kPeriodic,
+       "periodic:every=K,factor=F",
+       "periodic:every=50,factor=4",
+       {kEvery, kFactor}},
+      {"slow",
+       Kind::kSlow,
+       "slow:workers=N,factor=F",
+       "slow:workers=1,factor=2",
+       {{"workers", false, 0, kWholeMax, nullptr, &Part::workers}, kFactor}},
+      {"rotating",
+       Kind::kRotating,
+       "rotating:workers=N,every=K,factor=F",
+       "rotating:workers=32,every=100,factor=2",
+       {{"workers", true, 1, kWholeMax, nullptr, &Part::workers}, kEvery, kFactor}},
+      {"bursts",
+       Kind::kBursts,
+       "bursts:enter=P,leave=Q,factor=F,group=G",
+       "bursts:enter=0.01,leave=0.1,factor=3,group=4",
+       {{"enter", true, 0, 1, &Part::probability},
+        {"leave", true, 0, 1, &Part::leave},
+        kFactor,
+        {"group", false, 1, kWholeMax, nullptr, &Part::group}}},
+      {"trace",
+       Kind::kTrace,
+       "trace:file=CSV,base_us=B",
+       "trace:file=trace.csv",
+       {{"base_us", false, 1e-3, 1e12, &Part::base_us}}},
+  };
+  return kRules;
+}
+
+absl::StatusOr<const Rule*> FindRule(const Spec& spec) {
+  std::vector<const char*> usages;
+  for (const Rule& rule : Rules()) {
+    if (spec.name == rule.name) return &rule;
+    usages.push_back(rule.usage);
+  }
+  return absl::InvalidArgumentError(absl::StrCat("unknown straggler model '", spec.name,
+                                                 "'; there are ", absl::StrJoin(usages, ", "),
+                                                 ", and several joined by '+'"));
+}
+
+absl::Status NeedArgument(const Rule& rule, const Spec& spec, const char* key) {
   if (spec.arguments.contains(key)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(spec.name, " needs ", key, ", as in ", example));
+  return absl::InvalidArgumentError(
+      absl::StrCat(rule.name, " needs ", key, ", as in ", rule.example));
+}
+
+absl::Status ReadArgument(const Spec& spec, const Argument& argument, Part* part) {
+  if (argument.real != nullptr) {
+    SOAP_ASSIGN_OR_RETURN(part->*argument.real, spec.Real(argument.key, part->*argument.real,
+                                                          argument.low, argument.high));
+  } else {
+    SOAP_ASSIGN_OR_RETURN(part->*argument.whole, spec.Int(argument.key, part->*argument.whole,
+                                                          static_cast<int64_t>(argument.low),
+                                                          static_cast<int64_t>(argument.high)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckBursts(const Part& part) {
+  const double change = part.probability + part.leave;
+  if (change >= kChangeMin && change <= 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("bursts: enter + leave = ", change, " is outside [", kChangeMin, ", 1]"));
+}
+
+absl::StatusOr<Part> ParsePart(const Spec& spec) {
+  SOAP_ASSIGN_OR_RETURN(const Rule* rule, FindRule(spec));
+  std::vector<std::string> known;
+  if (rule->kind == Kind::kTrace) known.push_back("file");
+  for (const Argument& argument : rule->arguments) known.push_back(argument.key);
+  SOAP_RETURN_IF_ERROR(spec.AllowOnly(known));
+  Part part{.kind = rule->kind, .spec = spec.ToString()};
+  for (const Argument& argument : rule->arguments) {
+    if (argument.needed) SOAP_RETURN_IF_ERROR(NeedArgument(*rule, spec, argument.key));
+    SOAP_RETURN_IF_ERROR(ReadArgument(spec, argument, &part));
+  }
+  if (part.kind == Kind::kBursts) SOAP_RETURN_IF_ERROR(CheckBursts(part));
+  if (part.kind == Kind::kTrace) {
+    SOAP_RETURN_IF_ERROR(NeedArgument(*rule, spec, "file"));
+    SOAP_ASSIGN_OR_RETURN(part.trace.Mutable(),
+                          ReadStragglerTrace(spec.Text("file", ""), part.base_us));
+  }
+  return part;
 }
 
 }  // namespace
-
-absl::StatusOr<StragglerModel::Part> StragglerModel::ParsePart(const Spec& spec) {
-  Part part{.spec = spec.ToString()};
-  if (spec.name == "none") {
-    SOAP_RETURN_IF_ERROR(spec.AllowOnly({}));
-    return part;
-  }
-  if (spec.name == "jitter") {
-    SOAP_RETURN_IF_ERROR(spec.AllowOnly({"sigma"}));
-    SOAP_RETURN_IF_ERROR(MustGive(spec, "sigma", "jitter:sigma=0.2"));
-    SOAP_ASSIGN_OR_RETURN(part.sigma, spec.Real("sigma", 0, 0, 3));
-    part.kind = Kind::kJitter;
-    return part;
-  }
-  if (spec.name == "stall") {
-    SOAP_RETURN_IF_ERROR(spec.AllowOnly({"p", "factor"}));
-    SOAP_RETURN_IF_ERROR(MustGive(spec, "p", "stall:p=0.02,factor=6"));
-    SOAP_RETURN_IF_ERROR(MustGive(spec, "factor", "stall:p=0.02,factor=6"));
-    SOAP_ASSIGN_OR_RETURN(part.probability, spec.Real("p", 0, 0, 1));
-    SOAP_ASSIGN_OR_RETURN(part.factor, spec.Real("factor", 1, 0, kFactorMax));
-    part.kind = Kind::kStall;
-    return part;
-  }
-  if (spec.name == "slow") {
-    SOAP_RETURN_IF_ERROR(spec.AllowOnly({"workers", "factor"}));
-    SOAP_RETURN_IF_ERROR(MustGive(spec, "factor", "slow:workers=1,factor=2"));
-    SOAP_ASSIGN_OR_RETURN(const int64_t workers, spec.Int("workers", 1, 0, 1'000'000));
-    SOAP_ASSIGN_OR_RETURN(part.factor, spec.Real("factor", 1, 0, kFactorMax));
-    part.workers = static_cast<uint32_t>(workers);
-    part.kind = Kind::kSlow;
-    return part;
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("unknown straggler model '", spec.name,
-                   "'; there are none, jitter:sigma=S, stall:p=P,factor=F, "
-                   "slow:workers=N,factor=F, and several joined by '+'"));
-}
 
 absl::StatusOr<StragglerModel> StragglerModel::Parse(std::string_view text, uint64_t seed) {
   SOAP_ASSIGN_OR_RETURN(const std::vector<Spec> specs, Spec::ParseList(text));
@@ -74,26 +173,67 @@ absl::StatusOr<StragglerModel> StragglerModel::Parse(std::string_view text, uint
 }
 
 double StragglerModel::Factor(WorkerId worker, Clock clock) const {
-  const CounterRandom random(seed_, RandomUse::kStraggler, Index(worker));
   double factor = 1;
-  for (size_t i = 0; i < parts_.size(); ++i) {
-    const Part& part = parts_[i];
-    const uint64_t at = static_cast<uint64_t>(clock) * kPartsMax + i;
-    switch (part.kind) {
-      case Kind::kNone:
-        break;
-      case Kind::kJitter:
-        factor *= std::exp(part.sigma * random.Normal(at) - part.sigma * part.sigma / 2);
-        break;
-      case Kind::kStall:
-        if (random.Uniform(at) < part.probability) factor *= part.factor;
-        break;
-      case Kind::kSlow:
-        if (Index(worker) < part.workers) factor *= part.factor;
-        break;
+  for (size_t i = 0; i < parts_.size(); ++i) factor *= FactorOf(i, worker, clock);
+  return std::min(factor, kFactorMax);
+}
+
+double StragglerModel::FactorOf(size_t index, WorkerId worker, Clock clock) const {
+  const Part& part = parts_[index];
+  const CounterRandom random(seed_, RandomUse::kStraggler, Index(worker));
+  const uint64_t at = static_cast<uint64_t>(clock) * kPartsMax + index;
+  const auto rank = static_cast<int64_t>(Index(worker));
+  const auto when = [&part](bool hit) { return hit ? part.factor : 1; };
+  switch (part.kind) {
+    case Kind::kNone:
+      return 1;
+    case Kind::kJitter:
+      return std::exp(part.sigma * random.Normal(at) - part.sigma * part.sigma / 2);
+    case Kind::kExponential:
+      return 1 - std::log(1 - random.Uniform(at)) / part.rate;
+    case Kind::kPareto:
+      return 1 + part.scale * (std::pow(1 - random.Uniform(at), -1 / part.alpha) - 1);
+    case Kind::kStall:
+      return when(IsStalled(index, worker, clock));
+    case Kind::kPeriodic:
+      return when((clock + rank) % part.every == part.every - 1);
+    case Kind::kSlow:
+      return when(rank < part.workers);
+    case Kind::kRotating:
+      return when(clock / part.every % part.workers == rank);
+    case Kind::kBursts:
+      return when(IsInBurst(index, worker, clock));
+    case Kind::kTrace: {
+      const std::vector<double>& factors = part.trace[Index(worker) % part.trace.size()];
+      return factors[static_cast<uint64_t>(clock) % factors.size()];
     }
   }
-  return factor;
+  return 1;
+}
+
+bool StragglerModel::IsStalled(size_t index, WorkerId worker, Clock clock) const {
+  const Part& part = parts_[index];
+  const CounterRandom random(seed_, RandomUse::kStraggler, Index(worker));
+  for (Clock c = clock; c >= 0 && c > clock - part.duration; --c) {
+    if (random.Uniform(static_cast<uint64_t>(c) * kPartsMax + index) < part.probability)
+      return true;
+  }
+  return false;
+}
+
+// At each clock one U decides: on if U < P, off if U >= 1 - Q, else as before. That is the chain
+// with those two probabilities, and the last clock whose U decided tells the state.
+bool StragglerModel::IsInBurst(size_t index, WorkerId worker, Clock clock) const {
+  const Part& part = parts_[index];
+  const uint64_t group = Index(worker) / static_cast<uint64_t>(part.group);
+  const CounterRandom random(seed_, RandomUse::kStraggler, kGroupStreams | group);
+  for (Clock c = clock; c >= 0; --c) {
+    const double u = random.Uniform((static_cast<uint64_t>(c) + 1) * kPartsMax + index);
+    if (u < part.probability) return true;
+    if (u >= 1 - part.leave) return false;
+  }
+  // Before clock 0: the stationary state, drawn at index 0.
+  return random.Uniform(index) < part.probability / (part.probability + part.leave);
 }
 
 std::string StragglerModel::ToString() const {

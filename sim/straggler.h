@@ -1,11 +1,25 @@
 // StragglerModel: how much longer than usual an iteration takes, as a function of (worker, clock).
 // Counter-based: no state, so every policy and every order of events meets the same delays (paired
-// experiments). Who calls: the virtual cluster's device cost model. Knows nothing of policies.
+// experiments). Who calls: the virtual cluster's device cost model, and the device thread of a real
+// worker that injects the delays. Knows nothing of policies.
 //
-//   none                    1
-//   jitter:sigma=S          exp(S Z - S^2 / 2), Z standard normal: lognormal with mean 1
-//   stall:p=P,factor=F      F with probability P, else 1: transient, each iteration drawn anew
-//   slow:workers=N,factor=F F for workers [0, N), else 1: persistent
+// With Z standard normal, U uniform on (0, 1], B_p true with probability p, drawn anew for every
+// (worker w, clock c) unless said otherwise:
+//   none                               1
+//   jitter:sigma=S                     exp(S Z - S^2 / 2): lognormal with mean 1
+//   exponential:rate=R                 1 - ln(U) / R: mean 1 + 1 / R
+//   pareto:alpha=A,scale=S             1 + S (U^(-1/A) - 1): shifted, mean 1 + S / (A - 1) for A >
+//   1 stall:p=P,factor=F,duration=D      F if B_P held at any of the clocks (c - D, c], else 1; D =
+//   1
+//                                      where none is given
+//   periodic:every=K,factor=F          F if (c + w) mod K = K - 1, else 1
+//   slow:workers=N,factor=F            F for workers [0, N), else 1; N = 1 where none is given
+//   rotating:workers=N,every=K,factor=F  F for the worker floor(c / K) mod N, else 1
+//   bursts:enter=P,leave=Q,factor=F,group=G  F while the Markov chain of the group floor(w / G) is
+//   on:
+//                                      it turns on with probability P and off with Q at each clock,
+//                                      and starts in its stationary state, on with P / (P + Q)
+//   trace:file=CSV,base_us=B           as recorded: sim/straggler_trace.h
 // Models joined by '+' multiply.
 #pragma once
 
@@ -16,37 +30,65 @@
 
 #include "absl/status/statusor.h"
 #include "base/ids.h"
+#include "base/shared_list.h"
 #include "base/spec.h"
 
 namespace soapstone::sim {
 
+enum class StragglerKind : uint8_t {
+  kNone,
+  kJitter,
+  kExponential,
+  kPareto,
+  kStall,
+  kPeriodic,
+  kSlow,
+  kRotating,
+  kBursts,
+  kTrace,
+};
+
+// One model of a list, its arguments by the letters of the table above.
+struct StragglerPart {
+  StragglerKind kind = StragglerKind::kNone;
+  std::string spec;  // canonical text
+  double sigma = 0;
+  double rate = 1;
+  double alpha = 1;
+  double scale = 1;
+  double probability = 0;  // of stall: p; of bursts: enter
+  double leave = 1;
+  double factor = 1;
+  double base_us = 0;  // 0: the median
+  int64_t duration = 1;
+  int64_t every = 1;
+  int64_t workers = 1;
+  int64_t group = 1;
+  SharedList<std::vector<double>> trace;  // factors by recorded worker, by clock
+  friend bool operator==(const StragglerPart&, const StragglerPart&) = default;
+};
+
 class StragglerModel {
  public:
   StragglerModel() = default;
-  // Errors: InvalidArgument that names the unknown model or argument and lists what there is.
+  // Errors: InvalidArgument that names the unknown model or argument and lists what there is, or
+  // the trace's line; NotFound where the trace cannot be read.
   static absl::StatusOr<StragglerModel> Parse(std::string_view text, uint64_t seed);
 
-  // Time of iteration `clock` (0-based) of `worker`, in units of the base iteration time.
+  // Time of iteration `clock` (0-based) of `worker`, in units of the base iteration time. O(1), but
+  // for stall O(D) and for bursts O(1 / (P + Q)) on average.
   double Factor(WorkerId worker, Clock clock) const;
 
   std::string ToString() const;
   friend bool operator==(const StragglerModel&, const StragglerModel&) = default;
 
  private:
-  enum class Kind : uint8_t { kNone, kJitter, kStall, kSlow };
-  struct Part {
-    Kind kind = Kind::kNone;
-    std::string spec;  // canonical text
-    double sigma = 0;
-    double probability = 0;
-    double factor = 1;
-    uint32_t workers = 0;
-    friend bool operator==(const Part&, const Part&) = default;
-  };
-  static absl::StatusOr<Part> ParsePart(const Spec& spec);
+  double FactorOf(size_t index, WorkerId worker, Clock clock) const;
+  bool IsStalled(size_t index, WorkerId worker, Clock clock) const;
+  bool IsInBurst(size_t index, WorkerId worker, Clock clock) const;
 
   uint64_t seed_ = 0;
-  std::vector<Part> parts_;
+  std::vector<StragglerPart> parts_;
 };
 
 }  // namespace soapstone::sim

@@ -1,6 +1,8 @@
 #include "sim/straggler.h"
 
 #include <cmath>
+#include <cstdio>
+#include <fstream>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -10,35 +12,103 @@ namespace {
 
 using ::testing::HasSubstr;
 
+constexpr int kDraws = 40'000;
+constexpr uint32_t kWorkers = 8;
+
 StragglerModel Model(std::string_view text, uint64_t seed = 1) {
-  return *StragglerModel::Parse(text, seed);
+  const auto model = StragglerModel::Parse(text, seed);
+  EXPECT_TRUE(model.ok()) << model.status();
+  return *model;
 }
 
-double MeanFactor(const StragglerModel& model, int draws) {
+std::vector<double> Draws(const StragglerModel& model) {
+  std::vector<double> draws;
+  draws.reserve(kDraws);
+  for (int i = 0; i < kDraws; ++i) draws.push_back(model.Factor(WorkerId(i % kWorkers), i / 8));
+  return draws;
+}
+
+double Mean(const std::vector<double>& x) {
   double sum = 0;
-  for (int i = 0; i < draws; ++i) sum += model.Factor(WorkerId(i % 8), i / 8);
-  return sum / draws;
+  for (const double value : x) sum += value;
+  return sum / static_cast<double>(x.size());
+}
+
+double Variance(const std::vector<double>& x) {
+  const double mean = Mean(x);
+  double sum = 0;
+  for (const double value : x) sum += (value - mean) * (value - mean);
+  return sum / static_cast<double>(x.size());
+}
+
+// The mean is within 4 standard errors of what it should be: by chance wrong once in 16,000 seeds.
+// `correlation`: how many draws count as one.
+void ExpectMean(const std::vector<double>& x, double mean, double variance,
+                double correlation = 1) {
+  const double error = std::sqrt(variance * correlation / static_cast<double>(x.size()));
+  EXPECT_LT(std::abs(Mean(x) - mean) / error, 4) << Mean(x) << " instead of " << mean;
 }
 
 TEST(StragglerTest, NoneIsOne) { EXPECT_EQ(Model("none").Factor(WorkerId{3}, 7), 1.0); }
 
 TEST(StragglerTest, JitterIsLognormalWithMeanOne) {
-  const StragglerModel model = Model("jitter:sigma=0.2");
-  double log_sum = 0, log_squares = 0;
-  constexpr int kDraws = 40'000;
-  for (int i = 0; i < kDraws; ++i) {
-    const double x = std::log(model.Factor(WorkerId(i % 8), i / 8));
-    log_sum += x;
-    log_squares += x * x;
+  const double sigma = 0.2;
+  const std::vector<double> x = Draws(Model("jitter:sigma=0.2"));
+  ExpectMean(x, 1, std::exp(sigma * sigma) - 1);
+  std::vector<double> logs, squares;
+  for (const double value : x) {
+    logs.push_back(std::log(value));
+    squares.push_back(std::pow(logs.back() + sigma * sigma / 2, 2));
   }
-  const double mean = log_sum / kDraws;
-  EXPECT_NEAR(mean, -0.02, 0.004);
-  EXPECT_NEAR(std::sqrt(log_squares / kDraws - mean * mean), 0.2, 0.004);
-  EXPECT_NEAR(MeanFactor(model, kDraws), 1, 0.004);
+  ExpectMean(logs, -sigma * sigma / 2, sigma * sigma);
+  ExpectMean(squares, sigma * sigma, 2 * std::pow(sigma, 4));
+}
+
+TEST(StragglerTest, ExponentialHasItsMeanVarianceAndTail) {
+  const std::vector<double> x = Draws(Model("exponential:rate=2"));
+  ExpectMean(x, 1 + 0.5, 0.25);
+  EXPECT_NEAR(Variance(x), 0.25, 4 * 0.25 * std::sqrt(8.0 / kDraws));  // var s^2 = 8 sigma^4 / n
+  std::vector<double> beyond;
+  for (const double value : x) beyond.push_back(value > 2 ? 1 : 0);
+  const double p = std::exp(-2.0);
+  ExpectMean(beyond, p, p * (1 - p));
+}
+
+TEST(StragglerTest, ParetoHasItsMeanAndTail) {
+  const double alpha = 5, scale = 2;
+  const std::vector<double> x = Draws(Model("pareto:alpha=5,scale=2"));
+  ExpectMean(x, 1 + scale / (alpha - 1),
+             scale * scale * alpha / ((alpha - 1) * (alpha - 1) * (alpha - 2)));
+  std::vector<double> beyond;
+  for (const double value : x) beyond.push_back(value > 2 ? 1 : 0);
+  const double p = std::pow(1 + 1 / scale, -alpha);
+  ExpectMean(beyond, p, p * (1 - p));
 }
 
 TEST(StragglerTest, StallHitsWithItsProbability) {
-  EXPECT_NEAR(MeanFactor(Model("stall:p=0.02,factor=6"), 40'000), 1 + 0.02 * 5, 0.02);
+  ExpectMean(Draws(Model("stall:p=0.02,factor=6")), 1 + 0.02 * 5, 0.02 * 0.98 * 25);
+}
+
+TEST(StragglerTest, AStallLastsForItsDuration) {
+  const StragglerModel one = Model("stall:p=0.02,factor=6");
+  const StragglerModel five = Model("stall:p=0.02,factor=6,duration=5");
+  const double p = 1 - std::pow(0.98, 5);
+  ExpectMean(Draws(five), 1 + 5 * p, 25 * p * (1 - p), /*correlation=*/5);
+  for (Clock c = 0; c < 2000; ++c) {
+    bool hit = false;
+    for (Clock d = std::max<Clock>(0, c - 4); d <= c; ++d) hit |= one.Factor(WorkerId{2}, d) > 1;
+    ASSERT_EQ(five.Factor(WorkerId{2}, c), hit ? 6 : 1) << c;
+  }
+}
+
+TEST(StragglerTest, PeriodicComesEveryKthClockAndAnotherForEachWorker) {
+  const StragglerModel model = Model("periodic:every=4,factor=3");
+  std::string pattern;
+  for (uint32_t w = 0; w < 3; ++w) {
+    for (Clock c = 0; c < 8; ++c) pattern += model.Factor(WorkerId{w}, c) == 3 ? '#' : '.';
+    pattern += ' ';
+  }
+  EXPECT_EQ(pattern, "...#...# ..#...#. .#...#.. ");
 }
 
 TEST(StragglerTest, SlowIsPersistentForTheFirstWorkers) {
@@ -48,6 +118,55 @@ TEST(StragglerTest, SlowIsPersistentForTheFirstWorkers) {
     EXPECT_EQ(model.Factor(WorkerId{1}, c), 3);
     EXPECT_EQ(model.Factor(WorkerId{2}, c), 1);
   }
+}
+
+TEST(StragglerTest, RotatingHasOneSlowWorkerThatMoves) {
+  const StragglerModel model = Model("rotating:workers=3,every=2,factor=5");
+  std::string slow;
+  for (Clock c = 0; c < 8; ++c) {
+    for (uint32_t w = 0; w < 3; ++w) {
+      if (model.Factor(WorkerId{w}, c) == 5) slow += std::to_string(w);
+    }
+  }
+  EXPECT_EQ(slow, "00112200");
+}
+
+TEST(StragglerTest, BurstsFollowTheirMarkovChain) {
+  const double enter = 0.02, leave = 0.1;
+  const StragglerModel model = Model("bursts:enter=0.02,leave=0.1,factor=3,group=1");
+  const std::vector<double> x = Draws(model);
+  const double on = enter / (enter + leave);
+  // Correlations fall by 1 - enter - leave a clock: n draws are worth n (P + Q) / (2 - P - Q).
+  ExpectMean(x, 1 + 2 * on, 4 * on * (1 - on), (2 - enter - leave) / (enter + leave));
+  std::vector<double> turned_on, turned_off;
+  for (uint32_t w = 0; w < kWorkers; ++w) {
+    for (Clock c = 1; c < 10'000; ++c) {
+      const bool before = model.Factor(WorkerId{w}, c - 1) > 1;
+      const bool now = model.Factor(WorkerId{w}, c) > 1;
+      (before ? turned_off : turned_on).push_back(now != before ? 1 : 0);
+    }
+  }
+  ExpectMean(turned_on, enter, enter * (1 - enter));
+  ExpectMean(turned_off, leave, leave * (1 - leave));
+}
+
+TEST(StragglerTest, BurstsStartInTheirStationaryState) {
+  std::vector<double> first;
+  const StragglerModel model = Model("bursts:enter=0.01,leave=0.03,factor=2");
+  for (uint32_t w = 0; w < 10'000; ++w) first.push_back(model.Factor(WorkerId{w}, 0));
+  ExpectMean(first, 1.25, 0.25 * 0.75);
+}
+
+TEST(StragglerTest, AGroupHasItsBurstsTogetherAndGroupsHaveTheirOwn) {
+  const StragglerModel model = Model("bursts:enter=0.1,leave=0.1,factor=2,group=4");
+  int apart = 0;
+  for (Clock c = 0; c < 500; ++c) {
+    for (uint32_t w = 1; w < 4; ++w) {
+      ASSERT_EQ(model.Factor(WorkerId{w}, c), model.Factor(WorkerId{0}, c));
+    }
+    apart += model.Factor(WorkerId{4}, c) != model.Factor(WorkerId{0}, c) ? 1 : 0;
+  }
+  EXPECT_GT(apart, 150);
 }
 
 TEST(StragglerTest, JoinedModelsMultiply) {
@@ -65,15 +184,91 @@ TEST(StragglerTest, ADrawDependsOnSeedWorkerAndClockAlone) {
   EXPECT_NE(model.Factor(WorkerId{4}, 9), Model("jitter:sigma=0.2", 2).Factor(WorkerId{4}, 9));
 }
 
+// Paired experiments: whoever asks, in whatever order, meets the same delays.
+TEST(StragglerTest, EveryModelIsTheSameInAnyOrderOfCalls) {
+  for (const char* text :
+       {"jitter:sigma=0.2", "exponential:rate=3", "pareto:alpha=2,scale=1",
+        "stall:p=0.05,factor=6,duration=7", "periodic:every=9,factor=2", "slow:factor=2",
+        "rotating:workers=4,every=5,factor=2", "bursts:enter=0.05,leave=0.1,factor=2,group=2"}) {
+    const StragglerModel forwards = Model(text), backwards = Model(text);
+    std::vector<double> a, b;
+    for (Clock c = 0; c < 200; ++c) {
+      for (uint32_t w = 0; w < 4; ++w) a.push_back(forwards.Factor(WorkerId{w}, c));
+    }
+    for (Clock c = 199; c >= 0; --c) {
+      for (uint32_t w = 4; w-- > 0;) b.push_back(backwards.Factor(WorkerId{w}, c));
+    }
+    EXPECT_TRUE(std::equal(a.begin(), a.end(), b.rbegin())) << text;
+    EXPECT_GT(Variance(a), 0) << text;
+    EXPECT_EQ(forwards.ToString(), Model(forwards.ToString()).ToString());
+  }
+}
+
 TEST(StragglerTest, ErrorsSayWhatThereIs) {
   const auto error = [](std::string_view text) {
     return std::string(StragglerModel::Parse(text, 1).status().message());
   };
-  EXPECT_THAT(error("slwo"), HasSubstr("there are none, jitter:sigma=S, stall:p=P,factor=F"));
+  EXPECT_THAT(error("slwo"), HasSubstr("there are none, jitter:sigma=S, exponential:rate=R, "));
+  EXPECT_THAT(error("slwo"), HasSubstr(", trace:file=CSV,base_us=B, and several joined by '+'"));
   EXPECT_THAT(error("jitter:s=1"), HasSubstr("it takes sigma"));
-  EXPECT_THAT(error("stall:p=0.1"), HasSubstr("stall needs factor"));
+  EXPECT_THAT(error("stall:p=0.1"), HasSubstr("stall needs factor, as in stall:p=0.02,factor=6"));
   EXPECT_THAT(error("stall:p=2,factor=6"), HasSubstr("outside"));
+  EXPECT_THAT(error("stall:p=0.1,factor=6,duration=1000"), HasSubstr("outside [1, 100]"));
+  EXPECT_THAT(error("exponential"), HasSubstr("exponential needs rate"));
+  EXPECT_THAT(error("periodic:every=0,factor=2"), HasSubstr("outside"));
+  EXPECT_THAT(error("bursts:enter=0.6,leave=0.6,factor=2"), HasSubstr("enter + leave = 1.2"));
+  EXPECT_THAT(error("bursts:enter=0,leave=0,factor=2"), HasSubstr("enter + leave = 0"));
+  EXPECT_THAT(error("trace"), HasSubstr("trace needs file"));
+  EXPECT_THAT(error("trace:file=/nowhere.csv"), HasSubstr("/nowhere.csv: No such file"));
   EXPECT_FALSE(StragglerModel::Parse("", 1).ok());
+}
+
+// ---- Traces
+
+class TraceTest : public ::testing::Test {
+ protected:
+  ~TraceTest() override { std::remove(path_.c_str()); }
+  // The model of a trace with this text, or the error.
+  absl::StatusOr<StragglerModel> With(const std::string& text, const std::string& more = "") {
+    std::ofstream(path_) << text;
+    return StragglerModel::Parse("trace:file=" + path_ + more, 1);
+  }
+  std::string Error(const std::string& text) { return std::string(With(text).status().message()); }
+
+ private:
+  const std::string path_ = ::testing::TempDir() + "straggler_test_" +
+                            ::testing::UnitTest::GetInstance()->current_test_info()->name() +
+                            ".csv";
+};
+
+TEST_F(TraceTest, FactorsAreUsedAsTheyStandAndBeginAgain) {
+  const auto model = With("clock,worker,factor\n1,0,2\n0,0,1.5\n0,7,3\n");
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->Factor(WorkerId{0}, 0), 1.5);
+  EXPECT_EQ(model->Factor(WorkerId{0}, 1), 2);
+  EXPECT_EQ(model->Factor(WorkerId{0}, 4), 1.5);
+  EXPECT_EQ(model->Factor(WorkerId{1}, 9), 3);
+  EXPECT_EQ(model->Factor(WorkerId{2}, 1), 2);
+}
+
+TEST_F(TraceTest, DurationsAreInUnitsOfTheirMedianOrOfTheBaseGiven) {
+  const std::string text =
+      "worker,clock,compute_us,injected_us,blocked_us\r\n0,0,90,10,5\r\n0,1,100,0,5\r\n"
+      "worker,clock,compute_us,injected_us,blocked_us\r\n1,0,50,200,0\r\n";
+  EXPECT_EQ(With(text)->Factor(WorkerId{1}, 0), 2.5);
+  EXPECT_EQ(With(text)->Factor(WorkerId{0}, 0), 1);
+  EXPECT_EQ(With(text, ",base_us=50")->Factor(WorkerId{0}, 1), 2);
+}
+
+TEST_F(TraceTest, ErrorsNameTheLine) {
+  EXPECT_THAT(Error("worker,time\n0,1\n"),
+              HasSubstr(".csv:1: the header needs the columns worker"));
+  EXPECT_THAT(Error("worker,clock,factor\n0,0,1\n0,x,1\n"), HasSubstr(".csv:3: '0,x,1'"));
+  EXPECT_THAT(Error("worker,clock,factor\n0,0,-1\n"), HasSubstr(".csv:2: "));
+  EXPECT_THAT(Error("worker,clock,factor\n0,0\n"), HasSubstr(".csv:2: "));
+  EXPECT_THAT(Error("worker,clock,factor\n"), HasSubstr("no rows"));
+  EXPECT_THAT(Error("worker,clock,duration_us\n0,0,0\n"), HasSubstr("give base_us"));
+  EXPECT_THAT(Error(""), HasSubstr(".csv:1: "));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <utility>
 #include <variant>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "glog/logging.h"
@@ -26,6 +27,8 @@ using wire::Role;
 
 constexpr Clock kUnlimitedClocks = 1'000'000'000;
 constexpr uint64_t kSpansMax = 20'000'000;
+constexpr Clock kReportEvery = 5;  // clocks of a worker, where the scheduler measures speeds
+constexpr uint32_t kLeavesEachToRebalance = 16;
 
 struct DeviceDone {
   uint32_t worker = 0;
@@ -68,6 +71,7 @@ class Cluster {
     Nanos busy = 0;
     Nanos done_at = -1;
     Clock clock = 0;
+    Clock reported = 0;
     // Computed since the device's last answer.
     uint64_t samples = 0;
     Nanos compute = 0;
@@ -84,6 +88,7 @@ class Cluster {
   void RunCommands(uint32_t index);
   worker::DeviceEvent AnswerOf(uint32_t index, const worker::DeviceCommand& command);
   Nanos CostOf(uint32_t index, const worker::DeviceCommand& command);
+  void SendHeartbeat(uint32_t index);
   void ReportProgress();
   VirtualResult Result(Nanos end) const;
 
@@ -107,10 +112,12 @@ class Cluster {
   uint64_t messages_ = 0;
   uint64_t bytes_ = 0;
   std::vector<Span> spans_;
+  std::vector<std::string> news_;
   std::optional<std::string> failure_;
 };
 
-// Registration costs no time: all Hellos are there at time 0, and heartbeats are off.
+// Registration costs no time: all Hellos are there at time 0. Heartbeats are off, unless they carry
+// what the scheduler measures speeds by.
 void Cluster::Register() {
   coordinator_.Start(0, &outbox_);
   const uint32_t shards = factory_.shape().shards;
@@ -169,6 +176,9 @@ void Cluster::Deliver(Message message) {
   switch (message.to.role) {
     case Role::kScheduler:
       coordinator_.OnMessage(queue_.now(), message, &outbox_);
+      for (std::string& line : coordinator_.TakeNews()) {
+        if (absl::StartsWith(line, "re-balanced")) news_.push_back(std::move(line));
+      }
       return SendAll();
     case Role::kShard:
       checkers_.BeforeShard(shards_[index], message);
@@ -195,8 +205,20 @@ void Cluster::AfterWorker(uint32_t index) {
   worker.clock = worker.engine.clock();
   if (worker.engine.done() && worker.done_at < 0) worker.done_at = queue_.now();
   if (worker.engine.failure().has_value()) failure_ = worker.engine.failure();
+  if (options_.rebalance && worker.clock >= worker.reported + kReportEvery) SendHeartbeat(index);
   SendAll();
   RunCommands(index);
+}
+
+void Cluster::SendHeartbeat(uint32_t index) {
+  Worker& worker = workers_[index];
+  worker.reported = worker.clock;
+  Message message;
+  message.type = MessageType::kHeartbeat;
+  message.from = Address::Of(WorkerId{index});
+  message.to = Address::Scheduler();
+  message.body = worker.engine.progress();
+  outbox_.Send(std::move(message));
 }
 
 void Cluster::SendAll() {
@@ -309,6 +331,7 @@ VirtualResult Cluster::Result(Nanos end) const {
   result.bytes = bytes_;
   result.events = events_;
   result.spans = spans_;
+  result.news = news_;
   return result;
 }
 
@@ -322,6 +345,9 @@ absl::Status CheckOptions(const VirtualOptions& options) {
   }
   if (options.iteration_ns < 1 || options.iteration_ns > 3600 * kSecond) {
     return error("the iteration time is outside [1 ns, 1 h]");
+  }
+  if (options.rebalance && options.leaf_count > 0 && options.leaf_count <= options.workers) {
+    return error("re-balancing needs more micro-batches than workers");
   }
   if (options.duration * static_cast<double>(options.iteration_ns) > 9e18) {
     return error("the duration is beyond the range of nanoseconds");
@@ -349,6 +375,14 @@ absl::StatusOr<VirtualResult> RunVirtual(const VirtualOptions& options) {
   const uint64_t buckets = std::max<uint64_t>(1, uint64_t{shape.shards} * shape.buckets_per_shard);
   shape.bucket_elements = std::max<uint64_t>(1024, options.model_elements / buckets);
   SOAP_ASSIGN_OR_RETURN(shape.policy, consistency::ParsePolicy(options.policy));
+  if (options.rebalance) {
+    if (shape.policy.exchange != consistency::Exchange::kGradient) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "re-balancing goes with policies that push gradients, not ", options.policy));
+    }
+    if (shape.leaf_count == 0) shape.leaf_count = kLeavesEachToRebalance * shape.workers;
+    shape.rebalance.leaf_count = shape.leaf_count;
+  }
   SOAP_ASSIGN_OR_RETURN(ActorFactory factory,
                         ActorFactory::Make(std::move(shape), options.training));
   return Cluster(options, std::move(factory), std::move(stragglers)).Run();

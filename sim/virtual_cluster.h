@@ -26,7 +26,8 @@ struct VirtualOptions {
   uint32_t workers = 32;
   uint32_t shards = 1;
   uint32_t buckets_per_shard = 1;
-  uint32_t leaf_count = 0;  // micro-batches of a global batch; 0: one a worker
+  uint32_t leaf_count = 0;  // micro-batches of a global batch; 0: one a worker, or 16 to re-balance
+  bool rebalance = false;   // share the batch out by measured speed (scheduler/rebalancer.h)
   std::string policy = "ssp:s=4";
   std::string stragglers = "none";
   uint64_t seed = 1;
@@ -36,7 +37,7 @@ struct VirtualOptions {
   Clock clocks = 0;
   double duration = 0;
 
-  Nanos iteration_ns = kMillisecond;  // of a worker's share of the batch, where no factor applies
+  Nanos iteration_ns = kMillisecond;  // of an equal share of the batch, where no factor applies
   double latency_us = 0;
   double bandwidth_mbps = 0;       // megabits a second of each channel; 0: no limit
   uint64_t model_elements = 1024;  // float32 parameters; sizes pushes and replies
@@ -75,7 +76,8 @@ struct VirtualResult {
   uint64_t bytes = 0;  // payloads, and 100 bytes of header a message
   uint64_t events = 0;
   double wall_seconds = 0;
-  std::vector<Span> spans;  // with `timeline`
+  std::vector<Span> spans;        // with `timeline`
+  std::vector<std::string> news;  // of the scheduler: what was re-balanced
 
   uint64_t reads() const;
   Clock lag_at_quantile(double q) const;

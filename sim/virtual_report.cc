@@ -37,6 +37,7 @@ std::string ToTable(const VirtualResult& result) {
   if (low != result.clocks.end()) {
     table += line("clocks", absl::StrCat(*low, " to ", *high));
   }
+  for (const std::string& news : result.news) table += line("", news);
   table += line("blocked", absl::StrFormat("%.1f %%", 100 * result.blocked_fraction));
   table +=
       line("read lag", absl::StrFormat("median %d, 99%% %d, greatest %d (%d reads)",

@@ -134,6 +134,12 @@ bool World::Mutate(Message* message) const {
       return !(roster_of_a_loss && message->to.role == Role::kWorker);
     case WorldMutant::kNoRelease:
       return !(roster_of_a_loss && message->to.role == Role::kShard);
+    case WorldMutant::kSharesTooEarly:
+      if (auto* roster = std::get_if<wire::Roster>(&message->body);
+          roster != nullptr && message->to.role == Role::kWorker && !roster->shares.empty()) {
+        for (wire::Shares& shares : roster->shares.Mutable()) shares.from -= 2;
+      }
+      return true;
     case WorldMutant::kUncountedClock:
       if (message->type == MessageType::kClock) message->pushes = 0;
       return true;
@@ -191,6 +197,12 @@ std::vector<Choice> World::Enabled() const {
     }
   }
   if (faults_.joins > 0 && CanJoin()) choices.push_back({Kind::kJoin});
+  for (uint32_t i = 0; i < slots_.size() && faults_.reports > 0; ++i) {
+    if (!IsRunning(slots_[i]) || !slots_[i].started) continue;
+    for (uint32_t slowness = 1; slowness <= 4; slowness *= 2) {
+      choices.push_back({Kind::kReport, i, slowness});
+    }
+  }
   return choices;
 }
 
@@ -227,12 +239,17 @@ void World::Do(const Choice& choice) {
     }
     case Kind::kLeave:
       --faults_.leaves;
+      members_change_ = true;
       slots_[choice.from].leaving = true;
       slots_[choice.from].engine->RequestLeave();
       break;
     case Kind::kJoin:
       --faults_.joins;
       AddSlot(-1);
+      break;
+    case Kind::kReport:
+      --faults_.reports;
+      Report(choice.from, choice.to);
       break;
   }
   CheckEnd();
@@ -253,7 +270,9 @@ void World::Deliver(NodeIndex from, NodeIndex to) {
   if (mutant_ != WorldMutant::kNone && !Mutate(&message)) return;
   if (to == kScheduler) {
     wire::Outbox outbox;
+    const bool changing = coordinator_.roster().share_lead > 0;
     coordinator_.OnMessage(0, message, &outbox);
+    share_changes_ += changing && coordinator_.roster().share_lead == 0 ? 1 : 0;
     Send(kScheduler, std::move(outbox.messages));
   } else if (to < NodeOfSlot(0)) {
     if (message.to.role == Role::kShard) DeliverToShard(to - 1, std::move(message));
@@ -298,6 +317,7 @@ void World::AfterEngine(uint32_t index, wire::Outbox* outbox) {
   Slot& slot = slots_[index];
   for (Message& message : outbox->messages) message.session = slot.session;
   checkers_.AfterWorker(*slot.rank, outbox->messages);
+  for (const Message& message : outbox->messages) RecordSupply(message);
   if (slot.engine->failure().has_value()) {
     Fail(absl::StrCat("S6: an honest worker failed: ", *slot.engine->failure()));
   }
@@ -357,8 +377,33 @@ int64_t World::DeltaFor(const Slot& slot, const worker::DeviceCommand& command) 
   return LeafDelta(command.clock, what.shard, what.bucket, kUnranked + incarnation);
 }
 
+// What it tells need not be true: shares may be anything, as long as all agree on them.
+void World::Report(uint32_t index, uint32_t slowness) {
+  Slot& slot = slots_[index];
+  ++slot.told.clock;
+  slot.told.samples += 1000;
+  slot.told.compute_ns += 1000 * Nanos{slowness};
+  Message message;
+  message.type = MessageType::kHeartbeat;
+  message.from = Address::Of(*slot.rank);
+  message.to = Address::Scheduler();
+  message.session = slot.session;
+  message.body = slot.told;
+  Send(NodeOfSlot(index), {std::move(message)});
+}
+
+void World::RecordSupply(const Message& push) {
+  const bool first_bucket = push.to == Address::Of(ShardId{0}) && Index(push.bucket) == 0;
+  if (factory_->shape().rebalance.leaf_count == 0) return;
+  if (push.type != MessageType::kPush || !first_bucket) return;
+  for (uint32_t leaf = push.leaves.begin; leaf < push.leaves.end; ++leaf) {
+    ++supplied_[{push.clock, leaf}];
+  }
+}
+
 void World::Crash(uint32_t index) {
   Slot& slot = slots_[index];
+  members_change_ = true;
   slot.crashed = slot.gone = true;
   slot.commands.clear();
   slot.engine.reset();
@@ -381,6 +426,17 @@ void World::CheckEnd() {
                              coordinator_.ended()->text));
   }
   const JobShape& shape = factory_->shape();
+  // While nobody comes or goes, each leaf is computed once at every clock, by whatever shares.
+  const bool recorded = shape.rebalance.leaf_count > 0 && !members_change_;
+  for (Clock c = 0; c < shape.clocks && recorded; ++c) {
+    for (uint32_t leaf = 0; leaf < shape.leaf_count; ++leaf) {
+      const auto it = supplied_.find({c, leaf});
+      const uint32_t times = it == supplied_.end() ? 0 : it->second;
+      if (times == 1) continue;
+      return Fail(
+          absl::StrCat("S6: leaf ", leaf, " of clock ", c, " was computed ", times, " times"));
+    }
+  }
   if (!shape.policy.fixed_tree) return;
   // Whatever happened, each leaf of each clock is in the store once.
   for (const server::Shard& shard : shards_) {
@@ -428,12 +484,15 @@ std::string World::Describe(const Choice& choice) const {
       return absl::StrCat("LEAVE asked of ", slot());
     case Kind::kJoin:
       return absl::StrCat("JOIN of process ", slots_.size());
+    case Kind::kReport:
+      return absl::StrCat("REPORT of ", slot(), ": ", choice.to, " ns a sample");
   }
   return "?";
 }
 
 void World::AddTo(Fingerprint* f) const {
-  for (const uint32_t left : {faults_.crashes, faults_.leaves, faults_.joins, faults_.duplicates}) {
+  for (const uint32_t left :
+       {faults_.crashes, faults_.leaves, faults_.joins, faults_.duplicates, faults_.reports}) {
     f->Add(left);
   }
   coordinator_.AddTo(f);
@@ -444,6 +503,8 @@ void World::AddTo(Fingerprint* f) const {
            uint32_t{slot.noticed} << 3 | uint32_t{slot.gone} << 4);
     f->Add(slot.ranked);
     f->Add(slot.loaded);
+    f->Add(slot.told.samples);
+    f->Add(slot.told.compute_ns);
     if (slot.engine.has_value()) slot.engine->AddTo(f);
     f->Add(slot.commands.size());
     for (const worker::DeviceCommand& command : slot.commands) {

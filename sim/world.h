@@ -38,6 +38,7 @@ struct FaultBudget {
   uint32_t leaves = 0;      // a worker is told to finish its step and leave
   uint32_t joins = 0;       // a new worker asks for a free rank
   uint32_t duplicates = 0;  // the head of a channel of data messages arrives twice
+  uint32_t reports = 0;     // a worker tells a speed, which the scheduler may re-balance by
   friend bool operator==(const FaultBudget&, const FaultBudget&) = default;
 };
 
@@ -49,6 +50,7 @@ enum class WorldMutant : uint8_t {
   kUncountedClock,   // and do not say how many pushes precede them
   kNoAdoption,       // workers do not hear of a loss
   kNoRelease,        // shards do not hear of a loss
+  kSharesTooEarly,   // workers take new shares for valid two clocks before they are
 };
 
 struct WorldOptions {
@@ -74,13 +76,14 @@ struct Choice {
     kDuplicate,  // head of channel from -> to
     kLeave,      // worker slot `from`
     kJoin,       // a new slot says Hello
+    kReport,     // worker slot `from` sends a heartbeat: `to` times as slow as the fastest
   };
   Kind kind{};
   uint32_t from = 0;
   uint32_t to = 0;
   bool is_fault() const {
     return kind == Kind::kCrash || kind == Kind::kDuplicate || kind == Kind::kLeave ||
-           kind == Kind::kJoin || kind == Kind::kCut;
+           kind == Kind::kJoin || kind == Kind::kCut || kind == Kind::kReport;
   }
   friend auto operator<=>(const Choice&, const Choice&) = default;
 };
@@ -101,6 +104,8 @@ class World {
   // "deliver push worker-1 -> shard-0 clock 3 ...". REQUIRES: enabled.
   std::string Describe(const Choice& choice) const;
   const Checkers& checkers() const { return checkers_; }
+  // How often the scheduler shared the batch out anew.
+  uint64_t share_changes() const { return share_changes_; }
   // Equal worlds have equal futures.
   void AddTo(Fingerprint* f) const;
 
@@ -123,6 +128,7 @@ class World {
     bool noticed = false;                         // and the coordinator knows
     bool gone = false;                            // shut down, refused, or crashed: acts no more
     Clock loaded = kNoClock;                      // clock whose parameters the device holds
+    wire::Progress told;                          // in its last report
     std::vector<worker::DeviceCommand> commands;  // not yet run
   };
   using Channels = std::map<std::pair<NodeIndex, NodeIndex>, std::vector<wire::Message>>;
@@ -151,6 +157,8 @@ class World {
   worker::DeviceEvent Answer(const Slot& slot, const worker::DeviceCommand& command) const;
   int64_t DeltaFor(const Slot& slot, const worker::DeviceCommand& command) const;
   void Crash(uint32_t index);
+  void Report(uint32_t index, uint32_t slowness);
+  void RecordSupply(const wire::Message& push);
   void CheckEnd();
   void Fail(std::string what);
 
@@ -163,6 +171,10 @@ class World {
   std::vector<Slot> slots_;
   Channels channels_;  // none is empty
   Checkers checkers_;
+  uint64_t share_changes_ = 0;
+  bool members_change_ = false;  // by a fault
+  // Leaves pushed for bucket 0 of shard 0, by clock and leaf.
+  std::map<std::pair<Clock, uint32_t>, uint32_t> supplied_;
   std::optional<std::string> violation_;
 };
 

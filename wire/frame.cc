@@ -62,6 +62,12 @@ struct BodyWriter {
     }
     out->set_worker_count(body.worker_count);
     out->set_shards_per_server(body.shards_per_server);
+    for (const Shares& shares : body.shares) {
+      frame::Shares* entry = out->add_shares();
+      entry->set_from(shares.from);
+      entry->mutable_leaves()->Add(shares.leaves.begin(), shares.leaves.end());
+    }
+    out->set_share_lead(body.share_lead);
   }
   void operator()(const Progress& body) const {
     frame::Progress* out = header->mutable_progress();
@@ -74,6 +80,7 @@ struct BodyWriter {
     out->set_blocked_ns(body.blocked_ns);
     out->set_rejects(body.rejects);
     out->mutable_read_lags()->Add(body.read_lags.begin(), body.read_lags.end());
+    out->set_injected_ns(body.injected_ns);
   }
   void operator()(const Evaluation& body) const {
     frame::Evaluation* out = header->mutable_evaluation();
@@ -151,6 +158,12 @@ Body ReadRoster(const frame::Roster& in) {
   }
   body.worker_count = in.worker_count();
   body.shards_per_server = in.shards_per_server();
+  if (in.shares_size() > 0) body.shares.Mutable().reserve(in.shares_size());
+  for (const frame::Shares& entry : in.shares()) {
+    body.shares.push_back(
+        {.from = entry.from(), .leaves = {entry.leaves().begin(), entry.leaves().end()}});
+  }
+  body.share_lead = in.share_lead();
   return body;
 }
 
@@ -163,7 +176,8 @@ Body ReadProgress(const frame::Progress& in) {
                   .compute_ns = in.compute_ns(),
                   .blocked_ns = in.blocked_ns(),
                   .rejects = in.rejects(),
-                  .read_lags = {in.read_lags().begin(), in.read_lags().end()}};
+                  .read_lags = {in.read_lags().begin(), in.read_lags().end()},
+                  .injected_ns = in.injected_ns()};
 }
 
 absl::StatusOr<Body> ReadBody(const frame::Header& header) {

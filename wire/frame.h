@@ -30,6 +30,7 @@ struct FrameLimits {
   size_t string_bytes_max = 4096;
   size_t roster_entries_max = 100'000;  // of workers, and of servers
   size_t read_lags_max = 4096;
+  size_t roster_shares_max = 16;
 };
 
 // A received message and the node that sent it: `message.from`, or the server that hosts the

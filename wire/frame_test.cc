@@ -51,8 +51,10 @@ std::vector<Message> Examples() {
   const Roster roster = {{{WorkerId{0}, 1, 2, true, false}, {WorkerId{4}, 3, 4, false, true}},
                          {{ServerId{0}, "tcp://a:1"}, {ServerId{1}, "ipc:///tmp/\xff"}},
                          5,
-                         2};
-  const Progress progress = {7, 8, -0.125, 9, 10, 11, 12, 13, {1, 2, 0}};
+                         2,
+                         {{3, {4, 0, 2, 1, 1}}, {9, {1, 1, 2, 0, 4}}},
+                         8};
+  const Progress progress = {7, 8, -0.125, 9, 10, 11, 12, 13, {1, 2, 0}, 14};
   const Notice notice = {-3, "why"};
   return {
       Example(MessageType::kHello, hello),
@@ -162,6 +164,30 @@ TEST(FrameTest, RefusesLossThatIsNotFinite) {
   for (double loss : {std::numeric_limits<double>::infinity(), std::nan("")}) {
     ExpectRefused(Example(MessageType::kHeartbeat, Progress{.loss_sum = loss}));
     ExpectRefused(Example(MessageType::kEvaluated, Evaluation{.loss_sum = loss}));
+  }
+}
+
+TEST(FrameTest, RefusesSharesThatActorsCouldNotUse) {
+  const auto with = [](SharedList<Shares> shares, Clock lead = 0) {
+    return Example(MessageType::kRoster,
+                   Roster{.worker_count = 2, .shares = std::move(shares), .share_lead = lead});
+  };
+  EXPECT_TRUE(Decode(Frames(with({{1, {1, 1}}}, 4), kSender)).ok());
+  ExpectRefused(with({{1, {1, 1, 1}}}));
+  ExpectRefused(with({{1, {1}}}));
+  ExpectRefused(with({{2, {1, 1}}, {2, {1, 1}}}));
+  ExpectRefused(with({{-1, {1, 1}}}));
+  ExpectRefused(with({{1, {4'000'000'000u, 4'000'000'000u}}}));
+  ExpectRefused(with({}, -2));
+  SharedList<Shares> many;
+  for (Clock from = 0; from <= 16; ++from) many.push_back({from, {1, 1}});
+  ExpectRefused(with(many));
+}
+
+TEST(FrameTest, RefusesTimesBelowZero) {
+  for (const Progress& progress :
+       {Progress{.compute_ns = -1}, Progress{.blocked_ns = -1}, Progress{.injected_ns = -1}}) {
+    ExpectRefused(Example(MessageType::kHeartbeat, progress));
   }
 }
 

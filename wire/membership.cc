@@ -27,18 +27,45 @@ std::vector<WorkerId> ActiveWorkers(const Roster& roster, Clock clock) {
   return active;
 }
 
+const Shares* SharesAt(const Roster& roster, Clock clock) {
+  const Shares* in_force = nullptr;
+  for (const Shares& shares : roster.shares) {
+    if (shares.from <= clock) in_force = &shares;
+  }
+  return in_force;
+}
+
+std::vector<LeafRange> LeafRanges(const Roster& roster, Clock clock, uint32_t leaf_count) {
+  std::vector<LeafRange> ranges(roster.worker_count);
+  const Shares* shares = SharesAt(roster, clock);
+  uint32_t begin = 0;
+  for (uint32_t rank = 0; rank < roster.worker_count; ++rank) {
+    if (shares == nullptr) {
+      ranges[rank] = LeavesOfRank(rank, roster.worker_count, leaf_count);
+      continue;
+    }
+    // They sum to M, unless the scheduler is of another job: then at least nobody is out of range.
+    const bool last = rank + 1 == roster.worker_count;
+    const uint32_t end = last ? leaf_count : std::min(begin + shares->leaves[rank], leaf_count);
+    ranges[rank] = {begin, end};
+    begin = end;
+  }
+  return ranges;
+}
+
 OwnedLeaves LeavesOwned(const Roster& roster, WorkerId worker, Clock clock, uint32_t leaf_count) {
   OwnedLeaves owned;
   const Member* me = FindMember(roster, worker);
   if (me == nullptr || !IsActive(*me, clock)) return owned;
-  owned.own = LeavesOfRank(Index(worker), roster.worker_count, leaf_count);
+  const std::vector<LeafRange> ranges = LeafRanges(roster, clock, leaf_count);
+  owned.own = ranges[Index(worker)];
   const std::vector<WorkerId> active = ActiveWorkers(roster, clock);
   if (active.size() == roster.worker_count) return owned;
   std::vector<bool> present(roster.worker_count, false);
   for (WorkerId w : active) present[Index(w)] = true;
   for (uint32_t rank = 0; rank < roster.worker_count; ++rank) {
     if (present[rank]) continue;
-    const LeafRange orphaned = LeavesOfRank(rank, roster.worker_count, leaf_count);
+    const LeafRange orphaned = ranges[rank];
     for (uint32_t leaf = orphaned.begin; leaf < orphaned.end; ++leaf) {
       if (active[leaf % active.size()] == worker) owned.adopted.push_back(leaf);
     }

@@ -15,8 +15,16 @@ const Member* FindMember(const Roster& roster, WorkerId worker);
 // Members that take part at `clock`, ascending.
 std::vector<WorkerId> ActiveWorkers(const Roster& roster, Clock clock);
 
+// The shares in force at `clock`; null before the first. Valid as long as the roster.
+const Shares* SharesAt(const Roster& roster, Clock clock);
+
+// The leaves of each rank at `clock`, members or not: LeavesOfRank, or with shares n in force
+// [n_0 + .. + n_{r-1}, n_0 + .. + n_r). They partition [0, M).
+std::vector<LeafRange> LeafRanges(const Roster& roster, Clock clock, uint32_t leaf_count);
+
 // The micro-batches a worker computes at `clock`. Every leaf has exactly one owner under a roster:
-//   owner(j) = r                       if rank r = the rank whose LeavesOfRank holds j is active
+//   owner(j) = r                       if rank r = the rank whose LeafRanges entry holds j is
+//   active
 //            = active[j mod |active|]  otherwise: adopted
 struct OwnedLeaves {
   LeafRange own;                  // of its own rank

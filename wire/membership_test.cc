@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/leaf_tree.h"
+#include "base/random.h"
 
 namespace soapstone::wire {
 namespace {
@@ -84,6 +85,44 @@ TEST(Membership, AMemberIsActiveFromItsStartClockOn) {
   EXPECT_THAT(ActiveWorkers(roster, 7), ElementsAre(WorkerId{0}, WorkerId{1}));
   EXPECT_THAT(Owners(roster, 6, 6), testing::Each(testing::Eq(1)));
   EXPECT_THAT(Owners(roster, 7, 6), testing::Each(testing::Eq(1)));
+}
+
+TEST(Membership, SharesHoldFromTheirClockOn) {
+  Roster roster = RosterOf(3, 0b111);
+  roster.shares = {{5, {1, 6, 2}}, {8, {0, 0, 9}}};
+  EXPECT_EQ(SharesAt(roster, 4), nullptr);
+  EXPECT_EQ(SharesAt(roster, 7)->from, 5);
+  EXPECT_EQ(LeavesOwned(roster, WorkerId{1}, 4, 9).own, (LeafRange{3, 6}));
+  EXPECT_EQ(LeavesOwned(roster, WorkerId{1}, 5, 9).own, (LeafRange{1, 7}));
+  EXPECT_TRUE(LeavesOwned(roster, WorkerId{1}, 8, 9).own.empty());
+  EXPECT_EQ(LeavesOwned(roster, WorkerId{2}, 100, 9).own, (LeafRange{0, 9}));
+}
+
+TEST(Membership, EveryLeafHasOneOwnerUnderRandomShares) {
+  const CounterRandom random(1, RandomUse::kTest);
+  uint64_t next = 0;
+  for (int i = 0; i < 500; ++i) {
+    const auto count = static_cast<uint32_t>(1 + random.Below(next++, 6));
+    const auto leaf_count = static_cast<uint32_t>(1 + random.Below(next++, 40));
+    const auto ranks = static_cast<uint32_t>(1 + random.Below(next++, (1u << count) - 1));
+    Roster roster = RosterOf(count, ranks);
+    for (Clock from = 3; from <= 9; from += 3) {
+      Shares shares = {from, std::vector<uint32_t>(count, 0)};
+      for (uint32_t leaf = 0; leaf < leaf_count; ++leaf) {
+        ++shares.leaves[random.Below(next++, count)];
+      }
+      roster.shares.push_back(shares);
+    }
+    for (Clock clock = 0; clock < 12; ++clock) {
+      EXPECT_THAT(Owners(roster, clock, leaf_count), testing::Each(testing::Eq(1)));
+    }
+  }
+}
+
+TEST(Membership, SharesOfAnotherJobPutNobodyOutOfRange) {
+  Roster roster = RosterOf(2, 0b11);
+  roster.shares = {{0, {7, 7}}};
+  EXPECT_THAT(Owners(roster, 0, 4), testing::Each(testing::Eq(1)));
 }
 
 TEST(Membership, WithNobodyActiveNobodyOwnsAnything) {

@@ -112,6 +112,12 @@ struct BodyAdder {
     }
     f->Add(body.worker_count);
     f->Add(body.shards_per_server);
+    f->Add(body.shares.size());
+    for (const Shares& shares : body.shares) {
+      f->Add(shares.from);
+      for (uint32_t leaves : shares.leaves) f->Add(leaves);
+    }
+    f->Add(body.share_lead);
   }
   void operator()(const Progress& body) const {
     f->Add(body.clock);
@@ -124,6 +130,7 @@ struct BodyAdder {
     f->Add(body.rejects);
     f->Add(body.read_lags.size());
     for (uint64_t count : body.read_lags) f->Add(count);
+    f->Add(body.injected_ns);
   }
   void operator()(const Evaluation& body) const {
     f->Add(body.samples);

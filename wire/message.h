@@ -48,7 +48,8 @@ enum class MessageType : uint8_t {
   kWelcome = 2,       // scheduler -> node: its rank and the session. Body Welcome.
   kRefuse = 3,        // scheduler -> node: no place, and why. Body Notice.
   kRoster = 4,        // scheduler -> all: members and shards from this epoch on. Body Roster.
-  kRosterAck = 5,     // shard -> scheduler: installed `epoch`; `clock` = the shard's frontier
+  kRosterAck = 5,     // shard -> scheduler: installed `epoch`; `clock` = the shard's frontier.
+                      // worker -> scheduler, where share_lead > 0: `clock` = its bound b
   kStart = 6,         // scheduler -> worker: all shards are ready; begin at `clock`
   kHeartbeat = 7,     // node -> scheduler, with body Progress from workers
   kHeartbeatAck = 8,  // scheduler -> node
@@ -99,12 +100,24 @@ struct ServerEntry {
   friend bool operator==(const ServerEntry&, const ServerEntry&) = default;
 };
 
+// How the leaves of a batch are shared out from a clock on: ranges in the order of ranks.
+struct Shares {
+  Clock from = 0;
+  std::vector<uint32_t> leaves;  // by rank, members or not; their sum is the job's M
+  friend bool operator==(const Shares&, const Shares&) = default;
+};
+
 // Shard k is hosted by server k / shards_per_server.
 struct Roster {
   SharedList<Member> workers;        // ascending by worker
   std::vector<ServerEntry> servers;  // ascending by server
   uint32_t worker_count = 0;         // ranks of the job: [0, worker_count)
   uint32_t shards_per_server = 1;
+  SharedList<Shares> shares;  // ascending by `from`; before the first: LeavesOfRank
+  // > 0: the shares are about to change. A worker that gets such a roster after one that is not so
+  // binds itself to begin no clock from b = its next clock + share_lead on, until a roster with 0
+  // comes; it acknowledges with b. The new shares hold from max b on: nobody has begun that clock.
+  Clock share_lead = 0;
   friend bool operator==(const Roster&, const Roster&) = default;
 };
 
@@ -119,6 +132,7 @@ struct Progress {
   Nanos blocked_ns = 0;  // from a step's last pull sent to its last reply
   uint64_t rejects = 0;
   std::vector<uint64_t> read_lags;  // count of reads by observed lag; the last entry is "or more"
+  Nanos injected_ns = 0;            // rested in the device, as a straggler model asked
   friend bool operator==(const Progress&, const Progress&) = default;
 };
 

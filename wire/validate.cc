@@ -1,5 +1,6 @@
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <type_traits>
 #include <variant>
@@ -131,12 +132,32 @@ struct BodyCheck {
       SOAP_RETURN_IF_ERROR(CheckText(entry.endpoint, "roster: endpoint too long"));
       last = Index(entry.server);
     }
-    return absl::OkStatus();
+    return CheckShares(roster);
+  }
+
+  absl::Status CheckShares(const Roster& roster) const {
+    if (roster.shares.size() > limits.roster_shares_max) return Invalid("roster: too many shares");
+    Clock last = kNoClock;
+    for (const Shares& shares : roster.shares) {
+      SOAP_RETURN_IF_ERROR(CheckClock(shares.from, "roster: shares' clock out of range"));
+      if (shares.from <= last) return Invalid("roster: shares not ascending");
+      last = shares.from;
+      if (shares.leaves.size() != roster.worker_count) {
+        return Invalid("roster: shares are not one a rank");
+      }
+      uint64_t sum = 0;
+      for (const uint32_t leaves : shares.leaves) sum += leaves;
+      if (sum > std::numeric_limits<uint32_t>::max()) return Invalid("roster: too many leaves");
+    }
+    return CheckClock(roster.share_lead, "roster: share lead out of range");
   }
 
   absl::Status operator()(const Progress& progress) const {
     SOAP_RETURN_IF_ERROR(CheckClock(progress.clock, "progress: clock out of range"));
     if (!std::isfinite(progress.loss_sum)) return Invalid("progress: loss is not finite");
+    if (progress.compute_ns < 0 || progress.blocked_ns < 0 || progress.injected_ns < 0) {
+      return Invalid("progress: a time is negative");
+    }
     if (progress.read_lags.size() > limits.read_lags_max) {
       return Invalid("progress: too many read lags");
     }

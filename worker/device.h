@@ -40,7 +40,8 @@ struct DeviceEvent {
   uint64_t trained_samples = 0;
   double loss_sum = 0;
   Nanos compute_ns = 0;
-  uint64_t correct = 0;  // kEvaluate
+  Nanos injected_ns = 0;  // rested, as a straggler model asked
+  uint64_t correct = 0;   // kEvaluate
 };
 
 }  // namespace soapstone::worker

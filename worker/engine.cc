@@ -75,7 +75,21 @@ void Engine::OnRoster(Nanos now, const Message& message, EngineOutput out) {
   roster_ = std::make_shared<const wire::Roster>(*roster);
   latest_start_ = 0;
   for (const wire::Member& m : roster_->workers) latest_start_ = std::max(latest_start_, m.start);
+  KeepBound(out);
   if (options_.policy.fixed_tree) AdoptOrphans(now, out);
+  if (held_ && !begin_bound_.has_value()) {
+    held_ = false;
+    BeginNext(now, out);
+  }
+}
+
+void Engine::KeepBound(EngineOutput out) {
+  if (roster_->share_lead == 0) return begin_bound_.reset();
+  if (phase_ == Phase::kLeft) return;
+  if (!begin_bound_.has_value()) begin_bound_ = ShardClock(clock_) + 1 + roster_->share_lead;
+  Message ack = ToScheduler(MessageType::kRosterAck);
+  ack.clock = *begin_bound_;
+  out.outbox->Send(std::move(ack));
 }
 
 ProgramInputs Engine::Inputs() const {
@@ -97,13 +111,14 @@ void Engine::OnPullReply(Nanos now, const Message& reply, EngineOutput out) {
                             " slices; the layout has ", expected);
     return;
   }
-  if (!main_.has_value()) return;
-  Run& run = *main_;
-  if (options_.policy.subscribed() && !reply.final && reply.clock == run.shard_clock + 1) {
+  const Clock next = main_.has_value() ? main_->shard_clock + 1 : ShardClock(clock_);
+  if (options_.policy.subscribed() && !reply.final && reply.clock == next) {
     early_.resize(options_.layout->shard_count());
     early_[shard] = reply;
     return;
   }
+  if (!main_.has_value()) return;
+  Run& run = *main_;
   // Replies of an earlier clock (duplicates) must not pass for this one's.
   if (reply.final != run.final || (!run.final && reply.clock != run.shard_clock)) return;
   const auto& instructions = run.program->instructions;
@@ -140,6 +155,7 @@ void Engine::OnDevice(Nanos now, DeviceEvent event, EngineOutput out) {
   progress_.samples += event.trained_samples;
   if (event.trained_samples > 0) progress_.loss_sum += event.loss_sum;
   progress_.compute_ns += event.compute_ns;
+  progress_.injected_ns += event.injected_ns;
   const uint32_t instruction = event.instruction;
   if (run->program->instructions[instruction].op == Op::kEvaluate) {
     Message message = ToScheduler(MessageType::kEvaluated);
@@ -180,9 +196,14 @@ void Engine::BeginNext(Nanos now, EngineOutput out) {
 
 void Engine::BeginStep(Nanos now, EngineOutput out) {
   const Clock shard_clock = ShardClock(clock_);
+  held_ = begin_bound_.has_value() && shard_clock >= *begin_bound_;
+  if (held_) return;
+  const wire::Shares* shares = SharesAt(*roster_, shard_clock);
+  const Clock shares_from = shares != nullptr ? shares->from : kNoClock;
   // A newcomer of this epoch changes who owns what at its start clock.
   const bool starts_later = latest_start_ > 0 && shard_clock <= latest_start_;
-  if (step_program_ == nullptr || step_epoch_ != epoch_ || starts_later) {
+  if (step_program_ == nullptr || step_epoch_ != epoch_ || starts_later ||
+      step_shares_from_ != shares_from) {
     const wire::OwnedLeaves owned =
         LeavesOwned(*roster_, options_.id, shard_clock, options_.leaf_count);
     const ProgramInputs inputs = Inputs();
@@ -198,6 +219,7 @@ void Engine::BeginStep(Nanos now, EngineOutput out) {
                       : PlanSingleNode(owned.own, owned.adopted)));
     }
     step_epoch_ = epoch_;
+    step_shares_from_ = shares_from;
   }
   if (options_.policy.fixed_tree) {
     planned_before_ = std::move(planned_);
@@ -455,7 +477,7 @@ void Engine::AdoptOrphans(Nanos now, EngineOutput out) {
   } else if (phase_ == Phase::kRunning && stepping && main_->clock > start_clock_) {
     // Waiting for the next version: the step before may lack leaves, and its parameters are here.
     BeginAdoption(now, main_->clock - 1, &planned_before_, out);
-  } else if (clock_ > start_clock_ && (flushing || ended)) {
+  } else if (clock_ > start_clock_ && (flushing || ended || held_)) {
     BeginAdoption(now, clock_ - 1, &planned_, out);
   }
 }
@@ -503,6 +525,8 @@ void Engine::AddTo(Fingerprint* f) const {
   f->Add(start_clock_);
   f->Add(at_exchange_);
   f->Add(leave_requested_);
+  f->Add(begin_bound_.value_or(kNoClock));
+  f->Add(held_);
   f->Add(evaluate_requested_);
   f->Add(failure_.has_value());
   f->Add(round_);

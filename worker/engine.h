@@ -6,6 +6,7 @@
 //  2. Parameters are replaced only when all shards' replies of one clock are here; until then
 //     the parameters of the current clock stay valid, so leaves of a lost worker can be recomputed.
 //  3. On each channel to a shard, the order is: pushes of clock c, clock c+1, pull of c+1.
+//  4. No clock at or above the bound it told the scheduler is begun before it is set free.
 // Single-threaded; keeps pointers only to shared immutable values. Never blocks, never sleeps.
 #pragma once
 
@@ -106,6 +107,9 @@ class Engine {
   void Leave(EngineOutput out);
   void Finish(EngineOutput out);
 
+  // While shares are being agreed on: binds this worker and says so; afterwards sets it free.
+  void KeepBound(EngineOutput out);
+
   // Fixed-tree policies: takes over leaves of lost workers in the step before, or in hand.
   void AdoptOrphans(Nanos now, EngineOutput out);
   void BeginAdoption(Nanos now, Clock clock, std::vector<bool>* planned, EngineOutput out);
@@ -118,7 +122,10 @@ class Engine {
   Phase phase_ = Phase::kWaiting;
   Epoch epoch_ = 0;
   std::shared_ptr<const wire::Roster> roster_;
-  Clock latest_start_ = 0;            // of any member
+  Clock latest_start_ = 0;  // of any member
+  // Shard clocks from here on are not begun: shares are being agreed on (wire::Roster::share_lead).
+  std::optional<Clock> begin_bound_;
+  bool held_ = false;                 // a step is due, and at the bound
   Clock clock_ = 0;                   // completed local steps
   Clock start_clock_ = 0;             // first local step of this worker
   bool at_exchange_ = false;          // local steps of the round are done
@@ -132,6 +139,7 @@ class Engine {
   std::vector<bool> planned_before_;  // and at the clock before
   std::shared_ptr<const Program> step_program_;  // of step_epoch_
   Epoch step_epoch_ = 0;
+  Clock step_shares_from_ = kNoClock;
   bool evaluate_requested_ = false;
   wire::Progress progress_;
   std::optional<std::string> failure_;
