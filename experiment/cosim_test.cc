@@ -25,8 +25,9 @@ std::shared_ptr<const models::TrainTest> Digits() {
   return *data;
 }
 
-CosimJob JobOf(const std::string& policy, uint32_t workers, Clock clocks) {
-  models::Graph graph = *models::BuildModel("lenet5", Digits()->train.shape, 10);
+CosimJob JobOf(const std::string& policy, uint32_t workers, Clock clocks,
+               const std::string& model = "lenet5") {
+  models::Graph graph = *models::BuildModel(model, Digits()->train.shape, 10);
   auto layout = std::make_shared<const wire::Layout>(
       *wire::Layout::Build(graph.params(), {.shard_count = 2}));
   return {.graph = std::move(graph),
@@ -64,27 +65,27 @@ TEST(CosimTest, ARunIsAFunctionOfItsSeeds) {
   }
 }
 
-// What the run computes does not move what happens when.
+// What the run computes does not move what happens when; but for the value policy, whose gate looks
+// at the updates.
 TEST(CosimTest, ItsTimingIsThatOfTheTimingOnlyRun) {
-  for (const char* policy : {"bsp", "ssp:s=0", "ssp:s=3", "async"}) {
-    for (const uint64_t seed : {1u, 2u}) {
-      const CosimResult trained =
-          Train(JobOf(policy, 16, 60), {.stragglers = kStalls, .seed = seed});
-      const auto counted = sim::RunVirtual({.workers = 16,
-                                            .shards = 2,
-                                            .policy = policy,
-                                            .stragglers = kStalls,
-                                            .seed = seed,
-                                            .clocks = 60});
-      ASSERT_TRUE(counted.ok()) << counted.status();
-      EXPECT_EQ(trained.timing.rate, counted->rate) << policy;
-      EXPECT_EQ(trained.timing.duration, counted->duration) << policy;
-      EXPECT_EQ(trained.timing.blocked_fraction, counted->blocked_fraction) << policy;
-      EXPECT_EQ(trained.timing.read_lags, counted->read_lags) << policy;
-      EXPECT_EQ(trained.timing.clock_gap_max, counted->clock_gap_max) << policy;
-      EXPECT_EQ(trained.iterations, 16u * 60u);
-      EXPECT_NEAR(trained.duration_s, counted->duration / 1000, 1e-9);  // 1 ms an iteration
-    }
+  for (const std::string& policy : consistency::ExamplePolicies()) {
+    const CosimJob job = JobOf(policy, 16, 40, "softmax");
+    if (job.policy.spec.substr(0, 5) == "value") continue;
+    const CosimResult trained = Train(job, {.stragglers = kStalls, .seed = 2});
+    const auto counted = sim::RunVirtual({.workers = 16,
+                                          .shards = 2,
+                                          .policy = policy,
+                                          .stragglers = kStalls,
+                                          .seed = 2,
+                                          .clocks = 40});
+    ASSERT_TRUE(counted.ok()) << counted.status();
+    EXPECT_EQ(trained.timing.rate, counted->rate) << policy;
+    EXPECT_EQ(trained.timing.duration, counted->duration) << policy;
+    EXPECT_EQ(trained.timing.blocked_fraction, counted->blocked_fraction) << policy;
+    EXPECT_EQ(trained.timing.read_lags, counted->read_lags) << policy;
+    EXPECT_EQ(trained.timing.clock_gap_max, counted->clock_gap_max) << policy;
+    EXPECT_EQ(trained.iterations, 16u * 40u);
+    EXPECT_NEAR(trained.duration_s, counted->duration / 1000, 1e-9);  // 1 ms an iteration
   }
 }
 
@@ -150,10 +151,10 @@ TEST(CosimTest, ElasticAveragingReportsItsReplicas) {
 
 TEST(CosimTest, EveryPolicyLearnsInVirtualTime) {
   for (const std::string& policy : consistency::ExamplePolicies()) {
-    const CosimResult result = Train(JobOf(policy, 4, 23 * 10), {.stragglers = kStalls});
+    const CosimResult result = Train(JobOf(policy, 4, 23 * 10, "softmax"), {.stragglers = kStalls});
     EXPECT_EQ(result.iterations, 4u * 23u * 10u) << policy;
     EXPECT_EQ(result.curve.back().samples, 10 * Digits()->train.size()) << policy;
-    EXPECT_GT(result.test_accuracy, 0.9) << policy;
+    EXPECT_GT(result.test_accuracy, 0.8) << policy;  // 0.1 by chance
   }
 }
 
