@@ -19,8 +19,9 @@ Actions BatchedUpdates::OnLeave(WorkerId worker) {
 Actions BatchedUpdates::OnPush(const PushEvent& push) {
   if (const auto refusal = OutOfOrder(clocks_, push)) return {{*refusal, push.ticket}};
   if (Index(push.bucket) >= held_.size()) return {{ActionKind::kReject, push.ticket}};
+  const double n = static_cast<double>(std::min<uint64_t>(batches_, clocks_.members()));
   const double staleness = static_cast<double>(std::max<uint64_t>(push.staleness, 1));
-  const float weight = rate_each_ ? static_cast<float>(batches_ / staleness) : 1.0f;
+  const float weight = rate_each_ ? static_cast<float>(n / staleness) : 1.0f;
   std::vector<Held>& held = held_[Index(push.bucket)];
   held.push_back({push.worker, push.clock, push.ticket, weight});
   Actions actions = {{ActionKind::kHold, push.ticket}};

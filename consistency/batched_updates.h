@@ -5,7 +5,7 @@
 // The store divides by the global batch, P mini-batches, and (1/n)(1/c) = 1/P: so each weight is 1
 // and the rate is already divided by n, the mean staleness. With `rate_each` the rate is divided by
 // each gradient's own staleness instead (Zhang et al., IJCAI 2016):
-//     weight_i = n / max(1, staleness_i)
+//     weight_i = min(n, P) / max(1, staleness_i)
 // What is kept is applied early, fewer than c, when the membership changes and at the end of the
 // run, so that no update waits for arrivals that may never come.
 // Degenerate: n = P is async.
