@@ -4,6 +4,7 @@
 #include <iostream>
 #include <map>
 #include <memory>
+#include <string_view>
 
 #include "base/exit_codes.h"
 
@@ -24,12 +25,36 @@ struct JobFlagValues {
       options[&field] = option->type_name("")->group("Job (each overrides a field of --config)");
     }
   }
+  // The fields that mean something where nothing leaves the process. An option that the command has
+  // already overrides its field too.
+  void AddToSimulate(CLI::App* app, CLI::Option* job) {
+    for (const JobField& field : JobFields()) {
+      if (!MattersInSimulation(field)) continue;
+      const std::string name = std::string("--") + field.flag;
+      CLI::Option* option = app->get_option_no_throw(name);
+      if (option == nullptr) {
+        option = app->add_option(name, values[&field], field.help)->type_name("");
+        option->group("Job (each overrides a field of --job)")->needs(job);
+      }
+      options[&field] = option;
+    }
+  }
   std::vector<JobOverride> Given() const {
     std::vector<JobOverride> given;
     for (const JobField& field : JobFields()) {
-      if (options.at(&field)->count() > 0) given.push_back({&field, values.at(&field)});
+      const auto it = options.find(&field);
+      if (it == options.end() || it->second->count() == 0) continue;
+      given.push_back({&field, it->second->results().back()});
     }
     return given;
+  }
+
+  static bool MattersInSimulation(const JobField& field) {
+    const std::string_view path = field.path;
+    return path.substr(0, 7) != "output." &&
+           (path.substr(0, 8) != "cluster." || path == "cluster.workers" ||
+            path == "cluster.servers" || path == "cluster.shards_per_server" ||
+            path == "cluster.bucket_bytes");
   }
 };
 
@@ -82,6 +107,28 @@ std::variant<std::monostate, EndNow> Parse(CLI::App* app, int argc, const char* 
   }
 }
 
+// What is said of a run that trains. Returns --job.
+CLI::Option* AddCosimulation(CLI::App* app, SimulateFlags* flags) {
+  CLI::Option* job =
+      app->add_option("--job", flags->job_path,
+                      "Job file: train it, in virtual time. Workers, policy and seed are then its "
+                      "own, unless given here; the seed is the training's too")
+          ->type_name("FILE");
+  app->add_option("--curve", flags->curve_path,
+                  "With --job: write loss and accuracy against virtual time to this CSV file")
+      ->type_name("FILE")
+      ->needs(job);
+  app->add_option("--curve_every", flags->curve_every,
+                  "With --job: samples from one evaluation to the next [a sixtieth of the run]")
+      ->check(CLI::PositiveNumber)
+      ->needs(job);
+  app->add_option("--target", flags->target,
+                  "With --job: show when this test accuracy was reached [0.95]")
+      ->check(CLI::Range(0.0, 1.0))
+      ->needs(job);
+  return job;
+}
+
 void AddSimulate(CLI::App* app, SimulateFlags* flags) {
   app->add_option("--workers", flags->workers, "Simulated workers [32]")
       ->check(CLI::Range(1, 1000000));
@@ -94,9 +141,11 @@ void AddSimulate(CLI::App* app, SimulateFlags* flags) {
   app->add_option("--duration", flags->duration,
                   "Stop after this much virtual time, in mean iterations [2000, without --clocks]")
       ->check(CLI::NonNegativeNumber);
-  app->add_option("--latency_us", flags->latency_us,
-                  "Latency of a message; an iteration takes 1000 us [0]")
+  app->add_option("--latency_us", flags->latency_us, "Latency of a message [0]")
       ->check(CLI::NonNegativeNumber);
+  app->add_option("--iteration_us", flags->iteration_us,
+                  "An iteration of a worker where no straggler model applies [1000]")
+      ->check(CLI::Range(0.001, 3.6e9));
   app->add_option("--bandwidth_gbps", flags->bandwidth_gbps, "Of each link; 0: no limit [0]")
       ->check(CLI::NonNegativeNumber);
   app->add_option("--elements", flags->elements, "Parameters of the model: sizes messages [1024]")
@@ -134,7 +183,7 @@ std::variant<NodeFlags, EndNow> ParseNodeFlags(const std::string& program, int a
 std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv) {
   TrainCommand train;
   SimulateFlags simulate;
-  JobFlagValues job;
+  JobFlagValues job, simulated_job;
   CLI::App app("Soapstone: parameter servers with stale-synchronous consistency.", "soapstone");
   app.set_version_flag("--version", kVersion);
   app.require_subcommand(1);
@@ -147,9 +196,16 @@ std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv) {
   CLI::App* simulate_app =
       app.add_subcommand("simulate", "Run a virtual cluster in virtual time: the same actors");
   AddSimulate(simulate_app, &simulate);
+  CLI::Option* job_option = AddCosimulation(simulate_app, &simulate);
+  for (const char* timing_only : {"--shards", "--clocks", "--duration", "--elements", "--seeds"}) {
+    simulate_app->get_option(timing_only)->excludes(job_option);
+  }
+  simulated_job.AddToSimulate(simulate_app, job_option);
   simulate_app->footer(
-      "Example:\n  soapstone simulate --workers=32 --policy=ssp:s=4 "
-      "--stragglers=jitter:sigma=0.2+stall:p=0.02,factor=6");
+      "Examples:\n  soapstone simulate --workers=32 --policy=ssp:s=4 "
+      "--stragglers=jitter:sigma=0.2+stall:p=0.02,factor=6\n"
+      "  soapstone simulate --job=examples/digits-lenet5.textproto --workers=32 --batch=128 "
+      "--micro_batches=32 --stragglers=stall:p=0.02,factor=6");
   CLI::App* policies_app = app.add_subcommand("policies", "List the consistency policies");
   app.footer(
       "Examples:\n  soapstone train --config=examples/digits-lenet5.textproto\n"
@@ -166,6 +222,7 @@ std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv) {
   train.flags.overrides = job.Given();
   if (train_app->parsed()) return Command(std::move(train));
   if (policies_app->parsed()) return Command(PoliciesCommand{});
+  simulate.overrides = simulated_job.Given();
   return Command(std::move(simulate));
 }
 

@@ -22,6 +22,12 @@ struct NodeFlags {
 };
 
 struct SimulateFlags {
+  std::string job_path;                // train this job; empty: timing alone
+  std::vector<JobOverride> overrides;  // of the job
+  uint64_t curve_every = 0;            // samples; 0: some sixty points a run
+  std::string curve_path;
+  double target = 0.95;  // test accuracy whose time is shown
+  double iteration_us = 1000;
   uint32_t workers = 32;
   uint32_t shards = 1;
   std::string policy = "ssp:s=4";

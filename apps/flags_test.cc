@@ -81,6 +81,35 @@ TEST(Flags, SimulateIsACommand) {
   EXPECT_EQ(simulate.clocks, 5);
 }
 
+TEST(Flags, SimulateTakesAJobAndItsFields) {
+  const char* arguments[] = {"soapstone",  "simulate", "--job=j.textproto", "--workers=100",
+                             "--epochs=2", "--seed=9", "--curve=c.csv"};
+  const auto parsed = ParseCommand(7, arguments);
+  const auto& simulate = std::get<SimulateFlags>(std::get<Command>(parsed));
+  EXPECT_EQ(simulate.job_path, "j.textproto");
+  EXPECT_EQ(simulate.curve_path, "c.csv");
+  EXPECT_EQ(simulate.seed, 9u);
+  std::string overrides;
+  for (const JobOverride& override : simulate.overrides) {
+    overrides += std::string(override.field->path) + "=" + override.value + " ";
+  }
+  EXPECT_EQ(overrides, "training.epochs=2 training.seed=9 cluster.workers=100 ");
+}
+
+TEST(Flags, WhatSizesAJobAndWhatSizesATimingRunDoNotMix) {
+  for (const std::vector<const char*>& wrong : std::vector<std::vector<const char*>>{
+           {"--job=j", "--shards=2"}, {"--job=j", "--clocks=5"}, {"--epochs=3"}, {"--curve=c"}}) {
+    std::vector<const char*> arguments = {"soapstone", "simulate"};
+    arguments.insert(arguments.end(), wrong.begin(), wrong.end());
+    testing::internal::CaptureStderr();
+    const auto parsed = ParseCommand(static_cast<int>(arguments.size()), arguments.data());
+    const std::string said = testing::internal::GetCapturedStderr();
+    ASSERT_TRUE(std::holds_alternative<EndNow>(parsed)) << wrong.back();
+    EXPECT_EQ(std::get<EndNow>(parsed).code, kExitConfig);
+    EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
+  }
+}
+
 TEST(Flags, NoCommandIsAConfigurationError) {
   const char* arguments[] = {"soapstone"};
   testing::internal::CaptureStderr();

@@ -50,39 +50,6 @@ std::string Duration(double seconds) {
   return absl::StrFormat("%d:%02d", total / 60, total % 60);
 }
 
-std::string Bytes(uint64_t bytes) {
-  if (bytes < 10'000) return absl::StrCat(bytes, " B");
-  if (bytes < 10'000'000) return absl::StrFormat("%.1f kB", static_cast<double>(bytes) / 1e3);
-  if (bytes < uint64_t{10'000'000'000}) {
-    return absl::StrFormat("%.1f MB", static_cast<double>(bytes) / 1e6);
-  }
-  return absl::StrFormat("%.1f GB", static_cast<double>(bytes) / 1e9);
-}
-
-// "0: 61.2%  1: 30.0%  2: 8.8%"; lags from 8 on in ranges that double, as "16-31: 2.0%"; lags that
-// never occurred are left out.
-std::string Histogram(const std::vector<uint64_t>& counts) {
-  uint64_t total = 0;
-  for (uint64_t n : counts) total += n;
-  if (total == 0) return "no reads";
-  std::vector<std::string> parts;
-  for (size_t first = 0; first < counts.size();) {
-    const size_t next = std::min(first < kLagsApart ? first + 1 : 2 * first, kLagEntriesMax);
-    uint64_t reads = 0;
-    for (size_t lag = first; lag < std::min(next, counts.size()); ++lag) reads += counts[lag];
-    const bool rest = next == kLagEntriesMax;
-    const std::string range = rest                ? absl::StrCat(first, "+")
-                              : next == first + 1 ? absl::StrCat(first)
-                                                  : absl::StrCat(first, "-", next - 1);
-    if (reads > 0) {
-      parts.push_back(absl::StrFormat(
-          "%s: %.1f%%", range, 100 * static_cast<double>(reads) / static_cast<double>(total)));
-    }
-    first = next;
-  }
-  return absl::StrJoin(parts, "  ");
-}
-
 void AddRow(const char* name, const std::string& value, std::string* table) {
   absl::StrAppend(table, absl::StrFormat("  %-22s %s\n", name, value));
 }
@@ -136,6 +103,40 @@ std::string WithCommas(uint64_t n) {
   return digits;
 }
 
+std::string Bytes(uint64_t bytes) {
+  if (bytes < 10'000) return absl::StrCat(bytes, " B");
+  if (bytes < 10'000'000) return absl::StrFormat("%.1f kB", static_cast<double>(bytes) / 1e3);
+  if (bytes < uint64_t{10'000'000'000}) {
+    return absl::StrFormat("%.1f MB", static_cast<double>(bytes) / 1e6);
+  }
+  return absl::StrFormat("%.1f GB", static_cast<double>(bytes) / 1e9);
+}
+
+std::string LagHistogram(std::vector<uint64_t> counts) {
+  for (; counts.size() > kLagEntriesMax; counts.pop_back()) {
+    counts[kLagEntriesMax - 1] += counts.back();
+  }
+  uint64_t total = 0;
+  for (uint64_t n : counts) total += n;
+  if (total == 0) return "no reads";
+  std::vector<std::string> parts;
+  for (size_t first = 0; first < counts.size();) {
+    const size_t next = std::min(first < kLagsApart ? first + 1 : 2 * first, kLagEntriesMax);
+    uint64_t reads = 0;
+    for (size_t lag = first; lag < std::min(next, counts.size()); ++lag) reads += counts[lag];
+    const bool rest = next == kLagEntriesMax;
+    const std::string range = rest                ? absl::StrCat(first, "+")
+                              : next == first + 1 ? absl::StrCat(first)
+                                                  : absl::StrCat(first, "-", next - 1);
+    if (reads > 0) {
+      parts.push_back(absl::StrFormat(
+          "%s: %.1f%%", range, 100 * static_cast<double>(reads) / static_cast<double>(total)));
+    }
+    first = next;
+  }
+  return absl::StrJoin(parts, "  ");
+}
+
 std::string ToLine(const ProgressReport& p) {
   return absl::StrFormat(
       "epoch %d/%d  samples/s %s  loss %.4f  lag %.1f (max %d)  workers %d  ETA %s", p.epoch,
@@ -159,7 +160,7 @@ std::string ToTable(const ResultReport& r, const std::vector<NodeReport>& nodes)
          &table);
   AddRow("pushed, pulled", absl::StrCat(Bytes(r.pushed_bytes), ", ", Bytes(r.pulled_bytes)),
          &table);
-  AddRow("reads by lag", Histogram(r.read_lags), &table);
+  AddRow("reads by lag", LagHistogram(r.read_lags), &table);
   const double worker_seconds = r.seconds * std::max(1u, r.workers);
   AddRow("waiting for reads",
          absl::StrFormat("%.2f s of %.2f worker seconds (%.1f%%)", r.blocked_s, worker_seconds,

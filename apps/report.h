@@ -93,6 +93,11 @@ std::string ToTable(const ResultReport& result, const std::vector<NodeReport>& n
 
 // 12,345,678.
 std::string WithCommas(uint64_t n);
+// "338.0 MB".
+std::string Bytes(uint64_t bytes);
+// Of reads by lag: "0: 61.2%  1: 30.0%  2: 8.8%"; lags from 8 on in ranges that double, as
+// "16-31: 2.0%", from 32 on together; lags that never occurred are left out.
+std::string LagHistogram(std::vector<uint64_t> reads);
 
 // Receives reports as they arise. One thread.
 class ReportSink {

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <iostream>
@@ -11,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "apps/cosim_command.h"
 #include "apps/job_source.h"
 #include "apps/node_loop.h"
 #include "base/exit_codes.h"
@@ -32,6 +34,7 @@ sim::VirtualOptions OptionsOf(const SimulateFlags& flags) {
                               .seed = flags.seed,
                               .clocks = flags.clocks,
                               .duration = flags.duration,
+                              .iteration_ns = std::llround(1000 * flags.iteration_us),
                               .latency_us = flags.latency_us,
                               .bandwidth_mbps = 1000 * flags.bandwidth_gbps,
                               .model_elements = flags.elements,
@@ -58,6 +61,7 @@ uint32_t SeedsOf(const SimulateFlags& flags, const sim::VirtualResult& first) {
 }  // namespace
 
 int Simulate(const SimulateFlags& flags) {
+  if (!flags.job_path.empty()) return SimulateJob(flags);
   sim::VirtualOptions options = OptionsOf(flags);
   absl::StatusOr<sim::VirtualResult> result = sim::RunVirtual(options);
   if (!result.ok()) return SayConfigError(kProgram, result.status());

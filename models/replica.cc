@@ -67,10 +67,7 @@ KernelOr MakeKernel(const Graph& graph, const Op& op, int64_t samples) {
 }  // namespace
 
 Replica::Replica(Graph graph) : graph_(std::move(graph)) {
-  for (const ParamSpec& spec : graph_.params()) {
-    params_.push_back(pool_.Take(spec.elements() * sizeof(float)));
-    std::memset(params_.back().data, 0, params_.back().size);
-  }
+  params_ = NewParameters();
   for (size_t t = 0; t < graph_.tensors().size(); ++t) storage_.push_back(t);
   for (const Op& op : graph_.ops()) {
     if (op.kind != OpKind::kFlatten) continue;
@@ -78,6 +75,21 @@ Replica::Replica(Graph graph) : graph_(std::move(graph)) {
   }
   activations_.resize(storage_.size());
   grads_.resize(storage_.size());
+}
+
+Replica::Parameters Replica::NewParameters() {
+  Parameters params;
+  params.reserve(graph_.params().size());
+  for (const ParamSpec& spec : graph_.params()) {
+    params.push_back(pool_.Take(spec.elements() * sizeof(float)));
+    std::memset(params.back().data, 0, params.back().size);
+  }
+  return params;
+}
+
+void Replica::SwapParameters(Parameters* other) {
+  CHECK_EQ(other->size(), params_.size());
+  params_.swap(*other);
 }
 
 absl::StatusOr<std::unique_ptr<Replica>> Replica::Create(Graph graph) {

@@ -38,6 +38,14 @@ class Replica {
   absl::Span<float> param(ParamId id) { return params_[Index(id)].floats(); }
   absl::Span<const float> param(ParamId id) const { return params_[Index(id)].floats(); }
 
+  // Memory for another set of parameters of this graph, zero; and an exchange of the replica's own
+  // for such a set, at no cost: so many workers of a simulation take turns on one replica.
+  // REQUIRES of Swap: the same graph's set; not between a step's ForwardOp and its BackwardOp,
+  // unless the step's own set is back by then.
+  using Parameters = std::vector<BufferPool::Block>;
+  Parameters NewParameters();
+  void SwapParameters(Parameters* other);
+
   // Starts a step on n = labels.size() >= 1 samples; both are copied.
   // inputs: [n, sample] f32; labels: [n], each in [0, classes)
   void Begin(absl::Span<const float> inputs, absl::Span<const int32_t> labels);
@@ -70,7 +78,7 @@ class Replica {
 
   const Graph graph_;
   BufferPool pool_;
-  std::vector<BufferPool::Block> params_;       // by parameter
+  Parameters params_;                           // by parameter
   std::vector<size_t> storage_;                 // by tensor: whose memory it is in (flatten)
   std::vector<BufferPool::Block> activations_;  // by storage: [samples_max, elements] f32
   std::vector<BufferPool::Block> grads_;        // by storage, likewise

@@ -125,16 +125,13 @@ void CountStore::Apply(BucketId bucket, const std::vector<Contribution>& parts) 
 
 void Store::Apply(BucketId bucket, Clock clock, const std::vector<Contribution>& parts,
                   uint32_t leaf_count) {
-  if (auto* tensors = std::get_if<std::shared_ptr<TensorStore>>(&kind_)) {
-    (*tensors)->Apply(bucket, clock, parts, leaf_count);
-  } else {
-    std::get<CountStore>(kind_).Apply(bucket, parts);
-  }
+  if (tensors_ == nullptr) return counts_->Apply(bucket, parts);
+  tensors_->Apply(bucket, clock, parts, leaf_count);
+  if (counts_.has_value()) counts_->Add(bucket, parts.size());
 }
 
 std::vector<Buffer> Store::Read() const {
-  const auto* tensors = std::get_if<std::shared_ptr<TensorStore>>(&kind_);
-  return tensors != nullptr ? (*tensors)->Read() : std::vector<Buffer>();
+  return tensors_ != nullptr ? tensors_->Read() : std::vector<Buffer>();
 }
 
 void Store::AddTo(Fingerprint* f) const {

@@ -5,8 +5,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -62,6 +62,10 @@ class CountStore {
  public:
   explicit CountStore(uint32_t bucket_count) : buckets_(bucket_count) {}
   void Apply(BucketId bucket, const std::vector<Contribution>& parts);
+  // Counts contributions whose payloads are no integers.
+  void Add(BucketId bucket, uint64_t contributions) {
+    buckets_[Index(bucket)].applied += contributions;
+  }
   struct Count {
     uint64_t applied = 0;
     int64_t sum = 0;
@@ -75,8 +79,13 @@ class CountStore {
 
 class Store {
  public:
-  explicit Store(TensorStore tensors) : kind_(std::make_shared<TensorStore>(std::move(tensors))) {}
-  explicit Store(CountStore counts) : kind_(std::move(counts)) {}
+  explicit Store(TensorStore tensors)
+      : tensors_(std::make_shared<TensorStore>(std::move(tensors))) {}
+  explicit Store(CountStore counts) : counts_(std::move(counts)) {}
+  // Values, and beside them how many contributions each bucket has had: co-simulation, whose
+  // checkers look at counts.
+  Store(TensorStore tensors, CountStore counts)
+      : tensors_(std::make_shared<TensorStore>(std::move(tensors))), counts_(std::move(counts)) {}
 
   // Applies the sum of `parts` (ascending by leaves) as one update.
   void Apply(BucketId bucket, Clock clock, const std::vector<Contribution>& parts,
@@ -84,14 +93,14 @@ class Store {
   // The values now: a buffer a slice (none for counts).
   std::vector<Buffer> Read() const;
   // True where payloads of `payload` fit bucket `bucket` (always, for counts).
-  bool checks_payload() const {
-    return std::holds_alternative<std::shared_ptr<TensorStore>>(kind_);
-  }
-  const CountStore* counts() const { return std::get_if<CountStore>(&kind_); }
+  bool checks_payload() const { return tensors_ != nullptr; }
+  const CountStore* counts() const { return counts_.has_value() ? &*counts_ : nullptr; }
   void AddTo(Fingerprint* f) const;
 
  private:
-  std::variant<std::shared_ptr<TensorStore>, CountStore> kind_;
+  // One of them, or both. Copies of a store share its tensors.
+  std::shared_ptr<TensorStore> tensors_;
+  std::optional<CountStore> counts_;
 };
 
 }  // namespace soapstone::server

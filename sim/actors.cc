@@ -31,25 +31,38 @@ absl::Status CheckShape(const JobShape& shape) {
 
 }  // namespace
 
-absl::StatusOr<ActorFactory> ActorFactory::Make(JobShape shape) {
+absl::StatusOr<ActorFactory> ActorFactory::Make(JobShape shape, const Training* training) {
+  if (training != nullptr) shape.shards = training->layout->shard_count();
   SOAP_RETURN_IF_ERROR(CheckShape(shape));
   if (shape.leaf_count == 0) shape.leaf_count = shape.workers;
+  ActorFactory factory;
+  factory.shape_ = std::move(shape);
+  factory.training_ = training;
+  if (training != nullptr) {
+    factory.layout_ = training->layout;
+    factory.ops_ = training->ops;
+    return factory;
+  }
+  SOAP_RETURN_IF_ERROR(factory.LayOut());
+  return factory;
+}
+
+// A parameter a bucket, all of one operator.
+absl::Status ActorFactory::LayOut() {
   std::vector<ParamSpec> params;
   worker::OpOutline op;
-  for (uint32_t i = 0; i < shape.shards * shape.buckets_per_shard; ++i) {
+  for (uint32_t i = 0; i < shape_.shards * shape_.buckets_per_shard; ++i) {
     params.push_back(
-        {.name = absl::StrCat("p", i), .shape = {static_cast<int64_t>(shape.bucket_elements)}});
+        {.name = absl::StrCat("p", i), .shape = {static_cast<int64_t>(shape_.bucket_elements)}});
     op.params.push_back(ParamId{i});
   }
   SOAP_ASSIGN_OR_RETURN(
       wire::Layout layout,
-      wire::Layout::Build(std::move(params), {.shard_count = shape.shards,
-                                              .bucket_bytes = shape.bucket_elements * 4}));
-  ActorFactory factory;
-  factory.shape_ = std::move(shape);
-  factory.layout_ = std::make_shared<const wire::Layout>(std::move(layout));
-  factory.ops_ = std::make_shared<const std::vector<worker::OpOutline>>(1, std::move(op));
-  return factory;
+      wire::Layout::Build(std::move(params), {.shard_count = shape_.shards,
+                                              .bucket_bytes = shape_.bucket_elements * 4}));
+  layout_ = std::make_shared<const wire::Layout>(std::move(layout));
+  ops_ = std::make_shared<const std::vector<worker::OpOutline>>(1, std::move(op));
+  return absl::OkStatus();
 }
 
 server::Shard ActorFactory::MakeShard(ShardId id) const {
@@ -59,18 +72,21 @@ server::Shard ActorFactory::MakeShard(ShardId id) const {
                         .policy = shape_.policy,
                         .leaf_count = shape_.leaf_count,
                         .final_clock = rounds()},
-                       server::Store(server::CountStore(buckets)));
+                       training_ != nullptr ? training_->make_store(id)
+                                            : server::Store(server::CountStore(buckets)));
 }
 
 worker::Engine ActorFactory::MakeEngine(WorkerId id) const {
-  return worker::Engine({.id = id,
-                         .layout = layout_,
-                         .ops = ops_,
-                         .policy = shape_.policy,
-                         .leaf_count = shape_.leaf_count,
-                         .total_clocks = shape_.clocks,
-                         .train_samples = shape_.leaf_count,  // one sample a leaf
-                         .batch = shape_.leaf_count});
+  return worker::Engine(
+      {.id = id,
+       .layout = layout_,
+       .ops = ops_,
+       .policy = shape_.policy,
+       .leaf_count = shape_.leaf_count,
+       .total_clocks = shape_.clocks,
+       // Without data, one sample a leaf.
+       .train_samples = training_ != nullptr ? training_->train_samples : shape_.leaf_count,
+       .batch = training_ != nullptr ? training_->batch : shape_.leaf_count});
 }
 
 scheduler::Coordinator ActorFactory::MakeCoordinator(bool evaluate) const {

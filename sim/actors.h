@@ -1,5 +1,6 @@
-// ActorFactory: makes the actors of a simulated cluster, which are the ones that ship, for a job
-// without tensors: count stores, one operator, one leaf a worker unless told otherwise.
+// ActorFactory: makes the actors of a simulated cluster, which are the ones that ship: for a job
+// without tensors (count stores, one operator, one leaf a worker unless told otherwise), or for one
+// that really trains, with what its Training puts behind them.
 // Who calls: the virtual cluster and the world. Knows nothing of time or of who picks messages.
 #pragma once
 
@@ -7,11 +8,13 @@
 #include <memory>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/ids.h"
 #include "consistency/policy.h"
 #include "scheduler/coordinator.h"
 #include "server/shard.h"
+#include "sim/training.h"
 #include "wire/layout.h"
 #include "wire/message.h"
 #include "worker/engine.h"
@@ -30,8 +33,9 @@ struct JobShape {
 
 class ActorFactory {
  public:
-  // Error: InvalidArgument where the shape cannot be laid out.
-  static absl::StatusOr<ActorFactory> Make(JobShape shape);
+  // With `training`, whose layout then says shards and buckets; it outlives the factory. Error:
+  // InvalidArgument where the shape cannot be laid out.
+  static absl::StatusOr<ActorFactory> Make(JobShape shape, const Training* training = nullptr);
 
   server::Shard MakeShard(ShardId id) const;
   worker::Engine MakeEngine(WorkerId id) const;
@@ -46,7 +50,10 @@ class ActorFactory {
   Clock rounds() const { return shape_.policy.Rounds(shape_.clocks); }
 
  private:
+  absl::Status LayOut();
+
   JobShape shape_;
+  const Training* training_ = nullptr;
   std::shared_ptr<const wire::Layout> layout_;
   std::shared_ptr<const std::vector<worker::OpOutline>> ops_;
 };

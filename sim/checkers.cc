@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "glog/logging.h"
 
 namespace soapstone::sim {
 namespace {
@@ -43,6 +44,7 @@ void Checkers::Fail(std::string what) {
 void Checkers::BeforeShard(const server::Shard& shard, const Message& in) {
   Truth& truth = truths_[Index(shard.id())];
   if (truth.counts.empty()) {
+    CHECK(shard.store().counts() != nullptr) << "checkers look at counts";
     truth.counts = shard.store().counts()->buckets();
     truth.pending.resize(truth.counts.size());
   }
@@ -52,7 +54,9 @@ void Checkers::BeforeShard(const server::Shard& shard, const Message& in) {
   in_.clock = in.clock;
   in_.bucket = Index(in.bucket);
   in_.leaves = in.leaves;
-  in_.delta = in.type == MessageType::kPush ? DeltaOf(in) : 0;
+  // Where values are real, a payload is no integer: then updates are counted, not summed.
+  const bool integers = in.type == MessageType::kPush && !shard.store().checks_payload();
+  in_.delta = integers ? DeltaOf(in) : 0;
   if (const auto* roster = std::get_if<wire::Roster>(&in.body)) in_.members = roster->workers;
 }
 

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "glog/logging.h"
 #include "sim/actors.h"
 #include "sim/checkers.h"
 #include "sim/event_queue.h"
@@ -41,14 +42,16 @@ class Cluster {
         network_(options.latency_us, options.bandwidth_mbps),
         coordinator_(factory_.MakeCoordinator(/*evaluate=*/false)),
         checkers_({.policy = factory_.shape().policy,
-                   .shards = options.shards,
+                   .shards = factory_.shape().shards,
                    .workers = options.workers,
                    .leaf_count = factory_.shape().leaf_count,
                    .rounds = factory_.rounds()}) {
     if (options.duration > 0) {
       horizon_ = static_cast<Nanos>(options.duration * static_cast<double>(options.iteration_ns));
     }
-    for (uint32_t k = 0; k < options.shards; ++k) shards_.push_back(factory_.MakeShard(ShardId{k}));
+    for (uint32_t k = 0; k < factory_.shape().shards; ++k) {
+      shards_.push_back(factory_.MakeShard(ShardId{k}));
+    }
     for (uint32_t w = 0; w < options.workers; ++w) {
       workers_.push_back({.engine = factory_.MakeEngine(WorkerId{w})});
     }
@@ -71,11 +74,15 @@ class Cluster {
   };
 
   void Register();
+  bool Over() const { return coordinator_.ended().has_value() || failure_.has_value(); }
+  void Step();
+  void Settle();
   void Deliver(Message message);
   void DeliverToWorker(uint32_t index, const Message& message);
   void AfterWorker(uint32_t index);
   void SendAll();
   void RunCommands(uint32_t index);
+  worker::DeviceEvent AnswerOf(uint32_t index, const worker::DeviceCommand& command);
   Nanos CostOf(uint32_t index, const worker::DeviceCommand& command);
   void ReportProgress();
   VirtualResult Result(Nanos end) const;
@@ -91,6 +98,8 @@ class Cluster {
   EventQueue<Event> queue_;
   wire::Outbox outbox_;                          // emptied after each call of an actor
   std::vector<worker::DeviceCommand> commands_;  // likewise
+  std::vector<worker::DeviceEvent> answers_;     // of the training's device, to one command
+  TrainingMoment trained_;                       // without now and bytes
   Nanos horizon_ = std::numeric_limits<Nanos>::max();
   uint64_t iterations_ = 0;
   double reported_ = 0;
@@ -104,11 +113,12 @@ class Cluster {
 // Registration costs no time: all Hellos are there at time 0, and heartbeats are off.
 void Cluster::Register() {
   coordinator_.Start(0, &outbox_);
-  for (uint32_t k = 0; k < options_.shards; ++k) {
+  const uint32_t shards = factory_.shape().shards;
+  for (uint32_t k = 0; k < shards; ++k) {
     outbox_.Send(factory_.MakeHello(Address::Of(ServerId{k}), k, k + 1));
   }
   for (uint32_t w = 0; w < options_.workers; ++w) {
-    outbox_.Send(factory_.MakeHello(Address::Of(WorkerId{w}), w, options_.shards + w + 1));
+    outbox_.Send(factory_.MakeHello(Address::Of(WorkerId{w}), w, shards + w + 1));
   }
   SendAll();
 }
@@ -117,25 +127,41 @@ VirtualResult Cluster::Run() {
   const double began = options_.wall_seconds ? options_.wall_seconds() : 0;
   Register();
   Nanos end = 0;
-  while (!queue_.empty() && !coordinator_.ended().has_value() && !failure_.has_value()) {
+  while (!queue_.empty() && !Over()) {
+    if (options_.training != nullptr && queue_.next_at() > queue_.now()) Settle();
     if (queue_.next_at() > horizon_) break;
-    Event event = queue_.Pop();
-    ++events_;
-    if (auto* message = std::get_if<Message>(&event)) {
-      Deliver(std::move(*message));
-    } else {
-      DeviceDone& done = std::get<DeviceDone>(event);
-      workers_[done.worker].engine.OnDevice(queue_.now(), std::move(done.event),
-                                            {&outbox_, &commands_});
-      AfterWorker(done.worker);
-    }
+    Step();
     if (options_.progress != nullptr && events_ % 1024 == 0) ReportProgress();
     end = queue_.now();
   }
-  if (!coordinator_.ended().has_value() && !queue_.empty() && !failure_.has_value()) end = horizon_;
+  if (!queue_.empty() && !Over()) end = horizon_;
+  if (options_.training != nullptr) {
+    // What the workers had sent when the last of them was done is still to be applied.
+    while (!queue_.empty() && coordinator_.ended().has_value() && !failure_.has_value()) Step();
+    Settle();
+  }
   VirtualResult result = Result(end);
   if (options_.wall_seconds) result.wall_seconds = options_.wall_seconds() - began;
   return result;
+}
+
+void Cluster::Step() {
+  Event event = queue_.Pop();
+  ++events_;
+  if (auto* message = std::get_if<Message>(&event)) return Deliver(std::move(*message));
+  DeviceDone& done = std::get<DeviceDone>(event);
+  trained_.samples += done.event.trained_samples;
+  if (done.event.trained_samples > 0) trained_.loss_sum += done.event.loss_sum;
+  workers_[done.worker].engine.OnDevice(queue_.now(), std::move(done.event),
+                                        {&outbox_, &commands_});
+  AfterWorker(done.worker);
+}
+
+void Cluster::Settle() {
+  TrainingMoment moment = trained_;
+  moment.now = queue_.now();
+  moment.bytes = bytes_;
+  options_.training->settled(moment);
 }
 
 void Cluster::Deliver(Message message) {
@@ -201,14 +227,30 @@ void Cluster::RunCommands(uint32_t index) {
         spans_.push_back({index, command.clock, begin, end});
       }
     }
-    if (!command.wants_event) continue;
-    worker::DeviceEvent event = {.run = command.run, .instruction = command.instruction};
-    if (command.what.op == worker::Op::kCollect) event.samples = command.what.node.size();
-    event.trained_samples = std::exchange(worker.samples, 0);
-    event.compute_ns = std::exchange(worker.compute, 0);
-    queue_.Push(worker.device_free, DeviceDone{index, std::move(event)});
+    if (options_.training != nullptr) {
+      options_.training->device(WorkerId{index}, command, &answers_);
+    }
+    if (command.wants_event) {
+      queue_.Push(worker.device_free, DeviceDone{index, AnswerOf(index, command)});
+    }
   }
   commands_.clear();
+}
+
+// The training's, or one that stands for a gradient. The time is the cost model's either way.
+worker::DeviceEvent Cluster::AnswerOf(uint32_t index, const worker::DeviceCommand& command) {
+  Worker& worker = workers_[index];
+  worker::DeviceEvent event = {.run = command.run, .instruction = command.instruction};
+  if (options_.training != nullptr) {
+    CHECK_EQ(answers_.size(), 1u) << "a device answers one command by one event";
+    event = std::move(answers_.front());
+    answers_.clear();
+  } else {
+    if (command.what.op == worker::Op::kCollect) event.samples = command.what.node.size();
+    event.trained_samples = std::exchange(worker.samples, 0);
+  }
+  event.compute_ns = std::exchange(worker.compute, 0);
+  return event;
 }
 
 // An iteration's time is charged to its first operator, shared out over its leaves.
@@ -244,6 +286,9 @@ VirtualResult Cluster::Result(Nanos end) const {
     busy += static_cast<double>(worker.busy);
     total += static_cast<double>(worker.done_at >= 0 ? worker.done_at : end);
   }
+  const double unit = static_cast<double>(options_.iteration_ns);
+  result.computing = busy / unit;
+  result.waiting = std::max(0.0, total - busy) / unit;
   if (end > 0) {
     result.rate = static_cast<double>(iterations_) / (options_.workers * result.duration);
     result.blocked_fraction = std::max(0.0, 1 - busy / total);
@@ -304,7 +349,8 @@ absl::StatusOr<VirtualResult> RunVirtual(const VirtualOptions& options) {
   const uint64_t buckets = std::max<uint64_t>(1, uint64_t{shape.shards} * shape.buckets_per_shard);
   shape.bucket_elements = std::max<uint64_t>(1024, options.model_elements / buckets);
   SOAP_ASSIGN_OR_RETURN(shape.policy, consistency::ParsePolicy(options.policy));
-  SOAP_ASSIGN_OR_RETURN(ActorFactory factory, ActorFactory::Make(std::move(shape)));
+  SOAP_ASSIGN_OR_RETURN(ActorFactory factory,
+                        ActorFactory::Make(std::move(shape), options.training));
   return Cluster(options, std::move(factory), std::move(stragglers)).Run();
 }
 

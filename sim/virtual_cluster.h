@@ -1,7 +1,8 @@
 // RunVirtual: a cluster in virtual time. The smallest timestamp picks the next message: a heap of
 // events ordered by (time, sequence) over modelled delays. The actors are the shipped ones; a cost
 // model stands for the device and a network model for the wire. Tens of thousands of workers fit,
-// since stores count instead of holding tensors.
+// since stores count instead of holding tensors; unless a Training is put behind the actors, which
+// then really train (sim/training.h) and meet the same delays.
 // Who calls: `soapstone simulate`, experiments, the bench. Has no clock and no thread of its own.
 //
 //   iteration time of worker w at clock c = iteration_ns * Factor(w, c)        (sim/straggler.h)
@@ -17,6 +18,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/ids.h"
+#include "sim/training.h"
 
 namespace soapstone::sim {
 
@@ -39,6 +41,10 @@ struct VirtualOptions {
   double bandwidth_mbps = 0;       // megabits a second of each channel; 0: no limit
   uint64_t model_elements = 1024;  // float32 parameters; sizes pushes and replies
 
+  // With it the run trains: its layout replaces shards, buckets_per_shard and model_elements.
+  // Outlives the run.
+  const Training* training = nullptr;
+
   bool timeline = false;                          // keep the spans for TimelineJson
   std::function<double()> wall_seconds;           // a clock of the caller's; null: not measured
   std::function<void(double fraction)> progress;  // called about a hundred times
@@ -58,7 +64,9 @@ struct VirtualResult {
   double duration = 0;                   // virtual time, in units of iteration_ns
   std::vector<Clock> clocks;             // completed iterations, by worker
   double rate = 0;                       // iterations per worker and time unit
-  double blocked_fraction = 0;           // of the workers' time: neither computing nor done
+  double computing = 0;                  // worker time, in units of iteration_ns
+  double waiting = 0;                    // likewise: neither computing nor done
+  double blocked_fraction = 0;           // waiting / (computing + waiting)
   std::vector<uint64_t> read_lags;       // reads by lag, as the checkers saw them
   Clock clock_gap_max = 0;               // shard-visible clocks
   uint64_t violations = 0;               // of the guarantee, as the checkers saw them

@@ -38,13 +38,15 @@ std::vector<OpOutline> OutlineOf(const models::Graph& graph) {
 }
 
 absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(ExecutorOptions options) {
-  SOAP_ASSIGN_OR_RETURN(auto replica, models::Replica::Create(options.graph));
-  return std::unique_ptr<Executor>(new Executor(std::move(options), std::move(replica)));
+  if (options.replica == nullptr) {
+    SOAP_ASSIGN_OR_RETURN(options.replica, models::Replica::Create(options.graph));
+  }
+  return std::unique_ptr<Executor>(new Executor(std::move(options)));
 }
 
-Executor::Executor(ExecutorOptions options, std::unique_ptr<models::Replica> replica)
+Executor::Executor(ExecutorOptions options)
     : options_(std::move(options)),
-      replica_(std::move(replica)),
+      replica_(options_.replica.get()),
       sampler_(options_.seed, options_.data->train.size(), options_.batch),
       local_states_(options_.graph.params().size()) {
   offsets_.push_back(0);

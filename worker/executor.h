@@ -33,6 +33,9 @@ struct ExecutorOptions {
   compute::ScheduleSpec schedule;
   Clock total_clocks = 0;
   std::function<Nanos()> now;
+  // Null: one of its own. Executors of simulated workers share one, and their caller exchanges its
+  // parameters around each Run (models/replica.h).
+  std::shared_ptr<models::Replica> replica;
 };
 
 // The outline that the engine needs of a graph.
@@ -48,10 +51,10 @@ class Executor {
 
   // Loss and accuracy of the present parameters on the held-out data.
   DeviceEvent Evaluate();
-  const models::Replica& replica() const { return *replica_; }
+  const models::Replica& replica() const { return *options_.replica; }
 
  private:
-  Executor(ExecutorOptions options, std::unique_ptr<models::Replica> replica);
+  explicit Executor(ExecutorOptions options);
 
   void BeginPart(const DeviceCommand& command);
   void Forward(const DeviceCommand& command);
@@ -64,7 +67,7 @@ class Executor {
   void TakeBlock(size_t depth);
 
   ExecutorOptions options_;
-  std::unique_ptr<models::Replica> replica_;
+  models::Replica* replica_;  // of the options
   models::Sampler sampler_;
   BufferPool pool_;
   std::vector<size_t> offsets_;  // by parameter, in elements, into a block; then the total

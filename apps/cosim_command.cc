@@ -1,0 +1,158 @@
+#include "apps/cosim_command.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "apps/console.h"
+#include "apps/job.h"
+#include "apps/job_source.h"
+#include "apps/node_loop.h"
+#include "apps/report.h"
+#include "base/exit_codes.h"
+#include "base/status_macros.h"
+#include "experiment/cosim.h"
+
+namespace soapstone::apps {
+namespace {
+
+using experiment::CosimResult;
+using experiment::CurvePoint;
+
+constexpr char kProgram[] = "soapstone";
+constexpr uint64_t kPointsDefault = 60;  // of a run
+
+double WallSeconds() { return static_cast<double>(NodeLoop::Now()) / static_cast<double>(kSecond); }
+
+absl::StatusOr<std::shared_ptr<const Job>> JobFromFlags(const SimulateFlags& flags) {
+  SOAP_ASSIGN_OR_RETURN(wire::JobConfig config, ConfigFromFlags({.config_path = flags.job_path,
+                                                                 .overrides = flags.overrides}));
+  return PrepareJob(std::move(config));
+}
+
+experiment::CosimTiming TimingOf(const SimulateFlags& flags) {
+  return {.stragglers = flags.stragglers,
+          .seed = flags.seed,
+          .iteration_ns = std::llround(1000 * flags.iteration_us),
+          .latency_us = flags.latency_us,
+          .bandwidth_mbps = 1000 * flags.bandwidth_gbps};
+}
+
+std::string ProgressLine(double fraction, const CurvePoint* latest) {
+  std::string line = absl::StrFormat("simulating %3.0f%%", 100 * fraction);
+  if (latest == nullptr) return line;
+  absl::StrAppendFormat(&line, "  virtual %.3f s  samples %s  loss %.4f  test accuracy %.4f",
+                        latest->time_s, WithCommas(latest->samples), latest->train_loss,
+                        latest->test_accuracy);
+  return line;
+}
+
+void Row(const char* name, const std::string& value) {
+  std::cout << absl::StrFormat("  %-22s %s\n", name, value);
+}
+
+void PrintTable(const Job& job, const SimulateFlags& flags, const CosimResult& result) {
+  const sim::VirtualResult& timing = result.timing;
+  std::cout << "\n" << job.summary << ", in virtual time\n";
+  Row("stragglers", timing.stragglers);
+  Row("test accuracy",
+      absl::StrFormat("%.4f  (loss %.4f, %s held-out samples)", result.test_accuracy,
+                      result.test_loss, WithCommas(job.data->test.size())));
+  if (result.replica_accuracy.has_value()) {
+    const CosimResult::Spread& spread = *result.replica_accuracy;
+    Row("of the replicas", absl::StrFormat("least %.4f, median %.4f, greatest %.4f", spread.min,
+                                           spread.median, spread.max));
+  }
+  if (!result.curve.empty()) {
+    const CurvePoint& last = result.curve.back();
+    Row("training loss", absl::StrFormat("%.4f", last.train_loss));
+    const auto reached = experiment::TimeToAccuracy(result.curve, flags.target);
+    Row(absl::StrFormat("time to %.4g", flags.target).c_str(),
+        reached.has_value() ? absl::StrFormat("%.4f s virtual", *reached) : "not reached");
+    Row("samples", WithCommas(last.samples));
+  }
+  Row("virtual time", absl::StrFormat("%.4f s, %.1f iterations of %.0f us", result.duration_s,
+                                      timing.duration, flags.iteration_us));
+  Row("wall time", absl::StrFormat("%.2f s", timing.wall_seconds));
+  Row("rate", absl::StrFormat("%.3f iterations a worker and iteration time", timing.rate));
+  Row("reads by lag", LagHistogram(timing.read_lags));
+  Row("waiting", absl::StrFormat("%.3f s of %.3f virtual worker seconds (%.1f%%)", result.wait_s,
+                                 result.wait_s + result.compute_s, 100 * timing.blocked_fraction));
+  Row("sent",
+      absl::StrFormat("%s in %s messages", Bytes(timing.bytes), WithCommas(timing.messages)));
+  Row("guarantee",
+      absl::StrCat(timing.guarantee, "; violations: ", WithCommas(timing.violations),
+                   timing.violation.has_value() ? absl::StrCat(", first: ", *timing.violation)
+                                                : std::string()));
+  Row("parameters, sha256", result.sha256);
+}
+
+absl::Status WriteFile(const char* flag, const std::string& path, const std::string& text) {
+  std::ofstream file(path);
+  file << text << std::flush;
+  if (file) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(flag, ": cannot write ", path));
+}
+
+absl::Status WriteFiles(const SimulateFlags& flags, const CosimResult& result) {
+  if (!flags.curve_path.empty()) {
+    SOAP_RETURN_IF_ERROR(
+        WriteFile("--curve", flags.curve_path, experiment::CurveCsv(result.curve)));
+    Row("curve", flags.curve_path);
+  }
+  if (!flags.trace_path.empty()) {
+    SOAP_RETURN_IF_ERROR(WriteFile("--trace", flags.trace_path, sim::TimelineJson(result.timing)));
+    Row("timeline", flags.trace_path);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+experiment::CosimJob CosimJobOf(const Job& job) {
+  const wire::Training& training = job.config.training();
+  return {.graph = *job.graph,
+          .data = job.data,
+          .layout = job.layout,
+          .policy = job.specs.policy,
+          .optimizer = job.specs.optimizer,
+          .schedule = job.specs.schedule,
+          .seed = training.seed(),
+          .batch = training.batch(),
+          .micro_batches = training.micro_batches(),
+          .total_clocks = job.total_clocks,
+          .workers = job.config.cluster().workers()};
+}
+
+int SimulateJob(const SimulateFlags& flags) {
+  const absl::StatusOr<std::shared_ptr<const Job>> job = JobFromFlags(flags);
+  if (!job.ok()) return SayConfigError(kProgram, job.status());
+  const experiment::CosimJob cosim = CosimJobOf(**job);
+  const uint64_t samples = (*job)->data->train.size() * (*job)->config.training().epochs();
+  Console console(&std::cout, isatty(STDOUT_FILENO) != 0);
+  const absl::StatusOr<CosimResult> result = experiment::Cosimulate(
+      cosim, TimingOf(flags),
+      {.samples_per_point = flags.curve_every > 0 ? flags.curve_every
+                                                  : std::max<uint64_t>(1, samples / kPointsDefault),
+       .progress =
+           [&](double fraction, const CurvePoint* latest) {
+             console.Progress(NodeLoop::Now(), ProgressLine(fraction, latest));
+           },
+       .wall_seconds = WallSeconds,
+       .timeline = !flags.trace_path.empty()});
+  console.EndProgress();
+  if (!result.ok()) return SayConfigError(kProgram, result.status());
+  PrintTable(**job, flags, *result);
+  const absl::Status written = WriteFiles(flags, *result);
+  if (!written.ok()) return SayConfigError(kProgram, written);
+  return result->timing.violations == 0 ? kExitOk : kExitInternal;
+}
+
+}  // namespace soapstone::apps

@@ -1,0 +1,98 @@
+// Cosimulate: a job trained in virtual time. The cost model says when a gradient arrives, a real
+// device on this machine says what it is; the actors, the policy and the stores are those that
+// ship. One thread, any number of workers; the same job, timing and seeds give the same bits. Who
+// calls: `soapstone simulate --job`, experiments. Has no clock, reads no file.
+//
+// A worker's gradient is computed when its commands reach its device, with the parameters that it
+// has loaded by then, and handed over at the virtual time at which the cost model is done with it.
+// So workers share one set of kernels and activations; of its own each has its parameters, its
+// latest gradient and, under elastic averaging, its optimizer's state: about 3 times the model's
+// bytes.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "compute/optimizer.h"
+#include "compute/schedule.h"
+#include "consistency/policy.h"
+#include "experiment/curve.h"
+#include "models/dataset.h"
+#include "models/graph.h"
+#include "sim/virtual_cluster.h"
+#include "wire/layout.h"
+
+namespace soapstone::experiment {
+
+// What a job file resolves to. The layout says how many shards there are.
+struct CosimJob {
+  models::Graph graph;
+  std::shared_ptr<const models::TrainTest> data;
+  std::shared_ptr<const wire::Layout> layout;  // of the graph's parameters
+  consistency::PolicyTraits policy;
+  compute::OptimizerSpec optimizer;
+  compute::ScheduleSpec schedule;
+  uint64_t seed = 0;           // initial values, order of the data
+  uint64_t batch = 0;          // samples of a global batch, over all workers
+  uint32_t micro_batches = 0;  // M of base/leaf_tree.h; 0: one a worker
+  Clock total_clocks = 0;      // local steps of a worker
+  uint32_t workers = 1;
+};
+
+// When things happen (sim/virtual_cluster.h).
+struct CosimTiming {
+  std::string stragglers = "none";
+  uint64_t seed = 1;                  // of the stragglers
+  Nanos iteration_ns = kMillisecond;  // of a worker's share of the batch, where no factor applies
+  double latency_us = 0;
+  double bandwidth_mbps = 0;  // of each link; 0: no limit
+};
+
+struct CosimOptions {
+  // A point each time so many samples more have been trained on. 0: one point, at the end.
+  uint64_t samples_per_point = 0;
+  // About a hundred times: the share that is done, and the latest point (null: none yet).
+  std::function<void(double fraction, const CurvePoint* latest)> progress;
+  std::function<double()> wall_seconds;  // a clock of the caller's; null: not measured
+  bool timeline = false;                 // keep timing.spans
+};
+
+struct CosimResult {
+  std::vector<CurvePoint> curve;  // ascending; the last is the end, with every update applied
+  double test_accuracy = 0;       // of the last point
+  double test_loss = 0;
+  std::string sha256;  // of the final parameters, as a real cluster reports it
+
+  double duration_s = 0;  // virtual
+  double compute_s = 0;   // worker time
+  double wait_s = 0;      // likewise
+  uint64_t iterations = 0;
+  // Elastic averaging: held-out accuracy of the workers' own parameters at the end.
+  struct Spread {
+    double min = 0;
+    double median = 0;
+    double max = 0;
+  };
+  std::optional<Spread> replica_accuracy;
+  // Rate, read lags, blocked fraction, violations, bytes, wall time. Durations are in units of
+  // iteration_ns there.
+  sim::VirtualResult timing;
+};
+
+// Errors: InvalidArgument with what is at fault in the job or the timing; an operator that this
+// machine cannot run. A broken guarantee is no error: see timing.violations.
+absl::StatusOr<CosimResult> Cosimulate(const CosimJob& job, const CosimTiming& timing,
+                                       const CosimOptions& options);
+
+// Virtual time of the first point at or above `accuracy`; empty: none is.
+std::optional<double> TimeToAccuracy(const std::vector<CurvePoint>& curve, double accuracy);
+
+// Columns as CurvePoint, one line a point.
+std::string CurveCsv(const std::vector<CurvePoint>& curve);
+
+}  // namespace soapstone::experiment

@@ -1,0 +1,175 @@
+#include "experiment/cosim.h"
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "models/zoo.h"
+#include "server/model_gatherer.h"
+#include "server/store.h"
+
+namespace soapstone::experiment {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr char kStalls[] = "jitter:sigma=0.2+stall:p=0.02,factor=6";
+
+std::shared_ptr<const models::TrainTest> Digits() {
+  static const auto* const data = new std::shared_ptr<const models::TrainTest>(
+      std::make_shared<models::TrainTest>(*models::LoadData(
+          {.format = "digits",
+           .path = std::string(SOAPSTONE_SOURCE_DIR) + "/data/digits/digits.csv.gz"})));
+  return *data;
+}
+
+CosimJob JobOf(const std::string& policy, uint32_t workers, Clock clocks) {
+  models::Graph graph = *models::BuildModel("lenet5", Digits()->train.shape, 10);
+  auto layout = std::make_shared<const wire::Layout>(
+      *wire::Layout::Build(graph.params(), {.shard_count = 2}));
+  return {.graph = std::move(graph),
+          .data = Digits(),
+          .layout = std::move(layout),
+          .policy = *consistency::ParsePolicy(policy),
+          .optimizer = *compute::ParseOptimizer("momentum:lr=0.03,mu=0.9"),
+          .schedule = *compute::ParseSchedule("constant"),
+          .seed = 3,
+          .batch = 64,
+          .total_clocks = clocks,
+          .workers = workers};
+}
+
+CosimResult Train(const CosimJob& job, const CosimTiming& timing,
+                  const CosimOptions& options = {}) {
+  auto result = Cosimulate(job, timing, options);
+  EXPECT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->timing.violations, 0u) << result->timing.violation.value_or("");
+  return *std::move(result);
+}
+
+TEST(CosimTest, ARunIsAFunctionOfItsSeeds) {
+  for (const char* policy : {"ssp:s=2", "async", "easgd:tau=4,mode=async"}) {
+    const CosimJob job = JobOf(policy, 8, 40);
+    const CosimTiming timing = {.stragglers = kStalls, .latency_us = 30, .bandwidth_mbps = 1000};
+    const CosimOptions options = {.samples_per_point = 320};
+    const CosimResult once = Train(job, timing, options);
+    const CosimResult again = Train(job, timing, options);
+    EXPECT_EQ(once.sha256, again.sha256) << policy;
+    EXPECT_EQ(CurveCsv(once.curve), CurveCsv(again.curve)) << policy;
+    CosimTiming other = timing;
+    other.seed = 2;  // other delays: other reads
+    EXPECT_NE(Train(job, other, options).sha256, once.sha256) << policy;
+  }
+}
+
+// What the run computes does not move what happens when.
+TEST(CosimTest, ItsTimingIsThatOfTheTimingOnlyRun) {
+  for (const char* policy : {"bsp", "ssp:s=0", "ssp:s=3", "async"}) {
+    for (const uint64_t seed : {1u, 2u}) {
+      const CosimResult trained =
+          Train(JobOf(policy, 16, 60), {.stragglers = kStalls, .seed = seed});
+      const auto counted = sim::RunVirtual({.workers = 16,
+                                            .shards = 2,
+                                            .policy = policy,
+                                            .stragglers = kStalls,
+                                            .seed = seed,
+                                            .clocks = 60});
+      ASSERT_TRUE(counted.ok()) << counted.status();
+      EXPECT_EQ(trained.timing.rate, counted->rate) << policy;
+      EXPECT_EQ(trained.timing.duration, counted->duration) << policy;
+      EXPECT_EQ(trained.timing.blocked_fraction, counted->blocked_fraction) << policy;
+      EXPECT_EQ(trained.timing.read_lags, counted->read_lags) << policy;
+      EXPECT_EQ(trained.timing.clock_gap_max, counted->clock_gap_max) << policy;
+      EXPECT_EQ(trained.iterations, 16u * 60u);
+      EXPECT_NEAR(trained.duration_s, counted->duration / 1000, 1e-9);  // 1 ms an iteration
+    }
+  }
+}
+
+// SHA-256 of the job's initial parameters.
+std::string InitialSha256(const CosimJob& job) {
+  server::ModelGatherer gatherer(job.layout);
+  for (uint32_t k = 0; k < job.layout->shard_count(); ++k) {
+    const server::TensorStore store({.layout = job.layout, .shard = ShardId{k}, .seed = job.seed});
+    wire::Message slices;
+    slices.from = wire::Address::Of(ShardId{k});
+    slices.payload = store.Read();
+    EXPECT_TRUE(gatherer.OnSlices(slices).ok());
+  }
+  return gatherer.Sha256Hex();
+}
+
+TEST(CosimTest, WithoutALearningRateTheParametersStayAsTheyWere) {
+  for (const char* policy : {"bsp", "ssp:s=2", "easgd:tau=2,mode=sync"}) {
+    CosimJob job = JobOf(policy, 4, 10);
+    const std::string initial = InitialSha256(job);
+    EXPECT_NE(Train(job, {}).sha256, initial) << policy;
+    job.optimizer.lr = 0;
+    EXPECT_EQ(Train(job, {.stragglers = kStalls}).sha256, initial) << policy;
+  }
+}
+
+TEST(CosimTest, TheCurveRisesAndEndsWithTheRun) {
+  const CosimJob job = JobOf("ssp:s=2", 8, 23 * 12);
+  const uint64_t train = Digits()->train.size();
+  const CosimResult result = Train(job, {.stragglers = kStalls}, {.samples_per_point = train});
+  ASSERT_EQ(result.curve.size(), 12u);
+  for (size_t i = 0; i < result.curve.size(); ++i) {
+    // A point is made when the sample that completes it is trained on, at the end of a mini-batch.
+    EXPECT_GE(result.curve[i].samples, (i + 1) * train);
+    EXPECT_LT(result.curve[i].samples, (i + 1) * train + 64);
+    if (i == 0) continue;
+    EXPECT_GT(result.curve[i].time_s, result.curve[i - 1].time_s);
+    EXPECT_GT(result.curve[i].bytes, result.curve[i - 1].bytes);
+  }
+  EXPECT_EQ(result.curve.back().samples, 12 * train);
+  EXPECT_NEAR(result.curve.back().time_s, result.duration_s, 1e-9);
+  EXPECT_EQ(result.test_accuracy, result.curve.back().test_accuracy);
+  EXPECT_GT(result.test_accuracy, 0.93);
+  EXPECT_LT(result.curve.back().train_loss, result.curve.front().train_loss / 3);
+  EXPECT_EQ(result.timing.bytes, result.curve.back().bytes);
+  const std::optional<double> time = TimeToAccuracy(result.curve, 0.9);
+  ASSERT_TRUE(time.has_value());
+  EXPECT_LE(*time, result.duration_s);
+  EXPECT_FALSE(TimeToAccuracy(result.curve, 1.01).has_value());
+}
+
+TEST(CosimTest, ElasticAveragingReportsItsReplicas) {
+  const CosimResult result =
+      Train(JobOf("easgd:tau=4,mode=async", 8, 23 * 8), {.stragglers = kStalls});
+  ASSERT_TRUE(result.replica_accuracy.has_value());
+  EXPECT_GT(result.test_accuracy, 0.9);
+  EXPECT_GT(result.replica_accuracy->min, 0.5);
+  EXPECT_LT(result.replica_accuracy->min, result.replica_accuracy->max);
+  EXPECT_LE(result.replica_accuracy->min, result.replica_accuracy->median);
+  EXPECT_LE(result.replica_accuracy->median, result.replica_accuracy->max);
+  EXPECT_FALSE(Train(JobOf("async", 2, 2), {}).replica_accuracy.has_value());
+}
+
+TEST(CosimTest, HundredsOfWorkersFit) {
+  CosimJob job = JobOf("ssp:s=4", 200, 12);
+  job.batch = 200;
+  const CosimResult result = Train(job, {.stragglers = kStalls});
+  EXPECT_EQ(result.iterations, 200u * 12u);
+  EXPECT_GT(result.test_accuracy, 0.2);  // one in ten by chance
+}
+
+TEST(CosimTest, ErrorsNameWhatIsAtFault) {
+  const auto error = [](const CosimJob& job, const CosimTiming& timing) {
+    return std::string(Cosimulate(job, timing, {}).status().message());
+  };
+  CosimJob job = JobOf("bsp", 4, 1);
+  EXPECT_THAT(error(job, {.stragglers = "x"}), HasSubstr("unknown straggler"));
+  EXPECT_THAT(error(job, {.iteration_ns = 0}), HasSubstr("iteration time"));
+  job.micro_batches = 3;
+  EXPECT_THAT(error(job, {}), HasSubstr("3 is less than the 4 workers"));
+  job.micro_batches = 65;
+  EXPECT_THAT(error(job, {}), HasSubstr("64 samples is less than the 65"));
+  job = JobOf("bsp", 4, 0);
+  EXPECT_THAT(error(job, {}), HasSubstr("total_clocks"));
+}
+
+}  // namespace
+}  // namespace soapstone::experiment
