@@ -33,6 +33,7 @@ function significant(value) {
   const digits = Math.max(0, Math.min(6, 2 - Math.floor(Math.log10(Math.abs(value)))));
   return value.toFixed(digits);
 }
+const tick = value => String(Number(value.toPrecision(4)));
 function seconds(value) {
   if (!known(value)) return "–";
   if (value !== 0 && value < 1) return significant(value * 1e3) + " ms";
@@ -96,13 +97,26 @@ function lineChart(figure, options) {
       bands.push({series: [first + 1, first + 2], fill: colour + "26"});
     }
     const width = () => Math.max(280, figure.clientWidth);
+    const targetLine = u => {
+      if (!options.target) return;
+      const y = u.valToPos(options.target, "y", true);
+      const {left, width: wide} = u.bbox;
+      u.ctx.save();
+      u.ctx.strokeStyle = css("--soft");
+      u.ctx.setLineDash([4, 4]);
+      u.ctx.beginPath();
+      u.ctx.moveTo(left, y);
+      u.ctx.lineTo(left + wide, y);
+      u.ctx.stroke();
+      u.ctx.restore();
+    };
     chart = new uPlot({
       width: width(), height: options.height || 300, series, bands,
       scales: {x: {time: false, ...(options.xScale || {})}, y: options.yScale || {}},
       axes: [axis(options.xLabel, options.xFormat), axis(options.yLabel, options.yFormat, 58)],
       cursor: {focus: {prox: 24}}, focus: {alpha: 0.25},
       hooks: {
-        draw: [u => {
+        draw: [targetLine, u => {
           let points = 0, drawn = 0;
           for (let i = 1; i < u.data.length; i += 3) {
             const here = u.data[i].filter(known).length;
@@ -140,7 +154,7 @@ function curveChart(kind, condition, target) {
   const time = kind === "time";
   const curves = condition.curves[kind];
   const node = figure(`accuracy-${kind}`, time ? "Accuracy against time" : "Accuracy against bytes sent",
-                      `median over ${plural(data.seeds, "seed")}; band: all seeds`);
+                      `median over ${plural(data.seeds, "seed")}; band: all seeds${target > 0 ? "; dashed: the target" : ""}`);
   if (curves.series.length === 0) {
     node.dataset.absent = "true";
     node.append(make("p", {class: "soft small"}, data.mode === "real"
@@ -152,7 +166,7 @@ function curveChart(kind, condition, target) {
   const mount = () => lineChart(node, {
     at: curves.at, lines: curves.series, xName: time ? "time" : "bytes",
     xLabel: time ? `${data.time} (s)` : "bytes sent by all, headers included",
-    xFormat: time ? v => significant(v) : bytes, yLabel: "test accuracy", yFormat: v => fixed(v, 3),
+    xFormat: time ? tick : v => bytes(v).replace(".00 ", " "), yLabel: "test accuracy", yFormat: v => fixed(v, 3), target,
     yScale: {range: [Math.max(0, bottom - 0.02), Math.min(1, top + 0.02)]},
   });
   later.push(mount);
@@ -162,8 +176,8 @@ const later = [];  // charts are mounted once the page has its widths
 
 // Observed read lags, a small histogram for each policy.
 function lagChart(row) {
-  const node = figure("lags", make("span", {style: "color:inherit"}, swatch(row.policy), nameOf(row.policy)));
-  const width = 220, height = 92, base = 74;
+  const node = figure("lags", make("span", {class: "name"}, swatch(row.policy), nameOf(row.policy)));
+  const width = 240, height = 100, base = 74;
   const svg = make("svg", {viewBox: `0 0 ${width} ${height}`, role: "img",
                            "aria-label": `reads by lag of ${nameOf(row.policy)}`});
   const bars = row.lags.length;
@@ -176,12 +190,12 @@ function lagChart(row) {
     const x = i * step;
     svg.append(make("rect", {x: x + 1, y: base - tall, width: step - 2, height: tall, rx: 1.5, fill: colourOf(row.policy)},
                     make("title", {}, `lag ${bar.lag}: ${percent(bar.share)} of reads`)));
-    if (bar.share >= 0.1 || bar.share === most) {
+    if (bar.share === most || (bar.share >= 0.1 && step >= 26)) {
       svg.append(make("text", {x: x + step / 2, y: base - tall - 4, "text-anchor": "middle", class: "value"},
                       Math.round(100 * bar.share) + "%"));
     }
-    if (step >= 16 || i % 2 === 0) {
-      svg.append(make("text", {x: x + step / 2, y: base + 13, "text-anchor": "middle"}, bar.lag));
+    if (bar.lag.length === 1 || (bars - 1 - i) % 2 === 0) {
+      svg.append(make("text", {x: x + step / 2, y: base + (bar.lag.length === 1 ? 13 : 24), "text-anchor": "middle"}, bar.lag));
     }
   });
   svg.append(make("line", {x1: 0, x2: width, y1: base, y2: base, class: "axis"}));
@@ -197,7 +211,7 @@ function waitChart(condition) {
   const rows = condition.rows.filter(row => row.shares);
   const names = ["computing", "waiting for reads", "idle or in transfer"];
   const fills = ["var(--compute)", "var(--waiting)", "var(--other)"];
-  const left = 170, width = 560, line = 26;
+  const left = 16 + 6.3 * Math.max(...rows.map(row => nameOf(row.policy).length)), width = 560, line = 26;
   const svg = make("svg", {viewBox: `0 0 ${width} ${rows.length * line + 26}`, role: "img",
                            "aria-label": "shares of time by policy"});
   rows.forEach((row, i) => {
@@ -244,18 +258,18 @@ function paretoChart(condition) {
     node.append(make("p", {class: "soft small"}, "No policy reaches the target in most of its runs."));
     return node;
   }
-  const width = 560, height = 300, left = 62, bottom = 44, right = 20, topEdge = 10;
+  const width = 560, height = 300, left = 78, bottom = 44, right = 20, topEdge = 10;
   const xTop = 1.12 * Math.max(...rows.map(r => r.time_s.median)), yTop = 1.12 * Math.max(...rows.map(r => r.bytes.median));
   const X = v => left + (width - left - right) * v / xTop;
   const Y = v => height - bottom - (height - bottom - topEdge) * v / yTop;
   const svg = make("svg", {viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "time and bytes to the target"});
-  for (const tick of ticksOf(xTop)) {
-    svg.append(make("line", {x1: X(tick), x2: X(tick), y1: topEdge, y2: height - bottom, class: "axis"}),
-               make("text", {x: X(tick), y: height - bottom + 15, "text-anchor": "middle"}, significant(tick)));
+  for (const at of ticksOf(xTop)) {
+    svg.append(make("line", {x1: X(at), x2: X(at), y1: topEdge, y2: height - bottom, class: "axis"}),
+               make("text", {x: X(at), y: height - bottom + 15, "text-anchor": "middle"}, tick(at)));
   }
-  for (const tick of ticksOf(yTop)) {
-    svg.append(make("line", {x1: left, x2: width - right, y1: Y(tick), y2: Y(tick), class: "axis"}),
-               make("text", {x: left - 6, y: Y(tick) + 4, "text-anchor": "end"}, bytes(tick)));
+  for (const at of ticksOf(yTop)) {
+    svg.append(make("line", {x1: left, x2: width - right, y1: Y(at), y2: Y(at), class: "axis"}),
+               make("text", {x: left - 6, y: Y(at) + 4, "text-anchor": "end"}, bytes(at).replace(".00 ", " ")));
   }
   svg.append(make("text", {x: (left + width - right) / 2, y: height - 6, "text-anchor": "middle"}, `${data.time} to the target (s)`),
              make("text", {x: 12, y: (topEdge + height - bottom) / 2, "text-anchor": "middle",
@@ -283,7 +297,8 @@ function ratioCell(ratio) {
   if (ratio === null) return ["–"];
   if (ratio.withheld) {
     const rules = ratio.withheld.join(", ");
-    return [make("span", {class: "tag fails", title: `withheld: rules ${rules} fail`}, `withheld: rule ${rules}`)];
+    return [make("span", {class: "tag fails", title: `rules that fail: ${rules}`}, "withheld"),
+            make("span", {class: "range"}, `rule ${rules}`)];
   }
   const end = value => known(value) ? fixed(value, 2) + "×" : "∞";
   const shown = [end(ratio.median), make("span", {class: "range"}, `${end(ratio.low)} to ${end(ratio.high)}`),
@@ -296,37 +311,43 @@ function ratioCell(ratio) {
 
 function resultTable(table, condition) {
   const target = table.target > 0;
-  const replicas = condition.rows.some(row => row.replicas);
-  const heads = [["policy", "text"], ["settings", "text"], ["final accuracy"], ["reached"],
-                 [`time to ${percent(table.target)}`], ["bytes to it"], ["bsp's time / its"], ["whole run"], ["bytes sent"],
-                 ["Pareto"]].filter(h => target || !["reached", "bytes to it", "bsp's time / its", "Pareto"].includes(h[0]) && !h[0].startsWith("time to"));
-  if (replicas) heads.splice(3, 0, ["replicas: least, median, greatest"]);
+  const heads = ["policy and its settings", "final accuracy"];
+  if (target) heads.push("reached", `time to ${percent(table.target)}`, "bytes to it", "bsp's time / its time");
+  heads.push("time of the run", "bytes of the run", "read lag");
   const all = table.one_worker ? [...condition.rows, {...table.one_worker, alone: true}] : condition.rows;
   const body = all.map(row => {
+    const replicas = row.replicas ? make("span", {class: "range", title: "least, median and greatest replica"},
+                                         "replicas " + row.replicas.map(v => fixed(100 * v, 1)).join(" · ")) : null;
     const cells = [
-      make("td", {}, swatch(row.policy), nameOf(row.policy), row.alone ? make("span", {class: "range"}, `one worker, under ${table.conditions[0].name}`) : null),
-      make("td", {class: "text small"}, make("code", {}, row.optimizer || ""), make("span", {class: "range"}, row.schedule || "")),
-      make("td", {}, withRange(row.accuracy, percent)),
+      make("td", {}, swatch(row.policy), make("b", {}, nameOf(row.policy)), row.front ? make("span", {class: "tag holds", title: "no policy is better in time, bytes and accuracy at once"}, "front") : null,
+           row.alone ? make("span", {class: "range"}, `one worker, under ${table.conditions[0].name}`) : null,
+           make("span", {class: "range"}, make("code", {}, [row.optimizer, row.schedule].filter(text => text).join("  ")))),
+      make("td", {}, withRange(row.accuracy, percent), replicas),
     ];
-    if (replicas) cells.push(make("td", {}, row.replicas ? row.replicas.map(v => percent(v)).join(", ") : "–"));
     if (target) {
       cells.push(make("td", {}, `${row.reached} of ${row.finished}`),
                  make("td", {}, withRange(row.time_s, seconds, "not reached")),
                  make("td", {}, withRange(row.bytes, bytes, "not reached")),
                  make("td", {}, row.alone ? "–" : ratioCell(row.ratio)));
     }
-    cells.push(make("td", {}, withRange(row.duration_s, seconds)), make("td", {}, withRange(row.total_bytes, bytes)));
-    if (target) cells.push(make("td", {}, row.front ? "front" : ""));
+    cells.push(make("td", {}, withRange(row.duration_s, seconds)), make("td", {}, withRange(row.total_bytes, bytes)),
+               make("td", {}, fixed(row.lag_mean, 2), make("span", {class: "range"}, `max ${row.lag_max}`)));
     return make("tr", {}, cells);
   });
   return make("div", {class: "scroll"}, make("table", {class: "results"},
-    make("thead", {}, make("tr", {}, heads.map(([name, kind]) => make("th", kind ? {class: kind} : {}, name)))),
-    make("tbody", {}, body)));
+    make("thead", {}, make("tr", {}, heads.map(name => make("th", {}, name)))), make("tbody", {}, body)));
 }
 
 function reasonList(reasons) {
+  if (reasons.length === 0) return null;
   return make("ul", {class: "reasons"}, reasons.map(r =>
     make("li", {}, make("b", {}, `Rule ${r.rule}`), `: ${r.sentence} Here: ${r.why}.`)));
+}
+
+function marksLine(reasons) {
+  const marks = reasons.filter(r => r.standing === "marked" && r.rule !== 1);
+  return marks.length === 0 ? null : make("div", {class: "small soft"}, "Marked by rules " + marks.map(r => r.rule).join(", ") + ": ",
+    marks.map(r => r.why).join("; ") + ".");
 }
 
 function claims() {
@@ -338,7 +359,8 @@ function claims() {
            claim.verdict === "supported" ? make("b", {}, claim.text) : claim.text),
       claim.evidence ? make("div", {class: "small"}, claim.evidence) : null,
       claim.verdict === "not printed" ? make("div", {class: "small"}, "Its numbers are withheld, because evidence is missing:") : null,
-      claim.reasons.length ? reasonList(claim.reasons) : null);
+      reasonList(claim.reasons.filter(r => r.standing === "fails" || r.rule === 1)),
+      claim.verdict === "not printed" ? null : marksLine(claim.reasons));
   })));
 }
 
