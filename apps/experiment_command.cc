@@ -21,6 +21,7 @@
 #include "apps/console.h"
 #include "apps/experiment_folder.h"
 #include "apps/experiment_runs.h"
+#include "apps/job.h"
 #include "apps/job_config.h"
 #include "apps/job_source.h"
 #include "apps/node_loop.h"
@@ -53,6 +54,19 @@ absl::Status CheckJob(const wire::JobConfig& config) {
   wire::JobConfig filled = config;
   FillDefaults(&filled);
   return CheckJobConfig(filled).status();
+}
+
+// What only the data and the model tell: a file that is missing, more shards than parameters.
+absl::Status PrepareSubjects(const Experiment& experiment) {
+  for (size_t subject = 0; subject < experiment.subjects.size(); ++subject) {
+    for (const uint32_t workers : experiment.workers) {
+      const auto job = PrepareJob(experiment::JobOf(experiment, subject, 0, {}, workers));
+      if (job.ok()) continue;
+      return absl::Status(job.status().code(), absl::StrCat(experiment.subjects[subject].name, ": ",
+                                                            job.status().message()));
+    }
+  }
+  return absl::OkStatus();
 }
 
 std::string Describe(const Experiment& experiment, const RunPlan& plan) {
@@ -232,6 +246,8 @@ int RunExperiment(const ExperimentFlags& flags) {
   const absl::StatusOr<Experiment> experiment =
       experiment::ParseExperiment(*text, flags.spec_path, CheckJob);
   if (!experiment.ok()) return SayConfigError(kProgram, experiment.status());
+  const absl::Status prepared = PrepareSubjects(*experiment);
+  if (!prepared.ok()) return SayConfigError(kProgram, prepared);
   if (flags.check) {
     const experiment::Agenda agenda(&*experiment, {});
     std::cout << "ok: " << experiment->spec.title() << ": " << agenda.total() << " runs\n";

@@ -154,7 +154,7 @@ function curveChart(kind, condition, target) {
   const time = kind === "time";
   const curves = condition.curves[kind];
   const node = figure(`accuracy-${kind}`, time ? "Accuracy against time" : "Accuracy against bytes sent",
-                      `median over ${plural(data.seeds, "seed")}; band: all seeds${target > 0 ? "; dashed: the target" : ""}`);
+                      `median and range of ${plural(data.seeds, "seed")}${target > 0 ? "; dashed: target" : ""}`);
   if (curves.series.length === 0) {
     node.dataset.absent = "true";
     node.append(make("p", {class: "soft small"}, data.mode === "real"
@@ -223,7 +223,7 @@ function waitChart(condition) {
       svg.append(make("rect", {x, y, width: Math.max(0, wide), height: 18, fill: fills[k]},
                       make("title", {}, `${nameOf(row.policy)}: ${percent(share)} ${names[k]}`)));
       if (wide > 34 && k < 2) {
-        svg.append(make("text", {x: x + 6, y: y + 13, style: "fill:#fff;font-weight:600"}, Math.round(100 * share) + "%"));
+        svg.append(make("text", {x: x + 6, y: y + 13, style: `fill:${k === 0 ? "#fff" : "#1d1f21"};font-weight:600`}, Math.round(100 * share) + "%"));
       }
       x += wide;
     });

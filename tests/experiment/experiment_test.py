@@ -150,6 +150,10 @@ class ExperimentTest(ExperimentTestCase):
                     SPEC.replace("momentum", "momentun"))
         self.refuse(r"micro_batches", SPEC.replace("[2, 4]", "[2, 16]"))
 
+    def test_what_only_the_data_and_the_model_tell_is_told_at_once(self):
+        self.refuse(r"softmax: .*nowhere.csv", SPEC.replace("digits.csv.gz", "nowhere.csv"))
+        self.refuse(r"lenet6: model: .*lenet6", SPEC.replace('"softmax"', '"lenet6"'))
+
     def test_dishonest_spec_without_held_out_data_is_refused(self):
         self.refuse(r"bad.textproto:4:\d+: test_fraction: 0 .*rule 2",
                     SPEC.replace('format: "digits"', 'format: "digits" test_fraction: 0'))
