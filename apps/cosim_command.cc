@@ -16,6 +16,7 @@
 #include "apps/job_source.h"
 #include "apps/node_loop.h"
 #include "apps/report.h"
+#include "apps/safetensors_writer.h"
 #include "base/exit_codes.h"
 #include "base/status_macros.h"
 #include "experiment/cosim.h"
@@ -94,21 +95,20 @@ void PrintTable(const Job& job, const SimulateFlags& flags, const CosimResult& r
   Row("parameters, sha256", result.sha256);
 }
 
-absl::Status WriteFile(const char* flag, const std::string& path, const std::string& text) {
+absl::Status WriteFile(const std::string& path, const std::string& text) {
   std::ofstream file(path);
   file << text << std::flush;
   if (file) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(flag, ": cannot write ", path));
+  return absl::InvalidArgumentError(absl::StrCat("cannot write ", path));
 }
 
 absl::Status WriteFiles(const SimulateFlags& flags, const CosimResult& result) {
   if (!flags.curve_path.empty()) {
-    SOAP_RETURN_IF_ERROR(
-        WriteFile("--curve", flags.curve_path, experiment::CurveCsv(result.curve)));
+    SOAP_RETURN_IF_ERROR(WriteFile(flags.curve_path, experiment::CurveCsv(result.curve)));
     Row("curve", flags.curve_path);
   }
   if (!flags.trace_path.empty()) {
-    SOAP_RETURN_IF_ERROR(WriteFile("--trace", flags.trace_path, sim::TimelineJson(result.timing)));
+    SOAP_RETURN_IF_ERROR(WriteFile(flags.trace_path, sim::TimelineJson(result.timing)));
     Row("timeline", flags.trace_path);
   }
   return absl::OkStatus();
@@ -132,6 +132,10 @@ experiment::CosimJob CosimJobOf(const Job& job) {
 }
 
 int SimulateJob(const SimulateFlags& flags) {
+  for (const std::string& path : {flags.curve_path, flags.trace_path}) {
+    const absl::Status writable = path.empty() ? absl::OkStatus() : CheckWritable(path);
+    if (!writable.ok()) return SayConfigError(kProgram, writable);
+  }
   const absl::StatusOr<std::shared_ptr<const Job>> job = JobFromFlags(flags);
   if (!job.ok()) return SayConfigError(kProgram, job.status());
   const experiment::CosimJob cosim = CosimJobOf(**job);

@@ -174,7 +174,7 @@ absl::StatusOr<wire::JobConfig> ReadJobFile(const std::string& path) {
   std::stringstream text;
   if (file) text << file.rdbuf();
   if (!file) {
-    return absl::NotFoundError(absl::StrCat("--config=", path, ": ", std::strerror(errno)));
+    return absl::NotFoundError(absl::StrCat("job file ", path, ": ", std::strerror(errno)));
   }
   return ParseJobText(text.str(), path);
 }

@@ -55,13 +55,14 @@ class Backing {
   void Close(CosimResult* result);
 
  private:
-  // A worker's device, and its parameters while another's are in the shared replica.
+  // A worker's device, and its parameters while another's are in the shared replica. Empty: it
+  // loads them anew for each step, into the replica's own.
   struct Device {
     std::unique_ptr<worker::Executor> executor;
     models::Replica::Parameters parameters;
   };
 
-  absl::StatusOr<Device> MakeDevice();
+  absl::StatusOr<Device> MakeDevice(bool keeps_parameters);
   server::Store MakeStore(ShardId shard);
   void Run(Device* device, const worker::DeviceCommand& command,
            std::vector<worker::DeviceEvent>* events);
@@ -76,6 +77,7 @@ class Backing {
   std::shared_ptr<models::Replica> replica_;
   std::vector<Device> devices_;  // by worker
   Device evaluator_;
+  const Device* loaded_ = nullptr;  // whose parameters are the replica's own, of devices that load
   std::vector<server::Store> stores_;  // by shard; they share the shards' tensors
   std::vector<CurvePoint> curve_;
   uint64_t samples_ = 0;        // of the whole run
@@ -88,10 +90,11 @@ absl::Status Backing::Prepare() {
   SOAP_ASSIGN_OR_RETURN(replica_, models::Replica::Create(job_.graph));
   devices_.reserve(job_.workers);
   for (uint32_t w = 0; w < job_.workers; ++w) {
-    SOAP_ASSIGN_OR_RETURN(Device device, MakeDevice());
+    SOAP_ASSIGN_OR_RETURN(Device device,
+                          MakeDevice(job_.policy.exchange != consistency::Exchange::kGradient));
     devices_.push_back(std::move(device));
   }
-  SOAP_ASSIGN_OR_RETURN(evaluator_, MakeDevice());
+  SOAP_ASSIGN_OR_RETURN(evaluator_, MakeDevice(/*keeps_parameters=*/true));
   for (uint32_t k = 0; k < job_.layout->shard_count(); ++k) {
     stores_.push_back(MakeStore(ShardId{k}));
   }
@@ -101,7 +104,7 @@ absl::Status Backing::Prepare() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Backing::Device> Backing::MakeDevice() {
+absl::StatusOr<Backing::Device> Backing::MakeDevice(bool keeps_parameters) {
   Device device;
   SOAP_ASSIGN_OR_RETURN(device.executor,
                         worker::Executor::Create({.graph = job_.graph,
@@ -114,7 +117,7 @@ absl::StatusOr<Backing::Device> Backing::MakeDevice() {
                                                   .total_clocks = job_.total_clocks,
                                                   .now = [] { return Nanos{0}; },
                                                   .replica = replica_}));
-  device.parameters = replica_->NewParameters();
+  if (keeps_parameters) device.parameters = replica_->NewParameters();
   return device;
 }
 
@@ -148,6 +151,11 @@ sim::Training Backing::Training() {
 
 void Backing::Run(Device* device, const worker::DeviceCommand& command,
                   std::vector<worker::DeviceEvent>* events) {
+  if (device->parameters.empty()) {
+    if (command.what.op == worker::Op::kLoad) loaded_ = device;
+    CHECK_EQ(loaded_, device) << "a step began without loading its parameters";
+    return device->executor->Run(command, events);
+  }
   replica_->SwapParameters(&device->parameters);
   device->executor->Run(command, events);
   replica_->SwapParameters(&device->parameters);

@@ -5,9 +5,8 @@
 //
 // A worker's gradient is computed when its commands reach its device, with the parameters that it
 // has loaded by then, and handed over at the virtual time at which the cost model is done with it.
-// So workers share one set of kernels and activations; of its own each has its parameters, its
-// latest gradient and, under elastic averaging, its optimizer's state: about 3 times the model's
-// bytes.
+// So workers share one set of kernels and activations. Of its own each has its latest gradient
+// and, under elastic averaging, its parameters and its optimizer's state.
 #pragma once
 
 #include <cstdint>

@@ -102,6 +102,9 @@ absl::Status Resolver::Policies() {
     }
     experiment_.policies.push_back(*std::move(traits));
   }
+  if (spec_.one_worker() && !seen.contains("bsp")) {
+    return At(places_.Of({{"one_worker"}}), "one_worker: it runs bsp, which is not among policies");
+  }
   return absl::OkStatus();
 }
 

@@ -79,6 +79,11 @@ TEST(ExperimentSpec, ListedTwice) {
   EXPECT_THAT(ErrorWith("name: \"transient\"", "name: \"none\""), HasSubstr("named none"));
 }
 
+TEST(ExperimentSpec, TheOneWorkerBaselineIsBsp) {
+  EXPECT_THAT(ErrorWith("policies { spec: \"bsp\" }\n", ""),
+              StartsWith("fake.textproto:17:1: one_worker"));
+}
+
 TEST(ExperimentSpec, UnequalTuningBudgetIsRefused) {
   const std::string error = ErrorWith(
       "{ spec: \"async\" }", "{ spec: \"async\" tuning { learning_rates: [1, 2, 3] seeds: 9 } }");

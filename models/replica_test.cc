@@ -230,5 +230,19 @@ TEST(ReplicaDeathTest, OperatorsOutOfOrderDie) {
   EXPECT_DEATH(replica->BackwardOp(0, {}), "in reverse");
 }
 
+// Two sets of parameters that take turns on one replica have the bits of two replicas.
+TEST(Replica, ParametersMayTakeTurns) {
+  auto alone = MakeReplica(EveryOp());
+  auto shared = MakeReplica(EveryOp());
+  const Batch batch = RandomBatch(alone->graph(), 4, 1);
+  const Gradients first = Step(alone.get(), batch);
+  Replica::Parameters other = shared->NewParameters();  // zero
+  shared->SwapParameters(&other);
+  const Gradients zero = Step(shared.get(), batch);
+  shared->SwapParameters(&other);
+  ExpectSameBits(Step(shared.get(), batch), first);
+  EXPECT_NE(zero, first);
+}
+
 }  // namespace
 }  // namespace soapstone::models

@@ -66,6 +66,7 @@ TensorStore::TensorStore(TensorStoreOptions options) : options_(std::move(option
 // update, and decay them as much.
 void TensorStore::Apply(BucketId bucket, Clock clock, const std::vector<Contribution>& parts,
                         uint32_t leaf_count) {
+  read_.clear();
   const wire::Bucket& layout = options_.layout->buckets(options_.shard)[Index(bucket)];
   uint64_t samples = 0;
   for (const Contribution& part : parts) samples += part.samples;
@@ -96,9 +97,11 @@ void TensorStore::Apply(BucketId bucket, Clock clock, const std::vector<Contribu
 }
 
 std::vector<Buffer> TensorStore::Read() const {
+  if (!read_.empty()) return read_;
   size_t bytes = 0;
   for (const SliceValues& slice : slices_) bytes += slice.values.size() * sizeof(float);
-  // One copy: the values go on changing while the reply is on its way.
+  // One copy, for all who read the same values: these go on changing while replies are on their
+  // way.
   const BufferPool::Block block = pool_.Take(bytes);
   std::vector<Buffer> buffers;
   buffers.reserve(slices_.size());
@@ -109,6 +112,7 @@ std::vector<Buffer> TensorStore::Read() const {
     buffers.push_back(block.View(offset, size));
     offset += size;
   }
+  read_ = buffers;
   return buffers;
 }
 

@@ -54,6 +54,7 @@ class TensorStore {
   std::vector<SliceValues> slices_;  // as layout.slices(shard)
   std::vector<float> sum_;           // scratch of the tree sum
   mutable BufferPool pool_;
+  mutable std::vector<Buffer> read_;  // what Read returned, until the next Apply
 };
 
 // Counts instead of values: per bucket the applied contributions and the sum of their int64

@@ -113,6 +113,36 @@ TEST(CountStoreTest, CountsContributionsAndSumsTheirIntegers) {
   EXPECT_EQ(store.buckets()[0].applied, 0u);
 }
 
+TEST(TensorStoreTest, ReadersOfTheSameValuesShareACopy) {
+  const auto layout = MakeLayout(1);
+  TensorStore store = MakeStore(layout, 0);
+  const std::vector<Buffer> before = store.Read();
+  EXPECT_EQ(store.Read()[0].data(), before[0].data());
+  Contribution part = {.samples = 1, .batch_samples = 1};
+  for (const wire::Slice& slice : layout->slices(ShardId{0})) {
+    const std::vector<float> ones(slice.elements(), 1.0f);
+    part.payload.push_back(Buffer::CopyOf(absl::MakeConstSpan(ones)));
+  }
+  store.Apply(BucketId{0}, 0, {part}, 1);
+  EXPECT_NE(store.Read()[0].data(), before[0].data());
+  EXPECT_NE(store.Read()[0].floats()[0], before[0].floats()[0]);
+}
+
+TEST(StoreTest, MayCountBesideItsValues) {
+  const auto layout = MakeLayout(1);
+  Store store(MakeStore(layout, 0), CountStore(1));
+  const auto before = store.Read();
+  Contribution part = {.samples = 1, .batch_samples = 1};
+  for (const wire::Slice& slice : layout->slices(ShardId{0})) {
+    const std::vector<float> ones(slice.elements(), 1.0f);
+    part.payload.push_back(Buffer::CopyOf(absl::MakeConstSpan(ones)));
+  }
+  store.Apply(BucketId{0}, 0, {part}, 1);
+  EXPECT_TRUE(store.checks_payload());
+  EXPECT_EQ(store.counts()->buckets()[0], (CountStore::Count{.applied = 1, .sum = 0}));
+  EXPECT_EQ(store.Read()[0].floats()[0], before[0].floats()[0] - 1.0f);
+}
+
 TEST(ModelGathererTest, FramesThatDoNotFitAreAnError) {
   const auto layout = MakeLayout(1);
   ModelGatherer gatherer(layout);

@@ -1,6 +1,8 @@
 #include "sim/virtual_cluster.h"
 
 #include <algorithm>
+#include <memory>
+#include <utility>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -122,6 +124,64 @@ TEST(VirtualClusterTest, ErrorsNameTheOption) {
   EXPECT_THAT(error({.workers = 0, .clocks = 1}), HasSubstr("workers = 0"));
   EXPECT_THAT(error({.policy = "spp", .clocks = 1}), HasSubstr("unknown policy"));
   EXPECT_THAT(error({.stragglers = "x", .clocks = 1}), HasSubstr("unknown straggler"));
+}
+
+// Devices whose every gradient is 1, one sample each: P workers and c clocks of a batch of P
+// samples move each parameter by -lr c.
+TEST(VirtualClusterTest, ATrainingStandsBehindTheActors) {
+  const auto layout = std::make_shared<const wire::Layout>(
+      *wire::Layout::Build({{.name = "w", .shape = {3000}}}, {.shard_count = 2}));
+  std::vector<server::Store> stores;
+  std::vector<float> initial;
+  for (uint32_t k = 0; k < 2; ++k) {
+    stores.emplace_back(
+        server::TensorStore({.layout = layout, .shard = ShardId{k}, .optimizer = {.lr = 0.5}}),
+        server::CountStore(static_cast<uint32_t>(layout->buckets(ShardId{k}).size())));
+    initial.push_back(stores.back().Read()[0].floats()[0]);
+  }
+  std::vector<Nanos> times;
+  TrainingMoment last;
+  const Training training = {
+      .layout = layout,
+      .ops = std::make_shared<const std::vector<worker::OpOutline>>(
+          1, worker::OpOutline{.params = {ParamId{0}}}),
+      .train_samples = 3,
+      .batch = 3,
+      .make_store = [&](ShardId shard) { return stores[Index(shard)]; },
+      .device =
+          [&](WorkerId, const worker::DeviceCommand& command,
+              std::vector<worker::DeviceEvent>* events) {
+            if (!command.wants_event) return;
+            worker::DeviceEvent event = {.run = command.run, .instruction = command.instruction};
+            const worker::Instruction& what = command.what;
+            for (const auto& slice : layout->buckets(what.shard)[Index(what.bucket)].slices) {
+              const std::vector<float> ones(slice.elements(), 1.0f);
+              event.frames.push_back(Buffer::CopyOf(absl::MakeConstSpan(ones)));
+            }
+            event.samples = 1;
+            event.trained_samples = Index(what.shard) == 0 && Index(what.bucket) == 0 ? 1 : 0;
+            event.loss_sum = 2;
+            events->push_back(std::move(event));
+          },
+      .settled =
+          [&](const TrainingMoment& moment) {
+            times.push_back(moment.now);
+            last = moment;
+          }};
+  const VirtualResult result = Simulate({.workers = 3,
+                                         .policy = "ssp:s=1",
+                                         .stragglers = "jitter:sigma=0.2",
+                                         .clocks = 5,
+                                         .latency_us = 20,
+                                         .training = &training});
+  EXPECT_EQ(result.violations, 0u) << *result.violation;
+  for (uint32_t k = 0; k < 2; ++k) {
+    EXPECT_NEAR(stores[k].Read()[0].floats()[0], initial[k] - 0.5 * 5, 1e-5);
+  }
+  EXPECT_EQ(last.samples, 15u);
+  EXPECT_EQ(last.loss_sum, 30);
+  EXPECT_EQ(last.bytes, result.bytes);
+  EXPECT_TRUE(std::is_sorted(times.begin(), times.end()));
 }
 
 TEST(VirtualClusterTest, AThousandWorkers) {
