@@ -304,7 +304,7 @@ function ratioCell(ratio) {
   const shown = [end(ratio.median), make("span", {class: "range"}, `${end(ratio.low)} to ${end(ratio.high)}`),
                  make("span", {class: "range"}, ratio.verdict)];
   if (ratio.accuracy_drop > 0.003) {
-    shown.push(make("span", {class: "tag marked"}, `accuracy −${(100 * ratio.accuracy_drop).toFixed(1)} points`));
+    shown.push(make("span", {class: "tag marked"}, `accuracy −${(100 * ratio.accuracy_drop).toFixed(1)} pt`));
   }
   return shown;
 }
@@ -312,8 +312,8 @@ function ratioCell(ratio) {
 function resultTable(table, condition) {
   const target = table.target > 0;
   const heads = ["policy and its settings", "final accuracy"];
-  if (target) heads.push("reached", `time to ${percent(table.target)}`, "bytes to it", "bsp's time / its time");
-  heads.push("time of the run", "bytes of the run", "read lag");
+  if (target) heads.push("reached", `time to ${percent(table.target)}`, "bytes to it", "bsp's time / its");
+  heads.push("whole run", "read lag");
   const all = table.one_worker ? [...condition.rows, {...table.one_worker, alone: true}] : condition.rows;
   const body = all.map(row => {
     const replicas = row.replicas ? make("span", {class: "range", title: "least, median and greatest replica"},
@@ -330,7 +330,7 @@ function resultTable(table, condition) {
                  make("td", {}, withRange(row.bytes, bytes, "not reached")),
                  make("td", {}, row.alone ? "–" : ratioCell(row.ratio)));
     }
-    cells.push(make("td", {}, withRange(row.duration_s, seconds)), make("td", {}, withRange(row.total_bytes, bytes)),
+    cells.push(make("td", {}, seconds(row.duration_s.median), make("span", {class: "range"}, bytes(row.total_bytes.median))),
                make("td", {}, fixed(row.lag_mean, 2), make("span", {class: "range"}, `max ${row.lag_max}`)));
     return make("tr", {}, cells);
   });
