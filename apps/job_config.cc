@@ -207,7 +207,7 @@ void FillDefaults(wire::JobConfig* config) {
 }
 
 absl::StatusOr<JobSpecs> CheckJobConfig(const wire::JobConfig& config) {
-  const auto named = [](absl::Status status, const char* field) {
+  const auto named = [](const absl::Status& status, const char* field) {
     return Invalid(absl::StrCat(field, ": ", status.message()));
   };
   SOAP_RETURN_IF_ERROR(CheckCluster(config.cluster()));

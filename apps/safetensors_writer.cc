@@ -73,7 +73,7 @@ absl::Status WriteSafetensors(const std::string& path, absl::Span<const NamedTen
   }
   good = good && std::fflush(file.get()) == 0 && fsync(fileno(file.get())) == 0;
   if (good && std::rename(temporary.c_str(), path.c_str()) == 0) return absl::OkStatus();
-  const absl::Status status = CannotWrite(path);
+  absl::Status status = CannotWrite(path);
   std::remove(temporary.c_str());
   return status;
 }

@@ -78,14 +78,14 @@ void ServerNode::OnWelcome(uint32_t rank) {
 }
 
 std::unique_ptr<server::Shard> ServerNode::MakeShard(ShardId id) const {
-  const bool elastic = job_->specs.policy.exchange == consistency::Exchange::kElastic;
   server::TensorStoreOptions store{.layout = job_->layout,
                                    .shard = id,
                                    .optimizer = job_->specs.optimizer,
                                    .schedule = job_->specs.schedule,
                                    .total_clocks = job_->total_clocks,
                                    .seed = job_->config.training().seed(),
-                                   .elastic = elastic};
+                                   .rule = job_->specs.policy.store,
+                                   .fixed_tree = job_->specs.policy.fixed_tree};
   server::ShardOptions options{.id = id,
                                .layout = job_->layout,
                                .policy = job_->specs.policy,

@@ -7,17 +7,21 @@
 #include "apps/launcher.h"
 #include "apps/simulate_command.h"
 #include "base/exit_codes.h"
-#include "consistency/policy.h"
+#include "consistency/catalogue.h"
 
 namespace soapstone::apps {
 namespace {
 
 int ListPolicies() {
-  for (const consistency::PolicyDescription& policy : consistency::DescribePolicies()) {
-    std::cout << policy.spec << "\n  rule        " << policy.rule << "\n  bytes/step  "
-              << policy.bytes_per_step << "\n  round trips " << policy.round_trips
-              << "\n  guarantee   " << policy.guarantee << "\n  checker     " << policy.checker
-              << "\n\n";
+  for (const consistency::PolicyEntry& policy : consistency::PolicyCatalogue()) {
+    std::cout << policy.usage << "\n  rule        " << policy.rule << "\n  formula     "
+              << policy.formula << "\n  bytes/step  " << policy.bytes_per_step << "\n  round trips "
+              << policy.round_trips << " per step\n  checker     " << policy.checker << "\n";
+    for (const std::string& example : policy.Examples()) {
+      std::cout << "  " << example << ": "
+                << consistency::ParsePolicy(example)->guarantee.ToString() << "\n";
+    }
+    std::cout << "\n";
   }
   return kExitOk;
 }

@@ -26,6 +26,7 @@ absl::StatusOr<DeviceThread::Runner> MakeRunner(const Job& job) {
                                                   .seed = job.config.training().seed(),
                                                   .batch = job.config.training().batch(),
                                                   .optimizer = job.specs.optimizer,
+                                                  .local_momentum = job.specs.policy.local_momentum,
                                                   .schedule = job.specs.schedule,
                                                   .total_clocks = job.total_clocks,
                                                   .now = NodeLoop::Now}));

@@ -18,6 +18,7 @@ enum class RandomUse : uint32_t {
   kFault = 5,
   kDelay = 6,
   kSession = 7,
+  kBarrier = 8,
   kBootstrap = 20,
   kTest = 100,
 };

@@ -1,7 +1,6 @@
 #include "compute/optimizer.h"
 
 #include <cmath>
-#include <cstring>
 
 #include "base/random.h"
 #include "gmock/gmock.h"
@@ -17,7 +16,8 @@ std::string ErrorOf(std::string_view text) {
 }
 
 // The weight after gradients `g`, one step each, from weight w with rate lr.
-float After(std::string_view text, double lr, float w, std::vector<float> g, Update update = {}) {
+float After(std::string_view text, double lr, float w, const std::vector<float>& g,
+            Update update = {}) {
   const OptimizerSpec spec = *ParseOptimizer(text);
   SliceState state;
   update.lr = lr;
@@ -114,7 +114,7 @@ TEST_P(EveryOptimizer, BitsDoNotDependOnSlicing) {
                     absl::MakeSpan(sliced).subspan(cuts[s], n), &states[s]);
     }
   }
-  EXPECT_EQ(std::memcmp(whole.data(), sliced.data(), kSize * sizeof(float)), 0);
+  EXPECT_EQ(whole, sliced);
 }
 
 // f(w) = ½·(w − 3)²

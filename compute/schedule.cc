@@ -57,8 +57,10 @@ double LearningRate(const OptimizerSpec& optimizer, const ScheduleSpec& schedule
   switch (schedule.kind) {
     case ScheduleKind::kConstant:
       return lr;
-    case ScheduleKind::kStep:
-      return lr * std::pow(schedule.factor, static_cast<double>(clock / schedule.every));
+    case ScheduleKind::kStep: {
+      const Clock drops = clock / schedule.every;
+      return lr * std::pow(schedule.factor, static_cast<double>(drops));
+    }
     case ScheduleKind::kCosine:
       break;
   }

@@ -1,6 +1,7 @@
 // Events and actions of the policy contract: what a shard tells its policy, and what the policy
 // tells the shard to do. Opaque on purpose: a policy sees workers, clocks and tickets, never a
-// tensor, a message or a peer.
+// tensor, a message or a peer. Time comes as an argument, and only the intervals between arrivals
+// mean anything.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +21,14 @@ struct PushEvent {
   BucketId bucket{};
   LeafRange leaves;  // micro-batches summed in it
   Ticket ticket{};
+  uint64_t staleness = 0;  // updates applied to the bucket since the worker's read
+  double mass = 0;         // largest change of a parameter it stands for (value policies only)
+};
+
+struct ClockEvent {
+  Nanos now = 0;
+  WorkerId worker{};
+  Clock completed = 0;  // all its updates of clocks below this have been seen here
 };
 
 struct PullEvent {
@@ -30,19 +39,24 @@ struct PullEvent {
 };
 
 enum class ActionKind : uint8_t {
-  kApply,          // push: apply this update now
-  kGather,         // held push: append it to the sum being gathered
-  kApplyGathered,  // apply the gathered sum, in the fixed order of the tree, as one update
-  kHold,           // push: keep it; a later kGather names it
+  kApply,          // push: apply this update now, times `weight`
+  kGather,         // held push: append it, times `weight`, to the sum being gathered
+  kApplyGathered,  // apply the gathered sum as one update (the fixed order of the tree, or as
+                   // named)
+  kHold,           // push: keep it; a later action names it
   kDrop,           // push: already counted; forget it silently
   kReply,          // pull: answer it now
   kPark,           // pull: keep it; a later kReply names it
   kReject,         // push or pull: against the protocol; say so to the worker
+  kSend,           // send `worker` the values unasked, for its clock `clock`
 };
 
 struct Action {
   ActionKind kind{};
   Ticket ticket{};
+  float weight = 1;
+  WorkerId worker{};
+  Clock clock = 0;
   friend bool operator==(const Action&, const Action&) = default;
 };
 

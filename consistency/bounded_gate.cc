@@ -24,10 +24,10 @@ Actions BoundedGate::OnPush(const PushEvent& push) {
   return {{ActionKind::kApply, push.ticket}};
 }
 
-Actions BoundedGate::OnClock(WorkerId worker, Clock completed) {
-  if (completed <= clocks_.Of(worker)) return {};
+Actions BoundedGate::OnClock(const ClockEvent& event) {
+  if (event.completed <= clocks_.Of(event.worker)) return {};
   const Clock min_before = clocks_.Min();
-  clocks_.Set(worker, completed);
+  clocks_.Set(event.worker, event.completed);
   Actions actions;
   if (clocks_.Min() > min_before) ReleaseAdmitted(&actions);
   return actions;

@@ -24,7 +24,8 @@ class BoundedGate {
   Actions OnJoin(WorkerId worker, Clock clock);
   Actions OnLeave(WorkerId worker);
   Actions OnPush(const PushEvent& push);
-  Actions OnClock(WorkerId worker, Clock completed);
+  Actions OnClock(const ClockEvent& event);
+  Actions OnDrain() { return {}; }
   Actions OnPull(const PullEvent& pull);
 
   const ClockTable& clocks() const { return clocks_; }

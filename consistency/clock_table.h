@@ -23,6 +23,8 @@ class ClockTable {
   Clock Min() const { return counts_.empty() ? kClockMax : counts_.begin()->first; }
   Clock Max() const { return counts_.empty() ? kNoClock : counts_.rbegin()->first; }
   size_t members() const { return members_; }
+  // One above the greatest index of any worker that was a member.
+  uint32_t ranks() const { return static_cast<uint32_t>(clocks_.size()); }
 
   friend bool operator==(const ClockTable&, const ClockTable&) = default;
   void AddTo(Fingerprint* f) const;

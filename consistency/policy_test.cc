@@ -38,7 +38,7 @@ TEST(ParsePolicyTest, CanonicalSpecsParseToThemselves) {
 }
 
 TEST(ParsePolicyTest, ErrorsNameWhatIsWrongAndWhatThereIs) {
-  EXPECT_THAT(ParsePolicy("bps").status().message(), HasSubstr("there are bsp, ssp:s=N"));
+  EXPECT_THAT(ParsePolicy("bps").status().message(), HasSubstr("there are bsp ssp:s=N"));
   EXPECT_THAT(ParsePolicy("ssp:s=-1").status().message(), HasSubstr("s=-1 is outside [0"));
   EXPECT_THAT(ParsePolicy("ssp").status().message(), HasSubstr("needs its staleness bound"));
   EXPECT_THAT(ParsePolicy("ssp:k=1").status().message(), HasSubstr("unknown argument 'k'"));
@@ -62,9 +62,9 @@ TEST(ParsePolicyTest, RoundsOfElasticAveragingCountTheLastPartialRound) {
 TEST(BspTest, RoundIsAppliedInTheOrderOfLeavesNotOfArrival) {
   Policy policy = Make("bsp", 2);
   EXPECT_THAT(policy.OnPush(Push(1, 0, {1, 2}, 11)), ElementsAre(Do(ActionKind::kHold, 11)));
-  EXPECT_THAT(policy.OnClock(WorkerId{1}, 1), IsEmpty());
+  EXPECT_THAT(policy.OnClock({.worker = WorkerId{1}, .completed = 1}), IsEmpty());
   EXPECT_THAT(policy.OnPush(Push(0, 0, {0, 1}, 10)), ElementsAre(Do(ActionKind::kHold, 10)));
-  EXPECT_THAT(policy.OnClock(WorkerId{0}, 1),
+  EXPECT_THAT(policy.OnClock({.worker = WorkerId{0}, .completed = 1}),
               ElementsAre(Do(ActionKind::kGather, 10), Do(ActionKind::kGather, 11),
                           Do(ActionKind::kApplyGathered)));
   EXPECT_EQ(policy.Frontier(), 1);
@@ -73,11 +73,12 @@ TEST(BspTest, RoundIsAppliedInTheOrderOfLeavesNotOfArrival) {
 TEST(BspTest, ReadOfTheNextVersionWaitsForTheWholeRound) {
   Policy policy = Make("bsp", 2);
   policy.OnPush(Push(0, 0, {0, 1}, 1));
-  policy.OnClock(WorkerId{0}, 1);
+  policy.OnClock({.worker = WorkerId{0}, .completed = 1});
   EXPECT_THAT(policy.OnPull(Pull(0, 1, 5)), ElementsAre(Do(ActionKind::kPark, 5)));
   EXPECT_THAT(policy.OnPull(Pull(1, 0, 6)), ElementsAre(Do(ActionKind::kReply, 6)));
   policy.OnPush(Push(1, 0, {1, 2}, 2));
-  EXPECT_EQ(policy.OnClock(WorkerId{1}, 1).back(), Do(ActionKind::kReply, 5));
+  EXPECT_EQ(policy.OnClock({.worker = WorkerId{1}, .completed = 1}).back(),
+            Do(ActionKind::kReply, 5));
 }
 
 TEST(BspTest, LeavesThatAreHereAlreadyAreDropped) {
@@ -89,7 +90,7 @@ TEST(BspTest, LeavesThatAreHereAlreadyAreDropped) {
 TEST(BspTest, RoundWaitsForLeavesOfALostMemberAndForNothingElse) {
   Policy policy = Make("bsp", 2);
   policy.OnPush(Push(0, 0, {0, 1}, 1));
-  policy.OnClock(WorkerId{0}, 1);
+  policy.OnClock({.worker = WorkerId{0}, .completed = 1});
   EXPECT_THAT(policy.OnLeave(WorkerId{1}), IsEmpty());  // its leaf is missing still
   const Actions actions = policy.OnPush(Push(0, 0, {1, 2}, 3));
   EXPECT_EQ(actions.back(), Do(ActionKind::kApplyGathered));
@@ -103,14 +104,15 @@ TEST(BspTest, PushOfAFutureRoundIsRejected) {
 
 TEST(SspTest, ReadWaitsUntilTheSlowestIsWithinTheBound) {
   Policy policy = Make("ssp:s=1", 2);
-  policy.OnClock(WorkerId{0}, 2);
+  policy.OnClock({.worker = WorkerId{0}, .completed = 2});
   EXPECT_THAT(policy.OnPull(Pull(0, 2, 7)), ElementsAre(Do(ActionKind::kPark, 7)));
-  EXPECT_THAT(policy.OnClock(WorkerId{1}, 1), ElementsAre(Do(ActionKind::kReply, 7)));
+  EXPECT_THAT(policy.OnClock({.worker = WorkerId{1}, .completed = 1}),
+              ElementsAre(Do(ActionKind::kReply, 7)));
 }
 
 TEST(SspTest, LeaveOfTheSlowestReleasesTheParked) {
   Policy policy = Make("ssp:s=0", 2);
-  policy.OnClock(WorkerId{0}, 1);
+  policy.OnClock({.worker = WorkerId{0}, .completed = 1});
   policy.OnPull(Pull(0, 1, 7));
   EXPECT_THAT(policy.OnLeave(WorkerId{1}), ElementsAre(Do(ActionKind::kReply, 7)));
 }
@@ -118,7 +120,7 @@ TEST(SspTest, LeaveOfTheSlowestReleasesTheParked) {
 TEST(SspTest, UpdatesOfAnEarlierClockAreDuplicates) {
   Policy policy = Make("ssp:s=1", 1);
   EXPECT_THAT(policy.OnPush(Push(0, 0, {0, 1}, 1)), ElementsAre(Do(ActionKind::kApply, 1)));
-  policy.OnClock(WorkerId{0}, 1);
+  policy.OnClock({.worker = WorkerId{0}, .completed = 1});
   EXPECT_THAT(policy.OnPush(Push(0, 0, {0, 1}, 2)), ElementsAre(Do(ActionKind::kDrop, 2)));
 }
 
@@ -130,7 +132,8 @@ TEST(SspTest, WithoutBoundTheTraceIsThatOfAsync) {
     EXPECT_EQ(ssp.OnPull(Pull(0, clock, ticket)), async.OnPull(Pull(0, clock, ticket)));
     EXPECT_EQ(ssp.OnPush(Push(0, clock, {0, 1}, ticket)),
               async.OnPush(Push(0, clock, {0, 1}, ticket)));
-    EXPECT_EQ(ssp.OnClock(WorkerId{0}, clock + 1), async.OnClock(WorkerId{0}, clock + 1));
+    EXPECT_EQ(ssp.OnClock({.worker = WorkerId{0}, .completed = clock + 1}),
+              async.OnClock({.worker = WorkerId{0}, .completed = clock + 1}));
   }
 }
 
@@ -138,9 +141,9 @@ TEST(PolicyTest, EqualHistoriesGiveEqualValues) {
   Policy a = Make("ssp:s=1", 2);
   Policy b = a;
   EXPECT_EQ(a, b);
-  a.OnClock(WorkerId{0}, 1);
+  a.OnClock({.worker = WorkerId{0}, .completed = 1});
   EXPECT_FALSE(a == b);
-  b.OnClock(WorkerId{0}, 1);
+  b.OnClock({.worker = WorkerId{0}, .completed = 1});
   EXPECT_EQ(a, b);
 }
 

@@ -46,8 +46,8 @@ Actions SnapshotRounds::OnPush(const PushEvent& push) {
   return actions;
 }
 
-Actions SnapshotRounds::OnClock(WorkerId worker, Clock completed) {
-  if (completed > clocks_.Of(worker)) clocks_.Set(worker, completed);
+Actions SnapshotRounds::OnClock(const ClockEvent& event) {
+  if (event.completed > clocks_.Of(event.worker)) clocks_.Set(event.worker, event.completed);
   Actions actions;
   PublishIfComplete(&actions);
   return actions;

@@ -31,7 +31,8 @@ class SnapshotRounds {
   Actions OnJoin(WorkerId worker, Clock clock);
   Actions OnLeave(WorkerId worker);
   Actions OnPush(const PushEvent& push);
-  Actions OnClock(WorkerId worker, Clock completed);
+  Actions OnClock(const ClockEvent& event);
+  Actions OnDrain() { return {}; }
   Actions OnPull(const PullEvent& pull);
 
   const ClockTable& clocks() const { return clocks_; }

@@ -113,6 +113,7 @@ absl::StatusOr<Backing::Device> Backing::MakeDevice(bool keeps_parameters) {
                                                   .seed = job_.seed,
                                                   .batch = job_.batch,
                                                   .optimizer = job_.optimizer,
+                                                  .local_momentum = job_.policy.local_momentum,
                                                   .schedule = job_.schedule,
                                                   .total_clocks = job_.total_clocks,
                                                   .now = [] { return Nanos{0}; },
@@ -123,15 +124,15 @@ absl::StatusOr<Backing::Device> Backing::MakeDevice(bool keeps_parameters) {
 
 server::Store Backing::MakeStore(ShardId shard) {
   const auto buckets = static_cast<uint32_t>(job_.layout->buckets(shard).size());
-  return server::Store(
-      server::TensorStore({.layout = job_.layout,
-                           .shard = shard,
-                           .optimizer = job_.optimizer,
-                           .schedule = job_.schedule,
-                           .total_clocks = job_.total_clocks,
-                           .seed = job_.seed,
-                           .elastic = job_.policy.exchange == consistency::Exchange::kElastic}),
-      server::CountStore(buckets));
+  return server::Store(server::TensorStore({.layout = job_.layout,
+                                            .shard = shard,
+                                            .optimizer = job_.optimizer,
+                                            .schedule = job_.schedule,
+                                            .total_clocks = job_.total_clocks,
+                                            .seed = job_.seed,
+                                            .rule = job_.policy.store,
+                                            .fixed_tree = job_.policy.fixed_tree}),
+                       server::CountStore(buckets));
 }
 
 sim::Training Backing::Training() {
@@ -219,7 +220,7 @@ void Backing::Close(CosimResult* result) {
   }
   result->curve = std::move(curve_);
   result->sha256 = Sha256();
-  if (job_.policy.exchange != consistency::Exchange::kElastic) return;
+  if (job_.policy.exchange == consistency::Exchange::kGradient) return;
   std::vector<double> accuracies;
   accuracies.reserve(devices_.size());
   for (Device& device : devices_) {

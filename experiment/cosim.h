@@ -6,7 +6,7 @@
 // A worker's gradient is computed when its commands reach its device, with the parameters that it
 // has loaded by then, and handed over at the virtual time at which the cost model is done with it.
 // So workers share one set of kernels and activations. Of its own each has its latest gradient
-// and, under elastic averaging, its parameters and its optimizer's state.
+// and, under averaging policies, its parameters and its optimizer's state.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 #include "absl/status/statusor.h"
 #include "compute/optimizer.h"
 #include "compute/schedule.h"
-#include "consistency/policy.h"
+#include "consistency/traits.h"
 #include "experiment/curve.h"
 #include "models/dataset.h"
 #include "models/graph.h"
@@ -71,7 +71,7 @@ struct CosimResult {
   double compute_s = 0;   // worker time
   double wait_s = 0;      // likewise
   uint64_t iterations = 0;
-  // Elastic averaging: held-out accuracy of the workers' own parameters at the end.
+  // Averaging policies: held-out accuracy of the workers' own parameters at the end.
   struct Spread {
     double min = 0;
     double median = 0;

@@ -1,9 +1,9 @@
 #include "experiment/cosim.h"
 
-#include <map>
 #include <string>
 #include <utility>
 
+#include "consistency/catalogue.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "models/zoo.h"
@@ -146,6 +146,15 @@ TEST(CosimTest, ElasticAveragingReportsItsReplicas) {
   EXPECT_LE(result.replica_accuracy->min, result.replica_accuracy->median);
   EXPECT_LE(result.replica_accuracy->median, result.replica_accuracy->max);
   EXPECT_FALSE(Train(JobOf("async", 2, 2), {}).replica_accuracy.has_value());
+}
+
+TEST(CosimTest, EveryPolicyLearnsInVirtualTime) {
+  for (const std::string& policy : consistency::ExamplePolicies()) {
+    const CosimResult result = Train(JobOf(policy, 4, 23 * 10), {.stragglers = kStalls});
+    EXPECT_EQ(result.iterations, 4u * 23u * 10u) << policy;
+    EXPECT_EQ(result.curve.back().samples, 10 * Digits()->train.size()) << policy;
+    EXPECT_GT(result.test_accuracy, 0.9) << policy;
+  }
 }
 
 TEST(CosimTest, HundredsOfWorkersFit) {

@@ -5,7 +5,7 @@
 
 namespace soapstone::experiment {
 
-// The parameters on the shards (the centre, under elastic averaging) at one moment.
+// The parameters on the shards (the centre, under averaging policies) at one moment.
 struct CurvePoint {
   double time_s = 0;      // since the start barrier; virtual in co-simulation
   uint64_t samples = 0;   // trained on, by all workers

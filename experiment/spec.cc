@@ -9,6 +9,7 @@
 #include "base/sha256.h"
 #include "base/spec.h"
 #include "base/status_macros.h"
+#include "consistency/catalogue.h"
 #include "sim/straggler.h"
 #include "wire/text_config.h"
 

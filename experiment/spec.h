@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "consistency/policy.h"
+#include "consistency/traits.h"
 #include "experiment/spec.pb.h"
 
 namespace soapstone::experiment {

@@ -33,13 +33,13 @@ class Readers : public ::testing::Test {
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
   std::string Write(const std::string& name, const std::string& bytes) {
-    const std::string path = (folder_ / name).string();
+    std::string path = (folder_ / name).string();
     std::ofstream(path, std::ios::binary) << bytes;
     return path;
   }
 
   std::string WriteGzip(const std::string& name, const std::string& bytes) {
-    const std::string path = (folder_ / name).string();
+    std::string path = (folder_ / name).string();
     gzFile file = gzopen(path.c_str(), "wb");
     gzwrite(file, bytes.data(), static_cast<unsigned>(bytes.size()));
     gzclose(file);
@@ -141,7 +141,7 @@ TEST_F(Readers, CsvWithoutRowsIsAnError) {
   EXPECT_THAT(Message(ReadCsv(Write("a.csv", "x,y\n"))), EndsWith("a.csv: no rows"));
 }
 
-std::string IdxHeader(std::vector<uint8_t> dims) {
+std::string IdxHeader(const std::vector<uint8_t>& dims) {
   std::string bytes = {0, 0, 8, static_cast<char>(dims.size())};
   for (uint8_t d : dims) bytes += std::string(3, '\0') + static_cast<char>(d);
   return bytes;

@@ -23,8 +23,15 @@ constexpr size_t kLagBuckets = 64;
 // bucket and node.
 constexpr size_t kSeenMax = 1 << 16;
 
-Contribution ContributionOf(Message push) {
-  return {push.leaves, push.samples, push.batch_samples, std::move(push.payload)};
+Contribution ContributionOf(Message push, float weight) {
+  return {push.worker,        push.leaves, push.samples,
+          push.batch_samples, weight,      std::move(push.payload)};
+}
+
+void Count(uint64_t value, std::vector<uint64_t>* slots) {
+  const size_t slot = std::min<size_t>(value, kLagBuckets - 1);
+  if (slots->size() <= slot) slots->resize(slot + 1);
+  ++(*slots)[slot];
 }
 
 }  // namespace
@@ -33,7 +40,8 @@ Shard::Shard(ShardOptions options, Store store)
     : options_(std::move(options)),
       store_(std::move(store)),
       policy_(options_.policy, static_cast<uint32_t>(options_.layout->buckets(options_.id).size()),
-              options_.leaf_count) {}
+              options_.leaf_count),
+      versions_(options_.layout->buckets(options_.id).size()) {}
 
 void Shard::OnMessage(Nanos now, Message message, wire::Outbox* out) {
   switch (message.type) {
@@ -60,7 +68,7 @@ void Shard::OnMessage(Nanos now, Message message, wire::Outbox* out) {
   if (message.type == MessageType::kPush) {
     OnPush(now, std::move(message), out);
   } else if (message.type == MessageType::kClock) {
-    OnClock(message, out);
+    OnClock(now, message, out);
   } else {
     OnPull(now, std::move(message), out);
   }
@@ -119,6 +127,9 @@ void Shard::AcknowledgeRoster(wire::Outbox* out) {
 }
 
 void Shard::Settle(wire::Outbox* out) {
+  if (policy_.clocks().members() > 0 && policy_.clocks().Min() >= options_.final_clock) {
+    CarryOut(policy_.OnDrain(), out);
+  }
   AnswerFinalPulls(out);
   AcknowledgeRoster(out);
 }
@@ -207,22 +218,37 @@ void Shard::OnPush(Nanos now, Message push, wire::Outbox* out) {
     return;
   }
   const Ticket ticket{next_ticket_++};
-  const consistency::PushEvent event = {now,         push.worker, push.clock,
-                                        push.bucket, push.leaves, ticket};
+  consistency::PushEvent event = {.now = now,
+                                  .worker = push.worker,
+                                  .clock = push.clock,
+                                  .bucket = push.bucket,
+                                  .leaves = push.leaves,
+                                  .ticket = ticket,
+                                  .staleness = StalenessOf(push)};
   const WorkerId worker = push.worker;
+  if (options_.policy.gate == consistency::Gate::kValue) {
+    event.mass = store_.MassOf(push.clock, ContributionOf(push, 1));
+  }
   held_bytes_ += push.payload_bytes();
   in_hand_.emplace(ticket, std::move(push));
   CarryOut(policy_.OnPush(event), out);
   // The worker's clock may have come before this push (channels without order).
   if (SeenOf(worker).clock_waiting.has_value()) {
     const Message clock = *std::exchange(SeenOf(worker).clock_waiting, std::nullopt);
-    OnClock(clock, out);
+    OnClock(now, clock, out);
   }
   // An adopted leaf comes after all clocks, and may be what the last round waited for.
   Settle(out);
 }
 
-void Shard::OnClock(const Message& message, wire::Outbox* out) {
+// The bucket's updates since its worker read it; all of them where it never did.
+uint64_t Shard::StalenessOf(const Message& push) const {
+  const size_t bucket = Index(push.bucket);
+  const std::vector<uint64_t>& read = seen_[Index(push.worker)].versions;
+  return versions_[bucket] - (bucket < read.size() ? read[bucket] : 0);
+}
+
+void Shard::OnClock(Nanos now, const Message& message, wire::Outbox* out) {
   Seen& seen = SeenOf(message.worker);
   // A clock counts once the updates it stands for are here: it says how many there are.
   const size_t here = seen.clock == message.clock - 1 ? seen.pushes.size() : 0;
@@ -230,7 +256,7 @@ void Shard::OnClock(const Message& message, wire::Outbox* out) {
     seen.clock_waiting = message;
     return;
   }
-  CarryOut(policy_.OnClock(message.worker, message.clock), out);
+  CarryOut(policy_.OnClock({now, message.worker, message.clock}), out);
   Settle(out);
 }
 
@@ -251,54 +277,62 @@ void Shard::CarryOut(const Actions& actions, wire::Outbox* out) {
   for (const Action& action : actions) {
     if (action.kind == ActionKind::kApplyGathered) {
       ApplyGathered();
-      continue;
+    } else if (action.kind == ActionKind::kSend) {
+      SendUnasked(action.worker, action.clock, out);
+    } else {
+      CarryOutInHand(action, out);
     }
-    const auto it = in_hand_.find(action.ticket);
-    if (it == in_hand_.end()) continue;  // replaced by the worker's newer pull
-    switch (action.kind) {
-      case ActionKind::kHold:
-      case ActionKind::kPark:
-        break;
-      case ActionKind::kApply:
-      case ActionKind::kGather: {
-        held_bytes_ -= it->second.payload_bytes();
-        gathered_.push_back(std::move(it->second));
-        in_hand_.erase(it);
-        if (action.kind == ActionKind::kApply) ApplyGathered();
-        break;
-      }
-      case ActionKind::kDrop:
-        ++stats_.duplicates;
-        held_bytes_ -= it->second.payload_bytes();
-        in_hand_.erase(it);
-        break;
-      case ActionKind::kReply:
-        Reply(it->second, out);
-        in_hand_.erase(it);
-        break;
-      default: {
-        const Message refused = std::move(it->second);
-        if (refused.type == MessageType::kPush) held_bytes_ -= refused.payload_bytes();
-        in_hand_.erase(it);
-        Reject(refused,
-               absl::StrCat("clock ", refused.clock, " is against the order; the shard is at ",
-                            policy_.Frontier()),
-               out);
-        break;
-      }
+  }
+}
+
+void Shard::CarryOutInHand(const Action& action, wire::Outbox* out) {
+  const auto it = in_hand_.find(action.ticket);
+  if (it == in_hand_.end()) return;  // replaced by the worker's newer pull
+  switch (action.kind) {
+    case ActionKind::kHold:
+    case ActionKind::kPark:
+      break;
+    case ActionKind::kApply:
+    case ActionKind::kGather: {
+      Message push = std::move(it->second);
+      in_hand_.erase(it);
+      held_bytes_ -= push.payload_bytes();
+      Count(StalenessOf(push), &stats_.stalenesses);
+      gathered_bucket_ = push.bucket;
+      gathered_clock_ = push.clock;
+      gathered_leaf_count_ = push.leaf_count;
+      gathered_.push_back(ContributionOf(std::move(push), action.weight));
+      if (action.kind == ActionKind::kApply) ApplyGathered();
+      break;
+    }
+    case ActionKind::kDrop:
+      ++stats_.duplicates;
+      held_bytes_ -= it->second.payload_bytes();
+      in_hand_.erase(it);
+      break;
+    case ActionKind::kReply:
+      Reply(it->second, out);
+      in_hand_.erase(it);
+      break;
+    default: {
+      const Message refused = std::move(it->second);
+      if (refused.type == MessageType::kPush) held_bytes_ -= refused.payload_bytes();
+      in_hand_.erase(it);
+      Reject(refused,
+             absl::StrCat("clock ", refused.clock, " is against the order; the shard is at ",
+                          policy_.Frontier()),
+             out);
+      break;
     }
   }
 }
 
 void Shard::ApplyGathered() {
   if (gathered_.empty()) return;
-  const BucketId bucket = gathered_.front().bucket;
-  const Clock clock = gathered_.front().clock;
-  const uint32_t leaf_count = gathered_.front().leaf_count;
-  std::vector<Contribution> parts;
-  for (Message& push : gathered_) parts.push_back(ContributionOf(std::move(push)));
-  stats_.pushes_applied += parts.size();
-  store_.Apply(bucket, clock, parts, leaf_count);
+  stats_.pushes_applied += gathered_.size();
+  ++versions_[Index(gathered_bucket_)];
+  store_.Apply(gathered_bucket_, gathered_clock_, gathered_, gathered_leaf_count_,
+               policy_.clocks().members());
   gathered_.clear();
 }
 
@@ -312,22 +346,30 @@ void Shard::Reply(const Message& pull, wire::Outbox* out) {
   reply.clock = pull.clock;
   reply.final = pull.final;
   reply.oldest = std::min(policy_.clocks().Min(), policy_.Frontier());
-  reply.payload = store_.Read();
-  if (!pull.final) {
-    const Clock lag = std::max<Clock>(0, pull.clock - reply.oldest);
-    const size_t slot = std::min(static_cast<size_t>(lag), kLagBuckets - 1);
-    if (stats_.read_lags.size() <= slot) stats_.read_lags.resize(slot + 1);
-    ++stats_.read_lags[slot];
-    ++stats_.reads;
-    const auto& bound = options_.policy.guarantee.read_lag_max;
-    if (bound.has_value() && lag > *bound) {
-      ++stats_.violations;
-      LOG_EVERY_N(ERROR, 1000) << "shard " << Index(options_.id) << ": a read at clock "
-                               << pull.clock << " lags by " << lag << ", beyond the bound "
-                               << *bound;
-    }
-  }
+  reply.payload = store_.ReadFor(pull.worker);
+  if (!pull.final) CountRead(reply);
+  SeenOf(pull.worker).versions = versions_;
   out->Send(std::move(reply));
+}
+
+// To a subscriber. There is nothing to read for after the last clock.
+void Shard::SendUnasked(WorkerId worker, Clock clock, wire::Outbox* out) {
+  if (clock >= options_.final_clock) return;
+  Message pull;
+  pull.worker = worker;
+  pull.clock = clock;
+  Reply(pull, out);
+}
+
+void Shard::CountRead(const Message& reply) {
+  const Clock lag = std::max<Clock>(0, reply.clock - reply.oldest);
+  Count(static_cast<uint64_t>(lag), &stats_.read_lags);
+  ++stats_.reads;
+  const auto& bound = options_.policy.guarantee.read_lag_max;
+  if (!bound.has_value() || lag <= *bound) return;
+  ++stats_.violations;
+  LOG_EVERY_N(ERROR, 1000) << "shard " << Index(options_.id) << ": a read at clock " << reply.clock
+                           << " lags by " << lag << ", beyond the bound " << *bound;
 }
 
 // A final pull waits until every member's last clock is in the store.

@@ -42,6 +42,8 @@ struct ShardStats {
   uint64_t reads = 0;
   uint64_t violations = 0;          // reads whose lag broke the policy's guarantee
   std::vector<uint64_t> read_lags;  // reads by lag; the last entry counts the rest
+  // Updates by gradient staleness: the bucket's updates between the worker's read and this one.
+  std::vector<uint64_t> stalenesses;
   friend bool operator==(const ShardStats&, const ShardStats&) = default;
 };
 
@@ -65,12 +67,13 @@ class Shard {
     std::vector<std::pair<BucketId, LeafRange>> pushes;  // of `clock`
     std::optional<wire::Message> clock_waiting;          // arrived before its pushes
     consistency::Ticket pull{};                          // its latest pull in hand, if any
+    std::vector<uint64_t> versions;                      // by bucket, at its latest read
   };
 
   void OnRoster(const wire::Message& message, wire::Outbox* out);
   void ForgetWorker(WorkerId worker);
   void OnPush(Nanos now, wire::Message message, wire::Outbox* out);
-  void OnClock(const wire::Message& message, wire::Outbox* out);
+  void OnClock(Nanos now, const wire::Message& message, wire::Outbox* out);
   void OnPull(Nanos now, wire::Message message, wire::Outbox* out);
   void OnSave(const wire::Message& message, wire::Outbox* out);
 
@@ -80,9 +83,13 @@ class Shard {
   std::string WhyPushIsMalformed(const wire::Message& message) const;
   bool RememberPush(const wire::Message& push);  // false: seen before
   void Reject(const wire::Message& message, std::string why, wire::Outbox* out);
+  uint64_t StalenessOf(const wire::Message& push) const;
   void CarryOut(const consistency::Actions& actions, wire::Outbox* out);
+  void CarryOutInHand(const consistency::Action& action, wire::Outbox* out);
   void ApplyGathered();
   void Reply(const wire::Message& pull, wire::Outbox* out);
+  void SendUnasked(WorkerId worker, Clock clock, wire::Outbox* out);
+  void CountRead(const wire::Message& reply);
   void AnswerFinalPulls(wire::Outbox* out);
   // Acknowledges the roster once this shard has come to the start clock of every member.
   void AcknowledgeRoster(wire::Outbox* out);
@@ -99,8 +106,12 @@ class Shard {
   uint64_t next_ticket_ = 1;
   uint64_t held_bytes_ = 0;
   std::map<consistency::Ticket, wire::Message> in_hand_;  // held pushes, parked pulls
-  std::vector<wire::Message> gathered_;
-  std::vector<Seen> seen_;  // by worker index
+  std::vector<Contribution> gathered_;
+  BucketId gathered_bucket_{};
+  Clock gathered_clock_ = 0;
+  uint32_t gathered_leaf_count_ = 0;
+  std::vector<uint64_t> versions_;  // by bucket: updates applied
+  std::vector<Seen> seen_;          // by worker index
   std::map<WorkerId, wire::Message> final_pulls_;
 };
 

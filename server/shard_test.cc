@@ -21,7 +21,8 @@ class ShardTest : public ::testing::Test {
                        .optimizer = *compute::ParseOptimizer("sgd:lr=1"),
                        .schedule = *compute::ParseSchedule("constant"),
                        .total_clocks = 10,
-                       .elastic = policy_.exchange == consistency::Exchange::kElastic});
+                       .rule = policy_.store,
+                       .fixed_tree = policy_.fixed_tree});
     shard_.emplace(
         ShardOptions{
             .layout = layout_, .policy = policy_, .leaf_count = leaf_count, .final_clock = 10},

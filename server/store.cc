@@ -1,6 +1,7 @@
 #include "server/store.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "absl/types/span.h"
@@ -59,41 +60,147 @@ TensorStore::TensorStore(TensorStoreOptions options) : options_(std::move(option
   }
 }
 
+double TensorStore::Rate(Clock clock) const {
+  return compute::LearningRate(options_.optimizer, options_.schedule, clock, options_.total_clocks);
+}
+
+// Along the fixed tree; else sum_i weight_i part_i in the order given. [elements] f32, valid until
+// the next call.
+absl::Span<const float> TensorStore::SumOf(const std::vector<Contribution>& parts, size_t slice,
+                                           uint32_t leaf_count, size_t elements) {
+  if (parts.size() == 1 && parts[0].weight == 1) return parts[0].payload[slice].floats();
+  sum_.resize(elements);
+  if (options_.fixed_tree) {
+    TreeSum(parts, slice).Sum({0, leaf_count}, absl::MakeSpan(sum_));
+    return sum_;
+  }
+  std::fill(sum_.begin(), sum_.end(), 0.0f);
+  for (const Contribution& part : parts) {
+    const absl::Span<const float> values = part.payload[slice].floats();
+    for (size_t e = 0; e < elements; ++e) sum_[e] += part.weight * values[e];
+  }
+  return sum_;
+}
+
+// The sum over samples of a delayed gradient, corrected for the parameters' change since its worker
+// read them (Zheng et al., "Asynchronous SGD with delay compensation", ICML 2017, eqs. 10 and 14):
+//   g' = g + lambda_t g * g * (x - x_read),    g the mean over its n samples
+//   lambda_t = lambda                                  m = 0
+//            = lambda / sqrt(MS + 1e-7), MS <- m MS + (1 - m) g * g
+// In sums s = n g: s' = s + (lambda_t / n) s * s * (x - x_read).
+absl::Span<const float> TensorStore::Compensate(const Contribution& part, size_t slice,
+                                                SliceValues* values, size_t first_slice) {
+  const absl::Span<const float> s = part.payload[slice].floats();
+  const consistency::StoreRule& rule = options_.rule;
+  if (rule.lambda == 0 || part.samples == 0 || Index(part.worker) >= read_by_.size() ||
+      read_by_[Index(part.worker)].empty()) {
+    return s;
+  }
+  const absl::Span<const float> read = read_by_[Index(part.worker)][first_slice + slice].floats();
+  const float n = static_cast<float>(part.samples);
+  const float lambda = static_cast<float>(rule.lambda);
+  const float m = static_cast<float>(rule.mean_decay);
+  if (m > 0) values->block.resize(s.size());
+  sum_.resize(s.size());
+  for (size_t e = 0; e < s.size(); ++e) {
+    float lambda_t = lambda;
+    if (m > 0) {
+      const float g = s[e] / n;
+      values->block[e] = m * values->block[e] + (1 - m) * g * g;
+      lambda_t = lambda / std::sqrt(values->block[e] + 1e-7f);
+    }
+    sum_[e] = s[e] + lambda_t / n * s[e] * s[e] * (values->values[e] - read[e]);
+  }
+  return sum_;
+}
+
+// x_i is where replica i came to from x, d_i = x_i - x, n_i its samples, n their sum:
+//   G = sum_i (n_i / n) d_i, in rank order
+//   averaging (Stich, "Local SGD converges fast", ICLR 2019):  x <- x + G
+//   block momentum (Chen and Huo, ICASSP 2016):  D' = eta D + zeta G
+//     classical  x <- x + D'
+//     Nesterov   x <- x - eta D + D' + eta D'       x is the look-ahead point W + eta D
+void TensorStore::Average(const std::vector<Contribution>& parts, size_t slice, size_t replicas,
+                          SliceValues* values) {
+  uint64_t samples = 0;
+  for (const Contribution& part : parts) samples += part.samples;
+  if (samples == 0) return;
+  sum_.assign(values->values.size(), 0.0f);
+  for (const Contribution& part : parts) {
+    const float share =
+        static_cast<float>(static_cast<double>(part.samples) / static_cast<double>(samples));
+    const absl::Span<const float> d = part.payload[slice].floats();
+    for (size_t e = 0; e < sum_.size(); ++e) sum_[e] += share * d[e];
+  }
+  const consistency::StoreRule& rule = options_.rule;
+  if (rule.kind == consistency::StoreRule::Kind::kAverage) {
+    for (size_t e = 0; e < sum_.size(); ++e) values->values[e] += sum_[e];
+    return;
+  }
+  const double p = static_cast<double>(std::max<size_t>(replicas, 1));
+  const float eta = static_cast<float>(rule.momentum >= 0 ? rule.momentum : 1 - 1 / p);
+  const float zeta = static_cast<float>(rule.rate);
+  values->block.resize(sum_.size());
+  for (size_t e = 0; e < sum_.size(); ++e) {
+    const float before = values->block[e];
+    const float now = eta * before + zeta * sum_[e];
+    values->block[e] = now;
+    values->values[e] += rule.nesterov ? now - eta * before + eta * now : now;
+  }
+}
+
 // The gradient of one update, from sums over samples g_j of the contributions j:
-//   g = (1 / B) sum_j g_j,    fraction = (1 / B) sum_j samples_j,    B = samples of the global
-//   batch
+//   g = (1 / B) sum_j w_j g_j,    fraction = (1 / B) sum_j w_j samples_j,    B = samples of the
+//   global batch, w_j the policy's weights
 // so P separate updates of a clock move the parameters, to first order, as far as one synchronous
 // update, and decay them as much.
 void TensorStore::Apply(BucketId bucket, Clock clock, const std::vector<Contribution>& parts,
-                        uint32_t leaf_count) {
+                        uint32_t leaf_count, size_t replicas) {
+  using Kind = consistency::StoreRule::Kind;
   read_.clear();
   const wire::Bucket& layout = options_.layout->buckets(options_.shard)[Index(bucket)];
-  uint64_t samples = 0;
-  for (const Contribution& part : parts) samples += part.samples;
+  double samples = 0;
+  for (const Contribution& part : parts) {
+    samples += static_cast<double>(part.weight) * static_cast<double>(part.samples);
+  }
   for (size_t i = 0; i < layout.slices.size(); ++i) {
     SliceValues& slice = slices_[layout.first_slice + i];
-    absl::Span<const float> sum;
-    if (parts.size() == 1) {
-      sum = parts[0].payload[i].floats();
-    } else {
-      sum_.resize(slice.values.size());
-      TreeSum(parts, i).Sum({0, leaf_count}, absl::MakeSpan(sum_));
-      sum = sum_;
+    if (options_.rule.kind == Kind::kAverage || options_.rule.kind == Kind::kBlockMomentum) {
+      Average(parts, i, replicas, &slice);
+      continue;
     }
-    if (options_.elastic) {
+    const absl::Span<const float> sum = options_.rule.kind == Kind::kCompensated
+                                            ? Compensate(parts[0], i, &slice, layout.first_slice)
+                                            : SumOf(parts, i, leaf_count, slice.values.size());
+    if (options_.rule.kind == Kind::kElastic) {
       // centre <- centre + sum_i alpha (x_i - centre)       (Zhang et al., NIPS 2015, eq. 4)
       for (size_t e = 0; e < sum.size(); ++e) slice.values[e] += sum[e];
       continue;
     }
     const double batch = static_cast<double>(parts[0].batch_samples);
     const compute::Update update = {
-        .lr = compute::LearningRate(options_.optimizer, options_.schedule, clock,
-                                    options_.total_clocks),
-        .scale = 1.0 / batch,
-        .fraction = static_cast<double>(samples) / batch};
+        .lr = Rate(clock), .scale = 1.0 / batch, .fraction = samples / batch};
     compute::ApplyGradient(options_.optimizer, update, sum, absl::MakeSpan(slice.values),
                            &slice.state);
   }
+}
+
+double TensorStore::MassOf(Clock clock, const Contribution& part) const {
+  float most = 0;
+  for (const Buffer& frame : part.payload) {
+    for (const float value : frame.floats()) most = std::max(most, std::abs(value));
+  }
+  return Rate(clock) * most / static_cast<double>(std::max<uint64_t>(part.batch_samples, 1));
+}
+
+std::vector<Buffer> TensorStore::ReadFor(WorkerId worker) {
+  std::vector<Buffer> values = Read();
+  if (options_.rule.kind == consistency::StoreRule::Kind::kCompensated &&
+      options_.rule.lambda > 0) {
+    if (read_by_.size() <= Index(worker)) read_by_.resize(Index(worker) + 1);
+    read_by_[Index(worker)] = values;  // shared with the reply, not copied
+  }
+  return values;
 }
 
 std::vector<Buffer> TensorStore::Read() const {
@@ -128,10 +235,18 @@ void CountStore::Apply(BucketId bucket, const std::vector<Contribution>& parts) 
 }
 
 void Store::Apply(BucketId bucket, Clock clock, const std::vector<Contribution>& parts,
-                  uint32_t leaf_count) {
+                  uint32_t leaf_count, size_t replicas) {
   if (tensors_ == nullptr) return counts_->Apply(bucket, parts);
-  tensors_->Apply(bucket, clock, parts, leaf_count);
+  tensors_->Apply(bucket, clock, parts, leaf_count, replicas);
   if (counts_.has_value()) counts_->Add(bucket, parts.size());
+}
+
+std::vector<Buffer> Store::ReadFor(WorkerId worker) {
+  return tensors_ != nullptr ? tensors_->ReadFor(worker) : std::vector<Buffer>();
+}
+
+double Store::MassOf(Clock clock, const Contribution& part) const {
+  return tensors_ != nullptr ? tensors_->MassOf(clock, part) : 1;
 }
 
 std::vector<Buffer> Store::Read() const {

@@ -15,15 +15,18 @@
 #include "base/ids.h"
 #include "compute/optimizer.h"
 #include "compute/schedule.h"
+#include "consistency/traits.h"
 #include "wire/layout.h"
 
 namespace soapstone::server {
 
 // One contribution to an update: payload a buffer a slice of its bucket.
 struct Contribution {
+  WorkerId worker{};
   LeafRange leaves;
   uint64_t samples = 0;
   uint64_t batch_samples = 0;
+  float weight = 1;  // the policy's
   std::vector<Buffer> payload;
 };
 
@@ -34,25 +37,41 @@ struct TensorStoreOptions {
   compute::ScheduleSpec schedule;
   Clock total_clocks = 0;
   uint64_t seed = 0;
-  bool elastic = false;  // contributions are elastic differences: x += sum
+  consistency::StoreRule rule;
+  bool fixed_tree = false;  // contributions are summed along the tree, else in the order given
 };
 
 // Real parameters. Movable, not copyable.
 class TensorStore {
  public:
   explicit TensorStore(TensorStoreOptions options);
+  // `replicas`: P, for rules that depend on it.
   void Apply(BucketId bucket, Clock clock, const std::vector<Contribution>& parts,
-             uint32_t leaf_count);
+             uint32_t leaf_count, size_t replicas);
   std::vector<Buffer> Read() const;
+  // Read, to be sent to `worker`: compensated stores remember what it got.
+  std::vector<Buffer> ReadFor(WorkerId worker);
+  // The largest change of a parameter that `part`, alone, would make: max |lr g / B|.
+  double MassOf(Clock clock, const Contribution& part) const;
 
  private:
   struct SliceValues {
     std::vector<float> values;
     compute::SliceState state;
+    std::vector<float> block;  // kBlockMomentum: D. kCompensated: mean square of gradients
   };
+  double Rate(Clock clock) const;
+  absl::Span<const float> SumOf(const std::vector<Contribution>& parts, size_t slice,
+                                uint32_t leaf_count, size_t elements);
+  absl::Span<const float> Compensate(const Contribution& part, size_t slice, SliceValues* values,
+                                     size_t first_slice);
+  void Average(const std::vector<Contribution>& parts, size_t slice, size_t replicas,
+               SliceValues* values);
+
   TensorStoreOptions options_;
-  std::vector<SliceValues> slices_;  // as layout.slices(shard)
-  std::vector<float> sum_;           // scratch of the tree sum
+  std::vector<SliceValues> slices_;           // as layout.slices(shard)
+  std::vector<float> sum_;                    // scratch of sums
+  std::vector<std::vector<Buffer>> read_by_;  // kCompensated: by worker, what it was sent last
   mutable BufferPool pool_;
   mutable std::vector<Buffer> read_;  // what Read returned, until the next Apply
 };
@@ -88,11 +107,14 @@ class Store {
   Store(TensorStore tensors, CountStore counts)
       : tensors_(std::make_shared<TensorStore>(std::move(tensors))), counts_(std::move(counts)) {}
 
-  // Applies the sum of `parts` (ascending by leaves) as one update.
+  // Applies `parts` as one update. REQUIRES: with a fixed tree, ascending by leaves.
   void Apply(BucketId bucket, Clock clock, const std::vector<Contribution>& parts,
-             uint32_t leaf_count);
+             uint32_t leaf_count, size_t replicas);
   // The values now: a buffer a slice (none for counts).
   std::vector<Buffer> Read() const;
+  std::vector<Buffer> ReadFor(WorkerId worker);
+  // Counts: 1.
+  double MassOf(Clock clock, const Contribution& part) const;
   // True where payloads of `payload` fit bucket `bucket` (always, for counts).
   bool checks_payload() const { return tensors_ != nullptr; }
   const CountStore* counts() const { return counts_.has_value() ? &*counts_ : nullptr; }

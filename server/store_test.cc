@@ -2,6 +2,7 @@
 
 #include "base/leaf_tree.h"
 #include "base/random.h"
+#include "consistency/catalogue.h"
 #include "gtest/gtest.h"
 #include "server/model_gatherer.h"
 
@@ -21,7 +22,8 @@ TensorStore MakeStore(std::shared_ptr<const wire::Layout> layout, uint32_t shard
                       .optimizer = *compute::ParseOptimizer("sgd:lr=1"),
                       .schedule = *compute::ParseSchedule("constant"),
                       .total_clocks = 1,
-                      .seed = 3});
+                      .seed = 3,
+                      .fixed_tree = true});
 }
 
 wire::Message Slices(uint32_t shard, const TensorStore& store) {
@@ -82,7 +84,7 @@ TEST(TensorStoreTest, SumDoesNotDependOnHowLeavesWereGrouped) {
         parts.push_back(std::move(part));
       }
     }
-    store.Apply(BucketId{0}, 0, parts, kLeaves);
+    store.Apply(BucketId{0}, 0, parts, kLeaves, workers);
     results.push_back(store.Read());
   }
   for (const auto& result : results) EXPECT_EQ(result, results[0]);
@@ -98,9 +100,76 @@ TEST(TensorStoreTest, ReadIsASnapshot) {
     const std::vector<float> ones(slice.elements(), 1.0f);
     part.payload.push_back(Buffer::CopyOf<float>(ones));
   }
-  store.Apply(BucketId{0}, 0, {part}, 1);
+  store.Apply(BucketId{0}, 0, {part}, 1, 1);
   EXPECT_EQ(before[0].floats()[0], first);
   EXPECT_EQ(store.Read()[0].floats()[0], first - 1.0f);
+}
+
+Contribution Constant(const wire::Layout& layout, uint32_t worker, float value, uint64_t samples) {
+  Contribution part = {.worker = WorkerId{worker},
+                       .leaves = {worker, worker + 1},
+                       .samples = samples,
+                       .batch_samples = 4};
+  for (const wire::Slice& slice : layout.slices(ShardId{0})) {
+    part.payload.push_back(Buffer::CopyOf<float>(std::vector<float>(slice.elements(), value)));
+  }
+  return part;
+}
+
+TensorStore StoreOf(std::shared_ptr<const wire::Layout> layout, std::string_view policy) {
+  return TensorStore({.layout = std::move(layout),
+                      .optimizer = *compute::ParseOptimizer("sgd:lr=1"),
+                      .schedule = *compute::ParseSchedule("constant"),
+                      .total_clocks = 1,
+                      .seed = 3,
+                      .rule = consistency::ParsePolicy(policy)->store});
+}
+
+TEST(TensorStoreTest, AveragesAreWeightedBySamples) {
+  const auto layout = MakeLayout(1);
+  TensorStore store = StoreOf(layout, "localsgd");
+  const float before = store.Read()[0].floats()[0];
+  store.Apply(BucketId{0}, 0, {Constant(*layout, 0, 1.0f, 3), Constant(*layout, 1, 5.0f, 1)}, 2, 2);
+  EXPECT_FLOAT_EQ(store.Read()[0].floats()[0], before + 2.0f);
+}
+
+// D: 1, then 0.5 + 1 = 1.5. Classical: x + 1 + 1.5. Nesterov keeps x at W + eta D:
+// W = x0 + 1 + 1.5, ahead by 0.75.
+TEST(TensorStoreTest, BlockMomentumFollowsItsFormula) {
+  const auto layout = MakeLayout(1);
+  for (const bool nesterov : {false, true}) {
+    TensorStore store = StoreOf(layout, nesterov ? "bmuf:eta=0.5" : "bmuf:eta=0.5,nesterov=0");
+    const float before = store.Read()[0].floats()[0];
+    for (Clock c = 0; c < 2; ++c) store.Apply(BucketId{0}, c, {Constant(*layout, 0, 1, 1)}, 1, 1);
+    EXPECT_NEAR(store.Read()[0].floats()[0], before + 2.5f + (nesterov ? 0.75f : 0.0f), 1e-5);
+  }
+}
+
+// g = 2 (one sample), x has moved by -0.5 since worker 0 read it: g' = 2 + 0.1 * 4 * -0.5 = 1.8.
+TEST(TensorStoreTest, DelayCompensationFollowsItsFormula) {
+  const auto layout = MakeLayout(1);
+  TensorStore store = StoreOf(layout, "dcasgd:lambda=0.1");
+  const float start = store.ReadFor(WorkerId{0})[0].floats()[0];
+  store.ReadFor(WorkerId{1});
+  store.Apply(BucketId{0}, 0, {Constant(*layout, 1, 2.0f, 1)}, 2, 2);  // x - 2/4: no delay
+  EXPECT_FLOAT_EQ(store.Read()[0].floats()[0], start - 0.5f);
+  store.Apply(BucketId{0}, 0, {Constant(*layout, 0, 2.0f, 1)}, 2, 2);
+  EXPECT_FLOAT_EQ(store.Read()[0].floats()[0], start - 0.5f - 1.8f / 4);
+}
+
+TEST(TensorStoreTest, WeightsScaleTheirContributions) {
+  const auto layout = MakeLayout(1);
+  TensorStore store = StoreOf(layout, "softsync");
+  const float start = store.Read()[0].floats()[0];
+  Contribution half = Constant(*layout, 0, 4.0f, 1);
+  half.weight = 0.5f;
+  store.Apply(BucketId{0}, 0, {half, Constant(*layout, 0, 1.0f, 1)}, 2, 2);
+  EXPECT_FLOAT_EQ(store.Read()[0].floats()[0], start - 3.0f / 4);
+}
+
+TEST(TensorStoreTest, MassIsTheLargestChangeAlone) {
+  const auto layout = MakeLayout(1);
+  EXPECT_DOUBLE_EQ(StoreOf(layout, "value").MassOf(0, Constant(*layout, 0, -8.0f, 1)), 2.0);
 }
 
 TEST(CountStoreTest, CountsContributionsAndSumsTheirIntegers) {
@@ -123,7 +192,7 @@ TEST(TensorStoreTest, ReadersOfTheSameValuesShareACopy) {
     const std::vector<float> ones(slice.elements(), 1.0f);
     part.payload.push_back(Buffer::CopyOf(absl::MakeConstSpan(ones)));
   }
-  store.Apply(BucketId{0}, 0, {part}, 1);
+  store.Apply(BucketId{0}, 0, {part}, 1, 1);
   EXPECT_NE(store.Read()[0].data(), before[0].data());
   EXPECT_NE(store.Read()[0].floats()[0], before[0].floats()[0]);
 }
@@ -137,7 +206,7 @@ TEST(StoreTest, MayCountBesideItsValues) {
     const std::vector<float> ones(slice.elements(), 1.0f);
     part.payload.push_back(Buffer::CopyOf(absl::MakeConstSpan(ones)));
   }
-  store.Apply(BucketId{0}, 0, {part}, 1);
+  store.Apply(BucketId{0}, 0, {part}, 1, 1);
   EXPECT_TRUE(store.checks_payload());
   EXPECT_EQ(store.counts()->buckets()[0], (CountStore::Count{.applied = 1, .sum = 0}));
   EXPECT_EQ(store.Read()[0].floats()[0], before[0].floats()[0] - 1.0f);

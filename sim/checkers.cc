@@ -101,7 +101,8 @@ void Checkers::TakeRoster(Truth* truth) {
               .joining = entry.joining,
               .admitted = entry.admitted,
               .applied = entry.start,
-              .next = std::vector<Clock>(truth->counts.size(), entry.start)};
+              .next = std::vector<Clock>(truth->counts.size(), entry.start),
+              .landed = std::vector<Clock>(truth->counts.size(), entry.start)};
     if (!member.joining) truth->applied.Add(member.applied);
   }
   for (size_t rank = 0; rank < listed.size(); ++rank) {
@@ -114,16 +115,15 @@ void Checkers::TakeRoster(Truth* truth) {
 }
 
 // Without the tree a member's contribution to an open round leaves with it; with it, a leaf that
-// is here stays here.
+// is here stays here. Without rounds an update that was taken will be applied.
 void Checkers::ForgetPending(WorkerId worker, Truth* truth) {
-  if (options_.policy.fixed_tree) return;
+  if (options_.policy.fixed_tree || !snapshots()) return;
   for (auto& pending : truth->pending) {
     std::erase_if(pending, [&](const Pending& held) { return held.worker == worker; });
   }
 }
 
-// Policies that apply on arrival: the next update of each bucket of a member is taken; nothing
-// else is.
+// Policies without rounds: the next update of each bucket of a member is taken; nothing else is.
 void Checkers::TakeGatedPush(const server::Shard& shard, bool rejected, Truth* truth) {
   if (Index(in_.worker) >= truth->members.size() || in_.bucket >= truth->counts.size()) return;
   Member& member = truth->members[Index(in_.worker)];
@@ -135,13 +135,31 @@ void Checkers::TakeGatedPush(const server::Shard& shard, bool rejected, Truth* t
                              Index(in_.worker), " at clock ", in_.clock, ", which is the next"));
   }
   ++next;
-  truth->counts[in_.bucket].applied += 1;
-  truth->counts[in_.bucket].sum += in_.delta;
-  SetApplied(&member, *std::min_element(member.next.begin(), member.next.end()), truth);
+  truth->pending[in_.bucket].push_back({in_.leaves, in_.worker, member.admitted, in_.delta});
 }
 
+// An update is in the store: of a member that may be gone meanwhile.
+void Checkers::Land(const Pending& update, uint32_t bucket, Truth* truth) {
+  truth->counts[bucket].applied += 1;
+  truth->counts[bucket].sum += update.delta;
+  Member& member = truth->members[Index(update.worker)];
+  if (!member.present || member.admitted != update.admitted) return;
+  ++member.landed[bucket];
+  SetApplied(&member, *std::min_element(member.landed.begin(), member.landed.end()), truth);
+}
+
+// What was taken is in the store at once, or, where the policy defers, later in the order taken.
 void Checkers::ExpectStore(const server::Shard& shard, Truth* truth) {
   const auto& counts = shard.store().counts()->buckets();
+  for (uint32_t b = 0; b < counts.size(); ++b) {
+    auto& pending = truth->pending[b];
+    size_t landing = pending.size();
+    if (options_.policy.deferred()) {
+      landing = std::min<uint64_t>(landing, counts[b].applied - truth->counts[b].applied);
+    }
+    for (size_t i = 0; i < landing; ++i) Land(pending[i], b, truth);
+    pending.erase(pending.begin(), pending.begin() + static_cast<ptrdiff_t>(landing));
+  }
   if (counts == truth->counts) return;
   Fail(absl::StrCat("S6: ", Where(shard), " has ", TotalApplied(counts),
                     " updates in its store where ", TotalApplied(truth->counts),
@@ -249,7 +267,7 @@ void Checkers::CheckReply(const server::Shard& shard, const Message& reply, Trut
   if (snapshots() && reply.clock != truth->version) {
     Fail(absl::StrCat("B1: ", describe(), " saw version ", truth->version));
   }
-  if (!snapshots() && member.applied < reply.clock) {
+  if (!snapshots() && options_.policy.guarantee.own_writes && member.applied < reply.clock) {
     Fail(absl::StrCat("S2: ", describe(), " lacks its own update of clock ", member.applied));
   }
   if (!truth->applied.empty() && reply.oldest > frontier) {
@@ -303,6 +321,7 @@ void Checkers::AddTo(Fingerprint* f) const {
       f->Add(member.joining);
       f->Add(member.admitted);
       for (const Clock next : member.next) f->Add(next);
+      for (const Clock landed : member.landed) f->Add(landed);
     }
     for (const auto& pending : truth.pending) {
       uint64_t sum = pending.size();  // order does not matter

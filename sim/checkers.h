@@ -80,9 +80,10 @@ class Checkers {
     bool present = false;
     bool joining = false;
     Epoch admitted = 0;
-    Clock applied = 0;        // min of next
-    std::vector<Clock> next;  // by bucket: clock of the next update that is not applied
-    uint64_t last_read = 0;   // contributions in the store at its last read
+    Clock applied = 0;          // min of landed
+    std::vector<Clock> next;    // by bucket: clock of the next update that is not taken
+    std::vector<Clock> landed;  // by bucket: clock of the next update that is not in the store
+    uint64_t last_read = 0;     // contributions in the store at its last read
   };
   struct Pending {
     LeafRange leaves;
@@ -112,6 +113,7 @@ class Checkers {
 
   bool snapshots() const { return options_.policy.guarantee.snapshot_reads; }
   void TakeRoster(Truth* truth);
+  void Land(const Pending& update, uint32_t bucket, Truth* truth);
   void ForgetPending(WorkerId worker, Truth* truth);
   void TakeGatedPush(const server::Shard& shard, bool rejected, Truth* truth);
   void TakeHeldPush(bool rejected, Truth* truth);

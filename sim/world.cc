@@ -258,7 +258,7 @@ void World::Deliver(NodeIndex from, NodeIndex to) {
   } else if (to < NodeOfSlot(0)) {
     if (message.to.role == Role::kShard) DeliverToShard(to - 1, std::move(message));
   } else {
-    DeliverToSlot(to - NodeOfSlot(0), std::move(message));
+    DeliverToSlot(to - NodeOfSlot(0), message);
   }
 }
 
@@ -270,7 +270,7 @@ void World::DeliverToShard(uint32_t shard, Message message) {
   Send(NodeOfShard(shard), std::move(outbox.messages));
 }
 
-void World::DeliverToSlot(uint32_t index, Message message) {
+void World::DeliverToSlot(uint32_t index, const Message& message) {
   Slot& slot = slots_[index];
   if (slot.gone) return;
   if (message.type == MessageType::kWelcome && !slot.engine.has_value()) {
@@ -324,7 +324,7 @@ void World::RunDevice(uint32_t index) {
 void World::RunCommand(Slot* slot, const worker::DeviceCommand& command) {
   if (command.what.op == worker::Op::kLoad) slot->loaded = command.clock;
   if (command.what.op != worker::Op::kForward ||
-      factory_->shape().policy.exchange == consistency::Exchange::kElastic) {
+      factory_->shape().policy.exchange != consistency::Exchange::kGradient) {
     return;
   }
   if (slot->loaded == command.clock) return;

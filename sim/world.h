@@ -144,7 +144,7 @@ class World {
   void Deliver(NodeIndex from, NodeIndex to);
   bool Mutate(wire::Message* message) const;
   void DeliverToShard(uint32_t shard, wire::Message message);
-  void DeliverToSlot(uint32_t index, wire::Message message);
+  void DeliverToSlot(uint32_t index, const wire::Message& message);
   void AfterEngine(uint32_t index, wire::Outbox* outbox);
   void RunDevice(uint32_t index);
   void RunCommand(Slot* slot, const worker::DeviceCommand& command);

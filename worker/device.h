@@ -26,6 +26,8 @@ struct DeviceCommand {
   bool first_part = false;                  // kForward, kBackward: this part begins its node
   bool last_part = false;                   // kForward, kBackward: this part completes its node
   double alpha = 0;                         // kElastic: moving rate
+  bool starts_round = false;                // kLoad: keep it for the kDelta that ends the round
+  bool fresh_momentum = false;              // kLoad: forget the local optimizer's state
   std::vector<std::vector<Buffer>> frames;  // kLoad, kElastic: by shard, a buffer a slice
 };
 

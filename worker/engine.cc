@@ -61,10 +61,7 @@ void Engine::OnMessage(Nanos now, const Message& message, EngineOutput out) {
     case MessageType::kEvaluate:
       if (phase_ != Phase::kDone || evaluate_requested_ || main_.has_value()) return;
       evaluate_requested_ = true;
-      Begin(now,
-            std::make_shared<Program>(
-                BuildFinalEvaluate({options_.layout.get(), options_.ops.get()})),
-            out);
+      Begin(now, std::make_shared<Program>(BuildFinalEvaluate(Inputs())), out);
       break;
     default:
       break;
@@ -81,30 +78,56 @@ void Engine::OnRoster(Nanos now, const Message& message, EngineOutput out) {
   if (options_.policy.fixed_tree) AdoptOrphans(now, out);
 }
 
+ProgramInputs Engine::Inputs() const {
+  return {options_.layout.get(), options_.ops.get(), options_.policy.ordered_reads()};
+}
+
+// A step whose values the shards send unasked.
+bool Engine::IsSubscribed(const Run& run) const {
+  return options_.policy.subscribed() && run.program->kind == Program::Kind::kStep &&
+         run.clock > start_clock_;
+}
+
 void Engine::OnPullReply(Nanos now, const Message& reply, EngineOutput out) {
-  if (!main_.has_value() || reply.from.role != wire::Role::kShard) return;
-  Run& run = *main_;
   const uint32_t shard = reply.from.index;
+  if (reply.from.role != wire::Role::kShard || shard >= options_.layout->shard_count()) return;
+  const auto expected = options_.layout->slices(ShardId{shard}).size();
+  if (!reply.payload.empty() && reply.payload.size() != expected) {
+    failure_ = absl::StrCat(reply.from.ToString(), " answered with ", reply.payload.size(),
+                            " slices; the layout has ", expected);
+    return;
+  }
+  if (!main_.has_value()) return;
+  Run& run = *main_;
+  if (options_.policy.subscribed() && !reply.final && reply.clock == run.shard_clock + 1) {
+    early_.resize(options_.layout->shard_count());
+    early_[shard] = reply;
+    return;
+  }
   // Replies of an earlier clock (duplicates) must not pass for this one's.
-  if (shard >= run.replies.size() || reply.final != run.final) return;
-  if (!run.final && reply.clock != run.shard_clock) return;
+  if (reply.final != run.final || (!run.final && reply.clock != run.shard_clock)) return;
   const auto& instructions = run.program->instructions;
   for (uint32_t i = 0; i < instructions.size(); ++i) {
     if (instructions[i].op != Op::kPull || Index(instructions[i].shard) != shard) continue;
-    if (!run.issued[i] || run.satisfied[i]) return;
-    const auto expected = options_.layout->slices(ShardId{shard}).size();
-    if (!reply.payload.empty() && reply.payload.size() != expected) {
-      failure_ = absl::StrCat(reply.from.ToString(), " answered with ", reply.payload.size(),
-                              " slices; the layout has ", expected);
+    if (!run.issued[i]) return;
+    if (run.satisfied[i]) {
+      // Fresher values of a shard that need not be waited for any more, while others must be.
+      if (IsSubscribed(run) && !run.loaded && reply.oldest > run.oldest[shard]) {
+        TakeReply(&run, reply);
+      }
       return;
     }
-    run.replies[shard] = reply.payload;
-    progress_.pulled_bytes += reply.payload_bytes();
-    if (!run.final) CountLag(run.shard_clock - reply.oldest, &progress_.read_lags);
+    TakeReply(&run, reply);
     Satisfy(&run, i);
     Advance(now, out);
     return;
   }
+}
+
+void Engine::TakeReply(Run* run, const Message& reply) {
+  run->replies[reply.from.index] = reply.payload;
+  run->oldest[reply.from.index] = reply.oldest;
+  progress_.pulled_bytes += reply.payload_bytes();
 }
 
 void Engine::OnDevice(Nanos now, DeviceEvent event, EngineOutput out) {
@@ -131,20 +154,24 @@ void Engine::OnDevice(Nanos now, DeviceEvent event, EngineOutput out) {
 
 // What comes after `clock_` completed steps.
 void Engine::BeginNext(Nanos now, EngineOutput out) {
-  const ProgramInputs inputs = {options_.layout.get(), options_.ops.get()};
+  const ProgramInputs inputs = Inputs();
   const bool elastic = options_.policy.exchange == consistency::Exchange::kElastic;
+  const bool delta = options_.policy.exchange == consistency::Exchange::kDelta;
   if (leave_requested_ && !at_exchange_ && clock_ < options_.total_clocks) {
     // A reply comes after everything we sent on that channel was taken: then we may go without
     // losing an update to a roster that overtakes it.
     Begin(now, std::make_shared<Program>(BuildFlush(inputs)), out);
     return;
   }
-  if (elastic && at_exchange_) {
-    const uint32_t rank = Index(options_.id);
-    Begin(now, std::make_shared<Program>(BuildExchange(inputs, {rank, rank + 1})), out);
+  if (at_exchange_) {
+    const LeafRange rank = {Index(options_.id), Index(options_.id) + 1};
+    Begin(now,
+          std::make_shared<Program>(elastic ? BuildExchange(inputs, rank)
+                                            : BuildDeltaPush(inputs, rank)),
+          out);
   } else if (clock_ >= options_.total_clocks) {
     Finish(out);
-  } else if (elastic && clock_ == start_clock_ && next_run_ == 1) {
+  } else if ((elastic && next_run_ == 1) || (delta && round_ != ShardClock(clock_))) {
     Begin(now, std::make_shared<Program>(BuildInitialPull(inputs)), out);
   } else {
     BeginStep(now, out);
@@ -158,10 +185,10 @@ void Engine::BeginStep(Nanos now, EngineOutput out) {
   if (step_program_ == nullptr || step_epoch_ != epoch_ || starts_later) {
     const wire::OwnedLeaves owned =
         LeavesOwned(*roster_, options_.id, shard_clock, options_.leaf_count);
-    const ProgramInputs inputs = {options_.layout.get(), options_.ops.get()};
+    const ProgramInputs inputs = Inputs();
     const wire::Member* me = FindMember(*roster_, options_.id);
     const bool merge = me != nullptr && me->original;
-    if (options_.policy.exchange == consistency::Exchange::kElastic) {
+    if (options_.policy.exchange != consistency::Exchange::kGradient) {
       step_program_ = std::make_shared<Program>(
           BuildLocalStep(inputs, PlanSingleNode(owned.own, owned.adopted)));
     } else {
@@ -192,6 +219,7 @@ Engine::Run Engine::MakeRun(std::shared_ptr<const Program> program) {
   run.satisfied.resize(count);
   run.open = static_cast<uint32_t>(count);
   run.replies.resize(options_.layout->shard_count());
+  run.oldest.resize(options_.layout->shard_count());
   run.pushes.resize(options_.layout->shard_count());
   run.program = std::move(program);
   return run;
@@ -269,6 +297,14 @@ void Engine::IssueOne(Nanos now, Run* run, uint32_t index, EngineOutput out) {
   run->issued[index] = 1;
   if (!IsDeviceOp(instruction.op)) {
     if (instruction.op == Op::kPull) run->pulled_at = now;
+    if (instruction.op == Op::kPull && IsSubscribed(*run)) {
+      const uint32_t shard = Index(instruction.shard);
+      if (shard >= early_.size() || early_[shard].clock != run->shard_clock) return;
+      TakeReply(run, early_[shard]);
+      early_[shard] = {};
+      Satisfy(run, index);
+      return;
+    }
     out.outbox->Send(MessageFor(run, index));
     if (instruction.op != Op::kPull) Satisfy(run, index);
     return;
@@ -276,6 +312,9 @@ void Engine::IssueOne(Nanos now, Run* run, uint32_t index, EngineOutput out) {
   out.commands->push_back(CommandFor(*run, index));
   if (instruction.op == Op::kLoad || instruction.op == Op::kElastic) {
     run->loaded = true;
+    for (const Clock oldest : run->oldest) {
+      if (!run->final) CountLag(run->shard_clock - oldest, &progress_.read_lags);
+    }
     run->replies.assign(run->replies.size(), {});
   }
   if (!WantsEvent(instruction.op)) Satisfy(run, index);
@@ -309,6 +348,10 @@ DeviceCommand Engine::CommandFor(const Run& run, uint32_t index) const {
     }
   }
   if (instruction.op == Op::kLoad || instruction.op == Op::kElastic) command.frames = run.replies;
+  if (instruction.op == Op::kLoad && options_.policy.exchange == consistency::Exchange::kDelta) {
+    command.starts_round = true;
+    command.fresh_momentum = options_.policy.fresh_momentum;
+  }
   if (instruction.op == Op::kElastic) {
     // alpha = beta / P (Zhang et al., NIPS 2015), with the P there is now.
     const size_t replicas = ActiveWorkers(*roster_, run.shard_clock).size();
@@ -369,6 +412,9 @@ void Engine::EndRun(Nanos now, EngineOutput out) {
     case Program::Kind::kExchange:
       at_exchange_ = false;
       break;
+    case Program::Kind::kInitialPull:
+      round_ = ShardClock(clock_);
+      break;
     case Program::Kind::kFinalEvaluate:
       evaluate_requested_ = false;
       planned_.clear();  // every update is in, and these are not its parameters: nothing to adopt
@@ -425,7 +471,7 @@ void Engine::BeginAdoption(Nanos now, Clock clock, std::vector<bool>* planned, E
     leaves.push_back(leaf);
   }
   if (leaves.empty()) return;
-  const ProgramInputs inputs = {options_.layout.get(), options_.ops.get()};
+  const ProgramInputs inputs = Inputs();
   Run run = MakeRun(std::make_shared<Program>(
       BuildAdoption(inputs, PlanTreeNodes({}, leaves, options_.leaf_count, false))));
   run.clock = run.shard_clock = clock;
@@ -459,6 +505,8 @@ void Engine::AddTo(Fingerprint* f) const {
   f->Add(leave_requested_);
   f->Add(evaluate_requested_);
   f->Add(failure_.has_value());
+  f->Add(round_);
+  for (const Message& early : early_) f->Add(early.clock);
   const auto add_run = [&](const Run& run) {
     f->Add(run.id);
     f->Add(run.clock);

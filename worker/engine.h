@@ -81,12 +81,16 @@ class Engine {
     bool loaded = false;             // no pull is outstanding any more
     Nanos pulled_at = 0;
     std::vector<std::vector<Buffer>> replies;   // by shard
+    std::vector<Clock> oldest;                  // by shard: min applied clock of its reply
     std::map<uint32_t, DeviceEvent> collected;  // by instruction
     std::vector<uint32_t> pushes;               // sent so far, by shard
   };
 
   void OnRoster(Nanos now, const wire::Message& message, EngineOutput out);
   void OnPullReply(Nanos now, const wire::Message& reply, EngineOutput out);
+  ProgramInputs Inputs() const;
+  void TakeReply(Run* run, const wire::Message& reply);
+  bool IsSubscribed(const Run& run) const;
   void BeginNext(Nanos now, EngineOutput out);
   void BeginStep(Nanos now, EngineOutput out);
   void Begin(Nanos now, std::shared_ptr<const Program> program, EngineOutput out);
@@ -114,10 +118,12 @@ class Engine {
   Phase phase_ = Phase::kWaiting;
   Epoch epoch_ = 0;
   std::shared_ptr<const wire::Roster> roster_;
-  Clock latest_start_ = 0;    // of any member
-  Clock clock_ = 0;           // completed local steps
-  Clock start_clock_ = 0;     // first local step of this worker
-  bool at_exchange_ = false;  // elastic: local steps of the round are done
+  Clock latest_start_ = 0;            // of any member
+  Clock clock_ = 0;                   // completed local steps
+  Clock start_clock_ = 0;             // first local step of this worker
+  bool at_exchange_ = false;          // local steps of the round are done
+  Clock round_ = kNoClock;            // kDelta: whose start is loaded
+  std::vector<wire::Message> early_;  // subscribed: by shard, values of the step to come
   bool leave_requested_ = false;
   uint64_t next_run_ = 1;
   std::optional<Run> main_;

@@ -49,6 +49,10 @@ Executor::Executor(ExecutorOptions options)
       replica_(options_.replica.get()),
       sampler_(options_.seed, options_.data->train.size(), options_.batch),
       local_states_(options_.graph.params().size()) {
+  if (options_.local_momentum > 0) {
+    options_.optimizer.kind = compute::OptimizerKind::kNesterov;
+    options_.optimizer.mu = options_.local_momentum;
+  }
   offsets_.push_back(0);
   for (const ParamSpec& param : options_.graph.params()) {
     offsets_.push_back(offsets_.back() + param.elements());
@@ -78,6 +82,9 @@ void Executor::Run(const DeviceCommand& command, std::vector<DeviceEvent>* event
     case Op::kElastic:
       Elastic(command);
       break;
+    case Op::kDelta:
+      Delta();
+      break;
     case Op::kEvaluate:
       event = Evaluate();
       event.run = command.run;
@@ -103,6 +110,10 @@ void Executor::Load(const DeviceCommand& command) {
                 replica_->param(slices[i].param).begin() + slices[i].begin);
     }
   }
+  if (command.fresh_momentum) local_states_.assign(local_states_.size(), {});
+  if (!command.starts_round) return;
+  round_start_ = command.frames;
+  round_samples_ = 0;
 }
 
 void Executor::TakeBlock(size_t depth) {
@@ -183,6 +194,7 @@ std::vector<Buffer> Executor::Collect(const DeviceCommand& command) const {
 // A local step x <- x - lr g, with g the mean over the samples of this worker's mini-batch.
 void Executor::Update(const DeviceCommand& command) {
   if (node_samples_ == 0) return;
+  round_samples_ += node_samples_;
   const compute::Update update = {.lr = compute::LearningRate(options_.optimizer, options_.schedule,
                                                               command.clock, options_.total_clocks),
                                   .scale = 1.0 / static_cast<double>(node_samples_),
@@ -212,6 +224,24 @@ void Executor::Elastic(const DeviceCommand& command) {
         d[e] = alpha * (x[e] - centre[e]);
         x[e] -= d[e];
       }
+    }
+  }
+}
+
+// d = x - x_0, with x_0 what the round began with, and the samples seen since
+// (StoreRule::kAverage).
+void Executor::Delta() {
+  TakeBlock(0);
+  node_samples_ = std::exchange(round_samples_, 0);
+  for (uint32_t k = 0; k < round_start_.size(); ++k) {
+    const auto& slices = options_.layout->slices(ShardId{k});
+    for (size_t i = 0; i < round_start_[k].size(); ++i) {
+      const wire::Slice& slice = slices[i];
+      const absl::Span<const float> start = round_start_[k][i].floats();
+      const absl::Span<const float> x =
+          replica_->param(slice.param).subspan(slice.begin, slice.elements());
+      const absl::Span<float> d = GradientOf(0, slice.param).subspan(slice.begin, slice.elements());
+      for (size_t e = 0; e < x.size(); ++e) d[e] = x[e] - start[e];
     }
   }
 }

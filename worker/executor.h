@@ -29,7 +29,8 @@ struct ExecutorOptions {
   std::shared_ptr<const wire::Layout> layout;
   uint64_t seed = 0;
   uint64_t batch = 1;
-  compute::OptimizerSpec optimizer;  // of local steps (elastic averaging)
+  compute::OptimizerSpec optimizer;  // of local steps
+  double local_momentum = 0;         // > 0: local steps are Nesterov's with it
   compute::ScheduleSpec schedule;
   Clock total_clocks = 0;
   std::function<Nanos()> now;
@@ -61,6 +62,7 @@ class Executor {
   void Backward(const DeviceCommand& command);
   void Load(const DeviceCommand& command);
   void Elastic(const DeviceCommand& command);
+  void Delta();
   void Update(const DeviceCommand& command);
   std::vector<Buffer> Collect(const DeviceCommand& command) const;
   absl::Span<float> GradientOf(size_t depth, ParamId param) const;
@@ -81,6 +83,10 @@ class Executor {
   size_t merges_ = 0;
   uint64_t part_samples_ = 0;
   uint64_t node_samples_ = 0;
+
+  // The round of local steps in progress: what it began with, by shard, and its samples.
+  std::vector<std::vector<Buffer>> round_start_;
+  uint64_t round_samples_ = 0;
 
   std::vector<float> inputs_;
   std::vector<int32_t> labels_;

@@ -21,7 +21,10 @@ class Builder {
   std::vector<uint32_t> PullAll() {
     std::vector<uint32_t> deps;
     for (uint32_t k = 0; k < inputs_.layout->shard_count(); ++k) {
-      const uint32_t pull = Append({.op = Op::kPull, .shard = ShardId{k}});
+      std::vector<uint32_t> before;
+      if (inputs_.ordered_reads && k > 0) before.push_back(deps.back());
+      const uint32_t pull =
+          Append({.op = Op::kPull, .shard = ShardId{k}, .deps = std::move(before)});
       pulls_[k].push_back(pull);
       deps.push_back(pull);
     }
@@ -166,6 +169,14 @@ Program BuildLocalStep(const ProgramInputs& inputs, const std::vector<NodePlan>&
 Program BuildExchange(const ProgramInputs& inputs, LeafRange node) {
   Builder builder(inputs, Program::Kind::kExchange);
   builder.PullAllThen(Op::kElastic);
+  builder.PushAll(node);
+  builder.ClockAll();
+  return builder.Take();
+}
+
+Program BuildDeltaPush(const ProgramInputs& inputs, LeafRange node) {
+  Builder builder(inputs, Program::Kind::kExchange);
+  builder.Device({.op = Op::kDelta, .node = node});
   builder.PushAll(node);
   builder.ClockAll();
   return builder.Take();

@@ -26,8 +26,9 @@ enum class Op : uint8_t {
   kCollect,   // device: hand over bucket (shard, bucket) of the sum of `node`
   kPush,      // network: send what Collect handed over
   kClock,     // network: tell `shard` that this clock is complete
-  kUpdate,    // device: one local optimiser step with the sum of `node` (elastic averaging)
+  kUpdate,    // device: one local optimiser step with the sum of `node`
   kElastic,   // device: d = alpha (x - centre) from the replies; x -= d; buckets of d to collect
+  kDelta,     // device: d = x - what was loaded; buckets of d to collect
   kEvaluate,  // device: loss and accuracy on the held-out data
 };
 
@@ -77,6 +78,7 @@ struct Program {
 struct ProgramInputs {
   const wire::Layout* layout = nullptr;
   const std::vector<OpOutline>* ops = nullptr;
+  bool ordered_reads = false;  // PolicyTraits::ordered_reads
 };
 
 // Data-parallel step: pull all, load, then per node and part forward and backward; a bucket is
@@ -87,10 +89,13 @@ Program BuildStep(const ProgramInputs& inputs, const std::vector<NodePlan>& node
 Program BuildAdoption(const ProgramInputs& inputs, const std::vector<NodePlan>& nodes);
 // Pull all and load.
 Program BuildInitialPull(const ProgramInputs& inputs);
-// Forward, backward, local update: a step of elastic averaging between exchanges.
+// Forward, backward, local update: a step between exchanges.
 Program BuildLocalStep(const ProgramInputs& inputs, const std::vector<NodePlan>& nodes);
-// Pull all, elastic, then collect and push every bucket as `node`, and clock.
+// Elastic: pull all, elastic, then collect and push every bucket as `node`, and clock.
 Program BuildExchange(const ProgramInputs& inputs, LeafRange node);
+// The end of a round of local steps: delta, then collect and push every bucket as `node`, and
+// clock.
+Program BuildDeltaPush(const ProgramInputs& inputs, LeafRange node);
 // Pull all, and nothing with it: the replies say that all our pushes were taken.
 Program BuildFlush(const ProgramInputs& inputs);
 // Pull all (final), load, evaluate.

@@ -21,8 +21,17 @@ WorldOptions Small(const std::string& policy, Clock clocks, FaultBudget faults) 
           .instant_device = true};
 }
 
-const char* const kPolicies[] = {
-    "bsp", "ssp:s=0", "ssp:s=1", "async", "easgd:tau=1,mode=sync", "easgd:tau=1,mode=async"};
+const char* const kPolicies[] = {"bsp",
+                                 "ssp:s=0",
+                                 "ssp:s=1",
+                                 "async",
+                                 "easgd:tau=1,mode=sync",
+                                 "easgd:tau=1,mode=async",
+                                 "essp:s=1",
+                                 "dssp:lower=0,upper=1",
+                                 "softsync:n=1",
+                                 "value:v0=1",
+                                 "localsgd:h=1"};
 
 void ExpectClean(const std::string& name, const WorldOptions& options, bool complete) {
   const ExploreReport report = Explore(*World::Make(options), {.states_max = 60'000});

@@ -1,13 +1,13 @@
 #include "tests/check/policy_space.h"
 
 #include <algorithm>
-#include <deque>
+#include <cmath>
 #include <functional>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
-#include "base/fingerprint.h"
 #include "glog/logging.h"
+#include "tests/check/policy_state.h"
 
 namespace soapstone::check {
 namespace {
@@ -18,56 +18,10 @@ using consistency::Actions;
 using consistency::Policy;
 using consistency::Ticket;
 
+// A push's ticket: worker, life and clock.
 constexpr uint64_t kPullTickets = 1'000'000;
-constexpr uint64_t kClocksPerWorker = 1'000;
-
-struct Item {
-  bool is_clock = false;
-  Clock clock = 0;  // update: computed at it; clock: completed clocks
-};
-
-struct State {
-  std::vector<Clock> issued;                        // by worker: completed clocks
-  std::vector<bool> alive;                          // runs its program
-  std::vector<uint32_t> read;                       // by worker: shards read at this clock
-  std::vector<uint32_t> parked;                     // by worker: shards that parked its pull
-  std::vector<uint32_t> to_evict;                   // by worker: shards that must hear it is gone
-  std::vector<uint32_t> to_prepare;                 // by worker: shards to install a newcomer
-  std::vector<uint32_t> to_commit;                  // by worker: shards to learn its start
-  std::vector<Clock> start;                         // by worker: of a newcomer, while joining
-  std::vector<std::vector<std::deque<Item>>> chan;  // [worker][shard]
-  std::vector<std::vector<Clock>> applied;          // [shard][worker]
-  std::vector<Policy> policy;                       // by shard
-  int crashes = 0, leaves = 0, joins = 0, restores = 0;  // left in the budget
-
-  std::pair<uint64_t, uint64_t> Print() const {
-    Fingerprint f;
-    for (size_t w = 0; w < issued.size(); ++w) {
-      f.Add(issued[w]);
-      f.Add(static_cast<bool>(alive[w]));
-      f.Add(read[w]);
-      f.Add(parked[w]);
-      f.Add(to_evict[w]);
-      f.Add(to_prepare[w]);
-      f.Add(to_commit[w]);
-      f.Add(start[w]);
-      for (const auto& channel : chan[w]) {
-        f.Add(channel.size());
-        for (const Item& item : channel) f.Add((item.clock << 1) | (item.is_clock ? 1 : 0));
-      }
-    }
-    for (const auto& row : applied) {
-      for (Clock clock : row) f.Add(clock);
-    }
-    for (const Policy& p : policy) p.AddTo(&f);
-    f.Add(crashes);
-    f.Add(leaves);
-    f.Add(joins);
-    f.Add(restores);
-    return f.value();
-  }
-};
-
+constexpr uint64_t kTicketsPerWorker = 10'000;
+constexpr uint64_t kTicketsPerLife = 100;
 class Explorer {
  public:
   explicit Explorer(const SpaceOptions& options)
@@ -76,9 +30,11 @@ class Explorer {
     gap_ = traits_.guarantee.clock_gap_max;
     snapshot_ = traits_.guarantee.snapshot_reads;
     consistency::PolicyTraits gate = traits_;
-    if (options.mutant == Mutant::kBoundPlusOne) *gate.guarantee.read_lag_max += 1;
-    if (options.mutant == Mutant::kBoundMinusOne) *gate.guarantee.read_lag_max -= 1;
+    if (options.mutant == Mutant::kBoundPlusOne) gate.bound += 1;
+    if (options.mutant == Mutant::kBoundMinusOne) gate.bound -= 1;
+    if (options.mutant == Mutant::kCreditUnbounded) gate.bound = options.clocks;
     if (options.mutant == Mutant::kNoSnapshot) gate = *consistency::ParsePolicy("ssp:s=0");
+    if (traits_.subscribed() || traits_.deferred()) options_.parking = true;
     gate_traits_ = gate;
   }
 
@@ -96,7 +52,10 @@ class Explorer {
         ++report_.transitions;
         if (visited_.insert(next.Print()).second) stack.push_back(std::move(next));
       });
-      if (!moved && !Finished(state)) {
+      if (moved) continue;
+      if (Finished(state)) {
+        CheckEnd(state);
+      } else {
         ++report_.deadlocks;
         report_.violations.insert("S5 deadlock");
       }
@@ -115,12 +74,16 @@ class Explorer {
     State s;
     s.issued.assign(P(), 0);
     s.alive.assign(P(), true);
-    for (auto* mask : {&s.read, &s.parked, &s.to_evict, &s.to_prepare, &s.to_commit}) {
+    for (auto* mask :
+         {&s.life, &s.read, &s.parked, &s.subscribed, &s.to_evict, &s.to_prepare, &s.to_commit}) {
       mask->assign(P(), 0);
     }
     s.start.assign(P(), kNoClock);
     s.chan.assign(P(), std::vector<std::deque<Item>>(K()));
     s.applied.assign(K(), std::vector<Clock>(P(), 0));
+    s.computing.assign(K(), std::vector<Clock>(P(), kNoClock));
+    s.unseen.assign(K(), std::vector<uint32_t>(P() * P(), 0));
+    s.now.assign(K(), 0);
     for (uint32_t k = 0; k < K(); ++k) {
       s.policy.push_back(NewPolicy());
       for (uint32_t w = 0; w < P(); ++w) s.policy[k].OnJoin(WorkerId{w}, 0);
@@ -129,6 +92,7 @@ class Explorer {
     s.leaves = options_.leaves;
     s.joins = options_.joins;
     s.restores = options_.restores;
+    s.duplicates = options_.duplicates;
     return s;
   }
 
@@ -176,33 +140,91 @@ class Explorer {
     Observe(*s, w, k);
     s->read[w] |= 1u << k;
     s->parked[w] &= ~(1u << k);
+    s->computing[k][w] = s->issued[w];
+    for (uint32_t u = 0; u < P(); ++u) s->unseen[k][w * P() + u] = 0;
+    if (traits_.guarantee.own_writes && s->applied[k][w] < s->issued[w] && s->chan[w][k].empty()) {
+      report_.violations.insert("S2 own writes");
+    }
+  }
+
+  // At the end everything that was pushed is in the store, once the policy was told of the end.
+  void CheckEnd(const State& s) {
+    State end = s;
+    for (uint32_t k = 0; k < K(); ++k) {
+      if (!Is(Mutant::kNoDrain)) CarryOut(&end, k, end.policy[k].OnDrain());
+      for (uint32_t w = 0; w < P(); ++w) {
+        if (end.alive[w] && end.applied[k][w] != end.issued[w]) {
+          report_.violations.insert("S6 lost or doubled");
+        }
+      }
+    }
+  }
+
+  // V1: what a computing peer has not seen of w's updates fits the bound, or is one update.
+  void CountUnseen(State* s, uint32_t w, uint32_t k, Clock clock) {
+    for (uint32_t u = 0; u < P(); ++u) {
+      if (u == w || !s->alive[u] || s->computing[k][u] == kNoClock) continue;
+      const uint32_t unseen = ++s->unseen[k][u * P() + w];
+      const auto& v0 = traits_.guarantee.unseen_max;
+      if (!v0.has_value() || unseen == 1) continue;
+      if (unseen > *v0 / std::sqrt(static_cast<double>(clock) + 1)) {
+        report_.violations.insert("V1 unseen mass");
+      }
+    }
+  }
+
+  void CountApplied(State* s, uint32_t k, uint64_t ticket) {
+    const uint32_t w = static_cast<uint32_t>(ticket / kTicketsPerWorker);
+    if (ticket % kTicketsPerWorker / kTicketsPerLife != s->life[w]) return;  // of its former life
+    const Clock clock = static_cast<Clock>(ticket % kTicketsPerLife);
+    if (s->applied[k][w] != clock) report_.violations.insert("S6 lost or doubled");
+    s->applied[k][w] = clock + 1;
+    CountUnseen(s, w, k, clock);
   }
 
   void CarryOut(State* s, uint32_t k, const Actions& actions, bool lose_replies = false) {
+    bool skip_gather = Is(Mutant::kGatherLosesFirst);
     for (const Action& action : actions) {
       const uint64_t ticket = static_cast<uint64_t>(action.ticket);
-      if (action.kind == ActionKind::kApply || action.kind == ActionKind::kGather) {
-        const uint32_t w = static_cast<uint32_t>(ticket / kClocksPerWorker);
-        const Clock clock = static_cast<Clock>(ticket % kClocksPerWorker);
-        if (s->applied[k][w] != clock) report_.violations.insert("S6 lost or doubled");
-        s->applied[k][w] = clock + 1;
-      } else if (action.kind == ActionKind::kReject && ticket < kPullTickets) {
-        report_.violations.insert("S6 lost or doubled");
-      } else if (action.kind == ActionKind::kReply && !lose_replies) {
-        GrantRead(s, static_cast<uint32_t>(ticket - kPullTickets), k);
+      switch (action.kind) {
+        case ActionKind::kApply:
+          CountApplied(s, k, ticket);
+          break;
+        case ActionKind::kGather:
+          if (!std::exchange(skip_gather, false)) CountApplied(s, k, ticket);
+          if (Is(Mutant::kGatherTwice)) CountApplied(s, k, ticket);
+          break;
+        case ActionKind::kReject:
+          if (ticket < kPullTickets) report_.violations.insert("S6 lost or doubled");
+          break;
+        case ActionKind::kReply: {
+          const uint32_t w = static_cast<uint32_t>(ticket - kPullTickets);
+          // A pull that is not parked any more was lost with a shard's restart.
+          if (!lose_replies && (s->parked[w] >> k & 1u) != 0) GrantRead(s, w, k);
+          break;
+        }
+        case ActionKind::kSend:
+          if (!Is(Mutant::kSendsLost)) TakeUnasked(s, k, action);
+          break;
+        default:
+          break;
       }
     }
+  }
+
+  // Values that a worker did not ask for count while it has not begun.
+  void TakeUnasked(State* s, uint32_t k, const Action& action) {
+    const uint32_t w = Index(action.worker);
+    const bool waits =
+        s->alive[w] && s->issued[w] == action.clock && s->issued[w] < options_.clocks;
+    if (waits && (s->subscribed[w] >> k & 1u) != 0) GrantRead(s, w, k);
   }
 
   void Successors(const State& s, const std::function<void(State)>& add) {
     for (uint32_t w = 0; w < P(); ++w) {
       WorkerMoves(s, w, add);
       for (uint32_t k = 0; k < K(); ++k) {
-        if (!s.chan[w][k].empty()) add(Deliver(s, w, k));
-        if (Is(Mutant::kClockOvertakes) && s.chan[w][k].size() > 1) {
-          // The first clock in the channel may arrive before the updates in front of it.
-          add(DeliverFirstClock(s, w, k));
-        }
+        if (!s.chan[w][k].empty()) DeliverMoves(s, w, k, add);
         MembershipMoves(s, w, k, add);
       }
       JoinMoves(s, w, add);
@@ -215,22 +237,11 @@ class Explorer {
     if (!s.alive[w] || s.issued[w] >= options_.clocks) return;
     const uint32_t all = (1u << K()) - 1;
     for (uint32_t k = 0; k < K(); ++k) {
-      if (((s.read[w] | s.parked[w]) >> k & 1u) != 0) continue;
-      const uint32_t asked = Is(Mutant::kOneShardGate) ? 0 : k;
-      if (Is(Mutant::kOneShardGate) && k > 0 && (s.read[w] & 1u) == 0) continue;
-      Policy policy = s.policy[asked];
-      const Actions actions = policy.OnPull(
-          {.worker = WorkerId{w}, .clock = s.issued[w], .ticket = Ticket{kPullTickets + w}});
-      if (actions.front().kind == ActionKind::kReply || (Is(Mutant::kOneShardGate) && k > 0)) {
-        State next = s;
-        GrantRead(&next, w, k);
-        add(std::move(next));
-      } else if (options_.parking && actions.front().kind == ActionKind::kPark) {
-        State next = s;
-        next.policy[k] = std::move(policy);
-        next.parked[w] |= 1u << k;
-        add(std::move(next));
-      }
+      if (((s.read[w] | s.parked[w] | s.subscribed[w]) >> k & 1u) != 0) continue;
+      // Where own updates may be kept, a pull must not overtake them: as on the wire.
+      if (traits_.deferred() && !s.chan[w][k].empty()) continue;
+      if (traits_.ordered_reads() && k > 0 && (s.read[w] >> (k - 1) & 1u) == 0) continue;
+      PullMove(s, w, k, add);
     }
     if (s.read[w] != all) return;
     State next = s;
@@ -238,7 +249,7 @@ class Explorer {
       next.chan[w][k].push_back({false, s.issued[w]});
       if (!options_.one_message) next.chan[w][k].push_back({true, s.issued[w] + 1});
       if (Is(Mutant::kIssuedClockGate)) {
-        CarryOut(&next, k, next.policy[k].OnClock(WorkerId{w}, s.issued[w] + 1));
+        CarryOut(&next, k, next.policy[k].OnClock(ClockOf(next, w, k, s.issued[w] + 1)));
       }
     }
     ++next.issued[w];
@@ -246,10 +257,44 @@ class Explorer {
     add(std::move(next));
   }
 
+  void PullMove(const State& s, uint32_t w, uint32_t k, const std::function<void(State)>& add) {
+    const bool one_gate = Is(Mutant::kOneShardGate);
+    if (one_gate && k > 0 && (s.read[w] & 1u) == 0) return;
+    State next = s;
+    next.parked[w] |= 1u << k;
+    next.computing[k][w] = kNoClock;
+    const Actions actions = next.policy[one_gate ? 0 : k].OnPull(
+        {.worker = WorkerId{w}, .clock = s.issued[w], .ticket = Ticket{kPullTickets + w}});
+    CarryOut(&next, k, actions);
+    const bool replied = (next.read[w] >> k & 1u) != 0;
+    if (!replied && ((one_gate && k > 0) || Is(Mutant::kHeldSkipsQueue))) {
+      GrantRead(&next, w, k);
+    } else if (!replied && !options_.parking) {
+      return;  // it will try again
+    }
+    if (traits_.subscribed()) next.subscribed[w] |= 1u << k;
+    add(std::move(next));
+  }
+
+  void DeliverMoves(const State& s, uint32_t w, uint32_t k, const std::function<void(State)>& add) {
+    add(Deliver(s, w, k));
+    if (Is(Mutant::kClockOvertakes) && s.chan[w][k].size() > 1) {
+      // The first clock in the channel may arrive before the updates in front of it.
+      add(DeliverFirstClock(s, w, k));
+    }
+    if (s.duplicates > 0) {
+      State next = s;
+      --next.duplicates;
+      next.chan[w][k].insert(next.chan[w][k].begin(), next.chan[w][k].front());
+      add(std::move(next));
+    }
+  }
+
   State Deliver(const State& s, uint32_t w, uint32_t k) {
     State next = s;
     const Item item = next.chan[w][k].front();
     next.chan[w][k].pop_front();
+    if (traits_.gate == consistency::Gate::kDynamic) ++next.now[k];
     Take(&next, w, k, item);
     if (options_.one_message) Take(&next, w, k, {true, item.clock + 1});
     return next;
@@ -263,7 +308,7 @@ class Explorer {
     if (clock == channel.end()) return next;
     const Item item = *clock;
     channel.erase(clock);
-    CarryOut(&next, k, next.policy[k].OnClock(WorkerId{w}, item.clock));
+    CarryOut(&next, k, next.policy[k].OnClock(ClockOf(next, w, k, item.clock)));
     return next;
   }
 
@@ -273,24 +318,38 @@ class Explorer {
       // The mutant's gate has moved on; the update is applied all the same.
       s->applied[k][w] = std::max(s->applied[k][w], item.clock + 1);
     } else if (!item.is_clock) {
-      const Ticket ticket{w * kClocksPerWorker + static_cast<uint64_t>(item.clock)};
+      const Ticket ticket{w * kTicketsPerWorker + s->life[w] * kTicketsPerLife +
+                          static_cast<uint64_t>(item.clock)};
       if (Is(Mutant::kIssuedClockGate)) {
         CarryOut(s, k, {{ActionKind::kApply, ticket}});
         return;
       }
-      CarryOut(s, k,
-               s->policy[k].OnPush({.worker = WorkerId{w},
-                                    .clock = item.clock,
-                                    .leaves = {w, w + 1},
-                                    .ticket = ticket}));
+      Actions actions = s->policy[k].OnPush({.now = s->now[k],
+                                             .worker = WorkerId{w},
+                                             .clock = item.clock,
+                                             .leaves = {w, w + 1},
+                                             .ticket = ticket,
+                                             .mass = Is(Mutant::kMassIgnored) ? 0.0 : 1.0});
+      if (Is(Mutant::kDuplicateApplied) && actions.front().kind == ActionKind::kDrop) {
+        actions.front().kind = ActionKind::kApply;
+      }
+      CarryOut(s, k, actions);
     } else {
-      CarryOut(s, k, s->policy[k].OnClock(WorkerId{w}, item.clock));
+      if (s->computing[k][w] < item.clock) s->computing[k][w] = kNoClock;
+      if (Is(Mutant::kSendWithoutGate)) {
+        CarryOut(s, k, {{.kind = ActionKind::kSend, .worker = WorkerId{w}, .clock = item.clock}});
+      }
+      CarryOut(s, k, s->policy[k].OnClock(ClockOf(*s, w, k, item.clock)));
       if (Is(Mutant::kReleaseOnAnyClock)) {
         for (uint32_t u = 0; u < P(); ++u) {
           if ((s->parked[u] >> k & 1u) != 0) GrantRead(s, u, k);
         }
       }
     }
+  }
+
+  static consistency::ClockEvent ClockOf(const State& s, uint32_t w, uint32_t k, Clock completed) {
+    return {.now = s.now[k], .worker = WorkerId{w}, .completed = completed};
   }
 
   void MembershipMoves(const State& s, uint32_t w, uint32_t k,
@@ -356,7 +415,7 @@ class Explorer {
       State next = s;
       --next.crashes;
       next.alive[w] = false;
-      next.read[w] = next.parked[w] = 0;
+      EndLife(&next, w);
       for (auto& channel : next.chan[w]) channel.clear();
       next.to_evict[w] = all;
       add(std::move(next));
@@ -368,9 +427,16 @@ class Explorer {
       State next = s;
       --next.leaves;
       next.alive[w] = false;
+      EndLife(&next, w);
       next.to_evict[w] = all;
       add(std::move(next));
     }
+  }
+
+  void EndLife(State* s, uint32_t w) {
+    ++s->life[w];
+    s->read[w] = s->parked[w] = s->subscribed[w] = 0;
+    for (uint32_t k = 0; k < K(); ++k) s->computing[k][w] = kNoClock;
   }
 
   // The shard's process restarts from what it had made durable: its values and applied clocks.
@@ -378,6 +444,11 @@ class Explorer {
   State Restore(const State& s, uint32_t k) {
     State next = s;
     --next.restores;
+    for (uint32_t w = 0; w < P(); ++w) next.subscribed[w] &= ~(1u << k);
+    if (traits_.gate != consistency::Gate::kBounded) {
+      for (uint32_t w = 0; w < P(); ++w) next.parked[w] &= ~(1u << k);
+      return next;
+    }
     next.policy[k] = NewPolicy();
     for (uint32_t w = 0; w < P(); ++w) {
       Clock clock = s.policy[k].clocks().Of(WorkerId{w});
@@ -432,6 +503,24 @@ std::string Name(Mutant mutant) {
       return "newcomer starts ahead";
     case Mutant::kReleaseOnAnyClock:
       return "any clock releases the parked";
+    case Mutant::kDuplicateApplied:
+      return "a duplicate is applied again";
+    case Mutant::kSendsLost:
+      return "values sent unasked are lost";
+    case Mutant::kSendWithoutGate:
+      return "values sent whatever the bound";
+    case Mutant::kCreditUnbounded:
+      return "credit beyond the upper bound";
+    case Mutant::kGatherTwice:
+      return "gathered twice";
+    case Mutant::kGatherLosesFirst:
+      return "the first gathered is forgotten";
+    case Mutant::kNoDrain:
+      return "the end is not told";
+    case Mutant::kMassIgnored:
+      return "updates count as weightless";
+    case Mutant::kHeldSkipsQueue:
+      return "a kept update lets a read pass";
   }
   return "?";
 }

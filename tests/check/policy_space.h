@@ -4,10 +4,11 @@
 //   Tick(w)         w has read all shards: it issues its update and its clock on every channel
 //   Deliver(w, k)   the head of channel (w, k) arrives: an update, or a clock
 // plus, in the fault menu: pulls that are parked and must be released, crash (what is in flight is
-// lost; each shard hears of it in its own time), clean leave, two-step join, and restore of a
-// shard from its applied clocks. Exhaustive: every reachable state is visited once.
-// Duplicates and the adoption of a lost worker's leaves need the real shard and engine: see
-// actor_space_test.cc.
+// lost; each shard hears of it in its own time), clean leave, two-step join, duplicates, and
+// restore of a shard (ssp: from its applied clocks alone; else from the policy's value; parked
+// pulls are lost and asked again). Where a policy looks at intervals, time is the number of
+// deliveries at the shard. Exhaustive: every reachable state is visited once. The adoption of a lost
+// worker's leaves (bsp) needs the real engine: see actor_space_test.cc.
 #pragma once
 
 #include <cstdint>
@@ -35,6 +36,15 @@ enum class Mutant {
   kJoinAtZero,            // a newcomer starts at clock 0 on every shard
   kJoinAhead,             // a newcomer starts beyond the fastest
   kReleaseOnAnyClock,     // any clock releases every parked pull
+  kDuplicateApplied,      // a duplicate is applied again
+  kSendsLost,             // values sent unasked get lost (essp)
+  kSendWithoutGate,       // every clock is answered unasked, whatever the bound (essp)
+  kCreditUnbounded,       // the controller's credit ignores the upper bound (dssp)
+  kGatherTwice,           // what was gathered is gathered again (softsync)
+  kGatherLosesFirst,      // the first of the gathered is forgotten (softsync)
+  kNoDrain,               // the end of the run is not told to the policy (softsync)
+  kMassIgnored,           // updates count as weightless (value)
+  kHeldSkipsQueue,        // a kept update lets its worker's next read pass (value)
 };
 std::string Name(Mutant mutant);
 
@@ -50,6 +60,7 @@ struct SpaceOptions {
   int leaves = 0;
   int joins = 0;  // of a worker that crashed or left
   int restores = 0;
+  int duplicates = 0;
   Mutant mutant = Mutant::kNone;
 };
 

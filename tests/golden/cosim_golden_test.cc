@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "consistency/catalogue.h"
 #include "experiment/cosim.h"
 #include "gtest/gtest.h"
 #include "models/zoo.h"

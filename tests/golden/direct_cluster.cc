@@ -81,7 +81,8 @@ class DirectCluster {
                                .schedule = *compute::ParseSchedule(setup_.schedule),
                                .total_clocks = setup_.steps,
                                .seed = setup_.seed,
-                               .elastic = policy_.exchange == consistency::Exchange::kElastic});
+                               .rule = policy_.store,
+                               .fixed_tree = policy_.fixed_tree});
     shards_.emplace_back(server::ShardOptions{.id = ShardId{k},
                                               .layout = layout_,
                                               .policy = policy_,
@@ -98,6 +99,7 @@ class DirectCluster {
                                    .seed = setup_.seed,
                                    .batch = setup_.batch,
                                    .optimizer = *compute::ParseOptimizer(setup_.optimizer),
+                                   .local_momentum = policy_.local_momentum,
                                    .schedule = *compute::ParseSchedule(setup_.schedule),
                                    .total_clocks = setup_.steps,
                                    .now = [] { return Nanos{0}; }}));
@@ -151,7 +153,8 @@ class DirectCluster {
   void Deliver(Message message) {
     if (message.to.role == wire::Role::kShard) {
       wire::Outbox outbox;
-      shards_[message.to.index].OnMessage(0, std::move(message), &outbox);
+      server::Shard& shard = shards_[message.to.index];
+      shard.OnMessage(0, std::move(message), &outbox);
       Post(std::move(outbox));
     } else if (message.to.role == wire::Role::kWorker) {
       const uint32_t w = message.to.index;
@@ -201,6 +204,10 @@ class DirectCluster {
       save.from = Address::Scheduler();
       wire::Outbox outbox;
       shard.OnMessage(0, save, &outbox);
+      for (const Buffer& slice : outbox.messages.at(0).payload) {
+        const absl::Span<const float> values = slice.floats();
+        result->parameters.insert(result->parameters.end(), values.begin(), values.end());
+      }
       CHECK(gatherer.OnSlices(outbox.messages.at(0)).ok());
     }
     result->sha256 = gatherer.Sha256Hex();

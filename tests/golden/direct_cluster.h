@@ -39,6 +39,7 @@ struct TrainingSetup {
 
 struct TrainingResult {
   std::string sha256;
+  std::vector<float> parameters;  // by shard, then slice
   double test_accuracy = 0;
   uint64_t violations = 0;
   uint64_t duplicates = 0;

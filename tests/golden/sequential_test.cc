@@ -66,21 +66,10 @@ TEST(SequentialTest, BspKeepsItsBitsWhenAWorkerIsLost) {
 TEST(SequentialTest, OneWorkerOfAnyGradientPolicyIsSequentialSgd) {
   TrainingSetup setup = {.micro_batches = 1};
   const std::string expected = TrainSequentially(setup).sha256;
-  for (const char* policy : {"bsp", "ssp:s=0", "ssp:s=3", "async"}) {
+  for (const std::string& policy : consistency::ExamplePolicies()) {
+    if (consistency::ParsePolicy(policy)->exchange != consistency::Exchange::kGradient) continue;
     setup.policy = policy;
     EXPECT_EQ(TrainByCluster(setup).sha256, expected) << policy;
-  }
-}
-
-TEST(SequentialTest, EveryPolicyLearns) {
-  for (const char* policy :
-       {"bsp", "ssp:s=0", "ssp:s=3", "async", "easgd:tau=4,mode=sync", "easgd:tau=4,mode=async"}) {
-    const TrainingResult result = TrainByCluster(
-        {.policy = policy, .workers = 3, .shards = 2, .steps = 23 * 15, .order_seed = 3});
-    EXPECT_EQ(result.failure, "") << policy;
-    EXPECT_EQ(result.violations, 0u) << policy;
-    EXPECT_GE(result.test_accuracy, 0.95) << policy;
-    std::printf("%-24s test accuracy %.4f\n", policy, result.test_accuracy);
   }
 }
 

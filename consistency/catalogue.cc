@@ -1,0 +1,285 @@
+#include "consistency/catalogue.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "base/status_macros.h"
+
+namespace soapstone::consistency {
+namespace {
+
+constexpr Clock kBoundMax = 1'000'000'000;
+constexpr Clock kDynamicBoundMax = 1'000;
+constexpr uint32_t kWorkersMax = 1'000'000;
+
+absl::StatusOr<PolicyTraits> ParseBsp(const Spec& spec) {
+  SOAP_RETURN_IF_ERROR(spec.AllowOnly({}));
+  return PolicyTraits{
+      .spec = "bsp",
+      .gate = Gate::kRounds,
+      .bound = 0,
+      .fixed_tree = true,
+      .guarantee = {
+          .read_lag_max = 0, .clock_gap_max = 1, .snapshot_reads = true, .sequential_bits = true}};
+}
+
+absl::StatusOr<PolicyTraits> ParseBounded(const Spec& spec, Gate gate) {
+  SOAP_RETURN_IF_ERROR(spec.AllowOnly({"s"}));
+  if (!spec.arguments.contains("s")) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(spec.name, " needs its staleness bound, as in ", spec.name, ":s=2"));
+  }
+  SOAP_ASSIGN_OR_RETURN(const Clock s, spec.Int("s", 0, 0, kBoundMax));
+  return PolicyTraits{.spec = absl::StrCat(spec.name, ":s=", s),
+                      .gate = gate,
+                      .bound = s,
+                      .guarantee = {.read_lag_max = s, .clock_gap_max = s + 1}};
+}
+absl::StatusOr<PolicyTraits> ParseSsp(const Spec& spec) {
+  return ParseBounded(spec, Gate::kBounded);
+}
+absl::StatusOr<PolicyTraits> ParseEssp(const Spec& spec) {
+  return ParseBounded(spec, Gate::kSubscribed);
+}
+
+absl::StatusOr<PolicyTraits> ParseDssp(const Spec& spec) {
+  SOAP_RETURN_IF_ERROR(spec.AllowOnly({"lower", "upper"}));
+  SOAP_ASSIGN_OR_RETURN(const Clock lower, spec.Int("lower", 1, 0, kDynamicBoundMax));
+  SOAP_ASSIGN_OR_RETURN(const Clock upper, spec.Int("upper", 8, lower, kDynamicBoundMax));
+  return PolicyTraits{.spec = absl::StrCat("dssp:lower=", lower, ",upper=", upper),
+                      .gate = Gate::kDynamic,
+                      .bound = upper,
+                      .lower = lower,
+                      .guarantee = {.read_lag_max = upper, .clock_gap_max = upper + 1}};
+}
+
+absl::StatusOr<PolicyTraits> ParsePsp(const Spec& spec) {
+  SOAP_RETURN_IF_ERROR(spec.AllowOnly({"sample", "s", "seed"}));
+  SOAP_ASSIGN_OR_RETURN(const int64_t sample, spec.Int("sample", 1, 1, kWorkersMax));
+  SOAP_ASSIGN_OR_RETURN(const Clock s, spec.Int("s", 0, 0, kBoundMax));
+  SOAP_ASSIGN_OR_RETURN(const int64_t seed, spec.Int("seed", 1, 0, kBoundMax));
+  return PolicyTraits{.spec = absl::StrCat("psp:sample=", sample, ",s=", s, ",seed=", seed),
+                      .gate = Gate::kSampled,
+                      .bound = s,
+                      .sample = static_cast<uint32_t>(sample),
+                      .seed = static_cast<uint64_t>(seed)};
+}
+
+absl::StatusOr<PolicyTraits> ParsePssp(const Spec& spec) {
+  SOAP_RETURN_IF_ERROR(spec.AllowOnly({"s", "p", "seed"}));
+  SOAP_ASSIGN_OR_RETURN(const Clock s, spec.Int("s", 2, 0, kBoundMax));
+  SOAP_ASSIGN_OR_RETURN(const double p, spec.Real("p", 0.5, 0, 1));
+  SOAP_ASSIGN_OR_RETURN(const int64_t seed, spec.Int("seed", 1, 0, kBoundMax));
+  PolicyTraits traits{.spec = absl::StrCat("pssp:s=", s, ",p=", p, ",seed=", seed),
+                      .gate = Gate::kSampled,
+                      .bound = s,
+                      .block_probability = p,
+                      .seed = static_cast<uint64_t>(seed)};
+  if (p == 1) traits.guarantee = {.read_lag_max = s, .clock_gap_max = s + 1};
+  return traits;
+}
+
+absl::StatusOr<PolicyTraits> ParseAsync(const Spec& spec) {
+  SOAP_RETURN_IF_ERROR(spec.AllowOnly({}));
+  return PolicyTraits{.spec = "async"};
+}
+
+absl::StatusOr<PolicyTraits> ParseSoftsync(const Spec& spec) {
+  SOAP_RETURN_IF_ERROR(spec.AllowOnly({"n", "rate"}));
+  SOAP_ASSIGN_OR_RETURN(const int64_t n, spec.Int("n", 1, 1, kWorkersMax));
+  const std::string rate = spec.Text("rate", "mean");
+  if (rate != "mean" && rate != "each") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("softsync: rate=", rate, " is unknown; it is mean or each"));
+  }
+  return PolicyTraits{.spec = absl::StrCat("softsync:n=", n, ",rate=", rate),
+                      .gate = Gate::kBatched,
+                      .batches = static_cast<uint32_t>(n),
+                      .rate_each = rate == "each",
+                      .guarantee = {.own_writes = false}};
+}
+
+absl::StatusOr<PolicyTraits> ParseDcasgd(const Spec& spec) {
+  SOAP_RETURN_IF_ERROR(spec.AllowOnly({"lambda", "m"}));
+  SOAP_ASSIGN_OR_RETURN(const double lambda, spec.Real("lambda", 0.04, 0, 1e6));
+  SOAP_ASSIGN_OR_RETURN(const double m, spec.Real("m", 0, 0, 0.999999));
+  return PolicyTraits{
+      .spec = absl::StrCat("dcasgd:lambda=", lambda, ",m=", m),
+      .store = {.kind = StoreRule::Kind::kCompensated, .lambda = lambda, .mean_decay = m}};
+}
+
+absl::StatusOr<PolicyTraits> ParseValue(const Spec& spec) {
+  SOAP_RETURN_IF_ERROR(spec.AllowOnly({"v0"}));
+  SOAP_ASSIGN_OR_RETURN(const double v0, spec.Real("v0", 0.1, 0, 1e9));
+  return PolicyTraits{.spec = absl::StrCat("value:v0=", v0),
+                      .gate = Gate::kValue,
+                      .value = v0,
+                      .guarantee = {.unseen_max = v0}};
+}
+
+// Rounds of replicas that keep their own parameters between exchanges.
+void MakeRounds(PolicyTraits* traits) {
+  traits->gate = Gate::kRounds;
+  traits->bound = 0;
+  traits->guarantee.read_lag_max = 0;
+  traits->guarantee.clock_gap_max = 1;
+  traits->guarantee.snapshot_reads = true;
+}
+
+absl::StatusOr<PolicyTraits> ParseElastic(const Spec& spec, double local_momentum) {
+  SOAP_ASSIGN_OR_RETURN(const Clock tau, spec.Int("tau", 10, 1, kBoundMax));
+  SOAP_ASSIGN_OR_RETURN(const double beta, spec.Real("beta", 0.9, 0, 1));
+  const std::string mode = spec.Text("mode", "async");
+  if (mode != "sync" && mode != "async") {
+    return absl::InvalidArgumentError(
+        absl::StrCat(spec.name, ": mode=", mode, " is unknown; it is sync or async"));
+  }
+  PolicyTraits traits{.spec = absl::StrCat(spec.name, ":tau=", tau, ",beta=", beta, ",mode=", mode),
+                      .exchange = Exchange::kElastic,
+                      .period = tau,
+                      .beta = beta,
+                      .local_momentum = local_momentum,
+                      .store = {.kind = StoreRule::Kind::kElastic},
+                      .guarantee = {.conserves_sum = true}};
+  if (mode == "sync") MakeRounds(&traits);
+  return traits;
+}
+absl::StatusOr<PolicyTraits> ParseEasgd(const Spec& spec) {
+  SOAP_RETURN_IF_ERROR(spec.AllowOnly({"tau", "beta", "mode"}));
+  return ParseElastic(spec, 0);
+}
+absl::StatusOr<PolicyTraits> ParseEamsgd(const Spec& spec) {
+  SOAP_RETURN_IF_ERROR(spec.AllowOnly({"tau", "beta", "mode", "delta"}));
+  SOAP_ASSIGN_OR_RETURN(const double delta, spec.Real("delta", 0.99, 0, 0.999999));
+  SOAP_ASSIGN_OR_RETURN(PolicyTraits traits, ParseElastic(spec, delta));
+  absl::StrAppend(&traits.spec, ",delta=", delta);
+  return traits;
+}
+
+absl::StatusOr<PolicyTraits> ParseLocalSgd(const Spec& spec) {
+  SOAP_RETURN_IF_ERROR(spec.AllowOnly({"h"}));
+  SOAP_ASSIGN_OR_RETURN(const Clock h, spec.Int("h", 8, 1, kBoundMax));
+  PolicyTraits traits{.spec = absl::StrCat("localsgd:h=", h),
+                      .exchange = Exchange::kDelta,
+                      .period = h,
+                      .store = {.kind = StoreRule::Kind::kAverage}};
+  MakeRounds(&traits);
+  return traits;
+}
+
+absl::StatusOr<PolicyTraits> ParseBmuf(const Spec& spec) {
+  SOAP_RETURN_IF_ERROR(spec.AllowOnly({"h", "eta", "zeta", "nesterov"}));
+  SOAP_ASSIGN_OR_RETURN(const Clock h, spec.Int("h", 8, 1, kBoundMax));
+  SOAP_ASSIGN_OR_RETURN(const double eta, spec.Real("eta", -1, 0, 0.999999));
+  SOAP_ASSIGN_OR_RETURN(const double zeta, spec.Real("zeta", 1, 0, 100));
+  SOAP_ASSIGN_OR_RETURN(const int64_t nesterov, spec.Int("nesterov", 1, 0, 1));
+  PolicyTraits traits{.spec = absl::StrCat("bmuf:h=", h, ",zeta=", zeta, ",nesterov=", nesterov),
+                      .exchange = Exchange::kDelta,
+                      .period = h,
+                      .fresh_momentum = true,
+                      .store = {.kind = StoreRule::Kind::kBlockMomentum,
+                                .momentum = eta,
+                                .rate = zeta,
+                                .nesterov = nesterov == 1}};
+  if (eta >= 0) absl::StrAppend(&traits.spec, ",eta=", eta);
+  MakeRounds(&traits);
+  return traits;
+}
+
+constexpr char kGatedChecks[] =
+    "S1 lag, S2 own writes, S3 gap, S4 monotone, S5 live, S6 exactly once";
+constexpr char kLiveChecks[] = "S2 own writes, S4 monotone, S5 live, S6 exactly once";
+constexpr char kRoundChecks[] = "B1 one version, S5 live, S6 exactly once";
+
+constexpr PolicyEntry kEntries[] = {
+    {"bsp", "bsp", &ParseBsp,
+     "all read version t; update t is the sum over micro-batches along a fixed tree",
+     "x <- x - lr (1/B) tree sum of g", "2M", "1", "B1 one version, B2 bits, B3 order, S6", "bsp"},
+    {"ssp", "ssp:s=N", &ParseSsp,
+     "a read at clock c waits on each shard until min applied >= c - s",
+     "x <- x - lr (1/B) g_i on arrival", "2M", "1", kGatedChecks, "ssp:s=0 ssp:s=1 ssp:s=2"},
+    {"essp", "essp:s=N", &ParseEssp,
+     "ssp, and shards send fresh values at each advance of the least clock",
+     "x <- x - lr (1/B) g_i on arrival", "2M to 3M", "1/2", kGatedChecks, "essp:s=0 essp:s=1"},
+    {"dssp", "dssp:lower=N,upper=N", &ParseDssp,
+     "ssp with a bound in [lower, upper] that a controller picks from push intervals",
+     "x <- x - lr (1/B) g_i on arrival", "2M", "1", kGatedChecks,
+     "dssp:lower=0,upper=2 dssp:lower=1,upper=1"},
+    {"psp", "psp:sample=N,s=N", &ParsePsp,
+     "a read at clock c waits until N sampled peers have applied >= c - s",
+     "x <- x - lr (1/B) g_i on arrival", "2M", "1", "passes as hypergeometric, S2, S4, S5, S6",
+     "psp:sample=1,s=0 psp:sample=1,s=1"},
+    {"pssp", "pssp:s=N,p=Q", &ParsePssp, "where ssp would block, blocks with probability p",
+     "x <- x - lr (1/B) g_i on arrival", "2M", "1", "blocks as Bernoulli(p), S2, S4, S5, S6",
+     "pssp:s=1,p=0.5 pssp:s=1,p=1"},
+    {"async", "async", &ParseAsync, "no gate; staleness is recorded",
+     "x <- x - lr (1/B) g_i on arrival", "2M", "1", kLiveChecks, "async"},
+    {"softsync", "softsync:n=N,rate=mean|each", &ParseSoftsync,
+     "each floor(P/n) arrivals are one update; the rate is divided by their staleness",
+     "x <- x - (lr / staleness) mean of the arrivals", "2M", "1",
+     "R1 arrivals an update, R2 staleness, S5, S6",
+     "softsync:n=1,rate=mean softsync:n=2,rate=each"},
+    {"dcasgd", "dcasgd:lambda=L,m=M", &ParseDcasgd,
+     "async; each gradient is corrected for the parameters' change since its read",
+     "x <- x - lr (g + lambda g*g*(x - x_read))", "2M", "1", kLiveChecks, "dcasgd:lambda=0.04,m=0"},
+    {"value", "value:v0=V", &ParseValue,
+     "an update waits while its worker's unseen updates would exceed v0 / sqrt(t + 1)",
+     "x <- x - lr (1/B) g_i when it fits", "2M", "1", "V1 unseen mass, S2, S4, S5, S6",
+     "value:v0=1 value:v0=4"},
+    {"easgd", "easgd:tau=N,beta=B,mode=sync|async", &ParseEasgd,
+     "every tau steps a replica and the centre pull each other by alpha = beta / P",
+     "d = alpha (x_i - x); x_i <- x_i - d; x <- x + d", "2M / tau", "1 / tau",
+     "EA1 conservation, S5, S6", "easgd:tau=1,beta=0.9,mode=sync easgd:tau=1,beta=0.9,mode=async"},
+    {"eamsgd", "eamsgd:tau=N,beta=B,delta=D,mode=sync|async", &ParseEamsgd,
+     "easgd whose local steps have Nesterov momentum delta",
+     "v <- delta v - lr g(x_i + delta v); x_i <- x_i + v; then as easgd", "2M / tau", "1 / tau",
+     "EA1 conservation, S5, S6", "eamsgd:tau=1,beta=0.9,mode=async,delta=0.9"},
+    {"localsgd", "localsgd:h=N", &ParseLocalSgd,
+     "h local steps, then the mean of the replicas, weighted by samples",
+     "x <- x + sum_i (n_i / n) (x_i - x)", "2M / h", "1 / h", kRoundChecks, "localsgd:h=1"},
+    {"bmuf", "bmuf:h=N,eta=E,zeta=Z,nesterov=0|1", &ParseBmuf,
+     "localsgd with a momentum over blocks of h steps",
+     "D <- eta D + zeta (mean - x); x <- x + D (+ eta D)", "2M / h", "1 / h", kRoundChecks,
+     "bmuf:h=1,zeta=1,nesterov=1,eta=0.5"},
+};
+
+}  // namespace
+
+absl::Span<const PolicyEntry> PolicyCatalogue() { return kEntries; }
+
+absl::StatusOr<PolicyTraits> ParsePolicy(std::string_view text) {
+  SOAP_ASSIGN_OR_RETURN(const Spec spec, Spec::Parse(text));
+  std::vector<std::string> usages;
+  for (const PolicyEntry& entry : kEntries) {
+    if (spec.name == entry.name) return entry.parse(spec);
+    usages.push_back(entry.usage);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("unknown policy '", spec.name, "'; there are ", absl::StrJoin(usages, " ")));
+}
+
+std::vector<std::string> PolicyEntry::Examples() const { return absl::StrSplit(examples, ' '); }
+
+std::vector<std::string> ExamplePolicies() {
+  std::vector<std::string> examples;
+  for (const PolicyEntry& entry : kEntries) {
+    for (std::string& example : entry.Examples()) examples.push_back(std::move(example));
+  }
+  return examples;
+}
+
+std::string Guarantee::ToString() const {
+  std::vector<std::string> parts;
+  parts.push_back(snapshot_reads ? "snapshot reads" : "live reads");
+  parts.push_back(read_lag_max ? absl::StrCat("lag <= ", *read_lag_max) : "lag unbounded");
+  if (clock_gap_max) parts.push_back(absl::StrCat("gap <= ", *clock_gap_max));
+  if (unseen_max) parts.push_back(absl::StrCat("unseen mass <= ", *unseen_max, " / sqrt(t + 1)"));
+  if (!own_writes) parts.push_back("own updates may be pending");
+  if (sequential_bits) parts.push_back("bits of sequential SGD");
+  if (conserves_sum) parts.push_back("exchanges conserve the sum of replicas and centre");
+  return absl::StrJoin(parts, ", ");
+}
+
+}  // namespace soapstone::consistency

@@ -1,0 +1,170 @@
+// What the gates decide that the explorers do not count: the controller of dssp, the odds of psp
+// and pssp, the weights of softsync, the masses of value, the sends of essp.
+#include <cmath>
+
+#include "consistency/policy.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace soapstone::consistency {
+namespace {
+
+using ::testing::ElementsAre;
+
+Policy Make(std::string_view spec, uint32_t members) {
+  Policy policy(*ParsePolicy(spec), 1, members);
+  for (uint32_t w = 0; w < members; ++w) policy.OnJoin(WorkerId{w}, 0);
+  return policy;
+}
+
+Actions Clocked(Policy* policy, uint32_t worker, Clock completed, Nanos now = 0) {
+  return policy->OnClock({.now = now, .worker = WorkerId{worker}, .completed = completed});
+}
+
+ActionKind Pulled(Policy* policy, uint32_t worker, Clock clock) {
+  const Actions actions =
+      policy->OnPull({.worker = WorkerId{worker}, .clock = clock, .ticket = Ticket{1000 + worker}});
+  return actions.back().kind;
+}
+
+Actions Pushed(Policy* policy, uint32_t worker, Clock clock, uint64_t ticket, double mass = 1,
+               uint64_t staleness = 0) {
+  return policy->OnPush({.worker = WorkerId{worker},
+                         .clock = clock,
+                         .leaves = {worker, worker + 1},
+                         .ticket = Ticket{ticket},
+                         .staleness = staleness,
+                         .mass = mass});
+}
+
+// Worker 0 takes 10, worker 1 takes 40: after clocks at 10, 20 and 40, 80 the fast one, at clock 8
+// and time 80, would meet the slow one's next clock, at 120, after 4 more steps.
+TEST(DynamicGateTest, ControllerGrantsTheStepsUntilTheSlowOnesNextClock) {
+  Policy policy = Make("dssp:lower=0,upper=20", 2);
+  for (Clock c = 1; c <= 4; ++c) Clocked(&policy, 0, c, 10 * c);
+  Clocked(&policy, 1, 1, 40);
+  for (Clock c = 5; c <= 8; ++c) Clocked(&policy, 0, c, 10 * c);
+  Clocked(&policy, 1, 2, 80);
+  int granted = 0;
+  for (Clock c = 8; Pulled(&policy, 0, c) == ActionKind::kReply; ++c) {
+    if (++granted > 10) break;
+    if (granted == 4) break;  // the credit's last
+    Clocked(&policy, 0, c + 1, 10 * (c + 1));
+  }
+  EXPECT_EQ(granted, 4);
+}
+
+TEST(DynamicGateTest, WithoutIntervalsItIsTheLowerBound) {
+  Policy policy = Make("dssp:lower=1,upper=20", 2);
+  Clocked(&policy, 0, 1, 10);
+  EXPECT_EQ(Pulled(&policy, 0, 1), ActionKind::kReply);
+  Clocked(&policy, 0, 2, 20);
+  EXPECT_EQ(Pulled(&policy, 0, 2), ActionKind::kPark);  // the slow one has not clocked twice
+}
+
+TEST(DynamicGateTest, ASlowReaderIsNeverParked) {
+  Policy policy = Make("dssp:lower=0,upper=3", 2);
+  for (Clock c = 1; c <= 3; ++c) Clocked(&policy, 0, c, c);
+  EXPECT_EQ(Pulled(&policy, 1, 0), ActionKind::kReply);
+}
+
+double Choose(int n, int k) {
+  return std::exp(std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1));
+}
+
+// Of 20 others 5 lag; 3 are asked: passes with probability C(15, 3) / C(20, 3) = 0.399.
+TEST(SampledGateTest, PspPassesWithTheHypergeometricProbability) {
+  constexpr int kDraws = 4000;
+  Policy policy = Make("psp:sample=3,s=0", 21);
+  for (uint32_t w = 1; w <= 15; ++w) Clocked(&policy, w, kDraws);
+  int passed = 0;
+  for (Clock c = 1; c <= kDraws; ++c) {
+    Clocked(&policy, 0, c);
+    if (Pulled(&policy, 0, c) == ActionKind::kReply) ++passed;
+  }
+  const double p = Choose(15, 3) / Choose(20, 3);
+  EXPECT_NEAR(passed, kDraws * p, 4 * std::sqrt(kDraws * p * (1 - p)));
+}
+
+TEST(SampledGateTest, PsspBlocksWithItsProbability) {
+  constexpr int kDraws = 4000;
+  Policy policy = Make("pssp:s=2,p=0.3", 2);
+  int blocked = 0;
+  for (Clock c = 3; c < 3 + kDraws; ++c) {
+    Clocked(&policy, 0, c);
+    if (Pulled(&policy, 0, c) == ActionKind::kPark) ++blocked;
+  }
+  EXPECT_NEAR(blocked, 0.3 * kDraws, 4 * std::sqrt(kDraws * 0.3 * 0.7));
+}
+
+TEST(SampledGateTest, EveryShardDrawsAlikeAndSeedsDiffer) {
+  const auto decisions = [](std::string_view spec) {
+    Policy policy = Make(spec, 9);
+    for (uint32_t w = 1; w <= 4; ++w) Clocked(&policy, w, 100);
+    std::vector<bool> passed;
+    for (Clock c = 1; c <= 64; ++c) {
+      Clocked(&policy, 0, c);
+      passed.push_back(Pulled(&policy, 0, c) == ActionKind::kReply);
+    }
+    return passed;
+  };
+  EXPECT_EQ(decisions("psp:sample=2,s=0"), decisions("psp:sample=2,s=0"));
+  EXPECT_NE(decisions("psp:sample=2,s=0"), decisions("psp:sample=2,s=0,seed=2"));
+}
+
+TEST(BatchedUpdatesTest, TakesFloorOfPOverNArrivals) {
+  Policy policy = Make("softsync:n=2", 5);  // floor(5 / 2) = 2
+  EXPECT_THAT(Pushed(&policy, 3, 0, 1), ElementsAre(Action{ActionKind::kHold, Ticket{1}}));
+  EXPECT_THAT(
+      Pushed(&policy, 0, 0, 2),
+      ElementsAre(Action{ActionKind::kHold, Ticket{2}}, Action{ActionKind::kGather, Ticket{1}},
+                  Action{ActionKind::kGather, Ticket{2}}, Action{ActionKind::kApplyGathered}));
+}
+
+TEST(BatchedUpdatesTest, WeightsAreNOverTheStaleness) {
+  Policy policy = Make("softsync:n=4,rate=each", 4);
+  EXPECT_EQ(Pushed(&policy, 0, 0, 1, 1, 0)[1].weight, 4);
+  EXPECT_EQ(Pushed(&policy, 1, 0, 2, 1, 1)[1].weight, 4);
+  EXPECT_EQ(Pushed(&policy, 2, 0, 3, 1, 8)[1].weight, 0.5);
+}
+
+TEST(ValueGateTest, AnUpdateWaitsUntilThePeersHaveSeenWhatWasBefore) {
+  Policy policy = Make("value:v0=1.5", 2);
+  EXPECT_EQ(Pulled(&policy, 0, 0), ActionKind::kReply);
+  EXPECT_EQ(Pulled(&policy, 1, 0), ActionKind::kReply);
+  EXPECT_EQ(Pushed(&policy, 0, 0, 1, 1.0).back().kind, ActionKind::kApply);
+  Clocked(&policy, 0, 1);
+  EXPECT_EQ(Pulled(&policy, 0, 1), ActionKind::kReply);
+  // 1.0 unseen and 0.2 more: more than 1.5 / sqrt(2).
+  EXPECT_EQ(Pushed(&policy, 0, 1, 2, 0.2).back().kind, ActionKind::kHold);
+  EXPECT_EQ(policy.UnseenMax(), 1.0);
+  Clocked(&policy, 0, 2);
+  EXPECT_EQ(Pulled(&policy, 0, 2), ActionKind::kPark);  // its own update is not in yet
+  Pushed(&policy, 1, 0, 3, 0.1);
+  // Worker 1 is done with what it had read: everything fits, in the order of arrival.
+  EXPECT_THAT(Clocked(&policy, 1, 1), ElementsAre(Action{ActionKind::kApply, Ticket{2}},
+                                                  Action{ActionKind::kApply, Ticket{3}},
+                                                  Action{ActionKind::kReply, Ticket{1000}}));
+}
+
+TEST(ValueGateTest, ASingleUpdateMayExceedTheBound) {
+  Policy policy = Make("value:v0=0.1", 2);
+  Pulled(&policy, 0, 0);
+  Pulled(&policy, 1, 0);
+  EXPECT_EQ(Pushed(&policy, 0, 0, 1, 50.0).back().kind, ActionKind::kApply);
+}
+
+TEST(SubscribedGateTest, SendsTheNextClockUnaskedAndFresherValuesLater) {
+  Policy policy = Make("essp:s=1", 2);
+  EXPECT_EQ(Pulled(&policy, 0, 0), ActionKind::kReply);
+  EXPECT_EQ(Pulled(&policy, 1, 0), ActionKind::kReply);
+  const auto send = [](uint32_t worker, Clock clock) {
+    return Action{.kind = ActionKind::kSend, .worker = WorkerId{worker}, .clock = clock};
+  };
+  EXPECT_THAT(Clocked(&policy, 0, 1), ElementsAre(send(0, 1)));
+  EXPECT_THAT(Clocked(&policy, 0, 2), ElementsAre());  // beyond the bound
+  EXPECT_THAT(Clocked(&policy, 1, 1), ElementsAre(send(0, 2), send(1, 1)));
+}
+
+}  // namespace
+}  // namespace soapstone::consistency

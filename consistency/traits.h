@@ -1,0 +1,96 @@
+// PolicyTraits: everything that the rest of the system must know of a policy, as data: the gate of
+// the shards and its numbers, what workers exchange, what the store does with an update, and the
+// guarantee. Made by ParsePolicy (policy.h); a value.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/ids.h"
+
+namespace soapstone::consistency {
+
+// What a policy promises; ledgers assert it, reports print it. An empty bound: none promised.
+struct Guarantee {
+  std::optional<Clock> read_lag_max;   // c - min applied, of any read at clock c
+  std::optional<Clock> clock_gap_max;  // max - min completed clock of the members
+  bool snapshot_reads = false;         // all reads of clock t return one version on all shards
+  bool sequential_bits = false;        // equal to sequential SGD bit for bit
+  bool conserves_sum = false;          // exchanges keep sum of replicas + centre (elastic)
+  bool own_writes = true;              // a read holds the reader's own updates
+  std::optional<double> unseen_max;    // update mass of a worker that a computing peer has not seen
+  friend bool operator==(const Guarantee&, const Guarantee&) = default;
+  std::string ToString() const;
+};
+
+// Which gate the shards run; each is a file pair of this folder.
+enum class Gate : uint8_t {
+  kRounds,      // snapshot_rounds: versions, one a round
+  kBounded,     // bounded_gate: a read waits for min applied >= c - bound
+  kSubscribed,  // subscribed_gate: the same, and shards send fresh values unasked
+  kDynamic,     // dynamic_gate: a bound in [lower, bound], from measured intervals
+  kSampled,     // sampled_gate: barriers that ask a few peers, or block with a probability
+  kBatched,     // batched_updates: no gate; updates of several arrivals
+  kValue,       // value_gate: a bound on unseen update mass
+};
+
+enum class Exchange : uint8_t {
+  kGradient,  // pull parameters, push the gradient, every clock
+  kElastic,   // keep own parameters; every `period` steps pull the centre, push the elastic force
+  kDelta,     // pull parameters, make `period` local steps, push how far they led
+};
+
+// What a shard's store does with one update.
+struct StoreRule {
+  enum class Kind : uint8_t {
+    kOptimizer,      // the job's optimizer, with the sum of gradients
+    kCompensated,    // the same, each gradient corrected for its delay first (DC-ASGD)
+    kElastic,        // centre += sum of the elastic forces
+    kAverage,        // parameters += mean of the deltas, weighted by samples
+    kBlockMomentum,  // the same, through a momentum over blocks (BMUF)
+  };
+  Kind kind = Kind::kOptimizer;
+  double lambda = 0;      // kCompensated: lambda_0
+  double mean_decay = 0;  // kCompensated: m of the mean square; 0: lambda is constant
+  double momentum = -1;   // kBlockMomentum: eta; negative: 1 - 1/P
+  double rate = 1;        // kBlockMomentum: zeta
+  bool nesterov = true;   // kBlockMomentum
+  friend bool operator==(const StoreRule&, const StoreRule&) = default;
+};
+
+struct PolicyTraits {
+  std::string spec;  // canonical text, e.g. "ssp:s=2"
+
+  Gate gate = Gate::kBounded;
+  Clock bound = kClockMax;       // s; kDynamic: the upper one
+  Clock lower = 0;               // kDynamic
+  uint32_t sample = 0;           // kSampled: peers asked; 0: all
+  double block_probability = 1;  // kSampled: of blocking where the bound would
+  uint64_t seed = 0;             // kSampled
+  uint32_t batches = 1;          // kBatched: n; an update takes floor(P/n) arrivals
+  bool rate_each = false;        // kBatched: divide by each gradient's own staleness
+  double value = 0;              // kValue: v0
+
+  Exchange exchange = Exchange::kGradient;
+  Clock period = 1;             // kElastic, kDelta: local steps between exchanges
+  double beta = 0;              // kElastic: alpha = beta / (number of replicas)
+  double local_momentum = 0;    // kElastic: > 0: local steps are Nesterov's with it (EAMSGD)
+  bool fresh_momentum = false;  // kDelta: local optimizer state is forgotten at each exchange
+  bool fixed_tree = false;      // gradients are pushed by nodes of the fixed tree (leaf_tree.h)
+  StoreRule store;
+  Guarantee guarantee;
+  friend bool operator==(const PolicyTraits&, const PolicyTraits&) = default;
+
+  // The shard-visible clocks of a run of `steps` local steps: ceil(steps / period).
+  Clock Rounds(Clock steps) const { return (steps + period - 1) / period; }
+  // Shards answer clocks unasked: a worker pulls at its first step only.
+  bool subscribed() const { return gate == Gate::kSubscribed; }
+  // A worker asks shard k when shard k-1 has answered, so that workers which wait at several shards
+  // for each other wait in one order.
+  bool ordered_reads() const { return gate == Gate::kValue; }
+  // Shards may take an update and apply it later, in the order of arrival.
+  bool deferred() const { return gate == Gate::kBatched || gate == Gate::kValue; }
+};
+
+}  // namespace soapstone::consistency
