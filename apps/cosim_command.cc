@@ -38,22 +38,6 @@ absl::StatusOr<std::shared_ptr<const Job>> JobFromFlags(const SimulateFlags& fla
   return PrepareJob(std::move(config));
 }
 
-experiment::CosimJob CosimJobOf(const Job& job) {
-  const wire::Training& training = job.config.training();
-  return {.graph = *job.graph,
-          .data = job.data,
-          .layout = job.layout,
-          .policy = job.specs.policy,
-          .optimizer = job.specs.optimizer,
-          .schedule = job.specs.schedule,
-          .seed = training.seed(),
-          .batch = training.batch(),
-          .micro_batches = training.micro_batches(),
-          .total_clocks = job.total_clocks,
-          .workers = job.config.cluster().workers(),
-          .rebalance = job.config.cluster().rebalance()};
-}
-
 experiment::CosimTiming TimingOf(const Job& job, const SimulateFlags& flags) {
   return {.stragglers = job.config.training().stragglers(),
           .seed = flags.seed,
@@ -131,6 +115,22 @@ absl::Status WriteFiles(const SimulateFlags& flags, const CosimResult& result) {
 }
 
 }  // namespace
+
+experiment::CosimJob CosimJobOf(const Job& job) {
+  const wire::Training& training = job.config.training();
+  return {.graph = *job.graph,
+          .data = job.data,
+          .layout = job.layout,
+          .policy = job.specs.policy,
+          .optimizer = job.specs.optimizer,
+          .schedule = job.specs.schedule,
+          .seed = training.seed(),
+          .batch = training.batch(),
+          .micro_batches = training.micro_batches(),
+          .total_clocks = job.total_clocks,
+          .workers = job.config.cluster().workers(),
+          .rebalance = job.config.cluster().rebalance()};
+}
 
 int SimulateJob(const SimulateFlags& flags) {
   for (const std::string& path : {flags.curve_path, flags.trace_path}) {

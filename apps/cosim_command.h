@@ -2,10 +2,14 @@
 #pragma once
 
 #include "apps/flags.h"
+#include "apps/job.h"
+#include "experiment/cosim.h"
 
 namespace soapstone::apps {
 
 // REQUIRES: flags.job_path is given. Returns the exit code.
 int SimulateJob(const SimulateFlags& flags);
+
+experiment::CosimJob CosimJobOf(const Job& job);
 
 }  // namespace soapstone::apps

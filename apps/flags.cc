@@ -167,6 +167,19 @@ void AddSimulate(CLI::App* app, SimulateFlags* flags) {
   app->add_option("--trace", flags->trace_path, "Write a timeline of the run to this file");
 }
 
+void AddExperiment(CLI::App* app, ExperimentFlags* flags) {
+  app->add_option("SPEC", flags->spec_path, "Experiment file (docs/experiments.md)")->required();
+  app->add_option("--out", flags->out_dir,
+                  "Folder of its runs and its report; one of the same experiment is gone on with")
+      ->type_name("DIR");
+  app->add_option("--jobs", flags->jobs, "Co-simulated runs at once [as many as cores]")
+      ->check(CLI::Range(1, 1024));
+  app->add_flag("--check", flags->check, "Check the file, say how many runs it has, and exit");
+  app->footer(
+      "Example:\n  soapstone experiment experiment/specs/policy-zoo.textproto --out=runs/zoo\n"
+      "Exit codes: 0 done, 78 configuration error, 130 Ctrl-C (finished runs are kept).");
+}
+
 }  // namespace
 
 std::variant<NodeFlags, EndNow> ParseNodeFlags(const std::string& program, int argc,
@@ -192,6 +205,7 @@ std::variant<NodeFlags, EndNow> ParseNodeFlags(const std::string& program, int a
 std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv) {
   TrainCommand train;
   SimulateFlags simulate;
+  ExperimentFlags experiment;
   JobFlagValues job, simulated_job;
   CLI::App app("Soapstone: parameter servers with stale-synchronous consistency.", "soapstone");
   app.set_version_flag("--version", kVersion);
@@ -215,6 +229,9 @@ std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv) {
       "--stragglers=jitter:sigma=0.2+stall:p=0.02,factor=6\n"
       "  soapstone simulate --job=examples/digits-lenet5.textproto --workers=32 --batch=128 "
       "--micro_batches=32 --stragglers=stall:p=0.02,factor=6");
+  CLI::App* experiment_app = app.add_subcommand(
+      "experiment", "Make the runs of an experiment file and write a report that compares them");
+  AddExperiment(experiment_app, &experiment);
   CLI::App* policies_app = app.add_subcommand("policies", "List the consistency policies");
   app.footer(
       "Examples:\n  soapstone train --config=examples/digits-lenet5.textproto\n"
@@ -223,13 +240,15 @@ std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv) {
       "`soapstone train --help` lists the flags of train.");
   if (argc > 1 && argv[1][0] != '-' &&
       app.get_subcommands([&](CLI::App* s) { return s->check_name(argv[1]); }).empty()) {
-    std::cerr << "soapstone: no command \"" << argv[1] << "\" (train, simulate, policies)\n";
+    std::cerr << "soapstone: no command \"" << argv[1]
+              << "\" (train, simulate, experiment, policies)\n";
     return EndNow{kExitConfig};
   }
   const auto parsed = Parse(&app, argc, argv);
   if (const EndNow* end = std::get_if<EndNow>(&parsed)) return *end;
   train.flags.overrides = job.Given();
   if (train_app->parsed()) return Command(std::move(train));
+  if (experiment_app->parsed()) return Command(std::move(experiment));
   if (policies_app->parsed()) return Command(PoliciesCommand{});
   simulate.overrides = simulated_job.Given();
   return Command(std::move(simulate));

@@ -44,11 +44,18 @@ struct SimulateFlags {
   std::string trace_path;
 };
 
+struct ExperimentFlags {
+  std::string spec_path;
+  std::string out_dir;
+  unsigned jobs = 0;  // runs at once; 0: as many as there are cores
+  bool check = false;
+};
+
 struct TrainCommand {
   NodeFlags flags;
 };
 struct PoliciesCommand {};
-using Command = std::variant<TrainCommand, SimulateFlags, PoliciesCommand>;
+using Command = std::variant<TrainCommand, SimulateFlags, ExperimentFlags, PoliciesCommand>;
 
 // The process shall end now with this code; help or the one line of the error was printed.
 struct EndNow {

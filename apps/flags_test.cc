@@ -110,6 +110,18 @@ TEST(Flags, WhatSizesAJobAndWhatSizesATimingRunDoNotMix) {
   }
 }
 
+TEST(Flags, ExperimentTakesAFileAndAFolder) {
+  const char* arguments[] = {"soapstone", "experiment", "a.textproto", "--out=runs/a", "--jobs=3"};
+  const auto parsed = ParseCommand(5, arguments);
+  const auto& experiment = std::get<ExperimentFlags>(std::get<Command>(parsed));
+  EXPECT_EQ(experiment.spec_path, "a.textproto");
+  EXPECT_EQ(experiment.out_dir, "runs/a");
+  EXPECT_EQ(experiment.jobs, 3u);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(std::get<EndNow>(ParseCommand(2, arguments)).code, kExitConfig);
+  testing::internal::GetCapturedStderr();
+}
+
 TEST(Flags, NoCommandIsAConfigurationError) {
   const char* arguments[] = {"soapstone"};
   testing::internal::CaptureStderr();

@@ -1,8 +1,7 @@
 #include "apps/job_config.h"
 
 #include <google/protobuf/descriptor.h>
-#include <google/protobuf/io/tokenizer.h>
-#include <google/protobuf/text_format.h>
+#include <google/protobuf/message.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -16,6 +15,7 @@
 #include "absl/strings/str_split.h"
 #include "base/fingerprint.h"
 #include "base/status_macros.h"
+#include "wire/text_config.h"
 
 namespace soapstone::apps {
 namespace {
@@ -62,18 +62,6 @@ constexpr JobField kFields[] = {
     {"log_dir", "output.log_dir", "Directory of the log files"},
     {"record_trace", "output.trace_path",
      "Write the workers' iteration times to this CSV (--stragglers=trace:file=.. replays it)"},
-};
-
-// Keeps the first error.
-class FirstError : public pb::io::ErrorCollector {
- public:
-  void AddError(int line, pb::io::ColumnNumber column, const std::string& message) override {
-    if (text_.empty()) text_ = absl::StrCat(line + 1, ":", column + 1, ": ", message);
-  }
-  const std::string& text() const { return text_; }
-
- private:
-  std::string text_;
 };
 
 absl::Status Invalid(const std::string& text) { return absl::InvalidArgumentError(text); }
@@ -224,12 +212,7 @@ bool IsSwitch(const JobField& field) {
 
 absl::StatusOr<wire::JobConfig> ParseJobText(const std::string& text, const std::string& name) {
   wire::JobConfig config;
-  FirstError error;
-  pb::TextFormat::Parser parser;
-  parser.RecordErrorsTo(&error);
-  if (!parser.ParseFromString(text, &config)) {
-    return Invalid(absl::StrCat(name, ":", error.text()));
-  }
+  SOAP_RETURN_IF_ERROR(wire::ParseTextConfig(text, name, &config));
   return config;
 }
 
@@ -316,10 +299,6 @@ uint64_t JobDigest(const wire::JobConfig& config, uint64_t data_fingerprint) {
   return fingerprint.value().first;
 }
 
-std::string JobText(const wire::JobConfig& config) {
-  std::string text;
-  pb::TextFormat::PrintToString(config, &text);
-  return text;
-}
+std::string JobText(const wire::JobConfig& config) { return wire::TextOf(config); }
 
 }  // namespace soapstone::apps

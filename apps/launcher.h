@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "apps/child_process.h"
 #include "apps/console.h"
 #include "apps/flags.h"
@@ -26,6 +27,10 @@ struct LauncherOptions {
   std::string program_dir;  // holds soapstone-scheduler, -server and -worker
 };
 
+// Everything that can be known before a process starts: checks, the log folder, the children's job
+// file. Error: InvalidArgument with one line.
+absl::StatusOr<LauncherOptions> PrepareLaunch(wire::JobConfig config);
+
 // Invariants
 //  1. Servers and workers start once the scheduler listens, at the endpoint it has then.
 //  2. When Run returns no child runs. From the first word of an end (a signal, a failed child, the
@@ -37,6 +42,9 @@ class Launcher {
   Launcher(LauncherOptions options, Console* console);
 
   int Run();
+  // After Run: what the scheduler reported, if it did; closing counters of nodes.
+  const std::optional<ResultReport>& result() const { return result_; }
+  const std::vector<NodeReport>& nodes() const { return nodes_; }
 
  private:
   // The end has begun.

@@ -43,14 +43,6 @@ absl::StatusOr<Report> ReadAs(const std::string& event, const Json& object) {
   }
 }
 
-std::string Duration(double seconds) {
-  const auto total = static_cast<int64_t>(std::lround(seconds));
-  if (total >= 3600) {
-    return absl::StrFormat("%d:%02d:%02d", total / 3600, total / 60 % 60, total % 60);
-  }
-  return absl::StrFormat("%d:%02d", total / 60, total % 60);
-}
-
 void AddRow(const char* name, const std::string& value, std::string* table) {
   absl::StrAppend(table, absl::StrFormat("  %-22s %s\n", name, value));
 }
@@ -159,11 +151,19 @@ std::string LagHistogram(std::vector<uint64_t> counts) {
   return absl::StrJoin(parts, "  ");
 }
 
+std::string DurationText(double seconds) {
+  const auto total = static_cast<int64_t>(std::lround(seconds));
+  if (total >= 3600) {
+    return absl::StrFormat("%d:%02d:%02d", total / 3600, total / 60 % 60, total % 60);
+  }
+  return absl::StrFormat("%d:%02d", total / 60, total % 60);
+}
+
 std::string ToLine(const ProgressReport& p) {
   return absl::StrFormat(
       "epoch %d/%d  samples/s %s  loss %.4f  lag %.1f (max %d)  workers %d  ETA %s", p.epoch,
       p.epochs, WithCommas(static_cast<uint64_t>(std::max(0.0, p.samples_per_s))), p.loss,
-      p.lag_mean, p.lag_max, p.workers, p.eta_s < 0 ? "?" : Duration(p.eta_s));
+      p.lag_mean, p.lag_max, p.workers, p.eta_s < 0 ? "?" : DurationText(p.eta_s));
 }
 
 std::string ToTable(const ResultReport& r, const std::vector<NodeReport>& nodes) {

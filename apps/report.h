@@ -93,6 +93,9 @@ std::string ToLine(const ProgressReport& progress);
 // The closing table. `nodes`: what nodes reported at their end; may be empty.
 std::string ToTable(const ResultReport& result, const std::vector<NodeReport>& nodes);
 
+// "3:12", "1:02:03".
+std::string DurationText(double seconds);
+
 // 12,345,678.
 std::string WithCommas(uint64_t n);
 // "338.0 MB".

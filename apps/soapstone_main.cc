@@ -1,6 +1,8 @@
-// soapstone: the command for people: train on this machine, simulate a cluster, list the policies.
+// soapstone: the command for people: train on this machine, simulate a cluster,
+// compare policies, list them.
 #include <iostream>
 
+#include "apps/experiment_command.h"
 #include "apps/flags.h"
 #include "apps/launcher.h"
 #include "apps/simulate_command.h"
@@ -30,6 +32,9 @@ int Main(int argc, char** argv) {
   const Command* command = std::get_if<Command>(&parsed);
   if (const auto* train = std::get_if<TrainCommand>(command)) return Train(train->flags);
   if (const auto* simulate = std::get_if<SimulateFlags>(command)) return Simulate(*simulate);
+  if (const auto* experiment = std::get_if<ExperimentFlags>(command)) {
+    return RunExperiment(*experiment);
+  }
   return ListPolicies();
 }
 

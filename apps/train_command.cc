@@ -54,8 +54,9 @@ absl::Status WriteJobFile(const std::string& path, wire::JobConfig config) {
   return absl::InvalidArgumentError(absl::StrCat("output.log_dir: cannot write ", path));
 }
 
-// Everything that can be known before a process starts.
-absl::StatusOr<LauncherOptions> Prepare(wire::JobConfig config) {
+}  // namespace
+
+absl::StatusOr<LauncherOptions> PrepareLaunch(wire::JobConfig config) {
   SOAP_RETURN_IF_ERROR(PrepareJob(config).status());
   if (!config.output().model_path().empty()) {
     SOAP_RETURN_IF_ERROR(CheckWritable(config.output().model_path()));
@@ -81,13 +82,11 @@ absl::StatusOr<LauncherOptions> Prepare(wire::JobConfig config) {
   return options;
 }
 
-}  // namespace
-
 int Train(const NodeFlags& flags) {
   absl::StatusOr<wire::JobConfig> config = ConfigFromFlags(flags);
   if (!config.ok()) return SayConfigError(kProgram, config.status());
   if (flags.print_config || flags.check) return PrintOrCheck(kProgram, flags, *config);
-  absl::StatusOr<LauncherOptions> options = Prepare(*std::move(config));
+  absl::StatusOr<LauncherOptions> options = PrepareLaunch(*std::move(config));
   if (!options.ok()) return SayConfigError(kProgram, options.status());
   Console console(&std::cout, isatty(STDOUT_FILENO) != 0);
   const std::string trace_path = options->config.output().trace_path();

@@ -20,6 +20,7 @@
 #include "compute/optimizer.h"
 #include "compute/schedule.h"
 #include "consistency/traits.h"
+#include "experiment/curve.h"
 #include "models/dataset.h"
 #include "models/graph.h"
 #include "sim/virtual_cluster.h"
@@ -50,16 +51,6 @@ struct CosimTiming {
   Nanos iteration_ns = kMillisecond;  // of a worker's share of the batch, where no factor applies
   double latency_us = 0;
   double bandwidth_mbps = 0;  // of each link; 0: no limit
-};
-
-// The parameters on the shards (the centre, under averaging policies) at one moment.
-struct CurvePoint {
-  double time_s = 0;      // virtual
-  uint64_t samples = 0;   // trained on, by all workers
-  double train_loss = 0;  // mean over the samples trained on since the point before
-  double test_loss = 0;   // on the held-out data
-  double test_accuracy = 0;
-  uint64_t bytes = 0;  // sent so far, headers included
 };
 
 struct CosimOptions {

@@ -1,0 +1,81 @@
+// One run of an experiment: what is run (RunPlan), and what came of it (RunOutcome); values. The
+// runner of the caller's turns the one into the other, by co-simulation or with real processes.
+// Their form in the registry is in run_json.h.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "experiment/curve.h"
+#include "wire/job.pb.h"
+
+namespace soapstone::experiment {
+
+// Where a run stands in the matrix: indexes into Experiment.
+struct Cell {
+  size_t subject = 0;
+  size_t policy = 0;
+  size_t straggler = 0;
+  uint32_t workers = 0;  // their number
+  friend auto operator<=>(const Cell&, const Cell&) = default;
+};
+
+struct RunPlan {
+  std::string id;  // of all below that decides the result: 16 hex digits
+  Cell cell;
+  bool tuning = false;
+  size_t candidate = 0;     // of the grid
+  wire::JobConfig config;   // policy, settings, workers and seed applied; defaults not filled in
+  std::string stragglers;   // model, drawn with config.training.seed
+  bool real = false;        // processes and wall time; else co-simulation and virtual time
+  double iteration_ms = 0;  // co-simulation: of one worker's share of the batch
+  double latency_us = 0;
+  double bandwidth_mbps = 0;
+};
+
+// Held-out accuracy of the single replicas, for policies that average them.
+struct ReplicaAccuracy {
+  double min = 0, median = 0, max = 0;
+  friend bool operator==(const ReplicaAccuracy&, const ReplicaAccuracy&) = default;
+};
+
+// What the numbers were made with and of.
+struct Provenance {
+  std::string hardware;  // processor and cores
+  std::string build;     // of the program and its libraries
+  std::string train_sha256, test_sha256;
+  uint64_t train_samples = 0, test_samples = 0;
+  uint64_t test_in_train = 0;  // held-out samples that are training samples too
+  uint64_t parameters = 0;
+  friend bool operator==(const Provenance&, const Provenance&) = default;
+};
+
+struct RunOutcome {
+  std::vector<CurvePoint> curve;  // by samples; empty where only the end was measured
+  double test_accuracy = 0;       // at the end, on held-out samples
+  double train_loss = 0;          // at the end; NaN where it diverged
+  double duration_s = 0;  // from the start barrier to the last worker's end, warm-up included
+  uint64_t samples = 0;
+  uint64_t bytes = 0;               // sent by all, headers included
+  std::vector<uint64_t> read_lags;  // reads by lag
+  double compute_s = 0;             // summed over workers
+  double waiting_s = 0;
+  uint64_t violations = 0;  // of the policy's guarantee
+  std::string parameters_sha256;
+  std::optional<ReplicaAccuracy> replicas;
+  Provenance provenance;
+  double spent_s = 0;  // wall time that the run took
+  friend bool operator==(const RunOutcome&, const RunOutcome&) = default;
+};
+
+// Called now and then with the fraction done. False: give up, with Cancelled.
+using RunProgress = std::function<bool(double fraction)>;
+using RunFunction =
+    std::function<absl::StatusOr<RunOutcome>(const RunPlan& plan, const RunProgress& progress)>;
+
+}  // namespace soapstone::experiment

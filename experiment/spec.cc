@@ -1,0 +1,390 @@
+#include "experiment/spec.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/sha256.h"
+#include "base/spec.h"
+#include "base/status_macros.h"
+#include "consistency/catalogue.h"
+#include "sim/straggler.h"
+#include "wire/text_config.h"
+
+namespace soapstone::experiment {
+namespace {
+
+using Places = wire::TextPlaces;
+
+constexpr uint32_t kWorkersMax = 100'000;
+constexpr size_t kRunsMax = 100'000;
+
+absl::Status At(const std::string& place, const std::string& what) {
+  return absl::InvalidArgumentError(absl::StrCat(place, ": ", what));
+}
+
+// One pass over a file: spec_ and places_ in, experiment_ out.
+class Resolver {
+ public:
+  Resolver(const Places& places, Experiment* experiment)
+      : places_(places), experiment_(*experiment), spec_(experiment->spec) {}
+
+  absl::Status Run(const JobCheck& check) {
+    SOAP_RETURN_IF_ERROR(Numbers());
+    SOAP_RETURN_IF_ERROR(Policies());
+    SOAP_RETURN_IF_ERROR(Stragglers());
+    SOAP_RETURN_IF_ERROR(Workers());
+    SOAP_RETURN_IF_ERROR(Seeds());
+    SOAP_RETURN_IF_ERROR(Subjects());
+    SOAP_RETURN_IF_ERROR(Jobs(check));
+    return Claims();
+  }
+
+ private:
+  absl::Status Numbers();
+  absl::Status Policies();
+  absl::Status Stragglers();
+  absl::Status Workers();
+  absl::Status Seeds();
+  absl::Status Subjects();
+  absl::Status HeldOut(int subject, const wire::JobConfig& config);
+  absl::Status Budgets(int subject);
+  absl::StatusOr<Grid> GridOf(const Tuning& tuning, const std::string& place,
+                              const wire::JobConfig& config);
+  absl::Status Jobs(const JobCheck& check);
+  absl::Status Claims();
+  std::string PlaceOfSubject(int subject) const {
+    return spec_.subjects().empty() ? places_.Of({{"base"}}) : places_.Of({{"subjects", subject}});
+  }
+  std::string PlaceOfTuning(int subject, int policy) const;
+
+  const Places& places_;
+  Experiment& experiment_;
+  const ExperimentSpec& spec_;
+};
+
+absl::Status Resolver::Numbers() {
+  if (spec_.title().empty()) return At(places_.Of({}), "title: the experiment needs one");
+  const auto within = [&](double value, const char* field, double low, double high) {
+    if (value >= low && value <= high) return absl::OkStatus();
+    return At(places_.Of({{field}}),
+              absl::StrCat(field, ": ", value, " is not within ", low, " and ", high));
+  };
+  SOAP_RETURN_IF_ERROR(within(spec_.target_accuracy(), "target_accuracy", 0, 1));
+  SOAP_RETURN_IF_ERROR(within(spec_.iteration_ms(), "iteration_ms", 0, 1e6));
+  SOAP_RETURN_IF_ERROR(within(spec_.latency_us(), "latency_us", 0, 1e9));
+  SOAP_RETURN_IF_ERROR(within(spec_.bandwidth_mbps(), "bandwidth_mbps", 0, 1e9));
+  if (spec_.mode() == ExperimentSpec::cosim && spec_.iteration_ms() == 0) {
+    return At(places_.Of({}), "iteration_ms: co-simulation needs the time of an iteration");
+  }
+  if (spec_.mode() == ExperimentSpec::real) {
+    for (const char* field : {"iteration_ms", "latency_us", "bandwidth_mbps"}) {
+      if (!places_.Has({{field}})) continue;
+      return At(places_.Of({{field}}), absl::StrCat(field, ": only for mode: cosim"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Resolver::Policies() {
+  if (spec_.policies().empty()) return At(places_.Of({}), "policies: at least one is needed");
+  std::set<std::string> seen;
+  for (int i = 0; i < spec_.policies_size(); ++i) {
+    const std::string place = places_.Of({{"policies", i}, {"spec"}});
+    absl::StatusOr<consistency::PolicyTraits> traits =
+        consistency::ParsePolicy(spec_.policies(i).spec());
+    if (!traits.ok()) {
+      return At(place, absl::StrCat("policies.spec: ", traits.status().message()));
+    }
+    if (!seen.insert(traits->spec).second) {
+      return At(place, absl::StrCat("policies: ", traits->spec, " is listed twice"));
+    }
+    experiment_.policies.push_back(*std::move(traits));
+  }
+  if (spec_.one_worker() && !seen.contains("bsp")) {
+    return At(places_.Of({{"one_worker"}}), "one_worker: it runs bsp, which is not among policies");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Resolver::Stragglers() {
+  std::set<std::string> names;
+  for (int i = 0; i < spec_.stragglers_size(); ++i) {
+    Straggler straggler = spec_.stragglers(i);
+    if (straggler.name().empty()) straggler.set_name(straggler.model());
+    const auto model = sim::StragglerModel::Parse(straggler.model(), 0);
+    if (!model.ok()) {
+      return At(places_.Of({{"stragglers", i}, {"model"}}),
+                absl::StrCat("stragglers.model: ", model.status().message()));
+    }
+    if (spec_.mode() == ExperimentSpec::real && straggler.model() != "none") {
+      return At(places_.Of({{"stragglers", i}, {"model"}}),
+                "stragglers: real processes have those of their machine only: model: \"none\"");
+    }
+    if (!names.insert(straggler.name()).second) {
+      return At(places_.Of({{"stragglers", i}}),
+                absl::StrCat("stragglers: two are named ", straggler.name()));
+    }
+    experiment_.stragglers.push_back(std::move(straggler));
+  }
+  if (experiment_.stragglers.empty()) {
+    Straggler none;
+    none.set_name("none");
+    none.set_model("none");
+    experiment_.stragglers.push_back(std::move(none));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Resolver::Workers() {
+  experiment_.workers.assign(spec_.workers().begin(), spec_.workers().end());
+  if (experiment_.workers.empty()) {
+    experiment_.workers.push_back(spec_.base().cluster().workers());
+  }
+  std::set<uint32_t> seen;
+  for (size_t i = 0; i < experiment_.workers.size(); ++i) {
+    const uint32_t workers = experiment_.workers[i];
+    const std::string place = places_.Of({{"workers", static_cast<int>(i)}});
+    if (workers < 1 || workers > kWorkersMax) {
+      return At(place, absl::StrCat("workers: ", workers, " is not within 1 and ", kWorkersMax));
+    }
+    if (!seen.insert(workers).second) {
+      return At(place, absl::StrCat("workers: ", workers, " is listed twice"));
+    }
+  }
+  if (experiment_.workers.size() > 1 && spec_.scaling() == ExperimentSpec::unnamed) {
+    return At(places_.Of({{"workers", 1}}),
+              "workers: several need scaling: strong (the same global batch) or weak (it grows)");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Resolver::Seeds() {
+  if (spec_.seeds().empty()) return At(places_.Of({}), "seeds: at least one is needed");
+  std::set<uint64_t> measured;
+  for (int i = 0; i < spec_.seeds_size(); ++i) {
+    if (measured.insert(spec_.seeds(i)).second) continue;
+    return At(places_.Of({{"seeds", i}}),
+              absl::StrCat("seeds: ", spec_.seeds(i), " is listed twice"));
+  }
+  return absl::OkStatus();
+}
+
+// Rule 2 of honesty.h, as far as the file tells.
+absl::Status Resolver::HeldOut(int subject, const wire::JobConfig& config) {
+  const bool own = !spec_.subjects().empty() &&
+                   places_.Has({{"subjects", subject}, {"job"}, {"data"}, {"test_fraction"}});
+  const bool given = own || places_.Has({{"base"}, {"data"}, {"test_fraction"}});
+  const std::string place =
+      own ? places_.Of({{"subjects", subject}, {"job"}, {"data"}, {"test_fraction"}})
+          : places_.Of({{"base"}, {"data"}, {"test_fraction"}});
+  const wire::Data& data = config.data();
+  if (given && data.test_path().empty() && data.test_fraction() == 0) {
+    return At(place,
+              "test_fraction: 0 leaves no held-out samples; accuracy is of held-out "
+              "samples only (rule 2)");
+  }
+  if (!data.test_path().empty() && data.test_path() == data.path()) {
+    return At(PlaceOfSubject(subject),
+              "data.test_path: the training data themselves; accuracy is of held-out samples "
+              "only (rule 2)");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Grid> Resolver::GridOf(const Tuning& tuning, const std::string& place,
+                                      const wire::JobConfig& config) {
+  const wire::Training& training = config.training();
+  Grid grid;
+  for (const double rate : tuning.learning_rates()) {
+    if (!(std::isfinite(rate) && rate > 0)) {
+      return At(place, absl::StrCat("tuning.learning_rates: ", rate, " is not above 0"));
+    }
+    absl::StatusOr<Spec> optimizer =
+        Spec::Parse(training.optimizer().empty() ? "sgd" : training.optimizer());
+    if (!optimizer.ok()) return At(place, std::string(optimizer.status().message()));
+    optimizer->arguments["lr"] = absl::StrCat(rate);
+    grid.candidates.push_back({optimizer->ToString(), training.schedule()});
+  }
+  for (const Candidate& candidate : tuning.candidates()) {
+    grid.candidates.push_back(
+        {candidate.optimizer().empty() ? training.optimizer() : candidate.optimizer(),
+         candidate.schedule().empty() ? training.schedule() : candidate.schedule()});
+  }
+  if (grid.candidates.empty()) {
+    grid.candidates.push_back({training.optimizer(), training.schedule()});
+  }
+  for (size_t i = 0; i < grid.candidates.size(); ++i) {
+    if (std::count(grid.candidates.begin(), grid.candidates.end(), grid.candidates[i]) == 1) {
+      continue;
+    }
+    return At(place, absl::StrCat("tuning: ", grid.candidates[i].optimizer, " is tried twice"));
+  }
+  if (grid.candidates.size() == 1) return grid;
+  const auto& seeds = tuning.seeds().empty() ? spec_.tuning().seeds() : tuning.seeds();
+  if (seeds.empty()) return At(place, "tuning.seeds: at least one is needed");
+  for (const uint64_t seed : seeds) {
+    if (std::count(spec_.seeds().begin(), spec_.seeds().end(), seed) > 0) {
+      return At(place, absl::StrCat("tuning.seeds: ", seed, " is a measured seed too"));
+    }
+    grid.seeds.push_back(seed);
+  }
+  return grid;
+}
+
+std::string Resolver::PlaceOfTuning(int subject, int policy) const {
+  if (spec_.policies(policy).has_tuning()) return places_.Of({{"policies", policy}, {"tuning"}});
+  if (!spec_.subjects().empty() && spec_.subjects(subject).has_tuning()) {
+    return places_.Of({{"subjects", subject}, {"tuning"}});
+  }
+  return places_.Of({{"tuning"}});
+}
+
+// Rule 14: a policy that is tried with more settings wins by that.
+absl::Status Resolver::Budgets(int subject) {
+  const std::vector<Grid>& grids = experiment_.subjects[static_cast<size_t>(subject)].grids;
+  for (size_t i = 1; i < grids.size(); ++i) {
+    if (grids[i].budget() == grids[0].budget()) continue;
+    return At(PlaceOfTuning(subject, static_cast<int>(i)),
+              absl::StrCat("tuning: ", experiment_.policies[i].spec, " has ", grids[i].budget(),
+                           " tuning runs, ", experiment_.policies[0].spec, " has ",
+                           grids[0].budget(), "; the budgets must be equal (rule 14)"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Resolver::Subjects() {
+  std::set<std::string> names;
+  const int count = std::max(1, spec_.subjects_size());
+  for (int i = 0; i < count; ++i) {
+    const Subject entry = spec_.subjects().empty() ? Subject() : spec_.subjects(i);
+    ResolvedSubject subject{.config = spec_.base(), .target_accuracy = spec_.target_accuracy()};
+    subject.config.MergeFrom(entry.job());
+    subject.name = entry.name().empty() ? subject.config.model() : entry.name();
+    if (entry.target_accuracy() != 0) subject.target_accuracy = entry.target_accuracy();
+    if (!(subject.target_accuracy >= 0 && subject.target_accuracy < 1)) {
+      return At(PlaceOfSubject(i), "target_accuracy: not between 0 and 1");
+    }
+    if (!names.insert(subject.name).second) {
+      return At(PlaceOfSubject(i), absl::StrCat("subjects: two are named ", subject.name));
+    }
+    SOAP_RETURN_IF_ERROR(HeldOut(i, subject.config));
+    for (int p = 0; p < spec_.policies_size(); ++p) {
+      const Tuning& tuning = spec_.policies(p).has_tuning() ? spec_.policies(p).tuning()
+                             : entry.has_tuning()           ? entry.tuning()
+                                                            : spec_.tuning();
+      SOAP_ASSIGN_OR_RETURN(Grid grid, GridOf(tuning, PlaceOfTuning(i, p), subject.config));
+      subject.grids.push_back(std::move(grid));
+    }
+    experiment_.subjects.push_back(std::move(subject));
+    SOAP_RETURN_IF_ERROR(Budgets(i));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Resolver::Jobs(const JobCheck& check) {
+  size_t runs = 0;
+  for (size_t s = 0; s < experiment_.subjects.size(); ++s) {
+    for (size_t p = 0; p < experiment_.policies.size(); ++p) {
+      const Grid& grid = experiment_.subjects[s].grids[p];
+      runs += experiment_.stragglers.size() * experiment_.workers.size() *
+              (grid.budget() + static_cast<size_t>(spec_.seeds_size()));
+      for (const Settings& settings : grid.candidates) {
+        std::vector<uint32_t> counts = experiment_.workers;
+        if (spec_.one_worker()) counts.push_back(1);
+        for (const uint32_t workers : counts) {
+          const absl::Status good = check(JobOf(experiment_, s, p, settings, workers));
+          if (good.ok()) continue;
+          return At(PlaceOfSubject(static_cast<int>(s)),
+                    absl::StrCat(experiment_.subjects[s].name, ", ", experiment_.policies[p].spec,
+                                 ", ", workers, " workers: ", good.message()));
+        }
+      }
+    }
+  }
+  if (runs <= kRunsMax) return absl::OkStatus();
+  return At(places_.Of({}), absl::StrCat(runs, " runs are more than ", kRunsMax));
+}
+
+absl::Status Resolver::Claims() {
+  for (int i = 0; i < spec_.claims_size(); ++i) {
+    const Claim& claim = spec_.claims(i);
+    ResolvedClaim resolved{
+        .of = claim.of(), .at_least = claim.at_least(), .at_most = claim.at_most()};
+    const auto find = [&](const auto& items, const auto& name_of, const std::string& wanted,
+                          const char* field, size_t* index) {
+      const auto found = std::find_if(items.begin(), items.end(),
+                                      [&](const auto& item) { return name_of(item) == wanted; });
+      *index = static_cast<size_t>(found - items.begin());
+      if (found != items.end()) return absl::OkStatus();
+      return At(places_.Of({{"claims", i}, {field}}),
+                absl::StrCat("claims.", field, ": \"", wanted, "\" is not in this experiment"));
+    };
+    const auto spec_of = [](const consistency::PolicyTraits& policy) { return policy.spec; };
+    const auto canonical = [](const std::string& text) {
+      const auto traits = consistency::ParsePolicy(text);
+      return traits.ok() ? traits->spec : text;
+    };
+    SOAP_RETURN_IF_ERROR(
+        find(experiment_.policies, spec_of, canonical(claim.faster()), "faster", &resolved.faster));
+    SOAP_RETURN_IF_ERROR(
+        find(experiment_.policies, spec_of, canonical(claim.than()), "than", &resolved.than));
+    const auto name_of = [](const auto& item) { return std::string(item.name()); };
+    const auto subject_name = [](const ResolvedSubject& subject) { return subject.name; };
+    if (!claim.under().empty()) {
+      SOAP_RETURN_IF_ERROR(
+          find(experiment_.stragglers, name_of, claim.under(), "under", &resolved.straggler));
+    }
+    if (!claim.subject().empty()) {
+      SOAP_RETURN_IF_ERROR(
+          find(experiment_.subjects, subject_name, claim.subject(), "subject", &resolved.subject));
+    }
+    if (claim.workers() != 0) {
+      const auto number = [](uint32_t workers) { return absl::StrCat(workers); };
+      SOAP_RETURN_IF_ERROR(find(experiment_.workers, number, absl::StrCat(claim.workers()),
+                                "workers", &resolved.workers));
+    }
+    if (claim.at_least() < 0 || claim.at_most() < 0 ||
+        (claim.at_least() > 0 && claim.at_most() > 0)) {
+      return At(places_.Of({{"claims", i}}),
+                "claims: give one of at_least and at_most, above 0, or neither");
+    }
+    experiment_.claims.push_back(resolved);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Experiment> ParseExperiment(const std::string& text, const std::string& name,
+                                           const JobCheck& check) {
+  Experiment experiment;
+  Places places;
+  SOAP_RETURN_IF_ERROR(wire::ParseTextConfig(text, name, &experiment.spec, &places));
+  SOAP_RETURN_IF_ERROR(Resolver(places, &experiment).Run(check));
+  const std::string canonical = wire::TextOf(experiment.spec);
+  Sha256 digest;
+  digest.Update(canonical.data(), canonical.size());
+  experiment.digest = digest.HexDigest();
+  return experiment;
+}
+
+wire::JobConfig JobOf(const Experiment& experiment, size_t subject, size_t policy,
+                      const Settings& settings, uint32_t workers) {
+  wire::JobConfig config = experiment.subjects[subject].config;
+  config.set_policy(experiment.policies[policy].spec);
+  config.clear_output();
+  wire::Training* training = config.mutable_training();
+  if (!settings.optimizer.empty()) training->set_optimizer(settings.optimizer);
+  if (!settings.schedule.empty()) training->set_schedule(settings.schedule);
+  if (experiment.spec.scaling() == ExperimentSpec::weak) {
+    const uint64_t batch = uint64_t{training->batch()} * workers / experiment.workers.front();
+    training->set_batch(static_cast<uint32_t>(batch));
+  }
+  config.mutable_cluster()->set_workers(workers);
+  return config;
+}
+
+}  // namespace soapstone::experiment

@@ -1,0 +1,68 @@
+// Experiment: a checked experiment file, with its lists filled in and its grids resolved. Who
+// calls: `soapstone experiment`, matrix.h and the report. Reads no file. Job configurations are
+// checked by a function of the caller's, as their rules belong to the programs that run them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "consistency/traits.h"
+#include "experiment/spec.pb.h"
+
+namespace soapstone::experiment {
+
+// Settings that tuning tries.
+struct Settings {
+  std::string optimizer;
+  std::string schedule;
+  friend bool operator==(const Settings&, const Settings&) = default;
+};
+
+struct Grid {
+  std::vector<Settings> candidates;  // at least one; with one nothing is tuned
+  std::vector<uint64_t> seeds;       // empty with one candidate
+  size_t budget() const { return candidates.size() > 1 ? candidates.size() * seeds.size() : 0; }
+};
+
+struct ResolvedSubject {
+  std::string name;
+  wire::JobConfig config;      // base with the subject's fields
+  double target_accuracy = 0;  // 0: none
+  std::vector<Grid> grids;     // by policy
+};
+
+struct ResolvedClaim {
+  size_t faster = 0, than = 0;  // policies
+  size_t straggler = 0, subject = 0, workers = 0;
+  Claim::Measure of = Claim::time;
+  double at_least = 0;  // 0: not given
+  double at_most = 0;
+};
+
+struct Experiment {
+  ExperimentSpec spec;  // as written
+  std::string digest;   // SHA-256 of all it says, claims included; not of its comments
+  std::vector<ResolvedSubject> subjects;
+  std::vector<consistency::PolicyTraits> policies;
+  std::vector<Straggler> stragglers;
+  std::vector<uint32_t> workers;
+  std::vector<ResolvedClaim> claims;
+};
+
+using JobCheck = std::function<absl::Status(const wire::JobConfig&)>;
+
+// Errors: InvalidArgument, "name:line:column: what" in one line: an unknown field, a policy or a
+// straggler model that is none, settings that do not go together, unequal tuning budgets, no
+// held-out samples, a claim about what is not in the lists; what `check` says of a job.
+absl::StatusOr<Experiment> ParseExperiment(const std::string& text, const std::string& name,
+                                           const JobCheck& check);
+
+// The configuration of a run of `workers` workers, but for its seed.
+wire::JobConfig JobOf(const Experiment& experiment, size_t subject, size_t policy,
+                      const Settings& settings, uint32_t workers);
+
+}  // namespace soapstone::experiment

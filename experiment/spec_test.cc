@@ -1,0 +1,151 @@
+#include "experiment/spec.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "experiment/fake_experiment.h"
+
+namespace soapstone::experiment {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+std::string ErrorOf(const std::string& text) {
+  const absl::StatusOr<Experiment> parsed = FakeExperiment(text);
+  EXPECT_FALSE(parsed.ok());
+  const std::string message(parsed.status().message());
+  EXPECT_THAT(message, Not(HasSubstr("\n")));
+  EXPECT_THAT(message, StartsWith("fake.textproto"));
+  return message;
+}
+
+std::string ErrorWith(const std::string& from, const std::string& to) {
+  return ErrorOf(FakeSpecWith(from, to));
+}
+
+TEST(ExperimentSpec, FillsInListsAndGrids) {
+  const absl::StatusOr<Experiment> experiment = FakeExperiment();
+  ASSERT_TRUE(experiment.ok()) << experiment.status();
+  EXPECT_EQ(experiment->policies.size(), 4u);
+  EXPECT_EQ(experiment->policies[3].spec, "easgd:tau=4,beta=0.9,mode=async");
+  ASSERT_EQ(experiment->subjects.size(), 1u);
+  const ResolvedSubject& subject = experiment->subjects[0];
+  EXPECT_EQ(subject.name, "softmax");
+  EXPECT_EQ(subject.target_accuracy, 0.8);
+  ASSERT_EQ(subject.grids.size(), 4u);
+  EXPECT_EQ(subject.grids[0].budget(), 2u);
+  EXPECT_EQ(subject.grids[0].candidates[1].optimizer, "momentum:lr=0.2,mu=0.9");
+  EXPECT_EQ(experiment->claims.size(), 2u);
+  EXPECT_EQ(experiment->claims[1].straggler, 2u);
+}
+
+TEST(ExperimentSpec, SubjectsAreMergedOverTheBase) {
+  const auto experiment =
+      FakeExperiment(FakeSpecText() + "subjects { name: \"a\" }\n" +
+                     "subjects { name: \"b\" job { model: \"mlp\" training { epochs: 7 } } "
+                     "target_accuracy: 0.9 tuning { learning_rates: [1, 2, 3] seeds: [7, 8] } }");
+  ASSERT_TRUE(experiment.ok()) << experiment.status();
+  EXPECT_EQ(experiment->subjects[0].config.model(), "softmax");
+  EXPECT_EQ(experiment->subjects[1].config.model(), "mlp");
+  EXPECT_EQ(experiment->subjects[1].config.training().batch(), 32u);
+  EXPECT_EQ(experiment->subjects[1].target_accuracy, 0.9);
+  EXPECT_EQ(experiment->subjects[1].grids[2].budget(), 6u);
+}
+
+TEST(ExperimentSpec, DigestIsOfTheMeaningAndOfTheClaims) {
+  const std::string digest = FakeExperiment()->digest;
+  EXPECT_EQ(FakeExperiment(FakeSpecText() + "# a comment\n")->digest, digest);
+  EXPECT_NE(FakeExperiment(FakeSpecWith("at_most: 1.05", "at_most: 1.5"))->digest, digest);
+}
+
+TEST(ExperimentSpec, UnknownKey) {
+  EXPECT_THAT(ErrorWith("one_worker", "one_wroker"),
+              MatchesRegex("fake.textproto:18:1[01]: .*one_wroker.*"));
+  EXPECT_THAT(ErrorWith("epochs: 2", "epoch: 2"), HasSubstr("fake.textproto:5:"));
+}
+
+TEST(ExperimentSpec, UnknownPolicyAndStraggler) {
+  EXPECT_THAT(ErrorWith("policies { spec: \"async\"", "policies { spec: \"asinc\""),
+              StartsWith("fake.textproto:10:12: policies.spec: "));
+  EXPECT_THAT(ErrorWith("stall:p=0.02", "stahl:p=0.02"), StartsWith("fake.textproto:13:"));
+}
+
+TEST(ExperimentSpec, ListedTwice) {
+  EXPECT_THAT(ErrorWith("spec: \"async\"", "spec: \"bsp\""), HasSubstr("bsp is listed twice"));
+  EXPECT_THAT(ErrorWith("[1, 2, 3, 4, 5]", "[1, 2, 3, 4, 1]"), HasSubstr("seeds: 1"));
+  EXPECT_THAT(ErrorWith("name: \"transient\"", "name: \"none\""), HasSubstr("named none"));
+}
+
+TEST(ExperimentSpec, TheOneWorkerBaselineIsBsp) {
+  EXPECT_THAT(ErrorWith("policies { spec: \"bsp\" }\n", ""),
+              StartsWith("fake.textproto:17:1: one_worker"));
+}
+
+TEST(ExperimentSpec, UnequalTuningBudgetIsRefused) {
+  const std::string error = ErrorWith(
+      "{ spec: \"async\" }", "{ spec: \"async\" tuning { learning_rates: [1, 2, 3] seeds: 9 } }");
+  EXPECT_THAT(error, StartsWith("fake.textproto:10:26: "));
+  EXPECT_THAT(error, HasSubstr("rule 14"));
+}
+
+TEST(ExperimentSpec, OwnGridOfEqualBudgetIsTaken) {
+  const auto experiment = FakeExperiment(FakeSpecWith(
+      "{ spec: \"async\" }", "{ spec: \"async\" tuning { learning_rates: [1, 2] seeds: 9 } }"));
+  ASSERT_TRUE(experiment.ok()) << experiment.status();
+  EXPECT_EQ(experiment->subjects[0].grids[2].candidates[0].optimizer, "momentum:lr=1,mu=0.9");
+}
+
+TEST(ExperimentSpec, TuningSeedThatIsMeasuredIsRefused) {
+  EXPECT_THAT(ErrorWith("seeds: 100", "seeds: 3"), HasSubstr("3 is a measured seed"));
+}
+
+TEST(ExperimentSpec, NoHeldOutSplitIsRefused) {  // a planted dishonest file
+  const std::string error =
+      ErrorWith("path: \"digits.csv\"", "path: \"digits.csv\" test_fraction: 0");
+  EXPECT_THAT(error, StartsWith("fake.textproto:4:46: "));
+  EXPECT_THAT(error, HasSubstr("rule 2"));
+}
+
+TEST(ExperimentSpec, TrainingDataAsTestDataAreRefused) {  // a planted dishonest file
+  EXPECT_THAT(ErrorWith("path: \"digits.csv\"", "path: \"a.csv\" test_path: \"a.csv\""),
+              HasSubstr("rule 2"));
+}
+
+TEST(ExperimentSpec, SeveralWorkersNeedTheNameOfTheirScaling) {
+  EXPECT_THAT(ErrorWith("workers: 4", "workers: [2, 4]"), HasSubstr("strong"));
+  EXPECT_TRUE(FakeExperiment(FakeSpecWith("workers: 4", "workers: [2, 4] scaling: strong")).ok());
+}
+
+TEST(ExperimentSpec, WeakScalingGrowsTheBatch) {
+  const auto experiment =
+      FakeExperiment(FakeSpecWith("workers: 4", "workers: [2, 8] scaling: weak"));
+  ASSERT_TRUE(experiment.ok()) << experiment.status();
+  EXPECT_EQ(JobOf(*experiment, 0, 0, {}, 2).training().batch(), 32u);
+  EXPECT_EQ(JobOf(*experiment, 0, 0, {}, 8).training().batch(), 128u);
+}
+
+TEST(ExperimentSpec, RealProcessesTakeNoModelledTimes) {
+  EXPECT_THAT(ErrorOf(FakeSpecText() + "mode: real\n"), HasSubstr("iteration_ms"));
+}
+
+TEST(ExperimentSpec, ClaimsAreAboutWhatIsInTheLists) {
+  EXPECT_THAT(ErrorWith("faster: \"ssp:s=2\" than: \"bsp\" under: \"transient\"",
+                        "faster: \"ssp:s=3\" than: \"bsp\" under: \"transient\""),
+              StartsWith("fake.textproto:21:10: claims.faster"));
+  EXPECT_THAT(ErrorWith("under: \"persistent\"", "under: \"bursts\""), HasSubstr("\"bursts\""));
+}
+
+TEST(ExperimentSpec, WhatTheJobCheckSaysIsPassedOn) {
+  const auto refuse = [](const wire::JobConfig& config) {
+    return config.policy() == "async" ? absl::InvalidArgumentError("not this") : absl::OkStatus();
+  };
+  const auto parsed = ParseExperiment(FakeSpecText(), "fake.textproto", refuse);
+  EXPECT_EQ(std::string(parsed.status().message()),
+            "fake.textproto:2:1: softmax, async, 4 workers: not this");
+}
+
+}  // namespace
+}  // namespace soapstone::experiment
