@@ -1,14 +1,22 @@
 #!/usr/bin/env bash
-# Installs the Debian 12 packages that are missing, saying which; with --tidy those of the clang
-# preset too. Where nothing is missing it only looks.
+# Installs the Debian 12 packages that are missing, saying which; with --test the browser that tests
+# open the report in, with --tidy what the clang preset needs too. Where nothing is missing it only
+# looks.
 set -euo pipefail
 
 packages=(build-essential g++ cmake ninja-build ccache pkg-config git python3
   libzmq3-dev cppzmq-dev libprotobuf-dev protobuf-compiler libabsl-dev libgoogle-glog-dev
   libgtest-dev libgmock-dev libdnnl-dev zlib1g-dev libssl-dev nlohmann-json3-dev libcli11-dev)
-if [[ "${1:-}" == --tidy ]]; then
-  packages+=(clang-14 clang-tidy-14 clang-format-14)
-fi
+for option in "$@"; do
+  case $option in
+    --test) packages+=(chromium) ;;
+    --tidy) packages+=(clang-14 clang-tidy-14 clang-format-14) ;;
+    *)
+      echo "setup: unknown option $option" >&2
+      exit 78
+      ;;
+  esac
+done
 
 if ! command -v dpkg-query >/dev/null; then
   echo "setup: not a Debian system; these packages (or their like) are needed: ${packages[*]}" >&2
