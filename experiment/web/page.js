@@ -274,20 +274,21 @@ function paretoChart(condition) {
   svg.append(make("text", {x: (left + width - right) / 2, y: height - 6, "text-anchor": "middle"}, `${data.time} to the target (s)`),
              make("text", {x: 12, y: (topEdge + height - bottom) / 2, "text-anchor": "middle",
                            transform: `rotate(-90 12 ${(topEdge + height - bottom) / 2})`}, "bytes to the target"));
-  const taken = [];  // label boxes, so that they do not cover one another
-  rows.forEach(row => {
-    const x = X(row.time_s.median), y = Y(row.bytes.median);
+  // Names of the front first; one that finds no free place is left to the circle's title and colour.
+  const taken = rows.map(row => ({from: X(row.time_s.median) - 7, to: X(row.time_s.median) + 7, at: Y(row.bytes.median)}));
+  const free = box => box.from > left && box.to < width && taken.every(t => Math.abs(t.at - box.at) >= 12 || box.to < t.from || t.to < box.from);
+  for (const row of [...rows].sort((one, two) => two.front - one.front)) {
+    const x = X(row.time_s.median), y = Y(row.bytes.median), name = nameOf(row.policy), wide = 6.2 * name.length;
     svg.append(make("circle", {cx: x, cy: y, r: 6, stroke: colourOf(row.policy), "stroke-width": 2.5,
                                fill: row.front ? colourOf(row.policy) : "var(--card)"},
-                    make("title", {}, `${nameOf(row.policy)}: ${seconds(row.time_s.median)}, ${bytes(row.bytes.median)}, accuracy ${fixed(row.accuracy.median, 4)}`)));
-    const name = nameOf(row.policy), wide = 6.2 * name.length;
-    const end = x + 12 + wide > width;
-    const from = end ? x - 12 - wide : x + 12;
-    let at = y + 4;
-    for (let tries = 0; tries < 12 && taken.some(t => Math.abs(t.at - at) < 12 && from < t.to && t.from < from + wide); ++tries) at += 12 * (tries % 2 ? -tries : tries + 1) ;
-    taken.push({from, to: from + wide, at});
-    svg.append(make("text", {x: end ? x - 12 : x + 12, y: at, "text-anchor": end ? "end" : "start", class: "value"}, name));
-  });
+                    make("title", {}, `${name}: ${seconds(row.time_s.median)}, ${bytes(row.bytes.median)}, accuracy ${fixed(row.accuracy.median, 4)}`)));
+    const places = [0, -12, 12, -24, 24].flatMap(shift => [
+      {from: x + 11, to: x + 11 + wide, at: y + shift}, {from: x - 11 - wide, to: x - 11, at: y + shift}]);
+    const place = places.find(free);
+    if (place === undefined) continue;
+    taken.push(place);
+    svg.append(make("text", {x: place.from, y: place.at + 4, class: "value"}, name));
+  }
   node.append(svg);
   drawn(node, rows.length, rows.length);
   return node;
