@@ -238,8 +238,9 @@ class Explorer {
     const uint32_t all = (1u << K()) - 1;
     for (uint32_t k = 0; k < K(); ++k) {
       if (((s.read[w] | s.parked[w] | s.subscribed[w]) >> k & 1u) != 0) continue;
-      // Where own updates may be kept, a pull must not overtake them: as on the wire.
-      if (traits_.deferred() && !s.chan[w][k].empty()) continue;
+      // Where a read waits for own updates that are kept, it must not overtake them: as on the
+      // wire.
+      if (traits_.deferred() && traits_.guarantee.own_writes && !s.chan[w][k].empty()) continue;
       if (traits_.ordered_reads() && k > 0 && (s.read[w] >> (k - 1) & 1u) == 0) continue;
       PullMove(s, w, k, add);
     }
