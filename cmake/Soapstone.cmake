@@ -89,8 +89,9 @@ function(soapstone_library NAME)
   endif()
 endfunction()
 
-# Half of a test's compilation is these headers. clang-tidy reads them anew in any case.
-if(NOT SOAPSTONE_TIDY)
+# Half of a test's compilation is these headers. Not in the release build: GCC warns of what it
+# inlines from a precompiled system header (falsely), so there warnings would not be errors.
+if(SOAPSTONE_SANITIZE)
   add_library(soapstone_test_headers OBJECT ${CMAKE_SOURCE_DIR}/cmake/test_headers.cc)
   target_link_libraries(soapstone_test_headers PRIVATE GTest::gmock GTest::gtest)
   target_compile_definitions(soapstone_test_headers PRIVATE
@@ -108,6 +109,7 @@ function(soapstone_test NAME)
   target_link_libraries(${NAME} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest_main)
   if(TARGET soapstone_test_headers)
     target_precompile_headers(${NAME} REUSE_FROM soapstone_test_headers)
+    target_compile_options(${NAME} PRIVATE -Wno-error)
   endif()
   target_compile_definitions(${NAME} PRIVATE
     SOAPSTONE_SOURCE_DIR="${CMAKE_SOURCE_DIR}" SOAPSTONE_BINARY_DIR="${CMAKE_BINARY_DIR}")
