@@ -52,7 +52,7 @@ class ExperimentFolderTest : public ::testing::Test {
     const auto folder = Open();
     EXPECT_FALSE(folder.ok());
     EXPECT_EQ(Read("runs.jsonl"), before);
-    const std::string message(folder.status().message());
+    std::string message(folder.status().message());
     EXPECT_THAT(message, HasSubstr("--out="));
     EXPECT_THAT(message, Not(HasSubstr("\n")));
     return message;
