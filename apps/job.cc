@@ -76,6 +76,10 @@ absl::StatusOr<std::shared_ptr<const Job>> PrepareJob(wire::JobConfig config) {
                              .bucket_bytes = cluster.bucket_bytes()});
   if (!layout.ok()) return Named(layout.status(), "cluster");
   job->layout = std::make_shared<const wire::Layout>(*std::move(layout));
+  job->worker_layout =
+      job->specs.policy.decentralised()
+          ? std::make_shared<const wire::Layout>(wire::Layout::Whole(job->layout->params()))
+          : job->layout;
 
   const wire::Training& training = job->config.training();
   const Clock samples = static_cast<Clock>(train.size());

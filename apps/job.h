@@ -21,6 +21,8 @@ struct Job {
   std::shared_ptr<const models::TrainTest> data;
   std::shared_ptr<const models::Graph> graph;
   std::shared_ptr<const wire::Layout> layout;
+  // What workers see of who keeps the parameters: the layout, or that of their own peer.
+  std::shared_ptr<const wire::Layout> worker_layout;
   Clock clocks_per_epoch = 0;
   Clock total_clocks = 0;  // local steps of a worker
   uint64_t digest = 0;

@@ -7,6 +7,7 @@
 namespace soapstone::apps {
 
 wire::Address Mailer::NodeOf(wire::Address to) const {
+  if (to.role == wire::Role::kPeer) return wire::Address::Of(WorkerId{to.index});
   if (to.role != wire::Role::kShard) return to;
   return wire::Address::Of(wire::ServerOf(ShardId{to.index}, shards_per_server_));
 }
@@ -58,19 +59,31 @@ std::vector<wire::Address> Mailer::TakeLost() {
   return fresh;
 }
 
+void Mailer::ConnectTo(wire::Address node, const std::string& endpoint) {
+  std::string& known = endpoints_[node];
+  if (known == endpoint) return;
+  known = endpoint;
+  lost_.erase(node);
+  const absl::Status status = transport_->Connect(node, endpoint);
+  if (!status.ok()) {
+    LOG(ERROR) << "cannot connect to " << node.ToString() << " at " << endpoint << ": "
+               << status.message();
+  }
+}
+
 void Mailer::ConnectServers(const wire::Roster& roster, bool all) {
   for (const wire::ServerEntry& entry : roster.servers) {
     const wire::Address server = wire::Address::Of(entry.server);
     if (server == self_ || (!all && Index(entry.server) != 0)) continue;
-    std::string& known = endpoints_[server];
-    if (known == entry.endpoint) continue;
-    known = entry.endpoint;
-    lost_.erase(server);
-    const absl::Status status = transport_->Connect(server, entry.endpoint);
-    if (!status.ok()) {
-      LOG(ERROR) << "cannot connect to " << server.ToString() << " at " << entry.endpoint << ": "
-                 << status.message();
-    }
+    ConnectTo(server, entry.endpoint);
+  }
+}
+
+void Mailer::ConnectWorkers(const wire::Roster& roster) {
+  for (const wire::Member& member : roster.workers) {
+    const wire::Address worker = wire::Address::Of(member.worker);
+    if (worker == self_ || member.endpoint.empty()) continue;
+    ConnectTo(worker, member.endpoint);
   }
 }
 

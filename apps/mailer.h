@@ -36,15 +36,18 @@ class Mailer {
   // Tries again what waits.
   void Retry();
   bool waiting() const { return !waiting_.empty(); }
-  // The node that takes messages for `to`: a shard's server, else itself.
+  // The node that takes messages for `to`: a shard's server, a peer's worker, else itself.
   wire::Address NodeOf(wire::Address to) const;
   // Nodes lost since the last call (invariant 2).
   std::vector<wire::Address> TakeLost();
 
   // Connects to servers of the roster that are new or have moved. `all`: else server 0 only.
   void ConnectServers(const wire::Roster& roster, bool all);
+  // The same with workers that others reach.
+  void ConnectWorkers(const wire::Roster& roster);
 
  private:
+  void ConnectTo(wire::Address node, const std::string& endpoint);
   bool TrySend(wire::Address node, const wire::Message& message);
 
   transport::Transport* transport_;

@@ -78,9 +78,13 @@ absl::StatusOr<std::unique_ptr<transport::Transport>> OpenTransport(wire::Role r
   }
   transport::ZmqOptions options;
   if (role == wire::Role::kScheduler) options.listen = scheduler;
-  if (role == wire::Role::kServer) {
-    SOAP_ASSIGN_OR_RETURN(const ListenChoice choice,
-                          ChooseListen(flags.bind, scheduler, absl::StrCat("server-", getpid())));
+  // Workers that keep the parameters among themselves are reached by each other.
+  const bool listens = role == wire::Role::kServer ||
+                       (role == wire::Role::kWorker && job.specs.policy.decentralised());
+  if (listens) {
+    SOAP_ASSIGN_OR_RETURN(
+        const ListenChoice choice,
+        ChooseListen(flags.bind, scheduler, absl::StrCat(RoleName(role), "-", getpid())));
     options.listen = choice.listen;
     options.advertise_host = choice.advertise_host;
   }

@@ -2,6 +2,7 @@
 
 #include <glog/logging.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -41,7 +42,7 @@ absl::StatusOr<DeviceThread::Runner> MakeRunner(const Job& job, WorkerId worker)
   SOAP_ASSIGN_OR_RETURN(std::shared_ptr<worker::Executor> executor,
                         worker::Executor::Create({.graph = *job.graph,
                                                   .data = job.data,
-                                                  .layout = job.layout,
+                                                  .layout = job.worker_layout,
                                                   .seed = job.config.training().seed(),
                                                   .batch = job.config.training().batch(),
                                                   .optimizer = job.specs.optimizer,
@@ -71,7 +72,8 @@ WorkerNode::WorkerNode(std::shared_ptr<const Job> job,
                        ReportSink* reports)
     : job_(std::move(job)),
       loop_(std::move(transport), job_->config.cluster().shards_per_server()),
-      enrolment_(EnrolmentOptionsOf(*job_, wire::Role::kWorker, enlisting, "")),
+      enrolment_(
+          EnrolmentOptionsOf(*job_, wire::Role::kWorker, enlisting, loop_.transport().endpoint())),
       reports_(reports) {
   loop_.transport().SetSelf(enrolment_.temporary_address());
 }
@@ -87,6 +89,7 @@ int WorkerNode::Run() {
       std::optional<worker::DeviceEvent> event = device_->Take();
       if (!event.has_value()) break;
       engine_->OnDevice(now, *std::move(event), Output());
+      DispatchWithin(now);
       if (trace_ != nullptr) trace_->Take(engine_->progress());
     }
     for (const wire::TimerId timer : loop_.TakeDue(now)) {
@@ -109,9 +112,31 @@ void WorkerNode::Dispatch(Nanos now, const wire::Message& message) {
   if (!engine_.has_value()) return;
   if (const auto* roster = std::get_if<wire::Roster>(&message.body)) {
     loop_.mailer().ConnectServers(*roster, /*all=*/true);
+    loop_.mailer().ConnectWorkers(*roster);
+  }
+  if (peer_.has_value() && (message.to.role == wire::Role::kPeer || server::Peer::Wants(message))) {
+    peer_->OnMessage(now, message, &out_);
+    DispatchWithin(now);
+    if (message.type != MessageType::kRoster) return;
   }
   started_ = started_ || message.type == MessageType::kStart;
   engine_->OnMessage(now, message, Output());
+  DispatchWithin(now);
+}
+
+void WorkerNode::DispatchWithin(Nanos now) {
+  while (peer_.has_value()) {
+    const auto at =
+        std::find_if(out_.messages.begin(), out_.messages.end(), server::Peer::IsWithinNode);
+    if (at == out_.messages.end()) return;
+    wire::Message message = std::move(*at);
+    out_.messages.erase(at);
+    if (message.to.role == wire::Role::kPeer) {
+      peer_->OnMessage(now, std::move(message), &out_);
+    } else {
+      engine_->OnMessage(now, message, Output());
+    }
+  }
 }
 
 void WorkerNode::OnWelcome(uint32_t rank) {
@@ -122,7 +147,7 @@ void WorkerNode::OnWelcome(uint32_t rank) {
   const wire::Training& training = job_->config.training();
   engine_.emplace(worker::EngineOptions{
       .id = WorkerId{rank},
-      .layout = job_->layout,
+      .layout = job_->worker_layout,
       .ops =
           std::make_shared<const std::vector<worker::OpOutline>>(worker::OutlineOf(*job_->graph)),
       .policy = job_->specs.policy,
@@ -130,6 +155,18 @@ void WorkerNode::OnWelcome(uint32_t rank) {
       .total_clocks = job_->total_clocks,
       .train_samples = job_->data->train.size(),
       .batch = training.batch()});
+  if (job_->specs.policy.decentralised()) {
+    peer_.emplace(server::PeerOptions{.id = WorkerId{rank},
+                                      .worker_layout = job_->worker_layout,
+                                      .shard_layout = job_->layout,
+                                      .policy = job_->specs.policy,
+                                      .total_clocks = job_->total_clocks},
+                  server::MakePeerVectors({.layout = job_->layout,
+                                           .optimizer = job_->specs.optimizer,
+                                           .schedule = job_->specs.schedule,
+                                           .total_clocks = job_->total_clocks,
+                                           .seed = training.seed()}));
+  }
   absl::StatusOr<DeviceThread::Runner> runner = MakeRunner(*job_, WorkerId{rank});
   if (!runner.ok()) {
     end_ = {kExitInternal, std::string(runner.status().message())};

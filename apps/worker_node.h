@@ -12,6 +12,7 @@
 #include "apps/job.h"
 #include "apps/node_loop.h"
 #include "apps/report.h"
+#include "server/peer.h"
 #include "transport/transport.h"
 #include "wire/enrolment.h"
 #include "worker/engine.h"
@@ -32,6 +33,8 @@ class WorkerNode {
 
  private:
   void Dispatch(Nanos now, const wire::Message& message);
+  // Carries messages between the engine and its peer until there is none.
+  void DispatchWithin(Nanos now);
   void OnWelcome(uint32_t rank);
   void OpenTrace(WorkerId self);
   void BeginLeaving(Nanos now);
@@ -45,6 +48,7 @@ class WorkerNode {
   wire::Enrolment enrolment_;
   ReportSink* reports_;
   std::optional<worker::Engine> engine_;
+  std::optional<server::Peer> peer_;  // of decentralised policies
   std::optional<DeviceThread> device_;
   std::unique_ptr<IterationTrace> trace_;  // null: not asked for
   bool started_ = false;

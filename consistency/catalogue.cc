@@ -214,7 +214,8 @@ absl::StatusOr<PolicyTraits> ParseAllReduce(const Spec& spec) {
   std::string text = group == 0 ? "allreduce" : absl::StrCat("allreduce:group=", group);
   PolicyTraits traits = Decentralised(std::move(text), Topology::kCollective);
   traits.group = static_cast<uint32_t>(group);
-  traits.guarantee = {.clock_gap_max = 1, .same_replicas = true};
+  traits.guarantee = {
+      .read_lag_max = 0, .clock_gap_max = 1, .snapshot_reads = true, .same_replicas = true};
   return traits;
 }
 

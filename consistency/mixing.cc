@@ -79,9 +79,10 @@ void Mixing::SendValues(PeerSeat* seat) {
 void Mixing::Advance(PeerSeat* seat) {
   while (seat->gradient_waits && !Finished(*seat)) {
     const Neighbours near = NeighboursOf(graph_, seed_, seat->version, seat->me, seat->size());
-    for (const size_t j : near.in) {
-      if (!early_.Has(seat->version, 0, seat->members[j])) return;
-    }
+    const bool here = std::all_of(near.in.begin(), near.in.end(), [&](size_t j) {
+      return early_.Has(seat->version, 0, seat->members[j]);
+    });
+    if (!here) return;
     const double share = 1.0 / static_cast<double>(near.in.size() + 1);
     std::vector<size_t> all = near.in;
     all.insert(std::upper_bound(all.begin(), all.end(), seat->me), seat->me);
@@ -103,6 +104,10 @@ void Mixing::Advance(PeerSeat* seat) {
     ++seat->version;
     SendValues(seat);
   }
+  // Overtaken by a rally at the end of the run: no round is left to take it along.
+  if (!seat->gradient_waits) return;
+  seat->Do({.kind = Kind::kApplyGradient, .round = seat->version});
+  seat->gradient_waits = false;
 }
 
 }  // namespace soapstone::consistency

@@ -39,10 +39,19 @@ bool PeerPolicy::Finished() const {
          std::visit([&](const auto& exchange) { return exchange.Finished(seat_); }, exchange_);
 }
 
-PeerActions PeerPolicy::OnGroup(std::vector<WorkerId> members) {
-  seat_.members = std::move(members);
-  seat_.me = static_cast<size_t>(std::find(seat_.members.begin(), seat_.members.end(), seat_.self) -
-                                 seat_.members.begin());
+void PeerPolicy::SeatReachable() {
+  seat_.members.clear();
+  for (const GroupMember& member : group_) {
+    const auto known = reachable_.find(member.worker);
+    const bool reachable = known != reachable_.end() && known->second == member.admitted;
+    if (member.worker == seat_.self) seat_.me = seat_.members.size();
+    if (member.worker == seat_.self || reachable) seat_.members.push_back(member.worker);
+  }
+}
+
+PeerActions PeerPolicy::OnGroup(std::vector<GroupMember> members) {
+  group_ = std::move(members);
+  SeatReachable();
   standings_.clear();
   finished_.clear();
   told_finished_ = false;
@@ -52,8 +61,9 @@ PeerActions PeerPolicy::OnGroup(std::vector<WorkerId> members) {
     for (const Parcel& parcel : held_) seat_.Do({.kind = Kind::kForget, .ticket = parcel.ticket});
     held_.clear();
     running_ = false;
-  } else if (has_values_) {
-    running_ = true;
+  } else {
+    running_ = has_run_ && has_values_;
+    if (running_) std::visit([&](auto& exchange) { exchange.Resume(&seat_, false); }, exchange_);
   }
   standings_[seat_.self] = standing();
   seat_.Do({.kind = Kind::kRally});
@@ -61,17 +71,23 @@ PeerActions PeerPolicy::OnGroup(std::vector<WorkerId> members) {
   return Settle();
 }
 
-PeerActions PeerPolicy::OnStanding(WorkerId from, const Standing& standing) {
-  if (std::find(seat_.members.begin(), seat_.members.end(), from) == seat_.members.end()) return {};
-  if (rallying_) standings_[from] = standing;
+PeerActions PeerPolicy::OnStanding(WorkerId from, const Standing& standing, bool heard) {
+  const auto member = std::find_if(group_.begin(), group_.end(),
+                                   [&](const GroupMember& m) { return m.worker == from; });
+  if (member == group_.end()) return {};
+  standings_[from] = standing;
+  reachable_[from] = member->admitted;
+  SeatReachable();
+  if (!heard) seat_.Do({.kind = Kind::kStand, .to = from});
   if (standing.finished) finished_[from] = true;
   Rally();
   return Settle();
 }
 
 void PeerPolicy::Rally() {
-  if (!rallying_ || !Rallied()) return;
+  if (!rallying_ || standings_.size() < group_.size()) return;
   rallying_ = false;
+  has_run_ = true;
   // The donor: the lowest member of the highest version.
   const std::pair<const WorkerId, Standing>* donor = nullptr;
   for (const auto& entry : standings_) {
@@ -100,10 +116,7 @@ void PeerPolicy::Rally() {
 
 void PeerPolicy::GiveState(WorkerId to) {
   PeerAction give = {.kind = Kind::kSendState, .to = to, .round = seat_.version, .weight = 1};
-  if (auto* sum = std::get_if<PushSum>(&exchange_); sum != nullptr) {
-    give.weight = sum->GiveHalf();
-    seat_.Do({.kind = Kind::kScaleValues, .factor = 0.5});
-  }
+  if (auto* sum = std::get_if<PushSum>(&exchange_); sum != nullptr) give.weight = sum->GiveHalf();
   seat_.Do(give);
 }
 
@@ -111,8 +124,7 @@ PeerActions PeerPolicy::OnState(WorkerId /*from*/, Clock version, double weight,
   auto* sum = std::get_if<PushSum>(&exchange_);
   // Given twice, by a donor that was lost in between: only shares add up.
   if (has_values_ && sum != nullptr) {
-    sum->Begin(sum->weight() + weight);
-    seat_.Do({.kind = Kind::kAddToValues, .ticket = ticket});
+    seat_.Do({.kind = Kind::kMerge, .ticket = ticket, .factor = sum->Take(weight)});
     return Settle();
   }
   const bool wanted = !has_values_ || (lock_step() && !running_ && version > seat_.version);
@@ -186,7 +198,7 @@ PeerActions PeerPolicy::Settle() {
     // Who is behind goes on from here.
     const Clock clock =
         std::min(std::max(*std::exchange(pull_, std::nullopt), seat_.version), seat_.total);
-    seat_.Do({.kind = Kind::kReply, .round = clock, .factor = 1 / weight()});
+    seat_.Do({.kind = Kind::kReply, .round = clock});
     if (clock >= seat_.total && !seat_.worker_done) {
       seat_.worker_done = true;
       std::visit([&](auto& exchange) { exchange.OnWorkerDone(&seat_); }, exchange_);
@@ -197,19 +209,24 @@ PeerActions PeerPolicy::Settle() {
     finished_[seat_.self] = true;
     seat_.Do({.kind = Kind::kFinished});
   }
-  const bool all = told_finished_ && std::all_of(seat_.members.begin(), seat_.members.end(),
-                                                 [&](WorkerId m) { return finished_.contains(m); });
-  if (all && !handed_in_) {
+  const bool all = told_finished_ &&
+                   std::all_of(group_.begin(), group_.end(),
+                               [&](const GroupMember& m) { return finished_.contains(m.worker); });
+  // The worker of a newcomer starts when the shards know of it. One admitted after the hand-in never
+  // asks, and has nothing to add.
+  if (all && seat_.worker_done && !handed_in_) {
     handed_in_ = true;
-    seat_.Do({.kind = Kind::kHandIn, .factor = 1 / weight(), .weight = weight()});
+    seat_.Do({.kind = Kind::kHandIn, .weight = weight()});
   }
   return std::exchange(seat_.actions, {});
 }
 
 void PeerPolicy::AddTo(Fingerprint* f) const {
   for (const WorkerId member : seat_.members) f->Add(member);
+  f->Add(group_.size());
+  for (const GroupMember& member : group_) f->Add(member.worker);
   f->Add(seat_.version);
-  f->Add(uint32_t{fetched_} << 7 | uint32_t{seat_.gradient_waits} |
+  f->Add(uint32_t{has_run_} << 8 | uint32_t{fetched_} << 7 | uint32_t{seat_.gradient_waits} |
          uint32_t{seat_.worker_done} << 1 | uint32_t{has_values_} << 2 | uint32_t{running_} << 3 |
          uint32_t{rallying_} << 4 | uint32_t{told_finished_} << 5 | uint32_t{handed_in_} << 6);
   f->Add(gradient_.has_value() ? gradient_->first : kNoClock);

@@ -2,10 +2,11 @@
 // feeds it its worker's pulls and gradients, the parcels of other peers, and every new group of
 // members; the explorer and the simulator drive the very same object.
 //
-// When members change, they rally: each says where it stands, and when all have, who has no values
-// gets them from the lowest member of the highest version; policies in lock step go on together
-// from that version. At the end each says that it has nothing more to send, and hands its values in
-// when all have: then no parcel is in flight, and the mean over members is the run's result.
+// When members change, they rally: each says where it stands, again to whom it was not heard by (a
+// member is told of before it can be reached), and when all have, who has no values gets them from
+// the lowest member of the highest version; policies in lock step go on together from that version.
+// At the end each says that it has nothing more to send, and hands its values in when all have:
+// then no parcel is in flight, and the mean over members is the run's result.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +24,11 @@
 
 namespace soapstone::consistency {
 
+struct GroupMember {
+  WorkerId worker{};
+  Epoch admitted = 0;  // tells processes of one rank apart
+};
+
 // What a member says in a rally.
 struct Standing {
   Clock version = 0;
@@ -37,18 +43,25 @@ class PeerPolicy {
              uint64_t elements);
 
   // Members, ascending; with this one. Lock-step policies: parcels from before are void.
-  PeerActions OnGroup(std::vector<WorkerId> members);
+  PeerActions OnGroup(std::vector<GroupMember> members);
   PeerActions OnPull(Clock clock);
   // The worker's gradient of `clock` is complete. Its reads were answered for that clock.
   PeerActions OnGradient(Clock clock, uint64_t samples);
   PeerActions OnParcel(const Parcel& parcel);
-  PeerActions OnStanding(WorkerId from, const Standing& standing);
+  // `heard`: it has heard where this peer stands.
+  PeerActions OnStanding(WorkerId from, const Standing& standing, bool heard);
   // Values and optimizer state of a member at `version`; `weight`: push-sum's share of omega.
   PeerActions OnState(WorkerId from, Clock version, double weight, Ticket ticket);
   PeerActions OnFinished(WorkerId from);
 
   Standing standing() const { return {seat_.version, has_values_, Finished()}; }
+  // Where it stood when this group began: what is said again must be what was said, or members
+  // would not agree on who gives whom values.
+  Standing said_standing() const { return standings_.at(seat_.self); }
   const PeerSeat& seat() const { return seat_; }
+  // All members, heard of or not.
+  const std::vector<GroupMember>& group() const { return group_; }
+  bool HasHeard(WorkerId member) const { return standings_.contains(member); }
   bool lock_step() const;
   bool handed_in() const { return handed_in_; }
   // Parcels in hand, waiting for their turn.
@@ -61,7 +74,8 @@ class PeerPolicy {
   static Exchange MakeExchange(const PolicyTraits& traits);
 
   bool Finished() const;
-  bool Rallied() const { return standings_.size() == seat_.size(); }
+  // Those that can be reached: this peer, and whom it has heard. Exchanges see no others.
+  void SeatReachable();
   void Rally();
   void Resume(bool fetched);
   void GiveState(WorkerId to);
@@ -71,8 +85,11 @@ class PeerPolicy {
   PeerActions Settle();
 
   PeerSeat seat_;
+  std::vector<GroupMember> group_;
+  std::map<WorkerId, Epoch> reachable_;  // admitted
   Exchange exchange_;
   bool has_values_ = false;
+  bool has_run_ = false;   // a first rally has ended
   bool running_ = false;   // parcels and gradients go to the exchange; else they are held
   bool rallying_ = false;  // standings are being collected
   bool fetched_ = false;   // the values came from a donor, and nothing has been done with them

@@ -41,7 +41,7 @@ struct Parcel {
 enum class PeerActionKind : uint8_t {
   // To `to`: a parcel of `round` and `step` with
   kSendNotice,  // nothing
-  kSendValues,  // values times `factor`
+  kSendValues,  // the values
   kSendSum,     // the sum over `range`
   // The sum
   kStage,          // contribution += gradient, gradient := 0, sum := contribution
@@ -54,16 +54,17 @@ enum class PeerActionKind : uint8_t {
   kApplySum,       // values: one optimizer step with sum / samples; contribution := 0
   // The values
   kApplyGradient,  // one optimizer step with the gradient / its samples; gradient := 0
-  kScaleValues,    // *= factor
   kAddToValues,    // += factor * parcel
+  kMerge,          // += factor * (parcel - values)
   kMeet,           // d = (parcel - values) / 2; values += d; send d to `to`
-  kAdopt,          // the state (values, optimizer) := parcel's; times `factor` of what is there
+  kAdopt,          // the state (values, optimizer) := parcel's
   // To the outside
-  kReply,      // answer the worker's pull with values times `factor`, for its clock `round`
-  kSendState,  // to `to`: values times `factor`, and the optimizer's state
+  kReply,      // answer the worker's pull, for its clock `round`
+  kSendState,  // to `to`: the values and the optimizer's state
   kRally,      // to all: where this peer stands
+  kStand,      // to `to`: the same
   kFinished,   // to all: this peer has nothing more to send
-  kHandIn,     // values times `factor`, which count `weight` times, to the shards
+  kHandIn,     // the values, which count `weight` times, to the shards
   kForget,     // the parcel of `ticket`: nobody wants it
 };
 

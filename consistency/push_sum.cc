@@ -23,9 +23,8 @@ size_t PushSum::HopOf(Clock step, size_t size) const {
 
 void PushSum::OnGradient(PeerSeat* seat, Clock /*clock*/, uint64_t /*samples*/) {
   seat->Do({.kind = Kind::kApplyGradient, .round = seat->version});
-  if (seat->size() > 1) {
+  if (seat->size() > 1 && weight_ > kWeightMin) {
     weight_ /= 2;
-    seat->Do({.kind = Kind::kScaleValues, .factor = 0.5});
     seat->Do({.kind = Kind::kSendValues,
               .to = seat->After(HopOf(seat->version, seat->size())),
               .round = seat->version,
@@ -35,8 +34,7 @@ void PushSum::OnGradient(PeerSeat* seat, Clock /*clock*/, uint64_t /*samples*/) 
 }
 
 void PushSum::OnParcel(PeerSeat* seat, const Parcel& parcel) {
-  weight_ += parcel.weight;
-  seat->Do({.kind = Kind::kAddToValues, .ticket = parcel.ticket});
+  seat->Do({.kind = Kind::kMerge, .ticket = parcel.ticket, .factor = Take(parcel.weight)});
 }
 
 void PushSum::AddTo(Fingerprint* f) const {

@@ -107,6 +107,10 @@ struct PolicyTraits {
   friend bool operator==(const PolicyTraits&, const PolicyTraits&) = default;
 
   bool decentralised() const { return topology != Topology::kServers; }
+  // A worker's device goes on from its own parameters, and loads others' at exchanges only.
+  bool keeps_parameters() const {
+    return exchange == Exchange::kElastic || exchange == Exchange::kDelta;
+  }
   // The shard-visible clocks of a run of `steps` local steps: ceil(steps / period); of a
   // decentralised one, the hand-in.
   Clock Rounds(Clock steps) const {

@@ -62,12 +62,14 @@ class Backing {
     models::Replica::Parameters parameters;
   };
 
-  absl::StatusOr<Device> MakeDevice(bool keeps_parameters);
+  absl::StatusOr<Device> MakeDevice(bool keeps_parameters,
+                                    std::shared_ptr<const wire::Layout> layout);
   server::Store MakeStore(ShardId shard);
   void Run(Device* device, const worker::DeviceCommand& command,
            std::vector<worker::DeviceEvent>* events);
   worker::DeviceEvent Evaluate(Device* device);
   worker::DeviceEvent EvaluateStores();
+  worker::DeviceEvent EvaluatePeers(absl::Span<const std::shared_ptr<server::PeerVectors>> peers);
   void OnSettled(const sim::TrainingMoment& moment);
   void AddPoint(const sim::TrainingMoment& moment);
   std::string Sha256() const;
@@ -79,6 +81,10 @@ class Backing {
   Device evaluator_;
   const Device* loaded_ = nullptr;  // whose parameters are the replica's own, of devices that load
   std::vector<server::Store> stores_;  // by shard; they share the shards' tensors
+  // Decentralised policies: what a worker sees of its peer, and by worker what that keeps.
+  std::shared_ptr<const wire::Layout> worker_layout_;
+  std::vector<std::shared_ptr<server::PeerVectors>> peers_;
+  bool ended_ = false;
   std::vector<CurvePoint> curve_;
   uint64_t samples_ = 0;        // of the whole run
   uint64_t next_point_ = 0;     // samples
@@ -87,14 +93,26 @@ class Backing {
 };
 
 absl::Status Backing::Prepare() {
+  worker_layout_ = job_.layout;
+  if (job_.policy.decentralised()) {
+    worker_layout_ =
+        std::make_shared<const wire::Layout>(wire::Layout::Whole(job_.layout->params()));
+  }
   SOAP_ASSIGN_OR_RETURN(replica_, models::Replica::Create(job_.graph));
   devices_.reserve(job_.workers);
   for (uint32_t w = 0; w < job_.workers; ++w) {
     SOAP_ASSIGN_OR_RETURN(Device device,
-                          MakeDevice(job_.policy.exchange != consistency::Exchange::kGradient));
+                          MakeDevice(job_.policy.keeps_parameters(), worker_layout_));
     devices_.push_back(std::move(device));
   }
-  SOAP_ASSIGN_OR_RETURN(evaluator_, MakeDevice(/*keeps_parameters=*/true));
+  SOAP_ASSIGN_OR_RETURN(evaluator_, MakeDevice(/*keeps_parameters=*/true, job_.layout));
+  for (uint32_t w = 0; w < job_.workers && job_.policy.decentralised(); ++w) {
+    peers_.push_back(server::MakePeerVectors({.layout = job_.layout,
+                                              .optimizer = job_.optimizer,
+                                              .schedule = job_.schedule,
+                                              .total_clocks = job_.total_clocks,
+                                              .seed = job_.seed}));
+  }
   for (uint32_t k = 0; k < job_.layout->shard_count(); ++k) {
     stores_.push_back(MakeStore(ShardId{k}));
   }
@@ -104,12 +122,13 @@ absl::Status Backing::Prepare() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Backing::Device> Backing::MakeDevice(bool keeps_parameters) {
+absl::StatusOr<Backing::Device> Backing::MakeDevice(bool keeps_parameters,
+                                                    std::shared_ptr<const wire::Layout> layout) {
   Device device;
   SOAP_ASSIGN_OR_RETURN(device.executor,
                         worker::Executor::Create({.graph = job_.graph,
                                                   .data = job_.data,
-                                                  .layout = job_.layout,
+                                                  .layout = std::move(layout),
                                                   .seed = job_.seed,
                                                   .batch = job_.batch,
                                                   .optimizer = job_.optimizer,
@@ -142,6 +161,7 @@ sim::Training Backing::Training() {
       .train_samples = job_.data->train.size(),
       .batch = job_.batch,
       .make_store = [this](ShardId shard) { return stores_[Index(shard)]; },
+      .make_peer_vectors = [this](WorkerId worker) { return peers_[Index(worker)]; },
       .device =
           [this](WorkerId worker, const worker::DeviceCommand& command,
                  std::vector<worker::DeviceEvent>* events) {
@@ -178,6 +198,29 @@ worker::DeviceEvent Backing::EvaluateStores() {
   return Evaluate(&evaluator_);
 }
 
+// The model that `peers` stand for: the mean of their values by weight.
+worker::DeviceEvent Backing::EvaluatePeers(
+    absl::Span<const std::shared_ptr<server::PeerVectors>> peers) {
+  std::vector<float> mean(peers.front()->elements());
+  double weight = 0;
+  for (const auto& peer : peers) weight += peer->weight();
+  for (const auto& peer : peers) {
+    const Buffer values = peer->Values();
+    const auto share = static_cast<float>(peer->weight() / weight);
+    for (size_t e = 0; e < mean.size(); ++e) mean[e] += share * values.floats()[e];
+  }
+  const std::vector<uint64_t> offsets = server::ParamOffsets(job_.layout->params());
+  const Buffer flat = Buffer::CopyOf(absl::MakeConstSpan(mean));
+  worker::DeviceCommand load = {.what = {.op = worker::Op::kLoad}};
+  for (uint32_t k = 0; k < job_.layout->shard_count(); ++k) {
+    load.frames.push_back(
+        server::CutSlices(flat, job_.layout->slices(ShardId{k}), offsets, sizeof(float)));
+  }
+  std::vector<worker::DeviceEvent> none;
+  Run(&evaluator_, load, &none);
+  return Evaluate(&evaluator_);
+}
+
 void Backing::OnSettled(const sim::TrainingMoment& moment) {
   latest_ = moment;
   // The last point is made at the end, when no update is on its way any more.
@@ -188,7 +231,9 @@ void Backing::OnSettled(const sim::TrainingMoment& moment) {
 }
 
 void Backing::AddPoint(const sim::TrainingMoment& moment) {
-  const worker::DeviceEvent test = EvaluateStores();
+  // Peers hand in at the end; until then they have the model.
+  const worker::DeviceEvent test =
+      peers_.empty() || ended_ ? EvaluateStores() : EvaluatePeers(peers_);
   const auto samples = static_cast<double>(moment.samples - point_.samples);
   const auto held_out = static_cast<double>(test.samples);
   curve_.push_back({.time_s = static_cast<double>(moment.now) / static_cast<double>(kSecond),
@@ -213,6 +258,7 @@ std::string Backing::Sha256() const {
 }
 
 void Backing::Close(CosimResult* result) {
+  ended_ = true;
   if (latest_.samples > point_.samples) AddPoint(latest_);
   if (!curve_.empty()) {
     result->test_accuracy = curve_.back().test_accuracy;
@@ -220,11 +266,13 @@ void Backing::Close(CosimResult* result) {
   }
   result->curve = std::move(curve_);
   result->sha256 = Sha256();
-  if (job_.policy.exchange == consistency::Exchange::kGradient) return;
+  if (!job_.policy.keeps_parameters() && peers_.empty()) return;
   std::vector<double> accuracies;
   accuracies.reserve(devices_.size());
-  for (Device& device : devices_) {
-    const worker::DeviceEvent test = Evaluate(&device);
+  for (size_t w = 0; w < devices_.size(); ++w) {
+    const worker::DeviceEvent test = peers_.empty()
+                                         ? Evaluate(&devices_[w])
+                                         : EvaluatePeers(absl::MakeConstSpan(peers_).subspan(w, 1));
     accuracies.push_back(static_cast<double>(test.correct) / static_cast<double>(test.samples));
   }
   std::sort(accuracies.begin(), accuracies.end());

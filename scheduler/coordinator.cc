@@ -285,6 +285,7 @@ void Coordinator::BeginInstalling(Nanos now, Outbox* out) {
       members_.AddServer({ServerId{place.index}, node.endpoint});
     } else {
       members_.AddOriginal(WorkerId{place.index}, kFirstEpoch);
+      members_.SetEndpoint(WorkerId{place.index}, node.endpoint);
     }
   }
   AddNews(absl::StrFormat("all registered: %d servers, %d workers", options_.servers,
@@ -308,6 +309,8 @@ void Coordinator::SendStart(const wire::Member& member, Outbox* out) const {
 void Coordinator::AdmitNext(Nanos now, Outbox* out) {
   if (phase_ != Phase::kRunning || rebalancer_.changing()) return;
   if (!members_.BeginAdmission(epoch_ + 1)) return;
+  const WorkerId newcomer = members_.admission()->worker;
+  members_.SetEndpoint(newcomer, nodes_.nodes().at(Address::Of(newcomer)).endpoint);
   wait_began_ = now;
   PublishRoster(out);
 }

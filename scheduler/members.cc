@@ -17,6 +17,12 @@ void Members::AddOriginal(WorkerId worker, Epoch admitted) {
   roster_.workers.push_back({.worker = worker, .admitted = admitted});
 }
 
+void Members::SetEndpoint(WorkerId worker, const std::string& endpoint) {
+  for (wire::Member& member : roster_.workers.Mutable()) {
+    if (member.worker == worker) member.endpoint = endpoint;
+  }
+}
+
 bool Members::BeginAdmission(Epoch epoch) {
   if (admission_.has_value() || joiners_.empty()) return false;
   const WorkerId worker = joiners_.front();

@@ -37,6 +37,8 @@ class Members {
   // The job's first nodes, ascending.
   void AddServer(wire::ServerEntry server) { roster_.servers.push_back(std::move(server)); }
   void AddOriginal(WorkerId worker, Epoch admitted);
+  // Where other workers reach a member; empty where none needs to.
+  void SetEndpoint(WorkerId worker, const std::string& endpoint);
 
   // Behind those who wait already.
   void Enqueue(WorkerId worker) { joiners_.push_back(worker); }

@@ -24,29 +24,21 @@ constexpr double kWeightUnit = 1 << 20;  // of a hand-in's samples: shares of om
 
 }  // namespace
 
-Peer::Peer(PeerOptions options, std::unique_ptr<PeerVectors> vectors)
+Peer::Peer(PeerOptions options, std::shared_ptr<PeerVectors> vectors)
     : options_(std::move(options)),
-      vectors_(std::move(vectors)),
+      vectors_{std::move(vectors)},
       offsets_(ParamOffsets(options_.worker_layout->params())) {}
 
-Peer::Peer(const Peer& other)
-    : options_(other.options_),
-      vectors_(other.vectors_ != nullptr ? other.vectors_->Clone() : nullptr),
-      policy_(other.policy_),
-      stats_(other.stats_),
-      offsets_(other.offsets_),
-      epoch_(other.epoch_),
-      roster_(other.roster_),
-      next_ticket_(other.next_ticket_),
-      in_hand_(other.in_hand_),
-      gradient_(other.gradient_),
-      gradient_samples_(other.gradient_samples_),
-      sent_(other.sent_),
-      seen_(other.seen_),
-      future_(other.future_),
-      final_pull_(other.final_pull_),
-      final_replies_(other.final_replies_),
-      replied_(other.replied_) {}
+bool Peer::Wants(const Message& message) {
+  return message.type == MessageType::kRoster ||
+         (message.type == MessageType::kPullReply && message.from.role == wire::Role::kShard);
+}
+
+bool Peer::IsWithinNode(const Message& message) {
+  const wire::Role from = message.from.role, to = message.to.role;
+  return (from == wire::Role::kPeer && to == wire::Role::kWorker) ||
+         (from == wire::Role::kWorker && to == wire::Role::kPeer);
+}
 
 void Peer::OnMessage(Nanos /*now*/, Message message, wire::Outbox* out) {
   switch (message.type) {
@@ -87,9 +79,9 @@ void Peer::OnRoster(const Message& message, wire::Outbox* out) {
     policy_.emplace(options_.policy, options_.id, me->original, options_.total_clocks,
                     offsets_.back());
   }
-  std::vector<WorkerId> members;
+  std::vector<consistency::GroupMember> members;
   for (const wire::Member& member : roster->workers) {
-    if (!member.joining) members.push_back(member.worker);
+    if (!member.joining) members.push_back({member.worker, member.admitted});
   }
   CarryOut(policy_->OnGroup(std::move(members)), out);
   std::vector<Message> waiting = std::move(future_);
@@ -102,11 +94,12 @@ void Peer::OnRoster(const Message& message, wire::Outbox* out) {
 bool Peer::FitsLayout(const Message& push) const {
   const auto& buckets = options_.worker_layout->buckets(kOnly);
   if (Index(push.bucket) >= buckets.size()) return false;
-  if (vectors_ == nullptr) return true;
+  if (vectors_.own == nullptr) return true;
   const auto& slices = buckets[Index(push.bucket)].slices;
   if (push.payload.size() != slices.size()) return false;
   for (size_t i = 0; i < slices.size(); ++i) {
-    if (push.payload[i].size() != vectors_->bytes({slices[i].begin, slices[i].end})) return false;
+    if (push.payload[i].size() != vectors_.own->bytes({slices[i].begin, slices[i].end}))
+      return false;
   }
   return true;
 }
@@ -121,11 +114,11 @@ void Peer::OnWorker(Message message, wire::Outbox* out) {
       uint64_t samples = 0;
       for (const Message& push : gradient_) {
         samples = std::max(samples, push.samples);
-        if (vectors_ == nullptr) continue;
+        if (vectors_.own == nullptr) continue;
         const auto& slices = options_.worker_layout->buckets(kOnly)[Index(push.bucket)].slices;
         for (size_t i = 0; i < slices.size(); ++i) {
-          vectors_->AddGradient(offsets_[Index(slices[i].param)] + slices[i].begin,
-                                push.payload[i]);
+          vectors_.own->AddGradient(offsets_[Index(slices[i].param)] + slices[i].begin,
+                                    push.payload[i]);
         }
       }
       gradient_.clear();
@@ -157,9 +150,9 @@ void Peer::OnFinalReply(const Message& reply, wire::Outbox* out) {
   const uint32_t shard = reply.from.index;
   if (!final_pull_.has_value() || shard >= replied_.size() || replied_[shard]) return;
   const auto& slices = options_.shard_layout->slices(ShardId{shard});
-  bool fits = vectors_ == nullptr || reply.payload.size() == slices.size();
-  for (size_t i = 0; fits && vectors_ != nullptr && i < slices.size(); ++i) {
-    fits = reply.payload[i].size() == vectors_->bytes({slices[i].begin, slices[i].end});
+  bool fits = vectors_.own == nullptr || reply.payload.size() == slices.size();
+  for (size_t i = 0; fits && vectors_.own != nullptr && i < slices.size(); ++i) {
+    fits = reply.payload[i].size() == vectors_.own->bytes({slices[i].begin, slices[i].end});
   }
   if (!fits) {
     ++stats_.rejects;
@@ -178,9 +171,9 @@ void Peer::OnFinalReply(const Message& reply, wire::Outbox* out) {
   answer.clock = final_pull_->clock;
   answer.oldest = final_pull_->clock;
   answer.final = true;
-  if (vectors_ != nullptr) {
-    const size_t element = vectors_->bytes({0, 1});
-    std::vector<std::byte> flat(vectors_->bytes({0, vectors_->elements()}));
+  if (vectors_.own != nullptr) {
+    const size_t element = vectors_.own->bytes({0, 1});
+    std::vector<std::byte> flat(vectors_.own->bytes({0, vectors_.own->elements()}));
     for (uint32_t k = 0; k < replied_.size(); ++k) {
       const auto& cut = options_.shard_layout->slices(ShardId{k});
       for (size_t i = 0; i < cut.size(); ++i) {
@@ -189,8 +182,8 @@ void Peer::OnFinalReply(const Message& reply, wire::Outbox* out) {
                     frame.size());
       }
     }
-    answer.payload = Cut(Buffer::CopyOf(flat.data(), flat.size()),
-                         options_.worker_layout->slices(kOnly), offsets_, element);
+    answer.payload = CutSlices(Buffer::CopyOf(flat.data(), flat.size()),
+                               options_.worker_layout->slices(kOnly), offsets_, element);
   }
   final_pull_.reset();
   out->Send(std::move(answer));
@@ -209,10 +202,11 @@ void Peer::OnPeer(Message message, wire::Outbox* out) {
 
 bool Peer::PayloadFits(const Message& message) const {
   const auto& parcel = std::get<wire::Parcel>(message.body);
-  if (vectors_ == nullptr || message.type == MessageType::kState) return true;  // Adopt checks it
+  if (vectors_.own == nullptr || message.type == MessageType::kState)
+    return true;  // Adopt checks it
   if (message.payload.empty()) return parcel.begin == parcel.end;
-  return parcel.end <= vectors_->elements() && message.payload.size() == 1 &&
-         message.payload[0].size() == vectors_->bytes({parcel.begin, parcel.end});
+  return parcel.end <= vectors_.own->elements() && message.payload.size() == 1 &&
+         message.payload[0].size() == vectors_.own->bytes({parcel.begin, parcel.end});
 }
 
 void Peer::TakeFromPeer(Message message, wire::Outbox* out) {
@@ -236,9 +230,11 @@ void Peer::TakeFromPeer(Message message, wire::Outbox* out) {
   if (message.epoch < epoch_ && (!values || policy_->lock_step())) return;  // void
   switch (message.type) {
     case MessageType::kStanding:
-      return CarryOut(policy_->OnStanding(from, {.version = message.clock,
-                                                 .has_values = parcel->has_values,
-                                                 .finished = parcel->finished}),
+      return CarryOut(policy_->OnStanding(from,
+                                          {.version = message.clock,
+                                           .has_values = parcel->has_values,
+                                           .finished = parcel->finished},
+                                          parcel->step != 0),
                       out);
     case MessageType::kFinished:
       return CarryOut(policy_->OnFinished(from), out);
@@ -281,16 +277,19 @@ void Peer::CarryOut(const PeerActions& actions, wire::Outbox* out) {
         CarryOutSend(action, out);
         break;
       case Kind::kReply:
-        Reply(action.round, action.factor, out);
+        Reply(action.round, out);
         break;
       case Kind::kRally:
         ToAll(MessageType::kStanding, out);
+        break;
+      case Kind::kStand:
+        Stand(action.to, MessageType::kStanding, out);
         break;
       case Kind::kFinished:
         ToAll(MessageType::kFinished, out);
         break;
       case Kind::kHandIn:
-        HandIn(action.factor, action.weight, out);
+        HandIn(action.weight, out);
         break;
       case Kind::kForget:
         TakeParcel(action.ticket);
@@ -300,6 +299,7 @@ void Peer::CarryOut(const PeerActions& actions, wire::Outbox* out) {
         break;
     }
   }
+  if (vectors_.own != nullptr) vectors_.own->SetWeight(policy_->weight());
 }
 
 void Peer::CarryOutSend(const PeerAction& action, wire::Outbox* out) {
@@ -310,22 +310,23 @@ void Peer::CarryOutSend(const PeerAction& action, wire::Outbox* out) {
   if (action.kind == Kind::kSendSum) {
     parcel.begin = action.range.begin;
     parcel.end = action.range.end;
-    if (vectors_ != nullptr && action.range.size() > 0) payload = {vectors_->Sum(action.range)};
+    if (vectors_.own != nullptr && action.range.size() > 0)
+      payload = {vectors_.own->Sum(action.range)};
   } else if (action.kind == Kind::kSendValues) {
     parcel.end = elements;
-    if (vectors_ != nullptr) payload = {vectors_->Values(action.factor)};
+    if (vectors_.own != nullptr) payload = {vectors_.own->Values()};
   } else if (action.kind == Kind::kSendState) {
     type = MessageType::kState;
     parcel.end = elements;
-    // A share of push-sum's has been halved already: what is here is what goes along.
-    if (vectors_ != nullptr) payload = vectors_->State(action.factor);
+    if (vectors_.own != nullptr) payload = vectors_.own->State();
   }
   ToPeer(action.to, type, action.round, parcel, action.samples, std::move(payload), out);
 }
 
 void Peer::CarryOutOnVectors(const PeerAction& action, wire::Outbox* out) {
   const bool takes_parcel = action.kind == Kind::kAddParcel || action.kind == Kind::kSetParcel ||
-                            action.kind == Kind::kAddToValues || action.kind == Kind::kMeet;
+                            action.kind == Kind::kAddToValues || action.kind == Kind::kMerge ||
+                            action.kind == Kind::kMeet;
   const bool applies = action.kind == Kind::kApplySum || action.kind == Kind::kApplyGradient;
   stats_.rounds += applies ? 1 : 0;
   const uint64_t samples = action.kind == Kind::kApplyGradient ? gradient_samples_ : action.samples;
@@ -333,7 +334,7 @@ void Peer::CarryOutOnVectors(const PeerAction& action, wire::Outbox* out) {
   if (action.kind == Kind::kAdopt) {
     const auto it = in_hand_.find(action.ticket);
     CHECK(it != in_hand_.end());
-    if (vectors_ != nullptr && !vectors_->Adopt(it->second)) {
+    if (vectors_.own != nullptr && !vectors_.own->Adopt(it->second)) {
       ++stats_.rejects;
       LOG(ERROR) << "peer " << Index(options_.id) << ": a state that does not fit this model";
     }
@@ -343,34 +344,34 @@ void Peer::CarryOutOnVectors(const PeerAction& action, wire::Outbox* out) {
   const Buffer parcel = takes_parcel ? TakeParcel(action.ticket) : Buffer();
   if (action.kind == Kind::kMeet) {
     std::vector<Buffer> answer;
-    if (vectors_ != nullptr) answer = {vectors_->Meet(parcel)};
+    if (vectors_.own != nullptr) answer = {vectors_.own->Meet(parcel)};
     return ToPeer(action.to, MessageType::kParcel, action.round,
                   {.step = action.step, .end = offsets_.back()}, 0, std::move(answer), out);
   }
-  if (vectors_ == nullptr) return;
+  if (vectors_.own == nullptr) return;
   switch (action.kind) {
     case Kind::kStage:
-      return vectors_->Stage();
+      return vectors_.own->Stage();
     case Kind::kDiscard:
-      return vectors_->Discard();
+      return vectors_.own->Discard();
     case Kind::kClearSum:
-      return vectors_->ClearSum();
+      return vectors_.own->ClearSum();
     case Kind::kAddValues:
-      return vectors_->AddValues(action.factor);
+      return vectors_.own->AddValues(action.factor);
     case Kind::kAddParcel:
-      return vectors_->AddParcel(action.range, parcel, action.factor);
+      return vectors_.own->AddParcel(action.range, parcel, action.factor);
     case Kind::kSetParcel:
-      return vectors_->SetParcel(action.range, parcel);
+      return vectors_.own->SetParcel(action.range, parcel);
     case Kind::kValuesFromSum:
-      return vectors_->ValuesFromSum();
-    case Kind::kScaleValues:
-      return vectors_->ScaleValues(action.factor);
+      return vectors_.own->ValuesFromSum();
+    case Kind::kMerge:
+      return vectors_.own->Merge(parcel, action.factor);
     case Kind::kAddToValues:
-      return vectors_->AddToValues(parcel, action.factor);
+      return vectors_.own->AddToValues(parcel, action.factor);
     case Kind::kApplySum:
-      return vectors_->ApplySum(action.round, samples);
+      return vectors_.own->ApplySum(action.round, samples);
     case Kind::kApplyGradient:
-      return vectors_->ApplyGradient(action.round, samples);
+      return vectors_.own->ApplyGradient(action.round, samples);
     default:
       LOG(FATAL) << "no action of a peer: " << static_cast<int>(action.kind);
   }
@@ -378,18 +379,7 @@ void Peer::CarryOutOnVectors(const PeerAction& action, wire::Outbox* out) {
 
 // ---- What goes out
 
-std::vector<Buffer> Peer::Cut(const Buffer& flat, const std::vector<wire::Slice>& slices,
-                              const std::vector<uint64_t>& offsets, size_t element_bytes) {
-  std::vector<Buffer> frames;
-  frames.reserve(slices.size());
-  for (const wire::Slice& slice : slices) {
-    const uint64_t begin = offsets[Index(slice.param)] + slice.begin;
-    frames.push_back(flat.Slice(begin * element_bytes, slice.elements() * element_bytes));
-  }
-  return frames;
-}
-
-void Peer::Reply(Clock clock, double factor, wire::Outbox* out) {
+void Peer::Reply(Clock clock, wire::Outbox* out) {
   Message reply;
   reply.type = MessageType::kPullReply;
   reply.from = Address::PeerOf(options_.id);
@@ -398,17 +388,17 @@ void Peer::Reply(Clock clock, double factor, wire::Outbox* out) {
   reply.worker = options_.id;
   reply.clock = clock;
   reply.oldest = clock;
-  if (vectors_ != nullptr) {
-    reply.payload = Cut(vectors_->Values(factor), options_.worker_layout->slices(kOnly), offsets_,
-                        vectors_->bytes({0, 1}));
+  if (vectors_.own != nullptr) {
+    reply.payload = CutSlices(vectors_.own->Values(), options_.worker_layout->slices(kOnly),
+                              offsets_, vectors_.own->bytes({0, 1}));
   }
   out->Send(std::move(reply));
 }
 
 // As pushes of clock 0, the shards' only one.
-void Peer::HandIn(double factor, double weight, wire::Outbox* out) {
+void Peer::HandIn(double weight, wire::Outbox* out) {
   Buffer flat;
-  if (vectors_ != nullptr) flat = vectors_->Values(factor);
+  if (vectors_.own != nullptr) flat = vectors_.own->Values();
   const uint32_t rank = Index(options_.id);
   for (uint32_t k = 0; k < options_.shard_layout->shard_count(); ++k) {
     const auto& buckets = options_.shard_layout->buckets(ShardId{k});
@@ -426,8 +416,8 @@ void Peer::HandIn(double factor, double weight, wire::Outbox* out) {
       push.leaf_count = roster_->worker_count;
       push.samples = static_cast<uint64_t>(std::max(1.0, std::round(weight * kWeightUnit)));
       push.batch_samples = push.samples;
-      if (vectors_ != nullptr) {
-        push.payload = Cut(flat, buckets[b].slices, offsets_, vectors_->bytes({0, 1}));
+      if (vectors_.own != nullptr) {
+        push.payload = CutSlices(flat, buckets[b].slices, offsets_, vectors_.own->bytes({0, 1}));
       }
       out->Send(std::move(push));
     }
@@ -459,12 +449,18 @@ void Peer::ToPeer(WorkerId to, MessageType type, Clock clock, wire::Parcel parce
 }
 
 void Peer::ToAll(MessageType type, wire::Outbox* out) {
-  const consistency::Standing standing = policy_->standing();
-  for (const WorkerId member : policy_->seat().members) {
-    if (member == options_.id) continue;
-    ToPeer(member, type, standing.version,
-           {.has_values = standing.has_values, .finished = standing.finished}, 0, {}, out);
+  for (const consistency::GroupMember& member : policy_->group()) {
+    if (member.worker != options_.id) Stand(member.worker, type, out);
   }
+}
+
+void Peer::Stand(WorkerId to, MessageType type, wire::Outbox* out) {
+  const consistency::Standing standing = policy_->said_standing();
+  ToPeer(to, type, standing.version,
+         {.step = policy_->HasHeard(to) ? 1u : 0u,
+          .has_values = standing.has_values,
+          .finished = standing.finished},
+         0, {}, out);
 }
 
 void Peer::AddTo(Fingerprint* f) const {
@@ -485,8 +481,8 @@ void Peer::AddTo(Fingerprint* f) const {
   for (const Message& message : future_) message.AddTo(f);
   f->Add(final_pull_.has_value());
   for (const bool replied : replied_) f->Add(replied);
-  if (vectors_ == nullptr) return;
-  const Buffer values = vectors_->Values(1);
+  if (vectors_.own == nullptr) return;
+  const Buffer values = vectors_.own->Values();
   f->Add(std::string_view(reinterpret_cast<const char*>(values.data()), values.size()));
 }
 

@@ -17,6 +17,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/fingerprint.h"
@@ -36,6 +37,20 @@ struct PeerOptions {
   size_t held_messages_max = 4096;  // waiting for a roster, or for their turn
 };
 
+// A peer's vectors; a copy of the peer gets a copy of them. The maker may keep a reference.
+struct OwnVectors {
+  std::shared_ptr<PeerVectors> own;
+
+  explicit OwnVectors(std::shared_ptr<PeerVectors> vectors) : own(std::move(vectors)) {}
+  OwnVectors(const OwnVectors& other) : own(other.own ? other.own->Clone() : nullptr) {}
+  OwnVectors(OwnVectors&&) = default;
+  OwnVectors& operator=(OwnVectors other) {
+    own = std::move(other.own);
+    return *this;
+  }
+  ~OwnVectors() = default;
+};
+
 struct PeerStats {
   uint64_t parcels_sent = 0;
   uint64_t parcel_bytes_sent = 0;  // payload
@@ -48,18 +63,22 @@ struct PeerStats {
 class Peer {
  public:
   // `vectors` null: a peer without values, as the simulator's shards without tensors.
-  Peer(PeerOptions options, std::unique_ptr<PeerVectors> vectors);
-  Peer(const Peer& other);
-  Peer(Peer&&) = default;
+  Peer(PeerOptions options, std::shared_ptr<PeerVectors> vectors);
 
   // From the scheduler: kRoster. From its worker: kPull, kPush, kClock. From peers: kParcel,
   // kState, kStanding, kFinished. From shards: kPullReply (final). Others are counted and dropped.
   void OnMessage(Nanos now, wire::Message message, wire::Outbox* out);
 
+  // Of what comes to a worker's node under the worker's name: rosters, which both want, and the
+  // shards' final values.
+  static bool Wants(const wire::Message& message);
+  // Between a worker and its own peer: it goes over no network.
+  static bool IsWithinNode(const wire::Message& message);
+
   const PeerStats& stats() const { return stats_; }
   // Before the first roster there is none.
   const consistency::PeerPolicy* policy() const { return policy_ ? &*policy_ : nullptr; }
-  PeerVectors* vectors() const { return vectors_.get(); }
+  PeerVectors* vectors() const { return vectors_.own.get(); }
   // Messages and parcels that wait for a roster or for their turn.
   size_t held_messages() const { return future_.size() + in_hand_.size(); }
   void AddTo(Fingerprint* f) const;
@@ -77,17 +96,15 @@ class Peer {
   void CarryOutSend(const consistency::PeerAction& action, wire::Outbox* out);
   void CarryOutOnVectors(const consistency::PeerAction& action, wire::Outbox* out);
   Buffer TakeParcel(consistency::Ticket ticket);
-  void Reply(Clock clock, double factor, wire::Outbox* out);
-  void HandIn(double factor, double weight, wire::Outbox* out);
+  void Reply(Clock clock, wire::Outbox* out);
+  void HandIn(double weight, wire::Outbox* out);
   void ToPeer(WorkerId to, wire::MessageType type, Clock clock, wire::Parcel parcel,
               uint64_t samples, std::vector<Buffer> payload, wire::Outbox* out);
   void ToAll(wire::MessageType type, wire::Outbox* out);
-  // Frames of a shard's slices, cut from a flat vector.
-  static std::vector<Buffer> Cut(const Buffer& flat, const std::vector<wire::Slice>& slices,
-                                 const std::vector<uint64_t>& offsets, size_t element_bytes);
+  void Stand(WorkerId to, wire::MessageType type, wire::Outbox* out);
 
   PeerOptions options_;
-  std::unique_ptr<PeerVectors> vectors_;
+  OwnVectors vectors_;
   std::optional<consistency::PeerPolicy> policy_;
   PeerStats stats_;
   std::vector<uint64_t> offsets_;  // of parameters in the flat vector

@@ -98,13 +98,15 @@ class Vectors final : public PeerVectors {
     if (range.size() > 0) std::memcpy(&sum_[range.begin], parcel.data(), parcel.size());
   }
   void ValuesFromSum() override { values_ = sum_; }
-  void ScaleValues(double factor) override {
-    for (T& value : values_) value *= static_cast<T>(factor);
-  }
   void AddToValues(const Buffer& parcel, double factor) override {
     const T* from = ElementsOf(parcel);
     const T by = static_cast<T>(factor);
     for (size_t e = 0; e < values_.size(); ++e) values_[e] += by * from[e];
+  }
+  void Merge(const Buffer& parcel, double factor) override {
+    const T* from = ElementsOf(parcel);
+    const T by = static_cast<T>(factor);
+    for (size_t e = 0; e < values_.size(); ++e) values_[e] += by * (from[e] - values_[e]);
   }
   Buffer Meet(const Buffer& parcel) override {
     const T* from = ElementsOf(parcel);
@@ -124,19 +126,16 @@ class Vectors final : public PeerVectors {
     Clear(&gradient_);
   }
 
-  Buffer Values(double factor) override {
-    const T by = static_cast<T>(factor);
-    return Make([&](T* to) {
-      for (size_t e = 0; e < values_.size(); ++e) to[e] = by * values_[e];
-    });
+  Buffer Values() override {
+    return Make([&](T* to) { std::copy(values_.begin(), values_.end(), to); });
   }
   Buffer Sum(ElementRange range) override {
     const BufferPool::Block block = pool_.Take(bytes(range));
     if (range.size() > 0) std::memcpy(block.data, &sum_[range.begin], block.size);
     return block.View(0, bytes(range));
   }
-  std::vector<Buffer> State(double factor) override {
-    std::vector<Buffer> frames = {Values(factor)};
+  std::vector<Buffer> State() override {
+    std::vector<Buffer> frames = {Values()};
     for (Buffer& frame : step_.State()) frames.push_back(std::move(frame));
     return frames;
   }
@@ -172,6 +171,17 @@ std::vector<uint64_t> ParamOffsets(const std::vector<ParamSpec>& params) {
     offsets.push_back(offsets.back() + static_cast<uint64_t>(param.elements()));
   }
   return offsets;
+}
+
+std::vector<Buffer> CutSlices(const Buffer& flat, const std::vector<wire::Slice>& slices,
+                              const std::vector<uint64_t>& offsets, size_t element_bytes) {
+  std::vector<Buffer> frames;
+  frames.reserve(slices.size());
+  for (const wire::Slice& slice : slices) {
+    const uint64_t begin = offsets[Index(slice.param)] + slice.begin;
+    frames.push_back(flat.Slice(begin * element_bytes, slice.elements() * element_bytes));
+  }
+  return frames;
 }
 
 std::unique_ptr<PeerVectors> MakePeerVectors(const PeerVectorsOptions& options) {

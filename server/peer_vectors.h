@@ -27,6 +27,10 @@ class PeerVectors {
   virtual ~PeerVectors() = default;
   virtual std::unique_ptr<PeerVectors> Clone() const = 0;
 
+  // What the values weigh in a mean: push-sum's omega, else 1.
+  double weight() const { return weight_; }
+  void SetWeight(double weight) { weight_ = weight; }
+
   virtual uint64_t elements() const = 0;
   virtual size_t bytes(ElementRange range) const = 0;
 
@@ -40,8 +44,8 @@ class PeerVectors {
   virtual void AddParcel(ElementRange range, const Buffer& parcel, double factor) = 0;
   virtual void SetParcel(ElementRange range, const Buffer& parcel) = 0;
   virtual void ValuesFromSum() = 0;
-  virtual void ScaleValues(double factor) = 0;
   virtual void AddToValues(const Buffer& parcel, double factor) = 0;
+  virtual void Merge(const Buffer& parcel, double factor) = 0;
   // d = (parcel - values) / 2; values += d; returns d.
   virtual Buffer Meet(const Buffer& parcel) = 0;
   // One optimizer step of `round` with sum / samples, or gradient / samples; then the contribution,
@@ -50,11 +54,14 @@ class PeerVectors {
   virtual void ApplyGradient(Clock round, uint64_t samples) = 0;
 
   // Copies, to be sent.
-  virtual Buffer Values(double factor) = 0;
+  virtual Buffer Values() = 0;
   virtual Buffer Sum(ElementRange range) = 0;
-  // Values times `factor`, then the optimizer's state; and the reverse. False: malformed.
-  virtual std::vector<Buffer> State(double factor) = 0;
+  // The values, then the optimizer's state; and the reverse. False: malformed.
+  virtual std::vector<Buffer> State() = 0;
   virtual bool Adopt(const std::vector<Buffer>& state) = 0;
+
+ private:
+  double weight_ = 1;
 };
 
 struct PeerVectorsOptions {
@@ -75,5 +82,8 @@ std::unique_ptr<PeerVectors> MakeDoubleVectors(std::vector<double> values,
 
 // Where each parameter begins in a flat vector; then the total.
 std::vector<uint64_t> ParamOffsets(const std::vector<ParamSpec>& params);
+// Frames of slices, views of a flat vector whose elements have `element_bytes`.
+std::vector<Buffer> CutSlices(const Buffer& flat, const std::vector<wire::Slice>& slices,
+                              const std::vector<uint64_t>& offsets, size_t element_bytes);
 
 }  // namespace soapstone::server

@@ -114,6 +114,21 @@ absl::Span<const float> TensorStore::Compensate(const Contribution& part, size_t
   return sum_;
 }
 
+// x = x_1 + sum_i (n_i / n) (x_i - x_1), in rank order: replicas that are equal give their own
+// bits.
+void TensorStore::Mean(const std::vector<Contribution>& parts, size_t slice, SliceValues* values) {
+  uint64_t samples = 0;
+  for (const Contribution& part : parts) samples += part.samples;
+  const absl::Span<const float> first = parts[0].payload[slice].floats();
+  std::copy(first.begin(), first.end(), values->values.begin());
+  for (const Contribution& part : parts) {
+    const float share =
+        static_cast<float>(static_cast<double>(part.samples) / static_cast<double>(samples));
+    const absl::Span<const float> x = part.payload[slice].floats();
+    for (size_t e = 0; e < x.size(); ++e) values->values[e] += share * (x[e] - first[e]);
+  }
+}
+
 // x_i is where replica i came to from x, d_i = x_i - x, n_i its samples, n their sum:
 //   G = sum_i (n_i / n) d_i, in rank order
 //   averaging (Stich, "Local SGD converges fast", ICLR 2019):  x <- x + G
@@ -165,6 +180,10 @@ void TensorStore::Apply(BucketId bucket, Clock clock, const std::vector<Contribu
   }
   for (size_t i = 0; i < layout.slices.size(); ++i) {
     SliceValues& slice = slices_[layout.first_slice + i];
+    if (options_.rule.kind == Kind::kMean) {
+      Mean(parts, i, &slice);
+      continue;
+    }
     if (options_.rule.kind == Kind::kAverage || options_.rule.kind == Kind::kBlockMomentum) {
       Average(parts, i, replicas, &slice);
       continue;

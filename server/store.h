@@ -65,6 +65,7 @@ class TensorStore {
                                 uint32_t leaf_count, size_t elements);
   absl::Span<const float> Compensate(const Contribution& part, size_t slice, SliceValues* values,
                                      size_t first_slice);
+  static void Mean(const std::vector<Contribution>& parts, size_t slice, SliceValues* values);
   void Average(const std::vector<Contribution>& parts, size_t slice, size_t replicas,
                SliceValues* values);
 

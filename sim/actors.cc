@@ -41,9 +41,14 @@ absl::StatusOr<ActorFactory> ActorFactory::Make(JobShape shape, const Training* 
   if (training != nullptr) {
     factory.layout_ = training->layout;
     factory.ops_ = training->ops;
-    return factory;
+  } else {
+    SOAP_RETURN_IF_ERROR(factory.LayOut());
   }
-  SOAP_RETURN_IF_ERROR(factory.LayOut());
+  factory.worker_layout_ = factory.layout_;
+  if (factory.shape_.policy.decentralised()) {
+    factory.worker_layout_ =
+        std::make_shared<const wire::Layout>(wire::Layout::Whole(factory.layout_->params()));
+  }
   return factory;
 }
 
@@ -79,7 +84,7 @@ server::Shard ActorFactory::MakeShard(ShardId id) const {
 worker::Engine ActorFactory::MakeEngine(WorkerId id) const {
   return worker::Engine(
       {.id = id,
-       .layout = layout_,
+       .layout = worker_layout_,
        .ops = ops_,
        .policy = shape_.policy,
        .leaf_count = shape_.leaf_count,
@@ -87,6 +92,15 @@ worker::Engine ActorFactory::MakeEngine(WorkerId id) const {
        // Without data, one sample a leaf.
        .train_samples = training_ != nullptr ? training_->train_samples : shape_.leaf_count,
        .batch = training_ != nullptr ? training_->batch : shape_.leaf_count});
+}
+
+server::Peer ActorFactory::MakePeer(WorkerId id) const {
+  return server::Peer({.id = id,
+                       .worker_layout = worker_layout_,
+                       .shard_layout = layout_,
+                       .policy = shape_.policy,
+                       .total_clocks = shape_.clocks},
+                      training_ != nullptr ? training_->make_peer_vectors(id) : nullptr);
 }
 
 scheduler::Coordinator ActorFactory::MakeCoordinator(bool evaluate) const {

@@ -13,6 +13,7 @@
 #include "base/ids.h"
 #include "consistency/policy.h"
 #include "scheduler/coordinator.h"
+#include "server/peer.h"
 #include "server/shard.h"
 #include "sim/training.h"
 #include "wire/layout.h"
@@ -40,6 +41,8 @@ class ActorFactory {
 
   server::Shard MakeShard(ShardId id) const;
   worker::Engine MakeEngine(WorkerId id) const;
+  // Decentralised policies: the peer beside a worker. Without training it has no values.
+  server::Peer MakePeer(WorkerId id) const;
   // Without saving. Its timers are never served: nobody is lost by silence. With `evaluate` the job
   // ends with one worker's final pull, which waits for every update; else with the last kDone.
   scheduler::Coordinator MakeCoordinator(bool evaluate) const;
@@ -48,6 +51,8 @@ class ActorFactory {
 
   const JobShape& shape() const { return shape_; }
   const wire::Layout& layout() const { return *layout_; }
+  // What engines see: the layout, or, decentralised, that of their peer.
+  const wire::Layout& worker_layout() const { return *worker_layout_; }
   Clock rounds() const { return shape_.policy.Rounds(shape_.clocks); }
 
  private:
@@ -56,6 +61,7 @@ class ActorFactory {
   JobShape shape_;
   const Training* training_ = nullptr;
   std::shared_ptr<const wire::Layout> layout_;
+  std::shared_ptr<const wire::Layout> worker_layout_;
   std::shared_ptr<const std::vector<worker::OpOutline>> ops_;
 };
 

@@ -111,7 +111,7 @@ class Checkers {
     SharedList<wire::Member> members;
   };
 
-  bool snapshots() const { return options_.policy.guarantee.snapshot_reads; }
+  bool snapshots() const { return options_.policy.gate == consistency::Gate::kRounds; }
   void TakeRoster(Truth* truth);
   void Land(const Pending& update, uint32_t bucket, Truth* truth);
   void ForgetPending(WorkerId worker, Truth* truth);
@@ -131,6 +131,7 @@ class Checkers {
   std::map<WorkerId, Clock> running_;  // completed clocks
   ClockCounts running_counts_;
   Clock gap_max_ = 0;
+  bool joined_ = false;  // a worker began after another had completed a clock
   std::vector<uint64_t> read_lags_;
   uint64_t violations_ = 0;
   std::optional<std::string> violation_;

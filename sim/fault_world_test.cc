@@ -46,6 +46,9 @@ TEST_P(FaultWorldTest, Everything) {
 
 INSTANTIATE_TEST_SUITE_P(Policies, FaultWorldTest,
                          testing::ValuesIn(consistency::ExamplePolicies()));
+// Workers that keep the parameters among themselves.
+INSTANTIATE_TEST_SUITE_P(Peers, FaultWorldTest,
+                         testing::ValuesIn(consistency::ExamplePeerPolicies()));
 // Rounds of several local steps.
 INSTANTIATE_TEST_SUITE_P(LongRounds, FaultWorldTest,
                          testing::Values("easgd:tau=2,mode=sync", "easgd:tau=2,mode=async",

@@ -1,6 +1,7 @@
 // NetworkModel: when a message arrives. Each ordered pair of nodes is a link of its own with the
 // same latency and bandwidth; a link carries one message at a time, in order:
 //     departs = max(now, link free) + bytes / bandwidth,   arrives = departs + latency
+// A worker and its peer are one node: what they say to each other costs nothing.
 // There is no contention between links: a server's port that is the bottleneck is not modelled.
 #pragma once
 
@@ -8,6 +9,7 @@
 #include <cmath>
 #include <cstdint>
 #include <utility>
+#include <variant>
 
 #include "absl/container/flat_hash_map.h"
 #include "base/ids.h"
@@ -33,6 +35,8 @@ class NetworkModel {
       elements = layout.buckets(ShardId{message.to.index})[Index(message.bucket)].elements();
     } else if (message.type == wire::MessageType::kPullReply) {
       elements = layout.elements(ShardId{message.from.index});
+    } else if (const auto* parcel = std::get_if<wire::Parcel>(&message.body)) {
+      elements = parcel->end - parcel->begin;
     }
     return kHeaderBytes + elements * sizeof(float);
   }

@@ -63,7 +63,8 @@ void PeerWorld::AddProcess(WorkerId rank, bool original) {
                                              server::MakeDoubleVectors(
                                                  std::vector<double>(options_.elements), apply)),
                         .admitted = epoch_,
-                        .original = original});
+                        .original = original,
+                        .born = !options_.births});
 }
 
 void PeerWorld::PublishRoster() {
@@ -106,6 +107,8 @@ std::vector<PeerWorld::Choice> PeerWorld::Enabled() const {
   std::vector<Choice> choices;
   if (violation_.has_value() || Finished()) return choices;
   for (const auto& [ends, messages] : channels_) {
+    // The scheduler waits for a birth; others know nothing of it.
+    if (ends.first == kScheduler && !processes_[ends.second - 1].born) continue;
     choices.push_back({Kind::kDeliver, ends.first, ends.second});
     if (options_.duplicates > 0 && IsPeerMessage(messages.front())) {
       choices.push_back({Kind::kDuplicate, ends.first, ends.second});
@@ -115,6 +118,7 @@ std::vector<PeerWorld::Choice> PeerWorld::Enabled() const {
     const Process& p = processes_[i];
     if (p.crashed && !p.noticed) choices.push_back({Kind::kNotice, i});
     if (p.gone) continue;
+    if (!p.born) choices.push_back({Kind::kBirth, i});
     if (p.computing.has_value()) choices.push_back({Kind::kCompute, i});
     if (Live() < 2 || p.handed_in) continue;
     if (options_.crashes > 0) choices.push_back({Kind::kCrash, i});
@@ -145,6 +149,9 @@ void PeerWorld::Do(const Choice& choice) {
       break;
     case Kind::kCompute:
       Compute(choice.from);
+      break;
+    case Kind::kBirth:
+      processes_[choice.from].born = true;
       break;
     case Kind::kCrash:
       --options_.crashes;
@@ -198,6 +205,7 @@ void PeerWorld::Deliver(uint32_t from, uint32_t to) {
   Message message = std::move(it->second.front());
   it->second.erase(it->second.begin());
   if (it->second.empty()) channels_.erase(it);
+  if (!processes_[to - 1].born) return;
   if (options_.mutant == PeerMutant::kLostParcel && message.type == MessageType::kParcel &&
       ++delivered_[{from, to}] == 2) {
     return;
@@ -291,6 +299,7 @@ void PeerWorld::Compute(uint32_t index) {
   done.type = MessageType::kClock;
   done.clock = clock + 1;
   done.payload.clear();
+  processes_[index].applied += processes_[index].peer.policy()->weight() * DigitOf(index, clock);
   Take(index, std::move(push));
   Take(index, std::move(done));
   if (clock + 1 < options_.clocks || processes_[index].leaving) Pull(index, clock + 1);
@@ -302,7 +311,7 @@ std::vector<std::vector<double>> PeerWorld::Values() const {
   std::vector<std::vector<double>> all;
   for (const Process& p : processes_) {
     if (p.gone) continue;
-    const Buffer buffer = p.peer.vectors()->Values(1);
+    const Buffer buffer = p.peer.vectors()->Values();
     std::vector<double> values(options_.elements);
     std::memcpy(values.data(), buffer.data(), buffer.size());
     all.push_back(std::move(values));
@@ -350,9 +359,9 @@ void PeerWorld::CheckSum() {
     const Process& p = processes_[i];
     if (p.peer.policy() == nullptr || p.peer.held_messages() > 0) return;  // not in sight
     ++seated;
-    for (const Clock clock : p.computed) due += DigitOf(i, clock);
+    due += p.applied;
     if (p.peer.policy()->seat().gradient_waits) due -= DigitOf(i, p.computed.back());
-    there += values[i][0];
+    there += values[i][0] * p.peer.policy()->weight();
     weight += p.peer.policy()->weight();
   }
   for (const auto& [ends, messages] : channels_) {
@@ -360,13 +369,16 @@ void PeerWorld::CheckSum() {
       if (message.type != MessageType::kParcel) continue;
       const auto& parcel = std::get<wire::Parcel>(message.body);
       weight += parcel.weight;
-      if (traits_.topology == Topology::kPushSum) there += FirstOf(message.payload[0]);
+      if (traits_.topology == Topology::kPushSum) {
+        there += parcel.weight * FirstOf(message.payload[0]);
+      }
       if (traits_.topology == Topology::kPairwise && parcel.step == 1) {
         there -= FirstOf(message.payload[0]);
       }
     }
   }
-  if (there != due) {
+  // Merges of shares that are no powers of two round.
+  if (std::abs(there - due) > 1e-12 * due) {
     Fail(absl::StrCat("D3: the values sum to ", there, "; the gradients to ", due));
   }
   if (traits_.topology == Topology::kPushSum && weight != seated) {
@@ -392,8 +404,8 @@ void PeerWorld::CheckEnd() {
   if (members_changed_) return;
   double due = 0, there = 0, weight = 0;
   for (uint32_t i = 0; i < processes_.size(); ++i) {
-    for (const Clock clock : processes_[i].computed) due += DigitOf(i, clock);
-    there += values[i][0];
+    due += processes_[i].applied;
+    there += values[i][0] * processes_[i].peer.policy()->weight();
     weight += processes_[i].handed_weight;
   }
   if (std::abs(there - due) > 1e-12 * due) {
@@ -412,6 +424,8 @@ std::string PeerWorld::Describe(const Choice& choice) const {
       return absl::StrCat("DUPLICATE ", wire::ToString(channels_.at({choice.from, choice.to})[0]));
     case Kind::kCompute:
       return absl::StrCat("process ", choice.from, " has its gradient");
+    case Kind::kBirth:
+      return absl::StrCat("BIRTH of process ", choice.from);
     case Kind::kCrash:
       return absl::StrCat("CRASH of process ", choice.from);
     case Kind::kNotice:
@@ -433,7 +447,8 @@ void PeerWorld::AddTo(Fingerprint* f) const {
   for (const Process& p : processes_) {
     f->Add(p.rank);
     f->Add(uint32_t{p.gone} | uint32_t{p.crashed} << 1 | uint32_t{p.noticed} << 2 |
-           uint32_t{p.leaving} << 3 | uint32_t{p.started} << 4 | uint32_t{p.handed_in} << 5);
+           uint32_t{p.leaving} << 3 | uint32_t{p.started} << 4 | uint32_t{p.handed_in} << 5 |
+           uint32_t{p.born} << 6);
     f->Add(p.computing.value_or(kNoClock));
     f->Add(p.computed.size());
     for (const Clock clock : p.computed) f->Add(clock);

@@ -49,13 +49,24 @@ struct PeerWorldOptions {
   Clock clocks = 2;
   uint64_t elements = 3;
   uint32_t crashes = 0, leaves = 0, joins = 0, duplicates = 0;
+  // Processes are told of before they can be reached: what comes before their birth is lost.
+  bool births = false;
   PeerMutant mutant = PeerMutant::kNone;
 };
 
 class PeerWorld {
  public:
   struct Choice {
-    enum class Kind : uint8_t { kDeliver, kCompute, kCrash, kNotice, kLeave, kJoin, kDuplicate };
+    enum class Kind : uint8_t {
+      kDeliver,
+      kCompute,
+      kBirth,
+      kCrash,
+      kNotice,
+      kLeave,
+      kJoin,
+      kDuplicate
+    };
     Kind kind{};
     uint32_t from = 0;
     uint32_t to = 0;
@@ -82,6 +93,7 @@ class PeerWorld {
     server::Peer peer;
     Epoch admitted = 0;
     bool original = true;
+    bool born = true;
     bool gone = false;
     bool crashed = false;
     bool noticed = false;
@@ -91,6 +103,7 @@ class PeerWorld {
     double handed_weight = 0;
     std::optional<Clock> computing;
     std::vector<Clock> computed;
+    double applied = 0;  // push-sum: sum of its digits, each times its weight then
   };
 
   explicit PeerWorld(PeerWorldOptions options) : options_(std::move(options)) {}

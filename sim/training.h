@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "server/peer_vectors.h"
 #include "server/store.h"
 #include "wire/layout.h"
 #include "worker/device.h"
@@ -35,6 +36,9 @@ struct Training {
 
   // A shard's store. It counts what it applies as well: the checkers look at counts.
   std::function<server::Store(ShardId)> make_store;
+
+  // Decentralised policies: what a worker's peer keeps. The caller may look into it all along.
+  std::function<std::shared_ptr<server::PeerVectors>(WorkerId)> make_peer_vectors;
 
   // Carries out one command of a worker and appends its event where one is wanted. Called when the
   // command reaches the device's queue, in the order of that queue; a program's commands from its

@@ -57,6 +57,9 @@ class Cluster {
     }
     for (uint32_t w = 0; w < options.workers; ++w) {
       workers_.push_back({.engine = factory_.MakeEngine(WorkerId{w})});
+      if (factory_.shape().policy.decentralised()) {
+        workers_.back().peer = factory_.MakePeer(WorkerId{w});
+      }
     }
   }
 
@@ -67,6 +70,7 @@ class Cluster {
 
   struct Worker {
     worker::Engine engine;
+    std::optional<server::Peer> peer;
     Nanos device_free = 0;
     Nanos busy = 0;
     Nanos done_at = -1;
@@ -186,7 +190,15 @@ void Cluster::Deliver(Message message) {
       checkers_.AfterShard(shards_[index], outbox_.messages);
       return SendAll();
     case Role::kWorker:
+      if (workers_[index].peer.has_value() && server::Peer::Wants(message)) {
+        workers_[index].peer->OnMessage(queue_.now(), message, &outbox_);
+        SendAll();
+        if (message.type != MessageType::kRoster) return;
+      }
       return DeliverToWorker(index, message);
+    case Role::kPeer:
+      workers_[index].peer->OnMessage(queue_.now(), std::move(message), &outbox_);
+      return SendAll();
     default:
       return;  // servers' own messages: welcomes, rosters
   }
@@ -224,6 +236,10 @@ void Cluster::SendHeartbeat(uint32_t index) {
 void Cluster::SendAll() {
   outbox_.timers.clear();  // no silence, no deadlines
   for (Message& message : outbox_.messages) {
+    if (server::Peer::IsWithinNode(message)) {
+      queue_.Push(queue_.now(), std::move(message));
+      continue;
+    }
     const uint64_t bytes = NetworkModel::BytesOf(message, factory_.layout());
     const Nanos at = network_.Arrival(queue_.now(), message.from, message.to, bytes);
     ++messages_;

@@ -18,6 +18,8 @@ using wire::Role;
 using Kind = Choice::Kind;
 
 bool IsData(const Message& message) {
+  if (server::Peer::IsWithinNode(message)) return false;
+  if (message.from.role == Role::kPeer) return true;
   return message.type == MessageType::kPush || message.type == MessageType::kClock ||
          message.type == MessageType::kPull || message.type == MessageType::kPullReply;
 }
@@ -97,6 +99,7 @@ std::optional<World::NodeIndex> World::Route(Address to) const {
     case Role::kServer:
     case Role::kShard:
       return NodeOfShard(to.index);
+    case Role::kPeer:
     case Role::kWorker: {
       const std::optional<uint32_t> slot =
           to.index >= kUnranked ? to.index - kUnranked : SlotOf(WorkerId{to.index});
@@ -295,6 +298,7 @@ void World::DeliverToSlot(uint32_t index, const Message& message) {
   if (message.type == MessageType::kWelcome && !slot.engine.has_value()) {
     slot.session = message.session;
     slot.engine = factory_->MakeEngine(*slot.rank);
+    if (factory_->shape().policy.decentralised()) slot.peer = factory_->MakePeer(*slot.rank);
     return;
   }
   if (message.type == MessageType::kShutdown || message.type == MessageType::kRefuse) {
@@ -304,6 +308,10 @@ void World::DeliverToSlot(uint32_t index, const Message& message) {
     return;
   }
   if (!slot.engine.has_value()) return;
+  if (message.to.role == Role::kPeer || (slot.peer.has_value() && server::Peer::Wants(message))) {
+    DeliverToPeer(index, message);
+    if (message.type != MessageType::kRoster) return;
+  }
   if (message.type == MessageType::kStart && !slot.started) {
     slot.started = true;
     checkers_.OnWorkerStart(*slot.rank, message.clock);
@@ -311,6 +319,15 @@ void World::DeliverToSlot(uint32_t index, const Message& message) {
   wire::Outbox outbox;
   slot.engine->OnMessage(0, message, {&outbox, &slot.commands});
   AfterEngine(index, &outbox);
+}
+
+void World::DeliverToPeer(uint32_t index, const Message& message) {
+  Slot& slot = slots_[index];
+  if (!slot.peer.has_value()) return;
+  wire::Outbox outbox;
+  slot.peer->OnMessage(0, message, &outbox);
+  for (Message& sent : outbox.messages) sent.session = slot.session;
+  Send(NodeOfSlot(index), std::move(outbox.messages));
 }
 
 void World::AfterEngine(uint32_t index, wire::Outbox* outbox) {
@@ -343,8 +360,7 @@ void World::RunDevice(uint32_t index) {
 
 void World::RunCommand(Slot* slot, const worker::DeviceCommand& command) {
   if (command.what.op == worker::Op::kLoad) slot->loaded = command.clock;
-  if (command.what.op != worker::Op::kForward ||
-      factory_->shape().policy.exchange != consistency::Exchange::kGradient) {
+  if (command.what.op != worker::Op::kForward || factory_->shape().policy.keeps_parameters()) {
     return;
   }
   if (slot->loaded == command.clock) return;
@@ -407,6 +423,7 @@ void World::Crash(uint32_t index) {
   slot.crashed = slot.gone = true;
   slot.commands.clear();
   slot.engine.reset();
+  slot.peer.reset();
   checkers_.OnWorkerGone(*slot.rank);
   std::erase_if(channels_,
                 [&](const auto& channel) { return channel.first.second == NodeOfSlot(index); });
@@ -506,6 +523,7 @@ void World::AddTo(Fingerprint* f) const {
     f->Add(slot.told.samples);
     f->Add(slot.told.compute_ns);
     if (slot.engine.has_value()) slot.engine->AddTo(f);
+    if (slot.peer.has_value()) slot.peer->AddTo(f);
     f->Add(slot.commands.size());
     for (const worker::DeviceCommand& command : slot.commands) {
       f->Add(command.run);

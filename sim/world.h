@@ -121,6 +121,7 @@ class World {
     std::optional<WorkerId> rank;
     uint64_t ranked = 0;  // order in which ranks were given: the latest holder gets the messages
     std::optional<worker::Engine> engine;  // from Welcome on
+    std::optional<server::Peer> peer;      // likewise, decentralised
     uint64_t session = 0;
     bool started = false;
     bool leaving = false;
@@ -151,6 +152,7 @@ class World {
   bool Mutate(wire::Message* message) const;
   void DeliverToShard(uint32_t shard, wire::Message message);
   void DeliverToSlot(uint32_t index, const wire::Message& message);
+  void DeliverToPeer(uint32_t index, const wire::Message& message);
   void AfterEngine(uint32_t index, wire::Outbox* outbox);
   void RunDevice(uint32_t index);
   void RunCommand(Slot* slot, const worker::DeviceCommand& command);

@@ -130,4 +130,6 @@ uint64_t Layout::elements() const {
 
 uint64_t Layout::elements(ShardId shard) const { return SumElements(slices(shard)); }
 
+Layout Layout::Whole(std::vector<ParamSpec> params) { return *Build(std::move(params), {}); }
+
 }  // namespace soapstone::wire

@@ -45,6 +45,10 @@ class Layout {
   // with a negative dimension.
   static absl::StatusOr<Layout> Build(std::vector<ParamSpec> params, LayoutOptions options);
 
+  // All of them on one shard: what a worker and its peer see of each other. REQUIRES: params that
+  // Build takes.
+  static Layout Whole(std::vector<ParamSpec> params);
+
   const std::vector<ParamSpec>& params() const { return params_; }
   uint32_t shard_count() const { return static_cast<uint32_t>(buckets_.size()); }
   const std::vector<Bucket>& buckets(ShardId shard) const { return buckets_[Index(shard)]; }

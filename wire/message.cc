@@ -188,7 +188,8 @@ struct BodyText {
     return absl::StrCat(" code ", body.code, " '", body.text, "'");
   }
   std::string operator()(const Parcel& body) const {
-    return absl::StrCat(" step ", body.step, " [", body.begin, ",", body.end, ")");
+    return absl::StrCat(" step ", body.step, " [", body.begin, ",", body.end, ")",
+                        body.has_values ? " has values" : "", body.finished ? " finished" : "");
   }
 };
 

@@ -41,6 +41,8 @@ void Engine::OnMessage(Nanos now, const Message& message, EngineOutput out) {
       phase_ = Phase::kRunning;
       clock_ = start_clock_ =
           std::min(message.clock * options_.policy.period, options_.total_clocks);
+      // The shards' only clock is the end; where to begin, the peer knows.
+      if (options_.policy.decentralised() && message.clock > 0) clock_ = options_.total_clocks;
       BeginNext(now, out);
       break;
     case MessageType::kPullReply:
@@ -103,8 +105,9 @@ bool Engine::IsSubscribed(const Run& run) const {
 }
 
 void Engine::OnPullReply(Nanos now, const Message& reply, EngineOutput out) {
-  const uint32_t shard = reply.from.index;
-  if (reply.from.role != wire::Role::kShard || shard >= options_.layout->shard_count()) return;
+  const uint32_t shard = options_.policy.decentralised() ? 0 : reply.from.index;
+  if (shard >= options_.layout->shard_count()) return;
+  if (reply.from != KeeperOf(ShardId{shard})) return;
   const auto expected = options_.layout->slices(ShardId{shard}).size();
   if (!reply.payload.empty() && reply.payload.size() != expected) {
     failure_ = absl::StrCat(reply.from.ToString(), " answered with ", reply.payload.size(),
@@ -119,6 +122,10 @@ void Engine::OnPullReply(Nanos now, const Message& reply, EngineOutput out) {
   }
   if (!main_.has_value()) return;
   Run& run = *main_;
+  if (options_.policy.decentralised() && !reply.final && reply.clock > run.shard_clock &&
+      !JumpTo(reply.clock)) {
+    return BeginNext(now, out);
+  }
   // Replies of an earlier clock (duplicates) must not pass for this one's.
   if (reply.final != run.final || (!run.final && reply.clock != run.shard_clock)) return;
   const auto& instructions = run.program->instructions;
@@ -128,20 +135,31 @@ void Engine::OnPullReply(Nanos now, const Message& reply, EngineOutput out) {
     if (run.satisfied[i]) {
       // Fresher values of a shard that need not be waited for any more, while others must be.
       if (IsSubscribed(run) && !run.loaded && reply.oldest > run.oldest[shard]) {
-        TakeReply(&run, reply);
+        TakeReply(&run, ShardId{shard}, reply);
       }
       return;
     }
-    TakeReply(&run, reply);
+    TakeReply(&run, ShardId{shard}, reply);
     Satisfy(&run, i);
     Advance(now, out);
     return;
   }
 }
 
-void Engine::TakeReply(Run* run, const Message& reply) {
-  run->replies[reply.from.index] = reply.payload;
-  run->oldest[reply.from.index] = reply.oldest;
+bool Engine::JumpTo(Clock clock) {
+  clock_ = std::min(clock, options_.total_clocks);
+  progress_.clock = clock_;
+  if (clock_ >= options_.total_clocks) {
+    main_.reset();
+    return false;
+  }
+  main_->clock = main_->shard_clock = clock_;
+  return true;
+}
+
+void Engine::TakeReply(Run* run, ShardId shard, const Message& reply) {
+  run->replies[Index(shard)] = reply.payload;
+  run->oldest[Index(shard)] = reply.oldest;
   progress_.pulled_bytes += reply.payload_bytes();
 }
 
@@ -209,7 +227,7 @@ void Engine::BeginStep(Nanos now, EngineOutput out) {
     const ProgramInputs inputs = Inputs();
     const wire::Member* me = FindMember(*roster_, options_.id);
     const bool merge = me != nullptr && me->original;
-    if (options_.policy.exchange != consistency::Exchange::kGradient) {
+    if (options_.policy.keeps_parameters()) {
       step_program_ = std::make_shared<Program>(
           BuildLocalStep(inputs, PlanSingleNode(owned.own, owned.adopted)));
     } else {
@@ -254,10 +272,10 @@ void Engine::Begin(Nanos now, std::shared_ptr<const Program> program, EngineOutp
   switch (main_->program->kind) {
     case Program::Kind::kFinalEvaluate:
       main_->final = true;
-      main_->shard_clock = options_.policy.Rounds(options_.total_clocks);
+      main_->shard_clock = ReadClock(options_.total_clocks);
       break;
     case Program::Kind::kFlush:
-      main_->shard_clock = options_.policy.Rounds(clock_);
+      main_->shard_clock = ReadClock(clock_);
       break;
     case Program::Kind::kExchange:
       // After the local steps of round r, clock_ stands at (r+1) tau, or at the end.
@@ -322,7 +340,7 @@ void Engine::IssueOne(Nanos now, Run* run, uint32_t index, EngineOutput out) {
     if (instruction.op == Op::kPull && IsSubscribed(*run)) {
       const uint32_t shard = Index(instruction.shard);
       if (shard >= early_.size() || early_[shard].clock != run->shard_clock) return;
-      TakeReply(run, early_[shard]);
+      TakeReply(run, instruction.shard, early_[shard]);
       early_[shard] = {};
       Satisfy(run, index);
       return;
@@ -386,7 +404,7 @@ Message Engine::MessageFor(Run* run, uint32_t index) {
   const Instruction& instruction = run->program->instructions[index];
   Message message;
   message.from = Address::Of(options_.id);
-  message.to = Address::Of(instruction.shard);
+  message.to = KeeperOf(instruction.shard);
   message.epoch = epoch_;
   message.worker = options_.id;
   message.clock = run->shard_clock;

@@ -30,7 +30,7 @@ namespace soapstone::worker {
 
 struct EngineOptions {
   WorkerId id{};
-  std::shared_ptr<const wire::Layout> layout;
+  std::shared_ptr<const wire::Layout> layout;  // decentralised policies: of one shard, the peer
   std::shared_ptr<const std::vector<OpOutline>> ops;
   consistency::PolicyTraits policy;
   uint32_t leaf_count = 1;
@@ -90,7 +90,7 @@ class Engine {
   void OnRoster(Nanos now, const wire::Message& message, EngineOutput out);
   void OnPullReply(Nanos now, const wire::Message& reply, EngineOutput out);
   ProgramInputs Inputs() const;
-  void TakeReply(Run* run, const wire::Message& reply);
+  void TakeReply(Run* run, ShardId shard, const wire::Message& reply);
   bool IsSubscribed(const Run& run) const;
   void BeginNext(Nanos now, EngineOutput out);
   void BeginStep(Nanos now, EngineOutput out);
@@ -115,6 +115,17 @@ class Engine {
   void BeginAdoption(Nanos now, Clock clock, std::vector<bool>* planned, EngineOutput out);
 
   Clock ShardClock(Clock step) const { return step / options_.policy.period; }
+  // The clock of a read after `steps` local steps, as who answers it counts.
+  Clock ReadClock(Clock steps) const {
+    return options_.policy.decentralised() ? steps : options_.policy.Rounds(steps);
+  }
+  // Who keeps the parameters of `shard`: the shard, or the worker's own peer.
+  wire::Address KeeperOf(ShardId shard) const {
+    return options_.policy.decentralised() ? wire::Address::PeerOf(options_.id)
+                                           : wire::Address::Of(shard);
+  }
+  // Goes on from a later clock, that of `reply`. False: that is the end of the run.
+  bool JumpTo(Clock clock);
   uint64_t BatchSamples(Clock step) const;
   wire::Message ToScheduler(wire::MessageType type) const;
 

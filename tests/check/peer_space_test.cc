@@ -43,6 +43,15 @@ TEST(PeerSpaceTest, WithCrashAndJoin) {
   }
 }
 
+TEST(PeerSpaceTest, WithLateBirths) {
+  for (const std::string& policy : consistency::ExamplePeerPolicies()) {
+    ExpectClean("births", {.policy = policy, .workers = 2, .clocks = 2, .births = true});
+    ExpectClean(
+        "births, crash, join",
+        {.policy = policy, .workers = 2, .clocks = 1, .crashes = 1, .joins = 1, .births = true});
+  }
+}
+
 TEST(PeerSpaceTest, WithLeaveAndDuplicate) {
   for (const std::string& policy : consistency::ExamplePeerPolicies()) {
     ExpectClean("leave, duplicate",
