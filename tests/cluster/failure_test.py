@@ -36,6 +36,12 @@ class FailureTest(ClusterTestCase):
     def test_lost_worker_under_bsp(self):
         self.check_lost_worker("bsp")
 
+    def test_lost_worker_under_allreduce(self):
+        self.check_lost_worker("allreduce")
+
+    def test_lost_worker_under_gossip(self):
+        self.check_lost_worker("gossip:mode=pushsum")
+
     def check_lost(self, name, spoken):
         running, children = self.start(LONG)
         os.kill(children[name], signal.SIGKILL)
