@@ -86,6 +86,7 @@ int WorkerNode::Run() {
     while (device_.has_value()) {
       std::optional<worker::DeviceEvent> event = device_->Take();
       if (!event.has_value()) break;
+      Record(sim::EventOf(now, *event));
       engine_->OnDevice(now, *std::move(event), Output());
       if (trace_ != nullptr) trace_->Take(engine_->progress());
     }
@@ -93,7 +94,9 @@ int WorkerNode::Run() {
       if (timer != wire::Enrolment::kTick) continue;
       std::optional<wire::Progress> progress;
       if (engine_.has_value()) progress = engine_->progress();
+      const size_t first = out_.messages.size();
       enrolment_.OnTimer(now, progress, &out_);
+      RecordTold(now, first);
     }
     if (loop_.stop_requested() && !leave_by_.has_value()) BeginLeaving(now);
     Flush();
@@ -111,6 +114,8 @@ void WorkerNode::Dispatch(Nanos now, const wire::Message& message) {
     loop_.mailer().ConnectServers(*roster, /*all=*/true);
   }
   started_ = started_ || message.type == MessageType::kStart;
+  // What comes for the address it had before its rank is the enrolment's.
+  if (!message.to.IsTemporary()) Record(sim::EventOf(now, message));
   engine_->OnMessage(now, message, Output());
 }
 
@@ -137,6 +142,7 @@ void WorkerNode::OnWelcome(uint32_t rank) {
   }
   device_.emplace(*std::move(runner), [this] { loop_.Wake(); });
   OpenTrace(WorkerId{rank});
+  OpenRecorder(WorkerId{rank});
   LOG(INFO) << "worker " << rank << " of " << job_->config.cluster().workers() << ": "
             << job_->summary;
 }
@@ -152,10 +158,27 @@ void WorkerNode::OpenTrace(WorkerId self) {
   }
 }
 
+void WorkerNode::OpenRecorder(WorkerId self) {
+  absl::StatusOr<std::unique_ptr<Recorder>> recorder =
+      Recorder::Open(*job_, wire::Address::Of(self), enrolment_.session());
+  if (recorder.ok()) {
+    recorder_ = *std::move(recorder);
+  } else {
+    end_ = {kExitConfig, std::string(recorder.status().message())};
+  }
+}
+
+void WorkerNode::RecordTold(Nanos now, size_t first) {
+  for (size_t i = first; i < out_.messages.size(); ++i) {
+    Record(sim::ToldEvent(now, out_.messages[i]));
+  }
+}
+
 void WorkerNode::BeginLeaving(Nanos now) {
   leave_by_ = now + kLeavePatience;
   if (engine_.has_value() && started_ && !engine_->done()) {
     LOG(INFO) << "leaving after the step in hand";
+    Record({.kind = sim::EventKind::kLeave, .now = now});
     engine_->RequestLeave();
     if (device_.has_value()) device_->Hurry();
     return;
@@ -167,6 +190,7 @@ void WorkerNode::BeginLeaving(Nanos now) {
     leave.to = wire::Address::Scheduler();
     leave.clock = engine_->clock();
     leave.body = engine_->progress();
+    Record(sim::ToldEvent(now, leave));
     out_.Send(std::move(leave));
   }
   end_ = {loop_.stop_code(), "left"};

@@ -11,6 +11,7 @@
 #include "apps/iteration_trace.h"
 #include "apps/job.h"
 #include "apps/node_loop.h"
+#include "apps/recorder.h"
 #include "apps/report.h"
 #include "transport/transport.h"
 #include "wire/enrolment.h"
@@ -34,6 +35,12 @@ class WorkerNode {
   void Dispatch(Nanos now, const wire::Message& message);
   void OnWelcome(uint32_t rank);
   void OpenTrace(WorkerId self);
+  void OpenRecorder(WorkerId self);
+  void Record(const sim::RecordedEvent& event) {
+    if (recorder_ != nullptr) recorder_->Write(event);
+  }
+  // What this process, not its engine, has put into the outbox since it held `first` messages.
+  void RecordTold(Nanos now, size_t first);
   void BeginLeaving(Nanos now);
   bool Over(Nanos now);
   void Flush();
@@ -47,6 +54,7 @@ class WorkerNode {
   std::optional<worker::Engine> engine_;
   std::optional<DeviceThread> device_;
   std::unique_ptr<IterationTrace> trace_;  // null: not asked for
+  std::unique_ptr<Recorder> recorder_;     // likewise
   bool started_ = false;
   std::optional<Nanos> leave_by_;
   std::optional<wire::Notice> end_;

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "experiment/job_parts.h"
 #include "glog/logging.h"
 #include "models/replica.h"
 #include "models/sampler.h"
@@ -106,48 +107,27 @@ absl::Status Backing::Prepare() {
 
 absl::StatusOr<Backing::Device> Backing::MakeDevice(bool keeps_parameters) {
   Device device;
-  SOAP_ASSIGN_OR_RETURN(device.executor,
-                        worker::Executor::Create({.graph = job_.graph,
-                                                  .data = job_.data,
-                                                  .layout = job_.layout,
-                                                  .seed = job_.seed,
-                                                  .batch = job_.batch,
-                                                  .optimizer = job_.optimizer,
-                                                  .local_momentum = job_.policy.local_momentum,
-                                                  .schedule = job_.schedule,
-                                                  .total_clocks = job_.total_clocks,
-                                                  .now = [] { return Nanos{0}; },
-                                                  .replica = replica_}));
+  worker::ExecutorOptions options = ExecutorOptionsOf(job_);
+  options.replica = replica_;
+  SOAP_ASSIGN_OR_RETURN(device.executor, worker::Executor::Create(std::move(options)));
   if (keeps_parameters) device.parameters = replica_->NewParameters();
   return device;
 }
 
 server::Store Backing::MakeStore(ShardId shard) {
   const auto buckets = static_cast<uint32_t>(job_.layout->buckets(shard).size());
-  return server::Store(server::TensorStore({.layout = job_.layout,
-                                            .shard = shard,
-                                            .optimizer = job_.optimizer,
-                                            .schedule = job_.schedule,
-                                            .total_clocks = job_.total_clocks,
-                                            .seed = job_.seed,
-                                            .rule = job_.policy.store,
-                                            .fixed_tree = job_.policy.fixed_tree}),
-                       server::CountStore(buckets));
+  return server::Store(MakeTensorStore(job_, shard), server::CountStore(buckets));
 }
 
 sim::Training Backing::Training() {
-  return {
-      .layout = job_.layout,
-      .ops = std::make_shared<const std::vector<worker::OpOutline>>(worker::OutlineOf(job_.graph)),
-      .train_samples = job_.data->train.size(),
-      .batch = job_.batch,
-      .make_store = [this](ShardId shard) { return stores_[Index(shard)]; },
-      .device =
-          [this](WorkerId worker, const worker::DeviceCommand& command,
-                 std::vector<worker::DeviceEvent>* events) {
-            Run(&devices_[Index(worker)], command, events);
-          },
-      .settled = [this](const sim::TrainingMoment& moment) { OnSettled(moment); }};
+  sim::Training training = TrainingOf(job_);
+  training.make_store = [this](ShardId shard) { return stores_[Index(shard)]; };
+  training.device = [this](WorkerId worker, const worker::DeviceCommand& command,
+                           std::vector<worker::DeviceEvent>* events) {
+    Run(&devices_[Index(worker)], command, events);
+  };
+  training.settled = [this](const sim::TrainingMoment& moment) { OnSettled(moment); };
+  return training;
 }
 
 void Backing::Run(Device* device, const worker::DeviceCommand& command,
