@@ -108,6 +108,10 @@ absl::StatusOr<int> RunNode(wire::Role role, const NodeFlags& flags, wire::JobCo
     SOAP_ASSIGN_OR_RETURN(rank, ChooseRank(flags.rank, [](const char* n) { return getenv(n); }));
   }
   SOAP_ASSIGN_OR_RETURN(const std::shared_ptr<const Job> job, PrepareJob(std::move(config)));
+  const bool records = !job->config.output().record_path().empty();
+  if (role == wire::Role::kScheduler && records) {
+    SOAP_RETURN_IF_ERROR(CheckRecordingFolder(job->config));
+  }
   SOAP_ASSIGN_OR_RETURN(std::unique_ptr<transport::Transport> transport,
                         OpenTransport(role, flags, *job));
   SOAP_RETURN_IF_ERROR(StartLogging(role, rank, job->config.output().log_dir()));
@@ -115,9 +119,7 @@ absl::StatusOr<int> RunNode(wire::Role role, const NodeFlags& flags, wire::JobCo
   if (role == wire::Role::kScheduler) {
     LOG(INFO) << "scheduler at " << transport->endpoint() << ": " << job->summary;
     const uint64_t session = RandomNumber();
-    if (!job->config.output().record_path().empty()) {
-      SOAP_RETURN_IF_ERROR(BeginRecording(job->config));
-    }
+    if (records) SOAP_RETURN_IF_ERROR(BeginRecording(job->config));
     SOAP_ASSIGN_OR_RETURN(std::unique_ptr<Recorder> recorder,
                           Recorder::Open(*job, wire::Address::Scheduler(), session));
     SchedulerNode node(job, std::move(transport), session, &reports);
