@@ -89,13 +89,14 @@ absl::StatusOr<std::unique_ptr<Recorder>> Recorder::Open(const Job& job, wire::A
   const std::string& dir = job.config.output().record_path();
   if (dir.empty()) return nullptr;
   SOAP_RETURN_IF_ERROR(MakeFolder(dir));
+  // Only a worker, and the peer beside it, can have had a predecessor in the same job.
+  const bool may_follow = actor.role == wire::Role::kWorker || actor.role == wire::Role::kPeer;
   int fd = -1;
   std::string path;
   for (uint32_t instance = 1; fd < 0 && instance <= kInstancesMax; ++instance) {
     path = absl::StrCat(dir, "/", sim::EventsFileName(actor, instance));
     fd = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-    // Only a worker can have had a predecessor in the same job.
-    if (fd < 0 && (errno != EEXIST || actor.role != wire::Role::kWorker)) break;
+    if (fd < 0 && (errno != EEXIST || !may_follow)) break;
   }
   if (fd < 0) return Error(path, "cannot make", errno);
   std::unique_ptr<Recorder> recorder(new Recorder(fd, path));

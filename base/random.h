@@ -19,6 +19,7 @@ enum class RandomUse : uint32_t {
   kDelay = 6,
   kSession = 7,
   kBarrier = 8,
+  kPartner = 9,
   kBootstrap = 20,
   kTest = 100,
 };

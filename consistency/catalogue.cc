@@ -188,6 +188,91 @@ absl::StatusOr<PolicyTraits> ParseBmuf(const Spec& spec) {
   return traits;
 }
 
+absl::StatusOr<Graph> ParseGraph(const Spec& spec, const char* standard) {
+  const std::string graph = spec.Text("graph", standard);
+  if (graph == "ring") return Graph::kRing;
+  if (graph == "exponential") return Graph::kExponential;
+  if (graph == "complete") return Graph::kComplete;
+  return absl::InvalidArgumentError(absl::StrCat(
+      spec.name, ": graph=", graph, " is unknown; it is ring, exponential or complete"));
+}
+
+// Workers keep the parameters; the shards take one hand-in from each.
+PolicyTraits Decentralised(std::string spec, Topology topology) {
+  PolicyTraits traits{.spec = std::move(spec),
+                      .topology = topology,
+                      .exchange = Exchange::kPeer,
+                      .store = {.kind = StoreRule::Kind::kMean}};
+  traits.gate = Gate::kRounds;
+  traits.bound = 0;
+  return traits;
+}
+
+absl::StatusOr<PolicyTraits> ParseAllReduce(const Spec& spec) {
+  SOAP_RETURN_IF_ERROR(spec.AllowOnly({"group"}));
+  SOAP_ASSIGN_OR_RETURN(const int64_t group, spec.Int("group", 0, 0, kWorkersMax));
+  std::string text = group == 0 ? "allreduce" : absl::StrCat("allreduce:group=", group);
+  PolicyTraits traits = Decentralised(std::move(text), Topology::kCollective);
+  traits.group = static_cast<uint32_t>(group);
+  traits.guarantee = {.clock_gap_max = 1, .same_replicas = true};
+  return traits;
+}
+
+absl::StatusOr<PolicyTraits> ParseEager(const Spec& spec) {
+  SOAP_RETURN_IF_ERROR(spec.AllowOnly({"mode", "seed"}));
+  SOAP_ASSIGN_OR_RETURN(const int64_t seed, spec.Int("seed", 1, 0, kBoundMax));
+  const std::string mode = spec.Text("mode", "majority");
+  if (mode != "solo" && mode != "majority") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("eager: mode=", mode, " is unknown; it is solo or majority"));
+  }
+  PolicyTraits traits =
+      Decentralised(absl::StrCat("eager:mode=", mode, ",seed=", seed), Topology::kCollective);
+  traits.partial = mode == "solo" ? Partial::kSolo : Partial::kMajority;
+  traits.seed = static_cast<uint64_t>(seed);
+  traits.guarantee = {.same_replicas = true, .own_writes = false};
+  return traits;
+}
+
+absl::StatusOr<PolicyTraits> ParseGossip(const Spec& spec) {
+  SOAP_RETURN_IF_ERROR(spec.AllowOnly({"mode", "graph", "seed"}));
+  SOAP_ASSIGN_OR_RETURN(const int64_t seed, spec.Int("seed", 1, 0, kBoundMax));
+  const std::string mode = spec.Text("mode", "pushsum");
+  Topology topology = Topology::kMixing;
+  if (mode == "pushsum") {
+    topology = Topology::kPushSum;
+  } else if (mode == "adpsgd") {
+    topology = Topology::kPairwise;
+  } else if (mode == "gossipgrad") {
+    if (spec.arguments.contains("graph")) {
+      return absl::InvalidArgumentError("gossip:mode=gossipgrad has partners of its own: no graph");
+    }
+  } else if (mode != "dpsgd") {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "gossip: mode=", mode, " is unknown; it is dpsgd, gossipgrad, adpsgd or pushsum"));
+  }
+  Graph graph = Graph::kRotating;
+  std::string text = absl::StrCat("gossip:mode=", mode);
+  if (mode != "gossipgrad") {
+    const char* standard = mode == "pushsum"  ? "exponential"
+                           : mode == "adpsgd" ? "complete"
+                                              : "ring";
+    SOAP_ASSIGN_OR_RETURN(graph, ParseGraph(spec, standard));
+    absl::StrAppend(&text, ",graph=", spec.Text("graph", standard));
+  }
+  const bool draws = mode == "gossipgrad" || mode == "adpsgd";
+  if (!draws && spec.arguments.contains("seed")) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("gossip:mode=", mode, " draws nothing: it takes no seed"));
+  }
+  if (draws) absl::StrAppend(&text, ",seed=", seed);
+  PolicyTraits traits = Decentralised(std::move(text), topology);
+  traits.graph = graph;
+  traits.seed = static_cast<uint64_t>(seed);
+  traits.guarantee = {.conserves_sum = true};
+  return traits;
+}
+
 constexpr char kGatedChecks[] =
     "S1 lag, S2 own writes, S3 gap, S4 monotone, S5 live, S6 exactly once";
 constexpr char kLiveChecks[] = "S2 own writes, S4 monotone, S5 live, S6 exactly once";
@@ -243,6 +328,22 @@ constexpr PolicyEntry kEntries[] = {
      "localsgd with a momentum over blocks of h steps",
      "D <- eta D + zeta (mean - x); x <- x + D (+ eta D)", "2M / h", "1 / h", kRoundChecks,
      "bmuf:h=1,zeta=1,nesterov=1,eta=0.5"},
+    {"allreduce", "allreduce:group=G", &ParseAllReduce,
+     "workers sum their gradients around a ring (of rings, in groups of G) and apply the sum alike",
+     "x <- x - lr (1/n) ring sum of g", "2M (P-1)/P", "2 (P-1)", "D1 same bits, D2 each once, S5",
+     "allreduce allreduce:group=2"},
+    {"eager", "eager:mode=solo|majority", &ParseEager,
+     "allreduce that the first (or a drawn) worker begins; late gradients go with a later round",
+     "x <- x - lr (1/n) ring sum of what is there", "2M (P-1)/P", "2 (P-1)",
+     "D1 same bits, D2 each once, S5", "eager:mode=solo,seed=1 eager:mode=majority,seed=1"},
+    {"gossip", "gossip:mode=dpsgd|gossipgrad|adpsgd|pushsum,graph=ring|exponential|complete",
+     &ParseGossip,
+     "workers average with neighbours: in lock step (dpsgd, gossipgrad), in pairs (adpsgd), or "
+     "without waiting (pushsum)",
+     "x_i <- sum_j W_ij x_j - lr g_i, W doubly stochastic; pushsum: column stochastic, z = x / w",
+     "M to 2M, times neighbours", "1 (pushsum: 0)", "D3 sum conserved with parcels in flight, S5",
+     "gossip:mode=dpsgd,graph=ring gossip:mode=gossipgrad,seed=1 "
+     "gossip:mode=adpsgd,graph=complete,seed=1 gossip:mode=pushsum,graph=exponential"},
 };
 
 }  // namespace
@@ -262,13 +363,24 @@ absl::StatusOr<PolicyTraits> ParsePolicy(std::string_view text) {
 
 std::vector<std::string> PolicyEntry::Examples() const { return absl::StrSplit(examples, ' '); }
 
-std::vector<std::string> ExamplePolicies() {
+namespace {
+
+std::vector<std::string> ExamplesThat(bool decentralised) {
   std::vector<std::string> examples;
   for (const PolicyEntry& entry : kEntries) {
-    for (std::string& example : entry.Examples()) examples.push_back(std::move(example));
+    for (std::string& example : entry.Examples()) {
+      if (ParsePolicy(example)->decentralised() == decentralised) {
+        examples.push_back(std::move(example));
+      }
+    }
   }
   return examples;
 }
+
+}  // namespace
+
+std::vector<std::string> ExamplePolicies() { return ExamplesThat(false); }
+std::vector<std::string> ExamplePeerPolicies() { return ExamplesThat(true); }
 
 std::string Guarantee::ToString() const {
   std::vector<std::string> parts;
@@ -279,6 +391,7 @@ std::string Guarantee::ToString() const {
   if (!own_writes) parts.push_back("own updates may be pending");
   if (sequential_bits) parts.push_back("bits of sequential SGD");
   if (conserves_sum) parts.push_back("exchanges conserve the sum of replicas and centre");
+  if (same_replicas) parts.push_back("replicas have the same bits after the same round");
   return absl::StrJoin(parts, ", ");
 }
 

@@ -33,7 +33,8 @@ absl::Span<const PolicyEntry> PolicyCatalogue();
 // Errors: InvalidArgument naming the unknown policy or argument and what there is instead.
 absl::StatusOr<PolicyTraits> ParsePolicy(std::string_view spec);
 
-// All examples of the catalogue.
+// All examples of the catalogue: of policies whose parameters servers keep, or workers.
 std::vector<std::string> ExamplePolicies();
+std::vector<std::string> ExamplePeerPolicies();
 
 }  // namespace soapstone::consistency

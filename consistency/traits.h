@@ -3,6 +3,7 @@
 // guarantee. Made by ParsePolicy (policy.h); a value.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -17,7 +18,8 @@ struct Guarantee {
   std::optional<Clock> clock_gap_max;  // max - min completed clock of the members
   bool snapshot_reads = false;         // all reads of clock t return one version on all shards
   bool sequential_bits = false;        // equal to sequential SGD bit for bit
-  bool conserves_sum = false;          // exchanges keep sum of replicas + centre (elastic)
+  bool conserves_sum = false;          // exchanges keep sum of replicas + centre
+  bool same_replicas = false;          // replicas have the same bits after the same round
   bool own_writes = true;              // a read holds the reader's own updates
   std::optional<double> unseen_max;    // update mass of a worker that a computing peer has not seen
   friend bool operator==(const Guarantee&, const Guarantee&) = default;
@@ -35,10 +37,26 @@ enum class Gate : uint8_t {
   kValue,       // value_gate: a bound on unseen update mass
 };
 
+// Who keeps the parameters, and how members exchange them. All but kServers are decentralised: each
+// worker has a peer beside it (server/peer.h), and the shards only gather the mean at the end.
+enum class Topology : uint8_t {
+  kServers,
+  kCollective,  // collective: rounds that sum all gradients
+  kMixing,      // mixing: averages with neighbours in lock step
+  kPushSum,     // push_sum: halves sent on, nobody waits
+  kPairwise,    // pairwise: exchanges of two
+};
+
+// Of collectives: whether a round waits for all.
+enum class Partial : uint8_t { kNone, kSolo, kMajority };
+
+enum class Graph : uint8_t { kRing, kExponential, kComplete, kRotating };
+
 enum class Exchange : uint8_t {
   kGradient,  // pull parameters, push the gradient, every clock
   kElastic,   // keep own parameters; every `period` steps pull the centre, push the elastic force
   kDelta,     // pull parameters, make `period` local steps, push how far they led
+  kPeer,      // with the worker's own peer, every clock; shards see its final values only
 };
 
 // What a shard's store does with one update.
@@ -49,6 +67,7 @@ struct StoreRule {
     kElastic,        // centre += sum of the elastic forces
     kAverage,        // parameters += mean of the deltas, weighted by samples
     kBlockMomentum,  // the same, through a momentum over blocks (BMUF)
+    kMean,           // parameters := mean of the values, weighted by samples
   };
   Kind kind = Kind::kOptimizer;
   double lambda = 0;      // kCompensated: lambda_0
@@ -67,10 +86,15 @@ struct PolicyTraits {
   Clock lower = 0;               // kDynamic
   uint32_t sample = 0;           // kSampled: peers asked; 0: all
   double block_probability = 1;  // kSampled: of blocking where the bound would
-  uint64_t seed = 0;             // kSampled
+  uint64_t seed = 0;             // kSampled, kMixing, kPairwise, majority
   uint32_t batches = 1;          // kBatched: n; an update takes floor(P/n) arrivals
   bool rate_each = false;        // kBatched: divide by each gradient's own staleness
   double value = 0;              // kValue: v0
+
+  Topology topology = Topology::kServers;
+  Partial partial = Partial::kNone;  // kCollective
+  uint32_t group = 0;                // kCollective: ranks of a group; 0: one flat ring
+  Graph graph = Graph::kRing;        // kMixing, kPushSum, kPairwise
 
   Exchange exchange = Exchange::kGradient;
   Clock period = 1;             // kElastic, kDelta: local steps between exchanges
@@ -82,8 +106,12 @@ struct PolicyTraits {
   Guarantee guarantee;
   friend bool operator==(const PolicyTraits&, const PolicyTraits&) = default;
 
-  // The shard-visible clocks of a run of `steps` local steps: ceil(steps / period).
-  Clock Rounds(Clock steps) const { return (steps + period - 1) / period; }
+  bool decentralised() const { return topology != Topology::kServers; }
+  // The shard-visible clocks of a run of `steps` local steps: ceil(steps / period); of a
+  // decentralised one, the hand-in.
+  Clock Rounds(Clock steps) const {
+    return decentralised() ? std::min<Clock>(steps, 1) : (steps + period - 1) / period;
+  }
   // Shards answer clocks unasked: a worker pulls at its first step only.
   bool subscribed() const { return gate == Gate::kSubscribed; }
   // A worker asks shard k when shard k-1 has answered, so that workers which wait at several shards

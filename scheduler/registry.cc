@@ -24,6 +24,8 @@ const char* NameOf(Role role) {
       return "worker";
     case Role::kShard:
       return "shard";
+    case Role::kPeer:
+      return "peer";
     case Role::kNone:
       break;
   }

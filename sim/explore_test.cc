@@ -1,6 +1,7 @@
 #include "sim/explore.h"
 
 #include "gtest/gtest.h"
+#include "sim/world.h"
 
 namespace soapstone::sim {
 namespace {

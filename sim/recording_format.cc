@@ -45,6 +45,12 @@ void AddBody(const wire::Body& body, Fingerprint* f) {
     f->AddWord(std::bit_cast<uint64_t>(evaluation->loss_sum));
   } else if (const auto* saved = std::get_if<wire::Saved>(&body)) {
     f->Add(saved->sha256);
+  } else if (const auto* parcel = std::get_if<wire::Parcel>(&body)) {
+    f->Add(parcel->sequence);
+    f->Add(parcel->step);
+    f->Add(parcel->begin);
+    f->Add(parcel->end);
+    f->AddWord(std::bit_cast<uint64_t>(parcel->weight));
   }
 }
 

@@ -41,12 +41,13 @@ class Replayer {
   ReplayResult Run();
 
  private:
-  // One of: the coordinator, a shard, an engine with its device.
+  // One of: the coordinator, a shard, an engine with its device, a peer.
   struct Actor {
     const RecordedActor* recorded = nullptr;
     size_t next = 0;  // event
     std::optional<server::Shard> shard;
     std::optional<worker::Engine> engine;
+    std::optional<server::Peer> peer;
     ReplayDevice device;
     std::deque<worker::DeviceEvent> answers;  // of the device, not yet handled
     bool ready = false;
@@ -96,6 +97,8 @@ void Replayer::AddActor(const RecordedActor& recorded) {
     const WorkerId worker{recorded.address.index};
     actor.engine = factory_.MakeEngine(worker);
     actor.device = options_.make_device(worker);
+  } else if (recorded.address.role == Role::kPeer) {
+    actor.peer.emplace(options_.make_peer(WorkerId{recorded.address.index}));
   }
   actors_.push_back(std::move(actor));
 }
@@ -200,6 +203,8 @@ void Replayer::HandleMessage(Actor* actor, const RecordedEvent& event) {
     actor->shard->OnMessage(event.now, std::move(message), &outbox_);
   } else if (actor->engine.has_value()) {
     actor->engine->OnMessage(event.now, message, {&outbox_, &commands_});
+  } else if (actor->peer.has_value()) {
+    actor->peer->OnMessage(event.now, std::move(message), &outbox_);
   } else {
     coordinator_.OnMessage(event.now, message, &outbox_);
   }
@@ -335,12 +340,16 @@ void Replayer::Diverge(const Actor& actor, const std::string& why) {
                                     actor.recorded->events.size(), ": ", why);
 }
 
-absl::Status CheckActors(const Recording& recording, const ActorFactory& factory) {
+absl::Status CheckActors(const Recording& recording, const ReplayOptions& options,
+                         const ActorFactory& factory) {
   for (const RecordedActor& actor : recording.actors) {
     const uint32_t index = actor.address.index;
+    const bool has_peers = options.make_peer != nullptr;
+    const bool of_worker =
+        actor.address.role == Role::kWorker || (actor.address.role == Role::kPeer && has_peers);
     const bool known = actor.address == Address::Scheduler() ||
                        (actor.address.role == Role::kShard && index < factory.shape().shards) ||
-                       (actor.address.role == Role::kWorker && index < factory.shape().workers);
+                       (of_worker && index < factory.shape().workers);
     if (!known) {
       return absl::InvalidArgumentError(absl::StrCat(actor.file, ": ", actor.address.ToString(),
                                                      " is no actor of the recorded job"));
@@ -353,7 +362,7 @@ absl::Status CheckActors(const Recording& recording, const ActorFactory& factory
 
 absl::StatusOr<ReplayResult> Replay(const Recording& recording, const ReplayOptions& options) {
   SOAP_ASSIGN_OR_RETURN(ActorFactory factory, ActorFactory::Make(options.shape, options.training));
-  SOAP_RETURN_IF_ERROR(CheckActors(recording, factory));
+  SOAP_RETURN_IF_ERROR(CheckActors(recording, options, factory));
   return Replayer(recording, options, std::move(factory)).Run();
 }
 

@@ -16,6 +16,7 @@
 
 #include "absl/status/statusor.h"
 #include "scheduler/coordinator.h"
+#include "server/peer.h"
 #include "sim/actors.h"
 #include "sim/recording.h"
 #include "sim/training.h"
@@ -37,6 +38,8 @@ struct ReplayOptions {
   const Training* training = nullptr;
   // A device for each process that stood for a worker.
   std::function<ReplayDevice(WorkerId)> make_device;
+  // And a peer, of decentralised policies; may be null for others.
+  std::function<server::Peer(WorkerId)> make_peer;
   std::function<void(uint64_t events)> progress;  // called every few thousand events; may be null
 };
 

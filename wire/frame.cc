@@ -54,6 +54,7 @@ struct BodyWriter {
       entry->set_admitted(member.admitted);
       entry->set_joining(member.joining);
       entry->set_original(member.original);
+      entry->set_endpoint(member.endpoint);
     }
     for (const ServerEntry& server : body.servers) {
       frame::ServerEntry* entry = out->add_servers();
@@ -93,6 +94,16 @@ struct BodyWriter {
     out->set_path(body.path);
     out->set_sha256(body.sha256);
   }
+  void operator()(const Parcel& body) const {
+    frame::Parcel* out = header->mutable_parcel();
+    out->set_sequence(body.sequence);
+    out->set_step(body.step);
+    out->set_begin(body.begin);
+    out->set_end(body.end);
+    out->set_weight(body.weight);
+    out->set_has_values(body.has_values);
+    out->set_finished(body.finished);
+  }
   void operator()(const Notice& body) const {
     frame::Notice* out = header->mutable_notice();
     out->set_code(body.code);
@@ -126,7 +137,7 @@ void FillHeader(const Message& message, Address sender, frame::Header* header) {
 }
 
 absl::StatusOr<Role> ReadRole(uint32_t number) {
-  if (number > static_cast<uint32_t>(Role::kShard)) {
+  if (number > static_cast<uint32_t>(Role::kPeer)) {
     return absl::InvalidArgumentError(absl::StrCat("unknown role ", number));
   }
   return static_cast<Role>(number);
@@ -150,7 +161,8 @@ Body ReadRoster(const frame::Roster& in) {
                             .start = entry.start(),
                             .admitted = entry.admitted(),
                             .joining = entry.joining(),
-                            .original = entry.original()});
+                            .original = entry.original(),
+                            .endpoint = entry.endpoint()});
   }
   body.servers.reserve(in.servers_size());
   for (const frame::ServerEntry& entry : in.servers()) {
@@ -198,6 +210,16 @@ absl::StatusOr<Body> ReadBody(const frame::Header& header) {
       return Saved{.path = header.saved().path(), .sha256 = header.saved().sha256()};
     case frame::Header::kNotice:
       return Notice{.code = header.notice().code(), .text = header.notice().text()};
+    case frame::Header::kParcel: {
+      const frame::Parcel& in = header.parcel();
+      return Parcel{.sequence = in.sequence(),
+                    .step = in.step(),
+                    .begin = in.begin(),
+                    .end = in.end(),
+                    .weight = in.weight(),
+                    .has_values = in.has_values(),
+                    .finished = in.finished()};
+    }
     case frame::Header::BODY_NOT_SET:
       break;
   }

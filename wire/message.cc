@@ -19,6 +19,8 @@ const char* RoleName(Role role) {
       return "worker";
     case Role::kShard:
       return "shard";
+    case Role::kPeer:
+      return "peer";
   }
   return "?";
 }
@@ -67,6 +69,14 @@ const char* TypeName(MessageType type) {
       return "pull";
     case MessageType::kPullReply:
       return "pull-reply";
+    case MessageType::kParcel:
+      return "parcel";
+    case MessageType::kState:
+      return "state";
+    case MessageType::kStanding:
+      return "standing";
+    case MessageType::kFinished:
+      return "finished";
     case MessageType::kReject:
       return "reject";
   }
@@ -104,6 +114,7 @@ struct BodyAdder {
       f->Add(member.admitted);
       f->Add(member.joining);
       f->Add(member.original);
+      f->Add(member.endpoint);
     }
     f->Add(body.servers.size());
     for (const ServerEntry& entry : body.servers) {
@@ -145,6 +156,14 @@ struct BodyAdder {
     f->Add(body.code);
     f->Add(body.text);
   }
+  void operator()(const Parcel& body) const {
+    f->Add(body.sequence);
+    f->Add(body.step);
+    f->Add(body.begin);
+    f->Add(body.end);
+    AddReal(body.weight, f);
+    f->Add(uint32_t{body.has_values} | uint32_t{body.finished} << 1);
+  }
 };
 
 // What a reader of a log looks for in a body.
@@ -167,6 +186,9 @@ struct BodyText {
   std::string operator()(const Saved& body) const { return absl::StrCat(" '", body.path, "'"); }
   std::string operator()(const Notice& body) const {
     return absl::StrCat(" code ", body.code, " '", body.text, "'");
+  }
+  std::string operator()(const Parcel& body) const {
+    return absl::StrCat(" step ", body.step, " [", body.begin, ",", body.end, ")");
   }
 };
 

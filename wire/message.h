@@ -18,9 +18,17 @@
 
 namespace soapstone::wire {
 
-enum class Role : uint8_t { kNone = 0, kScheduler = 1, kServer = 2, kWorker = 3, kShard = 4 };
+enum class Role : uint8_t {
+  kNone = 0,
+  kScheduler = 1,
+  kServer = 2,
+  kWorker = 3,
+  kShard = 4,
+  kPeer = 5,
+};
 
-// Who a message is from or for. Servers host shards; a message for a shard goes to its server.
+// Who a message is from or for. Servers host shards: a message for a shard goes to its server.
+// Workers of decentralised policies host a peer each, of their own rank.
 struct Address {
   static constexpr uint32_t kTemporaryBit = 0x80000000u;
 
@@ -31,6 +39,7 @@ struct Address {
   static Address Of(ServerId id) { return {Role::kServer, Index(id)}; }
   static Address Of(WorkerId id) { return {Role::kWorker, Index(id)}; }
   static Address Of(ShardId id) { return {Role::kShard, Index(id)}; }
+  static Address PeerOf(WorkerId id) { return {Role::kPeer, Index(id)}; }
   // Of a node that has no rank yet, from its Hello's nonce: Welcome or Refuse finds it there. Ranks
   // are below 2^31, so it is never another node's rank.
   static Address Temporary(Role role, uint64_t nonce) {
@@ -68,12 +77,17 @@ enum class MessageType : uint8_t {
   kPullReply = 23,  // a frame a slice
   kReject = 24,     // shard -> worker: a data message was not taken; `epoch` is the refused
                     // message's. Body Notice.
+  // Data: peer <-> peer, with body Parcel. docs/wire.md has what each field means in each.
+  kParcel = 30,    // values or sums of round `clock`
+  kState = 31,     // all that a newcomer needs: the values, then the optimizer's state
+  kStanding = 32,  // where a peer stands, said when members change; `clock`: its version
+  kFinished = 33,  // a peer has nothing more to send
 };
 
 struct Hello {
   Role role = Role::kNone;
   int64_t wanted_rank = -1;    // -1: any
-  std::string endpoint;        // where peers reach this node; empty for workers
+  std::string endpoint;        // where peers reach this node; empty where nobody needs to
   uint64_t nonce = 0;          // tells two processes that want one rank apart
   uint64_t config_digest = 0;  // of the job's meaning; must equal the scheduler's
   friend bool operator==(const Hello&, const Hello&) = default;
@@ -91,6 +105,7 @@ struct Member {
   Epoch admitted = 0;    // epoch of its admission; older messages of this rank are stale
   bool joining = false;  // known to shards, start not yet fixed
   bool original = true;  // there since the job's start; false for a replacement
+  std::string endpoint;  // where other workers reach it; empty where none needs to
   friend bool operator==(const Member&, const Member&) = default;
 };
 
@@ -149,14 +164,26 @@ struct Saved {
   friend bool operator==(const Saved&, const Saved&) = default;
 };
 
+// What one peer sends another beside the payload.
+struct Parcel {
+  uint64_t sequence = 0;  // grows with each message to that peer; what does not is a duplicate
+  uint32_t step = 0;      // of its round
+  uint64_t begin = 0;     // elements [begin, end) of the model
+  uint64_t end = 0;
+  double weight = 0;        // push-sum: the share of omega that goes along
+  bool has_values = false;  // kStanding
+  bool finished = false;    // kStanding
+  friend bool operator==(const Parcel&, const Parcel&) = default;
+};
+
 struct Notice {
   int32_t code = 0;  // of kShutdown: the exit code
   std::string text;
   friend bool operator==(const Notice&, const Notice&) = default;
 };
 
-using Body =
-    std::variant<std::monostate, Hello, Welcome, Roster, Progress, Evaluation, Saved, Notice>;
+using Body = std::variant<std::monostate, Hello, Welcome, Roster, Progress, Evaluation, Saved,
+                          Notice, Parcel>;
 
 struct Message {
   MessageType type = MessageType::kNone;

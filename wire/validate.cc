@@ -64,6 +64,12 @@ TypeRule RuleOf(MessageType type) {
     case MessageType::kPush:
     case MessageType::kPullReply:
       return {.known = true, .payload = true};
+    case MessageType::kParcel:
+    case MessageType::kState:
+      return {.known = true, .body = kBodyIndex<Parcel>, .payload = true};
+    case MessageType::kStanding:
+    case MessageType::kFinished:
+      return {.known = true, .body = kBodyIndex<Parcel>};
     case MessageType::kNone:
       break;
   }
@@ -78,7 +84,7 @@ absl::Status CheckClock(Clock clock, const char* what) {
 }
 
 absl::Status CheckRole(Role role, const char* what) {
-  if (static_cast<uint32_t>(role) > static_cast<uint32_t>(Role::kShard)) return Invalid(what);
+  if (static_cast<uint32_t>(role) > static_cast<uint32_t>(Role::kPeer)) return Invalid(what);
   return absl::OkStatus();
 }
 
@@ -123,6 +129,7 @@ struct BodyCheck {
       if (Index(member.worker) <= last) return Invalid("roster: workers not ascending");
       if (Index(member.worker) >= roster.worker_count) return Invalid("roster: rank out of range");
       SOAP_RETURN_IF_ERROR(CheckClock(member.start, "roster: start out of range"));
+      SOAP_RETURN_IF_ERROR(CheckText(member.endpoint, "roster: endpoint too long"));
       last = Index(member.worker);
     }
     last = -1;
@@ -172,6 +179,14 @@ struct BodyCheck {
   absl::Status operator()(const Saved& saved) const {
     SOAP_RETURN_IF_ERROR(CheckText(saved.path, "saved: path too long"));
     return CheckText(saved.sha256, "saved: digest too long");
+  }
+
+  absl::Status operator()(const Parcel& parcel) const {
+    if (parcel.begin > parcel.end) return Invalid("parcel: elements out of order");
+    if (!std::isfinite(parcel.weight) || parcel.weight < 0) {
+      return Invalid("parcel: weight is no share");
+    }
+    return absl::OkStatus();
   }
 
   absl::Status operator()(const Notice& notice) const {
@@ -224,7 +239,10 @@ absl::Status ValidateSender(Address from, Address sender) {
                     sender.role == Role::kWorker;
   if (!node) return Invalid("sender is not a node");
   const bool shard_of_server = from.role == Role::kShard && sender.role == Role::kServer;
-  if (from != sender && !shard_of_server) return Invalid("from is not the sender's to use");
+  const bool own_peer = from.role == Role::kPeer && sender.role == Role::kWorker &&
+                        from.index == sender.index && !sender.IsTemporary();
+  if (from != sender && !shard_of_server && !own_peer)
+    return Invalid("from is not the sender's to use");
   return absl::OkStatus();
 }
 

@@ -1,0 +1,196 @@
+#include "server/peer_vectors.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "compute/init.h"
+
+namespace soapstone::server {
+namespace {
+
+// An optimizer over a flat vector of T, with its state.
+struct FloatStep {
+  using Element = float;
+  compute::OptimizerSpec spec;
+  compute::ScheduleSpec schedule;
+  Clock total_clocks = 0;
+  compute::SliceState state;
+
+  //   x <- x - lr (1/n) sum g, as TensorStore::Apply of a whole batch does.
+  void Apply(Clock round, uint64_t samples, absl::Span<const float> sum, absl::Span<float> values) {
+    const Clock clock = std::min(round, total_clocks - 1);
+    const compute::Update update = {
+        .lr = compute::LearningRate(spec, schedule, clock, total_clocks),
+        .scale = 1.0 / static_cast<double>(samples),
+        .fraction = 1};
+    compute::ApplyGradient(spec, update, sum, values, &state);
+  }
+  std::vector<Buffer> State() const {
+    return {Buffer::CopyOf(absl::MakeConstSpan(state.first)),
+            Buffer::CopyOf(absl::MakeConstSpan(state.second)),
+            Buffer::CopyOf(&state.steps, sizeof(state.steps))};
+  }
+  bool Adopt(absl::Span<const Buffer> frames, size_t elements) {
+    if (frames.size() != 3 || frames[2].size() != sizeof(state.steps)) return false;
+    for (const Buffer& frame : frames.first(2)) {
+      if (frame.size() != 0 && frame.size() != elements * sizeof(float)) return false;
+    }
+    const auto copy = [](const Buffer& frame, std::vector<float>* to) {
+      to->resize(frame.size() / sizeof(float));
+      if (!to->empty()) std::memcpy(to->data(), frame.data(), frame.size());
+    };
+    copy(frames[0], &state.first);
+    copy(frames[1], &state.second);
+    std::memcpy(&state.steps, frames[2].data(), sizeof(state.steps));
+    return true;
+  }
+};
+
+struct DoubleStep {
+  using Element = double;
+  DoubleStepFunction apply;
+
+  void Apply(Clock round, uint64_t samples, absl::Span<const double> sum,
+             absl::Span<double> values) const {
+    apply(round, samples, sum, values);
+  }
+  static std::vector<Buffer> State() { return {}; }
+  static bool Adopt(absl::Span<const Buffer> frames, size_t) { return frames.empty(); }
+};
+
+template <typename Step>
+class Vectors final : public PeerVectors {
+ public:
+  using T = typename Step::Element;
+  Vectors(std::vector<T> values, Step step)
+      : values_(std::move(values)),
+        gradient_(values_.size()),
+        contribution_(values_.size()),
+        sum_(values_.size()),
+        step_(std::move(step)) {}
+
+  std::unique_ptr<PeerVectors> Clone() const override { return std::make_unique<Vectors>(*this); }
+  uint64_t elements() const override { return values_.size(); }
+  size_t bytes(ElementRange range) const override { return range.size() * sizeof(T); }
+
+  void AddGradient(uint64_t offset, const Buffer& frame) override {
+    const T* from = ElementsOf(frame);
+    const size_t count = frame.size() / sizeof(T);
+    for (size_t e = 0; e < count; ++e) gradient_[offset + e] += from[e];
+  }
+  void Stage() override {
+    for (size_t e = 0; e < sum_.size(); ++e) sum_[e] = contribution_[e] += gradient_[e];
+    Clear(&gradient_);
+  }
+  void Discard() override { Clear(&contribution_); }
+  void ClearSum() override { Clear(&sum_); }
+  void AddValues(double factor) override {
+    const T by = static_cast<T>(factor);
+    for (size_t e = 0; e < sum_.size(); ++e) sum_[e] += by * values_[e];
+  }
+  void AddParcel(ElementRange range, const Buffer& parcel, double factor) override {
+    const T* from = ElementsOf(parcel);
+    const T by = static_cast<T>(factor);
+    for (size_t e = 0; e < range.size(); ++e) sum_[range.begin + e] += by * from[e];
+  }
+  void SetParcel(ElementRange range, const Buffer& parcel) override {
+    if (range.size() > 0) std::memcpy(&sum_[range.begin], parcel.data(), parcel.size());
+  }
+  void ValuesFromSum() override { values_ = sum_; }
+  void ScaleValues(double factor) override {
+    for (T& value : values_) value *= static_cast<T>(factor);
+  }
+  void AddToValues(const Buffer& parcel, double factor) override {
+    const T* from = ElementsOf(parcel);
+    const T by = static_cast<T>(factor);
+    for (size_t e = 0; e < values_.size(); ++e) values_[e] += by * from[e];
+  }
+  Buffer Meet(const Buffer& parcel) override {
+    const T* from = ElementsOf(parcel);
+    return Make([&](T* to) {
+      for (size_t e = 0; e < values_.size(); ++e) {
+        to[e] = (from[e] - values_[e]) / 2;
+        values_[e] += to[e];
+      }
+    });
+  }
+  void ApplySum(Clock round, uint64_t samples) override {
+    if (samples > 0) step_.Apply(round, samples, sum_, absl::MakeSpan(values_));
+    Clear(&contribution_);
+  }
+  void ApplyGradient(Clock round, uint64_t samples) override {
+    if (samples > 0) step_.Apply(round, samples, gradient_, absl::MakeSpan(values_));
+    Clear(&gradient_);
+  }
+
+  Buffer Values(double factor) override {
+    const T by = static_cast<T>(factor);
+    return Make([&](T* to) {
+      for (size_t e = 0; e < values_.size(); ++e) to[e] = by * values_[e];
+    });
+  }
+  Buffer Sum(ElementRange range) override {
+    const BufferPool::Block block = pool_.Take(bytes(range));
+    if (range.size() > 0) std::memcpy(block.data, &sum_[range.begin], block.size);
+    return block.View(0, bytes(range));
+  }
+  std::vector<Buffer> State(double factor) override {
+    std::vector<Buffer> frames = {Values(factor)};
+    for (Buffer& frame : step_.State()) frames.push_back(std::move(frame));
+    return frames;
+  }
+  bool Adopt(const std::vector<Buffer>& state) override {
+    if (state.empty() || state[0].size() != values_.size() * sizeof(T)) return false;
+    if (!step_.Adopt(absl::MakeConstSpan(state).subspan(1), values_.size())) return false;
+    if (!values_.empty()) std::memcpy(values_.data(), state[0].data(), state[0].size());
+    return true;
+  }
+
+ private:
+  static void Clear(std::vector<T>* vector) { std::fill(vector->begin(), vector->end(), T{0}); }
+  static const T* ElementsOf(const Buffer& buffer) {
+    return reinterpret_cast<const T*>(buffer.data());
+  }
+  template <typename Fill>
+  Buffer Make(Fill fill) {
+    const BufferPool::Block block = pool_.Take(values_.size() * sizeof(T));
+    fill(reinterpret_cast<T*>(block.data));
+    return block.View(0, values_.size() * sizeof(T));
+  }
+
+  std::vector<T> values_, gradient_, contribution_, sum_;
+  Step step_;
+  BufferPool pool_;  // shared with clones
+};
+
+}  // namespace
+
+std::vector<uint64_t> ParamOffsets(const std::vector<ParamSpec>& params) {
+  std::vector<uint64_t> offsets = {0};
+  for (const ParamSpec& param : params) {
+    offsets.push_back(offsets.back() + static_cast<uint64_t>(param.elements()));
+  }
+  return offsets;
+}
+
+std::unique_ptr<PeerVectors> MakePeerVectors(const PeerVectorsOptions& options) {
+  const std::vector<ParamSpec>& params = options.layout->params();
+  const std::vector<uint64_t> offsets = ParamOffsets(params);
+  std::vector<float> values(offsets.back());
+  for (size_t p = 0; p < params.size(); ++p) {
+    compute::InitSlice(params[p], options.seed, ParamId{static_cast<uint32_t>(p)}, 0,
+                       absl::MakeSpan(values).subspan(offsets[p], offsets[p + 1] - offsets[p]));
+  }
+  FloatStep step = {.spec = options.optimizer,
+                    .schedule = options.schedule,
+                    .total_clocks = options.total_clocks};
+  return std::make_unique<Vectors<FloatStep>>(std::move(values), std::move(step));
+}
+
+std::unique_ptr<PeerVectors> MakeDoubleVectors(std::vector<double> values,
+                                               DoubleStepFunction apply) {
+  return std::make_unique<Vectors<DoubleStep>>(std::move(values), DoubleStep{std::move(apply)});
+}
+
+}  // namespace soapstone::server

@@ -1,0 +1,451 @@
+#include "sim/peer_world.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "consistency/catalogue.h"
+
+namespace soapstone::sim {
+namespace {
+
+using consistency::Topology;
+using wire::Address;
+using wire::Message;
+using wire::MessageType;
+using wire::Role;
+using Kind = PeerWorld::Choice::Kind;
+
+double FirstOf(const Buffer& buffer) {
+  double value = 0;
+  std::memcpy(&value, buffer.data(), sizeof(value));
+  return value;
+}
+
+bool IsPeerMessage(const Message& message) {
+  return message.from.role == Role::kPeer && message.to.role == Role::kPeer;
+}
+
+}  // namespace
+
+absl::StatusOr<PeerWorld> PeerWorld::Make(const PeerWorldOptions& options) {
+  PeerWorld world(options);
+  SOAP_ASSIGN_OR_RETURN(world.traits_, consistency::ParsePolicy(options.policy));
+  if (!world.traits_.decentralised()) {
+    return absl::InvalidArgumentError("servers keep the parameters of this policy");
+  }
+  SOAP_ASSIGN_OR_RETURN(
+      wire::Layout layout,
+      wire::Layout::Build({{.name = "x", .shape = {static_cast<int64_t>(options.elements)}}}, {}));
+  world.layout_ = std::make_shared<const wire::Layout>(std::move(layout));
+  world.epoch_ = 1;
+  for (uint32_t w = 0; w < options.workers; ++w) world.AddProcess(WorkerId{w}, true);
+  world.epoch_ = 0;
+  world.PublishRoster();
+  return world;
+}
+
+void PeerWorld::AddProcess(WorkerId rank, bool original) {
+  // The last element counts gradients, so that sums and their sample counts can be compared.
+  const auto apply = [](Clock, uint64_t samples, absl::Span<const double> sum,
+                        absl::Span<double> values) {
+    for (size_t e = 0; e < sum.size(); ++e) values[e] += sum[e];
+    if (sum.back() != static_cast<double>(samples)) values.back() = std::nan("");
+  };
+  processes_.push_back({.rank = rank,
+                        .peer = server::Peer({.id = rank,
+                                              .worker_layout = layout_,
+                                              .shard_layout = layout_,
+                                              .policy = traits_,
+                                              .total_clocks = options_.clocks},
+                                             server::MakeDoubleVectors(
+                                                 std::vector<double>(options_.elements), apply)),
+                        .admitted = epoch_,
+                        .original = original});
+}
+
+void PeerWorld::PublishRoster() {
+  ++epoch_;
+  Message message;
+  message.type = MessageType::kRoster;
+  message.from = Address::Scheduler();
+  message.epoch = epoch_;
+  wire::Roster roster = {.worker_count = options_.workers};
+  for (uint32_t w = 0; w < options_.workers; ++w) {
+    // A crash is not known before it is noticed.
+    const auto known = std::find_if(processes_.rbegin(), processes_.rend(), [&](const Process& p) {
+      return Index(p.rank) == w && (!p.gone || (p.crashed && !p.noticed));
+    });
+    if (known == processes_.rend()) continue;
+    roster.workers.push_back(
+        {.worker = WorkerId{w}, .admitted = known->admitted, .original = known->original});
+  }
+  message.body = roster;
+  for (uint32_t i = 0; i < processes_.size(); ++i) {
+    if (!processes_[i].gone) channels_[{kScheduler, i + 1}].push_back(message);
+  }
+}
+
+std::optional<uint32_t> PeerWorld::ProcessOf(WorkerId rank) const {
+  for (uint32_t i = static_cast<uint32_t>(processes_.size()); i > 0; --i) {
+    if (processes_[i - 1].rank == rank && !processes_[i - 1].gone) return i - 1;
+  }
+  return std::nullopt;
+}
+
+uint32_t PeerWorld::Live() const {
+  return static_cast<uint32_t>(std::count_if(processes_.begin(), processes_.end(),
+                                             [](const Process& p) { return !p.gone; }));
+}
+
+// ---- What can happen
+
+std::vector<PeerWorld::Choice> PeerWorld::Enabled() const {
+  std::vector<Choice> choices;
+  if (violation_.has_value() || Finished()) return choices;
+  for (const auto& [ends, messages] : channels_) {
+    choices.push_back({Kind::kDeliver, ends.first, ends.second});
+    if (options_.duplicates > 0 && IsPeerMessage(messages.front())) {
+      choices.push_back({Kind::kDuplicate, ends.first, ends.second});
+    }
+  }
+  for (uint32_t i = 0; i < processes_.size(); ++i) {
+    const Process& p = processes_[i];
+    if (p.crashed && !p.noticed) choices.push_back({Kind::kNotice, i});
+    if (p.gone) continue;
+    if (p.computing.has_value()) choices.push_back({Kind::kCompute, i});
+    if (Live() < 2 || p.handed_in) continue;
+    if (options_.crashes > 0) choices.push_back({Kind::kCrash, i});
+    if (options_.leaves > 0 && !p.leaving && p.computing.has_value()) {
+      choices.push_back({Kind::kLeave, i});
+    }
+  }
+  if (options_.joins > 0) {
+    for (uint32_t w = 0; w < options_.workers; ++w) {
+      const bool taken = std::any_of(processes_.begin(), processes_.end(), [&](const Process& p) {
+        return Index(p.rank) == w && (!p.gone || (p.crashed && !p.noticed));
+      });
+      if (!taken) choices.push_back({Kind::kJoin, w});
+    }
+  }
+  return choices;
+}
+
+bool PeerWorld::Finished() const {
+  return std::all_of(processes_.begin(), processes_.end(),
+                     [](const Process& p) { return p.gone || p.handed_in; });
+}
+
+void PeerWorld::Do(const Choice& choice) {
+  switch (choice.kind) {
+    case Kind::kDeliver:
+      Deliver(choice.from, choice.to);
+      break;
+    case Kind::kCompute:
+      Compute(choice.from);
+      break;
+    case Kind::kCrash:
+      --options_.crashes;
+      processes_[choice.from].crashed = true;
+      Remove(choice.from);
+      break;
+    case Kind::kNotice:
+      processes_[choice.from].noticed = true;
+      PublishRoster();
+      break;
+    case Kind::kLeave:
+      --options_.leaves;
+      processes_[choice.from].leaving = true;
+      break;
+    case Kind::kJoin:
+      --options_.joins;
+      ++epoch_;
+      AddProcess(WorkerId{choice.from}, false);
+      --epoch_;
+      PublishRoster();
+      break;
+    case Kind::kDuplicate: {
+      --options_.duplicates;
+      duplicated_ = true;
+      auto& messages = channels_.at({choice.from, choice.to});
+      Message twin = messages.front();
+      if (options_.mutant == PeerMutant::kDuplicateUnseen) {
+        std::get<wire::Parcel>(messages.front().body).sequence -= 1;
+        for (size_t i = 1; i < messages.size(); ++i) {
+          if (auto* parcel = std::get_if<wire::Parcel>(&messages[i].body)) parcel->sequence += 1;
+        }
+      }
+      messages.insert(messages.begin() + 1, std::move(twin));
+      break;
+    }
+  }
+  if (Live() > 0) Check();
+}
+
+// ---- How it happens
+
+void PeerWorld::Remove(uint32_t index) {
+  members_changed_ = true;
+  processes_[index].gone = true;
+  processes_[index].computing.reset();
+  std::erase_if(channels_, [&](const auto& c) { return c.first.second == index + 1; });
+}
+
+void PeerWorld::Deliver(uint32_t from, uint32_t to) {
+  const auto it = channels_.find({from, to});
+  Message message = std::move(it->second.front());
+  it->second.erase(it->second.begin());
+  if (it->second.empty()) channels_.erase(it);
+  if (options_.mutant == PeerMutant::kLostParcel && message.type == MessageType::kParcel &&
+      ++delivered_[{from, to}] == 2) {
+    return;
+  }
+  if (options_.mutant == PeerMutant::kNoState && message.type == MessageType::kState) return;
+  if (options_.mutant == PeerMutant::kWeightStays && message.type == MessageType::kParcel) {
+    std::get<wire::Parcel>(message.body).weight = 0;
+  }
+  if (options_.mutant == PeerMutant::kStaleRounds && message.type == MessageType::kParcel) {
+    message.epoch = epoch_;
+  }
+  if (options_.mutant == PeerMutant::kHalfMeeting && message.type == MessageType::kParcel &&
+      std::get<wire::Parcel>(message.body).step == 1) {
+    const std::vector<double> nothing(options_.elements);
+    message.payload = {Buffer::CopyOf(absl::MakeConstSpan(nothing))};
+  }
+  Take(to - 1, std::move(message));
+}
+
+void PeerWorld::Take(uint32_t index, Message message) {
+  const bool roster = message.type == MessageType::kRoster;
+  wire::Outbox outbox;
+  processes_[index].peer.OnMessage(0, std::move(message), &outbox);
+  Flush(index, &outbox);
+  if (roster && !processes_[index].started) {
+    processes_[index].started = true;
+    Pull(index, 0);
+  }
+}
+
+void PeerWorld::Flush(uint32_t index, wire::Outbox* outbox) {
+  const Epoch admitted = processes_[index].admitted;
+  for (Message& message : outbox->messages) {
+    if (message.to.role == Role::kWorker) {
+      ToWorker(index, message);
+    } else if (message.to.role == Role::kShard) {
+      if (message.type == MessageType::kPush) {
+        processes_[index].handed_weight = static_cast<double>(message.samples) / (1 << 20);
+      }
+      processes_[index].handed_in = true;
+    } else if (const auto to = ProcessOf(WorkerId{message.to.index}); to.has_value()) {
+      if (options_.mutant == PeerMutant::kSequencesRestart) {
+        std::get<wire::Parcel>(message.body).sequence -= admitted << 40;
+      }
+      channels_[{index + 1, *to + 1}].push_back(std::move(message));
+      if (options_.mutant == PeerMutant::kEarlyHandIn) {
+        auto& last = channels_[{index + 1, *to + 1}].back();
+        if (last.type == MessageType::kStanding) {
+          std::get<wire::Parcel>(last.body).finished = true;
+        }
+      }
+    }
+  }
+}
+
+void PeerWorld::ToWorker(uint32_t index, const Message& reply) {
+  Process& p = processes_[index];
+  if (p.leaving) {  // its gradient was taken: it goes
+    Remove(index);
+    PublishRoster();
+    return;
+  }
+  if (reply.clock < options_.clocks) p.computing = reply.clock;
+}
+
+void PeerWorld::Pull(uint32_t index, Clock clock) {
+  Message pull;
+  pull.type = MessageType::kPull;
+  pull.from = Address::Of(processes_[index].rank);
+  pull.clock = clock;
+  Take(index, std::move(pull));
+}
+
+double PeerWorld::DigitOf(uint32_t index, Clock clock) const {
+  return std::ldexp(1.0, 2 * static_cast<int>(index * options_.clocks + clock));
+}
+
+void PeerWorld::Compute(uint32_t index) {
+  const Clock clock = *processes_[index].computing;
+  processes_[index].computing.reset();
+  processes_[index].computed.push_back(clock);
+  std::vector<double> gradient(options_.elements, DigitOf(index, clock));
+  gradient.back() = 1;
+  Message push;
+  push.type = MessageType::kPush;
+  push.from = Address::Of(processes_[index].rank);
+  push.clock = clock;
+  push.samples = 1;
+  push.payload = {Buffer::CopyOf(absl::MakeConstSpan(gradient))};
+  Message done = push;
+  done.type = MessageType::kClock;
+  done.clock = clock + 1;
+  done.payload.clear();
+  Take(index, std::move(push));
+  Take(index, std::move(done));
+  if (clock + 1 < options_.clocks || processes_[index].leaving) Pull(index, clock + 1);
+}
+
+// ---- What must hold
+
+std::vector<std::vector<double>> PeerWorld::Values() const {
+  std::vector<std::vector<double>> all;
+  for (const Process& p : processes_) {
+    if (p.gone) continue;
+    const Buffer buffer = p.peer.vectors()->Values(1);
+    std::vector<double> values(options_.elements);
+    std::memcpy(values.data(), buffer.data(), buffer.size());
+    all.push_back(std::move(values));
+  }
+  return all;
+}
+
+void PeerWorld::Check() {
+  if (violation_.has_value()) return;
+  if (traits_.topology == Topology::kCollective) {
+    std::map<Clock, std::vector<double>> by_version;
+    const std::vector<std::vector<double>> values = Values();
+    size_t at = 0;
+    for (const Process& p : processes_) {
+      if (p.gone) continue;
+      const std::vector<double>& mine = values[at++];
+      if (p.peer.policy() == nullptr || !p.peer.policy()->standing().has_values) continue;
+      const Clock version = p.peer.policy()->standing().version;
+      const auto [it, fresh] = by_version.emplace(version, mine);
+      const bool equal =
+          std::memcmp(it->second.data(), mine.data(), mine.size() * sizeof(double)) == 0;
+      if (!fresh && !equal) Fail(absl::StrCat("D1: two members differ after round ", version));
+      if (std::isnan(mine.back())) Fail("D2: a sum does not have the samples it is said to have");
+    }
+    if (!by_version.empty() && by_version.rbegin()->first > by_version.begin()->first + 1) {
+      Fail("D4: members are more than a round apart");
+    }
+  } else if (traits_.topology != Topology::kMixing) {
+    CheckSum();
+  }
+  if (violation_.has_value()) return;
+  if (Finished()) return CheckEnd();
+  if (channels_.empty() && Enabled().empty()) {
+    Fail("S5: deadlock: nothing can happen, and not all have handed in");
+  }
+}
+
+// D3 for exchanges without rounds.
+void PeerWorld::CheckSum() {
+  if (members_changed_ || duplicated_ || epoch_ > 1) return;
+  double due = 0, there = 0, weight = 0;
+  uint32_t seated = 0;
+  const std::vector<std::vector<double>> values = Values();
+  for (uint32_t i = 0; i < processes_.size(); ++i) {
+    const Process& p = processes_[i];
+    if (p.peer.policy() == nullptr || p.peer.held_messages() > 0) return;  // not in sight
+    ++seated;
+    for (const Clock clock : p.computed) due += DigitOf(i, clock);
+    if (p.peer.policy()->seat().gradient_waits) due -= DigitOf(i, p.computed.back());
+    there += values[i][0];
+    weight += p.peer.policy()->weight();
+  }
+  for (const auto& [ends, messages] : channels_) {
+    for (const Message& message : messages) {
+      if (message.type != MessageType::kParcel) continue;
+      const auto& parcel = std::get<wire::Parcel>(message.body);
+      weight += parcel.weight;
+      if (traits_.topology == Topology::kPushSum) there += FirstOf(message.payload[0]);
+      if (traits_.topology == Topology::kPairwise && parcel.step == 1) {
+        there -= FirstOf(message.payload[0]);
+      }
+    }
+  }
+  if (there != due) {
+    Fail(absl::StrCat("D3: the values sum to ", there, "; the gradients to ", due));
+  }
+  if (traits_.topology == Topology::kPushSum && weight != seated) {
+    Fail(absl::StrCat("D3: the weights sum to ", weight, " of ", seated));
+  }
+}
+
+void PeerWorld::CheckEnd() {
+  const std::vector<std::vector<double>> values = Values();
+  if (traits_.topology == Topology::kCollective) {
+    for (uint32_t i = 0; i < processes_.size(); ++i) {
+      for (const Clock clock : processes_[i].computed) {
+        const auto digits = static_cast<uint64_t>(values[0][0]);
+        const uint64_t times = digits >> (2 * (i * options_.clocks + clock)) & 3;
+        const bool may_miss = processes_[i].gone;
+        if (times == 1 || (may_miss && times == 0)) continue;
+        return Fail(absl::StrCat("D2: the gradient of process ", i, " at clock ", clock, " is in ",
+                                 times, " times"));
+      }
+    }
+    return;
+  }
+  if (members_changed_) return;
+  double due = 0, there = 0, weight = 0;
+  for (uint32_t i = 0; i < processes_.size(); ++i) {
+    for (const Clock clock : processes_[i].computed) due += DigitOf(i, clock);
+    there += values[i][0];
+    weight += processes_[i].handed_weight;
+  }
+  if (std::abs(there - due) > 1e-12 * due) {
+    Fail(absl::StrCat("D3: at the end the values sum to ", there, "; the gradients to ", due));
+  }
+  if (std::abs(weight - static_cast<double>(processes_.size())) > 1e-5) {
+    Fail(absl::StrCat("D3: what is handed in weighs ", weight));
+  }
+}
+
+std::string PeerWorld::Describe(const Choice& choice) const {
+  switch (choice.kind) {
+    case Kind::kDeliver:
+      return absl::StrCat("deliver ", wire::ToString(channels_.at({choice.from, choice.to})[0]));
+    case Kind::kDuplicate:
+      return absl::StrCat("DUPLICATE ", wire::ToString(channels_.at({choice.from, choice.to})[0]));
+    case Kind::kCompute:
+      return absl::StrCat("process ", choice.from, " has its gradient");
+    case Kind::kCrash:
+      return absl::StrCat("CRASH of process ", choice.from);
+    case Kind::kNotice:
+      return absl::StrCat("the scheduler notices the loss of process ", choice.from);
+    case Kind::kLeave:
+      return absl::StrCat("LEAVE asked of process ", choice.from);
+    case Kind::kJoin:
+      return absl::StrCat("JOIN of rank ", choice.from);
+  }
+  return "?";
+}
+
+void PeerWorld::AddTo(Fingerprint* f) const {
+  for (const uint32_t left :
+       {options_.crashes, options_.leaves, options_.joins, options_.duplicates}) {
+    f->Add(left);
+  }
+  f->Add(epoch_);
+  for (const Process& p : processes_) {
+    f->Add(p.rank);
+    f->Add(uint32_t{p.gone} | uint32_t{p.crashed} << 1 | uint32_t{p.noticed} << 2 |
+           uint32_t{p.leaving} << 3 | uint32_t{p.started} << 4 | uint32_t{p.handed_in} << 5);
+    f->Add(p.computing.value_or(kNoClock));
+    f->Add(p.computed.size());
+    for (const Clock clock : p.computed) f->Add(clock);
+    if (!p.gone) p.peer.AddTo(f);
+  }
+  for (const auto& [ends, messages] : channels_) {
+    f->Add(ends.first);
+    f->Add(ends.second);
+    f->Add(messages.size());
+    for (const Message& message : messages) message.AddTo(f);
+  }
+  f->Add(violation_.has_value());
+}
+
+}  // namespace soapstone::sim

@@ -1,0 +1,128 @@
+// PeerWorld: a small decentralised cluster as a value: the shipped peers with vectors of doubles,
+// workers that compute one gradient after another, the messages in flight (FIFO per ordered pair),
+// and the checks of what must hold. explore.h tries everything; a seeded draw picks at random.
+//
+// Each gradient is a number of its own, a digit in base 4 (worker process, clock), so that sums
+// tell which gradients are in them and how often.
+//   D1 collectives: who has applied as many rounds has the same values, bit for bit
+//   D2 collectives: at the end every gradient of every live process is in the values once
+//   D3 the sum of the values, with parcels in flight, is the sum of the applied gradients (in lock
+//      step: at the end); push-sum's weights sum to the number of members
+//   D4 collectives differ by one round at most
+//   S5 no deadlock: every live process hands in
+// Faults void D3 (a lost peer takes its values along), and D2 for who is gone: a round that has not
+// ended everywhere is done again without it.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/fingerprint.h"
+#include "server/peer.h"
+#include "wire/message.h"
+
+namespace soapstone::sim {
+
+// Deliberate bugs around the shipped peer, for tests of the checks.
+enum class PeerMutant : uint8_t {
+  kNone,
+  kDuplicateUnseen,   // a duplicated message gets a fresh sequence number
+  kSequencesRestart,  // sequence numbers say nothing
+  kStaleRounds,       // parcels of an earlier group pass for this one's
+  kHalfMeeting,       // the asker does not take its half of an exchange
+  kWeightStays,       // push-sum sends values without their weight
+  kNoState,           // newcomers get no values
+  kLostParcel,        // the second parcel of every channel is lost
+  kEarlyHandIn,       // who is finished counts all others as finished
+};
+
+struct PeerWorldOptions {
+  std::string policy = "allreduce";
+  uint32_t workers = 2;
+  Clock clocks = 2;
+  uint64_t elements = 3;
+  uint32_t crashes = 0, leaves = 0, joins = 0, duplicates = 0;
+  PeerMutant mutant = PeerMutant::kNone;
+};
+
+class PeerWorld {
+ public:
+  struct Choice {
+    enum class Kind : uint8_t { kDeliver, kCompute, kCrash, kNotice, kLeave, kJoin, kDuplicate };
+    Kind kind{};
+    uint32_t from = 0;
+    uint32_t to = 0;
+    friend auto operator<=>(const Choice&, const Choice&) = default;
+  };
+
+  static absl::StatusOr<PeerWorld> Make(const PeerWorldOptions& options);
+
+  std::vector<Choice> Enabled() const;
+  void Do(const Choice& choice);
+  bool Finished() const;
+  const std::optional<std::string>& Violation() const { return violation_; }
+  std::string Describe(const Choice& choice) const;
+  void AddTo(Fingerprint* f) const;
+
+  // For closer looks, after the end: values by live process.
+  std::vector<std::vector<double>> Values() const;
+
+ private:
+  static constexpr uint32_t kScheduler = 0;  // processes are 1 + index in the channels' keys
+
+  struct Process {
+    WorkerId rank{};
+    server::Peer peer;
+    Epoch admitted = 0;
+    bool original = true;
+    bool gone = false;
+    bool crashed = false;
+    bool noticed = false;
+    bool leaving = false;
+    bool started = false;
+    bool handed_in = false;
+    double handed_weight = 0;
+    std::optional<Clock> computing;
+    std::vector<Clock> computed;
+  };
+
+  explicit PeerWorld(PeerWorldOptions options) : options_(std::move(options)) {}
+  void AddProcess(WorkerId rank, bool original);
+  void PublishRoster();
+  std::optional<uint32_t> ProcessOf(WorkerId rank) const;
+  void Deliver(uint32_t from, uint32_t to);
+  void Take(uint32_t index, wire::Message message);
+  void Flush(uint32_t index, wire::Outbox* outbox);
+  void ToWorker(uint32_t index, const wire::Message& reply);
+  void Pull(uint32_t index, Clock clock);
+  void Compute(uint32_t index);
+  void Remove(uint32_t index);
+  double DigitOf(uint32_t index, Clock clock) const;
+  uint32_t Live() const;
+  void Check();
+  void CheckSum();
+  void CheckEnd();
+  void Fail(std::string what) {
+    if (!violation_.has_value()) violation_ = std::move(what);
+  }
+
+  PeerWorldOptions options_;
+  consistency::PolicyTraits traits_;
+  std::shared_ptr<const wire::Layout> layout_;
+  std::vector<Process> processes_;
+  std::map<std::pair<uint32_t, uint32_t>, std::vector<wire::Message>> channels_;  // none empty
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> delivered_;                   // kLostParcel
+  Epoch epoch_ = 0;
+  bool members_changed_ = false;
+  bool duplicated_ = false;
+  std::optional<std::string> violation_;
+};
+
+}  // namespace soapstone::sim

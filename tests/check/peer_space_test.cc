@@ -1,0 +1,97 @@
+// Every reachable state of the shipped peers of every decentralised policy, and mutants that must
+// not survive.
+#include <cstdio>
+
+#include "consistency/catalogue.h"
+#include "gtest/gtest.h"
+#include "sim/explore.h"
+#include "sim/peer_world.h"
+
+namespace soapstone::sim {
+namespace {
+
+ExploreReport Exhaust(const PeerWorldOptions& options, uint64_t states_max = 3'000'000) {
+  const absl::StatusOr<PeerWorld> world = PeerWorld::Make(options);
+  EXPECT_TRUE(world.ok()) << world.status();
+  return Explore(*world, {.states_max = states_max});
+}
+
+void ExpectClean(const char* what, const PeerWorldOptions& options) {
+  const ExploreReport report = Exhaust(options);
+  EXPECT_FALSE(report.violation.has_value()) << options.policy << ": " << report.ToString();
+  EXPECT_TRUE(report.complete) << options.policy;
+  EXPECT_GT(report.ends, 0u) << options.policy;
+  std::printf("%-45s P=%u clocks=%d %-22s %llu states, %llu ends\n", options.policy.c_str(),
+              options.workers, static_cast<int>(options.clocks), what,
+              static_cast<unsigned long long>(report.states),
+              static_cast<unsigned long long>(report.ends));
+}
+
+TEST(PeerSpaceTest, WithoutFaults) {
+  for (const std::string& policy : consistency::ExamplePeerPolicies()) {
+    ExpectClean("no fault", {.policy = policy, .workers = 2, .clocks = 4});
+    ExpectClean("no fault", {.policy = policy, .workers = 3, .clocks = 2});
+    ExpectClean("fewer elements", {.policy = policy, .workers = 3, .clocks = 1, .elements = 2});
+  }
+}
+
+TEST(PeerSpaceTest, WithCrashAndJoin) {
+  for (const std::string& policy : consistency::ExamplePeerPolicies()) {
+    ExpectClean("crash, join",
+                {.policy = policy, .workers = 2, .clocks = 2, .crashes = 1, .joins = 1});
+    ExpectClean("crash", {.policy = policy, .workers = 3, .clocks = 1, .crashes = 1});
+  }
+}
+
+TEST(PeerSpaceTest, WithLeaveAndDuplicate) {
+  for (const std::string& policy : consistency::ExamplePeerPolicies()) {
+    ExpectClean("leave, duplicate",
+                {.policy = policy, .workers = 2, .clocks = 3, .leaves = 1, .duplicates = 1});
+  }
+}
+
+struct MutantCase {
+  const char* what;
+  PeerMutant mutant;
+  PeerWorldOptions options;
+};
+
+// Each must be found, with the property that it breaks.
+TEST(PeerSpaceTest, MutantsAreKilled) {
+  const std::string ring = "allreduce", solo = "eager:mode=solo", sum = "gossip:mode=pushsum";
+  const std::string pairs = "gossip:mode=adpsgd", mixing = "gossip:mode=dpsgd";
+  const PeerWorldOptions two = {.workers = 2, .clocks = 2};
+  const auto with = [&](const std::string& policy, PeerWorldOptions options) {
+    options.policy = policy;
+    return options;
+  };
+  PeerWorldOptions rejoin = two, twice = two, three = two;
+  rejoin.crashes = rejoin.joins = 1;
+  twice.duplicates = 1;
+  three.workers = 3;
+  three.crashes = 1;
+  const MutantCase cases[] = {
+      {"a duplicate passes for a message", PeerMutant::kDuplicateUnseen, with(sum, twice)},
+      {"a duplicate passes for a message", PeerMutant::kDuplicateUnseen, with(pairs, twice)},
+      {"numbers restart with a process", PeerMutant::kSequencesRestart, with(ring, rejoin)},
+      {"parcels outlive their group", PeerMutant::kStaleRounds, with(ring, three)},
+      {"one side of a meeting", PeerMutant::kHalfMeeting, with(pairs, two)},
+      {"values without their weight", PeerMutant::kWeightStays, with(sum, two)},
+      {"newcomers get no values", PeerMutant::kNoState, with(ring, rejoin)},
+      {"newcomers get no values", PeerMutant::kNoState, with(mixing, rejoin)},
+      {"a parcel is lost", PeerMutant::kLostParcel, with(solo, two)},
+      {"a parcel is lost", PeerMutant::kLostParcel, with(mixing, two)},
+      {"hands in before all have sent", PeerMutant::kEarlyHandIn, with(sum, two)},
+  };
+  for (const MutantCase& mutant : cases) {
+    PeerWorldOptions options = mutant.options;
+    options.mutant = mutant.mutant;
+    const ExploreReport report = Exhaust(options);
+    EXPECT_TRUE(report.violation.has_value()) << mutant.what << ", " << options.policy;
+    std::printf("%-34s %-20s %s\n", mutant.what, options.policy.c_str(),
+                report.violation.value_or("SURVIVES").c_str());
+  }
+}
+
+}  // namespace
+}  // namespace soapstone::sim
