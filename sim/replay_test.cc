@@ -124,13 +124,14 @@ class DrawnRun {
   void Deliver(Message message) {
     if (message.to.role == Role::kServer) return;
     Log(LogOf(message.to)).push_back(EventOf(now_, message));
+    const uint32_t index = message.to.index;
     if (message.to.role == Role::kShard) {
-      return shards_[message.to.index].OnMessage(now_, std::move(message), &outbox_);
+      return shards_[index].OnMessage(now_, std::move(message), &outbox_);
     }
     if (message.to.role == Role::kScheduler) {
       return coordinator_.OnMessage(now_, message, &outbox_);
     }
-    Worker& worker = workers_[message.to.index];
+    Worker& worker = workers_[index];
     worker.engine.OnMessage(now_, message, {&outbox_, &commands_});
     Compute(&worker);
   }
