@@ -43,6 +43,14 @@ struct JobFlagValues {
       options[&field] = option;
     }
   }
+  // Where the data lie, which may differ by machine.
+  void AddDataPaths(CLI::App* app) {
+    for (const JobField& field : JobFields()) {
+      const std::string_view path = field.path;
+      if (path.substr(0, 5) != "data." || path.find("path") == path.npos) continue;
+      options[&field] = Add(field, app)->group("Data, where they lie elsewhere than in the run");
+    }
+  }
   std::vector<JobOverride> Given() const {
     std::vector<JobOverride> given;
     for (const JobField& field : JobFields()) {
@@ -180,6 +188,18 @@ void AddExperiment(CLI::App* app, ExperimentFlags* flags) {
       "Exit codes: 0 done, 78 configuration error, 130 Ctrl-C (finished runs are kept).");
 }
 
+CLI::App* AddReplay(CLI::App* app, ReplayFlags* flags, JobFlagValues* job) {
+  CLI::App* replay = app->add_subcommand(
+      "replay", "Run a recorded job again, on its own messages and times, to the same parameters");
+  replay->add_option("DIR", flags->dir, "Folder of the recording (--record)")->required();
+  job->AddDataPaths(replay);
+  replay->footer(
+      "Example:\n  soapstone train --config=examples/digits-lenet5.textproto --record=runs/r\n"
+      "  soapstone replay runs/r\n"
+      "Exit codes: 0 the same parameters, 65 it diverged, 78 no recording, or other data.");
+  return replay;
+}
+
 }  // namespace
 
 std::variant<NodeFlags, EndNow> ParseNodeFlags(const std::string& program, int argc,
@@ -206,7 +226,8 @@ std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv) {
   TrainCommand train;
   SimulateFlags simulate;
   ExperimentFlags experiment;
-  JobFlagValues job, simulated_job;
+  ReplayFlags replay;
+  JobFlagValues job, simulated_job, replayed_job;
   CLI::App app("Soapstone: parameter servers with stale-synchronous consistency.", "soapstone");
   app.set_version_flag("--version", kVersion);
   app.require_subcommand(1);
@@ -232,6 +253,7 @@ std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv) {
   CLI::App* experiment_app = app.add_subcommand(
       "experiment", "Make the runs of an experiment file and write a report that compares them");
   AddExperiment(experiment_app, &experiment);
+  const CLI::App* replay_app = AddReplay(&app, &replay, &replayed_job);
   CLI::App* policies_app = app.add_subcommand("policies", "List the consistency policies");
   app.footer(
       "Examples:\n  soapstone train --config=examples/digits-lenet5.textproto\n"
@@ -241,7 +263,7 @@ std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv) {
   if (argc > 1 && argv[1][0] != '-' &&
       app.get_subcommands([&](CLI::App* s) { return s->check_name(argv[1]); }).empty()) {
     std::cerr << "soapstone: no command \"" << argv[1]
-              << "\" (train, simulate, experiment, policies)\n";
+              << "\" (train, simulate, experiment, replay, policies)\n";
     return EndNow{kExitConfig};
   }
   const auto parsed = Parse(&app, argc, argv);
@@ -249,6 +271,8 @@ std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv) {
   train.flags.overrides = job.Given();
   if (train_app->parsed()) return Command(std::move(train));
   if (experiment_app->parsed()) return Command(std::move(experiment));
+  replay.overrides = replayed_job.Given();
+  if (replay_app->parsed()) return Command(std::move(replay));
   if (policies_app->parsed()) return Command(PoliciesCommand{});
   simulate.overrides = simulated_job.Given();
   return Command(std::move(simulate));

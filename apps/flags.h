@@ -51,11 +51,17 @@ struct ExperimentFlags {
   bool check = false;
 };
 
+struct ReplayFlags {
+  std::string dir;
+  std::vector<JobOverride> overrides;  // where the data lie
+};
+
 struct TrainCommand {
   NodeFlags flags;
 };
 struct PoliciesCommand {};
-using Command = std::variant<TrainCommand, SimulateFlags, ExperimentFlags, PoliciesCommand>;
+using Command =
+    std::variant<TrainCommand, SimulateFlags, ExperimentFlags, ReplayFlags, PoliciesCommand>;
 
 // The process shall end now with this code; help or the one line of the error was printed.
 struct EndNow {

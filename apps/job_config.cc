@@ -62,6 +62,8 @@ constexpr JobField kFields[] = {
     {"log_dir", "output.log_dir", "Directory of the log files"},
     {"record_trace", "output.trace_path",
      "Write the workers' iteration times to this CSV (--stragglers=trace:file=.. replays it)"},
+    {"record", "output.record_path",
+     "Record what every actor handles in this folder, a new one (`soapstone replay` replays it)"},
 };
 
 absl::Status Invalid(const std::string& text) { return absl::InvalidArgumentError(text); }

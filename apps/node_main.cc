@@ -16,6 +16,7 @@
 #include "apps/job_source.h"
 #include "apps/listen_choice.h"
 #include "apps/rank_choice.h"
+#include "apps/recorder.h"
 #include "apps/scheduler_node.h"
 #include "apps/server_node.h"
 #include "apps/signal_watch.h"
@@ -111,13 +112,22 @@ absl::StatusOr<int> RunNode(wire::Role role, const NodeFlags& flags, wire::JobCo
     SOAP_ASSIGN_OR_RETURN(rank, ChooseRank(flags.rank, [](const char* n) { return getenv(n); }));
   }
   SOAP_ASSIGN_OR_RETURN(const std::shared_ptr<const Job> job, PrepareJob(std::move(config)));
+  const bool records = !job->config.output().record_path().empty();
+  if (role == wire::Role::kScheduler && records) {
+    SOAP_RETURN_IF_ERROR(CheckRecordingFolder(job->config));
+  }
   SOAP_ASSIGN_OR_RETURN(std::unique_ptr<transport::Transport> transport,
                         OpenTransport(role, flags, *job));
   SOAP_RETURN_IF_ERROR(StartLogging(role, rank, job->config.output().log_dir()));
   StdoutReports reports(flags.json_progress);
   if (role == wire::Role::kScheduler) {
     LOG(INFO) << "scheduler at " << transport->endpoint() << ": " << job->summary;
-    SchedulerNode node(job, std::move(transport), RandomNumber(), &reports);
+    const uint64_t session = RandomNumber();
+    if (records) SOAP_RETURN_IF_ERROR(BeginRecording(job->config));
+    SOAP_ASSIGN_OR_RETURN(std::unique_ptr<Recorder> recorder,
+                          Recorder::Open(*job, wire::Address::Scheduler(), session));
+    SchedulerNode node(job, std::move(transport), session, &reports);
+    node.RecordTo(std::move(recorder));
     return RunUntilSignal(&node, &signals);
   }
   LOG_IF(INFO, flags.rank.empty())

@@ -16,7 +16,9 @@ using scheduler::Coordinator;
 constexpr Nanos kReportEvery = kSecond / 2;
 constexpr absl::Duration kLinger = absl::Seconds(2);
 
-scheduler::CoordinatorOptions OptionsOf(const Job& job, uint64_t session) {
+}  // namespace
+
+scheduler::CoordinatorOptions CoordinatorOptionsOf(const Job& job, uint64_t session) {
   const wire::Cluster& cluster = job.config.cluster();
   return {
       .servers = cluster.servers(),
@@ -30,14 +32,12 @@ scheduler::CoordinatorOptions OptionsOf(const Job& job, uint64_t session) {
       .rebalance = {.leaf_count = cluster.rebalance() ? job.config.training().micro_batches() : 0}};
 }
 
-}  // namespace
-
 SchedulerNode::SchedulerNode(std::shared_ptr<const Job> job,
                              std::unique_ptr<transport::Transport> transport, uint64_t session,
                              ReportSink* reports)
     : job_(std::move(job)),
       loop_(std::move(transport), job_->config.cluster().shards_per_server()),
-      coordinator_(OptionsOf(*job_, session)),
+      coordinator_(CoordinatorOptionsOf(*job_, session)),
       meter_({.clocks = job_->total_clocks,
               .clocks_per_epoch = job_->clocks_per_epoch,
               .epochs = job_->config.training().epochs()}),
@@ -49,17 +49,21 @@ SchedulerNode::SchedulerNode(std::shared_ptr<const Job> job,
 
 int SchedulerNode::Run() {
   reports_->Take(Listening{loop_.transport().endpoint()});
-  coordinator_.Start(loop_.Now(), &out_);
+  const Nanos began = loop_.Now();
+  Record({.kind = sim::EventKind::kStart, .now = began});
+  coordinator_.Start(began, &out_);
   Flush();
   while (!coordinator_.ended().has_value()) {
     const std::optional<wire::Message> message = loop_.Next(kReportEvery);
     const Nanos now = loop_.Now();
     if (message.has_value()) Deliver(now, *message);
-    for (const wire::TimerId timer : loop_.TakeDue(now)) coordinator_.OnTimer(now, timer, &out_);
-    for (const wire::Address node : loop_.mailer().TakeLost()) {
-      coordinator_.OnLost(now, node, &out_);
+    for (const wire::TimerId timer : loop_.TakeDue(now)) {
+      Record({.kind = sim::EventKind::kTimer, .index = static_cast<uint32_t>(timer), .now = now});
+      coordinator_.OnTimer(now, timer, &out_);
     }
+    for (const wire::Address node : loop_.mailer().TakeLost()) Lose(now, node);
     if (loop_.stop_requested()) {
+      Record({.kind = sim::EventKind::kAbort, .now = now, .clock = loop_.stop_code()});
       coordinator_.Abort(now, loop_.stop_code(), "stopped by a signal", &out_);
     }
     Flush();
@@ -68,6 +72,10 @@ int SchedulerNode::Run() {
   }
   const ResultReport result = Result();
   LOG(INFO) << "ended with exit code " << result.code << ": " << result.reason;
+  if (recorder_ != nullptr && !result.sha256.empty()) {
+    const absl::Status written = WriteRecordedHash(job_->config, result.sha256);
+    LOG_IF(ERROR, !written.ok()) << written.message();
+  }
   loop_.mailer().Retry();
   loop_.transport().Close(kLinger);
   reports_->Take(result);
@@ -78,8 +86,14 @@ void SchedulerNode::Deliver(Nanos now, const wire::Message& message) {
   // A server does not leave a job: one that says so is gone.
   const bool gone =
       message.type == wire::MessageType::kLeave && message.from.role == wire::Role::kServer;
-  if (gone) return coordinator_.OnLost(now, message.from, &out_);
+  if (gone) return Lose(now, message.from);
+  Record(sim::EventOf(now, message));
   coordinator_.OnMessage(now, message, &out_);
+}
+
+void SchedulerNode::Lose(Nanos now, wire::Address node) {
+  Record({.kind = sim::EventKind::kLost, .role = node.role, .index = node.index, .now = now});
+  coordinator_.OnLost(now, node, &out_);
 }
 
 void SchedulerNode::Flush() {

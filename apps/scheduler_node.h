@@ -5,15 +5,20 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "apps/job.h"
 #include "apps/node_loop.h"
 #include "apps/progress_meter.h"
+#include "apps/recorder.h"
 #include "apps/report.h"
 #include "scheduler/coordinator.h"
 #include "transport/transport.h"
 
 namespace soapstone::apps {
+
+// The coordinator's part of a job, for the scheduler and for its replay.
+scheduler::CoordinatorOptions CoordinatorOptionsOf(const Job& job, uint64_t session);
 
 // One thread calls Run; RequestStop from any. `reports` outlives it.
 class SchedulerNode {
@@ -22,6 +27,8 @@ class SchedulerNode {
   SchedulerNode(std::shared_ptr<const Job> job, std::unique_ptr<transport::Transport> transport,
                 uint64_t session, ReportSink* reports);
 
+  // Before Run: what the coordinator handles is written there. May be null.
+  void RecordTo(std::unique_ptr<Recorder> recorder) { recorder_ = std::move(recorder); }
   // Runs the job to its end. Returns the exit code.
   int Run();
   // Ends the job; Run returns `code`.
@@ -29,6 +36,10 @@ class SchedulerNode {
 
  private:
   void Deliver(Nanos now, const wire::Message& message);
+  void Record(const sim::RecordedEvent& event) {
+    if (recorder_ != nullptr) recorder_->Write(event);
+  }
+  void Lose(Nanos now, wire::Address node);
   void Flush();
   void Watch(Nanos now);  // phases and news
   void Report(Nanos now);
@@ -39,6 +50,7 @@ class SchedulerNode {
   scheduler::Coordinator coordinator_;
   ProgressMeter meter_;
   ReportSink* reports_;
+  std::unique_ptr<Recorder> recorder_;
   wire::Outbox out_;
   std::optional<Nanos> running_since_;
   std::optional<Nanos> running_until_;

@@ -69,7 +69,8 @@ void ServerNode::OnWelcome(uint32_t rank) {
   loop_.mailer().SetSelf(self);
   const uint32_t count = job_->config.cluster().shards_per_server();
   for (uint32_t i = 0; i < count; ++i) {
-    shards_.push_back(std::make_unique<ShardThread>(MakeShard(ShardId{rank * count + i}), &answers_,
+    const ShardId id{rank * count + i};
+    shards_.push_back(std::make_unique<ShardThread>(MakeShard(id), OpenRecorder(id), &answers_,
                                                     [this] { loop_.Wake(); }));
   }
   if (rank == 0) gatherer_.emplace(job_->layout);
@@ -94,6 +95,14 @@ std::unique_ptr<server::Shard> ServerNode::MakeShard(ShardId id) const {
                                .final_clock = job_->specs.policy.Rounds(job_->total_clocks)};
   return std::make_unique<server::Shard>(std::move(options),
                                          server::Store(server::TensorStore(std::move(store))));
+}
+
+std::unique_ptr<Recorder> ServerNode::OpenRecorder(ShardId id) {
+  absl::StatusOr<std::unique_ptr<Recorder>> recorder =
+      Recorder::Open(*job_, wire::Address::Of(id), enrolment_.session());
+  if (recorder.ok()) return *std::move(recorder);
+  failure_ = {kExitConfig, std::string(recorder.status().message())};
+  return nullptr;
 }
 
 void ServerNode::ToShard(wire::Message message) {

@@ -34,6 +34,7 @@ class ServerNode {
   void Dispatch(Nanos now, wire::Message message);
   void OnWelcome(uint32_t rank);
   std::unique_ptr<server::Shard> MakeShard(ShardId id) const;
+  std::unique_ptr<Recorder> OpenRecorder(ShardId id);
   void ToShard(wire::Message message);
   void TakeAnswers();
   void OnSlices(const wire::Message& message);

@@ -17,11 +17,14 @@ constexpr absl::Duration kLookAgain = absl::Seconds(1);
 
 }  // namespace
 
-ShardThread::ShardThread(std::unique_ptr<server::Shard> shard, MessageInbox* out,
-                         std::function<void()> wake)
-    : shard_(std::move(shard)), in_(kInboxMax), out_(out), wake_(std::move(wake)), thread_([this] {
-        Run();
-      }) {}
+ShardThread::ShardThread(std::unique_ptr<server::Shard> shard, std::unique_ptr<Recorder> recorder,
+                         MessageInbox* out, std::function<void()> wake)
+    : shard_(std::move(shard)),
+      recorder_(std::move(recorder)),
+      in_(kInboxMax),
+      out_(out),
+      wake_(std::move(wake)),
+      thread_([this] { Run(); }) {}
 
 bool ShardThread::Put(wire::Message message) {
   return in_.Put(std::move(message), absl::Now() + kPutPatience);
@@ -41,7 +44,9 @@ void ShardThread::Run() {
       if (in_.closed()) return;
       continue;
     }
-    shard_->OnMessage(NodeLoop::Now(), *std::move(message), &outbox);
+    const Nanos now = NodeLoop::Now();
+    if (recorder_ != nullptr) recorder_->Write(sim::EventOf(now, *message));
+    shard_->OnMessage(now, *std::move(message), &outbox);
     for (wire::Message& answer : outbox.messages) {
       if (out_->Put(std::move(answer), absl::Now() + kPutPatience)) continue;
       LOG_IF(ERROR, !out_->closed())

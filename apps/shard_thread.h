@@ -6,6 +6,7 @@
 #include <memory>
 #include <thread>
 
+#include "apps/recorder.h"
 #include "base/bounded_inbox.h"
 #include "server/shard.h"
 #include "wire/message.h"
@@ -17,8 +18,9 @@ using MessageInbox = BoundedInbox<wire::Message>;
 // The loop's thread constructs, Puts and Joins. `out` outlives it.
 class ShardThread {
  public:
-  // `wake` makes the loop look into `out`; any thread may call it.
-  ShardThread(std::unique_ptr<server::Shard> shard, MessageInbox* out, std::function<void()> wake);
+  // `wake` makes the loop look into `out`; any thread may call it. `recorder` may be null.
+  ShardThread(std::unique_ptr<server::Shard> shard, std::unique_ptr<Recorder> recorder,
+              MessageInbox* out, std::function<void()> wake);
 
   // False when the shard has not taken its messages for too long, or its thread has given up.
   bool Put(wire::Message message);
@@ -30,6 +32,7 @@ class ShardThread {
   void Run();
 
   std::unique_ptr<server::Shard> shard_;
+  std::unique_ptr<Recorder> recorder_;
   MessageInbox in_;
   MessageInbox* out_;
   std::function<void()> wake_;

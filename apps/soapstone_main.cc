@@ -5,6 +5,7 @@
 #include "apps/experiment_command.h"
 #include "apps/flags.h"
 #include "apps/launcher.h"
+#include "apps/replay_command.h"
 #include "apps/simulate_command.h"
 #include "base/exit_codes.h"
 #include "consistency/catalogue.h"
@@ -35,6 +36,7 @@ int Main(int argc, char** argv) {
   if (const auto* experiment = std::get_if<ExperimentFlags>(command)) {
     return RunExperiment(*experiment);
   }
+  if (const auto* replay = std::get_if<ReplayFlags>(command)) return ReplayRecording(*replay);
   return ListPolicies();
 }
 

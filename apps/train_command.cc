@@ -10,9 +10,11 @@
 #include "apps/job.h"
 #include "apps/job_source.h"
 #include "apps/launcher.h"
+#include "apps/recorder.h"
 #include "apps/safetensors_writer.h"
 #include "base/exit_codes.h"
 #include "base/status_macros.h"
+#include "sim/recording.h"
 
 namespace soapstone::apps {
 namespace {
@@ -54,6 +56,14 @@ absl::Status WriteJobFile(const std::string& path, wire::JobConfig config) {
   return absl::InvalidArgumentError(absl::StrCat("output.log_dir: cannot write ", path));
 }
 
+std::string RecordedLine(const std::string& dir) {
+  const absl::StatusOr<sim::Recording> recording = sim::ReadRecording(dir);
+  if (!recording.ok()) return absl::StrCat("not recorded: ", recording.status().message());
+  return absl::StrCat("\nrecorded ", WithCommas(recording->events()), " events of ",
+                      recording->actors.size(), " actors, ", Bytes(recording->bytes),
+                      ": soapstone replay ", dir);
+}
+
 }  // namespace
 
 absl::StatusOr<LauncherOptions> PrepareLaunch(wire::JobConfig config) {
@@ -67,6 +77,7 @@ absl::StatusOr<LauncherOptions> PrepareLaunch(wire::JobConfig config) {
       return absl::InvalidArgumentError(absl::StrCat("output.trace_path: ", status.message()));
     }
   }
+  if (!config.output().record_path().empty()) SOAP_RETURN_IF_ERROR(CheckRecordingFolder(config));
   LauncherOptions options;
   SOAP_ASSIGN_OR_RETURN(options.program_dir, ProgramDir());
   options.log_dir = config.output().log_dir();
@@ -92,7 +103,9 @@ int Train(const NodeFlags& flags) {
   const std::string trace_path = options->config.output().trace_path();
   const uint32_t workers = options->config.cluster().workers();
   if (!trace_path.empty()) RemoveTraceParts(trace_path, workers);
+  const std::string record_path = options->config.output().record_path();
   const int code = Launcher(*std::move(options), &console).Run();
+  if (!record_path.empty()) console.Line(RecordedLine(record_path));
   if (trace_path.empty()) return code;
   const absl::Status joined = JoinTraceParts(trace_path, workers);
   return joined.ok() ? code : SayConfigError(kProgram, joined);

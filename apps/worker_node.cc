@@ -88,6 +88,7 @@ int WorkerNode::Run() {
     while (device_.has_value()) {
       std::optional<worker::DeviceEvent> event = device_->Take();
       if (!event.has_value()) break;
+      Record(sim::EventOf(now, *event));
       engine_->OnDevice(now, *std::move(event), Output());
       DispatchWithin(now);
       if (trace_ != nullptr) trace_->Take(engine_->progress());
@@ -96,7 +97,9 @@ int WorkerNode::Run() {
       if (timer != wire::Enrolment::kTick) continue;
       std::optional<wire::Progress> progress;
       if (engine_.has_value()) progress = engine_->progress();
+      const size_t first = out_.messages.size();
       enrolment_.OnTimer(now, progress, &out_);
+      RecordTold(now, first);
     }
     if (loop_.stop_requested() && !leave_by_.has_value()) BeginLeaving(now);
     Flush();
@@ -115,13 +118,24 @@ void WorkerNode::Dispatch(Nanos now, const wire::Message& message) {
     loop_.mailer().ConnectWorkers(*roster);
   }
   if (peer_.has_value() && (message.to.role == wire::Role::kPeer || server::Peer::Wants(message))) {
-    peer_->OnMessage(now, message, &out_);
+    ToPeer(now, message);
     DispatchWithin(now);
     if (message.type != MessageType::kRoster) return;
   }
   started_ = started_ || message.type == MessageType::kStart;
-  engine_->OnMessage(now, message, Output());
+  ToEngine(now, message);
   DispatchWithin(now);
+}
+
+void WorkerNode::ToPeer(Nanos now, wire::Message message) {
+  if (peer_recorder_ != nullptr) peer_recorder_->Write(sim::EventOf(now, message));
+  peer_->OnMessage(now, std::move(message), &out_);
+}
+
+void WorkerNode::ToEngine(Nanos now, const wire::Message& message) {
+  // What comes for the address it had before its rank is the enrolment's.
+  if (!message.to.IsTemporary()) Record(sim::EventOf(now, message));
+  engine_->OnMessage(now, message, Output());
 }
 
 void WorkerNode::DispatchWithin(Nanos now) {
@@ -132,9 +146,9 @@ void WorkerNode::DispatchWithin(Nanos now) {
     wire::Message message = std::move(*at);
     out_.messages.erase(at);
     if (message.to.role == wire::Role::kPeer) {
-      peer_->OnMessage(now, std::move(message), &out_);
+      ToPeer(now, std::move(message));
     } else {
-      engine_->OnMessage(now, message, Output());
+      ToEngine(now, message);
     }
   }
 }
@@ -174,6 +188,8 @@ void WorkerNode::OnWelcome(uint32_t rank) {
   }
   device_.emplace(*std::move(runner), [this] { loop_.Wake(); });
   OpenTrace(WorkerId{rank});
+  OpenRecorder(self, &recorder_);
+  if (peer_.has_value()) OpenRecorder(wire::Address::PeerOf(WorkerId{rank}), &peer_recorder_);
   LOG(INFO) << "worker " << rank << " of " << job_->config.cluster().workers() << ": "
             << job_->summary;
 }
@@ -189,10 +205,27 @@ void WorkerNode::OpenTrace(WorkerId self) {
   }
 }
 
+void WorkerNode::OpenRecorder(wire::Address actor, std::unique_ptr<Recorder>* recorder) {
+  absl::StatusOr<std::unique_ptr<Recorder>> opened =
+      Recorder::Open(*job_, actor, enrolment_.session());
+  if (opened.ok()) {
+    *recorder = *std::move(opened);
+  } else {
+    end_ = {kExitConfig, std::string(opened.status().message())};
+  }
+}
+
+void WorkerNode::RecordTold(Nanos now, size_t first) {
+  for (size_t i = first; i < out_.messages.size(); ++i) {
+    Record(sim::ToldEvent(now, out_.messages[i]));
+  }
+}
+
 void WorkerNode::BeginLeaving(Nanos now) {
   leave_by_ = now + kLeavePatience;
   if (engine_.has_value() && started_ && !engine_->done()) {
     LOG(INFO) << "leaving after the step in hand";
+    Record({.kind = sim::EventKind::kLeave, .now = now});
     engine_->RequestLeave();
     if (device_.has_value()) device_->Hurry();
     return;
@@ -204,6 +237,7 @@ void WorkerNode::BeginLeaving(Nanos now) {
     leave.to = wire::Address::Scheduler();
     leave.clock = engine_->clock();
     leave.body = engine_->progress();
+    Record(sim::ToldEvent(now, leave));
     out_.Send(std::move(leave));
   }
   end_ = {loop_.stop_code(), "left"};

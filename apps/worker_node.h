@@ -11,6 +11,7 @@
 #include "apps/iteration_trace.h"
 #include "apps/job.h"
 #include "apps/node_loop.h"
+#include "apps/recorder.h"
 #include "apps/report.h"
 #include "server/peer.h"
 #include "transport/transport.h"
@@ -37,6 +38,14 @@ class WorkerNode {
   void DispatchWithin(Nanos now);
   void OnWelcome(uint32_t rank);
   void OpenTrace(WorkerId self);
+  void OpenRecorder(wire::Address actor, std::unique_ptr<Recorder>* recorder);
+  void Record(const sim::RecordedEvent& event) {
+    if (recorder_ != nullptr) recorder_->Write(event);
+  }
+  void ToPeer(Nanos now, wire::Message message);
+  void ToEngine(Nanos now, const wire::Message& message);
+  // What this process, not its engine, has put into the outbox since it held `first` messages.
+  void RecordTold(Nanos now, size_t first);
   void BeginLeaving(Nanos now);
   bool Over(Nanos now);
   void Flush();
@@ -51,6 +60,8 @@ class WorkerNode {
   std::optional<server::Peer> peer_;  // of decentralised policies
   std::optional<DeviceThread> device_;
   std::unique_ptr<IterationTrace> trace_;  // null: not asked for
+  std::unique_ptr<Recorder> recorder_;     // likewise: of the engine
+  std::unique_ptr<Recorder> peer_recorder_;
   bool started_ = false;
   std::optional<Nanos> leave_by_;
   std::optional<wire::Notice> end_;

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "experiment/job_parts.h"
 #include "glog/logging.h"
 #include "models/replica.h"
 #include "models/sampler.h"
@@ -93,11 +94,7 @@ class Backing {
 };
 
 absl::Status Backing::Prepare() {
-  worker_layout_ = job_.layout;
-  if (job_.policy.decentralised()) {
-    worker_layout_ =
-        std::make_shared<const wire::Layout>(wire::Layout::Whole(job_.layout->params()));
-  }
+  worker_layout_ = WorkerLayoutOf(job_);
   SOAP_ASSIGN_OR_RETURN(replica_, models::Replica::Create(job_.graph));
   devices_.reserve(job_.workers);
   for (uint32_t w = 0; w < job_.workers; ++w) {
@@ -107,11 +104,7 @@ absl::Status Backing::Prepare() {
   }
   SOAP_ASSIGN_OR_RETURN(evaluator_, MakeDevice(/*keeps_parameters=*/true, job_.layout));
   for (uint32_t w = 0; w < job_.workers && job_.policy.decentralised(); ++w) {
-    peers_.push_back(server::MakePeerVectors({.layout = job_.layout,
-                                              .optimizer = job_.optimizer,
-                                              .schedule = job_.schedule,
-                                              .total_clocks = job_.total_clocks,
-                                              .seed = job_.seed}));
+    peers_.push_back(MakePeerVectors(job_));
   }
   for (uint32_t k = 0; k < job_.layout->shard_count(); ++k) {
     stores_.push_back(MakeStore(ShardId{k}));
@@ -125,49 +118,29 @@ absl::Status Backing::Prepare() {
 absl::StatusOr<Backing::Device> Backing::MakeDevice(bool keeps_parameters,
                                                     std::shared_ptr<const wire::Layout> layout) {
   Device device;
-  SOAP_ASSIGN_OR_RETURN(device.executor,
-                        worker::Executor::Create({.graph = job_.graph,
-                                                  .data = job_.data,
-                                                  .layout = std::move(layout),
-                                                  .seed = job_.seed,
-                                                  .batch = job_.batch,
-                                                  .optimizer = job_.optimizer,
-                                                  .local_momentum = job_.policy.local_momentum,
-                                                  .schedule = job_.schedule,
-                                                  .total_clocks = job_.total_clocks,
-                                                  .now = [] { return Nanos{0}; },
-                                                  .replica = replica_}));
+  worker::ExecutorOptions options = ExecutorOptionsOf(job_);
+  options.replica = replica_;
+  options.layout = std::move(layout);
+  SOAP_ASSIGN_OR_RETURN(device.executor, worker::Executor::Create(std::move(options)));
   if (keeps_parameters) device.parameters = replica_->NewParameters();
   return device;
 }
 
 server::Store Backing::MakeStore(ShardId shard) {
   const auto buckets = static_cast<uint32_t>(job_.layout->buckets(shard).size());
-  return server::Store(server::TensorStore({.layout = job_.layout,
-                                            .shard = shard,
-                                            .optimizer = job_.optimizer,
-                                            .schedule = job_.schedule,
-                                            .total_clocks = job_.total_clocks,
-                                            .seed = job_.seed,
-                                            .rule = job_.policy.store,
-                                            .fixed_tree = job_.policy.fixed_tree}),
-                       server::CountStore(buckets));
+  return server::Store(MakeTensorStore(job_, shard), server::CountStore(buckets));
 }
 
 sim::Training Backing::Training() {
-  return {
-      .layout = job_.layout,
-      .ops = std::make_shared<const std::vector<worker::OpOutline>>(worker::OutlineOf(job_.graph)),
-      .train_samples = job_.data->train.size(),
-      .batch = job_.batch,
-      .make_store = [this](ShardId shard) { return stores_[Index(shard)]; },
-      .make_peer_vectors = [this](WorkerId worker) { return peers_[Index(worker)]; },
-      .device =
-          [this](WorkerId worker, const worker::DeviceCommand& command,
-                 std::vector<worker::DeviceEvent>* events) {
-            Run(&devices_[Index(worker)], command, events);
-          },
-      .settled = [this](const sim::TrainingMoment& moment) { OnSettled(moment); }};
+  sim::Training training = TrainingOf(job_);
+  training.make_store = [this](ShardId shard) { return stores_[Index(shard)]; };
+  training.make_peer_vectors = [this](WorkerId worker) { return peers_[Index(worker)]; };
+  training.device = [this](WorkerId worker, const worker::DeviceCommand& command,
+                           std::vector<worker::DeviceEvent>* events) {
+    Run(&devices_[Index(worker)], command, events);
+  };
+  training.settled = [this](const sim::TrainingMoment& moment) { OnSettled(moment); };
+  return training;
 }
 
 void Backing::Run(Device* device, const worker::DeviceCommand& command,

@@ -1,0 +1,121 @@
+#include "apps/replay_command.h"
+
+#include <unistd.h>
+
+#include <iostream>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "apps/console.h"
+#include "apps/cosim_command.h"
+#include "apps/job.h"
+#include "apps/job_source.h"
+#include "apps/node_loop.h"
+#include "apps/report.h"
+#include "apps/scheduler_node.h"
+#include "base/exit_codes.h"
+#include "base/status_macros.h"
+#include "experiment/job_replay.h"
+#include "sim/recording.h"
+
+namespace soapstone::apps {
+namespace {
+
+constexpr char kProgram[] = "soapstone";
+
+double Seconds(Nanos duration) {
+  return static_cast<double>(duration) / static_cast<double>(kSecond);
+}
+
+absl::StatusOr<std::shared_ptr<const Job>> JobOf(const sim::Recording& recording,
+                                                 const ReplayFlags& flags) {
+  SOAP_ASSIGN_OR_RETURN(
+      wire::JobConfig config,
+      ParseJobText(recording.job_text, absl::StrCat(flags.dir, "/", sim::kRecordedJobFile)));
+  SOAP_RETURN_IF_ERROR(ApplyOverrides(flags.overrides, &config));
+  SOAP_ASSIGN_OR_RETURN(const std::shared_ptr<const Job> job, PrepareJob(std::move(config)));
+  if (job->digest == recording.job_digest) return job;
+  return absl::InvalidArgumentError(
+      absl::StrFormat("%s: the job or its data are not those of the recording (digest %016x here, "
+                      "%016x there): was the data changed?",
+                      flags.dir, job->digest, recording.job_digest));
+}
+
+std::string ProgressLine(uint64_t done, uint64_t all, Nanos elapsed) {
+  const double share = static_cast<double>(done) / static_cast<double>(all);
+  const auto eta = static_cast<int64_t>(Seconds(elapsed) * (1 - share) / share);
+  return absl::StrFormat("replaying %3.0f%%  event %s of %s  ETA %d:%02d", 100 * share,
+                         WithCommas(done), WithCommas(all), eta / 60, eta % 60);
+}
+
+void Row(const char* name, const std::string& value) {
+  std::cout << absl::StrFormat("  %-22s %s\n", name, value);
+}
+
+std::string RecordedRow(const sim::Recording& recording) {
+  std::string text = absl::StrFormat("%s events of %d actors, %s", WithCommas(recording.events()),
+                                     recording.actors.size(), Bytes(recording.bytes));
+  for (const sim::RecordedActor& actor : recording.actors) {
+    if (actor.state == sim::RecordingState::kOpen) {
+      absl::StrAppend(&text, "; ", actor.file, " ends with a kill");
+    } else if (actor.state == sim::RecordingState::kCutShort) {
+      absl::StrAppend(&text, "; ", actor.file, " ends with a full disk");
+    }
+  }
+  return text;
+}
+
+void PrintTable(const std::string& summary, const sim::Recording& recording,
+                const sim::ReplayResult& result, Nanos elapsed) {
+  std::cout << "\n" << summary << ", replayed\n";
+  Row("recorded", RecordedRow(recording));
+  Row("replayed", absl::StrFormat("%s events, %s of them messages, in %.2f s; the run took %.2f s",
+                                  WithCommas(result.events), WithCommas(result.messages),
+                                  Seconds(elapsed), Seconds(result.duration)));
+  Row("sent and not handled", WithCommas(result.unread));
+  if (result.evaluation.has_value() && result.evaluation->samples > 0) {
+    Row("test accuracy",
+        absl::StrFormat("%.4f", static_cast<double>(result.evaluation->correct) /
+                                    static_cast<double>(result.evaluation->samples)));
+  }
+  Row("sha256, recorded",
+      recording.sha256.empty() ? "none: the run ended without saving" : recording.sha256);
+  Row("sha256, replayed", result.sha256.empty() ? "none" : result.sha256);
+}
+
+int Verdict(const sim::Recording& recording, const sim::ReplayResult& result) {
+  if (result.divergence.has_value()) {
+    std::cerr << kProgram << ": the replay diverged: " << *result.divergence << "\n";
+    return kExitDiverged;
+  }
+  if (recording.sha256.empty() || result.sha256 == recording.sha256) return kExitOk;
+  std::cerr << kProgram << ": the replay ended with other parameters than the run\n";
+  return kExitDiverged;
+}
+
+}  // namespace
+
+int ReplayRecording(const ReplayFlags& flags) {
+  const absl::StatusOr<sim::Recording> recording = sim::ReadRecording(flags.dir);
+  if (!recording.ok()) return SayConfigError(kProgram, recording.status());
+  const absl::StatusOr<std::shared_ptr<const Job>> job = JobOf(*recording, flags);
+  if (!job.ok()) return SayConfigError(kProgram, job.status());
+  Console console(&std::cout, isatty(STDOUT_FILENO) != 0);
+  const uint64_t all = recording->events();
+  const Nanos began = NodeLoop::Now();
+  const absl::StatusOr<sim::ReplayResult> result =
+      experiment::ReplayJob(CosimJobOf(**job), CoordinatorOptionsOf(**job, recording->session),
+                            *recording, [&](uint64_t events) {
+                              const Nanos now = NodeLoop::Now();
+                              console.Progress(now, ProgressLine(events, all, now - began));
+                            });
+  console.EndProgress();
+  if (!result.ok()) return SayConfigError(kProgram, result.status());
+  PrintTable((*job)->summary, *recording, *result, NodeLoop::Now() - began);
+  return Verdict(*recording, *result);
+}
+
+}  // namespace soapstone::apps
