@@ -164,8 +164,8 @@ absl::StatusOr<experiment::RunOutcome> RunProcesses(const experiment::RunPlan& p
                                  .provenance = ProvenanceOf(*job, machine)};
   for (const NodeReport& node : launcher.nodes()) {
     outcome.bytes += node.sent_bytes;
-    outcome.violations += node.violations;
   }
+  outcome.violations = TotalOf(launcher.nodes()).violations;
   outcome.spent_s = WallSeconds() - began_s;
   return outcome;
 }

@@ -9,6 +9,28 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 
+namespace soapstone {
+
+// {"max": 40, "counts": [[0, 12], [1, 3], [32, 1]]}: by the least value of each bucket that is not
+// empty.
+static void to_json(nlohmann::json& object, const Histogram& histogram) {
+  auto counts = nlohmann::json::array();
+  for (size_t i = 0; i < Histogram::kBuckets; ++i) {
+    if (histogram.CountIn(i) > 0) counts.push_back({Histogram::First(i), histogram.CountIn(i)});
+  }
+  object = {{"max", histogram.max()}, {"counts", std::move(counts)}};
+}
+static void from_json(const nlohmann::json& object, Histogram& histogram) {
+  histogram = {};
+  for (const auto& [value, times] :
+       object.at("counts").get<std::vector<std::pair<uint64_t, uint64_t>>>()) {
+    histogram.Add(value, times);
+  }
+  histogram.Add(object.at("max").get<uint64_t>(), 0);
+}
+
+}  // namespace soapstone
+
 namespace soapstone::apps {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Listening, endpoint)
@@ -20,8 +42,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ResultReport, code, reason, job, guarantee, t
                                    train_loss, pushed_bytes, pulled_bytes, read_lags, blocked_s,
                                    compute_s, injected_s, workers, rejects, malformed, sha256,
                                    model_path)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LedgerRow, worker, shard, read_lags, stalenesses, violations)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NodeReport, name, sent_bytes, received_bytes, malformed, rejects,
-                                   duplicates, violations, reads, stalenesses)
+                                   duplicates, ledger)
 
 namespace {
 
@@ -31,6 +54,10 @@ constexpr size_t kLagsApart = 8;       // lags below have an entry each
 constexpr size_t kLagEntriesMax = 64;  // of a worker's histogram: the last stands for the rest
 
 constexpr const char* kEventNames[] = {"listening", "news", "progress", "result", "node"};
+
+double Percent(uint64_t part, uint64_t whole) {
+  return 100 * static_cast<double>(part) / static_cast<double>(whole);
+}
 
 // The alternative of Report that `event` names, read from `object`. Throws as nlohmann does.
 template <size_t I = 0>
@@ -47,7 +74,7 @@ void AddRow(const char* name, const std::string& value, std::string* table) {
   absl::StrAppend(table, absl::StrFormat("  %-22s %s\n", name, value));
 }
 
-// What nodes add up to.
+// What nodes add up to, without their ledgers.
 NodeReport Sum(const std::vector<NodeReport>& nodes) {
   NodeReport sum;
   for (const NodeReport& node : nodes) {
@@ -55,12 +82,6 @@ NodeReport Sum(const std::vector<NodeReport>& nodes) {
     sum.malformed += node.malformed;
     sum.rejects += node.rejects;
     sum.duplicates += node.duplicates;
-    sum.violations += node.violations;
-    sum.reads += node.reads;
-    sum.stalenesses.resize(std::max(sum.stalenesses.size(), node.stalenesses.size()));
-    for (size_t i = 0; i < node.stalenesses.size(); ++i) {
-      sum.stalenesses[i] += node.stalenesses[i];
-    }
   }
   return sum;
 }
@@ -68,11 +89,12 @@ NodeReport Sum(const std::vector<NodeReport>& nodes) {
 void AddNodeRows(const ResultReport& result, const std::vector<NodeReport>& nodes,
                  std::string* table) {
   const NodeReport sum = Sum(nodes);
-  if (sum.reads > 0) {
-    AddRow("updates by staleness", LagHistogram(sum.stalenesses), table);
+  const LedgerRow ledger = TotalOf(nodes);
+  if (const uint64_t reads = ledger.read_lags.count(); reads > 0) {
+    AddRow("updates by staleness", HistogramText(ledger.stalenesses), table);
     AddRow("guarantee",
-           absl::StrCat(result.guarantee, "; broken by ", WithCommas(sum.violations), " of ",
-                        WithCommas(sum.reads), " reads"),
+           absl::StrCat(result.guarantee, "; broken ", WithCommas(ledger.violations), " times in ",
+                        WithCommas(reads), " reads"),
            table);
   }
   const uint64_t payload = result.pushed_bytes + result.pulled_bytes;
@@ -91,7 +113,41 @@ void AddNodeRows(const ResultReport& result, const std::vector<NodeReport>& node
          table);
 }
 
+// Values in [first, next) and how often they occurred; next 0: and all above.
+struct Range {
+  uint64_t first = 0;
+  uint64_t next = 0;
+  uint64_t times = 0;
+};
+
+std::string RangesText(const std::vector<Range>& ranges) {
+  uint64_t total = 0;
+  for (const Range& range : ranges) total += range.times;
+  if (total == 0) return "none";
+  std::vector<std::string> parts;
+  for (const auto& [first, next, times] : ranges) {
+    if (times == 0) continue;
+    const std::string range = next == 0           ? absl::StrCat(first, "+")
+                              : next == first + 1 ? absl::StrCat(first)
+                                                  : absl::StrCat(first, "-", next - 1);
+    parts.push_back(absl::StrFormat("%s: %.1f%%", range, Percent(times, total)));
+  }
+  return absl::StrJoin(parts, "  ");
+}
+
 }  // namespace
+
+LedgerRow TotalOf(const std::vector<NodeReport>& nodes) {
+  LedgerRow total;
+  for (const NodeReport& node : nodes) {
+    for (const LedgerRow& row : node.ledger) {
+      total.read_lags.Add(row.read_lags);
+      total.stalenesses.Add(row.stalenesses);
+      total.violations += row.violations;
+    }
+  }
+  return total;
+}
 
 std::string ToJson(const Report& report) {
   Json object;
@@ -130,25 +186,28 @@ std::string LagHistogram(std::vector<uint64_t> counts) {
   for (; counts.size() > kLagEntriesMax; counts.pop_back()) {
     counts[kLagEntriesMax - 1] += counts.back();
   }
-  uint64_t total = 0;
-  for (uint64_t n : counts) total += n;
-  if (total == 0) return "no reads";
-  std::vector<std::string> parts;
+  std::vector<Range> ranges;
   for (size_t first = 0; first < counts.size();) {
     const size_t next = std::min(first < kLagsApart ? first + 1 : 2 * first, kLagEntriesMax);
-    uint64_t reads = 0;
-    for (size_t lag = first; lag < std::min(next, counts.size()); ++lag) reads += counts[lag];
-    const bool rest = next == kLagEntriesMax;
-    const std::string range = rest                ? absl::StrCat(first, "+")
-                              : next == first + 1 ? absl::StrCat(first)
-                                                  : absl::StrCat(first, "-", next - 1);
-    if (reads > 0) {
-      parts.push_back(absl::StrFormat(
-          "%s: %.1f%%", range, 100 * static_cast<double>(reads) / static_cast<double>(total)));
+    ranges.push_back({first, next == kLagEntriesMax ? 0 : next});
+    for (size_t lag = first; lag < std::min(next, counts.size()); ++lag) {
+      ranges.back().times += counts[lag];
     }
     first = next;
   }
-  return absl::StrJoin(parts, "  ");
+  return RangesText(ranges);
+}
+
+std::string HistogramText(const Histogram& histogram) {
+  std::vector<Range> ranges;
+  for (size_t i = 0; i < Histogram::kBuckets; ++i) {
+    const uint64_t first = Histogram::First(i);
+    const uint64_t next = i + 1 < Histogram::kBuckets ? Histogram::First(i + 1) : 0;
+    if (first <= kLagsApart || first >= 2 * kLagsApart) ranges.push_back({first, next});
+    ranges.back().next = next;
+    ranges.back().times += histogram.CountIn(i);
+  }
+  return RangesText(ranges);
 }
 
 std::string DurationText(double seconds) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/histogram.h"
 #include "base/ids.h"
 
 namespace soapstone::apps {
@@ -66,6 +67,16 @@ struct ResultReport {
   friend bool operator==(const ResultReport&, const ResultReport&) = default;
 };
 
+// What a shard's ledger (server/ledger.h) has of one worker.
+struct LedgerRow {
+  uint32_t worker = 0;
+  uint32_t shard = 0;
+  Histogram read_lags;
+  Histogram stalenesses;
+  uint64_t violations = 0;
+  friend bool operator==(const LedgerRow&, const LedgerRow&) = default;
+};
+
 // Closing counters of one node.
 struct NodeReport {
   std::string name;  // "server-1"
@@ -74,13 +85,14 @@ struct NodeReport {
   uint64_t malformed = 0;
   uint64_t rejects = 0;     // shards: refused data messages
   uint64_t duplicates = 0;  // shards
-  uint64_t violations = 0;  // shards: reads that broke the policy's guarantee
-  uint64_t reads = 0;
-  std::vector<uint64_t> stalenesses;  // shards: updates by gradient staleness
+  std::vector<LedgerRow> ledger;
   friend bool operator==(const NodeReport&, const NodeReport&) = default;
 };
 
 using Report = std::variant<Listening, News, ProgressReport, ResultReport, NodeReport>;
+
+// The sum over all workers and shards.
+LedgerRow TotalOf(const std::vector<NodeReport>& nodes);
 
 // One line without its newline: an object whose "event" names the kind.
 std::string ToJson(const Report& report);
@@ -103,6 +115,8 @@ std::string Bytes(uint64_t bytes);
 // Of reads by lag: "0: 61.2%  1: 30.0%  2: 8.8%"; lags from 8 on in ranges that double, as
 // "16-31: 2.0%", from 32 on together; lags that never occurred are left out.
 std::string LagHistogram(std::vector<uint64_t> reads);
+// The same of a ledger's, whose ranges double up to 32768-65535.
+std::string HistogramText(const Histogram& histogram);
 
 // Receives reports as they arise. One thread.
 class ReportSink {

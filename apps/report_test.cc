@@ -24,11 +24,23 @@ ResultReport SomeResult() {
           .sha256 = "abc"};
 }
 
+Histogram HistogramOf(const std::vector<uint64_t>& values) {
+  Histogram histogram;
+  for (const uint64_t value : values) histogram.Add(value);
+  return histogram;
+}
+
 TEST(Report, EveryKindSurvivesJson) {
   const std::vector<Report> reports = {
       Listening{"tcp://127.0.0.1:1"}, News{"worker 1 lost: \"x\""},
       ProgressReport{.epoch = 2, .epochs = 3, .loss = 0.25, .lag_max = 2, .eta_s = -1},
-      SomeResult(), NodeReport{.name = "server-0", .violations = 1, .reads = 7}};
+      SomeResult(),
+      NodeReport{.name = "server-0",
+                 .ledger = {{.worker = 1,
+                             .shard = 2,
+                             .read_lags = HistogramOf({0, 0, 3}),
+                             .stalenesses = HistogramOf({1, 20, 70'000}),
+                             .violations = 1}}}};
   for (const Report& report : reports) {
     const std::string line = ToJson(report);
     EXPECT_THAT(line, Not(HasSubstr("\n")));
@@ -63,13 +75,17 @@ TEST(Report, ProgressLine) {
 }
 
 TEST(Report, TableSaysWhatCounts) {
+  const LedgerRow row = {.read_lags = HistogramOf({0, 1}),
+                         .stalenesses = HistogramOf({0, 9, 15, 40}),
+                         .violations = 3};
   const std::string table =
-      ToTable(SomeResult(), {{.name = "server-0", .malformed = 2, .violations = 0, .reads = 100}});
+      ToTable(SomeResult(), {{.name = "server-0", .malformed = 2, .ledger = {row, row}}});
   EXPECT_THAT(table, HasSubstr("0.9750"));
   EXPECT_THAT(table, HasSubstr("1,234,567"));
   EXPECT_THAT(table, HasSubstr("0: 90.0%  2: 10.0%"));
   EXPECT_THAT(table, HasSubstr("0.50 s of 4.00 worker seconds (12.5%)"));
-  EXPECT_THAT(table, HasSubstr("read lag at most 2; broken by 0 of 100 reads"));
+  EXPECT_THAT(table, HasSubstr("read lag at most 2; broken 6 times in 4 reads"));
+  EXPECT_THAT(table, HasSubstr("0: 25.0%  8-15: 50.0%  32-63: 25.0%"));
   EXPECT_THAT(table, HasSubstr("2 malformed"));
 }
 

@@ -18,6 +18,18 @@ constexpr size_t kAnswersMax = 65'536;
 constexpr Nanos kPatience = kSecond;
 constexpr absl::Duration kLinger = absl::Seconds(1);
 
+void AddLedger(const server::Shard& shard, NodeReport* report) {
+  const std::vector<server::Ledger::Row>& rows = shard.ledger().rows();
+  report->ledger.reserve(report->ledger.size() + rows.size());
+  for (size_t worker = 0; worker < rows.size(); ++worker) {
+    report->ledger.push_back({.worker = static_cast<uint32_t>(worker),
+                              .shard = Index(shard.id()),
+                              .read_lags = rows[worker].read_lags,
+                              .stalenesses = rows[worker].stalenesses,
+                              .violations = rows[worker].violations});
+  }
+}
+
 }  // namespace
 
 ServerNode::ServerNode(std::shared_ptr<const Job> job,
@@ -177,20 +189,18 @@ void ServerNode::ReportShards() {
                     .sent_bytes = moved.sent_bytes,
                     .received_bytes = moved.received_bytes,
                     .malformed = moved.rejected_messages};
+  uint64_t violations = 0;
   for (const std::unique_ptr<ShardThread>& thread : shards_) {
-    const server::ShardStats& stats = thread->Join().stats();
-    report.rejects += stats.rejects;
-    report.duplicates += stats.duplicates;
-    report.violations += stats.violations;
-    report.reads += stats.reads;
-    report.stalenesses.resize(std::max(report.stalenesses.size(), stats.stalenesses.size()));
-    for (size_t i = 0; i < stats.stalenesses.size(); ++i) {
-      report.stalenesses[i] += stats.stalenesses[i];
-    }
+    const server::Shard& shard = thread->Join();
+    report.rejects += shard.stats().rejects;
+    report.duplicates += shard.stats().duplicates;
+    AddLedger(shard, &report);
+    violations += shard.ledger().Total().violations;
   }
   if (!rank_.has_value()) return;
-  if (report.violations > 0) {
-    LOG(ERROR) << report.violations << " reads broke the guarantee of " << job_->specs.policy.spec;
+  if (violations > 0) {
+    LOG(ERROR) << "the guarantee of " << job_->specs.policy.spec << " was broken " << violations
+               << " times";
   }
   if (reports_ != nullptr) reports_->Take(report);
 }

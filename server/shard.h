@@ -18,6 +18,7 @@
 
 #include "base/fingerprint.h"
 #include "consistency/policy.h"
+#include "server/ledger.h"
 #include "server/store.h"
 #include "wire/layout.h"
 #include "wire/membership.h"
@@ -34,16 +35,11 @@ struct ShardOptions {
   uint64_t held_bytes_max = uint64_t{8} << 30;
 };
 
-// Counted since construction; also the ledger of the guarantee.
+// Counted since construction. Reads and updates are in the ledger.
 struct ShardStats {
   uint64_t pushes_applied = 0;
   uint64_t duplicates = 0;
   uint64_t rejects = 0;
-  uint64_t reads = 0;
-  uint64_t violations = 0;          // reads whose lag broke the policy's guarantee
-  std::vector<uint64_t> read_lags;  // reads by lag; the last entry counts the rest
-  // Updates by gradient staleness: the bucket's updates between the worker's read and this one.
-  std::vector<uint64_t> stalenesses;
   friend bool operator==(const ShardStats&, const ShardStats&) = default;
 };
 
@@ -56,6 +52,7 @@ class Shard {
 
   ShardId id() const { return options_.id; }
   const ShardStats& stats() const { return stats_; }
+  const Ledger& ledger() const { return ledger_; }
   const consistency::Policy& policy() const { return policy_; }
   const Store& store() const { return store_; }
   Epoch epoch() const { return epoch_; }
@@ -84,12 +81,12 @@ class Shard {
   bool RememberPush(const wire::Message& push);  // false: seen before
   void Reject(const wire::Message& message, std::string why, wire::Outbox* out);
   uint64_t StalenessOf(const wire::Message& push) const;
+  void Join(WorkerId worker, Clock clock, wire::Outbox* out);
   void CarryOut(const consistency::Actions& actions, wire::Outbox* out);
   void CarryOutInHand(const consistency::Action& action, wire::Outbox* out);
   void ApplyGathered();
   void Reply(const wire::Message& pull, wire::Outbox* out);
   void SendUnasked(WorkerId worker, Clock clock, wire::Outbox* out);
-  void CountRead(const wire::Message& reply);
   void AnswerFinalPulls(wire::Outbox* out);
   // Acknowledges the roster once this shard has come to the start clock of every member.
   void AcknowledgeRoster(wire::Outbox* out);
@@ -100,6 +97,7 @@ class Shard {
   Store store_;
   consistency::Policy policy_;
   ShardStats stats_;
+  Ledger ledger_;
   Epoch epoch_ = 0;
   bool ack_due_ = false;
   wire::Roster roster_;

@@ -17,7 +17,7 @@ class TrainTest(ClusterTestCase):
         self.assertEqual(code, 0, running.output())
         self.assert_nothing_left(children)
         self.assertGreaterEqual(self.accuracy(running.output()), 0.95, running.output())
-        self.assertIn("broken by 0 of", running.output())
+        self.assertIn("broken 0 times", running.output())
         return running
 
     def test_bsp(self):
