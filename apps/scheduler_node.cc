@@ -30,6 +30,24 @@ scheduler::CoordinatorOptions OptionsOf(const Job& job, uint64_t session) {
       .rebalance = {.leaf_count = cluster.rebalance() ? job.config.training().micro_batches() : 0}};
 }
 
+double Seconds(Nanos duration) {
+  return static_cast<double>(duration) / static_cast<double>(kSecond);
+}
+
+std::vector<WorkerTimes> TimesOf(const ProgressByWorker& progress) {
+  std::vector<WorkerTimes> times;
+  times.reserve(progress.size());
+  for (const auto& [worker, p] : progress) {
+    times.push_back({.worker = Index(worker),
+                     .compute = Seconds(p.compute_ns),
+                     .injected = Seconds(p.injected_ns),
+                     .policy = Seconds(p.parked_ns),
+                     .shard = Seconds(p.queued_ns),
+                     .network = Seconds(p.blocked_ns - p.parked_ns - p.queued_ns)});
+  }
+  return times;
+}
+
 }  // namespace
 
 SchedulerNode::SchedulerNode(std::shared_ptr<const Job> job,
@@ -70,11 +88,19 @@ int SchedulerNode::Run() {
   LOG(INFO) << "ended with exit code " << result.code << ": " << result.reason;
   loop_.mailer().Retry();
   loop_.transport().Close(kLinger);
+  const transport::TransportStats moved = loop_.transport().stats();
+  reports_->Take(NodeReport{.name = "scheduler",
+                            .sent = moved.sent,
+                            .received = moved.received,
+                            .sockets = moved.sockets});
   reports_->Take(result);
   return result.code;
 }
 
 void SchedulerNode::Deliver(Nanos now, const wire::Message& message) {
+  if (message.type == wire::MessageType::kBroken && message.from.role == wire::Role::kServer) {
+    return coordinator_.Abort(now, kExitBroken, std::get<wire::Notice>(message.body).text, &out_);
+  }
   // A server does not leave a job: one that says so is gone.
   const bool gone =
       message.type == wire::MessageType::kLeave && message.from.role == wire::Role::kServer;
@@ -125,8 +151,7 @@ ResultReport SchedulerNode::Result() const {
     result.test_loss = evaluation->loss_sum / samples;
   }
   if (running_since_.has_value()) {
-    result.seconds = static_cast<double>(running_until_.value_or(loop_.Now()) - *running_since_) /
-                     static_cast<double>(kSecond);
+    result.seconds = Seconds(running_until_.value_or(loop_.Now()) - *running_since_);
   }
   result.samples = sum.samples;
   if (result.seconds > 0) {
@@ -136,10 +161,7 @@ ResultReport SchedulerNode::Result() const {
   result.pushed_bytes = sum.pushed_bytes;
   result.pulled_bytes = sum.pulled_bytes;
   result.read_lags = sum.read_lags;
-  result.blocked_s = static_cast<double>(sum.blocked_ns) / static_cast<double>(kSecond);
-  result.compute_s = static_cast<double>(sum.compute_ns) / static_cast<double>(kSecond);
-  result.injected_s = static_cast<double>(sum.injected_ns) / static_cast<double>(kSecond);
-  result.workers = static_cast<uint32_t>(coordinator_.progress().size());
+  result.times = TimesOf(coordinator_.progress());
   result.rejects = sum.rejects;
   result.malformed = loop_.transport().stats().rejected_messages + coordinator_.ignored();
   if (const auto& saved = coordinator_.saved(); saved.has_value()) {

@@ -55,6 +55,7 @@ int ServerNode::Run() {
       if (timer == wire::Enrolment::kTick) enrolment_.OnTimer(now, std::nullopt, &out_);
     }
     TakeAnswers();
+    WatchGuarantee();
     loop_.Flush(&out_);
   }
   return Finish();
@@ -81,8 +82,9 @@ void ServerNode::OnWelcome(uint32_t rank) {
   loop_.mailer().SetSelf(self);
   const uint32_t count = job_->config.cluster().shards_per_server();
   for (uint32_t i = 0; i < count; ++i) {
-    shards_.push_back(std::make_unique<ShardThread>(MakeShard(ShardId{rank * count + i}), &answers_,
-                                                    [this] { loop_.Wake(); }));
+    shards_.push_back(std::make_unique<ShardThread>(
+        MakeShard(ShardId{rank * count + i}), &answers_, [this] { loop_.Wake(); },
+        ShardThreadOptions{job_->config.strict()}));
   }
   if (rank == 0) gatherer_.emplace(job_->layout);
   LOG(INFO) << "server " << rank << " of " << job_->config.cluster().servers() << ", "
@@ -115,7 +117,7 @@ void ServerNode::ToShard(wire::Message message) {
     LOG_EVERY_N(WARNING, 1000) << "not a shard of this server: " << wire::ToString(message);
     return;
   }
-  if (shards_[index]->Put(std::move(message))) return;
+  if (shards_[index]->Put(std::move(message)) || shards_[index]->broken()) return;
   failure_ = {kExitInternal, absl::StrCat("shard ", *rank_ * count + index, " is stuck")};
 }
 
@@ -127,6 +129,15 @@ void ServerNode::TakeAnswers() {
     } else {
       out_.Send(*std::move(answer));
     }
+  }
+}
+
+void ServerNode::WatchGuarantee() {
+  for (const std::unique_ptr<ShardThread>& thread : shards_) {
+    if (!thread->broken() || failure_.has_value()) continue;
+    const server::Ledger& ledger = thread->Join().ledger();
+    failure_ = {kExitBroken, absl::StrCat(job_->specs.policy.spec, " broke its guarantee: ",
+                                          ledger.first_violation()->ToString())};
   }
 }
 
@@ -167,27 +178,37 @@ int ServerNode::Finish() {
   const bool told = enrolment_.ended().has_value();
   if (told) end = *enrolment_.ended();
   if (failure_.has_value()) end = *failure_;
-  if (!told && rank_.has_value()) {  // the job cannot go on without this server: say so
-    wire::Message leave;
-    leave.type = MessageType::kLeave;
-    leave.from = wire::Address::Of(ServerId{*rank_});
-    leave.to = wire::Address::Scheduler();
-    leave.body = wire::Progress{};
-    out_.Send(std::move(leave));
-  }
+  if (!told && rank_.has_value()) SayLastWord(end);
   loop_.Flush(&out_);
   LogEnd(end);
-  ReportShards();
+  answers_.Close();
+  for (const std::unique_ptr<ShardThread>& thread : shards_) thread->Join();
   loop_.transport().Close(kLinger);
+  ReportEnd();
   return end.code;
 }
 
-void ServerNode::ReportShards() {
-  answers_.Close();
+// The job cannot go on without this server.
+void ServerNode::SayLastWord(const wire::Notice& end) {
+  wire::Message message;
+  message.from = wire::Address::Of(ServerId{*rank_});
+  message.to = wire::Address::Scheduler();
+  if (end.code == kExitBroken) {
+    message.type = MessageType::kBroken;
+    message.body = end;
+  } else {
+    message.type = MessageType::kLeave;
+    message.body = wire::Progress{};
+  }
+  out_.Send(std::move(message));
+}
+
+void ServerNode::ReportEnd() {
   const transport::TransportStats moved = loop_.transport().stats();
   NodeReport report{.name = absl::StrCat("server-", rank_.value_or(0)),
-                    .sent_bytes = moved.sent_bytes,
-                    .received_bytes = moved.received_bytes,
+                    .sent = moved.sent,
+                    .received = moved.received,
+                    .sockets = moved.sockets,
                     .malformed = moved.rejected_messages};
   uint64_t violations = 0;
   for (const std::unique_ptr<ShardThread>& thread : shards_) {

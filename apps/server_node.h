@@ -36,9 +36,11 @@ class ServerNode {
   std::unique_ptr<server::Shard> MakeShard(ShardId id) const;
   void ToShard(wire::Message message);
   void TakeAnswers();
+  void WatchGuarantee();
+  void SayLastWord(const wire::Notice& end);
   void OnSlices(const wire::Message& message);
   int Finish();
-  void ReportShards();
+  void ReportEnd();
 
   std::shared_ptr<const Job> job_;
   NodeLoop loop_;

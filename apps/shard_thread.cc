@@ -18,13 +18,16 @@ constexpr absl::Duration kLookAgain = absl::Seconds(1);
 }  // namespace
 
 ShardThread::ShardThread(std::unique_ptr<server::Shard> shard, MessageInbox* out,
-                         std::function<void()> wake)
-    : shard_(std::move(shard)), in_(kInboxMax), out_(out), wake_(std::move(wake)), thread_([this] {
-        Run();
-      }) {}
+                         std::function<void()> wake, const ShardThreadOptions& options)
+    : shard_(std::move(shard)),
+      in_(kInboxMax),
+      out_(out),
+      wake_(std::move(wake)),
+      options_(options),
+      thread_([this] { Run(); }) {}
 
 bool ShardThread::Put(wire::Message message) {
-  return in_.Put(std::move(message), absl::Now() + kPutPatience);
+  return in_.Put({std::move(message), NodeLoop::Now()}, absl::Now() + kPutPatience);
 }
 
 const server::Shard& ShardThread::Join() {
@@ -36,12 +39,19 @@ const server::Shard& ShardThread::Join() {
 void ShardThread::Run() {
   wire::Outbox outbox;
   while (true) {
-    std::optional<wire::Message> message = in_.Take(absl::Now() + kLookAgain);
-    if (!message.has_value()) {
+    std::optional<Arrival> arrival = in_.Take(absl::Now() + kLookAgain);
+    if (!arrival.has_value()) {
       if (in_.closed()) return;
       continue;
     }
-    shard_->OnMessage(NodeLoop::Now(), *std::move(message), &outbox);
+    const Nanos now = NodeLoop::Now();
+    arrival->message.queued_ns = now - arrival->at;
+    shard_->OnMessage(now, std::move(arrival->message), &outbox);
+    if (options_.strict && shard_->ledger().first_violation().has_value()) {
+      broken_ = true;
+      in_.Close();
+      return wake_();
+    }
     for (wire::Message& answer : outbox.messages) {
       if (out_->Put(std::move(answer), absl::Now() + kPutPatience)) continue;
       LOG_IF(ERROR, !out_->closed())

@@ -2,11 +2,13 @@
 // inbox; what the shard sends goes out through the server's. Nothing else is shared.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <thread>
 
 #include "base/bounded_inbox.h"
+#include "base/ids.h"
 #include "server/shard.h"
 #include "wire/message.h"
 
@@ -14,12 +16,20 @@ namespace soapstone::apps {
 
 using MessageInbox = BoundedInbox<wire::Message>;
 
+struct ShardThreadOptions {
+  // The shard is given no more messages once its guarantee is broken.
+  bool strict = false;
+};
+
 // The loop's thread constructs, Puts and Joins. `out` outlives it.
 class ShardThread {
  public:
   // `wake` makes the loop look into `out`; any thread may call it.
-  ShardThread(std::unique_ptr<server::Shard> shard, MessageInbox* out, std::function<void()> wake);
+  ShardThread(std::unique_ptr<server::Shard> shard, MessageInbox* out, std::function<void()> wake,
+              const ShardThreadOptions& options = {});
 
+  // A strict shard has broken its guarantee, and its thread has ended.
+  bool broken() const { return broken_; }
   // False when the shard has not taken its messages for too long, or its thread has given up.
   bool Put(wire::Message message);
 
@@ -27,12 +37,19 @@ class ShardThread {
   const server::Shard& Join();
 
  private:
+  struct Arrival {
+    wire::Message message;
+    Nanos at = 0;
+  };
+
   void Run();
 
   std::unique_ptr<server::Shard> shard_;
-  MessageInbox in_;
+  BoundedInbox<Arrival> in_;
   MessageInbox* out_;
   std::function<void()> wake_;
+  const ShardThreadOptions options_;
+  std::atomic<bool> broken_{false};
   std::jthread thread_;
 };
 

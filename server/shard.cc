@@ -38,6 +38,7 @@ Shard::Shard(ShardOptions options, Store store)
       versions_(options_.layout->buckets(options_.id).size()) {}
 
 void Shard::OnMessage(Nanos now, Message message, wire::Outbox* out) {
+  now_ = now;
   switch (message.type) {
     case MessageType::kRoster:
       OnRoster(message, out);
@@ -257,12 +258,20 @@ void Shard::OnClock(Nanos now, const Message& message, wire::Outbox* out) {
     seen.clock_waiting = message;
     return;
   }
+  if (options_.policy.subscribed()) NoteAsked(message);
   ledger_.OnClock(message.worker, message.clock);
   CarryOut(policy_.OnClock({now, message.worker, message.clock}), out);
   Settle(out);
 }
 
+void Shard::NoteAsked(const Message& message) {
+  Seen& seen = SeenOf(message.worker);
+  seen.asked_at = now_;
+  seen.queued_ns = message.queued_ns;
+}
+
 void Shard::OnPull(Nanos now, Message pull, wire::Outbox* out) {
+  NoteAsked(pull);
   if (pull.final) {
     final_pulls_.insert_or_assign(pull.worker, std::move(pull));
     AnswerFinalPulls(out);
@@ -352,9 +361,12 @@ void Shard::Reply(const Message& pull, wire::Outbox* out) {
   reply.clock = pull.clock;
   reply.final = pull.final;
   reply.oldest = std::min(policy_.clocks().Min(), policy_.Frontier());
+  Seen& seen = SeenOf(pull.worker);
+  reply.parked_ns = now_ - seen.asked_at;
+  reply.queued_ns = seen.queued_ns;
   reply.payload = store_.ReadFor(pull.worker);
   if (!pull.final) ledger_.OnRead(pull.worker, pull.clock);
-  SeenOf(pull.worker).versions = versions_;
+  seen.versions = versions_;
   out->Send(std::move(reply));
 }
 

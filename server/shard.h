@@ -64,6 +64,8 @@ class Shard {
     std::vector<std::pair<BucketId, LeafRange>> pushes;  // of `clock`
     std::optional<wire::Message> clock_waiting;          // arrived before its pushes
     consistency::Ticket pull{};                          // its latest pull in hand, if any
+    Nanos asked_at = 0;                                  // when that came; subscribed: its clock
+    Nanos queued_ns = 0;                                 // and how long it had waited for us
     std::vector<uint64_t> versions;                      // by bucket, at its latest read
   };
 
@@ -72,6 +74,8 @@ class Shard {
   void OnPush(Nanos now, wire::Message message, wire::Outbox* out);
   void OnClock(Nanos now, const wire::Message& message, wire::Outbox* out);
   void OnPull(Nanos now, wire::Message message, wire::Outbox* out);
+  // The message's worker waits for values from now on.
+  void NoteAsked(const wire::Message& message);
   void OnSave(const wire::Message& message, wire::Outbox* out);
 
   Seen& SeenOf(WorkerId worker);
@@ -98,6 +102,7 @@ class Shard {
   consistency::Policy policy_;
   ShardStats stats_;
   Ledger ledger_;
+  Nanos now_ = 0;  // of the message in hand
   Epoch epoch_ = 0;
   bool ack_due_ = false;
   wire::Roster roster_;

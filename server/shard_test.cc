@@ -40,7 +40,7 @@ class ShardTest : public ::testing::Test {
 
   wire::Outbox Send(Message message) {
     wire::Outbox out;
-    shard_->OnMessage(0, std::move(message), &out);
+    shard_->OnMessage(now_, std::move(message), &out);
     return out;
   }
 
@@ -87,6 +87,7 @@ class ShardTest : public ::testing::Test {
   wire::Roster roster_;
   std::optional<Shard> shard_;
   uint32_t leaf_count_ = 1;
+  Nanos now_ = 0;
 };
 
 TEST_F(ShardTest, PushIsAppliedOnceHoweverOftenItArrives) {
@@ -163,6 +164,35 @@ TEST_F(ShardTest, ReplyCarriesTheOldestAppliedClock) {
   ASSERT_EQ(out.messages.size(), 1u);
   EXPECT_EQ(out.messages[0].oldest, 0);
   EXPECT_EQ(shard_->ledger().rows().at(0).read_lags.CountIn(1), 1u);
+}
+
+TEST_F(ShardTest, ReplySaysHowLongItsPullWaited) {
+  Start("ssp:s=0", 2, 2);
+  Send(Push(0, 0, {0, 1}, 1.0f));
+  Send(Clocked(0, 1, 1));
+  Message pull = Data(MessageType::kPull, 0, 1);
+  pull.queued_ns = 7;
+  now_ = 100;
+  EXPECT_TRUE(Send(pull).messages.empty());
+  Send(Push(1, 0, {1, 2}, 1.0f));
+  now_ = 130;
+  const wire::Outbox out = Send(Clocked(1, 1, 1));
+  ASSERT_EQ(out.messages.size(), 1u);
+  EXPECT_EQ(out.messages[0].parked_ns, 30);
+  EXPECT_EQ(out.messages[0].queued_ns, 7);
+}
+
+TEST_F(ShardTest, ASubscriberWaitsFromItsClockOn) {
+  Start("essp:s=0", 2, 2);
+  Send(Data(MessageType::kPull, 0, 0));
+  Send(Push(0, 0, {0, 1}, 1.0f));
+  now_ = 100;
+  EXPECT_TRUE(Send(Clocked(0, 1, 1)).messages.empty());
+  Send(Push(1, 0, {1, 2}, 1.0f));
+  now_ = 130;
+  const wire::Outbox out = Send(Clocked(1, 1, 1));
+  ASSERT_EQ(out.messages.size(), 1u);
+  EXPECT_EQ(out.messages[0].parked_ns, 30);
 }
 
 TEST_F(ShardTest, FinalPullWaitsForEveryMembersLastClock) {
