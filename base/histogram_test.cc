@@ -27,8 +27,14 @@ TEST(Histogram, CountsAndKeepsTheGreatest) {
 
 TEST(Histogram, SumsAreThoseOfAllValues) {
   Histogram both, first, second;
-  for (const uint64_t value : {1, 17}) first.Add(value), both.Add(value);
-  for (const uint64_t value : {1, 99}) second.Add(value), both.Add(value);
+  for (const uint64_t value : {1, 17}) {
+    first.Add(value);
+    both.Add(value);
+  }
+  for (const uint64_t value : {1, 99}) {
+    second.Add(value);
+    both.Add(value);
+  }
   first.Add(second);
   EXPECT_EQ(first, both);
 }
