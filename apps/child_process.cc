@@ -79,6 +79,8 @@ const char* MeaningOf(int code) {
   switch (code) {
     case kExitInternal:
       return " (internal error)";
+    case kExitBroken:
+      return " (the policy's guarantee was broken)";
     case kExitConfig:
       return " (configuration)";
     case kExitInterrupted:

@@ -153,19 +153,20 @@ absl::StatusOr<experiment::RunOutcome> RunProcesses(const experiment::RunPlan& p
     return absl::InternalError(absl::StrCat("ended with exit code ", code, ", logs in ", log_dir));
   }
   const ResultReport& result = *launcher.result();
+  const WorkerTimes times = TotalOf(result.times);
   experiment::RunOutcome outcome{.test_accuracy = result.test_accuracy,
                                  .train_loss = result.train_loss,
                                  .duration_s = result.seconds,
                                  .samples = result.samples,
                                  .read_lags = result.read_lags,
-                                 .compute_s = result.compute_s,
-                                 .waiting_s = result.blocked_s,
+                                 .compute_s = times.compute,
+                                 .waiting_s = times.waiting(),
                                  .parameters_sha256 = result.sha256,
                                  .provenance = ProvenanceOf(*job, machine)};
   for (const NodeReport& node : launcher.nodes()) {
-    outcome.bytes += node.sent_bytes;
-    outcome.violations += node.violations;
+    outcome.bytes += node.sent.total();
   }
+  outcome.violations = TotalOf(launcher.nodes()).violations;
   outcome.spent_s = WallSeconds() - began_s;
   return outcome;
 }

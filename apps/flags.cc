@@ -63,7 +63,7 @@ struct JobFlagValues {
 
   static bool MattersInSimulation(const JobField& field) {
     const std::string_view path = field.path;
-    return path.substr(0, 7) != "output." &&
+    return path != "strict" && path.substr(0, 7) != "output." &&
            (path.substr(0, 8) != "cluster." || path == "cluster.workers" ||
             path == "cluster.servers" || path == "cluster.shards_per_server" ||
             path == "cluster.bucket_bytes" || path == "cluster.rebalance");
@@ -214,8 +214,8 @@ std::variant<NodeFlags, EndNow> ParseNodeFlags(const std::string& program, int a
   job.AddTo(&app);
   app.footer("Example:\n  " + program +
              " --config=examples/digits-lenet5.textproto --scheduler=tcp://127.0.0.1:7070\n"
-             "Exit codes: 0 done, 78 configuration error, 138 peer lost (retry), 143 SIGTERM, "
-             "130 Ctrl-C.");
+             "Exit codes: 0 done, 76 guarantee broken (--strict), 78 configuration error, 138 peer "
+             "lost (retry), 143 SIGTERM, 130 Ctrl-C.");
   const auto parsed = Parse(&app, argc, argv);
   if (const EndNow* end = std::get_if<EndNow>(&parsed)) return *end;
   flags.overrides = job.Given();

@@ -64,15 +64,21 @@ wire::JobConfig Config(const std::string& policy, uint32_t servers, uint32_t wor
 // The cluster of one job.
 class Cluster {
  public:
-  explicit Cluster(wire::JobConfig config) {
-    auto job = PrepareJob(std::move(config));
-    EXPECT_TRUE(job.ok()) << job.status();
-    job_ = *std::move(job);
+  // `claimed`: what the policy is said to keep, if not its own guarantee.
+  explicit Cluster(wire::JobConfig config,
+                   const std::optional<consistency::Guarantee>& claimed = std::nullopt) {
+    auto prepared = PrepareJob(std::move(config));
+    EXPECT_TRUE(prepared.ok()) << prepared.status();
+    Job job = **prepared;
+    if (claimed.has_value()) job.specs.policy.guarantee = *claimed;
+    job_ = std::make_shared<const Job>(std::move(job));
     scheduler_ = std::make_unique<SchedulerNode>(job_, Join(kScheduler), 42, &reports_);
     const wire::Cluster& size = job_->config.cluster();
     for (uint32_t i = 0; i < size.servers(); ++i) {
-      servers_.push_back(std::make_unique<ServerNode>(
-          job_, Join("inproc://server-" + std::to_string(i)), Enlisting{i, ++nonce_}, nullptr));
+      server_reports_.push_back(std::make_unique<KeepReports>());
+      servers_.push_back(
+          std::make_unique<ServerNode>(job_, Join("inproc://server-" + std::to_string(i)),
+                                       Enlisting{i, ++nonce_}, server_reports_.back().get()));
     }
     for (uint32_t i = 0; i < size.workers(); ++i) {
       workers_.push_back(
@@ -100,6 +106,14 @@ class Cluster {
   SchedulerNode* scheduler() { return scheduler_.get(); }
   WorkerNode* worker(size_t i) { return workers_[i].get(); }
   KeepReports& reports() { return reports_; }
+  // After Run: the ledgers of all shards.
+  LedgerRow Ledger() const {
+    std::vector<NodeReport> nodes;
+    for (const auto& kept : server_reports_) {
+      for (const Report& report : kept->reports) nodes.push_back(std::get<NodeReport>(report));
+    }
+    return TotalOf(nodes);
+  }
 
  private:
   std::unique_ptr<transport::Transport> Join(const std::string& name) {
@@ -116,6 +130,7 @@ class Cluster {
   KeepReports reports_;
   uint64_t nonce_ = 0;
   std::unique_ptr<SchedulerNode> scheduler_;
+  std::vector<std::unique_ptr<KeepReports>> server_reports_;  // each on its server's thread
   std::vector<std::unique_ptr<ServerNode>> servers_;
   std::vector<std::unique_ptr<WorkerNode>> workers_;
 };
@@ -135,6 +150,10 @@ TEST_P(InprocCluster, TrainsAndEverybodyExitsZero) {
   EXPECT_EQ(result.sha256.size(), 64u);
   EXPECT_EQ(result.rejects + result.malformed, 0u);
   EXPECT_GT(result.pushed_bytes, 0u);
+  EXPECT_GT(cluster.Ledger().read_lags.count(), 0u);
+  EXPECT_EQ(cluster.Ledger().violations, 0u);
+  ASSERT_EQ(result.times.size(), 3u);
+  for (const WorkerTimes& times : result.times) EXPECT_GT(times.compute, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, InprocCluster,
@@ -176,6 +195,43 @@ TEST(InprocClusterRuns, AWorkerThatLeavesIsNotMissed) {
   const std::vector<int> codes = cluster.Run();
   EXPECT_EQ(codes, (std::vector<int>{0, 0, 0, 0, kExitTerminated}));
   EXPECT_GT(cluster.reports().result().test_accuracy, 0.8);
+}
+
+// One worker at a quarter of the other's speed under a gate that lets them differ by 3, while the
+// job claims that reads never lag.
+wire::JobConfig OfUnequalWorkers() {
+  wire::JobConfig config = Config("ssp:s=3", 2, 2);
+  config.mutable_training()->set_stragglers("slow:workers=1,factor=4");
+  config.mutable_training()->set_base_ms(2);
+  return config;
+}
+constexpr consistency::Guarantee kNoLag = {.read_lag_max = 0};
+
+TEST(InprocClusterRuns, ABrokenGuaranteeIsCounted) {
+  Cluster cluster(OfUnequalWorkers(), kNoLag);
+  EXPECT_TRUE(AllZero(cluster.Run()));
+  EXPECT_GT(cluster.Ledger().violations, 0u);
+  EXPECT_GT(cluster.Ledger().read_lags.max(), 0u);
+}
+
+TEST(InprocClusterRuns, ABrokenGuaranteeEndsAStrictJob) {
+  wire::JobConfig config = OfUnequalWorkers();
+  config.set_strict(true);
+  config.mutable_training()->set_epochs(100'000);
+  Cluster cluster(std::move(config), kNoLag);
+  for (const int code : cluster.Run()) EXPECT_EQ(code, kExitBroken);
+  EXPECT_EQ(cluster.reports().result().code, kExitBroken);
+  EXPECT_THAT(cluster.reports().result().reason,
+              ::testing::MatchesRegex("ssp:s=3 broke its guarantee: shard [01]: a read of worker "
+                                      "[01] at clock [0-9]+ lags by [0-9]; the bound is 0"));
+}
+
+TEST(InprocClusterRuns, AStrictJobThatKeepsItsGuaranteeEndsWell) {
+  wire::JobConfig config = OfUnequalWorkers();
+  config.set_strict(true);
+  Cluster cluster(std::move(config));
+  EXPECT_TRUE(AllZero(cluster.Run()));
+  EXPECT_EQ(cluster.Ledger().read_lags.max(), 3u);
 }
 
 }  // namespace

@@ -29,6 +29,7 @@ constexpr uint32_t kLeavesEachToRebalance = 16;
 constexpr JobField kFields[] = {
     {"model", "model", "Model: softmax, mlp or lenet5"},
     {"policy", "policy", "Consistency policy, such as ssp:s=2 (see `soapstone policies`)"},
+    {"strict", "strict", "End the run with exit code 76 when the policy's guarantee is broken"},
     {"data_format", "data.format", "Format of the data: digits, idx or csv"},
     {"data_path", "data.path", "Training data (idx: the images); may be gzip"},
     {"labels_path", "data.labels_path", "idx: training labels"},

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -25,8 +26,8 @@ constexpr Nanos kKillAfter = 2 * kSecond;  // after SIGTERM
 constexpr Nanos kSchedulerGrace = 2500 * kMillisecond;
 
 bool IsDocumented(int code) {
-  return code == kExitInternal || code == kExitConfig || code == kExitPeerLost ||
-         code == kExitTerminated || code == kExitInterrupted;
+  return code == kExitInternal || code == kExitBroken || code == kExitConfig ||
+         code == kExitPeerLost || code == kExitTerminated || code == kExitInterrupted;
 }
 
 // What the whole ends with when this child's end is its end.
@@ -245,10 +246,20 @@ bool Launcher::AllEnded() const {
                      [](const auto& child) { return child->ending().has_value(); });
 }
 
+std::string Launcher::WriteLedger() const {
+  const std::string path = absl::StrCat(options_.log_dir, "/ledger.json");
+  std::ofstream file(path);
+  file << LedgerJson(*result_, nodes_) << '\n' << std::flush;
+  if (file) return path;
+  console_->Line(absl::StrCat("soapstone: cannot write ", path));
+  return "";
+}
+
 void Launcher::ShowEnd() {
   ReadChildren();
+  const std::string ledger_path = result_.has_value() ? WriteLedger() : "";
   if (stop_->code == kExitOk && result_.has_value()) {
-    console_->Line(ToTable(*result_, nodes_));
+    console_->Line(ToTable(*result_, nodes_, ledger_path));
     return;
   }
   std::string reason = stop_->reason;

@@ -71,6 +71,8 @@ class Launcher {
   void CarryOutStop();
   void TakeSignals();
   bool AllEnded() const;
+  // What all reported at their end, into the log folder; its path, or "".
+  std::string WriteLedger() const;
   void ShowEnd();
   ChildProcess* scheduler() { return children_.front().get(); }
 

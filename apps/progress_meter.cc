@@ -37,6 +37,8 @@ wire::Progress SumOf(const ProgressByWorker& progress) {
     sum.compute_ns += p.compute_ns;
     sum.blocked_ns += p.blocked_ns;
     sum.injected_ns += p.injected_ns;
+    sum.parked_ns += p.parked_ns;
+    sum.queued_ns += p.queued_ns;
     sum.rejects += p.rejects;
     AddLags(p.read_lags, &sum.read_lags);
   }

@@ -3,64 +3,59 @@
 #include <algorithm>
 #include <cmath>
 #include <iostream>
-#include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 
 namespace soapstone::apps {
-
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Listening, endpoint)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(News, text)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProgressReport, epoch, epochs, clock, clocks, samples,
-                                   samples_per_s, loss, lag_max, lag_mean, eta_s, workers)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ResultReport, code, reason, job, guarantee, test_samples,
-                                   test_accuracy, test_loss, seconds, samples, samples_per_s,
-                                   train_loss, pushed_bytes, pulled_bytes, read_lags, blocked_s,
-                                   compute_s, injected_s, workers, rejects, malformed, sha256,
-                                   model_path)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NodeReport, name, sent_bytes, received_bytes, malformed, rejects,
-                                   duplicates, violations, reads, stalenesses)
-
 namespace {
 
-using Json = nlohmann::json;
-
-constexpr size_t kLagsApart = 8;       // lags below have an entry each
+constexpr size_t kLagsApart = 8;  // lags below have an entry each
+constexpr size_t kBarWidth = 24;
+constexpr size_t kWorkersApart = 8;    // up to so many have a row of times each
 constexpr size_t kLagEntriesMax = 64;  // of a worker's histogram: the last stands for the rest
 
-constexpr const char* kEventNames[] = {"listening", "news", "progress", "result", "node"};
-
-// The alternative of Report that `event` names, read from `object`. Throws as nlohmann does.
-template <size_t I = 0>
-absl::StatusOr<Report> ReadAs(const std::string& event, const Json& object) {
-  if constexpr (I == std::variant_size_v<Report>) {
-    return absl::InvalidArgumentError(absl::StrCat("not a report: no event \"", event, "\""));
-  } else {
-    if (event != kEventNames[I]) return ReadAs<I + 1>(event, object);
-    return Report(object.get<std::variant_alternative_t<I, Report>>());
-  }
+double Percent(uint64_t part, uint64_t whole) {
+  return 100 * static_cast<double>(part) / static_cast<double>(whole);
 }
 
-void AddRow(const char* name, const std::string& value, std::string* table) {
+void AddRow(const std::string& name, const std::string& value, std::string* table) {
   absl::StrAppend(table, absl::StrFormat("  %-22s %s\n", name, value));
 }
 
-// What nodes add up to.
+// "677.6 MB: push 49.9%  pull 49.9%  ...".
+std::string CausesText(const transport::BytesByCause& bytes) {
+  const std::pair<const char*, uint64_t> causes[] = {
+      {"push", bytes.push},     {"pull", bytes.pull},       {"model", bytes.model},
+      {"header", bytes.header}, {"control", bytes.control}, {"framing", bytes.framing}};
+  std::vector<std::string> shares;
+  for (const auto& [name, part] : causes) {
+    if (part == 0) continue;
+    shares.push_back(absl::StrFormat("%s %.2f%%", name, Percent(part, bytes.total())));
+  }
+  return absl::StrCat(Bytes(bytes.total()), ": ", absl::StrJoin(shares, "  "));
+}
+
+std::string SocketsText(const transport::SocketCounts& sockets) {
+  const double more =
+      static_cast<double>(sockets.taken_bytes) - static_cast<double>(sockets.given_bytes);
+  return absl::StrFormat(
+      "%s at %d ends of connections, where we count %s (%+.3f%%); %s sent again",
+      Bytes(sockets.taken_bytes), sockets.connections, Bytes(sockets.given_bytes),
+      100 * more / static_cast<double>(std::max<uint64_t>(1, sockets.given_bytes)),
+      Bytes(sockets.resent_bytes));
+}
+
+// What nodes add up to, without their ledgers.
 NodeReport Sum(const std::vector<NodeReport>& nodes) {
   NodeReport sum;
   for (const NodeReport& node : nodes) {
-    sum.sent_bytes += node.sent_bytes;
+    sum.sent.Add(node.sent);
+    sum.sockets.Add(node.sockets);
     sum.malformed += node.malformed;
     sum.rejects += node.rejects;
     sum.duplicates += node.duplicates;
-    sum.violations += node.violations;
-    sum.reads += node.reads;
-    sum.stalenesses.resize(std::max(sum.stalenesses.size(), node.stalenesses.size()));
-    for (size_t i = 0; i < node.stalenesses.size(); ++i) {
-      sum.stalenesses[i] += node.stalenesses[i];
-    }
   }
   return sum;
 }
@@ -68,22 +63,16 @@ NodeReport Sum(const std::vector<NodeReport>& nodes) {
 void AddNodeRows(const ResultReport& result, const std::vector<NodeReport>& nodes,
                  std::string* table) {
   const NodeReport sum = Sum(nodes);
-  if (sum.reads > 0) {
-    AddRow("updates by staleness", LagHistogram(sum.stalenesses), table);
+  const LedgerRow ledger = TotalOf(nodes);
+  if (const uint64_t reads = ledger.read_lags.count(); reads > 0) {
+    AddRow("updates by staleness", HistogramText(ledger.stalenesses), table);
     AddRow("guarantee",
-           absl::StrCat(result.guarantee, "; broken by ", WithCommas(sum.violations), " of ",
-                        WithCommas(sum.reads), " reads"),
+           absl::StrCat(result.guarantee, "; broken ", WithCommas(ledger.violations), " times in ",
+                        WithCommas(reads), " reads"),
            table);
   }
-  const uint64_t payload = result.pushed_bytes + result.pulled_bytes;
-  if (sum.sent_bytes > payload) {
-    const auto all = static_cast<double>(sum.sent_bytes);
-    AddRow("on the wire",
-           absl::StrFormat("%s by servers and workers, %.2f%% of it headers and control",
-                           Bytes(sum.sent_bytes),
-                           100 * static_cast<double>(sum.sent_bytes - payload) / all),
-           table);
-  }
+  if (sum.sent.total() > 0) AddRow("on the wire", CausesText(sum.sent), table);
+  if (sum.sockets.connections > 0) AddRow("by the kernel's count", SocketsText(sum.sockets), table);
   AddRow("messages refused",
          absl::StrCat(WithCommas(result.malformed + sum.malformed), " malformed or foreign, ",
                       WithCommas(std::max(sum.rejects, result.rejects)), " by shards, ",
@@ -91,22 +80,98 @@ void AddNodeRows(const ResultReport& result, const std::vector<NodeReport>& node
          table);
 }
 
-}  // namespace
+// Values in [first, next) and how often they occurred; next 0: and all above.
+struct Range {
+  uint64_t first = 0;
+  uint64_t next = 0;
+  uint64_t times = 0;
+};
 
-std::string ToJson(const Report& report) {
-  Json object;
-  std::visit([&object](const auto& value) { object = value; }, report);
-  object["event"] = kEventNames[report.index()];
-  return object.dump(-1, ' ', false, Json::error_handler_t::replace);
+std::string RangesText(const std::vector<Range>& ranges) {
+  uint64_t total = 0;
+  for (const Range& range : ranges) total += range.times;
+  if (total == 0) return "none";
+  std::vector<std::string> parts;
+  for (const auto& [first, next, times] : ranges) {
+    if (times == 0) continue;
+    const std::string range = next == 0           ? absl::StrCat(first, "+")
+                              : next == first + 1 ? absl::StrCat(first)
+                                                  : absl::StrCat(first, "-", next - 1);
+    parts.push_back(absl::StrFormat("%s: %.1f%%", range, Percent(times, total)));
+  }
+  return absl::StrJoin(parts, "  ");
 }
 
-absl::StatusOr<Report> FromJson(const std::string& line) {
-  try {  // nlohmann's interface; its exceptions stay here
-    const Json object = Json::parse(line);
-    return ReadAs(object.at("event").get<std::string>(), object);
-  } catch (const Json::exception& error) {
-    return absl::InvalidArgumentError(absl::StrCat("not a report: ", error.what()));
+// "####====-..   compute 48.1%  policy 20.0%  ...", of `seconds`.
+std::string TimesText(const WorkerTimes& times, double seconds) {
+  struct Part {
+    const char* name;
+    char mark;
+    double share;
+  };
+  const double rest = seconds - times.compute - times.injected - times.waiting();
+  const Part parts[] = {{"compute", '#', times.compute}, {"injected", '+', times.injected},
+                        {"policy", '=', times.policy},   {"shard", 's', times.shard},
+                        {"network", '-', times.network}, {"other", '.', std::max(rest, 0.0)}};
+  std::string bar;
+  std::vector<std::string> shares;
+  double before = 0;
+  for (const Part& part : parts) {
+    before += part.share / seconds;
+    const auto end = static_cast<size_t>(std::lround(std::min(before, 1.0) * kBarWidth));
+    bar.append(end - bar.size(), part.mark);
+    if (part.share == 0) continue;
+    shares.push_back(absl::StrFormat("%s %.1f%%", part.name, 100 * part.share / seconds));
   }
+  return absl::StrCat(bar, std::string(kBarWidth - bar.size(), '.'), "  ",
+                      absl::StrJoin(shares, "  "));
+}
+
+void AddTimeRows(const ResultReport& r, std::string* table) {
+  if (r.times.empty() || r.seconds <= 0) return;
+  const WorkerTimes total = TotalOf(r.times);
+  const double seconds = r.seconds * static_cast<double>(r.times.size());
+  AddRow("waiting for reads",
+         absl::StrFormat("%.2f s of %.2f worker seconds (%.1f%%)", total.waiting(), seconds,
+                         100 * total.waiting() / seconds),
+         table);
+  if (total.injected > 0) {
+    AddRow("injected delays",
+           absl::StrFormat("%.2f s, beside %.2f s of computing", total.injected, total.compute),
+           table);
+  }
+  if (r.times.size() > kWorkersApart) {
+    return AddRow("time of all workers", TimesText(total, seconds), table);
+  }
+  for (const WorkerTimes& times : r.times) {
+    AddRow(absl::StrCat("time of worker ", times.worker), TimesText(times, r.seconds), table);
+  }
+}
+
+}  // namespace
+
+WorkerTimes TotalOf(const std::vector<WorkerTimes>& times) {
+  WorkerTimes total;
+  for (const WorkerTimes& worker : times) {
+    total.compute += worker.compute;
+    total.injected += worker.injected;
+    total.policy += worker.policy;
+    total.shard += worker.shard;
+    total.network += worker.network;
+  }
+  return total;
+}
+
+LedgerRow TotalOf(const std::vector<NodeReport>& nodes) {
+  LedgerRow total;
+  for (const NodeReport& node : nodes) {
+    for (const LedgerRow& row : node.ledger) {
+      total.read_lags.Add(row.read_lags);
+      total.stalenesses.Add(row.stalenesses);
+      total.violations += row.violations;
+    }
+  }
+  return total;
 }
 
 std::string WithCommas(uint64_t n) {
@@ -130,25 +195,28 @@ std::string LagHistogram(std::vector<uint64_t> counts) {
   for (; counts.size() > kLagEntriesMax; counts.pop_back()) {
     counts[kLagEntriesMax - 1] += counts.back();
   }
-  uint64_t total = 0;
-  for (uint64_t n : counts) total += n;
-  if (total == 0) return "no reads";
-  std::vector<std::string> parts;
+  std::vector<Range> ranges;
   for (size_t first = 0; first < counts.size();) {
     const size_t next = std::min(first < kLagsApart ? first + 1 : 2 * first, kLagEntriesMax);
-    uint64_t reads = 0;
-    for (size_t lag = first; lag < std::min(next, counts.size()); ++lag) reads += counts[lag];
-    const bool rest = next == kLagEntriesMax;
-    const std::string range = rest                ? absl::StrCat(first, "+")
-                              : next == first + 1 ? absl::StrCat(first)
-                                                  : absl::StrCat(first, "-", next - 1);
-    if (reads > 0) {
-      parts.push_back(absl::StrFormat(
-          "%s: %.1f%%", range, 100 * static_cast<double>(reads) / static_cast<double>(total)));
+    ranges.push_back({first, next == kLagEntriesMax ? 0 : next});
+    for (size_t lag = first; lag < std::min(next, counts.size()); ++lag) {
+      ranges.back().times += counts[lag];
     }
     first = next;
   }
-  return absl::StrJoin(parts, "  ");
+  return RangesText(ranges);
+}
+
+std::string HistogramText(const Histogram& histogram) {
+  std::vector<Range> ranges;
+  for (size_t i = 0; i < Histogram::kBuckets; ++i) {
+    const uint64_t first = Histogram::First(i);
+    const uint64_t next = i + 1 < Histogram::kBuckets ? Histogram::First(i + 1) : 0;
+    if (first <= kLagsApart || first >= 2 * kLagsApart) ranges.push_back({first, next});
+    ranges.back().next = next;
+    ranges.back().times += histogram.CountIn(i);
+  }
+  return RangesText(ranges);
 }
 
 std::string DurationText(double seconds) {
@@ -166,7 +234,8 @@ std::string ToLine(const ProgressReport& p) {
       p.lag_mean, p.lag_max, p.workers, p.eta_s < 0 ? "?" : DurationText(p.eta_s));
 }
 
-std::string ToTable(const ResultReport& r, const std::vector<NodeReport>& nodes) {
+std::string ToTable(const ResultReport& r, const std::vector<NodeReport>& nodes,
+                    const std::string& ledger_path) {
   std::string table = absl::StrCat("\n", r.job, "\n");
   if (r.test_samples > 0) {
     AddRow("test accuracy",
@@ -183,17 +252,9 @@ std::string ToTable(const ResultReport& r, const std::vector<NodeReport>& nodes)
   AddRow("pushed, pulled", absl::StrCat(Bytes(r.pushed_bytes), ", ", Bytes(r.pulled_bytes)),
          &table);
   AddRow("reads by lag", LagHistogram(r.read_lags), &table);
-  const double worker_seconds = r.seconds * std::max(1u, r.workers);
-  AddRow("waiting for reads",
-         absl::StrFormat("%.2f s of %.2f worker seconds (%.1f%%)", r.blocked_s, worker_seconds,
-                         worker_seconds > 0 ? 100 * r.blocked_s / worker_seconds : 0),
-         &table);
-  if (r.injected_s > 0) {
-    AddRow("injected delays",
-           absl::StrFormat("%.2f s, beside %.2f s of computing", r.injected_s, r.compute_s),
-           &table);
-  }
+  AddTimeRows(r, &table);
   AddNodeRows(r, nodes, &table);
+  if (!ledger_path.empty()) AddRow("details", ledger_path, &table);
   if (!r.sha256.empty()) AddRow("parameters, sha256", r.sha256, &table);
   if (!r.model_path.empty()) AddRow("model", r.model_path, &table);
   return table;

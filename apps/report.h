@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/histogram.h"
 #include "base/ids.h"
+#include "transport/byte_counts.h"
 
 namespace soapstone::apps {
 
@@ -40,6 +42,19 @@ struct ProgressReport {
   friend bool operator==(const ProgressReport&, const ProgressReport&) = default;
 };
 
+// Where a worker's time went, in seconds. What is missing of the run's is neither computing nor
+// waiting: beginning, sending, the others' end.
+struct WorkerTimes {
+  uint32_t worker = 0;
+  double compute = 0;
+  double injected = 0;  // rested, as training.stragglers and base_ms asked
+  double policy = 0;    // waiting: a pull was parked
+  double shard = 0;     // waiting: a pull was queued for its shard
+  double network = 0;   // waiting: the rest
+  double waiting() const { return policy + shard + network; }
+  friend bool operator==(const WorkerTimes&, const WorkerTimes&) = default;
+};
+
 struct ResultReport {
   int code = 0;
   std::string reason;
@@ -55,43 +70,59 @@ struct ResultReport {
   uint64_t pushed_bytes = 0;
   uint64_t pulled_bytes = 0;
   std::vector<uint64_t> read_lags;  // reads by lag, as in wire::Progress
-  double blocked_s = 0;             // summed over workers
-  double compute_s = 0;
-  double injected_s = 0;  // rested, as training.stragglers and base_ms asked; summed over workers
-  uint32_t workers = 0;
-  uint64_t rejects = 0;    // data messages that shards refused
-  uint64_t malformed = 0;  // messages that transports refused
+  std::vector<WorkerTimes> times;   // by worker
+  uint64_t rejects = 0;             // data messages that shards refused
+  uint64_t malformed = 0;           // messages that transports refused
   std::string sha256;
   std::string model_path;
   friend bool operator==(const ResultReport&, const ResultReport&) = default;
 };
 
+// What a shard's ledger (server/ledger.h) has of one worker.
+struct LedgerRow {
+  uint32_t worker = 0;
+  uint32_t shard = 0;
+  Histogram read_lags;
+  Histogram stalenesses;
+  uint64_t violations = 0;
+  friend bool operator==(const LedgerRow&, const LedgerRow&) = default;
+};
+
 // Closing counters of one node.
 struct NodeReport {
   std::string name;  // "server-1"
-  uint64_t sent_bytes = 0;
-  uint64_t received_bytes = 0;
-  uint64_t malformed = 0;
+  transport::BytesByCause sent;
+  transport::BytesByCause received;
+  transport::SocketCounts sockets;
+  uint64_t malformed = 0;   // messages that the transport refused (the scheduler's: in the result)
   uint64_t rejects = 0;     // shards: refused data messages
   uint64_t duplicates = 0;  // shards
-  uint64_t violations = 0;  // shards: reads that broke the policy's guarantee
-  uint64_t reads = 0;
-  std::vector<uint64_t> stalenesses;  // shards: updates by gradient staleness
+  std::vector<LedgerRow> ledger;
   friend bool operator==(const NodeReport&, const NodeReport&) = default;
 };
 
 using Report = std::variant<Listening, News, ProgressReport, ResultReport, NodeReport>;
+
+// The sum over all workers.
+WorkerTimes TotalOf(const std::vector<WorkerTimes>& times);
+// The sum over all workers and shards.
+LedgerRow TotalOf(const std::vector<NodeReport>& nodes);
 
 // One line without its newline: an object whose "event" names the kind.
 std::string ToJson(const Report& report);
 // Error: InvalidArgument when the line is no such object.
 absl::StatusOr<Report> FromJson(const std::string& line);
 
+// All of what a job's end reported, as one JSON object: {"result": {...}, "nodes": [...]}.
+std::string LedgerJson(const ResultReport& result, const std::vector<NodeReport>& nodes);
+
 // "epoch 3/10  samples/s 5,120  loss 0.213  lag 0.8 (max 2)  ETA 0:12".
 std::string ToLine(const ProgressReport& progress);
 
-// The closing table. `nodes`: what nodes reported at their end; may be empty.
-std::string ToTable(const ResultReport& result, const std::vector<NodeReport>& nodes);
+// The closing table. `nodes`: what nodes reported at their end; may be empty. `ledger_path`: where
+// LedgerJson was written; empty: nowhere.
+std::string ToTable(const ResultReport& result, const std::vector<NodeReport>& nodes,
+                    const std::string& ledger_path = "");
 
 // "3:12", "1:02:03".
 std::string DurationText(double seconds);
@@ -103,6 +134,8 @@ std::string Bytes(uint64_t bytes);
 // Of reads by lag: "0: 61.2%  1: 30.0%  2: 8.8%"; lags from 8 on in ranges that double, as
 // "16-31: 2.0%", from 32 on together; lags that never occurred are left out.
 std::string LagHistogram(std::vector<uint64_t> reads);
+// The same of a ledger's, whose ranges double up to 32768-65535.
+std::string HistogramText(const Histogram& histogram);
 
 // Receives reports as they arise. One thread.
 class ReportSink {

@@ -19,16 +19,28 @@ ResultReport SomeResult() {
           .samples = 1'234'567,
           .samples_per_s = 617'283,
           .read_lags = {90, 0, 10},
-          .blocked_s = 0.5,
-          .workers = 2,
+          .times = {{.worker = 0, .compute = 1, .policy = 0.25, .shard = 0.125, .network = 0.125},
+                    {.worker = 1, .compute = 2}},
           .sha256 = "abc"};
+}
+
+Histogram HistogramOf(const std::vector<uint64_t>& values) {
+  Histogram histogram;
+  for (const uint64_t value : values) histogram.Add(value);
+  return histogram;
 }
 
 TEST(Report, EveryKindSurvivesJson) {
   const std::vector<Report> reports = {
       Listening{"tcp://127.0.0.1:1"}, News{"worker 1 lost: \"x\""},
       ProgressReport{.epoch = 2, .epochs = 3, .loss = 0.25, .lag_max = 2, .eta_s = -1},
-      SomeResult(), NodeReport{.name = "server-0", .violations = 1, .reads = 7}};
+      SomeResult(),
+      NodeReport{.name = "server-0",
+                 .ledger = {{.worker = 1,
+                             .shard = 2,
+                             .read_lags = HistogramOf({0, 0, 3}),
+                             .stalenesses = HistogramOf({1, 20, 70'000}),
+                             .violations = 1}}}};
   for (const Report& report : reports) {
     const std::string line = ToJson(report);
     EXPECT_THAT(line, Not(HasSubstr("\n")));
@@ -63,14 +75,40 @@ TEST(Report, ProgressLine) {
 }
 
 TEST(Report, TableSaysWhatCounts) {
+  const LedgerRow row = {.read_lags = HistogramOf({0, 1}),
+                         .stalenesses = HistogramOf({0, 9, 15, 40}),
+                         .violations = 3};
   const std::string table =
-      ToTable(SomeResult(), {{.name = "server-0", .malformed = 2, .violations = 0, .reads = 100}});
+      ToTable(SomeResult(), {{.name = "server-0", .malformed = 2, .ledger = {row, row}}});
   EXPECT_THAT(table, HasSubstr("0.9750"));
   EXPECT_THAT(table, HasSubstr("1,234,567"));
   EXPECT_THAT(table, HasSubstr("0: 90.0%  2: 10.0%"));
   EXPECT_THAT(table, HasSubstr("0.50 s of 4.00 worker seconds (12.5%)"));
-  EXPECT_THAT(table, HasSubstr("read lag at most 2; broken by 0 of 100 reads"));
+  EXPECT_THAT(table, HasSubstr("worker 0       ############===ss-......  compute 50.0%  policy "
+                               "12.5%  shard 6.2%  network 6.2%  other 25.0%\n"));
+  EXPECT_THAT(table, HasSubstr("worker 1       ########################  compute 100.0%\n"));
+  EXPECT_THAT(table, HasSubstr("read lag at most 2; broken 6 times in 4 reads"));
+  EXPECT_THAT(table, HasSubstr("0: 25.0%  8-15: 50.0%  32-63: 25.0%"));
   EXPECT_THAT(table, HasSubstr("2 malformed"));
+}
+
+TEST(Report, TableReconcilesBytesWithTheKernel) {
+  const NodeReport node = {
+      .sent = {.push = 60'000, .pull = 30'000, .header = 9'000, .framing = 1'000},
+      .sockets = {
+          .connections = 4, .given_bytes = 100'000, .taken_bytes = 99'500, .resent_bytes = 7}};
+  const std::string table = ToTable(SomeResult(), {node, {}});
+  EXPECT_THAT(table, HasSubstr("100.0 kB: push 60.00%  pull 30.00%  header 9.00%  framing 1.00%"));
+  EXPECT_THAT(table, HasSubstr("99.5 kB at 4 ends of connections, where we count 100.0 kB "
+                               "(-0.500%); 7 B sent again"));
+}
+
+TEST(Report, ManyWorkersShareOneRowOfTimes) {
+  ResultReport result = SomeResult();
+  result.times.assign(100, {.compute = 1});
+  const std::string table = ToTable(result, {});
+  EXPECT_THAT(table, HasSubstr("time of all workers    ############............  compute 50.0%"));
+  EXPECT_THAT(table, Not(HasSubstr("worker 1")));
 }
 
 TEST(Report, TableLeavesOutWhatThereIsNot) {

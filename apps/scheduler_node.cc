@@ -16,6 +16,24 @@ using scheduler::Coordinator;
 constexpr Nanos kReportEvery = kSecond / 2;
 constexpr absl::Duration kLinger = absl::Seconds(2);
 
+double Seconds(Nanos duration) {
+  return static_cast<double>(duration) / static_cast<double>(kSecond);
+}
+
+std::vector<WorkerTimes> TimesOf(const ProgressByWorker& progress) {
+  std::vector<WorkerTimes> times;
+  times.reserve(progress.size());
+  for (const auto& [worker, p] : progress) {
+    times.push_back({.worker = Index(worker),
+                     .compute = Seconds(p.compute_ns),
+                     .injected = Seconds(p.injected_ns),
+                     .policy = Seconds(p.parked_ns),
+                     .shard = Seconds(p.queued_ns),
+                     .network = Seconds(p.blocked_ns - p.parked_ns - p.queued_ns)});
+  }
+  return times;
+}
+
 }  // namespace
 
 scheduler::CoordinatorOptions CoordinatorOptionsOf(const Job& job, uint64_t session) {
@@ -78,11 +96,19 @@ int SchedulerNode::Run() {
   }
   loop_.mailer().Retry();
   loop_.transport().Close(kLinger);
+  const transport::TransportStats moved = loop_.transport().stats();
+  reports_->Take(NodeReport{.name = "scheduler",
+                            .sent = moved.sent,
+                            .received = moved.received,
+                            .sockets = moved.sockets});
   reports_->Take(result);
   return result.code;
 }
 
 void SchedulerNode::Deliver(Nanos now, const wire::Message& message) {
+  if (message.type == wire::MessageType::kBroken && message.from.role == wire::Role::kServer) {
+    return coordinator_.Abort(now, kExitBroken, std::get<wire::Notice>(message.body).text, &out_);
+  }
   // A server does not leave a job: one that says so is gone.
   const bool gone =
       message.type == wire::MessageType::kLeave && message.from.role == wire::Role::kServer;
@@ -139,8 +165,7 @@ ResultReport SchedulerNode::Result() const {
     result.test_loss = evaluation->loss_sum / samples;
   }
   if (running_since_.has_value()) {
-    result.seconds = static_cast<double>(running_until_.value_or(loop_.Now()) - *running_since_) /
-                     static_cast<double>(kSecond);
+    result.seconds = Seconds(running_until_.value_or(loop_.Now()) - *running_since_);
   }
   result.samples = sum.samples;
   if (result.seconds > 0) {
@@ -150,10 +175,7 @@ ResultReport SchedulerNode::Result() const {
   result.pushed_bytes = sum.pushed_bytes;
   result.pulled_bytes = sum.pulled_bytes;
   result.read_lags = sum.read_lags;
-  result.blocked_s = static_cast<double>(sum.blocked_ns) / static_cast<double>(kSecond);
-  result.compute_s = static_cast<double>(sum.compute_ns) / static_cast<double>(kSecond);
-  result.injected_s = static_cast<double>(sum.injected_ns) / static_cast<double>(kSecond);
-  result.workers = static_cast<uint32_t>(coordinator_.progress().size());
+  result.times = TimesOf(coordinator_.progress());
   result.rejects = sum.rejects;
   result.malformed = loop_.transport().stats().rejected_messages + coordinator_.ignored();
   if (const auto& saved = coordinator_.saved(); saved.has_value()) {

@@ -18,6 +18,18 @@ constexpr size_t kAnswersMax = 65'536;
 constexpr Nanos kPatience = kSecond;
 constexpr absl::Duration kLinger = absl::Seconds(1);
 
+void AddLedger(const server::Shard& shard, NodeReport* report) {
+  const std::vector<server::Ledger::Row>& rows = shard.ledger().rows();
+  report->ledger.reserve(report->ledger.size() + rows.size());
+  for (size_t worker = 0; worker < rows.size(); ++worker) {
+    report->ledger.push_back({.worker = static_cast<uint32_t>(worker),
+                              .shard = Index(shard.id()),
+                              .read_lags = rows[worker].read_lags,
+                              .stalenesses = rows[worker].stalenesses,
+                              .violations = rows[worker].violations});
+  }
+}
+
 }  // namespace
 
 ServerNode::ServerNode(std::shared_ptr<const Job> job,
@@ -43,6 +55,7 @@ int ServerNode::Run() {
       if (timer == wire::Enrolment::kTick) enrolment_.OnTimer(now, std::nullopt, &out_);
     }
     TakeAnswers();
+    WatchGuarantee();
     loop_.Flush(&out_);
   }
   return Finish();
@@ -70,8 +83,9 @@ void ServerNode::OnWelcome(uint32_t rank) {
   const uint32_t count = job_->config.cluster().shards_per_server();
   for (uint32_t i = 0; i < count; ++i) {
     const ShardId id{rank * count + i};
-    shards_.push_back(std::make_unique<ShardThread>(MakeShard(id), OpenRecorder(id), &answers_,
-                                                    [this] { loop_.Wake(); }));
+    shards_.push_back(std::make_unique<ShardThread>(
+        MakeShard(id), OpenRecorder(id), &answers_, [this] { loop_.Wake(); },
+        ShardThreadOptions{job_->config.strict()}));
   }
   if (rank == 0) gatherer_.emplace(job_->layout);
   LOG(INFO) << "server " << rank << " of " << job_->config.cluster().servers() << ", "
@@ -112,7 +126,7 @@ void ServerNode::ToShard(wire::Message message) {
     LOG_EVERY_N(WARNING, 1000) << "not a shard of this server: " << wire::ToString(message);
     return;
   }
-  if (shards_[index]->Put(std::move(message))) return;
+  if (shards_[index]->Put(std::move(message)) || shards_[index]->broken()) return;
   failure_ = {kExitInternal, absl::StrCat("shard ", *rank_ * count + index, " is stuck")};
 }
 
@@ -124,6 +138,15 @@ void ServerNode::TakeAnswers() {
     } else {
       out_.Send(*std::move(answer));
     }
+  }
+}
+
+void ServerNode::WatchGuarantee() {
+  for (const std::unique_ptr<ShardThread>& thread : shards_) {
+    if (!thread->broken() || failure_.has_value()) continue;
+    const server::Ledger& ledger = thread->Join().ledger();
+    failure_ = {kExitBroken, absl::StrCat(job_->specs.policy.spec, " broke its guarantee: ",
+                                          ledger.first_violation()->ToString())};
   }
 }
 
@@ -164,42 +187,50 @@ int ServerNode::Finish() {
   const bool told = enrolment_.ended().has_value();
   if (told) end = *enrolment_.ended();
   if (failure_.has_value()) end = *failure_;
-  if (!told && rank_.has_value()) {  // the job cannot go on without this server: say so
-    wire::Message leave;
-    leave.type = MessageType::kLeave;
-    leave.from = wire::Address::Of(ServerId{*rank_});
-    leave.to = wire::Address::Scheduler();
-    leave.body = wire::Progress{};
-    out_.Send(std::move(leave));
-  }
+  if (!told && rank_.has_value()) SayLastWord(end);
   loop_.Flush(&out_);
   LogEnd(end);
-  ReportShards();
+  answers_.Close();
+  for (const std::unique_ptr<ShardThread>& thread : shards_) thread->Join();
   loop_.transport().Close(kLinger);
+  ReportEnd();
   return end.code;
 }
 
-void ServerNode::ReportShards() {
-  answers_.Close();
+// The job cannot go on without this server.
+void ServerNode::SayLastWord(const wire::Notice& end) {
+  wire::Message message;
+  message.from = wire::Address::Of(ServerId{*rank_});
+  message.to = wire::Address::Scheduler();
+  if (end.code == kExitBroken) {
+    message.type = MessageType::kBroken;
+    message.body = end;
+  } else {
+    message.type = MessageType::kLeave;
+    message.body = wire::Progress{};
+  }
+  out_.Send(std::move(message));
+}
+
+void ServerNode::ReportEnd() {
   const transport::TransportStats moved = loop_.transport().stats();
   NodeReport report{.name = absl::StrCat("server-", rank_.value_or(0)),
-                    .sent_bytes = moved.sent_bytes,
-                    .received_bytes = moved.received_bytes,
+                    .sent = moved.sent,
+                    .received = moved.received,
+                    .sockets = moved.sockets,
                     .malformed = moved.rejected_messages};
+  uint64_t violations = 0;
   for (const std::unique_ptr<ShardThread>& thread : shards_) {
-    const server::ShardStats& stats = thread->Join().stats();
-    report.rejects += stats.rejects;
-    report.duplicates += stats.duplicates;
-    report.violations += stats.violations;
-    report.reads += stats.reads;
-    report.stalenesses.resize(std::max(report.stalenesses.size(), stats.stalenesses.size()));
-    for (size_t i = 0; i < stats.stalenesses.size(); ++i) {
-      report.stalenesses[i] += stats.stalenesses[i];
-    }
+    const server::Shard& shard = thread->Join();
+    report.rejects += shard.stats().rejects;
+    report.duplicates += shard.stats().duplicates;
+    AddLedger(shard, &report);
+    violations += shard.ledger().Total().violations;
   }
   if (!rank_.has_value()) return;
-  if (report.violations > 0) {
-    LOG(ERROR) << report.violations << " reads broke the guarantee of " << job_->specs.policy.spec;
+  if (violations > 0) {
+    LOG(ERROR) << "the guarantee of " << job_->specs.policy.spec << " was broken " << violations
+               << " times";
   }
   if (reports_ != nullptr) reports_->Take(report);
 }

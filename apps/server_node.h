@@ -37,9 +37,11 @@ class ServerNode {
   std::unique_ptr<Recorder> OpenRecorder(ShardId id);
   void ToShard(wire::Message message);
   void TakeAnswers();
+  void WatchGuarantee();
+  void SayLastWord(const wire::Notice& end);
   void OnSlices(const wire::Message& message);
   int Finish();
-  void ReportShards();
+  void ReportEnd();
 
   std::shared_ptr<const Job> job_;
   NodeLoop loop_;

@@ -18,16 +18,18 @@ constexpr absl::Duration kLookAgain = absl::Seconds(1);
 }  // namespace
 
 ShardThread::ShardThread(std::unique_ptr<server::Shard> shard, std::unique_ptr<Recorder> recorder,
-                         MessageInbox* out, std::function<void()> wake)
+                         MessageInbox* out, std::function<void()> wake,
+                         const ShardThreadOptions& options)
     : shard_(std::move(shard)),
       recorder_(std::move(recorder)),
       in_(kInboxMax),
       out_(out),
       wake_(std::move(wake)),
+      options_(options),
       thread_([this] { Run(); }) {}
 
 bool ShardThread::Put(wire::Message message) {
-  return in_.Put(std::move(message), absl::Now() + kPutPatience);
+  return in_.Put({std::move(message), NodeLoop::Now()}, absl::Now() + kPutPatience);
 }
 
 const server::Shard& ShardThread::Join() {
@@ -39,14 +41,20 @@ const server::Shard& ShardThread::Join() {
 void ShardThread::Run() {
   wire::Outbox outbox;
   while (true) {
-    std::optional<wire::Message> message = in_.Take(absl::Now() + kLookAgain);
-    if (!message.has_value()) {
+    std::optional<Arrival> arrival = in_.Take(absl::Now() + kLookAgain);
+    if (!arrival.has_value()) {
       if (in_.closed()) return;
       continue;
     }
     const Nanos now = NodeLoop::Now();
-    if (recorder_ != nullptr) recorder_->Write(sim::EventOf(now, *message));
-    shard_->OnMessage(now, *std::move(message), &outbox);
+    if (recorder_ != nullptr) recorder_->Write(sim::EventOf(now, arrival->message));
+    arrival->message.queued_ns = now - arrival->at;
+    shard_->OnMessage(now, std::move(arrival->message), &outbox);
+    if (options_.strict && shard_->ledger().first_violation().has_value()) {
+      broken_ = true;
+      in_.Close();
+      return wake_();
+    }
     for (wire::Message& answer : outbox.messages) {
       if (out_->Put(std::move(answer), absl::Now() + kPutPatience)) continue;
       LOG_IF(ERROR, !out_->closed())

@@ -2,12 +2,14 @@
 // inbox; what the shard sends goes out through the server's. Nothing else is shared.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <thread>
 
 #include "apps/recorder.h"
 #include "base/bounded_inbox.h"
+#include "base/ids.h"
 #include "server/shard.h"
 #include "wire/message.h"
 
@@ -15,13 +17,21 @@ namespace soapstone::apps {
 
 using MessageInbox = BoundedInbox<wire::Message>;
 
+struct ShardThreadOptions {
+  // The shard is given no more messages once its guarantee is broken.
+  bool strict = false;
+};
+
 // The loop's thread constructs, Puts and Joins. `out` outlives it.
 class ShardThread {
  public:
   // `wake` makes the loop look into `out`; any thread may call it. `recorder` may be null.
   ShardThread(std::unique_ptr<server::Shard> shard, std::unique_ptr<Recorder> recorder,
-              MessageInbox* out, std::function<void()> wake);
+              MessageInbox* out, std::function<void()> wake,
+              const ShardThreadOptions& options = {});
 
+  // A strict shard has broken its guarantee, and its thread has ended.
+  bool broken() const { return broken_; }
   // False when the shard has not taken its messages for too long, or its thread has given up.
   bool Put(wire::Message message);
 
@@ -29,13 +39,20 @@ class ShardThread {
   const server::Shard& Join();
 
  private:
+  struct Arrival {
+    wire::Message message;
+    Nanos at = 0;
+  };
+
   void Run();
 
   std::unique_ptr<server::Shard> shard_;
   std::unique_ptr<Recorder> recorder_;
-  MessageInbox in_;
+  BoundedInbox<Arrival> in_;
   MessageInbox* out_;
   std::function<void()> wake_;
+  const ShardThreadOptions options_;
+  std::atomic<bool> broken_{false};
   std::jthread thread_;
 };
 

@@ -276,8 +276,9 @@ int WorkerNode::Finish() {
   const transport::TransportStats moved = loop_.transport().stats();
   if (reports_ != nullptr && enrolment_.rank().has_value()) {
     reports_->Take(NodeReport{.name = absl::StrCat("worker-", *enrolment_.rank()),
-                              .sent_bytes = moved.sent_bytes,
-                              .received_bytes = moved.received_bytes,
+                              .sent = moved.sent,
+                              .received = moved.received,
+                              .sockets = moved.sockets,
                               .malformed = moved.rejected_messages});
   }
   return end_->code;

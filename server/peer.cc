@@ -40,7 +40,8 @@ bool Peer::IsWithinNode(const Message& message) {
          (from == wire::Role::kWorker && to == wire::Role::kPeer);
 }
 
-void Peer::OnMessage(Nanos /*now*/, Message message, wire::Outbox* out) {
+void Peer::OnMessage(Nanos now, Message message, wire::Outbox* out) {
+  now_ = now;
   switch (message.type) {
     case MessageType::kRoster:
       return OnRoster(message, out);
@@ -128,7 +129,10 @@ void Peer::OnWorker(Message message, wire::Outbox* out) {
     default:
       break;
   }
-  if (!message.final) return CarryOut(policy_->OnPull(message.clock), out);
+  if (!message.final) {
+    pulled_at_ = now_;
+    return CarryOut(policy_->OnPull(message.clock), out);
+  }
   const uint32_t shards = options_.shard_layout->shard_count();
   final_pull_ = std::move(message);
   final_replies_.assign(shards, {});
@@ -388,6 +392,7 @@ void Peer::Reply(Clock clock, wire::Outbox* out) {
   reply.worker = options_.id;
   reply.clock = clock;
   reply.oldest = clock;
+  reply.parked_ns = now_ - pulled_at_;
   if (vectors_.own != nullptr) {
     reply.payload = CutSlices(vectors_.own->Values(), options_.worker_layout->slices(kOnly),
                               offsets_, vectors_.own->bytes({0, 1}));

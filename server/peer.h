@@ -111,6 +111,8 @@ class Peer {
 
   Epoch epoch_ = 0;
   std::shared_ptr<const wire::Roster> roster_;
+  Nanos now_ = 0;        // of the message in hand
+  Nanos pulled_at_ = 0;  // when the worker's last pull came
   uint64_t next_ticket_ = 1;
   std::map<consistency::Ticket, std::vector<Buffer>> in_hand_;
   std::vector<wire::Message> gradient_;  // pushes of the worker's clock in hand

@@ -18,7 +18,6 @@ using wire::Address;
 using wire::Message;
 using wire::MessageType;
 
-constexpr size_t kLagBuckets = 64;
 // Pushes of one worker and clock that are remembered; a worker program sends at most one per
 // bucket and node.
 constexpr size_t kSeenMax = 1 << 16;
@@ -28,12 +27,6 @@ Contribution ContributionOf(Message push, float weight) {
           push.batch_samples, weight,      std::move(push.payload)};
 }
 
-void Count(uint64_t value, std::vector<uint64_t>* slots) {
-  const size_t slot = std::min<size_t>(value, kLagBuckets - 1);
-  if (slots->size() <= slot) slots->resize(slot + 1);
-  ++(*slots)[slot];
-}
-
 }  // namespace
 
 Shard::Shard(ShardOptions options, Store store)
@@ -41,9 +34,11 @@ Shard::Shard(ShardOptions options, Store store)
       store_(std::move(store)),
       policy_(options_.policy, static_cast<uint32_t>(options_.layout->buckets(options_.id).size()),
               options_.leaf_count),
+      ledger_(options_.id, options_.policy.guarantee),
       versions_(options_.layout->buckets(options_.id).size()) {}
 
 void Shard::OnMessage(Nanos now, Message message, wire::Outbox* out) {
+  now_ = now;
   switch (message.type) {
     case MessageType::kRoster:
       OnRoster(message, out);
@@ -96,15 +91,20 @@ void Shard::OnRoster(const Message& message, wire::Outbox* out) {
         // At this shard's own frontier: nobody can run further ahead of it from now on.
         if (applied == kNoClock) {
           const Clock frontier = policy_.clocks().members() == 0 ? 0 : policy_.Frontier();
-          CarryOut(policy_.OnJoin(member.worker, frontier), out);
+          Join(member.worker, frontier, out);
         }
       } else if (applied == kNoClock || applied < member.start) {
-        CarryOut(policy_.OnJoin(member.worker, member.start), out);
+        Join(member.worker, member.start, out);
       }
     }
   }
   ack_due_ = true;
   Settle(out);
+}
+
+void Shard::Join(WorkerId worker, Clock clock, wire::Outbox* out) {
+  ledger_.OnMember(worker, clock);
+  CarryOut(policy_.OnJoin(worker, clock), out);
 }
 
 // A newcomer counts as started only when every shard has reached its start clock: before that, the
@@ -139,6 +139,7 @@ void Shard::ForgetWorker(WorkerId worker) {
   in_hand_.erase(SeenOf(worker).pull);
   SeenOf(worker) = Seen{};
   final_pulls_.erase(worker);
+  ledger_.OnGone(worker);
 }
 
 Shard::Seen& Shard::SeenOf(WorkerId worker) {
@@ -230,6 +231,7 @@ void Shard::OnPush(Nanos now, Message push, wire::Outbox* out) {
     event.mass = store_.MassOf(push.clock, ContributionOf(push, 1));
   }
   held_bytes_ += push.payload_bytes();
+  ledger_.OnTaken(worker, push.clock);
   in_hand_.emplace(ticket, std::move(push));
   CarryOut(policy_.OnPush(event), out);
   // The worker's clock may have come before this push (channels without order).
@@ -241,7 +243,7 @@ void Shard::OnPush(Nanos now, Message push, wire::Outbox* out) {
   Settle(out);
 }
 
-// The bucket's updates since its worker read it; all of them where it never did.
+// Gradient staleness: the bucket's updates since its worker read it; all where it never did.
 uint64_t Shard::StalenessOf(const Message& push) const {
   const size_t bucket = Index(push.bucket);
   const std::vector<uint64_t>& read = seen_[Index(push.worker)].versions;
@@ -256,11 +258,20 @@ void Shard::OnClock(Nanos now, const Message& message, wire::Outbox* out) {
     seen.clock_waiting = message;
     return;
   }
+  if (options_.policy.subscribed()) NoteAsked(message);
+  ledger_.OnClock(message.worker, message.clock);
   CarryOut(policy_.OnClock({now, message.worker, message.clock}), out);
   Settle(out);
 }
 
+void Shard::NoteAsked(const Message& message) {
+  Seen& seen = SeenOf(message.worker);
+  seen.asked_at = now_;
+  seen.queued_ns = message.queued_ns;
+}
+
 void Shard::OnPull(Nanos now, Message pull, wire::Outbox* out) {
+  NoteAsked(pull);
   if (pull.final) {
     final_pulls_.insert_or_assign(pull.worker, std::move(pull));
     AnswerFinalPulls(out);
@@ -297,7 +308,7 @@ void Shard::CarryOutInHand(const Action& action, wire::Outbox* out) {
       Message push = std::move(it->second);
       in_hand_.erase(it);
       held_bytes_ -= push.payload_bytes();
-      Count(StalenessOf(push), &stats_.stalenesses);
+      ledger_.OnApplied(push.worker, push.clock, StalenessOf(push));
       gathered_bucket_ = push.bucket;
       gathered_clock_ = push.clock;
       gathered_leaf_count_ = push.leaf_count;
@@ -308,6 +319,7 @@ void Shard::CarryOutInHand(const Action& action, wire::Outbox* out) {
     case ActionKind::kDrop:
       ++stats_.duplicates;
       held_bytes_ -= it->second.payload_bytes();
+      ledger_.OnDropped(it->second.worker, it->second.clock);
       in_hand_.erase(it);
       break;
     case ActionKind::kReply:
@@ -316,7 +328,10 @@ void Shard::CarryOutInHand(const Action& action, wire::Outbox* out) {
       break;
     default: {
       const Message refused = std::move(it->second);
-      if (refused.type == MessageType::kPush) held_bytes_ -= refused.payload_bytes();
+      if (refused.type == MessageType::kPush) {
+        held_bytes_ -= refused.payload_bytes();
+        ledger_.OnDropped(refused.worker, refused.clock);
+      }
       in_hand_.erase(it);
       Reject(refused,
              absl::StrCat("clock ", refused.clock, " is against the order; the shard is at ",
@@ -346,9 +361,12 @@ void Shard::Reply(const Message& pull, wire::Outbox* out) {
   reply.clock = pull.clock;
   reply.final = pull.final;
   reply.oldest = std::min(policy_.clocks().Min(), policy_.Frontier());
+  Seen& seen = SeenOf(pull.worker);
+  reply.parked_ns = now_ - seen.asked_at;
+  reply.queued_ns = seen.queued_ns;
   reply.payload = store_.ReadFor(pull.worker);
-  if (!pull.final) CountRead(reply);
-  SeenOf(pull.worker).versions = versions_;
+  if (!pull.final) ledger_.OnRead(pull.worker, pull.clock);
+  seen.versions = versions_;
   out->Send(std::move(reply));
 }
 
@@ -359,17 +377,6 @@ void Shard::SendUnasked(WorkerId worker, Clock clock, wire::Outbox* out) {
   pull.worker = worker;
   pull.clock = clock;
   Reply(pull, out);
-}
-
-void Shard::CountRead(const Message& reply) {
-  const Clock lag = std::max<Clock>(0, reply.clock - reply.oldest);
-  Count(static_cast<uint64_t>(lag), &stats_.read_lags);
-  ++stats_.reads;
-  const auto& bound = options_.policy.guarantee.read_lag_max;
-  if (!bound.has_value() || lag <= *bound) return;
-  ++stats_.violations;
-  LOG_EVERY_N(ERROR, 1000) << "shard " << Index(options_.id) << ": a read at clock " << reply.clock
-                           << " lags by " << lag << ", beyond the bound " << *bound;
 }
 
 // A final pull waits until every member's last clock is in the store.

@@ -18,6 +18,7 @@
 
 #include "base/fingerprint.h"
 #include "consistency/policy.h"
+#include "server/ledger.h"
 #include "server/store.h"
 #include "wire/layout.h"
 #include "wire/membership.h"
@@ -34,16 +35,11 @@ struct ShardOptions {
   uint64_t held_bytes_max = uint64_t{8} << 30;
 };
 
-// Counted since construction; also the ledger of the guarantee.
+// Counted since construction. Reads and updates are in the ledger.
 struct ShardStats {
   uint64_t pushes_applied = 0;
   uint64_t duplicates = 0;
   uint64_t rejects = 0;
-  uint64_t reads = 0;
-  uint64_t violations = 0;          // reads whose lag broke the policy's guarantee
-  std::vector<uint64_t> read_lags;  // reads by lag; the last entry counts the rest
-  // Updates by gradient staleness: the bucket's updates between the worker's read and this one.
-  std::vector<uint64_t> stalenesses;
   friend bool operator==(const ShardStats&, const ShardStats&) = default;
 };
 
@@ -56,6 +52,7 @@ class Shard {
 
   ShardId id() const { return options_.id; }
   const ShardStats& stats() const { return stats_; }
+  const Ledger& ledger() const { return ledger_; }
   const consistency::Policy& policy() const { return policy_; }
   const Store& store() const { return store_; }
   Epoch epoch() const { return epoch_; }
@@ -67,6 +64,8 @@ class Shard {
     std::vector<std::pair<BucketId, LeafRange>> pushes;  // of `clock`
     std::optional<wire::Message> clock_waiting;          // arrived before its pushes
     consistency::Ticket pull{};                          // its latest pull in hand, if any
+    Nanos asked_at = 0;                                  // when that came; subscribed: its clock
+    Nanos queued_ns = 0;                                 // and how long it had waited for us
     std::vector<uint64_t> versions;                      // by bucket, at its latest read
   };
 
@@ -75,6 +74,8 @@ class Shard {
   void OnPush(Nanos now, wire::Message message, wire::Outbox* out);
   void OnClock(Nanos now, const wire::Message& message, wire::Outbox* out);
   void OnPull(Nanos now, wire::Message message, wire::Outbox* out);
+  // The message's worker waits for values from now on.
+  void NoteAsked(const wire::Message& message);
   void OnSave(const wire::Message& message, wire::Outbox* out);
 
   Seen& SeenOf(WorkerId worker);
@@ -84,12 +85,12 @@ class Shard {
   bool RememberPush(const wire::Message& push);  // false: seen before
   void Reject(const wire::Message& message, std::string why, wire::Outbox* out);
   uint64_t StalenessOf(const wire::Message& push) const;
+  void Join(WorkerId worker, Clock clock, wire::Outbox* out);
   void CarryOut(const consistency::Actions& actions, wire::Outbox* out);
   void CarryOutInHand(const consistency::Action& action, wire::Outbox* out);
   void ApplyGathered();
   void Reply(const wire::Message& pull, wire::Outbox* out);
   void SendUnasked(WorkerId worker, Clock clock, wire::Outbox* out);
-  void CountRead(const wire::Message& reply);
   void AnswerFinalPulls(wire::Outbox* out);
   // Acknowledges the roster once this shard has come to the start clock of every member.
   void AcknowledgeRoster(wire::Outbox* out);
@@ -100,6 +101,8 @@ class Shard {
   Store store_;
   consistency::Policy policy_;
   ShardStats stats_;
+  Ledger ledger_;
+  Nanos now_ = 0;  // of the message in hand
   Epoch epoch_ = 0;
   bool ack_due_ = false;
   wire::Roster roster_;

@@ -13,8 +13,11 @@ using wire::MessageType;
 
 class ShardTest : public ::testing::Test {
  protected:
-  void Start(const std::string& policy, uint32_t workers, uint32_t leaf_count) {
+  // A shard of `policy` that claims the guarantee of `claimed`, by default its own.
+  void Start(const std::string& policy, uint32_t workers, uint32_t leaf_count,
+             const std::string& claimed = "") {
     policy_ = *consistency::ParsePolicy(policy);
+    if (!claimed.empty()) policy_.guarantee = consistency::ParsePolicy(claimed)->guarantee;
     layout_ = std::make_shared<const wire::Layout>(
         *wire::Layout::Build({{.name = "w", .shape = {8}}}, {.shard_count = 1}));
     TensorStore store({.layout = layout_,
@@ -37,7 +40,7 @@ class ShardTest : public ::testing::Test {
 
   wire::Outbox Send(Message message) {
     wire::Outbox out;
-    shard_->OnMessage(0, std::move(message), &out);
+    shard_->OnMessage(now_, std::move(message), &out);
     return out;
   }
 
@@ -84,6 +87,7 @@ class ShardTest : public ::testing::Test {
   wire::Roster roster_;
   std::optional<Shard> shard_;
   uint32_t leaf_count_ = 1;
+  Nanos now_ = 0;
 };
 
 TEST_F(ShardTest, PushIsAppliedOnceHoweverOftenItArrives) {
@@ -159,7 +163,36 @@ TEST_F(ShardTest, ReplyCarriesTheOldestAppliedClock) {
   const wire::Outbox out = Send(Data(MessageType::kPull, 0, 1));
   ASSERT_EQ(out.messages.size(), 1u);
   EXPECT_EQ(out.messages[0].oldest, 0);
-  EXPECT_EQ(shard_->stats().read_lags.at(1), 1u);
+  EXPECT_EQ(shard_->ledger().rows().at(0).read_lags.CountIn(1), 1u);
+}
+
+TEST_F(ShardTest, ReplySaysHowLongItsPullWaited) {
+  Start("ssp:s=0", 2, 2);
+  Send(Push(0, 0, {0, 1}, 1.0f));
+  Send(Clocked(0, 1, 1));
+  Message pull = Data(MessageType::kPull, 0, 1);
+  pull.queued_ns = 7;
+  now_ = 100;
+  EXPECT_TRUE(Send(pull).messages.empty());
+  Send(Push(1, 0, {1, 2}, 1.0f));
+  now_ = 130;
+  const wire::Outbox out = Send(Clocked(1, 1, 1));
+  ASSERT_EQ(out.messages.size(), 1u);
+  EXPECT_EQ(out.messages[0].parked_ns, 30);
+  EXPECT_EQ(out.messages[0].queued_ns, 7);
+}
+
+TEST_F(ShardTest, ASubscriberWaitsFromItsClockOn) {
+  Start("essp:s=0", 2, 2);
+  Send(Data(MessageType::kPull, 0, 0));
+  Send(Push(0, 0, {0, 1}, 1.0f));
+  now_ = 100;
+  EXPECT_TRUE(Send(Clocked(0, 1, 1)).messages.empty());
+  Send(Push(1, 0, {1, 2}, 1.0f));
+  now_ = 130;
+  const wire::Outbox out = Send(Clocked(1, 1, 1));
+  ASSERT_EQ(out.messages.size(), 1u);
+  EXPECT_EQ(out.messages[0].parked_ns, 30);
 }
 
 TEST_F(ShardTest, FinalPullWaitsForEveryMembersLastClock) {
@@ -226,6 +259,65 @@ TEST_F(ShardTest, BspAppliesTheMeanOverTheGlobalBatch) {
     Send(Clocked(w, 1, 1));
   }
   EXPECT_EQ(Value(), -4.0f);
+}
+
+// What a shard does when its gate keeps less than it claims: the ledger must see it.
+class ClaimTest : public ShardTest {
+ protected:
+  // Worker 0 makes up to two steps, as far as its reads are answered, while worker 1 makes none.
+  void RunAhead() {
+    for (Clock c = 0; !Send(Data(MessageType::kPull, 0, c)).messages.empty() && c < 2; ++c) {
+      Send(Push(0, c, {0, 1}, 1.0f));
+      Send(Clocked(0, c + 1, 1));
+    }
+  }
+  uint64_t Violations() const { return shard_->ledger().Total().violations; }
+};
+
+TEST_F(ClaimTest, WhatTheGateKeepsIsNoViolation) {
+  for (const char* policy : {"ssp:s=0", "ssp:s=1", "ssp:s=2", "async", "bsp", "softsync:n=1"}) {
+    roster_ = {};
+    Start(policy, 2, 2);
+    RunAhead();
+    EXPECT_EQ(Violations(), 0u) << policy;
+  }
+}
+
+TEST_F(ClaimTest, ALooserGateThanClaimedIsSeen) {
+  for (const char* gate : {"ssp:s=2", "ssp:s=3", "async", "essp:s=2"}) {
+    roster_ = {};
+    Start(gate, 2, 2, "ssp:s=1");
+    RunAhead();
+    EXPECT_GE(Violations(), 1u) << gate;
+    EXPECT_EQ(shard_->ledger().first_violation()->kind, Violation::Kind::kReadLag);
+    EXPECT_EQ(shard_->ledger().first_violation()->clock, 2);
+  }
+}
+
+TEST_F(ClaimTest, LiveReadsAreNoSnapshots) {
+  Start("ssp:s=0", 2, 2, "bsp");
+  Send(Push(0, 0, {0, 1}, 1.0f));
+  Send(Data(MessageType::kPull, 1, 0));
+  EXPECT_EQ(shard_->ledger().first_violation()->kind, Violation::Kind::kSnapshot);
+}
+
+TEST_F(ClaimTest, OwnUpdatesThatArePendingAreMissed) {
+  Start("softsync:n=1", 2, 2, "async");
+  Send(Push(0, 0, {0, 1}, 1.0f));
+  Send(Clocked(0, 1, 1));
+  Send(Data(MessageType::kPull, 0, 1));
+  EXPECT_EQ(shard_->ledger().first_violation()->kind, Violation::Kind::kOwnWrites);
+}
+
+TEST_F(ShardTest, TheLedgerCountsReadsAndUpdatesOfEachWorker) {
+  Start("async", 2, 2);
+  for (uint32_t w = 0; w < 2; ++w) Send(Data(MessageType::kPull, w, 0));
+  for (uint32_t w = 0; w < 2; ++w) Send(Push(w, 0, {w, w + 1}, 1.0f));
+  const std::vector<Ledger::Row>& rows = shard_->ledger().rows();
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0].read_lags.count(), 1u);
+  EXPECT_EQ(rows[0].stalenesses.CountIn(0), 1u);
+  EXPECT_EQ(rows[1].stalenesses.CountIn(1), 1u);
 }
 
 TEST_F(ShardTest, OnlyTheSchedulerMaySendARosterOrAskToSave) {

@@ -75,6 +75,9 @@ void Checkers::AfterShard(const server::Shard& shard, absl::Span<const Message> 
   for (const Message& message : sent) {
     if (message.type == MessageType::kPullReply) CheckReply(shard, message, &truth);
   }
+  // What the checkers let pass the shard's own ledger must let pass too.
+  const auto& seen = shard.ledger().first_violation();
+  if (seen.has_value() && !violation_.has_value()) Fail(absl::StrCat("L1: ", seen->ToString()));
 }
 
 void Checkers::SetApplied(Member* member, Clock applied, Truth* truth) {

@@ -1,6 +1,6 @@
 // Checkers: what must hold of a run, judged from outside. They see the messages that go into a
-// shard, the messages that come out, and the shard's store; never the policy's or the shard's own
-// books, so that an error in those cannot excuse itself.
+// shard, the messages that come out, and the shard's store; they never judge by the policy's or the
+// shard's own books, so that an error in those cannot excuse itself.
 //
 //   S1 a read at clock c at a shard with bound s: c - min over members of the applied clock <= s
 //   S2 a read holds the reader's own updates
@@ -9,6 +9,7 @@
 //   S6 every update of a member is applied exactly once, with its own bytes; none of a stranger
 //   B1 snapshot policies: a read of clock t sees exactly the updates of clocks < t, on every shard;
 //      each round's leaves are covered once
+//   L1 the shard's own ledger of the guarantee finds nothing where these do not
 // S5 (no deadlock) and the end of the run are the world's, which knows what can still happen.
 // A value: copied with the world at each branch of an exploration.
 #pragma once

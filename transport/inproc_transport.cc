@@ -9,8 +9,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "base/status_macros.h"
 #include "base/mutex.h"
+#include "base/status_macros.h"
 #include "transport/identity.h"
 #include "transport/rejections.h"
 #include "transport/route_table.h"
@@ -205,18 +205,20 @@ absl::Status InprocNetwork::Node::Send(wire::Address node, const wire::Message& 
 
 absl::Status InprocNetwork::Node::SendStamped(wire::Address node, wire::Message message) {
   SOAP_ASSIGN_OR_RETURN(const std::shared_ptr<Mailbox> mailbox, MailboxOf(node));
-  uint64_t bytes = message.payload_bytes();
+  const wire::MessageType type = message.type;
+  const uint64_t payload_bytes = message.payload_bytes();
+  uint64_t header_bytes = 0;
   Mailbox::Delivery delivery = {.origin = mailbox_};
   if (options_.encode) {
     delivery.frames.push_back(Buffer::CopyOf(wire::EncodeHeader(message, identity_.self())));
-    bytes += delivery.frames[0].size();
+    header_bytes = delivery.frames[0].size();
     delivery.frames.insert(delivery.frames.end(), message.payload.begin(), message.payload.end());
   } else {
     delivery.received = {std::move(message), identity_.self()};
   }
   SOAP_RETURN_IF_ERROR(mailbox->Put(std::move(delivery)));
   ++stats_.sent_messages;
-  stats_.sent_bytes += bytes;
+  stats_.sent.AddMessage(type, header_bytes, payload_bytes);
   return absl::OkStatus();
 }
 
@@ -233,18 +235,19 @@ std::optional<wire::Message> InprocNetwork::Node::Receive(absl::Time deadline) {
 }
 
 absl::StatusOr<wire::Message> InprocNetwork::Node::Accept(Mailbox::Delivery delivery) {
-  uint64_t bytes = 0;
+  uint64_t header_bytes = 0;
   if (options_.encode) {
-    bytes = delivery.frames[0].size();
+    header_bytes = delivery.frames[0].size();
     SOAP_ASSIGN_OR_RETURN(delivery.received, wire::Decode(delivery.frames, options_.frame_limits));
   }
   wire::Received& received = delivery.received;
   SOAP_RETURN_IF_ERROR(identity_.Admit(received));
   if (!routes_.Learn(received.sender, delivery.origin, received.message.epoch)) {
-    return absl::ResourceExhaustedError("no room for another route, or of a former holder of the rank");
+    return absl::ResourceExhaustedError(
+        "no room for another route, or of a former holder of the rank");
   }
   ++stats_.received_messages;
-  stats_.received_bytes += bytes + received.message.payload_bytes();
+  stats_.received.AddMessage(received.message.type, header_bytes, received.message.payload_bytes());
   return std::move(received.message);
 }
 

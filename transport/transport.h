@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "transport/byte_counts.h"
 #include "wire/message.h"
 
 namespace soapstone::transport {
@@ -18,11 +19,12 @@ namespace soapstone::transport {
 // Counted since construction.
 struct TransportStats {
   uint64_t sent_messages = 0;
-  uint64_t sent_bytes = 0;  // frames, without the socket's own framing
+  BytesByCause sent;
   uint64_t received_messages = 0;
-  uint64_t received_bytes = 0;
+  BytesByCause received;           // without handshakes
   uint64_t rejected_messages = 0;  // malformed, wrong session, or from an unknown sender
   uint64_t dropped_messages = 0;   // no route, or the peer's queue is full
+  SocketCounts sockets;            // since Close: of all TCP connections on which something came
 };
 
 class Transport {

@@ -123,7 +123,7 @@ TEST_P(TransportTest, LargePayloadsArriveBitForBit) {
   for (size_t i = 0; i + 1 < received->payload.size(); ++i) {
     EXPECT_TRUE(received->payload[i].IsFloatAligned()) << "frame " << i;
   }
-  EXPECT_GE(server->stats().received_bytes, push.payload_bytes());
+  EXPECT_GE(server->stats().received.push, push.payload_bytes());
 }
 
 TEST_P(TransportTest, PayloadOutlivesTheTransports) {

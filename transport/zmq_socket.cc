@@ -188,7 +188,7 @@ absl::Status ZmqSocket::Send(std::string_view routing_id, std::string_view heade
   return absl::OkStatus();
 }
 
-bool ZmqSocket::Receive(size_t frames_max, std::vector<Buffer>* frames) {
+bool ZmqSocket::Receive(size_t frames_max, std::vector<Buffer>* frames, int* fd) {
   frames->clear();
   bool more = true;
   while (more) {
@@ -200,6 +200,7 @@ bool ZmqSocket::Receive(size_t frames_max, std::vector<Buffer>* frames) {
       return false;
     }
     more = zmq_msg_more(&frame->message) != 0;
+    if (!more) *fd = zmq_msg_get(&frame->message, ZMQ_SRCFD);
     if (frames->size() < frames_max) frames->push_back(Share(std::move(frame)));
   }
   return true;

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <map>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -21,6 +22,7 @@
 #include "transport/endpoint.h"
 #include "transport/identity.h"
 #include "transport/rejections.h"
+#include "transport/tcp_watch.h"
 #include "transport/zmq_socket.h"
 
 namespace soapstone::transport {
@@ -28,6 +30,7 @@ namespace {
 
 constexpr int kSocketsMax = 16'384;     // connections made by one node, at most
 constexpr size_t kRoutingIdBytes = 15;  // as many as a std::string holds in place
+constexpr size_t kLinksMax = 16'384;    // of the ROUTER, that are counted
 
 // How ROUTERs know a connection of ours: random, so that nobody can take it over by a guess.
 absl::StatusOr<std::string> NewRoutingId() {
@@ -78,10 +81,17 @@ class ZmqTransport final : public Transport {
 
  private:
   enum class Taken { kNothing, kRejected, kMessage };
+  struct Dealer {
+    ZmqSocket socket;
+    LinkWatch link{ZmtpHandshakeBytes(kRoutingIdBytes)};
+  };
 
   absl::Status SendStamped(wire::Address node, const wire::Message& message);
   Taken TakeOne(wire::Message* message);
   absl::StatusOr<wire::Message> Accept(absl::Span<const Buffer> frames, bool routed);
+  // A valid message came by the connection `fd` of socket i.
+  void Watch(size_t i, int fd);
+  LinkWatch* LinkOf(const std::string& routing_id);
   bool TakeWake();
   bool Poll(absl::Time deadline);
   ZmqSocketOptions SocketOptions() const;
@@ -92,9 +102,10 @@ class ZmqTransport final : public Transport {
   const ZmqOptions options_;
   Resources resources_;  // before the sockets: destroyed after them
   ZmqSocket router_;
-  std::map<wire::Address, ZmqSocket> connections_;
-  std::vector<ZmqSocket*> dealers_;  // values of connections_, in order
-  size_t next_socket_ = 0;           // whose turn it is in TakeOne
+  std::map<wire::Address, Dealer> connections_;
+  std::vector<Dealer*> dealers_;                      // values of connections_, in order
+  std::unordered_map<std::string, LinkWatch> links_;  // of the ROUTER, by routing id
+  size_t next_socket_ = 0;                            // whose turn it is in TakeOne
   std::string endpoint_;
   bool closed_ = false;
 
@@ -130,9 +141,10 @@ absl::Status ZmqTransport::Connect(wire::Address peer, const std::string& endpoi
   SOAP_RETURN_IF_ERROR(CheckEndpoint(endpoint));
   ZmqSocketOptions socket_options = SocketOptions();
   SOAP_ASSIGN_OR_RETURN(socket_options.routing_id, NewRoutingId());
-  SOAP_ASSIGN_OR_RETURN(ZmqSocket dealer,
+  Dealer dealer;
+  SOAP_ASSIGN_OR_RETURN(dealer.socket,
                         ZmqSocket::Open(resources_.context, ZMQ_DEALER, socket_options));
-  SOAP_RETURN_IF_ERROR(dealer.Connect(endpoint));
+  SOAP_RETURN_IF_ERROR(dealer.socket.Connect(endpoint));
   connections_[peer] = std::move(dealer);
   ListDealers();
   return absl::OkStatus();
@@ -161,14 +173,19 @@ absl::Status ZmqTransport::SendStamped(wire::Address node, const wire::Message& 
   if (header.size() > options_.frame_limits.header_bytes_max) {
     return absl::InvalidArgumentError("the message's header is too large");
   }
-  const absl::Status sent = connection != connections_.end()
-                                ? connection->second.Send("", header, message.payload)
-                                : router_.Send(*route, header, message.payload);
+  const bool dealt = connection != connections_.end();
+  const absl::Status sent = dealt ? connection->second.socket.Send("", header, message.payload)
+                                  : router_.Send(*route, header, message.payload);
   if (!sent.ok()) {
     return absl::Status(sent.code(), absl::StrCat(node.ToString(), ": ", sent.message()));
   }
   ++stats_.sent_messages;
-  stats_.sent_bytes += header.size() + message.payload_bytes();
+  const uint64_t payload_bytes = message.payload_bytes();
+  const uint64_t framing = ZmtpFramingOf(header.size(), message.payload);
+  stats_.sent.AddMessage(message.type, header.size(), payload_bytes);
+  stats_.sent.framing += framing;
+  LinkWatch* link = dealt ? &connection->second.link : LinkOf(*route);
+  if (link != nullptr) link->OnGiven(header.size() + payload_bytes + framing);
   return absl::OkStatus();
 }
 
@@ -191,8 +208,30 @@ std::optional<wire::Message> ZmqTransport::Receive(absl::Time deadline) {
 }
 
 ZmqSocket& ZmqTransport::socket(size_t i) {
-  if (!router_.open()) return *dealers_[i];
-  return i == 0 ? router_ : *dealers_[i - 1];
+  if (!router_.open()) return dealers_[i]->socket;
+  return i == 0 ? router_ : dealers_[i - 1]->socket;
+}
+
+LinkWatch* ZmqTransport::LinkOf(const std::string& routing_id) {
+  const auto link = links_.find(routing_id);
+  return link != links_.end() ? &link->second : nullptr;
+}
+
+void ZmqTransport::Watch(size_t i, int fd) {
+  LinkWatch* link = nullptr;
+  uint64_t handshake_bytes = ZmtpHandshakeBytes(kRoutingIdBytes);
+  if (!router_.open() || i > 0) {
+    link = &dealers_[router_.open() ? i - 1 : i]->link;
+  } else {
+    handshake_bytes = ZmtpHandshakeBytes(0);
+    const std::string routing_id(reinterpret_cast<const char*>(frames_[0].data()),
+                                 frames_[0].size());
+    link = LinkOf(routing_id);
+    if (link == nullptr && links_.size() < kLinksMax) {
+      link = &links_.emplace(routing_id, LinkWatch(handshake_bytes)).first->second;
+    }
+  }
+  if (link != nullptr && link->OnReceived(fd)) stats_.sent.framing += handshake_bytes;
 }
 
 // Sockets take turns, one message each, so that a busy one does not starve the rest.
@@ -205,8 +244,10 @@ ZmqTransport::Taken ZmqTransport::TakeOne(wire::Message* message) {
     // One frame beyond the limit is kept (and one for the routing id, one for the header), so
     // that Decode sees that there are too many.
     const size_t frames_max = options_.frame_limits.payload_frames_max + 3;
-    if (!socket(i).Receive(frames_max, &frames_)) continue;
+    int fd = -1;
+    if (!socket(i).Receive(frames_max, &frames_, &fd)) continue;
     absl::StatusOr<wire::Message> accepted = Accept(frames_, routed);
+    if (accepted.ok()) Watch(i, fd);
     frames_.clear();
     if (!accepted.ok()) {
       rejections_.Add(accepted.status(), absl::Now());
@@ -227,10 +268,13 @@ absl::StatusOr<wire::Message> ZmqTransport::Accept(absl::Span<const Buffer> fram
   SOAP_ASSIGN_OR_RETURN(wire::Received received, wire::Decode(frames, options_.frame_limits));
   SOAP_RETURN_IF_ERROR(identity_.Admit(received));
   if (routed && !routes_.Learn(received.sender, std::string(routing_id), received.message.epoch)) {
-    return absl::ResourceExhaustedError("no room for another route, or of a former holder of the rank");
+    return absl::ResourceExhaustedError(
+        "no room for another route, or of a former holder of the rank");
   }
   ++stats_.received_messages;
-  stats_.received_bytes += frames[0].size() + received.message.payload_bytes();
+  stats_.received.AddMessage(received.message.type, frames[0].size(),
+                             received.message.payload_bytes());
+  stats_.received.framing += ZmtpFramingOf(frames[0].size(), frames.subspan(1));
   return std::move(received.message);
 }
 
@@ -274,10 +318,13 @@ void ZmqTransport::Close(absl::Duration linger) {
   if (closed_) return;
   closed_ = true;
   router_.Close(linger);
-  for (auto& [peer, dealer] : connections_) dealer.Close(linger);
-  connections_.clear();
-  dealers_.clear();
+  for (auto& [peer, dealer] : connections_) dealer.socket.Close(linger);
   resources_.Terminate();  // waits for what lingers
+  for (const auto& [peer, dealer] : connections_) stats_.sockets.Add(dealer.link.Counts());
+  for (const auto& [routing_id, link] : links_) stats_.sockets.Add(link.Counts());
+  dealers_.clear();
+  connections_.clear();
+  links_.clear();
 }
 
 }  // namespace

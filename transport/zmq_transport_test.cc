@@ -218,5 +218,44 @@ TEST_F(ZmqTransportTest, CloseDoesNotWaitLongerThanItsLinger) {
   EXPECT_LT(absl::Now() - before, absl::Seconds(20));
 }
 
+TEST_F(ZmqTransportTest, TheKernelCountsWhatWeCount) {
+  Message push;
+  push.type = MessageType::kPush;
+  push.leaves = {0, 1};
+  push.leaf_count = 1;
+  for (const size_t size : {0, 1, 255, 256, 5'000'000}) {
+    push.payload = {Buffer::CopyOf(std::string(size, 'x')), Buffer::CopyOf("abcd")};
+    ASSERT_TRUE(worker_->Send(kServer0, push).ok());
+    ASSERT_TRUE(server_->Receive(Soon()).has_value());
+    ASSERT_TRUE(server_->Send(kWorker0, push).ok());
+    ASSERT_TRUE(worker_->Receive(Soon()).has_value());
+  }
+  // The peer that ends first takes nothing away from the other's counters.
+  worker_->Close(absl::Seconds(1));
+  server_->Close(absl::Seconds(1));
+  for (const Transport* transport : {worker_.get(), server_.get()}) {
+    const TransportStats stats = transport->stats();
+    EXPECT_EQ(stats.sockets.connections, 1u);
+    EXPECT_EQ(stats.sockets.taken_bytes, stats.sockets.given_bytes);
+    EXPECT_EQ(stats.sockets.given_bytes, stats.sent.total());
+    EXPECT_GT(stats.sockets.taken_bytes, 5'000'000u);
+  }
+}
+
+TEST_F(ZmqTransportTest, WhatLingersIsCountedToo) {
+  ExpectServes();
+  Message push;
+  push.type = MessageType::kPush;
+  push.leaves = {0, 1};
+  push.leaf_count = 1;
+  push.payload = {Buffer::CopyOf(std::string(20'000'000, 'x'))};
+  ASSERT_TRUE(worker_->Send(kServer0, push).ok());
+  worker_->Close(absl::Seconds(30));
+  ASSERT_TRUE(server_->Receive(Soon()).has_value());
+  const TransportStats stats = worker_->stats();
+  EXPECT_EQ(stats.sockets.taken_bytes, stats.sockets.given_bytes);
+  EXPECT_GT(stats.sockets.taken_bytes, 20'000'000u);
+}
+
 }  // namespace
 }  // namespace soapstone::transport

@@ -82,6 +82,8 @@ struct BodyWriter {
     out->set_rejects(body.rejects);
     out->mutable_read_lags()->Add(body.read_lags.begin(), body.read_lags.end());
     out->set_injected_ns(body.injected_ns);
+    out->set_parked_ns(body.parked_ns);
+    out->set_queued_ns(body.queued_ns);
   }
   void operator()(const Evaluation& body) const {
     frame::Evaluation* out = header->mutable_evaluation();
@@ -132,6 +134,8 @@ void FillHeader(const Message& message, Address sender, frame::Header* header) {
   header->set_pushes(message.pushes);
   header->set_oldest(message.oldest);
   header->set_final(message.final);
+  header->set_parked_ns(message.parked_ns);
+  header->set_queued_ns(message.queued_ns);
   std::visit(BodyWriter{header}, message.body);
   for (const Buffer& buffer : message.payload) header->add_payload_bytes(buffer.size());
 }
@@ -189,7 +193,9 @@ Body ReadProgress(const frame::Progress& in) {
                   .blocked_ns = in.blocked_ns(),
                   .rejects = in.rejects(),
                   .read_lags = {in.read_lags().begin(), in.read_lags().end()},
-                  .injected_ns = in.injected_ns()};
+                  .injected_ns = in.injected_ns(),
+                  .parked_ns = in.parked_ns(),
+                  .queued_ns = in.queued_ns()};
 }
 
 absl::StatusOr<Body> ReadBody(const frame::Header& header) {
@@ -251,6 +257,8 @@ absl::StatusOr<Received> FromHeader(const frame::Header& header) {
   message.pushes = header.pushes();
   message.oldest = header.oldest();
   message.final = header.final();
+  message.parked_ns = header.parked_ns();
+  message.queued_ns = header.queued_ns();
   SOAP_ASSIGN_OR_RETURN(message.body, ReadBody(header));
   return received;
 }

@@ -74,6 +74,7 @@ std::vector<Message> Examples() {
       Example(MessageType::kSlices, {}, payload),
       Example(MessageType::kSaved, Saved{"/m.safetensors", "ab12"}),
       Example(MessageType::kShutdown, notice),
+      Example(MessageType::kBroken, notice),
       Example(MessageType::kPush, {}, payload),
       Example(MessageType::kClock, {}),
       Example(MessageType::kPull, {}),
@@ -97,7 +98,7 @@ TEST(FrameTest, EveryTypeComesBackWithEveryField) {
     EXPECT_EQ(decoded->sender, kSender);
     types.insert(message.type);
   }
-  EXPECT_EQ(types.size(), 21u);
+  EXPECT_EQ(types.size(), 22u);
 }
 
 TEST(FrameTest, DefaultsComeBack) {
@@ -119,7 +120,7 @@ TEST(FrameTest, PayloadSharesTheReceivedBytes) {
 
 TEST(FrameTest, RefusesTypesAndRolesOutOfRange) {
   ExpectRefused(Example(MessageType::kNone, {}));
-  ExpectRefused(Example(static_cast<MessageType>(17), {}));
+  ExpectRefused(Example(static_cast<MessageType>(19), {}));
   ExpectRefused(Example(static_cast<MessageType>(200), {}));
   Message message = Example(MessageType::kPull, {});
   message.to.role = static_cast<Role>(5);

@@ -61,6 +61,8 @@ const char* TypeName(MessageType type) {
       return "saved";
     case MessageType::kShutdown:
       return "shutdown";
+    case MessageType::kBroken:
+      return "broken";
     case MessageType::kPush:
       return "push";
     case MessageType::kClock:
@@ -142,6 +144,8 @@ struct BodyAdder {
     f->Add(body.read_lags.size());
     for (uint64_t count : body.read_lags) f->Add(count);
     f->Add(body.injected_ns);
+    f->Add(body.parked_ns);
+    f->Add(body.queued_ns);
   }
   void operator()(const Evaluation& body) const {
     f->Add(body.samples);
@@ -217,6 +221,8 @@ void Message::AddTo(Fingerprint* f) const {
   f->Add(pushes);
   f->Add(oldest);
   f->Add(final);
+  f->Add(parked_ns);
+  f->Add(queued_ns);
   f->Add(body.index());
   std::visit(BodyAdder{f}, body);
   f->Add(payload.size());

@@ -70,6 +70,7 @@ enum class MessageType : uint8_t {
   kSlices = 14,       // shard -> server 0: its slices, in the order of layout.slices_of(shard)
   kSaved = 15,        // server 0 -> scheduler: model written. Body Saved.
   kShutdown = 16,     // scheduler -> all: the job is over. Body Notice.
+  kBroken = 17,       // server -> scheduler: in a strict job the guarantee was broken. Body Notice.
   // Data: worker <-> shard.
   kPush = 20,       // one bucket's gradient (or elastic difference); a frame a slice
   kClock = 21,      // the worker completed `clock`-1 on this shard, after `pushes` pushes for it
@@ -148,6 +149,9 @@ struct Progress {
   uint64_t rejects = 0;
   std::vector<uint64_t> read_lags;  // count of reads by observed lag; the last entry is "or more"
   Nanos injected_ns = 0;            // rested in the device, as a straggler model asked
+  // Parts of blocked_ns; what is left is the network's.
+  Nanos parked_ns = 0;  // a shard's policy kept the pull
+  Nanos queued_ns = 0;  // the pull waited until its shard took it in hand
   friend bool operator==(const Progress&, const Progress&) = default;
 };
 
@@ -203,6 +207,8 @@ struct Message {
   uint32_t pushes = 0;         // clock: pushes sent to this shard for clock-1
   Clock oldest = kNoClock;     // reply: min applied clock over members, at the read
   bool final = false;          // pull, reply: the parameters after the last clock
+  Nanos parked_ns = 0;         // reply: from the shard's first look at its pull to the answer
+  Nanos queued_ns = 0;         // in a server: from arrival to that look; reply: of its pull
 
   Body body;
   std::vector<Buffer> payload;

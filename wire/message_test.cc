@@ -82,6 +82,8 @@ TEST(MessageTest, FingerprintSeesEveryField) {
   add([](Message* m) { m->pushes = 1; });
   add([](Message* m) { m->oldest = 1; });
   add([](Message* m) { m->final = true; });
+  add([](Message* m) { m->parked_ns = 1; });
+  add([](Message* m) { m->queued_ns = 1; });
   add([](Message* m) { m->payload[1] = Buffer::CopyOf("efghijkm"); });
   add([](Message* m) { m->payload.pop_back(); });
   add([](Message* m) { m->body = Welcome{}; });

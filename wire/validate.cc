@@ -50,6 +50,7 @@ TypeRule RuleOf(MessageType type) {
       return {.known = true, .body = kBodyIndex<Saved>};
     case MessageType::kRefuse:
     case MessageType::kShutdown:
+    case MessageType::kBroken:
     case MessageType::kReject:
       return {.known = true, .body = kBodyIndex<Notice>};
     case MessageType::kRosterAck:
@@ -162,7 +163,8 @@ struct BodyCheck {
   absl::Status operator()(const Progress& progress) const {
     SOAP_RETURN_IF_ERROR(CheckClock(progress.clock, "progress: clock out of range"));
     if (!std::isfinite(progress.loss_sum)) return Invalid("progress: loss is not finite");
-    if (progress.compute_ns < 0 || progress.blocked_ns < 0 || progress.injected_ns < 0) {
+    if (progress.compute_ns < 0 || progress.blocked_ns < 0 || progress.injected_ns < 0 ||
+        progress.parked_ns < 0 || progress.queued_ns < 0) {
       return Invalid("progress: a time is negative");
     }
     if (progress.read_lags.size() > limits.read_lags_max) {
@@ -219,6 +221,7 @@ absl::Status Validate(const Message& message, const FrameLimits& limits) {
   SOAP_RETURN_IF_ERROR(CheckRole(message.to.role, "unknown role of to"));
   SOAP_RETURN_IF_ERROR(CheckClock(message.clock, "clock out of range"));
   SOAP_RETURN_IF_ERROR(CheckClock(message.oldest, "oldest clock out of range"));
+  if (message.parked_ns < 0 || message.queued_ns < 0) return Invalid("a time is negative");
   if (message.type == MessageType::kPush &&
       (message.leaves.empty() || message.leaves.end > message.leaf_count)) {
     return Invalid("push: leaves out of range");

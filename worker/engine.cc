@@ -160,6 +160,9 @@ bool Engine::JumpTo(Clock clock) {
 void Engine::TakeReply(Run* run, ShardId shard, const Message& reply) {
   run->replies[Index(shard)] = reply.payload;
   run->oldest[Index(shard)] = reply.oldest;
+  if (!options_.policy.ordered_reads()) run->parked_ns = run->queued_ns = 0;
+  run->parked_ns += reply.parked_ns;
+  run->queued_ns += reply.queued_ns;
   progress_.pulled_bytes += reply.payload_bytes();
 }
 
@@ -302,13 +305,22 @@ void Engine::Advance(Nanos now, EngineOutput out) {
   const bool was_loaded = main_->loaded;
   Issue(now, &*main_, out);
   if (main_->loaded && !was_loaded) {
-    progress_.blocked_ns += now - main_->pulled_at;
+    CountWait(now - main_->pulled_at, *main_);
     if (main_->program->kind == Program::Kind::kStep && options_.policy.fixed_tree) {
       // Leaves that became ours while we waited belong to this clock too.
       BeginAdoption(now, main_->clock, &planned_, out);
     }
   }
   if (main_->open == 0) EndRun(now, out);
+}
+
+// What shards say of their part can be more than we waited: values may be due before they are
+// asked.
+void Engine::CountWait(Nanos blocked, const Run& run) {
+  const Nanos parked = std::min(run.parked_ns, blocked);
+  progress_.blocked_ns += blocked;
+  progress_.parked_ns += parked;
+  progress_.queued_ns += std::min(run.queued_ns, blocked - parked);
 }
 
 void Engine::Issue(Nanos now, Run* run, EngineOutput out) {
@@ -336,7 +348,8 @@ void Engine::IssueOne(Nanos now, Run* run, uint32_t index, EngineOutput out) {
   const Instruction& instruction = run->program->instructions[index];
   run->issued[index] = 1;
   if (!IsDeviceOp(instruction.op)) {
-    if (instruction.op == Op::kPull) run->pulled_at = now;
+    // Of pulls that are sent in turn the first one's time, which Begin has set, counts.
+    if (instruction.op == Op::kPull && !options_.policy.ordered_reads()) run->pulled_at = now;
     if (instruction.op == Op::kPull && IsSubscribed(*run)) {
       const uint32_t shard = Index(instruction.shard);
       if (shard >= early_.size() || early_[shard].clock != run->shard_clock) return;

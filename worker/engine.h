@@ -80,7 +80,9 @@ class Engine {
     std::vector<uint8_t> satisfied;  // by instruction: those that depend on it may go
     uint32_t open = 0;               // not yet satisfied
     bool loaded = false;             // no pull is outstanding any more
-    Nanos pulled_at = 0;
+    Nanos pulled_at = 0;             // first
+    Nanos parked_ns = 0;  // as replies say: the last one's, or the sum of pulls sent in turn
+    Nanos queued_ns = 0;
     std::vector<std::vector<Buffer>> replies;   // by shard
     std::vector<Clock> oldest;                  // by shard: min applied clock of its reply
     std::map<uint32_t, DeviceEvent> collected;  // by instruction
@@ -96,6 +98,7 @@ class Engine {
   void BeginStep(Nanos now, EngineOutput out);
   void Begin(Nanos now, std::shared_ptr<const Program> program, EngineOutput out);
   Run MakeRun(std::shared_ptr<const Program> program);
+  void CountWait(Nanos blocked, const Run& run);
   // Issues whatever has become ready, in program order; ends finished runs.
   void Advance(Nanos now, EngineOutput out);
   void Issue(Nanos now, Run* run, EngineOutput out);

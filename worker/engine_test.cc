@@ -45,8 +45,10 @@ class EngineTest : public ::testing::Test {
 
   void Deliver(const Message& message) { engine_->OnMessage(now_, message, {&out_, &commands_}); }
 
-  void Reply(uint32_t shard, Clock clock, Clock oldest) {
+  void Reply(uint32_t shard, Clock clock, Clock oldest, Nanos parked_ns = 0, Nanos queued_ns = 0) {
     Message reply;
+    reply.parked_ns = parked_ns;
+    reply.queued_ns = queued_ns;
     reply.type = MessageType::kPullReply;
     reply.from = Address::Of(ShardId{shard});
     reply.clock = clock;
@@ -106,6 +108,37 @@ TEST_F(EngineTest, StepPushesThenClocksThenPullsTheNext) {
   }
   EXPECT_EQ(to_shard_0, (std::vector<MessageType>{MessageType::kPush, MessageType::kClock,
                                                   MessageType::kPull}));
+}
+
+TEST_F(EngineTest, AWaitIsSplitByWhatTheLastReplySays) {
+  Start("ssp:s=1", 1, 5);
+  now_ = 40;
+  Reply(0, 0, 0, /*parked_ns=*/35, /*queued_ns=*/5);
+  now_ = 100;
+  Reply(1, 0, 0, /*parked_ns=*/70, /*queued_ns=*/10);
+  EXPECT_EQ(engine_->progress().blocked_ns, 100);
+  EXPECT_EQ(engine_->progress().parked_ns, 70);
+  EXPECT_EQ(engine_->progress().queued_ns, 10);
+}
+
+TEST_F(EngineTest, PullsSentInTurnAddUpToTheWait) {
+  Start("value", 1, 5);
+  now_ = 40;
+  Reply(0, 0, 0, /*parked_ns=*/20, /*queued_ns=*/5);
+  now_ = 100;
+  Reply(1, 0, 0, /*parked_ns=*/30, /*queued_ns=*/10);
+  EXPECT_EQ(engine_->progress().blocked_ns, 100);
+  EXPECT_EQ(engine_->progress().parked_ns, 50);
+  EXPECT_EQ(engine_->progress().queued_ns, 15);
+}
+
+TEST_F(EngineTest, NoMoreIsCountedThanWasWaited) {
+  Start("ssp:s=1", 1, 5);
+  now_ = 10;
+  Reply(0, 0, 0);
+  Reply(1, 0, 0, /*parked_ns=*/8, /*queued_ns=*/7);
+  EXPECT_EQ(engine_->progress().parked_ns, 8);
+  EXPECT_EQ(engine_->progress().queued_ns, 2);
 }
 
 TEST_F(EngineTest, DuplicateReplyIsNotTakenForAnotherShards) {

@@ -98,7 +98,7 @@ class StragglerTest(ClusterTestCase):
                              "--base_ms=20", "--stragglers=slow:workers=1,factor=2")
         self.assertEqual(running.wait(120), 0, running.output())
         self.assertIn("re-balanced", running.output())
-        self.assertIn("broken by 0 of", running.output())
+        self.assertIn("broken 0 times", running.output())
         # Each sample once an epoch, whoever computes it.
         self.assertIn(f"({4 * SAMPLES:,} samples)", running.output())
 

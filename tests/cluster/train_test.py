@@ -10,7 +10,7 @@ from cluster import SOURCE, ClusterTestCase, descendants
 class TrainTest(ClusterTestCase):
 
     def check(self, policy, *flags):
-        running = self.train(f"--policy={policy}", *flags)
+        running = self.train(f"--policy={policy}", "--strict", *flags)
         running.wait_for("started")
         children = descendants(running.pid)
         code = running.wait(120)
@@ -19,7 +19,7 @@ class TrainTest(ClusterTestCase):
         self.assertGreaterEqual(self.accuracy(running.output()), 0.95, running.output())
         # Without servers there are no reads of shards whose guarantee could break.
         if not policy.startswith(("allreduce", "eager", "gossip")):
-            self.assertIn("broken by 0 of", running.output())
+            self.assertIn("broken 0 times", running.output())
         return running
 
     def test_bsp(self):
@@ -88,6 +88,47 @@ class TrainTest(ClusterTestCase):
         self.assertEqual(header["__metadata__"]["sha256"], self.sha256(running.output()))
         for name in ("scheduler", "server-0", "server-1", "worker-0", "worker-1", "worker-2"):
             self.assertGreater(os.path.getsize(f"{self.dir}/logs/{name}.log"), 0)
+
+    def test_the_kernel_counts_the_bytes_that_we_count(self):
+        running = self.train("--policy=ssp:s=2", "--epochs=4")
+        self.assertEqual(running.wait(60), 0, running.output())
+        with open(f"{self.dir}/logs/ledger.json") as file:
+            ledger = json.load(file)
+        nodes = {node["name"]: node for node in ledger["nodes"]}
+        # The ends of connections on which something was received.
+        ends = {"scheduler": 5, "server-0": 5, "server-1": 4,
+                "worker-0": 3, "worker-1": 3, "worker-2": 3}
+        self.assertEqual({name: node["sockets"]["connections"] for name, node in nodes.items()},
+                         ends)
+        for name, node in nodes.items():
+            sockets = node["sockets"]
+            self.assertLessEqual(abs(sockets["taken_bytes"] - sockets["given_bytes"]),
+                                 0.005 * sockets["given_bytes"], name)
+        sent = sum(node["sent"]["push"] for node in nodes.values())
+        self.assertEqual(sent, ledger["result"]["pushed_bytes"])
+        # All but what server 1 sends server 0, which does not answer it.
+        self.assertGreaterEqual(sum(node["sockets"]["given_bytes"] for node in nodes.values()),
+                                0.99 * sum(sum(node["sent"].values()) for node in nodes.values()))
+        self.assertIn("sent again", running.output())
+
+    def test_the_ledger_has_every_worker_at_every_shard(self):
+        running = self.train("--policy=ssp:s=2", "--epochs=1")
+        self.assertEqual(running.wait(60), 0, running.output())
+        with open(f"{self.dir}/logs/ledger.json") as file:
+            ledger = json.load(file)
+        rows = [row for node in ledger["nodes"] for row in node["ledger"]]
+        self.assertEqual({(row["worker"], row["shard"]) for row in rows},
+                         {(worker, shard) for worker in range(3) for shard in range(2)})
+        clocks = ledger["result"]["samples"] // 3 // 16
+        for row in rows:
+            self.assertEqual(row["violations"], 0)
+            self.assertLessEqual(row["read_lags"]["max"], 2)
+            self.assertGreaterEqual(sum(n for _, n in row["read_lags"]["counts"]), clocks)
+        times = ledger["result"]["times"]
+        self.assertEqual([entry["worker"] for entry in times], [0, 1, 2])
+        for entry in times:
+            spent = entry["compute"] + entry["policy"] + entry["shard"] + entry["network"]
+            self.assertLessEqual(spent, 1.1 * ledger["result"]["seconds"] + 0.1)
 
     def test_daemons_by_hand(self):
         scheduler = self.run_program("soapstone-scheduler", f"--config={self.config}",

@@ -197,7 +197,7 @@ class DirectCluster {
   void Close(TrainingResult* result) {
     server::ModelGatherer gatherer(layout_);
     for (server::Shard& shard : shards_) {
-      result->violations += shard.stats().violations;
+      result->violations += shard.ledger().Total().violations;
       result->duplicates += shard.stats().duplicates;
       Message save;
       save.type = MessageType::kSave;

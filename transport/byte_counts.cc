@@ -1,0 +1,48 @@
+#include "transport/byte_counts.h"
+
+namespace soapstone::transport {
+namespace {
+
+bool IsData(wire::MessageType type) {
+  using wire::MessageType;
+  return type == MessageType::kPush || type == MessageType::kClock || type == MessageType::kPull ||
+         type == MessageType::kPullReply;
+}
+
+}  // namespace
+
+void BytesByCause::Add(const BytesByCause& other) {
+  push += other.push;
+  pull += other.pull;
+  model += other.model;
+  header += other.header;
+  control += other.control;
+  framing += other.framing;
+}
+
+void BytesByCause::AddMessage(wire::MessageType type, uint64_t header_bytes,
+                              uint64_t payload_bytes) {
+  (IsData(type) ? header : control) += header_bytes;
+  if (type == wire::MessageType::kPullReply) {
+    pull += payload_bytes;
+  } else if (type == wire::MessageType::kSlices) {
+    model += payload_bytes;
+  } else {
+    push += payload_bytes;  // no other type has any (wire/validate.cc)
+  }
+}
+
+void SocketCounts::Add(const SocketCounts& other) {
+  connections += other.connections;
+  given_bytes += other.given_bytes;
+  taken_bytes += other.taken_bytes;
+  resent_bytes += other.resent_bytes;
+}
+
+uint64_t ZmtpFramingOf(size_t header_bytes, absl::Span<const Buffer> payload) {
+  uint64_t bytes = ZmtpFrameBytes(header_bytes);
+  for (const Buffer& buffer : payload) bytes += ZmtpFrameBytes(buffer.size());
+  return bytes;
+}
+
+}  // namespace soapstone::transport

@@ -1,0 +1,50 @@
+// What the bytes that a node sends are for, and what the kernel counted of its connections. Values;
+// transports fill them in, reports print them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/types/span.h"
+#include "base/buffer.h"
+#include "wire/message.h"
+
+namespace soapstone::transport {
+
+struct BytesByCause {
+  uint64_t push = 0;     // payload: updates
+  uint64_t pull = 0;     // payload: parameters that were asked for
+  uint64_t model = 0;    // payload: parameters, gathered at the end of the job
+  uint64_t header = 0;   // frame 0 of pushes, clocks, pulls and replies
+  uint64_t control = 0;  // frame 0 of all other messages, which have nothing else
+  uint64_t framing = 0;  // ZMTP's; none within a process
+  uint64_t total() const { return push + pull + model + header + control + framing; }
+  void Add(const BytesByCause& other);
+  // One message; `header_bytes`: of frame 0.
+  void AddMessage(wire::MessageType type, uint64_t header_bytes, uint64_t payload_bytes);
+  friend bool operator==(const BytesByCause&, const BytesByCause&) = default;
+};
+
+// The kernel's account of TCP connections, beside ours. All of what was sent.
+struct SocketCounts {
+  uint64_t connections = 0;
+  uint64_t given_bytes = 0;   // by us to libzmq for them, and what ZMTP adds to that
+  uint64_t taken_bytes = 0;   // by the kernel from libzmq
+  uint64_t resent_bytes = 0;  // TCP sent them again; not in taken_bytes
+  void Add(const SocketCounts& other);
+  friend bool operator==(const SocketCounts&, const SocketCounts&) = default;
+};
+
+// ZMTP 3 (rfc.zeromq.org/spec/23): flags and length before each frame.
+constexpr uint64_t ZmtpFrameBytes(size_t frame_bytes) { return frame_bytes <= 255 ? 2 : 9; }
+uint64_t ZmtpFramingOf(size_t header_bytes, absl::Span<const Buffer> payload);
+// What one end of a connection sends before its first message: a greeting, and the command READY
+// with the properties Socket-Type ("DEALER", "ROUTER") and Identity.
+constexpr uint64_t ZmtpHandshakeBytes(size_t routing_id_bytes) {
+  constexpr uint64_t kGreeting = 64;
+  constexpr uint64_t kCommand = 2 + 1 + 5;          // flags, length; "READY" after its length
+  constexpr uint64_t kSocketType = 1 + 11 + 4 + 6;  // name and value after their lengths
+  return kGreeting + kCommand + kSocketType + 1 + 8 + 4 + routing_id_bytes;
+}
+
+}  // namespace soapstone::transport
