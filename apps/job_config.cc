@@ -62,6 +62,9 @@ constexpr JobField kFields[] = {
     {"log_dir", "output.log_dir", "Directory of the log files"},
     {"record_trace", "output.trace_path",
      "Write the workers' iteration times to this CSV (--stragglers=trace:file=.. replays it)"},
+    {"curve", "output.curve_path", "Write loss and held-out accuracy against time to this CSV"},
+    {"curve_every", "output.curve_every",
+     "Samples from a point of the curve to the next [a sixtieth of the run]"},
 };
 
 absl::Status Invalid(const std::string& text) { return absl::InvalidArgumentError(text); }

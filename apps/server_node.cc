@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "apps/curve_parts.h"
 #include "apps/safetensors_writer.h"
 #include "base/exit_codes.h"
 
@@ -69,7 +70,10 @@ void ServerNode::OnWelcome(uint32_t rank) {
   loop_.mailer().SetSelf(self);
   const uint32_t count = job_->config.cluster().shards_per_server();
   for (uint32_t i = 0; i < count; ++i) {
-    shards_.push_back(std::make_unique<ShardThread>(MakeShard(ShardId{rank * count + i}), &answers_,
+    std::optional<server::SnapshotTaker> taker;
+    if (!job_->config.output().curve_path().empty()) taker.emplace(job_->curve_step);
+    shards_.push_back(std::make_unique<ShardThread>(MakeShard(ShardId{rank * count + i}),
+                                                    std::move(taker), &answers_,
                                                     [this] { loop_.Wake(); }));
   }
   if (rank == 0) gatherer_.emplace(job_->layout);
@@ -189,10 +193,21 @@ void ServerNode::ReportShards() {
     }
   }
   if (!rank_.has_value()) return;
+  WriteCurve();
   if (report.violations > 0) {
     LOG(ERROR) << report.violations << " reads broke the guarantee of " << job_->specs.policy.spec;
   }
   if (reports_ != nullptr) reports_->Take(report);
+}
+
+// REQUIRES: the shards' threads have ended.
+void ServerNode::WriteCurve() {
+  const std::string& path = job_->config.output().curve_path();
+  if (path.empty()) return;
+  for (const std::unique_ptr<ShardThread>& thread : shards_) {
+    const absl::Status written = WriteShardPart(path, thread->Join().id(), thread->TakeSnapshots());
+    LOG_IF(ERROR, !written.ok()) << written.message();
+  }
 }
 
 }  // namespace soapstone::apps

@@ -39,6 +39,7 @@ class ServerNode {
   void OnSlices(const wire::Message& message);
   int Finish();
   void ReportShards();
+  void WriteCurve();
 
   std::shared_ptr<const Job> job_;
   NodeLoop loop_;

@@ -17,11 +17,15 @@ constexpr absl::Duration kLookAgain = absl::Seconds(1);
 
 }  // namespace
 
-ShardThread::ShardThread(std::unique_ptr<server::Shard> shard, MessageInbox* out,
+ShardThread::ShardThread(std::unique_ptr<server::Shard> shard,
+                         std::optional<server::SnapshotTaker> taker, MessageInbox* out,
                          std::function<void()> wake)
-    : shard_(std::move(shard)), in_(kInboxMax), out_(out), wake_(std::move(wake)), thread_([this] {
-        Run();
-      }) {}
+    : shard_(std::move(shard)),
+      taker_(std::move(taker)),
+      in_(kInboxMax),
+      out_(out),
+      wake_(std::move(wake)),
+      thread_([this] { Run(); }) {}
 
 bool ShardThread::Put(wire::Message message) {
   return in_.Put(std::move(message), absl::Now() + kPutPatience);
@@ -33,6 +37,11 @@ const server::Shard& ShardThread::Join() {
   return *shard_;
 }
 
+std::vector<server::Snapshot> ShardThread::TakeSnapshots() {
+  if (taker_.has_value()) snapshots_.push_back(taker_->Last(shard_->store()));
+  return std::move(snapshots_);
+}
+
 void ShardThread::Run() {
   wire::Outbox outbox;
   while (true) {
@@ -42,6 +51,10 @@ void ShardThread::Run() {
       continue;
     }
     shard_->OnMessage(NodeLoop::Now(), *std::move(message), &outbox);
+    if (taker_.has_value()) {
+      auto snapshot = taker_->Look(NodeLoop::Now(), shard_->store());
+      if (snapshot.has_value()) snapshots_.push_back(*std::move(snapshot));
+    }
     for (wire::Message& answer : outbox.messages) {
       if (out_->Put(std::move(answer), absl::Now() + kPutPatience)) continue;
       LOG_IF(ERROR, !out_->closed())

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "apps/delay_injector.h"
 #include "base/exit_codes.h"
 #include "base/status_macros.h"
@@ -18,6 +19,8 @@ using wire::MessageType;
 constexpr Nanos kPatience = kSecond;
 constexpr Nanos kLeavePatience = 30 * kSecond;  // to finish the step in hand
 constexpr absl::Duration kLinger = absl::Seconds(1);
+constexpr absl::Duration kLookAgain = absl::Milliseconds(1);
+constexpr uint64_t kReplicaRun = 0;  // of the shell's own command; the engine's runs begin with 1
 
 // The operator whose backward pass completes the gradients of a part: the first with parameters.
 uint32_t LastGradientOp(const models::Graph& graph) {
@@ -86,9 +89,9 @@ int WorkerNode::Run() {
     while (device_.has_value()) {
       std::optional<worker::DeviceEvent> event = device_->Take();
       if (!event.has_value()) break;
-      engine_->OnDevice(now, *std::move(event), Output());
-      if (trace_ != nullptr) trace_->Take(engine_->progress());
+      OnDevice(now, *std::move(event));
     }
+    if (curve_ != nullptr) KeepCurve(now);
     for (const wire::TimerId timer : loop_.TakeDue(now)) {
       if (timer != wire::Enrolment::kTick) continue;
       std::optional<wire::Progress> progress;
@@ -110,7 +113,10 @@ void WorkerNode::Dispatch(Nanos now, const wire::Message& message) {
   if (const auto* roster = std::get_if<wire::Roster>(&message.body)) {
     loop_.mailer().ConnectServers(*roster, /*all=*/true);
   }
-  started_ = started_ || message.type == MessageType::kStart;
+  if (message.type == MessageType::kStart && !started_) {
+    started_ = true;
+    if (curve_ != nullptr) curve_->Start(now, MovedBytes());
+  }
   engine_->OnMessage(now, message, Output());
 }
 
@@ -137,6 +143,7 @@ void WorkerNode::OnWelcome(uint32_t rank) {
   }
   device_.emplace(*std::move(runner), [this] { loop_.Wake(); });
   OpenTrace(WorkerId{rank});
+  OpenCurve(WorkerId{rank});
   LOG(INFO) << "worker " << rank << " of " << job_->config.cluster().workers() << ": "
             << job_->summary;
 }
@@ -150,6 +157,55 @@ void WorkerNode::OpenTrace(WorkerId self) {
   } else {
     end_ = {kExitConfig, std::string(trace.status().message())};
   }
+}
+
+void WorkerNode::OpenCurve(WorkerId self) {
+  const std::string& path = job_->config.output().curve_path();
+  if (path.empty()) return;
+  absl::StatusOr<std::unique_ptr<WorkerCurve>> curve = WorkerCurve::Open(path, self);
+  if (curve.ok()) {
+    curve_ = *std::move(curve);
+  } else {
+    end_ = {kExitConfig, std::string(curve.status().message())};
+  }
+}
+
+void WorkerNode::OnDevice(Nanos now, worker::DeviceEvent event) {
+  if (event.run == kReplicaRun) {
+    curve_->TakeReplica(event);
+    replica_ = Replica::kEvaluated;
+    return;
+  }
+  engine_->OnDevice(now, std::move(event), Output());
+  if (trace_ != nullptr) trace_->Take(engine_->progress());
+}
+
+// Writes down what has been done, and has the replica evaluated once its last step is made.
+void WorkerNode::KeepCurve(Nanos now) {
+  curve_->Take(now, engine_->progress(), MovedBytes());
+  const bool averages = job_->specs.policy.exchange != consistency::Exchange::kGradient;
+  if (!averages || !engine_->done() || replica_ != Replica::kTraining) return;
+  commands_.push_back(
+      {.run = kReplicaRun, .what = {.op = worker::Op::kEvaluate}, .wants_event = true});
+  replica_ = Replica::kAsked;
+}
+
+// The job may end before the last replica's evaluation has.
+void WorkerNode::AwaitReplica() {
+  const Nanos until = loop_.Now() + kPatience;
+  while (replica_ == Replica::kAsked && loop_.Now() < until) {
+    const std::optional<worker::DeviceEvent> event = device_->Take();
+    if (event.has_value() && event->run == kReplicaRun) {
+      OnDevice(loop_.Now(), *event);
+    } else if (!event.has_value()) {
+      absl::SleepFor(kLookAgain);
+    }
+  }
+}
+
+uint64_t WorkerNode::MovedBytes() const {
+  const transport::TransportStats moved = loop_.transport().stats();
+  return moved.sent_bytes + moved.received_bytes;
 }
 
 void WorkerNode::BeginLeaving(Nanos now) {
@@ -198,6 +254,7 @@ void WorkerNode::Flush() {
 }
 
 int WorkerNode::Finish() {
+  AwaitReplica();
   device_.reset();
   loop_.mailer().Retry();
   loop_.transport().Close(kLinger);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "apps/curve_parts.h"
 #include "apps/device_thread.h"
 #include "apps/enlisting.h"
 #include "apps/iteration_trace.h"
@@ -34,6 +35,11 @@ class WorkerNode {
   void Dispatch(Nanos now, const wire::Message& message);
   void OnWelcome(uint32_t rank);
   void OpenTrace(WorkerId self);
+  void OpenCurve(WorkerId self);
+  void OnDevice(Nanos now, worker::DeviceEvent event);
+  void KeepCurve(Nanos now);
+  void AwaitReplica();
+  uint64_t MovedBytes() const;
   void BeginLeaving(Nanos now);
   bool Over(Nanos now);
   void Flush();
@@ -47,6 +53,9 @@ class WorkerNode {
   std::optional<worker::Engine> engine_;
   std::optional<DeviceThread> device_;
   std::unique_ptr<IterationTrace> trace_;  // null: not asked for
+  std::unique_ptr<WorkerCurve> curve_;     // likewise
+  enum class Replica : uint8_t { kTraining, kAsked, kEvaluated };
+  Replica replica_ = Replica::kTraining;  // where its own accuracy is asked for
   bool started_ = false;
   std::optional<Nanos> leave_by_;
   std::optional<wire::Notice> end_;

@@ -27,7 +27,7 @@ RunPlan PlanOf(const Experiment& experiment, const Cell& cell, size_t candidate,
   // An iteration takes as long as its samples: with strong scaling, more workers have fewer each.
   const double first = experiment.workers.front();
   const double share = spec.scaling() == ExperimentSpec::weak ? 1 : first / cell.workers;
-  plan.iteration_ms = plan.real ? 0 : spec.iteration_ms() * share;
+  plan.iteration_ms = spec.iteration_ms() * share;
   plan.id = IdOf(plan);
   return plan;
 }

@@ -50,6 +50,7 @@ class Resolver {
   absl::Status Seeds();
   absl::Status Subjects();
   absl::Status HeldOut(int subject, const wire::JobConfig& config);
+  absl::Status Delays(int subject, const wire::JobConfig& config) const;
   absl::Status Budgets(int subject);
   absl::StatusOr<Grid> GridOf(const Tuning& tuning, const std::string& place,
                               const wire::JobConfig& config);
@@ -80,7 +81,7 @@ absl::Status Resolver::Numbers() {
     return At(places_.Of({}), "iteration_ms: co-simulation needs the time of an iteration");
   }
   if (spec_.mode() == ExperimentSpec::real) {
-    for (const char* field : {"iteration_ms", "latency_us", "bandwidth_mbps"}) {
+    for (const char* field : {"latency_us", "bandwidth_mbps"}) {
       if (!places_.Has({{field}})) continue;
       return At(places_.Of({{field}}), absl::StrCat(field, ": only for mode: cosim"));
     }
@@ -118,10 +119,6 @@ absl::Status Resolver::Stragglers() {
     if (!model.ok()) {
       return At(places_.Of({{"stragglers", i}, {"model"}}),
                 absl::StrCat("stragglers.model: ", model.status().message()));
-    }
-    if (spec_.mode() == ExperimentSpec::real && straggler.model() != "none") {
-      return At(places_.Of({{"stragglers", i}, {"model"}}),
-                "stragglers: real processes have those of their machine only: model: \"none\"");
     }
     if (!names.insert(straggler.name()).second) {
       return At(places_.Of({{"stragglers", i}}),
@@ -190,6 +187,19 @@ absl::Status Resolver::HeldOut(int subject, const wire::JobConfig& config) {
     return At(PlaceOfSubject(subject),
               "data.test_path: the training data themselves; accuracy is of held-out samples "
               "only (rule 2)");
+  }
+  return absl::OkStatus();
+}
+
+// Each has one place: the same file means the same in both modes.
+absl::Status Resolver::Delays(int subject, const wire::JobConfig& config) const {
+  const auto error = [&](const char* what) { return At(PlaceOfSubject(subject), what); };
+  const wire::Training& training = config.training();
+  if (!training.stragglers().empty()) {
+    return error("training.stragglers: in an experiment they are the list `stragglers`");
+  }
+  if (training.base_ms() != 0) {
+    return error("training.base_ms: in an experiment it is iteration_ms");
   }
   return absl::OkStatus();
 }
@@ -271,6 +281,7 @@ absl::Status Resolver::Subjects() {
       return At(PlaceOfSubject(i), absl::StrCat("subjects: two are named ", subject.name));
     }
     SOAP_RETURN_IF_ERROR(HeldOut(i, subject.config));
+    SOAP_RETURN_IF_ERROR(Delays(i, subject.config));
     for (int p = 0; p < spec_.policies_size(); ++p) {
       const Tuning& tuning = spec_.policies(p).has_tuning() ? spec_.policies(p).tuning()
                              : entry.has_tuning()           ? entry.tuning()

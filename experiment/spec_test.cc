@@ -79,6 +79,20 @@ TEST(ExperimentSpec, ListedTwice) {
   EXPECT_THAT(ErrorWith("name: \"transient\"", "name: \"none\""), HasSubstr("named none"));
 }
 
+TEST(ExperimentSpec, TheSameFileIsForBothModes) {
+  const auto real = FakeExperiment(FakeSpecText() + "mode: real");
+  ASSERT_TRUE(real.ok()) << real.status();
+  EXPECT_EQ(real->stragglers.size(), 3u);
+  EXPECT_THAT(ErrorWith("iteration_ms: 10", "mode: real latency_us: 10"),
+              StartsWith("fake.textproto:20:12: latency_us: only for mode: cosim"));
+}
+
+TEST(ExperimentSpec, DelaysOfTheJobAreRefused) {
+  EXPECT_THAT(ErrorWith("epochs: 2", "epochs: 2 base_ms: 5"), HasSubstr("it is iteration_ms"));
+  EXPECT_THAT(ErrorWith("epochs: 2", "epochs: 2 stragglers: \"slow\""),
+              HasSubstr("the list `stragglers`"));
+}
+
 TEST(ExperimentSpec, TheOneWorkerBaselineIsBsp) {
   EXPECT_THAT(ErrorWith("policies { spec: \"bsp\" }\n", ""),
               StartsWith("fake.textproto:17:1: one_worker"));
@@ -125,10 +139,6 @@ TEST(ExperimentSpec, WeakScalingGrowsTheBatch) {
   ASSERT_TRUE(experiment.ok()) << experiment.status();
   EXPECT_EQ(JobOf(*experiment, 0, 0, {}, 2).training().batch(), 32u);
   EXPECT_EQ(JobOf(*experiment, 0, 0, {}, 8).training().batch(), 128u);
-}
-
-TEST(ExperimentSpec, RealProcessesTakeNoModelledTimes) {
-  EXPECT_THAT(ErrorOf(FakeSpecText() + "mode: real\n"), HasSubstr("iteration_ms"));
 }
 
 TEST(ExperimentSpec, ClaimsAreAboutWhatIsInTheLists) {
