@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <set>
@@ -138,6 +139,8 @@ absl::StatusOr<experiment::RunOutcome> RunProcesses(const experiment::RunPlan& p
                                                     const MachineFacts& machine,
                                                     const std::string& log_dir) {
   const double began_s = WallSeconds();
+  std::error_code failed;  // which PrepareLaunch finds out
+  std::filesystem::create_directories(log_dir, failed);
   wire::JobConfig config = plan.config;
   config.mutable_training()->set_stragglers(plan.stragglers);
   config.mutable_training()->set_base_ms(plan.iteration_ms);

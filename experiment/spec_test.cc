@@ -30,7 +30,7 @@ TEST(ExperimentSpec, FillsInListsAndGrids) {
   const absl::StatusOr<Experiment> experiment = FakeExperiment();
   ASSERT_TRUE(experiment.ok()) << experiment.status();
   EXPECT_EQ(experiment->policies.size(), 4u);
-  EXPECT_EQ(experiment->policies[3].spec, "easgd:tau=4,beta=0.9,mode=async");
+  EXPECT_EQ(experiment->policies[3].name, "easgd:tau=4,beta=0.9,mode=async");
   ASSERT_EQ(experiment->subjects.size(), 1u);
   const ResolvedSubject& subject = experiment->subjects[0];
   EXPECT_EQ(subject.name, "softmax");
@@ -146,6 +146,34 @@ TEST(ExperimentSpec, ClaimsAreAboutWhatIsInTheLists) {
                         "faster: \"ssp:s=3\" than: \"bsp\" under: \"transient\""),
               StartsWith("fake.textproto:21:10: claims.faster"));
   EXPECT_THAT(ErrorWith("under: \"persistent\"", "under: \"bursts\""), HasSubstr("\"bursts\""));
+}
+
+TEST(ExperimentSpec, APolicyMayReBalance) {
+  const auto experiment = FakeExperiment(
+      FakeSpecWith(
+          "policies { spec: \"ssp:s=2\" }",
+          "policies { spec: \"ssp:s=2\" } policies { spec: \"ssp:s=2\" rebalance: true }") +
+      "claims { faster: \"ssp:s=2+rebalance\" than: \"ssp:s=2\" under: \"persistent\" of: rate }");
+  ASSERT_TRUE(experiment.ok()) << experiment.status();
+  EXPECT_EQ(experiment->policies[2].name, "ssp:s=2+rebalance");
+  EXPECT_FALSE(JobOf(*experiment, 0, 1, {}, 4).cluster().rebalance());
+  EXPECT_TRUE(JobOf(*experiment, 0, 2, {}, 4).cluster().rebalance());
+  EXPECT_EQ(JobOf(*experiment, 0, 2, {}, 4).policy(), "ssp:s=2");
+  EXPECT_EQ(experiment->claims.back().faster, 2u);
+  EXPECT_THAT(ErrorWith("cluster { servers: 1 }", "cluster { servers: 1 rebalance: true }"),
+              HasSubstr("it is a policy's"));
+}
+
+TEST(ExperimentSpec, AnIdealRateIsComparedWithNoPolicy) {
+  const char* claim = "claims { faster: \"bsp\" of: ideal_rate at_least: 0.9 }\n";
+  EXPECT_TRUE(FakeExperiment(FakeSpecText() + claim).ok());
+  EXPECT_THAT(ErrorOf(FakeSpecText() +
+                      "claims { faster: \"bsp\" than: \"async\" of: ideal_rate at_least: 0.9 }"),
+              HasSubstr("goes without than"));
+  EXPECT_THAT(ErrorOf(FakeSpecText() + "claims { faster: \"bsp\" of: ideal_rate }"),
+              HasSubstr("with at_least"));
+  EXPECT_THAT(ErrorOf(FakeSpecWith("iteration_ms: 10", "mode: real") + claim),
+              HasSubstr("with iteration_ms"));
 }
 
 TEST(ExperimentSpec, WhatTheJobCheckSaysIsPassedOn) {

@@ -70,6 +70,7 @@ Estimate BootstrapMedian(absl::Span<const double> values, uint64_t seed) {
 
 Cost CostToTarget(const RunOutcome& outcome, double target, Claim::Measure measure) {
   const double in_all = SpentInAll(outcome, measure);
+  if (measure == Claim::rate) return {.reached = true, .value = in_all};
   if (outcome.curve.empty()) return {.reached = outcome.test_accuracy >= target, .value = in_all};
   const std::optional<double> spent = SpentUntil(
       outcome.curve, target, [measure](const auto& point) { return SpentAt(point, measure); });
