@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "apps/delay_injector.h"
+#include "apps/warm_replica.h"
 #include "base/exit_codes.h"
 #include "base/status_macros.h"
 #include "worker/executor.h"
@@ -40,7 +41,8 @@ DelayInjector MakeInjector(const Job& job, WorkerId worker) {
                         .leaf_ns = training.base_ms() * kMillisecond / leaves_a_worker});
 }
 
-absl::StatusOr<DeviceThread::Runner> MakeRunner(const Job& job, WorkerId worker) {
+absl::StatusOr<DeviceThread::Runner> MakeRunner(const Job& job, WorkerId worker,
+                                                std::shared_ptr<models::Replica> replica) {
   SOAP_ASSIGN_OR_RETURN(std::shared_ptr<worker::Executor> executor,
                         worker::Executor::Create({.graph = *job.graph,
                                                   .data = job.data,
@@ -51,7 +53,8 @@ absl::StatusOr<DeviceThread::Runner> MakeRunner(const Job& job, WorkerId worker)
                                                   .local_momentum = job.specs.policy.local_momentum,
                                                   .schedule = job.specs.schedule,
                                                   .total_clocks = job.total_clocks,
-                                                  .now = NodeLoop::Now}));
+                                                  .now = NodeLoop::Now,
+                                                  .replica = std::move(replica)}));
   return [executor, injector = MakeInjector(job, worker), injected = Nanos{0}](
              const worker::DeviceCommand& command, std::vector<worker::DeviceEvent>* events,
              const DeviceThread::Rest& rest) mutable {
@@ -80,6 +83,12 @@ WorkerNode::WorkerNode(std::shared_ptr<const Job> job,
 }
 
 int WorkerNode::Run() {
+  absl::StatusOr<std::shared_ptr<models::Replica>> warm = WarmReplica(*job_);
+  if (!warm.ok()) {
+    LogEnd({kExitInternal, std::string(warm.status().message())});
+    return kExitInternal;
+  }
+  warm_ = *std::move(warm);
   enrolment_.Start(loop_.Now(), &out_);
   Flush();
   while (!Over(loop_.Now())) {
@@ -136,7 +145,7 @@ void WorkerNode::OnWelcome(uint32_t rank) {
       .total_clocks = job_->total_clocks,
       .train_samples = job_->data->train.size(),
       .batch = training.batch()});
-  absl::StatusOr<DeviceThread::Runner> runner = MakeRunner(*job_, WorkerId{rank});
+  absl::StatusOr<DeviceThread::Runner> runner = MakeRunner(*job_, WorkerId{rank}, std::move(warm_));
   if (!runner.ok()) {
     end_ = {kExitInternal, std::string(runner.status().message())};
     return;

@@ -13,6 +13,7 @@
 #include "apps/job.h"
 #include "apps/node_loop.h"
 #include "apps/report.h"
+#include "models/replica.h"
 #include "transport/transport.h"
 #include "wire/enrolment.h"
 #include "worker/engine.h"
@@ -50,6 +51,7 @@ class WorkerNode {
   NodeLoop loop_;
   wire::Enrolment enrolment_;
   ReportSink* reports_;
+  std::shared_ptr<models::Replica> warm_;  // until the device has it
   std::optional<worker::Engine> engine_;
   std::optional<DeviceThread> device_;
   std::unique_ptr<IterationTrace> trace_;  // null: not asked for

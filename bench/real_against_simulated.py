@@ -10,8 +10,6 @@ by CALIBRATIONS real runs of `async` without stragglers, and is the same for eve
 
     iteration   median of what a worker's iteration takes, computing and injected delay
     latency     half of what a clock takes beyond that
-    start       what a worker's first iteration takes beyond that: kernels are compiled. It is added to
-                the simulated times
 
 Prints, for each straggler model and policy, the median and the range over the seeds of both times to the
 target, and the ratio of the medians. Exit code 1: a ratio is further from 1 than --within, and 0
@@ -45,7 +43,7 @@ def number(text, name):
 
 
 def calibrate(args, text, iteration_ms):
-    """Medians of (iteration ms, latency us, start ms)."""
+    """Medians of (iteration ms, latency us)."""
     job = os.path.join(args.out, "calibration.textproto")
     with open(job, "w") as file:
         file.write(block(text, "base"))
@@ -58,17 +56,15 @@ def calibrate(args, text, iteration_ms):
                         f"--curve={curve}", f"--log_dir={os.path.join(args.out, 'calibration')}"],
                        check=True, stdout=subprocess.DEVNULL)
         with open(trace) as file:
-            rows = [(int(row["clock"]), (float(row["compute_us"]) + float(row["injected_us"])) / 1000)
+            rows = [(int(row["clock"]), float(row["compute_us"]) + float(row["injected_us"]))
                     for row in csv.DictReader(file)]
         with open(curve) as file:
-            end_ms = 1000 * float(list(csv.DictReader(file))[-1]["time_s"])
-        iteration = statistics.median(ms for clock, ms in rows if clock > 0)
-        start = statistics.median(ms for clock, ms in rows if clock == 0) - iteration
+            end_us = 1e6 * float(list(csv.DictReader(file))[-1]["time_s"])
+        iteration_us = statistics.median(us for _, us in rows)
         clocks = 1 + max(clock for clock, _ in rows)
-        latency = 1000 * ((end_ms - start) / clocks - iteration) / 2
-        found.append((iteration, max(0.0, latency), max(0.0, start)))
-    print("calibrations (iteration ms, latency us, start ms): " +
-          "; ".join("%.2f, %.0f, %.0f" % each for each in found))
+        found.append((iteration_us / 1000, max(0.0, (end_us / clocks - iteration_us) / 2)))
+    print("calibrations (iteration ms, latency us): " +
+          "; ".join("%.2f, %.0f" % each for each in found))
     return [statistics.median(each) for each in zip(*found)]
 
 
@@ -106,20 +102,19 @@ def spread(values):
     return "%6.2f (%5.2f to %5.2f)" % (statistics.median(values), min(values), max(values))
 
 
-def compare(real, simulated, start_s, within):
+def compare(real, simulated, within):
     """Prints the table; whether all ratios are near enough to 1."""
     good = True
-    print("%-11s %-26s %-24s %-24s %s" % ("stragglers", "policy", "real, s", "simulated, s", "ratio"))
+    print("%-11s %-32s %-24s %-24s %s" % ("stragglers", "policy", "real, s", "simulated, s", "ratio"))
     for key, values in real.items():
         modelled = simulated[key]
         if None in values or None in modelled:
-            print("%-11s %-26s the target was not reached by all" % key)
+            print("%-11s %-32s the target was not reached by all" % key)
             good = False
             continue
-        modelled = [time + start_s for time in modelled]
         ratio = statistics.median(modelled) / statistics.median(values)
         good = good and abs(ratio - 1) <= within
-        print("%-11s %-26s %-24s %-24s %.3f" % (*key, spread(values), spread(modelled), ratio))
+        print("%-11s %-32s %-24s %-24s %.3f" % (*key, spread(values), spread(modelled), ratio))
     return good
 
 
@@ -144,9 +139,8 @@ def main():
         with open(kept, "w") as file:
             json.dump(measured, file)
     with open(kept) as file:
-        iteration_ms, latency_us, start_ms = json.load(file)
-    print("told to co-simulation: iteration %.2f ms, latency %.0f us; start %.0f ms" %
-          (iteration_ms, latency_us, start_ms))
+        iteration_ms, latency_us = json.load(file)
+    print("told to co-simulation: iteration %.2f ms, latency %.0f us" % (iteration_ms, latency_us))
     simulated = os.path.join(args.out, "simulated.textproto")
     with open(simulated, "w") as file:
         file.write(re.sub(r"(?m)^iteration_ms: .*$",
@@ -154,7 +148,7 @@ def main():
                           re.sub(r"(?m)^mode: real$", "mode: cosim", text)))
     modelled = times(experiment(args, simulated, "simulated"), target)
     real = times(experiment(args, args.spec, "real"), target)
-    return 0 if compare(real, modelled, start_ms / 1000, args.within) else 1
+    return 0 if compare(real, modelled, args.within) else 1
 
 
 if __name__ == "__main__":
