@@ -28,7 +28,6 @@ using experiment::CosimResult;
 using experiment::CurvePoint;
 
 constexpr char kProgram[] = "soapstone";
-constexpr uint64_t kPointsDefault = 60;  // of a run
 
 double WallSeconds() { return static_cast<double>(NodeLoop::Now()) / static_cast<double>(kSecond); }
 
@@ -140,12 +139,10 @@ int SimulateJob(const SimulateFlags& flags) {
   const absl::StatusOr<std::shared_ptr<const Job>> job = JobFromFlags(flags);
   if (!job.ok()) return SayConfigError(kProgram, job.status());
   const experiment::CosimJob cosim = CosimJobOf(**job);
-  const uint64_t samples = (*job)->data->train.size() * (*job)->config.training().epochs();
   Console console(&std::cout, isatty(STDOUT_FILENO) != 0);
   const absl::StatusOr<CosimResult> result = experiment::Cosimulate(
       cosim, TimingOf(**job, flags),
-      {.samples_per_point = flags.curve_every > 0 ? flags.curve_every
-                                                  : std::max<uint64_t>(1, samples / kPointsDefault),
+      {.samples_per_point = flags.curve_every > 0 ? flags.curve_every : (*job)->curve_step,
        .progress =
            [&](double fraction, const CurvePoint* latest) {
              console.Progress(NodeLoop::Now(), ProgressLine(fraction, latest));

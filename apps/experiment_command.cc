@@ -71,7 +71,7 @@ absl::Status PrepareSubjects(const Experiment& experiment) {
 
 std::string Describe(const Experiment& experiment, const RunPlan& plan) {
   return absl::StrCat(
-      experiment.subjects[plan.cell.subject].name, ", ", experiment.policies[plan.cell.policy].spec,
+      experiment.subjects[plan.cell.subject].name, ", ", experiment.policies[plan.cell.policy].name,
       ", ", experiment.stragglers[plan.cell.straggler].name(), ", ", plan.cell.workers,
       " workers, ", plan.tuning ? "tuning seed " : "seed ", plan.config.training().seed());
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <set>
@@ -15,6 +16,7 @@
 #include "absl/strings/strip.h"
 #include "apps/console.h"
 #include "apps/cosim_command.h"
+#include "apps/curve_parts.h"
 #include "apps/job.h"
 #include "apps/launcher.h"
 #include "apps/node_loop.h"
@@ -25,8 +27,6 @@
 
 namespace soapstone::apps {
 namespace {
-
-constexpr uint64_t kPoints = 60;  // of a curve: fixed sample counts, the same for every policy
 
 double WallSeconds() { return static_cast<double>(NodeLoop::Now()) / static_cast<double>(kSecond); }
 
@@ -100,8 +100,7 @@ absl::StatusOr<experiment::RunOutcome> RunInVirtualTime(const experiment::RunPla
                                                         const experiment::RunProgress& progress) {
   const double began_s = WallSeconds();
   SOAP_ASSIGN_OR_RETURN(const std::shared_ptr<const Job> job, PrepareJob(plan.config));
-  const uint64_t samples = job->data->train.size() * job->config.training().epochs();
-  experiment::CosimOptions options{.samples_per_point = std::max<uint64_t>(1, samples / kPoints)};
+  experiment::CosimOptions options{.samples_per_point = job->curve_step};
   options.progress = [&](double fraction, const experiment::CurvePoint*) { progress(fraction); };
   SOAP_ASSIGN_OR_RETURN(
       experiment::CosimResult result,
@@ -140,10 +139,15 @@ absl::StatusOr<experiment::RunOutcome> RunProcesses(const experiment::RunPlan& p
                                                     const MachineFacts& machine,
                                                     const std::string& log_dir) {
   const double began_s = WallSeconds();
-  SOAP_ASSIGN_OR_RETURN(const std::shared_ptr<const Job> job, PrepareJob(plan.config));
-  wire::JobConfig config = job->config;
+  std::error_code failed;  // which PrepareLaunch finds out
+  std::filesystem::create_directories(log_dir, failed);
+  wire::JobConfig config = plan.config;
+  config.mutable_training()->set_stragglers(plan.stragglers);
+  config.mutable_training()->set_base_ms(plan.iteration_ms);
   config.mutable_output()->set_log_dir(log_dir);
-  SOAP_ASSIGN_OR_RETURN(LauncherOptions options, PrepareLaunch(std::move(config)));
+  config.mutable_output()->set_curve_path(absl::StrCat(log_dir, "/curve.csv"));
+  SOAP_ASSIGN_OR_RETURN(const std::shared_ptr<const Job> job, PrepareJob(std::move(config)));
+  SOAP_ASSIGN_OR_RETURN(LauncherOptions options, PrepareLaunch(job->config));
   std::ostringstream said;
   Console console(&said, false);
   Launcher launcher(std::move(options), &console);
@@ -152,9 +156,11 @@ absl::StatusOr<experiment::RunOutcome> RunProcesses(const experiment::RunPlan& p
   if (code != kExitOk || !launcher.result().has_value()) {
     return absl::InternalError(absl::StrCat("ended with exit code ", code, ", logs in ", log_dir));
   }
+  SOAP_ASSIGN_OR_RETURN(RealCurve curve, JoinCurve(*job));
   const ResultReport& result = *launcher.result();
   const WorkerTimes times = TotalOf(result.times);
-  experiment::RunOutcome outcome{.test_accuracy = result.test_accuracy,
+  experiment::RunOutcome outcome{.curve = std::move(curve.points),
+                                 .test_accuracy = result.test_accuracy,
                                  .train_loss = result.train_loss,
                                  .duration_s = result.seconds,
                                  .samples = result.samples,
@@ -162,11 +168,14 @@ absl::StatusOr<experiment::RunOutcome> RunProcesses(const experiment::RunPlan& p
                                  .compute_s = times.compute,
                                  .waiting_s = times.waiting(),
                                  .parameters_sha256 = result.sha256,
+                                 .replicas = curve.replicas,
                                  .provenance = ProvenanceOf(*job, machine)};
   for (const NodeReport& node : launcher.nodes()) {
     outcome.bytes += node.sent.total();
   }
   outcome.violations = TotalOf(launcher.nodes()).violations;
+  // The last updates arrive after the last worker has said that it is done.
+  outcome.duration_s = std::max(outcome.duration_s, outcome.curve.back().time_s);
   outcome.spent_s = WallSeconds() - began_s;
   return outcome;
 }

@@ -37,6 +37,19 @@ uint64_t FingerprintOf(const models::TrainTest& data) {
   return fingerprint.value().first;
 }
 
+// Shards keep their parameters at each point until the run ends.
+absl::StatusOr<uint64_t> CurveStepOf(const Job& job) {
+  constexpr uint64_t kPoints = 60;
+  constexpr uint64_t kPointsMax = 1000;
+  const uint64_t samples = job.data->train.size() * job.config.training().epochs();
+  const uint64_t every = job.config.output().curve_every();
+  if (every == 0) return std::max<uint64_t>(1, samples / kPoints);
+  if (samples / every <= kPointsMax) return every;
+  return absl::InvalidArgumentError(absl::StrCat("output.curve_every: ", every, " makes ",
+                                                 samples / every, " points of a run; at most ",
+                                                 kPointsMax, " are kept"));
+}
+
 std::string Plural(uint64_t n, const char* noun) {
   return absl::StrCat(n, " ", noun, n == 1 ? "" : "s");
 }
@@ -85,6 +98,7 @@ absl::StatusOr<std::shared_ptr<const Job>> PrepareJob(wire::JobConfig config) {
   const Clock samples = static_cast<Clock>(train.size());
   job->clocks_per_epoch = (samples + training.batch() - 1) / training.batch();
   job->total_clocks = job->clocks_per_epoch * training.epochs();
+  SOAP_ASSIGN_OR_RETURN(job->curve_step, CurveStepOf(*job));
   job->digest = JobDigest(job->config, FingerprintOf(*job->data));
   job->summary = SummaryOf(*job);
   return job;

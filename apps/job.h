@@ -24,7 +24,8 @@ struct Job {
   // What workers see of who keeps the parameters: the layout, or that of their own peer.
   std::shared_ptr<const wire::Layout> worker_layout;
   Clock clocks_per_epoch = 0;
-  Clock total_clocks = 0;  // local steps of a worker
+  Clock total_clocks = 0;   // local steps of a worker
+  uint64_t curve_step = 1;  // samples from a point of the learning curve to the next
   uint64_t digest = 0;
   std::string summary;  // one line for people
 };

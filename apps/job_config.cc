@@ -65,6 +65,9 @@ constexpr JobField kFields[] = {
      "Write the workers' iteration times to this CSV (--stragglers=trace:file=.. replays it)"},
     {"record", "output.record_path",
      "Record what every actor handles in this folder, a new one (`soapstone replay` replays it)"},
+    {"curve", "output.curve_path", "Write loss and held-out accuracy against time to this CSV"},
+    {"curve_every", "output.curve_every",
+     "Samples from a point of the curve to the next [a sixtieth of the run]"},
 };
 
 absl::Status Invalid(const std::string& text) { return absl::InvalidArgumentError(text); }

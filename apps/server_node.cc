@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "apps/curve_parts.h"
 #include "apps/safetensors_writer.h"
 #include "base/exit_codes.h"
 
@@ -83,9 +84,13 @@ void ServerNode::OnWelcome(uint32_t rank) {
   const uint32_t count = job_->config.cluster().shards_per_server();
   for (uint32_t i = 0; i < count; ++i) {
     const ShardId id{rank * count + i};
+    std::optional<server::SnapshotTaker> taker;
+    if (!job_->config.output().curve_path().empty()) taker.emplace(job_->curve_step);
     shards_.push_back(std::make_unique<ShardThread>(
-        MakeShard(id), OpenRecorder(id), &answers_, [this] { loop_.Wake(); },
-        ShardThreadOptions{job_->config.strict()}));
+        MakeShard(id), &answers_, [this] { loop_.Wake(); },
+        ShardThreadOptions{.strict = job_->config.strict(),
+                           .taker = std::move(taker),
+                           .recorder = OpenRecorder(id)}));
   }
   if (rank == 0) gatherer_.emplace(job_->layout);
   LOG(INFO) << "server " << rank << " of " << job_->config.cluster().servers() << ", "
@@ -228,11 +233,22 @@ void ServerNode::ReportEnd() {
     violations += shard.ledger().Total().violations;
   }
   if (!rank_.has_value()) return;
+  WriteCurve();
   if (violations > 0) {
     LOG(ERROR) << "the guarantee of " << job_->specs.policy.spec << " was broken " << violations
                << " times";
   }
   if (reports_ != nullptr) reports_->Take(report);
+}
+
+// REQUIRES: the shards' threads have ended.
+void ServerNode::WriteCurve() {
+  const std::string& path = job_->config.output().curve_path();
+  if (path.empty()) return;
+  for (const std::unique_ptr<ShardThread>& thread : shards_) {
+    const absl::Status written = WriteShardPart(path, thread->Join().id(), thread->TakeSnapshots());
+    LOG_IF(ERROR, !written.ok()) << written.message();
+  }
 }
 
 }  // namespace soapstone::apps

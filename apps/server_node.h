@@ -42,6 +42,7 @@ class ServerNode {
   void OnSlices(const wire::Message& message);
   int Finish();
   void ReportEnd();
+  void WriteCurve();
 
   std::shared_ptr<const Job> job_;
   NodeLoop loop_;

@@ -17,15 +17,13 @@ constexpr absl::Duration kLookAgain = absl::Seconds(1);
 
 }  // namespace
 
-ShardThread::ShardThread(std::unique_ptr<server::Shard> shard, std::unique_ptr<Recorder> recorder,
-                         MessageInbox* out, std::function<void()> wake,
-                         const ShardThreadOptions& options)
+ShardThread::ShardThread(std::unique_ptr<server::Shard> shard, MessageInbox* out,
+                         std::function<void()> wake, ShardThreadOptions options)
     : shard_(std::move(shard)),
-      recorder_(std::move(recorder)),
       in_(kInboxMax),
       out_(out),
       wake_(std::move(wake)),
-      options_(options),
+      options_(std::move(options)),
       thread_([this] { Run(); }) {}
 
 bool ShardThread::Put(wire::Message message) {
@@ -38,6 +36,11 @@ const server::Shard& ShardThread::Join() {
   return *shard_;
 }
 
+std::vector<server::Snapshot> ShardThread::TakeSnapshots() {
+  if (options_.taker.has_value()) snapshots_.push_back(options_.taker->Last(shard_->store()));
+  return std::move(snapshots_);
+}
+
 void ShardThread::Run() {
   wire::Outbox outbox;
   while (true) {
@@ -47,13 +50,17 @@ void ShardThread::Run() {
       continue;
     }
     const Nanos now = NodeLoop::Now();
-    if (recorder_ != nullptr) recorder_->Write(sim::EventOf(now, arrival->message));
+    if (options_.recorder != nullptr) options_.recorder->Write(sim::EventOf(now, arrival->message));
     arrival->message.queued_ns = now - arrival->at;
     shard_->OnMessage(now, std::move(arrival->message), &outbox);
     if (options_.strict && shard_->ledger().first_violation().has_value()) {
       broken_ = true;
       in_.Close();
       return wake_();
+    }
+    if (options_.taker.has_value()) {
+      auto snapshot = options_.taker->Look(NodeLoop::Now(), shard_->store());
+      if (snapshot.has_value()) snapshots_.push_back(*std::move(snapshot));
     }
     for (wire::Message& answer : outbox.messages) {
       if (out_->Put(std::move(answer), absl::Now() + kPutPatience)) continue;

@@ -5,12 +5,15 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <thread>
+#include <vector>
 
 #include "apps/recorder.h"
 #include "base/bounded_inbox.h"
 #include "base/ids.h"
 #include "server/shard.h"
+#include "server/snapshot.h"
 #include "wire/message.h"
 
 namespace soapstone::apps {
@@ -20,15 +23,16 @@ using MessageInbox = BoundedInbox<wire::Message>;
 struct ShardThreadOptions {
   // The shard is given no more messages once its guarantee is broken.
   bool strict = false;
+  std::optional<server::SnapshotTaker> taker;  // empty: no learning curve is asked for
+  std::unique_ptr<Recorder> recorder;          // null: not recorded
 };
 
 // The loop's thread constructs, Puts and Joins. `out` outlives it.
 class ShardThread {
  public:
-  // `wake` makes the loop look into `out`; any thread may call it. `recorder` may be null.
-  ShardThread(std::unique_ptr<server::Shard> shard, std::unique_ptr<Recorder> recorder,
-              MessageInbox* out, std::function<void()> wake,
-              const ShardThreadOptions& options = {});
+  // `wake` makes the loop look into `out`; any thread may call it.
+  ShardThread(std::unique_ptr<server::Shard> shard, MessageInbox* out, std::function<void()> wake,
+              ShardThreadOptions options = {});
 
   // A strict shard has broken its guarantee, and its thread has ended.
   bool broken() const { return broken_; }
@@ -37,6 +41,8 @@ class ShardThread {
 
   // Handles what is queued, then ends the thread. The shard may be looked at afterwards.
   const server::Shard& Join();
+  // Those taken, and the end. REQUIRES: joined.
+  std::vector<server::Snapshot> TakeSnapshots();
 
  private:
   struct Arrival {
@@ -47,11 +53,11 @@ class ShardThread {
   void Run();
 
   std::unique_ptr<server::Shard> shard_;
-  std::unique_ptr<Recorder> recorder_;
+  std::vector<server::Snapshot> snapshots_;
   BoundedInbox<Arrival> in_;
   MessageInbox* out_;
   std::function<void()> wake_;
-  const ShardThreadOptions options_;
+  ShardThreadOptions options_;
   std::atomic<bool> broken_{false};
   std::jthread thread_;
 };

@@ -4,8 +4,12 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <memory>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "apps/curve_parts.h"
 #include "apps/iteration_trace.h"
 #include "apps/job.h"
 #include "apps/job_source.h"
@@ -64,20 +68,38 @@ std::string RecordedLine(const std::string& dir) {
                       ": soapstone replay ", dir);
 }
 
+// Of a run that has ended well.
+absl::Status WriteCurve(const wire::JobConfig& config, Console* console) {
+  SOAP_ASSIGN_OR_RETURN(const std::shared_ptr<const Job> job, PrepareJob(config));
+  SOAP_ASSIGN_OR_RETURN(const RealCurve curve, JoinCurve(*job));
+  if (curve.replicas.has_value()) {
+    console->Line(absl::StrFormat("  %-22s least %.4f, median %.4f, greatest %.4f",
+                                  "of the replicas", curve.replicas->min, curve.replicas->median,
+                                  curve.replicas->max));
+  }
+  const std::string& path = config.output().curve_path();
+  std::ofstream file(path);
+  file << experiment::CurveCsv(curve.points) << std::flush;
+  if (!file)
+    return absl::InvalidArgumentError(absl::StrCat("output.curve_path: cannot write ", path));
+  console->Line(absl::StrFormat("  %-22s %s", "curve", path));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<LauncherOptions> PrepareLaunch(wire::JobConfig config) {
-  SOAP_RETURN_IF_ERROR(PrepareJob(config).status());
-  if (!config.output().model_path().empty()) {
-    SOAP_RETURN_IF_ERROR(CheckWritable(config.output().model_path()));
-  }
-  if (!config.output().trace_path().empty()) {
-    const absl::Status status = CheckWritable(config.output().trace_path());
-    if (!status.ok()) {
-      return absl::InvalidArgumentError(absl::StrCat("output.trace_path: ", status.message()));
-    }
+  SOAP_ASSIGN_OR_RETURN(const std::shared_ptr<const Job> job, PrepareJob(config));
+  const wire::Output& output = config.output();
+  if (!output.model_path().empty()) SOAP_RETURN_IF_ERROR(CheckWritable(output.model_path()));
+  for (const auto& [field, path] : {std::pair("trace_path", output.trace_path()),
+                                    std::pair("curve_path", output.curve_path())}) {
+    const absl::Status status = path.empty() ? absl::OkStatus() : CheckWritable(path);
+    if (status.ok()) continue;
+    return absl::InvalidArgumentError(absl::StrCat("output.", field, ": ", status.message()));
   }
   if (!config.output().record_path().empty()) SOAP_RETURN_IF_ERROR(CheckRecordingFolder(config));
+  if (!output.curve_path().empty()) RemoveCurveParts(*job);
   LauncherOptions options;
   SOAP_ASSIGN_OR_RETURN(options.program_dir, ProgramDir());
   options.log_dir = config.output().log_dir();
@@ -100,14 +122,18 @@ int Train(const NodeFlags& flags) {
   absl::StatusOr<LauncherOptions> options = PrepareLaunch(*std::move(config));
   if (!options.ok()) return SayConfigError(kProgram, options.status());
   Console console(&std::cout, isatty(STDOUT_FILENO) != 0);
-  const std::string trace_path = options->config.output().trace_path();
-  const uint32_t workers = options->config.cluster().workers();
+  const wire::JobConfig job = options->config;
+  const std::string& trace_path = job.output().trace_path();
+  const uint32_t workers = job.cluster().workers();
   if (!trace_path.empty()) RemoveTraceParts(trace_path, workers);
-  const std::string record_path = options->config.output().record_path();
+  const std::string& record_path = job.output().record_path();
   const int code = Launcher(*std::move(options), &console).Run();
   if (!record_path.empty()) console.Line(RecordedLine(record_path));
-  if (trace_path.empty()) return code;
-  const absl::Status joined = JoinTraceParts(trace_path, workers);
+  absl::Status joined;
+  if (!trace_path.empty()) joined = JoinTraceParts(trace_path, workers);
+  if (joined.ok() && code == kExitOk && !job.output().curve_path().empty()) {
+    joined = WriteCurve(job, &console);
+  }
   return joined.ok() ? code : SayConfigError(kProgram, joined);
 }
 

@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "apps/delay_injector.h"
+#include "apps/warm_replica.h"
 #include "base/exit_codes.h"
 #include "base/status_macros.h"
 #include "worker/executor.h"
@@ -19,6 +21,8 @@ using wire::MessageType;
 constexpr Nanos kPatience = kSecond;
 constexpr Nanos kLeavePatience = 30 * kSecond;  // to finish the step in hand
 constexpr absl::Duration kLinger = absl::Seconds(1);
+constexpr absl::Duration kLookAgain = absl::Milliseconds(1);
+constexpr uint64_t kReplicaRun = 0;  // of the shell's own command; the engine's runs begin with 1
 
 // The operator whose backward pass completes the gradients of a part: the first with parameters.
 uint32_t LastGradientOp(const models::Graph& graph) {
@@ -38,7 +42,8 @@ DelayInjector MakeInjector(const Job& job, WorkerId worker) {
                         .leaf_ns = training.base_ms() * kMillisecond / leaves_a_worker});
 }
 
-absl::StatusOr<DeviceThread::Runner> MakeRunner(const Job& job, WorkerId worker) {
+absl::StatusOr<DeviceThread::Runner> MakeRunner(const Job& job, WorkerId worker,
+                                                std::shared_ptr<models::Replica> replica) {
   SOAP_ASSIGN_OR_RETURN(std::shared_ptr<worker::Executor> executor,
                         worker::Executor::Create({.graph = *job.graph,
                                                   .data = job.data,
@@ -49,7 +54,8 @@ absl::StatusOr<DeviceThread::Runner> MakeRunner(const Job& job, WorkerId worker)
                                                   .local_momentum = job.specs.policy.local_momentum,
                                                   .schedule = job.specs.schedule,
                                                   .total_clocks = job.total_clocks,
-                                                  .now = NodeLoop::Now}));
+                                                  .now = NodeLoop::Now,
+                                                  .replica = std::move(replica)}));
   return [executor, injector = MakeInjector(job, worker), injected = Nanos{0}](
              const worker::DeviceCommand& command, std::vector<worker::DeviceEvent>* events,
              const DeviceThread::Rest& rest) mutable {
@@ -79,6 +85,12 @@ WorkerNode::WorkerNode(std::shared_ptr<const Job> job,
 }
 
 int WorkerNode::Run() {
+  absl::StatusOr<std::shared_ptr<models::Replica>> warm = WarmReplica(*job_);
+  if (!warm.ok()) {
+    LogEnd({kExitInternal, std::string(warm.status().message())});
+    return kExitInternal;
+  }
+  warm_ = *std::move(warm);
   enrolment_.Start(loop_.Now(), &out_);
   Flush();
   while (!Over(loop_.Now())) {
@@ -88,11 +100,9 @@ int WorkerNode::Run() {
     while (device_.has_value()) {
       std::optional<worker::DeviceEvent> event = device_->Take();
       if (!event.has_value()) break;
-      Record(sim::EventOf(now, *event));
-      engine_->OnDevice(now, *std::move(event), Output());
-      DispatchWithin(now);
-      if (trace_ != nullptr) trace_->Take(engine_->progress());
+      OnDevice(now, *std::move(event));
     }
+    if (curve_ != nullptr) KeepCurve(now);
     for (const wire::TimerId timer : loop_.TakeDue(now)) {
       if (timer != wire::Enrolment::kTick) continue;
       std::optional<wire::Progress> progress;
@@ -122,7 +132,10 @@ void WorkerNode::Dispatch(Nanos now, const wire::Message& message) {
     DispatchWithin(now);
     if (message.type != MessageType::kRoster) return;
   }
-  started_ = started_ || message.type == MessageType::kStart;
+  if (message.type == MessageType::kStart && !started_) {
+    started_ = true;
+    if (curve_ != nullptr) curve_->Start(now, MovedBytes());
+  }
   ToEngine(now, message);
   DispatchWithin(now);
 }
@@ -181,7 +194,7 @@ void WorkerNode::OnWelcome(uint32_t rank) {
                                            .total_clocks = job_->total_clocks,
                                            .seed = training.seed()}));
   }
-  absl::StatusOr<DeviceThread::Runner> runner = MakeRunner(*job_, WorkerId{rank});
+  absl::StatusOr<DeviceThread::Runner> runner = MakeRunner(*job_, WorkerId{rank}, std::move(warm_));
   if (!runner.ok()) {
     end_ = {kExitInternal, std::string(runner.status().message())};
     return;
@@ -190,6 +203,7 @@ void WorkerNode::OnWelcome(uint32_t rank) {
   OpenTrace(WorkerId{rank});
   OpenRecorder(self, &recorder_);
   if (peer_.has_value()) OpenRecorder(wire::Address::PeerOf(WorkerId{rank}), &peer_recorder_);
+  OpenCurve(WorkerId{rank});
   LOG(INFO) << "worker " << rank << " of " << job_->config.cluster().workers() << ": "
             << job_->summary;
 }
@@ -219,6 +233,57 @@ void WorkerNode::RecordTold(Nanos now, size_t first) {
   for (size_t i = first; i < out_.messages.size(); ++i) {
     Record(sim::ToldEvent(now, out_.messages[i]));
   }
+}
+
+void WorkerNode::OpenCurve(WorkerId self) {
+  const std::string& path = job_->config.output().curve_path();
+  if (path.empty()) return;
+  absl::StatusOr<std::unique_ptr<WorkerCurve>> curve = WorkerCurve::Open(path, self);
+  if (curve.ok()) {
+    curve_ = *std::move(curve);
+  } else {
+    end_ = {kExitConfig, std::string(curve.status().message())};
+  }
+}
+
+void WorkerNode::OnDevice(Nanos now, worker::DeviceEvent event) {
+  if (event.run == kReplicaRun) {
+    curve_->TakeReplica(event);
+    replica_ = Replica::kEvaluated;
+    return;
+  }
+  Record(sim::EventOf(now, event));
+  engine_->OnDevice(now, std::move(event), Output());
+  DispatchWithin(now);
+  if (trace_ != nullptr) trace_->Take(engine_->progress());
+}
+
+// Writes down what has been done, and has the replica evaluated once its last step is made.
+void WorkerNode::KeepCurve(Nanos now) {
+  curve_->Take(now, engine_->progress(), MovedBytes());
+  const bool averages = job_->specs.policy.keeps_parameters();
+  if (!averages || !engine_->done() || replica_ != Replica::kTraining) return;
+  commands_.push_back(
+      {.run = kReplicaRun, .what = {.op = worker::Op::kEvaluate}, .wants_event = true});
+  replica_ = Replica::kAsked;
+}
+
+// The job may end before the last replica's evaluation has.
+void WorkerNode::AwaitReplica() {
+  const Nanos until = loop_.Now() + kPatience;
+  while (replica_ == Replica::kAsked && loop_.Now() < until) {
+    const std::optional<worker::DeviceEvent> event = device_->Take();
+    if (event.has_value() && event->run == kReplicaRun) {
+      OnDevice(loop_.Now(), *event);
+    } else if (!event.has_value()) {
+      absl::SleepFor(kLookAgain);
+    }
+  }
+}
+
+uint64_t WorkerNode::MovedBytes() const {
+  const transport::TransportStats moved = loop_.transport().stats();
+  return moved.sent.total() + moved.received.total();
 }
 
 void WorkerNode::BeginLeaving(Nanos now) {
@@ -269,6 +334,7 @@ void WorkerNode::Flush() {
 }
 
 int WorkerNode::Finish() {
+  AwaitReplica();
   device_.reset();
   loop_.mailer().Retry();
   loop_.transport().Close(kLinger);

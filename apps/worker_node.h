@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "apps/curve_parts.h"
 #include "apps/device_thread.h"
 #include "apps/enlisting.h"
 #include "apps/iteration_trace.h"
@@ -13,6 +14,7 @@
 #include "apps/node_loop.h"
 #include "apps/recorder.h"
 #include "apps/report.h"
+#include "models/replica.h"
 #include "server/peer.h"
 #include "transport/transport.h"
 #include "wire/enrolment.h"
@@ -46,6 +48,11 @@ class WorkerNode {
   void ToEngine(Nanos now, const wire::Message& message);
   // What this process, not its engine, has put into the outbox since it held `first` messages.
   void RecordTold(Nanos now, size_t first);
+  void OpenCurve(WorkerId self);
+  void OnDevice(Nanos now, worker::DeviceEvent event);
+  void KeepCurve(Nanos now);
+  void AwaitReplica();
+  uint64_t MovedBytes() const;
   void BeginLeaving(Nanos now);
   bool Over(Nanos now);
   void Flush();
@@ -56,12 +63,16 @@ class WorkerNode {
   NodeLoop loop_;
   wire::Enrolment enrolment_;
   ReportSink* reports_;
+  std::shared_ptr<models::Replica> warm_;  // until the device has it
   std::optional<worker::Engine> engine_;
   std::optional<server::Peer> peer_;  // of decentralised policies
   std::optional<DeviceThread> device_;
   std::unique_ptr<IterationTrace> trace_;  // null: not asked for
   std::unique_ptr<Recorder> recorder_;     // likewise: of the engine
   std::unique_ptr<Recorder> peer_recorder_;
+  std::unique_ptr<WorkerCurve> curve_;  // likewise
+  enum class Replica : uint8_t { kTraining, kAsked, kEvaluated };
+  Replica replica_ = Replica::kTraining;  // where its own accuracy is asked for
   bool started_ = false;
   std::optional<Nanos> leave_by_;
   std::optional<wire::Notice> end_;

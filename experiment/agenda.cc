@@ -24,10 +24,7 @@ RunPlan PlanOf(const Experiment& experiment, const Cell& cell, size_t candidate,
                .latency_us = spec.latency_us(),
                .bandwidth_mbps = spec.bandwidth_mbps()};
   plan.config.mutable_training()->set_seed(seed);
-  // An iteration takes as long as its samples: with strong scaling, more workers have fewer each.
-  const double first = experiment.workers.front();
-  const double share = spec.scaling() == ExperimentSpec::weak ? 1 : first / cell.workers;
-  plan.iteration_ms = plan.real ? 0 : spec.iteration_ms() * share;
+  plan.iteration_ms = IterationMs(experiment, cell.workers);
   plan.id = IdOf(plan);
   return plan;
 }
@@ -37,7 +34,7 @@ RunPlan PlanOf(const Experiment& experiment, const Cell& cell, size_t candidate,
 std::optional<Cell> OneWorkerCell(const Experiment& experiment, size_t subject) {
   if (!experiment.spec.one_worker()) return std::nullopt;
   for (size_t policy = 0; policy < experiment.policies.size(); ++policy) {
-    if (experiment.policies[policy].spec != "bsp") continue;
+    if (experiment.policies[policy].name != "bsp") continue;
     return Cell{.subject = subject, .policy = policy, .straggler = 0, .workers = 1};
   }
   return std::nullopt;

@@ -4,13 +4,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "experiment/evaluator.h"
 #include "experiment/job_parts.h"
 #include "glog/logging.h"
 #include "models/replica.h"
 #include "models/sampler.h"
 #include "server/model_gatherer.h"
+#include "server/snapshot.h"
 #include "server/store.h"
 #include "worker/executor.h"
 
@@ -45,7 +46,8 @@ absl::Status CheckJob(const CosimJob& job) {
 // them.
 class Backing {
  public:
-  Backing(const CosimJob& job, const CosimOptions& options) : job_(job), options_(options) {}
+  Backing(const CosimJob& job, const CosimOptions& options)
+      : job_(job), options_(options), cuts_(job.layout->shard_count()) {}
 
   absl::Status Prepare();
   sim::Training Training();
@@ -68,27 +70,28 @@ class Backing {
   server::Store MakeStore(ShardId shard);
   void Run(Device* device, const worker::DeviceCommand& command,
            std::vector<worker::DeviceEvent>* events);
-  worker::DeviceEvent Evaluate(Device* device);
-  worker::DeviceEvent EvaluateStores();
-  worker::DeviceEvent EvaluatePeers(absl::Span<const std::shared_ptr<server::PeerVectors>> peers);
+  HeldOut Evaluate(Device* device);
+  std::vector<std::vector<Buffer>> MeanOf(
+      absl::Span<const std::shared_ptr<server::PeerVectors>> peers) const;
   void OnSettled(const sim::TrainingMoment& moment);
-  void AddPoint(const sim::TrainingMoment& moment);
+  void AddPoint(const sim::TrainingMoment& moment, std::vector<std::vector<Buffer>> slices);
   std::string Sha256() const;
 
   const CosimJob& job_;
   const CosimOptions& options_;
   std::shared_ptr<models::Replica> replica_;
-  std::vector<Device> devices_;  // by worker
-  Device evaluator_;
+  std::vector<Device> devices_;     // by worker
   const Device* loaded_ = nullptr;  // whose parameters are the replica's own, of devices that load
   std::vector<server::Store> stores_;  // by shard; they share the shards' tensors
   // Decentralised policies: what a worker sees of its peer, and by worker what that keeps.
   std::shared_ptr<const wire::Layout> worker_layout_;
   std::vector<std::shared_ptr<server::PeerVectors>> peers_;
-  bool ended_ = false;
+  uint64_t next_point_ = 0;  // of theirs: samples trained
+  std::unique_ptr<Evaluator> evaluator_;
+  std::vector<server::SnapshotTaker> takers_;  // by shard; none: one point, at the end
+  server::CutAssembler cuts_;
   std::vector<CurvePoint> curve_;
   uint64_t samples_ = 0;        // of the whole run
-  uint64_t next_point_ = 0;     // samples
   sim::TrainingMoment point_;   // of the last point
   sim::TrainingMoment latest_;  // of the last settled time
 };
@@ -102,14 +105,17 @@ absl::Status Backing::Prepare() {
                           MakeDevice(job_.policy.keeps_parameters(), worker_layout_));
     devices_.push_back(std::move(device));
   }
-  SOAP_ASSIGN_OR_RETURN(evaluator_, MakeDevice(/*keeps_parameters=*/true, job_.layout));
+  SOAP_ASSIGN_OR_RETURN(Evaluator evaluator, Evaluator::Create(job_.graph, job_.data, job_.layout));
+  evaluator_ = std::make_unique<Evaluator>(std::move(evaluator));
   for (uint32_t w = 0; w < job_.workers && job_.policy.decentralised(); ++w) {
     peers_.push_back(MakePeerVectors(job_));
   }
   for (uint32_t k = 0; k < job_.layout->shard_count(); ++k) {
     stores_.push_back(MakeStore(ShardId{k}));
+    if (options_.samples_per_point > 0 && peers_.empty()) {
+      takers_.emplace_back(options_.samples_per_point);
+    }
   }
-  next_point_ = options_.samples_per_point;
   const models::Sampler sampler(job_.seed, job_.data->train.size(), job_.batch);
   for (Clock c = 0; c < job_.total_clocks; ++c) samples_ += sampler.BatchSamples(c);
   return absl::OkStatus();
@@ -155,25 +161,16 @@ void Backing::Run(Device* device, const worker::DeviceCommand& command,
   replica_->SwapParameters(&device->parameters);
 }
 
-worker::DeviceEvent Backing::Evaluate(Device* device) {
+HeldOut Backing::Evaluate(Device* device) {
   replica_->SwapParameters(&device->parameters);
-  worker::DeviceEvent event = device->executor->Evaluate();
+  const HeldOut result = HeldOutOf(device->executor->Evaluate());
   replica_->SwapParameters(&device->parameters);
-  return event;
+  return result;
 }
 
-worker::DeviceEvent Backing::EvaluateStores() {
-  worker::DeviceCommand load = {.what = {.op = worker::Op::kLoad}};
-  load.frames.reserve(stores_.size());
-  for (const server::Store& store : stores_) load.frames.push_back(store.Read());
-  std::vector<worker::DeviceEvent> none;
-  Run(&evaluator_, load, &none);
-  return Evaluate(&evaluator_);
-}
-
-// The model that `peers` stand for: the mean of their values by weight.
-worker::DeviceEvent Backing::EvaluatePeers(
-    absl::Span<const std::shared_ptr<server::PeerVectors>> peers) {
+// The model that `peers` stand for, the mean of their values by weight: a buffer a slice, by shard.
+std::vector<std::vector<Buffer>> Backing::MeanOf(
+    absl::Span<const std::shared_ptr<server::PeerVectors>> peers) const {
   std::vector<float> mean(peers.front()->elements());
   double weight = 0;
   for (const auto& peer : peers) weight += peer->weight();
@@ -184,36 +181,43 @@ worker::DeviceEvent Backing::EvaluatePeers(
   }
   const std::vector<uint64_t> offsets = server::ParamOffsets(job_.layout->params());
   const Buffer flat = Buffer::CopyOf(absl::MakeConstSpan(mean));
-  worker::DeviceCommand load = {.what = {.op = worker::Op::kLoad}};
+  std::vector<std::vector<Buffer>> slices;
   for (uint32_t k = 0; k < job_.layout->shard_count(); ++k) {
-    load.frames.push_back(
+    slices.push_back(
         server::CutSlices(flat, job_.layout->slices(ShardId{k}), offsets, sizeof(float)));
   }
-  std::vector<worker::DeviceEvent> none;
-  Run(&evaluator_, load, &none);
-  return Evaluate(&evaluator_);
+  return slices;
 }
 
 void Backing::OnSettled(const sim::TrainingMoment& moment) {
   latest_ = moment;
+  // Peers have the model until they hand it in: there is no store to look at.
+  if (!peers_.empty() && options_.samples_per_point > 0 && moment.samples < samples_ &&
+      moment.samples >= next_point_ + options_.samples_per_point) {
+    next_point_ = moment.samples;
+    return AddPoint(moment, MeanOf(peers_));
+  }
+  for (uint32_t k = 0; k < takers_.size(); ++k) {
+    std::optional<server::Snapshot> snapshot = takers_[k].Look(moment.now, stores_[k]);
+    if (snapshot.has_value()) cuts_.Add(ShardId{k}, *std::move(snapshot));
+  }
+  std::optional<server::Cut> latest;
+  while (std::optional<server::Cut> cut = cuts_.Next()) latest = std::move(cut);
   // The last point is made at the end, when no update is on its way any more.
-  if (options_.samples_per_point == 0 || moment.samples >= samples_) return;
-  if (moment.samples < next_point_) return;
-  AddPoint(moment);
-  while (next_point_ <= moment.samples) next_point_ += options_.samples_per_point;
+  if (latest.has_value() && moment.samples < samples_) AddPoint(moment, std::move(latest->slices));
 }
 
-void Backing::AddPoint(const sim::TrainingMoment& moment) {
-  // Peers hand in at the end; until then they have the model.
-  const worker::DeviceEvent test =
-      peers_.empty() || ended_ ? EvaluateStores() : EvaluatePeers(peers_);
-  const auto samples = static_cast<double>(moment.samples - point_.samples);
-  const auto held_out = static_cast<double>(test.samples);
+void Backing::AddPoint(const sim::TrainingMoment& moment, std::vector<std::vector<Buffer>> slices) {
+  const HeldOut test = evaluator_->Evaluate(std::move(slices));
+  // Samples that no point has yet; else the loss is the latest point's.
+  const uint64_t fresh = moment.samples - point_.samples;
+  double train_loss = curve_.empty() ? 0 : curve_.back().train_loss;
+  if (fresh > 0) train_loss = (moment.loss_sum - point_.loss_sum) / static_cast<double>(fresh);
   curve_.push_back({.time_s = static_cast<double>(moment.now) / static_cast<double>(kSecond),
                     .samples = moment.samples,
-                    .train_loss = (moment.loss_sum - point_.loss_sum) / samples,
-                    .test_loss = test.loss_sum / held_out,
-                    .test_accuracy = static_cast<double>(test.correct) / held_out,
+                    .train_loss = train_loss,
+                    .test_loss = test.loss,
+                    .test_accuracy = test.accuracy,
                     .bytes = moment.bytes});
   point_ = moment;
 }
@@ -231,8 +235,12 @@ std::string Backing::Sha256() const {
 }
 
 void Backing::Close(CosimResult* result) {
-  ended_ = true;
-  if (latest_.samples > point_.samples) AddPoint(latest_);
+  if (latest_.samples > point_.samples) {
+    std::vector<std::vector<Buffer>> slices;
+    slices.reserve(stores_.size());
+    for (const server::Store& store : stores_) slices.push_back(store.Read());
+    AddPoint(latest_, std::move(slices));
+  }
   if (!curve_.empty()) {
     result->test_accuracy = curve_.back().test_accuracy;
     result->test_loss = curve_.back().test_loss;
@@ -243,10 +251,10 @@ void Backing::Close(CosimResult* result) {
   std::vector<double> accuracies;
   accuracies.reserve(devices_.size());
   for (size_t w = 0; w < devices_.size(); ++w) {
-    const worker::DeviceEvent test = peers_.empty()
-                                         ? Evaluate(&devices_[w])
-                                         : EvaluatePeers(absl::MakeConstSpan(peers_).subspan(w, 1));
-    accuracies.push_back(static_cast<double>(test.correct) / static_cast<double>(test.samples));
+    accuracies.push_back(
+        peers_.empty()
+            ? Evaluate(&devices_[w]).accuracy
+            : evaluator_->Evaluate(MeanOf(absl::MakeConstSpan(peers_).subspan(w, 1))).accuracy);
   }
   std::sort(accuracies.begin(), accuracies.end());
   const size_t half = accuracies.size() / 2;
@@ -288,23 +296,6 @@ absl::StatusOr<CosimResult> Cosimulate(const CosimJob& job, const CosimTiming& t
   for (const Clock clock : result.timing.clocks) result.iterations += static_cast<uint64_t>(clock);
   backing.Close(&result);
   return result;
-}
-
-std::optional<double> TimeToAccuracy(const std::vector<CurvePoint>& curve, double accuracy) {
-  const auto it = std::find_if(curve.begin(), curve.end(), [&](const CurvePoint& point) {
-    return point.test_accuracy >= accuracy;
-  });
-  if (it == curve.end()) return std::nullopt;
-  return it->time_s;
-}
-
-std::string CurveCsv(const std::vector<CurvePoint>& curve) {
-  std::string csv = "time_s,samples,train_loss,test_loss,test_accuracy,bytes\n";
-  for (const CurvePoint& point : curve) {
-    absl::StrAppendFormat(&csv, "%.9f,%d,%.6g,%.6g,%.6f,%d\n", point.time_s, point.samples,
-                          point.train_loss, point.test_loss, point.test_accuracy, point.bytes);
-  }
-  return csv;
 }
 
 }  // namespace soapstone::experiment

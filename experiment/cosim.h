@@ -54,7 +54,8 @@ struct CosimTiming {
 };
 
 struct CosimOptions {
-  // A point each time so many samples more have been trained on. 0: one point, at the end.
+  // A point each time that the updates of so many samples more are in the stores. 0: one point, at
+  // the end.
   uint64_t samples_per_point = 0;
   // About a hundred times: the share that is done, and the latest point (null: none yet).
   std::function<void(double fraction, const CurvePoint* latest)> progress;
@@ -88,11 +89,5 @@ struct CosimResult {
 // machine cannot run. A broken guarantee is no error: see timing.violations.
 absl::StatusOr<CosimResult> Cosimulate(const CosimJob& job, const CosimTiming& timing,
                                        const CosimOptions& options);
-
-// Virtual time of the first point at or above `accuracy`; empty: none is.
-std::optional<double> TimeToAccuracy(const std::vector<CurvePoint>& curve, double accuracy);
-
-// Columns as CurvePoint, one line a point.
-std::string CurveCsv(const std::vector<CurvePoint>& curve);
 
 }  // namespace soapstone::experiment

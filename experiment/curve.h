@@ -1,7 +1,14 @@
-// CurvePoint: how good a model was at one moment of its training.
+// The learning curve of a run: how good the model was when. Real runs and co-simulation measure it
+// at the same points (server/snapshot.h): each time that the updates of so many more samples are in
+// the stores, and at the end.
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
 
 namespace soapstone::experiment {
 
@@ -15,5 +22,14 @@ struct CurvePoint {
   uint64_t bytes = 0;  // sent so far, headers included
   friend bool operator==(const CurvePoint&, const CurvePoint&) = default;
 };
+
+// What had been spent when the accuracy was reached: linear between the first point at or above it
+// and the one before. Empty: no point is. `spent` is a point's.
+std::optional<double> SpentUntil(const std::vector<CurvePoint>& curve, double accuracy,
+                                 absl::FunctionRef<double(const CurvePoint&)> spent);
+std::optional<double> TimeToAccuracy(const std::vector<CurvePoint>& curve, double accuracy);
+
+// Columns as CurvePoint, one line a point.
+std::string CurveCsv(const std::vector<CurvePoint>& curve);
 
 }  // namespace soapstone::experiment

@@ -81,7 +81,7 @@ class Checker {
 
   bool real() const { return experiment_.spec.mode() == ExperimentSpec::real; }
   const std::string& PolicyOf(const CellResult& cell) const {
-    return experiment_.policies[cell.cell.policy].spec;
+    return experiment_.policies[cell.cell.policy].name;
   }
   bool InTable(const Cell& cell) const;
   bool Has(const std::function<bool(const CellResult&)>& wanted) const {
@@ -336,7 +336,7 @@ Checker::Why Checker::Budget() const {
 
 Checker::Why Checker::Lags() const {
   for (const CellResult* cell : cells_) {
-    const consistency::PolicyTraits& policy = experiment_.policies[cell->cell.policy];
+    const consistency::PolicyTraits& policy = experiment_.policies[cell->cell.policy].traits;
     if (cell->violations > 0) {
       return Fails(absl::StrCat(policy.spec, " broke its guarantee ", cell->violations, " times"));
     }
@@ -394,7 +394,7 @@ Checker::Why Checker::Exposed() const {
 Checker::Why Checker::Replicas() const {
   bool averaging = false;
   for (const CellResult* cell : cells_) {
-    const consistency::PolicyTraits& policy = experiment_.policies[cell->cell.policy];
+    const consistency::PolicyTraits& policy = experiment_.policies[cell->cell.policy].traits;
     if (policy.exchange == consistency::Exchange::kGradient) continue;
     averaging = true;
     if (!cell->finished.empty() && !cell->replicas.has_value()) {
@@ -414,21 +414,33 @@ Checker::Why Checker::WarmUp() const {
       return Fails("a run's time is less than its curve's");
     }
   }
+  if (real()) {
+    return Marked("time is counted from the start barrier on: kernels are compiled before it");
+  }
   return Holds("time is counted from the start barrier on");
 }
 
 std::string Describe(const Results& results, const ResolvedClaim& claim) {
   const Experiment& experiment = *results.experiment;
-  const std::string& faster = experiment.policies[claim.faster].spec;
-  const std::string& than = experiment.policies[claim.than].spec;
+  const std::string& faster = experiment.policies[claim.faster].name;
+  const std::string& than = experiment.policies[claim.than].name;
+  const std::string number =
+      absl::StrFormat("%.3g", claim.at_most > 0 ? claim.at_most : claim.at_least);
   const char* measure = claim.of == Claim::bytes ? "bytes" : "time";
   std::string text;
-  if (claim.at_most > 0) {
-    text = absl::StrCat(faster, " gains at most ", absl::StrFormat("%.3g", claim.at_most), "x in ",
-                        measure, " to the target over ", than);
+  if (claim.of == Claim::ideal_rate) {
+    text = absl::StrCat(faster, " has at least ", number, " of the ideal update rate");
+  } else if (claim.of == Claim::rate) {
+    const std::string by = claim.at_most > 0    ? absl::StrCat("at most ", number, "x")
+                           : claim.at_least > 0 ? absl::StrCat("at least ", number, "x")
+                                                : "more than";
+    text = absl::StrCat(faster, " has ", by, " the update rate of ", than);
+  } else if (claim.at_most > 0) {
+    text = absl::StrCat(faster, " gains at most ", number, "x in ", measure, " to the target over ",
+                        than);
   } else if (claim.at_least > 0) {
-    text = absl::StrCat(faster, " needs at least ", absl::StrFormat("%.3g", claim.at_least),
-                        "x less ", measure, " to the target than ", than);
+    text = absl::StrCat(faster, " needs at least ", number, "x less ", measure,
+                        " to the target than ", than);
   } else {
     text = absl::StrCat(faster, claim.of == Claim::bytes ? " needs fewer " : " needs less ",
                         measure, " to the target than ", than);
@@ -443,17 +455,26 @@ bool SaidBy(const RatioEstimate& ratio, const ResolvedClaim& claim) {
   return claim.at_least > 0 ? ratio.low() >= claim.at_least : ratio.low() > 1;
 }
 
-std::string Evidence(const Comparison& comparison, const CellResult& faster,
-                     const CellResult& than) {
+std::string Evidence(const ResolvedClaim& claim, const Comparison& comparison,
+                     const CellResult& faster, const CellResult& than) {
   const auto ratio = [](double value) {
-    return std::isinf(value) ? std::string("unbounded") : absl::StrFormat("%.2f", value);
+    return std::isinf(value) ? std::string("unbounded") : absl::StrFormat("%.3f", value);
   };
-  return absl::StrFormat(
-      "ratio %s, 95%% interval %s to %s over %d pairs; reached by %d of %d and %d of %d; final "
-      "test accuracy %.4f and %.4f",
-      ratio(comparison.ratio.at_least.median), ratio(comparison.ratio.low()),
-      ratio(comparison.ratio.high()), comparison.pairs, faster.reached, faster.finished.size(),
-      than.reached, than.finished.size(), faster.accuracy.median, than.accuracy.median);
+  std::string text = absl::StrFormat(
+      "ratio %s, 95%% interval %s to %s over %d %s", ratio(comparison.ratio.at_least.median),
+      ratio(comparison.ratio.low()), ratio(comparison.ratio.high()), comparison.pairs,
+      claim.of == Claim::ideal_rate ? "runs" : "pairs");
+  if (claim.of == Claim::ideal_rate) {
+    return absl::StrCat(text,
+                        absl::StrFormat("; final test accuracy %.4f", faster.accuracy.median));
+  }
+  if (claim.of != Claim::rate) {
+    absl::StrAppendFormat(&text, "; reached by %d of %d and %d of %d", faster.reached,
+                          faster.finished.size(), than.reached, than.finished.size());
+  }
+  absl::StrAppendFormat(&text, "; final test accuracy %.4f and %.4f", faster.accuracy.median,
+                        than.accuracy.median);
+  return text;
 }
 
 }  // namespace
@@ -484,9 +505,11 @@ JudgedClaim Judge(const Results& results, const ResolvedClaim& claim) {
   const CellResult* faster = results.Find({claim.subject, claim.faster, claim.straggler, workers});
   const CellResult* than = results.Find({claim.subject, claim.than, claim.straggler, workers});
   CHECK(faster != nullptr && than != nullptr);
-  const Comparison comparison = Compare(results, *faster, *than, claim.of);
+  const Comparison comparison = claim.of == Claim::ideal_rate
+                                    ? CompareWithIdeal(results, *faster)
+                                    : Compare(results, *faster, *than, claim.of);
   judged.verdict = SaidBy(comparison.ratio, claim) ? Verdict::kSupported : Verdict::kUnsupported;
-  judged.evidence = Evidence(comparison, *faster, *than);
+  judged.evidence = Evidence(claim, comparison, *faster, *than);
   judged.reasons = std::move(marks);
   if (comparison.accuracy_drop > kAccuracyDropMax) {
     judged.reasons.insert(

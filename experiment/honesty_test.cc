@@ -70,6 +70,35 @@ TEST(Honesty, AClaimThatTheRunsDoNotBearOutIsNotSupported) {
             Verdict::kUnsupported);
 }
 
+JudgedClaim JudgeLast(const std::string& claim) {
+  const Experiment experiment = *FakeExperiment(FakeSpecText() + claim);
+  const Outcomes outcomes = FakeRuns(experiment);
+  return Judge(Summarize(experiment, outcomes, {}), experiment.claims.back());
+}
+
+TEST(Honesty, UpdateRatesAreOfTheWholeRun) {
+  const std::string claim =
+      "claims { faster: \"ssp:s=2\" than: \"bsp\" under: \"transient\" of: rate ";
+  const JudgedClaim judged = JudgeLast(claim + "at_least: 1.9 }");
+  EXPECT_EQ(judged.verdict, Verdict::kSupported);
+  EXPECT_THAT(judged.text, HasSubstr("has at least 1.9x the update rate of bsp"));
+  EXPECT_THAT(judged.evidence, HasSubstr("ratio 2.000"));
+  EXPECT_EQ(JudgeLast(claim + "at_least: 2.1 }").verdict, Verdict::kUnsupported);
+  EXPECT_EQ(JudgeLast(claim + "at_most: 1.9 }").verdict, Verdict::kUnsupported);
+}
+
+// 90 clocks of 10 ms on 4 workers, one of them half as fast: 0.9 s * 4 / 3.5 at best. The run
+// took 10.2 s (median).
+TEST(Honesty, AShareOfTheIdealRate) {
+  const std::string claim =
+      "claims { faster: \"bsp\" under: \"persistent\" of: ideal_rate at_least: ";
+  const JudgedClaim judged = JudgeLast(claim + "0.09 }");
+  EXPECT_EQ(judged.verdict, Verdict::kSupported);
+  EXPECT_THAT(judged.text, HasSubstr("bsp has at least 0.09 of the ideal update rate"));
+  EXPECT_THAT(judged.evidence, HasSubstr("ratio 0.101"));
+  EXPECT_EQ(JudgeLast(claim + "0.11 }").verdict, Verdict::kUnsupported);
+}
+
 TEST(Honesty, ALowerFinalAccuracyIsMarked) {
   const Experiment experiment = *FakeExperiment();
   const Outcomes outcomes = FakeRuns(experiment, [](const RunPlan& plan, RunOutcome* outcome) {

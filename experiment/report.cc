@@ -57,7 +57,7 @@ std::string CsvLine(const Experiment& experiment, const RunPlan& plan, const Run
       plan.id,
       plan.tuning ? "tuning" : "measured",
       CsvField(experiment.subjects[plan.cell.subject].name),
-      CsvField(experiment.policies[plan.cell.policy].spec),
+      CsvField(experiment.policies[plan.cell.policy].name),
       CsvField(experiment.stragglers[plan.cell.straggler].name()),
       absl::StrCat(plan.cell.workers),
       absl::StrCat(plan.config.training().seed()),

@@ -145,8 +145,8 @@ class PageData {
 
 Json PageData::Policies() const {
   Json list = Json::array();
-  for (const consistency::PolicyTraits& policy : experiment_.policies) {
-    list.push_back({{"spec", policy.spec}, {"guarantee", policy.guarantee.ToString()}});
+  for (const ResolvedPolicy& policy : experiment_.policies) {
+    list.push_back({{"spec", policy.name}, {"guarantee", policy.traits.guarantee.ToString()}});
   }
   return list;
 }
@@ -210,7 +210,7 @@ Json PageData::Condition(size_t subject, uint32_t workers, size_t straggler) con
     const CellResult* cell = results_.Find({subject, policy, straggler, workers});
     if (cell == nullptr) continue;
     cells.push_back(cell);
-    if (experiment_.policies[policy].spec == kBaseline) baseline = cell;
+    if (experiment_.policies[policy].name == kBaseline) baseline = cell;
   }
   Json rows = Json::array();
   for (const CellResult* cell : cells) {

@@ -1,8 +1,12 @@
 #include "experiment/results.h"
 
+#include <glog/logging.h>
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
+
+#include "sim/straggler.h"
 
 namespace soapstone::experiment {
 namespace {
@@ -68,6 +72,25 @@ CellResult ResultOf(const Experiment& experiment, const Cell& cell, const Outcom
   return result;
 }
 
+double IdealSeconds(const Experiment& experiment, const Cell& cell, const RunOutcome& run,
+                    uint64_t seed) {
+  const auto model =
+      sim::StragglerModel::Parse(experiment.stragglers[cell.straggler].model(), seed);
+  CHECK(model.ok()) << model.status();  // the file was checked
+  const wire::JobConfig job = JobOf(experiment, cell.subject, cell.policy, {}, cell.workers);
+  const wire::Training& training = job.training();
+  const uint64_t epoch = (run.provenance.train_samples + training.batch() - 1) / training.batch();
+  const auto clocks = static_cast<Clock>(epoch * training.epochs());
+  double speeds = 0;
+  for (uint32_t w = 0; w < cell.workers; ++w) {
+    double factors = 0;
+    for (Clock c = 0; c < clocks; ++c) factors += model->Factor(WorkerId{w}, c);
+    speeds += static_cast<double>(clocks) / factors;
+  }
+  return static_cast<double>(clocks) * IterationMs(experiment, cell.workers) / 1000 * cell.workers /
+         speeds;
+}
+
 void AddTuning(const CellResult& cell, Results* results) {
   const Experiment& experiment = *results->experiment;
   const Grid& grid = experiment.subjects[cell.cell.subject].grids[cell.cell.policy];
@@ -128,6 +151,18 @@ Comparison Compare(const Results& results, const CellResult& faster, const CellR
   comparison.ratio = PairedRatio(faster_costs, than_costs, kBootstrapSeed);
   comparison.accuracy_drop = Median(std::move(drops));
   return comparison;
+}
+
+Comparison CompareWithIdeal(const Results& results, const CellResult& cell) {
+  const Experiment& experiment = *results.experiment;
+  std::vector<Cost> durations, ideals;
+  for (size_t i = 0; i < cell.runs.size(); ++i) {
+    if (cell.runs[i] == nullptr) continue;
+    durations.push_back({true, cell.runs[i]->duration_s});
+    const uint64_t seed = experiment.spec.seeds(static_cast<int>(i));
+    ideals.push_back({true, IdealSeconds(experiment, cell.cell, *cell.runs[i], seed)});
+  }
+  return {.pairs = durations.size(), .ratio = PairedRatio(durations, ideals, kBootstrapSeed)};
 }
 
 }  // namespace soapstone::experiment

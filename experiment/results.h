@@ -69,4 +69,11 @@ struct Comparison {
 Comparison Compare(const Results& results, const CellResult& faster, const CellResult& than,
                    Claim::Measure measure);
 
+// Its rate as a share of the ideal one: with work shared out in proportion to the workers' speeds,
+// at no cost. With F_w the mean over the run of worker w's straggler factor, T the iteration time
+// and C the run's clocks:
+//   ideal duration = C T P / sum_w (1 / F_w)
+// REQUIRES: the experiment has an iteration time.
+Comparison CompareWithIdeal(const Results& results, const CellResult& cell);
+
 }  // namespace soapstone::experiment

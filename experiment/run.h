@@ -33,7 +33,7 @@ struct RunPlan {
   wire::JobConfig config;   // policy, settings, workers and seed applied; defaults not filled in
   std::string stragglers;   // model, drawn with config.training.seed
   bool real = false;        // processes and wall time; else co-simulation and virtual time
-  double iteration_ms = 0;  // co-simulation: of one worker's share of the batch
+  double iteration_ms = 0;  // of one worker's share of the batch; real: 0 is as long as it takes
   double latency_us = 0;
   double bandwidth_mbps = 0;
 };
@@ -56,7 +56,7 @@ struct Provenance {
 };
 
 struct RunOutcome {
-  std::vector<CurvePoint> curve;  // by samples; empty where only the end was measured
+  std::vector<CurvePoint> curve;  // by samples; the last is the end
   double test_accuracy = 0;       // at the end, on held-out samples
   double train_loss = 0;          // at the end; NaN where it diverged
   double duration_s = 0;  // from the start barrier to the last worker's end, warm-up included

@@ -132,13 +132,13 @@ std::string RecordJson(const Experiment& experiment, const RunPlan& plan,
   object["id"] = plan.id;
   object["tuning"] = plan.tuning;
   object["subject"] = experiment.subjects[plan.cell.subject].name;
-  object["policy"] = experiment.policies[plan.cell.policy].spec;
+  object["policy"] = experiment.policies[plan.cell.policy].name;
   object["under"] = experiment.stragglers[plan.cell.straggler].name();
   object["workers"] = plan.cell.workers;
   object["seed"] = plan.config.training().seed();
   object["optimizer"] = plan.config.training().optimizer();
   object["schedule"] = plan.config.training().schedule();
-  object["guarantee"] = experiment.policies[plan.cell.policy].guarantee.ToString();
+  object["guarantee"] = experiment.policies[plan.cell.policy].traits.guarantee.ToString();
   object["job"] = wire::TextOf(plan.config);
   object["outcome"] = OutcomeJson(outcome);
   return object.dump(-1, ' ', false, Json::error_handler_t::replace);

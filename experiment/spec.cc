@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "base/sha256.h"
 #include "base/spec.h"
 #include "base/status_macros.h"
@@ -20,6 +21,7 @@ using Places = wire::TextPlaces;
 
 constexpr uint32_t kWorkersMax = 100'000;
 constexpr size_t kRunsMax = 100'000;
+constexpr char kRebalance[] = "+rebalance";
 
 absl::Status At(const std::string& place, const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat(place, ": ", what));
@@ -50,11 +52,24 @@ class Resolver {
   absl::Status Seeds();
   absl::Status Subjects();
   absl::Status HeldOut(int subject, const wire::JobConfig& config);
+  absl::Status Delays(int subject, const wire::JobConfig& config) const;
   absl::Status Budgets(int subject);
   absl::StatusOr<Grid> GridOf(const Tuning& tuning, const std::string& place,
                               const wire::JobConfig& config);
   absl::Status Jobs(const JobCheck& check);
   absl::Status Claims();
+  absl::Status OneClaim(int i);
+  absl::StatusOr<size_t> PolicyOf(int claim, const char* field, const std::string& text) const;
+  // Where `wanted` is in a list, which a claim's field speaks of.
+  template <typename Items, typename NameOf>
+  absl::StatusOr<size_t> Find(int claim, const char* field, const std::string& wanted,
+                              const Items& items, const NameOf& name_of) const {
+    const auto found = std::find_if(items.begin(), items.end(),
+                                    [&](const auto& item) { return name_of(item) == wanted; });
+    if (found != items.end()) return static_cast<size_t>(found - items.begin());
+    return At(places_.Of({{"claims", claim}, {field}}),
+              absl::StrCat("claims.", field, ": \"", wanted, "\" is not in this experiment"));
+  }
   std::string PlaceOfSubject(int subject) const {
     return spec_.subjects().empty() ? places_.Of({{"base"}}) : places_.Of({{"subjects", subject}});
   }
@@ -80,7 +95,7 @@ absl::Status Resolver::Numbers() {
     return At(places_.Of({}), "iteration_ms: co-simulation needs the time of an iteration");
   }
   if (spec_.mode() == ExperimentSpec::real) {
-    for (const char* field : {"iteration_ms", "latency_us", "bandwidth_mbps"}) {
+    for (const char* field : {"latency_us", "bandwidth_mbps"}) {
       if (!places_.Has({{field}})) continue;
       return At(places_.Of({{field}}), absl::StrCat(field, ": only for mode: cosim"));
     }
@@ -98,10 +113,12 @@ absl::Status Resolver::Policies() {
     if (!traits.ok()) {
       return At(place, absl::StrCat("policies.spec: ", traits.status().message()));
     }
-    if (!seen.insert(traits->spec).second) {
-      return At(place, absl::StrCat("policies: ", traits->spec, " is listed twice"));
+    const bool rebalance = spec_.policies(i).rebalance();
+    const std::string name = absl::StrCat(traits->spec, rebalance ? kRebalance : "");
+    if (!seen.insert(name).second) {
+      return At(place, absl::StrCat("policies: ", name, " is listed twice"));
     }
-    experiment_.policies.push_back(*std::move(traits));
+    experiment_.policies.push_back({name, *std::move(traits), rebalance});
   }
   if (spec_.one_worker() && !seen.contains("bsp")) {
     return At(places_.Of({{"one_worker"}}), "one_worker: it runs bsp, which is not among policies");
@@ -118,10 +135,6 @@ absl::Status Resolver::Stragglers() {
     if (!model.ok()) {
       return At(places_.Of({{"stragglers", i}, {"model"}}),
                 absl::StrCat("stragglers.model: ", model.status().message()));
-    }
-    if (spec_.mode() == ExperimentSpec::real && straggler.model() != "none") {
-      return At(places_.Of({{"stragglers", i}, {"model"}}),
-                "stragglers: real processes have those of their machine only: model: \"none\"");
     }
     if (!names.insert(straggler.name()).second) {
       return At(places_.Of({{"stragglers", i}}),
@@ -194,6 +207,22 @@ absl::Status Resolver::HeldOut(int subject, const wire::JobConfig& config) {
   return absl::OkStatus();
 }
 
+// Each has one place: the same file means the same in both modes.
+absl::Status Resolver::Delays(int subject, const wire::JobConfig& config) const {
+  const auto error = [&](const char* what) { return At(PlaceOfSubject(subject), what); };
+  const wire::Training& training = config.training();
+  if (!training.stragglers().empty()) {
+    return error("training.stragglers: in an experiment they are the list `stragglers`");
+  }
+  if (training.base_ms() != 0) {
+    return error("training.base_ms: in an experiment it is iteration_ms");
+  }
+  if (config.cluster().rebalance()) {
+    return error("cluster.rebalance: in an experiment it is a policy's: policies { rebalance }");
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Grid> Resolver::GridOf(const Tuning& tuning, const std::string& place,
                                       const wire::JobConfig& config) {
   const wire::Training& training = config.training();
@@ -248,8 +277,8 @@ absl::Status Resolver::Budgets(int subject) {
   for (size_t i = 1; i < grids.size(); ++i) {
     if (grids[i].budget() == grids[0].budget()) continue;
     return At(PlaceOfTuning(subject, static_cast<int>(i)),
-              absl::StrCat("tuning: ", experiment_.policies[i].spec, " has ", grids[i].budget(),
-                           " tuning runs, ", experiment_.policies[0].spec, " has ",
+              absl::StrCat("tuning: ", experiment_.policies[i].name, " has ", grids[i].budget(),
+                           " tuning runs, ", experiment_.policies[0].name, " has ",
                            grids[0].budget(), "; the budgets must be equal (rule 14)"));
   }
   return absl::OkStatus();
@@ -271,6 +300,7 @@ absl::Status Resolver::Subjects() {
       return At(PlaceOfSubject(i), absl::StrCat("subjects: two are named ", subject.name));
     }
     SOAP_RETURN_IF_ERROR(HeldOut(i, subject.config));
+    SOAP_RETURN_IF_ERROR(Delays(i, subject.config));
     for (int p = 0; p < spec_.policies_size(); ++p) {
       const Tuning& tuning = spec_.policies(p).has_tuning() ? spec_.policies(p).tuning()
                              : entry.has_tuning()           ? entry.tuning()
@@ -298,7 +328,7 @@ absl::Status Resolver::Jobs(const JobCheck& check) {
           const absl::Status good = check(JobOf(experiment_, s, p, settings, workers));
           if (good.ok()) continue;
           return At(PlaceOfSubject(static_cast<int>(s)),
-                    absl::StrCat(experiment_.subjects[s].name, ", ", experiment_.policies[p].spec,
+                    absl::StrCat(experiment_.subjects[s].name, ", ", experiment_.policies[p].name,
                                  ", ", workers, " workers: ", good.message()));
         }
       }
@@ -308,51 +338,55 @@ absl::Status Resolver::Jobs(const JobCheck& check) {
   return At(places_.Of({}), absl::StrCat(runs, " runs are more than ", kRunsMax));
 }
 
-absl::Status Resolver::Claims() {
-  for (int i = 0; i < spec_.claims_size(); ++i) {
-    const Claim& claim = spec_.claims(i);
-    ResolvedClaim resolved{
-        .of = claim.of(), .at_least = claim.at_least(), .at_most = claim.at_most()};
-    const auto find = [&](const auto& items, const auto& name_of, const std::string& wanted,
-                          const char* field, size_t* index) {
-      const auto found = std::find_if(items.begin(), items.end(),
-                                      [&](const auto& item) { return name_of(item) == wanted; });
-      *index = static_cast<size_t>(found - items.begin());
-      if (found != items.end()) return absl::OkStatus();
-      return At(places_.Of({{"claims", i}, {field}}),
-                absl::StrCat("claims.", field, ": \"", wanted, "\" is not in this experiment"));
-    };
-    const auto spec_of = [](const consistency::PolicyTraits& policy) { return policy.spec; };
-    const auto canonical = [](const std::string& text) {
-      const auto traits = consistency::ParsePolicy(text);
-      return traits.ok() ? traits->spec : text;
-    };
-    SOAP_RETURN_IF_ERROR(
-        find(experiment_.policies, spec_of, canonical(claim.faster()), "faster", &resolved.faster));
-    SOAP_RETURN_IF_ERROR(
-        find(experiment_.policies, spec_of, canonical(claim.than()), "than", &resolved.than));
-    const auto name_of = [](const auto& item) { return std::string(item.name()); };
-    const auto subject_name = [](const ResolvedSubject& subject) { return subject.name; };
-    if (!claim.under().empty()) {
-      SOAP_RETURN_IF_ERROR(
-          find(experiment_.stragglers, name_of, claim.under(), "under", &resolved.straggler));
-    }
-    if (!claim.subject().empty()) {
-      SOAP_RETURN_IF_ERROR(
-          find(experiment_.subjects, subject_name, claim.subject(), "subject", &resolved.subject));
-    }
-    if (claim.workers() != 0) {
-      const auto number = [](uint32_t workers) { return absl::StrCat(workers); };
-      SOAP_RETURN_IF_ERROR(find(experiment_.workers, number, absl::StrCat(claim.workers()),
-                                "workers", &resolved.workers));
-    }
-    if (claim.at_least() < 0 || claim.at_most() < 0 ||
-        (claim.at_least() > 0 && claim.at_most() > 0)) {
-      return At(places_.Of({{"claims", i}}),
-                "claims: give one of at_least and at_most, above 0, or neither");
-    }
-    experiment_.claims.push_back(resolved);
+absl::StatusOr<size_t> Resolver::PolicyOf(int claim, const char* field,
+                                          const std::string& text) const {
+  const std::string spec(absl::StripSuffix(text, kRebalance));
+  const auto traits = consistency::ParsePolicy(spec);
+  const std::string name =
+      absl::StrCat(traits.ok() ? traits->spec : spec, text == spec ? "" : kRebalance);
+  return Find(claim, field, name, experiment_.policies,
+              [](const ResolvedPolicy& policy) { return policy.name; });
+}
+
+absl::Status Resolver::OneClaim(int i) {
+  const Claim& claim = spec_.claims(i);
+  ResolvedClaim resolved{
+      .of = claim.of(), .at_least = claim.at_least(), .at_most = claim.at_most()};
+  const auto error = [&](const char* what) {
+    return At(places_.Of({{"claims", i}}), absl::StrCat("claims: ", what));
+  };
+  SOAP_ASSIGN_OR_RETURN(resolved.faster, PolicyOf(i, "faster", claim.faster()));
+  resolved.than = resolved.faster;
+  if (claim.of() != Claim::ideal_rate) {
+    SOAP_ASSIGN_OR_RETURN(resolved.than, PolicyOf(i, "than", claim.than()));
+  } else if (!claim.than().empty() || claim.at_least() == 0 || spec_.iteration_ms() == 0) {
+    return error("of: ideal_rate goes without than, with at_least, and with iteration_ms");
   }
+  const auto named = [](const auto& item) { return std::string(item.name()); };
+  if (!claim.under().empty()) {
+    SOAP_ASSIGN_OR_RETURN(resolved.straggler,
+                          Find(i, "under", claim.under(), experiment_.stragglers, named));
+  }
+  if (!claim.subject().empty()) {
+    SOAP_ASSIGN_OR_RETURN(resolved.subject,
+                          Find(i, "subject", claim.subject(), experiment_.subjects,
+                               [](const ResolvedSubject& subject) { return subject.name; }));
+  }
+  if (claim.workers() != 0) {
+    SOAP_ASSIGN_OR_RETURN(resolved.workers,
+                          Find(i, "workers", absl::StrCat(claim.workers()), experiment_.workers,
+                               [](uint32_t workers) { return absl::StrCat(workers); }));
+  }
+  if (claim.at_least() < 0 || claim.at_most() < 0 ||
+      (claim.at_least() > 0 && claim.at_most() > 0)) {
+    return error("give one of at_least and at_most, above 0, or neither");
+  }
+  experiment_.claims.push_back(resolved);
+  return absl::OkStatus();
+}
+
+absl::Status Resolver::Claims() {
+  for (int i = 0; i < spec_.claims_size(); ++i) SOAP_RETURN_IF_ERROR(OneClaim(i));
   return absl::OkStatus();
 }
 
@@ -374,7 +408,7 @@ absl::StatusOr<Experiment> ParseExperiment(const std::string& text, const std::s
 wire::JobConfig JobOf(const Experiment& experiment, size_t subject, size_t policy,
                       const Settings& settings, uint32_t workers) {
   wire::JobConfig config = experiment.subjects[subject].config;
-  config.set_policy(experiment.policies[policy].spec);
+  config.set_policy(experiment.policies[policy].traits.spec);
   config.clear_output();
   wire::Training* training = config.mutable_training();
   if (!settings.optimizer.empty()) training->set_optimizer(settings.optimizer);
@@ -384,7 +418,15 @@ wire::JobConfig JobOf(const Experiment& experiment, size_t subject, size_t polic
     training->set_batch(static_cast<uint32_t>(batch));
   }
   config.mutable_cluster()->set_workers(workers);
+  if (experiment.policies[policy].rebalance) config.mutable_cluster()->set_rebalance(true);
   return config;
+}
+
+// An iteration takes as long as its samples: with strong scaling, more workers have fewer each.
+double IterationMs(const Experiment& experiment, uint32_t workers) {
+  const ExperimentSpec& spec = experiment.spec;
+  if (spec.scaling() == ExperimentSpec::weak) return spec.iteration_ms();
+  return spec.iteration_ms() * experiment.workers.front() / workers;
 }
 
 }  // namespace soapstone::experiment

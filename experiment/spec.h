@@ -35,8 +35,14 @@ struct ResolvedSubject {
   std::vector<Grid> grids;     // by policy
 };
 
+struct ResolvedPolicy {
+  std::string name;  // its canonical spec, with "+rebalance" where it re-balances
+  consistency::PolicyTraits traits;
+  bool rebalance = false;
+};
+
 struct ResolvedClaim {
-  size_t faster = 0, than = 0;  // policies
+  size_t faster = 0, than = 0;  // policies; of ideal_rate both the same
   size_t straggler = 0, subject = 0, workers = 0;
   Claim::Measure of = Claim::time;
   double at_least = 0;  // 0: not given
@@ -47,7 +53,7 @@ struct Experiment {
   ExperimentSpec spec;  // as written
   std::string digest;   // SHA-256 of all it says, claims included; not of its comments
   std::vector<ResolvedSubject> subjects;
-  std::vector<consistency::PolicyTraits> policies;
+  std::vector<ResolvedPolicy> policies;
   std::vector<Straggler> stragglers;
   std::vector<uint32_t> workers;
   std::vector<ResolvedClaim> claims;
@@ -64,5 +70,7 @@ absl::StatusOr<Experiment> ParseExperiment(const std::string& text, const std::s
 // The configuration of a run of `workers` workers, but for its seed.
 wire::JobConfig JobOf(const Experiment& experiment, size_t subject, size_t policy,
                       const Settings& settings, uint32_t workers);
+// The time of a worker's iteration without a straggler, of so many workers.
+double IterationMs(const Experiment& experiment, uint32_t workers);
 
 }  // namespace soapstone::experiment

@@ -30,7 +30,7 @@ TEST(ExperimentSpec, FillsInListsAndGrids) {
   const absl::StatusOr<Experiment> experiment = FakeExperiment();
   ASSERT_TRUE(experiment.ok()) << experiment.status();
   EXPECT_EQ(experiment->policies.size(), 4u);
-  EXPECT_EQ(experiment->policies[3].spec, "easgd:tau=4,beta=0.9,mode=async");
+  EXPECT_EQ(experiment->policies[3].name, "easgd:tau=4,beta=0.9,mode=async");
   ASSERT_EQ(experiment->subjects.size(), 1u);
   const ResolvedSubject& subject = experiment->subjects[0];
   EXPECT_EQ(subject.name, "softmax");
@@ -77,6 +77,20 @@ TEST(ExperimentSpec, ListedTwice) {
   EXPECT_THAT(ErrorWith("spec: \"async\"", "spec: \"bsp\""), HasSubstr("bsp is listed twice"));
   EXPECT_THAT(ErrorWith("[1, 2, 3, 4, 5]", "[1, 2, 3, 4, 1]"), HasSubstr("seeds: 1"));
   EXPECT_THAT(ErrorWith("name: \"transient\"", "name: \"none\""), HasSubstr("named none"));
+}
+
+TEST(ExperimentSpec, TheSameFileIsForBothModes) {
+  const auto real = FakeExperiment(FakeSpecText() + "mode: real");
+  ASSERT_TRUE(real.ok()) << real.status();
+  EXPECT_EQ(real->stragglers.size(), 3u);
+  EXPECT_THAT(ErrorWith("iteration_ms: 10", "mode: real latency_us: 10"),
+              StartsWith("fake.textproto:20:12: latency_us: only for mode: cosim"));
+}
+
+TEST(ExperimentSpec, DelaysOfTheJobAreRefused) {
+  EXPECT_THAT(ErrorWith("epochs: 2", "epochs: 2 base_ms: 5"), HasSubstr("it is iteration_ms"));
+  EXPECT_THAT(ErrorWith("epochs: 2", "epochs: 2 stragglers: \"slow\""),
+              HasSubstr("the list `stragglers`"));
 }
 
 TEST(ExperimentSpec, TheOneWorkerBaselineIsBsp) {
@@ -127,15 +141,39 @@ TEST(ExperimentSpec, WeakScalingGrowsTheBatch) {
   EXPECT_EQ(JobOf(*experiment, 0, 0, {}, 8).training().batch(), 128u);
 }
 
-TEST(ExperimentSpec, RealProcessesTakeNoModelledTimes) {
-  EXPECT_THAT(ErrorOf(FakeSpecText() + "mode: real\n"), HasSubstr("iteration_ms"));
-}
-
 TEST(ExperimentSpec, ClaimsAreAboutWhatIsInTheLists) {
   EXPECT_THAT(ErrorWith("faster: \"ssp:s=2\" than: \"bsp\" under: \"transient\"",
                         "faster: \"ssp:s=3\" than: \"bsp\" under: \"transient\""),
               StartsWith("fake.textproto:21:10: claims.faster"));
   EXPECT_THAT(ErrorWith("under: \"persistent\"", "under: \"bursts\""), HasSubstr("\"bursts\""));
+}
+
+TEST(ExperimentSpec, APolicyMayReBalance) {
+  const auto experiment = FakeExperiment(
+      FakeSpecWith(
+          "policies { spec: \"ssp:s=2\" }",
+          "policies { spec: \"ssp:s=2\" } policies { spec: \"ssp:s=2\" rebalance: true }") +
+      "claims { faster: \"ssp:s=2+rebalance\" than: \"ssp:s=2\" under: \"persistent\" of: rate }");
+  ASSERT_TRUE(experiment.ok()) << experiment.status();
+  EXPECT_EQ(experiment->policies[2].name, "ssp:s=2+rebalance");
+  EXPECT_FALSE(JobOf(*experiment, 0, 1, {}, 4).cluster().rebalance());
+  EXPECT_TRUE(JobOf(*experiment, 0, 2, {}, 4).cluster().rebalance());
+  EXPECT_EQ(JobOf(*experiment, 0, 2, {}, 4).policy(), "ssp:s=2");
+  EXPECT_EQ(experiment->claims.back().faster, 2u);
+  EXPECT_THAT(ErrorWith("cluster { servers: 1 }", "cluster { servers: 1 rebalance: true }"),
+              HasSubstr("it is a policy's"));
+}
+
+TEST(ExperimentSpec, AnIdealRateIsComparedWithNoPolicy) {
+  const char* claim = "claims { faster: \"bsp\" of: ideal_rate at_least: 0.9 }\n";
+  EXPECT_TRUE(FakeExperiment(FakeSpecText() + claim).ok());
+  EXPECT_THAT(ErrorOf(FakeSpecText() +
+                      "claims { faster: \"bsp\" than: \"async\" of: ideal_rate at_least: 0.9 }"),
+              HasSubstr("goes without than"));
+  EXPECT_THAT(ErrorOf(FakeSpecText() + "claims { faster: \"bsp\" of: ideal_rate }"),
+              HasSubstr("with at_least"));
+  EXPECT_THAT(ErrorOf(FakeSpecWith("iteration_ms: 10", "mode: real") + claim),
+              HasSubstr("with iteration_ms"));
 }
 
 TEST(ExperimentSpec, WhatTheJobCheckSaysIsPassedOn) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "base/random.h"
 
@@ -68,20 +69,12 @@ Estimate BootstrapMedian(absl::Span<const double> values, uint64_t seed) {
 }
 
 Cost CostToTarget(const RunOutcome& outcome, double target, Claim::Measure measure) {
-  const std::vector<CurvePoint>& curve = outcome.curve;
-  if (curve.empty()) {
-    return {.reached = outcome.test_accuracy >= target, .value = SpentInAll(outcome, measure)};
-  }
-  const auto hit = std::find_if(curve.begin(), curve.end(), [target](const CurvePoint& point) {
-    return point.test_accuracy >= target;
-  });
-  if (hit == curve.end()) return {.reached = false, .value = SpentInAll(outcome, measure)};
-  if (hit == curve.begin()) return {.reached = true, .value = SpentAt(*hit, measure)};
-  const CurvePoint& before = *(hit - 1);
-  const double share =
-      (target - before.test_accuracy) / (hit->test_accuracy - before.test_accuracy);
-  const double from = SpentAt(before, measure);
-  return {.reached = true, .value = from + share * (SpentAt(*hit, measure) - from)};
+  const double in_all = SpentInAll(outcome, measure);
+  if (measure == Claim::rate) return {.reached = true, .value = in_all};
+  if (outcome.curve.empty()) return {.reached = outcome.test_accuracy >= target, .value = in_all};
+  const std::optional<double> spent = SpentUntil(
+      outcome.curve, target, [measure](const auto& point) { return SpentAt(point, measure); });
+  return {.reached = spent.has_value(), .value = spent.value_or(in_all)};
 }
 
 double ValueOf(const Cost& cost) { return cost.reached ? cost.value : kInfinity; }

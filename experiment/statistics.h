@@ -33,7 +33,8 @@ struct Cost {
   friend bool operator==(const Cost&, const Cost&) = default;
 };
 // Linear between the first point at or above the target and the one before. A run without a curve
-// reached it, if at all, at its end.
+// reached it, if at all, at its end. Of rates: the whole run's time, which ends with the same
+// number of iterations whatever the policy; the ratio of two is that of the rates.
 Cost CostToTarget(const RunOutcome& outcome, double target, Claim::Measure measure);
 
 // Of costs: infinite where the target was not reached.

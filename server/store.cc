@@ -58,6 +58,7 @@ TensorStore::TensorStore(TensorStoreOptions options) : options_(std::move(option
                        slice.begin, absl::MakeSpan(values.values));
     slices_.push_back(std::move(values));
   }
+  samples_.resize(options_.layout->buckets(options_.shard).size());
 }
 
 double TensorStore::Rate(Clock clock) const {
@@ -177,6 +178,7 @@ void TensorStore::Apply(BucketId bucket, Clock clock, const std::vector<Contribu
   double samples = 0;
   for (const Contribution& part : parts) {
     samples += static_cast<double>(part.weight) * static_cast<double>(part.samples);
+    samples_[Index(bucket)] += part.samples;
   }
   for (size_t i = 0; i < layout.slices.size(); ++i) {
     SliceValues& slice = slices_[layout.first_slice + i];
@@ -210,6 +212,11 @@ double TensorStore::MassOf(Clock clock, const Contribution& part) const {
     for (const float value : frame.floats()) most = std::max(most, std::abs(value));
   }
   return Rate(clock) * most / static_cast<double>(std::max<uint64_t>(part.batch_samples, 1));
+}
+
+uint64_t TensorStore::samples() const {
+  const auto fewest = std::min_element(samples_.begin(), samples_.end());
+  return fewest == samples_.end() ? 0 : *fewest;
 }
 
 std::vector<Buffer> TensorStore::ReadFor(WorkerId worker) {

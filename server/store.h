@@ -53,6 +53,8 @@ class TensorStore {
   std::vector<Buffer> ReadFor(WorkerId worker);
   // The largest change of a parameter that `part`, alone, would make: max |lr g / B|.
   double MassOf(Clock clock, const Contribution& part) const;
+  // How many samples' updates are in the values: those of the bucket that has the fewest.
+  uint64_t samples() const;
 
  private:
   struct SliceValues {
@@ -71,6 +73,7 @@ class TensorStore {
 
   TensorStoreOptions options_;
   std::vector<SliceValues> slices_;           // as layout.slices(shard)
+  std::vector<uint64_t> samples_;             // by bucket: of the contributions applied
   std::vector<float> sum_;                    // scratch of sums
   std::vector<std::vector<Buffer>> read_by_;  // kCompensated: by worker, what it was sent last
   mutable BufferPool pool_;
@@ -116,6 +119,8 @@ class Store {
   std::vector<Buffer> ReadFor(WorkerId worker);
   // Counts: 1.
   double MassOf(Clock clock, const Contribution& part) const;
+  // How many samples' updates are in the values (0 for counts).
+  uint64_t samples() const { return tensors_ != nullptr ? tensors_->samples() : 0; }
   // True where payloads of `payload` fit bucket `bucket` (always, for counts).
   bool checks_payload() const { return tensors_ != nullptr; }
   const CountStore* counts() const { return counts_.has_value() ? &*counts_ : nullptr; }

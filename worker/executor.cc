@@ -210,7 +210,7 @@ void Executor::Update(const DeviceCommand& command) {
 // is conserved (Zhang et al., NIPS 2015, eqs. 3 and 4).
 void Executor::Elastic(const DeviceCommand& command) {
   TakeBlock(0);
-  node_samples_ = 0;
+  node_samples_ = std::exchange(round_samples_, 0);
   const float alpha = static_cast<float>(command.alpha);
   for (uint32_t k = 0; k < command.frames.size(); ++k) {
     const auto& slices = options_.layout->slices(ShardId{k});

@@ -84,7 +84,7 @@ class Executor {
   uint64_t part_samples_ = 0;
   uint64_t node_samples_ = 0;
 
-  // The round of local steps in progress: what it began with, by shard, and its samples.
+  // The round of local steps in progress: what it began with, by shard (kDelta), and its samples.
   std::vector<std::vector<Buffer>> round_start_;
   uint64_t round_samples_ = 0;
 

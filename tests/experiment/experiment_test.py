@@ -20,11 +20,14 @@ base {
 }
 mode: real
 policies { spec: "bsp" }
-policies { spec: "ssp:s=1" }
+policies { spec: "localsgd:h=4" }
+stragglers { name: "none" model: "none" }
+stragglers { name: "persistent" model: "slow:workers=1,factor=2" }
 workers: 2
-seeds: [1, 2]
+seeds: 1
+iteration_ms: 4
 target_accuracy: 0.8
-claims { faster: "ssp:s=1" than: "bsp" }
+claims { faster: "localsgd:h=4" than: "bsp" }
 """ % SOURCE
 
 
@@ -204,9 +207,17 @@ class ExperimentTest(ExperimentTestCase):
             self.assertGreater(run["outcome"]["test_accuracy"], 0.8)
             self.assertGreater(run["outcome"]["duration_s"], 0)
             self.assertGreater(run["outcome"]["bytes"], 0)
-        hashes = {run["seed"]: run["outcome"]["parameters_sha256"] for run in runs
-                  if run["policy"] == "bsp"}
-        self.assertEqual(len(set(hashes.values())), 2)
+            self.assertGreater(len(run["outcome"]["curve"]), 20)
+            self.assertEqual(run["outcome"]["curve"][-1][4], run["outcome"]["test_accuracy"])
+            self.assertEqual("replicas" in run["outcome"], run["policy"] == "localsgd:h=4")
+        bsp = {run["under"]: run["outcome"] for run in runs if run["policy"] == "bsp"}
+        self.assertEqual(bsp["none"]["parameters_sha256"], bsp["persistent"]["parameters_sha256"])
+        # 92 clocks at half the speed.
+        self.assertGreater(bsp["persistent"]["duration_s"], 92 * 0.008)
+        data = page_data(self.read("report.html"))
+        self.assertEqual(len(data["tables"][0]["conditions"][1]["curves"]["time"]["series"]), 2)
+        # Averaging policies' replicas (rule 19) were evaluated.
+        self.assertEqual([r["standing"] for r in data["rules"] if r["rule"] == 19], ["holds"])
         self.assertTrue(os.path.exists(f"{self.out}/logs/{runs[0]['id']}/worker-1.log"))
 
     def test_real_processes_are_interrupted_cleanly(self):

@@ -1,0 +1,67 @@
+#include "apps/warm_replica.h"
+
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "base/leaf_tree.h"
+#include "base/status_macros.h"
+
+namespace soapstone::apps {
+namespace {
+
+constexpr size_t kSizesMax = 8;  // others are compiled when they come
+
+// Numbers of samples that a worker computes together: a leaf where sums are along the fixed tree,
+// else its share.
+std::set<uint64_t> PartSizes(const Job& job) {
+  const wire::Training& training = job.config.training();
+  const uint32_t leaf_count = training.micro_batches();
+  const uint32_t ranks = job.specs.policy.fixed_tree ? leaf_count : job.config.cluster().workers();
+  const uint64_t train = job.data->train.size();
+  std::set<uint64_t> sizes;
+  for (const uint64_t batch : {uint64_t{training.batch()}, train % training.batch()}) {
+    for (uint32_t rank = 0; rank < ranks; ++rank) {
+      const LeafRange part = LeavesOfRank(rank, ranks, leaf_count);
+      sizes.insert(SamplesOfLeaves(part, leaf_count, batch).size());
+    }
+  }
+  sizes.erase(0);
+  return sizes;
+}
+
+void RunOnce(uint64_t samples, const models::Dataset& data, models::Replica* replica) {
+  std::vector<uint64_t> indexes(samples);
+  for (uint64_t i = 0; i < samples; ++i) indexes[i] = i % data.size();
+  std::vector<float> inputs;
+  std::vector<int32_t> labels;
+  data.Gather(indexes, &inputs, &labels);
+  replica->Begin(inputs, labels);
+  const models::Graph& graph = replica->graph();
+  for (size_t op = 0; op < graph.ops().size(); ++op) replica->ForwardOp(op);
+  for (size_t op = graph.ops().size(); op-- > 0;) {
+    std::vector<std::vector<float>> values;
+    std::vector<absl::Span<float>> gradients;
+    for (const ParamId param : graph.ops()[op].params) {
+      values.emplace_back(graph.params()[Index(param)].elements());
+    }
+    gradients.reserve(values.size());
+    for (std::vector<float>& gradient : values) gradients.push_back(absl::MakeSpan(gradient));
+    replica->BackwardOp(op, gradients);
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<models::Replica>> WarmReplica(const Job& job) {
+  SOAP_ASSIGN_OR_RETURN(std::unique_ptr<models::Replica> replica,
+                        models::Replica::Create(*job.graph));
+  size_t compiled = 0;
+  for (const uint64_t samples : PartSizes(job)) {
+    if (compiled++ == kSizesMax) break;
+    RunOnce(samples, job.data->train, replica.get());
+  }
+  return std::shared_ptr<models::Replica>(std::move(replica));
+}
+
+}  // namespace soapstone::apps

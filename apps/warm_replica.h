@@ -1,0 +1,18 @@
+// WarmReplica: a worker's replica whose kernels have been compiled. Who calls: the worker's shell,
+// before it registers, so that the start barrier opens when all workers can compute: compiling
+// takes 0.1 to 0.6 s, which the first step of every process would else wait for.
+#pragma once
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "apps/job.h"
+#include "models/replica.h"
+
+namespace soapstone::apps {
+
+// For the mini-batches of an equal share, of full batches and of the epoch's last. Parameters are
+// zero, and are replaced by the first load. Error: an operator that this machine cannot run.
+absl::StatusOr<std::shared_ptr<models::Replica>> WarmReplica(const Job& job);
+
+}  // namespace soapstone::apps
