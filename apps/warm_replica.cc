@@ -40,11 +40,13 @@ void RunOnce(uint64_t samples, const models::Dataset& data, models::Replica* rep
   const models::Graph& graph = replica->graph();
   for (size_t op = 0; op < graph.ops().size(); ++op) replica->ForwardOp(op);
   for (size_t op = graph.ops().size(); op-- > 0;) {
+    const std::vector<ParamId>& params = graph.ops()[op].params;
     std::vector<std::vector<float>> values;
-    std::vector<absl::Span<float>> gradients;
-    for (const ParamId param : graph.ops()[op].params) {
+    values.reserve(params.size());
+    for (const ParamId param : params) {
       values.emplace_back(graph.params()[Index(param)].elements());
     }
+    std::vector<absl::Span<float>> gradients;
     gradients.reserve(values.size());
     for (std::vector<float>& gradient : values) gradients.push_back(absl::MakeSpan(gradient));
     replica->BackwardOp(op, gradients);

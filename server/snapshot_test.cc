@@ -17,6 +17,7 @@ std::vector<Nanos> NextOf(CutAssembler* cuts, Nanos* at = nullptr) {
   std::vector<Nanos> times;
   if (!cut.has_value()) return times;
   if (at != nullptr) *at = cut->at;
+  times.reserve(cut->slices.size());
   for (const std::vector<Buffer>& slices : cut->slices) {
     times.push_back(*reinterpret_cast<const Nanos*>(slices[0].data()));
   }
