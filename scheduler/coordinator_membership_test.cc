@@ -124,10 +124,12 @@ TEST_F(CoordinatorJoin, FirstStepListsTheNewcomerAsJoining) {
   EXPECT_EQ(std::get<wire::Welcome>(job_.Last(MessageType::kWelcome).body).rank, 1u);
   EXPECT_EQ(job_.coordinator().epoch(), 3u);
   ASSERT_NE(Newcomer(), nullptr);
-  EXPECT_EQ(
-      *Newcomer(),
-      (wire::Member{
-          .worker = WorkerId{1}, .start = 0, .admitted = 3, .joining = true, .original = false}));
+  EXPECT_EQ(*Newcomer(), (wire::Member{.worker = WorkerId{1},
+                                       .start = 0,
+                                       .admitted = 3,
+                                       .joining = true,
+                                       .original = false,
+                                       .endpoint = "tcp://host"}));
   EXPECT_THAT(
       job_.ReceiversOf(MessageType::kRoster),
       ElementsAre(Shard(0), Shard(1), Server(0), Server(1), Worker(0), Worker(1), Worker(2)));
@@ -139,10 +141,12 @@ TEST_F(CoordinatorJoin, SecondStepStartsItAtTheHighestFrontier) {
   EXPECT_EQ(job_.coordinator().epoch(), 3u);
   job_.Ack(1, 8);
   EXPECT_EQ(job_.coordinator().epoch(), 4u);
-  EXPECT_EQ(
-      *Newcomer(),
-      (wire::Member{
-          .worker = WorkerId{1}, .start = 8, .admitted = 3, .joining = false, .original = false}));
+  EXPECT_EQ(*Newcomer(), (wire::Member{.worker = WorkerId{1},
+                                       .start = 8,
+                                       .admitted = 3,
+                                       .joining = false,
+                                       .original = false,
+                                       .endpoint = "tcp://host"}));
   job_.Ack(0, 5);
   EXPECT_THAT(job_.ReceiversOf(MessageType::kStart), IsEmpty());
   job_.Ack(1, 8);

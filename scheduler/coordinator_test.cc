@@ -154,7 +154,8 @@ TEST(CoordinatorStart, WhenAllAreThereTheFirstRosterGoesToEverybody) {
   EXPECT_EQ(roster.worker_count, 2u);
   EXPECT_EQ(roster.shards_per_server, 2u);
   ASSERT_EQ(roster.workers.size(), 2u);
-  EXPECT_EQ(roster.workers[1], (wire::Member{.worker = WorkerId{1}, .start = 0, .admitted = 1}));
+  EXPECT_EQ(roster.workers[1],
+            (wire::Member{.worker = WorkerId{1}, .admitted = 1, .endpoint = "tcp://host"}));
   ASSERT_EQ(roster.servers.size(), 2u);
   EXPECT_EQ(roster.servers[1], (wire::ServerEntry{ServerId{1}, "tcp://host"}));
 }

@@ -80,6 +80,12 @@ std::vector<Message> Examples() {
       Example(MessageType::kPull, {}),
       Example(MessageType::kPullReply, {}, payload),
       Example(MessageType::kReject, notice),
+      Example(
+          MessageType::kParcel,
+          Parcel{
+              .sequence = uint64_t{3} << 40 | 7, .step = 2, .begin = 5, .end = 9, .weight = 0.25},
+          {Buffer::CopyOf("abcd")}),
+      Example(MessageType::kStanding, Parcel{.has_values = true, .finished = true}),
   };
 }
 
@@ -123,9 +129,24 @@ TEST(FrameTest, RefusesTypesAndRolesOutOfRange) {
   ExpectRefused(Example(static_cast<MessageType>(19), {}));
   ExpectRefused(Example(static_cast<MessageType>(200), {}));
   Message message = Example(MessageType::kPull, {});
-  message.to.role = static_cast<Role>(5);
+  message.to.role = static_cast<Role>(6);
   ExpectRefused(message);
   ExpectRefused(Example(MessageType::kHello, Hello{.role = static_cast<Role>(9)}));
+}
+
+TEST(FrameTest, RefusesParcelsThatAreNone) {
+  ExpectRefused(Example(MessageType::kParcel, Parcel{.begin = 3, .end = 2}));
+  ExpectRefused(Example(MessageType::kParcel, Parcel{.weight = -0.5}));
+  ExpectRefused(Example(MessageType::kState, Parcel{.weight = std::nan("")}));
+  ExpectRefused(Example(MessageType::kParcel, {}));
+  ExpectRefused(Example(MessageType::kStanding, Parcel{}, {Buffer::CopyOf("x")}));
+}
+
+TEST(FrameTest, APeerIsItsOwnWorkers) {
+  const Address worker = Address::Of(WorkerId{3});
+  EXPECT_TRUE(ValidateSender(Address::PeerOf(WorkerId{3}), worker).ok());
+  EXPECT_FALSE(ValidateSender(Address::PeerOf(WorkerId{4}), worker).ok());
+  EXPECT_FALSE(ValidateSender(Address::PeerOf(WorkerId{3}), Address::Of(ServerId{3})).ok());
 }
 
 TEST(FrameTest, RefusesABodyOfAnotherType) {
