@@ -85,6 +85,8 @@ std::vector<Message> Examples() {
           Parcel{
               .sequence = uint64_t{3} << 40 | 7, .step = 2, .begin = 5, .end = 9, .weight = 0.25},
           {Buffer::CopyOf("abcd")}),
+      Example(MessageType::kState, Parcel{.end = 4, .weight = 0.5}, {Buffer::CopyOf("ab")}),
+      Example(MessageType::kFinished, Parcel{}),
       Example(MessageType::kStanding, Parcel{.has_values = true, .finished = true}),
   };
 }
@@ -104,7 +106,7 @@ TEST(FrameTest, EveryTypeComesBackWithEveryField) {
     EXPECT_EQ(decoded->sender, kSender);
     types.insert(message.type);
   }
-  EXPECT_EQ(types.size(), 22u);
+  EXPECT_EQ(types.size(), 26u);
 }
 
 TEST(FrameTest, DefaultsComeBack) {
