@@ -200,49 +200,27 @@ void WorkerNode::OnWelcome(uint32_t rank) {
     return;
   }
   device_.emplace(*std::move(runner), [this] { loop_.Wake(); });
-  OpenTrace(WorkerId{rank});
-  OpenRecorder(self, &recorder_);
-  if (peer_.has_value()) OpenRecorder(wire::Address::PeerOf(WorkerId{rank}), &peer_recorder_);
-  OpenCurve(WorkerId{rank});
+  OpenFiles(WorkerId{rank});
   LOG(INFO) << "worker " << rank << " of " << job_->config.cluster().workers() << ": "
             << job_->summary;
 }
 
-void WorkerNode::OpenTrace(WorkerId self) {
-  const std::string& path = job_->config.output().trace_path();
-  if (path.empty()) return;
-  absl::StatusOr<std::unique_ptr<IterationTrace>> trace = IterationTrace::Open(path, self);
-  if (trace.ok()) {
-    trace_ = *std::move(trace);
-  } else {
-    end_ = {kExitConfig, std::string(trace.status().message())};
+void WorkerNode::OpenFiles(WorkerId self) {
+  const wire::Output& output = job_->config.output();
+  if (!output.trace_path().empty()) {
+    Keep(IterationTrace::Open(output.trace_path(), self), &trace_);
   }
-}
-
-void WorkerNode::OpenRecorder(wire::Address actor, std::unique_ptr<Recorder>* recorder) {
-  absl::StatusOr<std::unique_ptr<Recorder>> opened =
-      Recorder::Open(*job_, actor, enrolment_.session());
-  if (opened.ok()) {
-    *recorder = *std::move(opened);
-  } else {
-    end_ = {kExitConfig, std::string(opened.status().message())};
+  if (!output.curve_path().empty()) Keep(WorkerCurve::Open(output.curve_path(), self), &curve_);
+  const uint64_t session = enrolment_.session();
+  Keep(Recorder::Open(*job_, wire::Address::Of(self), session), &recorder_);
+  if (peer_.has_value()) {
+    Keep(Recorder::Open(*job_, wire::Address::PeerOf(self), session), &peer_recorder_);
   }
 }
 
 void WorkerNode::RecordTold(Nanos now, size_t first) {
   for (size_t i = first; i < out_.messages.size(); ++i) {
     Record(sim::ToldEvent(now, out_.messages[i]));
-  }
-}
-
-void WorkerNode::OpenCurve(WorkerId self) {
-  const std::string& path = job_->config.output().curve_path();
-  if (path.empty()) return;
-  absl::StatusOr<std::unique_ptr<WorkerCurve>> curve = WorkerCurve::Open(path, self);
-  if (curve.ok()) {
-    curve_ = *std::move(curve);
-  } else {
-    end_ = {kExitConfig, std::string(curve.status().message())};
   }
 }
 

@@ -4,8 +4,11 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "apps/curve_parts.h"
 #include "apps/device_thread.h"
 #include "apps/enlisting.h"
@@ -14,6 +17,7 @@
 #include "apps/node_loop.h"
 #include "apps/recorder.h"
 #include "apps/report.h"
+#include "base/exit_codes.h"
 #include "models/replica.h"
 #include "server/peer.h"
 #include "transport/transport.h"
@@ -39,8 +43,16 @@ class WorkerNode {
   // Carries messages between the engine and its peer until there is none.
   void DispatchWithin(Nanos now);
   void OnWelcome(uint32_t rank);
-  void OpenTrace(WorkerId self);
-  void OpenRecorder(wire::Address actor, std::unique_ptr<Recorder>* recorder);
+  // Opens what the job is to write; ends this node where it cannot.
+  void OpenFiles(WorkerId self);
+  template <typename T>
+  void Keep(absl::StatusOr<std::unique_ptr<T>> opened, std::unique_ptr<T>* to) {
+    if (opened.ok()) {
+      *to = *std::move(opened);
+    } else {
+      end_ = {kExitConfig, std::string(opened.status().message())};
+    }
+  }
   void Record(const sim::RecordedEvent& event) {
     if (recorder_ != nullptr) recorder_->Write(event);
   }
@@ -48,7 +60,6 @@ class WorkerNode {
   void ToEngine(Nanos now, const wire::Message& message);
   // What this process, not its engine, has put into the outbox since it held `first` messages.
   void RecordTold(Nanos now, size_t first);
-  void OpenCurve(WorkerId self);
   void OnDevice(Nanos now, worker::DeviceEvent event);
   void KeepCurve(Nanos now);
   void AwaitReplica();
