@@ -27,7 +27,7 @@ static void from_json(const nlohmann::json& object, Histogram& histogram) {
 
 namespace soapstone::transport {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BytesByCause, push, pull, model, header, control, framing)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BytesByCause, push, pull, parcels, model, header, control, framing)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SocketCounts, connections, given_bytes, taken_bytes,
                                    resent_bytes)
 

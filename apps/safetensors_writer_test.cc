@@ -1,5 +1,7 @@
 #include "apps/safetensors_writer.h"
 
+#include <unistd.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +25,9 @@ std::string ReadAll(const std::string& path) {
 
 class SafetensorsWriter : public ::testing::Test {
  protected:
-  std::string Path(const std::string& name) { return ::testing::TempDir() + "/" + name; }
+  std::string Path(const std::string& name) {
+    return absl::StrCat(::testing::TempDir(), "/safetensors_writer_test-", getpid(), "-", name);
+  }
   const std::vector<float> a_ = {1, -2, 3.5, 4, 5, 6};
   const std::vector<float> b_ = {7};
 };

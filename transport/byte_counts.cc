@@ -6,7 +6,7 @@ namespace {
 bool IsData(wire::MessageType type) {
   using wire::MessageType;
   return type == MessageType::kPush || type == MessageType::kClock || type == MessageType::kPull ||
-         type == MessageType::kPullReply;
+         type == MessageType::kPullReply || type == MessageType::kParcel;
 }
 
 }  // namespace
@@ -14,6 +14,7 @@ bool IsData(wire::MessageType type) {
 void BytesByCause::Add(const BytesByCause& other) {
   push += other.push;
   pull += other.pull;
+  parcels += other.parcels;
   model += other.model;
   header += other.header;
   control += other.control;
@@ -25,6 +26,8 @@ void BytesByCause::AddMessage(wire::MessageType type, uint64_t header_bytes,
   (IsData(type) ? header : control) += header_bytes;
   if (type == wire::MessageType::kPullReply) {
     pull += payload_bytes;
+  } else if (type == wire::MessageType::kParcel || type == wire::MessageType::kState) {
+    parcels += payload_bytes;
   } else if (type == wire::MessageType::kSlices) {
     model += payload_bytes;
   } else {

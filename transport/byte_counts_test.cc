@@ -14,13 +14,15 @@ TEST(ByteCounts, EveryByteHasOneCause) {
   bytes.AddMessage(MessageType::kPull, 41, 0);
   bytes.AddMessage(MessageType::kPullReply, 42, 3000);
   bytes.AddMessage(MessageType::kSlices, 60, 500);
+  bytes.AddMessage(MessageType::kParcel, 70, 800);
   bytes.AddMessage(MessageType::kHeartbeat, 30, 0);
   EXPECT_EQ(bytes, (BytesByCause{.push = 1000,
                                  .pull = 3000,
+                                 .parcels = 800,
                                  .model = 500,
-                                 .header = 50 + 40 + 41 + 42,
+                                 .header = 50 + 40 + 41 + 42 + 70,
                                  .control = 60 + 30}));
-  EXPECT_EQ(bytes.total(), 4763u);
+  EXPECT_EQ(bytes.total(), 5633u);
 }
 
 TEST(ByteCounts, LongFramesHaveLongLengths) {
