@@ -1,5 +1,6 @@
 """Processes that die and signals that come: nothing hangs, nothing is left, one line says who."""
 import os
+import re
 import signal
 import time
 import unittest
@@ -99,17 +100,18 @@ class FailureTest(ClusterTestCase):
         self.assertEqual(running.wait(120), 0, running.output())
         self.assertIn("worker 2 left after clock", running.output())
 
-    def start_by_hand(self):
+    def start_by_hand(self, *flags):
         """Daemons without a launcher: they must notice by themselves."""
+        flags = flags or (LONG,)
         scheduler = self.run_program("soapstone-scheduler", f"--config={self.config}",
-                                     "--scheduler=tcp://127.0.0.1:0", "--progress=json", LONG)
+                                     "--scheduler=tcp://127.0.0.1:0", "--progress=json", *flags)
         endpoint = scheduler.wait_for('"endpoint":"([^"]+)"').group(1)
         nodes = {"scheduler": scheduler}
         for role, count in (("server", 2), ("worker", 3)):
             for rank in range(count):
                 nodes[f"{role}-{rank}"] = self.run_program(
                     f"soapstone-{role}", f"--config={self.config}", f"--scheduler={endpoint}",
-                    f"--rank={rank}", LONG)
+                    f"--rank={rank}", *flags)
         scheduler.wait_for('"event":"progress"')
         return nodes
 
@@ -141,6 +143,21 @@ class FailureTest(ClusterTestCase):
         self.assertEqual(scheduler.wait(10), 143, scheduler.output())
         self.assertEqual(fresh.wait(10), 143, fresh.output())
         self.assertFalse(alive(fresh.pid))
+
+    def test_a_new_peer_gets_the_values_of_another(self):
+        flags = ("--policy=allreduce", "--epochs=30", "--base_ms=10")
+        nodes = self.start_by_hand(*flags)
+        scheduler = nodes["scheduler"]
+        endpoint = scheduler.wait_for('"endpoint":"([^"]+)"').group(1)
+        nodes["worker-1"].process.kill()
+        scheduler.wait_for("worker 1 lost", 15)
+        fresh = self.run_program("soapstone-worker", f"--config={self.config}",
+                                 f"--scheduler={endpoint}", "--rank=1", *flags)
+        scheduler.wait_for("worker 1 joined at clock", 15)
+        self.assertEqual(scheduler.wait(120), 0, scheduler.output())
+        self.assertEqual(fresh.wait(10), 0, fresh.output())
+        accuracy = float(re.search(r'"test_accuracy":([0-9.]+)', scheduler.output()).group(1))
+        self.assertGreaterEqual(accuracy, 0.95, scheduler.output())
 
 
 if __name__ == "__main__":
