@@ -53,6 +53,17 @@ set(SOAPSTONE_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize=")
 if(SOAPSTONE_SANITIZE)
   add_compile_options(-fsanitize=${SOAPSTONE_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${SOAPSTONE_SANITIZE})
+  # A null is caught when it is followed; there is next to nothing with a vtable. A quarter of the
+  # compile time is theirs.
+  if(SOAPSTONE_SANITIZE MATCHES undefined)
+    add_compile_options(-fno-sanitize=vptr,null)
+  endif()
+endif()
+# Tests' own files: what is compiled there once and runs for a moment is not worth optimising, and
+# it is the libraries that are examined for undefined behaviour.
+set(SOAPSTONE_TEST_OPTIONS $<$<CONFIG:Release>:-O1> $<$<CONFIG:Debug>:-O0>)
+if(SOAPSTONE_SANITIZE MATCHES undefined)
+  list(APPEND SOAPSTONE_TEST_OPTIONS -fno-sanitize=undefined)
 endif()
 
 option(SOAPSTONE_TIDY "Run clang-tidy on every file; its warnings are errors" OFF)
@@ -80,6 +91,10 @@ function(soapstone_library NAME)
   if(ARG_SRCS)
     add_library(soapstone_${NAME} STATIC ${ARG_SRCS} ${ARG_HDRS})
     target_link_libraries(soapstone_${NAME} PUBLIC ${links})
+    # Six files as one: half the compile time, for builds that are made to be run once.
+    if(SOAPSTONE_SANITIZE)
+      set_target_properties(soapstone_${NAME} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
+    endif()
   else()
     add_library(soapstone_${NAME} INTERFACE)
     target_link_libraries(soapstone_${NAME} INTERFACE ${links})
@@ -96,6 +111,7 @@ if(SOAPSTONE_SANITIZE)
   target_link_libraries(soapstone_test_headers PRIVATE GTest::gmock GTest::gtest)
   target_compile_definitions(soapstone_test_headers PRIVATE
     SOAPSTONE_SOURCE_DIR="${CMAKE_SOURCE_DIR}" SOAPSTONE_BINARY_DIR="${CMAKE_BINARY_DIR}")
+  target_compile_options(soapstone_test_headers PRIVATE ${SOAPSTONE_TEST_OPTIONS})
   target_precompile_headers(soapstone_test_headers PRIVATE <gmock/gmock.h> <gtest/gtest.h>)
 endif()
 
@@ -111,6 +127,7 @@ function(soapstone_test NAME)
     target_precompile_headers(${NAME} REUSE_FROM soapstone_test_headers)
     target_compile_options(${NAME} PRIVATE -Wno-error)
   endif()
+  target_compile_options(${NAME} PRIVATE ${SOAPSTONE_TEST_OPTIONS})
   target_compile_definitions(${NAME} PRIVATE
     SOAPSTONE_SOURCE_DIR="${CMAKE_SOURCE_DIR}" SOAPSTONE_BINARY_DIR="${CMAKE_BINARY_DIR}")
   set(serial "")

@@ -13,7 +13,6 @@
 namespace soapstone::sim {
 namespace {
 
-using Kind = StragglerKind;
 using Part = StragglerPart;
 
 constexpr double kFactorMax = 1e6;
@@ -34,7 +33,7 @@ struct Argument {
 
 struct Rule {
   const char* name;
-  Kind kind;
+  StragglerKind kind;
   const char* usage;
   const char* example;
   std::vector<Argument> arguments;
@@ -44,46 +43,46 @@ const std::vector<Rule>& Rules() {
   static const Argument kFactor = {"factor", true, 0, kFactorMax, &Part::factor};
   static const Argument kEvery = {"every", true, 1, kWholeMax, nullptr, &Part::every};
   static const std::vector<Rule> kRules = {
-      {"none", Kind::kNone, "none", "none", {}},
+      {"none", StragglerKind::kNone, "none", "none", {}},
       {"jitter",
-       Kind::kJitter,
+       StragglerKind::kJitter,
        "jitter:sigma=S",
        "jitter:sigma=0.2",
        {{"sigma", true, 0, 3, &Part::sigma}}},
       {"exponential",
-       Kind::kExponential,
+       StragglerKind::kExponential,
        "exponential:rate=R",
        "exponential:rate=2",
        {{"rate", true, 1e-3, 1e6, &Part::rate}}},
       {"pareto",
-       Kind::kPareto,
+       StragglerKind::kPareto,
        "pareto:alpha=A,scale=S",
        "pareto:alpha=2.5,scale=0.5",
        {{"alpha", true, 0.1, 1e3, &Part::alpha}, {"scale", true, 0, 1e3, &Part::scale}}},
       {"stall",
-       Kind::kStall,
+       StragglerKind::kStall,
        "stall:p=P,factor=F,duration=D",
        "stall:p=0.02,factor=6",
        {{"p", true, 0, 1, &Part::probability},
         kFactor,
         {"duration", false, 1, kDurationMax, nullptr, &Part::duration}}},
       {"periodic",
-       Kind::kPeriodic,
+       StragglerKind::kPeriodic,
        "periodic:every=K,factor=F",
        "periodic:every=50,factor=4",
        {kEvery, kFactor}},
       {"slow",
-       Kind::kSlow,
+       StragglerKind::kSlow,
        "slow:workers=N,factor=F",
        "slow:workers=1,factor=2",
        {{"workers", false, 0, kWholeMax, nullptr, &Part::workers}, kFactor}},
       {"rotating",
-       Kind::kRotating,
+       StragglerKind::kRotating,
        "rotating:workers=N,every=K,factor=F",
        "rotating:workers=32,every=100,factor=2",
        {{"workers", true, 1, kWholeMax, nullptr, &Part::workers}, kEvery, kFactor}},
       {"bursts",
-       Kind::kBursts,
+       StragglerKind::kBursts,
        "bursts:enter=P,leave=Q,factor=F,group=G",
        "bursts:enter=0.01,leave=0.1,factor=3,group=4",
        {{"enter", true, 0, 1, &Part::probability},
@@ -91,7 +90,7 @@ const std::vector<Rule>& Rules() {
         kFactor,
         {"group", false, 1, kWholeMax, nullptr, &Part::group}}},
       {"trace",
-       Kind::kTrace,
+       StragglerKind::kTrace,
        "trace:file=CSV,base_us=B",
        "trace:file=trace.csv",
        {{"base_us", false, 1e-3, 1e12, &Part::base_us}}},
@@ -138,7 +137,7 @@ absl::Status CheckBursts(const Part& part) {
 absl::StatusOr<Part> ParsePart(const Spec& spec) {
   SOAP_ASSIGN_OR_RETURN(const Rule* rule, FindRule(spec));
   std::vector<std::string> known;
-  if (rule->kind == Kind::kTrace) known.push_back("file");
+  if (rule->kind == StragglerKind::kTrace) known.push_back("file");
   for (const Argument& argument : rule->arguments) known.push_back(argument.key);
   SOAP_RETURN_IF_ERROR(spec.AllowOnly(known));
   Part part{.kind = rule->kind, .spec = spec.ToString()};
@@ -146,8 +145,8 @@ absl::StatusOr<Part> ParsePart(const Spec& spec) {
     if (argument.needed) SOAP_RETURN_IF_ERROR(NeedArgument(*rule, spec, argument.key));
     SOAP_RETURN_IF_ERROR(ReadArgument(spec, argument, &part));
   }
-  if (part.kind == Kind::kBursts) SOAP_RETURN_IF_ERROR(CheckBursts(part));
-  if (part.kind == Kind::kTrace) {
+  if (part.kind == StragglerKind::kBursts) SOAP_RETURN_IF_ERROR(CheckBursts(part));
+  if (part.kind == StragglerKind::kTrace) {
     SOAP_RETURN_IF_ERROR(NeedArgument(*rule, spec, "file"));
     SOAP_ASSIGN_OR_RETURN(part.trace.Mutable(),
                           ReadStragglerTrace(spec.Text("file", ""), part.base_us));
@@ -185,25 +184,25 @@ double StragglerModel::FactorOf(size_t index, WorkerId worker, Clock clock) cons
   const auto rank = static_cast<int64_t>(Index(worker));
   const auto when = [&part](bool hit) { return hit ? part.factor : 1; };
   switch (part.kind) {
-    case Kind::kNone:
+    case StragglerKind::kNone:
       return 1;
-    case Kind::kJitter:
+    case StragglerKind::kJitter:
       return std::exp(part.sigma * random.Normal(at) - part.sigma * part.sigma / 2);
-    case Kind::kExponential:
+    case StragglerKind::kExponential:
       return 1 - std::log(1 - random.Uniform(at)) / part.rate;
-    case Kind::kPareto:
+    case StragglerKind::kPareto:
       return 1 + part.scale * (std::pow(1 - random.Uniform(at), -1 / part.alpha) - 1);
-    case Kind::kStall:
+    case StragglerKind::kStall:
       return when(IsStalled(index, worker, clock));
-    case Kind::kPeriodic:
+    case StragglerKind::kPeriodic:
       return when((clock + rank) % part.every == part.every - 1);
-    case Kind::kSlow:
+    case StragglerKind::kSlow:
       return when(rank < part.workers);
-    case Kind::kRotating:
+    case StragglerKind::kRotating:
       return when(clock / part.every % part.workers == rank);
-    case Kind::kBursts:
+    case StragglerKind::kBursts:
       return when(IsInBurst(index, worker, clock));
-    case Kind::kTrace: {
+    case StragglerKind::kTrace: {
       const std::vector<double>& factors = part.trace[Index(worker) % part.trace.size()];
       return factors[static_cast<uint64_t>(clock) % factors.size()];
     }
