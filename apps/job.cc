@@ -60,8 +60,8 @@ std::string SummaryOf(const Job& job) {
       "%s (%d parameters) on %s (%d training, %d held-out samples), %s: %s of %s, %s",
       job.config.model(), job.graph->parameter_count(), job.config.data().format(),
       job.data->train.size(), job.data->test.size(), job.specs.policy.spec,
-      Plural(cluster.servers(), "server"), Plural(cluster.shards_per_server(), "shard"),
-      Plural(cluster.workers(), "worker"));
+      Plural(ServerCount(job.config, job.specs.policy), "server"),
+      Plural(cluster.shards_per_server(), "shard"), Plural(cluster.workers(), "worker"));
 }
 
 }  // namespace

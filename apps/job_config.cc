@@ -150,8 +150,9 @@ absl::Status CheckSeconds(double value, const char* name) {
   return Invalid(absl::StrCat(name, ": ", value, " is not within 0.001 and 1000000 seconds"));
 }
 
+constexpr uint32_t kNodesMax = 100'000;  // as wire/frame.h
+
 absl::Status CheckCluster(const wire::Cluster& cluster) {
-  constexpr uint32_t kNodesMax = 100'000;  // as wire/frame.h
   const auto within = [](uint32_t value, const char* name) {
     if (value >= 1 && value <= kNodesMax) return absl::OkStatus();
     return Invalid(absl::StrCat(name, ": ", value, " is not within 1 and ", kNodesMax));
@@ -173,13 +174,27 @@ absl::Status CheckCluster(const wire::Cluster& cluster) {
   return absl::OkStatus();
 }
 
+absl::Status CheckSpares(uint32_t workers, const consistency::PolicyTraits& policy) {
+  if (policy.spare == 0 || policy.spare < workers || workers == 1) return absl::OkStatus();
+  return Invalid(absl::StrCat("policy: ", policy.spec, " leaves out ", policy.spare, " workers of ",
+                              workers, ": each round would be one worker's"));
+}
+
+absl::Status CheckTree(const wire::JobConfig& config, const consistency::PolicyTraits& policy) {
+  const uint64_t servers = uint64_t{config.cluster().servers()} *
+                           consistency::ServerCopies(policy, config.cluster().workers());
+  if (servers * config.cluster().shards_per_server() <= kNodesMax) return absl::OkStatus();
+  return Invalid(absl::StrCat("policy: ", policy.spec, " needs ", servers,
+                              " servers, a set for each group: more than ", kNodesMax, " shards"));
+}
+
 absl::Status CheckRebalance(const wire::JobConfig& config,
                             const consistency::PolicyTraits& policy) {
   if (!config.cluster().rebalance()) return absl::OkStatus();
-  if (policy.exchange != consistency::Exchange::kGradient) {
+  if (!policy.weighs_samples()) {
     return Invalid(absl::StrCat("cluster.rebalance: with ", policy.spec,
-                                " no gradient is weighted by its samples; it goes with policies "
-                                "that push gradients, such as bsp and ssp"));
+                                " not every gradient is taken by its samples; it goes with "
+                                "policies that push gradients, such as bsp and ssp"));
   }
   const uint32_t workers = config.cluster().workers();
   if (config.training().micro_batches() <= workers) {
@@ -208,6 +223,11 @@ absl::Status CheckData(const wire::Data& data) {
 }  // namespace
 
 absl::Span<const JobField> JobFields() { return kFields; }
+
+uint32_t ServerCount(const wire::JobConfig& config, const consistency::PolicyTraits& policy) {
+  const wire::Cluster& cluster = config.cluster();
+  return cluster.servers() * consistency::ServerCopies(policy, cluster.workers());
+}
 
 bool IsSwitch(const JobField& field) {
   wire::JobConfig config;
@@ -274,6 +294,8 @@ absl::StatusOr<JobSpecs> CheckJobConfig(const wire::JobConfig& config) {
   SOAP_RETURN_IF_ERROR(CheckData(config.data()));
   absl::StatusOr<consistency::PolicyTraits> policy = consistency::ParsePolicy(config.policy());
   if (!policy.ok()) return named(policy.status(), "policy");
+  SOAP_RETURN_IF_ERROR(CheckSpares(config.cluster().workers(), *policy));
+  SOAP_RETURN_IF_ERROR(CheckTree(config, *policy));
   SOAP_RETURN_IF_ERROR(CheckRebalance(config, *policy));
   absl::StatusOr<compute::OptimizerSpec> optimizer =
       compute::ParseOptimizer(config.training().optimizer());

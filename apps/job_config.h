@@ -12,6 +12,7 @@
 #include "absl/types/span.h"
 #include "compute/optimizer.h"
 #include "compute/schedule.h"
+#include "consistency/levels.h"
 #include "consistency/policy.h"
 #include "sim/straggler.h"
 #include "wire/job.pb.h"
@@ -55,6 +56,9 @@ struct JobSpecs {
 
 // REQUIRES: FillDefaults was called. Error: InvalidArgument with one line that names the field.
 absl::StatusOr<JobSpecs> CheckJobConfig(const wire::JobConfig& config);
+
+// Server processes of the job: cluster.servers for each level of a tree of servers.
+uint32_t ServerCount(const wire::JobConfig& config, const consistency::PolicyTraits& policy);
 
 // The same number for every process of a job, and another one for another job. Leaves out what may
 // differ by machine or does not change the result: endpoints, paths, outputs. `data_fingerprint`

@@ -97,7 +97,7 @@ absl::Status Launcher::StartChild(const std::string& role, int rank) {
 absl::Status Launcher::StartNodes(const std::string& endpoint) {
   const wire::Cluster& cluster = options_.config.cluster();
   console_->Line(absl::StrCat("scheduler at ", endpoint, ", logs in ", options_.log_dir));
-  for (uint32_t i = 0; i < cluster.servers(); ++i) {
+  for (uint32_t i = 0; i < options_.servers; ++i) {
     SOAP_RETURN_IF_ERROR(StartChild("server", static_cast<int>(i)));
   }
   for (uint32_t i = 0; i < cluster.workers(); ++i) {

@@ -23,6 +23,7 @@ int Train(const NodeFlags& flags);
 
 struct LauncherOptions {
   wire::JobConfig config;   // checked, with defaults
+  uint32_t servers = 0;     // processes, of all levels of a tree of servers
   std::string log_dir;      // exists
   std::string program_dir;  // holds soapstone-scheduler, -server and -worker
 };

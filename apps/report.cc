@@ -57,6 +57,7 @@ NodeReport Sum(const std::vector<NodeReport>& nodes) {
     sum.malformed += node.malformed;
     sum.rejects += node.rejects;
     sum.duplicates += node.duplicates;
+    sum.left_out += node.left_out;
   }
   return sum;
 }
@@ -74,6 +75,10 @@ void AddNodeRows(const ResultReport& result, const std::vector<NodeReport>& node
   }
   if (sum.sent.total() > 0) AddRow("on the wire", CausesText(sum.sent), table);
   if (sum.sockets.connections > 0) AddRow("by the kernel's count", SocketsText(sum.sockets), table);
+  if (sum.left_out > 0) {
+    AddRow("left out", absl::StrCat(WithCommas(sum.left_out), " updates, too late for their round"),
+           table);
+  }
   AddRow("messages refused",
          absl::StrCat(WithCommas(result.malformed + sum.malformed), " malformed or foreign, ",
                       WithCommas(std::max(sum.rejects, result.rejects)), " by shards, ",

@@ -97,6 +97,7 @@ struct NodeReport {
   uint64_t malformed = 0;   // messages that the transport refused (the scheduler's: in the result)
   uint64_t rejects = 0;     // shards: refused data messages
   uint64_t duplicates = 0;  // shards
+  uint64_t left_out = 0;    // shards: updates that came too late for their round (backup)
   std::vector<LedgerRow> ledger;
   friend bool operator==(const NodeReport&, const NodeReport&) = default;
 };

@@ -27,7 +27,8 @@ static void from_json(const nlohmann::json& object, Histogram& histogram) {
 
 namespace soapstone::transport {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BytesByCause, push, pull, parcels, model, header, control, framing)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BytesByCause, push, pull, parcels, model, header, control,
+                                   framing)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SocketCounts, connections, given_bytes, taken_bytes,
                                    resent_bytes)
 
@@ -46,7 +47,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ResultReport, code, reason, job, guarantee, t
                                    rejects, malformed, sha256, model_path)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LedgerRow, worker, shard, read_lags, stalenesses, violations)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NodeReport, name, sent, received, sockets, malformed, rejects,
-                                   duplicates, ledger)
+                                   duplicates, left_out, ledger)
 
 namespace {
 

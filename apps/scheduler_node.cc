@@ -39,7 +39,7 @@ std::vector<WorkerTimes> TimesOf(const ProgressByWorker& progress) {
 scheduler::CoordinatorOptions CoordinatorOptionsOf(const Job& job, uint64_t session) {
   const wire::Cluster& cluster = job.config.cluster();
   return {
-      .servers = cluster.servers(),
+      .servers = ServerCount(job.config, job.specs.policy),
       .workers = cluster.workers(),
       .shards_per_server = cluster.shards_per_server(),
       .session = session,

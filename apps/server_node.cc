@@ -71,7 +71,8 @@ void ServerNode::Dispatch(Nanos now, wire::Message message) {
   if (message.to.role == wire::Role::kShard) return ToShard(std::move(message));
   if (message.type == MessageType::kSlices) return OnSlices(message);
   if (const auto* roster = std::get_if<wire::Roster>(&message.body)) {
-    loop_.mailer().ConnectServers(*roster, /*all=*/false);
+    // Server 0 gathers the model; a branch of the tree talks to its root.
+    loop_.mailer().ConnectServers(*roster, /*all=*/job_->specs.policy.tree());
   }
 }
 
@@ -85,7 +86,8 @@ void ServerNode::OnWelcome(uint32_t rank) {
   for (uint32_t i = 0; i < count; ++i) {
     const ShardId id{rank * count + i};
     std::optional<server::SnapshotTaker> taker;
-    if (!job_->config.output().curve_path().empty()) taker.emplace(job_->curve_step);
+    const bool of_model = Index(id) < job_->layout->shard_count();
+    if (of_model && !job_->config.output().curve_path().empty()) taker.emplace(job_->curve_step);
     shards_.push_back(std::make_unique<ShardThread>(
         MakeShard(id), &answers_, [this] { loop_.Wake(); },
         ShardThreadOptions{.strict = job_->config.strict(),
@@ -93,7 +95,7 @@ void ServerNode::OnWelcome(uint32_t rank) {
                            .recorder = OpenRecorder(id)}));
   }
   if (rank == 0) gatherer_.emplace(job_->layout);
-  LOG(INFO) << "server " << rank << " of " << job_->config.cluster().servers() << ", "
+  LOG(INFO) << "server " << rank << " of " << ServerCount(job_->config, job_->specs.policy) << ", "
             << loop_.transport().endpoint() << ", shards " << rank * count << " to "
             << rank * count + count - 1;
 }
@@ -140,6 +142,8 @@ void ServerNode::TakeAnswers() {
     const bool for_me = answer->to == wire::Address::Of(ServerId{*rank_});
     if (for_me && answer->type == MessageType::kSlices) {
       OnSlices(*answer);
+    } else if (loop_.mailer().NodeOf(answer->to) == wire::Address::Of(ServerId{*rank_})) {
+      ToShard(*std::move(answer));
     } else {
       out_.Send(*std::move(answer));
     }
@@ -229,6 +233,7 @@ void ServerNode::ReportEnd() {
     const server::Shard& shard = thread->Join();
     report.rejects += shard.stats().rejects;
     report.duplicates += shard.stats().duplicates;
+    report.left_out += shard.stats().left_out;
     AddLedger(shard, &report);
     violations += shard.ledger().Total().violations;
   }
@@ -246,6 +251,7 @@ void ServerNode::WriteCurve() {
   const std::string& path = job_->config.output().curve_path();
   if (path.empty()) return;
   for (const std::unique_ptr<ShardThread>& thread : shards_) {
+    if (Index(thread->Join().id()) >= job_->layout->shard_count()) continue;
     const absl::Status written = WriteShardPart(path, thread->Join().id(), thread->TakeSnapshots());
     LOG_IF(ERROR, !written.ok()) << written.message();
   }

@@ -112,6 +112,7 @@ absl::StatusOr<LauncherOptions> PrepareLaunch(wire::JobConfig config) {
   }
   SOAP_RETURN_IF_ERROR(WriteJobFile(absl::StrCat(options.log_dir, "/job.textproto"), config));
   options.config = std::move(config);
+  options.servers = ServerCount(options.config, job->specs.policy);
   return options;
 }
 

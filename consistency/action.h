@@ -48,7 +48,12 @@ enum class ActionKind : uint8_t {
   kReply,          // pull: answer it now
   kPark,           // pull: keep it; a later kReply names it
   kReject,         // push or pull: against the protocol; say so to the worker
+  kLeaveOut,       // push: too late for its round; forget it, and count it
   kSend,           // send `worker` the values unasked, for its clock `clock`
+  kTellHeld,       // tell shard 0: all pushes of `worker` for round `clock` are held here
+  kTellRoot,       // tell the root that this branch has completed `clock`
+  kFetch,          // ask the root for the values of `clock`; Policy::OnFetched follows
+  kTellChosen,     // tell all other shards: round `clock` takes the updates of Policy::chosen
 };
 
 struct Action {

@@ -101,6 +101,33 @@ absl::StatusOr<PolicyTraits> ParseSoftsync(const Spec& spec) {
                       .guarantee = {.own_writes = false}};
 }
 
+absl::StatusOr<PolicyTraits> ParseBackup(const Spec& spec) {
+  SOAP_RETURN_IF_ERROR(spec.AllowOnly({"b"}));
+  SOAP_ASSIGN_OR_RETURN(const int64_t b, spec.Int("b", 1, 0, kWorkersMax));
+  return PolicyTraits{.spec = absl::StrCat("backup:b=", b),
+                      .gate = Gate::kBackup,
+                      .bound = 0,
+                      .spare = static_cast<uint32_t>(b),
+                      .fixed_tree = true,
+                      .store = {.mean = true},
+                      .guarantee = {.read_lag_max = 0,
+                                    .snapshot_reads = true,
+                                    .own_writes = false,
+                                    .left_out_max = static_cast<uint32_t>(b)}};
+}
+
+absl::StatusOr<PolicyTraits> ParseTree(const Spec& spec) {
+  SOAP_RETURN_IF_ERROR(spec.AllowOnly({"group", "s"}));
+  SOAP_ASSIGN_OR_RETURN(const int64_t group, spec.Int("group", 2, 1, kWorkersMax));
+  SOAP_ASSIGN_OR_RETURN(const Clock s, spec.Int("s", 1, 0, kBoundMax));
+  return PolicyTraits{.spec = absl::StrCat("tree:group=", group, ",s=", s),
+                      .gate = Gate::kBounded,
+                      .bound = s,
+                      .group = static_cast<uint32_t>(group),
+                      .fixed_tree = true,
+                      .guarantee = {.read_lag_max = s, .clock_gap_max = s + 1}};
+}
+
 absl::StatusOr<PolicyTraits> ParseDcasgd(const Spec& spec) {
   SOAP_RETURN_IF_ERROR(spec.AllowOnly({"lambda", "m"}));
   SOAP_ASSIGN_OR_RETURN(const double lambda, spec.Real("lambda", 0.04, 0, 1e6));
@@ -307,6 +334,14 @@ constexpr PolicyEntry kEntries[] = {
      "x <- x - (lr / staleness) mean of the arrivals", "2M", "1",
      "R1 arrivals an update, R2 staleness, S5, S6",
      "softsync:n=1,rate=mean softsync:n=2,rate=each"},
+    {"backup", "backup:b=N", &ParseBackup,
+     "a round closes without its last b workers, with the same updates on all shards",
+     "x <- x - lr (1/n) tree sum of g over the set", "2M", "1, and 2 between shards",
+     "K1 one set of P - b, B1 one version, S4, S5, S6", "backup:b=1 backup:b=0"},
+    {"tree", "tree:group=G,s=N", &ParseTree,
+     "groups of G workers have servers of their own: bsp within a group, ssp between groups",
+     "x <- x - lr (1/B) tree sum of the group's g", "2M; at the root 2M / G", "2",
+     "at the root as ssp, at a branch B1 one version, S6", "tree:group=2,s=1 tree:group=3,s=0"},
     {"dcasgd", "dcasgd:lambda=L,m=M", &ParseDcasgd,
      "async; each gradient is corrected for the parameters' change since its read",
      "x <- x - lr (g + lambda g*g*(x - x_read))", "2M", "1", kLiveChecks, "dcasgd:lambda=0.04,m=0"},
@@ -387,6 +422,7 @@ std::string Guarantee::ToString() const {
   std::vector<std::string> parts;
   parts.push_back(snapshot_reads ? "snapshot reads" : "live reads");
   parts.push_back(read_lag_max ? absl::StrCat("lag <= ", *read_lag_max) : "lag unbounded");
+  if (left_out_max) parts.push_back(absl::StrCat("rounds of all but ", *left_out_max));
   if (clock_gap_max) parts.push_back(absl::StrCat("gap <= ", *clock_gap_max));
   if (unseen_max) parts.push_back(absl::StrCat("unseen mass <= ", *unseen_max, " / sqrt(t + 1)"));
   if (!own_writes) parts.push_back("own updates may be pending");

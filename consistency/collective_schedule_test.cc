@@ -56,8 +56,8 @@ TEST(CollectiveScheduleTest, RingSumsAndItsBytesAreExact) {
       ExpectSums(outcome, ranks, elements);
       for (uint32_t r = 0; r < ranks; ++r) {
         const ElementRange all = {0, elements};
-        const uint64_t due = 2 * elements - ChunkOf(all, r + 1, ranks).size() -
-                             ChunkOf(all, r + 2, ranks).size();
+        const uint64_t due =
+            2 * elements - ChunkOf(all, r + 1, ranks).size() - ChunkOf(all, r + 2, ranks).size();
         EXPECT_EQ(outcome.sent[r], due) << ranks << " ranks, " << elements << " elements";
       }
       const uint64_t total = std::accumulate(outcome.sent.begin(), outcome.sent.end(), uint64_t{0});

@@ -166,5 +166,57 @@ TEST(SubscribedGateTest, SendsTheNextClockUnaskedAndFresherValuesLater) {
   EXPECT_THAT(Clocked(&policy, 1, 1), ElementsAre(send(0, 2), send(1, 1)));
 }
 
+std::vector<ActionKind> Kinds(const Actions& actions) {
+  std::vector<ActionKind> kinds;
+  for (const Action& action : actions) kinds.push_back(action.kind);
+  return kinds;
+}
+
+TEST(BackupRoundsTest, TheLastIsLeftOut) {
+  Policy policy = Make("backup:b=1", 3);
+  for (const uint32_t w : {2, 0, 1}) Pushed(&policy, w, 0, w);
+  EXPECT_EQ(Clocked(&policy, 2, 1), Actions{});
+  EXPECT_THAT(Kinds(Clocked(&policy, 1, 1)),
+              ElementsAre(ActionKind::kLeaveOut, ActionKind::kGather, ActionKind::kGather,
+                          ActionKind::kApplyGathered));
+  EXPECT_THAT(policy.chosen(), ElementsAre(WorkerId{1}, WorkerId{2}));
+  EXPECT_EQ(policy.Frontier(), 1);
+  EXPECT_EQ(Clocked(&policy, 0, 1), Actions{});  // too late
+  EXPECT_EQ(Pulled(&policy, 0, 1), ActionKind::kReply);
+  EXPECT_EQ(Pulled(&policy, 0, 2), ActionKind::kPark);
+}
+
+TEST(BackupRoundsTest, ALateUpdateIsLeftOut) {
+  Policy policy = Make("backup:b=1", 2);
+  Pushed(&policy, 0, 0, 1);
+  Clocked(&policy, 0, 1);
+  EXPECT_THAT(Kinds(Pushed(&policy, 1, 0, 2)), ElementsAre(ActionKind::kLeaveOut));
+  EXPECT_THAT(Kinds(Pushed(&policy, 1, 2, 3)), ElementsAre(ActionKind::kReject));  // too early
+}
+
+// Shard 1 reports; shard 0 chooses when both hold two workers' updates.
+TEST(BackupRoundsTest, ShardZeroChoosesForAll) {
+  const PolicyTraits traits = *ParsePolicy("backup:b=1");
+  Policy lead(traits, 1, 3, {ShardId{0}, 2}), other(traits, 1, 3, {ShardId{1}, 2});
+  for (Policy* policy : {&lead, &other}) {
+    for (uint32_t w = 0; w < 3; ++w) {
+      policy->OnJoin(WorkerId{w}, 0);
+      Pushed(policy, w, 0, w);
+    }
+  }
+  for (uint32_t w = 0; w < 3; ++w) EXPECT_EQ(Clocked(&lead, w, 1), Actions{});
+  EXPECT_THAT(Kinds(Clocked(&other, 2, 1)), ElementsAre(ActionKind::kTellHeld));
+  EXPECT_EQ(lead.OnHeld(ShardId{1}, WorkerId{2}, 0), Actions{});
+  EXPECT_EQ(lead.OnHeld(ShardId{1}, WorkerId{2}, 0), Actions{});  // a second time
+  EXPECT_EQ(lead.OnHeld(ShardId{1}, WorkerId{0}, 0).front().kind, ActionKind::kTellChosen);
+  EXPECT_EQ(lead.Frontier(), 1);
+  EXPECT_EQ(other.Frontier(), 0);
+  EXPECT_THAT(Kinds(other.OnChosen(0, lead.chosen())),
+              ElementsAre(ActionKind::kGather, ActionKind::kLeaveOut, ActionKind::kGather,
+                          ActionKind::kApplyGathered));
+  EXPECT_EQ(other.OnChosen(0, lead.chosen()), Actions{});
+  EXPECT_EQ(lead.OnHeld(ShardId{1}, WorkerId{1}, 0), Actions{});  // too late
+}
+
 }  // namespace
 }  // namespace soapstone::consistency

@@ -212,8 +212,8 @@ PeerActions PeerPolicy::Settle() {
   const bool all = told_finished_ &&
                    std::all_of(group_.begin(), group_.end(),
                                [&](const GroupMember& m) { return finished_.contains(m.worker); });
-  // The worker of a newcomer starts when the shards know of it. One admitted after the hand-in never
-  // asks, and has nothing to add.
+  // The worker of a newcomer starts when the shards know of it. One admitted after the hand-in
+  // never asks, and has nothing to add.
   if (all && seat_.worker_done && !handed_in_) {
     handed_in_ = true;
     seat_.Do({.kind = Kind::kHandIn, .weight = weight()});

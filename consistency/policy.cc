@@ -3,12 +3,12 @@
 namespace soapstone::consistency {
 
 Policy::AnyGate Policy::MakeGate(const PolicyTraits& traits, uint32_t bucket_count,
-                                 uint32_t leaf_count) {
+                                 uint32_t leaf_count, ShardSeat seat) {
   switch (traits.gate) {
     case Gate::kRounds:
-      return SnapshotRounds(traits.fixed_tree ? SnapshotRounds::Complete::kAllLeaves
-                                              : SnapshotRounds::Complete::kAllMembers,
-                            bucket_count, leaf_count);
+      return SnapshotRounds(traits.adopts() ? SnapshotRounds::Complete::kAllLeaves
+                                            : SnapshotRounds::Complete::kAllMembers,
+                            bucket_count, leaf_count, /*fetches=*/traits.tree());
     case Gate::kSubscribed:
       return SubscribedGate(traits.bound);
     case Gate::kDynamic:
@@ -19,14 +19,17 @@ Policy::AnyGate Policy::MakeGate(const PolicyTraits& traits, uint32_t bucket_cou
       return BatchedUpdates(traits, bucket_count);
     case Gate::kValue:
       return ValueGate(traits.value);
+    case Gate::kBackup:
+      return BackupRounds(traits.spare, seat, bucket_count);
     case Gate::kBounded:
       break;
   }
   return BoundedGate(traits.bound);
 }
 
-Policy::Policy(const PolicyTraits& traits, uint32_t bucket_count, uint32_t leaf_count)
-    : traits_(traits), gate_(MakeGate(traits, bucket_count, leaf_count)) {}
+Policy::Policy(const PolicyTraits& traits, uint32_t bucket_count, uint32_t leaf_count,
+               ShardSeat seat)
+    : traits_(traits), gate_(MakeGate(traits, bucket_count, leaf_count, seat)) {}
 
 Actions Policy::OnJoin(WorkerId worker, Clock clock) {
   return std::visit([&](auto& gate) { return gate.OnJoin(worker, clock); }, gate_);
@@ -45,6 +48,30 @@ Actions Policy::OnPull(const PullEvent& pull) {
 }
 Actions Policy::OnDrain() {
   return std::visit([](auto& gate) { return gate.OnDrain(); }, gate_);
+}
+Actions Policy::OnHeld(ShardId from, WorkerId worker, Clock clock) {
+  auto* gate = std::get_if<BackupRounds>(&gate_);
+  return gate != nullptr ? gate->OnHeld(from, worker, clock) : Actions{};
+}
+Actions Policy::OnChosen(Clock clock, absl::Span<const WorkerId> workers) {
+  auto* gate = std::get_if<BackupRounds>(&gate_);
+  return gate != nullptr ? gate->OnChosen(clock, workers) : Actions{};
+}
+Actions Policy::OnFetched(Clock clock) {
+  auto* gate = std::get_if<SnapshotRounds>(&gate_);
+  return gate != nullptr ? gate->OnFetched(clock) : Actions{};
+}
+Actions Policy::OnRestart(Clock start) {
+  auto* gate = std::get_if<SnapshotRounds>(&gate_);
+  return gate != nullptr ? gate->OnRestart(start) : Actions{};
+}
+bool Policy::fetching() const {
+  const auto* gate = std::get_if<SnapshotRounds>(&gate_);
+  return gate != nullptr && gate->fetching();
+}
+absl::Span<const WorkerId> Policy::chosen() const {
+  const auto* gate = std::get_if<BackupRounds>(&gate_);
+  return gate != nullptr ? gate->chosen() : absl::Span<const WorkerId>();
 }
 const ClockTable& Policy::clocks() const {
   return std::visit([](const auto& gate) -> const ClockTable& { return gate.clocks(); }, gate_);

@@ -4,10 +4,13 @@
 // and an event's worker and clock determine. catalogue.h lists the policies and reads their specs.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <variant>
 
+#include "absl/types/span.h"
 #include "consistency/action.h"
+#include "consistency/backup_rounds.h"
 #include "consistency/batched_updates.h"
 #include "consistency/bounded_gate.h"
 #include "consistency/catalogue.h"
@@ -24,7 +27,8 @@ namespace soapstone::consistency {
 class Policy {
  public:
   // The policy object of one shard with `bucket_count` buckets; `leaf_count` is M of leaf_tree.h.
-  Policy(const PolicyTraits& traits, uint32_t bucket_count, uint32_t leaf_count);
+  Policy(const PolicyTraits& traits, uint32_t bucket_count, uint32_t leaf_count,
+         ShardSeat seat = {});
 
   // A member takes part from `clock` on; called again to raise a member's start clock.
   Actions OnJoin(WorkerId worker, Clock clock);
@@ -35,11 +39,27 @@ class Policy {
   Actions OnPull(const PullEvent& pull);
   // Every member has completed its last clock: whatever is kept for later is applied now.
   Actions OnDrain();
+  // Between shards (backup only; else nothing comes of it): shard `from` holds all pushes of
+  // `worker` for round `clock`; shard 0 has chosen the updates of round `clock`.
+  Actions OnHeld(ShardId from, WorkerId worker, Clock clock);
+  Actions OnChosen(Clock clock, absl::Span<const WorkerId> workers);
+  // At a branch of the tree: the root's values for `clock` are here; its members from now on are
+  // another one to the root; values are still to come.
+  Actions OnFetched(Clock clock);
+  Actions OnRestart(Clock start);
+  bool fetching() const;
+  // Backup: of the latest round that was closed, ascending.
+  absl::Span<const WorkerId> chosen() const;
 
   const PolicyTraits& traits() const { return traits_; }
   const ClockTable& clocks() const;
   // All updates of clocks below this are in the store.
   Clock Frontier() const;
+  // What a read promises to hold: all updates of clocks below this, as far as the policy takes
+  // them.
+  Clock Oldest() const {
+    return traits_.spare > 0 ? Frontier() : std::min(clocks().Min(), Frontier());
+  }
   // Value policies: the greatest mass of one worker's updates that a computing peer has not seen.
   double UnseenMax() const;
 
@@ -48,8 +68,9 @@ class Policy {
 
  private:
   using AnyGate = std::variant<SnapshotRounds, BoundedGate, SubscribedGate, DynamicGate,
-                               SampledGate, BatchedUpdates, ValueGate>;
-  static AnyGate MakeGate(const PolicyTraits& traits, uint32_t bucket_count, uint32_t leaf_count);
+                               SampledGate, BatchedUpdates, ValueGate, BackupRounds>;
+  static AnyGate MakeGate(const PolicyTraits& traits, uint32_t bucket_count, uint32_t leaf_count,
+                          ShardSeat seat);
 
   PolicyTraits traits_;
   AnyGate gate_;

@@ -13,20 +13,21 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <utility>
-#include <vector>
 
 #include "consistency/action.h"
 #include "consistency/clock_table.h"
+#include "consistency/open_round.h"
 
 namespace soapstone::consistency {
 
 class SnapshotRounds {
  public:
   enum class Complete : uint8_t { kAllLeaves, kAllMembers };
-  SnapshotRounds(Complete complete, uint32_t bucket_count, uint32_t leaf_count)
-      : complete_(complete), leaf_count_(leaf_count), held_(bucket_count) {}
+  // `fetches`: at a branch of the tree; what a round gathers goes to the root, and version t+1 is
+  // published when its values have come from there (OnFetched).
+  SnapshotRounds(Complete complete, uint32_t bucket_count, uint32_t leaf_count,
+                 bool fetches = false)
+      : complete_(complete), fetches_(fetches), leaf_count_(leaf_count), held_(bucket_count) {}
 
   Actions OnJoin(WorkerId worker, Clock clock);
   Actions OnLeave(WorkerId worker);
@@ -34,6 +35,11 @@ class SnapshotRounds {
   Actions OnClock(const ClockEvent& event);
   Actions OnDrain() { return {}; }
   Actions OnPull(const PullEvent& pull);
+  Actions OnFetched(Clock clock);
+  // To the root the members from now on are another one, which takes part from `start` on: what is
+  // here is of before.
+  Actions OnRestart(Clock start);
+  bool fetching() const { return fetching_; }
 
   const ClockTable& clocks() const { return clocks_; }
   Clock Frontier() const { return version_; }
@@ -42,22 +48,20 @@ class SnapshotRounds {
   void AddTo(Fingerprint* f) const;
 
  private:
-  struct Held {
-    LeafRange leaves;
-    WorkerId worker{};
-    Ticket ticket{};
-    friend bool operator==(const Held&, const Held&) = default;
-  };
-
   bool RoundComplete() const;
   void PublishIfComplete(Actions* actions);
+  void FetchIfAsked(Actions* actions);
+  void Fetch(Actions* actions);
 
   Complete complete_;
+  bool fetches_ = false;
+  bool fetching_ = false;  // the values of version_ are still to come
+  bool stale_ = false;     // and will be asked for when a member does
   uint32_t leaf_count_;
   Clock version_ = 0;
   ClockTable clocks_;
-  std::vector<std::vector<Held>> held_;  // by bucket; ascending by leaves, never overlapping
-  std::map<WorkerId, std::pair<Clock, Ticket>> parked_;
+  HeldPushes held_;
+  ParkedPulls parked_;
 };
 
 }  // namespace soapstone::consistency

@@ -14,14 +14,15 @@ namespace soapstone::consistency {
 
 // What a policy promises; ledgers assert it, reports print it. An empty bound: none promised.
 struct Guarantee {
-  std::optional<Clock> read_lag_max;   // c - min applied, of any read at clock c
-  std::optional<Clock> clock_gap_max;  // max - min completed clock of the members
-  bool snapshot_reads = false;         // all reads of clock t return one version on all shards
-  bool sequential_bits = false;        // equal to sequential SGD bit for bit
-  bool conserves_sum = false;          // exchanges keep sum of replicas + centre
-  bool same_replicas = false;          // replicas have the same bits after the same round
-  bool own_writes = true;              // a read holds the reader's own updates
-  std::optional<double> unseen_max;    // update mass of a worker that a computing peer has not seen
+  std::optional<Clock> read_lag_max;     // c - min applied, of any read at clock c
+  std::optional<Clock> clock_gap_max;    // max - min completed clock of the members
+  bool snapshot_reads = false;           // all reads of clock t return one version on all shards
+  bool sequential_bits = false;          // equal to sequential SGD bit for bit
+  bool conserves_sum = false;            // exchanges keep sum of replicas + centre
+  bool same_replicas = false;            // replicas have the same bits after the same round
+  bool own_writes = true;                // a read holds the reader's own updates
+  std::optional<uint32_t> left_out_max;  // members of whom a round may have no update
+  std::optional<double> unseen_max;  // update mass of a worker that a computing peer has not seen
   friend bool operator==(const Guarantee&, const Guarantee&) = default;
   std::string ToString() const;
 };
@@ -35,6 +36,7 @@ enum class Gate : uint8_t {
   kSampled,     // sampled_gate: barriers that ask a few peers, or block with a probability
   kBatched,     // batched_updates: no gate; updates of several arrivals
   kValue,       // value_gate: a bound on unseen update mass
+  kBackup,      // backup_rounds: versions, without the last few of each round
 };
 
 // Who keeps the parameters, and how members exchange them. All but kServers are decentralised: each
@@ -70,6 +72,7 @@ struct StoreRule {
     kMean,           // parameters := mean of the values, weighted by samples
   };
   Kind kind = Kind::kOptimizer;
+  bool mean = false;      // kOptimizer: over the samples there are, not over a full batch's
   double lambda = 0;      // kCompensated: lambda_0
   double mean_decay = 0;  // kCompensated: m of the mean square; 0: lambda is constant
   double momentum = -1;   // kBlockMomentum: eta; negative: 1 - 1/P
@@ -90,11 +93,13 @@ struct PolicyTraits {
   uint32_t batches = 1;          // kBatched: n; an update takes floor(P/n) arrivals
   bool rate_each = false;        // kBatched: divide by each gradient's own staleness
   double value = 0;              // kValue: v0
+  uint32_t spare = 0;            // kBackup: b
 
   Topology topology = Topology::kServers;
   Partial partial = Partial::kNone;  // kCollective
-  uint32_t group = 0;                // kCollective: ranks of a group; 0: one flat ring
-  Graph graph = Graph::kRing;        // kMixing, kPushSum, kPairwise
+  uint32_t group = 0;  // kCollective: ranks of a group, 0: one flat ring; kServers: of a branch of
+                       // the tree, 0: no tree
+  Graph graph = Graph::kRing;  // kMixing, kPushSum, kPairwise
 
   Exchange exchange = Exchange::kGradient;
   Clock period = 1;             // kElastic, kDelta: local steps between exchanges
@@ -121,6 +126,16 @@ struct PolicyTraits {
   // A worker asks shard k when shard k-1 has answered, so that workers which wait at several shards
   // for each other wait in one order.
   bool ordered_reads() const { return gate == Gate::kValue; }
+  // Every leaf of every clock gets in: leaves of lost workers are taken over by the others.
+  bool adopts() const { return fixed_tree && gate == Gate::kRounds && !tree(); }
+  // Groups of workers have servers of their own, between them and the root's (levels.h).
+  bool tree() const { return topology == Topology::kServers && group > 0; }
+  // Rounds go on without the slow, who go on from a later clock.
+  bool skips() const { return decentralised() || gate == Gate::kBackup; }
+  // A batch may be shared out unevenly: gradients are weighted by their samples, and each gets in.
+  bool weighs_samples() const {
+    return exchange == Exchange::kGradient && gate != Gate::kBackup && !tree();
+  }
   // Shards may take an update and apply it later, in the order of arrival.
   bool deferred() const { return gate == Gate::kBatched || gate == Gate::kValue; }
 };

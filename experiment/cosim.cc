@@ -139,7 +139,10 @@ server::Store Backing::MakeStore(ShardId shard) {
 
 sim::Training Backing::Training() {
   sim::Training training = TrainingOf(job_);
-  training.make_store = [this](ShardId shard) { return stores_[Index(shard)]; };
+  // Those of a tree's branches hold nothing of the model.
+  training.make_store = [this](ShardId shard) {
+    return Index(shard) < stores_.size() ? stores_[Index(shard)] : MakeStore(shard);
+  };
   training.make_peer_vectors = [this](WorkerId worker) { return peers_[Index(worker)]; };
   training.device = [this](WorkerId worker, const worker::DeviceCommand& command,
                            std::vector<worker::DeviceEvent>* events) {
@@ -294,6 +297,7 @@ absl::StatusOr<CosimResult> Cosimulate(const CosimJob& job, const CosimTiming& t
   result.compute_s = result.timing.computing * unit;
   result.wait_s = result.timing.waiting * unit;
   for (const Clock clock : result.timing.clocks) result.iterations += static_cast<uint64_t>(clock);
+  result.iterations -= result.timing.skipped;
   backing.Close(&result);
   return result;
 }

@@ -84,7 +84,7 @@ TEST(CosimTest, ItsTimingIsThatOfTheTimingOnlyRun) {
     EXPECT_EQ(trained.timing.blocked_fraction, counted->blocked_fraction) << policy;
     EXPECT_EQ(trained.timing.read_lags, counted->read_lags) << policy;
     EXPECT_EQ(trained.timing.clock_gap_max, counted->clock_gap_max) << policy;
-    EXPECT_EQ(trained.iterations, 16u * 40u);
+    EXPECT_EQ(trained.iterations + trained.timing.skipped, 16u * 40u);
     EXPECT_NEAR(trained.duration_s, counted->duration / 1000, 1e-9);  // 1 ms an iteration
   }
 }
@@ -152,8 +152,15 @@ TEST(CosimTest, ElasticAveragingReportsItsReplicas) {
 TEST(CosimTest, EveryPolicyLearnsInVirtualTime) {
   for (const std::string& policy : consistency::ExamplePolicies()) {
     const CosimResult result = Train(JobOf(policy, 4, 23 * 10, "softmax"), {.stragglers = kStalls});
-    EXPECT_EQ(result.iterations, 4u * 23u * 10u) << policy;
-    EXPECT_EQ(result.curve.back().samples, 10 * Digits()->train.size()) << policy;
+    const uint64_t samples = 10 * Digits()->train.size();
+    if (policy == "backup:b=1") {  // who is late skips steps
+      EXPECT_LT(result.iterations, 4u * 23u * 10u);
+      EXPECT_LT(result.curve.back().samples, samples);
+      EXPECT_GT(result.curve.back().samples, 3 * samples / 4 - 64);
+    } else {
+      EXPECT_EQ(result.iterations, 4u * 23u * 10u) << policy;
+      EXPECT_EQ(result.curve.back().samples, samples) << policy;
+    }
     EXPECT_GT(result.test_accuracy, 0.8) << policy;  // 0.1 by chance
   }
 }

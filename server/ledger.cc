@@ -98,7 +98,9 @@ void Ledger::Refresh(WorkerId worker) {
 }
 
 void Ledger::OnRead(WorkerId worker, Clock clock) {
-  const Clock lag = std::max<Clock>(0, clock - applied_.Min());
+  // Where rounds leave members out, what counts is how many rounds there are.
+  const bool rounds = guarantee_.left_out_max.has_value();
+  const Clock lag = std::max<Clock>(0, clock - (rounds ? newest_ + 1 : applied_.Min()));
   RowOf(worker).read_lags.Add(static_cast<uint64_t>(lag));
   const Clock own = applied_.Of(worker);
   if (guarantee_.read_lag_max.has_value() && lag > *guarantee_.read_lag_max) {

@@ -13,6 +13,7 @@ namespace {
 using consistency::Action;
 using consistency::ActionKind;
 using consistency::Actions;
+using consistency::Level;
 using consistency::Ticket;
 using wire::Address;
 using wire::Message;
@@ -27,15 +28,25 @@ Contribution ContributionOf(Message push, float weight) {
           push.batch_samples, weight,      std::move(push.payload)};
 }
 
+ShardOptions AtItsLevel(ShardOptions options) {
+  const uint32_t shards = options.layout->shard_count();
+  options.policy = consistency::TraitsOfLevel(
+      options.policy, consistency::LevelOf(options.id, shards, options.policy));
+  return options;
+}
+
 }  // namespace
 
 Shard::Shard(ShardOptions options, Store store)
-    : options_(std::move(options)),
+    : options_(AtItsLevel(std::move(options))),
+      level_(LevelOf(options_.id, options_.layout->shard_count(), options_.policy)),
       store_(std::move(store)),
       policy_(options_.policy, static_cast<uint32_t>(options_.layout->buckets(options_.id).size()),
-              options_.leaf_count),
+              options_.leaf_count, {options_.id, options_.layout->shard_count()}),
       ledger_(options_.id, options_.policy.guarantee),
-      versions_(options_.layout->buckets(options_.id).size()) {}
+      versions_(options_.layout->buckets(options_.id).size()) {
+  if (level_ == Level::kBranch) uplink_.emplace(options_.id, options_.layout->shard_count());
+}
 
 void Shard::OnMessage(Nanos now, Message message, wire::Outbox* out) {
   now_ = now;
@@ -45,6 +56,13 @@ void Shard::OnMessage(Nanos now, Message message, wire::Outbox* out) {
       return;
     case MessageType::kSave:
       OnSave(message, out);
+      return;
+    case MessageType::kHeld:
+    case MessageType::kChosen:
+      OnShard(message, out);
+      return;
+    case MessageType::kPullReply:
+      OnRoot(std::move(message), out);
       return;
     case MessageType::kPush:
     case MessageType::kClock:
@@ -77,7 +95,7 @@ void Shard::OnRoster(const Message& message, wire::Outbox* out) {
   }
   if (message.epoch > epoch_) {
     epoch_ = message.epoch;
-    const wire::Roster before = std::exchange(roster_, *roster);
+    const wire::Roster before = std::exchange(roster_, MembersOf(*roster, message.epoch, out));
     for (const wire::Member& member : before.workers) {
       const wire::Member* now_member = FindMember(roster_, member.worker);
       // A replacement under the same rank is another member: the former one leaves first.
@@ -152,7 +170,7 @@ std::string Shard::WhyNotTaken(const Message& message) const {
   if (member == nullptr) {
     return absl::StrCat("worker ", Index(message.worker), " is not a member in epoch ", epoch_);
   }
-  if (message.from != Address::Of(message.worker)) return "sent in another worker's name";
+  if (message.from != AddressOf(message.worker)) return "sent in another worker's name";
   if (message.epoch < member->admitted) {
     return absl::StrCat("stale epoch ", message.epoch, "; the worker was admitted in epoch ",
                         member->admitted);
@@ -287,9 +305,16 @@ void Shard::OnPull(Nanos now, Message pull, wire::Outbox* out) {
 void Shard::CarryOut(const Actions& actions, wire::Outbox* out) {
   for (const Action& action : actions) {
     if (action.kind == ActionKind::kApplyGathered) {
-      ApplyGathered();
+      ApplyGathered(out);
+    } else if (action.kind == ActionKind::kTellRoot) {
+      uplink_->Complete(epoch_, action.clock, out);
+    } else if (action.kind == ActionKind::kFetch) {
+      // After the last clock there are final pulls only.
+      if (action.clock < options_.final_clock) uplink_->Fetch(epoch_, action.clock, false, out);
     } else if (action.kind == ActionKind::kSend) {
       SendUnasked(action.worker, action.clock, out);
+    } else if (action.kind == ActionKind::kTellHeld || action.kind == ActionKind::kTellChosen) {
+      TellShards(action, out);
     } else {
       CarryOutInHand(action, out);
     }
@@ -313,11 +338,12 @@ void Shard::CarryOutInHand(const Action& action, wire::Outbox* out) {
       gathered_clock_ = push.clock;
       gathered_leaf_count_ = push.leaf_count;
       gathered_.push_back(ContributionOf(std::move(push), action.weight));
-      if (action.kind == ActionKind::kApply) ApplyGathered();
+      if (action.kind == ActionKind::kApply) ApplyGathered(out);
       break;
     }
     case ActionKind::kDrop:
-      ++stats_.duplicates;
+    case ActionKind::kLeaveOut:
+      ++(action.kind == ActionKind::kDrop ? stats_.duplicates : stats_.left_out);
       held_bytes_ -= it->second.payload_bytes();
       ledger_.OnDropped(it->second.worker, it->second.clock);
       in_hand_.erase(it);
@@ -342,10 +368,16 @@ void Shard::CarryOutInHand(const Action& action, wire::Outbox* out) {
   }
 }
 
-void Shard::ApplyGathered() {
+void Shard::ApplyGathered(wire::Outbox* out) {
   if (gathered_.empty()) return;
   stats_.pushes_applied += gathered_.size();
   ++versions_[Index(gathered_bucket_)];
+  if (uplink_.has_value()) {
+    uplink_->Push(epoch_, gathered_clock_, gathered_bucket_, gathered_, gathered_leaf_count_,
+                  store_.Gather(gathered_bucket_, gathered_, gathered_leaf_count_), out);
+    gathered_.clear();
+    return;
+  }
   store_.Apply(gathered_bucket_, gathered_clock_, gathered_, gathered_leaf_count_,
                policy_.clocks().members());
   gathered_.clear();
@@ -355,17 +387,20 @@ void Shard::Reply(const Message& pull, wire::Outbox* out) {
   Message reply;
   reply.type = MessageType::kPullReply;
   reply.from = Address::Of(options_.id);
-  reply.to = Address::Of(pull.worker);
+  reply.to = AddressOf(pull.worker);
   reply.epoch = epoch_;
   reply.worker = pull.worker;
   reply.clock = pull.clock;
+  // Who comes late gets what there is, and goes on from there.
+  if (options_.policy.skips() && !pull.final)
+    reply.clock = std::max(pull.clock, policy_.Frontier());
   reply.final = pull.final;
-  reply.oldest = std::min(policy_.clocks().Min(), policy_.Frontier());
+  reply.oldest = policy_.Oldest();
   Seen& seen = SeenOf(pull.worker);
   reply.parked_ns = now_ - seen.asked_at;
   reply.queued_ns = seen.queued_ns;
   reply.payload = store_.ReadFor(pull.worker);
-  if (!pull.final) ledger_.OnRead(pull.worker, pull.clock);
+  if (!pull.final) ledger_.OnRead(pull.worker, reply.clock);
   seen.versions = versions_;
   out->Send(std::move(reply));
 }
@@ -383,6 +418,11 @@ void Shard::SendUnasked(WorkerId worker, Clock clock, wire::Outbox* out) {
 void Shard::AnswerFinalPulls(wire::Outbox* out) {
   if (final_pulls_.empty()) return;
   if (std::min(policy_.Frontier(), policy_.clocks().Min()) < options_.final_clock) return;
+  if (uplink_.has_value()) {
+    // The root's answer waits for the other groups.
+    if (std::exchange(final_fetched_, true)) return;
+    return uplink_->Fetch(epoch_, options_.final_clock, /*final=*/true, out);
+  }
   for (const auto& [worker, pull] : final_pulls_) Reply(pull, out);
   final_pulls_.clear();
 }
@@ -392,6 +432,7 @@ void Shard::OnSave(const Message& message, wire::Outbox* out) {
     ++stats_.rejects;
     return;
   }
+  if (uplink_.has_value()) return;  // the root has them
   Message slices;
   slices.type = MessageType::kSlices;
   slices.from = Address::Of(options_.id);
@@ -420,6 +461,7 @@ void Shard::AddTo(Fingerprint* f) const {
   store_.AddTo(f);
   f->Add(epoch_);
   f->Add(ack_due_);
+  f->Add(final_fetched_);
   for (const wire::Member& member : roster_.workers) {
     f->Add(member.worker);
     f->Add(member.admitted);

@@ -20,6 +20,7 @@
 #include "consistency/policy.h"
 #include "server/ledger.h"
 #include "server/store.h"
+#include "server/uplink.h"
 #include "wire/layout.h"
 #include "wire/membership.h"
 #include "wire/outbox.h"
@@ -39,6 +40,7 @@ struct ShardOptions {
 struct ShardStats {
   uint64_t pushes_applied = 0;
   uint64_t duplicates = 0;
+  uint64_t left_out = 0;  // pushes that came too late for their round
   uint64_t rejects = 0;
   friend bool operator==(const ShardStats&, const ShardStats&) = default;
 };
@@ -47,7 +49,9 @@ class Shard {
  public:
   Shard(ShardOptions options, Store store);
 
-  // From the network: kRoster, kPush, kClock, kPull, kSave. Anything else is counted and dropped.
+  // From the network: kRoster, kPush, kClock, kPull, kSave, kHeld, kChosen; at a branch of the tree
+  // kPullReply and kReject of its root. Anything else is
+  // counted and dropped.
   void OnMessage(Nanos now, wire::Message message, wire::Outbox* out);
 
   ShardId id() const { return options_.id; }
@@ -70,6 +74,12 @@ class Shard {
   };
 
   void OnRoster(const wire::Message& message, wire::Outbox* out);
+  // The members that this shard has, of those that the job has.
+  wire::Roster MembersOf(const wire::Roster& roster, Epoch epoch, wire::Outbox* out);
+  // Where member `worker` sends from, and is answered.
+  wire::Address AddressOf(WorkerId worker) const;
+  bool HasValues(const wire::Message& message) const;
+  void OnRoot(wire::Message message, wire::Outbox* out);
   void ForgetWorker(WorkerId worker);
   void OnPush(Nanos now, wire::Message message, wire::Outbox* out);
   void OnClock(Nanos now, const wire::Message& message, wire::Outbox* out);
@@ -88,8 +98,10 @@ class Shard {
   void Join(WorkerId worker, Clock clock, wire::Outbox* out);
   void CarryOut(const consistency::Actions& actions, wire::Outbox* out);
   void CarryOutInHand(const consistency::Action& action, wire::Outbox* out);
-  void ApplyGathered();
+  void ApplyGathered(wire::Outbox* out);
   void Reply(const wire::Message& pull, wire::Outbox* out);
+  void TellShards(const consistency::Action& action, wire::Outbox* out);
+  void OnShard(const wire::Message& message, wire::Outbox* out);
   void SendUnasked(WorkerId worker, Clock clock, wire::Outbox* out);
   void AnswerFinalPulls(wire::Outbox* out);
   // Acknowledges the roster once this shard has come to the start clock of every member.
@@ -97,7 +109,10 @@ class Shard {
   // After anything that may have moved the frontier.
   void Settle(wire::Outbox* out);
 
-  ShardOptions options_;
+  ShardOptions options_;  // with the policy as this level of the tree has it
+  consistency::Level level_;
+  std::optional<Uplink> uplink_;  // of a branch
+  bool final_fetched_ = false;    // a branch: the last values are asked for
   Store store_;
   consistency::Policy policy_;
   ShardStats stats_;
@@ -105,7 +120,9 @@ class Shard {
   Nanos now_ = 0;  // of the message in hand
   Epoch epoch_ = 0;
   bool ack_due_ = false;
-  wire::Roster roster_;
+  wire::Roster roster_;   // of this shard's members
+  wire::Roster workers_;  // in a tree: as the scheduler sent it, and as the root has it
+  wire::Roster groups_;
   uint64_t next_ticket_ = 1;
   uint64_t held_bytes_ = 0;
   std::map<consistency::Ticket, wire::Message> in_hand_;  // held pushes, parked pulls

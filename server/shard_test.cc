@@ -15,21 +15,24 @@ class ShardTest : public ::testing::Test {
  protected:
   // A shard of `policy` that claims the guarantee of `claimed`, by default its own.
   void Start(const std::string& policy, uint32_t workers, uint32_t leaf_count,
-             const std::string& claimed = "") {
+             const std::string& claimed = "", ShardId id = {}) {
     policy_ = *consistency::ParsePolicy(policy);
     if (!claimed.empty()) policy_.guarantee = consistency::ParsePolicy(claimed)->guarantee;
     layout_ = std::make_shared<const wire::Layout>(
         *wire::Layout::Build({{.name = "w", .shape = {8}}}, {.shard_count = 1}));
     TensorStore store({.layout = layout_,
+                       .shard = id,
                        .optimizer = *compute::ParseOptimizer("sgd:lr=1"),
                        .schedule = *compute::ParseSchedule("constant"),
                        .total_clocks = 10,
                        .rule = policy_.store,
                        .fixed_tree = policy_.fixed_tree});
-    shard_.emplace(
-        ShardOptions{
-            .layout = layout_, .policy = policy_, .leaf_count = leaf_count, .final_clock = 10},
-        Store(std::move(store)));
+    shard_.emplace(ShardOptions{.id = id,
+                                .layout = layout_,
+                                .policy = policy_,
+                                .leaf_count = leaf_count,
+                                .final_clock = 10},
+                   Store(std::move(store)));
     leaf_count_ = leaf_count;
     roster_.worker_count = workers;
     for (uint32_t w = 0; w < workers; ++w) {
@@ -318,6 +321,103 @@ TEST_F(ShardTest, TheLedgerCountsReadsAndUpdatesOfEachWorker) {
   EXPECT_EQ(rows[0].read_lags.count(), 1u);
   EXPECT_EQ(rows[0].stalenesses.CountIn(0), 1u);
   EXPECT_EQ(rows[1].stalenesses.CountIn(1), 1u);
+}
+
+// Three workers, of whom the branch of group 0 has two.
+class BranchTest : public ShardTest {
+ protected:
+  void SetUp() override { Start("tree:group=2,s=1", 3, 3, "", ShardId{1}); }
+
+  wire::Outbox SendValues(Clock clock, float value, uint32_t from = 0, size_t elements = 8) {
+    Message reply = Data(MessageType::kPullReply, 0, clock);
+    reply.from = Address::Of(ShardId{from});
+    reply.payload.push_back(Buffer::CopyOf<float>(std::vector<float>(elements, value)));
+    return Send(reply);
+  }
+};
+
+TEST_F(BranchTest, ARoundGoesUpAsOnePushAndItsValuesComeBack) {
+  const Message fetch = Send(Data(MessageType::kPull, 0, 0)).messages.at(0);
+  EXPECT_EQ(fetch.type, MessageType::kPull);
+  EXPECT_EQ(fetch.to, Address::Of(ShardId{0}));
+  EXPECT_EQ(SendValues(0, 5).messages.at(0).payload.at(0).floats()[0], 5);
+  Send(Push(0, 0, {0, 1}, 1));
+  Send(Push(1, 0, {1, 2}, 2));
+  Send(Clocked(0, 1, 1));
+  EXPECT_TRUE(Send(Data(MessageType::kPull, 0, 1)).messages.empty());
+  const std::vector<Message> up = Send(Clocked(1, 1, 1)).messages;
+  ASSERT_EQ(up.size(), 3u);
+  EXPECT_EQ(up[0].type, MessageType::kPush);
+  EXPECT_EQ(up[0].worker, WorkerId{0});  // the group
+  EXPECT_EQ(up[0].leaves, (LeafRange{0, 2}));
+  EXPECT_EQ(up[0].samples, 2u);
+  EXPECT_EQ(up[0].payload.at(0).floats()[0], 3);
+  EXPECT_EQ(up[1].type, MessageType::kClock);
+  EXPECT_EQ(up[1].pushes, 1u);
+  EXPECT_EQ(up[2].type, MessageType::kPull);
+  const Message reply = SendValues(1, 7).messages.at(0);
+  EXPECT_EQ(reply.to, Address::Of(WorkerId{0}));
+  EXPECT_EQ(reply.clock, 1);
+  EXPECT_EQ(reply.payload.at(0).floats()[0], 7);
+}
+
+TEST_F(BranchTest, OnlyItsRootsWellFormedValuesCount) {
+  Send(Data(MessageType::kPull, 0, 0));
+  EXPECT_TRUE(SendValues(0, 5, /*from=*/2).messages.empty());
+  EXPECT_TRUE(SendValues(0, 5, 0, /*elements=*/7).messages.empty());
+  EXPECT_TRUE(SendValues(1, 5).messages.empty());  // not asked for
+  EXPECT_EQ(shard_->stats().rejects, 2u);
+  EXPECT_EQ(SendValues(0, 5).messages.size(), 1u);
+}
+
+TEST_F(BranchTest, AWorkerOfAnotherGroupIsNoMember) {
+  const Message refused = Send(Push(2, 0, {2, 3}, 1)).messages.at(0);
+  EXPECT_EQ(refused.type, MessageType::kReject);
+}
+
+TEST_F(ShardTest, TheRootTakesBranchesForWorkers) {
+  Start("tree:group=2,s=1", 3, 3);
+  Message push = Push(1, 0, {2, 3}, 1);
+  EXPECT_EQ(Send(push).messages.at(0).type, MessageType::kReject);  // worker 1 is of group 0
+  push.from = Address::Of(ShardId{2});
+  EXPECT_TRUE(Send(push).messages.empty());
+  EXPECT_EQ(Value(), -1.0f);
+}
+
+// Of two groups, {0, 1} and {2}.
+TEST(GroupRosterTest, AGroupGoesOnWhileAnybodyOfItDoes) {
+  const consistency::PolicyTraits traits = *consistency::ParsePolicy("tree:group=2,s=1");
+  wire::Roster before, groups;
+  const auto next = [&](Epoch epoch, std::initializer_list<wire::Member> workers) {
+    wire::Roster roster;
+    roster.workers = workers;
+    groups = GroupRoster(before, groups, roster, epoch, traits);
+    before = roster;
+  };
+  const wire::Member zero = {.worker = WorkerId{0}, .admitted = 1};
+  const wire::Member two = {.worker = WorkerId{2}, .admitted = 1};
+  next(1, {zero, two});
+  ASSERT_EQ(groups.workers.size(), 2u);
+  EXPECT_EQ(groups.workers[1].worker, WorkerId{1});
+  const wire::Member late = {.worker = WorkerId{1}, .start = 5, .admitted = 2, .joining = true};
+  next(2, {zero, late, two});
+  next(3, {late, two});  // the newcomer holds its group's place, and its clock
+  EXPECT_EQ(groups.workers[0].admitted, 1u);
+  EXPECT_EQ(groups.workers[0].start, 0);
+  EXPECT_FALSE(groups.workers[0].joining);
+  next(4, {late});
+  EXPECT_EQ(groups.workers.size(), 1u);
+  const wire::Member again = {.worker = WorkerId{2}, .admitted = 5, .joining = true};
+  next(5, {late, again});
+  EXPECT_EQ(groups.workers[1].admitted, 5u);
+  EXPECT_TRUE(groups.workers[1].joining);
+  wire::Member started = again;
+  started.joining = false;
+  started.start = 9;
+  next(6, {late, started});
+  EXPECT_EQ(groups.workers[1].admitted, 5u);
+  EXPECT_EQ(groups.workers[1].start, 9);
+  EXPECT_FALSE(groups.workers[1].joining);
 }
 
 TEST_F(ShardTest, OnlyTheSchedulerMaySendARosterOrAskToSave) {

@@ -169,7 +169,7 @@ void TensorStore::Average(const std::vector<Contribution>& parts, size_t slice, 
 //   g = (1 / B) sum_j w_j g_j,    fraction = (1 / B) sum_j w_j samples_j,    B = samples of the
 //   global batch, w_j the policy's weights
 // so P separate updates of a clock move the parameters, to first order, as far as one synchronous
-// update, and decay them as much.
+// update, and decay them as much. With rule.mean B is the samples of the contributions.
 void TensorStore::Apply(BucketId bucket, Clock clock, const std::vector<Contribution>& parts,
                         uint32_t leaf_count, size_t replicas) {
   using Kind = consistency::StoreRule::Kind;
@@ -198,12 +198,29 @@ void TensorStore::Apply(BucketId bucket, Clock clock, const std::vector<Contribu
       for (size_t e = 0; e < sum.size(); ++e) slice.values[e] += sum[e];
       continue;
     }
-    const double batch = static_cast<double>(parts[0].batch_samples);
+    const double batch = options_.rule.mean ? samples : static_cast<double>(parts[0].batch_samples);
     const compute::Update update = {
         .lr = Rate(clock), .scale = 1.0 / batch, .fraction = samples / batch};
     compute::ApplyGradient(options_.optimizer, update, sum, absl::MakeSpan(slice.values),
                            &slice.state);
   }
+}
+
+std::vector<Buffer> TensorStore::SumOf(BucketId bucket, const std::vector<Contribution>& parts,
+                                       uint32_t leaf_count) {
+  if (parts.size() == 1) return parts[0].payload;
+  const wire::Bucket& layout = options_.layout->buckets(options_.shard)[Index(bucket)];
+  const BufferPool::Block block = pool_.Take(layout.elements() * sizeof(float));
+  std::vector<Buffer> sums;
+  size_t offset = 0;
+  for (size_t i = 0; i < layout.slices.size(); ++i) {
+    const absl::Span<const float> sum = SumOf(parts, i, leaf_count, layout.slices[i].elements());
+    const size_t size = sum.size() * sizeof(float);
+    std::memcpy(block.data + offset, sum.data(), size);
+    sums.push_back(block.View(offset, size));
+    offset += size;
+  }
+  return sums;
 }
 
 double TensorStore::MassOf(Clock clock, const Contribution& part) const {
@@ -265,6 +282,22 @@ void Store::Apply(BucketId bucket, Clock clock, const std::vector<Contribution>&
   if (tensors_ == nullptr) return counts_->Apply(bucket, parts);
   tensors_->Apply(bucket, clock, parts, leaf_count, replicas);
   if (counts_.has_value()) counts_->Add(bucket, parts.size());
+}
+
+std::vector<Buffer> Store::Gather(BucketId bucket, const std::vector<Contribution>& parts,
+                                  uint32_t leaf_count) {
+  if (tensors_ != nullptr) {
+    if (counts_.has_value()) counts_->Add(bucket, parts.size());
+    return tensors_->SumOf(bucket, parts, leaf_count);
+  }
+  const int64_t before = counts_->buckets()[Index(bucket)].sum;
+  counts_->Apply(bucket, parts);
+  const int64_t delta = counts_->buckets()[Index(bucket)].sum - before;
+  return {Buffer::CopyOf(&delta, sizeof(delta))};
+}
+
+void Store::Load(std::vector<Buffer> values) {
+  if (tensors_ != nullptr) tensors_->Load(std::move(values));
 }
 
 std::vector<Buffer> Store::ReadFor(WorkerId worker) {

@@ -49,6 +49,11 @@ class TensorStore {
   void Apply(BucketId bucket, Clock clock, const std::vector<Contribution>& parts,
              uint32_t leaf_count, size_t replicas);
   std::vector<Buffer> Read() const;
+  // The sum of `parts`, a buffer a slice of the bucket; changes nothing.
+  std::vector<Buffer> SumOf(BucketId bucket, const std::vector<Contribution>& parts,
+                            uint32_t leaf_count);
+  // The values from now on: a buffer a slice of the shard. Not with Apply.
+  void Load(std::vector<Buffer> values) { read_ = std::move(values); }
   // Read, to be sent to `worker`: compensated stores remember what it got.
   std::vector<Buffer> ReadFor(WorkerId worker);
   // The largest change of a parameter that `part`, alone, would make: max |lr g / B|.
@@ -114,6 +119,11 @@ class Store {
   // Applies `parts` as one update. REQUIRES: with a fixed tree, ascending by leaves.
   void Apply(BucketId bucket, Clock clock, const std::vector<Contribution>& parts,
              uint32_t leaf_count, size_t replicas);
+  // At a branch of the tree, in place of Apply: their sum, to be sent on. Counts count them.
+  std::vector<Buffer> Gather(BucketId bucket, const std::vector<Contribution>& parts,
+                             uint32_t leaf_count);
+  // And the values that came back.
+  void Load(std::vector<Buffer> values);
   // The values now: a buffer a slice (none for counts).
   std::vector<Buffer> Read() const;
   std::vector<Buffer> ReadFor(WorkerId worker);

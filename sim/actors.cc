@@ -104,7 +104,7 @@ server::Peer ActorFactory::MakePeer(WorkerId id) const {
 }
 
 scheduler::Coordinator ActorFactory::MakeCoordinator(bool evaluate) const {
-  return scheduler::Coordinator({.servers = shape_.shards,
+  return scheduler::Coordinator({.servers = shards(),
                                  .workers = shape_.workers,
                                  .shards_per_server = 1,
                                  .evaluate = evaluate,

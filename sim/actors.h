@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/ids.h"
+#include "consistency/levels.h"
 #include "consistency/policy.h"
 #include "scheduler/coordinator.h"
 #include "server/peer.h"
@@ -50,6 +51,10 @@ class ActorFactory {
   wire::Message MakeHello(wire::Address from, int64_t wanted_rank, uint64_t nonce) const;
 
   const JobShape& shape() const { return shape_; }
+  // Of all levels of the tree of servers: shape().shards where there is none.
+  uint32_t shards() const {
+    return shape_.shards * consistency::ServerCopies(shape_.policy, shape_.workers);
+  }
   const wire::Layout& layout() const { return *layout_; }
   // What engines see: the layout, or, decentralised, that of their peer.
   const wire::Layout& worker_layout() const { return *worker_layout_; }

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "glog/logging.h"
+#include "wire/membership.h"
 
 namespace soapstone::sim {
 namespace {
@@ -33,7 +34,17 @@ int64_t DeltaOf(const Message& push) {
 
 Checkers::Checkers(CheckerOptions options)
     : options_(std::move(options)), truths_(options_.shards) {
-  for (Truth& truth : truths_) truth.members.resize(options_.workers);
+  const auto of_level = [&](consistency::Level level) {
+    return std::make_shared<const consistency::PolicyTraits>(
+        consistency::TraitsOfLevel(options_.policy, level));
+  };
+  const auto top =
+      of_level(options_.policy.tree() ? consistency::Level::kRoot : consistency::Level::kFlat);
+  const auto branch = of_level(consistency::Level::kBranch);
+  for (uint32_t k = 0; k < options_.shards; ++k) {
+    truths_[k].members.resize(options_.workers);
+    truths_[k].policy = options_.policy.tree() && k >= options_.root_shards ? branch : top;
+  }
 }
 
 void Checkers::Fail(std::string what) {
@@ -52,22 +63,25 @@ void Checkers::BeforeShard(const server::Shard& shard, const Message& in) {
   in_.worker = in.worker;
   in_.epoch = in.epoch;
   in_.clock = in.clock;
+  in_.pushes = in.pushes;
   in_.bucket = Index(in.bucket);
   in_.leaves = in.leaves;
   // Where values are real, a payload is no integer: then updates are counted, not summed.
   const bool integers = in.type == MessageType::kPush && !shard.store().checks_payload();
   in_.delta = integers ? DeltaOf(in) : 0;
-  if (const auto* roster = std::get_if<wire::Roster>(&in.body)) in_.members = roster->workers;
+  if (const auto* roster = std::get_if<wire::Roster>(&in.body)) in_.roster = *roster;
 }
 
 void Checkers::AfterShard(const server::Shard& shard, absl::Span<const Message> sent) {
   Truth& truth = truths_[Index(shard.id())];
   const bool rejected = std::any_of(
       sent.begin(), sent.end(), [](const Message& m) { return m.type == MessageType::kReject; });
-  if (in_.type == MessageType::kRoster) TakeRoster(&truth);
-  if (in_.type == MessageType::kPush && !snapshots()) TakeGatedPush(shard, rejected, &truth);
-  if (in_.type == MessageType::kPush && snapshots()) TakeHeldPush(rejected, &truth);
-  if (snapshots()) {
+  if (in_.type == MessageType::kRoster) TakeRoster(shard.id(), &truth);
+  const bool snapshots = Snapshots(truth);
+  if (in_.type == MessageType::kPush && !snapshots) TakeGatedPush(shard, rejected, &truth);
+  if (in_.type == MessageType::kClock && options_.policy.tree()) TakeEmptyRound(&truth);
+  if (in_.type == MessageType::kPush && snapshots) TakeHeldPush(rejected, &truth);
+  if (snapshots) {
     ExpectRound(shard, &truth);
   } else {
     ExpectStore(shard, &truth);
@@ -88,11 +102,31 @@ void Checkers::SetApplied(Member* member, Clock applied, Truth* truth) {
   member->applied = applied;
 }
 
-void Checkers::TakeRoster(Truth* truth) {
+// Of a tree's root: groups; of a branch: those of its group.
+SharedList<wire::Member> Checkers::MembersOf(ShardId shard, Truth* truth) const {
+  const consistency::PolicyTraits& policy = options_.policy;
+  if (!policy.tree()) return in_.roster.workers;
+  const wire::Roster before = std::exchange(
+      truth->groups,
+      server::GroupRoster(truth->workers, truth->groups, in_.roster, in_.epoch, policy));
+  truth->workers = in_.roster;
+  if (Index(shard) < options_.root_shards) return truth->groups.workers;
+  const WorkerId group{consistency::GroupOfBranch(shard, options_.root_shards)};
+  const wire::Member* was = FindMember(before, group);
+  const wire::Member* is = FindMember(truth->groups, group);
+  const bool same = was != nullptr && is != nullptr && was->admitted == is->admitted;
+  if (is != nullptr && !(same && was->joining == is->joining)) {
+    if (!is->joining) truth->version = std::max(truth->version, is->start);
+    for (auto& pending : truth->pending) pending.clear();  // nobody is left who took part in it
+  }
+  return server::BranchRoster(in_.roster, Index(group), policy).workers;
+}
+
+void Checkers::TakeRoster(ShardId shard, Truth* truth) {
   if (in_.epoch <= truth->epoch) return;
   truth->epoch = in_.epoch;
   std::vector<bool> listed(truth->members.size(), false);
-  for (const wire::Member& entry : in_.members) {
+  for (const wire::Member& entry : MembersOf(shard, truth)) {
     listed[Index(entry.worker)] = true;
     Member& member = truth->members[Index(entry.worker)];
     if (member.present && member.admitted == entry.admitted && member.joining == entry.joining) {
@@ -103,6 +137,7 @@ void Checkers::TakeRoster(Truth* truth) {
     member = {.present = true,
               .joining = entry.joining,
               .admitted = entry.admitted,
+              .start = entry.start,
               .applied = entry.start,
               .next = std::vector<Clock>(truth->counts.size(), entry.start),
               .landed = std::vector<Clock>(truth->counts.size(), entry.start)};
@@ -120,7 +155,7 @@ void Checkers::TakeRoster(Truth* truth) {
 // Without the tree a member's contribution to an open round leaves with it; with it, a leaf that
 // is here stays here. Without rounds an update that was taken will be applied.
 void Checkers::ForgetPending(WorkerId worker, Truth* truth) {
-  if (options_.policy.fixed_tree || !snapshots()) return;
+  if (truth->policy->fixed_tree || !Snapshots(*truth)) return;
   for (auto& pending : truth->pending) {
     std::erase_if(pending, [&](const Pending& held) { return held.worker == worker; });
   }
@@ -141,6 +176,19 @@ void Checkers::TakeGatedPush(const server::Shard& shard, bool rejected, Truth* t
   truth->pending[in_.bucket].push_back({in_.leaves, in_.worker, member.admitted, in_.delta});
 }
 
+// A branch whose members all began later has nothing to push for the rounds before.
+void Checkers::TakeEmptyRound(Truth* truth) {
+  if (Snapshots(*truth) || in_.pushes > 0 || Index(in_.worker) >= truth->members.size()) return;
+  Member& member = truth->members[Index(in_.worker)];
+  if (!member.present || in_.epoch < member.admitted) return;
+  for (size_t b = 0; b < member.next.size(); ++b) {
+    if (member.next[b] != in_.clock - 1) continue;
+    ++member.next[b];
+    ++member.landed[b];
+  }
+  SetApplied(&member, *std::min_element(member.landed.begin(), member.landed.end()), truth);
+}
+
 // An update is in the store: of a member that may be gone meanwhile.
 void Checkers::Land(const Pending& update, uint32_t bucket, Truth* truth) {
   truth->counts[bucket].applied += 1;
@@ -157,7 +205,7 @@ void Checkers::ExpectStore(const server::Shard& shard, Truth* truth) {
   for (uint32_t b = 0; b < counts.size(); ++b) {
     auto& pending = truth->pending[b];
     size_t landing = pending.size();
-    if (options_.policy.deferred()) {
+    if (truth->policy->deferred()) {
       landing = std::min<uint64_t>(landing, counts[b].applied - truth->counts[b].applied);
     }
     for (size_t i = 0; i < landing; ++i) Land(pending[i], b, truth);
@@ -182,7 +230,7 @@ void Checkers::TakeHeldPush(bool rejected, Truth* truth) {
     if (!Overlap(held.leaves, in_.leaves)) continue;
     // With the tree any supplier of a leaf will do. Else it must be a duplicate: two members'
     // contributions are never the same.
-    if (options_.policy.fixed_tree) return;
+    if (truth->policy->fixed_tree) return;
     if (held.worker == in_.worker && held.admitted == member.admitted) return;
   }
   pending.push_back({in_.leaves, in_.worker, member.admitted, in_.delta});
@@ -191,6 +239,7 @@ void Checkers::TakeHeldPush(bool rejected, Truth* truth) {
 void Checkers::ExpectRound(const server::Shard& shard, Truth* truth) {
   const auto& counts = shard.store().counts()->buckets();
   if (counts == truth->counts) return SkipEmptyRounds(truth);
+  if (LeavesOut(*truth)) return ExpectChosen(shard, truth);
   for (size_t b = 0; b < counts.size(); ++b) {
     auto& expected = truth->counts[b];
     expected.applied += truth->pending[b].size();
@@ -207,10 +256,63 @@ void Checkers::ExpectRound(const server::Shard& shard, Truth* truth) {
   ++truth->version;
 }
 
+// Which members' updates went in is found by trying: their integers are all different. Where there
+// are none, or very many members, only the number of updates is looked at.
+void Checkers::ExpectChosen(const server::Shard& shard, Truth* truth) {
+  constexpr size_t kTried = 12;
+  const auto& counts = shard.store().counts()->buckets();
+  const size_t ranks = truth->members.size();
+  const bool integers =
+      !shard.store().checks_payload() && ranks <= kTried && counts[0].sum != truth->counts[0].sum;
+  std::optional<std::vector<bool>> found;
+  for (uint64_t set = 1; integers && set < uint64_t{1} << ranks && !found.has_value(); ++set) {
+    std::vector<server::CountStore::Count> expected = truth->counts;
+    for (size_t b = 0; b < counts.size(); ++b) {
+      for (const Pending& held : truth->pending[b]) {
+        if ((set >> Index(held.worker) & 1u) == 0) continue;
+        expected[b].applied += 1;
+        expected[b].sum += held.delta;
+      }
+    }
+    if (expected != counts) continue;
+    found.emplace(ranks);
+    for (size_t rank = 0; rank < ranks; ++rank) (*found)[rank] = (set >> rank & 1u) != 0;
+  }
+  if (found.has_value()) {
+    CheckChosen(shard, *truth, *found);
+  } else if (integers) {
+    Fail(absl::StrCat("S6: ", Where(shard), " published version ", truth->version + 1,
+                      " with a sum that no set of members makes"));
+  }
+  truth->counts = counts;
+  for (auto& pending : truth->pending) pending.clear();
+  ++truth->version;
+}
+
+void Checkers::CheckChosen(const server::Shard& shard, const Truth& truth,
+                           const std::vector<bool>& in) {
+  const auto [it, first] = chosen_.emplace(truth.version, in);
+  if (it->second != in) {
+    Fail(absl::StrCat("K1: ", Where(shard), " took others' updates for round ", truth.version,
+                      " than another shard"));
+  }
+  if (Index(shard.id()) != 0) return;  // it only follows
+  const auto takes_part = [&](const Member& member) {
+    return member.present && (member.joining || member.start <= truth.version);
+  };
+  const auto members = std::count_if(truth.members.begin(), truth.members.end(), takes_part);
+  const auto taken = std::count(in.begin(), in.end(), true);
+  const auto due = std::max<int64_t>(1, members - int64_t{options_.policy.spare});
+  // Several may leave with one roster, one after another.
+  if (taken == due || (in_.type == MessageType::kRoster && taken > due)) return;
+  Fail(absl::StrCat("K1: round ", truth.version, " took ", taken, " updates of ", members,
+                    " members; ", due, " are due"));
+}
+
 // Where all who took part in an open round have gone, and its contributions with them, the round
 // ends empty: those that are left began later.
 void Checkers::SkipEmptyRounds(Truth* truth) {
-  if (options_.policy.fixed_tree || truth->applied.empty()) return;
+  if (truth->policy->adopts() || LeavesOut(*truth) || truth->applied.empty()) return;
   for (const auto& pending : truth->pending) {
     if (!pending.empty()) return;
   }
@@ -221,11 +323,11 @@ void Checkers::ExpectCovered(const server::Shard& shard, const Truth& truth) {
   for (size_t b = 0; b < truth.pending.size(); ++b) {
     uint64_t leaves = 0;
     for (const Pending& held : truth.pending[b]) leaves += held.leaves.size();
-    if (options_.policy.fixed_tree && leaves != options_.leaf_count) {
+    if (truth.policy->adopts() && leaves != options_.leaf_count) {
       Fail(absl::StrCat("B1: ", Where(shard), " published clock ", truth.version, " with ", leaves,
                         " of ", options_.leaf_count, " leaves in bucket ", b));
     }
-    if (options_.policy.fixed_tree) continue;
+    if (truth.policy->fixed_tree) continue;  // what is adopted may be here from others already
     for (size_t rank = 0; rank < truth.members.size(); ++rank) {
       const Member& member = truth.members[rank];
       if (!member.present || member.joining || member.next[b] > truth.version) continue;
@@ -245,7 +347,8 @@ void Checkers::CheckReply(const server::Shard& shard, const Message& reply, Trut
   const uint32_t rank = Index(reply.worker);
   if (rank >= truth->members.size()) return;
   Member& member = truth->members[rank];
-  const Clock frontier = snapshots()              ? truth->version
+  const bool snapshots = Snapshots(*truth);
+  const Clock frontier = snapshots                ? truth->version
                          : truth->applied.empty() ? kClockMax
                                                   : truth->applied.Min();
   const auto describe = [&] {
@@ -263,14 +366,14 @@ void Checkers::CheckReply(const server::Shard& shard, const Message& reply, Trut
   const size_t slot = std::min(static_cast<size_t>(lag), kLagSlots - 1);
   if (read_lags_.size() <= slot) read_lags_.resize(slot + 1);
   ++read_lags_[slot];
-  const auto& bound = options_.policy.guarantee.read_lag_max;
+  const auto& bound = truth->policy->guarantee.read_lag_max;
   if (bound.has_value() && lag > *bound) {
     Fail(absl::StrCat("S1: ", describe(), " lags by ", lag, "; the bound is ", *bound));
   }
-  if (snapshots() && reply.clock != truth->version) {
+  if (snapshots && reply.clock != truth->version) {
     Fail(absl::StrCat("B1: ", describe(), " saw version ", truth->version));
   }
-  if (!snapshots() && options_.policy.guarantee.own_writes && member.applied < reply.clock) {
+  if (!snapshots && truth->policy->guarantee.own_writes && member.applied < reply.clock) {
     Fail(absl::StrCat("S2: ", describe(), " lacks its own update of clock ", member.applied));
   }
   if (!truth->applied.empty() && reply.oldest > frontier) {
@@ -337,6 +440,10 @@ void Checkers::AddTo(Fingerprint* f) const {
       }
       f->Add(sum);
     }
+  }
+  for (const auto& [round, ranks] : chosen_) {
+    f->Add(round);
+    for (const bool in : ranks) f->Add(in);
   }
   for (const auto& [worker, clock] : running_) {
     f->Add(worker);

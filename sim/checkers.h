@@ -9,6 +9,7 @@
 //   S6 every update of a member is applied exactly once, with its own bytes; none of a stranger
 //   B1 snapshot policies: a read of clock t sees exactly the updates of clocks < t, on every shard;
 //      each round's leaves are covered once
+//   K1 backup: each round takes the updates of P - b members, of the same ones on every shard
 //   L1 the shard's own ledger of the guarantee finds nothing where these do not
 // S5 (no deadlock) and the end of the run are the world's, which knows what can still happen.
 // A value: copied with the world at each branch of an exploration.
@@ -16,6 +17,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -24,6 +26,7 @@
 #include "absl/types/span.h"
 #include "base/fingerprint.h"
 #include "base/ids.h"
+#include "consistency/levels.h"
 #include "consistency/policy.h"
 #include "server/shard.h"
 #include "wire/message.h"
@@ -48,8 +51,9 @@ class ClockCounts {
 
 struct CheckerOptions {
   consistency::PolicyTraits policy;
-  uint32_t shards = 1;
-  uint32_t workers = 1;  // ranks
+  uint32_t shards = 1;       // of all levels
+  uint32_t root_shards = 0;  // of the root, where there is a tree of servers; else 0
+  uint32_t workers = 1;      // ranks
   uint32_t leaf_count = 1;
   Clock rounds = 0;  // shard-visible clocks of the run
 };
@@ -81,6 +85,7 @@ class Checkers {
     bool present = false;
     bool joining = false;
     Epoch admitted = 0;
+    Clock start = 0;
     Clock applied = 0;          // min of landed
     std::vector<Clock> next;    // by bucket: clock of the next update that is not taken
     std::vector<Clock> landed;  // by bucket: clock of the next update that is not in the store
@@ -92,8 +97,10 @@ class Checkers {
     Epoch admitted = 0;
     int64_t delta = 0;
   };
-  struct Truth {  // of one shard
+  struct Truth {                                              // of one shard
+    std::shared_ptr<const consistency::PolicyTraits> policy;  // what it does of the policy
     Epoch epoch = 0;
+    wire::Roster workers, groups;  // in a tree: of the job, and of the root
     std::vector<server::CountStore::Count> counts;
     std::vector<Member> members;                // by rank
     ClockCounts applied;                        // of members that are not joining
@@ -106,21 +113,31 @@ class Checkers {
     WorkerId worker{};
     Epoch epoch = 0;
     Clock clock = kNoClock;
+    uint32_t pushes = 0;
     uint32_t bucket = 0;
     LeafRange leaves;
     int64_t delta = 0;
-    SharedList<wire::Member> members;
+    wire::Roster roster;
   };
 
-  bool snapshots() const { return options_.policy.gate == consistency::Gate::kRounds; }
-  void TakeRoster(Truth* truth);
+  static bool Snapshots(const Truth& truth) {
+    return truth.policy->gate == consistency::Gate::kRounds || LeavesOut(truth);
+  }
+  static bool LeavesOut(const Truth& truth) {
+    return truth.policy->gate == consistency::Gate::kBackup;
+  }
+  void TakeRoster(ShardId shard, Truth* truth);
+  SharedList<wire::Member> MembersOf(ShardId shard, Truth* truth) const;
   void Land(const Pending& update, uint32_t bucket, Truth* truth);
   void ForgetPending(WorkerId worker, Truth* truth);
   void TakeGatedPush(const server::Shard& shard, bool rejected, Truth* truth);
+  void TakeEmptyRound(Truth* truth);
   void TakeHeldPush(bool rejected, Truth* truth);
   void ExpectStore(const server::Shard& shard, Truth* truth);
   void ExpectRound(const server::Shard& shard, Truth* truth);
   void SkipEmptyRounds(Truth* truth);
+  void ExpectChosen(const server::Shard& shard, Truth* truth);
+  void CheckChosen(const server::Shard& shard, const Truth& truth, const std::vector<bool>& in);
   void ExpectCovered(const server::Shard& shard, const Truth& truth);
   void CheckReply(const server::Shard& shard, const wire::Message& reply, Truth* truth);
   void SetApplied(Member* member, Clock applied, Truth* truth);
@@ -129,7 +146,8 @@ class Checkers {
   CheckerOptions options_;
   std::vector<Truth> truths_;  // by shard
   Incoming in_;
-  std::map<WorkerId, Clock> running_;  // completed clocks
+  std::map<Clock, std::vector<bool>> chosen_;  // backup: by round, the ranks that it took
+  std::map<WorkerId, Clock> running_;          // completed clocks
   ClockCounts running_counts_;
   Clock gap_max_ = 0;
   bool joined_ = false;  // a worker began after another had completed a clock

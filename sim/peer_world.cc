@@ -16,7 +16,7 @@ using wire::Address;
 using wire::Message;
 using wire::MessageType;
 using wire::Role;
-using Kind = PeerWorld::Choice::Kind;
+using PeerKind = PeerWorld::Choice::Kind;
 
 double FirstOf(const Buffer& buffer) {
   double value = 0;
@@ -109,21 +109,21 @@ std::vector<PeerWorld::Choice> PeerWorld::Enabled() const {
   for (const auto& [ends, messages] : channels_) {
     // The scheduler waits for a birth; others know nothing of it.
     if (ends.first == kScheduler && !processes_[ends.second - 1].born) continue;
-    choices.push_back({Kind::kDeliver, ends.first, ends.second});
+    choices.push_back({PeerKind::kDeliver, ends.first, ends.second});
     if (options_.duplicates > 0 && IsPeerMessage(messages.front())) {
-      choices.push_back({Kind::kDuplicate, ends.first, ends.second});
+      choices.push_back({PeerKind::kDuplicate, ends.first, ends.second});
     }
   }
   for (uint32_t i = 0; i < processes_.size(); ++i) {
     const Process& p = processes_[i];
-    if (p.crashed && !p.noticed) choices.push_back({Kind::kNotice, i});
+    if (p.crashed && !p.noticed) choices.push_back({PeerKind::kNotice, i});
     if (p.gone) continue;
-    if (!p.born) choices.push_back({Kind::kBirth, i});
-    if (p.computing.has_value()) choices.push_back({Kind::kCompute, i});
+    if (!p.born) choices.push_back({PeerKind::kBirth, i});
+    if (p.computing.has_value()) choices.push_back({PeerKind::kCompute, i});
     if (Live() < 2 || p.handed_in) continue;
-    if (options_.crashes > 0) choices.push_back({Kind::kCrash, i});
+    if (options_.crashes > 0) choices.push_back({PeerKind::kCrash, i});
     if (options_.leaves > 0 && !p.leaving && p.computing.has_value()) {
-      choices.push_back({Kind::kLeave, i});
+      choices.push_back({PeerKind::kLeave, i});
     }
   }
   if (options_.joins > 0) {
@@ -131,7 +131,7 @@ std::vector<PeerWorld::Choice> PeerWorld::Enabled() const {
       const bool taken = std::any_of(processes_.begin(), processes_.end(), [&](const Process& p) {
         return Index(p.rank) == w && (!p.gone || (p.crashed && !p.noticed));
       });
-      if (!taken) choices.push_back({Kind::kJoin, w});
+      if (!taken) choices.push_back({PeerKind::kJoin, w});
     }
   }
   return choices;
@@ -144,36 +144,36 @@ bool PeerWorld::Finished() const {
 
 void PeerWorld::Do(const Choice& choice) {
   switch (choice.kind) {
-    case Kind::kDeliver:
+    case PeerKind::kDeliver:
       Deliver(choice.from, choice.to);
       break;
-    case Kind::kCompute:
+    case PeerKind::kCompute:
       Compute(choice.from);
       break;
-    case Kind::kBirth:
+    case PeerKind::kBirth:
       processes_[choice.from].born = true;
       break;
-    case Kind::kCrash:
+    case PeerKind::kCrash:
       --options_.crashes;
       processes_[choice.from].crashed = true;
       Remove(choice.from);
       break;
-    case Kind::kNotice:
+    case PeerKind::kNotice:
       processes_[choice.from].noticed = true;
       PublishRoster();
       break;
-    case Kind::kLeave:
+    case PeerKind::kLeave:
       --options_.leaves;
       processes_[choice.from].leaving = true;
       break;
-    case Kind::kJoin:
+    case PeerKind::kJoin:
       --options_.joins;
       ++epoch_;
       AddProcess(WorkerId{choice.from}, false);
       --epoch_;
       PublishRoster();
       break;
-    case Kind::kDuplicate: {
+    case PeerKind::kDuplicate: {
       --options_.duplicates;
       duplicated_ = true;
       auto& messages = channels_.at({choice.from, choice.to});
@@ -418,21 +418,21 @@ void PeerWorld::CheckEnd() {
 
 std::string PeerWorld::Describe(const Choice& choice) const {
   switch (choice.kind) {
-    case Kind::kDeliver:
+    case PeerKind::kDeliver:
       return absl::StrCat("deliver ", wire::ToString(channels_.at({choice.from, choice.to})[0]));
-    case Kind::kDuplicate:
+    case PeerKind::kDuplicate:
       return absl::StrCat("DUPLICATE ", wire::ToString(channels_.at({choice.from, choice.to})[0]));
-    case Kind::kCompute:
+    case PeerKind::kCompute:
       return absl::StrCat("process ", choice.from, " has its gradient");
-    case Kind::kBirth:
+    case PeerKind::kBirth:
       return absl::StrCat("BIRTH of process ", choice.from);
-    case Kind::kCrash:
+    case PeerKind::kCrash:
       return absl::StrCat("CRASH of process ", choice.from);
-    case Kind::kNotice:
+    case PeerKind::kNotice:
       return absl::StrCat("the scheduler notices the loss of process ", choice.from);
-    case Kind::kLeave:
+    case PeerKind::kLeave:
       return absl::StrCat("LEAVE asked of process ", choice.from);
-    case Kind::kJoin:
+    case PeerKind::kJoin:
       return absl::StrCat("JOIN of rank ", choice.from);
   }
   return "?";

@@ -131,7 +131,7 @@ TEST(RebalanceRateTest, WhatDoesNotGoWithItIsRefused) {
   EXPECT_THAT(error({.leaf_count = 32, .rebalance = true, .clocks = 1}),
               testing::HasSubstr("more micro-batches than workers"));
   EXPECT_THAT(error({.rebalance = true, .policy = "easgd:tau=4", .clocks = 1}),
-              testing::HasSubstr("push gradients"));
+              testing::HasSubstr("every gradient"));
 }
 
 }  // namespace

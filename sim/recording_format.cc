@@ -51,6 +51,8 @@ void AddBody(const wire::Body& body, Fingerprint* f) {
     f->Add(parcel->begin);
     f->Add(parcel->end);
     f->AddWord(std::bit_cast<uint64_t>(parcel->weight));
+  } else if (const auto* set = std::get_if<wire::WorkerSet>(&body)) {
+    for (const WorkerId worker : set->workers) f->Add(worker);
   }
 }
 

@@ -361,7 +361,7 @@ absl::Status CheckActors(const Recording& recording, const ReplayOptions& option
     const bool of_worker =
         actor.address.role == Role::kWorker || (actor.address.role == Role::kPeer && has_peers);
     const bool known = actor.address == Address::Scheduler() ||
-                       (actor.address.role == Role::kShard && index < factory.shape().shards) ||
+                       (actor.address.role == Role::kShard && index < factory.shards()) ||
                        (of_worker && index < factory.shape().workers);
     if (!known) {
       return absl::InvalidArgumentError(absl::StrCat(actor.file, ": ", actor.address.ToString(),

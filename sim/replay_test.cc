@@ -56,7 +56,7 @@ class DrawnRun {
         coordinator_(factory_.MakeCoordinator(/*evaluate=*/true)),
         seed_(seed) {
     recording_.actors.push_back({.address = Address::Scheduler(), .file = "scheduler.events"});
-    for (uint32_t k = 0; k < kShards; ++k) {
+    for (uint32_t k = 0; k < factory_.shards(); ++k) {
       shards_.push_back(factory_.MakeShard(ShardId{k}));
       AddActor(Address::Of(ShardId{k}));
       Send(factory_.MakeHello(Address::Of(ServerId{k}), k, k + 1));
@@ -64,7 +64,7 @@ class DrawnRun {
     for (uint32_t w = 0; w < kWorkers; ++w) {
       workers_.push_back({factory_.MakeEngine(WorkerId{w}), MakeDevice(WorkerId{w})});
       AddActor(Address::Of(WorkerId{w}));
-      Send(factory_.MakeHello(Address::Of(WorkerId{w}), w, kShards + w + 1));
+      Send(factory_.MakeHello(Address::Of(WorkerId{w}), w, factory_.shards() + w + 1));
     }
   }
 
@@ -90,7 +90,7 @@ class DrawnRun {
   std::vector<RecordedEvent>& Log(size_t actor) { return recording_.actors[actor].events; }
   size_t LogOf(Address to) const {
     if (to.role == Role::kScheduler) return 0;
-    return 1 + to.index + (to.role == Role::kWorker ? kShards : 0);
+    return 1 + to.index + (to.role == Role::kWorker ? factory_.shards() : 0);
   }
   void Send(Message message) {
     channels_[{message.from, message.to}].push_back(std::move(message));
@@ -141,7 +141,7 @@ class DrawnRun {
     worker::DeviceEvent event = std::move(worker.answers.front());
     worker.answers.pop_front();
     event.compute_ns = 1000 + now_;
-    Log(1 + kShards + index).push_back(EventOf(now_, event));
+    Log(1 + factory_.shards() + index).push_back(EventOf(now_, event));
     worker.engine.OnDevice(now_, std::move(event), {&outbox_, &commands_});
     Compute(&worker);
   }
@@ -166,8 +166,10 @@ class DrawnRun {
 };
 
 ReplayResult ReplayOf(const Recording& recording, const std::string& policy) {
-  const ReplayOptions options = {.shape = Shape(policy),
-                                 .coordinator = {.servers = kShards,
+  const JobShape shape = Shape(policy);
+  const uint32_t servers = kShards * consistency::ServerCopies(shape.policy, kWorkers);
+  const ReplayOptions options = {.shape = shape,
+                                 .coordinator = {.servers = servers,
                                                  .workers = kWorkers,
                                                  .shards_per_server = 1,
                                                  .evaluate = true,

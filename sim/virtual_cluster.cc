@@ -45,14 +45,15 @@ class Cluster {
         network_(options.latency_us, options.bandwidth_mbps),
         coordinator_(factory_.MakeCoordinator(/*evaluate=*/false)),
         checkers_({.policy = factory_.shape().policy,
-                   .shards = factory_.shape().shards,
+                   .shards = factory_.shards(),
+                   .root_shards = factory_.shape().shards,
                    .workers = options.workers,
                    .leaf_count = factory_.shape().leaf_count,
                    .rounds = factory_.rounds()}) {
     if (options.duration > 0) {
       horizon_ = static_cast<Nanos>(options.duration * static_cast<double>(options.iteration_ns));
     }
-    for (uint32_t k = 0; k < factory_.shape().shards; ++k) {
+    for (uint32_t k = 0; k < factory_.shards(); ++k) {
       shards_.push_back(factory_.MakeShard(ShardId{k}));
     }
     for (uint32_t w = 0; w < options.workers; ++w) {
@@ -76,6 +77,7 @@ class Cluster {
     Nanos done_at = -1;
     Clock clock = 0;
     Clock reported = 0;
+    uint64_t skipped = 0;
     // Computed since the device's last answer.
     uint64_t samples = 0;
     Nanos compute = 0;
@@ -124,7 +126,7 @@ class Cluster {
 // what the scheduler measures speeds by.
 void Cluster::Register() {
   coordinator_.Start(0, &outbox_);
-  const uint32_t shards = factory_.shape().shards;
+  const uint32_t shards = factory_.shards();
   for (uint32_t k = 0; k < shards; ++k) {
     outbox_.Send(factory_.MakeHello(Address::Of(ServerId{k}), k, k + 1));
   }
@@ -213,7 +215,10 @@ void Cluster::DeliverToWorker(uint32_t index, const Message& message) {
 void Cluster::AfterWorker(uint32_t index) {
   Worker& worker = workers_[index];
   checkers_.AfterWorker(WorkerId{index}, outbox_.messages);
-  iterations_ += static_cast<uint64_t>(worker.engine.clock() - worker.clock);
+  // Steps that were skipped are not made.
+  iterations_ += static_cast<uint64_t>(worker.engine.clock() - worker.clock) + worker.skipped -
+                 worker.engine.progress().skipped;
+  worker.skipped = worker.engine.progress().skipped;
   worker.clock = worker.engine.clock();
   if (worker.engine.done() && worker.done_at < 0) worker.done_at = queue_.now();
   if (worker.engine.failure().has_value()) failure_ = worker.engine.failure();
@@ -321,6 +326,7 @@ VirtualResult Cluster::Result(Nanos end) const {
   double busy = 0, total = 0;
   for (const Worker& worker : workers_) {
     result.clocks.push_back(worker.clock);
+    result.skipped += worker.skipped;
     busy += static_cast<double>(worker.busy);
     total += static_cast<double>(worker.done_at >= 0 ? worker.done_at : end);
   }
@@ -392,9 +398,9 @@ absl::StatusOr<VirtualResult> RunVirtual(const VirtualOptions& options) {
   shape.bucket_elements = std::max<uint64_t>(1024, options.model_elements / buckets);
   SOAP_ASSIGN_OR_RETURN(shape.policy, consistency::ParsePolicy(options.policy));
   if (options.rebalance) {
-    if (shape.policy.exchange != consistency::Exchange::kGradient) {
+    if (!shape.policy.weighs_samples()) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "re-balancing goes with policies that push gradients, not ", options.policy));
+          "re-balancing goes with policies that take every gradient, not ", options.policy));
     }
     if (shape.leaf_count == 0) shape.leaf_count = kLeavesEachToRebalance * shape.workers;
     shape.rebalance.leaf_count = shape.leaf_count;

@@ -64,6 +64,7 @@ struct VirtualResult {
   std::string policy, stragglers, guarantee;
   double duration = 0;                   // virtual time, in units of iteration_ns
   std::vector<Clock> clocks;             // completed iterations, by worker
+  uint64_t skipped = 0;                  // of these, steps that late workers did not make
   double rate = 0;                       // iterations per worker and time unit
   double computing = 0;                  // worker time, in units of iteration_ns
   double waiting = 0;                    // likewise: neither computing nor done

@@ -21,7 +21,8 @@ bool IsData(const Message& message) {
   if (server::Peer::IsWithinNode(message)) return false;
   if (message.from.role == Role::kPeer) return true;
   return message.type == MessageType::kPush || message.type == MessageType::kClock ||
-         message.type == MessageType::kPull || message.type == MessageType::kPullReply;
+         message.type == MessageType::kPull || message.type == MessageType::kPullReply ||
+         message.type == MessageType::kHeld || message.type == MessageType::kChosen;
 }
 
 // One leaf's gradient as an integer: a function of what a gradient is a function of.
@@ -51,13 +52,14 @@ World::World(const WorldOptions& options, ActorFactory factory)
       faults_(options.faults),
       coordinator_(factory_->MakeCoordinator(/*evaluate=*/true)),
       checkers_({.policy = options.claimed.value_or(factory_->shape().policy),
-                 .shards = factory_->shape().shards,
+                 .shards = factory_->shards(),
+                 .root_shards = factory_->shape().shards,
                  .workers = factory_->shape().workers,
                  .leaf_count = factory_->shape().leaf_count,
                  .rounds = factory_->rounds()}) {
   wire::Outbox timers;  // time stands still
   coordinator_.Start(0, &timers);
-  for (uint32_t k = 0; k < factory_->shape().shards; ++k) {
+  for (uint32_t k = 0; k < factory_->shards(); ++k) {
     shards_.push_back(factory_->MakeShard(ShardId{k}));
     Send(NodeOfShard(k), {factory_->MakeHello(Address::Of(ServerId{k}), k, k + 1)});
   }
@@ -454,7 +456,7 @@ void World::CheckEnd() {
           absl::StrCat("S6: leaf ", leaf, " of clock ", c, " was computed ", times, " times"));
     }
   }
-  if (!shape.policy.fixed_tree) return;
+  if (!shape.policy.adopts()) return;
   // Whatever happened, each leaf of each clock is in the store once.
   for (const server::Shard& shard : shards_) {
     const auto& counts = shard.store().counts()->buckets();

@@ -137,7 +137,7 @@ class World {
   World(const WorldOptions& options, ActorFactory factory);
 
   NodeIndex NodeOfShard(uint32_t shard) const { return 1 + shard; }
-  NodeIndex NodeOfSlot(uint32_t slot) const { return 1 + factory_->shape().shards + slot; }
+  NodeIndex NodeOfSlot(uint32_t slot) const { return 1 + factory_->shards() + slot; }
   std::optional<NodeIndex> Route(wire::Address to) const;
   // The slot that was given `rank` last.
   std::optional<uint32_t> SlotOf(WorkerId rank) const;

@@ -84,6 +84,7 @@ struct BodyWriter {
     out->set_injected_ns(body.injected_ns);
     out->set_parked_ns(body.parked_ns);
     out->set_queued_ns(body.queued_ns);
+    out->set_skipped(body.skipped);
   }
   void operator()(const Evaluation& body) const {
     frame::Evaluation* out = header->mutable_evaluation();
@@ -105,6 +106,10 @@ struct BodyWriter {
     out->set_weight(body.weight);
     out->set_has_values(body.has_values);
     out->set_finished(body.finished);
+  }
+  void operator()(const WorkerSet& body) const {
+    frame::WorkerSet* out = header->mutable_worker_set();
+    for (const WorkerId worker : body.workers) out->add_workers(Index(worker));
   }
   void operator()(const Notice& body) const {
     frame::Notice* out = header->mutable_notice();
@@ -195,7 +200,8 @@ Body ReadProgress(const frame::Progress& in) {
                   .read_lags = {in.read_lags().begin(), in.read_lags().end()},
                   .injected_ns = in.injected_ns(),
                   .parked_ns = in.parked_ns(),
-                  .queued_ns = in.queued_ns()};
+                  .queued_ns = in.queued_ns(),
+                  .skipped = in.skipped()};
 }
 
 absl::StatusOr<Body> ReadBody(const frame::Header& header) {
@@ -225,6 +231,13 @@ absl::StatusOr<Body> ReadBody(const frame::Header& header) {
                     .weight = in.weight(),
                     .has_values = in.has_values(),
                     .finished = in.finished()};
+    }
+    case frame::Header::kWorkerSet: {
+      WorkerSet body;
+      for (const uint32_t worker : header.worker_set().workers()) {
+        body.workers.push_back(WorkerId{worker});
+      }
+      return body;
     }
     case frame::Header::BODY_NOT_SET:
       break;

@@ -87,6 +87,8 @@ std::vector<Message> Examples() {
           {Buffer::CopyOf("abcd")}),
       Example(MessageType::kState, Parcel{.end = 4, .weight = 0.5}, {Buffer::CopyOf("ab")}),
       Example(MessageType::kFinished, Parcel{}),
+      Example(MessageType::kHeld, {}),
+      Example(MessageType::kChosen, WorkerSet{{WorkerId{0}, WorkerId{3}}}),
       Example(MessageType::kStanding, Parcel{.has_values = true, .finished = true}),
   };
 }
@@ -106,7 +108,7 @@ TEST(FrameTest, EveryTypeComesBackWithEveryField) {
     EXPECT_EQ(decoded->sender, kSender);
     types.insert(message.type);
   }
-  EXPECT_EQ(types.size(), 26u);
+  EXPECT_EQ(types.size(), 28u);
 }
 
 TEST(FrameTest, DefaultsComeBack) {
@@ -134,6 +136,13 @@ TEST(FrameTest, RefusesTypesAndRolesOutOfRange) {
   message.to.role = static_cast<Role>(6);
   ExpectRefused(message);
   ExpectRefused(Example(MessageType::kHello, Hello{.role = static_cast<Role>(9)}));
+}
+
+TEST(FrameTest, RefusesWorkerSetsThatAreNone) {
+  ExpectRefused(Example(MessageType::kChosen, {}));
+  ExpectRefused(Example(MessageType::kHeld, WorkerSet{}));
+  ExpectRefused(Example(MessageType::kChosen, WorkerSet{{WorkerId{3}, WorkerId{3}}}));
+  ExpectRefused(Example(MessageType::kChosen, WorkerSet{{WorkerId{1u << 31}}}));
 }
 
 TEST(FrameTest, RefusesParcelsThatAreNone) {

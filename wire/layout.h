@@ -51,9 +51,15 @@ class Layout {
 
   const std::vector<ParamSpec>& params() const { return params_; }
   uint32_t shard_count() const { return static_cast<uint32_t>(buckets_.size()); }
-  const std::vector<Bucket>& buckets(ShardId shard) const { return buckets_[Index(shard)]; }
+  // Shards beyond them are copies (consistency/levels.h): k and k + shard_count have the same
+  // slices.
+  const std::vector<Bucket>& buckets(ShardId shard) const {
+    return buckets_[Index(shard) % buckets_.size()];
+  }
   // All slices of a shard in bucket order: the frames of a pull reply.
-  const std::vector<Slice>& slices(ShardId shard) const { return slices_[Index(shard)]; }
+  const std::vector<Slice>& slices(ShardId shard) const {
+    return slices_[Index(shard) % slices_.size()];
+  }
   uint64_t elements() const;
   uint64_t elements(ShardId shard) const;
 

@@ -71,6 +71,10 @@ const char* TypeName(MessageType type) {
       return "pull";
     case MessageType::kPullReply:
       return "pull-reply";
+    case MessageType::kHeld:
+      return "held";
+    case MessageType::kChosen:
+      return "chosen";
     case MessageType::kParcel:
       return "parcel";
     case MessageType::kState:
@@ -146,6 +150,7 @@ struct BodyAdder {
     f->Add(body.injected_ns);
     f->Add(body.parked_ns);
     f->Add(body.queued_ns);
+    f->Add(body.skipped);
   }
   void operator()(const Evaluation& body) const {
     f->Add(body.samples);
@@ -167,6 +172,10 @@ struct BodyAdder {
     f->Add(body.end);
     AddReal(body.weight, f);
     f->Add(uint32_t{body.has_values} | uint32_t{body.finished} << 1);
+  }
+  void operator()(const WorkerSet& body) const {
+    f->Add(body.workers.size());
+    for (const WorkerId worker : body.workers) f->Add(worker);
   }
 };
 
@@ -194,6 +203,9 @@ struct BodyText {
   std::string operator()(const Parcel& body) const {
     return absl::StrCat(" step ", body.step, " [", body.begin, ",", body.end, ")",
                         body.has_values ? " has values" : "", body.finished ? " finished" : "");
+  }
+  std::string operator()(const WorkerSet& body) const {
+    return absl::StrCat(" ", body.workers.size(), " workers");
   }
 };
 

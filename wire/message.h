@@ -78,6 +78,9 @@ enum class MessageType : uint8_t {
   kPullReply = 23,  // a frame a slice
   kReject = 24,     // shard -> worker: a data message was not taken; `epoch` is the refused
                     // message's. Body Notice.
+  // Data: shard <-> shard.
+  kHeld = 25,    // shard -> shard 0: all pushes of `worker` for round `clock` are here
+  kChosen = 26,  // shard 0 -> shard: round `clock` takes the updates of these. Body WorkerSet.
   // Data: peer <-> peer, with body Parcel. docs/wire.md has what each field means in each.
   kParcel = 30,    // values or sums of round `clock`
   kState = 31,     // all that a newcomer needs: the values, then the optimizer's state
@@ -150,8 +153,9 @@ struct Progress {
   std::vector<uint64_t> read_lags;  // count of reads by observed lag; the last entry is "or more"
   Nanos injected_ns = 0;            // rested in the device, as a straggler model asked
   // Parts of blocked_ns; what is left is the network's.
-  Nanos parked_ns = 0;  // a shard's policy kept the pull
-  Nanos queued_ns = 0;  // the pull waited until its shard took it in hand
+  Nanos parked_ns = 0;   // a shard's policy kept the pull
+  Nanos queued_ns = 0;   // the pull waited until its shard took it in hand
+  uint64_t skipped = 0;  // steps that were not made, because the others had gone on
   friend bool operator==(const Progress&, const Progress&) = default;
 };
 
@@ -166,6 +170,11 @@ struct Saved {
   std::string path;
   std::string sha256;  // of all parameters in order, row-major little-endian f32
   friend bool operator==(const Saved&, const Saved&) = default;
+};
+
+struct WorkerSet {
+  std::vector<WorkerId> workers;  // ascending
+  friend bool operator==(const WorkerSet&, const WorkerSet&) = default;
 };
 
 // What one peer sends another beside the payload.
@@ -187,7 +196,7 @@ struct Notice {
 };
 
 using Body = std::variant<std::monostate, Hello, Welcome, Roster, Progress, Evaluation, Saved,
-                          Notice, Parcel>;
+                          Notice, Parcel, WorkerSet>;
 
 struct Message {
   MessageType type = MessageType::kNone;

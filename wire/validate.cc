@@ -65,6 +65,10 @@ TypeRule RuleOf(MessageType type) {
     case MessageType::kPush:
     case MessageType::kPullReply:
       return {.known = true, .payload = true};
+    case MessageType::kHeld:
+      return {.known = true};
+    case MessageType::kChosen:
+      return {.known = true, .body = kBodyIndex<WorkerSet>};
     case MessageType::kParcel:
     case MessageType::kState:
       return {.known = true, .body = kBodyIndex<Parcel>, .payload = true};
@@ -181,6 +185,17 @@ struct BodyCheck {
   absl::Status operator()(const Saved& saved) const {
     SOAP_RETURN_IF_ERROR(CheckText(saved.path, "saved: path too long"));
     return CheckText(saved.sha256, "saved: digest too long");
+  }
+
+  // Looked up by bisection, so order matters.
+  absl::Status operator()(const WorkerSet& set) const {
+    int64_t last = -1;
+    for (const WorkerId worker : set.workers) {
+      if (Index(worker) <= last) return Invalid("worker set: not ascending");
+      last = Index(worker);
+      if (last >= ranks_max()) return Invalid("worker set: rank out of range");
+    }
+    return absl::OkStatus();
   }
 
   absl::Status operator()(const Parcel& parcel) const {

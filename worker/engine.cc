@@ -78,7 +78,7 @@ void Engine::OnRoster(Nanos now, const Message& message, EngineOutput out) {
   latest_start_ = 0;
   for (const wire::Member& m : roster_->workers) latest_start_ = std::max(latest_start_, m.start);
   KeepBound(out);
-  if (options_.policy.fixed_tree) AdoptOrphans(now, out);
+  if (options_.policy.adopts()) AdoptOrphans(now, out);
   if (held_ && !begin_bound_.has_value()) {
     held_ = false;
     BeginNext(now, out);
@@ -105,8 +105,9 @@ bool Engine::IsSubscribed(const Run& run) const {
 }
 
 void Engine::OnPullReply(Nanos now, const Message& reply, EngineOutput out) {
-  const uint32_t shard = options_.policy.decentralised() ? 0 : reply.from.index;
-  if (shard >= options_.layout->shard_count()) return;
+  const uint32_t shard = reply.from.role == wire::Role::kShard
+                             ? reply.from.index % options_.layout->shard_count()
+                             : 0;  // the peer's
   if (reply.from != KeeperOf(ShardId{shard})) return;
   const auto expected = options_.layout->slices(ShardId{shard}).size();
   if (!reply.payload.empty() && reply.payload.size() != expected) {
@@ -122,9 +123,11 @@ void Engine::OnPullReply(Nanos now, const Message& reply, EngineOutput out) {
   }
   if (!main_.has_value()) return;
   Run& run = *main_;
-  if (options_.policy.decentralised() && !reply.final && reply.clock > run.shard_clock &&
-      !JumpTo(reply.clock)) {
-    return BeginNext(now, out);
+  if (options_.policy.skips() && !reply.final && reply.clock > run.shard_clock && !run.loaded) {
+    if (!JumpTo(reply.clock, out)) return BeginNext(now, out);
+  } else if (run.jumped && !run.loaded && reply.clock < run.shard_clock) {
+    // The answer to a pull that was sent before another shard's answer let us go on from later.
+    PullAgain(&run, ShardId{shard}, out);
   }
   // Replies of an earlier clock (duplicates) must not pass for this one's.
   if (reply.final != run.final || (!run.final && reply.clock != run.shard_clock)) return;
@@ -146,15 +149,48 @@ void Engine::OnPullReply(Nanos now, const Message& reply, EngineOutput out) {
   }
 }
 
-bool Engine::JumpTo(Clock clock) {
+bool Engine::JumpTo(Clock clock, EngineOutput out) {
+  progress_.skipped += static_cast<uint64_t>(std::min(clock, options_.total_clocks) - clock_);
   clock_ = std::min(clock, options_.total_clocks);
   progress_.clock = clock_;
   if (clock_ >= options_.total_clocks) {
+    if (!options_.policy.decentralised()) SayEnd(out);
     main_.reset();
     return false;
   }
-  main_->clock = main_->shard_clock = clock_;
+  Run& run = *main_;
+  run.clock = run.shard_clock = clock_;
+  run.jumped = true;
+  // What other shards have answered is of an earlier version.
+  const auto& instructions = run.program->instructions;
+  for (uint32_t i = 0; i < instructions.size(); ++i) {
+    if (instructions[i].op != Op::kPull || !run.satisfied[i]) continue;
+    run.satisfied[i] = 0;
+    ++run.open;
+    PullAgain(&run, instructions[i].shard, out);
+  }
   return true;
+}
+
+void Engine::PullAgain(Run* run, ShardId shard, EngineOutput out) {
+  const auto& instructions = run->program->instructions;
+  const auto pull = std::find_if(instructions.begin(), instructions.end(), [&](const auto& i) {
+    return i.op == Op::kPull && i.shard == shard;
+  });
+  if (pull == instructions.end()) return;
+  const uint32_t index = static_cast<uint32_t>(pull - instructions.begin());
+  if (run->issued[index] && !run->satisfied[index]) out.outbox->Send(MessageFor(run, index));
+}
+
+// The rounds went on to their end without us: no update of ours is to be waited for.
+void Engine::SayEnd(EngineOutput out) {
+  for (uint32_t k = 0; k < options_.layout->shard_count(); ++k) {
+    Message message = ToScheduler(MessageType::kClock);
+    message.to = KeeperOf(ShardId{k});
+    message.worker = options_.id;
+    message.clock = clock_;
+    out.outbox->Send(std::move(message));
+  }
 }
 
 void Engine::TakeReply(Run* run, ShardId shard, const Message& reply) {
@@ -225,8 +261,9 @@ void Engine::BeginStep(Nanos now, EngineOutput out) {
   const bool starts_later = latest_start_ > 0 && shard_clock <= latest_start_;
   if (step_program_ == nullptr || step_epoch_ != epoch_ || starts_later ||
       step_shares_from_ != shares_from) {
-    const wire::OwnedLeaves owned =
-        LeavesOwned(*roster_, options_.id, shard_clock, options_.leaf_count);
+    wire::OwnedLeaves owned = LeavesOwned(*roster_, options_.id, shard_clock, options_.leaf_count);
+    // A round is closed without the lost as it is without the slow.
+    if (options_.policy.gate == consistency::Gate::kBackup) owned.adopted.clear();
     const ProgramInputs inputs = Inputs();
     const wire::Member* me = FindMember(*roster_, options_.id);
     const bool merge = me != nullptr && me->original;
@@ -242,7 +279,7 @@ void Engine::BeginStep(Nanos now, EngineOutput out) {
     step_epoch_ = epoch_;
     step_shares_from_ = shares_from;
   }
-  if (options_.policy.fixed_tree) {
+  if (options_.policy.adopts()) {
     planned_before_ = std::move(planned_);
     planned_.assign(options_.leaf_count, false);
     for (const NodePlan& node : step_program_->nodes) {
@@ -306,7 +343,7 @@ void Engine::Advance(Nanos now, EngineOutput out) {
   Issue(now, &*main_, out);
   if (main_->loaded && !was_loaded) {
     CountWait(now - main_->pulled_at, *main_);
-    if (main_->program->kind == Program::Kind::kStep && options_.policy.fixed_tree) {
+    if (main_->program->kind == Program::Kind::kStep && options_.policy.adopts()) {
       // Leaves that became ours while we waited belong to this clock too.
       BeginAdoption(now, main_->clock, &planned_, out);
     }
@@ -566,6 +603,7 @@ void Engine::AddTo(Fingerprint* f) const {
     f->Add(run.id);
     f->Add(run.clock);
     f->Add(run.program->kind);
+    f->Add(run.jumped);
     for (uint8_t issued : run.issued) f->Add(issued);
     for (uint8_t satisfied : run.satisfied) f->Add(satisfied);
   };

@@ -19,6 +19,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/fingerprint.h"
+#include "consistency/levels.h"
 #include "consistency/policy.h"
 #include "wire/layout.h"
 #include "wire/membership.h"
@@ -79,6 +80,7 @@ class Engine {
     std::vector<uint8_t> issued;     // by instruction
     std::vector<uint8_t> satisfied;  // by instruction: those that depend on it may go
     uint32_t open = 0;               // not yet satisfied
+    bool jumped = false;             // since it began, to a later clock
     bool loaded = false;             // no pull is outstanding any more
     Nanos pulled_at = 0;             // first
     Nanos parked_ns = 0;  // as replies say: the last one's, or the sum of pulls sent in turn
@@ -124,11 +126,16 @@ class Engine {
   }
   // Who keeps the parameters of `shard`: the shard, or the worker's own peer.
   wire::Address KeeperOf(ShardId shard) const {
-    return options_.policy.decentralised() ? wire::Address::PeerOf(options_.id)
-                                           : wire::Address::Of(shard);
+    if (options_.policy.decentralised()) return wire::Address::PeerOf(options_.id);
+    return wire::Address::Of(
+        consistency::ShardFor(options_.id, shard, options_.layout->shard_count(), options_.policy));
   }
-  // Goes on from a later clock, that of `reply`. False: that is the end of the run.
-  bool JumpTo(Clock clock);
+  // The rounds went on without us: goes on from `clock`, which is later. False: that is the end of
+  // the run.
+  bool JumpTo(Clock clock, EngineOutput out);
+  // Asks again, for the clock that the run has come to, where an answer is outstanding.
+  void PullAgain(Run* run, ShardId shard, EngineOutput out);
+  void SayEnd(EngineOutput out);
   uint64_t BatchSamples(Clock step) const;
   wire::Message ToScheduler(wire::MessageType type) const;
 

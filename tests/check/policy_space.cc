@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "base/random.h"
 #include "glog/logging.h"
 #include "tests/check/policy_state.h"
 
@@ -60,6 +61,36 @@ class Explorer {
         report_.violations.insert("S5 deadlock");
       }
     }
+    return report_;
+  }
+
+  // One path through the space after another, each drawn at random, until `reads` reads have been
+  // checked. Faults are rare, so that there is something for them to interrupt.
+  SpaceReport Walk(uint64_t reads, uint64_t seed) {
+    constexpr uint64_t kFaultEvery = 64;
+    constexpr uint64_t kIdleMax = 100'000;  // draws of moves that are not enabled
+    const CounterRandom random(seed, RandomUse::kTest, 0);
+    uint64_t draw = 0;
+    while (reads_ < reads) {
+      State s = Initial();
+      for (uint64_t idle = 0; idle < kIdleMax && !Finished(s);) {
+        const uint64_t bits = random.Bits(draw++);
+        const bool fault = bits % kFaultEvery == 0;
+        const Kind kind = fault ? kFaults[(bits >> 8) % std::size(kFaults)]
+                                : kSteps[(bits >> 8) % std::size(kSteps)];
+        const Move move = {kind, static_cast<uint32_t>((bits >> 16) % P()),
+                           static_cast<uint32_t>((bits >> 32) % K())};
+        ++idle;
+        if (!Enabled(s, move) || !Do(&s, move)) continue;
+        idle = 0;
+        ++report_.transitions;
+        CheckGap(s);
+      }
+      if (!Finished(s)) report_.violations.insert("S5 deadlock");
+      ++report_.states;
+      if (!report_.violations.empty()) break;
+    }
+    report_.reads = reads_;
     return report_;
   }
 
@@ -118,6 +149,7 @@ class Explorer {
 
   // A read of shard k by w takes place now: checked against what truly is applied there.
   void Observe(const State& s, uint32_t w, uint32_t k) {
+    ++reads_;
     bool bad = false;
     for (uint32_t u = 0; u < P(); ++u) {
       // A member that is gone, or not yet started, promises nothing.
@@ -220,97 +252,201 @@ class Explorer {
     if (waits && (s->subscribed[w] >> k & 1u) != 0) GrantRead(s, w, k);
   }
 
+  // ---- What can happen
+
+  // Shard and worker are looked at as far as the kind needs them.
+  enum class Kind : uint8_t {
+    kPull,
+    kTick,
+    kDeliver,
+    kDeliverFirstClock,  // before the updates in front of it (a mutant's)
+    kDuplicate,
+    kEvict,
+    kPrepare,
+    kCommit,
+    kJoin,
+    kStart,
+    kCrash,
+    kLeave,
+    kRestore,
+  };
+  static constexpr Kind kSteps[] = {Kind::kPull,  Kind::kPull,    Kind::kTick,   Kind::kDeliver,
+                                    Kind::kEvict, Kind::kPrepare, Kind::kCommit, Kind::kStart};
+  static constexpr Kind kFaults[] = {Kind::kDuplicate, Kind::kJoin, Kind::kCrash, Kind::kLeave,
+                                     Kind::kRestore};
+  struct Move {
+    Kind kind{};
+    uint32_t w = 0;
+    uint32_t k = 0;
+  };
+
   void Successors(const State& s, const std::function<void(State)>& add) {
-    for (uint32_t w = 0; w < P(); ++w) {
-      WorkerMoves(s, w, add);
-      for (uint32_t k = 0; k < K(); ++k) {
-        if (!s.chan[w][k].empty()) DeliverMoves(s, w, k, add);
-        MembershipMoves(s, w, k, add);
-      }
-      JoinMoves(s, w, add);
-      FaultMoves(s, w, add);
-    }
-    for (uint32_t k = 0; k < K() && s.restores > 0; ++k) add(Restore(s, k));
-  }
-
-  void WorkerMoves(const State& s, uint32_t w, const std::function<void(State)>& add) {
-    if (!s.alive[w] || s.issued[w] >= options_.clocks) return;
-    const uint32_t all = (1u << K()) - 1;
-    for (uint32_t k = 0; k < K(); ++k) {
-      if (((s.read[w] | s.parked[w] | s.subscribed[w]) >> k & 1u) != 0) continue;
-      // Where a read waits for own updates that are kept, it must not overtake them: as on the
-      // wire.
-      if (traits_.deferred() && traits_.guarantee.own_writes && !s.chan[w][k].empty()) continue;
-      if (traits_.ordered_reads() && k > 0 && (s.read[w] >> (k - 1) & 1u) == 0) continue;
-      PullMove(s, w, k, add);
-    }
-    if (s.read[w] != all) return;
-    State next = s;
-    for (uint32_t k = 0; k < K(); ++k) {
-      next.chan[w][k].push_back({false, s.issued[w]});
-      if (!options_.one_message) next.chan[w][k].push_back({true, s.issued[w] + 1});
-      if (Is(Mutant::kIssuedClockGate)) {
-        CarryOut(&next, k, next.policy[k].OnClock(ClockOf(next, w, k, s.issued[w] + 1)));
-      }
-    }
-    ++next.issued[w];
-    next.read[w] = 0;
-    add(std::move(next));
-  }
-
-  void PullMove(const State& s, uint32_t w, uint32_t k, const std::function<void(State)>& add) {
-    const bool one_gate = Is(Mutant::kOneShardGate);
-    if (one_gate && k > 0 && (s.read[w] & 1u) == 0) return;
-    State next = s;
-    next.parked[w] |= 1u << k;
-    next.computing[k][w] = kNoClock;
-    const Actions actions = next.policy[one_gate ? 0 : k].OnPull(
-        {.worker = WorkerId{w}, .clock = s.issued[w], .ticket = Ticket{kPullTickets + w}});
-    CarryOut(&next, k, actions);
-    const bool replied = (next.read[w] >> k & 1u) != 0;
-    if (!replied && ((one_gate && k > 0) || Is(Mutant::kHeldSkipsQueue))) {
-      GrantRead(&next, w, k);
-    } else if (!replied && !options_.parking) {
-      return;  // it will try again
-    }
-    if (traits_.subscribed()) next.subscribed[w] |= 1u << k;
-    add(std::move(next));
-  }
-
-  void DeliverMoves(const State& s, uint32_t w, uint32_t k, const std::function<void(State)>& add) {
-    add(Deliver(s, w, k));
-    if (Is(Mutant::kClockOvertakes) && s.chan[w][k].size() > 1) {
-      // The first clock in the channel may arrive before the updates in front of it.
-      add(DeliverFirstClock(s, w, k));
-    }
-    if (s.duplicates > 0) {
+    const auto add_if = [&](Move move) {
+      if (!Enabled(s, move)) return;
       State next = s;
-      --next.duplicates;
-      next.chan[w][k].insert(next.chan[w][k].begin(), next.chan[w][k].front());
-      add(std::move(next));
+      if (Do(&next, move)) add(std::move(next));
+    };
+    for (uint32_t w = 0; w < P(); ++w) {
+      for (uint32_t k = 0; k < K(); ++k) {
+        for (const Kind kind : {Kind::kPull, Kind::kDeliver, Kind::kDeliverFirstClock,
+                                Kind::kDuplicate, Kind::kEvict, Kind::kPrepare, Kind::kCommit}) {
+          add_if({kind, w, k});
+        }
+      }
+      for (const Kind kind : {Kind::kTick, Kind::kJoin, Kind::kStart, Kind::kCrash, Kind::kLeave}) {
+        add_if({kind, w, 0});
+      }
     }
+    for (uint32_t k = 0; k < K(); ++k) add_if({Kind::kRestore, 0, k});
   }
 
-  State Deliver(const State& s, uint32_t w, uint32_t k) {
-    State next = s;
-    const Item item = next.chan[w][k].front();
-    next.chan[w][k].pop_front();
-    if (traits_.gate == consistency::Gate::kDynamic) ++next.now[k];
-    Take(&next, w, k, item);
-    if (options_.one_message) Take(&next, w, k, {true, item.clock + 1});
-    return next;
+  bool Enabled(const State& s, Move move) const {
+    const auto [kind, w, k] = move;
+    const uint32_t all = (1u << K()) - 1;
+    const auto has = [&](const std::vector<uint32_t>& mask) { return (mask[w] >> k & 1u) != 0; };
+    switch (kind) {
+      case Kind::kPull:
+        return CanPull(s, w, k);
+      case Kind::kTick:
+        return s.alive[w] && s.issued[w] < options_.clocks && s.read[w] == all;
+      case Kind::kDeliver:
+        return !s.chan[w][k].empty();
+      case Kind::kDeliverFirstClock:
+        return Is(Mutant::kClockOvertakes) && s.chan[w][k].size() > 1;
+      case Kind::kDuplicate:
+        return s.duplicates > 0 && !s.chan[w][k].empty();
+      case Kind::kEvict:
+        return has(s.to_evict);
+      case Kind::kPrepare:
+        return has(s.to_prepare);
+      case Kind::kCommit:
+        return s.to_prepare[w] == 0 && has(s.to_commit);
+      case Kind::kJoin:
+        return s.joins > 0 && !s.alive[w] && s.start[w] == kNoClock && s.to_evict[w] == 0;
+      case Kind::kStart:
+        return !s.alive[w] && s.start[w] != kNoClock && s.to_prepare[w] == 0 && s.to_commit[w] == 0;
+      case Kind::kCrash:
+        return s.crashes > 0 && s.alive[w];
+      case Kind::kLeave:
+        return s.leaves > 0 && CanLeave(s, w);
+      case Kind::kRestore:
+        return s.restores > 0;
+    }
+    return false;
   }
 
-  State DeliverFirstClock(const State& s, uint32_t w, uint32_t k) {
-    State next = s;
-    auto& channel = next.chan[w][k];
+  bool CanPull(const State& s, uint32_t w, uint32_t k) const {
+    if (!s.alive[w] || s.issued[w] >= options_.clocks) return false;
+    if (((s.read[w] | s.parked[w] | s.subscribed[w]) >> k & 1u) != 0) return false;
+    // Where a read waits for own updates that are kept, it must not overtake them: as on the wire.
+    if (traits_.deferred() && traits_.guarantee.own_writes && !s.chan[w][k].empty()) return false;
+    if (traits_.ordered_reads() && k > 0 && (s.read[w] >> (k - 1) & 1u) == 0) return false;
+    return !Is(Mutant::kOneShardGate) || k == 0 || (s.read[w] & 1u) != 0;
+  }
+
+  // Cleanly: at a clock boundary, when the shards have taken everything it sent.
+  bool CanLeave(const State& s, uint32_t w) const {
+    const bool drained = std::all_of(s.chan[w].begin(), s.chan[w].end(),
+                                     [](const auto& channel) { return channel.empty(); });
+    return s.alive[w] && drained && s.read[w] == 0 && s.parked[w] == 0;
+  }
+
+  // REQUIRES: enabled. False: nothing came of it (a pull that is to be tried again).
+  bool Do(State* s, Move move) {
+    const auto [kind, w, k] = move;
+    switch (kind) {
+      case Kind::kPull:
+        return Pull(s, w, k);
+      case Kind::kTick:
+        Tick(s, w);
+        break;
+      case Kind::kDeliver:
+        Deliver(s, w, k);
+        break;
+      case Kind::kDeliverFirstClock:
+        DeliverFirstClock(s, w, k);
+        break;
+      case Kind::kDuplicate:
+        --s->duplicates;
+        s->chan[w][k].push_front(Item(s->chan[w][k].front()));
+        break;
+      case Kind::kEvict:
+      case Kind::kPrepare:
+      case Kind::kCommit:
+        Install(s, move);
+        break;
+      case Kind::kJoin:
+        --s->joins;
+        s->start[w] = 0;
+        s->to_prepare[w] = s->to_commit[w] = (1u << K()) - 1;
+        break;
+      case Kind::kStart:
+        s->alive[w] = true;
+        s->issued[w] = s->start[w];
+        if (Is(Mutant::kJoinAhead)) s->issued[w] = JoinAheadClock(*s);
+        s->start[w] = kNoClock;
+        break;
+      case Kind::kCrash:
+        --s->crashes;
+        for (auto& channel : s->chan[w]) channel.clear();
+        EndLife(s, w);
+        break;
+      case Kind::kLeave:
+        --s->leaves;
+        EndLife(s, w);
+        break;
+      case Kind::kRestore:
+        Restore(s, k);
+        break;
+    }
+    return true;
+  }
+
+  bool Pull(State* s, uint32_t w, uint32_t k) {
+    const bool one_gate = Is(Mutant::kOneShardGate);
+    s->parked[w] |= 1u << k;
+    s->computing[k][w] = kNoClock;
+    const Actions actions = s->policy[one_gate ? 0 : k].OnPull(
+        {.worker = WorkerId{w}, .clock = s->issued[w], .ticket = Ticket{kPullTickets + w}});
+    CarryOut(s, k, actions);
+    const bool replied = (s->read[w] >> k & 1u) != 0;
+    if (!replied && ((one_gate && k > 0) || Is(Mutant::kHeldSkipsQueue))) {
+      GrantRead(s, w, k);
+    } else if (!replied && !options_.parking) {
+      return false;
+    }
+    if (traits_.subscribed()) s->subscribed[w] |= 1u << k;
+    return true;
+  }
+
+  void Tick(State* s, uint32_t w) {
+    for (uint32_t k = 0; k < K(); ++k) {
+      s->chan[w][k].push_back({false, s->issued[w]});
+      if (!options_.one_message) s->chan[w][k].push_back({true, s->issued[w] + 1});
+      if (Is(Mutant::kIssuedClockGate)) {
+        CarryOut(s, k, s->policy[k].OnClock(ClockOf(*s, w, k, s->issued[w] + 1)));
+      }
+    }
+    ++s->issued[w];
+    s->read[w] = 0;
+  }
+
+  void Deliver(State* s, uint32_t w, uint32_t k) {
+    const Item item = s->chan[w][k].front();
+    s->chan[w][k].pop_front();
+    if (traits_.gate == consistency::Gate::kDynamic) ++s->now[k];
+    Take(s, w, k, item);
+    if (options_.one_message) Take(s, w, k, {true, item.clock + 1});
+  }
+
+  void DeliverFirstClock(State* s, uint32_t w, uint32_t k) {
+    auto& channel = s->chan[w][k];
     const auto clock = std::find_if(channel.begin(), channel.end(),
                                     [](const Item& item) { return item.is_clock; });
-    if (clock == channel.end()) return next;
+    if (clock == channel.end()) return;
     const Item item = *clock;
     channel.erase(clock);
-    CarryOut(&next, k, next.policy[k].OnClock(ClockOf(next, w, k, item.clock)));
-    return next;
+    CarryOut(s, k, s->policy[k].OnClock(ClockOf(*s, w, k, item.clock)));
   }
 
   void Take(State* s, uint32_t w, uint32_t k, const Item& item) {
@@ -353,52 +489,27 @@ class Explorer {
     return {.now = s.now[k], .worker = WorkerId{w}, .completed = completed};
   }
 
-  void MembershipMoves(const State& s, uint32_t w, uint32_t k,
-                       const std::function<void(State)>& add) {
-    if ((s.to_evict[w] >> k & 1u) != 0) {
-      State next = s;
-      next.to_evict[w] &= ~(1u << k);
-      if (!Is(Mutant::kLeaveKeepsMember)) {
-        CarryOut(&next, k, next.policy[k].OnLeave(WorkerId{w}), Is(Mutant::kLeaveWakesNobody));
-      }
-      add(std::move(next));
+  // A shard hears of a change of members.
+  void Install(State* s, Move move) {
+    const auto [kind, w, k] = move;
+    Policy& policy = s->policy[k];
+    if (kind == Kind::kEvict) {
+      s->to_evict[w] &= ~(1u << k);
+      if (Is(Mutant::kLeaveKeepsMember)) return;
+      return CarryOut(s, k, policy.OnLeave(WorkerId{w}), Is(Mutant::kLeaveWakesNobody));
     }
-    if ((s.to_prepare[w] >> k & 1u) != 0) {
-      State next = s;
-      next.to_prepare[w] &= ~(1u << k);
-      const Clock frontier = s.policy[k].clocks().members() == 0 ? 0 : s.policy[k].Frontier();
+    if (kind == Kind::kPrepare) {
+      s->to_prepare[w] &= ~(1u << k);
+      const Clock frontier = policy.clocks().members() == 0 ? 0 : policy.Frontier();
       const Clock at = Is(Mutant::kJoinAtZero) ? 0 : frontier;
-      CarryOut(&next, k, next.policy[k].OnJoin(WorkerId{w}, at));
-      next.start[w] = std::max(next.start[w], at);
-      next.applied[k][w] = at;
-      add(std::move(next));
+      CarryOut(s, k, policy.OnJoin(WorkerId{w}, at));
+      s->start[w] = std::max(s->start[w], at);
+      s->applied[k][w] = at;
+      return;
     }
-    if (s.to_prepare[w] == 0 && (s.to_commit[w] >> k & 1u) != 0) {
-      State next = s;
-      next.to_commit[w] &= ~(1u << k);
-      CarryOut(&next, k, next.policy[k].OnJoin(WorkerId{w}, s.start[w]));
-      next.applied[k][w] = s.start[w];
-      add(std::move(next));
-    }
-  }
-
-  void JoinMoves(const State& s, uint32_t w, const std::function<void(State)>& add) {
-    const uint32_t all = (1u << K()) - 1;
-    if (!s.alive[w] && s.start[w] == kNoClock && s.to_evict[w] == 0 && s.joins > 0) {
-      State next = s;
-      --next.joins;
-      next.start[w] = 0;
-      next.to_prepare[w] = next.to_commit[w] = all;
-      add(std::move(next));
-    }
-    if (!s.alive[w] && s.start[w] != kNoClock && s.to_prepare[w] == 0 && s.to_commit[w] == 0) {
-      State next = s;
-      next.alive[w] = true;
-      next.issued[w] = s.start[w];
-      if (Is(Mutant::kJoinAhead)) next.issued[w] = JoinAheadClock(s);
-      next.start[w] = kNoClock;
-      add(std::move(next));
-    }
+    s->to_commit[w] &= ~(1u << k);
+    CarryOut(s, k, policy.OnJoin(WorkerId{w}, s->start[w]));
+    s->applied[k][w] = s->start[w];
   }
 
   Clock JoinAheadClock(const State& s) const {
@@ -409,57 +520,32 @@ class Explorer {
     return std::min(options_.clocks, high + 2);
   }
 
-  void FaultMoves(const State& s, uint32_t w, const std::function<void(State)>& add) {
-    const uint32_t all = (1u << K()) - 1;
-    if (!s.alive[w]) return;
-    if (s.crashes > 0) {
-      State next = s;
-      --next.crashes;
-      next.alive[w] = false;
-      EndLife(&next, w);
-      for (auto& channel : next.chan[w]) channel.clear();
-      next.to_evict[w] = all;
-      add(std::move(next));
-    }
-    // A clean leave: at a clock boundary, when the shards have taken everything it sent.
-    const bool drained = std::all_of(s.chan[w].begin(), s.chan[w].end(),
-                                     [](const auto& channel) { return channel.empty(); });
-    if (s.leaves > 0 && drained && s.read[w] == 0 && s.parked[w] == 0) {
-      State next = s;
-      --next.leaves;
-      next.alive[w] = false;
-      EndLife(&next, w);
-      next.to_evict[w] = all;
-      add(std::move(next));
-    }
-  }
-
+  // Each shard hears of it in its own time.
   void EndLife(State* s, uint32_t w) {
     ++s->life[w];
+    s->alive[w] = false;
+    s->to_evict[w] = (1u << K()) - 1;
     s->read[w] = s->parked[w] = s->subscribed[w] = 0;
     for (uint32_t k = 0; k < K(); ++k) s->computing[k][w] = kNoClock;
   }
 
   // The shard's process restarts from what it had made durable: its values and applied clocks.
   // Parked pulls are lost, and asked again.
-  State Restore(const State& s, uint32_t k) {
-    State next = s;
-    --next.restores;
-    for (uint32_t w = 0; w < P(); ++w) next.subscribed[w] &= ~(1u << k);
-    if (traits_.gate != consistency::Gate::kBounded) {
-      for (uint32_t w = 0; w < P(); ++w) next.parked[w] &= ~(1u << k);
-      return next;
-    }
-    next.policy[k] = NewPolicy();
+  void Restore(State* s, uint32_t k) {
+    --s->restores;
     for (uint32_t w = 0; w < P(); ++w) {
-      Clock clock = s.policy[k].clocks().Of(WorkerId{w});
-      next.parked[w] &= ~(1u << k);
+      s->subscribed[w] &= ~(1u << k);
+      s->parked[w] &= ~(1u << k);
+    }
+    if (traits_.gate != consistency::Gate::kBounded) return;
+    const Policy before = std::exchange(s->policy[k], NewPolicy());
+    for (uint32_t w = 0; w < P(); ++w) {
+      Clock clock = before.clocks().Of(WorkerId{w});
       if (clock == kNoClock) continue;
       if (Is(Mutant::kRestoreLosesClocks)) clock = 0;
-      if (Is(Mutant::kRestoreAheadOfClocks)) clock = s.policy[k].clocks().Max();
-      CarryOut(&next, k, next.policy[k].OnJoin(WorkerId{w}, clock));
+      if (Is(Mutant::kRestoreAheadOfClocks)) clock = before.clocks().Max();
+      CarryOut(s, k, s->policy[k].OnJoin(WorkerId{w}, clock));
     }
-    return next;
   }
 
   SpaceOptions options_;
@@ -469,6 +555,7 @@ class Explorer {
   std::optional<Clock> gap_;
   bool snapshot_ = false;
   SpaceReport report_;
+  uint64_t reads_ = 0;
   absl::flat_hash_set<std::pair<uint64_t, uint64_t>> visited_;
 };
 
@@ -527,5 +614,9 @@ std::string Name(Mutant mutant) {
 }
 
 SpaceReport ExploreSpace(const SpaceOptions& options) { return Explorer(options).Run(); }
+
+SpaceReport WalkSpace(const SpaceOptions& options, uint64_t reads, uint64_t seed) {
+  return Explorer(options).Walk(reads, seed);
+}
 
 }  // namespace soapstone::check

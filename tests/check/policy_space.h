@@ -7,8 +7,8 @@
 // lost; each shard hears of it in its own time), clean leave, two-step join, duplicates, and
 // restore of a shard (ssp: from its applied clocks alone; else from the policy's value; parked
 // pulls are lost and asked again). Where a policy looks at intervals, time is the number of
-// deliveries at the shard. Exhaustive: every reachable state is visited once. The adoption of a lost
-// worker's leaves (bsp) needs the real engine: see actor_space_test.cc.
+// deliveries at the shard. Exhaustive: every reachable state is visited once. The adoption of a
+// lost worker's leaves (bsp) needs the real engine: see actor_space_test.cc.
 #pragma once
 
 #include <cstdint>
@@ -67,6 +67,7 @@ struct SpaceOptions {
 struct SpaceReport {
   uint64_t states = 0;
   uint64_t transitions = 0;
+  uint64_t reads = 0;      // of walks
   uint64_t bad_reads = 0;  // read transitions that break the guarantee
   Clock lag_max = 0;
   Clock gap_max = 0;
@@ -76,5 +77,10 @@ struct SpaceReport {
 
 // Explores everything reachable.
 SpaceReport ExploreSpace(const SpaceOptions& options);
+
+// Paths through a space too large to explore, drawn by `seed`, each from the start to the end of
+// the run; ends at the first violation, or once that many reads were checked. `states` counts
+// paths. REQUIRES: options.clocks < 100, parking.
+SpaceReport WalkSpace(const SpaceOptions& options, uint64_t reads, uint64_t seed);
 
 }  // namespace soapstone::check

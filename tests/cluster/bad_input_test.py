@@ -30,6 +30,8 @@ class BadInputTest(ClusterTestCase):
 
     def test_negative_bound(self):
         self.refuse("policy: ", "--policy=ssp:s=-1")
+        self.refuse("policy: backup:b=3 leaves out", "--policy=backup:b=3", "--workers=3")
+        self.refuse("cluster.rebalance: with backup:b=1", "--policy=backup:b=1", "--rebalance")
 
     def test_malformed_job_file(self):
         self.write("job.textproto", b"model: \"mlp\"\ntraining {\n  epochs: 3 3\n}\n")

@@ -12,16 +12,16 @@ LONG = "--epochs=100000"
 
 class FailureTest(ClusterTestCase):
 
-    def start(self, *flags):
+    def start(self, *flags, processes=6):
         """A running job that has made progress, and its processes."""
         running = self.train(*flags)
         running.wait_for(r"^epoch \d+/")
         children = descendants(running.pid)
-        self.assertEqual(len(children), 6, children)
+        self.assertEqual(len(children), processes, children)
         return running, children
 
-    def check_lost_worker(self, policy):
-        running, children = self.start(f"--policy={policy}", "--epochs=60")
+    def check_lost_worker(self, policy, processes=6):
+        running, children = self.start(f"--policy={policy}", "--epochs=60", processes=processes)
         os.kill(children["worker-1"], signal.SIGKILL)
         self.assertEqual(running.wait(120), 0, running.output())
         self.assertIn("worker 1 lost", running.output())
@@ -42,6 +42,12 @@ class FailureTest(ClusterTestCase):
 
     def test_lost_worker_under_gossip(self):
         self.check_lost_worker("gossip:mode=pushsum")
+
+    def test_lost_worker_under_backup(self):
+        self.check_lost_worker("backup:b=1")
+
+    def test_lost_worker_under_tree(self):
+        self.check_lost_worker("tree:group=2,s=1", processes=10)  # two servers, and for each group two
 
     def check_lost(self, name, spoken):
         running, children = self.start(LONG)

@@ -84,6 +84,12 @@ class ReplayTest(ClusterTestCase):
     def test_eager(self):
         self.check_policy("eager:mode=solo")
 
+    def test_backup(self):
+        self.check_policy("backup:b=1")
+
+    def test_tree(self):
+        self.check_policy("tree:group=2,s=1")
+
     def test_several_shards_a_server(self):
         self.check_policy("ssp:s=2", "--shards_per_server=2")
 

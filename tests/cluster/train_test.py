@@ -34,6 +34,21 @@ class TrainTest(ClusterTestCase):
     def test_async(self):
         self.check("async")
 
+    def test_backup(self):
+        running = self.check("backup:b=1", "--stragglers=slow:workers=1,factor=4", "--base_ms=4")
+        self.assertRegex(running.output(), r"left out +[0-9,]+ updates")
+
+    def test_tree(self):
+        self.check("tree:group=2,s=1", "--epochs=20", "--workers=4")
+
+    def test_what_degenerates_to_bsp_has_its_bits(self):
+        hashes = set()
+        for policy in ("bsp", "backup:b=0", "tree:group=3,s=2"):
+            running = self.train(f"--policy={policy}", "--epochs=2", "--shards_per_server=2")
+            self.assertEqual(running.wait(120), 0, running.output())
+            hashes.add(self.sha256(running.output()))
+        self.assertEqual(len(hashes), 1)
+
     def test_easgd_sync(self):
         self.check("easgd:tau=4,mode=sync", "--epochs=20")
 

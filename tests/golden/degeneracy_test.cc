@@ -42,14 +42,16 @@ INSTANTIATE_TEST_SUITE_P(
                     Degeneracy{"psp:sample=2,s=1", "ssp:s=1"},
                     Degeneracy{"pssp:s=1,p=1", "ssp:s=1"}, Degeneracy{"pssp:s=1,p=0", "async"},
                     Degeneracy{"softsync:n=3", "async"}, Degeneracy{"dcasgd:lambda=0", "async"},
+                    Degeneracy{"backup:b=0", "bsp"}, Degeneracy{"tree:group=3,s=2", "bsp"},
                     Degeneracy{"bmuf:h=4,eta=0,zeta=1,nesterov=0", "bmuf:h=4,eta=0,zeta=1"}));
 
 // What is the same in general must not be the same by default: the bits of other policies differ.
 TEST(DegeneracyTest, OtherPoliciesHaveOtherBits) {
   TrainingSetup setup = kThree;
   const std::string async = Train(setup, "async").sha256;
-  for (const char* policy : {"ssp:s=0", "softsync:n=1", "softsync:n=3,rate=each", "dcasgd:lambda=1",
-                             "bsp", "localsgd:h=4", "easgd:tau=4"}) {
+  for (const char* policy :
+       {"ssp:s=0", "softsync:n=1", "softsync:n=3,rate=each", "dcasgd:lambda=1", "bsp",
+        "localsgd:h=4", "easgd:tau=4", "backup:b=1", "tree:group=2,s=0"}) {
     EXPECT_NE(Train(setup, policy).sha256, async) << policy;
   }
 }
@@ -123,9 +125,10 @@ INSTANTIATE_TEST_SUITE_P(Policies, LearningTest,
                                          "dssp:lower=1,upper=8", "psp:sample=1,s=1", "pssp:s=2",
                                          "async", "softsync:n=1", "softsync:n=3,rate=each",
                                          "dcasgd:lambda=0.04", "dcasgd:lambda=0.04,m=0.95",
-                                         "value:v0=0.05", "easgd:tau=4,mode=sync",
-                                         "easgd:tau=4,mode=async", "eamsgd:tau=4,delta=0.9",
-                                         "localsgd:h=4", "bmuf:h=4,eta=0.3"));
+                                         "backup:b=1", "tree:group=2,s=1", "value:v0=0.05",
+                                         "easgd:tau=4,mode=sync", "easgd:tau=4,mode=async",
+                                         "eamsgd:tau=4,delta=0.9", "localsgd:h=4",
+                                         "bmuf:h=4,eta=0.3"));
 
 }  // namespace
 }  // namespace soapstone::golden

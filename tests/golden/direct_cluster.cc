@@ -30,7 +30,8 @@ class DirectCluster {
       : setup_(setup), policy_(*consistency::ParsePolicy(setup.policy)), graph_(GraphOf(setup)) {
     layout_ = std::make_shared<const wire::Layout>(
         *wire::Layout::Build(graph_.params(), {.shard_count = setup.shards}));
-    for (uint32_t k = 0; k < setup.shards; ++k) AddShard(k);
+    const uint32_t copies = consistency::ServerCopies(policy_, setup.workers);
+    for (uint32_t k = 0; k < setup.shards * copies; ++k) AddShard(k);
     for (uint32_t w = 0; w < setup.workers; ++w) AddWorker(w);
     roster_.worker_count = setup.workers;
     for (uint32_t w = 0; w < setup.workers; ++w) {
@@ -124,7 +125,7 @@ class DirectCluster {
       message.body = roster_;
       channels_[{message.from, to}].push_back(message);
     };
-    for (uint32_t k = 0; k < setup_.shards; ++k) send(Address::Of(ShardId{k}));
+    for (uint32_t k = 0; k < shards_.size(); ++k) send(Address::Of(ShardId{k}));
     for (const wire::Member& member : roster_.workers) send(Address::Of(member.worker));
   }
 
@@ -199,6 +200,7 @@ class DirectCluster {
     for (server::Shard& shard : shards_) {
       result->violations += shard.ledger().Total().violations;
       result->duplicates += shard.stats().duplicates;
+      if (Index(shard.id()) >= setup_.shards) continue;  // a branch's
       Message save;
       save.type = MessageType::kSave;
       save.from = Address::Scheduler();
@@ -214,7 +216,7 @@ class DirectCluster {
     auto executor = *worker::Executor::Create(
         {.graph = graph_, .data = Digits(), .layout = layout_, .now = [] { return Nanos{0}; }});
     worker::DeviceCommand load = {.what = {.op = worker::Op::kLoad}};
-    for (const server::Shard& shard : shards_) load.frames.push_back(shard.store().Read());
+    for (uint32_t k = 0; k < setup_.shards; ++k) load.frames.push_back(shards_[k].store().Read());
     std::vector<worker::DeviceEvent> events;
     executor->Run(load, &events);
     const worker::DeviceEvent event = executor->Evaluate();

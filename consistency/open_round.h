@@ -1,0 +1,61 @@
+// What gates of rounds keep while a round is open: its pushes, and pulls of versions to come.
+// Values.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "base/fingerprint.h"
+#include "consistency/action.h"
+
+namespace soapstone::consistency {
+
+struct HeldPush {
+  LeafRange leaves;
+  WorkerId worker{};
+  Ticket ticket{};
+  friend bool operator==(const HeldPush&, const HeldPush&) = default;
+};
+
+// By bucket, ascending by leaves, never overlapping.
+class HeldPushes {
+ public:
+  explicit HeldPushes(uint32_t bucket_count) : buckets_(bucket_count) {}
+
+  // kHold; kDrop where some of its leaves are here already; kReject: there is no such bucket.
+  ActionKind Add(const PushEvent& push);
+  // Adds an action of `kind` for each, and forgets them.
+  void Release(ActionKind kind, Actions* actions);
+
+  std::vector<std::vector<HeldPush>>& buckets() { return buckets_; }
+  const std::vector<std::vector<HeldPush>>& buckets() const { return buckets_; }
+
+  friend bool operator==(const HeldPushes&, const HeldPushes&) = default;
+  void AddTo(Fingerprint* f) const;
+
+ private:
+  std::vector<std::vector<HeldPush>> buckets_;
+};
+
+// One a worker, with the clock that it waits for.
+class ParkedPulls {
+ public:
+  void Park(const PullEvent& pull) {
+    pulls_.insert_or_assign(pull.worker, std::pair(pull.clock, pull.ticket));
+  }
+  void Erase(WorkerId worker) { pulls_.erase(worker); }
+  bool empty() const { return pulls_.empty(); }
+  // Replies to those that wait for `version` or an earlier one.
+  void Release(Clock version, Actions* actions);
+
+  friend bool operator==(const ParkedPulls&, const ParkedPulls&) = default;
+  void AddTo(Fingerprint* f) const;
+
+ private:
+  std::map<WorkerId, std::pair<Clock, Ticket>> pulls_;
+};
+
+}  // namespace soapstone::consistency
