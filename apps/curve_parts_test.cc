@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -22,7 +23,8 @@ class CurvePartsTest : public ::testing::Test {
     config.mutable_training()->set_batch(32);
     config.mutable_cluster()->set_servers(2);
     config.mutable_cluster()->set_workers(2);
-    path_ = testing::TempDir() + "/curve_parts_test.csv";
+    path_ = absl::StrCat(testing::TempDir(), "/curve_parts_test-",
+                         testing::UnitTest::GetInstance()->current_test_info()->name(), ".csv");
     config.mutable_output()->set_curve_path(path_);
     job_ = *PrepareJob(std::move(config));
     RemoveCurveParts(*job_);

@@ -115,6 +115,9 @@ if(SOAPSTONE_SANITIZE)
   target_precompile_headers(soapstone_test_headers PRIVATE <gmock/gmock.h> <gtest/gtest.h>)
 endif()
 
+# All test programs but those with real processes and the explorers: what is tested sanitized.
+add_custom_target(quick_tests)
+
 # soapstone_test(NAME SRCS ... DEPS ... LABELS ... [TIMEOUT s] [SERIAL])
 function(soapstone_test NAME)
   cmake_parse_arguments(ARG "SERIAL" "TIMEOUT" "SRCS;DEPS;LABELS" ${ARGN})
@@ -133,6 +136,9 @@ function(soapstone_test NAME)
   set(serial "")
   if(ARG_SERIAL)
     set(serial RUN_SERIAL TRUE)
+  endif()
+  if(NOT ARG_LABELS MATCHES "slow|cluster")
+    add_dependencies(quick_tests ${NAME})
   endif()
   gtest_discover_tests(${NAME} DISCOVERY_TIMEOUT 60 PROPERTIES
     LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} ${serial})

@@ -21,7 +21,7 @@ class FailureTest(ClusterTestCase):
         return running, children
 
     def check_lost_worker(self, policy, processes=6):
-        running, children = self.start(f"--policy={policy}", "--epochs=60", processes=processes)
+        running, children = self.start(f"--policy={policy}", "--epochs=35", processes=processes)
         os.kill(children["worker-1"], signal.SIGKILL)
         self.assertEqual(running.wait(120), 0, running.output())
         self.assertIn("worker 1 lost", running.output())
