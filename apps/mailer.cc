@@ -71,10 +71,10 @@ void Mailer::ConnectTo(wire::Address node, const std::string& endpoint) {
   }
 }
 
-void Mailer::ConnectServers(const wire::Roster& roster, bool all) {
+void Mailer::ConnectServers(const wire::Roster& roster, uint32_t begin, uint32_t end) {
   for (const wire::ServerEntry& entry : roster.servers) {
     const wire::Address server = wire::Address::Of(entry.server);
-    if (server == self_ || (!all && Index(entry.server) != 0)) continue;
+    if (server == self_ || Index(entry.server) < begin || Index(entry.server) >= end) continue;
     ConnectTo(server, entry.endpoint);
   }
 }

@@ -41,8 +41,8 @@ class Mailer {
   // Nodes lost since the last call (invariant 2).
   std::vector<wire::Address> TakeLost();
 
-  // Connects to servers of the roster that are new or have moved. `all`: else server 0 only.
-  void ConnectServers(const wire::Roster& roster, bool all);
+  // Connects to servers [begin, end) of the roster that are new or have moved.
+  void ConnectServers(const wire::Roster& roster, uint32_t begin, uint32_t end);
   // The same with workers that others reach.
   void ConnectWorkers(const wire::Roster& roster);
 

@@ -102,11 +102,11 @@ TEST(Mailer, ConnectsToNewAndMovedServersOnly) {
   Mailer mailer(&transport, 1);
   wire::Roster roster;
   roster.servers = {{ServerId{0}, "tcp://a:1"}, {ServerId{1}, "tcp://b:1"}};
-  mailer.ConnectServers(roster, true);
-  mailer.ConnectServers(roster, true);
+  mailer.ConnectServers(roster, 0, 2);
+  mailer.ConnectServers(roster, 0, 2);
   EXPECT_EQ(transport.connects, 2);
   roster.servers[1].endpoint = "tcp://c:1";
-  mailer.ConnectServers(roster, true);
+  mailer.ConnectServers(roster, 0, 2);
   EXPECT_EQ(transport.connects, 3);
   EXPECT_EQ(transport.connected[kServer1], "tcp://c:1");
 }
@@ -117,10 +117,10 @@ TEST(Mailer, ServersConnectToServer0AndNeverToThemselves) {
   wire::Roster roster;
   roster.servers = {{ServerId{0}, "tcp://a:1"}, {ServerId{1}, "tcp://b:1"}};
   mailer.SetSelf(kServer0);
-  mailer.ConnectServers(roster, false);
+  mailer.ConnectServers(roster, 0, 1);
   EXPECT_EQ(transport.connects, 0);
   mailer.SetSelf(kServer1);
-  mailer.ConnectServers(roster, false);
+  mailer.ConnectServers(roster, 0, 1);
   EXPECT_EQ(transport.connected[kServer0], "tcp://a:1");
   EXPECT_EQ(transport.connects, 1);
 }

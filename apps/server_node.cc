@@ -71,8 +71,9 @@ void ServerNode::Dispatch(Nanos now, wire::Message message) {
   if (message.to.role == wire::Role::kShard) return ToShard(std::move(message));
   if (message.type == MessageType::kSlices) return OnSlices(message);
   if (const auto* roster = std::get_if<wire::Roster>(&message.body)) {
-    // Server 0 gathers the model; a branch of the tree talks to its root.
-    loop_.mailer().ConnectServers(*roster, /*all=*/job_->specs.policy.tree());
+    // Server 0 gathers the model; a branch of a tree talks to its root.
+    const uint32_t root_servers = job_->config.cluster().servers();
+    loop_.mailer().ConnectServers(*roster, 0, *rank_ < root_servers ? 1 : root_servers);
   }
 }
 

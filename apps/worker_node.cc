@@ -124,7 +124,12 @@ void WorkerNode::Dispatch(Nanos now, const wire::Message& message) {
   }
   if (!engine_.has_value()) return;
   if (const auto* roster = std::get_if<wire::Roster>(&message.body)) {
-    loop_.mailer().ConnectServers(*roster, /*all=*/true);
+    // Of a tree those of its own branch, else all: servers are numbered as shards are.
+    const uint32_t servers = job_->config.cluster().servers();
+    const WorkerId self{*enrolment_.rank()};
+    const uint32_t first =
+        Index(consistency::ShardFor(self, ShardId{0}, servers, job_->specs.policy));
+    loop_.mailer().ConnectServers(*roster, first, first + servers);
     loop_.mailer().ConnectWorkers(*roster);
   }
   if (peer_.has_value() && (message.to.role == wire::Role::kPeer || server::Peer::Wants(message))) {

@@ -40,6 +40,11 @@ class TrainTest(ClusterTestCase):
 
     def test_tree(self):
         self.check("tree:group=2,s=1", "--epochs=20", "--workers=4")
+        with open(f"{self.dir}/logs/ledger.json") as file:
+            nodes = json.load(file)["nodes"]
+        # A branch talks to its root on one connection, which the kernel counts both ways.
+        self.assertGreaterEqual(sum(node["sockets"]["given_bytes"] for node in nodes),
+                                0.99 * sum(sum(node["sent"].values()) for node in nodes))
 
     def test_what_degenerates_to_bsp_has_its_bits(self):
         hashes = set()
