@@ -92,7 +92,7 @@ void ServerNode::OnWelcome(uint32_t rank) {
     shards_.push_back(std::make_unique<ShardThread>(
         MakeShard(id), &answers_, [this] { loop_.Wake(); },
         ShardThreadOptions{.strict = job_->config.strict(),
-                           .taker = std::move(taker),
+                           .taker = taker,
                            .recorder = OpenRecorder(id)}));
   }
   if (rank == 0) gatherer_.emplace(job_->layout);

@@ -324,7 +324,13 @@ void Peer::CarryOutSend(const PeerAction& action, wire::Outbox* out) {
     parcel.end = elements;
     if (vectors_.own != nullptr) payload = vectors_.own->State();
   }
-  ToPeer(action.to, type, action.round, parcel, action.samples, std::move(payload), out);
+  ToPeer(action.to,
+         {.type = type,
+          .clock = action.round,
+          .samples = action.samples,
+          .body = parcel,
+          .payload = std::move(payload)},
+         out);
 }
 
 void Peer::CarryOutOnVectors(const PeerAction& action, wire::Outbox* out) {
@@ -349,8 +355,12 @@ void Peer::CarryOutOnVectors(const PeerAction& action, wire::Outbox* out) {
   if (action.kind == Kind::kMeet) {
     std::vector<Buffer> answer;
     if (vectors_.own != nullptr) answer = {vectors_.own->Meet(parcel)};
-    return ToPeer(action.to, MessageType::kParcel, action.round,
-                  {.step = action.step, .end = offsets_.back()}, 0, std::move(answer), out);
+    return ToPeer(action.to,
+                  {.type = MessageType::kParcel,
+                   .clock = action.round,
+                   .body = wire::Parcel{.step = action.step, .end = offsets_.back()},
+                   .payload = std::move(answer)},
+                  out);
   }
   if (vectors_.own == nullptr) return;
   switch (action.kind) {
@@ -433,21 +443,14 @@ void Peer::HandIn(double weight, wire::Outbox* out) {
   }
 }
 
-void Peer::ToPeer(WorkerId to, MessageType type, Clock clock, wire::Parcel parcel, uint64_t samples,
-                  std::vector<Buffer> payload, wire::Outbox* out) {
-  Message message;
-  message.type = type;
+void Peer::ToPeer(WorkerId to, Message message, wire::Outbox* out) {
   message.from = Address::PeerOf(options_.id);
   message.to = Address::PeerOf(to);
   message.epoch = epoch_;
   message.worker = options_.id;
-  message.clock = clock;
-  message.samples = samples;
   // Another process of this rank began at a later epoch: its numbers are greater.
   const Epoch admitted = FindMember(*roster_, options_.id)->admitted;
-  parcel.sequence = (admitted << 40) + ++sent_[to];
-  message.body = parcel;
-  message.payload = std::move(payload);
+  std::get<wire::Parcel>(message.body).sequence = (admitted << 40) + ++sent_[to];
   ++stats_.parcels_sent;
   stats_.parcel_bytes_sent += message.payload_bytes();
   out->Send(std::move(message));
@@ -461,11 +464,13 @@ void Peer::ToAll(MessageType type, wire::Outbox* out) {
 
 void Peer::Stand(WorkerId to, MessageType type, wire::Outbox* out) {
   const consistency::Standing standing = policy_->said_standing();
-  ToPeer(to, type, standing.version,
-         {.step = policy_->HasHeard(to) ? 1u : 0u,
-          .has_values = standing.has_values,
-          .finished = standing.finished},
-         0, {}, out);
+  ToPeer(to,
+         {.type = type,
+          .clock = standing.version,
+          .body = wire::Parcel{.step = policy_->HasHeard(to) ? 1u : 0u,
+                               .has_values = standing.has_values,
+                               .finished = standing.finished}},
+         out);
 }
 
 void Peer::AddTo(Fingerprint* f) const {

@@ -98,8 +98,8 @@ class Peer {
   Buffer TakeParcel(consistency::Ticket ticket);
   void Reply(Clock clock, wire::Outbox* out);
   void HandIn(double weight, wire::Outbox* out);
-  void ToPeer(WorkerId to, wire::MessageType type, Clock clock, wire::Parcel parcel,
-              uint64_t samples, std::vector<Buffer> payload, wire::Outbox* out);
+  // Fills in who sends it, and the parcel's number. REQUIRES: its body is a parcel.
+  void ToPeer(WorkerId to, wire::Message message, wire::Outbox* out);
   void ToAll(wire::MessageType type, wire::Outbox* out);
   void Stand(WorkerId to, wire::MessageType type, wire::Outbox* out);
 

@@ -373,7 +373,7 @@ void Shard::ApplyGathered(wire::Outbox* out) {
   stats_.pushes_applied += gathered_.size();
   ++versions_[Index(gathered_bucket_)];
   if (uplink_.has_value()) {
-    uplink_->Push(epoch_, gathered_clock_, gathered_bucket_, gathered_, gathered_leaf_count_,
+    uplink_->Push(epoch_, {gathered_clock_, gathered_bucket_, gathered_leaf_count_}, gathered_,
                   store_.Gather(gathered_bucket_, gathered_, gathered_leaf_count_), out);
     gathered_.clear();
     return;

@@ -27,12 +27,12 @@ Message Uplink::ToRoot(MessageType type, Epoch epoch, Clock clock) const {
   return message;
 }
 
-void Uplink::Push(Epoch epoch, Clock clock, BucketId bucket, const std::vector<Contribution>& parts,
-                  uint32_t leaf_count, std::vector<Buffer> payload, wire::Outbox* out) {
-  Message push = ToRoot(MessageType::kPush, epoch, clock);
-  push.bucket = bucket;
+void Uplink::Push(Epoch epoch, const Gathered& gathered, const std::vector<Contribution>& parts,
+                  std::vector<Buffer> payload, wire::Outbox* out) {
+  Message push = ToRoot(MessageType::kPush, epoch, gathered.clock);
+  push.bucket = gathered.bucket;
   push.leaves = {parts.front().leaves.begin, parts.back().leaves.end};
-  push.leaf_count = leaf_count;
+  push.leaf_count = gathered.leaf_count;
   push.batch_samples = parts.front().batch_samples;
   for (const Contribution& part : parts) push.samples += part.samples;
   push.payload = std::move(payload);

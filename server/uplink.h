@@ -18,9 +18,14 @@ class Uplink {
 
   wire::Address root() const { return root_; }
 
-  // The sum of `parts` of round `clock`, with its payload: one push.
-  void Push(Epoch epoch, Clock clock, BucketId bucket, const std::vector<Contribution>& parts,
-            uint32_t leaf_count, std::vector<Buffer> payload, wire::Outbox* out);
+  // What a round gathered of one bucket: one push, with the sum of `parts` as its payload.
+  struct Gathered {
+    Clock clock = 0;
+    BucketId bucket{};
+    uint32_t leaf_count = 1;
+  };
+  void Push(Epoch epoch, const Gathered& gathered, const std::vector<Contribution>& parts,
+            std::vector<Buffer> payload, wire::Outbox* out);
   // The branch has completed `clock`, with all the pushes since the last call.
   void Complete(Epoch epoch, Clock clock, wire::Outbox* out);
   // Asks for the values to be used at `clock`; `final`: those after the last clock.

@@ -301,7 +301,8 @@ class Explorer {
   }
 
   bool Enabled(const State& s, Move move) const {
-    const auto [kind, w, k] = move;
+    const Kind kind = move.kind;
+    const uint32_t w = move.w, k = move.k;
     const uint32_t all = (1u << K()) - 1;
     const auto has = [&](const std::vector<uint32_t>& mask) { return (mask[w] >> k & 1u) != 0; };
     switch (kind) {
