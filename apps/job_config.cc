@@ -174,12 +174,6 @@ absl::Status CheckCluster(const wire::Cluster& cluster) {
   return absl::OkStatus();
 }
 
-absl::Status CheckSpares(uint32_t workers, const consistency::PolicyTraits& policy) {
-  if (policy.spare == 0 || policy.spare < workers || workers == 1) return absl::OkStatus();
-  return Invalid(absl::StrCat("policy: ", policy.spec, " leaves out ", policy.spare, " workers of ",
-                              workers, ": each round would be one worker's"));
-}
-
 absl::Status CheckTree(const wire::JobConfig& config, const consistency::PolicyTraits& policy) {
   const uint64_t servers = uint64_t{config.cluster().servers()} *
                            consistency::ServerCopies(policy, config.cluster().workers());
@@ -294,7 +288,8 @@ absl::StatusOr<JobSpecs> CheckJobConfig(const wire::JobConfig& config) {
   SOAP_RETURN_IF_ERROR(CheckData(config.data()));
   absl::StatusOr<consistency::PolicyTraits> policy = consistency::ParsePolicy(config.policy());
   if (!policy.ok()) return named(policy.status(), "policy");
-  SOAP_RETURN_IF_ERROR(CheckSpares(config.cluster().workers(), *policy));
+  const absl::Status fits = consistency::CheckWorkers(*policy, config.cluster().workers());
+  if (!fits.ok()) return named(fits, "policy");
   SOAP_RETURN_IF_ERROR(CheckTree(config, *policy));
   SOAP_RETURN_IF_ERROR(CheckRebalance(config, *policy));
   absl::StatusOr<compute::OptimizerSpec> optimizer =

@@ -397,6 +397,13 @@ absl::StatusOr<PolicyTraits> ParsePolicy(std::string_view text) {
       absl::StrCat("unknown policy '", spec.name, "'; there are ", absl::StrJoin(usages, " ")));
 }
 
+absl::Status CheckWorkers(const PolicyTraits& traits, uint32_t workers) {
+  if (traits.spare == 0 || traits.spare < workers || workers == 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(traits.spec, " leaves out ", traits.spare,
+                                                 " workers of ", workers,
+                                                 ": each round would be one worker's"));
+}
+
 std::vector<std::string> PolicyEntry::Examples() const { return absl::StrSplit(examples, ' '); }
 
 namespace {

@@ -33,6 +33,10 @@ absl::Span<const PolicyEntry> PolicyCatalogue();
 // Errors: InvalidArgument naming the unknown policy or argument and what there is instead.
 absl::StatusOr<PolicyTraits> ParsePolicy(std::string_view spec);
 
+// Whether the policy makes sense with so many workers. Error: InvalidArgument where backup would
+// leave out all of several.
+absl::Status CheckWorkers(const PolicyTraits& traits, uint32_t workers);
+
 // All examples of the catalogue: of policies whose parameters servers keep, or workers.
 std::vector<std::string> ExamplePolicies();
 std::vector<std::string> ExamplePeerPolicies();

@@ -397,6 +397,7 @@ absl::StatusOr<VirtualResult> RunVirtual(const VirtualOptions& options) {
   const uint64_t buckets = std::max<uint64_t>(1, uint64_t{shape.shards} * shape.buckets_per_shard);
   shape.bucket_elements = std::max<uint64_t>(1024, options.model_elements / buckets);
   SOAP_ASSIGN_OR_RETURN(shape.policy, consistency::ParsePolicy(options.policy));
+  SOAP_RETURN_IF_ERROR(consistency::CheckWorkers(shape.policy, options.workers));
   if (options.rebalance) {
     if (!shape.policy.weighs_samples()) {
       return absl::InvalidArgumentError(absl::StrCat(

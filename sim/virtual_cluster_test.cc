@@ -123,6 +123,8 @@ TEST(VirtualClusterTest, ErrorsNameTheOption) {
   EXPECT_THAT(error({}), HasSubstr("give clocks or a duration"));
   EXPECT_THAT(error({.workers = 0, .clocks = 1}), HasSubstr("workers = 0"));
   EXPECT_THAT(error({.policy = "spp", .clocks = 1}), HasSubstr("unknown policy"));
+  EXPECT_THAT(error({.workers = 4, .policy = "backup:b=4", .clocks = 1}),
+              HasSubstr("leaves out 4"));
   EXPECT_THAT(error({.stragglers = "x", .clocks = 1}), HasSubstr("unknown straggler"));
 }
 

@@ -168,7 +168,7 @@ class Explorer {
           break;
         case ActionKind::kLeaveOut:
           ++report_.left_out;
-          if (Is(BackupMutant::kLateApplied)) Violate("S6 applied beside its round");
+          if (Is(BackupMutant::kLateApplied)) taken |= Gather(*s, ticket, open);
           if (static_cast<Clock>(ticket % kTicketsPerLife) > open) Violate("S6 lost");
           break;
         case ActionKind::kReject:
