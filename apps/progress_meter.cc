@@ -5,11 +5,6 @@
 namespace soapstone::apps {
 namespace {
 
-void AddLags(const std::vector<uint64_t>& lags, std::vector<uint64_t>* sum) {
-  if (sum->size() < lags.size()) sum->resize(lags.size());
-  for (size_t i = 0; i < lags.size(); ++i) (*sum)[i] += lags[i];
-}
-
 // Reads by lag between two readings: mean and maximum.
 void LagsSince(const std::vector<uint64_t>& before, const std::vector<uint64_t>& now,
                ProgressReport* report) {
@@ -29,19 +24,7 @@ void LagsSince(const std::vector<uint64_t>& before, const std::vector<uint64_t>&
 
 wire::Progress SumOf(const ProgressByWorker& progress) {
   wire::Progress sum;
-  for (const auto& [worker, p] : progress) {
-    sum.samples += p.samples;
-    sum.loss_sum += p.loss_sum;
-    sum.pushed_bytes += p.pushed_bytes;
-    sum.pulled_bytes += p.pulled_bytes;
-    sum.compute_ns += p.compute_ns;
-    sum.blocked_ns += p.blocked_ns;
-    sum.injected_ns += p.injected_ns;
-    sum.parked_ns += p.parked_ns;
-    sum.queued_ns += p.queued_ns;
-    sum.rejects += p.rejects;
-    AddLags(p.read_lags, &sum.read_lags);
-  }
+  for (const auto& [worker, p] : progress) sum.Add(p);
   return sum;
 }
 

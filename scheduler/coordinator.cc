@@ -135,6 +135,8 @@ void Coordinator::OnHello(Nanos now, const Message& message, Outbox* out) {
     return;
   }
   AddNews(absl::StrCat(Spoken(place), " asks to join"));
+  const auto before = progress_.find(WorkerId{place.index});
+  if (before != progress_.end()) former_[before->first] = before->second;
   members_.Enqueue(WorkerId{place.index});
   AdmitNext(now, out);
 }
@@ -153,7 +155,8 @@ void Coordinator::OnRosterAck(Nanos now, const Message& message, Outbox* out) {
 void Coordinator::OnWorkerMessage(Nanos now, const Message& message, Outbox* out) {
   const WorkerId worker{message.from.index};
   if (const auto* progress = std::get_if<wire::Progress>(&message.body)) {
-    progress_[worker] = *progress;
+    wire::Progress& all = progress_[worker] = *progress;
+    if (const auto former = former_.find(worker); former != former_.end()) all.Add(former->second);
     rebalancer_.Observe(worker, *progress);
   }
   switch (message.type) {

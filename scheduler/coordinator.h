@@ -89,7 +89,7 @@ class Coordinator {
   const wire::Roster& roster() const { return members_.roster(); }
   // Who has not registered: "server 1, worker 2".
   std::string Missing() const { return nodes_.Missing(); }
-  // The latest report of each worker ever admitted, lost ones too.
+  // Of each rank ever held the latest report, with the counters of its former holders added.
   const std::map<WorkerId, wire::Progress>& progress() const { return progress_; }
   const std::optional<wire::Evaluation>& evaluation() const { return evaluation_; }
   const std::optional<wire::Saved>& saved() const { return saved_; }
@@ -144,6 +144,7 @@ class Coordinator {
   Rebalancer rebalancer_;
   std::optional<WorkerId> evaluator_;  // kEvaluating
   std::map<WorkerId, wire::Progress> progress_;
+  std::map<WorkerId, wire::Progress> former_;  // of ranks with a successor, without the latter's
   std::optional<wire::Evaluation> evaluation_;
   std::optional<wire::Saved> saved_;
   std::optional<wire::Notice> ended_;

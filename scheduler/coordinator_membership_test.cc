@@ -135,6 +135,26 @@ TEST_F(CoordinatorJoin, FirstStepListsTheNewcomerAsJoining) {
       ElementsAre(Shard(0), Shard(1), Server(0), Server(1), Worker(0), Worker(1), Worker(2)));
 }
 
+// What was done and lost is not undone: totals only grow, though a successor counts from nothing.
+TEST_F(CoordinatorJoin, ASuccessorsCountersAreAddedToItsPredecessors) {
+  const auto progress = [this] { return job_.coordinator().progress().at(WorkerId{1}); };
+  for (uint64_t life = 1; life <= 3; ++life) {
+    job_.SayHello(Role::kWorker, 1, 70 + life);
+    job_.AckAll(5);
+    job_.AckAll(5);
+    for (const uint64_t samples : {4u, 10u}) {
+      job_.Say(Worker(1), MessageType::kHeartbeat,
+               wire::Progress{.clock = 6, .samples = samples, .loss_sum = 3, .read_lags = {0, 2}});
+      EXPECT_EQ(progress().samples, 10 * (life - 1) + samples);
+    }
+    EXPECT_EQ(progress().clock, 6);
+    EXPECT_EQ(progress().loss_sum, 3.0 * static_cast<double>(life));
+    EXPECT_EQ(progress().read_lags, (std::vector<uint64_t>{0, 2 * life}));
+    job_.Lose(Worker(1));
+    job_.AckAll(5);
+  }
+}
+
 TEST_F(CoordinatorJoin, SecondStepStartsItAtTheHighestFrontier) {
   job_.SayHello(Role::kWorker, 1, 77);
   job_.Ack(0, 5);

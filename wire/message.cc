@@ -243,6 +243,22 @@ void Message::AddTo(Fingerprint* f) const {
   }
 }
 
+void Progress::Add(const Progress& other) {
+  samples += other.samples;
+  loss_sum += other.loss_sum;
+  pushed_bytes += other.pushed_bytes;
+  pulled_bytes += other.pulled_bytes;
+  compute_ns += other.compute_ns;
+  blocked_ns += other.blocked_ns;
+  rejects += other.rejects;
+  if (read_lags.size() < other.read_lags.size()) read_lags.resize(other.read_lags.size());
+  for (size_t i = 0; i < other.read_lags.size(); ++i) read_lags[i] += other.read_lags[i];
+  injected_ns += other.injected_ns;
+  parked_ns += other.parked_ns;
+  queued_ns += other.queued_ns;
+  skipped += other.skipped;
+}
+
 uint64_t Message::payload_bytes() const {
   uint64_t bytes = 0;
   for (const Buffer& buffer : payload) bytes += buffer.size();

@@ -156,6 +156,8 @@ struct Progress {
   Nanos parked_ns = 0;   // a shard's policy kept the pull
   Nanos queued_ns = 0;   // the pull waited until its shard took it in hand
   uint64_t skipped = 0;  // steps that were not made, because the others had gone on
+  // Adds all counters of another; the clock stays.
+  void Add(const Progress& other);
   friend bool operator==(const Progress&, const Progress&) = default;
 };
 
