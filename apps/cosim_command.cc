@@ -42,7 +42,8 @@ experiment::CosimTiming TimingOf(const Job& job, const SimulateFlags& flags) {
           .seed = flags.seed,
           .iteration_ns = std::llround(1000 * flags.iteration_us),
           .latency_us = flags.latency_us,
-          .bandwidth_mbps = 1000 * flags.bandwidth_gbps};
+          .bandwidth_mbps = 1000 * flags.bandwidth_gbps,
+          .timeout_ns = NanosOf(job.config.cluster().heartbeat_timeout_s())};
 }
 
 std::string ProgressLine(double fraction, const CurvePoint* latest) {
@@ -82,6 +83,10 @@ void PrintTable(const Job& job, const SimulateFlags& flags, const CosimResult& r
                                       timing.duration, flags.iteration_us));
   Row("wall time", absl::StrFormat("%.2f s", timing.wall_seconds));
   Row("rate", absl::StrFormat("%.3f iterations a worker and iteration time", timing.rate));
+  if (timing.failures > 0) {
+    Row("failures",
+        absl::StrFormat("%d, down for %.1f iterations in all", timing.failures, timing.down));
+  }
   Row("reads by lag", LagHistogram(timing.read_lags));
   Row("waiting", absl::StrFormat("%.3f s of %.3f virtual worker seconds (%.1f%%)", result.wait_s,
                                  result.wait_s + result.compute_s, 100 * timing.blocked_fraction));

@@ -110,7 +110,8 @@ absl::StatusOr<experiment::RunOutcome> RunInVirtualTime(const experiment::RunPla
            .seed = plan.config.training().seed(),
            .iteration_ns = std::llround(plan.iteration_ms * static_cast<double>(kMillisecond)),
            .latency_us = plan.latency_us,
-           .bandwidth_mbps = plan.bandwidth_mbps},
+           .bandwidth_mbps = plan.bandwidth_mbps,
+           .timeout_ns = NanosOf(job->config.cluster().heartbeat_timeout_s())},
           options));
   experiment::RunOutcome outcome{.curve = std::move(result.curve),
                                  .test_accuracy = result.test_accuracy,

@@ -66,7 +66,8 @@ struct JobFlagValues {
     return path != "strict" && path.substr(0, 7) != "output." &&
            (path.substr(0, 8) != "cluster." || path == "cluster.workers" ||
             path == "cluster.servers" || path == "cluster.shards_per_server" ||
-            path == "cluster.bucket_bytes" || path == "cluster.rebalance");
+            path == "cluster.bucket_bytes" || path == "cluster.heartbeat_s" ||
+            path == "cluster.heartbeat_timeout_s" || path == "cluster.rebalance");
   }
 };
 
@@ -165,6 +166,9 @@ void AddSimulate(CLI::App* app, SimulateFlags* flags) {
       ->check(CLI::Range(0.001, 3.6e9));
   app->add_option("--bandwidth_gbps", flags->bandwidth_gbps, "Of each link; 0: no limit [0]")
       ->check(CLI::NonNegativeNumber);
+  app->add_option("--heartbeat_timeout_s", flags->heartbeat_timeout_s,
+                  "Until a worker that failed (failstop) is counted out [5]")
+      ->check(CLI::Range(0.0, 3600.0));
   app->add_option("--elements", flags->elements, "Parameters of the model: sizes messages [1024]")
       ->check(CLI::PositiveNumber);
   app->add_option("--seed", flags->seed, "Seed of the straggler models [1]");

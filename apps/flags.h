@@ -38,6 +38,7 @@ struct SimulateFlags {
   double duration = 0;
   double latency_us = 0;
   double bandwidth_gbps = 0;
+  double heartbeat_timeout_s = 5;
   uint64_t elements = 1024;
   uint64_t seed = 1;
   uint32_t seeds = 0;  // 0: as many as are quickly run

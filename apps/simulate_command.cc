@@ -39,6 +39,7 @@ sim::VirtualOptions OptionsOf(const SimulateFlags& flags) {
                               .iteration_ns = std::llround(1000 * flags.iteration_us),
                               .latency_us = flags.latency_us,
                               .bandwidth_mbps = 1000 * flags.bandwidth_gbps,
+                              .timeout_ns = std::llround(flags.heartbeat_timeout_s * kSecond),
                               .model_elements = flags.elements,
                               .timeline = !flags.trace_path.empty()};
   if (options.clocks == 0 && options.duration == 0) options.duration = kDefaultDuration;

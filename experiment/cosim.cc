@@ -10,6 +10,7 @@
 #include "glog/logging.h"
 #include "models/replica.h"
 #include "models/sampler.h"
+#include "sim/straggler.h"
 #include "server/model_gatherer.h"
 #include "server/snapshot.h"
 #include "server/store.h"
@@ -46,8 +47,12 @@ absl::Status CheckJob(const CosimJob& job) {
 // them.
 class Backing {
  public:
-  Backing(const CosimJob& job, const CosimOptions& options)
-      : job_(job), options_(options), cuts_(job.layout->shard_count()) {}
+  // `fails`: workers fail, and others take over what was theirs in the middle of a step.
+  Backing(const CosimJob& job, const CosimOptions& options, bool fails)
+      : job_(job),
+        options_(options),
+        own_parameters_(fails || job.policy.keeps_parameters()),
+        cuts_(job.layout->shard_count()) {}
 
   absl::Status Prepare();
   sim::Training Training();
@@ -58,18 +63,17 @@ class Backing {
   void Close(CosimResult* result);
 
  private:
-  // A worker's device, and its parameters while another's are in the shared replica. Empty: it
-  // loads them anew for each step, into the replica's own.
+  // A worker's device, and its own parameters while another's are in the shared replica.
   struct Device {
     std::unique_ptr<worker::Executor> executor;
     models::Replica::Parameters parameters;
   };
 
-  absl::StatusOr<Device> MakeDevice(bool keeps_parameters,
-                                    std::shared_ptr<const wire::Layout> layout);
+  absl::StatusOr<Device> MakeDevice();
   server::Store MakeStore(ShardId shard);
   void Run(Device* device, const worker::DeviceCommand& command,
            std::vector<worker::DeviceEvent>* events);
+  void Restart(WorkerId worker);
   HeldOut Evaluate(Device* device);
   std::vector<std::vector<Buffer>> MeanOf(
       absl::Span<const std::shared_ptr<server::PeerVectors>> peers) const;
@@ -79,6 +83,8 @@ class Backing {
 
   const CosimJob& job_;
   const CosimOptions& options_;
+  // A device's parameters outlive its turn; else each step loads them anew, into the replica's own.
+  const bool own_parameters_;
   std::shared_ptr<models::Replica> replica_;
   std::vector<Device> devices_;     // by worker
   const Device* loaded_ = nullptr;  // whose parameters are the replica's own, of devices that load
@@ -101,8 +107,7 @@ absl::Status Backing::Prepare() {
   SOAP_ASSIGN_OR_RETURN(replica_, models::Replica::Create(job_.graph));
   devices_.reserve(job_.workers);
   for (uint32_t w = 0; w < job_.workers; ++w) {
-    SOAP_ASSIGN_OR_RETURN(Device device,
-                          MakeDevice(job_.policy.keeps_parameters(), worker_layout_));
+    SOAP_ASSIGN_OR_RETURN(Device device, MakeDevice());
     devices_.push_back(std::move(device));
   }
   SOAP_ASSIGN_OR_RETURN(Evaluator evaluator, Evaluator::Create(job_.graph, job_.data, job_.layout));
@@ -121,14 +126,13 @@ absl::Status Backing::Prepare() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Backing::Device> Backing::MakeDevice(bool keeps_parameters,
-                                                    std::shared_ptr<const wire::Layout> layout) {
+absl::StatusOr<Backing::Device> Backing::MakeDevice() {
   Device device;
   worker::ExecutorOptions options = ExecutorOptionsOf(job_);
   options.replica = replica_;
-  options.layout = std::move(layout);
+  options.layout = worker_layout_;
   SOAP_ASSIGN_OR_RETURN(device.executor, worker::Executor::Create(std::move(options)));
-  if (keeps_parameters) device.parameters = replica_->NewParameters();
+  if (own_parameters_) device.parameters = replica_->NewParameters();
   return device;
 }
 
@@ -148,13 +152,14 @@ sim::Training Backing::Training() {
                            std::vector<worker::DeviceEvent>* events) {
     Run(&devices_[Index(worker)], command, events);
   };
+  training.restart = [this](WorkerId worker) { Restart(worker); };
   training.settled = [this](const sim::TrainingMoment& moment) { OnSettled(moment); };
   return training;
 }
 
 void Backing::Run(Device* device, const worker::DeviceCommand& command,
                   std::vector<worker::DeviceEvent>* events) {
-  if (device->parameters.empty()) {
+  if (!own_parameters_) {
     if (command.what.op == worker::Op::kLoad) loaded_ = device;
     CHECK_EQ(loaded_, device) << "a step began without loading its parameters";
     return device->executor->Run(command, events);
@@ -162,6 +167,15 @@ void Backing::Run(Device* device, const worker::DeviceCommand& command,
   replica_->SwapParameters(&device->parameters);
   device->executor->Run(command, events);
   replica_->SwapParameters(&device->parameters);
+}
+
+void Backing::Restart(WorkerId worker) {
+  Device& device = devices_[Index(worker)];
+  if (loaded_ == &device) loaded_ = nullptr;
+  absl::StatusOr<Device> fresh = MakeDevice();
+  CHECK(fresh.ok()) << fresh.status();  // its like was made before
+  device = *std::move(fresh);
+  if (!peers_.empty()) peers_[Index(worker)] = MakePeerVectors(job_);
 }
 
 HeldOut Backing::Evaluate(Device* device) {
@@ -271,7 +285,9 @@ void Backing::Close(CosimResult* result) {
 absl::StatusOr<CosimResult> Cosimulate(const CosimJob& job, const CosimTiming& timing,
                                        const CosimOptions& options) {
   SOAP_RETURN_IF_ERROR(CheckJob(job));
-  Backing backing(job, options);
+  SOAP_ASSIGN_OR_RETURN(const sim::StragglerModel stragglers,
+                        sim::StragglerModel::Parse(timing.stragglers, timing.seed));
+  Backing backing(job, options, stragglers.fails());
   SOAP_RETURN_IF_ERROR(backing.Prepare());
   const sim::Training training = backing.Training();
   sim::VirtualOptions run = {.workers = job.workers,
@@ -284,6 +300,7 @@ absl::StatusOr<CosimResult> Cosimulate(const CosimJob& job, const CosimTiming& t
                              .iteration_ns = timing.iteration_ns,
                              .latency_us = timing.latency_us,
                              .bandwidth_mbps = timing.bandwidth_mbps,
+                             .timeout_ns = timing.timeout_ns,
                              .training = &training,
                              .timeline = options.timeline,
                              .wall_seconds = options.wall_seconds};
@@ -296,8 +313,7 @@ absl::StatusOr<CosimResult> Cosimulate(const CosimJob& job, const CosimTiming& t
   result.duration_s = result.timing.duration * unit;
   result.compute_s = result.timing.computing * unit;
   result.wait_s = result.timing.waiting * unit;
-  for (const Clock clock : result.timing.clocks) result.iterations += static_cast<uint64_t>(clock);
-  result.iterations -= result.timing.skipped;
+  result.iterations = result.timing.iterations;
   backing.Close(&result);
   return result;
 }

@@ -50,7 +50,8 @@ struct CosimTiming {
   uint64_t seed = 1;                  // of the stragglers
   Nanos iteration_ns = kMillisecond;  // of a worker's share of the batch, where no factor applies
   double latency_us = 0;
-  double bandwidth_mbps = 0;  // of each link; 0: no limit
+  double bandwidth_mbps = 0;       // of each link; 0: no limit
+  Nanos timeout_ns = 5 * kSecond;  // until a worker that failed is counted out
 };
 
 struct CosimOptions {
@@ -71,7 +72,7 @@ struct CosimResult {
 
   double duration_s = 0;  // virtual
   double compute_s = 0;   // worker time
-  double wait_s = 0;      // likewise
+  double wait_s = 0;      // likewise; without the time that failed workers were down
   uint64_t iterations = 0;
   // Averaging policies: held-out accuracy of the workers' own parameters at the end.
   struct Spread {

@@ -369,12 +369,15 @@ Checker::Why Checker::Stragglers() const {
     const auto any = [&](const auto& wanted) {
       return std::any_of(parts->begin(), parts->end(), wanted);
     };
+    // What slows links or ends workers is none of the three.
+    const bool other =
+        any([](const Spec& part) { return part.name == "link" || part.name == "failstop"; });
     const bool slow = any([](const Spec& part) { return part.name == "slow"; });
     const bool mild =
         !any([](const Spec& part) { return part.name != "none" && part.name != "jitter"; });
-    persistent = persistent || slow;
+    persistent = persistent || (slow && !other);
     none = none || mild;
-    transient = transient || (!slow && !mild);
+    transient = transient || (!slow && !mild && !other);
   }
   std::vector<std::string> missing;
   if (!none) missing.push_back("none");

@@ -136,6 +136,11 @@ absl::Status Resolver::Stragglers() {
       return At(places_.Of({{"stragglers", i}, {"model"}}),
                 absl::StrCat("stragglers.model: ", model.status().message()));
     }
+    if (model->fails() && spec_.mode() == ExperimentSpec::real) {
+      return At(places_.Of({{"stragglers", i}, {"model"}}),
+                "stragglers.model: failstop goes with co-simulated runs: a real worker that fails "
+                "takes its part of the learning curve along");
+    }
     if (!names.insert(straggler.name()).second) {
       return At(places_.Of({{"stragglers", i}}),
                 absl::StrCat("stragglers: two are named ", straggler.name()));
@@ -366,6 +371,14 @@ absl::Status Resolver::OneClaim(int i) {
   if (!claim.under().empty()) {
     SOAP_ASSIGN_OR_RETURN(resolved.straggler,
                           Find(i, "under", claim.under(), experiment_.stragglers, named));
+  }
+  if (claim.of() == Claim::ideal_rate) {
+    const std::string& text = experiment_.stragglers[resolved.straggler].model();
+    const auto model = sim::StragglerModel::Parse(text, 0);
+    if (model.ok() && (model->fails() || model->limits_links())) {
+      return error(
+          "of: ideal_rate is of models that slow computing alone, not of link or failstop");
+    }
   }
   if (!claim.subject().empty()) {
     SOAP_ASSIGN_OR_RETURN(resolved.subject,

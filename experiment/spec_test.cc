@@ -176,6 +176,20 @@ TEST(ExperimentSpec, AnIdealRateIsComparedWithNoPolicy) {
               HasSubstr("with iteration_ms"));
 }
 
+TEST(ExperimentSpec, FailuresAreCosimulatedAndHaveNoIdealRate) {
+  const char* stall = "stall:p=0.02,factor=6";
+  const char* failstop = "failstop:p=0.01,down_ms=50";
+  EXPECT_TRUE(FakeExperiment(FakeSpecWith(stall, failstop)).ok());
+  EXPECT_THAT(ErrorOf(FakeSpecWith(stall, failstop) + "mode: real"),
+              HasSubstr("failstop goes with co-simulated runs"));
+  const char* claim =
+      "claims { faster: \"bsp\" of: ideal_rate at_least: 0.9 under: \"transient\" }\n";
+  EXPECT_TRUE(FakeExperiment(FakeSpecText() + claim).ok());
+  for (const char* model : {failstop, "link:mbps=10"}) {
+    EXPECT_THAT(ErrorOf(FakeSpecWith(stall, model) + claim), HasSubstr("not of link or failstop"));
+  }
+}
+
 TEST(ExperimentSpec, WhatTheJobCheckSaysIsPassedOn) {
   const auto refuse = [](const wire::JobConfig& config) {
     return config.policy() == "async" ? absl::InvalidArgumentError("not this") : absl::OkStatus();

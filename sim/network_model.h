@@ -25,7 +25,7 @@ class NetworkModel {
   // `bandwidth_mbps` 0: no limit.
   NetworkModel(double latency_us, double bandwidth_mbps)
       : latency_(static_cast<Nanos>(std::llround(latency_us * 1000))),
-        ns_per_byte_(bandwidth_mbps > 0 ? 8000.0 / bandwidth_mbps : 0) {}
+        ns_per_byte_(NanosPerByte(bandwidth_mbps)) {}
 
   // Size on the wire of a message whose payload is only counted: a push carries its bucket, a
   // reply its shard, 4 bytes an element.
@@ -41,15 +41,19 @@ class NetworkModel {
     return kHeaderBytes + elements * sizeof(float);
   }
 
-  Nanos Arrival(Nanos now, wire::Address from, wire::Address to, uint64_t bytes) {
-    if (ns_per_byte_ == 0) return now + latency_;
+  // `limit_mbps`: what the link carries at most at present, beside its own bandwidth; 0: no limit.
+  Nanos Arrival(Nanos now, wire::Address from, wire::Address to, uint64_t bytes,
+                double limit_mbps = 0) {
+    const double ns_per_byte = std::max(ns_per_byte_, NanosPerByte(limit_mbps));
+    if (ns_per_byte == 0 && free_at_.empty()) return now + latency_;
     Nanos& free_at = free_at_[{Key(from), Key(to)}];
     free_at = std::max(now, free_at) +
-              static_cast<Nanos>(std::llround(static_cast<double>(bytes) * ns_per_byte_));
+              static_cast<Nanos>(std::llround(static_cast<double>(bytes) * ns_per_byte));
     return free_at + latency_;
   }
 
  private:
+  static double NanosPerByte(double mbps) { return mbps > 0 ? 8000.0 / mbps : 0; }
   static uint64_t Key(wire::Address a) {
     return uint64_t{static_cast<uint8_t>(a.role)} << 32 | a.index;
   }

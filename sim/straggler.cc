@@ -17,7 +17,8 @@ using Part = StragglerPart;
 
 constexpr double kFactorMax = 1e6;
 constexpr uint64_t kPartsMax = 16;  // draws of one iteration: part i draws at clock * 16 + i
-constexpr uint64_t kGroupStreams = uint64_t{1} << 63;  // of groups; below: of workers
+constexpr uint64_t kGroupStreams = uint64_t{1} << 63;  // of groups; below: of workers,
+constexpr int kLifeBits = 32;                          // with the life of a successor above this
 constexpr double kWholeMax = 1e6;
 constexpr double kDurationMax = 100;  // a stall is looked back for
 constexpr double kChangeMin = 1e-3;   // of enter + leave: how far bursts are looked back for
@@ -94,6 +95,19 @@ const std::vector<Rule>& Rules() {
        "trace:file=CSV,base_us=B",
        "trace:file=trace.csv",
        {{"base_us", false, 1e-3, 1e12, &Part::base_us}}},
+      {"link",
+       StragglerKind::kLink,
+       "link:workers=N,mbps=B,every=K,duration=D",
+       "link:workers=1,mbps=100",
+       {{"workers", false, 0, kWholeMax, nullptr, &Part::workers},
+        {"mbps", true, 1e-3, 1e9, &Part::mbps},
+        {"every", false, 1, kWholeMax, nullptr, &Part::every},
+        {"duration", false, 1, kWholeMax, nullptr, &Part::duration}}},
+      {"failstop",
+       StragglerKind::kFailStop,
+       "failstop:p=P,down_ms=T",
+       "failstop:p=0.001,down_ms=1000",
+       {{"p", true, 0, 1, &Part::probability}, {"down_ms", false, 0, 3.6e6, &Part::down_ms}}},
   };
   return kRules;
 }
@@ -145,6 +159,11 @@ absl::StatusOr<Part> ParsePart(const Spec& spec) {
     if (argument.needed) SOAP_RETURN_IF_ERROR(NeedArgument(*rule, spec, argument.key));
     SOAP_RETURN_IF_ERROR(ReadArgument(spec, argument, &part));
   }
+  if (part.kind == StragglerKind::kLink && part.duration > part.every) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("link: duration=", part.duration, " is more than every=", part.every,
+                     "; leave both out for a link that is always slow"));
+  }
   if (part.kind == StragglerKind::kBursts) SOAP_RETURN_IF_ERROR(CheckBursts(part));
   if (part.kind == StragglerKind::kTrace) {
     SOAP_RETURN_IF_ERROR(NeedArgument(*rule, spec, "file"));
@@ -166,6 +185,9 @@ absl::StatusOr<StragglerModel> StragglerModel::Parse(std::string_view text, uint
   model.seed_ = seed;
   for (const Spec& spec : specs) {
     SOAP_ASSIGN_OR_RETURN(Part part, ParsePart(spec));
+    if (part.kind == StragglerKind::kFailStop && model.fails()) {
+      return absl::InvalidArgumentError("failstop is given twice");
+    }
     model.parts_.push_back(std::move(part));
   }
   return model;
@@ -185,6 +207,8 @@ double StragglerModel::FactorOf(size_t index, WorkerId worker, Clock clock) cons
   const auto when = [&part](bool hit) { return hit ? part.factor : 1; };
   switch (part.kind) {
     case StragglerKind::kNone:
+    case StragglerKind::kLink:
+    case StragglerKind::kFailStop:
       return 1;
     case StragglerKind::kJitter:
       return std::exp(part.sigma * random.Normal(at) - part.sigma * part.sigma / 2);
@@ -233,6 +257,41 @@ bool StragglerModel::IsInBurst(size_t index, WorkerId worker, Clock clock) const
   }
   // Before clock 0: the stationary state, drawn at index 0.
   return random.Uniform(index) < part.probability / (part.probability + part.leave);
+}
+
+double StragglerModel::LinkMbps(WorkerId worker, Clock clock) const {
+  double least = 0;
+  for (const Part& part : parts_) {
+    if (part.kind != StragglerKind::kLink) continue;
+    const bool slow = static_cast<int64_t>(Index(worker)) < part.workers &&
+                      clock % part.every >= part.every - part.duration;
+    if (slow) least = least == 0 ? part.mbps : std::min(least, part.mbps);
+  }
+  return least;
+}
+
+bool StragglerModel::Fails(WorkerId worker, Clock clock, Epoch life) const {
+  if (Index(worker) == 0) return false;
+  const uint64_t stream = static_cast<uint64_t>(life) << kLifeBits | Index(worker);
+  const CounterRandom random(seed_, RandomUse::kStraggler, stream);
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    const Part& part = parts_[i];
+    if (part.kind != StragglerKind::kFailStop) continue;
+    return random.Uniform(static_cast<uint64_t>(clock) * kPartsMax + i) < part.probability;
+  }
+  return false;
+}
+
+Nanos StragglerModel::down_ns() const {
+  for (const Part& part : parts_) {
+    if (part.kind == StragglerKind::kFailStop) return std::llround(part.down_ms * kMillisecond);
+  }
+  return 0;
+}
+
+bool StragglerModel::Has(StragglerKind kind) const {
+  return std::any_of(parts_.begin(), parts_.end(),
+                     [kind](const Part& part) { return part.kind == kind; });
 }
 
 std::string StragglerModel::ToString() const {

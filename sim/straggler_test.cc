@@ -69,6 +69,7 @@ TEST(StragglerTest, ExponentialHasItsMeanVarianceAndTail) {
   ExpectMean(x, 1 + 0.5, 0.25);
   EXPECT_NEAR(Variance(x), 0.25, 4 * 0.25 * std::sqrt(8.0 / kDraws));  // var s^2 = 8 sigma^4 / n
   std::vector<double> beyond;
+  beyond.reserve(x.size());
   for (const double value : x) beyond.push_back(value > 2 ? 1 : 0);
   const double p = std::exp(-2.0);
   ExpectMean(beyond, p, p * (1 - p));
@@ -80,6 +81,7 @@ TEST(StragglerTest, ParetoHasItsMeanAndTail) {
   ExpectMean(x, 1 + scale / (alpha - 1),
              scale * scale * alpha / ((alpha - 1) * (alpha - 1) * (alpha - 2)));
   std::vector<double> beyond;
+  beyond.reserve(x.size());
   for (const double value : x) beyond.push_back(value > 2 ? 1 : 0);
   const double p = std::pow(1 + 1 / scale, -alpha);
   ExpectMean(beyond, p, p * (1 - p));
@@ -209,7 +211,7 @@ TEST(StragglerTest, ErrorsSayWhatThereIs) {
     return std::string(StragglerModel::Parse(text, 1).status().message());
   };
   EXPECT_THAT(error("slwo"), HasSubstr("there are none, jitter:sigma=S, exponential:rate=R, "));
-  EXPECT_THAT(error("slwo"), HasSubstr(", trace:file=CSV,base_us=B, and several joined by '+'"));
+  EXPECT_THAT(error("slwo"), HasSubstr(", failstop:p=P,down_ms=T, and several joined by '+'"));
   EXPECT_THAT(error("jitter:s=1"), HasSubstr("it takes sigma"));
   EXPECT_THAT(error("stall:p=0.1"), HasSubstr("stall needs factor, as in stall:p=0.02,factor=6"));
   EXPECT_THAT(error("stall:p=2,factor=6"), HasSubstr("outside"));
@@ -221,6 +223,51 @@ TEST(StragglerTest, ErrorsSayWhatThereIs) {
   EXPECT_THAT(error("trace"), HasSubstr("trace needs file"));
   EXPECT_THAT(error("trace:file=/nowhere.csv"), HasSubstr("/nowhere.csv: No such file"));
   EXPECT_FALSE(StragglerModel::Parse("", 1).ok());
+}
+
+// ---- Links and failures
+
+TEST(LinkTest, TheSlowestCountsWhileItLasts) {
+  const StragglerModel model = Model("link:workers=2,mbps=100,every=5,duration=2+link:mbps=300");
+  EXPECT_TRUE(model.limits_links());
+  for (Clock c = 0; c < 20; ++c) {
+    const bool slow = c % 5 >= 3;
+    EXPECT_EQ(model.LinkMbps(WorkerId{0}, c), slow ? 100 : 300) << c;
+    EXPECT_EQ(model.LinkMbps(WorkerId{1}, c), slow ? 100 : 0) << c;
+    EXPECT_EQ(model.LinkMbps(WorkerId{2}, c), 0) << c;
+    EXPECT_EQ(model.Factor(WorkerId{0}, c), 1);
+  }
+  EXPECT_FALSE(Model("slow:factor=2").limits_links());
+}
+
+TEST(FailStopTest, ComesWithItsProbabilityAndAnewForASuccessor) {
+  const StragglerModel model = Model("slow:factor=2+failstop:p=0.2,down_ms=30");
+  EXPECT_TRUE(model.fails());
+  EXPECT_EQ(model.down_ns(), 30 * kMillisecond);
+  std::vector<double> first, both;
+  for (int i = 0; i < kDraws; ++i) {
+    const WorkerId worker{1 + static_cast<uint32_t>(i) % kWorkers};
+    EXPECT_FALSE(model.Fails(WorkerId{0}, i, 1));
+    const bool fails = model.Fails(worker, i, 1);
+    EXPECT_EQ(model.Fails(worker, i, 1), fails);
+    first.push_back(fails ? 1 : 0);
+    both.push_back(fails && model.Fails(worker, i, 2) ? 1 : 0);
+  }
+  ExpectMean(first, 0.2, 0.2 * 0.8);
+  ExpectMean(both, 0.04, 0.04 * 0.96);
+  EXPECT_FALSE(Model("none").fails());
+  EXPECT_EQ(Model("none").down_ns(), 0);
+}
+
+TEST(FailStopTest, ErrorsSayWhatToMend) {
+  const auto error = [](std::string_view text) {
+    return std::string(StragglerModel::Parse(text, 1).status().message());
+  };
+  EXPECT_THAT(error("failstop:p=0.1+failstop:p=0.2"), HasSubstr("failstop is given twice"));
+  EXPECT_THAT(error("failstop"), HasSubstr("failstop needs p, as in failstop:p=0.001"));
+  EXPECT_THAT(error("link:workers=2"), HasSubstr("link needs mbps"));
+  EXPECT_THAT(error("link:mbps=5,duration=3"), HasSubstr("duration=3 is more than every=1"));
+  EXPECT_THAT(error("link:mbps=5,every=3,duration=4"), HasSubstr("is more than every=3"));
 }
 
 // ---- Traces

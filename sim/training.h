@@ -47,6 +47,10 @@ struct Training {
   std::function<void(WorkerId, const worker::DeviceCommand&, std::vector<worker::DeviceEvent>*)>
       device;
 
+  // The worker's process has failed: its device begins anew, with nothing loaded, and so does what
+  // its peer keeps.
+  std::function<void(WorkerId)> restart;
+
   // Called each time before virtual time moves on, and at the end with every update applied.
   std::function<void(const TrainingMoment&)> settled;
 };

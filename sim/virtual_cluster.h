@@ -8,6 +8,8 @@
 //   iteration time of worker w at clock c = iteration_ns * Factor(w, c)        (sim/straggler.h)
 //   a message leaves its channel at       max(now, channel free) + bytes / bandwidth
 //   and arrives                           latency later                  (FIFO on each channel)
+//   a worker that fails (failstop)        is counted out timeout_ns later; its successor says Hello
+//                                         once it is, and not before the model's down_ms
 #pragma once
 
 #include <cstdint>
@@ -40,6 +42,7 @@ struct VirtualOptions {
   Nanos iteration_ns = kMillisecond;  // of an equal share of the batch, where no factor applies
   double latency_us = 0;
   double bandwidth_mbps = 0;       // megabits a second of each channel; 0: no limit
+  Nanos timeout_ns = 5 * kSecond;  // until a worker that failed is counted out
   uint64_t model_elements = 1024;  // float32 parameters; sizes pushes and replies
 
   // With it the run trains: its layout replaces shards, buckets_per_shard and model_elements.
@@ -62,12 +65,15 @@ struct Span {
 
 struct VirtualResult {
   std::string policy, stragglers, guarantee;
-  double duration = 0;                   // virtual time, in units of iteration_ns
-  std::vector<Clock> clocks;             // completed iterations, by worker
-  uint64_t skipped = 0;                  // of these, steps that late workers did not make
-  double rate = 0;                       // iterations per worker and time unit
+  double duration = 0;        // virtual time, in units of iteration_ns
+  std::vector<Clock> clocks;  // completed iterations, by worker
+  uint64_t skipped = 0;       // of these, steps that late workers did not make
+  uint64_t iterations = 0;    // of all workers, steps skipped apart
+  uint64_t failures = 0;      // of workers (failstop)
+  double down = 0;  // worker time from a failure to the successor's start, in units of iteration_ns
+  double rate = 0;  // iterations per worker and time unit
   double computing = 0;                  // worker time, in units of iteration_ns
-  double waiting = 0;                    // likewise: neither computing nor done
+  double waiting = 0;                    // likewise: neither computing nor down nor done
   double blocked_fraction = 0;           // waiting / (computing + waiting)
   std::vector<uint64_t> read_lags;       // reads by lag, as the checkers saw them
   Clock clock_gap_max = 0;               // shard-visible clocks

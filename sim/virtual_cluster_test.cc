@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "consistency/catalogue.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -184,6 +185,72 @@ TEST(VirtualClusterTest, ATrainingStandsBehindTheActors) {
   EXPECT_EQ(last.loss_sum, 30);
   EXPECT_EQ(last.bytes, result.bytes);
   EXPECT_TRUE(std::is_sorted(times.begin(), times.end()));
+}
+
+// A step's pull, its reply, its push and the clock behind it, at 8 ns a byte; the job does not wait
+// for the last push.
+TEST(VirtualClusterTest, ASlowLinkTakesItsTime) {
+  const VirtualOptions options = {
+      .workers = 1, .policy = "bsp", .clocks = 10, .model_elements = 100'000};
+  const auto seconds = [&](const char* stragglers, double bandwidth_mbps = 0) {
+    VirtualOptions run = options;
+    run.stragglers = stragglers;
+    run.bandwidth_mbps = bandwidth_mbps;
+    return Simulate(run).duration / 1000;
+  };
+  EXPECT_NEAR(seconds("none"), 0.010, 1e-9);
+  const double always = seconds("link:mbps=1000");
+  EXPECT_GT(always, 0.010 + 19 * 100'000 * 4 * 8e-9);
+  EXPECT_LT(always, 0.010 + (19 * 100'000 * 4 + 20 * 300) * 8e-9);
+  EXPECT_NEAR(always, seconds("none", 1000), 1e-9);
+  EXPECT_NEAR(always, seconds("link:mbps=1000", 5000), 1e-9);  // the slower of the two
+  EXPECT_NEAR(seconds("link:workers=0,mbps=1"), 0.010, 1e-9);
+  const double half = seconds("link:mbps=1000,every=2");
+  EXPECT_NEAR(half - 0.010, (always - 0.010) / 2, 0.2 * (always - 0.010));
+}
+
+// Under every policy workers fail and are replaced, nothing that it promises is broken, and the job
+// comes to its end.
+TEST(VirtualClusterTest, WorkersFailAndAreReplaced) {
+  for (const std::string& policy : consistency::ExamplePolicies()) {
+    const VirtualOptions options = {.workers = 8,
+                                    .shards = 2,
+                                    .policy = policy,
+                                    .stragglers = "jitter:sigma=0.2+failstop:p=0.01,down_ms=8",
+                                    .clocks = 200,
+                                    .latency_us = 30,
+                                    .timeout_ns = 4 * kMillisecond};
+    const VirtualResult result = Simulate(options);
+    EXPECT_EQ(result.violations, 0u) << policy << ": " << result.violation.value_or("");
+    EXPECT_GE(result.failures, 5u) << policy;
+    // Each is down for 8 iterations, and until it has been admitted; or until the end of the job.
+    const double down = result.down / static_cast<double>(result.failures);
+    EXPECT_GT(down, 6) << policy;
+    EXPECT_EQ(*std::max_element(result.clocks.begin(), result.clocks.end()), 200) << policy;
+    const VirtualResult again = Simulate(options);
+    EXPECT_EQ(again.duration, result.duration) << policy;
+    EXPECT_EQ(again.events, result.events) << policy;
+  }
+}
+
+TEST(VirtualClusterTest, WithoutFailuresNothingIsCounted) {
+  const VirtualResult result = Simulate({.policy = "ssp:s=2", .stragglers = kJitter, .clocks = 20});
+  EXPECT_EQ(result.failures, 0u);
+  EXPECT_EQ(result.down, 0);
+  EXPECT_EQ(result.iterations, 32u * 20u);
+}
+
+// bsp stands still from a failure until the worker is counted out; async does not.
+TEST(VirtualClusterTest, AFailureBlocksWhoeverWaitsForTheWorker) {
+  const auto rate = [](const char* policy, Nanos timeout) {
+    return Simulate({.policy = policy,
+                     .stragglers = "failstop:p=0.0005,down_ms=20",
+                     .duration = 2000,
+                     .timeout_ns = timeout})
+        .rate;
+  };
+  EXPECT_LT(rate("bsp", 20 * kMillisecond), rate("bsp", 2 * kMillisecond) - 0.05);
+  EXPECT_NEAR(rate("async", 20 * kMillisecond), rate("async", 2 * kMillisecond), 0.02);
 }
 
 TEST(VirtualClusterTest, AThousandWorkers) {

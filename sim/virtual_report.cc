@@ -39,6 +39,10 @@ std::string ToTable(const VirtualResult& result) {
   }
   for (const std::string& news : result.news) table += line("", news);
   table += line("blocked", absl::StrFormat("%.1f %%", 100 * result.blocked_fraction));
+  if (result.failures > 0) {
+    table += line("failures", absl::StrFormat("%d, down for %.1f iterations in all",
+                                              result.failures, result.down));
+  }
   table +=
       line("read lag", absl::StrFormat("median %d, 99%% %d, greatest %d (%d reads)",
                                        result.lag_at_quantile(0.5), result.lag_at_quantile(0.99),

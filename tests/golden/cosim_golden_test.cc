@@ -61,6 +61,23 @@ TEST(CosimGoldenTest, BspKeepsItsBitsWithStragglersAndASlowNetwork) {
             expected);
 }
 
+// Others take over what was the failed worker's, its successor begins where they are.
+TEST(CosimGoldenTest, BspKeepsItsBitsWhileWorkersFailAndAreReplaced) {
+  const TrainingSetup setup = {.workers = 8, .shards = 2, .micro_batches = 8};
+  const std::string expected = TrainSequentially(setup).sha256;
+  uint64_t failures = 0;
+  for (const uint64_t seed : {1u, 2u, 3u}) {
+    const experiment::CosimResult result =
+        Train(setup, {.stragglers = "jitter:sigma=0.2+failstop:p=0.03,down_ms=6",
+                      .seed = seed,
+                      .latency_us = 50,
+                      .timeout_ns = 3 * kMillisecond});
+    EXPECT_EQ(result.sha256, expected);
+    failures += result.timing.failures;
+  }
+  EXPECT_GE(failures, 3u);
+}
+
 // The store is the very cluster's: with one worker all policies that push gradients are sequential
 // SGD, in virtual time as in the direct cluster; so is elastic averaging one run.
 TEST(CosimGoldenTest, OneWorkerOfAnyPolicyHasTheDirectClustersBits) {

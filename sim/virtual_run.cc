@@ -1,0 +1,379 @@
+#include "sim/virtual_run.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "glog/logging.h"
+
+namespace soapstone::sim {
+namespace {
+
+using wire::Address;
+using wire::Message;
+using wire::MessageType;
+using wire::Role;
+
+constexpr uint64_t kSpansMax = 20'000'000;
+constexpr Clock kReportEvery = 5;  // clocks of a worker, where the scheduler measures speeds
+
+constexpr uint32_t kUnranked = 1u << 31;  // this plus its rank: the address of who asks for it
+
+}  // namespace
+
+VirtualRun::VirtualRun(const VirtualOptions& options, ActorFactory factory,
+                       StragglerModel stragglers)
+    : options_(options),
+      factory_(std::move(factory)),
+      stragglers_(std::move(stragglers)),
+      network_(options.latency_us, options.bandwidth_mbps),
+      coordinator_(factory_.MakeCoordinator(/*evaluate=*/false)),
+      checkers_({.policy = factory_.shape().policy,
+                 .shards = factory_.shards(),
+                 .root_shards = factory_.shape().shards,
+                 .workers = options.workers,
+                 .leaf_count = factory_.shape().leaf_count,
+                 .rounds = factory_.rounds()}) {
+  if (options.duration > 0) {
+    horizon_ = static_cast<Nanos>(options.duration * static_cast<double>(options.iteration_ns));
+  }
+  for (uint32_t k = 0; k < factory_.shards(); ++k) {
+    shards_.push_back(factory_.MakeShard(ShardId{k}));
+  }
+  for (uint32_t w = 0; w < options.workers; ++w) {
+    workers_.push_back({.engine = factory_.MakeEngine(WorkerId{w})});
+    if (factory_.shape().policy.decentralised()) {
+      workers_.back().peer = factory_.MakePeer(WorkerId{w});
+    }
+  }
+}
+
+// Registration costs no time: all Hellos are there at time 0. Heartbeats are off, unless they carry
+// what the scheduler measures speeds by.
+void VirtualRun::Register() {
+  coordinator_.Start(0, &outbox_);
+  const uint32_t shards = factory_.shards();
+  for (uint32_t k = 0; k < shards; ++k) {
+    outbox_.Send(factory_.MakeHello(Address::Of(ServerId{k}), k, k + 1));
+  }
+  for (uint32_t w = 0; w < options_.workers; ++w) {
+    outbox_.Send(factory_.MakeHello(Address::Of(WorkerId{w}), w, shards + w + 1));
+  }
+  SendAll();
+}
+
+VirtualResult VirtualRun::Run() {
+  const double began = options_.wall_seconds ? options_.wall_seconds() : 0;
+  Register();
+  Nanos end = 0;
+  while (!queue_.empty() && !Over()) {
+    if (options_.training != nullptr && queue_.next_at() > queue_.now()) Settle();
+    if (queue_.next_at() > horizon_) break;
+    Step();
+    if (options_.progress != nullptr && events_ % 1024 == 0) ReportProgress();
+    end = queue_.now();
+  }
+  if (!queue_.empty() && !Over()) end = horizon_;
+  if (options_.training != nullptr) {
+    // What the workers had sent when the last of them was done is still to be applied.
+    while (!queue_.empty() && coordinator_.ended().has_value() && !failure_.has_value()) Step();
+    Settle();
+  }
+  VirtualResult result = Result(end);
+  if (options_.wall_seconds) result.wall_seconds = options_.wall_seconds() - began;
+  return result;
+}
+
+void VirtualRun::Step() {
+  Event event = queue_.Pop();
+  ++events_;
+  if (auto* delivery = std::get_if<Delivery>(&event)) {
+    if (Reaches(*delivery)) Deliver(std::move(delivery->message));
+    return;
+  }
+  if (const auto* lost = std::get_if<CountedOut>(&event)) {
+    coordinator_.OnLost(queue_.now(), Address::Of(WorkerId{lost->worker}), &outbox_);
+    return SendAll();
+  }
+  if (const auto* successor = std::get_if<Successor>(&event)) {
+    const uint32_t w = successor->worker;
+    const Address from = {Role::kWorker, kUnranked + w};
+    outbox_.Send(factory_.MakeHello(from, w, kUnranked * uint64_t{workers_[w].life} + w));
+    return SendAll();
+  }
+  DeviceDone& done = std::get<DeviceDone>(event);
+  if (done.life != workers_[done.worker].life) return;
+  trained_.samples += done.event.trained_samples;
+  if (done.event.trained_samples > 0) trained_.loss_sum += done.event.loss_sum;
+  workers_[done.worker].engine.OnDevice(queue_.now(), std::move(done.event),
+                                        {&outbox_, &commands_});
+  AfterWorker(done.worker);
+}
+
+void VirtualRun::Settle() {
+  TrainingMoment moment = trained_;
+  moment.now = queue_.now();
+  moment.bytes = bytes_;
+  options_.training->settled(moment);
+}
+
+std::optional<uint32_t> VirtualRun::WorkerAt(Address to) {
+  if (to.role != Role::kWorker && to.role != Role::kPeer) return std::nullopt;
+  return to.index & ~kUnranked;
+}
+
+bool VirtualRun::Reaches(const Delivery& delivery) const {
+  const std::optional<uint32_t> worker = WorkerAt(delivery.message.to);
+  return !worker.has_value() || delivery.life == workers_[*worker].life;
+}
+
+// To a worker that is down nothing is sent: its connections are closed.
+void VirtualRun::Post(Nanos at, Message message) {
+  uint32_t life = 0;
+  if (const std::optional<uint32_t> index = WorkerAt(message.to)) {
+    Worker& worker = workers_[*index];
+    // From here on the successor is known by its rank.
+    if (message.type == MessageType::kWelcome) worker.up = true;
+    if (!worker.up) return;
+    life = worker.life;
+  }
+  queue_.Push(at, Delivery{std::move(message), life});
+}
+
+// It ends without a word. What it had sent arrives; what was on its way to it does not.
+void VirtualRun::Fail(uint32_t index) {
+  Worker& worker = workers_[index];
+  const WorkerId id{index};
+  ++failures_;
+  checkers_.OnWorkerGone(id);
+  ++worker.life;
+  worker.up = false;
+  worker.failed_at = queue_.now();
+  worker.engine = factory_.MakeEngine(id);
+  if (options_.training != nullptr) options_.training->restart(id);
+  if (worker.peer.has_value()) worker.peer = factory_.MakePeer(id);
+  worker.device_free = worker.compute = 0;
+  worker.samples = worker.skipped = 0;
+  const Nanos counted_out = queue_.now() + options_.timeout_ns;
+  queue_.Push(counted_out, CountedOut{index});
+  queue_.Push(std::max(counted_out, queue_.now() + stragglers_.down_ns()), Successor{index});
+}
+
+void VirtualRun::Deliver(Message message) {
+  const uint32_t index = WorkerAt(message.to).value_or(message.to.index);
+  switch (message.to.role) {
+    case Role::kScheduler:
+      coordinator_.OnMessage(queue_.now(), message, &outbox_);
+      for (std::string& line : coordinator_.TakeNews()) {
+        if (absl::StartsWith(line, "re-balanced")) news_.push_back(std::move(line));
+      }
+      return SendAll();
+    case Role::kShard:
+      checkers_.BeforeShard(shards_[index], message);
+      shards_[index].OnMessage(queue_.now(), std::move(message), &outbox_);
+      checkers_.AfterShard(shards_[index], outbox_.messages);
+      return SendAll();
+    case Role::kWorker:
+      if (workers_[index].peer.has_value() && server::Peer::Wants(message)) {
+        workers_[index].peer->OnMessage(queue_.now(), message, &outbox_);
+        SendAll();
+        if (message.type != MessageType::kRoster) return;
+      }
+      return DeliverToWorker(index, message);
+    case Role::kPeer:
+      workers_[index].peer->OnMessage(queue_.now(), std::move(message), &outbox_);
+      return SendAll();
+    default:
+      return;  // servers' own messages: welcomes, rosters
+  }
+}
+
+void VirtualRun::DeliverToWorker(uint32_t index, const Message& message) {
+  Worker& worker = workers_[index];
+  if (message.type == MessageType::kStart) {
+    checkers_.OnWorkerStart(WorkerId{index}, message.clock);
+    worker.started_with = message.epoch;
+  }
+  worker.engine.OnMessage(queue_.now(), message, {&outbox_, &commands_});
+  if (message.type == MessageType::kStart && worker.failed_at >= 0) {
+    worker.clock = worker.reported = worker.engine.clock();
+    worker.down += queue_.now() - std::exchange(worker.failed_at, -1);
+  }
+  AfterWorker(index);
+}
+
+void VirtualRun::AfterWorker(uint32_t index) {
+  Worker& worker = workers_[index];
+  checkers_.AfterWorker(WorkerId{index}, outbox_.messages);
+  if (worker.failed_at < 0) {  // a successor's clock begins with its start
+    // Steps that were skipped are not made.
+    iterations_ += static_cast<uint64_t>(worker.engine.clock() - worker.clock) + worker.skipped -
+                   worker.engine.progress().skipped;
+    worker.skipped = worker.engine.progress().skipped;
+    worker.clock = worker.engine.clock();
+  }
+  if (worker.engine.done() && worker.done_at < 0) worker.done_at = queue_.now();
+  if (worker.engine.failure().has_value()) failure_ = worker.engine.failure();
+  if (options_.rebalance && worker.clock >= worker.reported + kReportEvery) SendHeartbeat(index);
+  SendAll();
+  RunCommands(index);
+}
+
+void VirtualRun::SendHeartbeat(uint32_t index) {
+  Worker& worker = workers_[index];
+  worker.reported = worker.clock;
+  Message message;
+  message.type = MessageType::kHeartbeat;
+  message.from = Address::Of(WorkerId{index});
+  message.to = Address::Scheduler();
+  message.body = worker.engine.progress();
+  outbox_.Send(std::move(message));
+}
+
+void VirtualRun::SendAll() {
+  outbox_.timers.clear();  // no silence, no deadlines
+  for (Message& message : outbox_.messages) {
+    if (server::Peer::IsWithinNode(message)) {
+      Post(queue_.now(), std::move(message));
+      continue;
+    }
+    const uint64_t bytes = NetworkModel::BytesOf(message, factory_.layout());
+    const Nanos at =
+        network_.Arrival(queue_.now(), message.from, message.to, bytes, LimitOf(message));
+    ++messages_;
+    bytes_ += bytes;
+    Post(at, std::move(message));
+  }
+  outbox_.messages.clear();
+}
+
+// Of the slower end's links.
+double VirtualRun::LimitOf(const Message& message) const {
+  if (!stragglers_.limits_links()) return 0;
+  double limit = 0;
+  for (const Address end : {message.from, message.to}) {
+    const std::optional<uint32_t> worker = WorkerAt(end);
+    if (!worker.has_value()) continue;
+    const double mbps = stragglers_.LinkMbps(WorkerId{*worker}, workers_[*worker].clock);
+    if (mbps > 0) limit = limit == 0 ? mbps : std::min(limit, mbps);
+  }
+  return limit;
+}
+
+// The device is a stream: a command begins when the one before it has ended.
+void VirtualRun::RunCommands(uint32_t index) {
+  Worker& worker = workers_[index];
+  for (const worker::DeviceCommand& command : commands_) {
+    if (command.what.op == worker::Op::kForward &&
+        stragglers_.Fails(WorkerId{index}, command.clock, worker.started_with)) {
+      Fail(index);
+      break;
+    }
+    const Nanos begin = std::max(worker.device_free, queue_.now());
+    const Nanos cost = CostOf(index, command);
+    worker.device_free = begin + cost;
+    if (cost > 0) {
+      const Nanos end = std::min(worker.device_free, horizon_);
+      worker.busy += end - begin;
+      worker.compute += cost;
+      worker.samples += command.what.part.size();
+      if (options_.timeline && spans_.size() < kSpansMax) {
+        spans_.push_back({index, command.clock, begin, end});
+      }
+    }
+    if (options_.training != nullptr) {
+      options_.training->device(WorkerId{index}, command, &answers_);
+    }
+    if (command.wants_event) {
+      queue_.Push(worker.device_free, DeviceDone{index, worker.life, AnswerOf(index, command)});
+    }
+  }
+  commands_.clear();
+}
+
+// The training's, or one that stands for a gradient. The time is the cost model's either way.
+worker::DeviceEvent VirtualRun::AnswerOf(uint32_t index, const worker::DeviceCommand& command) {
+  Worker& worker = workers_[index];
+  worker::DeviceEvent event = {.run = command.run, .instruction = command.instruction};
+  if (options_.training != nullptr) {
+    CHECK_EQ(answers_.size(), 1u) << "a device answers one command by one event";
+    event = std::move(answers_.front());
+    answers_.clear();
+  } else {
+    if (command.what.op == worker::Op::kCollect) event.samples = command.what.node.size();
+    event.trained_samples = std::exchange(worker.samples, 0);
+  }
+  event.compute_ns = std::exchange(worker.compute, 0);
+  return event;
+}
+
+// An iteration's time is charged to its first operator, shared out over its leaves.
+Nanos VirtualRun::CostOf(uint32_t index, const worker::DeviceCommand& command) {
+  if (command.what.op != worker::Op::kForward || command.what.index != 0) return 0;
+  const double share =
+      static_cast<double>(factory_.shape().leaf_count) / static_cast<double>(options_.workers);
+  const double iterations = command.what.part.size() / share;
+  return std::llround(static_cast<double>(options_.iteration_ns) * iterations *
+                      stragglers_.Factor(WorkerId{index}, command.clock));
+}
+
+void VirtualRun::ReportProgress() {
+  double fraction = static_cast<double>(queue_.now()) / static_cast<double>(horizon_);
+  if (options_.clocks > 0) {
+    const double all = static_cast<double>(options_.clocks) * options_.workers;
+    fraction = std::max(fraction, static_cast<double>(iterations_) / all);
+  }
+  if (fraction < reported_ + 0.01) return;
+  reported_ = fraction;
+  options_.progress(fraction);
+}
+
+VirtualResult VirtualRun::Result(Nanos end) const {
+  VirtualResult result;
+  result.policy = factory_.shape().policy.spec;
+  result.guarantee = factory_.shape().policy.guarantee.ToString();
+  result.stragglers = stragglers_.ToString();
+  result.duration = static_cast<double>(end) / static_cast<double>(options_.iteration_ns);
+  double busy = 0, total = 0;
+  for (const Worker& worker : workers_) {
+    result.clocks.push_back(worker.clock);
+    result.skipped += worker.skipped;
+    busy += static_cast<double>(worker.busy);
+    const Nanos until = worker.done_at >= 0 ? worker.done_at : end;
+    const Nanos down = worker.down + (worker.failed_at >= 0 ? until - worker.failed_at : 0);
+    total += static_cast<double>(until - down);
+    result.down += static_cast<double>(down);
+  }
+  const double unit = static_cast<double>(options_.iteration_ns);
+  result.computing = busy / unit;
+  result.down /= unit;
+  result.iterations = iterations_;
+  result.failures = failures_;
+  result.waiting = std::max(0.0, total - busy) / unit;
+  if (end > 0) {
+    result.rate = static_cast<double>(iterations_) / (options_.workers * result.duration);
+    result.blocked_fraction = std::max(0.0, 1 - busy / total);
+  }
+  result.read_lags = checkers_.read_lags();
+  result.clock_gap_max = checkers_.clock_gap_max();
+  result.violations = checkers_.violations();
+  result.violation = checkers_.violation();
+  const auto fail = [&](std::string what) {
+    ++result.violations;
+    if (!result.violation.has_value()) result.violation = std::move(what);
+  };
+  if (failure_.has_value()) fail(absl::StrCat("a worker failed: ", *failure_));
+  if (queue_.empty() && !coordinator_.ended().has_value()) {
+    fail("S5: deadlock: nothing can happen, and the job is not over");
+  }
+  result.messages = messages_;
+  result.bytes = bytes_;
+  result.events = events_;
+  result.spans = spans_;
+  result.news = news_;
+  return result;
+}
+
+}  // namespace soapstone::sim
