@@ -200,6 +200,18 @@ absl::Status CheckRebalance(const wire::JobConfig& config,
   return absl::OkStatus();
 }
 
+absl::Status CheckFailures(const wire::Output& output, const sim::StragglerModel& stragglers) {
+  if (!stragglers.fails()) return absl::OkStatus();
+  for (const auto& [field, path] :
+       {std::pair("trace_path", output.trace_path()), std::pair("curve_path", output.curve_path()),
+        std::pair("record_path", output.record_path())}) {
+    if (path.empty()) continue;
+    return Invalid(absl::StrCat("training.stragglers: failstop does not go with output.", field,
+                                ": what a worker that fails had to write is lost"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckData(const wire::Data& data) {
   if (!(data.test_fraction() > 0 && data.test_fraction() < 1)) {
     return Invalid(
@@ -301,6 +313,7 @@ absl::StatusOr<JobSpecs> CheckJobConfig(const wire::JobConfig& config) {
   absl::StatusOr<sim::StragglerModel> stragglers =
       sim::StragglerModel::Parse(config.training().stragglers(), config.training().seed());
   if (!stragglers.ok()) return named(stragglers.status(), "training.stragglers");
+  SOAP_RETURN_IF_ERROR(CheckFailures(config.output(), *stragglers));
   return JobSpecs{.policy = *std::move(policy),
                   .optimizer = *optimizer,
                   .schedule = *schedule,

@@ -10,10 +10,13 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "apps/node_loop.h"
 #include "base/exit_codes.h"
 #include "base/status_macros.h"
+#include "glog/logging.h"
 
 namespace soapstone::apps {
 namespace {
@@ -23,6 +26,7 @@ constexpr int kPollMillis = 100;
 constexpr Nanos kTermAfter = 1500 * kMillisecond;
 constexpr Nanos kKillAfter = 2 * kSecond;  // after SIGTERM
 // A server that ends with a code may have been told to by the scheduler, which ends a little later.
+constexpr Nanos kSuccessorRetry = kSecond / 2;
 constexpr Nanos kSchedulerGrace = 2500 * kMillisecond;
 
 bool IsDocumented(int code) {
@@ -62,6 +66,7 @@ int Launcher::Run() {
       nodes_started_ = true;
       started = StartNodes(wanted_endpoint_);
     }
+    if (started.ok()) started = StartSuccessors();
     CarryOutStop();
   }
   console_->EndProgress();
@@ -75,8 +80,8 @@ int Launcher::Run() {
   return stop_->code;
 }
 
-absl::Status Launcher::StartChild(const std::string& role, int rank) {
-  const std::string name = rank < 0 ? role : absl::StrCat(role, "-", rank);
+absl::StatusOr<std::unique_ptr<ChildProcess>> Launcher::Spawn(const std::string& role, int rank,
+                                                              const std::string& log_name) const {
   std::vector<std::string> command = {absl::StrCat(options_.program_dir, "/soapstone-", role),
                                       absl::StrCat("--config=", options_.log_dir, "/job.textproto"),
                                       "--progress=json"};
@@ -84,11 +89,14 @@ absl::Status Launcher::StartChild(const std::string& role, int rank) {
     command.push_back(absl::StrCat("--rank=", rank));
     command.push_back(absl::StrCat("--scheduler=", wanted_endpoint_));
   }
-  SOAP_ASSIGN_OR_RETURN(
-      std::unique_ptr<ChildProcess> child,
-      ChildProcess::Start({.name = name,
-                           .command = std::move(command),
-                           .log_path = absl::StrCat(options_.log_dir, "/", name, ".log")}));
+  return ChildProcess::Start({.name = rank < 0 ? role : absl::StrCat(role, "-", rank),
+                              .command = std::move(command),
+                              .log_path = absl::StrCat(options_.log_dir, "/", log_name, ".log")});
+}
+
+absl::Status Launcher::StartChild(const std::string& role, int rank) {
+  const std::string log_name = rank < 0 ? role : absl::StrCat(role, "-", rank);
+  SOAP_ASSIGN_OR_RETURN(std::unique_ptr<ChildProcess> child, Spawn(role, rank, log_name));
   children_.push_back(std::move(child));
   told_.push_back(false);
   return absl::OkStatus();
@@ -177,9 +185,44 @@ void Launcher::CheckEndings() {
     if (i == 0) {
       OnSchedulerEnded(*children_[i]);
     } else {
-      OnEnded(*children_[i]);
+      if (!AwaitSuccessor(i)) OnEnded(*children_[i]);
     }
   }
+}
+
+bool Launcher::AwaitSuccessor(size_t index) {
+  const ChildProcess& child = *children_[index];
+  if (!options_.successor_after.has_value() || stop_.has_value() || result_.has_value() ||
+      !absl::StartsWith(child.name(), "worker")) {
+    return false;
+  }
+  const Ending& ending = *child.ending();
+  // A successor may have come before its predecessor was counted out.
+  const bool refused = !ending.by_signal && ending.number == kExitPeerLost;
+  if (ending != Ending{.by_signal = true, .number = SIGKILL} && !refused) return false;
+  const Nanos after = refused ? kSuccessorRetry : *options_.successor_after;
+  console_->Line(absl::StrFormat("%s: %s; a successor starts in %.1f s", child.name(),
+                                 ending.ToString(), static_cast<double>(after) / kSecond));
+  successors_[index] = NodeLoop::Now() + after;
+  return true;
+}
+
+absl::Status Launcher::StartSuccessors() {
+  for (auto it = successors_.begin(); it != successors_.end() && !stop_.has_value();) {
+    const auto [index, due] = *it;
+    if (due > NodeLoop::Now()) {
+      ++it;
+      continue;
+    }
+    const std::string name = children_[index]->name();
+    int rank = -1;
+    CHECK(absl::SimpleAtoi(name.substr(name.find('-') + 1), &rank)) << name;
+    SOAP_ASSIGN_OR_RETURN(children_[index],
+                          Spawn("worker", rank, absl::StrCat(name, ".", ++successors_started_)));
+    told_[index] = false;
+    it = successors_.erase(it);
+  }
+  return absl::OkStatus();
 }
 
 void Launcher::OnSchedulerEnded(const ChildProcess& child) {
@@ -247,7 +290,7 @@ bool Launcher::AllEnded() const {
 }
 
 std::string Launcher::WriteLedger() const {
-  const std::string path = absl::StrCat(options_.log_dir, "/ledger.json");
+  std::string path = absl::StrCat(options_.log_dir, "/ledger.json");
   std::ofstream file(path);
   file << LedgerJson(*result_, nodes_) << '\n' << std::flush;
   if (file) return path;

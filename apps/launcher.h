@@ -2,6 +2,7 @@
 // it gets on, and sees to it that all of it ends together.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,6 +27,9 @@ struct LauncherOptions {
   uint32_t servers = 0;     // processes, of all levels of a tree of servers
   std::string log_dir;      // exists
   std::string program_dir;  // holds soapstone-scheduler, -server and -worker
+  // A worker that was killed is started anew so much later; none: it is not. Of jobs whose
+  // straggler model kills workers.
+  std::optional<Nanos> successor_after;
 };
 
 // Everything that can be known before a process starts: checks, the log folder, the children's job
@@ -57,6 +61,8 @@ class Launcher {
     bool terminated = false;
   };
 
+  absl::StatusOr<std::unique_ptr<ChildProcess>> Spawn(const std::string& role, int rank,
+                                                      const std::string& log_name) const;
   absl::Status StartChild(const std::string& role, int rank);
   absl::Status StartNodes(const std::string& endpoint);
   void WaitForEvents();
@@ -66,6 +72,9 @@ class Launcher {
   void OnStderrLine(const ChildProcess& child, const std::string& line);
   void CheckEndings();
   void OnEnded(const ChildProcess& child);
+  // True: a successor will take this worker's place, when it is due.
+  bool AwaitSuccessor(size_t index);
+  absl::Status StartSuccessors();
   void OnSchedulerEnded(const ChildProcess& child);
   void Fail(const ChildProcess& child, int code);
   void BeginStop(int code, std::string reason, Nanos grace);
@@ -82,7 +91,9 @@ class Launcher {
   int signal_fd_ = -1;
   std::vector<std::unique_ptr<ChildProcess>> children_;  // the scheduler first
   std::vector<bool> told_;                               // by child: its end was handled
-  std::string wanted_endpoint_;                          // of Listening; nodes start when it is set
+  std::map<size_t, Nanos> successors_;                   // by child: when one is due
+  uint64_t successors_started_ = 0;
+  std::string wanted_endpoint_;  // of Listening; nodes start when it is set
   bool nodes_started_ = false;
   bool training_ = false;  // past the start barrier
   std::string last_news_;

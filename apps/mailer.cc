@@ -6,10 +6,10 @@
 
 namespace soapstone::apps {
 
-wire::Address Mailer::NodeOf(wire::Address to) const {
+wire::Address Mailer::NodeOf(wire::Address to, uint32_t shards_per_server) {
   if (to.role == wire::Role::kPeer) return wire::Address::Of(WorkerId{to.index});
   if (to.role != wire::Role::kShard) return to;
-  return wire::Address::Of(wire::ServerOf(ShardId{to.index}, shards_per_server_));
+  return wire::Address::Of(wire::ServerOf(ShardId{to.index}, shards_per_server));
 }
 
 bool Mailer::TrySend(wire::Address node, const wire::Message& message) {

@@ -37,7 +37,8 @@ class Mailer {
   void Retry();
   bool waiting() const { return !waiting_.empty(); }
   // The node that takes messages for `to`: a shard's server, a peer's worker, else itself.
-  wire::Address NodeOf(wire::Address to) const;
+  wire::Address NodeOf(wire::Address to) const { return NodeOf(to, shards_per_server_); }
+  static wire::Address NodeOf(wire::Address to, uint32_t shards_per_server);
   // Nodes lost since the last call (invariant 2).
   std::vector<wire::Address> TakeLost();
 

@@ -91,9 +91,8 @@ void ServerNode::OnWelcome(uint32_t rank) {
     if (of_model && !job_->config.output().curve_path().empty()) taker.emplace(job_->curve_step);
     shards_.push_back(std::make_unique<ShardThread>(
         MakeShard(id), &answers_, [this] { loop_.Wake(); },
-        ShardThreadOptions{.strict = job_->config.strict(),
-                           .taker = taker,
-                           .recorder = OpenRecorder(id)}));
+        ShardThreadOptions{
+            .strict = job_->config.strict(), .taker = taker, .recorder = OpenRecorder(id)}));
   }
   if (rank == 0) gatherer_.emplace(job_->layout);
   LOG(INFO) << "server " << rank << " of " << ServerCount(job_->config, job_->specs.policy) << ", "

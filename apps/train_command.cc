@@ -113,6 +113,13 @@ absl::StatusOr<LauncherOptions> PrepareLaunch(wire::JobConfig config) {
   SOAP_RETURN_IF_ERROR(WriteJobFile(absl::StrCat(options.log_dir, "/job.textproto"), config));
   options.config = std::move(config);
   options.servers = ServerCount(options.config, job->specs.policy);
+  if (job->specs.stragglers.fails()) {
+    // Before it was counted out, its place is taken.
+    const wire::Cluster& cluster = options.config.cluster();
+    options.successor_after =
+        std::max(job->specs.stragglers.down_ns(),
+                 NanosOf(cluster.heartbeat_timeout_s() + 2 * cluster.heartbeat_s()));
+  }
   return options;
 }
 

@@ -3,6 +3,7 @@
 #include <glog/logging.h>
 
 #include <algorithm>
+#include <csignal>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -77,7 +78,7 @@ WorkerNode::WorkerNode(std::shared_ptr<const Job> job,
                        std::unique_ptr<transport::Transport> transport, Enlisting enlisting,
                        ReportSink* reports)
     : job_(std::move(job)),
-      loop_(std::move(transport), job_->config.cluster().shards_per_server()),
+      loop_(Shaped(std::move(transport)), job_->config.cluster().shards_per_server()),
       enrolment_(
           EnrolmentOptionsOf(*job_, wire::Role::kWorker, enlisting, loop_.transport().endpoint())),
       reports_(reports) {
@@ -139,6 +140,7 @@ void WorkerNode::Dispatch(Nanos now, const wire::Message& message) {
   }
   if (message.type == MessageType::kStart && !started_) {
     started_ = true;
+    started_with_ = message.epoch;
     if (curve_ != nullptr) curve_->Start(now, MovedBytes());
   }
   ToEngine(now, message);
@@ -306,8 +308,34 @@ bool WorkerNode::Over(Nanos now) {
   return end_.has_value();
 }
 
+std::unique_ptr<transport::Transport> WorkerNode::Shaped(
+    std::unique_ptr<transport::Transport> transport) {
+  if (!job_->specs.stragglers.limits_links()) return transport;
+  const uint32_t shards_per_server = job_->config.cluster().shards_per_server();
+  auto shaped = std::make_unique<transport::ShapedTransport>(
+      std::move(transport), [shards_per_server](wire::Address address) {
+        return Mailer::NodeOf(address, shards_per_server);
+      });
+  shaped_ = shaped.get();
+  return shaped;
+}
+
+void WorkerNode::FailIfDue(const worker::DeviceCommand& command) const {
+  if (command.what.op != worker::Op::kForward) return;
+  const WorkerId self{*enrolment_.rank()};
+  if (!job_->specs.stragglers.Fails(self, command.clock, started_with_)) return;
+  LOG(WARNING) << "failing at clock " << command.clock << ", as training.stragglers asked";
+  google::FlushLogFiles(google::INFO);
+  raise(SIGKILL);
+}
+
 void WorkerNode::Flush() {
+  if (shaped_ != nullptr && engine_.has_value()) {
+    const WorkerId self{*enrolment_.rank()};
+    shaped_->SetLimit(job_->specs.stragglers.LinkMbps(self, engine_->clock()));
+  }
   for (worker::DeviceCommand& command : commands_) {
+    FailIfDue(command);
     if (!end_.has_value() && !device_->Put(std::move(command))) {
       end_ = {kExitInternal, "the device is stuck"};
     }

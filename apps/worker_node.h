@@ -20,6 +20,7 @@
 #include "base/exit_codes.h"
 #include "models/replica.h"
 #include "server/peer.h"
+#include "transport/shaped_transport.h"
 #include "transport/transport.h"
 #include "wire/enrolment.h"
 #include "worker/engine.h"
@@ -68,9 +69,14 @@ class WorkerNode {
   bool Over(Nanos now);
   void Flush();
   int Finish();
+  // Ends this process without a word, if the straggler model says that it fails there.
+  void FailIfDue(const worker::DeviceCommand& command) const;
+  // `transport`, or one around it whose links are as slow as the straggler model says.
+  std::unique_ptr<transport::Transport> Shaped(std::unique_ptr<transport::Transport> transport);
   worker::EngineOutput Output() { return {.outbox = &out_, .commands = &commands_}; }
 
   std::shared_ptr<const Job> job_;
+  transport::ShapedTransport* shaped_ = nullptr;  // null: no model limits the links
   NodeLoop loop_;
   wire::Enrolment enrolment_;
   ReportSink* reports_;
@@ -85,6 +91,7 @@ class WorkerNode {
   enum class Replica : uint8_t { kTraining, kAsked, kEvaluated };
   Replica replica_ = Replica::kTraining;  // where its own accuracy is asked for
   bool started_ = false;
+  Epoch started_with_ = 0;  // the roster's
   std::optional<Nanos> leave_by_;
   std::optional<wire::Notice> end_;
   wire::Outbox out_;

@@ -69,6 +69,43 @@ class StragglerTest(ClusterTestCase):
         replayed = self.run_job("--base_ms=40", f"--stragglers=trace:file={trace}")
         self.assertGreaterEqual(self.seconds(replayed), CLOCKS * 0.080 * 0.95)
 
+    def test_a_slow_link_slows_bsp_and_changes_no_bit(self):
+        plain = self.run_job()
+        # LeNet-5 has 31,294 floats: at 20 Mb/s 0.05 s a step to push and as much to pull, of two
+        # servers that have half each.
+        slow = self.run_job("--stragglers=link:workers=1,mbps=20")
+        pushed_and_pulled = 31294 * 4 * 8 / 20e6
+        self.assertGreaterEqual(self.seconds(slow), CLOCKS * 0.95 * pushed_and_pulled)
+        self.assertGreater(self.seconds(slow), 1.5 * self.seconds(plain))
+        self.assertEqual(self.injected(slow), 0)
+        self.assertEqual(self.sha256(plain), self.sha256(slow))
+
+    def test_workers_that_fail_are_replaced_and_bsp_changes_no_bit(self):
+        outputs = []
+        for model in ("none", "failstop:p=0.015,down_ms=900"):
+            running = self.train("--policy=bsp", "--epochs=6", "--heartbeat_s=0.1",
+                                 "--heartbeat_timeout_s=0.8", f"--stragglers={model}")
+            self.assertEqual(running.wait(120), 0, running.output())
+            outputs.append(running.output())
+        plain, failing = outputs
+        failed = re.findall(r"^worker-(\d): killed by SIGKILL; a successor starts in 1.0 s", failing,
+                            re.M)
+        self.assertGreaterEqual(len(failed), 2, failing)
+        self.assertNotIn("0", failed)
+        self.assertIn("lost", failing)
+        self.assertIn("asks to join", failing)
+        self.assertEqual(self.sha256(plain), self.sha256(failing))
+        self.assertEqual(os.path.exists(f"{self.dir}/logs/worker-{failed[0]}.1.log"), True)
+
+    def test_failures_go_without_files_that_would_lack_their_part(self):
+        for flag, field in ((f"--curve={self.dir}/c.csv", "curve_path"),
+                            (f"--record={self.dir}/r", "record_path"),
+                            (f"--record_trace={self.dir}/t.csv", "trace_path")):
+            running = self.train("--stragglers=failstop:p=0.1", flag)
+            self.assertEqual(running.wait(20), 78, running.output())
+            self.assertIn(f"failstop does not go with output.{field}", running.output())
+            self.assertEqual(len(running.lines), 1, running.output())
+
     def test_a_trace_that_cannot_be_is_a_configuration_error(self):
         for flag, wanted in (("--record_trace=/nowhere/t.csv", "output.trace_path: cannot write"),
                              ("--stragglers=trace:file=/nowhere/t.csv", "/nowhere/t.csv: No such")):
