@@ -53,6 +53,21 @@ class BoundedInbox {
     return item;
   }
 
+  // Takes all there are, oldest first, waiting for one until the deadline: into `items`, which is
+  // empty before. False when there were none.
+  bool TakeAll(std::deque<T>* items, absl::Time deadline) ABSL_LOCKS_EXCLUDED(mutex_) {
+    {
+      MutexLock lock(&mutex_);
+      while (!closed_ && items_.empty()) {
+        if (!arrived_.Wait(&mutex_, deadline)) break;
+      }
+      if (items_.empty()) return false;
+      items->swap(items_);
+    }
+    room_.NotifyAll();
+    return true;
+  }
+
   // No more items are accepted; what is queued can still be taken; waiters wake.
   void Close() ABSL_LOCKS_EXCLUDED(mutex_) {
     {

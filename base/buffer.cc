@@ -7,6 +7,7 @@
 #include <map>
 #include <new>
 
+#include "base/shared_arena.h"
 #include "glog/logging.h"
 
 namespace soapstone {
@@ -45,16 +46,33 @@ bool operator==(const Buffer& a, const Buffer& b) {
 
 // Idle blocks by size class (powers of two).
 struct BufferPool::Shelf {
+  // Of the process's shared arena, where that is on and the block is large enough; else the heap's.
+  struct Memory {
+    void* at = nullptr;
+    bool shared = false;
+  };
+  static Memory Allocate(size_t capacity) {
+    SharedArena* arena = capacity >= SharedArena::kBlockMin ? SharedArena::Get() : nullptr;
+    if (arena != nullptr) {
+      if (void* block = arena->Allocate(capacity); block != nullptr) return {block, true};
+    }
+    return {AllocateAligned(capacity), false};
+  }
+  static void Free(Memory memory, size_t capacity) {
+    if (memory.shared) return SharedArena::Get()->Free(memory.at, capacity);
+    FreeAligned(memory.at);
+  }
+
   explicit Shelf(size_t kept_bytes_max) : kept_bytes_max(kept_bytes_max) {}
   ~Shelf() {
     for (auto& [size, blocks] : idle) {
-      for (void* block : blocks) FreeAligned(block);
+      for (const Memory memory : blocks) Free(memory, size);
     }
   }
 
   const size_t kept_bytes_max;
   Mutex mutex;
-  std::map<size_t, std::vector<void*>> idle ABSL_GUARDED_BY(mutex);
+  std::map<size_t, std::vector<Memory>> idle ABSL_GUARDED_BY(mutex);
   size_t idle_bytes ABSL_GUARDED_BY(mutex) = 0;
 };
 
@@ -62,7 +80,7 @@ BufferPool::BufferPool(size_t kept_bytes_max) : shelf_(std::make_shared<Shelf>(k
 
 BufferPool::Block BufferPool::Take(size_t size) {
   const size_t capacity = std::bit_ceil(std::max(size, kAlignment));
-  void* memory = nullptr;
+  Shelf::Memory memory;
   {
     MutexLock lock(&shelf_->mutex);
     auto it = shelf_->idle.find(capacity);
@@ -72,18 +90,20 @@ BufferPool::Block BufferPool::Take(size_t size) {
       shelf_->idle_bytes -= capacity;
     }
   }
-  if (memory == nullptr) memory = AllocateAligned(capacity);
+  if (memory.at == nullptr) memory = Shelf::Allocate(capacity);
   Block block;
-  block.data = static_cast<std::byte*>(memory);
+  block.data = static_cast<std::byte*>(memory.at);
   block.size = size;
-  block.owner = std::shared_ptr<void>(memory, [shelf = shelf_, capacity](void* returned) {
-    MutexLock lock(&shelf->mutex);
-    if (shelf->idle_bytes + capacity > shelf->kept_bytes_max) {
-      FreeAligned(returned);
-      return;
+  block.owner = std::shared_ptr<void>(memory.at, [shelf = shelf_, capacity, memory](void*) {
+    {
+      MutexLock lock(&shelf->mutex);
+      if (shelf->idle_bytes + capacity <= shelf->kept_bytes_max) {
+        shelf->idle[capacity].push_back(memory);
+        shelf->idle_bytes += capacity;
+        return;
+      }
     }
-    shelf->idle[capacity].push_back(returned);
-    shelf->idle_bytes += capacity;
+    Shelf::Free(memory, capacity);
   });
   return block;
 }

@@ -1,5 +1,6 @@
 // Buffer: a view of bytes that keeps its owner alive; the unit in which payloads travel without a
-// copy. BufferPool: blocks that return to the pool when the last view of them dies.
+// copy. BufferPool: blocks that return to the pool when the last view of them dies; in a process
+// that has turned base/shared_arena.h on, others can be shown them.
 #pragma once
 
 #include <cstddef>

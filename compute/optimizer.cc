@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "base/spec.h"
 #include "base/status_macros.h"
+#include "base/vectors.h"
 #include "glog/logging.h"
 
 namespace soapstone::compute {
@@ -43,62 +44,80 @@ bool Has(const KindRow& row, std::string_view key) {
 struct Pass {
   size_t n;
   const float* gradient;  // [n]
-  float* w;               // [n]
+  const float* from;      // [n], w before
+  float* w;               // [n], may be `from`
   float lr, scale;
   float l2;  // coupled decay: fraction · decay
 };
 
-// g = scale·gradient + fraction·decay·w
-inline float Gradient(const Pass& p, size_t i) { return p.scale * p.gradient[i] + p.l2 * p.w[i]; }
+// g = scale·gradient + fraction·decay·w. Without decay the second half is left out: with it a pass
+// over values in the cache is bound by arithmetic.
+template <bool kDecays>
+SOAPSTONE_INTO_CALLER float Gradient(const Pass& p, size_t i) {
+  const float g = p.scale * p.gradient[i];
+  return kDecays ? g + p.l2 * p.from[i] : g;
+}
 
 // w ← w − lr·g
-void ApplySgd(const Pass& p) {
-  for (size_t i = 0; i < p.n; ++i) p.w[i] -= p.lr * Gradient(p, i);
+template <bool kDecays>
+SOAPSTONE_INTO_CALLER void ApplySgd(const Pass& p) {
+  SOAPSTONE_ELEMENTWISE
+  for (size_t i = 0; i < p.n; ++i) p.w[i] = p.from[i] - p.lr * Gradient<kDecays>(p, i);
 }
 
 // Heavy ball (Polyak 1964) in the form of Sutskever et al. 2013 without their lr inside v:
 // v ← mu·v + g;  w ← w − lr·v
-void ApplyMomentum(const Pass& p, float mu, float* v) {
+template <bool kDecays>
+SOAPSTONE_INTO_CALLER void ApplyMomentum(const Pass& p, float mu, float* v) {
+  SOAPSTONE_ELEMENTWISE
   for (size_t i = 0; i < p.n; ++i) {
-    v[i] = mu * v[i] + Gradient(p, i);
-    p.w[i] -= p.lr * v[i];
+    v[i] = mu * v[i] + Gradient<kDecays>(p, i);
+    p.w[i] = p.from[i] - p.lr * v[i];
   }
 }
 
 // v ← mu·v + g;  w ← w − lr·(g + mu·v)
-void ApplyNesterov(const Pass& p, float mu, float* v) {
+template <bool kDecays>
+SOAPSTONE_INTO_CALLER void ApplyNesterov(const Pass& p, float mu, float* v) {
+  SOAPSTONE_ELEMENTWISE
   for (size_t i = 0; i < p.n; ++i) {
-    const float g = Gradient(p, i);
+    const float g = Gradient<kDecays>(p, i);
     v[i] = mu * v[i] + g;
-    p.w[i] -= p.lr * (g + mu * v[i]);
+    p.w[i] = p.from[i] - p.lr * (g + mu * v[i]);
   }
 }
 
 // Duchi et al. 2011, diagonal:  s ← s + g²;  w ← w − lr·g / (√s + eps)
-void ApplyAdagrad(const Pass& p, float eps, float* s) {
+template <bool kDecays>
+SOAPSTONE_INTO_CALLER void ApplyAdagrad(const Pass& p, float eps, float* s) {
+  SOAPSTONE_ELEMENTWISE
   for (size_t i = 0; i < p.n; ++i) {
-    const float g = Gradient(p, i);
+    const float g = Gradient<kDecays>(p, i);
     s[i] += g * g;
-    p.w[i] -= p.lr * (g / (std::sqrt(s[i]) + eps));
+    p.w[i] = p.from[i] - p.lr * (g / (std::sqrt(s[i]) + eps));
   }
 }
 
 // Tieleman and Hinton 2012:  s ← rho·s + (1 − rho)·g²;  w ← w − lr·g / (√s + eps)
-void ApplyRmsprop(const Pass& p, const OptimizerSpec& spec, float* s) {
+template <bool kDecays>
+SOAPSTONE_INTO_CALLER void ApplyRmsprop(const Pass& p, const OptimizerSpec& spec, float* s) {
   const float rho = static_cast<float>(spec.rho);
   const float rest = static_cast<float>(1 - spec.rho);
   const float eps = static_cast<float>(spec.eps);
+  SOAPSTONE_ELEMENTWISE
   for (size_t i = 0; i < p.n; ++i) {
-    const float g = Gradient(p, i);
+    const float g = Gradient<kDecays>(p, i);
     s[i] = rho * s[i] + rest * (g * g);
-    p.w[i] -= p.lr * (g / (std::sqrt(s[i]) + eps));
+    p.w[i] = p.from[i] - p.lr * (g / (std::sqrt(s[i]) + eps));
   }
 }
 
 // Kingma and Ba 2015, algorithm 1; with keep < 1 AdamW (Loshchilov and Hutter 2019, algorithm 2):
 // m ← β1·m + (1 − β1)·g;  s ← β2·s + (1 − β2)·g²
 // w ← keep·w − lr/(1 − β1^t) · m / (√(s / (1 − β2^t)) + eps),  keep = 1 − lr·fraction·decay
-void ApplyAdam(const Pass& p, const OptimizerSpec& spec, float keep, SliceState* state) {
+template <bool kDecays>
+SOAPSTONE_INTO_CALLER void ApplyAdam(const Pass& p, const OptimizerSpec& spec, float keep,
+                                     SliceState* state) {
   const double t = static_cast<double>(state->steps);
   const float beta1 = static_cast<float>(spec.beta1);
   const float rest1 = static_cast<float>(1 - spec.beta1);
@@ -109,11 +128,34 @@ void ApplyAdam(const Pass& p, const OptimizerSpec& spec, float keep, SliceState*
   const float eps = static_cast<float>(spec.eps);
   float* m = state->first.data();
   float* s = state->second.data();
+  SOAPSTONE_ELEMENTWISE
   for (size_t i = 0; i < p.n; ++i) {
-    const float g = Gradient(p, i);
+    const float g = Gradient<kDecays>(p, i);
     m[i] = beta1 * m[i] + rest1 * g;
     s[i] = beta2 * s[i] + rest2 * (g * g);
-    p.w[i] = keep * p.w[i] - rate * (m[i] / (std::sqrt(s[i] * unbias) + eps));
+    p.w[i] = keep * p.from[i] - rate * (m[i] / (std::sqrt(s[i] * unbias) + eps));
+  }
+}
+
+template <bool kDecays>
+SOAPSTONE_INTO_CALLER void ApplyPass(const OptimizerSpec& spec, const Update& update,
+                                     const Pass& pass, SliceState* state) {
+  switch (spec.kind) {
+    case OptimizerKind::kSgd:
+      return ApplySgd<kDecays>(pass);
+    case OptimizerKind::kMomentum:
+      return ApplyMomentum<kDecays>(pass, static_cast<float>(spec.mu), state->first.data());
+    case OptimizerKind::kNesterov:
+      return ApplyNesterov<kDecays>(pass, static_cast<float>(spec.mu), state->first.data());
+    case OptimizerKind::kAdagrad:
+      return ApplyAdagrad<kDecays>(pass, static_cast<float>(spec.eps), state->second.data());
+    case OptimizerKind::kRmsprop:
+      return ApplyRmsprop<kDecays>(pass, spec, state->second.data());
+    case OptimizerKind::kAdam:
+      return ApplyAdam<kDecays>(pass, spec, 1.0f, state);
+    case OptimizerKind::kAdamw:
+      return ApplyAdam<kDecays>(
+          pass, spec, static_cast<float>(1 - update.lr * update.fraction * spec.decay), state);
   }
 }
 
@@ -180,34 +222,26 @@ std::string OptimizerSpec::ToString() const {
   LOG(FATAL) << "optimizer kind " << static_cast<int>(kind);
 }
 
+SOAPSTONE_EACH_VECTOR_WIDTH
 void ApplyGradient(const OptimizerSpec& spec, const Update& update,
-                   absl::Span<const float> gradient, absl::Span<float> param, SliceState* state) {
+                   absl::Span<const float> gradient, absl::Span<const float> from,
+                   absl::Span<float> param, SliceState* state) {
   CHECK_EQ(gradient.size(), param.size());
+  CHECK_EQ(from.size(), param.size());
   SizeMoments(spec.kind, param.size(), state);
   state->steps += 1;
   const bool decoupled = spec.kind == OptimizerKind::kAdamw;
   const Pass pass = {.n = param.size(),
                      .gradient = gradient.data(),
+                     .from = from.data(),
                      .w = param.data(),
                      .lr = static_cast<float>(update.lr),
                      .scale = static_cast<float>(update.scale),
                      .l2 = static_cast<float>(decoupled ? 0 : update.fraction * spec.decay)};
-  switch (spec.kind) {
-    case OptimizerKind::kSgd:
-      return ApplySgd(pass);
-    case OptimizerKind::kMomentum:
-      return ApplyMomentum(pass, static_cast<float>(spec.mu), state->first.data());
-    case OptimizerKind::kNesterov:
-      return ApplyNesterov(pass, static_cast<float>(spec.mu), state->first.data());
-    case OptimizerKind::kAdagrad:
-      return ApplyAdagrad(pass, static_cast<float>(spec.eps), state->second.data());
-    case OptimizerKind::kRmsprop:
-      return ApplyRmsprop(pass, spec, state->second.data());
-    case OptimizerKind::kAdam:
-      return ApplyAdam(pass, spec, 1.0f, state);
-    case OptimizerKind::kAdamw:
-      return ApplyAdam(pass, spec, static_cast<float>(1 - update.lr * update.fraction * spec.decay),
-                       state);
+  if (pass.l2 != 0) {
+    ApplyPass<true>(spec, update, pass, state);
+  } else {
+    ApplyPass<false>(spec, update, pass, state);
   }
 }
 

@@ -59,8 +59,16 @@ struct Update {
 
 // Applies one gradient to one slice. Element by element in float32, so that the result has the
 // same bits however a tensor is sliced.
-// gradient, param: [n] f32. REQUIRES: equal sizes; `state` has only been used with this n and spec.
+// gradient, from, param: [n] f32; `from` is the parameter before, which may lie elsewhere: then it
+// stays as it is. REQUIRES: equal sizes; `state` has only been used with this n and spec.
 void ApplyGradient(const OptimizerSpec& spec, const Update& update,
-                   absl::Span<const float> gradient, absl::Span<float> param, SliceState* state);
+                   absl::Span<const float> gradient, absl::Span<const float> from,
+                   absl::Span<float> param, SliceState* state);
+// In place.
+inline void ApplyGradient(const OptimizerSpec& spec, const Update& update,
+                          absl::Span<const float> gradient, absl::Span<float> param,
+                          SliceState* state) {
+  ApplyGradient(spec, update, gradient, param, param, state);
+}
 
 }  // namespace soapstone::compute

@@ -12,6 +12,8 @@
 namespace soapstone::server {
 namespace {
 
+constexpr size_t kIdleBytesMin = size_t{256} << 20;
+
 // out[i] = T(lo, hi)[i] of base/leaf_tree.h, over the given contributions' slice `slice`.
 // `parts` are ascending and each is a node of the tree; a part missing from the range counts as
 // absent, not as zero, so that a lone contribution is returned bit for bit.
@@ -50,15 +52,58 @@ class TreeSum {
 
 }  // namespace
 
-TensorStore::TensorStore(TensorStoreOptions options) : options_(std::move(options)) {
-  for (const wire::Slice& slice : options_.layout->slices(options_.shard)) {
-    SliceValues values;
-    values.values.resize(slice.elements());
-    compute::InitSlice(options_.layout->params()[Index(slice.param)], options_.seed, slice.param,
-                       slice.begin, absl::MakeSpan(values.values));
-    slices_.push_back(std::move(values));
+// Idle blocks are kept for a whole shard: each of its buckets may be read while it is written.
+TensorStore::TensorStore(TensorStoreOptions options)
+    : options_(std::move(options)),
+      pool_(std::max(kIdleBytesMin, options_.layout->elements(options_.shard) * sizeof(float))),
+      buckets_(options_.layout->buckets(options_.shard).size()),
+      slices_(options_.layout->slices(options_.shard).size()) {
+  for (uint32_t b = 0; b < buckets_.size(); ++b) {
+    const wire::Bucket& bucket = options_.layout->buckets(options_.shard)[b];
+    Place(BucketId{b});
+    for (size_t i = 0; i < bucket.slices.size(); ++i) {
+      const wire::Slice& slice = bucket.slices[i];
+      compute::InitSlice(options_.layout->params()[Index(slice.param)], options_.seed, slice.param,
+                         slice.begin, slices_[bucket.first_slice + i].values);
+    }
   }
-  samples_.resize(options_.layout->buckets(options_.shard).size());
+}
+
+// Keeps a bucket's values as they are, from a read to the death of its last view.
+class TensorStore::Reader {
+ public:
+  explicit Reader(std::shared_ptr<Values> values) : values_(std::move(values)) {
+    values_->readers.fetch_add(1, std::memory_order_relaxed);
+  }
+  // What was read has been: Own sees it done.
+  ~Reader() { values_->readers.fetch_sub(1, std::memory_order_release); }
+  Reader(const Reader&) = delete;
+  Reader& operator=(const Reader&) = delete;
+
+ private:
+  const std::shared_ptr<Values> values_;
+};
+
+// Gives the bucket a block of its own, contents unspecified.
+void TensorStore::Place(BucketId bucket) {
+  const wire::Bucket& layout = options_.layout->buckets(options_.shard)[Index(bucket)];
+  std::shared_ptr<Values>& now = buckets_[Index(bucket)].now;
+  now = std::make_shared<Values>();
+  now->block = pool_.Take(layout.elements() * sizeof(float));
+  size_t offset = 0;
+  for (size_t i = 0; i < layout.slices.size(); ++i) {
+    slices_[layout.first_slice + i].values =
+        now->block.floats().subspan(offset, layout.slices[i].elements());
+    offset += layout.slices[i].elements();
+  }
+}
+
+std::shared_ptr<TensorStore::Values> TensorStore::Own(BucketId bucket) {
+  read_.clear();
+  std::shared_ptr<Values> now = buckets_[Index(bucket)].now;
+  if (now->readers.load(std::memory_order_acquire) == 0) return nullptr;
+  Place(bucket);
+  return now;
 }
 
 double TensorStore::Rate(Clock clock) const {
@@ -173,15 +218,26 @@ void TensorStore::Average(const std::vector<Contribution>& parts, size_t slice, 
 void TensorStore::Apply(BucketId bucket, Clock clock, const std::vector<Contribution>& parts,
                         uint32_t leaf_count, size_t replicas) {
   using Kind = consistency::StoreRule::Kind;
-  read_.clear();
   const wire::Bucket& layout = options_.layout->buckets(options_.shard)[Index(bucket)];
+  const std::shared_ptr<Values> former = Own(bucket);
+  absl::Span<const float> before;
+  if (former != nullptr) before = former->block.floats();
   double samples = 0;
   for (const Contribution& part : parts) {
     samples += static_cast<double>(part.weight) * static_cast<double>(part.samples);
-    samples_[Index(bucket)] += part.samples;
+    buckets_[Index(bucket)].samples += part.samples;
   }
   for (size_t i = 0; i < layout.slices.size(); ++i) {
     SliceValues& slice = slices_[layout.first_slice + i];
+    const absl::Span<const float> from =
+        former == nullptr ? slice.values : before.first(slice.values.size());
+    if (former != nullptr) {
+      before.remove_prefix(from.size());
+      // Others than gradients change the values where they are.
+      if (options_.rule.kind != Kind::kOptimizer) {
+        std::copy(from.begin(), from.end(), slice.values.begin());
+      }
+    }
     if (options_.rule.kind == Kind::kMean) {
       Mean(parts, i, &slice);
       continue;
@@ -201,8 +257,9 @@ void TensorStore::Apply(BucketId bucket, Clock clock, const std::vector<Contribu
     const double batch = options_.rule.mean ? samples : static_cast<double>(parts[0].batch_samples);
     const compute::Update update = {
         .lr = Rate(clock), .scale = 1.0 / batch, .fraction = samples / batch};
-    compute::ApplyGradient(options_.optimizer, update, sum, absl::MakeSpan(slice.values),
-                           &slice.state);
+    compute::ApplyGradient(options_.optimizer, update, sum,
+                           options_.rule.kind == Kind::kOptimizer ? from : slice.values,
+                           slice.values, &slice.state);
   }
 }
 
@@ -232,8 +289,10 @@ double TensorStore::MassOf(Clock clock, const Contribution& part) const {
 }
 
 uint64_t TensorStore::samples() const {
-  const auto fewest = std::min_element(samples_.begin(), samples_.end());
-  return fewest == samples_.end() ? 0 : *fewest;
+  const auto fewest = std::min_element(
+      buckets_.begin(), buckets_.end(),
+      [](const BucketValues& a, const BucketValues& b) { return a.samples < b.samples; });
+  return fewest == buckets_.end() ? 0 : fewest->samples;
 }
 
 std::vector<Buffer> TensorStore::ReadFor(WorkerId worker) {
@@ -246,24 +305,21 @@ std::vector<Buffer> TensorStore::ReadFor(WorkerId worker) {
   return values;
 }
 
+// Nothing is copied: whoever holds what is read keeps it as it is (Own).
 std::vector<Buffer> TensorStore::Read() const {
   if (!read_.empty()) return read_;
-  size_t bytes = 0;
-  for (const SliceValues& slice : slices_) bytes += slice.values.size() * sizeof(float);
-  // One copy, for all who read the same values: these go on changing while replies are on their
-  // way.
-  const BufferPool::Block block = pool_.Take(bytes);
-  std::vector<Buffer> buffers;
-  buffers.reserve(slices_.size());
-  size_t offset = 0;
-  for (const SliceValues& slice : slices_) {
-    const size_t size = slice.values.size() * sizeof(float);
-    std::memcpy(block.data + offset, slice.values.data(), size);
-    buffers.push_back(block.View(offset, size));
-    offset += size;
+  read_.reserve(slices_.size());
+  for (uint32_t b = 0; b < buckets_.size(); ++b) {
+    const std::shared_ptr<Values>& now = buckets_[b].now;
+    const auto reader = std::make_shared<const Reader>(now);
+    size_t offset = 0;
+    for (const wire::Slice& slice : options_.layout->buckets(options_.shard)[b].slices) {
+      const size_t size = slice.elements() * sizeof(float);
+      read_.emplace_back(reader, now->block.data + offset, size);
+      offset += size;
+    }
   }
-  read_ = buffers;
-  return buffers;
+  return read_;
 }
 
 void CountStore::Apply(BucketId bucket, const std::vector<Contribution>& parts) {

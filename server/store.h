@@ -3,6 +3,7 @@
 // 10,000 simulated workers need no gradient memory and exactly-once is checked without rounding.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -62,12 +63,27 @@ class TensorStore {
   uint64_t samples() const;
 
  private:
+  // Values of a bucket, in one block. Who reads them keeps them for as long as a message is on its
+  // way: an update meanwhile goes to another block.
+  struct Values {
+    BufferPool::Block block;
+    std::atomic<uint64_t> readers{0};
+  };
+  class Reader;
+  struct BucketValues {
+    std::shared_ptr<Values> now;
+    uint64_t samples = 0;  // of the contributions applied
+  };
   struct SliceValues {
-    std::vector<float> values;
+    absl::Span<float> values;  // in its bucket's block
     compute::SliceState state;
     std::vector<float> block;  // kBlockMomentum: D. kCompensated: mean square of gradients
   };
   double Rate(Clock clock) const;
+  // Makes the bucket's values writable. Null: they are where they were. Else they are elsewhere
+  // now, with nothing in them yet, and this is what they were.
+  std::shared_ptr<Values> Own(BucketId bucket);
+  void Place(BucketId bucket);
   absl::Span<const float> SumOf(const std::vector<Contribution>& parts, size_t slice,
                                 uint32_t leaf_count, size_t elements);
   absl::Span<const float> Compensate(const Contribution& part, size_t slice, SliceValues* values,
@@ -77,12 +93,12 @@ class TensorStore {
                SliceValues* values);
 
   TensorStoreOptions options_;
+  mutable BufferPool pool_;
+  std::vector<BucketValues> buckets_;
   std::vector<SliceValues> slices_;           // as layout.slices(shard)
-  std::vector<uint64_t> samples_;             // by bucket: of the contributions applied
   std::vector<float> sum_;                    // scratch of sums
   std::vector<std::vector<Buffer>> read_by_;  // kCompensated: by worker, what it was sent last
-  mutable BufferPool pool_;
-  mutable std::vector<Buffer> read_;  // what Read returned, until the next Apply
+  mutable std::vector<Buffer> read_;          // what Read returned, until the next Apply
 };
 
 // Counts instead of values: per bucket the applied contributions and the sum of their int64

@@ -1,0 +1,104 @@
+#include "base/shared_arena.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+namespace soapstone {
+namespace {
+
+constexpr size_t kSegmentBytes = size_t{64} << 20;  // at least; no memory until it is touched
+constexpr size_t kGivenBackMin = size_t{1} << 20;   // idle blocks of this size hold no memory
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+std::atomic<SharedArena*>& TheArena() {
+  static std::atomic<SharedArena*> arena{nullptr};
+  return arena;
+}
+
+}  // namespace
+
+int SharedArena::MakeSealed(const char* name, size_t size) {
+  const int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (fd < 0) return -1;
+  if (ftruncate(fd, static_cast<off_t>(size)) == 0 && fcntl(fd, F_ADD_SEALS, kSeals) == 0) {
+    return fd;
+  }
+  close(fd);
+  return -1;
+}
+
+bool SharedArena::IsSealed(int fd, size_t size) {
+  struct stat facts = {};
+  const int seals = fcntl(fd, F_GET_SEALS);
+  return seals >= 0 && (seals & F_SEAL_SHRINK) != 0 && (seals & F_SEAL_GROW) != 0 &&
+         fstat(fd, &facts) == 0 && facts.st_size >= 0 && static_cast<size_t>(facts.st_size) == size;
+}
+
+bool SharedArena::Enable() {
+  if (Get() != nullptr) return true;
+  auto arena = std::make_unique<SharedArena>();
+  void* block = arena->Allocate(kBlockMin);
+  if (block == nullptr) return false;
+  arena->Free(block, kBlockMin);
+  SharedArena* none = nullptr;
+  // It is never destroyed: buffers may outlive everything else.
+  if (TheArena().compare_exchange_strong(none, arena.get())) {
+    [[maybe_unused]] SharedArena* kept = arena.release();
+  }
+  return true;
+}
+
+SharedArena* SharedArena::Get() { return TheArena().load(std::memory_order_acquire); }
+
+// A segment is for blocks of one capacity.
+bool SharedArena::Grow(size_t capacity) {
+  const size_t size = std::max(kSegmentBytes, capacity);
+  const int fd = MakeSealed("soapstone", size);
+  if (fd < 0) return false;
+  void* data = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  if (data == MAP_FAILED) {
+    close(fd);
+    return false;
+  }
+  auto* const begin = static_cast<std::byte*>(data);
+  const uint64_t id = segments_.size() + 1;
+  segments_.emplace(begin, std::make_unique<Segment>(Segment{id, fd, begin, size}));
+  std::vector<void*>& blocks = free_[capacity];
+  // The lowest is taken first.
+  for (size_t at = size; at >= capacity; at -= capacity) blocks.push_back(begin + at - capacity);
+  return true;
+}
+
+void* SharedArena::Allocate(size_t capacity) {
+  MutexLock lock(&mutex_);
+  std::vector<void*>& blocks = free_[capacity];
+  if (blocks.empty() && !Grow(capacity)) return nullptr;
+  void* block = blocks.back();
+  blocks.pop_back();
+  return block;
+}
+
+void SharedArena::Free(void* block, size_t capacity) {
+  if (capacity >= kGivenBackMin) madvise(block, capacity, MADV_REMOVE);
+  MutexLock lock(&mutex_);
+  free_[capacity].push_back(block);
+}
+
+std::optional<SharedArena::Place> SharedArena::Find(const void* data, size_t size) const {
+  const auto* at = static_cast<const std::byte*>(data);
+  MutexLock lock(&mutex_);
+  auto it = segments_.upper_bound(at);
+  if (it == segments_.begin()) return std::nullopt;
+  const Segment& segment = *(--it)->second;
+  const auto offset = static_cast<size_t>(at - segment.data);
+  if (offset > segment.size || size > segment.size - offset) return std::nullopt;
+  return Place{&segment, offset};
+}
+
+}  // namespace soapstone

@@ -1,0 +1,84 @@
+#include "base/shared_arena.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <set>
+
+#include "base/buffer.h"
+#include "gtest/gtest.h"
+
+namespace soapstone {
+namespace {
+
+constexpr size_t kMb = size_t{1} << 20;
+
+TEST(SharedArena, BlocksDoNotOverlapAndAreFound) {
+  SharedArena arena;
+  std::set<void*> blocks;
+  for (int i = 0; i < 40; ++i) {
+    void* block = arena.Allocate(4 * kMb);
+    ASSERT_NE(block, nullptr);
+    ASSERT_TRUE(blocks.insert(block).second);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(block) % 4096, 0u);
+    std::memset(block, i, 4 * kMb);
+    const auto place = arena.Find(static_cast<char*>(block) + 100, 4 * kMb - 100);
+    ASSERT_TRUE(place.has_value());
+    EXPECT_EQ(place->segment->data + place->offset, static_cast<std::byte*>(block) + 100);
+  }
+  int i = 0;
+  for (void* block : blocks) {
+    EXPECT_EQ(static_cast<char*>(block)[0], static_cast<char*>(block)[4 * kMb - 1]) << i++;
+    arena.Free(block, 4 * kMb);
+  }
+  EXPECT_TRUE(blocks.contains(arena.Allocate(4 * kMb)));  // used again
+}
+
+TEST(SharedArena, WhatLiesElsewhereIsNotFound) {
+  SharedArena arena;
+  auto* block = static_cast<char*>(arena.Allocate(64 * kMb));  // a segment of its own
+  ASSERT_NE(block, nullptr);
+  int outside = 0;
+  EXPECT_FALSE(arena.Find(&outside, sizeof(outside)).has_value());
+  EXPECT_FALSE(arena.Find(block + 1, 64 * kMb).has_value());
+  EXPECT_TRUE(arena.Find(block, 64 * kMb).has_value());
+}
+
+// Another process sees what is written, through the segment's descriptor, and cannot be cut off.
+TEST(SharedArena, ASegmentIsTheSameMemoryElsewhereAndKeepsItsSize) {
+  SharedArena arena;
+  auto* block = static_cast<char*>(arena.Allocate(4096));
+  ASSERT_NE(block, nullptr);
+  const auto place = arena.Find(block, 4096);
+  ASSERT_TRUE(place.has_value());
+  EXPECT_TRUE(SharedArena::IsSealed(place->segment->fd, place->segment->size));
+  EXPECT_FALSE(SharedArena::IsSealed(place->segment->fd, place->segment->size + 1));
+  EXPECT_NE(ftruncate(place->segment->fd, 0), 0);
+  void* seen = mmap(nullptr, place->segment->size, PROT_READ, MAP_SHARED, place->segment->fd, 0);
+  ASSERT_NE(seen, MAP_FAILED);
+  std::strcpy(block, "here");
+  EXPECT_STREQ(static_cast<char*>(seen) + place->offset, "here");
+  munmap(seen, place->segment->size);
+}
+
+TEST(SharedArena, PlainMemoryIsNotSealed) {
+  const int fd = memfd_create("test", MFD_CLOEXEC);
+  ASSERT_EQ(ftruncate(fd, 4096), 0);
+  EXPECT_FALSE(SharedArena::IsSealed(fd, 4096));
+  close(fd);
+}
+
+// Last: it stays on for the rest of this program.
+TEST(SharedArenaEnabled, PoolsTakeTheirBlocksFromIt) {
+  ASSERT_TRUE(SharedArena::Enable());
+  ASSERT_TRUE(SharedArena::Enable());
+  BufferPool pool;
+  const BufferPool::Block large = pool.Take(100'000);
+  const BufferPool::Block small = pool.Take(100);
+  EXPECT_TRUE(SharedArena::Get()->Find(large.data, large.size).has_value());
+  EXPECT_FALSE(SharedArena::Get()->Find(small.data, small.size).has_value());
+}
+
+}  // namespace
+}  // namespace soapstone
