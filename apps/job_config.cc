@@ -59,6 +59,8 @@ constexpr JobField kFields[] = {
     {"start_timeout_s", "cluster.start_timeout_s", "All must have registered by then [60]"},
     {"bucket_bytes", "cluster.bucket_bytes", "Size at which a push message is closed [1 MiB]"},
     {"rebalance", "cluster.rebalance", "Share each batch out by the workers' measured speed"},
+    {"transport", "cluster.transport",
+     "auto: shared memory between nodes of a machine; sockets: without it [auto]"},
     {"model_path", "output.model_path", "Where server 0 writes the model (safetensors)"},
     {"log_dir", "output.log_dir", "Directory of the log files"},
     {"record_trace", "output.trace_path",
@@ -169,6 +171,10 @@ absl::Status CheckCluster(const wire::Cluster& cluster) {
   if (cluster.heartbeat_timeout_s() < 2 * cluster.heartbeat_s()) {
     return Invalid(absl::StrCat("cluster.heartbeat_timeout_s: ", cluster.heartbeat_timeout_s(),
                                 " is less than two heartbeats of ", cluster.heartbeat_s(), " s"));
+  }
+  if (cluster.transport() != "auto" && cluster.transport() != "sockets") {
+    return Invalid(absl::StrCat("cluster.transport: \"", cluster.transport(),
+                                "\" is neither auto nor sockets"));
   }
   if (cluster.bucket_bytes() < 4) return Invalid("cluster.bucket_bytes: at least 4 is needed");
   return absl::OkStatus();
@@ -285,6 +291,7 @@ void FillDefaults(wire::JobConfig* config) {
         std::max<uint64_t>(std::min<uint64_t>(leaves, training->batch()), cluster->workers())));
   }
   if (cluster->shards_per_server() == 0) cluster->set_shards_per_server(1);
+  if (cluster->transport().empty()) cluster->set_transport("auto");
   if (cluster->heartbeat_s() == 0) cluster->set_heartbeat_s(0.5);
   if (cluster->heartbeat_timeout_s() == 0) cluster->set_heartbeat_timeout_s(5);
   if (cluster->start_timeout_s() == 0) cluster->set_start_timeout_s(60);
@@ -324,6 +331,7 @@ uint64_t JobDigest(const wire::JobConfig& config, uint64_t data_fingerprint) {
   wire::JobConfig meaning = config;
   meaning.clear_output();
   meaning.mutable_cluster()->clear_scheduler();
+  meaning.mutable_cluster()->clear_transport();
   wire::Data* data = meaning.mutable_data();
   data->clear_path();
   data->clear_labels_path();

@@ -78,6 +78,7 @@ absl::StatusOr<std::unique_ptr<transport::Transport>> OpenTransport(wire::Role r
         "cluster.scheduler: an endpoint is needed, such as --scheduler=tcp://127.0.0.1:7070");
   }
   transport::ZmqOptions options;
+  options.shared_memory = job.config.cluster().transport() == "auto";
   if (role == wire::Role::kScheduler) options.listen = scheduler;
   // Workers that keep the parameters among themselves are reached by each other.
   const bool listens = role == wire::Role::kServer ||

@@ -55,7 +55,7 @@ int ServerNode::Run() {
     for (const wire::TimerId timer : loop_.TakeDue(now)) {
       if (timer == wire::Enrolment::kTick) enrolment_.OnTimer(now, std::nullopt, &out_);
     }
-    TakeAnswers();
+    TakeAnswers(now);
     WatchGuarantee();
     loop_.Flush(&out_);
   }
@@ -68,7 +68,7 @@ void ServerNode::Dispatch(Nanos now, wire::Message message) {
     if (!rank_.has_value() && enrolment_.rank().has_value()) OnWelcome(*enrolment_.rank());
   }
   if (!rank_.has_value()) return;
-  if (message.to.role == wire::Role::kShard) return ToShard(std::move(message));
+  if (message.to.role == wire::Role::kShard) return ToShard(now, std::move(message));
   if (message.type == MessageType::kSlices) return OnSlices(message);
   if (const auto* roster = std::get_if<wire::Roster>(&message.body)) {
     // Server 0 gathers the model; a branch of a tree talks to its root.
@@ -91,8 +91,10 @@ void ServerNode::OnWelcome(uint32_t rank) {
     if (of_model && !job_->config.output().curve_path().empty()) taker.emplace(job_->curve_step);
     shards_.push_back(std::make_unique<ShardThread>(
         MakeShard(id), &answers_, [this] { loop_.Wake(); },
-        ShardThreadOptions{
-            .strict = job_->config.strict(), .taker = taker, .recorder = OpenRecorder(id)}));
+        ShardThreadOptions{.strict = job_->config.strict(),
+                           .taker = taker,
+                           .recorder = OpenRecorder(id),
+                           .own_thread = count > 1}));
   }
   if (rank == 0) gatherer_.emplace(job_->layout);
   LOG(INFO) << "server " << rank << " of " << ServerCount(job_->config, job_->specs.policy) << ", "
@@ -126,24 +128,24 @@ std::unique_ptr<Recorder> ServerNode::OpenRecorder(ShardId id) {
   return nullptr;
 }
 
-void ServerNode::ToShard(wire::Message message) {
+void ServerNode::ToShard(Nanos now, wire::Message message) {
   const uint32_t count = job_->config.cluster().shards_per_server();
   const uint32_t index = message.to.index - *rank_ * count;  // wraps below the first
   if (index >= shards_.size()) {
     LOG_EVERY_N(WARNING, 1000) << "not a shard of this server: " << wire::ToString(message);
     return;
   }
-  if (shards_[index]->Put(std::move(message)) || shards_[index]->broken()) return;
+  if (shards_[index]->Put(now, std::move(message)) || shards_[index]->broken()) return;
   failure_ = {kExitInternal, absl::StrCat("shard ", *rank_ * count + index, " is stuck")};
 }
 
-void ServerNode::TakeAnswers() {
+void ServerNode::TakeAnswers(Nanos now) {
   while (std::optional<wire::Message> answer = answers_.Take(absl::InfinitePast())) {
     const bool for_me = answer->to == wire::Address::Of(ServerId{*rank_});
     if (for_me && answer->type == MessageType::kSlices) {
       OnSlices(*answer);
     } else if (loop_.mailer().NodeOf(answer->to) == wire::Address::Of(ServerId{*rank_})) {
-      ToShard(*std::move(answer));
+      ToShard(now, *std::move(answer));
     } else {
       out_.Send(*std::move(answer));
     }

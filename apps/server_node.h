@@ -35,8 +35,8 @@ class ServerNode {
   void OnWelcome(uint32_t rank);
   std::unique_ptr<server::Shard> MakeShard(ShardId id) const;
   std::unique_ptr<Recorder> OpenRecorder(ShardId id);
-  void ToShard(wire::Message message);
-  void TakeAnswers();
+  void ToShard(Nanos now, wire::Message message);
+  void TakeAnswers(Nanos now);
   void WatchGuarantee();
   void SayLastWord(const wire::Notice& end);
   void OnSlices(const wire::Message& message);

@@ -2,6 +2,7 @@
 
 #include <glog/logging.h>
 
+#include <deque>
 #include <optional>
 #include <utility>
 
@@ -23,11 +24,15 @@ ShardThread::ShardThread(std::unique_ptr<server::Shard> shard, MessageInbox* out
       in_(kInboxMax),
       out_(out),
       wake_(std::move(wake)),
-      options_(std::move(options)),
-      thread_([this] { Run(); }) {}
+      options_(std::move(options)) {
+  if (options_.own_thread) thread_ = std::jthread([this] { Run(); });
+}
 
-bool ShardThread::Put(wire::Message message) {
-  return in_.Put({std::move(message), NodeLoop::Now()}, absl::Now() + kPutPatience);
+bool ShardThread::Put(Nanos now, wire::Message message) {
+  if (!options_.own_thread) {
+    return !in_.closed() && Handle(now, {std::move(message), now});
+  }
+  return in_.Put({std::move(message), now}, absl::Now() + kPutPatience);
 }
 
 const server::Shard& ShardThread::Join() {
@@ -42,36 +47,43 @@ std::vector<server::Snapshot> ShardThread::TakeSnapshots() {
 }
 
 void ShardThread::Run() {
-  wire::Outbox outbox;
+  std::deque<Arrival> arrivals;
   while (true) {
-    std::optional<Arrival> arrival = in_.Take(absl::Now() + kLookAgain);
-    if (!arrival.has_value()) {
+    if (!in_.TakeAll(&arrivals, absl::Now() + kLookAgain)) {
       if (in_.closed()) return;
       continue;
     }
-    const Nanos now = NodeLoop::Now();
-    if (options_.recorder != nullptr) options_.recorder->Write(sim::EventOf(now, arrival->message));
-    arrival->message.queued_ns = now - arrival->at;
-    shard_->OnMessage(now, std::move(arrival->message), &outbox);
-    if (options_.strict && shard_->ledger().first_violation().has_value()) {
-      broken_ = true;
-      in_.Close();
-      return wake_();
+    for (; !arrivals.empty(); arrivals.pop_front()) {
+      if (!Handle(NodeLoop::Now(), std::move(arrivals.front()))) return;
     }
-    if (options_.taker.has_value()) {
-      auto snapshot = options_.taker->Look(NodeLoop::Now(), shard_->store());
-      if (snapshot.has_value()) snapshots_.push_back(*std::move(snapshot));
-    }
-    for (wire::Message& answer : outbox.messages) {
-      if (out_->Put(std::move(answer), absl::Now() + kPutPatience)) continue;
-      LOG_IF(ERROR, !out_->closed())
-          << "shard " << Index(shard_->id()) << ": its server takes no answers";
-      in_.Close();
-      return;
-    }
-    if (!outbox.messages.empty()) wake_();
-    outbox.messages.clear();
   }
+}
+
+bool ShardThread::Handle(Nanos now, Arrival arrival) {
+  if (options_.recorder != nullptr) options_.recorder->Write(sim::EventOf(now, arrival.message));
+  arrival.message.queued_ns = now - arrival.at;
+  shard_->OnMessage(now, std::move(arrival.message), &outbox_);
+  if (options_.strict && shard_->ledger().first_violation().has_value()) {
+    broken_ = true;
+    in_.Close();
+    wake_();
+    return false;
+  }
+  if (options_.taker.has_value()) {
+    auto snapshot = options_.taker->Look(NodeLoop::Now(), shard_->store());
+    if (snapshot.has_value()) snapshots_.push_back(*std::move(snapshot));
+  }
+  if (outbox_.messages.empty()) return true;
+  for (wire::Message& answer : outbox_.messages) {
+    if (out_->Put(std::move(answer), absl::Now() + kPutPatience)) continue;
+    LOG_IF(ERROR, !out_->closed())
+        << "shard " << Index(shard_->id()) << ": its server takes no answers";
+    in_.Close();
+    return false;
+  }
+  if (options_.own_thread) wake_();
+  outbox_.messages.clear();
+  return true;
 }
 
 }  // namespace soapstone::apps

@@ -1,5 +1,6 @@
-// ShardThread: one shard of a server on a thread of its own. Messages come in through a bounded
-// inbox; what the shard sends goes out through the server's. Nothing else is shared.
+// ShardThread: one shard of a server, on a thread of its own or, where it is the only one, on the
+// loop's: two hand-overs cost more there than they win. Messages come in through a bounded inbox;
+// what the shard sends goes out through the server's. Nothing else is shared.
 #pragma once
 
 #include <atomic>
@@ -25,6 +26,7 @@ struct ShardThreadOptions {
   bool strict = false;
   std::optional<server::SnapshotTaker> taker;  // empty: no learning curve is asked for
   std::unique_ptr<Recorder> recorder;          // null: not recorded
+  bool own_thread = true;                      // false: Put handles the message
 };
 
 // The loop's thread constructs, Puts and Joins. `out` outlives it.
@@ -37,7 +39,7 @@ class ShardThread {
   // A strict shard has broken its guarantee, and its thread has ended.
   bool broken() const { return broken_; }
   // False when the shard has not taken its messages for too long, or its thread has given up.
-  bool Put(wire::Message message);
+  bool Put(Nanos now, wire::Message message);
 
   // Handles what is queued, then ends the thread. The shard may be looked at afterwards.
   const server::Shard& Join();
@@ -51,6 +53,8 @@ class ShardThread {
   };
 
   void Run();
+  // False: the thread is to end.
+  bool Handle(Nanos now, Arrival arrival);
 
   std::unique_ptr<server::Shard> shard_;
   std::vector<server::Snapshot> snapshots_;
@@ -58,6 +62,7 @@ class ShardThread {
   MessageInbox* out_;
   std::function<void()> wake_;
   ShardThreadOptions options_;
+  wire::Outbox outbox_;  // of the thread that handles messages
   std::atomic<bool> broken_{false};
   std::jthread thread_;
 };

@@ -38,7 +38,9 @@ Message Pull(Clock clock) {
   return message;
 }
 
-enum class Kind { kTcp, kIpc, kInproc, kInprocEncoded };
+enum class Kind { kTcp, kIpc, kShared, kInproc, kInprocEncoded };
+
+bool IsZmq(Kind kind) { return kind == Kind::kTcp || kind == Kind::kIpc || kind == Kind::kShared; }
 
 class TransportTest : public testing::TestWithParam<Kind> {
  protected:
@@ -50,7 +52,7 @@ class TransportTest : public testing::TestWithParam<Kind> {
   std::string AnyEndpoint() {
     static std::atomic<int> next = 0;
     const std::string name = absl::StrCat("soapstone-test-", getpid(), "-", next++);
-    if (GetParam() == Kind::kTcp) return "tcp://127.0.0.1:0";
+    if (GetParam() == Kind::kTcp || GetParam() == Kind::kShared) return "tcp://127.0.0.1:0";
     if (GetParam() == Kind::kIpc) {
       paths_.push_back(absl::StrCat(testing::TempDir(), name));
       return absl::StrCat("ipc://", paths_.back());
@@ -62,9 +64,10 @@ class TransportTest : public testing::TestWithParam<Kind> {
   std::unique_ptr<Transport> Make(const std::string& endpoint, Address self,
                                   uint64_t session = kSession) {
     absl::StatusOr<std::unique_ptr<Transport>> made =
-        GetParam() == Kind::kTcp || GetParam() == Kind::kIpc
-            ? MakeZmqTransport({.listen = endpoint, .queue_messages_max = kQueueMax})
-            : network_.Join(endpoint);
+        IsZmq(GetParam()) ? MakeZmqTransport({.listen = endpoint,
+                                              .shared_memory = GetParam() == Kind::kShared,
+                                              .queue_messages_max = kQueueMax})
+                          : network_.Join(endpoint);
     EXPECT_TRUE(made.ok()) << made.status();
     (*made)->SetSelf(self);
     (*made)->SetSession(session);
@@ -333,7 +336,7 @@ TEST_P(TransportTest, NoRouteIsNotFound) {
 
 TEST_P(TransportTest, EndpointInUseSaysSo) {
   auto server = Listen(kServer0);
-  const absl::Status status = GetParam() == Kind::kTcp || GetParam() == Kind::kIpc
+  const absl::Status status = IsZmq(GetParam())
                                   ? MakeZmqTransport({.listen = server->endpoint()}).status()
                                   : network_.Join(server->endpoint()).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists) << status;
@@ -380,6 +383,8 @@ TEST_P(TransportTest, NodesOnThreadsTalk) {
 
 std::string NameOf(const testing::TestParamInfo<Kind>& info) {
   switch (info.param) {
+    case Kind::kShared:
+      return "Shared";
     case Kind::kTcp:
       return "Tcp";
     case Kind::kIpc:
@@ -393,7 +398,7 @@ std::string NameOf(const testing::TestParamInfo<Kind>& info) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, TransportTest,
-                         testing::Values(Kind::kTcp, Kind::kIpc, Kind::kInproc,
+                         testing::Values(Kind::kTcp, Kind::kIpc, Kind::kShared, Kind::kInproc,
                                          Kind::kInprocEncoded),
                          NameOf);
 

@@ -21,16 +21,21 @@
 #include "glog/logging.h"
 #include "transport/endpoint.h"
 #include "transport/identity.h"
+#include "transport/local_links.h"
 #include "transport/rejections.h"
 #include "transport/tcp_watch.h"
 #include "transport/zmq_socket.h"
+#include "wire/compact_header.h"
 
 namespace soapstone::transport {
 namespace {
 
-constexpr int kSocketsMax = 16'384;     // connections made by one node, at most
-constexpr size_t kRoutingIdBytes = 15;  // as many as a std::string holds in place
-constexpr size_t kLinksMax = 16'384;    // of the ROUTER, that are counted
+constexpr int kSocketsMax = 16'384;                       // connections made by one node, at most
+constexpr size_t kRoutingIdBytes = 15;                    // as many as a std::string holds in place
+constexpr size_t kLinksMax = 16'384;                      // of the ROUTER, that are counted
+constexpr absl::Duration kSpin = absl::Microseconds(20);  // before it sleeps, with links open
+constexpr int kLocalInARow = 16;                          // messages of links to a look at sockets
+constexpr int kProgressEvery = 256;                       // messages to a look at links' sockets
 
 // How ROUTERs know a connection of ours: random, so that nobody can take it over by a guess.
 absl::StatusOr<std::string> NewRoutingId() {
@@ -55,6 +60,22 @@ struct Resources {
   }
   void* context = nullptr;
   int wake_fd = -1;
+};
+
+// Where a node that we did not connect to was heard.
+struct Route {
+  std::string routing_id;  // of the ROUTER's peer
+  LinkId link = 0;         // or this, where it is not 0
+  friend bool operator==(const Route&, const Route&) = default;
+};
+
+// A connection through shared memory. What is sent before the other side has taken the link is
+// kept: if it never takes it, the endpoint is connected to instead, and gets that.
+struct LocalConnection {
+  LinkId link = 0;
+  std::string endpoint;
+  bool opened = false;
+  std::vector<wire::Message> untaken;
 };
 
 class ZmqTransport final : public Transport {
@@ -87,13 +108,19 @@ class ZmqTransport final : public Transport {
   };
 
   absl::Status SendStamped(wire::Address node, const wire::Message& message);
+  absl::Status SendLocally(LinkId link, const wire::Message& message);
+  absl::Status ConnectSocket(wire::Address peer, const std::string& endpoint);
+  void ListenLocally();
+  void FollowOpening();
   Taken TakeOne(wire::Message* message);
-  absl::StatusOr<wire::Message> Accept(absl::Span<const Buffer> frames, bool routed);
+  Taken TakeLocal(wire::Message* message);
+  absl::StatusOr<wire::Message> Accept(absl::Span<const Buffer> frames, const Route* route);
   // A valid message came by the connection `fd` of socket i.
   void Watch(size_t i, int fd);
   LinkWatch* LinkOf(const std::string& routing_id);
   bool TakeWake();
   bool Poll(absl::Time deadline);
+  bool Spin(absl::Time until) const;
   ZmqSocketOptions SocketOptions() const;
   size_t socket_count() const { return dealers_.size() + (router_.open() ? 1 : 0); }
   ZmqSocket& socket(size_t i);
@@ -110,9 +137,17 @@ class ZmqTransport final : public Transport {
   bool closed_ = false;
 
   Identity identity_;
-  RouteTable<std::string> routes_;  // routing ids of the ROUTER's peers
+  RouteTable<Route> routes_;
+  LocalLinks local_links_;
+  std::map<wire::Address, LocalConnection> local_;
+  bool opening_ = false;  // some of them
+  int local_in_a_row_ = 0;
+  int since_progress_ = 0;
   std::atomic<bool> wake_ = false;
-  std::vector<Buffer> frames_;  // scratch of TakeOne
+  std::atomic<bool> sleeps_ = false;  // in Poll, or about to
+  std::string local_header_;          // scratch of SendLocally
+  std::vector<Buffer> frames_;        // scratch of TakeOne
+  std::vector<pollfd> local_fds_;     // scratch of Poll
   TransportStats stats_;
   Rejections rejections_;
 };
@@ -133,12 +168,38 @@ absl::Status ZmqTransport::Open() {
   SOAP_ASSIGN_OR_RETURN(router_, ZmqSocket::Open(resources_.context, ZMQ_ROUTER, SocketOptions()));
   SOAP_RETURN_IF_ERROR(router_.Bind(address));
   endpoint_ = ConnectAddress(options_.listen, router_.last_endpoint(), options_.advertise_host);
+  if (options_.shared_memory) ListenLocally();
   return absl::OkStatus();
+}
+
+void ZmqTransport::ListenLocally() {
+  absl::Status listening = absl::UnavailableError("the system gives no sealed memory (memfd)");
+  if (SharedArena::Enable()) listening = local_links_.Listen(endpoint_);
+  LOG_IF(INFO, !listening.ok()) << "no shared memory with other processes of this machine, which "
+                                << "are reached at " << endpoint_
+                                << " as well: " << listening.message();
 }
 
 absl::Status ZmqTransport::Connect(wire::Address peer, const std::string& endpoint) {
   if (closed_) return absl::FailedPreconditionError("the transport is closed");
   SOAP_RETURN_IF_ERROR(CheckEndpoint(endpoint));
+  if (options_.shared_memory && SharedArena::Enable()) {
+    if (const auto before = local_.find(peer); before != local_.end()) {
+      local_links_.Drop(before->second.link);
+      local_.erase(before);
+    }
+    if (const std::optional<LinkId> link = local_links_.Connect(endpoint)) {
+      local_[peer] = {.link = *link, .endpoint = endpoint};
+      opening_ = true;
+      connections_.erase(peer);
+      ListDealers();
+      return absl::OkStatus();
+    }
+  }
+  return ConnectSocket(peer, endpoint);
+}
+
+absl::Status ZmqTransport::ConnectSocket(wire::Address peer, const std::string& endpoint) {
   ZmqSocketOptions socket_options = SocketOptions();
   SOAP_ASSIGN_OR_RETURN(socket_options.routing_id, NewRoutingId());
   Dealer dealer;
@@ -163,9 +224,63 @@ absl::Status ZmqTransport::Send(wire::Address node, const wire::Message& message
   return sent;
 }
 
+void ZmqTransport::FollowOpening() {
+  opening_ = false;
+  for (auto it = local_.begin(); it != local_.end();) {
+    LocalConnection& local = it->second;
+    const LocalLinks::State state = local_links_.state(local.link);
+    if (state == LocalLinks::State::kOpen) {
+      local.opened = true;
+      local.untaken.clear();
+    }
+    if (state != LocalLinks::State::kGone || local.opened) {
+      opening_ = opening_ || state == LocalLinks::State::kOpening;
+      ++it;
+      continue;
+    }
+    const wire::Address peer = it->first;
+    const LocalConnection refused = std::move(local);
+    it = local_.erase(it);
+    LOG(INFO) << peer.ToString() << " is reached at " << refused.endpoint
+              << ", not through shared memory: it did not take the link";
+    if (!ConnectSocket(peer, refused.endpoint).ok()) continue;
+    for (const wire::Message& message : refused.untaken) {
+      if (!SendStamped(peer, message).ok()) ++stats_.dropped_messages;
+    }
+  }
+}
+
+absl::Status ZmqTransport::SendLocally(LinkId link, const wire::Message& message) {
+  wire::EncodeLocalHeader(message, identity_.self(), &local_header_);
+  if (local_header_.size() > options_.frame_limits.header_bytes_max) {
+    return absl::InvalidArgumentError("the message's header is too large");
+  }
+  SOAP_RETURN_IF_ERROR(local_links_.Send(link, local_header_, message.payload));
+  ++stats_.sent_messages;
+  stats_.sent.AddMessage(message.type, local_header_.size(), message.payload_bytes());
+  return absl::OkStatus();
+}
+
 absl::Status ZmqTransport::SendStamped(wire::Address node, const wire::Message& message) {
+  if (opening_) {
+    local_links_.Progress();
+    FollowOpening();
+  }
+  if (const auto local = local_.find(node); local != local_.end()) {
+    LocalConnection& connection = local->second;
+    if (!connection.opened &&
+        connection.untaken.size() >= static_cast<size_t>(options_.queue_messages_max)) {
+      return absl::ResourceExhaustedError("the link has not been taken yet");
+    }
+    absl::Status sent = SendLocally(connection.link, message);
+    if (sent.ok() && !connection.opened) connection.untaken.push_back(message);
+    return sent;
+  }
   const auto connection = connections_.find(node);
-  const std::string* route = routes_.Find(node);
+  const Route* route = routes_.Find(node);
+  if (connection == connections_.end() && route != nullptr && route->link != 0) {
+    return SendLocally(route->link, message);
+  }
   if (connection == connections_.end() && route == nullptr) {
     return absl::NotFoundError(absl::StrCat("no route to ", node.ToString()));
   }
@@ -175,7 +290,7 @@ absl::Status ZmqTransport::SendStamped(wire::Address node, const wire::Message& 
   }
   const bool dealt = connection != connections_.end();
   const absl::Status sent = dealt ? connection->second.socket.Send("", header, message.payload)
-                                  : router_.Send(*route, header, message.payload);
+                                  : router_.Send(route->routing_id, header, message.payload);
   if (!sent.ok()) {
     return absl::Status(sent.code(), absl::StrCat(node.ToString(), ": ", sent.message()));
   }
@@ -184,7 +299,7 @@ absl::Status ZmqTransport::SendStamped(wire::Address node, const wire::Message& 
   const uint64_t framing = ZmtpFramingOf(header.size(), message.payload);
   stats_.sent.AddMessage(message.type, header.size(), payload_bytes);
   stats_.sent.framing += framing;
-  LinkWatch* link = dealt ? &connection->second.link : LinkOf(*route);
+  LinkWatch* link = dealt ? &connection->second.link : LinkOf(route->routing_id);
   if (link != nullptr) link->OnGiven(header.size() + payload_bytes + framing);
   return absl::OkStatus();
 }
@@ -234,8 +349,34 @@ void ZmqTransport::Watch(size_t i, int fd) {
   if (link != nullptr && link->OnReceived(fd)) stats_.sent.framing += handshake_bytes;
 }
 
+// Links before sockets, and now and then the other way round, so that neither starves.
+ZmqTransport::Taken ZmqTransport::TakeLocal(wire::Message* message) {
+  if (++since_progress_ >= kProgressEvery) {
+    since_progress_ = 0;
+    local_links_.Progress();
+  }
+  if (opening_) FollowOpening();
+  if (++local_in_a_row_ > kLocalInARow) {
+    local_in_a_row_ = 0;
+    return Taken::kNothing;
+  }
+  Route route;
+  if (!local_links_.Receive(&route.link, &frames_)) {
+    local_in_a_row_ = 0;
+    return Taken::kNothing;
+  }
+  absl::StatusOr<wire::Message> accepted = Accept(frames_, &route);
+  if (!accepted.ok()) {
+    rejections_.Add(accepted.status(), absl::Now());
+    return Taken::kRejected;
+  }
+  *message = *std::move(accepted);
+  return Taken::kMessage;
+}
+
 // Sockets take turns, one message each, so that a busy one does not starve the rest.
 ZmqTransport::Taken ZmqTransport::TakeOne(wire::Message* message) {
+  if (const Taken taken = TakeLocal(message); taken != Taken::kNothing) return taken;
   const size_t count = socket_count();
   for (size_t tried = 0; tried < count; ++tried) {
     const size_t i = next_socket_ % count;
@@ -246,7 +387,13 @@ ZmqTransport::Taken ZmqTransport::TakeOne(wire::Message* message) {
     const size_t frames_max = options_.frame_limits.payload_frames_max + 3;
     int fd = -1;
     if (!socket(i).Receive(frames_max, &frames_, &fd)) continue;
-    absl::StatusOr<wire::Message> accepted = Accept(frames_, routed);
+    absl::Span<const Buffer> frames = frames_;
+    Route route;
+    if (routed) {
+      route.routing_id.assign(reinterpret_cast<const char*>(frames[0].data()), frames[0].size());
+      frames.remove_prefix(1);
+    }
+    absl::StatusOr<wire::Message> accepted = Accept(frames, routed ? &route : nullptr);
     if (accepted.ok()) Watch(i, fd);
     frames_.clear();
     if (!accepted.ok()) {
@@ -259,46 +406,69 @@ ZmqTransport::Taken ZmqTransport::TakeOne(wire::Message* message) {
   return Taken::kNothing;
 }
 
-absl::StatusOr<wire::Message> ZmqTransport::Accept(absl::Span<const Buffer> frames, bool routed) {
-  std::string_view routing_id;
-  if (routed) {
-    routing_id = {reinterpret_cast<const char*>(frames[0].data()), frames[0].size()};
-    frames.remove_prefix(1);
-  }
-  SOAP_ASSIGN_OR_RETURN(wire::Received received, wire::Decode(frames, options_.frame_limits));
+// `route`: how the sender is answered; null: it was connected to.
+absl::StatusOr<wire::Message> ZmqTransport::Accept(absl::Span<const Buffer> frames,
+                                                   const Route* route) {
+  const bool local = route != nullptr && route->link != 0;
+  SOAP_ASSIGN_OR_RETURN(wire::Received received,
+                        local ? wire::DecodeLocal(frames, options_.frame_limits)
+                              : wire::Decode(frames, options_.frame_limits));
   SOAP_RETURN_IF_ERROR(identity_.Admit(received));
-  if (routed && !routes_.Learn(received.sender, std::string(routing_id), received.message.epoch)) {
+  const bool learns = route != nullptr && !local_.contains(received.sender);
+  if (learns && !routes_.Learn(received.sender, *route, received.message.epoch)) {
     return absl::ResourceExhaustedError(
         "no room for another route, or of a former holder of the rank");
   }
   ++stats_.received_messages;
   stats_.received.AddMessage(received.message.type, frames[0].size(),
                              received.message.payload_bytes());
-  stats_.received.framing += ZmtpFramingOf(frames[0].size(), frames.subspan(1));
+  if (!local) {
+    stats_.received.framing += ZmtpFramingOf(frames[0].size(), frames.subspan(1));
+  }
   return std::move(received.message);
 }
 
 void ZmqTransport::Wake() {
   wake_ = true;
+  if (!sleeps_) return;
   const uint64_t one = 1;
   // Fails only when the counter is at its maximum: then the reader has been woken already.
   [[maybe_unused]] const ssize_t written = write(resources_.wake_fd, &one, sizeof(one));
 }
 
-bool ZmqTransport::TakeWake() {
-  if (!wake_) return false;
-  uint64_t count = 0;
-  [[maybe_unused]] const ssize_t got = read(resources_.wake_fd, &count, sizeof(count));
-  return wake_.exchange(false);
+bool ZmqTransport::TakeWake() { return wake_ && wake_.exchange(false); }
+
+// True: something came on a link, or a Wake.
+bool ZmqTransport::Spin(absl::Time until) const {
+  do {
+    for (int i = 0; i < 32; ++i) {
+      if (wake_ || local_links_.readable()) return true;
+#if defined(__x86_64__)
+      __builtin_ia32_pause();
+#endif
+    }
+  } while (absl::Now() < until);
+  return false;
 }
 
 // Waits until something may have arrived. False when the deadline has passed.
 bool ZmqTransport::Poll(absl::Time deadline) {
   const absl::Duration left = deadline - absl::Now();
   if (left <= absl::ZeroDuration()) return false;
+  // What comes within a moment is not worth a sleep.
+  if (local_links_.any_open() && Spin(std::min(deadline, absl::Now() + kSpin))) return true;
+  sleeps_ = true;
+  if (wake_ || local_links_.PrepareToSleep()) {
+    sleeps_ = false;
+    return true;
+  }
   std::vector<zmq_pollitem_t> items;
   items.reserve(socket_count() + 1);
   items.push_back({nullptr, resources_.wake_fd, ZMQ_POLLIN, 0});
+  local_fds_.clear();
+  local_links_.AddPollItems(&local_fds_);
+  for (const pollfd& item : local_fds_) items.push_back({nullptr, item.fd, ZMQ_POLLIN, 0});
+  const size_t local_end = items.size();
   for (size_t i = 0; i < socket_count(); ++i) {
     items.push_back({socket(i).handle(), 0, ZMQ_POLLIN, 0});
   }
@@ -306,17 +476,24 @@ bool ZmqTransport::Poll(absl::Time deadline) {
   const int rc = zmq_poll(items.data(), static_cast<int>(items.size()),
                           static_cast<long>(absl::ToInt64Milliseconds(wait)));  // NOLINT: zmq's
   PCHECK(rc >= 0 || errno == EINTR) << "zmq_poll";
-  if (rc > 0 && items[0].revents != 0 && !wake_) {
-    // The doorbell of a Wake that an earlier Receive has answered.
+  sleeps_ = false;
+  local_links_.Woke();
+  if (rc > 0 && items[0].revents != 0) {
     uint64_t count = 0;
     [[maybe_unused]] const ssize_t got = read(resources_.wake_fd, &count, sizeof(count));
   }
+  const auto local_begin = items.begin() + 1;
+  const bool of_links =
+      rc > 0 && std::any_of(local_begin, items.begin() + static_cast<ptrdiff_t>(local_end),
+                            [](const zmq_pollitem_t& item) { return item.revents != 0; });
+  if (of_links || opening_) local_links_.Progress();
   return true;
 }
 
 void ZmqTransport::Close(absl::Duration linger) {
   if (closed_) return;
   closed_ = true;
+  local_links_.Close();
   router_.Close(linger);
   for (auto& [peer, dealer] : connections_) dealer.socket.Close(linger);
   resources_.Terminate();  // waits for what lingers

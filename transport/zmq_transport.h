@@ -16,6 +16,9 @@ struct ZmqOptions {
   // "tcp://HOST:PORT" (port 0: the system chooses; host *: all interfaces) or "ipc://PATH". Empty:
   // does not listen; peers answer on the connections that this node makes.
   std::string listen;
+  // Messages to nodes of the same machine that want it too go through shared memory, not through
+  // the endpoint (transport/local_links.h). Turns base/shared_arena.h on.
+  bool shared_memory = false;
   std::string advertise_host;       // in endpoint(), in the place of the host in `listen`
   int queue_messages_max = 10'000;  // per peer and direction; beyond, Send is an error
   wire::FrameLimits frame_limits;

@@ -9,6 +9,8 @@
 
 #include "base/random.h"
 #include "gtest/gtest.h"
+#include "wire/compact_header.h"
+#include "wire/compact_header.h"
 
 namespace soapstone::wire {
 namespace {
@@ -109,6 +111,50 @@ TEST(FrameTest, EveryTypeComesBackWithEveryField) {
     types.insert(message.type);
   }
   EXPECT_EQ(types.size(), 28u);
+}
+
+std::vector<Buffer> LocalFrames(const Message& message) {
+  std::string header = "left over";
+  EncodeLocalHeader(message, kSender, &header);
+  std::vector<Buffer> frames = {Buffer::CopyOf(header)};
+  frames.insert(frames.end(), message.payload.begin(), message.payload.end());
+  return frames;
+}
+
+TEST(CompactHeaderTest, EveryTypeComesBackWithEveryField) {
+  size_t compact = 0;
+  for (const Message& message : Examples()) {
+    SCOPED_TRACE(ToString(message));
+    Message timed = message;
+    if (message.type == MessageType::kPullReply) timed.parked_ns = timed.queued_ns = 12345;
+    const std::vector<Buffer> frames = LocalFrames(timed);
+    const absl::StatusOr<Received> decoded = DecodeLocal(frames);
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    EXPECT_EQ(decoded->message, timed);
+    EXPECT_EQ(decoded->sender, kSender);
+    compact += frames[0].size() == 112 ? 1 : 0;
+  }
+  EXPECT_EQ(compact, 12u);  // those without a body
+}
+
+// Whatever the bytes, what comes out is what Validate lets pass.
+TEST(CompactHeaderTest, MutationsAreRefusedOrValid) {
+  const CounterRandom random(7, RandomUse::kTest);
+  const Message push = Example(MessageType::kPush, {}, {Buffer::CopyOf("abcd")});
+  const std::vector<Buffer> frames = LocalFrames(push);
+  size_t refused = 0;
+  for (uint64_t i = 0; i < 20'000; ++i) {
+    std::string bytes(reinterpret_cast<const char*>(frames[0].data()), frames[0].size());
+    for (uint64_t k = 0; k <= random.Bits(10 * i) % 3; ++k) {
+      bytes[random.Bits(10 * i + k + 1) % bytes.size()] =
+          static_cast<char>(random.Bits(10 * i + k + 5));
+    }
+    if (i % 10 == 0) bytes.resize(random.Bits(10 * i + 9) % bytes.size());
+    const auto decoded = DecodeLocal({Buffer::CopyOf(bytes), frames[1]});
+    refused += decoded.ok() ? 0 : 1;
+    EXPECT_TRUE(!decoded.ok() || Validate(decoded->message).ok());
+  }
+  EXPECT_GT(refused, 4000u);
 }
 
 TEST(FrameTest, DefaultsComeBack) {

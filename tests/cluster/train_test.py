@@ -39,7 +39,7 @@ class TrainTest(ClusterTestCase):
         self.assertRegex(running.output(), r"left out +[0-9,]+ updates")
 
     def test_tree(self):
-        self.check("tree:group=2,s=1", "--epochs=20", "--workers=4")
+        self.check("tree:group=2,s=1", "--epochs=20", "--workers=4", "--transport=sockets")
         with open(f"{self.dir}/logs/ledger.json") as file:
             nodes = json.load(file)["nodes"]
         # A branch talks to its root on one connection, which the kernel counts both ways.
@@ -110,7 +110,7 @@ class TrainTest(ClusterTestCase):
             self.assertGreater(os.path.getsize(f"{self.dir}/logs/{name}.log"), 0)
 
     def test_the_kernel_counts_the_bytes_that_we_count(self):
-        running = self.train("--policy=ssp:s=2", "--epochs=4")
+        running = self.train("--policy=ssp:s=2", "--epochs=4", "--transport=sockets")
         self.assertEqual(running.wait(60), 0, running.output())
         with open(f"{self.dir}/logs/ledger.json") as file:
             ledger = json.load(file)

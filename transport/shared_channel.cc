@@ -1,0 +1,337 @@
+#include "transport/shared_channel.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <utility>
+
+#include "base/status_macros.h"
+#include "glog/logging.h"
+
+namespace soapstone::transport {
+namespace {
+
+constexpr size_t kLeaseBytes = 16;  // of a record in the rings of leases
+constexpr size_t kLeaseRingBytes = 2 * SharedChannel::kLeasesMax * kLeaseBytes;
+constexpr size_t kPage = 4096;
+constexpr uint32_t kIndirect = 1;  // the record is in a block; what stands here is a ref to it
+constexpr size_t kMessageRing = SharedRing::BytesFor(SharedChannel::kRingBytes);
+constexpr size_t kLeaseRing = SharedRing::BytesFor(kLeaseRingBytes);
+
+constexpr size_t RoundUp(size_t size) { return (size + 7) / 8 * 8; }
+
+void Copy(void* to, const void* from, size_t size) {
+  if (size > 0) std::memcpy(to, from, size);  // of nothing, `from` may be null
+}
+
+}  // namespace
+
+struct SharedChannel::RecordHead {
+  uint32_t header_bytes = 0;
+  uint32_t frames = 0;
+  uint32_t lease = 0;  // 0: nothing is lent
+  uint32_t flags = 0;
+};
+
+struct SharedChannel::Mapping {
+  Mapping(void* data, size_t size) : data(static_cast<std::byte*>(data)), size(size) {}
+  ~Mapping() { munmap(data, size); }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  std::byte* const data;
+  const size_t size;
+};
+
+struct SharedChannel::Inward {
+  Inward(std::shared_ptr<Mapping> memory, SharedRing ring)
+      : memory(std::move(memory)), leases(ring) {}
+  const std::shared_ptr<Mapping> memory;
+  std::map<uint64_t, std::unique_ptr<Mapping>>
+      segments;  // of the channel's thread; none is dropped
+  Mutex mutex;
+  SharedRing leases ABSL_GUARDED_BY(mutex);
+};
+
+// Gives a lease back when the last view of a message's payload has died.
+class SharedChannel::Lease {
+ public:
+  Lease(std::shared_ptr<Inward> inward, uint32_t lease)
+      : inward_(std::move(inward)), lease_(lease) {}
+  ~Lease() {
+    MutexLock lock(&inward_->mutex);
+    std::byte* record = inward_->leases.Reserve(sizeof(lease_));
+    if (record == nullptr) return;  // the other side has broken the ring: nobody waits for it
+    std::memcpy(record, &lease_, sizeof(lease_));
+    inward_->leases.Publish();
+  }
+  Lease(const Lease&) = delete;
+  Lease& operator=(const Lease&) = delete;
+
+ private:
+  const std::shared_ptr<Inward> inward_;
+  const uint32_t lease_;
+};
+
+size_t SharedChannel::MemoryBytes() {
+  return (2 * (kMessageRing + kLeaseRing) + kPage - 1) / kPage * kPage;
+}
+
+int SharedChannel::MakeMemory() { return SharedArena::MakeSealed("soapstone-link", MemoryBytes()); }
+
+absl::StatusOr<std::unique_ptr<SharedChannel>> SharedChannel::Map(
+    int fd, bool first, std::function<bool(const SharedArena::Segment&)> show) {
+  if (!SharedArena::IsSealed(fd, MemoryBytes())) {
+    return absl::InvalidArgumentError("the memory of a link is not what it should be");
+  }
+  void* data = mmap(nullptr, MemoryBytes(), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (data == MAP_FAILED) return absl::ResourceExhaustedError("no room to map a link");
+  return std::unique_ptr<SharedChannel>(
+      new SharedChannel(std::make_shared<Mapping>(data, MemoryBytes()), first, std::move(show)));
+}
+
+// In the memory: messages of the first side, of the second, leases of the first, of the second.
+SharedChannel::SharedChannel(std::shared_ptr<Mapping> memory, bool first,
+                             std::function<bool(const SharedArena::Segment&)> show)
+    : memory_(std::move(memory)),
+      out_(memory_->data + (first ? 0 : kMessageRing), kRingBytes),
+      in_(memory_->data + (first ? kMessageRing : 0), kRingBytes),
+      leases_back_(memory_->data + 2 * kMessageRing + (first ? kLeaseRing : 0), kLeaseRingBytes),
+      show_(std::move(show)),
+      inward_(std::make_shared<Inward>(
+          memory_, SharedRing(memory_->data + 2 * kMessageRing + (first ? 0 : kLeaseRing),
+                              kLeaseRingBytes))),
+      lent_(kLeasesMax) {
+  unlent_.reserve(kLeasesMax);
+  for (uint32_t i = kLeasesMax; i > 0; --i) unlent_.push_back(i - 1);
+}
+
+SharedChannel::~SharedChannel() = default;
+
+// ---- Out
+
+void SharedChannel::TakeLeasesBack() {
+  while (const auto record = leases_back_.Peek()) {
+    uint32_t lease = 0;
+    if (record->size() == sizeof(lease)) std::memcpy(&lease, record->data(), sizeof(lease));
+    leases_back_.Pop();
+    if (lease == 0 || lease > lent_.size() || !lent_[lease - 1].used) {
+      broken_ = true;
+      return;
+    }
+    Lent& lent = lent_[lease - 1];
+    lent.used = false;
+    lent.payload.clear();
+    lent_bytes_ -= lent.bytes;
+    unlent_.push_back(lease - 1);
+  }
+  broken_ = broken_ || leases_back_.broken();
+}
+
+void SharedChannel::Abandon() {
+  TakeLeasesBack();
+  static Mutex mutex;
+  static auto* kept = new std::vector<Buffer>;  // never destroyed
+  MutexLock lock(&mutex);
+  for (Lent& lent : lent_) {
+    std::move(lent.payload.begin(), lent.payload.end(), std::back_inserter(*kept));
+    lent.payload.clear();
+  }
+}
+
+// Where the frame lies, which is copied into the arena where it lies elsewhere. Shows its segment.
+absl::StatusOr<SharedChannel::FrameRef> SharedChannel::RefTo(Buffer* frame) {
+  SharedArena* arena = SharedArena::Get();
+  if (arena == nullptr) return absl::FailedPreconditionError("no shared memory in this process");
+  auto place = arena->Find(frame->data(), frame->size());
+  if (!place.has_value()) {
+    const BufferPool::Block block = pool_.Take(std::max(frame->size(), SharedArena::kBlockMin));
+    std::memcpy(block.data, frame->data(), frame->size());
+    *frame = block.View(0, frame->size());
+    place = arena->Find(frame->data(), frame->size());
+    if (!place.has_value()) return absl::ResourceExhaustedError("out of shared memory");
+  }
+  const uint64_t id = place->segment->id;
+  if (id >= shown_.size()) shown_.resize(id + 1);
+  if (!shown_[id]) {
+    if (!show_(*place->segment)) return absl::ResourceExhaustedError("a segment was not taken");
+    shown_[id] = true;
+  }
+  return FrameRef{id, place->offset, frame->size()};
+}
+
+absl::Status SharedChannel::Send(std::string_view header, absl::Span<const Buffer> payload,
+                                 bool* ring) {
+  *ring = false;
+  TakeLeasesBack();
+  if (broken()) return absl::UnavailableError("the link is broken");
+  if (payload.size() > kFramesMax) return absl::InvalidArgumentError("too many frames");
+  std::vector<FrameRef> refs(payload.size());
+  std::vector<Buffer> lent;
+  size_t inlined = 0;
+  uint64_t lent_bytes = 0;
+  for (size_t i = 0; i < payload.size(); ++i) {
+    const size_t size = payload[i].size();
+    if (inlined + size <= kInlineMax) {
+      refs[i].size = size;
+      inlined += RoundUp(size);
+      continue;
+    }
+    lent.push_back(payload[i]);
+    lent_bytes += size;
+    SOAP_ASSIGN_OR_RETURN(refs[i], RefTo(&lent.back()));
+  }
+  const size_t refs_bytes = refs.size() * sizeof(FrameRef);
+  const size_t body = refs_bytes + RoundUp(header.size()) + inlined;
+  RecordHead head = {.header_bytes = static_cast<uint32_t>(header.size()),
+                     .frames = static_cast<uint32_t>(payload.size())};
+  size_t record_bytes = sizeof(head) + body;
+  const bool indirect = record_bytes > SharedRing::RecordMax(kRingBytes);
+  FrameRef indirect_ref;
+  std::string whole;
+  const auto write_body = [&](char* at) {
+    Copy(at, refs.data(), refs_bytes);
+    at += refs_bytes;
+    Copy(at, header.data(), header.size());
+    at += RoundUp(header.size());
+    for (size_t i = 0; i < refs.size(); ++i) {
+      if (refs[i].segment != 0 || refs[i].size == 0) continue;
+      std::memcpy(at, payload[i].data(), refs[i].size);
+      at += RoundUp(refs[i].size);
+    }
+  };
+  if (indirect) {
+    whole.resize(body);
+    write_body(whole.data());
+    lent.push_back(Buffer(nullptr, whole.data(), body));
+    lent_bytes += body;
+    SOAP_ASSIGN_OR_RETURN(indirect_ref, RefTo(&lent.back()));
+    head.flags = kIndirect;
+    record_bytes = sizeof(head) + sizeof(indirect_ref);
+  }
+  if (!lent.empty()) {
+    if (unlent_.empty() || (lent_bytes_ > 0 && lent_bytes_ + lent_bytes > kLentBytesMax)) {
+      return absl::ResourceExhaustedError("too much is lent");
+    }
+    head.lease = unlent_.back() + 1;
+  }
+  std::byte* record = out_.Reserve(record_bytes);
+  if (record == nullptr) return absl::ResourceExhaustedError("the ring is full");
+  std::memcpy(record, &head, sizeof(head));
+  if (indirect) {
+    std::memcpy(record + sizeof(head), &indirect_ref, sizeof(indirect_ref));
+  } else {
+    write_body(reinterpret_cast<char*>(record + sizeof(head)));
+  }
+  *ring = out_.Publish();
+  if (!lent.empty()) {
+    unlent_.pop_back();
+    lent_[head.lease - 1] = {std::move(lent), lent_bytes, true};
+    lent_bytes_ += lent_bytes;
+  }
+  return absl::OkStatus();
+}
+
+// ---- In
+
+bool SharedChannel::AddSegment(uint64_t id, size_t size, int fd) {
+  if (id == 0 || inward_->segments.size() >= kSegmentsMax || inward_->segments.contains(id) ||
+      !SharedArena::IsSealed(fd, size)) {
+    return false;
+  }
+  void* data = mmap(nullptr, size, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  if (data == MAP_FAILED) return false;
+  inward_->segments.emplace(id, std::make_unique<Mapping>(data, size));
+  wants_segment_ = false;
+  return true;
+}
+
+bool SharedChannel::Receive(std::vector<Buffer>* frames) {
+  frames->clear();
+  // Also here: who sends nothing for long has its blocks back all the same.
+  if (lent_bytes_ > 0) TakeLeasesBack();
+  const auto record = in_.Peek();
+  if (!record.has_value()) return false;
+  if (!Parse(*record, frames)) {
+    frames->clear();
+    if (!wants_segment_) broken_ = true;
+    return false;
+  }
+  in_.Pop();
+  return true;
+}
+
+// Null: outside its segment, or that is not there (yet).
+const std::byte* SharedChannel::At(const FrameRef& ref) {
+  const auto segment = inward_->segments.find(ref.segment);
+  if (segment == inward_->segments.end()) {
+    wants_segment_ = true;
+    return nullptr;
+  }
+  const Mapping& mapping = *segment->second;
+  const bool inside = ref.offset <= mapping.size && ref.size <= mapping.size - ref.offset;
+  return inside ? mapping.data + ref.offset : nullptr;
+}
+
+bool SharedChannel::Parse(absl::Span<const std::byte> record, std::vector<Buffer>* frames) {
+  RecordHead head;
+  if (record.size() < sizeof(head)) return false;
+  std::memcpy(&head, record.data(), sizeof(head));
+  record.remove_prefix(sizeof(head));
+  wants_segment_ = false;
+  if (head.frames > kFramesMax) return false;
+  Buffer body;
+  if (head.flags == kIndirect) {
+    FrameRef ref;
+    if (record.size() != sizeof(ref)) return false;
+    std::memcpy(&ref, record.data(), sizeof(ref));
+    const std::byte* there = At(ref);
+    if (there == nullptr || head.lease == 0) return false;
+    body = Buffer::CopyOf(there, ref.size);
+    record = absl::MakeConstSpan(body.data(), body.size());
+  }
+  const size_t refs_bytes = head.frames * sizeof(FrameRef);
+  if (record.size() < refs_bytes || record.size() - refs_bytes < RoundUp(head.header_bytes)) {
+    return false;
+  }
+  refs_.resize(head.frames);
+  Copy(refs_.data(), record.data(), refs_bytes);
+  size_t inlined = 0;
+  for (const FrameRef& ref : refs_) {
+    if (ref.segment != 0) {
+      if (At(ref) == nullptr || head.lease == 0) return false;
+    } else {
+      if (ref.size > kInlineMax) return false;
+      inlined += RoundUp(ref.size);
+    }
+  }
+  header_.assign(reinterpret_cast<const char*>(record.data()) + refs_bytes, head.header_bytes);
+  record.remove_prefix(refs_bytes + RoundUp(head.header_bytes));
+  if (record.size() < inlined) return false;
+  // Nothing is wrong, and no segment is missing: from here on the lease is ours to give back.
+  std::shared_ptr<Lease> lease;
+  if (head.lease != 0) lease = std::make_shared<Lease>(inward_, head.lease);
+  BufferPool::Block copies;
+  if (inlined > 0) {
+    copies = pool_.Take(inlined);
+    std::memcpy(copies.data, record.data(), inlined);
+  }
+  frames->reserve(1 + refs_.size());
+  frames->emplace_back(nullptr, header_.data(), header_.size());
+  size_t at = 0;
+  for (const FrameRef& ref : refs_) {
+    if (ref.segment != 0) {
+      frames->emplace_back(lease, At(ref), ref.size);
+    } else if (ref.size == 0) {
+      frames->emplace_back();
+    } else {
+      frames->push_back(copies.View(at, ref.size));
+      at += RoundUp(ref.size);
+    }
+  }
+  return true;
+}
+
+}  // namespace soapstone::transport

@@ -1,0 +1,218 @@
+#include "transport/shared_channel.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <set>
+#include <utility>
+
+#include "base/random.h"
+#include "gtest/gtest.h"
+
+namespace soapstone::transport {
+namespace {
+
+// Both ends in one process; segments are handed over by a call instead of a socket.
+class SharedChannelTest : public ::testing::Test {
+ protected:
+  SharedChannelTest() {
+    EXPECT_TRUE(SharedArena::Enable());
+    const int fd = SharedChannel::MakeMemory();
+    ours_ = *SharedChannel::Map(fd, true, [this](const SharedArena::Segment& segment) {
+      ++shown_;
+      return !withhold_ && theirs_->AddSegment(segment.id, segment.size, segment.fd);
+    });
+    theirs_ = *SharedChannel::Map(fd, false, [this](const SharedArena::Segment& segment) {
+      return ours_->AddSegment(segment.id, segment.size, segment.fd);
+    });
+    memory_ = static_cast<std::byte*>(
+        mmap(nullptr, SharedChannel::MemoryBytes(), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
+    close(fd);
+  }
+  ~SharedChannelTest() override { munmap(memory_, SharedChannel::MemoryBytes()); }
+
+  absl::Status Send(const std::string& header, const std::vector<Buffer>& payload) {
+    bool ring = false;
+    return ours_->Send(header, payload, &ring);
+  }
+  Buffer Pooled(size_t bytes, char fill) {
+    const BufferPool::Block block = pool_.Take(bytes);
+    std::memset(block.data, fill, bytes);
+    return block.View(0, bytes);
+  }
+
+  BufferPool pool_;
+  std::unique_ptr<SharedChannel> ours_, theirs_;
+  std::byte* memory_ = nullptr;
+  int shown_ = 0;
+  bool withhold_ = false;
+  std::vector<Buffer> frames_;
+};
+
+TEST_F(SharedChannelTest, WhatIsInTheArenaIsReadWhereItLies) {
+  const Buffer large = Pooled(1 << 20, 'x');
+  ASSERT_TRUE(Send("header", {large, Buffer(), Buffer::CopyOf("small")}).ok());
+  ASSERT_TRUE(theirs_->Receive(&frames_));
+  ASSERT_EQ(frames_.size(), 4u);
+  EXPECT_EQ(frames_[0], Buffer::CopyOf("header"));
+  EXPECT_EQ(frames_[1], large);
+  EXPECT_EQ(frames_[2].size(), 0u);
+  EXPECT_EQ(frames_[3], Buffer::CopyOf("small"));
+  // The same memory, seen twice: what is written by the one is read by the other.
+  const_cast<std::byte*>(large.data())[77] = std::byte{'y'};
+  EXPECT_EQ(frames_[1].data()[77], std::byte{'y'});
+  EXPECT_NE(frames_[1].data(), large.data());
+  EXPECT_FALSE(theirs_->Receive(&frames_));
+  EXPECT_FALSE(theirs_->broken());
+}
+
+TEST_F(SharedChannelTest, ABlockIsLentUntilTheLastViewHasDied) {
+  std::weak_ptr<int> watch;
+  {
+    const BufferPool::Block block = pool_.Take(1 << 16);
+    auto owner = std::shared_ptr<int>(new int(1), [block](const int* p) { delete p; });
+    watch = owner;
+    ASSERT_TRUE(Send("h", {Buffer(owner, block.data, 1 << 16)}).ok());
+  }
+  ASSERT_TRUE(theirs_->Receive(&frames_));
+  Buffer view = frames_[1].Slice(100, 200);
+  frames_.clear();
+  std::vector<Buffer> nothing;
+  EXPECT_FALSE(ours_->Receive(&nothing));
+  EXPECT_FALSE(watch.expired());
+  view = Buffer();
+  EXPECT_FALSE(ours_->Receive(&nothing));  // hears of the lease
+  EXPECT_TRUE(watch.expired());
+}
+
+TEST_F(SharedChannelTest, WhatLiesElsewhereIsCopied) {
+  const Buffer heap = Buffer::CopyOf(std::string(100'000, 'h'));
+  ASSERT_TRUE(Send("h", {heap}).ok());
+  ASSERT_TRUE(theirs_->Receive(&frames_));
+  EXPECT_EQ(frames_[1], heap);
+}
+
+TEST_F(SharedChannelTest, ASegmentIsShownOnce) {
+  const Buffer a = Pooled(1 << 16, 'a');
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_TRUE(Send("h", {a}).ok());
+    ASSERT_TRUE(theirs_->Receive(&frames_));
+  }
+  EXPECT_EQ(shown_, 1);
+}
+
+// A header, and so many frames, that no record has room for them.
+TEST_F(SharedChannelTest, HugeHeadersAndManyFramesTravelInABlock) {
+  const std::string header(5 << 20, 'H');
+  std::vector<Buffer> payload;
+  payload.reserve(20'001);
+  for (int i = 0; i < 20'000; ++i) payload.push_back(Buffer::CopyOf(std::string(1 + i % 3, 'f')));
+  payload.push_back(Pooled(1 << 18, 'L'));
+  ASSERT_TRUE(Send(header, payload).ok());
+  ASSERT_TRUE(theirs_->Receive(&frames_));
+  ASSERT_EQ(frames_.size(), payload.size() + 1);
+  EXPECT_EQ(frames_[0], Buffer::CopyOf(header));
+  for (size_t i = 0; i < payload.size(); ++i) ASSERT_EQ(frames_[i + 1], payload[i]) << i;
+}
+
+TEST_F(SharedChannelTest, NoMoreIsLentThanTheBounds) {
+  const Buffer block = Pooled(1 << 16, 'b');
+  size_t sent = 0;
+  std::vector<std::vector<Buffer>> held;
+  for (;; ++sent) {
+    const absl::Status status = Send("h", {block});
+    if (!status.ok()) {
+      EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+      break;
+    }
+    ASSERT_TRUE(theirs_->Receive(&frames_));
+    held.push_back(frames_);
+  }
+  EXPECT_EQ(sent, SharedChannel::kLeasesMax);
+  held.clear();
+  frames_.clear();
+  EXPECT_TRUE(Send("h", {block}).ok());  // all came back
+}
+
+TEST_F(SharedChannelTest, AFullRingIsAnErrorAndLendsNothing) {
+  size_t sent = 0;
+  while (Send(std::string(1000, 'h'), {}).ok()) ++sent;
+  EXPECT_GT(sent, 900u);
+  EXPECT_LT(sent, 1100u);
+  size_t got = 0;
+  while (theirs_->Receive(&frames_)) ++got;
+  EXPECT_EQ(got, sent);
+  EXPECT_TRUE(Send("h", {}).ok());
+}
+
+TEST_F(SharedChannelTest, AMessageWaitsForItsSegment) {
+  withhold_ = true;
+  const Buffer block = Pooled(size_t{128} << 20, 'w');  // a segment that nobody has seen
+  EXPECT_FALSE(Send("h", {block}).ok());
+  withhold_ = false;
+  ASSERT_TRUE(Send("h", {block}).ok());
+  EXPECT_TRUE(theirs_->Receive(&frames_));
+}
+
+TEST_F(SharedChannelTest, WhatIsLentToOneWhoIsLeftStaysAsItIs) {
+  ASSERT_TRUE(Send("h", {Pooled(size_t{1} << 20, 'k')}).ok());
+  ASSERT_TRUE(theirs_->Receive(&frames_));
+  ours_->Abandon();
+  ours_.reset();
+  pool_ = BufferPool(0);
+  EXPECT_EQ(frames_[1].data()[12345], std::byte{'k'});
+}
+
+// The other process overwrites the memory of the link at random: refused or broken, never a crash.
+TEST_F(SharedChannelTest, GarbageInTheLinkIsNeverFollowed) {
+  const CounterRandom random(5, RandomUse::kTest);
+  size_t broken = 0, received = 0;
+  volatile std::byte last{};  // reads what was given out
+  for (uint64_t round = 0; round < 300; ++round) {
+    const int fd = SharedChannel::MakeMemory();
+    auto theirs = *SharedChannel::Map(fd, false, [](const auto&) { return true; });
+    auto ours = *SharedChannel::Map(fd, true, [&](const SharedArena::Segment& segment) {
+      return theirs->AddSegment(segment.id, segment.size, segment.fd);
+    });
+    auto* bytes = static_cast<std::byte*>(
+        mmap(nullptr, SharedChannel::MemoryBytes(), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
+    close(fd);
+    const Buffer block = Pooled(1 << 16, 'g');
+    bool ring = false;
+    for (int i = 0; i < 20; ++i) {
+      ASSERT_TRUE(ours->Send("header", {block, Buffer::CopyOf("inline")}, &ring).ok());
+    }
+    for (uint64_t k = 0; k < 1 + round % 8; ++k) {
+      const uint64_t draw = random.Bits(round * 100 + k);
+      // Among the positions and the first records.
+      bytes[draw % (sizeof(SharedRing::Head) + 20 * 96)] = static_cast<std::byte>(draw >> 32);
+    }
+    std::vector<std::vector<Buffer>> kept;
+    while (theirs->Receive(&frames_)) {
+      for (const Buffer& frame : frames_) {
+        last = frame.size() > 0 ? frame.data()[frame.size() - 1] : last;
+      }
+      kept.push_back(std::exchange(frames_, {}));
+      ++received;
+    }
+    broken += theirs->broken() ? 1 : 0;
+    kept.clear();
+    ours->Send("more", {}, &ring).IgnoreError();
+    munmap(bytes, SharedChannel::MemoryBytes());
+  }
+  EXPECT_GT(broken, 50u);
+  EXPECT_GT(received, 100u);
+}
+
+TEST_F(SharedChannelTest, MemoryThatCouldShrinkIsNotMapped) {
+  const int fd = memfd_create("test", MFD_CLOEXEC);
+  ASSERT_EQ(ftruncate(fd, static_cast<off_t>(SharedChannel::MemoryBytes())), 0);
+  EXPECT_FALSE(SharedChannel::Map(fd, true, [](const auto&) { return true; }).ok());
+  EXPECT_FALSE(theirs_->AddSegment(99, 4096, fd));
+  close(fd);
+}
+
+}  // namespace
+}  // namespace soapstone::transport

@@ -1,0 +1,69 @@
+// SharedRing: records from one process to another, through memory that both have mapped. One
+// writer, one reader. What the other side writes is never trusted: positions are compared with the
+// capacity before they are used, and a record is copied out before it is looked at.
+//
+// Layout: SharedRing::Head, then `capacity` bytes. A record is its size (u32), four spare bytes,
+// and its bytes, rounded up to 8; it does not wrap: a size of kSkip says that the rest of the way
+// to the end is left out. Positions only grow; position p is at byte p mod capacity.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "absl/types/span.h"
+
+namespace soapstone::transport {
+
+class SharedRing {
+ public:
+  struct Head {
+    alignas(64) std::atomic<uint64_t> written{0};
+    alignas(64) std::atomic<uint64_t> taken{0};
+    // The reader sleeps, or is about to: who writes then rings, and sets it back.
+    alignas(64) std::atomic<uint32_t> sleeps{0};
+  };
+  static constexpr size_t BytesFor(size_t capacity) { return sizeof(Head) + capacity; }
+  // The largest record of a ring.
+  static constexpr size_t RecordMax(size_t capacity) { return capacity / 4; }
+
+  // `memory` has BytesFor(capacity) bytes, zeroed at first, aligned to 64. capacity: a multiple
+  // of 8.
+  SharedRing(std::byte* memory, size_t capacity)
+      : head_(reinterpret_cast<Head*>(memory)),
+        bytes_(memory + sizeof(Head)),
+        capacity_(capacity) {}
+
+  // ---- The writer's
+  // Room for a record of `size` bytes, at most RecordMax, to be filled before Publish; null: none
+  // now, or the reader has broken the ring.
+  std::byte* Reserve(size_t size);
+  // The record reserved last can be read. True: the reader sleeps, and must be rung.
+  bool Publish();
+
+  // ---- The reader's
+  // The next record's bytes; empty: none. They may change under the reader's eyes.
+  std::optional<absl::Span<const std::byte>> Peek();
+  void Pop();
+  bool readable() const { return head_->written.load(std::memory_order_acquire) != position_; }
+  // Before it sleeps. True: something came meanwhile, do not sleep.
+  bool PrepareToSleep();
+  void Woke() { head_->sleeps.store(0, std::memory_order_relaxed); }
+
+  // Either side: the other has written what cannot be.
+  bool broken() const { return broken_; }
+
+ private:
+  static constexpr uint32_t kSkip = 0xFFFFFFFF;
+  static constexpr size_t kPrefix = 8;
+
+  Head* head_;
+  std::byte* bytes_;
+  size_t capacity_;
+  uint64_t position_ = 0;  // of the next record to write, or to read; ours alone
+  uint64_t next_ = 0;      // behind the record reserved, or peeked at
+  bool broken_ = false;
+};
+
+}  // namespace soapstone::transport

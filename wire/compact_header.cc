@@ -1,0 +1,133 @@
+#include "wire/compact_header.h"
+
+#include <cstring>
+#include <type_traits>
+#include <variant>
+
+#include "base/status_macros.h"
+
+namespace soapstone::wire {
+namespace {
+
+constexpr uint32_t kCompactMagic = 0x43414F53;  // "SOAC"
+constexpr uint16_t kCompactVersion = 1;
+
+// In the order of size, so that nothing is padded.
+struct CompactHeader {
+  uint32_t magic;
+  uint16_t version;
+  uint8_t type;
+  uint8_t final;
+  uint64_t session;
+  uint64_t epoch;
+  int64_t clock;
+  uint64_t samples;
+  uint64_t batch_samples;
+  int64_t oldest;
+  int64_t parked_ns;
+  int64_t queued_ns;
+  uint32_t from_index;
+  uint32_t to_index;
+  uint32_t sender_index;
+  uint32_t worker;
+  uint32_t bucket;
+  uint32_t leaves_begin;
+  uint32_t leaves_end;
+  uint32_t leaf_count;
+  uint32_t pushes;
+  uint8_t from_role;
+  uint8_t to_role;
+  uint8_t sender_role;
+  uint8_t spare;
+};
+static_assert(std::is_trivially_copyable_v<CompactHeader> && sizeof(CompactHeader) == 112);
+static_assert(sizeof(Epoch) == 8 && sizeof(Clock) == 8 && sizeof(Nanos) == 8);
+
+absl::StatusOr<Address> AddressFrom(uint8_t role, uint32_t index) {
+  if (role > static_cast<uint8_t>(Role::kPeer)) {
+    return absl::InvalidArgumentError("unknown role in a compact header");
+  }
+  return Address{static_cast<Role>(role), index};
+}
+
+}  // namespace
+
+void EncodeLocalHeader(const Message& message, Address sender, std::string* header) {
+  if (!std::holds_alternative<std::monostate>(message.body)) {
+    *header = EncodeHeader(message, sender);
+    return;
+  }
+  const CompactHeader compact = {.magic = kCompactMagic,
+                                 .version = kCompactVersion,
+                                 .type = static_cast<uint8_t>(message.type),
+                                 .final = static_cast<uint8_t>(message.final ? 1 : 0),
+                                 .session = message.session,
+                                 .epoch = message.epoch,
+                                 .clock = message.clock,
+                                 .samples = message.samples,
+                                 .batch_samples = message.batch_samples,
+                                 .oldest = message.oldest,
+                                 .parked_ns = message.parked_ns,
+                                 .queued_ns = message.queued_ns,
+                                 .from_index = message.from.index,
+                                 .to_index = message.to.index,
+                                 .sender_index = sender.index,
+                                 .worker = Index(message.worker),
+                                 .bucket = Index(message.bucket),
+                                 .leaves_begin = message.leaves.begin,
+                                 .leaves_end = message.leaves.end,
+                                 .leaf_count = message.leaf_count,
+                                 .pushes = message.pushes,
+                                 .from_role = static_cast<uint8_t>(message.from.role),
+                                 .to_role = static_cast<uint8_t>(message.to.role),
+                                 .sender_role = static_cast<uint8_t>(sender.role),
+                                 .spare = 0};
+  header->assign(reinterpret_cast<const char*>(&compact), sizeof(compact));
+}
+
+absl::StatusOr<Received> DecodeLocal(absl::Span<const Buffer> frames, const FrameLimits& limits) {
+  CompactHeader compact;
+  uint32_t magic = 0;
+  if (!frames.empty() && frames[0].size() >= sizeof(magic)) {
+    std::memcpy(&magic, frames[0].data(), sizeof(magic));
+  }
+  if (magic != kCompactMagic) return Decode(frames, limits);
+  if (frames[0].size() != sizeof(compact)) {
+    return absl::InvalidArgumentError("a compact header of another size");
+  }
+  std::memcpy(&compact, frames[0].data(), sizeof(compact));
+  if (compact.version != kCompactVersion || compact.final > 1 || compact.spare != 0) {
+    return absl::InvalidArgumentError(
+        "a compact header of another version: run the same release in every process");
+  }
+  const absl::Span<const Buffer> payload = frames.subspan(1);
+  if (payload.size() > limits.payload_frames_max) {
+    return absl::InvalidArgumentError("too many payload frames");
+  }
+  Received received;
+  SOAP_ASSIGN_OR_RETURN(received.sender, AddressFrom(compact.sender_role, compact.sender_index));
+  Message& message = received.message;
+  message.type = static_cast<MessageType>(compact.type);
+  SOAP_ASSIGN_OR_RETURN(message.from, AddressFrom(compact.from_role, compact.from_index));
+  SOAP_ASSIGN_OR_RETURN(message.to, AddressFrom(compact.to_role, compact.to_index));
+  message.session = compact.session;
+  message.epoch = compact.epoch;
+  message.worker = WorkerId{compact.worker};
+  message.clock = compact.clock;
+  message.bucket = BucketId{compact.bucket};
+  message.leaves = {compact.leaves_begin, compact.leaves_end};
+  message.leaf_count = compact.leaf_count;
+  message.samples = compact.samples;
+  message.batch_samples = compact.batch_samples;
+  message.pushes = compact.pushes;
+  message.oldest = compact.oldest;
+  message.final = compact.final != 0;
+  message.parked_ns = compact.parked_ns;
+  message.queued_ns = compact.queued_ns;
+  message.payload.assign(payload.begin(), payload.end());
+  SOAP_RETURN_IF_ERROR(ValidateSender(message.from, received.sender));
+  SOAP_RETURN_IF_ERROR(Validate(message, limits));
+  return received;
+}
+
+}  // namespace soapstone::wire
