@@ -1,0 +1,185 @@
+// soapstone-bench: see docs/performance.md.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/exit_codes.h"
+#include "bench/cluster_link.h"
+#include "bench/memory.h"
+#include "bench/processes.h"
+#include "bench/raw_links.h"
+#include "bench/results.h"
+
+namespace soapstone::bench {
+namespace {
+
+constexpr uint64_t kKb = 1024, kMb = 1024 * kKb;
+constexpr uint64_t kApplyBytes = 64 * kMb;
+constexpr uint64_t kTripBytes = 4 * kKb;
+constexpr uint64_t kTrips = 5000;
+
+struct Flags {
+  uint32_t repeats = 5;
+  double seconds = 0.5;  // of one measurement, or so
+  std::string json_path;
+  std::string only;  // part of what the row is called; "": all
+  std::vector<uint64_t> sizes = {64, 4 * kKb, 64 * kKb, kMb, 16 * kMb, 64 * kMb};
+};
+
+// As many messages as take about so long, at rates that are about right.
+uint64_t MessagesFor(uint64_t bytes, double seconds) {
+  const double each_s = 5e-6 + static_cast<double>(bytes) / 3e9;
+  return std::max<uint64_t>(8, static_cast<uint64_t>(seconds / each_s));
+}
+
+// Small values come as they do in a model: several of them a step.
+uint32_t BucketsOf(uint64_t bytes) {
+  return static_cast<uint32_t>(std::clamp<uint64_t>(kMb / bytes, 1, 64));
+}
+
+class Run {
+ public:
+  explicit Run(const Flags& flags) : flags_(flags) {}
+
+  void All() {
+    for (const uint64_t bytes : flags_.sizes) {
+      Memory("memcpy", bytes, [&] { return MemcpyRate(bytes); });
+      Memory("float add", bytes, [&] { return FloatAddRate(bytes, BucketsOf(bytes)); });
+    }
+    for (const uint64_t bytes : {kMb, kApplyBytes}) {
+      Memory("stream triad", bytes, [&] { return TriadRate(bytes); });
+      for (const char* name : {"sgd", "momentum", "adagrad", "adam"}) {
+        const auto optimizer = compute::ParseOptimizer(name);
+        Memory(absl::StrCat("apply ", name), bytes, [&] { return ApplyRate(*optimizer, bytes); });
+      }
+    }
+    for (const uint64_t bytes : flags_.sizes) {
+      const uint64_t messages = MessagesFor(bytes, flags_.seconds);
+      for (const NamedRaw& raw : kRaw) {
+        Link("raw push", raw.name, bytes, [&] { return RawPush(raw.link, bytes, messages); });
+      }
+      for (const NamedLink& ours : kOurs) OurLink(ours.link, ours.name, bytes, messages);
+    }
+    for (const NamedRaw& raw : kRaw) {
+      if (raw.link == RawLink::kTcp) continue;
+      Link("raw round trip", raw.name, kTripBytes,
+           [&] { return RawRoundTrips(raw.link, kTripBytes, kTrips); });
+    }
+    for (const NamedLink& ours : kOurs) {
+      Link("push and pull, in turn", ours.name, kTripBytes, [&] {
+        return RunCluster({.link = ours.link,
+                           .value_bytes = kTripBytes,
+                           .steps = kTrips,
+                           .pull = true,
+                           .round_trips = true});
+      });
+    }
+  }
+
+  const std::vector<Row>& rows() const { return rows_; }
+
+ private:
+  struct NamedRaw {
+    RawLink link;
+    const char* name;
+  };
+  struct NamedLink {
+    ClusterLink link;
+    const char* name;
+  };
+  static constexpr NamedRaw kRaw[] = {
+      {RawLink::kTcp, "TCP"}, {RawLink::kZmqTcp, "ZeroMQ tcp"}, {RawLink::kZmqIpc, "ZeroMQ ipc"}};
+  static constexpr NamedLink kOurs[] = {{ClusterLink::kSharedMemory, "shared"},
+                                        {ClusterLink::kTcp, "tcp"},
+                                        {ClusterLink::kIpc, "ipc"}};
+
+  void OurLink(ClusterLink link, const char* name, uint64_t bytes, uint64_t messages) {
+    const ClusterLoad load = {.link = link,
+                              .value_bytes = bytes,
+                              .buckets = BucketsOf(bytes),
+                              .steps = std::max<uint64_t>(4, messages / BucketsOf(bytes))};
+    Link("push", name, bytes, [&] { return RunCluster(load); });
+    ClusterLoad pull = load;
+    pull.buckets = 1;
+    pull.steps = std::max<uint64_t>(8, messages / 2);
+    pull.push = false;
+    pull.pull = true;
+    Link("pull", name, bytes, [&] { return RunCluster(pull); });
+    pull.push = true;
+    Link("push, pulling as much", name, bytes, [&] { return RunCluster(pull); });
+  }
+
+  bool Wanted(const std::string& name) const {
+    return flags_.only.empty() || name.find(flags_.only) != std::string::npos;
+  }
+
+  void Memory(const std::string& what, uint64_t bytes, const std::function<double()>& rate) {
+    std::vector<Sample> samples;
+    for (uint32_t i = 0; i < flags_.repeats; ++i) {
+      const auto moved = static_cast<uint64_t>(1e9 * rate());
+      samples.push_back({.seconds = 1, .bytes = moved});
+    }
+    Add(RowOf(what, "", bytes, std::move(samples)));
+  }
+
+  void Link(const std::string& what, const std::string& link, uint64_t bytes,
+            const std::function<Sample()>& measure) {
+    if (!Wanted(absl::StrCat(what, " ", link))) return;
+    std::vector<Sample> samples;
+    for (uint32_t i = 0; i < flags_.repeats; ++i) samples.push_back(measure());
+    Add(RowOf(what, link, bytes, std::move(samples)));
+  }
+
+  void Add(Row row) {
+    std::fprintf(stderr, "%s %s %llu bytes: done\n", row.what.c_str(), row.link.c_str(),
+                 static_cast<unsigned long long>(row.bytes));  // NOLINT: printf's
+    rows_.push_back(std::move(row));
+  }
+
+  const Flags flags_;
+  std::vector<Row> rows_;
+};
+
+int Main(int argc, char** argv) {
+  Flags flags;
+  CLI::App app(
+      "Measures what the data plane moves and applies, and on the same machine in the same run "
+      "what memory, sockets and raw ZeroMQ do: a table, ratios, and JSON.",
+      "soapstone-bench");
+  app.add_option("--repeats", flags.repeats, "Each measurement so often; the median is shown [5]")
+      ->check(CLI::Range(1, 101));
+  app.add_option("--seconds", flags.seconds, "Of one measurement, about [0.5]")
+      ->check(CLI::Range(0.01, 60.0));
+  app.add_option("--json", flags.json_path, "Write the rows to this file")->type_name("FILE");
+  app.add_option("--only", flags.only, "Links' rows whose name has this in it, such as tcp")
+      ->type_name("TEXT");
+  app.add_option("--sizes", flags.sizes, "Bytes of a value [64 B, 4 KB, 64 KB, 1 MB, 16 MB, 64 MB]")
+      ->delimiter(',')
+      ->check(CLI::Range(uint64_t{64}, uint64_t{1} << 30));
+  app.footer("Example:\n  soapstone-bench --json=bench.json\nExit codes: 0 done, 78 bad flags.");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);
+    std::cerr << "soapstone-bench: " << error.what() << " (--help lists the flags)\n";
+    return kExitConfig;
+  }
+  Run run(flags);
+  run.All();
+  std::cout << Table(run.rows()) << "\nThe same run's ratios\n" << RatioTable(run.rows());
+  if (flags.json_path.empty()) return kExitOk;
+  const absl::Status written = WriteJson(flags.json_path, run.rows());
+  if (written.ok()) return kExitOk;
+  std::cerr << "soapstone-bench: " << written.message() << '\n';
+  return kExitConfig;
+}
+
+}  // namespace
+}  // namespace soapstone::bench
+
+// NOLINTNEXTLINE(bugprone-exception-escape): CLI11's errors are caught, and others end the program.
+int main(int argc, char** argv) { return soapstone::bench::Main(argc, argv); }

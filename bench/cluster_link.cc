@@ -1,0 +1,255 @@
+#include "bench/cluster_link.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "apps/node_loop.h"
+#include "apps/shard_thread.h"
+#include "compute/optimizer.h"
+#include "consistency/catalogue.h"
+#include "glog/logging.h"
+#include "server/shard.h"
+#include "transport/zmq_transport.h"
+#include "wire/layout.h"
+
+namespace soapstone::bench {
+namespace {
+
+using wire::Address;
+using wire::Message;
+using wire::MessageType;
+
+constexpr uint64_t kSession = 7;
+constexpr Epoch kEpoch = 1;
+constexpr uint64_t kQueuedBytesMax = uint64_t{64} << 20;  // on their way, each side of a link
+constexpr int kWarmUps = 3;
+constexpr size_t kAnswersMax = 65'536;
+constexpr absl::Duration kPatience = absl::Seconds(30);
+constexpr absl::Duration kLookAgain = absl::Microseconds(50);
+constexpr Address kServer = {wire::Role::kServer, 0};
+constexpr Address kShard = {wire::Role::kShard, 0};
+constexpr Address kWorker = {wire::Role::kWorker, 0};
+
+std::shared_ptr<const wire::Layout> LayoutOf(const ClusterLoad& load) {
+  std::vector<ParamSpec> params;
+  for (uint32_t b = 0; b < load.buckets; ++b) {
+    params.push_back({.name = absl::StrCat("p", b),
+                      .shape = {static_cast<int64_t>(load.value_bytes / sizeof(float))}});
+  }
+  return std::make_shared<const wire::Layout>(
+      *wire::Layout::Build(std::move(params), {.bucket_bytes = load.value_bytes}));
+}
+
+transport::ZmqOptions OptionsOf(const ClusterLoad& load) {
+  return {.shared_memory = load.link == ClusterLink::kSharedMemory,
+          .queue_messages_max = static_cast<int>(
+              std::clamp<uint64_t>(kQueuedBytesMax / load.value_bytes, 2, 10'000))};
+}
+
+Clock ClocksOf(const ClusterLoad& load) {
+  return static_cast<Clock>(load.steps) + 2 * kWarmUps + 1;
+}
+
+std::unique_ptr<server::Shard> MakeShard(const ClusterLoad& load) {
+  const std::shared_ptr<const wire::Layout> layout = LayoutOf(load);
+  server::TensorStoreOptions store{.layout = layout,
+                                   .shard = ShardId{0},
+                                   .optimizer = *compute::ParseOptimizer("sgd:lr=1e-6"),
+                                   .total_clocks = ClocksOf(load)};
+  return std::make_unique<server::Shard>(
+      server::ShardOptions{.id = ShardId{0},
+                           .layout = layout,
+                           .policy = *consistency::ParsePolicy("async"),
+                           .final_clock = ClocksOf(load)},
+      server::Store(server::TensorStore(std::move(store))));
+}
+
+Message Roster() {
+  Message message;
+  message.type = MessageType::kRoster;
+  message.from = Address::Scheduler();
+  message.to = kShard;
+  message.epoch = kEpoch;
+  wire::Roster roster;
+  roster.worker_count = 1;
+  roster.workers.push_back({.worker = WorkerId{0}, .admitted = kEpoch});
+  message.body = std::move(roster);
+  return message;
+}
+
+// A server's loop, as apps/server_node.cc has it, without a job around it.
+void Serve(const ClusterLoad& load, const std::function<void(const std::string&)>& ready) {
+  transport::ZmqOptions options = OptionsOf(load);
+  options.listen = load.link == ClusterLink::kIpc
+                       ? absl::StrCat("ipc:///tmp/soapstone-bench-", getpid())
+                       : "tcp://127.0.0.1:0";
+  auto transport = transport::MakeZmqTransport(options);
+  CHECK(transport.ok()) << transport.status();
+  (*transport)->SetSelf(kServer);
+  (*transport)->SetSession(kSession);
+  const std::string endpoint = (*transport)->endpoint();
+  apps::NodeLoop loop(*std::move(transport), 1);
+  apps::MessageInbox answers(kAnswersMax);
+  apps::ShardThread shard(
+      MakeShard(load), &answers, [&loop] { loop.Wake(); },
+      apps::ShardThreadOptions{.own_thread = false});
+  CHECK(shard.Put(loop.Now(), Roster()));
+  ready(endpoint);
+  wire::Outbox out;
+  for (;;) {
+    std::optional<Message> message = loop.Next(kSecond);
+    if (message.has_value()) CHECK(shard.Put(loop.Now(), *std::move(message)));
+    while (std::optional<Message> answer = answers.Take(absl::InfinitePast())) {
+      if (answer->to.role == wire::Role::kWorker) out.Send(*std::move(answer));
+    }
+    loop.Flush(&out);
+  }
+}
+
+class Worker {
+ public:
+  Worker(const ClusterLoad& load, const std::string& endpoint)
+      : load_(load), layout_(LayoutOf(load)) {
+    auto transport = transport::MakeZmqTransport(OptionsOf(load));
+    CHECK(transport.ok()) << transport.status();
+    transport_ = *std::move(transport);
+    transport_->SetSelf(kWorker);
+    transport_->SetSession(kSession);
+    CHECK(transport_->Connect(kServer, endpoint).ok());
+    const BufferPool::Block block = pool_.Take(load.value_bytes * load.buckets);
+    std::fill(block.floats().begin(), block.floats().end(), 1.0f);
+    model_.resize(load.value_bytes * load.buckets);
+    size_t offset = 0;
+    for (const wire::Bucket& bucket : layout_->buckets(ShardId{0})) {
+      std::vector<Buffer>& gradient = gradients_.emplace_back();
+      for (const wire::Slice& slice : bucket.slices) {
+        const size_t bytes = slice.elements() * sizeof(float);
+        gradient.push_back(block.View(offset, bytes));
+        offset += bytes;
+      }
+    }
+  }
+
+  // So that the connection stands and every page has been touched, those of the second block of
+  // values too, which an update goes to while the first is being read.
+  void WarmUp() {
+    for (int i = 0; i < kWarmUps; ++i) {
+      if (load_.push) Push();
+      Pull();
+      if (load_.push) Push();
+      Await();
+    }
+  }
+
+  Sample Run(pid_t server) {
+    const CpuWatch cpu(server);
+    RoundTrips trips(server);
+    const Nanos began = Now();
+    uint64_t pulls = 0;
+    for (uint64_t step = 0; step < load_.steps; ++step) {
+      if (load_.round_trips) trips.Begin();
+      if (load_.push) Push();
+      if (load_.pull) {
+        Pull();
+        ++pulls;
+        // Two at a time, so that one is on its way while the other is copied.
+        if (load_.round_trips || pulls > 1) Await();
+      }
+      if (load_.round_trips) trips.End();
+    }
+    if (load_.push && !load_.pull) Pull();
+    if (!load_.round_trips) Await();
+    Sample sample = trips.Result(load_.value_bytes);
+    sample.seconds = static_cast<double>(Now() - began) / kSecond;
+    sample.cpu_seconds = cpu.Seconds();
+    sample.messages = load_.steps * (load_.push ? load_.buckets : 1);
+    sample.bytes = load_.steps * load_.buckets * load_.value_bytes;
+    return sample;
+  }
+
+ private:
+  Message ToShard(MessageType type, Clock clock) const {
+    Message message;
+    message.type = type;
+    message.from = kWorker;
+    message.to = kShard;
+    message.epoch = kEpoch;
+    message.worker = WorkerId{0};
+    message.clock = clock;
+    return message;
+  }
+
+  void Push() {
+    for (uint32_t b = 0; b < gradients_.size(); ++b) {
+      Message push = ToShard(MessageType::kPush, clock_);
+      push.bucket = BucketId{b};
+      push.leaves = {0, 1};
+      push.leaf_count = 1;
+      push.samples = 1;
+      push.batch_samples = 1;
+      push.payload = gradients_[b];
+      Send(push);
+    }
+    Message clock = ToShard(MessageType::kClock, ++clock_);
+    clock.pushes = static_cast<uint32_t>(gradients_.size());
+    Send(clock);
+  }
+
+  void Pull() { Send(ToShard(MessageType::kPull, clock_)); }
+
+  void Send(const Message& message) {
+    for (;;) {
+      const absl::Status sent = transport_->Send(kServer, message);
+      if (sent.ok()) return;
+      CHECK(absl::IsResourceExhausted(sent)) << sent;
+      absl::SleepFor(kLookAgain);
+    }
+  }
+
+  // Takes one reply into the worker's own memory.
+  void Await() {
+    const absl::Time deadline = absl::Now() + kPatience;
+    for (;;) {
+      const std::optional<Message> reply = transport_->Receive(deadline);
+      CHECK(reply.has_value() || absl::Now() < deadline) << "no reply";
+      if (!reply.has_value()) continue;
+      CHECK(reply->type == MessageType::kPullReply) << wire::ToString(*reply);
+      size_t offset = 0;
+      for (const Buffer& frame : reply->payload) {
+        std::memcpy(model_.data() + offset, frame.data(), frame.size());
+        offset += frame.size();
+      }
+      return;
+    }
+  }
+
+  const ClusterLoad& load_;
+  std::shared_ptr<const wire::Layout> layout_;
+  std::unique_ptr<transport::Transport> transport_;
+  BufferPool pool_;
+  std::vector<std::vector<Buffer>> gradients_;  // by bucket
+  std::vector<std::byte> model_;
+  Clock clock_ = 0;
+};
+
+}  // namespace
+
+Sample RunCluster(const ClusterLoad& load) {
+  return Measure(
+      "a server and a worker", [&](const auto& ready) { Serve(load, ready); },
+      [&](const std::string& endpoint, pid_t server) {
+        Worker worker(load, endpoint);
+        worker.WarmUp();
+        return worker.Run(server);
+      });
+}
+
+}  // namespace soapstone::bench

@@ -1,0 +1,27 @@
+// Our own link: a worker's transport on one side, and on the other a server's loop with a shard on
+// a thread of its own that applies what is pushed by addition (plain SGD under the policy async).
+#pragma once
+
+#include <cstdint>
+
+#include "bench/processes.h"
+
+namespace soapstone::bench {
+
+enum class ClusterLink { kSharedMemory, kTcp, kIpc };
+
+struct ClusterLoad {
+  ClusterLink link = ClusterLink::kTcp;
+  uint64_t value_bytes = 0;  // of a push's payload; of the shard: times `buckets`
+  uint32_t buckets = 1;      // pushes of a step
+  uint64_t steps = 1;        // pushes of all buckets, and the clock behind them
+  bool push = true;
+  bool pull = false;         // of all values, into the worker's memory, once a step
+  bool round_trips = false;  // each pull is waited for; else the last one
+};
+
+// bytes: of pushes, or of pulls where nothing is pushed. What was pushed has been applied when the
+// time is taken: a pull at the end says so.
+Sample RunCluster(const ClusterLoad& load);
+
+}  // namespace soapstone::bench

@@ -1,0 +1,25 @@
+// What one thread does with memory: the limits that a shard can come near.
+#pragma once
+
+#include <cstddef>
+
+#include "compute/optimizer.h"
+
+namespace soapstone::bench {
+
+// Bytes copied a second, from one block of `bytes` to another, again and again, in GB/s.
+double MemcpyRate(size_t bytes);
+
+// Bytes of g added a second by x[i] += g[i], `blocks` times x and g of `bytes` each, one after the
+// other, in GB/s. Compiled for the widest vectors that the machine has.
+double FloatAddRate(size_t bytes, size_t blocks);
+
+// Bytes read and written a second by STREAM's triad, a[i] = b[i] + s c[i] over floats, arrays of
+// `bytes`, in GB/s: 12 bytes an element.
+double TriadRate(size_t bytes);
+
+// The same of an optimizer's update of a parameter of `bytes`, by the bytes that it must read and
+// write: 12 an element for sgd, and 8 for each moment.
+double ApplyRate(const compute::OptimizerSpec& optimizer, size_t bytes);
+
+}  // namespace soapstone::bench

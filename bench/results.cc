@@ -1,0 +1,137 @@
+#include "bench/results.h"
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace soapstone::bench {
+namespace {
+
+constexpr uint64_t kMemoryBoundMin = 65'536;
+
+std::string Size(uint64_t bytes) {
+  if (bytes >= uint64_t{1} << 20) return absl::StrCat(bytes >> 20, " MB");
+  if (bytes >= 1024) return absl::StrCat(bytes >> 10, " KB");
+  return absl::StrCat(bytes, " B");
+}
+
+double RateOf(const Sample& sample) {
+  return static_cast<double>(sample.bytes) / sample.seconds / 1e9;
+}
+
+const Row* Find(const std::vector<Row>& rows, const std::string& what, const std::string& link,
+                uint64_t bytes) {
+  const auto found = std::find_if(rows.begin(), rows.end(), [&](const Row& row) {
+    return row.what == what && row.link == link && row.bytes == bytes;
+  });
+  return found == rows.end() ? nullptr : &*found;
+}
+
+std::string CpuModel() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (line.rfind("model name", 0) == 0) return line.substr(line.find(':') + 2);
+  }
+  return "unknown";
+}
+
+}  // namespace
+
+Row RowOf(std::string what, std::string link, uint64_t bytes, std::vector<Sample> samples) {
+  std::sort(samples.begin(), samples.end(),
+            [](const Sample& a, const Sample& b) { return RateOf(a) < RateOf(b); });
+  const Sample& median = samples[samples.size() / 2];
+  return {.what = std::move(what),
+          .link = std::move(link),
+          .bytes = bytes,
+          .gb_s = RateOf(median),
+          .gb_s_min = RateOf(samples.front()),
+          .gb_s_max = RateOf(samples.back()),
+          .messages_s = static_cast<double>(median.messages) / median.seconds,
+          .cpu_s_per_gb = median.cpu_seconds / static_cast<double>(median.bytes) * 1e9,
+          .p50_us = median.p50_us,
+          .p99_us = median.p99_us};
+}
+
+std::string Table(const std::vector<Row>& rows) {
+  std::string table =
+      absl::StrFormat("%-24s %-12s %7s %9s %17s %12s %9s %9s %9s\n", "what", "link", "value",
+                      "GB/s", "least to most", "messages/s", "CPU s/GB", "p50 us", "p99 us");
+  for (const Row& row : rows) {
+    absl::StrAppendFormat(&table, "%-24s %-12s %7s", row.what, row.link, Size(row.bytes));
+    if (row.p50_us > 0) {
+      absl::StrAppendFormat(&table, " %9s %17s %12.0f %9s %9.1f %9.1f\n", "", "", row.messages_s,
+                            "", row.p50_us, row.p99_us);
+      continue;
+    }
+    absl::StrAppendFormat(&table, " %9.3f %17s", row.gb_s,
+                          absl::StrFormat("%.3f to %.3f", row.gb_s_min, row.gb_s_max));
+    if (row.messages_s > 0) {
+      absl::StrAppendFormat(&table, " %12.0f %9.3f", row.messages_s, row.cpu_s_per_gb);
+    }
+    table += "\n";
+  }
+  return table;
+}
+
+std::string RatioTable(const std::vector<Row>& rows) {
+  std::string table;
+  const auto line = [&](const Row& ours, const char* base_what, const char* base_link) {
+    const Row* base = Find(rows, base_what, base_link, ours.bytes);
+    if (base == nullptr) return;
+    const std::string over = ours.link.empty() ? "" : absl::StrCat(" over ", ours.link);
+    const std::string name = absl::StrCat(ours.what, over, ", ", Size(ours.bytes));
+    const std::string of = absl::StrCat(base_what, *base_link == 0 ? "" : " ", base_link);
+    if (ours.p50_us > 0) {
+      if (base->p50_us > 0) {
+        absl::StrAppendFormat(&table, "%-40s p50 is %6.3f of %s's\n", name,
+                              ours.p50_us / base->p50_us, of);
+      }
+    } else if (base->p50_us == 0) {
+      absl::StrAppendFormat(&table, "%-40s      %7.3f of %s\n", name, ours.gb_s / base->gb_s, of);
+    }
+  };
+  for (const Row& row : rows) {
+    const bool trips = row.p50_us > 0;
+    if (row.what.substr(0, 6) == "apply ") line(row, "stream triad", "");
+    if (row.link.empty() || std::string_view(row.what).substr(0, 3) == "raw") continue;
+    if (trips) {
+      line(row, "raw round trip", "ZeroMQ tcp");
+      continue;
+    }
+    // Below, what a message costs has nothing to do with its bytes.
+    if (row.bytes >= kMemoryBoundMin) line(row, row.what == "pull" ? "memcpy" : "float add", "");
+    if (row.what != "push") continue;
+    line(row, "raw push", "ZeroMQ tcp");
+    line(row, "raw push", "ZeroMQ ipc");
+  }
+  return table;
+}
+
+absl::Status WriteJson(const std::string& path, const std::vector<Row>& rows) {
+  nlohmann::ordered_json json;
+  json["machine"] = {{"processor", CpuModel()}, {"cores", std::thread::hardware_concurrency()}};
+  for (const Row& row : rows) {
+    json["rows"].push_back({{"what", row.what},
+                            {"link", row.link},
+                            {"value_bytes", row.bytes},
+                            {"gb_per_s", row.gb_s},
+                            {"gb_per_s_min", row.gb_s_min},
+                            {"gb_per_s_max", row.gb_s_max},
+                            {"messages_per_s", row.messages_s},
+                            {"cpu_s_per_gb", row.cpu_s_per_gb},
+                            {"p50_us", row.p50_us},
+                            {"p99_us", row.p99_us}});
+  }
+  std::ofstream file(path);
+  file << json.dump(1) << '\n' << std::flush;
+  if (file) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("cannot write ", path));
+}
+
+}  // namespace soapstone::bench
