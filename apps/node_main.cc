@@ -2,6 +2,7 @@
 
 #include <glog/logging.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -143,6 +144,15 @@ absl::StatusOr<int> RunNode(wire::Role role, const NodeFlags& flags, wire::JobCo
   return RunUntilSignal(&node, &signals);
 }
 
+// A link within the machine takes three descriptors: a few hundred peers are more than the usual
+// soft limit of 1,024.
+void RaiseDescriptorLimit() {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 }  // namespace
 
 int NodeMain(wire::Role role, int argc, char** argv) {
@@ -153,6 +163,7 @@ int NodeMain(wire::Role role, int argc, char** argv) {
   const absl::StatusOr<wire::JobConfig> config = ConfigFromFlags(flags);
   if (!config.ok()) return SayConfigError(program, config.status());
   if (flags.print_config || flags.check) return PrintOrCheck(program, flags, *config);
+  RaiseDescriptorLimit();
   const absl::StatusOr<int> code = RunNode(role, flags, *config);
   return code.ok() ? *code : SayConfigError(program, code.status());
 }

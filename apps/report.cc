@@ -54,6 +54,7 @@ NodeReport Sum(const std::vector<NodeReport>& nodes) {
   for (const NodeReport& node : nodes) {
     sum.sent.Add(node.sent);
     sum.sockets.Add(node.sockets);
+    sum.shared_bytes += node.shared_bytes;
     sum.malformed += node.malformed;
     sum.rejects += node.rejects;
     sum.duplicates += node.duplicates;
@@ -74,6 +75,12 @@ void AddNodeRows(const ResultReport& result, const std::vector<NodeReport>& node
            table);
   }
   if (sum.sent.total() > 0) AddRow("on the wire", CausesText(sum.sent), table);
+  if (sum.shared_bytes > 0) {
+    AddRow("in shared memory",
+           absl::StrFormat("%s of it (%.2f%%)", Bytes(sum.shared_bytes),
+                           Percent(sum.shared_bytes, sum.sent.total())),
+           table);
+  }
   if (sum.sockets.connections > 0) AddRow("by the kernel's count", SocketsText(sum.sockets), table);
   if (sum.left_out > 0) {
     AddRow("left out", absl::StrCat(WithCommas(sum.left_out), " updates, too late for their round"),

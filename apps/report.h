@@ -94,6 +94,7 @@ struct NodeReport {
   transport::BytesByCause sent;
   transport::BytesByCause received;
   transport::SocketCounts sockets;
+  uint64_t shared_bytes = 0;  // of `sent`: through shared memory
   uint64_t malformed = 0;   // messages that the transport refused (the scheduler's: in the result)
   uint64_t rejects = 0;     // shards: refused data messages
   uint64_t duplicates = 0;  // shards

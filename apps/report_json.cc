@@ -46,8 +46,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ResultReport, code, reason, job, guarantee, t
                                    train_loss, pushed_bytes, pulled_bytes, read_lags, times,
                                    rejects, malformed, sha256, model_path)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LedgerRow, worker, shard, read_lags, stalenesses, violations)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NodeReport, name, sent, received, sockets, malformed, rejects,
-                                   duplicates, left_out, ledger)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NodeReport, name, sent, received, sockets, shared_bytes,
+                                   malformed, rejects, duplicates, left_out, ledger)
 
 namespace {
 

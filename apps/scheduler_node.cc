@@ -100,7 +100,8 @@ int SchedulerNode::Run() {
   reports_->Take(NodeReport{.name = "scheduler",
                             .sent = moved.sent,
                             .received = moved.received,
-                            .sockets = moved.sockets});
+                            .sockets = moved.sockets,
+                            .shared_bytes = moved.shared_bytes});
   reports_->Take(result);
   return result.code;
 }

@@ -229,6 +229,7 @@ void ServerNode::ReportEnd() {
                     .sent = moved.sent,
                     .received = moved.received,
                     .sockets = moved.sockets,
+                    .shared_bytes = moved.shared_bytes,
                     .malformed = moved.rejected_messages};
   uint64_t violations = 0;
   for (const std::unique_ptr<ShardThread>& thread : shards_) {

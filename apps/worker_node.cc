@@ -356,6 +356,7 @@ int WorkerNode::Finish() {
                               .sent = moved.sent,
                               .received = moved.received,
                               .sockets = moved.sockets,
+                              .shared_bytes = moved.shared_bytes,
                               .malformed = moved.rejected_messages});
   }
   return end_->code;

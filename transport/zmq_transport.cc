@@ -258,6 +258,7 @@ absl::Status ZmqTransport::SendLocally(LinkId link, const wire::Message& message
   SOAP_RETURN_IF_ERROR(local_links_.Send(link, local_header_, message.payload));
   ++stats_.sent_messages;
   stats_.sent.AddMessage(message.type, local_header_.size(), message.payload_bytes());
+  stats_.shared_bytes += local_header_.size() + message.payload_bytes();
   return absl::OkStatus();
 }
 
