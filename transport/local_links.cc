@@ -26,6 +26,7 @@ constexpr size_t kLocalLinksMax = 4096;
 constexpr size_t kOpeningMax = 256;  // that have not said what they are
 constexpr absl::Duration kOpeningPatience = absl::Seconds(5);
 constexpr size_t kFdsMax = 3;
+constexpr absl::Duration kDeafFor = absl::Seconds(1);  // without descriptors to accept a link
 
 enum class Word : uint32_t { kHello = 1, kTaken = 2, kSegment = 3 };
 
@@ -234,7 +235,14 @@ void LocalLinks::Accept() {
       links_.begin(), links_.end(), [](const auto& l) { return l.second->channel == nullptr; }));
   for (size_t i = opening; i < kOpeningMax && links_.size() < kLocalLinksMax; ++i) {
     const int fd = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0) return;
+    if (fd < 0) {
+      // Without a descriptor to spare whoever waits is not taken, and cannot be sent away either.
+      if (errno == EMFILE || errno == ENFILE) {
+        LOG_EVERY_N(WARNING, 100) << "too many open files: no more links through shared memory";
+        deaf_until_ = absl::Now() + kDeafFor;
+      }
+      return;
+    }
     auto link = std::make_unique<Link>();
     link->socket = fd;
     link->id = ++last_id_;
@@ -292,8 +300,8 @@ bool LocalLinks::ReadSocket(Link* link) {
 }
 
 void LocalLinks::Progress() {
-  if (listener_ >= 0) Accept();
   const absl::Time now = absl::Now();
+  if (listener_ >= 0 && now >= deaf_until_) Accept();
   std::vector<Link*> retired;
   for (auto& [id, link] : links_) {
     if (link->bell_in >= 0) Silence(*link);
@@ -339,7 +347,9 @@ void LocalLinks::Silence(const Link& link) {
 }
 
 void LocalLinks::AddPollItems(std::vector<pollfd>* items) const {
-  if (listener_ >= 0) items->push_back({.fd = listener_, .events = POLLIN});
+  if (listener_ >= 0 && absl::Now() >= deaf_until_) {
+    items->push_back({.fd = listener_, .events = POLLIN});
+  }
   for (const auto& [id, link] : links_) {
     if (!link->ended) items->push_back({.fd = link->socket, .events = POLLIN});
     if (link->bell_in >= 0) items->push_back({.fd = link->bell_in, .events = POLLIN});

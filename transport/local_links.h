@@ -82,6 +82,7 @@ class LocalLinks {
   static void Silence(const Link& link);
 
   int listener_ = -1;
+  absl::Time deaf_until_ = absl::InfinitePast();
   std::map<LinkId, std::unique_ptr<Link>> links_;
   std::vector<Link*> turn_;  // those with a channel
   size_t next_turn_ = 0;
