@@ -68,13 +68,15 @@ void ServerNode::Dispatch(Nanos now, wire::Message message) {
     if (!rank_.has_value() && enrolment_.rank().has_value()) OnWelcome(*enrolment_.rank());
   }
   if (!rank_.has_value()) return;
-  if (message.to.role == wire::Role::kShard) return ToShard(now, std::move(message));
-  if (message.type == MessageType::kSlices) return OnSlices(message);
+  // Before a shard acknowledges it: what comes of that, by another connection, may be ahead of the
+  // copy that is this server's own.
   if (const auto* roster = std::get_if<wire::Roster>(&message.body)) {
     // Server 0 gathers the model; a branch of a tree talks to its root.
     const uint32_t root_servers = job_->config.cluster().servers();
     loop_.mailer().ConnectServers(*roster, 0, *rank_ < root_servers ? 1 : root_servers);
   }
+  if (message.to.role == wire::Role::kShard) return ToShard(now, std::move(message));
+  if (message.type == MessageType::kSlices) return OnSlices(message);
 }
 
 void ServerNode::OnWelcome(uint32_t rank) {
