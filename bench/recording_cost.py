@@ -17,9 +17,9 @@ import subprocess
 import tempfile
 
 JOBS = [
-    ["--servers=1", "--workers=1", "--model=softmax", "--policy=bsp", "--epochs=40"],
-    ["--servers=1", "--workers=1", "--policy=bsp", "--epochs=10"],
-    ["--servers=2", "--workers=3", "--policy=async", "--epochs=15"],
+    ["--servers=1", "--workers=1", "--model=softmax", "--policy=bsp", "--epochs=160"],
+    ["--servers=1", "--workers=1", "--policy=bsp", "--epochs=40"],
+    ["--servers=2", "--workers=3", "--policy=async", "--epochs=60"],
 ]
 
 
