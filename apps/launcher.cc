@@ -10,13 +10,11 @@
 #include <utility>
 
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "apps/node_loop.h"
 #include "base/exit_codes.h"
 #include "base/status_macros.h"
-#include "glog/logging.h"
 
 namespace soapstone::apps {
 namespace {
@@ -214,11 +212,11 @@ absl::Status Launcher::StartSuccessors() {
       ++it;
       continue;
     }
-    const std::string name = children_[index]->name();
-    int rank = -1;
-    CHECK(absl::SimpleAtoi(name.substr(name.find('-') + 1), &rank)) << name;
-    SOAP_ASSIGN_OR_RETURN(children_[index],
-                          Spawn("worker", rank, absl::StrCat(name, ".", ++successors_started_)));
+    // Workers stand behind the scheduler and the servers.
+    const auto rank = static_cast<int>(index - 1 - options_.servers);
+    SOAP_ASSIGN_OR_RETURN(
+        children_[index],
+        Spawn("worker", rank, absl::StrCat("worker-", rank, ".", ++successors_started_)));
     told_[index] = false;
     it = successors_.erase(it);
   }

@@ -168,14 +168,19 @@ int Main(int argc, char** argv) {
     std::cerr << "soapstone-bench: " << error.what() << " (--help lists the flags)\n";
     return kExitConfig;
   }
+  const auto say = [](const absl::Status& status) {
+    if (status.ok()) return kExitOk;
+    std::cerr << "soapstone-bench: " << status.message() << '\n';
+    return kExitConfig;
+  };
+  if (!flags.json_path.empty()) {
+    if (const int code = say(CheckWritable(flags.json_path)); code != kExitOk) return code;
+  }
   Run run(flags);
   run.All();
   std::cout << Table(run.rows()) << "\nThe same run's ratios\n" << RatioTable(run.rows());
   if (flags.json_path.empty()) return kExitOk;
-  const absl::Status written = WriteJson(flags.json_path, run.rows());
-  if (written.ok()) return kExitOk;
-  std::cerr << "soapstone-bench: " << written.message() << '\n';
-  return kExitConfig;
+  return say(WriteJson(flags.json_path, run.rows()));
 }
 
 }  // namespace

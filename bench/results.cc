@@ -113,6 +113,11 @@ std::string RatioTable(const std::vector<Row>& rows) {
   return table;
 }
 
+absl::Status CheckWritable(const std::string& path) {
+  if (std::ofstream(path, std::ios::app)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("cannot write ", path));
+}
+
 absl::Status WriteJson(const std::string& path, const std::vector<Row>& rows) {
   nlohmann::ordered_json json;
   json["machine"] = {{"processor", CpuModel()}, {"cores", std::thread::hardware_concurrency()}};

@@ -26,6 +26,8 @@ Row RowOf(std::string what, std::string link, uint64_t bytes, std::vector<Sample
 
 std::string Table(const std::vector<Row>& rows);
 std::string RatioTable(const std::vector<Row>& rows);
+// OK when it can be written, which is found out before minutes are spent.
+absl::Status CheckWritable(const std::string& path);
 // With the machine's facts. Error: the file cannot be written.
 absl::Status WriteJson(const std::string& path, const std::vector<Row>& rows);
 
