@@ -10,12 +10,14 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
 #include "base/mutex.h"
+#include "base/recycling.h"
 
 namespace soapstone {
 
 template <typename T>
 class BoundedInbox {
  public:
+  using Items = std::deque<T, RecyclingAllocator<T>>;
   explicit BoundedInbox(size_t items_max) : items_max_(items_max) {}
 
   // Appends. Returns false, leaving the queue as it was, when full or closed.
@@ -55,7 +57,7 @@ class BoundedInbox {
 
   // Takes all there are, oldest first, waiting for one until the deadline: into `items`, which is
   // empty before. False when there were none.
-  bool TakeAll(std::deque<T>* items, absl::Time deadline) ABSL_LOCKS_EXCLUDED(mutex_) {
+  bool TakeAll(Items* items, absl::Time deadline) ABSL_LOCKS_EXCLUDED(mutex_) {
     {
       MutexLock lock(&mutex_);
       while (!closed_ && items_.empty()) {
@@ -92,7 +94,7 @@ class BoundedInbox {
   mutable Mutex mutex_;
   Signal arrived_;
   Signal room_;
-  std::deque<T> items_ ABSL_GUARDED_BY(mutex_);
+  Items items_ ABSL_GUARDED_BY(mutex_);
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

@@ -14,6 +14,7 @@ namespace soapstone {
 namespace {
 
 constexpr size_t kAlignment = 64;
+constexpr size_t kSmallMax = 512;  // of what is copied beside its owner
 
 void* AllocateAligned(size_t size) { return ::operator new(size, std::align_val_t(kAlignment)); }
 void FreeAligned(void* block) { ::operator delete(block, std::align_val_t(kAlignment)); }
@@ -22,6 +23,14 @@ void FreeAligned(void* block) { ::operator delete(block, std::align_val_t(kAlign
 
 Buffer Buffer::CopyOf(const void* data, size_t size) {
   if (size == 0) return Buffer();
+  if (size <= kSmallMax) {
+    using Word = std::max_align_t;
+    auto words = std::allocate_shared<Word[]>(RecyclingAllocator<Word>(),
+                                              (size + sizeof(Word) - 1) / sizeof(Word));
+    std::memcpy(words.get(), data, size);
+    const void* start = words.get();
+    return Buffer(std::move(words), start, size);
+  }
   std::shared_ptr<void> owner(AllocateAligned(size), FreeAligned);
   std::memcpy(owner.get(), data, size);
   const void* start = owner.get();
@@ -94,7 +103,7 @@ BufferPool::Block BufferPool::Take(size_t size) {
   Block block;
   block.data = static_cast<std::byte*>(memory.at);
   block.size = size;
-  block.owner = std::shared_ptr<void>(memory.at, [shelf = shelf_, capacity, memory](void*) {
+  const auto let_go = [shelf = shelf_, capacity, memory](void*) {
     {
       MutexLock lock(&shelf->mutex);
       if (shelf->idle_bytes + capacity <= shelf->kept_bytes_max) {
@@ -104,7 +113,8 @@ BufferPool::Block BufferPool::Take(size_t size) {
       }
     }
     Shelf::Free(memory, capacity);
-  });
+  };
+  block.owner = std::shared_ptr<void>(memory.at, let_go, RecyclingAllocator<std::byte>());
   return block;
 }
 

@@ -11,6 +11,7 @@
 
 #include "absl/types/span.h"
 #include "base/mutex.h"
+#include "base/recycling.h"
 
 namespace soapstone {
 
@@ -49,6 +50,9 @@ class Buffer {
   const std::byte* data_ = nullptr;
   size_t size_ = 0;
 };
+
+// Payloads, and what else comes and goes with messages.
+using Buffers = std::vector<Buffer, RecyclingAllocator<Buffer>>;
 
 // Blocks of memory that are used again. Thread-safe. A block outlives the pool if a view of it
 // does. The pool keeps at most `kept_bytes_max` idle bytes; what comes back beyond is freed.

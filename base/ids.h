@@ -2,6 +2,7 @@
 // taken for a shard. Knows nothing of what the ids stand for.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <limits>
 

@@ -58,4 +58,18 @@ SampleRange SamplesOfLeaves(LeafRange leaves, uint32_t leaf_count, uint64_t batc
   return {leaves.begin * batch_samples / leaf_count, leaves.end * batch_samples / leaf_count};
 }
 
+uint32_t NodesCompletedBy(uint32_t leaf, LeafRange node) {
+  uint32_t completed = 0;
+  while (node.size() >= 2) {
+    if (node.end == leaf + 1) ++completed;
+    const uint32_t mid = LeafSplit(node.begin, node.end);
+    if (leaf < mid) {
+      node.end = mid;
+    } else {
+      node.begin = mid;
+    }
+  }
+  return completed;
+}
+
 }  // namespace soapstone

@@ -36,4 +36,9 @@ struct SampleRange {
 };
 SampleRange SamplesOfLeaves(LeafRange leaves, uint32_t leaf_count, uint64_t batch_samples);
 
+// How many nodes of the tree inside `node` are completed by leaf `leaf`: those of two leaves or
+// more that end with it. A sum in progress, leaf by leaf, adds so many times the top of its stack
+// to what lies below.
+uint32_t NodesCompletedBy(uint32_t leaf, LeafRange node);
+
 }  // namespace soapstone

@@ -31,4 +31,15 @@ struct ParamSpec {
   friend bool operator==(const ParamSpec&, const ParamSpec&) = default;
 };
 
+// A table of rows by 64-bit key. A row is made when its key is first pushed; before, it reads as
+// its initial value, a function of (seed, table, key, element) alone.
+struct TableSpec {
+  std::string name;  // as written to the model file, e.g. "user"
+  uint32_t dim = 1;  // floats of a row
+  InitKind init = InitKind::kZero;
+  double scale = 0;
+  uint64_t rows_max = 0;  // of a shard; beyond it rows that were not used for longest go. 0: no end
+  friend bool operator==(const TableSpec&, const TableSpec&) = default;
+};
+
 }  // namespace soapstone

@@ -20,6 +20,9 @@ enum class RandomUse : uint32_t {
   kSession = 7,
   kBarrier = 8,
   kPartner = 9,
+  kRowInit = 10,
+  kRowIndex = 11,
+  kNegatives = 12,
   kBootstrap = 20,
   kTest = 100,
 };

@@ -1,12 +1,56 @@
 #include "compute/init.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstddef>
 
 #include "base/random.h"
 #include "glog/logging.h"
 
 namespace soapstone::compute {
+namespace {
+
+constexpr double kTwoPi = 6.283185307179586476925286766559;
+
+// Values of four elements from four words.
+std::array<float, 4> Uniforms(const std::array<uint32_t, 4>& words, double scale) {
+  std::array<float, 4> out;
+  for (size_t i = 0; i < 4; ++i) {
+    out[i] = static_cast<float>(scale * (static_cast<double>(words[i]) * 0x1.0p-31 - 1));
+  }
+  return out;
+}
+
+// Box-Muller, both of each pair.
+std::array<float, 4> Normals(const std::array<uint32_t, 4>& words, double scale) {
+  std::array<float, 4> out;
+  for (size_t i = 0; i < 4; i += 2) {
+    const double u1 = (static_cast<double>(words[i]) + 1.0) * 0x1.0p-32;  // (0, 1]
+    const double angle = kTwoPi * static_cast<double>(words[i + 1]) * 0x1.0p-32;
+    const double radius = scale * std::sqrt(-2.0 * std::log(u1));
+    out[i] = static_cast<float>(radius * std::cos(angle));
+    out[i + 1] = static_cast<float>(radius * std::sin(angle));
+  }
+  return out;
+}
+
+}  // namespace
+
+void InitRow(const RowInit& init, uint64_t key, absl::Span<float> out) {
+  if (init.kind == InitKind::kZero || init.kind == InitKind::kOne) {
+    std::fill(out.begin(), out.end(), init.kind == InitKind::kZero ? 0.0f : 1.0f);
+    return;
+  }
+  const CounterRandom random(init.seed, RandomUse::kRowInit, key);
+  const uint64_t table = static_cast<uint64_t>(init.table) << 32;
+  for (size_t i = 0; i < out.size(); i += 4) {
+    const std::array<uint32_t, 4> words = random.Block(table | (i / 4));
+    const std::array<float, 4> four =
+        init.kind == InitKind::kUniform ? Uniforms(words, init.scale) : Normals(words, init.scale);
+    std::copy_n(four.begin(), std::min<size_t>(4, out.size() - i), out.begin() + i);
+  }
+}
 
 void InitSlice(const ParamSpec& spec, uint64_t seed, ParamId param, uint64_t begin,
                absl::Span<float> out) {

@@ -15,4 +15,15 @@ namespace soapstone::compute {
 void InitSlice(const ParamSpec& spec, uint64_t seed, ParamId param, uint64_t begin,
                absl::Span<float> out);
 
+// Writes the row of `key` in a sparse table: a function of (seed, table, key, element) alone.
+// Elements take 32 random bits each, so that a row costs little more than its first use.
+struct RowInit {
+  InitKind kind = InitKind::kZero;
+  double scale = 0;
+  uint64_t seed = 0;
+  uint32_t table = 0;
+};
+// out: [n] f32
+void InitRow(const RowInit& init, uint64_t key, absl::Span<float> out);
+
 }  // namespace soapstone::compute

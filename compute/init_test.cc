@@ -63,5 +63,63 @@ TEST(InitDeathTest, OutsideTheParameterDies) {
   EXPECT_DEATH(Slice({"w", {8}, InitKind::kZero}, 5, 4), "elements");
 }
 
+std::vector<float> RowOf(const RowInit& init, uint64_t key, size_t n) {
+  std::vector<float> row(n, -7.0f);
+  InitRow(init, key, absl::MakeSpan(row));
+  return row;
+}
+
+TEST(InitRow, DependsOnSeedTableAndKey) {
+  const RowInit init = {.kind = InitKind::kUniform, .scale = 1, .seed = 1, .table = 2};
+  RowInit other_seed = init, other_table = init;
+  other_seed.seed = 2;
+  other_table.table = 3;
+  EXPECT_EQ(RowOf(init, 3, 16), RowOf(init, 3, 16));
+  EXPECT_NE(RowOf(init, 3, 16), RowOf(init, 4, 16));
+  EXPECT_NE(RowOf(init, 3, 16), RowOf(init, 3 + (uint64_t{1} << 32), 16));
+  EXPECT_NE(RowOf(init, 3, 16), RowOf(other_seed, 3, 16));
+  EXPECT_NE(RowOf(init, 3, 16), RowOf(other_table, 3, 16));
+}
+
+TEST(InitRow, AnElementDoesNotDependOnHowManyThereAre) {
+  for (const InitKind kind : {InitKind::kUniform, InitKind::kNormal}) {
+    const RowInit init = {.kind = kind, .scale = 0.5, .seed = 9};
+    const std::vector<float> whole = RowOf(init, 77, 19);
+    for (size_t n = 1; n < whole.size(); ++n) {
+      EXPECT_EQ(RowOf(init, 77, n), std::vector<float>(whole.begin(), whole.begin() + n));
+    }
+  }
+}
+
+TEST(InitRow, ConstantsAreWhatTheySay) {
+  EXPECT_EQ(RowOf({.kind = InitKind::kZero}, 1, 3), std::vector<float>({0, 0, 0}));
+  EXPECT_EQ(RowOf({.kind = InitKind::kOne}, 1, 3), std::vector<float>({1, 1, 1}));
+}
+
+TEST(InitRow, MomentsAreThoseOfTheDistribution) {
+  for (const InitKind kind : {InitKind::kUniform, InitKind::kNormal}) {
+    double sum = 0, squares = 0, least = 0, most = 0;
+    constexpr size_t kKeys = 5000, kDim = 16;
+    for (uint64_t key = 0; key < kKeys; ++key) {
+      for (const float value : RowOf({.kind = kind, .scale = 0.5, .seed = 3}, key, kDim)) {
+        sum += value;
+        squares += value * value;
+        least = std::min<double>(least, value);
+        most = std::max<double>(most, value);
+      }
+    }
+    const double n = kKeys * kDim;
+    EXPECT_NEAR(sum / n, 0, 0.01);
+    EXPECT_NEAR(squares / n, kind == InitKind::kUniform ? 0.25 / 3 : 0.25, 0.005);
+    if (kind == InitKind::kUniform) {
+      EXPECT_GE(least, -0.5);
+      EXPECT_LE(most, 0.5);
+    } else {
+      EXPECT_LT(least, -1.5);
+      EXPECT_GT(most, 1.5);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace soapstone::compute

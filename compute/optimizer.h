@@ -21,6 +21,7 @@ enum class OptimizerKind : uint8_t {
   kRmsprop,
   kAdam,
   kAdamw,
+  kFtrl,
 };
 
 struct OptimizerSpec {
@@ -31,7 +32,10 @@ struct OptimizerSpec {
   double beta2 = 0;
   double rho = 0;    // rmsprop
   double eps = 0;    // adagrad, rmsprop, adam, adamw
-  double decay = 0;  // weight decay: coupled (L2) for all but adamw, decoupled there
+  double decay = 0;  // weight decay: coupled (L2) for all but adamw, decoupled there; not ftrl
+  double beta = 0;   // ftrl
+  double l1 = 0;
+  double l2 = 0;
 
   std::string ToString() const;
   friend bool operator==(const OptimizerSpec&, const OptimizerSpec&) = default;
@@ -42,7 +46,8 @@ struct OptimizerSpec {
 absl::StatusOr<OptimizerSpec> ParseOptimizer(std::string_view text);
 
 // What an optimizer remembers of one slice. Created empty; ApplyGradient sizes what it needs.
-// first: momentum's velocity, adam's m. second: sums or means of squares. Each empty or [n] f32.
+// first: momentum's velocity, adam's m, ftrl's z. second: sums or means of squares. Each empty or
+// [n] f32.
 struct SliceState {
   std::vector<float> first;
   std::vector<float> second;
@@ -50,6 +55,13 @@ struct SliceState {
 
   friend bool operator==(const SliceState&, const SliceState&) = default;
 };
+
+// Which of them an optimizer has.
+struct Moments {
+  bool first = false;
+  bool second = false;
+};
+Moments MomentsOf(OptimizerKind kind);
 
 struct Update {
   double lr = 0;        // after the schedule

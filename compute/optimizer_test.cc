@@ -74,6 +74,58 @@ TEST(Optimizer, AdamwDecaysApartFromTheMoments) {
               2.0 * (1 - 0.001) - 0.01, 1e-6);
 }
 
+// McMahan et al. 2013, algorithm 1, as it stands there: w of (z, n) is computed when it is needed.
+struct PlainFtrl {
+  double alpha, beta, l1, l2;
+  double z = 0, n = 0;
+
+  double Weight() const {
+    if (std::abs(z) <= l1) return 0;
+    const double sign = z < 0 ? -1 : 1;
+    return -(z - sign * l1) / ((beta + std::sqrt(n)) / alpha + l2);
+  }
+  void Add(double g) {
+    const double w = Weight();
+    const double sigma = (std::sqrt(n + g * g) - std::sqrt(n)) / alpha;
+    z += g - sigma * w;
+    n += g * g;
+  }
+};
+
+TEST(Optimizer, FtrlIsTheAlgorithmOfThePaper) {
+  const OptimizerSpec spec = *ParseOptimizer("ftrl:beta=0.7,l1=0.05,l2=0.1");
+  const CounterRandom random(11, RandomUse::kTest);
+  PlainFtrl plain = {.alpha = 0.2, .beta = 0.7, .l1 = 0.05, .l2 = 0.1};
+  SliceState state;
+  float w = 0;
+  int zeros = 0;
+  for (int step = 0; step < 200; ++step) {
+    const float g = static_cast<float>(0.1 * random.Normal(step));
+    ApplyGradient(spec, {.lr = 0.2}, {&g, 1}, absl::MakeSpan(&w, 1), &state);
+    plain.Add(g);
+    ASSERT_NEAR(w, plain.Weight(), 1e-5) << step;
+    if (w == 0) ++zeros;
+  }
+  EXPECT_NEAR(state.first[0], plain.z, 1e-4);
+  EXPECT_NEAR(state.second[0], plain.n, 1e-4);
+  EXPECT_GT(zeros, 0);
+  EXPECT_LT(zeros, 200);
+}
+
+TEST(Optimizer, FtrlsL1KeepsWhatHasSmallGradientsAtZero) {
+  EXPECT_EQ(After("ftrl:l1=1", 0.1, 0.0f, {0.5f, -0.3f, 0.6f}), 0.0f);
+  EXPECT_NE(After("ftrl:l1=0.1", 0.1, 0.0f, {0.5f, -0.3f, 0.6f}), 0.0f);
+}
+
+TEST(Optimizer, FtrlStaysAtItsFirstValueUntilThereIsAGradient) {
+  EXPECT_FLOAT_EQ(After("ftrl:l1=0.3,l2=0.2", 0.1, 0.75f, {0.0f, 0.0f}), 0.75f);
+  EXPECT_FLOAT_EQ(After("ftrl:l1=0.3,l2=0.2", 0.1, -0.75f, {0.0f, 0.0f}), -0.75f);
+}
+
+TEST(Optimizer, FtrlStaysWhereItIsAtARateOfZero) {
+  EXPECT_EQ(After("ftrl", 0, 0.75f, {2.0f, 1.0f}), 0.75f);
+}
+
 TEST(Optimizer, MomentsAreSizedOnlyWhereUsed) {
   const float g = 1;
   float w = 1;
@@ -123,7 +175,8 @@ TEST_P(EveryOptimizer, FindsTheMinimumOfAParabola) {
   spec.decay = 0;
   float w = 0;
   SliceState state;
-  const double lr = spec.kind == OptimizerKind::kAdagrad ? 1.0 : 0.02;
+  const bool slows = spec.kind == OptimizerKind::kAdagrad || spec.kind == OptimizerKind::kFtrl;
+  const double lr = slows ? 1.0 : 0.02;
   for (int step = 0; step < 2000; ++step) {
     const float g = w - 3;
     ApplyGradient(spec, {.lr = lr}, {&g, 1}, absl::MakeSpan(&w, 1), &state);
@@ -140,7 +193,8 @@ INSTANTIATE_TEST_SUITE_P(All, EveryOptimizer,
                          ::testing::Values("sgd:decay=0.01", "momentum:mu=0.8,decay=0.01",
                                            "nesterov:decay=0.01", "adagrad:decay=0.01",
                                            "rmsprop:rho=0.95,decay=0.01", "adam:decay=0.01",
-                                           "adamw:beta2=0.99,decay=0.01"));
+                                           "adamw:beta2=0.99,decay=0.01",
+                                           "ftrl:beta=0.5,l1=0.001,l2=0.002"));
 
 TEST(ParseOptimizer, ReadsItsKeys) {
   const OptimizerSpec spec = *ParseOptimizer("momentum:lr=0.05,mu=0.8,decay=1e-4");
@@ -152,10 +206,12 @@ TEST(ParseOptimizer, ReadsItsKeys) {
 
 TEST(ParseOptimizer, UnknownNameListsTheKnown) {
   EXPECT_THAT(ErrorOf("lars"), HasSubstr("unknown optimizer 'lars'; known: sgd, momentum, "
-                                         "nesterov, adagrad, rmsprop, adam, adamw"));
+                                         "nesterov, adagrad, rmsprop, adam, adamw, ftrl"));
 }
 
 TEST(ParseOptimizer, UnknownKeyAndBadValuesAreErrors) {
+  EXPECT_THAT(ErrorOf("ftrl:decay=0.1"), HasSubstr("unknown argument 'decay'"));
+  EXPECT_THAT(ErrorOf("ftrl:l1=-1"), HasSubstr("l1=-1 is outside"));
   EXPECT_THAT(ErrorOf("sgd:mu=0.9"), HasSubstr("unknown argument 'mu'"));
   EXPECT_THAT(ErrorOf("sgd:lr=-1"), HasSubstr("lr=-1 is outside"));
   EXPECT_THAT(ErrorOf("momentum:mu=1"), HasSubstr("mu=1 is outside"));

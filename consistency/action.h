@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "base/recycling.h"
 
 namespace soapstone::consistency {
 
@@ -66,6 +67,6 @@ struct Action {
 };
 
 // Carried out in order.
-using Actions = std::vector<Action>;
+using Actions = std::vector<Action, RecyclingAllocator<Action>>;
 
 }  // namespace soapstone::consistency

@@ -2,11 +2,14 @@
 // minimum in O(1). A value. Who calls: the gates. Knows nothing of policies.
 #pragma once
 
+#include <functional>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "base/fingerprint.h"
 #include "base/ids.h"
+#include "base/recycling.h"
 
 namespace soapstone::consistency {
 
@@ -31,7 +34,9 @@ class ClockTable {
 
  private:
   std::vector<Clock> clocks_;         // by worker index; kNoClock: not a member
-  std::map<Clock, uint32_t> counts_;  // members per clock
+  // Members per clock.
+  std::map<Clock, uint32_t, std::less<>, RecyclingAllocator<std::pair<const Clock, uint32_t>>>
+      counts_;
   size_t members_ = 0;
 };
 

@@ -130,11 +130,22 @@ struct PolicyTraits {
   bool adopts() const { return fixed_tree && gate == Gate::kRounds && !tree(); }
   // Groups of workers have servers of their own, between them and the root's (levels.h).
   bool tree() const { return topology == Topology::kServers && group > 0; }
+  // A worker may ask a shard for the values of its next clock as soon as it has told that shard its
+  // clock, and use them shard by shard, as it comes to the layers they belong to.
+  bool pulls_ahead() const {
+    return exchange == Exchange::kGradient && !deferred() && !subscribed() && !skips() && !tree();
+  }
   // Rounds go on without the slow, who go on from a later clock.
   bool skips() const { return decentralised() || gate == Gate::kBackup; }
   // A batch may be shared out unevenly: gradients are weighted by their samples, and each gets in.
   bool weighs_samples() const {
     return exchange == Exchange::kGradient && gate != Gate::kBackup && !tree();
+  }
+  // Rows of tables can be pulled and pushed by key: every step asks for the rows it needs, and what
+  // is pushed is a gradient that the job's optimizer takes as it is.
+  bool takes_tables() const {
+    return exchange == Exchange::kGradient && !skips() && !subscribed() && !tree() &&
+           gate != Gate::kValue && store.kind == StoreRule::Kind::kOptimizer;
   }
   // Shards may take an update and apply it later, in the order of arrival.
   bool deferred() const { return gate == Gate::kBatched || gate == Gate::kValue; }
