@@ -17,14 +17,14 @@ namespace {
 
 constexpr Address kSender = {Role::kServer, 7};
 
-std::vector<Buffer> Frames(const Message& message, Address sender) {
-  std::vector<Buffer> frames = {Buffer::CopyOf(EncodeHeader(message, sender))};
+Buffers Frames(const Message& message, Address sender) {
+  Buffers frames = {Buffer::CopyOf(EncodeHeader(message, sender))};
   frames.insert(frames.end(), message.payload.begin(), message.payload.end());
   return frames;
 }
 
 // A message with every field set to something that is not its default.
-Message Example(MessageType type, Body body, std::vector<Buffer> payload = {}) {
+Message Example(MessageType type, Body body, Buffers payload = {}) {
   Message message;
   message.type = type;
   message.from = {Role::kShard, 15};
@@ -47,7 +47,7 @@ Message Example(MessageType type, Body body, std::vector<Buffer> payload = {}) {
 }
 
 std::vector<Message> Examples() {
-  const std::vector<Buffer> payload = {Buffer::CopyOf("a slice of"), Buffer(),
+  const Buffers payload = {Buffer::CopyOf("a slice of"), Buffer(),
                                        Buffer::CopyOf("floats")};
   const Hello hello = {Role::kWorker, 3, "tcp://a:1", 99, 1u << 31};
   const Roster roster = {{{WorkerId{0}, 1, 2, true, false}, {WorkerId{4}, 3, 4, false, true}},
@@ -113,10 +113,10 @@ TEST(FrameTest, EveryTypeComesBackWithEveryField) {
   EXPECT_EQ(types.size(), 28u);
 }
 
-std::vector<Buffer> LocalFrames(const Message& message) {
+Buffers LocalFrames(const Message& message) {
   std::string header = "left over";
   EncodeLocalHeader(message, kSender, &header);
-  std::vector<Buffer> frames = {Buffer::CopyOf(header)};
+  Buffers frames = {Buffer::CopyOf(header)};
   frames.insert(frames.end(), message.payload.begin(), message.payload.end());
   return frames;
 }
@@ -127,7 +127,7 @@ TEST(CompactHeaderTest, EveryTypeComesBackWithEveryField) {
     SCOPED_TRACE(ToString(message));
     Message timed = message;
     if (message.type == MessageType::kPullReply) timed.parked_ns = timed.queued_ns = 12345;
-    const std::vector<Buffer> frames = LocalFrames(timed);
+    const Buffers frames = LocalFrames(timed);
     const absl::StatusOr<Received> decoded = DecodeLocal(frames);
     ASSERT_TRUE(decoded.ok()) << decoded.status();
     EXPECT_EQ(decoded->message, timed);
@@ -141,7 +141,7 @@ TEST(CompactHeaderTest, EveryTypeComesBackWithEveryField) {
 TEST(CompactHeaderTest, MutationsAreRefusedOrValid) {
   const CounterRandom random(7, RandomUse::kTest);
   const Message push = Example(MessageType::kPush, {}, {Buffer::CopyOf("abcd")});
-  const std::vector<Buffer> frames = LocalFrames(push);
+  const Buffers frames = LocalFrames(push);
   size_t refused = 0;
   for (uint64_t i = 0; i < 20'000; ++i) {
     std::string bytes(reinterpret_cast<const char*>(frames[0].data()), frames[0].size());
@@ -167,7 +167,7 @@ TEST(FrameTest, DefaultsComeBack) {
 }
 
 TEST(FrameTest, PayloadSharesTheReceivedBytes) {
-  const std::vector<Buffer> frames =
+  const Buffers frames =
       Frames(Example(MessageType::kPush, {}, {Buffer::CopyOf("bytes")}), kSender);
   const absl::StatusOr<Received> decoded = Decode(frames);
   ASSERT_TRUE(decoded.ok());
@@ -213,7 +213,7 @@ TEST(FrameTest, RefusesABodyOfAnotherType) {
 }
 
 TEST(FrameTest, RefusesPayloadWhereNoneBelongs) {
-  ExpectRefused(Example(MessageType::kPull, {}, {Buffer::CopyOf("x")}));
+  ExpectRefused(Example(MessageType::kClock, {}, {Buffer::CopyOf("x")}));
 }
 
 TEST(FrameTest, RefusesClocksOutOfRange) {
@@ -311,7 +311,7 @@ TEST(FrameTest, RosterOfTheLargestClusterFits) {
 }
 
 TEST(FrameTest, RefusesTooManyOrTooLargeFrames) {
-  const Message message = Example(MessageType::kPush, {}, std::vector<Buffer>(4));
+  const Message message = Example(MessageType::kPush, {}, Buffers(4));
   EXPECT_TRUE(Decode(Frames(message, kSender), {.payload_frames_max = 4}).ok());
   EXPECT_FALSE(Decode(Frames(message, kSender), {.payload_frames_max = 3}).ok());
   const Message large =
@@ -323,7 +323,7 @@ TEST(FrameTest, RefusesTooManyOrTooLargeFrames) {
 }
 
 TEST(FrameTest, RefusesFramesThatDifferFromTheHeader) {
-  std::vector<Buffer> frames =
+  Buffers frames =
       Frames(Example(MessageType::kPush, {}, {Buffer::CopyOf("12345678")}), kSender);
   frames.push_back(Buffer::CopyOf("more"));
   EXPECT_FALSE(Decode(frames).ok());
@@ -378,7 +378,7 @@ std::string RandomBytes(const CounterRandom& random, size_t size) {
   return bytes;
 }
 
-std::vector<Buffer> Mutate(const Message& message, const CounterRandom& random) {
+Buffers Mutate(const Message& message, const CounterRandom& random) {
   std::string header = EncodeHeader(message, kSender);
   const uint64_t changes = 1 + random.Below(0, 4);
   for (uint64_t c = 0; c < changes; ++c) {
@@ -399,7 +399,7 @@ std::vector<Buffer> Mutate(const Message& message, const CounterRandom& random) 
     if (header.empty()) break;
   }
   if (random.Below(1, 4) != 0) Seal(&header);
-  std::vector<Buffer> frames = {Buffer::CopyOf(header)};
+  Buffers frames = {Buffer::CopyOf(header)};
   frames.insert(frames.end(), message.payload.begin(), message.payload.end());
   if (random.Below(2, 8) == 0) frames.resize(random.Below(3, frames.size() + 3));
   return frames;
@@ -410,7 +410,7 @@ TEST(FrameTest, MutationsAreRefusedOrValid) {
   int accepted = 0;
   for (uint64_t i = 0; i < 80'000; ++i) {
     const CounterRandom random(1, RandomUse::kTest, i);
-    const std::vector<Buffer> frames = Mutate(examples[i % examples.size()], random);
+    const Buffers frames = Mutate(examples[i % examples.size()], random);
     const absl::StatusOr<Received> decoded = Decode(frames);
     if (!decoded.ok()) continue;
     ++accepted;

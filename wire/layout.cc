@@ -13,6 +13,8 @@
 namespace soapstone::wire {
 namespace {
 
+constexpr uint32_t kRowElementsMax = 1 << 20;
+
 // Elements of all parameters, or why they cannot be laid out.
 absl::StatusOr<uint64_t> CountElements(const std::vector<ParamSpec>& params) {
   constexpr uint64_t kElementsMax = uint64_t{1} << 48;  // far from any overflow below
@@ -46,6 +48,88 @@ std::vector<Slice> Cut(const std::vector<ParamSpec>& params, uint64_t piece_elem
     }
   }
   return pieces;
+}
+
+// Where layers begin in the row of all elements, and its end. A parameter of one dimension, such as
+// a bias, belongs to the layer before it.
+std::vector<uint64_t> LayerBounds(const std::vector<ParamSpec>& params) {
+  std::vector<uint64_t> bounds = {0};
+  uint64_t at = 0;
+  for (const ParamSpec& param : params) {
+    if (param.shape.size() > 1 && at > bounds.back()) bounds.push_back(at);
+    at += param.elements();
+  }
+  bounds.push_back(at);
+  return bounds;
+}
+
+// Where stages begin in the row of all elements, and its end. A layer's weight is its share of the
+// layers, which stands for its share of the computation, plus its share of the elements, which is
+// its share of the traffic:
+//     weight(l) = 1 / layers + elements(l) / total
+// Stages are of equal weight, but begin with a layer where one begins within half a stage. So early
+// layers, which are small and waited for first, get stages of their own, and a large one several.
+// Each stage has `elements_min` elements at least. In whole numbers: all machines find the same.
+std::vector<uint64_t> StageBounds(const std::vector<ParamSpec>& params, uint32_t stages,
+                                  uint64_t elements_min) {
+  constexpr uint64_t kUnit = 1 << 14;  // elements are below 2^48: products stay below 2^64
+  const std::vector<uint64_t> layers = LayerBounds(params);
+  const uint64_t total = layers.back();
+  std::vector<uint64_t> weights = {0};  // of all layers before
+  for (size_t l = 0; l + 1 < layers.size(); ++l) {
+    const uint64_t weight =
+        kUnit / (layers.size() - 1) + (layers[l + 1] - layers[l]) * kUnit / total;
+    weights.push_back(weights.back() + std::max<uint64_t>(weight, 1));
+  }
+  const uint64_t half_stage = weights.back() / stages / 2;
+  std::vector<uint64_t> bounds = {0};
+  for (uint64_t s = 1, l = 0; s < stages; ++s) {
+    const uint64_t target = weights.back() * s / stages;
+    while (weights[l + 1] <= target) ++l;
+    const uint64_t from_begin = target - weights[l], to_end = weights[l + 1] - target;
+    uint64_t at = layers[l] + (layers[l + 1] - layers[l]) * from_begin / (from_begin + to_end);
+    if (std::min(from_begin, to_end) < half_stage) at = layers[from_begin <= to_end ? l : l + 1];
+    bounds.push_back(
+        std::clamp(at, bounds.back() + elements_min, total - (stages - s) * elements_min));
+  }
+  bounds.push_back(total);
+  return bounds;
+}
+
+// The slices of elements [begin, end) of the row, in pieces of at most so many.
+std::vector<Slice> SlicesOf(const std::vector<ParamSpec>& params, uint64_t begin, uint64_t end,
+                            uint64_t piece_elements_max) {
+  std::vector<Slice> slices;
+  uint64_t first = 0;  // of the parameter
+  for (size_t p = 0; p < params.size() && first < end; ++p) {
+    const uint64_t last = std::min(first + params[p].elements(), end);
+    for (uint64_t at = std::max(first, begin); at < last; at += piece_elements_max) {
+      slices.push_back({ParamId{static_cast<uint32_t>(p)}, at - first,
+                        std::min(at + piece_elements_max, last) - first});
+    }
+    first += params[p].elements();
+  }
+  return slices;
+}
+
+// By shard.
+std::vector<std::vector<Slice>> DealByStages(const std::vector<ParamSpec>& params,
+                                             const LayoutOptions& options) {
+  const uint64_t parts = options.shard_count / options.stages;  // of a stage
+  const std::vector<uint64_t> bounds = StageBounds(params, options.stages, parts);
+  const uint64_t piece_elements_max =
+      std::max<uint64_t>(1024, options.bucket_bytes / sizeof(float));
+  std::vector<std::vector<Slice>> dealt(options.shard_count);
+  for (uint32_t shard = 0; shard < options.shard_count; ++shard) {
+    const uint64_t first = bounds[shard % options.stages];
+    const uint64_t elements = bounds[shard % options.stages + 1] - first;
+    const auto cut = [&](uint64_t part) {
+      return first + elements / parts * part + elements % parts * part / parts;
+    };
+    const uint64_t part = shard / options.stages;
+    dealt[shard] = SlicesOf(params, cut(part), cut(part + 1), piece_elements_max);
+  }
+  return dealt;
 }
 
 // The longest-processing-time rule (Graham 1969): largest first, to the least loaded.
@@ -98,27 +182,46 @@ uint64_t SumElements(const std::vector<Slice>& slices) {
 uint64_t Bucket::elements() const { return SumElements(slices); }
 
 absl::StatusOr<Layout> Layout::Build(std::vector<ParamSpec> params, LayoutOptions options) {
-  if (params.empty()) return absl::InvalidArgumentError("the model has no parameter to lay out");
+  if (params.empty() && options.tables.empty()) {
+    return absl::InvalidArgumentError("the model has no parameter to lay out");
+  }
+  for (const TableSpec& table : options.tables) {
+    if (table.dim == 0 || table.dim > kRowElementsMax) {
+      return absl::InvalidArgumentError(absl::StrCat("table '", table.name, "' has rows of ",
+                                                     table.dim, " elements, not 1 to ",
+                                                     kRowElementsMax));
+    }
+  }
   if (options.shard_count == 0) return absl::InvalidArgumentError("there must be a shard");
   if (params.size() > std::numeric_limits<uint32_t>::max()) {
     return absl::InvalidArgumentError("too many parameters");
   }
   SOAP_ASSIGN_OR_RETURN(const uint64_t total, CountElements(params));
-  if (options.shard_count > total) {
+  if (options.shard_count > total && !params.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(options.shard_count, " shards, but only ", total,
                                                    " parameter elements: use fewer servers"));
+  }
+  if (options.stages == 0 || options.shard_count % options.stages != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(options.stages, " stages do not divide ", options.shard_count, " shards"));
   }
   // With pieces of at most total / shards elements there are as many pieces as shards, so that
   // none is empty.
   const uint64_t fair = total / options.shard_count;
-  const uint64_t piece_elements_max = std::min(std::max<uint64_t>(1024, fair / 4), fair);
+  // A piece above a bucket's size would travel, and be applied, as one large message.
+  const uint64_t bucket_elements = options.bucket_bytes / sizeof(float);
+  const uint64_t piece_wanted = std::max<uint64_t>(1024, std::min(fair / 4, bucket_elements));
+  const uint64_t piece_elements_max = std::max<uint64_t>(1, std::min(piece_wanted, fair));
 
   Layout layout;
-  layout.slices_ = Deal(Cut(params, piece_elements_max), options.shard_count);
+  layout.stages_ = options.stages;
+  layout.slices_ = options.stages > 1 ? DealByStages(params, options)
+                                      : Deal(Cut(params, piece_elements_max), options.shard_count);
   for (std::vector<Slice>& slices : layout.slices_) {
     layout.buckets_.push_back(Group(&slices, options.bucket_bytes));
   }
   layout.params_ = std::move(params);
+  layout.tables_ = std::move(options.tables);
   return layout;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -33,16 +34,24 @@ struct Bucket {
 struct LayoutOptions {
   uint32_t shard_count = 1;
   uint64_t bucket_bytes = 1 << 20;  // a bucket is closed when it reaches this size
+  std::vector<TableSpec> tables;    // each spread over all shards, by key
+  // Divides shard_count. Above 1 parameters are laid out by layers: shard k has a part of stage
+  // k % stages of the forward pass, so that a server with `stages` shards has a part of each.
+  uint32_t stages = 1;
 };
 
 class Layout {
  public:
-  // Slices each tensor into pieces of at most max(1024, total / (4 * shards)) elements, and never
-  // more than total / shards, so that no shard is empty; gives pieces, largest first, to the shard
-  // with the least so far (ties: lowest id); and groups each shard's pieces, last parameter first,
-  // into buckets.
-  // Error: InvalidArgument when there are more shards than elements, no parameter, or a parameter
-  // with a negative dimension.
+  // Slices each tensor into pieces of at most max(1024, min(total / (4 * shards), a bucket's))
+  // elements, and never more than total / shards, so that no shard is empty; gives pieces, largest
+  // first, to the shard with the least so far (ties: lowest id); and groups each shard's pieces,
+  // last parameter first, into buckets.
+  // With stages the parameters in forward order are cut into that many stretches (StageBounds in
+  // layout.cc), each of these into equal parts for the shards of its stage, and these into pieces
+  // of at most a bucket.
+  // Error: InvalidArgument when there are more shards than elements (but none at all), neither
+  // parameter nor table, a parameter with a negative dimension, a table with rows of none, stages
+  // that do not divide the shards.
   static absl::StatusOr<Layout> Build(std::vector<ParamSpec> params, LayoutOptions options);
 
   // All of them on one shard: what a worker and its peer see of each other. REQUIRES: params that
@@ -51,6 +60,10 @@ class Layout {
 
   const std::vector<ParamSpec>& params() const { return params_; }
   uint32_t shard_count() const { return static_cast<uint32_t>(buckets_.size()); }
+  uint32_t stages() const { return stages_; }
+  // Where in the forward pass a shard's parameters are first used: 0 is first. Also the priority of
+  // what is sent to the shard and of its answers.
+  uint32_t stage(ShardId shard) const { return Index(shard) % stages_; }
   // Shards beyond them are copies (consistency/levels.h): k and k + shard_count have the same
   // slices.
   const std::vector<Bucket>& buckets(ShardId shard) const {
@@ -63,10 +76,29 @@ class Layout {
   uint64_t elements() const;
   uint64_t elements(ShardId shard) const;
 
+  const std::vector<TableSpec>& tables() const { return tables_; }
+  // Buckets of a shard: those of slices, then one a table, for the rows of that shard's keys
+  // (wire/key_shard.h).
+  uint32_t bucket_count(ShardId shard) const {
+    return static_cast<uint32_t>(buckets(shard).size() + tables_.size());
+  }
+  BucketId BucketOfTable(ShardId shard, uint32_t table) const {
+    return BucketId{static_cast<uint32_t>(buckets(shard).size()) + table};
+  }
+  // The table whose rows travel in a bucket; none for a bucket of slices. REQUIRES: one of
+  // bucket_count.
+  std::optional<uint32_t> TableOf(ShardId shard, BucketId bucket) const {
+    const size_t dense = buckets(shard).size();
+    if (Index(bucket) < dense) return std::nullopt;
+    return static_cast<uint32_t>(Index(bucket) - dense);
+  }
+
   friend bool operator==(const Layout&, const Layout&) = default;
 
  private:
   std::vector<ParamSpec> params_;
+  std::vector<TableSpec> tables_;
+  uint32_t stages_ = 1;
   std::vector<std::vector<Bucket>> buckets_;
   std::vector<std::vector<Slice>> slices_;
 };

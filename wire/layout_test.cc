@@ -54,6 +54,19 @@ TEST(LayoutTest, EveryElementIsOnceSomewhere) {
   }
 }
 
+TEST(LayoutTest, ALargeTensorTravelsInBucketsOfTheirSize) {
+  const Layout layout = Built({{.name = "w", .shape = {1 << 20}}}, {.bucket_bytes = 1 << 16});
+  ExpectCovers(layout);
+  EXPECT_EQ(layout.buckets(ShardId{0}).size(), 64u);
+  for (const Bucket& bucket : layout.buckets(ShardId{0})) {
+    EXPECT_EQ(bucket.elements() * sizeof(float), 1u << 16);
+  }
+  // Pieces do not become tiny where buckets are.
+  EXPECT_EQ(
+      Built({{.name = "w", .shape = {1 << 20}}}, {.bucket_bytes = 4}).slices(ShardId{0}).size(),
+      1024u);
+}
+
 TEST(LayoutTest, AsManyShardsAsElements) {
   ExpectCovers(
       Built({{.name = "w", .shape = {2, 3}}, {.name = "b", .shape = {1}}}, {.shard_count = 7}));
@@ -132,6 +145,90 @@ TEST(LayoutTest, RefusesWhatHasNoParameterOrNoShard) {
 TEST(LayoutTest, RefusesShapesThatAreNotSizes) {
   EXPECT_FALSE(Layout::Build({{.name = "b", .shape = {-3}}}, {}).ok());
   EXPECT_FALSE(Layout::Build({{.name = "b", .shape = {1 << 30, 1 << 30, 16}}}, {}).ok());
+}
+
+// VGG-16's layers: where its 138 million parameters are.
+std::vector<ParamSpec> Vgg16() {
+  std::vector<ParamSpec> params;
+  const auto add = [&](const std::string& name, int64_t rows, int64_t columns) {
+    params.push_back({.name = name + ".weight", .shape = {rows, columns}});
+    params.push_back({.name = name + ".bias", .shape = {rows}});
+  };
+  const int64_t widths[] = {3, 64, 64, 128, 128, 256, 256, 256, 512, 512, 512, 512, 512, 512};
+  for (size_t i = 1; i < std::size(widths); ++i) {
+    add("conv" + std::to_string(i), widths[i], widths[i - 1] * 9);
+  }
+  add("fc6", 4096, 25088);
+  add("fc7", 4096, 4096);
+  add("fc8", 1000, 4096);
+  return params;
+}
+
+TEST(LayoutTest, StagesCoverEverythingInForwardOrder) {
+  for (const auto& [shards, stages] :
+       std::vector<std::pair<uint32_t, uint32_t>>{{2, 2}, {6, 3}, {24, 8}, {100, 50}, {500, 500}}) {
+    SCOPED_TRACE(stages);
+    const Layout layout = Built(LeNet5(), {.shard_count = shards, .stages = stages});
+    ExpectCovers(layout);
+    EXPECT_EQ(layout.stages(), stages);
+    // No element of a stage comes before one of the stage before.
+    for (uint32_t a = 0; a < shards; ++a) {
+      for (uint32_t b = 0; b < shards; ++b) {
+        if (layout.stage(ShardId{a}) >= layout.stage(ShardId{b})) continue;
+        const Slice last = layout.buckets(ShardId{a}).front().slices.back();
+        const Slice first = layout.buckets(ShardId{b}).back().slices.front();
+        EXPECT_LE(last.param, first.param);
+        EXPECT_TRUE(last.param != first.param || last.end <= first.begin);
+      }
+    }
+  }
+}
+
+TEST(LayoutTest, ShardsOfAStageAreEquallyLarge) {
+  const Layout layout = Built(Vgg16(), {.shard_count = 24, .stages = 8});
+  for (uint32_t stage = 0; stage < 8; ++stage) {
+    for (uint32_t server = 1; server < 3; ++server) {
+      EXPECT_NEAR(static_cast<double>(layout.elements(ShardId{server * 8 + stage})),
+                  static_cast<double>(layout.elements(ShardId{stage})), 1);
+    }
+  }
+}
+
+TEST(LayoutTest, EarlyLayersGetStagesOfTheirOwnAndALargeOneSeveral) {
+  const Layout layout = Built(Vgg16(), {.shard_count = 16, .stages = 16});
+  const ParamId fc6{26};
+  uint32_t of_fc6 = 0;
+  for (uint32_t k = 0; k < 16; ++k) {
+    const std::vector<Slice>& slices = layout.slices(ShardId{k});
+    const bool large = std::any_of(slices.begin(), slices.end(),
+                                   [&](const Slice& slice) { return slice.param == fc6; });
+    of_fc6 += large ? 1 : 0;
+    // Of a convolution, all or nothing.
+    for (const Slice& slice : slices) {
+      if (slice.param >= fc6) continue;
+      uint64_t here = 0;
+      for (const Slice& other : slices) here += other.param == slice.param ? other.elements() : 0;
+      EXPECT_EQ(here, layout.params()[Index(slice.param)].elements()) << "stage " << k;
+    }
+  }
+  EXPECT_GE(of_fc6, 5u);
+  EXPECT_LT(layout.elements(ShardId{0}), layout.elements() / 1000);
+  for (uint32_t k = 0; k < 16; ++k) {
+    EXPECT_LT(layout.elements(ShardId{k}), layout.elements() / 6) << "stage " << k;
+  }
+}
+
+TEST(LayoutTest, PiecesOfStagesAreNoLargerThanABucket) {
+  const Layout layout = Built(LeNet5(), {.shard_count = 4, .bucket_bytes = 8192, .stages = 2});
+  for (uint32_t k = 0; k < 4; ++k) {
+    for (const Slice& slice : layout.slices(ShardId{k})) EXPECT_LE(slice.elements(), 2048u);
+  }
+}
+
+TEST(LayoutTest, StagesThatDoNotDivideTheShardsAreRefused) {
+  const auto refused = Layout::Build(LeNet5(), {.shard_count = 4, .stages = 3});
+  EXPECT_EQ(refused.status().message(), "3 stages do not divide 4 shards");
+  EXPECT_FALSE(Layout::Build(LeNet5(), {.shard_count = 4, .stages = 0}).ok());
 }
 
 }  // namespace

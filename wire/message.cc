@@ -1,6 +1,7 @@
 #include "wire/message.h"
 
 #include <bit>
+#include <tuple>
 
 #include "absl/strings/str_cat.h"
 
@@ -257,6 +258,15 @@ void Progress::Add(const Progress& other) {
   parked_ns += other.parked_ns;
   queued_ns += other.queued_ns;
   skipped += other.skipped;
+}
+
+bool operator==(const Message& a, const Message& b) {
+  const auto fields = [](const Message& m) {
+    return std::tie(m.type, m.from, m.to, m.session, m.epoch, m.worker, m.clock, m.bucket, m.leaves,
+                    m.leaf_count, m.samples, m.batch_samples, m.pushes, m.oldest, m.final,
+                    m.parked_ns, m.queued_ns, m.body, m.payload);
+  };
+  return fields(a) == fields(b);
 }
 
 uint64_t Message::payload_bytes() const {

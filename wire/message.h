@@ -67,15 +67,18 @@ enum class MessageType : uint8_t {
   kEvaluate = 11,     // scheduler -> worker: evaluate the final parameters
   kEvaluated = 12,    // worker -> scheduler. Body Evaluation.
   kSave = 13,         // scheduler -> shard: hand your slices to server 0
-  kSlices = 14,       // shard -> server 0: its slices, in the order of layout.slices_of(shard)
+  kSlices = 14,       // shard -> server 0: its slices, in the order of layout.slices(shard); then
+                      // two frames a table: keys, ascending, and rows
   kSaved = 15,        // server 0 -> scheduler: model written. Body Saved.
   kShutdown = 16,     // scheduler -> all: the job is over. Body Notice.
   kBroken = 17,       // server -> scheduler: in a strict job the guarantee was broken. Body Notice.
   // Data: worker <-> shard.
-  kPush = 20,       // one bucket's gradient (or elastic difference); a frame a slice
+  kPush = 20,       // one bucket's gradient (or elastic difference); a frame a slice. Of a table:
+                    // the keys of rows, ascending, then their gradients, [keys, dim]
   kClock = 21,      // the worker completed `clock`-1 on this shard, after `pushes` pushes for it
-  kPull = 22,       // asks for the shard's parameters, to be used at `clock`
-  kPullReply = 23,  // a frame a slice
+  kPull = 22,       // asks for the shard's parameters, to be used at `clock`, and of each table
+                    // for the rows of some keys: a frame a table, ascending; or no frame, no row
+  kPullReply = 23,  // a frame a slice, then a frame a table: the rows asked for, [keys, dim]
   kReject = 24,     // shard -> worker: a data message was not taken; `epoch` is the refused
                     // message's. Body Notice.
   // Data: shard <-> shard.
@@ -220,11 +223,15 @@ struct Message {
   bool final = false;          // pull, reply: the parameters after the last clock
   Nanos parked_ns = 0;         // reply: from the shard's first look at its pull to the answer
   Nanos queued_ns = 0;         // in a server: from arrival to that look; reply: of its pull
+  // Not on the wire: of several that wait for the same connection the least goes first, and those
+  // of one priority in the order sent.
+  uint32_t priority = 0;
 
   Body body;
-  std::vector<Buffer> payload;
+  Buffers payload;
 
-  friend bool operator==(const Message&, const Message&) = default;
+  // Priorities apart.
+  friend bool operator==(const Message& a, const Message& b);
   void AddTo(Fingerprint* f) const;
   uint64_t payload_bytes() const;
 };

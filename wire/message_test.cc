@@ -98,5 +98,17 @@ TEST(MessageTest, FingerprintSeesEveryField) {
   EXPECT_EQ(prints.size(), static_cast<size_t>(variants));
 }
 
+TEST(MessageTest, PriorityIsNotPartOfWhatItSays) {
+  Message urgent, other;
+  other.priority = 7;
+  EXPECT_EQ(urgent, other);
+  Fingerprint of_urgent, of_other;
+  urgent.AddTo(&of_urgent);
+  other.AddTo(&of_other);
+  EXPECT_EQ(of_urgent.value(), of_other.value());
+  other.final = true;
+  EXPECT_NE(urgent, other);
+}
+
 }  // namespace
 }  // namespace soapstone::wire

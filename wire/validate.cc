@@ -59,8 +59,8 @@ TypeRule RuleOf(MessageType type) {
     case MessageType::kEvaluate:
     case MessageType::kSave:
     case MessageType::kClock:
-    case MessageType::kPull:
       return {.known = true};
+    case MessageType::kPull:  // the keys of rows
     case MessageType::kSlices:
     case MessageType::kPush:
     case MessageType::kPullReply:
