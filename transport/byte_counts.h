@@ -18,7 +18,7 @@ struct BytesByCause {
   uint64_t model = 0;    // payload: parameters, gathered at the end of the job
   uint64_t header = 0;   // frame 0 of pushes, clocks, pulls and replies
   uint64_t control = 0;  // frame 0 of all other messages, which have nothing else
-  uint64_t framing = 0;  // ZMTP's; none within a process
+  uint64_t framing = 0;  // ZMTP's and streams'; none within a process
   uint64_t total() const { return push + pull + parcels + model + header + control + framing; }
   void Add(const BytesByCause& other);
   // One message; `header_bytes`: of frame 0.
@@ -29,8 +29,8 @@ struct BytesByCause {
 // The kernel's account of TCP connections, beside ours. All of what was sent.
 struct SocketCounts {
   uint64_t connections = 0;
-  uint64_t given_bytes = 0;   // by us to libzmq for them, and what ZMTP adds to that
-  uint64_t taken_bytes = 0;   // by the kernel from libzmq
+  uint64_t given_bytes = 0;   // by us for them, and what ZMTP and streams add
+  uint64_t taken_bytes = 0;   // by the kernel
   uint64_t resent_bytes = 0;  // TCP sent them again; not in taken_bytes
   void Add(const SocketCounts& other);
   friend bool operator==(const SocketCounts&, const SocketCounts&) = default;

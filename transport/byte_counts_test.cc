@@ -26,8 +26,8 @@ TEST(ByteCounts, EveryByteHasOneCause) {
 }
 
 TEST(ByteCounts, LongFramesHaveLongLengths) {
-  const std::vector<Buffer> payload = {Buffer::CopyOf(std::string(255, 'a')),
-                                       Buffer::CopyOf(std::string(256, 'a')), Buffer::CopyOf("")};
+  const Buffers payload = {Buffer::CopyOf(std::string(255, 'a')),
+                           Buffer::CopyOf(std::string(256, 'a')), Buffer::CopyOf("")};
   EXPECT_EQ(ZmtpFramingOf(60, payload), 2u + 2 + 9 + 2);
 }
 

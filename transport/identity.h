@@ -18,6 +18,7 @@ class Identity {
   void SetSelf(wire::Address self) { self_ = self; }
   void SetSession(uint64_t session) { session_ = session; }
   wire::Address self() const { return self_; }
+  uint64_t session() const { return session_; }
 
   // The message as it goes out to `node`: `from` is this node where it is empty or a node of this
   // role (a shard's stays), `to` is `node` and `session` is ours where they are empty.

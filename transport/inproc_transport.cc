@@ -27,7 +27,7 @@ class InprocNetwork::Mailbox {
  public:
   struct Delivery {
     wire::Received received;
-    std::vector<Buffer> frames;     // instead of `received` where messages are encoded
+    Buffers frames;                 // instead of `received` where messages are encoded
     std::weak_ptr<Mailbox> origin;  // where the sender takes its answers
   };
 

@@ -207,7 +207,7 @@ absl::Status LocalLinks::Send(LinkId link, std::string_view header,
   return sent;
 }
 
-bool LocalLinks::Receive(LinkId* link, std::vector<Buffer>* frames) {
+bool LocalLinks::Receive(LinkId* link, Buffers* frames) {
   for (size_t tried = 0; tried < turn_.size(); ++tried) {
     if (next_turn_ >= turn_.size()) next_turn_ = 0;
     Link* candidate = turn_[next_turn_++];

@@ -56,7 +56,7 @@ class LocalLinks {
 
   // The next message of some link, each in its turn: frames[0] is its header, which lasts until the
   // next call. False: none.
-  bool Receive(LinkId* link, std::vector<Buffer>* frames);
+  bool Receive(LinkId* link, Buffers* frames);
 
   // Takes what sockets have for us: new links, segments, ends. Call it when one of the descriptors
   // of AddPollItems can be read, and now and then.

@@ -61,7 +61,7 @@ class LocalLinksTest : public ::testing::Test {
 
   const std::string endpoint_;
   LocalLinks listener_, dialler_;
-  std::vector<Buffer> frames_;
+  Buffers frames_;
 };
 
 TEST_F(LocalLinksTest, MessagesGoBothWays) {

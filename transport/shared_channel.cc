@@ -27,6 +27,12 @@ void Copy(void* to, const void* from, size_t size) {
   if (size > 0) std::memcpy(to, from, size);  // of nothing, `from` may be null
 }
 
+// Made once: a sender that is faster than its receiver sees it often.
+const absl::Status& Full() {
+  static const auto* full = new absl::Status(absl::ResourceExhaustedError("the link is full"));
+  return *full;
+}
+
 }  // namespace
 
 struct SharedChannel::RecordHead {
@@ -133,7 +139,7 @@ void SharedChannel::TakeLeasesBack() {
 void SharedChannel::Abandon() {
   TakeLeasesBack();
   static Mutex mutex;
-  static auto* kept = new std::vector<Buffer>;  // never destroyed
+  static auto* kept = new Buffers;  // never destroyed
   MutexLock lock(&mutex);
   for (Lent& lent : lent_) {
     std::move(lent.payload.begin(), lent.payload.end(), std::back_inserter(*kept));
@@ -168,8 +174,8 @@ absl::Status SharedChannel::Send(std::string_view header, absl::Span<const Buffe
   TakeLeasesBack();
   if (broken()) return absl::UnavailableError("the link is broken");
   if (payload.size() > kFramesMax) return absl::InvalidArgumentError("too many frames");
-  std::vector<FrameRef> refs(payload.size());
-  std::vector<Buffer> lent;
+  std::vector<FrameRef, RecyclingAllocator<FrameRef>> refs(payload.size());
+  Buffers lent;
   size_t inlined = 0;
   uint64_t lent_bytes = 0;
   for (size_t i = 0; i < payload.size(); ++i) {
@@ -213,12 +219,12 @@ absl::Status SharedChannel::Send(std::string_view header, absl::Span<const Buffe
   }
   if (!lent.empty()) {
     if (unlent_.empty() || (lent_bytes_ > 0 && lent_bytes_ + lent_bytes > kLentBytesMax)) {
-      return absl::ResourceExhaustedError("too much is lent");
+      return Full();
     }
     head.lease = unlent_.back() + 1;
   }
   std::byte* record = out_.Reserve(record_bytes);
-  if (record == nullptr) return absl::ResourceExhaustedError("the ring is full");
+  if (record == nullptr) return Full();
   std::memcpy(record, &head, sizeof(head));
   if (indirect) {
     std::memcpy(record + sizeof(head), &indirect_ref, sizeof(indirect_ref));
@@ -248,7 +254,7 @@ bool SharedChannel::AddSegment(uint64_t id, size_t size, int fd) {
   return true;
 }
 
-bool SharedChannel::Receive(std::vector<Buffer>* frames) {
+bool SharedChannel::Receive(Buffers* frames) {
   frames->clear();
   // Also here: who sends nothing for long has its blocks back all the same.
   if (lent_bytes_ > 0) TakeLeasesBack();
@@ -275,7 +281,7 @@ const std::byte* SharedChannel::At(const FrameRef& ref) {
   return inside ? mapping.data + ref.offset : nullptr;
 }
 
-bool SharedChannel::Parse(absl::Span<const std::byte> record, std::vector<Buffer>* frames) {
+bool SharedChannel::Parse(absl::Span<const std::byte> record, Buffers* frames) {
   RecordHead head;
   if (record.size() < sizeof(head)) return false;
   std::memcpy(&head, record.data(), sizeof(head));
@@ -312,7 +318,8 @@ bool SharedChannel::Parse(absl::Span<const std::byte> record, std::vector<Buffer
   if (record.size() < inlined) return false;
   // Nothing is wrong, and no segment is missing: from here on the lease is ours to give back.
   std::shared_ptr<Lease> lease;
-  if (head.lease != 0) lease = std::make_shared<Lease>(inward_, head.lease);
+  if (head.lease != 0)
+    lease = std::allocate_shared<Lease>(RecyclingAllocator<Lease>(), inward_, head.lease);
   BufferPool::Block copies;
   if (inlined > 0) {
     copies = pool_.Take(inlined);

@@ -60,7 +60,7 @@ class SharedChannel {
 
   // The next message: frames[0] is its header, which lasts until the next call. False: none. Where
   // the other side broke the rules, broken() is true then.
-  bool Receive(std::vector<Buffer>* frames);
+  bool Receive(Buffers* frames);
   // The other side's segment, to be mapped. False: it is none that one could map.
   bool AddSegment(uint64_t id, size_t size, int fd);
   // A message mentions a segment that is not there yet: AddSegment has to come before Receive.
@@ -87,7 +87,7 @@ class SharedChannel {
     uint64_t size = 0;
   };
   struct Lent {
-    std::vector<Buffer> payload;
+    Buffers payload;
     uint64_t bytes = 0;
     bool used = false;
   };
@@ -96,7 +96,7 @@ class SharedChannel {
                 std::function<bool(const SharedArena::Segment&)> show);
   void TakeLeasesBack();
   absl::StatusOr<FrameRef> RefTo(Buffer* frame);
-  bool Parse(absl::Span<const std::byte> record, std::vector<Buffer>* frames);
+  bool Parse(absl::Span<const std::byte> record, Buffers* frames);
   const std::byte* At(const FrameRef& ref);
 
   std::shared_ptr<Mapping> memory_;

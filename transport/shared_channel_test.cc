@@ -33,7 +33,7 @@ class SharedChannelTest : public ::testing::Test {
   }
   ~SharedChannelTest() override { munmap(memory_, SharedChannel::MemoryBytes()); }
 
-  absl::Status Send(const std::string& header, const std::vector<Buffer>& payload) {
+  absl::Status Send(const std::string& header, const Buffers& payload) {
     bool ring = false;
     return ours_->Send(header, payload, &ring);
   }
@@ -48,7 +48,7 @@ class SharedChannelTest : public ::testing::Test {
   std::byte* memory_ = nullptr;
   int shown_ = 0;
   bool withhold_ = false;
-  std::vector<Buffer> frames_;
+  Buffers frames_;
 };
 
 TEST_F(SharedChannelTest, WhatIsInTheArenaIsReadWhereItLies) {
@@ -79,7 +79,7 @@ TEST_F(SharedChannelTest, ABlockIsLentUntilTheLastViewHasDied) {
   ASSERT_TRUE(theirs_->Receive(&frames_));
   Buffer view = frames_[1].Slice(100, 200);
   frames_.clear();
-  std::vector<Buffer> nothing;
+  Buffers nothing;
   EXPECT_FALSE(ours_->Receive(&nothing));
   EXPECT_FALSE(watch.expired());
   view = Buffer();
@@ -106,7 +106,7 @@ TEST_F(SharedChannelTest, ASegmentIsShownOnce) {
 // A header, and so many frames, that no record has room for them.
 TEST_F(SharedChannelTest, HugeHeadersAndManyFramesTravelInABlock) {
   const std::string header(5 << 20, 'H');
-  std::vector<Buffer> payload;
+  Buffers payload;
   payload.reserve(20'001);
   for (int i = 0; i < 20'000; ++i) payload.push_back(Buffer::CopyOf(std::string(1 + i % 3, 'f')));
   payload.push_back(Pooled(1 << 18, 'L'));
@@ -120,7 +120,7 @@ TEST_F(SharedChannelTest, HugeHeadersAndManyFramesTravelInABlock) {
 TEST_F(SharedChannelTest, NoMoreIsLentThanTheBounds) {
   const Buffer block = Pooled(1 << 16, 'b');
   size_t sent = 0;
-  std::vector<std::vector<Buffer>> held;
+  std::vector<Buffers> held;
   for (;; ++sent) {
     const absl::Status status = Send("h", {block});
     if (!status.ok()) {
@@ -189,7 +189,7 @@ TEST_F(SharedChannelTest, GarbageInTheLinkIsNeverFollowed) {
       // Among the positions and the first records.
       bytes[draw % (sizeof(SharedRing::Head) + 20 * 96)] = static_cast<std::byte>(draw >> 32);
     }
-    std::vector<std::vector<Buffer>> kept;
+    std::vector<Buffers> kept;
     while (theirs->Receive(&frames_)) {
       for (const Buffer& frame : frames_) {
         last = frame.size() > 0 ? frame.data()[frame.size() - 1] : last;

@@ -1,7 +1,8 @@
 // Transport: moves messages between nodes; knows no roles beyond addresses, and decides nothing.
 //
 // Threading: one thread calls a Transport (the node's loop), except Wake. Order: messages from
-// one node to another arrive in the order sent, for all addresses of those two nodes together.
+// one node to another arrive in the order sent, for all addresses of those two nodes together,
+// unless their priorities differ (wire::Message::priority).
 // Loss: only when a peer is gone.
 #pragma once
 
@@ -20,7 +21,8 @@ namespace soapstone::transport {
 struct TransportStats {
   uint64_t sent_messages = 0;
   BytesByCause sent;
-  uint64_t shared_bytes = 0;  // of `sent`: through memory shared with the receiver
+  uint64_t shared_bytes = 0;       // of `sent`: through memory shared with the receiver
+  uint64_t streamed_messages = 0;  // of sent_messages: by streams (transport/stream_links.h)
   uint64_t received_messages = 0;
   BytesByCause received;           // without handshakes
   uint64_t rejected_messages = 0;  // malformed, wrong session, or from an unknown sender
@@ -44,9 +46,11 @@ class Transport {
   virtual void SetSession(uint64_t session) = 0;
 
   // Queues a message for `node` (a scheduler, server or worker; the caller has mapped shards to
-  // their server). Never blocks. Errors: NotFound (no route, or the peer that was there is gone),
-  // ResourceExhausted (queue full), Unavailable (the peer left meanwhile), FailedPrecondition
-  // (before SetSelf, after Close), InvalidArgument (no receiver would take the message).
+  // their server). It leaves when the caller turns to Receive or Close, if not before. Never
+  // blocks. Messages of equal `priority` keep their order. Errors: NotFound (no route, or the peer
+  // that was there is gone), ResourceExhausted (queue full), Unavailable (the peer left meanwhile),
+  // FailedPrecondition (before SetSelf, after Close), InvalidArgument (no receiver would take the
+  // message).
   virtual absl::Status Send(wire::Address node, const wire::Message& message) = 0;
 
   // The next message, waiting until the deadline at most; empty when it passed, or on Wake.

@@ -188,11 +188,11 @@ absl::Status ZmqSocket::Send(std::string_view routing_id, std::string_view heade
   return absl::OkStatus();
 }
 
-bool ZmqSocket::Receive(size_t frames_max, std::vector<Buffer>* frames, int* fd) {
+bool ZmqSocket::Receive(size_t frames_max, Buffers* frames, int* fd) {
   frames->clear();
   bool more = true;
   while (more) {
-    auto frame = std::make_shared<ReceivedFrame>();
+    auto frame = std::allocate_shared<ReceivedFrame>(RecyclingAllocator<ReceivedFrame>());
     if (zmq_msg_recv(&frame->message, socket_, ZMQ_DONTWAIT) < 0) {
       if (errno == EINTR) continue;
       // Nothing there: libzmq hands out a message only when all its frames have arrived.

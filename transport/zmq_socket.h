@@ -49,7 +49,7 @@ class ZmqSocket {
   // Takes the next message's frames, at most frames_max of them (the rest is dropped), each
   // 4-byte aligned, and the descriptor of the connection it came by (-1: libzmq does not say).
   // False when there is none.
-  bool Receive(size_t frames_max, std::vector<Buffer>* frames, int* fd);
+  bool Receive(size_t frames_max, Buffers* frames, int* fd);
 
   // Unsent messages stay queued for `linger` (context termination waits for that).
   void Close(absl::Duration linger);

@@ -1,17 +1,15 @@
 #include "transport/zmq_transport.h"
 
+#include <sched.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
 #include <unistd.h>
 #include <zmq.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <cstring>
 #include <map>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -23,43 +21,30 @@
 #include "transport/identity.h"
 #include "transport/local_links.h"
 #include "transport/rejections.h"
-#include "transport/tcp_watch.h"
-#include "transport/zmq_socket.h"
+#include "transport/stream_links.h"
+#include "transport/zmq_sockets.h"
 #include "wire/compact_header.h"
 
 namespace soapstone::transport {
 namespace {
 
-constexpr int kSocketsMax = 16'384;                       // connections made by one node, at most
-constexpr size_t kRoutingIdBytes = 15;                    // as many as a std::string holds in place
-constexpr size_t kLinksMax = 16'384;                      // of the ROUTER, that are counted
-constexpr absl::Duration kSpin = absl::Microseconds(20);  // before it sleeps, with links open
-constexpr int kLocalInARow = 16;                          // messages of links to a look at sockets
-constexpr int kProgressEvery = 256;                       // messages to a look at links' sockets
+// Before it sleeps, with links or streams open: waking a sleeper costs both sides some 10 us. Where
+// waits have been short of late, kUsualMax or less, it looks for kSpinMax, letting others have the
+// processor after kSpin.
+constexpr absl::Duration kSpin = absl::Microseconds(20);
+constexpr absl::Duration kSpinMax = absl::Microseconds(100);
+constexpr absl::Duration kUsualMax = absl::Microseconds(200);  // with what waking takes
+constexpr int kLocalInARow = 16;  // messages of links to a look at sockets
+constexpr int kLookEvery = 64;    // messages to a look at all streams, and at sockets
+constexpr absl::Duration kUnfinishedWait = absl::Milliseconds(200);  // while streams are made
+constexpr int kProgressEvery = 256;  // messages to a look at links' sockets
 
-// How ROUTERs know a connection of ours: random, so that nobody can take it over by a guess.
-absl::StatusOr<std::string> NewRoutingId() {
-  std::string id(kRoutingIdBytes, '\0');
-  if (getrandom(id.data(), id.size(), 0) != static_cast<ssize_t>(id.size())) {
-    return absl::InternalError(absl::StrCat("no random bytes: ", std::strerror(errno)));
+// A descriptor that is closed.
+struct WakeFd {
+  ~WakeFd() {
+    if (fd >= 0) close(fd);
   }
-  id[0] = 'S';  // libzmq keeps ids that begin with a zero byte for itself
-  return id;
-}
-
-// Closes the file descriptor and the context last, after all sockets.
-struct Resources {
-  ~Resources() {
-    if (wake_fd >= 0) close(wake_fd);
-    Terminate();
-  }
-  void Terminate() {
-    while (context != nullptr && zmq_ctx_term(context) != 0 && errno == EINTR) {
-    }
-    context = nullptr;
-  }
-  void* context = nullptr;
-  int wake_fd = -1;
+  int fd = -1;
 };
 
 // Where a node that we did not connect to was heard.
@@ -78,10 +63,31 @@ struct LocalConnection {
   std::vector<wire::Message> untaken;
 };
 
+StreamOptions StreamOptionsOf(const ZmqOptions& options) {
+  return {.port = options.stream_port,
+          .unsent_bytes_max = options.stream_unsent_bytes_max,
+          .limits = {.queue_messages_max = options.queue_messages_max,
+                     .queue_bytes_max = options.queue_bytes_max,
+                     .frame = options.frame_limits}};
+}
+
+bool IsTcp(std::string_view endpoint) { return endpoint.substr(0, 6) == "tcp://"; }
+
+// What there can be much of; the rest is as well off with ZeroMQ.
+bool IsForStreams(wire::MessageType type) { return type >= wire::MessageType::kPush; }
+
 class ZmqTransport final : public Transport {
  public:
   explicit ZmqTransport(const ZmqOptions& options)
-      : options_(options), identity_(options.frame_limits), routes_(options.route_limits) {}
+      : options_(options),
+        sockets_({.queue_messages_max = options.queue_messages_max,
+                  .frame_bytes_max = static_cast<int64_t>(options.frame_limits.frame_bytes_max)}),
+        identity_(options.frame_limits),
+        routes_(options.route_limits),
+        streams_(StreamOptionsOf(options),
+                 [this](const std::string& peer, bool ours, const StreamNote& note) {
+                   return TellNote(peer, ours, note);
+                 }) {}
   ~ZmqTransport() override { Close(absl::ZeroDuration()); }
 
   absl::Status Open();
@@ -97,42 +103,43 @@ class ZmqTransport final : public Transport {
   TransportStats stats() const override {
     TransportStats stats = stats_;
     stats.rejected_messages = rejections_.count();
+    stats.sent.framing += streams_.framing_sent();
+    stats.received.framing += streams_.framing_received();
+    stats.dropped_messages += streams_.dropped_messages();
+    stats.sockets.Add(streams_.sockets());
     return stats;
   }
 
  private:
   enum class Taken { kNothing, kRejected, kMessage };
-  struct Dealer {
-    ZmqSocket socket;
-    LinkWatch link{ZmtpHandshakeBytes(kRoutingIdBytes)};
-  };
 
   absl::Status SendStamped(wire::Address node, const wire::Message& message);
   absl::Status SendLocally(LinkId link, const wire::Message& message);
   absl::Status ConnectSocket(wire::Address peer, const std::string& endpoint);
+  void ForgetConnection(wire::Address peer);
   void ListenLocally();
   void FollowOpening();
   Taken TakeOne(wire::Message* message);
   Taken TakeLocal(wire::Message* message);
-  absl::StatusOr<wire::Message> Accept(absl::Span<const Buffer> frames, const Route* route);
-  // A valid message came by the connection `fd` of socket i.
-  void Watch(size_t i, int fd);
-  LinkWatch* LinkOf(const std::string& routing_id);
+  Taken TakeStream(wire::Message* message);
+  Taken TakeSocket(wire::Message* message);
+  Taken Judge(absl::StatusOr<wire::Message> accepted, wire::Message* message);
+  enum class By : uint8_t { kZmq, kLink, kStream };
+  absl::StatusOr<wire::Message> Accept(absl::Span<const Buffer> frames, const Route* route, By by);
+  absl::Status SendByStream(const std::string& peer, const wire::Message& message);
+  absl::Status SendByZmq(ZmqSockets::Connection* connection, const Route* route,
+                         const wire::Message& message);
+  absl::Status TellNote(const std::string& peer, bool ours, const StreamNote& note);
+  void TakeNote(const ZmqSockets::Source& from, const Buffer& frame);
   bool TakeWake();
   bool Poll(absl::Time deadline);
-  bool Spin(absl::Time until) const;
-  ZmqSocketOptions SocketOptions() const;
-  size_t socket_count() const { return dealers_.size() + (router_.open() ? 1 : 0); }
-  ZmqSocket& socket(size_t i);
-  void ListDealers();
+  bool Spin(absl::Time began, absl::Time until);
+  void NoteWait(absl::Duration waited);
+  void Dispatch(absl::Span<const zmq_pollitem_t> items, size_t local_count);
 
   const ZmqOptions options_;
-  Resources resources_;  // before the sockets: destroyed after them
-  ZmqSocket router_;
-  std::map<wire::Address, Dealer> connections_;
-  std::vector<Dealer*> dealers_;                      // values of connections_, in order
-  std::unordered_map<std::string, LinkWatch> links_;  // of the ROUTER, by routing id
-  size_t next_socket_ = 0;                            // whose turn it is in TakeOne
+  WakeFd wake_fd_;
+  ZmqSockets sockets_;
   std::string endpoint_;
   bool closed_ = false;
 
@@ -141,34 +148,32 @@ class ZmqTransport final : public Transport {
   LocalLinks local_links_;
   std::map<wire::Address, LocalConnection> local_;
   bool opening_ = false;  // some of them
+  StreamLinks streams_;
   int local_in_a_row_ = 0;
+  int since_look_ = 0;
   int since_progress_ = 0;
   std::atomic<bool> wake_ = false;
-  std::atomic<bool> sleeps_ = false;  // in Poll, or about to
-  std::string local_header_;          // scratch of SendLocally
-  std::vector<Buffer> frames_;        // scratch of TakeOne
-  std::vector<pollfd> local_fds_;     // scratch of Poll
+  std::atomic<bool> sleeps_ = false;   // in Poll, or about to
+  std::string header_;                 // scratch of SendLocally and SendByStream
+  std::string stream_peer_;            // scratch of TakeStream
+  Buffers frames_;                     // scratch of TakeOne
+  std::vector<pollfd> fds_;            // scratch of Poll
+  std::vector<zmq_pollitem_t> items_;  // likewise
+  absl::Duration usual_wait_ = kSpinMax;
   TransportStats stats_;
   Rejections rejections_;
 };
 
-ZmqSocketOptions ZmqTransport::SocketOptions() const {
-  return {.queue_messages_max = options_.queue_messages_max,
-          .frame_bytes_max = static_cast<int64_t>(options_.frame_limits.frame_bytes_max)};
-}
-
 absl::Status ZmqTransport::Open() {
-  resources_.wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-  if (resources_.wake_fd < 0) return absl::ResourceExhaustedError("too many open files");
-  resources_.context = zmq_ctx_new();
-  if (resources_.context == nullptr) return absl::ResourceExhaustedError("no ZeroMQ context");
-  zmq_ctx_set(resources_.context, ZMQ_MAX_SOCKETS, kSocketsMax);
+  wake_fd_.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  if (wake_fd_.fd < 0) return absl::ResourceExhaustedError("too many open files");
+  SOAP_RETURN_IF_ERROR(sockets_.Open());
   if (options_.listen.empty()) return absl::OkStatus();
   SOAP_ASSIGN_OR_RETURN(const std::string address, BindAddress(options_.listen));
-  SOAP_ASSIGN_OR_RETURN(router_, ZmqSocket::Open(resources_.context, ZMQ_ROUTER, SocketOptions()));
-  SOAP_RETURN_IF_ERROR(router_.Bind(address));
-  endpoint_ = ConnectAddress(options_.listen, router_.last_endpoint(), options_.advertise_host);
+  SOAP_RETURN_IF_ERROR(sockets_.Listen(address));
+  endpoint_ = ConnectAddress(options_.listen, sockets_.bound_to(), options_.advertise_host);
   if (options_.shared_memory) ListenLocally();
+  if (options_.streams && IsTcp(endpoint_)) streams_.OfferAt(sockets_.bound_to());
   return absl::OkStatus();
 }
 
@@ -191,29 +196,25 @@ absl::Status ZmqTransport::Connect(wire::Address peer, const std::string& endpoi
     if (const std::optional<LinkId> link = local_links_.Connect(endpoint)) {
       local_[peer] = {.link = *link, .endpoint = endpoint};
       opening_ = true;
-      connections_.erase(peer);
-      ListDealers();
+      ForgetConnection(peer);
       return absl::OkStatus();
     }
   }
   return ConnectSocket(peer, endpoint);
 }
 
-absl::Status ZmqTransport::ConnectSocket(wire::Address peer, const std::string& endpoint) {
-  ZmqSocketOptions socket_options = SocketOptions();
-  SOAP_ASSIGN_OR_RETURN(socket_options.routing_id, NewRoutingId());
-  Dealer dealer;
-  SOAP_ASSIGN_OR_RETURN(dealer.socket,
-                        ZmqSocket::Open(resources_.context, ZMQ_DEALER, socket_options));
-  SOAP_RETURN_IF_ERROR(dealer.socket.Connect(endpoint));
-  connections_[peer] = std::move(dealer);
-  ListDealers();
-  return absl::OkStatus();
+void ZmqTransport::ForgetConnection(wire::Address peer) {
+  const ZmqSockets::Connection* before = sockets_.Find(peer);
+  if (before == nullptr) return;
+  streams_.Drop(before->routing_id);
+  sockets_.Disconnect(peer);
 }
 
-void ZmqTransport::ListDealers() {
-  dealers_.clear();
-  for (auto& [peer, dealer] : connections_) dealers_.push_back(&dealer);
+absl::Status ZmqTransport::ConnectSocket(wire::Address peer, const std::string& endpoint) {
+  if (const ZmqSockets::Connection* before = sockets_.Find(peer)) {
+    streams_.Drop(before->routing_id);
+  }
+  return sockets_.Connect(peer, endpoint);
 }
 
 absl::Status ZmqTransport::Send(wire::Address node, const wire::Message& message) {
@@ -251,14 +252,14 @@ void ZmqTransport::FollowOpening() {
 }
 
 absl::Status ZmqTransport::SendLocally(LinkId link, const wire::Message& message) {
-  wire::EncodeLocalHeader(message, identity_.self(), &local_header_);
-  if (local_header_.size() > options_.frame_limits.header_bytes_max) {
+  wire::EncodeLocalHeader(message, identity_.self(), &header_);
+  if (header_.size() > options_.frame_limits.header_bytes_max) {
     return absl::InvalidArgumentError("the message's header is too large");
   }
-  SOAP_RETURN_IF_ERROR(local_links_.Send(link, local_header_, message.payload));
+  SOAP_RETURN_IF_ERROR(local_links_.Send(link, header_, message.payload));
   ++stats_.sent_messages;
-  stats_.sent.AddMessage(message.type, local_header_.size(), message.payload_bytes());
-  stats_.shared_bytes += local_header_.size() + message.payload_bytes();
+  stats_.sent.AddMessage(message.type, header_.size(), message.payload_bytes());
+  stats_.shared_bytes += header_.size() + message.payload_bytes();
   return absl::OkStatus();
 }
 
@@ -277,31 +278,63 @@ absl::Status ZmqTransport::SendStamped(wire::Address node, const wire::Message& 
     if (sent.ok() && !connection.opened) connection.untaken.push_back(message);
     return sent;
   }
-  const auto connection = connections_.find(node);
-  const Route* route = routes_.Find(node);
-  if (connection == connections_.end() && route != nullptr && route->link != 0) {
+  ZmqSockets::Connection* connection = sockets_.Find(node);
+  const Route* route = connection == nullptr ? routes_.Find(node) : nullptr;
+  if (route != nullptr && route->link != 0) {
     return SendLocally(route->link, message);
   }
-  if (connection == connections_.end() && route == nullptr) {
+  if (connection == nullptr && route == nullptr) {
     return absl::NotFoundError(absl::StrCat("no route to ", node.ToString()));
   }
+  const std::string& peer = connection != nullptr ? connection->routing_id : route->routing_id;
+  if (streams_.Carries(peer)) return SendByStream(peer, message);
+  SOAP_RETURN_IF_ERROR(SendByZmq(connection, route, message));
+  if (options_.streams && connection != nullptr && IsForStreams(message.type) &&
+      IsTcp(connection->endpoint) && identity_.session() != 0) {
+    streams_.Ask(peer, identity_.session(), connection->endpoint);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ZmqTransport::SendByStream(const std::string& peer, const wire::Message& message) {
+  wire::EncodeLocalHeader(message, identity_.self(), &header_);
+  if (header_.size() > options_.frame_limits.header_bytes_max) {
+    return absl::InvalidArgumentError("the message's header is too large");
+  }
+  SOAP_RETURN_IF_ERROR(streams_.Send(peer, header_, message.payload, message.priority));
+  ++stats_.sent_messages;
+  ++stats_.streamed_messages;
+  stats_.sent.AddMessage(message.type, header_.size(), message.payload_bytes());
+  stats_.sent.framing += StreamChannel::FramingOf(header_.size(), message.payload);
+  return absl::OkStatus();
+}
+
+absl::Status ZmqTransport::SendByZmq(ZmqSockets::Connection* connection, const Route* route,
+                                     const wire::Message& message) {
   const std::string header = wire::EncodeHeader(message, identity_.self());
   if (header.size() > options_.frame_limits.header_bytes_max) {
     return absl::InvalidArgumentError("the message's header is too large");
   }
-  const bool dealt = connection != connections_.end();
-  const absl::Status sent = dealt ? connection->second.socket.Send("", header, message.payload)
-                                  : router_.Send(route->routing_id, header, message.payload);
+  const absl::Status sent = connection != nullptr
+                                ? sockets_.SendTo(connection, header, message.payload)
+                                : sockets_.Answer(route->routing_id, header, message.payload);
   if (!sent.ok()) {
-    return absl::Status(sent.code(), absl::StrCat(node.ToString(), ": ", sent.message()));
+    return absl::Status(sent.code(), absl::StrCat(message.to.ToString(), ": ", sent.message()));
   }
   ++stats_.sent_messages;
-  const uint64_t payload_bytes = message.payload_bytes();
-  const uint64_t framing = ZmtpFramingOf(header.size(), message.payload);
-  stats_.sent.AddMessage(message.type, header.size(), payload_bytes);
-  stats_.sent.framing += framing;
-  LinkWatch* link = dealt ? &connection->second.link : LinkOf(route->routing_id);
-  if (link != nullptr) link->OnGiven(header.size() + payload_bytes + framing);
+  stats_.sent.AddMessage(message.type, header.size(), message.payload_bytes());
+  stats_.sent.framing += ZmtpFramingOf(header.size(), message.payload);
+  return absl::OkStatus();
+}
+
+absl::Status ZmqTransport::TellNote(const std::string& peer, bool ours, const StreamNote& note) {
+  const std::string frame = EncodeNote(note);
+  ZmqSockets::Connection* connection = ours ? sockets_.FindByRoutingId(peer) : nullptr;
+  if (ours && connection == nullptr) return absl::NotFoundError("no such connection");
+  SOAP_RETURN_IF_ERROR(ours ? sockets_.SendTo(connection, frame, {})
+                            : sockets_.Answer(peer, frame, {}));
+  stats_.sent.control += frame.size();
+  stats_.sent.framing += ZmtpFramingOf(frame.size(), {});
   return absl::OkStatus();
 }
 
@@ -323,31 +356,15 @@ std::optional<wire::Message> ZmqTransport::Receive(absl::Time deadline) {
   return std::nullopt;
 }
 
-ZmqSocket& ZmqTransport::socket(size_t i) {
-  if (!router_.open()) return dealers_[i]->socket;
-  return i == 0 ? router_ : dealers_[i - 1]->socket;
-}
-
-LinkWatch* ZmqTransport::LinkOf(const std::string& routing_id) {
-  const auto link = links_.find(routing_id);
-  return link != links_.end() ? &link->second : nullptr;
-}
-
-void ZmqTransport::Watch(size_t i, int fd) {
-  LinkWatch* link = nullptr;
-  uint64_t handshake_bytes = ZmtpHandshakeBytes(kRoutingIdBytes);
-  if (!router_.open() || i > 0) {
-    link = &dealers_[router_.open() ? i - 1 : i]->link;
-  } else {
-    handshake_bytes = ZmtpHandshakeBytes(0);
-    const std::string routing_id(reinterpret_cast<const char*>(frames_[0].data()),
-                                 frames_[0].size());
-    link = LinkOf(routing_id);
-    if (link == nullptr && links_.size() < kLinksMax) {
-      link = &links_.emplace(routing_id, LinkWatch(handshake_bytes)).first->second;
-    }
+ZmqTransport::Taken ZmqTransport::Judge(absl::StatusOr<wire::Message> accepted,
+                                        wire::Message* message) {
+  frames_.clear();
+  if (!accepted.ok()) {
+    rejections_.Add(accepted.status(), absl::Now());
+    return Taken::kRejected;
   }
-  if (link != nullptr && link->OnReceived(fd)) stats_.sent.framing += handshake_bytes;
+  *message = *std::move(accepted);
+  return Taken::kMessage;
 }
 
 // Links before sockets, and now and then the other way round, so that neither starves.
@@ -366,54 +383,75 @@ ZmqTransport::Taken ZmqTransport::TakeLocal(wire::Message* message) {
     local_in_a_row_ = 0;
     return Taken::kNothing;
   }
-  absl::StatusOr<wire::Message> accepted = Accept(frames_, &route);
-  if (!accepted.ok()) {
-    rejections_.Add(accepted.status(), absl::Now());
-    return Taken::kRejected;
-  }
-  *message = *std::move(accepted);
-  return Taken::kMessage;
+  return Judge(Accept(frames_, &route, By::kLink), message);
 }
 
-// Sockets take turns, one message each, so that a busy one does not starve the rest.
+ZmqTransport::Taken ZmqTransport::TakeStream(wire::Message* message) {
+  bool ours = false;
+  if (!streams_.Receive(&stream_peer_, &ours, &frames_)) return Taken::kNothing;
+  const Route route = {.routing_id = stream_peer_};
+  return Judge(Accept(frames_, ours ? nullptr : &route, By::kStream), message);
+}
+
+ZmqTransport::Taken ZmqTransport::TakeSocket(wire::Message* message) {
+  // One frame beyond the limit is kept (and one for the header), so that Decode sees that there are
+  // too many.
+  const size_t frames_max = options_.frame_limits.payload_frames_max + 2;
+  ZmqSockets::Source from;
+  if (!sockets_.Receive(frames_max, &frames_, &from)) return Taken::kNothing;
+  if (options_.streams && frames_.size() == 1 && IsNote(frames_[0])) {
+    TakeNote(from, frames_[0]);
+    frames_.clear();
+    return Taken::kRejected;
+  }
+  const Route route = {.routing_id = from.routing_id};
+  absl::StatusOr<wire::Message> accepted =
+      Accept(frames_, from.answered ? &route : nullptr, By::kZmq);
+  if (accepted.ok()) {
+    stats_.sent.framing += sockets_.Watch(from);
+    streams_.OnMessageBeside(from.routing_id);
+  }
+  return Judge(std::move(accepted), message);
+}
+
+void ZmqTransport::TakeNote(const ZmqSockets::Source& from, const Buffer& frame) {
+  const std::optional<StreamNote> note = DecodeNote(frame);
+  if (!note.has_value() || note->session == 0 || note->session != identity_.session()) {
+    rejections_.Add(absl::InvalidArgumentError("a note of another session or release"),
+                    absl::Now());
+    return;
+  }
+  stats_.sent.framing += sockets_.Watch(from);
+  stats_.received.control += frame.size();
+  stats_.received.framing += ZmtpFramingOf(frame.size(), {});
+  // Notes of the two roles do not go the same way.
+  const bool asks = note->word == StreamNote::Word::kAsk;
+  const bool answers =
+      note->word == StreamNote::Word::kOffer || note->word == StreamNote::Word::kRefuse;
+  if (from.answered ? !answers : !asks) streams_.OnNote(from.routing_id, *note, from.fd);
+}
+
+// Links before streams before sockets, and now and then the other way round, so that none starves.
 ZmqTransport::Taken ZmqTransport::TakeOne(wire::Message* message) {
   if (const Taken taken = TakeLocal(message); taken != Taken::kNothing) return taken;
-  const size_t count = socket_count();
-  for (size_t tried = 0; tried < count; ++tried) {
-    const size_t i = next_socket_ % count;
-    next_socket_ = i + 1;
-    const bool routed = router_.open() && i == 0;
-    // One frame beyond the limit is kept (and one for the routing id, one for the header), so
-    // that Decode sees that there are too many.
-    const size_t frames_max = options_.frame_limits.payload_frames_max + 3;
-    int fd = -1;
-    if (!socket(i).Receive(frames_max, &frames_, &fd)) continue;
-    absl::Span<const Buffer> frames = frames_;
-    Route route;
-    if (routed) {
-      route.routing_id.assign(reinterpret_cast<const char*>(frames[0].data()), frames[0].size());
-      frames.remove_prefix(1);
-    }
-    absl::StatusOr<wire::Message> accepted = Accept(frames, routed ? &route : nullptr);
-    if (accepted.ok()) Watch(i, fd);
-    frames_.clear();
-    if (!accepted.ok()) {
-      rejections_.Add(accepted.status(), absl::Now());
-      return Taken::kRejected;
-    }
-    *message = *std::move(accepted);
-    return Taken::kMessage;
+  if (!streams_.any_open() && !streams_.unfinished()) return TakeSocket(message);
+  const bool sockets_first = ++since_look_ >= kLookEvery;
+  if (sockets_first) {
+    since_look_ = 0;
+    streams_.Look();
+    if (const Taken taken = TakeSocket(message); taken != Taken::kNothing) return taken;
   }
-  return Taken::kNothing;
+  // Nothing may be left of what was read when Poll goes to sleep.
+  if (const Taken taken = TakeStream(message); taken != Taken::kNothing) return taken;
+  return sockets_first ? Taken::kNothing : TakeSocket(message);
 }
 
 // `route`: how the sender is answered; null: it was connected to.
 absl::StatusOr<wire::Message> ZmqTransport::Accept(absl::Span<const Buffer> frames,
-                                                   const Route* route) {
-  const bool local = route != nullptr && route->link != 0;
+                                                   const Route* route, By by) {
   SOAP_ASSIGN_OR_RETURN(wire::Received received,
-                        local ? wire::DecodeLocal(frames, options_.frame_limits)
-                              : wire::Decode(frames, options_.frame_limits));
+                        by == By::kZmq ? wire::Decode(frames, options_.frame_limits)
+                                       : wire::DecodeLocal(frames, options_.frame_limits));
   SOAP_RETURN_IF_ERROR(identity_.Admit(received));
   const bool learns = route != nullptr && !local_.contains(received.sender);
   if (learns && !routes_.Learn(received.sender, *route, received.message.epoch)) {
@@ -423,8 +461,10 @@ absl::StatusOr<wire::Message> ZmqTransport::Accept(absl::Span<const Buffer> fram
   ++stats_.received_messages;
   stats_.received.AddMessage(received.message.type, frames[0].size(),
                              received.message.payload_bytes());
-  if (!local) {
+  if (by == By::kZmq) {
     stats_.received.framing += ZmtpFramingOf(frames[0].size(), frames.subspan(1));
+  } else if (by == By::kStream) {
+    stats_.received.framing += StreamChannel::FramingOf(frames[0].size(), frames.subspan(1));
   }
   return std::move(received.message);
 }
@@ -434,75 +474,107 @@ void ZmqTransport::Wake() {
   if (!sleeps_) return;
   const uint64_t one = 1;
   // Fails only when the counter is at its maximum: then the reader has been woken already.
-  [[maybe_unused]] const ssize_t written = write(resources_.wake_fd, &one, sizeof(one));
+  [[maybe_unused]] const ssize_t written = write(wake_fd_.fd, &one, sizeof(one));
 }
 
 bool ZmqTransport::TakeWake() { return wake_ && wake_.exchange(false); }
 
-// True: something came on a link, or a Wake.
-bool ZmqTransport::Spin(absl::Time until) const {
+// True: something came on a link or a stream, or a Wake.
+bool ZmqTransport::Spin(absl::Time began, absl::Time until) {
+  absl::Time now = began;
   do {
+    if (now - began > kSpin) sched_yield();
     for (int i = 0; i < 32; ++i) {
       if (wake_ || local_links_.readable()) return true;
 #if defined(__x86_64__)
       __builtin_ia32_pause();
 #endif
     }
-  } while (absl::Now() < until);
+    if (streams_.Glance()) return true;
+    now = absl::Now();
+  } while (now < until);
   return false;
+}
+
+// A moving average, in which no wait counts for more than a few of the short ones.
+void ZmqTransport::NoteWait(absl::Duration waited) {
+  usual_wait_ += (std::min(waited, 4 * kSpinMax) - usual_wait_) / 8;
 }
 
 // Waits until something may have arrived. False when the deadline has passed.
 bool ZmqTransport::Poll(absl::Time deadline) {
-  const absl::Duration left = deadline - absl::Now();
-  if (left <= absl::ZeroDuration()) return false;
+  streams_.Flush();
+  absl::Duration left = deadline - absl::Now();
+  if (left <= absl::ZeroDuration()) {
+    streams_.Look();
+    return false;
+  }
+  if (streams_.readable()) return true;
   // What comes within a moment is not worth a sleep.
-  if (local_links_.any_open() && Spin(std::min(deadline, absl::Now() + kSpin))) return true;
+  const absl::Time began = absl::Now();
+  const bool spins = local_links_.any_open() || streams_.any_open();
+  const absl::Duration spin = usual_wait_ < kUsualMax ? kSpinMax : kSpin;
+  if (spins && Spin(began, std::min(deadline, began + spin))) {
+    NoteWait(absl::Now() - began);
+    return true;
+  }
   sleeps_ = true;
   if (wake_ || local_links_.PrepareToSleep()) {
     sleeps_ = false;
     return true;
   }
-  std::vector<zmq_pollitem_t> items;
-  items.reserve(socket_count() + 1);
-  items.push_back({nullptr, resources_.wake_fd, ZMQ_POLLIN, 0});
-  local_fds_.clear();
-  local_links_.AddPollItems(&local_fds_);
-  for (const pollfd& item : local_fds_) items.push_back({nullptr, item.fd, ZMQ_POLLIN, 0});
-  const size_t local_end = items.size();
-  for (size_t i = 0; i < socket_count(); ++i) {
-    items.push_back({socket(i).handle(), 0, ZMQ_POLLIN, 0});
+  fds_.clear();
+  local_links_.AddPollItems(&fds_);
+  const size_t local_count = fds_.size();
+  streams_.AddPollItems(&fds_);
+  items_.clear();
+  items_.push_back({nullptr, wake_fd_.fd, ZMQ_POLLIN, 0});
+  for (const pollfd& item : fds_) {
+    const bool in = (item.events & POLLIN) != 0;
+    const bool out = (item.events & POLLOUT) != 0;
+    items_.push_back({nullptr, item.fd,
+                      static_cast<int16_t>((in ? ZMQ_POLLIN : 0) | (out ? ZMQ_POLLOUT : 0)), 0});
   }
+  sockets_.AddPollItems(&items_);
+  if (streams_.unfinished()) left = std::min(left, kUnfinishedWait);
   const absl::Duration wait = std::min(absl::Ceil(left, absl::Milliseconds(1)), absl::Hours(1));
-  const int rc = zmq_poll(items.data(), static_cast<int>(items.size()),
+  const int rc = zmq_poll(items_.data(), static_cast<int>(items_.size()),
                           static_cast<long>(absl::ToInt64Milliseconds(wait)));  // NOLINT: zmq's
   PCHECK(rc >= 0 || errno == EINTR) << "zmq_poll";
   sleeps_ = false;
+  if (rc > 0) NoteWait(absl::Now() - began);
   local_links_.Woke();
-  if (rc > 0 && items[0].revents != 0) {
-    uint64_t count = 0;
-    [[maybe_unused]] const ssize_t got = read(resources_.wake_fd, &count, sizeof(count));
-  }
-  const auto local_begin = items.begin() + 1;
-  const bool of_links =
-      rc > 0 && std::any_of(local_begin, items.begin() + static_cast<ptrdiff_t>(local_end),
-                            [](const zmq_pollitem_t& item) { return item.revents != 0; });
-  if (of_links || opening_) local_links_.Progress();
+  if (rc > 0) Dispatch(items_, local_count);
+  if (streams_.unfinished()) streams_.Progress();
+  if (opening_) local_links_.Progress();
   return true;
+}
+
+// What is ready, of what Poll waited for.
+void ZmqTransport::Dispatch(absl::Span<const zmq_pollitem_t> items, size_t local_count) {
+  if (items[0].revents != 0) {
+    uint64_t count = 0;
+    [[maybe_unused]] const ssize_t got = read(wake_fd_.fd, &count, sizeof(count));
+  }
+  bool of_links = false;
+  for (size_t i = 0; i < fds_.size(); ++i) {
+    const int16_t ready = items[1 + i].revents;
+    if (i < local_count) of_links = of_links || ready != 0;
+    fds_[i].revents = static_cast<int16_t>(((ready & ZMQ_POLLIN) != 0 ? POLLIN : 0) |
+                                           ((ready & ZMQ_POLLOUT) != 0 ? POLLOUT : 0) |
+                                           ((ready & ZMQ_POLLERR) != 0 ? POLLERR : 0));
+  }
+  if (of_links && !opening_) local_links_.Progress();
+  streams_.Polled(absl::MakeConstSpan(fds_).subspan(local_count));
 }
 
 void ZmqTransport::Close(absl::Duration linger) {
   if (closed_) return;
   closed_ = true;
   local_links_.Close();
-  router_.Close(linger);
-  for (auto& [peer, dealer] : connections_) dealer.socket.Close(linger);
-  resources_.Terminate();  // waits for what lingers
-  for (const auto& [peer, dealer] : connections_) stats_.sockets.Add(dealer.link.Counts());
-  for (const auto& [routing_id, link] : links_) stats_.sockets.Add(link.Counts());
-  dealers_.clear();
-  connections_.clear();
-  links_.clear();
+  const absl::Time deadline = absl::Now() + linger;
+  streams_.Close(deadline);
+  sockets_.Close(std::max(deadline - absl::Now(), absl::ZeroDuration()), &stats_.sockets);
 }
 
 }  // namespace

@@ -19,8 +19,15 @@ struct ZmqOptions {
   // Messages to nodes of the same machine that want it too go through shared memory, not through
   // the endpoint (transport/local_links.h). Turns base/shared_arena.h on.
   bool shared_memory = false;
+  // Data for nodes of other machines (or of this one, without shared_memory) goes by TCP
+  // connections of our own where they can be made (transport/stream_links.h), else over ZeroMQ.
+  bool streams = false;
+  uint16_t stream_port = 0;  // where a node that listens is connected to for them; 0: any
+  // Of a stream, in the kernel and not sent yet: an urgent message waits for as much.
+  uint32_t stream_unsent_bytes_max = 512 << 10;
   std::string advertise_host;       // in endpoint(), in the place of the host in `listen`
   int queue_messages_max = 10'000;  // per peer and direction; beyond, Send is an error
+  uint64_t queue_bytes_max = uint64_t{512} << 20;  // the same, of streams; or one message
   wire::FrameLimits frame_limits;
   RouteLimits route_limits;
 };

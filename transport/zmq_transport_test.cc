@@ -122,8 +122,8 @@ TEST_F(ZmqTransportTest, GarbageMessagesAreCountedAndDisturbNobody) {
       header = good;
       header[random.Below(1, header.size())] ^= static_cast<char>(1 + random.Below(2, 255));
     }
-    const std::vector<Buffer> payload(random.Below(3, 4),
-                                      Buffer::CopyOf(RandomBytes(random, random.Below(4, 700))));
+    const Buffers payload(random.Below(3, 4),
+                          Buffer::CopyOf(RandomBytes(random, random.Below(4, 700))));
     ASSERT_TRUE(stranger.Send("", header, payload).ok());
     if (i % 500 == 0) {
       ASSERT_NO_FATAL_FAILURE(ExpectServes());

@@ -1,0 +1,179 @@
+// StreamChannel: one end of a TCP connection that carries messages between two nodes. What is sent
+// is queued, most urgent first, and written in chunks, so that an urgent message passes a large one
+// at the end of a chunk; small messages are gathered into one write. What is received is read into
+// pooled memory: small messages are parsed where they were read, large ones are read directly to
+// where they stay. docs/wire.md has the bytes.
+// Who calls: StreamLinks, which makes the connection. It must not know nodes, routes or headers.
+//
+// Invariants
+//  1. Messages of equal priority arrive in the order sent.
+//  2. Those that were begun and not finished are a stack: each is more urgent than the one below
+//     it, so a chunk need not say which message it goes on with.
+//  3. At most queue_messages_max messages, and queue_bytes_max bytes or one message, are queued.
+//  4. Whatever comes in, no memory is taken beyond the limits, and what breaks the rules breaks the
+//     channel: nothing is received from then on.
+// One thread calls it. The buffers it gives out are anyone's.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "base/buffer.h"
+#include "base/recycling.h"
+#include "wire/frame.h"
+
+namespace soapstone::transport {
+
+struct StreamLimits {
+  int queue_messages_max = 10'000;
+  uint64_t queue_bytes_max = uint64_t{512} << 20;
+  wire::FrameLimits frame;
+};
+
+class StreamChannel {
+ public:
+  static constexpr size_t kChunkMin = size_t{64} << 10;     // where the connection is slow
+  static constexpr size_t kChunkMax = size_t{1} << 20;      // and where it takes what it is given
+  static constexpr size_t kFlushBytes = size_t{256} << 10;  // queued: not worth waiting for more
+  static constexpr size_t kBegunMax = 8;
+  static constexpr size_t kSlabBytes = size_t{64} << 10;
+  static constexpr size_t kInPlaceMax = size_t{16} << 10;  // of a payload that stays in the slab
+
+  // Takes over `fd`, a connected socket. `pool` outlives it.
+  StreamChannel(int fd, StreamLimits limits, BufferPool* pool);
+  ~StreamChannel();
+  StreamChannel(const StreamChannel&) = delete;
+  StreamChannel& operator=(const StreamChannel&) = delete;
+
+  // What a message takes beside its header and payload, without the heads of further chunks.
+  static uint64_t FramingOf(size_t header_bytes, absl::Span<const Buffer> payload);
+
+  // Queues a message; `priority`: less is more urgent. The payload's bytes are shared until they
+  // are written. Writes when much is queued; else Flush does. Errors: ResourceExhausted (queue
+  // full), Unavailable (the connection is broken).
+  absl::Status Send(std::string_view header, absl::Span<const Buffer> payload, uint32_t priority);
+  // Writes what the kernel takes of what is queued.
+  void Flush();
+  bool unflushed() const { return unflushed_bytes_ > 0; }  // since the last Flush
+  size_t queued_messages() const { return queued_messages_; }
+
+  // The next message: frames[0] is its header. False: none, or broken() now.
+  bool Receive(Buffers* frames);
+  // The same, of what has been read already.
+  bool TakeRead(Buffers* frames);
+  // The kernel has something, or may have.
+  void SetReadable() { readable_ = true; }
+  bool readable() const { return readable_ && !broken_; }
+  // Tells the kernel for how many bytes it is worth to be woken.
+  void PrepareToSleep();
+
+  // False: what is sent arrives nowhere; what came may still be received.
+  bool can_send() const { return can_send_ && !broken_; }
+  bool wants_to_write() const { return can_send() && (queued_messages_ > 0); }
+  // The connection has ended or the other side broke the rules; what came before was given out.
+  bool broken() const { return broken_; }
+  bool broke_rules() const { return broke_rules_; }
+  int fd() const { return fd_; }
+  uint64_t given_bytes() const { return given_bytes_; }      // to the connection, sooner or later
+  uint64_t more_bytes() const { return more_bytes_; }        // of them, heads of further chunks
+  uint64_t more_bytes_in() const { return more_bytes_in_; }  // the same, of what was received
+
+ private:
+  // What begins a chunk. Little-endian, as every machine that this is built for.
+  struct ChunkHead {
+    uint32_t magic;
+    uint32_t bytes;         // of payload in the chunk
+    uint32_t header_bytes;  // of the message that begins here
+    uint32_t frames;        // of its payload
+  };
+  struct Outgoing {
+    using Head = std::basic_string<char, std::char_traits<char>, RecyclingAllocator<char>>;
+    static void* operator new(size_t bytes) { return Recycler::Take(bytes); }
+    static void operator delete(void* at, size_t bytes) { Recycler::Give(at, bytes); }
+    Head head;          // a chunk head, the frames' sizes, the header
+    Buffers payload;    // sent after it, each frame rounded up to 8 bytes
+    uint64_t left = 0;  // of the payload
+    size_t frame = 0;   // where it goes on
+    uint64_t at = 0;    // in that frame
+    uint64_t queued_bytes = 0;
+    uint32_t priority = 0;
+  };
+  using Outgoings = std::vector<std::unique_ptr<Outgoing>>;
+  struct Incoming {
+    Buffer header;
+    std::vector<uint64_t, RecyclingAllocator<uint64_t>> sizes;  // of the frames
+    BufferPool::Block block;
+    uint64_t bytes = 0;  // of the block
+    uint64_t filled = 0;
+  };
+  enum class Step : uint8_t { kChunk, kHead, kInPlace, kPayload };
+
+  bool Full(uint64_t bytes) const;
+  bool AddChunk();
+  void AddPayload(Outgoing* message, uint64_t bytes);
+  void AddPart(const void* data, size_t size);
+  bool FillBatch();
+  void Advance(size_t written);
+
+  bool Parse(Buffers* frames);
+  bool ParseChunkHead();
+  bool ParseHead();
+  void ExpectChunk();
+  void ExpectPayload();
+  void Emit(Buffers* frames);
+  void Break();
+  void Read();
+  void MakeRoom(size_t bytes, size_t unread_min);
+  size_t unparsed() const { return slab_end_ - slab_at_; }
+
+  const int fd_;
+  const StreamLimits limits_;
+  BufferPool* const pool_;
+  bool broken_ = false;
+  bool broke_rules_ = false;
+  bool can_send_ = true;
+
+  // Sending.
+  template <typename T>
+  using Queue = std::deque<T, RecyclingAllocator<T>>;
+  std::map<uint32_t, Queue<std::unique_ptr<Outgoing>>> queues_;  // by priority
+  Outgoings begun_;                                              // by urgency, the most urgent last
+  Outgoings leaving_;                                            // all of them is in the batch
+  std::vector<iovec> batch_;  // to be written next, whatever comes
+  size_t batch_at_ = 0;       // the first of it that is not written
+  size_t batch_bytes_ = 0;    // left of it
+  Queue<ChunkHead> heads_;    // of the batch's chunks that do not begin a message
+  size_t chunk_bytes_ = kFlushBytes;
+  uint64_t unflushed_bytes_ = 0;
+  uint64_t queued_bytes_ = 0;
+  size_t queued_messages_ = 0;
+  uint64_t given_bytes_ = 0;
+  uint64_t more_bytes_ = 0;
+
+  // Receiving.
+  BufferPool::Block slab_;
+  size_t slab_at_ = 0;               // parsed up to here
+  size_t slab_end_ = 0;              // read up to here
+  size_t need_ = sizeof(ChunkHead);  // in the slab, for the next step
+  Step step_ = Step::kChunk;
+  ChunkHead chunk_ = {};
+  BufferPool::Block large_head_;  // of a head that the slab has no room for
+  std::vector<Incoming> incoming_;
+  std::byte* target_ = nullptr;  // where the bytes that come next stay
+  size_t target_left_ = 0;
+  uint64_t more_bytes_in_ = 0;
+  int wake_bytes_ = 1;
+  bool readable_ = false;
+};
+
+}  // namespace soapstone::transport

@@ -1,0 +1,156 @@
+// StreamLinks: TCP connections beside those of ZeroMQ, for the data of nodes that ZeroMQ has
+// connected. Notes over ZeroMQ agree on each (transport/stream_note.h): who connected asks, the
+// other side offers a port and a token, is connected to, and checks the token. Each side then says
+// over ZeroMQ that what follows from it comes by the stream; until that has been heard nothing is
+// taken from it, so no message overtakes another. Where no stream comes about, or one breaks, all
+// goes on over ZeroMQ. Who calls: the ZeroMQ transport.
+//
+// A peer is known by the routing id of its connection, which both ends know.
+//
+// Invariants
+//  1. Whoever has no token of ours is sent away, and never holds more than a descriptor for
+//     half_open_patience; there are at most kGuestsMax of them.
+//  2. What waits for the other side has a deadline.
+//  3. What a broken stream had taken over is lost, as with any broken connection. Nothing that was
+//     sent after it is given out before it.
+// One thread calls it.
+#pragma once
+
+#include <poll.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "base/buffer.h"
+#include "transport/byte_counts.h"
+#include "transport/stream_channel.h"
+#include "transport/stream_note.h"
+
+namespace soapstone::transport {
+
+struct StreamOptions {
+  uint16_t port = 0;  // to listen at; 0: the system chooses
+  // What the kernel holds back of a stream: as much goes before a more urgent message. Little is
+  // better for that, and much for throughput over long ways.
+  uint32_t unsent_bytes_max = 512 << 10;
+  // For a connection to come about, and for who connects to say what it is.
+  absl::Duration half_open_patience = absl::Seconds(10);
+  StreamLimits limits;
+};
+
+class StreamLinks {
+ public:
+  static constexpr size_t kGuestsMax = 256;
+
+  // Sends a note over ZeroMQ to a peer that we connected to (`ours`), or that connected to us.
+  using Tell =
+      std::function<absl::Status(const std::string& peer, bool ours, const StreamNote& note)>;
+  StreamLinks(StreamOptions options, Tell tell);
+  ~StreamLinks();
+  StreamLinks(const StreamLinks&) = delete;
+  StreamLinks& operator=(const StreamLinks&) = delete;
+
+  // Streams are offered from now on, on the interface of `endpoint` ("tcp://1.2.3.4:5", what
+  // ZeroMQ is bound to). The port is opened when the first is asked for.
+  void OfferAt(const std::string& endpoint) { offered_at_ = endpoint; }
+  uint16_t port() const { return port_; }  // 0: not open
+
+  // Asks a peer that we connected to for a stream, unless that was done. `name` is for logs.
+  void Ask(const std::string& peer, uint64_t session, const std::string& name);
+  // A note came from the peer by the connection `fd` of ZeroMQ (-1: unknown).
+  void OnNote(const std::string& peer, const StreamNote& note, int fd);
+  // A message of the peer came over ZeroMQ: where it had switched to the stream, it has given that
+  // up, and what is still there came before.
+  void OnMessageBeside(const std::string& peer);
+  // Forgets the peer; what is queued is lost.
+  void Drop(const std::string& peer);
+
+  // True: messages for the peer go by its stream.
+  bool Carries(const std::string& peer) const;
+  absl::Status Send(const std::string& peer, std::string_view header,
+                    absl::Span<const Buffer> payload, uint32_t priority);
+  // The next message of some stream, each in its turn, as StreamChannel::Receive. `ours`: we
+  // connected to the peer.
+  bool Receive(std::string* peer, bool* ours, Buffers* frames);
+
+  // Writes what is queued.
+  void Flush();
+  // Goes on with what is half done. Call it when something of AddPollItems came, and where
+  // unfinished(), now and then.
+  void Progress();
+  bool unfinished() const { return unfinished_; }
+  bool any_open() const { return !turn_.empty(); }
+  // Something can be read, or may be. Looks only at the stream that was read last.
+  bool Glance();
+  bool readable() const;
+  void AddPollItems(std::vector<pollfd>* items);
+  // The items of the latest AddPollItems, with what the system says; nothing else came between.
+  void Polled(absl::Span<const pollfd> items);
+
+  // Both without waiting, for who does not come to wait.
+  void Look();
+
+  // Hands over what is queued, until the deadline at most.
+  void Close(absl::Time deadline);
+
+  // Since construction.
+  uint64_t framing_sent() const;      // hellos, and heads of further chunks
+  uint64_t framing_received() const;  // heads of further chunks
+  uint64_t dropped_messages() const { return dropped_messages_; }
+  const SocketCounts& sockets() const { return sockets_; }  // of streams that have ended
+
+ private:
+  struct Link;
+  struct Guest {
+    int fd = -1;
+    absl::Time deadline;
+    char hello[kStreamHelloBytes] = {};
+    size_t have = 0;
+  };
+
+  Link* Find(const std::string& peer) const;
+  absl::Status Listen();
+  void Offer(const std::string& peer, const StreamNote& ask);
+  void ConnectTo(Link* link, const StreamNote& offer, int fd);
+  void Accept();
+  bool Greet(Guest* guest);  // false: it is done with
+  void Advance(Link* link);
+  void ReadAnswer(Link* link);
+  void Open(Link* link, int fd);
+  void GiveUp(Link* link, const char* why);
+  void Retire(Link* link);
+  void Erase(const std::string& peer);
+  void SetUp(int fd) const;
+
+  const StreamOptions options_;
+  const Tell tell_;
+  BufferPool pool_;
+  std::string offered_at_;  // empty: nowhere
+  int listener_ = -1;
+  uint16_t port_ = 0;
+  absl::Time deaf_until_ = absl::InfinitePast();
+  std::unordered_map<std::string, std::unique_ptr<Link>> links_;
+  std::vector<Guest> guests_;
+  std::vector<Link*> turn_;  // open ones
+  size_t next_turn_ = 0;
+  Link* hot_ = nullptr;            // gave the latest message
+  std::vector<pollfd> looked_at_;  // scratch of Look
+  mutable Link* found_ = nullptr;  // of the latest Find: most often the next one's too
+  size_t other_items_ = 0;         // than streams, of the latest AddPollItems
+  bool unfinished_ = false;
+  uint64_t last_number_ = 0;
+  uint64_t framing_sent_ = 0;
+  uint64_t framing_received_ = 0;
+  uint64_t dropped_messages_ = 0;
+  SocketCounts sockets_;
+};
+
+}  // namespace soapstone::transport

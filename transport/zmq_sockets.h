@@ -1,0 +1,91 @@
+// ZmqSockets: the ZeroMQ sockets of one node: a ROUTER where it listens, and a DEALER for each node
+// it connected to; with what the kernel counts of their connections. Moves frames; knows nothing of
+// what they mean. Who calls: the ZeroMQ transport.
+//
+// A connection is known by its routing id, made by who connects: the ROUTER at the other end knows
+// it by that too.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "base/buffer.h"
+#include "transport/byte_counts.h"
+#include "transport/tcp_watch.h"
+#include "transport/zmq_socket.h"
+#include "wire/message.h"
+
+namespace soapstone::transport {
+
+// One thread at a time.
+class ZmqSockets {
+ public:
+  explicit ZmqSockets(ZmqSocketOptions options) : options_(std::move(options)) {}
+  ~ZmqSockets();
+  ZmqSockets(const ZmqSockets&) = delete;
+  ZmqSockets& operator=(const ZmqSockets&) = delete;
+
+  absl::Status Open();
+  absl::Status Listen(const std::string& address);
+  bool listens() const { return router_.open(); }
+  std::string bound_to() const { return router_.last_endpoint(); }
+
+  // Replaces an earlier connection to the peer.
+  absl::Status Connect(wire::Address peer, const std::string& endpoint);
+  void Disconnect(wire::Address peer);
+  struct Connection {
+    ZmqSocket socket;
+    std::string routing_id;
+    std::string endpoint;
+    LinkWatch link;
+  };
+  Connection* Find(wire::Address peer);                // null: not connected to
+  Connection* FindByRoutingId(const std::string& id);  // the same
+
+  // Errors as ZmqSocket::Send. `bytes`: what the message takes, with ZMTP's part.
+  absl::Status SendTo(Connection* connection, std::string_view header,
+                      absl::Span<const Buffer> payload);
+  absl::Status Answer(const std::string& routing_id, std::string_view header,
+                      absl::Span<const Buffer> payload);
+
+  // The next message; sockets take turns, one message each, so that a busy one does not starve the
+  // rest. `frames` without the routing id. False: none.
+  struct Source {
+    std::string routing_id;
+    bool answered = false;  // it came to the ROUTER
+    int fd = -1;            // of the connection, unless libzmq does not say
+    size_t socket = 0;
+  };
+  bool Receive(size_t frames_max, Buffers* frames, Source* from);
+  // What came was valid. Bytes of a handshake that are now known to have been sent; else 0.
+  uint64_t Watch(const Source& from);
+
+  void AddPollItems(std::vector<zmq_pollitem_t>* items);
+
+  // What is unsent stays queued for `linger`, which this waits for. Adds what the kernel counted.
+  void Close(absl::Duration linger, SocketCounts* counts);
+
+ private:
+  void Terminate();
+  void List();
+  LinkWatch* AnsweredLink(const std::string& routing_id);
+  size_t count() const { return listed_.size() + (router_.open() ? 1 : 0); }
+  ZmqSocket& socket(size_t i);
+
+  const ZmqSocketOptions options_;
+  void* context_ = nullptr;
+  ZmqSocket router_;
+  std::map<wire::Address, Connection> connections_;
+  std::vector<Connection*> listed_;                   // values of connections_, in order
+  std::unordered_map<std::string, LinkWatch> links_;  // of the ROUTER, by routing id
+  size_t next_ = 0;                                   // whose turn it is in Receive
+};
+
+}  // namespace soapstone::transport
