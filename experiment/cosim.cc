@@ -10,10 +10,10 @@
 #include "glog/logging.h"
 #include "models/replica.h"
 #include "models/sampler.h"
-#include "sim/straggler.h"
 #include "server/model_gatherer.h"
 #include "server/snapshot.h"
 #include "server/store.h"
+#include "sim/straggler.h"
 #include "worker/executor.h"
 
 namespace soapstone::experiment {
@@ -28,6 +28,9 @@ absl::Status CheckJob(const CosimJob& job) {
   }
   if (job.layout == nullptr || job.layout->params() != job.graph.params()) {
     return error("the layout is not of this graph's parameters");
+  }
+  if (job.layout->stages() > 1) {
+    return error("co-simulation knows no order of sending: communication must be fifo");
   }
   if (job.batch < 1) return error("batch: at least 1 is needed");
   const uint32_t leaves = job.micro_batches == 0 ? job.workers : job.micro_batches;
@@ -75,10 +78,10 @@ class Backing {
            std::vector<worker::DeviceEvent>* events);
   void Restart(WorkerId worker);
   HeldOut Evaluate(Device* device);
-  std::vector<std::vector<Buffer>> MeanOf(
+  std::vector<Buffers> MeanOf(
       absl::Span<const std::shared_ptr<server::PeerVectors>> peers) const;
   void OnSettled(const sim::TrainingMoment& moment);
-  void AddPoint(const sim::TrainingMoment& moment, std::vector<std::vector<Buffer>> slices);
+  void AddPoint(const sim::TrainingMoment& moment, std::vector<Buffers> slices);
   std::string Sha256() const;
 
   const CosimJob& job_;
@@ -138,7 +141,7 @@ absl::StatusOr<Backing::Device> Backing::MakeDevice() {
 
 server::Store Backing::MakeStore(ShardId shard) {
   const auto buckets = static_cast<uint32_t>(job_.layout->buckets(shard).size());
-  return server::Store(MakeTensorStore(job_, shard), server::CountStore(buckets));
+  return {server::TensorStore(StoreOptionsOf(job_, shard)), server::CountStore(buckets)};
 }
 
 sim::Training Backing::Training() {
@@ -186,7 +189,7 @@ HeldOut Backing::Evaluate(Device* device) {
 }
 
 // The model that `peers` stand for, the mean of their values by weight: a buffer a slice, by shard.
-std::vector<std::vector<Buffer>> Backing::MeanOf(
+std::vector<Buffers> Backing::MeanOf(
     absl::Span<const std::shared_ptr<server::PeerVectors>> peers) const {
   std::vector<float> mean(peers.front()->elements());
   double weight = 0;
@@ -198,7 +201,7 @@ std::vector<std::vector<Buffer>> Backing::MeanOf(
   }
   const std::vector<uint64_t> offsets = server::ParamOffsets(job_.layout->params());
   const Buffer flat = Buffer::CopyOf(absl::MakeConstSpan(mean));
-  std::vector<std::vector<Buffer>> slices;
+  std::vector<Buffers> slices;
   for (uint32_t k = 0; k < job_.layout->shard_count(); ++k) {
     slices.push_back(
         server::CutSlices(flat, job_.layout->slices(ShardId{k}), offsets, sizeof(float)));
@@ -224,7 +227,7 @@ void Backing::OnSettled(const sim::TrainingMoment& moment) {
   if (latest.has_value() && moment.samples < samples_) AddPoint(moment, std::move(latest->slices));
 }
 
-void Backing::AddPoint(const sim::TrainingMoment& moment, std::vector<std::vector<Buffer>> slices) {
+void Backing::AddPoint(const sim::TrainingMoment& moment, std::vector<Buffers> slices) {
   const HeldOut test = evaluator_->Evaluate(std::move(slices));
   // Samples that no point has yet; else the loss is the latest point's.
   const uint64_t fresh = moment.samples - point_.samples;
@@ -253,7 +256,7 @@ std::string Backing::Sha256() const {
 
 void Backing::Close(CosimResult* result) {
   if (latest_.samples > point_.samples) {
-    std::vector<std::vector<Buffer>> slices;
+    std::vector<Buffers> slices;
     slices.reserve(stores_.size());
     for (const server::Store& store : stores_) slices.push_back(store.Read());
     AddPoint(latest_, std::move(slices));

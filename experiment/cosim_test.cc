@@ -186,6 +186,10 @@ TEST(CosimTest, ErrorsNameWhatIsAtFault) {
   EXPECT_THAT(error(job, {}), HasSubstr("64 samples is less than the 65"));
   job = JobOf("bsp", 4, 0);
   EXPECT_THAT(error(job, {}), HasSubstr("total_clocks"));
+  job = JobOf("bsp", 4, 1);
+  job.layout = std::make_shared<const wire::Layout>(
+      *wire::Layout::Build(job.graph.params(), {.shard_count = 2, .stages = 2}));
+  EXPECT_THAT(error(job, {}), HasSubstr("communication must be fifo"));
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ absl::StatusOr<Evaluator> Evaluator::Create(models::Graph graph,
   return Evaluator(std::move(executor));
 }
 
-HeldOut Evaluator::Evaluate(std::vector<std::vector<Buffer>> slices) {
+HeldOut Evaluator::Evaluate(std::vector<Buffers> slices) {
   std::vector<worker::DeviceEvent> none;
   executor_->Run({.what = {.op = worker::Op::kLoad}, .frames = std::move(slices)}, &none);
   return HeldOutOf(executor_->Evaluate());

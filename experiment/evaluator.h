@@ -30,7 +30,7 @@ class Evaluator {
                                           std::shared_ptr<const wire::Layout> layout);
 
   // slices: by shard, by slice, as server::Store::Read. REQUIRES: of the layout's sizes.
-  HeldOut Evaluate(std::vector<std::vector<Buffer>> slices);
+  HeldOut Evaluate(std::vector<Buffers> slices);
 
  private:
   explicit Evaluator(std::unique_ptr<worker::Executor> executor) : executor_(std::move(executor)) {}

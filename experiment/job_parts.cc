@@ -20,15 +20,15 @@ worker::ExecutorOptions ExecutorOptionsOf(const CosimJob& job) {
           .now = [] { return Nanos{0}; }};
 }
 
-server::TensorStore MakeTensorStore(const CosimJob& job, ShardId shard) {
-  return server::TensorStore({.layout = job.layout,
-                              .shard = shard,
-                              .optimizer = job.optimizer,
-                              .schedule = job.schedule,
-                              .total_clocks = job.total_clocks,
-                              .seed = job.seed,
-                              .rule = job.policy.store,
-                              .fixed_tree = job.policy.fixed_tree});
+server::TensorStoreOptions StoreOptionsOf(const CosimJob& job, ShardId shard) {
+  return {.layout = job.layout,
+          .shard = shard,
+          .optimizer = job.optimizer,
+          .schedule = job.schedule,
+          .total_clocks = job.total_clocks,
+          .seed = job.seed,
+          .rule = job.policy.store,
+          .fixed_tree = job.policy.fixed_tree};
 }
 
 std::shared_ptr<server::PeerVectors> MakePeerVectors(const CosimJob& job) {

@@ -18,7 +18,7 @@ std::shared_ptr<const wire::Layout> WorkerLayoutOf(const CosimJob& job);
 // Without a replica of its own, and without a clock: devices here take no time.
 worker::ExecutorOptions ExecutorOptionsOf(const CosimJob& job);
 
-server::TensorStore MakeTensorStore(const CosimJob& job, ShardId shard);
+server::TensorStoreOptions StoreOptionsOf(const CosimJob& job, ShardId shard);
 
 // Decentralised policies: what a worker's peer keeps.
 std::shared_ptr<server::PeerVectors> MakePeerVectors(const CosimJob& job);

@@ -16,9 +16,7 @@ absl::StatusOr<sim::ReplayResult> ReplayJob(const CosimJob& job,
   // Whether devices can be made at all: the first tells of the others.
   SOAP_RETURN_IF_ERROR(worker::Executor::Create(ExecutorOptionsOf(job)).status());
   sim::Training training = TrainingOf(job);
-  training.make_store = [&job](ShardId shard) {
-    return server::Store(MakeTensorStore(job, shard));
-  };
+  training.make_store = [&job](ShardId shard) { return server::Store(StoreOptionsOf(job, shard)); };
   training.make_peer_vectors = [&job](WorkerId) { return MakePeerVectors(job); };
   const sim::ReplayOptions options = {
       .shape = {.workers = job.workers,

@@ -1,5 +1,6 @@
-// ModelGatherer: the end of the job on server 0: collects every shard's slices and puts the whole
-// tensors together. An actor without I/O: the shell writes the file and reports kSaved.
+// ModelGatherer: the end of the job on server 0: collects every shard's slices and rows, and puts
+// whole tensors and tables together. An actor without I/O: the shell writes the file and reports
+// kSaved.
 #pragma once
 
 #include <memory>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/sparse_rows.h"
 #include "wire/layout.h"
 #include "wire/message.h"
 
@@ -23,13 +25,21 @@ class ModelGatherer {
 
   // The model so far, by parameter, row-major. REQUIRES: complete.
   const std::vector<std::vector<float>>& tensors() const { return tensors_; }
-  // Hex SHA-256 over all parameters in order, row-major little-endian f32.
+  // Its tables, all rows. REQUIRES: complete.
+  const std::vector<SparseRows>& tables() const { return tables_; }
+  // Hex SHA-256 over all parameters in order, row-major little-endian f32; then of each table the
+  // keys, little-endian u64, and the rows.
   std::string Sha256Hex() const;
 
  private:
+  absl::Status TakeRows(const wire::Message& message);
+  void PutTablesTogether();
+
   std::shared_ptr<const wire::Layout> layout_;
   std::vector<std::vector<float>> tensors_;
-  std::vector<bool> have_;  // by shard
+  std::vector<SparseRows> tables_;
+  std::vector<Buffers> rows_of_;  // by shard: keys and rows of each table
+  std::vector<bool> have_;                    // by shard
 };
 
 }  // namespace soapstone::server

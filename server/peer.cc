@@ -309,7 +309,7 @@ void Peer::CarryOut(const PeerActions& actions, wire::Outbox* out) {
 void Peer::CarryOutSend(const PeerAction& action, wire::Outbox* out) {
   const uint64_t elements = offsets_.back();
   wire::Parcel parcel = {.step = action.step, .weight = action.weight};
-  std::vector<Buffer> payload;
+  Buffers payload;
   MessageType type = MessageType::kParcel;
   if (action.kind == Kind::kSendSum) {
     parcel.begin = action.range.begin;
@@ -353,7 +353,7 @@ void Peer::CarryOutOnVectors(const PeerAction& action, wire::Outbox* out) {
   }
   const Buffer parcel = takes_parcel ? TakeParcel(action.ticket) : Buffer();
   if (action.kind == Kind::kMeet) {
-    std::vector<Buffer> answer;
+    Buffers answer;
     if (vectors_.own != nullptr) answer = {vectors_.own->Meet(parcel)};
     return ToPeer(action.to,
                   {.type = MessageType::kParcel,

@@ -114,7 +114,7 @@ class Peer {
   Nanos now_ = 0;        // of the message in hand
   Nanos pulled_at_ = 0;  // when the worker's last pull came
   uint64_t next_ticket_ = 1;
-  std::map<consistency::Ticket, std::vector<Buffer>> in_hand_;
+  std::map<consistency::Ticket, Buffers> in_hand_;
   std::vector<wire::Message> gradient_;  // pushes of the worker's clock in hand
   uint64_t gradient_samples_ = 0;        // in the vector, not yet applied
   std::map<WorkerId, uint64_t> sent_;    // sequence numbers, by receiver
@@ -122,7 +122,7 @@ class Peer {
   std::vector<wire::Message> future_;    // under rosters to come
   // The worker's final pull, and what the shards answered so far.
   std::optional<wire::Message> final_pull_;
-  std::vector<std::vector<Buffer>> final_replies_;
+  std::vector<Buffers> final_replies_;
   std::vector<bool> replied_;
 };
 

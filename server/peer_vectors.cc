@@ -26,7 +26,7 @@ struct FloatStep {
         .fraction = 1};
     compute::ApplyGradient(spec, update, sum, values, &state);
   }
-  std::vector<Buffer> State() const {
+  Buffers State() const {
     return {Buffer::CopyOf(absl::MakeConstSpan(state.first)),
             Buffer::CopyOf(absl::MakeConstSpan(state.second)),
             Buffer::CopyOf(&state.steps, sizeof(state.steps))};
@@ -55,7 +55,7 @@ struct DoubleStep {
              absl::Span<double> values) const {
     apply(round, samples, sum, values);
   }
-  static std::vector<Buffer> State() { return {}; }
+  static Buffers State() { return {}; }
   static bool Adopt(absl::Span<const Buffer> frames, size_t) { return frames.empty(); }
 };
 
@@ -134,12 +134,12 @@ class Vectors final : public PeerVectors {
     if (range.size() > 0) std::memcpy(block.data, &sum_[range.begin], block.size);
     return block.View(0, bytes(range));
   }
-  std::vector<Buffer> State() override {
-    std::vector<Buffer> frames = {Values()};
+  Buffers State() override {
+    Buffers frames = {Values()};
     for (Buffer& frame : step_.State()) frames.push_back(std::move(frame));
     return frames;
   }
-  bool Adopt(const std::vector<Buffer>& state) override {
+  bool Adopt(const Buffers& state) override {
     if (state.empty() || state[0].size() != values_.size() * sizeof(T)) return false;
     if (!step_.Adopt(absl::MakeConstSpan(state).subspan(1), values_.size())) return false;
     if (!values_.empty()) std::memcpy(values_.data(), state[0].data(), state[0].size());
@@ -173,9 +173,9 @@ std::vector<uint64_t> ParamOffsets(const std::vector<ParamSpec>& params) {
   return offsets;
 }
 
-std::vector<Buffer> CutSlices(const Buffer& flat, const std::vector<wire::Slice>& slices,
+Buffers CutSlices(const Buffer& flat, const std::vector<wire::Slice>& slices,
                               const std::vector<uint64_t>& offsets, size_t element_bytes) {
-  std::vector<Buffer> frames;
+  Buffers frames;
   frames.reserve(slices.size());
   for (const wire::Slice& slice : slices) {
     const uint64_t begin = offsets[Index(slice.param)] + slice.begin;

@@ -57,8 +57,8 @@ class PeerVectors {
   virtual Buffer Values() = 0;
   virtual Buffer Sum(ElementRange range) = 0;
   // The values, then the optimizer's state; and the reverse. False: malformed.
-  virtual std::vector<Buffer> State() = 0;
-  virtual bool Adopt(const std::vector<Buffer>& state) = 0;
+  virtual Buffers State() = 0;
+  virtual bool Adopt(const Buffers& state) = 0;
 
  private:
   double weight_ = 1;
@@ -83,7 +83,7 @@ std::unique_ptr<PeerVectors> MakeDoubleVectors(std::vector<double> values,
 // Where each parameter begins in a flat vector; then the total.
 std::vector<uint64_t> ParamOffsets(const std::vector<ParamSpec>& params);
 // Frames of slices, views of a flat vector whose elements have `element_bytes`.
-std::vector<Buffer> CutSlices(const Buffer& flat, const std::vector<wire::Slice>& slices,
+Buffers CutSlices(const Buffer& flat, const std::vector<wire::Slice>& slices,
                               const std::vector<uint64_t>& offsets, size_t element_bytes);
 
 }  // namespace soapstone::server

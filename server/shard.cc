@@ -41,10 +41,10 @@ Shard::Shard(ShardOptions options, Store store)
     : options_(AtItsLevel(std::move(options))),
       level_(LevelOf(options_.id, options_.layout->shard_count(), options_.policy)),
       store_(std::move(store)),
-      policy_(options_.policy, static_cast<uint32_t>(options_.layout->buckets(options_.id).size()),
-              options_.leaf_count, {options_.id, options_.layout->shard_count()}),
+      policy_(options_.policy, options_.layout->bucket_count(options_.id), options_.leaf_count,
+              {options_.id, options_.layout->shard_count()}),
       ledger_(options_.id, options_.policy.guarantee),
-      versions_(options_.layout->buckets(options_.id).size()) {
+      versions_(options_.layout->bucket_count(options_.id)) {
   if (level_ == Level::kBranch) uplink_.emplace(options_.id, options_.layout->shard_count());
 }
 
@@ -74,6 +74,7 @@ void Shard::OnMessage(Nanos now, Message message, wire::Outbox* out) {
   }
   std::string why = WhyNotTaken(message);
   if (why.empty() && message.type == MessageType::kPush) why = WhyPushIsMalformed(message);
+  if (why.empty() && message.type == MessageType::kPull) why = WhyPullIsMalformed(message);
   if (!why.empty()) {
     Reject(message, std::move(why), out);
     return;
@@ -130,10 +131,17 @@ void Shard::Join(WorkerId worker, Clock clock, wire::Outbox* out) {
 // scheduler must know that nobody is left.
 void Shard::AcknowledgeRoster(wire::Outbox* out) {
   if (!ack_due_) return;
-  const Clock frontier = policy_.clocks().members() == 0 ? 0 : policy_.Frontier();
+  Clock start = 0;
   for (const wire::Member& member : roster_.workers) {
-    if (!member.joining && member.start > frontier) return;
+    if (!member.joining) start = std::max(start, member.start);
   }
+  const bool empty = policy_.clocks().members() == 0;
+  // Updates that wait for others to be applied with must not hold up who is to start after them: it
+  // may be the only one that has any left to send.
+  const bool batches = options_.policy.gate == consistency::Gate::kBatched;
+  if (batches && !empty && policy_.clocks().Min() >= start) CarryOut(policy_.OnDrain(), out);
+  const Clock frontier = empty ? 0 : policy_.Frontier();
+  if (start > frontier) return;
   ack_due_ = false;
   Message ack;
   ack.type = MessageType::kRosterAck;
@@ -182,8 +190,7 @@ std::string Shard::WhyNotTaken(const Message& message) const {
 }
 
 std::string Shard::WhyPushIsMalformed(const Message& push) const {
-  const auto& buckets = options_.layout->buckets(options_.id);
-  if (Index(push.bucket) >= buckets.size()) {
+  if (Index(push.bucket) >= options_.layout->bucket_count(options_.id)) {
     return absl::StrCat("no bucket ", Index(push.bucket), " on this shard");
   }
   const bool gradient = options_.policy.exchange == consistency::Exchange::kGradient;
@@ -199,7 +206,10 @@ std::string Shard::WhyPushIsMalformed(const Message& push) const {
     return absl::StrCat(push.samples, " samples of a batch of ", push.batch_samples);
   }
   if (!store_.checks_payload()) return "";
-  const auto& slices = buckets[Index(push.bucket)].slices;
+  if (const auto table = options_.layout->TableOf(options_.id, push.bucket)) {
+    return store_.tables()->WhyNotRows(*table, push.payload);
+  }
+  const auto& slices = options_.layout->buckets(options_.id)[Index(push.bucket)].slices;
   if (push.payload.size() != slices.size()) {
     return absl::StrCat(push.payload.size(), " payload frames for ", slices.size(), " slices");
   }
@@ -211,6 +221,11 @@ std::string Shard::WhyPushIsMalformed(const Message& push) const {
     }
   }
   return "";
+}
+
+std::string Shard::WhyPullIsMalformed(const Message& pull) const {
+  if (store_.tables() != nullptr) return store_.tables()->WhyNotKeys(pull.payload);
+  return pull.payload.empty() ? "" : "the model has no table to take rows of";
 }
 
 bool Shard::RememberPush(const Message& push) {
@@ -389,6 +404,7 @@ void Shard::Reply(const Message& pull, wire::Outbox* out) {
   reply.from = Address::Of(options_.id);
   reply.to = AddressOf(pull.worker);
   reply.epoch = epoch_;
+  reply.priority = options_.layout->stage(options_.id);
   reply.worker = pull.worker;
   reply.clock = pull.clock;
   // Who comes late gets what there is, and goes on from there.
@@ -399,7 +415,7 @@ void Shard::Reply(const Message& pull, wire::Outbox* out) {
   Seen& seen = SeenOf(pull.worker);
   reply.parked_ns = now_ - seen.asked_at;
   reply.queued_ns = seen.queued_ns;
-  reply.payload = store_.ReadFor(pull.worker);
+  reply.payload = store_.ReadFor(pull.worker, pull.payload);
   if (!pull.final) ledger_.OnRead(pull.worker, reply.clock);
   seen.versions = versions_;
   out->Send(std::move(reply));
@@ -448,6 +464,7 @@ void Shard::Reject(const Message& message, std::string why, wire::Outbox* out) {
   reject.type = MessageType::kReject;
   reject.from = Address::Of(options_.id);
   reject.to = message.from;
+  reject.priority = options_.layout->stage(options_.id);
   reject.epoch = message.epoch;  // tells a rank's former holder from the present one
   reject.worker = message.worker;
   reject.clock = message.clock;

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "base/fingerprint.h"
+#include "base/recycling.h"
 #include "consistency/policy.h"
 #include "server/ledger.h"
 #include "server/store.h"
@@ -92,6 +94,7 @@ class Shard {
   // Empty when the message may be taken, else why not.
   std::string WhyNotTaken(const wire::Message& message) const;
   std::string WhyPushIsMalformed(const wire::Message& message) const;
+  std::string WhyPullIsMalformed(const wire::Message& message) const;
   bool RememberPush(const wire::Message& push);  // false: seen before
   void Reject(const wire::Message& message, std::string why, wire::Outbox* out);
   uint64_t StalenessOf(const wire::Message& push) const;
@@ -125,7 +128,10 @@ class Shard {
   wire::Roster groups_;
   uint64_t next_ticket_ = 1;
   uint64_t held_bytes_ = 0;
-  std::map<consistency::Ticket, wire::Message> in_hand_;  // held pushes, parked pulls
+  // Held pushes, parked pulls.
+  std::map<consistency::Ticket, wire::Message, std::less<>,
+           RecyclingAllocator<std::pair<const consistency::Ticket, wire::Message>>>
+      in_hand_;
   std::vector<Contribution> gathered_;
   BucketId gathered_bucket_{};
   Clock gathered_clock_ = 0;

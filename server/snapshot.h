@@ -21,7 +21,7 @@ namespace soapstone::server {
 struct Snapshot {
   Nanos at = 0;
   uint64_t steps = 0;          // floor(samples in the store / samples of a step)
-  std::vector<Buffer> slices;  // as Store::Read: shared with replies, not copied for this
+  Buffers slices;  // as Store::Read: shared with replies, not copied for this
   friend bool operator==(const Snapshot&, const Snapshot&) = default;
 };
 
@@ -46,7 +46,7 @@ class SnapshotTaker {
 // All shards' parameters at one point of the training.
 struct Cut {
   Nanos at = 0;
-  std::vector<std::vector<Buffer>> slices;  // by shard
+  std::vector<Buffers> slices;  // by shard
 };
 
 // Puts snapshots together.

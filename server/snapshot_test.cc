@@ -18,7 +18,7 @@ std::vector<Nanos> NextOf(CutAssembler* cuts, Nanos* at = nullptr) {
   if (!cut.has_value()) return times;
   if (at != nullptr) *at = cut->at;
   times.reserve(cut->slices.size());
-  for (const std::vector<Buffer>& slices : cut->slices) {
+  for (const Buffers& slices : cut->slices) {
     times.push_back(*reinterpret_cast<const Nanos*>(slices[0].data()));
   }
   return times;
@@ -63,11 +63,11 @@ std::shared_ptr<const wire::Layout> OneBucket() {
 }
 
 TEST(SnapshotTakerTest, TakesOneEachTimeThatEnoughSamplesAreInTheStore) {
-  Store store(TensorStore({.layout = OneBucket(),
-                           .shard = ShardId{0},
-                           .optimizer = *compute::ParseOptimizer("sgd:lr=1"),
-                           .schedule = *compute::ParseSchedule("constant"),
-                           .total_clocks = 10}));
+  Store store(TensorStoreOptions({.layout = OneBucket(),
+                                  .shard = ShardId{0},
+                                  .optimizer = *compute::ParseOptimizer("sgd:lr=1"),
+                                  .schedule = *compute::ParseSchedule("constant"),
+                                  .total_clocks = 10}));
   SnapshotTaker taker(10);
   const std::vector<float> gradient(4, 1.0f);
   std::vector<Snapshot> taken;

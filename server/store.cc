@@ -88,7 +88,7 @@ class TensorStore::Reader {
 void TensorStore::Place(BucketId bucket) {
   const wire::Bucket& layout = options_.layout->buckets(options_.shard)[Index(bucket)];
   std::shared_ptr<Values>& now = buckets_[Index(bucket)].now;
-  now = std::make_shared<Values>();
+  now = std::allocate_shared<Values>(RecyclingAllocator<Values>());
   now->block = pool_.Take(layout.elements() * sizeof(float));
   size_t offset = 0;
   for (size_t i = 0; i < layout.slices.size(); ++i) {
@@ -210,11 +210,18 @@ void TensorStore::Average(const std::vector<Contribution>& parts, size_t slice, 
   }
 }
 
-// The gradient of one update, from sums over samples g_j of the contributions j:
-//   g = (1 / B) sum_j w_j g_j,    fraction = (1 / B) sum_j w_j samples_j,    B = samples of the
-//   global batch, w_j the policy's weights
-// so P separate updates of a clock move the parameters, to first order, as far as one synchronous
-// update, and decay them as much. With rule.mean B is the samples of the contributions.
+compute::Update UpdateOf(const TensorStoreOptions& options, Clock clock,
+                         const std::vector<Contribution>& parts) {
+  double samples = 0;
+  for (const Contribution& part : parts) {
+    samples += static_cast<double>(part.weight) * static_cast<double>(part.samples);
+  }
+  const double batch = options.rule.mean ? samples : static_cast<double>(parts[0].batch_samples);
+  const double lr =
+      compute::LearningRate(options.optimizer, options.schedule, clock, options.total_clocks);
+  return {.lr = lr, .scale = 1.0 / batch, .fraction = samples / batch};
+}
+
 void TensorStore::Apply(BucketId bucket, Clock clock, const std::vector<Contribution>& parts,
                         uint32_t leaf_count, size_t replicas) {
   using Kind = consistency::StoreRule::Kind;
@@ -222,11 +229,7 @@ void TensorStore::Apply(BucketId bucket, Clock clock, const std::vector<Contribu
   const std::shared_ptr<Values> former = Own(bucket);
   absl::Span<const float> before;
   if (former != nullptr) before = former->block.floats();
-  double samples = 0;
-  for (const Contribution& part : parts) {
-    samples += static_cast<double>(part.weight) * static_cast<double>(part.samples);
-    buckets_[Index(bucket)].samples += part.samples;
-  }
+  for (const Contribution& part : parts) buckets_[Index(bucket)].samples += part.samples;
   for (size_t i = 0; i < layout.slices.size(); ++i) {
     SliceValues& slice = slices_[layout.first_slice + i];
     const absl::Span<const float> from =
@@ -254,21 +257,18 @@ void TensorStore::Apply(BucketId bucket, Clock clock, const std::vector<Contribu
       for (size_t e = 0; e < sum.size(); ++e) slice.values[e] += sum[e];
       continue;
     }
-    const double batch = options_.rule.mean ? samples : static_cast<double>(parts[0].batch_samples);
-    const compute::Update update = {
-        .lr = Rate(clock), .scale = 1.0 / batch, .fraction = samples / batch};
-    compute::ApplyGradient(options_.optimizer, update, sum,
+    compute::ApplyGradient(options_.optimizer, UpdateOf(options_, clock, parts), sum,
                            options_.rule.kind == Kind::kOptimizer ? from : slice.values,
                            slice.values, &slice.state);
   }
 }
 
-std::vector<Buffer> TensorStore::SumOf(BucketId bucket, const std::vector<Contribution>& parts,
-                                       uint32_t leaf_count) {
+Buffers TensorStore::SumOf(BucketId bucket, const std::vector<Contribution>& parts,
+                           uint32_t leaf_count) {
   if (parts.size() == 1) return parts[0].payload;
   const wire::Bucket& layout = options_.layout->buckets(options_.shard)[Index(bucket)];
   const BufferPool::Block block = pool_.Take(layout.elements() * sizeof(float));
-  std::vector<Buffer> sums;
+  Buffers sums;
   size_t offset = 0;
   for (size_t i = 0; i < layout.slices.size(); ++i) {
     const absl::Span<const float> sum = SumOf(parts, i, leaf_count, layout.slices[i].elements());
@@ -295,8 +295,8 @@ uint64_t TensorStore::samples() const {
   return fewest == buckets_.end() ? 0 : fewest->samples;
 }
 
-std::vector<Buffer> TensorStore::ReadFor(WorkerId worker) {
-  std::vector<Buffer> values = Read();
+Buffers TensorStore::ReadFor(WorkerId worker) {
+  Buffers values = Read();
   if (options_.rule.kind == consistency::StoreRule::Kind::kCompensated &&
       options_.rule.lambda > 0) {
     if (read_by_.size() <= Index(worker)) read_by_.resize(Index(worker) + 1);
@@ -306,12 +306,12 @@ std::vector<Buffer> TensorStore::ReadFor(WorkerId worker) {
 }
 
 // Nothing is copied: whoever holds what is read keeps it as it is (Own).
-std::vector<Buffer> TensorStore::Read() const {
+Buffers TensorStore::Read() const {
   if (!read_.empty()) return read_;
   read_.reserve(slices_.size());
   for (uint32_t b = 0; b < buckets_.size(); ++b) {
     const std::shared_ptr<Values>& now = buckets_[b].now;
-    const auto reader = std::make_shared<const Reader>(now);
+    const auto reader = std::allocate_shared<const Reader>(RecyclingAllocator<Reader>(), now);
     size_t offset = 0;
     for (const wire::Slice& slice : options_.layout->buckets(options_.shard)[b].slices) {
       const size_t size = slice.elements() * sizeof(float);
@@ -333,15 +333,24 @@ void CountStore::Apply(BucketId bucket, const std::vector<Contribution>& parts) 
   }
 }
 
+Store::Store(const TensorStoreOptions& options) : tensors_(std::make_shared<TensorStore>(options)) {
+  if (options.layout->tables().empty()) return;
+  tables_ = std::make_shared<TableStore>(options);
+  first_table_ = Index(options.layout->BucketOfTable(options.shard, 0));
+}
+
 void Store::Apply(BucketId bucket, Clock clock, const std::vector<Contribution>& parts,
                   uint32_t leaf_count, size_t replicas) {
+  if (const std::optional<uint32_t> table = TableOf(bucket)) {
+    return tables_->Apply(*table, clock, parts, leaf_count);
+  }
   if (tensors_ == nullptr) return counts_->Apply(bucket, parts);
   tensors_->Apply(bucket, clock, parts, leaf_count, replicas);
   if (counts_.has_value()) counts_->Add(bucket, parts.size());
 }
 
-std::vector<Buffer> Store::Gather(BucketId bucket, const std::vector<Contribution>& parts,
-                                  uint32_t leaf_count) {
+Buffers Store::Gather(BucketId bucket, const std::vector<Contribution>& parts,
+                      uint32_t leaf_count) {
   if (tensors_ != nullptr) {
     if (counts_.has_value()) counts_->Add(bucket, parts.size());
     return tensors_->SumOf(bucket, parts, leaf_count);
@@ -352,20 +361,26 @@ std::vector<Buffer> Store::Gather(BucketId bucket, const std::vector<Contributio
   return {Buffer::CopyOf(&delta, sizeof(delta))};
 }
 
-void Store::Load(std::vector<Buffer> values) {
+void Store::Load(Buffers values) {
   if (tensors_ != nullptr) tensors_->Load(std::move(values));
 }
 
-std::vector<Buffer> Store::ReadFor(WorkerId worker) {
-  return tensors_ != nullptr ? tensors_->ReadFor(worker) : std::vector<Buffer>();
+Buffers Store::ReadFor(WorkerId worker, const Buffers& keys) {
+  Buffers values = tensors_ != nullptr ? tensors_->ReadFor(worker) : Buffers();
+  if (tables_ == nullptr) return values;
+  for (Buffer& rows : tables_->Read(keys)) values.push_back(std::move(rows));
+  return values;
 }
 
 double Store::MassOf(Clock clock, const Contribution& part) const {
   return tensors_ != nullptr ? tensors_->MassOf(clock, part) : 1;
 }
 
-std::vector<Buffer> Store::Read() const {
-  return tensors_ != nullptr ? tensors_->Read() : std::vector<Buffer>();
+Buffers Store::Read() const {
+  Buffers values = tensors_ != nullptr ? tensors_->Read() : Buffers();
+  if (tables_ == nullptr) return values;
+  for (Buffer& frame : tables_->ReadAll()) values.push_back(std::move(frame));
+  return values;
 }
 
 void Store::AddTo(Fingerprint* f) const {

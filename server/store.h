@@ -1,6 +1,7 @@
-// Store: the values of one shard's slices. Two kinds behind one value type: real tensors with an
-// optimizer, or, for the simulator and the checkers, integers that count what was applied, so that
-// 10,000 simulated workers need no gradient memory and exactly-once is checked without rounding.
+// Store: the values of one shard's slices and the rows of its tables. Two kinds behind one value
+// type: real tensors with an optimizer, or, for the simulator and the checkers, integers that count
+// what was applied, so that 10,000 simulated workers need no gradient memory and exactly-once is
+// checked without rounding.
 #pragma once
 
 #include <atomic>
@@ -14,33 +15,10 @@
 #include "base/buffer.h"
 #include "base/fingerprint.h"
 #include "base/ids.h"
-#include "compute/optimizer.h"
-#include "compute/schedule.h"
-#include "consistency/traits.h"
-#include "wire/layout.h"
+#include "server/contribution.h"
+#include "server/table_store.h"
 
 namespace soapstone::server {
-
-// One contribution to an update: payload a buffer a slice of its bucket.
-struct Contribution {
-  WorkerId worker{};
-  LeafRange leaves;
-  uint64_t samples = 0;
-  uint64_t batch_samples = 0;
-  float weight = 1;  // the policy's
-  std::vector<Buffer> payload;
-};
-
-struct TensorStoreOptions {
-  std::shared_ptr<const wire::Layout> layout;
-  ShardId shard{};
-  compute::OptimizerSpec optimizer;
-  compute::ScheduleSpec schedule;
-  Clock total_clocks = 0;
-  uint64_t seed = 0;
-  consistency::StoreRule rule;
-  bool fixed_tree = false;  // contributions are summed along the tree, else in the order given
-};
 
 // Real parameters. Movable, not copyable.
 class TensorStore {
@@ -49,14 +27,14 @@ class TensorStore {
   // `replicas`: P, for rules that depend on it.
   void Apply(BucketId bucket, Clock clock, const std::vector<Contribution>& parts,
              uint32_t leaf_count, size_t replicas);
-  std::vector<Buffer> Read() const;
+  Buffers Read() const;
   // The sum of `parts`, a buffer a slice of the bucket; changes nothing.
-  std::vector<Buffer> SumOf(BucketId bucket, const std::vector<Contribution>& parts,
+  Buffers SumOf(BucketId bucket, const std::vector<Contribution>& parts,
                             uint32_t leaf_count);
   // The values from now on: a buffer a slice of the shard. Not with Apply.
-  void Load(std::vector<Buffer> values) { read_ = std::move(values); }
+  void Load(Buffers values) { read_ = std::move(values); }
   // Read, to be sent to `worker`: compensated stores remember what it got.
-  std::vector<Buffer> ReadFor(WorkerId worker);
+  Buffers ReadFor(WorkerId worker);
   // The largest change of a parameter that `part`, alone, would make: max |lr g / B|.
   double MassOf(Clock clock, const Contribution& part) const;
   // How many samples' updates are in the values: those of the bucket that has the fewest.
@@ -97,8 +75,8 @@ class TensorStore {
   std::vector<BucketValues> buckets_;
   std::vector<SliceValues> slices_;           // as layout.slices(shard)
   std::vector<float> sum_;                    // scratch of sums
-  std::vector<std::vector<Buffer>> read_by_;  // kCompensated: by worker, what it was sent last
-  mutable std::vector<Buffer> read_;          // what Read returned, until the next Apply
+  std::vector<Buffers> read_by_;  // kCompensated: by worker, what it was sent last
+  mutable Buffers read_;          // what Read returned, until the next Apply
 };
 
 // Counts instead of values: per bucket the applied contributions and the sum of their int64
@@ -124,8 +102,8 @@ class CountStore {
 
 class Store {
  public:
-  explicit Store(TensorStore tensors)
-      : tensors_(std::make_shared<TensorStore>(std::move(tensors))) {}
+  // Values, and where the layout has tables their rows.
+  explicit Store(const TensorStoreOptions& options);
   explicit Store(CountStore counts) : counts_(std::move(counts)) {}
   // Values, and beside them how many contributions each bucket has had: co-simulation, whose
   // checkers look at counts.
@@ -136,25 +114,35 @@ class Store {
   void Apply(BucketId bucket, Clock clock, const std::vector<Contribution>& parts,
              uint32_t leaf_count, size_t replicas);
   // At a branch of the tree, in place of Apply: their sum, to be sent on. Counts count them.
-  std::vector<Buffer> Gather(BucketId bucket, const std::vector<Contribution>& parts,
+  Buffers Gather(BucketId bucket, const std::vector<Contribution>& parts,
                              uint32_t leaf_count);
   // And the values that came back.
-  void Load(std::vector<Buffer> values);
-  // The values now: a buffer a slice (none for counts).
-  std::vector<Buffer> Read() const;
-  std::vector<Buffer> ReadFor(WorkerId worker);
+  void Load(Buffers values);
+  // The values now: a buffer a slice (none for counts), then keys and rows of each table.
+  Buffers Read() const;
+  // Read, and the rows of these keys: what a pull of `worker` is answered with.
+  Buffers ReadFor(WorkerId worker, const Buffers& keys);
   // Counts: 1.
   double MassOf(Clock clock, const Contribution& part) const;
   // How many samples' updates are in the values (0 for counts).
   uint64_t samples() const { return tensors_ != nullptr ? tensors_->samples() : 0; }
   // True where payloads of `payload` fit bucket `bucket` (always, for counts).
   bool checks_payload() const { return tensors_ != nullptr; }
+  // Null where the model has none.
+  const TableStore* tables() const { return tables_.get(); }
   const CountStore* counts() const { return counts_.has_value() ? &*counts_ : nullptr; }
   void AddTo(Fingerprint* f) const;
 
  private:
-  // One of them, or both. Copies of a store share its tensors.
+  std::optional<uint32_t> TableOf(BucketId bucket) const {
+    if (tables_ == nullptr || Index(bucket) < first_table_) return std::nullopt;
+    return Index(bucket) - first_table_;
+  }
+
+  // One of them, or both. Copies of a store share its tensors and tables.
   std::shared_ptr<TensorStore> tensors_;
+  std::shared_ptr<TableStore> tables_;
+  uint32_t first_table_ = 0;  // its bucket
   std::optional<CountStore> counts_;
 };
 

@@ -70,7 +70,7 @@ TEST(TensorStoreTest, SumDoesNotDependOnHowLeavesWereGrouped) {
     for (size_t i = 0; i < n; ++i) out[i] += right[i];
     return out;
   };
-  std::vector<std::vector<Buffer>> results;
+  std::vector<Buffers> results;
   for (uint32_t workers = 1; workers <= kLeaves; ++workers) {
     TensorStore store = MakeStore(layout, 0);
     std::vector<Contribution> parts;
@@ -93,7 +93,7 @@ TEST(TensorStoreTest, SumDoesNotDependOnHowLeavesWereGrouped) {
 TEST(TensorStoreTest, ReadIsASnapshot) {
   const auto layout = MakeLayout(1);
   TensorStore store = MakeStore(layout, 0);
-  const std::vector<Buffer> before = store.Read();
+  const Buffers before = store.Read();
   const float first = before[0].floats()[0];
   Contribution part = {.leaves = {0, 1}, .samples = 1, .batch_samples = 1};
   for (const wire::Slice& slice : layout->slices(ShardId{0})) {
@@ -185,7 +185,7 @@ TEST(CountStoreTest, CountsContributionsAndSumsTheirIntegers) {
 TEST(TensorStoreTest, ReadersOfTheSameValuesShareACopy) {
   const auto layout = MakeLayout(1);
   TensorStore store = MakeStore(layout, 0);
-  const std::vector<Buffer> before = store.Read();
+  const Buffers before = store.Read();
   EXPECT_EQ(store.Read()[0].data(), before[0].data());
   Contribution part = {.samples = 1, .batch_samples = 1};
   for (const wire::Slice& slice : layout->slices(ShardId{0})) {

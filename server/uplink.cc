@@ -28,7 +28,7 @@ Message Uplink::ToRoot(MessageType type, Epoch epoch, Clock clock) const {
 }
 
 void Uplink::Push(Epoch epoch, const Gathered& gathered, const std::vector<Contribution>& parts,
-                  std::vector<Buffer> payload, wire::Outbox* out) {
+                  Buffers payload, wire::Outbox* out) {
   Message push = ToRoot(MessageType::kPush, epoch, gathered.clock);
   push.bucket = gathered.bucket;
   push.leaves = {parts.front().leaves.begin, parts.back().leaves.end};

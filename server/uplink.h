@@ -25,7 +25,7 @@ class Uplink {
     uint32_t leaf_count = 1;
   };
   void Push(Epoch epoch, const Gathered& gathered, const std::vector<Contribution>& parts,
-            std::vector<Buffer> payload, wire::Outbox* out);
+            Buffers payload, wire::Outbox* out);
   // The branch has completed `clock`, with all the pushes since the last call.
   void Complete(Epoch epoch, Clock clock, wire::Outbox* out);
   // Asks for the values to be used at `clock`; `final`: those after the last clock.

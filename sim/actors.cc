@@ -21,6 +21,7 @@ absl::Status CheckShape(const JobShape& shape) {
   SOAP_RETURN_IF_ERROR(in_range("workers", shape.workers, kWorkersMax));
   SOAP_RETURN_IF_ERROR(in_range("shards", shape.shards, kShardsMax));
   SOAP_RETURN_IF_ERROR(in_range("buckets a shard", shape.buckets_per_shard, kBucketsMax));
+  SOAP_RETURN_IF_ERROR(in_range("stages", shape.stages, shape.shards));
   SOAP_RETURN_IF_ERROR(in_range("clocks", static_cast<uint64_t>(shape.clocks), kClockMax));
   // The layout cuts no slice smaller than 1,024 elements.
   if (shape.bucket_elements < 1024) {
@@ -52,26 +53,28 @@ absl::StatusOr<ActorFactory> ActorFactory::Make(JobShape shape, const Training* 
   return factory;
 }
 
-// A parameter a bucket, all of one operator.
+// A parameter a bucket, all of a stage of one operator.
 absl::Status ActorFactory::LayOut() {
   std::vector<ParamSpec> params;
-  worker::OpOutline op;
-  for (uint32_t i = 0; i < shape_.shards * shape_.buckets_per_shard; ++i) {
+  const uint32_t count = shape_.shards * shape_.buckets_per_shard;
+  std::vector<worker::OpOutline> ops(shape_.stages);
+  for (uint32_t i = 0; i < count; ++i) {
     params.push_back(
-        {.name = absl::StrCat("p", i), .shape = {static_cast<int64_t>(shape_.bucket_elements)}});
-    op.params.push_back(ParamId{i});
+        {.name = absl::StrCat("p", i), .shape = {static_cast<int64_t>(shape_.bucket_elements), 1}});
+    ops[uint64_t{i} * shape_.stages / count].params.push_back(ParamId{i});
   }
   SOAP_ASSIGN_OR_RETURN(
       wire::Layout layout,
       wire::Layout::Build(std::move(params), {.shard_count = shape_.shards,
-                                              .bucket_bytes = shape_.bucket_elements * 4}));
+                                              .bucket_bytes = shape_.bucket_elements * 4,
+                                              .stages = shape_.stages}));
   layout_ = std::make_shared<const wire::Layout>(std::move(layout));
-  ops_ = std::make_shared<const std::vector<worker::OpOutline>>(1, std::move(op));
+  ops_ = std::make_shared<const std::vector<worker::OpOutline>>(std::move(ops));
   return absl::OkStatus();
 }
 
 server::Shard ActorFactory::MakeShard(ShardId id) const {
-  const auto buckets = static_cast<uint32_t>(layout_->buckets(id).size());
+  const auto buckets = layout_->bucket_count(id);
   return server::Shard({.id = id,
                         .layout = layout_,
                         .policy = shape_.policy,

@@ -31,6 +31,7 @@ struct JobShape {
   consistency::PolicyTraits policy;
   Clock clocks = 1;                       // local steps of the run
   uint32_t leaf_count = 0;                // M; 0: one a worker
+  uint32_t stages = 1;                    // of the layout, an operator each; divides shards
   scheduler::RebalanceOptions rebalance;  // its leaf_count is 0, or M
 };
 

@@ -13,13 +13,14 @@ uint64_t Seeds() {
   return wanted == nullptr ? 100 : std::strtoull(wanted, nullptr, 10);
 }
 
-SeedOptions Options(const std::string& policy, FaultBudget faults) {
+SeedOptions Options(const std::string& policy, FaultBudget faults, uint32_t stages = 1) {
   SeedOptions options;
   options.world.shape = {.workers = 3,
                          .shards = 2,
                          .policy = *consistency::ParsePolicy(policy),
                          .clocks = 6,
-                         .leaf_count = 4};
+                         .leaf_count = 4,
+                         .stages = stages};
   options.world.faults = faults;
   return options;
 }
@@ -29,11 +30,13 @@ class FaultWorldTest : public testing::TestWithParam<std::string> {
   void RunSeeds(FaultBudget faults) {
     const uint64_t seeds = Seeds();
     for (uint64_t seed = 1; seed <= seeds; ++seed) {
-      const auto report = RunSeed(Options(GetParam(), faults), seed);
+      const auto report = RunSeed(Options(GetParam(), faults, stages_), seed);
       ASSERT_TRUE(report.ok()) << report.status();
       ASSERT_FALSE(report->violation.has_value()) << report->ToString();
     }
   }
+
+  uint32_t stages_ = 1;
 };
 
 TEST_P(FaultWorldTest, AnyOrderOfMessages) { RunSeeds({.duplicates = 3}); }
@@ -53,6 +56,30 @@ INSTANTIATE_TEST_SUITE_P(Peers, FaultWorldTest,
 INSTANTIATE_TEST_SUITE_P(LongRounds, FaultWorldTest,
                          testing::Values("easgd:tau=2,mode=sync", "easgd:tau=2,mode=async",
                                          "localsgd:h=2"));
+
+// Shards by layers: workers ask for the next values shard by shard, and load them one by one.
+class StagedWorldTest : public FaultWorldTest {
+ protected:
+  StagedWorldTest() { stages_ = 2; }
+};
+
+TEST_P(StagedWorldTest, AnyOrderOfMessages) { RunSeeds({.duplicates = 3}); }
+TEST_P(StagedWorldTest, WorkersLeave) { RunSeeds({.leaves = 1}); }
+TEST_P(StagedWorldTest, WorkersCrash) { RunSeeds({.crashes = 1}); }
+TEST_P(StagedWorldTest, LostWorkersAreReplaced) { RunSeeds({.crashes = 1, .joins = 1}); }
+TEST_P(StagedWorldTest, Everything) {
+  RunSeeds({.crashes = 2, .leaves = 1, .joins = 2, .duplicates = 3});
+}
+
+std::vector<std::string> PoliciesThatPullAhead() {
+  std::vector<std::string> policies = consistency::ExamplePolicies();
+  std::erase_if(policies, [](const std::string& policy) {
+    return !consistency::ParsePolicy(policy)->pulls_ahead();
+  });
+  return policies;
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, StagedWorldTest, testing::ValuesIn(PoliciesThatPullAhead()));
 
 TEST(RunSeedTest, ASeedIsARun) {
   const SeedOptions options = Options("ssp:s=1", {.crashes = 1, .joins = 1, .duplicates = 2});

@@ -144,7 +144,7 @@ uint64_t ContentOf(const Message& message) {
   return f.value().first;
 }
 
-uint32_t CheckOf(const std::vector<Buffer>& frames) {
+uint32_t CheckOf(const Buffers& frames) {
   Fingerprint f;
   for (const Buffer& buffer : frames) AddSample(buffer, &f);
   return Low(f.value().first);

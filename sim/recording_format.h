@@ -107,6 +107,6 @@ uint64_t RunOf(const RecordedEvent& device_event);
 // parameters differ nearly everywhere, and all of it would cost time. Sessions and endpoints, which
 // differ from run to run, are left out.
 uint64_t ContentOf(const wire::Message& message);
-uint32_t CheckOf(const std::vector<Buffer>& frames);
+uint32_t CheckOf(const Buffers& frames);
 
 }  // namespace soapstone::sim

@@ -361,14 +361,29 @@ void World::RunDevice(uint32_t index) {
 }
 
 void World::RunCommand(Slot* slot, const worker::DeviceCommand& command) {
-  if (command.what.op == worker::Op::kLoad) slot->loaded = command.clock;
-  if (command.what.op != worker::Op::kForward || factory_->shape().policy.keeps_parameters()) {
-    return;
+  slot->loaded.resize(factory_->worker_layout().shard_count(), kNoClock);
+  const bool load_all = command.what.op == worker::Op::kLoad && command.what.all;
+  if (mutant_ == WorldMutant::kNoReload && load_all) return;
+  if (load_all) {
+    slot->loaded.assign(slot->loaded.size(), command.clock);
+  } else if (command.what.op == worker::Op::kLoad) {
+    slot->loaded[Index(command.what.shard)] = command.clock;
   }
-  if (slot->loaded == command.clock) return;
-  Fail(absl::StrCat("B1: worker ", Index(*slot->rank), " computes leaves [",
-                    command.what.part.begin, ", ", command.what.part.end, ") of clock ",
-                    command.clock, " with the parameters of clock ", slot->loaded));
+  const bool uses =
+      command.what.op == worker::Op::kForward || command.what.op == worker::Op::kBackward;
+  if (uses && !factory_->shape().policy.keeps_parameters()) CheckLoaded(*slot, command);
+}
+
+// An operator's parameters are those of its stage.
+void World::CheckLoaded(const Slot& slot, const worker::DeviceCommand& command) {
+  for (uint32_t k = 0; k < slot.loaded.size(); ++k) {
+    if (factory_->worker_layout().stage(ShardId{k}) != command.what.index) continue;
+    if (slot.loaded[k] == command.clock) continue;
+    Fail(absl::StrCat("B1: worker ", Index(*slot.rank), " computes leaves [",
+                      command.what.part.begin, ", ", command.what.part.end, ") of clock ",
+                      command.clock, " with the parameters of clock ", slot.loaded[k], " of shard ",
+                      k));
+  }
 }
 
 worker::DeviceEvent World::Answer(const Slot& slot, const worker::DeviceCommand& command) const {
@@ -521,7 +536,7 @@ void World::AddTo(Fingerprint* f) const {
     f->Add(uint32_t{slot.started} | uint32_t{slot.leaving} << 1 | uint32_t{slot.crashed} << 2 |
            uint32_t{slot.noticed} << 3 | uint32_t{slot.gone} << 4);
     f->Add(slot.ranked);
-    f->Add(slot.loaded);
+    for (const Clock loaded : slot.loaded) f->Add(loaded);
     f->Add(slot.told.samples);
     f->Add(slot.told.compute_ns);
     if (slot.engine.has_value()) slot.engine->AddTo(f);

@@ -51,6 +51,7 @@ enum class WorldMutant : uint8_t {
   kNoAdoption,       // workers do not hear of a loss
   kNoRelease,        // shards do not hear of a loss
   kSharesTooEarly,   // workers take new shares for valid two clocks before they are
+  kNoReload,         // devices do not load the parameters of a former clock again
 };
 
 struct WorldOptions {
@@ -128,7 +129,7 @@ class World {
     bool crashed = false;                         // by fault
     bool noticed = false;                         // and the coordinator knows
     bool gone = false;                            // shut down, refused, or crashed: acts no more
-    Clock loaded = kNoClock;                      // clock whose parameters the device holds
+    std::vector<Clock> loaded;                    // by shard: whose parameters the device holds
     wire::Progress told;                          // in its last report
     std::vector<worker::DeviceCommand> commands;  // not yet run
   };
@@ -156,6 +157,7 @@ class World {
   void AfterEngine(uint32_t index, wire::Outbox* outbox);
   void RunDevice(uint32_t index);
   void RunCommand(Slot* slot, const worker::DeviceCommand& command);
+  void CheckLoaded(const Slot& slot, const worker::DeviceCommand& command);
   worker::DeviceEvent Answer(const Slot& slot, const worker::DeviceCommand& command) const;
   int64_t DeltaFor(const Slot& slot, const worker::DeviceCommand& command) const;
   void Crash(uint32_t index);

@@ -22,19 +22,23 @@ struct DeviceCommand {
   bool wants_event = false;
   Clock clock = 0;  // the global batch it works on; for kUpdate and learning rates too
   uint32_t leaf_count = 0;
-  bool tree_sum = false;                    // kBackward: sum parts along the fixed tree
-  bool first_part = false;                  // kForward, kBackward: this part begins its node
-  bool last_part = false;                   // kForward, kBackward: this part completes its node
-  double alpha = 0;                         // kElastic: moving rate
-  bool starts_round = false;                // kLoad: keep it for the kDelta that ends the round
-  bool fresh_momentum = false;              // kLoad: forget the local optimizer's state
-  std::vector<std::vector<Buffer>> frames;  // kLoad, kElastic: by shard, a buffer a slice
+  bool tree_sum = false;        // kBackward: sum parts along the fixed tree
+  bool first_part = false;      // kForward, kBackward: this part begins its node
+  bool last_part = false;       // kForward, kBackward: this part completes its node
+                                // kKeys: first, last of a run of kKeys
+  double alpha = 0;             // kElastic: moving rate
+  bool starts_round = false;    // kLoad: keep it for the kDelta that ends the round
+  bool fresh_momentum = false;  // kLoad: forget the local optimizer's state
+  // kLoad, kElastic: by shard, a buffer a slice, then one a table: the rows of the last kKeys; empty
+  // for shards that are not loaded.
+  std::vector<Buffers> frames;
 };
 
 struct DeviceEvent {
   uint64_t run = 0;
   uint32_t instruction = 0;
-  std::vector<Buffer> frames;  // kCollect: a buffer a slice of the bucket
+  Buffers frames;  // kCollect: a buffer a slice of the bucket; of a table keys, rows.
+                               // kKeys, the last: by shard, then by table, keys
   uint64_t samples = 0;        // kCollect: in the node's sum; kEvaluate: held-out samples
   // Computed since the last event; zero where there is nothing to report.
   uint64_t trained_samples = 0;

@@ -17,8 +17,16 @@ using wire::MessageType;
 constexpr size_t kLagBuckets = 64;
 
 // Instructions whose completion the engine must hear of: what they hand over is sent, or the run
-// ends with them.
-bool WantsEvent(Op op) { return op == Op::kCollect || op == Op::kUpdate || op == Op::kEvaluate; }
+// ends with them, or the device has to wait after them unless what is to be loaded is here.
+bool WantsEvent(const Program& program, uint32_t index) {
+  const auto& instructions = program.instructions;
+  const Op op = instructions[index].op;
+  if (op == Op::kForward && index + 1 < instructions.size()) {
+    return instructions[index + 1].op == Op::kLoad;
+  }
+  return op == Op::kCollect || op == Op::kUpdate || op == Op::kEvaluate ||
+         op == Op::kKeys;
+}
 
 void CountLag(Clock lag, std::vector<uint64_t>* lags) {
   const size_t slot =
@@ -29,7 +37,9 @@ void CountLag(Clock lag, std::vector<uint64_t>* lags) {
 
 }  // namespace
 
-Engine::Engine(EngineOptions options) : options_(std::move(options)) {}
+Engine::Engine(EngineOptions options)
+    : options_(std::move(options)),
+      by_stages_(options_.policy.pulls_ahead() && options_.layout->stages() > 1) {}
 
 void Engine::OnMessage(Nanos now, const Message& message, EngineOutput out) {
   switch (message.type) {
@@ -95,7 +105,11 @@ void Engine::KeepBound(EngineOutput out) {
 }
 
 ProgramInputs Engine::Inputs() const {
-  return {options_.layout.get(), options_.ops.get(), options_.policy.ordered_reads()};
+  return {.layout = options_.layout.get(),
+          .ops = options_.ops.get(),
+          .ordered_reads = options_.policy.ordered_reads(),
+          .by_stages = by_stages_,
+          .keys_of_leaves = options_.policy.adopts() ? options_.leaf_count : 0};
 }
 
 // A step whose values the shards send unasked.
@@ -104,19 +118,26 @@ bool Engine::IsSubscribed(const Run& run) const {
          run.clock > start_clock_;
 }
 
+bool Engine::IsComing(const Run& run, ShardId shard) const {
+  if (IsSubscribed(run)) return true;
+  return !run.final && Index(shard) < asked_.size() && asked_[Index(shard)] == run.shard_clock;
+}
+
 void Engine::OnPullReply(Nanos now, const Message& reply, EngineOutput out) {
   const uint32_t shard = reply.from.role == wire::Role::kShard
                              ? reply.from.index % options_.layout->shard_count()
                              : 0;  // the peer's
   if (reply.from != KeeperOf(ShardId{shard})) return;
-  const auto expected = options_.layout->slices(ShardId{shard}).size();
+  const auto expected =
+      options_.layout->slices(ShardId{shard}).size() + options_.layout->tables().size();
   if (!reply.payload.empty() && reply.payload.size() != expected) {
     failure_ = absl::StrCat(reply.from.ToString(), " answered with ", reply.payload.size(),
-                            " slices; the layout has ", expected);
+                            " frames; the layout has ", expected);
     return;
   }
   const Clock next = main_.has_value() ? main_->shard_clock + 1 : ShardClock(clock_);
-  if (options_.policy.subscribed() && !reply.final && reply.clock == next) {
+  const bool asked = shard < asked_.size() && asked_[shard] == reply.clock;
+  if ((options_.policy.subscribed() || asked) && !reply.final && reply.clock == next) {
     early_.resize(options_.layout->shard_count());
     early_[shard] = reply;
     return;
@@ -142,11 +163,28 @@ void Engine::OnPullReply(Nanos now, const Message& reply, EngineOutput out) {
       }
       return;
     }
+    if (!HasRowsAskedFor(run, ShardId{shard}, reply)) {
+      failure_ = absl::StrCat(reply.from.ToString(), " answered with other rows than asked for");
+      return;
+    }
     TakeReply(&run, ShardId{shard}, reply);
     Satisfy(&run, i);
     Advance(now, out);
     return;
   }
+}
+
+bool Engine::HasRowsAskedFor(const Run& run, ShardId shard, const Message& reply) const {
+  if (reply.payload.empty()) return true;
+  const std::vector<TableSpec>& tables = options_.layout->tables();
+  const size_t first = reply.payload.size() - tables.size();
+  for (size_t t = 0; t < tables.size(); ++t) {
+    const size_t at = Index(shard) * tables.size() + t;
+    const size_t keys = at < run.keys.size() ? run.keys[at].size() / sizeof(uint64_t) : 0;
+    const Buffer& rows = reply.payload[first + t];
+    if (rows.size() != keys * tables[t].dim * sizeof(float) || !rows.IsFloatAligned()) return false;
+  }
+  return true;
 }
 
 bool Engine::JumpTo(Clock clock, EngineOutput out) {
@@ -214,10 +252,16 @@ void Engine::OnDevice(Nanos now, DeviceEvent event, EngineOutput out) {
   progress_.compute_ns += event.compute_ns;
   progress_.injected_ns += event.injected_ns;
   const uint32_t instruction = event.instruction;
-  if (run->program->instructions[instruction].op == Op::kEvaluate) {
+  const Op op = run->program->instructions[instruction].op;
+  if (op == Op::kForward) {
+    // The load behind it is next.
+    if (!run->issued[instruction + 1]) run->idle_since = now;
+  } else if (op == Op::kEvaluate) {
     Message message = ToScheduler(MessageType::kEvaluated);
     message.body = wire::Evaluation{event.samples, event.correct, event.loss_sum};
     out.outbox->Send(std::move(message));
+  } else if (run->program->instructions[instruction].op == Op::kKeys) {
+    run->keys = std::move(event.frames);
   } else {
     run->collected[instruction] = std::move(event);
   }
@@ -301,6 +345,9 @@ Engine::Run Engine::MakeRun(std::shared_ptr<const Program> program) {
   run.replies.resize(options_.layout->shard_count());
   run.oldest.resize(options_.layout->shard_count());
   run.pushes.resize(options_.layout->shard_count());
+  for (const Instruction& instruction : program->instructions) {
+    run.loads += instruction.op == Op::kLoad || instruction.op == Op::kElastic ? 1 : 0;
+  }
   run.program = std::move(program);
   return run;
 }
@@ -308,7 +355,7 @@ Engine::Run Engine::MakeRun(std::shared_ptr<const Program> program) {
 void Engine::Begin(Nanos now, std::shared_ptr<const Program> program, EngineOutput out) {
   CHECK(!main_.has_value());
   main_ = MakeRun(std::move(program));
-  main_->pulled_at = now;
+  main_->idle_since = now;
   switch (main_->program->kind) {
     case Program::Kind::kFinalEvaluate:
       main_->final = true;
@@ -342,7 +389,6 @@ void Engine::Advance(Nanos now, EngineOutput out) {
   const bool was_loaded = main_->loaded;
   Issue(now, &*main_, out);
   if (main_->loaded && !was_loaded) {
-    CountWait(now - main_->pulled_at, *main_);
     if (main_->program->kind == Program::Kind::kStep && options_.policy.adopts()) {
       // Leaves that became ours while we waited belong to this clock too.
       BeginAdoption(now, main_->clock, &planned_, out);
@@ -352,12 +398,38 @@ void Engine::Advance(Nanos now, EngineOutput out) {
 }
 
 // What shards say of their part can be more than we waited: values may be due before they are
-// asked.
-void Engine::CountWait(Nanos blocked, const Run& run) {
-  const Nanos parked = std::min(run.parked_ns, blocked);
+// asked, and asked before they are waited for.
+void Engine::CountWait(Nanos now, Run* run) {
+  if (run->idle_since < 0) return;
+  const Nanos blocked = now - std::exchange(run->idle_since, -1);
+  const Nanos parked = std::min(run->parked_ns, blocked);
   progress_.blocked_ns += blocked;
   progress_.parked_ns += parked;
-  progress_.queued_ns += std::min(run.queued_ns, blocked - parked);
+  progress_.queued_ns += std::min(run->queued_ns, blocked - parked);
+}
+
+void Engine::NoteLoad(Nanos now, Run* run) {
+  CountWait(now, run);
+  if (++run->loads_issued < run->loads) return;
+  run->loaded = true;
+  for (const Clock oldest : run->oldest) {
+    if (!run->final) CountLag(run->shard_clock - oldest, &progress_.read_lags);
+  }
+  if (by_stages_ && options_.policy.adopts()) former_ = std::move(run->replies);
+  run->replies.assign(options_.layout->shard_count(), {});
+}
+
+// REQUIRES: not loaded. So what the device was given are loads, and forward passes between them.
+void Engine::Rewind(Run* run) {
+  run->id = next_run_++;  // the device's answers to what it was given are nobody's
+  const auto& instructions = run->program->instructions;
+  for (uint32_t i = 0; i < instructions.size(); ++i) {
+    if (!IsDeviceOp(instructions[i].op) || !run->issued[i]) continue;
+    run->issued[i] = 0;
+    run->open += std::exchange(run->satisfied[i], uint8_t{0});
+  }
+  run->loads_issued = 0;
+  run->idle_since = -1;
 }
 
 void Engine::Issue(Nanos now, Run* run, EngineOutput out) {
@@ -386,28 +458,30 @@ void Engine::IssueOne(Nanos now, Run* run, uint32_t index, EngineOutput out) {
   run->issued[index] = 1;
   if (!IsDeviceOp(instruction.op)) {
     // Of pulls that are sent in turn the first one's time, which Begin has set, counts.
-    if (instruction.op == Op::kPull && !options_.policy.ordered_reads()) run->pulled_at = now;
-    if (instruction.op == Op::kPull && IsSubscribed(*run)) {
-      const uint32_t shard = Index(instruction.shard);
+    const uint32_t shard = Index(instruction.shard);
+    if (instruction.op == Op::kPull && !options_.policy.ordered_reads()) run->idle_since = now;
+    if (instruction.op == Op::kPull && IsComing(*run, instruction.shard)) {
       if (shard >= early_.size() || early_[shard].clock != run->shard_clock) return;
       TakeReply(run, instruction.shard, early_[shard]);
       early_[shard] = {};
       Satisfy(run, index);
       return;
     }
+    const bool ahead = instruction.op == Op::kAhead;
+    // After the last clock there are final pulls only.
+    if (ahead && run->clock + 1 >= options_.total_clocks) return Satisfy(run, index);
+    if (ahead) {
+      asked_.resize(options_.layout->shard_count(), kNoClock);
+      asked_[shard] = run->shard_clock + 1;
+    }
     out.outbox->Send(MessageFor(run, index));
     if (instruction.op != Op::kPull) Satisfy(run, index);
     return;
   }
   out.commands->push_back(CommandFor(*run, index));
-  if (instruction.op == Op::kLoad || instruction.op == Op::kElastic) {
-    run->loaded = true;
-    for (const Clock oldest : run->oldest) {
-      if (!run->final) CountLag(run->shard_clock - oldest, &progress_.read_lags);
-    }
-    run->replies.assign(run->replies.size(), {});
-  }
-  if (!WantsEvent(instruction.op)) Satisfy(run, index);
+  const bool load = instruction.op == Op::kLoad || instruction.op == Op::kElastic;
+  if (load && run->program->kind != Program::Kind::kAdopt) NoteLoad(now, run);
+  if (!WantsEvent(*run->program, index)) Satisfy(run, index);
 }
 
 void Engine::Satisfy(Run* run, uint32_t index) {
@@ -423,10 +497,11 @@ DeviceCommand Engine::CommandFor(const Run& run, uint32_t index) const {
                            .what = {.op = instruction.op,
                                     .index = instruction.index,
                                     .shard = instruction.shard,
+                                    .all = instruction.all,
                                     .bucket = instruction.bucket,
                                     .node = instruction.node,
                                     .part = instruction.part},
-                           .wants_event = WantsEvent(instruction.op),
+                           .wants_event = WantsEvent(*run.program, index),
                            .clock = run.clock,
                            .leaf_count = options_.leaf_count,
                            .tree_sum = options_.policy.fixed_tree};
@@ -437,7 +512,20 @@ DeviceCommand Engine::CommandFor(const Run& run, uint32_t index) const {
       command.last_part = plan.parts.back() == instruction.part;
     }
   }
-  if (instruction.op == Op::kLoad || instruction.op == Op::kElastic) command.frames = run.replies;
+  if (instruction.op == Op::kKeys) {
+    const auto is_keys = [&](uint32_t i) {
+      return i < run.program->instructions.size() && run.program->instructions[i].op == Op::kKeys;
+    };
+    command.first_part = index == 0;
+    command.last_part = !is_keys(index + 1);
+  }
+  if (instruction.op == Op::kElastic) command.frames = run.replies;
+  if (instruction.op == Op::kLoad && instruction.all) {
+    command.frames = run.program->kind == Program::Kind::kAdopt ? former_ : run.replies;
+  } else if (instruction.op == Op::kLoad) {
+    command.frames.resize(run.replies.size());
+    command.frames[Index(instruction.shard)] = run.replies[Index(instruction.shard)];
+  }
   if (instruction.op == Op::kLoad && options_.policy.exchange == consistency::Exchange::kDelta) {
     command.starts_round = true;
     command.fresh_momentum = options_.policy.fresh_momentum;
@@ -458,10 +546,21 @@ Message Engine::MessageFor(Run* run, uint32_t index) {
   message.epoch = epoch_;
   message.worker = options_.id;
   message.clock = run->shard_clock;
+  message.priority = options_.layout->stage(instruction.shard);
   switch (instruction.op) {
     case Op::kPull:
       message.type = MessageType::kPull;
       message.final = run->final;
+      if (!run->keys.empty()) {
+        const size_t tables = options_.layout->tables().size();
+        const auto first =
+            run->keys.begin() + static_cast<ptrdiff_t>(Index(instruction.shard) * tables);
+        message.payload.assign(first, first + static_cast<ptrdiff_t>(tables));
+      }
+      break;
+    case Op::kAhead:
+      message.type = MessageType::kPull;
+      message.clock = run->shard_clock + 1;
       break;
     case Op::kPush: {
       message.type = MessageType::kPush;
@@ -529,6 +628,7 @@ void Engine::Leave(EngineOutput out) {
 
 void Engine::Finish(EngineOutput out) {
   phase_ = Phase::kDone;
+  former_.clear();
   progress_.clock = clock_;
   Message message = ToScheduler(MessageType::kDone);
   message.clock = clock_;
@@ -544,7 +644,11 @@ void Engine::AdoptOrphans(Nanos now, EngineOutput out) {
     BeginAdoption(now, main_->clock, &planned_, out);
   } else if (phase_ == Phase::kRunning && stepping && main_->clock > start_clock_) {
     // Waiting for the next version: the step before may lack leaves, and its parameters are here.
-    BeginAdoption(now, main_->clock - 1, &planned_before_, out);
+    const bool mixed = main_->loads_issued > 0;
+    if (BeginAdoption(now, main_->clock - 1, &planned_before_, out, mixed) && mixed) {
+      Rewind(&*main_);
+      Advance(now, out);
+    }
   } else if (clock_ > start_clock_ && (flushing || ended || held_)) {
     BeginAdoption(now, clock_ - 1, &planned_, out);
   }
@@ -552,21 +656,23 @@ void Engine::AdoptOrphans(Nanos now, EngineOutput out) {
 
 // Computes and pushes those leaves of `clock` that are ours under the new roster and that we have
 // not planned yet (`planned`, by leaf, is brought up to date).
-void Engine::BeginAdoption(Nanos now, Clock clock, std::vector<bool>* planned, EngineOutput out) {
-  if (planned->size() != options_.leaf_count) return;
+bool Engine::BeginAdoption(Nanos now, Clock clock, std::vector<bool>* planned, EngineOutput out,
+                           bool reload) {
+  if (planned->size() != options_.leaf_count) return false;
   std::vector<uint32_t> leaves;
   for (uint32_t leaf : LeavesOwned(*roster_, options_.id, clock, options_.leaf_count).adopted) {
     if ((*planned)[leaf]) continue;
     (*planned)[leaf] = true;
     leaves.push_back(leaf);
   }
-  if (leaves.empty()) return;
+  if (leaves.empty()) return false;
   const ProgramInputs inputs = Inputs();
   Run run = MakeRun(std::make_shared<Program>(
-      BuildAdoption(inputs, PlanTreeNodes({}, leaves, options_.leaf_count, false))));
+      BuildAdoption(inputs, PlanTreeNodes({}, leaves, options_.leaf_count, false), reload)));
   run.clock = run.shard_clock = clock;
   adoptions_.push_back(std::move(run));
   Issue(now, &adoptions_.back(), out);
+  return true;
 }
 
 // Samples of the global batch at a step: the last batch of an epoch may be smaller.
@@ -599,6 +705,7 @@ void Engine::AddTo(Fingerprint* f) const {
   f->Add(failure_.has_value());
   f->Add(round_);
   for (const Message& early : early_) f->Add(early.clock);
+  for (const Clock asked : asked_) f->Add(asked);
   const auto add_run = [&](const Run& run) {
     f->Add(run.id);
     f->Add(run.clock);

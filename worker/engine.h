@@ -1,10 +1,15 @@
 // Engine: the worker's actor. Runs step programs: sends pulls, keeps replies until all shards have
 // answered, hands device instructions to the device, pushes buckets as they become ready, clocks.
+// With a layout by stages it works across the end of a step: a shard is asked for its next values
+// as soon as it has its clock, and the next step's forward pass begins with what is here.
 //
 // Invariants
 //  1. Device commands of a program are issued in program order.
 //  2. Parameters are replaced only when all shards' replies of one clock are here; until then
 //     the parameters of the current clock stay valid, so leaves of a lost worker can be recomputed.
+//     By stages they are replaced one after another, and the replies they came from are kept until
+//     the last one is: if a leaf is to be recomputed they are loaded again, and the step begins
+//     anew.
 //  3. On each channel to a shard, the order is: pushes of clock c, clock c+1, pull of c+1.
 //  4. No clock at or above the bound it told the scheduler is begun before it is set free.
 // Single-threaded; keeps pointers only to shared immutable values. Never blocks, never sleeps.
@@ -81,11 +86,14 @@ class Engine {
     std::vector<uint8_t> satisfied;  // by instruction: those that depend on it may go
     uint32_t open = 0;               // not yet satisfied
     bool jumped = false;             // since it began, to a later clock
-    bool loaded = false;             // no pull is outstanding any more
-    Nanos pulled_at = 0;             // first
-    Nanos parked_ns = 0;  // as replies say: the last one's, or the sum of pulls sent in turn
+    uint32_t loads = 0;              // of the program
+    uint32_t loads_issued = 0;
+    bool loaded = false;    // no pull is outstanding any more
+    Nanos idle_since = -1;  // the device waits for values; -1: it does not
+    Nanos parked_ns = 0;    // as replies say: the last one's, or the sum of pulls sent in turn
     Nanos queued_ns = 0;
-    std::vector<std::vector<Buffer>> replies;   // by shard
+    Buffers keys;                   // that pulls ask for: by shard, then by table
+    std::vector<Buffers> replies;   // by shard
     std::vector<Clock> oldest;                  // by shard: min applied clock of its reply
     std::map<uint32_t, DeviceEvent> collected;  // by instruction
     std::vector<uint32_t> pushes;               // sent so far, by shard
@@ -95,12 +103,19 @@ class Engine {
   void OnPullReply(Nanos now, const wire::Message& reply, EngineOutput out);
   ProgramInputs Inputs() const;
   void TakeReply(Run* run, ShardId shard, const wire::Message& reply);
+  bool HasRowsAskedFor(const Run& run, ShardId shard, const wire::Message& reply) const;
   bool IsSubscribed(const Run& run) const;
+  // Nothing is to be sent for the run's pull: the shard sends unasked, or was asked ahead.
+  bool IsComing(const Run& run, ShardId shard) const;
   void BeginNext(Nanos now, EngineOutput out);
   void BeginStep(Nanos now, EngineOutput out);
   void Begin(Nanos now, std::shared_ptr<const Program> program, EngineOutput out);
   Run MakeRun(std::shared_ptr<const Program> program);
-  void CountWait(Nanos blocked, const Run& run);
+  // Values are loaded: counts how long the device has waited for them.
+  void CountWait(Nanos now, Run* run);
+  void NoteLoad(Nanos now, Run* run);
+  // By stages: the run begins anew with its first load.
+  void Rewind(Run* run);
   // Issues whatever has become ready, in program order; ends finished runs.
   void Advance(Nanos now, EngineOutput out);
   void Issue(Nanos now, Run* run, EngineOutput out);
@@ -117,7 +132,9 @@ class Engine {
 
   // Fixed-tree policies: takes over leaves of lost workers in the step before, or in hand.
   void AdoptOrphans(Nanos now, EngineOutput out);
-  void BeginAdoption(Nanos now, Clock clock, std::vector<bool>* planned, EngineOutput out);
+  // False: there was none to compute.
+  bool BeginAdoption(Nanos now, Clock clock, std::vector<bool>* planned, EngineOutput out,
+                     bool reload = false);
 
   Clock ShardClock(Clock step) const { return step / options_.policy.period; }
   // The clock of a read after `steps` local steps, as who answers it counts.
@@ -151,7 +168,10 @@ class Engine {
   Clock start_clock_ = 0;             // first local step of this worker
   bool at_exchange_ = false;          // local steps of the round are done
   Clock round_ = kNoClock;            // kDelta: whose start is loaded
-  std::vector<wire::Message> early_;  // subscribed: by shard, values of the step to come
+  std::vector<wire::Message> early_;  // subscribed or asked: by shard, values of the step to come
+  bool by_stages_ = false;
+  std::vector<Clock> asked_;                 // by stages: by shard, the clock pulled ahead
+  std::vector<Buffers> former_;  // by stages, if leaves may be adopted: what is loaded
   bool leave_requested_ = false;
   uint64_t next_run_ = 1;
   std::optional<Run> main_;

@@ -13,22 +13,6 @@ namespace {
 
 constexpr size_t kEvaluationBatch = 256;
 
-// How many tree nodes inside `node` are completed by leaf `leaf`: those of two leaves or more that
-// end with it (base/leaf_tree.h).
-size_t CompletedBy(uint32_t leaf, LeafRange node) {
-  size_t completed = 0;
-  while (node.size() >= 2) {
-    if (node.end == leaf + 1) ++completed;
-    const uint32_t mid = LeafSplit(node.begin, node.end);
-    if (leaf < mid) {
-      node.end = mid;
-    } else {
-      node.begin = mid;
-    }
-  }
-  return completed;
-}
-
 }  // namespace
 
 std::vector<OpOutline> OutlineOf(const models::Graph& graph) {
@@ -138,7 +122,7 @@ void Executor::BeginPart(const DeviceCommand& command) {
   depth_ = stack_size_;
   TakeBlock(depth_);
   if (command.tree_sum) {
-    merges_ = CompletedBy(command.what.part.begin, command.what.node);
+    merges_ = NodesCompletedBy(command.what.part.begin, command.what.node);
   } else {
     merges_ = command.first_part ? 0 : 1;
   }
@@ -181,8 +165,8 @@ void Executor::Backward(const DeviceCommand& command) {
   if (command.what.index == 0) stack_size_ = depth_ + 1 - merges_;
 }
 
-std::vector<Buffer> Executor::Collect(const DeviceCommand& command) const {
-  std::vector<Buffer> frames;
+Buffers Executor::Collect(const DeviceCommand& command) const {
+  Buffers frames;
   for (const wire::Slice& slice :
        options_.layout->buckets(command.what.shard)[Index(command.what.bucket)].slices) {
     const size_t begin = offsets_[Index(slice.param)] + slice.begin;

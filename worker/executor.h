@@ -64,7 +64,7 @@ class Executor {
   void Elastic(const DeviceCommand& command);
   void Delta();
   void Update(const DeviceCommand& command);
-  std::vector<Buffer> Collect(const DeviceCommand& command) const;
+  Buffers Collect(const DeviceCommand& command) const;
   absl::Span<float> GradientOf(size_t depth, ParamId param) const;
   void TakeBlock(size_t depth);
 
@@ -85,7 +85,7 @@ class Executor {
   uint64_t node_samples_ = 0;
 
   // The round of local steps in progress: what it began with, by shard (kDelta), and its samples.
-  std::vector<std::vector<Buffer>> round_start_;
+  std::vector<Buffers> round_start_;
   uint64_t round_samples_ = 0;
 
   std::vector<float> inputs_;

@@ -1,6 +1,7 @@
 #include "worker/program.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/leaf_tree.h"
 
@@ -18,11 +19,21 @@ class Builder {
     pushes_.resize(shards);
   }
 
+  // Before PullAll: it asks for the rows of `parts`, or of the held-out data.
+  void Keys(const std::vector<LeafRange>& parts, bool held_out = false) {
+    if (inputs_.layout->tables().empty()) return;
+    for (const LeafRange part : parts) {
+      Device({.op = Op::kKeys, .index = held_out ? 1u : 0u, .part = part});
+      keys_ = last_device_;
+    }
+  }
+
   std::vector<uint32_t> PullAll() {
     std::vector<uint32_t> deps;
     for (uint32_t k = 0; k < inputs_.layout->shard_count(); ++k) {
       std::vector<uint32_t> before;
       if (inputs_.ordered_reads && k > 0) before.push_back(deps.back());
+      if (keys_ >= 0) before.insert(before.begin(), static_cast<uint32_t>(keys_));
       const uint32_t pull =
           Append({.op = Op::kPull, .shard = ShardId{k}, .deps = std::move(before)});
       pulls_[k].push_back(pull);
@@ -34,6 +45,22 @@ class Builder {
   void PullAllThen(Op then) {
     std::vector<uint32_t> deps = PullAll();
     last_device_ = static_cast<int64_t>(Append({.op = then, .deps = std::move(deps)}));
+  }
+
+  // By stages: the loads come with the first part's forward pass.
+  void PullByStages() {
+    PullAll();
+    to_load_.resize(pulls_.size());
+    std::iota(to_load_.begin(), to_load_.end(), 0);
+    std::stable_sort(to_load_.begin(), to_load_.end(), [&](uint32_t a, uint32_t b) {
+      return inputs_.layout->stage(ShardId{a}) < inputs_.layout->stage(ShardId{b});
+    });
+  }
+
+  // What has not been loaded yet.
+  void LoadRest() {
+    for (const uint32_t shard : to_load_) Load(ShardId{shard});
+    to_load_.clear();
   }
 
   void Device(Instruction instruction) {
@@ -48,14 +75,17 @@ class Builder {
     for (size_t p = 0; p < plan.parts.size(); ++p) {
       const LeafRange part = plan.parts[p];
       for (uint32_t op = 0; op < ops; ++op) {
+        LoadFor((*inputs_.ops)[op].params);
         Device({.op = Op::kForward, .index = op, .node = plan.node, .part = part});
       }
+      LoadRest();
       if (push && p + 1 == plan.parts.size()) StartBuckets();
       for (uint32_t i = 0; i < ops; ++i) {
         const uint32_t op = ops - 1 - i;
         Device({.op = Op::kBackward, .index = op, .node = plan.node, .part = part});
         if (push && p + 1 == plan.parts.size()) PushReady((*inputs_.ops)[op].params, plan.node);
       }
+      if (push && p + 1 == plan.parts.size()) PushTables(plan.node);
     }
     program_.nodes.push_back(plan);
   }
@@ -71,7 +101,9 @@ class Builder {
     for (uint32_t k = 0; k < inputs_.layout->shard_count(); ++k) {
       std::vector<uint32_t> deps = pulls_[k];
       deps.insert(deps.end(), pushes_[k].begin(), pushes_[k].end());
-      Append({.op = Op::kClock, .shard = ShardId{k}, .deps = std::move(deps)});
+      const uint32_t clock =
+          Append({.op = Op::kClock, .shard = ShardId{k}, .deps = std::move(deps)});
+      if (inputs_.by_stages) Append({.op = Op::kAhead, .shard = ShardId{k}, .deps = {clock}});
     }
   }
 
@@ -87,6 +119,21 @@ class Builder {
   uint32_t Append(Instruction instruction) {
     program_.instructions.push_back(std::move(instruction));
     return static_cast<uint32_t>(program_.instructions.size() - 1);
+  }
+
+  void Load(ShardId shard) {
+    Device({.op = Op::kLoad, .shard = shard, .all = false, .deps = pulls_[Index(shard)]});
+  }
+
+  void LoadFor(const std::vector<ParamId>& params) {
+    for (auto it = to_load_.begin(); it != to_load_.end();) {
+      const auto& slices = inputs_.layout->slices(ShardId{*it});
+      const bool wanted = std::any_of(slices.begin(), slices.end(), [&](const wire::Slice& slice) {
+        return std::find(params.begin(), params.end(), slice.param) != params.end();
+      });
+      if (wanted) Load(ShardId{*it});
+      it = wanted ? to_load_.erase(it) : std::next(it);
+    }
   }
 
   void StartBuckets() {
@@ -118,6 +165,15 @@ class Builder {
     }
   }
 
+  void PushTables(LeafRange node) {
+    const wire::Layout& layout = *inputs_.layout;
+    for (uint32_t k = 0; k < layout.shard_count(); ++k) {
+      for (uint32_t t = 0; t < layout.tables().size(); ++t) {
+        Push(ShardId{k}, layout.BucketOfTable(ShardId{k}, t), node);
+      }
+    }
+  }
+
   void Push(ShardId shard, BucketId bucket, LeafRange node) {
     Device({.op = Op::kCollect, .shard = shard, .bucket = bucket, .node = node});
     pushes_[Index(shard)].push_back(Append({.op = Op::kPush,
@@ -130,23 +186,42 @@ class Builder {
   const ProgramInputs& inputs_;
   Program program_;
   int64_t last_device_ = -1;
+  int64_t keys_ = -1;                          // the last kKeys
   std::vector<std::vector<uint32_t>> pulls_;   // by shard
   std::vector<std::vector<uint32_t>> pushes_;  // by shard
+  std::vector<uint32_t> to_load_;              // by stages: shards not loaded yet, in that order
   std::vector<Waiting> waiting_;
 };
+
+std::vector<LeafRange> KeyParts(const ProgramInputs& inputs, const std::vector<NodePlan>& nodes) {
+  if (inputs.keys_of_leaves > 0) return {{0, inputs.keys_of_leaves}};
+  std::vector<LeafRange> parts;
+  for (const NodePlan& node : nodes) {
+    parts.insert(parts.end(), node.parts.begin(), node.parts.end());
+  }
+  return parts;
+}
 
 }  // namespace
 
 Program BuildStep(const ProgramInputs& inputs, const std::vector<NodePlan>& nodes) {
   Builder builder(inputs, Program::Kind::kStep);
-  builder.PullAllThen(Op::kLoad);
+  builder.Keys(KeyParts(inputs, nodes));
+  if (inputs.by_stages) {
+    builder.PullByStages();
+  } else {
+    builder.PullAllThen(Op::kLoad);
+  }
   for (const NodePlan& node : nodes) builder.Compute(node, /*push=*/true);
+  builder.LoadRest();
   builder.ClockAll();
   return builder.Take();
 }
 
-Program BuildAdoption(const ProgramInputs& inputs, const std::vector<NodePlan>& nodes) {
+Program BuildAdoption(const ProgramInputs& inputs, const std::vector<NodePlan>& nodes,
+                      bool reload) {
   Builder builder(inputs, Program::Kind::kAdopt);
+  if (reload) builder.Device({.op = Op::kLoad});
   for (const NodePlan& node : nodes) builder.Compute(node, /*push=*/true);
   return builder.Take();
 }
@@ -190,6 +265,7 @@ Program BuildFlush(const ProgramInputs& inputs) {
 
 Program BuildFinalEvaluate(const ProgramInputs& inputs) {
   Builder builder(inputs, Program::Kind::kFinalEvaluate);
+  builder.Keys({{}}, /*held_out=*/true);
   builder.PullAllThen(Op::kLoad);
   builder.Device({.op = Op::kEvaluate});
   return builder.Take();

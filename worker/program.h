@@ -19,28 +19,34 @@
 namespace soapstone::worker {
 
 enum class Op : uint8_t {
-  kPull,      // network: ask `shard` for its slices; done when the reply is here
-  kLoad,      // device: the replies become the parameters
+  kKeys,  // device: which rows of tables are needed: of the samples of `part`, or (index 1) of the
+          // held-out data; with those of the kKeys before it
+  kPull,  // network: ask `shard` for its slices and those rows; done when the reply is here
+  kLoad,  // device: the replies, of all shards or of `shard`, become the parameters
   kForward,   // device: operator `index` on the micro-batches `part`
   kBackward,  // device: operator `index` on `part`; its gradients join the sum of `node`
   kCollect,   // device: hand over bucket (shard, bucket) of the sum of `node`
   kPush,      // network: send what Collect handed over
   kClock,     // network: tell `shard` that this clock is complete
+  kAhead,     // network: ask `shard` for its slices at the next clock; done when sent
   kUpdate,    // device: one local optimiser step with the sum of `node`
   kElastic,   // device: d = alpha (x - centre) from the replies; x -= d; buckets of d to collect
   kDelta,     // device: d = x - what was loaded; buckets of d to collect
   kEvaluate,  // device: loss and accuracy on the held-out data
 };
 
-inline bool IsDeviceOp(Op op) { return op != Op::kPull && op != Op::kPush && op != Op::kClock; }
+inline bool IsDeviceOp(Op op) {
+  return op != Op::kPull && op != Op::kPush && op != Op::kClock && op != Op::kAhead;
+}
 
 struct Instruction {
   Op op{};
-  uint32_t index = 0;          // kForward, kBackward: operator
-  ShardId shard{};             // kPull, kCollect, kPush, kClock
+  uint32_t index = 0;          // kForward, kBackward: operator. kKeys: 0 or 1
+  ShardId shard{};             // kPull, kCollect, kPush, kClock, kAhead; kLoad: if not `all`
+  bool all = true;             // kLoad: of all shards
   BucketId bucket{};           // kCollect, kPush
   LeafRange node;              // kBackward, kCollect, kPush, kUpdate: the sum it belongs to
-  LeafRange part;              // kForward, kBackward: micro-batches run together
+  LeafRange part;              // kForward, kBackward, kKeys: micro-batches run together
   std::vector<uint32_t> deps;  // earlier instructions, ascending
   friend bool operator==(const Instruction&, const Instruction&) = default;
 };
@@ -79,14 +85,23 @@ struct ProgramInputs {
   const wire::Layout* layout = nullptr;
   const std::vector<OpOutline>* ops = nullptr;
   bool ordered_reads = false;  // PolicyTraits::ordered_reads
+  // Each shard's values are loaded when the forward pass comes to them, and asked for as soon as
+  // the shard has the clock before. For layouts with stages (PolicyTraits::pulls_ahead).
+  bool by_stages = false;
+  // > 0: a step needs rows of all these leaves, since it may have to compute any (adopted ones).
+  uint32_t keys_of_leaves = 0;
 };
 
-// Data-parallel step: pull all, load, then per node and part forward and backward; a bucket is
-// collected and pushed as soon as the backward pass of the node's last part has produced it, while
-// earlier layers still run; then clock, per shard.
+// Data-parallel step: find the keys (where the model has tables), pull all, load, then per node and
+// part forward and backward; a bucket is collected and pushed as soon as the backward pass of the
+// node's last part has produced it, while earlier layers still run; then clock, per shard. By
+// stages: the loads of the shards that an operator needs stand before its forward pass, and a
+// shard's clock is followed by the pull of its next values.
 Program BuildStep(const ProgramInputs& inputs, const std::vector<NodePlan>& nodes);
 // The same without pull, load and clock: leaves taken over from a lost worker in mid-step.
-Program BuildAdoption(const ProgramInputs& inputs, const std::vector<NodePlan>& nodes);
+// With `reload` the parameters they need are no longer there, and are loaded again first.
+Program BuildAdoption(const ProgramInputs& inputs, const std::vector<NodePlan>& nodes,
+                      bool reload = false);
 // Pull all and load.
 Program BuildInitialPull(const ProgramInputs& inputs);
 // Forward, backward, local update: a step between exchanges.

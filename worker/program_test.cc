@@ -96,5 +96,90 @@ TEST_F(ProgramTest, ReplacementPushesLeavesOneByOne) {
   EXPECT_EQ(single.size(), 5u);
 }
 
+TEST_F(ProgramTest, RowsAreAskedForBeforeThePullAndPushedAfterTheBackwardPass) {
+  const wire::Layout layout =
+      *wire::Layout::Build({}, {.shard_count = 2, .tables = {{.name = "a"}, {.name = "b"}}});
+  const std::vector<OpOutline> ops(1);
+  ProgramInputs inputs = {.layout = &layout, .ops = &ops};
+  const Program program = BuildStep(inputs, PlanSingleNode({0, 2}, {5}));
+  EXPECT_EQ(Count(program, Op::kKeys), 2u);  // of each part
+  EXPECT_EQ(First(program, Op::kKeys), 0u);
+  const size_t pull = First(program, Op::kPull);
+  EXPECT_EQ(program.instructions[pull].deps, std::vector<uint32_t>{1});
+  EXPECT_EQ(Count(program, Op::kPush), 4u);  // a table on a shard each
+  EXPECT_GT(First(program, Op::kCollect), First(program, Op::kBackward));
+
+  inputs.keys_of_leaves = 8;  // any leaf may have to be computed
+  const Program whole = BuildStep(inputs, PlanSingleNode({0, 2}, {5}));
+  EXPECT_EQ(Count(whole, Op::kKeys), 1u);
+  EXPECT_EQ(whole.instructions[0].part, (LeafRange{0, 8}));
+
+  const Program evaluate = BuildFinalEvaluate(inputs);
+  EXPECT_EQ(evaluate.instructions[0].op, Op::kKeys);
+  EXPECT_EQ(evaluate.instructions[0].index, 1u);
+}
+
+// The same layers in two stages on two servers.
+class StagedProgramTest : public ProgramTest {
+ protected:
+  StagedProgramTest() {
+    layout_ = *wire::Layout::Build(
+        {{.name = "first", .shape = {1000, 1}}, {.name = "last", .shape = {8000, 1}}},
+        {.shard_count = 4, .bucket_bytes = 4000, .stages = 2});
+    inputs_.by_stages = true;
+  }
+};
+
+TEST_F(StagedProgramTest, LoadsStandBeforeTheOperatorThatNeedsThem) {
+  const Program program = BuildStep(inputs_, PlanTreeNodes({0, 3}, {}, 8, true));
+  std::vector<bool> loaded(4);
+  size_t loads = 0;
+  for (const Instruction& instruction : program.instructions) {
+    if (instruction.op == Op::kLoad) {
+      EXPECT_FALSE(instruction.all);
+      loaded[Index(instruction.shard)] = true;
+      ++loads;
+    }
+    if (instruction.op != Op::kForward) continue;
+    for (uint32_t k = 0; k < 4; ++k) {
+      for (const wire::Slice& slice : layout_.slices(ShardId{k})) {
+        const auto& params = ops_[instruction.index].params;
+        const bool needed = std::find(params.begin(), params.end(), slice.param) != params.end();
+        EXPECT_TRUE(!needed || loaded[k]) << "operator " << instruction.index << ", shard " << k;
+      }
+    }
+  }
+  EXPECT_EQ(loads, 4u);
+}
+
+TEST_F(StagedProgramTest, TheFirstOperatorDoesNotWaitForTheLastStage) {
+  const Program program = BuildStep(inputs_, PlanSingleNode({0, 1}, {}));
+  const size_t first = First(program, Op::kForward);
+  size_t loads_before = 0;
+  for (size_t i = 0; i < first; ++i) loads_before += program.instructions[i].op == Op::kLoad;
+  EXPECT_EQ(loads_before, 2u);  // of stage 0, one a server
+}
+
+TEST_F(StagedProgramTest, AShardIsAskedForItsNextValuesAfterItsClock) {
+  const Program program = BuildStep(inputs_, PlanSingleNode({0, 1}, {}));
+  EXPECT_EQ(Count(program, Op::kAhead), 4u);
+  for (const Instruction& ahead : program.instructions) {
+    if (ahead.op != Op::kAhead) continue;
+    ASSERT_EQ(ahead.deps.size(), 1u);
+    EXPECT_EQ(program.instructions[ahead.deps[0]].op, Op::kClock);
+    EXPECT_EQ(program.instructions[ahead.deps[0]].shard, ahead.shard);
+  }
+}
+
+TEST_F(StagedProgramTest, AStepWithoutLeavesLoadsAllTheSame) {
+  EXPECT_EQ(Count(BuildStep(inputs_, {}), Op::kLoad), 4u);
+}
+
+TEST_F(StagedProgramTest, AnAdoptionLoadsAgainFirst) {
+  const Program program = BuildAdoption(inputs_, PlanTreeNodes({}, {5}, 8, false), true);
+  EXPECT_EQ(program.instructions[0].op, Op::kLoad);
+  EXPECT_TRUE(program.instructions[0].all);
+}
+
 }  // namespace
 }  // namespace soapstone::worker

@@ -90,6 +90,22 @@ TEST(ActorSpaceTest, EveryInterleavingOfShardsThatChooseHolds) {
   ExpectClean("two shards, crash", crash, false);
 }
 
+// Two stages of a shard each: the next values are asked for shard by shard, and loaded one by one.
+WorldOptions Staged(const std::string& policy, Clock clocks, FaultBudget faults) {
+  WorldOptions options = Small(policy, clocks, faults);
+  options.shape.shards = options.shape.stages = 2;
+  options.shape.leaf_count = 2;
+  return options;
+}
+
+TEST(ActorSpaceTest, EveryInterleavingOfStagesHolds) {
+  for (const char* policy : {"bsp", "ssp:s=0", "ssp:s=1", "async"}) {
+    ExpectClean("stages", Staged(policy, 2, {}), true);
+  }
+  ExpectClean("stages, crash", Staged("bsp", 2, {.crashes = 1}), false);
+  ExpectClean("stages, leave", Staged("bsp", 2, {.leaves = 1}), false);
+}
+
 // Checkers that hold the actors to more than they promise find that out.
 TEST(ActorSpaceTest, ClaimsThatAreTooStrongAreRefuted) {
   const std::pair<const char*, const char*> cases[] = {{"ssp:s=1", "ssp:s=0"},
@@ -137,6 +153,21 @@ TEST(ActorSpaceTest, EveryMutantIsKilled) {
     std::printf("%-36s %8llu  %s\n", c.name, static_cast<unsigned long long>(report.states),
                 report.violation.value_or("SURVIVED").c_str());
   }
+}
+
+// By seeds: the exploration's budget ends before it comes to a loss between the loads of a step.
+TEST(ActorSpaceTest, LeavesOfMixedParametersAreFound) {
+  SeedOptions options = {.world = Staged("bsp", 4, {.crashes = 1})};
+  options.world.instant_device = false;
+  uint64_t killed = 0;
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    options.world.mutant = WorldMutant::kNone;
+    const SeedReport clean = *RunSeed(options, seed);
+    EXPECT_FALSE(clean.violation.has_value()) << clean.ToString();
+    options.world.mutant = WorldMutant::kNoReload;
+    killed += RunSeed(options, seed)->violation.has_value() ? 1 : 0;
+  }
+  EXPECT_GT(killed, 0u);
 }
 
 // A clock that says how many pushes precede it may overtake them.

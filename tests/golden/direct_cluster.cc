@@ -28,8 +28,8 @@ class DirectCluster {
  public:
   explicit DirectCluster(const TrainingSetup& setup)
       : setup_(setup), policy_(*consistency::ParsePolicy(setup.policy)), graph_(GraphOf(setup)) {
-    layout_ = std::make_shared<const wire::Layout>(
-        *wire::Layout::Build(graph_.params(), {.shard_count = setup.shards}));
+    layout_ = std::make_shared<const wire::Layout>(*wire::Layout::Build(
+        graph_.params(), {.shard_count = setup.shards, .stages = setup.stages}));
     const uint32_t copies = consistency::ServerCopies(policy_, setup.workers);
     for (uint32_t k = 0; k < setup.shards * copies; ++k) AddShard(k);
     for (uint32_t w = 0; w < setup.workers; ++w) AddWorker(w);
@@ -76,20 +76,21 @@ class DirectCluster {
 
  private:
   void AddShard(uint32_t k) {
-    server::TensorStore store({.layout = layout_,
-                               .shard = ShardId{k},
-                               .optimizer = *compute::ParseOptimizer(setup_.optimizer),
-                               .schedule = *compute::ParseSchedule(setup_.schedule),
-                               .total_clocks = setup_.steps,
-                               .seed = setup_.seed,
-                               .rule = policy_.store,
-                               .fixed_tree = policy_.fixed_tree});
+    const server::TensorStoreOptions store = {
+        .layout = layout_,
+        .shard = ShardId{k},
+        .optimizer = *compute::ParseOptimizer(setup_.optimizer),
+        .schedule = *compute::ParseSchedule(setup_.schedule),
+        .total_clocks = setup_.steps,
+        .seed = setup_.seed,
+        .rule = policy_.store,
+        .fixed_tree = policy_.fixed_tree};
     shards_.emplace_back(server::ShardOptions{.id = ShardId{k},
                                               .layout = layout_,
                                               .policy = policy_,
                                               .leaf_count = setup_.micro_batches,
                                               .final_clock = policy_.Rounds(setup_.steps)},
-                         server::Store(std::move(store)));
+                         server::Store(store));
   }
 
   void AddWorker(uint32_t w) {
@@ -185,7 +186,8 @@ class DirectCluster {
     noticed_at_ = pick + setup_.notice_after;
     devices_.erase(setup_.killed_worker);
     // What it had sent is lost on one shard only: the steps must still agree.
-    channels_.erase({Address::Of(WorkerId{setup_.killed_worker}), Address::Of(ShardId{0})});
+    channels_.erase(
+        {Address::Of(WorkerId{setup_.killed_worker}), Address::Of(ShardId{setup_.lost_on})});
   }
 
   void Notice() {

@@ -24,6 +24,7 @@ struct TrainingSetup {
   std::string schedule = "cosine:warmup=4";
   uint32_t workers = 1;
   uint32_t shards = 1;
+  uint32_t stages = 1;  // of the layout
   uint32_t micro_batches = 4;
   uint64_t batch = 64;
   Clock steps = 30;
@@ -34,6 +35,7 @@ struct TrainingSetup {
   // hear of it after `notice_after` further picks.
   uint32_t killed_worker = 0;
   Clock killed_at = kNoClock;
+  uint32_t lost_on = 0;  // the shard that does not get what was on its way from it
   int notice_after = 50;
 };
 

@@ -63,6 +63,41 @@ TEST(SequentialTest, BspKeepsItsBitsWhenAWorkerIsLost) {
   }
 }
 
+TEST(SequentialTest, BspKeepsItsBitsByStages) {
+  const std::string expected = TrainSequentially({}).sha256;
+  for (uint32_t workers : {1u, 2u, 4u}) {
+    for (const auto& [shards, stages] : {std::pair(3u, 3u), std::pair(8u, 4u)}) {
+      for (uint64_t order = 1; order <= 3; ++order) {
+        const TrainingResult result = TrainByCluster(
+            {.workers = workers, .shards = shards, .stages = stages, .order_seed = order});
+        EXPECT_EQ(result.failure, "");
+        EXPECT_EQ(result.sha256, expected) << workers << " workers, " << stages << " stages";
+      }
+    }
+  }
+}
+
+// The shards that are not of the first stage are those whose values come when others' are loaded.
+TEST(SequentialTest, BspKeepsItsBitsByStagesWhenAWorkerIsLost) {
+  const std::string expected = TrainSequentially({}).sha256;
+  for (uint32_t lost_on : {0u, 1u, 2u}) {
+    for (Clock at : {Clock{1}, Clock{11}, Clock{29}}) {
+      for (uint64_t order = 1; order <= 3; ++order) {
+        const TrainingResult result = TrainByCluster({.workers = 3,
+                                                      .shards = 3,
+                                                      .stages = 3,
+                                                      .order_seed = order,
+                                                      .killed_worker = 1,
+                                                      .killed_at = at,
+                                                      .lost_on = lost_on,
+                                                      .notice_after = 150});
+        EXPECT_EQ(result.failure, "");
+        EXPECT_EQ(result.sha256, expected) << "shard " << lost_on << ", lost at clock " << at;
+      }
+    }
+  }
+}
+
 TEST(SequentialTest, OneWorkerOfAnyGradientPolicyIsSequentialSgd) {
   TrainingSetup setup = {.micro_batches = 1};
   const std::string expected = TrainSequentially(setup).sha256;

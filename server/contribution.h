@@ -1,0 +1,47 @@
+// What goes into an update of a shard's values, and what is the same for all updates of a job.
+// Under the stores of slices (store.h) and of rows (table_store.h).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/buffer.h"
+#include "base/ids.h"
+#include "compute/optimizer.h"
+#include "compute/schedule.h"
+#include "consistency/traits.h"
+#include "wire/layout.h"
+
+namespace soapstone::server {
+
+// One contribution to an update: payload a buffer a slice of its bucket; of a table keys and rows.
+struct Contribution {
+  WorkerId worker{};
+  LeafRange leaves;
+  uint64_t samples = 0;
+  uint64_t batch_samples = 0;
+  float weight = 1;  // the policy's
+  Buffers payload;
+};
+
+struct TensorStoreOptions {
+  std::shared_ptr<const wire::Layout> layout;
+  ShardId shard{};
+  compute::OptimizerSpec optimizer;
+  compute::ScheduleSpec schedule;
+  Clock total_clocks = 0;
+  uint64_t seed = 0;
+  consistency::StoreRule rule;
+  bool fixed_tree = false;  // contributions are summed along the tree, else in the order given
+};
+
+// The gradient of one update, from sums over samples g_j of the contributions j:
+//   g = (1 / B) sum_j w_j g_j,    fraction = (1 / B) sum_j w_j samples_j,    B = samples of the
+//   global batch, w_j the policy's weights
+// so P separate updates of a clock move the parameters, to first order, as far as one synchronous
+// update, and decay them as much. With rule.mean B is the samples of the contributions.
+compute::Update UpdateOf(const TensorStoreOptions& options, Clock clock,
+                         const std::vector<Contribution>& parts);
+
+}  // namespace soapstone::server

@@ -1,0 +1,184 @@
+#include "worker/sparse_executor.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "base/leaf_tree.h"
+#include "glog/logging.h"
+#include "wire/key_shard.h"
+
+namespace soapstone::worker {
+
+std::vector<OpOutline> SparseOutline() { return {OpOutline{}}; }
+
+SparseExecutor::SparseExecutor(SparseExecutorOptions options)
+    : options_(std::move(options)),
+      sampler_(options_.seed, options_.model->data().train.size(), options_.batch),
+      wanted_(options_.model->tables().size()),
+      rows_(options_.model->tables().size()) {}
+
+void SparseExecutor::Run(const DeviceCommand& command, std::vector<DeviceEvent>* events) {
+  const Nanos begin = options_.now();
+  DeviceEvent event = {.run = command.run, .instruction = command.instruction};
+  switch (command.what.op) {
+    case Op::kKeys:
+      event.frames = Keys(command);
+      break;
+    case Op::kLoad:
+      Load(command);
+      break;
+    case Op::kForward:
+      Forward(command);
+      break;
+    case Op::kBackward:
+      Backward(command);
+      break;
+    case Op::kCollect:
+      event.frames = Collect(command);
+      event.samples = node_samples_;
+      break;
+    case Op::kEvaluate:
+      Evaluate(&event);
+      break;
+    default:
+      LOG(FATAL) << "no instruction for rows: " << static_cast<int>(command.what.op);
+  }
+  compute_ns_ += options_.now() - begin;
+  if (!command.wants_event) return;
+  event.trained_samples = std::exchange(trained_samples_, 0);
+  if (command.what.op != Op::kEvaluate) event.loss_sum = std::exchange(loss_sum_, 0.0);
+  event.compute_ns = std::exchange(compute_ns_, 0);
+  events->push_back(std::move(event));
+}
+
+// Training samples. Valid until the next call.
+models::SparseBatch SparseExecutor::BatchOf(const DeviceCommand& command) {
+  const SampleRange range =
+      SamplesOfLeaves(command.what.part, command.leaf_count, sampler_.BatchSamples(command.clock));
+  return {.clock = command.clock,
+          .samples = sampler_.Samples(command.clock, range.begin, range.end)};
+}
+
+Buffers SparseExecutor::Keys(const DeviceCommand& command) {
+  if (command.first_part) wanted_.assign(wanted_.size(), {});
+  if (command.what.index == 0) {
+    options_.model->AddKeys(BatchOf(command), &wanted_);
+  } else {
+    std::vector<uint64_t> samples(options_.model->data().test.size());
+    std::iota(samples.begin(), samples.end(), 0);
+    options_.model->AddKeys({.held_out = true, .samples = samples}, &wanted_);
+  }
+  if (!command.last_part) return {};
+  const uint32_t shards = options_.layout->shard_count();
+  Buffers frames(size_t{shards} * wanted_.size());
+  for (uint32_t t = 0; t < wanted_.size(); ++t) {
+    std::sort(wanted_[t].begin(), wanted_[t].end());
+    wanted_[t].erase(std::unique(wanted_[t].begin(), wanted_[t].end()), wanted_[t].end());
+    Buffers divided = Divide(t, wanted_[t]);
+    for (uint32_t k = 0; k < shards; ++k) {
+      frames[k * wanted_.size() + t] = std::move(divided[k]);
+    }
+  }
+  return frames;
+}
+
+// Keys by shard.
+Buffers SparseExecutor::Divide(uint32_t table,
+                                           const std::vector<uint64_t>& keys) const {
+  std::vector<std::vector<uint64_t>> by_shard(options_.layout->shard_count());
+  for (const uint64_t key : keys) {
+    by_shard[Index(wire::ShardOfKey(table, key, options_.layout->shard_count()))].push_back(key);
+  }
+  Buffers frames;
+  for (const std::vector<uint64_t>& part : by_shard)
+    frames.push_back(Buffer::CopyOf<uint64_t>(part));
+  return frames;
+}
+
+// A shard's rows come in the order of its keys, which is the order of all.
+void SparseExecutor::Load(const DeviceCommand& command) {
+  const uint32_t shards = options_.layout->shard_count();
+  for (uint32_t t = 0; t < wanted_.size(); ++t) {
+    const uint32_t dim = options_.model->tables()[t].dim;
+    SparseRows rows = {.keys = wanted_[t]};
+    rows.rows.resize(rows.keys.size() * dim);
+    std::vector<absl::Span<const float>> left(shards);
+    for (uint32_t k = 0; k < shards; ++k) {
+      if (command.frames[k].empty()) continue;
+      left[k] = command.frames[k][options_.layout->slices(ShardId{k}).size() + t].floats();
+    }
+    for (size_t i = 0; i < rows.keys.size(); ++i) {
+      absl::Span<const float>& from = left[Index(wire::ShardOfKey(t, rows.keys[i], shards))];
+      CHECK_GE(from.size(), dim) << "a shard's reply lacks rows";  // the engine has checked it
+      std::copy_n(from.begin(), dim, rows.rows.begin() + static_cast<ptrdiff_t>(i * dim));
+      from.remove_prefix(dim);
+    }
+    rows_[t] = models::RowBlock(std::move(rows), dim);
+  }
+}
+
+void SparseExecutor::Forward(const DeviceCommand& command) {
+  if (command.first_part) {
+    sums_.clear();
+    node_samples_ = 0;
+  }
+  const models::SparseBatch batch = BatchOf(command);
+  const models::SparseLoss loss = options_.model->Run(batch, &rows_);
+  loss_sum_ += loss.loss_sum;
+  trained_samples_ += batch.samples.size();
+  node_samples_ += batch.samples.size();
+}
+
+void SparseExecutor::Backward(const DeviceCommand& command) {
+  Rows gradients;
+  for (models::RowBlock& rows : rows_) gradients.push_back(rows.TakeGradients());
+  sums_.push_back(std::move(gradients));
+  uint32_t merges = command.first_part ? 0 : 1;
+  if (command.tree_sum) merges = NodesCompletedBy(command.what.part.begin, command.what.node);
+  for (uint32_t m = 0; m < merges; ++m) {
+    const Rows top = std::move(sums_.back());
+    sums_.pop_back();
+    for (uint32_t t = 0; t < top.size(); ++t) {
+      sums_.back()[t] = SumOf(sums_.back()[t], top[t], options_.model->tables()[t].dim);
+    }
+  }
+}
+
+// What of the sum belongs to a shard, in blocks from which it is sent.
+Buffers SparseExecutor::Collect(const DeviceCommand& command) {
+  const std::optional<uint32_t> table =
+      options_.layout->TableOf(command.what.shard, command.what.bucket);
+  if (!table.has_value()) return {};
+  const uint32_t dim = options_.model->tables()[*table].dim;
+  const SparseRows& sum = sums_[0][*table];
+  std::vector<size_t> here;
+  for (size_t i = 0; i < sum.keys.size(); ++i) {
+    const ShardId shard = wire::ShardOfKey(*table, sum.keys[i], options_.layout->shard_count());
+    if (shard == command.what.shard) here.push_back(i);
+  }
+  if (here.empty()) return {Buffer(), Buffer()};
+  const BufferPool::Block keys = pool_.Take(here.size() * sizeof(uint64_t));
+  const BufferPool::Block rows = pool_.Take(here.size() * dim * sizeof(float));
+  for (size_t i = 0; i < here.size(); ++i) {
+    std::memcpy(keys.data + i * sizeof(uint64_t), &sum.keys[here[i]], sizeof(uint64_t));
+    std::memcpy(rows.data + i * dim * sizeof(float), sum.rows.data() + here[i] * dim,
+                dim * sizeof(float));
+  }
+  return {keys.View(), rows.View()};
+}
+
+// On the rows loaded, which are those of the held-out data.
+void SparseExecutor::Evaluate(DeviceEvent* event) {
+  std::vector<uint64_t> samples(options_.model->data().test.size());
+  std::iota(samples.begin(), samples.end(), 0);
+  const models::SparseLoss loss =
+      options_.model->Run({.held_out = true, .samples = samples}, &rows_);
+  event->loss_sum = loss.loss_sum;
+  event->correct = loss.correct;
+  event->samples = samples.size();
+}
+
+}  // namespace soapstone::worker

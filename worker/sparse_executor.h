@@ -1,0 +1,67 @@
+// SparseExecutor: the device of a model over tables: finds out which rows a step needs, computes on
+// those that were pulled, and hands over the gradients of the rows touched. In place of Executor,
+// behind the same protocol (worker/device.h); knows nothing of messages or clocks on the wall.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "base/buffer.h"
+#include "base/sparse_rows.h"
+#include "models/sampler.h"
+#include "models/sparse_model.h"
+#include "wire/layout.h"
+#include "worker/device.h"
+#include "worker/program.h"
+
+namespace soapstone::worker {
+
+struct SparseExecutorOptions {
+  std::shared_ptr<const models::SparseModel> model;
+  std::shared_ptr<const wire::Layout> layout;  // with the model's tables
+  uint64_t seed = 0;
+  uint64_t batch = 1;
+  std::function<Nanos()> now;
+};
+
+// What the engine must know of such a model: one operator, without parameters.
+std::vector<OpOutline> SparseOutline();
+
+class SparseExecutor {
+ public:
+  explicit SparseExecutor(SparseExecutorOptions options);
+
+  // Carries out one command; appends its event, where one is wanted. REQUIRES: of policies that
+  // push gradients at every clock (consistency::PolicyTraits::takes_tables).
+  void Run(const DeviceCommand& command, std::vector<DeviceEvent>* events);
+
+ private:
+  using Rows = std::vector<SparseRows>;  // by table
+
+  Buffers Keys(const DeviceCommand& command);
+  void Load(const DeviceCommand& command);
+  void Forward(const DeviceCommand& command);
+  void Backward(const DeviceCommand& command);
+  Buffers Collect(const DeviceCommand& command);
+  void Evaluate(DeviceEvent* event);
+  models::SparseBatch BatchOf(const DeviceCommand& command);
+  Buffers Divide(uint32_t table, const std::vector<uint64_t>& keys) const;
+
+  SparseExecutorOptions options_;
+  models::Sampler sampler_;
+  BufferPool pool_;
+  std::vector<std::vector<uint64_t>> wanted_;  // by table; of the last kKeys, ascending
+  std::vector<models::RowBlock> rows_;         // by table; of the last kLoad
+
+  // Sums in progress: partial sums of the tree lie on a stack, as in Executor.
+  std::vector<Rows> sums_;
+  uint64_t node_samples_ = 0;
+
+  // Since the last event.
+  uint64_t trained_samples_ = 0;
+  double loss_sum_ = 0;
+  Nanos compute_ns_ = 0;
+};
+
+}  // namespace soapstone::worker
