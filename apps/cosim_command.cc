@@ -34,7 +34,7 @@ double WallSeconds() { return static_cast<double>(NodeLoop::Now()) / static_cast
 absl::StatusOr<std::shared_ptr<const Job>> JobFromFlags(const SimulateFlags& flags) {
   SOAP_ASSIGN_OR_RETURN(wire::JobConfig config, ConfigFromFlags({.config_path = flags.job_path,
                                                                  .overrides = flags.overrides}));
-  return PrepareJob(std::move(config));
+  return PrepareDenseJob(std::move(config), "a simulation");
 }
 
 experiment::CosimTiming TimingOf(const Job& job, const SimulateFlags& flags) {

@@ -60,7 +60,8 @@ absl::Status CheckJob(const wire::JobConfig& config) {
 absl::Status PrepareSubjects(const Experiment& experiment) {
   for (size_t subject = 0; subject < experiment.subjects.size(); ++subject) {
     for (const uint32_t workers : experiment.workers) {
-      const auto job = PrepareJob(experiment::JobOf(experiment, subject, 0, {}, workers));
+      const auto job =
+          PrepareDenseJob(experiment::JobOf(experiment, subject, 0, {}, workers), "an experiment");
       if (job.ok()) continue;
       return absl::Status(job.status().code(), absl::StrCat(experiment.subjects[subject].name, ": ",
                                                             job.status().message()));

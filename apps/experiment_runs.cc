@@ -99,7 +99,8 @@ absl::StatusOr<experiment::RunOutcome> RunInVirtualTime(const experiment::RunPla
                                                         const MachineFacts& machine,
                                                         const experiment::RunProgress& progress) {
   const double began_s = WallSeconds();
-  SOAP_ASSIGN_OR_RETURN(const std::shared_ptr<const Job> job, PrepareJob(plan.config));
+  SOAP_ASSIGN_OR_RETURN(const std::shared_ptr<const Job> job,
+                        PrepareDenseJob(plan.config, "an experiment"));
   experiment::CosimOptions options{.samples_per_point = job->curve_step};
   options.progress = [&](double fraction, const experiment::CurvePoint*) { progress(fraction); };
   SOAP_ASSIGN_OR_RETURN(
@@ -147,7 +148,8 @@ absl::StatusOr<experiment::RunOutcome> RunProcesses(const experiment::RunPlan& p
   config.mutable_training()->set_base_ms(plan.iteration_ms);
   config.mutable_output()->set_log_dir(log_dir);
   config.mutable_output()->set_curve_path(absl::StrCat(log_dir, "/curve.csv"));
-  SOAP_ASSIGN_OR_RETURN(const std::shared_ptr<const Job> job, PrepareJob(std::move(config)));
+  SOAP_ASSIGN_OR_RETURN(const std::shared_ptr<const Job> job,
+                        PrepareDenseJob(std::move(config), "an experiment"));
   SOAP_ASSIGN_OR_RETURN(LauncherOptions options, PrepareLaunch(job->config));
   std::ostringstream said;
   Console console(&said, false);

@@ -90,11 +90,20 @@ void AddPlaceFlags(const std::string& program, CLI::App* app, NodeFlags* flags) 
                   "Rank in its role. Without it: JOB_COMPLETION_INDEX, SLURM_PROCID or RANK from "
                   "the environment, else the scheduler hands one out")
       ->type_name("N");
+  app->add_option("--cpus", flags->placement.cpus, "Run on these CPUs only, such as 0-3,8 [any]")
+      ->type_name("LIST");
+  app->add_option("--numa_node", flags->placement.numa_node,
+                  "Take memory from this node while it has some, and run on its CPUs [any]")
+      ->type_name("N");
   if (program == "soapstone-server") {
     app->add_option("--bind", flags->bind,
                     "Endpoint to listen on, such as tcp://10.0.0.7:* [a free port, on the address "
                     "that reaches the scheduler]")
         ->type_name("ENDPOINT");
+    app->add_option(
+           "--stream_port", flags->stream_port,
+           "Port at which streams of data are taken, where only some are open [a free one]")
+        ->type_name("PORT");
   }
   app->add_option("--progress", "json: closing counters as a JSON line on standard output")
       ->type_name("json")

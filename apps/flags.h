@@ -2,10 +2,12 @@
 // file and no environment: a command line in, values out.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "apps/cpu_placement.h"
 #include "apps/job_config.h"
 
 namespace soapstone::apps {
@@ -16,6 +18,8 @@ struct NodeFlags {
   std::vector<JobOverride> overrides;  // in the order of JobFields()
   std::string rank;                    // as given; empty: not given
   std::string bind;                    // endpoint of a server; empty: chosen
+  uint16_t stream_port = 0;            // of a server's streams; 0: chosen
+  CpuPlacement placement;              // of a server or a worker
   bool check = false;
   bool print_config = false;
   bool json_progress = false;

@@ -61,8 +61,17 @@ TEST(Flags, HelpNamesEveryJobFieldAndSucceeds) {
 TEST(Flags, OnlyServersBind) {
   EXPECT_TRUE(std::holds_alternative<NodeFlags>(Parse({"--bind=tcp://*:0"}, "soapstone-server")));
   testing::internal::CaptureStderr();
+  EXPECT_TRUE(std::holds_alternative<NodeFlags>(Parse({"--stream_port=7071"}, "soapstone-server")));
   EXPECT_EQ(CodeOf(Parse({"--bind=tcp://*:0"}, "soapstone-worker")), kExitConfig);
+  EXPECT_EQ(CodeOf(Parse({"--stream_port=70000"}, "soapstone-server")), kExitConfig);
   testing::internal::GetCapturedStderr();
+}
+
+TEST(Flags, DaemonsArePlaced) {
+  const auto parsed = Parse({"--cpus=0-1", "--numa_node=0"}, "soapstone-worker");
+  ASSERT_TRUE(std::holds_alternative<NodeFlags>(parsed));
+  EXPECT_EQ(std::get<NodeFlags>(parsed).placement.cpus, "0-1");
+  EXPECT_EQ(std::get<NodeFlags>(parsed).placement.numa_node, 0);
 }
 
 TEST(Flags, TrainIsACommand) {

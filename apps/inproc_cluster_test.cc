@@ -171,6 +171,35 @@ TEST(InprocClusterRuns, BspBitsDoNotDependOnTheCluster) {
   EXPECT_EQ(hashes[0], hashes[1]);
 }
 
+TEST(InprocClusterRuns, BspBitsDoNotDependOnTheOrderOfSending) {
+  std::vector<std::string> hashes;
+  for (const char* order : {"fifo", "priority"}) {
+    wire::JobConfig config = Config("bsp", 2, 3);
+    config.set_model("lenet5");
+    config.mutable_training()->set_epochs(1);
+    config.mutable_cluster()->set_shards_per_server(4);
+    config.mutable_cluster()->set_communication(order);
+    Cluster cluster(std::move(config));
+    EXPECT_TRUE(AllZero(cluster.Run()));
+    EXPECT_EQ(cluster.reports().result().rejects, 0u);
+    EXPECT_EQ(cluster.Ledger().violations, 0u);
+    hashes.push_back(cluster.reports().result().sha256);
+  }
+  EXPECT_EQ(hashes[0], hashes[1]);
+}
+
+TEST(InprocClusterRuns, ByStagesUnderOtherPolicies) {
+  for (const char* policy : {"ssp:s=2", "async"}) {
+    wire::JobConfig config = Config(policy, 1, 2);
+    config.mutable_cluster()->set_shards_per_server(3);
+    config.mutable_cluster()->set_communication("priority");
+    Cluster cluster(std::move(config));
+    EXPECT_TRUE(AllZero(cluster.Run()));
+    EXPECT_GT(cluster.reports().result().test_accuracy, 0.8) << policy;
+    EXPECT_EQ(cluster.Ledger().violations, 0u);
+  }
+}
+
 TEST(InprocClusterRuns, SeveralShardsAServer) {
   wire::JobConfig config = Config("ssp:s=1", 2, 2);
   config.mutable_cluster()->set_shards_per_server(3);

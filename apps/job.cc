@@ -7,6 +7,7 @@
 #include "base/fingerprint.h"
 #include "base/status_macros.h"
 #include "models/zoo.h"
+#include "transport/shared_channel.h"
 
 namespace soapstone::apps {
 namespace {
@@ -30,10 +31,11 @@ models::DataOptions DataOptionsOf(const wire::JobConfig& config) {
 }
 
 // Stands for the contents of both parts.
-uint64_t FingerprintOf(const models::TrainTest& data) {
+uint64_t FingerprintOf(const Job& job) {
   Fingerprint fingerprint;
-  fingerprint.Add(data.train.Digest());
-  fingerprint.Add(data.test.Digest());
+  const bool dense = job.tables == nullptr;
+  fingerprint.Add(dense ? job.data->train.Digest() : job.tables->data().train.Digest());
+  fingerprint.Add(dense ? job.data->test.Digest() : job.tables->data().test.Digest());
   return fingerprint.value().first;
 }
 
@@ -41,7 +43,7 @@ uint64_t FingerprintOf(const models::TrainTest& data) {
 absl::StatusOr<uint64_t> CurveStepOf(const Job& job) {
   constexpr uint64_t kPoints = 60;
   constexpr uint64_t kPointsMax = 1000;
-  const uint64_t samples = job.data->train.size() * job.config.training().epochs();
+  const uint64_t samples = job.train_samples * job.config.training().epochs();
   const uint64_t every = job.config.output().curve_every();
   if (every == 0) return std::max<uint64_t>(1, samples / kPoints);
   if (samples / every <= kPointsMax) return every;
@@ -56,15 +58,64 @@ std::string Plural(uint64_t n, const char* noun) {
 
 std::string SummaryOf(const Job& job) {
   const wire::Cluster& cluster = job.config.cluster();
+  const std::string size = job.tables != nullptr
+                               ? Plural(job.tables->tables().size(), "table")
+                               : absl::StrCat(job.graph->parameter_count(), " parameters");
   return absl::StrFormat(
-      "%s (%d parameters) on %s (%d training, %d held-out samples), %s: %s of %s, %s",
-      job.config.model(), job.graph->parameter_count(), job.config.data().format(),
-      job.data->train.size(), job.data->test.size(), job.specs.policy.spec,
+      "%s (%s) on %s (%d training, %d held-out samples), %s: %s of %s, %s", job.config.model(),
+      size, job.config.data().format(), job.train_samples, job.test_samples, job.specs.policy.spec,
       Plural(ServerCount(job.config, job.specs.policy), "server"),
       Plural(cluster.shards_per_server(), "shard"), Plural(cluster.workers(), "worker"));
 }
 
+uint32_t StagesOf(const wire::Cluster& cluster) {
+  return cluster.communication() == "priority" ? cluster.shards_per_server() : 1;
+}
+
+// The model and its data. Its layout's parameters and tables are in `params` and `options`.
+absl::Status LoadModel(Job* job, std::vector<ParamSpec>* params, wire::LayoutOptions* options) {
+  const wire::JobConfig& config = job->config;
+  if (models::IsSparseModel(config.model())) {
+    const wire::Data& data = config.data();
+    absl::StatusOr<std::shared_ptr<const models::SparseModel>> model =
+        models::MakeSparseModel(config.model(),
+                                {.format = data.format(),
+                                 .path = data.path(),
+                                 .test_path = data.test_path(),
+                                 .test_fraction = data.test_fraction(),
+                                 .seed = config.training().seed()},
+                                config.cluster().table_rows_max());
+    if (!model.ok()) return Named(model.status(), "model");
+    job->tables = *std::move(model);
+    job->train_samples = job->tables->data().train.size();
+    job->test_samples = job->tables->data().test.size();
+    options->tables = job->tables->tables();
+    return absl::OkStatus();
+  }
+  absl::StatusOr<models::TrainTest> data = models::LoadData(DataOptionsOf(config));
+  if (!data.ok()) return Named(data.status(), "data");
+  job->train_samples = data->train.size();
+  job->test_samples = data->test.size();
+  absl::StatusOr<models::Graph> graph =
+      models::BuildModel(config.model(), data->train.shape, data->train.classes);
+  if (!graph.ok()) return Named(graph.status(), "model");
+  *params = graph->params();
+  job->data = std::make_shared<const models::TrainTest>(*std::move(data));
+  job->graph = std::make_shared<const models::Graph>(*std::move(graph));
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+bool MayShareMemory(const wire::Layout& layout) {
+  if (layout.stages() == 1) return true;
+  uint64_t elements = 0;  // of the first server; the others have no more than one a stage more
+  for (uint32_t stage = 0; stage < layout.stages(); ++stage) {
+    elements += layout.elements(ShardId{stage}) + 1;
+  }
+  return 2 * elements * sizeof(float) <= transport::SharedChannel::kLentBytesMax &&
+         2 * layout.stages() <= transport::SharedChannel::kLeasesMax;
+}
 
 absl::StatusOr<std::shared_ptr<const Job>> PrepareJob(wire::JobConfig config) {
   auto job = std::make_shared<Job>();
@@ -72,21 +123,14 @@ absl::StatusOr<std::shared_ptr<const Job>> PrepareJob(wire::JobConfig config) {
   job->config = std::move(config);
   SOAP_ASSIGN_OR_RETURN(job->specs, CheckJobConfig(job->config));
 
-  absl::StatusOr<models::TrainTest> data = models::LoadData(DataOptionsOf(job->config));
-  if (!data.ok()) return Named(data.status(), "data");
-  if (data->train.size() == 0) return absl::InvalidArgumentError("data: no training samples");
-  job->data = std::make_shared<const models::TrainTest>(*std::move(data));
-
-  const models::Dataset& train = job->data->train;
-  absl::StatusOr<models::Graph> graph =
-      models::BuildModel(job->config.model(), train.shape, train.classes);
-  if (!graph.ok()) return Named(graph.status(), "model");
-  job->graph = std::make_shared<const models::Graph>(*std::move(graph));
-
   const wire::Cluster& cluster = job->config.cluster();
-  absl::StatusOr<wire::Layout> layout = wire::Layout::Build(
-      job->graph->params(), {.shard_count = cluster.servers() * cluster.shards_per_server(),
-                             .bucket_bytes = cluster.bucket_bytes()});
+  std::vector<ParamSpec> params;
+  wire::LayoutOptions options = {.shard_count = cluster.servers() * cluster.shards_per_server(),
+                                 .bucket_bytes = cluster.bucket_bytes(),
+                                 .stages = StagesOf(cluster)};
+  SOAP_RETURN_IF_ERROR(LoadModel(job.get(), &params, &options));
+  if (job->train_samples == 0) return absl::InvalidArgumentError("data: no training samples");
+  absl::StatusOr<wire::Layout> layout = wire::Layout::Build(std::move(params), std::move(options));
   if (!layout.ok()) return Named(layout.status(), "cluster");
   job->layout = std::make_shared<const wire::Layout>(*std::move(layout));
   job->worker_layout =
@@ -95,13 +139,23 @@ absl::StatusOr<std::shared_ptr<const Job>> PrepareJob(wire::JobConfig config) {
           : job->layout;
 
   const wire::Training& training = job->config.training();
-  const Clock samples = static_cast<Clock>(train.size());
+  const Clock samples = static_cast<Clock>(job->train_samples);
   job->clocks_per_epoch = (samples + training.batch() - 1) / training.batch();
   job->total_clocks = job->clocks_per_epoch * training.epochs();
   SOAP_ASSIGN_OR_RETURN(job->curve_step, CurveStepOf(*job));
-  job->digest = JobDigest(job->config, FingerprintOf(*job->data));
+  job->digest = JobDigest(job->config, FingerprintOf(*job));
   job->summary = SummaryOf(*job);
   return job;
+}
+
+absl::StatusOr<std::shared_ptr<const Job>> PrepareDenseJob(wire::JobConfig config,
+                                                           const char* what) {
+  if (models::IsSparseModel(config.model())) {
+    return absl::InvalidArgumentError(absl::StrCat("model: ", config.model(),
+                                                   " keeps its parameters in tables, which ", what,
+                                                   " does not take; `soapstone train` does"));
+  }
+  return PrepareJob(std::move(config));
 }
 
 }  // namespace soapstone::apps

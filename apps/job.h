@@ -11,6 +11,7 @@
 #include "base/ids.h"
 #include "models/dataset.h"
 #include "models/graph.h"
+#include "models/sparse_model.h"
 #include "wire/layout.h"
 
 namespace soapstone::apps {
@@ -18,8 +19,13 @@ namespace soapstone::apps {
 struct Job {
   wire::JobConfig config;  // with defaults
   JobSpecs specs;
+  // A model of tensors: its data and its graph. Of tables (models/sparse_model.h): `tables`, and
+  // these are null.
   std::shared_ptr<const models::TrainTest> data;
   std::shared_ptr<const models::Graph> graph;
+  std::shared_ptr<const models::SparseModel> tables;
+  uint64_t train_samples = 0;
+  uint64_t test_samples = 0;
   std::shared_ptr<const wire::Layout> layout;
   // What workers see of who keeps the parameters: the layout, or that of their own peer.
   std::shared_ptr<const wire::Layout> worker_layout;
@@ -33,6 +39,16 @@ struct Job {
 // Checks the configuration, loads the data, builds the model's graph and the layout. Errors: one
 // line that says what to mend; the job cannot run as it is (kExitConfig).
 absl::StatusOr<std::shared_ptr<const Job>> PrepareJob(wire::JobConfig config);
+
+// The same, of a model of tensors; `what`, which needs one, is named in the error where it is of
+// tables.
+absl::StatusOr<std::shared_ptr<const Job>> PrepareDenseJob(wire::JobConfig config,
+                                                           const char* what);
+
+// Whether what workers hold of a server's values may stay lent to them. By stages they hold two
+// versions, and let go of one when all of the next are here: a link that cannot lend as much
+// (transport/shared_channel.h) would wait forever.
+bool MayShareMemory(const wire::Layout& layout);
 
 inline Nanos NanosOf(double seconds) {
   return static_cast<Nanos>(seconds * static_cast<double>(kSecond));

@@ -15,6 +15,7 @@
 #include "absl/strings/str_split.h"
 #include "base/fingerprint.h"
 #include "base/status_macros.h"
+#include "models/sparse_model.h"
 #include "wire/text_config.h"
 
 namespace soapstone::apps {
@@ -26,11 +27,17 @@ namespace pb = google::protobuf;
 // 1 / 16 of what speeds ask for.
 constexpr uint32_t kLeavesEachToRebalance = 16;
 
+// Shards a server by default with cluster.communication: priority.
+constexpr uint32_t kStages = 8;
+
 constexpr JobField kFields[] = {
-    {"model", "model", "Model: softmax, mlp or lenet5"},
+    {"model", "model",
+     "Model: softmax, mlp or lenet5; of tables: logistic, matrix_factorisation:dim=8, "
+     "skip_gram:dim=32"},
     {"policy", "policy", "Consistency policy, such as ssp:s=2 (see `soapstone policies`)"},
     {"strict", "strict", "End the run with exit code 76 when the policy's guarantee is broken"},
-    {"data_format", "data.format", "Format of the data: digits, idx or csv"},
+    {"data_format", "data.format",
+     "Format of the data: digits, idx or csv; of tables: libsvm, triples or text"},
     {"data_path", "data.path", "Training data (idx: the images); may be gzip"},
     {"labels_path", "data.labels_path", "idx: training labels"},
     {"test_path", "data.test_path", "Held-out data; without it a share of the training data"},
@@ -52,15 +59,20 @@ constexpr JobField kFields[] = {
      "Stretch an iteration to this many ms, times its straggler factor [as long as it takes]"},
     {"servers", "cluster.servers", "Server processes"},
     {"workers", "cluster.workers", "Worker processes"},
-    {"shards_per_server", "cluster.shards_per_server", "Shards, each a thread, of a server [1]"},
+    {"shards_per_server", "cluster.shards_per_server",
+     "Shards, each a thread, of a server [1; 8 with --communication=priority]"},
     {"scheduler", "cluster.scheduler", "Endpoint of the scheduler, such as tcp://host:7070"},
     {"heartbeat_s", "cluster.heartbeat_s", "Seconds between heartbeats [0.5]"},
     {"heartbeat_timeout_s", "cluster.heartbeat_timeout_s", "Silent for this long is lost [5]"},
     {"start_timeout_s", "cluster.start_timeout_s", "All must have registered by then [60]"},
     {"bucket_bytes", "cluster.bucket_bytes", "Size at which a push message is closed [1 MiB]"},
     {"rebalance", "cluster.rebalance", "Share each batch out by the workers' measured speed"},
+    {"communication", "cluster.communication",
+     "fifo, or priority: shards by layers, the first layers' messages first [fifo]"},
     {"transport", "cluster.transport",
-     "auto: shared memory between nodes of a machine; sockets: without it [auto]"},
+     "auto: shared memory between nodes of a machine; sockets: never; zeromq: no streams [auto]"},
+    {"table_rows_max", "cluster.table_rows_max",
+     "Rows of a table on a shard; beyond, those not used for longest go [no end]"},
     {"model_path", "output.model_path", "Where server 0 writes the model (safetensors)"},
     {"log_dir", "output.log_dir", "Directory of the log files"},
     {"record_trace", "output.trace_path",
@@ -172,9 +184,10 @@ absl::Status CheckCluster(const wire::Cluster& cluster) {
     return Invalid(absl::StrCat("cluster.heartbeat_timeout_s: ", cluster.heartbeat_timeout_s(),
                                 " is less than two heartbeats of ", cluster.heartbeat_s(), " s"));
   }
-  if (cluster.transport() != "auto" && cluster.transport() != "sockets") {
-    return Invalid(absl::StrCat("cluster.transport: \"", cluster.transport(),
-                                "\" is neither auto nor sockets"));
+  const std::string& transport = cluster.transport();
+  if (transport != "auto" && transport != "sockets" && transport != "zeromq") {
+    return Invalid(absl::StrCat("cluster.transport: \"", transport,
+                                "\" is neither auto nor sockets nor zeromq"));
   }
   if (cluster.bucket_bytes() < 4) return Invalid("cluster.bucket_bytes: at least 4 is needed");
   return absl::OkStatus();
@@ -186,6 +199,20 @@ absl::Status CheckTree(const wire::JobConfig& config, const consistency::PolicyT
   if (servers * config.cluster().shards_per_server() <= kNodesMax) return absl::OkStatus();
   return Invalid(absl::StrCat("policy: ", policy.spec, " needs ", servers,
                               " servers, a set for each group: more than ", kNodesMax, " shards"));
+}
+
+absl::Status CheckCommunication(const wire::Cluster& cluster,
+                                const consistency::PolicyTraits& policy) {
+  const std::string& order = cluster.communication();
+  if (order == "fifo" || (order == "priority" && policy.pulls_ahead())) return absl::OkStatus();
+  if (order != "priority") {
+    return Invalid(
+        absl::StrCat("cluster.communication: \"", order, "\" is neither fifo nor priority"));
+  }
+  return Invalid(
+      absl::StrCat("cluster.communication: priority goes with policies whose workers "
+                   "pull each clock's parameters, such as bsp, ssp and async; not with ",
+                   policy.spec));
 }
 
 absl::Status CheckRebalance(const wire::JobConfig& config,
@@ -202,6 +229,23 @@ absl::Status CheckRebalance(const wire::JobConfig& config,
                                 " workers (", uint64_t{kLeavesEachToRebalance} * workers,
                                 " let speeds be matched well); training.micro_batches is ",
                                 config.training().micro_batches()));
+  }
+  return absl::OkStatus();
+}
+
+// Models over tables (models/sparse_model.h): what does not go with them.
+absl::Status CheckTables(const wire::JobConfig& config, const consistency::PolicyTraits& policy) {
+  if (!models::IsSparseModel(config.model())) return absl::OkStatus();
+  if (!policy.takes_tables()) {
+    return Invalid(absl::StrCat("policy: ", policy.spec,
+                                " moves whole tensors; a model of tables, as ", config.model(),
+                                ", goes with bsp, ssp, async, dssp, psp, pssp and softsync"));
+  }
+  for (const auto& [field, path] : {std::pair("curve_path", config.output().curve_path()),
+                                    std::pair("record_path", config.output().record_path())}) {
+    if (path.empty()) continue;
+    return Invalid(
+        absl::StrCat("output.", field, ": not for a model of tables, as ", config.model()));
   }
   return absl::OkStatus();
 }
@@ -290,7 +334,10 @@ void FillDefaults(wire::JobConfig* config) {
     training->set_micro_batches(static_cast<uint32_t>(
         std::max<uint64_t>(std::min<uint64_t>(leaves, training->batch()), cluster->workers())));
   }
-  if (cluster->shards_per_server() == 0) cluster->set_shards_per_server(1);
+  if (cluster->communication().empty()) cluster->set_communication("fifo");
+  if (cluster->shards_per_server() == 0) {
+    cluster->set_shards_per_server(cluster->communication() == "priority" ? kStages : 1);
+  }
   if (cluster->transport().empty()) cluster->set_transport("auto");
   if (cluster->heartbeat_s() == 0) cluster->set_heartbeat_s(0.5);
   if (cluster->heartbeat_timeout_s() == 0) cluster->set_heartbeat_timeout_s(5);
@@ -311,6 +358,8 @@ absl::StatusOr<JobSpecs> CheckJobConfig(const wire::JobConfig& config) {
   if (!fits.ok()) return named(fits, "policy");
   SOAP_RETURN_IF_ERROR(CheckTree(config, *policy));
   SOAP_RETURN_IF_ERROR(CheckRebalance(config, *policy));
+  SOAP_RETURN_IF_ERROR(CheckTables(config, *policy));
+  SOAP_RETURN_IF_ERROR(CheckCommunication(config.cluster(), *policy));
   absl::StatusOr<compute::OptimizerSpec> optimizer =
       compute::ParseOptimizer(config.training().optimizer());
   if (!optimizer.ok()) return named(optimizer.status(), "training.optimizer");

@@ -128,6 +128,28 @@ TEST(CheckJobConfig, RebalancingNeedsManyLeavesAndGradients) {
               HasSubstr("needs more micro-batches than the 3 workers (48 let"));
 }
 
+TEST(CheckJobConfig, PriorityNeedsAPolicyThatPullsEachClock) {
+  wire::JobConfig config = GoodConfig();
+  EXPECT_EQ(config.cluster().communication(), "fifo");
+  config.mutable_cluster()->set_communication("priority");
+  config.mutable_cluster()->set_shards_per_server(0);
+  FillDefaults(&config);
+  EXPECT_EQ(config.cluster().shards_per_server(), 8u);
+  for (const char* policy : {"bsp", "ssp:s=2", "async", "dssp:lower=0,upper=2"}) {
+    config.set_policy(policy);
+    EXPECT_TRUE(CheckJobConfig(config).ok()) << policy;
+  }
+  for (const char* policy : {"essp:s=1", "softsync:n=1", "backup:b=1", "easgd:tau=4",
+                             "localsgd:h=4", "allreduce", "value:v0=1", "tree:group=2,s=1"}) {
+    config.set_policy(policy);
+    EXPECT_THAT(std::string(CheckJobConfig(config).status().message()),
+                HasSubstr("cluster.communication: priority goes with policies"))
+        << policy;
+  }
+  EXPECT_THAT(ErrorWith("communication", "lifo"),
+              HasSubstr("\"lifo\" is neither fifo nor priority"));
+}
+
 TEST(CheckJobConfig, StragglersAreChecked) {
   EXPECT_THAT(ErrorWith("stragglers", "slwo"), HasSubstr("training.stragglers: unknown straggler"));
   EXPECT_THAT(ErrorWith("base_ms", "-1"), HasSubstr("training.base_ms: -1 is not within"));
@@ -144,6 +166,37 @@ TEST(JobDigest, IsTheMeaningAndNotThePlace) {
   EXPECT_EQ(JobDigest(config, 1), JobDigest(moved, 1));
   EXPECT_NE(JobDigest(config, 1), JobDigest(other, 1));
   EXPECT_NE(JobDigest(config, 1), JobDigest(config, 2));
+}
+
+TEST(MayShareMemory, TwoVersionsOfAServersValuesMustFitByStages) {
+  const auto may = [](int64_t megabytes, wire::LayoutOptions options) {
+    return MayShareMemory(
+        *wire::Layout::Build({{.name = "w", .shape = {megabytes << 18, 1}}}, options));
+  };
+  EXPECT_TRUE(may(255, {.shard_count = 2, .stages = 2}));
+  EXPECT_FALSE(may(257, {.shard_count = 2, .stages = 2}));
+  EXPECT_TRUE(may(257, {.shard_count = 4, .stages = 2}));  // two servers
+  EXPECT_TRUE(may(2000, {.shard_count = 2}));
+  EXPECT_FALSE(may(1, {.shard_count = 3000, .stages = 3000}));
+}
+
+// No shard holds more than 1.1 times the mean.
+TEST(PrepareJob, SharesParametersEvenly) {
+  for (const char* model : {"softmax", "mlp", "lenet5"}) {
+    for (const uint32_t servers : {2u, 3u, 4u, 6u}) {
+      wire::JobConfig config = GoodConfig();
+      config.set_model(model);
+      config.mutable_cluster()->set_servers(servers);
+      const auto job = PrepareJob(config);
+      ASSERT_TRUE(job.ok()) << job.status();
+      const wire::Layout& layout = *(*job)->layout;
+      const double mean = static_cast<double>(layout.elements()) / servers;
+      for (uint32_t k = 0; k < servers; ++k) {
+        EXPECT_LE(static_cast<double>(layout.elements(ShardId{k})), 1.1 * mean)
+            << model << ", shard " << k << " of " << servers;
+      }
+    }
+  }
 }
 
 TEST(PrepareJob, CountsClocks) {

@@ -2,6 +2,7 @@
 
 #include <glog/logging.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace soapstone::apps {
@@ -13,12 +14,12 @@ wire::Address Mailer::NodeOf(wire::Address to, uint32_t shards_per_server) {
 }
 
 bool Mailer::TrySend(wire::Address node, const wire::Message& message) {
-  absl::Status status = absl::NotFoundError("no route");
-  if (const auto alias = aliases_.find(node); alias != aliases_.end()) {
-    status = transport_->Send(alias->second, message);
-    if (absl::IsNotFound(status)) aliases_.erase(alias);
+  const auto alias = aliases_.find(node);
+  absl::Status status = transport_->Send(alias != aliases_.end() ? alias->second : node, message);
+  if (absl::IsNotFound(status) && alias != aliases_.end()) {
+    aliases_.erase(alias);
+    status = transport_->Send(node, message);
   }
-  if (absl::IsNotFound(status)) status = transport_->Send(node, message);
   if (absl::IsResourceExhausted(status)) return false;
   // No route: the peer is gone, or was never there. Whoever waits for it has a deadline.
   if (!status.ok()) VLOG(1) << "not sent to " << node.ToString() << ": " << status;
@@ -33,8 +34,12 @@ void Mailer::Send(wire::Message message) {
     if (!TrySend(node, message)) waiting_[node].push_back(std::move(message));
     return;
   }
-  if (it->second.size() < waiting_max_) {
-    it->second.push_back(std::move(message));
+  std::deque<wire::Message>& queue = it->second;
+  if (queue.size() < waiting_max_) {
+    const auto less_urgent = std::find_if(
+        queue.rbegin(), queue.rend(),
+        [&](const wire::Message& waiting) { return waiting.priority <= message.priority; });
+    queue.insert(less_urgent.base(), std::move(message));
     return;
   }
   LOG(WARNING) << node.ToString() << " takes no messages: " << waiting_max_ << " wait for it";

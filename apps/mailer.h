@@ -17,7 +17,8 @@
 namespace soapstone::apps {
 
 // Invariants
-//  1. Messages for one node leave in the order of Send; none overtakes one that waits.
+//  1. Messages for one node leave in the order of Send; of those that wait, the most urgent first,
+//     and none overtakes one of the same priority.
 //  2. At most `waiting_max` messages wait for a node; one more, and the node counts as lost: what
 //     waits is dropped and nothing more is sent to it.
 // One thread. `transport` outlives it.

@@ -72,6 +72,23 @@ TEST(Mailer, KeepsOrderWhileAPeerIsFull) {
             (std::vector<std::pair<Address, Clock>>{{kServer1, 3}, {kServer0, 1}, {kServer0, 2}}));
 }
 
+TEST(Mailer, OfThoseThatWaitTheMostUrgentLeavesFirst) {
+  FakeTransport transport;
+  Mailer mailer(&transport, 1);
+  transport.full.insert(kServer0);
+  const std::pair<Clock, uint32_t> waiting[] = {{1, 5}, {2, 0}, {3, 5}, {4, 2}, {5, 0}};
+  for (const auto& [clock, priority] : waiting) {
+    wire::Message message = For(kServer0, clock);
+    message.priority = priority;
+    mailer.Send(std::move(message));
+  }
+  transport.full.clear();
+  mailer.Retry();
+  std::vector<Clock> order;
+  for (const auto& [node, clock] : transport.sent) order.push_back(clock);
+  EXPECT_EQ(order, (std::vector<Clock>{2, 5, 4, 1, 3}));
+}
+
 TEST(Mailer, TooManyWaitingIsALostPeerToldOnce) {
   FakeTransport transport;
   Mailer mailer(&transport, 1, /*waiting_max=*/2);

@@ -79,7 +79,9 @@ absl::StatusOr<std::unique_ptr<transport::Transport>> OpenTransport(wire::Role r
         "cluster.scheduler: an endpoint is needed, such as --scheduler=tcp://127.0.0.1:7070");
   }
   transport::ZmqOptions options;
-  options.shared_memory = job.config.cluster().transport() == "auto";
+  options.shared_memory = job.config.cluster().transport() == "auto" && MayShareMemory(*job.layout);
+  options.streams = job.config.cluster().transport() != "zeromq";
+  options.stream_port = flags.stream_port;
   if (role == wire::Role::kScheduler) options.listen = scheduler;
   // Workers that keep the parameters among themselves are reached by each other.
   const bool listens = role == wire::Role::kServer ||
@@ -108,6 +110,7 @@ int RunUntilSignal(Node* node, SignalWatch* signals) {
 }
 
 absl::StatusOr<int> RunNode(wire::Role role, const NodeFlags& flags, wire::JobConfig config) {
+  SOAP_RETURN_IF_ERROR(Place(flags.placement));
   SignalWatch signals;
   RankChoice rank;
   if (role != wire::Role::kScheduler) {

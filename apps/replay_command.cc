@@ -36,7 +36,8 @@ absl::StatusOr<std::shared_ptr<const Job>> JobOf(const sim::Recording& recording
       wire::JobConfig config,
       ParseJobText(recording.job_text, absl::StrCat(flags.dir, "/", sim::kRecordedJobFile)));
   SOAP_RETURN_IF_ERROR(ApplyOverrides(flags.overrides, &config));
-  SOAP_ASSIGN_OR_RETURN(const std::shared_ptr<const Job> job, PrepareJob(std::move(config)));
+  SOAP_ASSIGN_OR_RETURN(const std::shared_ptr<const Job> job,
+                        PrepareDenseJob(std::move(config), "a recording"));
   if (job->digest == recording.job_digest) return job;
   return absl::InvalidArgumentError(
       absl::StrFormat("%s: the job or its data are not those of the recording (digest %016x here, "

@@ -26,6 +26,12 @@ struct CloseFile {
   void operator()(std::FILE* file) const { std::fclose(file); }
 };
 
+// What is written of a tensor, and how many bytes.
+std::pair<const void*, uint64_t> ValuesOf(const NamedTensor& tensor) {
+  if (!tensor.keys.empty()) return {tensor.keys.data(), tensor.keys.size() * sizeof(uint64_t)};
+  return {tensor.values.data(), tensor.values.size() * sizeof(float)};
+}
+
 absl::StatusOr<std::string> MakeHeader(
     absl::Span<const NamedTensor> tensors,
     const std::vector<std::pair<std::string, std::string>>& metadata) {
@@ -35,13 +41,15 @@ absl::StatusOr<std::string> MakeHeader(
   for (const NamedTensor& tensor : tensors) {
     uint64_t elements = 1;
     for (int64_t d : tensor.shape) elements *= static_cast<uint64_t>(d);
-    if (elements != tensor.values.size()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "tensor ", tensor.name, " has ", tensor.values.size(), " values, not ", elements));
+    if (elements != tensor.values.size() + tensor.keys.size()) {
+      return absl::InvalidArgumentError(absl::StrCat("tensor ", tensor.name, " has ",
+                                                     tensor.values.size() + tensor.keys.size(),
+                                                     " values, not ", elements));
     }
-    const uint64_t bytes = elements * sizeof(float);
-    header[tensor.name] = {
-        {"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {offset, offset + bytes}}};
+    const uint64_t bytes = ValuesOf(tensor).second;
+    header[tensor.name] = {{"dtype", tensor.keys.empty() ? "F32" : "U64"},
+                           {"shape", tensor.shape},
+                           {"data_offsets", {offset, offset + bytes}}};
     offset += bytes;
   }
   std::string text = header.dump();
@@ -69,7 +77,8 @@ absl::Status WriteSafetensors(const std::string& path, absl::Span<const NamedTen
   bool good = Put(file.get(), &header_bytes, sizeof(header_bytes)) &&
               Put(file.get(), header.data(), header.size());
   for (const NamedTensor& tensor : tensors) {
-    good = good && Put(file.get(), tensor.values.data(), tensor.values.size() * sizeof(float));
+    const auto [values, bytes] = ValuesOf(tensor);
+    good = good && Put(file.get(), values, bytes);
   }
   good = good && std::fflush(file.get()) == 0 && fsync(fileno(file.get())) == 0;
   if (good && std::rename(temporary.c_str(), path.c_str()) == 0) return absl::OkStatus();

@@ -15,8 +15,9 @@ namespace soapstone::apps {
 
 struct NamedTensor {
   std::string name;
-  std::vector<int64_t> shape;      // row-major
-  absl::Span<const float> values;  // of that shape
+  std::vector<int64_t> shape;            // row-major
+  absl::Span<const float> values;        // of that shape: dtype F32
+  absl::Span<const uint64_t> keys = {};  // in their place: dtype U64. Such tensors come first.
 };
 
 // Writes to a temporary file beside `path`, then renames it: `path` is whole or untouched.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "apps/curve_parts.h"
 #include "apps/safetensors_writer.h"
 #include "base/exit_codes.h"
@@ -29,6 +30,30 @@ void AddLedger(const server::Shard& shard, NodeReport* report) {
                               .stalenesses = rows[worker].stalenesses,
                               .violations = rows[worker].violations});
   }
+}
+
+// Of a table "name.keys" and "name.rows".
+std::vector<NamedTensor> TensorsOf(const wire::Layout& layout,
+                                   const server::ModelGatherer& gatherer) {
+  std::vector<NamedTensor> tensors;
+  for (size_t t = 0; t < layout.tables().size(); ++t) {
+    const std::vector<uint64_t>& keys = gatherer.tables()[t].keys;
+    tensors.push_back({.name = absl::StrCat(layout.tables()[t].name, ".keys"),
+                       .shape = {static_cast<int64_t>(keys.size())},
+                       .keys = keys});
+  }
+  for (size_t i = 0; i < gatherer.tensors().size(); ++i) {
+    const ParamSpec& param = layout.params()[i];
+    tensors.push_back({param.name, param.shape, gatherer.tensors()[i]});
+  }
+  for (size_t t = 0; t < layout.tables().size(); ++t) {
+    const TableSpec& table = layout.tables()[t];
+    const SparseRows& rows = gatherer.tables()[t];
+    tensors.push_back({absl::StrCat(table.name, ".rows"),
+                       {static_cast<int64_t>(rows.keys.size()), table.dim},
+                       rows.rows});
+  }
+  return tensors;
 }
 
 }  // namespace
@@ -105,21 +130,20 @@ void ServerNode::OnWelcome(uint32_t rank) {
 }
 
 std::unique_ptr<server::Shard> ServerNode::MakeShard(ShardId id) const {
-  server::TensorStoreOptions store{.layout = job_->layout,
-                                   .shard = id,
-                                   .optimizer = job_->specs.optimizer,
-                                   .schedule = job_->specs.schedule,
-                                   .total_clocks = job_->total_clocks,
-                                   .seed = job_->config.training().seed(),
-                                   .rule = job_->specs.policy.store,
-                                   .fixed_tree = job_->specs.policy.fixed_tree};
+  const server::TensorStoreOptions store{.layout = job_->layout,
+                                         .shard = id,
+                                         .optimizer = job_->specs.optimizer,
+                                         .schedule = job_->specs.schedule,
+                                         .total_clocks = job_->total_clocks,
+                                         .seed = job_->config.training().seed(),
+                                         .rule = job_->specs.policy.store,
+                                         .fixed_tree = job_->specs.policy.fixed_tree};
   server::ShardOptions options{.id = id,
                                .layout = job_->layout,
                                .policy = job_->specs.policy,
                                .leaf_count = job_->config.training().micro_batches(),
                                .final_clock = job_->specs.policy.Rounds(job_->total_clocks)};
-  return std::make_unique<server::Shard>(std::move(options),
-                                         server::Store(server::TensorStore(std::move(store))));
+  return std::make_unique<server::Shard>(std::move(options), server::Store(store));
 }
 
 std::unique_ptr<Recorder> ServerNode::OpenRecorder(ShardId id) {
@@ -173,15 +197,15 @@ void ServerNode::OnSlices(const wire::Message& message) {
   if (!*complete) return;
   wire::Saved saved{.path = job_->config.output().model_path(), .sha256 = gatherer_->Sha256Hex()};
   if (!saved.path.empty()) {
-    std::vector<NamedTensor> tensors;
-    for (size_t i = 0; i < gatherer_->tensors().size(); ++i) {
-      const ParamSpec& param = job_->layout->params()[i];
-      tensors.push_back({param.name, param.shape, gatherer_->tensors()[i]});
+    std::vector<std::pair<std::string, std::string>> metadata = {
+        {"model", job_->config.model()},
+        {"policy", job_->specs.policy.spec},
+        {"sha256", saved.sha256}};
+    if (job_->tables != nullptr && !job_->tables->data().vocabulary.empty()) {
+      metadata.emplace_back("vocabulary", absl::StrJoin(job_->tables->data().vocabulary, "\n"));
     }
-    const absl::Status written = WriteSafetensors(saved.path, tensors,
-                                                  {{"model", job_->config.model()},
-                                                   {"policy", job_->specs.policy.spec},
-                                                   {"sha256", saved.sha256}});
+    const absl::Status written =
+        WriteSafetensors(saved.path, TensorsOf(*job_->layout, *gatherer_), metadata);
     if (!written.ok()) {
       failure_ = {kExitConfig, std::string(written.message())};
       return;

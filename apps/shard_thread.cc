@@ -2,7 +2,6 @@
 
 #include <glog/logging.h>
 
-#include <deque>
 #include <optional>
 #include <utility>
 
@@ -47,7 +46,7 @@ std::vector<server::Snapshot> ShardThread::TakeSnapshots() {
 }
 
 void ShardThread::Run() {
-  std::deque<Arrival> arrivals;
+  BoundedInbox<Arrival>::Items arrivals;
   while (true) {
     if (!in_.TakeAll(&arrivals, absl::Now() + kLookAgain)) {
       if (in_.closed()) return;

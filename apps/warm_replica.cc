@@ -56,6 +56,7 @@ void RunOnce(uint64_t samples, const models::Dataset& data, models::Replica* rep
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<models::Replica>> WarmReplica(const Job& job) {
+  if (job.graph == nullptr) return nullptr;
   SOAP_ASSIGN_OR_RETURN(std::unique_ptr<models::Replica> replica,
                         models::Replica::Create(*job.graph));
   size_t compiled = 0;

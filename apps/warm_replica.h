@@ -11,8 +11,9 @@
 
 namespace soapstone::apps {
 
-// For the mini-batches of an equal share, of full batches and of the epoch's last. Parameters are
-// zero, and are replaced by the first load. Error: an operator that this machine cannot run.
+// Null for a model of tables, which has no kernels. For the mini-batches of an equal share, of full
+// batches and of the epoch's last. Parameters are zero, and are replaced by the first load. Error:
+// an operator that this machine cannot run.
 absl::StatusOr<std::shared_ptr<models::Replica>> WarmReplica(const Job& job);
 
 }  // namespace soapstone::apps

@@ -13,6 +13,7 @@
 #include "base/exit_codes.h"
 #include "base/status_macros.h"
 #include "worker/executor.h"
+#include "worker/sparse_executor.h"
 
 namespace soapstone::apps {
 namespace {
@@ -39,12 +40,22 @@ DelayInjector MakeInjector(const Job& job, WorkerId worker) {
                                  static_cast<double>(job.config.cluster().workers());
   return DelayInjector({.stragglers = job.specs.stragglers,
                         .worker = worker,
-                        .last_op = LastGradientOp(*job.graph),
+                        .last_op = job.graph != nullptr ? LastGradientOp(*job.graph) : 0,
                         .leaf_ns = training.base_ms() * kMillisecond / leaves_a_worker});
 }
 
-absl::StatusOr<DeviceThread::Runner> MakeRunner(const Job& job, WorkerId worker,
-                                                std::shared_ptr<models::Replica> replica) {
+using Device = std::function<void(const worker::DeviceCommand&, std::vector<worker::DeviceEvent>*)>;
+
+absl::StatusOr<Device> MakeDevice(const Job& job, std::shared_ptr<models::Replica> replica) {
+  if (job.tables != nullptr) {
+    auto executor = std::make_shared<worker::SparseExecutor>(
+        worker::SparseExecutorOptions{.model = job.tables,
+                                      .layout = job.worker_layout,
+                                      .seed = job.config.training().seed(),
+                                      .batch = job.config.training().batch(),
+                                      .now = NodeLoop::Now});
+    return [executor](const auto& command, auto* events) { executor->Run(command, events); };
+  }
   SOAP_ASSIGN_OR_RETURN(std::shared_ptr<worker::Executor> executor,
                         worker::Executor::Create({.graph = *job.graph,
                                                   .data = job.data,
@@ -57,11 +68,17 @@ absl::StatusOr<DeviceThread::Runner> MakeRunner(const Job& job, WorkerId worker,
                                                   .total_clocks = job.total_clocks,
                                                   .now = NodeLoop::Now,
                                                   .replica = std::move(replica)}));
-  return [executor, injector = MakeInjector(job, worker), injected = Nanos{0}](
+  return [executor](const auto& command, auto* events) { executor->Run(command, events); };
+}
+
+absl::StatusOr<DeviceThread::Runner> MakeRunner(const Job& job, WorkerId worker,
+                                                std::shared_ptr<models::Replica> replica) {
+  SOAP_ASSIGN_OR_RETURN(Device device, MakeDevice(job, std::move(replica)));
+  return [device = std::move(device), injector = MakeInjector(job, worker), injected = Nanos{0}](
              const worker::DeviceCommand& command, std::vector<worker::DeviceEvent>* events,
              const DeviceThread::Rest& rest) mutable {
     const Nanos began = NodeLoop::Now();
-    executor->Run(command, events);
+    device(command, events);
     const Nanos due = injector.RestAfter(command, NodeLoop::Now() - began);
     if (due > 0) {
       const Nanos rested = rest(due);
@@ -182,12 +199,12 @@ void WorkerNode::OnWelcome(uint32_t rank) {
   engine_.emplace(worker::EngineOptions{
       .id = WorkerId{rank},
       .layout = job_->worker_layout,
-      .ops =
-          std::make_shared<const std::vector<worker::OpOutline>>(worker::OutlineOf(*job_->graph)),
+      .ops = std::make_shared<const std::vector<worker::OpOutline>>(
+          job_->tables != nullptr ? worker::SparseOutline() : worker::OutlineOf(*job_->graph)),
       .policy = job_->specs.policy,
       .leaf_count = training.micro_batches(),
       .total_clocks = job_->total_clocks,
-      .train_samples = job_->data->train.size(),
+      .train_samples = job_->train_samples,
       .batch = training.batch()});
   if (job_->specs.policy.decentralised()) {
     peer_.emplace(server::PeerOptions{.id = WorkerId{rank},

@@ -20,8 +20,9 @@ class FailureTest(ClusterTestCase):
         self.assertEqual(len(children), processes, children)
         return running, children
 
-    def check_lost_worker(self, policy, processes=6):
-        running, children = self.start(f"--policy={policy}", "--epochs=35", processes=processes)
+    def check_lost_worker(self, policy, *flags, processes=6):
+        running, children = self.start(f"--policy={policy}", "--epochs=35", *flags,
+                                       processes=processes)
         os.kill(children["worker-1"], signal.SIGKILL)
         self.assertEqual(running.wait(120), 0, running.output())
         self.assertIn("worker 1 lost", running.output())
@@ -30,6 +31,9 @@ class FailureTest(ClusterTestCase):
 
     def test_lost_worker_under_ssp(self):
         self.check_lost_worker("ssp:s=2")
+
+    def test_lost_worker_over_streams(self):
+        self.check_lost_worker("bsp", "--transport=sockets")
 
     def test_lost_worker_under_async(self):
         self.check_lost_worker("async")

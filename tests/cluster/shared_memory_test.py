@@ -44,15 +44,17 @@ class SharedMemoryTest(ClusterTestCase):
         # All but what server 1 sends server 0, which does not answer it, was counted as one of them.
         self.assertGreater(by_memory + by_sockets, 0.98 * sent)
         self.assertLessEqual(by_memory + by_sockets, sent)
-        plain, sent, by_memory, by_sockets = self.ledger("--transport=sockets")
-        self.assertEqual(by_memory, 0)
-        self.assertGreater(by_sockets, 0.98 * sent)
-        self.assertEqual(shared, plain)
+        for without in ("sockets", "zeromq"):
+            plain, sent, by_memory, by_sockets = self.ledger(f"--transport={without}")
+            self.assertEqual(by_memory, 0)
+            self.assertGreater(by_sockets, 0.98 * sent)
+            self.assertEqual(shared, plain)
 
     def test_another_transport_is_a_configuration_error(self):
         running = self.train("--transport=pigeons")
         self.assertEqual(running.wait(20), 78, running.output())
-        self.assertIn('cluster.transport: "pigeons" is neither auto nor sockets', running.output())
+        self.assertIn('cluster.transport: "pigeons" is neither auto nor sockets nor zeromq',
+                      running.output())
         self.assertEqual(len(running.lines), 1, running.output())
 
     def test_processes_that_are_killed_leave_nothing(self):

@@ -115,9 +115,10 @@ class TrainTest(ClusterTestCase):
         with open(f"{self.dir}/logs/ledger.json") as file:
             ledger = json.load(file)
         nodes = {node["name"]: node for node in ledger["nodes"]}
-        # The ends of connections on which something was received.
-        ends = {"scheduler": 5, "server-0": 5, "server-1": 4,
-                "worker-0": 3, "worker-1": 3, "worker-2": 3}
+        # The ends of connections on which something was received: ZeroMQ's, and between a worker and
+        # a server a stream.
+        ends = {"scheduler": 5, "server-0": 5 + 3, "server-1": 4 + 3,
+                "worker-0": 3 + 2, "worker-1": 3 + 2, "worker-2": 3 + 2}
         self.assertEqual({name: node["sockets"]["connections"] for name, node in nodes.items()},
                          ends)
         for name, node in nodes.items():
