@@ -9,10 +9,12 @@
 #include "absl/strings/str_cat.h"
 #include "base/exit_codes.h"
 #include "bench/cluster_link.h"
+#include "bench/gloo.h"
 #include "bench/memory.h"
 #include "bench/processes.h"
 #include "bench/raw_links.h"
 #include "bench/results.h"
+#include "bench/sparse_core.h"
 
 namespace soapstone::bench {
 namespace {
@@ -21,12 +23,16 @@ constexpr uint64_t kKb = 1024, kMb = 1024 * kKb;
 constexpr uint64_t kApplyBytes = 64 * kMb;
 constexpr uint64_t kTripBytes = 4 * kKb;
 constexpr uint64_t kTrips = 5000;
+constexpr char kSparse[] = "sparse", kGloo[] = "gloo";
 
 struct Flags {
   uint32_t repeats = 5;
+  bool pin = false;
   double seconds = 0.5;  // of one measurement, or so
   std::string json_path;
   std::string only;  // part of what the row is called; "": all
+  uint64_t rows = 10'000'000;
+  std::string gloo_script = "bench/gloo_all_reduce.py";
   std::vector<uint64_t> sizes = {64, 4 * kKb, 64 * kKb, kMb, 16 * kMb, 64 * kMb};
 };
 
@@ -46,6 +52,34 @@ class Run {
   explicit Run(const Flags& flags) : flags_(flags) {}
 
   void All() {
+    if (flags_.only == kSparse) return Sparse();
+    if (flags_.only == kGloo) return Gloo();
+    Links();
+    if (flags_.only.empty()) {
+      Sparse();
+      Gloo();
+    }
+  }
+
+  const std::vector<Row>& rows() const { return rows_; }
+  const std::vector<SparseRow>& sparse() const { return sparse_; }
+
+ private:
+  struct NamedRaw {
+    RawLink link;
+    const char* name;
+  };
+  struct NamedLink {
+    ClusterLink link;
+    const char* name;
+  };
+  static constexpr NamedRaw kRaw[] = {
+      {RawLink::kTcp, "TCP"}, {RawLink::kZmqTcp, "ZeroMQ tcp"}, {RawLink::kZmqIpc, "ZeroMQ ipc"}};
+  static constexpr NamedLink kOurs[] = {{ClusterLink::kSharedMemory, "shared"},
+                                        {ClusterLink::kTcp, "tcp"},
+                                        {ClusterLink::kIpc, "ipc"}};
+
+  void Links() {
     for (const uint64_t bytes : flags_.sizes) {
       Memory("memcpy", bytes, [&] { return MemcpyRate(bytes); });
       Memory("float add", bytes, [&] { return FloatAddRate(bytes, BucketsOf(bytes)); });
@@ -71,46 +105,104 @@ class Run {
     }
     for (const NamedLink& ours : kOurs) {
       Link("push and pull, in turn", ours.name, kTripBytes, [&] {
-        return RunCluster({.link = ours.link,
-                           .value_bytes = kTripBytes,
-                           .steps = kTrips,
-                           .pull = true,
-                           .round_trips = true});
+        return RunOurs({.link = ours.link,
+                        .value_bytes = kTripBytes,
+                        .steps = kTrips,
+                        .pull = true,
+                        .round_trips = true});
       });
     }
   }
 
-  const std::vector<Row>& rows() const { return rows_; }
+  // An all-reduce between two sends and receives as much as a worker that pushes and pulls all
+  // values, and adds as much.
+  void Gloo() {
+    const std::vector<uint64_t> sizes = {kMb, 16 * kMb, 64 * kMb};
+    if (flags_.only == kGloo) {
+      for (const uint64_t bytes : sizes) {
+        for (const NamedLink& ours : kOurs) PushAndPull(ours, bytes);
+      }
+    }
+    auto rows = GlooAllReduce({.script = flags_.gloo_script,
+                               .sizes = sizes,
+                               .seconds = flags_.seconds,
+                               .repeats = flags_.repeats});
+    if (!rows.ok()) {
+      std::fprintf(stderr, "gloo: %s\n", std::string(rows.status().message()).c_str());
+      return;
+    }
+    for (Row& row : *rows) Add(std::move(row));
+  }
 
- private:
-  struct NamedRaw {
-    RawLink link;
-    const char* name;
-  };
-  struct NamedLink {
-    ClusterLink link;
-    const char* name;
-  };
-  static constexpr NamedRaw kRaw[] = {
-      {RawLink::kTcp, "TCP"}, {RawLink::kZmqTcp, "ZeroMQ tcp"}, {RawLink::kZmqIpc, "ZeroMQ ipc"}};
-  static constexpr NamedLink kOurs[] = {{ClusterLink::kSharedMemory, "shared"},
-                                        {ClusterLink::kTcp, "tcp"},
-                                        {ClusterLink::kIpc, "ipc"}};
+  // The table of one shard alone, then what reaches it.
+  void Sparse() {
+    SparseLoad load;
+    load.table_rows = flags_.rows;
+    const auto batches = SparseBatches(load, flags_.repeats);
+    for (const char* name : {"sgd", "adagrad", "ftrl", "adam"}) {
+      SparseCore core(load, *compute::ParseOptimizer(name), batches);
+      SparseRow apply = Rows(absl::StrCat("apply ", name), load,
+                             [&](uint32_t repeat) { return core.Apply(repeat); });
+      const RowMemory memory = core.Memory();
+      apply.bytes_per_row = memory.counted;
+      apply.resident_per_row = memory.resident;
+      apply.floats_per_row = memory.floats;
+      sparse_.push_back(std::move(apply));
+      sparse_.push_back(Rows(absl::StrCat("read, ", name), load,
+                             [&](uint32_t repeat) { return core.Read(repeat); }));
+      sparse_.push_back(SparseRowOf(absl::StrCat("create ", name), "", load.dim, {core.Create()}));
+    }
+    for (const NamedLink& ours : kOurs) {
+      const ClusterLoad push = {
+          .link = ours.link,
+          .value_bytes = uint64_t{load.batch} * (sizeof(uint64_t) + load.dim * sizeof(float)),
+          .steps = static_cast<uint64_t>(flags_.seconds * 1000) + 1,
+          .table_rows = load.table_rows,
+          .batch_rows = load.batch,
+          .dim = load.dim,
+          .exponent = load.exponent};
+      std::vector<Sample> samples;
+      for (uint32_t i = 0; i < flags_.repeats; ++i) samples.push_back(RunOurs(push));
+      sparse_.push_back(SparseRowOf("push, sgd", ours.name, load.dim, std::move(samples)));
+    }
+  }
+
+  SparseRow Rows(const std::string& what, const SparseLoad& load,
+                 const std::function<Sample(uint32_t repeat)>& measure) const {
+    std::vector<Sample> samples;
+    for (uint32_t i = 0; i < flags_.repeats; ++i) samples.push_back(measure(i));
+    std::fprintf(stderr, "sparse %s: done\n", what.c_str());
+    return SparseRowOf(what, "", load.dim, std::move(samples));
+  }
 
   void OurLink(ClusterLink link, const char* name, uint64_t bytes, uint64_t messages) {
     const ClusterLoad load = {.link = link,
                               .value_bytes = bytes,
                               .buckets = BucketsOf(bytes),
                               .steps = std::max<uint64_t>(4, messages / BucketsOf(bytes))};
-    Link("push", name, bytes, [&] { return RunCluster(load); });
+    Link("push", name, bytes, [&] { return RunOurs(load); });
     ClusterLoad pull = load;
     pull.buckets = 1;
     pull.steps = std::max<uint64_t>(8, messages / 2);
     pull.push = false;
     pull.pull = true;
-    Link("pull", name, bytes, [&] { return RunCluster(pull); });
-    pull.push = true;
-    Link("push, pulling as much", name, bytes, [&] { return RunCluster(pull); });
+    Link("pull", name, bytes, [&] { return RunOurs(pull); });
+    PushAndPull({link, name}, bytes);
+  }
+
+  void PushAndPull(const NamedLink& ours, uint64_t bytes) {
+    const uint64_t messages = MessagesFor(bytes, flags_.seconds);
+    Link("push, pulling as much", ours.name, bytes, [&] {
+      return RunOurs({.link = ours.link,
+                      .value_bytes = bytes,
+                      .steps = std::max<uint64_t>(8, messages / 2),
+                      .pull = true});
+    });
+  }
+
+  Sample RunOurs(ClusterLoad load) const {
+    load.pinned = flags_.pin;
+    return RunCluster(load);
   }
 
   bool Wanted(const std::string& name) const {
@@ -128,7 +220,7 @@ class Run {
 
   void Link(const std::string& what, const std::string& link, uint64_t bytes,
             const std::function<Sample()>& measure) {
-    if (!Wanted(absl::StrCat(what, " ", link))) return;
+    if (flags_.only != kGloo && !Wanted(absl::StrCat(what, " ", link))) return;
     std::vector<Sample> samples;
     for (uint32_t i = 0; i < flags_.repeats; ++i) samples.push_back(measure());
     Add(RowOf(what, link, bytes, std::move(samples)));
@@ -142,6 +234,7 @@ class Run {
 
   const Flags flags_;
   std::vector<Row> rows_;
+  std::vector<SparseRow> sparse_;
 };
 
 int Main(int argc, char** argv) {
@@ -154,9 +247,19 @@ int Main(int argc, char** argv) {
       ->check(CLI::Range(1, 101));
   app.add_option("--seconds", flags.seconds, "Of one measurement, about [0.5]")
       ->check(CLI::Range(0.01, 60.0));
+  app.add_flag("--pin", flags.pin,
+               "Our server and worker on processors 1 and 0, as --cpus of the daemons would [where "
+               "the system puts them]");
   app.add_option("--json", flags.json_path, "Write the rows to this file")->type_name("FILE");
-  app.add_option("--only", flags.only, "Links' rows whose name has this in it, such as tcp")
+  app.add_option(
+         "--only", flags.only,
+         "Links' rows whose name has this in it, such as tcp; sparse: sparse tables and nothing "
+         "else")
       ->type_name("TEXT");
+  app.add_option("--rows", flags.rows, "Of a sparse table [10,000,000]")
+      ->check(CLI::Range(uint64_t{100'000}, uint64_t{1} << 31));
+  app.add_option("--gloo-script", flags.gloo_script, "[bench/gloo_all_reduce.py]")
+      ->type_name("FILE");
   app.add_option("--sizes", flags.sizes, "Bytes of a value [64 B, 4 KB, 64 KB, 1 MB, 16 MB, 64 MB]")
       ->delimiter(',')
       ->check(CLI::Range(uint64_t{64}, uint64_t{1} << 30));
@@ -178,9 +281,12 @@ int Main(int argc, char** argv) {
   }
   Run run(flags);
   run.All();
-  std::cout << Table(run.rows()) << "\nThe same run's ratios\n" << RatioTable(run.rows());
+  if (!run.rows().empty()) {
+    std::cout << Table(run.rows()) << "\nThe same run's ratios\n" << RatioTable(run.rows());
+  }
+  if (!run.sparse().empty()) std::cout << '\n' << SparseReport(run.sparse());
   if (flags.json_path.empty()) return kExitOk;
-  return say(WriteJson(flags.json_path, run.rows()));
+  return say(WriteJson(flags.json_path, run.rows(), run.sparse()));
 }
 
 }  // namespace

@@ -11,8 +11,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "apps/cpu_placement.h"
 #include "apps/node_loop.h"
 #include "apps/shard_thread.h"
+#include "bench/zipf.h"
 #include "compute/optimizer.h"
 #include "consistency/catalogue.h"
 #include "glog/logging.h"
@@ -31,6 +33,7 @@ constexpr uint64_t kSession = 7;
 constexpr Epoch kEpoch = 1;
 constexpr uint64_t kQueuedBytesMax = uint64_t{64} << 20;  // on their way, each side of a link
 constexpr int kWarmUps = 3;
+constexpr int kBatches = 256;
 constexpr size_t kAnswersMax = 65'536;
 constexpr absl::Duration kPatience = absl::Seconds(30);
 constexpr absl::Duration kLookAgain = absl::Microseconds(50);
@@ -38,38 +41,65 @@ constexpr Address kServer = {wire::Role::kServer, 0};
 constexpr Address kShard = {wire::Role::kShard, 0};
 constexpr Address kWorker = {wire::Role::kWorker, 0};
 
+// Small values travel alone; large ones in slices, as in a job.
+uint64_t BucketBytesOf(const ClusterLoad& load) {
+  return std::min(load.value_bytes, wire::LayoutOptions{}.bucket_bytes);
+}
+
 std::shared_ptr<const wire::Layout> LayoutOf(const ClusterLoad& load) {
+  if (load.table_rows > 0) {
+    return std::make_shared<const wire::Layout>(
+        *wire::Layout::Build({}, {.tables = {{.name = "rows", .dim = load.dim}}}));
+  }
   std::vector<ParamSpec> params;
   for (uint32_t b = 0; b < load.buckets; ++b) {
     params.push_back({.name = absl::StrCat("p", b),
                       .shape = {static_cast<int64_t>(load.value_bytes / sizeof(float))}});
   }
   return std::make_shared<const wire::Layout>(
-      *wire::Layout::Build(std::move(params), {.bucket_bytes = load.value_bytes}));
+      *wire::Layout::Build(std::move(params), {.bucket_bytes = BucketBytesOf(load)}));
 }
 
 transport::ZmqOptions OptionsOf(const ClusterLoad& load) {
   return {.shared_memory = load.link == ClusterLink::kSharedMemory,
+          .streams = load.link == ClusterLink::kTcp,
           .queue_messages_max = static_cast<int>(
-              std::clamp<uint64_t>(kQueuedBytesMax / load.value_bytes, 2, 10'000))};
+              std::clamp<uint64_t>(kQueuedBytesMax / BucketBytesOf(load), 2, 10'000)),
+          .queue_bytes_max = kQueuedBytesMax};
 }
 
 Clock ClocksOf(const ClusterLoad& load) {
   return static_cast<Clock>(load.steps) + 2 * kWarmUps + 1;
 }
 
+void CreateRows(const ClusterLoad& load, server::Store* store) {
+  const std::vector<float> rows(size_t{load.batch_rows} * load.dim, 1e-3f);
+  for (uint64_t key = 0; key < load.table_rows;) {
+    std::vector<uint64_t> keys;
+    while (keys.size() < load.batch_rows && key < load.table_rows) keys.push_back(key++);
+    const auto values = absl::MakeConstSpan(rows).first(keys.size() * load.dim);
+    store->Apply(BucketId{0}, 0,
+                 {{.samples = 1,
+                   .batch_samples = 1,
+                   .payload = {Buffer::CopyOf<uint64_t>(keys), Buffer::CopyOf<float>(values)}}},
+                 1, 1);
+  }
+}
+
 std::unique_ptr<server::Shard> MakeShard(const ClusterLoad& load) {
   const std::shared_ptr<const wire::Layout> layout = LayoutOf(load);
-  server::TensorStoreOptions store{.layout = layout,
-                                   .shard = ShardId{0},
-                                   .optimizer = *compute::ParseOptimizer("sgd:lr=1e-6"),
-                                   .total_clocks = ClocksOf(load)};
+  const server::TensorStoreOptions store{.layout = layout,
+                                         .shard = ShardId{0},
+                                         .optimizer = *compute::ParseOptimizer("sgd:lr=1e-6"),
+                                         .total_clocks = ClocksOf(load)};
+  server::Store values(store);
+  if (load.table_rows > 0) CreateRows(load, &values);
   return std::make_unique<server::Shard>(
       server::ShardOptions{.id = ShardId{0},
                            .layout = layout,
                            .policy = *consistency::ParsePolicy("async"),
                            .final_clock = ClocksOf(load)},
-      server::Store(server::TensorStore(std::move(store))));
+      std::move(values));
 }
 
 Message Roster() {
@@ -124,18 +154,36 @@ class Worker {
     transport_->SetSelf(kWorker);
     transport_->SetSession(kSession);
     CHECK(transport_->Connect(kServer, endpoint).ok());
+    if (load.table_rows > 0) {
+      DrawRows();
+      return;
+    }
     const BufferPool::Block block = pool_.Take(load.value_bytes * load.buckets);
     std::fill(block.floats().begin(), block.floats().end(), 1.0f);
     model_.resize(load.value_bytes * load.buckets);
     size_t offset = 0;
     for (const wire::Bucket& bucket : layout_->buckets(ShardId{0})) {
-      std::vector<Buffer>& gradient = gradients_.emplace_back();
+      Buffers& gradient = gradients_.emplace_back();
       for (const wire::Slice& slice : bucket.slices) {
         const size_t bytes = slice.elements() * sizeof(float);
         gradient.push_back(block.View(offset, bytes));
         offset += bytes;
       }
     }
+  }
+
+  // Steps take the batches in turn: more of them than caches hold.
+  void DrawRows() {
+    Zipf zipf(load_.table_rows, load_.exponent, 1);
+    for (int i = 0; i < kBatches; ++i) {
+      const std::vector<uint64_t> keys = zipf.Batch(load_.batch_rows);
+      const BufferPool::Block of_keys = pool_.Take(keys.size() * sizeof(uint64_t));
+      std::memcpy(of_keys.data, keys.data(), of_keys.size);
+      const BufferPool::Block rows = pool_.Take(keys.size() * load_.dim * sizeof(float));
+      std::fill(rows.floats().begin(), rows.floats().end(), 1e-3f);
+      batches_.push_back({of_keys.View(), rows.View()});
+    }
+    gradients_.resize(1);
   }
 
   // So that the connection stands and every page has been touched, those of the second block of
@@ -171,6 +219,7 @@ class Worker {
     sample.seconds = static_cast<double>(Now() - began) / kSecond;
     sample.cpu_seconds = cpu.Seconds();
     sample.messages = load_.steps * (load_.push ? load_.buckets : 1);
+    if (load_.table_rows > 0) sample.messages = load_.steps * load_.batch_rows;
     sample.bytes = load_.steps * load_.buckets * load_.value_bytes;
     return sample;
   }
@@ -188,6 +237,7 @@ class Worker {
   }
 
   void Push() {
+    if (!batches_.empty()) gradients_[0] = batches_[static_cast<size_t>(clock_) % batches_.size()];
     for (uint32_t b = 0; b < gradients_.size(); ++b) {
       Message push = ToShard(MessageType::kPush, clock_);
       push.bucket = BucketId{b};
@@ -235,7 +285,8 @@ class Worker {
   std::shared_ptr<const wire::Layout> layout_;
   std::unique_ptr<transport::Transport> transport_;
   BufferPool pool_;
-  std::vector<std::vector<Buffer>> gradients_;  // by bucket
+  std::vector<Buffers> gradients_;  // by bucket
+  std::vector<Buffers> batches_;    // of rows
   std::vector<std::byte> model_;
   Clock clock_ = 0;
 };
@@ -243,9 +294,17 @@ class Worker {
 }  // namespace
 
 Sample RunCluster(const ClusterLoad& load) {
+  const auto place = [&](const char* cpu) {
+    if (load.pinned) CHECK(apps::Place({.cpus = cpu}).ok()) << "no processor " << cpu;
+  };
   return Measure(
-      "a server and a worker", [&](const auto& ready) { Serve(load, ready); },
+      "a server and a worker",
+      [&](const auto& ready) {
+        place("1");
+        Serve(load, ready);
+      },
       [&](const std::string& endpoint, pid_t server) {
+        place("0");
         Worker worker(load, endpoint);
         worker.WarmUp();
         return worker.Run(server);

@@ -18,10 +18,18 @@ struct ClusterLoad {
   bool push = true;
   bool pull = false;         // of all values, into the worker's memory, once a step
   bool round_trips = false;  // each pull is waited for; else the last one
+  // > 0: a push is of rows of a table of so many, which there are before it begins; a bucket's
+  // value is `batch_rows` keys, drawn by Zipf's law, each once, and as many rows of `dim` floats.
+  uint64_t table_rows = 0;
+  uint32_t batch_rows = 4096;
+  uint32_t dim = 16;
+  double exponent = 1.1;
+  bool pinned = false;  // a processor for each process, as --cpus of the daemons does
 };
 
 // bytes: of pushes, or of pulls where nothing is pushed. What was pushed has been applied when the
 // time is taken: a pull at the end says so.
+// Of a table messages are rows.
 Sample RunCluster(const ClusterLoad& load);
 
 }  // namespace soapstone::bench

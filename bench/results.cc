@@ -58,6 +58,39 @@ Row RowOf(std::string what, std::string link, uint64_t bytes, std::vector<Sample
           .p99_us = median.p99_us};
 }
 
+SparseRow SparseRowOf(std::string what, std::string link, uint32_t dim,
+                      std::vector<Sample> samples) {
+  const auto rate = [](const Sample& s) { return static_cast<double>(s.messages) / s.seconds; };
+  std::sort(samples.begin(), samples.end(),
+            [&](const Sample& a, const Sample& b) { return rate(a) < rate(b); });
+  const Sample& median = samples[samples.size() / 2];
+  return {.what = std::move(what),
+          .link = std::move(link),
+          .dim = dim,
+          .rows_s = rate(median),
+          .rows_s_min = rate(samples.front()),
+          .rows_s_max = rate(samples.back()),
+          .cpu_s_per_million = median.cpu_seconds / static_cast<double>(median.messages) * 1e6};
+}
+
+std::string SparseReport(const std::vector<SparseRow>& rows) {
+  std::string table = absl::StrFormat("%-24s %-8s %4s %11s %17s %14s %10s %9s %11s\n", "sparse",
+                                      "link", "dim", "M rows/s", "least to most", "CPU s/M rows",
+                                      "bytes/row", "resident", "of floats");
+  for (const SparseRow& row : rows) {
+    absl::StrAppendFormat(
+        &table, "%-24s %-8s %4d %11.2f %17s %14.3f", row.what, row.link, row.dim, row.rows_s / 1e6,
+        absl::StrFormat("%.2f to %.2f", row.rows_s_min / 1e6, row.rows_s_max / 1e6),
+        row.cpu_s_per_million);
+    if (row.bytes_per_row > 0) {
+      absl::StrAppendFormat(&table, " %10.1f %9.1f %11.3f", row.bytes_per_row, row.resident_per_row,
+                            row.bytes_per_row / row.floats_per_row);
+    }
+    table += "\n";
+  }
+  return table;
+}
+
 std::string Table(const std::vector<Row>& rows) {
   std::string table =
       absl::StrFormat("%-24s %-12s %7s %9s %17s %12s %9s %9s %9s\n", "what", "link", "value",
@@ -104,8 +137,10 @@ std::string RatioTable(const std::vector<Row>& rows) {
       line(row, "raw round trip", "ZeroMQ tcp");
       continue;
     }
+    if (row.what == "all-reduce") continue;
     // Below, what a message costs has nothing to do with its bytes.
     if (row.bytes >= kMemoryBoundMin) line(row, row.what == "pull" ? "memcpy" : "float add", "");
+    if (row.what == "push, pulling as much") line(row, "all-reduce", "gloo");
     if (row.what != "push") continue;
     line(row, "raw push", "ZeroMQ tcp");
     line(row, "raw push", "ZeroMQ ipc");
@@ -118,7 +153,8 @@ absl::Status CheckWritable(const std::string& path) {
   return absl::InvalidArgumentError(absl::StrCat("cannot write ", path));
 }
 
-absl::Status WriteJson(const std::string& path, const std::vector<Row>& rows) {
+absl::Status WriteJson(const std::string& path, const std::vector<Row>& rows,
+                       const std::vector<SparseRow>& sparse) {
   nlohmann::ordered_json json;
   json["machine"] = {{"processor", CpuModel()}, {"cores", std::thread::hardware_concurrency()}};
   for (const Row& row : rows) {
@@ -132,6 +168,18 @@ absl::Status WriteJson(const std::string& path, const std::vector<Row>& rows) {
                             {"cpu_s_per_gb", row.cpu_s_per_gb},
                             {"p50_us", row.p50_us},
                             {"p99_us", row.p99_us}});
+  }
+  for (const SparseRow& row : sparse) {
+    json["sparse"].push_back({{"what", row.what},
+                              {"link", row.link},
+                              {"dim", row.dim},
+                              {"rows_per_s", row.rows_s},
+                              {"rows_per_s_min", row.rows_s_min},
+                              {"rows_per_s_max", row.rows_s_max},
+                              {"cpu_s_per_million_rows", row.cpu_s_per_million},
+                              {"bytes_per_row", row.bytes_per_row},
+                              {"resident_bytes_per_row", row.resident_per_row},
+                              {"float_bytes_per_row", row.floats_per_row}});
   }
   std::ofstream file(path);
   file << json.dump(1) << '\n' << std::flush;

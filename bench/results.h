@@ -21,14 +21,33 @@ struct Row {
   double p50_us = 0, p99_us = 0;
 };
 
+// Of a sparse table.
+struct SparseRow {
+  std::string what;  // "apply sgd"
+  std::string link;  // "" for the table alone
+  uint32_t dim = 0;
+  double rows_s = 0;  // median of the repeats
+  double rows_s_min = 0, rows_s_max = 0;
+  double cpu_s_per_million = 0;  // rows
+  double bytes_per_row = 0;      // what the table says it holds; 0: not measured
+  double resident_per_row = 0;   // what the process grew by
+  double floats_per_row = 0;     // bytes of values and state
+};
+
 // The median of what was measured `repeats` times, by rate.
 Row RowOf(std::string what, std::string link, uint64_t bytes, std::vector<Sample> samples);
 
+// Messages of the samples are rows.
+SparseRow SparseRowOf(std::string what, std::string link, uint32_t dim,
+                      std::vector<Sample> samples);
+
 std::string Table(const std::vector<Row>& rows);
+std::string SparseReport(const std::vector<SparseRow>& rows);
 std::string RatioTable(const std::vector<Row>& rows);
 // OK when it can be written, which is found out before minutes are spent.
 absl::Status CheckWritable(const std::string& path);
 // With the machine's facts. Error: the file cannot be written.
-absl::Status WriteJson(const std::string& path, const std::vector<Row>& rows);
+absl::Status WriteJson(const std::string& path, const std::vector<Row>& rows,
+                       const std::vector<SparseRow>& sparse);
 
 }  // namespace soapstone::bench
