@@ -241,6 +241,11 @@ absl::Status CheckTables(const wire::JobConfig& config, const consistency::Polic
                                 " moves whole tensors; a model of tables, as ", config.model(),
                                 ", goes with bsp, ssp, async, dssp, psp, pssp and softsync"));
   }
+  if (config.cluster().communication() == "priority") {
+    return Invalid(
+        absl::StrCat("cluster.communication: priority is by layers; a model of tables, as ",
+                     config.model(), ", has none"));
+  }
   for (const auto& [field, path] : {std::pair("curve_path", config.output().curve_path()),
                                     std::pair("record_path", config.output().record_path())}) {
     if (path.empty()) continue;

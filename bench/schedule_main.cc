@@ -253,7 +253,9 @@ int Main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kExitOk : kExitConfig;
+    if (error.get_exit_code() == 0) return app.exit(error);
+    std::cerr << "soapstone-schedule-bench: " << error.what() << " (--help lists the flags)\n";
+    return kExitConfig;
   }
   if (serve->parsed()) Serve(flags);
   BenchWorker worker(flags);

@@ -205,6 +205,9 @@ absl::StatusOr<Layout> Layout::Build(std::vector<ParamSpec> params, LayoutOption
     return absl::InvalidArgumentError(
         absl::StrCat(options.stages, " stages do not divide ", options.shard_count, " shards"));
   }
+  if (options.stages > 1 && params.empty()) {
+    return absl::InvalidArgumentError("stages are of parameters, and the model has none");
+  }
   // With pieces of at most total / shards elements there are as many pieces as shards, so that
   // none is empty.
   const uint64_t fair = total / options.shard_count;

@@ -51,7 +51,7 @@ class Layout {
   // of at most a bucket.
   // Error: InvalidArgument when there are more shards than elements (but none at all), neither
   // parameter nor table, a parameter with a negative dimension, a table with rows of none, stages
-  // that do not divide the shards.
+  // that do not divide the shards, or without parameters.
   static absl::StatusOr<Layout> Build(std::vector<ParamSpec> params, LayoutOptions options);
 
   // All of them on one shard: what a worker and its peer see of each other. REQUIRES: params that

@@ -226,6 +226,7 @@ TEST(LayoutTest, PiecesOfStagesAreNoLargerThanABucket) {
 }
 
 TEST(LayoutTest, StagesThatDoNotDivideTheShardsAreRefused) {
+  EXPECT_FALSE(Layout::Build({}, {.shard_count = 4, .tables = {{.name = "t"}}, .stages = 2}).ok());
   const auto refused = Layout::Build(LeNet5(), {.shard_count = 4, .stages = 3});
   EXPECT_EQ(refused.status().message(), "3 stages do not divide 4 shards");
   EXPECT_FALSE(Layout::Build(LeNet5(), {.shard_count = 4, .stages = 0}).ok());

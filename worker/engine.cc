@@ -24,8 +24,7 @@ bool WantsEvent(const Program& program, uint32_t index) {
   if (op == Op::kForward && index + 1 < instructions.size()) {
     return instructions[index + 1].op == Op::kLoad;
   }
-  return op == Op::kCollect || op == Op::kUpdate || op == Op::kEvaluate ||
-         op == Op::kKeys;
+  return op == Op::kCollect || op == Op::kUpdate || op == Op::kEvaluate || op == Op::kKeys;
 }
 
 void CountLag(Clock lag, std::vector<uint64_t>* lags) {
@@ -175,13 +174,12 @@ void Engine::OnPullReply(Nanos now, const Message& reply, EngineOutput out) {
 }
 
 bool Engine::HasRowsAskedFor(const Run& run, ShardId shard, const Message& reply) const {
-  if (reply.payload.empty()) return true;
   const std::vector<TableSpec>& tables = options_.layout->tables();
-  const size_t first = reply.payload.size() - tables.size();
+  const size_t first = reply.payload.empty() ? 0 : reply.payload.size() - tables.size();
   for (size_t t = 0; t < tables.size(); ++t) {
     const size_t at = Index(shard) * tables.size() + t;
     const size_t keys = at < run.keys.size() ? run.keys[at].size() / sizeof(uint64_t) : 0;
-    const Buffer& rows = reply.payload[first + t];
+    const Buffer rows = reply.payload.empty() ? Buffer() : reply.payload[first + t];
     if (rows.size() != keys * tables[t].dim * sizeof(float) || !rows.IsFloatAligned()) return false;
   }
   return true;

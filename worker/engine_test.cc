@@ -95,6 +95,31 @@ TEST_F(EngineTest, NothingIsComputedBeforeAllShardsHaveAnswered) {
   EXPECT_FALSE(commands_.empty());
 }
 
+// A shard that answers with other rows, or none, must not get as far as the device.
+TEST_F(EngineTest, RowsMustBeThoseAskedFor) {
+  const uint64_t key = 7;
+  const Buffer keys = Buffer::CopyOf(&key, sizeof(key));
+  for (const size_t bytes : {size_t{0}, size_t{4}, size_t{8}, size_t{12}}) {
+    layout_ = std::make_shared<const wire::Layout>(
+        *wire::Layout::Build({}, {.shard_count = 1, .tables = {{.name = "t", .dim = 2}}}));
+    ops_ = {{}};
+    commands_.clear();
+    Start("async", 1, 3);
+    ASSERT_EQ(commands_.size(), 1u);
+    EXPECT_EQ(commands_[0].what.op, Op::kKeys);
+    engine_->OnDevice(now_, {.run = commands_[0].run, .frames = {keys}}, {&out_, &commands_});
+    EXPECT_EQ(out_.messages.back().payload.size(), 1u);
+    Message reply;
+    reply.type = MessageType::kPullReply;
+    reply.clock = 0;
+    reply.from = Address::Of(ShardId{0});
+    const std::vector<float> row(3, 1.0f);
+    if (bytes > 0) reply.payload = {Buffer::CopyOf(row.data(), bytes)};
+    Deliver(reply);
+    EXPECT_EQ(engine_->failure().has_value(), bytes != 8) << bytes;
+  }
+}
+
 TEST_F(EngineTest, StepPushesThenClocksThenPullsTheNext) {
   Start("ssp:s=1", 1, 5);
   Reply(0, 0, 0);

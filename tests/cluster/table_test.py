@@ -153,6 +153,7 @@ class TableTest(ClusterTestCase):
                 (("--policy=easgd:tau=2",), "moves whole tensors"),
                 (("--policy=allreduce",), "moves whole tensors"),
                 (("--policy=backup:b=1",), "moves whole tensors"),
+                (("--communication=priority",), "priority is by layers"),
                 (("--curve=/tmp/x.csv",), "output.curve_path: not for a model of tables"),
                 ((f"--record={self.dir}/r",), "output.record_path: not for a model of tables"),
                 (("--model=logistic:dim=2",), "dim"),
