@@ -15,7 +15,7 @@ namespace soapstone {
 namespace {
 
 // Of a size, by thread: what one thread makes and another drops piles up with the other.
-constexpr size_t kKeptBytesMax = size_t{1} << 20;
+constexpr size_t kKeptBytesMax = size_t{2} << 20;
 
 }  // namespace
 
