@@ -22,6 +22,9 @@ struct ParamSpec {
   std::vector<int64_t> shape;  // row-major
   InitKind init = InitKind::kZero;
   double scale = 0;
+  // > 0: not trained but averaged, as a running mean is: its "gradient" g, a mean over samples like
+  // any other, is applied as x − average_rate·g whatever the optimizer and its learning rate.
+  double average_rate = 0;
 
   uint64_t elements() const {
     uint64_t n = 1;

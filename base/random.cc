@@ -1,6 +1,9 @@
 #include "base/random.h"
 
+#include <algorithm>
 #include <cmath>
+
+#include "base/vectors.h"
 
 namespace soapstone {
 namespace {
@@ -17,6 +20,39 @@ uint64_t Mix(uint64_t x) {
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
   x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
   return x ^ (x >> 31);
+}
+
+// Blocks first .. first + kLanes − 1 of the counter whose upper half is `top`.
+constexpr size_t kLanes = 32;
+SOAPSTONE_EACH_VECTOR_WIDTH void LanesOfBlocks(uint64_t first, uint64_t top, uint64_t seed,
+                                               uint32_t* words) {
+  uint32_t c0[kLanes], c1[kLanes], c2[kLanes], c3[kLanes];
+  for (size_t l = 0; l < kLanes; ++l) {
+    c0[l] = static_cast<uint32_t>(first + l);
+    c1[l] = static_cast<uint32_t>((first + l) >> 32);
+    c2[l] = static_cast<uint32_t>(top);
+    c3[l] = static_cast<uint32_t>(top >> 32);
+  }
+  uint32_t k0 = static_cast<uint32_t>(seed);
+  uint32_t k1 = static_cast<uint32_t>(seed >> 32);
+  for (int round = 0; round < 10; ++round) {
+    for (size_t l = 0; l < kLanes; ++l) {
+      const uint64_t p0 = static_cast<uint64_t>(kMultiplier0) * c0[l];
+      const uint64_t p1 = static_cast<uint64_t>(kMultiplier1) * c2[l];
+      c0[l] = static_cast<uint32_t>(p1 >> 32) ^ c1[l] ^ k0;
+      c1[l] = static_cast<uint32_t>(p1);
+      c2[l] = static_cast<uint32_t>(p0 >> 32) ^ c3[l] ^ k1;
+      c3[l] = static_cast<uint32_t>(p0);
+    }
+    k0 += kWeyl0;
+    k1 += kWeyl1;
+  }
+  for (size_t l = 0; l < kLanes; ++l) {
+    words[4 * l] = c0[l];
+    words[4 * l + 1] = c1[l];
+    words[4 * l + 2] = c2[l];
+    words[4 * l + 3] = c3[l];
+  }
 }
 
 }  // namespace
@@ -36,6 +72,18 @@ std::array<uint32_t, 4> CounterRandom::Block(uint64_t index) const {
     k1 += kWeyl1;
   }
   return c;
+}
+
+void CounterRandom::Blocks(uint64_t first, size_t count, uint32_t* words) const {
+  const uint64_t top = Mix(Mix(static_cast<uint64_t>(use_)) ^ stream_);
+  size_t done = 0;
+  for (; done + kLanes <= count; done += kLanes) {
+    LanesOfBlocks(first + done, top, seed_, words + 4 * done);
+  }
+  for (; done < count; ++done) {
+    const std::array<uint32_t, 4> block = Block(first + done);
+    std::copy(block.begin(), block.end(), words + 4 * done);
+  }
 }
 
 uint64_t CounterRandom::Bits(uint64_t index) const {

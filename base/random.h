@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 namespace soapstone {
@@ -23,6 +24,9 @@ enum class RandomUse : uint32_t {
   kRowInit = 10,
   kRowIndex = 11,
   kNegatives = 12,
+  kAugmentation = 13,
+  kSynthetic = 14,
+  kDropout = 15,
   kBootstrap = 20,
   kTest = 100,
 };
@@ -39,6 +43,9 @@ class CounterRandom {
   double Uniform(uint64_t index) const;
   uint64_t Below(uint64_t index, uint64_t bound) const;
   double Normal(uint64_t index) const;
+
+  // words [4·count]: Block(first), Block(first + 1), .., many at once.
+  void Blocks(uint64_t first, size_t count, uint32_t* words) const;
 
  private:
   uint64_t seed_;

@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 #include <set>
+#include <vector>
 
 #include "gtest/gtest.h"
 
@@ -106,6 +107,17 @@ TEST(CounterRandom, BelowIsEvenOverItsRange) {
     ++counts[x];
   }
   for (int count : counts) EXPECT_NEAR(count, kDraws / 7.0, 500);
+}
+
+TEST(CounterRandom, ManyBlocksAreThoseOneByOne) {
+  const CounterRandom random(0x123456789abcdefu, RandomUse::kTest, 77);
+  constexpr uint64_t kFirst = 0xfffffff0u;  // the indices cross 2^32
+  std::vector<uint32_t> words(4 * 101);
+  random.Blocks(kFirst, 101, words.data());
+  for (size_t i = 0; i < 101; ++i) {
+    const std::array<uint32_t, 4> block = random.Block(kFirst + i);
+    for (size_t w = 0; w < 4; ++w) ASSERT_EQ(words[4 * i + w], block[w]) << i;
+  }
 }
 
 TEST(CounterRandom, BelowOneIsZero) {

@@ -1,6 +1,7 @@
 #include "transport/local_links.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -323,6 +324,13 @@ void LocalLinks::Retire(Link* link, bool ended) {
 bool LocalLinks::readable() const {
   return std::any_of(turn_.begin(), turn_.end(),
                      [](const Link* link) { return link->channel->readable() || link->ended; });
+}
+
+bool LocalLinks::worth_a_look() const {
+  const int here = sched_getcpu();
+  return std::any_of(turn_.begin(), turn_.end(), [here](const Link* link) {
+    return link->state == State::kOpen && link->channel->other_cpu() != here;
+  });
 }
 
 bool LocalLinks::PrepareToSleep() {

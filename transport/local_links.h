@@ -68,6 +68,10 @@ class LocalLinks {
   void AddPollItems(std::vector<pollfd>* items) const;
   bool any_open() const { return open_ > 0; }
   bool readable() const;
+  // A message may come any moment: some other side runs elsewhere, as far as is known. One that
+  // shares our processor runs only when we sleep, and the system then wakes it, or us, where a
+  // processor is idle.
+  bool worth_a_look() const;
 
   void Close();
 

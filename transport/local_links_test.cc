@@ -1,6 +1,7 @@
 // Links between real processes where it is their end that matters, else between two ends in one.
 #include "transport/local_links.h"
 
+#include <sched.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -9,7 +10,10 @@
 
 #include <cstddef>
 #include <cstring>
+#include <functional>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -140,6 +144,36 @@ TEST_F(LocalLinksTest, WhoSleepsIsWoken) {
   EXPECT_GT(poll(items.data(), items.size(), 20'000), 0);
   listener_.Woke();
   EXPECT_TRUE(listener_.PrepareToSleep());
+}
+
+// Whoever shares the processor cannot send while one looks.
+TEST_F(LocalLinksTest, ALookIsWorthItWhereAnotherProcessorSends) {
+  EXPECT_FALSE(listener_.worth_a_look());
+  const LinkId out = Open();
+  EXPECT_TRUE(listener_.worth_a_look()) << "nothing known of the other side";
+  std::vector<int> cpus;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  ASSERT_EQ(sched_getaffinity(0, sizeof(set), &set), 0);
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
+  }
+  // In a thread of its own, which is on `cpu`.
+  const auto on = [](int cpu, const std::function<void()>& act) {
+    std::jthread([&] {
+      cpu_set_t one;
+      CPU_ZERO(&one);
+      CPU_SET(cpu, &one);
+      ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+      act();
+    }).join();
+  };
+  on(cpus.front(), [&] { ASSERT_TRUE(dialler_.Send(out, "here", {}).ok()); });
+  on(cpus.front(), [&] { EXPECT_FALSE(listener_.worth_a_look()); });
+  if (cpus.size() == 1) return;
+  on(cpus.back(), [&] { EXPECT_TRUE(listener_.worth_a_look()); });
+  on(cpus.back(), [&] { ASSERT_TRUE(dialler_.Send(out, "there", {}).ok()); });
+  on(cpus.front(), [&] { EXPECT_TRUE(listener_.worth_a_look()); });
 }
 
 // kill -9 at any moment: the other side has what was sent, then the end; nothing is left behind.

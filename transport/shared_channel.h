@@ -73,6 +73,8 @@ class SharedChannel {
   bool readable() const { return in_.readable(); }
   bool PrepareToSleep() { return in_.PrepareToSleep(); }
   void Woke() { in_.Woke(); }
+  // As SharedRing::writer_cpu, of the other side.
+  int other_cpu() const { return in_.writer_cpu(); }
   bool broken() const { return broken_ || in_.broken() || out_.broken(); }
 
  private:

@@ -1,5 +1,7 @@
 #include "transport/shared_ring.h"
 
+#include <sched.h>
+
 #include <cstring>
 
 namespace soapstone::transport {
@@ -31,6 +33,7 @@ std::byte* SharedRing::Reserve(size_t size) {
 
 bool SharedRing::Publish() {
   position_ = next_;
+  head_->writer_cpu.store(static_cast<uint32_t>(sched_getcpu() + 1), std::memory_order_relaxed);
   // The reader sets `sleeps` and then looks at `written`; here it is the other way round: in one
   // order of all four, one of the two sees what the other wrote.
   head_->written.store(position_, std::memory_order_seq_cst);

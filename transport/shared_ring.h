@@ -20,6 +20,7 @@ class SharedRing {
  public:
   struct Head {
     alignas(64) std::atomic<uint64_t> written{0};
+    std::atomic<uint32_t> writer_cpu{0};  // where the writer ran then, and 1; 0: not known
     alignas(64) std::atomic<uint64_t> taken{0};
     // The reader sleeps, or is about to: who writes then rings, and sets it back.
     alignas(64) std::atomic<uint32_t> sleeps{0};
@@ -49,6 +50,10 @@ class SharedRing {
   bool readable() const { return head_->written.load(std::memory_order_acquire) != position_; }
   // Before it sleeps. True: something came meanwhile, do not sleep.
   bool PrepareToSleep();
+  // The processor on which the writer wrote last; -1: it has not, or does not know.
+  int writer_cpu() const {
+    return static_cast<int>(head_->writer_cpu.load(std::memory_order_relaxed)) - 1;
+  }
   void Woke() { head_->sleeps.store(0, std::memory_order_relaxed); }
 
   // Either side: the other has written what cannot be.

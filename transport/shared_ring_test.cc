@@ -1,5 +1,7 @@
 #include "transport/shared_ring.h"
 
+#include <sched.h>
+
 #include <cstring>
 #include <string>
 #include <thread>
@@ -65,6 +67,25 @@ TEST_F(SharedRingTest, WhoSleepsIsRungOnce) {
   ASSERT_NE(writer_.Reserve(4), nullptr);
   EXPECT_FALSE(writer_.Publish());
   EXPECT_TRUE(reader_.PrepareToSleep());  // something is there
+}
+
+TEST_F(SharedRingTest, SaysWhereTheWriterRan) {
+  EXPECT_EQ(reader_.writer_cpu(), -1);
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  ASSERT_EQ(sched_getaffinity(0, sizeof(set), &set), 0);
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &set)) continue;
+    std::jthread([&] {
+      cpu_set_t one;
+      CPU_ZERO(&one);
+      CPU_SET(cpu, &one);
+      ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+      ASSERT_TRUE(Write("x"));
+    }).join();
+    EXPECT_EQ(reader_.writer_cpu(), cpu);
+    EXPECT_EQ(Read(), "x");
+  }
 }
 
 // One writer, one reader, each on its own thread, sleeping by spinning: every record once, in

@@ -11,6 +11,9 @@
 #include <iterator>
 #include <utility>
 
+#include "absl/time/clock.h"
+#include "transport/kernel_queue.h"
+
 namespace soapstone::transport {
 namespace {
 
@@ -23,6 +26,8 @@ constexpr size_t kUnreadMin = 8192;    // of a slab that is read into once more
 constexpr size_t kEmptyQueuesMax = 16;
 constexpr size_t kReadsMax = 16;  // of one Receive, so that a large message holds nobody up long
 constexpr int kWakeBytesMax = 256 << 10;
+constexpr uint64_t kChunksInWindow = 4;
+constexpr uint32_t kPathEvery = 16;  // looks at the kernel's queue
 constexpr std::byte kZeros[8] = {};
 static_assert(std::endian::native == std::endian::little);
 
@@ -31,7 +36,9 @@ constexpr uint64_t Rounded(uint64_t bytes) { return (bytes + 7) & ~uint64_t{7}; 
 }  // namespace
 
 StreamChannel::StreamChannel(int fd, StreamLimits limits, BufferPool* pool)
-    : fd_(fd), limits_(limits), pool_(pool) {}
+    : fd_(fd), limits_(limits), pool_(pool), adapts_(limits.adapts && IsTcpConnection(fd)) {
+  SetKernelQueue(fd_, {.unsent_bytes = limits_.unsent_bytes_max});
+}
 
 StreamChannel::~StreamChannel() { close(fd_); }
 
@@ -181,6 +188,7 @@ bool StreamChannel::FillBatch() {
 
 void StreamChannel::Advance(size_t written) {
   batch_bytes_ -= written;
+  taken_bytes_ += written;
   while (written > 0) {
     iovec& part = batch_[batch_at_];
     const size_t size = std::min(written, part.iov_len);
@@ -191,10 +199,43 @@ void StreamChannel::Advance(size_t written) {
   }
 }
 
+// A chunk waits in front of an urgent message, as the window does.
+size_t StreamChannel::ChunkMax() const {
+  if (!window_.bounded()) return kChunkMax;
+  const uint64_t bytes = window_.bytes() / kChunksInWindow & ~uint64_t{4095};
+  return std::clamp<size_t>(bytes, kPieceMin, kChunkMax);
+}
+
+void StreamChannel::Refused() {
+  refused_ = true;
+  chunk_bytes_ = std::max(std::min(kChunkMin, ChunkMax()), chunk_bytes_ / 2);
+}
+
+// Between a refusal and the write after it: what has arrived meanwhile is what the link carries.
+void StreamChannel::LookAtKernel() {
+  const std::optional<uint64_t> outstanding = OutstandingBytes(fd_);
+  if (!outstanding.has_value() || *outstanding > taken_bytes_) return;
+  if (looks_++ % kPathEvery == 0) path_ = PathOf(fd_);
+  const bool changed = window_.OnLook({.now = absl::GetCurrentTimeNanos(),
+                                       .acknowledged = taken_bytes_ - *outstanding,
+                                       .outstanding = *outstanding,
+                                       .round_trip_min = path_.round_trip_min,
+                                       .segment_bytes = path_.segment_bytes});
+  if (!changed) return;
+  const auto unsent =
+      static_cast<uint32_t>(std::min<uint64_t>(window_.slack_bytes(), limits_.unsent_bytes_max));
+  const uint64_t window = window_.bytes() < holdable_bytes_ ? window_.bytes() : 0;
+  if (!SetKernelQueue(fd_, {.outstanding_bytes = window, .unsent_bytes = unsent})) {
+    holdable_bytes_ = window;
+  }
+  chunk_bytes_ = std::min(chunk_bytes_, ChunkMax());
+}
+
 // A chunk, and so what an urgent message may have to wait for, grows while the kernel takes it all,
 // and shrinks where it does not.
 void StreamChannel::Flush() {
   unflushed_bytes_ = 0;
+  if (refused_ && adapts_) LookAtKernel();
   while (can_send() && (batch_bytes_ > 0 || FillBatch())) {
     const size_t parts = std::min<size_t>(batch_.size() - batch_at_, IOV_MAX);
     msghdr message = {};
@@ -210,11 +251,13 @@ void StreamChannel::Flush() {
     const bool all_parts = parts == batch_.size() - batch_at_;
     if (written > 0) Advance(static_cast<size_t>(written));
     if (batch_bytes_ > 0 && (written <= 0 || all_parts)) {
-      chunk_bytes_ = std::max(kChunkMin, chunk_bytes_ / 2);
+      Refused();
       return;
     }
-    if (batch_bytes_ == 0) chunk_bytes_ = std::min(kChunkMax, chunk_bytes_ * 2);
+    if (batch_bytes_ == 0) chunk_bytes_ = std::min(ChunkMax(), chunk_bytes_ * 2);
   }
+  refused_ = false;
+  window_.OnIdle();
 }
 
 bool StreamChannel::TakeRead(Buffers* frames) {

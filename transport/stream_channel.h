@@ -30,6 +30,8 @@
 #include "absl/types/span.h"
 #include "base/buffer.h"
 #include "base/recycling.h"
+#include "transport/kernel_queue.h"
+#include "transport/send_window.h"
 #include "wire/frame.h"
 
 namespace soapstone::transport {
@@ -37,12 +39,17 @@ namespace soapstone::transport {
 struct StreamLimits {
   int queue_messages_max = 10'000;
   uint64_t queue_bytes_max = uint64_t{512} << 20;
+  // What the kernel holds back and has not sent once. Little is better for urgent messages, and
+  // much for throughput over long ways.
+  uint32_t unsent_bytes_max = 512 << 10;
+  bool adapts = true;  // holds the kernel to a window (transport/send_window.h)
   wire::FrameLimits frame;
 };
 
 class StreamChannel {
  public:
-  static constexpr size_t kChunkMin = size_t{64} << 10;     // where the connection is slow
+  static constexpr size_t kPieceMin = size_t{8} << 10;      // of a chunk, where the link is slow
+  static constexpr size_t kChunkMin = size_t{64} << 10;     // where the connection takes little
   static constexpr size_t kChunkMax = size_t{1} << 20;      // and where it takes what it is given
   static constexpr size_t kFlushBytes = size_t{256} << 10;  // queued: not worth waiting for more
   static constexpr size_t kBegunMax = 8;
@@ -84,6 +91,7 @@ class StreamChannel {
   bool broken() const { return broken_; }
   bool broke_rules() const { return broke_rules_; }
   int fd() const { return fd_; }
+  const SendWindow& window() const { return window_; }
   uint64_t given_bytes() const { return given_bytes_; }      // to the connection, sooner or later
   uint64_t more_bytes() const { return more_bytes_; }        // of them, heads of further chunks
   uint64_t more_bytes_in() const { return more_bytes_in_; }  // the same, of what was received
@@ -124,6 +132,9 @@ class StreamChannel {
   void AddPart(const void* data, size_t size);
   bool FillBatch();
   void Advance(size_t written);
+  void Refused();
+  void LookAtKernel();
+  size_t ChunkMax() const;
 
   bool Parse(Buffers* frames);
   bool ParseChunkHead();
@@ -154,6 +165,13 @@ class StreamChannel {
   size_t batch_bytes_ = 0;    // left of it
   Queue<ChunkHead> heads_;    // of the batch's chunks that do not begin a message
   size_t chunk_bytes_ = kFlushBytes;
+  const bool adapts_;
+  SendWindow window_;
+  bool refused_ = false;      // the kernel took less than it was given, and has not taken all since
+  uint64_t taken_bytes_ = 0;  // by the kernel
+  uint64_t holdable_bytes_ = SendWindowOptions().bytes_max;  // less can be held to
+  uint32_t looks_ = 0;
+  TcpPath path_;
   uint64_t unflushed_bytes_ = 0;
   uint64_t queued_bytes_ = 0;
   size_t queued_messages_ = 0;

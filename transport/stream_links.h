@@ -38,9 +38,6 @@ namespace soapstone::transport {
 
 struct StreamOptions {
   uint16_t port = 0;  // to listen at; 0: the system chooses
-  // What the kernel holds back of a stream: as much goes before a more urgent message. Little is
-  // better for that, and much for throughput over long ways.
-  uint32_t unsent_bytes_max = 512 << 10;
   // For a connection to come about, and for who connects to say what it is.
   absl::Duration half_open_patience = absl::Seconds(10);
   StreamLimits limits;

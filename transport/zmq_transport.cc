@@ -29,8 +29,9 @@ namespace soapstone::transport {
 namespace {
 
 // Before it sleeps, with links or streams open: waking a sleeper costs both sides some 10 us. Where
-// waits have been short of late, kUsualMax or less, it looks for kSpinMax, letting others have the
-// processor after kSpin.
+// waits have been short of late, kUsualMax or less, it looks for kSpinMax. Where only streams are
+// looked at others have the processor after kSpin; for a link it is not given up: the other side is
+// known to run elsewhere, and whoever else wants this one might keep it for milliseconds.
 constexpr absl::Duration kSpin = absl::Microseconds(20);
 constexpr absl::Duration kSpinMax = absl::Microseconds(100);
 constexpr absl::Duration kUsualMax = absl::Microseconds(200);  // with what waking takes
@@ -65,9 +66,10 @@ struct LocalConnection {
 
 StreamOptions StreamOptionsOf(const ZmqOptions& options) {
   return {.port = options.stream_port,
-          .unsent_bytes_max = options.stream_unsent_bytes_max,
           .limits = {.queue_messages_max = options.queue_messages_max,
                      .queue_bytes_max = options.queue_bytes_max,
+                     .unsent_bytes_max = options.stream_unsent_bytes_max,
+                     .adapts = options.stream_window,
                      .frame = options.frame_limits}};
 }
 
@@ -133,7 +135,7 @@ class ZmqTransport final : public Transport {
   void TakeNote(const ZmqSockets::Source& from, const Buffer& frame);
   bool TakeWake();
   bool Poll(absl::Time deadline);
-  bool Spin(absl::Time began, absl::Time until);
+  bool Spin(absl::Time began, absl::Time until, bool yields);
   void NoteWait(absl::Duration waited);
   void Dispatch(absl::Span<const zmq_pollitem_t> items, size_t local_count);
 
@@ -480,10 +482,10 @@ void ZmqTransport::Wake() {
 bool ZmqTransport::TakeWake() { return wake_ && wake_.exchange(false); }
 
 // True: something came on a link or a stream, or a Wake.
-bool ZmqTransport::Spin(absl::Time began, absl::Time until) {
+bool ZmqTransport::Spin(absl::Time began, absl::Time until, bool yields) {
   absl::Time now = began;
   do {
-    if (now - began > kSpin) sched_yield();
+    if (yields && now - began > kSpin) sched_yield();
     for (int i = 0; i < 32; ++i) {
       if (wake_ || local_links_.readable()) return true;
 #if defined(__x86_64__)
@@ -512,9 +514,10 @@ bool ZmqTransport::Poll(absl::Time deadline) {
   if (streams_.readable()) return true;
   // What comes within a moment is not worth a sleep.
   const absl::Time began = absl::Now();
-  const bool spins = local_links_.any_open() || streams_.any_open();
+  const bool links = local_links_.worth_a_look();
+  const bool spins = links || streams_.any_open();
   const absl::Duration spin = usual_wait_ < kUsualMax ? kSpinMax : kSpin;
-  if (spins && Spin(began, std::min(deadline, began + spin))) {
+  if (spins && Spin(began, std::min(deadline, began + spin), !links)) {
     NoteWait(absl::Now() - began);
     return true;
   }

@@ -23,8 +23,10 @@ struct ZmqOptions {
   // connections of our own where they can be made (transport/stream_links.h), else over ZeroMQ.
   bool streams = false;
   uint16_t stream_port = 0;  // where a node that listens is connected to for them; 0: any
-  // Of a stream, in the kernel and not sent yet: an urgent message waits for as much.
+  // Of a stream, in the kernel and not sent yet: an urgent message waits for as much, or for less
+  // where the window adapts to the rate of the link (transport/send_window.h).
   uint32_t stream_unsent_bytes_max = 512 << 10;
+  bool stream_window = true;
   std::string advertise_host;       // in endpoint(), in the place of the host in `listen`
   int queue_messages_max = 10'000;  // per peer and direction; beyond, Send is an error
   uint64_t queue_bytes_max = uint64_t{512} << 20;  // the same, of streams; or one message
