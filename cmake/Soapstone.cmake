@@ -18,6 +18,8 @@ find_package(absl REQUIRED)
 find_package(GTest REQUIRED)
 find_package(Protobuf REQUIRED)
 find_package(ZLIB REQUIRED)
+find_package(PNG REQUIRED)
+find_package(nlohmann_json REQUIRED)
 find_package(OpenSSL REQUIRED)
 # Debian's dnnl-config.cmake asks for the OpenCL development files, which the CPU engine does not
 # need; the library and its header are enough.
@@ -39,14 +41,15 @@ pkg_check_modules(glog REQUIRED IMPORTED_TARGET libglog)
 
 # Warnings are errors. -ffp-contract=off: a vectorised loop and its scalar tail must round alike,
 # so that a parameter's bits do not depend on how tensors are sliced over shards.
-add_compile_options(-Wall -Wextra -Werror -Wno-missing-field-initializers -ffp-contract=off)
-add_compile_options($<$<CONFIG:Release>:-O3> $<$<CONFIG:Debug>:-O1> -g1)
+set(SOAPSTONE_WARNINGS -Wall -Wextra -Werror -Wno-missing-field-initializers)
+add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:${SOAPSTONE_WARNINGS};-ffp-contract=off;-g1>")
+add_compile_options($<$<CONFIG:Release>:-O3> $<$<CONFIG:Debug>:-O1>)
 string(REPLACE "-DNDEBUG" "" CMAKE_CXX_FLAGS_RELEASE "${CMAKE_CXX_FLAGS_RELEASE}")
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   add_compile_options(-Wthread-safety)
 else()
   # GCC 12 reports moved std::variant members as uninitialised at -O3 (its bug 105562 and kin).
-  add_compile_options(-Wno-maybe-uninitialized)
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wno-maybe-uninitialized>)
 endif()
 
 set(SOAPSTONE_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize=")
@@ -74,6 +77,7 @@ endif()
 
 include_directories(${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
 include(GoogleTest)
+include(SoapstoneCuda)
 
 # soapstone_library(NAME HDRS ... SRCS ... TESTS ... DEPS ... [LABELS ...])
 # Defines target soapstone_NAME from the folder's files, and one test program NAME_test

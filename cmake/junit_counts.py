@@ -1,4 +1,5 @@
-"""Prints "passed failed skipped" of a ctest JUnit file; says which tests failed on standard error.
+"""Prints "passed failed skipped" of a ctest JUnit file; says which tests failed, and which
+were skipped, on standard error.
 
 usage: junit_counts.py RESULTS.xml CTEST.log
 Without a readable file the run counts as one failure.
@@ -22,6 +23,7 @@ def main():
             passed += 1
         elif status in ("notrun", "disabled") and case.find("skipped") is not None:
             skipped += 1
+            print(f"SKIPPED {case.get('name')}", file=sys.stderr)
         else:
             failed += 1
             output = (case.findtext("system-out") or "").strip().splitlines()

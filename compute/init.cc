@@ -77,4 +77,14 @@ void InitSlice(const ParamSpec& spec, uint64_t seed, ParamId param, uint64_t beg
   }
 }
 
+void InitSlice(const ParamSpec& spec, uint64_t seed, const GivenValues* given, ParamId param,
+               uint64_t begin, absl::Span<float> out) {
+  if (given == nullptr) return InitSlice(spec, seed, param, begin, out);
+  const std::vector<float>& values = given->at(Index(param));
+  CHECK_EQ(values.size(), spec.elements());
+  CHECK_LE(begin, values.size());
+  CHECK_LE(out.size(), values.size() - begin);
+  std::copy_n(values.begin() + static_cast<std::ptrdiff_t>(begin), out.size(), out.begin());
+}
+
 }  // namespace soapstone::compute

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/types/span.h"
 #include "base/ids.h"
@@ -14,6 +15,13 @@ namespace soapstone::compute {
 // out: [n] f32
 void InitSlice(const ParamSpec& spec, uint64_t seed, ParamId param, uint64_t begin,
                absl::Span<float> out);
+
+// Initial values that are given, as from a file: [elements] f32 by ParamId.
+using GivenValues = std::vector<std::vector<float>>;
+
+// The same, of what a parameter starts with: its given values, or without any (null) as above.
+void InitSlice(const ParamSpec& spec, uint64_t seed, const GivenValues* given, ParamId param,
+               uint64_t begin, absl::Span<float> out);
 
 // Writes the row of `key` in a sparse table: a function of (seed, table, key, element) alone.
 // Elements take 32 random bits each, so that a row costs little more than its first use.

@@ -35,6 +35,16 @@ TEST(Init, ConstantsAreConstant) {
   EXPECT_EQ(Slice({"b", {2}, InitKind::kOne}, 0, 2), (std::vector<float>{1, 1}));
 }
 
+TEST(Init, GivenValuesComeBeforeTheSeed) {
+  const ParamSpec spec = {"w", {2, 2}, InitKind::kUniform, 0.3};
+  const GivenValues given = {{9}, {1, 2, 3, 4}};
+  std::vector<float> out(3);
+  InitSlice(spec, 1, &given, ParamId{1}, 1, absl::MakeSpan(out));
+  EXPECT_EQ(out, (std::vector<float>{2, 3, 4}));
+  InitSlice(spec, 1, nullptr, ParamId{1}, 1, absl::MakeSpan(out));
+  EXPECT_EQ(out, Slice(spec, 1, 3, 1, 1));
+}
+
 TEST(Init, UniformFillsItsRange) {
   float low = 0;
   float high = 0;

@@ -1,5 +1,6 @@
 #include "compute/optimizer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 
@@ -51,6 +52,40 @@ void SizeMoments(OptimizerKind kind, size_t n, SliceState* state) {
   const Moments moments = MomentsOf(kind);
   if (moments.first) SizeMoment(n, &state->first);
   if (moments.second) SizeMoment(n, &state->second);
+}
+
+constexpr size_t kBlock = 8192;  // elements
+constexpr size_t kPiece = 128;   // of a block: as many lines are asked for at a time
+
+// Elements [at, at + n) of the pass.
+SOAPSTONE_INTO_CALLER OptimizerPass Part(const OptimizerPass& whole, size_t at, size_t n) {
+  OptimizerPass part = whole;
+  part.n = n;
+  part.gradient += at;
+  part.from += at;
+  part.w += at;
+  if (part.first != nullptr) part.first += at;
+  if (part.second != nullptr) part.second += at;
+  return part;
+}
+
+// The whole pass, block by block, backwards in every other update: what a cache that is too small
+// for all has kept is what the next update begins with. Values that a reader has looked at since
+// are asked for a piece ahead.
+template <bool kDecays>
+SOAPSTONE_INTO_CALLER void RunBlocks(const OptimizerSpec& spec, const OptimizerPass& whole,
+                                     bool backwards) {
+  const size_t blocks = (whole.n + kBlock - 1) / kBlock;
+  for (size_t b = 0; b < blocks; ++b) {
+    const size_t begin = (backwards ? blocks - 1 - b : b) * kBlock;
+    const size_t end = std::min(begin + kBlock, whole.n);
+    AskToWrite(whole.w + begin, std::min(kPiece, end - begin) * sizeof(float));
+    for (size_t at = begin; at < end; at += kPiece) {
+      const size_t next = at + kPiece;
+      if (next < end) AskToWrite(whole.w + next, std::min(kPiece, end - next) * sizeof(float));
+      RunPass<kDecays>(spec, Part(whole, at, std::min(kPiece, end - at)));
+    }
+  }
 }
 
 }  // namespace
@@ -124,6 +159,12 @@ void ApplyGradient(const OptimizerSpec& spec, const Update& update,
   CHECK_EQ(from.size(), param.size());
   SizeMoments(spec.kind, param.size(), state);
   state->steps += 1;
+  if (update.average_rate > 0) {
+    SliceState none;
+    ApplyGradient({}, {.lr = update.average_rate, .scale = update.scale}, gradient, from, param,
+                  &none);
+    return;
+  }
   OptimizerPass pass = PassOf(spec, update, param.size());
   pass.gradient = gradient.data();
   pass.from = from.data();
@@ -134,10 +175,11 @@ void ApplyGradient(const OptimizerSpec& spec, const Update& update,
     const double t = static_cast<double>(state->steps);
     Unbias(1 - std::pow(spec.beta1, t), 1 - std::pow(spec.beta2, t), &pass);
   }
+  const bool backwards = state->steps % 2 == 0;
   if (pass.l2 != 0) {
-    RunPass<true>(spec, pass);
+    RunBlocks<true>(spec, pass, backwards);
   } else {
-    RunPass<false>(spec, pass);
+    RunBlocks<false>(spec, pass, backwards);
   }
 }
 

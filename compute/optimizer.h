@@ -67,6 +67,9 @@ struct Update {
   double lr = 0;        // after the schedule
   double scale = 1;     // multiplies the gradient: 1/samples for a mean, a policy's weight
   double fraction = 1;  // share of the global batch this gradient stands for; multiplies decay
+  // > 0: the parameter is an average, not trained (ParamSpec::average_rate): x ← x − rate·scale·g,
+  // whatever the optimizer.
+  double average_rate = 0;
 };
 
 // Applies one gradient to one slice. Element by element in float32, so that the result has the

@@ -169,6 +169,34 @@ TEST_P(EveryOptimizer, BitsDoNotDependOnSlicing) {
   EXPECT_EQ(whole, sliced);
 }
 
+// Large slices are gone over in blocks, backwards every other time; `from` may lie elsewhere.
+TEST_P(EveryOptimizer, BitsDependNeitherOnTheOrderOfBlocksNorOnWhereValuesLie) {
+  constexpr size_t kSize = 3 * 8192 + 777, kCut = 1001;
+  const OptimizerSpec spec = *ParseOptimizer(GetParam());
+  const CounterRandom random(4, RandomUse::kTest);
+  std::vector<float> whole(kSize), elsewhere(kSize), g(kSize);
+  for (size_t i = 0; i < kSize; ++i) whole[i] = static_cast<float>(random.Normal(i));
+  std::vector<float> sliced = whole;
+  SliceState whole_state;
+  std::vector<SliceState> states((kSize + kCut - 1) / kCut);
+  for (int step = 0; step < 4; ++step) {
+    for (size_t i = 0; i < kSize; ++i) {
+      g[i] = static_cast<float>(random.Normal((step + 1) * kSize + i));
+    }
+    const Update update = {.lr = 0.013, .scale = 1.0 / 7, .fraction = 0.3};
+    const std::vector<float> before = whole;
+    ApplyGradient(spec, update, g, whole, absl::MakeSpan(elsewhere), &whole_state);
+    EXPECT_EQ(whole, before) << "from stays as it is";
+    std::swap(whole, elsewhere);
+    for (size_t s = 0; s < states.size(); ++s) {
+      const size_t n = std::min(kCut, kSize - s * kCut);
+      ApplyGradient(spec, update, absl::MakeConstSpan(g).subspan(s * kCut, n),
+                    absl::MakeSpan(sliced).subspan(s * kCut, n), &states[s]);
+    }
+    ASSERT_EQ(whole, sliced) << "step " << step;
+  }
+}
+
 // f(w) = ½·(w − 3)²
 TEST_P(EveryOptimizer, FindsTheMinimumOfAParabola) {
   OptimizerSpec spec = *ParseOptimizer(GetParam());

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <memory>
+
+#include "compute/cpu/context.h"
+
+namespace soapstone::compute {
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeDropout(const Dropout& op, const KernelRequest& request,
+                                                    const CpuContext& context);
+
+}  // namespace soapstone::compute

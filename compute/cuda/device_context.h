@@ -1,0 +1,72 @@
+// What the kernels of one cuda backend share: its stream, the libraries' handles, and how failures
+// of their calls are told. Inside compute/cuda/ only.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/status_macros.h"
+#include "compute/cuda/cuda_backend.h"
+#include "compute/cuda/libraries.h"
+#include "compute/microbatch.h"
+#include "glog/logging.h"
+
+namespace soapstone::compute {
+
+// Of Prepare: the failed call as a Status. Of Forward and Backward: fatal, since a device that
+// fails does not come back and what it was to compute is lost.
+absl::Status DeviceStatus(const char* call, cudaError_t error);
+absl::Status DeviceStatus(const char* call, cublasStatus_t error);
+absl::Status DeviceStatus(const char* call, cudnnStatus_t error);
+
+// `call` as in SOAP_DEVICE_OR_RETURN(cudaMalloc(&p, n));
+#define SOAP_DEVICE_OR_RETURN(call) SOAP_RETURN_IF_ERROR(DeviceStatus(#call, call))
+#define SOAP_DEVICE_OR_DIE(call)                                       \
+  do {                                                                 \
+    const absl::Status soap_device_status = DeviceStatus(#call, call); \
+    if (!soap_device_status.ok()) LOG(FATAL) << soap_device_status;    \
+  } while (false)
+
+// Owned by the backend. Threading: one thread at a time.
+struct DeviceContext {
+  CudaOptions options;
+  cudaStream_t stream = nullptr;
+  cublasHandle_t cublas = nullptr;
+  cudnnHandle_t cudnn = nullptr;
+  const DeviceLibraries* libraries = nullptr;
+  // What was measured for a convolution, by its shape: models repeat them.
+  using Measured = std::map<std::string, std::vector<MicrobatchOption>>;
+  std::shared_ptr<Measured> measured = std::make_shared<Measured>();
+
+  // Dropout's keys of a recorded step are read when it runs: keys[0] = step, keys[1] =
+  // first_sample, in memory of the device. While recording, else null; then what the recorded calls
+  // say counts from these.
+  const uint64_t* keys = nullptr;
+  uint64_t recorded_step = 0;
+  uint64_t recorded_first_sample = 0;
+};
+
+// Sections of one block of memory, each 256-byte aligned. With a null base it only adds up.
+class DeviceSections {
+ public:
+  explicit DeviceSections(void* base) : base_(static_cast<char*>(base)) {}
+  template <typename T>
+  T* Take(int64_t count) {
+    T* section = base_ == nullptr ? nullptr : reinterpret_cast<T*>(base_ + bytes_);
+    bytes_ += (static_cast<size_t>(count) * sizeof(T) + 255) / 256 * 256;
+    return section;
+  }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  char* base_;
+  size_t bytes_ = 0;
+};
+
+}  // namespace soapstone::compute
