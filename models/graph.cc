@@ -1,11 +1,12 @@
 #include "models/graph.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "base/status_macros.h"
 
 namespace soapstone::models {
 namespace {
@@ -22,244 +23,163 @@ int64_t Product(const std::vector<int64_t>& shape) {
   return n;
 }
 
-// Positions of a window along a side.
-int64_t Positions(int64_t side, const Window& window) {
-  return (side + 2 * window.padding - window.size) / window.stride + 1;
-}
-
-// FLOPs of one sample. Linear and convolution multiply each output with `taps` weights:
-// forward 2·taps·outputs; backward twice that (∂L/∂X and ∂L/∂W).
-void SetCosts(int64_t in, int64_t out, int64_t taps, Op* op) {
-  constexpr int64_t kFloatBytes = 4;
-  op->forward_bytes = (in + out) * kFloatBytes;
-  switch (op->kind) {
-    case OpKind::kLinear:
-    case OpKind::kConv2d:
-      op->forward_flops = 2 * taps * out;
-      op->backward_flops = 2 * op->forward_flops;
-      op->backward_bytes = 2 * (in + out) * kFloatBytes;  // read X, dY twice; write dX
-      return;
-    case OpKind::kMaxPool:
-    case OpKind::kAvgPool:
-      op->forward_flops = op->window.size * op->window.size * out;
-      op->backward_flops = op->forward_flops;
-      op->backward_bytes = (in + out) * kFloatBytes;
-      return;
-    case OpKind::kRelu:
-      op->forward_flops = in;
-      op->backward_flops = in;
-      op->backward_bytes = 3 * in * kFloatBytes;
-      return;
-    case OpKind::kFlatten:
-      op->forward_bytes = 0;
-      return;
-    case OpKind::kSoftmaxCrossEntropy:  // maximum, exp, sum; then divide and subtract
-      op->forward_flops = 3 * in;
-      op->backward_flops = 2 * in;
-      op->backward_bytes = in * kFloatBytes;
-      return;
+bool IsPossible(const std::vector<int64_t>& shape) {
+  int64_t elements = 1;
+  for (int64_t d : shape) {
+    if (d <= 0 || d > kElementsMax / elements) return false;
+    elements *= d;
   }
+  return true;
 }
 
 }  // namespace
 
 int64_t Tensor::elements() const { return Product(shape); }
 
-std::string_view NameOf(OpKind kind) {
-  switch (kind) {
-    case OpKind::kLinear:
-      return "linear";
-    case OpKind::kConv2d:
-      return "conv2d";
-    case OpKind::kMaxPool:
-      return "max_pool";
-    case OpKind::kAvgPool:
-      return "avg_pool";
-    case OpKind::kRelu:
-      return "relu";
-    case OpKind::kFlatten:
-      return "flatten";
-    case OpKind::kSoftmaxCrossEntropy:
-      return "softmax_cross_entropy";
-  }
-  return "unknown";
+compute::TensorSpec Tensor::spec(int64_t samples) const {
+  compute::TensorSpec spec = {.type = type, .shape = {samples}};
+  spec.shape.insert(spec.shape.end(), shape.begin(), shape.end());
+  return spec;
 }
 
 uint64_t Graph::parameter_count() const {
   uint64_t n = 0;
-  for (const ParamSpec& param : params_) n += param.elements();
+  for (const ParamSpec& param : params_) n += param.average_rate > 0 ? 0 : param.elements();
   return n;
 }
 
 int64_t Graph::flops_per_sample() const {
   int64_t n = 0;
-  for (const Op& op : ops_) n += op.forward_flops + op.backward_flops;
+  for (const Op& op : ops_) n += op.cost.forward_flops + op.cost.backward_flops;
   return n;
 }
 
-GraphBuilder::GraphBuilder(std::string_view name, std::vector<int64_t> input_shape) {
-  graph_.name_ = std::string(name);
-  int64_t elements = 1;
-  for (int64_t d : input_shape) {
-    if (d <= 0 || d > kElementsMax / elements) {
-      status_ = absl::InvalidArgumentError(
-          absl::StrCat(graph_.name_, ": input shape ", ShapeText(input_shape), " is impossible"));
-      break;
+OpShapes Graph::ShapesOf(const Op& op, int64_t samples) const {
+  OpShapes shapes;
+  for (TensorId in : op.inputs) shapes.inputs.push_back(tensor(in).spec(samples));
+  for (TensorId out : op.outputs) shapes.outputs.push_back(tensor(out).spec(samples));
+  for (ParamId id : op.params) shapes.params.push_back(param(id));
+  return shapes;
+}
+
+GraphBuilder::GraphBuilder(std::string_view name) { graph_.name_ = std::string(name); }
+
+TensorId GraphBuilder::Input(std::string_view name, DataType type, std::vector<int64_t> shape) {
+  if (!IsPossible(shape)) {
+    if (status_.ok()) {
+      status_ = absl::InvalidArgumentError(absl::StrCat(
+          graph_.name_, ": ", std::string(name), " shape ", ShapeText(shape), " is impossible"));
     }
-    elements *= d;
+    shape = {1};
   }
-  graph_.input_ = AddTensor("input", DataType::kFloat32, std::move(input_shape));
-  graph_.labels_ = AddTensor("labels", DataType::kInt32, {});
+  graph_.inputs_.push_back(AddTensor(std::string(name), type, std::move(shape)));
+  return graph_.inputs_.back();
 }
 
-TensorId GraphBuilder::Fail(const Op& op, std::string_view why) {
-  if (status_.ok()) {
-    status_ = absl::InvalidArgumentError(
-        absl::StrCat(graph_.name_, ": ", std::string(NameOf(op.kind)), " '", op.name, "' on ",
-                     ShapeText(graph_.tensor(op.inputs[0]).shape), ": ", std::string(why)));
-  }
-  return op.inputs[0];
+void GraphBuilder::Fail(const compute::Operator& what, std::string_view name,
+                        std::string_view why) {
+  if (!status_.ok()) return;
+  status_ = absl::InvalidArgumentError(absl::StrCat(graph_.name_, ": ",
+                                                    std::string(compute::NameOf(what)), " '",
+                                                    std::string(name), "': ", std::string(why)));
 }
 
-bool GraphBuilder::CheckName(const Op& op) {
-  for (const Op& other : graph_.ops_) {
-    if (other.name == op.name) Fail(op, "the name is taken");
-  }
-  return status_.ok();
-}
-
-bool GraphBuilder::CheckImage(const Op& op) {
-  if (graph_.tensor(op.inputs[0]).shape.size() != 3) Fail(op, "it takes an image [C, H, W]");
-  return status_.ok();
-}
-
-bool GraphBuilder::CheckWindow(const Op& op) {
-  const Window& w = op.window;
-  if (w.size < 1 || w.stride < 1 || w.padding < 0 || w.padding >= w.size) {
-    Fail(op, absl::StrCat("window ", w.size, " stride ", w.stride, " padding ", w.padding,
-                          " is impossible"));
-    return false;
-  }
-  const std::vector<int64_t>& in = graph_.tensor(op.inputs[0]).shape;
-  if (in[1] + 2 * w.padding < w.size || in[2] + 2 * w.padding < w.size) {
-    Fail(op, absl::StrCat("a window of ", w.size, " does not fit"));
-  }
-  return status_.ok();
-}
-
-TensorId GraphBuilder::AddTensor(std::string_view name, DataType type, std::vector<int64_t> shape) {
-  graph_.tensors_.push_back({std::string(name), type, std::move(shape)});
-  readers_.push_back(0);
+TensorId GraphBuilder::AddTensor(std::string name, DataType type, std::vector<int64_t> shape) {
+  graph_.tensors_.push_back({std::move(name), type, std::move(shape)});
   return static_cast<TensorId>(graph_.tensors_.size() - 1);
 }
 
-TensorId GraphBuilder::AddOp(Op op, std::vector<int64_t> output_shape) {
-  for (TensorId in : op.inputs) {
-    if (++readers_[static_cast<size_t>(in)] > 1) {
-      return Fail(op, "its input is read by another operator too; gradients are not summed");
-    }
+TensorId GraphBuilder::Apply(std::string_view name, compute::Operator what,
+                             std::vector<TensorId> inputs) {
+  return ApplyAll(name, std::move(what), std::move(inputs), 1)[0];
+}
+
+std::vector<TensorId> GraphBuilder::ApplyAll(std::string_view name, compute::Operator what,
+                                             std::vector<TensorId> inputs, size_t outputs) {
+  const std::vector<TensorId> failed(outputs);
+  if (!status_.ok()) return failed;
+  if (!names_.insert(std::string(name)).second) {
+    Fail(what, name, "the name is taken");
+    return failed;
   }
-  const int64_t in = graph_.tensor(op.inputs[0]).elements();
-  const int64_t out = Product(output_shape);
-  const int64_t taps =
-      op.params.empty() ? 0 : Product(graph_.param(op.params[0]).shape) / output_shape[0];
-  SetCosts(in, out, taps, &op);
-  op.output = AddTensor(op.name, DataType::kFloat32, std::move(output_shape));
+  Op op = {.what = std::move(what), .name = std::string(name), .inputs = std::move(inputs)};
+  std::vector<compute::TensorSpec> specs;
+  for (TensorId in : op.inputs) specs.push_back(graph_.tensor(in).spec(1));
+  absl::StatusOr<OpShapes> shapes = InferShapes(op.what, specs);
+  if (!shapes.ok()) {
+    Fail(op.what, name, std::string(shapes.status().message()));
+    return failed;
+  }
+  op.cost = CostOf(op.what, *shapes);
+  for (size_t i = 0; i < shapes->outputs.size(); ++i) {
+    std::vector<int64_t>& shape = shapes->outputs[i].shape;
+    op.outputs.push_back(AddTensor(i == 0 ? op.name : absl::StrCat(op.name, ":", i),
+                                   shapes->outputs[i].type, {shape.begin() + 1, shape.end()}));
+  }
+  for (ParamSpec& param : shapes->params) {
+    param.name = absl::StrCat(op.name, ".", param.name);
+    op.params.push_back(ParamId{static_cast<uint32_t>(graph_.params_.size())});
+    graph_.params_.push_back(std::move(param));
+  }
+  std::vector<TensorId> all = op.outputs;
+  all.resize(outputs, all[0]);
   graph_.ops_.push_back(std::move(op));
-  return graph_.ops_.back().output;
-}
-
-void GraphBuilder::AddParams(Op* op, std::vector<int64_t> weight_shape) {
-  const auto id = static_cast<uint32_t>(graph_.params_.size());
-  op->params = {ParamId{id}, ParamId{id + 1}};
-  const int64_t outputs = weight_shape[0];
-  graph_.params_.push_back(
-      {absl::StrCat(op->name, ".weight"), std::move(weight_shape), InitKind::kUniform, 0});
-  graph_.params_.push_back({absl::StrCat(op->name, ".bias"), {outputs}, InitKind::kZero, 0});
-}
-
-TensorId GraphBuilder::Linear(std::string_view name, TensorId in, int64_t outputs) {
-  Op op = {.kind = OpKind::kLinear, .name = std::string(name), .inputs = {in}};
-  if (!CheckName(op)) return in;
-  const std::vector<int64_t>& shape = graph_.tensor(in).shape;
-  if (shape.size() != 1) return Fail(op, "it takes a vector [D]; flatten first");
-  if (outputs < 1) return Fail(op, "it needs at least one output");
-  AddParams(&op, {outputs, shape[0]});
-  return AddOp(std::move(op), {outputs});
-}
-
-TensorId GraphBuilder::Conv2d(std::string_view name, TensorId in, int64_t channels, Window window) {
-  Op op = {.kind = OpKind::kConv2d, .name = std::string(name), .inputs = {in}, .window = window};
-  if (!CheckName(op) || !CheckImage(op) || !CheckWindow(op)) return in;
-  if (channels < 1) return Fail(op, "it needs at least one channel");
-  const std::vector<int64_t> shape = graph_.tensor(in).shape;
-  AddParams(&op, {channels, shape[0], window.size, window.size});
-  return AddOp(std::move(op), {channels, Positions(shape[1], window), Positions(shape[2], window)});
-}
-
-TensorId GraphBuilder::Pool(OpKind kind, std::string_view name, TensorId in, Window window) {
-  Op op = {.kind = kind, .name = std::string(name), .inputs = {in}, .window = window};
-  if (!CheckName(op) || !CheckImage(op) || !CheckWindow(op)) return in;
-  if (window.padding != 0) return Fail(op, "pooling takes no padding");
-  const std::vector<int64_t> shape = graph_.tensor(in).shape;
-  return AddOp(std::move(op), {shape[0], Positions(shape[1], window), Positions(shape[2], window)});
-}
-
-TensorId GraphBuilder::MaxPool(std::string_view name, TensorId in, Window window) {
-  return Pool(OpKind::kMaxPool, name, in, window);
-}
-
-TensorId GraphBuilder::AvgPool(std::string_view name, TensorId in, Window window) {
-  return Pool(OpKind::kAvgPool, name, in, window);
-}
-
-TensorId GraphBuilder::Relu(std::string_view name, TensorId in) {
-  Op op = {.kind = OpKind::kRelu, .name = std::string(name), .inputs = {in}};
-  if (!CheckName(op)) return in;
-  return AddOp(std::move(op), graph_.tensor(in).shape);
+  return all;
 }
 
 TensorId GraphBuilder::Flatten(std::string_view name, TensorId in) {
-  Op op = {.kind = OpKind::kFlatten, .name = std::string(name), .inputs = {in}};
-  if (!CheckName(op)) return in;
-  return AddOp(std::move(op), {graph_.tensor(in).elements()});
+  return Apply(name, compute::Reshape{.shape = {graph_.tensor(in).elements()}}, {in});
 }
 
-TensorId GraphBuilder::SoftmaxCrossEntropy(std::string_view name, TensorId logits) {
-  Op op = {.kind = OpKind::kSoftmaxCrossEntropy,
-           .name = std::string(name),
-           .inputs = {logits, graph_.labels_}};
-  if (!CheckName(op)) return logits;
-  const std::vector<int64_t>& shape = graph_.tensor(logits).shape;
-  if (shape.size() != 1 || shape[0] < 2) {
-    return Fail(op, "it takes a vector of at least two logits");
-  }
-  return AddOp(std::move(op), {});
+void GraphBuilder::Loss(std::string_view name, TensorId logits) {
+  std::vector<int64_t> shape = graph_.tensor(logits).shape;
+  if (!shape.empty()) shape.pop_back();
+  Apply(name, compute::SoftmaxCrossEntropy{},
+        {logits, Input("labels", DataType::kInt32, std::move(shape))});
 }
 
 void GraphBuilder::SetInitialScales() {
   for (const Op& op : graph_.ops_) {
-    if (op.params.empty()) continue;
-    bool relu_follows = false;
-    for (const Op& next : graph_.ops_) {
-      relu_follows |= next.kind == OpKind::kRelu && next.inputs[0] == op.output;
+    const auto* relu = std::get_if<compute::Activation>(&op.what);
+    if (relu == nullptr || relu->kind != compute::ActivationKind::kRelu) continue;
+    for (const Op& before : graph_.ops_) {
+      const bool weighted = std::holds_alternative<compute::Linear>(before.what) ||
+                            std::holds_alternative<compute::Conv2d>(before.what);
+      if (!weighted || before.outputs[0] != op.inputs[0]) continue;
+      ParamSpec& weight = graph_.params_[soapstone::Index(before.params[0])];
+      const double fan_in = static_cast<double>(Product(weight.shape) / weight.shape[0]);
+      weight.scale = std::sqrt(6.0 / fan_in);
     }
-    ParamSpec& weight = graph_.params_[Index(op.params[0])];
-    const auto elements = static_cast<double>(weight.elements());
-    const double fan_in = elements / static_cast<double>(weight.shape[0]);
-    const double fan_out = elements / static_cast<double>(weight.shape[1]);
-    weight.scale = std::sqrt(6.0 / (relu_follows ? fan_in : fan_in + fan_out));
   }
 }
 
-absl::StatusOr<Graph> GraphBuilder::Build() {
-  SOAP_RETURN_IF_ERROR(status_);
+absl::Status GraphBuilder::CheckEnd() const {
+  const auto is_loss = [](const Op& op) {
+    return std::holds_alternative<compute::SoftmaxCrossEntropy>(op.what);
+  };
   size_t losses = 0;
-  for (const Op& op : graph_.ops_) losses += op.kind == OpKind::kSoftmaxCrossEntropy ? 1 : 0;
-  if (losses != 1 || graph_.ops_.back().kind != OpKind::kSoftmaxCrossEntropy) {
+  for (const Op& op : graph_.ops_) losses += is_loss(op) ? 1 : 0;
+  if (losses != 1 || !is_loss(graph_.ops_.back())) {
     return absl::InvalidArgumentError(
         absl::StrCat(graph_.name_, ": a model ends in one softmax_cross_entropy"));
   }
+  std::vector<bool> read(graph_.tensors_.size());
+  for (const Op& op : graph_.ops_) {
+    for (TensorId in : op.inputs) read[Index(in)] = true;
+  }
+  for (const Op& op : graph_.ops_) {
+    const bool any = std::any_of(op.outputs.begin(), op.outputs.end(),
+                                 [&](TensorId out) { return read[Index(out)]; });
+    if (is_loss(op) || any) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(graph_.name_, ": nothing reads the output of '", op.name, "'"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Graph> GraphBuilder::Build() {
+  if (!status_.ok()) return status_;
+  if (absl::Status end = CheckEnd(); !end.ok()) return end;
   SetInitialScales();
   return std::move(graph_);
 }

@@ -8,22 +8,29 @@
 namespace soapstone::models {
 namespace {
 
+using compute::Activation;
+using compute::Conv2d;
+using compute::Linear;
+using compute::Pool;
+using compute::Window;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 std::string ErrorOf(GraphBuilder* b) { return std::string(b->Build().status().message()); }
 
 Graph SmallGraph() {
-  GraphBuilder b("small", {2, 6, 6});
-  TensorId x = b.Relu("relu", b.Conv2d("conv", b.input(), 4, {.size = 3, .padding = 1}));
-  x = b.Flatten("flatten", b.MaxPool("pool", x, {.size = 2, .stride = 2}));
-  b.SoftmaxCrossEntropy("loss", b.Linear("fc", x, 5));
+  GraphBuilder b("small");
+  TensorId x = b.Input("input", DataType::kFloat32, {2, 6, 6});
+  x = b.Apply("conv", Conv2d{.channels = 4, .window = Window::Square(3, 1, 1)}, {x});
+  x = b.Apply("relu", Activation{}, {x});
+  x = b.Flatten("flatten", b.Apply("pool", Pool{.window = Window::Square(2, 2)}, {x}));
+  b.Loss("loss", b.Apply("fc", Linear{.outputs = 5}, {x}));
   return *b.Build();
 }
 
 TEST(Graph, InfersShapes) {
   const Graph graph = SmallGraph();
-  const auto shape = [&](size_t op) { return graph.tensor(graph.ops()[op].output).shape; };
+  const auto shape = [&](size_t op) { return graph.tensor(graph.ops()[op].outputs[0]).shape; };
   EXPECT_THAT(shape(0), ElementsAre(4, 6, 6));
   EXPECT_THAT(shape(1), ElementsAre(4, 6, 6));
   EXPECT_THAT(shape(2), ElementsAre(4, 3, 3));
@@ -51,73 +58,72 @@ TEST(Graph, InitialScalesAreHeBeforeReluAndGlorotElsewhere) {
   EXPECT_EQ(graph.param(ParamId{1}).init, InitKind::kZero);
 }
 
-TEST(Graph, CountsFlopsAndBytesOfASample) {
+TEST(Graph, CountsFlopsOfASample) {
   const Graph graph = SmallGraph();
-  EXPECT_EQ(graph.ops()[0].forward_flops, 2 * 18 * 4 * 36);
-  EXPECT_EQ(graph.ops()[0].backward_flops, 4 * 18 * 4 * 36);
-  EXPECT_EQ(graph.ops()[0].forward_bytes, 4 * (2 * 36 + 4 * 36));
-  EXPECT_EQ(graph.ops()[3].forward_flops, 0);
-  EXPECT_EQ(graph.ops()[4].forward_flops, 2 * 36 * 5);
+  EXPECT_EQ(graph.ops()[0].cost.forward_flops, 2 * 18 * 4 * 36);
+  EXPECT_EQ(graph.ops()[0].cost.backward_flops, 4 * 18 * 4 * 36);
+  EXPECT_EQ(graph.ops()[3].cost.forward_flops, 0);
+  EXPECT_EQ(graph.ops()[4].cost.forward_flops, 2 * 36 * 5);
 }
 
 TEST(Graph, IsAValue) { EXPECT_EQ(SmallGraph(), SmallGraph()); }
 
-TEST(GraphBuilder, LinearWantsAVector) {
-  GraphBuilder b("m", {1, 4, 4});
-  b.Linear("fc", b.input(), 3);
-  EXPECT_THAT(ErrorOf(&b), HasSubstr("m: linear 'fc' on [1, 4, 4]: it takes a vector"));
+TEST(Graph, InputsComeInTheOrderGivenAndTheLabelsLast) {
+  GraphBuilder b("m");
+  const TensorId a = b.Input("a", DataType::kFloat32, {4});
+  const TensorId c = b.Input("c", DataType::kFloat32, {4});
+  b.Loss("loss", b.Apply("add", compute::Add{}, {a, c}));
+  const Graph graph = *b.Build();
+  ASSERT_EQ(graph.inputs().size(), 3u);
+  EXPECT_EQ(graph.tensor(graph.inputs()[1]).name, "c");
+  EXPECT_EQ(graph.labels(), graph.inputs()[2]);
+  EXPECT_EQ(graph.tensor(graph.labels()).type, DataType::kInt32);
 }
 
-TEST(GraphBuilder, ConvolutionAndPoolingWantAnImage) {
-  GraphBuilder conv("m", {16});
-  conv.Conv2d("c", conv.input(), 3, {.size = 3});
-  EXPECT_THAT(ErrorOf(&conv), HasSubstr("it takes an image"));
-  GraphBuilder pool("m", {16});
-  pool.AvgPool("p", pool.input(), {.size = 2});
-  EXPECT_THAT(ErrorOf(&pool), HasSubstr("it takes an image"));
-}
-
-TEST(GraphBuilder, WindowMustFit) {
-  GraphBuilder b("m", {1, 4, 4});
-  b.Conv2d("c", b.input(), 3, {.size = 5});
-  EXPECT_THAT(ErrorOf(&b), HasSubstr("a window of 5 does not fit"));
-}
-
-TEST(GraphBuilder, WindowMustBePossible) {
-  GraphBuilder b("m", {1, 4, 4});
-  b.MaxPool("p", b.input(), {.size = 2, .stride = 0});
-  EXPECT_THAT(ErrorOf(&b), HasSubstr("stride 0"));
+TEST(GraphBuilder, AnErrorNamesModelOperatorAndShape) {
+  GraphBuilder b("m");
+  const TensorId x = b.Input("input", DataType::kFloat32, {16});
+  b.Apply("c", Conv2d{.channels = 3, .window = Window::Square(3)}, {x});
+  EXPECT_THAT(ErrorOf(&b), HasSubstr("m: conv2d 'c': "));
 }
 
 TEST(GraphBuilder, ReportsTheFirstError) {
-  GraphBuilder b("m", {1, 4, 4});
-  b.SoftmaxCrossEntropy("loss", b.Linear("fc2", b.Linear("fc1", b.input(), 3), 2));
-  EXPECT_THAT(ErrorOf(&b), HasSubstr("'fc1'"));
+  GraphBuilder b("m");
+  TensorId x = b.Input("input", DataType::kFloat32, {16});
+  x = b.Apply("pool", Pool{.window = Window::Square(2)}, {x});
+  b.Loss("loss", b.Apply("conv", Conv2d{.channels = 3}, {x}));
+  EXPECT_THAT(ErrorOf(&b), HasSubstr("'pool'"));
 }
 
 TEST(GraphBuilder, NamesAreUnique) {
-  GraphBuilder b("m", {4});
-  b.Linear("fc", b.Linear("fc", b.input(), 3), 3);
+  GraphBuilder b("m");
+  TensorId x = b.Input("input", DataType::kFloat32, {4});
+  x = b.Apply("fc", Linear{.outputs = 3}, {x});
+  b.Apply("fc", Linear{.outputs = 3}, {x});
   EXPECT_THAT(ErrorOf(&b), HasSubstr("the name is taken"));
 }
 
-TEST(GraphBuilder, ATensorIsReadOnce) {
-  GraphBuilder b("m", {4});
-  b.Linear("fc1", b.input(), 3);
-  b.Linear("fc2", b.input(), 3);
-  EXPECT_THAT(ErrorOf(&b), HasSubstr("read by another operator"));
-}
-
 TEST(GraphBuilder, AModelEndsInItsLoss) {
-  GraphBuilder b("m", {4});
-  b.Linear("fc", b.input(), 3);
+  GraphBuilder b("m");
+  const TensorId x = b.Input("input", DataType::kFloat32, {4});
+  b.Apply("fc", Linear{.outputs = 3}, {x});
   EXPECT_THAT(ErrorOf(&b), HasSubstr("ends in one softmax_cross_entropy"));
 }
 
+TEST(GraphBuilder, WhatNobodyReadsIsAnError) {
+  GraphBuilder b("m");
+  const TensorId x = b.Input("input", DataType::kFloat32, {4});
+  b.Apply("idle", Linear{.outputs = 3}, {x});
+  b.Loss("loss", b.Apply("fc", Linear{.outputs = 3}, {x}));
+  EXPECT_THAT(ErrorOf(&b), HasSubstr("nothing reads the output of 'idle'"));
+}
+
 TEST(GraphBuilder, InputMustBePossible) {
-  GraphBuilder zero("m", {1, 0, 4});
+  GraphBuilder zero("m");
+  zero.Input("input", DataType::kFloat32, {1, 0, 4});
   EXPECT_THAT(ErrorOf(&zero), HasSubstr("input shape [1, 0, 4] is impossible"));
-  GraphBuilder huge("m", {int64_t{1} << 40, int64_t{1} << 40});
+  GraphBuilder huge("m");
+  huge.Input("input", DataType::kFloat32, {int64_t{1} << 40, int64_t{1} << 40});
   EXPECT_THAT(ErrorOf(&huge), HasSubstr("is impossible"));
 }
 

@@ -1,12 +1,13 @@
 #include "models/replica.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "compute/cpu_kernels.h"
-#include "compute/loss.h"
+#include "compute/cpu/backend.h"
 #include "glog/logging.h"
 
 namespace soapstone::models {
@@ -15,67 +16,24 @@ namespace {
 // A run uses few batch sizes (a leaf is ⌊n/M⌋ or ⌈n/M⌉ samples, and so at an epoch's end).
 constexpr size_t kPreparedMax = 16;
 
-using KernelOr = absl::StatusOr<std::unique_ptr<compute::Kernel>>;
-
-KernelOr MakeLinear(const Graph& graph, const Op& op, int64_t samples) {
-  const std::vector<int64_t>& w = graph.param(op.params[0]).shape;  // [O, D]
-  return compute::MakeCpuLinear({.samples = samples, .inputs = w[1], .outputs = w[0]});
+ReplicaOptions WithBackend(ReplicaOptions options) {
+  if (options.backend == nullptr) options.backend = compute::MakeCpuBackend({});
+  return options;
 }
 
-KernelOr MakeConv2d(const Graph& graph, const Op& op, int64_t samples) {
-  const std::vector<int64_t>& in = graph.tensor(op.inputs[0]).shape;  // [C, H, W]
-  return compute::MakeCpuConv2d({.samples = samples,
-                                 .in_channels = in[0],
-                                 .height = in[1],
-                                 .width = in[2],
-                                 .out_channels = graph.param(op.params[0]).shape[0],
-                                 .kernel = op.window.size,
-                                 .stride = op.window.stride,
-                                 .padding = op.window.padding});
-}
-
-KernelOr MakePool(const Graph& graph, const Op& op, int64_t samples) {
-  const std::vector<int64_t>& in = graph.tensor(op.inputs[0]).shape;  // [C, H, W]
-  return compute::MakeCpuPool(
-      {.kind = op.kind == OpKind::kMaxPool ? compute::PoolKind::kMax : compute::PoolKind::kAverage,
-       .samples = samples,
-       .channels = in[0],
-       .height = in[1],
-       .width = in[2],
-       .kernel = op.window.size,
-       .stride = op.window.stride});
-}
-
-KernelOr MakeKernel(const Graph& graph, const Op& op, int64_t samples) {
-  switch (op.kind) {
-    case OpKind::kLinear:
-      return MakeLinear(graph, op, samples);
-    case OpKind::kConv2d:
-      return MakeConv2d(graph, op, samples);
-    case OpKind::kMaxPool:
-    case OpKind::kAvgPool:
-      return MakePool(graph, op, samples);
-    case OpKind::kRelu:
-      return compute::MakeCpuRelu(samples * graph.tensor(op.inputs[0]).elements());
-    case OpKind::kFlatten:
-    case OpKind::kSoftmaxCrossEntropy:
-      return std::unique_ptr<compute::Kernel>();
-  }
-  return absl::InternalError("operator kind without a kernel");
+std::vector<const compute::KernelPlan*> PlansOf(
+    const std::vector<std::unique_ptr<compute::Kernel>>& kernels) {
+  std::vector<const compute::KernelPlan*> plans;
+  for (const auto& kernel : kernels) plans.push_back(&kernel->plan());
+  return plans;
 }
 
 }  // namespace
 
-Replica::Replica(Graph graph) : graph_(std::move(graph)) {
-  params_ = NewParameters();
-  for (size_t t = 0; t < graph_.tensors().size(); ++t) storage_.push_back(t);
-  for (const Op& op : graph_.ops()) {
-    if (op.kind != OpKind::kFlatten) continue;
-    storage_[static_cast<size_t>(op.output)] = storage_[static_cast<size_t>(op.inputs[0])];
-  }
-  activations_.resize(storage_.size());
-  grads_.resize(storage_.size());
-}
+Replica::Replica(Graph graph, ReplicaOptions options)
+    : graph_(std::move(graph)),
+      options_(WithBackend(std::move(options))),
+      wanted_(GradientsWanted(graph_)) {}
 
 Replica::Parameters Replica::NewParameters() {
   Parameters params;
@@ -92,127 +50,350 @@ void Replica::SwapParameters(Parameters* other) {
   params_.swap(*other);
 }
 
-absl::StatusOr<std::unique_ptr<Replica>> Replica::Create(Graph graph) {
-  std::unique_ptr<Replica> replica(new Replica(std::move(graph)));
-  SOAP_RETURN_IF_ERROR(replica->Prepare(1).status());
+absl::StatusOr<std::unique_ptr<Replica>> Replica::Create(Graph graph, ReplicaOptions options) {
+  std::unique_ptr<Replica> replica(new Replica(std::move(graph), std::move(options)));
+  SOAP_RETURN_IF_ERROR(replica->Prepare(1, true).status());
+  replica->params_ = replica->NewParameters();
+  if (!replica->options_.backend->is_device()) return replica;
+  for (const ParamSpec& spec : replica->graph_.params()) {
+    for (auto* of : {&replica->device_params_, &replica->device_gradients_}) {
+      SOAP_ASSIGN_OR_RETURN(std::shared_ptr<void> block,
+                            replica->options_.backend->Allocate(spec.elements() * sizeof(float)));
+      of->push_back(std::move(block));
+    }
+  }
   return replica;
 }
 
-absl::StatusOr<Replica::Prepared*> Replica::Prepare(int64_t samples) {
+absl::StatusOr<StepPlan> Replica::PlanStep(Graph graph, ReplicaOptions options, int64_t samples,
+                                           bool training) {
+  Replica replica(std::move(graph), std::move(options));
+  SOAP_ASSIGN_OR_RETURN(Prepared * prepared, replica.Prepare(samples, training));
+  return StepPlan{std::move(prepared->step), std::move(prepared->memory),
+                  std::move(prepared->kernels)};
+}
+
+absl::Status Replica::MakeKernels(int64_t samples, bool training, Prepared* made) {
+  std::vector<compute::Format> formats(graph_.tensors().size());
+  for (TensorId input : graph_.inputs()) {
+    formats[Index(input)] = compute::PlainFormat(graph_.tensor(input).spec(samples));
+  }
+  for (size_t k = 0; k < graph_.ops().size(); ++k) {
+    const Op& op = graph_.ops()[k];
+    const OpShapes shapes = graph_.ShapesOf(op, samples);
+    compute::KernelRequest request = {.op = op.what,
+                                      .name = op.name,
+                                      .outputs = shapes.outputs,
+                                      .training = training,
+                                      .seed = options_.seed,
+                                      .op_index = static_cast<uint32_t>(k)};
+    for (TensorId in : op.inputs) request.inputs.push_back(formats[Index(in)]);
+    for (const ParamSpec& param : shapes.params) {
+      request.params.push_back({.type = DataType::kFloat32, .shape = param.shape});
+    }
+    if (training) request.input_grads_wanted = InputGradientsWanted(graph_, wanted_, op);
+    SOAP_ASSIGN_OR_RETURN(std::unique_ptr<compute::Kernel> kernel,
+                          options_.backend->Prepare(request));
+    for (size_t j = 0; j < op.outputs.size(); ++j) {
+      formats[Index(op.outputs[j])] = kernel->plan().outputs[j];
+    }
+    made->kernels.push_back(std::move(kernel));
+  }
+  return absl::OkStatus();
+}
+
+// Gradients are summed by the operator that adds, in the format of their tensor.
+absl::Status Replica::MakeSums(Prepared* made) {
+  made->sums.resize(made->step.nodes.size());
+  for (size_t i = 0; i < made->step.nodes.size(); ++i) {
+    const Node& node = made->step.nodes[i];
+    if (node.kind != NodeKind::kSum) continue;
+    const Op& op = graph_.ops()[node.op];
+    // Which output of the operator this is the gradient of.
+    const std::string name = made->step.values[node.input_grads[0]].name;
+    size_t j = 0;
+    while (absl::StrCat("grad ", graph_.tensor(op.outputs[j]).name) != name) ++j;
+    const compute::Format& format = made->kernels[node.op]->plan().outputs[j];
+    compute::KernelRequest request = {.op = compute::Add{},
+                                      .name = name,
+                                      .inputs = std::vector(node.output_grads.size(), format),
+                                      .outputs = {format.spec},
+                                      .training = false};
+    SOAP_ASSIGN_OR_RETURN(made->sums[i], options_.backend->Prepare(request));
+    CHECK_EQ(made->sums[i]->plan().outputs[0].bytes, format.bytes);
+    CHECK_EQ(made->sums[i]->plan().forward_scratch_bytes, 0u) << "a sum of equal formats";
+  }
+  return absl::OkStatus();
+}
+
+// Segments of about equal bytes of activations, as many as give the smallest plan.
+std::vector<uint32_t> Replica::ChooseSegments(int64_t samples, const Prepared& made) const {
+  const std::vector<uint32_t> cuts = CutPoints(graph_);
+  std::vector<size_t> before(graph_.ops().size() + 1);  // bytes of activations of operators [0, k)
+  for (size_t k = 0; k < graph_.ops().size(); ++k) {
+    const compute::KernelPlan& plan = made.kernels[k]->plan();
+    before[k + 1] = before[k] + plan.saved_bytes;
+    for (const compute::Format& out : plan.outputs) before[k + 1] += plan.alias ? 0 : out.bytes;
+  }
+  std::vector<uint32_t> best;
+  size_t best_bytes = made.memory.bytes;
+  for (size_t count = 2; count <= cuts.size() + 1 && count <= 32; ++count) {
+    std::vector<uint32_t> segments;
+    for (size_t s = 1; s < count; ++s) {
+      const size_t target = before.back() / count * s;
+      const auto it = std::find_if(cuts.begin(), cuts.end(),
+                                   [&](uint32_t cut) { return before[cut] >= target; });
+      if (it == cuts.end() || (!segments.empty() && segments.back() >= *it)) continue;
+      segments.push_back(*it);
+    }
+    const size_t bytes =
+        PlanMemory(BuildStepGraph(graph_, samples, PlansOf(made.kernels), {.segments = segments}))
+            .bytes;
+    if (bytes >= best_bytes) continue;
+    best_bytes = bytes;
+    best = std::move(segments);
+  }
+  return best;
+}
+
+absl::StatusOr<Replica::Prepared*> Replica::Prepare(int64_t samples, bool training) {
   ++steps_;
-  auto it = prepared_.find(samples);
+  const Key key = {samples, training};
+  auto it = prepared_.find(key);
   if (it == prepared_.end()) {
     Prepared made;
-    for (const Op& op : graph_.ops()) {
-      SOAP_ASSIGN_OR_RETURN(std::unique_ptr<compute::Kernel> kernel,
-                            MakeKernel(graph_, op, samples));
-      made.kernels.push_back(std::move(kernel));
+    SOAP_RETURN_IF_ERROR(MakeKernels(samples, training, &made));
+    made.step = BuildStepGraph(graph_, samples, PlansOf(made.kernels), {.training = training});
+    made.memory = PlanMemory(made.step);
+    if (options_.recompute && training) {
+      const std::vector<uint32_t> segments = ChooseSegments(samples, made);
+      made.step = BuildStepGraph(graph_, samples, PlansOf(made.kernels), {.segments = segments});
+      made.memory = PlanMemory(made.step);
     }
+    SOAP_RETURN_IF_ERROR(MakeSums(&made));
+    made.zeros.resize(made.step.values.size());
+    for (ValueId zero : made.step.zeros) made.zeros[zero] = true;
     if (prepared_.size() >= kPreparedMax) {
       prepared_.erase(std::min_element(
           prepared_.begin(), prepared_.end(),
           [](const auto& a, const auto& b) { return a.second.last_step < b.second.last_step; }));
     }
-    it = prepared_.emplace(samples, std::move(made)).first;
+    it = prepared_.emplace(key, std::move(made)).first;
   }
   it->second.last_step = steps_;
   return &it->second;
 }
 
-void Replica::SizeActivations(int64_t samples) {
-  samples_ = samples;
-  if (samples <= samples_max_) return;
-  samples_max_ = samples;
-  for (size_t t = 0; t < storage_.size(); ++t) {
-    const Tensor& tensor = graph_.tensors()[t];
-    if (storage_[t] != t || tensor.type != DataType::kFloat32) continue;
-    const size_t bytes = static_cast<size_t>(samples * tensor.elements()) * sizeof(float);
-    activations_[t] = pool_.Take(bytes);
-    grads_[t] = pool_.Take(bytes);
+absl::StatusOr<MemoryPlan> Replica::Plan(int64_t samples, bool training) {
+  SOAP_ASSIGN_OR_RETURN(const Prepared* prepared, Prepare(samples, training));
+  return prepared->memory;
+}
+
+absl::StatusOr<const StepGraph*> Replica::Step(int64_t samples, bool training) {
+  SOAP_ASSIGN_OR_RETURN(const Prepared* prepared, Prepare(samples, training));
+  return &prepared->step;
+}
+
+void* Replica::At(ValueId id) const {
+  if (id == kNoValue) return nullptr;
+  return static_cast<std::byte*>(memory_.get()) + current_->memory.offsets[id];
+}
+
+std::vector<const void*> Replica::Read(const std::vector<ValueId>& ids) const {
+  std::vector<const void*> at;
+  at.reserve(ids.size());
+  for (ValueId id : ids) at.push_back(At(id));
+  return at;
+}
+
+std::vector<void*> Replica::Write(const std::vector<ValueId>& ids) const {
+  std::vector<void*> at;
+  at.reserve(ids.size());
+  for (ValueId id : ids) at.push_back(At(id));
+  return at;
+}
+
+// Where the kernel finds the operator's parameters; a device is given their present values.
+std::vector<const float*> Replica::ParamsOf(const Op& op) {
+  std::vector<const float*> at;
+  at.reserve(op.params.size());
+  for (ParamId id : op.params) {
+    const size_t p = soapstone::Index(id);
+    at.push_back(device_params_.empty() ? param(id).data()
+                                        : static_cast<const float*>(device_params_[p].get()));
   }
+  return at;
 }
 
-// [samples, elements] f32
-absl::Span<float> Replica::Activation(TensorId id) const {
-  const size_t t = static_cast<size_t>(id);
-  return activations_[storage_[t]].floats().first(samples_ * graph_.tensor(id).elements());
-}
-
-absl::Span<float> Replica::ActivationGrad(TensorId id) const {
-  const size_t t = static_cast<size_t>(id);
-  return grads_[storage_[t]].floats().first(samples_ * graph_.tensor(id).elements());
-}
-
-void Replica::Begin(absl::Span<const float> inputs, absl::Span<const int32_t> labels) {
-  CHECK(!labels.empty());
-  auto prepared = Prepare(static_cast<int64_t>(labels.size()));
-  CHECK(prepared.ok()) << prepared.status();
-  current_ = *prepared;
-  SizeActivations(static_cast<int64_t>(labels.size()));
-  const absl::Span<float> input = Activation(graph_.input());
-  CHECK_EQ(inputs.size(), input.size());
-  std::copy(inputs.begin(), inputs.end(), input.begin());
-  labels_.assign(labels.begin(), labels.end());
+absl::Status Replica::Begin(int64_t samples, absl::Span<const void* const> fields, StepKey key) {
+  CHECK_GE(samples, 1);
+  CHECK_EQ(fields.size(), graph_.inputs().size());
+  SOAP_ASSIGN_OR_RETURN(current_, Prepare(samples, key.training));
+  if (current_->memory.bytes > memory_bytes_) {
+    memory_.reset();
+    memory_bytes_ = 0;
+    SOAP_ASSIGN_OR_RETURN(memory_, options_.backend->Allocate(current_->memory.bytes));
+    memory_bytes_ = current_->memory.bytes;
+  }
+  for (size_t i = 0; i < fields.size(); ++i) {
+    const compute::Format format =
+        compute::PlainFormat(graph_.tensor(graph_.inputs()[i]).spec(samples));
+    options_.backend->Import(fields[i], format, At(current_->step.inputs[i]));
+  }
+  samples_ = samples;
+  key_ = key;
   forward_done_ = 0;
   backward_left_ = 0;
+  return absl::OkStatus();
 }
 
-void Replica::ForwardOp(size_t op_index) {
-  CHECK_EQ(op_index, forward_done_) << "operators run forward in order";
-  const Op& op = graph_.ops().at(op_index);
-  const absl::Span<float> input = Activation(op.inputs[0]);
-  if (op.kind == OpKind::kSoftmaxCrossEntropy) {
-    const compute::LossSums sums =
-        compute::SoftmaxCrossEntropy(input, labels_, ActivationGrad(op.inputs[0]));
-    loss_sum_ = sums.loss;
-    correct_ = sums.correct;
-  } else if (op.kind != OpKind::kFlatten) {
-    compute::ForwardArgs args = {.input = input, .output = Activation(op.output)};
-    if (!op.params.empty()) {
-      args.weight = param(op.params[0]);
-      args.bias = param(op.params[1]);
+void Replica::Begin(absl::Span<const float> inputs, absl::Span<const int32_t> labels, StepKey key) {
+  const auto samples = static_cast<int64_t>(labels.size());
+  CHECK_EQ(graph_.inputs().size(), 2u);
+  CHECK_EQ(static_cast<int64_t>(inputs.size()), samples * graph_.tensor(graph_.input()).elements());
+  const absl::Status begun = Begin(samples, {inputs.data(), labels.data()}, key);
+  CHECK(begun.ok()) << begun;
+}
+
+void Replica::RunForward(const Node& node) {
+  if (node.no_work) return;
+  const Op& op = graph_.ops()[node.op];
+  const std::vector<const void*> inputs = Read(node.inputs);
+  const std::vector<void*> outputs = Write(node.outputs);
+  if (!device_params_.empty() && !node.again) {
+    for (ParamId id : op.params) {
+      const compute::Format format =
+          compute::PlainFormat({.type = DataType::kFloat32, .shape = graph_.param(id).shape});
+      options_.backend->Import(param(id).data(), format,
+                               device_params_[soapstone::Index(id)].get());
     }
-    current_->kernels[op_index]->Forward(args);
   }
+  const std::vector<const float*> params = ParamsOf(op);
+  current_->kernels[node.op]->Forward({.inputs = inputs,
+                                       .params = params,
+                                       .outputs = outputs,
+                                       .saved = At(node.saved),
+                                       .scratch = At(node.scratch),
+                                       .step = key_.step,
+                                       .first_sample = key_.first_sample});
+}
+
+void Replica::RunSum(size_t node_index) {
+  const Node& node = current_->step.nodes[node_index];
+  const std::vector<const void*> terms = Read(node.output_grads);
+  const std::vector<void*> sum = Write(node.input_grads);
+  current_->sums[node_index]->Forward({.inputs = terms, .outputs = sum});
+}
+
+void Replica::RunBackward(const Node& node, absl::Span<const absl::Span<float>> gradients) {
+  if (node.no_work) return;
+  const Op& op = graph_.ops()[node.op];
+  for (ValueId id : node.output_grads) {
+    if (id == kNoValue || !current_->zeros[id]) continue;
+    const size_t bytes = current_->step.values[id].bytes;
+    const std::vector<float> zeros(options_.backend->is_device() ? bytes / sizeof(float) : 0);
+    if (zeros.empty()) {
+      std::memset(At(id), 0, bytes);
+    } else {
+      const auto elements = static_cast<int64_t>(zeros.size());
+      options_.backend->Import(zeros.data(), compute::PlainFormat({.shape = {elements}}), At(id));
+    }
+  }
+  const std::vector<const void*> inputs = Read(node.inputs);
+  const std::vector<const void*> outputs = Read(node.outputs);
+  const std::vector<const void*> output_grads = Read(node.output_grads);
+  const std::vector<void*> input_grads = Write(node.input_grads);
+  const std::vector<const float*> params = ParamsOf(op);
+  std::vector<float*> param_grads;
+  for (size_t i = 0; i < op.params.size(); ++i) {
+    CHECK_EQ(gradients[i].size(), graph_.param(op.params[i]).elements());
+    param_grads.push_back(
+        device_gradients_.empty()
+            ? gradients[i].data()
+            : static_cast<float*>(device_gradients_[soapstone::Index(op.params[i])].get()));
+  }
+  current_->kernels[node.op]->Backward({.inputs = inputs,
+                                        .params = params,
+                                        .outputs = outputs,
+                                        .output_grads = output_grads,
+                                        .input_grads = input_grads,
+                                        .param_grads = absl::MakeSpan(param_grads),
+                                        .saved = At(node.saved),
+                                        .scratch = At(node.scratch),
+                                        .step = key_.step,
+                                        .first_sample = key_.first_sample});
+  if (device_gradients_.empty()) return;
+  for (size_t i = 0; i < op.params.size(); ++i) {
+    const compute::Format format = compute::PlainFormat(
+        {.type = DataType::kFloat32, .shape = graph_.param(op.params[i]).shape});
+    options_.backend->Export(format, param_grads[i], gradients[i].data());
+  }
+}
+
+void Replica::ForwardOp(size_t op) {
+  CHECK_EQ(op, forward_done_) << "operators run forward in order";
+  RunForward(current_->step.nodes[op]);
   ++forward_done_;
-  if (forward_done_ == graph_.ops().size()) backward_left_ = forward_done_;
+  const bool last = forward_done_ == graph_.ops().size();
+  if (last && key_.training) backward_left_ = forward_done_;
 }
 
 void Replica::BackwardOp(size_t op_index, absl::Span<const absl::Span<float>> gradients) {
   CHECK_EQ(op_index + 1, backward_left_) << "operators run backward in reverse, after the loss";
-  const Op& op = graph_.ops().at(op_index);
-  CHECK_EQ(gradients.size(), op.params.size());
+  CHECK_EQ(gradients.size(), graph_.ops()[op_index].params.size());
   --backward_left_;
-  // The loss wrote its gradient in the forward run; flatten's is the same memory.
-  if (op.kind == OpKind::kSoftmaxCrossEntropy || op.kind == OpKind::kFlatten) return;
-  compute::BackwardArgs args = {.input = Activation(op.inputs[0]),
-                                .output = Activation(op.output),
-                                .output_grad = ActivationGrad(op.output)};
-  // Nobody reads the gradient of the samples themselves.
-  const bool first =
-      storage_[static_cast<size_t>(op.inputs[0])] == storage_[static_cast<size_t>(graph_.input())];
-  if (!first) args.input_grad = ActivationGrad(op.inputs[0]);
-  if (!op.params.empty()) {
-    args.weight = param(op.params[0]);
-    args.weight_grad = gradients[0];
-    args.bias_grad = gradients[1];
+  const StepGraph& step = current_->step;
+  for (uint32_t i = step.backward_begin[op_index]; i < step.backward_end[op_index]; ++i) {
+    const Node& node = step.nodes[i];
+    switch (node.kind) {
+      case NodeKind::kForward:
+        RunForward(node);
+        break;
+      case NodeKind::kSum:
+        RunSum(i);
+        break;
+      case NodeKind::kBackward:
+        RunBackward(node, gradients);
+        break;
+    }
   }
-  current_->kernels[op_index]->Backward(args);
 }
 
-double Replica::loss_sum() const {
+double Replica::SumOf(ValueId id) const {
   CHECK_EQ(forward_done_, graph_.ops().size());
-  return loss_sum_;
+  std::vector<float> each(static_cast<size_t>(samples_));
+  options_.backend->Export(compute::PlainFormat({.shape = {samples_}}), At(id), each.data());
+  double sum = 0;
+  for (float x : each) sum += x;
+  return sum;
 }
 
-int64_t Replica::correct() const {
+double Replica::loss_sum() const { return SumOf(current_->step.loss); }
+double Replica::correct() const { return SumOf(current_->step.hits); }
+
+std::vector<float> Replica::logits() const {
   CHECK_EQ(forward_done_, graph_.ops().size());
-  return correct_;
+  const compute::TensorSpec spec = graph_.tensor(graph_.logits()).spec(samples_);
+  compute::Format format = compute::PlainFormat(spec);
+  for (size_t k = 0; k < graph_.ops().size(); ++k) {
+    const std::vector<TensorId>& outputs = graph_.ops()[k].outputs;
+    for (size_t j = 0; j < outputs.size(); ++j) {
+      if (outputs[j] == graph_.logits()) format = current_->kernels[k]->plan().outputs[j];
+    }
+  }
+  return Plain(format, current_->step.logits);
 }
 
-absl::Span<const float> Replica::logits() const {
-  CHECK_EQ(forward_done_, graph_.ops().size());
-  return Activation(graph_.logits());
+std::vector<float> Replica::output() const {
+  CHECK_GE(forward_done_, 1u);
+  const size_t op = forward_done_ - 1;
+  return Plain(current_->kernels[op]->plan().outputs[0], current_->step.nodes[op].outputs[0]);
+}
+
+std::vector<float> Replica::Plain(const compute::Format& format, ValueId id) const {
+  std::vector<float> plain(static_cast<size_t>(format.spec.elements()));
+  options_.backend->Export(format, At(id), plain.data());
+  return plain;
 }
 
 }  // namespace soapstone::models

@@ -1,4 +1,4 @@
-// Replica: runs one graph on the CPU, operator by operator, so that its caller decides when a
+// Replica: runs one graph on one backend, operator by operator, so that its caller decides when a
 // parameter must be there and when a gradient leaves. The worker's device thread owns one; nobody
 // else calls it. Knows nothing of workers, servers or time.
 #pragma once
@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -15,28 +16,57 @@
 #include "base/ids.h"
 #include "compute/kernel.h"
 #include "models/graph.h"
+#include "models/memory_plan.h"
+#include "models/step_graph.h"
 
 namespace soapstone::models {
 
+struct ReplicaOptions {
+  std::shared_ptr<compute::Backend> backend;  // null: the CPU, one thread
+  uint64_t seed = 0;                          // of dropout
+  // Keep only some activations and compute the others again in the backward pass, with cuts where
+  // the planned memory is least.
+  bool recompute = false;
+};
+
+// What a step runs, and where its values lie.
+struct StepPlan {
+  StepGraph step;
+  MemoryPlan memory;
+  std::vector<std::unique_ptr<compute::Kernel>> kernels;  // by operator
+};
+
+// Of one mini-batch.
+struct StepKey {
+  bool training = true;       // false: evaluation; no backward half, running statistics, no dropout
+  uint64_t step = 0;          // dropout's key, with
+  uint64_t first_sample = 0;  // which samples of the global batch these are
+};
+
 // A step is: Begin, ForwardOp of every operator in order, BackwardOp of every operator in reverse.
-// (Evaluation leaves out the backward half.) Calls out of this order are CHECKed.
+// Calls out of this order are CHECKed.
 // Invariants:
-//  1. Same graph, parameters, samples: same bits, in any process on this machine.
+//  1. Same graph, parameters, samples, key: same bits, in any process on this machine.
 //  2. Gradients are summed over the samples of the step, not averaged.
 //  3. BackwardOp uses the parameters as ForwardOp did: they are not to change in between.
-// Threading: one thread at a time; it runs on the calling thread alone.
+// Threading: one thread at a time; it runs on the calling thread and those of the backend.
 class Replica {
  public:
   // Prepares the kernels for one sample, so that an operator that cannot be run is an error here.
   // Parameters start at zero: their values come from the servers (or compute::InitSlice).
-  static absl::StatusOr<std::unique_ptr<Replica>> Create(Graph graph);
+  static absl::StatusOr<std::unique_ptr<Replica>> Create(Graph graph, ReplicaOptions options = {});
+
+  // What steps of n samples would run and need, found without taking memory for them or for the
+  // parameters. Errors: those of Create.
+  static absl::StatusOr<StepPlan> PlanStep(Graph graph, ReplicaOptions options, int64_t samples,
+                                           bool training = true);
 
   const Graph& graph() const { return graph_; }
 
   // The values of a parameter, to be written before the ForwardOp that uses them.
   // Valid as long as the replica. [elements] f32
-  absl::Span<float> param(ParamId id) { return params_[Index(id)].floats(); }
-  absl::Span<const float> param(ParamId id) const { return params_[Index(id)].floats(); }
+  absl::Span<float> param(ParamId id) { return params_[soapstone::Index(id)].floats(); }
+  absl::Span<const float> param(ParamId id) const { return params_[soapstone::Index(id)].floats(); }
 
   // Memory for another set of parameters of this graph, zero; and an exchange of the replica's own
   // for such a set, at no cost: so many workers of a simulation take turns on one replica.
@@ -46,9 +76,15 @@ class Replica {
   Parameters NewParameters();
   void SwapParameters(Parameters* other);
 
-  // Starts a step on n = labels.size() >= 1 samples; both are copied.
-  // inputs: [n, sample] f32; labels: [n], each in [0, classes)
-  void Begin(absl::Span<const float> inputs, absl::Span<const int32_t> labels);
+  // Prepares steps of n samples and returns the memory they need, in one block, without taking it.
+  absl::StatusOr<MemoryPlan> Plan(int64_t samples, bool training = true);
+  absl::StatusOr<const StepGraph*> Step(int64_t samples, bool training = true);
+
+  // Starts a step on n >= 1 samples; they are copied. Error: out of memory.
+  // fields: one for each of graph().inputs(), [n, its shape] of its type
+  absl::Status Begin(int64_t samples, absl::Span<const void* const> fields, StepKey key = {});
+  // The same for graphs with one input and a label a sample. CHECKs that there is memory.
+  void Begin(absl::Span<const float> inputs, absl::Span<const int32_t> labels, StepKey key = {});
 
   void ForwardOp(size_t op);
 
@@ -56,43 +92,62 @@ class Replica {
   // from. gradients: one span of [elements] f32 for each of ops()[op].params, in that order.
   void BackwardOp(size_t op, absl::Span<const absl::Span<float>> gradients);
 
-  // Of the step's samples; after the last ForwardOp.
+  // Of the step's samples; after the last ForwardOp, before a BackwardOp. A sample of many places
+  // counts as correct by the share of them that is.
   double loss_sum() const;
-  int64_t correct() const;
+  double correct() const;
 
-  // The logits of the step; after the last ForwardOp. [n, classes] f32
-  absl::Span<const float> logits() const;
+  // The logits of the step; as above. [n, .., classes] f32
+  std::vector<float> logits() const;
+
+  // The first output of the operator that ran forward last; later ones may overwrite it. For looks
+  // into a model. [n, ..] f32
+  std::vector<float> output() const;
 
  private:
-  // Kernels for one number of samples; null where an operator needs none.
+  // What runs n samples. `where`: by value, into the replica's memory.
   struct Prepared {
     std::vector<std::unique_ptr<compute::Kernel>> kernels;  // by operator
+    std::vector<std::unique_ptr<compute::Kernel>> sums;     // by node; null but for kSum
+    StepGraph step;
+    MemoryPlan memory;
+    std::vector<bool> zeros;  // by value
     uint64_t last_step = 0;
   };
+  using Key = std::pair<int64_t, bool>;  // samples, training
 
-  explicit Replica(Graph graph);
-  absl::StatusOr<Prepared*> Prepare(int64_t samples);
-  void SizeActivations(int64_t samples);
-  absl::Span<float> Activation(TensorId id) const;
-  absl::Span<float> ActivationGrad(TensorId id) const;
+  Replica(Graph graph, ReplicaOptions options);
+  absl::StatusOr<Prepared*> Prepare(int64_t samples, bool training);
+  absl::Status MakeKernels(int64_t samples, bool training, Prepared* made);
+  absl::Status MakeSums(Prepared* made);
+  std::vector<uint32_t> ChooseSegments(int64_t samples, const Prepared& made) const;
+  void* At(ValueId id) const;
+  std::vector<const void*> Read(const std::vector<ValueId>& ids) const;
+  std::vector<void*> Write(const std::vector<ValueId>& ids) const;
+  std::vector<const float*> ParamsOf(const Op& op);
+  void RunForward(const Node& node);
+  void RunSum(size_t node);
+  void RunBackward(const Node& node, absl::Span<const absl::Span<float>> gradients);
+  double SumOf(ValueId id) const;
+  std::vector<float> Plain(const compute::Format& format, ValueId id) const;
 
   const Graph graph_;
+  const ReplicaOptions options_;
+  const std::vector<bool> wanted_;  // by tensor
   BufferPool pool_;
-  Parameters params_;                           // by parameter
-  std::vector<size_t> storage_;                 // by tensor: whose memory it is in (flatten)
-  std::vector<BufferPool::Block> activations_;  // by storage: [samples_max, elements] f32
-  std::vector<BufferPool::Block> grads_;        // by storage, likewise
-  std::vector<int32_t> labels_;
-  std::map<int64_t, Prepared> prepared_;  // by number of samples; at most kPreparedMax
+  Parameters params_;                                 // by parameter
+  std::vector<std::shared_ptr<void>> device_params_;  // by parameter; of a device backend
+  std::vector<std::shared_ptr<void>> device_gradients_;
+  std::map<Key, Prepared> prepared_;  // at most kPreparedMax
+  std::shared_ptr<void> memory_;
+  size_t memory_bytes_ = 0;
 
   Prepared* current_ = nullptr;
   int64_t samples_ = 0;
-  int64_t samples_max_ = 0;
+  StepKey key_;
   uint64_t steps_ = 0;
   size_t forward_done_ = 0;   // operators [0, forward_done_) have run forward
   size_t backward_left_ = 0;  // operators [0, backward_left_) are yet to run backward
-  double loss_sum_ = 0;
-  int64_t correct_ = 0;
 };
 
 }  // namespace soapstone::models

@@ -10,11 +10,10 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "base/random.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "models/gzip_reader.h"
-#include "models/permutation.h"
+#include "models/split.h"
 
 namespace soapstone::models {
 namespace {
@@ -105,28 +104,13 @@ SparseDataset Take(const SparseDataset& all, absl::Span<const uint64_t> indexes)
   return part;
 }
 
-// How many of n are held out: at least one, not all.
-absl::StatusOr<uint64_t> HeldOut(const SparseDataOptions& options, uint64_t n) {
-  if (n < 2) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(options.path, ": too few samples to hold any out"));
-  }
-  const uint64_t wanted = std::llround(options.test_fraction * static_cast<double>(n));
-  return std::clamp<uint64_t>(wanted, 1, n - 1);
-}
-
-// As Split of dataset.cc: in a seeded random order the first are held out.
 absl::StatusOr<SparseTrainTest> Split(const SparseDataOptions& options, const SparseDataset& all) {
-  SOAP_ASSIGN_OR_RETURN(const uint64_t held_out, HeldOut(options, all.size()));
-  std::vector<uint64_t> order =
-      Permutation(CounterRandom(options.seed, RandomUse::kSplit), all.size());
-  const auto middle = order.begin() + static_cast<ptrdiff_t>(held_out);
-  std::sort(order.begin(), middle);
-  std::sort(middle, order.end());
-  const auto indexes = absl::MakeConstSpan(order);
+  SOAP_ASSIGN_OR_RETURN(
+      const SplitIndexes split,
+      SplitSamples(options.path, all.size(), options.test_fraction, options.seed));
   SparseTrainTest data;
-  data.test = Take(all, indexes.first(held_out));
-  data.train = Take(all, indexes.subspan(held_out));
+  data.test = Take(all, split.test);
+  data.train = Take(all, split.train);
   return data;
 }
 
@@ -192,7 +176,8 @@ absl::StatusOr<SparseTrainTest> ReadTextPairs(const SparseDataOptions& options) 
   for (const std::string& word : words) {
     if (const auto id = ids.find(word); id != ids.end()) sequence.push_back(id->second);
   }
-  SOAP_ASSIGN_OR_RETURN(const uint64_t held_out, HeldOut(options, sequence.size()));
+  SOAP_ASSIGN_OR_RETURN(const uint64_t held_out,
+                        HeldOutCount(options.path, sequence.size(), options.test_fraction));
   const auto all = absl::MakeConstSpan(sequence);
   const size_t kept = all.size() - held_out;
   data.train = PairsOf(all.first(kept), options.window);

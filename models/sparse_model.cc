@@ -253,9 +253,19 @@ SparseRows RowBlock::TakeGradients() {
   return taken;
 }
 
+std::vector<SparseModelEntry> SparseModels() {
+  return {{"logistic", "logistic", "libsvm: two classes", "weight: rows of 1"},
+          {"matrix_factorisation", "matrix_factorisation:dim=8", "triples: row, column, value",
+           "row, column: rows of dim + 1"},
+          {"skip_gram", "skip_gram:dim=32,window=2,negatives=5,min_count=5", "text",
+           "input, output: rows of dim"}};
+}
+
 bool IsSparseModel(std::string_view spec) {
   const std::string_view name = spec.substr(0, spec.find(':'));
-  return name == "logistic" || name == "matrix_factorisation" || name == "skip_gram";
+  const std::vector<SparseModelEntry> all = SparseModels();
+  return std::any_of(all.begin(), all.end(),
+                     [&](const SparseModelEntry& entry) { return entry.name == name; });
 }
 
 absl::StatusOr<std::shared_ptr<const SparseModel>> MakeSparseModel(std::string_view text,

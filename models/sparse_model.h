@@ -86,7 +86,14 @@ class SparseModel {
   std::vector<TableSpec> tables_;
 };
 
-// Names that MakeSparseModel knows.
+// Names that MakeSparseModel knows, and what they are.
+struct SparseModelEntry {
+  std::string name;
+  std::string usage;  // with its options
+  std::string data;   // what it reads
+  std::string tables;
+};
+std::vector<SparseModelEntry> SparseModels();
 bool IsSparseModel(std::string_view spec);
 
 // Reads the data (options' window and min_count come from the spec) and makes the model.

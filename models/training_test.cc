@@ -1,5 +1,6 @@
 // Replica, sampler and optimizer together: a sequential training run on real data, in one
 // process.
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -49,7 +50,10 @@ class Trainer {
   }
 
   double HeldOutAccuracy() {
-    replica_->Begin(data_.test.inputs, data_.test.labels);
+    std::vector<uint64_t> all(data_.test.size());
+    std::iota(all.begin(), all.end(), 0);
+    data_.test.Gather(all, &inputs_, &labels_);
+    replica_->Begin(inputs_, labels_);
     for (size_t op = 0; op < replica_->graph().ops().size(); ++op) replica_->ForwardOp(op);
     return static_cast<double>(replica_->correct()) / static_cast<double>(data_.test.size());
   }

@@ -1,69 +1,104 @@
 #include "models/zoo.h"
 
+#include <algorithm>
+#include <array>
+
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "base/status_macros.h"
+#include "models/zoo/zoo_models.h"
 
 namespace soapstone::models {
 namespace {
 
-absl::StatusOr<Graph> Softmax(const ImageShape& shape, int64_t classes) {
-  GraphBuilder b("softmax", {shape.channels, shape.height, shape.width});
-  const TensorId x = b.Flatten("flatten", b.input());
-  b.SoftmaxCrossEntropy("loss", b.Linear("fc1", x, classes));
-  return b.Build();
-}
-
-absl::StatusOr<Graph> Mlp(const ImageShape& shape, int64_t classes) {
-  GraphBuilder b("mlp", {shape.channels, shape.height, shape.width});
-  TensorId x = b.Flatten("flatten", b.input());
-  x = b.Relu("relu1", b.Linear("fc1", x, 128));
-  x = b.Relu("relu2", b.Linear("fc2", x, 64));
-  b.SoftmaxCrossEntropy("loss", b.Linear("fc3", x, classes));
-  return b.Build();
-}
-
-struct LenetSize {
-  int64_t channels1, channels2;
-  Window window1, window2;
+struct Known {
+  const char* name;
+  const char* description;
+  absl::StatusOr<Graph> (*build)(const ModelSpec& spec);
 };
 
-absl::StatusOr<Graph> Lenet5(const ImageShape& shape, int64_t classes) {
-  LenetSize size;
-  if (shape.height == 28 && shape.width == 28) {
-    size = {6, 16, {.size = 5, .padding = 2}, {.size = 5}};
-  } else if (shape.height == 8 && shape.width == 8) {
-    size = {16, 32, {.size = 3, .padding = 1}, {.size = 3, .padding = 1}};
-  } else {
-    return absl::InvalidArgumentError(absl::StrCat("lenet5 takes images of 28×28 or 8×8, not ",
-                                                   shape.height, "×", shape.width,
-                                                   "; mlp and softmax take any"));
+constexpr std::array<Known, 13> kKnown = {{
+    {"softmax", "one linear layer", BuildSoftmax},
+    {"mlp", "two hidden layers, ReLU", BuildMlp},
+    {"lenet5", "LeCun et al. 1998; images of 28x28 or 8x8", BuildLenet5},
+    {"alexnet", "Krizhevsky 2014, one tower; 3x224x224", BuildAlexnet},
+    {"resnet50", "He et al. 2016, 3+4+6+3 bottlenecks; 3x224x224", BuildResnet50},
+    {"resnet101", "He et al. 2016, 3+4+23+3 bottlenecks; 3x224x224", BuildResnet101},
+    {"inception_v3", "Szegedy et al. 2016, no auxiliary head; 3x299x299", BuildInceptionV3},
+    {"nasnet_a", "Zoph et al. 2018, 3 x (5 normal cells + reduction); 3x224x224", BuildNasnetA},
+    {"rnntc", "text classifier, 4 LSTM layers of 1024; 40 steps", BuildRnntc},
+    {"rnnlm", "language model, 2 LSTM layers of 2048; 40 steps", BuildRnnlm},
+    {"gnmt", "translation, 2 + 2 LSTM layers of 1024, attention; 40 steps", BuildGnmt},
+    {"transformer_lm", "pre-norm decoder, 12 layers of 768; 512 steps", BuildTransformerLm},
+    {"bert_base", "Devlin et al. 2019, encoder with classifier; 512 steps", BuildBertBase},
+}};
+
+constexpr std::array<const char*, 4> kOptions = {"dropout", "layers", "hidden", "heads"};
+
+// "name", "name:tiny", "name:key=value,key=value"
+absl::StatusOr<ModelSpec> ParseModel(std::string_view model) {
+  const std::vector<std::string> halves =
+      absl::StrSplit(absl::string_view(model.data(), model.size()), absl::MaxSplits(':', 1));
+  ModelSpec spec = {.name = halves[0]};
+  if (halves.size() == 1) return spec;
+  const std::vector<std::string> options = absl::StrSplit(halves[1], ',');
+  for (const std::string& option : options) {
+    const std::vector<std::string> pair = absl::StrSplit(option, absl::MaxSplits('=', 1));
+    if (option == "tiny") {
+      spec.tiny = true;
+      continue;
+    }
+    double value = 0;
+    const bool known = std::find(kOptions.begin(), kOptions.end(), pair[0]) != kOptions.end();
+    if (!known || pair.size() != 2 || !absl::SimpleAtod(pair[1], &value)) {
+      return absl::InvalidArgumentError(absl::StrCat("model ", spec.name, ": option '", option,
+                                                     "' is none of tiny, ",
+                                                     absl::StrJoin(kOptions, "=, "), "="));
+    }
+    const bool is_rate = pair[0] == "dropout";
+    if (is_rate ? !(value >= 0 && value < 1) : !(value >= 1 && value <= 1 << 20)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("model ", spec.name, ": ", option, ": it must be ",
+                       is_rate ? "at least 0 and below 1" : "a number from 1 to 1048576"));
+    }
+    spec.options[pair[0]] = value;
   }
-  const Window halve = {.size = 2, .stride = 2};
-  GraphBuilder b("lenet5", {shape.channels, shape.height, shape.width});
-  TensorId x = b.Relu("relu1", b.Conv2d("conv1", b.input(), size.channels1, size.window1));
-  x = b.MaxPool("pool1", x, halve);
-  x = b.Relu("relu2", b.Conv2d("conv2", x, size.channels2, size.window2));
-  x = b.Flatten("flatten", b.MaxPool("pool2", x, halve));
-  x = b.Relu("relu3", b.Linear("fc1", x, 120));
-  x = b.Relu("relu4", b.Linear("fc2", x, 84));
-  b.SoftmaxCrossEntropy("loss", b.Linear("fc3", x, classes));
-  return b.Build();
+  return spec;
 }
 
 }  // namespace
 
-std::vector<std::string> ModelNames() { return {"softmax", "mlp", "lenet5"}; }
+std::vector<ZooEntry> Zoo() {
+  std::vector<ZooEntry> entries;
+  for (const Known& known : kKnown) entries.push_back({known.name, known.description});
+  return entries;
+}
 
-absl::StatusOr<Graph> BuildModel(std::string_view name, const ImageShape& shape, int64_t classes) {
+std::vector<std::string> ModelNames() {
+  std::vector<std::string> names;
+  for (const Known& known : kKnown) names.emplace_back(known.name);
+  return names;
+}
+
+absl::StatusOr<Graph> BuildModel(std::string_view model, const ModelInput& input) {
+  SOAP_ASSIGN_OR_RETURN(ModelSpec spec, ParseModel(model));
+  spec.input = input;
+  for (const Known& known : kKnown) {
+    if (spec.name == known.name) return known.build(spec);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("unknown model '", spec.name, "'; known: ", absl::StrJoin(ModelNames(), ", ")));
+}
+
+absl::StatusOr<Graph> BuildModel(std::string_view model, const ImageShape& shape, int64_t classes) {
   if (classes < 2) {
     return absl::InvalidArgumentError(
         absl::StrCat("a classifier needs at least two classes, not ", classes));
   }
-  if (name == "softmax") return Softmax(shape, classes);
-  if (name == "mlp") return Mlp(shape, classes);
-  if (name == "lenet5") return Lenet5(shape, classes);
-  return absl::InvalidArgumentError(absl::StrCat("unknown model '", std::string(name),
-                                                 "'; known: ", absl::StrJoin(ModelNames(), ", ")));
+  return BuildModel(model,
+                    {.image = {shape.channels, shape.height, shape.width}, .classes = classes});
 }
 
 }  // namespace soapstone::models

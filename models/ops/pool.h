@@ -1,0 +1,13 @@
+// Rules (op_rules.h) of pooling: shapes, costs, partitions. Definition: compute/op.h.
+#pragma once
+
+#include "models/ops/op_rules.h"
+
+namespace soapstone::models {
+
+absl::StatusOr<OpShapes> InferShapes(const compute::Pool& op,
+                                     absl::Span<const compute::TensorSpec> inputs);
+OpCost CostOf(const compute::Pool& op, const OpShapes& shapes);
+PartitionRule PartitionOf(const compute::Pool& op, const OpShapes& shapes);
+
+}  // namespace soapstone::models
