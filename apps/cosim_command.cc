@@ -16,10 +16,10 @@
 #include "apps/job_source.h"
 #include "apps/node_loop.h"
 #include "apps/report.h"
-#include "apps/safetensors_writer.h"
 #include "base/exit_codes.h"
 #include "base/status_macros.h"
 #include "experiment/cosim.h"
+#include "models/safetensors_writer.h"
 
 namespace soapstone::apps {
 namespace {
@@ -129,6 +129,7 @@ experiment::CosimJob CosimJobOf(const Job& job) {
           .optimizer = job.specs.optimizer,
           .schedule = job.specs.schedule,
           .seed = training.seed(),
+          .given = job.given,
           .batch = training.batch(),
           .micro_batches = training.micro_batches(),
           .total_clocks = job.total_clocks,
@@ -138,7 +139,7 @@ experiment::CosimJob CosimJobOf(const Job& job) {
 
 int SimulateJob(const SimulateFlags& flags) {
   for (const std::string& path : {flags.curve_path, flags.trace_path}) {
-    const absl::Status writable = path.empty() ? absl::OkStatus() : CheckWritable(path);
+    const absl::Status writable = path.empty() ? absl::OkStatus() : models::CheckWritable(path);
     if (!writable.ok()) return SayConfigError(kProgram, writable);
   }
   const absl::StatusOr<std::shared_ptr<const Job>> job = JobFromFlags(flags);

@@ -89,4 +89,21 @@ absl::Status Place(const CpuPlacement& placement) {
                                                  sysconf(_SC_NPROCESSORS_ONLN)));
 }
 
+int CpuInTurn(size_t index) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) != 0 || CPU_COUNT(&set) == 0) return 0;
+  auto left = index % static_cast<size_t>(CPU_COUNT(&set));
+  int cpu = 0;
+  while (!CPU_ISSET(cpu, &set) || left-- > 0) ++cpu;
+  return cpu;
+}
+
+bool StayOn(int cpu) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(cpu, &set);
+  return sched_setaffinity(0, sizeof(set), &set) == 0;
+}
+
 }  // namespace soapstone::apps

@@ -57,6 +57,27 @@ TEST(CpuPlacementTest, NothingAskedChangesNothing) {
   });
 }
 
+TEST(CpuPlacementTest, ThreadsGetTheAllowedCpusInTurn) {
+  const std::vector<int> allowed = Allowed();
+  for (size_t i = 0; i < 2 * allowed.size(); ++i) {
+    EXPECT_EQ(CpuInTurn(i), allowed[i % allowed.size()]);
+  }
+  Apart([&] {
+    ASSERT_TRUE(Place({.cpus = std::to_string(allowed.back())}).ok());
+    for (size_t i = 0; i < 3; ++i) EXPECT_EQ(CpuInTurn(i), allowed.back());
+  });
+}
+
+TEST(CpuPlacementTest, AThreadStaysWhereItIsTold) {
+  const std::vector<int> before = Allowed();
+  Apart([&] {
+    EXPECT_TRUE(StayOn(before.front()));
+    EXPECT_THAT(Allowed(), ElementsAre(before.front()));
+    EXPECT_FALSE(StayOn(CPU_SETSIZE - 1)) << "no machine of these tests has so many";
+  });
+  EXPECT_EQ(Allowed(), before);
+}
+
 TEST(CpuPlacementTest, SaysWhatThisMachineDoesNotHave) {
   const auto why = [](const CpuPlacement& placement) {
     std::string message;

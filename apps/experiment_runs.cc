@@ -33,11 +33,9 @@ double WallSeconds() { return static_cast<double>(NodeLoop::Now()) / static_cast
 // Of each sample, with its label.
 std::set<std::string> HashesOf(const models::Dataset& data) {
   std::set<std::string> hashes;
-  const size_t width = data.size() == 0 ? 0 : data.inputs.size() / data.size();
   for (size_t i = 0; i < data.size(); ++i) {
     Sha256 digest;
-    digest.Update(data.inputs.data() + i * width, width * sizeof(float));
-    digest.Update(&data.labels[i], sizeof(data.labels[i]));
+    data.HashSample(i, &digest);
     hashes.insert(digest.HexDigest());
   }
   return hashes;

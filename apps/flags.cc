@@ -96,6 +96,8 @@ void AddPlaceFlags(const std::string& program, CLI::App* app, NodeFlags* flags) 
                   "Take memory from this node while it has some, and run on its CPUs [any]")
       ->type_name("N");
   if (program == "soapstone-server") {
+    app->add_flag("--pin_shards", flags->placement.pin_shards,
+                  "Keep the thread of each shard on one CPU, of --cpus in turn [any of them]");
     app->add_option("--bind", flags->bind,
                     "Endpoint to listen on, such as tcp://10.0.0.7:* [a free port, on the address "
                     "that reaches the scheduler]")
@@ -213,6 +215,57 @@ CLI::App* AddReplay(CLI::App* app, ReplayFlags* flags, JobFlagValues* job) {
   return replay;
 }
 
+constexpr int64_t kBatchMax = 1'000'000;
+
+CLI::App* AddModels(CLI::App* app, ModelsFlags* flags) {
+  CLI::App* models = app->add_subcommand(
+      "models", "List the models, or one model's operators: size, work, memory, splits");
+  CLI::Option* name =
+      models->add_option("NAME", flags->model, "One model, with its options: rnnlm:hidden=512");
+  models->add_option("--batch", flags->batch, "Samples of the step whose memory is shown [8]")
+      ->check(CLI::Range(int64_t{1}, kBatchMax));
+  CLI::Option* json = models->add_flag("--json", flags->json, "A JSON object instead of a table");
+  models->add_flag("--dot", flags->dot, "The graph of NAME in Graphviz' language")
+      ->needs(name)
+      ->excludes(json);
+  models->footer(
+      "Examples:\n  soapstone models\n  soapstone models resnet50 --batch=32\n"
+      "  soapstone models lenet5:tiny --dot | dot -Tsvg > lenet5.svg\n"
+      "Exit codes: 0 done, 78 no such model or option.");
+  return models;
+}
+
+CLI::App* AddProfile(CLI::App* app, ProfileFlags* flags) {
+  CLI::App* profile = app->add_subcommand(
+      "profile", "Measure the operators of a model on this machine, and the memory of its steps");
+  profile->add_option("--model", flags->model, "Model with its options: rnnlm:hidden=512")
+      ->required();
+  profile->add_option("--batch", flags->batch, "Samples of a step [8]")
+      ->check(CLI::Range(int64_t{1}, kBatchMax));
+  profile->add_option("--threads", flags->threads, "Threads of a kernel [1]")
+      ->check(CLI::Range(1, 1024));
+  profile
+      ->add_option("--seconds", flags->seconds,
+                   "Of steps that are measured, at each batch size; at least 3 steps [3]")
+      ->check(CLI::Range(0.0, 86400.0));
+  profile->add_option("--top", flags->top, "Operators shown, those that take longest [25]")
+      ->check(CLI::Range(1, 1'000'000));
+  profile->add_flag("--recompute", flags->recompute,
+                    "Also run steps that compute activations again instead of keeping them");
+  profile->add_flag("--json", flags->json, "A JSON object instead of tables");
+  profile->add_option("--trace", flags->trace_path, "Write a timeline of a step to this file")
+      ->type_name("FILE");
+  profile
+      ->add_option("--costs", flags->costs_path,
+                   "Write the costs to this file, also of half the batch and of one sample")
+      ->type_name("FILE");
+  profile->footer(
+      "Examples:\n  soapstone profile --model=alexnet --batch=16\n"
+      "  soapstone profile --model=resnet50 --recompute --trace=resnet50.json\n"
+      "Exit codes: 0 done, 78 no such model, too little memory, a file that cannot be written.");
+  return profile;
+}
+
 }  // namespace
 
 std::variant<NodeFlags, EndNow> ParseNodeFlags(const std::string& program, int argc,
@@ -240,6 +293,8 @@ std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv) {
   SimulateFlags simulate;
   ExperimentFlags experiment;
   ReplayFlags replay;
+  ModelsFlags models;
+  ProfileFlags profile;
   JobFlagValues job, simulated_job, replayed_job;
   CLI::App app("Soapstone: parameter servers with stale-synchronous consistency.", "soapstone");
   app.set_version_flag("--version", kVersion);
@@ -267,16 +322,20 @@ std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv) {
       "experiment", "Make the runs of an experiment file and write a report that compares them");
   AddExperiment(experiment_app, &experiment);
   const CLI::App* replay_app = AddReplay(&app, &replay, &replayed_job);
+  const CLI::App* models_app = AddModels(&app, &models);
+  const CLI::App* profile_app = AddProfile(&app, &profile);
   CLI::App* policies_app = app.add_subcommand("policies", "List the consistency policies");
   app.footer(
       "Examples:\n  soapstone train --config=examples/digits-lenet5.textproto\n"
       "  soapstone simulate --workers=32 --policy=ssp:s=4\n"
+      "  soapstone models\n"
+      "  soapstone profile --model=lenet5\n"
       "  soapstone policies\n"
       "`soapstone train --help` lists the flags of train.");
   if (argc > 1 && argv[1][0] != '-' &&
       app.get_subcommands([&](CLI::App* s) { return s->check_name(argv[1]); }).empty()) {
     std::cerr << "soapstone: no command \"" << argv[1]
-              << "\" (train, simulate, experiment, replay, policies)\n";
+              << "\" (train, simulate, experiment, replay, models, profile, policies)\n";
     return EndNow{kExitConfig};
   }
   const auto parsed = Parse(&app, argc, argv);
@@ -286,6 +345,8 @@ std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv) {
   if (experiment_app->parsed()) return Command(std::move(experiment));
   replay.overrides = replayed_job.Given();
   if (replay_app->parsed()) return Command(std::move(replay));
+  if (models_app->parsed()) return Command(std::move(models));
+  if (profile_app->parsed()) return Command(std::move(profile));
   if (policies_app->parsed()) return Command(PoliciesCommand{});
   simulate.overrides = simulated_job.Given();
   return Command(std::move(simulate));

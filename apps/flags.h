@@ -61,12 +61,31 @@ struct ReplayFlags {
   std::vector<JobOverride> overrides;  // where the data lie
 };
 
+struct ModelsFlags {
+  std::string model;  // empty: all
+  int64_t batch = 8;
+  bool json = false;
+  bool dot = false;
+};
+
+struct ProfileFlags {
+  std::string model;
+  int64_t batch = 8;
+  int threads = 1;
+  double seconds = 3;  // of steps, at each batch size
+  size_t top = 25;     // operators shown
+  bool recompute = false;
+  bool json = false;
+  std::string trace_path;
+  std::string costs_path;
+};
+
 struct TrainCommand {
   NodeFlags flags;
 };
 struct PoliciesCommand {};
-using Command =
-    std::variant<TrainCommand, SimulateFlags, ExperimentFlags, ReplayFlags, PoliciesCommand>;
+using Command = std::variant<TrainCommand, SimulateFlags, ExperimentFlags, ReplayFlags, ModelsFlags,
+                             ProfileFlags, PoliciesCommand>;
 
 // The process shall end now with this code; help or the one line of the error was printed.
 struct EndNow {

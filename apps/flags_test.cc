@@ -72,6 +72,13 @@ TEST(Flags, DaemonsArePlaced) {
   ASSERT_TRUE(std::holds_alternative<NodeFlags>(parsed));
   EXPECT_EQ(std::get<NodeFlags>(parsed).placement.cpus, "0-1");
   EXPECT_EQ(std::get<NodeFlags>(parsed).placement.numa_node, 0);
+  EXPECT_FALSE(std::get<NodeFlags>(parsed).placement.pin_shards);
+  const auto server = Parse({"--cpus=0-1", "--pin_shards"}, "soapstone-server");
+  ASSERT_TRUE(std::holds_alternative<NodeFlags>(server));
+  EXPECT_TRUE(std::get<NodeFlags>(server).placement.pin_shards);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(CodeOf(Parse({"--pin_shards"}, "soapstone-worker")), kExitConfig);
+  testing::internal::GetCapturedStderr();
 }
 
 TEST(Flags, TrainIsACommand) {
@@ -129,6 +136,39 @@ TEST(Flags, ExperimentTakesAFileAndAFolder) {
   testing::internal::CaptureStderr();
   EXPECT_EQ(std::get<EndNow>(ParseCommand(2, arguments)).code, kExitConfig);
   testing::internal::GetCapturedStderr();
+}
+
+TEST(Flags, ModelsAndProfileAreCommands) {
+  const char* list[] = {"soapstone", "models", "resnet50", "--batch=32", "--json"};
+  const auto models = std::get<ModelsFlags>(std::get<Command>(ParseCommand(5, list)));
+  EXPECT_EQ(models.model, "resnet50");
+  EXPECT_EQ(models.batch, 32);
+  EXPECT_TRUE(models.json);
+  const char* arguments[] = {"soapstone", "profile", "--model=mlp", "--costs=c", "--recompute"};
+  const auto profile = std::get<ProfileFlags>(std::get<Command>(ParseCommand(5, arguments)));
+  EXPECT_EQ(profile.model, "mlp");
+  EXPECT_EQ(profile.costs_path, "c");
+  EXPECT_TRUE(profile.recompute);
+  EXPECT_EQ(profile.threads, 1);
+}
+
+TEST(Flags, WhatModelsAndProfileCannotDoIsOneLine) {
+  for (const std::vector<const char*>& wrong :
+       std::vector<std::vector<const char*>>{{"profile"},
+                                             {"profile", "--model=mlp", "--batch=0"},
+                                             {"profile", "--model=mlp", "--threads=0"},
+                                             {"models", "--batch=-1"},
+                                             {"models", "--dot"},
+                                             {"models", "mlp", "--dot", "--json"}}) {
+    std::vector<const char*> arguments = {"soapstone"};
+    arguments.insert(arguments.end(), wrong.begin(), wrong.end());
+    testing::internal::CaptureStderr();
+    const auto parsed = ParseCommand(static_cast<int>(arguments.size()), arguments.data());
+    const std::string said = testing::internal::GetCapturedStderr();
+    ASSERT_TRUE(std::holds_alternative<EndNow>(parsed)) << wrong.back();
+    EXPECT_EQ(std::get<EndNow>(parsed).code, kExitConfig);
+    EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
+  }
 }
 
 TEST(Flags, NoCommandIsAConfigurationError) {

@@ -5,7 +5,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/fingerprint.h"
+#include "base/sha256.h"
 #include "base/status_macros.h"
+#include "models/model_input.h"
+#include "models/onnx/read_onnx.h"
+#include "models/weights.h"
 #include "models/zoo.h"
 #include "transport/shared_channel.h"
 
@@ -27,15 +31,30 @@ models::DataOptions DataOptionsOf(const wire::JobConfig& config) {
           .scale = data.scale(),
           .height = data.height(),
           .width = data.width(),
+          .channels = data.channels(),
+          .length = data.length(),
+          .vocabulary = data.vocabulary(),
+          .samples = data.samples(),
+          .augment = data.augment(),
           .seed = config.training().seed()};
 }
 
-// Stands for the contents of both parts.
-uint64_t FingerprintOf(const Job& job) {
+std::string DigestOf(const compute::GivenValues& given) {
+  Sha256 digest;
+  for (const std::vector<float>& values : given) {
+    digest.Update(values.data(), values.size() * sizeof(float));
+  }
+  return digest.HexDigest();
+}
+
+// Stands for the contents of both parts of the data, and of what the model is from.
+uint64_t FingerprintOf(const Job& job, const std::string& model_sha256) {
   Fingerprint fingerprint;
   const bool dense = job.tables == nullptr;
   fingerprint.Add(dense ? job.data->train.Digest() : job.tables->data().train.Digest());
   fingerprint.Add(dense ? job.data->test.Digest() : job.tables->data().test.Digest());
+  fingerprint.Add(model_sha256);
+  if (job.given != nullptr) fingerprint.Add(DigestOf(*job.given));
   return fingerprint.value().first;
 }
 
@@ -72,8 +91,40 @@ uint32_t StagesOf(const wire::Cluster& cluster) {
   return cluster.communication() == "priority" ? cluster.shards_per_server() : 1;
 }
 
+// A model of the zoo, or of an ONNX file with its own values.
+absl::Status LoadGraph(const models::TrainTest& data, Job* job, std::string* sha256) {
+  const std::string path = OnnxPathOf(job->config.model());
+  if (path.empty()) {
+    SOAP_ASSIGN_OR_RETURN(models::Graph graph,
+                          models::BuildModel(job->config.model(), models::ModelInputOf(data)));
+    job->graph = std::make_shared<const models::Graph>(std::move(graph));
+  } else {
+    SOAP_ASSIGN_OR_RETURN(models::OnnxModel model, models::ReadOnnx(path));
+    job->graph = std::make_shared<const models::Graph>(std::move(model.graph));
+    job->given = std::make_shared<const compute::GivenValues>(std::move(model.values));
+    *sha256 = model.sha256;
+  }
+  SOAP_RETURN_IF_ERROR(models::CheckFields(*job->graph, data.train));
+  // The zoo's are made for the data.
+  if (path.empty() || job->graph->classes() >= data.train.classes) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(path, " has ", job->graph->classes(),
+                                                 " logits; the data have ", data.train.classes,
+                                                 " classes"));
+}
+
+absl::Status LoadInitialWeights(Job* job) {
+  const std::string& path = job->config.training().initial_weights();
+  if (path.empty()) return absl::OkStatus();
+  job->given = nullptr;
+  if (path == "random") return absl::OkStatus();
+  SOAP_ASSIGN_OR_RETURN(compute::GivenValues values, models::LoadWeights(path, *job->graph));
+  job->given = std::make_shared<const compute::GivenValues>(std::move(values));
+  return absl::OkStatus();
+}
+
 // The model and its data. Its layout's parameters and tables are in `params` and `options`.
-absl::Status LoadModel(Job* job, std::vector<ParamSpec>* params, wire::LayoutOptions* options) {
+absl::Status LoadModel(Job* job, std::vector<ParamSpec>* params, wire::LayoutOptions* options,
+                       std::string* model_sha256) {
   const wire::JobConfig& config = job->config;
   if (models::IsSparseModel(config.model())) {
     const wire::Data& data = config.data();
@@ -96,12 +147,12 @@ absl::Status LoadModel(Job* job, std::vector<ParamSpec>* params, wire::LayoutOpt
   if (!data.ok()) return Named(data.status(), "data");
   job->train_samples = data->train.size();
   job->test_samples = data->test.size();
-  absl::StatusOr<models::Graph> graph =
-      models::BuildModel(config.model(), data->train.shape, data->train.classes);
-  if (!graph.ok()) return Named(graph.status(), "model");
-  *params = graph->params();
+  const absl::Status graph = LoadGraph(*data, job, model_sha256);
+  if (!graph.ok()) return Named(graph, "model");
+  const absl::Status weights = LoadInitialWeights(job);
+  if (!weights.ok()) return Named(weights, "training.initial_weights");
+  *params = job->graph->params();
   job->data = std::make_shared<const models::TrainTest>(*std::move(data));
-  job->graph = std::make_shared<const models::Graph>(*std::move(graph));
   return absl::OkStatus();
 }
 
@@ -128,7 +179,8 @@ absl::StatusOr<std::shared_ptr<const Job>> PrepareJob(wire::JobConfig config) {
   wire::LayoutOptions options = {.shard_count = cluster.servers() * cluster.shards_per_server(),
                                  .bucket_bytes = cluster.bucket_bytes(),
                                  .stages = StagesOf(cluster)};
-  SOAP_RETURN_IF_ERROR(LoadModel(job.get(), &params, &options));
+  std::string model_sha256;  // of the file that it is from
+  SOAP_RETURN_IF_ERROR(LoadModel(job.get(), &params, &options, &model_sha256));
   if (job->train_samples == 0) return absl::InvalidArgumentError("data: no training samples");
   absl::StatusOr<wire::Layout> layout = wire::Layout::Build(std::move(params), std::move(options));
   if (!layout.ok()) return Named(layout.status(), "cluster");
@@ -143,7 +195,7 @@ absl::StatusOr<std::shared_ptr<const Job>> PrepareJob(wire::JobConfig config) {
   job->clocks_per_epoch = (samples + training.batch() - 1) / training.batch();
   job->total_clocks = job->clocks_per_epoch * training.epochs();
   SOAP_ASSIGN_OR_RETURN(job->curve_step, CurveStepOf(*job));
-  job->digest = JobDigest(job->config, FingerprintOf(*job));
+  job->digest = JobDigest(job->config, FingerprintOf(*job, model_sha256));
   job->summary = SummaryOf(*job);
   return job;
 }

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "apps/job_config.h"
 #include "base/ids.h"
+#include "compute/init.h"
 #include "models/dataset.h"
 #include "models/graph.h"
 #include "models/sparse_model.h"
@@ -24,6 +25,8 @@ struct Job {
   std::shared_ptr<const models::TrainTest> data;
   std::shared_ptr<const models::Graph> graph;
   std::shared_ptr<const models::SparseModel> tables;
+  std::shared_ptr<const compute::GivenValues>
+      given;  // initial values from a file; null: the seed's
   uint64_t train_samples = 0;
   uint64_t test_samples = 0;
   std::shared_ptr<const wire::Layout> layout;

@@ -10,11 +10,13 @@
 #include <fstream>
 #include <sstream>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/fingerprint.h"
 #include "base/status_macros.h"
+#include "models/augmentation.h"
 #include "models/sparse_model.h"
 #include "wire/text_config.h"
 
@@ -32,25 +34,35 @@ constexpr uint32_t kStages = 8;
 
 constexpr JobField kFields[] = {
     {"model", "model",
-     "Model: softmax, mlp or lenet5; of tables: logistic, matrix_factorisation:dim=8, "
-     "skip_gram:dim=32"},
+     "Model of the zoo, such as lenet5 or resnet50:tiny (see `soapstone models`), or onnx:FILE; of "
+     "tables: logistic, matrix_factorisation:dim=8, skip_gram:dim=32"},
     {"policy", "policy", "Consistency policy, such as ssp:s=2 (see `soapstone policies`)"},
     {"strict", "strict", "End the run with exit code 76 when the policy's guarantee is broken"},
     {"data_format", "data.format",
-     "Format of the data: digits, idx or csv; of tables: libsvm, triples or text"},
+     "Format of the data: digits, csv, idx, cifar10, cifar100, images (a folder), bytes, words, "
+     "parallel or copy; of tables: libsvm, triples or text"},
     {"data_path", "data.path", "Training data (idx: the images); may be gzip"},
     {"labels_path", "data.labels_path", "idx: training labels"},
     {"test_path", "data.test_path", "Held-out data; without it a share of the training data"},
     {"test_labels_path", "data.test_labels_path", "idx: held-out labels"},
     {"test_fraction", "data.test_fraction", "Held-out share where there is no --test_path [0.2]"},
-    {"scale", "data.scale", "Inputs are divided by this [the largest training value]"},
-    {"height", "data.height", "csv: height of the images"},
-    {"width", "data.width", "csv: width of the images"},
+    {"scale", "data.scale",
+     "Images are divided by this [255; digits, csv, idx: the largest training value]"},
+    {"height", "data.height", "csv, images: height of the images"},
+    {"width", "data.width", "csv, images: width of the images"},
+    {"channels", "data.channels", "images: channels [as the first PNG]"},
+    {"length", "data.length", "bytes, words, parallel, copy: tokens of a sequence [40; copy: 8]"},
+    {"vocabulary", "data.vocabulary",
+     "words, parallel, copy: different tokens [10000; parallel: 32000; copy: 32]"},
+    {"samples", "data.samples", "copy: sentences [10000]"},
+    {"augment", "data.augment", "Random changes to training images, such as crop:pad=4+flip"},
     {"epochs", "training.epochs", "Passes over the training data"},
     {"batch", "training.batch", "Samples of a global batch, over all workers"},
     {"micro_batches", "training.micro_batches",
      "Leaves of the fixed summation tree [as many as workers]"},
     {"seed", "training.seed", "Seed of the initial values and of the data's order"},
+    {"initial_weights", "training.initial_weights",
+     "Start from this safetensors file; random: from the seed [an ONNX file's own; else random]"},
     {"optimizer", "training.optimizer", "Such as momentum:lr=0.05,mu=0.9,decay=1e-4"},
     {"schedule", "training.schedule", "Learning rate: constant, step:.., cosine:warmup=20"},
     {"stragglers", "training.stragglers",
@@ -71,6 +83,12 @@ constexpr JobField kFields[] = {
      "fifo, or priority: shards by layers, the first layers' messages first [fifo]"},
     {"transport", "cluster.transport",
      "auto: shared memory between nodes of a machine; sockets: never; zeromq: no streams [auto]"},
+    {"device", "cluster.device",
+     "What workers compute on: cpu; cuda: a GPU, and where there is none the processor, with a "
+     "warning; auto: the same without [cpu]"},
+    {"threads", "cluster.threads",
+     "Threads with which a worker computes on the processor; under bsp the same bits need the same "
+     "number [1]"},
     {"table_rows_max", "cluster.table_rows_max",
      "Rows of a table on a shard; beyond, those not used for longest go [no end]"},
     {"model_path", "output.model_path", "Where server 0 writes the model (safetensors)"},
@@ -164,6 +182,7 @@ absl::Status CheckSeconds(double value, const char* name) {
   return Invalid(absl::StrCat(name, ": ", value, " is not within 0.001 and 1000000 seconds"));
 }
 
+constexpr uint32_t kThreadsMax = 1024;
 constexpr uint32_t kNodesMax = 100'000;  // as wire/frame.h
 
 absl::Status CheckCluster(const wire::Cluster& cluster) {
@@ -188,6 +207,14 @@ absl::Status CheckCluster(const wire::Cluster& cluster) {
   if (transport != "auto" && transport != "sockets" && transport != "zeromq") {
     return Invalid(absl::StrCat("cluster.transport: \"", transport,
                                 "\" is neither auto nor sockets nor zeromq"));
+  }
+  const std::string& device = cluster.device();
+  if (device != "auto" && device != "cpu" && device != "cuda") {
+    return Invalid(absl::StrCat("cluster.device: \"", device, "\" is none of auto, cpu and cuda"));
+  }
+  if (cluster.threads() > kThreadsMax) {
+    return Invalid(
+        absl::StrCat("cluster.threads: ", cluster.threads(), " is more than ", kThreadsMax));
   }
   if (cluster.bucket_bytes() < 4) return Invalid("cluster.bucket_bytes: at least 4 is needed");
   return absl::OkStatus();
@@ -246,11 +273,13 @@ absl::Status CheckTables(const wire::JobConfig& config, const consistency::Polic
         absl::StrCat("cluster.communication: priority is by layers; a model of tables, as ",
                      config.model(), ", has none"));
   }
-  for (const auto& [field, path] : {std::pair("curve_path", config.output().curve_path()),
-                                    std::pair("record_path", config.output().record_path())}) {
-    if (path.empty()) continue;
-    return Invalid(
-        absl::StrCat("output.", field, ": not for a model of tables, as ", config.model()));
+  for (const auto& [field, value] :
+       {std::pair("output.curve_path", config.output().curve_path()),
+        std::pair("output.record_path", config.output().record_path()),
+        std::pair("data.augment", config.data().augment()),
+        std::pair("training.initial_weights", config.training().initial_weights())}) {
+    if (value.empty()) continue;
+    return Invalid(absl::StrCat(field, ": not for a model of tables, as ", config.model()));
   }
   return absl::OkStatus();
 }
@@ -268,6 +297,11 @@ absl::Status CheckFailures(const wire::Output& output, const sim::StragglerModel
 }
 
 absl::Status CheckData(const wire::Data& data) {
+  if (data.path().empty() && data.format() != "copy") {
+    return Invalid(absl::StrCat("data.path: format ", data.format(), " needs one"));
+  }
+  const absl::Status augment = models::ParseAugmentation(data.augment()).status();
+  if (!augment.ok()) return Invalid(absl::StrCat("data.augment: ", augment.message()));
   if (!(data.test_fraction() > 0 && data.test_fraction() < 1)) {
     return Invalid(
         absl::StrCat("data.test_fraction: ", data.test_fraction(), " is not between 0 and 1"));
@@ -282,6 +316,10 @@ absl::Status CheckData(const wire::Data& data) {
 }
 
 }  // namespace
+
+std::string OnnxPathOf(const std::string& model) {
+  return absl::StartsWith(model, "onnx:") ? model.substr(5) : std::string();
+}
 
 absl::Span<const JobField> JobFields() { return kFields; }
 
@@ -320,6 +358,31 @@ absl::Status ApplyOverrides(absl::Span<const JobOverride> overrides, wire::JobCo
   return absl::OkStatus();
 }
 
+namespace {
+
+// Sizes of the formats that have them; 0 for others, where they mean nothing.
+struct SequenceDefaults {
+  const char* format;
+  uint32_t length;
+  uint32_t vocabulary;
+  uint32_t samples;
+};
+constexpr SequenceDefaults kSequenceDefaults[] = {{"bytes", 40, 0, 0},
+                                                  {"words", 40, 10'000, 0},
+                                                  {"parallel", 40, 32'000, 0},
+                                                  {"copy", 8, 32, 10'000}};
+
+void FillSequenceDefaults(wire::Data* data) {
+  for (const SequenceDefaults& defaults : kSequenceDefaults) {
+    if (data->format() != defaults.format) continue;
+    if (data->length() == 0) data->set_length(defaults.length);
+    if (data->vocabulary() == 0) data->set_vocabulary(defaults.vocabulary);
+    if (data->samples() == 0) data->set_samples(defaults.samples);
+  }
+}
+
+}  // namespace
+
 void FillDefaults(wire::JobConfig* config) {
   wire::Data* data = config->mutable_data();
   if (data->format().empty()) data->set_format("digits");
@@ -327,6 +390,7 @@ void FillDefaults(wire::JobConfig* config) {
     data->set_path("data/digits/digits.csv.gz");
   }
   if (data->test_fraction() == 0) data->set_test_fraction(0.2);
+  FillSequenceDefaults(data);
   if (config->policy().empty()) config->set_policy("bsp");
   wire::Training* training = config->mutable_training();
   if (training->optimizer().empty()) training->set_optimizer("sgd:lr=0.05");
@@ -344,6 +408,8 @@ void FillDefaults(wire::JobConfig* config) {
     cluster->set_shards_per_server(cluster->communication() == "priority" ? kStages : 1);
   }
   if (cluster->transport().empty()) cluster->set_transport("auto");
+  if (cluster->device().empty()) cluster->set_device("cpu");
+  if (cluster->threads() == 0) cluster->set_threads(1);
   if (cluster->heartbeat_s() == 0) cluster->set_heartbeat_s(0.5);
   if (cluster->heartbeat_timeout_s() == 0) cluster->set_heartbeat_timeout_s(5);
   if (cluster->start_timeout_s() == 0) cluster->set_start_timeout_s(60);
@@ -391,6 +457,9 @@ uint64_t JobDigest(const wire::JobConfig& config, uint64_t data_fingerprint) {
   data->clear_labels_path();
   data->clear_test_path();
   data->clear_test_labels_path();
+  // Their contents are in the fingerprint.
+  meaning.mutable_training()->clear_initial_weights();
+  if (!OnnxPathOf(config.model()).empty()) meaning.set_model("onnx");
   Fingerprint fingerprint;
   fingerprint.Add(JobText(meaning));
   fingerprint.Add(data_fingerprint);

@@ -57,12 +57,16 @@ struct JobSpecs {
 // REQUIRES: FillDefaults was called. Error: InvalidArgument with one line that names the field.
 absl::StatusOr<JobSpecs> CheckJobConfig(const wire::JobConfig& config);
 
+// The file of a model "onnx:FILE"; empty for others.
+std::string OnnxPathOf(const std::string& model);
+
 // Server processes of the job: cluster.servers for each level of a tree of servers.
 uint32_t ServerCount(const wire::JobConfig& config, const consistency::PolicyTraits& policy);
 
 // The same number for every process of a job, and another one for another job. Leaves out what may
 // differ by machine or does not change the result: endpoints, paths, outputs. `data_fingerprint`
-// stands for the data's contents.
+// stands for the
+// contents of the data and of files that the model and its initial values are from.
 uint64_t JobDigest(const wire::JobConfig& config, uint64_t data_fingerprint);
 
 // Text format, all set fields.

@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <tuple>
 
 #include "apps/job.h"
+#include "models/data_fixture.h"
 
 namespace soapstone::apps {
 namespace {
@@ -155,6 +157,122 @@ TEST(CheckJobConfig, StragglersAreChecked) {
   EXPECT_THAT(ErrorWith("base_ms", "-1"), HasSubstr("training.base_ms: -1 is not within"));
 }
 
+TEST(CheckJobConfig, DataAreCheckedBeforeTheyAreRead) {
+  EXPECT_THAT(ErrorWith("data_format", "copy"),
+              HasSubstr("softmax takes samples of input"));  // no path
+  EXPECT_THAT(ErrorWith("augment", "rotate"),
+              HasSubstr("data.augment: unknown augmentation 'rotate'; there are crop:pad=4"));
+  wire::JobConfig config = GoodConfig();
+  config.mutable_data()->set_format("csv");
+  config.mutable_data()->clear_path();
+  EXPECT_EQ(CheckJobConfig(config).status().message(), "data.path: format csv needs one");
+  config = GoodConfig();
+  config.set_model("logistic");
+  config.mutable_data()->set_format("libsvm");
+  config.mutable_data()->set_augment("flip");
+  EXPECT_THAT(std::string(CheckJobConfig(config).status().message()),
+              HasSubstr("data.augment: not for a model of tables"));
+}
+
+TEST(FillDefaults, SequencesHaveALengthAndAVocabulary) {
+  for (const auto& [format, length, vocabulary, samples] :
+       {std::tuple("bytes", 40u, 0u, 0u), std::tuple("words", 40u, 10'000u, 0u),
+        std::tuple("parallel", 40u, 32'000u, 0u), std::tuple("copy", 8u, 32u, 10'000u),
+        std::tuple("idx", 0u, 0u, 0u)}) {
+    wire::JobConfig config;
+    config.mutable_data()->set_format(format);
+    FillDefaults(&config);
+    EXPECT_EQ(config.data().length(), length) << format;
+    EXPECT_EQ(config.data().vocabulary(), vocabulary) << format;
+    EXPECT_EQ(config.data().samples(), samples) << format;
+  }
+  wire::JobConfig given;
+  given.mutable_data()->set_format("words");
+  given.mutable_data()->set_length(7);
+  FillDefaults(&given);
+  EXPECT_EQ(given.data().length(), 7u);
+}
+
+// A job that names such data; the models of the zoo that are made for images say so.
+class DataOfAJob : public models::DataFiles {
+ protected:
+  static wire::JobConfig ConfigOf(const std::string& format, const std::string& path) {
+    wire::JobConfig config;
+    config.set_model("softmax");
+    config.mutable_data()->set_format(format);
+    config.mutable_data()->set_path(path);
+    config.mutable_training()->set_epochs(1);
+    config.mutable_training()->set_batch(3);
+    config.mutable_cluster()->set_servers(1);
+    config.mutable_cluster()->set_workers(1);
+    return config;
+  }
+  static std::string ErrorOf(const wire::JobConfig& config) {
+    const absl::Status status = PrepareJob(config).status();
+    EXPECT_FALSE(status.ok());
+    EXPECT_THAT(std::string(status.message()), Not(HasSubstr("\n")));
+    return std::string(status.message());
+  }
+  void WriteImages() {
+    for (int i = 0; i < 10; ++i) {
+      const std::string noise = models::NoiseBytes(12, static_cast<uint32_t>(i));
+      WritePng("images/c" + std::to_string(i % 2) + "/" + std::to_string(i) + ".png",
+               {.channels = 1, .height = 3, .width = 4}, {noise.begin(), noise.end()});
+    }
+  }
+};
+
+TEST_F(DataOfAJob, FoldersOfImagesAreTrainedOn) {
+  WriteImages();
+  wire::JobConfig config = ConfigOf("images", PathOf("images"));
+  config.mutable_data()->set_augment("crop:pad=1+flip");
+  const auto job = PrepareJob(config);
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ((*job)->data->train.size(), 8u);
+  EXPECT_EQ((*job)->data->train.augmentation.pad, 1);
+  EXPECT_EQ((*job)->graph->parameter_count(), 2 * 12 + 2);
+  config.mutable_data()->set_augment("crop:pad=1");
+  EXPECT_NE((*PrepareJob(config))->digest, (*job)->digest);
+}
+
+TEST_F(DataOfAJob, CifarIsTrainedOn) {
+  std::string records;
+  for (int i = 0; i < 5; ++i)
+    records += std::string(1, static_cast<char>(i)) + std::string(3072, 'x');
+  const auto job = PrepareJob(ConfigOf("cifar10", Write("a.bin", records)));
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ((*job)->graph->parameter_count(), 10 * 3072 + 10);
+  EXPECT_THAT(ErrorOf(ConfigOf("cifar10", Write("b.bin", records.substr(1)))),
+              HasSubstr("b.bin: record 5 is cut off"));
+}
+
+TEST_F(DataOfAJob, SequencesNeedAModelThatTakesThem) {
+  wire::JobConfig config = ConfigOf("bytes", Write("a.txt", std::string(400, 'a')));
+  config.mutable_data()->set_length(20);
+  EXPECT_EQ(ErrorOf(config),
+            "model: softmax takes samples of input [1, 28, 28] float32, labels [] int32; the data "
+            "have tokens [20] int32, labels [20] int32");
+  EXPECT_THAT(ErrorOf(ConfigOf("copy", "")), HasSubstr("source [8] int32, target [9] int32"));
+}
+
+TEST_F(DataOfAJob, BadFilesAreSaidInALine) {
+  EXPECT_EQ(ErrorOf(ConfigOf("words", "/nowhere.txt")),
+            "data: /nowhere.txt: No such file or directory");
+  EXPECT_THAT(ErrorOf(ConfigOf("images", "/nowhere")),
+              HasSubstr("data: /nowhere: No such file or directory"));
+  EXPECT_THAT(ErrorOf(ConfigOf("bytes", Write("a.txt", "abc"))),
+              HasSubstr("a.txt: 2 tokens are shorter than a sequence of 40"));
+  wire::JobConfig words = ConfigOf("words", Write("a.txt", std::string(400, '\n')));
+  words.mutable_data()->set_vocabulary(2);
+  EXPECT_THAT(ErrorOf(words), HasSubstr("data: a vocabulary of 2 is too small"));
+  WriteImages();
+  Write("images/c0/other.png", "not one");
+  EXPECT_THAT(ErrorOf(ConfigOf("images", PathOf("images"))), HasSubstr("other.png: not a PNG"));
+  WritePng("images/c0/other.png", {.channels = 1, .height = 1, .width = 2}, {1, 2});
+  EXPECT_THAT(ErrorOf(ConfigOf("images", PathOf("images"))),
+              HasSubstr("other.png: an image of 1×2, where 3×4 is needed"));
+}
+
 TEST(JobDigest, IsTheMeaningAndNotThePlace) {
   const wire::JobConfig config = GoodConfig();
   wire::JobConfig moved = config;
@@ -166,6 +284,27 @@ TEST(JobDigest, IsTheMeaningAndNotThePlace) {
   EXPECT_EQ(JobDigest(config, 1), JobDigest(moved, 1));
   EXPECT_NE(JobDigest(config, 1), JobDigest(other, 1));
   EXPECT_NE(JobDigest(config, 1), JobDigest(config, 2));
+}
+
+TEST(JobDigest, FilesOfTheModelCountByTheirContents) {
+  wire::JobConfig config = GoodConfig();
+  config.set_model("onnx:here/model.onnx");
+  config.mutable_training()->set_initial_weights("here/first.safetensors");
+  wire::JobConfig moved = config;
+  moved.set_model("onnx:there/model.onnx");
+  moved.mutable_training()->set_initial_weights("there/first.safetensors");
+  EXPECT_EQ(JobDigest(config, 1), JobDigest(moved, 1));
+  EXPECT_NE(JobDigest(config, 1), JobDigest(GoodConfig(), 1));
+}
+
+TEST(JobConfigTest, InitialWeightsAreNotForTables) {
+  wire::JobConfig config = GoodConfig();
+  config.set_model("logistic");
+  config.set_policy("bsp");
+  config.mutable_training()->set_initial_weights("first.safetensors");
+  FillDefaults(&config);
+  EXPECT_EQ(CheckJobConfig(config).status().message(),
+            "training.initial_weights: not for a model of tables, as logistic");
 }
 
 TEST(MayShareMemory, TwoVersionsOfAServersValuesMustFitByStages) {

@@ -5,9 +5,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "apps/job.h"
-#include "apps/safetensors_writer.h"
 #include "base/exit_codes.h"
 #include "base/status_macros.h"
+#include "models/safetensors_writer.h"
 
 namespace soapstone::apps {
 
@@ -28,7 +28,7 @@ int PrintOrCheck(const std::string& program, const NodeFlags& flags,
   const auto job = PrepareJob(config);
   if (!job.ok()) return SayConfigError(program, job.status());
   if (!config.output().model_path().empty()) {
-    const absl::Status writable = CheckWritable(config.output().model_path());
+    const absl::Status writable = models::CheckWritable(config.output().model_path());
     if (!writable.ok()) return SayConfigError(program, writable);
   }
   std::cout << "ok: " << (*job)->summary << "\n";

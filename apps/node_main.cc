@@ -141,6 +141,7 @@ absl::StatusOr<int> RunNode(wire::Role role, const NodeFlags& flags, wire::JobCo
   ReportSink* node_reports = flags.json_progress ? &reports : nullptr;
   if (role == wire::Role::kServer) {
     ServerNode node(job, std::move(transport), enlisting, node_reports);
+    if (flags.placement.pin_shards) node.PinShards();
     return RunUntilSignal(&node, &signals);
   }
   WorkerNode node(job, std::move(transport), enlisting, node_reports);

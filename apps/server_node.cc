@@ -7,9 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "apps/cpu_placement.h"
 #include "apps/curve_parts.h"
-#include "apps/safetensors_writer.h"
 #include "base/exit_codes.h"
+#include "models/safetensors_writer.h"
 
 namespace soapstone::apps {
 namespace {
@@ -33,9 +34,9 @@ void AddLedger(const server::Shard& shard, NodeReport* report) {
 }
 
 // Of a table "name.keys" and "name.rows".
-std::vector<NamedTensor> TensorsOf(const wire::Layout& layout,
-                                   const server::ModelGatherer& gatherer) {
-  std::vector<NamedTensor> tensors;
+std::vector<models::NamedTensor> TensorsOf(const wire::Layout& layout,
+                                           const server::ModelGatherer& gatherer) {
+  std::vector<models::NamedTensor> tensors;
   for (size_t t = 0; t < layout.tables().size(); ++t) {
     const std::vector<uint64_t>& keys = gatherer.tables()[t].keys;
     tensors.push_back({.name = absl::StrCat(layout.tables()[t].name, ".keys"),
@@ -116,13 +117,18 @@ void ServerNode::OnWelcome(uint32_t rank) {
     std::optional<server::SnapshotTaker> taker;
     const bool of_model = Index(id) < job_->layout->shard_count();
     if (of_model && !job_->config.output().curve_path().empty()) taker.emplace(job_->curve_step);
+    std::optional<int> cpu;
+    if (pin_shards_ && count > 1) cpu = CpuInTurn(i);
     shards_.push_back(std::make_unique<ShardThread>(
         MakeShard(id), &answers_, [this] { loop_.Wake(); },
         ShardThreadOptions{.strict = job_->config.strict(),
                            .taker = taker,
                            .recorder = OpenRecorder(id),
-                           .own_thread = count > 1}));
+                           .own_thread = count > 1,
+                           .cpu = cpu}));
   }
+  // The only shard is served by this thread.
+  if (pin_shards_ && count == 1) StayOn(CpuInTurn(0));
   if (rank == 0) gatherer_.emplace(job_->layout);
   LOG(INFO) << "server " << rank << " of " << ServerCount(job_->config, job_->specs.policy) << ", "
             << loop_.transport().endpoint() << ", shards " << rank * count << " to "
@@ -136,6 +142,7 @@ std::unique_ptr<server::Shard> ServerNode::MakeShard(ShardId id) const {
                                          .schedule = job_->specs.schedule,
                                          .total_clocks = job_->total_clocks,
                                          .seed = job_->config.training().seed(),
+                                         .given = job_->given,
                                          .rule = job_->specs.policy.store,
                                          .fixed_tree = job_->specs.policy.fixed_tree};
   server::ShardOptions options{.id = id,
@@ -205,7 +212,7 @@ void ServerNode::OnSlices(const wire::Message& message) {
       metadata.emplace_back("vocabulary", absl::StrJoin(job_->tables->data().vocabulary, "\n"));
     }
     const absl::Status written =
-        WriteSafetensors(saved.path, TensorsOf(*job_->layout, *gatherer_), metadata);
+        models::WriteSafetensors(saved.path, TensorsOf(*job_->layout, *gatherer_), metadata);
     if (!written.ok()) {
       failure_ = {kExitConfig, std::string(written.message())};
       return;

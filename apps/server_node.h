@@ -27,6 +27,8 @@ class ServerNode {
 
   // Serves until the job ends. Returns the exit code.
   int Run();
+  // Before Run: the thread of each shard stays on one of the CPUs that this process may use.
+  void PinShards() { pin_shards_ = true; }
   // Leaves the job, which ends by it; Run returns `code`.
   void RequestStop(int code) { loop_.RequestStop(code); }
 
@@ -49,6 +51,7 @@ class ServerNode {
   wire::Enrolment enrolment_;
   ReportSink* reports_;
   MessageInbox answers_;
+  bool pin_shards_ = false;
   std::optional<uint32_t> rank_;
   std::vector<std::unique_ptr<ShardThread>> shards_;
   std::optional<server::ModelGatherer> gatherer_;  // server 0

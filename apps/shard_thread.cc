@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "apps/cpu_placement.h"
 #include "apps/node_loop.h"
 
 namespace soapstone::apps {
@@ -46,6 +47,8 @@ std::vector<server::Snapshot> ShardThread::TakeSnapshots() {
 }
 
 void ShardThread::Run() {
+  LOG_IF(WARNING, options_.cpu.has_value() && !StayOn(*options_.cpu))
+      << "shard " << Index(shard_->id()) << ": its thread cannot stay on CPU " << *options_.cpu;
   BoundedInbox<Arrival>::Items arrivals;
   while (true) {
     if (!in_.TakeAll(&arrivals, absl::Now() + kLookAgain)) {

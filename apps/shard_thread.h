@@ -27,6 +27,7 @@ struct ShardThreadOptions {
   std::optional<server::SnapshotTaker> taker;  // empty: no learning curve is asked for
   std::unique_ptr<Recorder> recorder;          // null: not recorded
   bool own_thread = true;                      // false: Put handles the message
+  std::optional<int> cpu;                      // the thread stays there; empty: where it may run
 };
 
 // The loop's thread constructs, Puts and Joins. `out` outlives it.

@@ -1,10 +1,12 @@
 // soapstone: the command for people: train on this machine, simulate a cluster,
-// compare policies, list them.
+// compare policies, list them and the models, profile a model.
 #include <iostream>
 
 #include "apps/experiment_command.h"
 #include "apps/flags.h"
 #include "apps/launcher.h"
+#include "apps/models_command.h"
+#include "apps/profile_command.h"
 #include "apps/replay_command.h"
 #include "apps/simulate_command.h"
 #include "base/exit_codes.h"
@@ -37,6 +39,8 @@ int Main(int argc, char** argv) {
     return RunExperiment(*experiment);
   }
   if (const auto* replay = std::get_if<ReplayFlags>(command)) return ReplayRecording(*replay);
+  if (const auto* models = std::get_if<ModelsFlags>(command)) return ListModels(*models);
+  if (const auto* profile = std::get_if<ProfileFlags>(command)) return Profile(*profile);
   return ListPolicies();
 }
 

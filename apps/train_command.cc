@@ -15,9 +15,9 @@
 #include "apps/job_source.h"
 #include "apps/launcher.h"
 #include "apps/recorder.h"
-#include "apps/safetensors_writer.h"
 #include "base/exit_codes.h"
 #include "base/status_macros.h"
+#include "models/safetensors_writer.h"
 #include "sim/recording.h"
 
 namespace soapstone::apps {
@@ -91,10 +91,11 @@ absl::Status WriteCurve(const wire::JobConfig& config, Console* console) {
 absl::StatusOr<LauncherOptions> PrepareLaunch(wire::JobConfig config) {
   SOAP_ASSIGN_OR_RETURN(const std::shared_ptr<const Job> job, PrepareJob(config));
   const wire::Output& output = config.output();
-  if (!output.model_path().empty()) SOAP_RETURN_IF_ERROR(CheckWritable(output.model_path()));
+  if (!output.model_path().empty())
+    SOAP_RETURN_IF_ERROR(models::CheckWritable(output.model_path()));
   for (const auto& [field, path] : {std::pair("trace_path", output.trace_path()),
                                     std::pair("curve_path", output.curve_path())}) {
-    const absl::Status status = path.empty() ? absl::OkStatus() : CheckWritable(path);
+    const absl::Status status = path.empty() ? absl::OkStatus() : models::CheckWritable(path);
     if (status.ok()) continue;
     return absl::InvalidArgumentError(absl::StrCat("output.", field, ": ", status.message()));
   }

@@ -4,8 +4,13 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "apps/compute_backend.h"
+#include "apps/process_memory.h"
+#include "apps/step_memory.h"
 #include "base/leaf_tree.h"
 #include "base/status_macros.h"
+#include "models/model_input.h"
 
 namespace soapstone::apps {
 namespace {
@@ -30,13 +35,12 @@ std::set<uint64_t> PartSizes(const Job& job) {
   return sizes;
 }
 
-void RunOnce(uint64_t samples, const models::Dataset& data, models::Replica* replica) {
+absl::Status RunOnce(uint64_t samples, const models::Dataset& data, models::Replica* replica) {
   std::vector<uint64_t> indexes(samples);
   for (uint64_t i = 0; i < samples; ++i) indexes[i] = i % data.size();
-  std::vector<float> inputs;
-  std::vector<int32_t> labels;
-  data.Gather(indexes, &inputs, &labels);
-  replica->Begin(inputs, labels);
+  models::Feed feed;
+  data.Gather(indexes, &feed);
+  SOAP_RETURN_IF_ERROR(replica->Begin(feed.samples, models::FieldsOf(feed)));
   const models::Graph& graph = replica->graph();
   for (size_t op = 0; op < graph.ops().size(); ++op) replica->ForwardOp(op);
   for (size_t op = graph.ops().size(); op-- > 0;) {
@@ -51,18 +55,29 @@ void RunOnce(uint64_t samples, const models::Dataset& data, models::Replica* rep
     for (std::vector<float>& gradient : values) gradients.push_back(absl::MakeSpan(gradient));
     replica->BackwardOp(op, gradients);
   }
+  return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<models::Replica>> WarmReplica(const Job& job) {
+absl::StatusOr<std::shared_ptr<models::Replica>> WarmReplica(const Job& job, uint32_t rank) {
   if (job.graph == nullptr) return nullptr;
-  SOAP_ASSIGN_OR_RETURN(std::unique_ptr<models::Replica> replica,
-                        models::Replica::Create(*job.graph));
+  SOAP_ASSIGN_OR_RETURN(
+      std::unique_ptr<models::Replica> replica,
+      models::Replica::Create(*job.graph, {.backend = MakeBackend(job.config.cluster(), rank),
+                                           .seed = job.config.training().seed()}));
+  const std::set<uint64_t> part_sizes = PartSizes(job);
+  if (!part_sizes.empty()) {
+    const auto largest = static_cast<int64_t>(*part_sizes.rbegin());
+    SOAP_ASSIGN_OR_RETURN(const models::MemoryPlan plan, replica->Plan(largest));
+    SOAP_RETURN_IF_ERROR(
+        CheckFits(absl::StrCat("a step of ", largest, " samples of ", job.config.model()),
+                  StepMemoryOf(*job.graph, largest, plan).total(), AvailableMemory()));
+  }
   size_t compiled = 0;
-  for (const uint64_t samples : PartSizes(job)) {
+  for (const uint64_t samples : part_sizes) {
     if (compiled++ == kSizesMax) break;
-    RunOnce(samples, job.data->train, replica.get());
+    SOAP_RETURN_IF_ERROR(RunOnce(samples, job.data->train, replica.get()));
   }
   return std::shared_ptr<models::Replica>(std::move(replica));
 }

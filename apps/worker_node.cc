@@ -67,6 +67,7 @@ absl::StatusOr<Device> MakeDevice(const Job& job, std::shared_ptr<models::Replic
                                                   .schedule = job.specs.schedule,
                                                   .total_clocks = job.total_clocks,
                                                   .now = NodeLoop::Now,
+                                                  .prefetch = true,
                                                   .replica = std::move(replica)}));
   return [executor](const auto& command, auto* events) { executor->Run(command, events); };
 }
@@ -98,15 +99,18 @@ WorkerNode::WorkerNode(std::shared_ptr<const Job> job,
       loop_(Shaped(std::move(transport)), job_->config.cluster().shards_per_server()),
       enrolment_(
           EnrolmentOptionsOf(*job_, wire::Role::kWorker, enlisting, loop_.transport().endpoint())),
+      wanted_rank_(enlisting.wanted_rank),
       reports_(reports) {
   loop_.transport().SetSelf(enrolment_.temporary_address());
 }
 
 int WorkerNode::Run() {
-  absl::StatusOr<std::shared_ptr<models::Replica>> warm = WarmReplica(*job_);
+  const auto rank = static_cast<uint32_t>(std::max<int64_t>(wanted_rank_, 0));
+  absl::StatusOr<std::shared_ptr<models::Replica>> warm = WarmReplica(*job_, rank);
   if (!warm.ok()) {
-    LogEnd({kExitInternal, std::string(warm.status().message())});
-    return kExitInternal;
+    const int code = absl::IsResourceExhausted(warm.status()) ? kExitConfig : kExitInternal;
+    LogEnd({code, std::string(warm.status().message())});
+    return code;
   }
   warm_ = *std::move(warm);
   enrolment_.Start(loop_.Now(), &out_);
@@ -216,7 +220,8 @@ void WorkerNode::OnWelcome(uint32_t rank) {
                                            .optimizer = job_->specs.optimizer,
                                            .schedule = job_->specs.schedule,
                                            .total_clocks = job_->total_clocks,
-                                           .seed = training.seed()}));
+                                           .seed = training.seed(),
+                                           .given = job_->given}));
   }
   absl::StatusOr<DeviceThread::Runner> runner = MakeRunner(*job_, WorkerId{rank}, std::move(warm_));
   if (!runner.ok()) {

@@ -79,6 +79,7 @@ class WorkerNode {
   transport::ShapedTransport* shaped_ = nullptr;  // null: no model limits the links
   NodeLoop loop_;
   wire::Enrolment enrolment_;
+  int64_t wanted_rank_;  // -1: any
   ReportSink* reports_;
   std::shared_ptr<models::Replica> warm_;  // until the device has it
   std::optional<worker::Engine> engine_;

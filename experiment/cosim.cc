@@ -78,8 +78,7 @@ class Backing {
            std::vector<worker::DeviceEvent>* events);
   void Restart(WorkerId worker);
   HeldOut Evaluate(Device* device);
-  std::vector<Buffers> MeanOf(
-      absl::Span<const std::shared_ptr<server::PeerVectors>> peers) const;
+  std::vector<Buffers> MeanOf(absl::Span<const std::shared_ptr<server::PeerVectors>> peers) const;
   void OnSettled(const sim::TrainingMoment& moment);
   void AddPoint(const sim::TrainingMoment& moment, std::vector<Buffers> slices);
   std::string Sha256() const;
@@ -107,7 +106,7 @@ class Backing {
 
 absl::Status Backing::Prepare() {
   worker_layout_ = WorkerLayoutOf(job_);
-  SOAP_ASSIGN_OR_RETURN(replica_, models::Replica::Create(job_.graph));
+  SOAP_ASSIGN_OR_RETURN(replica_, models::Replica::Create(job_.graph, {.seed = job_.seed}));
   devices_.reserve(job_.workers);
   for (uint32_t w = 0; w < job_.workers; ++w) {
     SOAP_ASSIGN_OR_RETURN(Device device, MakeDevice());

@@ -36,10 +36,11 @@ struct CosimJob {
   consistency::PolicyTraits policy;
   compute::OptimizerSpec optimizer;
   compute::ScheduleSpec schedule;
-  uint64_t seed = 0;           // initial values, order of the data
-  uint64_t batch = 0;          // samples of a global batch, over all workers
-  uint32_t micro_batches = 0;  // M of base/leaf_tree.h; 0: one a worker
-  Clock total_clocks = 0;      // local steps of a worker
+  uint64_t seed = 0;                                  // initial values, order of the data
+  std::shared_ptr<const compute::GivenValues> given;  // initial values that are no seed's; or null
+  uint64_t batch = 0;                                 // samples of a global batch, over all workers
+  uint32_t micro_batches = 0;                         // M of base/leaf_tree.h; 0: one a worker
+  Clock total_clocks = 0;                             // local steps of a worker
   uint32_t workers = 1;
   bool rebalance = false;
 };

@@ -27,6 +27,7 @@ server::TensorStoreOptions StoreOptionsOf(const CosimJob& job, ShardId shard) {
           .schedule = job.schedule,
           .total_clocks = job.total_clocks,
           .seed = job.seed,
+          .given = job.given,
           .rule = job.policy.store,
           .fixed_tree = job.policy.fixed_tree};
 }
@@ -36,7 +37,8 @@ std::shared_ptr<server::PeerVectors> MakePeerVectors(const CosimJob& job) {
                                   .optimizer = job.optimizer,
                                   .schedule = job.schedule,
                                   .total_clocks = job.total_clocks,
-                                  .seed = job.seed});
+                                  .seed = job.seed,
+                                  .given = job.given});
 }
 
 sim::Training TrainingOf(const CosimJob& job) {

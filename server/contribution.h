@@ -8,6 +8,7 @@
 
 #include "base/buffer.h"
 #include "base/ids.h"
+#include "compute/init.h"
 #include "compute/optimizer.h"
 #include "compute/schedule.h"
 #include "consistency/traits.h"
@@ -32,6 +33,7 @@ struct TensorStoreOptions {
   compute::ScheduleSpec schedule;
   Clock total_clocks = 0;
   uint64_t seed = 0;
+  std::shared_ptr<const compute::GivenValues> given;  // initial values; null: drawn from the seed
   consistency::StoreRule rule;
   bool fixed_tree = false;  // contributions are summed along the tree, else in the order given
 };

@@ -15,6 +15,12 @@ struct FloatStep {
   compute::OptimizerSpec spec;
   compute::ScheduleSpec schedule;
   Clock total_clocks = 0;
+  // Elements that are averaged, not trained, in order (ParamSpec::average_rate).
+  struct Average {
+    uint64_t begin = 0, end = 0;
+    double rate = 0;
+  };
+  std::vector<Average> averages;
   compute::SliceState state;
 
   //   x <- x - lr (1/n) sum g, as TensorStore::Apply of a whole batch does.
@@ -24,7 +30,18 @@ struct FloatStep {
         .lr = compute::LearningRate(spec, schedule, clock, total_clocks),
         .scale = 1.0 / static_cast<double>(samples),
         .fraction = 1};
+    std::vector<std::vector<float>> averaged;
+    for (const Average& a : averages) {
+      averaged.emplace_back(values.begin() + a.begin, values.begin() + a.end);
+      compute::SliceState none;
+      compute::ApplyGradient({}, {.scale = update.scale, .average_rate = a.rate},
+                             sum.subspan(a.begin, a.end - a.begin), absl::MakeSpan(averaged.back()),
+                             &none);
+    }
     compute::ApplyGradient(spec, update, sum, values, &state);
+    for (size_t i = 0; i < averages.size(); ++i) {
+      std::copy(averaged[i].begin(), averaged[i].end(), values.begin() + averages[i].begin);
+    }
   }
   Buffers State() const {
     return {Buffer::CopyOf(absl::MakeConstSpan(state.first)),
@@ -174,7 +191,7 @@ std::vector<uint64_t> ParamOffsets(const std::vector<ParamSpec>& params) {
 }
 
 Buffers CutSlices(const Buffer& flat, const std::vector<wire::Slice>& slices,
-                              const std::vector<uint64_t>& offsets, size_t element_bytes) {
+                  const std::vector<uint64_t>& offsets, size_t element_bytes) {
   Buffers frames;
   frames.reserve(slices.size());
   for (const wire::Slice& slice : slices) {
@@ -189,12 +206,17 @@ std::unique_ptr<PeerVectors> MakePeerVectors(const PeerVectorsOptions& options) 
   const std::vector<uint64_t> offsets = ParamOffsets(params);
   std::vector<float> values(offsets.back());
   for (size_t p = 0; p < params.size(); ++p) {
-    compute::InitSlice(params[p], options.seed, ParamId{static_cast<uint32_t>(p)}, 0,
+    compute::InitSlice(params[p], options.seed, options.given.get(),
+                       ParamId{static_cast<uint32_t>(p)}, 0,
                        absl::MakeSpan(values).subspan(offsets[p], offsets[p + 1] - offsets[p]));
   }
   FloatStep step = {.spec = options.optimizer,
                     .schedule = options.schedule,
                     .total_clocks = options.total_clocks};
+  for (size_t p = 0; p < params.size(); ++p) {
+    if (params[p].average_rate <= 0) continue;
+    step.averages.push_back({offsets[p], offsets[p + 1], params[p].average_rate});
+  }
   return std::make_unique<Vectors<FloatStep>>(std::move(values), std::move(step));
 }
 

@@ -11,6 +11,7 @@
 #include "absl/types/span.h"
 #include "base/buffer.h"
 #include "base/ids.h"
+#include "compute/init.h"
 #include "compute/optimizer.h"
 #include "compute/schedule.h"
 #include "consistency/peer_seat.h"
@@ -69,7 +70,8 @@ struct PeerVectorsOptions {
   compute::OptimizerSpec optimizer;
   compute::ScheduleSpec schedule;
   Clock total_clocks = 0;
-  uint64_t seed = 0;  // of the initial values
+  uint64_t seed = 0;                                  // of the initial values
+  std::shared_ptr<const compute::GivenValues> given;  // or they themselves
 };
 // Real parameters, f32.
 std::unique_ptr<PeerVectors> MakePeerVectors(const PeerVectorsOptions& options);
@@ -84,6 +86,6 @@ std::unique_ptr<PeerVectors> MakeDoubleVectors(std::vector<double> values,
 std::vector<uint64_t> ParamOffsets(const std::vector<ParamSpec>& params);
 // Frames of slices, views of a flat vector whose elements have `element_bytes`.
 Buffers CutSlices(const Buffer& flat, const std::vector<wire::Slice>& slices,
-                              const std::vector<uint64_t>& offsets, size_t element_bytes);
+                  const std::vector<uint64_t>& offsets, size_t element_bytes);
 
 }  // namespace soapstone::server

@@ -63,8 +63,9 @@ TensorStore::TensorStore(TensorStoreOptions options)
     Place(BucketId{b});
     for (size_t i = 0; i < bucket.slices.size(); ++i) {
       const wire::Slice& slice = bucket.slices[i];
-      compute::InitSlice(options_.layout->params()[Index(slice.param)], options_.seed, slice.param,
-                         slice.begin, slices_[bucket.first_slice + i].values);
+      compute::InitSlice(options_.layout->params()[Index(slice.param)], options_.seed,
+                         options_.given.get(), slice.param, slice.begin,
+                         slices_[bucket.first_slice + i].values);
     }
   }
 }
@@ -230,12 +231,16 @@ void TensorStore::Apply(BucketId bucket, Clock clock, const std::vector<Contribu
   absl::Span<const float> before;
   if (former != nullptr) before = former->block.floats();
   for (const Contribution& part : parts) buckets_[Index(bucket)].samples += part.samples;
-  for (size_t i = 0; i < layout.slices.size(); ++i) {
+  const size_t count = layout.slices.size();
+  // As within a slice (compute/optimizer.cc): what the last update ended with is in the cache.
+  const bool backwards = count > 0 && slices_[layout.first_slice].state.steps % 2 == 1;
+  for (size_t k = 0; k < count; ++k) {
+    const size_t i = backwards ? count - 1 - k : k;
     SliceValues& slice = slices_[layout.first_slice + i];
-    const absl::Span<const float> from =
-        former == nullptr ? slice.values : before.first(slice.values.size());
+    absl::Span<const float> from = slice.values;
     if (former != nullptr) {
-      before.remove_prefix(from.size());
+      const auto at = slice.values.data() - slices_[layout.first_slice].values.data();
+      from = before.subspan(static_cast<size_t>(at), from.size());
       // Others than gradients change the values where they are.
       if (options_.rule.kind != Kind::kOptimizer) {
         std::copy(from.begin(), from.end(), slice.values.begin());
@@ -249,7 +254,10 @@ void TensorStore::Apply(BucketId bucket, Clock clock, const std::vector<Contribu
       Average(parts, i, replicas, &slice);
       continue;
     }
-    const absl::Span<const float> sum = options_.rule.kind == Kind::kCompensated
+    const double average_rate =
+        options_.layout->params()[Index(layout.slices[i].param)].average_rate;
+    const bool compensates = options_.rule.kind == Kind::kCompensated && average_rate == 0;
+    const absl::Span<const float> sum = compensates
                                             ? Compensate(parts[0], i, &slice, layout.first_slice)
                                             : SumOf(parts, i, leaf_count, slice.values.size());
     if (options_.rule.kind == Kind::kElastic) {
@@ -257,7 +265,9 @@ void TensorStore::Apply(BucketId bucket, Clock clock, const std::vector<Contribu
       for (size_t e = 0; e < sum.size(); ++e) slice.values[e] += sum[e];
       continue;
     }
-    compute::ApplyGradient(options_.optimizer, UpdateOf(options_, clock, parts), sum,
+    compute::Update update = UpdateOf(options_, clock, parts);
+    update.average_rate = average_rate;
+    compute::ApplyGradient(options_.optimizer, update, sum,
                            options_.rule.kind == Kind::kOptimizer ? from : slice.values,
                            slice.values, &slice.state);
   }

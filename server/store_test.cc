@@ -49,6 +49,32 @@ TEST(TensorStoreTest, InitialValuesDoNotDependOnTheNumberOfShards) {
   EXPECT_EQ(HashOf(5), one);
 }
 
+TEST(TensorStoreTest, GivenInitialValuesGoToTheSlicesWhereverTheyAre) {
+  auto given = std::make_shared<compute::GivenValues>();
+  const auto whole = MakeLayout(1);
+  for (const ParamSpec& param : whole->params()) {
+    given->emplace_back(param.elements());
+    for (size_t e = 0; e < given->back().size(); ++e) {
+      given->back()[e] = static_cast<float>(10'000 * given->size() + e);
+    }
+  }
+  for (uint32_t shards : {1u, 2u, 5u}) {
+    const auto layout = MakeLayout(shards);
+    uint64_t seen = 0;
+    for (uint32_t k = 0; k < shards; ++k) {
+      const TensorStore store({.layout = layout, .shard = ShardId{k}, .given = given});
+      const Buffers values = store.Read();
+      for (size_t i = 0; i < values.size(); ++i) {
+        const wire::Slice& slice = layout->slices(ShardId{k})[i];
+        const auto from = (*given)[Index(slice.param)].begin() + static_cast<int64_t>(slice.begin);
+        ASSERT_TRUE(std::equal(values[i].floats().begin(), values[i].floats().end(), from));
+        seen += values[i].floats().size();
+      }
+    }
+    EXPECT_EQ(seen, 5007u);
+  }
+}
+
 TEST(TensorStoreTest, SumDoesNotDependOnHowLeavesWereGrouped) {
   constexpr uint32_t kLeaves = 6;
   const auto layout = MakeLayout(1);
@@ -195,6 +221,34 @@ TEST(TensorStoreTest, ReadersOfTheSameValuesShareACopy) {
   store.Apply(BucketId{0}, 0, {part}, 1, 1);
   EXPECT_NE(store.Read()[0].data(), before[0].data());
   EXPECT_NE(store.Read()[0].floats()[0], before[0].floats()[0]);
+}
+
+// Slices are updated backwards every other time, in place or, while somebody reads, elsewhere.
+TEST(TensorStoreTest, ReadersDoNotChangeWhatUpdatesDo) {
+  const auto layout = MakeLayout(1);
+  const size_t slices = layout->slices(ShardId{0}).size();
+  ASSERT_GT(slices, 2u);
+  TensorStore alone = MakeStore(layout, 0), read = MakeStore(layout, 0);
+  const CounterRandom random(2, RandomUse::kTest);
+  std::vector<Buffers> held;
+  for (uint64_t step = 0; step < 6; ++step) {
+    if (step % 3 != 2) held.push_back(read.Read());
+    if (step % 3 == 2) held.clear();
+    uint32_t first = 0;
+    for (uint32_t b = 0; b < layout->buckets(ShardId{0}).size(); ++b) {
+      Contribution part{.leaves = {0, 1}, .samples = 1, .batch_samples = 1};
+      for (const wire::Slice& slice : layout->buckets(ShardId{0})[b].slices) {
+        std::vector<float> g(slice.elements());
+        for (float& value : g) value = static_cast<float>(random.Normal(step * 100'000 + first++));
+        part.payload.push_back(Buffer::CopyOf<float>(g));
+      }
+      alone.Apply(BucketId{b}, 0, {part}, 1, 1);
+      read.Apply(BucketId{b}, 0, {part}, 1, 1);
+    }
+    const Buffers expected = alone.Read(), got = read.Read();
+    ASSERT_EQ(got.size(), slices);
+    for (size_t i = 0; i < slices; ++i) ASSERT_TRUE(got[i] == expected[i]) << step << ' ' << i;
+  }
 }
 
 TEST(StoreTest, MayCountBesideItsValues) {

@@ -1,17 +1,30 @@
 #include "worker/executor.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
 #include "base/leaf_tree.h"
 #include "base/status_macros.h"
 #include "glog/logging.h"
+#include "models/model_input.h"
 
 namespace soapstone::worker {
 namespace {
 
-constexpr size_t kEvaluationBatch = 256;
+constexpr int64_t kEvaluationBatch = 256;
+constexpr int64_t kEvaluationElements = int64_t{1} << 22;  // of the widest tensor
+
+// As many samples as are evaluated together: fewer of those that are large.
+size_t EvaluationBatch(const models::Graph& graph) {
+  int64_t widest = 1;
+  for (const models::Tensor& tensor : graph.tensors()) {
+    widest = std::max(widest, tensor.elements());
+  }
+  return static_cast<size_t>(
+      std::clamp(kEvaluationElements / widest, int64_t{1}, kEvaluationBatch));
+}
 
 }  // namespace
 
@@ -23,7 +36,8 @@ std::vector<OpOutline> OutlineOf(const models::Graph& graph) {
 
 absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(ExecutorOptions options) {
   if (options.replica == nullptr) {
-    SOAP_ASSIGN_OR_RETURN(options.replica, models::Replica::Create(options.graph));
+    SOAP_ASSIGN_OR_RETURN(options.replica,
+                          models::Replica::Create(options.graph, {.seed = options.seed}));
   }
   return std::unique_ptr<Executor>(new Executor(std::move(options)));
 }
@@ -31,11 +45,16 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(ExecutorOptions optio
 Executor::Executor(ExecutorOptions options)
     : options_(std::move(options)),
       replica_(options_.replica.get()),
-      sampler_(options_.seed, options_.data->train.size(), options_.batch),
+      batches_(&options_.data->train, options_.seed, options_.batch),
       local_states_(options_.graph.params().size()) {
   if (options_.local_momentum > 0) {
     options_.optimizer.kind = compute::OptimizerKind::kNesterov;
     options_.optimizer.mu = options_.local_momentum;
+  }
+  if (options_.prefetch && options_.data->train.decodes()) {
+    const std::shared_ptr<const models::Dataset> train(options_.data, &options_.data->train);
+    prefetcher_ =
+        std::make_unique<models::Prefetcher>(train, options_.seed, options_.batch, options_.batch);
   }
   offsets_.push_back(0);
   for (const ParamSpec& param : options_.graph.params()) {
@@ -126,13 +145,33 @@ void Executor::BeginPart(const DeviceCommand& command) {
   } else {
     merges_ = command.first_part ? 0 : 1;
   }
-  const SampleRange range =
-      SamplesOfLeaves(command.what.part, command.leaf_count, sampler_.BatchSamples(command.clock));
-  part_samples_ = range.size();
+  const models::BatchPart part = PartAt(command, command.clock);
+  part_samples_ = part.end - part.begin;
   if (part_samples_ == 0) return;
-  options_.data->train.Gather(sampler_.Samples(command.clock, range.begin, range.end), &inputs_,
-                              &labels_);
-  replica_->Begin(inputs_, labels_);
+  TakeSamples(command, part);
+  Begin({.step = static_cast<uint64_t>(command.clock), .first_sample = part.begin});
+}
+
+void Executor::Begin(const models::StepKey& key) {
+  const absl::Status begun = replica_->Begin(feed_.samples, models::FieldsOf(feed_), key);
+  LOG_IF(FATAL, !begun.ok()) << "a step of " << feed_.samples << " samples: " << begun;
+}
+
+models::BatchPart Executor::PartAt(const DeviceCommand& command, Clock clock) const {
+  const SampleRange range =
+      SamplesOfLeaves(command.what.part, command.leaf_count, batches_.BatchSamples(clock));
+  return {.clock = clock, .begin = range.begin, .end = range.end};
+}
+
+// A worker most often computes the same leaves at the next clock: those are made meanwhile.
+void Executor::TakeSamples(const DeviceCommand& command, const models::BatchPart& part) {
+  if (prefetcher_ == nullptr) {
+    batches_.Fill(part, &feed_);
+    return;
+  }
+  prefetcher_->Take(part, &feed_);
+  const Clock next = command.clock + 1;
+  if (next < options_.total_clocks) prefetcher_->Expect(PartAt(command, next));
 }
 
 void Executor::Forward(const DeviceCommand& command) {
@@ -179,12 +218,13 @@ Buffers Executor::Collect(const DeviceCommand& command) const {
 void Executor::Update(const DeviceCommand& command) {
   if (node_samples_ == 0) return;
   round_samples_ += node_samples_;
-  const compute::Update update = {.lr = compute::LearningRate(options_.optimizer, options_.schedule,
-                                                              command.clock, options_.total_clocks),
-                                  .scale = 1.0 / static_cast<double>(node_samples_),
-                                  .fraction = 1.0};
+  compute::Update update = {.lr = compute::LearningRate(options_.optimizer, options_.schedule,
+                                                        command.clock, options_.total_clocks),
+                            .scale = 1.0 / static_cast<double>(node_samples_),
+                            .fraction = 1.0};
   for (size_t p = 0; p < local_states_.size(); ++p) {
     const ParamId param{static_cast<uint32_t>(p)};
+    update.average_rate = options_.graph.param(param).average_rate;
     compute::ApplyGradient(options_.optimizer, update, GradientOf(0, param), replica_->param(param),
                            &local_states_[p]);
   }
@@ -232,18 +272,21 @@ void Executor::Delta() {
 
 DeviceEvent Executor::Evaluate() {
   DeviceEvent event;
+  const size_t batch = EvaluationBatch(options_.graph);
+  double correct = 0;  // of many places a sample counts by the share that is
   const models::Dataset& test = options_.data->test;
   std::vector<uint64_t> indexes(test.size());
   std::iota(indexes.begin(), indexes.end(), 0);
-  for (size_t begin = 0; begin < indexes.size(); begin += kEvaluationBatch) {
-    const size_t count = std::min(kEvaluationBatch, indexes.size() - begin);
-    test.Gather(absl::MakeConstSpan(indexes).subspan(begin, count), &inputs_, &labels_);
-    replica_->Begin(inputs_, labels_);
+  for (size_t begin = 0; begin < indexes.size(); begin += batch) {
+    const size_t count = std::min(batch, indexes.size() - begin);
+    test.Gather(absl::MakeConstSpan(indexes).subspan(begin, count), &feed_);
+    Begin({.training = false});
     for (size_t op = 0; op < options_.graph.ops().size(); ++op) replica_->ForwardOp(op);
     event.loss_sum += replica_->loss_sum();
-    event.correct += static_cast<uint64_t>(replica_->correct());
+    correct += replica_->correct();
     event.samples += count;
   }
+  event.correct = static_cast<uint64_t>(std::llround(correct));
   return event;
 }
 

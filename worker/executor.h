@@ -15,9 +15,11 @@
 #include "base/buffer.h"
 #include "compute/optimizer.h"
 #include "compute/schedule.h"
+#include "models/batches.h"
 #include "models/dataset.h"
+#include "models/feed.h"
+#include "models/prefetcher.h"
 #include "models/replica.h"
-#include "models/sampler.h"
 #include "wire/layout.h"
 #include "worker/device.h"
 
@@ -34,6 +36,9 @@ struct ExecutorOptions {
   compute::ScheduleSpec schedule;
   Clock total_clocks = 0;
   std::function<Nanos()> now;
+  // Make the next batches on another thread, where the data have to be decoded. The bits are the
+  // same.
+  bool prefetch = false;
   // Null: one of its own. Executors of simulated workers share one, and their caller exchanges its
   // parameters around each Run (models/replica.h).
   std::shared_ptr<models::Replica> replica;
@@ -58,6 +63,9 @@ class Executor {
   explicit Executor(ExecutorOptions options);
 
   void BeginPart(const DeviceCommand& command);
+  models::BatchPart PartAt(const DeviceCommand& command, Clock clock) const;
+  void TakeSamples(const DeviceCommand& command, const models::BatchPart& part);
+  void Begin(const models::StepKey& key);
   void Forward(const DeviceCommand& command);
   void Backward(const DeviceCommand& command);
   void Load(const DeviceCommand& command);
@@ -70,7 +78,8 @@ class Executor {
 
   ExecutorOptions options_;
   models::Replica* replica_;  // of the options
-  models::Sampler sampler_;
+  models::Batches batches_;
+  std::unique_ptr<models::Prefetcher> prefetcher_;  // null: batches_ are made when they are needed
   BufferPool pool_;
   std::vector<size_t> offsets_;  // by parameter, in elements, into a block; then the total
   std::vector<compute::SliceState> local_states_;  // by parameter
@@ -88,8 +97,7 @@ class Executor {
   std::vector<Buffers> round_start_;
   uint64_t round_samples_ = 0;
 
-  std::vector<float> inputs_;
-  std::vector<int32_t> labels_;
+  models::Feed feed_;
   // Since the last event.
   uint64_t trained_samples_ = 0;
   double loss_sum_ = 0;

@@ -1,0 +1,61 @@
+#include "apps/models_command.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <iostream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "apps/job_source.h"
+#include "apps/model_listing.h"
+#include "base/exit_codes.h"
+#include "models/graph_text.h"
+#include "models/sparse_model.h"
+#include "models/zoo.h"
+
+namespace soapstone::apps {
+namespace {
+
+constexpr char kModelsProgram[] = "soapstone models";
+constexpr char kClearLine[] = "\r\x1b[K";
+
+int ListAll(const ModelsFlags& flags) {
+  std::function<void(const std::string&, double)> progress;
+  if (isatty(STDERR_FILENO) != 0) {
+    progress = [](const std::string& model, double done) {
+      std::fprintf(stderr, "%splanning %s  %.0f%%", kClearLine, model.c_str(), 100 * done);
+    };
+  }
+  const absl::StatusOr<std::vector<ZooLine>> lines = ListZoo(flags.batch, progress);
+  if (progress) std::fputs(kClearLine, stderr);
+  if (!lines.ok()) return SayConfigError(kModelsProgram, lines.status());
+  std::cout << (flags.json ? ZooJson(*lines, flags.batch) : ZooTable(*lines, flags.batch));
+  return kExitOk;
+}
+
+int Draw(const ModelsFlags& flags) {
+  const absl::StatusOr<models::Graph> graph = models::BuildModel(flags.model, models::ModelInput{});
+  if (!graph.ok()) return SayConfigError(kModelsProgram, graph.status());
+  std::cout << models::DotOf(*graph);
+  return kExitOk;
+}
+
+}  // namespace
+
+int ListModels(const ModelsFlags& flags) {
+  if (flags.model.empty()) return ListAll(flags);
+  if (models::IsSparseModel(flags.model)) {
+    return SayConfigError(
+        kModelsProgram,
+        absl::InvalidArgumentError(absl::StrCat(
+            flags.model, " is a model over tables: it has no operators (docs/tables.md)")));
+  }
+  if (flags.dot) return Draw(flags);
+  const absl::StatusOr<ModelDetail> detail = DetailOf(flags.model, flags.batch);
+  if (!detail.ok()) return SayConfigError(kModelsProgram, detail.status());
+  std::cout << (flags.json ? DetailJson(*detail) : DetailTable(*detail));
+  return kExitOk;
+}
+
+}  // namespace soapstone::apps

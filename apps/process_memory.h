@@ -1,0 +1,27 @@
+// What the kernel says of memory: how much this process has resident, and how much it could have.
+// Called by `soapstone profile`. Linux.
+#pragma once
+
+#include <cstdint>
+
+namespace soapstone::apps {
+
+struct ResidentMemory {
+  uint64_t now_bytes = 0;
+  // Of it: code as far as it was used, that of files and what libraries generate as they run, with
+  // the read-only data of those files.
+  uint64_t code_bytes = 0;
+  uint64_t peak_bytes = 0;  // the greatest now_bytes since the process began, or ResetPeakMemory
+};
+
+// Zeros where /proc does not tell.
+ResidentMemory ReadResidentMemory();
+
+// The peak begins anew at what is resident now. False: the kernel does not do it.
+bool ResetPeakMemory();
+
+// What can be taken without swapping: of the machine, and of the process' control group. UINT64_MAX
+// where nothing tells.
+uint64_t AvailableMemory();
+
+}  // namespace soapstone::apps

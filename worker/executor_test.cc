@@ -1,0 +1,99 @@
+// Executor on data that have to be decoded and are augmented: what a thread makes ahead changes no
+// bit of a gradient.
+#include "worker/executor.h"
+
+#include <optional>
+
+#include "gtest/gtest.h"
+#include "models/data_fixture.h"
+#include "models/zoo.h"
+
+namespace soapstone::worker {
+namespace {
+
+constexpr uint32_t kLeaves = 4;
+constexpr uint64_t kBatch = 8;
+constexpr Clock kClocks = 9;  // three epochs of 18 samples: the last batch of each is shorter
+
+class ExecutorOnPngs : public models::DataFiles {
+ protected:
+  void SetUp() override {
+    DataFiles::SetUp();
+    for (uint32_t i = 0; i < 18; ++i) {
+      const std::string noise = models::NoiseBytes(25, i + 1);
+      WritePng("train/c" + std::to_string(i % 3) + "/" + std::to_string(i) + ".png",
+               {.channels = 1, .height = 5, .width = 5}, {noise.begin(), noise.end()});
+    }
+    data_ = std::make_shared<const models::TrainTest>(
+        *models::LoadData({.format = "images",
+                           .path = PathOf("train"),
+                           .test_path = PathOf("train"),
+                           .augment = "crop:pad=1+flip"}));
+    graph_ = *models::BuildModel("softmax", data_->train.shape, 3);
+    layout_ = std::make_shared<const wire::Layout>(*wire::Layout::Build(graph_->params(), {}));
+  }
+
+  std::unique_ptr<Executor> Make(bool prefetch) {
+    return *Executor::Create({.graph = *graph_,
+                              .data = data_,
+                              .layout = layout_,
+                              .seed = 2,
+                              .batch = kBatch,
+                              .total_clocks = kClocks,
+                              .now = [] { return Nanos{0}; },
+                              .prefetch = prefetch});
+  }
+
+  void RunOp(Executor* executor, Op op, uint32_t index, LeafRange part, Clock clock) {
+    std::vector<DeviceEvent> events;
+    executor->Run({.what = {.op = op, .index = index, .node = part, .part = part},
+                   .clock = clock,
+                   .leaf_count = kLeaves,
+                   .first_part = true,
+                   .last_part = true},
+                  &events);
+  }
+
+  // The gradient of each part of each clock, in one row.
+  std::vector<float> Gradients(Executor* executor, Clock begin) {
+    std::vector<float> all;
+    const auto ops = static_cast<uint32_t>(graph_->ops().size());
+    for (Clock clock = begin; clock < kClocks; ++clock) {
+      // From clock 5 on it has other leaves, as after re-balancing.
+      const uint32_t first = clock < 5 ? 1 : 0;
+      for (const LeafRange part : {LeafRange{first, first + 1}, LeafRange{first + 1, 4}}) {
+        for (uint32_t op = 0; op < ops; ++op) RunOp(executor, Op::kForward, op, part, clock);
+        for (uint32_t op = ops; op-- > 0;) RunOp(executor, Op::kBackward, op, part, clock);
+        std::vector<DeviceEvent> events;
+        executor->Run({.what = {.op = Op::kCollect, .shard = ShardId{0}, .bucket = BucketId{0}},
+                       .wants_event = true},
+                      &events);
+        for (const Buffer& slice : events.at(0).frames) {
+          all.insert(all.end(), slice.floats().begin(), slice.floats().end());
+        }
+      }
+    }
+    return all;
+  }
+
+  std::shared_ptr<const models::TrainTest> data_;
+  std::optional<models::Graph> graph_;
+  std::shared_ptr<const wire::Layout> layout_;
+};
+
+TEST_F(ExecutorOnPngs, PrefetchingChangesNoBit) {
+  const std::vector<float> direct = Gradients(Make(false).get(), 0);
+  ASSERT_EQ(direct.size(), kClocks * 2 * (25 * 3 + 3));
+  EXPECT_NE(direct, std::vector<float>(direct.size()));
+  EXPECT_EQ(Gradients(Make(true).get(), 0), direct);
+}
+
+TEST_F(ExecutorOnPngs, ASuccessorGoesOnWithTheSameBits) {
+  const std::vector<float> whole = Gradients(Make(true).get(), 0);
+  const std::vector<float> rest = Gradients(Make(true).get(), 4);
+  EXPECT_EQ(rest,
+            std::vector<float>(whole.end() - static_cast<ptrdiff_t>(rest.size()), whole.end()));
+}
+
+}  // namespace
+}  // namespace soapstone::worker
