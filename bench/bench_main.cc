@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "apps/roofline.h"
 #include "base/exit_codes.h"
 #include "bench/cluster_link.h"
 #include "bench/gloo.h"
@@ -85,7 +86,7 @@ class Run {
       Memory("float add", bytes, [&] { return FloatAddRate(bytes, BucketsOf(bytes)); });
     }
     for (const uint64_t bytes : {kMb, kApplyBytes}) {
-      Memory("stream triad", bytes, [&] { return TriadRate(bytes); });
+      Memory("stream triad", bytes, [&] { return apps::TriadRate(bytes); });
       for (const char* name : {"sgd", "momentum", "adagrad", "adam"}) {
         const auto optimizer = compute::ParseOptimizer(name);
         Memory(absl::StrCat("apply ", name), bytes, [&] { return ApplyRate(*optimizer, bytes); });

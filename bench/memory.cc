@@ -18,12 +18,6 @@ void Add(const float* g, float* x, size_t n) {
   for (size_t i = 0; i < n; ++i) x[i] += g[i];
 }
 
-SOAPSTONE_EACH_VECTOR_WIDTH
-void Triad(const float* b, const float* c, float s, float* a, size_t n) {
-  SOAPSTONE_ELEMENTWISE
-  for (size_t i = 0; i < n; ++i) a[i] = b[i] + s * c[i];
-}
-
 // Repeats until it took long enough; bytes a second.
 template <typename Pass>
 double RateOf(size_t bytes, const Pass& pass) {
@@ -55,15 +49,6 @@ double FloatAddRate(size_t bytes, size_t blocks) {
     for (size_t i = 0; i < blocks; ++i) Add(g.data() + i * each, x.data() + i * each, each);
     asm volatile("" : : "r"(x.data()) : "memory");
   });
-}
-
-double TriadRate(size_t bytes) {
-  const size_t n = bytes / sizeof(float);
-  std::vector<float> a(n), b(n, 1.0f), c(n, 2.0f);
-  return 3 * RateOf(bytes, [&] {
-           Triad(b.data(), c.data(), 0.5f, a.data(), n);
-           asm volatile("" : : "r"(a.data()) : "memory");
-         });
 }
 
 double ApplyRate(const compute::OptimizerSpec& optimizer, size_t bytes) {

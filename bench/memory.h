@@ -1,4 +1,4 @@
-// What one thread does with memory: the limits that a shard can come near.
+// What one thread does with memory: the limits that a shard can come near. (Triad: apps/roofline.h)
 #pragma once
 
 #include <cstddef>
@@ -14,12 +14,8 @@ double MemcpyRate(size_t bytes);
 // other, in GB/s. Compiled for the widest vectors that the machine has.
 double FloatAddRate(size_t bytes, size_t blocks);
 
-// Bytes read and written a second by STREAM's triad, a[i] = b[i] + s c[i] over floats, arrays of
-// `bytes`, in GB/s: 12 bytes an element.
-double TriadRate(size_t bytes);
-
-// The same of an optimizer's update of a parameter of `bytes`, by the bytes that it must read and
-// write: 12 an element for sgd, and 8 for each moment.
+// Bytes read and written a second by an optimizer's update of a parameter of `bytes`, by the bytes
+// that it must read and write: 12 an element for sgd, and 8 for each moment; in GB/s.
 double ApplyRate(const compute::OptimizerSpec& optimizer, size_t bytes);
 
 }  // namespace soapstone::bench

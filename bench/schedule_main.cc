@@ -46,6 +46,7 @@ struct Flags {
   uint32_t shards = 1;
   bool stages = false;    // shards by layers
   bool priority = false;  // messages are sent by it
+  bool fixed = false;     // windows of streams do not adapt
 };
 
 LayerProfile ProfileOf(const Flags& flags) {
@@ -60,10 +61,12 @@ std::shared_ptr<const wire::Layout> LayoutOf(const Flags& flags) {
 
 consistency::PolicyTraits Bsp() { return *consistency::ParsePolicy("bsp"); }
 
-std::unique_ptr<transport::Transport> MakeTransport(Address self, const std::string& listen) {
+std::unique_ptr<transport::Transport> MakeTransport(const Flags& flags, Address self,
+                                                    const std::string& listen) {
   transport::ZmqOptions options;
   options.listen = listen;
   options.streams = true;
+  options.stream_window = !flags.fixed;
   auto transport = transport::MakeZmqTransport(options);
   CHECK(transport.ok()) << transport.status();
   (*transport)->SetSelf(self);
@@ -115,7 +118,7 @@ std::unique_ptr<server::Shard> MakeShard(const Flags& flags, ShardId id) {
 
 // Serves until it is told to stop.
 [[noreturn]] void Serve(const Flags& flags) {
-  apps::NodeLoop loop(MakeTransport(kServer, flags.endpoint), flags.shards);
+  apps::NodeLoop loop(MakeTransport(flags, kServer, flags.endpoint), flags.shards);
   apps::MessageInbox answers(kAnswersMax);
   std::vector<std::unique_ptr<apps::ShardThread>> shards;
   for (uint32_t k = 0; k < flags.shards; ++k) {
@@ -148,7 +151,7 @@ class BenchWorker {
       : flags_(flags),
         layout_(LayoutOf(flags)),
         device_(ProfileOf(flags), layout_),
-        loop_(MakeTransport(Address::Of(WorkerId{flags.rank}), ""), flags.shards),
+        loop_(MakeTransport(flags, Address::Of(WorkerId{flags.rank}), ""), flags.shards),
         engine_({.id = WorkerId{flags.rank},
                  .layout = layout_,
                  .ops = std::make_shared<const std::vector<worker::OpOutline>>(
@@ -246,6 +249,7 @@ int Main(int argc, char** argv) {
     command->add_option("--shards", flags.shards, "Of the server")->check(CLI::Range(1, 64));
     command->add_flag("--stages", flags.stages, "Shards by layers, asked ahead");
     command->add_flag("--priority", flags.priority, "Send earlier layers first");
+    command->add_flag("--fixed", flags.fixed, "Without windows that adapt");
   }
   work->add_option("--rank", flags.rank, "Of this worker")->check(CLI::Range(0, 63));
   work->add_option("--compute_s", flags.compute_s, "Of a step")->check(CLI::Range(0.0, 60.0));

@@ -15,6 +15,7 @@ FOREIGN = {  # what only one layer may touch
     r'google/protobuf': {"wire", "apps"},
     r'<(cuda|cudnn|cublas)': {"compute"},
     r'dnnl': {"compute"},
+    r'<png': {"models"},
 }
 LINES_MAX = 800
 FORBIDDEN_NAMES = {"common", "util", "utils", "misc", "helper", "helpers", "manager"}

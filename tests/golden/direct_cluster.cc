@@ -258,7 +258,7 @@ TrainingResult TrainByCluster(const TrainingSetup& setup) { return DirectCluster
 TrainingResult TrainSequentially(const TrainingSetup& setup) {
   const models::Graph graph = GraphOf(setup);
   const models::TrainTest& data = *Digits(setup.split_seed);
-  auto replica = *models::Replica::Create(graph);
+  auto replica = *models::Replica::Create(graph, {.seed = setup.seed});
   models::Sampler sampler(setup.seed, data.train.size(), setup.batch);
   const auto optimizer = *compute::ParseOptimizer(setup.optimizer);
   const auto schedule = *compute::ParseSchedule(setup.schedule);
@@ -303,7 +303,8 @@ TrainingResult TrainSequentially(const TrainingSetup& setup) {
     for (uint32_t p = 0; p < count; ++p) {
       compute::ApplyGradient(optimizer,
                              {.lr = compute::LearningRate(optimizer, schedule, step, setup.steps),
-                              .scale = 1.0 / static_cast<double>(batch)},
+                              .scale = 1.0 / static_cast<double>(batch),
+                              .average_rate = graph.params()[p].average_rate},
                              gradients[p], replica->param(ParamId{p}), &states[p]);
     }
   }

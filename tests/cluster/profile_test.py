@@ -1,0 +1,94 @@
+"""`soapstone models` and `soapstone profile`: their output, their files, what they refuse."""
+import json
+import os
+import re
+import subprocess
+import unittest
+
+from cluster import BIN, ClusterTestCase
+
+
+class ProfileTest(ClusterTestCase):
+
+    def soapstone(self, *flags, code=0):
+        done = subprocess.run([os.path.join(BIN, "soapstone"), *flags], capture_output=True,
+                              text=True, timeout=120, check=False)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done
+
+    def refuse(self, wanted, *flags):
+        done = self.soapstone(*flags, code=78)
+        self.assertRegex(done.stderr, wanted)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        self.assertEqual(done.stdout, "")
+
+    def test_models_lists_the_zoo(self):
+        listed = json.loads(self.soapstone("models", "--json", "--batch=2").stdout)
+        by_name = {entry["model"]: entry for entry in listed["models"]}
+        self.assertEqual(by_name["resnet50"]["full"]["parameters"], 25_557_032)
+        for entry in by_name.values():
+            for size in (entry["full"], entry["tiny"]):
+                memory = dict(size["memory_bytes"])
+                self.assertEqual(memory.pop("total"), sum(memory.values()))
+        self.assertIn("resnet50", self.soapstone("models").stdout)
+
+    def test_a_model_can_be_drawn(self):
+        dot = self.soapstone("models", "lenet5", "--dot").stdout
+        self.assertTrue(dot.startswith("digraph"))
+        self.assertIn("conv2", dot)
+
+    def test_profile_writes_sums_that_agree(self):
+        for model in ("lenet5", "rnnlm:tiny"):
+            trace, costs = f"{self.dir}/trace.json", f"{self.dir}/costs.textproto"
+            out = self.soapstone("profile", f"--model={model}", "--batch=4", "--seconds=0.05",
+                                 "--recompute", "--json", f"--trace={trace}",
+                                 f"--costs={costs}").stdout
+            report = json.loads(out)
+            operators = report["operators"]
+            self.assertEqual(sum(op["forward_ns"] + op["backward_ns"] for op in operators),
+                             report["operators_ns"])
+            self.assertGreater(report["gflops_peak"], 0)
+            self.assertGreater(report["gbps_peak"], 0)
+            memory = report["memory_bytes"]
+            parts = ("program", "parameters", "gradients", "batch", "activations")
+            self.assertEqual(memory["predicted"], sum(memory[part] for part in parts))
+            self.assertLessEqual(report["recompute"]["memory_bytes"]["activations"],
+                                 memory["activations"])
+            self.check_trace(trace, len(operators))
+            self.check_costs(costs, report)
+
+    def check_trace(self, path, operators):
+        with open(path) as file:
+            events = json.load(file)["traceEvents"]
+        slices = [event for event in events if event["ph"] == "X"]
+        self.assertEqual(len(slices), 2 * operators)
+        self.assertTrue(all(event["dur"] >= 0 for event in slices))
+
+    def check_costs(self, path, report):
+        with open(path) as file:
+            text = file.read()
+        self.assertIn(f'model_sha256: "{report["model_sha256"]}"', text)
+        named = set(re.findall(r'names: "([^"]+)"', text))
+        self.assertEqual(named, {op["name"] for op in report["operators"]})
+        firsts = {int(dim) for dim in re.findall(r"inputs \{\s+dims: (\d+)", text)}
+        self.assertEqual(firsts, {1, 2, 4})  # of the batch, its half, and one sample
+
+    def test_the_plan_is_what_a_step_takes(self):
+        # Of some hundred megabytes: of a small model the program is the most.
+        out = self.soapstone("profile", "--model=mlp:hidden=8192", "--batch=64", "--seconds=0",
+                             "--json").stdout
+        self.assertLess(abs(json.loads(out)["measured_to_predicted"] - 1), 0.05, out)
+
+    def test_what_cannot_be_is_one_line(self):
+        self.refuse("unknown model 'lenet6'", "models", "lenet6")
+        self.refuse("unknown model 'lenet6'", "profile", "--model=lenet6")
+        self.refuse("over tables", "profile", "--model=skip_gram")
+        self.refuse("--batch", "profile", "--model=mlp", "--batch=0")
+        self.refuse("transformer_lm with batch 900000 needs .* too little", "profile",
+                    "--model=transformer_lm", "--batch=900000")
+        self.refuse("cannot write", "profile", "--model=mlp", "--trace=/nowhere/trace.json")
+        self.refuse("cannot write", "profile", "--model=mlp", "--costs=/nowhere/costs.textproto")
+
+
+if __name__ == "__main__":
+    unittest.main()
