@@ -1,6 +1,7 @@
 // What `soapstone models` and `soapstone profile` are made of.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <cstring>
@@ -55,7 +56,9 @@ ProfileReport MadeUpReport(const char* model) {
   return report;
 }
 
-std::string TemporaryPath(const char* name) { return testing::TempDir() + "/" + name; }
+std::string TemporaryPath(const char* name) {
+  return testing::TempDir() + "/" + std::to_string(getpid()) + name;
+}
 
 TEST(RandomBatch, TokensAndLabelsAreOnesThatTheModelHas) {
   const models::Graph graph = ModelOf("bert_base:tiny");

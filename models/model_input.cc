@@ -21,7 +21,7 @@ std::string TextOf(const std::vector<FieldSpec>& fields) {
   });
 }
 
-std::string TextOf(const Graph& graph) {
+std::string InputsText(const Graph& graph) {
   return absl::StrJoin(graph.inputs(), ", ", [&](std::string* out, TensorId id) {
     const Tensor& tensor = graph.tensor(id);
     absl::StrAppend(out, FieldText(tensor.name, tensor.type == DataType::kFloat32, tensor.shape));
@@ -71,8 +71,8 @@ absl::Status CheckFields(const Graph& graph, const Dataset& data) {
            tensor.shape == fields[f].shape;
   }
   if (same) return CheckTokens(graph, data);
-  return absl::InvalidArgumentError(absl::StrCat(graph.name(), " takes samples of ", TextOf(graph),
-                                                 "; the data have ", TextOf(fields)));
+  return absl::InvalidArgumentError(absl::StrCat(
+      graph.name(), " takes samples of ", InputsText(graph), "; the data have ", TextOf(fields)));
 }
 
 std::vector<const void*> FieldsOf(const Feed& feed) {

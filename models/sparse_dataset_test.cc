@@ -1,5 +1,7 @@
 #include "models/sparse_dataset.h"
 
+#include <unistd.h>
+
 #include <filesystem>
 #include <fstream>
 
@@ -16,7 +18,8 @@ using testing::HasSubstr;
 class SparseDatasetTest : public testing::Test {
  protected:
   std::string Write(const std::string& name, const std::string& text) {
-    const std::string path = testing::TempDir() + "/sparse_dataset_" + name;
+    const std::string path =
+        testing::TempDir() + "/sparse_dataset_" + name + "-" + std::to_string(getpid());
     std::ofstream(path) << text;
     return path;
   }

@@ -1,5 +1,7 @@
 #include "models/sparse_model.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
 #include <fstream>
@@ -29,7 +31,8 @@ constexpr Case kCases[] = {
 };
 
 std::shared_ptr<const SparseModel> Make(const Case& c) {
-  const std::string path = testing::TempDir() + "/sparse_model_" + c.format;
+  const std::string path =
+      testing::TempDir() + "/sparse_model_" + c.format + "-" + std::to_string(getpid());
   std::ofstream(path) << c.text;
   auto model = MakeSparseModel(c.spec, {.format = c.format, .path = path, .seed = 3}, 0);
   EXPECT_TRUE(model.ok()) << model.status();

@@ -1,5 +1,7 @@
 #include "worker/sparse_executor.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <fstream>
 
@@ -15,7 +17,8 @@ constexpr uint32_t kLeaves = 4;
 class SparseExecutorTest : public testing::Test {
  protected:
   SparseExecutorTest() {
-    const std::string path = testing::TempDir() + "/sparse_executor_triples";
+    const std::string path =
+        testing::TempDir() + "/sparse_executor_triples-" + std::to_string(getpid());
     std::ofstream file(path);
     for (int i = 0; i < 40; ++i) file << i % 7 << " " << i % 5 << " " << i % 4 << "\n";
     file.close();
@@ -38,9 +41,9 @@ class SparseExecutorTest : public testing::Test {
   // All of a batch's rows, each with value 0.5.
   Buffers Load() {
     const Buffers keys = Run({.what = {.op = Op::kKeys, .part = {0, kLeaves}},
-                                          .first_part = true,
-                                          .last_part = true})
-                                         .frames;
+                              .first_part = true,
+                              .last_part = true})
+                             .frames;
     DeviceCommand load = {.what = {.op = Op::kLoad}};
     load.frames.resize(kShards);
     for (size_t i = 0; i < keys.size(); ++i) {
