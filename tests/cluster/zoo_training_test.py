@@ -18,9 +18,10 @@ class ZooTrainingTest(ClusterTestCase):
         """Accuracy on the held-out data, under every policy."""
         for policy in POLICIES:
             with self.subTest(policy=policy):
-                running = self.train(*flags, f"--policy={policy}", "--schedule=constant",
+                running = self.train(*flags, f"--policy={policy}",
                                      "--workers=2", "--servers=1", "--micro_batches=2")
                 self.assertEqual(running.wait(170), 0, running.output())
+                print(flags[0], policy, self.accuracy(running.output()))
                 self.assertGreaterEqual(self.accuracy(running.output()), target, running.output())
 
     def mnist(self):
@@ -44,25 +45,25 @@ class ZooTrainingTest(ClusterTestCase):
 
     def test_lenet5(self):
         self.reaches(0.90, "--model=lenet5", *self.mnist(), "--epochs=2",
-                     "--optimizer=momentum:lr=0.03,mu=0.9")
+                     "--optimizer=momentum:lr=0.03,mu=0.9", "--schedule=cosine:min=0.01")
 
     def test_resnet50(self):
-        self.reaches(0.85, "--model=resnet50:tiny", *self.mnist(), "--epochs=2",
-                     "--optimizer=momentum:lr=0.03,mu=0.9")
+        self.reaches(0.90, "--model=resnet50:tiny", *self.mnist(), "--epochs=2",
+                     "--optimizer=momentum:lr=0.03,mu=0.9", "--schedule=cosine:min=0.01")
 
     # A byte in three is foretold; the most frequent one, the space, is one in six.
     def test_rnnlm(self):
-        self.reaches(0.30, "--model=rnnlm:tiny", *self.text(), "--epochs=2",
-                     "--optimizer=adam:lr=0.005")
+        self.reaches(0.30, "--model=rnnlm:tiny", *self.text(), "--epochs=4",
+                     "--optimizer=adam:lr=0.005", "--schedule=constant")
 
     def test_transformer_lm(self):
-        self.reaches(0.33, "--model=transformer_lm:tiny", *self.text(), "--epochs=2",
-                     "--optimizer=adam:lr=0.002")
+        self.reaches(0.33, "--model=transformer_lm:tiny", *self.text(), "--epochs=3",
+                     "--optimizer=adam:lr=0.002", "--schedule=constant")
 
     def test_gnmt_turns_sentences_round(self):
         self.reaches(0.98, "--model=gnmt:tiny", "--data_format=copy", "--data_path=",
                      "--samples=8000", "--length=5", "--vocabulary=12", "--batch=64", "--epochs=8",
-                     "--optimizer=adam:lr=0.006")
+                     "--optimizer=adam:lr=0.006", "--schedule=constant")
 
 
 if __name__ == "__main__":
