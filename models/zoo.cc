@@ -53,14 +53,14 @@ absl::StatusOr<ModelSpec> ParseModel(std::string_view model) {
     double value = 0;
     const bool known = std::find(kOptions.begin(), kOptions.end(), pair[0]) != kOptions.end();
     if (!known || pair.size() != 2 || !absl::SimpleAtod(pair[1], &value)) {
-      return absl::InvalidArgumentError(absl::StrCat("model ", spec.name, ": option '", option,
+      return absl::InvalidArgumentError(absl::StrCat(spec.name, ": option '", option,
                                                      "' is none of tiny, ",
                                                      absl::StrJoin(kOptions, "=, "), "="));
     }
     const bool is_rate = pair[0] == "dropout";
     if (is_rate ? !(value >= 0 && value < 1) : !(value >= 1 && value <= 1 << 20)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("model ", spec.name, ": ", option, ": it must be ",
+          absl::StrCat(spec.name, ": ", option, ": it must be ",
                        is_rate ? "at least 0 and below 1" : "a number from 1 to 1048576"));
     }
     spec.options[pair[0]] = value;

@@ -4,6 +4,7 @@
 
 #include "compute/cpu/formats.h"
 #include "compute/cpu/loops.h"
+#include "compute/cpu/unary_kernel.h"
 
 namespace soapstone::compute {
 namespace {
@@ -34,35 +35,6 @@ class ReluKernel : public CpuKernel {
 };
 
 // The others are oneDNN's; what their Backward reads is the output, but for gelu.
-class EltwiseKernel : public CpuKernel {
- public:
-  EltwiseKernel(KernelPlan plan, const CpuContext& context, DnnlPrimitive forward,
-                std::optional<DnnlPrimitive> backward)
-      : CpuKernel(std::move(plan), context),
-        forward_(std::move(forward)),
-        backward_(std::move(backward)) {}
-
- protected:
-  void RunForward(const ForwardArgs& args) override {
-    forward_.Run({{DNNL_ARG_SRC, args.inputs[0]}, {DNNL_ARG_DST, args.outputs[0]}}, args.scratch);
-  }
-  void RunBackward(const BackwardArgs& args) override {
-    if (!backward_ || args.input_grads[0] == nullptr) return;
-    if (plan().backward_reads_input[0]) {
-      backward_->Set(DNNL_ARG_SRC, args.inputs[0]);
-    } else {
-      backward_->Set(DNNL_ARG_DST, args.outputs[0]);
-    }
-    backward_->Run(
-        {{DNNL_ARG_DIFF_DST, args.output_grads[0]}, {DNNL_ARG_DIFF_SRC, args.input_grads[0]}},
-        args.scratch);
-  }
-
- private:
-  DnnlPrimitive forward_;
-  std::optional<DnnlPrimitive> backward_;
-};
-
 dnnl::algorithm EltwiseOf(ActivationKind kind) {
   switch (kind) {
     case ActivationKind::kRelu:
@@ -106,8 +78,8 @@ std::unique_ptr<Kernel> MakeEltwiseKernel(const Activation& op, const KernelRequ
                      .backward_reads_output = {!reads_input},
                      .forward_in_place = !(reads_input && request.training),
                      .backward_in_place = true};
-  return std::make_unique<EltwiseKernel>(std::move(plan), context, std::move(forward),
-                                         std::move(backward));
+  return std::make_unique<UnaryKernel>(std::move(plan), context, std::move(forward),
+                                       std::move(backward));
 }
 
 }  // namespace

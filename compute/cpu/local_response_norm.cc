@@ -5,6 +5,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "compute/cpu/formats.h"
+#include "compute/cpu/unary_kernel.h"
 
 namespace soapstone::compute {
 namespace {
@@ -13,33 +14,6 @@ using LrnForward = dnnl::lrn_forward;
 using LrnBackward = dnnl::lrn_backward;
 
 constexpr auto kAcross = dnnl::algorithm::lrn_across_channels;
-
-class LrnKernel : public CpuKernel {
- public:
-  LrnKernel(KernelPlan plan, const CpuContext& context, DnnlPrimitive forward,
-            std::optional<DnnlPrimitive> backward)
-      : CpuKernel(std::move(plan), context),
-        forward_(std::move(forward)),
-        backward_(std::move(backward)) {}
-
- protected:
-  void RunForward(const ForwardArgs& args) override {
-    if (plan().saved_bytes > 0) forward_.Set(DNNL_ARG_WORKSPACE, args.saved);
-    forward_.Run({{DNNL_ARG_SRC, args.inputs[0]}, {DNNL_ARG_DST, args.outputs[0]}}, args.scratch);
-  }
-  void RunBackward(const BackwardArgs& args) override {
-    if (!backward_ || args.input_grads[0] == nullptr) return;
-    if (plan().saved_bytes > 0) backward_->Set(DNNL_ARG_WORKSPACE, args.saved);
-    backward_->Run({{DNNL_ARG_SRC, args.inputs[0]},
-                    {DNNL_ARG_DIFF_DST, args.output_grads[0]},
-                    {DNNL_ARG_DIFF_SRC, args.input_grads[0]}},
-                   args.scratch);
-  }
-
- private:
-  DnnlPrimitive forward_;
-  std::optional<DnnlPrimitive> backward_;
-};
 
 // Keeps the input's layout. oneDNN divides α by the size as the operator does.
 std::unique_ptr<Kernel> MakeLrnKernel(const LocalResponseNorm& op, const KernelRequest& request,
@@ -74,8 +48,8 @@ std::unique_ptr<Kernel> MakeLrnKernel(const LocalResponseNorm& op, const KernelR
                      .backward_scratch_bytes = backward_scratch.bytes(),
                      .backward_reads_input = {true},
                      .backward_reads_output = {false}};
-  return std::make_unique<LrnKernel>(std::move(plan), context, std::move(forward),
-                                     std::move(backward));
+  return std::make_unique<UnaryKernel>(std::move(plan), context, std::move(forward),
+                                       std::move(backward));
 }
 
 }  // namespace

@@ -3,38 +3,13 @@
 #include <optional>
 
 #include "compute/cpu/formats.h"
+#include "compute/cpu/unary_kernel.h"
 
 namespace soapstone::compute {
 namespace {
 
 using PoolForward = dnnl::pooling_forward;
 using PoolBackward = dnnl::pooling_backward;
-
-class PoolKernel : public CpuKernel {
- public:
-  PoolKernel(KernelPlan plan, const CpuContext& context, DnnlPrimitive forward,
-             std::optional<DnnlPrimitive> backward)
-      : CpuKernel(std::move(plan), context),
-        forward_(std::move(forward)),
-        backward_(std::move(backward)) {}
-
- protected:
-  void RunForward(const ForwardArgs& args) override {
-    if (plan().saved_bytes > 0) forward_.Set(DNNL_ARG_WORKSPACE, args.saved);
-    forward_.Run({{DNNL_ARG_SRC, args.inputs[0]}, {DNNL_ARG_DST, args.outputs[0]}}, args.scratch);
-  }
-  void RunBackward(const BackwardArgs& args) override {
-    if (!backward_ || args.input_grads[0] == nullptr) return;
-    if (plan().saved_bytes > 0) backward_->Set(DNNL_ARG_WORKSPACE, args.saved);
-    backward_->Run(
-        {{DNNL_ARG_DIFF_DST, args.output_grads[0]}, {DNNL_ARG_DIFF_SRC, args.input_grads[0]}},
-        args.scratch);
-  }
-
- private:
-  DnnlPrimitive forward_;
-  std::optional<DnnlPrimitive> backward_;
-};
 
 dnnl::algorithm AlgorithmOf(const Pool& op) {
   if (op.kind == PoolKind::kMax) return dnnl::algorithm::pooling_max;
@@ -77,8 +52,8 @@ std::unique_ptr<Kernel> MakePoolKernel(const Pool& op, const KernelRequest& requ
                      .backward_scratch_bytes = backward_scratch.bytes(),
                      .backward_reads_input = {false},
                      .backward_reads_output = {false}};
-  return std::make_unique<PoolKernel>(std::move(plan), context, std::move(forward),
-                                      std::move(backward));
+  return std::make_unique<UnaryKernel>(std::move(plan), context, std::move(forward),
+                                       std::move(backward));
 }
 
 }  // namespace
