@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "apps/process_memory.h"
 #include "compute/cpu/backend.h"
 #include "compute/cuda/cuda_backend.h"
 #include "glog/logging.h"
@@ -16,6 +17,7 @@ std::shared_ptr<compute::Backend> MakeBackend(const wire::Cluster& cluster, uint
     if (cuda.ok()) return *std::move(cuda);
     LOG(WARNING) << "computing on the processor: " << cuda.status().message();
   }
+  ReturnLargeBlocks();
   return compute::MakeCpuBackend({.threads = std::max(1, static_cast<int>(cluster.threads()))});
 }
 

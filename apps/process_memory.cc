@@ -96,6 +96,8 @@ bool ResetPeakMemory() {
   return file.good();
 }
 
+void ReturnLargeBlocks() { mallopt(M_MMAP_THRESHOLD, 1 << 20); }
+
 uint64_t AvailableMemory() {
   return std::min(LineOf("/proc/meminfo", "MemAvailable"), GroupAvailable());
 }

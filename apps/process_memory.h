@@ -20,6 +20,11 @@ ResidentMemory ReadResidentMemory();
 // The peak begins anew at what is resident now. False: the kernel does not do it.
 bool ResetPeakMemory();
 
+// From now on blocks of 1 MB and more go back to the system when they are freed. Left alone, glibc
+// keeps them once a larger one was freed: oneDNN packs the matrices of large products into blocks
+// of its own, by which a step then takes tens of megabytes more than it needs.
+void ReturnLargeBlocks();
+
 // What can be taken without swapping: of the machine, and of the process' control group. UINT64_MAX
 // where nothing tells.
 uint64_t AvailableMemory();

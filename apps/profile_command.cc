@@ -179,6 +179,7 @@ class ProfileRun {
 }  // namespace
 
 int Profile(const ProfileFlags& flags) {
+  ReturnLargeBlocks();  // as workers do
   ProfileReport report;
   {
     ProfileRun run(flags);

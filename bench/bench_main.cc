@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <functional>
 #include <iostream>
 #include <string>
 #include <vector>
@@ -80,39 +81,52 @@ class Run {
                                         {ClusterLink::kTcp, "tcp"},
                                         {ClusterLink::kIpc, "ipc"}};
 
+  // One thing that is measured.
+  struct Measurement {
+    std::string what, link;  // link: "" of memory
+    uint64_t bytes = 0;
+    std::function<Sample()> measure;
+  };
+  using Group = std::vector<Measurement>;
+
   void Links() {
-    for (const uint64_t bytes : flags_.sizes) {
-      Memory("memcpy", bytes, [&] { return MemcpyRate(bytes); });
-      Memory("float add", bytes, [&] { return FloatAddRate(bytes, BucketsOf(bytes)); });
-    }
     for (const uint64_t bytes : {kMb, kApplyBytes}) {
-      Memory("stream triad", bytes, [&] { return apps::TriadRate(bytes); });
+      Group group = {Memory("stream triad", bytes, [=] { return apps::TriadRate(bytes); })};
       for (const char* name : {"sgd", "momentum", "adagrad", "adam"}) {
         const auto optimizer = compute::ParseOptimizer(name);
-        Memory(absl::StrCat("apply ", name), bytes, [&] { return ApplyRate(*optimizer, bytes); });
+        group.push_back(Memory(absl::StrCat("apply ", name), bytes,
+                               [=] { return ApplyRate(*optimizer, bytes); }));
       }
+      InTurn(group);
     }
     for (const uint64_t bytes : flags_.sizes) {
       const uint64_t messages = MessagesFor(bytes, flags_.seconds);
+      Group group = {
+          Memory("memcpy", bytes, [=] { return MemcpyRate(bytes); }),
+          Memory("float add", bytes, [=] { return FloatAddRate(bytes, BucketsOf(bytes)); })};
       for (const NamedRaw& raw : kRaw) {
-        Link("raw push", raw.name, bytes, [&] { return RawPush(raw.link, bytes, messages); });
+        group.push_back(
+            {"raw push", raw.name, bytes, [=] { return RawPush(raw.link, bytes, messages); }});
       }
-      for (const NamedLink& ours : kOurs) OurLink(ours.link, ours.name, bytes, messages);
+      for (const NamedLink& ours : kOurs) AddOurs(ours, bytes, messages, &group);
+      InTurn(group);
     }
+    Group trips;
     for (const NamedRaw& raw : kRaw) {
       if (raw.link == RawLink::kTcp) continue;
-      Link("raw round trip", raw.name, kTripBytes,
-           [&] { return RawRoundTrips(raw.link, kTripBytes, kTrips); });
+      trips.push_back({"raw round trip", raw.name, kTripBytes,
+                       [=] { return RawRoundTrips(raw.link, kTripBytes, kTrips); }});
     }
     for (const NamedLink& ours : kOurs) {
-      Link("push and pull, in turn", ours.name, kTripBytes, [&] {
-        return RunOurs({.link = ours.link,
-                        .value_bytes = kTripBytes,
-                        .steps = kTrips,
-                        .pull = true,
-                        .round_trips = true});
-      });
+      trips.push_back({"push and pull, in turn", ours.name, kTripBytes, [=, this] {
+                         return RunOurs({.link = ours.link,
+                                         .value_bytes = kTripBytes,
+                                         .steps = kTrips,
+                                         .pull = true,
+                                         .round_trips = true});
+                       }});
     }
+    InTurn(trips);
   }
 
   // An all-reduce between two sends and receives as much as a worker that pushes and pulls all
@@ -121,7 +135,7 @@ class Run {
     const std::vector<uint64_t> sizes = {kMb, 16 * kMb, 64 * kMb};
     if (flags_.only == kGloo) {
       for (const uint64_t bytes : sizes) {
-        for (const NamedLink& ours : kOurs) PushAndPull(ours, bytes);
+        for (const NamedLink& ours : kOurs) InTurn({PushAndPull(ours, bytes)});
       }
     }
     auto rows = GlooAllReduce({.script = flags_.gloo_script,
@@ -176,29 +190,29 @@ class Run {
     return SparseRowOf(what, "", load.dim, std::move(samples));
   }
 
-  void OurLink(ClusterLink link, const char* name, uint64_t bytes, uint64_t messages) {
-    const ClusterLoad load = {.link = link,
+  void AddOurs(const NamedLink& ours, uint64_t bytes, uint64_t messages, Group* group) const {
+    const ClusterLoad push = {.link = ours.link,
                               .value_bytes = bytes,
                               .buckets = BucketsOf(bytes),
                               .steps = std::max<uint64_t>(4, messages / BucketsOf(bytes))};
-    Link("push", name, bytes, [&] { return RunOurs(load); });
-    ClusterLoad pull = load;
+    ClusterLoad pull = push;
     pull.buckets = 1;
     pull.steps = std::max<uint64_t>(8, messages / 2);
     pull.push = false;
     pull.pull = true;
-    Link("pull", name, bytes, [&] { return RunOurs(pull); });
-    PushAndPull({link, name}, bytes);
+    group->push_back({"push", ours.name, bytes, [=, this] { return RunOurs(push); }});
+    group->push_back({"pull", ours.name, bytes, [=, this] { return RunOurs(pull); }});
+    group->push_back(PushAndPull(ours, bytes));
   }
 
-  void PushAndPull(const NamedLink& ours, uint64_t bytes) {
+  Measurement PushAndPull(const NamedLink& ours, uint64_t bytes) const {
     const uint64_t messages = MessagesFor(bytes, flags_.seconds);
-    Link("push, pulling as much", ours.name, bytes, [&] {
-      return RunOurs({.link = ours.link,
-                      .value_bytes = bytes,
-                      .steps = std::max<uint64_t>(8, messages / 2),
-                      .pull = true});
-    });
+    return {"push, pulling as much", ours.name, bytes, [=, this] {
+              return RunOurs({.link = ours.link,
+                              .value_bytes = bytes,
+                              .steps = std::max<uint64_t>(8, messages / 2),
+                              .pull = true});
+            }};
   }
 
   Sample RunOurs(ClusterLoad load) const {
@@ -210,21 +224,27 @@ class Run {
     return flags_.only.empty() || name.find(flags_.only) != std::string::npos;
   }
 
-  void Memory(const std::string& what, uint64_t bytes, const std::function<double()>& rate) {
-    std::vector<Sample> samples;
-    for (uint32_t i = 0; i < flags_.repeats; ++i) {
-      const auto moved = static_cast<uint64_t>(1e9 * rate());
-      samples.push_back({.seconds = 1, .bytes = moved});
-    }
-    Add(RowOf(what, "", bytes, std::move(samples)));
+  static Measurement Memory(const std::string& what, uint64_t bytes,
+                            const std::function<double()>& rate) {
+    return {what, "", bytes,
+            [=] { return Sample{.seconds = 1, .bytes = static_cast<uint64_t>(1e9 * rate())}; }};
   }
 
-  void Link(const std::string& what, const std::string& link, uint64_t bytes,
-            const std::function<Sample()>& measure) {
-    if (flags_.only != kGloo && !Wanted(absl::StrCat(what, " ", link))) return;
-    std::vector<Sample> samples;
-    for (uint32_t i = 0; i < flags_.repeats; ++i) samples.push_back(measure());
-    Add(RowOf(what, link, bytes, std::move(samples)));
+  // Those that are wanted, repeat by repeat: what is compared is measured within seconds, since a
+  // machine that others share is another one a minute later.
+  void InTurn(const Group& group) {
+    std::vector<std::vector<Sample>> samples(group.size());
+    for (uint32_t i = 0; i < flags_.repeats; ++i) {
+      for (size_t k = 0; k < group.size(); ++k) {
+        const bool wanted = group[k].link.empty() || flags_.only == kGloo ||
+                            Wanted(absl::StrCat(group[k].what, " ", group[k].link));
+        if (wanted) samples[k].push_back(group[k].measure());
+      }
+    }
+    for (size_t k = 0; k < group.size(); ++k) {
+      if (samples[k].empty()) continue;
+      Add(RowOf(group[k].what, group[k].link, group[k].bytes, std::move(samples[k])));
+    }
   }
 
   void Add(Row row) {

@@ -32,6 +32,21 @@ const Row* Find(const std::vector<Row>& rows, const std::string& what, const std
   return found == rows.end() ? nullptr : &*found;
 }
 
+double MedianOf(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+// Where one side has no repeats of its own: the ratio of the medians.
+double RatioOf(const Row& ours, const Row& base) {
+  if (ours.each.size() != base.each.size() || ours.each.empty()) {
+    return ours.p50_us > 0 ? ours.p50_us / base.p50_us : ours.gb_s / base.gb_s;
+  }
+  std::vector<double> ratios;
+  for (size_t i = 0; i < ours.each.size(); ++i) ratios.push_back(ours.each[i] / base.each[i]);
+  return MedianOf(std::move(ratios));
+}
+
 std::string CpuModel() {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {
@@ -43,6 +58,8 @@ std::string CpuModel() {
 }  // namespace
 
 Row RowOf(std::string what, std::string link, uint64_t bytes, std::vector<Sample> samples) {
+  std::vector<double> each;
+  for (const Sample& s : samples) each.push_back(s.p50_us > 0 ? s.p50_us : RateOf(s));
   std::sort(samples.begin(), samples.end(),
             [](const Sample& a, const Sample& b) { return RateOf(a) < RateOf(b); });
   const Sample& median = samples[samples.size() / 2];
@@ -50,6 +67,7 @@ Row RowOf(std::string what, std::string link, uint64_t bytes, std::vector<Sample
           .link = std::move(link),
           .bytes = bytes,
           .gb_s = RateOf(median),
+          .each = std::move(each),
           .gb_s_min = RateOf(samples.front()),
           .gb_s_max = RateOf(samples.back()),
           .messages_s = static_cast<double>(median.messages) / median.seconds,
@@ -122,11 +140,11 @@ std::string RatioTable(const std::vector<Row>& rows) {
     const std::string of = absl::StrCat(base_what, *base_link == 0 ? "" : " ", base_link);
     if (ours.p50_us > 0) {
       if (base->p50_us > 0) {
-        absl::StrAppendFormat(&table, "%-40s p50 is %6.3f of %s's\n", name,
-                              ours.p50_us / base->p50_us, of);
+        absl::StrAppendFormat(&table, "%-40s p50 is %6.3f of %s's\n", name, RatioOf(ours, *base),
+                              of);
       }
     } else if (base->p50_us == 0) {
-      absl::StrAppendFormat(&table, "%-40s      %7.3f of %s\n", name, ours.gb_s / base->gb_s, of);
+      absl::StrAppendFormat(&table, "%-40s      %7.3f of %s\n", name, RatioOf(ours, *base), of);
     }
   };
   for (const Row& row : rows) {
@@ -164,6 +182,7 @@ absl::Status WriteJson(const std::string& path, const std::vector<Row>& rows,
                             {"gb_per_s", row.gb_s},
                             {"gb_per_s_min", row.gb_s_min},
                             {"gb_per_s_max", row.gb_s_max},
+                            {"by_repeat", row.each},
                             {"messages_per_s", row.messages_s},
                             {"cpu_s_per_gb", row.cpu_s_per_gb},
                             {"p50_us", row.p50_us},

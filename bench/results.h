@@ -15,6 +15,8 @@ struct Row {
   std::string link;    // "tcp"; "" for memory
   uint64_t bytes = 0;  // of a value
   double gb_s = 0;     // median of the repeats
+  // By repeat, as they came: GB/s, or of round trips the p50. Empty: not known.
+  std::vector<double> each;
   double gb_s_min = 0, gb_s_max = 0;
   double messages_s = 0;
   double cpu_s_per_gb = 0;
@@ -43,6 +45,7 @@ SparseRow SparseRowOf(std::string what, std::string link, uint32_t dim,
 
 std::string Table(const std::vector<Row>& rows);
 std::string SparseReport(const std::vector<SparseRow>& rows);
+// Medians of the repeats' ratios: what one repeat measured was measured at about the same time.
 std::string RatioTable(const std::vector<Row>& rows);
 // OK when it can be written, which is found out before minutes are spent.
 absl::Status CheckWritable(const std::string& path);

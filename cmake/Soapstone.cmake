@@ -75,6 +75,10 @@ if(SOAPSTONE_TIDY)
   set(CMAKE_CXX_CLANG_TIDY ${CLANG_TIDY} --quiet)
 endif()
 
+# Half the compile time, for builds that are made to be run once; whoever changes a file again and
+# again is faster without.
+option(SOAPSTONE_UNITY "Compile six files of a library as one, and tests' headers ahead" ON)
+
 include_directories(${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
 include(GoogleTest)
 include(SoapstoneCuda)
@@ -95,8 +99,7 @@ function(soapstone_library NAME)
   if(ARG_SRCS)
     add_library(soapstone_${NAME} STATIC ${ARG_SRCS} ${ARG_HDRS})
     target_link_libraries(soapstone_${NAME} PUBLIC ${links})
-    # Six files as one: half the compile time, for builds that are made to be run once.
-    if(SOAPSTONE_SANITIZE)
+    if(SOAPSTONE_UNITY)
       set_target_properties(soapstone_${NAME} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
     endif()
   else()
@@ -108,9 +111,8 @@ function(soapstone_library NAME)
   endif()
 endfunction()
 
-# Half of a test's compilation is these headers. Not in the release build: GCC warns of what it
-# inlines from a precompiled system header (falsely), so there warnings would not be errors.
-if(SOAPSTONE_SANITIZE)
+# Half of a test's compilation is these headers.
+if(SOAPSTONE_UNITY)
   add_library(soapstone_test_headers OBJECT ${CMAKE_SOURCE_DIR}/cmake/test_headers.cc)
   target_link_libraries(soapstone_test_headers PRIVATE GTest::gmock GTest::gtest)
   target_compile_definitions(soapstone_test_headers PRIVATE

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/random.h"
 #include "base/status_macros.h"
@@ -33,6 +34,7 @@ struct Flags {
   int threads = 1;
   std::vector<int64_t> image;
   std::pair<std::string, double> gain = {"", 1};
+  std::pair<std::string, double> shift = {"", 0};
 };
 
 // Values and ids of one input; both are written, 4 bytes an element to the step and ids as 8 bytes
@@ -78,8 +80,9 @@ std::vector<Field> RandomFields(const Graph& graph, const Flags& flags) {
   return fields;
 }
 
-// The model's own initial values, times the gain where the name begins as it says. What would start
-// at 0 or 1 is moved from it, so that what reads it wrongly is seen.
+// The model's own initial values, times the gain where the name begins as it says, plus the shift
+// where it ends so. What would start at 0 or 1 is moved from it, so that what reads it wrongly is
+// seen.
 void SetParameters(const Flags& flags, Replica* replica) {
   const std::vector<ParamSpec>& params = replica->graph().params();
   for (uint32_t p = 0; p < params.size(); ++p) {
@@ -87,6 +90,9 @@ void SetParameters(const Flags& flags, Replica* replica) {
     compute::InitSlice(params[p], flags.seed, ParamId{p}, 0, values);
     if (params[p].name.rfind(flags.gain.first, 0) == 0) {
       for (float& value : values) value *= static_cast<float>(flags.gain.second);
+    }
+    if (absl::EndsWith(params[p].name, flags.shift.first)) {
+      for (float& value : values) value += static_cast<float>(flags.shift.second);
     }
     if (params[p].init != InitKind::kZero && params[p].init != InitKind::kOne) continue;
     const CounterRandom random(flags.seed, RandomUse::kTest, 1000 + p);
@@ -207,6 +213,7 @@ int Main(int argc, char** argv) {
       ->delimiter(',')
       ->expected(3);
   app.add_option("--gain", flags.gain, "PREFIX,FACTOR: of initial values")->delimiter(',');
+  app.add_option("--shift", flags.shift, "SUFFIX,TERM: to initial values")->delimiter(',');
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

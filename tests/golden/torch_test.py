@@ -9,9 +9,6 @@ by what one element counts, about 1e-2 in a deep network. So gradients are compa
 taking the same side as ours at every kink, and it is required besides that there are next to no
 places where it would have taken the other one, and that these are within rounding of the kink.
 Logits and loss, which are continuous, are compared with PyTorch left alone.
-
-Where a gradient is further off than the bound (of inception_v3, two samples) PyTorch in float64
-decides: ours has to be as near to it as PyTorch's float32 is.
 """
 import os
 import subprocess
@@ -33,11 +30,14 @@ MODEL_STEP = os.path.join(os.environ["SOAPSTONE_BIN"], "model_step")
 BOUND = 1e-4           # of ||ours - PyTorch's|| / ||PyTorch's||, for every tensor
 DIFFERING_MAX = 2e-5   # of the places that decide
 WIDEST_MAX = 2e-3      # of such a place's distance from the kink, in RMS of its tensor
-AS_NEAR = 1.5          # times PyTorch's float32's own distance from its float64
 # At gnmt's initial weights scores hardly depend on the query: tanh is all but linear there, and what
 # is added to all scores changes nothing. Its gradient is then a sum that cancels, in PyTorch as here
 # (whose own float32 and float64 differ by 1e-2). So its attention starts from larger weights.
 ATTENTIVE = "--gain=attention,32"
+# At its initial weights inception_v3 with two samples is all but chaotic: normalised layers that
+# cut half of what they see make a rounding error 1.2 times as large each, 94 of them 2,500 times;
+# PyTorch's own float32 is then 1.5e-4 from its float64. With shifts of 0.25 they cut less.
+TAME = "--shift=.bn.bias,0.25"
 
 
 def describe(model, found, net):
@@ -68,25 +68,12 @@ class GoldenTestCase(unittest.TestCase):
             found.update(torch_step.errors(step, alone))
         return found, guided
 
-    def further_than_float32(self, step, guided, names):
-        """Which of the gradients are further from PyTorch's in float64 than its float32 ones."""
-        exact = torch_step.TorchStep(step, torch.float64, guided=True)
-        ours, theirs = torch_step.errors(step, exact), torch_step.errors(guided, exact)
-        worst = max(names, key=ours.get)
-        print(f"  {len(names)} of {len(ours)} tensors are beyond {BOUND:g}; from float64 ours "
-              f"{ours[worst]:.1e}, PyTorch's float32 {theirs[worst]:.1e} ({worst[5:]})")
-        return [f"{name} {ours[name]:.1e}, PyTorch's float32 {theirs[name]:.1e}"
-                for name in names if not ours[name] <= max(BOUND, AS_NEAR * theirs[name])]
-
     def check(self, model, samples, *flags):
         step = self.step(model, samples, *flags)
         found, guided = self.compare(step)
         net = guided.net
         print(describe(model, found, net))
-        self.assertLessEqual(max(found["logits"], found["loss"]), BOUND)
-        beyond = [name for name, error in found.items() if not error <= BOUND]
-        if beyond:
-            self.assertEqual(self.further_than_float32(step, guided, beyond), [])
+        self.assertEqual({n: e for n, e in found.items() if not e <= BOUND}, {})
         self.assertLessEqual(net.differing, DIFFERING_MAX * net.places)
         self.assertLessEqual(net.widest, WIDEST_MAX)
 
@@ -175,7 +162,7 @@ class FullModels(GoldenTestCase):
         self.check("resnet50", 2)
 
     def test_inception_v3(self):
-        self.check("inception_v3:dropout=0", 2)
+        self.check("inception_v3:dropout=0", 2, TAME)
 
     def test_rnnlm(self):
         self.check("rnnlm", 2)
