@@ -1,5 +1,6 @@
 // PageBlock: memory by the page straight from the system, for arrays that grow by a block at a time
-// and stay where they are. It holds nothing until it is touched, and starts as zeros.
+// and stay where they are, and for memory that processes share. It holds nothing until it is
+// touched, and starts as zeros.
 #pragma once
 
 #include <cstddef>
@@ -20,6 +21,10 @@ class PageBlock {
   // entry of the processor's table of pages. What is beyond the last whole one is in small pages.
   // Without memory: an empty block.
   static PageBlock Map(size_t bytes, bool huge);
+
+  // The file of memory `fd` (memfd), shared with whoever else maps it. Huge as above, where the
+  // system allows it of shared memory (/sys/kernel/mm/transparent_hugepage/shmem_enabled: advise).
+  static PageBlock MapShared(int fd, size_t bytes, bool writable);
 
   bool empty() const { return data_ == nullptr; }
   std::byte* data() const { return data_; }

@@ -61,14 +61,15 @@ bool SharedArena::Grow(size_t capacity) {
   const size_t size = std::max(kSegmentBytes, capacity);
   const int fd = MakeSealed("soapstone", size);
   if (fd < 0) return false;
-  void* data = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-  if (data == MAP_FAILED) {
+  PageBlock memory = PageBlock::MapShared(fd, size, true);
+  if (memory.empty()) {
     close(fd);
     return false;
   }
-  auto* const begin = static_cast<std::byte*>(data);
+  std::byte* const begin = memory.data();
   const uint64_t id = segments_.size() + 1;
-  segments_.emplace(begin, std::make_unique<Segment>(Segment{id, fd, begin, size}));
+  auto segment = std::make_unique<Segment>(Segment{id, fd, begin, size, std::move(memory)});
+  segments_.emplace(begin, std::move(segment));
   std::vector<void*>& blocks = free_[capacity];
   // The lowest is taken first.
   for (size_t at = size; at >= capacity; at -= capacity) blocks.push_back(begin + at - capacity);

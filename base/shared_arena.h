@@ -14,6 +14,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "base/mutex.h"
+#include "base/page_block.h"
 
 namespace soapstone {
 
@@ -33,6 +34,7 @@ class SharedArena {
     int fd = -1;
     std::byte* data = nullptr;
     size_t size = 0;
+    PageBlock memory;  // there
   };
   struct Place {
     const Segment* segment = nullptr;  // lives as long as the process

@@ -54,8 +54,9 @@ void SizeMoments(OptimizerKind kind, size_t n, SliceState* state) {
   if (moments.second) SizeMoment(n, &state->second);
 }
 
-constexpr size_t kBlock = 8192;  // elements
-constexpr size_t kPiece = 128;   // of a block: as many lines are asked for at a time
+constexpr size_t kBlock = size_t{1} << 18;  // elements; shorter ones stop the prefetcher too often
+constexpr size_t kPiece = 128;              // of a block: as many lines are asked for at a time
+constexpr size_t kAskedMax = size_t{1} << 20;  // of more, other processors' caches hold little
 
 // Elements [at, at + n) of the pass.
 SOAPSTONE_INTO_CALLER OptimizerPass Part(const OptimizerPass& whole, size_t at, size_t n) {
@@ -69,21 +70,30 @@ SOAPSTONE_INTO_CALLER OptimizerPass Part(const OptimizerPass& whole, size_t at, 
   return part;
 }
 
+// The pass, with the values that a reader may have looked at since asked for a piece ahead.
+template <bool kDecays>
+SOAPSTONE_INTO_CALLER void RunAsking(const OptimizerSpec& spec, const OptimizerPass& pass) {
+  AskToWrite(pass.w, std::min(kPiece, pass.n) * sizeof(float));
+  for (size_t at = 0; at < pass.n; at += kPiece) {
+    const size_t next = at + kPiece;
+    if (next < pass.n) AskToWrite(pass.w + next, std::min(kPiece, pass.n - next) * sizeof(float));
+    RunPass<kDecays>(spec, Part(pass, at, std::min(kPiece, pass.n - at)));
+  }
+}
+
 // The whole pass, block by block, backwards in every other update: what a cache that is too small
-// for all has kept is what the next update begins with. Values that a reader has looked at since
-// are asked for a piece ahead.
+// for all has kept is what the next update begins with.
 template <bool kDecays>
 SOAPSTONE_INTO_CALLER void RunBlocks(const OptimizerSpec& spec, const OptimizerPass& whole,
                                      bool backwards) {
   const size_t blocks = (whole.n + kBlock - 1) / kBlock;
   for (size_t b = 0; b < blocks; ++b) {
     const size_t begin = (backwards ? blocks - 1 - b : b) * kBlock;
-    const size_t end = std::min(begin + kBlock, whole.n);
-    AskToWrite(whole.w + begin, std::min(kPiece, end - begin) * sizeof(float));
-    for (size_t at = begin; at < end; at += kPiece) {
-      const size_t next = at + kPiece;
-      if (next < end) AskToWrite(whole.w + next, std::min(kPiece, end - next) * sizeof(float));
-      RunPass<kDecays>(spec, Part(whole, at, std::min(kPiece, end - at)));
+    const OptimizerPass block = Part(whole, begin, std::min(kBlock, whole.n - begin));
+    if (whole.n <= kAskedMax) {
+      RunAsking<kDecays>(spec, block);
+    } else {
+      RunPass<kDecays>(spec, block);
     }
   }
 }

@@ -1,6 +1,5 @@
 #include "transport/shared_channel.h"
 
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -42,21 +41,11 @@ struct SharedChannel::RecordHead {
   uint32_t flags = 0;
 };
 
-struct SharedChannel::Mapping {
-  Mapping(void* data, size_t size) : data(static_cast<std::byte*>(data)), size(size) {}
-  ~Mapping() { munmap(data, size); }
-  Mapping(const Mapping&) = delete;
-  Mapping& operator=(const Mapping&) = delete;
-  std::byte* const data;
-  const size_t size;
-};
-
 struct SharedChannel::Inward {
-  Inward(std::shared_ptr<Mapping> memory, SharedRing ring)
+  Inward(std::shared_ptr<PageBlock> memory, SharedRing ring)
       : memory(std::move(memory)), leases(ring) {}
-  const std::shared_ptr<Mapping> memory;
-  std::map<uint64_t, std::unique_ptr<Mapping>>
-      segments;  // of the channel's thread; none is dropped
+  const std::shared_ptr<PageBlock> memory;
+  std::map<uint64_t, PageBlock> segments;  // of the channel's thread; none is dropped
   Mutex mutex;
   SharedRing leases ABSL_GUARDED_BY(mutex);
 };
@@ -92,22 +81,22 @@ absl::StatusOr<std::unique_ptr<SharedChannel>> SharedChannel::Map(
   if (!SharedArena::IsSealed(fd, MemoryBytes())) {
     return absl::InvalidArgumentError("the memory of a link is not what it should be");
   }
-  void* data = mmap(nullptr, MemoryBytes(), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  if (data == MAP_FAILED) return absl::ResourceExhaustedError("no room to map a link");
+  auto memory = std::make_shared<PageBlock>(PageBlock::MapShared(fd, MemoryBytes(), true));
+  if (memory->empty()) return absl::ResourceExhaustedError("no room to map a link");
   return std::unique_ptr<SharedChannel>(
-      new SharedChannel(std::make_shared<Mapping>(data, MemoryBytes()), first, std::move(show)));
+      new SharedChannel(std::move(memory), first, std::move(show)));
 }
 
 // In the memory: messages of the first side, of the second, leases of the first, of the second.
-SharedChannel::SharedChannel(std::shared_ptr<Mapping> memory, bool first,
+SharedChannel::SharedChannel(std::shared_ptr<PageBlock> memory, bool first,
                              std::function<bool(const SharedArena::Segment&)> show)
     : memory_(std::move(memory)),
-      out_(memory_->data + (first ? 0 : kMessageRing), kRingBytes),
-      in_(memory_->data + (first ? kMessageRing : 0), kRingBytes),
-      leases_back_(memory_->data + 2 * kMessageRing + (first ? kLeaseRing : 0), kLeaseRingBytes),
+      out_(memory_->data() + (first ? 0 : kMessageRing), kRingBytes),
+      in_(memory_->data() + (first ? kMessageRing : 0), kRingBytes),
+      leases_back_(memory_->data() + 2 * kMessageRing + (first ? kLeaseRing : 0), kLeaseRingBytes),
       show_(std::move(show)),
       inward_(std::make_shared<Inward>(
-          memory_, SharedRing(memory_->data + 2 * kMessageRing + (first ? 0 : kLeaseRing),
+          memory_, SharedRing(memory_->data() + 2 * kMessageRing + (first ? 0 : kLeaseRing),
                               kLeaseRingBytes))),
       lent_(kLeasesMax) {
   unlent_.reserve(kLeasesMax);
@@ -247,9 +236,9 @@ bool SharedChannel::AddSegment(uint64_t id, size_t size, int fd) {
       !SharedArena::IsSealed(fd, size)) {
     return false;
   }
-  void* data = mmap(nullptr, size, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
-  if (data == MAP_FAILED) return false;
-  inward_->segments.emplace(id, std::make_unique<Mapping>(data, size));
+  PageBlock memory = PageBlock::MapShared(fd, size, false);
+  if (memory.empty()) return false;
+  inward_->segments.emplace(id, std::move(memory));
   wants_segment_ = false;
   return true;
 }
@@ -276,9 +265,9 @@ const std::byte* SharedChannel::At(const FrameRef& ref) {
     wants_segment_ = true;
     return nullptr;
   }
-  const Mapping& mapping = *segment->second;
-  const bool inside = ref.offset <= mapping.size && ref.size <= mapping.size - ref.offset;
-  return inside ? mapping.data + ref.offset : nullptr;
+  const PageBlock& mapping = segment->second;
+  const bool inside = ref.offset <= mapping.size() && ref.size <= mapping.size() - ref.offset;
+  return inside ? mapping.data() + ref.offset : nullptr;
 }
 
 bool SharedChannel::Parse(absl::Span<const std::byte> record, Buffers* frames) {

@@ -30,6 +30,7 @@
 #include "absl/types/span.h"
 #include "base/buffer.h"
 #include "base/mutex.h"
+#include "base/page_block.h"
 #include "base/shared_arena.h"
 #include "transport/shared_ring.h"
 
@@ -78,7 +79,6 @@ class SharedChannel {
   bool broken() const { return broken_ || in_.broken() || out_.broken(); }
 
  private:
-  struct Mapping;
   struct Inward;  // what leases keep alive: the mappings, and the ring they are given back by
   class Lease;
   struct RecordHead;
@@ -94,14 +94,14 @@ class SharedChannel {
     bool used = false;
   };
 
-  SharedChannel(std::shared_ptr<Mapping> memory, bool first,
+  SharedChannel(std::shared_ptr<PageBlock> memory, bool first,
                 std::function<bool(const SharedArena::Segment&)> show);
   void TakeLeasesBack();
   absl::StatusOr<FrameRef> RefTo(Buffer* frame);
   bool Parse(absl::Span<const std::byte> record, Buffers* frames);
   const std::byte* At(const FrameRef& ref);
 
-  std::shared_ptr<Mapping> memory_;
+  std::shared_ptr<PageBlock> memory_;
   SharedRing out_, in_;
   SharedRing leases_back_;  // the other side writes: what we lent
   std::function<bool(const SharedArena::Segment&)> show_;
