@@ -111,7 +111,8 @@ class BenchTest(ClusterTestCase):
         path = f"{self.dir}/bench.json"
         result = subprocess.run(
             [os.path.join(BIN, "soapstone-bench"), "--repeats=1", "--seconds=0.02",
-             "--sizes=4096,1048576", f"--json={path}"], capture_output=True, text=True, timeout=120)
+             "--sizes=4096,1048576", "--rows=100000", f"--json={path}"], capture_output=True,
+            text=True, timeout=120)
         self.assertEqual(result.returncode, 0, result.stderr)
         with open(path) as file:
             rows = json.load(file)["rows"]
