@@ -21,4 +21,8 @@ std::shared_ptr<compute::Backend> MakeBackend(const wire::Cluster& cluster, uint
   return compute::MakeCpuBackend({.threads = std::max(1, static_cast<int>(cluster.threads()))});
 }
 
+uint64_t FreeMemory(compute::Backend* backend) {
+  return backend->is_device() ? compute::CudaFreeBytes(backend) : AvailableMemory();
+}
+
 }  // namespace soapstone::apps

@@ -2,6 +2,7 @@
 // worker's shell.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "absl/status/statusor.h"
@@ -14,5 +15,9 @@ namespace soapstone::apps {
 // in one line; auto: cuda where this machine has a device. A worker takes device `rank` modulo
 // their number. cluster.threads: of the processor (default 1).
 std::shared_ptr<compute::Backend> MakeBackend(const wire::Cluster& cluster, uint32_t rank);
+
+// Bytes that a replica on this backend could take: of the device, beside all processes that use it,
+// or of the machine (AvailableMemory).
+uint64_t FreeMemory(compute::Backend* backend);
 
 }  // namespace soapstone::apps

@@ -235,6 +235,26 @@ CLI::App* AddModels(CLI::App* app, ModelsFlags* flags) {
   return models;
 }
 
+// What is said of replicas at once, instead of operators.
+void AddReplicas(CLI::App* profile, ProfileFlags* flags) {
+  CLI::Option* replicas =
+      profile
+          ->add_option(
+              "--replicas", flags->replicas,
+              "Steps of so many replicas at once beside steps of one, instead of operators")
+          ->check(CLI::Range(1, 256));
+  for (const char* of_operators : {"--top", "--trace", "--costs"}) {
+    replicas->excludes(profile->get_option(of_operators));
+  }
+  profile->add_option("--device", flags->device, "Of the replicas: cpu, cuda or cuda:N [cpu]")
+      ->needs(replicas);
+  profile
+      ->add_option("--workspace", flags->workspace_mb,
+                   "MB for the convolutions of all replicas, divided among them by measured times")
+      ->needs(replicas)
+      ->check(CLI::Range(1, 1 << 20));
+}
+
 CLI::App* AddProfile(CLI::App* app, ProfileFlags* flags) {
   CLI::App* profile = app->add_subcommand(
       "profile", "Measure the operators of a model on this machine, and the memory of its steps");
@@ -259,9 +279,11 @@ CLI::App* AddProfile(CLI::App* app, ProfileFlags* flags) {
       ->add_option("--costs", flags->costs_path,
                    "Write the costs to this file, also of half the batch and of one sample")
       ->type_name("FILE");
+  AddReplicas(profile, flags);
   profile->footer(
       "Examples:\n  soapstone profile --model=alexnet --batch=16\n"
       "  soapstone profile --model=resnet50 --recompute --trace=resnet50.json\n"
+      "  soapstone profile --model=lenet5 --replicas=4 --device=cuda --workspace=64\n"
       "Exit codes: 0 done, 78 no such model, too little memory, a file that cannot be written.");
   return profile;
 }

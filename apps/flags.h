@@ -78,6 +78,9 @@ struct ProfileFlags {
   bool json = false;
   std::string trace_path;
   std::string costs_path;
+  size_t replicas = 0;         // not 0: so many at once, instead of operators; of them:
+  std::string device = "cpu";  // cpu, cuda, cuda:N
+  uint64_t workspace_mb = 0;   // of all convolutions that run at once; 0: as each likes
 };
 
 struct TrainCommand {

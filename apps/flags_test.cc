@@ -148,6 +148,7 @@ TEST(Flags, ModelsAndProfileAreCommands) {
   const auto profile = std::get<ProfileFlags>(std::get<Command>(ParseCommand(5, arguments)));
   EXPECT_EQ(profile.model, "mlp");
   EXPECT_EQ(profile.costs_path, "c");
+  EXPECT_EQ(profile.replicas, 0u);
   EXPECT_TRUE(profile.recompute);
   EXPECT_EQ(profile.threads, 1);
 }

@@ -16,6 +16,7 @@
 #include "apps/node_loop.h"
 #include "apps/process_memory.h"
 #include "apps/profile_report.h"
+#include "apps/replica_profile.h"
 #include "apps/report.h"
 #include "base/exit_codes.h"
 #include "base/status_macros.h"
@@ -180,6 +181,12 @@ class ProfileRun {
 
 int Profile(const ProfileFlags& flags) {
   ReturnLargeBlocks();  // as workers do
+  if (flags.replicas > 0) {
+    const absl::StatusOr<ReplicaProfile> measured = MeasureReplicas(flags);
+    if (!measured.ok()) return SayConfigError(kProfileProgram, measured.status());
+    std::cout << (flags.json ? ReplicaJson(*measured) : ReplicaText(*measured));
+    return kExitOk;
+  }
   ProfileReport report;
   {
     ProfileRun run(flags);

@@ -13,6 +13,7 @@
 #include "apps/process_memory.h"
 #include "apps/profile_report.h"
 #include "apps/random_batch.h"
+#include "apps/replica_profile.h"
 #include "apps/step_memory.h"
 #include "apps/step_profile.h"
 #include "compute/op_text.h"
@@ -174,6 +175,48 @@ TEST(ProfileReport, TheTraceHasASliceForEachHalf) {
   }
   EXPECT_EQ(slices, 2 * report.graph.ops().size());
   EXPECT_NEAR(end, static_cast<double>(report.kept.steps.step) / 1e3, 1e-6);
+}
+
+TEST(ReplicaProfile, MeasuresOneAndAll) {
+  const ReplicaProfile profile =
+      *MeasureReplicas({.model = "lenet5:tiny", .batch = 4, .seconds = 0, .replicas = 2});
+  EXPECT_GT(profile.alone, 0);
+  EXPECT_GT(profile.together, 0);
+  EXPECT_EQ(profile.planned.parameter_bytes, 4u * 31'294);
+  EXPECT_THAT(ReplicaText(profile), HasSubstr("2 replicas"));
+  EXPECT_EQ(Json::parse(ReplicaJson(profile))["replicas"], 2);
+}
+
+TEST(ReplicaProfile, SaysHowTheWorkspaceIsDivided) {
+  const ReplicaProfile profile = {
+      .model = "m",
+      .device = "cuda",
+      .replicas = 2,
+      .batch = 8,
+      .alone = 1000,
+      .together = 1600,
+      .workspace_bytes = 40'000'000,
+      .division = compute::WorkspaceDivision{
+          .bytes = {10'000'000, 30'000'000}, .equal_seconds = 0.004, .divided_seconds = 0.003}};
+  const std::string text = ReplicaText(profile);
+  EXPECT_THAT(text, HasSubstr("1000.0 samples/s, a step takes 8.000 ms"));
+  EXPECT_THAT(text, HasSubstr("1.60 times as many, a step of each takes 10.000 ms"));
+  EXPECT_THAT(text, HasSubstr("4.000 ms in equal parts, 3.000 ms divided as 10.0 MB, 30.0 MB"));
+  const Json json = Json::parse(ReplicaJson(profile));
+  EXPECT_EQ(json["workspace"]["parts"], (std::vector<size_t>{10'000'000, 30'000'000}));
+}
+
+TEST(ReplicaProfile, DevicesAreNamed) {
+  const auto refused = [](const std::string& device, uint64_t workspace_mb) {
+    return std::string(
+        MeasureReplicas(
+            {.model = "mlp", .replicas = 2, .device = device, .workspace_mb = workspace_mb})
+            .status()
+            .message());
+  };
+  EXPECT_THAT(refused("gpu", 0), HasSubstr("none of cpu, cuda and cuda:N"));
+  EXPECT_THAT(refused("cuda:x", 0), HasSubstr("none of cpu, cuda and cuda:N"));
+  EXPECT_THAT(refused("cpu", 64), HasSubstr("--device=cuda"));
 }
 
 TEST(CostTable, IsReadBackAsWritten) {

@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "apps/compute_backend.h"
-#include "apps/process_memory.h"
 #include "apps/step_memory.h"
 #include "base/leaf_tree.h"
 #include "base/status_macros.h"
@@ -62,17 +61,19 @@ absl::Status RunOnce(uint64_t samples, const models::Dataset& data, models::Repl
 
 absl::StatusOr<std::shared_ptr<models::Replica>> WarmReplica(const Job& job, uint32_t rank) {
   if (job.graph == nullptr) return nullptr;
+  const std::shared_ptr<compute::Backend> backend = MakeBackend(job.config.cluster(), rank);
+  const uint64_t available = FreeMemory(backend.get());
   SOAP_ASSIGN_OR_RETURN(
       std::unique_ptr<models::Replica> replica,
-      models::Replica::Create(*job.graph, {.backend = MakeBackend(job.config.cluster(), rank),
-                                           .seed = job.config.training().seed()}));
+      models::Replica::Create(*job.graph,
+                              {.backend = backend, .seed = job.config.training().seed()}));
   const std::set<uint64_t> part_sizes = PartSizes(job);
   if (!part_sizes.empty()) {
     const auto largest = static_cast<int64_t>(*part_sizes.rbegin());
     SOAP_ASSIGN_OR_RETURN(const models::MemoryPlan plan, replica->Plan(largest));
     SOAP_RETURN_IF_ERROR(
         CheckFits(absl::StrCat("a step of ", largest, " samples of ", job.config.model()),
-                  StepMemoryOf(*job.graph, largest, plan).total(), AvailableMemory()));
+                  StepMemoryOf(*job.graph, largest, plan).total(), available));
   }
   size_t compiled = 0;
   for (const uint64_t samples : part_sizes) {

@@ -13,12 +13,12 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-// One sum of plans on the way through the operators: the last choice and where it came from.
+// One sum of costs on the way through all that share: the last choice and where it came from.
 struct SharedChoice {
   size_t bytes = 0;
   double seconds = 0;
-  size_t plan = 0;
-  size_t before = 0;  // index into the choices of the operator before
+  size_t cost = 0;
+  size_t before = 0;  // index into the choices of the one before
 };
 
 // Leaves those that no other beats in both: bytes ascending, seconds strictly descending.
@@ -101,32 +101,64 @@ std::vector<MicrobatchPlan> ParetoMicrobatches(int64_t batch,
   return plans;
 }
 
+std::vector<WorkspaceCost> ReuseWorkspace(absl::Span<const std::vector<MicrobatchPlan>> passes,
+                                          size_t granule_bytes) {
+  CHECK_GT(granule_bytes, 0u);
+  const auto rounded = [&](const MicrobatchPlan& plan) {
+    return (plan.workspace_bytes + granule_bytes - 1) / granule_bytes * granule_bytes;
+  };
+  size_t least = 0;  // below it a pass has nothing that fits
+  std::vector<size_t> limits;
+  for (const std::vector<MicrobatchPlan>& plans : passes) {
+    if (plans.empty()) return {};
+    least = std::max(least, rounded(plans.front()));
+    for (const MicrobatchPlan& plan : plans) limits.push_back(rounded(plan));
+  }
+  limits.push_back(least);
+  std::sort(limits.begin(), limits.end());
+  limits.erase(std::unique(limits.begin(), limits.end()), limits.end());
+  std::vector<WorkspaceCost> costs;
+  for (size_t limit : limits) {
+    if (limit < least) continue;
+    WorkspaceCost cost = {.bytes = limit};
+    for (const std::vector<MicrobatchPlan>& plans : passes) {
+      // Seconds descend with the bytes: the last that fits.
+      const auto beyond = std::partition_point(
+          plans.begin(), plans.end(), [&](const auto& plan) { return rounded(plan) <= limit; });
+      cost.seconds += std::prev(beyond)->seconds;
+    }
+    costs.push_back(cost);
+  }
+  KeepUndominated(&costs, [](const WorkspaceCost& c) { return c.bytes; });
+  return costs;
+}
+
 absl::StatusOr<std::vector<size_t>> ShareWorkspace(
-    absl::Span<const std::vector<MicrobatchPlan>> plans, size_t total_bytes) {
+    absl::Span<const std::vector<WorkspaceCost>> costs, size_t total_bytes) {
   std::vector<std::vector<SharedChoice>> stages = {{SharedChoice{}}};
-  for (const std::vector<MicrobatchPlan>& of_operator : plans) {
+  for (const std::vector<WorkspaceCost>& of_one : costs) {
     std::vector<SharedChoice> next;
     const std::vector<SharedChoice>& before = stages.back();
     for (size_t i = 0; i < before.size(); ++i) {
-      for (size_t p = 0; p < of_operator.size(); ++p) {
-        const size_t bytes = before[i].bytes + of_operator[p].workspace_bytes;
+      for (size_t c = 0; c < of_one.size(); ++c) {
+        const size_t bytes = before[i].bytes + of_one[c].bytes;
         if (bytes > total_bytes) continue;
-        next.push_back({bytes, before[i].seconds + of_operator[p].seconds, p, i});
+        next.push_back({bytes, before[i].seconds + of_one[c].seconds, c, i});
       }
     }
     KeepUndominated(&next, [](const SharedChoice& c) { return c.bytes; });
     if (next.empty()) {
-      return absl::ResourceExhaustedError(absl::StrCat("the workspaces of ", plans.size(),
-                                                       " operators do not fit into ", total_bytes,
+      return absl::ResourceExhaustedError(absl::StrCat("the workspaces of ", costs.size(),
+                                                       " replicas do not fit into ", total_bytes,
                                                        " bytes together; raise the limit"));
     }
     stages.push_back(std::move(next));
   }
-  std::vector<size_t> chosen(plans.size());
+  std::vector<size_t> chosen(costs.size());
   size_t at = stages.back().size() - 1;  // the most bytes, the least seconds
-  for (size_t k = plans.size(); k > 0; --k) {
+  for (size_t k = costs.size(); k > 0; --k) {
     const SharedChoice& choice = stages[k][at];
-    chosen[k - 1] = choice.plan;
+    chosen[k - 1] = choice.cost;
     at = choice.before;
   }
   return chosen;

@@ -42,11 +42,25 @@ absl::StatusOr<MicrobatchPlan> FastestMicrobatches(int64_t batch,
 std::vector<MicrobatchPlan> ParetoMicrobatches(int64_t batch,
                                                absl::Span<const MicrobatchOption> options);
 
-// For operators that each keep a workspace of their own out of one total: the choice of one plan
-// each (its index) with Σ workspace <= total and the least Σ seconds. Exact: the set of undominated
-// (workspace, seconds) sums is carried from operator to operator.
-// Error: even the smallest plans do not fit together (resource exhausted).
+// What a workspace of `bytes` buys.
+struct WorkspaceCost {
+  size_t bytes = 0;
+  double seconds = 0;
+  friend bool operator==(const WorkspaceCost&, const WorkspaceCost&) = default;
+};
+
+// Passes that run one after another work in the same bytes again ("WR", section 3.2), so that each
+// may have all of them: T(w) = Σ_k T_k(w), T_k(w) the fastest of passes[k] with workspace <= w.
+// Where T falls: bytes ascending, rounded up to multiples of `granule`, seconds descending. Empty:
+// a pass has no plan. Without passes: nothing, at no cost.
+std::vector<WorkspaceCost> ReuseWorkspace(absl::Span<const std::vector<MicrobatchPlan>> passes,
+                                          size_t granule_bytes);
+
+// For what runs at the same time and so keeps its workspace apart, out of one total ("WD", section
+// 3.3): the choice of one cost each (its index) with Σ bytes <= total and the least Σ seconds.
+// Exact: the set of undominated (bytes, seconds) sums is carried from one to the next.
+// Error: even the smallest do not fit together (resource exhausted).
 absl::StatusOr<std::vector<size_t>> ShareWorkspace(
-    absl::Span<const std::vector<MicrobatchPlan>> plans, size_t total_bytes);
+    absl::Span<const std::vector<WorkspaceCost>> costs, size_t total_bytes);
 
 }  // namespace soapstone::compute

@@ -1,7 +1,6 @@
 #include "compute/microbatch.h"
 
 #include <algorithm>
-#include <functional>
 #include <limits>
 
 #include "base/random.h"
@@ -102,39 +101,109 @@ TEST(MicrobatchTest, NothingOutsideTheParetoSetIsBetter) {
   }
 }
 
-TEST(MicrobatchTest, SharedWorkspaceIsThatOfAllChoices) {
+std::vector<std::vector<MicrobatchPlan>> RandomPasses(uint64_t trial, size_t count) {
+  std::vector<std::vector<MicrobatchPlan>> passes;
+  for (uint64_t k = 0; k < count; ++k) {
+    passes.push_back(ParetoMicrobatches(6, RandomOptions(trial * count + k, 6, 6)));
+  }
+  return passes;
+}
+
+// The least Σ seconds with Σ bytes <= total, by trying all choices.
+double BestShare(const std::vector<std::vector<WorkspaceCost>>& costs, size_t total, size_t from) {
+  if (from == costs.size()) return 0;
+  double best = kNone;
+  for (const WorkspaceCost& c : costs[from]) {
+    if (c.bytes > total) continue;
+    best = std::min(best, c.seconds + BestShare(costs, total - c.bytes, from + 1));
+  }
+  return best;
+}
+
+double SecondsWithin(const std::vector<WorkspaceCost>& costs, size_t bytes) {
+  double best = kNone;
+  for (const WorkspaceCost& c : costs) {
+    if (c.bytes <= bytes) best = std::min(best, c.seconds);
+  }
+  return best;
+}
+
+TEST(MicrobatchTest, AReusedWorkspaceIsAllOfEachPass) {
   int found = 0;
   for (uint64_t trial = 0; trial < 60; ++trial) {
-    std::vector<std::vector<MicrobatchPlan>> plans;
-    for (uint64_t k = 0; k < 4; ++k) {
-      plans.push_back(ParetoMicrobatches(6, RandomOptions(trial * 4 + k, 6, 6)));
-    }
-    const size_t total = 64 + 16 * (trial % 10);
-    double best = kNone;
-    std::function<void(size_t, size_t, double)> all = [&](size_t k, size_t bytes, double seconds) {
-      if (bytes > total) return;
-      if (k == plans.size()) {
-        best = std::min(best, seconds);
-        return;
+    const auto passes = RandomPasses(trial, 3);
+    const auto costs = ReuseWorkspace(passes, 1);
+    for (size_t limit = 0; limit < 128; limit += 16) {
+      double sum = 0;
+      for (uint64_t k = 0; k < 3; ++k) {
+        sum += BruteForce(6, RandomOptions(trial * 3 + k, 6, 6), limit);
       }
-      for (const MicrobatchPlan& p : plans[k])
-        all(k + 1, bytes + p.workspace_bytes, seconds + p.seconds);
-    };
-    all(0, 0, 0);
-    const auto chosen = ShareWorkspace(plans, total);
+      EXPECT_EQ(SecondsWithin(costs, limit), sum);
+      if (sum != kNone) ++found;
+    }
+  }
+  EXPECT_GT(found, 50);
+}
+
+TEST(MicrobatchTest, RoundedWorkspacesAreMultiplesThatSuffice) {
+  const auto passes = RandomPasses(1, 2);
+  const auto exact = ReuseWorkspace(passes, 1), rounded = ReuseWorkspace(passes, 48);
+  ASSERT_FALSE(exact.empty());
+  EXPECT_EQ(rounded.back().seconds, exact.back().seconds);
+  for (const WorkspaceCost& c : rounded) {
+    EXPECT_EQ(c.bytes % 48, 0u);
+    EXPECT_GE(c.seconds, SecondsWithin(exact, c.bytes));
+  }
+  const std::vector<std::vector<MicrobatchPlan>> impossible(1), none;
+  EXPECT_TRUE(ReuseWorkspace(impossible, 1).empty());
+  EXPECT_EQ(ReuseWorkspace(none, 1), std::vector<WorkspaceCost>(1));
+}
+
+// Under one total, passes in sequence never gain by workspaces of their own: w_k <= Σ w_k.
+TEST(MicrobatchTest, ReuseIsNeverSlowerThanWorkspacesApart) {
+  int found = 0;
+  for (uint64_t trial = 0; trial < 60; ++trial) {
+    const auto passes = RandomPasses(trial, 3);
+    std::vector<std::vector<WorkspaceCost>> apart;
+    for (size_t k = 0; k < passes.size(); ++k) {
+      apart.push_back(ReuseWorkspace(absl::MakeConstSpan(passes).subspan(k, 1), 1));
+    }
+    for (size_t total = 32; total < 256; total += 32) {
+      const double best = BestShare(apart, total, 0);
+      if (best == kNone) continue;
+      ++found;
+      EXPECT_LE(SecondsWithin(ReuseWorkspace(passes, 1), total), best);
+    }
+  }
+  EXPECT_GT(found, 50);
+}
+
+TEST(MicrobatchTest, SharedWorkspaceIsThatOfAllChoices) {
+  int found = 0, better_than_equal = 0;
+  for (uint64_t trial = 0; trial < 60; ++trial) {
+    std::vector<std::vector<WorkspaceCost>> costs;
+    for (uint64_t r = 0; r < 4; ++r) {
+      costs.push_back(ReuseWorkspace(RandomPasses(trial * 4 + r, 2), 1));
+    }
+    const size_t total = 128 + 16 * (trial % 10);
+    const double best = BestShare(costs, total, 0);
+    const auto chosen = ShareWorkspace(costs, total);
     ASSERT_EQ(chosen.ok(), best != kNone);
     if (!chosen.ok()) continue;
     ++found;
-    double seconds = 0;
+    double seconds = 0, equal = 0;
     size_t bytes = 0;
-    for (size_t k = 0; k < plans.size(); ++k) {
-      seconds += plans[k][(*chosen)[k]].seconds;
-      bytes += plans[k][(*chosen)[k]].workspace_bytes;
+    for (size_t r = 0; r < costs.size(); ++r) {
+      seconds += costs[r][(*chosen)[r]].seconds;
+      bytes += costs[r][(*chosen)[r]].bytes;
+      equal += SecondsWithin(costs[r], total / costs.size());
     }
     EXPECT_DOUBLE_EQ(seconds, best);
     EXPECT_LE(bytes, total);
+    if (seconds < equal) ++better_than_equal;
   }
   EXPECT_GT(found, 20);
+  EXPECT_GT(better_than_equal, 10);
 }
 
 }  // namespace

@@ -93,8 +93,8 @@ struct LayerNorm {
   friend bool operator==(const LayerNorm&, const LayerNorm&) = default;
 };
 
-// X [N, C, H, W] → the same: x_c / (k + α/size · Σ_{c' in the window of `size` around c} x²)^β
-// (Krizhevsky et al. 2012, section 3.3, with PyTorch's division by the size).
+// X [N, C, H, W] → the same: x_c / (k + α/size · Σ x_c'²)^β, c − size/2 <= c' <= c + (size − 1)/2
+// (Krizhevsky et al. 2012, section 3.3, with PyTorch's division by the size and its even windows).
 struct LocalResponseNorm {
   int64_t size = 5;
   double alpha = 1e-4;

@@ -275,6 +275,12 @@ std::vector<OperatorCase> NormCases() {
       Same("local_response_norm_strong", LocalResponseNorm{.alpha = 2.0}, {2, 8, 2, 3}),
       Same("local_response_norm_size3", LocalResponseNorm{.size = 3, .alpha = 0.5, .k = 2.0},
            {1, 5, 3, 3}),
+      Same("local_response_norm_size2", LocalResponseNorm{.size = 2, .alpha = 1.0, .beta = 1.25},
+           {2, 6, 3, 2}),
+      Same("local_response_norm_even_window",
+           LocalResponseNorm{.size = 4, .alpha = 0.5, .beta = 0.6, .k = 1.5}, {2, 7, 3, 3}),
+      Same("local_response_norm_even_beyond_channels",
+           LocalResponseNorm{.size = 6, .alpha = 3.0, .k = 0.5}, {1, 3, 2, 9}),
       Same("local_response_norm_few_channels",
            LocalResponseNorm{.size = 5, .alpha = 1.5, .beta = 0.5}, {3, 2, 2, 2}),
   };

@@ -203,6 +203,10 @@ TEST(VectorMath, IsWithinThreeUnitsInTheLastPlace) {
   EXPECT_LE(LargestError([](float x) { return VectorTanh(x); }, tanh, -20, 20), three);
   EXPECT_LE(LargestError([](float x) { return VectorTanh(x); }, tanh, -1, 1), three);
   EXPECT_LE(LargestError([](float x) { return VectorTanh(x); }, tanh, -1e-3, 1e-3), three);
+  const auto log = [](double x) { return std::log(x); };
+  for (const auto& [from, to] : {std::pair(1e-30, 1e-3), {1e-3, 1.0}, {0.99, 1.01}, {1.0, 1e30}}) {
+    EXPECT_LE(LargestError([](float x) { return VectorLog(x); }, log, from, to), three);
+  }
   EXPECT_LE(LargestError([](float x) { return VectorSigmoid(x); }, sigmoid, -86, 86), three);
 }
 
@@ -214,6 +218,8 @@ TEST(VectorMath, EndsWhereFloatsDo) {
   EXPECT_EQ(VectorExp(0.0f), 1.0f);
   EXPECT_GT(VectorExp(kInfinity), 1e38f);
   EXPECT_TRUE(std::isnan(VectorExp(kNan)));
+  EXPECT_EQ(VectorLog(1.0f), 0.0f);
+  EXPECT_TRUE(std::isnan(VectorLog(kNan)));
   EXPECT_EQ(VectorTanh(kInfinity), 1.0f);
   EXPECT_EQ(VectorTanh(-kInfinity), -1.0f);
   EXPECT_TRUE(std::isnan(VectorTanh(kNan)));

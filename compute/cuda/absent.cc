@@ -20,6 +20,19 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(const CudaOptions& /*op
   return BuiltWithoutCuda();
 }
 
+absl::StatusOr<std::vector<std::unique_ptr<Backend>>> MakeCudaBackends(
+    const CudaOptions& /*options*/, size_t /*count*/) {
+  return BuiltWithoutCuda();
+}
+
+size_t CudaFreeBytes(Backend* /*backend*/) { LOG(FATAL) << BuiltWithoutCuda(); }
+
+absl::StatusOr<WorkspaceDivision> DivideWorkspace(
+    absl::Span<const std::unique_ptr<Backend>> /*backends*/,
+    absl::Span<const std::vector<KernelRequest>> /*work*/) {
+  return BuiltWithoutCuda();
+}
+
 absl::StatusOr<std::unique_ptr<StepGraph>> RecordStep(Backend* /*backend*/, uint64_t /*step*/,
                                                       uint64_t /*first_sample*/,
                                                       absl::FunctionRef<void()> /*calls*/) {

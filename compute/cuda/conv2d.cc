@@ -131,45 +131,73 @@ class Conv2dKernel : public DeviceKernel {
   const std::unique_ptr<Convolution> convolution_;
 };
 
-}  // namespace
-
-PreparedKernel PrepareOn(const DeviceContext* device, const Conv2d& op, const KernelRequest& r) {
-  KernelPlan plan = PlainPlan(r);
+ConvolutionShape ShapeOfRequest(const Conv2d& op, const KernelRequest& r) {
   const std::vector<int64_t>& in = r.inputs[0].spec.shape;
   const std::vector<int64_t>& out = r.outputs[0].shape;
-  const ConvolutionShape shape{.samples = in[0],
-                               .channels = in[1],
-                               .height = in[2],
-                               .width = in[3],
-                               .outputs = out[1],
-                               .out_height = out[2],
-                               .out_width = out[3],
-                               .window = op.window,
-                               .groups = op.groups};
+  return {.samples = in[0],
+          .channels = in[1],
+          .height = in[2],
+          .width = in[3],
+          .outputs = out[1],
+          .out_height = out[2],
+          .out_width = out[3],
+          .window = op.window,
+          .groups = op.groups};
+}
+
+std::vector<ConvolutionPass> PassesOf(const KernelRequest& r) {
   std::vector<ConvolutionPass> passes = {ConvolutionPass::kForward};
   if (r.training) passes.push_back(ConvolutionPass::kWeight);
   if (r.training && InputGradWanted(r, 0)) passes.push_back(ConvolutionPass::kInput);
-  // Where cuDNN has nothing for bf16 (old devices, odd groups), tf32 is the next best.
-  bool half = device->options.precision == CudaPrecision::kBf16;
-  auto convolution = Convolution::Prepare(device, shape, half, passes);
-  if (half && !convolution.ok()) {
-    half = false;
-    convolution = Convolution::Prepare(device, shape, half, passes);
+  return passes;
+}
+
+// Where cuDNN has nothing for bf16 (old devices, odd groups), tf32 is the next best.
+// make(*half): `half` is what was taken.
+template <typename Make>
+auto WithElementType(const DeviceContext* device, const KernelRequest& r, bool* half, Make make)
+    -> decltype(make(true)) {
+  *half = device->options.precision == CudaPrecision::kBf16;
+  auto made = make(*half);
+  if (*half && !made.ok()) {
+    *half = false;
+    made = make(false);
   }
-  if (!convolution.ok()) {
-    return absl::Status(convolution.status().code(),
-                        absl::StrCat(r.name, ": ", convolution.status().message()));
-  }
+  if (made.ok()) return made;
+  return absl::Status(made.status().code(), absl::StrCat(r.name, ": ", made.status().message()));
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::vector<MicrobatchPlan>>> MeasurePasses(const DeviceContext* device,
+                                                                       const Conv2d& op,
+                                                                       const KernelRequest& request,
+                                                                       size_t limit_bytes) {
+  bool half = false;
+  return WithElementType(device, request, &half, [&](bool bfloat16) {
+    return Convolution::Measure(device, ShapeOfRequest(op, request), bfloat16, PassesOf(request),
+                                limit_bytes);
+  });
+}
+
+PreparedKernel PrepareOn(const DeviceContext* device, const Conv2d& op, const KernelRequest& r) {
+  KernelPlan plan = PlainPlan(r);
+  const ConvolutionShape shape = ShapeOfRequest(op, r);
+  bool half = false;
+  SOAP_ASSIGN_OR_RETURN(std::unique_ptr<Convolution> convolution,
+                        WithElementType(device, r, &half, [&](bool bfloat16) {
+                          return Convolution::Prepare(device, shape, bfloat16, PassesOf(r));
+                        }));
   DeviceSections forward(nullptr), backward(nullptr);
-  Conv2dKernel::TakeForward(shape, **convolution, half, &forward);
+  Conv2dKernel::TakeForward(shape, *convolution, half, &forward);
   plan.forward_scratch_bytes = forward.bytes();
   if (r.training) {
-    Conv2dKernel::TakeBackward(op, shape, **convolution, half, &backward);
+    Conv2dKernel::TakeBackward(op, shape, *convolution, half, &backward);
     plan.backward_scratch_bytes = backward.bytes();
   }
   plan.backward_reads_input[0] = true;
   plan.backward_reads_output[0] = op.relu;
-  return std::make_unique<Conv2dKernel>(device, std::move(plan), op, shape, *std::move(convolution),
+  return std::make_unique<Conv2dKernel>(device, std::move(plan), op, shape, std::move(convolution),
                                         half);
 }
 

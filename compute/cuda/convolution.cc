@@ -68,9 +68,9 @@ class DeviceBuffer {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Convolution>> Convolution::Prepare(
-    const DeviceContext* device, const ConvolutionShape& shape, bool bfloat16,
-    const std::vector<ConvolutionPass>& passes) {
+absl::StatusOr<std::unique_ptr<Convolution>> Convolution::Open(const DeviceContext* device,
+                                                               const ConvolutionShape& shape,
+                                                               bool bfloat16) {
   if (!FitsInt({shape.samples, shape.channels, shape.height, shape.width, shape.outputs,
                 shape.x_of_sample(), shape.y_of_sample(), shape.window.pad_h,
                 shape.window.pad_w})) {
@@ -78,11 +78,33 @@ absl::StatusOr<std::unique_ptr<Convolution>> Convolution::Prepare(
   }
   std::unique_ptr<Convolution> made(new Convolution(device, shape, bfloat16));
   SOAP_RETURN_IF_ERROR(made->MakeDescriptors());
+  return made;
+}
+
+absl::StatusOr<std::unique_ptr<Convolution>> Convolution::Prepare(
+    const DeviceContext* device, const ConvolutionShape& shape, bool bfloat16,
+    const std::vector<ConvolutionPass>& passes) {
+  SOAP_ASSIGN_OR_RETURN(std::unique_ptr<Convolution> made, Open(device, shape, bfloat16));
   for (ConvolutionPass pass : passes) {
     SOAP_ASSIGN_OR_RETURN(MicrobatchPlan plan, made->PlanPass(pass));
     made->plans_[pass] = std::move(plan);
   }
   return made;
+}
+
+absl::StatusOr<std::vector<std::vector<MicrobatchPlan>>> Convolution::Measure(
+    const DeviceContext* device, const ConvolutionShape& shape, bool bfloat16,
+    const std::vector<ConvolutionPass>& passes, size_t limit_bytes) {
+  SOAP_ASSIGN_OR_RETURN(const std::unique_ptr<Convolution> made, Open(device, shape, bfloat16));
+  std::vector<std::vector<MicrobatchPlan>> plans;
+  for (ConvolutionPass pass : passes) {
+    SOAP_ASSIGN_OR_RETURN(const std::vector<MicrobatchOption> options,
+                          made->MeasuredOptions(pass, limit_bytes));
+    // The error, where there is one: no algorithm is frugal enough.
+    SOAP_RETURN_IF_ERROR(FastestMicrobatches(shape.samples, options, limit_bytes).status());
+    plans.push_back(ParetoMicrobatches(shape.samples, options));
+  }
+  return plans;
 }
 
 Convolution::~Convolution() {
@@ -144,19 +166,13 @@ std::string Convolution::Key(ConvolutionPass pass) const {
 }
 
 absl::StatusOr<MicrobatchPlan> Convolution::PlanPass(ConvolutionPass pass) {
-  std::vector<MicrobatchOption> options;
-  if (!device_.options.measure_algorithms) {
-    SOAP_RETURN_IF_ERROR(GuessedOptions(pass, &options));
-  } else if (const auto known = device_.measured->find(Key(pass));
-             known != device_.measured->end()) {
-    options = known->second;
-  } else {
-    SOAP_RETURN_IF_ERROR(MeasuredOptions(pass, &options));
-    (*device_.measured)[Key(pass)] = options;
-  }
-  SOAP_ASSIGN_OR_RETURN(
-      MicrobatchPlan plan,
-      FastestMicrobatches(shape_.samples, options, device_.options.workspace_bytes_max));
+  const CudaOptions& chosen = device_.options;
+  SOAP_ASSIGN_OR_RETURN(const std::vector<MicrobatchOption> options,
+                        chosen.measure_algorithms
+                            ? MeasuredOptions(pass, chosen.workspace_bytes_max)
+                            : GuessedOptions(pass));
+  SOAP_ASSIGN_OR_RETURN(MicrobatchPlan plan,
+                        FastestMicrobatches(shape_.samples, options, chosen.workspace_bytes_max));
   for (const MicrobatchOption& part : plan.parts) {
     SOAP_RETURN_IF_ERROR(BatchOf(part.batch).status());
   }
@@ -176,14 +192,14 @@ std::vector<int64_t> Convolution::Sizes() const {
 }
 
 // Micro-batches only where nothing fits the whole: without times there is no better reason.
-absl::Status Convolution::GuessedOptions(ConvolutionPass pass,
-                                         std::vector<MicrobatchOption>* options) {
-  SOAP_RETURN_IF_ERROR(Guess(pass, shape_.samples, options));
-  if (!options->empty()) return absl::OkStatus();
+absl::StatusOr<std::vector<MicrobatchOption>> Convolution::GuessedOptions(ConvolutionPass pass) {
+  std::vector<MicrobatchOption> options;
+  SOAP_RETURN_IF_ERROR(Guess(pass, shape_.samples, &options));
+  if (!options.empty()) return options;
   for (int64_t samples : Sizes()) {
-    SOAP_RETURN_IF_ERROR(Guess(pass, samples, options));
+    SOAP_RETURN_IF_ERROR(Guess(pass, samples, &options));
   }
-  return absl::OkStatus();
+  return options;
 }
 
 // Float32 means float32, whatever an answer suggests.
@@ -257,8 +273,14 @@ absl::Status Convolution::Guess(ConvolutionPass pass, int64_t samples,
   return absl::OkStatus();
 }
 
-absl::Status Convolution::MeasuredOptions(ConvolutionPass pass,
-                                          std::vector<MicrobatchOption>* options) {
+absl::StatusOr<std::vector<MicrobatchOption>> Convolution::MeasuredOptions(ConvolutionPass pass,
+                                                                           size_t limit_bytes) {
+  return device_.measured->Get(Key(pass), limit_bytes,
+                               [&] { return TimeOptions(pass, limit_bytes); });
+}
+
+absl::StatusOr<std::vector<MicrobatchOption>> Convolution::TimeOptions(ConvolutionPass pass,
+                                                                       size_t limit_bytes) {
   DeviceBuffer x, w, y, workspace;
   const size_t element = element_bytes();
   const size_t n = static_cast<size_t>(shape_.samples);
@@ -267,21 +289,20 @@ absl::Status Convolution::MeasuredOptions(ConvolutionPass pass,
   SOAP_RETURN_IF_ERROR(w.Allocate(static_cast<size_t>(shape_.weights()) * element, device_.stream));
   SOAP_RETURN_IF_ERROR(
       y.Allocate(n * static_cast<size_t>(shape_.y_of_sample()) * element, device_.stream));
-  SOAP_RETURN_IF_ERROR(workspace.Allocate(device_.options.workspace_bytes_max, device_.stream));
+  SOAP_RETURN_IF_ERROR(workspace.Allocate(limit_bytes, device_.stream));
   const ConvolutionTensors tensors{x.data(), w.data(), y.data(), workspace.data()};
+  std::vector<MicrobatchOption> options;
   for (int64_t samples : Sizes()) {
-    SOAP_RETURN_IF_ERROR(Measure(pass, samples, tensors, options));
+    SOAP_RETURN_IF_ERROR(Time(pass, samples, tensors, limit_bytes, &options));
   }
   SOAP_DEVICE_OR_RETURN(cudaStreamSynchronize(device_.stream));
-  return absl::OkStatus();
+  return options;
 }
 
-absl::Status Convolution::Measure(ConvolutionPass pass, int64_t samples,
-                                  const ConvolutionTensors& t,
-                                  std::vector<MicrobatchOption>* options) {
+absl::Status Convolution::Time(ConvolutionPass pass, int64_t samples, const ConvolutionTensors& t,
+                               size_t limit_bytes, std::vector<MicrobatchOption>* options) {
   SOAP_ASSIGN_OR_RETURN(const Batch batch, BatchOf(samples));
   const DeviceLibraries& library = *device_.libraries;
-  const size_t bytes_max = device_.options.workspace_bytes_max;
   int count = 0;
   AllowMath(MathOf(device_.options.precision, bfloat16_));
   switch (pass) {
@@ -289,27 +310,27 @@ absl::Status Convolution::Measure(ConvolutionPass pass, int64_t samples,
       std::vector<cudnnConvolutionFwdAlgoPerf_t> results(kResultsMax);
       SOAP_DEVICE_OR_RETURN(library.cudnnFindConvolutionForwardAlgorithmEx(
           device_.cudnn, batch.x, t.x, w_, t.w, convolution_, batch.y, t.y, kResultsMax, &count,
-          results.data(), t.workspace, bytes_max));
+          results.data(), t.workspace, limit_bytes));
       results.resize(static_cast<size_t>(count));
-      AddUsable(results, samples, bytes_max, options);
+      AddUsable(results, samples, limit_bytes, options);
       break;
     }
     case ConvolutionPass::kInput: {
       std::vector<cudnnConvolutionBwdDataAlgoPerf_t> results(kResultsMax);
       SOAP_DEVICE_OR_RETURN(library.cudnnFindConvolutionBackwardDataAlgorithmEx(
           device_.cudnn, w_, t.w, batch.y, t.y, convolution_, batch.x, t.x, kResultsMax, &count,
-          results.data(), t.workspace, bytes_max));
+          results.data(), t.workspace, limit_bytes));
       results.resize(static_cast<size_t>(count));
-      AddUsable(results, samples, bytes_max, options);
+      AddUsable(results, samples, limit_bytes, options);
       break;
     }
     case ConvolutionPass::kWeight: {
       std::vector<cudnnConvolutionBwdFilterAlgoPerf_t> results(kResultsMax);
       SOAP_DEVICE_OR_RETURN(library.cudnnFindConvolutionBackwardFilterAlgorithmEx(
           device_.cudnn, batch.x, t.x, batch.y, t.y, convolution_, w_, t.w, kResultsMax, &count,
-          results.data(), t.workspace, bytes_max));
+          results.data(), t.workspace, limit_bytes));
       results.resize(static_cast<size_t>(count));
-      AddUsable(results, samples, bytes_max, options);
+      AddUsable(results, samples, limit_bytes, options);
       break;
     }
   }

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "compute/cuda/device_context.h"
+#include "compute/kernel.h"
 #include "compute/microbatch.h"
 #include "compute/op.h"
 
@@ -46,6 +47,11 @@ class Convolution {
   static absl::StatusOr<std::unique_ptr<Convolution>> Prepare(
       const DeviceContext* device, const ConvolutionShape& shape, bool bfloat16,
       const std::vector<ConvolutionPass>& passes);
+  // What each pass could take, by measured times, with up to `limit_bytes` of workspace: its plans
+  // that no other beats in both time and workspace. Errors: as Prepare's.
+  static absl::StatusOr<std::vector<std::vector<MicrobatchPlan>>> Measure(
+      const DeviceContext* device, const ConvolutionShape& shape, bool bfloat16,
+      const std::vector<ConvolutionPass>& passes, size_t limit_bytes);
   ~Convolution();
 
   size_t workspace_bytes(ConvolutionPass pass) const;
@@ -59,17 +65,23 @@ class Convolution {
   Convolution(const DeviceContext* device, const ConvolutionShape& shape, bool bfloat16)
       : device_(*device), shape_(shape), bfloat16_(bfloat16) {}
 
+  static absl::StatusOr<std::unique_ptr<Convolution>> Open(const DeviceContext* device,
+                                                           const ConvolutionShape& shape,
+                                                           bool bfloat16);
   absl::Status MakeDescriptors();
   absl::StatusOr<Batch> BatchOf(int64_t samples);
   absl::StatusOr<MicrobatchPlan> PlanPass(ConvolutionPass pass);
-  absl::Status MeasuredOptions(ConvolutionPass pass, std::vector<MicrobatchOption>* options);
-  absl::Status GuessedOptions(ConvolutionPass pass, std::vector<MicrobatchOption>* options);
+  absl::StatusOr<std::vector<MicrobatchOption>> MeasuredOptions(ConvolutionPass pass,
+                                                                size_t limit_bytes);
+  absl::StatusOr<std::vector<MicrobatchOption>> TimeOptions(ConvolutionPass pass,
+                                                            size_t limit_bytes);
+  absl::StatusOr<std::vector<MicrobatchOption>> GuessedOptions(ConvolutionPass pass);
   void AllowMath(cudnnMathType_t math) const;
   template <typename Result, typename Ask>
   void CheckGuesses(Ask ask, std::vector<Result>* results) const;
   absl::Status Guess(ConvolutionPass pass, int64_t samples, std::vector<MicrobatchOption>* options);
-  absl::Status Measure(ConvolutionPass pass, int64_t samples, const ConvolutionTensors& tensors,
-                       std::vector<MicrobatchOption>* options);
+  absl::Status Time(ConvolutionPass pass, int64_t samples, const ConvolutionTensors& tensors,
+                    size_t limit_bytes, std::vector<MicrobatchOption>* options);
   std::string Key(ConvolutionPass pass) const;
   std::vector<int64_t> Sizes() const;
   size_t element_bytes() const { return bfloat16_ ? 2 : 4; }
@@ -82,5 +94,11 @@ class Convolution {
   std::map<int64_t, Batch> batches_;
   std::map<ConvolutionPass, MicrobatchPlan> plans_;
 };
+
+// What conv2d.cc would measure and choose from for this request.
+absl::StatusOr<std::vector<std::vector<MicrobatchPlan>>> MeasurePasses(const DeviceContext* device,
+                                                                       const Conv2d& op,
+                                                                       const KernelRequest& request,
+                                                                       size_t limit_bytes);
 
 }  // namespace soapstone::compute

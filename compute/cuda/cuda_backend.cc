@@ -53,7 +53,10 @@ constexpr size_t kTransfersMax = 1024;
 
 class CudaBackend : public Backend {
  public:
-  explicit CudaBackend(const CudaOptions& options) { context_.options = options; }
+  CudaBackend(const CudaOptions& options, std::shared_ptr<MeasuredConvolutions> measured) {
+    context_.options = options;
+    context_.measured = std::move(measured);
+  }
   ~CudaBackend() override;
   absl::Status Open();
 
@@ -259,16 +262,7 @@ absl::Status CudaStepGraph::Record(uint64_t step, uint64_t first_sample,
   return made;
 }
 
-}  // namespace
-
-int CudaDeviceCount() {
-  int count = 0;
-  const cudaError_t error = cudaGetDeviceCount(&count);
-  (void)cudaGetLastError();  // not to be found by a later call
-  return error == cudaSuccess ? count : 0;
-}
-
-absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(const CudaOptions& options) {
+absl::Status CheckDevice(const CudaOptions& options) {
   if (options.device < 0) {
     return absl::InvalidArgumentError(absl::StrCat("device ", options.device, " is negative"));
   }
@@ -294,9 +288,48 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(const CudaOptions& opti
         absl::StrCat("device ", options.device, " has compute capability ", major, ".", minor,
                      "; at least 7.5 is needed: compute on the cpu"));
   }
-  auto backend = std::make_unique<CudaBackend>(options);
-  SOAP_RETURN_IF_ERROR(backend->Open());
-  return backend;
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int CudaDeviceCount() {
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  (void)cudaGetLastError();  // not to be found by a later call
+  return error == cudaSuccess ? count : 0;
+}
+
+DeviceContext* ContextOf(Backend* backend) { return CudaBackendOf(backend)->context(); }
+
+size_t CudaFreeBytes(Backend* backend) {
+  CudaBackendOf(backend)->Enter();
+  size_t free_bytes = 0, total_bytes = 0;
+  SOAP_DEVICE_OR_DIE(cudaMemGetInfo(&free_bytes, &total_bytes));
+  return free_bytes;
+}
+
+absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(const CudaOptions& options) {
+  SOAP_ASSIGN_OR_RETURN(std::vector<std::unique_ptr<Backend>> made, MakeCudaBackends(options, 1));
+  return std::move(made.front());
+}
+
+absl::StatusOr<std::vector<std::unique_ptr<Backend>>> MakeCudaBackends(const CudaOptions& options,
+                                                                       size_t count) {
+  CHECK_GE(count, 1u);
+  SOAP_RETURN_IF_ERROR(CheckDevice(options));
+  CudaOptions of_each = options;
+  if (options.workspace_bytes_total > 0) {
+    of_each.workspace_bytes_max = options.workspace_bytes_total / count;
+  }
+  const auto measured = std::make_shared<MeasuredConvolutions>();
+  std::vector<std::unique_ptr<Backend>> backends;
+  for (size_t i = 0; i < count; ++i) {
+    auto backend = std::make_unique<CudaBackend>(of_each, measured);
+    SOAP_RETURN_IF_ERROR(backend->Open());
+    backends.push_back(std::move(backend));
+  }
+  return backends;
 }
 
 absl::StatusOr<std::unique_ptr<StepGraph>> RecordStep(Backend* backend, uint64_t step,

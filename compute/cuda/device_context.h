@@ -10,7 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/mutex.h"
 #include "base/status_macros.h"
 #include "compute/cuda/cuda_backend.h"
 #include "compute/cuda/libraries.h"
@@ -33,6 +36,34 @@ absl::Status DeviceStatus(const char* call, cudnnStatus_t error);
     if (!soap_device_status.ok()) LOG(FATAL) << soap_device_status;    \
   } while (false)
 
+// What was measured for convolutions, by their shape: models repeat them, and replicas of a model
+// do, which are to take the same algorithms. Threading: any; one measures at a time, so that none
+// is timed beside another.
+class MeasuredConvolutions {
+ public:
+  using Options = std::vector<MicrobatchOption>;
+  // Those of `key` measured with at least this limit of workspace, or what `measure` returns now.
+  absl::StatusOr<Options> Get(const std::string& key, size_t limit_bytes,
+                              absl::FunctionRef<absl::StatusOr<Options>()> measure) {
+    MutexLock lock(&mutex_);
+    const auto found = by_key_.find(key);
+    if (found != by_key_.end() && found->second.limit_bytes >= limit_bytes) {
+      return found->second.options;
+    }
+    SOAP_ASSIGN_OR_RETURN(Options options, measure());
+    by_key_[key] = {limit_bytes, options};
+    return options;
+  }
+
+ private:
+  struct Measured {
+    size_t limit_bytes = 0;
+    Options options;
+  };
+  Mutex mutex_;
+  std::map<std::string, Measured> by_key_ ABSL_GUARDED_BY(mutex_);
+};
+
 // Owned by the backend. Threading: one thread at a time.
 struct DeviceContext {
   CudaOptions options;
@@ -40,9 +71,7 @@ struct DeviceContext {
   cublasHandle_t cublas = nullptr;
   cudnnHandle_t cudnn = nullptr;
   const DeviceLibraries* libraries = nullptr;
-  // What was measured for a convolution, by its shape: models repeat them.
-  using Measured = std::map<std::string, std::vector<MicrobatchOption>>;
-  std::shared_ptr<Measured> measured = std::make_shared<Measured>();
+  std::shared_ptr<MeasuredConvolutions> measured;  // of all backends made together
 
   // Dropout's keys of a recorded step are read when it runs: keys[0] = step, keys[1] =
   // first_sample, in memory of the device. While recording, else null; then what the recorded calls
@@ -51,6 +80,9 @@ struct DeviceContext {
   uint64_t recorded_step = 0;
   uint64_t recorded_first_sample = 0;
 };
+
+// Of a backend of MakeCudaBackend; others are CHECKed.
+DeviceContext* ContextOf(Backend* backend);
 
 // Sections of one block of memory, each 256-byte aligned. With a null base it only adds up.
 class DeviceSections {

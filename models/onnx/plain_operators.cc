@@ -77,6 +77,9 @@ absl::Status Lrn(NodeContext* c) {
                                            .alpha = c->Float("alpha", 1e-4F),
                                            .beta = c->Float("beta", 0.75F),
                                            .k = c->Float("bias", 1)};
+  // The file's window has its odd channel behind the centre, the operator's before it.
+  if (what.size % 2 == 0)
+    return Refuse("a window of an even size, ", what.size, ", is not supported");
   return c->EmitOutput(c->OwnName(), what, {x.tensor}, x);
 }
 

@@ -233,6 +233,9 @@ TEST(ReadOnnx, UsesThatAreNotSupportedAreNamed) {
   EXPECT_THAT(ErrorOf(Around(OnnxNodeBytes("Gelu", {"x"}, {"z"}, {OnnxText("approximate", "tanh")}),
                              {4}, 4)),
               HasSubstr("approximate tanh"));
+  EXPECT_THAT(
+      ErrorOf(Around(OnnxNodeBytes("LRN", {"x"}, {"z"}, {OnnxInt("size", 4)}), {4, 1, 1}, 4)),
+      HasSubstr("a window of an even size, 4"));
   EXPECT_THAT(ErrorOf(Around(OnnxNodeBytes("Add", {"x", "w"}, {"z"}), {4}, 4,
                              {OnnxFloats("w", {2}, {1, 2})})),
               HasSubstr("a constant of shape [2] cannot be added to [N, 4]"));

@@ -11,9 +11,7 @@ absl::StatusOr<OpShapes> InferShapes(const compute::LocalResponseNorm& op,
                                      absl::Span<const compute::TensorSpec> inputs) {
   SOAP_RETURN_IF_ERROR(CheckInputs(inputs, 1));
   SOAP_RETURN_IF_ERROR(CheckImage(inputs[0]));
-  if (op.size < 1 || op.size % 2 == 0) {
-    return ShapeError("a window around a channel has an odd size, not ", op.size);
-  }
+  if (op.size < 1) return ShapeError("size must be at least 1, not ", op.size);
   // So that what is raised to the power of β stays positive.
   if (!(op.k > 0)) return ShapeError("k must be above 0, not ", op.k);
   if (!(op.alpha >= 0)) return ShapeError("alpha must be at least 0, not ", op.alpha);

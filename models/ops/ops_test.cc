@@ -101,8 +101,8 @@ TEST(OpErrorsTest, OfImagesAndWindows) {
             "padding 2 is not smaller than the window of 2x2");
   EXPECT_EQ(ErrorOf(compute::Pool{.window = Window::Square(2, 0)}, {F({1, 1, 3, 3})}),
             "the window's stride must be at least 1, not 0");
-  EXPECT_EQ(ErrorOf(compute::LocalResponseNorm{.size = 4}, {F({1, 8, 3, 3})}),
-            "a window around a channel has an odd size, not 4");
+  EXPECT_EQ(ErrorOf(compute::LocalResponseNorm{.size = 0}, {F({1, 8, 3, 3})}),
+            "size must be at least 1, not 0");
 }
 
 TEST(OpErrorsTest, OfInputs) {

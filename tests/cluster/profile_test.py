@@ -79,6 +79,14 @@ class ProfileTest(ClusterTestCase):
                              "--json").stdout
         self.assertLess(abs(json.loads(out)["measured_to_predicted"] - 1), 0.05, out)
 
+    def test_replicas_at_once_beside_one(self):
+        flags = ("profile", "--model=lenet5", "--batch=4", "--seconds=0.05", "--replicas=3")
+        report = json.loads(self.soapstone(*flags, "--json").stdout)
+        self.assertEqual(report["replicas"], 3)
+        self.assertGreater(report["samples_per_second_alone"], 0)
+        self.assertGreater(report["samples_per_second"], 0)
+        self.assertIn("3 replicas", self.soapstone(*flags).stdout)
+
     def test_what_cannot_be_is_one_line(self):
         self.refuse("unknown model 'lenet6'", "models", "lenet6")
         self.refuse("unknown model 'lenet6'", "profile", "--model=lenet6")
@@ -86,6 +94,10 @@ class ProfileTest(ClusterTestCase):
         self.refuse("--batch", "profile", "--model=mlp", "--batch=0")
         self.refuse("transformer_lm with batch 900000 needs .* too little", "profile",
                     "--model=transformer_lm", "--batch=900000")
+        self.refuse("256 replicas of mlp.* too little", "profile", "--model=mlp:hidden=16384",
+                    "--replicas=256")
+        self.refuse("--replicas", "profile", "--model=mlp", "--device=cuda")
+        self.refuse("--workspace", "profile", "--model=mlp", "--replicas=2", "--workspace=8")
         self.refuse("cannot write", "profile", "--model=mlp", "--trace=/nowhere/trace.json")
         self.refuse("cannot write", "profile", "--model=mlp", "--costs=/nowhere/costs.textproto")
 

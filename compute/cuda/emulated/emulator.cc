@@ -16,6 +16,7 @@ namespace {
 
 constexpr size_t kStackBytes = 64 << 10;
 constexpr int kThreadsMax = 1024;
+constexpr size_t kDeviceBytes = size_t{1} << 40;
 
 // One host thread at a time uses the emulator: tests do.
 struct Fibers {
@@ -92,6 +93,7 @@ void RunBlock(int threads, const std::function<void()>& body) {
 
 }  // namespace soapstone::compute::emulated
 
+using soapstone::compute::emulated::kDeviceBytes;
 using soapstone::compute::emulated::Recording;
 using soapstone::compute::emulated::Submit;
 using soapstone::compute::emulated::TheRecording;
@@ -110,9 +112,13 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int /*d
   return cudaSuccess;
 }
 cudaError_t cudaMalloc(void** p, size_t bytes) {
-  if (bytes > size_t{1} << 40) return cudaErrorMemoryAllocation;
+  if (bytes > kDeviceBytes) return cudaErrorMemoryAllocation;
   *p = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
   std::memset(*p, 0xff, bytes);
+  return cudaSuccess;
+}
+cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
+  *free_bytes = *total_bytes = kDeviceBytes;
   return cudaSuccess;
 }
 cudaError_t cudaFree(void* p) {
