@@ -106,6 +106,7 @@ wire::CostTable MakeCostTable(const models::Graph& graph, const CostOrigin& orig
   table.set_processor(ProcessorName());
   table.set_backend("cpu");
   table.set_threads(static_cast<uint32_t>(origin.threads));
+  table.set_precision(origin.precision);
   table.set_flops_per_second(static_cast<uint64_t>(std::llround(origin.roofline.gflops * 1e9)));
   table.set_bytes_per_second(static_cast<uint64_t>(std::llround(origin.roofline.gbps * 1e9)));
   for (const auto& [key, alike] : all) Fill(alike, table.add_operators());
@@ -133,6 +134,7 @@ absl::StatusOr<wire::CostTable> ReadCostTable(const std::string& path) {
   }
   wire::CostTable table;
   SOAP_RETURN_IF_ERROR(wire::ParseTextConfig(text.str(), path, &table));
+  if (table.precision().empty()) table.set_precision("float32");  // written before it was said
   if (table.version() != kCostVersion) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": cost tables of version ",
                                                    table.version(), " are not known, only of ",

@@ -17,6 +17,7 @@ namespace soapstone::apps {
 struct CostOrigin {
   std::string model;
   int threads = 1;
+  std::string precision = "float32";
   Roofline roofline;
 };
 

@@ -246,8 +246,6 @@ void AddReplicas(CLI::App* profile, ProfileFlags* flags) {
   for (const char* of_operators : {"--top", "--trace", "--costs"}) {
     replicas->excludes(profile->get_option(of_operators));
   }
-  profile->add_option("--device", flags->device, "Of the replicas: cpu, cuda or cuda:N [cpu]")
-      ->needs(replicas);
   profile
       ->add_option("--workspace", flags->workspace_mb,
                    "MB for the convolutions of all replicas, divided among them by measured times")
@@ -264,6 +262,17 @@ CLI::App* AddProfile(CLI::App* app, ProfileFlags* flags) {
       ->check(CLI::Range(int64_t{1}, kBatchMax));
   profile->add_option("--threads", flags->threads, "Threads of a kernel [1]")
       ->check(CLI::Range(1, 1024));
+  profile->add_option(
+      "--device", flags->device,
+      "What computes: cpu, cuda (a GPU), cuda:N, auto (a GPU if there is one) [cpu]");
+  profile->add_option(
+      "--convolutions", flags->convolutions,
+      "A GPU's: guessed (by cuDNN), measured, micro (measured, in micro-batches too) "
+      "[guessed]");
+  profile
+      ->add_option("--precision", flags->precision,
+                   "Of the factors that are multiplied: float32, bf16, on a GPU tf32 [float32]")
+      ->check(CLI::IsMember({"float32", "tf32", "bf16"}));
   profile
       ->add_option("--seconds", flags->seconds,
                    "Of steps that are measured, at each batch size; at least 3 steps [3]")
@@ -284,6 +293,7 @@ CLI::App* AddProfile(CLI::App* app, ProfileFlags* flags) {
       "Examples:\n  soapstone profile --model=alexnet --batch=16\n"
       "  soapstone profile --model=resnet50 --recompute --trace=resnet50.json\n"
       "  soapstone profile --model=lenet5 --replicas=4 --device=cuda --workspace=64\n"
+      "  soapstone profile --model=resnet50 --device=cuda --precision=tf32 --batch=128\n"
       "Exit codes: 0 done, 78 no such model, too little memory, a file that cannot be written.");
   return profile;
 }

@@ -72,15 +72,17 @@ struct ProfileFlags {
   std::string model;
   int64_t batch = 8;
   int threads = 1;
+  std::string device = "cpu";  // as in BackendChoice (compute_backend.h), and the next two
+  std::string precision = "float32";
+  std::string convolutions = "guessed";
   double seconds = 3;  // of steps, at each batch size
   size_t top = 25;     // operators shown
   bool recompute = false;
   bool json = false;
   std::string trace_path;
   std::string costs_path;
-  size_t replicas = 0;         // not 0: so many at once, instead of operators; of them:
-  std::string device = "cpu";  // cpu, cuda, cuda:N
-  uint64_t workspace_mb = 0;   // of all convolutions that run at once; 0: as each likes
+  size_t replicas = 0;        // not 0: so many at once, instead of operators; of them:
+  uint64_t workspace_mb = 0;  // of all convolutions that run at once; 0: as each likes
 };
 
 struct TrainCommand {

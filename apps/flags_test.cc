@@ -151,6 +151,7 @@ TEST(Flags, ModelsAndProfileAreCommands) {
   EXPECT_EQ(profile.replicas, 0u);
   EXPECT_TRUE(profile.recompute);
   EXPECT_EQ(profile.threads, 1);
+  EXPECT_EQ(profile.precision, "float32");
 }
 
 TEST(Flags, WhatModelsAndProfileCannotDoIsOneLine) {
@@ -158,6 +159,7 @@ TEST(Flags, WhatModelsAndProfileCannotDoIsOneLine) {
        std::vector<std::vector<const char*>>{{"profile"},
                                              {"profile", "--model=mlp", "--batch=0"},
                                              {"profile", "--model=mlp", "--threads=0"},
+                                             {"profile", "--model=mlp", "--precision=tf32"},
                                              {"models", "--batch=-1"},
                                              {"models", "--dot"},
                                              {"models", "mlp", "--dot", "--json"}}) {

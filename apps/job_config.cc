@@ -89,6 +89,9 @@ constexpr JobField kFields[] = {
     {"threads", "cluster.threads",
      "Threads with which a worker computes on the processor; under bsp the same bits need the same "
      "number [1]"},
+    {"precision", "cluster.precision",
+     "Of the factors that workers multiply: float32; bf16, where the processor or the device has "
+     "it; tf32, a device's alone. Parameters, gradients and sums stay float32 [float32]"},
     {"table_rows_max", "cluster.table_rows_max",
      "Rows of a table on a shard; beyond, those not used for longest go [no end]"},
     {"model_path", "output.model_path", "Where server 0 writes the model (safetensors)"},
@@ -185,6 +188,19 @@ absl::Status CheckSeconds(double value, const char* name) {
 constexpr uint32_t kThreadsMax = 1024;
 constexpr uint32_t kNodesMax = 100'000;  // as wire/frame.h
 
+// Whether the processor has bf16 is known where the worker runs.
+absl::Status CheckPrecision(const wire::Cluster& cluster) {
+  const std::string& precision = cluster.precision();
+  if (precision != "float32" && precision != "tf32" && precision != "bf16") {
+    return Invalid(
+        absl::StrCat("cluster.precision: \"", precision, "\" is none of float32, tf32 and bf16"));
+  }
+  if (precision == "tf32" && cluster.device() == "cpu") {
+    return Invalid("cluster.precision: processors have no tf32; take float32 or bf16");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckCluster(const wire::Cluster& cluster) {
   const auto within = [](uint32_t value, const char* name) {
     if (value >= 1 && value <= kNodesMax) return absl::OkStatus();
@@ -212,6 +228,7 @@ absl::Status CheckCluster(const wire::Cluster& cluster) {
   if (device != "auto" && device != "cpu" && device != "cuda") {
     return Invalid(absl::StrCat("cluster.device: \"", device, "\" is none of auto, cpu and cuda"));
   }
+  SOAP_RETURN_IF_ERROR(CheckPrecision(cluster));
   if (cluster.threads() > kThreadsMax) {
     return Invalid(
         absl::StrCat("cluster.threads: ", cluster.threads(), " is more than ", kThreadsMax));
@@ -267,6 +284,10 @@ absl::Status CheckTables(const wire::JobConfig& config, const consistency::Polic
     return Invalid(absl::StrCat("policy: ", policy.spec,
                                 " moves whole tensors; a model of tables, as ", config.model(),
                                 ", goes with bsp, ssp, async, dssp, psp, pssp and softsync"));
+  }
+  if (config.cluster().precision() != "float32") {
+    return Invalid(absl::StrCat("cluster.precision: a model of tables, as ", config.model(),
+                                ", has no large products; take float32"));
   }
   if (config.cluster().communication() == "priority") {
     return Invalid(
@@ -410,6 +431,7 @@ void FillDefaults(wire::JobConfig* config) {
   if (cluster->transport().empty()) cluster->set_transport("auto");
   if (cluster->device().empty()) cluster->set_device("cpu");
   if (cluster->threads() == 0) cluster->set_threads(1);
+  if (cluster->precision().empty()) cluster->set_precision("float32");
   if (cluster->heartbeat_s() == 0) cluster->set_heartbeat_s(0.5);
   if (cluster->heartbeat_timeout_s() == 0) cluster->set_heartbeat_timeout_s(5);
   if (cluster->start_timeout_s() == 0) cluster->set_start_timeout_s(60);
@@ -441,6 +463,9 @@ absl::StatusOr<JobSpecs> CheckJobConfig(const wire::JobConfig& config) {
       sim::StragglerModel::Parse(config.training().stragglers(), config.training().seed());
   if (!stragglers.ok()) return named(stragglers.status(), "training.stragglers");
   SOAP_RETURN_IF_ERROR(CheckFailures(config.output(), *stragglers));
+  if (config.cluster().precision() != "float32" && !config.output().record_path().empty()) {
+    return Invalid("output.record_path: a replay computes in float32; take cluster.precision so");
+  }
   return JobSpecs{.policy = *std::move(policy),
                   .optimizer = *optimizer,
                   .schedule = *schedule,

@@ -103,6 +103,8 @@ TEST(CheckJobConfig, EachBadValueIsNamed) {
   EXPECT_THAT(ErrorWith("data_format", "parquet"), HasSubstr("data: "));
   EXPECT_THAT(ErrorWith("data_path", "/nowhere.csv"), HasSubstr("/nowhere.csv"));
   EXPECT_THAT(ErrorWith("test_fraction", "1"), HasSubstr("data.test_fraction"));
+  EXPECT_THAT(ErrorWith("precision", "float16"), HasSubstr("cluster.precision: \"float16\""));
+  EXPECT_THAT(ErrorWith("precision", "tf32"), HasSubstr("processors have no tf32"));
 }
 
 TEST(CheckJobConfig, CountsMustFitEachOther) {
@@ -150,6 +152,19 @@ TEST(CheckJobConfig, PriorityNeedsAPolicyThatPullsEachClock) {
   }
   EXPECT_THAT(ErrorWith("communication", "lifo"),
               HasSubstr("\"lifo\" is neither fifo nor priority"));
+}
+
+TEST(CheckJobConfig, PrecisionIsOfProductsThatAreReplayedInFloat32) {
+  wire::JobConfig config = GoodConfig();
+  config.mutable_cluster()->set_precision("bf16");
+  EXPECT_TRUE(CheckJobConfig(config).ok());
+  config.mutable_output()->set_record_path("/tmp/none");
+  EXPECT_THAT(std::string(CheckJobConfig(config).status().message()),
+              HasSubstr("output.record_path: a replay computes in float32"));
+  config = GoodConfig();
+  config.mutable_cluster()->set_device("cuda");
+  config.mutable_cluster()->set_precision("tf32");
+  EXPECT_TRUE(CheckJobConfig(config).ok());
 }
 
 TEST(CheckJobConfig, StragglersAreChecked) {

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "apps/compute_backend.h"
 #include "apps/cost_table.h"
 #include "apps/job_source.h"
 #include "apps/node_loop.h"
@@ -20,7 +21,6 @@
 #include "apps/report.h"
 #include "base/exit_codes.h"
 #include "base/status_macros.h"
-#include "compute/cpu/backend.h"
 #include "models/safetensors_writer.h"
 #include "models/sparse_model.h"
 #include "models/zoo.h"
@@ -63,7 +63,6 @@ class ProfileRun {
  public:
   explicit ProfileRun(const ProfileFlags& flags)
       : flags_(flags),
-        backend_(compute::MakeCpuBackend({.threads = flags.threads})),
         sizes_(SizesOf(flags)),
         progress_(flags.model, static_cast<int>(sizes_.size()) + (flags.recompute ? 1 : 0)) {}
 
@@ -74,10 +73,18 @@ class ProfileRun {
           flags_.model, " is a model over tables: it has no operators (docs/tables.md)"));
     }
     SOAP_ASSIGN_OR_RETURN(report_.graph, models::BuildModel(flags_.model, models::ModelInput{}));
+    SOAP_ASSIGN_OR_RETURN(backend_, MakeChosenBackend({.device = flags_.device,
+                                                       .precision = flags_.precision,
+                                                       .convolutions = flags_.convolutions,
+                                                       .threads = flags_.threads}));
+    report_.device = flags_.device;
+    report_.precision = flags_.precision;
+    report_.convolutions = flags_.convolutions;
+    report_.on_device = backend_->is_device();
     report_.model = flags_.model;
     report_.threads = flags_.threads;
     progress_.Show(0);
-    SOAP_RETURN_IF_ERROR(CheckFits(What(), LeastBytes(), AvailableMemory()));
+    SOAP_RETURN_IF_ERROR(CheckHolds(LeastBytes()));
     // First, as oneDNN takes some memory of its own with the first product.
     SOAP_ASSIGN_OR_RETURN(report_.roofline, MeasureRoofline(backend_.get(), flags_.threads));
     SOAP_RETURN_IF_ERROR(MeasureWay(false, &report_.kept));
@@ -108,7 +115,12 @@ class ProfileRun {
     return absl::OkStatus();
   }
 
-  std::string What() const { return absl::StrCat(flags_.model, " with batch ", flags_.batch); }
+  // A device says itself what it does not hold.
+  absl::Status CheckHolds(uint64_t bytes) const {
+    if (report_.on_device) return absl::OkStatus();
+    return CheckFits(absl::StrCat(flags_.model, " with batch ", flags_.batch), bytes,
+                     AvailableMemory());
+  }
 
   // What no plan is below: kernels for an absurd batch are not to be prepared.
   uint64_t LeastBytes() const {
@@ -126,7 +138,7 @@ class ProfileRun {
       SOAP_ASSIGN_OR_RETURN(const models::StepPlan plan,
                             models::Replica::PlanStep(report_.graph, options, flags_.batch));
       way->planned = StepMemoryOf(report_.graph, flags_.batch, plan.memory);
-      SOAP_RETURN_IF_ERROR(CheckFits(What(), way->planned.total(), AvailableMemory()));
+      SOAP_RETURN_IF_ERROR(CheckHolds(way->planned.total()));
     }
     ResetPeakMemory();
     const ResidentMemory before = ReadResidentMemory();
@@ -135,8 +147,9 @@ class ProfileRun {
     SOAP_RETURN_IF_ERROR(profiler->Run(flags_.batch).status());
     SOAP_RETURN_IF_ERROR(profiler->Run(flags_.batch).status());
     const ResidentMemory after = ReadResidentMemory();
-    way->measured = {.program_bytes = before.now_bytes - before.code_bytes + after.code_bytes,
-                     .peak_bytes = after.peak_bytes};
+    if (!report_.on_device)
+      way->measured = {.program_bytes = before.now_bytes - before.code_bytes + after.code_bytes,
+                       .peak_bytes = after.peak_bytes};
     SOAP_ASSIGN_OR_RETURN(way->steps, Measure(profiler.get(), flags_.batch));
     if (recompute) return absl::OkStatus();
     for (size_t i = 1; i < sizes_.size(); ++i) {
@@ -164,13 +177,15 @@ class ProfileRun {
     if (flags_.costs_path.empty()) return absl::OkStatus();
     std::vector<StepProfile> profiles = {report_.kept.steps};
     profiles.insert(profiles.end(), smaller_.begin(), smaller_.end());
-    const CostOrigin origin = {
-        .model = flags_.model, .threads = flags_.threads, .roofline = report_.roofline};
+    const CostOrigin origin = {.model = flags_.model,
+                               .threads = flags_.threads,
+                               .precision = flags_.precision,
+                               .roofline = report_.roofline};
     return WriteCostTable(flags_.costs_path, MakeCostTable(report_.graph, origin, profiles));
   }
 
   const ProfileFlags& flags_;
-  const std::shared_ptr<compute::Backend> backend_;
+  std::shared_ptr<compute::Backend> backend_;
   const std::vector<int64_t> sizes_;
   ProfileProgress progress_;
   ProfileReport report_;
@@ -180,7 +195,6 @@ class ProfileRun {
 }  // namespace
 
 int Profile(const ProfileFlags& flags) {
-  ReturnLargeBlocks();  // as workers do
   if (flags.replicas > 0) {
     const absl::StatusOr<ReplicaProfile> measured = MeasureReplicas(flags);
     if (!measured.ok()) return SayConfigError(kProfileProgram, measured.status());

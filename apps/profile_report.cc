@@ -124,6 +124,13 @@ void AddOperators(const std::vector<Row>& rows, size_t top, std::string* text) {
 
 void AddMemory(const char* title, const ProfiledWay& way, std::string* text) {
   const StepMemory& plan = way.planned;
+  if (way.measured.peak_bytes == 0) {  // a device's
+    absl::StrAppendFormat(
+        text, "%s planned %s: parameters %s, gradients %s, batch %s, activations %s\n", title,
+        Bytes(plan.total()), Bytes(plan.parameter_bytes), Bytes(plan.gradient_bytes),
+        Bytes(plan.batch_bytes), Bytes(plan.activation_bytes));
+    return;
+  }
   absl::StrAppendFormat(
       text,
       "%s predicted %s: program %s, parameters %s, gradients %s, batch %s, activations %s\n"
@@ -133,6 +140,13 @@ void AddMemory(const char* title, const ProfiledWay& way, std::string* text) {
       Bytes(plan.activation_bytes), std::string(std::string_view(title).size(), ' '),
       Bytes(way.measured.peak_bytes), way.peak_share(), Bytes(way.measured.grown_bytes()),
       way.growth_share());
+}
+
+std::string DeviceText(const ProfileReport& report) {
+  if (report.on_device) {
+    return absl::StrCat(report.device, ", convolutions ", report.convolutions);
+  }
+  return absl::StrCat(report.threads, report.threads == 1 ? " thread" : " threads");
 }
 
 void AddRecomputed(const ProfiledWay& kept, const ProfiledWay& again, std::string* text) {
@@ -177,11 +191,11 @@ std::string ProfileTable(const ProfileReport& report, size_t top) {
   const Row total = TotalOf(rows);
   const auto step = static_cast<double>(steps.step);
   std::string text = absl::StrFormat(
-      "%s, %d samples, %d thread%s: a step takes %.3f ms (median of %d), %.1f samples/s\n"
-      "machine: %.1f GFLOP/s of float32, %.1f GB/s of memory, measured\n\n",
-      report.model, steps.samples, report.threads, report.threads == 1 ? "" : "s", step / 1e6,
-      steps.steps, 1e9 * Ratio(static_cast<double>(steps.samples), step), report.roofline.gflops,
-      report.roofline.gbps);
+      "%s, %d samples, %s: a step takes %.3f ms (median of %d), %.1f samples/s\n"
+      "machine: %.1f GFLOP/s of %s, %.1f GB/s of memory, measured\n\n",
+      report.model, steps.samples, DeviceText(report), step / 1e6, steps.steps,
+      1e9 * Ratio(static_cast<double>(steps.samples), step), report.roofline.gflops,
+      report.precision, report.roofline.gbps);
   AddOperators(rows, top, &text);
   absl::StrAppendFormat(&text, "\n%-26s %s\n", "by kind", kNumbersHead);
   for (const Row& row : ByKind(rows)) {
@@ -218,6 +232,9 @@ std::string ProfileJson(const ProfileReport& report) {
                  {"model_sha256", models::HashOf(report.graph)},
                  {"batch", steps.samples},
                  {"threads", report.threads},
+                 {"device", report.device},
+                 {"precision", report.precision},
+                 {"convolutions", report.convolutions},
                  {"samples_per_second",
                   1e9 * Ratio(static_cast<double>(steps.samples), static_cast<double>(steps.step))},
                  {"gflops_peak", report.roofline.gflops},
@@ -227,44 +244,64 @@ std::string ProfileJson(const ProfileReport& report) {
   return object.dump(1) + "\n";
 }
 
+namespace {
+
+Json NameEvent(const char* of, int process, int track, const std::string& name) {
+  return {{"name", of}, {"ph", "M"}, {"pid", process}, {"tid", track}, {"args", {{"name", name}}}};
+}
+
+Json SliceEvent(int process, int track, const std::string& name, const TimeSlice& slice) {
+  return {{"name", name},
+          {"ph", "X"},
+          {"pid", process},
+          {"tid", track},
+          {"ts", static_cast<double>(slice.begin) / 1e3},
+          {"dur", static_cast<double>(slice.took()) / 1e3}};
+}
+
+// An operator's half in the typical step.
+Json OperatorEvent(const ProfileReport& report, size_t k, bool forward) {
+  const StepProfile& steps = report.kept.steps;
+  const models::Op& op = report.graph.ops()[k];
+  const models::OpCost cost = models::CostOf(op.what, report.graph.ShapesOf(op, steps.samples));
+  const char* const half = forward ? "forward" : "backward";
+  Json event =
+      SliceEvent(0, 0, op.name, forward ? steps.typical.forward[k] : steps.typical.backward[k]);
+  event["cat"] = half;
+  event["args"] = {{"kind", std::string(compute::NameOf(op.what))},
+                   {"half", half},
+                   {"flops", forward ? cost.forward_flops : cost.backward_flops},
+                   {"bytes", forward ? cost.forward_bytes : cost.backward_bytes}};
+  return event;
+}
+
+void AddQueues(int process, const std::string& title, const std::vector<compute::QueueSpan>& spans,
+               Json* events) {
+  events->push_back(NameEvent("process_name", process, 0, title));
+  const char* const queues[] = {"kernels", "copies to the device", "copies from the device"};
+  for (int queue = 0; queue < static_cast<int>(compute::kQueues); ++queue) {
+    events->push_back(NameEvent("thread_name", process, queue, queues[queue]));
+  }
+  for (const compute::QueueSpan& span : spans) {
+    events->push_back(
+        SliceEvent(process, static_cast<int>(span.queue), span.name, {span.begin_ns, span.end_ns}));
+  }
+}
+
+}  // namespace
+
 std::string ProfileTrace(const ProfileReport& report) {
   Json events = Json::array();
   const std::string title = absl::StrCat(report.model, ", ", report.kept.steps.samples, " samples");
-  events.push_back(
-      {{"name", "process_name"}, {"ph", "M"}, {"pid", 0}, {"args", {{"name", title}}}});
-  events.push_back({{"name", "thread_name"},
-                    {"ph", "M"},
-                    {"pid", 0},
-                    {"tid", 0},
-                    {"args", {{"name", "operators"}}}});
-  const auto add = [&](size_t k, const char* half, const TimeSlice& slice, int64_t flops,
-                       int64_t bytes) {
-    const models::Op& op = report.graph.ops()[k];
-    events.push_back({{"name", op.name},
-                      {"cat", half},
-                      {"ph", "X"},
-                      {"pid", 0},
-                      {"tid", 0},
-                      {"ts", static_cast<double>(slice.begin) / 1e3},
-                      {"dur", static_cast<double>(slice.took()) / 1e3},
-                      {"args",
-                       {{"kind", std::string(compute::NameOf(op.what))},
-                        {"half", half},
-                        {"flops", flops},
-                        {"bytes", bytes}}}});
-  };
-  const StepProfile& steps = report.kept.steps;
-  for (const bool forward : {true, false}) {
-    for (size_t i = 0; i < report.graph.ops().size(); ++i) {
-      const size_t k = forward ? i : report.graph.ops().size() - 1 - i;
-      const models::Op& op = report.graph.ops()[k];
-      const models::OpCost cost = models::CostOf(op.what, report.graph.ShapesOf(op, steps.samples));
-      if (forward) {
-        add(k, "forward", steps.typical.forward[k], cost.forward_flops, cost.forward_bytes);
-      } else {
-        add(k, "backward", steps.typical.backward[k], cost.backward_flops, cost.backward_bytes);
-      }
-    }
+  if (report.on_device) {
+    AddQueues(0, title, report.kept.steps.as_run, &events);
+    AddQueues(1, title + ", operators one by one", report.kept.steps.typical.spans, &events);
+  } else {
+    events.push_back(NameEvent("process_name", 0, 0, title));
+    events.push_back(NameEvent("thread_name", 0, 0, "operators"));
+    const size_t ops = report.graph.ops().size();
+    for (size_t k = 0; k < ops; ++k) events.push_back(OperatorEvent(report, k, true));
+    for (size_t k = ops; k-- > 0;) events.push_back(OperatorEvent(report, k, false));
   }
   const Json object = {{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events)}};
   return object.dump() + "\n";

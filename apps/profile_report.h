@@ -37,6 +37,10 @@ struct ProfiledWay {
 struct ProfileReport {
   std::string model;
   int threads = 1;
+  std::string device = "cpu";  // as it was chosen; with a device the two that follow are its own
+  std::string precision = "float32";
+  std::string convolutions = "guessed";
+  bool on_device = false;
   Roofline roofline;
   models::Graph graph;
   ProfiledWay kept;
@@ -47,7 +51,8 @@ struct ProfileReport {
 std::string ProfileTable(const ProfileReport& report, size_t top);
 std::string ProfileJson(const ProfileReport& report);
 // Trace Event Format, for ui.perfetto.dev: a slice an operator, forward and backward, of the
-// typical step.
+// typical step. Of a device: its queues, a track each, in a step as it runs, and in one whose
+// operators are started one by one.
 std::string ProfileTrace(const ProfileReport& report);
 
 }  // namespace soapstone::apps

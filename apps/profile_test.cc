@@ -210,19 +210,19 @@ TEST(ReplicaProfile, DevicesAreNamed) {
   const auto refused = [](const std::string& device, uint64_t workspace_mb) {
     return std::string(
         MeasureReplicas(
-            {.model = "mlp", .replicas = 2, .device = device, .workspace_mb = workspace_mb})
+            {.model = "mlp", .device = device, .replicas = 2, .workspace_mb = workspace_mb})
             .status()
             .message());
   };
-  EXPECT_THAT(refused("gpu", 0), HasSubstr("none of cpu, cuda and cuda:N"));
-  EXPECT_THAT(refused("cuda:x", 0), HasSubstr("none of cpu, cuda and cuda:N"));
+  EXPECT_THAT(refused("gpu", 0), HasSubstr("none of cpu, cuda, cuda:N and auto"));
+  EXPECT_THAT(refused("cuda:x", 0), HasSubstr("none of cpu, cuda, cuda:N and auto"));
   EXPECT_THAT(refused("cpu", 64), HasSubstr("--device=cuda"));
 }
 
 TEST(CostTable, IsReadBackAsWritten) {
   const models::Graph graph = ModelOf("transformer_lm:tiny");
-  const CostOrigin origin = {.model = "transformer_lm:tiny",
-                             .roofline = {.gflops = 100, .gbps = 10}};
+  const CostOrigin origin = {
+      .model = "transformer_lm:tiny", .precision = "bf16", .roofline = {.gflops = 100, .gbps = 10}};
   const wire::CostTable table = MakeCostTable(graph, origin, {MadeUp(graph, 4), MadeUp(graph, 1)});
   const std::string path = TemporaryPath("costs.textproto");
   ASSERT_TRUE(WriteCostTable(path, table).ok());
@@ -231,6 +231,13 @@ TEST(CostTable, IsReadBackAsWritten) {
   EXPECT_EQ(read->SerializeAsString(), table.SerializeAsString());
   EXPECT_EQ(read->model_sha256(), models::HashOf(graph));
   EXPECT_EQ(read->flops_per_second(), 100'000'000'000u);
+  EXPECT_EQ(read->precision(), "bf16");
+}
+
+TEST(CostTable, WithoutAPrecisionIsOfFloat32) {
+  const std::string path = TemporaryPath("before.textproto");
+  std::ofstream(path) << "version: 1\n";
+  EXPECT_EQ(ReadCostTable(path)->precision(), "float32");
 }
 
 TEST(CostTable, OperatorsAlikeAreOneEntryForEachShape) {

@@ -6,18 +6,15 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/strip.h"
 #include "apps/compute_backend.h"
 #include "apps/node_loop.h"
 #include "apps/process_memory.h"
 #include "apps/random_batch.h"
 #include "apps/report.h"
 #include "base/status_macros.h"
-#include "compute/cpu/backend.h"
 #include "compute/init.h"
 #include "models/model_batch.h"
 #include "models/sparse_model.h"
@@ -32,21 +29,6 @@ using models::ModelTurns;
 constexpr uint64_t kReplicaSeed = 1;
 constexpr uint64_t kMegabyte = 1'000'000;
 constexpr uint64_t kReplicaStepsMin = 3;
-
-// Ordinal of "cuda" and "cuda:N"; none: the processor.
-absl::StatusOr<std::optional<int>> DeviceOf(const ProfileFlags& flags) {
-  if (flags.device == "cpu") {
-    if (flags.workspace_mb == 0) return std::nullopt;
-    return absl::InvalidArgumentError("--workspace is of a device's convolutions: --device=cuda");
-  }
-  absl::string_view rest = flags.device;
-  int ordinal = 0;
-  if (rest == "cuda" || (absl::ConsumePrefix(&rest, "cuda:") && absl::SimpleAtoi(rest, &ordinal))) {
-    return ordinal;
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("--device: \"", flags.device, "\" is none of cpu, cuda and cuda:N"));
-}
 
 class ReplicaRun {
  public:
@@ -89,21 +71,27 @@ class ReplicaRun {
   }
 
   absl::Status MakeBackends() {
-    SOAP_ASSIGN_OR_RETURN(const std::optional<int> device, DeviceOf(flags_));
-    if (!device.has_value()) {
+    const BackendChoice choice = {.device = flags_.device,
+                                  .precision = flags_.precision,
+                                  .convolutions = flags_.convolutions,
+                                  .threads = flags_.threads};
+    const bool divided = flags_.workspace_mb > 0;
+    if (flags_.device == "cpu") {
+      if (divided) {
+        return absl::InvalidArgumentError(
+            "--workspace is of a device's convolutions: --device=cuda");
+      }
       for (size_t i = 0; i < flags_.replicas; ++i) {
-        backends_.push_back(compute::MakeCpuBackend({.threads = flags_.threads}));
+        SOAP_ASSIGN_OR_RETURN(backends_.emplace_back(), MakeChosenBackend(choice));
       }
       return absl::OkStatus();
     }
-    const bool divided = flags_.workspace_mb > 0;
     profile_.workspace_bytes = flags_.workspace_mb * kMegabyte;
-    SOAP_ASSIGN_OR_RETURN(
-        std::vector<std::unique_ptr<compute::Backend>> made,
-        compute::MakeCudaBackends({.device = *device,
-                                   .workspace_bytes_total = profile_.workspace_bytes,
-                                   .measure_algorithms = divided},
-                                  flags_.replicas));
+    SOAP_ASSIGN_OR_RETURN(compute::CudaOptions options, CudaOptionsOf(choice));
+    options.workspace_bytes_total = profile_.workspace_bytes;
+    options.measure_algorithms |= divided;
+    SOAP_ASSIGN_OR_RETURN(std::vector<std::unique_ptr<compute::Backend>> made,
+                          compute::MakeCudaBackends(options, flags_.replicas));
     if (divided) {
       const std::vector<std::vector<compute::KernelRequest>> work(
           made.size(), models::PlainRequests(graph_, flags_.batch));
@@ -117,12 +105,13 @@ class ReplicaRun {
     for (size_t i = 0; i < flags_.replicas; ++i) {
       SOAP_ASSIGN_OR_RETURN(std::unique_ptr<models::Replica> replica,
                             models::Replica::Create(graph_, OptionsOf(i)));
+      BufferPool pool = replica->NewPool();
       models::BatchedModel model = {.replica = replica.get(), .feed = &feed_};
       for (size_t p = 0; p < graph_.params().size(); ++p) {
         const auto id = static_cast<ParamId>(p);
         compute::InitSlice(graph_.param(id), kReplicaSeed, id, 0, replica->param(id));
-        gradients_.emplace_back(graph_.param(id).elements());
-        model.gradients.push_back(absl::MakeSpan(gradients_.back()));
+        gradients_.push_back(pool.Take(graph_.param(id).elements() * sizeof(float)));
+        model.gradients.push_back(gradients_.back().floats());
       }
       replicas_.push_back(std::move(replica));
       models_.push_back(std::move(model));
@@ -154,7 +143,7 @@ class ReplicaRun {
   models::Graph graph_;
   std::vector<std::shared_ptr<compute::Backend>> backends_;
   models::Feed feed_;
-  std::vector<std::vector<float>> gradients_;  // by replica and parameter
+  std::vector<BufferPool::Block> gradients_;  // by replica and parameter
   std::vector<std::unique_ptr<models::Replica>> replicas_;
   std::vector<models::BatchedModel> models_;
 };

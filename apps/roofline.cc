@@ -13,8 +13,11 @@ namespace soapstone::apps {
 namespace {
 
 constexpr Nanos kTriadFor = 200 * kMillisecond;
-constexpr Nanos kProductsFor = 300 * kMillisecond;
+constexpr Nanos kKernelsFor = 300 * kMillisecond;
 constexpr int64_t kSide = 1024;
+constexpr int64_t kDeviceSide = 8192;
+constexpr int64_t kDeviceRow = int64_t{1} << 26;
+constexpr int kDeviceCalls = 4;                   // before it is waited for
 constexpr size_t kTriadBytes = size_t{64} << 20;  // an array; three of them
 
 SOAPSTONE_EACH_VECTOR_WIDTH
@@ -42,36 +45,67 @@ double TriadAlone(size_t bytes) {
   return 3 * static_cast<double>(bytes * passes) / static_cast<double>(took);
 }
 
-// Y = X W^T, all of kSide x kSide, in GFLOP/s: the fastest of the repeats.
-absl::StatusOr<double> ProductRate(compute::Backend* backend) {
-  const compute::TensorSpec square = {.shape = {kSide, kSide}};
-  SOAP_ASSIGN_OR_RETURN(std::unique_ptr<compute::Kernel> kernel,
-                        backend->Prepare({.op = compute::Linear{.outputs = kSide, .bias = false},
-                                          .name = "roofline",
-                                          .inputs = {compute::PlainFormat(square)},
-                                          .params = {square},
-                                          .outputs = {square},
-                                          .training = false}));
-  SOAP_ASSIGN_OR_RETURN(const std::shared_ptr<void> x, backend->Allocate(square.bytes()));
-  SOAP_ASSIGN_OR_RETURN(const std::shared_ptr<void> w, backend->Allocate(square.bytes()));
-  SOAP_ASSIGN_OR_RETURN(const std::shared_ptr<void> y,
-                        backend->Allocate(kernel->plan().outputs[0].bytes));
+// Calls one kernel of two inputs, of the same shape and all ones, or of one and a parameter, for a
+// while; returns the least nanoseconds of a call. A device is asked for several, and waited for.
+absl::StatusOr<double> LeastNsOf(compute::Backend* backend, const compute::KernelRequest& request,
+                                 int calls) {
+  SOAP_ASSIGN_OR_RETURN(std::unique_ptr<compute::Kernel> kernel, backend->Prepare(request));
+  const compute::Format format = compute::PlainFormat(request.outputs[0]);
+  const std::vector<float> ones(format.bytes / sizeof(float), 1.0f);
+  std::vector<std::shared_ptr<void>> memory;
+  for (int i = 0; i < 3; ++i) {
+    const size_t bytes = std::max(format.bytes, kernel->plan().outputs[0].bytes);
+    SOAP_ASSIGN_OR_RETURN(std::shared_ptr<void> tensor, backend->Allocate(bytes));
+    backend->Import(ones.data(), format, tensor.get());
+    memory.push_back(std::move(tensor));
+  }
   SOAP_ASSIGN_OR_RETURN(const std::shared_ptr<void> scratch,
                         backend->Allocate(kernel->plan().forward_scratch_bytes));
-  std::fill_n(static_cast<float*>(x.get()), kSide * kSide, 0.5f);
-  std::fill_n(static_cast<float*>(w.get()), kSide * kSide, 0.25f);
-  const void* const inputs[] = {x.get()};
-  const float* const params[] = {static_cast<const float*>(w.get())};
-  void* const outputs[] = {y.get()};
+  const void* const inputs[] = {memory[0].get(), memory[1].get()};
+  const float* const params[] = {static_cast<const float*>(memory[1].get())};
+  void* const outputs[] = {memory[2].get()};
+  const compute::ForwardArgs args = {.inputs = absl::MakeConstSpan(inputs, request.inputs.size()),
+                                     .params = absl::MakeConstSpan(params, request.params.size()),
+                                     .outputs = outputs,
+                                     .scratch = scratch.get()};
   Nanos best = 0;
-  for (const Nanos began = NodeLoop::Now(); NodeLoop::Now() - began < kProductsFor;) {
+  for (const Nanos began = NodeLoop::Now(); NodeLoop::Now() - began < kKernelsFor;) {
     const Nanos start = NodeLoop::Now();
-    kernel->Forward(
-        {.inputs = inputs, .params = params, .outputs = outputs, .scratch = scratch.get()});
+    for (int i = 0; i < calls; ++i) kernel->Forward(args);
+    backend->Finish();
     const Nanos took = std::max<Nanos>(NodeLoop::Now() - start, 1);
     best = best == 0 ? took : std::min(best, took);
   }
-  return 2.0 * kSide * kSide * kSide / static_cast<double>(best);
+  return static_cast<double>(best) / calls;
+}
+
+// Y = X W^T, all of side x side, in GFLOP/s.
+absl::StatusOr<double> ProductRate(compute::Backend* backend, int64_t side, int calls) {
+  const compute::TensorSpec square = {.shape = {side, side}};
+  SOAP_ASSIGN_OR_RETURN(const double ns,
+                        LeastNsOf(backend,
+                                  {.op = compute::Linear{.outputs = side, .bias = false},
+                                   .name = "roofline",
+                                   .inputs = {compute::PlainFormat(square)},
+                                   .params = {square},
+                                   .outputs = {square},
+                                   .training = false},
+                                  calls));
+  return 2.0 * static_cast<double>(side * side * side) / ns;
+}
+
+// c = a + b over arrays that no cache of a device holds, in GB/s: 12 bytes an element.
+absl::StatusOr<double> DeviceMemoryRate(compute::Backend* backend) {
+  const compute::TensorSpec row = {.shape = {kDeviceRow}};
+  SOAP_ASSIGN_OR_RETURN(const double ns,
+                        LeastNsOf(backend,
+                                  {.op = compute::Add{},
+                                   .name = "roofline",
+                                   .inputs = {compute::PlainFormat(row), compute::PlainFormat(row)},
+                                   .outputs = {row},
+                                   .training = false},
+                                  kDeviceCalls));
+  return 12.0 * static_cast<double>(kDeviceRow) / ns;
 }
 
 }  // namespace
@@ -91,7 +125,12 @@ double TriadRate(size_t bytes, int threads) {
 
 absl::StatusOr<Roofline> MeasureRoofline(compute::Backend* backend, int threads) {
   Roofline roofline;
-  SOAP_ASSIGN_OR_RETURN(roofline.gflops, ProductRate(backend));
+  if (backend->is_device()) {
+    SOAP_ASSIGN_OR_RETURN(roofline.gflops, ProductRate(backend, kDeviceSide, kDeviceCalls));
+    SOAP_ASSIGN_OR_RETURN(roofline.gbps, DeviceMemoryRate(backend));
+    return roofline;
+  }
+  SOAP_ASSIGN_OR_RETURN(roofline.gflops, ProductRate(backend, kSide, 1));
   roofline.gbps = TriadRate(kTriadBytes, threads);
   return roofline;
 }

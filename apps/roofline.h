@@ -11,7 +11,7 @@
 namespace soapstone::apps {
 
 struct Roofline {
-  double gflops = 0;  // of float32 arithmetic, 1e9 a second
+  double gflops = 0;  // of products in the backend's precision, 1e9 a second
   double gbps = 0;    // of main memory, 1e9 bytes a second
 
   // The shortest time in which so much can be done, in nanoseconds.
@@ -22,8 +22,9 @@ struct Roofline {
   }
 };
 
-// The best of several: a product of matrices of 1024 x 1024 by the backend's own Linear; and triad,
-// over arrays that no cache holds. Takes half a second. threads: the backend's.
+// The best of several: a product of matrices of 1024 x 1024 by the backend's own Linear, in its
+// precision; and triad, over arrays that no cache holds. Takes half a second. threads: the
+// backend's. Of a device: a product of 8192 x 8192, and its sum of two arrays of 2^26 floats.
 absl::StatusOr<Roofline> MeasureRoofline(compute::Backend* backend, int threads);
 
 // Bytes read and written a second by STREAM's triad, a[i] = b[i] + s c[i] over floats, arrays of

@@ -42,18 +42,18 @@ absl::Status RunOnce(uint64_t samples, const models::Dataset& data, models::Repl
   SOAP_RETURN_IF_ERROR(replica->Begin(feed.samples, models::FieldsOf(feed)));
   const models::Graph& graph = replica->graph();
   for (size_t op = 0; op < graph.ops().size(); ++op) replica->ForwardOp(op);
+  BufferPool pool = replica->NewPool();
+  std::vector<BufferPool::Block> blocks;
   for (size_t op = graph.ops().size(); op-- > 0;) {
-    const std::vector<ParamId>& params = graph.ops()[op].params;
-    std::vector<std::vector<float>> values;
-    values.reserve(params.size());
-    for (const ParamId param : params) {
-      values.emplace_back(graph.params()[Index(param)].elements());
-    }
     std::vector<absl::Span<float>> gradients;
-    gradients.reserve(values.size());
-    for (std::vector<float>& gradient : values) gradients.push_back(absl::MakeSpan(gradient));
+    for (const ParamId param : graph.ops()[op].params) {
+      blocks.push_back(pool.Take(graph.param(param).elements() * sizeof(float)));
+      gradients.push_back(blocks.back().floats());
+    }
     replica->BackwardOp(op, gradients);
+    if (!replica->on_device()) blocks.clear();  // else they are still to come
   }
+  replica->WaitForGradients(0);
   return absl::OkStatus();
 }
 
@@ -61,7 +61,8 @@ absl::Status RunOnce(uint64_t samples, const models::Dataset& data, models::Repl
 
 absl::StatusOr<std::shared_ptr<models::Replica>> WarmReplica(const Job& job, uint32_t rank) {
   if (job.graph == nullptr) return nullptr;
-  const std::shared_ptr<compute::Backend> backend = MakeBackend(job.config.cluster(), rank);
+  SOAP_ASSIGN_OR_RETURN(const std::shared_ptr<compute::Backend> backend,
+                        MakeBackend(job.config.cluster(), rank));
   const uint64_t available = FreeMemory(backend.get());
   SOAP_ASSIGN_OR_RETURN(
       std::unique_ptr<models::Replica> replica,

@@ -108,7 +108,10 @@ int WorkerNode::Run() {
   const auto rank = static_cast<uint32_t>(std::max<int64_t>(wanted_rank_, 0));
   absl::StatusOr<std::shared_ptr<models::Replica>> warm = WarmReplica(*job_, rank);
   if (!warm.ok()) {
-    const int code = absl::IsResourceExhausted(warm.status()) ? kExitConfig : kExitInternal;
+    // Too little memory, a precision that is not there: the job's to change.
+    const bool of_the_job =
+        absl::IsResourceExhausted(warm.status()) || absl::IsFailedPrecondition(warm.status());
+    const int code = of_the_job ? kExitConfig : kExitInternal;
     LogEnd({code, std::string(warm.status().message())});
     return code;
   }

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 #include <new>
+#include <utility>
 
 #include "base/shared_arena.h"
 #include "glog/logging.h"
@@ -55,37 +56,49 @@ bool operator==(const Buffer& a, const Buffer& b) {
 
 // Idle blocks by size class (powers of two).
 struct BufferPool::Shelf {
-  // Of the process's shared arena, where that is on and the block is large enough; else the heap's.
+  // Of the source, if there is one; of the process's shared arena, where that is on and the block
+  // is large enough; else the heap's.
   struct Memory {
     void* at = nullptr;
     bool shared = false;
+    std::shared_ptr<void> of_source;
   };
-  static Memory Allocate(size_t capacity) {
+  Memory Allocate(size_t capacity) const {
+    if (source) {
+      std::shared_ptr<void> block = source(capacity);
+      if (block != nullptr) return {.at = block.get(), .of_source = std::move(block)};
+    }
     SharedArena* arena = capacity >= SharedArena::kBlockMin ? SharedArena::Get() : nullptr;
     if (arena != nullptr) {
-      if (void* block = arena->Allocate(capacity); block != nullptr) return {block, true};
+      if (void* block = arena->Allocate(capacity); block != nullptr) {
+        return {.at = block, .shared = true};
+      }
     }
-    return {AllocateAligned(capacity), false};
+    return {.at = AllocateAligned(capacity)};
   }
-  static void Free(Memory memory, size_t capacity) {
+  static void Free(const Memory& memory, size_t capacity) {
+    if (memory.of_source != nullptr) return;
     if (memory.shared) return SharedArena::Get()->Free(memory.at, capacity);
     FreeAligned(memory.at);
   }
 
-  explicit Shelf(size_t kept_bytes_max) : kept_bytes_max(kept_bytes_max) {}
+  Shelf(size_t kept_bytes_max, Source source)
+      : kept_bytes_max(kept_bytes_max), source(std::move(source)) {}
   ~Shelf() {
     for (auto& [size, blocks] : idle) {
-      for (const Memory memory : blocks) Free(memory, size);
+      for (const Memory& memory : blocks) Free(memory, size);
     }
   }
 
   const size_t kept_bytes_max;
+  const Source source;
   Mutex mutex;
   std::map<size_t, std::vector<Memory>> idle ABSL_GUARDED_BY(mutex);
   size_t idle_bytes ABSL_GUARDED_BY(mutex) = 0;
 };
 
-BufferPool::BufferPool(size_t kept_bytes_max) : shelf_(std::make_shared<Shelf>(kept_bytes_max)) {}
+BufferPool::BufferPool(size_t kept_bytes_max, Source source)
+    : shelf_(std::make_shared<Shelf>(kept_bytes_max, std::move(source))) {}
 
 BufferPool::Block BufferPool::Take(size_t size) {
   const size_t capacity = std::bit_ceil(std::max(size, kAlignment));
@@ -94,12 +107,12 @@ BufferPool::Block BufferPool::Take(size_t size) {
     MutexLock lock(&shelf_->mutex);
     auto it = shelf_->idle.find(capacity);
     if (it != shelf_->idle.end() && !it->second.empty()) {
-      memory = it->second.back();
+      memory = std::move(it->second.back());
       it->second.pop_back();
       shelf_->idle_bytes -= capacity;
     }
   }
-  if (memory.at == nullptr) memory = Shelf::Allocate(capacity);
+  if (memory.at == nullptr) memory = shelf_->Allocate(capacity);
   Block block;
   block.data = static_cast<std::byte*>(memory.at);
   block.size = size;

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -58,7 +59,11 @@ using Buffers = std::vector<Buffer, RecyclingAllocator<Buffer>>;
 // does. The pool keeps at most `kept_bytes_max` idle bytes; what comes back beyond is freed.
 class BufferPool {
  public:
-  explicit BufferPool(size_t kept_bytes_max = size_t{256} << 20);
+  // Memory of a kind of its own: `bytes`, 64-byte aligned, freed with the last copy; null where
+  // there is none: then the pool's usual memory is taken.
+  using Source = std::function<std::shared_ptr<void>(size_t bytes)>;
+
+  explicit BufferPool(size_t kept_bytes_max = size_t{256} << 20, Source source = nullptr);
 
   // A writable block of `size` bytes, 64-byte aligned, contents unspecified. It returns to the
   // pool when the last copy of `owner` is gone.

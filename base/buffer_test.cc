@@ -1,5 +1,6 @@
 #include "base/buffer.h"
 
+#include <new>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -76,6 +77,33 @@ TEST(BufferPool, KeepsNoMoreThanItsMaximum) {
   a = {};
   b = {};
   EXPECT_EQ(pool.idle_bytes(), 1024u);
+}
+
+TEST(BufferPool, BlocksOfASourceAreKeptAndUsedAgain) {
+  int taken = 0;
+  const auto count = std::make_shared<int>(0);
+  Buffer view;
+  {
+    BufferPool pool(2048, [&](size_t bytes) -> std::shared_ptr<void> {
+      ++taken;
+      if (bytes > 1024) return nullptr;  // it has no more: the heap's then
+      return std::shared_ptr<void>(::operator new(bytes, std::align_val_t(64)), [count](void* p) {
+        ::operator delete(p, std::align_val_t(64));
+        ++*count;
+      });
+    });
+    view = pool.Take(1000).View();
+    const std::byte* memory = view.data();
+    view = Buffer();
+    auto block = pool.Take(1000);
+    EXPECT_EQ(block.data, memory);
+    EXPECT_EQ(taken, 1);
+    EXPECT_NE(pool.Take(2000).data, nullptr);
+    view = block.View();
+  }
+  EXPECT_EQ(*count, 0);
+  view = Buffer();
+  EXPECT_EQ(*count, 1);
 }
 
 TEST(BufferPool, BlockOutlivesThePool) {

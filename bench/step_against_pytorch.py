@@ -1,13 +1,21 @@
 #!/usr/bin/env python3
-"""Time of a training step (forward and backward) on the processor, beside PyTorch's.
+"""Time of a training step (forward and backward) on this machine, beside PyTorch's.
 
     bench/step_against_pytorch.py [--threads=1] [--rounds=5] [--only=resnet50]
+    bench/step_against_pytorch.py --device=cuda --bin=build/cuda/bin/soapstone [--trace=FOLDER]
 
-Models in float32, the same sizes, batches and number of threads, one process at a time, in turn:
+Models of the same sizes, batches, precision and number of threads, one process at a time, in turn:
 our step by `soapstone profile`, then PyTorch's written with its own modules, as users do. The
-ratio is of the medians over the rounds. Debian's python3-torch is asked for by /usr/bin/python3;
-install libopenblas0-pthread too: with the reference BLAS PyTorch's products take ten times as long.
-Exit codes: 0 done, 1 a program failed, 77 there is no PyTorch.
+ratio is of the medians over the rounds. Debian's python3-torch is asked for by /usr/bin/python3
+(--python: another); install libopenblas0-pthread too: with the reference BLAS PyTorch's products
+take ten times as long.
+
+With --device=cuda the larger models of a GPU, in tf32 and bf16 (--precision: one of them); the share
+of the product rate that the device was measured to have; what micro-batches in 64 MiB gain over
+measured algorithms for the whole batch; and a timeline of each model's step. A step begins with
+samples and ends with gradients in the host's memory, on both sides. Where PyTorch has no CUDA our
+times are printed alone.
+Exit codes: 0 done, 1 a program failed, 77 there is no PyTorch (on the processor).
 """
 import argparse
 import json
@@ -25,6 +33,13 @@ MODELS = {
     "resnet50": ("resnet50", 8),
     "rnnlm": ("rnnlm:hidden=1024", 16),
     "transformer_lm": ("transformer_lm:hidden=512,layers=4,heads=8", 2),
+}
+# On a GPU. gnmt is ours alone: PyTorch has no module for its attention.
+CUDA_MODELS = {
+    "resnet50": ("resnet50", 128),
+    "rnnlm": ("rnnlm:hidden=1024", 128),
+    "gnmt": ("gnmt", 64),
+    "transformer_lm": ("transformer_lm:hidden=512,layers=4,heads=8", 16),
 }
 
 PYTORCH = r'''
@@ -108,8 +123,10 @@ class TransformerLm(nn.Module):
         return self.fc(self.norm(x)).flatten(0, 1)
 
 name, samples, threads, steps = sys.argv[1], *map(int, sys.argv[2:5])
+device, precision = sys.argv[5:7]
 torch.set_num_threads(threads)
 torch.manual_seed(1)
+torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision != "float32"
 if name in ("alexnet", "resnet50"):
     net = {"alexnet": alexnet, "resnet50": resnet50}[name]()
     x, y = torch.randn(samples, 3, 224, 224), torch.randint(1000, (samples,))
@@ -117,11 +134,20 @@ else:
     words, length = (10000, 40) if name == "rnnlm" else (32000, 512)
     net = Rnnlm(words, 1024) if name == "rnnlm" else TransformerLm(words, 512, 4, length, 8)
     x, y = torch.randint(words, (samples, length)), torch.randint(words, (samples * length,))
+net.to(device)
+on_gpu = device != "cpu"
+host = [torch.empty_like(p, device="cpu").pin_memory() for p in net.parameters()] if on_gpu else []
 times = []
 for _ in range(steps + 1):  # the first prepares
     begin = time.perf_counter()
     net.zero_grad(set_to_none=True)
-    F.cross_entropy(net(x), y).backward()
+    with torch.autocast("cuda", torch.bfloat16, enabled=on_gpu and precision == "bf16"):
+        loss = F.cross_entropy(net(x.to(device)), y.to(device))
+    loss.backward()
+    for to, p in zip(host, net.parameters()):
+        to.copy_(p.grad, non_blocking=True)
+    if on_gpu:
+        torch.cuda.synchronize()
     times.append(time.perf_counter() - begin)
 print(sorted(times[1:])[steps // 2])
 '''
@@ -136,10 +162,71 @@ def run(command, threads):
     return result.stdout
 
 
-def ours(program, model, samples, threads):
-    profile = json.loads(run([program, "profile", f"--model={model}", f"--batch={samples}",
-                              f"--threads={threads}", "--seconds=2", "--json"], threads))
-    return profile["step_ns"] / 1e9, profile["operators"]
+def ours(flags, model, samples, precision, convolutions="guessed", trace=None):
+    command = [flags.bin, "profile", f"--model={model}", f"--batch={samples}",
+               f"--threads={flags.threads}", "--seconds=2", "--json"]
+    if flags.device != "cpu":
+        command += [f"--device={flags.device}", f"--precision={precision}",
+                    f"--convolutions={convolutions}"]
+    if trace:
+        command.append(f"--trace={trace}")
+    return json.loads(run(command, flags.threads))
+
+
+def theirs(flags, name, samples, precision):
+    return float(run([flags.python, "-c", PYTORCH, name, str(samples), str(flags.threads),
+                      "3" if flags.device == "cpu" else "20", flags.device, precision],
+                     flags.threads))
+
+
+def has_torch(flags):
+    asked = "import torch" if flags.device == "cpu" else (
+        "import torch; assert torch.cuda.is_available()")
+    return subprocess.run([flags.python, "-c", asked], capture_output=True).returncode == 0
+
+
+def median_of(rounds, measure):
+    return statistics.median(measure() for _ in range(rounds))
+
+
+def rate_share(profile):
+    """Of the product rate measured: the step's multiplications and additions a second."""
+    flops = sum(o["forward_flops"] + o["backward_flops"] for o in profile["operators"])
+    return flops / profile["step_ns"] / profile["gflops_peak"]
+
+
+def slowest(profile):
+    took = {o["name"]: o["forward_ns"] + o["backward_ns"] for o in profile["operators"]}
+    total = sum(took.values()) or 1
+    return ", ".join(f"{name} {took[name] / total:.0%}"
+                     for name in sorted(took, key=took.get, reverse=True)[:3])
+
+
+def line(name, samples, precision, mine_s, theirs_s, profile, note=""):
+    other = f"{theirs_s * 1e3:11.1f} {mine_s / theirs_s:6.2f}" if theirs_s else f"{'-':>11} {'-':>6}"
+    return (f"{name:16} {samples:7} {precision:9} {mine_s * 1e3:9.2f} {other} "
+            f"{rate_share(profile):6.1%}  {slowest(profile)}{note}")
+
+
+def compare(flags, name, model, samples, precision, torch):
+    profiles = []
+    def mine():
+        profiles.append(ours(flags, model, samples, precision))
+        return profiles[-1]["step_ns"] / 1e9
+    pairs = [(mine(), theirs(flags, name, samples, precision) if torch else 0)
+             for _ in range(flags.rounds)]
+    a, b = (statistics.median(times) for times in zip(*pairs))
+    note = ""
+    if flags.device != "cpu":
+        measured, micro = (median_of(flags.rounds, lambda how=how: ours(
+            flags, model, samples, precision, how)["step_ns"] / 1e6)
+            for how in ("measured", "micro"))
+        note = f"; algorithms measured {measured:.2f} ms, with micro-batches {micro:.2f} ms"
+        if flags.trace:
+            path = pathlib.Path(flags.trace) / f"{name}-{precision}.json"
+            ours(flags, model, samples, precision, "micro", path)
+            note += f"; timeline {path}"
+    print(line(name, samples, precision, a, b, profiles[-1], note), flush=True)
 
 
 def main():
@@ -147,28 +234,30 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", choices=sorted(MODELS))
+    parser.add_argument("--only", choices=sorted(MODELS | CUDA_MODELS))
     parser.add_argument("--bin", default=str(ROOT / "build/release/bin/soapstone"))
+    parser.add_argument("--python", default="/usr/bin/python3", help="that has torch")
+    parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N")
+    parser.add_argument("--batch", type=int, help="in place of each model's own")
+    parser.add_argument("--precision", choices=("float32", "tf32", "bf16"))
+    parser.add_argument("--trace", help="a folder for timelines of a device's steps")
     flags = parser.parse_args()
-    if subprocess.run(["/usr/bin/python3", "-c", "import torch"], capture_output=True).returncode:
-        print("NOT RUN: /usr/bin/python3 has no torch; apt-get install python3-torch", file=sys.stderr)
+    torch = has_torch(flags)
+    if not torch and flags.device == "cpu":
+        print(f"NOT RUN: {flags.python} has no torch; apt-get install python3-torch", file=sys.stderr)
         return 77
-    print(f"{'model':16} {'samples':>7} {'ours, ms':>9} {'PyTorch, ms':>11} {'ratio':>6}  slowest operators")
-    for name, (model, samples) in MODELS.items():
+    if not torch:
+        print(f"{flags.python} has no torch with CUDA: our times alone", file=sys.stderr)
+    if flags.trace:
+        pathlib.Path(flags.trace).mkdir(parents=True, exist_ok=True)
+    print(f"{'model':16} {'samples':>7} {'precision':9} {'ours, ms':>9} {'PyTorch, ms':>11} {'ratio':>6} "
+          f"{'rate':>6}  slowest operators")
+    own = ("float32",) if flags.device == "cpu" else ("tf32", "bf16")
+    for name, (model, samples) in (MODELS if flags.device == "cpu" else CUDA_MODELS).items():
         if flags.only not in (None, name):
             continue
-        mine, theirs, operators = [], [], []
-        for _ in range(flags.rounds):
-            seconds, operators = ours(flags.bin, model, samples, flags.threads)
-            mine.append(seconds)
-            theirs.append(float(run(["/usr/bin/python3", "-c", PYTORCH, name, str(samples),
-                                     str(flags.threads), "3"], flags.threads)))
-        total = sum(o["forward_ns"] + o["backward_ns"] for o in operators)
-        slowest = sorted(operators, key=lambda o: -o["forward_ns"] - o["backward_ns"])[:3]
-        shares = ", ".join(f"{o['name']} {(o['forward_ns'] + o['backward_ns']) / total:.0%}"
-                           for o in slowest)
-        a, b = statistics.median(mine), statistics.median(theirs)
-        print(f"{name:16} {samples:7} {a * 1e3:9.1f} {b * 1e3:11.1f} {a / b:6.2f}  {shares}", flush=True)
+        for precision in (flags.precision,) if flags.precision else own:
+            compare(flags, name, model, flags.batch or samples, precision, torch and name != "gnmt")
     return 0
 
 

@@ -5,12 +5,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "compute/op.h"
@@ -103,6 +106,25 @@ class Kernel {
   const KernelPlan plan_;
 };
 
+// A sequence of calls, recorded once and started as one. Outlived by its backend, and by the
+// kernels and the memory that the calls named.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+  // As the recorded calls, but with these keys of dropout. Returns before it is done.
+  virtual void Run(uint64_t step, uint64_t first_sample) = 0;
+};
+
+// A device's queues: its kernels, and copies to it and from it.
+enum class Queue : uint8_t { kCompute, kToDevice, kFromDevice };
+inline constexpr size_t kQueues = 3;
+// Something that a queue did, in nanoseconds since Watch.
+struct QueueSpan {
+  Queue queue = Queue::kCompute;
+  std::string name;
+  int64_t begin_ns = 0, end_ns = 0;
+};
+
 // Makes kernels that work together: they understand each other's formats. Owns the device's queue;
 // outlives its kernels.
 class Backend {
@@ -120,23 +142,58 @@ class Backend {
   virtual void Import(const void* plain, const Format& format, void* tensor) = 0;
   virtual void Export(const Format& format, const void* tensor, void* plain) = 0;
 
-  // Memory of the host that the device copies to and from at full speed and while it computes;
-  // otherwise as Allocate of a backend of the host.
+  // tensor becomes zeros of `bytes`.
+  virtual void Clear(void* tensor, size_t bytes) { std::memset(tensor, 0, bytes); }
+
+  // ---- A device computes beside its caller: Forward, Backward, Clear and Import join its compute
+  // queue, in order, and Import and Export wait for them. Copies beside them have two more queues.
+  // Points name what has been asked of a queue; 0 is past. On a host all is done when asked for.
+
+  // Memory of the host that the device copies to and from at full speed and while it computes. It
+  // may outlive the backend.
   virtual absl::StatusOr<std::shared_ptr<void>> AllocatePinned(size_t bytes) {
     return Allocate(bytes);
   }
-  // Export that goes on beside the calls that follow, of what those before it have written. The
-  // tensor is not to be written and `plain` (of AllocatePinned) not to be touched until Wait with
-  // what this returns. Done: whether Wait would return at once.
-  virtual uint64_t ExportAsync(const Format& format, const void* tensor, void* plain) {
+  // What the compute queue has been asked for so far.
+  virtual uint64_t Mark() { return 0; }
+  // As Import and Export, but begun when `after` is past, and beside what the compute queue is
+  // asked for. Until what they return is past, `plain` (of AllocatePinned) is not to be touched,
+  // nor the tensor used (Await).
+  virtual uint64_t ImportAsync(const void* plain, const Format& format, void* tensor,
+                               uint64_t /*after*/) {
+    Import(plain, format, tensor);
+    return 0;
+  }
+  virtual uint64_t ExportAsync(const Format& format, const void* tensor, void* plain,
+                               uint64_t /*after*/) {
     Export(format, tensor, plain);
     return 0;
   }
-  virtual void Wait(uint64_t /*transfer*/) {}
-  virtual bool Done(uint64_t /*transfer*/) { return true; }
-  // Returns when all that was asked for has been computed. Forward and Backward of a device may
-  // return before.
+  // What the compute queue is asked for from now on begins when `point` is past.
+  virtual void Await(uint64_t /*point*/) {}
+  // Returns when `point` is past; whether it is.
+  virtual void Wait(uint64_t /*point*/) {}
+  virtual bool Done(uint64_t /*point*/) { return true; }
+  // Returns when all that was asked for is done.
   virtual void Finish() {}
+
+  // REQUIRES: the calls have been made once before, as kernels are loaded and libraries set
+  // themselves up when first used, which cannot be recorded. Records what `calls` asks for by
+  // Forward, Backward and Clear; it is not run. `calls` must use `step` in all its calls, and
+  // sample numbers from `first_sample` on. Error: it cannot be recorded (failed precondition).
+  virtual absl::StatusOr<std::unique_ptr<Recording>> Record(uint64_t step, uint64_t first_sample,
+                                                            absl::FunctionRef<void()> calls) {
+    (void)step, (void)first_sample, (void)calls;
+    return absl::FailedPreconditionError("this backend records nothing");
+  }
+
+  // From Watch to Unwatch: when the queues did what. Name: what the compute queue is asked for from
+  // here on; copies have that of the last NameCopies. Unwatch returns when all is done; spans are
+  // by queue, in their order.
+  virtual void Watch() {}
+  virtual void Name(std::string_view /*name*/) {}
+  virtual void NameCopies(std::string_view /*name*/) {}
+  virtual std::vector<QueueSpan> Unwatch() { return {}; }
 };
 
 }  // namespace soapstone::compute

@@ -26,6 +26,7 @@ class ModelSteps {
   absl::StatusOr<bool> Advance(absl::FunctionRef<bool(size_t, uint64_t)> go_on) {
     const size_t ops = where_.size();
     if (next_ == 0) {
+      if (steps_ > 0) model_.replica->WaitForGradients(0);
       if (!go_on(index_, steps_)) return false;
       SOAP_RETURN_IF_ERROR(
           model_.replica->Begin(model_.feed->samples, FieldsOf(*model_.feed), {.step = steps_}));

@@ -24,20 +24,27 @@ class ModelOfBatch {
     EXPECT_TRUE(made.ok()) << made.status();
     replica_ = *std::move(made);
     const Graph& graph = replica_->graph();
+    BufferPool pool = replica_->NewPool();
     for (size_t p = 0; p < graph.params().size(); ++p) {
       const auto id = static_cast<ParamId>(p);
       compute::InitSlice(graph.param(id), seed, id, 0, replica_->param(id));
-      gradients_.emplace_back(graph.param(id).elements());
+      gradients_.push_back(pool.Take(graph.param(id).elements() * sizeof(float)));
     }
     Fill(seed);
   }
 
   BatchedModel batched() {
     BatchedModel model = {.replica = replica_.get(), .feed = &feed_};
-    for (std::vector<float>& g : gradients_) model.gradients.push_back(absl::MakeSpan(g));
+    for (const BufferPool::Block& g : gradients_) model.gradients.push_back(g.floats());
     return model;
   }
-  const std::vector<std::vector<float>>& gradients() const { return gradients_; }
+  std::vector<std::vector<float>> gradients() const {
+    std::vector<std::vector<float>> values;
+    for (const BufferPool::Block& g : gradients_) {
+      values.emplace_back(g.floats().begin(), g.floats().end());
+    }
+    return values;
+  }
 
  private:
   // Floats, and zeros where integers are asked for: a class that all models have.
@@ -57,7 +64,7 @@ class ModelOfBatch {
 
   std::unique_ptr<Replica> replica_;
   Feed feed_;
-  std::vector<std::vector<float>> gradients_;
+  std::vector<BufferPool::Block> gradients_;
 };
 
 // Each model alone, then all at once, for `steps` steps: the gradients of the last step have the

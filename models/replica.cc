@@ -33,7 +33,35 @@ std::vector<const compute::KernelPlan*> PlansOf(
 Replica::Replica(Graph graph, ReplicaOptions options)
     : graph_(std::move(graph)),
       options_(WithBackend(std::move(options))),
-      wanted_(GradientsWanted(graph_)) {}
+      wanted_(GradientsWanted(graph_)),
+      pool_(NewPool()),
+      records_(options_.record) {}
+
+// What is still copied is to find its memory.
+Replica::~Replica() {
+  if (device_ != nullptr) options_.backend->Finish();
+}
+
+BufferPool Replica::NewPool(size_t kept_bytes_max) const {
+  if (!options_.backend->is_device()) return BufferPool(kept_bytes_max);
+  return BufferPool(kept_bytes_max, [backend = options_.backend.get()](size_t bytes) {
+    const absl::StatusOr<std::shared_ptr<void>> block = backend->AllocatePinned(bytes);
+    LOG_IF(WARNING, !block.ok()) << "copies to and from the device will be slow: "
+                                 << block.status().message();
+    return block.ok() ? *block : nullptr;
+  });
+}
+
+absl::Span<float> Replica::param(ParamId id) {
+  if (device_ != nullptr) device_->WaitForParam(id);
+  return params_[soapstone::Index(id)].floats();
+}
+
+void Replica::CutStep(std::vector<uint32_t> begins) {
+  if (device_ == nullptr) return;
+  device_->Cut(std::move(begins));
+  for (auto& [key, prepared] : prepared_) prepared.recorded = {};
+}
 
 Replica::Parameters Replica::NewParameters() {
   Parameters params;
@@ -47,6 +75,7 @@ Replica::Parameters Replica::NewParameters() {
 
 void Replica::SwapParameters(Parameters* other) {
   CHECK_EQ(other->size(), params_.size());
+  options_.backend->Finish();
   params_.swap(*other);
 }
 
@@ -55,13 +84,8 @@ absl::StatusOr<std::unique_ptr<Replica>> Replica::Create(Graph graph, ReplicaOpt
   SOAP_RETURN_IF_ERROR(replica->Prepare(1, true).status());
   replica->params_ = replica->NewParameters();
   if (!replica->options_.backend->is_device()) return replica;
-  for (const ParamSpec& spec : replica->graph_.params()) {
-    for (auto* of : {&replica->device_params_, &replica->device_gradients_}) {
-      SOAP_ASSIGN_OR_RETURN(std::shared_ptr<void> block,
-                            replica->options_.backend->Allocate(spec.elements() * sizeof(float)));
-      of->push_back(std::move(block));
-    }
-  }
+  SOAP_ASSIGN_OR_RETURN(replica->device_,
+                        ReplicaDevice::Create(replica->options_.backend.get(), &replica->graph_));
   return replica;
 }
 
@@ -163,11 +187,14 @@ absl::StatusOr<Replica::Prepared*> Replica::Prepare(int64_t samples, bool traini
   if (it == prepared_.end()) {
     Prepared made;
     SOAP_RETURN_IF_ERROR(MakeKernels(samples, training, &made));
-    made.step = BuildStepGraph(graph_, samples, PlansOf(made.kernels), {.training = training});
+    const bool keep_loss = options_.backend->is_device();
+    made.step = BuildStepGraph(graph_, samples, PlansOf(made.kernels),
+                               {.training = training, .keep_loss = keep_loss});
     made.memory = PlanMemory(made.step);
     if (options_.recompute && training) {
       const std::vector<uint32_t> segments = ChooseSegments(samples, made);
-      made.step = BuildStepGraph(graph_, samples, PlansOf(made.kernels), {.segments = segments});
+      made.step = BuildStepGraph(graph_, samples, PlansOf(made.kernels),
+                                 {.segments = segments, .keep_loss = keep_loss});
       made.memory = PlanMemory(made.step);
     }
     SOAP_RETURN_IF_ERROR(MakeSums(&made));
@@ -219,8 +246,7 @@ std::vector<const float*> Replica::ParamsOf(const Op& op) {
   at.reserve(op.params.size());
   for (ParamId id : op.params) {
     const size_t p = soapstone::Index(id);
-    at.push_back(device_params_.empty() ? param(id).data()
-                                        : static_cast<const float*>(device_params_[p].get()));
+    at.push_back(device_ == nullptr ? params_[p].floats().data() : device_->param(id));
   }
   return at;
 }
@@ -235,16 +261,58 @@ absl::Status Replica::Begin(int64_t samples, absl::Span<const void* const> field
     SOAP_ASSIGN_OR_RETURN(memory_, options_.backend->Allocate(current_->memory.bytes));
     memory_bytes_ = current_->memory.bytes;
   }
+  samples_ = samples;
+  key_ = key;
+  forward_done_ = 0;
+  backward_left_ = 0;
+  if (device_ != nullptr) BeginOnDevice();
+  options_.backend->Name("samples");
   for (size_t i = 0; i < fields.size(); ++i) {
     const compute::Format format =
         compute::PlainFormat(graph_.tensor(graph_.inputs()[i]).spec(samples));
     options_.backend->Import(fields[i], format, At(current_->step.inputs[i]));
   }
-  samples_ = samples;
-  key_ = key;
-  forward_done_ = 0;
-  backward_left_ = 0;
+  options_.backend->Name("");
   return absl::OkStatus();
+}
+
+void Replica::BeginOnDevice() {
+  if (key_.training && loss_.size < static_cast<size_t>(samples_) * sizeof(float)) {
+    device_->WaitForLoss();
+    loss_ = pool_.Take(static_cast<size_t>(samples_) * sizeof(float));
+  }
+  const bool recorded = current_->recorded.memory == memory_.get();
+  if (records_ && !recorded && current_->ran_in != nullptr) RecordOnDevice();
+  current_->ran_in = memory_.get();
+  device_->Begin();
+}
+
+void Replica::RecordOnDevice() {
+  const absl::Status recorded = device_->Record(
+      key_.step, key_.first_sample, key_.training,
+      [this](size_t op) { RunForward(current_->step.nodes[op]); },
+      [this](size_t op) { RunBackwardOnDevice(op); }, &current_->recorded);
+  records_ = recorded.ok();
+  current_->recorded.memory = records_ ? memory_.get() : nullptr;
+  LOG_IF(WARNING, !records_) << recorded.message() << "; operators are started one by one";
+}
+
+ReplicaDevice::StepRun Replica::RunOnDevice() const {
+  const bool recorded = !key_.single_calls && current_->recorded.memory == memory_.get();
+  return {.step = key_.step,
+          .first_sample = key_.first_sample,
+          .recorded = recorded ? &current_->recorded : nullptr};
+}
+
+void Replica::ForwardOnDevice(size_t op, bool at_once) {
+  device_->Forward(op, RunOnDevice(), at_once,
+                   [this](size_t k) { RunForward(current_->step.nodes[k]); });
+}
+
+void Replica::RunBackwardOnDevice(size_t op) {
+  std::vector<float*> gradients;
+  for (ParamId id : graph_.ops()[op].params) gradients.push_back(device_->gradient(id));
+  RunBackwardNodes(op, gradients);
 }
 
 void Replica::Begin(absl::Span<const float> inputs, absl::Span<const int32_t> labels, StepKey key) {
@@ -260,14 +328,6 @@ void Replica::RunForward(const Node& node) {
   const Op& op = graph_.ops()[node.op];
   const std::vector<const void*> inputs = Read(node.inputs);
   const std::vector<void*> outputs = Write(node.outputs);
-  if (!device_params_.empty() && !node.again) {
-    for (ParamId id : op.params) {
-      const compute::Format format =
-          compute::PlainFormat({.type = DataType::kFloat32, .shape = graph_.param(id).shape});
-      options_.backend->Import(param(id).data(), format,
-                               device_params_[soapstone::Index(id)].get());
-    }
-  }
   const std::vector<const float*> params = ParamsOf(op);
   current_->kernels[node.op]->Forward({.inputs = inputs,
                                        .params = params,
@@ -285,65 +345,33 @@ void Replica::RunSum(size_t node_index) {
   current_->sums[node_index]->Forward({.inputs = terms, .outputs = sum});
 }
 
-void Replica::RunBackward(const Node& node, absl::Span<const absl::Span<float>> gradients) {
+void Replica::RunBackward(const Node& node, absl::Span<float* const> gradients) {
   if (node.no_work) return;
   const Op& op = graph_.ops()[node.op];
   for (ValueId id : node.output_grads) {
     if (id == kNoValue || !current_->zeros[id]) continue;
-    const size_t bytes = current_->step.values[id].bytes;
-    const std::vector<float> zeros(options_.backend->is_device() ? bytes / sizeof(float) : 0);
-    if (zeros.empty()) {
-      std::memset(At(id), 0, bytes);
-    } else {
-      const auto elements = static_cast<int64_t>(zeros.size());
-      options_.backend->Import(zeros.data(), compute::PlainFormat({.shape = {elements}}), At(id));
-    }
+    options_.backend->Clear(At(id), current_->step.values[id].bytes);
   }
   const std::vector<const void*> inputs = Read(node.inputs);
   const std::vector<const void*> outputs = Read(node.outputs);
   const std::vector<const void*> output_grads = Read(node.output_grads);
   const std::vector<void*> input_grads = Write(node.input_grads);
   const std::vector<const float*> params = ParamsOf(op);
-  std::vector<float*> param_grads;
-  for (size_t i = 0; i < op.params.size(); ++i) {
-    CHECK_EQ(gradients[i].size(), graph_.param(op.params[i]).elements());
-    param_grads.push_back(
-        device_gradients_.empty()
-            ? gradients[i].data()
-            : static_cast<float*>(device_gradients_[soapstone::Index(op.params[i])].get()));
-  }
   current_->kernels[node.op]->Backward({.inputs = inputs,
                                         .params = params,
                                         .outputs = outputs,
                                         .output_grads = output_grads,
                                         .input_grads = input_grads,
-                                        .param_grads = absl::MakeSpan(param_grads),
+                                        .param_grads = gradients,
                                         .saved = At(node.saved),
                                         .scratch = At(node.scratch),
                                         .step = key_.step,
                                         .first_sample = key_.first_sample});
-  if (device_gradients_.empty()) return;
-  for (size_t i = 0; i < op.params.size(); ++i) {
-    const compute::Format format = compute::PlainFormat(
-        {.type = DataType::kFloat32, .shape = graph_.param(op.params[i]).shape});
-    options_.backend->Export(format, param_grads[i], gradients[i].data());
-  }
 }
 
-void Replica::ForwardOp(size_t op) {
-  CHECK_EQ(op, forward_done_) << "operators run forward in order";
-  RunForward(current_->step.nodes[op]);
-  ++forward_done_;
-  const bool last = forward_done_ == graph_.ops().size();
-  if (last && key_.training) backward_left_ = forward_done_;
-}
-
-void Replica::BackwardOp(size_t op_index, absl::Span<const absl::Span<float>> gradients) {
-  CHECK_EQ(op_index + 1, backward_left_) << "operators run backward in reverse, after the loss";
-  CHECK_EQ(gradients.size(), graph_.ops()[op_index].params.size());
-  --backward_left_;
+void Replica::RunBackwardNodes(size_t op, absl::Span<float* const> gradients) {
   const StepGraph& step = current_->step;
-  for (uint32_t i = step.backward_begin[op_index]; i < step.backward_end[op_index]; ++i) {
+  for (uint32_t i = step.backward_begin[op]; i < step.backward_end[op]; ++i) {
     const Node& node = step.nodes[i];
     switch (node.kind) {
       case NodeKind::kForward:
@@ -359,6 +387,55 @@ void Replica::BackwardOp(size_t op_index, absl::Span<const absl::Span<float>> gr
   }
 }
 
+void Replica::ForwardOp(size_t op) {
+  CHECK_EQ(op, forward_done_) << "operators run forward in order";
+  const size_t ops = graph_.ops().size();
+  if (device_ == nullptr) {
+    RunForward(current_->step.nodes[op]);
+  } else {
+    for (ParamId id : graph_.ops()[op].params) {
+      device_->SendParam(id, params_[soapstone::Index(id)].floats().data());
+    }
+    ForwardOnDevice(op, false);
+    if (key_.training && op + 1 == ops) {
+      device_->FetchLoss(At(current_->step.loss), samples_, loss_.floats().data());
+    }
+  }
+  ++forward_done_;
+  if (forward_done_ == ops && key_.training) backward_left_ = ops;
+}
+
+void Replica::BackwardOp(size_t op_index, absl::Span<const absl::Span<float>> gradients) {
+  const Op& op = graph_.ops()[op_index];
+  CHECK_EQ(op_index + 1, backward_left_) << "operators run backward in reverse, after the loss";
+  CHECK_EQ(gradients.size(), op.params.size());
+  --backward_left_;
+  if (device_ != nullptr) {
+    if (op_index + 1 == graph_.ops().size()) {
+      device_->Backward(RunOnDevice(), [this](size_t k) { RunBackwardOnDevice(k); });
+    }
+    device_->FetchGradients(op_index, gradients);
+    return;
+  }
+  std::vector<float*> at;
+  for (size_t i = 0; i < op.params.size(); ++i) {
+    CHECK_EQ(gradients[i].size(), graph_.param(op.params[i]).elements());
+    at.push_back(gradients[i].data());
+  }
+  RunBackwardNodes(op_index, at);
+}
+
+void Replica::WaitForGradients(size_t op) const {
+  if (device_ != nullptr) device_->WaitForGradients(op);
+}
+
+void Replica::Watch() {
+  if (device_ != nullptr) device_->Watch();
+}
+std::vector<compute::QueueSpan> Replica::Unwatch() {
+  return device_ == nullptr ? std::vector<compute::QueueSpan>() : device_->Unwatch();
+}
+
 double Replica::SumOf(ValueId id) const {
   CHECK_EQ(forward_done_, graph_.ops().size());
   std::vector<float> each(static_cast<size_t>(samples_));
@@ -368,7 +445,14 @@ double Replica::SumOf(ValueId id) const {
   return sum;
 }
 
-double Replica::loss_sum() const { return SumOf(current_->step.loss); }
+double Replica::loss_sum() const {
+  if (device_ == nullptr || !key_.training) return SumOf(current_->step.loss);
+  CHECK_EQ(forward_done_, graph_.ops().size());
+  device_->WaitForLoss();
+  double sum = 0;
+  for (float x : loss_.floats().first(static_cast<size_t>(samples_))) sum += x;
+  return sum;
+}
 double Replica::correct() const { return SumOf(current_->step.hits); }
 
 std::vector<float> Replica::logits() const {
@@ -384,9 +468,10 @@ std::vector<float> Replica::logits() const {
   return Plain(format, current_->step.logits);
 }
 
-std::vector<float> Replica::output() const {
+std::vector<float> Replica::output() {
   CHECK_GE(forward_done_, 1u);
   const size_t op = forward_done_ - 1;
+  if (device_ != nullptr) ForwardOnDevice(op, true);
   return Plain(current_->kernels[op]->plan().outputs[0], current_->step.nodes[op].outputs[0]);
 }
 

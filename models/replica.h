@@ -17,6 +17,7 @@
 #include "compute/kernel.h"
 #include "models/graph.h"
 #include "models/memory_plan.h"
+#include "models/replica_device.h"
 #include "models/step_graph.h"
 
 namespace soapstone::models {
@@ -27,6 +28,9 @@ struct ReplicaOptions {
   // Keep only some activations and compute the others again in the backward pass, with cuts where
   // the planned memory is least.
   bool recompute = false;
+  // On a device that can: the second step of a shape is recorded, in segments, and started from
+  // there on by a call a segment in place of some an operator. The bits are the same.
+  bool record = true;
 };
 
 // What a step runs, and where its values lie.
@@ -41,6 +45,7 @@ struct StepKey {
   bool training = true;       // false: evaluation; no backward half, running statistics, no dropout
   uint64_t step = 0;          // dropout's key, with
   uint64_t first_sample = 0;  // which samples of the global batch these are
+  bool single_calls = false;  // not as recorded: so that every operator's time is seen
 };
 
 // A step is: Begin, ForwardOp of every operator in order, BackwardOp of every operator in reverse.
@@ -49,12 +54,19 @@ struct StepKey {
 //  1. Same graph, parameters, samples, key: same bits, in any process on this machine.
 //  2. Gradients are summed over the samples of the step, not averaged.
 //  3. BackwardOp uses the parameters as ForwardOp did: they are not to change in between.
+// A device computes beside the caller: ForwardOp and BackwardOp ask for it and return. With the
+// first BackwardOp all are asked for, so that the device has work while the caller waits for the
+// first gradients.
 // Threading: one thread at a time; it runs on the calling thread and those of the backend.
 class Replica {
  public:
   // Prepares the kernels for one sample, so that an operator that cannot be run is an error here.
   // Parameters start at zero: their values come from the servers (or compute::InitSlice).
   static absl::StatusOr<std::unique_ptr<Replica>> Create(Graph graph, ReplicaOptions options = {});
+
+  ~Replica();
+  Replica(const Replica&) = delete;
+  Replica& operator=(const Replica&) = delete;
 
   // What steps of n samples would run and need, found without taking memory for them or for the
   // parameters. Errors: those of Create.
@@ -64,8 +76,8 @@ class Replica {
   const Graph& graph() const { return graph_; }
 
   // The values of a parameter, to be written before the ForwardOp that uses them.
-  // Valid as long as the replica. [elements] f32
-  absl::Span<float> param(ParamId id) { return params_[soapstone::Index(id)].floats(); }
+  // Valid as long as the replica; asked for anew where a step has run since. [elements] f32
+  absl::Span<float> param(ParamId id);
   absl::Span<const float> param(ParamId id) const { return params_[soapstone::Index(id)].floats(); }
 
   // Memory for another set of parameters of this graph, zero; and an exchange of the replica's own
@@ -75,6 +87,16 @@ class Replica {
   using Parameters = std::vector<BufferPool::Block>;
   Parameters NewParameters();
   void SwapParameters(Parameters* other);
+
+  // Whether it computes beside the caller.
+  bool on_device() const { return device_ != nullptr; }
+  // Memory for gradients, from where they are sent: on a device's host such as it copies to while
+  // it computes.
+  BufferPool NewPool(size_t kept_bytes_max = size_t{256} << 20) const;
+  // Where a device's step is cut into segments, ascending first operators: gradients leave it by
+  // segments of the backward pass, and parameters get there by those of the forward pass.
+  // Unless it is said: where a segment's parameters come to 1 MiB. REQUIRES: no step is on.
+  void CutStep(std::vector<uint32_t> begins);
 
   // Prepares steps of n samples and returns the memory they need, in one block, without taking it.
   absl::StatusOr<MemoryPlan> Plan(int64_t samples, bool training = true);
@@ -89,11 +111,15 @@ class Replica {
   void ForwardOp(size_t op);
 
   // Writes (not adds) the gradients of the operator's parameters straight to where they are sent
-  // from. gradients: one span of [elements] f32 for each of ops()[op].params, in that order.
+  // from. gradients: one span of [elements] f32 for each of ops()[op].params, in that order; of
+  // NewPool's memory where there is a device, and not to be touched until WaitForGradients(op).
   void BackwardOp(size_t op, absl::Span<const absl::Span<float>> gradients);
+  // Returns when the gradients of the last BackwardOp(op), and of those before it, are there.
+  void WaitForGradients(size_t op) const;
 
-  // Of the step's samples; after the last ForwardOp, before a BackwardOp. A sample of many places
-  // counts as correct by the share of them that is.
+  // Of the step's samples; after the last ForwardOp, before a BackwardOp; of a device's training
+  // step until the next Begin. A sample of many places counts as correct by the share of them that
+  // is.
   double loss_sum() const;
   double correct() const;
 
@@ -102,7 +128,11 @@ class Replica {
 
   // The first output of the operator that ran forward last; later ones may overwrite it. For looks
   // into a model. [n, ..] f32
-  std::vector<float> output() const;
+  std::vector<float> output();
+
+  // When a device's queues did what, in the steps from Watch to Unwatch; nothing on a host.
+  void Watch();
+  std::vector<compute::QueueSpan> Unwatch();
 
  private:
   // What runs n samples. `where`: by value, into the replica's memory.
@@ -113,6 +143,8 @@ class Replica {
     MemoryPlan memory;
     std::vector<bool> zeros;  // by value
     uint64_t last_step = 0;
+    const void* ran_in = nullptr;  // the memory of the last step
+    RecordedStep recorded;         // of a device
   };
   using Key = std::pair<int64_t, bool>;  // samples, training
 
@@ -127,7 +159,14 @@ class Replica {
   std::vector<const float*> ParamsOf(const Op& op);
   void RunForward(const Node& node);
   void RunSum(size_t node);
-  void RunBackward(const Node& node, absl::Span<const absl::Span<float>> gradients);
+  void RunBackward(const Node& node, absl::Span<float* const> gradients);
+  void RunBackwardNodes(size_t op, absl::Span<float* const> gradients);
+  // The same on a device.
+  void BeginOnDevice();
+  void RecordOnDevice();
+  ReplicaDevice::StepRun RunOnDevice() const;
+  void ForwardOnDevice(size_t op, bool at_once);
+  void RunBackwardOnDevice(size_t op);
   double SumOf(ValueId id) const;
   std::vector<float> Plain(const compute::Format& format, ValueId id) const;
 
@@ -135,10 +174,9 @@ class Replica {
   const ReplicaOptions options_;
   const std::vector<bool> wanted_;  // by tensor
   BufferPool pool_;
-  Parameters params_;                                 // by parameter
-  std::vector<std::shared_ptr<void>> device_params_;  // by parameter; of a device backend
-  std::vector<std::shared_ptr<void>> device_gradients_;
-  std::map<Key, Prepared> prepared_;  // at most kPreparedMax
+  Parameters params_;                      // by parameter
+  std::unique_ptr<ReplicaDevice> device_;  // null: on a host
+  std::map<Key, Prepared> prepared_;       // at most kPreparedMax
   std::shared_ptr<void> memory_;
   size_t memory_bytes_ = 0;
 
@@ -148,6 +186,8 @@ class Replica {
   uint64_t steps_ = 0;
   size_t forward_done_ = 0;   // operators [0, forward_done_) have run forward
   size_t backward_left_ = 0;  // operators [0, backward_left_) are yet to run backward
+  BufferPool::Block loss_;    // of a device's training step: [samples] f32
+  bool records_ = true;       // until the device refuses
 };
 
 }  // namespace soapstone::models

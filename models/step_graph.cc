@@ -46,6 +46,9 @@ class StepGraphBuilder {
         end = begin;
       }
     }
+    if (options_.keep_loss) {
+      step_.values[step_.loss].last = static_cast<uint32_t>(step_.nodes.size() - 1);
+    }
     for (uint32_t node = 0; node < step_.nodes.size(); ++node) ShareInPlace(node);
     return std::move(step_);
   }

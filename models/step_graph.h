@@ -56,6 +56,8 @@ struct StepOptions {
   // later segments read is kept, the rest is computed again before the segment's backward pass
   // (Chen et al. 2016, "Training deep nets with sublinear memory cost"). Empty: keep all.
   std::vector<uint32_t> segments;
+  // The loss is kept to the end of the step: a device's is copied while the backward pass runs.
+  bool keep_loss = false;
 };
 
 // By tensor: whether its gradient is wanted: some parameter lies before it.

@@ -1,8 +1,10 @@
 #include "worker/executor.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "base/leaf_tree.h"
@@ -26,6 +28,14 @@ size_t EvaluationBatch(const models::Graph& graph) {
       std::clamp(kEvaluationElements / widest, int64_t{1}, kEvaluationBatch));
 }
 
+// A device's, which takes long to make, holds a gradient on its way, the next and one more.
+BufferPool MakePool(const models::Graph& graph, const models::Replica& replica) {
+  if (!replica.on_device()) return BufferPool();
+  size_t bytes = 0;
+  for (const ParamSpec& param : graph.params()) bytes += param.elements() * sizeof(float);
+  return replica.NewPool(3 * std::bit_ceil(bytes));
+}
+
 }  // namespace
 
 std::vector<OpOutline> OutlineOf(const models::Graph& graph) {
@@ -46,6 +56,8 @@ Executor::Executor(ExecutorOptions options)
     : options_(std::move(options)),
       replica_(options_.replica.get()),
       batches_(&options_.data->train, options_.seed, options_.batch),
+      op_of_(options_.graph.params().size()),
+      pool_(MakePool(options_.graph, *replica_)),
       local_states_(options_.graph.params().size()) {
   if (options_.local_momentum > 0) {
     options_.optimizer.kind = compute::OptimizerKind::kNesterov;
@@ -60,6 +72,33 @@ Executor::Executor(ExecutorOptions options)
   for (const ParamSpec& param : options_.graph.params()) {
     offsets_.push_back(offsets_.back() + param.elements());
   }
+  for (size_t op = 0; op < options_.graph.ops().size(); ++op) {
+    for (ParamId param : options_.graph.ops()[op].params) op_of_[Index(param)] = op;
+  }
+  CutStep();
+}
+
+Executor::~Executor() { Settle(0); }
+
+// A device's backward pass stops for a moment where a bucket is complete.
+void Executor::CutStep() {
+  if (!replica_->on_device()) return;
+  std::set<uint32_t> begins;
+  for (uint32_t k = 0; k < options_.layout->shard_count(); ++k) {
+    for (const wire::Bucket& bucket : options_.layout->buckets(ShardId{k})) {
+      begins.insert(static_cast<uint32_t>(LastOpOf(bucket)));
+    }
+  }
+  replica_->CutStep({begins.begin(), begins.end()});
+}
+
+// The one whose gradient completes the bucket.
+size_t Executor::LastOpOf(const wire::Bucket& bucket) const {
+  size_t last = options_.graph.ops().size() - 1;
+  for (const wire::Slice& slice : bucket.slices) {
+    last = std::min(last, op_of_[Index(slice.param)]);
+  }
+  return last;
 }
 
 void Executor::Run(const DeviceCommand& command, std::vector<DeviceEvent>* events) {
@@ -98,6 +137,7 @@ void Executor::Run(const DeviceCommand& command, std::vector<DeviceEvent>* event
   }
   compute_ns_ += options_.now() - begin;
   if (!command.wants_event) return;
+  TakeLoss();
   event.trained_samples = std::exchange(trained_samples_, 0);
   if (command.what.op != Op::kEvaluate) event.loss_sum = std::exchange(loss_sum_, 0.0);
   event.compute_ns = std::exchange(compute_ns_, 0);
@@ -120,6 +160,7 @@ void Executor::Load(const DeviceCommand& command) {
 }
 
 void Executor::TakeBlock(size_t depth) {
+  Settle(0);
   if (blocks_.size() <= depth) blocks_.resize(depth + 1);
   // Depth 0 is what gets sent, so it is never written again; the others are scratch.
   if (depth == 0 || blocks_[depth].data == nullptr) {
@@ -153,6 +194,7 @@ void Executor::BeginPart(const DeviceCommand& command) {
 }
 
 void Executor::Begin(const models::StepKey& key) {
+  TakeLoss();
   const absl::Status begun = replica_->Begin(feed_.samples, models::FieldsOf(feed_), key);
   LOG_IF(FATAL, !begun.ok()) << "a step of " << feed_.samples << " samples: " << begun;
 }
@@ -179,9 +221,15 @@ void Executor::Forward(const DeviceCommand& command) {
   if (part_samples_ == 0) return;
   replica_->ForwardOp(command.what.index);
   if (command.what.index + 1 < options_.graph.ops().size()) return;
-  loss_sum_ += replica_->loss_sum();
+  loss_due_ = true;
   trained_samples_ += part_samples_;
   node_samples_ += part_samples_;
+  // A device has not computed it yet, and is to be asked for the backward pass first.
+  if (!replica_->on_device()) TakeLoss();
+}
+
+void Executor::TakeLoss() {
+  if (std::exchange(loss_due_, false)) loss_sum_ += replica_->loss_sum();
 }
 
 void Executor::Backward(const DeviceCommand& command) {
@@ -194,20 +242,37 @@ void Executor::Backward(const DeviceCommand& command) {
   } else {
     for (absl::Span<float> gradient : gradients) std::fill(gradient.begin(), gradient.end(), 0.0f);
   }
-  for (ParamId param : params) {
-    for (size_t m = 0; m < merges_; ++m) {
-      const absl::Span<float> below = GradientOf(depth_ - m - 1, param);
-      const absl::Span<const float> top = GradientOf(depth_ - m, param);
-      for (size_t i = 0; i < below.size(); ++i) below[i] += top[i];
-    }
-  }
+  arriving_.push_back({.op = command.what.index, .depth = depth_, .merges = merges_});
+  if (!replica_->on_device()) Settle(0);
   if (command.what.index == 0) stack_size_ = depth_ + 1 - merges_;
 }
 
-Buffers Executor::Collect(const DeviceCommand& command) const {
+// Waits for the gradients of the operators from `op` on.
+void Executor::Settle(size_t op) {
+  while (!arriving_.empty() && arriving_.front().op >= op) {
+    const Arriving next = arriving_.front();
+    arriving_.pop_front();
+    replica_->WaitForGradients(next.op);
+    Merge(options_.graph.ops()[next.op].params, next.depth, next.merges);
+  }
+}
+
+void Executor::Merge(const std::vector<ParamId>& params, size_t depth, size_t merges) {
+  for (ParamId param : params) {
+    for (size_t m = 0; m < merges; ++m) {
+      const absl::Span<float> below = GradientOf(depth - m - 1, param);
+      const absl::Span<const float> top = GradientOf(depth - m, param);
+      for (size_t i = 0; i < below.size(); ++i) below[i] += top[i];
+    }
+  }
+}
+
+Buffers Executor::Collect(const DeviceCommand& command) {
+  const wire::Bucket& bucket =
+      options_.layout->buckets(command.what.shard)[Index(command.what.bucket)];
+  Settle(LastOpOf(bucket));
   Buffers frames;
-  for (const wire::Slice& slice :
-       options_.layout->buckets(command.what.shard)[Index(command.what.bucket)].slices) {
+  for (const wire::Slice& slice : bucket.slices) {
     const size_t begin = offsets_[Index(slice.param)] + slice.begin;
     frames.push_back(blocks_[0].View(begin * sizeof(float), slice.elements() * sizeof(float)));
   }
@@ -216,6 +281,7 @@ Buffers Executor::Collect(const DeviceCommand& command) const {
 
 // A local step x <- x - lr g, with g the mean over the samples of this worker's mini-batch.
 void Executor::Update(const DeviceCommand& command) {
+  Settle(0);
   if (node_samples_ == 0) return;
   round_samples_ += node_samples_;
   compute::Update update = {.lr = compute::LearningRate(options_.optimizer, options_.schedule,

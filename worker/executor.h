@@ -1,12 +1,13 @@
-// Executor: the device of a machine without a GPU: carries out device commands on a models::Replica
-// with oneDNN. Owned by the device thread of a worker's shell; knows nothing of messages or clocks
-// on the wall (the time is handed in).
+// Executor: carries out device commands on a models::Replica. Owned by the device thread of a
+// worker's shell; knows nothing of messages or clocks on the wall (the time is handed in).
 //
 // Gradients are written by the backward pass straight into a block of the pool, from which they
-// are sent; the block returns to the pool when the transport lets go of it.
+// are sent; the block returns to the pool when the transport lets go of it. Where a GPU computes
+// they are copied there while it goes on, and a bucket is waited for when it is collected.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -51,6 +52,9 @@ class Executor {
  public:
   // Error: an operator that this machine cannot run.
   static absl::StatusOr<std::unique_ptr<Executor>> Create(ExecutorOptions options);
+  ~Executor();
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
 
   // Carries out one command; appends its event, where one is wanted.
   void Run(const DeviceCommand& command, std::vector<DeviceEvent>* events);
@@ -61,6 +65,7 @@ class Executor {
 
  private:
   explicit Executor(ExecutorOptions options);
+  void CutStep();
 
   void BeginPart(const DeviceCommand& command);
   models::BatchPart PartAt(const DeviceCommand& command, Clock clock) const;
@@ -68,11 +73,15 @@ class Executor {
   void Begin(const models::StepKey& key);
   void Forward(const DeviceCommand& command);
   void Backward(const DeviceCommand& command);
+  void Merge(const std::vector<ParamId>& params, size_t depth, size_t merges);
+  void Settle(size_t op);
+  size_t LastOpOf(const wire::Bucket& bucket) const;
+  void TakeLoss();
   void Load(const DeviceCommand& command);
   void Elastic(const DeviceCommand& command);
   void Delta();
   void Update(const DeviceCommand& command);
-  Buffers Collect(const DeviceCommand& command) const;
+  Buffers Collect(const DeviceCommand& command);
   absl::Span<float> GradientOf(size_t depth, ParamId param) const;
   void TakeBlock(size_t depth);
 
@@ -80,6 +89,7 @@ class Executor {
   models::Replica* replica_;  // of the options
   models::Batches batches_;
   std::unique_ptr<models::Prefetcher> prefetcher_;  // null: batches_ are made when they are needed
+  std::vector<size_t> op_of_;                       // by parameter: whose gradient it is
   BufferPool pool_;
   std::vector<size_t> offsets_;  // by parameter, in elements, into a block; then the total
   std::vector<compute::SliceState> local_states_;  // by parameter
@@ -92,6 +102,15 @@ class Executor {
   size_t merges_ = 0;
   uint64_t part_samples_ = 0;
   uint64_t node_samples_ = 0;
+
+  // Gradients of a part that the device may still be copying, by operator, descending: where they
+  // go, and how often they are then added to the block below.
+  struct Arriving {
+    size_t op = 0;
+    size_t depth = 0, merges = 0;
+  };
+  std::deque<Arriving> arriving_;
+  bool loss_due_ = false;  // that of the last part is not in loss_sum_
 
   // The round of local steps in progress: what it began with, by shard (kDelta), and its samples.
   std::vector<Buffers> round_start_;

@@ -75,7 +75,7 @@ struct KernelMaker {
 
 class CpuBackend : public Backend {
  public:
-  explicit CpuBackend(const CpuOptions& options) : context_(options.threads) {}
+  explicit CpuBackend(const CpuOptions& options) : context_(options) {}
 
   std::string_view name() const override { return "cpu"; }
 
@@ -122,7 +122,19 @@ class CpuBackend : public Backend {
 
 }  // namespace
 
+absl::Status CheckCpuPrecision(CpuPrecision precision) {
+  // What oneDNN uses is a set of bits, of which later processors have all (AMX too).
+  constexpr auto kBf16Isa = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
+  const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+  if (precision == CpuPrecision::kFloat32 || (isa & kBf16Isa) == kBf16Isa) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(
+      "precision bf16: this processor has neither avx512_bf16 nor AMX; take float32");
+}
+
 std::unique_ptr<Backend> MakeCpuBackend(const CpuOptions& options) {
+  CHECK(CheckCpuPrecision(options.precision).ok()) << "precision";
   return std::make_unique<CpuBackend>(options);
 }
 

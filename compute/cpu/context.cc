@@ -35,8 +35,11 @@ void RunPart(void* data) {
 
 }  // namespace
 
-CpuContext::CpuContext(int threads)
-    : engine(dnnl::engine::kind::cpu, 0), stream(engine), threads(threads) {
+CpuContext::CpuContext(const CpuOptions& options)
+    : engine(dnnl::engine::kind::cpu, 0),
+      stream(engine),
+      threads(options.threads),
+      precision(options.precision) {
   CHECK_GE(threads, 1);
 }
 

@@ -11,19 +11,27 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "compute/cpu/backend.h"
 #include "compute/kernel.h"
 #include "dnnl.hpp"
 
 namespace soapstone::compute {
 
 struct CpuContext {
-  explicit CpuContext(int threads);
+  explicit CpuContext(const CpuOptions& options);
   CpuContext(const CpuContext&) = delete;
   CpuContext& operator=(const CpuContext&) = delete;
 
   const dnnl::engine engine;
   const dnnl::stream stream;
   const int threads;
+  const CpuPrecision precision;
+
+  // Of the factors of large products.
+  dnnl::memory::data_type factor_type() const {
+    return precision == CpuPrecision::kBf16 ? dnnl::memory::data_type::bf16
+                                            : dnnl::memory::data_type::f32;
+  }
 };
 
 // oneDNN splits work, and so orders its sums, by the number of OpenMP threads. For its life the

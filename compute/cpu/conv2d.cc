@@ -24,10 +24,15 @@ std::vector<int64_t> GroupedWeight(const Conv2d& op, const std::vector<int64_t>&
 std::unique_ptr<Kernel> ConvKernel(const Conv2d& op, const KernelRequest& request,
                                    const CpuContext& context) {
   const std::vector<int64_t> weight = GroupedWeight(op, request.params[0].shape);
-  const DnnlDesc x = AnyDesc(request.inputs[0].spec.shape);
-  const DnnlDesc w = AnyDesc(weight);
+  // In float32 as in bf16 all results are float32: y, dx, dw.
+  const auto factors = context.factor_type();
+  const DnnlDesc x = AnyDesc(request.inputs[0].spec.shape, factors);
+  const DnnlDesc dx = AnyDesc(request.inputs[0].spec.shape);
+  const DnnlDesc w = AnyDesc(weight, factors);
+  const DnnlDesc grad_w = AnyDesc(weight);
   const DnnlDesc b = op.bias ? PlainDesc(request.params[1]) : DnnlDesc();
   const DnnlDesc y = AnyDesc(request.outputs[0].shape);
+  const DnnlDesc dy = AnyDesc(request.outputs[0].shape, factors);
   const dnnl::memory::dims stride = {op.window.stride_h, op.window.stride_w};
   const dnnl::memory::dims pad = {op.window.pad_h, op.window.pad_w};
   const auto kind =
@@ -37,12 +42,12 @@ std::unique_ptr<Kernel> ConvKernel(const Conv2d& op, const KernelRequest& reques
       WeightedAttributes(op.relu), context.engine);
   std::optional<ConvData::primitive_desc> d;
   if (GradWanted(request, 0)) {
-    d.emplace(ConvData::desc(kConvAlgorithm, x, w, y, stride, pad, pad), UserScratch(),
+    d.emplace(ConvData::desc(kConvAlgorithm, dx, w, dy, stride, pad, pad), UserScratch(),
               context.engine, f);
   }
   std::optional<ConvWeights::primitive_desc> dw;
   if (request.training) {
-    dw.emplace(ConvWeights::desc(kConvAlgorithm, x, w, b, y, stride, pad, pad), UserScratch(),
+    dw.emplace(ConvWeights::desc(kConvAlgorithm, x, grad_w, b, dy, stride, pad, pad), UserScratch(),
                context.engine, f);
   }
   const WeightedPlan plan = {.x = DescOf(request.inputs[0]),

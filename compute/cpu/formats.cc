@@ -24,8 +24,8 @@ DnnlDesc PlainDesc(const TensorSpec& spec) {
 DnnlDesc PlainDesc(const std::vector<int64_t>& shape) {
   return RowMajor(shape, dnnl::memory::data_type::f32);
 }
-DnnlDesc AnyDesc(const std::vector<int64_t>& shape) {
-  return DnnlDesc(shape, dnnl::memory::data_type::f32, DnnlTag::any);
+DnnlDesc AnyDesc(const std::vector<int64_t>& shape, dnnl::memory::data_type type) {
+  return DnnlDesc(shape, type, DnnlTag::any);
 }
 
 DnnlDesc DescOf(const Format& format) {

@@ -21,7 +21,8 @@ using DnnlTag = dnnl::memory::format_tag;
 DnnlDesc PlainDesc(const TensorSpec& spec);
 DnnlDesc PlainDesc(const std::vector<int64_t>& shape);  // f32
 // Of the layout that oneDNN likes best.
-DnnlDesc AnyDesc(const std::vector<int64_t>& shape);  // f32
+DnnlDesc AnyDesc(const std::vector<int64_t>& shape,
+                 dnnl::memory::data_type type = dnnl::memory::data_type::f32);
 
 DnnlDesc DescOf(const Format& format);
 // A plain format where `desc` is row-major.

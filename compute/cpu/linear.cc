@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "compute/cpu/plain_inputs.h"
+#include "compute/cpu/product.h"
 #include "compute/cpu/weighted.h"
 
 namespace soapstone::compute {
@@ -12,8 +13,9 @@ using LinearForward = dnnl::inner_product_forward;
 using LinearData = dnnl::inner_product_backward_data;
 using LinearWeights = dnnl::inner_product_backward_weights;
 
-// The weight stays as it is: to pack it for the call costs more than the faster product gains, for
-// 2 rows (4 times the whole) to 2048 (a tenth; forward alone breaks even at 1024).
+// In float32 the weight stays as it is: to pack it for the call costs more than the faster product
+// gains, for 2 rows (4 times the whole) to 2048 (a tenth; forward alone breaks even at 1024). In
+// bf16 it is copied anyway, and into the layout that oneDNN likes best.
 std::unique_ptr<Kernel> LinearKernel(const Linear& op, const KernelRequest& request,
                                      const CpuContext& context) {
   const int64_t inputs = request.params[0].shape[1];
@@ -22,17 +24,21 @@ std::unique_ptr<Kernel> LinearKernel(const Linear& op, const KernelRequest& requ
   const DnnlDesc w = PlainDesc({op.outputs, inputs});
   const DnnlDesc b = op.bias ? PlainDesc(request.params[1]) : DnnlDesc();
   const DnnlDesc y = PlainDesc({rows, op.outputs});
+  const auto type = FactorType(context, rows, inputs, op.outputs);
+  const auto factor = [type](const DnnlDesc& plain) {
+    return type == dnnl::memory::data_type::f32 ? plain : AnyDesc(plain.dims(), type);
+  };
   const auto kind =
       request.training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
-  const LinearForward::primitive_desc f(LinearForward::desc(kind, x, w, b, y),
+  const LinearForward::primitive_desc f(LinearForward::desc(kind, factor(x), factor(w), b, y),
                                         WeightedAttributes(op.relu), context.engine);
   std::optional<LinearData::primitive_desc> d;
   if (GradWanted(request, 0)) {
-    d.emplace(LinearData::desc(x, w, y), UserScratch(), context.engine, f);
+    d.emplace(LinearData::desc(x, factor(w), factor(y)), UserScratch(), context.engine, f);
   }
   std::optional<LinearWeights::primitive_desc> dw;
   if (request.training) {
-    dw.emplace(LinearWeights::desc(x, w, b, y), UserScratch(), context.engine, f);
+    dw.emplace(LinearWeights::desc(factor(x), w, b, factor(y)), UserScratch(), context.engine, f);
   }
   const WeightedPlan plan = {
       .x = x, .w = w, .b = b, .y = y, .output = PlainFormat(request.outputs[0]), .relu = op.relu};

@@ -9,6 +9,7 @@
 #include "compute/cpu/formats.h"
 #include "compute/cpu/gemm.h"
 #include "compute/cpu/lstm_gates.h"
+#include "compute/cpu/product.h"
 #include "glog/logging.h"
 
 namespace soapstone::compute {
@@ -39,19 +40,21 @@ class RecurrentProduct {
     if (s.t < kStepsWorthPacking || s.n == 0) return;
     using F = dnnl::inner_product_forward;
     const DnnlDesc src = PlainDesc({n_, in_}), dst = PlainDesc({n_, out_});
+    const auto type = FactorType(context, s.rows(), in_, out_);
+    const DnnlDesc factor(src.dims(), type, DnnlTag::ab);
     const F::primitive_desc desc(
-        F::desc(dnnl::prop_kind::forward_inference, src, AnyDesc({out_, in_}), dst), UserScratch(),
-        context.engine);
+        F::desc(dnnl::prop_kind::forward_inference, factor, AnyDesc({out_, in_}, type), dst),
+        UserScratch(), context.engine);
     // oneDNN's weights are [out, in]: W_hh itself forward, a view of its transpose backward.
     const DnnlDesc given({out_, in_}, dnnl::memory::data_type::f32,
                          transposed ? DnnlTag::ab : DnnlTag::ba);
     if (desc.weights_desc() == given) return;
     pack_.emplace(context, given, desc.weights_desc(), scratch);
     packed_ = scratch->Take(desc.weights_desc().get_size());
-    product_ = DnnlPrimitive::Make<F>(context, desc, scratch);
-    product_->Bind(DNNL_ARG_SRC, src);
-    product_->Bind(DNNL_ARG_WEIGHTS, desc.weights_desc());
-    product_->Bind(DNNL_ARG_DST, dst);
+    product_.emplace(context, DnnlPrimitive::Make<F>(context, desc, scratch));
+    product_->Input(DNNL_ARG_SRC, src, factor, scratch);
+    product_->Input(DNNL_ARG_WEIGHTS, desc.weights_desc(), desc.weights_desc(), scratch);
+    product_->Output(DNNL_ARG_DST, dst, dst, scratch);
   }
 
   void Pack(const float* w, void* scratch) {
@@ -75,7 +78,7 @@ class RecurrentProduct {
   bool transposed_;
   const float* w_ = nullptr;  // of the call
   std::optional<DnnlReorder> pack_;
-  std::optional<DnnlPrimitive> product_;
+  std::optional<RelaidPrimitive> product_;
   size_t packed_ = 0;
 };
 
@@ -102,6 +105,19 @@ struct LstmMemory {
   size_t gate_grads, dh, dc, h_before;  // of one step, but h_before [N, T, H]; backward
 };
 
+// Over all steps, with G [N·T, 4H]: X·W_ihᵀ, and Gᵀ·X, Gᵀ·h_before, G·W_ih.
+struct LstmProducts {
+  LstmProducts(const LstmShape& s, const CpuContext& context, LstmMemory* m)
+      : type(FactorType(context, s.rows(), std::min(s.d, s.h), s.gates())),
+        gates(type, {s.rows(), s.gates(), s.d}, {s.d}, {s.d, true}, context, &m->forward),
+        dw_ih(type, {s.gates(), s.d, s.rows()}, {s.gates(), true}, {s.d}, context, &m->backward),
+        dw_hh(type, {s.gates(), s.h, s.rows()}, {s.gates(), true}, {s.h}, context, &m->backward),
+        dx(type, {s.rows(), s.d, s.gates()}, {s.gates()}, {s.d}, context, &m->backward) {}
+
+  dnnl::memory::data_type type;
+  Product gates, dw_ih, dw_hh, dx;
+};
+
 class CpuLstm : public CpuKernel {
  public:
   struct Parts {
@@ -109,6 +125,7 @@ class CpuLstm : public CpuKernel {
     LstmShape shape;
     LstmMemory memory;
     RecurrentProduct forward_product, backward_product;
+    LstmProducts products;
     std::vector<PlainInput> forward_inputs, backward_inputs;
     std::vector<PlainOutput> input_grads;
   };
@@ -123,7 +140,7 @@ class CpuLstm : public CpuKernel {
     void* kept = m.training ? a.saved : a.scratch;
     float* gates = At<float>(kept, m.gates);
     const float* x = p_.forward_inputs[0].Get(a.inputs[0], a.scratch);
-    Gemm({s.rows(), s.gates(), s.d}, {x, s.d}, {a.params[0], s.d, true}, {gates, s.gates()});
+    p_.products.gates.Run(x, a.params[0], gates, a.scratch);
     const float* h = s.state ? p_.forward_inputs[1].Get(a.inputs[1], a.scratch) : nullptr;
     SampleRows<const float> c = {
         s.state ? p_.forward_inputs[2].Get(a.inputs[2], a.scratch) : nullptr, s.h};
@@ -163,13 +180,11 @@ class CpuLstm : public CpuKernel {
       SumColumns(s.rows(), s.gates(), begin, end, gates, a.param_grads[2] + begin);
     });
     const float* x = p_.backward_inputs[0].Get(a.inputs[0], a.scratch);
-    Gemm({s.gates(), s.d, s.rows()}, {gates, s.gates(), true}, {x, s.d}, {a.param_grads[0], s.d});
-    const float* h_before = StatesBefore(a, h_0);
-    Gemm({s.gates(), s.h, s.rows()}, {gates, s.gates(), true}, {h_before, s.h},
-         {a.param_grads[1], s.h});
+    p_.products.dw_ih.Run(gates, x, a.param_grads[0], a.scratch);
+    p_.products.dw_hh.Run(gates, StatesBefore(a, h_0), a.param_grads[1], a.scratch);
     if (a.input_grads[0] == nullptr) return;
     float* dx = p_.input_grads[0].Get(a.input_grads[0], a.scratch);
-    Gemm({s.rows(), s.d, s.gates()}, {gates, s.gates()}, {a.params[0], s.d}, {dx, s.d});
+    p_.products.dx.Run(gates, a.params[0], dx, a.scratch);
     p_.input_grads[0].Finish(a.input_grads[0], a.scratch);
   }
 
@@ -262,6 +277,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeLstm(const Lstm& op, const KernelReq
     LstmMemory memory(shape, request.training);
     RecurrentProduct forward_product(shape, true, context, &memory.forward);
     RecurrentProduct backward_product(shape, false, context, &memory.backward);
+    LstmProducts products(shape, context, &memory);
     std::vector<PlainInput> forward_inputs, backward_inputs;
     std::vector<PlainOutput> input_grads;
     for (const Format& input : request.inputs) {
@@ -278,7 +294,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeLstm(const Lstm& op, const KernelReq
     plan.backward_reads_output[0] = true;
     return std::make_unique<CpuLstm>(
         CpuLstm::Parts{std::move(plan), shape, std::move(memory), std::move(forward_product),
-                       std::move(backward_product), std::move(forward_inputs),
+                       std::move(backward_product), std::move(products), std::move(forward_inputs),
                        std::move(backward_inputs), std::move(input_grads)},
         context);
   });

@@ -37,6 +37,11 @@ void WeightedKernel::RunBackward(const BackwardArgs& args) {
                  static_cast<int64_t>(plan().outputs[0].bytes / sizeof(float)));
     dy = masked;
   }
+  if (parts_.relay_dy) {
+    void* relaid = At<void>(args.scratch, parts_.relaid_dy);
+    parts_.relay_dy->Run(dy, relaid, args.scratch);
+    dy = relaid;
+  }
   if (parts_.data && args.input_grads[0] != nullptr) {
     parts_.data->Run({{DNNL_ARG_DIFF_DST, dy},
                       {DNNL_ARG_WEIGHTS, args.params[0]},

@@ -26,6 +26,9 @@ class WeightedKernel : public CpuKernel {
     bool relu = false;
     std::optional<RelaidPrimitive> forward, data, weights;
     size_t masked = 0;  // offset in backward scratch: ∂L/∂y where y > 0, if `relu`
+    // Where both gradients want ∂L/∂y otherwise than it is given, it is copied once.
+    std::optional<DnnlReorder> relay_dy;
+    size_t relaid_dy = 0;  // offset in backward scratch
   };
   WeightedKernel(KernelPlan plan, const CpuContext& context, Parts parts)
       : CpuKernel(std::move(plan), context), parts_(std::move(parts)) {}
@@ -55,20 +58,26 @@ std::unique_ptr<Kernel> MakeWeighted(const CpuContext& context, const WeightedPl
   parts.forward->Input(DNNL_ARG_WEIGHTS, given.w, f.weights_desc(), &forward);
   if (bias) parts.forward->Input(DNNL_ARG_BIAS, given.b, f.bias_desc(), &forward);
   parts.forward->Output(DNNL_ARG_DST, given.y, f.dst_desc(), &forward);
-  Arena masked;
-  if (given.relu) parts.masked = masked.Take(given.output.bytes);
+  Arena both;
+  if (given.relu) parts.masked = both.Take(given.output.bytes);
+  DnnlDesc dy = given.y;
+  if (d && w && given.y != d->diff_dst_desc() && d->diff_dst_desc() == w->diff_dst_desc()) {
+    dy = d->diff_dst_desc();
+    parts.relay_dy.emplace(context, given.y, dy, &both);
+    parts.relaid_dy = both.Take(dy.get_size());
+  }
   // They run one after the other and may use the same memory.
-  Arena data = masked, weights = masked;
+  Arena data = both, weights = both;
   if (d) {
     parts.data.emplace(context, DnnlPrimitive::Make<D>(context, *d, &data));
-    parts.data->Input(DNNL_ARG_DIFF_DST, given.y, d->diff_dst_desc(), &data);
+    parts.data->Input(DNNL_ARG_DIFF_DST, dy, d->diff_dst_desc(), &data);
     parts.data->Input(DNNL_ARG_WEIGHTS, given.w, d->weights_desc(), &data);
     parts.data->Output(DNNL_ARG_DIFF_SRC, given.x, d->diff_src_desc(), &data);
   }
   if (w) {
     parts.weights.emplace(context, DnnlPrimitive::Make<W>(context, *w, &weights));
     parts.weights->Input(DNNL_ARG_SRC, given.x, w->src_desc(), &weights);
-    parts.weights->Input(DNNL_ARG_DIFF_DST, given.y, w->diff_dst_desc(), &weights);
+    parts.weights->Input(DNNL_ARG_DIFF_DST, dy, w->diff_dst_desc(), &weights);
     parts.weights->Output(DNNL_ARG_DIFF_WEIGHTS, given.w, w->diff_weights_desc(), &weights);
     if (bias) parts.weights->Output(DNNL_ARG_DIFF_BIAS, given.b, w->diff_bias_desc(), &weights);
   }

@@ -33,12 +33,6 @@ absl::StatusOr<WorkspaceDivision> DivideWorkspace(
   return BuiltWithoutCuda();
 }
 
-absl::StatusOr<std::unique_ptr<StepGraph>> RecordStep(Backend* /*backend*/, uint64_t /*step*/,
-                                                      uint64_t /*first_sample*/,
-                                                      absl::FunctionRef<void()> /*calls*/) {
-  return BuiltWithoutCuda();
-}
-
 void DeviceFlatten(Backend* /*backend*/, absl::Span<const DeviceSlice> /*slices*/, float* /*flat*/,
                    bool /*to_flat*/) {
   LOG(FATAL) << BuiltWithoutCuda();

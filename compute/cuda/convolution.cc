@@ -181,6 +181,7 @@ absl::StatusOr<MicrobatchPlan> Convolution::PlanPass(ConvolutionPass pass) {
 
 // Of micro-batches those behind which the next starts as aligned as fast algorithms want it.
 std::vector<int64_t> Convolution::Sizes() const {
+  if (!device_.options.micro_batches) return {shape_.samples};
   std::vector<int64_t> sizes;
   for (int64_t samples : MicrobatchSizes(shape_.samples)) {
     const int64_t bytes = samples * static_cast<int64_t>(element_bytes());

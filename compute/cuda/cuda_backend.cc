@@ -1,8 +1,10 @@
 #include "compute/cuda/cuda_backend.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <deque>
+#include <optional>
+#include <string>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -10,6 +12,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "compute/cuda/device_context.h"
+#include "compute/cuda/device_queues.h"
 #include "compute/cuda/kernels.h"
 #include "compute/cuda/operators.h"
 #include "compute/cuda/optimizer_kernel.h"
@@ -40,16 +44,27 @@ absl::Status DeviceStatus(const char* call, cudnnStatus_t error) {
   return absl::InternalError(absl::StrCat(call, ": cuDNN status ", static_cast<int>(error)));
 }
 
+namespace {
+
+// Of this thread's recording: the first call that failed. Null: none is on.
+thread_local absl::Status* recording_failure = nullptr;
+
+}  // namespace
+
+void DieOfCall(const absl::Status& failure) {
+  if (recording_failure == nullptr) LOG(FATAL) << failure;
+  recording_failure->Update(failure);
+}
+
 void CheckLaunch(const char* call, cudaError_t error) {
   const absl::Status launched = DeviceStatus(call, error);
-  if (!launched.ok()) LOG(FATAL) << launched;
+  if (!launched.ok()) DieOfCall(launched);
 }
 
 namespace {
 
 constexpr size_t kCublasWorkspaceBytes = size_t{32} << 20;  // what it asks for on Hopper
 constexpr int kCapabilityMin = 75;                          // the least that is compiled for
-constexpr size_t kTransfersMax = 1024;
 
 class CudaBackend : public Backend {
  public:
@@ -66,37 +81,47 @@ class CudaBackend : public Backend {
   absl::StatusOr<std::shared_ptr<void>> Allocate(size_t bytes) override;
   void Import(const void* plain, const Format& format, void* tensor) override;
   void Export(const Format& format, const void* tensor, void* plain) override;
+  void Clear(void* tensor, size_t bytes) override;
   absl::StatusOr<std::shared_ptr<void>> AllocatePinned(size_t bytes) override;
-  uint64_t ExportAsync(const Format& format, const void* tensor, void* plain) override;
-  void Wait(uint64_t transfer) override;
-  bool Done(uint64_t transfer) override;
+  uint64_t Mark() override;
+  uint64_t ImportAsync(const void* plain, const Format& format, void* tensor,
+                       uint64_t after) override;
+  uint64_t ExportAsync(const Format& format, const void* tensor, void* plain,
+                       uint64_t after) override;
+  void Await(uint64_t point) override;
+  void Wait(uint64_t point) override;
+  bool Done(uint64_t point) override;
   void Finish() override;
+  absl::StatusOr<std::unique_ptr<Recording>> Record(uint64_t step, uint64_t first_sample,
+                                                    absl::FunctionRef<void()> calls) override;
+  void Watch() override;
+  void Name(std::string_view name) override;
+  void NameCopies(std::string_view name) override { copies_ = name; }
+  std::vector<QueueSpan> Unwatch() override;
 
   void Enter() const { SOAP_DEVICE_OR_DIE(cudaSetDevice(context_.options.device)); }
   DeviceContext* context() { return &context_; }
+  // Starts what was recorded.
+  void Run(cudaGraphExec_t recorded, uint64_t step, uint64_t first_sample);
 
  private:
-  struct Transfer {
-    uint64_t number = 0;
-    cudaEvent_t end = nullptr;
-  };
-  const Transfer* Find(uint64_t transfer) const;
+  uint64_t Copy(Queue queue, void* to, const void* from, size_t bytes, uint64_t after);
+  absl::StatusOr<cudaGraphExec_t> RecordGraph(absl::FunctionRef<void()> calls);
 
   DeviceContext context_;
-  cudaStream_t copies_ = nullptr;
-  cudaEvent_t computed_ = nullptr;
+  DeviceQueues queues_;
   std::shared_ptr<void> cublas_workspace_;
-  std::deque<Transfer> transfers_;  // in their order, which is also that of their ends
-  std::vector<cudaEvent_t> free_events_;
-  uint64_t transfers_begun_ = 0;
+  std::shared_ptr<void> keys_;                       // of recordings: DeviceContext::keys
+  std::optional<std::array<uint64_t, 2>> set_keys_;  // what they are
+  std::string copies_;                               // what copies are called while watched
 };
 
 absl::Status CudaBackend::Open() {
   SOAP_ASSIGN_OR_RETURN(context_.libraries, LoadDeviceLibraries());
   SOAP_DEVICE_OR_RETURN(cudaSetDevice(context_.options.device));
-  SOAP_DEVICE_OR_RETURN(cudaStreamCreateWithFlags(&context_.stream, cudaStreamNonBlocking));
-  SOAP_DEVICE_OR_RETURN(cudaStreamCreateWithFlags(&copies_, cudaStreamNonBlocking));
-  SOAP_DEVICE_OR_RETURN(cudaEventCreateWithFlags(&computed_, cudaEventDisableTiming));
+  SOAP_RETURN_IF_ERROR(queues_.Open());
+  context_.stream = queues_.stream(Queue::kCompute);
+  SOAP_ASSIGN_OR_RETURN(keys_, Allocate(2 * sizeof(uint64_t)));
   const DeviceLibraries& library = *context_.libraries;
   SOAP_DEVICE_OR_RETURN(library.cublasCreate_v2(&context_.cublas));
   SOAP_DEVICE_OR_RETURN(library.cublasSetStream_v2(context_.cublas, context_.stream));
@@ -112,15 +137,9 @@ absl::Status CudaBackend::Open() {
 // Failures are of no use any more.
 CudaBackend::~CudaBackend() {
   (void)cudaSetDevice(context_.options.device);
-  (void)cudaStreamSynchronize(context_.stream);
-  (void)cudaStreamSynchronize(copies_);
+  if (context_.stream != nullptr) (void)cudaStreamSynchronize(context_.stream);
   if (context_.cudnn != nullptr) (void)context_.libraries->cudnnDestroy(context_.cudnn);
   if (context_.cublas != nullptr) (void)context_.libraries->cublasDestroy_v2(context_.cublas);
-  for (const Transfer& t : transfers_) (void)cudaEventDestroy(t.end);
-  for (cudaEvent_t event : free_events_) (void)cudaEventDestroy(event);
-  if (computed_ != nullptr) (void)cudaEventDestroy(computed_);
-  if (copies_ != nullptr) (void)cudaStreamDestroy(copies_);
-  if (context_.stream != nullptr) (void)cudaStreamDestroy(context_.stream);
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> CudaBackend::Prepare(const KernelRequest& request) {
@@ -161,56 +180,69 @@ void CudaBackend::Export(const Format& format, const void* tensor, void* plain) 
   SOAP_DEVICE_OR_DIE(cudaStreamSynchronize(context_.stream));
 }
 
-uint64_t CudaBackend::ExportAsync(const Format& format, const void* tensor, void* plain) {
+void CudaBackend::Clear(void* tensor, size_t bytes) {
   Enter();
-  if (transfers_.size() == kTransfersMax) Wait(transfers_.front().number);
-  Transfer transfer{.number = ++transfers_begun_};
-  if (free_events_.empty()) {
-    SOAP_DEVICE_OR_DIE(cudaEventCreateWithFlags(&transfer.end, cudaEventDisableTiming));
-  } else {
-    transfer.end = free_events_.back();
-    free_events_.pop_back();
-  }
-  SOAP_DEVICE_OR_DIE(cudaEventRecord(computed_, context_.stream));
-  SOAP_DEVICE_OR_DIE(cudaStreamWaitEvent(copies_, computed_, 0));
-  SOAP_DEVICE_OR_DIE(cudaMemcpyAsync(plain, tensor, format.bytes, cudaMemcpyDeviceToHost, copies_));
-  SOAP_DEVICE_OR_DIE(cudaEventRecord(transfer.end, copies_));
-  transfers_.push_back(transfer);
-  return transfer.number;
+  SOAP_DEVICE_OR_DIE(cudaMemsetAsync(tensor, 0, bytes, context_.stream));
 }
 
-const CudaBackend::Transfer* CudaBackend::Find(uint64_t transfer) const {
-  if (transfers_.empty() || transfer < transfers_.front().number) return nullptr;
-  const size_t at = static_cast<size_t>(transfer - transfers_.front().number);
-  CHECK_LT(at, transfers_.size()) << "transfer " << transfer << " was never begun";
-  return &transfers_[at];
+uint64_t CudaBackend::Mark() {
+  Enter();
+  return queues_.Mark(Queue::kCompute);
 }
 
-void CudaBackend::Wait(uint64_t transfer) {
-  const Transfer* const found = Find(transfer);
-  if (found == nullptr) return;  // with a later one
+uint64_t CudaBackend::Copy(Queue queue, void* to, const void* from, size_t bytes, uint64_t after) {
   Enter();
-  SOAP_DEVICE_OR_DIE(cudaEventSynchronize(found->end));
-  while (!transfers_.empty() && transfers_.front().number <= transfer) {
-    free_events_.push_back(transfers_.front().end);
-    transfers_.pop_front();
-  }
+  queues_.Await(queue, after);
+  queues_.Name(queue, copies_);
+  const auto kind = queue == Queue::kToDevice ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost;
+  SOAP_DEVICE_OR_DIE(cudaMemcpyAsync(to, from, bytes, kind, queues_.stream(queue)));
+  queues_.Name(queue, "");
+  return queues_.Mark(queue);
 }
 
-bool CudaBackend::Done(uint64_t transfer) {
-  const Transfer* const found = Find(transfer);
-  if (found == nullptr) return true;
+uint64_t CudaBackend::ImportAsync(const void* plain, const Format& format, void* tensor,
+                                  uint64_t after) {
+  return Copy(Queue::kToDevice, tensor, plain, format.bytes, after);
+}
+
+uint64_t CudaBackend::ExportAsync(const Format& format, const void* tensor, void* plain,
+                                  uint64_t after) {
+  return Copy(Queue::kFromDevice, plain, tensor, format.bytes, after);
+}
+
+void CudaBackend::Await(uint64_t point) {
   Enter();
-  const cudaError_t state = cudaEventQuery(found->end);
-  if (state == cudaErrorNotReady) return false;
-  SOAP_DEVICE_OR_DIE(state);
-  return true;
+  queues_.Await(Queue::kCompute, point);
+}
+
+void CudaBackend::Wait(uint64_t point) {
+  Enter();
+  queues_.Wait(point);
+}
+
+bool CudaBackend::Done(uint64_t point) {
+  Enter();
+  return queues_.Done(point);
 }
 
 void CudaBackend::Finish() {
   Enter();
-  SOAP_DEVICE_OR_DIE(cudaStreamSynchronize(context_.stream));
-  SOAP_DEVICE_OR_DIE(cudaStreamSynchronize(copies_));
+  queues_.Finish();
+}
+
+void CudaBackend::Watch() {
+  Enter();
+  queues_.Watch();
+}
+
+void CudaBackend::Name(std::string_view name) {
+  Enter();
+  queues_.Name(Queue::kCompute, name);
+}
+
+std::vector<QueueSpan> CudaBackend::Unwatch() {
+  Enter();
+  return queues_.Unwatch();
 }
 
 CudaBackend* CudaBackendOf(Backend* backend) {
@@ -219,47 +251,68 @@ CudaBackend* CudaBackendOf(Backend* backend) {
   return cuda;
 }
 
-class CudaStepGraph : public StepGraph {
+class CudaRecording : public Recording {
  public:
-  CudaStepGraph(CudaBackend* backend, std::shared_ptr<void> keys)
-      : backend_(backend), keys_(std::move(keys)) {}
-  ~CudaStepGraph() override {
+  CudaRecording(CudaBackend* backend, cudaGraphExec_t recorded)
+      : backend_(backend), recorded_(recorded) {}
+  ~CudaRecording() override {
     backend_->Finish();
-    if (exec_ != nullptr) (void)cudaGraphExecDestroy(exec_);
+    (void)cudaGraphExecDestroy(recorded_);
   }
-  absl::Status Record(uint64_t step, uint64_t first_sample, absl::FunctionRef<void()> calls);
-  // The keys are of this thread's stack: a copy from there has left it when the call returns.
   void Run(uint64_t step, uint64_t first_sample) override {
-    backend_->Enter();
-    const cudaStream_t stream = backend_->context()->stream;
-    const uint64_t keys[2] = {step, first_sample};
-    SOAP_DEVICE_OR_DIE(
-        cudaMemcpyAsync(keys_.get(), keys, sizeof(keys), cudaMemcpyHostToDevice, stream));
-    SOAP_DEVICE_OR_DIE(cudaGraphLaunch(exec_, stream));
+    backend_->Run(recorded_, step, first_sample);
   }
 
  private:
   CudaBackend* const backend_;
-  const std::shared_ptr<void> keys_;
-  cudaGraphExec_t exec_ = nullptr;
+  const cudaGraphExec_t recorded_;
 };
 
-absl::Status CudaStepGraph::Record(uint64_t step, uint64_t first_sample,
-                                   absl::FunctionRef<void()> calls) {
-  DeviceContext* const context = backend_->context();
-  backend_->Finish();
-  SOAP_DEVICE_OR_RETURN(cudaStreamBeginCapture(context->stream, cudaStreamCaptureModeThreadLocal));
-  context->keys = static_cast<const uint64_t*>(keys_.get());
-  context->recorded_step = step;
-  context->recorded_first_sample = first_sample;
+// Segments of a step have the same keys, which are then set once. They are of this thread's stack:
+// a copy from there has left it when the call returns.
+void CudaBackend::Run(cudaGraphExec_t recorded, uint64_t step, uint64_t first_sample) {
+  Enter();
+  const std::array<uint64_t, 2> keys = {step, first_sample};
+  if (set_keys_ != keys) {
+    SOAP_DEVICE_OR_DIE(cudaMemcpyAsync(keys_.get(), keys.data(), sizeof(keys),
+                                       cudaMemcpyHostToDevice, context_.stream));
+    set_keys_ = keys;
+  }
+  SOAP_DEVICE_OR_DIE(cudaGraphLaunch(recorded, context_.stream));
+}
+
+absl::StatusOr<std::unique_ptr<Recording>> CudaBackend::Record(uint64_t step, uint64_t first_sample,
+                                                               absl::FunctionRef<void()> calls) {
+  Finish();
+  context_.keys = static_cast<const uint64_t*>(keys_.get());
+  context_.recorded_step = step;
+  context_.recorded_first_sample = first_sample;
+  const absl::StatusOr<cudaGraphExec_t> recorded = RecordGraph(calls);
+  context_.keys = nullptr;
+  if (!recorded.ok()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the step cannot be recorded: ", recorded.status().message()));
+  }
+  return std::make_unique<CudaRecording>(this, *recorded);
+}
+
+absl::StatusOr<cudaGraphExec_t> CudaBackend::RecordGraph(absl::FunctionRef<void()> calls) {
+  SOAP_DEVICE_OR_RETURN(cudaStreamBeginCapture(context_.stream, cudaStreamCaptureModeThreadLocal));
+  absl::Status failure;
+  recording_failure = &failure;
   calls();
-  context->keys = nullptr;
+  recording_failure = nullptr;
   cudaGraph_t graph = nullptr;
-  SOAP_DEVICE_OR_RETURN(cudaStreamEndCapture(context->stream, &graph));
-  const absl::Status made =
-      DeviceStatus("cudaGraphInstantiate", cudaGraphInstantiate(&exec_, graph, 0));
-  (void)cudaGraphDestroy(graph);
-  return made;
+  // To be ended even if a call failed, for calls to be possible again.
+  failure.Update(
+      DeviceStatus("cudaStreamEndCapture", cudaStreamEndCapture(context_.stream, &graph)));
+  cudaGraphExec_t recorded = nullptr;
+  if (failure.ok()) {
+    failure.Update(DeviceStatus("cudaGraphInstantiate", cudaGraphInstantiate(&recorded, graph, 0)));
+  }
+  if (graph != nullptr) (void)cudaGraphDestroy(graph);
+  SOAP_RETURN_IF_ERROR(failure);
+  return recorded;
 }
 
 absl::Status CheckDevice(const CudaOptions& options) {
@@ -330,20 +383,6 @@ absl::StatusOr<std::vector<std::unique_ptr<Backend>>> MakeCudaBackends(const Cud
     backends.push_back(std::move(backend));
   }
   return backends;
-}
-
-absl::StatusOr<std::unique_ptr<StepGraph>> RecordStep(Backend* backend, uint64_t step,
-                                                      uint64_t first_sample,
-                                                      absl::FunctionRef<void()> calls) {
-  CudaBackend* const cuda = CudaBackendOf(backend);
-  SOAP_ASSIGN_OR_RETURN(std::shared_ptr<void> keys, cuda->Allocate(2 * sizeof(uint64_t)));
-  auto graph = std::make_unique<CudaStepGraph>(cuda, std::move(keys));
-  const absl::Status recorded = graph->Record(step, first_sample, calls);
-  if (!recorded.ok()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the step cannot be recorded: ", recorded.message()));
-  }
-  return graph;
 }
 
 void DeviceFlatten(Backend* backend, absl::Span<const DeviceSlice> slices, float* flat,

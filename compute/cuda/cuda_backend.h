@@ -8,7 +8,6 @@
 #include <memory>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "compute/kernel.h"
@@ -31,6 +30,8 @@ struct CudaOptions {
   // Convolutions take the algorithms and micro-batches that are fastest when tried. They may then
   // differ between processes, and with them the last bits; without, cuDNN's own guess is taken.
   bool measure_algorithms = false;
+  // Of convolutions; without, each is one call for the whole mini-batch.
+  bool micro_batches = true;
 };
 
 // Devices that a driver offers; 0 without driver or in a build without CUDA.
@@ -65,23 +66,6 @@ struct WorkspaceDivision {
 absl::StatusOr<WorkspaceDivision> DivideWorkspace(
     absl::Span<const std::unique_ptr<Backend>> backends,
     absl::Span<const std::vector<KernelRequest>> work);
-
-// A sequence of calls, recorded once and started as one. Outlived by its backend and by all memory
-// that the calls named.
-class StepGraph {
- public:
-  virtual ~StepGraph() = default;
-  // As the recorded calls, but with these keys of dropout. Returns before it is done.
-  virtual void Run(uint64_t step, uint64_t first_sample) = 0;
-};
-// REQUIRES: the calls have been run once before, as kernels are loaded and libraries set themselves
-// up when first used, which cannot be recorded. Records what `calls` asks of `backend` (of
-// MakeCudaBackend) through Forward, Backward and DeviceApply; they are not run. `calls` must use
-// `step` in all its calls, and sample numbers from `first_sample` on; Import, Export, Wait and
-// Finish are not allowed in it. Error: the driver cannot record it (failed precondition).
-absl::StatusOr<std::unique_ptr<StepGraph>> RecordStep(Backend* backend, uint64_t step,
-                                                      uint64_t first_sample,
-                                                      absl::FunctionRef<void()> calls);
 
 // A place in device memory: [n] f32.
 struct DeviceSlice {

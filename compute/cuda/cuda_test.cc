@@ -300,14 +300,14 @@ TEST(CudaTest, SlicesAreFlattenedAndBack) {
 
 TEST(CudaTest, ExportsGoOnBesideTheCompute) {
   SOAPSTONE_DEVICE_OR_SKIP(device, CudaOptions{});
-  constexpr size_t kN = 5000, kTransfers = 1500;  // more than are kept pending
+  constexpr size_t kN = 5000, kTransfers = 5000;  // more than are kept pending
   const auto source = OnDevice(device.get(), Ramp(kN, 1));
   const auto pinned = device->AllocatePinned(kN * sizeof(float));
   ASSERT_TRUE(pinned.ok()) << pinned.status();
   std::memset(pinned->get(), 0, kN * sizeof(float));
   uint64_t last = 0;
   for (size_t i = 0; i < kTransfers; ++i) {
-    const uint64_t number = device->ExportAsync(Plain(kN), source.get(), pinned->get());
+    const uint64_t number = device->ExportAsync(Plain(kN), source.get(), pinned->get(), 0);
     EXPECT_GT(number, last);
     last = number;
   }
@@ -340,7 +340,7 @@ TEST(CudaTest, ARecordedStepRunsWithOtherDropoutKeys) {
   };
   forward(9, 0);
   device->Import(std::vector<float>(kN, -1.0f).data(), Plain(kN), out);
-  auto graph = RecordStep(device.get(), 10, 100, [&] { forward(10, 100); });
+  auto graph = device->Record(10, 100, [&] { forward(10, 100); });
   ASSERT_TRUE(graph.ok()) << graph.status();
   EXPECT_EQ(FromDevice(device.get(), out, kN), std::vector<float>(kN, -1.0f));  // not run
   std::vector<std::vector<float>> masks;

@@ -28,12 +28,15 @@ absl::Status DeviceStatus(const char* call, cudaError_t error);
 absl::Status DeviceStatus(const char* call, cublasStatus_t error);
 absl::Status DeviceStatus(const char* call, cudnnStatus_t error);
 
+// Fatal, unless this thread records: then the recording has failed, not the device.
+void DieOfCall(const absl::Status& failure);
+
 // `call` as in SOAP_DEVICE_OR_RETURN(cudaMalloc(&p, n));
 #define SOAP_DEVICE_OR_RETURN(call) SOAP_RETURN_IF_ERROR(DeviceStatus(#call, call))
 #define SOAP_DEVICE_OR_DIE(call)                                       \
   do {                                                                 \
     const absl::Status soap_device_status = DeviceStatus(#call, call); \
-    if (!soap_device_status.ok()) LOG(FATAL) << soap_device_status;    \
+    if (!soap_device_status.ok()) DieOfCall(soap_device_status);       \
   } while (false)
 
 // What was measured for convolutions, by their shape: models repeat them, and replicas of a model

@@ -61,14 +61,14 @@ T BlockReduce(T value, Op op) {
 }
 
 template <typename F>
-void ForEach(cudaStream_t /*stream*/, int64_t n, F f) {
-  emulated::Submit([n, f] {
+void ForEach(cudaStream_t stream, int64_t n, F f) {
+  emulated::Submit(stream, [n, f] {
     for (int64_t i = 0; i < n; ++i) f(i);
   });
 }
 template <typename F>
-void ForEachRow(cudaStream_t /*stream*/, int64_t rows, F f) {
-  emulated::Submit([rows, f] {
+void ForEachRow(cudaStream_t stream, int64_t rows, F f) {
+  emulated::Submit(stream, [rows, f] {
     for (int64_t r = 0; r < rows; ++r) emulated::RunBlock(kBlockThreads, [&f, r] { f(r); });
   });
 }

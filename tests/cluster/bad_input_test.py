@@ -28,6 +28,10 @@ class BadInputTest(ClusterTestCase):
     def test_unknown_policy(self):
         self.refuse("policy: .*sspp", "--policy=sspp:s=1")
 
+    def test_precision(self):
+        self.refuse("cluster.precision: processors have no tf32", "--precision=tf32")
+        self.refuse("cluster.precision: \"float16\"", "--precision=float16")
+
     def test_negative_bound(self):
         self.refuse("policy: ", "--policy=ssp:s=-1")
         self.refuse("policy: backup:b=3 leaves out", "--policy=backup:b=3", "--workers=3")

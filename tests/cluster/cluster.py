@@ -32,6 +32,12 @@ def alive(pid):
         return False
 
 
+def needs_bf16(test):
+    with open("/proc/cpuinfo") as file:
+        if not re.search(r"avx512_bf16|amx_bf16", file.read()):
+            test.skipTest("NOT TESTED: this processor has no bf16")
+
+
 def descendants(pid):
     """{name: pid} of the children of a launcher: "scheduler", "server-0", "worker-2"."""
     found = {}

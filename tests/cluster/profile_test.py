@@ -5,7 +5,7 @@ import re
 import subprocess
 import unittest
 
-from cluster import BIN, ClusterTestCase
+from cluster import BIN, ClusterTestCase, needs_bf16
 
 
 class ProfileTest(ClusterTestCase):
@@ -86,6 +86,24 @@ class ProfileTest(ClusterTestCase):
         self.assertGreater(report["samples_per_second_alone"], 0)
         self.assertGreater(report["samples_per_second"], 0)
         self.assertIn("3 replicas", self.soapstone(*flags).stdout)
+
+    def test_precision_is_said(self):
+        needs_bf16(self)
+        costs = f"{self.dir}/costs.textproto"
+        out = self.soapstone("profile", "--model=lenet5", "--batch=4", "--seconds=0", "--json",
+                             "--precision=bf16", f"--costs={costs}").stdout
+        self.assertEqual(json.loads(out)["precision"], "bf16")
+        with open(costs) as file:
+            self.assertIn('precision: "bf16"', file.read())
+
+    def test_a_processor_without_bf16_refuses_it(self):
+        os.environ["DNNL_MAX_CPU_ISA"] = "AVX512_CORE"  # oneDNN then takes it for an older one
+        self.addCleanup(os.environ.pop, "DNNL_MAX_CPU_ISA")
+        self.refuse("this processor has neither avx512_bf16 nor AMX", "profile", "--model=lenet5",
+                    "--precision=bf16")
+        running = self.train("--precision=bf16")
+        self.assertEqual(running.wait(60), 78, running.output())
+        self.assertIn("neither avx512_bf16 nor AMX", running.output())
 
     def test_what_cannot_be_is_one_line(self):
         self.refuse("unknown model 'lenet6'", "models", "lenet6")

@@ -8,7 +8,13 @@
 #include "compute/cuda/libraries.h"
 #include "glog/logging.h"
 
-// What the handles of cuDNN stand for here.
+// What the handles of cuBLAS and cuDNN stand for here.
+struct cublasContext {
+  cudaStream_t stream;
+};
+struct cudnnContext {
+  cudaStream_t stream;
+};
 struct cudnnTensorStruct {
   cudnnDataType_t type;
   int n, c, h, w;
@@ -61,7 +67,7 @@ void Multiply(int64_t m, int64_t n, int64_t k, const Matrices& x, float beta, in
   }
 }
 
-cublasStatus_t EmulatedGemmStrided(cublasHandle_t /*handle*/, cublasOperation_t ta,
+cublasStatus_t EmulatedGemmStrided(cublasHandle_t handle, cublasOperation_t ta,
                                    cublasOperation_t tb, int64_t m, int64_t n, int64_t k,
                                    const void* alpha, const void* a, cudaDataType /*a_type*/,
                                    int64_t lda, long long stride_a, const void* b,
@@ -79,7 +85,7 @@ cublasStatus_t EmulatedGemmStrided(cublasHandle_t /*handle*/, cublasOperation_t 
                       static_cast<const float*>(b), ldb, stride_b, b_transposed,
                       static_cast<float*>(c),       ldc, stride_c};
   const float scale = *static_cast<const float*>(beta);
-  Submit([=] { Multiply(m, n, k, x, scale, batch); });
+  Submit(handle->stream, [=] { Multiply(m, n, k, x, scale, batch); });
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -145,11 +151,11 @@ struct ConvolutionCall {
 
 // Sums of products into `to`, which is one of the three.
 template <typename F>
-cudnnStatus_t Convolve(const ConvolutionCall& call, int64_t count, cudnnDataType_t type, void* to,
-                       const void* beta, F products) {
+cudnnStatus_t Convolve(cudnnHandle_t handle, const ConvolutionCall& call, int64_t count,
+                       cudnnDataType_t type, void* to, const void* beta, F products) {
   if (!call.Consistent()) return CUDNN_STATUS_BAD_PARAM;
   const float scale = *static_cast<const float*>(beta);
-  Submit([=] {
+  Submit(handle->stream, [=] {
     std::vector<double> sums(static_cast<size_t>(count), 0.0);
     products(call, &sums);
     for (int64_t i = 0; i < count; ++i) {
@@ -162,40 +168,42 @@ cudnnStatus_t Convolve(const ConvolutionCall& call, int64_t count, cudnnDataType
 
 int64_t CountOf(const cudnnTensorStruct& t) { return int64_t{t.n} * t.c * t.h * t.w; }
 
-cudnnStatus_t EmulatedForward(cudnnHandle_t, const void*, const cudnnTensorDescriptor_t xd,
+cudnnStatus_t EmulatedForward(cudnnHandle_t handle, const void*, const cudnnTensorDescriptor_t xd,
                               const void* x, const cudnnFilterDescriptor_t wd, const void* w,
                               const cudnnConvolutionDescriptor_t cd,
                               cudnnConvolutionFwdAlgo_t algorithm, void*, size_t, const void* beta,
                               const cudnnTensorDescriptor_t yd, void* y) {
   if (algorithm == 0) return CUDNN_STATUS_EXECUTION_FAILED;  // not to be taken
-  return Convolve({*xd, *yd, *wd, *cd}, CountOf(*yd), yd->type, y, beta,
+  return Convolve(handle, {*xd, *yd, *wd, *cd}, CountOf(*yd), yd->type, y, beta,
                   [=](const ConvolutionCall& call, std::vector<double>* sums) {
                     call.ForEachProduct([&](int64_t i, int64_t j, int64_t k) {
                       (*sums)[k] += double{Load(x, call.x.type, i)} * Load(w, call.w.type, j);
                     });
                   });
 }
-cudnnStatus_t EmulatedBackwardData(cudnnHandle_t, const void*, const cudnnFilterDescriptor_t wd,
-                                   const void* w, const cudnnTensorDescriptor_t yd, const void* y,
+cudnnStatus_t EmulatedBackwardData(cudnnHandle_t handle, const void*,
+                                   const cudnnFilterDescriptor_t wd, const void* w,
+                                   const cudnnTensorDescriptor_t yd, const void* y,
                                    const cudnnConvolutionDescriptor_t cd,
                                    cudnnConvolutionBwdDataAlgo_t algorithm, void*, size_t,
                                    const void* beta, const cudnnTensorDescriptor_t xd, void* x) {
   if (algorithm == 0) return CUDNN_STATUS_EXECUTION_FAILED;  // not to be taken
-  return Convolve({*xd, *yd, *wd, *cd}, CountOf(*xd), xd->type, x, beta,
+  return Convolve(handle, {*xd, *yd, *wd, *cd}, CountOf(*xd), xd->type, x, beta,
                   [=](const ConvolutionCall& call, std::vector<double>* sums) {
                     call.ForEachProduct([&](int64_t i, int64_t j, int64_t k) {
                       (*sums)[i] += double{Load(y, call.y.type, k)} * Load(w, call.w.type, j);
                     });
                   });
 }
-cudnnStatus_t EmulatedBackwardFilter(cudnnHandle_t, const void*, const cudnnTensorDescriptor_t xd,
-                                     const void* x, const cudnnTensorDescriptor_t yd, const void* y,
+cudnnStatus_t EmulatedBackwardFilter(cudnnHandle_t handle, const void*,
+                                     const cudnnTensorDescriptor_t xd, const void* x,
+                                     const cudnnTensorDescriptor_t yd, const void* y,
                                      const cudnnConvolutionDescriptor_t cd,
                                      cudnnConvolutionBwdFilterAlgo_t algorithm, void*, size_t,
                                      const void* beta, const cudnnFilterDescriptor_t wd, void* w) {
   const int64_t count = int64_t{wd->k} * wd->c * wd->h * wd->w;
   if (algorithm == 0) return CUDNN_STATUS_EXECUTION_FAILED;  // not to be taken
-  return Convolve({*xd, *yd, *wd, *cd}, count, wd->type, w, beta,
+  return Convolve(handle, {*xd, *yd, *wd, *cd}, count, wd->type, w, beta,
                   [=](const ConvolutionCall& call, std::vector<double>* sums) {
                     call.ForEachProduct([&](int64_t i, int64_t j, int64_t k) {
                       (*sums)[j] += double{Load(x, call.x.type, i)} * Load(y, call.y.type, k);
@@ -234,11 +242,17 @@ cudnnStatus_t Unmake(T* descriptor) {
 
 void FillCublas(DeviceLibraries* l) {
   l->cublasCreate_v2 = [](cublasContext** handle) {
-    *handle = nullptr;
+    *handle = new cublasContext();
     return CUBLAS_STATUS_SUCCESS;
   };
-  l->cublasDestroy_v2 = [](cublasContext*) { return CUBLAS_STATUS_SUCCESS; };
-  l->cublasSetStream_v2 = [](cublasContext*, cudaStream_t) { return CUBLAS_STATUS_SUCCESS; };
+  l->cublasDestroy_v2 = [](cublasContext* handle) {
+    delete handle;
+    return CUBLAS_STATUS_SUCCESS;
+  };
+  l->cublasSetStream_v2 = [](cublasContext* handle, cudaStream_t stream) {
+    handle->stream = stream;
+    return CUBLAS_STATUS_SUCCESS;
+  };
   l->cublasSetWorkspace_v2 = [](cublasContext*, void*, size_t) { return CUBLAS_STATUS_SUCCESS; };
   l->cublasGemmEx_64 = EmulatedGemm;
   l->cublasGemmStridedBatchedEx_64 = EmulatedGemmStrided;
@@ -246,11 +260,17 @@ void FillCublas(DeviceLibraries* l) {
 
 void FillDescriptors(DeviceLibraries* l) {
   l->cudnnCreate = [](cudnnHandle_t* handle) {
-    *handle = nullptr;
+    *handle = new cudnnContext();
     return CUDNN_STATUS_SUCCESS;
   };
-  l->cudnnDestroy = [](cudnnHandle_t) { return CUDNN_STATUS_SUCCESS; };
-  l->cudnnSetStream = [](cudnnHandle_t, cudaStream_t) { return CUDNN_STATUS_SUCCESS; };
+  l->cudnnDestroy = [](cudnnHandle_t handle) {
+    delete handle;
+    return CUDNN_STATUS_SUCCESS;
+  };
+  l->cudnnSetStream = [](cudnnHandle_t handle, cudaStream_t stream) {
+    handle->stream = stream;
+    return CUDNN_STATUS_SUCCESS;
+  };
   l->cudnnCreateTensorDescriptor = Make<cudnnTensorStruct>;
   l->cudnnDestroyTensorDescriptor = Unmake<cudnnTensorStruct>;
   l->cudnnCreateFilterDescriptor = Make<cudnnFilterStruct>;
