@@ -159,7 +159,7 @@ TEST(Flags, WhatModelsAndProfileCannotDoIsOneLine) {
        std::vector<std::vector<const char*>>{{"profile"},
                                              {"profile", "--model=mlp", "--batch=0"},
                                              {"profile", "--model=mlp", "--threads=0"},
-                                             {"profile", "--model=mlp", "--precision=tf32"},
+                                             {"profile", "--model=mlp", "--precision=fp8"},
                                              {"models", "--batch=-1"},
                                              {"models", "--dot"},
                                              {"models", "mlp", "--dot", "--json"}}) {

@@ -77,9 +77,11 @@ std::string Plural(uint64_t n, const char* noun) {
 
 std::string SummaryOf(const Job& job) {
   const wire::Cluster& cluster = job.config.cluster();
-  const std::string size = job.tables != nullptr
-                               ? Plural(job.tables->tables().size(), "table")
-                               : absl::StrCat(job.graph->parameter_count(), " parameters");
+  std::string size;
+  if (job.tables != nullptr) size = Plural(job.tables->tables().size(), "table");
+  if (job.graph != nullptr) {
+    absl::StrAppend(&size, size.empty() ? "" : ", ", job.graph->parameter_count(), " parameters");
+  }
   return absl::StrFormat(
       "%s (%s) on %s (%d training, %d held-out samples), %s: %s of %s, %s", job.config.model(),
       size, job.config.data().format(), job.train_samples, job.test_samples, job.specs.policy.spec,
@@ -141,6 +143,8 @@ absl::Status LoadModel(Job* job, std::vector<ParamSpec>* params, wire::LayoutOpt
     job->train_samples = job->tables->data().train.size();
     job->test_samples = job->tables->data().test.size();
     options->tables = job->tables->tables();
+    job->graph = job->tables->graph();
+    if (job->graph != nullptr) *params = job->graph->params();
     return absl::OkStatus();
   }
   absl::StatusOr<models::TrainTest> data = models::LoadData(DataOptionsOf(config));

@@ -20,8 +20,8 @@ namespace soapstone::apps {
 struct Job {
   wire::JobConfig config;  // with defaults
   JobSpecs specs;
-  // A model of tensors: its data and its graph. Of tables (models/sparse_model.h): `tables`, and
-  // these are null.
+  // A model of tensors: its data and its graph. Of tables (models/sparse_model.h): `tables`, which
+  // has the data, and the graph of those that have tensors too.
   std::shared_ptr<const models::TrainTest> data;
   std::shared_ptr<const models::Graph> graph;
   std::shared_ptr<const models::SparseModel> tables;

@@ -35,12 +35,12 @@ constexpr uint32_t kStages = 8;
 constexpr JobField kFields[] = {
     {"model", "model",
      "Model of the zoo, such as lenet5 or resnet50:tiny (see `soapstone models`), or onnx:FILE; of "
-     "tables: logistic, matrix_factorisation:dim=8, skip_gram:dim=32"},
+     "tables: logistic, matrix_factorisation:dim=8, skip_gram:dim=32, dlrm"},
     {"policy", "policy", "Consistency policy, such as ssp:s=2 (see `soapstone policies`)"},
     {"strict", "strict", "End the run with exit code 76 when the policy's guarantee is broken"},
     {"data_format", "data.format",
      "Format of the data: digits, csv, idx, cifar10, cifar100, images (a folder), bytes, words, "
-     "parallel or copy; of tables: libsvm, triples or text"},
+     "parallel or copy; of tables: libsvm, triples, text or criteo"},
     {"data_path", "data.path", "Training data (idx: the images); may be gzip"},
     {"labels_path", "data.labels_path", "idx: training labels"},
     {"test_path", "data.test_path", "Held-out data; without it a share of the training data"},

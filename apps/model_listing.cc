@@ -92,6 +92,10 @@ Json SparseJson() {
                       {"usage", entry.usage},
                       {"data", entry.data},
                       {"tables", entry.tables}});
+    const absl::StatusOr<models::Graph> graph = models::GraphOfSparseModel(entry.name);
+    if (!graph.ok()) continue;
+    models.back()["parameters"] = graph->parameter_count();
+    models.back()["flops_per_sample"] = graph->flops_per_sample();
   }
   return models;
 }
@@ -111,8 +115,13 @@ std::string SplitsOf(const models::Graph& graph, const models::Op& op) {
   return absl::StrJoin(dims, " ");
 }
 
+absl::StatusOr<models::Graph> GraphOf(std::string_view model) {
+  if (models::IsSparseModel(model)) return models::GraphOfSparseModel(model);
+  return models::BuildModel(model, models::ModelInput{});
+}
+
 absl::StatusOr<ModelSize> SizeOf(std::string_view model, int64_t batch) {
-  SOAP_ASSIGN_OR_RETURN(models::Graph graph, models::BuildModel(model, models::ModelInput{}));
+  SOAP_ASSIGN_OR_RETURN(models::Graph graph, GraphOf(model));
   SOAP_ASSIGN_OR_RETURN(const models::StepPlan plan, models::Replica::PlanStep(graph, {}, batch));
   return ModelSize{.model = std::string(model),
                    .operators = graph.ops().size(),
@@ -151,8 +160,13 @@ std::string ZooTable(const std::vector<ZooLine>& lines, int64_t batch) {
   }
   text += "\nOver tables of rows, whose number the data decide (docs/tables.md):\n";
   for (const models::SparseModelEntry& entry : models::SparseModels()) {
-    absl::StrAppendFormat(&text, "%s\n  data    %s\n  tables  %s\n", entry.usage, entry.data,
+    absl::StrAppendFormat(&text, "%s\n  data     %s\n  tables   %s\n", entry.usage, entry.data,
                           entry.tables);
+    const absl::StatusOr<models::Graph> graph = models::GraphOfSparseModel(entry.name);
+    if (!graph.ok()) continue;
+    absl::StrAppendFormat(&text, "  tensors  %s parameters, %s GFLOPs\n",
+                          WithCommas(graph->parameter_count()),
+                          Gigaflops(graph->flops_per_sample()));
   }
   return text;
 }
@@ -171,7 +185,7 @@ std::string ZooJson(const std::vector<ZooLine>& lines, int64_t batch) {
 }
 
 absl::StatusOr<ModelDetail> DetailOf(std::string_view model, int64_t batch) {
-  SOAP_ASSIGN_OR_RETURN(models::Graph graph, models::BuildModel(model, models::ModelInput{}));
+  SOAP_ASSIGN_OR_RETURN(models::Graph graph, GraphOf(model));
   SOAP_ASSIGN_OR_RETURN(const models::StepPlan plan, models::Replica::PlanStep(graph, {}, batch));
   SOAP_ASSIGN_OR_RETURN(const models::StepPlan again,
                         models::Replica::PlanStep(graph, {.recompute = true}, batch));

@@ -14,6 +14,10 @@
 
 namespace soapstone::apps {
 
+// A model of the zoo, or what a model over tables has beside them, at its own size. Error: unknown;
+// one that has no operators.
+absl::StatusOr<models::Graph> GraphOf(std::string_view model);
+
 // Of one model at one size.
 struct ModelSize {
   std::string model;  // "resnet50", "resnet50:tiny"

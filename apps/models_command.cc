@@ -11,8 +11,6 @@
 #include "apps/model_listing.h"
 #include "base/exit_codes.h"
 #include "models/graph_text.h"
-#include "models/sparse_model.h"
-#include "models/zoo.h"
 
 namespace soapstone::apps {
 namespace {
@@ -35,7 +33,7 @@ int ListAll(const ModelsFlags& flags) {
 }
 
 int Draw(const ModelsFlags& flags) {
-  const absl::StatusOr<models::Graph> graph = models::BuildModel(flags.model, models::ModelInput{});
+  const absl::StatusOr<models::Graph> graph = GraphOf(flags.model);
   if (!graph.ok()) return SayConfigError(kModelsProgram, graph.status());
   std::cout << models::DotOf(*graph);
   return kExitOk;
@@ -45,12 +43,6 @@ int Draw(const ModelsFlags& flags) {
 
 int ListModels(const ModelsFlags& flags) {
   if (flags.model.empty()) return ListAll(flags);
-  if (models::IsSparseModel(flags.model)) {
-    return SayConfigError(
-        kModelsProgram,
-        absl::InvalidArgumentError(absl::StrCat(
-            flags.model, " is a model over tables: it has no operators (docs/tables.md)")));
-  }
   if (flags.dot) return Draw(flags);
   const absl::StatusOr<ModelDetail> detail = DetailOf(flags.model, flags.batch);
   if (!detail.ok()) return SayConfigError(kModelsProgram, detail.status());

@@ -14,6 +14,7 @@
 #include "apps/compute_backend.h"
 #include "apps/cost_table.h"
 #include "apps/job_source.h"
+#include "apps/model_listing.h"
 #include "apps/node_loop.h"
 #include "apps/process_memory.h"
 #include "apps/profile_report.h"
@@ -22,8 +23,6 @@
 #include "base/exit_codes.h"
 #include "base/status_macros.h"
 #include "models/safetensors_writer.h"
-#include "models/sparse_model.h"
-#include "models/zoo.h"
 
 namespace soapstone::apps {
 namespace {
@@ -68,11 +67,7 @@ class ProfileRun {
 
   absl::Status Run() {
     SOAP_RETURN_IF_ERROR(CheckFiles());
-    if (models::IsSparseModel(flags_.model)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          flags_.model, " is a model over tables: it has no operators (docs/tables.md)"));
-    }
-    SOAP_ASSIGN_OR_RETURN(report_.graph, models::BuildModel(flags_.model, models::ModelInput{}));
+    SOAP_ASSIGN_OR_RETURN(report_.graph, GraphOf(flags_.model));
     SOAP_ASSIGN_OR_RETURN(backend_, MakeChosenBackend({.device = flags_.device,
                                                        .precision = flags_.precision,
                                                        .convolutions = flags_.convolutions,

@@ -277,7 +277,9 @@ TEST(ModelListing, HasTheWholeZooInBothSizes) {
   EXPECT_THAT(table, HasSubstr("skip_gram:"));
   const Json json = Json::parse(ZooJson(lines, 2));
   EXPECT_EQ(json["models"].size(), models::ModelNames().size());
-  EXPECT_EQ(json["sparse_models"].size(), 3u);
+  EXPECT_EQ(json["sparse_models"].size(), 4u);
+  EXPECT_EQ(json["sparse_models"].back()["parameters"], 476'242);  // dlrm's, beside its tables
+  EXPECT_THAT(table, HasSubstr("tensors  476,242 parameters"));
 }
 
 TEST(ModelListing, AModelsOperatorsWithTheirSplits) {
@@ -291,8 +293,16 @@ TEST(ModelListing, AModelsOperatorsWithTheirSplits) {
   EXPECT_LE(json["recompute_memory_bytes"]["total"], json["memory_bytes"]["total"]);
 }
 
+TEST(ModelListing, AModelOverTablesHasOperatorsWhereItHasTensors) {
+  const ModelDetail detail = *DetailOf("dlrm:tiny", 8);
+  EXPECT_THAT(DetailTable(detail), HasSubstr("pairwise_dot"));
+  EXPECT_THAT(DetailTable(detail), HasSubstr("input rows [26,8] float32"));
+}
+
 TEST(ModelListing, UnknownModelsAreNamed) {
   EXPECT_THAT(std::string(DetailOf("lenet6", 8).status().message()), HasSubstr("lenet6"));
+  EXPECT_THAT(std::string(DetailOf("logistic", 8).status().message()),
+              HasSubstr("logistic is a model over tables alone"));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "apps/compute_backend.h"
+#include "apps/model_listing.h"
 #include "apps/node_loop.h"
 #include "apps/process_memory.h"
 #include "apps/random_batch.h"
@@ -17,8 +18,6 @@
 #include "base/status_macros.h"
 #include "compute/init.h"
 #include "models/model_batch.h"
-#include "models/sparse_model.h"
-#include "models/zoo.h"
 
 namespace soapstone::apps {
 namespace {
@@ -36,11 +35,7 @@ class ReplicaRun {
       : flags_(flags), profile_(*profile) {}
 
   absl::Status Run() {
-    if (models::IsSparseModel(flags_.model)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          flags_.model, " is a model over tables: it has no operators (docs/tables.md)"));
-    }
-    SOAP_ASSIGN_OR_RETURN(graph_, models::BuildModel(flags_.model, models::ModelInput{}));
+    SOAP_ASSIGN_OR_RETURN(graph_, GraphOf(flags_.model));
     SOAP_RETURN_IF_ERROR(MakeBackends());
     const uint64_t free_before = FreeMemory(backends_[0].get());
     const uint64_t resident_before = ReadResidentMemory().now_bytes;

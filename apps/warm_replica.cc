@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "apps/compute_backend.h"
+#include "apps/random_batch.h"
 #include "apps/step_memory.h"
 #include "base/leaf_tree.h"
 #include "base/status_macros.h"
@@ -22,7 +23,7 @@ std::set<uint64_t> PartSizes(const Job& job) {
   const wire::Training& training = job.config.training();
   const uint32_t leaf_count = training.micro_batches();
   const uint32_t ranks = job.specs.policy.fixed_tree ? leaf_count : job.config.cluster().workers();
-  const uint64_t train = job.data->train.size();
+  const uint64_t train = job.train_samples;
   std::set<uint64_t> sizes;
   for (const uint64_t batch : {uint64_t{training.batch()}, train % training.batch()}) {
     for (uint32_t rank = 0; rank < ranks; ++rank) {
@@ -34,11 +35,8 @@ std::set<uint64_t> PartSizes(const Job& job) {
   return sizes;
 }
 
-absl::Status RunOnce(uint64_t samples, const models::Dataset& data, models::Replica* replica) {
-  std::vector<uint64_t> indexes(samples);
-  for (uint64_t i = 0; i < samples; ++i) indexes[i] = i % data.size();
-  models::Feed feed;
-  data.Gather(indexes, &feed);
+absl::Status RunOnce(uint64_t samples, models::Replica* replica) {
+  const models::Feed feed = RandomBatch(replica->graph(), static_cast<int64_t>(samples), 0);
   SOAP_RETURN_IF_ERROR(replica->Begin(feed.samples, models::FieldsOf(feed)));
   const models::Graph& graph = replica->graph();
   for (size_t op = 0; op < graph.ops().size(); ++op) replica->ForwardOp(op);
@@ -64,10 +62,10 @@ absl::StatusOr<std::shared_ptr<models::Replica>> WarmReplica(const Job& job, uin
   SOAP_ASSIGN_OR_RETURN(const std::shared_ptr<compute::Backend> backend,
                         MakeBackend(job.config.cluster(), rank));
   const uint64_t available = FreeMemory(backend.get());
-  SOAP_ASSIGN_OR_RETURN(
-      std::unique_ptr<models::Replica> replica,
-      models::Replica::Create(*job.graph,
-                              {.backend = backend, .seed = job.config.training().seed()}));
+  models::ReplicaOptions options = {.backend = backend, .seed = job.config.training().seed()};
+  if (job.tables != nullptr) options.input_gradients = {job.tables->rows_input()};
+  SOAP_ASSIGN_OR_RETURN(std::unique_ptr<models::Replica> replica,
+                        models::Replica::Create(*job.graph, std::move(options)));
   const std::set<uint64_t> part_sizes = PartSizes(job);
   if (!part_sizes.empty()) {
     const auto largest = static_cast<int64_t>(*part_sizes.rbegin());
@@ -79,7 +77,7 @@ absl::StatusOr<std::shared_ptr<models::Replica>> WarmReplica(const Job& job, uin
   size_t compiled = 0;
   for (const uint64_t samples : part_sizes) {
     if (compiled++ == kSizesMax) break;
-    SOAP_RETURN_IF_ERROR(RunOnce(samples, job.data->train, replica.get()));
+    SOAP_RETURN_IF_ERROR(RunOnce(samples, replica.get()));
   }
   return std::shared_ptr<models::Replica>(std::move(replica));
 }

@@ -11,10 +11,10 @@
 
 namespace soapstone::apps {
 
-// Null for a model of tables, which has no kernels. For the mini-batches of an equal share, of full
-// batches and of the epoch's last. Parameters are zero, and are replaced by the first load. Errors:
-// an operator or a precision that this machine cannot run; a step that does not fit into its
-// memory.
+// Null for a model of tables alone, which has no kernels. For the mini-batches of an equal share,
+// of full batches and of the epoch's last. Parameters are zero, and are replaced by the first load.
+// Errors: an operator or a precision that this machine cannot run; a step that does not fit into
+// its memory.
 absl::StatusOr<std::shared_ptr<models::Replica>> WarmReplica(const Job& job, uint32_t rank);
 
 }  // namespace soapstone::apps

@@ -48,12 +48,13 @@ using Device = std::function<void(const worker::DeviceCommand&, std::vector<work
 
 absl::StatusOr<Device> MakeDevice(const Job& job, std::shared_ptr<models::Replica> replica) {
   if (job.tables != nullptr) {
-    auto executor = std::make_shared<worker::SparseExecutor>(
-        worker::SparseExecutorOptions{.model = job.tables,
-                                      .layout = job.worker_layout,
-                                      .seed = job.config.training().seed(),
-                                      .batch = job.config.training().batch(),
-                                      .now = NodeLoop::Now});
+    SOAP_ASSIGN_OR_RETURN(std::shared_ptr<worker::SparseExecutor> executor,
+                          worker::SparseExecutor::Create({.model = job.tables,
+                                                          .layout = job.worker_layout,
+                                                          .seed = job.config.training().seed(),
+                                                          .batch = job.config.training().batch(),
+                                                          .now = NodeLoop::Now,
+                                                          .replica = std::move(replica)}));
     return [executor](const auto& command, auto* events) { executor->Run(command, events); };
   }
   SOAP_ASSIGN_OR_RETURN(std::shared_ptr<worker::Executor> executor,
@@ -203,16 +204,17 @@ void WorkerNode::OnWelcome(uint32_t rank) {
   loop_.transport().SetSession(enrolment_.session());
   loop_.mailer().SetSelf(self);
   const wire::Training& training = job_->config.training();
-  engine_.emplace(worker::EngineOptions{
-      .id = WorkerId{rank},
-      .layout = job_->worker_layout,
-      .ops = std::make_shared<const std::vector<worker::OpOutline>>(
-          job_->tables != nullptr ? worker::SparseOutline() : worker::OutlineOf(*job_->graph)),
-      .policy = job_->specs.policy,
-      .leaf_count = training.micro_batches(),
-      .total_clocks = job_->total_clocks,
-      .train_samples = job_->train_samples,
-      .batch = training.batch()});
+  engine_.emplace(
+      worker::EngineOptions{.id = WorkerId{rank},
+                            .layout = job_->worker_layout,
+                            .ops = std::make_shared<const std::vector<worker::OpOutline>>(
+                                job_->tables != nullptr ? worker::SparseOutline(*job_->tables)
+                                                        : worker::OutlineOf(*job_->graph)),
+                            .policy = job_->specs.policy,
+                            .leaf_count = training.micro_batches(),
+                            .total_clocks = job_->total_clocks,
+                            .train_samples = job_->train_samples,
+                            .batch = training.batch()});
   if (job_->specs.policy.decentralised()) {
     peer_.emplace(server::PeerOptions{.id = WorkerId{rank},
                                       .worker_layout = job_->worker_layout,

@@ -18,6 +18,7 @@ struct Namer {
   std::string_view operator()(const Lstm&) const { return "lstm"; }
   std::string_view operator()(const MultiHeadAttention&) const { return "multi_head_attention"; }
   std::string_view operator()(const AdditiveAttention&) const { return "additive_attention"; }
+  std::string_view operator()(const PairwiseDot&) const { return "pairwise_dot"; }
   std::string_view operator()(const Activation& a) const {
     switch (a.kind) {
       case ActivationKind::kRelu:

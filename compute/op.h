@@ -135,6 +135,12 @@ struct AdditiveAttention {
   friend bool operator==(const AdditiveAttention&, const AdditiveAttention&) = default;
 };
 
+// X [N, F, D] → [N, F(F − 1)/2]: x_i·x_j for all j < i, in the order (1,0), (2,0), (2,1), (3,0), ..
+// (the interaction of features of Naumov et al. 2019, "Deep Learning Recommendation Model").
+struct PairwiseDot {
+  friend bool operator==(const PairwiseDot&, const PairwiseDot&) = default;
+};
+
 enum class ActivationKind : uint8_t { kRelu, kTanh, kSigmoid, kGelu };  // gelu: x·Φ(x), exact
 struct Activation {
   ActivationKind kind = ActivationKind::kRelu;
@@ -197,10 +203,10 @@ struct SoftmaxCrossEntropy {
   friend bool operator==(const SoftmaxCrossEntropy&, const SoftmaxCrossEntropy&) = default;
 };
 
-using Operator =
-    std::variant<Linear, Conv2d, Pool, BatchNorm, LayerNorm, LocalResponseNorm, Embedding, Lstm,
-                 MultiHeadAttention, AdditiveAttention, Activation, Dropout, Add, Multiply,
-                 AddParameter, Concat, Split, Reshape, Transpose, Reduce, SoftmaxCrossEntropy>;
+using Operator = std::variant<Linear, Conv2d, Pool, BatchNorm, LayerNorm, LocalResponseNorm,
+                              Embedding, Lstm, MultiHeadAttention, AdditiveAttention, PairwiseDot,
+                              Activation, Dropout, Add, Multiply, AddParameter, Concat, Split,
+                              Reshape, Transpose, Reduce, SoftmaxCrossEntropy>;
 
 // As in messages, tables and traces: "conv2d", "max_pool", "relu".
 std::string_view NameOf(const Operator& op);

@@ -81,6 +81,7 @@ struct Attributes {
     return parts;
   }
   Parts operator()(const AdditiveAttention&) const { return {}; }
+  Parts operator()(const PairwiseDot&) const { return {}; }
   Parts operator()(const Activation&) const { return {}; }  // its kind is its name
   Parts operator()(const Dropout& op) const { return {Number("rate", op.rate)}; }
   Parts operator()(const Add& op) const {

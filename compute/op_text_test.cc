@@ -40,6 +40,7 @@ TEST(OperatorText, OperatorsThatDifferHaveOtherTexts) {
                                      MultiHeadAttention{.heads = 2},
                                      MultiHeadAttention{.heads = 2, .causal = true},
                                      AdditiveAttention{},
+                                     PairwiseDot{},
                                      Activation{},
                                      Activation{.kind = ActivationKind::kTanh},
                                      Dropout{},

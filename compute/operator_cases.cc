@@ -103,6 +103,12 @@ OperatorCase AdditiveCase(std::string name, const Shape& q, int64_t s, int64_t e
           {F32({q[0], q[1], e})}};
 }
 
+// in: [N, F, D]
+OperatorCase PairwiseDotCase(std::string name, const Shape& in) {
+  return Unary("pairwise_dot_" + std::move(name), PairwiseDot{}, in,
+               {in[0], in[1] * (in[1] - 1) / 2});
+}
+
 OperatorCase AddCase(std::string name, const Shape& shape, size_t terms, const Add& op = {}) {
   OperatorCase c = Same("add_" + std::move(name), op, shape);
   c.inputs.assign(terms, F32(shape));
@@ -321,6 +327,11 @@ std::vector<OperatorCase> AttentionCases() {
       AdditiveCase("one_query", {3, 1, 5}, 6, 3),
       AdditiveCase("one_sample", {1, 4, 3}, 2, 7),
       Wanting(AdditiveCase("square", {2, 4, 5}, 4, 5), "_some", {true, false, false}),
+      PairwiseDotCase("square", {3, 4, 4}),
+      PairwiseDotCase("wide", {2, 3, 19}),
+      PairwiseDotCase("many", {2, 11, 3}),
+      PairwiseDotCase("one_pair", {4, 2, 5}),
+      PairwiseDotCase("one_sample", {1, 5, 7}),
   };
 }
 

@@ -17,6 +17,7 @@ namespace soapstone::models {
 
 // Invariant: a sample reads the same bits each time, on any thread.
 // Threading: immutable; all threads may read at once.
+// Both but for a column made of rows of tables, which change with each load (sparse_model.h).
 class Column {
  public:
   virtual ~Column() = default;

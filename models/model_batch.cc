@@ -89,7 +89,7 @@ absl::Status RunModelBatch(absl::Span<const BatchedModel> models, ModelTurns tur
 }
 
 std::vector<compute::KernelRequest> PlainRequests(const Graph& graph, int64_t samples) {
-  const std::vector<bool> wanted = GradientsWanted(graph);
+  const std::vector<bool> wanted = GradientsWanted(graph, {});
   std::vector<compute::KernelRequest> requests;
   for (size_t k = 0; k < graph.ops().size(); ++k) {
     const Op& op = graph.ops()[k];

@@ -33,7 +33,7 @@ std::vector<const compute::KernelPlan*> PlansOf(
 Replica::Replica(Graph graph, ReplicaOptions options)
     : graph_(std::move(graph)),
       options_(WithBackend(std::move(options))),
-      wanted_(GradientsWanted(graph_)),
+      wanted_(GradientsWanted(graph_, options_.input_gradients)),
       pool_(NewPool()),
       records_(options_.record) {}
 
@@ -170,9 +170,10 @@ std::vector<uint32_t> Replica::ChooseSegments(int64_t samples, const Prepared& m
       if (it == cuts.end() || (!segments.empty() && segments.back() >= *it)) continue;
       segments.push_back(*it);
     }
-    const size_t bytes =
-        PlanMemory(BuildStepGraph(graph_, samples, PlansOf(made.kernels), {.segments = segments}))
-            .bytes;
+    const size_t bytes = PlanMemory(BuildStepGraph(graph_, samples, PlansOf(made.kernels),
+                                                   {.segments = segments,
+                                                    .input_gradients = options_.input_gradients}))
+                             .bytes;
     if (bytes >= best_bytes) continue;
     best_bytes = bytes;
     best = std::move(segments);
@@ -187,14 +188,14 @@ absl::StatusOr<Replica::Prepared*> Replica::Prepare(int64_t samples, bool traini
   if (it == prepared_.end()) {
     Prepared made;
     SOAP_RETURN_IF_ERROR(MakeKernels(samples, training, &made));
-    const bool keep_loss = options_.backend->is_device();
-    made.step = BuildStepGraph(graph_, samples, PlansOf(made.kernels),
-                               {.training = training, .keep_loss = keep_loss});
+    StepOptions how = {.training = training,
+                       .keep_loss = options_.backend->is_device(),
+                       .input_gradients = options_.input_gradients};
+    made.step = BuildStepGraph(graph_, samples, PlansOf(made.kernels), how);
     made.memory = PlanMemory(made.step);
     if (options_.recompute && training) {
-      const std::vector<uint32_t> segments = ChooseSegments(samples, made);
-      made.step = BuildStepGraph(graph_, samples, PlansOf(made.kernels),
-                                 {.segments = segments, .keep_loss = keep_loss});
+      how.segments = ChooseSegments(samples, made);
+      made.step = BuildStepGraph(graph_, samples, PlansOf(made.kernels), how);
       made.memory = PlanMemory(made.step);
     }
     SOAP_RETURN_IF_ERROR(MakeSums(&made));
@@ -466,6 +467,16 @@ std::vector<float> Replica::logits() const {
     }
   }
   return Plain(format, current_->step.logits);
+}
+
+std::vector<float> Replica::InputGradient(TensorId input) const {
+  CHECK(key_.training && forward_done_ == graph_.ops().size() && backward_left_ == 0);
+  const std::vector<TensorId>& inputs = graph_.inputs();
+  const auto i =
+      static_cast<size_t>(std::find(inputs.begin(), inputs.end(), input) - inputs.begin());
+  CHECK(i < inputs.size() && current_->step.input_grads[i] != kNoValue) << "it was not asked for";
+  return Plain(compute::PlainFormat(graph_.tensor(input).spec(samples_)),
+               current_->step.input_grads[i]);
 }
 
 std::vector<float> Replica::output() {

@@ -31,6 +31,8 @@ struct ReplicaOptions {
   // On a device that can: the second step of a shape is recorded, in segments, and started from
   // there on by a call a segment in place of some an operator. The bits are the same.
   bool record = true;
+  // Inputs of the graph whose gradients are wanted too, each float32 and read by one operator.
+  std::vector<TensorId> input_gradients;
 };
 
 // What a step runs, and where its values lie.
@@ -116,6 +118,9 @@ class Replica {
   void BackwardOp(size_t op, absl::Span<const absl::Span<float>> gradients);
   // Returns when the gradients of the last BackwardOp(op), and of those before it, are there.
   void WaitForGradients(size_t op) const;
+
+  // After the last BackwardOp, of an input that the options name. [n, its shape] f32
+  std::vector<float> InputGradient(TensorId input) const;
 
   // Of the step's samples; after the last ForwardOp, before a BackwardOp; of a device's training
   // step until the next Begin. A sample of many places counts as correct by the share of them that

@@ -198,6 +198,7 @@ TEST(CudaStepTest, AStepMayBeAskedForBeforeTheLastOnesGradientsHaveCome) {
   for (uint64_t step = 1; step < 7; step += 2) {
     const auto first = AskForStep(replica.get(), &pool, 2, step);
     const auto second = AskForStep(replica.get(), &pool, 2, step + 1);
+    (void)replica->correct();  // waits for the kernels, and not for the copies
     replica->WaitForGradients(0);
     EXPECT_EQ(ValuesOf(first), RunStep(other.get(), &other_pool, 2, step, true).gradients);
     EXPECT_EQ(ValuesOf(second), RunStep(other.get(), &other_pool, 2, step + 1, true).gradients);

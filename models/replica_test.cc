@@ -175,6 +175,35 @@ TEST(Replica, GradientsAreSumsOverSamples) {
   }
 }
 
+// Of the input of a convolution, by differences; and of what is computed again with the same bits.
+TEST(Replica, GivesTheGradientOfAnInput) {
+  constexpr float kStep = 2e-3f;
+  const TensorId input = EveryOp().input();
+  auto replica = MakeReplica(EveryOp(), {.input_gradients = {input}});
+  Batch batch = RandomBatch(replica->graph(), 2, 1);
+  const Gradients gradients = Step(replica.get(), batch);
+  const std::vector<float> of_input = replica->InputGradient(input);
+  ASSERT_EQ(of_input.size(), batch.inputs.size());
+  auto again = MakeReplica(EveryOp(), {.recompute = true, .input_gradients = {input}});
+  ExpectSameBits(Step(again.get(), batch), gradients);
+  EXPECT_EQ(again->InputGradient(input), of_input);
+  ExpectSameBits(Step(MakeReplica(EveryOp()).get(), batch), gradients);
+  const double middle = Loss(replica.get(), batch);
+  int compared = 0;
+  for (size_t i = 0; i < of_input.size(); ++i) {
+    const float kept = batch.inputs[i];
+    batch.inputs[i] = kept + kStep;
+    const double right = (Loss(replica.get(), batch) - middle) / kStep;
+    batch.inputs[i] = kept - kStep;
+    const double left = (middle - Loss(replica.get(), batch)) / kStep;
+    batch.inputs[i] = kept;
+    if (std::abs(right - left) > 0.01 * (1 + std::abs(right))) continue;  // a kink
+    ++compared;
+    EXPECT_NEAR(of_input[i], (right + left) / 2, 6e-3 * (1 + std::abs(right))) << i;
+  }
+  EXPECT_GT(compared, 200);
+}
+
 TEST(Replica, CountsWhatItGetsRight) {
   auto replica = MakeReplica(EveryOp());
   Batch batch = RandomBatch(replica->graph(), 6, 9);

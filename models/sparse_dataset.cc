@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -10,6 +12,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "models/gzip_reader.h"
@@ -77,28 +80,107 @@ absl::Status ReadTriplesLine(const std::string& path, size_t number, absl::strin
   return absl::OkStatus();
 }
 
-using LineReader = absl::Status (*)(const std::string&, size_t, absl::string_view, SparseDataset*);
+// log(1 + max(x, 0)); 0 where it is missing.
+absl::Status ReadDenseCell(const std::string& path, size_t number, absl::string_view cell,
+                           SparseDataset* data) {
+  int64_t x = 0;
+  if (!cell.empty() && !absl::SimpleAtoi(cell, &x)) {
+    return BadLine(path, number, cell, "is no whole number");
+  }
+  data->dense.push_back(std::log1p(static_cast<float>(std::max<int64_t>(x, 0))));
+  return absl::OkStatus();
+}
 
-absl::StatusOr<SparseDataset> ReadLines(const std::string& path, LineReader read) {
+// Categories of at most 15 digits: keys do not wrap round.
+absl::Status ReadCategoryCell(const std::string& path, size_t number, absl::string_view cell,
+                              SparseDataset* data) {
+  constexpr size_t kDigitsMax = 15;
+  for (const absl::string_view category : absl::StrSplit(cell, ',')) {
+    uint64_t key = 0;
+    if (!cell.empty()) {
+      const bool digits = std::all_of(category.begin(), category.end(), [](char c) {
+        return absl::ascii_isxdigit(static_cast<unsigned char>(c));
+      });
+      if (!digits || category.size() > kDigitsMax || !absl::SimpleHexAtoi(category, &key)) {
+        return BadLine(path, number, category, "is no category of 1 to 15 hexadecimal digits");
+      }
+      ++key;
+    }
+    data->keys.push_back(key);
+    data->values.push_back(1);
+  }
+  return absl::OkStatus();
+}
+
+// The label, numbers, categories.
+absl::Status ReadCriteoLine(const std::string& path, size_t number, absl::string_view line,
+                            const SparseDataOptions& options, SparseDataset* data) {
+  const std::vector<absl::string_view> cells = absl::StrSplit(line, '\t');
+  const size_t first_category = 1 + options.dense_columns;
+  const size_t wanted = first_category + options.categorical_columns;
+  if (cells.size() != wanted) {
+    return BadLine(path, number, line,
+                   absl::StrCat("has ", cells.size(), " columns, not ", wanted, ": a label, ",
+                                options.dense_columns, " numbers and ", options.categorical_columns,
+                                " categories"));
+  }
+  if (cells[0] != "0" && cells[0] != "1") {
+    return BadLine(path, number, cells[0], "is no label, 0 or 1");
+  }
+  data->dense_columns = options.dense_columns;
+  for (size_t c = 1; c < first_category; ++c) {
+    SOAP_RETURN_IF_ERROR(ReadDenseCell(path, number, cells[c], data));
+  }
+  for (size_t c = first_category; c < wanted; ++c) {
+    SOAP_RETURN_IF_ERROR(ReadCategoryCell(path, number, cells[c], data));
+    data->fields.resize(data->keys.size(), static_cast<uint32_t>(c - first_category));
+  }
+  data->EndSample(cells[0] == "1" ? 1 : 0);
+  return absl::OkStatus();
+}
+
+using LineReader =
+    std::function<absl::Status(const std::string&, size_t, absl::string_view, SparseDataset*)>;
+
+absl::StatusOr<SparseDataset> ReadLines(const std::string& path, const LineReader& read) {
   SOAP_ASSIGN_OR_RETURN(const std::string text, ReadMaybeGzip(path));
   SparseDataset data;
   size_t number = 0;
-  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
-    const absl::string_view stripped = absl::StripAsciiWhitespace(line);
-    if (!stripped.empty()) SOAP_RETURN_IF_ERROR(read(path, number, stripped, &data));
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    line = absl::StripSuffix(line, "\r");
+    if (!absl::StripAsciiWhitespace(line).empty()) {
+      SOAP_RETURN_IF_ERROR(read(path, number, line, &data));
+    }
     ++number;
   }
   if (data.size() == 0) return absl::InvalidArgumentError(absl::StrCat(path, ": no samples"));
   return data;
 }
 
+// None for a format that is not read by lines.
+std::optional<LineReader> LineReaderOf(const SparseDataOptions& options) {
+  if (options.format == "libsvm") return ReadLibsvmLine;
+  if (options.format == "triples") return ReadTriplesLine;
+  if (options.format != "criteo") return std::nullopt;
+  return
+      [&options](const std::string& path, size_t number, absl::string_view line,
+                 SparseDataset* data) { return ReadCriteoLine(path, number, line, options, data); };
+}
+
 SparseDataset Take(const SparseDataset& all, absl::Span<const uint64_t> indexes) {
   SparseDataset part;
+  part.dense_columns = all.dense_columns;
   for (const uint64_t i : indexes) {
     const absl::Span<const uint64_t> keys = all.KeysOf(i);
     const absl::Span<const float> values = all.ValuesOf(i);
     part.keys.insert(part.keys.end(), keys.begin(), keys.end());
     part.values.insert(part.values.end(), values.begin(), values.end());
+    const absl::Span<const float> dense = all.DenseOf(i);
+    part.dense.insert(part.dense.end(), dense.begin(), dense.end());
+    if (!all.fields.empty()) {
+      const absl::Span<const uint32_t> fields = all.FieldsOf(i);
+      part.fields.insert(part.fields.end(), fields.begin(), fields.end());
+    }
     part.EndSample(all.labels[i]);
   }
   return part;
@@ -205,21 +287,24 @@ std::string SparseDataset::Digest() const {
   sha.Update(keys.data(), keys.size() * sizeof(uint64_t));
   sha.Update(values.data(), values.size() * sizeof(float));
   sha.Update(labels.data(), labels.size() * sizeof(float));
+  sha.Update(dense.data(), dense.size() * sizeof(float));
+  sha.Update(fields.data(), fields.size() * sizeof(uint32_t));
   return sha.HexDigest();
 }
 
 absl::StatusOr<SparseTrainTest> LoadSparseData(const SparseDataOptions& options) {
   if (options.format == "text") return ReadTextPairs(options);
-  if (options.format != "libsvm" && options.format != "triples") {
-    return absl::InvalidArgumentError(absl::StrCat("unknown data format '", options.format,
-                                                   "'; this model takes libsvm, triples or text"));
+  const std::optional<LineReader> read = LineReaderOf(options);
+  if (!read.has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("unknown data format '", options.format,
+                     "'; models over tables take libsvm, triples, text or criteo"));
   }
-  const LineReader read = options.format == "libsvm" ? ReadLibsvmLine : ReadTriplesLine;
-  SOAP_ASSIGN_OR_RETURN(SparseDataset all, ReadLines(options.path, read));
+  SOAP_ASSIGN_OR_RETURN(SparseDataset all, ReadLines(options.path, *read));
   if (options.test_path.empty()) return Split(options, all);
   SparseTrainTest data;
   data.train = std::move(all);
-  SOAP_ASSIGN_OR_RETURN(data.test, ReadLines(options.test_path, read));
+  SOAP_ASSIGN_OR_RETURN(data.test, ReadLines(options.test_path, *read));
   return data;
 }
 

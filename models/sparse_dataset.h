@@ -1,4 +1,5 @@
-// Data sets of samples that name keys: rows of libsvm files, entries of a matrix, pairs of words.
+// Data sets of samples that name keys: rows of libsvm files, entries of a matrix, pairs of words,
+// numbers and categories.
 // Read and split here; models over tables (sparse_model.h) say what they mean.
 #pragma once
 
@@ -18,6 +19,10 @@ struct SparseDataset {
   std::vector<uint64_t> keys;
   std::vector<float> values;
   std::vector<float> labels;  // [size]
+  // criteo: what a sample has beside its keys, and the field that each key is of.
+  uint64_t dense_columns = 0;
+  std::vector<float> dense;      // [size, dense_columns]
+  std::vector<uint32_t> fields;  // of each key; empty where there are no fields
 
   size_t size() const { return labels.size(); }
   absl::Span<const uint64_t> KeysOf(size_t i) const {
@@ -25,6 +30,12 @@ struct SparseDataset {
   }
   absl::Span<const float> ValuesOf(size_t i) const {
     return absl::MakeConstSpan(values).subspan(begins[i], begins[i + 1] - begins[i]);
+  }
+  absl::Span<const uint32_t> FieldsOf(size_t i) const {
+    return absl::MakeConstSpan(fields).subspan(begins[i], begins[i + 1] - begins[i]);
+  }
+  absl::Span<const float> DenseOf(size_t i) const {
+    return absl::MakeConstSpan(dense).subspan(i * dense_columns, dense_columns);
   }
   // Ends the sample whose keys and values have been appended.
   void EndSample(float label);
@@ -41,22 +52,27 @@ struct SparseTrainTest {
 };
 
 struct SparseDataOptions {
-  std::string format;          // libsvm | triples | text
-  std::string path;            // may be gzip
-  std::string test_path;       // held-out samples; empty: split from the training data
-  double test_fraction = 0.2;  // held-out share where no test file is given, in (0, 1)
-  uint64_t seed = 0;           // of the split
-  uint64_t window = 2;         // text: words on either side that make a pair
-  uint64_t min_count = 5;      // text: rarer words are left out
+  std::string format;                 // libsvm | triples | text | criteo
+  std::string path;                   // may be gzip
+  std::string test_path;              // held-out samples; empty: split from the training data
+  double test_fraction = 0.2;         // held-out share where no test file is given, in (0, 1)
+  uint64_t seed = 0;                  // of the split
+  uint64_t window = 2;                // text: words on either side that make a pair
+  uint64_t min_count = 5;             // text: rarer words are left out
+  uint64_t dense_columns = 13;        // criteo
+  uint64_t categorical_columns = 26;  // criteo
 };
 
 // libsvm: a line is a label and index:value pairs, indexes from 1, ascending; the sample has them,
 // and its label. triples: a line is a row, a column and a number, with spaces, tabs or commas
 // between (more columns are left out; a first line of no numbers is a header): keys row and column,
 // label the number. text: words are runs of letters, in lower case; a sample is a pair of words at
-// most `window` apart: keys centre and context; the end of the text is held out. Errors, with the
-// file's name and line: those of ReadMaybeGzip; InvalidArgument for an unknown format, what is no
-// such line, no samples at all.
+// most `window` apart: keys centre and context; the end of the text is held out. criteo: a line is
+// a label 0 or 1, whole numbers and categories in hexadecimal, tabs between, as the Criteo Kaggle
+// challenge has them; a number x reads as log(1 + max(x, 0)), 0 where it is missing; a category has
+// the key category + 1 in its field's table, 0 where it is missing; a cell may have several, with
+// commas between. Errors, with the file's name and line: those of ReadMaybeGzip; InvalidArgument
+// for an unknown format, what is no such line, no samples at all.
 absl::StatusOr<SparseTrainTest> LoadSparseData(const SparseDataOptions& options);
 
 }  // namespace soapstone::models

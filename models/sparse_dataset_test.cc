@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 
@@ -46,6 +47,51 @@ TEST_F(SparseDatasetTest, ReadsTriples) {
   ASSERT_TRUE(data.ok()) << data.status();
   EXPECT_THAT(data->train.labels, ElementsAre(4.5, 3));
   EXPECT_THAT(data->train.KeysOf(1), ElementsAre(2, 20));
+}
+
+TEST_F(SparseDatasetTest, ReadsCriteo) {
+  const std::string path = Write("criteo", "1\t2\t\ta0\t\r\n\n0\t-3\t0\t\t1,Ff\n");
+  const SparseDataOptions options = {.format = "criteo",
+                                     .path = path,
+                                     .test_path = path,
+                                     .dense_columns = 2,
+                                     .categorical_columns = 2};
+  const auto data = LoadSparseData(options);
+  ASSERT_TRUE(data.ok()) << data.status();
+  EXPECT_THAT(data->train.labels, ElementsAre(1, 0));
+  EXPECT_THAT(data->train.DenseOf(0), ElementsAre(testing::FloatEq(std::log(3.0f)), 0));
+  EXPECT_THAT(data->train.DenseOf(1), ElementsAre(0, 0));
+  EXPECT_THAT(data->train.KeysOf(0), ElementsAre(0xa1, 0));  // category + 1; 0: missing
+  EXPECT_THAT(data->train.FieldsOf(0), ElementsAre(0, 1));
+  EXPECT_THAT(data->train.KeysOf(1), ElementsAre(0, 2, 0x100));
+  EXPECT_THAT(data->train.FieldsOf(1), ElementsAre(0, 1, 1));
+  const auto split = LoadSparseData({.format = "criteo",
+                                     .path = path,
+                                     .test_fraction = 0.5,
+                                     .dense_columns = 2,
+                                     .categorical_columns = 2});
+  ASSERT_TRUE(split.ok()) << split.status();
+  for (const SparseDataset* part : {&split->train, &split->test}) {
+    const size_t line = part->labels.at(0) > 0 ? 0 : 1;
+    EXPECT_EQ(part->KeysOf(0), data->train.KeysOf(line));
+    EXPECT_EQ(part->FieldsOf(0), data->train.FieldsOf(line));
+    EXPECT_EQ(part->DenseOf(0), data->train.DenseOf(line));
+  }
+}
+
+TEST_F(SparseDatasetTest, SaysWhatIsWrongWithCriteo) {
+  const auto why = [&](const std::string& line) {
+    return ErrorOf({.format = "criteo",
+                    .path = Write("bad_criteo", "1\t2\ta0\n" + line),
+                    .dense_columns = 1,
+                    .categorical_columns = 1});
+  };
+  EXPECT_THAT(why("1\t2\n"), HasSubstr(":2: '1\\t2' has 2 columns, not 3: a label, 1 numbers"));
+  EXPECT_THAT(why("2\t2\ta0"), HasSubstr(":2: '2' is no label, 0 or 1"));
+  EXPECT_THAT(why("1\t2.5\ta0"), HasSubstr(":2: '2.5' is no whole number"));
+  EXPECT_THAT(why("1\t2\txyz"), HasSubstr(":2: 'xyz' is no category"));
+  EXPECT_THAT(why("1\t2\ta,"), HasSubstr(":2: '' is no category"));
+  EXPECT_THAT(why("1\t2\t0123456789abcdef"), HasSubstr("is no category of 1 to 15"));
 }
 
 TEST_F(SparseDatasetTest, NumbersWordsByFrequencyAndPairsNeighbours) {

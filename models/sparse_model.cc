@@ -9,6 +9,7 @@
 #include "base/spec.h"
 #include "base/status_macros.h"
 #include "glog/logging.h"
+#include "models/dlrm.h"
 
 namespace soapstone::models {
 namespace {
@@ -226,6 +227,21 @@ absl::Status NeedsFormat(const Spec& spec, const SparseDataOptions& options, con
 
 }  // namespace
 
+SparseLoss SparseModel::Run(const SparseBatch& /*batch*/, std::vector<RowBlock>* /*rows*/) const {
+  LOG(FATAL) << "a model with a graph is run by a replica";
+}
+
+TensorId SparseModel::rows_input() const { LOG(FATAL) << "a model without a graph"; }
+
+TrainTest SparseModel::DataOver(const std::vector<RowBlock>* /*rows*/) const {
+  LOG(FATAL) << "a model without a graph";
+}
+
+void SparseModel::AddGradients(const SparseBatch& /*batch*/, absl::Span<const float> /*gradient*/,
+                               std::vector<RowBlock>* /*rows*/) const {
+  LOG(FATAL) << "a model without a graph";
+}
+
 RowBlock::RowBlock(SparseRows rows, uint32_t dim)
     : dim_(dim),
       rows_(std::move(rows)),
@@ -258,7 +274,9 @@ std::vector<SparseModelEntry> SparseModels() {
           {"matrix_factorisation", "matrix_factorisation:dim=8", "triples: row, column, value",
            "row, column: rows of dim + 1"},
           {"skip_gram", "skip_gram:dim=32,window=2,negatives=5,min_count=5", "text",
-           "input, output: rows of dim"}};
+           "input, output: rows of dim"},
+          {std::string(kDlrmName), std::string(kDlrmUsage), "criteo: numbers and categories",
+           "embedding.0, embedding.1, ..: rows of dim, one a categorical column"}};
 }
 
 bool IsSparseModel(std::string_view spec) {
@@ -268,9 +286,20 @@ bool IsSparseModel(std::string_view spec) {
                      [&](const SparseModelEntry& entry) { return entry.name == name; });
 }
 
+absl::StatusOr<Graph> GraphOfSparseModel(std::string_view spec) {
+  if (IsDlrm(spec)) {
+    SOAP_ASSIGN_OR_RETURN(const DlrmSize size, ParseDlrm(spec));
+    return BuildDlrm(size);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(absl::string_view(spec.data(), spec.size()),
+                   " is a model over tables alone: it has no operators (docs/tables.md)"));
+}
+
 absl::StatusOr<std::shared_ptr<const SparseModel>> MakeSparseModel(std::string_view text,
                                                                    SparseDataOptions options,
                                                                    uint64_t rows_max) {
+  if (IsDlrm(text)) return MakeDlrm(text, std::move(options), rows_max);
   SOAP_ASSIGN_OR_RETURN(const Spec spec, Spec::Parse(text));
   if (spec.name == "logistic") {
     SOAP_RETURN_IF_ERROR(spec.AllowOnly({}));

@@ -1,6 +1,7 @@
-// Models over tables: what a sample needs of which rows, its loss, and the gradients of those rows.
-// A worker's sparse executor runs one on the rows that it has pulled; nobody holds a whole table.
-// Knows nothing of workers, shards or messages.
+// Models over tables: what a sample needs of which rows, its loss, and the gradients of those rows;
+// some have tensors beside their tables, and a graph that takes the rows as an input. A worker's
+// sparse executor runs one on the rows that it has pulled; nobody holds a whole table. Knows
+// nothing of workers, shards or messages.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +15,8 @@
 #include "base/ids.h"
 #include "base/parameter.h"
 #include "base/sparse_rows.h"
+#include "models/dataset.h"
+#include "models/graph.h"
 #include "models/sparse_dataset.h"
 
 namespace soapstone::models {
@@ -69,14 +72,33 @@ class SparseModel {
   // Appends, by table, the keys of the rows that these samples need: in any order, some twice.
   virtual void AddKeys(const SparseBatch& batch,
                        std::vector<std::vector<uint64_t>>* keys) const = 0;
+
+  // The graph that a Replica runs on the rows, up to the loss; null for a model of tables alone,
+  // which has Run in its place.
+  const std::shared_ptr<const Graph>& graph() const { return graph_; }
+
+  // Of a model without a graph.
   // Loss of the samples, and whether each is predicted right; for training samples the gradients of
   // their losses are added to the rows', in the order of the samples.
   // rows: by table; REQUIRES: with all keys that AddKeys names.
-  virtual SparseLoss Run(const SparseBatch& batch, std::vector<RowBlock>* rows) const = 0;
+  virtual SparseLoss Run(const SparseBatch& batch, std::vector<RowBlock>* rows) const;
+
+  // Of a model with one.
+  // The input that is made of rows.
+  virtual TensorId rows_input() const;
+  // Both parts of the data as the graph takes them. What is made of rows is read from *rows when a
+  // sample is gathered: with the keys that AddKeys names, on one thread, as long as model and rows
+  // live.
+  virtual TrainTest DataOver(const std::vector<RowBlock>* rows) const;
+  // Adds what the gradient of rows_input() says to the rows', in the order of the samples.
+  // gradient: [samples, its shape]
+  virtual void AddGradients(const SparseBatch& batch, absl::Span<const float> gradient,
+                            std::vector<RowBlock>* rows) const;
 
  protected:
-  SparseModel(SparseTrainTest data, std::vector<TableSpec> tables)
-      : data_(std::move(data)), tables_(std::move(tables)) {}
+  SparseModel(SparseTrainTest data, std::vector<TableSpec> tables,
+              std::shared_ptr<const Graph> graph = nullptr)
+      : data_(std::move(data)), tables_(std::move(tables)), graph_(std::move(graph)) {}
   const SparseDataset& PartOf(const SparseBatch& batch) const {
     return batch.held_out ? data_.test : data_.train;
   }
@@ -84,6 +106,7 @@ class SparseModel {
  private:
   SparseTrainTest data_;
   std::vector<TableSpec> tables_;
+  std::shared_ptr<const Graph> graph_;
 };
 
 // Names that MakeSparseModel knows, and what they are.
@@ -95,6 +118,10 @@ struct SparseModelEntry {
 };
 std::vector<SparseModelEntry> SparseModels();
 bool IsSparseModel(std::string_view spec);
+
+// The graph of one that has tensors beside its tables, without data. Error: InvalidArgument also
+// where it has none.
+absl::StatusOr<Graph> GraphOfSparseModel(std::string_view spec);
 
 // Reads the data (options' window and min_count come from the spec) and makes the model.
 //   logistic                            libsvm; two classes, labels above 0 and not; table
@@ -111,6 +138,7 @@ bool IsSparseModel(std::string_view spec);
 //                                       s(-u_c.v_nk), drawn from counts^(3/4) (Mikolov et al., NIPS
 //                                       2013, eq. 4); right: the pair scores above its first
 //                                       negative
+//   dlrm, dlrm:tiny                       criteo (dlrm.h)
 // rows_max: of each table on each shard (TableSpec). Errors: InvalidArgument; those of
 // LoadSparseData.
 absl::StatusOr<std::shared_ptr<const SparseModel>> MakeSparseModel(std::string_view spec,

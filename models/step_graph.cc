@@ -18,7 +18,7 @@ class StepGraphBuilder {
       : graph_(graph),
         plans_(plans),
         options_(options),
-        wanted_(GradientsWanted(graph)),
+        wanted_(GradientsWanted(graph, options.input_gradients)),
         activation_(graph.tensors().size(), kNoValue),
         kept_(graph.tensors().size(), true),
         saved_(graph.ops().size(), kNoValue),
@@ -49,6 +49,7 @@ class StepGraphBuilder {
     if (options_.keep_loss) {
       step_.values[step_.loss].last = static_cast<uint32_t>(step_.nodes.size() - 1);
     }
+    KeepInputGradients();
     for (uint32_t node = 0; node < step_.nodes.size(); ++node) ShareInPlace(node);
     return std::move(step_);
   }
@@ -123,6 +124,19 @@ class StepGraphBuilder {
     step_.hits = activation_[Index(loss.outputs[1])];
     for (ValueId id : {step_.logits, step_.loss, step_.hits}) {
       step_.values[id].last = static_cast<uint32_t>(step_.nodes.size() - 1);
+    }
+  }
+
+  // After the backward pass the caller may look at them, as they lie in the plan until its end.
+  void KeepInputGradients() {
+    step_.input_grads.assign(graph_.inputs().size(), kNoValue);
+    if (!options_.training) return;
+    for (size_t i = 0; i < graph_.inputs().size(); ++i) {
+      const std::vector<ValueId>& terms = terms_[Index(graph_.inputs()[i])];
+      if (terms.empty()) continue;
+      CHECK_EQ(terms.size(), 1u) << "an input whose gradient is wanted has one reader";
+      step_.input_grads[i] = terms[0];
+      step_.values[terms[0]].last = static_cast<uint32_t>(step_.nodes.size() - 1);
     }
   }
 
@@ -271,8 +285,9 @@ class StepGraphBuilder {
 
 }  // namespace
 
-std::vector<bool> GradientsWanted(const Graph& graph) {
+std::vector<bool> GradientsWanted(const Graph& graph, const std::vector<TensorId>& inputs) {
   std::vector<bool> wanted(graph.tensors().size());
+  for (TensorId input : inputs) wanted[Index(input)] = true;
   for (const Op& op : graph.ops()) {
     bool any = !op.params.empty();
     for (TensorId in : op.inputs) any = any || wanted[Index(in)];

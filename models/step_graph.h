@@ -44,7 +44,9 @@ struct StepGraph {
   std::vector<Node> nodes;
   std::vector<Value> values;
   std::vector<ValueId> inputs;  // by graph input: where a mini-batch is copied to
-  std::vector<ValueId> zeros;   // gradients of outputs that nobody reads: to be zero
+  // By graph input: its gradient, which stays to the end of the step; kNoValue: not asked for.
+  std::vector<ValueId> input_grads;
+  std::vector<ValueId> zeros;  // gradients of outputs that nobody reads: to be zero
   ValueId logits = kNoValue, loss = kNoValue, hits = kNoValue;
   // Operator k's backward half is nodes [backward_begin[k], backward_end[k]); empty if it has none.
   std::vector<uint32_t> backward_begin, backward_end;
@@ -58,10 +60,11 @@ struct StepOptions {
   std::vector<uint32_t> segments;
   // The loss is kept to the end of the step: a device's is copied while the backward pass runs.
   bool keep_loss = false;
+  std::vector<TensorId> input_gradients;  // inputs of the graph whose gradients are wanted
 };
 
-// By tensor: whether its gradient is wanted: some parameter lies before it.
-std::vector<bool> GradientsWanted(const Graph& graph);
+// By tensor: whether its gradient is wanted: some parameter lies before it, or such an input.
+std::vector<bool> GradientsWanted(const Graph& graph, const std::vector<TensorId>& inputs);
 
 // What a kernel of this operator is to be asked for.
 std::vector<bool> InputGradientsWanted(const Graph& graph, const std::vector<bool>& wanted,

@@ -146,8 +146,9 @@ void Executor::Run(const DeviceCommand& command, std::vector<DeviceEvent>* event
 
 void Executor::Load(const DeviceCommand& command) {
   for (uint32_t k = 0; k < command.frames.size(); ++k) {
-    const auto& slices = options_.layout->slices(ShardId{k});
-    for (size_t i = 0; i < command.frames[k].size(); ++i) {
+    if (command.frames[k].empty()) continue;
+    const auto& slices = options_.layout->slices(ShardId{k});  // rows of tables come after them
+    for (size_t i = 0; i < slices.size(); ++i) {
       const auto values = command.frames[k][i].floats();
       std::copy(values.begin(), values.end(),
                 replica_->param(slices[i].param).begin() + slices[i].begin);

@@ -119,6 +119,27 @@ TEST_F(ProgramTest, RowsAreAskedForBeforeThePullAndPushedAfterTheBackwardPass) {
   EXPECT_EQ(evaluate.instructions[0].index, 1u);
 }
 
+// Slices leave as the backward pass makes them, rows when it is over.
+TEST_F(ProgramTest, AModelMayHaveTablesAndTensors) {
+  const wire::Layout layout = *wire::Layout::Build(
+      layout_.params(), {.shard_count = 2, .bucket_bytes = 4000, .tables = {{.name = "a"}}});
+  const ProgramInputs inputs = {.layout = &layout, .ops = &ops_};
+  const Program program = BuildStep(inputs, PlanSingleNode({0, 1}, {}));
+  EXPECT_EQ(First(program, Op::kKeys), 0u);
+  EXPECT_EQ(Count(program, Op::kPush),
+            layout.bucket_count(ShardId{0}) + layout.bucket_count(ShardId{1}));
+  size_t last_backward = 0;
+  for (size_t i = 0; i < program.instructions.size(); ++i) {
+    if (program.instructions[i].op == Op::kBackward) last_backward = i;
+  }
+  EXPECT_LT(First(program, Op::kPush), last_backward);
+  for (size_t i = 0; i < program.instructions.size(); ++i) {
+    const Instruction& push = program.instructions[i];
+    if (push.op != Op::kPush || !layout.TableOf(push.shard, push.bucket).has_value()) continue;
+    EXPECT_GT(i, last_backward);
+  }
+}
+
 // The same layers in two stages on two servers.
 class StagedProgramTest : public ProgramTest {
  protected:

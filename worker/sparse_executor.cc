@@ -7,12 +7,39 @@
 #include <utility>
 
 #include "base/leaf_tree.h"
+#include "base/status_macros.h"
 #include "glog/logging.h"
 #include "wire/key_shard.h"
 
 namespace soapstone::worker {
 
-std::vector<OpOutline> SparseOutline() { return {OpOutline{}}; }
+std::vector<OpOutline> SparseOutline(const models::SparseModel& model) {
+  return model.graph() != nullptr ? OutlineOf(*model.graph()) : std::vector{OpOutline{}};
+}
+
+absl::StatusOr<std::unique_ptr<SparseExecutor>> SparseExecutor::Create(
+    SparseExecutorOptions options) {
+  std::unique_ptr<SparseExecutor> made(new SparseExecutor(std::move(options)));
+  const SparseExecutorOptions& o = made->options_;
+  if (o.model->graph() == nullptr) return made;
+  std::shared_ptr<models::Replica> replica = o.replica;
+  if (replica == nullptr) {
+    SOAP_ASSIGN_OR_RETURN(
+        replica,
+        models::Replica::Create(*o.model->graph(),
+                                {.seed = o.seed, .input_gradients = {o.model->rows_input()}}));
+  }
+  // Its time is counted with ours.
+  SOAP_ASSIGN_OR_RETURN(made->graph_, Executor::Create({.graph = *o.model->graph(),
+                                                        .data = std::make_shared<models::TrainTest>(
+                                                            o.model->DataOver(&made->rows_)),
+                                                        .layout = o.layout,
+                                                        .seed = o.seed,
+                                                        .batch = o.batch,
+                                                        .now = [] { return Nanos{0}; },
+                                                        .replica = std::move(replica)}));
+  return made;
+}
 
 SparseExecutor::SparseExecutor(SparseExecutorOptions options)
     : options_(std::move(options)),
@@ -20,12 +47,33 @@ SparseExecutor::SparseExecutor(SparseExecutorOptions options)
       wanted_(options_.model->tables().size()),
       rows_(options_.model->tables().size()) {}
 
+bool SparseExecutor::ConcernsGraph(const DeviceCommand& command) const {
+  if (graph_ == nullptr || command.what.op == Op::kKeys) return false;
+  return command.what.op != Op::kCollect ||
+         !options_.layout->TableOf(command.what.shard, command.what.bucket).has_value();
+}
+
 void SparseExecutor::Run(const DeviceCommand& command, std::vector<DeviceEvent>* events) {
   const Nanos begin = options_.now();
+  std::vector<DeviceEvent> of_graph;
+  if (ConcernsGraph(command)) graph_->Run(command, &of_graph);
   DeviceEvent event = {.run = command.run, .instruction = command.instruction};
+  if (!of_graph.empty()) event = std::move(of_graph[0]);
+  RunRows(command, &event);
+  compute_ns_ += options_.now() - begin;
+  if (!command.wants_event) return;
+  if (graph_ == nullptr) {
+    event.trained_samples = std::exchange(trained_samples_, 0);
+    if (command.what.op != Op::kEvaluate) event.loss_sum = std::exchange(loss_sum_, 0.0);
+  }
+  event.compute_ns = std::exchange(compute_ns_, 0);
+  events->push_back(std::move(event));
+}
+
+void SparseExecutor::RunRows(const DeviceCommand& command, DeviceEvent* event) {
   switch (command.what.op) {
     case Op::kKeys:
-      event.frames = Keys(command);
+      event->frames = Keys(command);
       break;
     case Op::kLoad:
       Load(command);
@@ -37,21 +85,16 @@ void SparseExecutor::Run(const DeviceCommand& command, std::vector<DeviceEvent>*
       Backward(command);
       break;
     case Op::kCollect:
-      event.frames = Collect(command);
-      event.samples = node_samples_;
+      if (ConcernsGraph(command)) break;
+      event->frames = Collect(command);
+      event->samples = node_samples_;
       break;
     case Op::kEvaluate:
-      Evaluate(&event);
+      if (graph_ == nullptr) Evaluate(event);
       break;
     default:
       LOG(FATAL) << "no instruction for rows: " << static_cast<int>(command.what.op);
   }
-  compute_ns_ += options_.now() - begin;
-  if (!command.wants_event) return;
-  event.trained_samples = std::exchange(trained_samples_, 0);
-  if (command.what.op != Op::kEvaluate) event.loss_sum = std::exchange(loss_sum_, 0.0);
-  event.compute_ns = std::exchange(compute_ns_, 0);
-  events->push_back(std::move(event));
 }
 
 // Training samples. Valid until the next call.
@@ -86,8 +129,7 @@ Buffers SparseExecutor::Keys(const DeviceCommand& command) {
 }
 
 // Keys by shard.
-Buffers SparseExecutor::Divide(uint32_t table,
-                                           const std::vector<uint64_t>& keys) const {
+Buffers SparseExecutor::Divide(uint32_t table, const std::vector<uint64_t>& keys) const {
   std::vector<std::vector<uint64_t>> by_shard(options_.layout->shard_count());
   for (const uint64_t key : keys) {
     by_shard[Index(wire::ShardOfKey(table, key, options_.layout->shard_count()))].push_back(key);
@@ -120,19 +162,35 @@ void SparseExecutor::Load(const DeviceCommand& command) {
   }
 }
 
+// The first operator's pass begins the part.
 void SparseExecutor::Forward(const DeviceCommand& command) {
+  if (command.what.index > 0) return;
   if (command.first_part) {
     sums_.clear();
     node_samples_ = 0;
   }
   const models::SparseBatch batch = BatchOf(command);
+  node_samples_ += batch.samples.size();
+  if (graph_ != nullptr) return;
   const models::SparseLoss loss = options_.model->Run(batch, &rows_);
   loss_sum_ += loss.loss_sum;
   trained_samples_ += batch.samples.size();
-  node_samples_ += batch.samples.size();
 }
 
+// The first operator's ends it: the gradient of the graph's rows is there.
 void SparseExecutor::Backward(const DeviceCommand& command) {
+  if (command.what.index > 0) return;
+  if (graph_ != nullptr) {
+    const models::SparseBatch batch = BatchOf(command);
+    if (!batch.samples.empty()) {
+      const models::TensorId input = options_.model->rows_input();
+      options_.model->AddGradients(batch, graph_->replica().InputGradient(input), &rows_);
+    }
+  }
+  SumRows(command);
+}
+
+void SparseExecutor::SumRows(const DeviceCommand& command) {
   Rows gradients;
   for (models::RowBlock& rows : rows_) gradients.push_back(rows.TakeGradients());
   sums_.push_back(std::move(gradients));

@@ -1,18 +1,24 @@
 // SparseExecutor: the device of a model over tables: finds out which rows a step needs, computes on
 // those that were pulled, and hands over the gradients of the rows touched. In place of Executor,
 // behind the same protocol (worker/device.h); knows nothing of messages or clocks on the wall.
+//
+// Where the model has tensors too, an Executor runs its graph, on data one of whose columns is made
+// of the rows loaded. It has the slices, this the tables; a command that concerns both goes to
+// both.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "base/buffer.h"
 #include "base/sparse_rows.h"
 #include "models/sampler.h"
 #include "models/sparse_model.h"
 #include "wire/layout.h"
 #include "worker/device.h"
+#include "worker/executor.h"
 #include "worker/program.h"
 
 namespace soapstone::worker {
@@ -23,14 +29,18 @@ struct SparseExecutorOptions {
   uint64_t seed = 0;
   uint64_t batch = 1;
   std::function<Nanos()> now;
+  // Of the model's graph, with the gradient of its rows_input(); null: one of its own.
+  std::shared_ptr<models::Replica> replica;
 };
 
-// What the engine must know of such a model: one operator, without parameters.
-std::vector<OpOutline> SparseOutline();
+// What the engine must know of such a model: the operators of its graph, or of a model of tables
+// alone one, without parameters.
+std::vector<OpOutline> SparseOutline(const models::SparseModel& model);
 
 class SparseExecutor {
  public:
-  explicit SparseExecutor(SparseExecutorOptions options);
+  // Error: an operator that this machine cannot run.
+  static absl::StatusOr<std::unique_ptr<SparseExecutor>> Create(SparseExecutorOptions options);
 
   // Carries out one command; appends its event, where one is wanted. REQUIRES: of policies that
   // push gradients at every clock (consistency::PolicyTraits::takes_tables).
@@ -39,10 +49,17 @@ class SparseExecutor {
  private:
   using Rows = std::vector<SparseRows>;  // by table
 
+  explicit SparseExecutor(SparseExecutorOptions options);
+
+  // What there is to do of the command with the rows; after the graph, where there is one.
+  void RunRows(const DeviceCommand& command, DeviceEvent* event);
+  // Whether the graph's executor has a part in it.
+  bool ConcernsGraph(const DeviceCommand& command) const;
   Buffers Keys(const DeviceCommand& command);
   void Load(const DeviceCommand& command);
   void Forward(const DeviceCommand& command);
   void Backward(const DeviceCommand& command);
+  void SumRows(const DeviceCommand& command);
   Buffers Collect(const DeviceCommand& command);
   void Evaluate(DeviceEvent* event);
   models::SparseBatch BatchOf(const DeviceCommand& command);
@@ -53,6 +70,7 @@ class SparseExecutor {
   BufferPool pool_;
   std::vector<std::vector<uint64_t>> wanted_;  // by table; of the last kKeys, ascending
   std::vector<models::RowBlock> rows_;         // by table; of the last kLoad
+  std::unique_ptr<Executor> graph_;            // null: a model of tables alone
 
   // Sums in progress: partial sums of the tree lie on a stack, as in Executor.
   std::vector<Rows> sums_;

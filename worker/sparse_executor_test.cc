@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <fstream>
 
+#include "compute/init.h"
 #include "gtest/gtest.h"
 #include "wire/key_shard.h"
 
@@ -26,8 +27,8 @@ class SparseExecutorTest : public testing::Test {
                                       {.format = "triples", .path = path, .seed = 1}, 0);
     layout_ = std::make_shared<const wire::Layout>(
         *wire::Layout::Build({}, {.shard_count = kShards, .tables = model_->tables()}));
-    executor_ = std::make_unique<SparseExecutor>(SparseExecutorOptions{
-        .model = model_, .layout = layout_, .batch = 16, .now = [] { return Nanos{0}; }});
+    executor_ = *SparseExecutor::Create(
+        {.model = model_, .layout = layout_, .batch = 16, .now = [] { return Nanos{0}; }});
   }
 
   DeviceEvent Run(DeviceCommand command) {
@@ -135,6 +136,144 @@ TEST_F(SparseExecutorTest, EvaluatesTheHeldOutData) {
   for (const float label : model_->data().test.labels)
     loss += 0.5 * (label - mean) * (label - mean);
   EXPECT_NEAR(event.loss_sum, loss, 1e-4);
+}
+
+// A model with tensors beside its tables.
+class GraphOnRowsTest : public testing::Test {
+ protected:
+  GraphOnRowsTest() {
+    const std::string path =
+        testing::TempDir() + "/sparse_executor_criteo-" + std::to_string(getpid());
+    std::ofstream file(path);
+    for (int i = 0; i < 40; ++i) {
+      file << i % 2 << "\t" << i % 9 << "\t" << i % 7 << "\t" << i % 5 << "," << i % 3 << "\n";
+    }
+    file.close();
+    model_ = *models::MakeSparseModel("dlrm:dense=1,categorical=2,dim=3,bottom=4,top=5",
+                                      {.format = "criteo", .path = path, .seed = 1}, 0);
+    layout_ = std::make_shared<const wire::Layout>(*wire::Layout::Build(
+        model_->graph()->params(), {.shard_count = kShards, .tables = model_->tables()}));
+    executor_ = *SparseExecutor::Create(
+        {.model = model_, .layout = layout_, .batch = 16, .now = [] { return Nanos{0}; }});
+  }
+
+  DeviceEvent Run(DeviceCommand command) {
+    command.leaf_count = kLeaves;
+    command.wants_event = true;
+    std::vector<DeviceEvent> events;
+    executor_->Run(command, &events);
+    EXPECT_EQ(events.size(), 1u);
+    return events.at(0);
+  }
+  void Load() {
+    const Buffers keys = Run({.what = {.op = Op::kKeys, .part = {0, kLeaves}},
+                              .first_part = true,
+                              .last_part = true})
+                             .frames;
+    DeviceCommand load = {.what = {.op = Op::kLoad}};
+    load.frames.resize(kShards);
+    for (uint32_t k = 0; k < kShards; ++k) {
+      for (const wire::Slice& slice : layout_->slices(ShardId{k})) {
+        std::vector<float> values(slice.elements());
+        compute::InitSlice(layout_->params()[Index(slice.param)], 1, slice.param, slice.begin,
+                           absl::MakeSpan(values));
+        load.frames[k].push_back(Buffer::CopyOf<float>(values));
+      }
+      for (size_t t = 0; t < 2; ++t) {
+        std::vector<float> rows(keys[k * 2 + t].size() / sizeof(uint64_t) * 3);
+        for (size_t e = 0; e < rows.size(); ++e) rows[e] = 0.1f * static_cast<float>(e % 7);
+        load.frames[k].push_back(Buffer::CopyOf<float>(rows));
+      }
+    }
+    Run(load);
+  }
+  // Of all operators, on single leaves. Returns the samples and the loss that were reported.
+  std::pair<uint64_t, double> Compute(LeafRange node) {
+    std::pair<uint64_t, double> reported = {0, 0};
+    const auto ops = static_cast<uint32_t>(model_->graph()->ops().size());
+    for (uint32_t leaf = node.begin; leaf < node.end; ++leaf) {
+      for (uint32_t i = 0; i < 2 * ops; ++i) {
+        const DeviceEvent event = Run({.what = {.op = i < ops ? Op::kForward : Op::kBackward,
+                                                .index = i < ops ? i : 2 * ops - 1 - i,
+                                                .node = node,
+                                                .part = {leaf, leaf + 1}},
+                                       .tree_sum = true,
+                                       .first_part = leaf == node.begin,
+                                       .last_part = leaf + 1 == node.end});
+        reported.first += event.trained_samples;
+        reported.second += event.loss_sum;
+      }
+    }
+    return reported;
+  }
+  // All buckets of a shard: of slices, then of tables.
+  std::vector<DeviceEvent> Collect(uint32_t shard) {
+    std::vector<DeviceEvent> events;
+    for (uint32_t b = 0; b < layout_->bucket_count(ShardId{shard}); ++b) {
+      events.push_back(
+          Run({.what = {.op = Op::kCollect, .shard = ShardId{shard}, .bucket = BucketId{b}}}));
+    }
+    return events;
+  }
+  static SparseRows RowsOf(const DeviceEvent& event) {
+    std::vector<uint64_t> scratch;
+    const auto keys = KeysOf(event.frames.at(0), &scratch);
+    const auto rows = event.frames.at(1).floats();
+    return {{keys.begin(), keys.end()}, {rows.begin(), rows.end()}};
+  }
+
+  std::shared_ptr<const models::SparseModel> model_;
+  std::shared_ptr<const wire::Layout> layout_;
+  std::unique_ptr<SparseExecutor> executor_;
+};
+
+// Slices and rows of two halves of a batch add up to those of the whole, in bits.
+TEST_F(GraphOnRowsTest, SumsSlicesAndRowsAlongTheTree) {
+  Load();
+  size_t slices = 0;
+  size_t rows = 0;
+  for (uint32_t k = 0; k < kShards; ++k) {
+    Compute({0, kLeaves});
+    const std::vector<DeviceEvent> whole = Collect(k);
+    Compute({0, 2});
+    const std::vector<DeviceEvent> first = Collect(k);
+    Compute({2, 4});
+    const std::vector<DeviceEvent> second = Collect(k);
+    for (uint32_t b = 0; b < whole.size(); ++b) {
+      EXPECT_EQ(whole[b].samples, 16u);
+      EXPECT_EQ(first[b].samples, 8u);
+      if (layout_->TableOf(ShardId{k}, BucketId{b}).has_value()) {
+        EXPECT_EQ(SumOf(RowsOf(first[b]), RowsOf(second[b]), 3), RowsOf(whole[b]));
+        rows += RowsOf(whole[b]).keys.size();
+        continue;
+      }
+      for (size_t f = 0; f < whole[b].frames.size(); ++f) {
+        const auto a = first[b].frames[f].floats(), c = second[b].frames[f].floats();
+        for (size_t e = 0; e < a.size(); ++e) {
+          EXPECT_EQ(a[e] + c[e], whole[b].frames[f].floats()[e]);
+        }
+        ++slices;
+      }
+    }
+  }
+  EXPECT_GE(slices, model_->graph()->params().size());
+  EXPECT_GE(rows, 7u);
+}
+
+TEST_F(GraphOnRowsTest, ReportsSamplesAndLossOnce) {
+  Load();
+  const auto [samples, loss] = Compute({0, kLeaves});
+  EXPECT_EQ(samples, 16u);
+  EXPECT_GT(loss, 0);
+  EXPECT_NEAR(Compute({0, 1}).second + Compute({1, 4}).second, loss, 1e-4);
+  for (const DeviceEvent& event : Collect(0)) EXPECT_EQ(event.loss_sum, 0);
+}
+
+TEST_F(GraphOnRowsTest, OutlineHasTheTensorsOfEachOperator) {
+  const std::vector<OpOutline> outline = SparseOutline(*model_);
+  size_t params = 0;
+  for (const OpOutline& op : outline) params += op.params.size();
+  EXPECT_EQ(params, model_->graph()->params().size());
 }
 
 }  // namespace

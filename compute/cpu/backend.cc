@@ -23,6 +23,7 @@
 #include "compute/cpu/lstm.h"
 #include "compute/cpu/multi_head_attention.h"
 #include "compute/cpu/multiply.h"
+#include "compute/cpu/pairwise_dot.h"
 #include "compute/cpu/pool.h"
 #include "compute/cpu/reduce.h"
 #include "compute/cpu/reshape.h"
@@ -55,6 +56,9 @@ struct KernelMaker {
   }
   MadeKernel operator()(const AdditiveAttention& op) const {
     return MakeAdditiveAttention(op, request, context);
+  }
+  MadeKernel operator()(const PairwiseDot& op) const {
+    return MakePairwiseDot(op, request, context);
   }
   MadeKernel operator()(const Activation& op) const { return MakeActivation(op, request, context); }
   MadeKernel operator()(const Dropout& op) const { return MakeDropout(op, request, context); }

@@ -312,4 +312,14 @@ void AdditiveKeyGradient(cudaStream_t stream, const AdditivePass& pass, const fl
 void AdditiveVectorGradient(cudaStream_t stream, const AdditivePass& pass, const float* ds,
                             float* partial);
 
+// ---- products of all pairs (sequence.cu)
+
+// x [samples, vectors, dim], y [samples, vectors (vectors − 1)/2].
+struct PairwisePass {
+  int64_t samples = 0, vectors = 0, dim = 0;
+};
+void PairwiseForward(cudaStream_t stream, const PairwisePass& pass, const float* x, float* y);
+void PairwiseBackward(cudaStream_t stream, const PairwisePass& pass, const float* x,
+                      const float* dy, float* dx);
+
 }  // namespace soapstone::compute

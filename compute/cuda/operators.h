@@ -55,6 +55,8 @@ PreparedKernel PrepareOn(const DeviceContext* device, const MultiHeadAttention& 
                          const KernelRequest& r);
 PreparedKernel PrepareOn(const DeviceContext* device, const AdditiveAttention& op,
                          const KernelRequest& r);
+PreparedKernel PrepareOn(const DeviceContext* device, const PairwiseDot& op,
+                         const KernelRequest& r);
 PreparedKernel PrepareOn(const DeviceContext* device, const Activation& op, const KernelRequest& r);
 PreparedKernel PrepareOn(const DeviceContext* device, const Dropout& op, const KernelRequest& r);
 PreparedKernel PrepareOn(const DeviceContext* device, const Add& op, const KernelRequest& r);

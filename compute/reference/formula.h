@@ -71,6 +71,7 @@ std::unique_ptr<Formula> MakeFormula(const Embedding& op, const KernelRequest& r
 std::unique_ptr<Formula> MakeFormula(const Lstm& op, const KernelRequest& request);
 std::unique_ptr<Formula> MakeFormula(const MultiHeadAttention& op, const KernelRequest& request);
 std::unique_ptr<Formula> MakeFormula(const AdditiveAttention& op, const KernelRequest& request);
+std::unique_ptr<Formula> MakeFormula(const PairwiseDot& op, const KernelRequest& request);
 std::unique_ptr<Formula> MakeFormula(const Activation& op, const KernelRequest& request);
 std::unique_ptr<Formula> MakeFormula(const Dropout& op, const KernelRequest& request);
 std::unique_ptr<Formula> MakeFormula(const Add& op, const KernelRequest& request);

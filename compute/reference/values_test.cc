@@ -241,6 +241,14 @@ TEST(ReferenceValues, AdditiveAttentionScoresByTanh) {
               Are({5, 1, 1}));
 }
 
+TEST(ReferenceValues, PairwiseDotIsTheLowerTriangleByRows) {
+  EXPECT_THAT(Only({.op = PairwiseDot{},
+                    .inputs = {{{1, 3, 2}, {1, 2, 3, 4, 5, 6}}},
+                    .params = {},
+                    .outputs = {{1, 3}}}),
+              Are({11, 17, 39}));
+}
+
 TEST(ReferenceValues, Activations) {
   HandCase s{.op = Activation{ActivationKind::kRelu},
              .inputs = {{{1, 3}, {-1, 0, 2}}},

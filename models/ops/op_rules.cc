@@ -15,6 +15,7 @@
 #include "models/ops/linear.h"
 #include "models/ops/local_response_norm.h"
 #include "models/ops/lstm.h"
+#include "models/ops/pairwise_dot.h"
 #include "models/ops/pool.h"
 #include "models/ops/reduce.h"
 #include "models/ops/reshape.h"

@@ -130,6 +130,8 @@ TEST(OpErrorsTest, OfAttention) {
             "causal attention needs as many keys as queries, not 4 and 5");
   EXPECT_THAT(ErrorOf(compute::AdditiveAttention{}, {x, F({2, 4, 10}), F({2, 3, 6})}),
               HasSubstr("there is one value a key"));
+  EXPECT_EQ(ErrorOf(compute::PairwiseDot{}, {F({2, 1, 10})}),
+            "it takes two vectors or more, [N, F, D], not [2, 1, 10]");
 }
 
 TEST(OpErrorsTest, OfAxes) {

@@ -138,6 +138,12 @@ absl::Status Localize(const PartContext& c, compute::MultiHeadAttention* op) {
   return absl::OkStatus();
 }
 
+absl::Status Localize(const PartContext& c, compute::PairwiseDot* /*op*/) {
+  constexpr size_t kProducts = 2;
+  c.out->adds_up = !c.IsWhole(kProducts);
+  return absl::OkStatus();
+}
+
 absl::Status Localize(const PartContext& c, compute::Concat* /*op*/) {
   std::vector<PartTensor>& inputs = c.out->inputs;
   inputs.erase(std::remove_if(inputs.begin(), inputs.end(), IsEmpty), inputs.end());

@@ -358,6 +358,8 @@ TEST(PartitionTest, PartsGiveTheWhole) {
                            "additive_attention/n",
                            "additive_attention/t",
                            "additive_attention/e",
+                           "pairwise_dot/n",
+                           "pairwise_dot/d",
                            "relu/n",
                            "gelu/n",
                            "add/n",

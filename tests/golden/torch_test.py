@@ -19,6 +19,7 @@ import unittest
 SKIP = 77  # SKIP_RETURN_CODE
 try:
     import torch
+    import torch_dlrm
     import torch_models
     import torch_step
 except ImportError as error:
@@ -27,6 +28,7 @@ except ImportError as error:
     sys.exit(SKIP)
 
 MODEL_STEP = os.path.join(os.environ["SOAPSTONE_BIN"], "model_step")
+DLRM_STEP = os.path.join(os.environ["SOAPSTONE_BIN"], "dlrm_step")
 BOUND = 1e-4           # of ||ours - PyTorch's|| / ||PyTorch's||, for every tensor
 DIFFERING_MAX = 2e-5   # of the places that decide
 WIDEST_MAX = 2e-3      # of such a place's distance from the kink, in RMS of its tensor
@@ -122,6 +124,38 @@ class TinyModels(GoldenTestCase):
     def test_the_reference_kernels(self):
         for model in ("resnet50:tiny", "rnnlm:tiny", "bert_base:tiny"):
             self.check(model, 2, "--backend=reference")
+
+
+class TablesAndTensors(GoldenTestCase):
+    """dlrm: rows are compared as tensors are, by key."""
+
+    def errors(self, model, samples, **kwargs):
+        with tempfile.TemporaryDirectory() as folder:
+            data, out = f"{folder}/samples.tsv", f"{folder}/step.safetensors"
+            torch_dlrm.write_samples(data, samples, seed=1)
+            model += f",dense={torch_dlrm.DENSE},categorical={torch_dlrm.CATEGORICAL}"
+            subprocess.run([DLRM_STEP, f"--model={model}", f"--data={data}", f"--out={out}"],
+                           check=True)
+            ours, _ = torch_step.read_safetensors(out)
+            theirs = torch_dlrm.DlrmStep(data, ours, **kwargs)
+        self.assertEqual({n for n in ours if n.startswith("grad.")},
+                         {"grad." + n for n in theirs.gradients})
+        wanted = {"grad." + name: g for name, g in theirs.gradients.items()}
+        wanted.update(loss=theirs.loss, logits=theirs.logits)
+        return {name: torch_step.distance(torch.from_numpy(ours[name]), x) / torch_step.norm(x)
+                for name, x in wanted.items()}
+
+    def test_dlrm(self):
+        for model in ("dlrm:tiny", "dlrm:dim=16"):
+            found = self.errors(model, 48)
+            worst = max(found, key=found.get)
+            print(f"{model}: {len(found)} tensors, at most {found[worst]:.1e} ({worst})")
+            self.assertEqual(sum(name.endswith(".rows") for name in found), torch_dlrm.CATEGORICAL)
+            self.assertLessEqual(found[worst], BOUND)
+
+    def test_mutant_pairs_in_another_order_are_found(self):
+        found = self.errors("dlrm:tiny", 8, pairs_of=torch.triu_indices, beside=1)
+        self.assertGreater(found["grad.embedding.0.rows"], BOUND)
 
 
 class Mutants(GoldenTestCase):
