@@ -298,6 +298,79 @@ CLI::App* AddProfile(CLI::App* app, ProfileFlags* flags) {
   return profile;
 }
 
+// What `soapstone plan` reads, and how it searches.
+void AddPlanInputs(CLI::App* plan, PlanFlags* flags) {
+  plan->add_option("--model", flags->model, "Model with its options: gnmt, rnnlm:hidden=512");
+  plan->add_option("--machine", flags->machine_path, "Machine file (examples/machines)")
+      ->type_name("FILE");
+  plan->add_option("--devices", flags->devices, "Only the first devices of the machine [all]")
+      ->check(CLI::Range(1, 1024));
+  plan->add_option("--batch", flags->batch, "Samples of a step, of all devices [64 a device]")
+      ->check(CLI::Range(int64_t{1}, kBatchMax));
+  plan->add_option("--time_chunk", flags->time_chunk,
+                   "Cut sequences into chunks of so many steps, each placed by itself [whole]")
+      ->check(CLI::Range(int64_t{1}, int64_t{1'000'000}));
+  plan->add_option("--costs", flags->costs_path,
+                   "Measured costs (soapstone profile --costs) [the machine's roofline]")
+      ->type_name("FILE");
+  plan->add_option("--search", flags->search,
+                   "mcmc, or without a search: data, model, expert [mcmc]")
+      ->check(CLI::IsMember({"mcmc", "data", "model", "expert"}));
+  CLI::Option* budget =
+      plan->add_option("--budget", flags->budget_s, "Time to search: 10s, 5m, 1h [10s]")
+          ->type_name("TIME");
+  budget->transform(
+      CLI::AsNumberWithUnit(std::map<std::string, double>{{"s", 1}, {"m", 60}, {"h", 3600}}));
+  budget->check(CLI::Range(0.001, 1e6));
+  plan->add_option("--proposals", flags->proposals,
+                   "Of each chain, instead of a time: the result is then the same everywhere")
+      ->check(CLI::PositiveNumber)
+      ->excludes(budget);
+  plan->add_option("--seed", flags->seed, "Seed of the search [1]");
+}
+
+CLI::App* AddPlan(CLI::App* app, PlanFlags* flags) {
+  CLI::App* plan = app->add_subcommand(
+      "plan",
+      "Find out how to spread a model's training step over a machine, and how long it takes");
+  AddPlanInputs(plan, flags);
+  plan->add_option("--output", flags->output_path, "Write the strategy to this file")
+      ->type_name("FILE");
+  plan->add_option("--trace", flags->trace_path, "Write the step's timeline, for ui.perfetto.dev")
+      ->type_name("FILE");
+  plan->add_option("--svg", flags->svg_path, "Write the step's timeline as a drawing")
+      ->type_name("FILE");
+  plan->add_option("--dot", flags->dot_path, "Write the operators by device, in Graphviz' language")
+      ->type_name("FILE");
+  CLI::Option* explain =
+      plan->add_option("--explain", flags->explain,
+                       "What other ways to split this operator, or its chunks, would cost");
+  plan->add_flag("--json", flags->json, "A JSON object instead of tables")->excludes(explain);
+  plan->add_option("--compare", flags->compare, "Two strategy files, compared on the machine")
+      ->type_name("A,B");
+  plan->add_option("--measure_machine", flags->measure_machine,
+                   "Write a machine file of this machine, --devices processes on it [all cores]")
+      ->type_name("FILE");
+  plan->footer(
+      "Examples:\n  soapstone plan --model=gnmt "
+      "--machine=examples/machines/k80_16x4.machine.textproto "
+      "--time_chunk=8 --budget=30s --output=gnmt.strategy.textproto\n"
+      "  soapstone plan --model=alexnet --machine=examples/machines/p100_4x4.machine.textproto "
+      "--devices=4 --explain=classifier.1\n"
+      "Exit codes: 0 done, 78 a file or a flag that cannot be (docs/planner.md).");
+  return plan;
+}
+
+// Which flags --measure_machine and --compare do without. False: the line of the error was printed.
+bool PlanIsComplete(const PlanFlags& flags) {
+  if (!flags.measure_machine.empty() || (!flags.model.empty() && !flags.machine_path.empty())) {
+    return true;
+  }
+  std::cerr << "soapstone plan: " << (flags.model.empty() ? "--model" : "--machine")
+            << " is required (--help lists the flags)\n";
+  return false;
+}
+
 }  // namespace
 
 std::variant<NodeFlags, EndNow> ParseNodeFlags(const std::string& program, int argc,
@@ -327,6 +400,7 @@ std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv) {
   ReplayFlags replay;
   ModelsFlags models;
   ProfileFlags profile;
+  PlanFlags plan;
   JobFlagValues job, simulated_job, replayed_job;
   CLI::App app("Soapstone: parameter servers with stale-synchronous consistency.", "soapstone");
   app.set_version_flag("--version", kVersion);
@@ -356,18 +430,20 @@ std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv) {
   const CLI::App* replay_app = AddReplay(&app, &replay, &replayed_job);
   const CLI::App* models_app = AddModels(&app, &models);
   const CLI::App* profile_app = AddProfile(&app, &profile);
+  const CLI::App* plan_app = AddPlan(&app, &plan);
   CLI::App* policies_app = app.add_subcommand("policies", "List the consistency policies");
   app.footer(
       "Examples:\n  soapstone train --config=examples/digits-lenet5.textproto\n"
       "  soapstone simulate --workers=32 --policy=ssp:s=4\n"
       "  soapstone models\n"
       "  soapstone profile --model=lenet5\n"
+      "  soapstone plan --model=alexnet --machine=examples/machines/p100_4x4.machine.textproto\n"
       "  soapstone policies\n"
       "`soapstone train --help` lists the flags of train.");
   if (argc > 1 && argv[1][0] != '-' &&
       app.get_subcommands([&](CLI::App* s) { return s->check_name(argv[1]); }).empty()) {
     std::cerr << "soapstone: no command \"" << argv[1]
-              << "\" (train, simulate, experiment, replay, models, profile, policies)\n";
+              << "\" (train, simulate, experiment, replay, models, profile, plan, policies)\n";
     return EndNow{kExitConfig};
   }
   const auto parsed = Parse(&app, argc, argv);
@@ -379,6 +455,10 @@ std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv) {
   if (replay_app->parsed()) return Command(std::move(replay));
   if (models_app->parsed()) return Command(std::move(models));
   if (profile_app->parsed()) return Command(std::move(profile));
+  if (plan_app->parsed()) {
+    if (!PlanIsComplete(plan)) return EndNow{kExitConfig};
+    return Command(std::move(plan));
+  }
   if (policies_app->parsed()) return Command(PoliciesCommand{});
   simulate.overrides = simulated_job.Given();
   return Command(std::move(simulate));

@@ -85,12 +85,30 @@ struct ProfileFlags {
   uint64_t workspace_mb = 0;  // of all convolutions that run at once; 0: as each likes
 };
 
+struct PlanFlags {
+  std::string model;
+  std::string machine_path;
+  uint32_t devices = 0;  // 0: all
+  int64_t batch = 0;     // 0: 64 a device
+  int64_t time_chunk = 0;
+  std::string search = "mcmc";
+  double budget_s = 10;
+  uint64_t proposals = 0;  // of each chain; 0: as many as the budget allows
+  uint64_t seed = 1;
+  std::string costs_path;
+  std::string output_path, trace_path, svg_path, dot_path;
+  bool json = false;
+  std::string explain;          // an operator
+  std::string compare;          // two files
+  std::string measure_machine;  // a file
+};
+
 struct TrainCommand {
   NodeFlags flags;
 };
 struct PoliciesCommand {};
 using Command = std::variant<TrainCommand, SimulateFlags, ExperimentFlags, ReplayFlags, ModelsFlags,
-                             ProfileFlags, PoliciesCommand>;
+                             ProfileFlags, PlanFlags, PoliciesCommand>;
 
 // The process shall end now with this code; help or the one line of the error was printed.
 struct EndNow {

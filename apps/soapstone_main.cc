@@ -1,11 +1,12 @@
 // soapstone: the command for people: train on this machine, simulate a cluster,
-// compare policies, list them and the models, profile a model.
+// compare policies, list them and the models, profile a model, plan its parallelism.
 #include <iostream>
 
 #include "apps/experiment_command.h"
 #include "apps/flags.h"
 #include "apps/launcher.h"
 #include "apps/models_command.h"
+#include "apps/plan_command.h"
 #include "apps/profile_command.h"
 #include "apps/replay_command.h"
 #include "apps/simulate_command.h"
@@ -41,6 +42,7 @@ int Main(int argc, char** argv) {
   if (const auto* replay = std::get_if<ReplayFlags>(command)) return ReplayRecording(*replay);
   if (const auto* models = std::get_if<ModelsFlags>(command)) return ListModels(*models);
   if (const auto* profile = std::get_if<ProfileFlags>(command)) return Profile(*profile);
+  if (const auto* plan = std::get_if<PlanFlags>(command)) return Plan(*plan);
   return ListPolicies();
 }
 

@@ -27,6 +27,7 @@ enum class RandomUse : uint32_t {
   kAugmentation = 13,
   kSynthetic = 14,
   kDropout = 15,
+  kPlan = 16,
   kBootstrap = 20,
   kTest = 100,
 };

@@ -13,6 +13,7 @@
 #include "bench/cluster_link.h"
 #include "bench/gloo.h"
 #include "bench/memory.h"
+#include "bench/planner.h"
 #include "bench/processes.h"
 #include "bench/raw_links.h"
 #include "bench/results.h"
@@ -25,7 +26,7 @@ constexpr uint64_t kKb = 1024, kMb = 1024 * kKb;
 constexpr uint64_t kApplyBytes = 64 * kMb;
 constexpr uint64_t kTripBytes = 4 * kKb;
 constexpr uint64_t kTrips = 5000;
-constexpr char kSparse[] = "sparse", kGloo[] = "gloo";
+constexpr char kSparse[] = "sparse", kGloo[] = "gloo", kPlanner[] = "planner";
 
 struct Flags {
   uint32_t repeats = 5;
@@ -35,6 +36,7 @@ struct Flags {
   std::string only;  // part of what the row is called; "": all
   uint64_t rows = 10'000'000;
   std::string gloo_script = "bench/gloo_all_reduce.py";
+  std::vector<uint32_t> devices = {4, 8, 16, 64};
   std::vector<uint64_t> sizes = {64, 4 * kKb, 64 * kKb, kMb, 16 * kMb, 64 * kMb};
 };
 
@@ -258,6 +260,19 @@ class Run {
   std::vector<SparseRow> sparse_;
 };
 
+int Planner(const Flags& flags) {
+  std::vector<PlannerRow> rows;
+  for (const char* model : {"gnmt", "inception_v3"}) {
+    for (const uint32_t devices : flags.devices) {
+      const uint64_t proposals = std::max<uint64_t>(1000, 80'000 / devices);
+      rows.push_back(MeasurePlanner({.model = model, .devices = devices, .proposals = proposals}));
+      std::fprintf(stderr, "%s\n", rows.back().decided.c_str());
+    }
+  }
+  std::cout << PlannerTable(rows);
+  return kExitOk;
+}
+
 int Main(int argc, char** argv) {
   Flags flags;
   CLI::App app(
@@ -275,7 +290,7 @@ int Main(int argc, char** argv) {
   app.add_option(
          "--only", flags.only,
          "Links' rows whose name has this in it, such as tcp; sparse: sparse tables and nothing "
-         "else")
+         "else; planner: simulations and proposals a second")
       ->type_name("TEXT");
   app.add_option("--rows", flags.rows, "Of a sparse table [10,000,000]")
       ->check(CLI::Range(uint64_t{100'000}, uint64_t{1} << 31));
@@ -284,6 +299,9 @@ int Main(int argc, char** argv) {
   app.add_option("--sizes", flags.sizes, "Bytes of a value [64 B, 4 KB, 64 KB, 1 MB, 16 MB, 64 MB]")
       ->delimiter(',')
       ->check(CLI::Range(uint64_t{64}, uint64_t{1} << 30));
+  app.add_option("--devices", flags.devices, "That are planned for, in nodes of 4 [4, 8, 16, 64]")
+      ->delimiter(',')
+      ->check(CLI::Range(4, 1024));
   app.footer("Example:\n  soapstone-bench --json=bench.json\nExit codes: 0 done, 78 bad flags.");
   try {
     app.parse(argc, argv);
@@ -297,6 +315,7 @@ int Main(int argc, char** argv) {
     std::cerr << "soapstone-bench: " << status.message() << '\n';
     return kExitConfig;
   };
+  if (flags.only == kPlanner) return Planner(flags);
   if (!flags.json_path.empty()) {
     if (const int code = say(CheckWritable(flags.json_path)); code != kExitOk) return code;
   }

@@ -1,0 +1,387 @@
+#include "apps/plan_command.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "apps/job_source.h"
+#include "apps/node_loop.h"
+#include "apps/plan_drawing.h"
+#include "apps/plan_report.h"
+#include "apps/planning.h"
+#include "apps/report.h"
+#include "apps/roofline.h"
+#include "base/exit_codes.h"
+#include "base/status_macros.h"
+#include "compute/cpu/backend.h"
+#include "glog/logging.h"
+#include "models/safetensors_writer.h"
+#include "scheduler/planner/mcmc.h"
+#include "scheduler/planner/space.h"
+#include "scheduler/planner/strategy_text.h"
+#include "wire/text_config.h"
+
+namespace soapstone::apps {
+namespace {
+
+constexpr char kPlanProgram[] = "soapstone plan";
+constexpr uint32_t kChains = 2;
+constexpr uint64_t kProposalsMin =
+    1000;                           // of a chain: the first walk, which shows how fast it goes
+constexpr double kWalkShare = 0.7;  // of what is left of the budget, for the next walk
+constexpr double kLeftMin = 0.1;    // of the budget; less is not worth a walk
+constexpr size_t kAlternativesShown = 12;
+
+double Seconds(Nanos ns) { return static_cast<double>(ns) / static_cast<double>(kSecond); }
+double StepMs(Nanos ns) { return static_cast<double>(ns) / 1e6; }
+
+absl::Status WriteText(const std::string& path, const std::string& text) {
+  std::ofstream file(path);
+  file << text << std::flush;
+  if (file) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("cannot write ", path));
+}
+
+// One line on a terminal: how far, the best so far, how long to go.
+class SearchMeter {
+ public:
+  SearchMeter(std::string model, Nanos budget)
+      : model_(std::move(model)),
+        budget_(budget),
+        terminal_(isatty(STDERR_FILENO) != 0),
+        began_(NodeLoop::Now()) {}
+  ~SearchMeter() {
+    if (terminal_) std::fputs("\r\x1b[K", stderr);
+  }
+  void Show(const planner::SearchProgress& progress) const {
+    if (!terminal_) return;
+    const Nanos past = NodeLoop::Now() - began_;
+    double done = static_cast<double>(progress.proposals) /
+                  static_cast<double>(std::max<uint64_t>(progress.proposals_max, 1));
+    if (budget_ > 0) done = std::max(done, Seconds(past) / Seconds(budget_));
+    done = std::clamp(done, 1e-3, 1.0);
+    std::fprintf(stderr, "\r\x1b[Kplanning %s  %.0f%%  best %.3f ms  ETA %s", model_.c_str(),
+                 100 * done, StepMs(progress.best.step_ns),
+                 DurationText(Seconds(past) * (1 - done) / done).c_str());
+  }
+
+ private:
+  const std::string model_;
+  const Nanos budget_;  // 0: proposals are counted
+  const bool terminal_;
+  const Nanos began_;
+};
+
+PlanningOptions OptionsOf(const PlanFlags& flags) {
+  return {.model = flags.model,
+          .machine_path = flags.machine_path,
+          .devices = flags.devices,
+          .batch = flags.batch,
+          .time_chunk = flags.time_chunk,
+          .costs_path = flags.costs_path};
+}
+
+class PlanRun {
+ public:
+  explicit PlanRun(const PlanFlags& flags) : flags_(flags) {}
+
+  absl::Status Run() {
+    for (const std::string* path :
+         {&flags_.output_path, &flags_.trace_path, &flags_.svg_path, &flags_.dot_path}) {
+      if (!path->empty()) SOAP_RETURN_IF_ERROR(models::CheckWritable(*path));
+    }
+    SOAP_ASSIGN_OR_RETURN(planning_, Planning::Create(OptionsOf(flags_)));
+    SOAP_RETURN_IF_ERROR(CheckExplain());
+    std::vector<PricedStrategy> baselines = planning_->Baselines();
+    summary_.graph = &planning_->graph();
+    summary_.machine = &planning_->machine();
+    summary_.costs = flags_.costs_path.empty() ? "roofline" : flags_.costs_path;
+    summary_.costs_sha256 = planning_->costs().sha256();
+    SOAP_RETURN_IF_ERROR(Choose(baselines));
+    for (PricedStrategy& baseline : baselines) {
+      if (baseline.name != summary_.strategies[0].name) {
+        summary_.strategies.push_back(std::move(baseline));
+      }
+    }
+    summary_.groups =
+        GroupsOf(planning_->graph(), planning_->machine(), planning_->costs(), chosen().strategy);
+    return WriteFiles();
+  }
+
+  const PlanSummary& summary() const { return summary_; }
+
+  // The configurations of one operator, or of all its chunks alike, all else as planned.
+  std::string Explanation() const {
+    const std::vector<uint32_t>& ops = explained_;
+    const planner::OpGraph& graph = planning_->graph();
+    planner::Simulator simulator(&graph, &planning_->machine(), &planning_->costs());
+    CHECK(simulator.SetStrategy(chosen().strategy).ok());
+    const Nanos now = simulator.StepTime();
+    struct Alternative {
+      Nanos step = 0;
+      std::string text;
+    };
+    std::vector<Alternative> alternatives;
+    size_t tried = 0;
+    size_t no_room = 0;
+    const planner::Space space(&graph, &planning_->machine());
+    for (const planner::OpConfig& config : space.Configs(ops[0])) {
+      std::vector<planner::Change> changes;
+      for (const uint32_t op : ops) {
+        const auto devices = static_cast<uint32_t>(planning_->machine().devices().size());
+        if (planner::CheckConfig(graph.ops[op], config, devices).ok()) {
+          changes.push_back({op, config});
+        }
+      }
+      const Nanos step = simulator.Propose(changes, planner::kNever - 1);
+      simulator.Reject();
+      ++tried;
+      if (step == planner::kNever) {
+        ++no_room;
+        continue;
+      }
+      alternatives.push_back(
+          {step, absl::StrFormat("%-16s on %s", SplitsText(graph.ops[ops[0]], config),
+                                 DevicesText(config.devices))});
+    }
+    std::stable_sort(alternatives.begin(), alternatives.end(),
+                     [](const Alternative& a, const Alternative& b) { return a.step < b.step; });
+    const planner::OpConfig& planned = chosen().strategy.ops[ops[0]];
+    std::string text = absl::StrFormat(
+        "\n%s: planned %s on %s, a step of %.3f ms. Of %d ways tried, all else as planned, %d do "
+        "not fit into memory; the best:\n",
+        flags_.explain, SplitsText(graph.ops[ops[0]], planned), DevicesText(planned.devices),
+        StepMs(now), tried, no_room);
+    for (size_t i = 0; i < std::min(kAlternativesShown, alternatives.size()); ++i) {
+      absl::StrAppendFormat(&text, "  %+9.3f ms  %s\n", StepMs(alternatives[i].step - now),
+                            alternatives[i].text);
+    }
+    return text;
+  }
+
+ private:
+  const PricedStrategy& chosen() const { return summary_.strategies[0]; }
+
+  // --explain names an operator, a chunk of it, or all its chunks.
+  absl::Status CheckExplain() {
+    if (flags_.explain.empty()) return absl::OkStatus();
+    const planner::OpGraph& graph = planning_->graph();
+    for (const std::vector<uint32_t>& group : graph.groups) {
+      for (const uint32_t op : group) {
+        const std::string& name = graph.ops[op].name;
+        if (name == flags_.explain) explained_ = {op};
+        if (group.size() > 1 && name.substr(0, name.rfind('@')) == flags_.explain) {
+          explained_ = group;
+        }
+      }
+    }
+    if (!explained_.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("--explain: ", flags_.model, " has no operator '", flags_.explain,
+                     "'; soapstone models ", flags_.model, " lists them"));
+  }
+
+  absl::Status Choose(const std::vector<PricedStrategy>& baselines) {
+    if (flags_.search == "mcmc") return Search(baselines);
+    const std::vector<std::string> names = {"data", "model", "expert"};
+    const auto at = std::find(names.begin(), names.end(), flags_.search) - names.begin();
+    summary_.strategies.push_back(baselines[static_cast<size_t>(at)]);
+    summary_.search = absl::StrCat("no search: ", chosen().name);
+    return absl::OkStatus();
+  }
+
+  // Walks one behind the other until the budget is used, each from the baselines and the best so
+  // far: a walk must know its length, as it cools down along it. With --proposals just one.
+  absl::Status Search(const std::vector<PricedStrategy>& baselines) {
+    std::vector<planner::Strategy> seeds;
+    for (const PricedStrategy& baseline : baselines) seeds.push_back(baseline.strategy);
+    const planner::Space space(&planning_->graph(), &planning_->machine());
+    const bool timed = flags_.proposals == 0;
+    const Nanos budget = std::llround(flags_.budget_s * static_cast<double>(kSecond));
+    const Nanos began = NodeLoop::Now();
+    const SearchMeter meter(flags_.model, timed ? budget : 0);
+    planner::SearchOptions options = {.seed = flags_.seed,
+                                      .proposals = timed ? kProposalsMin : flags_.proposals,
+                                      .chains = kChains,
+                                      .threads = std::min(kChains, Threads())};
+    options.progress = [&meter](const planner::SearchProgress& progress) { meter.Show(progress); };
+    if (timed) options.stop = [began, budget] { return NodeLoop::Now() - began >= budget; };
+    uint64_t proposed = 0;
+    planner::SearchResult result;
+    for (bool more = true; more; ++options.seed) {
+      const Nanos walk_began = NodeLoop::Now();
+      SOAP_ASSIGN_OR_RETURN(result,
+                            planner::SearchByWalk(space, planning_->costs(), seeds, options));
+      proposed += result.counts.proposed;
+      seeds.resize(baselines.size());
+      seeds.push_back(result.strategy);
+      const Nanos now = NodeLoop::Now();
+      const double left = Seconds(budget - (now - began));
+      more = timed && left > kLeftMin * Seconds(budget);
+      const double rate = static_cast<double>(result.counts.proposed) / kChains /
+                          Seconds(std::max<Nanos>(now - walk_began, 1));
+      options.proposals = std::max(kProposalsMin, static_cast<uint64_t>(kWalkShare * left * rate));
+    }
+    summary_.strategies.push_back(planning_->Price("found", result.strategy));
+    summary_.search = absl::StrFormat(
+        "search: mcmc, seed %d, %s proposals in %.1f s, %s", flags_.seed, WithCommas(proposed),
+        Seconds(NodeLoop::Now() - began),
+        result.locally_optimal ? "no change of one operator is better" : "stopped by the budget");
+    return absl::OkStatus();
+  }
+
+  static uint32_t Threads() { return std::max(1u, std::thread::hardware_concurrency()); }
+
+  absl::Status WriteFiles() const {
+    const PricedStrategy& plan = chosen();
+    const planner::OpGraph& graph = planning_->graph();
+    if (!flags_.output_path.empty()) {
+      wire::Strategy message =
+          planner::MessageOf(graph, planning_->machine(), summary_.costs_sha256, plan.strategy);
+      FillPrediction(plan, message.mutable_predicted());
+      SOAP_RETURN_IF_ERROR(WriteText(
+          flags_.output_path,
+          absl::StrCat("# By `soapstone plan` (docs/planner.md).\n", wire::TextOf(message))));
+    }
+    if (!flags_.dot_path.empty()) {
+      SOAP_RETURN_IF_ERROR(WriteText(flags_.dot_path, PlanDot(graph, plan.strategy)));
+    }
+    if (flags_.trace_path.empty() && flags_.svg_path.empty()) return absl::OkStatus();
+    const std::vector<planner::TimelineTask> timeline = planning_->Timeline(plan.strategy);
+    const DrawnStep step = {
+        .graph = &graph, .machine = &planning_->machine(), .timeline = timeline};
+    if (!flags_.trace_path.empty()) {
+      SOAP_RETURN_IF_ERROR(WriteText(flags_.trace_path, PlanTrace(step)));
+    }
+    if (!flags_.svg_path.empty()) return WriteText(flags_.svg_path, PlanSvg(step));
+    return absl::OkStatus();
+  }
+
+  static void FillPrediction(const PricedStrategy& plan, wire::Prediction* to) {
+    to->set_iteration_ns(plan.parts.step_ns);
+    to->set_compute_ns(plan.parts.compute_ns);
+    to->set_communication_ns(plan.parts.communication_ns);
+    to->set_synchronization_ns(plan.parts.synchronization_ns);
+    to->set_idle_ns(plan.parts.idle_ns);
+    to->set_bytes_moved(
+        static_cast<uint64_t>(plan.breakdown.transfer_bytes + plan.breakdown.sync_bytes));
+    const std::vector<int64_t>& memory = plan.breakdown.memory_bytes;
+    to->set_memory_bytes_max(
+        static_cast<uint64_t>(*std::max_element(memory.begin(), memory.end())));
+  }
+
+  const PlanFlags& flags_;
+  std::unique_ptr<Planning> planning_;
+  std::vector<uint32_t> explained_;  // operators
+  PlanSummary summary_;
+};
+
+// Two files for one model and machine: their steps side by side, and what differs.
+absl::StatusOr<std::string> Compare(const PlanFlags& flags) {
+  const std::vector<std::string> paths = absl::StrSplit(flags.compare, ',');
+  if (paths.size() != 2) {
+    return absl::InvalidArgumentError("--compare: it takes two files, A,B");
+  }
+  std::vector<wire::Strategy> messages;
+  for (const std::string& path : paths) {
+    SOAP_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path));
+    SOAP_ASSIGN_OR_RETURN(messages.emplace_back(), planner::ParseStrategy(text, path));
+  }
+  PlanningOptions options = OptionsOf(flags);
+  options.devices = messages[0].devices();
+  options.batch = messages[0].batch();
+  options.time_chunk = messages[0].time_chunk();
+  SOAP_ASSIGN_OR_RETURN(const std::unique_ptr<Planning> planning, Planning::Create(options));
+  PlanSummary summary = {.graph = &planning->graph(), .machine = &planning->machine()};
+  for (size_t i = 0; i < 2; ++i) {
+    SOAP_ASSIGN_OR_RETURN(
+        const planner::Strategy strategy,
+        planner::StrategyFrom(messages[i], paths[i], planning->graph(), planning->machine()));
+    summary.strategies.push_back(planning->Price(paths[i], strategy));
+  }
+  std::string text = StrategiesTable(summary);
+  size_t alike = 0;
+  for (size_t i = 0; i < planning->graph().ops.size(); ++i) {
+    const planner::PlanOp& op = planning->graph().ops[i];
+    const planner::OpConfig& a = summary.strategies[0].strategy.ops[i];
+    const planner::OpConfig& b = summary.strategies[1].strategy.ops[i];
+    if (a == b) {
+      ++alike;
+      continue;
+    }
+    const std::string of_a = absl::StrCat(SplitsText(op, a), " on ", DevicesText(a.devices));
+    const std::string of_b = absl::StrCat(SplitsText(op, b), " on ", DevicesText(b.devices));
+    absl::StrAppend(&text, op.name, ": ", of_a, ", ",
+                    of_a == of_b ? "its parts in another order" : of_b, "\n");
+  }
+  absl::StrAppend(&text, alike, " operators alike\n");
+  return text;
+}
+
+// This machine: processes as devices, which share its memory.
+absl::Status MeasureMachine(const PlanFlags& flags) {
+  SOAP_RETURN_IF_ERROR(models::CheckWritable(flags.measure_machine));
+  const uint32_t devices =
+      flags.devices > 0 ? flags.devices : std::max(1u, std::thread::hardware_concurrency());
+  const std::unique_ptr<compute::Backend> backend = compute::MakeCpuBackend({.threads = 1});
+  SOAP_ASSIGN_OR_RETURN(const Roofline roofline, MeasureRoofline(backend.get(), 1));
+  // A message is written once and read once.
+  const double copy = roofline.gbps / 2;
+  const double gib = static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
+                     static_cast<double>(sysconf(_SC_PAGESIZE)) /
+                     static_cast<double>(int64_t{1} << 30);
+  return WriteText(
+      flags.measure_machine,
+      absl::StrFormat(
+          "# Measured by `soapstone plan --measure_machine`: products of 1024 x 1024 and STREAM's\n"
+          "# triad on one thread. Devices are processes that share the memory.\n"
+          "name: \"this_machine\"\n"
+          "kinds { name: \"process\" tflops: %.5g memory_gbytes_per_s: %.5g memory_gib: %.4g }\n"
+          "nodes {\n  name: \"node\"\n  count: 1\n  devices: %d\n  kind: \"process\"\n"
+          "  mesh { gbytes_per_s: %.5g latency_us: 50 }  # assumed: a wake-up of a thread\n"
+          "  host { gbytes_per_s: %.5g latency_us: 50 }\n"
+          "  servers: 1\n  server_apply_gbytes_per_s: %.5g\n}\n",
+          roofline.gflops / 1e3, roofline.gbps, gib / devices, devices, copy, copy, copy));
+}
+
+}  // namespace
+
+int Plan(const PlanFlags& flags) {
+  if (!flags.measure_machine.empty()) {
+    const absl::Status done = MeasureMachine(flags);
+    if (!done.ok()) return SayConfigError(kPlanProgram, done);
+    std::cout << "machine written to " << flags.measure_machine << "\n";
+    return kExitOk;
+  }
+  if (!flags.compare.empty()) {
+    const absl::StatusOr<std::string> text = Compare(flags);
+    if (!text.ok()) return SayConfigError(kPlanProgram, text.status());
+    std::cout << *text;
+    return kExitOk;
+  }
+  PlanRun run(flags);
+  const absl::Status done = run.Run();
+  if (!done.ok()) return SayConfigError(kPlanProgram, done);
+  if (flags.json) {
+    std::cout << PlanJson(run.summary());
+    return kExitOk;
+  }
+  std::cout << PlanTable(run.summary());
+  if (!flags.explain.empty()) std::cout << run.Explanation();
+  if (!flags.output_path.empty()) std::cout << "strategy written to " << flags.output_path << "\n";
+  return kExitOk;
+}
+
+}  // namespace soapstone::apps

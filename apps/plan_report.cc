@@ -1,0 +1,226 @@
+#include "apps/plan_report.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "apps/report.h"
+#include "scheduler/planner/strategy_text.h"
+
+namespace soapstone::apps {
+namespace {
+
+using Json = nlohmann::json;
+using planner::Machine;
+using planner::OpConfig;
+using planner::OpGraph;
+using planner::PlanOp;
+
+constexpr int kJsonIndent = 1;
+
+double Milliseconds(Nanos ns) { return static_cast<double>(ns) / 1e6; }
+
+int64_t BlockBytes(const models::TensorUse& use, const std::vector<int64_t>& shape,
+                   const models::Block& part) {
+  int64_t bytes = 4;
+  const models::Block block = models::BlockOf(use, shape, part);
+  for (size_t i = 0; i < block.size(); ++i) bytes *= block[i].size() * use[i].repeats;
+  return bytes;
+}
+
+// By device; a parameter's block is kept once, its gradient beside it.
+struct Kept {
+  std::map<uint32_t, int64_t> bytes;
+  std::set<std::pair<uint32_t, std::string>> params;  // device; parameter and block
+};
+
+std::string BlockKey(uint32_t param, const models::Block& block) {
+  std::string key = absl::StrCat(param);
+  for (const models::Range& range : block) absl::StrAppend(&key, " ", range.begin, "-", range.end);
+  return key;
+}
+
+void AddPart(const PlanOp& op, const models::Block& part, uint32_t device, Kept* kept) {
+  for (size_t o = 0; o < op.shapes.outputs.size(); ++o) {
+    kept->bytes[device] += BlockBytes(op.rule.outputs[o], op.shapes.outputs[o].shape, part);
+  }
+  for (size_t p = 0; p < op.params.size(); ++p) {
+    const std::vector<int64_t>& shape = op.shapes.params[p].shape;
+    const std::string key = BlockKey(op.params[p], models::BlockOf(op.rule.params[p], shape, part));
+    if (!kept->params.emplace(device, key).second) continue;
+    kept->bytes[device] += 2 * BlockBytes(op.rule.params[p], shape, part);
+  }
+}
+
+PlannedGroup GroupOf(const OpGraph& graph, const Machine& machine, const planner::CostModel& costs,
+                     const planner::Strategy& strategy, const std::vector<uint32_t>& ops) {
+  PlannedGroup group = {.chunks = ops.size()};
+  const std::string& name = graph.ops[ops.front()].name;
+  group.name = ops.size() > 1 ? name.substr(0, name.rfind('@')) : name;
+  std::vector<uint32_t> devices;
+  Kept kept;
+  for (const uint32_t id : ops) {
+    const PlanOp& op = graph.ops[id];
+    const OpConfig& config = strategy.ops[id];
+    const std::string splits = SplitsText(op, config);
+    if (group.splits.empty()) group.splits = splits;
+    if (group.splits != splits) group.splits = "varies";
+    devices.insert(devices.end(), config.devices.begin(), config.devices.end());
+    Nanos slowest = 0;
+    for (uint32_t part = 0; part < config.devices.size(); ++part) {
+      const uint32_t device = config.devices[part];
+      const models::Block block = planner::PartBlock(op, config, part);
+      const planner::PartCost cost = costs.CostOf(op, block, machine.devices()[device].kind);
+      slowest = std::max(slowest, cost.forward_ns + cost.backward_ns);
+      AddPart(op, block, device, &kept);
+    }
+    group.compute_ns += slowest;
+  }
+  group.devices = DevicesText(std::move(devices));
+  for (const auto& [device, bytes] : kept.bytes) {
+    group.memory_bytes = std::max(group.memory_bytes, bytes);
+  }
+  return group;
+}
+
+int64_t MemoryMax(const PricedStrategy& of) {
+  const std::vector<int64_t>& bytes = of.breakdown.memory_bytes;
+  return bytes.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());
+}
+
+int64_t BytesMoved(const PricedStrategy& of) {
+  return of.breakdown.transfer_bytes + of.breakdown.sync_bytes;
+}
+
+Json StrategyJson(const PricedStrategy& of) {
+  return {{"name", of.name},
+          {"synchronization", planner::NameOf(of.strategy.synchronization)},
+          {"staleness", of.strategy.staleness},
+          {"step_ns", of.parts.step_ns},
+          {"compute_ns", of.parts.compute_ns},
+          {"communication_ns", of.parts.communication_ns},
+          {"synchronization_ns", of.parts.synchronization_ns},
+          {"idle_ns", of.parts.idle_ns},
+          {"transfer_bytes", of.breakdown.transfer_bytes},
+          {"synchronization_bytes", of.breakdown.sync_bytes},
+          {"memory_bytes_max", MemoryMax(of)},
+          {"overflow_bytes", of.overflow_bytes}};
+}
+
+}  // namespace
+
+std::string SplitsText(const PlanOp& op, const OpConfig& config) {
+  std::vector<std::string> splits;
+  for (size_t d = 0; d < config.degrees.size(); ++d) {
+    if (config.degrees[d] == 1) continue;
+    const bool uneven = d < config.cuts.size() && !config.cuts[d].empty();
+    splits.push_back(
+        absl::StrCat(op.rule.dims[d].name, "/", config.degrees[d], uneven ? " uneven" : ""));
+  }
+  return splits.empty() ? "-" : absl::StrJoin(splits, " ");
+}
+
+std::string DevicesText(std::vector<uint32_t> devices) {
+  std::sort(devices.begin(), devices.end());
+  devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
+  std::vector<std::string> ranges;
+  for (size_t i = 0; i < devices.size();) {
+    size_t last = i;
+    while (last + 1 < devices.size() && devices[last + 1] == devices[last] + 1) ++last;
+    ranges.push_back(last == i ? absl::StrCat(devices[i])
+                               : absl::StrCat(devices[i], "-", devices[last]));
+    i = last + 1;
+  }
+  return absl::StrJoin(ranges, ",");
+}
+
+std::vector<PlannedGroup> GroupsOf(const OpGraph& graph, const Machine& machine,
+                                   const planner::CostModel& costs,
+                                   const planner::Strategy& strategy) {
+  std::vector<PlannedGroup> groups;
+  for (const std::vector<uint32_t>& ops : graph.groups) {
+    groups.push_back(GroupOf(graph, machine, costs, strategy, ops));
+  }
+  return groups;
+}
+
+std::string StrategiesTable(const PlanSummary& summary) {
+  size_t width = 8;
+  for (const PricedStrategy& of : summary.strategies) width = std::max(width, of.name.size());
+  const auto w = static_cast<int>(width);
+  std::string text =
+      absl::StrFormat("%-*s %7s %11s %11s %11s %11s %11s %11s %11s\n", w, "strategy", "sync",
+                      "step ms", "compute", "communic.", "synchron.", "idle", "moved", "memory");
+  for (const PricedStrategy& of : summary.strategies) {
+    absl::StrAppendFormat(
+        &text, "%-*s %7s %11.3f %11.3f %11.3f %11.3f %11.3f %11s %11s%s\n", w, of.name,
+        planner::NameOf(of.strategy.synchronization), Milliseconds(of.parts.step_ns),
+        Milliseconds(of.parts.compute_ns), Milliseconds(of.parts.communication_ns),
+        Milliseconds(of.parts.synchronization_ns), Milliseconds(of.parts.idle_ns),
+        Bytes(static_cast<uint64_t>(BytesMoved(of))), Bytes(static_cast<uint64_t>(MemoryMax(of))),
+        of.overflow_bytes > 0 ? "  does not fit" : "");
+  }
+  return text;
+}
+
+std::string PlanTable(const PlanSummary& summary) {
+  const OpGraph& graph = *summary.graph;
+  std::string text = absl::StrFormat(
+      "%s, batch %d%s, on %d devices of %s; costs: %s\n", graph.model, graph.batch,
+      graph.time_chunk > 0 ? absl::StrCat(", in chunks of ", graph.time_chunk, " steps")
+                           : std::string(),
+      summary.machine->devices().size(), summary.machine->name(), summary.costs);
+  absl::StrAppend(&text, summary.search, "\n\n");
+  size_t width = 8;
+  size_t splits = 6;
+  for (const PlannedGroup& group : summary.groups) {
+    width = std::max(width, group.name.size());
+    splits = std::max(splits, group.splits.size());
+  }
+  const auto w = static_cast<int>(width);
+  const auto s = static_cast<int>(splits);
+  absl::StrAppendFormat(&text, "%-*s %6s  %-*s %10s %11s  %s\n", w, "operator", "chunks", s,
+                        "splits", "ms", "memory", "devices");
+  for (const PlannedGroup& group : summary.groups) {
+    absl::StrAppendFormat(&text, "%-*s %6d  %-*s %10.3f %11s  %s\n", w, group.name, group.chunks, s,
+                          group.splits, Milliseconds(group.compute_ns),
+                          Bytes(static_cast<uint64_t>(group.memory_bytes)), group.devices);
+  }
+  absl::StrAppend(&text, "\n", StrategiesTable(summary));
+  return text;
+}
+
+std::string PlanJson(const PlanSummary& summary) {
+  const OpGraph& graph = *summary.graph;
+  Json strategies = Json::array();
+  for (const PricedStrategy& of : summary.strategies) strategies.push_back(StrategyJson(of));
+  Json operators = Json::array();
+  for (const PlannedGroup& group : summary.groups) {
+    operators.push_back({{"name", group.name},
+                         {"chunks", group.chunks},
+                         {"splits", group.splits},
+                         {"devices", group.devices},
+                         {"compute_ns", group.compute_ns},
+                         {"memory_bytes", group.memory_bytes}});
+  }
+  const Json object = {{"version", 1},
+                       {"model", graph.model},
+                       {"model_sha256", graph.model_sha256},
+                       {"batch", graph.batch},
+                       {"time_chunk", graph.time_chunk},
+                       {"machine", summary.machine->name()},
+                       {"devices", summary.machine->devices().size()},
+                       {"costs", summary.costs},
+                       {"costs_sha256", summary.costs_sha256},
+                       {"search", summary.search},
+                       {"strategies", std::move(strategies)},
+                       {"operators", std::move(operators)}};
+  return object.dump(kJsonIndent) + "\n";
+}
+
+}  // namespace soapstone::apps

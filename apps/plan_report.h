@@ -1,0 +1,61 @@
+// What `soapstone plan` says: the comparison of strategies, the table of operators, the JSON
+// object. Values and their texts; searches nothing.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "scheduler/planner/machine.h"
+#include "scheduler/planner/op_graph.h"
+#include "scheduler/planner/simulator.h"
+#include "scheduler/planner/step_parts.h"
+#include "scheduler/planner/strategy.h"
+
+namespace soapstone::apps {
+
+// A strategy, and what the simulator predicts of it.
+struct PricedStrategy {
+  std::string name;  // "found", "data parallel", ..
+  planner::Strategy strategy;
+  planner::Breakdown breakdown;
+  planner::StepParts parts;
+  int64_t overflow_bytes = 0;  // over the devices' memory: it cannot run
+};
+
+// The operators of a weight group, as one row.
+struct PlannedGroup {
+  std::string name;
+  size_t chunks = 1;
+  std::string splits;        // "n/4 o/2"; "-": whole; "varies"
+  std::string devices;       // "0-3,8"
+  Nanos compute_ns = 0;      // forward and backward of the slowest part, summed over the chunks
+  int64_t memory_bytes = 0;  // outputs, parameters and gradients on the fullest device
+};
+
+struct PlanSummary {
+  const planner::OpGraph* graph = nullptr;
+  const planner::Machine* machine = nullptr;
+  std::string costs;   // a file, or "roofline"
+  std::string search;  // what was done to find the first
+  std::string costs_sha256;
+  std::vector<PricedStrategy>
+      strategies;                    // the one that was asked for, then what it is held against
+  std::vector<PlannedGroup> groups;  // of the first
+};
+
+// "n/4 o/2" of one operator.
+std::string SplitsText(const planner::PlanOp& op, const planner::OpConfig& config);
+// "0-3,8", ascending, each once.
+std::string DevicesText(std::vector<uint32_t> devices);
+
+std::vector<PlannedGroup> GroupsOf(const planner::OpGraph& graph, const planner::Machine& machine,
+                                   const planner::CostModel& costs,
+                                   const planner::Strategy& strategy);
+
+// A line a strategy: step, its parts, bytes, memory.
+std::string StrategiesTable(const PlanSummary& summary);
+std::string PlanTable(const PlanSummary& summary);
+std::string PlanJson(const PlanSummary& summary);
+
+}  // namespace soapstone::apps

@@ -1,0 +1,119 @@
+#include "apps/planning.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "apps/cost_table.h"
+#include "base/status_macros.h"
+#include "glog/logging.h"
+#include "models/sparse_model.h"
+#include "models/zoo.h"
+#include "scheduler/planner/baselines.h"
+#include "scheduler/planner/machine_text.h"
+#include "scheduler/planner/measured_cost.h"
+#include "scheduler/planner/roofline_cost.h"
+
+namespace soapstone::apps {
+namespace {
+
+constexpr int64_t kSamplesPerDevice = 64;
+
+absl::StatusOr<std::unique_ptr<planner::CostModel>> CostsOf(const std::string& path,
+                                                            const planner::OpGraph& graph,
+                                                            const planner::Machine& machine) {
+  if (path.empty()) {
+    return std::unique_ptr<planner::CostModel>(
+        new planner::RooflineCost(machine.kinds(), planner::UsualEfficiencies()));
+  }
+  SOAP_ASSIGN_OR_RETURN(const wire::CostTable table, ReadCostTable(path));
+  SOAP_ASSIGN_OR_RETURN(
+      std::unique_ptr<planner::MeasuredCost> measured,
+      planner::MeasuredCost::Make(table, path, graph.model, graph.model_sha256, machine.kinds()));
+  return std::unique_ptr<planner::CostModel>(std::move(measured));
+}
+
+bool IsBetter(const PricedStrategy& a, const PricedStrategy& b) {
+  if (a.overflow_bytes != b.overflow_bytes) return a.overflow_bytes < b.overflow_bytes;
+  return a.parts.step_ns < b.parts.step_ns;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ReadTextFile(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  if (file) text << file.rdbuf();
+  if (!file) return absl::NotFoundError(absl::StrCat(path, ": ", std::strerror(errno)));
+  return text.str();
+}
+
+absl::StatusOr<std::unique_ptr<Planning>> Planning::Create(const PlanningOptions& options) {
+  if (models::IsSparseModel(options.model)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        options.model, " is a model over tables: it has no operators (docs/tables.md)"));
+  }
+  SOAP_ASSIGN_OR_RETURN(const models::Graph graph,
+                        models::BuildModel(options.model, models::ModelInput{}));
+  SOAP_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(options.machine_path));
+  SOAP_ASSIGN_OR_RETURN(planner::Machine machine,
+                        planner::ParseMachine(text, options.machine_path));
+  if (options.devices > 0) {
+    SOAP_ASSIGN_OR_RETURN(machine, planner::FirstDevices(machine, options.devices));
+  }
+  std::unique_ptr<Planning> planning(new Planning());
+  planning->machine_ = std::make_unique<planner::Machine>(std::move(machine));
+  const auto devices = static_cast<int64_t>(planning->machine_->devices().size());
+  const int64_t batch = options.batch > 0 ? options.batch : kSamplesPerDevice * devices;
+  SOAP_ASSIGN_OR_RETURN(
+      planning->graph_,
+      planner::MakeOpGraph(graph, {.batch = batch, .time_chunk = options.time_chunk}));
+  planning->graph_.model = options.model;
+  SOAP_ASSIGN_OR_RETURN(planning->costs_,
+                        CostsOf(options.costs_path, planning->graph_, *planning->machine_));
+  return planning;
+}
+
+PricedStrategy Planning::Price(const std::string& name, const planner::Strategy& strategy) const {
+  planner::Simulator simulator(&graph_, machine_.get(), costs_.get());
+  CHECK(simulator.SetStrategy(strategy).ok());
+  const std::vector<planner::TimelineTask> timeline = simulator.Timeline();
+  return {.name = name,
+          .strategy = strategy,
+          .breakdown = simulator.Explain(),
+          .parts = planner::PartsOf(*machine_, timeline, simulator.StepTime()),
+          .overflow_bytes = simulator.MemoryOverflow()};
+}
+
+PricedStrategy Planning::PriceBest(const std::string& name, planner::Strategy strategy) const {
+  using planner::Synchronization;
+  strategy.synchronization = Synchronization::kOwner;
+  PricedStrategy best = Price(name, strategy);
+  for (const Synchronization way : {Synchronization::kRing, Synchronization::kServers}) {
+    if (way == Synchronization::kServers && machine_->servers().empty()) continue;
+    strategy.synchronization = way;
+    PricedStrategy other = Price(name, strategy);
+    if (IsBetter(other, best)) best = std::move(other);
+  }
+  return best;
+}
+
+std::vector<planner::TimelineTask> Planning::Timeline(const planner::Strategy& strategy) const {
+  planner::Simulator simulator(&graph_, machine_.get(), costs_.get());
+  CHECK(simulator.SetStrategy(strategy).ok());
+  return simulator.Timeline();
+}
+
+std::vector<PricedStrategy> Planning::Baselines() const {
+  const auto devices = static_cast<uint32_t>(machine_->devices().size());
+  std::vector<PricedStrategy> all;
+  all.push_back(PriceBest("data parallel", planner::DataParallel(graph_, devices)));
+  all.push_back(PriceBest("model parallel", planner::ModelParallel(graph_, *machine_, *costs_)));
+  all.push_back(PriceBest("expert", planner::ExpertStrategy(graph_, *machine_)));
+  return all;
+}
+
+}  // namespace soapstone::apps

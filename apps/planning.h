@@ -1,0 +1,54 @@
+// What a plan is made of, read from flags and files: the model's operators, the machine, the costs;
+// and what the simulator predicts of a strategy for them. Used by `soapstone plan`.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "apps/plan_report.h"
+#include "scheduler/planner/cost_model.h"
+#include "scheduler/planner/machine.h"
+#include "scheduler/planner/op_graph.h"
+#include "scheduler/planner/simulator.h"
+#include "scheduler/planner/strategy.h"
+
+namespace soapstone::apps {
+
+struct PlanningOptions {
+  std::string model;
+  std::string machine_path;
+  uint32_t devices = 0;    // the first of the machine's; 0: all
+  int64_t batch = 0;       // 0: 64 a device
+  int64_t time_chunk = 0;  // steps; 0: sequences are whole
+  std::string costs_path;  // empty: the roofline
+};
+
+// Error: the file and why.
+absl::StatusOr<std::string> ReadTextFile(const std::string& path);
+
+class Planning {
+ public:
+  static absl::StatusOr<std::unique_ptr<Planning>> Create(const PlanningOptions& options);
+
+  const planner::OpGraph& graph() const { return graph_; }
+  const planner::Machine& machine() const { return *machine_; }
+  const planner::CostModel& costs() const { return *costs_; }
+
+  // REQUIRES: the strategy is one for the graph and the machine.
+  PricedStrategy Price(const std::string& name, const planner::Strategy& strategy) const;
+  // With the synchronization that makes the step shortest.
+  PricedStrategy PriceBest(const std::string& name, planner::Strategy strategy) const;
+  std::vector<planner::TimelineTask> Timeline(const planner::Strategy& strategy) const;
+  // Data parallelism, model parallelism, the expert's.
+  std::vector<PricedStrategy> Baselines() const;
+
+ private:
+  Planning() = default;
+  planner::OpGraph graph_;
+  std::unique_ptr<planner::Machine> machine_;
+  std::unique_ptr<planner::CostModel> costs_;
+};
+
+}  // namespace soapstone::apps

@@ -1,0 +1,133 @@
+#include "scheduler/planner/measured_cost.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/sha256.h"
+#include "base/status_macros.h"
+#include "scheduler/planner/roofline_cost.h"
+#include "wire/text_config.h"
+
+namespace soapstone::planner {
+namespace {
+
+// "conv2d" of "conv2d(channels=64, ..)".
+std::string NameIn(const std::string& op) { return op.substr(0, op.find('(')); }
+
+double LogRatio(double a, double b) {
+  if (a <= 0 || b <= 0) return a == b ? 0 : 100;  // as far as can be
+  return std::abs(std::log(a / b));
+}
+
+// Of a half that the roofline says nothing about, or that was not measured: as the roofline.
+double RatioOf(uint64_t measured_ns, Nanos roofline_ns) {
+  if (measured_ns == 0 || roofline_ns == 0) return 1;
+  return static_cast<double>(measured_ns) / static_cast<double>(roofline_ns);
+}
+
+absl::Status CheckTable(const wire::CostTable& table, const std::string& file,
+                        const std::string& model, const std::string& model_sha256) {
+  if (table.model_sha256() != model_sha256) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(file, ": costs of ", table.model(), " (", table.model_sha256().substr(0, 12),
+                     "), not of ", model, " (", model_sha256.substr(0, 12),
+                     "); measure it: soapstone profile --model=", model, " --costs=FILE"));
+  }
+  if (table.flops_per_second() == 0 || table.bytes_per_second() == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        file, ": flops_per_second and bytes_per_second must be above 0; measure it again"));
+  }
+  if (table.operators().empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(file, ": it has no operators"));
+  }
+  return absl::OkStatus();
+}
+
+PartWork WorkIn(const wire::OperatorCost& cost) {
+  PartWork work = {.name = NameIn(cost.op()), .op = cost.op()};
+  for (const wire::TensorShape& shape : cost.inputs()) {
+    work.inputs.emplace_back(shape.dims().begin(), shape.dims().end());
+  }
+  work.cost = {.forward_flops = static_cast<int64_t>(cost.forward_flops()),
+               .backward_flops = static_cast<int64_t>(cost.backward_flops()),
+               .forward_bytes = static_cast<int64_t>(cost.forward_bytes()),
+               .backward_bytes = static_cast<int64_t>(cost.backward_bytes())};
+  const bool lstm =
+      work.name == "lstm" && cost.outputs_size() > 0 && cost.outputs(0).dims_size() == 3;
+  if (lstm) {  // Y [N, T, H], W_hh [4H, H]: as WorkOf counts
+    const int64_t hidden = cost.outputs(0).dims(2);
+    const int64_t again = BytesReadAgain(cost.outputs(0).dims(1), 4 * hidden * hidden);
+    work.cost.forward_bytes += again;
+    work.cost.backward_bytes += again;
+  }
+  return work;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<MeasuredCost>> MeasuredCost::Make(const wire::CostTable& table,
+                                                                 const std::string& file,
+                                                                 const std::string& model,
+                                                                 const std::string& model_sha256,
+                                                                 std::vector<DeviceKind> kinds) {
+  SOAP_RETURN_IF_ERROR(CheckTable(table, file, model, model_sha256));
+  std::unique_ptr<MeasuredCost> costs(new MeasuredCost());
+  // Launches are within what was measured.
+  const DeviceKind measured = {.flops_per_second = static_cast<double>(table.flops_per_second()),
+                               .bytes_per_second = static_cast<double>(table.bytes_per_second())};
+  for (const wire::OperatorCost& cost : table.operators()) {
+    const PartWork work = WorkIn(cost);
+    const PartCost roofline = RooflineOf(work, measured, 1);
+    costs->entries_[work.name].push_back(
+        {.op = work.op,
+         .inputs = work.inputs,
+         .flops = static_cast<double>(work.cost.forward_flops),
+         .bytes = static_cast<double>(work.cost.forward_bytes),
+         .forward = RatioOf(cost.forward_ns(), roofline.forward_ns),
+         .backward = RatioOf(cost.backward_ns(), roofline.backward_ns)});
+  }
+  std::string text = wire::TextOf(table);
+  for (const DeviceKind& kind : kinds) {
+    absl::StrAppendFormat(&text, "%s %a %a %d\n", kind.name, kind.flops_per_second,
+                          kind.bytes_per_second, kind.launch_ns);
+  }
+  Sha256 sha;
+  sha.Update(text.data(), text.size());
+  costs->sha256_ = sha.HexDigest();
+  costs->kinds_ = std::move(kinds);
+  return costs;
+}
+
+const MeasuredCost::Entry* MeasuredCost::Find(const PartWork& work) const {
+  const auto named = entries_.find(work.name);
+  if (named == entries_.end()) return nullptr;
+  const Entry* nearest = nullptr;
+  double least = std::numeric_limits<double>::infinity();
+  for (const Entry& entry : named->second) {
+    if (entry.op == work.op && entry.inputs == work.inputs) return &entry;
+    const double distance = LogRatio(static_cast<double>(work.cost.forward_flops), entry.flops) +
+                            LogRatio(static_cast<double>(work.cost.forward_bytes), entry.bytes);
+    if (distance >= least) continue;
+    least = distance;
+    nearest = &entry;
+  }
+  return nearest;
+}
+
+PartCost MeasuredCost::CostOf(const PlanOp& op, const models::Block& part, uint32_t kind) const {
+  const PartWork work = WorkOf(op, part);
+  const PartCost roofline = RooflineOf(work, kinds_[kind], 1);
+  const Entry* entry = Find(work);
+  if (entry == nullptr) return roofline;
+  const auto scaled = [](Nanos ns, double ratio) {
+    return static_cast<Nanos>(std::llround(static_cast<double>(ns) * ratio));
+  };
+  return {.forward_ns = scaled(roofline.forward_ns, entry->forward),
+          .backward_ns = scaled(roofline.backward_ns, entry->backward)};
+}
+
+}  // namespace soapstone::planner

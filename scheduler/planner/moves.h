@@ -1,0 +1,48 @@
+// Proposals of the search by random walk: what is changed at once. One operator at a time is seldom
+// enough: the synchronization of a layer disappears only when all of its time steps move together.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "scheduler/planner/simulator.h"
+#include "scheduler/planner/space.h"
+
+namespace soapstone::planner {
+
+// Draws a move:
+//  scattered  one operator, each part on any device (FlexFlow's proposal)
+//  block      one operator, or a whole weight group, on a block of devices
+//  range      neighbours in the graph's order, all on one block
+//  copy       an operator, or its group, takes a neighbour's degrees and devices
+//  shift      the devices of an operator, group or range move on by a number of devices
+//  degree     one degree of an operator, or group, is doubled or halved
+// Not symmetric (copies are not), so the walk anneals; it does not sample.
+class MoveMaker {
+ public:
+  // Keeps the pointer.
+  explicit MoveMaker(const Space* space) : space_(space) {}
+
+  // The changes, valid until the next call; none where the draw has nothing to change.
+  absl::Span<const Change> Draw(const Simulator& now, Dice* dice);
+
+ private:
+  enum class Scope : uint8_t { kOp, kGroup, kRange };
+  void Select(Scope scope, Dice* dice);
+  OpConfig* Add(uint32_t op);
+  void AddIfLegal(uint32_t op, const OpConfig& like);
+  void Scatter(Dice* dice);
+  void Place(Scope scope, Dice* dice);
+  void Copy(const Simulator& now, Dice* dice);
+  void Shift(const Simulator& now, Scope scope, Dice* dice);
+  void ScaleDegree(const Simulator& now, Scope scope, Dice* dice);
+
+  const Space* space_;
+  std::vector<uint32_t> selected_;
+  std::vector<Change> changes_;  // the first count_ count
+  size_t count_ = 0;
+  OpConfig drawn_;
+};
+
+}  // namespace soapstone::planner

@@ -1,0 +1,85 @@
+// An operator cut into parts, apart from where they run: bounds, costs by kind of device, and what
+// flows between the parts of two operators. Found once for each way to split and looked up
+// afterwards, so that a search's moves build nothing. Used by the simulator alone.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "scheduler/planner/cost_model.h"
+#include "scheduler/planner/machine.h"
+#include "scheduler/planner/op_graph.h"
+#include "scheduler/planner/strategy.h"
+
+namespace soapstone::planner {
+
+inline constexpr int64_t kElementBytes = 4;
+
+// How a split divides one parameter. Blocks are numbered row-major over the tensor's dimensions.
+struct ParamSplit {
+  std::vector<std::vector<int64_t>> begins;  // by dimension of the tensor: of each block, ascending
+  std::vector<int64_t> sides;                // of the tensor; of one section, where it has several
+  int64_t sections = 1;
+  std::vector<uint32_t> block_of_part;
+  uint32_t blocks = 1;
+};
+
+struct Split {
+  uint32_t id = 0;  // among those of the operator
+  std::vector<uint32_t> degrees;
+  std::vector<std::vector<int64_t>> bounds;  // by dimension: degree + 1 boundaries
+  uint32_t parts = 1;                        // row-major
+  std::vector<std::vector<PartCost>> costs;  // [kind][part], each at least 1 ns
+  std::vector<int64_t> output_bytes;         // [part], kept from forward to backward
+  // Parts that exchange while they compute: of an lstm the units' parts at each step, of batch norm
+  // those that share statistics. [part] → parts of its ring, and bytes a part passes on in a round.
+  // Empty where there is nothing to exchange.
+  std::vector<std::vector<uint32_t>> rings;
+  int64_t exchange_rounds = 0;  // each round: one message to the next of the ring
+  std::vector<int64_t> exchange_bytes;
+
+  std::vector<ParamSplit> params;  // in the order of the operator's
+
+  models::Block BlockOf(uint32_t part) const;
+  uint32_t IndexAlong(size_t dim, uint32_t part) const;
+};
+
+// The parts of two operators whose regions of an edge's tensor meet. Sorted by (producer,
+// consumer).
+struct Overlap {
+  uint32_t producer = 0, consumer = 0;  // parts
+  uint32_t region = 0;  // equal for a producer's overlaps with equal regions; counted from 0
+  int64_t bytes = 0;
+};
+
+class SplitTable {
+ public:
+  // Keeps the pointers.
+  SplitTable(const OpGraph* graph, const Machine* machine, const CostModel* costs);
+
+  // REQUIRES CheckConfig. The result stays where it is.
+  const Split* Find(uint32_t op, const OpConfig& config);
+  const std::vector<Overlap>& Overlaps(uint32_t edge, const Split& producer, const Split& consumer);
+
+ private:
+  using Cuts = std::vector<std::vector<int64_t>>;
+  std::unique_ptr<Split> Make(uint32_t op, const OpConfig& config) const;
+  std::vector<Overlap> FindOverlaps(uint32_t edge, const Split& a, const Split& b) const;
+
+  const OpGraph* graph_;
+  const Machine* machine_;
+  const CostModel* costs_;
+  std::vector<std::map<std::pair<std::vector<uint32_t>, Cuts>, std::unique_ptr<Split>>> splits_;
+  std::vector<std::map<std::pair<uint32_t, uint32_t>, std::vector<Overlap>>> overlaps_;
+};
+
+// Nanoseconds that part `part` spends on exchanges in a forward or a backward pass when parts are
+// on these devices: rounds of a ring, each as long as its slowest message. Such messages are
+// counted into the parts' time, and do not occupy links.
+Nanos ExchangeTime(const Split& split, const std::vector<uint32_t>& devices, const Machine& machine,
+                   uint32_t part);
+
+}  // namespace soapstone::planner

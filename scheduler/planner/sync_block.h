@@ -1,0 +1,66 @@
+// The synchronization of one weight group as tasks: which devices hold which pieces of its
+// parameters, what they send to whom once their gradients are complete, who applies, and what comes
+// back. Used by the simulator.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "scheduler/planner/comm_block.h"
+
+namespace soapstone::planner {
+
+struct SyncBlock {
+  CommTasks tasks;
+  // [device] → the task that waits for the group's backward parts there; −1: no parameter there.
+  std::vector<int32_t> task_of_device;
+  std::vector<std::pair<uint32_t, int64_t>> held;  // device, bytes of parameters there
+  std::vector<Load> loads;                         // of links, devices and servers
+  int64_t bytes = 0;                               // of all messages
+};
+
+class SyncBuilder {
+ public:
+  SyncBuilder(const OpGraph* graph, const Machine* machine, BlockBuilder* builder);
+
+  struct Member {
+    const Split* split = nullptr;
+    absl::Span<const uint32_t> devices;
+  };
+  // members: by operator of the graph. A device's gradient is complete when the last backward part
+  // there of any operator of the group that has parameters is.
+  void Build(uint32_t group, absl::Span<const Member> members, Synchronization synchronization,
+             SyncBlock* block);
+
+ private:
+  // Pieces with one set of holders, together.
+  struct Piece {
+    std::vector<uint32_t> holders;  // ascending
+    int64_t bytes = 0;
+  };
+  void FindPieces(uint32_t group, absl::Span<const Member> members);
+  void AddParam(uint32_t param, absl::Span<const Member> members);
+  void AddPiece(const std::vector<uint64_t>& mask, int64_t bytes);
+  void BuildOwner(SyncBlock* block);
+  void BuildRing(SyncBlock* block);
+  void BuildServers(SyncBlock* block);
+  Nanos ApplyTime(uint32_t device, int64_t held, int64_t received) const;
+  uint32_t AddTask(uint32_t resource, Nanos busy, SyncBlock* block);
+  void Follow(uint32_t task, uint32_t next) { follows_.emplace_back(task, next); }
+  void WriteFollows(SyncBlock* block);
+  // The task of a device that everything it sends or applies follows.
+  uint32_t Gate(uint32_t device, SyncBlock* block);
+
+  const OpGraph* graph_;
+  const Machine* machine_;
+  BlockBuilder* builder_;
+  uint32_t devices_;
+  size_t words_;
+  std::vector<Piece> pieces_;
+  std::vector<std::vector<uint64_t>> piece_masks_;
+  std::vector<uint32_t> backward_parts_;                // [device]
+  std::vector<std::pair<uint32_t, uint32_t>> follows_;  // task, task that waits for it
+};
+
+}  // namespace soapstone::planner

@@ -1,0 +1,108 @@
+"""`soapstone plan`: its output, its files, what it refuses."""
+import json
+import os
+import re
+import subprocess
+import unittest
+import xml.dom.minidom
+
+from cluster import BIN, SOURCE, ClusterTestCase
+
+MACHINES = os.path.join(SOURCE, "examples", "machines")
+
+
+def machine(name):
+    return f"--machine={MACHINES}/{name}.machine.textproto"
+
+
+class PlanTest(ClusterTestCase):
+
+    def plan(self, *flags, code=0):
+        done = subprocess.run([os.path.join(BIN, "soapstone"), "plan", *flags],
+                              capture_output=True, text=True, timeout=120, check=False)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done
+
+    def refuse(self, wanted, *flags):
+        done = self.plan(*flags, code=78)
+        self.assertRegex(done.stderr, wanted)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        self.assertEqual(done.stdout, "")
+
+    def test_the_found_plan_is_no_worse_than_any_baseline(self):
+        report = json.loads(self.plan("--model=rnnlm:tiny", machine("p100_4x4"), "--devices=4",
+                                      "--time_chunk=4", "--proposals=500", "--json").stdout)
+        steps = {entry["name"]: entry for entry in report["strategies"]}
+        self.assertEqual(set(steps), {"found", "data parallel", "model parallel", "expert"})
+        for entry in steps.values():
+            self.assertEqual(entry["step_ns"], entry["compute_ns"] + entry["communication_ns"] +
+                             entry["synchronization_ns"] + entry["idle_ns"])
+            self.assertLessEqual(steps["found"]["step_ns"], entry["step_ns"])
+
+    def test_equal_seeds_and_proposals_give_equal_plans(self):
+        paths = [f"{self.dir}/{i}.textproto" for i in range(2)]
+        for path in paths:
+            self.plan("--model=lenet5", machine("p100_4x4"), "--devices=4", "--proposals=300",
+                      "--seed=7", f"--output={path}")
+        first, second = (open(path).read() for path in paths)
+        self.assertEqual(first, second)
+        compared = self.plan("--model=lenet5", machine("p100_4x4"),
+                             f"--compare={paths[0]},{paths[1]}").stdout
+        self.assertRegex(compared, r"\n\d+ operators alike\n$")
+
+    def test_files_can_be_read(self):
+        trace, svg, dot = (f"{self.dir}/step.{kind}" for kind in ("json", "svg", "dot"))
+        self.plan("--model=lenet5", machine("k80_16x4"), "--devices=4", "--search=data",
+                  f"--trace={trace}", f"--svg={svg}", f"--dot={dot}")
+        with open(trace) as file:
+            events = json.load(file)["traceEvents"]
+        names = {event["name"] for event in events if event["ph"] == "X"}
+        self.assertIn("conv1", names)
+        self.assertTrue(xml.dom.minidom.parse(svg).getElementsByTagName("rect"))
+        with open(dot) as file:
+            self.assertRegex(file.read(), r"^digraph [^$]*n0 -> n1;")
+
+    def test_an_operator_is_explained(self):
+        out = self.plan("--model=lenet5", machine("p100_4x4"), "--devices=2", "--search=data",
+                        "--explain=conv1").stdout
+        self.assertRegex(out, r"conv1: planned n/2 on 0-1, a step of")
+        self.assertRegex(out, r"\n +[+-]\d+\.\d+ ms  ")
+
+    def test_measured_costs_are_used(self):
+        costs, out = f"{self.dir}/costs.textproto", []
+        subprocess.run([os.path.join(BIN, "soapstone"), "profile", "--model=lenet5", "--batch=8",
+                        "--seconds=0.05", f"--costs={costs}"], check=True, capture_output=True,
+                       timeout=120)
+        here = f"{self.dir}/here.machine.textproto"
+        self.plan(f"--measure_machine={here}", "--devices=2")
+        for flags in ([], [f"--costs={costs}"]):
+            out.append(json.loads(self.plan("--model=lenet5", f"--machine={here}", "--search=data",
+                                            "--batch=16", "--json", *flags).stdout))
+        self.assertNotEqual(out[0]["costs_sha256"], out[1]["costs_sha256"])
+        self.refuse(r"costs of lenet5 .* not of mlp", "--model=mlp", f"--machine={here}",
+                    f"--costs={costs}")
+
+    def test_what_cannot_be_is_refused_in_one_line(self):
+        self.refuse("--machine is required", "--model=mlp")
+        self.refuse("unknown model 'nonesuch'", "--model=nonesuch", machine("p100_4x4"))
+        self.refuse("No such file", "--model=mlp", "--machine=/nonexistent")
+        self.refuse("has 16 devices, not 17", "--model=mlp", machine("p100_4x4"), "--devices=17")
+        self.refuse("no operator 'conv9'", "--model=lenet5", machine("p100_4x4"),
+                    "--explain=conv9")
+        self.refuse("--budget", "--model=mlp", machine("p100_4x4"), "--budget=3parsecs")
+        self.refuse("cannot write", "--model=mlp", machine("p100_4x4"), "--svg=/nonexistent/a")
+        bad = f"{self.dir}/bad.machine.textproto"
+        with open(bad, "w") as file:
+            file.write('name: "bad"\nnodes { name: "n" count: 1 devices: 1 kind: "none" }\n')
+        self.refuse(re.escape(f"{bad}:2:") + ".*no kind 'none'", "--model=mlp", f"--machine={bad}")
+
+    def test_a_strategy_for_another_machine_is_refused(self):
+        path = f"{self.dir}/a.textproto"
+        self.plan("--model=mlp", machine("p100_4x4"), "--devices=2", "--search=data",
+                  f"--output={path}")
+        self.refuse("for 2 devices of p100_4x4 .* not for 2 of k80_16x4", "--model=mlp",
+                    machine("k80_16x4"), f"--compare={path},{path}")
+
+
+if __name__ == "__main__":
+    unittest.main()
