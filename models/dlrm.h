@@ -3,9 +3,12 @@
 //
 // A sample has numbers x and, for each of F categorical columns, categories. With e_f the sum of
 // the rows of column f's categories, in a table of its own:
-//   z_0 = bottom(x),  z_f = e_f                      vectors of `dim`; bottom: ReLU after each
-//   layer p = all z_i·z_j, j < i                           (F + 1) F / 2 numbers logits = top(z_0,
-//   p)                             two; ReLU after each layer but the last
+//   z_0 = bottom(x),  z_f = e_f           vectors of `dim`; bottom: ReLU after each layer
+//
+//   p = all z_i·z_j, j < i                (F + 1) F / 2 numbers
+//
+//   logits = top(z_0, p)                  two; ReLU after each layer but the last
+//
 // The loss is softmax cross-entropy of the two: with z = logits_1 − logits_0 it is
 // −log softmax(logits)[y] = log(1 + exp(−z)) for y = 1 and log(1 + exp(z)) for y = 0, which is the
 // paper's binary cross-entropy of σ(z).
