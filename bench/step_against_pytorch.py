@@ -136,12 +136,13 @@ else:
     x, y = torch.randint(words, (samples, length)), torch.randint(words, (samples * length,))
 net.to(device)
 on_gpu = device != "cpu"
+kind = "cuda" if on_gpu else "cpu"
 host = [torch.empty_like(p, device="cpu").pin_memory() for p in net.parameters()] if on_gpu else []
 times = []
 for _ in range(steps + 1):  # the first prepares
     begin = time.perf_counter()
     net.zero_grad(set_to_none=True)
-    with torch.autocast("cuda", torch.bfloat16, enabled=on_gpu and precision == "bf16"):
+    with torch.autocast(kind, torch.bfloat16, enabled=on_gpu and precision == "bf16"):
         loss = F.cross_entropy(net(x.to(device)), y.to(device))
     loss.backward()
     for to, p in zip(host, net.parameters()):
