@@ -63,7 +63,7 @@ OpGraph GraphOf(const PlannerLoad& load) {
 }
 
 // Of this thread, so that what else runs on the machine counts little.
-double Now() {
+double ThreadSeconds() {
   timespec now = {};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
@@ -96,12 +96,12 @@ class Walk {
     double seconds = 0;
     for (uint32_t i = 0; i < count; ++i) {
       const auto changes = moves_.Draw(simulator_, &dice_);
-      const double start = Now();
+      const double start = ThreadSeconds();
       if (!changes.empty()) {
         simulator_.Propose(changes, kNever);
         simulator_.Reject();
       }
-      seconds += Now() - start;
+      seconds += ThreadSeconds() - start;
     }
     return seconds;
   }
@@ -120,11 +120,11 @@ double WalkRate(Walk* walk, uint64_t proposals, std::vector<Strategy>* samples) 
   double seconds = 0;
   uint64_t done = 0;
   for (size_t sample = 0; sample < kSamples; ++sample) {
-    const double start = Now();
+    const double start = ThreadSeconds();
     for (const uint64_t end = proposals * (sample + 1) / kSamples; done < end; ++done) {
       walk->Step(static_cast<double>(done) / static_cast<double>(proposals));
     }
-    seconds += Now() - start;
+    seconds += ThreadSeconds() - start;
     if (samples != nullptr) samples->push_back(walk->simulator().strategy());
   }
   return static_cast<double>(walk->simulator().counts().proposed) / seconds;
@@ -154,13 +154,13 @@ PlannerRow MeasurePlanner(const PlannerLoad& load) {
 
   double full = 0, built = 0, delta = 0;
   for (const Strategy& strategy : samples) {
-    double start = Now();
+    double start = ThreadSeconds();
     for (uint32_t i = 0; i < kRunsEach; ++i) CHECK(walk.simulator().SetStrategy(strategy).ok());
-    built += Now() - start;
+    built += ThreadSeconds() - start;
     row.tasks += walk.simulator().tasks() / kSamples;
-    start = Now();
+    start = ThreadSeconds();
     for (uint32_t i = 0; i < kRunsEach; ++i) walk.simulator().Simulate();
-    full += Now() - start;
+    full += ThreadSeconds() - start;
     walk.simulator().StepTime();
     delta += walk.Deltas(kRunsEach);
   }
