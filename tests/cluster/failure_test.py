@@ -21,7 +21,7 @@ class FailureTest(ClusterTestCase):
         return running, children
 
     def check_lost_worker(self, policy, *flags, processes=6):
-        running, children = self.start(f"--policy={policy}", "--epochs=35", *flags,
+        running, children = self.start(f"--policy={policy}", "--epochs=100", *flags,
                                        processes=processes)
         os.kill(children["worker-1"], signal.SIGKILL)
         self.assertEqual(running.wait(120), 0, running.output())

@@ -114,7 +114,6 @@ class ProfileTest(ClusterTestCase):
                     "--model=transformer_lm", "--batch=900000")
         self.refuse("256 replicas of mlp.* too little", "profile", "--model=mlp:hidden=16384",
                     "--replicas=256")
-        self.refuse("--replicas", "profile", "--model=mlp", "--device=cuda")
         self.refuse("--workspace", "profile", "--model=mlp", "--replicas=2", "--workspace=8")
         self.refuse("cannot write", "profile", "--model=mlp", "--trace=/nowhere/trace.json")
         self.refuse("cannot write", "profile", "--model=mlp", "--costs=/nowhere/costs.textproto")
