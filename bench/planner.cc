@@ -91,7 +91,7 @@ class Walk {
   }
 
   // Proposals that are simulated to the end and taken back; seconds they take.
-  double Deltas(uint32_t count) {
+  double WholeProposals(uint32_t count) {
     simulator_.set_early_rejection(false);
     double seconds = 0;
     for (uint32_t i = 0; i < count; ++i) {
@@ -152,7 +152,7 @@ PlannerRow MeasurePlanner(const PlannerLoad& load) {
   Walk late(&space, &costs, false);
   row.late_proposals = WalkRate(&late, load.proposals / 10, nullptr);
 
-  double full = 0, built = 0, delta = 0;
+  double full = 0, built = 0, whole = 0;
   for (const Strategy& strategy : samples) {
     double start = ThreadSeconds();
     for (uint32_t i = 0; i < kRunsEach; ++i) CHECK(walk.simulator().SetStrategy(strategy).ok());
@@ -162,23 +162,23 @@ PlannerRow MeasurePlanner(const PlannerLoad& load) {
     for (uint32_t i = 0; i < kRunsEach; ++i) walk.simulator().Simulate();
     full += ThreadSeconds() - start;
     walk.simulator().StepTime();
-    delta += walk.Deltas(kRunsEach);
+    whole += walk.WholeProposals(kRunsEach);
   }
   constexpr double kRuns = kSamples * kRunsEach;
   row.full = kRuns / full;
   row.built = kRuns / (built + full);
-  row.delta = kRuns / delta;
+  row.whole = kRuns / whole;
   return row;
 }
 
 std::string PlannerTable(const std::vector<PlannerRow>& rows) {
   std::string text = absl::StrFormat("%-13s %7s %9s %7s %10s %10s %10s %12s %12s %9s %9s\n",
                                      "model", "devices", "operators", "tasks", "full/s", "built/s",
-                                     "delta/s", "proposals/s", "without/s", "first ms", "found ms");
+                                     "whole/s", "proposals/s", "without/s", "first ms", "found ms");
   for (const PlannerRow& row : rows) {
     absl::StrAppendFormat(
         &text, "%-13s %7d %9d %7d %10.0f %10.0f %10.0f %12.0f %12.0f %9.2f %9.2f\n", row.model,
-        row.devices, row.operators, row.tasks, row.full, row.built, row.delta, row.proposals,
+        row.devices, row.operators, row.tasks, row.full, row.built, row.whole, row.proposals,
         row.late_proposals, row.step_first_ms, row.step_ms);
   }
   return text;

@@ -13,7 +13,7 @@ struct PlannerRow {
   size_t operators = 0, tasks = 0;        // tasks: the mean over the strategies measured
   double full = 0;                        // simulations a second, of the whole timeline
   double built = 0;                       // with the task graph built anew from the strategy, too
-  double delta = 0;                       // proposals a second that were simulated without a cutoff
+  double whole = 0;                       // proposals a second that were simulated without a cutoff
   double proposals = 0;                   // decided a second along the search, with early rejection
   double late_proposals = 0;              // without
   double step_first_ms = 0, step_ms = 0;  // of data parallelism, and of what was found
