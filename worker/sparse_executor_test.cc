@@ -15,6 +15,16 @@ namespace {
 constexpr uint32_t kShards = 3;
 constexpr uint32_t kLeaves = 4;
 
+// A command that is answered.
+DeviceEvent RunOn(SparseExecutor* executor, DeviceCommand command) {
+  command.leaf_count = kLeaves;
+  command.wants_event = true;
+  std::vector<DeviceEvent> events;
+  executor->Run(command, &events);
+  EXPECT_EQ(events.size(), 1u);
+  return events.at(0);
+}
+
 class SparseExecutorTest : public testing::Test {
  protected:
   SparseExecutorTest() {
@@ -31,14 +41,7 @@ class SparseExecutorTest : public testing::Test {
         {.model = model_, .layout = layout_, .batch = 16, .now = [] { return Nanos{0}; }});
   }
 
-  DeviceEvent Run(DeviceCommand command) {
-    command.leaf_count = kLeaves;
-    command.wants_event = true;
-    std::vector<DeviceEvent> events;
-    executor_->Run(command, &events);
-    EXPECT_EQ(events.size(), 1u);
-    return events.at(0);
-  }
+  DeviceEvent Run(DeviceCommand command) { return RunOn(executor_.get(), std::move(command)); }
   // All of a batch's rows, each with value 0.5.
   Buffers Load() {
     const Buffers keys = Run({.what = {.op = Op::kKeys, .part = {0, kLeaves}},
@@ -157,14 +160,7 @@ class GraphOnRowsTest : public testing::Test {
         {.model = model_, .layout = layout_, .batch = 16, .now = [] { return Nanos{0}; }});
   }
 
-  DeviceEvent Run(DeviceCommand command) {
-    command.leaf_count = kLeaves;
-    command.wants_event = true;
-    std::vector<DeviceEvent> events;
-    executor_->Run(command, &events);
-    EXPECT_EQ(events.size(), 1u);
-    return events.at(0);
-  }
+  DeviceEvent Run(DeviceCommand command) { return RunOn(executor_.get(), std::move(command)); }
   void Load() {
     const Buffers keys = Run({.what = {.op = Op::kKeys, .part = {0, kLeaves}},
                               .first_part = true,
