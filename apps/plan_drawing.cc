@@ -83,7 +83,7 @@ std::string ColourOf(const OpGraph& graph, const TimelineTask& task) {
 std::map<uint32_t, std::vector<TimelineTask>> TracksOf(const DrawnStep& step) {
   std::map<uint32_t, std::vector<TimelineTask>> tracks;
   for (const TimelineTask& task : step.timeline) {
-    if (task.resource != planner::kNoResource) tracks[task.resource].push_back(task);
+    tracks[task.resource].push_back(task);
   }
   return tracks;
 }

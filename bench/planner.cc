@@ -145,10 +145,10 @@ PlannerRow MeasurePlanner(const PlannerLoad& load) {
   row.step_ms = static_cast<double>(walk.now()) / 1e6;
   const planner::ProposalCounts& c = walk.simulator().counts();
   row.decided = absl::StrFormat(
-      "%s@%d: %d proposals: rejected by compute %d, path %d, memory %d, load %d; aborted %d, "
-      "simulated %d",
-      load.model, load.devices, c.proposed, c.by_compute, c.by_path, c.by_memory, c.by_load,
-      c.aborted, c.simulated);
+      "%s@%d: %d proposals: %d remembered; rejected by compute %d, path %d, memory %d, load %d; "
+      "aborted %d, simulated %d",
+      load.model, load.devices, c.proposed, c.remembered, c.by_compute, c.by_path, c.by_memory,
+      c.by_load, c.aborted, c.simulated);
   Walk late(&space, &costs, false);
   row.late_proposals = WalkRate(&late, load.proposals / 10, nullptr);
 

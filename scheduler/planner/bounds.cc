@@ -107,7 +107,7 @@ Nanos Simulator::PathBound() {
     for (uint32_t edge : graph_->ops[i].in) {
       if (!reach_[edge].feeds_all) continue;
       const uint32_t from = graph_->edges[edge].from;
-      head_forward_[i] = std::max(head_forward_[i], head_forward_[from] + ops_[from].forward_min);
+      head_forward_[i] = std::max(head_forward_[i], head_forward_[from] + ops_[from]->forward_min);
     }
   }
   // Tails of backward tasks run against the graph's order backward: along it.
@@ -116,7 +116,7 @@ Nanos Simulator::PathBound() {
       if (!graph_->edges[edge].gradient || !reach_[edge].feeds_all) continue;
       const uint32_t from = graph_->edges[edge].from;
       tail_backward_[i] =
-          std::max(tail_backward_[i], ops_[from].backward_min + tail_backward_[from]);
+          std::max(tail_backward_[i], ops_[from]->backward_min + tail_backward_[from]);
     }
   }
   Nanos bound = 0;
@@ -127,16 +127,16 @@ Nanos Simulator::PathBound() {
       const bool gradient = graph_->edges[edge].gradient;
       turns = turns && !gradient;
       if (!reach_[edge].reads_all) continue;
-      tail_forward_[i] = std::max(tail_forward_[i], ops_[to].forward_min + tail_forward_[to]);
+      tail_forward_[i] = std::max(tail_forward_[i], ops_[to]->forward_min + tail_forward_[to]);
       if (!gradient) continue;
-      head_backward_[i] = std::max(head_backward_[i], head_backward_[to] + ops_[to].backward_min);
+      head_backward_[i] = std::max(head_backward_[i], head_backward_[to] + ops_[to]->backward_min);
     }
     if (turns) {
-      tail_forward_[i] = std::max(tail_forward_[i], ops_[i].backward_min + tail_backward_[i]);
-      head_backward_[i] = std::max(head_backward_[i], head_forward_[i] + ops_[i].forward_min);
+      tail_forward_[i] = std::max(tail_forward_[i], ops_[i]->backward_min + tail_backward_[i]);
+      head_backward_[i] = std::max(head_backward_[i], head_forward_[i] + ops_[i]->forward_min);
     }
-    bound = std::max({bound, head_forward_[i] + ops_[i].forward_max + tail_forward_[i],
-                      head_backward_[i] + ops_[i].backward_max + tail_backward_[i]});
+    bound = std::max({bound, head_forward_[i] + ops_[i]->forward_max + tail_forward_[i],
+                      head_backward_[i] + ops_[i]->backward_max + tail_backward_[i]});
   }
   return bound;
 }
@@ -149,7 +149,7 @@ Nanos Simulator::DeviceBound() {
   device_head_.assign(compute_load_.size(), kNever);
   device_tail_.assign(compute_load_.size(), kNever);
   for (uint32_t i = 0; i < n_; ++i) {
-    for (uint32_t device : ops_[i].config.devices) {
+    for (uint32_t device : ops_[i]->config.devices) {
       device_head_[device] = std::min(device_head_[device], head_forward_[i]);
       device_tail_[device] = std::min(device_tail_[device], tail_backward_[i]);
     }

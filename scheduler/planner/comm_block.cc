@@ -1,33 +1,25 @@
 #include "scheduler/planner/comm_block.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace soapstone::planner {
-namespace {
-
-// Lists of `key`'s values: items in the order in which they come.
-template <typename KeyOf, typename ItemOf>
-void FillLists(size_t count, uint32_t parts, KeyOf key_of, ItemOf item_of, PartLists* lists) {
-  lists->begin.assign(parts + 1, 0);
-  for (size_t i = 0; i < count; ++i) {
-    if (item_of(i) >= 0) ++lists->begin[key_of(i) + 1];
-  }
-  for (uint32_t p = 0; p < parts; ++p) lists->begin[p + 1] += lists->begin[p];
-  lists->items.resize(lists->begin[parts]);
-  for (size_t i = 0; i < count; ++i) {
-    const int64_t item = item_of(i);
-    if (item >= 0) lists->items[lists->begin[key_of(i)]++] = static_cast<uint32_t>(item);
-  }
-  for (uint32_t p = parts; p > 0; --p) lists->begin[p] = lists->begin[p - 1];
-  lists->begin[0] = 0;
-}
-
-}  // namespace
 
 void CommTasks::Clear() {
   tasks.clear();
-  waits.clear();
+  flows.clear();
+  uses.clear();
   done.clear();
+}
+
+void PartLists::Set(uint32_t parts, absl::Span<const std::pair<uint32_t, uint32_t>> items) {
+  all_.assign(parts + 1 + items.size(), 0);
+  for (const auto& [part, item] : items) ++all_[part + 1];
+  all_[0] = parts + 1;
+  for (uint32_t p = 0; p < parts; ++p) all_[p + 1] += all_[p];
+  for (const auto& [part, item] : items) all_[all_[part]++] = item;
+  for (uint32_t p = parts; p > 0; --p) all_[p] = all_[p - 1];
+  all_[0] = parts + 1;
 }
 
 BlockBuilder::BlockBuilder(const Machine* machine, Options options)
@@ -40,6 +32,7 @@ BlockBuilder::BlockBuilder(const Machine* machine, Options options)
     ns_per_byte_.push_back(static_cast<double>(kSecond) / link.bytes_per_second);
   }
   sums_.assign(resources_, 0);
+  open_at_.assign(resources_, -1);
 }
 
 Nanos BlockBuilder::BusyOf(uint32_t link, int64_t bytes) const {
@@ -47,46 +40,66 @@ Nanos BlockBuilder::BusyOf(uint32_t link, int64_t bytes) const {
   return std::max<Nanos>(1, machine_->links()[link].message_ns + streamed);
 }
 
-uint32_t BlockBuilder::AddMessage(absl::Span<const uint32_t> path, int64_t bytes,
-                                  absl::Span<const uint32_t> done, CommTasks* to, uint32_t* last) {
-  const auto first = static_cast<uint32_t>(to->tasks.size());
-  const auto done_begin = static_cast<uint32_t>(to->done.size());
-  to->done.insert(to->done.end(), done.begin(), done.end());
-  const auto hops = static_cast<uint32_t>(std::max<size_t>(path.size(), 1));
-  const int64_t segment =
-      options_.segment_bytes > 0 ? std::min(options_.segment_bytes, bytes) : bytes;
-  const int64_t segments = segment > 0 ? (bytes + segment - 1) / segment : 1;
-  for (int64_t s = 0; s < segments; ++s) {
-    const int64_t size = std::min(segment, bytes - s * segment);
-    for (uint32_t h = 0; h < hops; ++h) {
-      CommTask task;
-      const auto at = static_cast<int32_t>(to->tasks.size());
-      if (!path.empty()) {
-        const Link& link = machine_->links()[path[h]];
-        task.resource = LinkResource(path[h]);
-        task.busy = BusyOf(path[h], size);
-        // At least 1: what follows is ready after what it follows (see simulator.h).
-        task.latency = static_cast<uint32_t>(std::clamp<Nanos>(link.latency_ns, 1, INT32_MAX));
-      }
-      if (h + 1 < hops) task.next_hop = at + 1;
-      if (h == 0 && s + 1 < segments) task.next_segment = at + static_cast<int32_t>(hops);
-      to->tasks.push_back(task);
-      to->waits.push_back(0);
+void BlockBuilder::AddMessage(absl::Span<const uint32_t> path, int64_t bytes) {
+  open_bytes_ += bytes;
+  Nanos before = 0, rest = 0;
+  for (uint32_t link : path) rest += machine_->links()[link].latency_ns;
+  for (uint32_t link : path) {
+    const uint32_t resource = LinkResource(link);
+    const auto offset = static_cast<uint32_t>(std::min<Nanos>(before, UINT32_MAX));
+    const auto left = static_cast<uint32_t>(std::min<Nanos>(rest, UINT32_MAX));
+    if (open_at_[resource] < 0) {
+      open_at_[resource] = static_cast<int32_t>(open_.size());
+      open_.push_back({resource, offset, left, 0});
     }
+    LinkUse& use = open_[static_cast<size_t>(open_at_[resource])];
+    use.busy += BusyOf(link, bytes);
+    use.offset = std::min(use.offset, offset);
+    use.rest = std::max(use.rest, left);
+    before += machine_->links()[link].latency_ns;
+    rest -= machine_->links()[link].latency_ns;
   }
-  *last = static_cast<uint32_t>(to->tasks.size()) - 1;
-  to->tasks[*last].done_begin = done_begin;
-  to->tasks[*last].done_end = static_cast<uint32_t>(to->done.size());
-  return first;
+}
+
+void BlockBuilder::EndFlow(absl::Span<const uint32_t> done, CommTasks* to) {
+  for (const LinkUse& use : open_) open_at_[use.resource] = -1;
+  // The first is one that nothing comes before.
+  std::sort(open_.begin(), open_.end(), [](const LinkUse& a, const LinkUse& b) {
+    return std::pair(a.offset, a.resource) < std::pair(b.offset, b.resource);
+  });
+  const int64_t segments = cuts_flows() && !open_.empty()
+                               ? std::max<int64_t>(1, (open_bytes_ + options_.segment_bytes - 1) /
+                                                          options_.segment_bytes)
+                               : 1;
+  for (int64_t s = 0; s < segments; ++s) {
+    if (s > 0) {
+      to->tasks.back().next_segment = static_cast<int32_t>(to->tasks.size());
+      const auto at = static_cast<uint32_t>(to->flows.size());
+      to->tasks.push_back({.flows_begin = at, .flows_end = at});
+    }
+    Flow flow = {.uses_begin = static_cast<uint32_t>(to->uses.size())};
+    for (const LinkUse& use : open_) {
+      to->uses.push_back(use);
+      to->uses.back().busy =
+          std::max<Nanos>(1, use.busy * (s + 1) / segments - use.busy * s / segments);
+    }
+    flow.uses_end = static_cast<uint32_t>(to->uses.size());
+    flow.done_begin = static_cast<uint32_t>(to->done.size());
+    if (s + 1 == segments) to->done.insert(to->done.end(), done.begin(), done.end());
+    flow.done_end = static_cast<uint32_t>(to->done.size());
+    to->flows.push_back(flow);
+    to->tasks.back().flows_end = static_cast<uint32_t>(to->flows.size());
+  }
+  open_.clear();
+  open_bytes_ = 0;
 }
 
 void BlockBuilder::SumLoads(absl::Span<const CommTasks* const> blocks, std::vector<Load>* loads) {
   touched_.clear();
   for (const CommTasks* block : blocks) {
-    for (const CommTask& task : block->tasks) {
-      if (task.resource == kNoResource) continue;
-      if (sums_[task.resource] == 0) touched_.push_back(task.resource);
-      sums_[task.resource] += task.busy;
+    for (const LinkUse& use : block->uses) {
+      if (sums_[use.resource] == 0) touched_.push_back(use.resource);
+      sums_[use.resource] += use.busy;
     }
   }
   std::sort(touched_.begin(), touched_.end());
@@ -101,15 +114,16 @@ void BlockBuilder::FindMessages(const std::vector<Overlap>& overlaps,
                                 absl::Span<const uint32_t> from_devices,
                                 absl::Span<const uint32_t> to_devices) {
   message_count_ = 0;
-  message_of_overlap_.assign(overlaps.size(), -1);
   // Overlaps of one producer are neighbours: the table is cleared after each.
   for (size_t begin = 0; begin < overlaps.size();) {
+    const size_t first_message = message_count_;
     size_t end = begin;
     const uint32_t producer = overlaps[begin].producer;
+    const uint32_t from = from_devices[producer];
     for (; end < overlaps.size() && overlaps[end].producer == producer; ++end) {
       const Overlap& overlap = overlaps[end];
       const uint32_t device = to_devices[overlap.consumer];
-      if (device == from_devices[producer]) continue;
+      if (device == from) continue;
       const size_t key = size_t{overlap.region} * devices_ + device;
       if (key >= message_at_.size()) message_at_.resize(key + 1, -1);
       if (message_at_[key] < 0) {
@@ -119,95 +133,114 @@ void BlockBuilder::FindMessages(const std::vector<Overlap>& overlaps,
         message.producer = producer;
         message.device = device;
         message.bytes = overlap.bytes;
+        message.from_node = machine_->devices()[from].node;
+        message.to_node = machine_->devices()[device].node;
         message.consumers.clear();
       }
-      message_of_overlap_[end] = message_at_[key];
       messages_[static_cast<size_t>(message_at_[key])].consumers.push_back(overlap.consumer);
     }
-    for (size_t i = begin; i < end; ++i) {
-      const size_t key = size_t{overlaps[i].region} * devices_ + to_devices[overlaps[i].consumer];
-      if (key < message_at_.size()) message_at_[key] = -1;
+    if (message_count_ > first_message) {
+      for (size_t i = begin; i < end; ++i) {
+        const size_t key = size_t{overlaps[i].region} * devices_ + to_devices[overlaps[i].consumer];
+        if (key < message_at_.size()) message_at_[key] = -1;
+      }
     }
     begin = end;
   }
 }
 
-void BlockBuilder::AddMessages(absl::Span<const uint32_t> from_devices, bool gradient,
-                               EdgeBlock* block) {
-  for (size_t i = 0; i < message_count_; ++i) {
-    Message& m = messages_[i];
-    const uint32_t from = from_devices[m.producer];
-    m.first =
-        AddMessage(machine_->Path(from, m.device), m.bytes, m.consumers, &block->forward, &m.last);
-    block->forward.waits[m.first] = 1;
-    block->bytes += m.bytes;
-    block->received.emplace_back(m.device, m.bytes);
-    if (!gradient) continue;
-    m.back_first = AddMessage(machine_->Path(m.device, from), m.bytes, {&m.producer, 1},
-                              &block->backward, &m.back_last);
-    block->backward.waits[m.back_first] = static_cast<uint32_t>(m.consumers.size());
-    block->bytes += m.bytes;
+// One direction: a task a sending node, in it a flow a receiving node.
+void BlockBuilder::AddTransfers(absl::Span<const uint32_t> from_devices, bool forward,
+                                size_t senders, size_t receivers, EdgeBlock* block) {
+  CommTasks* const tasks = forward ? &block->forward : &block->backward;
+  std::vector<uint32_t>& waits = forward ? block->forward_waits : block->backward_waits;
+  seen_by_sender_.resize(std::max(seen_by_sender_.size(), senders));
+  seen_by_receiver_.resize(std::max(seen_by_receiver_.size(), receivers));
+  order_.resize(message_count_);
+  std::iota(order_.begin(), order_.end(), 0);
+  const auto nodes_of = [&](uint32_t i) {
+    const Message& m = messages_[i];
+    return forward ? std::pair(m.from_node, m.to_node) : std::pair(m.to_node, m.from_node);
+  };
+  std::stable_sort(order_.begin(), order_.end(),
+                   [&](uint32_t a, uint32_t b) { return nodes_of(a) < nodes_of(b); });
+  uint32_t task_stamp = 0;
+  for (size_t begin = 0; begin < order_.size();) {
+    const auto nodes = nodes_of(order_[begin]);
+    if (begin == 0 || cuts_flows() || nodes_of(order_[begin - 1]).first != nodes.first) {
+      const auto at = static_cast<uint32_t>(tasks->flows.size());
+      tasks->tasks.push_back({.flows_begin = at, .flows_end = at});
+      task_stamp = ++stamp_;
+    }
+    const auto task = static_cast<uint32_t>(tasks->tasks.size()) - 1;
+    const uint32_t flow_stamp = ++stamp_;
+    done_.clear();
+    const auto send = [&](uint32_t part) {
+      if (seen_by_sender_[part] == task_stamp) return;
+      seen_by_sender_[part] = task_stamp;
+      pairs_.emplace_back(part, task | kIsTask);
+      ++tasks->tasks[task].waits;
+    };
+    const auto receive = [&](uint32_t part) {
+      if (seen_by_receiver_[part] == flow_stamp) return;
+      seen_by_receiver_[part] = flow_stamp;
+      done_.push_back(part);
+      ++waits[part];
+    };
+    for (; begin < order_.size() && nodes_of(order_[begin]) == nodes; ++begin) {
+      const Message& m = messages_[order_[begin]];
+      const uint32_t from = from_devices[m.producer];
+      AddMessage(forward ? machine_->Path(from, m.device) : machine_->Path(m.device, from),
+                 m.bytes);
+      block->bytes += m.bytes;
+      if (forward) {
+        send(m.producer);
+        for (uint32_t consumer : m.consumers) receive(consumer);
+      } else {
+        for (uint32_t consumer : m.consumers) send(consumer);
+        receive(m.producer);
+      }
+    }
+    EndFlow(done_, tasks);
   }
-}
-
-void BlockBuilder::WriteLists(const std::vector<Overlap>& overlaps, uint32_t producers,
-                              uint32_t consumers, bool gradient, EdgeBlock* block) const {
-  const auto producer_of = [&](size_t i) { return overlaps[i].producer; };
-  const auto consumer_of = [&](size_t i) { return overlaps[i].consumer; };
-  const auto message_of = [&](size_t i) -> const Message* {
-    const int32_t at = message_of_overlap_[i];
-    return at < 0 ? nullptr : &messages_[static_cast<size_t>(at)];
-  };
-  // A message stands in its producer's list once, in each of its consumers' lists once.
-  const auto is_first = [&](size_t i, const Message* m) {
-    return m->consumers.front() == overlaps[i].consumer;
-  };
-  const auto task = [](uint32_t at) { return int64_t{at | kIsTask}; };
-  FillLists(
-      overlaps.size(), producers, producer_of,
-      [&](size_t i) -> int64_t {
-        const Message* m = message_of(i);
-        if (m == nullptr) return consumer_of(i);
-        return is_first(i, m) ? task(m->first) : -1;
-      },
-      &block->forward_to);
-  FillLists(
-      overlaps.size(), consumers, consumer_of,
-      [&](size_t i) -> int64_t {
-        const Message* m = message_of(i);
-        return m == nullptr ? int64_t{producer_of(i)} : task(m->last);
-      },
-      &block->forward_from);
-  const size_t back = gradient ? overlaps.size() : 0;
-  FillLists(
-      back, consumers, consumer_of,
-      [&](size_t i) -> int64_t {
-        const Message* m = message_of(i);
-        return m == nullptr ? int64_t{producer_of(i)} : task(m->back_first);
-      },
-      &block->backward_to);
-  FillLists(
-      back, producers, producer_of,
-      [&](size_t i) -> int64_t {
-        const Message* m = message_of(i);
-        if (m == nullptr) return consumer_of(i);
-        return is_first(i, m) ? task(m->back_last) : -1;
-      },
-      &block->backward_from);
 }
 
 void BlockBuilder::BuildEdge(const std::vector<Overlap>& overlaps,
                              absl::Span<const uint32_t> from_devices,
                              absl::Span<const uint32_t> to_devices, bool gradient,
                              EdgeBlock* block) {
+  const size_t producers = from_devices.size(), consumers = to_devices.size();
   block->forward.Clear();
   block->backward.Clear();
   block->received.clear();
   block->bytes = 0;
+  block->forward_waits.assign(consumers, 0);
+  block->backward_waits.assign(producers, 0);
   FindMessages(overlaps, from_devices, to_devices);
-  AddMessages(from_devices, gradient, block);
-  WriteLists(overlaps, static_cast<uint32_t>(from_devices.size()),
-             static_cast<uint32_t>(to_devices.size()), gradient, block);
+  for (size_t i = 0; i < message_count_; ++i) {
+    block->received.emplace_back(messages_[i].device, messages_[i].bytes);
+  }
+  block->one_to_one =
+      message_count_ == 0 && gradient && overlaps.size() == producers && producers == consumers;
+  pairs_.clear();
+  for (const Overlap& overlap : overlaps) {
+    block->one_to_one = block->one_to_one && overlap.producer == overlap.consumer;
+    if (from_devices[overlap.producer] != to_devices[overlap.consumer]) continue;
+    pairs_.emplace_back(overlap.producer, overlap.consumer);
+    ++block->forward_waits[overlap.consumer];
+  }
+  AddTransfers(from_devices, true, producers, consumers, block);
+  block->forward_to.Set(static_cast<uint32_t>(producers), pairs_);
+  pairs_.clear();
+  if (gradient) {
+    for (const Overlap& overlap : overlaps) {
+      if (from_devices[overlap.producer] != to_devices[overlap.consumer]) continue;
+      pairs_.emplace_back(overlap.consumer, overlap.producer);
+      ++block->backward_waits[overlap.producer];
+    }
+    AddTransfers(from_devices, false, consumers, producers, block);
+  }
+  block->backward_to.Set(static_cast<uint32_t>(consumers), pairs_);
   const CommTasks* const both[] = {&block->forward, &block->backward};
   SumLoads(both, &block->loads);
 }

@@ -3,19 +3,24 @@
 // configurations at its ends alone, so that a search keeps it and looks it up. Used by the
 // simulator.
 //
-// A transfer passes the links of its path one after another, each a queue of its own (hops). A hop
-// may start when the one before it has started and the link's latency is over, and ends no earlier
-// than that one's end and latency: a message streams through, and two links of one bandwidth take
-// the time of one.
+// A task is what the devices of one node send for an edge or group, together, as a collective
+// operation is: it may begin when all of them have what they send. It consists of flows, one to
+// each node that it sends to (its own among them), and a flow of what it needs of each link. With r
+// the time at which the task may begin, o(l) the latencies before link l, b(l) how long the flow
+// occupies it, q(l) the latencies from there to the end, and f(l) when the link is free:
+//   s(l) = max(r + o(l), f(l)),   f'(l) = s(l) + b(l),   delivered = max over l of f'(l) + q(l)
+// A message streams through its links: two of one bandwidth take the time of one. Links serve tasks
+// in the order in which these may begin. An application of gradients is a task of one flow, which
+// occupies a device or a server.
 //
-// Fair sharing: a transfer may be cut into segments of at most segment_bytes. A segment becomes
-// ready at the first link when the one before it has left that link, hence behind the others that
-// wait there: messages take turns by segments. Against ideal processor sharing: where n messages
-// are ready on a link at one time, each ends within n − 1 times the longest segment's time of its
-// ideal end; with per-message time m each segment costs m, by which it may end later still.
+// Fair sharing: a flow may be cut into segments of at most segment_bytes, each a task. A segment
+// may begin when the one before it has left their first link, hence behind the others that wait
+// there: flows take turns by segments. Against ideal processor sharing: where n flows are ready on
+// a link at one time, each ends within n − 1 times the longest segment's time of its ideal end.
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -25,21 +30,29 @@
 
 namespace soapstone::planner {
 
-// Queues: devices, then links, then servers.
-inline constexpr uint32_t kNoResource = UINT32_MAX;  // waits for nothing but what comes before it
+// What a flow needs of a queue. Queues: devices, then links, then servers.
+struct LinkUse {
+  uint32_t resource = 0;
+  uint32_t offset = 0, rest = 0;  // ns: latencies before it; from it to the delivery
+  Nanos busy = 1;                 // at least 1
+};
+
+struct Flow {
+  uint32_t uses_begin = 0, uses_end = 0;
+  uint32_t done_begin = 0, done_end = 0;  // who waits for its delivery, in CommTasks::done
+};
 
 struct CommTask {
-  Nanos busy = 1;  // at least 1
-  uint32_t resource = kNoResource;
-  uint32_t latency = 0;  // from here to the next hop, or to what waits for the delivery
-  int32_t next_hop = -1, next_segment = -1;
-  uint32_t done_begin = 0, done_end = 0;  // of the last hop: who waits, in CommTasks::done
+  uint32_t flows_begin = 0, flows_end = 0;
+  uint32_t waits = 0;  // how many must be over before it; 0: a segment, which has one before
+  int32_t next_segment = -1;
 };
 
 struct CommTasks {
   std::vector<CommTask> tasks;
-  std::vector<uint32_t> waits;  // [task] how many must be over before it; 0: a hop's or segment's
-  std::vector<uint32_t> done;   // of edges: parts; of groups: tasks of this block
+  std::vector<Flow> flows;
+  std::vector<LinkUse> uses;
+  std::vector<uint32_t> done;  // of edges: parts; of groups: tasks of this block
   void Clear();
 };
 
@@ -49,23 +62,32 @@ struct Load {
   Nanos busy = 0;
 };
 
-// Lists by part, in one array.
-struct PartLists {
-  std::vector<uint32_t> begin;  // parts + 1
-  std::vector<uint32_t> items;
+// Lists by part (or device), in one array.
+class PartLists {
+ public:
   absl::Span<const uint32_t> of(uint32_t part) const {
-    return {items.data() + begin[part], begin[part + 1] - begin[part]};
+    const uint32_t* all = all_.data();
+    return {all + all[part], all[part + 1] - all[part]};
   }
+  // (part, item), in the order in which items shall stand in their lists.
+  void Set(uint32_t parts, absl::Span<const std::pair<uint32_t, uint32_t>> items);
+  size_t words() const { return all_.size(); }
+
+ private:
+  std::vector<uint32_t> all_;  // where each part's begins and the end, then the items
 };
 
 // An item of EdgeBlock's lists: a part of the other end on the same device, or a task of the block.
 inline constexpr uint32_t kIsTask = uint32_t{1} << 31;
 
 struct EdgeBlock {
+  // Each part sets free the part of its number at the other end, either way, and nothing else.
+  bool one_to_one = false;
   CommTasks forward, backward;
-  // Whom a producer's part sets free forward, whom a consumer's part backward: a part, or the first
-  // hop of a message. And for whom each waits: a part, or the last hop of one.
-  PartLists forward_to, backward_to, forward_from, backward_from;
+  // Whom a producer's part sets free forward, whom a consumer's part backward.
+  PartLists forward_to, backward_to;
+  // For how many a consumer's part waits forward, a producer's backward.
+  std::vector<uint32_t> forward_waits, backward_waits;
   std::vector<Load> loads;                             // of links, both directions
   std::vector<std::pair<uint32_t, int64_t>> received;  // device, bytes kept there until backward
   int64_t bytes = 0;                                   // of all messages, both directions
@@ -75,7 +97,7 @@ struct EdgeBlock {
 class BlockBuilder {
  public:
   struct Options {
-    int64_t segment_bytes = 0;  // 0: messages are whole
+    int64_t segment_bytes = 0;  // 0: flows are whole
   };
   BlockBuilder(const Machine* machine, Options options);
 
@@ -83,26 +105,33 @@ class BlockBuilder {
   uint32_t LinkResource(uint32_t link) const { return devices_ + link; }
   uint32_t ServerResource(uint32_t server) const { return devices_ + links_ + server; }
 
-  // A transfer a (producer's part, device, region): consumers there share it; their gradients are
-  // summed there and one transfer takes them back. Partial sums of reduction splits are of
-  // different parts, and each is sent.
+  // A message a (producer's part, device, region): consumers there share it; their gradients are
+  // summed there and one message takes them back. Partial sums of reduction splits are of different
+  // parts, and each is sent.
   void BuildEdge(const std::vector<Overlap>& overlaps, absl::Span<const uint32_t> from_devices,
                  absl::Span<const uint32_t> to_devices, bool gradient, EdgeBlock* block);
 
-  // Appends a message of so many bytes; its last task sets `done` free. Returns the first task, of
-  // which `waits` is to be set; *last is the last.
-  uint32_t AddMessage(absl::Span<const uint32_t> path, int64_t bytes,
-                      absl::Span<const uint32_t> done, CommTasks* to, uint32_t* last);
-  Nanos BusyOf(uint32_t link, int64_t bytes) const;
+  // A flow is made of messages, then ended: it becomes a part of the last task, or segments behind
+  // it, which are tasks. Returns how many tasks there were before it. REQUIRES a task.
+  void AddMessage(absl::Span<const uint32_t> path, int64_t bytes);
+  void EndFlow(absl::Span<const uint32_t> done, CommTasks* to);
+  bool cuts_flows() const { return options_.segment_bytes > 0; }
+
   // Adds up the loads of tasks, by resource ascending.
   void SumLoads(absl::Span<const CommTasks* const> blocks, std::vector<Load>* loads);
 
  private:
+  struct Message {
+    uint32_t producer = 0, device = 0;
+    int64_t bytes = 0;
+    uint32_t from_node = 0, to_node = 0;
+    std::vector<uint32_t> consumers;
+  };
   void FindMessages(const std::vector<Overlap>& overlaps, absl::Span<const uint32_t> from_devices,
                     absl::Span<const uint32_t> to_devices);
-  void AddMessages(absl::Span<const uint32_t> from_devices, bool gradient, EdgeBlock* block);
-  void WriteLists(const std::vector<Overlap>& overlaps, uint32_t producers, uint32_t consumers,
-                  bool gradient, EdgeBlock* block) const;
+  void AddTransfers(absl::Span<const uint32_t> from_devices, bool forward, size_t senders,
+                    size_t receivers, EdgeBlock* block);
+  Nanos BusyOf(uint32_t link, int64_t bytes) const;
 
   const Machine* machine_;
   Options options_;
@@ -110,17 +139,16 @@ class BlockBuilder {
   std::vector<double> ns_per_byte_;  // by link
   std::vector<Nanos> sums_;          // by resource
   std::vector<uint32_t> touched_;
+  std::vector<LinkUse> open_;     // of the flow that is being made
+  std::vector<int32_t> open_at_;  // by resource, into open_; −1: not there
+  int64_t open_bytes_ = 0;
   std::vector<int32_t> message_at_;  // [region · devices + device]
-  struct Message {
-    uint32_t producer, device, consumer;
-    int64_t bytes;
-    uint32_t first, last;  // forward tasks
-    uint32_t back_first, back_last;
-    std::vector<uint32_t> consumers;
-  };
   std::vector<Message> messages_;
   size_t message_count_ = 0;
-  std::vector<int32_t> message_of_overlap_;
+  std::vector<uint32_t> order_, done_;
+  std::vector<uint32_t> seen_by_sender_, seen_by_receiver_;
+  uint32_t stamp_ = 0;
+  std::vector<std::pair<uint32_t, uint32_t>> pairs_;
 };
 
 }  // namespace soapstone::planner

@@ -36,7 +36,7 @@ OpGraph MixedGraph() {
 std::string QueueFault(const std::vector<TimelineTask>& timeline) {
   std::map<uint32_t, std::vector<TimelineTask>> queues;
   for (const TimelineTask& task : timeline) {
-    if (task.resource != kNoResource) queues[task.resource].push_back(task);
+    queues[task.resource].push_back(task);
   }
   for (auto& [resource, tasks] : queues) {
     // The timeline is in the order of ids.

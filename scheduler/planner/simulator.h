@@ -7,20 +7,21 @@
 // (comm_block.h). Gradients flow back the same ways. When the last backward part of a weight group
 // on a device is over, its gradients are synchronized (sync_block.h) while others still compute.
 //
-// The timeline. With r(t), s(t), e(t) for a task's ready, start and end, and every queue (device,
-// link, server) serving in the order of (r, id):
-//   r(t) = max of the ends (and latencies) of what t waits for
-//   s(t) = max(r(t), end of the task before t in its queue),   e(t) = s(t) + busy(t)
-// (a hop also ends no earlier than its message's previous hop and latency). Times are whole
-// nanoseconds, busy(t) and latencies at least 1. Ids order by (block, index): blocks are operators,
-// edges and groups in the graph's order, so that ids do not depend on how a strategy was reached.
-// These equations have one solution. Proof: let two differ, and let t have the least
-// (r, id) in either among tasks whose (r, s, e) differ, say in the first. What t waits for started
-// before r(t), as busy and latency are at least 1, so it was ready before r(t), is of lesser key,
-// and is equal in both; so r(t) is equal. The tasks before t in its queue have lesser keys, are
-// equal in both, and no other task is before t in the second (its key there would be less than t's,
-// so it would be equal in both); so s(t) and e(t) are equal: a contradiction. Hence whatever
-// repairs a timeline until all equations hold gives the full simulation's bits.
+// The timeline. r(t) is when a task may begin: the greatest of the ends of what it waits for. A
+// task uses one queue or several (devices, links, servers), each of which serves in the order of
+// (r, id): with u a queue's use by t, o(u) its offset and q(u) what follows it (comm_block.h; 0 for
+// computation),
+//   s(u) = max(r(t) + o(u), end of the use before u in the queue),   e(u) = s(u) + busy(u)
+// and what waits for a flow of t hears of it at the greatest e(u) + q(u) of the flow. Times are
+// whole nanoseconds, busy at least 1. Ids order by (block, index): blocks are operators, edges and
+// groups in the graph's order, so that ids do not depend on how a strategy was reached.
+// These equations have one solution. Proof: let two differ, and let t have the least (r, id) in
+// either among tasks whose times differ, say in the first. What t waits for ended after it might
+// begin, as busy is at least 1, so it is of lesser key than t and equal in both; so r(t) is equal.
+// The uses before t's in its queues have lesser keys, are equal in both, and no other is before it
+// in the second (its key there would be less than t's, so it would be equal in both); so s and e
+// are equal: a contradiction. Hence whatever repairs a timeline until all equations hold gives the
+// full simulation's bits.
 #pragma once
 
 #include <cstdint>
@@ -68,12 +69,12 @@ struct Breakdown {
 
 enum class TaskKind : uint8_t { kForward, kBackward, kTransfer, kGradient, kSynchronize };
 
-// A task of the timeline. Of kForward and kBackward: operator and part; of kTransfer and kGradient:
-// edge and hop; of kSynchronize: group and task.
+// What a task of the timeline does to one queue. Of kForward and kBackward: operator and part; of
+// kTransfer and kGradient: edge and task; of kSynchronize: group and task.
 struct TimelineTask {
   TaskKind kind = TaskKind::kForward;
   uint32_t of = 0, index = 0;
-  uint32_t resource = kNoResource;
+  uint32_t resource = 0;
   Nanos ready = 0, start = 0, end = 0;
   friend bool operator==(const TimelineTask&, const TimelineTask&) = default;
 };
@@ -81,12 +82,14 @@ struct TimelineTask {
 // How proposals were decided.
 struct ProposalCounts {
   uint64_t proposed = 0;
-  uint64_t by_compute = 0, by_path = 0, by_memory = 0, by_load = 0;  // rejected without simulation
-  uint64_t aborted = 0;                                              // in it
-  uint64_t simulated = 0;                                            // to the end
+  // Rejected without simulation; remembered: known to be longer from before.
+  uint64_t remembered = 0, by_compute = 0, by_path = 0, by_memory = 0, by_load = 0;
+  uint64_t aborted = 0;    // in it
+  uint64_t simulated = 0;  // to the end
 
   ProposalCounts& operator+=(const ProposalCounts& other) {
     proposed += other.proposed;
+    remembered += other.remembered;
     by_compute += other.by_compute;
     by_path += other.by_path;
     by_memory += other.by_memory;
@@ -110,7 +113,7 @@ class Simulator {
   absl::Status SetStrategy(const Strategy& strategy);
   // REQUIRES from here on: a strategy is set.
   Strategy strategy() const;
-  const OpConfig& config(uint32_t op) const { return ops_[op].config; }
+  const OpConfig& config(uint32_t op) const { return ops_[op]->config; }
 
   // Of one step with its synchronization, from the first task's start to the last one's end. Kept
   // until the strategy changes. kNever: longer than the key's bits hold (minutes).
@@ -128,6 +131,7 @@ class Simulator {
   // gradients, optimizer state, and a copy for each step of staleness.
   int64_t MemoryOverflow() const { return overflow_; }
   Breakdown Explain();
+  // By task in the order in which tasks may begin.
   std::vector<TimelineTask> Timeline();
 
   // The step time with these changes, if it is at most `cutoff` and memory holds (or, where it does
@@ -144,28 +148,47 @@ class Simulator {
   size_t tasks() const { return tasks_; }  // of the current strategy
 
  private:
+  // An operator in one configuration; kept and looked up.
   struct OpState {
     OpConfig config;
     const Split* split = nullptr;
-    uint32_t config_id = 0;
+    uint32_t id = 0;                       // among those of the operator
+    uint64_t hash[2] = {0, 0};             // of operator and configuration
     std::vector<Nanos> forward, backward;  // busy times by part, with exchanges
     Nanos forward_min = 0, forward_max = 0, backward_min = 0, backward_max = 0;
   };
-  // Where a block's tasks are in the arrays by slot.
+  // The places of a block's tasks in the arrays by slot. They stay where they are but when a block
+  // outgrows its own.
   struct Block {
     uint32_t base = 0, size = 0, capacity = 0;
   };
   struct TaskState {
     Nanos ready = 0;
-    uint32_t missing = 0;
-  };
-  struct TaskTimes {
-    Nanos ready = 0, start = 0, end = 0;
+    uint32_t missing = 0, waits = 0;  // how many are not over yet; of how many
   };
   enum class BlockKind : uint8_t { kForward, kTransfer, kBackward, kGradient, kSync };
-  struct BlockRole {
-    BlockKind kind;
-    uint32_t of;
+  struct Served {
+    Nanos busy = 0;  // of kForward and kBackward, as the device is
+    uint32_t device = 0;
+    uint32_t role = 0;  // RoleOf
+    // starts: of a forward task: nothing else sets its backward task free
+    static uint32_t RoleOf(BlockKind kind, uint32_t of, bool starts = false) {
+      return of << 4 | (starts ? 8 : 0) | static_cast<uint32_t>(kind);
+    }
+    BlockKind kind() const { return static_cast<BlockKind>(role & 7); }
+    bool starts() const { return (role & 8) != 0; }
+    uint32_t of() const { return role >> 4; }  // operator, edge, group
+  };
+  struct EdgeEnd {
+    uint32_t edge = 0, other = 0;
+  };
+  // Lists by operator, in one array.
+  struct EdgeEnds {
+    std::vector<uint32_t> begin;
+    std::vector<EdgeEnd> ends;
+    absl::Span<const EdgeEnd> of(uint32_t op) const {
+      return {ends.data() + begin[op], begin[op + 1] - begin[op]};
+    }
   };
   // Of an edge, whatever the configurations.
   struct EdgeReach {
@@ -174,14 +197,22 @@ class Simulator {
   };
   // What a proposal replaced.
   struct Undo {
-    std::vector<std::pair<uint32_t, std::unique_ptr<OpState>>> ops;
+    std::vector<std::pair<uint32_t, const OpState*>> ops;
     std::vector<std::pair<uint32_t, const EdgeBlock*>> edges;
-    std::vector<std::pair<uint32_t, std::unique_ptr<SyncBlock>>> groups;
-    std::vector<std::pair<uint32_t, Block>> blocks;
+    std::vector<std::pair<uint32_t, const SyncBlock*>> groups;
+    uint64_t hash[2] = {0, 0};
     Nanos step = 0;
     bool step_known = false;
     int64_t overflow = 0;
     bool placed = false;  // blocks were replaced
+  };
+  // What is known of a strategy: its step takes at least so long.
+  struct Memory {
+    uint64_t hash[2] = {0, 0};
+    Nanos at_least = 0;
+  };
+  struct ConfigHash {
+    size_t operator()(const OpConfig& config) const;
   };
 
   uint32_t ForwardBlock(uint32_t op) const { return op; }
@@ -192,12 +223,12 @@ class Simulator {
   uint32_t BlockCount() const { return 2 * n_ + 2 * e_ + g_; }
 
   // simulator.cc: the strategy's state
-  void FillOp(uint32_t op, OpState* state);
-  uint32_t InternConfig(uint32_t op, const OpState& state);
+  const OpState* FindOp(uint32_t op, const OpConfig& config);
   const EdgeBlock* FindEdge(uint32_t edge);
+  const SyncBlock* FindSync(uint32_t group);
+  void FindAll(absl::Span<const OpConfig> configs);
   void FlushCaches();
-  void BuildSync(uint32_t group, SyncBlock* block);
-  void CollectTouched(absl::Span<const uint32_t> changed);
+  void CollectTouched(absl::Span<const Change> changes);
   void SwapOps(absl::Span<const Change> changes);
   void SwapBlocks();
   void ForgetUndo();
@@ -205,12 +236,16 @@ class Simulator {
   void AddEdge(const EdgeBlock& edge, int sign);
   void AddSync(const SyncBlock& sync, int sign);
   int64_t FindOverflow() const;
-  void PlaceTouched(absl::Span<const uint32_t> changed);
-  void PlaceBlock(uint32_t block, size_t size);
-  void ReleaseBlock(const Block& block);
-  void SetWaits(const CommTasks& tasks, uint32_t block);
-  void SetOpWaits(uint32_t op);
   bool LoadsAllow(Nanos cutoff) const;
+  Memory& Remembered() { return memories_[hash_[0] & (memories_.size() - 1)]; }
+
+  // placing.cc: tasks in their slots
+  size_t SizeOf(uint32_t block) const;
+  bool Outgrows(uint32_t block);
+  void PlaceAll();
+  void PlaceTouched();
+  void PlaceOp(uint32_t op);
+  void PlaceTasks(const CommTasks& tasks, uint32_t block, BlockKind kind, uint32_t of);
 
   // bounds.cc
   std::vector<EdgeReach> FindReaches() const;
@@ -218,12 +253,9 @@ class Simulator {
   Nanos DeviceBound();
 
   // timeline.cc
-  // In waits_, of a forward task: nothing else sets its backward task free.
-  static constexpr uint32_t kStartsBackward = uint32_t{1} << 31;
-  template <bool kMany>
+  template <bool kMany, bool kBounded>
   class Run;
-  template <bool kMany>
-  Nanos RunTimeline(Nanos cutoff, uint32_t iterations, std::vector<Nanos>* ends);
+  Nanos SimulateUpTo(Nanos cutoff);
 
   const OpGraph* graph_;
   const Machine* machine_;
@@ -233,18 +265,20 @@ class Simulator {
   SyncBuilder sync_builder_;
   uint32_t n_, e_, g_;  // operators, edges, groups
   std::vector<EdgeReach> reach_;
-  std::vector<BlockRole> roles_;  // by block
+  EdgeEnds in_, out_;
   std::vector<bool> group_has_params_;
 
   Strategy strategy_;  // all but configurations
-  std::vector<OpState> ops_;
+  std::vector<const OpState*> ops_;
   std::vector<const EdgeBlock*> edges_;
-  std::vector<std::unique_ptr<SyncBlock>> syncs_;
-  std::vector<std::unique_ptr<OpState>> spare_ops_;
-  std::vector<std::unique_ptr<SyncBlock>> spare_syncs_;
+  std::vector<const SyncBlock*> syncs_;
+  std::vector<uint32_t> group_of_;  // by operator: the group of its parameters; UINT32_MAX: none
+  uint64_t hash_[2] = {0, 0};       // of all operators' configurations
+  std::vector<absl::flat_hash_map<OpConfig, std::unique_ptr<OpState>, ConfigHash>> op_cache_;
   std::vector<absl::flat_hash_map<uint64_t, std::unique_ptr<EdgeBlock>>> edge_cache_;
-  std::vector<absl::flat_hash_map<std::vector<uint32_t>, uint32_t>> config_ids_;
+  std::vector<absl::flat_hash_map<std::vector<uint32_t>, std::unique_ptr<SyncBlock>>> sync_cache_;
   size_t cached_words_ = 0;
+  std::vector<Memory> memories_;
 
   std::vector<Nanos> compute_load_;  // by device
   std::vector<Nanos> comm_load_;     // by resource, appliers included
@@ -254,24 +288,20 @@ class Simulator {
   bool step_known_ = false;
 
   std::vector<Block> blocks_;
-  std::vector<std::vector<uint32_t>> free_blocks_;  // by log2 of capacity: bases
-  std::vector<uint32_t> waits_;                     // by slot
-  std::vector<TaskState> states_;                   // by slot, and iteration
-  std::vector<TaskTimes> times_;                    // by slot
+  std::vector<TaskState> states_;  // by slot
+  std::vector<Served> served_;     // by slot
   size_t slots_ = 0, tasks_ = 0;
-  std::vector<bool> starts_at_once_;  // by operator: some part waits for none
 
   EventQueue queue_;
   std::vector<Nanos> free_at_, left_;  // by resource
   std::vector<Nanos> compute_left_;    // by device, with what follows its last backward task
   std::vector<Nanos> tail_forward_, tail_backward_, head_forward_, head_backward_;  // by operator
   std::vector<Nanos> device_head_, device_tail_;                                    // by device
-  uint32_t index_bits_ = 8, block_bits_ = 1;
-  bool record_ = false;  // the timeline into times_
+  std::vector<TimelineTask>* record_ = nullptr;
 
   bool pending_ = false;
   Undo undo_;
-  std::vector<uint32_t> changed_, touched_edges_, touched_groups_, touched_ops_, intern_key_;
+  std::vector<uint32_t> touched_edges_, touched_groups_, touched_ops_, changed_, sync_key_;
   std::vector<SyncBuilder::Member> members_;
   std::vector<uint8_t> mark_;
   bool early_rejection_ = true;

@@ -1,7 +1,8 @@
 #include "scheduler/planner/sync_block.h"
 
 #include <algorithm>
-#include <map>
+#include <iterator>
+#include <tuple>
 
 namespace soapstone::planner {
 namespace {
@@ -123,99 +124,157 @@ Nanos SyncBuilder::ApplyTime(uint32_t device, int64_t held, int64_t received) co
   return std::max<Nanos>(1, kind.launch_ns + TimeFor(bytes, kind.bytes_per_second));
 }
 
-uint32_t SyncBuilder::AddTask(uint32_t resource, Nanos busy, SyncBlock* block) {
-  CommTask task;
-  task.resource = resource;
-  task.busy = busy;
-  block->tasks.tasks.push_back(task);
-  block->tasks.waits.push_back(0);
+uint32_t SyncBuilder::AddTask(SyncBlock* block) {
+  const auto flows = static_cast<uint32_t>(block->tasks.flows.size());
+  block->tasks.tasks.push_back({.flows_begin = flows, .flows_end = flows});
   return static_cast<uint32_t>(block->tasks.tasks.size()) - 1;
 }
 
-uint32_t SyncBuilder::Gate(uint32_t device, SyncBlock* block) {
-  int32_t& task = block->task_of_device[device];
-  if (task < 0) {
-    task = static_cast<int32_t>(AddTask(kNoResource, 1, block));
-    block->tasks.waits[static_cast<size_t>(task)] = backward_parts_[device];
-  }
-  return static_cast<uint32_t>(task);
+uint32_t SyncBuilder::AddApply(uint32_t resource, Nanos busy, SyncBlock* block) {
+  const uint32_t task = AddTask(block);
+  const auto uses = static_cast<uint32_t>(block->tasks.uses.size());
+  const auto done = static_cast<uint32_t>(block->tasks.done.size());
+  block->tasks.uses.push_back({.resource = resource, .busy = busy});
+  block->tasks.flows.push_back(
+      {.uses_begin = uses, .uses_end = uses + 1, .done_begin = done, .done_end = done});
+  block->tasks.tasks[task].flows_end = static_cast<uint32_t>(block->tasks.flows.size());
+  return task;
 }
 
-void SyncBuilder::WriteFollows(SyncBlock* block) {
-  std::sort(follows_.begin(), follows_.end());
-  std::vector<uint32_t>& done = block->tasks.done;
-  for (size_t i = 0; i < follows_.size();) {
-    CommTask& task = block->tasks.tasks[follows_[i].first];
-    task.done_begin = static_cast<uint32_t>(done.size());
-    const uint32_t at = follows_[i].first;
-    for (; i < follows_.size() && follows_[i].first == at; ++i) {
-      done.push_back(follows_[i].second);
-      ++block->tasks.waits[follows_[i].second];
-    }
-    task.done_end = static_cast<uint32_t>(done.size());
-  }
+void SyncBuilder::FollowParts(uint32_t device, uint32_t task, SyncBlock* block) {
+  device_tasks_.emplace_back(device, task);
+  block->tasks.tasks[task].waits += backward_parts_[device];
 }
 
+// Each owner applies what the nodes push to it, and then sends it back to them. A node pushes all
+// that it has of the group at once.
 void SyncBuilder::BuildOwner(SyncBlock* block) {
-  std::map<std::pair<uint32_t, uint32_t>, int64_t> bytes;  // owner, holder
+  struct Share {
+    uint32_t owner, holder;
+    int64_t bytes;
+  };
+  std::vector<Share> shares;
   for (const Piece& piece : pieces_) {
-    for (uint32_t holder : piece.holders) bytes[{piece.holders[0], holder}] += piece.bytes;
+    for (uint32_t holder : piece.holders) shares.push_back({piece.holders[0], holder, piece.bytes});
   }
-  for (auto it = bytes.begin(); it != bytes.end();) {
-    const uint32_t owner = it->first.first;
-    const auto begin = it;
+  const auto by = [](const Share& a, const Share& b) {
+    return std::pair(a.owner, a.holder) < std::pair(b.owner, b.holder);
+  };
+  std::sort(shares.begin(), shares.end(), by);
+  size_t kept = 0;
+  for (const Share& share : shares) {
+    if (kept > 0 && !by(shares[kept - 1], share)) {
+      shares[kept - 1].bytes += share.bytes;
+    } else {
+      shares[kept++] = share;
+    }
+  }
+  shares.resize(kept);
+  const auto node_of = [this](uint32_t device) { return machine_->devices()[device].node; };
+  std::vector<uint32_t> apply_of(devices_, 0);  // by owner
+  for (size_t begin = 0, end = 0; begin < kept; begin = end) {
+    const uint32_t owner = shares[begin].owner;
     int64_t received = 0;
-    for (; it != bytes.end() && it->first.first == owner; ++it) {
-      if (it->first.second != owner) received += it->second;
+    for (end = begin; end < kept && shares[end].owner == owner; ++end) {
+      if (shares[end].holder != owner) received += shares[end].bytes;
     }
-    const int64_t held = begin->second;  // the owner is the first of its pieces' holders
-    const uint32_t apply = AddTask(owner, ApplyTime(owner, held, received), block);
-    Follow(Gate(owner, block), apply);
-    for (auto push = begin; push != it; ++push) {
-      const uint32_t holder = push->first.second;
-      if (holder == owner) continue;
-      uint32_t last = 0;
-      const uint32_t first = builder_->AddMessage(machine_->Path(holder, owner), push->second, {},
-                                                  &block->tasks, &last);
-      Follow(Gate(holder, block), first);
-      Follow(last, apply);
-      const uint32_t back = builder_->AddMessage(machine_->Path(owner, holder), push->second, {},
-                                                 &block->tasks, &last);
-      Follow(apply, back);
-      block->bytes += 2 * push->second;
+    // The owner is the first of its pieces' holders.
+    apply_of[owner] = AddApply(owner, ApplyTime(owner, shares[begin].bytes, received), block);
+    FollowParts(owner, apply_of[owner], block);
+  }
+  std::vector<Share> pushes;
+  std::copy_if(shares.begin(), shares.end(), std::back_inserter(pushes),
+               [](const Share& share) { return share.owner != share.holder; });
+  std::sort(pushes.begin(), pushes.end(), [&](const Share& a, const Share& b) {
+    return std::tuple(node_of(a.holder), a.owner, a.holder) <
+           std::tuple(node_of(b.holder), b.owner, b.holder);
+  });
+  uint32_t task = 0;
+  for (size_t begin = 0, end = 0; begin < pushes.size(); begin = end) {
+    const uint32_t node = node_of(pushes[begin].holder), owner = pushes[begin].owner;
+    if (begin == 0 || builder_->cuts_flows() || node_of(pushes[begin - 1].holder) != node) {
+      task = AddTask(block);
     }
+    for (end = begin;
+         end < pushes.size() && node_of(pushes[end].holder) == node && pushes[end].owner == owner;
+         ++end) {
+      builder_->AddMessage(machine_->Path(pushes[end].holder, owner), pushes[end].bytes);
+      block->bytes += pushes[end].bytes;
+      const std::pair<uint32_t, uint32_t> waits = {pushes[end].holder, task};
+      if (std::find(device_tasks_.begin(), device_tasks_.end(), waits) == device_tasks_.end()) {
+        FollowParts(pushes[end].holder, task, block);
+      }
+    }
+    ++block->tasks.tasks[apply_of[owner]].waits;
+    builder_->EndFlow({&apply_of[owner], 1}, &block->tasks);
+  }
+  for (size_t begin = 0; begin < kept;) {
+    const uint32_t owner = shares[begin].owner;
+    std::vector<uint32_t> pulls;
+    for (; begin < kept && shares[begin].owner == owner;) {
+      const uint32_t node = node_of(shares[begin].holder);
+      const size_t first = begin;
+      bool sends = false;
+      for (; begin < kept && shares[begin].owner == owner && node_of(shares[begin].holder) == node;
+           ++begin) {
+        sends |= shares[begin].holder != owner;
+      }
+      if (!sends) continue;
+      if (pulls.empty() || builder_->cuts_flows()) {
+        pulls.push_back(AddTask(block));
+        block->tasks.tasks[pulls.back()].waits = 1;
+      }
+      for (size_t i = first; i < begin; ++i) {
+        if (shares[i].holder == owner) continue;
+        builder_->AddMessage(machine_->Path(owner, shares[i].holder), shares[i].bytes);
+        block->bytes += shares[i].bytes;
+      }
+      builder_->EndFlow({}, &block->tasks);
+    }
+    SetDone(apply_of[owner], pulls, block);
   }
 }
 
-// A ring of n sends 2·(n − 1)/n of the piece over each of its connections, in 2·(n − 1) rounds.
+void SyncBuilder::SetDone(uint32_t apply, absl::Span<const uint32_t> tasks, SyncBlock* block) {
+  Flow& flow = block->tasks.flows[block->tasks.tasks[apply].flows_begin];
+  flow.done_begin = static_cast<uint32_t>(block->tasks.done.size());
+  block->tasks.done.insert(block->tasks.done.end(), tasks.begin(), tasks.end());
+  flow.done_end = static_cast<uint32_t>(block->tasks.done.size());
+}
+
+// A ring of n sends 2·(n − 1)/n of the piece over each of its connections, in 2·(n − 1) rounds: a
+// flow over all of them, behind which the slowest one's latency comes once for each round but the
+// first.
 void SyncBuilder::BuildRing(SyncBlock* block) {
+  std::vector<uint32_t> applies;
   for (const Piece& piece : pieces_) {
     const size_t n = piece.holders.size();
-    uint32_t ready = 0, summed = 0;
-    if (n > 1) {
-      ready = AddTask(kNoResource, 1, block);
-      summed = AddTask(kNoResource, 1, block);
-      const auto rounds = 2 * static_cast<int64_t>(n - 1);
-      const int64_t sent =
-          (piece.bytes * rounds + static_cast<int64_t>(n) - 1) / static_cast<int64_t>(n);
-      Nanos latency_max = 0;
-      for (size_t i = 0; i < n; ++i) {
-        const auto path = machine_->Path(piece.holders[i], piece.holders[(i + 1) % n]);
-        Nanos latency = 0;
-        for (uint32_t link : path) latency += machine_->links()[link].latency_ns;
-        latency_max = std::max(latency_max, latency);
-        uint32_t last = 0;
-        const uint32_t first = builder_->AddMessage(path, sent, {}, &block->tasks, &last);
-        Follow(ready, first);
-        Follow(last, summed);
-        block->bytes += sent;
-      }
-      block->tasks.tasks[summed].busy = std::max<Nanos>(1, (rounds - 1) * latency_max);
-    }
+    applies.clear();
     for (uint32_t holder : piece.holders) {
-      const uint32_t apply = AddTask(holder, ApplyTime(holder, piece.bytes, 0), block);
-      Follow(Gate(holder, block), n > 1 ? ready : apply);
-      if (n > 1) Follow(summed, apply);
+      applies.push_back(AddApply(holder, ApplyTime(holder, piece.bytes, 0), block));
+      if (n == 1) FollowParts(holder, applies.back(), block);
+      if (n > 1) block->tasks.tasks[applies.back()].waits = 1;
+    }
+    if (n == 1) continue;
+    const uint32_t ring = AddTask(block);
+    const auto rounds = 2 * static_cast<int64_t>(n - 1);
+    const int64_t sent =
+        (piece.bytes * rounds + static_cast<int64_t>(n) - 1) / static_cast<int64_t>(n);
+    Nanos latency_max = 0;
+    for (size_t i = 0; i < n; ++i) {
+      FollowParts(piece.holders[i], ring, block);
+      const auto path = machine_->Path(piece.holders[i], piece.holders[(i + 1) % n]);
+      Nanos latency = 0;
+      for (uint32_t link : path) latency += machine_->links()[link].latency_ns;
+      latency_max = std::max(latency_max, latency);
+      builder_->AddMessage(path, sent);
+      block->bytes += sent;
+    }
+    const size_t first = block->tasks.uses.size();
+    builder_->EndFlow(applies, &block->tasks);
+    for (size_t i = first; i < block->tasks.uses.size(); ++i) {
+      block->tasks.uses[i].rest +=
+          static_cast<uint32_t>(std::min<Nanos>((rounds - 1) * latency_max, UINT32_MAX / 2));
     }
   }
 }
@@ -224,28 +283,59 @@ void SyncBuilder::BuildRing(SyncBlock* block) {
 // back when all have.
 void SyncBuilder::BuildServers(SyncBlock* block) {
   const auto servers = static_cast<uint32_t>(machine_->servers().size());
-  std::map<uint32_t, int64_t> bytes;  // by holder
+  std::vector<int64_t> bytes(devices_, 0);  // by holder
   for (const Piece& piece : pieces_) {
     for (uint32_t holder : piece.holders) bytes[holder] += piece.bytes;
   }
+  const auto share = [&](uint32_t holder) { return (bytes[holder] + servers - 1) / servers; };
+  std::vector<std::vector<uint32_t>> nodes;  // holders of each
+  for (uint32_t d = 0; d < devices_; ++d) {
+    if (bytes[d] == 0) continue;
+    const uint32_t node = machine_->devices()[d].node;
+    const auto it = std::find_if(nodes.begin(), nodes.end(), [&](const auto& holders) {
+      return machine_->devices()[holders[0]].node == node;
+    });
+    if (it == nodes.end()) {
+      nodes.push_back({d});
+    } else {
+      it->push_back(d);
+    }
+  }
+  std::vector<std::vector<uint32_t>> pulls(servers);
   for (uint32_t s = 0; s < servers; ++s) {
-    const uint32_t applied = AddTask(kNoResource, 1, block);
-    for (const auto& [holder, held] : bytes) {
-      const int64_t share = (held + servers - 1) / servers;
-      uint32_t last = 0;
-      const uint32_t push =
-          builder_->AddMessage(machine_->PushPath(holder, s), share, {}, &block->tasks, &last);
-      const double rate = machine_->servers()[s].apply_bytes_per_second;
-      const uint32_t apply =
-          AddTask(builder_->ServerResource(s),
-                  std::max<Nanos>(1, TimeFor(static_cast<double>(share), rate)), block);
-      Follow(Gate(holder, block), push);
-      Follow(last, apply);
-      Follow(apply, applied);
-      const uint32_t pull =
-          builder_->AddMessage(machine_->PullPath(s, holder), share, {}, &block->tasks, &last);
-      Follow(applied, pull);
-      block->bytes += 2 * share;
+    for (const std::vector<uint32_t>& holders : nodes) {
+      if (pulls[s].empty() || builder_->cuts_flows()) {
+        pulls[s].push_back(AddTask(block));
+        block->tasks.tasks[pulls[s].back()].waits = static_cast<uint32_t>(nodes.size());
+      }
+      for (uint32_t holder : holders) {
+        builder_->AddMessage(machine_->PullPath(s, holder), share(holder));
+        block->bytes += 2 * share(holder);
+      }
+      builder_->EndFlow({}, &block->tasks);
+    }
+  }
+  for (const std::vector<uint32_t>& holders : nodes) {
+    std::vector<uint32_t> applies;
+    int64_t pushed = 0;
+    for (uint32_t holder : holders) pushed += share(holder);
+    for (uint32_t s = 0; s < servers; ++s) {
+      const Nanos busy =
+          TimeFor(static_cast<double>(pushed), machine_->servers()[s].apply_bytes_per_second);
+      applies.push_back(AddApply(builder_->ServerResource(s), std::max<Nanos>(1, busy), block));
+      SetDone(applies.back(), pulls[s], block);
+      block->tasks.tasks[applies.back()].waits = 1;
+    }
+    uint32_t task = 0;
+    for (uint32_t s = 0; s < servers; ++s) {
+      if (s == 0 || builder_->cuts_flows()) {
+        task = AddTask(block);
+        for (uint32_t holder : holders) FollowParts(holder, task, block);
+      }
+      for (uint32_t holder : holders) {
+        builder_->AddMessage(machine_->PushPath(holder, s), share(holder));
+      }
+      builder_->EndFlow({&applies[s], 1}, &block->tasks);
     }
   }
 }
@@ -253,10 +343,9 @@ void SyncBuilder::BuildServers(SyncBlock* block) {
 void SyncBuilder::Build(uint32_t group, absl::Span<const Member> members,
                         Synchronization synchronization, SyncBlock* block) {
   block->tasks.Clear();
-  block->task_of_device.assign(devices_, -1);
   block->held.clear();
   block->bytes = 0;
-  follows_.clear();
+  device_tasks_.clear();
   FindPieces(group, members);
   std::vector<int64_t> held(devices_, 0);
   for (const Piece& piece : pieces_) {
@@ -276,7 +365,7 @@ void SyncBuilder::Build(uint32_t group, absl::Span<const Member> members,
       BuildServers(block);
       break;
   }
-  WriteFollows(block);
+  block->device_to.Set(devices_, device_tasks_);
   const CommTasks* const all[] = {&block->tasks};
   builder_->SumLoads(all, &block->loads);
 }

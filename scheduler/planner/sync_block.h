@@ -13,8 +13,7 @@ namespace soapstone::planner {
 
 struct SyncBlock {
   CommTasks tasks;
-  // [device] → the task that waits for the group's backward parts there; −1: no parameter there.
-  std::vector<int32_t> task_of_device;
+  PartLists device_to;  // [device] → tasks that wait for the group's backward parts there
   std::vector<std::pair<uint32_t, int64_t>> held;  // device, bytes of parameters there
   std::vector<Load> loads;                         // of links, devices and servers
   int64_t bytes = 0;                               // of all messages
@@ -46,11 +45,13 @@ class SyncBuilder {
   void BuildRing(SyncBlock* block);
   void BuildServers(SyncBlock* block);
   Nanos ApplyTime(uint32_t device, int64_t held, int64_t received) const;
-  uint32_t AddTask(uint32_t resource, Nanos busy, SyncBlock* block);
-  void Follow(uint32_t task, uint32_t next) { follows_.emplace_back(task, next); }
-  void WriteFollows(SyncBlock* block);
-  // The task of a device that everything it sends or applies follows.
-  uint32_t Gate(uint32_t device, SyncBlock* block);
+  static uint32_t AddTask(SyncBlock* block);
+  // Of one flow, which occupies a device or a server.
+  static uint32_t AddApply(uint32_t resource, Nanos busy, SyncBlock* block);
+  // The apply sets these tasks free.
+  static void SetDone(uint32_t apply, absl::Span<const uint32_t> tasks, SyncBlock* block);
+  // The task waits for all backward parts of the device.
+  void FollowParts(uint32_t device, uint32_t task, SyncBlock* block);
 
   const OpGraph* graph_;
   const Machine* machine_;
@@ -59,8 +60,8 @@ class SyncBuilder {
   size_t words_;
   std::vector<Piece> pieces_;
   std::vector<std::vector<uint64_t>> piece_masks_;
-  std::vector<uint32_t> backward_parts_;                // [device]
-  std::vector<std::pair<uint32_t, uint32_t>> follows_;  // task, task that waits for it
+  std::vector<uint32_t> backward_parts_;                     // [device]
+  std::vector<std::pair<uint32_t, uint32_t>> device_tasks_;  // device, task that waits for it
 };
 
 }  // namespace soapstone::planner

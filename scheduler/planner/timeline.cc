@@ -1,5 +1,4 @@
-// The full simulation: tasks in the order in which they become ready (Jia et al. 2019, algorithm
-// 1).
+// The full simulation: tasks in the order in which they may begin (Jia et al. 2019, algorithm 1).
 #include <algorithm>
 #include <bit>
 #include <limits>
@@ -8,8 +7,9 @@
 
 namespace soapstone::planner {
 
-// One run. A key is, from the top bit down: ready time, iteration, block, index in the block.
-template <bool kMany>
+// One run. A key is, from the top bit down: the time at which the task may begin, iteration, slot.
+// kBounded: ends as soon as the last end is known to be over the cutoff.
+template <bool kMany, bool kBounded>
 class Simulator::Run {
  public:
   Run(Simulator* simulator, Nanos cutoff, uint32_t iterations)
@@ -17,42 +17,39 @@ class Simulator::Run {
         queue_(simulator->queue_),
         cutoff_(cutoff),
         iterations_(iterations),
-        block_shift_(simulator->index_bits_),
-        iteration_shift_(block_shift_ + simulator->block_bits_),
-        time_shift_(iteration_shift_ + (kMany ? std::bit_width(iterations) : 0)),
-        time_max_(Nanos{1} << (63 - time_shift_)),
-        check_every_(simulator->builder_.resources()) {}
+        slot_bits_(static_cast<uint32_t>(std::bit_width(simulator->slots_))),
+        slot_mask_((uint64_t{1} << slot_bits_) - 1),
+        time_shift_(slot_bits_ + (kMany ? std::bit_width(iterations) : 0)),
+        time_max_(Nanos{1} << (63 - time_shift_)) {}
 
-  // The last end, or kNever as soon as it is known to be over the cutoff.
+  // The last end, or kNever.
   Nanos Simulate(std::vector<Nanos>* ends) {
     queue_.Clear();
     s_.free_at_.assign(s_.builder_.resources(), 0);
-    s_.left_ = s_.comm_load_;
-    s_.compute_left_ = s_.compute_load_;
-    for (size_t d = 0; d < s_.compute_load_.size(); ++d) {
-      s_.left_[d] += s_.compute_load_[d];
-      s_.compute_left_[d] += s_.device_tail_[d];
-    }
+    free_at_ = s_.free_at_.data();
+    if (kBounded) SetLeft();
     if (kMany) {
-      states_of_all_.resize(s_.slots_ * iterations_);
-      for (size_t i = 0; i < states_of_all_.size(); ++i) {
-        states_of_all_[i].missing = s_.waits_[i % s_.slots_] & ~kStartsBackward;
+      states_of_all_.reserve(s_.slots_ * iterations_);
+      for (uint32_t i = 0; i < iterations_; ++i) {
+        states_of_all_.insert(states_of_all_.end(), s_.states_.begin(), s_.states_.end());
       }
       over_.assign(iterations_, 0);
       ends_.assign(iterations_, 0);
-      for (uint32_t i = 0; i <= std::min(s_.strategy_.staleness, iterations_ - 1); ++i) {
-        PushSources(i, 0);
-      }
-    } else {
-      PushSources(0, 0);
     }
     states_ = kMany ? states_of_all_.data() : s_.states_.data();
-    const bool bounded = !kMany && cutoff_ != kNever;
-    for (uint64_t served = 1; !queue_.empty() && !late_; ++served) {
+    for (uint32_t i = 0; i <= (kMany ? std::min(s_.strategy_.staleness, iterations_ - 1) : 0);
+         ++i) {
+      PushSources(i, 0);
+    }
+    uint32_t until_check = s_.builder_.resources();  // so that checks cost less than serving
+    while (!queue_.empty()) {
       const uint64_t key = queue_.Pop();
       Process(key);
-      if (bounded && served % check_every_ == 0)
+      if (late_) break;
+      if (kBounded && --until_check == 0) {
+        until_check = s_.builder_.resources();
         CheckQueues(static_cast<Nanos>(key >> time_shift_));
+      }
     }
     if (late_) {
       if (!kMany) Clean();
@@ -64,73 +61,83 @@ class Simulator::Run {
 
  private:
   struct Place {
-    uint32_t block, index;
-    uint64_t iteration_key;  // the key's part
-    size_t slot0;            // of the iteration
+    uint64_t iteration_key = 0;  // the key's part
+    size_t slot0 = 0;            // of the iteration
+    uint32_t slot = 0, of = 0, part = 0;
   };
 
+  void SetLeft() {
+    s_.left_ = s_.comm_load_;
+    s_.compute_left_ = s_.compute_load_;
+    for (size_t d = 0; d < s_.compute_load_.size(); ++d) {
+      s_.left_[d] += s_.compute_load_[d];
+      s_.compute_left_[d] += s_.device_tail_[d];
+    }
+  }
+
   void PushSources(uint32_t iteration, Nanos at) {
-    const uint64_t iteration_key = uint64_t{iteration} << iteration_shift_;
+    const uint64_t iteration_key = uint64_t{iteration} << slot_bits_;
     for (uint32_t op = 0; op < s_.n_; ++op) {
-      if (!s_.starts_at_once_[op]) continue;
-      const uint32_t base = s_.blocks_[op].base;
-      for (uint32_t part = 0; part < s_.ops_[op].split->parts; ++part) {
-        if ((s_.waits_[base + part] & ~kStartsBackward) == 0) Push(at, iteration_key, op, part);
+      const Block& block = s_.blocks_[op];
+      for (uint32_t slot = block.base; slot < block.base + block.size; ++slot) {
+        if (s_.states_[slot].waits == 0) Push(at, iteration_key, slot);
       }
     }
   }
 
-  void Push(Nanos at, uint64_t iteration_key, uint32_t block, uint32_t index) {
-    if (at >= time_max_) {
-      late_ = true;
-      return;
-    }
-    queue_.Push(static_cast<uint64_t>(at) << time_shift_ | iteration_key |
-                uint64_t{block} << block_shift_ | index);
+  void Push(Nanos at, uint64_t iteration_key, uint32_t slot) {
+    if (at >= time_max_) late_ = true;
+    queue_.Push(static_cast<uint64_t>(at) << time_shift_ | iteration_key | slot);
   }
 
   // A task that waits hears that one of those it waits for is over.
-  void Arrive(Nanos at, const Place& place, uint32_t block, uint32_t index) {
-    TaskState& state = states_[place.slot0 + s_.blocks_[block].base + index];
-    state.ready = std::max(state.ready, at);
-    if (--state.missing == 0) Push(state.ready, place.iteration_key, block, index);
+  void Arrive(Nanos at, const Place& place, uint32_t slot) {
+    TaskState& state = states_[place.slot0 + slot];
+    const Nanos ready = std::max(state.ready, at);
+    state.ready = ready;
+    if (--state.missing > 0) return;
+    state.ready = 0;  // for the next run
+    state.missing = state.waits;
+    Push(ready, place.iteration_key, slot);
   }
 
   void Process(uint64_t key) {
     const auto ready = static_cast<Nanos>(key >> time_shift_);
     Place place;
-    place.index = static_cast<uint32_t>(key & ((uint64_t{1} << block_shift_) - 1));
-    place.block =
-        static_cast<uint32_t>(key >> block_shift_) & ((uint32_t{1} << s_.block_bits_) - 1);
+    place.slot = static_cast<uint32_t>(key & slot_mask_);
     uint32_t iteration = 0;
-    place.iteration_key = 0;
-    place.slot0 = 0;
     if (kMany) {
-      iteration = static_cast<uint32_t>(key >> iteration_shift_) &
+      iteration = static_cast<uint32_t>(key >> slot_bits_) &
                   ((uint32_t{1} << std::bit_width(iterations_)) - 1);
-      place.iteration_key = uint64_t{iteration} << iteration_shift_;
+      place.iteration_key = uint64_t{iteration} << slot_bits_;
       place.slot0 = iteration * s_.slots_;
     }
-    const BlockRole role = s_.roles_[place.block];
+    const Served served = s_.served_[place.slot];
+    place.of = served.of();
     Nanos end = 0;
-    switch (role.kind) {
+    switch (served.kind()) {
       case BlockKind::kForward:
-        end = Forward(ready, role.of, place);
+        end = Forward(ready, served, place);
         break;
       case BlockKind::kBackward:
-        end = Backward(ready, role.of, place);
+        end = Backward(ready, served, place);
         break;
       case BlockKind::kTransfer:
-        end = Communicate(ready, s_.edges_[role.of]->forward, place,
-                          s_.ForwardBlock(s_.graph_->edges[role.of].to));
+        end = Communicate(ready, s_.edges_[served.of()]->forward, place,
+                          s_.TransferBlock(served.of()),
+                          s_.blocks_[s_.ForwardBlock(s_.graph_->edges[served.of()].to)].base);
         break;
       case BlockKind::kGradient:
-        end = Communicate(ready, s_.edges_[role.of]->backward, place,
-                          s_.BackwardBlock(s_.graph_->edges[role.of].from));
+        end = Communicate(ready, s_.edges_[served.of()]->backward, place,
+                          s_.GradientBlock(served.of()),
+                          s_.blocks_[s_.BackwardBlock(s_.graph_->edges[served.of()].from)].base);
         break;
-      case BlockKind::kSync:
-        end = Communicate(ready, s_.syncs_[role.of]->tasks, place, place.block);
+      case BlockKind::kSync: {
+        const uint32_t block = s_.SyncBlockOf(served.of());
+        end =
+            Communicate(ready, s_.syncs_[served.of()]->tasks, place, block, s_.blocks_[block].base);
         break;
+      }
     }
     last_end_ = std::max(last_end_, end);
     if (kMany) EndOf(iteration, end);
@@ -157,146 +164,140 @@ class Simulator::Run {
     late_ |= late;
   }
 
-  // Serves a task. What the queue still has to serve is a bound: nothing there ends earlier.
-  Nanos Serve(uint32_t resource, Nanos ready, Nanos busy, Nanos not_before) {
-    Nanos& free_at = s_.free_at_[resource];
-    start_ = std::max(ready, free_at);
-    free_at = std::max(start_ + busy, not_before);
-    if (!kMany) {
-      s_.left_[resource] -= busy;
-      late_ |= free_at + s_.left_[resource] > cutoff_;
+  // Serves a use. What the queue still has to serve is a bound: nothing there ends earlier.
+  Nanos Serve(uint32_t resource, Nanos ready, Nanos busy, const Place& place, uint32_t index) {
+    const Nanos start = std::max(ready, free_at_[resource]);
+    const Nanos end = start + busy;
+    free_at_[resource] = end;
+    if (kBounded) {
+      Nanos& left = s_.left_[resource];
+      left -= busy;
+      late_ |= end + left > cutoff_;
     }
-    return free_at;
-  }
-
-  // What follows a device's last backward task is to come as well.
-  Nanos Compute(uint32_t device, Nanos ready, Nanos busy) {
-    const Nanos end = Serve(device, ready, busy, 0);
-    if (!kMany) {
-      s_.compute_left_[device] -= busy;
-      late_ |= end + s_.compute_left_[device] > cutoff_;
+    if (!kMany && !kBounded && s_.record_ != nullptr) [[unlikely]] {
+      s_.record_->push_back(
+          {KindOf(s_.served_[place.slot].kind()), place.of, index, resource, ready, start, end});
     }
     return end;
   }
 
-  void Record(const Place& place, Nanos ready, Nanos end) {
-    if (!kMany && s_.record_)
-      s_.times_[s_.blocks_[place.block].base + place.index] = {ready, start_, end};
+  static TaskKind KindOf(BlockKind kind) {
+    constexpr TaskKind kKinds[] = {TaskKind::kForward, TaskKind::kTransfer, TaskKind::kBackward,
+                                   TaskKind::kGradient, TaskKind::kSynchronize};
+    return kKinds[static_cast<size_t>(kind)];
   }
-  // As it was before the run, for the next.
-  void Restore(const Place& place) {
-    if (kMany) return;
-    const size_t slot = s_.blocks_[place.block].base + place.index;
-    s_.states_[slot] = {.ready = 0, .missing = s_.waits_[slot] & ~kStartsBackward};
+
+  // What follows a device's last backward task, and this one, is to come as well.
+  Nanos Compute(const Served& task, Nanos ready, const Place& place, Nanos tail) {
+    const Nanos end = Serve(task.device, ready, task.busy, place, place.part);
+    if (kBounded) {
+      Nanos& left = s_.compute_left_[task.device];
+      left -= task.busy;
+      late_ |= end + std::max(left, tail) > cutoff_;
+    }
+    return end;
   }
+
   void Clean() {
-    for (size_t i = 0; i < s_.slots_; ++i) {
-      s_.states_[i] = {.ready = 0, .missing = s_.waits_[i] & ~kStartsBackward};
-    }
+    for (TaskState& state : s_.states_) state = {0, state.waits, state.waits};
   }
 
-  Nanos Forward(Nanos ready, uint32_t op, const Place& place) {
-    const OpState& state = s_.ops_[op];
-    const uint32_t part = place.index;
-    const Nanos end = Compute(state.config.devices[part], ready, state.forward[part]);
-    Record(place, ready, end);
-    Restore(place);
-    for (uint32_t edge : s_.graph_->ops[op].out) {
-      SetFree(s_.edges_[edge]->forward_to.of(part), end, place,
-              s_.ForwardBlock(s_.graph_->edges[edge].to), s_.TransferBlock(edge),
-              s_.edges_[edge]->forward.tasks.data());
-    }
-    if ((s_.waits_[s_.blocks_[place.block].base + part] & kStartsBackward) != 0) {
-      Arrive(end, place, s_.BackwardBlock(op), part);
-    }
-    return end;
-  }
-
-  Nanos Backward(Nanos ready, uint32_t op, const Place& place) {
-    const OpState& state = s_.ops_[op];
-    const uint32_t part = place.index;
-    const uint32_t device = state.config.devices[part];
-    const Nanos end = Compute(device, ready, state.backward[part]);
-    Record(place, ready, end);
-    Restore(place);
-    for (uint32_t edge : s_.graph_->ops[op].in) {
-      SetFree(s_.edges_[edge]->backward_to.of(part), end, place,
-              s_.BackwardBlock(s_.graph_->edges[edge].from), s_.GradientBlock(edge),
-              s_.edges_[edge]->backward.tasks.data());
-    }
-    if (!s_.graph_->ops[op].params.empty()) {
-      const uint32_t group = s_.graph_->ops[op].group;
-      const int32_t task = s_.syncs_[group]->task_of_device[device];
-      if (task >= 0) Arrive(end, place, s_.SyncBlockOf(group), static_cast<uint32_t>(task));
-    }
-    return end;
-  }
-
-  void SetFree(absl::Span<const uint32_t> items, Nanos at, const Place& place, uint32_t parts_block,
-               uint32_t tasks_block, const CommTask* tasks) {
-    for (uint32_t item : items) {
-      if ((item & kIsTask) == 0) {
-        Arrive(at, place, parts_block, item);
-        continue;
+  Nanos Forward(Nanos ready, const Served& task, Place& place) {
+    const uint32_t op = task.of();
+    place.part = place.slot - s_.blocks_[op].base;
+    const Nanos end = Compute(task, ready, place, s_.tail_forward_[op]);
+    for (const EdgeEnd& out : s_.out_.of(op)) {
+      const EdgeBlock& edge = *s_.edges_[out.edge];
+      const uint32_t parts = s_.blocks_[s_.ForwardBlock(out.other)].base;
+      if (edge.one_to_one) {
+        Arrive(end, place, parts + place.part);
+      } else {
+        SetFree(edge.forward_to.of(place.part), end, place, parts,
+                s_.blocks_[s_.TransferBlock(out.edge)].base);
       }
-      // It will be served some hundred instructions from now, and is seldom in the cache.
-      __builtin_prefetch(tasks + (item & ~kIsTask));
-      Arrive(at, place, tasks_block, item & ~kIsTask);
+    }
+    if (task.starts()) Arrive(end, place, s_.blocks_[s_.BackwardBlock(op)].base + place.part);
+    return end;
+  }
+
+  Nanos Backward(Nanos ready, const Served& task, Place& place) {
+    const uint32_t op = task.of();
+    place.part = place.slot - s_.blocks_[s_.BackwardBlock(op)].base;
+    const Nanos end = Compute(task, ready, place, s_.tail_backward_[op]);
+    for (const EdgeEnd& in : s_.in_.of(op)) {
+      const EdgeBlock& edge = *s_.edges_[in.edge];
+      const uint32_t parts = s_.blocks_[s_.BackwardBlock(in.other)].base;
+      if (edge.one_to_one) {
+        Arrive(end, place, parts + place.part);
+      } else {
+        SetFree(edge.backward_to.of(place.part), end, place, parts,
+                s_.blocks_[s_.GradientBlock(in.edge)].base);
+      }
+    }
+    const uint32_t group = s_.group_of_[op];
+    if (group != UINT32_MAX) {
+      const uint32_t base = s_.blocks_[s_.SyncBlockOf(group)].base;
+      for (uint32_t item : s_.syncs_[group]->device_to.of(task.device)) {
+        Arrive(end, place, base + item);
+      }
+    }
+    return end;
+  }
+
+  void SetFree(absl::Span<const uint32_t> items, Nanos at, const Place& place, uint32_t parts,
+               uint32_t tasks) {
+    for (uint32_t item : items) {
+      Arrive(at, place, (item & kIsTask) == 0 ? parts + item : tasks + (item & ~kIsTask));
     }
   }
 
-  Nanos Communicate(Nanos ready, const CommTasks& tasks, const Place& place, uint32_t done_block) {
-    const CommTask& task = tasks.tasks[place.index];
-    const size_t base = place.slot0 + s_.blocks_[place.block].base;
-    const Nanos not_before = states_[base + place.index].ready;  // the previous hop's end
-    Nanos end = 0;
-    if (task.resource == kNoResource) {
-      start_ = ready;
-      end = ready + task.busy;
-    } else {
-      end = Serve(task.resource, ready, task.busy, not_before);
+  Nanos Communicate(Nanos ready, const CommTasks& tasks, const Place& place, uint32_t block,
+                    uint32_t done_base) {
+    const uint32_t base = s_.blocks_[block].base;
+    const uint32_t index = place.slot - base;
+    const CommTask& task = tasks.tasks[index];
+    Nanos last = ready + 1;
+    for (uint32_t f = task.flows_begin; f < task.flows_end; ++f) {
+      const Flow& flow = tasks.flows[f];
+      Nanos delivered = ready + 1;
+      for (uint32_t u = flow.uses_begin; u < flow.uses_end; ++u) {
+        const LinkUse& use = tasks.uses[u];
+        const Nanos end = Serve(use.resource, ready + use.offset, use.busy, place, index);
+        if (u == flow.uses_begin && task.next_segment >= 0) {
+          Push(end, place.iteration_key, base + static_cast<uint32_t>(task.next_segment));
+        }
+        delivered = std::max(delivered, end + use.rest);
+      }
+      for (uint32_t i = flow.done_begin; i < flow.done_end; ++i) {
+        Arrive(delivered, place, done_base + tasks.done[i]);
+      }
+      last = std::max(last, delivered);
     }
-    Record(place, ready, end);
-    Restore(place);
-    if (task.next_hop >= 0) {
-      const auto next = static_cast<uint32_t>(task.next_hop);
-      states_[base + next].ready = end + task.latency;
-      Push(start_ + task.latency, place.iteration_key, place.block, next);
-    }
-    if (task.next_segment >= 0) {
-      Push(end, place.iteration_key, place.block, static_cast<uint32_t>(task.next_segment));
-    }
-    const Nanos delivered = end + task.latency;
-    for (uint32_t i = task.done_begin; i < task.done_end; ++i) {
-      Arrive(delivered, place, done_block, tasks.done[i]);
-    }
-    return task.next_hop < 0 ? delivered : end;
+    return last;
   }
 
   Simulator& s_;
   EventQueue& queue_;
   TaskState* states_ = nullptr;
+  Nanos* free_at_ = nullptr;
   std::vector<TaskState> states_of_all_;
   std::vector<size_t> over_;
   std::vector<Nanos> ends_;
   const Nanos cutoff_;
   const uint32_t iterations_;
-  const uint32_t block_shift_, iteration_shift_, time_shift_;
+  const uint32_t slot_bits_;
+  const uint64_t slot_mask_;
+  const uint32_t time_shift_;
   const Nanos time_max_;
-  const uint64_t check_every_;  // so that checks cost less than serving
-  Nanos start_ = 0, last_end_ = 0;
+  Nanos last_end_ = 0;
   bool late_ = false;
 };
 
-template <bool kMany>
-Nanos Simulator::RunTimeline(Nanos cutoff, uint32_t iterations, std::vector<Nanos>* ends) {
-  return Run<kMany>(this, cutoff, iterations).Simulate(ends);
+Nanos Simulator::Simulate() { return Run<false, false>(this, kNever, 1).Simulate(nullptr); }
+
+Nanos Simulator::SimulateUpTo(Nanos cutoff) {
+  return Run<false, true>(this, cutoff, 1).Simulate(nullptr);
 }
-
-template Nanos Simulator::RunTimeline<false>(Nanos, uint32_t, std::vector<Nanos>*);
-template Nanos Simulator::RunTimeline<true>(Nanos, uint32_t, std::vector<Nanos>*);
-
-Nanos Simulator::Simulate() { return RunTimeline<false>(kNever, 1, nullptr); }
 
 Nanos Simulator::StepTime() {
   if (!step_known_) step_ = Simulate();
@@ -310,48 +311,17 @@ Nanos Simulator::IterationTime() {
   const uint32_t before = std::max<uint32_t>(8, together);
   const uint32_t window = (before + together - 1) / together * together;
   std::vector<Nanos> ends;
-  if (RunTimeline<true>(kNever, before + window + together, &ends) == kNever) return kNever;
+  const uint32_t iterations = before + window + together;
+  if (Run<true, false>(this, kNever, iterations).Simulate(&ends) == kNever) return kNever;
   return (ends[before + window - 1] - ends[before - 1]) / window;
 }
 
 std::vector<TimelineTask> Simulator::Timeline() {
   std::vector<TimelineTask> timeline;
-  times_.assign(slots_, {});
-  record_ = true;
+  record_ = &timeline;
   const Nanos step = Simulate();
-  record_ = false;
-  if (step == kNever) return timeline;
-  constexpr TaskKind kKinds[] = {TaskKind::kForward, TaskKind::kTransfer, TaskKind::kBackward,
-                                 TaskKind::kGradient, TaskKind::kSynchronize};
-  for (uint32_t block = 0; block < BlockCount(); ++block) {
-    const BlockRole role = roles_[block];
-    for (uint32_t i = 0; i < blocks_[block].size; ++i) {
-      const TaskTimes& times = times_[blocks_[block].base + i];
-      TimelineTask task = {kKinds[static_cast<size_t>(role.kind)],
-                           role.of,
-                           i,
-                           kNoResource,
-                           times.ready,
-                           times.start,
-                           times.end};
-      switch (role.kind) {
-        case BlockKind::kForward:
-        case BlockKind::kBackward:
-          task.resource = ops_[role.of].config.devices[i];
-          break;
-        case BlockKind::kTransfer:
-          task.resource = edges_[role.of]->forward.tasks[i].resource;
-          break;
-        case BlockKind::kGradient:
-          task.resource = edges_[role.of]->backward.tasks[i].resource;
-          break;
-        case BlockKind::kSync:
-          task.resource = syncs_[role.of]->tasks.tasks[i].resource;
-          break;
-      }
-      timeline.push_back(task);
-    }
-  }
+  record_ = nullptr;
+  if (step == kNever) timeline.clear();
   return timeline;
 }
 
