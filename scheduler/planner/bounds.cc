@@ -67,15 +67,15 @@ int64_t ExtentOf(const models::PartitionRule& rule, const DimUse& use) {
 
 }  // namespace
 
-std::vector<Simulator::EdgeReach> Simulator::FindReaches() const {
-  std::vector<EdgeReach> reaches;
-  for (const PlanEdge& edge : graph_->edges) {
+void Simulator::FindReach(Connection* connection) const {
+  for (uint32_t id : connection->edges) {
+    const PlanEdge& edge = graph_->edges[id];
     const PlanOp& from = graph_->ops[edge.from];
     const PlanOp& to = graph_->ops[edge.to];
     const auto& output = from.rule.outputs[edge.output];
     const auto& input = to.rule.inputs[edge.input];
-    EdgeReach reach = {DimsAreDistinct(output) && DimsAreDistinct(input),
-                       DimsAreDistinct(output) && DimsAreDistinct(input)};
+    bool feeds_all = DimsAreDistinct(output) && DimsAreDistinct(input);
+    bool reads_all = feeds_all;
     for (size_t i = 0; i < output.size(); ++i) {
       const int64_t out_side = from.shapes.outputs[edge.output].shape[i];
       const int64_t in_side = to.shapes.inputs[edge.input].shape[i];
@@ -84,13 +84,12 @@ std::vector<Simulator::EdgeReach> Simulator::FindReaches() const {
       std::vector<uint8_t> written(static_cast<size_t>(in_side), 0), read = written;
       Cover(output[i], ExtentOf(from.rule, output[i]), out_side, offset, &written);
       Cover(input[i], ExtentOf(to.rule, input[i]), in_side, 0, &read);
-      reach.feeds_all = reach.feeds_all && EachReaches(input[i], to.rule, in_side, 0, written);
-      reach.reads_all =
-          reach.reads_all && EachReaches(output[i], from.rule, out_side, offset, read);
+      feeds_all = feeds_all && EachReaches(input[i], to.rule, in_side, 0, written);
+      reads_all = reads_all && EachReaches(output[i], from.rule, out_side, offset, read);
     }
-    reaches.push_back(reach);
+    connection->feeds_all |= feeds_all;
+    connection->reads_all |= reads_all;
   }
-  return reaches;
 }
 
 // The longest path through the operators, forward and back, where each takes what its quickest part
@@ -99,44 +98,39 @@ std::vector<Simulator::EdgeReach> Simulator::FindReaches() const {
 //   head(o) = max over o's predecessors a of head(a) + min(a),  tail alike from the end,
 //   bound = max over o of head(o) + max(o) + tail(o)
 Nanos Simulator::PathBound() {
-  head_forward_.assign(n_, 0);
-  head_backward_.assign(n_, 0);
-  tail_forward_.assign(n_, 0);
-  tail_backward_.assign(n_, 0);
-  for (uint32_t i = 0; i < n_; ++i) {
-    for (uint32_t edge : graph_->ops[i].in) {
-      if (!reach_[edge].feeds_all) continue;
-      const uint32_t from = graph_->edges[edge].from;
-      head_forward_[i] = std::max(head_forward_[i], head_forward_[from] + ops_[from]->forward_min);
-    }
-  }
+  head_forward_.resize(n_);
+  head_backward_.resize(n_);
   // Tails of backward tasks run against the graph's order backward: along it.
   for (uint32_t i = 0; i < n_; ++i) {
-    for (uint32_t edge : graph_->ops[i].in) {
-      if (!graph_->edges[edge].gradient || !reach_[edge].feeds_all) continue;
-      const uint32_t from = graph_->edges[edge].from;
-      tail_backward_[i] =
-          std::max(tail_backward_[i], ops_[from]->backward_min + tail_backward_[from]);
+    Nanos head = 0, tail = 0;
+    for (const auto [edge, from] : in_.of(i)) {
+      if (!connections_[edge].feeds_all) continue;
+      head = std::max(head, head_forward_[from] + ops_[from]->forward_min);
+      if (!connections_[edge].gradient) continue;
+      tail = std::max(tail, ops_[from]->backward_min + tail_backward_[from]);
     }
+    head_forward_[i] = head;
+    tail_backward_[i] = tail;
   }
   Nanos bound = 0;
   for (uint32_t i = n_; i-- > 0;) {
     bool turns = true;  // no gradient comes from behind
-    for (uint32_t edge : graph_->ops[i].out) {
-      const uint32_t to = graph_->edges[edge].to;
-      const bool gradient = graph_->edges[edge].gradient;
+    Nanos head = 0, tail = 0;
+    for (const auto [edge, to] : out_.of(i)) {
+      const bool gradient = connections_[edge].gradient;
       turns = turns && !gradient;
-      if (!reach_[edge].reads_all) continue;
-      tail_forward_[i] = std::max(tail_forward_[i], ops_[to]->forward_min + tail_forward_[to]);
-      if (!gradient) continue;
-      head_backward_[i] = std::max(head_backward_[i], head_backward_[to] + ops_[to]->backward_min);
+      if (!connections_[edge].reads_all) continue;
+      tail = std::max(tail, ops_[to]->forward_min + tail_forward_[to]);
+      if (gradient) head = std::max(head, head_backward_[to] + ops_[to]->backward_min);
     }
     if (turns) {
-      tail_forward_[i] = std::max(tail_forward_[i], ops_[i]->backward_min + tail_backward_[i]);
-      head_backward_[i] = std::max(head_backward_[i], head_forward_[i] + ops_[i]->forward_min);
+      tail = std::max(tail, ops_[i]->backward_min + tail_backward_[i]);
+      head = std::max(head, head_forward_[i] + ops_[i]->forward_min);
     }
-    bound = std::max({bound, head_forward_[i] + ops_[i]->forward_max + tail_forward_[i],
-                      head_backward_[i] + ops_[i]->backward_max + tail_backward_[i]});
+    tail_forward_[i] = tail;
+    head_backward_[i] = head;
+    bound = std::max({bound, head_forward_[i] + ops_[i]->forward_max + tail,
+                      head + ops_[i]->backward_max + tail_backward_[i]});
   }
   return bound;
 }

@@ -7,6 +7,7 @@ namespace soapstone::planner {
 
 void CommTasks::Clear() {
   tasks.clear();
+  inboxes.clear();
   flows.clear();
   uses.clear();
   done.clear();
@@ -33,6 +34,10 @@ BlockBuilder::BlockBuilder(const Machine* machine, Options options)
   }
   sums_.assign(resources_, 0);
   open_at_.assign(resources_, -1);
+  uint32_t nodes = 0;
+  for (const Device& device : machine->devices()) nodes = std::max(nodes, device.node + 1);
+  flows_to_.resize(nodes);
+  receivers_.resize(nodes);
 }
 
 Nanos BlockBuilder::BusyOf(uint32_t link, int64_t bytes) const {
@@ -113,7 +118,6 @@ void BlockBuilder::SumLoads(absl::Span<const CommTasks* const> blocks, std::vect
 void BlockBuilder::FindMessages(const std::vector<Overlap>& overlaps,
                                 absl::Span<const uint32_t> from_devices,
                                 absl::Span<const uint32_t> to_devices) {
-  message_count_ = 0;
   // Overlaps of one producer are neighbours: the table is cleared after each.
   for (size_t begin = 0; begin < overlaps.size();) {
     const size_t first_message = message_count_;
@@ -149,13 +153,30 @@ void BlockBuilder::FindMessages(const std::vector<Overlap>& overlaps,
   }
 }
 
-// One direction: a task a sending node, in it a flow a receiving node.
-void BlockBuilder::AddTransfers(absl::Span<const uint32_t> from_devices, bool forward,
-                                size_t senders, size_t receivers, EdgeBlock* block) {
+// Who receives at each node, and behind how many flows. What one flow alone brings needs no inbox.
+void BlockBuilder::AddInboxes(bool forward, EdgeBlock* block) {
   CommTasks* const tasks = forward ? &block->forward : &block->backward;
   std::vector<uint32_t>& waits = forward ? block->forward_waits : block->backward_waits;
+  for (std::vector<uint32_t>& parts : receivers_) {
+    if (parts.empty()) continue;
+    std::sort(parts.begin(), parts.end());
+    parts.erase(std::unique(parts.begin(), parts.end()), parts.end());
+    for (uint32_t part : parts) ++waits[part];
+    const auto node = static_cast<size_t>(&parts - receivers_.data());
+    if (flows_to_[node] == 1) continue;
+    Inbox inbox = {flows_to_[node], static_cast<uint32_t>(tasks->done.size())};
+    tasks->done.insert(tasks->done.end(), parts.begin(), parts.end());
+    inbox.done_end = static_cast<uint32_t>(tasks->done.size());
+    parts.assign(1, static_cast<uint32_t>(tasks->inboxes.size()) | kIsInbox);
+    tasks->inboxes.push_back(inbox);
+  }
+}
+
+// One direction: a task a sending node, in it a flow a receiving node.
+void BlockBuilder::AddTransfers(absl::Span<const uint32_t> from_devices, bool forward,
+                                size_t senders, EdgeBlock* block) {
+  CommTasks* const tasks = forward ? &block->forward : &block->backward;
   seen_by_sender_.resize(std::max(seen_by_sender_.size(), senders));
-  seen_by_receiver_.resize(std::max(seen_by_receiver_.size(), receivers));
   order_.resize(message_count_);
   std::iota(order_.begin(), order_.end(), 0);
   const auto nodes_of = [&](uint32_t i) {
@@ -164,6 +185,20 @@ void BlockBuilder::AddTransfers(absl::Span<const uint32_t> from_devices, bool fo
   };
   std::stable_sort(order_.begin(), order_.end(),
                    [&](uint32_t a, uint32_t b) { return nodes_of(a) < nodes_of(b); });
+  for (std::vector<uint32_t>& parts : receivers_) parts.clear();
+  std::fill(flows_to_.begin(), flows_to_.end(), 0);
+  for (size_t i = 0; i < order_.size(); ++i) {
+    const Message& m = messages_[order_[i]];
+    const auto nodes = nodes_of(order_[i]);
+    if (i == 0 || nodes_of(order_[i - 1]) != nodes) ++flows_to_[nodes.second];
+    std::vector<uint32_t>& parts = receivers_[nodes.second];
+    if (forward) {
+      parts.insert(parts.end(), m.consumers.begin(), m.consumers.end());
+    } else {
+      parts.push_back(m.producer);
+    }
+  }
+  AddInboxes(forward, block);
   uint32_t task_stamp = 0;
   for (size_t begin = 0; begin < order_.size();) {
     const auto nodes = nodes_of(order_[begin]);
@@ -173,19 +208,11 @@ void BlockBuilder::AddTransfers(absl::Span<const uint32_t> from_devices, bool fo
       task_stamp = ++stamp_;
     }
     const auto task = static_cast<uint32_t>(tasks->tasks.size()) - 1;
-    const uint32_t flow_stamp = ++stamp_;
-    done_.clear();
     const auto send = [&](uint32_t part) {
       if (seen_by_sender_[part] == task_stamp) return;
       seen_by_sender_[part] = task_stamp;
       pairs_.emplace_back(part, task | kIsTask);
       ++tasks->tasks[task].waits;
-    };
-    const auto receive = [&](uint32_t part) {
-      if (seen_by_receiver_[part] == flow_stamp) return;
-      seen_by_receiver_[part] = flow_stamp;
-      done_.push_back(part);
-      ++waits[part];
     };
     for (; begin < order_.size() && nodes_of(order_[begin]) == nodes; ++begin) {
       const Message& m = messages_[order_[begin]];
@@ -195,17 +222,32 @@ void BlockBuilder::AddTransfers(absl::Span<const uint32_t> from_devices, bool fo
       block->bytes += m.bytes;
       if (forward) {
         send(m.producer);
-        for (uint32_t consumer : m.consumers) receive(consumer);
       } else {
         for (uint32_t consumer : m.consumers) send(consumer);
-        receive(m.producer);
       }
     }
-    EndFlow(done_, tasks);
+    EndFlow(receivers_[nodes.second], tasks);
   }
 }
 
-void BlockBuilder::BuildEdge(const std::vector<Overlap>& overlaps,
+// Pairs of parts on one device that meet, each once.
+void BlockBuilder::FindLocal(absl::Span<const std::vector<Overlap>* const> overlaps,
+                             absl::Span<const uint32_t> from_devices,
+                             absl::Span<const uint32_t> to_devices) {
+  local_.clear();
+  for (const std::vector<Overlap>* of_edge : overlaps) {
+    for (const Overlap& overlap : *of_edge) {
+      if (from_devices[overlap.producer] == to_devices[overlap.consumer]) {
+        local_.emplace_back(overlap.producer, overlap.consumer);
+      }
+    }
+  }
+  if (overlaps.size() == 1) return;
+  std::sort(local_.begin(), local_.end());
+  local_.erase(std::unique(local_.begin(), local_.end()), local_.end());
+}
+
+void BlockBuilder::BuildEdge(absl::Span<const std::vector<Overlap>* const> overlaps,
                              absl::Span<const uint32_t> from_devices,
                              absl::Span<const uint32_t> to_devices, bool gradient,
                              EdgeBlock* block) {
@@ -216,29 +258,28 @@ void BlockBuilder::BuildEdge(const std::vector<Overlap>& overlaps,
   block->bytes = 0;
   block->forward_waits.assign(consumers, 0);
   block->backward_waits.assign(producers, 0);
-  FindMessages(overlaps, from_devices, to_devices);
+  message_count_ = 0;
+  for (const std::vector<Overlap>* of_edge : overlaps) {
+    FindMessages(*of_edge, from_devices, to_devices);
+  }
   for (size_t i = 0; i < message_count_; ++i) {
     block->received.emplace_back(messages_[i].device, messages_[i].bytes);
   }
+  FindLocal(overlaps, from_devices, to_devices);
   block->one_to_one =
-      message_count_ == 0 && gradient && overlaps.size() == producers && producers == consumers;
-  pairs_.clear();
-  for (const Overlap& overlap : overlaps) {
-    block->one_to_one = block->one_to_one && overlap.producer == overlap.consumer;
-    if (from_devices[overlap.producer] != to_devices[overlap.consumer]) continue;
-    pairs_.emplace_back(overlap.producer, overlap.consumer);
-    ++block->forward_waits[overlap.consumer];
-  }
-  AddTransfers(from_devices, true, producers, consumers, block);
+      message_count_ == 0 && gradient && local_.size() == producers && producers == consumers &&
+      std::all_of(local_.begin(), local_.end(), [](const auto& p) { return p.first == p.second; });
+  pairs_ = local_;
+  for (const auto& [producer, consumer] : local_) ++block->forward_waits[consumer];
+  AddTransfers(from_devices, true, producers, block);
   block->forward_to.Set(static_cast<uint32_t>(producers), pairs_);
   pairs_.clear();
   if (gradient) {
-    for (const Overlap& overlap : overlaps) {
-      if (from_devices[overlap.producer] != to_devices[overlap.consumer]) continue;
-      pairs_.emplace_back(overlap.consumer, overlap.producer);
-      ++block->backward_waits[overlap.producer];
+    for (const auto& [producer, consumer] : local_) {
+      pairs_.emplace_back(consumer, producer);
+      ++block->backward_waits[producer];
     }
-    AddTransfers(from_devices, false, consumers, producers, block);
+    AddTransfers(from_devices, false, consumers, block);
   }
   block->backward_to.Set(static_cast<uint32_t>(consumers), pairs_);
   const CommTasks* const both[] = {&block->forward, &block->backward};

@@ -11,7 +11,7 @@
 //   s(l) = max(r + o(l), f(l)),   f'(l) = s(l) + b(l),   delivered = max over l of f'(l) + q(l)
 // A message streams through its links: two of one bandwidth take the time of one. Links serve tasks
 // in the order in which these may begin. An application of gradients is a task of one flow, which
-// occupies a device or a server.
+// occupies a device or a server. The parts on a node wait for all that flows to it.
 //
 // Fair sharing: a flow may be cut into segments of at most segment_bytes, each a task. A segment
 // may begin when the one before it has left their first link, hence behind the others that wait
@@ -48,11 +48,22 @@ struct CommTask {
   int32_t next_segment = -1;
 };
 
+// Where the flows to one node meet: who waits for all of them hears of them once.
+struct Inbox {
+  uint32_t waits = 0;
+  uint32_t done_begin = 0, done_end = 0;
+};
+
+// In CommTasks::done of a flow: an inbox.
+inline constexpr uint32_t kIsInbox = uint32_t{1} << 31;
+
 struct CommTasks {
   std::vector<CommTask> tasks;
+  std::vector<Inbox> inboxes;  // their slots are behind the tasks'
   std::vector<Flow> flows;
   std::vector<LinkUse> uses;
   std::vector<uint32_t> done;  // of edges: parts; of groups: tasks of this block
+  size_t slots() const { return tasks.size() + inboxes.size(); }
   void Clear();
 };
 
@@ -108,8 +119,10 @@ class BlockBuilder {
   // A message a (producer's part, device, region): consumers there share it; their gradients are
   // summed there and one message takes them back. Partial sums of reduction splits are of different
   // parts, and each is sent.
-  void BuildEdge(const std::vector<Overlap>& overlaps, absl::Span<const uint32_t> from_devices,
-                 absl::Span<const uint32_t> to_devices, bool gradient, EdgeBlock* block);
+  // overlaps: of each edge between the two operators.
+  void BuildEdge(absl::Span<const std::vector<Overlap>* const> overlaps,
+                 absl::Span<const uint32_t> from_devices, absl::Span<const uint32_t> to_devices,
+                 bool gradient, EdgeBlock* block);
 
   // A flow is made of messages, then ended: it becomes a part of the last task, or segments behind
   // it, which are tasks. Returns how many tasks there were before it. REQUIRES a task.
@@ -129,8 +142,11 @@ class BlockBuilder {
   };
   void FindMessages(const std::vector<Overlap>& overlaps, absl::Span<const uint32_t> from_devices,
                     absl::Span<const uint32_t> to_devices);
+  void FindLocal(absl::Span<const std::vector<Overlap>* const> overlaps,
+                 absl::Span<const uint32_t> from_devices, absl::Span<const uint32_t> to_devices);
   void AddTransfers(absl::Span<const uint32_t> from_devices, bool forward, size_t senders,
-                    size_t receivers, EdgeBlock* block);
+                    EdgeBlock* block);
+  void AddInboxes(bool forward, EdgeBlock* block);
   Nanos BusyOf(uint32_t link, int64_t bytes) const;
 
   const Machine* machine_;
@@ -146,9 +162,11 @@ class BlockBuilder {
   std::vector<Message> messages_;
   size_t message_count_ = 0;
   std::vector<uint32_t> order_, done_;
-  std::vector<uint32_t> seen_by_sender_, seen_by_receiver_;
+  std::vector<uint32_t> flows_to_;                // [node]
+  std::vector<std::vector<uint32_t>> receivers_;  // [node] parts
+  std::vector<uint32_t> seen_by_sender_;
   uint32_t stamp_ = 0;
-  std::vector<std::pair<uint32_t, uint32_t>> pairs_;
+  std::vector<std::pair<uint32_t, uint32_t>> local_, pairs_;
 };
 
 }  // namespace soapstone::planner

@@ -13,12 +13,12 @@ constexpr uint32_t kSmallestBlock = 2;
 size_t Simulator::SizeOf(uint32_t block) const {
   if (block < n_) return ops_[block]->split->parts;
   block -= n_;
-  if (block < e_) return edges_[block]->forward.tasks.size();
+  if (block < e_) return edges_[block]->forward.slots();
   block -= e_;
   if (block < n_) return ops_[block]->split->parts;
   block -= n_;
-  if (block < e_) return edges_[block]->backward.tasks.size();
-  return syncs_[block - e_]->tasks.tasks.size();
+  if (block < e_) return edges_[block]->backward.slots();
+  return syncs_[block - e_]->tasks.slots();
 }
 
 // Makes room, in numbers: the slots move later.
@@ -39,7 +39,10 @@ void Simulator::PlaceAll() {
   }
   states_.assign(slots_, TaskState());
   served_.assign(slots_, Served());
-  for (uint32_t op = 0; op < n_; ++op) PlaceOp(op);
+  for (uint32_t op = 0; op < n_; ++op) {
+    PlaceOp(op);
+    Direct(op);
+  }
   for (uint32_t edge = 0; edge < e_; ++edge) {
     PlaceTasks(edges_[edge]->forward, TransferBlock(edge), BlockKind::kTransfer, edge);
     PlaceTasks(edges_[edge]->backward, GradientBlock(edge), BlockKind::kGradient, edge);
@@ -59,7 +62,10 @@ void Simulator::PlaceTouched() {
   }
   for (uint32_t group : touched_groups_) moves |= Outgrows(SyncBlockOf(group));
   if (moves) return PlaceAll();
-  for (uint32_t op : touched_ops_) PlaceOp(op);
+  for (uint32_t op : touched_ops_) {
+    PlaceOp(op);
+    Direct(op);
+  }
   for (uint32_t edge : touched_edges_) {
     PlaceTasks(edges_[edge]->forward, TransferBlock(edge), BlockKind::kTransfer, edge);
     PlaceTasks(edges_[edge]->backward, GradientBlock(edge), BlockKind::kGradient, edge);
@@ -74,13 +80,13 @@ void Simulator::PlaceTasks(const CommTasks& tasks, uint32_t block, BlockKind kin
   const auto size = static_cast<uint32_t>(tasks.tasks.size());
   tasks_ += size;
   tasks_ -= place.size;
+  place.size = size;
+  TaskState* state = states_.data() + place.base;
   for (uint32_t i = 0; i < size; ++i) {
-    states_[place.base + i] = {0, tasks.tasks[i].waits, tasks.tasks[i].waits};
+    *state++ = {0, tasks.tasks[i].waits, tasks.tasks[i].waits};
     served_[place.base + i].role = Served::RoleOf(kind, of);
   }
-  // Never waited for; a run that was cut off resets all slots.
-  for (uint32_t i = size; i < place.size; ++i) states_[place.base + i] = {};
-  place.size = size;
+  for (const Inbox& inbox : tasks.inboxes) *state++ = {0, inbox.waits, inbox.waits};
 }
 
 void Simulator::PlaceOp(uint32_t op) {
@@ -112,6 +118,22 @@ void Simulator::PlaceOp(uint32_t op) {
     const uint32_t device = state.config.devices[part];
     runs[part] = {state.forward[part], device, Served::RoleOf(BlockKind::kForward, op, starts)};
     turns[part] = {state.backward[part], device, Served::RoleOf(BlockKind::kBackward, op)};
+  }
+}
+
+void Simulator::Direct(uint32_t op) {
+  const auto lists_of = [](const EdgeBlock& edge, const PartLists& lists) {
+    return edge.one_to_one ? nullptr : &lists;
+  };
+  for (uint32_t i = out_.begin[op]; i < out_.begin[op + 1]; ++i) {
+    const auto [edge, other] = out_.ends[i];
+    routes_out_[i] = {lists_of(*edges_[edge], edges_[edge]->forward_to),
+                      blocks_[ForwardBlock(other)].base, blocks_[TransferBlock(edge)].base};
+  }
+  for (uint32_t i = in_.begin[op]; i < in_.begin[op + 1]; ++i) {
+    const auto [edge, other] = in_.ends[i];
+    routes_in_[i] = {lists_of(*edges_[edge], edges_[edge]->backward_to),
+                     blocks_[BackwardBlock(other)].base, blocks_[GradientBlock(edge)].base};
   }
 }
 

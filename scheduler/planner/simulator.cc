@@ -1,6 +1,7 @@
 #include "scheduler/planner/simulator.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "absl/hash/hash.h"
 #include "base/status_macros.h"
@@ -38,25 +39,38 @@ Simulator::Simulator(const OpGraph* graph, const Machine* machine, const CostMod
       builder_(machine, {.segment_bytes = options.segment_bytes}),
       sync_builder_(graph, machine, &builder_),
       n_(static_cast<uint32_t>(graph->ops.size())),
-      e_(static_cast<uint32_t>(graph->edges.size())),
       g_(static_cast<uint32_t>(graph->groups.size())),
-      reach_(FindReaches()),
       op_cache_(n_),
-      edge_cache_(e_),
       sync_cache_(g_),
       memories_(kMemories) {
   for (const std::vector<uint32_t>& group : graph->groups) {
     group_has_params_.push_back(std::any_of(
         group.begin(), group.end(), [&](uint32_t op) { return !graph->ops[op].params.empty(); }));
   }
-  for (EdgeEnds* ends : {&in_, &out_}) ends->begin.push_back(0);
+  absl::flat_hash_map<std::tuple<uint32_t, uint32_t, bool>, uint32_t> numbers;
+  for (uint32_t id = 0; id < graph->edges.size(); ++id) {
+    const PlanEdge& edge = graph->edges[id];
+    const auto [it, is_new] = numbers.try_emplace({edge.from, edge.to, edge.gradient}, e_);
+    if (is_new) {
+      connections_.push_back({.from = edge.from, .to = edge.to, .gradient = edge.gradient});
+      ++e_;
+    }
+    connections_[it->second].edges.push_back(id);
+  }
+  edge_cache_.resize(e_);
+  std::vector<std::vector<EdgeEnd>> in(n_), out(n_);
+  for (uint32_t id = 0; id < e_; ++id) {
+    FindReach(&connections_[id]);
+    out[connections_[id].from].push_back({id, connections_[id].to});
+    in[connections_[id].to].push_back({id, connections_[id].from});
+  }
+  in_.Set(in);
+  out_.Set(out);
   for (const PlanOp& op : graph->ops) {
     group_of_.push_back(op.params.empty() ? UINT32_MAX : op.group);
-    for (uint32_t edge : op.in) in_.ends.push_back({edge, graph->edges[edge].from});
-    for (uint32_t edge : op.out) out_.ends.push_back({edge, graph->edges[edge].to});
-    in_.begin.push_back(static_cast<uint32_t>(in_.ends.size()));
-    out_.begin.push_back(static_cast<uint32_t>(out_.ends.size()));
   }
+  routes_out_.resize(e_);
+  routes_in_.resize(e_);
   ops_.assign(n_, nullptr);
   edges_.assign(e_, nullptr);
   syncs_.assign(g_, nullptr);
@@ -135,14 +149,18 @@ const Simulator::OpState* Simulator::FindOp(uint32_t op, const OpConfig& config)
 }
 
 const EdgeBlock* Simulator::FindEdge(uint32_t edge) {
-  const PlanEdge& e = graph_->edges[edge];
-  const OpState& from = *ops_[e.from];
-  const OpState& to = *ops_[e.to];
+  const Connection& connection = connections_[edge];
+  const OpState& from = *ops_[connection.from];
+  const OpState& to = *ops_[connection.to];
   std::unique_ptr<EdgeBlock>& block = edge_cache_[edge][uint64_t{from.id} << 32 | to.id];
   if (block == nullptr) {
     block = std::make_unique<EdgeBlock>();
-    builder_.BuildEdge(splits_.Overlaps(edge, *from.split, *to.split), from.config.devices,
-                       to.config.devices, e.gradient, block.get());
+    overlaps_.clear();
+    for (uint32_t e : connection.edges) {
+      overlaps_.push_back(&splits_.Overlaps(e, *from.split, *to.split));
+    }
+    builder_.BuildEdge(overlaps_, from.config.devices, to.config.devices, connection.gradient,
+                       block.get());
     cached_words_ += WordsOf(*block);
   }
   return block.get();
@@ -179,6 +197,7 @@ void Simulator::FlushCaches() {
   for (auto& cache : sync_cache_) cache.clear();
   cached_words_ = 0;
   FindAll(configs);
+  for (uint32_t op = 0; op < n_; ++op) Direct(op);
 }
 
 void Simulator::AddCompute(const OpState& op, int sign) {

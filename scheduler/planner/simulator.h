@@ -70,7 +70,8 @@ struct Breakdown {
 enum class TaskKind : uint8_t { kForward, kBackward, kTransfer, kGradient, kSynchronize };
 
 // What a task of the timeline does to one queue. Of kForward and kBackward: operator and part; of
-// kTransfer and kGradient: edge and task; of kSynchronize: group and task.
+// kTransfer and kGradient: edge (the first between its operators) and task; of kSynchronize: group
+// and task.
 struct TimelineTask {
   TaskKind kind = TaskKind::kForward;
   uint32_t of = 0, index = 0;
@@ -160,7 +161,7 @@ class Simulator {
   // The places of a block's tasks in the arrays by slot. They stay where they are but when a block
   // outgrows its own.
   struct Block {
-    uint32_t base = 0, size = 0, capacity = 0;
+    uint32_t base = 0, size = 0, capacity = 0;  // size: tasks; inboxes are behind them
   };
   struct TaskState {
     Nanos ready = 0;
@@ -179,8 +180,23 @@ class Simulator {
     bool starts() const { return (role & 8) != 0; }
     uint32_t of() const { return role >> 4; }  // operator, edge, group
   };
+  // All edges from one operator to another whose gradients flow back, or do not: they are sent
+  // together.
+  struct Connection {
+    uint32_t from = 0, to = 0;
+    bool gradient = false;
+    std::vector<uint32_t> edges;
+    // Whatever the configurations: any part of the consumer reads some of it; any part of the
+    // producer is read.
+    bool feeds_all = false, reads_all = false;
+  };
   struct EdgeEnd {
-    uint32_t edge = 0, other = 0;
+    uint32_t edge = 0, other = 0;  // connection; operator
+  };
+  // Where what a part makes goes: of a connection's end, in the order of EdgeEnds.
+  struct Route {
+    const PartLists* lists = nullptr;  // nullptr: to the part of its number alone
+    uint32_t parts = 0, tasks = 0;     // first slots
   };
   // Lists by operator, in one array.
   struct EdgeEnds {
@@ -189,11 +205,13 @@ class Simulator {
     absl::Span<const EdgeEnd> of(uint32_t op) const {
       return {ends.data() + begin[op], begin[op + 1] - begin[op]};
     }
-  };
-  // Of an edge, whatever the configurations.
-  struct EdgeReach {
-    bool feeds_all = false;  // any part of the consumer reads some of it
-    bool reads_all = false;  // any part of the producer is read
+    void Set(const std::vector<std::vector<EdgeEnd>>& lists) {
+      for (const std::vector<EdgeEnd>& list : lists) {
+        begin.push_back(static_cast<uint32_t>(ends.size()));
+        ends.insert(ends.end(), list.begin(), list.end());
+      }
+      begin.push_back(static_cast<uint32_t>(ends.size()));
+    }
   };
   // What a proposal replaced.
   struct Undo {
@@ -245,10 +263,11 @@ class Simulator {
   void PlaceAll();
   void PlaceTouched();
   void PlaceOp(uint32_t op);
+  void Direct(uint32_t op);
   void PlaceTasks(const CommTasks& tasks, uint32_t block, BlockKind kind, uint32_t of);
 
   // bounds.cc
-  std::vector<EdgeReach> FindReaches() const;
+  void FindReach(Connection* connection) const;
   Nanos PathBound();
   Nanos DeviceBound();
 
@@ -263,8 +282,8 @@ class Simulator {
   SplitTable splits_;
   BlockBuilder builder_;
   SyncBuilder sync_builder_;
-  uint32_t n_, e_, g_;  // operators, edges, groups
-  std::vector<EdgeReach> reach_;
+  uint32_t n_, e_ = 0, g_;  // operators, connections, groups
+  std::vector<Connection> connections_;
   EdgeEnds in_, out_;
   std::vector<bool> group_has_params_;
 
@@ -288,8 +307,9 @@ class Simulator {
   bool step_known_ = false;
 
   std::vector<Block> blocks_;
-  std::vector<TaskState> states_;  // by slot
-  std::vector<Served> served_;     // by slot
+  std::vector<TaskState> states_;              // by slot
+  std::vector<Served> served_;                 // by slot
+  std::vector<Route> routes_out_, routes_in_;  // by place in out_.ends, in_.ends
   size_t slots_ = 0, tasks_ = 0;
 
   EventQueue queue_;
@@ -303,6 +323,7 @@ class Simulator {
   Undo undo_;
   std::vector<uint32_t> touched_edges_, touched_groups_, touched_ops_, changed_, sync_key_;
   std::vector<SyncBuilder::Member> members_;
+  std::vector<const std::vector<Overlap>*> overlaps_;
   std::vector<uint8_t> mark_;
   bool early_rejection_ = true;
   ProposalCounts counts_;

@@ -125,12 +125,12 @@ class Simulator::Run {
       case BlockKind::kTransfer:
         end = Communicate(ready, s_.edges_[served.of()]->forward, place,
                           s_.TransferBlock(served.of()),
-                          s_.blocks_[s_.ForwardBlock(s_.graph_->edges[served.of()].to)].base);
+                          s_.blocks_[s_.ForwardBlock(s_.connections_[served.of()].to)].base);
         break;
       case BlockKind::kGradient:
         end = Communicate(ready, s_.edges_[served.of()]->backward, place,
                           s_.GradientBlock(served.of()),
-                          s_.blocks_[s_.BackwardBlock(s_.graph_->edges[served.of()].from)].base);
+                          s_.blocks_[s_.BackwardBlock(s_.connections_[served.of()].from)].base);
         break;
       case BlockKind::kSync: {
         const uint32_t block = s_.SyncBlockOf(served.of());
@@ -175,8 +175,10 @@ class Simulator::Run {
       late_ |= end + left > cutoff_;
     }
     if (!kMany && !kBounded && s_.record_ != nullptr) [[unlikely]] {
-      s_.record_->push_back(
-          {KindOf(s_.served_[place.slot].kind()), place.of, index, resource, ready, start, end});
+      const BlockKind kind = s_.served_[place.slot].kind();
+      const bool connects = kind == BlockKind::kTransfer || kind == BlockKind::kGradient;
+      const uint32_t of = connects ? s_.connections_[place.of].edges[0] : place.of;
+      s_.record_->push_back({KindOf(kind), of, index, resource, ready, start, end});
     }
     return end;
   }
@@ -206,15 +208,8 @@ class Simulator::Run {
     const uint32_t op = task.of();
     place.part = place.slot - s_.blocks_[op].base;
     const Nanos end = Compute(task, ready, place, s_.tail_forward_[op]);
-    for (const EdgeEnd& out : s_.out_.of(op)) {
-      const EdgeBlock& edge = *s_.edges_[out.edge];
-      const uint32_t parts = s_.blocks_[s_.ForwardBlock(out.other)].base;
-      if (edge.one_to_one) {
-        Arrive(end, place, parts + place.part);
-      } else {
-        SetFree(edge.forward_to.of(place.part), end, place, parts,
-                s_.blocks_[s_.TransferBlock(out.edge)].base);
-      }
+    for (uint32_t i = s_.out_.begin[op]; i < s_.out_.begin[op + 1]; ++i) {
+      SetFree(s_.routes_out_[i], end, place);
     }
     if (task.starts()) Arrive(end, place, s_.blocks_[s_.BackwardBlock(op)].base + place.part);
     return end;
@@ -224,15 +219,8 @@ class Simulator::Run {
     const uint32_t op = task.of();
     place.part = place.slot - s_.blocks_[s_.BackwardBlock(op)].base;
     const Nanos end = Compute(task, ready, place, s_.tail_backward_[op]);
-    for (const EdgeEnd& in : s_.in_.of(op)) {
-      const EdgeBlock& edge = *s_.edges_[in.edge];
-      const uint32_t parts = s_.blocks_[s_.BackwardBlock(in.other)].base;
-      if (edge.one_to_one) {
-        Arrive(end, place, parts + place.part);
-      } else {
-        SetFree(edge.backward_to.of(place.part), end, place, parts,
-                s_.blocks_[s_.GradientBlock(in.edge)].base);
-      }
+    for (uint32_t i = s_.in_.begin[op]; i < s_.in_.begin[op + 1]; ++i) {
+      SetFree(s_.routes_in_[i], end, place);
     }
     const uint32_t group = s_.group_of_[op];
     if (group != UINT32_MAX) {
@@ -244,10 +232,26 @@ class Simulator::Run {
     return end;
   }
 
-  void SetFree(absl::Span<const uint32_t> items, Nanos at, const Place& place, uint32_t parts,
-               uint32_t tasks) {
-    for (uint32_t item : items) {
-      Arrive(at, place, (item & kIsTask) == 0 ? parts + item : tasks + (item & ~kIsTask));
+  void SetFree(const Route& route, Nanos at, const Place& place) {
+    if (route.lists == nullptr) return Arrive(at, place, route.parts + place.part);
+    for (uint32_t item : route.lists->of(place.part)) {
+      const uint32_t base = (item & kIsTask) == 0 ? route.parts : route.tasks;
+      Arrive(at, place, base + (item & ~kIsTask));
+    }
+  }
+
+  // A flow arrives; the last one lets go who waits for all of them.
+  void Put(Nanos at, const Place& place, const CommTasks& tasks, uint32_t inbox, uint32_t base,
+           uint32_t done_base) {
+    const size_t slot = base + tasks.tasks.size() + inbox;
+    TaskState& state = states_[place.slot0 + slot];
+    const Nanos ready = std::max(state.ready, at);
+    state.ready = ready;
+    if (--state.missing > 0) return;
+    state.ready = 0;
+    state.missing = state.waits;
+    for (uint32_t i = tasks.inboxes[inbox].done_begin; i < tasks.inboxes[inbox].done_end; ++i) {
+      Arrive(ready, place, done_base + tasks.done[i]);
     }
   }
 
@@ -269,7 +273,12 @@ class Simulator::Run {
         delivered = std::max(delivered, end + use.rest);
       }
       for (uint32_t i = flow.done_begin; i < flow.done_end; ++i) {
-        Arrive(delivered, place, done_base + tasks.done[i]);
+        const uint32_t item = tasks.done[i];
+        if ((item & kIsInbox) == 0) {
+          Arrive(delivered, place, done_base + item);
+        } else {
+          Put(delivered, place, tasks, item & ~kIsInbox, base, done_base);
+        }
       }
       last = std::max(last, delivered);
     }
