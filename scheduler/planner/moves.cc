@@ -14,7 +14,7 @@ bool Chance(Dice* dice, uint32_t percent) { return dice->Below(100) < percent; }
 absl::Span<const Change> MoveMaker::Draw(const Simulator& now, Dice* dice) {
   count_ = 0;
   const uint32_t kind = dice->Below(100);
-  if (kind < 20) {
+  if (kind < 10) {
     Scatter(dice);
   } else if (kind < 40) {
     Place(Scope::kOp, dice);

@@ -24,6 +24,21 @@ size_t WordsOf(const EdgeBlock& block) {
          4 * (block.loads.size() + block.received.size()) + 128;
 }
 
+// Blocks are used again with the memory that they have.
+template <typename T>
+std::unique_ptr<T> Spare(std::vector<std::unique_ptr<T>>* spare) {
+  if (spare->empty()) return std::make_unique<T>();
+  std::unique_ptr<T> block = std::move(spare->back());
+  spare->pop_back();
+  return block;
+}
+
+template <typename Cache, typename T>
+void Forget(Cache* cache, std::vector<std::unique_ptr<T>>* spare) {
+  for (auto& [key, block] : *cache) spare->push_back(std::move(block));
+  cache->clear();
+}
+
 }  // namespace
 
 size_t Simulator::ConfigHash::operator()(const OpConfig& config) const {
@@ -122,7 +137,7 @@ absl::Status Simulator::SetStrategy(const Strategy& strategy) {
 const Simulator::OpState* Simulator::FindOp(uint32_t op, const OpConfig& config) {
   std::unique_ptr<OpState>& state = op_cache_[op][config];
   if (state != nullptr) return state.get();
-  state = std::make_unique<OpState>();
+  state = Spare(&spare_ops_);
   state->config = config;
   const Split* split = state->split = splits_.Find(op, config);
   state->id = static_cast<uint32_t>(op_cache_[op].size()) - 1;
@@ -132,6 +147,7 @@ const Simulator::OpState* Simulator::FindOp(uint32_t op, const OpConfig& config)
   state->forward.resize(split->parts);
   state->backward.resize(split->parts);
   state->forward_min = state->backward_min = INT64_MAX;
+  state->forward_max = state->backward_max = 0;
   for (uint32_t part = 0; part < split->parts; ++part) {
     const uint32_t kind = machine_->devices()[config.devices[part]].kind;
     const Nanos exchange = ExchangeTime(*split, config.devices, *machine_, part);
@@ -154,7 +170,7 @@ const EdgeBlock* Simulator::FindEdge(uint32_t edge) {
   const OpState& to = *ops_[connection.to];
   std::unique_ptr<EdgeBlock>& block = edge_cache_[edge][uint64_t{from.id} << 32 | to.id];
   if (block == nullptr) {
-    block = std::make_unique<EdgeBlock>();
+    block = Spare(&spare_edges_);
     overlaps_.clear();
     for (uint32_t e : connection.edges) {
       overlaps_.push_back(&splits_.Overlaps(e, *from.split, *to.split));
@@ -173,7 +189,7 @@ const SyncBlock* Simulator::FindSync(uint32_t group) {
   }
   std::unique_ptr<SyncBlock>& block = sync_cache_[group][sync_key_];
   if (block == nullptr) {
-    block = std::make_unique<SyncBlock>();
+    block = Spare(&spare_syncs_);
     for (uint32_t op : graph_->groups[group]) {
       members_[op] = {ops_[op]->split, ops_[op]->config.devices};
     }
@@ -192,9 +208,9 @@ void Simulator::FindAll(absl::Span<const OpConfig> configs) {
 // Forgets all states and blocks but the current strategy's.
 void Simulator::FlushCaches() {
   const std::vector<OpConfig> configs = strategy().ops;
-  for (auto& cache : op_cache_) cache.clear();
-  for (auto& cache : edge_cache_) cache.clear();
-  for (auto& cache : sync_cache_) cache.clear();
+  for (auto& cache : op_cache_) Forget(&cache, &spare_ops_);
+  for (auto& cache : edge_cache_) Forget(&cache, &spare_edges_);
+  for (auto& cache : sync_cache_) Forget(&cache, &spare_syncs_);
   cached_words_ = 0;
   FindAll(configs);
   for (uint32_t op = 0; op < n_; ++op) Direct(op);

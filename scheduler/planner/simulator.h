@@ -296,6 +296,9 @@ class Simulator {
   std::vector<absl::flat_hash_map<OpConfig, std::unique_ptr<OpState>, ConfigHash>> op_cache_;
   std::vector<absl::flat_hash_map<uint64_t, std::unique_ptr<EdgeBlock>>> edge_cache_;
   std::vector<absl::flat_hash_map<std::vector<uint32_t>, std::unique_ptr<SyncBlock>>> sync_cache_;
+  std::vector<std::unique_ptr<OpState>> spare_ops_;
+  std::vector<std::unique_ptr<EdgeBlock>> spare_edges_;
+  std::vector<std::unique_ptr<SyncBlock>> spare_syncs_;
   size_t cached_words_ = 0;
   std::vector<Memory> memories_;
 

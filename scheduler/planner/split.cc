@@ -1,6 +1,7 @@
 #include "scheduler/planner/split.h"
 
 #include <algorithm>
+#include <map>
 
 #include "glog/logging.h"
 
@@ -286,7 +287,6 @@ SplitTable::SplitTable(const OpGraph* graph, const Machine* machine, const CostM
 std::unique_ptr<Split> SplitTable::Make(uint32_t op_id, const OpConfig& config) const {
   const PlanOp& op = graph_->ops[op_id];
   auto split = std::make_unique<Split>();
-  split->id = static_cast<uint32_t>(splits_[op_id].size());
   split->degrees = config.degrees;
   for (size_t d = 0; d < config.degrees.size(); ++d) {
     split->bounds.push_back(BoundariesOf(op.rule.dims[d], config, d));
@@ -315,12 +315,12 @@ std::unique_ptr<Split> SplitTable::Make(uint32_t op_id, const OpConfig& config) 
 }
 
 const Split* SplitTable::Find(uint32_t op, const OpConfig& config) {
-  const auto [it, is_new] = splits_[op].try_emplace({config.degrees, config.cuts});
-  if (is_new) {
-    it->second = Make(op, config);
-    it->second->id = static_cast<uint32_t>(splits_[op].size()) - 1;
+  std::unique_ptr<Split>& split = splits_[op][{config.degrees, config.cuts}];
+  if (split == nullptr) {
+    split = Make(op, config);
+    split->id = static_cast<uint32_t>(splits_[op].size()) - 1;
   }
-  return it->second.get();
+  return split.get();
 }
 
 std::vector<Overlap> SplitTable::FindOverlaps(uint32_t edge_id, const Split& a,
@@ -344,9 +344,11 @@ std::vector<Overlap> SplitTable::FindOverlaps(uint32_t edge_id, const Split& a,
 
 const std::vector<Overlap>& SplitTable::Overlaps(uint32_t edge, const Split& producer,
                                                  const Split& consumer) {
-  const auto [it, is_new] = overlaps_[edge].try_emplace({producer.id, consumer.id});
-  if (is_new) it->second = FindOverlaps(edge, producer, consumer);
-  return it->second;
+  auto& overlaps = overlaps_[edge][uint64_t{producer.id} << 32 | consumer.id];
+  if (overlaps == nullptr) {
+    overlaps = std::make_unique<std::vector<Overlap>>(FindOverlaps(edge, producer, consumer));
+  }
+  return *overlaps;
 }
 
 Nanos ExchangeTime(const Split& split, const std::vector<uint32_t>& devices, const Machine& machine,

@@ -4,11 +4,11 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "scheduler/planner/cost_model.h"
 #include "scheduler/planner/machine.h"
 #include "scheduler/planner/op_graph.h"
@@ -72,8 +72,10 @@ class SplitTable {
   const OpGraph* graph_;
   const Machine* machine_;
   const CostModel* costs_;
-  std::vector<std::map<std::pair<std::vector<uint32_t>, Cuts>, std::unique_ptr<Split>>> splits_;
-  std::vector<std::map<std::pair<uint32_t, uint32_t>, std::vector<Overlap>>> overlaps_;
+  std::vector<absl::flat_hash_map<std::pair<std::vector<uint32_t>, Cuts>, std::unique_ptr<Split>>>
+      splits_;
+  // [edge], by the splits' ids
+  std::vector<absl::flat_hash_map<uint64_t, std::unique_ptr<std::vector<Overlap>>>> overlaps_;
 };
 
 // Nanoseconds that part `part` spends on exchanges in a forward or a backward pass when parts are

@@ -1,0 +1,115 @@
+// Random walks over the six networks of the FlexFlow paper on 2 to 64 devices: what a chain of
+// proposals leaves behind has the step time, to the bit, that a new simulator finds for the same
+// strategy. A sample here; SOAPSTONE_MUTATIONS sets how many proposals all walks make together
+// (./check --long: a million).
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "glog/logging.h"
+#include "gtest/gtest.h"
+#include "models/zoo.h"
+#include "scheduler/planner/machine_text.h"
+#include "scheduler/planner/moves.h"
+#include "scheduler/planner/roofline_cost.h"
+#include "scheduler/planner/simulator.h"
+
+namespace soapstone::planner {
+namespace {
+
+constexpr int kWalks = 30;
+
+int MutationsOfAll() {
+  const char* set = std::getenv("SOAPSTONE_MUTATIONS");
+  return set == nullptr ? 30 * kWalks : std::atoi(set);
+}
+
+// Nodes of up to four devices, and two servers.
+Machine NodesOfFour(uint32_t devices) {
+  const std::string text = absl::StrCat(R"(
+    name: "nodes"
+    kinds { name: "gpu" tflops: 6.4 memory_gbytes_per_s: 550 memory_gib: 16 launch_us: 5 }
+    nodes {
+      name: "node" kind: "gpu" devices: )",
+                                        std::min(devices, 4u), " count: ", (devices + 3) / 4, R"(
+      mesh { gbytes_per_s: 20 latency_us: 2 }
+      host { gbytes_per_s: 12 latency_us: 5 }
+      nics { count: 1 connection { gbytes_per_s: 12.5 latency_us: 3 } direct: true }
+      servers: 1 server_apply_gbytes_per_s: 10
+    })");
+  absl::StatusOr<Machine> machine = ParseMachine(text, "test");
+  CHECK(machine.ok()) << machine.status();
+  return *std::move(machine);
+}
+
+OpGraph GraphOf(const std::string& model, uint32_t devices) {
+  const bool image = model == "alexnet" || model == "resnet101" || model == "inception_v3";
+  models::ModelInput input;
+  if (image) {
+    const int64_t side = model == "inception_v3" ? 299 : 224;
+    input = {.image = {3, side, side}, .classes = 1000};
+  }
+  const auto graph = models::BuildModel(model, input);
+  CHECK(graph.ok()) << graph.status();
+  auto plan = MakeOpGraph(*graph, {.batch = int64_t{64} * devices, .time_chunk = image ? 0 : 8});
+  CHECK(plan.ok()) << plan.status();
+  return *std::move(plan);
+}
+
+using Walk = std::tuple<std::string, uint32_t>;
+
+class MutationTest : public testing::TestWithParam<Walk> {};
+
+TEST_P(MutationTest, ChainsHaveTheTimesOfNewSimulators) {
+  const auto& [model, devices] = GetParam();
+  const OpGraph graph = GraphOf(model, devices);
+  const Machine machine = NodesOfFour(devices);
+  const RooflineCost costs(machine.kinds(), {});
+  const Space space(&graph, &machine);
+  MoveMaker moves(&space);
+  Dice dice(7, devices);
+  Simulator chain(&graph, &machine, &costs), fresh(&graph, &machine, &costs);
+  Strategy seed = DataParallel(graph, devices);
+  for (const Synchronization way :
+       {Synchronization::kOwner, Synchronization::kRing, Synchronization::kServers}) {
+    seed.synchronization = way;
+    ASSERT_TRUE(chain.SetStrategy(seed).ok());
+    Nanos now = chain.StepTime();
+    for (int i = 0; i < MutationsOfAll() / kWalks / 3; ++i) {
+      const auto changes = moves.Draw(chain, &dice);
+      if (changes.empty()) continue;
+      chain.set_early_rejection(dice.Below(4) > 0);
+      const Nanos cutoff = dice.Below(2) == 0 ? kNever - 1 : now + now / 100;
+      const Nanos time = chain.Propose(changes, cutoff);
+      // The proposed strategy itself, and then what is kept.
+      const Strategy proposed = chain.strategy();
+      ASSERT_TRUE(fresh.SetStrategy(proposed).ok());
+      if (time != kNever) {
+        ASSERT_EQ(time, fresh.StepTime()) << i;
+      } else if (fresh.MemoryOverflow() == 0) {
+        ASSERT_GT(fresh.StepTime(), cutoff) << i;
+      }
+      if (time == kNever || dice.Below(3) == 0) {
+        chain.Reject();
+      } else {
+        chain.Accept();
+        now = time;
+      }
+      ASSERT_EQ(chain.Simulate(), now) << i;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Networks, MutationTest,
+                         testing::Combine(testing::Values("alexnet", "resnet101", "inception_v3",
+                                                          "rnntc", "rnnlm", "gnmt"),
+                                          testing::Values(2u, 4u, 8u, 16u, 64u)),
+                         [](const auto& info) {
+                           return std::get<0>(info.param) + "At" +
+                                  std::to_string(std::get<1>(info.param));
+                         });
+
+}  // namespace
+}  // namespace soapstone::planner
