@@ -5,6 +5,8 @@
 namespace soapstone::models {
 namespace {
 
+using compute::Activation;
+using compute::ActivationKind;
 using compute::Concat;
 using compute::Embedding;
 using compute::Linear;
@@ -51,8 +53,10 @@ absl::StatusOr<Graph> BuildRnnlm(const ModelSpec& spec) {
   return b.Build();
 }
 
-// Translation: encoder and decoder of two layers; the last decoder layer's output attends to the
-// encoder's (Bahdanau et al. 2015), and both together give the next token.
+// Translation: encoder and decoder of two layers; the last decoder layer's output h attends to the
+// encoder's (Bahdanau et al. 2015), which gives a context c; the next token is read from
+//   h~ = tanh(W_c [h; c])   (Luong et al. 2015, equation 5)
+// so that the vocabulary's layer, the largest, has `hidden` inputs and not twice as many.
 absl::StatusOr<Graph> BuildGnmt(const ModelSpec& spec) {
   const bool tiny = spec.tiny;
   const int64_t hidden = spec.count("hidden", tiny ? 48 : 1024);
@@ -75,6 +79,8 @@ absl::StatusOr<Graph> BuildGnmt(const ModelSpec& spec) {
   const TensorId context =
       b.Apply("attention", compute::AdditiveAttention{}, {query, keys, memory});
   x = b.Apply("decoder.join", Concat{.axis = 2}, {x, context});
+  x = b.Apply("decoder.mix", Linear{.outputs = hidden, .bias = false}, {x});
+  x = b.Apply("decoder.mix.tanh", Activation{.kind = ActivationKind::kTanh}, {x});
   b.Loss("loss", b.Apply("fc", Linear{.outputs = target_words}, {x}));
   return b.Build();
 }

@@ -335,7 +335,8 @@ def rnnlm(net, inputs, tiny):
 
 
 def gnmt(net, inputs, tiny):
-    """Two layers each; attention of Bahdanau et al. 2015: softmax_s(v . tanh(q_t + k_s))."""
+    """Two layers each; attention of Bahdanau et al. 2015, softmax_s(v . tanh(q_t + k_s)), and
+    Luong et al. 2015: tanh(W [h; c]) of state and context is what the next token is read from."""
     memory = lstm_layers(net, "encoder.lstm",
                          net.embedding("encoder.embedding", inputs["source"]), 2)
     x = lstm_layers(net, "decoder.lstm", net.embedding("decoder.embedding", inputs["target"]), 2)
@@ -343,7 +344,8 @@ def gnmt(net, inputs, tiny):
     keys = net.linear("attention.key", memory).unsqueeze(1)     # [N, 1, S, D]
     scores = torch.tanh(query + keys) @ net["attention.v"]      # [N, T, S]
     context = torch.softmax(scores, -1) @ memory
-    return net.linear("fc", torch.cat([x, context], -1))
+    mixed = torch.tanh(net.linear("decoder.mix", torch.cat([x, context], -1)))
+    return net.linear("fc", mixed)
 
 
 def attention(net, name, x, heads, causal):

@@ -35,7 +35,7 @@ WIDEST_MAX = 2e-3      # of such a place's distance from the kink, in RMS of its
 # At gnmt's initial weights scores hardly depend on the query: tanh is all but linear there, and what
 # is added to all scores changes nothing. Its gradient is then a sum that cancels, in PyTorch as here
 # (whose own float32 and float64 differ by 1e-2). So its attention starts from larger weights.
-ATTENTIVE = "--gain=attention,32"
+ATTENTIVE = "--gain=attention,64"
 # At its initial weights inception_v3 with two samples is all but chaotic: normalised layers that
 # cut half of what they see make a rounding error 1.2 times as large each, 94 of them 2,500 times;
 # PyTorch's own float32 is then 1.5e-4 from its float64. With shifts of 0.25 they cut less.
