@@ -59,9 +59,8 @@ void AddPart(const PlanOp& op, const models::Block& part, uint32_t device, Kept*
 
 PlannedGroup GroupOf(const OpGraph& graph, const Machine& machine, const planner::CostModel& costs,
                      const planner::Strategy& strategy, const std::vector<uint32_t>& ops) {
-  PlannedGroup group = {.chunks = ops.size()};
-  const std::string& name = graph.ops[ops.front()].name;
-  group.name = ops.size() > 1 ? name.substr(0, name.rfind('@')) : name;
+  PlannedGroup group = {.name = planner::NameOfGroup(graph, graph.ops[ops.front()].group),
+                        .chunks = ops.size()};
   std::vector<uint32_t> devices;
   Kept kept;
   for (const uint32_t id : ops) {
@@ -172,8 +171,11 @@ std::string PlanTable(const PlanSummary& summary) {
   const OpGraph& graph = *summary.graph;
   std::string text = absl::StrFormat(
       "%s, batch %d%s, on %d devices of %s; costs: %s\n", graph.model, graph.batch,
-      graph.time_chunk > 0 ? absl::StrCat(", in chunks of ", graph.time_chunk, " steps")
-                           : std::string(),
+      absl::StrCat(
+          graph.micro_batches > 1 ? absl::StrCat(" in ", graph.micro_batches, " micro-batches")
+                                  : std::string(),
+          graph.time_chunk > 0 ? absl::StrCat(", in chunks of ", graph.time_chunk, " steps")
+                               : std::string()),
       summary.machine->devices().size(), summary.machine->name(), summary.costs);
   absl::StrAppend(&text, summary.search, "\n\n");
   size_t width = 8;
@@ -213,6 +215,7 @@ std::string PlanJson(const PlanSummary& summary) {
                        {"model_sha256", graph.model_sha256},
                        {"batch", graph.batch},
                        {"time_chunk", graph.time_chunk},
+                       {"micro_batches", graph.micro_batches},
                        {"machine", summary.machine->name()},
                        {"devices", summary.machine->devices().size()},
                        {"costs", summary.costs},

@@ -68,9 +68,10 @@ absl::StatusOr<std::unique_ptr<Planning>> Planning::Create(const PlanningOptions
   planning->machine_ = std::make_unique<planner::Machine>(std::move(machine));
   const auto devices = static_cast<int64_t>(planning->machine_->devices().size());
   const int64_t batch = options.batch > 0 ? options.batch : kSamplesPerDevice * devices;
-  SOAP_ASSIGN_OR_RETURN(
-      planning->graph_,
-      planner::MakeOpGraph(graph, {.batch = batch, .time_chunk = options.time_chunk}));
+  SOAP_ASSIGN_OR_RETURN(planning->graph_,
+                        planner::MakeOpGraph(graph, {.batch = batch,
+                                                     .time_chunk = options.time_chunk,
+                                                     .micro_batches = options.micro_batches}));
   planning->graph_.model = options.model;
   SOAP_ASSIGN_OR_RETURN(planning->costs_,
                         CostsOf(options.costs_path, planning->graph_, *planning->machine_));

@@ -22,6 +22,7 @@ struct PlanningOptions {
   uint32_t devices = 0;    // the first of the machine's; 0: all
   int64_t batch = 0;       // 0: 64 a device
   int64_t time_chunk = 0;  // steps; 0: sequences are whole
+  int64_t micro_batches = 1;
   std::string costs_path;  // empty: the roofline
 };
 

@@ -142,12 +142,13 @@ class Builder {
       : graph_(graph),
         options_(options),
         times_(graph),
-        wanted_(models::GradientsWanted(graph, {})),
-        written_(graph.tensors().size()) {
+        wanted_(models::GradientsWanted(graph, {})) {
     plan_.model = graph.name();
     plan_.model_sha256 = models::HashOf(graph);
     plan_.batch = options.batch;
     plan_.time_chunk = options.time_chunk;
+    plan_.micro_batches = options.micro_batches;
+    plan_.groups.resize(graph.ops().size());
     for (const ParamSpec& param : graph.params()) {
       plan_.params.push_back(
           {.name = param.name, .shape = param.shape, .trained = param.average_rate == 0});
@@ -155,11 +156,22 @@ class Builder {
   }
 
   absl::StatusOr<OpGraph> Build() && {
+    for (int64_t i = 0; i < options_.micro_batches; ++i) {
+      micro_batch_ = static_cast<uint32_t>(i);
+      samples_ = (i + 1) * options_.batch / options_.micro_batches -
+                 i * options_.batch / options_.micro_batches;
+      written_.assign(graph_.tensors().size(), {});
+      SOAP_RETURN_IF_ERROR(AddMicroBatch());
+    }
+    return std::move(plan_);
+  }
+
+ private:
+  absl::Status AddMicroBatch() {
     for (uint32_t k = 0; k < graph_.ops().size(); ++k) {
       const models::Op& op = graph_.ops()[k];
       SOAP_ASSIGN_OR_RETURN(const OpShapes shapes, WholeShapes(op));
       const PartitionRule rule = models::PartitionOf(op.what, shapes);
-      plan_.groups.emplace_back();
       const std::optional<int> dim = times_.Dimension(op, shapes, rule);
       const int64_t steps = dim.has_value() ? rule.dims[static_cast<size_t>(*dim)].extent : 0;
       if (options_.time_chunk > 0 && steps > options_.time_chunk) {
@@ -169,13 +181,13 @@ class Builder {
       }
       times_.Pass(op, shapes, rule);
     }
-    return std::move(plan_);
+    return absl::OkStatus();
   }
 
- private:
+  // With all samples of the micro-batch.
   absl::StatusOr<OpShapes> WholeShapes(const models::Op& op) const {
     std::vector<compute::TensorSpec> inputs;
-    for (const TensorId in : op.inputs) inputs.push_back(graph_.tensor(in).spec(options_.batch));
+    for (const TensorId in : op.inputs) inputs.push_back(graph_.tensor(in).spec(samples_));
     return Infer(op, op.what, inputs);
   }
 
@@ -190,6 +202,8 @@ class Builder {
   uint32_t AddOp(uint32_t model_op, PlanOp op) {
     const auto id = static_cast<uint32_t>(plan_.ops.size());
     op.model_op = op.group = model_op;
+    op.micro_batch = micro_batch_;
+    if (options_.micro_batches > 1) absl::StrAppend(&op.name, "#", micro_batch_);
     plan_.groups[model_op].push_back(id);
     for (const ParamId param : graph_.ops()[model_op].params) {
       op.params.push_back(Index(param));
@@ -243,7 +257,7 @@ class Builder {
       if (axis != kNoAxis) inputs[i].shape[axis] = range.size();
     }
     if (auto* lstm = std::get_if<compute::Lstm>(&part.what)) {
-      inputs.resize(3, {.shape = {options_.batch, lstm->hidden}});
+      inputs.resize(3, {.shape = {samples_, lstm->hidden}});
       lstm->state = true;
     }
     if (auto* reshape = std::get_if<compute::Reshape>(&part.what)) {
@@ -315,11 +329,21 @@ class Builder {
   const OpGraphOptions options_;
   TimeAxes times_;
   const std::vector<bool> wanted_;  // by tensor: its gradient
-  std::vector<Written> written_;    // by tensor
+  uint32_t micro_batch_ = 0;        // that is being added
+  int64_t samples_ = 0;             // in it
+  std::vector<Written> written_;    // by tensor, in it
   OpGraph plan_;
 };
 
 }  // namespace
+
+std::string NameOfGroup(const OpGraph& graph, uint32_t group) {
+  const std::vector<uint32_t>& ops = graph.groups[group];
+  std::string name = graph.ops[ops.front()].name;
+  if (graph.micro_batches > 1) name = name.substr(0, name.rfind('#'));
+  if (static_cast<int64_t>(ops.size()) == graph.micro_batches) return name;
+  return name.substr(0, name.rfind('@'));
+}
 
 absl::StatusOr<OpGraph> MakeOpGraph(const models::Graph& graph, const OpGraphOptions& options) {
   if (options.batch < 1) {
@@ -329,6 +353,11 @@ absl::StatusOr<OpGraph> MakeOpGraph(const models::Graph& graph, const OpGraphOpt
   if (options.time_chunk < 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("a chunk of time cannot have ", options.time_chunk, " steps; 0: whole"));
+  }
+  if (options.micro_batches < 1 || options.micro_batches > options.batch) {
+    return absl::InvalidArgumentError(absl::StrCat("a batch of ", options.batch,
+                                                   " cannot be cut into ", options.micro_batches,
+                                                   " micro-batches"));
   }
   return Builder(graph, options).Build();
 }

@@ -131,6 +131,48 @@ TEST_P(EveryModelTest, ReadsAllOfEveryInputAndComputesWhatTheModelDoes) {
   }
 }
 
+TEST_P(EveryModelTest, MicroBatchesReadAndComputeWhatTheModelDoes) {
+  const models::Graph graph = Model(GetParam());
+  for (const int64_t chunk : {0, 3}) {
+    const OpGraph plan = *MakeOpGraph(
+        graph, {.batch = 7, .time_chunk = chunk, .micro_batches = 3});  // 2, 2 and 3 samples
+    CheckInputsAreCovered(graph, plan);
+    CheckTotals(graph, plan);
+  }
+}
+
+// One of a graph's micro-batches, but for names and numbers.
+void ExpectIsMicroBatch(const OpGraph& whole, uint32_t micro_batch, const OpGraph& expected) {
+  const size_t first = micro_batch == 0 ? 0 : expected.ops.size() * micro_batch;
+  std::vector<uint32_t> edges;
+  for (size_t k = 0; k < expected.ops.size(); ++k) {
+    const PlanOp& op = whole.ops[first + k];
+    ASSERT_EQ(op.micro_batch, micro_batch);
+    EXPECT_EQ(op.name, absl::StrCat(expected.ops[k].name, "#", micro_batch));
+    EXPECT_EQ(op.what, expected.ops[k].what);
+    EXPECT_EQ(op.rule, expected.ops[k].rule);
+    EXPECT_EQ(op.shapes.inputs, expected.ops[k].shapes.inputs);
+    EXPECT_EQ(op.shapes.outputs, expected.ops[k].shapes.outputs);
+    EXPECT_EQ(op.params, expected.ops[k].params);
+    EXPECT_EQ(op.group, expected.ops[k].group);
+    ASSERT_EQ(op.in.size(), expected.ops[k].in.size());
+    for (size_t i = 0; i < op.in.size(); ++i) {
+      PlanEdge edge = whole.edges[op.in[i]];
+      edge.from -= static_cast<uint32_t>(first);
+      edge.to -= static_cast<uint32_t>(first);
+      EXPECT_EQ(edge, expected.edges[expected.ops[k].in[i]]);
+    }
+  }
+}
+
+TEST_P(EveryModelTest, EachMicroBatchIsTheGraphOfItsSamples) {
+  const models::Graph graph = Model(GetParam());
+  const int64_t samples[] = {1, 2, 2};
+  const OpGraph plan = *MakeOpGraph(graph, {.batch = 5, .time_chunk = 4, .micro_batches = 3});
+  EXPECT_EQ(plan.batch, 5);
+  for (uint32_t i = 0; i < 3; ++i) ExpectIsMicroBatch(plan, i, Plan(graph, 4, samples[i]));
+}
+
 std::vector<std::string> EveryModel() {
   std::vector<std::string> names;
   for (const std::string& name : models::ModelNames()) {
@@ -153,6 +195,21 @@ TEST(OpGraphTest, WithoutChunksOperatorsAreTheModels) {
     EXPECT_EQ(plan.ops[k].shapes.inputs, graph.ShapesOf(graph.ops()[k], 6).inputs);
     EXPECT_EQ(plan.groups[plan.ops[k].group], std::vector<uint32_t>{static_cast<uint32_t>(k)});
   }
+}
+
+TEST(OpGraphTest, MicroBatchesShareParametersAndGroups) {
+  const models::Graph graph = Model("rnnlm");
+  const OpGraph plan = *MakeOpGraph(graph, {.batch = 4, .time_chunk = 16, .micro_batches = 2});
+  const PlanOp& first = Named(plan, "lstm.0@0#0");
+  const PlanOp& last = Named(plan, "lstm.0@2#1");
+  EXPECT_THAT(Sources(plan, last, 1), testing::ElementsAre("lstm.0@1#1"));
+  EXPECT_EQ(first.params, last.params);
+  EXPECT_EQ(plan.groups[first.group].size(), 6u);
+  EXPECT_EQ(plan.params[first.params[0]].ops, plan.groups[first.group]);
+  EXPECT_EQ(plan.groups.size(), graph.ops().size());
+  EXPECT_EQ(NameOfGroup(plan, first.group), "lstm.0");
+  EXPECT_EQ(NameOfGroup(Plan(graph, 16), first.group), "lstm.0");
+  EXPECT_EQ(NameOfGroup(Plan(graph, 0), first.group), "lstm.0");
 }
 
 TEST(OpGraphTest, ChunksOfAnLstmHandTheirStateOn) {
@@ -258,6 +315,10 @@ TEST(OpGraphTest, RefusesWhatIsNoBatchAndNoChunk) {
             "the batch must be at least 1, not 0");
   EXPECT_EQ(MakeOpGraph(graph, {.time_chunk = -1}).status().message(),
             "a chunk of time cannot have -1 steps; 0: whole");
+  EXPECT_EQ(MakeOpGraph(graph, {.batch = 4, .micro_batches = 5}).status().message(),
+            "a batch of 4 cannot be cut into 5 micro-batches");
+  EXPECT_EQ(MakeOpGraph(graph, {.batch = 4, .micro_batches = 0}).status().message(),
+            "a batch of 4 cannot be cut into 0 micro-batches");
 }
 
 }  // namespace

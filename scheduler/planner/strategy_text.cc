@@ -29,6 +29,11 @@ absl::Status CheckMadeFor(const wire::Strategy& message, const std::string& file
     return Refuse(file, "a strategy for batch ", message.batch(), " and time chunk ",
                   message.time_chunk(), ", not for ", graph.batch, " and ", graph.time_chunk);
   }
+  const int64_t micro_batches = std::max<int64_t>(1, message.micro_batches());
+  if (micro_batches != graph.micro_batches) {
+    return Refuse(file, "a strategy for ", micro_batches, " micro-batches, not for ",
+                  graph.micro_batches);
+  }
   const std::string machine_sha256 = HashOf(machine);
   if (message.machine_sha256() != machine_sha256) {
     return Refuse(file, "a strategy for ", message.devices(), " devices of ", message.machine(),
@@ -90,6 +95,7 @@ wire::Strategy MessageOf(const OpGraph& graph, const Machine& machine,
   message.set_model_sha256(graph.model_sha256);
   message.set_batch(graph.batch);
   message.set_time_chunk(graph.time_chunk);
+  if (graph.micro_batches > 1) message.set_micro_batches(graph.micro_batches);
   message.set_machine(machine.name());
   message.set_machine_sha256(HashOf(machine));
   message.set_devices(static_cast<uint32_t>(machine.devices().size()));

@@ -58,6 +58,17 @@ TEST_F(StrategyTextTest, IsReadBackAsItWas) {
   EXPECT_EQ(*again, strategy_);
 }
 
+TEST_F(StrategyTextTest, MicroBatchesAreKept) {
+  graph_ = *MakeOpGraph(*models::BuildModel("mlp", models::ModelInput{}),
+                        {.batch = 8, .micro_batches = 3});
+  strategy_ = DataParallel(graph_, 2);
+  const absl::StatusOr<Strategy> again = Read(Text());
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(*again, strategy_);
+  EXPECT_THAT(ErrorWith("micro_batches: 3", "micro_batches: 2"),
+              HasSubstr("for 2 micro-batches, not for 3"));
+}
+
 TEST_F(StrategyTextTest, NamesWhatItWasMadeFor) {
   const wire::Strategy message = MessageOf(graph_, machine_, "costs", strategy_);
   EXPECT_EQ(message.model_sha256(), graph_.model_sha256);
@@ -76,6 +87,10 @@ TEST_F(StrategyTextTest, IsRefusedForAnotherModelBatchOrMachineNamingBoth) {
       *MakeOpGraph(*models::BuildModel("mlp", models::ModelInput{}), {.batch = 16});
   EXPECT_THAT(std::string(StrategyFrom(message, "f", batch, machine_).status().message()),
               HasSubstr("for batch 8 and time chunk 0, not for 16 and 0"));
+  const OpGraph micro = *MakeOpGraph(*models::BuildModel("mlp", models::ModelInput{}),
+                                     {.batch = 8, .micro_batches = 4});
+  EXPECT_THAT(std::string(StrategyFrom(message, "f", micro, machine_).status().message()),
+              HasSubstr("for 1 micro-batches, not for 4"));
   const Machine faster = *ParseMachine(
       absl::StrReplaceAll(kFour, {{"tflops: 1", "tflops: 2"}, {"four", "fast"}}), "m");
   EXPECT_THAT(
