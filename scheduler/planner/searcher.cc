@@ -1,0 +1,93 @@
+#include "scheduler/planner/searcher.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "scheduler/planner/plain_searchers.h"
+#include "scheduler/planner/walk_searcher.h"
+
+namespace soapstone::planner {
+
+absl::Span<const Searcher* const> Searchers() {
+  static const DataSearcher data;
+  static const ModelSearcher model;
+  static const ExpertSearcher expert;
+  static const RandomSearcher random;
+  static const GreedySearcher greedy;
+  static const WalkSearcher walk;
+  static const Searcher* const all[] = {&data, &model, &expert, &random, &greedy, &walk};
+  return all;
+}
+
+absl::StatusOr<const Searcher*> FindSearcher(std::string_view name) {
+  for (const Searcher* searcher : Searchers()) {
+    if (searcher->name() == name) return searcher;
+  }
+  const auto name_of = [](std::string* out, const Searcher* searcher) {
+    absl::StrAppend(out, std::string(searcher->name()));
+  };
+  return absl::InvalidArgumentError(absl::StrCat("no searcher '", std::string(name),
+                                                 "'; there are ",
+                                                 absl::StrJoin(Searchers(), ", ", name_of)));
+}
+
+std::vector<Synchronization> SynchronizationsOf(const Machine& machine) {
+  std::vector<Synchronization> ways = {Synchronization::kOwner, Synchronization::kRing};
+  if (!machine.servers().empty()) ways.push_back(Synchronization::kServers);
+  return ways;
+}
+
+Pricer::Pricer(const SearchProblem& problem, const SimulatorOptions& options)
+    : ways_(SynchronizationsOf(problem.machine())),
+      simulator_(&problem.graph(), &problem.machine(), problem.costs, options) {}
+
+absl::StatusOr<Found> Pricer::Price(const Strategy& strategy) {
+  SOAP_RETURN_IF_ERROR(simulator_.SetStrategy(strategy));
+  ++priced_;
+  return Found{simulator_.StepTime(), simulator_.MemoryOverflow()};
+}
+
+absl::StatusOr<Found> Pricer::PriceBest(Strategy* strategy) {
+  Found best;
+  Strategy tried = *strategy;
+  for (const Synchronization way : ways_) {
+    tried.synchronization = way;
+    SOAP_ASSIGN_OR_RETURN(const Found found, Price(tried));
+    if (!(found < best)) continue;
+    best = found;
+    strategy->synchronization = way;
+  }
+  return best;
+}
+
+ProposalCounts Pricer::counts() const {
+  ProposalCounts counts = simulator_.counts();
+  counts.proposed += priced_;
+  counts.simulated += priced_;
+  return counts;
+}
+
+absl::StatusOr<SearchResult> RunSearcher(const Searcher& searcher, const SearchProblem& problem,
+                                         const SearchOptions& options) {
+  SOAP_ASSIGN_OR_RETURN(SearchResult result, searcher.Search(problem, options));
+  Pricer pricer(problem, options.simulator);
+  SOAP_ASSIGN_OR_RETURN(result.found, pricer.Price(result.strategy));
+  Strategy data = DataParallel(problem.graph(), problem.space->devices());
+  SOAP_ASSIGN_OR_RETURN(const Found of_data, pricer.PriceBest(&data));
+  if (!(of_data < result.found)) return result;
+  const std::string note =
+      result.found.overflow_bytes > of_data.overflow_bytes
+          ? absl::StrFormat("its own plan misses %d bytes of memory", result.found.overflow_bytes)
+          : absl::StrFormat("its own plan takes %.3f ms",
+                            static_cast<double>(result.found.step_ns) / 1e6);
+  absl::StrAppend(&result.note, result.note.empty() ? "" : "; ", "data parallelism: ", note);
+  result.found = of_data;
+  result.strategy = std::move(data);
+  result.locally_optimal = result.proved = false;
+  return result;
+}
+
+}  // namespace soapstone::planner

@@ -1,0 +1,22 @@
+// The random walk of mcmc.h as a searcher: with seeds of its own, and walk after walk where a time
+// is given.
+#pragma once
+
+#include "scheduler/planner/searcher.h"
+
+namespace soapstone::planner {
+
+// From the problem's seeds, or from the baselines where it has none. A walk must know its length,
+// as it cools down along it: under a time, walks follow one another, each from the seeds and the
+// best so far, the first short, to see how fast it goes. Else one walk of `proposals`.
+class WalkSearcher : public Searcher {
+ public:
+  std::string_view name() const override { return "mcmc"; }
+  std::string_view about() const override {
+    return "a random walk from the plans of simpler searchers, then a descent";
+  }
+  absl::StatusOr<SearchResult> Search(const SearchProblem& problem,
+                                      const SearchOptions& options) const override;
+};
+
+}  // namespace soapstone::planner
