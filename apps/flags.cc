@@ -6,6 +6,7 @@
 #include <memory>
 #include <string_view>
 
+#include "apps/plan_search.h"
 #include "base/exit_codes.h"
 
 namespace soapstone::apps {
@@ -317,10 +318,10 @@ void AddPlanInputs(CLI::App* plan, PlanFlags* flags) {
                    "Measured costs (soapstone profile --costs) [the machine's roofline]")
       ->type_name("FILE");
   plan->add_option("--search", flags->search,
-                   "mcmc, or without a search: data, model, expert [mcmc]")
-      ->check(CLI::IsMember({"mcmc", "data", "model", "expert"}));
+                   "Who searches (below); all: each in turn, compared [mcmc]")
+      ->check(CLI::IsMember(SearchNames()));
   CLI::Option* budget =
-      plan->add_option("--budget", flags->budget_s, "Time to search: 10s, 5m, 1h [10s]")
+      plan->add_option("--budget", flags->budget_s, "Time of each search: 10s, 5m, 1h [10s]")
           ->type_name("TIME");
   budget->transform(
       CLI::AsNumberWithUnit(std::map<std::string, double>{{"s", 1}, {"m", 60}, {"h", 3600}}));
@@ -355,6 +356,7 @@ CLI::App* AddPlan(CLI::App* app, PlanFlags* flags) {
                    "Write a machine file of this machine, --devices processes on it [all cores]")
       ->type_name("FILE");
   plan->footer(
+      SearchersText() +
       "Examples:\n  soapstone plan --model=gnmt "
       "--machine=examples/machines/k80_16x4.machine.textproto "
       "--time_chunk=8 --budget=30s --output=gnmt.strategy.textproto\n"

@@ -3,8 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstdio>
 #include <fstream>
 #include <iostream>
 #include <memory>
@@ -17,9 +15,9 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "apps/job_source.h"
-#include "apps/node_loop.h"
 #include "apps/plan_drawing.h"
 #include "apps/plan_report.h"
+#include "apps/plan_search.h"
 #include "apps/planning.h"
 #include "apps/report.h"
 #include "apps/roofline.h"
@@ -28,7 +26,7 @@
 #include "compute/cpu/backend.h"
 #include "glog/logging.h"
 #include "models/safetensors_writer.h"
-#include "scheduler/planner/mcmc.h"
+#include "scheduler/planner/searcher.h"
 #include "scheduler/planner/space.h"
 #include "scheduler/planner/strategy_text.h"
 #include "wire/text_config.h"
@@ -37,14 +35,8 @@ namespace soapstone::apps {
 namespace {
 
 constexpr char kPlanProgram[] = "soapstone plan";
-constexpr uint32_t kChains = 2;
-constexpr uint64_t kProposalsMin =
-    1000;                           // of a chain: the first walk, which shows how fast it goes
-constexpr double kWalkShare = 0.7;  // of what is left of the budget, for the next walk
-constexpr double kLeftMin = 0.1;    // of the budget; less is not worth a walk
 constexpr size_t kAlternativesShown = 12;
 
-double Seconds(Nanos ns) { return static_cast<double>(ns) / static_cast<double>(kSecond); }
 double StepMs(Nanos ns) { return static_cast<double>(ns) / 1e6; }
 
 absl::Status WriteText(const std::string& path, const std::string& text) {
@@ -53,36 +45,6 @@ absl::Status WriteText(const std::string& path, const std::string& text) {
   if (file) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("cannot write ", path));
 }
-
-// One line on a terminal: how far, the best so far, how long to go.
-class SearchMeter {
- public:
-  SearchMeter(std::string model, Nanos budget)
-      : model_(std::move(model)),
-        budget_(budget),
-        terminal_(isatty(STDERR_FILENO) != 0),
-        began_(NodeLoop::Now()) {}
-  ~SearchMeter() {
-    if (terminal_) std::fputs("\r\x1b[K", stderr);
-  }
-  void Show(const planner::SearchProgress& progress) const {
-    if (!terminal_) return;
-    const Nanos past = NodeLoop::Now() - began_;
-    double done = static_cast<double>(progress.proposals) /
-                  static_cast<double>(std::max<uint64_t>(progress.proposals_max, 1));
-    if (budget_ > 0) done = std::max(done, Seconds(past) / Seconds(budget_));
-    done = std::clamp(done, 1e-3, 1.0);
-    std::fprintf(stderr, "\r\x1b[Kplanning %s  %.0f%%  best %.3f ms  ETA %s", model_.c_str(),
-                 100 * done, StepMs(progress.best.step_ns),
-                 DurationText(Seconds(past) * (1 - done) / done).c_str());
-  }
-
- private:
-  const std::string model_;
-  const Nanos budget_;  // 0: proposals are counted
-  const bool terminal_;
-  const Nanos began_;
-};
 
 PlanningOptions OptionsOf(const PlanFlags& flags) {
   return {.model = flags.model,
@@ -194,55 +156,41 @@ class PlanRun {
   }
 
   absl::Status Choose(const std::vector<PricedStrategy>& baselines) {
-    if (flags_.search == "mcmc") return Search(baselines);
-    const std::vector<std::string> names = {"data", "model", "expert"};
-    const auto at = std::find(names.begin(), names.end(), flags_.search) - names.begin();
-    summary_.strategies.push_back(baselines[static_cast<size_t>(at)]);
-    summary_.search = absl::StrCat("no search: ", chosen().name);
-    return absl::OkStatus();
-  }
-
-  // Walks one behind the other until the budget is used, each from the baselines and the best so
-  // far: a walk must know its length, as it cools down along it. With --proposals just one.
-  absl::Status Search(const std::vector<PricedStrategy>& baselines) {
-    std::vector<planner::Strategy> seeds;
-    for (const PricedStrategy& baseline : baselines) seeds.push_back(baseline.strategy);
-    const planner::Space space(&planning_->graph(), &planning_->machine());
-    const bool timed = flags_.proposals == 0;
-    const Nanos budget = std::llround(flags_.budget_s * static_cast<double>(kSecond));
-    const Nanos began = NodeLoop::Now();
-    const SearchMeter meter(flags_.model, timed ? budget : 0);
-    planner::SearchOptions options = {.seed = flags_.seed,
-                                      .proposals = timed ? kProposalsMin : flags_.proposals,
-                                      .chains = kChains,
-                                      .threads = std::min(kChains, Threads())};
-    options.progress = [&meter](const planner::SearchProgress& progress) { meter.Show(progress); };
-    if (timed) options.stop = [began, budget] { return NodeLoop::Now() - began >= budget; };
-    uint64_t proposed = 0;
-    planner::SearchResult result;
-    for (bool more = true; more; ++options.seed) {
-      const Nanos walk_began = NodeLoop::Now();
-      SOAP_ASSIGN_OR_RETURN(result,
-                            planner::SearchByWalk(space, planning_->costs(), seeds, options));
-      proposed += result.counts.proposed;
-      seeds.resize(baselines.size());
-      seeds.push_back(result.strategy);
-      const Nanos now = NodeLoop::Now();
-      const double left = Seconds(budget - (now - began));
-      more = timed && left > kLeftMin * Seconds(budget);
-      const double rate = static_cast<double>(result.counts.proposed) / kChains /
-                          Seconds(std::max<Nanos>(now - walk_began, 1));
-      options.proposals = std::max(kProposalsMin, static_cast<uint64_t>(kWalkShare * left * rate));
+    const SearchLimits limits = {
+        .seed = flags_.seed, .proposals = flags_.proposals, .budget_s = flags_.budget_s};
+    if (flags_.search != kAllSearchers) {
+      SOAP_ASSIGN_OR_RETURN(const SearchRun run, RunSearch(*planning_, flags_.search, limits));
+      Take(run, baselines);
+      return absl::OkStatus();
     }
-    summary_.strategies.push_back(planning_->Price("found", result.strategy));
-    summary_.search = absl::StrFormat(
-        "search: mcmc, seed %d, %s proposals in %.1f s, %s", flags_.seed, WithCommas(proposed),
-        Seconds(NodeLoop::Now() - began),
-        result.locally_optimal ? "no change of one operator is better" : "stopped by the budget");
+    SOAP_ASSIGN_OR_RETURN(const std::vector<SearchRun> runs, RunAllSearches(*planning_, limits));
+    for (const SearchRun& run : runs) summary_.searchers.push_back(run.row);
+    Take(*std::min_element(runs.begin(), runs.end(),
+                           [](const SearchRun& a, const SearchRun& b) {
+                             return a.result.found < b.result.found;
+                           }),
+         baselines);
     return absl::OkStatus();
   }
 
-  static uint32_t Threads() { return std::max(1u, std::thread::hardware_concurrency()); }
+  void Take(const SearchRun& run, const std::vector<PricedStrategy>& baselines) {
+    // A baseline, as it is, goes by its name.
+    const auto same = [&](const PricedStrategy& of) { return of.strategy == run.result.strategy; };
+    const auto it = std::find_if(baselines.begin(), baselines.end(), same);
+    const bool is_search = (*planner::FindSearcher(run.row.name))->is_search();
+    summary_.strategies.push_back(
+        it != baselines.end() && !is_search ? *it : planning_->Price("found", run.result.strategy));
+    if (!is_search) {
+      summary_.search = absl::StrCat("no search: ", chosen().name);
+      return;
+    }
+    summary_.search = absl::StrFormat("search: %s, seed %d, %s proposals in %.1f s", run.row.name,
+                                      flags_.seed, WithCommas(run.row.proposals), run.row.seconds);
+    if (run.result.locally_optimal) {
+      absl::StrAppend(&summary_.search, ", no change of one operator is better");
+    }
+    if (!run.row.note.empty()) absl::StrAppend(&summary_.search, "; ", run.row.note);
+  }
 
   absl::Status WriteFiles() const {
     const PricedStrategy& plan = chosen();

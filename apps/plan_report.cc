@@ -167,6 +167,19 @@ std::string StrategiesTable(const PlanSummary& summary) {
   return text;
 }
 
+std::string SearchersTable(const std::vector<SearcherRow>& rows) {
+  std::string text = absl::StrFormat("%-9s %11s %9s %13s %13s %9s\n", "searcher", "step ms",
+                                     "to data", "proposals", "simulations", "seconds");
+  for (const SearcherRow& row : rows) {
+    absl::StrAppendFormat(
+        &text, "%-9s %11.3f %8.3fx %13s %13s %9.2f%s%s%s\n", row.name, Milliseconds(row.step_ns),
+        static_cast<double>(rows[0].step_ns) / static_cast<double>(row.step_ns),
+        WithCommas(row.proposals), WithCommas(row.simulations), row.seconds,
+        row.overflow_bytes > 0 ? "  does not fit" : "", row.note.empty() ? "" : "  ", row.note);
+  }
+  return text;
+}
+
 std::string PlanTable(const PlanSummary& summary) {
   const OpGraph& graph = *summary.graph;
   std::string text = absl::StrFormat(
@@ -178,6 +191,9 @@ std::string PlanTable(const PlanSummary& summary) {
                                : std::string()),
       summary.machine->devices().size(), summary.machine->name(), summary.costs);
   absl::StrAppend(&text, summary.search, "\n\n");
+  if (!summary.searchers.empty()) {
+    absl::StrAppend(&text, SearchersTable(summary.searchers), "\n");
+  }
   size_t width = 8;
   size_t splits = 6;
   for (const PlannedGroup& group : summary.groups) {
@@ -210,6 +226,16 @@ std::string PlanJson(const PlanSummary& summary) {
                          {"compute_ns", group.compute_ns},
                          {"memory_bytes", group.memory_bytes}});
   }
+  Json searchers = Json::array();
+  for (const SearcherRow& row : summary.searchers) {
+    searchers.push_back({{"name", row.name},
+                         {"step_ns", row.step_ns},
+                         {"overflow_bytes", row.overflow_bytes},
+                         {"proposals", row.proposals},
+                         {"simulations", row.simulations},
+                         {"seconds", row.seconds},
+                         {"note", row.note}});
+  }
   const Json object = {{"version", 1},
                        {"model", graph.model},
                        {"model_sha256", graph.model_sha256},
@@ -221,6 +247,7 @@ std::string PlanJson(const PlanSummary& summary) {
                        {"costs", summary.costs},
                        {"costs_sha256", summary.costs_sha256},
                        {"search", summary.search},
+                       {"searchers", std::move(searchers)},
                        {"strategies", std::move(strategies)},
                        {"operators", std::move(operators)}};
   return object.dump(kJsonIndent) + "\n";

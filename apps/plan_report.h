@@ -33,6 +33,16 @@ struct PlannedGroup {
   int64_t memory_bytes = 0;  // outputs, parameters and gradients on the fullest device
 };
 
+// What one of several searchers found.
+struct SearcherRow {
+  std::string name;
+  Nanos step_ns = 0;
+  int64_t overflow_bytes = 0;
+  uint64_t proposals = 0, simulations = 0;
+  double seconds = 0;
+  std::string note;
+};
+
 struct PlanSummary {
   const planner::OpGraph* graph = nullptr;
   const planner::Machine* machine = nullptr;
@@ -40,8 +50,9 @@ struct PlanSummary {
   std::string search;  // what was done to find the first
   std::string costs_sha256;
   std::vector<PricedStrategy>
-      strategies;                    // the one that was asked for, then what it is held against
-  std::vector<PlannedGroup> groups;  // of the first
+      strategies;                      // the one that was asked for, then what it is held against
+  std::vector<PlannedGroup> groups;    // of the first
+  std::vector<SearcherRow> searchers;  // where several were asked; the first is data parallelism
 };
 
 // "n/4 o/2" of one operator.
@@ -55,6 +66,8 @@ std::vector<PlannedGroup> GroupsOf(const planner::OpGraph& graph, const planner:
 
 // A line a strategy: step, its parts, bytes, memory.
 std::string StrategiesTable(const PlanSummary& summary);
+// A line a searcher.
+std::string SearchersTable(const std::vector<SearcherRow>& rows);
 std::string PlanTable(const PlanSummary& summary);
 std::string PlanJson(const PlanSummary& summary);
 

@@ -75,6 +75,7 @@ absl::StatusOr<SearchResult> RunSearcher(const Searcher& searcher, const SearchP
   SOAP_ASSIGN_OR_RETURN(SearchResult result, searcher.Search(problem, options));
   Pricer pricer(problem, options.simulator);
   SOAP_ASSIGN_OR_RETURN(result.found, pricer.Price(result.strategy));
+  if (!searcher.is_search()) return result;
   Strategy data = DataParallel(problem.graph(), problem.space->devices());
   SOAP_ASSIGN_OR_RETURN(const Found of_data, pricer.PriceBest(&data));
   if (!(of_data < result.found)) return result;

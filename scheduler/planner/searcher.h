@@ -84,7 +84,7 @@ class Searcher {
   virtual ~Searcher() = default;
   virtual std::string_view name() const = 0;   // as --search takes it
   virtual std::string_view about() const = 0;  // a line for --help
-  // Whether it evaluates strategies at all, so that a budget means something to it.
+  // False: a fixed rule, which is what the caller wants to see however slow it is.
   virtual bool is_search() const { return true; }
   // The best it finds, priced by the simulator of `options`. Errors: InvalidArgument: a seed is no
   // strategy for the space's graph and machine.
@@ -98,7 +98,7 @@ absl::Span<const Searcher* const> Searchers();
 absl::StatusOr<const Searcher*> FindSearcher(std::string_view name);
 
 // Runs a searcher, and prices what it finds once more by a simulator of its own. Where data
-// parallelism is better, it is the result, and `note` says so.
+// parallelism is better than what was searched for, it is the result, and `note` says so.
 absl::StatusOr<SearchResult> RunSearcher(const Searcher& searcher, const SearchProblem& problem,
                                          const SearchOptions& options);
 

@@ -1,0 +1,41 @@
+// The searches of `soapstone plan`: one searcher or all of them within a budget, with a meter on a
+// terminal. The clock is here; searchers have none.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "apps/plan_report.h"
+#include "apps/planning.h"
+#include "scheduler/planner/searcher.h"
+
+namespace soapstone::apps {
+
+// --search of all searchers.
+inline constexpr char kAllSearchers[] = "all";
+
+// What --search takes: the searchers' names, and kAllSearchers.
+std::vector<std::string> SearchNames();
+// Of --help: a line a searcher.
+std::string SearchersText();
+
+struct SearchLimits {
+  uint64_t seed = 1;
+  uint64_t proposals = 0;  // planner::SearchOptions'; 0: the time counts
+  double budget_s = 10;    // of each searcher
+};
+
+struct SearchRun {
+  planner::SearchResult result;
+  SearcherRow row;
+};
+
+// Errors: as of FindSearcher and Searcher::Search.
+absl::StatusOr<SearchRun> RunSearch(const Planning& planning, const std::string& name,
+                                    const SearchLimits& limits);
+// Each of them, one after the other.
+absl::StatusOr<std::vector<SearchRun>> RunAllSearches(const Planning& planning,
+                                                      const SearchLimits& limits);
+
+}  // namespace soapstone::apps
