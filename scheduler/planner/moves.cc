@@ -1,20 +1,42 @@
 #include "scheduler/planner/moves.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "scheduler/planner/uneven.h"
 
 namespace soapstone::planner {
 namespace {
 
 constexpr uint32_t kRangeMax = 8;
+constexpr uint32_t kBalancePercent = 25;
+// Weights beside the speeds: those of one kind times 2^(j/8), −8 ≤ j ≤ 8. A grid, so that splits
+// come again and are found in the simulator's tables.
+constexpr int kTiltSteps = 8;
 
 bool Chance(Dice* dice, uint32_t percent) { return dice->Below(100) < percent; }
+
+// Whether both divide their samples, or what is their first dimension, in one way.
+bool AreAlike(const OpConfig& a, const OpConfig& b) {
+  if (a.degrees[0] != b.degrees[0] || a.devices != b.devices) return false;
+  const std::vector<int64_t> none;
+  return (a.cuts.empty() ? none : a.cuts[0]) == (b.cuts.empty() ? none : b.cuts[0]);
+}
 
 }  // namespace
 
 absl::Span<const Change> MoveMaker::Draw(const Simulator& now, Dice* dice) {
   count_ = 0;
+  // Asked first, so that walks over devices of one kind draw what they would without.
+  const bool uneven = space_->uneven();
+  const bool balance = uneven && Chance(dice, kBalancePercent);
   const uint32_t kind = dice->Below(100);
-  if (kind < 10) {
+  bool even = true;  // what is drawn clears cuts
+  if (balance) {
+    Balance(now, dice);
+    even = false;
+  } else if (kind < 10) {
     Scatter(dice);
   } else if (kind < 40) {
     Place(Scope::kOp, dice);
@@ -24,10 +46,17 @@ absl::Span<const Change> MoveMaker::Draw(const Simulator& now, Dice* dice) {
     Place(Scope::kRange, dice);
   } else if (kind < 80) {
     Copy(now, dice);
+    even = false;
   } else if (kind < 90) {
     Shift(now, static_cast<Scope>(dice->Below(3)), dice);
+    even = false;
   } else {
     ScaleDegree(now, static_cast<Scope>(dice->Below(2)), dice);
+  }
+  if (uneven && even && Chance(dice, 50)) {
+    for (size_t i = 0; i < count_; ++i) {
+      CutInProportion(space_->graph().ops[changes_[i].op], space_->speeds(), &changes_[i].config);
+    }
   }
   // What is as it was is no change.
   size_t kept = 0;
@@ -59,6 +88,25 @@ void MoveMaker::Select(Scope scope, Dice* dice) {
       for (uint32_t i = op; i < end; ++i) selected_.push_back(i);
       break;
     }
+    case Scope::kAlike:  // SelectAlike
+      break;
+  }
+}
+
+// An operator and all that divide their first dimension as it does; or those of them which are
+// neighbours in the graph's order.
+void MoveMaker::SelectAlike(const Simulator& now, Dice* dice) {
+  const auto ops = static_cast<uint32_t>(space_->graph().ops.size());
+  const uint32_t op = dice->Below(ops);
+  const bool all = Chance(dice, 50);
+  const auto alike = [&](uint32_t other) { return AreAlike(now.config(op), now.config(other)); };
+  uint32_t begin = op;
+  uint32_t end = op + 1;
+  while (begin > 0 && (all || alike(begin - 1))) --begin;
+  while (end < ops && (all || alike(end))) ++end;
+  selected_.clear();
+  for (uint32_t i = begin; i < end; ++i) {
+    if (alike(i)) selected_.push_back(i);
   }
 }
 
@@ -70,7 +118,13 @@ OpConfig* MoveMaker::Add(uint32_t op) {
 }
 
 void MoveMaker::AddIfLegal(uint32_t op, const OpConfig& like) {
-  if (space_->Holds(op, like.degrees)) *Add(op) = like;
+  if (!space_->Holds(op, like.degrees)) return;
+  OpConfig* config = Add(op);
+  *config = like;
+  if (config->cuts.empty()) return;
+  const PlanOp& its = space_->graph().ops[op];
+  if (!CheckConfig(its, *config, space_->devices()).ok()) config->cuts.clear();
+  DropEvenCuts(its, config);
 }
 
 void MoveMaker::Scatter(Dice* dice) {
@@ -107,10 +161,12 @@ void MoveMaker::Copy(const Simulator& now, Dice* dice) {
                                  ? graph.edges[first.in[draw]].from
                                  : graph.edges[first.out[draw - first.in.size()]].to;
   drawn_ = now.config(neighbour);
-  drawn_.cuts.clear();
+  if (!space_->uneven()) drawn_.cuts.clear();
   if (!space_->Holds(selected_[0], drawn_.degrees)) {
     drawn_.degrees.assign(first.rule.dims.size(), 1);
     drawn_.degrees[0] = static_cast<uint32_t>(drawn_.devices.size());
+    drawn_.cuts.resize(std::min<size_t>(drawn_.cuts.size(), 1));
+    if (!drawn_.cuts.empty()) drawn_.cuts.resize(drawn_.degrees.size());
   }
   for (uint32_t op : selected_) AddIfLegal(op, drawn_);
 }
@@ -159,6 +215,63 @@ void MoveMaker::ScaleDegree(const Simulator& now, Scope scope, Dice* dice) {
     space_->DrawDevices(dice, &drawn_);
   }
   for (uint32_t op : selected_) AddIfLegal(op, drawn_);
+}
+
+void MoveMaker::Balance(const Simulator& now, Dice* dice) {
+  const uint32_t scope = dice->Below(4);
+  if (scope < 2) {
+    Select(static_cast<Scope>(scope), dice);
+  } else {
+    SelectAlike(now, dice);
+  }
+  const uint32_t how = dice->Below(3);
+  if (how == 0) return ShiftBoundary(now, dice);
+  weights_ = space_->speeds();
+  if (how == 1) {
+    const std::vector<Device>& devices = space_->machine().devices();
+    const uint32_t kind = devices[dice->Below(space_->devices())].kind;
+    const int step = static_cast<int>(dice->Below(2 * kTiltSteps + 1)) - kTiltSteps;
+    const double factor = std::exp2(static_cast<double>(step) / kTiltSteps);
+    for (uint32_t d = 0; d < devices.size(); ++d) {
+      if (devices[d].kind == kind) weights_[d] *= factor;
+    }
+  }
+  for (uint32_t op : selected_) {
+    if (now.config(op).devices.size() == 1) continue;
+    OpConfig* config = Add(op);
+    *config = now.config(op);
+    CutInProportion(space_->graph().ops[op], weights_, config);
+  }
+}
+
+// By a power of two of units, in all that are selected and have this boundary at the same place.
+void MoveMaker::ShiftBoundary(const Simulator& now, Dice* dice) {
+  const OpConfig& first = now.config(selected_[0]);
+  const uint32_t dim = dice->Below(static_cast<uint32_t>(first.degrees.size()));
+  const uint32_t degree = first.degrees[dim];
+  const models::IterationDim& along = space_->graph().ops[selected_[0]].rule.dims[dim];
+  if (degree == 1) return;
+  const uint32_t boundary = 1 + dice->Below(degree - 1);
+  const auto units = static_cast<uint32_t>(along.extent / along.unit);
+  const int64_t by = int64_t{1} << dice->Below(static_cast<uint32_t>(std::bit_width(units / 2)));
+  const int64_t delta = (Chance(dice, 50) ? by : -by) * along.unit;
+  const int64_t from = BoundariesOf(along, first, dim)[boundary];
+  for (uint32_t op : selected_) {
+    const OpConfig& old = now.config(op);
+    const PlanOp& its = space_->graph().ops[op];
+    if (dim >= old.degrees.size() || old.degrees[dim] != degree) continue;
+    std::vector<int64_t> bounds = BoundariesOf(its.rule.dims[dim], old, dim);
+    if (bounds[boundary] != from || delta % its.rule.dims[dim].unit != 0) continue;
+    bounds[boundary] += delta;
+    if (bounds[boundary] <= bounds[boundary - 1] || bounds[boundary] >= bounds[boundary + 1]) {
+      continue;
+    }
+    OpConfig* config = Add(op);
+    *config = old;
+    config->cuts.resize(config->degrees.size());
+    config->cuts[dim].assign(bounds.begin() + 1, bounds.end() - 1);
+    DropEvenCuts(its, config);
+  }
 }
 
 }  // namespace soapstone::planner

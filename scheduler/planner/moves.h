@@ -18,6 +18,9 @@ namespace soapstone::planner {
 //  copy       an operator, or its group, takes a neighbour's degrees and devices
 //  shift      the devices of an operator, group or range move on by a number of devices
 //  degree     one degree of an operator, or group, is doubled or halved
+//  balance    where the space is uneven: the cuts of an operator, a group, or all that are split
+//             alike, are set in proportion to speeds, or beside that, or one boundary moves on.
+//             Half of what scattered, block, range and degree draw is then in proportion as well.
 // Not symmetric (copies are not), so the walk anneals; it does not sample.
 class MoveMaker {
  public:
@@ -28,8 +31,9 @@ class MoveMaker {
   absl::Span<const Change> Draw(const Simulator& now, Dice* dice);
 
  private:
-  enum class Scope : uint8_t { kOp, kGroup, kRange };
+  enum class Scope : uint8_t { kOp, kGroup, kRange, kAlike };
   void Select(Scope scope, Dice* dice);
+  void SelectAlike(const Simulator& now, Dice* dice);
   OpConfig* Add(uint32_t op);
   void AddIfLegal(uint32_t op, const OpConfig& like);
   void Scatter(Dice* dice);
@@ -37,12 +41,15 @@ class MoveMaker {
   void Copy(const Simulator& now, Dice* dice);
   void Shift(const Simulator& now, Scope scope, Dice* dice);
   void ScaleDegree(const Simulator& now, Scope scope, Dice* dice);
+  void Balance(const Simulator& now, Dice* dice);
+  void ShiftBoundary(const Simulator& now, Dice* dice);
 
   const Space* space_;
   std::vector<uint32_t> selected_;
   std::vector<Change> changes_;  // the first count_ count
   size_t count_ = 0;
   OpConfig drawn_;
+  std::vector<double> weights_;  // by device
 };
 
 }  // namespace soapstone::planner

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "scheduler/planner/uneven.h"
+
 namespace soapstone::planner {
 namespace {
 
@@ -32,10 +34,19 @@ void PlaceBlock(uint32_t first, uint32_t stride, uint32_t parts, std::vector<uin
   for (uint32_t i = 0; i < parts; ++i) (*devices)[i] = first + i * stride;
 }
 
+bool AreUnlike(const std::vector<Device>& devices) {
+  return std::any_of(devices.begin(), devices.end(),
+                     [&](const Device& device) { return device.kind != devices[0].kind; });
+}
+
 }  // namespace
 
-Space::Space(const OpGraph* graph, const Machine* machine)
-    : graph_(graph), machine_(machine), devices_(static_cast<uint32_t>(machine->devices().size())) {
+Space::Space(const OpGraph* graph, const Machine* machine, SpaceOptions options)
+    : graph_(graph),
+      machine_(machine),
+      devices_(static_cast<uint32_t>(machine->devices().size())),
+      uneven_(options.uneven && AreUnlike(machine->devices())),
+      speeds_(SpeedsOf(*machine)) {
   std::map<std::vector<uint32_t>, uint32_t> lists;
   for (const PlanOp& op : graph->ops) {
     std::vector<uint32_t> max;
@@ -62,18 +73,25 @@ Space::Space(const OpGraph* graph, const Machine* machine)
 
 std::vector<OpConfig> Space::Configs(uint32_t op) const {
   std::vector<OpConfig> configs;
+  const auto add = [&](const OpConfig& config) {
+    configs.push_back(config);
+    if (!uneven_) return;
+    OpConfig cut = config;
+    CutInProportion(graph_->ops[op], speeds_, &cut);
+    if (!cut.cuts.empty()) configs.push_back(std::move(cut));
+  };
   for (const std::vector<uint32_t>& degrees : Degrees(op)) {
     const uint32_t parts = ProductOf(degrees);
     const uint32_t blocks = devices_ / parts;
     OpConfig config = {.degrees = degrees};
     for (uint32_t b = 0; b < blocks; ++b) {
       PlaceBlock(b * parts, 1, parts, &config.devices);
-      configs.push_back(config);
+      add(config);
     }
     if (parts == 1 || blocks == 1) continue;
     for (uint32_t b = 0; b < blocks; ++b) {
       PlaceBlock(b, blocks, parts, &config.devices);
-      configs.push_back(config);
+      add(config);
     }
   }
   return configs;

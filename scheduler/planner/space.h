@@ -1,5 +1,6 @@
 // The configurations among which a search chooses: degrees whose product divides the number of
-// devices, on all kinds of blocks of devices. Searchers enumerate them or draw from them. Knows no
+// devices, on all kinds of blocks of devices, in even parts or, on unlike devices, in parts in
+// proportion to their speeds. Searchers enumerate them or draw from them. Knows no
 // costs; an operator's configuration is legal outside of this space too (strategy.h CheckConfig).
 #pragma once
 
@@ -41,14 +42,21 @@ class Dice {
   size_t at_ = 0;
 };
 
+struct SpaceOptions {
+  bool uneven = true;  // uneven splits too, where devices are of several kinds
+};
+
 class Space {
  public:
   // Keeps both pointers; they must outlive it.
-  Space(const OpGraph* graph, const Machine* machine);
+  Space(const OpGraph* graph, const Machine* machine, SpaceOptions options = {});
 
   const OpGraph& graph() const { return *graph_; }
   const Machine& machine() const { return *machine_; }
   uint32_t devices() const { return devices_; }
+  // Whether splits may be uneven: they are asked for, and devices are of several kinds.
+  bool uneven() const { return uneven_; }
+  const std::vector<double>& speeds() const { return speeds_; }  // by device, uneven.h
 
   // Legal degrees of an operator, ascending by product and then in order of the vectors; the first
   // splits nothing. Operators with equal dimensions share one list.
@@ -57,7 +65,8 @@ class Space {
   }
 
   // All degrees on all canonical blocks of devices: aligned ones (p neighbours from a multiple of p
-  // on) and strided ones (every D/p-th device).
+  // on) and strided ones (every D/p-th device). Where uneven() also, behind each whose devices are
+  // unlike, the same in parts in proportion to their speeds.
   std::vector<OpConfig> Configs(uint32_t op) const;
 
   // Draws, into `config` (its memory is used again); even splits.
@@ -75,6 +84,8 @@ class Space {
   const OpGraph* graph_;
   const Machine* machine_;
   uint32_t devices_;
+  bool uneven_;
+  std::vector<double> speeds_;
   std::vector<uint32_t> list_of_op_;
   std::vector<std::vector<std::vector<uint32_t>>> degrees_;
   // [list] → where each product begins in it, and the end
