@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <numeric>
 
 #include "scheduler/planner/uneven.h"
 
@@ -88,8 +89,6 @@ void MoveMaker::Select(Scope scope, Dice* dice) {
       for (uint32_t i = op; i < end; ++i) selected_.push_back(i);
       break;
     }
-    case Scope::kAlike:  // SelectAlike
-      break;
   }
 }
 
@@ -218,11 +217,14 @@ void MoveMaker::ScaleDegree(const Simulator& now, Scope scope, Dice* dice) {
 }
 
 void MoveMaker::Balance(const Simulator& now, Dice* dice) {
-  const uint32_t scope = dice->Below(4);
+  const uint32_t scope = dice->Below(5);
   if (scope < 2) {
     Select(static_cast<Scope>(scope), dice);
-  } else {
+  } else if (scope < 4) {
     SelectAlike(now, dice);
+  } else {
+    selected_.resize(space_->graph().ops.size());
+    std::iota(selected_.begin(), selected_.end(), 0);
   }
   const uint32_t how = dice->Below(3);
   if (how == 0) return ShiftBoundary(now, dice);

@@ -18,9 +18,10 @@ namespace soapstone::planner {
 //  copy       an operator, or its group, takes a neighbour's degrees and devices
 //  shift      the devices of an operator, group or range move on by a number of devices
 //  degree     one degree of an operator, or group, is doubled or halved
-//  balance    where the space is uneven: the cuts of an operator, a group, or all that are split
-//             alike, are set in proportion to speeds, or beside that, or one boundary moves on.
-//             Half of what scattered, block, range and degree draw is then in proportion as well.
+//  balance    where the space is uneven: the cuts of an operator, a group, all that are split
+//             alike, or all, are set in proportion to speeds, or beside that, or one boundary moves
+//             on. Half of what scattered, block, range and degree draw is then in proportion as
+//             well.
 // Not symmetric (copies are not), so the walk anneals; it does not sample.
 class MoveMaker {
  public:
@@ -31,7 +32,7 @@ class MoveMaker {
   absl::Span<const Change> Draw(const Simulator& now, Dice* dice);
 
  private:
-  enum class Scope : uint8_t { kOp, kGroup, kRange, kAlike };
+  enum class Scope : uint8_t { kOp, kGroup, kRange };
   void Select(Scope scope, Dice* dice);
   void SelectAlike(const Simulator& now, Dice* dice);
   OpConfig* Add(uint32_t op);

@@ -88,4 +88,13 @@ void DropEvenCuts(const PlanOp& op, OpConfig* config) {
   if (!any) config->cuts.clear();
 }
 
+Strategy DataParallelBySpeed(const OpGraph& graph, const Machine& machine) {
+  const std::vector<double> speeds = SpeedsOf(machine);
+  Strategy strategy = DataParallel(graph, static_cast<uint32_t>(machine.devices().size()));
+  for (size_t i = 0; i < graph.ops.size(); ++i) {
+    CutInProportion(graph.ops[i], speeds, &strategy.ops[i]);
+  }
+  return strategy;
+}
+
 }  // namespace soapstone::planner

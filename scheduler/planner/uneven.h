@@ -30,4 +30,8 @@ void CutInProportion(const PlanOp& op, absl::Span<const double> weight_of_device
 // Cuts which are those of the even split are taken out.
 void DropEvenCuts(const PlanOp& op, OpConfig* config);
 
+// Data parallelism with samples in proportion to speeds: what to do by hand on unlike devices. On
+// devices of one speed it is DataParallel.
+Strategy DataParallelBySpeed(const OpGraph& graph, const Machine& machine);
+
 }  // namespace soapstone::planner
