@@ -9,6 +9,7 @@
 #include "base/fingerprint.h"
 #include "base/status_macros.h"
 #include "glog/logging.h"
+#include "scheduler/planner/descent.h"
 #include "scheduler/planner/moves.h"
 
 namespace soapstone::planner {
@@ -126,30 +127,6 @@ void WalkRound(std::vector<std::unique_ptr<Chain>>* chains, uint64_t begin, uint
 
 }  // namespace
 
-bool DescendByCoordinate(const Space& space, const std::function<bool()>& stop,
-                         Simulator* simulator) {
-  const auto ops = static_cast<uint32_t>(space.graph().ops.size());
-  uint64_t asked = 0;
-  uint32_t unimproved = 0;
-  for (uint32_t op = 0; unimproved < ops; op = (op + 1) % ops) {
-    bool improved = false;
-    for (OpConfig& config : space.Configs(op)) {
-      if (stop && asked++ % kAskToStop == 0 && stop()) return false;
-      if (config == simulator->config(op)) continue;
-      const Change change = {op, std::move(config)};
-      const Nanos time = simulator->Propose({&change, 1}, simulator->StepTime() - 1);
-      if (time == kNever) {
-        simulator->Reject();
-      } else {
-        simulator->Accept();
-        improved = true;
-      }
-    }
-    unimproved = improved ? 0 : unimproved + 1;
-  }
-  return true;
-}
-
 absl::StatusOr<SearchResult> SearchByWalk(const Space& space, const CostModel& costs,
                                           absl::Span<const Strategy> seeds,
                                           const SearchOptions& options) {
@@ -206,7 +183,7 @@ absl::StatusOr<SearchResult> SearchByWalk(const Space& space, const CostModel& c
     SOAP_RETURN_IF_ERROR(first.SetStrategy(result.strategy));
     first.set_early_rejection(true);
     first.StepTime();
-    result.locally_optimal = DescendByCoordinate(space, options.stop, &first);
+    result.locally_optimal = DescendByOperator(space, {.stop = options.stop}, &first);
     result.found = {first.StepTime(), first.MemoryOverflow()};
     result.strategy = first.strategy();
   }

@@ -19,9 +19,4 @@ absl::StatusOr<SearchResult> SearchByWalk(const Space& space, const CostModel& c
                                           absl::Span<const Strategy> seeds,
                                           const SearchOptions& options);
 
-// Improves the simulator's strategy by changes of one operator to any of Space::Configs until none
-// does or `stop` says so. Whether it came to the end.
-bool DescendByCoordinate(const Space& space, const std::function<bool()>& stop,
-                         Simulator* simulator);
-
 }  // namespace soapstone::planner

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/status_macros.h"
+#include "scheduler/planner/descent.h"
 #include "scheduler/planner/mcmc.h"
 #include "scheduler/planner/plain_searchers.h"
 
@@ -13,8 +14,8 @@ namespace soapstone::planner {
 namespace {
 
 constexpr uint64_t kFirstWalk = 1000;  // proposals of a chain
-constexpr double kShareOfRest = 0.7;   // of the time that is left, for the next walk
-constexpr double kRestMin = 0.1;       // of all the time; less is not worth a walk
+constexpr double kWalksShare = 0.8;    // of the time; the rest is the descent's
+constexpr int kDescentShare = 3;       // of the budget, at most a third for the first descent
 
 absl::StatusOr<std::vector<Strategy>> SeedsOf(const SearchProblem& problem,
                                               const SearchOptions& options) {
@@ -30,38 +31,68 @@ absl::StatusOr<std::vector<Strategy>> SeedsOf(const SearchProblem& problem,
   return seeds;
 }
 
+// The best of the seeds, improved layer by layer.
+absl::Status AddDescended(const SearchProblem& problem, const SearchOptions& options,
+                          std::vector<Strategy>* seeds) {
+  Pricer pricer(problem, options.simulator);
+  Found best;
+  size_t best_at = 0;
+  for (size_t i = 0; i < seeds->size(); ++i) {
+    SOAP_ASSIGN_OR_RETURN(const Found found, pricer.Price((*seeds)[i]));
+    if (!(found < best)) continue;
+    best = found;
+    best_at = i;
+  }
+  SOAP_RETURN_IF_ERROR(pricer.Price((*seeds)[best_at]).status());
+  DescentLimits limits = {.proposals = options.proposals / kDescentShare};
+  if (options.used) {
+    limits.proposals = UINT64_MAX;
+    limits.stop = [&options] { return options.ShouldStop() || options.used() * kDescentShare > 1; };
+  }
+  DescendByGroup(*problem.space, limits, &pricer.simulator());
+  seeds->push_back(pricer.simulator().strategy());
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<SearchResult> WalkSearcher::Search(const SearchProblem& problem,
                                                   const SearchOptions& options) const {
   SOAP_ASSIGN_OR_RETURN(std::vector<Strategy> seeds, SeedsOf(problem, options));
+  SOAP_RETURN_IF_ERROR(AddDescended(problem, options, &seeds));
   if (!options.used) return SearchByWalk(*problem.space, *problem.costs, seeds, options);
 
+  // Walk behind walk, from the seeds and the best so far: a walk cools down along its length, which
+  // must be known. Then what is left of the time for the descent.
   const size_t own = seeds.size();
   SearchOptions walk = options;
+  walk.descend = false;
   walk.proposals = kFirstWalk;
   walk.stop = [&options] { return options.ShouldStop(); };
   SearchResult best;
-  ProposalCounts counts;
-  uint64_t accepted = 0;
-  for (bool more = true; more; ++walk.seed) {
+  for (double left = 1; left > 0 && !walk.stop(); ++walk.seed) {
     const double began = options.used();
     SOAP_ASSIGN_OR_RETURN(SearchResult found,
                           SearchByWalk(*problem.space, *problem.costs, seeds, walk));
-    counts += found.counts;
-    accepted += found.accepted;
+    found.counts += best.counts;
+    found.accepted += best.accepted;
     if (walk.seed != options.seed) found.best_seed = best.best_seed;
     best = std::move(found);  // the best so far is among its seeds
     seeds.resize(own);
     seeds.push_back(best.strategy);
     const double now = options.used();
-    more = 1 - now > kRestMin && !walk.stop();
+    left = kWalksShare - now;
     const double rate = static_cast<double>(walk.proposals) / std::max(now - began, 1e-9);
-    walk.proposals = std::max(
-        kFirstWalk, static_cast<uint64_t>(std::min(1e15, kShareOfRest * (1 - now) * rate)));
+    walk.proposals =
+        std::max(kFirstWalk, static_cast<uint64_t>(std::min(1e15, std::max(left, 0.0) * rate)));
   }
-  best.counts = counts;
-  best.accepted = accepted;
+  Pricer pricer(problem, options.simulator);
+  SOAP_RETURN_IF_ERROR(pricer.Price(best.strategy).status());
+  Simulator& simulator = pricer.simulator();
+  best.locally_optimal = DescendByOperator(*problem.space, {.stop = walk.stop}, &simulator);
+  best.strategy = simulator.strategy();
+  best.found = {simulator.StepTime(), simulator.MemoryOverflow()};
+  best.counts += pricer.counts();
   return best;
 }
 
