@@ -320,6 +320,9 @@ void AddPlanInputs(CLI::App* plan, PlanFlags* flags) {
   plan->add_option("--search", flags->search,
                    "Who searches (below); all: each in turn, compared [mcmc]")
       ->check(CLI::IsMember(SearchNames()));
+  plan->add_option("--sync", flags->synchronization,
+                   "Synchronize by owner, ring or servers [whichever is best]")
+      ->check(CLI::IsMember({"owner", "ring", "servers"}));
   CLI::Option* budget =
       plan->add_option("--budget", flags->budget_s, "Time of each search: 10s, 5m, 1h [10s]")
           ->type_name("TIME");
@@ -352,9 +355,13 @@ CLI::App* AddPlan(CLI::App* app, PlanFlags* flags) {
   plan->add_flag("--json", flags->json, "A JSON object instead of tables")->excludes(explain);
   plan->add_option("--compare", flags->compare, "Two strategy files, compared on the machine")
       ->type_name("A,B");
-  plan->add_option("--measure_machine", flags->measure_machine,
-                   "Write a machine file of this machine, --devices processes on it [all cores]")
+  plan->add_option(
+          "--measure_machine", flags->measure_machine,
+          "Write a machine file of --devices processes at once on this machine [all cores]")
       ->type_name("FILE");
+  plan->add_option("--step_ms", flags->step_ms,
+                   "What processes that are measured compute between meetings, alone [20]")
+      ->check(CLI::Range(0.1, 10000.0));
   plan->footer(
       SearchersText() +
       "Examples:\n  soapstone plan --model=gnmt "

@@ -102,6 +102,8 @@ struct PlanFlags {
   std::string explain;          // an operator
   std::string compare;          // two files
   std::string measure_machine;  // a file
+  double step_ms = 20;          // between meetings of the processes that are measured
+  std::string synchronization;  // of baselines; empty: whichever is best
 };
 
 struct TrainCommand {

@@ -12,7 +12,7 @@
 namespace soapstone::apps {
 namespace {
 
-constexpr char kHeader[] = "worker,clock,compute_us,injected_us,blocked_us\n";
+constexpr char kHeader[] = "worker,clock,compute_us,injected_us,blocked_us,end_us\n";
 
 absl::Status CannotWrite(const std::string& path) {
   return absl::InvalidArgumentError(
@@ -36,12 +36,12 @@ absl::StatusOr<std::unique_ptr<IterationTrace>> IterationTrace::Open(const std::
   return std::unique_ptr<IterationTrace>(new IterationTrace(std::move(file), worker));
 }
 
-void IterationTrace::Take(const wire::Progress& progress) {
+void IterationTrace::Take(Nanos now, const wire::Progress& progress) {
   if (progress.clock == last_.clock) return;
-  file_ << absl::StrFormat("%d,%d,%.1f,%.1f,%.1f\n", Index(worker_), progress.clock - 1,
+  file_ << absl::StrFormat("%d,%d,%.1f,%.1f,%.1f,%.1f\n", Index(worker_), progress.clock - 1,
                            Micros(progress.compute_ns - last_.compute_ns),
                            Micros(progress.injected_ns - last_.injected_ns),
-                           Micros(progress.blocked_ns - last_.blocked_ns));
+                           Micros(progress.blocked_ns - last_.blocked_ns), Micros(now));
   last_ = progress;
 }
 

@@ -1,5 +1,5 @@
 // IterationTrace: a worker's file of iteration times, a CSV row an iteration, which
-// sim/straggler_trace.h replays: worker, clock, compute_us, injected_us, blocked_us.
+// sim/straggler_trace.h replays: worker, clock, compute_us, injected_us, blocked_us, end_us.
 // Each worker writes a part of its own; who started them all joins the parts.
 #pragma once
 
@@ -23,9 +23,10 @@ class IterationTrace {
   // Begins the file anew. Error: it cannot be written.
   static absl::StatusOr<std::unique_ptr<IterationTrace>> Open(const std::string& path,
                                                               WorkerId worker);
-  // The worker's cumulative counters. Writes a row when an iteration was completed since the last
-  // call, which is made at least once an iteration; all but its clocks and times is ignored.
-  void Take(const wire::Progress& progress);
+  // The worker's cumulative counters at time `now`, the machine's own (NodeLoop::Now). Writes a row
+  // when an iteration was completed since the last call, which is made at least once an iteration;
+  // all but its clocks and times is ignored.
+  void Take(Nanos now, const wire::Progress& progress);
 
  private:
   IterationTrace(std::ofstream file, WorkerId worker) : file_(std::move(file)), worker_(worker) {}

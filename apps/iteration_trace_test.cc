@@ -5,6 +5,9 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
 
 #include "sim/straggler.h"
 
@@ -12,6 +15,13 @@ namespace soapstone::apps {
 namespace {
 
 using ::testing::HasSubstr;
+
+std::vector<std::string> FirstRows(const std::string& path, size_t count) {
+  std::ifstream file(path);
+  std::vector<std::string> rows(count);
+  for (std::string& row : rows) std::getline(file, row);
+  return rows;
+}
 
 TEST(IterationTrace, WhatIsRecordedIsReplayed) {
   const std::string path = ::testing::TempDir() + "iteration_trace_test.csv";
@@ -21,14 +31,17 @@ TEST(IterationTrace, WhatIsRecordedIsReplayed) {
     wire::Progress progress;
     for (Clock clock = 1; clock <= 3; ++clock) {
       progress.compute_ns += 40'000 * clock;
-      (*trace)->Take(progress);  // in the middle of the iteration
+      (*trace)->Take(Nanos{clock} * 1'000'000, progress);  // in the middle of the iteration
       progress.injected_ns += w * 100'000;
       progress.clock = clock;
-      (*trace)->Take(progress);
-      (*trace)->Take(progress);
+      (*trace)->Take(Nanos{clock} * 1'000'000, progress);
+      (*trace)->Take(Nanos{clock} * 1'000'000, progress);
     }
   }
   ASSERT_TRUE(JoinTraceParts(path, 2).ok());
+  EXPECT_THAT(FirstRows(path, 2),
+              testing::ElementsAre("worker,clock,compute_us,injected_us,blocked_us,end_us",
+                                   "0,0,40.0,0.0,0.0,1000.0"));
   EXPECT_FALSE(std::filesystem::exists(TracePart(path, WorkerId{0})));
   const auto model = sim::StragglerModel::Parse("trace:file=" + path + ",base_us=40", 1);
   ASSERT_TRUE(model.ok()) << model.status();

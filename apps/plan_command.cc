@@ -15,15 +15,14 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "apps/job_source.h"
+#include "apps/machine_probe.h"
 #include "apps/plan_drawing.h"
 #include "apps/plan_report.h"
 #include "apps/plan_search.h"
 #include "apps/planning.h"
 #include "apps/report.h"
-#include "apps/roofline.h"
 #include "base/exit_codes.h"
 #include "base/status_macros.h"
-#include "compute/cpu/backend.h"
 #include "glog/logging.h"
 #include "models/safetensors_writer.h"
 #include "scheduler/planner/searcher.h"
@@ -52,7 +51,8 @@ PlanningOptions OptionsOf(const PlanFlags& flags) {
           .devices = flags.devices,
           .batch = flags.batch,
           .time_chunk = flags.time_chunk,
-          .costs_path = flags.costs_path};
+          .costs_path = flags.costs_path,
+          .synchronization = flags.synchronization};
 }
 
 class PlanRun {
@@ -278,37 +278,14 @@ absl::StatusOr<std::string> Compare(const PlanFlags& flags) {
   return text;
 }
 
-// This machine: processes as devices, which share its memory.
-absl::Status MeasureMachine(const PlanFlags& flags) {
-  SOAP_RETURN_IF_ERROR(models::CheckWritable(flags.measure_machine));
-  const uint32_t devices =
-      flags.devices > 0 ? flags.devices : std::max(1u, std::thread::hardware_concurrency());
-  const std::unique_ptr<compute::Backend> backend = compute::MakeCpuBackend({.threads = 1});
-  SOAP_ASSIGN_OR_RETURN(const Roofline roofline, MeasureRoofline(backend.get(), 1));
-  // A message is written once and read once.
-  const double copy = roofline.gbps / 2;
-  const double gib = static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
-                     static_cast<double>(sysconf(_SC_PAGESIZE)) /
-                     static_cast<double>(int64_t{1} << 30);
-  return WriteText(
-      flags.measure_machine,
-      absl::StrFormat(
-          "# Measured by `soapstone plan --measure_machine`: products of 1024 x 1024 and STREAM's\n"
-          "# triad on one thread. Devices are processes that share the memory.\n"
-          "name: \"this_machine\"\n"
-          "kinds { name: \"process\" tflops: %.5g memory_gbytes_per_s: %.5g memory_gib: %.4g }\n"
-          "nodes {\n  name: \"node\"\n  count: 1\n  devices: %d\n  kind: \"process\"\n"
-          "  mesh { gbytes_per_s: %.5g latency_us: 50 }  # assumed: a wake-up of a thread\n"
-          "  host { gbytes_per_s: %.5g latency_us: 50 }\n"
-          "  servers: 1\n  server_apply_gbytes_per_s: %.5g\n}\n",
-          roofline.gflops / 1e3, roofline.gbps, gib / devices, devices, copy, copy, copy));
-}
-
 }  // namespace
 
 int Plan(const PlanFlags& flags) {
   if (!flags.measure_machine.empty()) {
-    const absl::Status done = MeasureMachine(flags);
+    const absl::Status done =
+        MeasureMachine({.path = flags.measure_machine,
+                        .devices = flags.devices,
+                        .step_ns = std::llround(flags.step_ms * kMillisecond)});
     if (!done.ok()) return SayConfigError(kPlanProgram, done);
     std::cout << "machine written to " << flags.measure_machine << "\n";
     return kExitOk;

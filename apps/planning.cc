@@ -36,6 +36,23 @@ absl::StatusOr<std::unique_ptr<planner::CostModel>> CostsOf(const std::string& p
   return std::unique_ptr<planner::CostModel>(std::move(measured));
 }
 
+// Those that baselines choose from.
+absl::StatusOr<std::vector<planner::Synchronization>> WaysOf(const std::string& asked,
+                                                             const planner::Machine& machine) {
+  using planner::Synchronization;
+  const bool has_servers = !machine.servers().empty();
+  if (asked == "servers" && !has_servers) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--sync=servers: ", machine.name(), " has no parameter servers"));
+  }
+  if (asked == "owner") return std::vector<Synchronization>{Synchronization::kOwner};
+  if (asked == "ring") return std::vector<Synchronization>{Synchronization::kRing};
+  if (asked == "servers") return std::vector<Synchronization>{Synchronization::kServers};
+  std::vector<Synchronization> all = {Synchronization::kOwner, Synchronization::kRing};
+  if (has_servers) all.push_back(Synchronization::kServers);
+  return all;
+}
+
 bool IsBetter(const PricedStrategy& a, const PricedStrategy& b) {
   if (a.overflow_bytes != b.overflow_bytes) return a.overflow_bytes < b.overflow_bytes;
   return a.parts.step_ns < b.parts.step_ns;
@@ -66,6 +83,7 @@ absl::StatusOr<std::unique_ptr<Planning>> Planning::Create(const PlanningOptions
   }
   std::unique_ptr<Planning> planning(new Planning());
   planning->machine_ = std::make_unique<planner::Machine>(std::move(machine));
+  SOAP_ASSIGN_OR_RETURN(planning->ways_, WaysOf(options.synchronization, *planning->machine_));
   const auto devices = static_cast<int64_t>(planning->machine_->devices().size());
   const int64_t batch = options.batch > 0 ? options.batch : kSamplesPerDevice * devices;
   SOAP_ASSIGN_OR_RETURN(planning->graph_,
@@ -90,11 +108,9 @@ PricedStrategy Planning::Price(const std::string& name, const planner::Strategy&
 }
 
 PricedStrategy Planning::PriceBest(const std::string& name, planner::Strategy strategy) const {
-  using planner::Synchronization;
-  strategy.synchronization = Synchronization::kOwner;
+  strategy.synchronization = ways_[0];
   PricedStrategy best = Price(name, strategy);
-  for (const Synchronization way : {Synchronization::kRing, Synchronization::kServers}) {
-    if (way == Synchronization::kServers && machine_->servers().empty()) continue;
+  for (const planner::Synchronization way : absl::MakeConstSpan(ways_).subspan(1)) {
     strategy.synchronization = way;
     PricedStrategy other = Price(name, strategy);
     if (IsBetter(other, best)) best = std::move(other);

@@ -23,7 +23,8 @@ struct PlanningOptions {
   int64_t batch = 0;       // 0: 64 a device
   int64_t time_chunk = 0;  // steps; 0: sequences are whole
   int64_t micro_batches = 1;
-  std::string costs_path;  // empty: the roofline
+  std::string costs_path;       // empty: the roofline
+  std::string synchronization;  // owner, ring, servers; empty: whichever is best
 };
 
 // Error: the file and why.
@@ -36,10 +37,12 @@ class Planning {
   const planner::OpGraph& graph() const { return graph_; }
   const planner::Machine& machine() const { return *machine_; }
   const planner::CostModel& costs() const { return *costs_; }
+  // To synchronize: those that the options allow.
+  const std::vector<planner::Synchronization>& ways() const { return ways_; }
 
   // REQUIRES: the strategy is one for the graph and the machine.
   PricedStrategy Price(const std::string& name, const planner::Strategy& strategy) const;
-  // With the synchronization that makes the step shortest.
+  // With the synchronization that was asked for, or else the one that makes the step shortest.
   PricedStrategy PriceBest(const std::string& name, planner::Strategy strategy) const;
   std::vector<planner::TimelineTask> Timeline(const planner::Strategy& strategy) const;
   // Data parallelism, model parallelism, the expert's.
@@ -50,6 +53,7 @@ class Planning {
   planner::OpGraph graph_;
   std::unique_ptr<planner::Machine> machine_;
   std::unique_ptr<planner::CostModel> costs_;
+  std::vector<planner::Synchronization> ways_;
 };
 
 }  // namespace soapstone::apps

@@ -30,10 +30,7 @@ void Triad(const float* b, const float* c, float s, float* a, size_t n) {
 double TriadAlone(size_t bytes) {
   const size_t n = bytes / sizeof(float);
   std::vector<float> a(n), b(n, 1.0f), c(n, 2.0f);
-  const auto pass = [&] {
-    Triad(b.data(), c.data(), 0.5f, a.data(), n);
-    asm volatile("" : : "r"(a.data()) : "memory");  // the sum is wanted
-  };
+  const auto pass = [&] { TriadPass(b, c, absl::MakeSpan(a)); };
   pass();  // touches all pages
   const Nanos began = NodeLoop::Now();
   uint64_t passes = 0;
@@ -109,6 +106,11 @@ absl::StatusOr<double> DeviceMemoryRate(compute::Backend* backend) {
 }
 
 }  // namespace
+
+void TriadPass(absl::Span<const float> b, absl::Span<const float> c, absl::Span<float> a) {
+  Triad(b.data(), c.data(), 0.5f, a.data(), a.size());
+  asm volatile("" : : "r"(a.data()) : "memory");  // the sum is wanted
+}
 
 double TriadRate(size_t bytes, int threads) {
   if (threads <= 1) return TriadAlone(bytes);

@@ -6,6 +6,7 @@
 #include <cstddef>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "compute/kernel.h"
 
 namespace soapstone::apps {
@@ -26,6 +27,9 @@ struct Roofline {
 // precision; and triad, over arrays that no cache holds. Takes half a second. threads: the
 // backend's. Of a device: a product of 8192 x 8192, and its sum of two arrays of 2^26 floats.
 absl::StatusOr<Roofline> MeasureRoofline(compute::Backend* backend, int threads);
+
+// a[i] = b[i] + s c[i] for all of `a`, once. REQUIRES three arrays of one size.
+void TriadPass(absl::Span<const float> b, absl::Span<const float> c, absl::Span<float> a);
 
 // Bytes read and written a second by STREAM's triad, a[i] = b[i] + s c[i] over floats, arrays of
 // `bytes` divided among `threads`, in GB/s: 12 bytes an element. The mean over 0.2 s.

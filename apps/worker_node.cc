@@ -267,7 +267,7 @@ void WorkerNode::OnDevice(Nanos now, worker::DeviceEvent event) {
   Record(sim::EventOf(now, event));
   engine_->OnDevice(now, std::move(event), Output());
   DispatchWithin(now);
-  if (trace_ != nullptr) trace_->Take(engine_->progress());
+  if (trace_ != nullptr) trace_->Take(loop_.Now(), engine_->progress());
 }
 
 // Writes down what has been done, and has the replica evaluated once its last step is made.

@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "glog/logging.h"
+#include "scheduler/planner/descent.h"
 #include "scheduler/planner/mcmc.h"
 #include "scheduler/planner/partial_bounds.h"
 #include "scheduler/planner/walk_searcher.h"
@@ -170,12 +171,12 @@ absl::StatusOr<SearchResult> Begin(const SearchProblem& problem, const SearchOpt
   }
   SearchResult best;
   Simulator simulator(&problem.graph(), &problem.machine(), problem.costs, options.simulator);
-  for (const Synchronization way : SynchronizationsOf(problem.machine())) {
+  for (const Synchronization way : problem.ways()) {
     strategy.synchronization = way;
     SOAP_RETURN_IF_ERROR(simulator.SetStrategy(strategy));
     simulator.StepTime();
-    DescendByCoordinate(
-        *problem.space, [&options] { return options.ShouldStop(); }, &simulator);
+    DescendByOperator(*problem.space, {.stop = [&options] { return options.ShouldStop(); }},
+                      &simulator);
     const Found found = {simulator.StepTime(), simulator.MemoryOverflow()};
     if (!(found < best.found)) continue;
     best.found = found;
@@ -200,7 +201,7 @@ absl::StatusOr<SearchResult> BranchAndBoundSearcher::Search(const SearchProblem&
     return walk;
   }
   bool complete = true;
-  for (const Synchronization way : SynchronizationsOf(problem.machine())) {
+  for (const Synchronization way : problem.ways()) {
     complete = complete && Tree(problem, options, way, &best).Run();
   }
   best.counts += walk.counts;

@@ -48,7 +48,7 @@ absl::StatusOr<SearchResult> ExpertSearcher::Search(const SearchProblem& problem
 absl::StatusOr<SearchResult> RandomSearcher::Search(const SearchProblem& problem,
                                                     const SearchOptions& options) const {
   const auto ops = static_cast<uint32_t>(problem.graph().ops.size());
-  const std::vector<Synchronization> ways = SynchronizationsOf(problem.machine());
+  const std::vector<Synchronization> ways = problem.ways();
   Pricer pricer(problem, options.simulator);
   Dice dice(options.seed, kRandomStream);
   SearchResult result;

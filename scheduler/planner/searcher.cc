@@ -22,7 +22,8 @@ absl::Span<const Searcher* const> Searchers() {
   static const OptCnnSearcher optcnn;
   static const WalkSearcher walk;
   static const BranchAndBoundSearcher bnb;
-  static const Searcher* const all[] = {&data, &model, &expert, &random, &greedy, &optcnn, &walk, &bnb};
+  static const Searcher* const all[] = {&data,   &model,  &expert, &random,
+                                        &greedy, &optcnn, &walk,   &bnb};
   return all;
 }
 
@@ -38,6 +39,11 @@ absl::StatusOr<const Searcher*> FindSearcher(std::string_view name) {
                                                  absl::StrJoin(Searchers(), ", ", name_of)));
 }
 
+std::vector<Synchronization> SearchProblem::ways() const {
+  if (!only_ways.empty()) return {only_ways.begin(), only_ways.end()};
+  return SynchronizationsOf(machine());
+}
+
 std::vector<Synchronization> SynchronizationsOf(const Machine& machine) {
   std::vector<Synchronization> ways = {Synchronization::kOwner, Synchronization::kRing};
   if (!machine.servers().empty()) ways.push_back(Synchronization::kServers);
@@ -45,7 +51,7 @@ std::vector<Synchronization> SynchronizationsOf(const Machine& machine) {
 }
 
 Pricer::Pricer(const SearchProblem& problem, const SimulatorOptions& options)
-    : ways_(SynchronizationsOf(problem.machine())),
+    : ways_(problem.ways()),
       simulator_(&problem.graph(), &problem.machine(), problem.costs, options) {}
 
 absl::StatusOr<Found> Pricer::Price(const Strategy& strategy) {

@@ -73,9 +73,12 @@ struct SearchProblem {
   const Space* space = nullptr;
   const CostModel* costs = nullptr;
   absl::Span<const Strategy> seeds;  // where a search begins, if it begins somewhere; none: its own
+  // The ways to synchronize among which it chooses; none: all that the machine has.
+  absl::Span<const Synchronization> only_ways;
 
   const OpGraph& graph() const { return space->graph(); }
   const Machine& machine() const { return space->machine(); }
+  std::vector<Synchronization> ways() const;
 };
 
 // Threading: const methods from several threads at once; a search's state is its own.

@@ -104,10 +104,8 @@ TEST(SearcherTest, WhatIsSlowerThanDataParallelismIsReplacedByIt) {
   Strategy data = DataParallel(c.graph, 4);
   Pricer pricer(c.problem(), {});
   const Found of_data = *pricer.PriceBest(&data);
-  Strategy slow = DataParallel(c.graph, 4);
-  for (OpConfig& config : slow.ops) {
-    if (config.degrees.size() == 3) config.degrees = {1, 1, 4};
-  }
+  Strategy slow = SingleDevice(c.graph, 0);
+  for (uint32_t op = 0; op < slow.ops.size(); ++op) slow.ops[op].devices = {op % 4};
   ASSERT_LT(of_data, c.Price(slow));
   const auto result = RunSearcher(ToldSearcher(slow), c.problem(), {});
   ASSERT_TRUE(result.ok());
@@ -148,14 +146,14 @@ TEST(SearcherTest, GreedyImprovesOnDataParallelism) {
   EXPECT_LT(result->found.step_ns, result->best_seed.step_ns);
 }
 
-TEST(SearcherTest, ATimedWalkGoesOnUntilTheTimeIsUsed) {
+TEST(SearcherTest, ATimedWalkUsesMostOfItsTime) {
   const SearcherCase c;
   uint64_t asked = 0;
   SearchOptions options = {.proposals = 1, .chains = 1};
   options.used = [&asked] { return static_cast<double>(++asked) / 100; };
   const auto result = (*FindSearcher("mcmc"))->Search(c.problem(), options);
   ASSERT_TRUE(result.ok());
-  EXPECT_GE(asked, 90u);
+  EXPECT_GE(asked, 80u);
   EXPECT_LE(asked, 120u);
   EXPECT_GT(result->counts.proposed, 5000u);
   EXPECT_LT(result->found.step_ns, result->best_seed.step_ns);

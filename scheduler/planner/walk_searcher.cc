@@ -31,9 +31,9 @@ absl::StatusOr<std::vector<Strategy>> SeedsOf(const SearchProblem& problem,
   return seeds;
 }
 
-// The best of the seeds, improved layer by layer.
-absl::Status AddDescended(const SearchProblem& problem, const SearchOptions& options,
-                          std::vector<Strategy>* seeds) {
+// Adds the best of the seeds, improved layer by layer. Returns the best as it was.
+absl::StatusOr<Found> AddDescended(const SearchProblem& problem, const SearchOptions& options,
+                                   std::vector<Strategy>* seeds) {
   Pricer pricer(problem, options.simulator);
   Found best;
   size_t best_at = 0;
@@ -51,7 +51,7 @@ absl::Status AddDescended(const SearchProblem& problem, const SearchOptions& opt
   }
   DescendByGroup(*problem.space, limits, &pricer.simulator());
   seeds->push_back(pricer.simulator().strategy());
-  return absl::OkStatus();
+  return best;
 }
 
 }  // namespace
@@ -59,8 +59,13 @@ absl::Status AddDescended(const SearchProblem& problem, const SearchOptions& opt
 absl::StatusOr<SearchResult> WalkSearcher::Search(const SearchProblem& problem,
                                                   const SearchOptions& options) const {
   SOAP_ASSIGN_OR_RETURN(std::vector<Strategy> seeds, SeedsOf(problem, options));
-  SOAP_RETURN_IF_ERROR(AddDescended(problem, options, &seeds));
-  if (!options.used) return SearchByWalk(*problem.space, *problem.costs, seeds, options);
+  SOAP_ASSIGN_OR_RETURN(const Found best_seed, AddDescended(problem, options, &seeds));
+  if (!options.used) {
+    SOAP_ASSIGN_OR_RETURN(SearchResult result,
+                          SearchByWalk(*problem.space, *problem.costs, seeds, options));
+    result.best_seed = best_seed;
+    return result;
+  }
 
   // Walk behind walk, from the seeds and the best so far: a walk cools down along its length, which
   // must be known. Then what is left of the time for the descent.
@@ -76,7 +81,6 @@ absl::StatusOr<SearchResult> WalkSearcher::Search(const SearchProblem& problem,
                           SearchByWalk(*problem.space, *problem.costs, seeds, walk));
     found.counts += best.counts;
     found.accepted += best.accepted;
-    if (walk.seed != options.seed) found.best_seed = best.best_seed;
     best = std::move(found);  // the best so far is among its seeds
     seeds.resize(own);
     seeds.push_back(best.strategy);
@@ -93,6 +97,7 @@ absl::StatusOr<SearchResult> WalkSearcher::Search(const SearchProblem& problem,
   best.strategy = simulator.strategy();
   best.found = {simulator.StepTime(), simulator.MemoryOverflow()};
   best.counts += pricer.counts();
+  best.best_seed = best_seed;
   return best;
 }
 

@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+"""Step times of data parallelism: the planner's prediction beside real processes, on this machine.
+
+    bench/predicted_against_real.py [--bin=build/release/bin] [--data=../shared/data] [--models=..] --out=DIR
+
+Of each model, for 1, 2, .. WORKERS workers and one server under bsp with plain SGD, a batch a worker:
+
+    costs      soapstone profile --costs: the operators at the workers' batch, alone on the machine
+    machine    soapstone plan --measure_machine --devices=WORKERS: so many processes at once, that meet
+               as often as the model's steps end
+    predicted  soapstone plan --search=data --sync=servers with both
+    real       soapstone train: the median time from the end of a worker's iteration to its next one's,
+               without the first WARM_UP; of ROUNDS such runs the median
+
+Nothing is fitted to the runs that are predicted. Prints a table, the mean absolute error, and how many
+pairs of step times are in the same order (all pairs of one model, and Kendall's tau over all runs);
+writes them, with all rounds, to DIR/results.json, and adds to what is there of other models, so that
+models can be measured one at a time. Exit code 1: the error is over --within, or a pair of one model
+is in another order.
+
+Processes that do other work take part in what is measured: run it with nothing else running.
+"""
+import argparse
+import csv
+import itertools
+import json
+import os
+import statistics
+import subprocess
+import sys
+
+ROUNDS = 3
+WARM_UP = 10
+IMAGES = ["--data_format=idx", "--data_path={data}/mnist/train-images-idx3-ubyte.gz",
+          "--labels_path={data}/mnist/train-labels-idx1-ubyte.gz",
+          "--test_path={data}/mnist/t10k-images-idx3-ubyte.gz",
+          "--test_labels_path={data}/mnist/t10k-labels-idx1-ubyte.gz"]
+
+
+def text(length):
+    # Vocabulary and length are those that the model has without data, as the planner takes it.
+    return ["--data_format=words", "--data_path={data}/tinyshakespeare/input.txt",
+            f"--length={length}", "--vocabulary=64"]
+
+
+# Model: batch of a worker, epochs, data.
+MODELS = {
+    "lenet5": (256, 1, IMAGES),
+    "mlp:hidden=1024": (256, 1, IMAGES),
+    "rnnlm:tiny,hidden=256": (64, 1, text(16)),
+    "transformer_lm:tiny": (64, 1, text(32)),
+}
+
+
+def run(args, *command):
+    done = subprocess.run([os.path.join(args.bin, "soapstone"), *command], capture_output=True,
+                          text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"soapstone {' '.join(command)}: exit code {done.returncode}\n"
+                 f"{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def real_step_ms(args, model, workers):
+    """(median, number of steps) of one run."""
+    batch, epochs, data = MODELS[model]
+    trace = os.path.join(args.out, "trace.csv")
+    run(args, "train", f"--model={model}", *[flag.format(data=args.data) for flag in data],
+        "--policy=bsp", "--optimizer=sgd:lr=0.01", f"--workers={workers}", "--servers=1",
+        f"--batch={batch * workers}", f"--epochs={epochs * args.epochs}", f"--record_trace={trace}",
+        f"--log_dir={os.path.join(args.out, 'log')}")
+    ends = {}
+    with open(trace) as file:
+        for row in csv.DictReader(file):
+            ends.setdefault(row["worker"], []).append(float(row["end_us"]))
+    steps = [(after - before) / 1000 for of_worker in ends.values()
+             for before, after in itertools.pairwise(of_worker[WARM_UP:])]
+    return statistics.median(steps), len(steps) // workers
+
+
+def predict(args, model, workers, costs, machine):
+    batch = MODELS[model][0]
+    plan = json.loads(run(args, "plan", f"--model={model}", f"--machine={machine}",
+                          f"--costs={costs}", f"--batch={batch * workers}", "--search=data",
+                          "--sync=servers", "--json"))
+    step = plan["strategies"][0]
+    return {"step_ms": step["step_ns"] / 1e6, "compute_ms": step["compute_ns"] / 1e6,
+            "synchronization_ms": step["synchronization_ns"] / 1e6}
+
+
+def measure(args, model):
+    """The model's rows."""
+    batch = MODELS[model][0]
+    costs = os.path.join(args.out, "costs.textproto")
+    profile = json.loads(run(args, "profile", f"--model={model}", f"--batch={batch}",
+                             f"--seconds={args.seconds}", f"--costs={costs}", "--json"))
+    alone_ms = profile["step_ms"]
+    rows = []
+    for workers in range(1, args.workers + 1):
+        machine = os.path.join(args.out, f"machine-{workers}.textproto")
+        run(args, "plan", f"--measure_machine={machine}", f"--devices={workers}",
+            f"--step_ms={alone_ms:.4g}")
+        rows.append({"model": model, "batch_of_worker": batch, "workers": workers,
+                     "alone_ms": alone_ms,
+                     "predicted": predict(args, model, workers, costs, machine), "real_ms": []})
+    for _ in range(args.rounds):
+        for row in rows:
+            step, row["steps"] = real_step_ms(args, model, row["workers"])
+            row["real_ms"].append(step)
+    for row in rows:
+        row["real"] = statistics.median(row["real_ms"])
+        row["error"] = row["predicted"]["step_ms"] / row["real"] - 1
+    return rows
+
+
+def order(rows):
+    """(pairs of rows in the same order by prediction and in reality, all pairs)"""
+    pairs = list(itertools.combinations(rows, 2))
+    same = sum((a["predicted"]["step_ms"] - b["predicted"]["step_ms"]) * (a["real"] - b["real"]) > 0
+               for a, b in pairs)
+    return same, len(pairs)
+
+
+def summarize(rows):
+    by_model = {}
+    for row in rows:
+        by_model.setdefault(row["model"], []).append(row)
+    within = [order(of_model) for of_model in by_model.values()]
+    same, pairs = order(rows)
+    return {"mean_absolute_error": statistics.mean(abs(row["error"]) for row in rows),
+            "same_order_within_models": sum(s for s, _ in within),
+            "pairs_within_models": sum(n for _, n in within),
+            "same_order": same, "pairs": pairs, "kendall_tau": (2 * same - pairs) / max(pairs, 1)}
+
+
+def show(rows, summary):
+    print("%-22s %7s %7s %12s %9s  %s" % ("model", "batch", "workers", "predicted ms", "real ms",
+                                          "error"))
+    for row in rows:
+        print("%-22s %7d %7d %12.2f %9.2f %+5.1f %%" % (
+            row["model"], row["batch_of_worker"] * row["workers"], row["workers"],
+            row["predicted"]["step_ms"], row["real"], 100 * row["error"]))
+    print("mean absolute error %.1f %%; in the same order: %d of %d pairs of one model, %d of %d of "
+          "all (Kendall's tau %.2f)" % (100 * summary["mean_absolute_error"],
+                                        summary["same_order_within_models"],
+                                        summary["pairs_within_models"], summary["same_order"],
+                                        summary["pairs"], summary["kendall_tau"]))
+
+
+def main():
+    source = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--bin", default=os.path.join(source, "build/release/bin"))
+    parser.add_argument("--data", default=os.path.join(source, "../shared/data"),
+                        help="folder with mnist/ and tinyshakespeare/")
+    parser.add_argument("--models", default=";".join(MODELS), help="with ; between")
+    parser.add_argument("--workers", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--epochs", type=int, default=1, help="times as many as usual")
+    parser.add_argument("--seconds", type=float, default=1.0, help="of a profile at each batch size")
+    parser.add_argument("--within", type=float, default=0.15)
+    parser.add_argument("--out", required=True)
+    args = parser.parse_args()
+    args.out = os.path.abspath(args.out)
+    os.makedirs(args.out, exist_ok=True)
+    path = os.path.join(args.out, "results.json")
+    rows = []
+    if os.path.exists(path):
+        with open(path) as file:
+            rows = json.load(file)["rows"]
+    for model in filter(None, args.models.split(";")):
+        if model not in MODELS:
+            sys.exit(f"--models: {model} is none of {', '.join(MODELS)}")
+        rows = [row for row in rows if row["model"] != model] + measure(args, model)
+        with open(path, "w") as file:
+            json.dump({"rows": rows, "summary": summarize(rows)}, file, indent=1)
+    summary = summarize(rows)
+    show(rows, summary)
+    ordered = summary["same_order_within_models"] == summary["pairs_within_models"]
+    return 0 if ordered and summary["mean_absolute_error"] <= args.within else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
