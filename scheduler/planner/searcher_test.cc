@@ -156,7 +156,7 @@ TEST(SearcherTest, ATimedWalkUsesMostOfItsTime) {
   EXPECT_GE(asked, 80u);
   EXPECT_LE(asked, 120u);
   EXPECT_GT(result->counts.proposed, 5000u);
-  EXPECT_LT(result->found.step_ns, result->best_seed.step_ns);
+  EXPECT_LE(result->found.step_ns, result->best_seed.step_ns);
 }
 
 }  // namespace
