@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "scheduler/planner/branch_and_bound.h"
+#include "scheduler/planner/m_etf.h"
 #include "scheduler/planner/optcnn.h"
 #include "scheduler/planner/plain_searchers.h"
 #include "scheduler/planner/walk_searcher.h"
@@ -19,11 +20,12 @@ absl::Span<const Searcher* const> Searchers() {
   static const ExpertSearcher expert;
   static const RandomSearcher random;
   static const GreedySearcher greedy;
+  static const MetfSearcher metf;
   static const OptCnnSearcher optcnn;
   static const WalkSearcher walk;
   static const BranchAndBoundSearcher bnb;
-  static const Searcher* const all[] = {&data,   &model,  &expert, &random,
-                                        &greedy, &optcnn, &walk,   &bnb};
+  static const Searcher* const all[] = {&data, &model,  &expert, &random, &greedy,
+                                        &metf, &optcnn, &walk,   &bnb};
   return all;
 }
 

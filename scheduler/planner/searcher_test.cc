@@ -104,8 +104,7 @@ TEST(SearcherTest, WhatIsSlowerThanDataParallelismIsReplacedByIt) {
   Strategy data = DataParallel(c.graph, 4);
   Pricer pricer(c.problem(), {});
   const Found of_data = *pricer.PriceBest(&data);
-  Strategy slow = SingleDevice(c.graph, 0);
-  for (uint32_t op = 0; op < slow.ops.size(); ++op) slow.ops[op].devices = {op % 4};
+  const Strategy slow = SingleDevice(c.graph, 0);
   ASSERT_LT(of_data, c.Price(slow));
   const auto result = RunSearcher(ToldSearcher(slow), c.problem(), {});
   ASSERT_TRUE(result.ok());

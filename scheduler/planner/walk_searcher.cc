@@ -1,13 +1,14 @@
 #include "scheduler/planner/walk_searcher.h"
 
 #include <algorithm>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "base/status_macros.h"
 #include "scheduler/planner/descent.h"
+#include "scheduler/planner/m_etf.h"
 #include "scheduler/planner/mcmc.h"
+#include "scheduler/planner/optcnn.h"
 #include "scheduler/planner/plain_searchers.h"
 
 namespace soapstone::planner {
@@ -17,15 +18,23 @@ constexpr uint64_t kFirstWalk = 1000;  // proposals of a chain
 constexpr double kWalksShare = 0.8;    // of the time; the rest is the descent's
 constexpr int kDescentShare = 3;       // of the budget, at most a third for the first descent
 
+constexpr double kSeedShare = 0.2;  // of the time, for the tables of OptCNN
+
 absl::StatusOr<std::vector<Strategy>> SeedsOf(const SearchProblem& problem,
                                               const SearchOptions& options) {
   std::vector<Strategy> seeds(problem.seeds.begin(), problem.seeds.end());
   if (!seeds.empty()) return seeds;
+  SearchOptions early = options;
+  early.progress = nullptr;
+  if (options.used) early.used = [&options] { return options.used() / kSeedShare; };
   const DataSearcher data;
   const ModelSearcher model;
   const ExpertSearcher expert;
-  for (const Searcher* searcher : std::initializer_list<const Searcher*>{&data, &model, &expert}) {
-    SOAP_ASSIGN_OR_RETURN(SearchResult seed, searcher->Search(problem, options));
+  const MetfSearcher metf;
+  const OptCnnSearcher optcnn;
+  const Searcher* const all[] = {&data, &model, &expert, &metf, &optcnn};
+  for (const Searcher* searcher : all) {
+    SOAP_ASSIGN_OR_RETURN(SearchResult seed, searcher->Search(problem, early));
     seeds.push_back(std::move(seed.strategy));
   }
   return seeds;

@@ -6,7 +6,8 @@
 
 namespace soapstone::planner {
 
-// From the problem's seeds, or from the baselines where it has none. A walk must know its length,
+// From the problem's seeds; where it has none, from data, model and expert parallelism, m-ETF and
+// OptCNN (which has a fifth of the time for its tables). A walk must know its length,
 // as it cools down along it: under a time, walks follow one another, each from the seeds and the
 // best so far, the first short, to see how fast it goes. Else one walk of `proposals`.
 class WalkSearcher : public Searcher {
