@@ -14,7 +14,7 @@ namespace soapstone::planner {
 namespace {
 
 constexpr int kTurnsMax = 10;  // of types and ratios
-constexpr double kFloatBytes = 4;
+constexpr double kHalvesFloatBytes = 4;
 
 // Two halves of the devices of an earlier half.
 struct Halves {
@@ -184,7 +184,7 @@ class AccParLevel {
     for (const models::DimUse& axis : use) {
       if (axis.dim >= 0) elements *= ShareAlong(group, axis.dim, q);
     }
-    return elements * kFloatBytes / halves_[q].bytes_per_ns;
+    return elements * kHalvesFloatBytes / halves_[q].bytes_per_ns;
   }
 
   // The axis of a tensor that lies along dimension d.

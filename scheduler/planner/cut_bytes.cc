@@ -13,7 +13,7 @@ using models::Block;
 using models::DimKind;
 using models::Range;
 
-constexpr int64_t kFloatBytes = 4;
+constexpr int64_t kCutFloatBytes = 4;
 
 PartRegions RegionsOf(const PlanOp& op, const models::TensorUse& use,
                       const std::vector<int64_t>& shape, const OpConfig& config,
@@ -76,7 +76,7 @@ int64_t EdgeBytes(const PartRegions& written, const PartRegions& read, bool grad
       elements += MeetingElements(written.regions[g], read.regions[h]);
     }
   }
-  return elements * kFloatBytes * (gradient ? 2 : 1);
+  return elements * kCutFloatBytes * (gradient ? 2 : 1);
 }
 
 int64_t SyncBytes(const OpGraph& graph, uint32_t group, const std::vector<OpConfig>& configs) {
@@ -105,7 +105,7 @@ int64_t SyncBytes(const OpGraph& graph, uint32_t group, const std::vector<OpConf
     for (const auto& [block, devices] : holders) {
       int64_t elements = sections;
       for (const Range& range : block) elements *= range.size();
-      bytes += 2 * static_cast<int64_t>(devices.size() - 1) * elements * kFloatBytes;
+      bytes += 2 * static_cast<int64_t>(devices.size() - 1) * elements * kCutFloatBytes;
     }
   }
   return bytes;
@@ -122,13 +122,13 @@ int64_t ExchangeBytes(const PlanOp& op, const OpConfig& config) {
     }
   }
   if (ring == 1) return 0;
-  if (op.rule.exchanges == 0) return 2 * 2 * (ring - 1) * 2 * channels * kFloatBytes;
+  if (op.rule.exchanges == 0) return 2 * 2 * (ring - 1) * 2 * channels * kCutFloatBytes;
   int64_t step = 0;  // what all parts together write in a step of time
   for (const compute::TensorSpec& output : op.shapes.outputs) {
     step += static_cast<int64_t>(output.elements());
   }
   step /= op.rule.exchanges + 1;
-  return 2 * op.rule.exchanges * (ring - 1) * step * kFloatBytes;
+  return 2 * op.rule.exchanges * (ring - 1) * step * kCutFloatBytes;
 }
 
 }  // namespace soapstone::planner
