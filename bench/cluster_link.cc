@@ -14,6 +14,7 @@
 #include "apps/cpu_placement.h"
 #include "apps/node_loop.h"
 #include "apps/shard_thread.h"
+#include "base/past_cache.h"
 #include "bench/zipf.h"
 #include "compute/optimizer.h"
 #include "consistency/catalogue.h"
@@ -160,7 +161,7 @@ class Worker {
     }
     const BufferPool::Block block = pool_.Take(load.value_bytes * load.buckets);
     std::fill(block.floats().begin(), block.floats().end(), 1.0f);
-    model_.resize(load.value_bytes * load.buckets);
+    model_.resize(load.value_bytes * load.buckets / sizeof(float));
     size_t offset = 0;
     for (const wire::Bucket& bucket : layout_->buckets(ShardId{0})) {
       Buffers& gradient = gradients_.emplace_back();
@@ -276,8 +277,10 @@ class Worker {
       if (!copies) return;
       size_t offset = 0;
       for (const Buffer& frame : reply->payload) {
-        std::memcpy(model_.data() + offset, frame.data(), frame.size());
-        offset += frame.size();
+        const absl::Span<const float> values = frame.floats();
+        CopyPart(model_.data() + offset, values.data(), values.size(),
+                 model_.size() * sizeof(float));
+        offset += values.size();
       }
       return;
     }
@@ -289,7 +292,7 @@ class Worker {
   BufferPool pool_;
   std::vector<Buffers> gradients_;  // by bucket
   std::vector<Buffers> batches_;    // of rows
-  std::vector<std::byte> model_;
+  std::vector<float> model_;
   Clock clock_ = 0;
 };
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/past_cache.h"
 #include "base/spec.h"
 #include "base/status_macros.h"
 #include "base/vectors.h"
@@ -54,9 +55,8 @@ void SizeMoments(OptimizerKind kind, size_t n, SliceState* state) {
   if (moments.second) SizeMoment(n, &state->second);
 }
 
-constexpr size_t kBlock = size_t{1} << 18;  // elements; shorter ones stop the prefetcher too often
-constexpr size_t kPiece = 128;              // of a block: as many lines are asked for at a time
-constexpr size_t kAskedMax = size_t{1} << 20;  // of more, other processors' caches hold little
+constexpr size_t kBlock = size_t{1} << 16;  // elements; shorter ones stop the prefetcher too often
+constexpr size_t kPiece = 128;  // of a block: as many are asked for, or stored, at a time
 
 // Elements [at, at + n) of the pass.
 SOAPSTONE_INTO_CALLER OptimizerPass Part(const OptimizerPass& whole, size_t at, size_t n) {
@@ -81,21 +81,40 @@ SOAPSTONE_INTO_CALLER void RunAsking(const OptimizerSpec& spec, const OptimizerP
   }
 }
 
+// The pass, whose values go past the caches.
+template <bool kDecays>
+SOAPSTONE_INTO_CALLER void RunPast(const OptimizerSpec& spec, const OptimizerPass& pass) {
+  alignas(kCacheLine) float values[kPiece];
+  for (size_t at = 0; at < pass.n; at += kPiece) {
+    OptimizerPass piece = Part(pass, at, std::min(kPiece, pass.n - at));
+    piece.w = values;
+    RunPass<kDecays>(spec, piece);
+    StorePast(pass.w + at, values, piece.n);
+  }
+}
+
 // The whole pass, block by block, backwards in every other update: what a cache that is too small
 // for all has kept is what the next update begins with.
 template <bool kDecays>
 SOAPSTONE_INTO_CALLER void RunBlocks(const OptimizerSpec& spec, const OptimizerPass& whole,
-                                     bool backwards) {
+                                     Writing writing, bool backwards) {
   const size_t blocks = (whole.n + kBlock - 1) / kBlock;
   for (size_t b = 0; b < blocks; ++b) {
     const size_t begin = (backwards ? blocks - 1 - b : b) * kBlock;
     const OptimizerPass block = Part(whole, begin, std::min(kBlock, whole.n - begin));
-    if (whole.n <= kAskedMax) {
-      RunAsking<kDecays>(spec, block);
-    } else {
-      RunPass<kDecays>(spec, block);
+    switch (writing) {
+      case Writing::kPlain:
+        RunPass<kDecays>(spec, block);
+        break;
+      case Writing::kAsked:
+        RunAsking<kDecays>(spec, block);
+        break;
+      case Writing::kPast:
+        RunPast<kDecays>(spec, block);
+        break;
     }
   }
+  if (writing == Writing::kPast) FencePast();
 }
 
 }  // namespace
@@ -171,8 +190,8 @@ void ApplyGradient(const OptimizerSpec& spec, const Update& update,
   state->steps += 1;
   if (update.average_rate > 0) {
     SliceState none;
-    ApplyGradient({}, {.lr = update.average_rate, .scale = update.scale}, gradient, from, param,
-                  &none);
+    ApplyGradient({}, {.lr = update.average_rate, .scale = update.scale, .writing = update.writing},
+                  gradient, from, param, &none);
     return;
   }
   OptimizerPass pass = PassOf(spec, update, param.size());
@@ -187,9 +206,9 @@ void ApplyGradient(const OptimizerSpec& spec, const Update& update,
   }
   const bool backwards = state->steps % 2 == 0;
   if (pass.l2 != 0) {
-    RunBlocks<true>(spec, pass, backwards);
+    RunBlocks<true>(spec, pass, update.writing, backwards);
   } else {
-    RunBlocks<false>(spec, pass, backwards);
+    RunBlocks<false>(spec, pass, update.writing, backwards);
   }
 }
 

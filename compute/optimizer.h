@@ -63,6 +63,13 @@ struct Moments {
 };
 Moments MomentsOf(OptimizerKind kind);
 
+// How new values are written. Bits do not depend on it.
+enum class Writing {
+  kPlain,
+  kAsked,  // others have read what is there: its lines are asked for ahead
+  kPast,   // past the caches (base/past_cache.h). REQUIRES: elsewhere than the values before
+};
+
 struct Update {
   double lr = 0;        // after the schedule
   double scale = 1;     // multiplies the gradient: 1/samples for a mean, a policy's weight
@@ -70,6 +77,7 @@ struct Update {
   // > 0: the parameter is an average, not trained (ParamSpec::average_rate): x ← x − rate·scale·g,
   // whatever the optimizer.
   double average_rate = 0;
+  Writing writing = Writing::kAsked;
 };
 
 // Applies one gradient to one slice. Element by element in float32, so that the result has the

@@ -171,7 +171,7 @@ TEST_P(EveryOptimizer, BitsDoNotDependOnSlicing) {
 
 // Large slices are gone over in blocks, backwards every other time; `from` may lie elsewhere.
 TEST_P(EveryOptimizer, BitsDependNeitherOnTheOrderOfBlocksNorOnWhereValuesLie) {
-  constexpr size_t kSize = 3 * 8192 + 777, kCut = 1001;
+  constexpr size_t kSize = 2 * 65'536 + 777, kCut = 1001;
   const OptimizerSpec spec = *ParseOptimizer(GetParam());
   const CounterRandom random(4, RandomUse::kTest);
   std::vector<float> whole(kSize), elsewhere(kSize), g(kSize);
@@ -194,6 +194,42 @@ TEST_P(EveryOptimizer, BitsDependNeitherOnTheOrderOfBlocksNorOnWhereValuesLie) {
                     absl::MakeSpan(sliced).subspan(s * kCut, n), &states[s]);
     }
     ASSERT_EQ(whole, sliced) << "step " << step;
+  }
+}
+
+// Slices may begin and end anywhere within a line.
+TEST_P(EveryOptimizer, BitsDoNotDependOnHowTheyAreWritten) {
+  constexpr size_t kSize = 3 * 128 + 37;
+  const OptimizerSpec spec = *ParseOptimizer(GetParam());
+  const CounterRandom random(5, RandomUse::kTest);
+  for (const double average_rate : {0.0, 0.25}) {
+    for (size_t begin = 0; begin < 17; ++begin) {
+      std::vector<float> plain(kSize), g(kSize);
+      for (size_t i = 0; i < kSize; ++i) plain[i] = static_cast<float>(random.Normal(i));
+      std::vector<float> asked = plain, past = plain;
+      SliceState plain_state, asked_state, past_state;
+      for (int step = 0; step < 3; ++step) {
+        for (size_t i = 0; i < kSize; ++i) {
+          g[i] = static_cast<float>(random.Normal((step + 1) * kSize + i));
+        }
+        Update update = {.lr = 0.013, .scale = 1.0 / 7, .average_rate = average_rate};
+        update.writing = Writing::kPlain;
+        ApplyGradient(spec, update, g, absl::MakeSpan(plain), &plain_state);
+        update.writing = Writing::kAsked;
+        ApplyGradient(spec, update, g, absl::MakeSpan(asked), &asked_state);
+        std::vector<float> room(begin + kSize + 1, -7.0f);
+        update.writing = Writing::kPast;
+        ApplyGradient(spec, update, g, past, absl::MakeSpan(room).subspan(begin, kSize),
+                      &past_state);
+        for (size_t i = 0; i < begin; ++i) ASSERT_EQ(room[i], -7.0f);
+        ASSERT_EQ(room.back(), -7.0f);
+        past.assign(room.begin() + static_cast<ptrdiff_t>(begin), room.end() - 1);
+        ASSERT_EQ(plain, asked) << "from " << begin << ", step " << step;
+        ASSERT_EQ(plain, past) << "from " << begin << ", step " << step;
+      }
+      ASSERT_EQ(plain_state, past_state);
+      ASSERT_EQ(plain_state, asked_state);
+    }
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include "absl/types/span.h"
 #include "base/leaf_tree.h"
+#include "base/past_cache.h"
 #include "compute/init.h"
 #include "glog/logging.h"
 
@@ -75,6 +76,7 @@ class TensorStore::Reader {
  public:
   explicit Reader(std::shared_ptr<Values> values) : values_(std::move(values)) {
     values_->readers.fetch_add(1, std::memory_order_relaxed);
+    values_->read.store(true, std::memory_order_relaxed);
   }
   // What was read has been: Own sees it done.
   ~Reader() { values_->readers.fetch_sub(1, std::memory_order_release); }
@@ -105,6 +107,15 @@ std::shared_ptr<TensorStore::Values> TensorStore::Own(BucketId bucket) {
   if (now->readers.load(std::memory_order_acquire) == 0) return nullptr;
   Place(bucket);
   return now;
+}
+
+// Nobody else has the lines of values that nobody has read. A block elsewhere is one that others
+// have read before; of a large shard it is in no cache by now.
+compute::Writing TensorStore::WritingTo(BucketId bucket, bool elsewhere) {
+  const bool large = options_.layout->elements(options_.shard) * sizeof(float) >= kPastCacheMin;
+  if (elsewhere) return large ? compute::Writing::kPast : compute::Writing::kAsked;
+  const bool read = buckets_[Index(bucket)].now->read.exchange(false, std::memory_order_relaxed);
+  return read && !large ? compute::Writing::kAsked : compute::Writing::kPlain;
 }
 
 double TensorStore::Rate(Clock clock) const {
@@ -230,6 +241,7 @@ void TensorStore::Apply(BucketId bucket, Clock clock, const std::vector<Contribu
   const std::shared_ptr<Values> former = Own(bucket);
   absl::Span<const float> before;
   if (former != nullptr) before = former->block.floats();
+  const compute::Writing writing = WritingTo(bucket, former != nullptr);
   for (const Contribution& part : parts) buckets_[Index(bucket)].samples += part.samples;
   const size_t count = layout.slices.size();
   // As within a slice (compute/optimizer.cc): what the last update ended with is in the cache.
@@ -267,8 +279,9 @@ void TensorStore::Apply(BucketId bucket, Clock clock, const std::vector<Contribu
     }
     compute::Update update = UpdateOf(options_, clock, parts);
     update.average_rate = average_rate;
-    compute::ApplyGradient(options_.optimizer, update, sum,
-                           options_.rule.kind == Kind::kOptimizer ? from : slice.values,
+    const bool passes = options_.rule.kind == Kind::kOptimizer;
+    update.writing = passes || former == nullptr ? writing : compute::Writing::kPlain;
+    compute::ApplyGradient(options_.optimizer, update, sum, passes ? from : slice.values,
                            slice.values, &slice.state);
   }
 }

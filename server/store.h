@@ -29,8 +29,7 @@ class TensorStore {
              uint32_t leaf_count, size_t replicas);
   Buffers Read() const;
   // The sum of `parts`, a buffer a slice of the bucket; changes nothing.
-  Buffers SumOf(BucketId bucket, const std::vector<Contribution>& parts,
-                            uint32_t leaf_count);
+  Buffers SumOf(BucketId bucket, const std::vector<Contribution>& parts, uint32_t leaf_count);
   // The values from now on: a buffer a slice of the shard. Not with Apply.
   void Load(Buffers values) { read_ = std::move(values); }
   // Read, to be sent to `worker`: compensated stores remember what it got.
@@ -46,6 +45,7 @@ class TensorStore {
   struct Values {
     BufferPool::Block block;
     std::atomic<uint64_t> readers{0};
+    std::atomic<bool> read{false};  // since the last update
   };
   class Reader;
   struct BucketValues {
@@ -62,6 +62,8 @@ class TensorStore {
   // now, with nothing in them yet, and this is what they were.
   std::shared_ptr<Values> Own(BucketId bucket);
   void Place(BucketId bucket);
+  // How an update of the bucket writes, after Own.
+  compute::Writing WritingTo(BucketId bucket, bool elsewhere);
   absl::Span<const float> SumOf(const std::vector<Contribution>& parts, size_t slice,
                                 uint32_t leaf_count, size_t elements);
   absl::Span<const float> Compensate(const Contribution& part, size_t slice, SliceValues* values,
@@ -73,10 +75,10 @@ class TensorStore {
   TensorStoreOptions options_;
   mutable BufferPool pool_;
   std::vector<BucketValues> buckets_;
-  std::vector<SliceValues> slices_;           // as layout.slices(shard)
-  std::vector<float> sum_;                    // scratch of sums
-  std::vector<Buffers> read_by_;  // kCompensated: by worker, what it was sent last
-  mutable Buffers read_;          // what Read returned, until the next Apply
+  std::vector<SliceValues> slices_;  // as layout.slices(shard)
+  std::vector<float> sum_;           // scratch of sums
+  std::vector<Buffers> read_by_;     // kCompensated: by worker, what it was sent last
+  mutable Buffers read_;             // what Read returned, until the next Apply
 };
 
 // Counts instead of values: per bucket the applied contributions and the sum of their int64
@@ -114,8 +116,7 @@ class Store {
   void Apply(BucketId bucket, Clock clock, const std::vector<Contribution>& parts,
              uint32_t leaf_count, size_t replicas);
   // At a branch of the tree, in place of Apply: their sum, to be sent on. Counts count them.
-  Buffers Gather(BucketId bucket, const std::vector<Contribution>& parts,
-                             uint32_t leaf_count);
+  Buffers Gather(BucketId bucket, const std::vector<Contribution>& parts, uint32_t leaf_count);
   // And the values that came back.
   void Load(Buffers values);
   // The values now: a buffer a slice (none for counts), then keys and rows of each table.

@@ -1,6 +1,7 @@
 #include "server/store.h"
 
 #include "base/leaf_tree.h"
+#include "base/past_cache.h"
 #include "base/random.h"
 #include "consistency/catalogue.h"
 #include "gtest/gtest.h"
@@ -248,6 +249,34 @@ TEST(TensorStoreTest, ReadersDoNotChangeWhatUpdatesDo) {
     const Buffers expected = alone.Read(), got = read.Read();
     ASSERT_EQ(got.size(), slices);
     for (size_t i = 0; i < slices; ++i) ASSERT_TRUE(got[i] == expected[i]) << step << ' ' << i;
+  }
+}
+
+// Of a large shard values go past the caches while somebody reads.
+TEST(TensorStoreTest, ReadersOfALargeShardDoNotChangeWhatUpdatesDo) {
+  const auto layout = std::make_shared<const wire::Layout>(*wire::Layout::Build(
+      {{.name = "x", .shape = {static_cast<int64_t>(kPastCacheMin / sizeof(float)) + 5}}}, {}));
+  const size_t slices = layout->slices(ShardId{0}).size();
+  ASSERT_GT(slices, 2u);
+  TensorStore alone = MakeStore(layout, 0), read = MakeStore(layout, 0);
+  std::vector<float> g(layout->elements(ShardId{0}));
+  for (size_t i = 0; i < g.size(); ++i) g[i] = static_cast<float>(i % 1013) - 500;
+  for (int step = 0; step < 2; ++step) {
+    const Buffers held = read.Read();
+    for (uint32_t b = 0; b < layout->buckets(ShardId{0}).size(); ++b) {
+      Contribution part{.leaves = {0, 1}, .samples = 1, .batch_samples = 1};
+      for (const wire::Slice& slice : layout->buckets(ShardId{0})[b].slices) {
+        part.payload.push_back(
+            Buffer::CopyOf<float>(absl::MakeConstSpan(g).subspan(slice.begin, slice.elements())));
+      }
+      alone.Apply(BucketId{b}, 0, {part}, 1, 1);
+      read.Apply(BucketId{b}, 0, {part}, 1, 1);
+    }
+    const Buffers expected = alone.Read(), got = read.Read();
+    for (size_t i = 0; i < slices; ++i) {
+      ASSERT_TRUE(got[i] == expected[i]) << step << ' ' << i;
+      ASSERT_FALSE(got[i] == held[i]) << step << ' ' << i;
+    }
   }
 }
 

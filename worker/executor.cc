@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/leaf_tree.h"
+#include "base/past_cache.h"
 #include "base/status_macros.h"
 #include "glog/logging.h"
 #include "models/model_input.h"
@@ -150,8 +151,8 @@ void Executor::Load(const DeviceCommand& command) {
     const auto& slices = options_.layout->slices(ShardId{k});  // rows of tables come after them
     for (size_t i = 0; i < slices.size(); ++i) {
       const auto values = command.frames[k][i].floats();
-      std::copy(values.begin(), values.end(),
-                replica_->param(slices[i].param).begin() + slices[i].begin);
+      CopyPart(replica_->param(slices[i].param).data() + slices[i].begin, values.data(),
+               values.size(), offsets_.back() * sizeof(float));
     }
   }
   if (command.fresh_momentum) local_states_.assign(local_states_.size(), {});
