@@ -27,9 +27,9 @@ namespace {
 using experiment::CosimResult;
 using experiment::CurvePoint;
 
-constexpr char kProgram[] = "soapstone";
-
-double WallSeconds() { return static_cast<double>(NodeLoop::Now()) / static_cast<double>(kSecond); }
+double CosimWallSeconds() {
+  return static_cast<double>(NodeLoop::Now()) / static_cast<double>(kSecond);
+}
 
 absl::StatusOr<std::shared_ptr<const Job>> JobFromFlags(const SimulateFlags& flags) {
   SOAP_ASSIGN_OR_RETURN(wire::JobConfig config, ConfigFromFlags({.config_path = flags.job_path,
@@ -55,48 +55,49 @@ std::string ProgressLine(double fraction, const CurvePoint* latest) {
   return line;
 }
 
-void Row(const char* name, const std::string& value) {
+void CosimRow(const char* name, const std::string& value) {
   std::cout << absl::StrFormat("  %-22s %s\n", name, value);
 }
 
 void PrintTable(const Job& job, const SimulateFlags& flags, const CosimResult& result) {
   const sim::VirtualResult& timing = result.timing;
   std::cout << "\n" << job.summary << ", in virtual time\n";
-  Row("stragglers", timing.stragglers);
-  Row("test accuracy",
-      absl::StrFormat("%.4f  (loss %.4f, %s held-out samples)", result.test_accuracy,
-                      result.test_loss, WithCommas(job.data->test.size())));
+  CosimRow("stragglers", timing.stragglers);
+  CosimRow("test accuracy",
+           absl::StrFormat("%.4f  (loss %.4f, %s held-out samples)", result.test_accuracy,
+                           result.test_loss, WithCommas(job.data->test.size())));
   if (result.replica_accuracy.has_value()) {
     const CosimResult::Spread& spread = *result.replica_accuracy;
-    Row("of the replicas", absl::StrFormat("least %.4f, median %.4f, greatest %.4f", spread.min,
-                                           spread.median, spread.max));
+    CosimRow("of the replicas", absl::StrFormat("least %.4f, median %.4f, greatest %.4f",
+                                                spread.min, spread.median, spread.max));
   }
   if (!result.curve.empty()) {
     const CurvePoint& last = result.curve.back();
-    Row("training loss", absl::StrFormat("%.4f", last.train_loss));
+    CosimRow("training loss", absl::StrFormat("%.4f", last.train_loss));
     const auto reached = experiment::TimeToAccuracy(result.curve, flags.target);
-    Row(absl::StrFormat("time to %.4g", flags.target).c_str(),
-        reached.has_value() ? absl::StrFormat("%.4f s virtual", *reached) : "not reached");
-    Row("samples", WithCommas(last.samples));
+    CosimRow(absl::StrFormat("time to %.4g", flags.target).c_str(),
+             reached.has_value() ? absl::StrFormat("%.4f s virtual", *reached) : "not reached");
+    CosimRow("samples", WithCommas(last.samples));
   }
-  Row("virtual time", absl::StrFormat("%.4f s, %.1f iterations of %.0f us", result.duration_s,
-                                      timing.duration, flags.iteration_us));
-  Row("wall time", absl::StrFormat("%.2f s", timing.wall_seconds));
-  Row("rate", absl::StrFormat("%.3f iterations a worker and iteration time", timing.rate));
+  CosimRow("virtual time", absl::StrFormat("%.4f s, %.1f iterations of %.0f us", result.duration_s,
+                                           timing.duration, flags.iteration_us));
+  CosimRow("wall time", absl::StrFormat("%.2f s", timing.wall_seconds));
+  CosimRow("rate", absl::StrFormat("%.3f iterations a worker and iteration time", timing.rate));
   if (timing.failures > 0) {
-    Row("failures",
-        absl::StrFormat("%d, down for %.1f iterations in all", timing.failures, timing.down));
+    CosimRow("failures",
+             absl::StrFormat("%d, down for %.1f iterations in all", timing.failures, timing.down));
   }
-  Row("reads by lag", LagHistogram(timing.read_lags));
-  Row("waiting", absl::StrFormat("%.3f s of %.3f virtual worker seconds (%.1f%%)", result.wait_s,
-                                 result.wait_s + result.compute_s, 100 * timing.blocked_fraction));
-  Row("sent",
-      absl::StrFormat("%s in %s messages", Bytes(timing.bytes), WithCommas(timing.messages)));
-  Row("guarantee",
-      absl::StrCat(timing.guarantee, "; violations: ", WithCommas(timing.violations),
-                   timing.violation.has_value() ? absl::StrCat(", first: ", *timing.violation)
-                                                : std::string()));
-  Row("parameters, sha256", result.sha256);
+  CosimRow("reads by lag", LagHistogram(timing.read_lags));
+  CosimRow("waiting",
+           absl::StrFormat("%.3f s of %.3f virtual worker seconds (%.1f%%)", result.wait_s,
+                           result.wait_s + result.compute_s, 100 * timing.blocked_fraction));
+  CosimRow("sent",
+           absl::StrFormat("%s in %s messages", Bytes(timing.bytes), WithCommas(timing.messages)));
+  CosimRow("guarantee",
+           absl::StrCat(timing.guarantee, "; violations: ", WithCommas(timing.violations),
+                        timing.violation.has_value() ? absl::StrCat(", first: ", *timing.violation)
+                                                     : std::string()));
+  CosimRow("parameters, sha256", result.sha256);
 }
 
 absl::Status WriteFile(const std::string& path, const std::string& text) {
@@ -109,11 +110,11 @@ absl::Status WriteFile(const std::string& path, const std::string& text) {
 absl::Status WriteFiles(const SimulateFlags& flags, const CosimResult& result) {
   if (!flags.curve_path.empty()) {
     SOAP_RETURN_IF_ERROR(WriteFile(flags.curve_path, experiment::CurveCsv(result.curve)));
-    Row("curve", flags.curve_path);
+    CosimRow("curve", flags.curve_path);
   }
   if (!flags.trace_path.empty()) {
     SOAP_RETURN_IF_ERROR(WriteFile(flags.trace_path, sim::TimelineJson(result.timing)));
-    Row("timeline", flags.trace_path);
+    CosimRow("timeline", flags.trace_path);
   }
   return absl::OkStatus();
 }
@@ -140,10 +141,10 @@ experiment::CosimJob CosimJobOf(const Job& job) {
 int SimulateJob(const SimulateFlags& flags) {
   for (const std::string& path : {flags.curve_path, flags.trace_path}) {
     const absl::Status writable = path.empty() ? absl::OkStatus() : models::CheckWritable(path);
-    if (!writable.ok()) return SayConfigError(kProgram, writable);
+    if (!writable.ok()) return SayConfigError(kSoapstone, writable);
   }
   const absl::StatusOr<std::shared_ptr<const Job>> job = JobFromFlags(flags);
-  if (!job.ok()) return SayConfigError(kProgram, job.status());
+  if (!job.ok()) return SayConfigError(kSoapstone, job.status());
   const experiment::CosimJob cosim = CosimJobOf(**job);
   Console console(&std::cout, isatty(STDOUT_FILENO) != 0);
   const absl::StatusOr<CosimResult> result = experiment::Cosimulate(
@@ -153,13 +154,13 @@ int SimulateJob(const SimulateFlags& flags) {
            [&](double fraction, const CurvePoint* latest) {
              console.Progress(NodeLoop::Now(), ProgressLine(fraction, latest));
            },
-       .wall_seconds = WallSeconds,
+       .wall_seconds = CosimWallSeconds,
        .timeline = !flags.trace_path.empty()});
   console.EndProgress();
-  if (!result.ok()) return SayConfigError(kProgram, result.status());
+  if (!result.ok()) return SayConfigError(kSoapstone, result.status());
   PrintTable(**job, flags, *result);
   const absl::Status written = WriteFiles(flags, *result);
-  if (!written.ok()) return SayConfigError(kProgram, written);
+  if (!written.ok()) return SayConfigError(kSoapstone, written);
   return result->timing.violations == 0 ? kExitOk : kExitInternal;
 }
 

@@ -30,7 +30,7 @@ struct SnapshotHead {
   uint64_t elements = 0;
 };
 
-absl::Status CannotWrite(const std::string& path) {
+absl::Status CannotWritePart(const std::string& path) {
   return absl::InvalidArgumentError(
       absl::StrCat("output.curve_path: cannot write ", path, ": ", std::strerror(errno)));
 }
@@ -174,14 +174,14 @@ absl::Status WriteShardPart(const std::string& path, ShardId shard,
     }
   }
   file.close();
-  return file ? absl::OkStatus() : CannotWrite(part);
+  return file ? absl::OkStatus() : CannotWritePart(part);
 }
 
 absl::StatusOr<std::unique_ptr<WorkerCurve>> WorkerCurve::Open(const std::string& path,
                                                                WorkerId worker) {
   const std::string part = WorkerCurvePart(path, worker);
   std::ofstream file(part, std::ios::app);
-  if (!file) return CannotWrite(part);
+  if (!file) return CannotWritePart(part);
   return std::unique_ptr<WorkerCurve>(new WorkerCurve(std::move(file)));
 }
 

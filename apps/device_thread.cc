@@ -13,8 +13,8 @@ namespace {
 // The engine issues a step at a time, so these bound the instructions of one step.
 constexpr size_t kCommandsMax = size_t{1} << 20;
 constexpr size_t kEventsMax = size_t{1} << 20;
-constexpr absl::Duration kPutPatience = absl::Seconds(2);
-constexpr absl::Duration kLookAgain = absl::Seconds(1);
+constexpr absl::Duration kDevicePutPatience = absl::Seconds(2);
+constexpr absl::Duration kDeviceLookAgain = absl::Seconds(1);
 
 }  // namespace
 
@@ -33,7 +33,7 @@ DeviceThread::~DeviceThread() {
 }
 
 bool DeviceThread::Put(worker::DeviceCommand command) {
-  return commands_.Put(std::move(command), absl::Now() + kPutPatience);
+  return commands_.Put(std::move(command), absl::Now() + kDevicePutPatience);
 }
 
 std::optional<worker::DeviceEvent> DeviceThread::Take() {
@@ -62,12 +62,13 @@ void DeviceThread::Run(const std::stop_token& stop) {
   const Rest rest = [this](Nanos duration) { return RestFor(duration); };
   std::vector<worker::DeviceEvent> events;
   while (!stop.stop_requested()) {
-    const std::optional<worker::DeviceCommand> command = commands_.Take(absl::Now() + kLookAgain);
+    const std::optional<worker::DeviceCommand> command =
+        commands_.Take(absl::Now() + kDeviceLookAgain);
     if (!command.has_value()) continue;
     runner_(*command, &events, rest);
     if (events.empty()) continue;
     for (worker::DeviceEvent& event : events) {
-      if (events_.Put(std::move(event), absl::Now() + kPutPatience)) continue;
+      if (events_.Put(std::move(event), absl::Now() + kDevicePutPatience)) continue;
       LOG_IF(ERROR, !stop.stop_requested()) << "the worker's loop takes no events";
       return;
     }

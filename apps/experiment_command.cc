@@ -35,8 +35,7 @@
 namespace soapstone::apps {
 namespace {
 
-constexpr char kProgram[] = "soapstone";
-constexpr int kBarWidth = 24;
+constexpr int kRunBarWidth = 24;
 
 using experiment::Experiment;
 using experiment::RunOutcome;
@@ -213,14 +212,14 @@ int Campaign::Finish(const ExperimentRunner::End& end) {
   const std::string count =
       absl::StrCat(agenda_.finished(), " of ", agenda_.total(), " runs are finished and kept");
   const absl::Status reported = Report();
-  if (!reported.ok()) return SayConfigError(kProgram, reported);
+  if (!reported.ok()) return SayConfigError(kSoapstone, reported);
   if (end.status.ok()) return kExitOk;
   if (absl::IsCancelled(end.status)) {
     console_.Line(absl::StrCat("interrupted: ", count, "; run the same command to go on"));
     return signalled_ != 0 ? signalled_.load() : kExitInterrupted;
   }
   console_.Line(count);
-  return SayConfigError(kProgram, end.status);
+  return SayConfigError(kSoapstone, end.status);
 }
 
 unsigned JobsOf(const ExperimentFlags& flags) {
@@ -232,9 +231,9 @@ unsigned JobsOf(const ExperimentFlags& flags) {
 std::string ProgressText(const ExperimentProgress& progress, const std::string& plan, bool bar) {
   std::string text;
   if (bar) {
-    const int full = static_cast<int>(std::lround(kBarWidth * progress.share));
+    const int full = static_cast<int>(std::lround(kRunBarWidth * progress.share));
     text = absl::StrCat("[", std::string(static_cast<size_t>(full), '#'),
-                        std::string(static_cast<size_t>(kBarWidth - full), '-'), "]  ");
+                        std::string(static_cast<size_t>(kRunBarWidth - full), '-'), "]  ");
   }
   absl::StrAppend(&text, progress.finished, "/", progress.total, " runs  ", plan, "  ETA ",
                   progress.eta_s < 0 ? "?" : DurationText(progress.eta_s));
@@ -243,22 +242,22 @@ std::string ProgressText(const ExperimentProgress& progress, const std::string& 
 
 int RunExperiment(const ExperimentFlags& flags) {
   const absl::StatusOr<std::string> text = ReadSpec(flags.spec_path);
-  if (!text.ok()) return SayConfigError(kProgram, text.status());
+  if (!text.ok()) return SayConfigError(kSoapstone, text.status());
   const absl::StatusOr<Experiment> experiment =
       experiment::ParseExperiment(*text, flags.spec_path, CheckJob);
-  if (!experiment.ok()) return SayConfigError(kProgram, experiment.status());
+  if (!experiment.ok()) return SayConfigError(kSoapstone, experiment.status());
   const absl::Status prepared = PrepareSubjects(*experiment);
-  if (!prepared.ok()) return SayConfigError(kProgram, prepared);
+  if (!prepared.ok()) return SayConfigError(kSoapstone, prepared);
   if (flags.check) {
     const experiment::Agenda agenda(&*experiment, {});
     std::cout << "ok: " << experiment->spec.title() << ": " << agenda.total() << " runs\n";
     return kExitOk;
   }
   if (flags.out_dir.empty()) {
-    return SayConfigError(kProgram, absl::InvalidArgumentError("--out=DIR is needed"));
+    return SayConfigError(kSoapstone, absl::InvalidArgumentError("--out=DIR is needed"));
   }
   const auto folder = ExperimentFolder::Open(flags.out_dir, *experiment, *text);
-  if (!folder.ok()) return SayConfigError(kProgram, folder.status());
+  if (!folder.ok()) return SayConfigError(kSoapstone, folder.status());
   return Campaign(*experiment, folder->get(), JobsOf(flags)).Run();
 }
 

@@ -27,7 +27,7 @@ absl::Status Refuse(const std::string& path, const std::string& why) {
   return absl::InvalidArgumentError(absl::StrCat("--out=", path, ": ", why));
 }
 
-absl::Status CannotWrite(const std::string& path) {
+absl::Status CannotWriteRuns(const std::string& path) {
   return absl::InvalidArgumentError(absl::StrCat("cannot write ", path, ": ", strerror(errno)));
 }
 
@@ -64,9 +64,9 @@ absl::Status Replace(const std::string& path, const std::string& text) {
   {
     std::ofstream file(fresh, std::ios::binary);
     file << text << std::flush;
-    if (!file) return CannotWrite(fresh);
+    if (!file) return CannotWriteRuns(fresh);
   }
-  if (std::rename(fresh.c_str(), path.c_str()) != 0) return CannotWrite(path);
+  if (std::rename(fresh.c_str(), path.c_str()) != 0) return CannotWriteRuns(path);
   return absl::OkStatus();
 }
 
@@ -78,7 +78,7 @@ absl::StatusOr<std::unique_ptr<ExperimentFolder>> ExperimentFolder::Open(
   SOAP_RETURN_IF_ERROR(CheckFolder(path));
   const std::string registry = absl::StrCat(path, "/", kRegistry);
   const int fd = open(registry.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (fd < 0) return CannotWrite(registry);
+  if (fd < 0) return CannotWriteRuns(registry);
   std::unique_ptr<ExperimentFolder> folder(new ExperimentFolder(path, fd));
   if (flock(fd, LOCK_EX | LOCK_NB) != 0) return Refuse(path, "another process is at work in it");
   SOAP_RETURN_IF_ERROR(folder->Load(experiment));
@@ -107,7 +107,7 @@ absl::Status ExperimentFolder::Load(const experiment::Experiment& experiment) {
   }
   if (registry->good_bytes < text.size()) {
     if (ftruncate(registry_fd_, static_cast<off_t>(registry->good_bytes)) != 0) {
-      return CannotWrite(path_);
+      return CannotWriteRuns(path_);
     }
     if (registry->torn) facts_.torn_lines = 1;
   }
@@ -128,10 +128,10 @@ absl::Status ExperimentFolder::AppendLine(const std::string& line) {
   while (written < line.size()) {
     const ssize_t n = write(registry_fd_, line.data() + written, line.size() - written);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return CannotWrite(absl::StrCat(path_, "/", kRegistry));
+    if (n < 0) return CannotWriteRuns(absl::StrCat(path_, "/", kRegistry));
     written += static_cast<size_t>(n);
   }
-  if (fdatasync(registry_fd_) != 0) return CannotWrite(absl::StrCat(path_, "/", kRegistry));
+  if (fdatasync(registry_fd_) != 0) return CannotWriteRuns(absl::StrCat(path_, "/", kRegistry));
   last_sha256_ = experiment::Sha256Of(line);
   return absl::OkStatus();
 }

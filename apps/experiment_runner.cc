@@ -10,7 +10,7 @@
 namespace soapstone::apps {
 namespace {
 
-constexpr absl::Duration kPatience = absl::Seconds(1);  // after Stop
+constexpr absl::Duration kStopPatience = absl::Seconds(1);  // after Stop
 
 }  // namespace
 
@@ -38,7 +38,7 @@ ExperimentRunner::End ExperimentRunner::Run() {
   }
   MutexLock lock(&mutex_);
   while (working_ > 0 && !stopping_) changed_.Wait(&mutex_, absl::InfiniteFuture());
-  const absl::Time deadline = absl::Now() + kPatience;
+  const absl::Time deadline = absl::Now() + kStopPatience;
   while (working_ > 0 && changed_.Wait(&mutex_, deadline)) continue;
   closed_ = true;
   if (status_.ok() && stopping_) status_ = absl::CancelledError("interrupted");

@@ -12,6 +12,8 @@
 
 namespace soapstone::apps {
 
+inline constexpr char kSoapstone[] = "soapstone";  // the command, which its errors begin with
+
 // What every process of a job, and `soapstone train`, understands.
 struct NodeFlags {
   std::string config_path;

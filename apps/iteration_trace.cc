@@ -14,7 +14,7 @@ namespace {
 
 constexpr char kHeader[] = "worker,clock,compute_us,injected_us,blocked_us,end_us\n";
 
-absl::Status CannotWrite(const std::string& path) {
+absl::Status CannotWriteTrace(const std::string& path) {
   return absl::InvalidArgumentError(
       absl::StrCat("output.trace_path: cannot write ", path, ": ", std::strerror(errno)));
 }
@@ -32,7 +32,7 @@ absl::StatusOr<std::unique_ptr<IterationTrace>> IterationTrace::Open(const std::
   const std::string part = TracePart(path, worker);
   std::ofstream file(part);
   file << kHeader << std::flush;
-  if (!file) return CannotWrite(part);
+  if (!file) return CannotWriteTrace(part);
   return std::unique_ptr<IterationTrace>(new IterationTrace(std::move(file), worker));
 }
 
@@ -62,7 +62,7 @@ absl::Status JoinTraceParts(const std::string& path, uint32_t workers) {
     while (std::getline(part, line)) joined << line << '\n';
   }
   joined.close();
-  if (!joined) return CannotWrite(path);
+  if (!joined) return CannotWriteTrace(path);
   RemoveTraceParts(path, workers);
   return absl::OkStatus();
 }

@@ -19,7 +19,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr size_t kLargestShown = 8;
-constexpr int kJsonIndent = 1;
+constexpr int kListingIndent = 1;
 
 std::string Gigaflops(int64_t flops) {
   return absl::StrFormat("%.*f", flops < 100'000'000 ? 4 : 2, static_cast<double>(flops) / 1e9);
@@ -181,7 +181,7 @@ std::string ZooJson(const std::vector<ZooLine>& lines, int64_t batch) {
   }
   const Json object = {
       {"version", 1}, {"batch", batch}, {"models", models}, {"sparse_models", SparseJson()}};
-  return object.dump(kJsonIndent) + "\n";
+  return object.dump(kListingIndent) + "\n";
 }
 
 absl::StatusOr<ModelDetail> DetailOf(std::string_view model, int64_t batch) {
@@ -269,7 +269,7 @@ std::string DetailJson(const ModelDetail& detail) {
                        {"peak", PeakJson(detail.peak)},
                        {"recompute_memory_bytes", MemoryJson(detail.recomputed)},
                        {"recompute_peak", PeakJson(detail.recomputed_peak)}};
-  return object.dump(kJsonIndent) + "\n";
+  return object.dump(kListingIndent) + "\n";
 }
 
 }  // namespace soapstone::apps

@@ -21,7 +21,7 @@ using planner::OpConfig;
 using planner::OpGraph;
 using planner::PlanOp;
 
-constexpr int kJsonIndent = 1;
+constexpr int kPlanIndent = 1;
 
 double Milliseconds(Nanos ns) { return static_cast<double>(ns) / 1e6; }
 
@@ -250,7 +250,7 @@ std::string PlanJson(const PlanSummary& summary) {
                        {"searchers", std::move(searchers)},
                        {"strategies", std::move(strategies)},
                        {"operators", std::move(operators)}};
-  return object.dump(kJsonIndent) + "\n";
+  return object.dump(kPlanIndent) + "\n";
 }
 
 }  // namespace soapstone::apps

@@ -24,9 +24,7 @@
 namespace soapstone::apps {
 namespace {
 
-constexpr char kProgram[] = "soapstone";
-
-double Seconds(Nanos duration) {
+double ReplaySeconds(Nanos duration) {
   return static_cast<double>(duration) / static_cast<double>(kSecond);
 }
 
@@ -47,12 +45,12 @@ absl::StatusOr<std::shared_ptr<const Job>> JobOf(const sim::Recording& recording
 
 std::string ProgressLine(uint64_t done, uint64_t all, Nanos elapsed) {
   const double share = static_cast<double>(done) / static_cast<double>(all);
-  const auto eta = static_cast<int64_t>(Seconds(elapsed) * (1 - share) / share);
+  const auto eta = static_cast<int64_t>(ReplaySeconds(elapsed) * (1 - share) / share);
   return absl::StrFormat("replaying %3.0f%%  event %s of %s  ETA %d:%02d", 100 * share,
                          WithCommas(done), WithCommas(all), eta / 60, eta % 60);
 }
 
-void Row(const char* name, const std::string& value) {
+void ReplayRow(const char* name, const std::string& value) {
   std::cout << absl::StrFormat("  %-22s %s\n", name, value);
 }
 
@@ -72,28 +70,29 @@ std::string RecordedRow(const sim::Recording& recording) {
 void PrintTable(const std::string& summary, const sim::Recording& recording,
                 const sim::ReplayResult& result, Nanos elapsed) {
   std::cout << "\n" << summary << ", replayed\n";
-  Row("recorded", RecordedRow(recording));
-  Row("replayed", absl::StrFormat("%s events, %s of them messages, in %.2f s; the run took %.2f s",
-                                  WithCommas(result.events), WithCommas(result.messages),
-                                  Seconds(elapsed), Seconds(result.duration)));
-  Row("sent and not handled", WithCommas(result.unread));
+  ReplayRow("recorded", RecordedRow(recording));
+  ReplayRow("replayed",
+            absl::StrFormat("%s events, %s of them messages, in %.2f s; the run took %.2f s",
+                            WithCommas(result.events), WithCommas(result.messages),
+                            ReplaySeconds(elapsed), ReplaySeconds(result.duration)));
+  ReplayRow("sent and not handled", WithCommas(result.unread));
   if (result.evaluation.has_value() && result.evaluation->samples > 0) {
-    Row("test accuracy",
-        absl::StrFormat("%.4f", static_cast<double>(result.evaluation->correct) /
-                                    static_cast<double>(result.evaluation->samples)));
+    ReplayRow("test accuracy",
+              absl::StrFormat("%.4f", static_cast<double>(result.evaluation->correct) /
+                                          static_cast<double>(result.evaluation->samples)));
   }
-  Row("sha256, recorded",
-      recording.sha256.empty() ? "none: the run ended without saving" : recording.sha256);
-  Row("sha256, replayed", result.sha256.empty() ? "none" : result.sha256);
+  ReplayRow("sha256, recorded",
+            recording.sha256.empty() ? "none: the run ended without saving" : recording.sha256);
+  ReplayRow("sha256, replayed", result.sha256.empty() ? "none" : result.sha256);
 }
 
 int Verdict(const sim::Recording& recording, const sim::ReplayResult& result) {
   if (result.divergence.has_value()) {
-    std::cerr << kProgram << ": the replay diverged: " << *result.divergence << "\n";
+    std::cerr << kSoapstone << ": the replay diverged: " << *result.divergence << "\n";
     return kExitDiverged;
   }
   if (recording.sha256.empty() || result.sha256 == recording.sha256) return kExitOk;
-  std::cerr << kProgram << ": the replay ended with other parameters than the run\n";
+  std::cerr << kSoapstone << ": the replay ended with other parameters than the run\n";
   return kExitDiverged;
 }
 
@@ -101,9 +100,9 @@ int Verdict(const sim::Recording& recording, const sim::ReplayResult& result) {
 
 int ReplayRecording(const ReplayFlags& flags) {
   const absl::StatusOr<sim::Recording> recording = sim::ReadRecording(flags.dir);
-  if (!recording.ok()) return SayConfigError(kProgram, recording.status());
+  if (!recording.ok()) return SayConfigError(kSoapstone, recording.status());
   const absl::StatusOr<std::shared_ptr<const Job>> job = JobOf(*recording, flags);
-  if (!job.ok()) return SayConfigError(kProgram, job.status());
+  if (!job.ok()) return SayConfigError(kSoapstone, job.status());
   Console console(&std::cout, isatty(STDOUT_FILENO) != 0);
   const uint64_t all = recording->events();
   const Nanos began = NodeLoop::Now();
@@ -114,7 +113,7 @@ int ReplayRecording(const ReplayFlags& flags) {
                               console.Progress(now, ProgressLine(events, all, now - began));
                             });
   console.EndProgress();
-  if (!result.ok()) return SayConfigError(kProgram, result.status());
+  if (!result.ok()) return SayConfigError(kSoapstone, result.status());
   PrintTable((*job)->summary, *recording, *result, NodeLoop::Now() - began);
   return Verdict(*recording, *result);
 }

@@ -14,9 +14,9 @@ namespace {
 using scheduler::Coordinator;
 
 constexpr Nanos kReportEvery = kSecond / 2;
-constexpr absl::Duration kLinger = absl::Seconds(2);
+constexpr absl::Duration kSchedulerLinger = absl::Seconds(2);
 
-double Seconds(Nanos duration) {
+double ReportSeconds(Nanos duration) {
   return static_cast<double>(duration) / static_cast<double>(kSecond);
 }
 
@@ -25,11 +25,11 @@ std::vector<WorkerTimes> TimesOf(const ProgressByWorker& progress) {
   times.reserve(progress.size());
   for (const auto& [worker, p] : progress) {
     times.push_back({.worker = Index(worker),
-                     .compute = Seconds(p.compute_ns),
-                     .injected = Seconds(p.injected_ns),
-                     .policy = Seconds(p.parked_ns),
-                     .shard = Seconds(p.queued_ns),
-                     .network = Seconds(p.blocked_ns - p.parked_ns - p.queued_ns)});
+                     .compute = ReportSeconds(p.compute_ns),
+                     .injected = ReportSeconds(p.injected_ns),
+                     .policy = ReportSeconds(p.parked_ns),
+                     .shard = ReportSeconds(p.queued_ns),
+                     .network = ReportSeconds(p.blocked_ns - p.parked_ns - p.queued_ns)});
   }
   return times;
 }
@@ -95,7 +95,7 @@ int SchedulerNode::Run() {
     LOG_IF(ERROR, !written.ok()) << written.message();
   }
   loop_.mailer().Retry();
-  loop_.transport().Close(kLinger);
+  loop_.transport().Close(kSchedulerLinger);
   const transport::TransportStats moved = loop_.transport().stats();
   reports_->Take(NodeReport{.name = "scheduler",
                             .sent = moved.sent,
@@ -166,7 +166,7 @@ ResultReport SchedulerNode::Result() const {
     result.test_loss = evaluation->loss_sum / samples;
   }
   if (running_since_.has_value()) {
-    result.seconds = Seconds(running_until_.value_or(loop_.Now()) - *running_since_);
+    result.seconds = ReportSeconds(running_until_.value_or(loop_.Now()) - *running_since_);
   }
   result.samples = sum.samples;
   if (result.seconds > 0) {

@@ -18,8 +18,8 @@ namespace {
 using wire::MessageType;
 
 constexpr size_t kAnswersMax = 65'536;
-constexpr Nanos kPatience = kSecond;
-constexpr absl::Duration kLinger = absl::Seconds(1);
+constexpr Nanos kServerPatience = kSecond;
+constexpr absl::Duration kServerLinger = absl::Seconds(1);
 
 void AddLedger(const server::Shard& shard, NodeReport* report) {
   const std::vector<server::Ledger::Row>& rows = shard.ledger().rows();
@@ -75,7 +75,7 @@ int ServerNode::Run() {
   enrolment_.Start(loop_.Now(), &out_);
   loop_.Flush(&out_);
   while (!enrolment_.ended().has_value() && !failure_.has_value() && !loop_.stop_requested()) {
-    std::optional<wire::Message> message = loop_.Next(kPatience);
+    std::optional<wire::Message> message = loop_.Next(kServerPatience);
     const Nanos now = loop_.Now();
     if (message.has_value()) Dispatch(now, *std::move(message));
     for (const wire::TimerId timer : loop_.TakeDue(now)) {
@@ -236,7 +236,7 @@ int ServerNode::Finish() {
   LogEnd(end);
   answers_.Close();
   for (const std::unique_ptr<ShardThread>& thread : shards_) thread->Join();
-  loop_.transport().Close(kLinger);
+  loop_.transport().Close(kServerLinger);
   ReportEnd();
   return end.code;
 }

@@ -13,8 +13,8 @@ namespace soapstone::apps {
 namespace {
 
 constexpr size_t kInboxMax = 65'536;
-constexpr absl::Duration kPutPatience = absl::Seconds(2);
-constexpr absl::Duration kLookAgain = absl::Seconds(1);
+constexpr absl::Duration kShardPutPatience = absl::Seconds(2);
+constexpr absl::Duration kShardLookAgain = absl::Seconds(1);
 
 }  // namespace
 
@@ -32,7 +32,7 @@ bool ShardThread::Put(Nanos now, wire::Message message) {
   if (!options_.own_thread) {
     return !in_.closed() && Handle(now, {std::move(message), now});
   }
-  return in_.Put({std::move(message), now}, absl::Now() + kPutPatience);
+  return in_.Put({std::move(message), now}, absl::Now() + kShardPutPatience);
 }
 
 const server::Shard& ShardThread::Join() {
@@ -51,7 +51,7 @@ void ShardThread::Run() {
       << "shard " << Index(shard_->id()) << ": its thread cannot stay on CPU " << *options_.cpu;
   BoundedInbox<Arrival>::Items arrivals;
   while (true) {
-    if (!in_.TakeAll(&arrivals, absl::Now() + kLookAgain)) {
+    if (!in_.TakeAll(&arrivals, absl::Now() + kShardLookAgain)) {
       if (in_.closed()) return;
       continue;
     }
@@ -77,7 +77,7 @@ bool ShardThread::Handle(Nanos now, Arrival arrival) {
   }
   if (outbox_.messages.empty()) return true;
   for (wire::Message& answer : outbox_.messages) {
-    if (out_->Put(std::move(answer), absl::Now() + kPutPatience)) continue;
+    if (out_->Put(std::move(answer), absl::Now() + kShardPutPatience)) continue;
     LOG_IF(ERROR, !out_->closed())
         << "shard " << Index(shard_->id()) << ": its server takes no answers";
     in_.Close();

@@ -21,7 +21,6 @@
 namespace soapstone::apps {
 namespace {
 
-constexpr char kProgram[] = "soapstone";
 constexpr uint32_t kSeedsDefault = 5;
 constexpr uint64_t kEventsForMoreSeeds = 1'000'000;  // of one run
 constexpr double kDefaultDuration = 2000;            // mean iterations
@@ -67,7 +66,7 @@ int Simulate(const SimulateFlags& flags) {
   if (!flags.job_path.empty()) return SimulateJob(flags);
   sim::VirtualOptions options = OptionsOf(flags);
   absl::StatusOr<sim::VirtualResult> result = sim::RunVirtual(options);
-  if (!result.ok()) return SayConfigError(kProgram, result.status());
+  if (!result.ok()) return SayConfigError(kSoapstone, result.status());
   // Stalls are rare and heavy: one run's rate is off by several per cent. So the same job is run
   // with the next seeds too, and the rate is their mean.
   std::vector<double> rates = {result->rate};
@@ -76,7 +75,7 @@ int Simulate(const SimulateFlags& flags) {
   for (uint32_t i = 1; i < SeedsOf(flags, *result); ++i) {
     ++options.seed;
     const absl::StatusOr<sim::VirtualResult> next = sim::RunVirtual(options);
-    if (!next.ok()) return SayConfigError(kProgram, next.status());
+    if (!next.ok()) return SayConfigError(kSoapstone, next.status());
     rates.push_back(next->rate);
     violations += next->violations;
   }
@@ -92,8 +91,8 @@ int Simulate(const SimulateFlags& flags) {
     std::ofstream file(flags.trace_path);
     file << sim::TimelineJson(*result) << std::flush;
     if (!file) {
-      return SayConfigError(kProgram, absl::InvalidArgumentError(absl::StrCat(
-                                          "--trace: cannot write ", flags.trace_path)));
+      return SayConfigError(kSoapstone, absl::InvalidArgumentError(absl::StrCat(
+                                            "--trace: cannot write ", flags.trace_path)));
     }
     std::cout << "timeline written to " << flags.trace_path << " (open it in ui.perfetto.dev)\n";
   }

@@ -23,8 +23,6 @@
 namespace soapstone::apps {
 namespace {
 
-constexpr char kProgram[] = "soapstone";
-
 // "runs/20260131-235959", or with the process id behind it when that exists already.
 std::string DefaultLogDir() {
   const std::time_t now = std::time(nullptr);
@@ -126,10 +124,10 @@ absl::StatusOr<LauncherOptions> PrepareLaunch(wire::JobConfig config) {
 
 int Train(const NodeFlags& flags) {
   absl::StatusOr<wire::JobConfig> config = ConfigFromFlags(flags);
-  if (!config.ok()) return SayConfigError(kProgram, config.status());
-  if (flags.print_config || flags.check) return PrintOrCheck(kProgram, flags, *config);
+  if (!config.ok()) return SayConfigError(kSoapstone, config.status());
+  if (flags.print_config || flags.check) return PrintOrCheck(kSoapstone, flags, *config);
   absl::StatusOr<LauncherOptions> options = PrepareLaunch(*std::move(config));
-  if (!options.ok()) return SayConfigError(kProgram, options.status());
+  if (!options.ok()) return SayConfigError(kSoapstone, options.status());
   Console console(&std::cout, isatty(STDOUT_FILENO) != 0);
   const wire::JobConfig job = options->config;
   const std::string& trace_path = job.output().trace_path();
@@ -143,7 +141,7 @@ int Train(const NodeFlags& flags) {
   if (joined.ok() && code == kExitOk && !job.output().curve_path().empty()) {
     joined = WriteCurve(job, &console);
   }
-  return joined.ok() ? code : SayConfigError(kProgram, joined);
+  return joined.ok() ? code : SayConfigError(kSoapstone, joined);
 }
 
 }  // namespace soapstone::apps

@@ -20,10 +20,10 @@ namespace {
 
 using wire::MessageType;
 
-constexpr Nanos kPatience = kSecond;
+constexpr Nanos kWorkerPatience = kSecond;
 constexpr Nanos kLeavePatience = 30 * kSecond;  // to finish the step in hand
-constexpr absl::Duration kLinger = absl::Seconds(1);
-constexpr absl::Duration kLookAgain = absl::Milliseconds(1);
+constexpr absl::Duration kWorkerLinger = absl::Seconds(1);
+constexpr absl::Duration kWorkerLookAgain = absl::Milliseconds(1);
 constexpr uint64_t kReplicaRun = 0;  // of the shell's own command; the engine's runs begin with 1
 
 // The operator whose backward pass completes the gradients of a part: the first with parameters.
@@ -120,7 +120,7 @@ int WorkerNode::Run() {
   enrolment_.Start(loop_.Now(), &out_);
   Flush();
   while (!Over(loop_.Now())) {
-    const std::optional<wire::Message> message = loop_.Next(kPatience);
+    const std::optional<wire::Message> message = loop_.Next(kWorkerPatience);
     const Nanos now = loop_.Now();
     if (message.has_value()) Dispatch(now, *message);
     while (device_.has_value()) {
@@ -282,13 +282,13 @@ void WorkerNode::KeepCurve(Nanos now) {
 
 // The job may end before the last replica's evaluation has.
 void WorkerNode::AwaitReplica() {
-  const Nanos until = loop_.Now() + kPatience;
+  const Nanos until = loop_.Now() + kWorkerPatience;
   while (replica_ == Replica::kAsked && loop_.Now() < until) {
     const std::optional<worker::DeviceEvent> event = device_->Take();
     if (event.has_value() && event->run == kReplicaRun) {
       OnDevice(loop_.Now(), *event);
     } else if (!event.has_value()) {
-      absl::SleepFor(kLookAgain);
+      absl::SleepFor(kWorkerLookAgain);
     }
   }
 }
@@ -375,7 +375,7 @@ int WorkerNode::Finish() {
   AwaitReplica();
   device_.reset();
   loop_.mailer().Retry();
-  loop_.transport().Close(kLinger);
+  loop_.transport().Close(kWorkerLinger);
   LogEnd(*end_);
   const transport::TransportStats moved = loop_.transport().stats();
   if (reports_ != nullptr && enrolment_.rank().has_value()) {
