@@ -24,7 +24,7 @@ namespace soapstone::bench {
 namespace {
 
 constexpr uint32_t kWorkers = 4;
-constexpr uint64_t kBatch = 256;  // samples of all workers
+constexpr uint64_t kReuseBatch = 256;  // samples of all workers
 constexpr Clock kClocks = 60;
 constexpr Clock kRecent = 2;  // as ssp:s=2 would allow for
 
@@ -77,7 +77,7 @@ class Job {
       : model_(std::move(model)),
         whole_batch_(whole_batch),
         tables_(model_->tables().size()),
-        sampler_(1, model_->data().train.size(), kBatch) {}
+        sampler_(1, model_->data().train.size(), kReuseBatch) {}
 
   Reuse Run() {
     for (Clock clock = 0; clock < kClocks; ++clock) {

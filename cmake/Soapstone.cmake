@@ -77,13 +77,13 @@ endif()
 
 # Half the compile time, for builds that are made to be run once; whoever changes a file again and
 # again is faster without.
-option(SOAPSTONE_UNITY "Compile six files of a library as one, and tests' headers ahead" ON)
+option(SOAPSTONE_UNITY "Compile six files of a target as one, and tests' headers ahead" ON)
 
 include_directories(${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
 include(GoogleTest)
 include(SoapstoneCuda)
 
-# soapstone_library(NAME HDRS ... SRCS ... TESTS ... DEPS ... [LABELS ...])
+# soapstone_library(NAME HDRS ... SRCS ... TESTS ... DEPS ... [LABELS label])
 # Defines target soapstone_NAME from the folder's files, and one test program NAME_test
 # of its TESTS. DEPS are other folders' names (the include edges) or imported targets.
 function(soapstone_library NAME)
@@ -107,7 +107,10 @@ function(soapstone_library NAME)
     target_link_libraries(soapstone_${NAME} INTERFACE ${links})
   endif()
   if(ARG_TESTS)
-    soapstone_test(${NAME}_test SRCS ${ARG_TESTS} DEPS soapstone_${NAME} LABELS unit ${ARG_LABELS})
+    if(NOT ARG_LABELS)
+      set(ARG_LABELS unit)
+    endif()
+    soapstone_test(${NAME}_test SRCS ${ARG_TESTS} DEPS soapstone_${NAME} LABELS ${ARG_LABELS})
   endif()
 endfunction()
 
@@ -121,22 +124,33 @@ if(SOAPSTONE_UNITY)
   target_precompile_headers(soapstone_test_headers PRIVATE <gmock/gmock.h> <gtest/gtest.h>)
 endif()
 
-# All test programs but those with real processes and the explorers: what is tested sanitized.
+# All test programs but those with real processes and the explorers; and of these all but those with
+# values in their label: what ./check tests sanitized (its first lines say why).
 add_custom_target(quick_tests)
+add_custom_target(memory_tests)
 
-# soapstone_test(NAME SRCS ... DEPS ... LABELS ... [TIMEOUT s] [SERIAL])
+# soapstone_test(NAME SRCS ... DEPS ... LABELS label [TIMEOUT s] [COST s] [SERIAL])
+# COST: of its longest test, about; where there are cores to choose from the dear ones start first.
 function(soapstone_test NAME)
-  cmake_parse_arguments(ARG "SERIAL" "TIMEOUT" "SRCS;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "SERIAL" "TIMEOUT;COST" "SRCS;DEPS;LABELS" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
+  if(NOT ARG_COST)
+    set(ARG_COST 0)
+  endif()
   add_executable(${NAME} ${ARG_SRCS})
   target_link_libraries(${NAME} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest_main)
-  if(TARGET soapstone_test_headers)
+  if(ARG_LABELS MATCHES slow)
+    # The explorer is a template, and runs for minutes: it is compiled as a library is.
+  elseif(TARGET soapstone_test_headers)
+    set_target_properties(${NAME} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
     target_precompile_headers(${NAME} REUSE_FROM soapstone_test_headers)
     target_compile_options(${NAME} PRIVATE -Wno-error)
   endif()
-  target_compile_options(${NAME} PRIVATE ${SOAPSTONE_TEST_OPTIONS})
+  if(NOT ARG_LABELS MATCHES slow)
+    target_compile_options(${NAME} PRIVATE ${SOAPSTONE_TEST_OPTIONS})
+  endif()
   target_compile_definitions(${NAME} PRIVATE
     SOAPSTONE_SOURCE_DIR="${CMAKE_SOURCE_DIR}" SOAPSTONE_BINARY_DIR="${CMAKE_BINARY_DIR}")
   set(serial "")
@@ -145,7 +159,10 @@ function(soapstone_test NAME)
   endif()
   if(NOT ARG_LABELS MATCHES "slow|cluster")
     add_dependencies(quick_tests ${NAME})
+    if(NOT ARG_LABELS MATCHES "values")
+      add_dependencies(memory_tests ${NAME})
+    endif()
   endif()
   gtest_discover_tests(${NAME} DISCOVERY_TIMEOUT 60 PROPERTIES
-    LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} ${serial})
+    LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} COST ${ARG_COST} ${serial})
 endfunction()

@@ -12,7 +12,7 @@ double Rate(std::string_view schedule, Clock clock, Clock total = 100) {
   return LearningRate({.lr = 2.0}, *ParseSchedule(schedule), clock, total);
 }
 
-std::string ErrorOf(std::string_view text) {
+std::string ScheduleErrorOf(std::string_view text) {
   return std::string(ParseSchedule(text).status().message());
 }
 
@@ -50,10 +50,10 @@ TEST(Schedule, CosineStaysAtItsMinimumPastTheEnd) {
 }
 
 TEST(Schedule, ErrorsNameTheKnown) {
-  EXPECT_THAT(ErrorOf("poly"), HasSubstr("known: constant, step, cosine"));
-  EXPECT_THAT(ErrorOf("cosine:every=3"), HasSubstr("unknown argument 'every'"));
-  EXPECT_THAT(ErrorOf("step"), HasSubstr("every=CLOCKS is required"));
-  EXPECT_THAT(ErrorOf("step:every=0"), HasSubstr("outside"));
+  EXPECT_THAT(ScheduleErrorOf("poly"), HasSubstr("known: constant, step, cosine"));
+  EXPECT_THAT(ScheduleErrorOf("cosine:every=3"), HasSubstr("unknown argument 'every'"));
+  EXPECT_THAT(ScheduleErrorOf("step"), HasSubstr("every=CLOCKS is required"));
+  EXPECT_THAT(ScheduleErrorOf("step:every=0"), HasSubstr("outside"));
 }
 
 }  // namespace

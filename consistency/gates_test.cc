@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-Policy Make(std::string_view spec, uint32_t members) {
+Policy MakeGate(std::string_view spec, uint32_t members) {
   Policy policy(*ParsePolicy(spec), 1, members);
   for (uint32_t w = 0; w < members; ++w) policy.OnJoin(WorkerId{w}, 0);
   return policy;
@@ -40,7 +40,7 @@ Actions Pushed(Policy* policy, uint32_t worker, Clock clock, uint64_t ticket, do
 // Worker 0 takes 10, worker 1 takes 40: after clocks at 10, 20 and 40, 80 the fast one, at clock 8
 // and time 80, would meet the slow one's next clock, at 120, after 4 more steps.
 TEST(DynamicGateTest, ControllerGrantsTheStepsUntilTheSlowOnesNextClock) {
-  Policy policy = Make("dssp:lower=0,upper=20", 2);
+  Policy policy = MakeGate("dssp:lower=0,upper=20", 2);
   for (Clock c = 1; c <= 4; ++c) Clocked(&policy, 0, c, 10 * c);
   Clocked(&policy, 1, 1, 40);
   for (Clock c = 5; c <= 8; ++c) Clocked(&policy, 0, c, 10 * c);
@@ -55,7 +55,7 @@ TEST(DynamicGateTest, ControllerGrantsTheStepsUntilTheSlowOnesNextClock) {
 }
 
 TEST(DynamicGateTest, WithoutIntervalsItIsTheLowerBound) {
-  Policy policy = Make("dssp:lower=1,upper=20", 2);
+  Policy policy = MakeGate("dssp:lower=1,upper=20", 2);
   Clocked(&policy, 0, 1, 10);
   EXPECT_EQ(Pulled(&policy, 0, 1), ActionKind::kReply);
   Clocked(&policy, 0, 2, 20);
@@ -63,7 +63,7 @@ TEST(DynamicGateTest, WithoutIntervalsItIsTheLowerBound) {
 }
 
 TEST(DynamicGateTest, ASlowReaderIsNeverParked) {
-  Policy policy = Make("dssp:lower=0,upper=3", 2);
+  Policy policy = MakeGate("dssp:lower=0,upper=3", 2);
   for (Clock c = 1; c <= 3; ++c) Clocked(&policy, 0, c, c);
   EXPECT_EQ(Pulled(&policy, 1, 0), ActionKind::kReply);
 }
@@ -75,7 +75,7 @@ double Choose(int n, int k) {
 // Of 20 others 5 lag; 3 are asked: passes with probability C(15, 3) / C(20, 3) = 0.399.
 TEST(SampledGateTest, PspPassesWithTheHypergeometricProbability) {
   constexpr int kDraws = 4000;
-  Policy policy = Make("psp:sample=3,s=0", 21);
+  Policy policy = MakeGate("psp:sample=3,s=0", 21);
   for (uint32_t w = 1; w <= 15; ++w) Clocked(&policy, w, kDraws);
   int passed = 0;
   for (Clock c = 1; c <= kDraws; ++c) {
@@ -88,7 +88,7 @@ TEST(SampledGateTest, PspPassesWithTheHypergeometricProbability) {
 
 TEST(SampledGateTest, PsspBlocksWithItsProbability) {
   constexpr int kDraws = 4000;
-  Policy policy = Make("pssp:s=2,p=0.3", 2);
+  Policy policy = MakeGate("pssp:s=2,p=0.3", 2);
   int blocked = 0;
   for (Clock c = 3; c < 3 + kDraws; ++c) {
     Clocked(&policy, 0, c);
@@ -99,7 +99,7 @@ TEST(SampledGateTest, PsspBlocksWithItsProbability) {
 
 TEST(SampledGateTest, EveryShardDrawsAlikeAndSeedsDiffer) {
   const auto decisions = [](std::string_view spec) {
-    Policy policy = Make(spec, 9);
+    Policy policy = MakeGate(spec, 9);
     for (uint32_t w = 1; w <= 4; ++w) Clocked(&policy, w, 100);
     std::vector<bool> passed;
     for (Clock c = 1; c <= 64; ++c) {
@@ -113,7 +113,7 @@ TEST(SampledGateTest, EveryShardDrawsAlikeAndSeedsDiffer) {
 }
 
 TEST(BatchedUpdatesTest, TakesFloorOfPOverNArrivals) {
-  Policy policy = Make("softsync:n=2", 5);  // floor(5 / 2) = 2
+  Policy policy = MakeGate("softsync:n=2", 5);  // floor(5 / 2) = 2
   EXPECT_THAT(Pushed(&policy, 3, 0, 1), ElementsAre(Action{ActionKind::kHold, Ticket{1}}));
   EXPECT_THAT(
       Pushed(&policy, 0, 0, 2),
@@ -122,14 +122,14 @@ TEST(BatchedUpdatesTest, TakesFloorOfPOverNArrivals) {
 }
 
 TEST(BatchedUpdatesTest, WeightsAreNOverTheStaleness) {
-  Policy policy = Make("softsync:n=4,rate=each", 4);
+  Policy policy = MakeGate("softsync:n=4,rate=each", 4);
   EXPECT_EQ(Pushed(&policy, 0, 0, 1, 1, 0)[1].weight, 4);
   EXPECT_EQ(Pushed(&policy, 1, 0, 2, 1, 1)[1].weight, 4);
   EXPECT_EQ(Pushed(&policy, 2, 0, 3, 1, 8)[1].weight, 0.5);
 }
 
 TEST(ValueGateTest, AnUpdateWaitsUntilThePeersHaveSeenWhatWasBefore) {
-  Policy policy = Make("value:v0=1.5", 2);
+  Policy policy = MakeGate("value:v0=1.5", 2);
   EXPECT_EQ(Pulled(&policy, 0, 0), ActionKind::kReply);
   EXPECT_EQ(Pulled(&policy, 1, 0), ActionKind::kReply);
   EXPECT_EQ(Pushed(&policy, 0, 0, 1, 1.0).back().kind, ActionKind::kApply);
@@ -148,14 +148,14 @@ TEST(ValueGateTest, AnUpdateWaitsUntilThePeersHaveSeenWhatWasBefore) {
 }
 
 TEST(ValueGateTest, ASingleUpdateMayExceedTheBound) {
-  Policy policy = Make("value:v0=0.1", 2);
+  Policy policy = MakeGate("value:v0=0.1", 2);
   Pulled(&policy, 0, 0);
   Pulled(&policy, 1, 0);
   EXPECT_EQ(Pushed(&policy, 0, 0, 1, 50.0).back().kind, ActionKind::kApply);
 }
 
 TEST(SubscribedGateTest, SendsTheNextClockUnaskedAndFresherValuesLater) {
-  Policy policy = Make("essp:s=1", 2);
+  Policy policy = MakeGate("essp:s=1", 2);
   EXPECT_EQ(Pulled(&policy, 0, 0), ActionKind::kReply);
   EXPECT_EQ(Pulled(&policy, 1, 0), ActionKind::kReply);
   const auto send = [](uint32_t worker, Clock clock) {
@@ -173,7 +173,7 @@ std::vector<ActionKind> Kinds(const Actions& actions) {
 }
 
 TEST(BackupRoundsTest, TheLastIsLeftOut) {
-  Policy policy = Make("backup:b=1", 3);
+  Policy policy = MakeGate("backup:b=1", 3);
   for (const uint32_t w : {2, 0, 1}) Pushed(&policy, w, 0, w);
   EXPECT_EQ(Clocked(&policy, 2, 1), Actions{});
   EXPECT_THAT(Kinds(Clocked(&policy, 1, 1)),
@@ -187,7 +187,7 @@ TEST(BackupRoundsTest, TheLastIsLeftOut) {
 }
 
 TEST(BackupRoundsTest, ALateUpdateIsLeftOut) {
-  Policy policy = Make("backup:b=1", 2);
+  Policy policy = MakeGate("backup:b=1", 2);
   Pushed(&policy, 0, 0, 1);
   Clocked(&policy, 0, 1);
   EXPECT_THAT(Kinds(Pushed(&policy, 1, 0, 2)), ElementsAre(ActionKind::kLeaveOut));

@@ -100,7 +100,7 @@ class Trainer {
   std::vector<int32_t> labels_;
 };
 
-TrainTest Digits() {
+TrainTest TrainingDigits() {
   auto data = LoadData({.format = "digits",
                         .path = SOAPSTONE_SOURCE_DIR "/data/digits/digits.csv.gz",
                         .seed = kSeed});
@@ -117,29 +117,29 @@ double TrainedAccuracy(const TrainTest& data, const Recipe& recipe) {
 TEST(Training, Lenet5LearnsDigits) {
   EXPECT_GE(
       TrainedAccuracy(
-          Digits(),
+          TrainingDigits(),
           {.model = "lenet5", .optimizer = "momentum:lr=0.05,mu=0.9", .batch = 32, .epochs = 5}),
       0.93);
 }
 
 TEST(Training, SoftmaxLearnsDigits) {
   EXPECT_GE(
-      TrainedAccuracy(Digits(),
+      TrainedAccuracy(TrainingDigits(),
                       {.model = "softmax", .optimizer = "sgd:lr=0.5", .batch = 32, .epochs = 10}),
       0.90);
 }
 
 TEST(Training, MlpLearnsDigits) {
-  EXPECT_GE(TrainedAccuracy(Digits(), {.model = "mlp",
-                                       .optimizer = "adam:lr=0.002",
-                                       .schedule = "cosine:warmup=10",
-                                       .batch = 32,
-                                       .epochs = 8}),
+  EXPECT_GE(TrainedAccuracy(TrainingDigits(), {.model = "mlp",
+                                               .optimizer = "adam:lr=0.002",
+                                               .schedule = "cosine:warmup=10",
+                                               .batch = 32,
+                                               .epochs = 8}),
             0.93);
 }
 
 TEST(Training, RunsRepeatBitForBit) {
-  const TrainTest data = Digits();
+  const TrainTest data = TrainingDigits();
   const Recipe recipe = {
       .model = "lenet5", .optimizer = "momentum:lr=0.05", .batch = 48, .epochs = 1};
   Trainer a(data, recipe);

@@ -26,7 +26,7 @@ std::shared_ptr<const wire::Layout> TwoTables(uint32_t shards) {
                       {.name = "b", .dim = 1}}}));
 }
 
-TensorStoreOptions OptionsOf(std::shared_ptr<const wire::Layout> layout, uint32_t shard) {
+TensorStoreOptions TableOptionsOf(std::shared_ptr<const wire::Layout> layout, uint32_t shard) {
   return {.layout = std::move(layout),
           .shard = ShardId{shard},
           .optimizer = *compute::ParseOptimizer("adagrad:lr=0.1"),
@@ -65,7 +65,7 @@ SparseRows SumOfNode(LeafRange node) {
 }
 
 std::vector<float> RowsAfter(const std::vector<LeafRange>& nodes) {
-  TableStore store(OptionsOf(TwoTables(1), 0));
+  TableStore store(TableOptionsOf(TwoTables(1), 0));
   for (Clock clock = 0; clock < 3; ++clock) {
     std::vector<Contribution> parts;
     for (const LeafRange node : nodes) parts.push_back(PartOf(node, SumOfNode(node)));
@@ -87,7 +87,7 @@ TEST(TableStoreTest, TheTreeGivesTheSameBitsHoweverLeavesAreDealt) {
 }
 
 TEST(TableStoreTest, WeightsContributions) {
-  TensorStoreOptions options = OptionsOf(TwoTables(1), 0);
+  TensorStoreOptions options = TableOptionsOf(TwoTables(1), 0);
   options.optimizer = *compute::ParseOptimizer("sgd:lr=1");
   options.fixed_tree = false;
   TableStore store(options);
@@ -105,7 +105,7 @@ TEST(TableStoreTest, WeightsContributions) {
 }
 
 TEST(TableStoreTest, ReadsNothingWhereNoKeyIsAsked) {
-  TableStore store(OptionsOf(TwoTables(1), 0));
+  TableStore store(TableOptionsOf(TwoTables(1), 0));
   for (const Buffer& frame : store.Read({})) EXPECT_EQ(frame.size(), 0u);
 }
 
@@ -120,7 +120,7 @@ TEST(TableStoreTest, SaysWhatIsWrongWithFramesFromOutside) {
       elsewhere = key;
     }
   }
-  const TableStore store(OptionsOf(layout, 2));
+  const TableStore store(TableOptionsOf(layout, 2));
   const auto keys = [](std::vector<uint64_t> of) { return Buffer::CopyOf<uint64_t>(of); };
   const Buffer rows = Buffer::CopyOf<float>(std::vector<float>(3 * kDim));
   EXPECT_EQ(store.WhyNotKeys({}), "");
@@ -143,7 +143,7 @@ TEST(TableStoreTest, TheModelHasTheRowsOfAllShards) {
   std::map<uint64_t, std::vector<float>> pushed;
   bool complete = false;
   for (uint32_t k = 0; k < 3; ++k) {
-    TensorStoreOptions options = OptionsOf(layout, k);
+    TensorStoreOptions options = TableOptionsOf(layout, k);
     options.optimizer = *compute::ParseOptimizer("sgd:lr=1");
     Store store(options);
     SparseRows rows;

@@ -13,12 +13,12 @@ namespace {
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-constexpr char kOneSlow[] = "slow:workers=1,factor=2";
+constexpr char kOneSlowWorker[] = "slow:workers=1,factor=2";
 constexpr double kIdeal = 31.5 / 32;  // sum of speeds / P
 
 // ---- Exactly once
 
-SeedOptions Options(const std::string& policy, FaultBudget faults) {
+SeedOptions RebalanceOptions(const std::string& policy, FaultBudget faults) {
   SeedOptions options;
   options.world.shape = {.workers = 3,
                          .shards = 2,
@@ -45,7 +45,7 @@ class RebalanceWorldTest : public testing::TestWithParam<const char*> {
     const uint64_t seeds = wanted == nullptr ? 100 : std::strtoull(wanted, nullptr, 10);
     uint64_t changes = 0;
     for (uint64_t seed = 1; seed <= seeds; ++seed) {
-      const auto report = RunSeed(Options(GetParam(), faults), seed);
+      const auto report = RunSeed(RebalanceOptions(GetParam(), faults), seed);
       ASSERT_TRUE(report.ok()) << report.status();
       ASSERT_FALSE(report->violation.has_value()) << report->ToString();
       changes += report->share_changes;
@@ -64,7 +64,7 @@ INSTANTIATE_TEST_SUITE_P(Policies, RebalanceWorldTest,
 
 TEST(RebalanceWorldMutantTest, SharesThatDoNotHoldForAllAtOnceAreFound) {
   for (const char* policy : {"bsp", "ssp:s=2", "async"}) {
-    SeedOptions options = Options(policy, {.reports = 60});
+    SeedOptions options = RebalanceOptions(policy, {.reports = 60});
     options.world.mutant = WorldMutant::kSharesTooEarly;
     int found = 0;
     for (uint64_t seed = 1; seed <= 50; ++seed) {
@@ -76,7 +76,7 @@ TEST(RebalanceWorldMutantTest, SharesThatDoNotHoldForAllAtOnceAreFound) {
 
 // ---- Rates
 
-VirtualResult Simulate(const VirtualOptions& options) {
+VirtualResult SimulateRebalanced(const VirtualOptions& options) {
   auto result = RunVirtual(options);
   EXPECT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->violations, 0u) << *result->violation;
@@ -86,9 +86,9 @@ VirtualResult Simulate(const VirtualOptions& options) {
 TEST(RebalanceRateTest, OneSlowWorkerOf32CostsLittle) {
   for (const char* policy : {"bsp", "ssp:s=0", "ssp:s=4"}) {
     const VirtualResult even =
-        Simulate({.policy = policy, .stragglers = kOneSlow, .duration = 1000});
-    const VirtualResult balanced =
-        Simulate({.rebalance = true, .policy = policy, .stragglers = kOneSlow, .duration = 1000});
+        SimulateRebalanced({.policy = policy, .stragglers = kOneSlowWorker, .duration = 1000});
+    const VirtualResult balanced = SimulateRebalanced(
+        {.rebalance = true, .policy = policy, .stragglers = kOneSlowWorker, .duration = 1000});
     EXPECT_LT(even.rate, 0.51) << policy;
     EXPECT_GE(balanced.rate, 0.93 * kIdeal) << policy;
     EXPECT_THAT(balanced.news, SizeIs(1)) << policy;
@@ -96,10 +96,10 @@ TEST(RebalanceRateTest, OneSlowWorkerOf32CostsLittle) {
 }
 
 TEST(RebalanceRateTest, WithJitterToo) {
-  const std::string stragglers = std::string("jitter:sigma=0.2+") + kOneSlow;
+  const std::string stragglers = std::string("jitter:sigma=0.2+") + kOneSlowWorker;
   const VirtualResult fast =
-      Simulate({.policy = "ssp:s=4", .stragglers = "jitter:sigma=0.2", .duration = 2000});
-  const VirtualResult balanced = Simulate(
+      SimulateRebalanced({.policy = "ssp:s=4", .stragglers = "jitter:sigma=0.2", .duration = 2000});
+  const VirtualResult balanced = SimulateRebalanced(
       {.rebalance = true, .policy = "ssp:s=4", .stragglers = stragglers, .duration = 2000});
   EXPECT_GE(balanced.rate, 0.93 * kIdeal * fast.rate);
 }
@@ -109,17 +109,18 @@ TEST(RebalanceRateTest, NoiseIsLeftAlone) {
       .leaf_count = 512, .policy = "ssp:s=4", .stragglers = "jitter:sigma=0.2", .duration = 2000};
   VirtualOptions balanced = even;
   balanced.rebalance = true;
-  const VirtualResult result = Simulate(balanced);
+  const VirtualResult result = SimulateRebalanced(balanced);
   EXPECT_THAT(result.news, IsEmpty());
-  EXPECT_GE(result.rate, 0.98 * Simulate(even).rate);
+  EXPECT_GE(result.rate, 0.98 * SimulateRebalanced(even).rate);
 }
 
 TEST(RebalanceRateTest, AChangeOfSpeedIsFollowed) {
   // Another worker is slow every 500 clocks.
-  const VirtualResult result = Simulate({.rebalance = true,
-                                         .policy = "ssp:s=4",
-                                         .stragglers = "rotating:workers=32,every=500,factor=2",
-                                         .clocks = 1500});
+  const VirtualResult result =
+      SimulateRebalanced({.rebalance = true,
+                          .policy = "ssp:s=4",
+                          .stragglers = "rotating:workers=32,every=500,factor=2",
+                          .clocks = 1500});
   EXPECT_GE(result.news.size(), 3u);
   EXPECT_GE(result.rate, 0.75);
 }

@@ -19,11 +19,11 @@ using wire::Message;
 using wire::MessageType;
 using wire::Role;
 
-constexpr uint32_t kWorkers = 3;
+constexpr uint32_t kReplayWorkers = 3;
 constexpr uint32_t kShards = 2;
 
 JobShape Shape(const std::string& policy) {
-  return {.workers = kWorkers,
+  return {.workers = kReplayWorkers,
           .shards = kShards,
           .policy = *consistency::ParsePolicy(policy),
           .clocks = 6};
@@ -61,7 +61,7 @@ class DrawnRun {
       AddActor(Address::Of(ShardId{k}));
       Send(factory_.MakeHello(Address::Of(ServerId{k}), k, k + 1));
     }
-    for (uint32_t w = 0; w < kWorkers; ++w) {
+    for (uint32_t w = 0; w < kReplayWorkers; ++w) {
       workers_.push_back({factory_.MakeEngine(WorkerId{w}), MakeDevice(WorkerId{w})});
       AddActor(Address::Of(WorkerId{w}));
       Send(factory_.MakeHello(Address::Of(WorkerId{w}), w, factory_.shards() + w + 1));
@@ -99,7 +99,7 @@ class DrawnRun {
   bool Step() {
     std::erase_if(channels_, [](const auto& channel) { return channel.second.empty(); });
     std::vector<uint32_t> answering;
-    for (uint32_t w = 0; w < kWorkers; ++w) {
+    for (uint32_t w = 0; w < kReplayWorkers; ++w) {
       if (!workers_[w].answers.empty()) answering.push_back(w);
     }
     const size_t choices = channels_.size() + answering.size();
@@ -167,10 +167,10 @@ class DrawnRun {
 
 ReplayResult ReplayOf(const Recording& recording, const std::string& policy) {
   const JobShape shape = Shape(policy);
-  const uint32_t servers = kShards * consistency::ServerCopies(shape.policy, kWorkers);
+  const uint32_t servers = kShards * consistency::ServerCopies(shape.policy, kReplayWorkers);
   const ReplayOptions options = {.shape = shape,
                                  .coordinator = {.servers = servers,
-                                                 .workers = kWorkers,
+                                                 .workers = kReplayWorkers,
                                                  .shards_per_server = 1,
                                                  .evaluate = true,
                                                  .save = false},

@@ -13,7 +13,7 @@ using wire::Role;
 constexpr Address kWorker = {Role::kWorker, 3};
 constexpr Address kServer = {Role::kServer, 1};
 
-Message Pull(Address from = {}) {
+Message PullOf(Address from = {}) {
   Message message;
   message.type = MessageType::kPull;
   message.from = from;
@@ -36,7 +36,7 @@ bool Admits(const Identity& identity, MessageType type, uint64_t session, Addres
 }
 
 TEST(IdentityTest, StampsWhatIsEmpty) {
-  const absl::StatusOr<Message> stamped = Node(kWorker, 9).Stamp(kServer, Pull());
+  const absl::StatusOr<Message> stamped = Node(kWorker, 9).Stamp(kServer, PullOf());
   ASSERT_TRUE(stamped.ok()) << stamped.status();
   EXPECT_EQ(stamped->from, kWorker);
   EXPECT_EQ(stamped->to, kServer);
@@ -45,17 +45,17 @@ TEST(IdentityTest, StampsWhatIsEmpty) {
 
 TEST(IdentityTest, StampsTheRankOverAnEarlierAddress) {
   const Address before = Address::Temporary(Role::kWorker, 1);
-  EXPECT_EQ(Node(kWorker, 9).Stamp(kServer, Pull(before))->from, kWorker);
+  EXPECT_EQ(Node(kWorker, 9).Stamp(kServer, PullOf(before))->from, kWorker);
 }
 
 TEST(IdentityTest, KeepsTheShardOfAMessage) {
   const Address shard = Address::Of(ShardId{5});
-  EXPECT_EQ(Node(kServer, 9).Stamp(kWorker, Pull(shard))->from, shard);
-  EXPECT_FALSE(Node(kWorker, 9).Stamp(kServer, Pull(shard)).ok());
+  EXPECT_EQ(Node(kServer, 9).Stamp(kWorker, PullOf(shard))->from, shard);
+  EXPECT_FALSE(Node(kWorker, 9).Stamp(kServer, PullOf(shard)).ok());
 }
 
 TEST(IdentityTest, KeepsAddresseeAndSession) {
-  Message message = Pull();
+  Message message = PullOf();
   message.to = Address::Of(ShardId{2});
   message.session = 4;
   const absl::StatusOr<Message> stamped = Node(kWorker, 9).Stamp(kServer, message);
@@ -64,7 +64,7 @@ TEST(IdentityTest, KeepsAddresseeAndSession) {
 }
 
 TEST(IdentityTest, SendsNothingWithoutAnAddress) {
-  EXPECT_EQ(Identity({}).Stamp(kServer, Pull()).status().code(),
+  EXPECT_EQ(Identity({}).Stamp(kServer, PullOf()).status().code(),
             absl::StatusCode::kFailedPrecondition);
 }
 

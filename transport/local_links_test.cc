@@ -22,7 +22,7 @@
 namespace soapstone::transport {
 namespace {
 
-constexpr absl::Duration kPatience = absl::Seconds(20);
+constexpr absl::Duration kLinksPatience = absl::Seconds(20);
 
 std::string Endpoint() {
   static int next = 0;
@@ -32,7 +32,7 @@ std::string Endpoint() {
 // Turns both until `done`.
 template <typename Done>
 bool Turn(LocalLinks* a, LocalLinks* b, const Done& done) {
-  const absl::Time until = absl::Now() + kPatience;
+  const absl::Time until = absl::Now() + kLinksPatience;
   while (!done()) {
     if (absl::Now() > until) return false;
     if (a != nullptr) a->Progress();

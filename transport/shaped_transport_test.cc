@@ -15,7 +15,7 @@ using wire::Address;
 using wire::Message;
 using wire::MessageType;
 
-constexpr absl::Duration kPatience = absl::Seconds(20);
+constexpr absl::Duration kShapedPatience = absl::Seconds(20);
 constexpr uint64_t kBytes = 12'400;  // of a payload: with its header 1 ms at 100 Mb/s
 constexpr double kMbps = 100;
 
@@ -48,7 +48,7 @@ class ShapedTransportTest : public ::testing::Test {
   }
   // Turns the worker's loop until the server has a message.
   std::optional<Message> AtServer() {
-    const absl::Time until = absl::Now() + kPatience;
+    const absl::Time until = absl::Now() + kShapedPatience;
     while (absl::Now() < until) {
       EXPECT_FALSE(worker_->Receive(absl::Now() + absl::Milliseconds(1)).has_value());
       if (auto message = server_->Receive(absl::Now())) return message;
@@ -63,7 +63,7 @@ class ShapedTransportTest : public ::testing::Test {
 
 TEST_F(ShapedTransportTest, WithoutALimitAMessagePassesAtOnce) {
   Send(Push(1));
-  const auto got = server_->Receive(absl::Now() + kPatience);
+  const auto got = server_->Receive(absl::Now() + kShapedPatience);
   ASSERT_TRUE(got.has_value());
   EXPECT_EQ(got->clock, 1);
 }
@@ -85,7 +85,7 @@ TEST_F(ShapedTransportTest, WhatIsSentTakesItsTimeAndKeepsItsOrder) {
 
 TEST_F(ShapedTransportTest, WhatIsReceivedTakesItsTimeAndKeepsItsOrder) {
   Send(Push(0));  // tells the server where the worker is
-  ASSERT_TRUE(server_->Receive(absl::Now() + kPatience).has_value());
+  ASSERT_TRUE(server_->Receive(absl::Now() + kShapedPatience).has_value());
   shaped_->SetLimit(kMbps);
   const absl::Time began = absl::Now();
   for (Clock c = 0; c < 20; ++c) {
@@ -96,7 +96,7 @@ TEST_F(ShapedTransportTest, WhatIsReceivedTakesItsTimeAndKeepsItsOrder) {
   }
   for (Clock c = 0; c < 20; ++c) {
     std::optional<Message> got;
-    const absl::Time until = absl::Now() + kPatience;
+    const absl::Time until = absl::Now() + kShapedPatience;
     while (!got.has_value() && absl::Now() < until) got = worker_->Receive(until);
     ASSERT_TRUE(got.has_value());
     EXPECT_EQ(got->clock, c);
@@ -111,8 +111,8 @@ TEST_F(ShapedTransportTest, ADeadlineIsKeptWhileMessagesAreHeld) {
   EXPECT_FALSE(worker_->Receive(began + absl::Milliseconds(30)).has_value());
   EXPECT_GE(absl::Now() - began, absl::Milliseconds(30));
   worker_->Wake();
-  EXPECT_FALSE(worker_->Receive(absl::Now() + kPatience).has_value());
-  EXPECT_LT(absl::Now() - began, kPatience);
+  EXPECT_FALSE(worker_->Receive(absl::Now() + kShapedPatience).has_value());
+  EXPECT_LT(absl::Now() - began, kShapedPatience);
 }
 
 TEST_F(ShapedTransportTest, NoMoreIsHeldThanTheBound) {
@@ -125,9 +125,9 @@ TEST_F(ShapedTransportTest, NoMoreIsHeldThanTheBound) {
 TEST_F(ShapedTransportTest, CloseHandsOnWhatIsHeld) {
   shaped_->SetLimit(1e-3);
   for (Clock c = 0; c < 3; ++c) Send(Push(c));
-  worker_->Close(kPatience);
+  worker_->Close(kShapedPatience);
   for (Clock c = 0; c < 3; ++c) {
-    const auto got = server_->Receive(absl::Now() + kPatience);
+    const auto got = server_->Receive(absl::Now() + kShapedPatience);
     ASSERT_TRUE(got.has_value());
     EXPECT_EQ(got->clock, c);
   }

@@ -20,7 +20,7 @@ namespace soapstone::transport {
 namespace {
 
 using Word = StreamNote::Word;
-constexpr uint64_t kSession = 7;
+constexpr uint64_t kLinksSession = 7;
 
 int Dial(uint16_t port) {
   const int fd = socket(AF_INET, SOCK_STREAM, 0);
@@ -54,7 +54,7 @@ class StreamLinksTest : public testing::Test {
         });
     server_->OfferAt("tcp://127.0.0.1:1");
     // The first one who asks opens the port.
-    server_->OnNote("another", {.word = Word::kAsk, .session = kSession, .number = 1}, -1);
+    server_->OnNote("another", {.word = Word::kAsk, .session = kLinksSession, .number = 1}, -1);
     to_asker_.clear();
     // Stands for ZeroMQ's connection, which tells the asker the other machine's address.
     if (zmq_fd_ >= 0) close(zmq_fd_);
@@ -84,7 +84,7 @@ class StreamLinksTest : public testing::Test {
     }
   }
   void Connect() {
-    asker_->Ask("peer", kSession, "the server");
+    asker_->Ask("peer", kLinksSession, "the server");
     for (int i = 0; i < 10'000 && !(asker_->Carries("peer") && server_->Carries("peer")); ++i) {
       Turn();
       Deliver();
@@ -123,7 +123,7 @@ TEST_F(StreamLinksTest, AStreamComesAboutAndCarriesBothWays) {
 }
 
 TEST_F(StreamLinksTest, NothingIsTakenBeforeTheSwitchIsHeard) {
-  asker_->Ask("peer", kSession, "the server");
+  asker_->Ask("peer", kLinksSession, "the server");
   for (int i = 0; i < 10'000 && !asker_->Carries("peer"); ++i) {
     Turn();
     // All but the asker's word that it switches.
@@ -146,7 +146,7 @@ TEST_F(StreamLinksTest, NothingIsTakenBeforeTheSwitchIsHeard) {
 }
 
 TEST_F(StreamLinksTest, AWrongTokenIsSentAway) {
-  asker_->Ask("peer", kSession, "the server");
+  asker_->Ask("peer", kLinksSession, "the server");
   Deliver();
   const int stranger = Dial(server_->port());
   const std::string hello = EncodeStreamHello({1, 2, 3});
@@ -171,7 +171,7 @@ TEST_F(StreamLinksTest, WhoSaysNothingIsSentAway) {
 
 TEST_F(StreamLinksTest, AnOfferThatNobodyTakesIsForgotten) {
   Make({.half_open_patience = absl::ZeroDuration()});
-  server_->OnNote("peer", {.word = Word::kAsk, .session = kSession, .number = 1}, -1);
+  server_->OnNote("peer", {.word = Word::kAsk, .session = kLinksSession, .number = 1}, -1);
   ASSERT_EQ(to_asker_.front().second.word, Word::kOffer);
   const StreamToken token = to_asker_.front().second.token;
   server_->Progress();
@@ -184,7 +184,7 @@ TEST_F(StreamLinksTest, AnOfferThatNobodyTakesIsForgotten) {
 }
 
 TEST_F(StreamLinksTest, ABlockedPortLeavesItToZmq) {
-  asker_->Ask("peer", kSession, "the server");
+  asker_->Ask("peer", kLinksSession, "the server");
   const StreamNote ask = to_server_.front().second;
   to_server_.clear();
   const int closed = socket(AF_INET, SOCK_STREAM, 0);  // bound, but nobody listens
@@ -197,13 +197,13 @@ TEST_F(StreamLinksTest, ABlockedPortLeavesItToZmq) {
   asker_->OnNote("peer",
                  {.word = Word::kOffer,
                   .port = ntohs(address.sin_port),
-                  .session = kSession,
+                  .session = kLinksSession,
                   .number = ask.number},
                  zmq_fd_);
   for (int i = 0; i < 10'000 && asker_->unfinished(); ++i) Turn();
   EXPECT_FALSE(asker_->unfinished());
   EXPECT_FALSE(asker_->Carries("peer"));
-  asker_->Ask("peer", kSession, "the server");
+  asker_->Ask("peer", kLinksSession, "the server");
   EXPECT_TRUE(to_server_.empty()) << "asked again at once";
   close(closed);
 }
@@ -213,7 +213,7 @@ TEST_F(StreamLinksTest, WithoutAListenerThereIsNone) {
     to_asker_.push_back({peer, note});
     return absl::OkStatus();
   });
-  deaf.OnNote("peer", {.word = Word::kAsk, .session = kSession, .number = 1}, -1);
+  deaf.OnNote("peer", {.word = Word::kAsk, .session = kLinksSession, .number = 1}, -1);
   EXPECT_EQ(to_asker_.front().second.word, Word::kRefuse);
 }
 
@@ -239,16 +239,16 @@ TEST_F(StreamLinksTest, AMessageOverZmqEndsTheStreamBehindIt) {
 }
 
 TEST_F(StreamLinksTest, GarbageOnAStreamClosesIt) {
-  asker_->Ask("peer", kSession, "the server");
+  asker_->Ask("peer", kLinksSession, "the server");
   Deliver();
-  server_->OnNote("peer", {.word = Word::kAsk, .session = kSession, .number = 99}, -1);
+  server_->OnNote("peer", {.word = Word::kAsk, .session = kLinksSession, .number = 99}, -1);
   const StreamToken token = to_asker_.back().second.token;
   const int fd = Dial(server_->port());
   const std::string bytes = EncodeStreamHello(token) + std::string(5000, 'g');
   ASSERT_EQ(write(fd, bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
   for (int i = 0; i < 10'000 && !server_->any_open(); ++i) server_->Progress();
   ASSERT_TRUE(server_->any_open());
-  server_->OnNote("peer", {.word = Word::kSwitch, .session = kSession, .number = 99}, -1);
+  server_->OnNote("peer", {.word = Word::kSwitch, .session = kLinksSession, .number = 99}, -1);
   for (int i = 0; i < 10'000 && server_->any_open(); ++i) {
     Turn();
     EXPECT_EQ(Receive(server_.get()), "none");
@@ -273,7 +273,7 @@ TEST_F(StreamLinksTest, GuestsAreBounded) {
 
 TEST(StreamNoteTest, OnlyOurNotesAreRead) {
   const StreamNote note = {
-      .word = Word::kOffer, .port = 9, .session = kSession, .number = 3, .token = {5}};
+      .word = Word::kOffer, .port = 9, .session = kLinksSession, .number = 3, .token = {5}};
   std::string bytes = EncodeNote(note);
   const std::optional<StreamNote> read = DecodeNote(Buffer::CopyOf(bytes));
   ASSERT_TRUE(read.has_value());

@@ -22,11 +22,11 @@ using wire::Message;
 using wire::MessageType;
 using wire::Role;
 
-constexpr uint64_t kSession = 77;
+constexpr uint64_t kStreamsSession = 77;
 constexpr Address kServer0 = {Role::kServer, 0};
 constexpr Address kWorker0 = {Role::kWorker, 0};
 
-absl::Time Soon() { return absl::Now() + absl::Seconds(60); }
+absl::Time StreamsSoon() { return absl::Now() + absl::Seconds(60); }
 
 Message PushOf(Clock clock, size_t bytes) {
   Message message;
@@ -43,7 +43,7 @@ std::unique_ptr<Transport> Make(ZmqOptions options, Address self) {
   absl::StatusOr<std::unique_ptr<Transport>> made = MakeZmqTransport(options);
   EXPECT_TRUE(made.ok()) << made.status();
   (*made)->SetSelf(self);
-  (*made)->SetSession(kSession);
+  (*made)->SetSession(kStreamsSession);
   return *std::move(made);
 }
 
@@ -64,7 +64,7 @@ class ZmqStreamsTest : public testing::Test {
   // What was sent arrives; the sender's loop turns meanwhile.
   static void Pass(Transport* from, Transport* to, Clock clock) {
     std::optional<Message> message;
-    for (const absl::Time end = Soon(); !message.has_value() && absl::Now() < end;) {
+    for (const absl::Time end = StreamsSoon(); !message.has_value() && absl::Now() < end;) {
       ASSERT_FALSE(from->Receive(absl::Now() + absl::Milliseconds(1)).has_value());
       message = to->Receive(absl::Now() + absl::Milliseconds(1));
     }
@@ -76,7 +76,7 @@ class ZmqStreamsTest : public testing::Test {
   }
   void OpenStream() {
     Clock clock = 0;
-    for (const absl::Time end = Soon(); !BothStream() && absl::Now() < end;) Trip(clock++);
+    for (const absl::Time end = StreamsSoon(); !BothStream() && absl::Now() < end;) Trip(clock++);
     ASSERT_TRUE(BothStream());
   }
 
@@ -96,7 +96,7 @@ TEST_F(ZmqStreamsTest, AMessageAtOtherTypesStaysWithZmq) {
   beat.type = MessageType::kHeartbeat;
   for (int i = 0; i < 5; ++i) {
     ASSERT_TRUE(worker_->Send(kServer0, beat).ok());
-    ASSERT_TRUE(server_->Receive(Soon()).has_value());
+    ASSERT_TRUE(server_->Receive(StreamsSoon()).has_value());
   }
   EXPECT_EQ(worker_->stats().sent.control, server_->stats().received.control);
   worker_->Close(absl::Seconds(1));
@@ -117,14 +117,15 @@ TEST_F(ZmqStreamsTest, OrderIsKeptOverTheSwitchUnderLoad) {
       if (worker_->Send(kServer0, PushOf(clock, clock % 50 == 0 ? 50'000 : 64)).ok()) ++clock;
       answer(absl::InfinitePast());
     }
-    for (const absl::Time end = Soon(); next_answer < kCount && absl::Now() < end;) answer(end);
+    for (const absl::Time end = StreamsSoon(); next_answer < kCount && absl::Now() < end;)
+      answer(end);
     EXPECT_EQ(next_answer, kCount);
   });
   for (Clock clock = 0; clock < kCount; ++clock) {
-    const std::optional<Message> message = server_->Receive(Soon());
+    const std::optional<Message> message = server_->Receive(StreamsSoon());
     ASSERT_TRUE(message.has_value());
     ASSERT_EQ(message->clock, clock);
-    for (const absl::Time end = Soon();
+    for (const absl::Time end = StreamsSoon();
          !server_->Send(kWorker0, PushOf(clock, 10)).ok() && absl::Now() < end;) {
     }
   }
@@ -159,7 +160,7 @@ TEST_F(ZmqStreamsTest, WhatLingersIsHandedOver) {
   ASSERT_TRUE(worker_->Send(kServer0, PushOf(2, 10)).ok());
   std::thread closer([this] { worker_->Close(absl::Seconds(60)); });
   for (const Clock clock : {1, 2}) {
-    const std::optional<Message> message = server_->Receive(Soon());
+    const std::optional<Message> message = server_->Receive(StreamsSoon());
     ASSERT_TRUE(message.has_value());
     EXPECT_EQ(message->clock, clock);
   }
@@ -174,7 +175,7 @@ TEST_F(ZmqStreamsTest, APeerThatEndsInTheMiddleLeavesNothingStuck) {
   server_->Receive(absl::InfinitePast());
   worker_.reset();  // without lingering: in the middle of the message
   absl::Status status;
-  for (const absl::Time end = Soon(); !absl::IsNotFound(status) && absl::Now() < end;) {
+  for (const absl::Time end = StreamsSoon(); !absl::IsNotFound(status) && absl::Now() < end;) {
     status = server_->Send(kWorker0, PushOf(1, 1));
     EXPECT_FALSE(server_->Receive(absl::Now() + absl::Milliseconds(1)).has_value());
   }
@@ -191,7 +192,7 @@ TEST_F(ZmqStreamsTest, AServerThatComesBackIsReachedAgain) {
   server_.reset();
   server_ = Make({.listen = endpoint}, kServer0);
   std::optional<Message> message;
-  for (const absl::Time end = Soon(); !message.has_value() && absl::Now() < end;) {
+  for (const absl::Time end = StreamsSoon(); !message.has_value() && absl::Now() < end;) {
     (void)worker_->Send(kServer0, PushOf(3, 10)).ok();
     worker_->Receive(absl::InfinitePast());
     message = server_->Receive(absl::Now() + absl::Milliseconds(1));
@@ -215,9 +216,10 @@ TEST_F(ZmqStreamsTest, NotesOfStrangersAreRejected) {
   {
     ZmqSocket stranger = *ZmqSocket::Open(context, ZMQ_DEALER, {});
     ASSERT_TRUE(stranger.Connect(server_->endpoint()).ok());
-    const StreamNote ask = {.word = StreamNote::Word::kAsk, .session = kSession + 1, .number = 1};
+    const StreamNote ask = {
+        .word = StreamNote::Word::kAsk, .session = kStreamsSession + 1, .number = 1};
     ASSERT_TRUE(stranger.Send("", EncodeNote(ask), {}).ok());
-    for (const absl::Time end = Soon();
+    for (const absl::Time end = StreamsSoon();
          server_->stats().rejected_messages == 0 && absl::Now() < end;) {
       server_->Receive(absl::Now() + absl::Milliseconds(1));
     }

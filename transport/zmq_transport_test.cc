@@ -24,13 +24,13 @@ using wire::Message;
 using wire::MessageType;
 using wire::Role;
 
-constexpr uint64_t kSession = 77;
+constexpr uint64_t kZmqSession = 77;
 constexpr Address kServer0 = {Role::kServer, 0};
 constexpr Address kWorker0 = {Role::kWorker, 0};
 
-absl::Time Soon() { return absl::Now() + absl::Seconds(60); }
+absl::Time ZmqSoon() { return absl::Now() + absl::Seconds(60); }
 
-Message Pull(Clock clock) {
+Message ZmqPull(Clock clock) {
   Message message;
   message.type = MessageType::kPull;
   message.clock = clock;
@@ -57,7 +57,7 @@ class ZmqTransportTest : public testing::Test {
     absl::StatusOr<std::unique_ptr<Transport>> made = MakeZmqTransport(options);
     EXPECT_TRUE(made.ok()) << made.status();
     (*made)->SetSelf(self);
-    (*made)->SetSession(kSession);
+    (*made)->SetSession(kZmqSession);
     return *std::move(made);
   }
 
@@ -70,12 +70,12 @@ class ZmqTransportTest : public testing::Test {
 
   // A message and its answer go through.
   void ExpectServes() {
-    ASSERT_TRUE(worker_->Send(kServer0, Pull(5)).ok());
-    const std::optional<Message> request = server_->Receive(Soon());
+    ASSERT_TRUE(worker_->Send(kServer0, ZmqPull(5)).ok());
+    const std::optional<Message> request = server_->Receive(ZmqSoon());
     ASSERT_TRUE(request.has_value());
     EXPECT_EQ(request->from, kWorker0);
-    ASSERT_TRUE(server_->Send(kWorker0, Pull(6)).ok());
-    const std::optional<Message> reply = worker_->Receive(Soon());
+    ASSERT_TRUE(server_->Send(kWorker0, ZmqPull(6)).ok());
+    const std::optional<Message> reply = worker_->Receive(ZmqSoon());
     ASSERT_TRUE(reply.has_value());
     EXPECT_EQ(reply->clock, 6);
   }
@@ -114,7 +114,7 @@ TEST_F(ZmqTransportTest, RawTcpGarbageDoesNotDisturb) {
 TEST_F(ZmqTransportTest, GarbageMessagesAreCountedAndDisturbNobody) {
   constexpr uint64_t kCount = 10'000;
   ZmqSocket stranger = Stranger();
-  const std::string good = wire::EncodeHeader(Pull(1), kWorker0);
+  const std::string good = wire::EncodeHeader(ZmqPull(1), kWorker0);
   for (uint64_t i = 0; i < kCount; ++i) {
     const CounterRandom random(2, RandomUse::kTest, i);
     std::string header = RandomBytes(random, random.Below(0, 80));
@@ -129,7 +129,7 @@ TEST_F(ZmqTransportTest, GarbageMessagesAreCountedAndDisturbNobody) {
       ASSERT_NO_FATAL_FAILURE(ExpectServes());
     }
   }
-  const absl::Time deadline = Soon();
+  const absl::Time deadline = ZmqSoon();
   while (server_->stats().rejected_messages < kCount && absl::Now() < deadline) {
     EXPECT_FALSE(server_->Receive(absl::Now() + absl::Milliseconds(10)).has_value());
   }
@@ -140,7 +140,7 @@ TEST_F(ZmqTransportTest, GarbageMessagesAreCountedAndDisturbNobody) {
 TEST_F(ZmqTransportTest, AFloodOfGarbageDoesNotHoldReceive) {
   ZmqSocket stranger = Stranger();
   for (int i = 0; i < 1000; ++i) ASSERT_TRUE(stranger.Send("", "garbage", {}).ok());
-  const absl::Time deadline = Soon();
+  const absl::Time deadline = ZmqSoon();
   while (server_->stats().rejected_messages < 1000 && absl::Now() < deadline) {
     const uint64_t before = server_->stats().rejected_messages;
     EXPECT_FALSE(server_->Receive(absl::InfinitePast()).has_value());
@@ -157,13 +157,13 @@ TEST_F(ZmqTransportTest, AStrangerCannotTakeAMembersRoute) {
   hello.from = kWorker0;
   hello.body = wire::Hello{.role = Role::kWorker};
   ASSERT_TRUE(stranger.Send("", wire::EncodeHeader(hello, kWorker0), {}).ok());
-  const absl::Time deadline = Soon();
+  const absl::Time deadline = ZmqSoon();
   while (server_->stats().rejected_messages == 0 && absl::Now() < deadline) {
     EXPECT_FALSE(server_->Receive(absl::Now() + absl::Milliseconds(10)).has_value());
   }
   ASSERT_EQ(server_->stats().rejected_messages, 1u);
-  ASSERT_TRUE(server_->Send(kWorker0, Pull(9)).ok());
-  ASSERT_TRUE(worker_->Receive(Soon()).has_value());
+  ASSERT_TRUE(server_->Send(kWorker0, ZmqPull(9)).ok());
+  ASSERT_TRUE(worker_->Receive(ZmqSoon()).has_value());
 }
 
 TEST_F(ZmqTransportTest, StrangersWithOneRoutingIdDoNotDisturb) {
@@ -179,9 +179,9 @@ TEST_F(ZmqTransportTest, APeerThatLeftIsNotFound) {
   ExpectServes();
   worker_->Close(absl::ZeroDuration());
   absl::Status status;
-  const absl::Time deadline = Soon();
+  const absl::Time deadline = ZmqSoon();
   while (!absl::IsNotFound(status) && absl::Now() < deadline) {
-    status = server_->Send(kWorker0, Pull(1));
+    status = server_->Send(kWorker0, ZmqPull(1));
     server_->Receive(absl::Now() + absl::Milliseconds(1));
   }
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound) << status;
@@ -191,16 +191,16 @@ TEST_F(ZmqTransportTest, ListeningOnAllInterfacesIsReachable) {
   auto everywhere = Make({.listen = "tcp://*:0"}, Address::Scheduler());
   EXPECT_EQ(everywhere->endpoint().find('*'), std::string::npos);
   ASSERT_TRUE(worker_->Connect(Address::Scheduler(), everywhere->endpoint()).ok());
-  ASSERT_TRUE(worker_->Send(Address::Scheduler(), Pull(1)).ok());
-  EXPECT_TRUE(everywhere->Receive(Soon()).has_value()) << everywhere->endpoint();
+  ASSERT_TRUE(worker_->Send(Address::Scheduler(), ZmqPull(1)).ok());
+  EXPECT_TRUE(everywhere->Receive(ZmqSoon()).has_value()) << everywhere->endpoint();
 }
 
 TEST_F(ZmqTransportTest, AHostNameCanBeListenedOn) {
   auto local = Make({.listen = "tcp://localhost:0"}, Address::Scheduler());
   EXPECT_EQ(local->endpoint().find("tcp://localhost:"), 0u);
   ASSERT_TRUE(worker_->Connect(Address::Scheduler(), local->endpoint()).ok());
-  ASSERT_TRUE(worker_->Send(Address::Scheduler(), Pull(1)).ok());
-  EXPECT_TRUE(local->Receive(Soon()).has_value());
+  ASSERT_TRUE(worker_->Send(Address::Scheduler(), ZmqPull(1)).ok());
+  EXPECT_TRUE(local->Receive(ZmqSoon()).has_value());
 }
 
 TEST_F(ZmqTransportTest, AnAddressOfAnotherMachineIsRefused) {
@@ -212,7 +212,7 @@ TEST_F(ZmqTransportTest, AnAddressOfAnotherMachineIsRefused) {
 TEST_F(ZmqTransportTest, CloseDoesNotWaitLongerThanItsLinger) {
   auto lonely = Make({}, kWorker0);
   ASSERT_TRUE(lonely->Connect(kServer0, "tcp://127.0.0.1:1").ok());
-  ASSERT_TRUE(lonely->Send(kServer0, Pull(1)).ok());
+  ASSERT_TRUE(lonely->Send(kServer0, ZmqPull(1)).ok());
   const absl::Time before = absl::Now();
   lonely->Close(absl::Milliseconds(100));
   EXPECT_LT(absl::Now() - before, absl::Seconds(20));
@@ -226,9 +226,9 @@ TEST_F(ZmqTransportTest, TheKernelCountsWhatWeCount) {
   for (const size_t size : {0, 1, 255, 256, 5'000'000}) {
     push.payload = {Buffer::CopyOf(std::string(size, 'x')), Buffer::CopyOf("abcd")};
     ASSERT_TRUE(worker_->Send(kServer0, push).ok());
-    ASSERT_TRUE(server_->Receive(Soon()).has_value());
+    ASSERT_TRUE(server_->Receive(ZmqSoon()).has_value());
     ASSERT_TRUE(server_->Send(kWorker0, push).ok());
-    ASSERT_TRUE(worker_->Receive(Soon()).has_value());
+    ASSERT_TRUE(worker_->Receive(ZmqSoon()).has_value());
   }
   // The peer that ends first takes nothing away from the other's counters.
   worker_->Close(absl::Seconds(1));
@@ -251,7 +251,7 @@ TEST_F(ZmqTransportTest, WhatLingersIsCountedToo) {
   push.payload = {Buffer::CopyOf(std::string(20'000'000, 'x'))};
   ASSERT_TRUE(worker_->Send(kServer0, push).ok());
   worker_->Close(absl::Seconds(30));
-  ASSERT_TRUE(server_->Receive(Soon()).has_value());
+  ASSERT_TRUE(server_->Receive(ZmqSoon()).has_value());
   const TransportStats stats = worker_->stats();
   EXPECT_EQ(stats.sockets.taken_bytes, stats.sockets.given_bytes);
   EXPECT_GT(stats.sockets.taken_bytes, 20'000'000u);

@@ -13,11 +13,11 @@ namespace soapstone::worker {
 namespace {
 
 constexpr uint32_t kShards = 3;
-constexpr uint32_t kLeaves = 4;
+constexpr uint32_t kSparseLeaves = 4;
 
 // A command that is answered.
 DeviceEvent RunOn(SparseExecutor* executor, DeviceCommand command) {
-  command.leaf_count = kLeaves;
+  command.leaf_count = kSparseLeaves;
   command.wants_event = true;
   std::vector<DeviceEvent> events;
   executor->Run(command, &events);
@@ -44,7 +44,7 @@ class SparseExecutorTest : public testing::Test {
   DeviceEvent Run(DeviceCommand command) { return RunOn(executor_.get(), std::move(command)); }
   // All of a batch's rows, each with value 0.5.
   Buffers Load() {
-    const Buffers keys = Run({.what = {.op = Op::kKeys, .part = {0, kLeaves}},
+    const Buffers keys = Run({.what = {.op = Op::kKeys, .part = {0, kSparseLeaves}},
                               .first_part = true,
                               .last_part = true})
                              .frames;
@@ -106,7 +106,7 @@ TEST_F(SparseExecutorTest, SumsAlongTheTree) {
   Load();
   for (uint32_t k = 0; k < kShards; ++k) {
     for (uint32_t t = 0; t < 2; ++t) {
-      Compute({0, kLeaves});
+      Compute({0, kSparseLeaves});
       const SparseRows whole = Collect(k, t);
       Compute({0, 2});
       const SparseRows first = Collect(k, t);
@@ -162,7 +162,7 @@ class GraphOnRowsTest : public testing::Test {
 
   DeviceEvent Run(DeviceCommand command) { return RunOn(executor_.get(), std::move(command)); }
   void Load() {
-    const Buffers keys = Run({.what = {.op = Op::kKeys, .part = {0, kLeaves}},
+    const Buffers keys = Run({.what = {.op = Op::kKeys, .part = {0, kSparseLeaves}},
                               .first_part = true,
                               .last_part = true})
                              .frames;
@@ -229,7 +229,7 @@ TEST_F(GraphOnRowsTest, SumsSlicesAndRowsAlongTheTree) {
   size_t slices = 0;
   size_t rows = 0;
   for (uint32_t k = 0; k < kShards; ++k) {
-    Compute({0, kLeaves});
+    Compute({0, kSparseLeaves});
     const std::vector<DeviceEvent> whole = Collect(k);
     Compute({0, 2});
     const std::vector<DeviceEvent> first = Collect(k);
@@ -258,7 +258,7 @@ TEST_F(GraphOnRowsTest, SumsSlicesAndRowsAlongTheTree) {
 
 TEST_F(GraphOnRowsTest, ReportsSamplesAndLossOnce) {
   Load();
-  const auto [samples, loss] = Compute({0, kLeaves});
+  const auto [samples, loss] = Compute({0, kSparseLeaves});
   EXPECT_EQ(samples, 16u);
   EXPECT_GT(loss, 0);
   EXPECT_NEAR(Compute({0, 1}).second + Compute({1, 4}).second, loss, 1e-4);

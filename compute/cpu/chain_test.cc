@@ -18,9 +18,9 @@ constexpr double kChainTolerance = 5e-5;
 
 // ThreadSanitizer does not see how the OpenMP runtime orders its threads.
 #ifdef __SANITIZE_THREAD__
-constexpr int kThreadCounts[] = {1};
+constexpr int kChainThreads[] = {1};
 #else
-constexpr int kThreadCounts[] = {1, 2};
+constexpr int kChainThreads[] = {1, 2};
 #endif
 
 TensorSpec Floats(std::vector<int64_t> shape) { return {DataType::kFloat32, std::move(shape)}; }
@@ -135,7 +135,7 @@ TEST_P(Chain, IsAsTheReference) {
   const std::unique_ptr<Backend> reference = MakeReferenceBackend();
   for (const ChainCase& c : {Everything(GetParam()), Flattened(GetParam())}) {
     const std::unique_ptr<OperatorChain> want = Stepped(reference.get(), c);
-    for (const int threads : kThreadCounts) {
+    for (const int threads : kChainThreads) {
       const std::unique_ptr<Backend> cpu = MakeCpuBackend({.threads = threads});
       const std::unique_ptr<OperatorChain> got = Stepped(cpu.get(), c);
       ASSERT_NE(got, nullptr);
@@ -145,7 +145,7 @@ TEST_P(Chain, IsAsTheReference) {
 }
 
 TEST_P(Chain, HasTheSameBitsTwice) {
-  for (const int threads : kThreadCounts) {
+  for (const int threads : kChainThreads) {
     const std::unique_ptr<Backend> cpu = MakeCpuBackend({.threads = threads});
     const ChainCase c = Everything(GetParam());
     const std::unique_ptr<OperatorChain> a = Stepped(cpu.get(), c);
