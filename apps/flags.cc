@@ -317,6 +317,10 @@ void AddPlanInputs(CLI::App* plan, PlanFlags* flags) {
   plan->add_option("--costs", flags->costs_path,
                    "Measured costs (soapstone profile --costs) [the machine's roofline]")
       ->type_name("FILE");
+  plan->add_option("--jitter", flags->jitter,
+                   "Also the mean and 95th percentile of steps whose parts vary, by a log-normal "
+                   "factor of this sigma [0]")
+      ->check(CLI::Range(0.0, 2.0));
   plan->add_option("--search", flags->search,
                    "Who searches (below); all: each in turn, compared [mcmc]")
       ->check(CLI::IsMember(SearchNames()));

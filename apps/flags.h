@@ -98,6 +98,7 @@ struct PlanFlags {
   double budget_s = 10;
   uint64_t proposals = 0;  // of each chain; 0: as many as the budget allows
   uint64_t seed = 1;
+  double jitter = 0;
   std::string costs_path;
   std::string output_path, trace_path, svg_path, dot_path;
   bool json = false;

@@ -51,6 +51,7 @@ PlanningOptions OptionsOf(const PlanFlags& flags) {
           .devices = flags.devices,
           .batch = flags.batch,
           .time_chunk = flags.time_chunk,
+          .jitter = flags.jitter,
           .costs_path = flags.costs_path,
           .synchronization = flags.synchronization};
 }

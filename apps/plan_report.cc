@@ -108,6 +108,8 @@ Json StrategyJson(const PricedStrategy& of) {
           {"transfer_bytes", of.breakdown.transfer_bytes},
           {"synchronization_bytes", of.breakdown.sync_bytes},
           {"memory_bytes_max", MemoryMax(of)},
+          {"jitter_mean_ns", of.jitter_mean_ns},
+          {"jitter_p95_ns", of.jitter_p95_ns},
           {"overflow_bytes", of.overflow_bytes}};
 }
 
@@ -163,6 +165,11 @@ std::string StrategiesTable(const PlanSummary& summary) {
         Milliseconds(of.parts.synchronization_ns), Milliseconds(of.parts.idle_ns),
         Bytes(static_cast<uint64_t>(BytesMoved(of))), Bytes(static_cast<uint64_t>(MemoryMax(of))),
         of.overflow_bytes > 0 ? "  does not fit" : "");
+  }
+  for (const PricedStrategy& of : summary.strategies) {
+    if (of.jitter_mean_ns == 0) continue;
+    absl::StrAppendFormat(&text, "with jitter: %-*s mean %11.3f  p95 %11.3f ms\n", w, of.name,
+                          Milliseconds(of.jitter_mean_ns), Milliseconds(of.jitter_p95_ns));
   }
   return text;
 }

@@ -20,7 +20,8 @@ struct PricedStrategy {
   planner::Strategy strategy;
   planner::Breakdown breakdown;
   planner::StepParts parts;
-  int64_t overflow_bytes = 0;  // over the devices' memory: it cannot run
+  int64_t overflow_bytes = 0;                   // over the devices' memory: it cannot run
+  Nanos jitter_mean_ns = 0, jitter_p95_ns = 0;  // of steps with jitter; 0: not asked for
 };
 
 // The operators of a weight group, as one row.

@@ -1,8 +1,10 @@
 #include "apps/planning.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <numeric>
 #include <sstream>
 #include <utility>
 
@@ -91,6 +93,7 @@ absl::StatusOr<std::unique_ptr<Planning>> Planning::Create(const PlanningOptions
                                                      .time_chunk = options.time_chunk,
                                                      .micro_batches = options.micro_batches}));
   planning->graph_.model = options.model;
+  planning->jitter_ = options.jitter;
   SOAP_ASSIGN_OR_RETURN(planning->costs_,
                         CostsOf(options.costs_path, planning->graph_, *planning->machine_));
   return planning;
@@ -100,11 +103,18 @@ PricedStrategy Planning::Price(const std::string& name, const planner::Strategy&
   planner::Simulator simulator(&graph_, machine_.get(), costs_.get());
   CHECK(simulator.SetStrategy(strategy).ok());
   const std::vector<planner::TimelineTask> timeline = simulator.Timeline();
-  return {.name = name,
-          .strategy = strategy,
-          .breakdown = simulator.Explain(),
-          .parts = planner::PartsOf(*machine_, timeline, simulator.StepTime()),
-          .overflow_bytes = simulator.MemoryOverflow()};
+  PricedStrategy priced = {.name = name,
+                           .strategy = strategy,
+                           .breakdown = simulator.Explain(),
+                           .parts = planner::PartsOf(*machine_, timeline, simulator.StepTime()),
+                           .overflow_bytes = simulator.MemoryOverflow()};
+  if (jitter_ == 0) return priced;
+  std::vector<Nanos> times = simulator.SampleStepTimes({.sigma = jitter_});
+  std::sort(times.begin(), times.end());
+  const auto count = static_cast<int64_t>(times.size());
+  priced.jitter_mean_ns = std::accumulate(times.begin(), times.end(), Nanos{0}) / count;
+  priced.jitter_p95_ns = times[static_cast<size_t>(count * 95 / 100)];
+  return priced;
 }
 
 PricedStrategy Planning::PriceBest(const std::string& name, planner::Strategy strategy) const {

@@ -23,6 +23,7 @@ struct PlanningOptions {
   int64_t batch = 0;       // 0: 64 a device
   int64_t time_chunk = 0;  // steps; 0: sequences are whole
   int64_t micro_batches = 1;
+  double jitter = 0;            // sigma of parts' times (simulator.h); 0: none
   std::string costs_path;       // empty: the roofline
   std::string synchronization;  // owner, ring, servers; empty: whichever is best
 };
@@ -53,6 +54,7 @@ class Planning {
   planner::OpGraph graph_;
   std::unique_ptr<planner::Machine> machine_;
   std::unique_ptr<planner::CostModel> costs_;
+  double jitter_ = 0;
   std::vector<planner::Synchronization> ways_;
 };
 

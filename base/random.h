@@ -28,6 +28,7 @@ enum class RandomUse : uint32_t {
   kSynthetic = 14,
   kDropout = 15,
   kPlan = 16,
+  kPlanJitter = 17,
   kBootstrap = 20,
   kTest = 100,
 };

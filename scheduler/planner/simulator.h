@@ -52,6 +52,13 @@ struct SimulatorOptions {
   double optimizer_floats = 0;  // state kept by element of a parameter: 1 momentum, 2 adam
 };
 
+// How computation varies from step to step: log-normally, by a factor of mean 1.
+struct Jitter {
+  double sigma = 0.1;  // of the factor's logarithm
+  uint32_t samples = 200;
+  uint64_t seed = 1;
+};
+
 struct Change {
   uint32_t op = 0;
   OpConfig config;
@@ -126,6 +133,9 @@ class Simulator {
   // 1) that fill the queues, and before s + 1 that keep them filled: (end_{A+W} − end_A)/W. s = 0:
   // StepTime().
   Nanos IterationTime();
+
+  // Of so many steps with jitter, in the order in which they were drawn.
+  std::vector<Nanos> SampleStepTimes(const Jitter& jitter);
 
   // Bytes over the devices' memory, all devices together: 0 where the strategy can run. Counted:
   // outputs of forward tasks and what is received for them, until their backward; parameters, their
