@@ -13,6 +13,8 @@ namespace soapstone::apps {
 namespace {
 
 constexpr Nanos kRetryEvery = 2 * kMillisecond;  // while a peer's queue is full
+// Two readings of the clock are a tenth of what a small message costs.
+constexpr int kDeadlineUses = 16;
 
 }  // namespace
 
@@ -32,10 +34,17 @@ Nanos NodeLoop::Now() {
 }
 
 void NodeLoop::Flush(wire::Outbox* out) {
+  if (!out->timers.empty()) deadline_uses_ = 0;
   for (const wire::TimerRequest& timer : out->timers) timers_[timer.id] = timer.at;
   out->timers.clear();
   for (wire::Message& message : out->messages) mailer_.Send(std::move(message));
   out->messages.clear();
+}
+
+absl::Time NodeLoop::DeadlineOf(Nanos patience) const {
+  const Nanos now = Now();
+  for (const auto& [id, at] : timers_) patience = std::min(patience, at - now);
+  return absl::Now() + absl::Nanoseconds(std::max<Nanos>(patience, 0));
 }
 
 std::optional<wire::Message> NodeLoop::Next(Nanos patience) {
@@ -43,10 +52,15 @@ std::optional<wire::Message> NodeLoop::Next(Nanos patience) {
     mailer_.Retry();
     patience = std::min(patience, kRetryEvery);
   }
-  const Nanos now = Now();
-  for (const auto& [id, at] : timers_) patience = std::min(patience, at - now);
-  patience = std::max<Nanos>(patience, 0);
-  return transport_->Receive(absl::Now() + absl::Nanoseconds(patience));
+  if (deadline_uses_ == 0 || patience != deadline_patience_) {
+    deadline_ = DeadlineOf(patience);
+    deadline_patience_ = patience;
+    deadline_uses_ = kDeadlineUses;
+  }
+  --deadline_uses_;
+  std::optional<wire::Message> message = transport_->Receive(deadline_);
+  if (!message.has_value()) deadline_uses_ = 0;
+  return message;
 }
 
 std::vector<wire::TimerId> NodeLoop::TakeDue(Nanos now) {

@@ -34,7 +34,8 @@ class NodeLoop {
   // Sets the timers and sends the messages. Leaves the outbox empty.
   void Flush(wire::Outbox* out);
 
-  // The next message. Waits until it comes, a timer is due, a Wake, or `patience` has passed.
+  // The next message. Waits until it comes, a timer is due, a Wake, or at most `patience`
+  // (less where messages have just come one after the other) has passed.
   std::optional<wire::Message> Next(Nanos patience);
 
   // Timers that are due, each once.
@@ -45,9 +46,15 @@ class NodeLoop {
   const transport::Transport& transport() const { return *transport_; }
 
  private:
+  absl::Time DeadlineOf(Nanos patience) const;
+
   std::unique_ptr<transport::Transport> transport_;
   Mailer mailer_;
   std::map<wire::TimerId, Nanos> timers_;
+  // Of the last Next, which serves again while messages come one after the other.
+  absl::Time deadline_;
+  Nanos deadline_patience_ = 0;
+  int deadline_uses_ = 0;
   std::atomic<int> stop_code_{0};
 };
 
