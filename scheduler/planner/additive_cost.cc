@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <string>
 #include <tuple>
 #include <utility>
 
@@ -132,16 +131,6 @@ Nanos TransferOf(const std::vector<Overlap>& overlaps, const OpConfig& from, con
   }
   return time + loads->Take(1);
 }
-
-// For tables of splits that are asked for overlaps alone.
-class NoCosts : public CostModel {
- public:
-  PartCost CostOf(const PlanOp& /*op*/, const models::Block& /*part*/,
-                  uint32_t /*kind*/) const override {
-    return {};
-  }
-  std::string sha256() const override { return ""; }
-};
 
 // The places in `configs` of those to keep, ascending.
 std::vector<size_t> Kept(const std::vector<OpConfig>& configs, const std::vector<Nanos>& costs,

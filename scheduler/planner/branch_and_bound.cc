@@ -17,16 +17,16 @@
 namespace soapstone::planner {
 namespace {
 
-constexpr size_t kTableBytesMax = size_t{256} << 20;
-constexpr uint64_t kNodesUnasked = 1024;  // between two looks at the clock
-constexpr double kWalkShare = 0.05;       // of the time, for the walk
-constexpr uint64_t kWalkProposals = 20'000;
+constexpr size_t kTableBytesMax = size_t{64} << 20;
+constexpr uint64_t kNodesUnasked = 1024;     // between two looks at the clock
+constexpr double kWalkShare = 0.05;          // of the time, for the walk
+constexpr uint64_t kNodesOfProposal = 1000;  // where nodes count: for each a proposal of the walk
 
 double Milliseconds(Nanos ns) { return static_cast<double>(ns) / 1e6; }
 
 absl::StatusOr<SearchResult> Walk(const SearchProblem& problem, const SearchOptions& options) {
   SearchOptions walk = options;
-  walk.proposals = std::min(options.proposals, kWalkProposals);
+  walk.proposals = std::max<uint64_t>(1, options.proposals / kNodesOfProposal);
   if (options.used) walk.used = [&options] { return options.used() / kWalkShare; };
   return WalkSearcher().Search(problem, walk);
 }
@@ -73,6 +73,7 @@ class Tree {
 
   // Whether it came to the end.
   bool Run() {
+    if (!bounds_.complete()) return false;
     if (Enter(0)) Descend(0);
     result_.counts += simulator_.counts();
     return !stopped_;
@@ -85,6 +86,12 @@ class Tree {
     std::vector<std::pair<Nanos, uint32_t>> order;
   };
 
+  static size_t Size(const Domains& domains) {
+    size_t size = 0;
+    for (const std::vector<uint32_t>& domain : domains) size += domain.size();
+    return size;
+  }
+
   bool Enter(size_t depth) {
     if (result_.visited++ % kNodesUnasked == 0) {
       stopped_ = options_.ShouldStop();
@@ -95,9 +102,10 @@ class Tree {
     if (!options_.used && result_.visited > options_.proposals) stopped_ = true;
     if (stopped_) return false;
     Level& level = levels_[depth];
-    if (bounds_.Tighten(result_.found.step_ns, &level.domains, &level.bounds)) return true;
-    ++result_.pruned;
-    return false;
+    const size_t before = Size(level.domains);
+    const bool open = bounds_.Tighten(result_.found.step_ns, &level.domains, &level.bounds);
+    result_.pruned += open ? before - Size(level.domains) : 1;
+    return open;
   }
 
   // The operator whose configurations differ most: by it most is cut off.
@@ -160,8 +168,7 @@ class Tree {
   bool stopped_ = false;
 };
 
-// The best of the space that is found quickly: near to what the walk found, and descended from
-// there.
+// Of the space, near to what the walk found, and descended from there.
 absl::StatusOr<SearchResult> Begin(const SearchProblem& problem, const SearchOptions& options,
                                    const SearchResult& walk) {
   Strategy strategy = walk.strategy;

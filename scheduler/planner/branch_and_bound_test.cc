@@ -43,9 +43,12 @@ Nanos LeastOfAll(const Space& space, const CostModel& costs) {
 void ExpectTheOptimum(const OpGraph& graph, const Machine& machine, double ns_per_place) {
   const FakeCosts costs(ns_per_place);
   const Space space(&graph, &machine);
-  // A walk of one proposal: the tree is searched from a poor beginning.
-  const auto result = BranchAndBoundSearcher().Search({.space = &space, .costs = &costs},
-                                                      {.proposals = 1'000'000, .beta_first = 50});
+  // The tree is searched from a poor beginning: all on one device or apart, a few proposals.
+  Strategy seed = SingleDevice(graph, 0);
+  if (machine.kinds()[0].memory_bytes < 1'000'000) seed.ops.back().devices = {1};
+  const auto result =
+      BranchAndBoundSearcher().Search({.space = &space, .costs = &costs, .seeds = {&seed, 1}},
+                                      {.proposals = 20'000, .descend = false});
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_TRUE(result->proved);
   const Nanos least = LeastOfAll(space, costs);

@@ -28,18 +28,18 @@ size_t PartialBounds::TableBytes(const Space& space) {
 
 PartialBounds::PartialBounds(const Space* space, const CostModel& costs, Synchronization way,
                              const SearchOptions& options)
-    : space_(*space), graph_(space->graph()), devices_(space->devices()) {
+    : space_(*space), graph_(space->graph()), options_(options), devices_(space->devices()) {
   const size_t n = graph_.ops.size();
   for (uint32_t op = 0; op < n; ++op) configs_.push_back(space->Configs(op));
   SplitTable splits(&graph_, &space->machine(), &costs);
   for (uint32_t op = 0; op < n; ++op) FillOp(op, &splits);
-  for (uint32_t edge = 0; edge < graph_.edges.size(); ++edge) FillEdge(edge, &splits);
+  for (uint32_t edge = 0; edge < graph_.edges.size(); ++edge) FillEdge(edge);
   for (uint32_t op = 0; op < n; ++op) {
     tail_.emplace_back(configs_[op].size(), 0);
     apply_.emplace_back(configs_[op].size(), 0);
   }
   groups_.resize(graph_.groups.size());
-  for (uint32_t group = 0; group < groups_.size(); ++group) FillGroup(group, way, options);
+  for (uint32_t group = 0; group < groups_.size(); ++group) FillGroup(group, way);
   f_ = t_ = g_ = r_ = forward_max_;
   area_least_.resize(n);
   apply_least_.resize(groups_.size());
@@ -106,15 +106,19 @@ Nanos PartialBounds::LeastStep(const std::vector<Overlap>& overlaps, const OpCon
   return *std::min_element(scratch_.begin(), scratch_.end());
 }
 
-void PartialBounds::FillEdge(uint32_t edge, SplitTable* splits) {
+void PartialBounds::FillEdge(uint32_t edge) {
   const PlanEdge& e = graph_.edges[edge];
   EdgeTable table = {.gradient = e.gradient};
   for (size_t x = 0; x < configs_[e.from].size(); ++x) {
+    if (Stopped()) return;
     const OpConfig& from = configs_[e.from][x];
+    // Its own table of splits, so that overlaps of all pairs are not kept.
+    const NoCosts none;
+    SplitTable splits(&graph_, &space_.machine(), &none);
     for (size_t y = 0; y < configs_[e.to].size(); ++y) {
       const OpConfig& to = configs_[e.to][y];
       const std::vector<Overlap>& overlaps =
-          splits->Overlaps(edge, *splits->Find(e.from, from), *splits->Find(e.to, to));
+          splits.Overlaps(edge, *splits.Find(e.from, from), *splits.Find(e.to, to));
       const Nanos forward =
           LeastStep(overlaps, from, to, forward_at_[e.to].data() + y * devices_, true);
       const Nanos backward =
@@ -129,7 +133,7 @@ void PartialBounds::FillEdge(uint32_t edge, SplitTable* splits) {
   edges_.push_back(std::move(table));
 }
 
-void PartialBounds::FillGroup(uint32_t group, Synchronization way, const SearchOptions& options) {
+void PartialBounds::FillGroup(uint32_t group, Synchronization way) {
   const std::vector<uint32_t>& ops = graph_.groups[group];
   GroupTable& table = groups_[group];
   size_t combinations = 1;
@@ -139,12 +143,13 @@ void PartialBounds::FillGroup(uint32_t group, Synchronization way, const SearchO
     combinations *= configs_[op].size();
     if (combinations > kCombinationsMax) return;
   }
-  SyncTails tails(&graph_, group, space_.machine(), options.simulator);
+  SyncTails tails(&graph_, group, space_.machine(), options_.simulator);
   for (uint32_t op : ops) {
     std::fill(tail_[op].begin(), tail_[op].end(), kLargest);
     std::fill(apply_[op].begin(), apply_[op].end(), kLargest);
   }
   for (size_t i = 0; i < combinations; ++i) {
+    if (Stopped()) return;
     std::vector<const OpConfig*> chosen;
     for (size_t m = 0; m < ops.size(); ++m) {
       chosen.push_back(&configs_[ops[m]][i / table.strides[m] % configs_[ops[m]].size()]);

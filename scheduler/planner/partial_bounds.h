@@ -17,10 +17,12 @@ using Domains = std::vector<std::vector<uint32_t>>;
 
 class PartialBounds {
  public:
-  // Keeps the space's pointer. Tables for all of Space::Configs and one way to synchronize; asks
-  // `costs` as a simulator does.
+  // Keeps the space and the options. Tables for all of Space::Configs and one way to synchronize;
+  // asks `costs` as a simulator does.
   PartialBounds(const Space* space, const CostModel& costs, Synchronization way,
                 const SearchOptions& options);
+  // Whether all tables were made before options.ShouldStop(). Else there are no bounds.
+  bool complete() const { return !stopped_; }
   // Bytes of the tables over edges.
   static size_t TableBytes(const Space& space);
 
@@ -43,6 +45,7 @@ class PartialBounds {
   //   step ≥ G(o, x) + R(o, x); of a chain this is the exact least of the sum of all wf and wb.
   // By loads. A device computes and applies for what was decided to be on it, and all devices
   // together for what the cheapest configurations of the rest take.
+  // REQUIRES complete()
   bool Tighten(Nanos cutoff, Domains* domains, std::vector<std::vector<Nanos>>* bounds);
 
  private:
@@ -59,8 +62,8 @@ class PartialBounds {
   };
 
   void FillOp(uint32_t op, SplitTable* splits);
-  void FillEdge(uint32_t edge, SplitTable* splits);
-  void FillGroup(uint32_t group, Synchronization way, const SearchOptions& options);
+  void FillEdge(uint32_t edge);
+  void FillGroup(uint32_t group, Synchronization way);
   // first(b) − first(a) and last(a) − last(b) at least, by what parts say of the other's parts.
   Nanos LeastStep(const std::vector<Overlap>& overlaps, const OpConfig& from, const OpConfig& to,
                   const Nanos* times, bool forward);
@@ -69,10 +72,16 @@ class PartialBounds {
   void FindPaths(const Domains& domains);
   void FindLoads(const Domains& domains);
   bool LoadsAllow(uint32_t op, uint32_t config, Nanos cutoff) const;
+  bool Stopped() {
+    stopped_ = stopped_ || options_.ShouldStop();
+    return stopped_;
+  }
 
   const Space& space_;
   const OpGraph& graph_;
+  const SearchOptions& options_;
   const uint32_t devices_;
+  bool stopped_ = false;
   std::vector<std::vector<OpConfig>> configs_;
   // [operator][config · devices + device]: a part's time there; 0: no part
   std::vector<std::vector<Nanos>> forward_at_, backward_at_;

@@ -15,6 +15,8 @@ namespace soapstone::planner {
 namespace {
 
 constexpr uint64_t kFirstWalk = 1000;  // proposals of a chain
+constexpr double kShareOfRest = 0.5;   // of the time that is left for walks, for the next one
+constexpr double kRestMin = 0.05;      // of all the time; less is not worth a walk
 constexpr double kWalksShare = 0.8;    // of the time; the rest is the descent's
 constexpr int kDescentShare = 3;       // of the budget, at most a third for the first descent
 
@@ -77,34 +79,46 @@ absl::StatusOr<SearchResult> WalkSearcher::Search(const SearchProblem& problem,
   }
 
   // Walk behind walk, from the seeds and the best so far: a walk cools down along its length, which
-  // must be known. Then what is left of the time for the descent.
+  // must be known. A short one for each way to synchronize, then halves of the time that is left,
+  // all but what the descent needs.
+  const std::vector<Synchronization> ways = problem.ways();
+  Pricer pricer(problem, options.simulator);
   const size_t own = seeds.size();
   SearchOptions walk = options;
   walk.descend = false;
   walk.proposals = kFirstWalk;
   walk.stop = [&options] { return options.ShouldStop(); };
   SearchResult best;
-  for (double left = 1; left > 0 && !walk.stop(); ++walk.seed) {
+  ProposalCounts counts;
+  uint64_t accepted = 0;
+  double left = 1;
+  for (size_t i = 0; i == 0 || (left > kRestMin && !walk.stop()); ++i, ++walk.seed) {
     const double began = options.used();
+    const Synchronization way = i < ways.size() ? ways[i] : best.strategy.synchronization;
+    for (Strategy& seed : seeds) seed.synchronization = way;
     SOAP_ASSIGN_OR_RETURN(SearchResult found,
                           SearchByWalk(*problem.space, *problem.costs, seeds, walk));
-    found.counts += best.counts;
-    found.accepted += best.accepted;
-    best = std::move(found);  // the best so far is among its seeds
+    counts += found.counts;
+    accepted += found.accepted;
+    SOAP_ASSIGN_OR_RETURN(found.found, pricer.PriceBest(&found.strategy));
+    if (found.found < best.found) best = std::move(found);
     seeds.resize(own);
     seeds.push_back(best.strategy);
     const double now = options.used();
     left = kWalksShare - now;
+    if (i + 1 < ways.size()) continue;
     const double rate = static_cast<double>(walk.proposals) / std::max(now - began, 1e-9);
     walk.proposals =
-        std::max(kFirstWalk, static_cast<uint64_t>(std::min(1e15, std::max(left, 0.0) * rate)));
+        std::max(kFirstWalk,
+                 static_cast<uint64_t>(std::min(1e15, kShareOfRest * std::max(left, 0.0) * rate)));
   }
-  Pricer pricer(problem, options.simulator);
+  best.accepted = accepted;
   SOAP_RETURN_IF_ERROR(pricer.Price(best.strategy).status());
   Simulator& simulator = pricer.simulator();
   best.locally_optimal = DescendByOperator(*problem.space, {.stop = walk.stop}, &simulator);
   best.strategy = simulator.strategy();
   best.found = {simulator.StepTime(), simulator.MemoryOverflow()};
+  best.counts = counts;
   best.counts += pricer.counts();
   best.best_seed = best_seed;
   return best;

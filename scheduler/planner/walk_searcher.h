@@ -7,9 +7,11 @@
 namespace soapstone::planner {
 
 // From the problem's seeds; where it has none, from data, model and expert parallelism, m-ETF and
-// OptCNN (which has a fifth of the time for its tables). A walk must know its length,
-// as it cools down along it: under a time, walks follow one another, each from the seeds and the
-// best so far, the first short, to see how fast it goes. Else one walk of `proposals`.
+// OptCNN (which has a fifth of the time for its tables). A walk must know its length, as it cools
+// down along it: under a time, walks follow one another, each from the seeds and the best so far. A
+// walk keeps to one way to synchronize: a first, short one for each way, which also tells how fast
+// it goes; then half of the time that is left again and again for the best's way, whichever is best
+// for what the last one found. Without a time it is one walk of `proposals`.
 class WalkSearcher : public Searcher {
  public:
   std::string_view name() const override { return "mcmc"; }

@@ -39,6 +39,19 @@ class PlanTest(ClusterTestCase):
                              entry["synchronization_ns"] + entry["idle_ns"])
             self.assertLessEqual(steps["found"]["step_ns"], entry["step_ns"])
 
+    def test_all_searchers_are_compared(self):
+        flags = ["--model=mlp", machine("p100_4x4"), "--devices=2", "--search=all",
+                 "--proposals=500"]
+        report = json.loads(self.plan(*flags, "--json").stdout)
+        steps = {row["name"]: row["step_ns"] for row in report["searchers"]}
+        self.assertEqual(report["searchers"][0]["name"], "data")
+        self.assertLessEqual({"model", "expert", "random", "greedy", "mcmc", "optcnn", "metf",
+                              "bnb"}, set(steps))
+        for name in set(steps) - {"model", "expert"}:
+            self.assertLessEqual(steps[name], steps["data"], name)
+        self.assertEqual(report["strategies"][0]["step_ns"], min(steps.values()))
+        self.assertRegex(self.plan(*flags).stdout, r"\nsearcher +step ms +to data .*\ndata ")
+
     def test_equal_seeds_and_proposals_give_equal_plans(self):
         paths = [f"{self.dir}/{i}.textproto" for i in range(2)]
         for path in paths:
@@ -89,6 +102,8 @@ class PlanTest(ClusterTestCase):
         self.refuse("has 16 devices, not 17", "--model=mlp", machine("p100_4x4"), "--devices=17")
         self.refuse("no operator 'conv9'", "--model=lenet5", machine("p100_4x4"),
                     "--explain=conv9")
+        self.refuse("--search: none not in {data,", "--model=mlp", machine("p100_4x4"),
+                    "--search=none")
         self.refuse("--budget", "--model=mlp", machine("p100_4x4"), "--budget=3parsecs")
         self.refuse("cannot write", "--model=mlp", machine("p100_4x4"), "--svg=/nonexistent/a")
         bad = f"{self.dir}/bad.machine.textproto"
