@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <set>
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
@@ -110,6 +111,25 @@ int64_t WeightAlong(const OpGraph& graph, uint32_t op, uint32_t d) {
   return weight;
 }
 
+// Dimensions of layers that are alike have equal ones.
+using DimSignature = std::tuple<std::string, models::DimKind, int64_t, int64_t>;
+
+std::set<DimSignature> SignaturesOf(const OpGraph& graph, const NamedDim& named) {
+  std::set<DimSignature> signatures;
+  for (const auto& [op, d] : named.members) {
+    const models::IterationDim& dim = graph.ops[op].rule.dims[d];
+    signatures.insert({dim.name, dim.kind, dim.extent, dim.unit});
+  }
+  return signatures;
+}
+
+bool ShareAnOperator(const NamedDim& a, const NamedDim& b) {
+  std::set<uint32_t> ops;
+  for (const auto& [op, d] : a.members) ops.insert(op);
+  return std::any_of(b.members.begin(), b.members.end(),
+                     [&](const auto& member) { return ops.contains(member.first); });
+}
+
 std::vector<uint32_t> DevicesOfMesh(const Machine& machine) {
   std::vector<uint32_t> order(machine.devices().size());
   std::iota(order.begin(), order.end(), 0);
@@ -203,13 +223,33 @@ class LayoutSearch {
           if (plan_.tried >= tried_max || stopped_) return;
           MeshLayout other = now;
           other.axes[i] = axis;
-          if (!IsLegal(graph_, plan_.names, other)) continue;
+          TakeOffOthers(i, &other);
           const Value its = ValueOf(other);
           if (!(its < value)) continue;
           value = its;
           now = std::move(other);
           improved = true;
         }
+      }
+    }
+  }
+
+  // Names that an operator has on the axis of this one lose theirs.
+  void TakeOffOthers(size_t name, MeshLayout* layout) const {
+    const int axis = layout->axes[name];
+    if (axis == kNoAxis) return;
+    MeshLayout alone = {layout->sides, std::vector<int>(names(), kNoAxis)};
+    alone.axes[name] = axis;
+    const auto its = AxesByDim(graph_, plan_.names, alone);
+    for (size_t other = 0; other < names(); ++other) {
+      if (other == name || layout->axes[other] != axis) continue;
+      alone.axes.assign(names(), kNoAxis);
+      alone.axes[other] = axis;
+      const auto others = AxesByDim(graph_, plan_.names, alone);
+      for (size_t op = 0; op < its.size(); ++op) {
+        const bool both = std::count(its[op].begin(), its[op].end(), axis) > 0 &&
+                          std::count(others[op].begin(), others[op].end(), axis) > 0;
+        if (both) layout->axes[other] = kNoAxis;
       }
     }
   }
@@ -270,10 +310,25 @@ std::vector<NamedDim> NamedDimsOf(const OpGraph& graph) {
     }
   }
   std::vector<std::pair<bool, NamedDim>> found;
+  std::vector<std::set<DimSignature>> signatures;
   for (auto& [id, named] : by_class) {
     if (!splittable[id]) continue;
     if (samples[id]) named.name = std::string(1, 'n');
-    found.emplace_back(samples[id], std::move(named));
+    const std::set<DimSignature> its = SignaturesOf(graph, named);
+    size_t like = 0;
+    while (like < found.size() &&
+           (signatures[like] != its || ShareAnOperator(found[like].second, named))) {
+      ++like;
+    }
+    if (like == found.size()) {
+      found.emplace_back(samples[id], std::move(named));
+      signatures.push_back(its);
+      continue;
+    }
+    NamedDim& other = found[like].second;
+    other.weight += named.weight;
+    other.members.insert(other.members.end(), named.members.begin(), named.members.end());
+    std::sort(other.members.begin(), other.members.end());
   }
   std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
     return a.first != b.first ? a.first : a.second.weight > b.second.weight;

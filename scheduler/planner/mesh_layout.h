@@ -18,8 +18,10 @@
 
 namespace soapstone::planner {
 
-// Dimensions of operators that are one dimension of the model: all samples; and what the tensors
-// and parameters between operators put at one place (a layer's outputs are the next one's inputs).
+// Dimensions of operators that are one dimension of the model: all samples; what the tensors and
+// parameters between operators put at one place (a layer's outputs are the next one's inputs); and
+// those of layers that are alike (the hidden units of all blocks: of one set of kinds and extents),
+// but for those that meet in one operator (layers of one width in a row take turns).
 struct NamedDim {
   std::string name;    // "n", or of the first operator that has it: "classifier.1.o"
   int64_t weight = 0;  // elements of all parameters and outputs that lie along it
@@ -76,7 +78,8 @@ struct MeshPlan {
 
 // Tries all legal layouts if there are at most layouts_max. Else descends on every mesh, with equal
 // shares of layouts_max, from samples on the first axis: one name's axis at a time, heavy ones
-// first, until no such change is better; `complete` is then false. Parameters are synchronized by a
+// first, whereby names that then met it on this axis are taken off, until no such change is better;
+// `complete` is then false. Parameters are synchronized by a
 // ring while it searches, in the end as suits best. Never worse than samples over all devices.
 MeshPlan PlanByMeshLayout(const OpGraph& graph, const Machine& machine, const CostModel& costs,
                           const MeshLayoutOptions& options);

@@ -59,6 +59,32 @@ TEST(NamedDimsTest, ChunksOfTimeHaveTheNamesOfTheirLayer) {
   }
 }
 
+// 3 blocks of 32 → 64 → 32 with residual edges: one name for all their hidden units. In a row of
+// layers of one width, units of every second one have one name.
+TEST(NamedDimsTest, LayersThatAreAlikeShareNames) {
+  FakeGraph blocks(4);
+  FakeTensor x = blocks.Add(Linear{.outputs = 32}, {blocks.Input({4, 16})});
+  for (int i = 0; i < 3; ++i) {
+    const FakeTensor hidden = blocks.Add(Linear{.outputs = 64}, {x});
+    x = blocks.Add(compute::Add{}, {blocks.Add(Linear{.outputs = 32}, {hidden}), x});
+  }
+  std::vector<NamedDim> names = NamedDimsOf(blocks.graph());
+  ASSERT_EQ(names.size(), 4u);  // samples, hidden, residual, inputs
+  const auto hidden = std::find_if(names.begin(), names.end(),
+                                   [](const NamedDim& n) { return n.name == "linear1.o"; });
+  ASSERT_NE(hidden, names.end());
+  EXPECT_THAT(hidden->members,
+              ElementsAre(Pair(1, 1), Pair(2, 2), Pair(4, 1), Pair(5, 2), Pair(7, 1), Pair(8, 2)));
+  FakeGraph row(4);
+  x = row.Input({4, 32});
+  for (int i = 0; i < 5; ++i) x = row.Add(Linear{.outputs = 32}, {x});
+  names = NamedDimsOf(row.graph());
+  const auto even = std::find_if(names.begin(), names.end(),
+                                 [](const NamedDim& n) { return n.name == "linear0.o"; });
+  ASSERT_NE(even, names.end());
+  EXPECT_THAT(even->members, ElementsAre(Pair(0, 1), Pair(1, 2), Pair(2, 1), Pair(3, 2)));
+}
+
 TEST(MeshesTest, AreTheOrderedFactorizations) {
   EXPECT_THAT(MeshesOf(1, 3), ElementsAre(ElementsAre(1)));
   EXPECT_THAT(MeshesOf(7, 3), ElementsAre(ElementsAre(7)));

@@ -1,11 +1,16 @@
 #include "scheduler/planner/uneven.h"
 
 #include <algorithm>
+#include <fstream>
 #include <map>
 #include <set>
+#include <sstream>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "models/zoo.h"
+#include "scheduler/planner/machine_text.h"
 #include "scheduler/planner/mcmc.h"
 #include "scheduler/planner/moves.h"
 #include "scheduler/planner/planner_fixture.h"
@@ -172,6 +177,34 @@ TEST(MovesTest, AWalkOverUnlikeDevicesFindsUnevenSplits) {
   EXPECT_GT(static_cast<double>(even.found.step_ns),
             1.3 * static_cast<double>(uneven.found.step_ns));
   for (const OpConfig& config : even.strategy.ops) EXPECT_TRUE(config.cuts.empty());
+}
+
+// A whole model on the pair of examples/machines: walks over even parts alone end where one device
+// does everything, whatever the pipeline of halves.
+TEST(MovesTest, AWalkOverThePairFindsUnevenPartsOfLenet) {
+  std::ifstream file(absl::StrCat(SOAPSTONE_SOURCE_DIR,
+                                  "/examples/machines/heterogeneous_pair.machine.textproto"));
+  std::stringstream text;
+  text << file.rdbuf();
+  const Machine machine = *ParseMachine(text.str(), "pair");
+  const OpGraph graph =
+      *MakeOpGraph(*models::BuildModel("lenet5", models::ModelInput{}), {.batch = 512});
+  const RooflineCost costs(machine.kinds(), UsualEfficiencies());
+  const Strategy seeds[] = {DataParallel(graph, 2), SingleDevice(graph, 0)};
+  std::map<bool, SearchResult> found;
+  for (bool uneven : {false, true}) {
+    const Space space(&graph, &machine, {.uneven = uneven});
+    found[uneven] = *SearchByWalk(space, costs, seeds, {.proposals = 4000});
+  }
+  EXPECT_GE(static_cast<double>(found[false].found.step_ns),
+            1.3 * static_cast<double>(found[true].found.step_ns));
+  for (const OpConfig& config : found[true].strategy.ops) {
+    if (config.cuts.empty() || config.cuts[0].empty()) continue;
+    EXPECT_NEAR(static_cast<double>(config.cuts[0][0]), 512 * 2.0 / 3, 40);
+  }
+  Simulator simulator(&graph, &machine, &costs);
+  ASSERT_TRUE(simulator.SetStrategy(DataParallelBySpeed(graph, machine)).ok());
+  EXPECT_LT(simulator.StepTime(), found[false].found.step_ns);
 }
 
 }  // namespace
