@@ -264,7 +264,7 @@ int Planner(const Flags& flags) {
   std::vector<PlannerRow> rows;
   for (const char* model : {"gnmt", "inception_v3"}) {
     for (const uint32_t devices : flags.devices) {
-      const uint64_t proposals = std::max<uint64_t>(1000, 80'000 / devices);
+      const uint64_t proposals = std::max<uint64_t>(5000, 400'000 / devices);
       rows.push_back(MeasurePlanner({.model = model, .devices = devices, .proposals = proposals}));
       std::fprintf(stderr, "%s\n", rows.back().decided.c_str());
     }

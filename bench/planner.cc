@@ -29,8 +29,8 @@ using planner::Simulator;
 using planner::Space;
 using planner::Strategy;
 
-constexpr size_t kSamples = 20;    // strategies along the walk
-constexpr uint32_t kRunsEach = 5;  // measurements on each
+constexpr size_t kSamples = 20;     // strategies along the walk
+constexpr uint32_t kRunsEach = 20;  // measurements on each
 constexpr double kBetaFirst = 50, kBetaLast = 50'000;
 
 // Nodes of four P100 (examples/machines/p100_4x4.machine.textproto).
@@ -140,6 +140,9 @@ PlannerRow MeasurePlanner(const PlannerLoad& load) {
   PlannerRow row = {.model = load.model, .devices = load.devices, .operators = graph.ops.size()};
   std::vector<Strategy> samples;
   Walk walk(&space, &costs, true);
+  const double data_began = ThreadSeconds();
+  for (uint32_t i = 0; i < kSamples * kRunsEach; ++i) walk.simulator().Simulate();
+  row.data = kSamples * kRunsEach / (ThreadSeconds() - data_began);
   row.step_first_ms = static_cast<double>(walk.now()) / 1e6;
   row.proposals = WalkRate(&walk, load.proposals, &samples);
   row.step_ms = static_cast<double>(walk.now()) / 1e6;
@@ -172,14 +175,15 @@ PlannerRow MeasurePlanner(const PlannerLoad& load) {
 }
 
 std::string PlannerTable(const std::vector<PlannerRow>& rows) {
-  std::string text = absl::StrFormat("%-13s %7s %9s %7s %10s %10s %10s %12s %12s %9s %9s\n",
-                                     "model", "devices", "operators", "tasks", "full/s", "built/s",
-                                     "whole/s", "proposals/s", "without/s", "first ms", "found ms");
+  std::string text =
+      absl::StrFormat("%-13s %7s %9s %7s %10s %10s %10s %10s %12s %12s %9s %9s\n", "model",
+                      "devices", "operators", "tasks", "data/s", "full/s", "built/s", "whole/s",
+                      "proposals/s", "without/s", "first ms", "found ms");
   for (const PlannerRow& row : rows) {
     absl::StrAppendFormat(
-        &text, "%-13s %7d %9d %7d %10.0f %10.0f %10.0f %12.0f %12.0f %9.2f %9.2f\n", row.model,
-        row.devices, row.operators, row.tasks, row.full, row.built, row.whole, row.proposals,
-        row.late_proposals, row.step_first_ms, row.step_ms);
+        &text, "%-13s %7d %9d %7d %10.0f %10.0f %10.0f %10.0f %12.0f %12.0f %9.2f %9.2f\n",
+        row.model, row.devices, row.operators, row.tasks, row.data, row.full, row.built, row.whole,
+        row.proposals, row.late_proposals, row.step_first_ms, row.step_ms);
   }
   return text;
 }

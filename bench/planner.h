@@ -11,7 +11,8 @@ struct PlannerRow {
   std::string model;
   uint32_t devices = 0;
   size_t operators = 0, tasks = 0;        // tasks: the mean over the strategies measured
-  double full = 0;                        // simulations a second, of the whole timeline
+  double data = 0;                        // simulations a second of data parallelism
+  double full = 0;                        // of the strategies, of the whole timeline
   double built = 0;                       // with the task graph built anew from the strategy, too
   double whole = 0;                       // proposals a second that were simulated without a cutoff
   double proposals = 0;                   // decided a second along the search, with early rejection
