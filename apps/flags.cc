@@ -317,6 +317,9 @@ void AddPlanInputs(CLI::App* plan, PlanFlags* flags) {
   plan->add_option("--costs", flags->costs_path,
                    "Measured costs (soapstone profile --costs) [the machine's roofline]")
       ->type_name("FILE");
+  plan->add_option("--staleness", flags->staleness,
+                   "Also plan a staleness bound up to this: the least within 2% of the best [0]")
+      ->check(CLI::Range(0, 64));
   plan->add_option("--jitter", flags->jitter,
                    "Also the mean and 95th percentile of steps whose parts vary, by a log-normal "
                    "factor of this sigma [0]")

@@ -34,6 +34,7 @@ namespace soapstone::apps {
 namespace {
 
 constexpr char kPlanProgram[] = "soapstone plan";
+constexpr double kStalenessWorth = 0.02;  // of an iteration
 constexpr size_t kAlternativesShown = 12;
 
 double StepMs(Nanos ns) { return static_cast<double>(ns) / 1e6; }
@@ -73,6 +74,7 @@ class PlanRun {
     summary_.costs = flags_.costs_path.empty() ? "roofline" : flags_.costs_path;
     summary_.costs_sha256 = planning_->costs().sha256();
     SOAP_RETURN_IF_ERROR(Choose(baselines));
+    ChooseStaleness();
     for (PricedStrategy& baseline : baselines) {
       if (baseline.name != summary_.strategies[0].name) {
         summary_.strategies.push_back(std::move(baseline));
@@ -172,6 +174,23 @@ class PlanRun {
                            }),
          baselines);
     return absl::OkStatus();
+  }
+
+  // Staleness costs progress: the least that comes within a few percent of what the greatest gains.
+  void ChooseStaleness() {
+    if (flags_.staleness == 0) return;
+    PricedStrategy& plan = summary_.strategies[0];
+    summary_.stalenesses = planning_->Stalenesses(plan.strategy, flags_.staleness);
+    Nanos best = planner::kNever;
+    const auto fits = [](const StalenessRow& row) { return row.overflow_bytes == 0; };
+    for (const StalenessRow& row : summary_.stalenesses) {
+      if (fits(row)) best = std::min(best, row.iteration_ns);
+    }
+    for (const StalenessRow& row : summary_.stalenesses) {
+      if (!fits(row) || StepMs(row.iteration_ns) > (1 + kStalenessWorth) * StepMs(best)) continue;
+      plan.strategy.staleness = row.staleness;
+      return;
+    }
   }
 
   void Take(const SearchRun& run, const std::vector<PricedStrategy>& baselines) {

@@ -171,6 +171,12 @@ std::string StrategiesTable(const PlanSummary& summary) {
     absl::StrAppendFormat(&text, "with jitter: %-*s mean %11.3f  p95 %11.3f ms\n", w, of.name,
                           Milliseconds(of.jitter_mean_ns), Milliseconds(of.jitter_p95_ns));
   }
+  for (const StalenessRow& row : summary.stalenesses) {
+    absl::StrAppendFormat(
+        &text, "staleness %d: an iteration every %.3f ms%s%s\n", row.staleness,
+        Milliseconds(row.iteration_ns), row.overflow_bytes > 0 ? ", does not fit" : "",
+        row.staleness == summary.strategies[0].strategy.staleness ? "  (planned)" : "");
+  }
   return text;
 }
 
@@ -243,6 +249,12 @@ std::string PlanJson(const PlanSummary& summary) {
                          {"seconds", row.seconds},
                          {"note", row.note}});
   }
+  Json stalenesses = Json::array();
+  for (const StalenessRow& row : summary.stalenesses) {
+    stalenesses.push_back({{"staleness", row.staleness},
+                           {"iteration_ns", row.iteration_ns},
+                           {"overflow_bytes", row.overflow_bytes}});
+  }
   const Json object = {{"version", 1},
                        {"model", graph.model},
                        {"model_sha256", graph.model_sha256},
@@ -254,6 +266,7 @@ std::string PlanJson(const PlanSummary& summary) {
                        {"costs", summary.costs},
                        {"costs_sha256", summary.costs_sha256},
                        {"search", summary.search},
+                       {"stalenesses", std::move(stalenesses)},
                        {"searchers", std::move(searchers)},
                        {"strategies", std::move(strategies)},
                        {"operators", std::move(operators)}};

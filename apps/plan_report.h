@@ -44,6 +44,13 @@ struct SearcherRow {
   std::string note;
 };
 
+// Iterations that overlap under a staleness bound.
+struct StalenessRow {
+  uint32_t staleness = 0;
+  Nanos iteration_ns = 0;
+  int64_t overflow_bytes = 0;
+};
+
 struct PlanSummary {
   const planner::OpGraph* graph = nullptr;
   const planner::Machine* machine = nullptr;
@@ -51,9 +58,10 @@ struct PlanSummary {
   std::string search;  // what was done to find the first
   std::string costs_sha256;
   std::vector<PricedStrategy>
-      strategies;                      // the one that was asked for, then what it is held against
-  std::vector<PlannedGroup> groups;    // of the first
-  std::vector<SearcherRow> searchers;  // where several were asked; the first is data parallelism
+      strategies;                    // the one that was asked for, then what it is held against
+  std::vector<PlannedGroup> groups;  // of the first
+  std::vector<StalenessRow> stalenesses;  // of the first, where they were asked for
+  std::vector<SearcherRow> searchers;     // where several were asked; the first is data parallelism
 };
 
 // "n/4 o/2" of one operator.

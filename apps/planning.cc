@@ -117,6 +117,17 @@ PricedStrategy Planning::Price(const std::string& name, const planner::Strategy&
   return priced;
 }
 
+std::vector<StalenessRow> Planning::Stalenesses(planner::Strategy strategy, uint32_t max) const {
+  planner::Simulator simulator(&graph_, machine_.get(), costs_.get());
+  std::vector<StalenessRow> rows;
+  for (uint32_t s = 0; s <= max; ++s) {
+    strategy.staleness = s;
+    CHECK(simulator.SetStrategy(strategy).ok());
+    rows.push_back({s, simulator.IterationTime(), simulator.MemoryOverflow()});
+  }
+  return rows;
+}
+
 PricedStrategy Planning::PriceBest(const std::string& name, planner::Strategy strategy) const {
   strategy.synchronization = ways_[0];
   PricedStrategy best = Price(name, strategy);

@@ -43,6 +43,8 @@ class Planning {
 
   // REQUIRES: the strategy is one for the graph and the machine.
   PricedStrategy Price(const std::string& name, const planner::Strategy& strategy) const;
+  // The mean iteration under each staleness up to `max`, stale copies held in memory.
+  std::vector<StalenessRow> Stalenesses(planner::Strategy strategy, uint32_t max) const;
   // With the synchronization that was asked for, or else the one that makes the step shortest.
   PricedStrategy PriceBest(const std::string& name, planner::Strategy strategy) const;
   std::vector<planner::TimelineTask> Timeline(const planner::Strategy& strategy) const;

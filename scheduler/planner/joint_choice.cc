@@ -8,24 +8,21 @@
 #include "glog/logging.h"
 
 namespace soapstone::planner {
-namespace {
-
-// A table of costs over the joint choices of some variables, row-major, the last running fastest.
-struct Factor {
-  std::vector<uint32_t> variables;  // ascending
-  std::vector<double> costs;
-};
-
-// What an eliminated variable is to choose, by the choices of those that were its neighbours.
-struct Decision {
-  uint32_t variable = 0;
-  std::vector<uint32_t> neighbours;  // ascending
-  std::vector<uint32_t> best;
-};
-
-}  // namespace
 
 class ChoiceElimination {
+  // A table of costs over the joint choices of some variables, row-major, the last running fastest.
+  struct Factor {
+    std::vector<uint32_t> variables;  // ascending
+    std::vector<double> costs;
+  };
+
+  // What an eliminated variable is to choose, by the choices of those that were its neighbours.
+  struct Decision {
+    uint32_t variable = 0;
+    std::vector<uint32_t> neighbours;  // ascending
+    std::vector<uint32_t> best;
+  };
+
  public:
   ChoiceElimination(const JointChoice& problem, size_t table_max)
       : problem_(problem), choices_(problem.choices_), table_max_(table_max) {
