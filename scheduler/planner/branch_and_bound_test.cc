@@ -219,19 +219,18 @@ TEST(SyncTailsTest, AreTheChainsBehindTheLastPart) {
   SyncTails tails(&g.graph(), 0, machine, {});
   const OpConfig whole = {.degrees = {1, 1, 1}, .devices = {1}};
   const OpConfig halves = {.degrees = {2, 1, 1}, .devices = {0, 1}};
-  // Reads two and writes one at 1 byte a nanosecond, behind a gate of 1 ns.
-  EXPECT_EQ(tails.Find({&whole}, Synchronization::kOwner).tail[0], 1 + 3 * 2048);
+  // Reads two and writes one at 1 byte a nanosecond, and nothing comes before.
+  EXPECT_EQ(tails.Find({&whole}, Synchronization::kOwner).tail[0], 3 * 2048);
   EXPECT_EQ(tails.Find({&whole}, Synchronization::kOwner).apply, (std::vector<Nanos>{0, 3 * 2048}));
   // The owner may be the last: it applies five times the bytes and sends the parameter back.
   const SyncBounds owner = tails.Find({&halves}, Synchronization::kOwner);
-  EXPECT_EQ(owner.tail[0], 1 + 5 * 2048 + 2048 + 10);
+  EXPECT_EQ(owner.tail[0], 5 * 2048 + 2048 + 10);
   EXPECT_EQ(owner.apply, (std::vector<Nanos>{5 * 2048, 0}));
-  // A gate, a task for all gates, the ring's bytes and latency, another round's latency, applying.
-  EXPECT_EQ(tails.Find({&halves}, Synchronization::kRing).tail[0],
-            1 + 1 + 2048 + 10 + 10 + 3 * 2048);
-  // Push over two links, apply, wait for all, pull over two.
+  // The ring's bytes and latency, another round's latency, applying.
+  EXPECT_EQ(tails.Find({&halves}, Synchronization::kRing).tail[0], 2048 + 10 + 10 + 3 * 2048);
+  // Both push over two links, together; apply; pull over two.
   EXPECT_EQ(tails.Find({&halves}, Synchronization::kServers).tail[0],
-            1 + (2048 + 20) + 2048 + 1 + (2048 + 20));
+            (2 * 2048 + 20) + 2 * 2048 + (2 * 2048 + 20));
 }
 
 }  // namespace
