@@ -108,6 +108,7 @@ Json StrategyJson(const PricedStrategy& of) {
           {"transfer_bytes", of.breakdown.transfer_bytes},
           {"synchronization_bytes", of.breakdown.sync_bytes},
           {"memory_bytes_max", MemoryMax(of)},
+          {"iteration_ns", of.iteration_ns > 0 ? of.iteration_ns : of.parts.step_ns},
           {"jitter_mean_ns", of.jitter_mean_ns},
           {"jitter_p95_ns", of.jitter_p95_ns},
           {"overflow_bytes", of.overflow_bytes}};
@@ -167,6 +168,10 @@ std::string StrategiesTable(const PlanSummary& summary) {
         of.overflow_bytes > 0 ? "  does not fit" : "");
   }
   for (const PricedStrategy& of : summary.strategies) {
+    if (of.iteration_ns > 0) {
+      absl::StrAppendFormat(&text, "%s: an iteration every %.3f ms under staleness %d\n", of.name,
+                            Milliseconds(of.iteration_ns), of.strategy.staleness);
+    }
     if (of.jitter_mean_ns == 0) continue;
     absl::StrAppendFormat(&text, "with jitter: %-*s mean %11.3f  p95 %11.3f ms\n", w, of.name,
                           Milliseconds(of.jitter_mean_ns), Milliseconds(of.jitter_p95_ns));

@@ -21,6 +21,7 @@ struct PricedStrategy {
   planner::Breakdown breakdown;
   planner::StepParts parts;
   int64_t overflow_bytes = 0;                   // over the devices' memory: it cannot run
+  Nanos iteration_ns = 0;                       // under the strategy's staleness; 0: none
   Nanos jitter_mean_ns = 0, jitter_p95_ns = 0;  // of steps with jitter; 0: not asked for
 };
 

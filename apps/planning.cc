@@ -108,6 +108,7 @@ PricedStrategy Planning::Price(const std::string& name, const planner::Strategy&
                            .breakdown = simulator.Explain(),
                            .parts = planner::PartsOf(*machine_, timeline, simulator.StepTime()),
                            .overflow_bytes = simulator.MemoryOverflow()};
+  if (strategy.staleness > 0) priced.iteration_ns = simulator.IterationTime();
   if (jitter_ == 0) return priced;
   std::vector<Nanos> times = simulator.SampleStepTimes({.sigma = jitter_});
   std::sort(times.begin(), times.end());

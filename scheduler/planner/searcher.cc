@@ -10,6 +10,7 @@
 #include "scheduler/planner/m_etf.h"
 #include "scheduler/planner/optcnn.h"
 #include "scheduler/planner/plain_searchers.h"
+#include "scheduler/planner/split_searchers.h"
 #include "scheduler/planner/walk_searcher.h"
 
 namespace soapstone::planner {
@@ -22,10 +23,15 @@ absl::Span<const Searcher* const> Searchers() {
   static const GreedySearcher greedy;
   static const MetfSearcher metf;
   static const OptCnnSearcher optcnn;
+  static const MeshSearcher mesh;
+  static const TofuSearcher tofu;
+  static const AccParSearcher accpar;
+  static const PipeDreamSearcher pipedream;
+  static const GPipeSearcher gpipe;
   static const WalkSearcher walk;
   static const BranchAndBoundSearcher bnb;
-  static const Searcher* const all[] = {&data, &model,  &expert, &random, &greedy,
-                                        &metf, &optcnn, &walk,   &bnb};
+  static const Searcher* const all[] = {&data, &model, &expert, &random,    &greedy, &metf, &optcnn,
+                                        &mesh, &tofu,  &accpar, &pipedream, &gpipe,  &walk, &bnb};
   return all;
 }
 
@@ -59,7 +65,7 @@ Pricer::Pricer(const SearchProblem& problem, const SimulatorOptions& options)
 absl::StatusOr<Found> Pricer::Price(const Strategy& strategy) {
   SOAP_RETURN_IF_ERROR(simulator_.SetStrategy(strategy));
   ++priced_;
-  return Found{simulator_.StepTime(), simulator_.MemoryOverflow()};
+  return Found{simulator_.IterationTime(), simulator_.MemoryOverflow()};
 }
 
 absl::StatusOr<Found> Pricer::PriceBest(Strategy* strategy) {

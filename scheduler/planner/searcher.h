@@ -109,7 +109,7 @@ absl::StatusOr<SearchResult> RunSearcher(const Searcher& searcher, const SearchP
 class Pricer {
  public:
   Pricer(const SearchProblem& problem, const SimulatorOptions& options);
-  // Errors: as of CheckStrategy.
+  // The iteration's time: the step's where there is no staleness. Errors: as of CheckStrategy.
   absl::StatusOr<Found> Price(const Strategy& strategy);
   // With the synchronization that makes the step shortest, which is put into the strategy.
   absl::StatusOr<Found> PriceBest(Strategy* strategy);

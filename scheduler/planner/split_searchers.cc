@@ -1,0 +1,85 @@
+#include "scheduler/planner/split_searchers.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "scheduler/planner/accpar.h"
+#include "scheduler/planner/gpipe.h"
+#include "scheduler/planner/mesh_layout.h"
+#include "scheduler/planner/pipedream.h"
+#include "scheduler/planner/pipeline_stages.h"
+#include "scheduler/planner/tofu.h"
+
+namespace soapstone::planner {
+namespace {
+
+absl::StatusOr<SearchResult> Priced(const SearchProblem& problem, const SearchOptions& options,
+                                    Strategy strategy) {
+  Pricer pricer(problem, options.simulator);
+  SearchResult result;
+  SOAP_ASSIGN_OR_RETURN(result.found, pricer.PriceBest(&strategy));
+  result.strategy = std::move(strategy);
+  result.counts = pricer.counts();
+  return result;
+}
+
+}  // namespace
+
+absl::StatusOr<SearchResult> MeshSearcher::Search(const SearchProblem& problem,
+                                                  const SearchOptions& options) const {
+  MeshLayoutOptions layouts = {.stop = [&options] { return options.ShouldStop(); }};
+  if (!options.used) layouts.layouts_max = std::min(layouts.layouts_max, options.proposals);
+  SOAP_ASSIGN_OR_RETURN(Strategy strategy, MeshLayoutStrategy(problem.graph(), problem.machine(),
+                                                              *problem.costs, layouts));
+  return Priced(problem, options, std::move(strategy));
+}
+
+absl::StatusOr<SearchResult> TofuSearcher::Search(const SearchProblem& problem,
+                                                  const SearchOptions& options) const {
+  SOAP_ASSIGN_OR_RETURN(Strategy strategy,
+                        TofuStrategy(problem.graph(), problem.machine(), *problem.costs, {}));
+  return Priced(problem, options, std::move(strategy));
+}
+
+absl::StatusOr<SearchResult> AccParSearcher::Search(const SearchProblem& problem,
+                                                    const SearchOptions& options) const {
+  SOAP_ASSIGN_OR_RETURN(Strategy strategy,
+                        AccParStrategy(problem.graph(), problem.machine(), *problem.costs, {}));
+  return Priced(problem, options, std::move(strategy));
+}
+
+absl::StatusOr<SearchResult> PipeDreamSearcher::Search(const SearchProblem& problem,
+                                                       const SearchOptions& options) const {
+  PricedPipeDream best =
+      BestPipeDream(problem.graph(), problem.machine(), *problem.costs, options.simulator);
+  SOAP_ASSIGN_OR_RETURN(SearchResult result, Priced(problem, options, std::move(best.strategy)));
+  result.note =
+      absl::StrCat(best.plan.stages.size(), " stages, ", best.plan.in_flight, " steps under way");
+  return result;
+}
+
+absl::StatusOr<SearchResult> GPipeSearcher::Search(const SearchProblem& problem,
+                                                   const SearchOptions& options) const {
+  const OpGraph& graph = problem.graph();
+  const Machine& machine = problem.machine();
+  std::vector<std::vector<double>> times;  // [device][layer]
+  for (const Device& device : machine.devices()) {
+    std::vector<double>& of_layers = times.emplace_back(graph.groups.size(), 0.0);
+    for (const PlanOp& op : graph.ops) {
+      models::Block whole;
+      for (const models::IterationDim& dim : op.rule.dims) whole.push_back({0, dim.extent});
+      const PartCost cost = problem.costs->CostOf(op, whole, device.kind);
+      of_layers[op.group] += static_cast<double>(cost.forward_ns + cost.backward_ns);
+    }
+  }
+  const std::vector<PipelineStage> stages = BalanceStages(times);
+  SOAP_ASSIGN_OR_RETURN(SearchResult result,
+                        Priced(problem, options, StrategyOfStages(graph, stages, 0)));
+  result.note = absl::StrCat(stages.size(), " stages of ", graph.micro_batches, " micro-batches");
+  return result;
+}
+
+}  // namespace soapstone::planner
