@@ -10,6 +10,7 @@
 #include "scheduler/planner/mcmc.h"
 #include "scheduler/planner/optcnn.h"
 #include "scheduler/planner/plain_searchers.h"
+#include "scheduler/planner/split_searchers.h"
 
 namespace soapstone::planner {
 namespace {
@@ -34,7 +35,9 @@ absl::StatusOr<std::vector<Strategy>> SeedsOf(const SearchProblem& problem,
   const ExpertSearcher expert;
   const MetfSearcher metf;
   const OptCnnSearcher optcnn;
-  const Searcher* const all[] = {&data, &model, &expert, &metf, &optcnn};
+  const TofuSearcher tofu;
+  const AccParSearcher accpar;
+  const Searcher* const all[] = {&data, &model, &expert, &metf, &tofu, &accpar, &optcnn};
   for (const Searcher* searcher : all) {
     SOAP_ASSIGN_OR_RETURN(SearchResult seed, searcher->Search(problem, early));
     seeds.push_back(std::move(seed.strategy));

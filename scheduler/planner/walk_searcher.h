@@ -6,7 +6,8 @@
 
 namespace soapstone::planner {
 
-// From the problem's seeds; where it has none, from data, model and expert parallelism, m-ETF and
+// From the problem's seeds; where it has none, from data, model and expert parallelism, m-ETF,
+// Tofu, AccPar and
 // OptCNN (which has a fifth of the time for its tables). A walk must know its length, as it cools
 // down along it: under a time, walks follow one another, each from the seeds and the best so far. A
 // walk keeps to one way to synchronize: a first, short one for each way, which also tells how fast
