@@ -10,14 +10,18 @@
 #include "absl/synchronization/mutex.h"
 #include "apps/node_loop.h"
 #include "apps/roofline.h"
+#include "apps/step_profile.h"
 #include "base/status_macros.h"
 #include "compute/cpu/backend.h"
+#include "glog/logging.h"
 
 namespace soapstone::apps {
 namespace {
 
-constexpr Nanos kRoundsFor = 500 * kMillisecond;
-constexpr size_t kRoundsMin = 9;
+constexpr int kTurns = 7;
+constexpr Nanos kTurnFor = 60 * kMillisecond;  // alone
+constexpr size_t kOnceRounds = 20;
+constexpr Nanos kRoundsMin = 2;
 constexpr int64_t kProductSide = 512;
 constexpr size_t kArrayFloats = size_t{4} << 20;  // three of them: 48 MiB
 
@@ -65,6 +69,15 @@ absl::StatusOr<Work> TriadWork() {
   return [arrays] { TriadPass(arrays->b, arrays->c, absl::MakeSpan(arrays->a)); };
 }
 
+// A training step.
+absl::StatusOr<Work> StepWork(const models::Graph& graph, int64_t samples) {
+  SOAP_ASSIGN_OR_RETURN(
+      const std::shared_ptr<StepProfiler> profiler,
+      StepProfiler::Create(graph, {.backend = compute::MakeCpuBackend({.threads = 1})}));
+  SOAP_RETURN_IF_ERROR(profiler->Run(samples).status());  // takes all memory: later ones go well
+  return [profiler, samples] { CHECK(profiler->Run(samples).ok()); };
+}
+
 // The last of `count` threads to arrive lets all go on. (std::barrier turns round in place first,
 // which takes the cores from those that still work.)
 class Meeting {
@@ -90,27 +103,34 @@ class Meeting {
   uint64_t round_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-// Median time from meeting to meeting when each thread does its work `times` times in between.
-Nanos RoundOf(const std::vector<Work>& works, uint64_t times, size_t rounds) {
+// Adds `rounds` times from meeting to meeting when each thread does its work `times` times in
+// between; the first, in which threads start, is left out.
+void AddRounds(absl::Span<const Work> works, uint64_t times, size_t rounds,
+               std::vector<Nanos>* took) {
   Meeting meeting(works.size());
-  std::vector<Nanos> ends;
   std::vector<std::thread> threads;
   for (size_t i = 0; i < works.size(); ++i) {
     threads.emplace_back([&, i] {
+      Nanos last = 0;
       for (size_t round = 0; round <= rounds; ++round) {
         for (uint64_t n = 0; n < times; ++n) works[i]();
         meeting.Arrive();
-        if (i == 0) ends.push_back(NodeLoop::Now());
+        const Nanos now = NodeLoop::Now();
+        if (i == 0 && round > 0) took->push_back(now - last);
+        last = now;
       }
     });
   }
   for (std::thread& thread : threads) thread.join();
-  for (size_t i = ends.size() - 1; i > 0; --i) ends[i] -= ends[i - 1];
-  const auto middle = ends.begin() + 1 + static_cast<ptrdiff_t>(rounds / 2);
-  std::nth_element(ends.begin() + 1, middle, ends.end());
-  return *middle;
 }
 
+Nanos MedianOf(std::vector<Nanos> times) {
+  const auto middle = times.begin() + static_cast<ptrdiff_t>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  return std::max<Nanos>(1, *middle);
+}
+
+// Alone and together by turns: a machine that others use as well grows faster and slower meanwhile.
 absl::StatusOr<double> SlowdownOf(const std::function<absl::StatusOr<Work>()>& make,
                                   uint32_t processes, Nanos step) {
   std::vector<Work> works(processes);
@@ -118,17 +138,31 @@ absl::StatusOr<double> SlowdownOf(const std::function<absl::StatusOr<Work>()>& m
     SOAP_ASSIGN_OR_RETURN(work, make());
     work();  // touches its memory
   }
-  const std::vector<Work> one = {works[0]};
-  const Nanos once = std::max<Nanos>(1, RoundOf(one, 1, 100));
-  const auto times = static_cast<uint64_t>(std::max<Nanos>(1, (step + once / 2) / once));
-  const Nanos round = static_cast<Nanos>(times) * once;
-  const size_t rounds = std::max(kRoundsMin, static_cast<size_t>(kRoundsFor / round));
-  const Nanos alone = RoundOf(one, times, rounds);
-  const Nanos together = RoundOf(works, times, std::max(kRoundsMin, 2 * rounds / (1 + processes)));
-  return static_cast<double>(together) / static_cast<double>(std::max<Nanos>(1, alone));
+  const absl::Span<const Work> one = absl::MakeConstSpan(works).first(1);
+  std::vector<Nanos> once;
+  AddRounds(one, 1, kOnceRounds, &once);
+  const Nanos least = MedianOf(std::move(once));
+  const auto times = static_cast<uint64_t>(std::max<Nanos>(1, (step + least / 2) / least));
+  const auto rounds = static_cast<size_t>(
+      std::max<Nanos>(kRoundsMin, kTurnFor / (static_cast<Nanos>(times) * least)));
+  std::vector<Nanos> alone, together;
+  for (int turn = 0; turn < kTurns; ++turn) {
+    AddRounds(one, times, rounds, &alone);
+    AddRounds(works, times, rounds, &together);
+  }
+  return static_cast<double>(MedianOf(std::move(together))) /
+         static_cast<double>(MedianOf(std::move(alone)));
 }
 
 }  // namespace
+
+absl::StatusOr<Slowdown> MeasureSlowdownOfSteps(const models::Graph& graph, int64_t samples,
+                                                uint32_t processes) {
+  if (processes <= 1) return Slowdown{};
+  const auto make = [&graph, samples] { return StepWork(graph, samples); };
+  SOAP_ASSIGN_OR_RETURN(const double slowdown, SlowdownOf(make, processes, 1));
+  return Slowdown{.products = slowdown, .memory = slowdown};
+}
 
 absl::StatusOr<Slowdown> MeasureSlowdown(uint32_t processes, Nanos step) {
   Slowdown slowdown;

@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/ids.h"
+#include "models/graph.h"
 
 namespace soapstone::apps {
 
@@ -21,5 +22,10 @@ struct Slowdown {
 // alone `step`: how long matters, as an operating system does not divide two cores among three
 // processes within a few of its ticks, but lets one of them wait. Takes about 2 s.
 absl::StatusOr<Slowdown> MeasureSlowdown(uint32_t processes, Nanos step);
+
+// The same for processes that run training steps of `samples` samples of this model, which share
+// caches besides; one number for both.
+absl::StatusOr<Slowdown> MeasureSlowdownOfSteps(const models::Graph& graph, int64_t samples,
+                                                uint32_t processes);
 
 }  // namespace soapstone::apps

@@ -364,10 +364,11 @@ CLI::App* AddPlan(CLI::App* app, PlanFlags* flags) {
       ->type_name("A,B");
   plan->add_option(
           "--measure_machine", flags->measure_machine,
-          "Write a machine file of --devices processes at once on this machine [all cores]")
+          "Write a machine file of --devices processes at once on this machine [all cores], "
+          "which are measured while they do steps of --model with --batch samples each")
       ->type_name("FILE");
   plan->add_option("--step_ms", flags->step_ms,
-                   "What processes that are measured compute between meetings, alone [20]")
+                   "Without --model: time of their work between meetings [20]")
       ->check(CLI::Range(0.1, 10000.0));
   plan->footer(
       SearchersText() +

@@ -302,10 +302,12 @@ absl::StatusOr<std::string> Compare(const PlanFlags& flags) {
 
 int Plan(const PlanFlags& flags) {
   if (!flags.measure_machine.empty()) {
-    const absl::Status done =
-        MeasureMachine({.path = flags.measure_machine,
-                        .devices = flags.devices,
-                        .step_ns = std::llround(flags.step_ms * kMillisecond)});
+    const absl::Status done = MeasureMachine({.path = flags.measure_machine,
+                                              .devices = flags.devices,
+                                              .model = flags.model,
+                                              .batch = std::max<int64_t>(flags.batch, 1),
+                                              .step_ns = std::llround(flags.step_ms * kMillisecond),
+                                              .costs_path = flags.costs_path});
     if (!done.ok()) return SayConfigError(kPlanProgram, done);
     std::cout << "machine written to " << flags.measure_machine << "\n";
     return kExitOk;

@@ -3,19 +3,22 @@
 
     bench/predicted_against_real.py [--bin=build/release/bin] [--data=../shared/data] [--models=..] --out=DIR
 
-Of each model, for 1, 2, .. WORKERS workers and one server under bsp with plain SGD, a batch a worker:
+Of each model, for 1, 2, .. WORKERS workers and one server under bsp with plain SGD, a batch a worker,
+and ROUNDS times over:
 
     costs      soapstone profile --costs: the operators at the workers' batch, alone on the machine
-    machine    soapstone plan --measure_machine --devices=WORKERS: so many processes at once, that meet
-               as often as the model's steps end
-    predicted  soapstone plan --search=data --sync=servers with both
     real       soapstone train: the median time from the end of a worker's iteration to its next one's,
-               without the first WARM_UP; of ROUNDS such runs the median
+               without the first WARM_UP
+    machine    soapstone plan --measure_machine --devices=WORKERS --model --batch --costs: how much slower
+               so many processes are together, and what servers take for parameters (of another model)
+    predicted  soapstone plan --search=data --sync=servers with costs and machine
 
-Nothing is fitted to the runs that are predicted. Prints a table, the mean absolute error, and how many
+The medians of what is predicted and of what is real are compared. One is measured right behind the
+other, as a virtual machine's speed may change by half within minutes. Nothing is fitted to the runs
+that are predicted. Prints a table, the mean absolute error, and how many
 pairs of step times are in the same order (all pairs of one model, and Kendall's tau over all runs);
-writes them, with all rounds, to DIR/results.json, and adds to what is there of other models, so that
-models can be measured one at a time. Exit code 1: the error is over --within, or a pair of one model
+writes them, with all rounds, to DIR/results.json. What is there already is added to: models and rounds
+can be measured a few at a time. Exit code 1: the error is over --within, or a pair of one model
 is in another order.
 
 Processes that do other work take part in what is measured: run it with nothing else running.
@@ -88,35 +91,39 @@ def predict(args, model, workers, costs, machine):
             "synchronization_ms": step["synchronization_ns"] / 1e6}
 
 
-def measure(args, model):
-    """The model's rows."""
-    batch = MODELS[model][0]
+def measure_round(args, model, row):
+    """Adds a prediction and a real run to the row."""
     costs = os.path.join(args.out, "costs.textproto")
-    profile = json.loads(run(args, "profile", f"--model={model}", f"--batch={batch}",
+    profile = json.loads(run(args, "profile", f"--model={model}", f"--batch={MODELS[model][0]}",
                              f"--seconds={args.seconds}", f"--costs={costs}", "--json"))
-    alone_ms = profile["step_ms"]
-    rows = []
-    for workers in range(1, args.workers + 1):
-        machine = os.path.join(args.out, f"machine-{workers}.textproto")
-        run(args, "plan", f"--measure_machine={machine}", f"--devices={workers}",
-            f"--step_ms={alone_ms:.4g}")
-        rows.append({"model": model, "batch_of_worker": batch, "workers": workers,
-                     "alone_ms": alone_ms,
-                     "predicted": predict(args, model, workers, costs, machine), "real_ms": []})
+    workers = row["workers"]
+    step, row["steps"] = real_step_ms(args, model, workers)
+    row["real_ms"].append(step)
+    machine = os.path.join(args.out, f"machine-{workers}.textproto")
+    run(args, "plan", f"--measure_machine={machine}", f"--devices={workers}", f"--model={model}",
+        f"--batch={MODELS[model][0]}", f"--costs={costs}")
+    row["predictions"].append(predict(args, model, workers, costs, machine))
+    row["predictions"][-1]["alone_ms"] = profile["step_ns"] / 1e6
+    row["predicted"] = statistics.median(each["step_ms"] for each in row["predictions"])
+    row["real"] = statistics.median(row["real_ms"])
+    row["error"] = row["predicted"] / row["real"] - 1
+
+
+def measure(args, model, before):
+    """The model's rows, which may have rounds from before."""
+    rows = [row for row in before if row["model"] == model] or [
+        {"model": model, "batch": MODELS[model][0] * workers, "workers": workers,
+         "predictions": [], "real_ms": []} for workers in range(1, args.workers + 1)]
     for _ in range(args.rounds):
         for row in rows:
-            step, row["steps"] = real_step_ms(args, model, row["workers"])
-            row["real_ms"].append(step)
-    for row in rows:
-        row["real"] = statistics.median(row["real_ms"])
-        row["error"] = row["predicted"]["step_ms"] / row["real"] - 1
+            measure_round(args, model, row)
     return rows
 
 
 def order(rows):
     """(pairs of rows in the same order by prediction and in reality, all pairs)"""
     pairs = list(itertools.combinations(rows, 2))
-    same = sum((a["predicted"]["step_ms"] - b["predicted"]["step_ms"]) * (a["real"] - b["real"]) > 0
+    same = sum((a["predicted"] - b["predicted"]) * (a["real"] - b["real"]) > 0
                for a, b in pairs)
     return same, len(pairs)
 
@@ -138,8 +145,7 @@ def show(rows, summary):
                                           "error"))
     for row in rows:
         print("%-22s %7d %7d %12.2f %9.2f %+5.1f %%" % (
-            row["model"], row["batch_of_worker"] * row["workers"], row["workers"],
-            row["predicted"]["step_ms"], row["real"], 100 * row["error"]))
+            row["model"], row["batch"], row["workers"], row["predicted"], row["real"], 100 * row["error"]))
     print("mean absolute error %.1f %%; in the same order: %d of %d pairs of one model, %d of %d of "
           "all (Kendall's tau %.2f)" % (100 * summary["mean_absolute_error"],
                                         summary["same_order_within_models"],
@@ -157,7 +163,7 @@ def main():
     parser.add_argument("--workers", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--epochs", type=int, default=1, help="times as many as usual")
-    parser.add_argument("--seconds", type=float, default=1.0, help="of a profile at each batch size")
+    parser.add_argument("--seconds", type=float, default=0.4, help="of a profile at each batch size")
     parser.add_argument("--within", type=float, default=0.15)
     parser.add_argument("--out", required=True)
     args = parser.parse_args()
@@ -171,7 +177,7 @@ def main():
     for model in filter(None, args.models.split(";")):
         if model not in MODELS:
             sys.exit(f"--models: {model} is none of {', '.join(MODELS)}")
-        rows = [row for row in rows if row["model"] != model] + measure(args, model)
+        rows = [row for row in rows if row["model"] != model] + measure(args, model, rows)
         with open(path, "w") as file:
             json.dump({"rows": rows, "summary": summarize(rows)}, file, indent=1)
     summary = summarize(rows)

@@ -95,6 +95,38 @@ class PlanTest(ClusterTestCase):
         self.refuse(r"costs of lenet5 .* not of mlp", "--model=mlp", f"--machine={here}",
                     f"--costs={costs}")
 
+    def test_one_process_of_the_machine_that_was_measured_takes_what_was_measured(self):
+        costs, here = f"{self.dir}/costs.textproto", f"{self.dir}/here.machine.textproto"
+        subprocess.run([os.path.join(BIN, "soapstone"), "profile", "--model=lenet5", "--batch=4",
+                        "--seconds=0.05", f"--costs={costs}"], check=True, capture_output=True,
+                       timeout=120)
+        self.plan(f"--measure_machine={here}", "--devices=1", "--model=lenet5", "--batch=4",
+                  f"--costs={costs}")
+        measured = 0
+        with open(costs) as file:
+            for entry in file.read().split("operators {")[1:]:
+                if re.search(r"inputs \{\s+dims: 4\n", entry):  # of the whole batch
+                    measured += sum(int(ns) for ns in re.findall(r"_ns: (\d+)", entry))
+        report = json.loads(self.plan("--model=lenet5", f"--machine={here}", f"--costs={costs}",
+                                      "--batch=4", "--search=data", "--sync=servers",
+                                      "--json").stdout)
+        data = report["strategies"][0]
+        self.assertGreater(measured, 0)
+        self.assertAlmostEqual(data["compute_ns"] / measured, 1, delta=0.03)
+        # One server takes in all parameters, and sends them back.
+        self.assertEqual(data["synchronization_bytes"], 2 * 4 * 61706)
+        self.assertGreater(data["step_ns"], data["compute_ns"])
+
+    def test_processes_that_run_together_are_measured(self):
+        here = f"{self.dir}/here.machine.textproto"
+        self.plan(f"--measure_machine={here}", "--devices=2", "--model=mlp:tiny", "--batch=8")
+        with open(here) as file:
+            text = file.read()
+        self.assertIn("steps of 8 samples of mlp:tiny", text)
+        self.assertIn("devices: 2", text)
+        out = self.plan("--model=mlp", f"--machine={here}", "--search=data", "--sync=owner").stdout
+        self.assertRegex(out, r"data parallel +owner")
+
     def test_what_cannot_be_is_refused_in_one_line(self):
         self.refuse("--machine is required", "--model=mlp")
         self.refuse("unknown model 'nonesuch'", "--model=nonesuch", machine("p100_4x4"))
@@ -104,6 +136,10 @@ class PlanTest(ClusterTestCase):
                     "--explain=conv9")
         self.refuse("--search: none not in {data,", "--model=mlp", machine("p100_4x4"),
                     "--search=none")
+        self.refuse("unknown model 'nonesuch'", f"--measure_machine={self.dir}/m",
+                    "--model=nonesuch")
+        self.refuse("has no parameter servers", "--model=mlp", machine("heterogeneous_pair"),
+                    "--search=data", "--sync=servers")
         self.refuse("--budget", "--model=mlp", machine("p100_4x4"), "--budget=3parsecs")
         self.refuse("cannot write", "--model=mlp", machine("p100_4x4"), "--svg=/nonexistent/a")
         bad = f"{self.dir}/bad.machine.textproto"
