@@ -52,6 +52,7 @@ PlanningOptions OptionsOf(const PlanFlags& flags) {
           .devices = flags.devices,
           .batch = flags.batch,
           .time_chunk = flags.time_chunk,
+          .micro_batches = flags.micro_batches,
           .jitter = flags.jitter,
           .costs_path = flags.costs_path,
           .synchronization = flags.synchronization};
@@ -147,7 +148,8 @@ class PlanRun {
       for (const uint32_t op : group) {
         const std::string& name = graph.ops[op].name;
         if (name == flags_.explain) explained_ = {op};
-        if (group.size() > 1 && name.substr(0, name.rfind('@')) == flags_.explain) {
+        if (group.size() > 1 &&
+            planner::NameOfGroup(graph, graph.ops[op].group) == flags_.explain) {
           explained_ = group;
         }
       }
@@ -271,6 +273,7 @@ absl::StatusOr<std::string> Compare(const PlanFlags& flags) {
   options.devices = messages[0].devices();
   options.batch = messages[0].batch();
   options.time_chunk = messages[0].time_chunk();
+  options.micro_batches = std::max<int64_t>(1, messages[0].micro_batches());
   SOAP_ASSIGN_OR_RETURN(const std::unique_ptr<Planning> planning, Planning::Create(options));
   PlanSummary summary = {.graph = &planning->graph(), .machine = &planning->machine()};
   for (size_t i = 0; i < 2; ++i) {
