@@ -30,14 +30,4 @@ class CostModel {
   virtual std::string sha256() const = 0;
 };
 
-// For tables of splits that are asked for anything but costs.
-class NoCosts : public CostModel {
- public:
-  PartCost CostOf(const PlanOp& /*op*/, const models::Block& /*part*/,
-                  uint32_t /*kind*/) const override {
-    return {};
-  }
-  std::string sha256() const override { return ""; }
-};
-
 }  // namespace soapstone::planner

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "glog/logging.h"
+#include "scheduler/planner/no_costs.h"
 
 namespace soapstone::planner {
 namespace {
