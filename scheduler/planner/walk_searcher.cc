@@ -16,6 +16,7 @@ namespace soapstone::planner {
 namespace {
 
 constexpr uint64_t kFirstWalk = 1000;  // proposals of a chain
+constexpr double kShareOfWay = 0.1;    // of all the time, for another walk each way
 constexpr double kShareOfRest = 0.5;   // of the time that is left for walks, for the next one
 constexpr double kRestMin = 0.05;      // of all the time; less is not worth a walk
 constexpr double kWalksShare = 0.8;    // of the time; the rest is the descent's
@@ -82,8 +83,8 @@ absl::StatusOr<SearchResult> WalkSearcher::Search(const SearchProblem& problem,
   }
 
   // Walk behind walk, from the seeds and the best so far: a walk cools down along its length, which
-  // must be known. A short one for each way to synchronize, then halves of the time that is left,
-  // all but what the descent needs.
+  // must be known. A short and a longer one for each way to synchronize, then halves of the time
+  // that is left, all but what the descent needs.
   const std::vector<Synchronization> ways = problem.ways();
   Pricer pricer(problem, options.simulator);
   const size_t own = seeds.size();
@@ -97,7 +98,8 @@ absl::StatusOr<SearchResult> WalkSearcher::Search(const SearchProblem& problem,
   double left = 1;
   for (size_t i = 0; i == 0 || (left > kRestMin && !walk.stop()); ++i, ++walk.seed) {
     const double began = options.used();
-    const Synchronization way = i < ways.size() ? ways[i] : best.strategy.synchronization;
+    const Synchronization way =
+        i < 2 * ways.size() ? ways[i % ways.size()] : best.strategy.synchronization;
     for (Strategy& seed : seeds) seed.synchronization = way;
     SOAP_ASSIGN_OR_RETURN(SearchResult found,
                           SearchByWalk(*problem.space, *problem.costs, seeds, walk));
@@ -111,9 +113,9 @@ absl::StatusOr<SearchResult> WalkSearcher::Search(const SearchProblem& problem,
     left = kWalksShare - now;
     if (i + 1 < ways.size()) continue;
     const double rate = static_cast<double>(walk.proposals) / std::max(now - began, 1e-9);
+    const double share = i + 1 < 2 * ways.size() ? kShareOfWay : kShareOfRest * left;
     walk.proposals =
-        std::max(kFirstWalk,
-                 static_cast<uint64_t>(std::min(1e15, kShareOfRest * std::max(left, 0.0) * rate)));
+        std::max(kFirstWalk, static_cast<uint64_t>(std::min(1e15, std::max(share, 0.0) * rate)));
   }
   best.accepted = accepted;
   SOAP_RETURN_IF_ERROR(pricer.Price(best.strategy).status());

@@ -45,11 +45,13 @@ class PlanTest(ClusterTestCase):
         report = json.loads(self.plan(*flags, "--json").stdout)
         steps = {row["name"]: row["step_ns"] for row in report["searchers"]}
         self.assertEqual(report["searchers"][0]["name"], "data")
-        self.assertLessEqual({"model", "expert", "random", "greedy", "mcmc", "optcnn", "metf",
-                              "bnb"}, set(steps))
+        self.assertEqual({"data", "model", "expert", "random", "greedy", "metf", "optcnn", "mesh",
+                          "tofu", "accpar", "pipedream", "gpipe", "mcmc", "bnb"}, set(steps))
         for name in set(steps) - {"model", "expert"}:
             self.assertLessEqual(steps[name], steps["data"], name)
-        self.assertEqual(report["strategies"][0]["step_ns"], min(steps.values()))
+        # PipeDream's iterations overlap, which a plan may not unless it is asked to.
+        in_step = [steps[name] for name in steps if name != "pipedream"]
+        self.assertEqual(report["strategies"][0]["step_ns"], min(in_step))
         self.assertRegex(self.plan(*flags).stdout, r"\nsearcher +step ms +to data .*\ndata ")
 
     def test_equal_seeds_and_proposals_give_equal_plans(self):
