@@ -152,7 +152,7 @@ TEST(SearcherTest, ATimedWalkUsesMostOfItsTime) {
   options.used = [&asked] { return static_cast<double>(++asked) / 100; };
   const auto result = (*FindSearcher("mcmc"))->Search(c.problem(), options);
   ASSERT_TRUE(result.ok());
-  EXPECT_GE(asked, 80u);
+  EXPECT_GE(asked, 75u);  // walks end there; a descent may find nothing to do
   EXPECT_LE(asked, 120u);
   EXPECT_GT(result->counts.proposed, 5000u);
   EXPECT_LE(result->found.step_ns, result->best_seed.step_ns);
