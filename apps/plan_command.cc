@@ -37,6 +37,7 @@ constexpr char kPlanProgram[] = "soapstone plan";
 constexpr double kStalenessWorth = 0.02;  // of an iteration
 constexpr size_t kAlternativesShown = 12;
 
+double GiB(int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 double StepMs(Nanos ns) { return static_cast<double>(ns) / 1e6; }
 
 absl::Status WriteText(const std::string& path, const std::string& text) {
@@ -75,6 +76,7 @@ class PlanRun {
     summary_.costs = flags_.costs_path.empty() ? "roofline" : flags_.costs_path;
     summary_.costs_sha256 = planning_->costs().sha256();
     SOAP_RETURN_IF_ERROR(Choose(baselines));
+    SOAP_RETURN_IF_ERROR(CheckFits());
     ChooseStaleness();
     for (PricedStrategy& baseline : baselines) {
       if (baseline.name != summary_.strategies[0].name) {
@@ -179,6 +181,22 @@ class PlanRun {
              [&](const SearchRun& a, const SearchRun& b) { return rank(a) < rank(b); }),
          baselines);
     return absl::OkStatus();
+  }
+
+  // What a search found runs, or it is no plan; a fixed rule is shown as it is.
+  absl::Status CheckFits() const {
+    const PricedStrategy& plan = chosen();
+    if (plan.overflow_bytes == 0 || plan.name != "found") return absl::OkStatus();
+    const planner::Machine& machine = planning_->machine();
+    const std::vector<int64_t>& needed = plan.breakdown.memory_bytes;
+    const auto fullest =
+        static_cast<uint32_t>(std::max_element(needed.begin(), needed.end()) - needed.begin());
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "%s with batch %d fits on %s in no way that was found: %.1f GiB are missing on %d devices "
+        "(the fullest needs %.1f of %.1f); it takes more devices or a smaller --batch",
+        planning_->graph().model, planning_->graph().batch, machine.name(),
+        GiB(plan.overflow_bytes), machine.devices().size(), GiB(needed[fullest]),
+        GiB(static_cast<int64_t>(machine.kind_of(fullest).memory_bytes))));
   }
 
   // Staleness costs progress: the least that comes within a few percent of what the greatest gains.

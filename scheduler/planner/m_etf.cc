@@ -139,14 +139,9 @@ Strategy EarliestTaskFirst(const OpGraph& graph, const Machine& machine, const C
 
 absl::StatusOr<SearchResult> MetfSearcher::Search(const SearchProblem& problem,
                                                   const SearchOptions& options) const {
-  Strategy strategy = EarliestTaskFirst(problem.graph(), problem.machine(), *problem.costs,
-                                        options.simulator.optimizer_floats);
-  Pricer pricer(problem, options.simulator);
-  SearchResult result;
-  SOAP_ASSIGN_OR_RETURN(result.found, pricer.PriceBest(&strategy));
-  result.strategy = std::move(strategy);
-  result.counts = pricer.counts();
-  return result;
+  return PricedAlone(problem, options,
+                     EarliestTaskFirst(problem.graph(), problem.machine(), *problem.costs,
+                                       options.simulator.optimizer_floats));
 }
 
 }  // namespace soapstone::planner

@@ -13,16 +13,6 @@ constexpr uint64_t kTriesUnasked = 256;
 constexpr int kPasses = 2;
 constexpr uint64_t kRandomStream = 1 << 20;  // of dice; a walk's are its chains
 
-absl::StatusOr<SearchResult> PricedAlone(const SearchProblem& problem, const SearchOptions& options,
-                                         Strategy strategy) {
-  Pricer pricer(problem, options.simulator);
-  SearchResult result;
-  SOAP_ASSIGN_OR_RETURN(result.found, pricer.PriceBest(&strategy));
-  result.strategy = std::move(strategy);
-  result.counts = pricer.counts();
-  return result;
-}
-
 void Show(const SearchOptions& options, uint64_t done, const Found& best) {
   if (options.progress) options.progress({done, options.proposals, best});
 }

@@ -109,4 +109,14 @@ absl::StatusOr<SearchResult> RunSearcher(const Searcher& searcher, const SearchP
   return result;
 }
 
+absl::StatusOr<SearchResult> PricedAlone(const SearchProblem& problem, const SearchOptions& options,
+                                         Strategy strategy) {
+  Pricer pricer(problem, options.simulator);
+  SearchResult result;
+  SOAP_ASSIGN_OR_RETURN(result.found, pricer.PriceBest(&strategy));
+  result.strategy = std::move(strategy);
+  result.counts = pricer.counts();
+  return result;
+}
+
 }  // namespace soapstone::planner

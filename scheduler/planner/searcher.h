@@ -123,6 +123,10 @@ class Pricer {
   uint64_t priced_ = 0;
 };
 
+// The result of a searcher that comes to one strategy: with the synchronization that suits it best.
+absl::StatusOr<SearchResult> PricedAlone(const SearchProblem& problem, const SearchOptions& options,
+                                         Strategy strategy);
+
 // The ways to synchronize that a machine has: servers only where there are some.
 std::vector<Synchronization> SynchronizationsOf(const Machine& machine);
 

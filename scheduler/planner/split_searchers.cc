@@ -14,48 +14,35 @@
 #include "scheduler/planner/tofu.h"
 
 namespace soapstone::planner {
-namespace {
-
-absl::StatusOr<SearchResult> Priced(const SearchProblem& problem, const SearchOptions& options,
-                                    Strategy strategy) {
-  Pricer pricer(problem, options.simulator);
-  SearchResult result;
-  SOAP_ASSIGN_OR_RETURN(result.found, pricer.PriceBest(&strategy));
-  result.strategy = std::move(strategy);
-  result.counts = pricer.counts();
-  return result;
-}
-
-}  // namespace
-
 absl::StatusOr<SearchResult> MeshSearcher::Search(const SearchProblem& problem,
                                                   const SearchOptions& options) const {
   MeshLayoutOptions layouts = {.stop = [&options] { return options.ShouldStop(); }};
   if (!options.used) layouts.layouts_max = std::min(layouts.layouts_max, options.proposals);
   SOAP_ASSIGN_OR_RETURN(Strategy strategy, MeshLayoutStrategy(problem.graph(), problem.machine(),
                                                               *problem.costs, layouts));
-  return Priced(problem, options, std::move(strategy));
+  return PricedAlone(problem, options, std::move(strategy));
 }
 
 absl::StatusOr<SearchResult> TofuSearcher::Search(const SearchProblem& problem,
                                                   const SearchOptions& options) const {
   SOAP_ASSIGN_OR_RETURN(Strategy strategy,
                         TofuStrategy(problem.graph(), problem.machine(), *problem.costs, {}));
-  return Priced(problem, options, std::move(strategy));
+  return PricedAlone(problem, options, std::move(strategy));
 }
 
 absl::StatusOr<SearchResult> AccParSearcher::Search(const SearchProblem& problem,
                                                     const SearchOptions& options) const {
   SOAP_ASSIGN_OR_RETURN(Strategy strategy,
                         AccParStrategy(problem.graph(), problem.machine(), *problem.costs, {}));
-  return Priced(problem, options, std::move(strategy));
+  return PricedAlone(problem, options, std::move(strategy));
 }
 
 absl::StatusOr<SearchResult> PipeDreamSearcher::Search(const SearchProblem& problem,
                                                        const SearchOptions& options) const {
   PricedPipeDream best =
       BestPipeDream(problem.graph(), problem.machine(), *problem.costs, options.simulator);
-  SOAP_ASSIGN_OR_RETURN(SearchResult result, Priced(problem, options, std::move(best.strategy)));
+  SOAP_ASSIGN_OR_RETURN(SearchResult result,
+                        PricedAlone(problem, options, std::move(best.strategy)));
   result.note =
       absl::StrCat(best.plan.stages.size(), " stages, ", best.plan.in_flight, " steps under way");
   return result;
@@ -77,7 +64,7 @@ absl::StatusOr<SearchResult> GPipeSearcher::Search(const SearchProblem& problem,
   }
   const std::vector<PipelineStage> stages = BalanceStages(times);
   SOAP_ASSIGN_OR_RETURN(SearchResult result,
-                        Priced(problem, options, StrategyOfStages(graph, stages, 0)));
+                        PricedAlone(problem, options, StrategyOfStages(graph, stages, 0)));
   result.note = absl::StrCat(stages.size(), " stages of ", graph.micro_batches, " micro-batches");
   return result;
 }

@@ -142,6 +142,8 @@ class PlanTest(ClusterTestCase):
                     "--model=nonesuch")
         self.refuse("has no parameter servers", "--model=mlp", machine("heterogeneous_pair"),
                     "--search=data", "--sync=servers")
+        self.refuse("GiB are missing on 2 devices", "--model=bert_base", machine("p100_4x4"),
+                    "--devices=2", "--batch=4096", "--proposals=20")
         self.refuse("--budget", "--model=mlp", machine("p100_4x4"), "--budget=3parsecs")
         self.refuse("cannot write", "--model=mlp", machine("p100_4x4"), "--svg=/nonexistent/a")
         bad = f"{self.dir}/bad.machine.textproto"
