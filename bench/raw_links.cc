@@ -84,13 +84,16 @@ void ReceiveZmq(void* socket) {
   zmq_msg_close(&message);
 }
 
-void ReadAll(int fd, char* to, uint64_t bytes) {
+// False: the other side has ended.
+bool ReadAll(int fd, char* to, uint64_t bytes) {
   while (bytes > 0) {
     const ssize_t got = read(fd, to, bytes);
-    PCHECK(got > 0) << "read";
+    PCHECK(got >= 0) << "read";
+    if (got == 0) return false;
     to += got;
     bytes -= static_cast<uint64_t>(got);
   }
+  return true;
 }
 
 void WriteAll(int fd, const char* from, uint64_t bytes) {
@@ -121,8 +124,7 @@ void ServeTcp(uint64_t bytes, uint64_t messages,
   const int fd = accept(listener, nullptr, nullptr);
   PCHECK(fd >= 0);
   std::vector<char> message(bytes);
-  for (uint64_t got = 1;; ++got) {
-    ReadAll(fd, message.data(), bytes);
+  for (uint64_t got = 1; ReadAll(fd, message.data(), bytes); ++got) {
     if (got == messages) WriteAll(fd, message.data(), 1);
   }
 }
@@ -138,7 +140,7 @@ Sample PushTcp(const std::string& port, pid_t server, uint64_t bytes, uint64_t m
   const Nanos began = Now();
   for (uint64_t i = 0; i < messages; ++i) WriteAll(fd, message.data(), bytes);
   char answer = 0;
-  ReadAll(fd, &answer, 1);
+  CHECK(ReadAll(fd, &answer, 1)) << "the other side has ended";
   return {.seconds = static_cast<double>(Now() - began) / kSecond,
           .cpu_seconds = cpu.Seconds(),
           .messages = messages,

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include <cstddef>
+#include <cstring>
 
 namespace soapstone::transport {
 namespace {
@@ -18,6 +19,7 @@ constexpr int kBufferLock = SO_BUF_LOCK;
 constexpr int kBufferLock = 72;  // Linux 5.14; refused by older ones
 #endif
 constexpr int kSendBufferIsLocked = 1;  // SOCK_SNDBUF_LOCK
+constexpr char kUnpaced[] = "reno";     // in every kernel, and anybody may choose it
 
 // The kernel lets the buffer grow again. False: it cannot.
 bool Unlock(int fd) {
@@ -27,6 +29,25 @@ bool Unlock(int fd) {
   if ((locks & kSendBufferIsLocked) == 0) return true;
   locks &= ~kSendBufferIsLocked;
   return setsockopt(fd, SOL_SOCKET, kBufferLock, &locks, sizeof(locks)) == 0;
+}
+
+// Both ends have the same address, so no network is between them.
+bool IsWithinMachine(int fd) {
+  sockaddr_storage here = {}, there = {};
+  socklen_t here_size = sizeof(here), there_size = sizeof(there);
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&here), &here_size) != 0 ||
+      getpeername(fd, reinterpret_cast<sockaddr*>(&there), &there_size) != 0 ||
+      here.ss_family != there.ss_family) {
+    return false;
+  }
+  if (here.ss_family == AF_INET) {
+    return reinterpret_cast<const sockaddr_in*>(&here)->sin_addr.s_addr ==
+           reinterpret_cast<const sockaddr_in*>(&there)->sin_addr.s_addr;
+  }
+  return here.ss_family == AF_INET6 &&
+         std::memcmp(&reinterpret_cast<const sockaddr_in6*>(&here)->sin6_addr,
+                     &reinterpret_cast<const sockaddr_in6*>(&there)->sin6_addr,
+                     sizeof(in6_addr)) == 0;
 }
 
 }  // namespace
@@ -71,6 +92,11 @@ bool SetKernelQueue(int fd, const KernelQueueLimits& limits) {
     return false;
   }
   return true;
+}
+
+bool DontPaceWithinMachine(int fd) {
+  return IsWithinMachine(fd) &&
+         setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, kUnpaced, sizeof(kUnpaced) - 1) == 0;
 }
 
 }  // namespace soapstone::transport

@@ -31,4 +31,9 @@ struct KernelQueueLimits {
 // throughput.
 bool SetKernelQueue(int fd, const KernelQueueLimits& limits);
 
+// A TCP connection whose two ends are on this machine is taken off congestion control that paces
+// (bbr, on many hosts): there is no link whose rate has to be found, and the timers cost half of
+// the throughput. Others stay as the system has them. False: it stays as it was.
+bool DontPaceWithinMachine(int fd);
+
 }  // namespace soapstone::transport

@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -86,6 +87,25 @@ TEST_F(KernelQueueTest, MoreThanTheSystemAllowsIsLeftToTheKernel) {
   EXPECT_FALSE(
       SetKernelQueue(sender_, {.outstanding_bytes = uint64_t{1} << 31, .unsent_bytes = 512 << 10}));
   EXPECT_EQ(Option(kBufferLock) & 1, 0);
+}
+
+TEST_F(KernelQueueTest, WithinAMachineNothingIsPaced) {
+  ASSERT_TRUE(DontPaceWithinMachine(sender_));
+  char name[16] = {};
+  socklen_t size = sizeof(name);
+  ASSERT_EQ(getsockopt(sender_, IPPROTO_TCP, TCP_CONGESTION, name, &size), 0);
+  EXPECT_STREQ(name, "reno");
+}
+
+TEST(KernelQueue, WhoIsNotConnectedIsLeftAlone) {
+  const int unconnected = socket(AF_INET, SOCK_STREAM, 0);
+  EXPECT_FALSE(DontPaceWithinMachine(unconnected));
+  close(unconnected);
+  int pair[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+  EXPECT_FALSE(DontPaceWithinMachine(pair[0]));
+  close(pair[0]);
+  close(pair[1]);
 }
 
 TEST(KernelQueue, OtherSocketsHaveNone) {

@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "glog/logging.h"
+#include "transport/kernel_queue.h"
 #include "transport/tcp_watch.h"
 
 namespace soapstone::transport {
@@ -261,6 +262,7 @@ void StreamLinks::SetUp(int fd) const {
   setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &kIdleS, sizeof(kIdleS));
   setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &kIntervalS, sizeof(kIntervalS));
   setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &kProbes, sizeof(kProbes));
+  DontPaceWithinMachine(fd);
 }
 
 void StreamLinks::Accept() {
