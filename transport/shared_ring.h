@@ -4,7 +4,8 @@
 //
 // Layout: SharedRing::Head, then `capacity` bytes. A record is its size (u32), four spare bytes,
 // and its bytes, rounded up to 8; it does not wrap: a size of kSkip says that the rest of the way
-// to the end is left out. Positions only grow; position p is at byte p mod capacity.
+// to the end is left out, for want of room there or because the reader has caught up. Positions
+// only grow; position p is at byte p mod capacity.
 #pragma once
 
 #include <atomic>

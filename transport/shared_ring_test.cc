@@ -56,6 +56,19 @@ TEST_F(SharedRingTest, RecordsOfAllSizesComeOutAsTheyWent) {
   EXPECT_FALSE(reader_.broken() || writer_.broken());
 }
 
+// A link on which little is on its way at a time has little memory.
+TEST_F(SharedRingTest, WhoseReaderKeepsUpTouchesTheFirstPartOnly) {
+  for (int i = 0; i < 1000; ++i) {
+    const std::string text(static_cast<size_t>(i % 60), 'x');
+    ASSERT_TRUE(Write(text));
+    ASSERT_EQ(Read(), text);
+  }
+  const std::byte* bytes = memory_ + sizeof(SharedRing::Head);
+  for (size_t at = kCapacity / 16 + 128; at < kCapacity; ++at) {
+    ASSERT_EQ(bytes[at], std::byte{0}) << at;
+  }
+}
+
 TEST_F(SharedRingTest, ARecordThatIsTooLargeIsNotTaken) {
   EXPECT_EQ(writer_.Reserve(SharedRing::RecordMax(kCapacity) + 1), nullptr);
 }
