@@ -99,6 +99,7 @@ struct PlanFlags {
   uint64_t proposals = 0;  // of each chain; 0: as many as the budget allows
   uint64_t seed = 1;
   double jitter = 0;
+  double moved_gb = 0;     // of a step, at most; 0: any number
   uint32_t staleness = 0;  // at most
   std::string costs_path;
   std::string output_path, trace_path, svg_path, dot_path;

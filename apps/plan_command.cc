@@ -55,6 +55,7 @@ PlanningOptions OptionsOf(const PlanFlags& flags) {
           .time_chunk = flags.time_chunk,
           .micro_batches = flags.micro_batches,
           .jitter = flags.jitter,
+          .moved_gb = flags.moved_gb,
           .costs_path = flags.costs_path,
           .synchronization = flags.synchronization};
 }
@@ -188,6 +189,13 @@ class PlanRun {
     const PricedStrategy& plan = chosen();
     if (plan.overflow_bytes == 0 || plan.name != "found") return absl::OkStatus();
     const planner::Machine& machine = planning_->machine();
+    if (plan.moved_over_bytes > 0) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("no plan was found that moves at most %g GB in a step: the least is %.3f "
+                          "GB too many; it takes a larger --moved_gb, a longer --budget or a "
+                          "smaller --batch",
+                          flags_.moved_gb, static_cast<double>(plan.moved_over_bytes) / 1e9));
+    }
     const std::vector<int64_t>& needed = plan.breakdown.memory_bytes;
     const auto fullest =
         static_cast<uint32_t>(std::max_element(needed.begin(), needed.end()) - needed.begin());

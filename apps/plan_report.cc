@@ -96,6 +96,11 @@ int64_t BytesMoved(const PricedStrategy& of) {
   return of.breakdown.transfer_bytes + of.breakdown.sync_bytes;
 }
 
+const char* Misfit(const PricedStrategy& of) {
+  if (of.moved_over_bytes > 0) return "  moves too much";
+  return of.overflow_bytes > 0 ? "  does not fit" : "";
+}
+
 Json StrategyJson(const PricedStrategy& of) {
   return {{"name", of.name},
           {"synchronization", planner::NameOf(of.strategy.synchronization)},
@@ -159,13 +164,13 @@ std::string StrategiesTable(const PlanSummary& summary) {
       absl::StrFormat("%-*s %7s %11s %11s %11s %11s %11s %11s %11s\n", w, "strategy", "sync",
                       "step ms", "compute", "communic.", "synchron.", "idle", "moved", "memory");
   for (const PricedStrategy& of : summary.strategies) {
-    absl::StrAppendFormat(
-        &text, "%-*s %7s %11.3f %11.3f %11.3f %11.3f %11.3f %11s %11s%s\n", w, of.name,
-        planner::NameOf(of.strategy.synchronization), Milliseconds(of.parts.step_ns),
-        Milliseconds(of.parts.compute_ns), Milliseconds(of.parts.communication_ns),
-        Milliseconds(of.parts.synchronization_ns), Milliseconds(of.parts.idle_ns),
-        Bytes(static_cast<uint64_t>(BytesMoved(of))), Bytes(static_cast<uint64_t>(MemoryMax(of))),
-        of.overflow_bytes > 0 ? "  does not fit" : "");
+    absl::StrAppendFormat(&text, "%-*s %7s %11.3f %11.3f %11.3f %11.3f %11.3f %11s %11s%s\n", w,
+                          of.name, planner::NameOf(of.strategy.synchronization),
+                          Milliseconds(of.parts.step_ns), Milliseconds(of.parts.compute_ns),
+                          Milliseconds(of.parts.communication_ns),
+                          Milliseconds(of.parts.synchronization_ns), Milliseconds(of.parts.idle_ns),
+                          Bytes(static_cast<uint64_t>(BytesMoved(of))),
+                          Bytes(static_cast<uint64_t>(MemoryMax(of))), Misfit(of));
   }
   for (const PricedStrategy& of : summary.strategies) {
     if (of.iteration_ns > 0) {

@@ -20,8 +20,9 @@ struct PricedStrategy {
   planner::Strategy strategy;
   planner::Breakdown breakdown;
   planner::StepParts parts;
-  int64_t overflow_bytes = 0;                   // over the devices' memory: it cannot run
-  Nanos iteration_ns = 0;                       // under the strategy's staleness; 0: none
+  int64_t overflow_bytes = 0;    // over the devices' memory and what may be moved: it cannot run
+  int64_t moved_over_bytes = 0;  // of them those that are moved
+  Nanos iteration_ns = 0;        // under the strategy's staleness; 0: none
   Nanos jitter_mean_ns = 0, jitter_p95_ns = 0;  // of steps with jitter; 0: not asked for
 };
 

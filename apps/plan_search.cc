@@ -59,7 +59,8 @@ absl::StatusOr<SearchRun> RunOne(const Planning& planning, const planner::Search
   const planner::Space space(&planning.graph(), &planning.machine());
   const planner::SearchProblem problem = {
       .space = &space, .costs = &planning.costs(), .only_ways = planning.ways()};
-  planner::SearchOptions options = {.seed = limits.seed, .chains = kChains};
+  planner::SearchOptions options = {
+      .seed = limits.seed, .chains = kChains, .simulator = planning.simulator_options()};
   options.threads = std::min(kChains, std::max(1u, std::thread::hardware_concurrency()));
   if (!timed) options.proposals = limits.proposals;
   const Nanos began = NodeLoop::Now();

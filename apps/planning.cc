@@ -94,13 +94,16 @@ absl::StatusOr<std::unique_ptr<Planning>> Planning::Create(const PlanningOptions
                                                      .micro_batches = options.micro_batches}));
   planning->graph_.model = options.model;
   planning->jitter_ = options.jitter;
+  if (options.moved_gb > 0) {
+    planning->simulator_options_.moved_bytes_max = static_cast<int64_t>(options.moved_gb * 1e9);
+  }
   SOAP_ASSIGN_OR_RETURN(planning->costs_,
                         CostsOf(options.costs_path, planning->graph_, *planning->machine_));
   return planning;
 }
 
 PricedStrategy Planning::Price(const std::string& name, const planner::Strategy& strategy) const {
-  planner::Simulator simulator(&graph_, machine_.get(), costs_.get());
+  planner::Simulator simulator(&graph_, machine_.get(), costs_.get(), simulator_options_);
   CHECK(simulator.SetStrategy(strategy).ok());
   const std::vector<planner::TimelineTask> timeline = simulator.Timeline();
   PricedStrategy priced = {.name = name,
@@ -108,6 +111,8 @@ PricedStrategy Planning::Price(const std::string& name, const planner::Strategy&
                            .breakdown = simulator.Explain(),
                            .parts = planner::PartsOf(*machine_, timeline, simulator.StepTime()),
                            .overflow_bytes = simulator.MemoryOverflow()};
+  const int64_t moved = priced.breakdown.transfer_bytes + priced.breakdown.sync_bytes;
+  priced.moved_over_bytes = std::max<int64_t>(0, moved - simulator_options_.moved_bytes_max);
   if (strategy.staleness > 0) priced.iteration_ns = simulator.IterationTime();
   if (jitter_ == 0) return priced;
   std::vector<Nanos> times = simulator.SampleStepTimes({.sigma = jitter_});

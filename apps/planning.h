@@ -24,6 +24,7 @@ struct PlanningOptions {
   int64_t time_chunk = 0;  // steps; 0: sequences are whole
   int64_t micro_batches = 1;
   double jitter = 0;            // sigma of parts' times (simulator.h); 0: none
+  double moved_gb = 0;          // of a step, at most, 10^9 bytes each; 0: any number
   std::string costs_path;       // empty: the roofline
   std::string synchronization;  // owner, ring, servers; empty: whichever is best
 };
@@ -40,6 +41,7 @@ class Planning {
   const planner::CostModel& costs() const { return *costs_; }
   // To synchronize: those that the options allow.
   const std::vector<planner::Synchronization>& ways() const { return ways_; }
+  const planner::SimulatorOptions& simulator_options() const { return simulator_options_; }
 
   // REQUIRES: the strategy is one for the graph and the machine.
   PricedStrategy Price(const std::string& name, const planner::Strategy& strategy) const;
@@ -57,6 +59,7 @@ class Planning {
   std::unique_ptr<planner::Machine> machine_;
   std::unique_ptr<planner::CostModel> costs_;
   double jitter_ = 0;
+  planner::SimulatorOptions simulator_options_;
   std::vector<planner::Synchronization> ways_;
 };
 

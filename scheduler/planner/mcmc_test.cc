@@ -105,6 +105,26 @@ TEST(WalkTest, FindsTheReductionSplitOfTheMlp) {
   EXPECT_LE(result->found.step_ns, simulator.StepTime());
 }
 
+TEST(WalkTest, KeepsToWhatAStepMayMove) {
+  FakeGraph g(64);
+  FakeTensor x = g.Input({64, 784});
+  for (const int64_t outputs : {512, 10}) x = g.Add(Linear{.outputs = outputs, .bias = false}, {x});
+  const OpGraph graph = g.graph();
+  const Machine machine = FakeMachine({});
+  const FakeCosts costs;
+  const Space space(&graph, &machine);
+  const Strategy seed = DataParallel(graph, 2);
+  constexpr int64_t kMoved = 131'072 * 4;  // data parallelism: 813,056 floats
+  const auto result = SearchByWalk(space, costs, {&seed, 1},
+                                   {.proposals = 2000, .simulator = {.moved_bytes_max = kMoved}});
+  ASSERT_TRUE(result.ok());
+  EXPECT_GT(result->best_seed.overflow_bytes, 0);
+  EXPECT_EQ(result->found.overflow_bytes, 0);
+  Simulator simulator(&graph, &machine, &costs);
+  ASSERT_TRUE(simulator.SetStrategy(result->strategy).ok());
+  EXPECT_LE(simulator.Explain().transfer_bytes + simulator.Explain().sync_bytes, kMoved);
+}
+
 TEST(WalkTest, MovesIntoMemory) {
   FakeGraph g(8);
   const FakeTensor x = g.Add(Linear{.outputs = 64, .bias = false}, {g.Input({8, 64})});

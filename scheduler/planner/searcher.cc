@@ -97,11 +97,11 @@ absl::StatusOr<SearchResult> RunSearcher(const Searcher& searcher, const SearchP
   Strategy data = DataParallel(problem.graph(), problem.space->devices());
   SOAP_ASSIGN_OR_RETURN(const Found of_data, pricer.PriceBest(&data));
   if (!(of_data < result.found)) return result;
-  const std::string note =
-      result.found.overflow_bytes > of_data.overflow_bytes
-          ? absl::StrFormat("its own plan misses %d bytes of memory", result.found.overflow_bytes)
-          : absl::StrFormat("its own plan takes %.3f ms",
-                            static_cast<double>(result.found.step_ns) / 1e6);
+  const std::string note = result.found.overflow_bytes > of_data.overflow_bytes
+                               ? absl::StrFormat("its own plan needs or moves %d bytes too many",
+                                                 result.found.overflow_bytes)
+                               : absl::StrFormat("its own plan takes %.3f ms",
+                                                 static_cast<double>(result.found.step_ns) / 1e6);
   absl::StrAppend(&result.note, result.note.empty() ? "" : "; ", "data parallelism: ", note);
   result.found = of_data;
   result.strategy = std::move(data);

@@ -245,7 +245,8 @@ int64_t Simulator::FindOverflow() const {
     const auto capacity = static_cast<int64_t>(machine_->kind_of(d).memory_bytes);
     overflow += std::max<int64_t>(0, memory_[d] - capacity);
   }
-  return overflow;
+  const int64_t moved = transfer_bytes_ + sync_bytes_;
+  return overflow + std::max<int64_t>(0, moved - options_.moved_bytes_max);
 }
 
 // Edges, groups and operators that these changes touch, each once.
@@ -319,7 +320,9 @@ Nanos Simulator::Propose(absl::Span<const Change> changes, Nanos cutoff) {
   undo_.placed = false;
   for (int i : {0, 1}) undo_.hash[i] = hash_[i];
   SwapOps(changes);
-  if (early_rejection_) {
+  // Bounds on time say nothing where less overflow may count for more.
+  const bool bounded = early_rejection_ && undo_.overflow == 0;
+  if (bounded) {
     const Memory& memory = Remembered();
     if (memory.hash[0] == hash_[0] && memory.hash[1] == hash_[1] && memory.at_least > cutoff) {
       ++counts_.remembered;
@@ -341,15 +344,16 @@ Nanos Simulator::Propose(absl::Span<const Change> changes, Nanos cutoff) {
     ++counts_.by_memory;
     return kNever;
   }
-  if (early_rejection_ && !LoadsAllow(cutoff)) {
+  if (overflow_ < undo_.overflow) cutoff = kNever - 1;
+  if (bounded && !LoadsAllow(cutoff)) {
     ++counts_.by_load;
     return kNever;
   }
   undo_.placed = true;
   PlaceTouched();
-  step_ = early_rejection_ && cutoff != kNever ? SimulateUpTo(cutoff) : Simulate();
+  step_ = bounded && cutoff != kNever ? SimulateUpTo(cutoff) : Simulate();
   step_known_ = true;
-  if (early_rejection_) {
+  if (bounded) {
     Remembered() = {{hash_[0], hash_[1]}, step_ == kNever ? cutoff + 1 : step_};
   }
   ++(step_ == kNever ? counts_.aborted : counts_.simulated);

@@ -48,8 +48,9 @@ namespace soapstone::planner {
 inline constexpr Nanos kNever = INT64_MAX;
 
 struct SimulatorOptions {
-  int64_t segment_bytes = 0;    // comm_block.h
-  double optimizer_floats = 0;  // state kept by element of a parameter: 1 momentum, 2 adam
+  int64_t segment_bytes = 0;            // comm_block.h
+  double optimizer_floats = 0;          // state kept by element of a parameter: 1 momentum, 2 adam
+  int64_t moved_bytes_max = INT64_MAX;  // of all messages of a step
 };
 
 // How computation varies from step to step: log-normally, by a factor of mean 1.
@@ -137,17 +138,18 @@ class Simulator {
   // Of so many steps with jitter, in the order in which they were drawn.
   std::vector<Nanos> SampleStepTimes(const Jitter& jitter);
 
-  // Bytes over the devices' memory, all devices together: 0 where the strategy can run. Counted:
-  // outputs of forward tasks and what is received for them, until their backward; parameters, their
-  // gradients, optimizer state, and a copy for each step of staleness.
+  // Bytes over the devices' memory, all devices together, and over moved_bytes_max: 0 where the
+  // strategy can run. Counted: outputs of forward tasks and what is received for them, until their
+  // backward; parameters, their gradients, optimizer state, and a copy for each step of staleness.
   int64_t MemoryOverflow() const { return overflow_; }
   Breakdown Explain();
   // By task in the order in which tasks may begin.
   std::vector<TimelineTask> Timeline();
 
-  // The step time with these changes, if it is at most `cutoff` and memory holds (or, where it does
-  // not, overflows no more than now); else kNever, as early as that is known. REQUIRES: each config
-  // passes CheckConfig, no operator twice; then Accept or Reject before anything else.
+  // The step time with these changes, if it is at most `cutoff` and nothing overflows, or no more
+  // than now; or if less overflows than now, however long it takes; else kNever, as early as that
+  // is known. REQUIRES: each config passes CheckConfig, no operator twice; then Accept or Reject
+  // before anything else.
   Nanos Propose(absl::Span<const Change> changes, Nanos cutoff);
   void Accept();
   void Reject();

@@ -265,6 +265,27 @@ TEST(SimulatorTest, SplitLstmsExchangeEveryStep) {
   EXPECT_EQ(TasksOf(c, strategy, TaskKind::kForward)[0].end, whole / 2);
 }
 
+TEST(SimulatorTest, WhatAStepMovesMayBeBounded) {
+  Case c = {TwoLinears(), FakeMachine({}), {}};
+  Simulator free(&c.graph, &c.machine, &c.costs);
+  ASSERT_TRUE(free.SetStrategy(On(c.graph, {0, 1})).ok());
+  const int64_t moved = free.Explain().transfer_bytes;
+  ASSERT_GT(moved, 0);
+  EXPECT_EQ(free.MemoryOverflow(), 0);
+  c.options.moved_bytes_max = moved - 10;
+  Simulator simulator(&c.graph, &c.machine, &c.costs, c.options);
+  ASSERT_TRUE(simulator.SetStrategy(On(c.graph, {0, 1})).ok());
+  EXPECT_EQ(simulator.MemoryOverflow(), 10);
+  // Less overflow counts for more than any time.
+  const Change change = {1, {.degrees = {1, 1, 1}, .devices = {0}}};
+  EXPECT_NE(simulator.Propose({&change, 1}, 0), kNever);
+  EXPECT_EQ(simulator.MemoryOverflow(), 0);
+  simulator.Accept();
+  const Change back = {1, {.degrees = {1, 1, 1}, .devices = {1}}};
+  EXPECT_EQ(simulator.Propose({&back, 1}, kNever - 1), kNever);
+  simulator.Reject();
+}
+
 TEST(SimulatorTest, MemoryIsCounted) {
   const Case c = {TwoLinears(), FakeMachine({.memory_bytes = 100}), {.optimizer_floats = 2}};
   Simulator simulator(&c.graph, &c.machine, &c.costs, c.options);

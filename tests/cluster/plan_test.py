@@ -39,6 +39,17 @@ class PlanTest(ClusterTestCase):
                              entry["synchronization_ns"] + entry["idle_ns"])
             self.assertLessEqual(steps["found"]["step_ns"], entry["step_ns"])
 
+    def test_a_step_moves_no_more_than_it_may(self):
+        flags = ["--model=alexnet", machine("p100_4x4"), "--devices=4", "--proposals=1500"]
+        free = json.loads(self.plan(*flags, "--json").stdout)["strategies"][0]
+        moved = (free["transfer_bytes"] + free["synchronization_bytes"]) / 1e9
+        bounded = json.loads(self.plan(*flags, f"--moved_gb={moved / 2}", "--json").stdout)
+        found = bounded["strategies"][0]
+        self.assertLessEqual(
+            (found["transfer_bytes"] + found["synchronization_bytes"]) / 1e9, moved / 2)
+        self.assertGreater(found["step_ns"], free["step_ns"])
+        self.assertIn("moves too much", self.plan(*flags, f"--moved_gb={moved / 2}").stdout)
+
     def test_all_searchers_are_compared(self):
         flags = ["--model=mlp", machine("p100_4x4"), "--devices=2", "--search=all",
                  "--proposals=500"]
@@ -150,6 +161,12 @@ class PlanTest(ClusterTestCase):
         with open(bad, "w") as file:
             file.write('name: "bad"\nnodes { name: "n" count: 1 devices: 1 kind: "none" }\n')
         self.refuse(re.escape(f"{bad}:2:") + ".*no kind 'none'", "--model=mlp", f"--machine={bad}")
+
+    def test_a_plan_that_moves_too_much_is_refused(self):
+        self.refuse(r"no plan was found that moves at most 1e-09 GB in a step: the least is [0-9.]+ "
+                    "GB too many", "--model=lenet5", machine("p100_4x4"), "--devices=4",
+                    "--moved_gb=1e-9", "--search=accpar")
+        self.refuse("--moved_gb", "--model=lenet5", machine("p100_4x4"), "--moved_gb=-1")
 
     def test_a_strategy_for_another_machine_is_refused(self):
         path = f"{self.dir}/a.textproto"
