@@ -10,10 +10,12 @@ namespace soapstone::bench {
 struct PlannerRow {
   std::string model;
   uint32_t devices = 0;
-  size_t operators = 0, tasks = 0;        // tasks: the mean over the strategies measured
-  double data = 0;                        // simulations a second of data parallelism
-  double full = 0;                        // of the strategies, of the whole timeline
-  double built = 0;                       // with the task graph built anew from the strategy, too
+  size_t operators = 0, tasks = 0;  // tasks: the mean over the strategies measured
+  double data = 0;                  // simulations a second of data parallelism
+  double full = 0;                  // of the strategies, of the whole timeline
+  // With the task graph of the strategy, too: built from nothing, as a full simulation builds it
+  // that keeps nothing (FlexFlow's algorithm 1); or put together from blocks that are kept.
+  double anew = 0, built = 0;
   double whole = 0;                       // proposals a second that were simulated without a cutoff
   double proposals = 0;                   // decided a second along the search, with early rejection
   double late_proposals = 0;              // without
