@@ -120,7 +120,7 @@ Message Roster() {
 void Serve(const ClusterLoad& load, const std::function<void(const std::string&)>& ready) {
   transport::ZmqOptions options = OptionsOf(load);
   options.listen = load.link == ClusterLink::kIpc
-                       ? absl::StrCat("ipc:///tmp/soapstone-bench-", getpid())
+                       ? absl::StrCat("ipc://@soapstone-bench-", getpid())
                        : "tcp://127.0.0.1:0";
   auto transport = transport::MakeZmqTransport(options);
   CHECK(transport.ok()) << transport.status();

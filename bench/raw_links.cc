@@ -30,7 +30,7 @@ void BoundQueues(void* socket, uint64_t bytes) {
 std::string Listen(void* socket, RawLink link) {
   const std::string at = link == RawLink::kZmqTcp
                              ? "tcp://127.0.0.1:*"
-                             : absl::StrCat("ipc:///tmp/soapstone-bench-", getpid());
+                             : absl::StrCat("ipc://@soapstone-bench-", getpid());
   CHECK_EQ(zmq_bind(socket, at.c_str()), 0) << at << ": " << zmq_strerror(errno);
   char endpoint[256];
   size_t size = sizeof(endpoint);
