@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Plans of FlexFlow's six networks on its two clusters, beside what the paper and its talk published.
 
-    bench/planner_tables.py [--bin=build/release/bin] [--budget=20] [--out=FILE.json] [--models=A,B] [--machines=p100_4x4,k80_16x4]
+    bench/planner_tables.py [--bin=build/release/bin] [--budget=20] [--out=FILE.json] [--models=A,B] [--machines=p100_4x4,k80_16x4] [--sync=owner]
 
 For every network and machine, by `soapstone plan` with the roofline's costs: the simulated step of data
 parallelism, of the expert's strategy, of what OptCNN finds, and of what the random walk finds, each
@@ -10,9 +10,15 @@ gradients and sends the parameter back), and the last and data parallelism once 
 synchronization suits best. `gain` is data parallelism over found, both as in the paper; the published gain
 is over the best of data parallelism and expert where the paper gives it so. `bytes` are what a step moves.
 
-    bench/planner_tables.py --longer=10 --machines=k80_16x4 --budget=60
+    bench/planner_tables.py --longer=10 --machines=k80_16x4 --budget=6
 
-searches once more for ten times as long, and prints by how much that is better.
+instead searches twice under whichever synchronization suits best, the second time for ten times as
+long, and prints by how much that is better.
+
+    bench/planner_tables.py --devices=2,4,8 --machines=p100_4x4 --budget=10
+
+instead searches on the first devices of the machine, and prints whether what was found is certified:
+no other configuration of one operator makes it faster.
 """
 import argparse
 import json
@@ -25,7 +31,7 @@ PUBLISHED = {"alexnet": 3.3, "resnet101": 1.1, "inception_v3": 1.6, "rnntc": 1.7
 RECURRENT = {"rnntc", "rnnlm", "gnmt"}
 
 
-def plan(options, model, machine, search, sync, budget):
+def plan(options, model, machine, search, sync, budget, devices=None):
     """The chosen strategy of one `soapstone plan`, with the search's line."""
     command = [
         os.path.join(options.bin, "soapstone"), "plan", f"--model={model}", f"--search={search}",
@@ -33,6 +39,8 @@ def plan(options, model, machine, search, sync, budget):
     ]
     if model in RECURRENT:
         command.append("--time_chunk=8")
+    if devices:
+        command.append(f"--devices={devices}")
     if sync:
         command.append(f"--sync={sync}")
     done = subprocess.run(command, capture_output=True, text=True)
@@ -42,6 +50,7 @@ def plan(options, model, machine, search, sync, budget):
     chosen = result["strategies"][0]
     return {
         "search": search, "sync": chosen["synchronization"], "line": result["search"],
+        "certified": "no change of one operator" in result["search"],
         "ms": chosen["step_ns"] / 1e6, "fits": chosen["overflow_bytes"] == 0,
         "gb": (chosen["transfer_bytes"] + chosen["synchronization_bytes"]) / 1e9,
     }
@@ -54,9 +63,38 @@ def measure(options, model, machine):
         ("found", "mcmc", "owner"), ("data_best", "data", ""), ("found_best", "mcmc", ""),
     ]:
         row[name] = plan(options, model, machine, search, sync, options.budget)
-    if options.longer > 1:
-        row["longer"] = plan(options, model, machine, "mcmc", "owner", options.budget * options.longer)
     row["gain"] = row["data"]["ms"] / row["found"]["ms"]
+    return row
+
+
+def published(options, machine, model):
+    row = measure(options, model, machine)
+    best = row["data_best"]["ms"] / row["found_best"]["ms"]
+    print(f"| {model} | {machine} | {row['data']['ms']:.1f} | {row['expert']['ms']:.1f} "
+          f"| {row['optcnn']['ms']:.1f} | {row['found']['ms']:.1f} | {row['gain']:.2f} "
+          f"| {row['published']} | {100 * row['gain'] / row['published']:.0f} "
+          f"| {row['data']['gb']:.1f}, {row['found']['gb']:.1f} GB | {row['data_best']['ms']:.1f} "
+          f"| {row['found_best']['ms']:.1f} {row['found_best']['sync']} | {best:.2f} |", flush=True)
+    return row
+
+
+def longer(options, machine, model):
+    row = {"model": model, "machine": machine}
+    for name, budget in [("found", options.budget), ("longer", options.budget * options.longer)]:
+        row[name] = plan(options, model, machine, "mcmc", options.sync, budget)
+    row["more"] = row["found"]["ms"] / row["longer"]["ms"] - 1
+    print(f"| {model} | {machine} | {row['found']['ms']:.2f} {row['found']['sync']} "
+          f"| {row['longer']['ms']:.2f} {row['longer']['sync']} | {100 * row['more']:.2f}% |", flush=True)
+    return row
+
+
+def certified(options, machine, model):
+    row = {"model": model, "machine": machine}
+    cells = []
+    for devices in options.devices.split(","):
+        found = row[devices] = plan(options, model, machine, "mcmc", options.sync, options.budget, devices)
+        cells.append(f"{found['ms']:.2f} {found['sync']}{'' if found['certified'] else ', not certified'}")
+    print(f"| {model} | {machine} | {' | '.join(cells)} |", flush=True)
     return row
 
 
@@ -64,29 +102,26 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--bin", default="build/release/bin")
     parser.add_argument("--budget", type=float, default=20, help="seconds of each search")
-    parser.add_argument("--longer", type=float, default=1, help="search again for so many times as long")
+    parser.add_argument("--longer", type=float, default=0, help="search again for so many times as long")
+    parser.add_argument("--devices", default="", help="numbers of devices, on which to certify what is found")
+    parser.add_argument("--sync", default="", help="of --longer and --devices: owner, ring or servers [any]")
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--machines", default="p100_4x4,k80_16x4")
     parser.add_argument("--out", help="write all numbers to this file")
     options = parser.parse_args()
-    rows = []
-    print("| network | machine | data ms | expert | OptCNN | found | gain | published | % of it "
-          "| data, found: bytes | best sync: data | found | gain |")
-    print("|---|---|---|---|---|---|---|---|---|---|---|---|---|", flush=True)
-    for machine in options.machines.split(","):
-        for model in options.models.split(","):
-            row = measure(options, model, machine)
-            rows.append(row)
-            best = row["data_best"]["ms"] / row["found_best"]["ms"]
-            print(f"| {model} | {machine} | {row['data']['ms']:.1f} | {row['expert']['ms']:.1f} "
-                  f"| {row['optcnn']['ms']:.1f} | {row['found']['ms']:.1f} | {row['gain']:.2f} "
-                  f"| {row['published']} | {100 * row['gain'] / row['published']:.0f} "
-                  f"| {row['data']['gb']:.1f}, {row['found']['gb']:.1f} GB | {row['data_best']['ms']:.1f} "
-                  f"| {row['found_best']['ms']:.1f} {row['found_best']['sync']} | {best:.2f} |", flush=True)
-            if "longer" in row:
-                more = row["found"]["ms"] / row["longer"]["ms"] - 1
-                print(f"  {options.longer:g} times as long: {row['longer']['ms']:.2f} ms, "
-                      f"{100 * more:.2f}% better; {row['found']['line']}", flush=True)
+    columns = ["data ms", "expert", "OptCNN", "found", "gain", "published", "% of it",
+               "data, found: bytes", "best sync: data", "found", "gain"]
+    table = published
+    if options.longer > 0:
+        columns = [f"found in {options.budget:g} s, ms", f"{options.longer:g} times as long", "better by"]
+        table = longer
+    elif options.devices:
+        columns = [f"{devices} devices, ms" for devices in options.devices.split(",")]
+        table = certified
+    print("| " + " | ".join(["network", "machine", *columns]) + " |")
+    print("|---" * (2 + len(columns)) + "|", flush=True)
+    rows = [table(options, machine, model)
+            for machine in options.machines.split(",") for model in options.models.split(",")]
     if options.out:
         with open(options.out, "w") as file:
             json.dump(rows, file, indent=1)
