@@ -214,10 +214,12 @@ std::string Shard::WhyPushIsMalformed(const Message& push) const {
     return absl::StrCat(push.payload.size(), " payload frames for ", slices.size(), " slices");
   }
   for (size_t i = 0; i < slices.size(); ++i) {
-    if (push.payload[i].size() != slices[i].elements() * sizeof(float) ||
-        !push.payload[i].IsFloatAligned()) {
+    if (push.payload[i].size() != slices[i].elements() * sizeof(float)) {
       return absl::StrCat("payload frame ", i, " has ", push.payload[i].size(),
                           " bytes; slice has ", slices[i].elements() * sizeof(float));
+    }
+    if (!push.payload[i].IsFloatAligned()) {
+      return absl::StrCat("payload frame ", i, " is not aligned for floats");
     }
   }
   return "";

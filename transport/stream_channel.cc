@@ -428,6 +428,9 @@ void StreamChannel::Read() {
   iovec parts[2];
   size_t count = 0;
   const bool direct = target_left_ > 0;
+  // What comes behind the target begins at a multiple of 8 bytes of the stream, and so in the slab,
+  // of which the target may have taken any number.
+  if (direct) slab_at_ = slab_end_ = std::min(Rounded(slab_end_), slab_.size);
   MakeRoom(need_, direct ? kSurplusBytes : kUnreadMin);
   size_t room = slab_.size - slab_end_;
   if (direct) {

@@ -131,6 +131,32 @@ TEST_F(StreamChannelTest, PayloadsAreAlignedForFloats) {
   }
 }
 
+// A large payload of which the first read brought an odd number of bytes, and what comes behind it.
+TEST_F(StreamChannelTest, PayloadsAreAlignedWhereverReadsEnd) {
+  ASSERT_TRUE(sender_->Send("large", {Buffer::CopyOf(Bytes(1, 40'000))}, 0).ok());
+  ASSERT_TRUE(sender_->Send("small", {Buffer::CopyOf(Bytes(2, 9756))}, 0).ok());
+  sender_->Flush();
+  std::string stream(80'000, '\0');
+  const ssize_t size = read(receiver_->fd(), stream.data(), stream.size());
+  ASSERT_GT(size, 40'000 + 9756);
+  for (ssize_t cut = 1; cut < 200; ++cut) {
+    SCOPED_TRACE(cut);
+    Connect({});
+    Buffers frames;
+    ASSERT_EQ(write(sender_->fd(), stream.data(), static_cast<size_t>(cut)), cut);
+    receiver_->SetReadable();
+    ASSERT_FALSE(receiver_->Receive(&frames));
+    ASSERT_EQ(write(sender_->fd(), stream.data() + cut, static_cast<size_t>(size - cut)),
+              size - cut);
+    for (const uint64_t number : {1, 2}) {
+      receiver_->SetReadable();
+      ASSERT_TRUE(receiver_->Receive(&frames));
+      EXPECT_TRUE(frames[1].IsFloatAligned());
+      EXPECT_EQ(Text(frames[1]), Bytes(number, number == 1 ? 40'000 : 9756));
+    }
+  }
+}
+
 TEST_F(StreamChannelTest, AnUrgentMessagePassesALargeOne) {
   const Buffers large = {Buffer::CopyOf(Bytes(1, 16 * kMb))};
   ASSERT_TRUE(sender_->Send("large", large, 7).ok());
