@@ -117,16 +117,19 @@ TEST(GPipeTest, LimitsAreKept) {
   EXPECT_EQ(PlanGPipe(FourLinears(3, 1), machine, LaunchCosts(0)).micro_batches, 2);
 }
 
-// One operator a stage, and free transfers.
+// Stages of one operator and of two, and free transfers.
 TEST(GPipeTest, TheSimulatorAgreesWithTheEstimate) {
   const Machine machine = FakeMachine({.devices_per_node = 4, .bytes_per_ns = 1e3});
   for (const Nanos launch : {Nanos{0}, 3 * kMillisecond}) {
-    const LaunchCosts costs(launch);
-    const GPipePlan plan = PlanGPipe(FourLinears(32, 1), machine, costs);
-    const OpGraph graph = FourLinears(32, plan.micro_batches);
-    Simulator simulator(&graph, &machine, &costs);
-    ASSERT_TRUE(simulator.SetStrategy(StrategyOfStages(graph, plan.stages, 0)).ok());
-    EXPECT_NEAR(static_cast<double>(simulator.StepTime()) / 1e9, plan.step_s, 1e-5);
+    for (const uint32_t stages : {4u, 2u}) {
+      const LaunchCosts costs(launch);
+      const GPipePlan plan = PlanGPipe(FourLinears(32, 1), machine, costs, {.stages_max = stages});
+      ASSERT_EQ(plan.stages.size(), stages);
+      const OpGraph graph = FourLinears(32, plan.micro_batches);
+      Simulator simulator(&graph, &machine, &costs);
+      ASSERT_TRUE(simulator.SetStrategy(StrategyOfStages(graph, plan.stages, 0)).ok());
+      EXPECT_NEAR(static_cast<double>(simulator.StepTime()) / 1e9, plan.step_s, 1e-5);
+    }
   }
 }
 

@@ -2,11 +2,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "glog/logging.h"
 #include "models/graph.h"
+#include "models/zoo.h"
+#include "scheduler/planner/baselines.h"
 #include "scheduler/planner/planner_fixture.h"
+#include "scheduler/planner/roofline_cost.h"
 #include "scheduler/planner/simulator.h"
 
 namespace soapstone::planner {
@@ -35,21 +39,41 @@ models::Graph Linears(uint32_t layers) {
   return *b.Build();
 }
 
-// The step in whole milliseconds of a chain of linear operators, `layers` of them a stage.
-Nanos Milliseconds(uint32_t stages, uint32_t layers, int64_t batch, int64_t micro_batches,
-                   uint32_t staleness = 0) {
-  const models::Graph model = Linears(stages * layers);
-  const OpGraph graph = *MakeOpGraph(model, {.batch = batch, .micro_batches = micro_batches});
+struct Pipeline {
+  std::vector<uint32_t> layers;  // linear operators, by stage
+  int64_t batch = 8, micro_batches = 1;
+  uint32_t staleness = 0;
+};
+
+// The step (under staleness the iteration) in whole milliseconds, a device a stage.
+Nanos Milliseconds(const Pipeline& pipeline) {
+  const auto stages = static_cast<uint32_t>(pipeline.layers.size());
+  std::vector<uint32_t> device_of;  // by layer; the loss is on the last
+  for (uint32_t k = 0; k < stages; ++k) device_of.resize(device_of.size() + pipeline.layers[k], k);
+  const models::Graph model = Linears(static_cast<uint32_t>(device_of.size()));
+  const OpGraph graph =
+      *MakeOpGraph(model, {.batch = pipeline.batch, .micro_batches = pipeline.micro_batches});
   const Machine machine = FakeMachine({.devices_per_node = stages, .bytes_per_ns = 1e3});
   const EvenCosts costs;
   Strategy strategy = SingleDevice(graph, 0);
+  device_of.push_back(stages - 1);
   for (size_t i = 0; i < graph.ops.size(); ++i) {
-    strategy.ops[i].devices = {std::min(graph.ops[i].group / layers, stages - 1)};
+    strategy.ops[i].devices = {device_of[graph.ops[i].group]};
   }
-  strategy.staleness = staleness;
+  strategy.staleness = pipeline.staleness;
   Simulator simulator(&graph, &machine, &costs);
   CHECK(simulator.SetStrategy(strategy).ok());
-  return (staleness > 0 ? simulator.IterationTime() : simulator.StepTime()) / kMs;
+  const Nanos time = pipeline.staleness > 0 ? simulator.IterationTime() : simulator.StepTime();
+  return time / kMs;
+}
+
+// Of stages of so many operators each.
+Nanos Milliseconds(uint32_t stages, uint32_t layers, int64_t batch, int64_t micro_batches,
+                   uint32_t staleness = 0) {
+  return Milliseconds({.layers = std::vector<uint32_t>(stages, layers),
+                       .batch = batch,
+                       .micro_batches = micro_batches,
+                       .staleness = staleness});
 }
 
 // m micro-batches of 8/m samples pass k stages, 3·8/m ms in each: (m + k − 1)·24/m.
@@ -62,15 +86,40 @@ TEST(MicroBatchTest, APipelineTakesItsStagesAndItsMicroBatchesLessOne) {
   EXPECT_EQ(Milliseconds(4, 1, 8, 4), 42);
 }
 
+// Stages of l operators take l times as long, since a device finishes a micro-batch first: the last
+// stage goes forward and back with each in turn, 3·l·8/m ms, from when the first one reaches it.
+// Backward tasks may wait on stages before it, for one operator that has begun, but the last
+// micro-batch's, behind which nothing is left to do, do not.
+TEST(MicroBatchTest, StagesOfSeveralOperatorsTakeNoLonger) {
+  EXPECT_EQ(Milliseconds(2, 4, 8, 8), (8 + 1) * 12);
+  EXPECT_EQ(Milliseconds(2, 4, 8, 4), (4 + 1) * 24);
+  EXPECT_EQ(Milliseconds(4, 2, 8, 8), (8 + 3) * 6);
+  EXPECT_EQ(Milliseconds(3, 3, 12, 6), (6 + 2) * 18);
+}
+
+// Of 1 + 3 operators and micro-batches of a sample: the first takes 1 ms to the second stage, which
+// takes 3 + 6 with each of four, and the last one's way back 2: 1 + 36 + 2. Of 3 + 1: the first
+// stage always has something to do: the second micro-batch's forward while the second stage takes
+// 1 + 2 with the first, and so on with each after it; 4·9.
+TEST(MicroBatchTest, TheSlowestStageIsNeverIdleBetween) {
+  EXPECT_EQ(Milliseconds({.layers = {1, 3}, .batch = 4, .micro_batches = 4}), 39);
+  EXPECT_EQ(Milliseconds({.layers = {3, 1}, .batch = 4, .micro_batches = 4}), 36);
+}
+
 // On one device there is nothing to overlap: 3 ms a sample.
 TEST(MicroBatchTest, OneStageTakesAsLongAsTheBatch) {
   for (const int64_t m : {1, 3, 8}) EXPECT_EQ(Milliseconds(1, 2, 8, m), 48) << m;
 }
 
-// 2 + 3 samples in two stages. Forward 2 on the first, 3 beside 2; the second: 2–4 forward of the
-// small one, whose backward is ready at 4; the large one's forward at 5–8 or behind that, 8–11. Its
-// backward of 6 ms on both ends the step: 8 + 3 + 6 + 6.
-TEST(MicroBatchTest, UnevenMicroBatches) { EXPECT_EQ(Milliseconds(2, 1, 5, 2), 23); }
+// 2 + 3 samples in two stages. The first goes forward with both, 0–2–5; the second forward and back
+// with the small one, 2–4–8, and then with the large one, which waits for it: 8–11–17. The small
+// one's way back on the first is 8–12, the large one's 17–23. With two operators a stage all times
+// double: the small one's second backward operator is ready at 12 and the large one's first forward
+// one at 10, but the small one goes first.
+TEST(MicroBatchTest, UnevenMicroBatches) {
+  EXPECT_EQ(Milliseconds(2, 1, 5, 2), 23);
+  EXPECT_EQ(Milliseconds(2, 2, 5, 2), 46);
+}
 
 // A pipeline that does not wait at the end of a step is bound by its stage: 24 ms, once as many
 // steps are under way as it has stages.
@@ -78,6 +127,40 @@ TEST(MicroBatchTest, StalenessFillsAPipeline) {
   EXPECT_EQ(Milliseconds(2, 1, 8, 1, 1), 24);
   EXPECT_EQ(Milliseconds(4, 1, 8, 1, 1), 48);
   EXPECT_EQ(Milliseconds(4, 1, 8, 1, 3), 24);
+}
+
+// So it is with stages of several operators, 96 ms and 48 a step, and with uneven ones, 3·3·8: the
+// earliest step goes first. Two steps in four stages: each is on its way for 4·48.
+TEST(MicroBatchTest, StalenessFillsStagesOfSeveralOperators) {
+  EXPECT_EQ(Milliseconds(2, 4, 8, 1, 1), 96);
+  EXPECT_EQ(Milliseconds(4, 2, 8, 1, 1), 96);
+  EXPECT_EQ(Milliseconds(4, 2, 8, 1, 3), 48);
+  EXPECT_EQ(Milliseconds(4, 2, 8, 1, 7), 48);
+  EXPECT_EQ(Milliseconds({.layers = {3, 1}, .staleness = 1}), 72);
+  EXPECT_EQ(Milliseconds({.layers = {1, 3, 2}, .staleness = 2}), 72);
+}
+
+// Steps in micro-batches fill each other's beginnings and ends.
+TEST(MicroBatchTest, StalenessAndMicroBatches) {
+  EXPECT_EQ(Milliseconds(2, 4, 8, 8, 1), 96);
+  EXPECT_EQ(Milliseconds(4, 2, 8, 4, 1), 48);
+}
+
+// Where iterations do not end evenly, the mean over a window of them may be short of the load of
+// the queue that is always busy, which none can be in the long run.
+TEST(MicroBatchTest, IterationsTakeNoLessThanTheBusiestQueueIsBusy) {
+  const OpGraph graph = *MakeOpGraph(*models::BuildModel("gnmt", models::ModelInput{}),
+                                     {.batch = 128, .time_chunk = 8});
+  const Machine machine = FakeMachine({.devices_per_node = 4, .bytes_per_ns = 10});
+  const RooflineCost costs(machine.kinds(), {});
+  Strategy strategy = ModelParallel(graph, machine, costs);
+  Simulator simulator(&graph, &machine, &costs);
+  for (const uint32_t s : {1, 3, 7}) {
+    strategy.staleness = s;
+    ASSERT_TRUE(simulator.SetStrategy(strategy).ok());
+    const std::vector<Nanos> busy = simulator.Explain().busy_ns;
+    EXPECT_GE(simulator.IterationTime(), *std::max_element(busy.begin(), busy.end())) << s;
+  }
 }
 
 // Two devices that hold 3 × 3 weights exchange 36 bytes a step, whatever the micro-batches: the

@@ -1,7 +1,7 @@
-// Random walks over the six networks of the FlexFlow paper on 2 to 64 devices: what a chain of
-// proposals leaves behind has the step time, to the bit, that a new simulator finds for the same
-// strategy. A sample here; SOAPSTONE_MUTATIONS sets how many proposals all walks make together
-// (./check --long: a million).
+// Random walks over the six networks of the FlexFlow paper on 2 to 64 devices, and over two of them
+// in micro-batches: what a chain of proposals leaves behind has the step time, to the bit, that a
+// new simulator finds for the same strategy. A sample here; SOAPSTONE_MUTATIONS sets how many
+// proposals all walks make together (./check --long: a million).
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -19,7 +19,7 @@
 namespace soapstone::planner {
 namespace {
 
-constexpr int kWalks = 30;
+constexpr int kWalks = 34;
 
 int MutationsOfAll() {
   const char* set = std::getenv("SOAPSTONE_MUTATIONS");
@@ -44,7 +44,7 @@ Machine NodesOfFour(uint32_t devices) {
   return *std::move(machine);
 }
 
-OpGraph GraphOf(const std::string& model, uint32_t devices) {
+OpGraph GraphOf(const std::string& model, uint32_t devices, int64_t micro_batches) {
   const bool image = model == "alexnet" || model == "resnet101" || model == "inception_v3";
   models::ModelInput input;
   if (image) {
@@ -53,18 +53,20 @@ OpGraph GraphOf(const std::string& model, uint32_t devices) {
   }
   const auto graph = models::BuildModel(model, input);
   CHECK(graph.ok()) << graph.status();
-  auto plan = MakeOpGraph(*graph, {.batch = int64_t{64} * devices, .time_chunk = image ? 0 : 8});
+  auto plan = MakeOpGraph(*graph, {.batch = int64_t{64} * devices,
+                                   .time_chunk = image ? 0 : 8,
+                                   .micro_batches = micro_batches});
   CHECK(plan.ok()) << plan.status();
   return *std::move(plan);
 }
 
-using Walk = std::tuple<std::string, uint32_t>;
+using Walk = std::tuple<std::string, uint32_t, int64_t>;  // model, devices, micro-batches
 
 class MutationTest : public testing::TestWithParam<Walk> {};
 
 TEST_P(MutationTest, ChainsHaveTheTimesOfNewSimulators) {
-  const auto& [model, devices] = GetParam();
-  const OpGraph graph = GraphOf(model, devices);
+  const auto& [model, devices, micro_batches] = GetParam();
+  const OpGraph graph = GraphOf(model, devices, micro_batches);
   const Machine machine = NodesOfFour(devices);
   const RooflineCost costs(machine.kinds(), {});
   const Space space(&graph, &machine);
@@ -102,14 +104,21 @@ TEST_P(MutationTest, ChainsHaveTheTimesOfNewSimulators) {
   }
 }
 
+std::string NameOf(const testing::TestParamInfo<Walk>& info) {
+  return absl::StrCat(std::get<0>(info.param), "At", std::get<1>(info.param), "In",
+                      std::get<2>(info.param));
+}
+
 INSTANTIATE_TEST_SUITE_P(Networks, MutationTest,
                          testing::Combine(testing::Values("alexnet", "resnet101", "inception_v3",
                                                           "rnntc", "rnnlm", "gnmt"),
-                                          testing::Values(2u, 4u, 8u, 16u, 64u)),
-                         [](const auto& info) {
-                           return std::get<0>(info.param) + "At" +
-                                  std::to_string(std::get<1>(info.param));
-                         });
+                                          testing::Values(2u, 4u, 8u, 16u, 64u),
+                                          testing::Values(1)),
+                         NameOf);
+INSTANTIATE_TEST_SUITE_P(MicroBatches, MutationTest,
+                         testing::Combine(testing::Values("alexnet", "rnnlm"),
+                                          testing::Values(2u, 8u), testing::Values(4)),
+                         NameOf);
 
 }  // namespace
 }  // namespace soapstone::planner

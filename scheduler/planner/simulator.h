@@ -22,6 +22,19 @@
 // in the second (its key there would be less than t's, so it would be equal in both); so s and e
 // are equal: a contradiction. Hence whatever repairs a timeline until all equations hold gives the
 // full simulation's bits.
+//
+// Pipelines. In a graph in micro-batches, and where iterations overlap under staleness, devices
+// finish first what was begun first, as GPipe (Huang et al. 2019) and PipeDream's 1F1B (Narayanan
+// et al. 2019, section 3.2) do; links and servers serve as above. Whenever a device is free it
+// serves to its end, of its tasks t with r(t) ≤ now, that of the least
+//   (iteration, micro-batch, r, id)
+// where applications of gradients are of the last micro-batch; if there are none it waits.
+// Time defines one timeline. Proof: let all that starts before T be known. As busy is at least 1, a
+// task with r = T waited for nothing that starts later, so all tasks with r ≤ T are known; so are
+// the uses of links and servers by them, as no other has a lesser key, and which devices are free
+// at T and what they choose, as the order is total. Times are whole: by induction all is known.
+// With one iteration and one micro-batch it is the timeline above: the least (r, id) among the
+// tasks that are ready is the least among all that were not served.
 #pragma once
 
 #include <cstdint>
@@ -35,6 +48,7 @@
 #include "absl/types/span.h"
 #include "scheduler/planner/comm_block.h"
 #include "scheduler/planner/cost_model.h"
+#include "scheduler/planner/device_queues.h"
 #include "scheduler/planner/event_queue.h"
 #include "scheduler/planner/machine.h"
 #include "scheduler/planner/op_graph.h"
@@ -130,8 +144,10 @@ class Simulator {
   // Runs the whole timeline anew, whatever is known of it.
   Nanos Simulate();
   // Of an iteration among many, under the strategy's staleness s. The s + 1 that run together come
-  // and go in step, so the mean is over a multiple of them, W of at least 4, behind A = max(4, s +
-  // 1) that fill the queues, and before s + 1 that keep them filled: (end_{A+W} − end_A)/W. s = 0:
+  // and go in step, so the mean is over a multiple of them, W of at least 32, behind A = max(8, s +
+  // 1) that fill the queues, and before s + 1 that keep them filled: (end_{A+W} − end_A)/W. When A
+  // ends, more may be done of those behind it than when A + W ends, and the mean then is short of
+  // the busiest queue's load, which no mean over many can be: it is that load at least. s = 0:
   // StepTime().
   Nanos IterationTime();
 
@@ -143,7 +159,8 @@ class Simulator {
   // backward; parameters, their gradients, optimizer state, and a copy for each step of staleness.
   int64_t MemoryOverflow() const { return overflow_; }
   Breakdown Explain();
-  // By task in the order in which tasks may begin.
+  // By task in the order in which tasks may begin; of a graph in micro-batches, devices' tasks in
+  // that in which they are chosen.
   std::vector<TimelineTask> Timeline();
 
   // The step time with these changes, if it is at most `cutoff` and nothing overflows, or no more
@@ -283,10 +300,14 @@ class Simulator {
   Nanos PathBound();
   Nanos DeviceBound();
 
-  // timeline.cc
-  template <bool kMany, bool kBounded>
+  // timeline_run.h
+  template <bool kOrdered, bool kMany, bool kBounded>
   class Run;
+  bool in_micro_batches() const { return graph_->micro_batches > 1; }
+
+  // timeline.cc, ordered_timeline.cc
   Nanos SimulateUpTo(Nanos cutoff);
+  Nanos SimulateInOrder(Nanos cutoff);
 
   const OpGraph* graph_;
   const Machine* machine_;
@@ -328,6 +349,7 @@ class Simulator {
   size_t slots_ = 0, tasks_ = 0;
 
   EventQueue queue_;
+  DeviceQueues waiting_;               // of runs in which devices serve by micro-batch
   std::vector<Nanos> free_at_, left_;  // by resource
   std::vector<Nanos> compute_left_;    // by device, with what follows its last backward task
   std::vector<Nanos> tail_forward_, tail_backward_, head_forward_, head_backward_;  // by operator

@@ -1,0 +1,370 @@
+// One run of the simulator, which has in simulator.h what it computes: tasks in the order in which
+// they may begin (Jia et al. 2019, algorithm 1). Included by timeline.cc and ordered_timeline.cc.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <vector>
+
+#include "absl/base/attributes.h"
+#include "scheduler/planner/simulator.h"
+
+namespace soapstone::planner {
+
+// One run. A key is, from the top bit down: the time at which the task may begin, iteration, slot.
+// kBounded: ends as soon as the last end is known to be over the cutoff. kOrdered: devices serve
+// micro-batch by micro-batch, and keys of slots behind the tasks', one a device, are of when they
+// choose: after all that is ready at that time. kMany: iterations overlap.
+template <bool kOrdered, bool kMany, bool kBounded>
+class Simulator::Run {
+ public:
+  Run(Simulator* simulator, Nanos cutoff, uint32_t iterations)
+      : s_(*simulator),
+        queue_(simulator->queue_),
+        cutoff_(cutoff),
+        iterations_(iterations),
+        slot_bits_(static_cast<uint32_t>(
+            std::bit_width(simulator->slots_ + (kOrdered ? simulator->compute_load_.size() : 0)))),
+        slot_mask_((uint64_t{1} << slot_bits_) - 1),
+        time_shift_(slot_bits_ + (kMany ? std::bit_width(iterations) : 0)),
+        time_max_(Nanos{1} << (63 - time_shift_)) {}
+
+  // The last end, or kNever.
+  Nanos Simulate(std::vector<Nanos>* ends) {
+    queue_.Clear();
+    s_.free_at_.assign(s_.builder_.resources(), 0);
+    free_at_ = s_.free_at_.data();
+    if (kOrdered) s_.waiting_.Clear(s_.compute_load_.size());
+    if (kBounded) SetLeft();
+    if (kMany) {
+      states_of_all_.reserve(s_.slots_ * iterations_);
+      for (uint32_t i = 0; i < iterations_; ++i) {
+        states_of_all_.insert(states_of_all_.end(), s_.states_.begin(), s_.states_.end());
+      }
+      over_.assign(iterations_, 0);
+      ends_.assign(iterations_, 0);
+    }
+    states_ = kMany ? states_of_all_.data() : s_.states_.data();
+    for (uint32_t i = 0; i <= (kMany ? std::min(s_.strategy_.staleness, iterations_ - 1) : 0);
+         ++i) {
+      PushSources(i, 0);
+    }
+    uint32_t until_check = s_.builder_.resources();  // so that checks cost less than serving
+    while (!queue_.empty()) {
+      const uint64_t key = queue_.Pop();
+      if constexpr (kOrdered) {
+        Order(key);
+      } else {
+        Process(key);
+      }
+      if (late_) break;
+      if (kBounded && --until_check == 0) {
+        until_check = s_.builder_.resources();
+        CheckQueues(static_cast<Nanos>(key >> time_shift_));
+      }
+    }
+    if (late_) {
+      if (!kMany) Clean();
+      return kNever;
+    }
+    if (kMany) *ends = ends_;
+    return last_end_;
+  }
+
+ private:
+  struct Place {
+    uint64_t iteration_key = 0;  // the key's part
+    size_t slot0 = 0;            // of the iteration
+    uint32_t slot = 0, of = 0, part = 0;
+  };
+
+  void SetLeft() {
+    s_.left_ = s_.comm_load_;
+    s_.compute_left_ = s_.compute_load_;
+    for (size_t d = 0; d < s_.compute_load_.size(); ++d) {
+      s_.left_[d] += s_.compute_load_[d];
+      s_.compute_left_[d] += s_.device_tail_[d];
+    }
+  }
+
+  void PushSources(uint32_t iteration, Nanos at) {
+    const uint64_t iteration_key = uint64_t{iteration} << slot_bits_;
+    for (uint32_t op = 0; op < s_.n_; ++op) {
+      const Block& block = s_.blocks_[op];
+      for (uint32_t slot = block.base; slot < block.base + block.size; ++slot) {
+        if (s_.states_[slot].waits == 0) Push(at, iteration_key, slot);
+      }
+    }
+  }
+
+  void Push(Nanos at, uint64_t iteration_key, uint32_t slot) {
+    if (at >= time_max_) late_ = true;
+    queue_.Push(static_cast<uint64_t>(at) << time_shift_ | iteration_key | slot);
+  }
+
+  // A task that waits hears that one of those it waits for is over.
+  void Arrive(Nanos at, const Place& place, uint32_t slot) {
+    TaskState& state = states_[place.slot0 + slot];
+    const Nanos ready = std::max(state.ready, at);
+    state.ready = ready;
+    if (--state.missing > 0) return;
+    state.ready = 0;  // for the next run
+    state.missing = state.waits;
+    Push(ready, place.iteration_key, slot);
+  }
+
+  uint32_t IterationOf(uint64_t key) const {
+    return static_cast<uint32_t>(key >> slot_bits_) &
+           ((uint32_t{1} << std::bit_width(iterations_)) - 1);
+  }
+
+  void Order(uint64_t key) {
+    const auto slot = static_cast<uint32_t>(key & slot_mask_);
+    if (slot >= s_.slots_) return Choose(static_cast<uint32_t>(slot - s_.slots_));
+    const uint32_t device = DeviceOf(slot);
+    if (device != UINT32_MAX) return Wait(key, slot, device);
+    Process(key);
+  }
+
+  // The device that a task occupies; UINT32_MAX: it uses links or a server. An application of
+  // gradients is one flow, of one use.
+  uint32_t DeviceOf(uint32_t slot) const {
+    const Served served = s_.served_[slot];
+    if (served.kind() == BlockKind::kForward || served.kind() == BlockKind::kBackward) {
+      return served.device;
+    }
+    if (served.kind() != BlockKind::kSync) return UINT32_MAX;
+    const CommTasks& tasks = s_.syncs_[served.of()]->tasks;
+    const CommTask& task = tasks.tasks[slot - s_.blocks_[s_.SyncBlockOf(served.of())].base];
+    if (task.flows_begin == task.flows_end) return UINT32_MAX;
+    const Flow& flow = tasks.flows[task.flows_begin];
+    if (flow.uses_begin == flow.uses_end) return UINT32_MAX;
+    const uint32_t resource = tasks.uses[flow.uses_begin].resource;
+    return resource < s_.compute_load_.size() ? resource : UINT32_MAX;
+  }
+
+  // The first task that waits for a device makes it choose as soon as it is free.
+  void Wait(uint64_t key, uint32_t slot, uint32_t device) {
+    const Served served = s_.served_[slot];
+    const auto last = static_cast<uint32_t>(s_.graph_->micro_batches) - 1;
+    const uint64_t turn =
+        served.kind() == BlockKind::kSync ? last : s_.graph_->ops[served.of()].micro_batch;
+    const uint64_t iteration = kMany ? IterationOf(key) : 0;
+    if (s_.waiting_.empty(device)) {
+      PushChoice(std::max(static_cast<Nanos>(key >> time_shift_), free_at_[device]), device);
+    }
+    s_.waiting_.Add(device, iteration * (uint64_t{last} + 1) + turn, key);
+  }
+
+  void PushChoice(Nanos at, uint32_t device) {
+    Push(at, uint64_t{kMany ? iterations_ : 0} << slot_bits_,
+         static_cast<uint32_t>(s_.slots_) + device);
+  }
+
+  void Choose(uint32_t device) {
+    Process(s_.waiting_.Take(device));
+    if (!s_.waiting_.empty(device)) PushChoice(free_at_[device], device);
+  }
+
+  // Into its caller, the loop of a search's runs, which GCC leaves it out of by itself.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void Process(uint64_t key) {
+    const auto ready = static_cast<Nanos>(key >> time_shift_);
+    Place place;
+    place.slot = static_cast<uint32_t>(key & slot_mask_);
+    uint32_t iteration = 0;
+    if (kMany) {
+      iteration = IterationOf(key);
+      place.iteration_key = uint64_t{iteration} << slot_bits_;
+      place.slot0 = iteration * s_.slots_;
+    }
+    const Served served = s_.served_[place.slot];
+    place.of = served.of();
+    Nanos end = 0;
+    switch (served.kind()) {
+      case BlockKind::kForward:
+        end = Forward(ready, served, place);
+        break;
+      case BlockKind::kBackward:
+        end = Backward(ready, served, place);
+        break;
+      case BlockKind::kTransfer:
+        end = Communicate(ready, s_.edges_[served.of()]->forward, place,
+                          s_.TransferBlock(served.of()),
+                          s_.blocks_[s_.ForwardBlock(s_.connections_[served.of()].to)].base);
+        break;
+      case BlockKind::kGradient:
+        end = Communicate(ready, s_.edges_[served.of()]->backward, place,
+                          s_.GradientBlock(served.of()),
+                          s_.blocks_[s_.BackwardBlock(s_.connections_[served.of()].from)].base);
+        break;
+      case BlockKind::kSync: {
+        const uint32_t block = s_.SyncBlockOf(served.of());
+        end =
+            Communicate(ready, s_.syncs_[served.of()]->tasks, place, block, s_.blocks_[block].base);
+        break;
+      }
+    }
+    last_end_ = std::max(last_end_, end);
+    if (kMany) EndOf(iteration, end);
+  }
+
+  // An iteration that is over lets the one start that waits for it.
+  void EndOf(uint32_t iteration, Nanos end) {
+    ends_[iteration] = std::max(ends_[iteration], end);
+    if (++over_[iteration] < s_.tasks_) return;
+    const uint32_t next = iteration + 1 + s_.strategy_.staleness;
+    if (next < iterations_) PushSources(next, ends_[iteration]);
+  }
+
+  // What a queue still has to serve does not start before now, nor before the queue is free.
+  void CheckQueues(Nanos now) {
+    bool late = false;
+    for (size_t d = 0; d < s_.compute_left_.size(); ++d) {
+      late |= s_.compute_left_[d] > s_.device_tail_[d] &&
+              std::max(now, s_.free_at_[d]) + s_.compute_left_[d] > cutoff_;
+    }
+    for (size_t r = 0; r < s_.free_at_.size(); ++r) {
+      late |= s_.left_[r] > 0 && std::max(now, s_.free_at_[r]) + s_.left_[r] > cutoff_;
+    }
+    late_ |= late;
+  }
+
+  // Serves a use. What the queue still has to serve is a bound, in whatever order: it comes behind.
+  Nanos Serve(uint32_t resource, Nanos ready, Nanos busy, const Place& place, uint32_t index) {
+    const Nanos start = std::max(ready, free_at_[resource]);
+    const Nanos end = start + busy;
+    free_at_[resource] = end;
+    if (kBounded) {
+      Nanos& left = s_.left_[resource];
+      left -= busy;
+      late_ |= end + left > cutoff_;
+    }
+    if (!kMany && !kBounded && s_.record_ != nullptr) [[unlikely]] {
+      const BlockKind kind = s_.served_[place.slot].kind();
+      const bool connects = kind == BlockKind::kTransfer || kind == BlockKind::kGradient;
+      const uint32_t of = connects ? s_.connections_[place.of].edges[0] : place.of;
+      s_.record_->push_back({KindOf(kind), of, index, resource, ready, start, end});
+    }
+    return end;
+  }
+
+  static TaskKind KindOf(BlockKind kind) {
+    constexpr TaskKind kKinds[] = {TaskKind::kForward, TaskKind::kTransfer, TaskKind::kBackward,
+                                   TaskKind::kGradient, TaskKind::kSynchronize};
+    return kKinds[static_cast<size_t>(kind)];
+  }
+
+  // What follows a device's last backward task, and this one, is to come as well.
+  Nanos Compute(const Served& task, Nanos ready, const Place& place, Nanos tail) {
+    const Nanos end = Serve(task.device, ready, task.busy, place, place.part);
+    if (kBounded) {
+      Nanos& left = s_.compute_left_[task.device];
+      left -= task.busy;
+      late_ |= end + std::max(left, tail) > cutoff_;
+    }
+    return end;
+  }
+
+  void Clean() {
+    for (TaskState& state : s_.states_) state = {0, state.waits, state.waits};
+  }
+
+  Nanos Forward(Nanos ready, const Served& task, Place& place) {
+    const uint32_t op = task.of();
+    place.part = place.slot - s_.blocks_[op].base;
+    const Nanos end = Compute(task, ready, place, s_.tail_forward_[op]);
+    for (uint32_t i = s_.out_.begin[op]; i < s_.out_.begin[op + 1]; ++i) {
+      SetFree(s_.routes_out_[i], end, place);
+    }
+    if (task.starts()) Arrive(end, place, s_.blocks_[s_.BackwardBlock(op)].base + place.part);
+    return end;
+  }
+
+  Nanos Backward(Nanos ready, const Served& task, Place& place) {
+    const uint32_t op = task.of();
+    place.part = place.slot - s_.blocks_[s_.BackwardBlock(op)].base;
+    const Nanos end = Compute(task, ready, place, s_.tail_backward_[op]);
+    for (uint32_t i = s_.in_.begin[op]; i < s_.in_.begin[op + 1]; ++i) {
+      SetFree(s_.routes_in_[i], end, place);
+    }
+    const uint32_t group = s_.group_of_[op];
+    if (group != UINT32_MAX) {
+      const uint32_t base = s_.blocks_[s_.SyncBlockOf(group)].base;
+      for (uint32_t item : s_.syncs_[group]->device_to.of(task.device)) {
+        Arrive(end, place, base + item);
+      }
+    }
+    return end;
+  }
+
+  void SetFree(const Route& route, Nanos at, const Place& place) {
+    if (route.lists == nullptr) return Arrive(at, place, route.parts + place.part);
+    for (uint32_t item : route.lists->of(place.part)) {
+      const uint32_t base = (item & kIsTask) == 0 ? route.parts : route.tasks;
+      Arrive(at, place, base + (item & ~kIsTask));
+    }
+  }
+
+  // A flow arrives; the last one lets go who waits for all of them.
+  void Put(Nanos at, const Place& place, const CommTasks& tasks, uint32_t inbox, uint32_t base,
+           uint32_t done_base) {
+    const size_t slot = base + tasks.tasks.size() + inbox;
+    TaskState& state = states_[place.slot0 + slot];
+    const Nanos ready = std::max(state.ready, at);
+    state.ready = ready;
+    if (--state.missing > 0) return;
+    state.ready = 0;
+    state.missing = state.waits;
+    for (uint32_t i = tasks.inboxes[inbox].done_begin; i < tasks.inboxes[inbox].done_end; ++i) {
+      Arrive(ready, place, done_base + tasks.done[i]);
+    }
+  }
+
+  Nanos Communicate(Nanos ready, const CommTasks& tasks, const Place& place, uint32_t block,
+                    uint32_t done_base) {
+    const uint32_t base = s_.blocks_[block].base;
+    const uint32_t index = place.slot - base;
+    const CommTask& task = tasks.tasks[index];
+    Nanos last = ready + 1;
+    for (uint32_t f = task.flows_begin; f < task.flows_end; ++f) {
+      const Flow& flow = tasks.flows[f];
+      Nanos delivered = ready + 1;
+      for (uint32_t u = flow.uses_begin; u < flow.uses_end; ++u) {
+        const LinkUse& use = tasks.uses[u];
+        const Nanos end = Serve(use.resource, ready + use.offset, use.busy, place, index);
+        if (u == flow.uses_begin && task.next_segment >= 0) {
+          Push(end, place.iteration_key, base + static_cast<uint32_t>(task.next_segment));
+        }
+        delivered = std::max(delivered, end + use.rest);
+      }
+      for (uint32_t i = flow.done_begin; i < flow.done_end; ++i) {
+        const uint32_t item = tasks.done[i];
+        if ((item & kIsInbox) == 0) {
+          Arrive(delivered, place, done_base + item);
+        } else {
+          Put(delivered, place, tasks, item & ~kIsInbox, base, done_base);
+        }
+      }
+      last = std::max(last, delivered);
+    }
+    return last;
+  }
+
+  Simulator& s_;
+  EventQueue& queue_;
+  TaskState* states_ = nullptr;
+  Nanos* free_at_ = nullptr;
+  std::vector<TaskState> states_of_all_;
+  std::vector<size_t> over_;
+  std::vector<Nanos> ends_;
+  const Nanos cutoff_;
+  const uint32_t iterations_;
+  const uint32_t slot_bits_;
+  const uint64_t slot_mask_;
+  const uint32_t time_shift_;
+  const Nanos time_max_;
+  Nanos last_end_ = 0;
+  bool late_ = false;
+};
+
+}  // namespace soapstone::planner
