@@ -50,37 +50,20 @@ Simulator::Simulator(const OpGraph* graph, const Machine* machine, const CostMod
     : graph_(graph),
       machine_(machine),
       options_(options),
-      splits_(graph, machine, costs),
+      alike_(FindAlike(*graph)),
+      splits_(graph, machine, costs, &alike_),
       builder_(machine, {.segment_bytes = options.segment_bytes}),
       sync_builder_(graph, machine, &builder_),
       n_(static_cast<uint32_t>(graph->ops.size())),
       g_(static_cast<uint32_t>(graph->groups.size())),
-      op_cache_(n_),
-      sync_cache_(g_),
+      op_cache_(alike_.ops),
+      sync_cache_(alike_.groups),
       memories_(kMemories) {
   for (const std::vector<uint32_t>& group : graph->groups) {
     group_has_params_.push_back(std::any_of(
         group.begin(), group.end(), [&](uint32_t op) { return !graph->ops[op].params.empty(); }));
   }
-  absl::flat_hash_map<std::tuple<uint32_t, uint32_t, bool>, uint32_t> numbers;
-  for (uint32_t id = 0; id < graph->edges.size(); ++id) {
-    const PlanEdge& edge = graph->edges[id];
-    const auto [it, is_new] = numbers.try_emplace({edge.from, edge.to, edge.gradient}, e_);
-    if (is_new) {
-      connections_.push_back({.from = edge.from, .to = edge.to, .gradient = edge.gradient});
-      ++e_;
-    }
-    connections_[it->second].edges.push_back(id);
-  }
-  edge_cache_.resize(e_);
-  std::vector<std::vector<EdgeEnd>> in(n_), out(n_);
-  for (uint32_t id = 0; id < e_; ++id) {
-    FindReach(&connections_[id]);
-    out[connections_[id].from].push_back({id, connections_[id].to});
-    in[connections_[id].to].push_back({id, connections_[id].from});
-  }
-  in_.Set(in);
-  out_.Set(out);
+  MakeConnections();
   for (const PlanOp& op : graph->ops) {
     group_of_.push_back(op.params.empty() ? UINT32_MAX : op.group);
   }
@@ -102,6 +85,42 @@ Simulator::Simulator(const OpGraph* graph, const Machine* machine, const CostMod
 
 Simulator::~Simulator() = default;
 
+void Simulator::MakeConnections() {
+  absl::flat_hash_map<std::tuple<uint32_t, uint32_t, bool>, uint32_t> numbers;
+  for (uint32_t id = 0; id < graph_->edges.size(); ++id) {
+    const PlanEdge& edge = graph_->edges[id];
+    const auto [it, is_new] = numbers.try_emplace({edge.from, edge.to, edge.gradient}, e_);
+    if (is_new) {
+      connections_.push_back({.from = edge.from, .to = edge.to, .gradient = edge.gradient});
+      ++e_;
+    }
+    connections_[it->second].edges.push_back(id);
+  }
+  // An edge's class names its operators' ones.
+  absl::flat_hash_map<std::vector<uint32_t>, uint32_t> firsts;
+  std::vector<std::vector<EdgeEnd>> in(n_), out(n_);
+  for (uint32_t id = 0; id < e_; ++id) {
+    Connection& connection = connections_[id];
+    std::vector<uint32_t> key;
+    for (uint32_t edge : connection.edges) key.push_back(alike_.of_edge[edge]);
+    const auto [it, is_new] = firsts.try_emplace(std::move(key), id);
+    const Connection& first = connections_[it->second];
+    if (is_new) {
+      FindReach(&connection);
+      connection.alike = static_cast<uint32_t>(edge_cache_.size());
+      edge_cache_.emplace_back();
+    } else {
+      connection.feeds_all = first.feeds_all;
+      connection.reads_all = first.reads_all;
+      connection.alike = first.alike;
+    }
+    out[connection.from].push_back({id, connection.to});
+    in[connection.to].push_back({id, connection.from});
+  }
+  in_.Set(in);
+  out_.Set(out);
+}
+
 Strategy Simulator::strategy() const {
   Strategy strategy = strategy_;
   for (const OpState* op : ops_) strategy.ops.push_back(op->config);
@@ -122,9 +141,9 @@ absl::Status Simulator::SetStrategy(const Strategy& strategy) {
   FindAll(strategy.ops);
   if (cached_words_ > kCachedWordsMax) FlushCaches();
   hash_[0] = hash_[1] = 0;
-  for (const OpState* op : ops_) {
-    AddCompute(*op, 1);
-    for (int i : {0, 1}) hash_[i] ^= op->hash[i];
+  for (uint32_t op = 0; op < n_; ++op) {
+    AddCompute(*ops_[op], 1);
+    for (int i : {0, 1}) hash_[i] ^= absl::HashOf(op, ops_[op]->hash[i]);
   }
   for (const EdgeBlock* edge : edges_) AddEdge(*edge, 1);
   for (const SyncBlock* sync : syncs_) AddSync(*sync, 1);
@@ -135,14 +154,15 @@ absl::Status Simulator::SetStrategy(const Strategy& strategy) {
 }
 
 const Simulator::OpState* Simulator::FindOp(uint32_t op, const OpConfig& config) {
-  std::unique_ptr<OpState>& state = op_cache_[op][config];
+  auto& cache = op_cache_[alike_.of_op[op]];
+  std::unique_ptr<OpState>& state = cache[config];
   if (state != nullptr) return state.get();
   state = Spare(&spare_ops_);
   state->config = config;
   const Split* split = state->split = splits_.Find(op, config);
-  state->id = static_cast<uint32_t>(op_cache_[op].size()) - 1;
+  state->id = static_cast<uint32_t>(cache.size()) - 1;
   for (uint64_t i : {0, 1}) {
-    state->hash[i] = absl::HashOf(i, op, config.degrees, config.devices, config.cuts);
+    state->hash[i] = absl::HashOf(i, config.degrees, config.devices, config.cuts);
   }
   state->forward.resize(split->parts);
   state->backward.resize(split->parts);
@@ -168,7 +188,8 @@ const EdgeBlock* Simulator::FindEdge(uint32_t edge) {
   const Connection& connection = connections_[edge];
   const OpState& from = *ops_[connection.from];
   const OpState& to = *ops_[connection.to];
-  std::unique_ptr<EdgeBlock>& block = edge_cache_[edge][uint64_t{from.id} << 32 | to.id];
+  std::unique_ptr<EdgeBlock>& block =
+      edge_cache_[connection.alike][uint64_t{from.id} << 32 | to.id];
   if (block == nullptr) {
     block = Spare(&spare_edges_);
     overlaps_.clear();
@@ -187,7 +208,7 @@ const SyncBlock* Simulator::FindSync(uint32_t group) {
   for (uint32_t op : graph_->groups[group]) {
     if (group_of_[op] == group) sync_key_.push_back(ops_[op]->id);
   }
-  std::unique_ptr<SyncBlock>& block = sync_cache_[group][sync_key_];
+  std::unique_ptr<SyncBlock>& block = sync_cache_[alike_.of_group[group]][sync_key_];
   if (block == nullptr) {
     block = Spare(&spare_syncs_);
     for (uint32_t op : graph_->groups[group]) {
@@ -290,7 +311,9 @@ void Simulator::SwapOps(absl::Span<const Change> changes) {
     ops_[change.op] = now;
     AddCompute(*before, -1);
     AddCompute(*now, 1);
-    for (int i : {0, 1}) hash_[i] ^= before->hash[i] ^ now->hash[i];
+    for (int i : {0, 1}) {
+      hash_[i] ^= absl::HashOf(change.op, before->hash[i]) ^ absl::HashOf(change.op, now->hash[i]);
+    }
   }
 }
 

@@ -46,6 +46,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "scheduler/planner/alike.h"
 #include "scheduler/planner/comm_block.h"
 #include "scheduler/planner/cost_model.h"
 #include "scheduler/planner/device_queues.h"
@@ -178,12 +179,12 @@ class Simulator {
   size_t tasks() const { return tasks_; }  // of the current strategy
 
  private:
-  // An operator in one configuration; kept and looked up.
+  // An operator in one configuration; kept, and looked up for all that are alike.
   struct OpState {
     OpConfig config;
     const Split* split = nullptr;
-    uint32_t id = 0;                       // among those of the operator
-    uint64_t hash[2] = {0, 0};             // of operator and configuration
+    uint32_t id = 0;                       // among those of the class
+    uint64_t hash[2] = {0, 0};             // of the configuration
     std::vector<Nanos> forward, backward;  // busy times by part, with exchanges
     Nanos forward_min = 0, forward_max = 0, backward_min = 0, backward_max = 0;
   };
@@ -215,6 +216,7 @@ class Simulator {
     uint32_t from = 0, to = 0;
     bool gradient = false;
     std::vector<uint32_t> edges;
+    uint32_t alike = 0;  // class: of alike operators, with alike edges
     // Whatever the configurations: any part of the consumer reads some of it; any part of the
     // producer is read.
     bool feeds_all = false, reads_all = false;
@@ -270,6 +272,7 @@ class Simulator {
   uint32_t BlockCount() const { return 2 * n_ + 2 * e_ + g_; }
 
   // simulator.cc: the strategy's state
+  void MakeConnections();
   const OpState* FindOp(uint32_t op, const OpConfig& config);
   const EdgeBlock* FindEdge(uint32_t edge);
   const SyncBlock* FindSync(uint32_t group);
@@ -312,6 +315,7 @@ class Simulator {
   const OpGraph* graph_;
   const Machine* machine_;
   SimulatorOptions options_;
+  AlikeClasses alike_;
   SplitTable splits_;
   BlockBuilder builder_;
   SyncBuilder sync_builder_;
@@ -325,7 +329,8 @@ class Simulator {
   std::vector<const EdgeBlock*> edges_;
   std::vector<const SyncBlock*> syncs_;
   std::vector<uint32_t> group_of_;  // by operator: the group of its parameters; UINT32_MAX: none
-  uint64_t hash_[2] = {0, 0};       // of all operators' configurations
+  uint64_t hash_[2] = {0, 0};       // of all operators and their configurations
+  // By class.
   std::vector<absl::flat_hash_map<OpConfig, std::unique_ptr<OpState>, ConfigHash>> op_cache_;
   std::vector<absl::flat_hash_map<uint64_t, std::unique_ptr<EdgeBlock>>> edge_cache_;
   std::vector<absl::flat_hash_map<std::vector<uint32_t>, std::unique_ptr<SyncBlock>>> sync_cache_;

@@ -278,10 +278,11 @@ Block Split::BlockOf(uint32_t part) const {
   return block;
 }
 
-SplitTable::SplitTable(const OpGraph* graph, const Machine* machine, const CostModel* costs)
-    : graph_(graph), machine_(machine), costs_(costs) {
-  splits_.resize(graph->ops.size());
-  overlaps_.resize(graph->edges.size());
+SplitTable::SplitTable(const OpGraph* graph, const Machine* machine, const CostModel* costs,
+                       const AlikeClasses* alike)
+    : graph_(graph), machine_(machine), costs_(costs), alike_(alike) {
+  splits_.resize(alike == nullptr ? graph->ops.size() : alike->ops);
+  overlaps_.resize(alike == nullptr ? graph->edges.size() : alike->edges);
 }
 
 std::unique_ptr<Split> SplitTable::Make(uint32_t op_id, const OpConfig& config) const {
@@ -315,10 +316,11 @@ std::unique_ptr<Split> SplitTable::Make(uint32_t op_id, const OpConfig& config) 
 }
 
 const Split* SplitTable::Find(uint32_t op, const OpConfig& config) {
-  std::unique_ptr<Split>& split = splits_[op][{config.degrees, config.cuts}];
+  auto& splits = splits_[alike_ == nullptr ? op : alike_->of_op[op]];
+  std::unique_ptr<Split>& split = splits[{config.degrees, config.cuts}];
   if (split == nullptr) {
     split = Make(op, config);
-    split->id = static_cast<uint32_t>(splits_[op].size()) - 1;
+    split->id = static_cast<uint32_t>(splits.size()) - 1;
   }
   return split.get();
 }
@@ -344,7 +346,8 @@ std::vector<Overlap> SplitTable::FindOverlaps(uint32_t edge_id, const Split& a,
 
 const std::vector<Overlap>& SplitTable::Overlaps(uint32_t edge, const Split& producer,
                                                  const Split& consumer) {
-  auto& overlaps = overlaps_[edge][uint64_t{producer.id} << 32 | consumer.id];
+  auto& of_edge = overlaps_[alike_ == nullptr ? edge : alike_->of_edge[edge]];
+  auto& overlaps = of_edge[uint64_t{producer.id} << 32 | consumer.id];
   if (overlaps == nullptr) {
     overlaps = std::make_unique<std::vector<Overlap>>(FindOverlaps(edge, producer, consumer));
   }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "scheduler/planner/alike.h"
 #include "scheduler/planner/cost_model.h"
 #include "scheduler/planner/machine.h"
 #include "scheduler/planner/op_graph.h"
@@ -57,8 +58,9 @@ struct Overlap {
 
 class SplitTable {
  public:
-  // Keeps the pointers.
-  SplitTable(const OpGraph* graph, const Machine* machine, const CostModel* costs);
+  // Keeps the pointers. alike: of the graph; its members share what is found. nullptr: none do.
+  SplitTable(const OpGraph* graph, const Machine* machine, const CostModel* costs,
+             const AlikeClasses* alike = nullptr);
 
   // REQUIRES CheckConfig. The result stays where it is.
   const Split* Find(uint32_t op, const OpConfig& config);
@@ -72,9 +74,11 @@ class SplitTable {
   const OpGraph* graph_;
   const Machine* machine_;
   const CostModel* costs_;
+  const AlikeClasses* alike_;
+  // [class of operators]
   std::vector<absl::flat_hash_map<std::pair<std::vector<uint32_t>, Cuts>, std::unique_ptr<Split>>>
       splits_;
-  // [edge], by the splits' ids
+  // [class of edges], by the splits' ids
   std::vector<absl::flat_hash_map<uint64_t, std::unique_ptr<std::vector<Overlap>>>> overlaps_;
 };
 
