@@ -57,8 +57,10 @@ absl::StatusOr<SearchRun> RunOne(const Planning& planning, const planner::Search
                                  const SearchLimits& limits) {
   const bool timed = limits.proposals == 0;
   const planner::Space space(&planning.graph(), &planning.machine());
-  const planner::SearchProblem problem = {
-      .space = &space, .costs = &planning.costs(), .only_ways = planning.ways()};
+  const planner::SearchProblem problem = {.space = &space,
+                                          .costs = &planning.costs(),
+                                          .only_ways = planning.ways(),
+                                          .prices = planning.prices()};
   planner::SearchOptions options = {
       .seed = limits.seed, .chains = kChains, .simulator = planning.simulator_options()};
   options.threads = std::min(kChains, std::max(1u, std::thread::hardware_concurrency()));

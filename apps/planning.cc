@@ -6,6 +6,7 @@
 #include <fstream>
 #include <numeric>
 #include <sstream>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -55,11 +56,6 @@ absl::StatusOr<std::vector<planner::Synchronization>> WaysOf(const std::string& 
   return all;
 }
 
-bool IsBetter(const PricedStrategy& a, const PricedStrategy& b) {
-  if (a.overflow_bytes != b.overflow_bytes) return a.overflow_bytes < b.overflow_bytes;
-  return a.parts.step_ns < b.parts.step_ns;
-}
-
 }  // namespace
 
 absl::StatusOr<std::string> ReadTextFile(const std::string& path) {
@@ -102,20 +98,20 @@ absl::StatusOr<std::unique_ptr<Planning>> Planning::Create(const PlanningOptions
   return planning;
 }
 
-PricedStrategy Planning::Price(const std::string& name, const planner::Strategy& strategy) const {
-  planner::Simulator simulator(&graph_, machine_.get(), costs_.get(), simulator_options_);
-  CHECK(simulator.SetStrategy(strategy).ok());
-  const std::vector<planner::TimelineTask> timeline = simulator.Timeline();
+PricedStrategy Planning::PriceBy(planner::Simulator* simulator, const std::string& name,
+                                 const planner::Strategy& strategy) const {
+  CHECK(simulator->SetStrategy(strategy).ok());
+  const Nanos step = simulator->StepTime();
   PricedStrategy priced = {.name = name,
                            .strategy = strategy,
-                           .breakdown = simulator.Explain(),
-                           .parts = planner::PartsOf(*machine_, timeline, simulator.StepTime()),
-                           .overflow_bytes = simulator.MemoryOverflow()};
+                           .breakdown = simulator->Explain(),
+                           .parts = planner::PartsOf(*machine_, simulator->Timeline(), step),
+                           .overflow_bytes = simulator->MemoryOverflow()};
   const int64_t moved = priced.breakdown.transfer_bytes + priced.breakdown.sync_bytes;
   priced.moved_over_bytes = std::max<int64_t>(0, moved - simulator_options_.moved_bytes_max);
-  if (strategy.staleness > 0) priced.iteration_ns = simulator.IterationTime();
+  if (strategy.staleness > 0) priced.iteration_ns = simulator->IterationTime();
   if (jitter_ == 0) return priced;
-  std::vector<Nanos> times = simulator.SampleStepTimes({.sigma = jitter_});
+  std::vector<Nanos> times = simulator->SampleStepTimes({.sigma = jitter_});
   std::sort(times.begin(), times.end());
   const auto count = static_cast<int64_t>(times.size());
   priced.jitter_mean_ns = std::accumulate(times.begin(), times.end(), Nanos{0}) / count;
@@ -134,15 +130,9 @@ std::vector<StalenessRow> Planning::Stalenesses(planner::Strategy strategy, uint
   return rows;
 }
 
-PricedStrategy Planning::PriceBest(const std::string& name, planner::Strategy strategy) const {
-  strategy.synchronization = ways_[0];
-  PricedStrategy best = Price(name, strategy);
-  for (const planner::Synchronization way : absl::MakeConstSpan(ways_).subspan(1)) {
-    strategy.synchronization = way;
-    PricedStrategy other = Price(name, strategy);
-    if (IsBetter(other, best)) best = std::move(other);
-  }
-  return best;
+PricedStrategy Planning::Price(const std::string& name, const planner::Strategy& strategy) const {
+  planner::Simulator simulator(&graph_, machine_.get(), costs_.get());
+  return PriceBy(&simulator, name, strategy);
 }
 
 std::vector<planner::TimelineTask> Planning::Timeline(const planner::Strategy& strategy) const {
@@ -153,10 +143,21 @@ std::vector<planner::TimelineTask> Planning::Timeline(const planner::Strategy& s
 
 std::vector<PricedStrategy> Planning::Baselines() const {
   const auto devices = static_cast<uint32_t>(machine_->devices().size());
-  std::vector<PricedStrategy> all;
-  all.push_back(PriceBest("data parallel", planner::DataParallel(graph_, devices)));
-  all.push_back(PriceBest("model parallel", planner::ModelParallel(graph_, *machine_, *costs_)));
-  all.push_back(PriceBest("expert", planner::ExpertStrategy(graph_, *machine_)));
+  const auto priced = [this](planner::Pricer* pricer, const std::string& name,
+                             planner::Strategy strategy) {
+    CHECK(pricer->PriceBest(&strategy).ok());
+    return PriceBy(&pricer->simulator(), name, strategy);
+  };
+  std::vector<PricedStrategy> all(3);
+  // The expert's takes longest.
+  std::thread other([&] {
+    planner::Pricer pricer = MakePricer();
+    all[2] = priced(&pricer, "expert", planner::ExpertStrategy(graph_, *machine_));
+  });
+  planner::Pricer pricer = MakePricer();
+  all[0] = priced(&pricer, "data parallel", planner::DataParallel(graph_, devices));
+  all[1] = priced(&pricer, "model parallel", planner::ModelParallel(graph_, *machine_, *costs_));
+  other.join();
   return all;
 }
 

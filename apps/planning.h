@@ -11,6 +11,7 @@
 #include "scheduler/planner/cost_model.h"
 #include "scheduler/planner/machine.h"
 #include "scheduler/planner/op_graph.h"
+#include "scheduler/planner/pricer.h"
 #include "scheduler/planner/simulator.h"
 #include "scheduler/planner/strategy.h"
 
@@ -47,20 +48,27 @@ class Planning {
   PricedStrategy Price(const std::string& name, const planner::Strategy& strategy) const;
   // The mean iteration under each staleness up to `max`, stale copies held in memory.
   std::vector<StalenessRow> Stalenesses(planner::Strategy strategy, uint32_t max) const;
-  // With the synchronization that was asked for, or else the one that makes the step shortest.
-  PricedStrategy PriceBest(const std::string& name, planner::Strategy strategy) const;
   std::vector<planner::TimelineTask> Timeline(const planner::Strategy& strategy) const;
-  // Data parallelism, model parallelism, the expert's.
+  // Data parallelism, model parallelism, the expert's, each with the synchronization that was asked
+  // for, or else the one that suits it best. Two threads.
   std::vector<PricedStrategy> Baselines() const;
+  // What is priced so far; searches add to it. Threading: its own.
+  planner::PriceList* prices() const { return &prices_; }
 
  private:
   Planning() = default;
+  planner::Pricer MakePricer() const {
+    return {&graph_, machine_.get(), costs_.get(), {}, ways_, &prices_};
+  }
+  PricedStrategy PriceBy(planner::Simulator* simulator, const std::string& name,
+                         const planner::Strategy& strategy) const;
   planner::OpGraph graph_;
   std::unique_ptr<planner::Machine> machine_;
   std::unique_ptr<planner::CostModel> costs_;
   double jitter_ = 0;
   planner::SimulatorOptions simulator_options_;
   std::vector<planner::Synchronization> ways_;
+  mutable planner::PriceList prices_;
 };
 
 }  // namespace soapstone::apps

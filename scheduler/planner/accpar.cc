@@ -5,7 +5,6 @@
 #include <map>
 #include <utility>
 
-#include "scheduler/planner/best_sync.h"
 #include "scheduler/planner/joint_choice.h"
 #include "scheduler/planner/tofu.h"
 #include "scheduler/planner/uneven.h"
@@ -407,6 +406,11 @@ AccParPlan PlanByAccPar(const OpGraph& graph, const Machine& machine, const Cost
   plan.dims.resize(graph.groups.size());
   const std::vector<std::vector<double>> whole_ns = WholeTimes(graph, machine, costs);
   for (size_t halves = 2; halves <= plan.devices.size(); halves *= 2) {
+    if (options.stop && options.stop()) {
+      plan.complete = plan.exact = false;
+      plan.strategy = DataParallel(graph, static_cast<uint32_t>(machine.devices().size()));
+      return plan;
+    }
     const AccParLevel level(graph, machine, whole_ns, plan.dims, HalveAll(machine, plan));
     const LevelChoice choice = ChooseLevel(level, halves / 2, graph.groups.size(), options);
     plan.exact = plan.exact && choice.exact;
@@ -422,12 +426,6 @@ AccParPlan PlanByAccPar(const OpGraph& graph, const Machine& machine, const Cost
     plan.strategy.ops.push_back(std::move(config));
   }
   return plan;
-}
-
-absl::StatusOr<Strategy> AccParStrategy(const OpGraph& graph, const Machine& machine,
-                                        const CostModel& costs, const AccParOptions& options) {
-  return WithBestSynchronization(graph, machine, costs, options.simulator,
-                                 PlanByAccPar(graph, machine, costs, options).strategy);
 }
 
 }  // namespace soapstone::planner

@@ -5,13 +5,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "scheduler/planner/cost_model.h"
 #include "scheduler/planner/machine.h"
 #include "scheduler/planner/op_graph.h"
-#include "scheduler/planner/simulator.h"
 #include "scheduler/planner/strategy.h"
 
 namespace soapstone::planner {
@@ -53,7 +52,7 @@ struct AccParOptions {
   bool equal = false;  // ratios are 1/2, whatever the devices
   double ratio_min = 1.0 / 64;
   size_t table_max = size_t{1} << 16;  // JointChoice::Solve
-  SimulatorOptions simulator;
+  std::function<bool()> stop;          // asked before each level; may be empty
 };
 
 struct AccParPlan {
@@ -61,6 +60,7 @@ struct AccParPlan {
   std::vector<std::vector<int>> dims;       // [group][level]: of the rules; kNotCut (tofu.h)
   std::vector<std::vector<double>> ratios;  // [level][pair of halves]: of the first
   bool exact = true;                        // each level's types are the best for its ratio
+  bool complete = true;                     // false: stopped; the strategy is data parallelism
   Strategy strategy;
 };
 
@@ -74,9 +74,5 @@ struct AccParPlan {
 // ones stay idle.
 AccParPlan PlanByAccPar(const OpGraph& graph, const Machine& machine, const CostModel& costs,
                         const AccParOptions& options);
-
-// With the synchronization that suits it best. Errors: none of its own.
-absl::StatusOr<Strategy> AccParStrategy(const OpGraph& graph, const Machine& machine,
-                                        const CostModel& costs, const AccParOptions& options);
 
 }  // namespace soapstone::planner

@@ -12,6 +12,7 @@
 #include "scheduler/planner/baselines.h"
 #include "scheduler/planner/machine_text.h"
 #include "scheduler/planner/planner_fixture.h"
+#include "scheduler/planner/pricer.h"
 #include "scheduler/planner/roofline_cost.h"
 #include "scheduler/planner/tofu.h"
 
@@ -91,23 +92,22 @@ void ExpectUnequalIsBetter(const std::string& model, int64_t time_chunk) {
   const AccParPlan plan = PlanByAccPar(graph, machine, costs, {});
   ASSERT_EQ(plan.ratios.size(), 1u);
   EXPECT_THAT(plan.ratios[0], ElementsAre(DoubleNear(2.0 / 3, 0.05)));
-  const absl::StatusOr<Strategy> unequal = AccParStrategy(graph, machine, costs, {});
-  const absl::StatusOr<Strategy> equal = AccParStrategy(graph, machine, costs, {.equal = true});
-  const absl::StatusOr<Strategy> tofu = TofuStrategy(graph, machine, costs, {});
-  ASSERT_TRUE(unequal.ok() && equal.ok() && tofu.ok());
-  ASSERT_TRUE(CheckStrategy(graph, machine, *unequal).ok());
+  Strategy unequal = plan.strategy;
+  ASSERT_TRUE(Pricer(&graph, &machine, &costs).PriceBest(&unequal).ok());
+  const Strategy equal = PlanByAccPar(graph, machine, costs, {.equal = true}).strategy;
+  const Strategy tofu = PlanByTofu(graph, machine, {}).strategy;
   Nanos best_equal = kNever;
-  for (const Strategy& other : {*equal, *tofu, DataParallel(graph, 2), SingleDevice(graph, 0),
+  for (const Strategy& other : {equal, tofu, DataParallel(graph, 2), SingleDevice(graph, 0),
                                 ExpertStrategy(graph, machine)}) {
     for (Synchronization way : {Synchronization::kOwner, Synchronization::kRing}) {
       best_equal = std::min(best_equal, StepOf(graph, machine, costs, other, way));
     }
   }
-  const Nanos got = StepOf(graph, machine, costs, *unequal, unequal->synchronization);
+  const Nanos got = StepOf(graph, machine, costs, unequal, unequal.synchronization);
   EXPECT_GE(static_cast<double>(best_equal), 1.3 * static_cast<double>(got)) << model;
   int64_t samples = 0;
   int64_t cut = 0;
-  for (const OpConfig& config : unequal->ops) {
+  for (const OpConfig& config : unequal.ops) {
     if (config.cuts.empty() || config.cuts[0].empty()) continue;
     ++samples;
     cut += config.cuts[0][0];

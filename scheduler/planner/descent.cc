@@ -8,7 +8,7 @@
 namespace soapstone::planner {
 namespace {
 
-constexpr uint64_t kProposalsUnasked = 256;
+constexpr uint64_t kProposalsUnasked = 16;
 
 class Descent {
  public:

@@ -12,7 +12,7 @@ namespace soapstone::planner {
 
 struct DescentLimits {
   uint64_t proposals = UINT64_MAX;
-  std::function<bool()> stop;  // asked every few hundred proposals; may be empty
+  std::function<bool()> stop;  // asked every few proposals; may be empty
 };
 
 // Improves the simulator's strategy by changes of one operator to any of Space::Configs until none

@@ -15,8 +15,8 @@
 namespace soapstone::planner {
 namespace {
 
-constexpr uint64_t kRounds = 20;      // after each of which chains may exchange
-constexpr uint64_t kAskToStop = 256;  // proposals
+constexpr uint64_t kRounds = 20;     // after each of which chains may exchange
+constexpr uint64_t kAskToStop = 16;  // proposals
 constexpr double kLadder = 3;
 
 // One walk with its own simulator.

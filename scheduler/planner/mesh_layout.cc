@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "glog/logging.h"
-#include "scheduler/planner/best_sync.h"
+#include "scheduler/planner/pricer.h"
 
 namespace soapstone::planner {
 namespace {
@@ -400,11 +400,9 @@ std::vector<std::vector<uint32_t>> MeshesOf(uint32_t devices, uint32_t axes_max)
 MeshPlan PlanByMeshLayout(const OpGraph& graph, const Machine& machine, const CostModel& costs,
                           const MeshLayoutOptions& options) {
   MeshPlan plan = LayoutSearch(graph, machine, costs, options).Run();
-  absl::StatusOr<Strategy> strategy =
-      WithBestSynchronization(graph, machine, costs, options.simulator, plan.strategy);
-  CHECK(strategy.ok()) << strategy.status();
-  plan.strategy = *std::move(strategy);
-  Simulator simulator(&graph, &machine, &costs, options.simulator);
+  Pricer pricer(&graph, &machine, &costs, options.simulator);
+  CHECK(pricer.PriceBest(&plan.strategy).ok());
+  Simulator& simulator = pricer.simulator();
   CHECK(simulator.SetStrategy(plan.strategy).ok());
   const Breakdown parts = simulator.Explain();
   plan.step_ns = parts.step_ns;
@@ -420,12 +418,6 @@ std::string TextOf(const MeshPlan& plan) {
     split.push_back(absl::StrCat(plan.names[i].name, " over ", plan.layout.axes[i]));
   }
   return absl::StrCat(absl::StrJoin(plan.layout.sides, " x "), ": ", absl::StrJoin(split, ", "));
-}
-
-absl::StatusOr<Strategy> MeshLayoutStrategy(const OpGraph& graph, const Machine& machine,
-                                            const CostModel& costs,
-                                            const MeshLayoutOptions& options) {
-  return PlanByMeshLayout(graph, machine, costs, options).strategy;
 }
 
 }  // namespace soapstone::planner

@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "scheduler/planner/cost_model.h"
 #include "scheduler/planner/machine.h"
 #include "scheduler/planner/op_graph.h"
@@ -86,10 +85,5 @@ MeshPlan PlanByMeshLayout(const OpGraph& graph, const Machine& machine, const Co
 
 // "4 x 4: n over 0, classifier.1.o over 1"
 std::string TextOf(const MeshPlan& plan);
-
-// Errors: none of its own.
-absl::StatusOr<Strategy> MeshLayoutStrategy(const OpGraph& graph, const Machine& machine,
-                                            const CostModel& costs,
-                                            const MeshLayoutOptions& options);
 
 }  // namespace soapstone::planner

@@ -52,41 +52,9 @@ std::vector<Synchronization> SearchProblem::ways() const {
   return SynchronizationsOf(machine());
 }
 
-std::vector<Synchronization> SynchronizationsOf(const Machine& machine) {
-  std::vector<Synchronization> ways = {Synchronization::kOwner, Synchronization::kRing};
-  if (!machine.servers().empty()) ways.push_back(Synchronization::kServers);
-  return ways;
-}
-
 Pricer::Pricer(const SearchProblem& problem, const SimulatorOptions& options)
-    : ways_(problem.ways()),
-      simulator_(&problem.graph(), &problem.machine(), problem.costs, options) {}
-
-absl::StatusOr<Found> Pricer::Price(const Strategy& strategy) {
-  SOAP_RETURN_IF_ERROR(simulator_.SetStrategy(strategy));
-  ++priced_;
-  return Found{simulator_.IterationTime(), simulator_.MemoryOverflow()};
-}
-
-absl::StatusOr<Found> Pricer::PriceBest(Strategy* strategy) {
-  Found best;
-  Strategy tried = *strategy;
-  for (const Synchronization way : ways_) {
-    tried.synchronization = way;
-    SOAP_ASSIGN_OR_RETURN(const Found found, Price(tried));
-    if (!(found < best)) continue;
-    best = found;
-    strategy->synchronization = way;
-  }
-  return best;
-}
-
-ProposalCounts Pricer::counts() const {
-  ProposalCounts counts = simulator_.counts();
-  counts.proposed += priced_;
-  counts.simulated += priced_;
-  return counts;
-}
+    : Pricer(&problem.graph(), &problem.machine(), problem.costs, options, problem.ways(),
+             problem.prices) {}
 
 absl::StatusOr<SearchResult> RunSearcher(const Searcher& searcher, const SearchProblem& problem,
                                          const SearchOptions& options) {

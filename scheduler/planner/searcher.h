@@ -11,20 +11,11 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "scheduler/planner/pricer.h"
 #include "scheduler/planner/simulator.h"
 #include "scheduler/planner/space.h"
 
 namespace soapstone::planner {
-
-// The least step time so far, where memory holds; before any does, the least overflow.
-struct Found {
-  Nanos step_ns = kNever;
-  int64_t overflow_bytes = INT64_MAX;
-  friend bool operator<(const Found& a, const Found& b) {
-    return a.overflow_bytes != b.overflow_bytes ? a.overflow_bytes < b.overflow_bytes
-                                                : a.step_ns < b.step_ns;
-  }
-};
 
 struct SearchProgress {
   uint64_t proposals = 0, proposals_max = 0;  // of all chains
@@ -45,7 +36,7 @@ struct SearchOptions {
   bool early_rejection = true;
   bool descend = true;  // to a strategy that no change of one operator improves
   SimulatorOptions simulator;
-  std::function<bool()> stop;  // asked every few hundred proposals, also from threads; may be empty
+  std::function<bool()> stop;  // asked every few proposals, also from threads; may be empty
   // The share of a time that is used up, from 0 on: the search ends soon after 1, and `proposals`
   // is no limit. Asked as `stop` is. Empty: the search is not timed.
   std::function<double()> used;
@@ -75,6 +66,8 @@ struct SearchProblem {
   absl::Span<const Strategy> seeds;  // where a search begins, if it begins somewhere; none: its own
   // The ways to synchronize among which it chooses; none: all that the machine has.
   absl::Span<const Synchronization> only_ways;
+  // What is priced already, and where more is put; nullptr: each search begins anew.
+  PriceList* prices = nullptr;
 
   const OpGraph& graph() const { return space->graph(); }
   const Machine& machine() const { return space->machine(); }
@@ -105,29 +98,8 @@ absl::StatusOr<const Searcher*> FindSearcher(std::string_view name);
 absl::StatusOr<SearchResult> RunSearcher(const Searcher& searcher, const SearchProblem& problem,
                                          const SearchOptions& options);
 
-// What strategies cost. Used by searchers; not to be shared between threads.
-class Pricer {
- public:
-  Pricer(const SearchProblem& problem, const SimulatorOptions& options);
-  // The iteration's time: the step's where there is no staleness. Errors: as of CheckStrategy.
-  absl::StatusOr<Found> Price(const Strategy& strategy);
-  // With the synchronization that makes the step shortest, which is put into the strategy.
-  absl::StatusOr<Found> PriceBest(Strategy* strategy);
-  Simulator& simulator() { return simulator_; }
-  // Strategies priced, and what the simulator was proposed.
-  ProposalCounts counts() const;
-
- private:
-  std::vector<Synchronization> ways_;
-  Simulator simulator_;
-  uint64_t priced_ = 0;
-};
-
 // The result of a searcher that comes to one strategy: with the synchronization that suits it best.
 absl::StatusOr<SearchResult> PricedAlone(const SearchProblem& problem, const SearchOptions& options,
                                          Strategy strategy);
-
-// The ways to synchronize that a machine has: servers only where there are some.
-std::vector<Synchronization> SynchronizationsOf(const Machine& machine);
 
 }  // namespace soapstone::planner

@@ -14,27 +14,38 @@
 #include "scheduler/planner/tofu.h"
 
 namespace soapstone::planner {
+namespace {
+
+absl::StatusOr<SearchResult> PricedUnlessStopped(const SearchProblem& problem,
+                                                 const SearchOptions& options, Strategy strategy,
+                                                 bool complete) {
+  SOAP_ASSIGN_OR_RETURN(SearchResult result, PricedAlone(problem, options, std::move(strategy)));
+  if (!complete) result.note = "stopped by the budget between two levels: data parallelism";
+  return result;
+}
+
+}  // namespace
+
 absl::StatusOr<SearchResult> MeshSearcher::Search(const SearchProblem& problem,
                                                   const SearchOptions& options) const {
   MeshLayoutOptions layouts = {.stop = [&options] { return options.ShouldStop(); }};
   if (!options.used) layouts.layouts_max = std::min(layouts.layouts_max, options.proposals);
-  SOAP_ASSIGN_OR_RETURN(Strategy strategy, MeshLayoutStrategy(problem.graph(), problem.machine(),
-                                                              *problem.costs, layouts));
-  return PricedAlone(problem, options, std::move(strategy));
+  MeshPlan plan = PlanByMeshLayout(problem.graph(), problem.machine(), *problem.costs, layouts);
+  return PricedAlone(problem, options, std::move(plan.strategy));
 }
 
 absl::StatusOr<SearchResult> TofuSearcher::Search(const SearchProblem& problem,
                                                   const SearchOptions& options) const {
-  SOAP_ASSIGN_OR_RETURN(Strategy strategy,
-                        TofuStrategy(problem.graph(), problem.machine(), *problem.costs, {}));
-  return PricedAlone(problem, options, std::move(strategy));
+  TofuPlan plan = PlanByTofu(problem.graph(), problem.machine(),
+                             {.stop = [&options] { return options.ShouldStop(); }});
+  return PricedUnlessStopped(problem, options, std::move(plan.strategy), plan.complete);
 }
 
 absl::StatusOr<SearchResult> AccParSearcher::Search(const SearchProblem& problem,
                                                     const SearchOptions& options) const {
-  SOAP_ASSIGN_OR_RETURN(Strategy strategy,
-                        AccParStrategy(problem.graph(), problem.machine(), *problem.costs, {}));
-  return PricedAlone(problem, options, std::move(strategy));
+  AccParPlan plan = PlanByAccPar(problem.graph(), problem.machine(), *problem.costs,
+                                 {.stop = [&options] { return options.ShouldStop(); }});
+  return PricedUnlessStopped(problem, options, std::move(plan.strategy), plan.complete);
 }
 
 absl::StatusOr<SearchResult> PipeDreamSearcher::Search(const SearchProblem& problem,

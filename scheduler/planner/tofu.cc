@@ -6,7 +6,6 @@
 #include <numeric>
 #include <utility>
 
-#include "scheduler/planner/best_sync.h"
 #include "scheduler/planner/cut_bytes.h"
 #include "scheduler/planner/joint_choice.h"
 
@@ -157,6 +156,11 @@ TofuPlan PlanByTofu(const OpGraph& graph, const Machine& machine, const TofuOpti
   plan.dims.resize(graph.groups.size());
   for (OpConfig& config : plan.strategy.ops) config.devices = {plan.devices[0]};
   for (size_t halves = 2; halves <= plan.devices.size(); halves *= 2) {
+    if (options.stop && options.stop()) {
+      plan.complete = plan.exact = false;
+      plan.strategy = DataParallel(graph, static_cast<uint32_t>(machine.devices().size()));
+      return plan;
+    }
     const TofuLevel level(graph, plan.dims, plan.devices);
     const JointChoice::Result result = level.Solve(options.table_max);
     plan.bytes.push_back(static_cast<int64_t>(result.cost));
@@ -169,12 +173,6 @@ TofuPlan PlanByTofu(const OpGraph& graph, const Machine& machine, const TofuOpti
     }
   }
   return plan;
-}
-
-absl::StatusOr<Strategy> TofuStrategy(const OpGraph& graph, const Machine& machine,
-                                      const CostModel& costs, const TofuOptions& options) {
-  return WithBestSynchronization(graph, machine, costs, options.simulator,
-                                 PlanByTofu(graph, machine, options).strategy);
 }
 
 }  // namespace soapstone::planner

@@ -5,13 +5,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
-#include "absl/status/statusor.h"
-#include "scheduler/planner/cost_model.h"
 #include "scheduler/planner/machine.h"
 #include "scheduler/planner/op_graph.h"
-#include "scheduler/planner/simulator.h"
 #include "scheduler/planner/strategy.h"
 
 namespace soapstone::planner {
@@ -30,7 +28,7 @@ std::vector<uint32_t> DevicesToHalve(const Machine& machine);
 
 struct TofuOptions {
   size_t table_max = size_t{1} << 16;  // JointChoice::Solve
-  SimulatorOptions simulator;
+  std::function<bool()> stop;          // asked before each level; may be empty
 };
 
 struct TofuPlan {
@@ -38,6 +36,7 @@ struct TofuPlan {
   std::vector<std::vector<int>> dims;  // [group][level]: into the rules of the group's operators
   std::vector<int64_t> bytes;          // [level]: sent in a step after this cut
   bool exact = true;                   // each level's choice is the least there is
+  bool complete = true;                // false: stopped; the strategy is data parallelism
   Strategy strategy;
 };
 
@@ -49,9 +48,5 @@ struct TofuPlan {
 // consistent; inputs of the model are free. Rejected: to run an operator twice to save bytes, which
 // strategies cannot say. With devices that are no power of two the last ones stay idle.
 TofuPlan PlanByTofu(const OpGraph& graph, const Machine& machine, const TofuOptions& options);
-
-// With the synchronization that suits it best. Errors: none of its own.
-absl::StatusOr<Strategy> TofuStrategy(const OpGraph& graph, const Machine& machine,
-                                      const CostModel& costs, const TofuOptions& options);
 
 }  // namespace soapstone::planner

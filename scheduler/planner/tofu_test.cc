@@ -156,14 +156,24 @@ TEST(TofuTest, ChunksOfTimeAreCutAlike) {
   const OpGraph graph = *MakeOpGraph(*models::BuildModel("gnmt:tiny", models::ModelInput{}),
                                      {.batch = 32, .time_chunk = 3});
   const Machine machine = FakeMachine({.nodes = 2});
-  const absl::StatusOr<Strategy> strategy = TofuStrategy(graph, machine, FakeCosts(1e-6), {});
-  ASSERT_TRUE(strategy.ok());
+  const Strategy strategy = PlanByTofu(graph, machine, {}).strategy;
   for (const std::vector<uint32_t>& group : graph.groups) {
     for (uint32_t op : group) {
-      EXPECT_EQ(strategy->ops[op].degrees, strategy->ops[group[0]].degrees);
-      EXPECT_EQ(strategy->ops[op].devices, strategy->ops[group[0]].devices);
+      EXPECT_EQ(strategy.ops[op].degrees, strategy.ops[group[0]].degrees);
+      EXPECT_EQ(strategy.ops[op].devices, strategy.ops[group[0]].devices);
     }
   }
+}
+
+TEST(TofuTest, StopsBetweenLevels) {
+  const OpGraph graph =
+      *MakeOpGraph(*models::BuildModel("lenet5", models::ModelInput{}), {.batch = 32});
+  const Machine machine = FakeMachine({.nodes = 2});
+  int asked = 0;
+  const TofuPlan plan = PlanByTofu(graph, machine, {.stop = [&] { return ++asked == 2; }});
+  EXPECT_FALSE(plan.complete);
+  EXPECT_EQ(plan.bytes.size(), 1u);
+  EXPECT_EQ(plan.strategy, DataParallel(graph, 4));
 }
 
 }  // namespace

@@ -1,6 +1,10 @@
 #include "scheduler/planner/walk_searcher.h"
 
 #include <algorithm>
+#include <atomic>
+#include <iterator>
+#include <numeric>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -15,19 +19,36 @@
 namespace soapstone::planner {
 namespace {
 
-constexpr uint64_t kFirstWalk = 1000;  // proposals of a chain
-constexpr double kShareOfWay = 0.1;    // of all the time, for another walk each way
-constexpr double kShareOfRest = 0.5;   // of the time that is left for walks, for the next one
-constexpr double kRestMin = 0.05;      // of all the time; less is not worth a walk
-constexpr double kWalksShare = 0.8;    // of the time; the rest is the descent's
-constexpr int kDescentShare = 3;       // of the budget, at most a third for the first descent
+constexpr uint64_t kFirstWalk = 1000;  // proposals of a chain, at most
+constexpr uint64_t kShortestWalk = 20;
+constexpr double kShareOfWay = 0.1;   // of all the time, for another walk each way
+constexpr double kShareOfRest = 0.5;  // of the time that is left for walks, for the next one
+constexpr double kRestMin = 0.05;     // of all the time; less is not worth a walk
+constexpr double kWalksShare = 0.8;   // of the time; the rest is the descent's
+constexpr int kDescentShare = 3;      // of the budget, at most a third for the first descent
+constexpr double kSeedShare = 0.2;    // of the time; seeds that are not begun by then are left out
 
-constexpr double kSeedShare = 0.2;  // of the time, for the tables of OptCNN
+struct Seed {
+  Strategy strategy;
+  Found found;
+};
 
-absl::StatusOr<std::vector<Strategy>> SeedsOf(const SearchProblem& problem,
+absl::StatusOr<std::vector<Seed>> PricedSeeds(const SearchProblem& problem,
                                               const SearchOptions& options) {
-  std::vector<Strategy> seeds(problem.seeds.begin(), problem.seeds.end());
-  if (!seeds.empty()) return seeds;
+  Pricer pricer(problem, options.simulator);
+  std::vector<Seed> seeds;
+  for (const Strategy& strategy : problem.seeds) {
+    SOAP_ASSIGN_OR_RETURN(const Found found, pricer.Look(strategy));
+    seeds.push_back({strategy, found});
+  }
+  return seeds;
+}
+
+// What simpler searchers find, each on one of the threads. In a search that is not timed they are
+// all there; data parallelism always is.
+absl::StatusOr<std::vector<Seed>> SeedsOf(const SearchProblem& problem,
+                                          const SearchOptions& options) {
+  if (!problem.seeds.empty()) return PricedSeeds(problem, options);
   SearchOptions early = options;
   early.progress = nullptr;
   if (options.used) early.used = [&options] { return options.used() / kSeedShare; };
@@ -39,83 +60,139 @@ absl::StatusOr<std::vector<Strategy>> SeedsOf(const SearchProblem& problem,
   const TofuSearcher tofu;
   const AccParSearcher accpar;
   const Searcher* const all[] = {&data, &model, &expert, &metf, &tofu, &accpar, &optcnn};
-  for (const Searcher* searcher : all) {
-    SOAP_ASSIGN_OR_RETURN(SearchResult seed, searcher->Search(problem, early));
-    seeds.push_back(std::move(seed.strategy));
+  // Those first that a walk most often begins with.
+  constexpr size_t kOrder[] = {0, 5, 4, 2, 1, 3, 6};
+  std::vector<absl::StatusOr<SearchResult>> made(std::size(all), SearchResult());
+  std::atomic<size_t> next = 0;
+  const auto search = [&] {
+    for (size_t i = next++; i < made.size(); i = next++) {
+      const size_t at = kOrder[i];
+      if (i == 0 || !early.ShouldStop()) made[at] = all[at]->Search(problem, early);
+    }
+  };
+  std::vector<std::thread> others;
+  for (uint32_t t = 1; t < options.threads; ++t) others.emplace_back(search);
+  search();
+  for (std::thread& thread : others) thread.join();
+  std::vector<Seed> seeds;
+  for (absl::StatusOr<SearchResult>& seed : made) {
+    SOAP_RETURN_IF_ERROR(seed.status());
+    if (!seed->strategy.ops.empty()) seeds.push_back({std::move(seed->strategy), seed->found});
   }
   return seeds;
 }
 
-// Adds the best of the seeds, improved layer by layer. Returns the best as it was.
-absl::StatusOr<Found> AddDescended(const SearchProblem& problem, const SearchOptions& options,
-                                   std::vector<Strategy>* seeds) {
-  Pricer pricer(problem, options.simulator);
-  Found best;
-  size_t best_at = 0;
-  for (size_t i = 0; i < seeds->size(); ++i) {
-    SOAP_ASSIGN_OR_RETURN(const Found found, pricer.Price((*seeds)[i]));
-    if (!(found < best)) continue;
-    best = found;
-    best_at = i;
-  }
-  SOAP_RETURN_IF_ERROR(pricer.Price((*seeds)[best_at]).status());
-  DescentLimits limits = {.proposals = options.proposals / kDescentShare};
-  if (options.used) {
-    limits.proposals = UINT64_MAX;
-    limits.stop = [&options] { return options.ShouldStop() || options.used() * kDescentShare > 1; };
-  }
-  DescendByGroup(*problem.space, limits, &pricer.simulator());
-  seeds->push_back(pricer.simulator().strategy());
+// As SearchByWalk takes them: the best ones, as many as there are chains. The others have no chain
+// to begin.
+std::vector<Strategy> BestOf(const std::vector<Seed>& seeds, uint32_t chains) {
+  std::vector<size_t> order(seeds.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return seeds[a].found < seeds[b].found; });
+  order.resize(std::min<size_t>(order.size(), std::max<uint32_t>(chains, 1)));
+  std::vector<Strategy> best;
+  for (size_t i : order) best.push_back(seeds[i].strategy);
   return best;
 }
 
-}  // namespace
-
-absl::StatusOr<SearchResult> WalkSearcher::Search(const SearchProblem& problem,
-                                                  const SearchOptions& options) const {
-  SOAP_ASSIGN_OR_RETURN(std::vector<Strategy> seeds, SeedsOf(problem, options));
-  SOAP_ASSIGN_OR_RETURN(const Found best_seed, AddDescended(problem, options, &seeds));
-  if (!options.used) {
-    SOAP_ASSIGN_OR_RETURN(SearchResult result,
-                          SearchByWalk(*problem.space, *problem.costs, seeds, options));
-    result.best_seed = best_seed;
-    return result;
+absl::StatusOr<std::vector<Seed>> WithWay(std::vector<Seed> seeds, Synchronization way,
+                                          Pricer* pricer) {
+  for (Seed& seed : seeds) {
+    seed.strategy.synchronization = way;
+    SOAP_ASSIGN_OR_RETURN(seed.found, pricer->Look(seed.strategy));
   }
+  return seeds;
+}
 
-  // Walk behind walk, from the seeds and the best so far: a walk cools down along its length, which
-  // must be known. A short and a longer one for each way to synchronize, then halves of the time
-  // that is left, all but what the descent needs.
-  const std::vector<Synchronization> ways = problem.ways();
+// The ways to synchronize, those first in which the best seed is better.
+absl::StatusOr<std::vector<Synchronization>> WaysByBest(const std::vector<Seed>& seeds,
+                                                        std::vector<Synchronization> ways,
+                                                        Pricer* pricer) {
+  std::vector<std::pair<Found, Synchronization>> order;
+  for (const Synchronization way : ways) {
+    SOAP_ASSIGN_OR_RETURN(const std::vector<Seed> priced, WithWay(seeds, way, pricer));
+    Found best;
+    for (const Seed& seed : priced) best = std::min(best, seed.found);
+    order.emplace_back(best, way);
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (size_t i = 0; i < ways.size(); ++i) ways[i] = order[i].second;
+  return ways;
+}
+
+struct Descended {
+  Found best_seed;
+  double proposals_a_share = 0;  // of all the time; 0: unknown
+};
+
+// Adds the best of the seeds, improved layer by layer.
+absl::StatusOr<Descended> AddDescended(const SearchProblem& problem, const SearchOptions& options,
+                                       std::vector<Seed>* seeds) {
+  const Seed& best = *std::min_element(
+      seeds->begin(), seeds->end(), [](const Seed& a, const Seed& b) { return a.found < b.found; });
+  Descended result = {.best_seed = best.found};
   Pricer pricer(problem, options.simulator);
-  const size_t own = seeds.size();
+  SOAP_RETURN_IF_ERROR(pricer.Price(best.strategy).status());
+  DescentLimits limits = {.proposals = options.proposals / kDescentShare};
+  double began = 0;
+  if (options.used) {
+    limits.proposals = UINT64_MAX;
+    limits.stop = [&options] { return options.ShouldStop() || options.used() * kDescentShare > 1; };
+    began = options.used();
+  }
+  Simulator& simulator = pricer.simulator();
+  DescendByGroup(*problem.space, limits, &simulator);
+  if (options.used) {
+    result.proposals_a_share =
+        static_cast<double>(simulator.counts().proposed) / std::max(options.used() - began, 1e-9);
+  }
+  seeds->push_back({simulator.strategy(), {simulator.StepTime(), simulator.MemoryOverflow()}});
+  return result;
+}
+
+// Walk behind walk, from the seeds and the best so far: a walk cools down along its length, which
+// must be known. A short and a longer one for each way to synchronize, then halves of the time that
+// is left, all but what the descent needs.
+absl::StatusOr<SearchResult> WalkForATime(const SearchProblem& problem,
+                                          const SearchOptions& options, double proposals_a_share,
+                                          std::vector<Seed> seeds) {
+  Pricer pricer(problem, options.simulator);
+  SOAP_ASSIGN_OR_RETURN(const std::vector<Synchronization> ways,
+                        WaysByBest(seeds, problem.ways(), &pricer));
+  SearchResult best = {.strategy = seeds.back().strategy};
+  SOAP_ASSIGN_OR_RETURN(best.found, pricer.PriceBest(&best.strategy));
   SearchOptions walk = options;
   walk.descend = false;
   walk.proposals = kFirstWalk;
+  if (proposals_a_share > 0) {
+    walk.proposals = static_cast<uint64_t>(
+        std::clamp(kShareOfWay * proposals_a_share, double{kShortestWalk}, double{kFirstWalk}));
+  }
   walk.stop = [&options] { return options.ShouldStop(); };
-  SearchResult best;
   ProposalCounts counts;
   uint64_t accepted = 0;
-  double left = 1;
-  for (size_t i = 0; i == 0 || (left > kRestMin && !walk.stop()); ++i, ++walk.seed) {
+  double left = kWalksShare - options.used();
+  for (size_t i = 0; left > kRestMin && !walk.stop(); ++i, ++walk.seed) {
     const double began = options.used();
     const Synchronization way =
         i < 2 * ways.size() ? ways[i % ways.size()] : best.strategy.synchronization;
-    for (Strategy& seed : seeds) seed.synchronization = way;
-    SOAP_ASSIGN_OR_RETURN(SearchResult found,
-                          SearchByWalk(*problem.space, *problem.costs, seeds, walk));
+    seeds.push_back({best.strategy, best.found});
+    SOAP_ASSIGN_OR_RETURN(const std::vector<Seed> priced, WithWay(seeds, way, &pricer));
+    seeds.pop_back();
+    SOAP_ASSIGN_OR_RETURN(SearchResult found, SearchByWalk(*problem.space, *problem.costs,
+                                                           BestOf(priced, walk.chains), walk));
     counts += found.counts;
     accepted += found.accepted;
     SOAP_ASSIGN_OR_RETURN(found.found, pricer.PriceBest(&found.strategy));
     if (found.found < best.found) best = std::move(found);
-    seeds.resize(own);
-    seeds.push_back(best.strategy);
     const double now = options.used();
     left = kWalksShare - now;
     if (i + 1 < ways.size()) continue;
     const double rate = static_cast<double>(walk.proposals) / std::max(now - began, 1e-9);
     const double share = i + 1 < 2 * ways.size() ? kShareOfWay : kShareOfRest * left;
     walk.proposals =
-        std::max(kFirstWalk, static_cast<uint64_t>(std::min(1e15, std::max(share, 0.0) * rate)));
+        std::max(kShortestWalk, static_cast<uint64_t>(std::min(1e15, std::max(share, 0.0) * rate)));
   }
   best.accepted = accepted;
   SOAP_RETURN_IF_ERROR(pricer.Price(best.strategy).status());
@@ -125,8 +202,28 @@ absl::StatusOr<SearchResult> WalkSearcher::Search(const SearchProblem& problem,
   best.found = {simulator.StepTime(), simulator.MemoryOverflow()};
   best.counts = counts;
   best.counts += pricer.counts();
-  best.best_seed = best_seed;
   return best;
+}
+
+}  // namespace
+
+absl::StatusOr<SearchResult> WalkSearcher::Search(const SearchProblem& problem,
+                                                  const SearchOptions& options) const {
+  PriceList prices;
+  SearchProblem shared = problem;
+  if (shared.prices == nullptr) shared.prices = &prices;
+  SOAP_ASSIGN_OR_RETURN(std::vector<Seed> seeds, SeedsOf(shared, options));
+  SOAP_ASSIGN_OR_RETURN(const Descended descended, AddDescended(shared, options, &seeds));
+  SearchResult result;
+  if (options.used) {
+    SOAP_ASSIGN_OR_RETURN(
+        result, WalkForATime(shared, options, descended.proposals_a_share, std::move(seeds)));
+  } else {
+    SOAP_ASSIGN_OR_RETURN(result, SearchByWalk(*problem.space, *problem.costs,
+                                               BestOf(seeds, options.chains), options));
+  }
+  result.best_seed = descended.best_seed;
+  return result;
 }
 
 }  // namespace soapstone::planner
