@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "glog/logging.h"
+#include "scheduler/planner/alike.h"
 #include "scheduler/planner/no_costs.h"
 
 namespace soapstone::planner {
@@ -164,16 +165,25 @@ class Maker {
         machine_(space.machine()),
         costs_(costs),
         options_(options),
-        loads_(&space.machine()) {}
+        alike_(FindAlike(space.graph())),
+        loads_(&space.machine()) {
+    FindFirsts();
+  }
 
   AdditiveCost Make() {
     AdditiveCost result;
     const auto ops = static_cast<uint32_t>(graph_.ops.size());
     for (uint32_t op = 0; op < ops && !Stopped(); ++op) {
+      if (first_[op] != op) {
+        result.configs.push_back(result.configs[first_[op]]);
+        result.problem.nodes.push_back(result.problem.nodes[first_[op]]);
+        continue;
+      }
       SplitTable splits(&graph_, &machine_, &costs_);
       std::vector<OpConfig> configs = space_.Configs(op);
       std::vector<Nanos> of_node;
       for (const OpConfig& config : configs) {
+        if (Stopped()) break;
         const Split& split = *splits.Find(op, config);
         of_node.push_back(ComputeOf(split, config, machine_) +
                           SynchronizeOf(graph_, graph_.ops[op], split, config, machine_, &loads_));
@@ -196,6 +206,16 @@ class Maker {
     return stopped_;
   }
 
+  // Chunks and repeated layers: of operators whose nodes cost alike the first.
+  void FindFirsts() {
+    std::map<std::pair<uint32_t, std::vector<size_t>>, uint32_t> firsts;
+    for (uint32_t op = 0; op < graph_.ops.size(); ++op) {
+      std::vector<size_t> users;  // of each parameter: SynchronizeOf
+      for (uint32_t param : graph_.ops[op].params) users.push_back(graph_.params[param].ops.size());
+      first_.push_back(firsts.try_emplace({alike_.of_op[op], std::move(users)}, op).first->second);
+    }
+  }
+
   size_t TableBytes(const AdditiveCost& cost, size_t configs_max) const {
     size_t bytes = 0;
     for (const PlanEdge& edge : graph_.edges) {
@@ -214,6 +234,11 @@ class Maker {
       std::vector<OpConfig>& configs = cost->configs[op];
       std::vector<Nanos>& of_node = cost->problem.nodes[op];
       if (configs.size() <= configs_max) continue;
+      if (first_[op] != op) {
+        configs = cost->configs[first_[op]];
+        of_node = cost->problem.nodes[first_[op]];
+        continue;
+      }
       const OpConfig data = DataParallelConfig(graph_.ops[op], space_.devices());
       std::vector<OpConfig> kept_configs;
       std::vector<Nanos> kept_costs;
@@ -226,10 +251,17 @@ class Maker {
     }
   }
 
-  // Chunks and repeated layers have edges alike: their tables are copied.
-  bool CopyAlike(uint32_t edge, const AdditiveCost& cost, std::vector<Nanos>* table) const {
+  // Edges alike have one table.
+  bool CopyAlike(uint32_t edge, const AdditiveCost& cost, std::vector<Nanos>* table) {
     const PlanEdge& e = graph_.edges[edge];
-    for (uint32_t other = 0; other < edge; ++other) {
+    const auto [it, is_new] =
+        made_.try_emplace({alike_.of_edge[edge], first_[e.from], first_[e.to]}, edge);
+    if (!is_new) {
+      *table = cost.problem.edges[it->second].costs;
+      return true;
+    }
+    for (const auto& [key, other] : made_) {
+      if (other == edge) continue;
       const PlanEdge& o = graph_.edges[other];
       if (o.output != e.output || o.input != e.input || o.offset != e.offset ||
           o.gradient != e.gradient || graph_.ops[o.from].rule != graph_.ops[e.from].rule ||
@@ -272,6 +304,11 @@ class Maker {
   const Machine& machine_;
   const CostModel& costs_;
   const AdditiveOptions& options_;
+  const AlikeClasses alike_;
+  std::vector<uint32_t> first_;  // by operator
+  // Edges whose tables were made, or copied from edges of other operators: by the edge's class and
+  // the first ones of its operators.
+  std::map<std::tuple<uint32_t, uint32_t, uint32_t>, uint32_t> made_;
   LinkLoads loads_;
   bool stopped_ = false;
 };

@@ -11,6 +11,7 @@ namespace soapstone::planner {
 namespace {
 
 constexpr Nanos kInfinite = std::numeric_limits<Nanos>::max();
+constexpr uint64_t kStepsUnasked = 1024;
 
 // The graph while it shrinks. links_[i][k] is the table of (i, k), rows by the lesser of the two.
 class Eliminator {
@@ -37,6 +38,7 @@ class Eliminator {
       more = false;
       for (uint32_t j = 0; j < nodes_.size(); ++j) {
         if (gone[j] || neighbours_[j].size() > 2) continue;
+        if (Stopped()) return Unfinished();
         Eliminate(j);
         gone[j] = more = true;
       }
@@ -48,6 +50,7 @@ class Eliminator {
     result.residual = static_cast<uint32_t>(residual_.size());
     result.choice.assign(nodes_.size(), 0);
     result.exact = Enumerate(&result.choice);
+    if (stopped_ && best_cost_ == kInfinite) return Unfinished();
     for (auto it = eliminated_.rbegin(); it != eliminated_.rend(); ++it) {
       const size_t row = it->around.empty() ? 0 : result.choice[it->around[0]];
       const size_t at = it->around.size() < 2
@@ -60,6 +63,14 @@ class Eliminator {
 
  private:
   using Table = std::vector<Nanos>;
+  bool Stopped() {
+    stopped_ = stopped_ || (options_.stop && options_.stop());
+    return stopped_;
+  }
+  PairwiseMinimum Unfinished() const {
+    return {.choice = std::vector<uint32_t>(nodes_.size(), 0), .complete = false};
+  }
+
   struct Eliminated {
     uint32_t node;
     std::vector<uint32_t> around;  // ascending
@@ -176,16 +187,18 @@ class Eliminator {
       rest_[at] = rest_[at + 1] + least;
     }
     best_cost_ = Beam(best);
+    if (stopped_) return false;
     choice_ = *best;
     best_choice_ = best;
     steps_ = 0;
     Descend(0, 0);
-    return steps_ <= options_.steps_max;
+    return !stopped_ && steps_ <= options_.steps_max;
   }
 
   Nanos Beam(std::vector<uint32_t>* best) {
     std::vector<std::pair<Nanos, std::vector<uint32_t>>> beam = {{0, *best}};
     for (size_t at = 0; at < residual_.size(); ++at) {
+      if (Stopped()) return kInfinite;
       std::vector<std::pair<Nanos, std::vector<uint32_t>>> next;
       for (auto& [cost, choice] : beam) {
         for (uint32_t x = 0; x < nodes_[residual_[at]].size(); ++x) {
@@ -213,8 +226,10 @@ class Eliminator {
     std::sort(order.begin(), order.end());
     for (const auto& [added, x] : order) {
       if (sum + added + rest_[at + 1] >= best_cost_ || ++steps_ > options_.steps_max) return;
+      if (steps_ % kStepsUnasked == 0 && Stopped()) return;
       choice_[node] = x;
       Descend(at + 1, sum + added);
+      if (stopped_) return;
     }
   }
 
@@ -231,6 +246,7 @@ class Eliminator {
   std::vector<uint32_t>* best_choice_ = nullptr;
   Nanos best_cost_ = kInfinite;
   uint64_t steps_ = 0;
+  bool stopped_ = false;
 };
 
 }  // namespace
@@ -246,6 +262,7 @@ Nanos CostOf(const PairwiseProblem& problem, const std::vector<uint32_t>& choice
 
 PairwiseMinimum Minimize(const PairwiseProblem& problem, const EliminationOptions& options) {
   PairwiseMinimum result = Eliminator(problem, options).Run();
+  if (!result.complete) return result;
   result.cost = CostOf(problem, result.choice);
   return result;
 }

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "base/ids.h"
@@ -24,12 +25,14 @@ struct PairwiseProblem {
 struct EliminationOptions {
   uint64_t steps_max = 2'000'000;  // of the enumeration of what is left
   size_t beam = 256;               // of the beam that begins it
+  std::function<bool()> stop;      // asked now and then; may be empty
 };
 
 struct PairwiseMinimum {
   std::vector<uint32_t> choice;
   Nanos cost = 0;
   bool exact = false;     // else the enumeration was cut short, and better ones may exist
+  bool complete = true;   // false: `stop` said so before there was a choice; all are 0
   uint32_t residual = 0;  // nodes that elimination left
 };
 

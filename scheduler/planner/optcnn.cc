@@ -22,10 +22,11 @@ absl::StatusOr<SearchResult> OptCnnSearcher::Search(const SearchProblem& problem
   if (problem.space->devices() > kFewDevices) additive.configs_max = kConfigsOfMany;
   additive.stop = [&options] { return options.ShouldStop(); };
   const AdditiveCost cost = MakeAdditiveCost(*problem.space, *problem.costs, additive);
+  PairwiseMinimum found = {.complete = false};
+  if (cost.complete) found = Minimize(cost.problem, {.stop = additive.stop});
   SearchResult result;
   Strategy strategy = DataParallel(problem.graph(), problem.space->devices());
-  if (cost.complete) {
-    const PairwiseMinimum found = Minimize(cost.problem);
+  if (found.complete) {
     for (size_t op = 0; op < strategy.ops.size(); ++op) {
       strategy.ops[op] = cost.configs[op][found.choice[op]];
     }
@@ -34,7 +35,7 @@ absl::StatusOr<SearchResult> OptCnnSearcher::Search(const SearchProblem& problem
       absl::StrAppend(&result.note, ", not proved: ", found.residual, " operators are left");
     }
   } else {
-    result.note = "stopped by the budget before the tables were complete: data parallelism";
+    result.note = "stopped by the budget before the tables were eliminated: data parallelism";
   }
   Pricer pricer(problem, options.simulator);
   SOAP_ASSIGN_OR_RETURN(result.found, pricer.PriceBest(&strategy));

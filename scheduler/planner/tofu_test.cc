@@ -7,6 +7,7 @@
 #include "models/zoo.h"
 #include "scheduler/planner/cut_bytes.h"
 #include "scheduler/planner/planner_fixture.h"
+#include "scheduler/planner/simulator.h"
 
 namespace soapstone::planner {
 namespace {

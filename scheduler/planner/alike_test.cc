@@ -1,0 +1,74 @@
+#include "scheduler/planner/alike.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "models/zoo.h"
+
+namespace soapstone::planner {
+namespace {
+
+OpGraph GraphOf(const std::string& model, const OpGraphOptions& options) {
+  return *MakeOpGraph(*models::BuildModel(model, models::ModelInput{}), options);
+}
+
+uint32_t OpNamed(const OpGraph& graph, const std::string& name) {
+  const auto it = std::find_if(graph.ops.begin(), graph.ops.end(),
+                               [&](const PlanOp& op) { return op.name == name; });
+  EXPECT_NE(it, graph.ops.end()) << name;
+  return static_cast<uint32_t>(it - graph.ops.begin());
+}
+
+TEST(AlikeTest, LayersOfATransformerAreAlike) {
+  const OpGraph small = GraphOf("transformer_lm:tiny,layers=2", {.batch = 8});
+  const OpGraph large = GraphOf("transformer_lm:tiny,layers=5", {.batch = 8});
+  const AlikeClasses few = FindAlike(small);
+  const AlikeClasses many = FindAlike(large);
+  EXPECT_GT(large.ops.size(), small.ops.size());
+  EXPECT_EQ(many.ops, few.ops);
+  EXPECT_EQ(many.edges, few.edges);
+  EXPECT_EQ(many.groups, few.groups);
+  for (const PlanOp& op : large.ops) {
+    if (!op.name.starts_with("layers.1.")) continue;
+    const uint32_t first = OpNamed(large, op.name);
+    const uint32_t last = OpNamed(large, "layers.4." + op.name.substr(9));
+    EXPECT_EQ(many.of_op[first], many.of_op[last]) << op.name;
+    EXPECT_EQ(many.of_group[op.group], many.of_group[large.ops[last].group]) << op.name;
+  }
+}
+
+TEST(AlikeTest, MembersHaveOneRuleAndShape) {
+  for (const char* model : {"inception_v3", "gnmt:tiny", "lenet5"}) {
+    const OpGraph graph = GraphOf(model, {.batch = 7, .time_chunk = 3, .micro_batches = 2});
+    const AlikeClasses alike = FindAlike(graph);
+    std::vector<uint32_t> first(alike.ops, UINT32_MAX);
+    for (uint32_t op = 0; op < graph.ops.size(); ++op) {
+      uint32_t& other = first[alike.of_op[op]];
+      other = std::min(other, op);
+      EXPECT_EQ(graph.ops[op].rule, graph.ops[other].rule);
+      EXPECT_EQ(graph.ops[op].what, graph.ops[other].what);
+      EXPECT_EQ(graph.ops[op].shapes.outputs, graph.ops[other].shapes.outputs);
+    }
+    // Of 4 samples and of 3.
+    const uint32_t loss = static_cast<uint32_t>(graph.ops.size()) - 1;
+    EXPECT_NE(alike.of_op[loss], alike.of_op[graph.ops.size() / 2 - 1]) << model;
+  }
+}
+
+// A member that shares its parameters with another operator is no like of one that does not.
+TEST(AlikeTest, GroupsThatShareParametersOtherwiseDiffer) {
+  OpGraph graph = GraphOf("transformer_lm:tiny,layers=2", {.batch = 8});
+  const uint32_t a = OpNamed(graph, "layers.0.attention.query");
+  const uint32_t b = OpNamed(graph, "layers.1.attention.query");
+  ASSERT_EQ(FindAlike(graph).of_group[graph.ops[a].group],
+            FindAlike(graph).of_group[graph.ops[b].group]);
+  graph.params[graph.ops[b].params[0]].ops.push_back(a);
+  EXPECT_NE(FindAlike(graph).of_group[graph.ops[a].group],
+            FindAlike(graph).of_group[graph.ops[b].group]);
+}
+
+}  // namespace
+}  // namespace soapstone::planner
