@@ -1,5 +1,6 @@
 #include "scheduler/planner/descent.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -8,12 +9,16 @@
 namespace soapstone::planner {
 namespace {
 
-constexpr uint64_t kProposalsUnasked = 16;
+constexpr uint64_t kUnaskedMax = 256;
+constexpr uint64_t kTasksUnasked = 1 << 18;  // some 50 ms
 
 class Descent {
  public:
   Descent(const Space& space, const DescentLimits& limits, Simulator* simulator)
-      : space_(space), limits_(limits), simulator_(*simulator) {}
+      : space_(space),
+        limits_(limits),
+        unasked_(ProposalsUnasked(*simulator)),
+        simulator_(*simulator) {}
 
   // Operators that change together, over and over until all of them are as good as they get.
   bool Run(absl::Span<const std::vector<uint32_t>> together) {
@@ -32,7 +37,7 @@ class Descent {
  private:
   bool Stops() {
     return proposed_ >= limits_.proposals ||
-           (limits_.stop && proposed_ % kProposalsUnasked == 0 && limits_.stop());
+           (limits_.stop && proposed_ % unasked_ == 0 && limits_.stop());
   }
 
   bool Try(const std::vector<uint32_t>& ops, OpConfig config) {
@@ -55,12 +60,18 @@ class Descent {
 
   const Space& space_;
   const DescentLimits& limits_;
+  const uint64_t unasked_;
   Simulator& simulator_;
   uint64_t proposed_ = 0;
   std::vector<Change> changes_;
 };
 
 }  // namespace
+
+uint64_t ProposalsUnasked(const Simulator& simulator) {
+  return std::clamp<uint64_t>(kTasksUnasked / std::max<uint64_t>(simulator.tasks(), 1), 1,
+                              kUnaskedMax);
+}
 
 bool DescendByOperator(const Space& space, const DescentLimits& limits, Simulator* simulator) {
   std::vector<std::vector<uint32_t>> together;

@@ -15,6 +15,9 @@ struct DescentLimits {
   std::function<bool()> stop;  // asked every few proposals; may be empty
 };
 
+// Between two looks at the clock: as many as simulate some 10⁵ tasks, and a few hundred at most.
+uint64_t ProposalsUnasked(const Simulator& simulator);
+
 // Improves the simulator's strategy by changes of one operator to any of Space::Configs until none
 // does, or a limit is reached. Whether it came to the end.
 bool DescendByOperator(const Space& space, const DescentLimits& limits, Simulator* simulator);

@@ -15,8 +15,7 @@
 namespace soapstone::planner {
 namespace {
 
-constexpr uint64_t kRounds = 20;     // after each of which chains may exchange
-constexpr uint64_t kAskToStop = 16;  // proposals
+constexpr uint64_t kRounds = 20;  // after each of which chains may exchange
 constexpr double kLadder = 3;
 
 // One walk with its own simulator.
@@ -40,8 +39,9 @@ class Chain {
 
   // Proposals `begin` to `end` of the options' number; scale: t₀.
   void Walk(uint64_t begin, uint64_t end, Nanos scale) {
+    const uint64_t unasked = ProposalsUnasked(simulator_);
     for (uint64_t i = begin; i < end && !stopped_; ++i) {
-      if (options_.stop && i % kAskToStop == 0) stopped_ = options_.stop();
+      if (options_.stop && i % unasked == 0) stopped_ = options_.stop();
       const double done = static_cast<double>(i) / static_cast<double>(options_.proposals);
       Step(static_cast<double>(scale) / BetaAt(done));
     }
