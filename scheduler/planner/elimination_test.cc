@@ -79,5 +79,24 @@ TEST(EliminationTest, AnEnumerationThatIsCutShortSaysSo) {
   EXPECT_EQ(Minimize(problem).cost, BruteForce(problem));
 }
 
+TEST(EliminationTest, StopsWhereverItIsAsked) {
+  Pairs edges;
+  for (uint32_t a = 0; a < 5; ++a) {
+    for (uint32_t b = a + 1; b < 5; ++b) edges.emplace_back(a, b);
+  }
+  for (uint32_t i = 5; i < 9; ++i) edges.emplace_back(i - 1, i);
+  const PairwiseProblem problem = RandomProblem(9, edges, 1);
+  int asked = 0;
+  const auto count = [&] { return ++asked < 0; };
+  EXPECT_TRUE(Minimize(problem, {.stop = count}).complete);
+  EXPECT_EQ(asked, 4 + 5);  // the tail's nodes, and the beam's of the rest
+  for (int at = 1; at <= asked; ++at) {
+    int left = at;
+    const PairwiseMinimum stopped = Minimize(problem, {.stop = [&] { return --left == 0; }});
+    EXPECT_FALSE(stopped.complete || stopped.exact) << at;
+    EXPECT_EQ(stopped.choice, std::vector<uint32_t>(9, 0)) << at;
+  }
+}
+
 }  // namespace
 }  // namespace soapstone::planner

@@ -158,5 +158,34 @@ TEST(SearcherTest, ATimedWalkUsesMostOfItsTime) {
   EXPECT_LE(result->found.step_ns, result->best_seed.step_ns);
 }
 
+// Seeds that are not begun are left out, all but data parallelism.
+TEST(SearcherTest, AWalkWithoutTimeIsDataParallelism) {
+  const SearcherCase c;
+  SearchOptions options;
+  options.used = [] { return 1.0; };
+  const auto result = (*FindSearcher("mcmc"))->Search(c.problem(), options);
+  ASSERT_TRUE(result.ok());
+  Strategy data = DataParallel(c.graph, 4);
+  Pricer pricer(c.problem(), {});
+  const Found of_data = *pricer.PriceBest(&data);
+  EXPECT_EQ(result->strategy, data);
+  EXPECT_EQ(result->found.step_ns, of_data.step_ns);
+}
+
+TEST(SearcherTest, AWalkIsTheSameOnSeveralThreadsAndWithPrices) {
+  const SearcherCase c;
+  const Searcher& walk = **FindSearcher("mcmc");
+  const auto alone = walk.Search(c.problem(), {.proposals = 300});
+  PriceList prices;
+  SearchProblem problem = c.problem();
+  problem.prices = &prices;
+  for (int turn = 0; turn < 3; ++turn) {
+    const auto other = walk.Search(problem, {.proposals = 300, .threads = 3});
+    ASSERT_TRUE(alone.ok() && other.ok());
+    EXPECT_EQ(other->strategy, alone->strategy);
+    EXPECT_EQ(other->chain_digest, alone->chain_digest);
+  }
+}
+
 }  // namespace
 }  // namespace soapstone::planner
