@@ -7,6 +7,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "models/zoo.h"
+#include "scheduler/planner/planner_fixture.h"
+#include "scheduler/planner/simulator.h"
+#include "scheduler/planner/space.h"
 
 namespace soapstone::planner {
 namespace {
@@ -68,6 +71,40 @@ TEST(AlikeTest, GroupsThatShareParametersOtherwiseDiffer) {
   graph.params[graph.ops[b].params[0]].ops.push_back(a);
   EXPECT_NE(FindAlike(graph).of_group[graph.ops[a].group],
             FindAlike(graph).of_group[graph.ops[b].group]);
+}
+
+// The same step by step, whether operators share what was found or each has its own.
+TEST(AlikeTest, SharedBlocksGiveTheTimesOfTheirOwn) {
+  const Machine machine = FakeMachine({.nodes = 2, .servers = 1});
+  const FakeCosts costs(0.01);
+  for (const char* model : {"gnmt:tiny", "transformer_lm:tiny,layers=3"}) {
+    const OpGraph graph = GraphOf(model, {.batch = 8, .time_chunk = 3, .micro_batches = 2});
+    OpGraph unlike = graph;
+    int64_t number = 0;
+    for (PlanOp& op : unlike.ops) op.what = compute::Linear{.outputs = ++number};
+    EXPECT_LT(FindAlike(graph).ops, graph.ops.size() / 2);
+    EXPECT_EQ(FindAlike(unlike).ops, graph.ops.size());
+    Simulator shared(&graph, &machine, &costs), own(&unlike, &machine, &costs);
+    const Space space(&graph, &machine);
+    Dice dice(1, 0);
+    Strategy strategy = DataParallel(graph, 4);
+    for (int turn = 0; turn < 30; ++turn) {
+      strategy.synchronization = static_cast<Synchronization>(turn % 3);
+      ASSERT_TRUE(shared.SetStrategy(strategy).ok() && own.SetStrategy(strategy).ok());
+      ASSERT_EQ(shared.Timeline(), own.Timeline());
+      ASSERT_EQ(shared.MemoryOverflow(), own.MemoryOverflow());
+      ASSERT_EQ(shared.Explain().memory_bytes, own.Explain().memory_bytes);
+      ASSERT_EQ(shared.Explain().sync_bytes, own.Explain().sync_bytes);
+      for (int i = 0; i < 20; ++i) {
+        Change change = {.op = dice.Below(static_cast<uint32_t>(graph.ops.size()))};
+        space.DrawBlock(change.op, &dice, &change.config);
+        ASSERT_EQ(shared.Propose({&change, 1}, kNever - 1), own.Propose({&change, 1}, kNever - 1));
+        shared.Accept();
+        own.Accept();
+        strategy.ops[change.op] = change.config;
+      }
+    }
+  }
 }
 
 }  // namespace
