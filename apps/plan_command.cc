@@ -95,7 +95,8 @@ class PlanRun {
   std::string Explanation() const {
     const std::vector<uint32_t>& ops = explained_;
     const planner::OpGraph& graph = planning_->graph();
-    planner::Simulator simulator(&graph, &planning_->machine(), &planning_->costs());
+    planner::Simulator simulator(&graph, &planning_->machine(), &planning_->costs(),
+                                 planning_->simulator_options());
     CHECK(simulator.SetStrategy(chosen().strategy).ok());
     const Nanos now = simulator.StepTime();
     struct Alternative {

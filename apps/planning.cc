@@ -120,7 +120,7 @@ PricedStrategy Planning::PriceBy(planner::Simulator* simulator, const std::strin
 }
 
 std::vector<StalenessRow> Planning::Stalenesses(planner::Strategy strategy, uint32_t max) const {
-  planner::Simulator simulator(&graph_, machine_.get(), costs_.get());
+  planner::Simulator simulator(&graph_, machine_.get(), costs_.get(), simulator_options_);
   std::vector<StalenessRow> rows;
   for (uint32_t s = 0; s <= max; ++s) {
     strategy.staleness = s;
@@ -131,12 +131,12 @@ std::vector<StalenessRow> Planning::Stalenesses(planner::Strategy strategy, uint
 }
 
 PricedStrategy Planning::Price(const std::string& name, const planner::Strategy& strategy) const {
-  planner::Simulator simulator(&graph_, machine_.get(), costs_.get());
+  planner::Simulator simulator(&graph_, machine_.get(), costs_.get(), simulator_options_);
   return PriceBy(&simulator, name, strategy);
 }
 
 std::vector<planner::TimelineTask> Planning::Timeline(const planner::Strategy& strategy) const {
-  planner::Simulator simulator(&graph_, machine_.get(), costs_.get());
+  planner::Simulator simulator(&graph_, machine_.get(), costs_.get(), simulator_options_);
   CHECK(simulator.SetStrategy(strategy).ok());
   return simulator.Timeline();
 }

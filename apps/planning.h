@@ -58,7 +58,7 @@ class Planning {
  private:
   Planning() = default;
   planner::Pricer MakePricer() const {
-    return {&graph_, machine_.get(), costs_.get(), {}, ways_, &prices_};
+    return {&graph_, machine_.get(), costs_.get(), simulator_options_, ways_, &prices_};
   }
   PricedStrategy PriceBy(planner::Simulator* simulator, const std::string& name,
                          const planner::Strategy& strategy) const;
