@@ -18,7 +18,7 @@ OpGraph GraphOf(const std::string& model, const OpGraphOptions& options) {
   return *MakeOpGraph(*models::BuildModel(model, models::ModelInput{}), options);
 }
 
-uint32_t OpNamed(const OpGraph& graph, const std::string& name) {
+uint32_t NumberOfOp(const OpGraph& graph, const std::string& name) {
   const auto it = std::find_if(graph.ops.begin(), graph.ops.end(),
                                [&](const PlanOp& op) { return op.name == name; });
   EXPECT_NE(it, graph.ops.end()) << name;
@@ -36,8 +36,8 @@ TEST(AlikeTest, LayersOfATransformerAreAlike) {
   EXPECT_EQ(many.groups, few.groups);
   for (const PlanOp& op : large.ops) {
     if (!op.name.starts_with("layers.1.")) continue;
-    const uint32_t first = OpNamed(large, op.name);
-    const uint32_t last = OpNamed(large, "layers.4." + op.name.substr(9));
+    const uint32_t first = NumberOfOp(large, op.name);
+    const uint32_t last = NumberOfOp(large, "layers.4." + op.name.substr(9));
     EXPECT_EQ(many.of_op[first], many.of_op[last]) << op.name;
     EXPECT_EQ(many.of_group[op.group], many.of_group[large.ops[last].group]) << op.name;
   }
@@ -64,8 +64,8 @@ TEST(AlikeTest, MembersHaveOneRuleAndShape) {
 // A member that shares its parameters with another operator is no like of one that does not.
 TEST(AlikeTest, GroupsThatShareParametersOtherwiseDiffer) {
   OpGraph graph = GraphOf("transformer_lm:tiny,layers=2", {.batch = 8});
-  const uint32_t a = OpNamed(graph, "layers.0.attention.query");
-  const uint32_t b = OpNamed(graph, "layers.1.attention.query");
+  const uint32_t a = NumberOfOp(graph, "layers.0.attention.query");
+  const uint32_t b = NumberOfOp(graph, "layers.1.attention.query");
   ASSERT_EQ(FindAlike(graph).of_group[graph.ops[a].group],
             FindAlike(graph).of_group[graph.ops[b].group]);
   graph.params[graph.ops[b].params[0]].ops.push_back(a);
