@@ -106,7 +106,7 @@ PricedStrategy Planning::PriceBy(planner::Simulator* simulator, const std::strin
                            .strategy = strategy,
                            .breakdown = simulator->Explain(),
                            .parts = planner::PartsOf(*machine_, simulator->Timeline(), step),
-                           .overflow_bytes = simulator->MemoryOverflow()};
+                           .overflow_bytes = simulator->Overflow()};
   const int64_t moved = priced.breakdown.transfer_bytes + priced.breakdown.sync_bytes;
   priced.moved_over_bytes = std::max<int64_t>(0, moved - simulator_options_.moved_bytes_max);
   if (strategy.staleness > 0) priced.iteration_ns = simulator->IterationTime();
@@ -125,7 +125,7 @@ std::vector<StalenessRow> Planning::Stalenesses(planner::Strategy strategy, uint
   for (uint32_t s = 0; s <= max; ++s) {
     strategy.staleness = s;
     CHECK(simulator.SetStrategy(strategy).ok());
-    rows.push_back({s, simulator.IterationTime(), simulator.MemoryOverflow()});
+    rows.push_back({s, simulator.IterationTime(), simulator.Overflow()});
   }
   return rows;
 }

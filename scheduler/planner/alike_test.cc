@@ -92,7 +92,7 @@ TEST(AlikeTest, SharedBlocksGiveTheTimesOfTheirOwn) {
       strategy.synchronization = static_cast<Synchronization>(turn % 3);
       ASSERT_TRUE(shared.SetStrategy(strategy).ok() && own.SetStrategy(strategy).ok());
       ASSERT_EQ(shared.Timeline(), own.Timeline());
-      ASSERT_EQ(shared.MemoryOverflow(), own.MemoryOverflow());
+      ASSERT_EQ(shared.Overflow(), own.Overflow());
       ASSERT_EQ(shared.Explain().memory_bytes, own.Explain().memory_bytes);
       ASSERT_EQ(shared.Explain().sync_bytes, own.Explain().sync_bytes);
       for (int i = 0; i < 20; ++i) {

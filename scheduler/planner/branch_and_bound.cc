@@ -154,7 +154,7 @@ class Tree {
     const Nanos time = simulator_.Propose(changes_, result_.found.step_ns - 1);
     if (time == kNever) return simulator_.Reject();
     simulator_.Accept();
-    result_.found = {time, simulator_.MemoryOverflow()};
+    result_.found = {time, simulator_.Overflow()};
     result_.strategy = simulator_.strategy();
   }
 
@@ -184,7 +184,7 @@ absl::StatusOr<SearchResult> Begin(const SearchProblem& problem, const SearchOpt
     simulator.StepTime();
     DescendByOperator(*problem.space, {.stop = [&options] { return options.ShouldStop(); }},
                       &simulator);
-    const Found found = {simulator.StepTime(), simulator.MemoryOverflow()};
+    const Found found = {simulator.StepTime(), simulator.Overflow()};
     if (!(found < best.found)) continue;
     best.found = found;
     best.strategy = simulator.strategy();

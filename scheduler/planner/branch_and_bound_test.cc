@@ -33,7 +33,7 @@ Nanos LeastOfAll(const Space& space, const CostModel& costs) {
         strategy.ops.push_back(configs[op][choice[op]]);
       }
       CHECK(simulator.SetStrategy(strategy).ok());
-      if (simulator.MemoryOverflow() == 0) least = std::min(least, simulator.StepTime());
+      if (simulator.Overflow() == 0) least = std::min(least, simulator.StepTime());
       for (i = 0; i < choice.size() && ++choice[i] == configs[i].size(); ++i) choice[i] = 0;
     }
   }

@@ -32,7 +32,7 @@ class Chain {
 
   absl::Status Start(const Strategy& seed) {
     SOAP_RETURN_IF_ERROR(simulator_.SetStrategy(seed));
-    now_ = {simulator_.StepTime(), simulator_.MemoryOverflow()};
+    now_ = {simulator_.StepTime(), simulator_.Overflow()};
     Keep();
     return absl::OkStatus();
   }
@@ -74,7 +74,7 @@ class Chain {
     simulator_.Accept();
     ++accepted_;
     digest_.Add(time);
-    now_ = {time, simulator_.MemoryOverflow()};
+    now_ = {time, simulator_.Overflow()};
     if (now_ < best_) Keep();
   }
 
@@ -140,7 +140,7 @@ absl::StatusOr<SearchResult> SearchByWalk(const Space& space, const CostModel& c
   std::vector<std::pair<Found, size_t>> order;
   for (size_t i = 0; i < seeds.size(); ++i) {
     SOAP_RETURN_IF_ERROR(first.SetStrategy(seeds[i]));
-    order.push_back({{first.StepTime(), first.MemoryOverflow()}, i});
+    order.push_back({{first.StepTime(), first.Overflow()}, i});
   }
   std::sort(order.begin(), order.end());
   SearchResult result;
@@ -184,7 +184,7 @@ absl::StatusOr<SearchResult> SearchByWalk(const Space& space, const CostModel& c
     first.set_early_rejection(true);
     first.StepTime();
     result.locally_optimal = DescendByOperator(space, {.stop = options.stop}, &first);
-    result.found = {first.StepTime(), first.MemoryOverflow()};
+    result.found = {first.StepTime(), first.Overflow()};
     result.strategy = first.strategy();
   }
   return result;

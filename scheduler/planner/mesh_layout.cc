@@ -269,7 +269,7 @@ class LayoutSearch {
     CHECK(simulator_.SetStrategy(strategy).ok());
     const Breakdown parts = simulator_.Explain();
     const int64_t memory = *std::max_element(parts.memory_bytes.begin(), parts.memory_bytes.end());
-    const int64_t overflow = simulator_.MemoryOverflow();
+    const int64_t overflow = simulator_.Overflow();
     const bool by_time = options_.objective == LayoutObjective::kTime;
     last_ =
         by_time ? Value{overflow, parts.step_ns, memory} : Value{memory, parts.step_ns, overflow};
@@ -407,7 +407,7 @@ MeshPlan PlanByMeshLayout(const OpGraph& graph, const Machine& machine, const Co
   const Breakdown parts = simulator.Explain();
   plan.step_ns = parts.step_ns;
   plan.memory_bytes = *std::max_element(parts.memory_bytes.begin(), parts.memory_bytes.end());
-  plan.overflow_bytes = simulator.MemoryOverflow();
+  plan.overflow_bytes = simulator.Overflow();
   return plan;
 }
 

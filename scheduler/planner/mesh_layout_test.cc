@@ -148,7 +148,7 @@ Tried LeastOfAll(const OpGraph& graph, const Machine& machine, const CostModel& 
       CHECK(simulator.SetStrategy(strategy).ok());
       const std::vector<int64_t> memory = simulator.Explain().memory_bytes;
       least.memory = std::min(least.memory, *std::max_element(memory.begin(), memory.end()));
-      if (simulator.MemoryOverflow() == 0) least.step = std::min(least.step, simulator.StepTime());
+      if (simulator.Overflow() == 0) least.step = std::min(least.step, simulator.StepTime());
     }
   }
   return least;
@@ -175,7 +175,7 @@ TEST(MeshLayoutTest, IsTheBestOfAllLayouts) {
     EXPECT_EQ(small.memory_bytes, least.memory);
     EXPECT_LE(small.memory_bytes, plan.memory_bytes);
     ASSERT_TRUE(simulator.SetStrategy(DataParallel(graph, 4)).ok());
-    EXPECT_EQ(simulator.MemoryOverflow() > 0, memory == 40'000);
+    EXPECT_EQ(simulator.Overflow() > 0, memory == 40'000);
   }
 }
 

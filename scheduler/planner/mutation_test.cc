@@ -90,7 +90,7 @@ TEST_P(MutationTest, ChainsHaveTheTimesOfNewSimulators) {
       ASSERT_TRUE(fresh.SetStrategy(proposed).ok());
       if (time != kNever) {
         ASSERT_EQ(time, fresh.StepTime()) << i;
-      } else if (fresh.MemoryOverflow() == 0) {
+      } else if (fresh.Overflow() == 0) {
         ASSERT_GT(fresh.StepTime(), cutoff) << i;
       }
       if (time == kNever || dice.Below(3) == 0) {

@@ -41,7 +41,7 @@ Found Predicted(const OpGraph& graph, const Machine& machine, const CostModel& c
                 const Strategy& strategy) {
   Simulator simulator(&graph, &machine, &costs);
   EXPECT_TRUE(simulator.SetStrategy(strategy).ok());
-  return {.step_ns = simulator.StepTime(), .overflow_bytes = simulator.MemoryOverflow()};
+  return {.step_ns = simulator.StepTime(), .overflow_bytes = simulator.Overflow()};
 }
 
 std::vector<Strategy> WaysOfDataParallelism(const OpGraph& graph, const Machine& machine) {

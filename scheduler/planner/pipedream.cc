@@ -244,7 +244,7 @@ PricedPipeDream BestPipeDream(const OpGraph& graph, const Machine& machine, cons
       if (way == Synchronization::kServers && machine.servers().empty()) continue;
       strategy.synchronization = way;
       CHECK(simulator.SetStrategy(strategy).ok());
-      const int64_t overflow = simulator.MemoryOverflow();
+      const int64_t overflow = simulator.Overflow();
       const Nanos iteration = simulator.IterationTime();
       if (std::pair(overflow, iteration) >= std::pair(best.overflow_bytes, best.iteration_ns)) {
         continue;

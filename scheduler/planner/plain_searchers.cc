@@ -79,17 +79,17 @@ absl::StatusOr<SearchResult> GreedySearcher::Search(const SearchProblem& problem
         if (config == simulator.config(op)) continue;
         const Change change = {op, std::move(config)};
         // Any time will do for what needs less memory than is missing so far.
-        const int64_t missing = simulator.MemoryOverflow();
+        const int64_t missing = simulator.Overflow();
         const Nanos now = simulator.StepTime();
         const Nanos time = simulator.Propose({&change, 1}, missing > 0 ? kNever - 1 : now - 1);
-        const bool better = time != kNever && (time < now || simulator.MemoryOverflow() < missing);
+        const bool better = time != kNever && (time < now || simulator.Overflow() < missing);
         better ? simulator.Accept() : simulator.Reject();
       }
-      Show(options, tried, {simulator.StepTime(), simulator.MemoryOverflow()});
+      Show(options, tried, {simulator.StepTime(), simulator.Overflow()});
     }
   }
   result.strategy = simulator.strategy();
-  result.found = {simulator.StepTime(), simulator.MemoryOverflow()};
+  result.found = {simulator.StepTime(), simulator.Overflow()};
   result.counts = pricer.counts();
   if (stopped) result.note = "stopped by the budget";
   return result;

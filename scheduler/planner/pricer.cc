@@ -42,7 +42,7 @@ Pricer::Pricer(const OpGraph* graph, const Machine* machine, const CostModel* co
 absl::StatusOr<Found> Pricer::Price(const Strategy& strategy) {
   SOAP_RETURN_IF_ERROR(simulator_.SetStrategy(strategy));
   ++priced_;
-  return Found{simulator_.IterationTime(), simulator_.MemoryOverflow()};
+  return Found{simulator_.IterationTime(), simulator_.Overflow()};
 }
 
 absl::StatusOr<Found> Pricer::Look(const Strategy& strategy) {

@@ -20,7 +20,7 @@ struct PricerCase {
     strategy.synchronization = way;
     Simulator simulator(&graph, &machine, &costs);
     CHECK(simulator.SetStrategy(strategy).ok());
-    return {simulator.StepTime(), simulator.MemoryOverflow()};
+    return {simulator.StepTime(), simulator.Overflow()};
   }
 };
 

@@ -158,7 +158,7 @@ class Simulator {
   // Bytes over the devices' memory, all devices together, and over moved_bytes_max: 0 where the
   // strategy can run. Counted: outputs of forward tasks and what is received for them, until their
   // backward; parameters, their gradients, optimizer state, and a copy for each step of staleness.
-  int64_t MemoryOverflow() const { return overflow_; }
+  int64_t Overflow() const { return overflow_; }
   Breakdown Explain();
   // By task in the order in which tasks may begin; of a graph in micro-batches, devices' tasks in
   // that in which they are chosen.

@@ -271,15 +271,15 @@ TEST(SimulatorTest, WhatAStepMovesMayBeBounded) {
   ASSERT_TRUE(free.SetStrategy(On(c.graph, {0, 1})).ok());
   const int64_t moved = free.Explain().transfer_bytes;
   ASSERT_GT(moved, 0);
-  EXPECT_EQ(free.MemoryOverflow(), 0);
+  EXPECT_EQ(free.Overflow(), 0);
   c.options.moved_bytes_max = moved - 10;
   Simulator simulator(&c.graph, &c.machine, &c.costs, c.options);
   ASSERT_TRUE(simulator.SetStrategy(On(c.graph, {0, 1})).ok());
-  EXPECT_EQ(simulator.MemoryOverflow(), 10);
+  EXPECT_EQ(simulator.Overflow(), 10);
   // Less overflow counts for more than any time.
   const Change change = {1, {.degrees = {1, 1, 1}, .devices = {0}}};
   EXPECT_NE(simulator.Propose({&change, 1}, 0), kNever);
-  EXPECT_EQ(simulator.MemoryOverflow(), 0);
+  EXPECT_EQ(simulator.Overflow(), 0);
   simulator.Accept();
   const Change back = {1, {.degrees = {1, 1, 1}, .devices = {1}}};
   EXPECT_EQ(simulator.Propose({&back, 1}, kNever - 1), kNever);
@@ -292,7 +292,7 @@ TEST(SimulatorTest, MemoryIsCounted) {
   ASSERT_TRUE(simulator.SetStrategy(On(c.graph, {0, 1})).ok());
   // Outputs of 16 and 24 bytes, 16 received; 32 and 24 bytes of weights, four times.
   EXPECT_THAT(simulator.Explain().memory_bytes, testing::ElementsAre(16 + 128, 24 + 16 + 96));
-  EXPECT_EQ(simulator.MemoryOverflow(), 44 + 36);
+  EXPECT_EQ(simulator.Overflow(), 44 + 36);
   // Both on one device would overflow by more.
   const Change change = {1, {.degrees = {1, 1, 1}, .devices = {0}}};
   EXPECT_EQ(simulator.Propose({&change, 1}, kNever), kNever);

@@ -147,7 +147,7 @@ absl::StatusOr<Descended> AddDescended(const SearchProblem& problem, const Searc
     result.proposals_a_share =
         static_cast<double>(simulator.counts().proposed) / std::max(options.used() - began, 1e-9);
   }
-  seeds->push_back({simulator.strategy(), {simulator.StepTime(), simulator.MemoryOverflow()}});
+  seeds->push_back({simulator.strategy(), {simulator.StepTime(), simulator.Overflow()}});
   return result;
 }
 
@@ -199,7 +199,7 @@ absl::StatusOr<SearchResult> WalkForATime(const SearchProblem& problem,
   Simulator& simulator = pricer.simulator();
   best.locally_optimal = DescendByOperator(*problem.space, {.stop = walk.stop}, &simulator);
   best.strategy = simulator.strategy();
-  best.found = {simulator.StepTime(), simulator.MemoryOverflow()};
+  best.found = {simulator.StepTime(), simulator.Overflow()};
   best.counts = counts;
   best.counts += pricer.counts();
   return best;
