@@ -14,10 +14,11 @@
 #include "transport/inproc_transport.h"
 
 // ThreadSanitizer does not see the locks inside libraries that were built without it: oneDNN's once
-// its first kernel is made, and libc's under glog's local time.
+// its first kernel is made (nor do its headers' copies of what it shares), and libc's under glog's
+// local time.
 extern "C" const char* __tsan_default_suppressions();  // NOLINT(bugprone-reserved-identifier)
 extern "C" const char* __tsan_default_suppressions() {
-  return "race:libdnnl.so\nrace:google::LogMessageTime\n";
+  return "race:libdnnl.so\nrace:^dnnl::\nrace:google::LogMessageTime\n";
 }
 
 namespace soapstone::apps {

@@ -131,7 +131,7 @@ class PlanRun {
     const planner::OpConfig& planned = chosen().strategy.ops[ops[0]];
     std::string text = absl::StrFormat(
         "\n%s: planned %s on %s, a step of %.3f ms. Of %d ways tried, all else as planned, %d do "
-        "not fit into memory; the best:\n",
+        "not fit; the best:\n",
         flags_.explain, SplitsText(graph.ops[ops[0]], planned), DevicesText(planned.devices),
         StepMs(now), tried, no_room);
     for (size_t i = 0; i < std::min(kAlternativesShown, alternatives.size()); ++i) {
