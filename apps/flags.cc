@@ -322,7 +322,7 @@ void AddPlanInputs(CLI::App* plan, PlanFlags* flags) {
       ->check(CLI::Range(0, 64));
   plan->add_option("--moved_gb", flags->moved_gb,
                    "Only plans whose step moves so many gigabytes at most, 10^9 bytes each [any]")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1e-6, 1e9));
   plan->add_option("--jitter", flags->jitter,
                    "Also the mean and 95th percentile of steps whose parts vary, by a log-normal "
                    "factor of this sigma [0]")

@@ -163,9 +163,9 @@ class PlanTest(ClusterTestCase):
         self.refuse(re.escape(f"{bad}:2:") + ".*no kind 'none'", "--model=mlp", f"--machine={bad}")
 
     def test_a_plan_that_moves_too_much_is_refused(self):
-        self.refuse(r"no plan was found that moves at most 1e-09 GB in a step: the least is [0-9.]+ "
+        self.refuse(r"no plan was found that moves at most 1e-06 GB in a step: the least is [0-9.]+ "
                     "GB too many", "--model=lenet5", machine("p100_4x4"), "--devices=4",
-                    "--moved_gb=1e-9", "--search=accpar")
+                    "--moved_gb=1e-6", "--search=accpar")
         self.refuse("--moved_gb", "--model=lenet5", machine("p100_4x4"), "--moved_gb=-1")
 
     def test_a_strategy_for_another_machine_is_refused(self):
