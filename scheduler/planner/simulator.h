@@ -350,6 +350,8 @@ class Simulator {
   std::vector<Block> blocks_;
   std::vector<TaskState> states_;              // by slot
   std::vector<Served> served_;                 // by slot
+  std::vector<uint32_t> batch_sizes_;          // by slot: tasks of a batch that begins there
+  std::vector<Nanos> part_ends_;               // of a batch
   std::vector<Route> routes_out_, routes_in_;  // by place in out_.ends, in_.ends
   size_t slots_ = 0, tasks_ = 0;
 

@@ -15,6 +15,10 @@ namespace soapstone::planner {
 // kBounded: ends as soon as the last end is known to be over the cutoff. kOrdered: devices serve
 // micro-batch by micro-batch, and keys of slots behind the tasks', one a device, are of when they
 // choose: after all that is ready at that time. kMany: iterations overlap.
+//
+// Batches. Tasks of one block in a row which may begin at one time have keys that follow each
+// other, and what they set free may begin later, as busy is at least 1: one key stands for all of
+// them, and they are served one after the other.
 template <bool kOrdered, bool kMany, bool kBounded>
 class Simulator::Run {
  public:
@@ -35,6 +39,9 @@ class Simulator::Run {
     s_.free_at_.assign(s_.builder_.resources(), 0);
     free_at_ = s_.free_at_.data();
     if (kOrdered) s_.waiting_.Clear(s_.compute_load_.size());
+    if (kBatches) s_.batch_sizes_.resize(s_.slots_);
+    s_.part_ends_.resize(kPartsMax);
+    part_ends_ = s_.part_ends_.data();
     if (kBounded) SetLeft();
     if (kMany) {
       states_of_all_.reserve(s_.slots_ * iterations_);
@@ -72,6 +79,14 @@ class Simulator::Run {
   }
 
  private:
+  static constexpr bool kBatches = !kOrdered;
+
+  // Tasks from `first` on that are free, of one block, and not in the queue yet.
+  struct Batch {
+    uint32_t first = 0, count = 0, role = 0;
+    Nanos ready = 0;
+    uint64_t iteration_key = 0;
+  };
   struct Place {
     uint64_t iteration_key = 0;  // the key's part
     size_t slot0 = 0;            // of the iteration
@@ -92,9 +107,28 @@ class Simulator::Run {
     for (uint32_t op = 0; op < s_.n_; ++op) {
       const Block& block = s_.blocks_[op];
       for (uint32_t slot = block.base; slot < block.base + block.size; ++slot) {
-        if (s_.states_[slot].waits == 0) Push(at, iteration_key, slot);
+        if (s_.states_[slot].waits == 0) SetFree(at, iteration_key, slot);
       }
     }
+    Flush();
+  }
+
+  // A task may begin.
+  void SetFree(Nanos at, uint64_t iteration_key, uint32_t slot) {
+    if (kBatches && slot == batch_.first + batch_.count && at == batch_.ready &&
+        s_.served_[slot].role == batch_.role) {
+      ++batch_.count;
+      return;
+    }
+    Flush();
+    batch_ = {slot, 1, s_.served_[slot].role, at, iteration_key};
+  }
+
+  void Flush() {
+    if (batch_.count == 0) return;
+    if (kBatches) s_.batch_sizes_[batch_.first] = batch_.count;
+    Push(batch_.ready, batch_.iteration_key, batch_.first);
+    batch_.count = 0;
   }
 
   void Push(Nanos at, uint64_t iteration_key, uint32_t slot) {
@@ -110,7 +144,7 @@ class Simulator::Run {
     if (--state.missing > 0) return;
     state.ready = 0;  // for the next run
     state.missing = state.waits;
-    Push(ready, place.iteration_key, slot);
+    SetFree(ready, place.iteration_key, slot);
   }
 
   uint32_t IterationOf(uint64_t key) const {
@@ -179,31 +213,33 @@ class Simulator::Run {
     }
     const Served served = s_.served_[place.slot];
     place.of = served.of();
+    const uint32_t count = kBatches ? s_.batch_sizes_[place.slot] : 1;
     Nanos end = 0;
     switch (served.kind()) {
       case BlockKind::kForward:
-        end = Forward(ready, served, place);
+        end = Forward(ready, served, count, place);
         break;
       case BlockKind::kBackward:
-        end = Backward(ready, served, place);
+        end = Backward(ready, served, count, place);
         break;
       case BlockKind::kTransfer:
-        end = Communicate(ready, s_.edges_[served.of()]->forward, place,
+        end = Communicate(ready, count, s_.edges_[served.of()]->forward, place,
                           s_.TransferBlock(served.of()),
                           s_.blocks_[s_.ForwardBlock(s_.connections_[served.of()].to)].base);
         break;
       case BlockKind::kGradient:
-        end = Communicate(ready, s_.edges_[served.of()]->backward, place,
+        end = Communicate(ready, count, s_.edges_[served.of()]->backward, place,
                           s_.GradientBlock(served.of()),
                           s_.blocks_[s_.BackwardBlock(s_.connections_[served.of()].from)].base);
         break;
       case BlockKind::kSync: {
         const uint32_t block = s_.SyncBlockOf(served.of());
-        end =
-            Communicate(ready, s_.syncs_[served.of()]->tasks, place, block, s_.blocks_[block].base);
+        end = Communicate(ready, count, s_.syncs_[served.of()]->tasks, place, block,
+                          s_.blocks_[block].base);
         break;
       }
     }
+    Flush();
     last_end_ = std::max(last_end_, end);
     if (kMany) EndOf(iteration, end);
   }
@@ -254,54 +290,73 @@ class Simulator::Run {
     return kKinds[static_cast<size_t>(kind)];
   }
 
-  // What follows a device's last backward task, and this one, is to come as well.
-  Nanos Compute(const Served& task, Nanos ready, const Place& place, Nanos tail) {
-    const Nanos end = Serve(task.device, ready, task.busy, place, place.part);
-    if (kBounded) {
-      Nanos& left = s_.compute_left_[task.device];
-      left -= task.busy;
-      late_ |= end + std::max(left, tail) > cutoff_;
+  // Parts of one block from place.part on, `count`; what follows a device's last backward task, and
+  // these, is to come as well. The last end; all are in part_ends_.
+  Nanos Compute(Nanos ready, uint32_t count, Place& place, Nanos tail) {
+    Nanos last = 0;
+    for (uint32_t i = 0; i < count; ++i) {
+      const Served& task = s_.served_[place.slot + i];
+      const Nanos end = Serve(task.device, ready, task.busy, place, place.part + i);
+      if (kBounded) {
+        Nanos& left = s_.compute_left_[task.device];
+        left -= task.busy;
+        late_ |= end + std::max(left, tail) > cutoff_;
+      }
+      part_ends_[i] = end;
+      last = std::max(last, end);
     }
-    return end;
+    return last;
   }
 
   void Clean() {
     for (TaskState& state : s_.states_) state = {0, state.waits, state.waits};
   }
 
-  Nanos Forward(Nanos ready, const Served& task, Place& place) {
+  Nanos Forward(Nanos ready, const Served& task, uint32_t count, Place& place) {
     const uint32_t op = task.of();
     place.part = place.slot - s_.blocks_[op].base;
-    const Nanos end = Compute(task, ready, place, s_.tail_forward_[op]);
+    const Nanos end = Compute(ready, count, place, s_.tail_forward_[op]);
     for (uint32_t i = s_.out_.begin[op]; i < s_.out_.begin[op + 1]; ++i) {
-      SetFree(s_.routes_out_[i], end, place);
+      Follow(s_.routes_out_[i], count, place);
     }
-    if (task.starts()) Arrive(end, place, s_.blocks_[s_.BackwardBlock(op)].base + place.part);
+    if (task.starts()) {
+      ArriveEach(count, place, s_.blocks_[s_.BackwardBlock(op)].base + place.part);
+    }
     return end;
   }
 
-  Nanos Backward(Nanos ready, const Served& task, Place& place) {
+  Nanos Backward(Nanos ready, const Served& task, uint32_t count, Place& place) {
     const uint32_t op = task.of();
     place.part = place.slot - s_.blocks_[s_.BackwardBlock(op)].base;
-    const Nanos end = Compute(task, ready, place, s_.tail_backward_[op]);
+    const Nanos end = Compute(ready, count, place, s_.tail_backward_[op]);
     for (uint32_t i = s_.in_.begin[op]; i < s_.in_.begin[op + 1]; ++i) {
-      SetFree(s_.routes_in_[i], end, place);
+      Follow(s_.routes_in_[i], count, place);
     }
     const uint32_t group = s_.group_of_[op];
     if (group != UINT32_MAX) {
       const uint32_t base = s_.blocks_[s_.SyncBlockOf(group)].base;
-      for (uint32_t item : s_.syncs_[group]->device_to.of(task.device)) {
-        Arrive(end, place, base + item);
+      const PartLists& to = s_.syncs_[group]->device_to;
+      for (uint32_t i = 0; i < count; ++i) {
+        for (uint32_t item : to.of(s_.served_[place.slot + i].device)) {
+          Arrive(part_ends_[i], place, base + item);
+        }
       }
     }
     return end;
   }
 
-  void SetFree(const Route& route, Nanos at, const Place& place) {
-    if (route.lists == nullptr) return Arrive(at, place, route.parts + place.part);
-    for (uint32_t item : route.lists->of(place.part)) {
-      const uint32_t base = (item & kIsTask) == 0 ? route.parts : route.tasks;
-      Arrive(at, place, base + (item & ~kIsTask));
+  // Each part's end arrives at one task, from `slot` on.
+  void ArriveEach(uint32_t count, const Place& place, uint32_t slot) {
+    for (uint32_t i = 0; i < count; ++i) Arrive(part_ends_[i], place, slot + i);
+  }
+
+  void Follow(const Route& route, uint32_t count, const Place& place) {
+    if (route.lists == nullptr) return ArriveEach(count, place, route.parts + place.part);
+    for (uint32_t i = 0; i < count; ++i) {
+      for (uint32_t item : route.lists->of(place.part + i)) {
+        const uint32_t base = (item & kIsTask) == 0 ? route.parts : route.tasks;
+        Arrive(part_ends_[i], place, base + (item & ~kIsTask));
+      }
     }
   }
 
@@ -320,10 +375,18 @@ class Simulator::Run {
     }
   }
 
-  Nanos Communicate(Nanos ready, const CommTasks& tasks, const Place& place, uint32_t block,
-                    uint32_t done_base) {
+  Nanos Communicate(Nanos ready, uint32_t count, const CommTasks& tasks, const Place& place,
+                    uint32_t block, uint32_t done_base) {
     const uint32_t base = s_.blocks_[block].base;
-    const uint32_t index = place.slot - base;
+    Nanos last = ready + 1;
+    for (uint32_t i = 0; i < count; ++i) {
+      last = std::max(last, Send(ready, tasks, place, place.slot - base + i, base, done_base));
+    }
+    return last;
+  }
+
+  Nanos Send(Nanos ready, const CommTasks& tasks, const Place& place, uint32_t index, uint32_t base,
+             uint32_t done_base) {
     const CommTask& task = tasks.tasks[index];
     Nanos last = ready + 1;
     for (uint32_t f = task.flows_begin; f < task.flows_end; ++f) {
@@ -333,7 +396,7 @@ class Simulator::Run {
         const LinkUse& use = tasks.uses[u];
         const Nanos end = Serve(use.resource, ready + use.offset, use.busy, place, index);
         if (u == flow.uses_begin && task.next_segment >= 0) {
-          Push(end, place.iteration_key, base + static_cast<uint32_t>(task.next_segment));
+          SetFree(end, place.iteration_key, base + static_cast<uint32_t>(task.next_segment));
         }
         delivered = std::max(delivered, end + use.rest);
       }
@@ -354,6 +417,7 @@ class Simulator::Run {
   EventQueue& queue_;
   TaskState* states_ = nullptr;
   Nanos* free_at_ = nullptr;
+  Nanos* part_ends_ = nullptr;  // of the batch
   std::vector<TaskState> states_of_all_;
   std::vector<size_t> over_;
   std::vector<Nanos> ends_;
@@ -363,6 +427,7 @@ class Simulator::Run {
   const uint64_t slot_mask_;
   const uint32_t time_shift_;
   const Nanos time_max_;
+  Batch batch_;
   Nanos last_end_ = 0;
   bool late_ = false;
 };
