@@ -18,6 +18,7 @@
 #include "bench/raw_links.h"
 #include "bench/results.h"
 #include "bench/sparse_core.h"
+#include "bench/unlike_devices.h"
 
 namespace soapstone::bench {
 namespace {
@@ -26,7 +27,9 @@ constexpr uint64_t kKb = 1024, kMb = 1024 * kKb;
 constexpr uint64_t kApplyBytes = 64 * kMb;
 constexpr uint64_t kTripBytes = 4 * kKb;
 constexpr uint64_t kTrips = 5000;
-constexpr char kSparse[] = "sparse", kGloo[] = "gloo", kPlanner[] = "planner";
+constexpr char kSparse[] = "sparse", kGloo[] = "gloo", kPlanner[] = "planner", kUnlike[] = "unlike";
+constexpr char kPairFile[] = "examples/machines/heterogeneous_pair.machine.textproto";
+constexpr uint64_t kPairProposals = 200'000;
 
 struct Flags {
   uint32_t repeats = 5;
@@ -290,7 +293,8 @@ int Main(int argc, char** argv) {
   app.add_option(
          "--only", flags.only,
          "Links' rows whose name has this in it, such as tcp; sparse: sparse tables and nothing "
-         "else; planner: simulations and proposals a second")
+         "else; planner: simulations and proposals a second; unlike: plans for the unlike pair of "
+         "examples/machines, from the root of the source")
       ->type_name("TEXT");
   app.add_option("--rows", flags.rows, "Of a sparse table [10,000,000]")
       ->check(CLI::Range(uint64_t{100'000}, uint64_t{1} << 31));
@@ -316,6 +320,11 @@ int Main(int argc, char** argv) {
     return kExitConfig;
   };
   if (flags.only == kPlanner) return Planner(flags);
+  if (flags.only == kUnlike) {
+    const absl::StatusOr<std::string> table = UnlikeDevicesTable(kPairFile, kPairProposals);
+    if (table.ok()) std::cout << *table;
+    return say(table.status());
+  }
   if (!flags.json_path.empty()) {
     if (const int code = say(CheckWritable(flags.json_path)); code != kExitOk) return code;
   }
