@@ -172,19 +172,33 @@ void BlockBuilder::AddInboxes(bool forward, EdgeBlock* block) {
   }
 }
 
+// Messages by (sending, receiving node): by counting, stably, first by the latter.
+void BlockBuilder::OrderByNodes(bool forward) {
+  order_.resize(message_count_);
+  unordered_.resize(message_count_);
+  std::iota(order_.begin(), order_.end(), 0);
+  for (const bool by_sender : {false, true}) {
+    const auto node_of = [&](uint32_t i) {
+      return by_sender == forward ? messages_[i].from_node : messages_[i].to_node;
+    };
+    places_.assign(flows_to_.size() + 1, 0);
+    for (uint32_t i : order_) ++places_[node_of(i) + 1];
+    std::partial_sum(places_.begin(), places_.end(), places_.begin());
+    order_.swap(unordered_);
+    for (uint32_t i : unordered_) order_[places_[node_of(i)]++] = i;
+  }
+}
+
 // One direction: a task a sending node, in it a flow a receiving node.
 void BlockBuilder::AddTransfers(absl::Span<const uint32_t> from_devices, bool forward,
                                 size_t senders, EdgeBlock* block) {
   CommTasks* const tasks = forward ? &block->forward : &block->backward;
   seen_by_sender_.resize(std::max(seen_by_sender_.size(), senders));
-  order_.resize(message_count_);
-  std::iota(order_.begin(), order_.end(), 0);
   const auto nodes_of = [&](uint32_t i) {
     const Message& m = messages_[i];
     return forward ? std::pair(m.from_node, m.to_node) : std::pair(m.to_node, m.from_node);
   };
-  std::stable_sort(order_.begin(), order_.end(),
-                   [&](uint32_t a, uint32_t b) { return nodes_of(a) < nodes_of(b); });
+  OrderByNodes(forward);
   for (std::vector<uint32_t>& parts : receivers_) parts.clear();
   std::fill(flows_to_.begin(), flows_to_.end(), 0);
   for (size_t i = 0; i < order_.size(); ++i) {

@@ -144,6 +144,7 @@ class BlockBuilder {
                     absl::Span<const uint32_t> to_devices);
   void FindLocal(absl::Span<const std::vector<Overlap>* const> overlaps,
                  absl::Span<const uint32_t> from_devices, absl::Span<const uint32_t> to_devices);
+  void OrderByNodes(bool forward);
   void AddTransfers(absl::Span<const uint32_t> from_devices, bool forward, size_t senders,
                     EdgeBlock* block);
   void AddInboxes(bool forward, EdgeBlock* block);
@@ -161,7 +162,7 @@ class BlockBuilder {
   std::vector<int32_t> message_at_;  // [region · devices + device]
   std::vector<Message> messages_;
   size_t message_count_ = 0;
-  std::vector<uint32_t> order_, done_;
+  std::vector<uint32_t> order_, unordered_, places_, done_;
   std::vector<uint32_t> flows_to_;                // [node]
   std::vector<std::vector<uint32_t>> receivers_;  // [node] parts
   std::vector<uint32_t> seen_by_sender_;

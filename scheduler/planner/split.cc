@@ -167,27 +167,26 @@ class OverlapFinder {
   }
   std::vector<Overlap> Find() {
     Descend(0, 1);
-    std::sort(found_.begin(), found_.end(), [](const Found& x, const Found& y) {
-      return std::pair(x.overlap.producer, x.overlap.consumer) <
-             std::pair(y.overlap.producer, y.overlap.consumer);
+    std::sort(found_.begin(), found_.end(), [](const Overlap& x, const Overlap& y) {
+      return std::pair(x.producer, x.consumer) < std::pair(y.producer, y.consumer);
     });
-    std::vector<Overlap> overlaps;
-    std::map<std::vector<int64_t>, uint32_t> regions;
-    for (Found& found : found_) {
-      if (!overlaps.empty() && overlaps.back().producer != found.overlap.producer) regions.clear();
-      const auto next = static_cast<uint32_t>(regions.size());
-      found.overlap.region = regions.try_emplace(std::move(found.region), next).first->second;
-      overlaps.push_back(found.overlap);
+    // Of each producer regions count from 0, in the order of their first consumers.
+    std::vector<uint32_t> number(regions_.size(), 0), counted_for(regions_.size(), kFree);
+    uint32_t next = 0;
+    for (size_t i = 0; i < found_.size(); ++i) {
+      Overlap& overlap = found_[i];
+      if (i == 0 || found_[i - 1].producer != overlap.producer) next = 0;
+      if (counted_for[overlap.region] != overlap.producer) {
+        counted_for[overlap.region] = overlap.producer;
+        number[overlap.region] = next++;
+      }
+      overlap.region = number[overlap.region];
     }
-    return overlaps;
+    return std::move(found_);
   }
 
  private:
   static constexpr uint32_t kFree = UINT32_MAX;
-  struct Found {
-    Overlap overlap;
-    std::vector<int64_t> region;
-  };
   static bool Take(int dim, uint32_t index, std::vector<uint32_t>* indexes) {
     if (dim < 0) return false;
     uint32_t& at = (*indexes)[static_cast<size_t>(dim)];
@@ -229,13 +228,16 @@ class OverlapFinder {
   }
 
   void Expand(int64_t elements) {
-    std::vector<uint32_t> producers, consumers;
-    PartsAt(a_, index_a_, 0, 0, &producers);
-    PartsAt(b_, index_b_, 0, 0, &consumers);
-    for (uint32_t p : producers) {
-      for (uint32_t k : consumers) {
+    producers_.clear();
+    consumers_.clear();
+    PartsAt(a_, index_a_, 0, 0, &producers_);
+    PartsAt(b_, index_b_, 0, 0, &consumers_);
+    const auto next = static_cast<uint32_t>(regions_.size());
+    const uint32_t region = regions_.try_emplace(region_, next).first->second;
+    for (uint32_t p : producers_) {
+      for (uint32_t k : consumers_) {
         found_.push_back(
-            {{.producer = p, .consumer = k, .bytes = elements * kElementBytes}, region_});
+            {.producer = p, .consumer = k, .region = region, .bytes = elements * kElementBytes});
       }
     }
   }
@@ -245,8 +247,10 @@ class OverlapFinder {
   std::vector<std::vector<Meeting>> meetings_;
   std::vector<std::pair<int, int>> sides_;
   std::vector<uint32_t> index_a_, index_b_;
+  std::vector<uint32_t> producers_, consumers_;
   std::vector<int64_t> region_;
-  std::vector<Found> found_;
+  std::map<std::vector<int64_t>, uint32_t> regions_;  // all that were met
+  std::vector<Overlap> found_;
 };
 
 // Of a message over a path that carries its bytes through all links at once.
