@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <map>
 #include <numeric>
+#include <utility>
 
 #include "scheduler/planner/uneven.h"
 
@@ -27,6 +29,19 @@ bool AreAlike(const OpConfig& a, const OpConfig& b) {
 
 }  // namespace
 
+MoveMaker::MoveMaker(const Space* space) : space_(space) {
+  std::map<std::pair<size_t, size_t>, uint32_t> kinds;
+  const OpGraph& graph = space->graph();
+  for (uint32_t op = 0; op < graph.ops.size(); ++op) {
+    const PlanOp& its = graph.ops[op];
+    const auto [it, is_new] =
+        kinds.try_emplace({its.what.index(), its.rule.dims.size()}, kin_.size());
+    if (is_new) kin_.emplace_back();
+    kin_[it->second].push_back(op);
+    kin_of_op_.push_back(it->second);
+  }
+}
+
 absl::Span<const Change> MoveMaker::Draw(const Simulator& now, Dice* dice) {
   count_ = 0;
   // Asked first, so that walks over devices of one kind draw what they would without.
@@ -37,16 +52,19 @@ absl::Span<const Change> MoveMaker::Draw(const Simulator& now, Dice* dice) {
   if (balance) {
     Balance(now, dice);
     even = false;
-  } else if (kind < 10) {
+  } else if (kind < 5) {
     Scatter(dice);
-  } else if (kind < 40) {
+  } else if (kind < 25) {
     Place(Scope::kOp, dice);
-  } else if (kind < 60) {
+  } else if (kind < 40) {
     Place(Scope::kGroup, dice);
-  } else if (kind < 70) {
+  } else if (kind < 50) {
     Place(Scope::kRange, dice);
-  } else if (kind < 80) {
+  } else if (kind < 60) {
     Copy(now, dice);
+    even = false;
+  } else if (kind < 80) {
+    CopyKin(now, dice);
     even = false;
   } else if (kind < 90) {
     Shift(now, static_cast<Scope>(dice->Below(3)), dice);
@@ -167,6 +185,14 @@ void MoveMaker::Copy(const Simulator& now, Dice* dice) {
     drawn_.cuts.resize(std::min<size_t>(drawn_.cuts.size(), 1));
     if (!drawn_.cuts.empty()) drawn_.cuts.resize(drawn_.degrees.size());
   }
+  for (uint32_t op : selected_) AddIfLegal(op, drawn_);
+}
+
+void MoveMaker::CopyKin(const Simulator& now, Dice* dice) {
+  Select(Chance(dice, 50) ? Scope::kOp : Scope::kGroup, dice);
+  const std::vector<uint32_t>& kin = kin_[kin_of_op_[selected_[0]]];
+  drawn_ = now.config(kin[dice->Below(static_cast<uint32_t>(kin.size()))]);
+  if (!space_->uneven()) drawn_.cuts.clear();
   for (uint32_t op : selected_) AddIfLegal(op, drawn_);
 }
 

@@ -16,6 +16,8 @@ namespace soapstone::planner {
 //  block      one operator, or a whole weight group, on a block of devices
 //  range      neighbours in the graph's order, all on one block
 //  copy       an operator, or its group, takes a neighbour's degrees and devices
+//  kin        an operator, or its group, takes those of another of its kind: what suits one layer
+//             suits others
 //  shift      the devices of an operator, group or range move on by a number of devices
 //  degree     one degree of an operator, or group, is doubled or halved
 //  balance    where the space is uneven: the cuts of an operator, a group, all that are split
@@ -26,7 +28,7 @@ namespace soapstone::planner {
 class MoveMaker {
  public:
   // Keeps the pointer.
-  explicit MoveMaker(const Space* space) : space_(space) {}
+  explicit MoveMaker(const Space* space);
 
   // The changes, valid until the next call; none where the draw has nothing to change.
   absl::Span<const Change> Draw(const Simulator& now, Dice* dice);
@@ -40,12 +42,15 @@ class MoveMaker {
   void Scatter(Dice* dice);
   void Place(Scope scope, Dice* dice);
   void Copy(const Simulator& now, Dice* dice);
+  void CopyKin(const Simulator& now, Dice* dice);
   void Shift(const Simulator& now, Scope scope, Dice* dice);
   void ScaleDegree(const Simulator& now, Scope scope, Dice* dice);
   void Balance(const Simulator& now, Dice* dice);
   void ShiftBoundary(const Simulator& now, Dice* dice);
 
   const Space* space_;
+  std::vector<std::vector<uint32_t>> kin_;  // operators of one kind, split along as many dimensions
+  std::vector<uint32_t> kin_of_op_;
   std::vector<uint32_t> selected_;
   std::vector<Change> changes_;  // the first count_ count
   size_t count_ = 0;

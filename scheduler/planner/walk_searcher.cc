@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/status_macros.h"
+#include "scheduler/planner/climb.h"
 #include "scheduler/planner/descent.h"
 #include "scheduler/planner/m_etf.h"
 #include "scheduler/planner/mcmc.h"
@@ -25,8 +26,13 @@ constexpr double kShareOfWay = 0.1;   // of all the time, for another walk each 
 constexpr double kShareOfRest = 0.5;  // of the time that is left for walks, for the next one
 constexpr double kRestMin = 0.05;     // of all the time; less is not worth a walk
 constexpr double kWalksShare = 0.8;   // of the time; the rest is the descent's
-constexpr int kDescentShare = 3;      // of the budget, at most a third for the first descent
-constexpr double kSeedShare = 0.2;    // of the time; seeds that are not begun by then are left out
+// A walk of so many proposals an operator begins as hot as SearchOptions says; a shorter one, which
+// would not come back from where heat takes it, in proportion colder.
+constexpr double kLongWalk = 1000;
+constexpr int kDescentShare = 3;    // of the budget, at most a third for the first descent,
+constexpr int kClimbShare = 2;      // and half until the climb before it is over
+constexpr double kHopeless = 1.1;   // over the best: a way that is so far off has no longer walk
+constexpr double kSeedShare = 0.2;  // of the time; seeds that are not begun by then are left out
 
 struct Seed {
   Strategy strategy;
@@ -126,7 +132,7 @@ struct Descended {
   double proposals_a_share = 0;  // of all the time; 0: unknown
 };
 
-// Adds the best of the seeds, improved layer by layer.
+// Adds the best of the seeds, improved kind by kind and layer by layer.
 absl::StatusOr<Descended> AddDescended(const SearchProblem& problem, const SearchOptions& options,
                                        std::vector<Seed>* seeds) {
   const Seed& best = *std::min_element(
@@ -134,15 +140,15 @@ absl::StatusOr<Descended> AddDescended(const SearchProblem& problem, const Searc
   Descended result = {.best_seed = best.found};
   Pricer pricer(problem, options.simulator);
   SOAP_RETURN_IF_ERROR(pricer.Price(best.strategy).status());
-  DescentLimits limits = {.proposals = options.proposals / kDescentShare};
-  double began = 0;
-  if (options.used) {
-    limits.proposals = UINT64_MAX;
-    limits.stop = [&options] { return options.ShouldStop() || options.used() * kDescentShare > 1; };
-    began = options.used();
-  }
+  const auto limits = [&options](int share) {
+    if (!options.used) return DescentLimits{.proposals = options.proposals / share};
+    return DescentLimits{
+        .stop = [&options, share] { return options.ShouldStop() || options.used() * share > 1; }};
+  };
+  const double began = options.used ? options.used() : 0;
   Simulator& simulator = pricer.simulator();
-  DescendByGroup(*problem.space, limits, &simulator);
+  ClimbByGroup(*problem.space, limits(kClimbShare), &simulator);
+  DescendByGroup(*problem.space, limits(kDescentShare), &simulator);
   if (options.used) {
     result.proposals_a_share =
         static_cast<double>(simulator.counts().proposed) / std::max(options.used() - began, 1e-9);
@@ -172,18 +178,29 @@ absl::StatusOr<SearchResult> WalkForATime(const SearchProblem& problem,
   walk.stop = [&options] { return options.ShouldStop(); };
   ProposalCounts counts;
   uint64_t accepted = 0;
+  std::vector<bool> hopeless(ways.size(), false);
   double left = kWalksShare - options.used();
   for (size_t i = 0; left > kRestMin && !walk.stop(); ++i, ++walk.seed) {
+    const bool longer = i >= ways.size() && i < 2 * ways.size();
+    if (longer && hopeless[i - ways.size()]) continue;
     const double began = options.used();
     const Synchronization way =
         i < 2 * ways.size() ? ways[i % ways.size()] : best.strategy.synchronization;
     seeds.push_back({best.strategy, best.found});
     SOAP_ASSIGN_OR_RETURN(const std::vector<Seed> priced, WithWay(seeds, way, &pricer));
     seeds.pop_back();
+    const double length = static_cast<double>(walk.proposals) /
+                          static_cast<double>(std::max<size_t>(problem.graph().ops.size(), 1));
+    walk.beta_first = std::clamp(options.beta_first * kLongWalk / std::max(length, 1e-9),
+                                 options.beta_first, options.beta_last);
     SOAP_ASSIGN_OR_RETURN(SearchResult found, SearchByWalk(*problem.space, *problem.costs,
                                                            BestOf(priced, walk.chains), walk));
     counts += found.counts;
     accepted += found.accepted;
+    if (i < ways.size()) {
+      hopeless[i] = static_cast<double>(found.found.step_ns) >
+                    kHopeless * static_cast<double>(best.found.step_ns);
+    }
     SOAP_ASSIGN_OR_RETURN(found.found, pricer.PriceBest(&found.strategy));
     if (found.found < best.found) best = std::move(found);
     const double now = options.used();
@@ -197,6 +214,7 @@ absl::StatusOr<SearchResult> WalkForATime(const SearchProblem& problem,
   best.accepted = accepted;
   SOAP_RETURN_IF_ERROR(pricer.Price(best.strategy).status());
   Simulator& simulator = pricer.simulator();
+  ClimbByOperator(*problem.space, {.stop = walk.stop}, &simulator);
   best.locally_optimal = DescendByOperator(*problem.space, {.stop = walk.stop}, &simulator);
   best.strategy = simulator.strategy();
   best.found = {simulator.StepTime(), simulator.Overflow()};

@@ -1,0 +1,175 @@
+#include "scheduler/planner/climb.h"
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <utility>
+
+#include "absl/types/span.h"
+#include "scheduler/planner/uneven.h"
+
+namespace soapstone::planner {
+namespace {
+
+constexpr uint32_t kReachMax = 2;
+constexpr size_t kFew = 8;         // of a kind are asked first
+constexpr size_t kKnownMax = 64;   // configurations that a kind goes on from
+constexpr size_t kLatestMax = 16;  // of which all of a kind are asked in the end
+
+bool Holds(absl::Span<const OpConfig> configs, const OpConfig& config) {
+  return std::find(configs.begin(), configs.end(), config) != configs.end();
+}
+
+// Each prefix is spread over all: ends before the middle before the quarters.
+std::vector<uint32_t> Spread(const std::vector<uint32_t>& of) {
+  std::vector<uint32_t> spread;
+  const auto bits = static_cast<uint32_t>(std::bit_width(of.size()));
+  for (uint32_t i = 0; i < uint32_t{1} << bits; ++i) {
+    uint32_t reversed = 0;
+    for (uint32_t b = 0; b < bits; ++b) reversed |= (i >> b & 1) << (bits - 1 - b);
+    if (reversed < of.size()) spread.push_back(of[reversed]);
+  }
+  return spread;
+}
+
+// Units are operators that change together. Configurations that are known have no cuts: on unlike
+// devices each operator's parts are in proportion to speeds.
+class Climber {
+ public:
+  Climber(const Space& space, const DescentLimits& limits,
+          absl::Span<const std::vector<uint32_t>> units, Simulator* simulator)
+      : space_(space),
+        limits_(limits),
+        units_(units),
+        unasked_(ProposalsUnasked(*simulator)),
+        simulator_(*simulator) {
+    std::map<std::pair<size_t, size_t>, std::vector<uint32_t>> kinds;
+    for (uint32_t unit = 0; unit < units.size(); ++unit) {
+      const PlanOp& op = space.graph().ops[units[unit][0]];
+      kinds[{op.what.index(), op.rule.dims.size()}].push_back(unit);
+    }
+    for (const auto& [kind, its] : kinds) kinds_.push_back(Spread(its));
+    std::stable_sort(kinds_.begin(), kinds_.end(),
+                     [](const auto& a, const auto& b) { return a.size() > b.size(); });
+  }
+
+  bool Run() {
+    for (uint32_t reach = 1; reach <= kReachMax && !stopped_; ++reach) {
+      for (bool improved = true; improved && !stopped_;) {
+        improved = false;
+        for (const std::vector<uint32_t>& kind : kinds_) improved |= Climb(kind, reach);
+      }
+    }
+    return !stopped_;
+  }
+
+ private:
+  bool Climb(const std::vector<uint32_t>& kind, uint32_t reach) {
+    bool improved = false;
+    std::vector<OpConfig> known;
+    for (const uint32_t unit : kind) {
+      OpConfig config = simulator_.config(units_[unit][0]);
+      config.cuts.clear();
+      if (known.size() < kLatestMax && !Holds(known, config)) known.push_back(std::move(config));
+    }
+    std::vector<OpConfig> seen = known;
+    const size_t few = std::min(kind.size(), kFew);
+    for (size_t at = 0; at < known.size() && known.size() < kKnownMax; ++at) {
+      for (OpConfig& next : ConfigsNear(known[at], reach)) {
+        if (Holds(seen, next)) continue;
+        seen.push_back(next);
+        if (!TryOn({kind.data(), few}, next)) continue;
+        improved = true;
+        TryOn({kind.data() + few, kind.size() - few}, next);
+        known.push_back(std::move(next));
+      }
+    }
+    if (known.size() > kLatestMax) known.erase(known.begin(), known.end() - kLatestMax);
+    for (bool again = known.size() > 1; again && !stopped_;) {
+      again = false;
+      for (const OpConfig& config : known) again |= TryOn(kind, config);
+      improved |= again;
+    }
+    return improved;
+  }
+
+  // Whether any of them is better with it; those keep it.
+  bool TryOn(absl::Span<const uint32_t> units, const OpConfig& config) {
+    bool improved = false;
+    for (const uint32_t unit : units) improved |= Try(units_[unit], config);
+    return improved;
+  }
+
+  bool Try(const std::vector<uint32_t>& ops, const OpConfig& like) {
+    if (stopped_ || !space_.Holds(ops[0], like.degrees)) return false;
+    stopped_ = proposed_ >= limits_.proposals ||
+               (limits_.stop && proposed_ % unasked_ == 0 && limits_.stop());
+    if (stopped_) return false;
+    changes_.clear();
+    for (const uint32_t op : ops) {
+      if (!space_.Holds(op, like.degrees)) continue;
+      OpConfig config = like;
+      if (space_.uneven()) CutInProportion(space_.graph().ops[op], space_.speeds(), &config);
+      if (!(config == simulator_.config(op))) changes_.push_back({op, std::move(config)});
+    }
+    if (changes_.empty()) return false;
+    ++proposed_;
+    if (simulator_.Propose(changes_, simulator_.StepTime() - 1) == kNever) {
+      simulator_.Reject();
+      return false;
+    }
+    simulator_.Accept();
+    return true;
+  }
+
+  const Space& space_;
+  const DescentLimits& limits_;
+  const absl::Span<const std::vector<uint32_t>> units_;
+  const uint64_t unasked_;
+  Simulator& simulator_;
+  std::vector<std::vector<uint32_t>> kinds_;  // units of each, spread
+  uint64_t proposed_ = 0;
+  bool stopped_ = false;
+  std::vector<Change> changes_;
+};
+
+}  // namespace
+
+std::vector<OpConfig> ConfigsNear(OpConfig config, uint32_t reach) {
+  const size_t dims = config.degrees.size();
+  std::vector<OpConfig> near = {std::move(config)};
+  size_t at = 0;
+  for (uint32_t move = 0; move < reach; ++move) {
+    for (const size_t end = near.size(); at < end; ++at) {
+      for (size_t from = 0; from < dims; ++from) {
+        const uint32_t degree = near[at].degrees[from];
+        if (degree == 1) continue;
+        uint32_t factor = 2;
+        while (degree % factor != 0) ++factor;
+        for (size_t to = 0; to < dims; ++to) {
+          OpConfig next = near[at];
+          next.degrees[from] /= factor;
+          next.degrees[to] *= factor;
+          if (!Holds(near, next)) near.push_back(std::move(next));
+        }
+      }
+    }
+  }
+  return near;
+}
+
+bool ClimbByOperator(const Space& space, const DescentLimits& limits, Simulator* simulator) {
+  std::vector<std::vector<uint32_t>> units;
+  for (uint32_t op = 0; op < space.graph().ops.size(); ++op) units.push_back({op});
+  return Climber(space, limits, units, simulator).Run();
+}
+
+bool ClimbByGroup(const Space& space, const DescentLimits& limits, Simulator* simulator) {
+  std::vector<std::vector<uint32_t>> units;
+  for (const std::vector<uint32_t>& group : space.graph().groups) {
+    if (!group.empty()) units.push_back(group);
+  }
+  return Climber(space, limits, units, simulator).Run();
+}
+
+}  // namespace soapstone::planner
