@@ -288,6 +288,12 @@ class PlanRun {
   PlanSummary summary_;
 };
 
+std::string KeepersText(const planner::Strategy& strategy, uint32_t group) {
+  if (strategy.servers.empty() || strategy.servers[group].empty()) return "all servers";
+  const std::vector<uint32_t>& servers = strategy.servers[group];
+  return absl::StrCat(servers.size() == 1 ? "server " : "servers ", DevicesText(servers));
+}
+
 // Two files for one model and machine: their steps side by side, and what differs.
 absl::StatusOr<std::string> Compare(const PlanFlags& flags) {
   const std::vector<std::string> paths = absl::StrSplit(flags.compare, ',');
@@ -326,6 +332,14 @@ absl::StatusOr<std::string> Compare(const PlanFlags& flags) {
     const std::string of_b = absl::StrCat(SplitsText(op, b), " on ", DevicesText(b.devices));
     absl::StrAppend(&text, op.name, ": ", of_a, ", ",
                     of_a == of_b ? "its parts in another order" : of_b, "\n");
+  }
+  const planner::OpGraph& graph = planning->graph();
+  for (uint32_t group = 0; group < graph.groups.size(); ++group) {
+    const std::string of_a = KeepersText(summary.strategies[0].strategy, group);
+    const std::string of_b = KeepersText(summary.strategies[1].strategy, group);
+    if (of_a == of_b) continue;
+    absl::StrAppend(&text, planner::NameOfGroup(graph, group), ": kept by ", of_a, ", ", of_b,
+                    "\n");
   }
   absl::StrAppend(&text, alike, " operators alike\n");
   return text;

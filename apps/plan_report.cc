@@ -81,6 +81,9 @@ PlannedGroup GroupOf(const OpGraph& graph, const Machine& machine, const planner
     group.compute_ns += slowest;
   }
   group.devices = DevicesText(std::move(devices));
+  if (!strategy.servers.empty()) {
+    group.servers = strategy.servers[graph.ops[ops.front()].group];
+  }
   for (const auto& [device, bytes] : kept.bytes) {
     group.memory_bytes = std::max(group.memory_bytes, bytes);
   }
@@ -154,6 +157,19 @@ std::vector<PlannedGroup> GroupsOf(const OpGraph& graph, const Machine& machine,
     groups.push_back(GroupOf(graph, machine, costs, strategy, ops));
   }
   return groups;
+}
+
+std::string ServersText(const std::vector<PlannedGroup>& groups) {
+  std::map<std::vector<uint32_t>, std::vector<std::string>> kept;
+  for (const PlannedGroup& group : groups) {
+    if (!group.servers.empty()) kept[group.servers].push_back(group.name);
+  }
+  std::string text = kept.empty() ? "" : "\nall servers keep all parameters, but for\n";
+  for (const auto& [servers, names] : kept) {
+    absl::StrAppend(&text, "server", servers.size() > 1 ? "s " : " ", DevicesText(servers), ": ",
+                    absl::StrJoin(names, ", "), "\n");
+  }
+  return text;
 }
 
 std::string StrategiesTable(const PlanSummary& summary) {
@@ -232,7 +248,7 @@ std::string PlanTable(const PlanSummary& summary) {
                           group.splits, Milliseconds(group.compute_ns),
                           Bytes(static_cast<uint64_t>(group.memory_bytes)), group.devices);
   }
-  absl::StrAppend(&text, "\n", StrategiesTable(summary));
+  absl::StrAppend(&text, ServersText(summary.groups), "\n", StrategiesTable(summary));
   return text;
 }
 
@@ -247,7 +263,8 @@ std::string PlanJson(const PlanSummary& summary) {
                          {"splits", group.splits},
                          {"devices", group.devices},
                          {"compute_ns", group.compute_ns},
-                         {"memory_bytes", group.memory_bytes}});
+                         {"memory_bytes", group.memory_bytes},
+                         {"servers", group.servers}});
   }
   Json searchers = Json::array();
   for (const SearcherRow& row : summary.searchers) {

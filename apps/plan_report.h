@@ -34,6 +34,7 @@ struct PlannedGroup {
   std::string devices;       // "0-3,8"
   Nanos compute_ns = 0;      // forward and backward of the slowest part, summed over the chunks
   int64_t memory_bytes = 0;  // outputs, parameters and gradients on the fullest device
+  std::vector<uint32_t> servers;  // that keep its parameters, where not all of them do
 };
 
 // What one of several searchers found.
@@ -75,6 +76,8 @@ std::vector<PlannedGroup> GroupsOf(const planner::OpGraph& graph, const planner:
                                    const planner::CostModel& costs,
                                    const planner::Strategy& strategy);
 
+// A line for each set of servers that keeps what the others do not; "" where all keep all.
+std::string ServersText(const std::vector<PlannedGroup>& groups);
 // A line a strategy: step, its parts, bytes, memory.
 std::string StrategiesTable(const PlanSummary& summary);
 // A line a searcher.

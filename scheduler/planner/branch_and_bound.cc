@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -61,7 +62,7 @@ class Tree {
         simulator_(&problem.graph(), &problem.machine(), problem.costs, options.simulator),
         result_(*result) {
     Strategy base = result->strategy;
-    base.synchronization = way;
+    SetSynchronization(way, &base);
     CHECK(simulator_.SetStrategy(base).ok());
     const size_t n = bounds_.configs().size();
     levels_.resize(n + 1);
@@ -172,6 +173,7 @@ class Tree {
 absl::StatusOr<SearchResult> Begin(const SearchProblem& problem, const SearchOptions& options,
                                    const SearchResult& walk) {
   Strategy strategy = walk.strategy;
+  strategy.servers.clear();
   for (uint32_t op = 0; op < strategy.ops.size(); ++op) {
     const std::vector<OpConfig> configs = problem.space->Configs(op);
     strategy.ops[op] = configs[Nearest(configs, strategy.ops[op])];
@@ -179,10 +181,11 @@ absl::StatusOr<SearchResult> Begin(const SearchProblem& problem, const SearchOpt
   SearchResult best;
   Simulator simulator(&problem.graph(), &problem.machine(), problem.costs, options.simulator);
   for (const Synchronization way : problem.ways()) {
-    strategy.synchronization = way;
+    SetSynchronization(way, &strategy);
     SOAP_RETURN_IF_ERROR(simulator.SetStrategy(strategy));
     simulator.StepTime();
-    DescendByOperator(*problem.space, {.stop = [&options] { return options.ShouldStop(); }},
+    DescendByOperator(*problem.space,
+                      {.stop = [&options] { return options.ShouldStop(); }, .servers = false},
                       &simulator);
     const Found found = {simulator.StepTime(), simulator.Overflow()};
     if (!(found < best.found)) continue;
@@ -190,6 +193,14 @@ absl::StatusOr<SearchResult> Begin(const SearchProblem& problem, const SearchOpt
     best.strategy = simulator.strategy();
   }
   return best;
+}
+
+// Who keeps what is no part of the tree.
+std::string EqualSharesNote(const SearchProblem& problem) {
+  const std::vector<Synchronization> ways = problem.ways();
+  const bool places = problem.machine().servers().size() > 1 &&
+                      std::find(ways.begin(), ways.end(), Synchronization::kServers) != ways.end();
+  return places ? "of servers with equal shares of every parameter" : "";
 }
 
 }  // namespace
@@ -214,11 +225,11 @@ absl::StatusOr<SearchResult> BranchAndBoundSearcher::Search(const SearchProblem&
   best.counts += walk.counts;
   best.best_seed = walk.best_seed;
   best.proved = complete;
-  best.note = complete ? "" : "not proved: stopped by the budget";
+  best.note = complete ? EqualSharesNote(problem) : "not proved: stopped by the budget";
   if (!(walk.found < best.found)) return best;
   if (complete) {
-    best.note =
-        absl::StrFormat("the best of the space takes %.6f ms", Milliseconds(best.found.step_ns));
+    absl::StrAppendFormat(&best.note, "%sthe best of the space takes %.6f ms",
+                          best.note.empty() ? "" : "; ", Milliseconds(best.found.step_ns));
   }
   best.found = walk.found;
   best.strategy = walk.strategy;

@@ -13,18 +13,26 @@ namespace soapstone::planner {
 struct DescentLimits {
   uint64_t proposals = UINT64_MAX;
   std::function<bool()> stop;  // asked every few proposals; may be empty
+  bool servers = true;         // where several synchronize, others may keep a weight group
 };
 
 // Between two looks at the clock: as many as simulate some 10⁵ tasks, and a few hundred at most.
 uint64_t ProposalsUnasked(const Simulator& simulator);
 
 // Improves the simulator's strategy by changes of one operator to any of Space::Configs until none
-// does, or a limit is reached. Whether it came to the end.
+// does, or a limit is reached. Whether it came to the end. Where several servers synchronize, so
+// does who keeps a weight group, all else as it is: all of them, those of its nodes, up to 16
+// devices any single one; or of all groups together all of them, those of their nodes, or one each.
 bool DescendByOperator(const Space& space, const DescentLimits& limits, Simulator* simulator);
 
 // As DescendByOperator, but all operators of a weight group at once, each with the degrees and
 // devices that suit the group's first: a layer's gradients need no synchronization only when all of
-// its chunks of time move together.
+// its chunks of time move together. Where several servers synchronize, those of the group's new
+// nodes may take it over with the change.
 bool DescendByGroup(const Space& space, const DescentLimits& limits, Simulator* simulator);
+
+// By nothing but who keeps the weight groups, and no single servers among it: for a plan that was
+// made without.
+bool DescendByServers(const Space& space, const DescentLimits& limits, Simulator* simulator);
 
 }  // namespace soapstone::planner

@@ -294,6 +294,8 @@ absl::StatusOr<Machine> FirstDevices(const Machine& machine, uint32_t devices) {
     return MachineError(machine.name(), " has ", machine.devices().size(), " devices, not ",
                         devices);
   }
+  // As it is: the links' numbers, too, are part of what strategies are made for.
+  if (devices == machine.devices().size()) return machine;
   const std::vector<uint32_t> servers = ServersLeft(machine, devices);
   if (servers.empty() && !machine.servers().empty()) {
     return MachineError("no parameter server of ", machine.name(), " is on a node of its first ",

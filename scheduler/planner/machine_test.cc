@@ -178,6 +178,7 @@ TEST(FirstDevicesTest, KeepsTheNodesServersAndLinksThatAreStillUsed) {
 TEST(FirstDevicesTest, AllDevicesAreTheMachine) {
   const Machine machine = *Machine::Make(TwoByTwo());
   const Machine all = *FirstDevices(machine, 4);
+  EXPECT_EQ(HashOf(all), HashOf(machine));
   for (uint32_t a = 0; a < 4; ++a) {
     for (uint32_t b = 0; b < 4; ++b) {
       ASSERT_EQ(all.Path(a, b).size(), machine.Path(a, b).size());

@@ -66,10 +66,10 @@ class Chain {
   void Step(double temperature) {
     const absl::Span<const Change> changes = moves_.Draw(simulator_, &dice_);
     const double over = -temperature * std::log(dice_.Uniform());
-    if (changes.empty()) return;
+    if (changes.empty() && moves_.servers().empty()) return;
     const double cutoff = static_cast<double>(now_.step_ns) + over;
-    const Nanos time =
-        simulator_.Propose(changes, cutoff < 9e18 ? static_cast<Nanos>(cutoff) : kNever - 1);
+    const Nanos time = simulator_.Propose(
+        changes, cutoff < 9e18 ? static_cast<Nanos>(cutoff) : kNever - 1, moves_.servers());
     if (time == kNever) return simulator_.Reject();
     simulator_.Accept();
     ++accepted_;

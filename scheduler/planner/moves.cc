@@ -14,6 +14,7 @@ namespace {
 
 constexpr uint32_t kRangeMax = 8;
 constexpr uint32_t kBalancePercent = 25;
+constexpr uint32_t kServersPercent = 10, kFollowPercent = 15;
 // Weights beside the speeds: those of one kind times 2^(j/8), −8 ≤ j ≤ 8. A grid, so that splits
 // come again and are found in the simulator's tables.
 constexpr int kTiltSteps = 8;
@@ -29,7 +30,7 @@ bool AreAlike(const OpConfig& a, const OpConfig& b) {
 
 }  // namespace
 
-MoveMaker::MoveMaker(const Space* space) : space_(space) {
+MoveMaker::MoveMaker(const Space* space) : space_(space), shards_(space) {
   std::map<std::pair<size_t, size_t>, uint32_t> kinds;
   const OpGraph& graph = space->graph();
   for (uint32_t op = 0; op < graph.ops.size(); ++op) {
@@ -44,6 +45,13 @@ MoveMaker::MoveMaker(const Space* space) : space_(space) {
 
 absl::Span<const Change> MoveMaker::Draw(const Simulator& now, Dice* dice) {
   count_ = 0;
+  shards_.Clear();
+  // As below: walks without servers draw what they would.
+  const bool places = shards_.HasChoice(now);
+  if (places && Chance(dice, kServersPercent)) {
+    shards_.Draw(now, dice);
+    return {};
+  }
   // Asked first, so that walks over devices of one kind draw what they would without.
   const bool uneven = space_->uneven();
   const bool balance = uneven && Chance(dice, kBalancePercent);
@@ -85,6 +93,9 @@ absl::Span<const Change> MoveMaker::Draw(const Simulator& now, Dice* dice) {
     ++kept;
   }
   count_ = kept;
+  if (places && count_ > 0) {
+    shards_.Follow(now, {changes_.data(), count_}, Chance(dice, kFollowPercent));
+  }
   return {changes_.data(), count_};
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "scheduler/planner/shard_placement.h"
 #include "scheduler/planner/simulator.h"
 #include "scheduler/planner/space.h"
 
@@ -24,14 +25,20 @@ namespace soapstone::planner {
 //             alike, or all, are set in proportion to speeds, or beside that, or one boundary moves
 //             on. Half of what scattered, block, range and degree draw is then in proportion as
 //             well.
+//  servers    where several servers synchronize: others keep a group, a range of groups, or all
+//             (shard_placement.h). Groups that the servers of their nodes keep stay with such
+//             servers in the other moves; some of those take what they change there.
 // Not symmetric (copies are not), so the walk anneals; it does not sample.
 class MoveMaker {
  public:
   // Keeps the pointer.
   explicit MoveMaker(const Space* space);
 
-  // The changes, valid until the next call; none where the draw has nothing to change.
+  // The changes, valid until the next call; none where the draw has nothing to change, or nothing
+  // but servers().
   absl::Span<const Change> Draw(const Simulator& now, Dice* dice);
+  // Of the last draw, to be proposed with its changes.
+  absl::Span<const ServerChange> servers() const { return shards_.changes(); }
 
  private:
   enum class Scope : uint8_t { kOp, kGroup, kRange };
@@ -51,6 +58,7 @@ class MoveMaker {
   const Space* space_;
   std::vector<std::vector<uint32_t>> kin_;  // operators of one kind, split along as many dimensions
   std::vector<uint32_t> kin_of_op_;
+  ShardMoves shards_;
   std::vector<uint32_t> selected_;
   std::vector<Change> changes_;  // the first count_ count
   size_t count_ = 0;

@@ -345,6 +345,11 @@ std::string NameOfGroup(const OpGraph& graph, uint32_t group) {
   return name.substr(0, name.rfind('@'));
 }
 
+bool HasParams(const OpGraph& graph, uint32_t group) {
+  return std::any_of(graph.groups[group].begin(), graph.groups[group].end(),
+                     [&](uint32_t op) { return !graph.ops[op].params.empty(); });
+}
+
 absl::StatusOr<OpGraph> MakeOpGraph(const models::Graph& graph, const OpGraphOptions& options) {
   if (options.batch < 1) {
     return absl::InvalidArgumentError(

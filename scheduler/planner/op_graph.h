@@ -78,6 +78,8 @@ struct OpGraphOptions {
 // The group's operator of the model: the name without chunk and micro-batch.
 std::string NameOfGroup(const OpGraph& graph, uint32_t group);
 
+bool HasParams(const OpGraph& graph, uint32_t group);
+
 // Of an lstm in chunks each takes h and c (inputs 1 and 2) from the chunk before and gives them to
 // the next (outputs 1 and 2); the first of an lstm without `state` takes zeros, and has no edges
 // there. Inputs of the model have no edges. The FLOPs and parameters are the model's.

@@ -242,7 +242,7 @@ PricedPipeDream BestPipeDream(const OpGraph& graph, const Machine& machine, cons
     for (const Synchronization way :
          {Synchronization::kOwner, Synchronization::kRing, Synchronization::kServers}) {
       if (way == Synchronization::kServers && machine.servers().empty()) continue;
-      strategy.synchronization = way;
+      SetSynchronization(way, &strategy);
       CHECK(simulator.SetStrategy(strategy).ok());
       const int64_t overflow = simulator.Overflow();
       const Nanos iteration = simulator.IterationTime();

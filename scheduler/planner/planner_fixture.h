@@ -18,15 +18,17 @@ namespace soapstone::planner {
 
 struct FakeMachineSpec {
   uint32_t nodes = 1, devices_per_node = 2;
-  double bytes_per_ns = 1;  // of every link
+  double bytes_per_ns = 1;      // of every link
+  double nic_bytes_per_ns = 0;  // of nodes' NICs; 0: as of every link
   Nanos latency_ns = 10;
   uint64_t memory_bytes = uint64_t{1} << 40;
-  uint32_t servers = 0;  // each on a node of its own, behind a NIC in and one out
+  uint32_t servers = 0;   // each on a node of its own, behind a NIC in and one out
+  bool on_nodes = false;  // instead: server s on node s, whose devices reach it by a link each way
 };
 
 // Within a node a link for each ordered pair; between nodes the NIC out of the one and into the
 // other. All links alike. Links in the order: pairs (a, b) of a node, then out and in by node, then
-// in and out by server.
+// in and out by server; those of servers on nodes are their own ways in and out.
 inline Machine FakeMachine(const FakeMachineSpec& spec) {
   Machine::Parts parts = {.name = "fake"};
   parts.kinds = {{"fake", 1e12, 1e9, spec.memory_bytes, 0}};
@@ -49,6 +51,10 @@ inline Machine FakeMachine(const FakeMachineSpec& spec) {
   for (uint32_t node = 0; node < spec.nodes; ++node) {
     out.push_back(link(absl::StrCat("out", node)));
     in.push_back(link(absl::StrCat("in", node)));
+    if (spec.nic_bytes_per_ns == 0) continue;
+    for (const uint32_t nic : {out.back(), in.back()}) {
+      parts.links[nic].bytes_per_second = spec.nic_bytes_per_ns * 1e9;
+    }
   }
   for (uint32_t a = 0; a < devices; ++a) {
     for (uint32_t b = 0; b < devices; ++b) {
@@ -59,13 +65,22 @@ inline Machine FakeMachine(const FakeMachineSpec& spec) {
   parts.push_paths.resize(size_t{devices} * spec.servers);
   parts.pull_paths.resize(size_t{devices} * spec.servers);
   for (uint32_t s = 0; s < spec.servers; ++s) {
-    parts.servers.push_back({absl::StrCat("s", s), spec.nodes + s, spec.bytes_per_ns * 1e9});
+    const uint32_t its = spec.on_nodes ? s : spec.nodes + s;
+    parts.servers.push_back({absl::StrCat("s", s), its, spec.bytes_per_ns * 1e9});
     const uint32_t server_in = link(absl::StrCat("sin", s));
     const uint32_t server_out = link(absl::StrCat("sout", s));
     for (uint32_t d = 0; d < devices; ++d) {
       const uint32_t node = parts.devices[d].node;
-      parts.push_paths[d * spec.servers + s] = {out[node], server_in};
-      parts.pull_paths[s * devices + d] = {server_out, in[node]};
+      std::vector<uint32_t>& push = parts.push_paths[d * spec.servers + s];
+      std::vector<uint32_t>& pull = parts.pull_paths[s * devices + d];
+      push = {out[node], server_in};
+      pull = {server_out, in[node]};
+      if (!spec.on_nodes) continue;
+      push = {server_in};
+      pull = {server_out};
+      if (its == node) continue;
+      push = {out[node], in[its], server_in};
+      pull = {server_out, out[its], in[node]};
     }
   }
   absl::StatusOr<Machine> machine = Machine::Make(std::move(parts));

@@ -14,7 +14,7 @@ std::vector<Synchronization> SynchronizationsOf(const Machine& machine) {
 }
 
 size_t PriceList::Hash::operator()(const Strategy& strategy) const {
-  size_t hash = absl::HashOf(strategy.synchronization, strategy.staleness);
+  size_t hash = absl::HashOf(strategy.synchronization, strategy.staleness, strategy.servers);
   for (const OpConfig& config : strategy.ops) {
     hash = absl::HashOf(hash, config.degrees, config.devices, config.cuts);
   }
@@ -54,13 +54,14 @@ absl::StatusOr<Found> Pricer::Look(const Strategy& strategy) {
 
 absl::StatusOr<Found> Pricer::PriceBest(Strategy* strategy) {
   Found best;
-  Strategy tried = *strategy;
+  const Strategy asked = *strategy;
   for (const Synchronization way : ways_) {
-    tried.synchronization = way;
+    Strategy tried = asked;
+    SetSynchronization(way, &tried);
     SOAP_ASSIGN_OR_RETURN(const Found found, Look(tried));
     if (!(found < best)) continue;
     best = found;
-    strategy->synchronization = way;
+    *strategy = std::move(tried);
   }
   return best;
 }

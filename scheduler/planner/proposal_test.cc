@@ -99,13 +99,17 @@ struct ProposalCase {
   int64_t segment_bytes;
   bool in_micro_batches = false;
   uint32_t staleness = 0;
+  bool on_nodes = false;  // servers
 };
 
 class ProposalTest : public testing::TestWithParam<ProposalCase> {};
 
 TEST_P(ProposalTest, ChainsLeaveWhatANewSimulatorMakes) {
   const OpGraph graph = GetParam().in_micro_batches ? MicroBatches() : MixedGraph();
-  const Machine machine = FakeMachine({.nodes = 2, .servers = 2});
+  // Without latencies QueueFault can tell whose turn it is where paths of two lengths meet.
+  const bool on_nodes = GetParam().on_nodes;
+  const Machine machine = FakeMachine(
+      {.nodes = 2, .latency_ns = on_nodes ? 0 : 10, .servers = 2, .on_nodes = on_nodes});
   const size_t devices = machine.devices().size();
   const FakeCosts costs(0.05);
   const SimulatorOptions options = {.segment_bytes = GetParam().segment_bytes};
@@ -121,12 +125,14 @@ TEST_P(ProposalTest, ChainsLeaveWhatANewSimulatorMakes) {
   ASSERT_TRUE(chain.SetStrategy(seed).ok());
   ASSERT_TRUE(late.SetStrategy(seed).ok());
   Nanos now = chain.StepTime();
+  int moved = 0;  // accepted with other servers
   for (int i = 0; i < 400; ++i) {
     const auto changes = moves.Draw(chain, &dice);
+    const auto servers = moves.servers();
     // Now and then with bounds, so that early rejections are taken back as well.
     chain.set_early_rejection(dice.Below(2) == 0);
-    const Nanos time = chain.Propose(changes, now + now / 50);
-    ASSERT_EQ(late.Propose(changes, now + now / 50), time) << i;
+    const Nanos time = chain.Propose(changes, now + now / 50, servers);
+    ASSERT_EQ(late.Propose(changes, now + now / 50, servers), time) << i;
     if (time == kNever || dice.Below(2) == 0) {
       chain.Reject();
       late.Reject();
@@ -134,6 +140,7 @@ TEST_P(ProposalTest, ChainsLeaveWhatANewSimulatorMakes) {
       chain.Accept();
       late.Accept();
       now = time;
+      moved += servers.empty() ? 0 : 1;
     }
     ASSERT_TRUE(fresh.SetStrategy(chain.strategy()).ok());
     ASSERT_EQ(chain.StepTime(), fresh.StepTime()) << i;
@@ -148,6 +155,11 @@ TEST_P(ProposalTest, ChainsLeaveWhatANewSimulatorMakes) {
     ASSERT_EQ(a.memory_bytes, b.memory_bytes) << i;
     ASSERT_EQ(a.sync_bytes + a.transfer_bytes, b.sync_bytes + b.transfer_bytes) << i;
   }
+  if (seed.synchronization == Synchronization::kServers) {
+    EXPECT_GT(moved, 2);
+  } else {
+    EXPECT_EQ(moved, 0);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Machines, ProposalTest,
@@ -155,6 +167,8 @@ INSTANTIATE_TEST_SUITE_P(Machines, ProposalTest,
                                          ProposalCase{Synchronization::kOwner, 64},
                                          ProposalCase{Synchronization::kRing, 0},
                                          ProposalCase{Synchronization::kServers, 0},
+                                         ProposalCase{Synchronization::kServers, 64, false, 1,
+                                                      true},
                                          ProposalCase{Synchronization::kOwner, 0, true},
                                          ProposalCase{Synchronization::kRing, 64, true},
                                          ProposalCase{Synchronization::kServers, 0, true},

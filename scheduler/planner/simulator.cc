@@ -124,6 +124,7 @@ void Simulator::MakeConnections() {
 Strategy Simulator::strategy() const {
   Strategy strategy = strategy_;
   for (const OpState* op : ops_) strategy.ops.push_back(op->config);
+  DropEqualShares(&strategy);
   return strategy;
 }
 
@@ -134,6 +135,7 @@ absl::Status Simulator::SetStrategy(const Strategy& strategy) {
   if (strategy.synchronization != strategy_.synchronization) memories_.assign(kMemories, {});
   strategy_ = strategy;
   strategy_.ops.clear();
+  strategy_.servers.resize(g_);
   std::fill(compute_load_.begin(), compute_load_.end(), 0);
   std::fill(comm_load_.begin(), comm_load_.end(), 0);
   std::fill(memory_.begin(), memory_.end(), 0);
@@ -145,6 +147,7 @@ absl::Status Simulator::SetStrategy(const Strategy& strategy) {
     AddCompute(*ops_[op], 1);
     for (int i : {0, 1}) hash_[i] ^= absl::HashOf(op, ops_[op]->hash[i]);
   }
+  for (uint32_t group = 0; group < g_; ++group) HashServers(group);
   for (const EdgeBlock* edge : edges_) AddEdge(*edge, 1);
   for (const SyncBlock* sync : syncs_) AddSync(*sync, 1);
   overflow_ = FindOverflow();
@@ -208,13 +211,15 @@ const SyncBlock* Simulator::FindSync(uint32_t group) {
   for (uint32_t op : graph_->groups[group]) {
     if (group_of_[op] == group) sync_key_.push_back(ops_[op]->id);
   }
+  const std::vector<uint32_t>& servers = strategy_.servers[group];
+  sync_key_.insert(sync_key_.end(), servers.begin(), servers.end());
   std::unique_ptr<SyncBlock>& block = sync_cache_[alike_.of_group[group]][sync_key_];
   if (block == nullptr) {
     block = Spare(&spare_syncs_);
     for (uint32_t op : graph_->groups[group]) {
       members_[op] = {ops_[op]->split, ops_[op]->config.devices};
     }
-    sync_builder_.Build(group, members_, strategy_.synchronization, block.get());
+    sync_builder_.Build(group, members_, strategy_.synchronization, servers, block.get());
     cached_words_ += WordsOf(block->tasks) + block->device_to.words() + sync_key_.size() + 64;
   }
   return block.get();
@@ -271,7 +276,8 @@ int64_t Simulator::FindOverflow() const {
 }
 
 // Edges, groups and operators that these changes touch, each once.
-void Simulator::CollectTouched(absl::Span<const Change> changes) {
+void Simulator::CollectTouched(absl::Span<const Change> changes,
+                               absl::Span<const ServerChange> servers) {
   touched_edges_.clear();
   touched_groups_.clear();
   touched_ops_.clear();
@@ -290,6 +296,7 @@ void Simulator::CollectTouched(absl::Span<const Change> changes) {
       }
     }
   }
+  for (const ServerChange& change : servers) add(change.group, 2, &touched_groups_);
   for (uint32_t id : touched_ops_) mark_[id] = 0;
   for (uint32_t id : touched_edges_) mark_[id] = 0;
   for (uint32_t id : touched_groups_) mark_[id] = 0;
@@ -332,7 +339,8 @@ void Simulator::SwapBlocks() {
   }
 }
 
-Nanos Simulator::Propose(absl::Span<const Change> changes, Nanos cutoff) {
+Nanos Simulator::Propose(absl::Span<const Change> changes, Nanos cutoff,
+                         absl::Span<const ServerChange> servers) {
   CHECK(!pending_) << "Accept or Reject first";
   if (cached_words_ > kCachedWordsMax) FlushCaches();
   ++counts_.proposed;
@@ -343,6 +351,7 @@ Nanos Simulator::Propose(absl::Span<const Change> changes, Nanos cutoff) {
   undo_.placed = false;
   for (int i : {0, 1}) undo_.hash[i] = hash_[i];
   SwapOps(changes);
+  SwapServers(servers);
   // Bounds on time say nothing where less overflow may count for more.
   const bool bounded = early_rejection_ && undo_.overflow == 0;
   if (bounded) {
@@ -360,7 +369,7 @@ Nanos Simulator::Propose(absl::Span<const Change> changes, Nanos cutoff) {
       return kNever;
     }
   }
-  CollectTouched(changes);
+  CollectTouched(changes, servers);
   SwapBlocks();
   overflow_ = FindOverflow();
   if (overflow_ > undo_.overflow) {
@@ -406,6 +415,7 @@ void Simulator::Reject() {
     syncs_[group] = old;
     AddSync(*old, 1);
   }
+  TakeServersBack();
   for (int i : {0, 1}) hash_[i] = undo_.hash[i];
   if (undo_.placed) PlaceTouched();
   step_ = undo_.step;
@@ -418,6 +428,7 @@ void Simulator::ForgetUndo() {
   undo_.ops.clear();
   undo_.edges.clear();
   undo_.groups.clear();
+  undo_.servers.clear();
   pending_ = false;
 }
 

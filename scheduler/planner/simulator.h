@@ -80,6 +80,12 @@ struct Change {
   OpConfig config;
 };
 
+// Of a weight group that has parameters: who keeps it from now on, as in Strategy::servers.
+struct ServerChange {
+  uint32_t group = 0;
+  std::vector<uint32_t> servers;
+};
+
 // A step's time and what it is made of.
 struct Breakdown {
   Nanos step_ns = 0;
@@ -138,6 +144,10 @@ class Simulator {
   // REQUIRES from here on: a strategy is set.
   Strategy strategy() const;
   const OpConfig& config(uint32_t op) const { return ops_[op]->config; }
+  Synchronization synchronization() const { return strategy_.synchronization; }
+  const std::vector<uint32_t>& servers(uint32_t group) const { return strategy_.servers[group]; }
+  // Bytes of the group's parameters on all devices together: what they push.
+  int64_t HeldBytes(uint32_t group) const;
 
   // Of one step with its synchronization, from the first task's start to the last one's end. Kept
   // until the strategy changes. kNever: longer than the key's bits hold (minutes).
@@ -166,9 +176,10 @@ class Simulator {
 
   // The step time with these changes, if it is at most `cutoff` and nothing overflows, or no more
   // than now; or if less overflows than now, however long it takes; else kNever, as early as that
-  // is known. REQUIRES: each config passes CheckConfig, no operator twice; then Accept or Reject
-  // before anything else.
-  Nanos Propose(absl::Span<const Change> changes, Nanos cutoff);
+  // is known. REQUIRES: each config passes CheckConfig, no operator twice; what servers keep as
+  // CheckStrategy wants it, no group twice; then Accept or Reject before anything else.
+  Nanos Propose(absl::Span<const Change> changes, Nanos cutoff,
+                absl::Span<const ServerChange> servers = {});
   void Accept();
   void Reject();
 
@@ -249,6 +260,7 @@ class Simulator {
     std::vector<std::pair<uint32_t, const OpState*>> ops;
     std::vector<std::pair<uint32_t, const EdgeBlock*>> edges;
     std::vector<std::pair<uint32_t, const SyncBlock*>> groups;
+    std::vector<std::pair<uint32_t, std::vector<uint32_t>>> servers;
     uint64_t hash[2] = {0, 0};
     Nanos step = 0;
     bool step_known = false;
@@ -278,7 +290,7 @@ class Simulator {
   const SyncBlock* FindSync(uint32_t group);
   void FindAll(absl::Span<const OpConfig> configs);
   void FlushCaches();
-  void CollectTouched(absl::Span<const Change> changes);
+  void CollectTouched(absl::Span<const Change> changes, absl::Span<const ServerChange> servers);
   void SwapOps(absl::Span<const Change> changes);
   void SwapBlocks();
   void ForgetUndo();
@@ -287,6 +299,11 @@ class Simulator {
   void AddSync(const SyncBlock& sync, int sign);
   int64_t FindOverflow() const;
   bool LoadsAllow(Nanos cutoff) const;
+  // shard_placement.cc: who keeps what
+  void HashServers(uint32_t group);
+  void SwapServers(absl::Span<const ServerChange> changes);
+  void TakeServersBack();
+
   Memory& Remembered() { return memories_[hash_[0] & (memories_.size() - 1)]; }
 
   // placing.cc: tasks in their slots
@@ -324,12 +341,12 @@ class Simulator {
   EdgeEnds in_, out_;
   std::vector<bool> group_has_params_;
 
-  Strategy strategy_;  // all but configurations
+  Strategy strategy_;  // all but configurations; servers of each group
   std::vector<const OpState*> ops_;
   std::vector<const EdgeBlock*> edges_;
   std::vector<const SyncBlock*> syncs_;
   std::vector<uint32_t> group_of_;  // by operator: the group of its parameters; UINT32_MAX: none
-  uint64_t hash_[2] = {0, 0};       // of all operators and their configurations
+  uint64_t hash_[2] = {0, 0};       // of all operators and their configurations, and servers
   // By class.
   std::vector<absl::flat_hash_map<OpConfig, std::unique_ptr<OpState>, ConfigHash>> op_cache_;
   std::vector<absl::flat_hash_map<uint64_t, std::unique_ptr<EdgeBlock>>> edge_cache_;

@@ -1,6 +1,7 @@
 #include "scheduler/planner/strategy.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <numeric>
 
@@ -40,7 +41,50 @@ absl::Status CheckCuts(const PlanOp& op, const OpConfig& config) {
   return absl::OkStatus();
 }
 
+absl::Status CheckServers(const OpGraph& graph, const Machine& machine, const Strategy& strategy) {
+  if (strategy.servers.empty()) return absl::OkStatus();
+  if (strategy.synchronization != Synchronization::kServers) {
+    return absl::InvalidArgumentError(
+        "servers are named that keep parameters, but do not synchronize them");
+  }
+  if (strategy.servers.size() != graph.groups.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("servers of ", strategy.servers.size(),
+                                                   " weight groups; ", graph.model, " has ",
+                                                   graph.groups.size()));
+  }
+  for (uint32_t group = 0; group < graph.groups.size(); ++group) {
+    const std::vector<uint32_t>& servers = strategy.servers[group];
+    if (servers.empty()) continue;
+    const auto refuse = [&](const std::string& why) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("servers of ", NameOfGroup(graph, group), ": ", why));
+    };
+    if (std::adjacent_find(servers.begin(), servers.end(), std::greater_equal<>()) !=
+        servers.end()) {
+      return refuse("they must ascend, each once");
+    }
+    if (servers.back() >= machine.servers().size()) {
+      return refuse(
+          absl::StrCat("there is no server ", servers.back(), " among ", machine.servers().size()));
+    }
+    if (!HasParams(graph, group)) return refuse("it has no parameters");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+void SetSynchronization(Synchronization way, Strategy* strategy) {
+  strategy->synchronization = way;
+  if (way != Synchronization::kServers) strategy->servers.clear();
+}
+
+void DropEqualShares(Strategy* strategy) {
+  if (std::all_of(strategy->servers.begin(), strategy->servers.end(),
+                  [](const std::vector<uint32_t>& kept) { return kept.empty(); })) {
+    strategy->servers.clear();
+  }
+}
 
 uint32_t DegreeMax(const models::IterationDim& dim) {
   if (!dim.splittable) return 1;
@@ -112,6 +156,7 @@ absl::Status CheckStrategy(const OpGraph& graph, const Machine& machine, const S
     return absl::InvalidArgumentError(
         absl::StrCat("machine ", machine.name(), " has no servers to keep the parameters"));
   }
+  SOAP_RETURN_IF_ERROR(CheckServers(graph, machine, strategy));
   for (size_t i = 0; i < graph.ops.size(); ++i) {
     const auto devices = static_cast<uint32_t>(machine.devices().size());
     SOAP_RETURN_IF_ERROR(CheckConfig(graph.ops[i], strategy.ops[i], devices));

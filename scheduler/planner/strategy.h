@@ -33,8 +33,9 @@ struct OpConfig {
 //  kOwner    the first device that holds a piece of it takes in the others' gradients, applies them
 //            and sends the piece back ("parameter server at the first replica")
 //  kRing     all-reduce around the ring of the devices that hold a piece; each applies
-//  kServers  the machine's servers, each with an equal share of every piece; pieces that one device
-//            alone holds go there as well
+//  kServers  the machine's servers, or those among them that keep the weight group (Strategy), each
+//            with an equal share of every piece; pieces that one device alone holds go there as
+//            well
 enum class Synchronization : uint8_t { kOwner, kRing, kServers };
 
 struct Strategy {
@@ -43,6 +44,9 @@ struct Strategy {
   // An iteration i may start when iteration i − 1 − staleness has ended, its parameters pulled.
   // 0: bulk-synchronous.
   uint32_t staleness = 0;
+  // By weight group, the servers that keep its parameters, ascending; none: all of them. Empty: all
+  // keep all groups. Of kServers alone.
+  std::vector<std::vector<uint32_t>> servers;
 
   friend bool operator==(const Strategy&, const Strategy&) = default;
 };
@@ -60,7 +64,15 @@ models::Block PartBlock(const PlanOp& op, const OpConfig& config, uint32_t part)
 // Errors: InvalidArgument, naming the operator: degrees of another number or over DegreeMax, as
 // many devices as parts, devices that are not there, cuts that do not fit.
 absl::Status CheckConfig(const PlanOp& op, const OpConfig& config, uint32_t devices);
+//  Besides: servers that are not there, in another order or twice; of a group without parameters;
+//  where servers do not synchronize.
 absl::Status CheckStrategy(const OpGraph& graph, const Machine& machine, const Strategy& strategy);
+
+// The strategy with another way to synchronize: where parameters are kept is forgotten if it is not
+// by servers.
+void SetSynchronization(Synchronization way, Strategy* strategy);
+// Where all servers keep all groups, Strategy::servers is empty.
+void DropEqualShares(Strategy* strategy);
 
 // Seeds of every search. Data parallelism splits the first dimension of samples over all devices
 // (over its extent, if that is less).

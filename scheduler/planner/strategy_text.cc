@@ -73,6 +73,27 @@ absl::StatusOr<OpConfig> ConfigFrom(const wire::OpConfig& message, const std::st
   return config;
 }
 
+absl::Status KeptFrom(const wire::Strategy& message, const std::string& file, const OpGraph& graph,
+                      Strategy* strategy) {
+  if (message.kept().empty()) return absl::OkStatus();
+  strategy->servers.resize(graph.groups.size());
+  for (const wire::Kept& kept : message.kept()) {
+    const auto group = std::find_if(
+        graph.groups.begin(), graph.groups.end(), [&](const std::vector<uint32_t>& ops) {
+          return !ops.empty() && graph.ops[ops.front()].name == kept.op();
+        });
+    if (group == graph.groups.end()) {
+      return Refuse(file, "kept: no weight group begins with '", kept.op(), "'");
+    }
+    std::vector<uint32_t>& servers =
+        strategy->servers[static_cast<size_t>(group - graph.groups.begin())];
+    if (!servers.empty()) return Refuse(file, "kept: '", kept.op(), "' stands there twice");
+    if (kept.servers().empty()) return Refuse(file, "kept: '", kept.op(), "' has no servers");
+    servers.assign(kept.servers().begin(), kept.servers().end());
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::string NameOf(Synchronization synchronization) {
@@ -102,6 +123,13 @@ wire::Strategy MessageOf(const OpGraph& graph, const Machine& machine,
   message.set_costs_sha256(costs_sha256);
   message.set_synchronization(NameOf(strategy.synchronization));
   message.set_staleness(strategy.staleness);
+  for (size_t group = 0; group < strategy.servers.size(); ++group) {
+    const std::vector<uint32_t>& servers = strategy.servers[group];
+    if (servers.empty()) continue;
+    wire::Kept* kept = message.add_kept();
+    kept->set_op(graph.ops[graph.groups[group].front()].name);
+    kept->mutable_servers()->Add(servers.begin(), servers.end());
+  }
   for (size_t i = 0; i < graph.ops.size(); ++i) {
     const PlanOp& op = graph.ops[i];
     const OpConfig& config = strategy.ops[i];
@@ -149,6 +177,7 @@ absl::StatusOr<Strategy> StrategyFrom(const wire::Strategy& message, const std::
     SOAP_ASSIGN_OR_RETURN(OpConfig config, ConfigFrom(of, file, graph.ops[i]));
     strategy.ops.push_back(std::move(config));
   }
+  SOAP_RETURN_IF_ERROR(KeptFrom(message, file, graph, &strategy));
   const absl::Status fits = CheckStrategy(graph, machine, strategy);
   if (!fits.ok()) return Refuse(file, fits.message());
   return strategy;

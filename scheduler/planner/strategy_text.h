@@ -21,8 +21,8 @@ wire::Strategy MessageOf(const OpGraph& graph, const Machine& machine,
 absl::StatusOr<wire::Strategy> ParseStrategy(const std::string& text, const std::string& file);
 
 // Errors: InvalidArgument, "file: what": it is for another model, batch, chunk of time, number of
-// micro-batches, machine or number of devices (both are named); operators, dimensions or devices
-// that are not there.
+// micro-batches, machine or number of devices (both are named); operators, dimensions, devices or
+// servers that are not there.
 absl::StatusOr<Strategy> StrategyFrom(const wire::Strategy& message, const std::string& file,
                                       const OpGraph& graph, const Machine& machine);
 

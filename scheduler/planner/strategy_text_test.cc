@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "absl/strings/str_replace.h"
@@ -67,6 +68,38 @@ TEST_F(StrategyTextTest, MicroBatchesAreKept) {
   EXPECT_EQ(*again, strategy_);
   EXPECT_THAT(ErrorWith("micro_batches: 3", "micro_batches: 2"),
               HasSubstr("for 2 micro-batches, not for 3"));
+}
+
+TEST_F(StrategyTextTest, ServersThatKeepAGroupAreKept) {
+  machine_ = *ParseMachine(R"(name: "two"
+kinds { name: "gpu" tflops: 1 memory_gbytes_per_s: 100 memory_gib: 1 }
+nodes {
+  name: "n" count: 2 devices: 2 kind: "gpu" mesh { gbytes_per_s: 10 } host { gbytes_per_s: 10 }
+  nics { count: 1 connection { gbytes_per_s: 1 } } servers: 2 server_apply_gbytes_per_s: 10
+})",
+                           "two");
+  strategy_.synchronization = Synchronization::kServers;
+  // Files without any say that all keep all.
+  EXPECT_EQ(Text().find("kept"), std::string::npos);
+  EXPECT_EQ(*Read(Text()), strategy_);
+  strategy_.servers.resize(graph_.groups.size());
+  const auto first = std::find_if(graph_.ops.begin(), graph_.ops.end(),
+                                  [](const PlanOp& op) { return !op.params.empty(); });
+  strategy_.servers[first->group] = {1, 2};
+  const absl::StatusOr<Strategy> again = Read(Text());
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(*again, strategy_);
+  const std::string op = "op: \"" + first->name + "\"";
+  EXPECT_THAT(ErrorWith("servers: 2\n", "servers: 4\n"), HasSubstr("there is no server 4 among 4"));
+  EXPECT_THAT(ErrorWith("servers: 2\n", "servers: 1\n"), HasSubstr("they must ascend, each once"));
+  EXPECT_THAT(ErrorWith(op, "op: \"other\""), HasSubstr("f: kept: no weight group begins with"));
+  EXPECT_THAT(ErrorWith(op, "op: \"" + graph_.ops.back().name + "\""),
+              HasSubstr("f: servers of " + graph_.ops.back().name + ": it has no parameters"));
+  EXPECT_THAT(ErrorWith("kept {", "kept { " + op + " servers: 0 }\nkept {"),
+              HasSubstr("stands there twice"));
+  EXPECT_THAT(ErrorWith("kept {", "kept { op: \"" + graph_.ops.back().name + "\" }\nkept {"),
+              HasSubstr("has no servers"));
+  EXPECT_THAT(ErrorWith("\"servers\"", "\"ring\""), HasSubstr("do not synchronize"));
 }
 
 TEST_F(StrategyTextTest, NamesWhatItWasMadeFor) {

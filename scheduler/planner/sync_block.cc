@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <numeric>
 #include <tuple>
 
 namespace soapstone::planner {
@@ -28,6 +29,8 @@ SyncBuilder::SyncBuilder(const OpGraph* graph, const Machine* machine, BlockBuil
       devices_(static_cast<uint32_t>(machine->devices().size())),
       words_((devices_ + 63) / 64) {
   backward_parts_.assign(devices_, 0);
+  all_servers_.resize(machine->servers().size());
+  std::iota(all_servers_.begin(), all_servers_.end(), 0);
 }
 
 void SyncBuilder::AddPiece(const std::vector<uint64_t>& mask, int64_t bytes) {
@@ -279,15 +282,15 @@ void SyncBuilder::BuildRing(SyncBlock* block) {
   }
 }
 
-// Each server keeps 1/S of every piece: it applies gradients as they arrive, and sends the piece
-// back when all have.
-void SyncBuilder::BuildServers(SyncBlock* block) {
-  const auto servers = static_cast<uint32_t>(machine_->servers().size());
+// Each of S servers keeps 1/S of every piece: it applies gradients as they arrive, and sends the
+// piece back when all have.
+void SyncBuilder::BuildServers(absl::Span<const uint32_t> servers, SyncBlock* block) {
+  const auto count = static_cast<int64_t>(servers.size());
   std::vector<int64_t> bytes(devices_, 0);  // by holder
   for (const Piece& piece : pieces_) {
     for (uint32_t holder : piece.holders) bytes[holder] += piece.bytes;
   }
-  const auto share = [&](uint32_t holder) { return (bytes[holder] + servers - 1) / servers; };
+  const auto share = [&](uint32_t holder) { return (bytes[holder] + count - 1) / count; };
   std::vector<std::vector<uint32_t>> nodes;  // holders of each
   for (uint32_t d = 0; d < devices_; ++d) {
     if (bytes[d] == 0) continue;
@@ -301,15 +304,15 @@ void SyncBuilder::BuildServers(SyncBlock* block) {
       it->push_back(d);
     }
   }
-  std::vector<std::vector<uint32_t>> pulls(servers);
-  for (uint32_t s = 0; s < servers; ++s) {
+  std::vector<std::vector<uint32_t>> pulls(servers.size());
+  for (size_t s = 0; s < servers.size(); ++s) {
     for (const std::vector<uint32_t>& holders : nodes) {
       if (pulls[s].empty() || builder_->cuts_flows()) {
         pulls[s].push_back(AddTask(block));
         block->tasks.tasks[pulls[s].back()].waits = static_cast<uint32_t>(nodes.size());
       }
       for (uint32_t holder : holders) {
-        builder_->AddMessage(machine_->PullPath(s, holder), share(holder));
+        builder_->AddMessage(machine_->PullPath(servers[s], holder), share(holder));
         block->bytes += 2 * share(holder);
       }
       builder_->EndFlow({}, &block->tasks);
@@ -319,21 +322,22 @@ void SyncBuilder::BuildServers(SyncBlock* block) {
     std::vector<uint32_t> applies;
     int64_t pushed = 0;
     for (uint32_t holder : holders) pushed += share(holder);
-    for (uint32_t s = 0; s < servers; ++s) {
-      const Nanos busy =
-          TimeFor(static_cast<double>(pushed), machine_->servers()[s].apply_bytes_per_second);
-      applies.push_back(AddApply(builder_->ServerResource(s), std::max<Nanos>(1, busy), block));
+    for (size_t s = 0; s < servers.size(); ++s) {
+      const Nanos busy = TimeFor(static_cast<double>(pushed),
+                                 machine_->servers()[servers[s]].apply_bytes_per_second);
+      applies.push_back(
+          AddApply(builder_->ServerResource(servers[s]), std::max<Nanos>(1, busy), block));
       SetDone(applies.back(), pulls[s], block);
       block->tasks.tasks[applies.back()].waits = 1;
     }
     uint32_t task = 0;
-    for (uint32_t s = 0; s < servers; ++s) {
+    for (size_t s = 0; s < servers.size(); ++s) {
       if (s == 0 || builder_->cuts_flows()) {
         task = AddTask(block);
         for (uint32_t holder : holders) FollowParts(holder, task, block);
       }
       for (uint32_t holder : holders) {
-        builder_->AddMessage(machine_->PushPath(holder, s), share(holder));
+        builder_->AddMessage(machine_->PushPath(holder, servers[s]), share(holder));
       }
       builder_->EndFlow({&applies[s], 1}, &block->tasks);
     }
@@ -341,7 +345,8 @@ void SyncBuilder::BuildServers(SyncBlock* block) {
 }
 
 void SyncBuilder::Build(uint32_t group, absl::Span<const Member> members,
-                        Synchronization synchronization, SyncBlock* block) {
+                        Synchronization synchronization, absl::Span<const uint32_t> servers,
+                        SyncBlock* block) {
   block->tasks.Clear();
   block->held.clear();
   block->bytes = 0;
@@ -362,7 +367,7 @@ void SyncBuilder::Build(uint32_t group, absl::Span<const Member> members,
       BuildRing(block);
       break;
     case Synchronization::kServers:
-      BuildServers(block);
+      BuildServers(servers.empty() ? all_servers_ : servers, block);
       break;
   }
   block->device_to.Set(devices_, device_tasks_);

@@ -28,9 +28,10 @@ class SyncBuilder {
     absl::Span<const uint32_t> devices;
   };
   // members: by operator of the graph. A device's gradient is complete when the last backward part
-  // there of any operator of the group that has parameters is.
+  // there of any operator of the group that has parameters is. servers: that keep the group, of
+  // kServers; none: all.
   void Build(uint32_t group, absl::Span<const Member> members, Synchronization synchronization,
-             SyncBlock* block);
+             absl::Span<const uint32_t> servers, SyncBlock* block);
 
  private:
   // Pieces with one set of holders, together.
@@ -43,7 +44,7 @@ class SyncBuilder {
   void AddPiece(const std::vector<uint64_t>& mask, int64_t bytes);
   void BuildOwner(SyncBlock* block);
   void BuildRing(SyncBlock* block);
-  void BuildServers(SyncBlock* block);
+  void BuildServers(absl::Span<const uint32_t> servers, SyncBlock* block);
   Nanos ApplyTime(uint32_t device, int64_t held, int64_t received) const;
   static uint32_t AddTask(SyncBlock* block);
   // Of one flow, which occupies a device or a server.
@@ -58,6 +59,7 @@ class SyncBuilder {
   BlockBuilder* builder_;
   uint32_t devices_;
   size_t words_;
+  std::vector<uint32_t> all_servers_;
   std::vector<Piece> pieces_;
   std::vector<std::vector<uint64_t>> piece_masks_;
   std::vector<uint32_t> backward_parts_;                     // [device]

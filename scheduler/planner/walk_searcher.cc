@@ -104,10 +104,24 @@ std::vector<Strategy> BestOf(const std::vector<Seed>& seeds, uint32_t chains) {
 absl::StatusOr<std::vector<Seed>> WithWay(std::vector<Seed> seeds, Synchronization way,
                                           Pricer* pricer) {
   for (Seed& seed : seeds) {
-    seed.strategy.synchronization = way;
+    SetSynchronization(way, &seed.strategy);
     SOAP_ASSIGN_OR_RETURN(seed.found, pricer->Look(seed.strategy));
   }
   return seeds;
+}
+
+// The best of them, under servers, with who keeps what as it suits it: the same seed where equal
+// shares are best, or nothing else is possible.
+absl::StatusOr<Seed> WithServers(const SearchProblem& problem, const std::vector<Seed>& seeds,
+                                 const std::function<bool()>& stop, Pricer* pricer) {
+  Seed best = *std::min_element(seeds.begin(), seeds.end(),
+                                [](const Seed& a, const Seed& b) { return a.found < b.found; });
+  SOAP_RETURN_IF_ERROR(pricer->Price(best.strategy).status());
+  Simulator& simulator = pricer->simulator();
+  DescendByServers(*problem.space, {.stop = stop}, &simulator);
+  best.strategy = simulator.strategy();
+  best.found = {simulator.StepTime(), simulator.Overflow()};
+  return best;
 }
 
 // The ways to synchronize, those first in which the best seed is better.
@@ -187,12 +201,16 @@ absl::StatusOr<SearchResult> WalkForATime(const SearchProblem& problem,
     const Synchronization way =
         i < 2 * ways.size() ? ways[i % ways.size()] : best.strategy.synchronization;
     seeds.push_back({best.strategy, best.found});
-    SOAP_ASSIGN_OR_RETURN(const std::vector<Seed> priced, WithWay(seeds, way, &pricer));
+    SOAP_ASSIGN_OR_RETURN(std::vector<Seed> priced, WithWay(seeds, way, &pricer));
     seeds.pop_back();
     const double length = static_cast<double>(walk.proposals) /
                           static_cast<double>(std::max<size_t>(problem.graph().ops.size(), 1));
     walk.beta_first = std::clamp(options.beta_first * kLongWalk / std::max(length, 1e-9),
                                  options.beta_first, options.beta_last);
+    if (way == Synchronization::kServers && problem.machine().servers().size() > 1) {
+      SOAP_ASSIGN_OR_RETURN(priced.emplace_back(),
+                            WithServers(problem, priced, walk.stop, &pricer));
+    }
     SOAP_ASSIGN_OR_RETURN(SearchResult found, SearchByWalk(*problem.space, *problem.costs,
                                                            BestOf(priced, walk.chains), walk));
     counts += found.counts;
@@ -215,6 +233,7 @@ absl::StatusOr<SearchResult> WalkForATime(const SearchProblem& problem,
   SOAP_RETURN_IF_ERROR(pricer.Price(best.strategy).status());
   Simulator& simulator = pricer.simulator();
   ClimbByOperator(*problem.space, {.stop = walk.stop}, &simulator);
+  DescendByServers(*problem.space, {.stop = walk.stop}, &simulator);
   best.locally_optimal = DescendByOperator(*problem.space, {.stop = walk.stop}, &simulator);
   best.strategy = simulator.strategy();
   best.found = {simulator.StepTime(), simulator.Overflow()};

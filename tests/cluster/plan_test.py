@@ -11,6 +11,19 @@ from cluster import BIN, SOURCE, ClusterTestCase
 MACHINES = os.path.join(SOURCE, "examples", "machines")
 
 
+# Two nodes that hardly hear each other.
+SLOW_NICS = """name: "slow_nics"
+kinds { name: "gpu" tflops: 1 memory_gbytes_per_s: 100 memory_gib: 4 launch_us: 5 }
+nodes {
+  name: "node" kind: "gpu" devices: 2 count: 2
+  mesh { gbytes_per_s: 10 }
+  host { gbytes_per_s: 10 }
+  nics { count: 1 connection { gbytes_per_s: 0.01 latency_us: 100 } }
+  servers: 1 server_apply_gbytes_per_s: 10
+}
+"""
+
+
 def machine(name):
     return f"--machine={MACHINES}/{name}.machine.textproto"
 
@@ -75,6 +88,25 @@ class PlanTest(ClusterTestCase):
         compared = self.plan("--model=lenet5", machine("p100_4x4"),
                              f"--compare={paths[0]},{paths[1]}").stdout
         self.assertRegex(compared, r"\n\d+ operators alike\n$")
+
+    def test_the_server_of_a_node_keeps_what_the_node_computes(self):
+        slow, path, data = (f"{self.dir}/{name}.textproto" for name in ("slow", "found", "data"))
+        with open(slow, "w") as file:
+            file.write(SLOW_NICS)
+        flags = ["--model=lenet5", f"--machine={slow}", "--sync=servers"]
+        found = self.plan(*flags, "--proposals=300", f"--output={path}")
+        self.assertRegex(found.stdout, r"\nall servers keep all parameters, but for\nserver [01]: ")
+        report = json.loads(self.plan(*flags, "--proposals=300", "--json").stdout)
+        keepers = {row["name"]: row["servers"] for row in report["operators"]}
+        self.assertIn(keepers["fc1"], ([0], [1]))
+        self.plan(*flags, "--search=data", f"--output={data}")
+        compared = self.plan(*flags, f"--compare={path},{data}").stdout
+        self.assertRegex(compared, r"\n.*: kept by server [01], all servers\n")
+        with open(path) as file:
+            text = file.read()
+        with open(path, "w") as file:
+            file.write(re.sub(r"\n  servers: \d+", "\n  servers: 2", text, count=1))
+        self.refuse("there is no server 2 among 2", *flags, f"--compare={path},{data}")
 
     def test_files_can_be_read(self):
         trace, svg, dot = (f"{self.dir}/step.{kind}" for kind in ("json", "svg", "dot"))
