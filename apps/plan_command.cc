@@ -71,12 +71,11 @@ class PlanRun {
     }
     SOAP_ASSIGN_OR_RETURN(planning_, Planning::Create(OptionsOf(flags_)));
     SOAP_RETURN_IF_ERROR(CheckExplain());
-    std::vector<PricedStrategy> baselines = planning_->Baselines();
     summary_.graph = &planning_->graph();
     summary_.machine = &planning_->machine();
     summary_.costs = flags_.costs_path.empty() ? "roofline" : flags_.costs_path;
     summary_.costs_sha256 = planning_->costs().sha256();
-    SOAP_RETURN_IF_ERROR(Choose(baselines));
+    SOAP_ASSIGN_OR_RETURN(std::vector<PricedStrategy> baselines, Choose());
     SOAP_RETURN_IF_ERROR(CheckFits());
     ChooseStaleness();
     for (PricedStrategy& baseline : baselines) {
@@ -164,25 +163,37 @@ class PlanRun {
                      "'; soapstone models ", flags_.model, " lists them"));
   }
 
-  absl::Status Choose(const std::vector<PricedStrategy>& baselines) {
-    const SearchLimits limits = {
-        .seed = flags_.seed, .proposals = flags_.proposals, .budget_s = flags_.budget_s};
-    if (flags_.search != kAllSearchers) {
-      SOAP_ASSIGN_OR_RETURN(const SearchRun run, RunSearch(*planning_, flags_.search, limits));
-      Take(run, baselines);
-      return absl::OkStatus();
+  // The baselines that are held against it.
+  absl::StatusOr<std::vector<PricedStrategy>> Choose() {
+    const SearchLimits limits = {.seed = flags_.seed,
+                                 .proposals = flags_.proposals,
+                                 .budget_s = flags_.budget_s,
+                                 .micro_batches = flags_.micro_batches == 0};
+    // What they price is known to the search, unless it comes with a graph of its own.
+    std::vector<PricedStrategy> baselines;
+    if (!limits.micro_batches) baselines = planning_->Baselines();
+    std::vector<SearchRun> runs(1);
+    if (flags_.search == kAllSearchers) {
+      SOAP_ASSIGN_OR_RETURN(runs, RunAllSearches(*planning_, limits));
+      for (const SearchRun& run : runs) summary_.searchers.push_back(run.row);
+    } else {
+      SOAP_ASSIGN_OR_RETURN(runs[0], RunSearch(*planning_, flags_.search, limits));
     }
-    SOAP_ASSIGN_OR_RETURN(const std::vector<SearchRun> runs, RunAllSearches(*planning_, limits));
-    for (const SearchRun& run : runs) summary_.searchers.push_back(run.row);
     // A plan that lets iterations overlap is no better for it where that was not asked for.
     const auto rank = [this](const SearchRun& run) {
       return std::pair(run.result.strategy.staleness > flags_.staleness, run.result.found);
     };
-    Take(*std::min_element(
-             runs.begin(), runs.end(),
-             [&](const SearchRun& a, const SearchRun& b) { return rank(a) < rank(b); }),
-         baselines);
-    return absl::OkStatus();
+    SearchRun& best = *std::min_element(
+        runs.begin(), runs.end(),
+        [&](const SearchRun& a, const SearchRun& b) { return rank(a) < rank(b); });
+    if (best.graph != nullptr) {
+      planning_->UseGraph(*std::move(best.graph));
+      summary_.micro_batches = std::move(best.trials);
+      SOAP_RETURN_IF_ERROR(CheckExplain());
+      baselines = planning_->Baselines();
+    }
+    Take(best, baselines);
+    return baselines;
   }
 
   // What a search found runs, or it is no plan; a fixed rule is shown as it is.

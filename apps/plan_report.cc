@@ -219,6 +219,20 @@ std::string SearchersTable(const std::vector<SearcherRow>& rows) {
   return text;
 }
 
+std::string MicroBatchesTable(const PlanSummary& summary) {
+  std::string text = absl::StrFormat("%-13s %11s %11s %13s %9s\n", "micro-batches", "step ms",
+                                     "too many", "proposals", "seconds");
+  for (const planner::MicroBatchTrial& row : summary.micro_batches) {
+    absl::StrAppendFormat(
+        &text, "%13d %11.3f %11s %13s %9.2f%s\n", row.micro_batches,
+        Milliseconds(row.found.step_ns),
+        row.found.overflow_bytes > 0 ? Bytes(static_cast<uint64_t>(row.found.overflow_bytes)) : "-",
+        WithCommas(row.proposals), row.seconds,
+        row.micro_batches == summary.graph->micro_batches ? "  (planned, with the time left)" : "");
+  }
+  return text;
+}
+
 std::string PlanTable(const PlanSummary& summary) {
   const OpGraph& graph = *summary.graph;
   std::string text = absl::StrFormat(
@@ -230,6 +244,9 @@ std::string PlanTable(const PlanSummary& summary) {
                                : std::string()),
       summary.machine->devices().size(), summary.machine->name(), summary.costs);
   absl::StrAppend(&text, summary.search, "\n\n");
+  if (!summary.micro_batches.empty()) {
+    absl::StrAppend(&text, MicroBatchesTable(summary), "\n");
+  }
   if (!summary.searchers.empty()) {
     absl::StrAppend(&text, SearchersTable(summary.searchers), "\n");
   }
@@ -274,7 +291,16 @@ std::string PlanJson(const PlanSummary& summary) {
                          {"proposals", row.proposals},
                          {"simulations", row.simulations},
                          {"seconds", row.seconds},
+                         {"micro_batches", row.micro_batches},
                          {"note", row.note}});
+  }
+  Json trials = Json::array();
+  for (const planner::MicroBatchTrial& row : summary.micro_batches) {
+    trials.push_back({{"micro_batches", row.micro_batches},
+                      {"step_ns", row.found.step_ns},
+                      {"overflow_bytes", row.found.overflow_bytes},
+                      {"proposals", row.proposals},
+                      {"seconds", row.seconds}});
   }
   Json stalenesses = Json::array();
   for (const StalenessRow& row : summary.stalenesses) {
@@ -293,6 +319,7 @@ std::string PlanJson(const PlanSummary& summary) {
                        {"costs", summary.costs},
                        {"costs_sha256", summary.costs_sha256},
                        {"search", summary.search},
+                       {"micro_batch_trials", std::move(trials)},
                        {"stalenesses", std::move(stalenesses)},
                        {"searchers", std::move(searchers)},
                        {"strategies", std::move(strategies)},

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "scheduler/planner/machine.h"
+#include "scheduler/planner/micro_batch_search.h"
 #include "scheduler/planner/op_graph.h"
 #include "scheduler/planner/simulator.h"
 #include "scheduler/planner/step_parts.h"
@@ -44,6 +45,7 @@ struct SearcherRow {
   int64_t overflow_bytes = 0;
   uint64_t proposals = 0, simulations = 0;
   double seconds = 0;
+  int64_t micro_batches = 1;
   std::string note;
 };
 
@@ -63,8 +65,9 @@ struct PlanSummary {
   std::vector<PricedStrategy>
       strategies;                    // the one that was asked for, then what it is held against
   std::vector<PlannedGroup> groups;  // of the first
-  std::vector<StalenessRow> stalenesses;  // of the first, where they were asked for
-  std::vector<SearcherRow> searchers;     // where several were asked; the first is data parallelism
+  std::vector<StalenessRow> stalenesses;                // of the first, where they were asked for
+  std::vector<planner::MicroBatchTrial> micro_batches;  // where they were chosen, by the searcher
+  std::vector<SearcherRow> searchers;  // where several were asked; the first is data parallelism
 };
 
 // "n/4 o/2" of one operator.
@@ -82,6 +85,8 @@ std::string ServersText(const std::vector<PlannedGroup>& groups);
 std::string StrategiesTable(const PlanSummary& summary);
 // A line a searcher.
 std::string SearchersTable(const std::vector<SearcherRow>& rows);
+// A line a number of micro-batches that was tried.
+std::string MicroBatchesTable(const PlanSummary& summary);
 std::string PlanTable(const PlanSummary& summary);
 std::string PlanJson(const PlanSummary& summary);
 

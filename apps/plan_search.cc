@@ -8,16 +8,20 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "apps/node_loop.h"
 #include "apps/report.h"
 #include "base/status_macros.h"
+#include "scheduler/planner/micro_batch_search.h"
 #include "scheduler/planner/space.h"
 
 namespace soapstone::apps {
 namespace {
 
 constexpr uint32_t kChains = 2;
+constexpr int64_t kMicroBatchesMax = 1024;
 
 double SecondsSince(Nanos began) {
   return static_cast<double>(NodeLoop::Now() - began) / static_cast<double>(kSecond);
@@ -34,14 +38,16 @@ class SearchMeter {
   ~SearchMeter() {
     if (terminal_) std::fputs("\r\x1b[K", stderr);
   }
-  void Show(const planner::SearchProgress& progress) const {
+  // Of a graph in so many micro-batches.
+  void Show(int64_t micro_batches, const planner::SearchProgress& progress) const {
     if (!terminal_) return;
     const double past = SecondsSince(began_);
     double done = static_cast<double>(progress.proposals) /
                   static_cast<double>(std::max<uint64_t>(progress.proposals_max, 1));
     if (budget_s_ > 0) done = past / budget_s_;
     done = std::clamp(done, 1e-3, 1.0);
-    std::fprintf(stderr, "\r\x1b[Kplanning %s  %.0f%%  best %.3f ms  ETA %s", what_.c_str(),
+    std::fprintf(stderr, "\r\x1b[Kplanning %s%s  %.0f%%  best %.3f ms  ETA %s", what_.c_str(),
+                 micro_batches > 1 ? absl::StrCat(", micro-batches ", micro_batches).c_str() : "",
                  100 * done, static_cast<double>(progress.best.step_ns) / 1e6,
                  DurationText(past * (1 - done) / done).c_str());
   }
@@ -56,11 +62,6 @@ class SearchMeter {
 absl::StatusOr<SearchRun> RunOne(const Planning& planning, const planner::Searcher& searcher,
                                  const SearchLimits& limits) {
   const bool timed = limits.proposals == 0;
-  const planner::Space space(&planning.graph(), &planning.machine());
-  const planner::SearchProblem problem = {.space = &space,
-                                          .costs = &planning.costs(),
-                                          .only_ways = planning.ways(),
-                                          .prices = planning.prices()};
   planner::SearchOptions options = {
       .seed = limits.seed, .chains = kChains, .simulator = planning.simulator_options()};
   options.threads = std::min(kChains, std::max(1u, std::thread::hardware_concurrency()));
@@ -69,15 +70,41 @@ absl::StatusOr<SearchRun> RunOne(const Planning& planning, const planner::Search
   if (timed) options.used = [&] { return SecondsSince(began) / limits.budget_s; };
   const SearchMeter meter(planning.graph().model + " by " + std::string(searcher.name()),
                           timed ? limits.budget_s : 0);
-  options.progress = [&meter](const planner::SearchProgress& progress) { meter.Show(progress); };
   SearchRun run;
-  SOAP_ASSIGN_OR_RETURN(run.result, planner::RunSearcher(searcher, problem, options));
+  if (limits.micro_batches) {
+    const planner::MicroBatchProblem problem = {
+        .graph_of = [&planning](int64_t m) { return planning.GraphOf(m); },
+        .machine = &planning.machine(),
+        .costs = &planning.costs(),
+        .only_ways = planning.ways()};
+    const planner::MicroBatchOptions how = {
+        .seconds = [began] { return SecondsSince(began); },
+        .progress = [&meter](int64_t m,
+                             const planner::SearchProgress& progress) { meter.Show(m, progress); }};
+    SOAP_ASSIGN_OR_RETURN(planner::MicroBatchResult found,
+                          planner::SearchMicroBatches(searcher, problem, options, how));
+    run.result = std::move(found.result);
+    run.graph = std::move(found.graph);
+    run.trials = std::move(found.trials);
+  } else {
+    const planner::OpGraph& graph = planning.graph();
+    const planner::Space space(&graph, &planning.machine());
+    const planner::SearchProblem problem = {.space = &space,
+                                            .costs = &planning.costs(),
+                                            .only_ways = planning.ways(),
+                                            .prices = planning.prices()};
+    options.progress = [&](const planner::SearchProgress& progress) {
+      meter.Show(graph.micro_batches, progress);
+    };
+    SOAP_ASSIGN_OR_RETURN(run.result, planner::RunSearcher(searcher, problem, options));
+  }
   run.row = {.name = std::string(searcher.name()),
              .step_ns = run.result.found.step_ns,
              .overflow_bytes = run.result.found.overflow_bytes,
              .proposals = run.result.counts.proposed,
              .simulations = run.result.counts.simulated,
              .seconds = SecondsSince(began),
+             .micro_batches = (run.graph ? *run.graph : planning.graph()).micro_batches,
              .note = run.result.note};
   return run;
 }
@@ -100,6 +127,16 @@ std::string SearchersText() {
                           std::string(searcher->about()));
   }
   return text;
+}
+
+std::string ReadMicroBatches(std::string& text) {
+  int64_t number = 0;
+  if (text == "auto") {
+    text = "0";
+  } else if (!absl::SimpleAtoi(text, &number) || number < 1 || number > kMicroBatchesMax) {
+    return absl::StrCat("'", text, "' is neither auto nor a number from 1 to ", kMicroBatchesMax);
+  }
+  return "";
 }
 
 absl::StatusOr<SearchRun> RunSearch(const Planning& planning, const std::string& name,

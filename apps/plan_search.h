@@ -2,12 +2,14 @@
 // terminal. The clock is here; searchers have none.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "apps/plan_report.h"
 #include "apps/planning.h"
+#include "scheduler/planner/micro_batch_search.h"
 #include "scheduler/planner/searcher.h"
 
 namespace soapstone::apps {
@@ -20,15 +22,22 @@ std::vector<std::string> SearchNames();
 // Of --help: a line a searcher.
 std::string SearchersText();
 
+// Of --micro_batches: "auto" becomes "0". What is wrong with the text; empty: nothing.
+std::string ReadMicroBatches(std::string& text);
+
 struct SearchLimits {
   uint64_t seed = 1;
-  uint64_t proposals = 0;  // planner::SearchOptions'; 0: the time counts
-  double budget_s = 10;    // of each searcher
+  uint64_t proposals = 0;      // planner::SearchOptions'; 0: the time counts
+  double budget_s = 10;        // of each searcher
+  bool micro_batches = false;  // choose their number as well
 };
 
 struct SearchRun {
   planner::SearchResult result;
   SearcherRow row;
+  // Of searches that chose the micro-batches: the graph that `result` is for, and what was tried.
+  std::unique_ptr<planner::OpGraph> graph;
+  std::vector<planner::MicroBatchTrial> trials;
 };
 
 // Errors: as of FindSearcher and Searcher::Search.

@@ -71,7 +71,7 @@ absl::StatusOr<std::unique_ptr<Planning>> Planning::Create(const PlanningOptions
     return absl::InvalidArgumentError(absl::StrCat(
         options.model, " is a model over tables: it has no operators (docs/tables.md)"));
   }
-  SOAP_ASSIGN_OR_RETURN(const models::Graph graph,
+  SOAP_ASSIGN_OR_RETURN(models::Graph model,
                         models::BuildModel(options.model, models::ModelInput{}));
   SOAP_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(options.machine_path));
   SOAP_ASSIGN_OR_RETURN(planner::Machine machine,
@@ -79,15 +79,16 @@ absl::StatusOr<std::unique_ptr<Planning>> Planning::Create(const PlanningOptions
   if (options.devices > 0) {
     SOAP_ASSIGN_OR_RETURN(machine, planner::FirstDevices(machine, options.devices));
   }
-  std::unique_ptr<Planning> planning(new Planning());
+  std::unique_ptr<Planning> planning(new Planning(std::move(model)));
   planning->machine_ = std::make_unique<planner::Machine>(std::move(machine));
   SOAP_ASSIGN_OR_RETURN(planning->ways_, WaysOf(options.synchronization, *planning->machine_));
   const auto devices = static_cast<int64_t>(planning->machine_->devices().size());
   const int64_t batch = options.batch > 0 ? options.batch : kSamplesPerDevice * devices;
   SOAP_ASSIGN_OR_RETURN(planning->graph_,
-                        planner::MakeOpGraph(graph, {.batch = batch,
-                                                     .time_chunk = options.time_chunk,
-                                                     .micro_batches = options.micro_batches}));
+                        planner::MakeOpGraph(planning->model_, {.batch = batch,
+                                                                .time_chunk = options.time_chunk,
+                                                                .micro_batches = std::max<int64_t>(
+                                                                    1, options.micro_batches)}));
   planning->graph_.model = options.model;
   planning->jitter_ = options.jitter;
   if (options.moved_gb > 0) {
@@ -96,6 +97,20 @@ absl::StatusOr<std::unique_ptr<Planning>> Planning::Create(const PlanningOptions
   SOAP_ASSIGN_OR_RETURN(planning->costs_,
                         CostsOf(options.costs_path, planning->graph_, *planning->machine_));
   return planning;
+}
+
+absl::StatusOr<planner::OpGraph> Planning::GraphOf(int64_t micro_batches) const {
+  SOAP_ASSIGN_OR_RETURN(planner::OpGraph graph,
+                        planner::MakeOpGraph(model_, {.batch = graph_.batch,
+                                                      .time_chunk = graph_.time_chunk,
+                                                      .micro_batches = micro_batches}));
+  graph.model = graph_.model;
+  return graph;
+}
+
+void Planning::UseGraph(planner::OpGraph graph) {
+  graph_ = std::move(graph);
+  prices_ = std::make_unique<planner::PriceList>();
 }
 
 PricedStrategy Planning::PriceBy(planner::Simulator* simulator, const std::string& name,

@@ -6,6 +6,7 @@
 
 #include "absl/types/span.h"
 #include "scheduler/planner/shard_placement.h"
+#include "scheduler/planner/stage_shift.h"
 
 namespace soapstone::planner {
 namespace {
@@ -42,6 +43,28 @@ class Descent {
           if (Stops()) return false;
           improved |= TryServers(std::move(servers));
         }
+      }
+      unimproved = improved ? 0 : unimproved + 1;
+    }
+    return true;
+  }
+
+  // Boundaries in turn, each moved on as long as that is better.
+  bool RunStages() {
+    const OpGraph& graph = space_.graph();
+    const size_t places = graph.groups.size();
+    size_t unimproved = 0;
+    for (size_t at = 0; unimproved < places; at = (at + 1) % places) {
+      bool improved = false;
+      const auto group = static_cast<uint32_t>(at);
+      for (uint32_t way = 0; group > 0 && way < 2 * kStageShiftMax; ++way) {
+        if (!IsStageBoundary(graph, simulator_, group)) break;
+        if (Stops()) return false;
+        ++proposed_;
+        servers_.clear();
+        ShiftStage(space_, simulator_,
+                   {.boundary = group, .later = way % 2 == 0, .groups = 1 + way / 2}, &changes_);
+        improved |= !changes_.empty() && Propose();
       }
       unimproved = improved ? 0 : unimproved + 1;
     }
@@ -137,6 +160,10 @@ bool DescendByOperator(const Space& space, const DescentLimits& limits, Simulato
   std::vector<std::vector<uint32_t>> together;
   for (uint32_t op = 0; op < space.graph().ops.size(); ++op) together.push_back({op});
   return Descent(space, limits, simulator).Run(together, false, true);
+}
+
+bool DescendByStage(const Space& space, const DescentLimits& limits, Simulator* simulator) {
+  return Descent(space, limits, simulator).RunStages();
 }
 
 bool DescendByGroup(const Space& space, const DescentLimits& limits, Simulator* simulator) {

@@ -35,4 +35,8 @@ bool DescendByGroup(const Space& space, const DescentLimits& limits, Simulator* 
 // made without.
 bool DescendByServers(const Space& space, const DescentLimits& limits, Simulator* simulator);
 
+// Of a pipeline: groups next to the boundaries between stages change sides, up to four at once
+// (stage_shift.h), until none of them does better.
+bool DescendByStage(const Space& space, const DescentLimits& limits, Simulator* simulator);
+
 }  // namespace soapstone::planner

@@ -7,14 +7,17 @@
 #include <numeric>
 #include <utility>
 
+#include "scheduler/planner/stage_shift.h"
 #include "scheduler/planner/uneven.h"
 
 namespace soapstone::planner {
 namespace {
 
 constexpr uint32_t kRangeMax = 8;
+constexpr uint32_t kStagePercent = 30;
 constexpr uint32_t kBalancePercent = 25;
 constexpr uint32_t kServersPercent = 10, kFollowPercent = 15;
+constexpr uint32_t kTogetherPercent = 90;  // of draws in a graph in micro-batches
 // Weights beside the speeds: those of one kind times 2^(j/8), −8 ≤ j ≤ 8. A grid, so that splits
 // come again and are found in the simulator's tables.
 constexpr int kTiltSteps = 8;
@@ -52,14 +55,19 @@ absl::Span<const Change> MoveMaker::Draw(const Simulator& now, Dice* dice) {
     shards_.Draw(now, dice);
     return {};
   }
-  // Asked first, so that walks over devices of one kind draw what they would without.
+  // Asked first, so that walks over devices of one kind, and of graphs in one micro-batch, draw
+  // what they would without.
   const bool uneven = space_->uneven();
   const bool balance = uneven && Chance(dice, kBalancePercent);
+  const bool pipeline = space_->graph().micro_batches > 1;
+  const bool stage = !balance && pipeline && Chance(dice, kStagePercent);
   const uint32_t kind = dice->Below(100);
   bool even = true;  // what is drawn clears cuts
   if (balance) {
     Balance(now, dice);
     even = false;
+  } else if (stage) {
+    DrawStage(now, dice);
   } else if (kind < 5) {
     Scatter(dice);
   } else if (kind < 25) {
@@ -102,11 +110,17 @@ absl::Span<const Change> MoveMaker::Draw(const Simulator& now, Dice* dice) {
 void MoveMaker::Select(Scope scope, Dice* dice) {
   const OpGraph& graph = space_->graph();
   const auto ops = static_cast<uint32_t>(graph.ops.size());
+  const auto micro_batches = static_cast<uint32_t>(graph.micro_batches);
   const uint32_t op = dice->Below(ops);
+  const bool together =
+      micro_batches > 1 && scope != Scope::kGroup && Chance(dice, kTogetherPercent);
+  // Operators of a micro-batch come before those of the next, in one order.
+  const uint32_t of_each = together ? ops / micro_batches : ops;
+  const uint32_t first = op % of_each;
   selected_.clear();
   switch (scope) {
     case Scope::kOp:
-      selected_.push_back(op);
+      selected_.push_back(first);
       break;
     case Scope::kGroup: {
       const std::vector<uint32_t>& group = graph.groups[graph.ops[op].group];
@@ -114,10 +128,15 @@ void MoveMaker::Select(Scope scope, Dice* dice) {
       break;
     }
     case Scope::kRange: {
-      const uint32_t end = std::min(ops, op + 2 + dice->Below(kRangeMax - 1));
-      for (uint32_t i = op; i < end; ++i) selected_.push_back(i);
+      const uint32_t end = std::min(of_each, first + 2 + dice->Below(kRangeMax - 1));
+      for (uint32_t i = first; i < end; ++i) selected_.push_back(i);
       break;
     }
+  }
+  if (!together) return;
+  const size_t drawn = selected_.size();
+  for (uint32_t m = 1; m < micro_batches; ++m) {
+    for (size_t i = 0; i < drawn; ++i) selected_.push_back(selected_[i] + m * of_each);
   }
 }
 
@@ -157,8 +176,8 @@ void MoveMaker::AddIfLegal(uint32_t op, const OpConfig& like) {
 
 void MoveMaker::Scatter(Dice* dice) {
   Select(Scope::kOp, dice);
-  OpConfig* config = Add(selected_[0]);
-  space_->DrawScattered(selected_[0], dice, config);
+  space_->DrawScattered(selected_[0], dice, &drawn_);
+  for (const uint32_t op : selected_) AddIfLegal(op, drawn_);
 }
 
 void MoveMaker::Place(Scope scope, Dice* dice) {
@@ -205,6 +224,19 @@ void MoveMaker::CopyKin(const Simulator& now, Dice* dice) {
   drawn_ = now.config(kin[dice->Below(static_cast<uint32_t>(kin.size()))]);
   if (!space_->uneven()) drawn_.cuts.clear();
   for (uint32_t op : selected_) AddIfLegal(op, drawn_);
+}
+
+// At the first boundary that is met from a group drawn on.
+void MoveMaker::DrawStage(const Simulator& now, Dice* dice) {
+  const OpGraph& graph = space_->graph();
+  const auto groups = static_cast<uint32_t>(graph.groups.size());
+  StageShift shift = {.boundary = 1 + dice->Below(groups),
+                      .later = Chance(dice, 50),
+                      .groups = 1 + dice->Below(kStageShiftMax)};
+  while (shift.boundary < groups && !IsStageBoundary(graph, now, shift.boundary)) ++shift.boundary;
+  if (shift.boundary >= groups) return;
+  ShiftStage(*space_, now, shift, &changes_);
+  count_ = changes_.size();
 }
 
 void MoveMaker::Shift(const Simulator& now, Scope scope, Dice* dice) {

@@ -21,6 +21,8 @@ namespace soapstone::planner {
 //             suits others
 //  shift      the devices of an operator, group or range move on by a number of devices
 //  degree     one degree of an operator, or group, is doubled or halved
+//  stage      in a graph in micro-batches: up to four weight groups next to a boundary between
+//             stages take the configuration of the other side (stage_shift.h)
 //  balance    where the space is uneven: the cuts of an operator, a group, all that are split
 //             alike, or all, are set in proportion to speeds, or beside that, or one boundary moves
 //             on. Half of what scattered, block, range and degree draw is then in proportion as
@@ -28,6 +30,8 @@ namespace soapstone::planner {
 //  servers    where several servers synchronize: others keep a group, a range of groups, or all
 //             (shard_placement.h). Groups that the servers of their nodes keep stay with such
 //             servers in the other moves; some of those take what they change there.
+// In a graph in micro-batches an operator is, but for some draws, that of all of them: apart they
+// would synchronize its parameters between more devices.
 // Not symmetric (copies are not), so the walk anneals; it does not sample.
 class MoveMaker {
  public:
@@ -52,6 +56,7 @@ class MoveMaker {
   void CopyKin(const Simulator& now, Dice* dice);
   void Shift(const Simulator& now, Scope scope, Dice* dice);
   void ScaleDegree(const Simulator& now, Scope scope, Dice* dice);
+  void DrawStage(const Simulator& now, Dice* dice);
   void Balance(const Simulator& now, Dice* dice);
   void ShiftBoundary(const Simulator& now, Dice* dice);
 

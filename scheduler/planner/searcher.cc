@@ -28,10 +28,12 @@ absl::Span<const Searcher* const> Searchers() {
   static const AccParSearcher accpar;
   static const PipeDreamSearcher pipedream;
   static const GPipeSearcher gpipe;
+  static const StagesSearcher stages;
   static const WalkSearcher walk;
   static const BranchAndBoundSearcher bnb;
-  static const Searcher* const all[] = {&data, &model, &expert, &random,    &greedy, &metf, &optcnn,
-                                        &mesh, &tofu,  &accpar, &pipedream, &gpipe,  &walk, &bnb};
+  static const Searcher* const all[] = {&data,      &model,  &expert, &random, &greedy,
+                                        &metf,      &optcnn, &mesh,   &tofu,   &accpar,
+                                        &pipedream, &gpipe,  &stages, &walk,   &bnb};
   return all;
 }
 

@@ -7,10 +7,12 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "scheduler/planner/accpar.h"
+#include "scheduler/planner/descent.h"
 #include "scheduler/planner/gpipe.h"
 #include "scheduler/planner/mesh_layout.h"
 #include "scheduler/planner/pipedream.h"
 #include "scheduler/planner/pipeline_stages.h"
+#include "scheduler/planner/replicated_stages.h"
 #include "scheduler/planner/tofu.h"
 
 namespace soapstone::planner {
@@ -77,6 +79,40 @@ absl::StatusOr<SearchResult> GPipeSearcher::Search(const SearchProblem& problem,
   SOAP_ASSIGN_OR_RETURN(SearchResult result,
                         PricedAlone(problem, options, StrategyOfStages(graph, stages, 0)));
   result.note = absl::StrCat(stages.size(), " stages of ", graph.micro_batches, " micro-batches");
+  return result;
+}
+
+absl::StatusOr<SearchResult> StagesSearcher::Search(const SearchProblem& problem,
+                                                    const SearchOptions& options) const {
+  const auto devices = static_cast<uint32_t>(problem.machine().devices().size());
+  const auto stop = [&options] { return options.ShouldStop(); };
+  Pricer pricer(problem, options.simulator);
+  std::vector<std::pair<Found, Strategy>> found;
+  for (const BlockPlan& plan : BlockPlans(problem.graph(), problem.machine(), *problem.costs)) {
+    if (!found.empty() && stop()) break;
+    Strategy strategy = StrategyOfStages(problem.graph(), plan.stages, 0);
+    SOAP_ASSIGN_OR_RETURN(const Found priced, pricer.PriceBest(&strategy));
+    found.emplace_back(priced, std::move(strategy));
+  }
+  // Of a model of one layer, or on one device: a block of all.
+  if (found.empty()) return PricedAlone(problem, options, DataParallel(problem.graph(), devices));
+  std::stable_sort(found.begin(), found.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  SearchResult result = {.best_seed = found[0].first};
+  for (const auto& [priced, strategy] : found) {
+    if (!result.strategy.ops.empty() && stop()) break;
+    SOAP_RETURN_IF_ERROR(pricer.Price(strategy).status());
+    Simulator& simulator = pricer.simulator();
+    const uint64_t proposed = pricer.counts().proposed;
+    const uint64_t left = options.proposals - std::min(proposed, options.proposals);
+    DescendByStage(*problem.space, {.proposals = options.used ? UINT64_MAX : left, .stop = stop},
+                   &simulator);
+    const Found now = {simulator.StepTime(), simulator.Overflow()};
+    if (!result.strategy.ops.empty() && !(now < result.found)) continue;
+    result.found = now;
+    result.strategy = simulator.strategy();
+  }
+  result.counts = pricer.counts();
   return result;
 }
 

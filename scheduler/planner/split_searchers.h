@@ -47,6 +47,18 @@ class PipeDreamSearcher : public Searcher {
                                       const SearchOptions& options) const override;
 };
 
+// replicated_stages.h: of all the numbers of blocks the best, once the simulator has moved the
+// boundaries between its stages to where each is best (descent.h DescendByStage).
+class StagesSearcher : public Searcher {
+ public:
+  std::string_view name() const override { return "stages"; }
+  std::string_view about() const override {
+    return "stages of as many devices each, samples split within, for --micro_batches";
+  }
+  absl::StatusOr<SearchResult> Search(const SearchProblem& problem,
+                                      const SearchOptions& options) const override;
+};
+
 // gpipe.h: stages of one device each, for a graph in micro-batches.
 class GPipeSearcher : public Searcher {
  public:

@@ -34,6 +34,8 @@ constexpr int kClimbShare = 2;      // and half until the climb before it is ove
 constexpr double kHopeless = 1.1;   // over the best: a way that is so far off has no longer walk
 constexpr double kSeedShare = 0.2;  // of the time; seeds that are not begun by then are left out
 
+constexpr double kStagesShare = 0.4;  // of the time, for stages of a graph in micro-batches
+
 struct Seed {
   Strategy strategy;
   Found found;
@@ -51,7 +53,7 @@ absl::StatusOr<std::vector<Seed>> PricedSeeds(const SearchProblem& problem,
 }
 
 // What simpler searchers find, each on one of the threads. In a search that is not timed they are
-// all there; data parallelism always is.
+// all there; data parallelism, and of a graph in micro-batches stages, always are.
 absl::StatusOr<std::vector<Seed>> SeedsOf(const SearchProblem& problem,
                                           const SearchOptions& options) {
   if (!problem.seeds.empty()) return PricedSeeds(problem, options);
@@ -65,15 +67,23 @@ absl::StatusOr<std::vector<Seed>> SeedsOf(const SearchProblem& problem,
   const OptCnnSearcher optcnn;
   const TofuSearcher tofu;
   const AccParSearcher accpar;
-  const Searcher* const all[] = {&data, &model, &expert, &metf, &tofu, &accpar, &optcnn};
-  // Those first that a walk most often begins with.
-  constexpr size_t kOrder[] = {0, 5, 4, 2, 1, 3, 6};
+  const StagesSearcher stages;
+  const Searcher* const all[] = {&data, &model, &expert, &metf, &tofu, &accpar, &optcnn, &stages};
+  SearchOptions longer = early;
+  if (options.used) longer.used = [&options] { return options.used() / kStagesShare; };
+  // Those first that a walk most often begins with. Stages have something to overlap where there
+  // are micro-batches; without them a walk finds none in time.
+  std::vector<size_t> order = {0, 5, 4, 2, 1, 3, 6};
+  const size_t always = problem.graph().micro_batches > 1 ? 2 : 1;
+  if (always > 1) order.insert(order.begin() + 1, 7);
   std::vector<absl::StatusOr<SearchResult>> made(std::size(all), SearchResult());
   std::atomic<size_t> next = 0;
   const auto search = [&] {
-    for (size_t i = next++; i < made.size(); i = next++) {
-      const size_t at = kOrder[i];
-      if (i == 0 || !early.ShouldStop()) made[at] = all[at]->Search(problem, early);
+    for (size_t i = next++; i < order.size(); i = next++) {
+      const size_t at = order[i];
+      if (i < always || !early.ShouldStop()) {
+        made[at] = all[at]->Search(problem, all[at] == &stages ? longer : early);
+      }
     }
   };
   std::vector<std::thread> others;

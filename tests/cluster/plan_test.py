@@ -70,7 +70,8 @@ class PlanTest(ClusterTestCase):
         steps = {row["name"]: row["step_ns"] for row in report["searchers"]}
         self.assertEqual(report["searchers"][0]["name"], "data")
         self.assertEqual({"data", "model", "expert", "random", "greedy", "metf", "optcnn", "mesh",
-                          "tofu", "accpar", "pipedream", "gpipe", "mcmc", "bnb"}, set(steps))
+                          "tofu", "accpar", "pipedream", "gpipe", "stages", "mcmc",
+                          "bnb"}, set(steps))
         for name in set(steps) - {"model", "expert"}:
             self.assertLessEqual(steps[name], steps["data"], name)
         # PipeDream's iterations overlap, which a plan may not unless it is asked to.
