@@ -185,7 +185,9 @@ absl::StatusOr<SearchResult> Begin(const SearchProblem& problem, const SearchOpt
     SOAP_RETURN_IF_ERROR(simulator.SetStrategy(strategy));
     simulator.StepTime();
     DescendByOperator(*problem.space,
-                      {.stop = [&options] { return options.ShouldStop(); }, .servers = false},
+                      {.trials = {.stop = [&options] { return options.ShouldStop(); },
+                                  .threads = options.threads},
+                       .servers = false},
                       &simulator);
     const Found found = {simulator.StepTime(), simulator.Overflow()};
     if (!(found < best.found)) continue;

@@ -36,13 +36,9 @@ std::vector<uint32_t> Spread(const std::vector<uint32_t>& of) {
 // devices each operator's parts are in proportion to speeds.
 class Climber {
  public:
-  Climber(const Space& space, const DescentLimits& limits,
+  Climber(const Space& space, const TrialLimits& limits,
           absl::Span<const std::vector<uint32_t>> units, Simulator* simulator)
-      : space_(space),
-        limits_(limits),
-        units_(units),
-        unasked_(ProposalsUnasked(*simulator)),
-        simulator_(*simulator) {
+      : space_(space), units_(units), simulator_(*simulator), trials_(simulator, limits) {
     std::map<std::pair<size_t, size_t>, std::vector<uint32_t>> kinds;
     for (uint32_t unit = 0; unit < units.size(); ++unit) {
       const PlanOp& op = space.graph().ops[units[unit][0]];
@@ -54,13 +50,13 @@ class Climber {
   }
 
   bool Run() {
-    for (uint32_t reach = 1; reach <= kReachMax && !stopped_; ++reach) {
-      for (bool improved = true; improved && !stopped_;) {
+    for (uint32_t reach = 1; reach <= kReachMax && !trials_.stopped(); ++reach) {
+      for (bool improved = true; improved && !trials_.stopped();) {
         improved = false;
         for (const std::vector<uint32_t>& kind : kinds_) improved |= Climb(kind, reach);
       }
     }
-    return !stopped_;
+    return !trials_.stopped();
   }
 
  private:
@@ -85,7 +81,7 @@ class Climber {
       }
     }
     if (known.size() > kLatestMax) known.erase(known.begin(), known.end() - kLatestMax);
-    for (bool again = known.size() > 1; again && !stopped_;) {
+    for (bool again = known.size() > 1; again && !trials_.stopped();) {
       again = false;
       for (const OpConfig& config : known) again |= TryOn(kind, config);
       improved |= again;
@@ -94,43 +90,27 @@ class Climber {
   }
 
   // Whether any of them is better with it; those keep it.
-  bool TryOn(absl::Span<const uint32_t> units, const OpConfig& config) {
-    bool improved = false;
-    for (const uint32_t unit : units) improved |= Try(units_[unit], config);
-    return improved;
-  }
-
-  bool Try(const std::vector<uint32_t>& ops, const OpConfig& like) {
-    if (stopped_ || !space_.Holds(ops[0], like.degrees)) return false;
-    stopped_ = proposed_ >= limits_.proposals ||
-               (limits_.stop && proposed_ % unasked_ == 0 && limits_.stop());
-    if (stopped_) return false;
-    changes_.clear();
-    for (const uint32_t op : ops) {
-      if (!space_.Holds(op, like.degrees)) continue;
-      OpConfig config = like;
-      if (space_.uneven()) CutInProportion(space_.graph().ops[op], space_.speeds(), &config);
-      if (!(config == simulator_.config(op))) changes_.push_back({op, std::move(config)});
-    }
-    if (changes_.empty()) return false;
-    ++proposed_;
-    if (simulator_.Propose(changes_, simulator_.StepTime() - 1) == kNever) {
-      simulator_.Reject();
-      return false;
-    }
-    simulator_.Accept();
-    return true;
+  bool TryOn(absl::Span<const uint32_t> units, const OpConfig& like) {
+    return trials_.Run(units.size(),
+                       [&](const Simulator& now, size_t at, Trials::Proposal* proposal) {
+                         const std::vector<uint32_t>& ops = units_[units[at]];
+                         if (!space_.Holds(ops[0], like.degrees)) return;
+                         for (const uint32_t op : ops) {
+                           if (!space_.Holds(op, like.degrees)) continue;
+                           OpConfig config = like;
+                           if (space_.uneven())
+                             CutInProportion(space_.graph().ops[op], space_.speeds(), &config);
+                           if (!(config == now.config(op)))
+                             proposal->changes.push_back({op, std::move(config)});
+                         }
+                       });
   }
 
   const Space& space_;
-  const DescentLimits& limits_;
   const absl::Span<const std::vector<uint32_t>> units_;
-  const uint64_t unasked_;
-  Simulator& simulator_;
+  const Simulator& simulator_;
   std::vector<std::vector<uint32_t>> kinds_;  // units of each, spread
-  uint64_t proposed_ = 0;
-  bool stopped_ = false;
-  std::vector<Change> changes_;
+  Trials trials_;
 };
 
 }  // namespace
@@ -158,13 +138,13 @@ std::vector<OpConfig> ConfigsNear(OpConfig config, uint32_t reach) {
   return near;
 }
 
-bool ClimbByOperator(const Space& space, const DescentLimits& limits, Simulator* simulator) {
+bool ClimbByOperator(const Space& space, const TrialLimits& limits, Simulator* simulator) {
   std::vector<std::vector<uint32_t>> units;
   for (uint32_t op = 0; op < space.graph().ops.size(); ++op) units.push_back({op});
   return Climber(space, limits, units, simulator).Run();
 }
 
-bool ClimbByGroup(const Space& space, const DescentLimits& limits, Simulator* simulator) {
+bool ClimbByGroup(const Space& space, const TrialLimits& limits, Simulator* simulator) {
   std::vector<std::vector<uint32_t>> units;
   for (const std::vector<uint32_t>& group : space.graph().groups) {
     if (!group.empty()) units.push_back(group);

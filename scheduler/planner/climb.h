@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "scheduler/planner/descent.h"
 #include "scheduler/planner/simulator.h"
 #include "scheduler/planner/space.h"
+#include "scheduler/planner/trials.h"
 
 namespace soapstone::planner {
 
@@ -23,11 +23,11 @@ namespace soapstone::planner {
 //
 // Improves the simulator's strategy until nothing of this does, or a limit is reached. Whether it
 // came to the end. Deterministic but for `limits.stop`.
-bool ClimbByOperator(const Space& space, const DescentLimits& limits, Simulator* simulator);
+bool ClimbByOperator(const Space& space, const TrialLimits& limits, Simulator* simulator);
 
 // As ClimbByOperator, but all operators of a weight group at once, each with the degrees and
 // devices of the group's first.
-bool ClimbByGroup(const Space& space, const DescentLimits& limits, Simulator* simulator);
+bool ClimbByGroup(const Space& space, const TrialLimits& limits, Simulator* simulator);
 
 // Those up to `reach` moves of a factor away from a configuration, itself first, near ones before
 // far ones; legal or not. REQUIRES no cuts.

@@ -11,9 +11,6 @@
 namespace soapstone::planner {
 namespace {
 
-constexpr uint64_t kUnaskedMax = 256;
-constexpr uint64_t kTasksUnasked = 1 << 18;  // some 50 ms
-
 constexpr uint32_t kSinglesDevicesMax = 16;
 
 class Descent {
@@ -21,10 +18,9 @@ class Descent {
   Descent(const Space& space, const DescentLimits& limits, Simulator* simulator)
       : space_(space),
         placement_(&space),
-        limits_(limits),
         places_(limits.servers && placement_.HasChoice(*simulator)),
-        unasked_(ProposalsUnasked(*simulator)),
-        simulator_(*simulator) {}
+        simulator_(*simulator),
+        trials_(simulator, limits.trials) {}
 
   // Operators that change together, then who keeps all groups, then each, over and over until all
   // of it is as good as it gets. follow: groups also go to the servers of their new nodes.
@@ -32,18 +28,9 @@ class Descent {
     const size_t items = together.size() + (places_ ? 1 + placement_.groups().size() : 0);
     size_t unimproved = 0;
     for (size_t at = 0; unimproved < items; at = (at + 1) % items) {
-      bool improved = false;
-      if (at < together.size()) {
-        for (const OpConfig& config : space_.Configs(together[at][0])) {
-          if (Stops()) return false;
-          improved |= Try(together[at], config, follow);
-        }
-      } else {
-        for (std::vector<ServerChange>& servers : Servers(at - together.size(), singles)) {
-          if (Stops()) return false;
-          improved |= TryServers(std::move(servers));
-        }
-      }
+      const bool improved = at < together.size() ? TryConfigs(together[at], follow)
+                                                 : TryServers(at - together.size(), singles);
+      if (trials_.stopped()) return false;
       unimproved = improved ? 0 : unimproved + 1;
     }
     return true;
@@ -55,46 +42,41 @@ class Descent {
     const size_t places = graph.groups.size();
     size_t unimproved = 0;
     for (size_t at = 0; unimproved < places; at = (at + 1) % places) {
-      bool improved = false;
       const auto group = static_cast<uint32_t>(at);
-      for (uint32_t way = 0; group > 0 && way < 2 * kStageShiftMax; ++way) {
-        if (!IsStageBoundary(graph, simulator_, group)) break;
-        if (Stops()) return false;
-        ++proposed_;
-        servers_.clear();
-        ShiftStage(space_, simulator_,
-                   {.boundary = group, .later = way % 2 == 0, .groups = 1 + way / 2}, &changes_);
-        improved |= !changes_.empty() && Propose();
-      }
+      const bool improved =
+          group > 0 && trials_.Run(2 * kStageShiftMax, [&](const Simulator& now, size_t way,
+                                                           Trials::Proposal* proposal) {
+            if (!IsStageBoundary(graph, now, group)) return;
+            const auto groups = static_cast<uint32_t>(1 + way / 2);
+            ShiftStage(space_, now, {.boundary = group, .later = way % 2 == 0, .groups = groups},
+                       &proposal->changes);
+          });
+      if (trials_.stopped()) return false;
       unimproved = improved ? 0 : unimproved + 1;
     }
     return true;
   }
 
  private:
-  bool Stops() {
-    return proposed_ >= limits_.proposals ||
-           (limits_.stop && proposed_ % unasked_ == 0 && limits_.stop());
-  }
-
-  bool Try(const std::vector<uint32_t>& ops, const OpConfig& config, bool follow) {
-    ++proposed_;
-    changes_.clear();
-    servers_.clear();
-    for (const uint32_t op : ops) {
-      if (config == simulator_.config(op)) continue;
-      if (op != ops[0] && !space_.Holds(op, config.degrees)) continue;
-      changes_.push_back({op, config});
-    }
-    if (changes_.empty()) return false;
-    if (Propose()) return true;
-    if (!places_ || !follow) return false;
+  // Each configuration; and, where groups follow, behind each the same with the servers of its
+  // nodes.
+  bool TryConfigs(const std::vector<uint32_t>& ops, bool follow) {
+    const std::vector<OpConfig> configs = space_.Configs(ops[0]);
     const uint32_t group = space_.graph().ops[ops[0]].group;
-    if (!HasParams(space_.graph(), group)) return false;
-    servers_.push_back({group, placement_.OfItsNodes(simulator_, group, changes_)});
-    if (servers_[0].servers == simulator_.servers(group)) return false;
-    ++proposed_;
-    return Propose();
+    const size_t ways = places_ && follow && HasParams(space_.graph(), group) ? 2 : 1;
+    const auto make = [&](const Simulator& now, size_t index, Trials::Proposal* proposal) {
+      const OpConfig& config = configs[index / ways];
+      for (const uint32_t op : ops) {
+        if (config == now.config(op)) continue;
+        if (op != ops[0] && !space_.Holds(op, config.degrees)) continue;
+        proposal->changes.push_back({op, config});
+      }
+      if (index % ways == 0 || proposal->changes.empty()) return;
+      std::vector<uint32_t> servers = placement_.OfItsNodes(now, group, proposal->changes);
+      if (servers == now.servers(group)) return proposal->changes.clear();  // as before
+      proposal->servers.push_back({group, std::move(servers)});
+    };
+    return trials_.Run(configs.size() * ways, make);
   }
 
   // What is tried: at 0 of all groups together, then of each.
@@ -116,45 +98,26 @@ class Descent {
     return tried;
   }
 
-  bool TryServers(std::vector<ServerChange> servers) {
-    ++proposed_;
-    changes_.clear();
-    servers_ = std::move(servers);
-    if (std::all_of(servers_.begin(), servers_.end(), [this](const ServerChange& change) {
-          return change.servers == simulator_.servers(change.group);
-        })) {
-      return false;
-    }
-    return Propose();
-  }
-
-  bool Propose() {
-    const Nanos time = simulator_.Propose(changes_, simulator_.StepTime() - 1, servers_);
-    if (time == kNever) {
-      simulator_.Reject();
-      return false;
-    }
-    simulator_.Accept();
-    return true;
+  bool TryServers(size_t at, bool singles) {
+    const std::vector<std::vector<ServerChange>> tried = Servers(at, singles);
+    return trials_.Run(
+        tried.size(), [&](const Simulator& now, size_t index, Trials::Proposal* proposal) {
+          const bool changes = std::any_of(tried[index].begin(), tried[index].end(),
+                                           [&now](const ServerChange& change) {
+                                             return change.servers != now.servers(change.group);
+                                           });
+          if (changes) proposal->servers = tried[index];
+        });
   }
 
   const Space& space_;
   const ShardPlacement placement_;
-  const DescentLimits& limits_;
   const bool places_;
-  const uint64_t unasked_;
-  Simulator& simulator_;
-  uint64_t proposed_ = 0;
-  std::vector<Change> changes_;
-  std::vector<ServerChange> servers_;
+  const Simulator& simulator_;
+  Trials trials_;
 };
 
 }  // namespace
-
-uint64_t ProposalsUnasked(const Simulator& simulator) {
-  return std::clamp<uint64_t>(kTasksUnasked / std::max<uint64_t>(simulator.tasks(), 1), 1,
-                              kUnaskedMax);
-}
 
 bool DescendByOperator(const Space& space, const DescentLimits& limits, Simulator* simulator) {
   std::vector<std::vector<uint32_t>> together;

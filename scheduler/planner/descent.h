@@ -2,22 +2,16 @@
 // weight groups, and ends with one over operators, which certifies what it found.
 #pragma once
 
-#include <cstdint>
-#include <functional>
-
 #include "scheduler/planner/simulator.h"
 #include "scheduler/planner/space.h"
+#include "scheduler/planner/trials.h"
 
 namespace soapstone::planner {
 
 struct DescentLimits {
-  uint64_t proposals = UINT64_MAX;
-  std::function<bool()> stop;  // asked every few proposals; may be empty
-  bool servers = true;         // where several synchronize, others may keep a weight group
+  TrialLimits trials;
+  bool servers = true;  // where several synchronize, others may keep a weight group
 };
-
-// Between two looks at the clock: as many as simulate some 10⁵ tasks, and a few hundred at most.
-uint64_t ProposalsUnasked(const Simulator& simulator);
 
 // Improves the simulator's strategy by changes of one operator to any of Space::Configs until none
 // does, or a limit is reached. Whether it came to the end. Where several servers synchronize, so

@@ -183,7 +183,8 @@ absl::StatusOr<SearchResult> SearchByWalk(const Space& space, const CostModel& c
     SOAP_RETURN_IF_ERROR(first.SetStrategy(result.strategy));
     first.set_early_rejection(true);
     first.StepTime();
-    result.locally_optimal = DescendByOperator(space, {.stop = options.stop}, &first);
+    result.locally_optimal = DescendByOperator(
+        space, {.trials = {.stop = options.stop, .threads = options.threads}}, &first);
     result.found = {first.StepTime(), first.Overflow()};
     result.strategy = first.strategy();
   }

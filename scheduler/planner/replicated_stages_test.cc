@@ -123,7 +123,7 @@ TEST(StageShiftTest, ADescentEvensOutTwoStages) {
   ASSERT_TRUE(simulator.SetStrategy(TwoStages(graph, 1)).ok());
   EXPECT_TRUE(DescendByStage(space, {}, &simulator));
   EXPECT_EQ(simulator.StepTime() / kMillisecond, 45);
-  EXPECT_FALSE(DescendByStage(space, {.proposals = 1}, &simulator));
+  EXPECT_FALSE(DescendByStage(space, {.trials = {.proposals = 1}}, &simulator));
 }
 
 // (8 + 3)·3 ms in four stages of a device, (8 + 1)·2·3 in two of two, which share out no sample.

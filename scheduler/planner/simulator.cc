@@ -49,6 +49,7 @@ Simulator::Simulator(const OpGraph* graph, const Machine* machine, const CostMod
                      SimulatorOptions options)
     : graph_(graph),
       machine_(machine),
+      costs_(costs),
       options_(options),
       alike_(FindAlike(*graph)),
       splits_(graph, machine, costs, &alike_),
@@ -84,6 +85,12 @@ Simulator::Simulator(const OpGraph* graph, const Machine* machine, const CostMod
 }
 
 Simulator::~Simulator() = default;
+
+std::unique_ptr<Simulator> Simulator::Another() const {
+  auto another = std::make_unique<Simulator>(graph_, machine_, costs_, options_);
+  another->early_rejection_ = early_rejection_;
+  return another;
+}
 
 void Simulator::MakeConnections() {
   absl::flat_hash_map<std::tuple<uint32_t, uint32_t, bool>, uint32_t> numbers;

@@ -138,6 +138,8 @@ class Simulator {
   ~Simulator();
   Simulator(const Simulator&) = delete;
   Simulator& operator=(const Simulator&) = delete;
+  // Of the same graph, machine, costs and options, without a strategy.
+  std::unique_ptr<Simulator> Another() const;
 
   // Errors: as of CheckStrategy.
   absl::Status SetStrategy(const Strategy& strategy);
@@ -187,6 +189,7 @@ class Simulator {
   // same.
   void set_early_rejection(bool on) { early_rejection_ = on; }
   const ProposalCounts& counts() const { return counts_; }
+  void AddCounts(const ProposalCounts& counts) { counts_ += counts; }
   size_t tasks() const { return tasks_; }  // of the current strategy
 
  private:
@@ -331,6 +334,7 @@ class Simulator {
 
   const OpGraph* graph_;
   const Machine* machine_;
+  const CostModel* costs_;
   SimulatorOptions options_;
   AlikeClasses alike_;
   SplitTable splits_;

@@ -105,7 +105,8 @@ absl::StatusOr<SearchResult> StagesSearcher::Search(const SearchProblem& problem
     Simulator& simulator = pricer.simulator();
     const uint64_t proposed = pricer.counts().proposed;
     const uint64_t left = options.proposals - std::min(proposed, options.proposals);
-    DescendByStage(*problem.space, {.proposals = options.used ? UINT64_MAX : left, .stop = stop},
+    DescendByStage(*problem.space,
+                   {.trials = {.proposals = options.used ? UINT64_MAX : left, .stop = stop}},
                    &simulator);
     const Found now = {simulator.StepTime(), simulator.Overflow()};
     if (!result.strategy.ops.empty() && !(now < result.found)) continue;

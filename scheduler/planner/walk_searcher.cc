@@ -128,7 +128,7 @@ absl::StatusOr<Seed> WithServers(const SearchProblem& problem, const std::vector
                                 [](const Seed& a, const Seed& b) { return a.found < b.found; });
   SOAP_RETURN_IF_ERROR(pricer->Price(best.strategy).status());
   Simulator& simulator = pricer->simulator();
-  DescendByServers(*problem.space, {.stop = stop}, &simulator);
+  DescendByServers(*problem.space, {.trials = {.stop = stop}}, &simulator);
   best.strategy = simulator.strategy();
   best.found = {simulator.StepTime(), simulator.Overflow()};
   return best;
@@ -165,17 +165,19 @@ absl::StatusOr<Descended> AddDescended(const SearchProblem& problem, const Searc
   Pricer pricer(problem, options.simulator);
   SOAP_RETURN_IF_ERROR(pricer.Price(best.strategy).status());
   const auto limits = [&options](int share) {
-    if (!options.used) return DescentLimits{.proposals = options.proposals / share};
-    return DescentLimits{
-        .stop = [&options, share] { return options.ShouldStop() || options.used() * share > 1; }};
+    if (!options.used) return TrialLimits{.proposals = options.proposals / share};
+    return TrialLimits{
+        .stop = [&options, share] { return options.ShouldStop() || options.used() * share > 1; },
+        .threads = options.threads};
   };
   const double began = options.used ? options.used() : 0;
   Simulator& simulator = pricer.simulator();
   ClimbByGroup(*problem.space, limits(kClimbShare), &simulator);
-  DescendByGroup(*problem.space, limits(kDescentShare), &simulator);
+  DescendByGroup(*problem.space, {.trials = limits(kDescentShare)}, &simulator);
   if (options.used) {
     result.proposals_a_share =
-        static_cast<double>(simulator.counts().proposed) / std::max(options.used() - began, 1e-9);
+        static_cast<double>(simulator.counts().proposed) /
+        (std::max(options.used() - began, 1e-9) * std::max<uint32_t>(options.threads, 1));
   }
   seeds->push_back({simulator.strategy(), {simulator.StepTime(), simulator.Overflow()}});
   return result;
@@ -242,9 +244,10 @@ absl::StatusOr<SearchResult> WalkForATime(const SearchProblem& problem,
   best.accepted = accepted;
   SOAP_RETURN_IF_ERROR(pricer.Price(best.strategy).status());
   Simulator& simulator = pricer.simulator();
-  ClimbByOperator(*problem.space, {.stop = walk.stop}, &simulator);
-  DescendByServers(*problem.space, {.stop = walk.stop}, &simulator);
-  best.locally_optimal = DescendByOperator(*problem.space, {.stop = walk.stop}, &simulator);
+  const TrialLimits limits = {.stop = walk.stop, .threads = options.threads};
+  ClimbByOperator(*problem.space, limits, &simulator);
+  DescendByServers(*problem.space, {.trials = limits}, &simulator);
+  best.locally_optimal = DescendByOperator(*problem.space, {.trials = limits}, &simulator);
   best.strategy = simulator.strategy();
   best.found = {simulator.StepTime(), simulator.Overflow()};
   best.counts = counts;
