@@ -27,6 +27,7 @@
 #include "models/safetensors_writer.h"
 #include "scheduler/planner/searcher.h"
 #include "scheduler/planner/space.h"
+#include "scheduler/planner/stale_search.h"
 #include "scheduler/planner/strategy_text.h"
 #include "wire/text_config.h"
 
@@ -34,7 +35,6 @@ namespace soapstone::apps {
 namespace {
 
 constexpr char kPlanProgram[] = "soapstone plan";
-constexpr double kStalenessWorth = 0.02;  // of an iteration
 constexpr size_t kAlternativesShown = 12;
 
 double GiB(int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
@@ -168,7 +168,8 @@ class PlanRun {
     const SearchLimits limits = {.seed = flags_.seed,
                                  .proposals = flags_.proposals,
                                  .budget_s = flags_.budget_s,
-                                 .micro_batches = flags_.micro_batches == 0};
+                                 .micro_batches = flags_.micro_batches == 0,
+                                 .staleness = flags_.staleness};
     // What they price is known to the search, unless it comes with a graph of its own.
     std::vector<PricedStrategy> baselines;
     if (!limits.micro_batches) baselines = planning_->Baselines();
@@ -219,21 +220,15 @@ class PlanRun {
         GiB(static_cast<int64_t>(machine.kind_of(fullest).memory_bytes))));
   }
 
-  // Staleness costs progress: the least that comes within a few percent of what the greatest gains.
+  // Of the plan's bounds the least that is worth it: a search has looked at them together with the
+  // strategy, a fixed rule has not.
   void ChooseStaleness() {
     if (flags_.staleness == 0) return;
     PricedStrategy& plan = summary_.strategies[0];
     summary_.stalenesses = planning_->Stalenesses(plan.strategy, flags_.staleness);
-    Nanos best = planner::kNever;
-    const auto fits = [](const StalenessRow& row) { return row.overflow_bytes == 0; };
-    for (const StalenessRow& row : summary_.stalenesses) {
-      if (fits(row)) best = std::min(best, row.iteration_ns);
-    }
-    for (const StalenessRow& row : summary_.stalenesses) {
-      if (!fits(row) || StepMs(row.iteration_ns) > (1 + kStalenessWorth) * StepMs(best)) continue;
-      plan.strategy.staleness = row.staleness;
-      return;
-    }
+    planner::Strategy under = plan.strategy;
+    under.staleness = planner::LeastWorthy(summary_.stalenesses).staleness;
+    plan = planning_->Price(plan.name, under);
   }
 
   void Take(const SearchRun& run, const std::vector<PricedStrategy>& baselines) {
@@ -281,7 +276,7 @@ class PlanRun {
   }
 
   static void FillPrediction(const PricedStrategy& plan, wire::Prediction* to) {
-    to->set_iteration_ns(plan.parts.step_ns);
+    to->set_iteration_ns(plan.iteration_ns > 0 ? plan.iteration_ns : plan.parts.step_ns);
     to->set_compute_ns(plan.parts.compute_ns);
     to->set_communication_ns(plan.parts.communication_ns);
     to->set_synchronization_ns(plan.parts.synchronization_ns);

@@ -197,10 +197,10 @@ std::string StrategiesTable(const PlanSummary& summary) {
     absl::StrAppendFormat(&text, "with jitter: %-*s mean %11.3f  p95 %11.3f ms\n", w, of.name,
                           Milliseconds(of.jitter_mean_ns), Milliseconds(of.jitter_p95_ns));
   }
-  for (const StalenessRow& row : summary.stalenesses) {
+  for (const planner::StaleIteration& row : summary.stalenesses) {
     absl::StrAppendFormat(
         &text, "staleness %d: an iteration every %.3f ms%s%s\n", row.staleness,
-        Milliseconds(row.iteration_ns), row.overflow_bytes > 0 ? ", does not fit" : "",
+        Milliseconds(row.found.step_ns), row.found.overflow_bytes > 0 ? ", does not fit" : "",
         row.staleness == summary.strategies[0].strategy.staleness ? "  (planned)" : "");
   }
   return text;
@@ -303,10 +303,10 @@ std::string PlanJson(const PlanSummary& summary) {
                       {"seconds", row.seconds}});
   }
   Json stalenesses = Json::array();
-  for (const StalenessRow& row : summary.stalenesses) {
+  for (const planner::StaleIteration& row : summary.stalenesses) {
     stalenesses.push_back({{"staleness", row.staleness},
-                           {"iteration_ns", row.iteration_ns},
-                           {"overflow_bytes", row.overflow_bytes}});
+                           {"iteration_ns", row.found.step_ns},
+                           {"overflow_bytes", row.found.overflow_bytes}});
   }
   const Json object = {{"version", 1},
                        {"model", graph.model},

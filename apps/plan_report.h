@@ -10,6 +10,7 @@
 #include "scheduler/planner/micro_batch_search.h"
 #include "scheduler/planner/op_graph.h"
 #include "scheduler/planner/simulator.h"
+#include "scheduler/planner/stale_search.h"
 #include "scheduler/planner/step_parts.h"
 #include "scheduler/planner/strategy.h"
 
@@ -49,13 +50,6 @@ struct SearcherRow {
   std::string note;
 };
 
-// Iterations that overlap under a staleness bound.
-struct StalenessRow {
-  uint32_t staleness = 0;
-  Nanos iteration_ns = 0;
-  int64_t overflow_bytes = 0;
-};
-
 struct PlanSummary {
   const planner::OpGraph* graph = nullptr;
   const planner::Machine* machine = nullptr;
@@ -65,7 +59,7 @@ struct PlanSummary {
   std::vector<PricedStrategy>
       strategies;                    // the one that was asked for, then what it is held against
   std::vector<PlannedGroup> groups;  // of the first
-  std::vector<StalenessRow> stalenesses;                // of the first, where they were asked for
+  std::vector<planner::StaleIteration> stalenesses;     // of the first, where they were asked for
   std::vector<planner::MicroBatchTrial> micro_batches;  // where they were chosen, by the searcher
   std::vector<SearcherRow> searchers;  // where several were asked; the first is data parallelism
 };

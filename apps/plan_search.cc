@@ -16,12 +16,17 @@
 #include "base/status_macros.h"
 #include "scheduler/planner/micro_batch_search.h"
 #include "scheduler/planner/space.h"
+#include "scheduler/planner/stale_search.h"
 
 namespace soapstone::apps {
 namespace {
 
 constexpr uint32_t kChains = 2;
 constexpr int64_t kMicroBatchesMax = 1024;
+constexpr char kWalk[] = "mcmc";       // the searcher that looks at iterations that overlap too
+constexpr double kOverlapShare = 0.4;  // of its time, for those
+// Proposals of steps for one of iterations, each of which is priced by dozens of steps.
+constexpr uint64_t kStepProposals = 10;
 
 double SecondsSince(Nanos began) {
   return static_cast<double>(NodeLoop::Now() - began) / static_cast<double>(kSecond);
@@ -59,55 +64,131 @@ class SearchMeter {
   const Nanos began_;
 };
 
-absl::StatusOr<SearchRun> RunOne(const Planning& planning, const planner::Searcher& searcher,
-                                 const SearchLimits& limits) {
-  const bool timed = limits.proposals == 0;
-  planner::SearchOptions options = {
-      .seed = limits.seed, .chains = kChains, .simulator = planning.simulator_options()};
-  options.threads = std::min(kChains, std::max(1u, std::thread::hardware_concurrency()));
-  if (!timed) options.proposals = limits.proposals;
-  const Nanos began = NodeLoop::Now();
-  if (timed) options.used = [&] { return SecondsSince(began) / limits.budget_s; };
-  const SearchMeter meter(planning.graph().model + " by " + std::string(searcher.name()),
-                          timed ? limits.budget_s : 0);
-  SearchRun run;
-  if (limits.micro_batches) {
-    const planner::MicroBatchProblem problem = {
-        .graph_of = [&planning](int64_t m) { return planning.GraphOf(m); },
-        .machine = &planning.machine(),
-        .costs = &planning.costs(),
-        .only_ways = planning.ways()};
-    const planner::MicroBatchOptions how = {
-        .seconds = [began] { return SecondsSince(began); },
-        .progress = [&meter](int64_t m,
-                             const planner::SearchProgress& progress) { meter.Show(m, progress); }};
-    SOAP_ASSIGN_OR_RETURN(planner::MicroBatchResult found,
-                          planner::SearchMicroBatches(searcher, problem, options, how));
-    run.result = std::move(found.result);
-    run.graph = std::move(found.graph);
-    run.trials = std::move(found.trials);
-  } else {
-    const planner::OpGraph& graph = planning.graph();
-    const planner::Space space(&graph, &planning.machine());
-    const planner::SearchProblem problem = {.space = &space,
-                                            .costs = &planning.costs(),
-                                            .only_ways = planning.ways(),
-                                            .prices = planning.prices()};
-    options.progress = [&](const planner::SearchProgress& progress) {
-      meter.Show(graph.micro_batches, progress);
-    };
-    SOAP_ASSIGN_OR_RETURN(run.result, planner::RunSearcher(searcher, problem, options));
+// One searcher on what is planned, within the limits.
+class OneSearch {
+ public:
+  OneSearch(const Planning& planning, const planner::Searcher& searcher, const SearchLimits& limits)
+      : planning_(planning),
+        searcher_(searcher),
+        limits_(limits),
+        began_(NodeLoop::Now()),
+        meter_(planning.graph().model + " by " + std::string(searcher.name()),
+               limits.proposals == 0 ? limits.budget_s : 0) {}
+
+  absl::StatusOr<SearchRun> Run() {
+    // Where iterations may overlap a walk on steps leaves some time for one on iterations.
+    const bool overlaps = limits_.staleness > 0 && searcher_.name() == kWalk;
+    const double share = overlaps ? 1 - kOverlapShare : 1;
+    SOAP_RETURN_IF_ERROR(limits_.micro_batches ? ChooseMicroBatches(share) : SearchSteps(share));
+    if (overlaps) SOAP_RETURN_IF_ERROR(SearchOverlap());
+    run_.row = {.name = std::string(searcher_.name()),
+                .step_ns = run_.result.found.step_ns,
+                .overflow_bytes = run_.result.found.overflow_bytes,
+                .proposals = run_.result.counts.proposed,
+                .simulations = run_.result.counts.simulated,
+                .seconds = SecondsSince(began_),
+                .micro_batches = graph().micro_batches,
+                .note = run_.result.note};
+    return std::move(run_);
   }
-  run.row = {.name = std::string(searcher.name()),
-             .step_ns = run.result.found.step_ns,
-             .overflow_bytes = run.result.found.overflow_bytes,
-             .proposals = run.result.counts.proposed,
-             .simulations = run.result.counts.simulated,
-             .seconds = SecondsSince(began),
-             .micro_batches = (run.graph ? *run.graph : planning.graph()).micro_batches,
-             .note = run.result.note};
-  return run;
-}
+
+ private:
+  const planner::OpGraph& graph() const { return run_.graph ? *run_.graph : planning_.graph(); }
+
+  // Until so much of the budget is used up.
+  planner::SearchOptions OptionsUntil(double end) {
+    planner::SearchOptions options = {
+        .seed = limits_.seed, .chains = kChains, .simulator = planning_.simulator_options()};
+    options.threads = std::min(kChains, std::max(1u, std::thread::hardware_concurrency()));
+    if (limits_.proposals > 0) {
+      options.proposals = limits_.proposals;
+      return options;
+    }
+    const double begin = Used();
+    options.used = [this, begin, end] { return (Used() - begin) / std::max(1e-6, end - begin); };
+    return options;
+  }
+  double Used() const { return SecondsSince(began_) / limits_.budget_s; }
+
+  planner::SearchProblem ProblemOf(const planner::Space& space) const {
+    return {.space = &space, .costs = &planning_.costs(), .only_ways = planning_.ways()};
+  }
+
+  absl::Status SearchSteps(double share) {
+    const planner::Space space(&planning_.graph(), &planning_.machine());
+    planner::SearchProblem problem = ProblemOf(space);
+    problem.prices = planning_.prices();
+    planner::SearchOptions options = OptionsUntil(share);
+    options.progress = [this](const planner::SearchProgress& progress) {
+      meter_.Show(planning_.graph().micro_batches, progress);
+    };
+    SOAP_ASSIGN_OR_RETURN(run_.result, planner::RunSearcher(searcher_, problem, options));
+    return absl::OkStatus();
+  }
+
+  absl::Status ChooseMicroBatches(double share) {
+    const planner::MicroBatchProblem problem = {
+        .graph_of = [this](int64_t m) { return planning_.GraphOf(m); },
+        .machine = &planning_.machine(),
+        .costs = &planning_.costs(),
+        .only_ways = planning_.ways()};
+    const planner::MicroBatchOptions how = {
+        .seconds = [this] { return SecondsSince(began_); },
+        .progress = [this](int64_t m, const planner::SearchProgress& p) { meter_.Show(m, p); }};
+    SOAP_ASSIGN_OR_RETURN(
+        planner::MicroBatchResult found,
+        planner::SearchMicroBatches(searcher_, problem, OptionsUntil(share), how));
+    run_.result = std::move(found.result);
+    run_.graph = std::move(found.graph);
+    run_.trials = std::move(found.trials);
+    return absl::OkStatus();
+  }
+
+  // Of the graph that was planned; and of the whole batch where micro-batches were chosen, as steps
+  // that overlap fill a pipeline too, at fewer launches.
+  absl::Status SearchOverlap() {
+    if (limits_.micro_batches && graph().micro_batches > 1) {
+      const planner::OpGraph& whole = planning_.graph();
+      const auto devices = static_cast<uint32_t>(planning_.machine().devices().size());
+      SOAP_ASSIGN_OR_RETURN(
+          planner::SearchResult other,
+          Overlap(whole, planner::DataParallel(whole, devices), (1 + Used()) / 2));
+      SOAP_ASSIGN_OR_RETURN(planner::SearchResult best, Overlap(graph(), run_.result.strategy, 1));
+      TakeOverlap(std::move(best));
+      if (other.found < run_.result.found) {
+        run_.graph = std::make_unique<planner::OpGraph>(whole);
+        TakeOverlap(std::move(other));
+      }
+      return absl::OkStatus();
+    }
+    SOAP_ASSIGN_OR_RETURN(planner::SearchResult best, Overlap(graph(), run_.result.strategy, 1));
+    TakeOverlap(std::move(best));
+    return absl::OkStatus();
+  }
+
+  void TakeOverlap(planner::SearchResult result) {
+    result.counts += run_.result.counts;
+    run_.result = std::move(result);
+  }
+
+  absl::StatusOr<planner::SearchResult> Overlap(const planner::OpGraph& graph,
+                                                const planner::Strategy& plan, double end) {
+    const planner::Space space(&graph, &planning_.machine());
+    planner::SearchOptions options = OptionsUntil(end);
+    options.proposals = std::max<uint64_t>(1, options.proposals / kStepProposals);
+    options.progress = [this, &graph](const planner::SearchProgress& progress) {
+      meter_.Show(graph.micro_batches, progress);
+    };
+    return planner::SearchStaleness(ProblemOf(space), plan, limits_.staleness, options);
+  }
+
+  const Planning& planning_;
+  const planner::Searcher& searcher_;
+  const SearchLimits limits_;
+  const Nanos began_;
+  const SearchMeter meter_;
+  SearchRun run_;
+};
 
 }  // namespace
 
@@ -142,14 +223,14 @@ std::string ReadMicroBatches(std::string& text) {
 absl::StatusOr<SearchRun> RunSearch(const Planning& planning, const std::string& name,
                                     const SearchLimits& limits) {
   SOAP_ASSIGN_OR_RETURN(const planner::Searcher* searcher, planner::FindSearcher(name));
-  return RunOne(planning, *searcher, limits);
+  return OneSearch(planning, *searcher, limits).Run();
 }
 
 absl::StatusOr<std::vector<SearchRun>> RunAllSearches(const Planning& planning,
                                                       const SearchLimits& limits) {
   std::vector<SearchRun> runs;
   for (const planner::Searcher* searcher : planner::Searchers()) {
-    SOAP_ASSIGN_OR_RETURN(runs.emplace_back(), RunOne(planning, *searcher, limits));
+    SOAP_ASSIGN_OR_RETURN(runs.emplace_back(), OneSearch(planning, *searcher, limits).Run());
   }
   return runs;
 }

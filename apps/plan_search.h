@@ -30,6 +30,7 @@ struct SearchLimits {
   uint64_t proposals = 0;      // planner::SearchOptions'; 0: the time counts
   double budget_s = 10;        // of each searcher
   bool micro_batches = false;  // choose their number as well
+  uint32_t staleness = 0;      // at most, of plans by the walk
 };
 
 struct SearchRun {

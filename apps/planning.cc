@@ -134,13 +134,14 @@ PricedStrategy Planning::PriceBy(planner::Simulator* simulator, const std::strin
   return priced;
 }
 
-std::vector<StalenessRow> Planning::Stalenesses(planner::Strategy strategy, uint32_t max) const {
+std::vector<planner::StaleIteration> Planning::Stalenesses(planner::Strategy strategy,
+                                                           uint32_t max) const {
   planner::Simulator simulator(&graph_, machine_.get(), costs_.get(), simulator_options_);
-  std::vector<StalenessRow> rows;
+  std::vector<planner::StaleIteration> rows;
   for (uint32_t s = 0; s <= max; ++s) {
     strategy.staleness = s;
     CHECK(simulator.SetStrategy(strategy).ok());
-    rows.push_back({s, simulator.IterationTime(), simulator.Overflow()});
+    rows.push_back({s, {simulator.IterationTime(), simulator.Overflow()}});
   }
   return rows;
 }

@@ -53,7 +53,7 @@ class Planning {
   // REQUIRES: the strategy is one for the graph and the machine.
   PricedStrategy Price(const std::string& name, const planner::Strategy& strategy) const;
   // The mean iteration under each staleness up to `max`, stale copies held in memory.
-  std::vector<StalenessRow> Stalenesses(planner::Strategy strategy, uint32_t max) const;
+  std::vector<planner::StaleIteration> Stalenesses(planner::Strategy strategy, uint32_t max) const;
   std::vector<planner::TimelineTask> Timeline(const planner::Strategy& strategy) const;
   // Data parallelism, model parallelism, the expert's, each with the synchronization that was asked
   // for, or else the one that suits it best. Two threads.

@@ -33,7 +33,8 @@ bool AreAlike(const OpConfig& a, const OpConfig& b) {
 
 }  // namespace
 
-MoveMaker::MoveMaker(const Space* space) : space_(space), shards_(space) {
+MoveMaker::MoveMaker(const Space* space, bool stages)
+    : space_(space), stages_(stages), shards_(space) {
   std::map<std::pair<size_t, size_t>, uint32_t> kinds;
   const OpGraph& graph = space->graph();
   for (uint32_t op = 0; op < graph.ops.size(); ++op) {
@@ -59,8 +60,7 @@ absl::Span<const Change> MoveMaker::Draw(const Simulator& now, Dice* dice) {
   // what they would without.
   const bool uneven = space_->uneven();
   const bool balance = uneven && Chance(dice, kBalancePercent);
-  const bool pipeline = space_->graph().micro_batches > 1;
-  const bool stage = !balance && pipeline && Chance(dice, kStagePercent);
+  const bool stage = !balance && stages_ && Chance(dice, kStagePercent);
   const uint32_t kind = dice->Below(100);
   bool even = true;  // what is drawn clears cuts
   if (balance) {

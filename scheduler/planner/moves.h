@@ -21,7 +21,7 @@ namespace soapstone::planner {
 //             suits others
 //  shift      the devices of an operator, group or range move on by a number of devices
 //  degree     one degree of an operator, or group, is doubled or halved
-//  stage      in a graph in micro-batches: up to four weight groups next to a boundary between
+//  stage      where stages are moved: up to four weight groups next to a boundary between
 //             stages take the configuration of the other side (stage_shift.h)
 //  balance    where the space is uneven: the cuts of an operator, a group, all that are split
 //             alike, or all, are set in proportion to speeds, or beside that, or one boundary moves
@@ -35,8 +35,10 @@ namespace soapstone::planner {
 // Not symmetric (copies are not), so the walk anneals; it does not sample.
 class MoveMaker {
  public:
-  // Keeps the pointer.
-  explicit MoveMaker(const Space* space);
+  // Keeps the pointer. Whether stages are moved: where there are micro-batches, or iterations
+  // overlap.
+  explicit MoveMaker(const Space* space) : MoveMaker(space, space->graph().micro_batches > 1) {}
+  MoveMaker(const Space* space, bool stages);
 
   // The changes, valid until the next call; none where the draw has nothing to change, or nothing
   // but servers().
@@ -61,6 +63,7 @@ class MoveMaker {
   void ShiftBoundary(const Simulator& now, Dice* dice);
 
   const Space* space_;
+  const bool stages_;
   std::vector<std::vector<uint32_t>> kin_;  // operators of one kind, split along as many dimensions
   std::vector<uint32_t> kin_of_op_;
   ShardMoves shards_;

@@ -79,6 +79,50 @@ class PlanTest(ClusterTestCase):
         self.assertEqual(report["strategies"][0]["step_ns"], min(in_step))
         self.assertRegex(self.plan(*flags).stdout, r"\nsearcher +step ms +to data .*\ndata ")
 
+    def test_micro_batches_are_chosen(self):
+        path = f"{self.dir}/a.textproto"
+        flags = ["--model=rnnlm", machine("k80_16x4"), "--devices=8", "--batch=16",
+                 "--search=gpipe"]
+        alone = {}
+        for m in (1, 2, 4):
+            report = json.loads(self.plan(*flags, f"--micro_batches={m}", "--json").stdout)
+            alone[m] = report["strategies"][0]["step_ns"]
+        report = json.loads(self.plan(*flags, "--micro_batches=auto", "--json",
+                                      f"--output={path}").stdout)
+        tried = {row["micro_batches"]: row["step_ns"] for row in report["micro_batch_trials"]}
+        self.assertEqual(alone, {m: tried[m] for m in alone})
+        self.assertEqual(report["micro_batches"], min(tried, key=tried.get))
+        self.assertEqual(report["strategies"][0]["step_ns"], min(tried.values()))
+        # A pipeline of whole batches has nothing to overlap.
+        self.assertGreater(report["micro_batches"], 1)
+        with open(path) as file:
+            self.assertRegex(file.read(), fr"\nmicro_batches: {report['micro_batches']}\n")
+        self.assertRegex(self.plan(*flags, "--micro_batches=auto").stdout,
+                         r"\nmicro-batches +step ms .*\n +1 +[^(]+\n +2 ")
+        out = self.plan("--model=rnnlm", machine("k80_16x4"), f"--compare={path},{path}").stdout
+        self.assertRegex(out, r"\n\d+ operators alike\n$")
+
+    def test_all_searchers_choose_micro_batches(self):
+        report = json.loads(self.plan("--model=mlp", machine("p100_4x4"), "--devices=2",
+                                      "--search=all", "--proposals=200", "--micro_batches=auto",
+                                      "--batch=8", "--json").stdout)
+        self.assertIn(report["micro_batches"], (1, 2, 4, 8))
+        for row in report["searchers"]:
+            self.assertIn(row["micro_batches"], (1, 2, 4, 8))
+
+    def test_staleness_is_searched_with_the_strategy(self):
+        flags = ["--model=gnmt:tiny", machine("k80_16x4"), "--devices=4", "--batch=8",
+                 "--proposals=2000", "--json"]
+        fixed = json.loads(self.plan(*flags, "--search=data", "--staleness=3").stdout)
+        found = json.loads(self.plan(*flags, "--staleness=3").stdout)
+        plan = found["strategies"][0]
+        rows = {row["staleness"]: row["iteration_ns"] for row in found["stalenesses"]}
+        self.assertEqual(set(rows), {0, 1, 2, 3})
+        self.assertEqual(plan["iteration_ns"], rows[plan["staleness"]])
+        worthy = [s for s in rows if rows[s] <= 1.02 * min(rows.values())]
+        self.assertEqual(plan["staleness"], min(worthy))
+        self.assertLess(plan["iteration_ns"], fixed["strategies"][0]["iteration_ns"])
+
     def test_equal_seeds_and_proposals_give_equal_plans(self):
         paths = [f"{self.dir}/{i}.textproto" for i in range(2)]
         for path in paths:
@@ -188,6 +232,13 @@ class PlanTest(ClusterTestCase):
                     "--search=data", "--sync=servers")
         self.refuse("GiB are missing on 2 devices", "--model=bert_base", machine("p100_4x4"),
                     "--devices=2", "--batch=4096", "--proposals=20")
+        for number in ("0", "x", "-2", "1025"):
+            self.refuse(f"--micro_batches: '{number}' is neither auto nor a number from 1 to 1024",
+                        "--model=mlp", machine("p100_4x4"), f"--micro_batches={number}")
+        self.refuse("a batch of 2 cannot be cut into 3 micro-batches", "--model=mlp",
+                    machine("p100_4x4"), "--batch=2", "--micro_batches=3")
+        self.refuse("no operator 'fc1#1'", "--model=mlp", machine("p100_4x4"), "--devices=2",
+                    "--micro_batches=auto", "--explain=fc1#1")
         self.refuse("--budget", "--model=mlp", machine("p100_4x4"), "--budget=3parsecs")
         self.refuse("cannot write", "--model=mlp", machine("p100_4x4"), "--svg=/nonexistent/a")
         bad = f"{self.dir}/bad.machine.textproto"
