@@ -10,7 +10,7 @@
 namespace soapstone::planner {
 namespace {
 
-constexpr size_t kCachedWordsMax = size_t{1} << 26;  // 256 MB of blocks
+constexpr size_t kCachedWordsMax = size_t{1} << 26;  // 256 MB of blocks and overlaps
 constexpr size_t kMemories = size_t{1} << 16;
 
 size_t WordsOf(const CommTasks& tasks) {
@@ -148,7 +148,7 @@ absl::Status Simulator::SetStrategy(const Strategy& strategy) {
   std::fill(memory_.begin(), memory_.end(), 0);
   transfer_bytes_ = sync_bytes_ = 0;
   FindAll(strategy.ops);
-  if (cached_words_ > kCachedWordsMax) FlushCaches();
+  FlushFullCaches();
   hash_[0] = hash_[1] = 0;
   for (uint32_t op = 0; op < n_; ++op) {
     AddCompute(*ops_[op], 1);
@@ -238,8 +238,10 @@ void Simulator::FindAll(absl::Span<const OpConfig> configs) {
   for (uint32_t group = 0; group < g_; ++group) syncs_[group] = FindSync(group);
 }
 
-// Forgets all states and blocks but the current strategy's.
-void Simulator::FlushCaches() {
+// Forgets all states and blocks but the current strategy's, and all overlaps, if they are too many.
+void Simulator::FlushFullCaches() {
+  if (cached_words_ + splits_.overlap_words() <= kCachedWordsMax) return;
+  splits_.ForgetOverlaps();
   const std::vector<OpConfig> configs = strategy().ops;
   for (auto& cache : op_cache_) Forget(&cache, &spare_ops_);
   for (auto& cache : edge_cache_) Forget(&cache, &spare_edges_);
@@ -349,7 +351,7 @@ void Simulator::SwapBlocks() {
 Nanos Simulator::Propose(absl::Span<const Change> changes, Nanos cutoff,
                          absl::Span<const ServerChange> servers) {
   CHECK(!pending_) << "Accept or Reject first";
-  if (cached_words_ > kCachedWordsMax) FlushCaches();
+  FlushFullCaches();
   ++counts_.proposed;
   pending_ = true;
   undo_.step = step_;

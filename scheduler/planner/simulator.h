@@ -292,7 +292,7 @@ class Simulator {
   const EdgeBlock* FindEdge(uint32_t edge);
   const SyncBlock* FindSync(uint32_t group);
   void FindAll(absl::Span<const OpConfig> configs);
-  void FlushCaches();
+  void FlushFullCaches();
   void CollectTouched(absl::Span<const Change> changes, absl::Span<const ServerChange> servers);
   void SwapOps(absl::Span<const Change> changes);
   void SwapBlocks();

@@ -354,8 +354,14 @@ const std::vector<Overlap>& SplitTable::Overlaps(uint32_t edge, const Split& pro
   auto& overlaps = of_edge[uint64_t{producer.id} << 32 | consumer.id];
   if (overlaps == nullptr) {
     overlaps = std::make_unique<std::vector<Overlap>>(FindOverlaps(edge, producer, consumer));
+    overlap_words_ += overlaps->capacity() * sizeof(Overlap) / 4 + 16;
   }
   return *overlaps;
+}
+
+void SplitTable::ForgetOverlaps() {
+  for (auto& of_edge : overlaps_) of_edge.clear();
+  overlap_words_ = 0;
 }
 
 Nanos ExchangeTime(const Split& split, const std::vector<uint32_t>& devices, const Machine& machine,

@@ -64,7 +64,12 @@ class SplitTable {
 
   // REQUIRES CheckConfig. The result stays where it is.
   const Split* Find(uint32_t op, const OpConfig& config);
+  // The result stays until they are forgotten.
   const std::vector<Overlap>& Overlaps(uint32_t edge, const Split& producer, const Split& consumer);
+  // Of four bytes, of all overlaps: up to parts · parts for each two ways to split, which a long
+  // search meets by the thousand.
+  size_t overlap_words() const { return overlap_words_; }
+  void ForgetOverlaps();
 
  private:
   using Cuts = std::vector<std::vector<int64_t>>;
@@ -80,6 +85,7 @@ class SplitTable {
       splits_;
   // [class of edges], by the splits' ids
   std::vector<absl::flat_hash_map<uint64_t, std::unique_ptr<std::vector<Overlap>>>> overlaps_;
+  size_t overlap_words_ = 0;
 };
 
 // Nanoseconds that part `part` spends on exchanges in a forward or a backward pass when parts are
