@@ -16,7 +16,7 @@ constexpr size_t kFew = 8;         // of a kind are asked first
 constexpr size_t kKnownMax = 64;   // configurations that a kind goes on from
 constexpr size_t kLatestMax = 16;  // of which all of a kind are asked in the end
 
-bool Holds(absl::Span<const OpConfig> configs, const OpConfig& config) {
+bool Contains(absl::Span<const OpConfig> configs, const OpConfig& config) {
   return std::find(configs.begin(), configs.end(), config) != configs.end();
 }
 
@@ -66,13 +66,13 @@ class Climber {
     for (const uint32_t unit : kind) {
       OpConfig config = simulator_.config(units_[unit][0]);
       config.cuts.clear();
-      if (known.size() < kLatestMax && !Holds(known, config)) known.push_back(std::move(config));
+      if (known.size() < kLatestMax && !Contains(known, config)) known.push_back(std::move(config));
     }
     std::vector<OpConfig> seen = known;
     const size_t few = std::min(kind.size(), kFew);
     for (size_t at = 0; at < known.size() && known.size() < kKnownMax; ++at) {
       for (OpConfig& next : ConfigsNear(known[at], reach)) {
-        if (Holds(seen, next)) continue;
+        if (Contains(seen, next)) continue;
         seen.push_back(next);
         if (!TryOn({kind.data(), few}, next)) continue;
         improved = true;
@@ -130,7 +130,7 @@ std::vector<OpConfig> ConfigsNear(OpConfig config, uint32_t reach) {
           OpConfig next = near[at];
           next.degrees[from] /= factor;
           next.degrees[to] *= factor;
-          if (!Holds(near, next)) near.push_back(std::move(next));
+          if (!Contains(near, next)) near.push_back(std::move(next));
         }
       }
     }

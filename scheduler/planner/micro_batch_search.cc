@@ -52,10 +52,11 @@ class MicroBatchSearch {
 
   // The searcher on the candidate's graph, within `share` of the budget from now on.
   absl::StatusOr<SearchResult> Search(const Candidate& candidate, absl::Span<const Strategy> seeds,
-                                      double share, bool descend) {
+                                      double share, bool last) {
     const Space space(candidate.graph.get(), problem_.machine);
     SearchOptions within = options_;
-    within.descend = descend && options_.descend;
+    within.descend = last && options_.descend;
+    if (last) ++within.seed;  // not what the trial drew once more
     within.proposals = std::max<uint64_t>(
         1, static_cast<uint64_t>(share * static_cast<double>(options_.proposals)));
     if (options_.used) {

@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <map>
 #include <numeric>
-#include <utility>
 
 #include "scheduler/planner/stage_shift.h"
 #include "scheduler/planner/uneven.h"
@@ -33,20 +31,6 @@ bool AreAlike(const OpConfig& a, const OpConfig& b) {
 
 }  // namespace
 
-MoveMaker::MoveMaker(const Space* space, bool stages)
-    : space_(space), stages_(stages), shards_(space) {
-  std::map<std::pair<size_t, size_t>, uint32_t> kinds;
-  const OpGraph& graph = space->graph();
-  for (uint32_t op = 0; op < graph.ops.size(); ++op) {
-    const PlanOp& its = graph.ops[op];
-    const auto [it, is_new] =
-        kinds.try_emplace({its.what.index(), its.rule.dims.size()}, kin_.size());
-    if (is_new) kin_.emplace_back();
-    kin_[it->second].push_back(op);
-    kin_of_op_.push_back(it->second);
-  }
-}
-
 absl::Span<const Change> MoveMaker::Draw(const Simulator& now, Dice* dice) {
   count_ = 0;
   shards_.Clear();
@@ -68,19 +52,16 @@ absl::Span<const Change> MoveMaker::Draw(const Simulator& now, Dice* dice) {
     even = false;
   } else if (stage) {
     DrawStage(now, dice);
-  } else if (kind < 5) {
+  } else if (kind < 10) {
     Scatter(dice);
-  } else if (kind < 25) {
-    Place(Scope::kOp, dice);
   } else if (kind < 40) {
-    Place(Scope::kGroup, dice);
-  } else if (kind < 50) {
-    Place(Scope::kRange, dice);
+    Place(Scope::kOp, dice);
   } else if (kind < 60) {
-    Copy(now, dice);
-    even = false;
+    Place(Scope::kGroup, dice);
+  } else if (kind < 70) {
+    Place(Scope::kRange, dice);
   } else if (kind < 80) {
-    CopyKin(now, dice);
+    Copy(now, dice);
     even = false;
   } else if (kind < 90) {
     Shift(now, static_cast<Scope>(dice->Below(3)), dice);
@@ -215,14 +196,6 @@ void MoveMaker::Copy(const Simulator& now, Dice* dice) {
     drawn_.cuts.resize(std::min<size_t>(drawn_.cuts.size(), 1));
     if (!drawn_.cuts.empty()) drawn_.cuts.resize(drawn_.degrees.size());
   }
-  for (uint32_t op : selected_) AddIfLegal(op, drawn_);
-}
-
-void MoveMaker::CopyKin(const Simulator& now, Dice* dice) {
-  Select(Chance(dice, 50) ? Scope::kOp : Scope::kGroup, dice);
-  const std::vector<uint32_t>& kin = kin_[kin_of_op_[selected_[0]]];
-  drawn_ = now.config(kin[dice->Below(static_cast<uint32_t>(kin.size()))]);
-  if (!space_->uneven()) drawn_.cuts.clear();
   for (uint32_t op : selected_) AddIfLegal(op, drawn_);
 }
 

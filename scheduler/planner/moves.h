@@ -17,8 +17,6 @@ namespace soapstone::planner {
 //  block      one operator, or a whole weight group, on a block of devices
 //  range      neighbours in the graph's order, all on one block
 //  copy       an operator, or its group, takes a neighbour's degrees and devices
-//  kin        an operator, or its group, takes those of another of its kind: what suits one layer
-//             suits others
 //  shift      the devices of an operator, group or range move on by a number of devices
 //  degree     one degree of an operator, or group, is doubled or halved
 //  stage      where stages are moved: up to four weight groups next to a boundary between
@@ -38,7 +36,7 @@ class MoveMaker {
   // Keeps the pointer. Whether stages are moved: where there are micro-batches, or iterations
   // overlap.
   explicit MoveMaker(const Space* space) : MoveMaker(space, space->graph().micro_batches > 1) {}
-  MoveMaker(const Space* space, bool stages);
+  MoveMaker(const Space* space, bool stages) : space_(space), stages_(stages), shards_(space) {}
 
   // The changes, valid until the next call; none where the draw has nothing to change, or nothing
   // but servers().
@@ -55,7 +53,6 @@ class MoveMaker {
   void Scatter(Dice* dice);
   void Place(Scope scope, Dice* dice);
   void Copy(const Simulator& now, Dice* dice);
-  void CopyKin(const Simulator& now, Dice* dice);
   void Shift(const Simulator& now, Scope scope, Dice* dice);
   void ScaleDegree(const Simulator& now, Scope scope, Dice* dice);
   void DrawStage(const Simulator& now, Dice* dice);
@@ -64,8 +61,6 @@ class MoveMaker {
 
   const Space* space_;
   const bool stages_;
-  std::vector<std::vector<uint32_t>> kin_;  // operators of one kind, split along as many dimensions
-  std::vector<uint32_t> kin_of_op_;
   ShardMoves shards_;
   std::vector<uint32_t> selected_;
   std::vector<Change> changes_;  // the first count_ count

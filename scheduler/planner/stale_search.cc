@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "glog/logging.h"
 #include "scheduler/planner/moves.h"
@@ -263,6 +264,11 @@ absl::StatusOr<SearchResult> SearchStaleness(const SearchProblem& problem, const
   const StaleSeed& chosen = is_plan ? planned : found;
   result.strategy = chosen.strategy;
   result.found = chosen.found;
+  if (!is_plan) {
+    result.note = absl::StrFormat("the best step's plan takes %.3f ms under staleness %d",
+                                  static_cast<double>(planned.found.step_ns) / 1e6,
+                                  planned.strategy.staleness);
+  }
   result.counts.proposed = walk.proposed();
   result.counts.simulated = walk.priced();
   return result;

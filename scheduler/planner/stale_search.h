@@ -32,9 +32,9 @@ const StaleIteration& LeastWorthy(absl::Span<const StaleIteration> of);
 // that overlap no less than a step does but for the order in which devices serve them, so that most
 // are rejected without the many iterations that IterationTime runs.
 // The result has the staleness that is least worthy among `plan` and what was found, so it is
-// `plan` with its own best bound where that is as good. Its `found` is of an iteration.
-// In a time too short for some iterations it is `plan` as it is, and `note` says so.
-// Errors: as of CheckStrategy. REQUIRES staleness_max > 0.
+// `plan` with its own best bound where that is as good; else `note` says what that takes. Its
+// `found` is of an iteration. In a time too short for some iterations it is `plan` as it is, and
+// `note` says so. Errors: as of CheckStrategy. REQUIRES staleness_max > 0.
 absl::StatusOr<SearchResult> SearchStaleness(const SearchProblem& problem, const Strategy& plan,
                                              uint32_t staleness_max, const SearchOptions& options);
 

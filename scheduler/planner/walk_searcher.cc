@@ -72,7 +72,7 @@ absl::StatusOr<std::vector<Seed>> SeedsOf(const SearchProblem& problem,
   SearchOptions longer = early;
   if (options.used) longer.used = [&options] { return options.used() / kStagesShare; };
   // Those first that a walk most often begins with. Stages have something to overlap where there
-  // are micro-batches; without them a walk finds none in time.
+  // are micro-batches, in which a walk finds none in time.
   std::vector<size_t> order = {0, 5, 4, 2, 1, 3, 6};
   const size_t always = problem.graph().micro_batches > 1 ? 2 : 1;
   if (always > 1) order.insert(order.begin() + 1, 7);
@@ -90,6 +90,12 @@ absl::StatusOr<std::vector<Seed>> SeedsOf(const SearchProblem& problem,
   for (uint32_t t = 1; t < options.threads; ++t) others.emplace_back(search);
   search();
   for (std::thread& thread : others) thread.join();
+  // Where nothing fits, stages need the least memory for parameters.
+  const auto fits = [](const absl::StatusOr<SearchResult>& seed) {
+    return !seed.ok() || seed->found.overflow_bytes == 0;
+  };
+  if (always == 1 && std::none_of(made.begin(), made.end(), fits))
+    made[7] = stages.Search(problem, longer);
   std::vector<Seed> seeds;
   for (absl::StatusOr<SearchResult>& seed : made) {
     SOAP_RETURN_IF_ERROR(seed.status());
