@@ -22,13 +22,19 @@ class Descent {
         simulator_(*simulator),
         trials_(simulator, limits.trials) {}
 
+  // Who keeps all groups, once.
+  bool RunOfAll() {
+    if (places_) TryServers(0, false);
+    return !trials_.stopped();
+  }
+
   // Operators that change together, then who keeps all groups, then each, over and over until all
-  // of it is as good as it gets. follow: groups also go to the servers of their new nodes.
-  bool Run(absl::Span<const std::vector<uint32_t>> together, bool follow, bool singles) {
+  // of it is as good as it gets.
+  bool Run(absl::Span<const std::vector<uint32_t>> together, bool singles) {
     const size_t items = together.size() + (places_ ? 1 + placement_.groups().size() : 0);
     size_t unimproved = 0;
     for (size_t at = 0; unimproved < items; at = (at + 1) % items) {
-      const bool improved = at < together.size() ? TryConfigs(together[at], follow)
+      const bool improved = at < together.size() ? TryConfigs(together[at])
                                                  : TryServers(at - together.size(), singles);
       if (trials_.stopped()) return false;
       unimproved = improved ? 0 : unimproved + 1;
@@ -58,25 +64,16 @@ class Descent {
   }
 
  private:
-  // Each configuration; and, where groups follow, behind each the same with the servers of its
-  // nodes.
-  bool TryConfigs(const std::vector<uint32_t>& ops, bool follow) {
+  bool TryConfigs(const std::vector<uint32_t>& ops) {
     const std::vector<OpConfig> configs = space_.Configs(ops[0]);
-    const uint32_t group = space_.graph().ops[ops[0]].group;
-    const size_t ways = places_ && follow && HasParams(space_.graph(), group) ? 2 : 1;
     const auto make = [&](const Simulator& now, size_t index, Trials::Proposal* proposal) {
-      const OpConfig& config = configs[index / ways];
       for (const uint32_t op : ops) {
-        if (config == now.config(op)) continue;
-        if (op != ops[0] && !space_.Holds(op, config.degrees)) continue;
-        proposal->changes.push_back({op, config});
+        if (configs[index] == now.config(op)) continue;
+        if (op != ops[0] && !space_.Holds(op, configs[index].degrees)) continue;
+        proposal->changes.push_back({op, configs[index]});
       }
-      if (index % ways == 0 || proposal->changes.empty()) return;
-      std::vector<uint32_t> servers = placement_.OfItsNodes(now, group, proposal->changes);
-      if (servers == now.servers(group)) return proposal->changes.clear();  // as before
-      proposal->servers.push_back({group, std::move(servers)});
     };
-    return trials_.Run(configs.size() * ways, make);
+    return trials_.Run(configs.size(), make);
   }
 
   // What is tried: at 0 of all groups together, then of each.
@@ -122,7 +119,7 @@ class Descent {
 bool DescendByOperator(const Space& space, const DescentLimits& limits, Simulator* simulator) {
   std::vector<std::vector<uint32_t>> together;
   for (uint32_t op = 0; op < space.graph().ops.size(); ++op) together.push_back({op});
-  return Descent(space, limits, simulator).Run(together, false, true);
+  return Descent(space, limits, simulator).Run(together, true);
 }
 
 bool DescendByStage(const Space& space, const DescentLimits& limits, Simulator* simulator) {
@@ -134,11 +131,15 @@ bool DescendByGroup(const Space& space, const DescentLimits& limits, Simulator* 
   for (const std::vector<uint32_t>& group : space.graph().groups) {
     if (!group.empty()) together.push_back(group);
   }
-  return Descent(space, limits, simulator).Run(together, true, true);
+  DescentLimits by_config = limits;
+  by_config.servers = false;
+  return Descent(space, by_config, simulator).Run(together, false);
 }
 
-bool DescendByServers(const Space& space, const DescentLimits& limits, Simulator* simulator) {
-  return Descent(space, limits, simulator).Run({}, false, false);
+bool DescendByServers(const Space& space, const DescentLimits& limits, bool each,
+                      Simulator* simulator) {
+  Descent descent(space, limits, simulator);
+  return each ? descent.Run({}, false) : descent.RunOfAll();
 }
 
 }  // namespace soapstone::planner

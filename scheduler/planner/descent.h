@@ -21,13 +21,13 @@ bool DescendByOperator(const Space& space, const DescentLimits& limits, Simulato
 
 // As DescendByOperator, but all operators of a weight group at once, each with the degrees and
 // devices that suit the group's first: a layer's gradients need no synchronization only when all of
-// its chunks of time move together. Where several servers synchronize, those of the group's new
-// nodes may take it over with the change.
+// its chunks of time move together. Who keeps a group stays as it is.
 bool DescendByGroup(const Space& space, const DescentLimits& limits, Simulator* simulator);
 
 // By nothing but who keeps the weight groups, and no single servers among it: for a plan that was
-// made without.
-bool DescendByServers(const Space& space, const DescentLimits& limits, Simulator* simulator);
+// made without. each: one group by itself, too, not only all of them together.
+bool DescendByServers(const Space& space, const DescentLimits& limits, bool each,
+                      Simulator* simulator);
 
 // Of a pipeline: groups next to the boundaries between stages change sides, up to four at once
 // (stage_shift.h), until none of them does better.

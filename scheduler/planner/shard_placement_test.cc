@@ -93,7 +93,7 @@ TEST(ShardPlacementTest, ADescentFindsTheServersOfItsNodes) {
     strategy.servers = from;
     ASSERT_TRUE(simulator.SetStrategy(strategy).ok());
     simulator.StepTime();
-    EXPECT_TRUE(DescendByServers(space, {}, &simulator));
+    EXPECT_TRUE(DescendByServers(space, {}, true, &simulator));
     EXPECT_EQ(simulator.StepTime(), 164);
     EXPECT_THAT(simulator.strategy().servers, ElementsAre(Keepers{0}, Keepers{1}));
   }
@@ -237,7 +237,7 @@ TEST(ShardPlacementTest, ADescentIsNeverWorseThanAllServers) {
     }
     ASSERT_TRUE(simulator.SetStrategy(strategy).ok());
     const Nanos before = simulator.StepTime();
-    ASSERT_TRUE(DescendByServers(space, {}, &simulator));
+    ASSERT_TRUE(DescendByServers(space, {}, true, &simulator));
     EXPECT_LE(simulator.StepTime(), std::min(equal, before)) << i;
     EXPECT_EQ(simulator.StepTime(), simulator.Simulate()) << i;
     better += simulator.StepTime() < equal ? 1 : 0;

@@ -117,11 +117,24 @@ std::vector<Strategy> BestOf(const std::vector<Seed>& seeds, uint32_t chains) {
   return best;
 }
 
-absl::StatusOr<std::vector<Seed>> WithWay(std::vector<Seed> seeds, Synchronization way,
-                                          Pricer* pricer) {
+bool HasServersToChoose(const SearchProblem& problem, Synchronization way) {
+  return way == Synchronization::kServers && problem.machine().servers().size() > 1;
+}
+
+// Under servers each in the best of a few ways for them to keep its groups.
+absl::StatusOr<std::vector<Seed>> WithWay(const SearchProblem& problem, std::vector<Seed> seeds,
+                                          Synchronization way, Pricer* pricer) {
   for (Seed& seed : seeds) {
     SetSynchronization(way, &seed.strategy);
-    SOAP_ASSIGN_OR_RETURN(seed.found, pricer->Look(seed.strategy));
+    if (!HasServersToChoose(problem, way)) {
+      SOAP_ASSIGN_OR_RETURN(seed.found, pricer->Look(seed.strategy));
+      continue;
+    }
+    SOAP_RETURN_IF_ERROR(pricer->Price(seed.strategy).status());
+    Simulator& simulator = pricer->simulator();
+    DescendByServers(*problem.space, {}, false, &simulator);
+    seed.strategy = simulator.strategy();
+    seed.found = {simulator.StepTime(), simulator.Overflow()};
   }
   return seeds;
 }
@@ -134,19 +147,20 @@ absl::StatusOr<Seed> WithServers(const SearchProblem& problem, const std::vector
                                 [](const Seed& a, const Seed& b) { return a.found < b.found; });
   SOAP_RETURN_IF_ERROR(pricer->Price(best.strategy).status());
   Simulator& simulator = pricer->simulator();
-  DescendByServers(*problem.space, {.trials = {.stop = stop}}, &simulator);
+  DescendByServers(*problem.space, {.trials = {.stop = stop}}, true, &simulator);
   best.strategy = simulator.strategy();
   best.found = {simulator.StepTime(), simulator.Overflow()};
   return best;
 }
 
 // The ways to synchronize, those first in which the best seed is better.
-absl::StatusOr<std::vector<Synchronization>> WaysByBest(const std::vector<Seed>& seeds,
+absl::StatusOr<std::vector<Synchronization>> WaysByBest(const SearchProblem& problem,
+                                                        const std::vector<Seed>& seeds,
                                                         std::vector<Synchronization> ways,
                                                         Pricer* pricer) {
   std::vector<std::pair<Found, Synchronization>> order;
   for (const Synchronization way : ways) {
-    SOAP_ASSIGN_OR_RETURN(const std::vector<Seed> priced, WithWay(seeds, way, pricer));
+    SOAP_ASSIGN_OR_RETURN(const std::vector<Seed> priced, WithWay(problem, seeds, way, pricer));
     Found best;
     for (const Seed& seed : priced) best = std::min(best, seed.found);
     order.emplace_back(best, way);
@@ -197,7 +211,7 @@ absl::StatusOr<SearchResult> WalkForATime(const SearchProblem& problem,
                                           std::vector<Seed> seeds) {
   Pricer pricer(problem, options.simulator);
   SOAP_ASSIGN_OR_RETURN(const std::vector<Synchronization> ways,
-                        WaysByBest(seeds, problem.ways(), &pricer));
+                        WaysByBest(problem, seeds, problem.ways(), &pricer));
   SearchResult best = {.strategy = seeds.back().strategy};
   SOAP_ASSIGN_OR_RETURN(best.found, pricer.PriceBest(&best.strategy));
   SearchOptions walk = options;
@@ -219,13 +233,13 @@ absl::StatusOr<SearchResult> WalkForATime(const SearchProblem& problem,
     const Synchronization way =
         i < 2 * ways.size() ? ways[i % ways.size()] : best.strategy.synchronization;
     seeds.push_back({best.strategy, best.found});
-    SOAP_ASSIGN_OR_RETURN(std::vector<Seed> priced, WithWay(seeds, way, &pricer));
+    SOAP_ASSIGN_OR_RETURN(std::vector<Seed> priced, WithWay(problem, seeds, way, &pricer));
     seeds.pop_back();
     const double length = static_cast<double>(walk.proposals) /
                           static_cast<double>(std::max<size_t>(problem.graph().ops.size(), 1));
     walk.beta_first = std::clamp(options.beta_first * kLongWalk / std::max(length, 1e-9),
                                  options.beta_first, options.beta_last);
-    if (way == Synchronization::kServers && problem.machine().servers().size() > 1) {
+    if (HasServersToChoose(problem, way)) {
       SOAP_ASSIGN_OR_RETURN(priced.emplace_back(),
                             WithServers(problem, priced, walk.stop, &pricer));
     }
@@ -252,7 +266,7 @@ absl::StatusOr<SearchResult> WalkForATime(const SearchProblem& problem,
   Simulator& simulator = pricer.simulator();
   const TrialLimits limits = {.stop = walk.stop, .threads = options.threads};
   ClimbByOperator(*problem.space, limits, &simulator);
-  DescendByServers(*problem.space, {.trials = limits}, &simulator);
+  DescendByServers(*problem.space, {.trials = limits}, true, &simulator);
   best.locally_optimal = DescendByOperator(*problem.space, {.trials = limits}, &simulator);
   best.strategy = simulator.strategy();
   best.found = {simulator.StepTime(), simulator.Overflow()};
