@@ -51,7 +51,7 @@ class MicroBatchSearch {
   bool Spent() const { return options_.ShouldStop(); }
 
   // The searcher on the candidate's graph, within `share` of the budget from now on.
-  absl::StatusOr<SearchResult> Search(const Candidate& candidate, absl::Span<const Strategy> seeds,
+  absl::StatusOr<SearchResult> Search(const Candidate& candidate, absl::Span<const Strategy> known,
                                       double share, bool last) {
     const Space space(candidate.graph.get(), problem_.machine);
     SearchOptions within = options_;
@@ -72,7 +72,7 @@ class MicroBatchSearch {
     return RunSearcher(searcher_,
                        {.space = &space,
                         .costs = problem_.costs,
-                        .seeds = seeds,
+                        .known = known,
                         .only_ways = problem_.only_ways,
                         .prices = candidate.prices.get()},
                        within);
@@ -97,8 +97,8 @@ class MicroBatchSearch {
     double left = 1 - how_.trial_share * static_cast<double>(trials_.size());
     if (options_.used) left = 1 - options_.used();
     if (left > 0) {
-      const std::vector<Strategy> seeds = {best_.result.strategy};
-      SOAP_ASSIGN_OR_RETURN(SearchResult found, Search(best_, seeds, left, true));
+      const std::vector<Strategy> known = {best_.result.strategy};
+      SOAP_ASSIGN_OR_RETURN(SearchResult found, Search(best_, known, left, true));
       counts_ += found.counts;
       if (!(best_.result.found < found.found)) best_.result = std::move(found);
     }

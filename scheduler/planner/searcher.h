@@ -64,6 +64,8 @@ struct SearchProblem {
   const Space* space = nullptr;
   const CostModel* costs = nullptr;
   absl::Span<const Strategy> seeds;  // where a search begins, if it begins somewhere; none: its own
+  // Found before: where the walk begins besides, whether the seeds are given or its own.
+  absl::Span<const Strategy> known;
   // The ways to synchronize among which it chooses; none: all that the machine has.
   absl::Span<const Synchronization> only_ways;
   // What is priced already, and where more is put; nullptr: each search begins anew.

@@ -41,22 +41,25 @@ struct Seed {
   Found found;
 };
 
-absl::StatusOr<std::vector<Seed>> PricedSeeds(const SearchProblem& problem,
-                                              const SearchOptions& options) {
+absl::Status AddPriced(const SearchProblem& problem, const SearchOptions& options,
+                       absl::Span<const Strategy> strategies, std::vector<Seed>* seeds) {
+  if (strategies.empty()) return absl::OkStatus();
   Pricer pricer(problem, options.simulator);
-  std::vector<Seed> seeds;
-  for (const Strategy& strategy : problem.seeds) {
+  for (const Strategy& strategy : strategies) {
     SOAP_ASSIGN_OR_RETURN(const Found found, pricer.Look(strategy));
-    seeds.push_back({strategy, found});
+    seeds->push_back({strategy, found});
   }
-  return seeds;
+  return absl::OkStatus();
 }
 
 // What simpler searchers find, each on one of the threads. In a search that is not timed they are
 // all there; data parallelism, and of a graph in micro-batches stages, always are.
 absl::StatusOr<std::vector<Seed>> SeedsOf(const SearchProblem& problem,
                                           const SearchOptions& options) {
-  if (!problem.seeds.empty()) return PricedSeeds(problem, options);
+  std::vector<Seed> seeds;
+  SOAP_RETURN_IF_ERROR(AddPriced(problem, options, problem.seeds, &seeds));
+  SOAP_RETURN_IF_ERROR(AddPriced(problem, options, problem.known, &seeds));
+  if (!problem.seeds.empty()) return seeds;
   SearchOptions early = options;
   early.progress = nullptr;
   if (options.used) early.used = [&options] { return options.used() / kSeedShare; };
@@ -96,7 +99,6 @@ absl::StatusOr<std::vector<Seed>> SeedsOf(const SearchProblem& problem,
   };
   if (always == 1 && std::none_of(made.begin(), made.end(), fits))
     made[7] = stages.Search(problem, longer);
-  std::vector<Seed> seeds;
   for (absl::StatusOr<SearchResult>& seed : made) {
     SOAP_RETURN_IF_ERROR(seed.status());
     if (!seed->strategy.ops.empty()) seeds.push_back({std::move(seed->strategy), seed->found});
