@@ -137,10 +137,9 @@ class ReportBrowserTest(ExperimentTestCase):
         change(data)
         return self.page[:begin] + json.dumps(data).replace("<", "\\u003c") + self.page[end:]
 
+    # Wide, on a phone and on a dark ground.
     def test_every_chart_has_data_and_nothing_complains(self):
         self.assertEqual(faults(self.probe(self.page), self.WANTED), [])
-
-    def test_on_a_phone_and_on_a_dark_ground(self):
         self.assertEqual(faults(self.probe(self.page, size="420,900"), self.WANTED), [])
         self.assertEqual(
             faults(self.probe(self.page, "--blink-settings=preferredColorScheme=0"), self.WANTED),
@@ -154,36 +153,43 @@ class ReportBrowserTest(ExperimentTestCase):
         self.assertEqual(probe["complaints"], [])
         self.assertTrue(probe["ready"])
 
-    def test_mutant_a_chart_without_data_is_found(self):
+    # One test, as each test makes the experiment anew.
+    def test_mutants_are_found(self):
+        for name in dir(self):
+            if name.startswith("mutant_with_"):
+                with self.subTest(name):
+                    getattr(self, name)()
+
+    def mutant_with_a_chart_without_data(self):
         def empty(data):
             data["tables"][1]["conditions"][1]["curves"]["bytes"]["series"] = []
         found = faults(self.probe(self.mutant_of_data(empty)), self.WANTED)
         self.assertTrue(any("accuracy-bytes: 0 series" in f for f in found), found)
 
-    def test_mutant_a_series_without_numbers_is_found(self):
+    def mutant_with_a_series_without_numbers(self):
         def blank(data):
             series = data["tables"][0]["conditions"][0]["curves"]["time"]["series"][2]
             series["median"] = [None for _ in series["median"]]
         found = faults(self.probe(self.mutant_of_data(blank)), self.WANTED)
         self.assertIn("accuracy-time: 3 series", found)
 
-    def test_mutant_lines_that_cannot_be_seen_are_found(self):
+    def mutant_with_lines_that_cannot_be_seen(self):
         page = self.mutant(r"const colourOf = [^\n]*", 'const colourOf = policy => "#00000000";')
         found = faults(self.probe(page), self.WANTED)
         self.assertTrue(any("coloured pixels" in f for f in found), found)
 
-    def test_mutant_bars_without_height_are_found(self):
+    def mutant_with_bars_without_height(self):
         page = self.mutant(r"const tall = [^\n]*", "const tall = 0;")
         found = faults(self.probe(page), self.WANTED)
         self.assertTrue(any("lags: 0 shapes" in f for f in found), found)
 
-    def test_mutant_an_error_in_the_page_is_found(self):
+    def mutant_with_an_error_in_the_page(self):
         page = self.mutant(r"later\.forEach\(mount => mount\(\)\);", "noSuchFunction();")
         found = faults(self.probe(page), self.WANTED)
         self.assertTrue(any("noSuchFunction" in f for f in found), found)
         self.assertIn("the page was not drawn to its end", found)
 
-    def test_mutant_a_missing_chart_is_found(self):
+    def mutant_with_a_missing_chart(self):
         page = self.mutant(r"waitChart\(condition\), ", "")
         found = faults(self.probe(page), self.WANTED)
         self.assertTrue(any(f.startswith("charts: ") for f in found), found)
