@@ -83,8 +83,8 @@ class PlanRun {
         summary_.strategies.push_back(std::move(baseline));
       }
     }
-    summary_.groups =
-        GroupsOf(planning_->graph(), planning_->machine(), planning_->costs(), chosen().strategy);
+    summary_.groups = GroupsOf(planning_->graph(), planning_->machine(), planning_->costs(),
+                               chosen().strategy, chosen().breakdown.in_flight);
     return WriteFiles();
   }
 
@@ -214,10 +214,11 @@ class PlanRun {
         static_cast<uint32_t>(std::max_element(needed.begin(), needed.end()) - needed.begin());
     return absl::InvalidArgumentError(absl::StrFormat(
         "%s with batch %d fits on %s in no way that was found: %.1f GiB are missing on %d devices "
-        "(the fullest needs %.1f of %.1f); it takes more devices or a smaller --batch",
+        "(the fullest needs %.1f of %.1f); it takes more devices%s or a smaller --batch",
         planning_->graph().model, planning_->graph().batch, machine.name(),
         GiB(plan.overflow_bytes), machine.devices().size(), GiB(needed[fullest]),
-        GiB(static_cast<int64_t>(machine.kind_of(fullest).memory_bytes))));
+        GiB(static_cast<int64_t>(machine.kind_of(fullest).memory_bytes)),
+        flags_.micro_batches == 1 ? ", --micro_batches=auto" : ""));
   }
 
   // Of the plan's bounds the least that is worth it: a search has looked at them together with the
@@ -286,6 +287,7 @@ class PlanRun {
     const std::vector<int64_t>& memory = plan.breakdown.memory_bytes;
     to->set_memory_bytes_max(
         static_cast<uint64_t>(*std::max_element(memory.begin(), memory.end())));
+    to->set_in_flight(plan.breakdown.in_flight);
   }
 
   const PlanFlags& flags_;

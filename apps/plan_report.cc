@@ -35,9 +35,28 @@ int64_t BlockBytes(const models::TensorUse& use, const std::vector<int64_t>& sha
 
 // By device; a parameter's block is kept once, its gradient beside it.
 struct Kept {
-  std::map<uint32_t, int64_t> bytes;
-  std::set<std::pair<uint32_t, std::string>> params;  // device; parameter and block
+  std::map<uint32_t, int64_t> bytes;                     // of parameters
+  std::map<uint32_t, std::map<uint32_t, int64_t>> made;  // by micro-batch: outputs
+  std::set<std::pair<uint32_t, std::string>> params;     // device; parameter and block
 };
+
+// On the fullest device, with as many micro-batches as may be under way, which follow each other.
+int64_t MostKept(const Kept& kept, uint32_t in_flight) {
+  int64_t most = 0;
+  for (const auto& [device, made] : kept.made) {
+    int64_t held = 0;
+    for (const auto& [first, unused] : made) {
+      int64_t from_first = 0;
+      for (auto it = made.find(first); it != made.end() && it->first < first + in_flight; ++it) {
+        from_first += it->second;
+      }
+      held = std::max(held, from_first);
+    }
+    const auto params = kept.bytes.find(device);
+    most = std::max(most, held + (params == kept.bytes.end() ? 0 : params->second));
+  }
+  return most;
+}
 
 std::string BlockKey(uint32_t param, const models::Block& block) {
   std::string key = absl::StrCat(param);
@@ -47,7 +66,8 @@ std::string BlockKey(uint32_t param, const models::Block& block) {
 
 void AddPart(const PlanOp& op, const models::Block& part, uint32_t device, Kept* kept) {
   for (size_t o = 0; o < op.shapes.outputs.size(); ++o) {
-    kept->bytes[device] += BlockBytes(op.rule.outputs[o], op.shapes.outputs[o].shape, part);
+    kept->made[device][op.micro_batch] +=
+        BlockBytes(op.rule.outputs[o], op.shapes.outputs[o].shape, part);
   }
   for (size_t p = 0; p < op.params.size(); ++p) {
     const std::vector<int64_t>& shape = op.shapes.params[p].shape;
@@ -58,7 +78,8 @@ void AddPart(const PlanOp& op, const models::Block& part, uint32_t device, Kept*
 }
 
 PlannedGroup GroupOf(const OpGraph& graph, const Machine& machine, const planner::CostModel& costs,
-                     const planner::Strategy& strategy, const std::vector<uint32_t>& ops) {
+                     const planner::Strategy& strategy, uint32_t in_flight,
+                     const std::vector<uint32_t>& ops) {
   PlannedGroup group = {.name = planner::NameOfGroup(graph, graph.ops[ops.front()].group),
                         .chunks = ops.size()};
   std::vector<uint32_t> devices;
@@ -84,9 +105,7 @@ PlannedGroup GroupOf(const OpGraph& graph, const Machine& machine, const planner
   if (!strategy.servers.empty()) {
     group.servers = strategy.servers[graph.ops[ops.front()].group];
   }
-  for (const auto& [device, bytes] : kept.bytes) {
-    group.memory_bytes = std::max(group.memory_bytes, bytes);
-  }
+  group.memory_bytes = MostKept(kept, in_flight);
   return group;
 }
 
@@ -116,6 +135,7 @@ Json StrategyJson(const PricedStrategy& of) {
           {"transfer_bytes", of.breakdown.transfer_bytes},
           {"synchronization_bytes", of.breakdown.sync_bytes},
           {"memory_bytes_max", MemoryMax(of)},
+          {"in_flight", of.breakdown.in_flight},
           {"iteration_ns", of.iteration_ns > 0 ? of.iteration_ns : of.parts.step_ns},
           {"jitter_mean_ns", of.jitter_mean_ns},
           {"jitter_p95_ns", of.jitter_p95_ns},
@@ -151,10 +171,10 @@ std::string DevicesText(std::vector<uint32_t> devices) {
 
 std::vector<PlannedGroup> GroupsOf(const OpGraph& graph, const Machine& machine,
                                    const planner::CostModel& costs,
-                                   const planner::Strategy& strategy) {
+                                   const planner::Strategy& strategy, uint32_t in_flight) {
   std::vector<PlannedGroup> groups;
   for (const std::vector<uint32_t>& ops : graph.groups) {
-    groups.push_back(GroupOf(graph, machine, costs, strategy, ops));
+    groups.push_back(GroupOf(graph, machine, costs, strategy, in_flight, ops));
   }
   return groups;
 }
@@ -189,6 +209,11 @@ std::string StrategiesTable(const PlanSummary& summary) {
                           Bytes(static_cast<uint64_t>(MemoryMax(of))), Misfit(of));
   }
   for (const PricedStrategy& of : summary.strategies) {
+    if (of.breakdown.in_flight < summary.graph->micro_batches && of.overflow_bytes == 0) {
+      absl::StrAppendFormat(&text,
+                            "%s: %d of %d micro-batches under way at most; more do not fit\n",
+                            of.name, of.breakdown.in_flight, summary.graph->micro_batches);
+    }
     if (of.iteration_ns > 0) {
       absl::StrAppendFormat(&text, "%s: an iteration every %.3f ms under staleness %d\n", of.name,
                             Milliseconds(of.iteration_ns), of.strategy.staleness);

@@ -35,7 +35,7 @@ struct PlannedGroup {
   std::string splits;        // "n/4 o/2"; "-": whole; "varies"
   std::string devices;       // "0-3,8"
   Nanos compute_ns = 0;      // forward and backward of the slowest part, summed over the chunks
-  int64_t memory_bytes = 0;  // outputs, parameters and gradients on the fullest device
+  int64_t memory_bytes = 0;  // outputs, parameters, gradients on the fullest device
   std::vector<uint32_t> servers;  // that keep its parameters, where not all of them do
 };
 
@@ -69,9 +69,10 @@ std::string SplitsText(const planner::PlanOp& op, const planner::OpConfig& confi
 // "0-3,8", ascending, each once.
 std::string DevicesText(std::vector<uint32_t> devices);
 
+// in_flight: of Breakdown.
 std::vector<PlannedGroup> GroupsOf(const planner::OpGraph& graph, const planner::Machine& machine,
                                    const planner::CostModel& costs,
-                                   const planner::Strategy& strategy);
+                                   const planner::Strategy& strategy, uint32_t in_flight);
 
 // A line for each set of servers that keeps what the others do not; "" where all keep all.
 std::string ServersText(const std::vector<PlannedGroup>& groups);

@@ -43,17 +43,26 @@ struct Pipeline {
   std::vector<uint32_t> layers;  // linear operators, by stage
   int64_t batch = 8, micro_batches = 1;
   uint32_t staleness = 0;
+  uint64_t memory_bytes = uint64_t{1} << 40;
+};
+
+struct Outcome {
+  Nanos ms = 0;
+  uint32_t in_flight = 0;
+  int64_t overflow = 0;
+  std::vector<int64_t> memory;  // by stage
 };
 
 // The step (under staleness the iteration) in whole milliseconds, a device a stage.
-Nanos Milliseconds(const Pipeline& pipeline) {
+Outcome RunPipeline(const Pipeline& pipeline) {
   const auto stages = static_cast<uint32_t>(pipeline.layers.size());
   std::vector<uint32_t> device_of;  // by layer; the loss is on the last
   for (uint32_t k = 0; k < stages; ++k) device_of.resize(device_of.size() + pipeline.layers[k], k);
   const models::Graph model = Linears(static_cast<uint32_t>(device_of.size()));
   const OpGraph graph =
       *MakeOpGraph(model, {.batch = pipeline.batch, .micro_batches = pipeline.micro_batches});
-  const Machine machine = FakeMachine({.devices_per_node = stages, .bytes_per_ns = 1e3});
+  const Machine machine = FakeMachine(
+      {.devices_per_node = stages, .bytes_per_ns = 1e3, .memory_bytes = pipeline.memory_bytes});
   const EvenCosts costs;
   Strategy strategy = SingleDevice(graph, 0);
   device_of.push_back(stages - 1);
@@ -64,8 +73,11 @@ Nanos Milliseconds(const Pipeline& pipeline) {
   Simulator simulator(&graph, &machine, &costs);
   CHECK(simulator.SetStrategy(strategy).ok());
   const Nanos time = pipeline.staleness > 0 ? simulator.IterationTime() : simulator.StepTime();
-  return time / kMs;
+  return {time / kMs, simulator.in_flight(), simulator.Overflow(),
+          simulator.Explain().memory_bytes};
 }
+
+Nanos Milliseconds(const Pipeline& pipeline) { return RunPipeline(pipeline).ms; }
 
 // Of stages of so many operators each.
 Nanos Milliseconds(uint32_t stages, uint32_t layers, int64_t batch, int64_t micro_batches,
@@ -161,6 +173,67 @@ TEST(MicroBatchTest, IterationsTakeNoLessThanTheBusiestQueueIsBusy) {
     const std::vector<Nanos> busy = simulator.Explain().busy_ns;
     EXPECT_GE(simulator.IterationTime(), *std::max_element(busy.begin(), busy.end())) << s;
   }
+}
+
+// Four stages of a sample each: a stage keeps its 3 × 3 weights and their gradients, 72 bytes, and
+// of a micro-batch 12 that it makes and, but for the first, 12 that it receives; the last one the
+// loss besides. A micro-batch is 4·1 + 4·2 ms on its way there and back. One at a time: 8·12. Two:
+// the second leaves the last stage 3 ms behind the first, as that finishes first what it has begun,
+// and each is followed by the next but one when it is back, so that two take 12: 4·12 + 3. Four
+// hide each other's ways: (8 + 3)·3, with all eight under way as well.
+TEST(MicroBatchTest, AsManyMicroBatchesAreUnderWayAsFit) {
+  const Outcome all = RunPipeline({.layers = {1, 1, 1, 1}, .micro_batches = 8});
+  EXPECT_EQ(all.in_flight, 8);
+  EXPECT_EQ(all.memory[0], 72 + 8 * 12);
+  EXPECT_EQ(all.memory[1], 72 + 8 * 24);
+  EXPECT_EQ(all.ms, 33);
+  const int64_t of_last = (all.memory[3] - 72) / 8;
+  for (const auto& [in_flight, ms] :
+       std::vector<std::pair<int, Nanos>>{{1, 96}, {2, 51}, {4, 33}}) {
+    const Pipeline pipeline = {
+        .layers = {1, 1, 1, 1},
+        .micro_batches = 8,
+        .memory_bytes = static_cast<uint64_t>(72 + (in_flight + 1) * of_last - 1)};
+    const Outcome some = RunPipeline(pipeline);
+    EXPECT_EQ(some.in_flight, in_flight);
+    EXPECT_EQ(some.overflow, 0);
+    EXPECT_EQ(some.memory[1], 72 + in_flight * 24);
+    EXPECT_EQ(some.ms, ms) << in_flight;
+  }
+  // Not even one.
+  const Outcome none = RunPipeline({.layers = {1, 1, 1, 1},
+                                    .micro_batches = 8,
+                                    .memory_bytes = static_cast<uint64_t>(72 + of_last - 1)});
+  EXPECT_EQ(none.in_flight, 1);
+  EXPECT_EQ(none.overflow, 1);
+}
+
+// Uneven micro-batches, of 2 and 3 samples: one at a time takes what the larger one does, and the
+// step the one's way there and back, 2·3·2, behind the other's, 2·3·3.
+TEST(MicroBatchTest, TheLargestMicroBatchesMustFit) {
+  const Pipeline pipeline = {.layers = {1, 1}, .batch = 5, .micro_batches = 2};
+  const Outcome both = RunPipeline(pipeline);
+  Pipeline smaller = pipeline;
+  smaller.memory_bytes =
+      static_cast<uint64_t>(*std::max_element(both.memory.begin(), both.memory.end())) - 1;
+  const Outcome one = RunPipeline(smaller);
+  EXPECT_EQ(one.in_flight, 1);
+  EXPECT_EQ(one.memory[0], 72 + 3 * 12);
+  EXPECT_EQ(one.ms, 12 + 18);
+}
+
+// Under staleness each of the steps that are on their way keeps to it: one micro-batch of each of
+// two steps, 2·3·4 ms there and back, so that four micro-batches take as long as two one after the
+// other.
+TEST(MicroBatchTest, MicroBatchesUnderWayUnderStaleness) {
+  Pipeline pipeline = {.layers = {1, 1}, .batch = 8, .micro_batches = 2, .staleness = 1};
+  const Outcome both = RunPipeline(pipeline);
+  EXPECT_EQ(both.ms, 24);
+  pipeline.memory_bytes =
+      static_cast<uint64_t>(*std::max_element(both.memory.begin(), both.memory.end())) - 1;
+  const Outcome one = RunPipeline(pipeline);
+  EXPECT_EQ(one.in_flight, 1);
+  EXPECT_EQ(one.ms, 24);
 }
 
 // Two devices that hold 3 × 3 weights exchange 36 bytes a step, whatever the micro-batches: the

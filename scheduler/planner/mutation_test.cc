@@ -5,6 +5,7 @@
 // proposals all walks make together (./check --long: a million).
 #include <cstdlib>
 #include <memory>
+#include <set>
 #include <string>
 #include <tuple>
 
@@ -31,10 +32,11 @@ int MutationsOfEach() {
 }
 
 // Nodes of up to four devices, and a server each.
-Machine NodesOfFour(uint32_t devices) {
+Machine NodesOfFour(uint32_t devices, double memory_gib) {
   const std::string text = absl::StrCat(R"(
     name: "nodes"
-    kinds { name: "gpu" tflops: 6.4 memory_gbytes_per_s: 550 memory_gib: 16 launch_us: 5 }
+    kinds { name: "gpu" tflops: 6.4 memory_gbytes_per_s: 550 memory_gib: )",
+                                        memory_gib, R"( launch_us: 5 }
     nodes {
       name: "node" kind: "gpu" devices: )",
                                         std::min(devices, 4u), " count: ", (devices + 3) / 4, R"(
@@ -64,20 +66,35 @@ OpGraph GraphOf(const std::string& model, uint32_t devices, int64_t micro_batche
   return *std::move(plan);
 }
 
-using Walk = std::tuple<std::string, uint32_t, int64_t>;  // model, devices, micro-batches
+// model, devices, micro-batches, of which so many are under way where data parallelism runs
+using Walk = std::tuple<std::string, uint32_t, int64_t, uint32_t>;
+
+// Of devices whose memory lets data parallelism have so many micro-batches under way, and other
+// strategies more or fewer.
+Machine MachineFor(const OpGraph& graph, uint32_t devices, uint32_t in_flight) {
+  for (double memory_gib = 16;; memory_gib *= 0.99) {
+    Machine machine = NodesOfFour(devices, memory_gib);
+    const RooflineCost costs(machine.kinds(), {});
+    Simulator simulator(&graph, &machine, &costs);
+    CHECK(simulator.SetStrategy(DataParallel(graph, devices)).ok());
+    CHECK_GE(simulator.in_flight(), in_flight);
+    if (simulator.in_flight() == in_flight) return machine;
+  }
+}
 
 class MutationTest : public testing::TestWithParam<Walk> {};
 
 TEST_P(MutationTest, ChainsHaveTheTimesOfNewSimulators) {
-  const auto& [model, devices, micro_batches] = GetParam();
+  const auto& [model, devices, micro_batches, under_way] = GetParam();
   const OpGraph graph = GraphOf(model, devices, micro_batches);
-  const Machine machine = NodesOfFour(devices);
+  const Machine machine = MachineFor(graph, devices, under_way);
   const RooflineCost costs(machine.kinds(), {});
   const Space space(&graph, &machine);
   MoveMaker moves(&space);
   Dice dice(7, devices);
   Simulator chain(&graph, &machine, &costs), fresh(&graph, &machine, &costs);
   Strategy seed = DataParallel(graph, devices);
+  std::set<uint32_t> in_flight;
   for (const Synchronization way :
        {Synchronization::kOwner, Synchronization::kRing, Synchronization::kServers}) {
     seed.synchronization = way;
@@ -105,24 +122,27 @@ TEST_P(MutationTest, ChainsHaveTheTimesOfNewSimulators) {
         now = time;
       }
       ASSERT_EQ(chain.Simulate(), now) << i;
+      in_flight.insert(chain.in_flight());
     }
   }
+  EXPECT_EQ(*in_flight.begin() < micro_batches, under_way < micro_batches);
 }
 
 std::string NameOf(const testing::TestParamInfo<Walk>& info) {
   return absl::StrCat(std::get<0>(info.param), "At", std::get<1>(info.param), "In",
-                      std::get<2>(info.param));
+                      std::get<2>(info.param), "Of", std::get<3>(info.param));
 }
 
 INSTANTIATE_TEST_SUITE_P(Networks, MutationTest,
                          testing::Combine(testing::Values("alexnet", "resnet101", "inception_v3",
                                                           "rnntc", "rnnlm", "gnmt"),
-                                          testing::Values(2u, 4u, 8u, 16u, 64u),
-                                          testing::Values(1)),
+                                          testing::Values(2u, 4u, 8u, 16u, 64u), testing::Values(1),
+                                          testing::Values(1u)),
                          NameOf);
 INSTANTIATE_TEST_SUITE_P(MicroBatches, MutationTest,
                          testing::Combine(testing::Values("alexnet", "rnnlm"),
-                                          testing::Values(2u, 8u), testing::Values(4)),
+                                          testing::Values(2u, 8u), testing::Values(4),
+                                          testing::Values(4u, 2u)),
                          NameOf);
 
 }  // namespace

@@ -77,6 +77,14 @@ Simulator::Simulator(const OpGraph* graph, const Machine* machine, const CostMod
   compute_load_.assign(machine->devices().size(), 0);
   device_tail_.assign(machine->devices().size(), 0);
   memory_.assign(machine->devices().size(), 0);
+  if (in_micro_batches()) {
+    activations_.assign(memory_.size() * static_cast<size_t>(graph->micro_batches), 0);
+  }
+  for (uint32_t op = 0; op < n_; ++op) {
+    CHECK_LE(first_ops_.size(), graph->ops[op].micro_batch + size_t{1});
+    if (first_ops_.size() == graph->ops[op].micro_batch) first_ops_.push_back(op);
+  }
+  first_ops_.push_back(n_);
   comm_load_.assign(builder_.resources(), 0);
   blocks_.resize(BlockCount());
   tail_forward_.assign(n_, 0);
@@ -146,18 +154,19 @@ absl::Status Simulator::SetStrategy(const Strategy& strategy) {
   std::fill(compute_load_.begin(), compute_load_.end(), 0);
   std::fill(comm_load_.begin(), comm_load_.end(), 0);
   std::fill(memory_.begin(), memory_.end(), 0);
+  std::fill(activations_.begin(), activations_.end(), 0);
   transfer_bytes_ = sync_bytes_ = 0;
   FindAll(strategy.ops);
   FlushFullCaches();
   hash_[0] = hash_[1] = 0;
   for (uint32_t op = 0; op < n_; ++op) {
-    AddCompute(*ops_[op], 1);
+    AddCompute(op, *ops_[op], 1);
     for (int i : {0, 1}) hash_[i] ^= absl::HashOf(op, ops_[op]->hash[i]);
   }
   for (uint32_t group = 0; group < g_; ++group) HashServers(group);
-  for (const EdgeBlock* edge : edges_) AddEdge(*edge, 1);
+  for (uint32_t edge = 0; edge < e_; ++edge) AddEdge(edge, *edges_[edge], 1);
   for (const SyncBlock* sync : syncs_) AddSync(*sync, 1);
-  overflow_ = FindOverflow();
+  FindOverflow();
   PlaceAll();
   step_known_ = false;
   return absl::OkStatus();
@@ -251,18 +260,20 @@ void Simulator::FlushFullCaches() {
   for (uint32_t op = 0; op < n_; ++op) Direct(op);
 }
 
-void Simulator::AddCompute(const OpState& op, int sign) {
-  for (uint32_t part = 0; part < op.split->parts; ++part) {
-    const uint32_t device = op.config.devices[part];
-    compute_load_[device] += sign * (op.forward[part] + op.backward[part]);
-    memory_[device] += sign * op.split->output_bytes[part];
+void Simulator::AddCompute(uint32_t op, const OpState& state, int sign) {
+  const uint32_t micro_batch = graph_->ops[op].micro_batch;
+  for (uint32_t part = 0; part < state.split->parts; ++part) {
+    const uint32_t device = state.config.devices[part];
+    compute_load_[device] += sign * (state.forward[part] + state.backward[part]);
+    Hold(device, micro_batch, sign * state.split->output_bytes[part]);
   }
 }
 
-void Simulator::AddEdge(const EdgeBlock& edge, int sign) {
-  for (const Load& load : edge.loads) comm_load_[load.resource] += sign * load.busy;
-  for (const auto& [device, bytes] : edge.received) memory_[device] += sign * bytes;
-  transfer_bytes_ += sign * edge.bytes;
+void Simulator::AddEdge(uint32_t edge, const EdgeBlock& block, int sign) {
+  const uint32_t micro_batch = graph_->ops[connections_[edge].to].micro_batch;
+  for (const Load& load : block.loads) comm_load_[load.resource] += sign * load.busy;
+  for (const auto& [device, bytes] : block.received) Hold(device, micro_batch, sign * bytes);
+  transfer_bytes_ += sign * block.bytes;
 }
 
 void Simulator::AddSync(const SyncBlock& sync, int sign) {
@@ -272,16 +283,6 @@ void Simulator::AddSync(const SyncBlock& sync, int sign) {
     memory_[device] += sign * static_cast<int64_t>(static_cast<double>(bytes) * copies);
   }
   sync_bytes_ += sign * sync.bytes;
-}
-
-int64_t Simulator::FindOverflow() const {
-  int64_t overflow = 0;
-  for (uint32_t d = 0; d < memory_.size(); ++d) {
-    const auto capacity = static_cast<int64_t>(machine_->kind_of(d).memory_bytes);
-    overflow += std::max<int64_t>(0, memory_[d] - capacity);
-  }
-  const int64_t moved = transfer_bytes_ + sync_bytes_;
-  return overflow + std::max<int64_t>(0, moved - options_.moved_bytes_max);
 }
 
 // Edges, groups and operators that these changes touch, each once.
@@ -325,8 +326,8 @@ void Simulator::SwapOps(absl::Span<const Change> changes) {
     const OpState* const now = FindOp(change.op, change.config);
     undo_.ops.emplace_back(change.op, before);
     ops_[change.op] = now;
-    AddCompute(*before, -1);
-    AddCompute(*now, 1);
+    AddCompute(change.op, *before, -1);
+    AddCompute(change.op, *now, 1);
     for (int i : {0, 1}) {
       hash_[i] ^= absl::HashOf(change.op, before->hash[i]) ^ absl::HashOf(change.op, now->hash[i]);
     }
@@ -336,9 +337,9 @@ void Simulator::SwapOps(absl::Span<const Change> changes) {
 void Simulator::SwapBlocks() {
   for (uint32_t edge : touched_edges_) {
     undo_.edges.emplace_back(edge, edges_[edge]);
-    AddEdge(*edges_[edge], -1);
+    AddEdge(edge, *edges_[edge], -1);
     edges_[edge] = FindEdge(edge);
-    AddEdge(*edges_[edge], 1);
+    AddEdge(edge, *edges_[edge], 1);
   }
   for (uint32_t group : touched_groups_) {
     undo_.groups.emplace_back(group, syncs_[group]);
@@ -357,6 +358,7 @@ Nanos Simulator::Propose(absl::Span<const Change> changes, Nanos cutoff,
   undo_.step = step_;
   undo_.step_known = step_known_;
   undo_.overflow = overflow_;
+  undo_.in_flight = in_flight_;
   undo_.placed = false;
   for (int i : {0, 1}) undo_.hash[i] = hash_[i];
   SwapOps(changes);
@@ -380,7 +382,7 @@ Nanos Simulator::Propose(absl::Span<const Change> changes, Nanos cutoff,
   }
   CollectTouched(changes, servers);
   SwapBlocks();
-  overflow_ = FindOverflow();
+  FindOverflow();
   if (overflow_ > undo_.overflow) {
     ++counts_.by_memory;
     return kNever;
@@ -410,14 +412,14 @@ void Simulator::Reject() {
   CHECK(pending_) << "nothing to reject";
   // Last first: an operator may have changed twice.
   for (auto it = undo_.ops.rbegin(); it != undo_.ops.rend(); ++it) {
-    AddCompute(*ops_[it->first], -1);
-    AddCompute(*it->second, 1);
+    AddCompute(it->first, *ops_[it->first], -1);
+    AddCompute(it->first, *it->second, 1);
     ops_[it->first] = it->second;
   }
   for (const auto& [edge, old] : undo_.edges) {
-    AddEdge(*edges_[edge], -1);
+    AddEdge(edge, *edges_[edge], -1);
     edges_[edge] = old;
-    AddEdge(*old, 1);
+    AddEdge(edge, *old, 1);
   }
   for (const auto& [group, old] : undo_.groups) {
     AddSync(*syncs_[group], -1);
@@ -430,6 +432,7 @@ void Simulator::Reject() {
   step_ = undo_.step;
   step_known_ = undo_.step_known;
   overflow_ = undo_.overflow;
+  in_flight_ = undo_.in_flight;
   ForgetUndo();
 }
 
@@ -450,7 +453,10 @@ Breakdown Simulator::Explain() {
   result.exposed_ns = result.step_ns - result.compute_ns;
   result.transfer_bytes = transfer_bytes_;
   result.sync_bytes = sync_bytes_;
-  result.memory_bytes = memory_;
+  result.in_flight = in_flight_;
+  for (uint32_t d = 0; d < memory_.size(); ++d) {
+    result.memory_bytes.push_back(MemoryOf(d, in_flight_));
+  }
   return result;
 }
 

@@ -35,6 +35,12 @@
 // at T and what they choose, as the order is total. Times are whole: by induction all is known.
 // With one iteration and one micro-batch it is the timeline above: the least (r, id) among the
 // tasks that are ready is the least among all that were not served.
+//
+// Memory bounds how many micro-batches are under way: as many as fit on every device (w), and one
+// at least. The first tasks of micro-batch j, which wait for no other, may begin when all backward
+// tasks of micro-batches 0 to j − w have ended, hence when those have let go of what they held. It
+// is PipeDream's 1F1B where w is the number of stages, and GPipe's order where all fit. Proof as
+// above: whatever sets them free has ended.
 #pragma once
 
 #include <cstdint>
@@ -94,6 +100,7 @@ struct Breakdown {
   int64_t transfer_bytes = 0, sync_bytes = 0;  // sent between operators; for synchronization
   std::vector<Nanos> busy_ns;                  // by queue: devices, links, servers
   std::vector<int64_t> memory_bytes;           // by device
+  uint32_t in_flight = 1;                      // micro-batches under way at most
 };
 
 enum class TaskKind : uint8_t { kForward, kBackward, kTransfer, kGradient, kSynchronize };
@@ -169,8 +176,11 @@ class Simulator {
 
   // Bytes over the devices' memory, all devices together, and over moved_bytes_max: 0 where the
   // strategy can run. Counted: outputs of forward tasks and what is received for them, until their
-  // backward; parameters, their gradients, optimizer state, and a copy for each step of staleness.
+  // backward, of the micro-batches that are under way; parameters, their gradients, optimizer
+  // state, and a copy for each step of staleness.
   int64_t Overflow() const { return overflow_; }
+  // How many micro-batches of a step are under way at most; all of them, where they fit.
+  uint32_t in_flight() const { return in_flight_; }
   Breakdown Explain();
   // By task in the order in which tasks may begin; of a graph in micro-batches, devices' tasks in
   // that in which they are chosen.
@@ -268,6 +278,7 @@ class Simulator {
     Nanos step = 0;
     bool step_known = false;
     int64_t overflow = 0;
+    uint32_t in_flight = 1;
     bool placed = false;  // blocks were replaced
   };
   // What is known of a strategy: its step takes at least so long.
@@ -297,15 +308,18 @@ class Simulator {
   void SwapOps(absl::Span<const Change> changes);
   void SwapBlocks();
   void ForgetUndo();
-  void AddCompute(const OpState& op, int sign);
-  void AddEdge(const EdgeBlock& edge, int sign);
+  void AddCompute(uint32_t op, const OpState& state, int sign);
+  void AddEdge(uint32_t edge, const EdgeBlock& block, int sign);
   void AddSync(const SyncBlock& sync, int sign);
-  int64_t FindOverflow() const;
   bool LoadsAllow(Nanos cutoff) const;
   // shard_placement.cc: who keeps what
   void HashServers(uint32_t group);
   void SwapServers(absl::Span<const ServerChange> changes);
   void TakeServersBack();
+  // simulator_memory.cc
+  void Hold(uint32_t device, uint32_t micro_batch, int64_t bytes);
+  int64_t MemoryOf(uint32_t device, uint32_t in_flight) const;
+  void FindOverflow();
 
   Memory& Remembered() { return memories_[hash_[0] & (memories_.size() - 1)]; }
 
@@ -363,7 +377,11 @@ class Simulator {
 
   std::vector<Nanos> compute_load_;  // by device
   std::vector<Nanos> comm_load_;     // by resource, appliers included
-  std::vector<int64_t> memory_;      // by device
+  std::vector<int64_t> memory_;      // by device, were all micro-batches under way
+  // [device · micro-batches + micro-batch] outputs and what is received; of several.
+  std::vector<int64_t> activations_;
+  std::vector<uint32_t> first_ops_;  // by micro-batch, and their number behind
+  uint32_t in_flight_ = 1;
   int64_t transfer_bytes_ = 0, sync_bytes_ = 0, overflow_ = 0;
   Nanos step_ = kNever;
   bool step_known_ = false;

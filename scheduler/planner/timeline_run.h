@@ -14,7 +14,8 @@ namespace soapstone::planner {
 // One run. A key is, from the top bit down: the time at which the task may begin, iteration, slot.
 // kBounded: ends as soon as the last end is known to be over the cutoff. kOrdered: devices serve
 // micro-batch by micro-batch, and keys of slots behind the tasks', one a device, are of when they
-// choose: after all that is ready at that time. kMany: iterations overlap.
+// choose: after all that is ready at that time. kMany: iterations overlap. Micro-batches that are
+// not under way yet are begun when earlier ones are over.
 //
 // Batches. Tasks of one block in a row which may begin at one time have keys that follow each
 // other, and what they set free may begin later, as busy is at least 1: one key stands for all of
@@ -51,6 +52,7 @@ class Simulator::Run {
       over_.assign(iterations_, 0);
       ends_.assign(iterations_, 0);
     }
+    if (kOrdered && s_.in_flight_ < s_.graph_->micro_batches) CountBackward();
     states_ = kMany ? states_of_all_.data() : s_.states_.data();
     for (uint32_t i = 0; i <= (kMany ? std::min(s_.strategy_.staleness, iterations_ - 1) : 0);
          ++i) {
@@ -87,6 +89,13 @@ class Simulator::Run {
     Nanos ready = 0;
     uint64_t iteration_key = 0;
   };
+  // Of an iteration, where not all of its micro-batches are under way at once.
+  struct UnderWay {
+    std::vector<uint32_t> left;  // by micro-batch: backward tasks
+    std::vector<Nanos> ends;     // by micro-batch: the last of its backward tasks
+    uint32_t over = 0;           // so many micro-batches, from the first on
+    Nanos end = 0;               // of the last of these
+  };
   struct Place {
     uint64_t iteration_key = 0;  // the key's part
     size_t slot0 = 0;            // of the iteration
@@ -102,9 +111,14 @@ class Simulator::Run {
     }
   }
 
+  // Of the iteration, as many micro-batches as may be under way.
   void PushSources(uint32_t iteration, Nanos at) {
+    PushMicroBatches(iteration, at, 0, s_.in_flight_);
+  }
+
+  void PushMicroBatches(uint32_t iteration, Nanos at, uint32_t begin, uint32_t end) {
     const uint64_t iteration_key = uint64_t{iteration} << slot_bits_;
-    for (uint32_t op = 0; op < s_.n_; ++op) {
+    for (uint32_t op = s_.first_ops_[begin]; op < s_.first_ops_[end]; ++op) {
       const Block& block = s_.blocks_[op];
       for (uint32_t slot = block.base; slot < block.base + block.size; ++slot) {
         if (s_.states_[slot].waits == 0) SetFree(at, iteration_key, slot);
@@ -145,6 +159,30 @@ class Simulator::Run {
     state.ready = 0;  // for the next run
     state.missing = state.waits;
     SetFree(ready, place.iteration_key, slot);
+  }
+
+  void CountBackward() {
+    under_way_.resize(iterations_);
+    for (UnderWay& iteration : under_way_) {
+      iteration.left.assign(static_cast<size_t>(s_.graph_->micro_batches), 0);
+      iteration.ends.assign(iteration.left.size(), 0);
+      for (uint32_t op = 0; op < s_.n_; ++op) {
+        iteration.left[s_.graph_->ops[op].micro_batch] += s_.ops_[op]->split->parts;
+      }
+    }
+  }
+
+  // Of a backward task: a micro-batch that is over, as all before it are, lets one begin.
+  void EndOfBackward(uint32_t iteration, uint32_t micro_batch, Nanos end) {
+    UnderWay& here = under_way_[iteration];
+    here.ends[micro_batch] = std::max(here.ends[micro_batch], end);
+    --here.left[micro_batch];
+    const auto all = static_cast<uint32_t>(here.left.size());
+    for (; here.over < all && here.left[here.over] == 0; ++here.over) {
+      here.end = std::max(here.end, here.ends[here.over]);
+      const uint32_t next = here.over + s_.in_flight_;
+      if (next < all) PushMicroBatches(iteration, here.end, next, next + 1);
+    }
   }
 
   uint32_t IterationOf(uint64_t key) const {
@@ -240,6 +278,9 @@ class Simulator::Run {
       }
     }
     Flush();
+    if (kOrdered && !under_way_.empty() && served.kind() == BlockKind::kBackward) {
+      EndOfBackward(iteration, s_.graph_->ops[served.of()].micro_batch, end);
+    }
     last_end_ = std::max(last_end_, end);
     if (kMany) EndOf(iteration, end);
   }
@@ -421,6 +462,7 @@ class Simulator::Run {
   std::vector<TaskState> states_of_all_;
   std::vector<size_t> over_;
   std::vector<Nanos> ends_;
+  std::vector<UnderWay> under_way_;  // by iteration
   const Nanos cutoff_;
   const uint32_t iterations_;
   const uint32_t slot_bits_;

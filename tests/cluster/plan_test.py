@@ -102,6 +102,26 @@ class PlanTest(ClusterTestCase):
         out = self.plan("--model=rnnlm", machine("k80_16x4"), f"--compare={path},{path}").stdout
         self.assertRegex(out, r"\n\d+ operators alike\n$")
 
+    def test_micro_batches_fit_where_the_batch_does_not(self):
+        path = f"{self.dir}/a.textproto"
+        small = os.path.join(self.dir, "small.machine.textproto")
+        with open(small, "w") as file:
+            file.write(SLOW_NICS.replace("memory_gib: 4", "memory_gib: 1"))
+        flags = ["--model=lenet5", f"--machine={small}", "--devices=2", "--batch=100000",
+                 "--proposals=50"]
+        self.refuse(r"fits on slow_nics in no way .* it takes more devices, --micro_batches=auto or",
+                    *flags)
+        report = json.loads(self.plan(*flags, "--micro_batches=auto", "--json",
+                                      f"--output={path}").stdout)
+        found = report["strategies"][0]
+        self.assertEqual(found["overflow_bytes"], 0)
+        self.assertLessEqual(found["memory_bytes_max"], 1 << 30)
+        self.assertLess(found["in_flight"], report["micro_batches"])
+        with open(path) as file:
+            self.assertRegex(file.read(), fr"\n  in_flight: {found['in_flight']}\n")
+        self.assertRegex(self.plan(*flags, "--micro_batches=4").stdout,
+                         r"\nfound: \d of 4 micro-batches under way at most; more do not fit\n")
+
     def test_all_searchers_choose_micro_batches(self):
         report = json.loads(self.plan("--model=mlp", machine("p100_4x4"), "--devices=2",
                                       "--search=all", "--proposals=200", "--micro_batches=auto",
