@@ -5,7 +5,14 @@
 
 namespace soapstone::planner {
 
-void CommTasks::Clear() {
+void BlockMemory::Reset(size_t bytes) {
+  used_ = 0;
+  if (bytes <= size_) return;
+  memory_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  size_ = bytes;
+}
+
+void OpenTasks::Clear() {
   tasks.clear();
   inboxes.clear();
   flows.clear();
@@ -13,14 +20,31 @@ void CommTasks::Clear() {
   done.clear();
 }
 
-void PartLists::Set(uint32_t parts, absl::Span<const std::pair<uint32_t, uint32_t>> items) {
-  all_.assign(parts + 1 + items.size(), 0);
-  for (const auto& [part, item] : items) ++all_[part + 1];
-  all_[0] = parts + 1;
-  for (uint32_t p = 0; p < parts; ++p) all_[p + 1] += all_[p];
-  for (const auto& [part, item] : items) all_[all_[part]++] = item;
-  for (uint32_t p = parts; p > 0; --p) all_[p] = all_[p - 1];
-  all_[0] = parts + 1;
+size_t OpenTasks::bytes() const {
+  return BlockMemory::BytesFor(tasks) + BlockMemory::BytesFor(inboxes) +
+         BlockMemory::BytesFor(flows) + BlockMemory::BytesFor(uses) + BlockMemory::BytesFor(done);
+}
+
+CommTasks OpenTasks::PackInto(BlockMemory* memory) const {
+  CommTasks packed;
+  packed.tasks = memory->Add(tasks);
+  packed.flows = memory->Add(flows);
+  packed.uses = memory->Add(uses);
+  packed.done = memory->Add(done);
+  packed.inboxes = memory->Add(inboxes);
+  return packed;
+}
+
+void ListByPart(uint32_t parts, absl::Span<const std::pair<uint32_t, uint32_t>> items,
+                std::vector<uint32_t>* all) {
+  std::vector<uint32_t>& a = *all;
+  a.assign(parts + 1 + items.size(), 0);
+  for (const auto& [part, item] : items) ++a[part + 1];
+  a[0] = parts + 1;
+  for (uint32_t p = 0; p < parts; ++p) a[p + 1] += a[p];
+  for (const auto& [part, item] : items) a[a[part]++] = item;
+  for (uint32_t p = parts; p > 0; --p) a[p] = a[p - 1];
+  a[0] = parts + 1;
 }
 
 BlockBuilder::BlockBuilder(const Machine* machine, Options options)
@@ -66,7 +90,7 @@ void BlockBuilder::AddMessage(absl::Span<const uint32_t> path, int64_t bytes) {
   }
 }
 
-void BlockBuilder::EndFlow(absl::Span<const uint32_t> done, CommTasks* to) {
+void BlockBuilder::EndFlow(absl::Span<const uint32_t> done, OpenTasks* to) {
   for (const LinkUse& use : open_) open_at_[use.resource] = -1;
   // The first is one that nothing comes before.
   std::sort(open_.begin(), open_.end(), [](const LinkUse& a, const LinkUse& b) {
@@ -99,9 +123,9 @@ void BlockBuilder::EndFlow(absl::Span<const uint32_t> done, CommTasks* to) {
   open_bytes_ = 0;
 }
 
-void BlockBuilder::SumLoads(absl::Span<const CommTasks* const> blocks, std::vector<Load>* loads) {
+void BlockBuilder::SumLoads(absl::Span<const OpenTasks* const> blocks, std::vector<Load>* loads) {
   touched_.clear();
-  for (const CommTasks* block : blocks) {
+  for (const OpenTasks* block : blocks) {
     for (const LinkUse& use : block->uses) {
       if (sums_[use.resource] == 0) touched_.push_back(use.resource);
       sums_[use.resource] += use.busy;
@@ -154,9 +178,9 @@ void BlockBuilder::FindMessages(const std::vector<Overlap>& overlaps,
 }
 
 // Who receives at each node, and behind how many flows. What one flow alone brings needs no inbox.
-void BlockBuilder::AddInboxes(bool forward, EdgeBlock* block) {
-  CommTasks* const tasks = forward ? &block->forward : &block->backward;
-  std::vector<uint32_t>& waits = forward ? block->forward_waits : block->backward_waits;
+void BlockBuilder::AddInboxes(bool forward) {
+  OpenTasks* const tasks = forward ? &forward_ : &backward_;
+  std::vector<uint32_t>& waits = forward ? forward_waits_ : backward_waits_;
   for (std::vector<uint32_t>& parts : receivers_) {
     if (parts.empty()) continue;
     std::sort(parts.begin(), parts.end());
@@ -191,8 +215,8 @@ void BlockBuilder::OrderByNodes(bool forward) {
 
 // One direction: a task a sending node, in it a flow a receiving node.
 void BlockBuilder::AddTransfers(absl::Span<const uint32_t> from_devices, bool forward,
-                                size_t senders, EdgeBlock* block) {
-  CommTasks* const tasks = forward ? &block->forward : &block->backward;
+                                size_t senders) {
+  OpenTasks* const tasks = forward ? &forward_ : &backward_;
   seen_by_sender_.resize(std::max(seen_by_sender_.size(), senders));
   const auto nodes_of = [&](uint32_t i) {
     const Message& m = messages_[i];
@@ -212,7 +236,7 @@ void BlockBuilder::AddTransfers(absl::Span<const uint32_t> from_devices, bool fo
       parts.push_back(m.producer);
     }
   }
-  AddInboxes(forward, block);
+  AddInboxes(forward);
   uint32_t task_stamp = 0;
   for (size_t begin = 0; begin < order_.size();) {
     const auto nodes = nodes_of(order_[begin]);
@@ -233,7 +257,7 @@ void BlockBuilder::AddTransfers(absl::Span<const uint32_t> from_devices, bool fo
       const uint32_t from = from_devices[m.producer];
       AddMessage(forward ? machine_->Path(from, m.device) : machine_->Path(m.device, from),
                  m.bytes);
-      block->bytes += m.bytes;
+      bytes_ += m.bytes;
       if (forward) {
         send(m.producer);
       } else {
@@ -266,38 +290,56 @@ void BlockBuilder::BuildEdge(absl::Span<const std::vector<Overlap>* const> overl
                              absl::Span<const uint32_t> to_devices, bool gradient,
                              EdgeBlock* block) {
   const size_t producers = from_devices.size(), consumers = to_devices.size();
-  block->forward.Clear();
-  block->backward.Clear();
-  block->received.clear();
-  block->bytes = 0;
-  block->forward_waits.assign(consumers, 0);
-  block->backward_waits.assign(producers, 0);
+  forward_.Clear();
+  backward_.Clear();
+  received_.clear();
+  bytes_ = 0;
+  forward_waits_.assign(consumers, 0);
+  backward_waits_.assign(producers, 0);
   message_count_ = 0;
   for (const std::vector<Overlap>* of_edge : overlaps) {
     FindMessages(*of_edge, from_devices, to_devices);
   }
   for (size_t i = 0; i < message_count_; ++i) {
-    block->received.emplace_back(messages_[i].device, messages_[i].bytes);
+    received_.push_back({messages_[i].device, messages_[i].bytes});
   }
   FindLocal(overlaps, from_devices, to_devices);
   block->one_to_one =
       message_count_ == 0 && gradient && local_.size() == producers && producers == consumers &&
       std::all_of(local_.begin(), local_.end(), [](const auto& p) { return p.first == p.second; });
   pairs_ = local_;
-  for (const auto& [producer, consumer] : local_) ++block->forward_waits[consumer];
-  AddTransfers(from_devices, true, producers, block);
-  block->forward_to.Set(static_cast<uint32_t>(producers), pairs_);
+  for (const auto& [producer, consumer] : local_) ++forward_waits_[consumer];
+  AddTransfers(from_devices, true, producers);
+  ListByPart(static_cast<uint32_t>(producers), pairs_, &forward_to_);
   pairs_.clear();
   if (gradient) {
     for (const auto& [producer, consumer] : local_) {
       pairs_.emplace_back(consumer, producer);
-      ++block->backward_waits[producer];
+      ++backward_waits_[producer];
     }
-    AddTransfers(from_devices, false, consumers, block);
+    AddTransfers(from_devices, false, consumers);
   }
-  block->backward_to.Set(static_cast<uint32_t>(consumers), pairs_);
-  const CommTasks* const both[] = {&block->forward, &block->backward};
-  SumLoads(both, &block->loads);
+  ListByPart(static_cast<uint32_t>(consumers), pairs_, &backward_to_);
+  const OpenTasks* const both[] = {&forward_, &backward_};
+  SumLoads(both, &loads_);
+  PackEdge(block);
+}
+
+void BlockBuilder::PackEdge(EdgeBlock* block) const {
+  BlockMemory& memory = block->memory;
+  memory.Reset(forward_.bytes() + backward_.bytes() + BlockMemory::BytesFor(forward_to_) +
+               BlockMemory::BytesFor(backward_to_) + BlockMemory::BytesFor(forward_waits_) +
+               BlockMemory::BytesFor(backward_waits_) + BlockMemory::BytesFor(loads_) +
+               BlockMemory::BytesFor(received_));
+  block->forward_to.all = memory.Add(forward_to_).begin();
+  block->forward = forward_.PackInto(&memory);
+  block->backward_to.all = memory.Add(backward_to_).begin();
+  block->backward = backward_.PackInto(&memory);
+  block->forward_waits = memory.Add(forward_waits_);
+  block->backward_waits = memory.Add(backward_waits_);
+  block->loads = memory.Add(loads_);
+  block->received = memory.Add(received_);
+  block->bytes = bytes_;
 }
 
 }  // namespace soapstone::planner

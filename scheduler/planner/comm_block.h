@@ -19,7 +19,9 @@
 // a link at one time, each ends within n − 1 times the longest segment's time of its ideal end.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -29,6 +31,50 @@
 #include "scheduler/planner/strategy.h"
 
 namespace soapstone::planner {
+
+// Some of a block's memory.
+template <typename T>
+class Array {
+ public:
+  Array() = default;
+  Array(const T* data, size_t size) : data_(data), size_(size) {}
+  const T& operator[](size_t i) const { return data_[i]; }
+  const T* begin() const { return data_; }
+  const T* end() const { return data_ + size_; }
+  size_t size() const { return size_; }
+
+ private:
+  const T* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+// What a block consists of, in one piece: a run meets all of it together, and a search makes blocks
+// by the million.
+class BlockMemory {
+ public:
+  // What an array takes of it.
+  template <typename T>
+  static size_t BytesFor(const std::vector<T>& array) {
+    static_assert(alignof(T) <= kAlignment);
+    return (array.size() * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
+  }
+  // Forgets what is in it, and makes room for so many bytes.
+  void Reset(size_t bytes);
+  // REQUIRES room
+  template <typename T>
+  Array<T> Add(const std::vector<T>& array) {
+    T* const at = reinterpret_cast<T*>(memory_.get() + used_);
+    std::uninitialized_copy(array.begin(), array.end(), at);
+    used_ += BytesFor(array);
+    return {at, array.size()};
+  }
+  size_t bytes() const { return size_; }
+
+ private:
+  static constexpr size_t kAlignment = 8;
+  std::unique_ptr<std::byte[]> memory_;
+  size_t size_ = 0, used_ = 0;
+};
 
 // What a flow needs of a queue. Queues: devices, then links, then servers.
 struct LinkUse {
@@ -58,13 +104,24 @@ struct Inbox {
 inline constexpr uint32_t kIsInbox = uint32_t{1} << 31;
 
 struct CommTasks {
+  Array<CommTask> tasks;
+  Array<Inbox> inboxes;  // their slots are behind the tasks'
+  Array<Flow> flows;
+  Array<LinkUse> uses;
+  Array<uint32_t> done;  // of edges: parts; of groups: tasks of this block
+  size_t slots() const { return tasks.size() + inboxes.size(); }
+};
+
+// The same while they are made.
+struct OpenTasks {
   std::vector<CommTask> tasks;
-  std::vector<Inbox> inboxes;  // their slots are behind the tasks'
+  std::vector<Inbox> inboxes;
   std::vector<Flow> flows;
   std::vector<LinkUse> uses;
-  std::vector<uint32_t> done;  // of edges: parts; of groups: tasks of this block
-  size_t slots() const { return tasks.size() + inboxes.size(); }
+  std::vector<uint32_t> done;
   void Clear();
+  size_t bytes() const;
+  CommTasks PackInto(BlockMemory* memory) const;
 };
 
 // What a block adds to the load of a queue.
@@ -73,20 +130,22 @@ struct Load {
   Nanos busy = 0;
 };
 
-// Lists by part (or device), in one array.
-class PartLists {
- public:
+struct DeviceBytes {
+  uint32_t device = 0;
+  int64_t bytes = 0;
+};
+
+// Lists by part (or device), in one array: where each part's begins and the end, then the items.
+struct PartLists {
+  const uint32_t* all = nullptr;
   absl::Span<const uint32_t> of(uint32_t part) const {
-    const uint32_t* all = all_.data();
     return {all + all[part], all[part + 1] - all[part]};
   }
-  // (part, item), in the order in which items shall stand in their lists.
-  void Set(uint32_t parts, absl::Span<const std::pair<uint32_t, uint32_t>> items);
-  size_t words() const { return all_.size(); }
-
- private:
-  std::vector<uint32_t> all_;  // where each part's begins and the end, then the items
 };
+
+// items: (part, item), in the order in which items shall stand in their lists.
+void ListByPart(uint32_t parts, absl::Span<const std::pair<uint32_t, uint32_t>> items,
+                std::vector<uint32_t>* all);
 
 // An item of EdgeBlock's lists: a part of the other end on the same device, or a task of the block.
 inline constexpr uint32_t kIsTask = uint32_t{1} << 31;
@@ -98,10 +157,11 @@ struct EdgeBlock {
   // Whom a producer's part sets free forward, whom a consumer's part backward.
   PartLists forward_to, backward_to;
   // For how many a consumer's part waits forward, a producer's backward.
-  std::vector<uint32_t> forward_waits, backward_waits;
-  std::vector<Load> loads;                             // of links, both directions
-  std::vector<std::pair<uint32_t, int64_t>> received;  // device, bytes kept there until backward
-  int64_t bytes = 0;                                   // of all messages, both directions
+  Array<uint32_t> forward_waits, backward_waits;
+  Array<Load> loads;            // of links, both directions
+  Array<DeviceBytes> received;  // kept there until backward
+  int64_t bytes = 0;            // of all messages, both directions
+  BlockMemory memory;           // of all of these
 };
 
 // Finds blocks; keeps its scratch memory between calls.
@@ -127,11 +187,11 @@ class BlockBuilder {
   // A flow is made of messages, then ended: it becomes a part of the last task, or segments behind
   // it, which are tasks. Returns how many tasks there were before it. REQUIRES a task.
   void AddMessage(absl::Span<const uint32_t> path, int64_t bytes);
-  void EndFlow(absl::Span<const uint32_t> done, CommTasks* to);
+  void EndFlow(absl::Span<const uint32_t> done, OpenTasks* to);
   bool cuts_flows() const { return options_.segment_bytes > 0; }
 
   // Adds up the loads of tasks, by resource ascending.
-  void SumLoads(absl::Span<const CommTasks* const> blocks, std::vector<Load>* loads);
+  void SumLoads(absl::Span<const OpenTasks* const> blocks, std::vector<Load>* loads);
 
  private:
   struct Message {
@@ -145,9 +205,9 @@ class BlockBuilder {
   void FindLocal(absl::Span<const std::vector<Overlap>* const> overlaps,
                  absl::Span<const uint32_t> from_devices, absl::Span<const uint32_t> to_devices);
   void OrderByNodes(bool forward);
-  void AddTransfers(absl::Span<const uint32_t> from_devices, bool forward, size_t senders,
-                    EdgeBlock* block);
-  void AddInboxes(bool forward, EdgeBlock* block);
+  void AddTransfers(absl::Span<const uint32_t> from_devices, bool forward, size_t senders);
+  void AddInboxes(bool forward);
+  void PackEdge(EdgeBlock* block) const;
   Nanos BusyOf(uint32_t link, int64_t bytes) const;
 
   const Machine* machine_;
@@ -168,6 +228,12 @@ class BlockBuilder {
   std::vector<uint32_t> seen_by_sender_;
   uint32_t stamp_ = 0;
   std::vector<std::pair<uint32_t, uint32_t>> local_, pairs_;
+  // Of the edge that is being made.
+  OpenTasks forward_, backward_;
+  std::vector<uint32_t> forward_to_, backward_to_, forward_waits_, backward_waits_;
+  std::vector<Load> loads_;
+  std::vector<DeviceBytes> received_;
+  int64_t bytes_ = 0;
 };
 
 }  // namespace soapstone::planner

@@ -13,15 +13,9 @@ namespace {
 constexpr size_t kCachedWordsMax = size_t{1} << 26;  // 256 MB of blocks and overlaps
 constexpr size_t kMemories = size_t{1} << 16;
 
-size_t WordsOf(const CommTasks& tasks) {
-  return 4 * tasks.tasks.size() + 4 * tasks.flows.size() + 6 * tasks.uses.size() +
-         tasks.done.size();
-}
-
-size_t WordsOf(const EdgeBlock& block) {
-  return WordsOf(block.forward) + WordsOf(block.backward) + block.forward_to.words() +
-         block.backward_to.words() + block.forward_waits.size() + block.backward_waits.size() +
-         4 * (block.loads.size() + block.received.size()) + 128;
+template <typename Block>
+size_t WordsOf(const Block& block) {
+  return (sizeof(Block) + block.memory.bytes()) / 4 + 16;
 }
 
 // Blocks are used again with the memory that they have.
@@ -236,7 +230,7 @@ const SyncBlock* Simulator::FindSync(uint32_t group) {
       members_[op] = {ops_[op]->split, ops_[op]->config.devices};
     }
     sync_builder_.Build(group, members_, strategy_.synchronization, servers, block.get());
-    cached_words_ += WordsOf(block->tasks) + block->device_to.words() + sync_key_.size() + 64;
+    cached_words_ += WordsOf(*block) + sync_key_.size();
   }
   return block.get();
 }

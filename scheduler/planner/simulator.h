@@ -222,6 +222,10 @@ class Simulator {
     uint32_t missing = 0, waits = 0;  // how many are not over yet; of how many
   };
   enum class BlockKind : uint8_t { kForward, kTransfer, kBackward, kGradient, kSync };
+  // Of a run: when it is free, and when it is at the earliest once it has served all that there is.
+  struct Queue {
+    Nanos free = 0, done = 0;
+  };
   struct Served {
     Nanos busy = 0;  // of kForward and kBackward, as the device is
     uint32_t device = 0;
@@ -395,9 +399,9 @@ class Simulator {
   size_t slots_ = 0, tasks_ = 0;
 
   EventQueue queue_;
-  DeviceQueues waiting_;               // of runs in which devices serve by micro-batch
-  std::vector<Nanos> free_at_, left_;  // by resource
-  std::vector<Nanos> compute_left_;    // by device, with what follows its last backward task
+  DeviceQueues waiting_;             // of runs in which devices serve by micro-batch
+  std::vector<Queue> queues_;        // by resource
+  std::vector<Nanos> compute_left_;  // by device, with what follows its last backward task
   std::vector<Nanos> tail_forward_, tail_backward_, head_forward_, head_backward_;  // by operator
   std::vector<Nanos> device_head_, device_tail_;                                    // by device
   std::vector<TimelineTask>* record_ = nullptr;

@@ -12,14 +12,6 @@ Nanos TimeFor(double bytes, double bytes_per_second) {
   return static_cast<Nanos>(bytes / bytes_per_second * static_cast<double>(kSecond));
 }
 
-// One operator's use of a parameter: the devices of each block.
-struct Use {
-  const ParamSplit* split;
-  std::vector<uint64_t> masks;  // [block · words + word]
-  // [dimension][interval of the common refinement] → index of the block along it
-  std::vector<std::vector<uint32_t>> index;
-};
-
 }  // namespace
 
 SyncBuilder::SyncBuilder(const OpGraph* graph, const Machine* machine, BlockBuilder* builder)
@@ -51,31 +43,38 @@ void SyncBuilder::AddPiece(const std::vector<uint64_t>& mask, int64_t bytes) {
 // Cuts the parameter at all boundaries of all its operators; each cell's holders are the devices
 // of the blocks, one an operator, in which it lies.
 void SyncBuilder::AddParam(uint32_t param, absl::Span<const Member> members) {
-  std::vector<Use> uses;
-  for (uint32_t op : graph_->params[param].ops) {
+  const std::vector<uint32_t>& ops = graph_->params[param].ops;
+  if (uses_.size() < ops.size()) uses_.resize(ops.size());
+  const absl::Span<Use> uses(uses_.data(), ops.size());
+  for (size_t i = 0; i < ops.size(); ++i) {
+    const uint32_t op = ops[i];
     const std::vector<uint32_t>& of_op = graph_->ops[op].params;
     const size_t at =
         static_cast<size_t>(std::find(of_op.begin(), of_op.end(), param) - of_op.begin());
     const ParamSplit& split = members[op].split->params[at];
-    Use use = {.split = &split};
+    Use& use = uses[i];
+    use.split = &split;
     use.masks.assign(split.blocks * words_, 0);
     for (uint32_t part = 0; part < split.block_of_part.size(); ++part) {
       const uint32_t device = members[op].devices[part];
       use.masks[split.block_of_part[part] * words_ + device / 64] |= uint64_t{1} << (device % 64);
     }
-    uses.push_back(std::move(use));
   }
   const ParamSplit& first = *uses[0].split;
   const size_t rank = first.sides.size();
-  std::vector<std::vector<int64_t>> cuts(rank);  // begins of intervals, and the end
+  std::vector<std::vector<int64_t>>& cuts = cuts_;
+  if (cuts.size() < rank) cuts.resize(rank);
   for (size_t t = 0; t < rank; ++t) {
+    cuts[t].clear();
     for (const Use& use : uses) {
       cuts[t].insert(cuts[t].end(), use.split->begins[t].begin(), use.split->begins[t].end());
     }
     std::sort(cuts[t].begin(), cuts[t].end());
     cuts[t].erase(std::unique(cuts[t].begin(), cuts[t].end()), cuts[t].end());
     for (Use& use : uses) {
-      std::vector<uint32_t>& index = use.index.emplace_back();
+      if (use.index.size() <= t) use.index.emplace_back();
+      std::vector<uint32_t>& index = use.index[t];
+      index.clear();
       const std::vector<int64_t>& begins = use.split->begins[t];
       uint32_t at = 0;
       for (int64_t cut : cuts[t]) {
@@ -127,31 +126,31 @@ Nanos SyncBuilder::ApplyTime(uint32_t device, int64_t held, int64_t received) co
   return std::max<Nanos>(1, kind.launch_ns + TimeFor(bytes, kind.bytes_per_second));
 }
 
-uint32_t SyncBuilder::AddTask(SyncBlock* block) {
-  const auto flows = static_cast<uint32_t>(block->tasks.flows.size());
-  block->tasks.tasks.push_back({.flows_begin = flows, .flows_end = flows});
-  return static_cast<uint32_t>(block->tasks.tasks.size()) - 1;
+uint32_t SyncBuilder::AddTask() {
+  const auto flows = static_cast<uint32_t>(tasks_.flows.size());
+  tasks_.tasks.push_back({.flows_begin = flows, .flows_end = flows});
+  return static_cast<uint32_t>(tasks_.tasks.size()) - 1;
 }
 
-uint32_t SyncBuilder::AddApply(uint32_t resource, Nanos busy, SyncBlock* block) {
-  const uint32_t task = AddTask(block);
-  const auto uses = static_cast<uint32_t>(block->tasks.uses.size());
-  const auto done = static_cast<uint32_t>(block->tasks.done.size());
-  block->tasks.uses.push_back({.resource = resource, .busy = busy});
-  block->tasks.flows.push_back(
+uint32_t SyncBuilder::AddApply(uint32_t resource, Nanos busy) {
+  const uint32_t task = AddTask();
+  const auto uses = static_cast<uint32_t>(tasks_.uses.size());
+  const auto done = static_cast<uint32_t>(tasks_.done.size());
+  tasks_.uses.push_back({.resource = resource, .busy = busy});
+  tasks_.flows.push_back(
       {.uses_begin = uses, .uses_end = uses + 1, .done_begin = done, .done_end = done});
-  block->tasks.tasks[task].flows_end = static_cast<uint32_t>(block->tasks.flows.size());
+  tasks_.tasks[task].flows_end = static_cast<uint32_t>(tasks_.flows.size());
   return task;
 }
 
-void SyncBuilder::FollowParts(uint32_t device, uint32_t task, SyncBlock* block) {
+void SyncBuilder::FollowParts(uint32_t device, uint32_t task) {
   device_tasks_.emplace_back(device, task);
-  block->tasks.tasks[task].waits += backward_parts_[device];
+  tasks_.tasks[task].waits += backward_parts_[device];
 }
 
 // Each owner applies what the nodes push to it, and then sends it back to them. A node pushes all
 // that it has of the group at once.
-void SyncBuilder::BuildOwner(SyncBlock* block) {
+void SyncBuilder::BuildOwner() {
   struct Share {
     uint32_t owner, holder;
     int64_t bytes;
@@ -182,8 +181,8 @@ void SyncBuilder::BuildOwner(SyncBlock* block) {
       if (shares[end].holder != owner) received += shares[end].bytes;
     }
     // The owner is the first of its pieces' holders.
-    apply_of[owner] = AddApply(owner, ApplyTime(owner, shares[begin].bytes, received), block);
-    FollowParts(owner, apply_of[owner], block);
+    apply_of[owner] = AddApply(owner, ApplyTime(owner, shares[begin].bytes, received));
+    FollowParts(owner, apply_of[owner]);
   }
   std::vector<Share> pushes;
   std::copy_if(shares.begin(), shares.end(), std::back_inserter(pushes),
@@ -196,20 +195,20 @@ void SyncBuilder::BuildOwner(SyncBlock* block) {
   for (size_t begin = 0, end = 0; begin < pushes.size(); begin = end) {
     const uint32_t node = node_of(pushes[begin].holder), owner = pushes[begin].owner;
     if (begin == 0 || builder_->cuts_flows() || node_of(pushes[begin - 1].holder) != node) {
-      task = AddTask(block);
+      task = AddTask();
     }
     for (end = begin;
          end < pushes.size() && node_of(pushes[end].holder) == node && pushes[end].owner == owner;
          ++end) {
       builder_->AddMessage(machine_->Path(pushes[end].holder, owner), pushes[end].bytes);
-      block->bytes += pushes[end].bytes;
+      bytes_ += pushes[end].bytes;
       const std::pair<uint32_t, uint32_t> waits = {pushes[end].holder, task};
       if (std::find(device_tasks_.begin(), device_tasks_.end(), waits) == device_tasks_.end()) {
-        FollowParts(pushes[end].holder, task, block);
+        FollowParts(pushes[end].holder, task);
       }
     }
-    ++block->tasks.tasks[apply_of[owner]].waits;
-    builder_->EndFlow({&apply_of[owner], 1}, &block->tasks);
+    ++tasks_.tasks[apply_of[owner]].waits;
+    builder_->EndFlow({&apply_of[owner], 1}, &tasks_);
   }
   for (size_t begin = 0; begin < kept;) {
     const uint32_t owner = shares[begin].owner;
@@ -224,59 +223,59 @@ void SyncBuilder::BuildOwner(SyncBlock* block) {
       }
       if (!sends) continue;
       if (pulls.empty() || builder_->cuts_flows()) {
-        pulls.push_back(AddTask(block));
-        block->tasks.tasks[pulls.back()].waits = 1;
+        pulls.push_back(AddTask());
+        tasks_.tasks[pulls.back()].waits = 1;
       }
       for (size_t i = first; i < begin; ++i) {
         if (shares[i].holder == owner) continue;
         builder_->AddMessage(machine_->Path(owner, shares[i].holder), shares[i].bytes);
-        block->bytes += shares[i].bytes;
+        bytes_ += shares[i].bytes;
       }
-      builder_->EndFlow({}, &block->tasks);
+      builder_->EndFlow({}, &tasks_);
     }
-    SetDone(apply_of[owner], pulls, block);
+    SetDone(apply_of[owner], pulls);
   }
 }
 
-void SyncBuilder::SetDone(uint32_t apply, absl::Span<const uint32_t> tasks, SyncBlock* block) {
-  Flow& flow = block->tasks.flows[block->tasks.tasks[apply].flows_begin];
-  flow.done_begin = static_cast<uint32_t>(block->tasks.done.size());
-  block->tasks.done.insert(block->tasks.done.end(), tasks.begin(), tasks.end());
-  flow.done_end = static_cast<uint32_t>(block->tasks.done.size());
+void SyncBuilder::SetDone(uint32_t apply, absl::Span<const uint32_t> tasks) {
+  Flow& flow = tasks_.flows[tasks_.tasks[apply].flows_begin];
+  flow.done_begin = static_cast<uint32_t>(tasks_.done.size());
+  tasks_.done.insert(tasks_.done.end(), tasks.begin(), tasks.end());
+  flow.done_end = static_cast<uint32_t>(tasks_.done.size());
 }
 
 // A ring of n sends 2·(n − 1)/n of the piece over each of its connections, in 2·(n − 1) rounds: a
 // flow over all of them, behind which the slowest one's latency comes once for each round but the
 // first.
-void SyncBuilder::BuildRing(SyncBlock* block) {
+void SyncBuilder::BuildRing() {
   std::vector<uint32_t> applies;
   for (const Piece& piece : pieces_) {
     const size_t n = piece.holders.size();
     applies.clear();
     for (uint32_t holder : piece.holders) {
-      applies.push_back(AddApply(holder, ApplyTime(holder, piece.bytes, 0), block));
-      if (n == 1) FollowParts(holder, applies.back(), block);
-      if (n > 1) block->tasks.tasks[applies.back()].waits = 1;
+      applies.push_back(AddApply(holder, ApplyTime(holder, piece.bytes, 0)));
+      if (n == 1) FollowParts(holder, applies.back());
+      if (n > 1) tasks_.tasks[applies.back()].waits = 1;
     }
     if (n == 1) continue;
-    const uint32_t ring = AddTask(block);
+    const uint32_t ring = AddTask();
     const auto rounds = 2 * static_cast<int64_t>(n - 1);
     const int64_t sent =
         (piece.bytes * rounds + static_cast<int64_t>(n) - 1) / static_cast<int64_t>(n);
     Nanos latency_max = 0;
     for (size_t i = 0; i < n; ++i) {
-      FollowParts(piece.holders[i], ring, block);
+      FollowParts(piece.holders[i], ring);
       const auto path = machine_->Path(piece.holders[i], piece.holders[(i + 1) % n]);
       Nanos latency = 0;
       for (uint32_t link : path) latency += machine_->links()[link].latency_ns;
       latency_max = std::max(latency_max, latency);
       builder_->AddMessage(path, sent);
-      block->bytes += sent;
+      bytes_ += sent;
     }
-    const size_t first = block->tasks.uses.size();
-    builder_->EndFlow(applies, &block->tasks);
-    for (size_t i = first; i < block->tasks.uses.size(); ++i) {
-      block->tasks.uses[i].rest +=
+    const size_t first = tasks_.uses.size();
+    builder_->EndFlow(applies, &tasks_);
+    for (size_t i = first; i < tasks_.uses.size(); ++i) {
+      tasks_.uses[i].rest +=
           static_cast<uint32_t>(std::min<Nanos>((rounds - 1) * latency_max, UINT32_MAX / 2));
     }
   }
@@ -284,7 +283,7 @@ void SyncBuilder::BuildRing(SyncBlock* block) {
 
 // Each of S servers keeps 1/S of every piece: it applies gradients as they arrive, and sends the
 // piece back when all have.
-void SyncBuilder::BuildServers(absl::Span<const uint32_t> servers, SyncBlock* block) {
+void SyncBuilder::BuildServers(absl::Span<const uint32_t> servers) {
   const auto count = static_cast<int64_t>(servers.size());
   std::vector<int64_t> bytes(devices_, 0);  // by holder
   for (const Piece& piece : pieces_) {
@@ -308,14 +307,14 @@ void SyncBuilder::BuildServers(absl::Span<const uint32_t> servers, SyncBlock* bl
   for (size_t s = 0; s < servers.size(); ++s) {
     for (const std::vector<uint32_t>& holders : nodes) {
       if (pulls[s].empty() || builder_->cuts_flows()) {
-        pulls[s].push_back(AddTask(block));
-        block->tasks.tasks[pulls[s].back()].waits = static_cast<uint32_t>(nodes.size());
+        pulls[s].push_back(AddTask());
+        tasks_.tasks[pulls[s].back()].waits = static_cast<uint32_t>(nodes.size());
       }
       for (uint32_t holder : holders) {
         builder_->AddMessage(machine_->PullPath(servers[s], holder), share(holder));
-        block->bytes += 2 * share(holder);
+        bytes_ += 2 * share(holder);
       }
-      builder_->EndFlow({}, &block->tasks);
+      builder_->EndFlow({}, &tasks_);
     }
   }
   for (const std::vector<uint32_t>& holders : nodes) {
@@ -325,21 +324,20 @@ void SyncBuilder::BuildServers(absl::Span<const uint32_t> servers, SyncBlock* bl
     for (size_t s = 0; s < servers.size(); ++s) {
       const Nanos busy = TimeFor(static_cast<double>(pushed),
                                  machine_->servers()[servers[s]].apply_bytes_per_second);
-      applies.push_back(
-          AddApply(builder_->ServerResource(servers[s]), std::max<Nanos>(1, busy), block));
-      SetDone(applies.back(), pulls[s], block);
-      block->tasks.tasks[applies.back()].waits = 1;
+      applies.push_back(AddApply(builder_->ServerResource(servers[s]), std::max<Nanos>(1, busy)));
+      SetDone(applies.back(), pulls[s]);
+      tasks_.tasks[applies.back()].waits = 1;
     }
     uint32_t task = 0;
     for (size_t s = 0; s < servers.size(); ++s) {
       if (s == 0 || builder_->cuts_flows()) {
-        task = AddTask(block);
-        for (uint32_t holder : holders) FollowParts(holder, task, block);
+        task = AddTask();
+        for (uint32_t holder : holders) FollowParts(holder, task);
       }
       for (uint32_t holder : holders) {
         builder_->AddMessage(machine_->PushPath(holder, servers[s]), share(holder));
       }
-      builder_->EndFlow({&applies[s], 1}, &block->tasks);
+      builder_->EndFlow({&applies[s], 1}, &tasks_);
     }
   }
 }
@@ -347,9 +345,9 @@ void SyncBuilder::BuildServers(absl::Span<const uint32_t> servers, SyncBlock* bl
 void SyncBuilder::Build(uint32_t group, absl::Span<const Member> members,
                         Synchronization synchronization, absl::Span<const uint32_t> servers,
                         SyncBlock* block) {
-  block->tasks.Clear();
-  block->held.clear();
-  block->bytes = 0;
+  tasks_.Clear();
+  held_.clear();
+  bytes_ = 0;
   device_tasks_.clear();
   FindPieces(group, members);
   std::vector<int64_t> held(devices_, 0);
@@ -357,22 +355,30 @@ void SyncBuilder::Build(uint32_t group, absl::Span<const Member> members,
     for (uint32_t holder : piece.holders) held[holder] += piece.bytes;
   }
   for (uint32_t d = 0; d < devices_; ++d) {
-    if (held[d] > 0) block->held.emplace_back(d, held[d]);
+    if (held[d] > 0) held_.push_back({d, held[d]});
   }
   switch (synchronization) {
     case Synchronization::kOwner:
-      BuildOwner(block);
+      BuildOwner();
       break;
     case Synchronization::kRing:
-      BuildRing(block);
+      BuildRing();
       break;
     case Synchronization::kServers:
-      BuildServers(servers.empty() ? all_servers_ : servers, block);
+      BuildServers(servers.empty() ? all_servers_ : servers);
       break;
   }
-  block->device_to.Set(devices_, device_tasks_);
-  const CommTasks* const all[] = {&block->tasks};
-  builder_->SumLoads(all, &block->loads);
+  ListByPart(devices_, device_tasks_, &device_to_);
+  const OpenTasks* const all[] = {&tasks_};
+  builder_->SumLoads(all, &loads_);
+  BlockMemory& memory = block->memory;
+  memory.Reset(tasks_.bytes() + BlockMemory::BytesFor(device_to_) + BlockMemory::BytesFor(held_) +
+               BlockMemory::BytesFor(loads_));
+  block->device_to.all = memory.Add(device_to_).begin();
+  block->tasks = tasks_.PackInto(&memory);
+  block->held = memory.Add(held_);
+  block->loads = memory.Add(loads_);
+  block->bytes = bytes_;
 }
 
 }  // namespace soapstone::planner

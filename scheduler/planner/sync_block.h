@@ -13,10 +13,11 @@ namespace soapstone::planner {
 
 struct SyncBlock {
   CommTasks tasks;
-  PartLists device_to;  // [device] → tasks that wait for the group's backward parts there
-  std::vector<std::pair<uint32_t, int64_t>> held;  // device, bytes of parameters there
-  std::vector<Load> loads;                         // of links, devices and servers
-  int64_t bytes = 0;                               // of all messages
+  PartLists device_to;      // [device] → tasks that wait for the group's backward parts there
+  Array<DeviceBytes> held;  // of parameters there
+  Array<Load> loads;        // of links, devices and servers
+  int64_t bytes = 0;        // of all messages
+  BlockMemory memory;       // of all of these
 };
 
 class SyncBuilder {
@@ -39,20 +40,27 @@ class SyncBuilder {
     std::vector<uint32_t> holders;  // ascending
     int64_t bytes = 0;
   };
+  // One operator's use of a parameter: the devices of each block.
+  struct Use {
+    const ParamSplit* split = nullptr;
+    std::vector<uint64_t> masks;  // [block · words + word]
+    // [dimension][interval of the common refinement] → index of the block along it
+    std::vector<std::vector<uint32_t>> index;
+  };
   void FindPieces(uint32_t group, absl::Span<const Member> members);
   void AddParam(uint32_t param, absl::Span<const Member> members);
   void AddPiece(const std::vector<uint64_t>& mask, int64_t bytes);
-  void BuildOwner(SyncBlock* block);
-  void BuildRing(SyncBlock* block);
-  void BuildServers(absl::Span<const uint32_t> servers, SyncBlock* block);
+  void BuildOwner();
+  void BuildRing();
+  void BuildServers(absl::Span<const uint32_t> servers);
   Nanos ApplyTime(uint32_t device, int64_t held, int64_t received) const;
-  static uint32_t AddTask(SyncBlock* block);
+  uint32_t AddTask();
   // Of one flow, which occupies a device or a server.
-  static uint32_t AddApply(uint32_t resource, Nanos busy, SyncBlock* block);
+  uint32_t AddApply(uint32_t resource, Nanos busy);
   // The apply sets these tasks free.
-  static void SetDone(uint32_t apply, absl::Span<const uint32_t> tasks, SyncBlock* block);
+  void SetDone(uint32_t apply, absl::Span<const uint32_t> tasks);
   // The task waits for all backward parts of the device.
-  void FollowParts(uint32_t device, uint32_t task, SyncBlock* block);
+  void FollowParts(uint32_t device, uint32_t task);
 
   const OpGraph* graph_;
   const Machine* machine_;
@@ -60,10 +68,19 @@ class SyncBuilder {
   uint32_t devices_;
   size_t words_;
   std::vector<uint32_t> all_servers_;
+  // Of the parameter that is being added, and memory for others.
+  std::vector<Use> uses_;
+  std::vector<std::vector<int64_t>> cuts_;  // by dimension: begins of intervals, and the end
   std::vector<Piece> pieces_;
   std::vector<std::vector<uint64_t>> piece_masks_;
   std::vector<uint32_t> backward_parts_;                     // [device]
   std::vector<std::pair<uint32_t, uint32_t>> device_tasks_;  // device, task that waits for it
+  // Of the group that is being made.
+  OpenTasks tasks_;
+  std::vector<uint32_t> device_to_;
+  std::vector<DeviceBytes> held_;
+  std::vector<Load> loads_;
+  int64_t bytes_ = 0;
 };
 
 }  // namespace soapstone::planner

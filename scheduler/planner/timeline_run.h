@@ -37,13 +37,13 @@ class Simulator::Run {
   // The last end, or kNever.
   Nanos Simulate(std::vector<Nanos>* ends) {
     queue_.Clear();
-    s_.free_at_.assign(s_.builder_.resources(), 0);
-    free_at_ = s_.free_at_.data();
+    s_.queues_.assign(s_.builder_.resources(), Queue());
+    queues_ = s_.queues_.data();
     if (kOrdered) s_.waiting_.Clear(s_.compute_load_.size());
     if (kBatches) s_.batch_sizes_.resize(s_.slots_);
     s_.part_ends_.resize(kPartsMax);
     part_ends_ = s_.part_ends_.data();
-    if (kBounded) SetLeft();
+    if (kBounded) SetLoads();
     if (kMany) {
       states_of_all_.reserve(s_.slots_ * iterations_);
       for (uint32_t i = 0; i < iterations_; ++i) {
@@ -58,7 +58,9 @@ class Simulator::Run {
          ++i) {
       PushSources(i, 0);
     }
-    uint32_t until_check = s_.builder_.resources();  // so that checks cost less than serving
+    // So that checks cost less than serving.
+    const auto devices = static_cast<uint32_t>(s_.compute_load_.size());
+    uint32_t until_devices = devices, until_queues = s_.builder_.resources() / devices;
     while (!queue_.empty()) {
       const uint64_t key = queue_.Pop();
       if constexpr (kOrdered) {
@@ -67,9 +69,14 @@ class Simulator::Run {
         Process(key);
       }
       if (late_) break;
-      if (kBounded && --until_check == 0) {
-        until_check = s_.builder_.resources();
-        CheckQueues(static_cast<Nanos>(key >> time_shift_));
+      if (kBounded && --until_devices == 0) {
+        const auto now = static_cast<Nanos>(key >> time_shift_);
+        until_devices = devices;
+        CheckDevices(now);
+        if (--until_queues == 0) {
+          until_queues = s_.builder_.resources() / devices;
+          CheckQueues(now);
+        }
       }
     }
     if (late_) {
@@ -102,11 +109,11 @@ class Simulator::Run {
     uint32_t slot = 0, of = 0, part = 0;
   };
 
-  void SetLeft() {
-    s_.left_ = s_.comm_load_;
+  void SetLoads() {
+    for (size_t r = 0; r < s_.queues_.size(); ++r) queues_[r].done = s_.comm_load_[r];
     s_.compute_left_ = s_.compute_load_;
     for (size_t d = 0; d < s_.compute_load_.size(); ++d) {
-      s_.left_[d] += s_.compute_load_[d];
+      queues_[d].done += s_.compute_load_[d];
       s_.compute_left_[d] += s_.device_tail_[d];
     }
   }
@@ -223,7 +230,7 @@ class Simulator::Run {
         served.kind() == BlockKind::kSync ? last : s_.graph_->ops[served.of()].micro_batch;
     const uint64_t iteration = kMany ? IterationOf(key) : 0;
     if (s_.waiting_.empty(device)) {
-      PushChoice(std::max(static_cast<Nanos>(key >> time_shift_), free_at_[device]), device);
+      PushChoice(std::max(static_cast<Nanos>(key >> time_shift_), queues_[device].free), device);
     }
     s_.waiting_.Add(device, iteration * (uint64_t{last} + 1) + turn, key);
   }
@@ -235,7 +242,7 @@ class Simulator::Run {
 
   void Choose(uint32_t device) {
     Process(s_.waiting_.Take(device));
-    if (!s_.waiting_.empty(device)) PushChoice(free_at_[device], device);
+    if (!s_.waiting_.empty(device)) PushChoice(queues_[device].free, device);
   }
 
   // Into its caller, the loop of a search's runs, which GCC leaves it out of by itself.
@@ -294,28 +301,34 @@ class Simulator::Run {
   }
 
   // What a queue still has to serve does not start before now, nor before the queue is free.
-  void CheckQueues(Nanos now) {
+  void CheckDevices(Nanos now) {
     bool late = false;
     for (size_t d = 0; d < s_.compute_left_.size(); ++d) {
       late |= s_.compute_left_[d] > s_.device_tail_[d] &&
-              std::max(now, s_.free_at_[d]) + s_.compute_left_[d] > cutoff_;
+              std::max(now, queues_[d].free) + s_.compute_left_[d] > cutoff_;
     }
-    for (size_t r = 0; r < s_.free_at_.size(); ++r) {
-      late |= s_.left_[r] > 0 && std::max(now, s_.free_at_[r]) + s_.left_[r] > cutoff_;
+    late_ |= late;
+  }
+
+  void CheckQueues(Nanos now) {
+    bool late = false;
+    for (const Queue& queue : s_.queues_) {
+      late |=
+          queue.done > queue.free && queue.done + std::max<Nanos>(now - queue.free, 0) > cutoff_;
     }
     late_ |= late;
   }
 
   // Serves a use. What the queue still has to serve is a bound, in whatever order: it comes behind.
   Nanos Serve(uint32_t resource, Nanos ready, Nanos busy, const Place& place, uint32_t index) {
-    const Nanos start = std::max(ready, free_at_[resource]);
+    Queue& queue = queues_[resource];
+    const Nanos start = std::max(ready, queue.free);
     const Nanos end = start + busy;
-    free_at_[resource] = end;
     if (kBounded) {
-      Nanos& left = s_.left_[resource];
-      left -= busy;
-      late_ |= end + left > cutoff_;
+      queue.done += start - queue.free;  // by what it was idle
+      late_ |= queue.done > cutoff_;
     }
+    queue.free = end;
     if (!kMany && !kBounded && s_.record_ != nullptr) [[unlikely]] {
       const BlockKind kind = s_.served_[place.slot].kind();
       const bool connects = kind == BlockKind::kTransfer || kind == BlockKind::kGradient;
@@ -457,7 +470,7 @@ class Simulator::Run {
   Simulator& s_;
   EventQueue& queue_;
   TaskState* states_ = nullptr;
-  Nanos* free_at_ = nullptr;
+  Queue* queues_ = nullptr;
   Nanos* part_ends_ = nullptr;  // of the batch
   std::vector<TaskState> states_of_all_;
   std::vector<size_t> over_;
