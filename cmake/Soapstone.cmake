@@ -83,11 +83,11 @@ include_directories(${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
 include(GoogleTest)
 include(SoapstoneCuda)
 
-# soapstone_library(NAME HDRS ... SRCS ... TESTS ... DEPS ... [LABELS label])
+# soapstone_library(NAME HDRS ... SRCS ... TESTS ... DEPS ... [LABELS label] [SHARDS n])
 # Defines target soapstone_NAME from the folder's files, and one test program NAME_test
 # of its TESTS. DEPS are other folders' names (the include edges) or imported targets.
 function(soapstone_library NAME)
-  cmake_parse_arguments(ARG "" "" "HDRS;SRCS;TESTS;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "SHARDS" "HDRS;SRCS;TESTS;DEPS;LABELS" ${ARGN})
   set(links "")
   foreach(dep IN LISTS ARG_DEPS)
     if(TARGET soapstone_${dep})
@@ -110,7 +110,8 @@ function(soapstone_library NAME)
     if(NOT ARG_LABELS)
       set(ARG_LABELS unit)
     endif()
-    soapstone_test(${NAME}_test SRCS ${ARG_TESTS} DEPS soapstone_${NAME} LABELS ${ARG_LABELS})
+    soapstone_test(${NAME}_test SRCS ${ARG_TESTS} DEPS soapstone_${NAME} LABELS ${ARG_LABELS}
+      SHARDS ${ARG_SHARDS})
   endif()
 endfunction()
 
@@ -129,10 +130,12 @@ endif()
 add_custom_target(quick_tests)
 add_custom_target(memory_tests)
 
-# soapstone_test(NAME SRCS ... DEPS ... LABELS label [TIMEOUT s] [COST s] [SERIAL])
+# soapstone_test(NAME SRCS ... DEPS ... LABELS label [TIMEOUT s] [COST s] [SERIAL] [SHARDS n])
 # COST: of its longest test, about; where there are cores to choose from the dear ones start first.
+# SHARDS: its tests run in so many processes, not in one each, and are counted by what these write
+# (junit_counts.py): of thousands of tests that take no time, starting the processes would be all.
 function(soapstone_test NAME)
-  cmake_parse_arguments(ARG "SERIAL" "TIMEOUT;COST" "SRCS;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "SERIAL" "TIMEOUT;COST;SHARDS" "SRCS;DEPS;LABELS" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
@@ -163,6 +166,17 @@ function(soapstone_test NAME)
       add_dependencies(memory_tests ${NAME})
     endif()
   endif()
-  gtest_discover_tests(${NAME} DISCOVERY_TIMEOUT 60 PROPERTIES
-    LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} COST ${ARG_COST} ${serial})
+  if(NOT ARG_SHARDS)
+    gtest_discover_tests(${NAME} DISCOVERY_TIMEOUT 60 PROPERTIES
+      LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} COST ${ARG_COST} ${serial})
+    return()
+  endif()
+  math(EXPR last "${ARG_SHARDS} - 1")
+  foreach(shard RANGE ${last})
+    set(test ${NAME}.shard_${shard})
+    add_test(NAME ${test} COMMAND ${NAME} --gtest_brief=1
+      --gtest_output=xml:${CMAKE_BINARY_DIR}/shards/${test}.xml)
+    set_tests_properties(${test} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 600 COST 60
+      ENVIRONMENT "GTEST_TOTAL_SHARDS=${ARG_SHARDS};GTEST_SHARD_INDEX=${shard}")
+  endforeach()
 endfunction()

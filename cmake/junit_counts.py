@@ -1,36 +1,71 @@
 """Prints "passed failed skipped" of a ctest JUnit file; says which tests failed, and which
 were skipped, on standard error.
 
-usage: junit_counts.py RESULTS.xml CTEST.log
+usage: junit_counts.py RESULTS.xml CTEST.log SHARDS
+SHARDS: a folder. A test with a file of its name in it, by GoogleTest, ran many tests, which are
+counted instead of it.
 Without a readable file the run counts as one failure.
 """
+import collections
+import os
 import sys
 import xml.etree.ElementTree as ElementTree
 
 
+class Counts:
+    def __init__(self):
+        self.of = collections.Counter()
+
+    def skip(self, name):
+        self.of["skipped"] += 1
+        print(f"SKIPPED {name}", file=sys.stderr)
+
+    def fail(self, name, output):
+        self.of["failed"] += 1
+        lines = (output or "").strip().splitlines()
+        print(f"FAILED {name}", *lines[-40:], sep="\n  ", file=sys.stderr)
+
+
+def count_shard(path, counts):
+    for case in ElementTree.parse(path).getroot().iter("testcase"):
+        name = f"{case.get('classname')}.{case.get('name')}"
+        failures = case.findall("failure")
+        if failures:
+            counts.fail(name, "\n".join(failure.get("message") for failure in failures))
+        elif case.get("result") == "completed":
+            counts.of["passed"] += 1
+        elif case.get("result") == "skipped":
+            counts.skip(name)
+
+
+def count(case, shards, counts):
+    path = os.path.join(shards, f"{case.get('name')}.xml")
+    failed_before = counts.of["failed"]
+    many = os.path.exists(path)
+    if many:
+        count_shard(path, counts)
+    status = case.get("status")
+    if status == "run":
+        counts.of["passed"] += 0 if many else 1
+    elif status in ("notrun", "disabled") and case.find("skipped") is not None:
+        counts.skip(case.get("name"))
+    elif counts.of["failed"] == failed_before:  # or what failed in it is counted
+        counts.fail(case.get("name"), case.findtext("system-out"))
+
+
 def main():
-    path, log = sys.argv[1], sys.argv[2]
+    path, log, shards = sys.argv[1:4]
+    counts = Counts()
     try:
         cases = ElementTree.parse(path).getroot().findall("testcase")
+        for case in cases:
+            count(case, shards, counts)
     except (OSError, ElementTree.ParseError) as error:
         print(f"check: no results: {error}; see {log}", file=sys.stderr)
-        print("0 1 0")
-        return
-    passed = failed = skipped = 0
-    for case in cases:
-        status = case.get("status")
-        if status == "run":
-            passed += 1
-        elif status in ("notrun", "disabled") and case.find("skipped") is not None:
-            skipped += 1
-            print(f"SKIPPED {case.get('name')}", file=sys.stderr)
-        else:
-            failed += 1
-            output = (case.findtext("system-out") or "").strip().splitlines()
-            print(f"FAILED {case.get('name')}", *output[-40:], sep="\n  ", file=sys.stderr)
+        cases = []
     if not cases:
-        failed = 1
-    print(passed, failed, skipped)
+        counts.of["failed"] = 1
+    print(counts.of["passed"], counts.of["failed"], counts.of["skipped"])
 
 
 if __name__ == "__main__":
