@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
+#include <tuple>
 
 #include "glog/logging.h"
 
@@ -121,6 +123,7 @@ Side SideOf(const DimUse& use, int64_t extent, int64_t offset, const Split& spli
 struct Meeting {
   uint32_t a = 0, b = 0;
   int64_t begin = 0, end = 0, elements = 0;
+  uint32_t place = 0;  // equal for equal ranges and elements
 };
 
 // Covers are in ascending order where each is one range, so that those which meet `a` are
@@ -153,6 +156,30 @@ std::vector<Meeting> MeetingsOf(const Side& a, const Side& b) {
   return meetings;
 }
 
+// Numbers the places of a dimension's meetings. Returns how many there are.
+uint32_t NumberPlaces(std::vector<Meeting>* meetings) {
+  const auto place = [](const Meeting& met) {
+    return std::tuple(met.begin, met.end, met.elements);
+  };
+  const auto is_before = [&](const Meeting& x, const Meeting& y) { return place(x) < place(y); };
+  uint32_t places = 0;
+  if (std::is_sorted(meetings->begin(), meetings->end(), is_before)) {  // as they nearly always are
+    for (size_t i = 0; i < meetings->size(); ++i) {
+      Meeting& met = (*meetings)[i];
+      if (i == 0 || is_before((*meetings)[i - 1], met)) ++places;
+      met.place = places - 1;
+    }
+    return places;
+  }
+  std::map<std::tuple<int64_t, int64_t, int64_t>, uint32_t> numbers;
+  for (Meeting& met : *meetings) {
+    const auto [it, is_new] = numbers.try_emplace(place(met), places);
+    if (is_new) ++places;
+    met.place = it->second;
+  }
+  return places;
+}
+
 // Goes through the tensor's dimensions, choosing a meeting in each, and at the end through the
 // rules' dimensions that do not divide the tensor.
 class OverlapFinder {
@@ -163,13 +190,14 @@ class OverlapFinder {
   }
   void AddDimension(Side a, Side b) {
     meetings_.push_back(MeetingsOf(a, b));
+    places_.push_back(NumberPlaces(&meetings_.back()));
     sides_.emplace_back(a.dim, b.dim);
   }
   std::vector<Overlap> Find() {
-    Descend(0, 1);
-    std::sort(found_.begin(), found_.end(), [](const Overlap& x, const Overlap& y) {
-      return std::pair(x.producer, x.consumer) < std::pair(y.producer, y.consumer);
-    });
+    Descend(0, 1, 0);
+    // By (producer, consumer): by counting, stably, first by the latter.
+    OrderBy(b_.parts, [](const Overlap& overlap) { return overlap.consumer; });
+    OrderBy(a_.parts, [](const Overlap& overlap) { return overlap.producer; });
     // Of each producer regions count from 0, in the order of their first consumers.
     std::vector<uint32_t> number(regions_.size(), 0), counted_for(regions_.size(), kFree);
     uint32_t next = 0;
@@ -200,16 +228,25 @@ class OverlapFinder {
     return at == kFree || at == index;
   }
 
-  void Descend(size_t dim, int64_t elements) {
-    if (dim == meetings_.size()) return Expand(elements);
+  template <typename Key>
+  void OrderBy(uint32_t keys, const Key& key) {
+    begins_.assign(keys + 1, 0);
+    for (const Overlap& overlap : found_) ++begins_[key(overlap) + 1];
+    std::partial_sum(begins_.begin(), begins_.end(), begins_.begin());
+    ordered_.resize(found_.size());
+    for (const Overlap& overlap : found_) ordered_[begins_[key(overlap)]++] = overlap;
+    found_.swap(ordered_);
+  }
+
+  // region: of the places in the dimensions before, all combinations numbered.
+  void Descend(size_t dim, int64_t elements, uint64_t region) {
+    if (dim == meetings_.size()) return Expand(elements, region);
     for (const Meeting& met : meetings_[dim]) {
       const auto [da, db] = sides_[dim];
       if (!Agrees(da, met.a, index_a_) || !Agrees(db, met.b, index_b_)) continue;
       const bool took_a = Take(da, met.a, &index_a_);
       const bool took_b = Take(db, met.b, &index_b_);
-      region_.insert(region_.end(), {met.begin, met.end, met.elements});
-      Descend(dim + 1, elements * met.elements);
-      region_.resize(region_.size() - 3);
+      Descend(dim + 1, elements * met.elements, region * places_[dim] + met.place);
       if (took_a) index_a_[static_cast<size_t>(da)] = kFree;
       if (took_b) index_b_[static_cast<size_t>(db)] = kFree;
     }
@@ -227,13 +264,13 @@ class OverlapFinder {
     }
   }
 
-  void Expand(int64_t elements) {
+  void Expand(int64_t elements, uint64_t combination) {
     producers_.clear();
     consumers_.clear();
     PartsAt(a_, index_a_, 0, 0, &producers_);
     PartsAt(b_, index_b_, 0, 0, &consumers_);
     const auto next = static_cast<uint32_t>(regions_.size());
-    const uint32_t region = regions_.try_emplace(region_, next).first->second;
+    const uint32_t region = regions_.try_emplace(combination, next).first->second;
     for (uint32_t p : producers_) {
       for (uint32_t k : consumers_) {
         found_.push_back(
@@ -248,9 +285,10 @@ class OverlapFinder {
   std::vector<std::pair<int, int>> sides_;
   std::vector<uint32_t> index_a_, index_b_;
   std::vector<uint32_t> producers_, consumers_;
-  std::vector<int64_t> region_;
-  std::map<std::vector<int64_t>, uint32_t> regions_;  // all that were met
-  std::vector<Overlap> found_;
+  std::vector<uint64_t> places_;                     // by dimension: how many
+  absl::flat_hash_map<uint64_t, uint32_t> regions_;  // of all combinations that were met
+  std::vector<Overlap> found_, ordered_;
+  std::vector<uint32_t> begins_;
 };
 
 // Of a message over a path that carries its bytes through all links at once.
