@@ -1,85 +1,99 @@
-// The simulator's queue of tasks that may begin: 64-bit keys, smallest first, in a heap of four
-// children a node. Unused places hold the largest key, so that the least of four children is found
-// without a branch. The least key stays in place until the next push takes its place: a pop
-// followed by a push moves through the heap once.
+// The simulator's queue of tasks that may begin: 64-bit keys, smallest first. No key is less than
+// the last that was taken, so that a calendar will do (Brown 1988): keys are put into buckets by
+// their upper bits, unsorted, and a bucket is sorted when its turn comes.
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 namespace soapstone::planner {
 
 class EventQueue {
  public:
-  EventQueue() { Grow(64); }
-
-  void Clear() {
-    std::fill(keys_.begin(), keys_.begin() + static_cast<ptrdiff_t>(kShift + size_), kNone);
-    size_ = 0;
-    hole_ = false;
+  // Forgets all keys. Most that come are to be less than `largest`, so that they share out the
+  // buckets; the others share the last one.
+  void Clear(uint64_t largest) {
+    for (size_t word = 0; filled_words_ != 0; filled_words_ &= filled_words_ - 1) {
+      word = static_cast<size_t>(std::countr_zero(filled_words_));
+      for (; filled_[word] != 0; filled_[word] &= filled_[word] - 1) {
+        first_[64 * word + static_cast<size_t>(std::countr_zero(filled_[word]))] = kNone;
+      }
+    }
+    nodes_.clear();
+    turn_.clear();
+    at_ = 0;
+    shift_ =
+        static_cast<uint32_t>(std::max(0, static_cast<int>(std::bit_width(largest)) - kBucketBits));
   }
-  bool empty() const { return size_ == (hole_ ? 1 : 0); }
+  bool empty() const { return turn_.empty() && filled_words_ == 0; }
 
+  // REQUIRES key at least the last that Pop returned
   void Push(uint64_t key) {
-    if (hole_) {
-      hole_ = false;
-      SiftDown(key);
-      return;
+    const size_t bucket = std::min<uint64_t>(key >> shift_, kBuckets - 1);
+    if (bucket == at_) {
+      turn_.push_back(key);
+      return Sift(turn_.size() - 1);
     }
-    if (size_ + kShift + 4 >= keys_.size()) Grow(2 * keys_.size());
-    uint64_t* const keys = keys_.data() + kShift;
-    size_t at = size_++;
-    while (at > 0) {
-      const size_t parent = (at - 1) / 4;
-      if (keys[parent] <= key) break;
-      keys[at] = keys[parent];
-      at = parent;
-    }
-    keys[at] = key;
+    nodes_.push_back({key, first_[bucket]});
+    first_[bucket] = static_cast<uint32_t>(nodes_.size() - 1);
+    filled_[bucket / 64] |= uint64_t{1} << (bucket % 64);
+    filled_words_ |= uint64_t{1} << (bucket / 64);
   }
 
   // REQUIRES !empty()
   uint64_t Pop() {
-    if (hole_) {
-      const uint64_t last = keys_[kShift + --size_];
-      keys_[kShift + size_] = kNone;
-      SiftDown(last);
-    }
-    hole_ = true;
-    return keys_[kShift];
+    if (turn_.empty()) Turn();
+    const uint64_t key = turn_.back();
+    turn_.pop_back();
+    return key;
   }
 
  private:
-  static constexpr uint64_t kNone = UINT64_MAX;
-  static constexpr size_t kShift = 3;  // children of a node begin at a multiple of four
+  static constexpr int kBucketBits = 12;
+  static constexpr size_t kBuckets = size_t{1} << kBucketBits;
+  static constexpr size_t kFew = 8;
+  static constexpr uint32_t kNone = UINT32_MAX;
+  static_assert(kBuckets == 64 * 64);
 
-  void Grow(size_t places) { keys_.resize(places, kNone); }
+  struct Node {
+    uint64_t key;
+    uint32_t next;
+  };
 
-  // From the root, which is free.
-  void SiftDown(uint64_t key) {
-    uint64_t* const keys = keys_.data() + kShift;
-    size_t at = 0;
-    while (true) {
-      const size_t first = 4 * at + 1;
-      if (first >= size_) break;
-      const uint64_t a = keys[first], b = keys[first + 1];
-      const uint64_t c = keys[first + 2], d = keys[first + 3];
-      const size_t ab = first + (b < a ? 1 : 0), cd = first + (d < c ? 3 : 2);
-      const uint64_t low_ab = b < a ? b : a, low_cd = d < c ? d : c;
-      const size_t least = low_cd < low_ab ? cd : ab;
-      const uint64_t low = low_cd < low_ab ? low_cd : low_ab;
-      if (low >= key) break;
-      keys[at] = low;
-      at = least;
-    }
-    keys[at] = key;
+  // Puts the key at `i` among those before it, which are descending.
+  void Sift(size_t i) {
+    uint64_t* const keys = turn_.data();
+    const uint64_t key = keys[i];
+    for (; i > 0 && keys[i - 1] < key; --i) keys[i] = keys[i - 1];
+    keys[i] = key;
   }
 
-  std::vector<uint64_t> keys_;
-  size_t size_ = 0;    // with the hole
-  bool hole_ = false;  // the first key is popped
+  // To the next bucket with keys.
+  void Turn() {
+    const auto word = static_cast<size_t>(std::countr_zero(filled_words_));
+    at_ = 64 * word + static_cast<size_t>(std::countr_zero(filled_[word]));
+    for (uint32_t node = first_[at_]; node != kNone; node = nodes_[node].next) {
+      turn_.push_back(nodes_[node].key);
+    }
+    first_[at_] = kNone;
+    filled_[word] &= filled_[word] - 1;
+    if (filled_[word] == 0) filled_words_ &= filled_words_ - 1;
+    if (turn_.size() > kFew) return std::sort(turn_.begin(), turn_.end(), std::greater<>());
+    for (size_t i = 1; i < turn_.size(); ++i) Sift(i);
+  }
+
+  std::vector<uint64_t> turn_;  // of the bucket whose turn it is, descending
+  size_t at_ = 0;               // that bucket; earlier ones are empty
+  std::vector<Node> nodes_;
+  std::vector<uint32_t> first_ = std::vector<uint32_t>(kBuckets, kNone);  // by bucket
+  std::array<uint64_t, 64> filled_ = {};                                  // bits by bucket
+  uint64_t filled_words_ = 0;                                             // bits by word of these
+  uint32_t shift_ = 0;
 };
 
 }  // namespace soapstone::planner

@@ -36,7 +36,7 @@ class Simulator::Run {
 
   // The last end, or kNever.
   Nanos Simulate(std::vector<Nanos>* ends) {
-    queue_.Clear();
+    queue_.Clear(LikelyEnd() << time_shift_);
     s_.queues_.assign(s_.builder_.resources(), Queue());
     queues_ = s_.queues_.data();
     if (kOrdered) s_.waiting_.Clear(s_.compute_load_.size());
@@ -108,6 +108,17 @@ class Simulator::Run {
     size_t slot0 = 0;            // of the iteration
     uint32_t slot = 0, of = 0, part = 0;
   };
+
+  // The latest time of most tasks: the cutoff, or twice what the busiest queue is busy.
+  uint64_t LikelyEnd() const {
+    if (kBounded) return static_cast<uint64_t>(std::min(cutoff_, time_max_ - 1));
+    Nanos busiest = 1;
+    for (size_t r = 0; r < s_.comm_load_.size(); ++r) {
+      busiest = std::max(
+          busiest, s_.comm_load_[r] + (r < s_.compute_load_.size() ? s_.compute_load_[r] : 0));
+    }
+    return static_cast<uint64_t>(std::min(2 * busiest * iterations_, time_max_ - 1));
+  }
 
   void SetLoads() {
     for (size_t r = 0; r < s_.queues_.size(); ++r) queues_[r].done = s_.comm_load_[r];
