@@ -26,6 +26,7 @@ namespace soapstone::bench {
 namespace {
 
 constexpr uint32_t kUrgent = 0, kBulk = 1;
+constexpr uint64_t kSender = 1, kReceiver = 2;  // who is who to sessions
 constexpr size_t kQueuedMax = 3;
 constexpr int kPatienceMs = 1000;
 
@@ -84,7 +85,8 @@ void ReceiveAll(const Flags& flags) {
   const int fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
   PCHECK(fd >= 0);
   BufferPool pool;
-  transport::StreamChannel channel(fd, LimitsOf(flags), &pool);
+  transport::StreamChannel channel(kReceiver, LimitsOf(flags), &pool);
+  CHECK(channel.Attach(fd, {.self = kSender}));
   const Nanos from = Now() + static_cast<Nanos>(flags.warm_up * kSecond);
   uint64_t bytes = 0;
   std::vector<Nanos> delays;
@@ -99,6 +101,7 @@ void ReceiveAll(const Flags& flags) {
       if (header.priority == kUrgent) delays.push_back(now - header.sent);
       for (size_t f = 1; f < frames.size(); ++f) bytes += frames[f].size();
     }
+    if (channel.unflushed()) channel.Flush();  // acknowledgements
     if (channel.readable()) continue;
     channel.PrepareToSleep();
     pollfd item = {.fd = channel.fd(), .events = POLLIN, .revents = 0};
@@ -120,7 +123,8 @@ void SendAll(const Flags& flags) {
         << flags.control;
   }
   BufferPool pool;
-  transport::StreamChannel channel(fd, LimitsOf(flags), &pool);
+  transport::StreamChannel channel(kSender, LimitsOf(flags), &pool);
+  CHECK(channel.Attach(fd, {.self = kReceiver}));
   const Buffers bulk = {Buffer::CopyOf(std::string(flags.bulk_bytes, 'b'))};
   const Nanos began = Now();
   const Nanos until = began + static_cast<Nanos>((flags.warm_up + flags.seconds) * kSecond);
@@ -140,12 +144,15 @@ void SendAll(const Flags& flags) {
       next += every;
     }
     header = {.priority = kBulk, .sent = now};
-    while (channel.queued_messages() < kQueuedMax) send(bulk);
+    Buffers none;
+    channel.SetReadable();
+    channel.Receive(&none);  // acknowledgements
+    while (channel.unsent_messages() < kQueuedMax) send(bulk);
     channel.Flush();
     pollfd item = {.fd = channel.fd(), .events = POLLOUT, .revents = 0};
     const Nanos left = std::max<Nanos>(next - Now(), 0);
     const timespec wait = {.tv_sec = left / kSecond, .tv_nsec = left % kSecond};
-    if (channel.queued_messages() >= kQueuedMax) ppoll(&item, 1, &wait, nullptr);
+    if (channel.unsent_messages() >= kQueuedMax) ppoll(&item, 1, &wait, nullptr);
   }
   std::printf("{\"window_bytes\": %llu, \"rate_mb_per_s\": %.2f}\n",
               static_cast<unsigned long long>(channel.window().bytes()),

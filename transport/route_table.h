@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/container/btree_map.h"
@@ -60,6 +61,15 @@ class RouteTable {
   const Route* Find(wire::Address node) const {
     const auto it = routes_.find(node);
     return it == routes_.end() ? nullptr : &it->second.route;
+  }
+
+  // Who is answered by a route that `is` says it of; scans.
+  template <typename Predicate>
+  std::optional<wire::Address> NodeWhere(const Predicate& is) const {
+    for (const auto& [node, known] : routes_) {
+      if (is(known.route)) return node;
+    }
+    return std::nullopt;
   }
 
   size_t size() const { return routes_.size(); }

@@ -19,6 +19,9 @@ namespace {
 
 constexpr uint32_t kBeginMagic = 0x47454253;  // "SBEG"
 constexpr uint32_t kMoreMagic = 0x524F4D53;   // "SMOR"
+constexpr uint32_t kAckMagic = 0x4B434153;    // "SACK"
+constexpr uint32_t kAskMagic = 0x4B534153;    // "SASK"
+constexpr uint32_t kByeMagic = 0x45594253;    // "SBYE"
 constexpr size_t kCopiedMax = 512;            // frames: a copy is cheaper than a slab that is kept
 constexpr size_t kGatheredMax = 512;          // payloads: a copy is cheaper than parts of their own
 constexpr size_t kSurplusBytes = 512;  // read behind a large payload: what comes next, if small
@@ -35,12 +38,89 @@ constexpr uint64_t Rounded(uint64_t bytes) { return (bytes + 7) & ~uint64_t{7}; 
 
 }  // namespace
 
-StreamChannel::StreamChannel(int fd, StreamLimits limits, BufferPool* pool)
-    : fd_(fd), limits_(limits), pool_(pool), adapts_(limits.adapts && IsTcpConnection(fd)) {
-  SetKernelQueue(fd_, {.unsent_bytes = limits_.unsent_bytes_max});
+StreamChannel::StreamChannel(uint64_t self, StreamLimits limits, BufferPool* pool)
+    : limits_(limits),
+      pool_(pool),
+      session_(self, {.bytes_max = limits.queue_bytes_max,
+                      .items_max = static_cast<uint64_t>(limits.queue_messages_max)}) {}
+
+StreamChannel::~StreamChannel() {
+  if (fd_ >= 0) close(fd_);
 }
 
-StreamChannel::~StreamChannel() { close(fd_); }
+bool StreamChannel::Attach(int fd, const wire::SessionGreeting& theirs) {
+  if (theirs.self == 0 || (session_.other() != 0 && theirs.self != session_.other())) return false;
+  using Greeted = wire::Session<std::unique_ptr<Outgoing>, RecyclingAllocator>::Greeted;
+  if (session_.OnGreeting(theirs) != Greeted::kGoesOn) return false;
+  if (fd_ >= 0) Detach();
+  QueueAgain();
+  fd_ = fd;
+  adapts_ = limits_.adapts && IsTcpConnection(fd);
+  SetKernelQueue(fd_, {.unsent_bytes = limits_.unsent_bytes_max});
+  readable_ = true;
+  unflushed_bytes_ = queued_bytes_;
+  return true;
+}
+
+// What was begun by the other side begins again.
+void StreamChannel::Detach() {
+  if (fd_ < 0) return;
+  close(std::exchange(fd_, -1));
+  batch_.clear();
+  heads_.clear();
+  batch_at_ = batch_bytes_ = in_batch_ = 0;
+  taken_before_ += std::exchange(taken_bytes_, 0);
+  refused_ = acknowledges_ = asks_ = asked_ = false;
+  broken_ = broke_rules_ = readable_ = false;
+  can_send_ = true;
+  chunk_bytes_ = kFlushBytes;
+  unsaid_bytes_ = unsaid_messages_ = 0;  // the next greeting says it
+  wake_bytes_ = 1;
+  slab_ = {};
+  slab_at_ = slab_end_ = 0;
+  large_head_ = {};
+  incoming_.clear();
+  target_ = nullptr;
+  target_left_ = 0;
+  ExpectChunk();
+}
+
+// What was written to a connection that has ended, and is not in the other side's hand, goes first
+// of its priority, in the order in which it went; then what was begun.
+void StreamChannel::QueueAgain() {
+  const auto put_first = [&](std::unique_ptr<Outgoing> message) {
+    message->left = message->body_bytes;
+    message->frame = 0;
+    message->at = 0;
+    Queue<std::unique_ptr<Outgoing>>& queue = queues_[message->priority];
+    queue.push_front(std::move(message));
+  };
+  while (!begun_.empty()) {
+    put_first(std::move(begun_.back()));
+    begun_.pop_back();
+  }
+  auto again = session_.TakeBack();
+  while (!again.empty()) {
+    ++queued_messages_;
+    queued_bytes_ += again.back().bytes;
+    put_first(std::move(again.back().item));
+    again.pop_back();
+  }
+  const uint64_t given = taken_before_ + queued_bytes_;
+  more_bytes_ += static_cast<int64_t>(given - given_bytes_);
+  given_bytes_ = given;
+}
+
+void StreamChannel::AskForAcknowledgement() {
+  asks_ = true;
+  unflushed_bytes_ += sizeof(ChunkHead);
+}
+
+void StreamChannel::Acknowledge() {
+  if (fd_ < 0) return;
+  acknowledges_ = true;
+  unflushed_bytes_ += sizeof(ChunkHead);
+}
 
 uint64_t StreamChannel::FramingOf(size_t header_bytes, absl::Span<const Buffer> payload) {
   uint64_t framing = sizeof(ChunkHead) + Rounded(header_bytes) - header_bytes;
@@ -49,9 +129,9 @@ uint64_t StreamChannel::FramingOf(size_t header_bytes, absl::Span<const Buffer> 
 }
 
 bool StreamChannel::Full(uint64_t bytes) const {
-  if (queued_messages_ == 0) return false;
-  return queued_messages_ >= static_cast<size_t>(limits_.queue_messages_max) ||
-         queued_bytes_ + bytes > limits_.queue_bytes_max;
+  if (all_acknowledged()) return false;
+  return queued_messages() >= static_cast<size_t>(limits_.queue_messages_max) ||
+         queued_bytes_ + session_.kept_bytes() + bytes > limits_.queue_bytes_max;
 }
 
 absl::Status StreamChannel::Send(std::string_view header, absl::Span<const Buffer> payload,
@@ -61,8 +141,12 @@ absl::Status StreamChannel::Send(std::string_view header, absl::Span<const Buffe
   const uint64_t head_bytes = sizeof(ChunkHead) + 8 * payload.size() + Rounded(header.size());
   const uint64_t bytes = head_bytes + payload_bytes;
   if (Full(bytes)) Flush();
-  if (!can_send()) return absl::UnavailableError("the connection is broken");
   if (Full(bytes)) {
+    if (!asked_ && !session_.kept().empty()) {
+      asked_ = true;
+      AskForAcknowledgement();
+      Flush();
+    }
     // Made once: a sender that is faster than its receiver sees it often.
     static const auto* full =
         new absl::Status(absl::ResourceExhaustedError("the peer's send queue is full"));
@@ -95,7 +179,7 @@ absl::Status StreamChannel::Send(std::string_view header, absl::Span<const Buffe
   } else {
     message->payload.assign(payload.begin(), payload.end());
   }
-  message->left = gathered ? 0 : payload_bytes;
+  message->body_bytes = message->left = gathered ? 0 : payload_bytes;
   message->frame = 0;
   message->at = 0;
   message->queued_bytes = bytes;
@@ -166,21 +250,35 @@ bool StreamChannel::AddChunk() {
   }
   AddPayload(message, bytes);
   if (message->left == 0) {
-    leaving_.push_back(std::move(begun_.back()));
+    --queued_messages_;
+    queued_bytes_ -= message->queued_bytes;
+    session_.Keep(std::move(begun_.back()), message->queued_bytes);
     begun_.pop_back();
+    ++in_batch_;
   }
   return true;
 }
 
+void StreamChannel::AddNote(uint32_t magic, uint64_t number) {
+  heads_.push_back(
+      {magic, 0, static_cast<uint32_t>(number), static_cast<uint32_t>(number >> 32)});
+  AddPart(&heads_.back(), sizeof(ChunkHead));
+  given_bytes_ += sizeof(ChunkHead);
+  more_bytes_ += sizeof(ChunkHead);
+}
+
 bool StreamChannel::FillBatch() {
-  for (std::unique_ptr<Outgoing>& message : leaving_) {
-    --queued_messages_;
-    queued_bytes_ -= message->queued_bytes;
-  }
-  leaving_.clear();
   heads_.clear();
   batch_.clear();
   batch_at_ = 0;
+  in_batch_ = 0;
+  if (acknowledges_ || (unsaid_messages_ > 0 && queued_messages_ > 0)) {
+    AddNote(kAckMagic, session_.received());
+    acknowledges_ = false;
+    unsaid_bytes_ = unsaid_messages_ = 0;
+  }
+  if (std::exchange(asks_, false)) AddNote(kAskMagic, 0);
+  if (std::exchange(says_bye_, false)) AddNote(kByeMagic, 0);
   while (batch_bytes_ < chunk_bytes_ && batch_.size() < IOV_MAX && AddChunk()) {
   }
   return batch_bytes_ > 0;
@@ -340,6 +438,9 @@ bool StreamChannel::ParseChunkHead() {
     ExpectPayload();
     return true;
   }
+  if (chunk_.magic == kAckMagic || chunk_.magic == kAskMagic || chunk_.magic == kByeMagic) {
+    return TakeNote();
+  }
   if (chunk_.magic != kBeginMagic || incoming_.size() == kBegunMax ||
       chunk_.header_bytes > limits_.frame.header_bytes_max ||
       chunk_.frames > limits_.frame.payload_frames_max) {
@@ -355,6 +456,30 @@ bool StreamChannel::ParseChunkHead() {
     need_ = 0;
   }
   return true;
+}
+
+void StreamChannel::SayBye() {
+  says_bye_ = true;
+  Flush();
+}
+
+// No acknowledgement lets go of what is still to be written, whatever it says.
+bool StreamChannel::TakeNote() {
+  more_bytes_in_ += sizeof(ChunkHead);
+  if (chunk_.bytes != 0) return false;
+  const uint64_t number = uint64_t{chunk_.frames} << 32 | chunk_.header_bytes;
+  if (chunk_.magic == kAskMagic) {
+    Acknowledge();
+    return number == 0;
+  }
+  if (chunk_.magic == kByeMagic) {
+    ended_ = true;
+    return false;  // nothing follows
+  }
+  asked_ = false;
+  if (number > session_.sent()) return false;
+  const uint64_t written = session_.sent() - (batch_bytes_ > 0 ? in_batch_ : 0);
+  return session_.OnAcknowledged(std::min(number, written));
 }
 
 bool StreamChannel::ParseHead() {
@@ -393,8 +518,15 @@ bool StreamChannel::ParseHead() {
   return true;
 }
 
+void StreamChannel::Received(uint64_t bytes) {
+  session_.OnArrival(session_.received() + 1);
+  unsaid_bytes_ += bytes;
+  if (++unsaid_messages_ >= kAckMessages || unsaid_bytes_ >= kAckBytes) Acknowledge();
+}
+
 void StreamChannel::Emit(Buffers* frames) {
   Incoming& message = incoming_.back();
+  Received(message.bytes);
   const bool in_place = message.block.data == nullptr;
   const BufferPool::Block& from = in_place ? slab_ : message.block;
   size_t offset = in_place ? slab_at_ : 0;

@@ -1,9 +1,5 @@
 #include "transport/stream_links.h"
 
-#include <arpa/inet.h>
-#include <linux/tcp.h>
-#include <netinet/in.h>
-#include <sys/ioctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -17,85 +13,21 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "glog/logging.h"
-#include "transport/kernel_queue.h"
+#include "transport/stream_dial.h"
 #include "transport/tcp_watch.h"
 
 namespace soapstone::transport {
 namespace {
 
 constexpr size_t kStreamLinksMax = 16'384;
-constexpr absl::Duration kSwitchPatience = absl::Seconds(60);
-constexpr absl::Duration kAskAgainAfter = absl::Seconds(1);
+constexpr absl::Duration kDialAgainAfter = absl::Milliseconds(20);  // doubled up to
+constexpr absl::Duration kDialAgainMax = absl::Seconds(1);
+constexpr absl::Duration kCheckEvery = absl::Milliseconds(250);  // for stalls
+// Nothing moves on a connection for this long: another way may be better than waiting on, as TCP
+// itself tries again less and less often.
+constexpr absl::Duration kStallMax = absl::Milliseconds(1500);
 constexpr absl::Duration kDeafAfter = absl::Seconds(1);  // without descriptors to accept a guest
 constexpr absl::Duration kLookAgainAfter = absl::Milliseconds(1);  // in Close
-constexpr uint8_t kTcpClosed = 7;  // TCP_CLOSE, which linux/tcp.h does not have
-constexpr int kIdleS = 30, kIntervalS = 10, kProbes = 3;  // keepalive, as ZeroMQ's connections
-
-struct SocketAddress {
-  sockaddr_storage storage = {};
-  socklen_t size = sizeof(storage);
-  sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
-  bool SetPort(uint16_t port) {
-    if (storage.ss_family == AF_INET) {
-      reinterpret_cast<sockaddr_in*>(&storage)->sin_port = htons(port);
-      return true;
-    }
-    if (storage.ss_family != AF_INET6) return false;
-    reinterpret_cast<sockaddr_in6*>(&storage)->sin6_port = htons(port);
-    return true;
-  }
-  uint16_t port() {
-    return ntohs(storage.ss_family == AF_INET6
-                     ? reinterpret_cast<sockaddr_in6*>(&storage)->sin6_port
-                     : reinterpret_cast<sockaddr_in*>(&storage)->sin_port);
-  }
-};
-
-// Of "tcp://1.2.3.4:5" or "tcp://[::1]:5".
-std::optional<SocketAddress> AddressOf(std::string_view endpoint) {
-  constexpr std::string_view kTcp = "tcp://";
-  if (endpoint.substr(0, kTcp.size()) != kTcp) return std::nullopt;
-  endpoint.remove_prefix(kTcp.size());
-  const size_t colon = endpoint.rfind(':');
-  if (colon == std::string_view::npos) return std::nullopt;
-  std::string host(endpoint.substr(0, colon));
-  SocketAddress address;
-  if (host.size() > 2 && host.front() == '[') {
-    host = host.substr(1, host.size() - 2);
-    auto* in6 = reinterpret_cast<sockaddr_in6*>(&address.storage);
-    in6->sin6_family = AF_INET6;
-    address.size = sizeof(*in6);
-    if (inet_pton(AF_INET6, host.c_str(), &in6->sin6_addr) != 1) return std::nullopt;
-    return address;
-  }
-  auto* in = reinterpret_cast<sockaddr_in*>(&address.storage);
-  in->sin_family = AF_INET;
-  address.size = sizeof(*in);
-  if (inet_pton(AF_INET, host.c_str(), &in->sin_addr) != 1) return std::nullopt;
-  return address;
-}
-
-bool SendHello(int fd, const StreamToken& token) {
-  const std::string hello = EncodeStreamHello(token);
-  return send(fd, hello.data(), hello.size(), MSG_NOSIGNAL | MSG_DONTWAIT) ==
-         static_cast<ssize_t>(hello.size());
-}
-
-// Reads what is missing of a hello and nothing behind it. False: the other side has ended.
-bool ReadHello(int fd, char* hello, size_t* have) {
-  const ssize_t got = recv(fd, hello + *have, kStreamHelloBytes - *have, MSG_DONTWAIT);
-  if (got > 0) *have += static_cast<size_t>(got);
-  return got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR));
-}
-
-// All bytes that were written have reached the other kernel, or nothing will any more.
-bool IsTakenOver(int fd) {
-  int left = 0;
-  tcp_info info = {};
-  socklen_t size = sizeof(info);
-  return ioctl(fd, TIOCOUTQ, &left) != 0 || left == 0 ||
-         getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0 || info.tcpi_state == kTcpClosed;
-}
 
 }  // namespace
 
@@ -106,32 +38,44 @@ struct StreamLinks::Link {
     kConnecting,  // ours
     kGreeting,    // ours: it has been said the token
     kOpen,
-    kNone,  // ours: not to be had, until ask_again
+    kBroken,  // ours: to be connected again at `dial_at`; theirs: will it connect again?
+    kNone,    // ours: not to be had
+    kEnded,   // lost, or the other side has ended: to be dropped
   };
   ~Link() {
     if (fd >= 0) close(fd);
   }
+  bool began() const { return said_switch || heard_switch; }
   std::string peer;
   std::string name;
   bool ours = false;
-  State state = State::kAsked;
+  State state = State::kNone;
   uint64_t session = 0;
   uint64_t number = 0;
   StreamToken token = {};
-  int fd = -1;  // before it is the channel's
+  SocketAddress address;    // ours: of the other side
+  uint32_t connection = 0;  // the latest
+  int fd = -1;              // before it is the channel's
   absl::Time deadline = absl::InfiniteFuture();
-  absl::Time ask_again = absl::InfiniteFuture();
+  absl::Time broken_since = absl::InfiniteFuture();
+  absl::Time dial_at = absl::InfiniteFuture();
+  absl::Duration dial_again = kDialAgainAfter;
+  StreamPulse pulse;
+  absl::Time pulse_at = absl::InfiniteFuture();  // when it was as it is first
   char answer[kStreamHelloBytes] = {};
   size_t answer_have = 0;
   std::unique_ptr<StreamChannel> channel;
+  bool asked = false;
   bool said_switch = false;
   bool heard_switch = false;
 };
 
 StreamLinks::StreamLinks(StreamOptions options, Tell tell)
-    : options_(options), tell_(std::move(tell)) {}
+    : options_(options), tell_(std::move(tell)) {
+  while (self_ == 0) PCHECK(getrandom(&self_, sizeof(self_), 0) == sizeof(self_));
+}
 
-StreamLinks::~StreamLinks() { Close(absl::InfinitePast()); }
+StreamLinks::~StreamLinks() { End(); }
 
 absl::Status StreamLinks::Listen() {
   std::optional<SocketAddress> address = AddressOf(offered_at_);
@@ -168,19 +112,15 @@ void StreamLinks::Ask(const std::string& peer, uint64_t session, const std::stri
     link = links_.emplace(peer, std::make_unique<Link>()).first->second.get();
     link->peer = peer;
     link->ours = true;
-    link->state = Link::State::kNone;
-    link->ask_again = absl::InfinitePast();
   }
-  if (link->state != Link::State::kNone || link->ask_again == absl::InfiniteFuture() ||
-      absl::Now() < link->ask_again) {
-    return;
-  }
+  if (link->asked) return;
   link->name = name;
   link->session = session;
   link->number = ++last_number_;
   const StreamNote note = {
       .word = StreamNote::Word::kAsk, .session = session, .number = link->number};
   if (!tell_(peer, true, note).ok()) return;
+  link->asked = true;
   link->state = Link::State::kAsked;
 }
 
@@ -203,8 +143,10 @@ void StreamLinks::OnNote(const std::string& peer, const StreamNote& note, int fd
 }
 
 void StreamLinks::Offer(const std::string& peer, const StreamNote& ask) {
-  if (const Link* before = Find(peer); before != nullptr) {
-    if (before->ours) return;
+  if (Link* before = Find(peer); before != nullptr) {
+    if (before->ours || ask.number <= before->number) return;
+    // Who asks anew has given the stream up that was there.
+    if (before->began()) lost_.push_back({peer, "the other side has given the stream up"});
     Erase(peer);
   }
   if (listener_ < 0 && !offered_at_.empty()) {
@@ -229,6 +171,7 @@ void StreamLinks::Offer(const std::string& peer, const StreamNote& ask) {
   link->peer = peer;
   link->session = ask.session;
   link->number = ask.number;
+  link->channel = std::make_unique<StreamChannel>(self_, options_.limits, &pool_);
   link->state = Link::State::kOffered;
   link->deadline = absl::Now() + 2 * options_.half_open_patience;
   links_[peer] = std::move(link);
@@ -237,32 +180,43 @@ void StreamLinks::Offer(const std::string& peer, const StreamNote& ask) {
 
 // To the machine at the other end of ZeroMQ's connection.
 void StreamLinks::ConnectTo(Link* link, const StreamNote& offer, int fd) {
-  SocketAddress address;
-  if (fd < 0 || getpeername(fd, address.get(), &address.size) != 0 ||
-      !address.SetPort(offer.port)) {
+  if (fd < 0 || getpeername(fd, link->address.get(), &link->address.size) != 0 ||
+      !link->address.SetPort(offer.port)) {
     GiveUp(link, "its address is not known");
     return;
   }
   link->token = offer.token;
-  link->fd = socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  link->channel = std::make_unique<StreamChannel>(self_, options_.limits, &pool_);
+  Dial(link, absl::Now());
+}
+
+void StreamLinks::Dial(Link* link, absl::Time now) {
+  unfinished_ = true;
+  link->answer_have = 0;
+  ++link->connection;
+  link->fd =
+      socket(link->address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (link->fd < 0 ||
-      (connect(link->fd, address.get(), address.size) != 0 && errno != EINPROGRESS)) {
-    GiveUp(link, std::strerror(errno));
+      (connect(link->fd, link->address.get(), link->address.size) != 0 && errno != EINPROGRESS)) {
+    Fail(link, now, std::strerror(errno));
     return;
   }
   link->state = Link::State::kConnecting;
-  link->deadline = absl::Now() + options_.half_open_patience;
-  unfinished_ = true;
+  // A way that swallows bytes is tried anew before TCP tries it.
+  link->deadline = now + (link->began() ? kDialAgainMax : options_.half_open_patience);
 }
 
-void StreamLinks::SetUp(int fd) const {
-  const int on = 1;
-  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-  setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
-  setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &kIdleS, sizeof(kIdleS));
-  setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &kIntervalS, sizeof(kIntervalS));
-  setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &kProbes, sizeof(kProbes));
-  DontPaceWithinMachine(fd);
+// A connection did not come about. The first one need not.
+void StreamLinks::Fail(Link* link, absl::Time now, const char* why) {
+  const bool may_be_open = link->began() || link->state == Link::State::kGreeting;
+  if (!may_be_open) return GiveUp(link, why);
+  if (link->fd >= 0) close(std::exchange(link->fd, -1));
+  link->state = Link::State::kBroken;
+  link->broken_since = std::min(link->broken_since, now);
+  link->dial_at = now + link->dial_again;
+  link->dial_again = std::min(2 * link->dial_again, kDialAgainMax);
+  link->deadline = absl::InfiniteFuture();
+  unfinished_ = true;
 }
 
 void StreamLinks::Accept() {
@@ -286,52 +240,67 @@ bool StreamLinks::Greet(Guest* guest) {
     close(guest->fd);
     return false;
   }
-  const std::optional<StreamToken> token = DecodeStreamHello(guest->hello);
-  const auto offered = std::find_if(links_.begin(), links_.end(), [&](const auto& l) {
-    return l.second->state == Link::State::kOffered && token.has_value() &&
-           l.second->token == *token;
+  const std::optional<StreamHello> hello = DecodeStreamHello(guest->hello);
+  const auto found = std::find_if(links_.begin(), links_.end(), [&](const auto& l) {
+    return !l.second->ours && hello.has_value() && l.second->token == hello->token;
   });
-  if (offered == links_.end()) {
+  Link* link = found == links_.end() ? nullptr : found->second.get();
+  if (link == nullptr || hello->connection <= link->connection) {
+    // Somebody without our token; or an old connection that speaks after a new one.
     LOG_EVERY_N(WARNING, 100) << "somebody without our token at the port for streams: sent away";
+    if (link == nullptr) SendHello(guest->fd, {.verdict = StreamHello::Verdict::kUnknown});
     close(guest->fd);
     return false;
   }
-  if (SendHello(guest->fd, {})) {
-    Open(offered->second.get(), guest->fd);
+  link->connection = hello->connection;
+  if (link->state == Link::State::kOpen) Break(link, absl::Now());
+  const StreamHello answer = {.connection = hello->connection,
+                              .greeting = link->channel->greeting()};
+  if (!SendHello(guest->fd, answer)) {
+    close(guest->fd);
+  } else if (link->channel->Attach(guest->fd, hello->greeting)) {
+    Open(link, guest->fd);
   } else {
     close(guest->fd);
-    Erase(std::string(offered->first));
+    Lose(link, "the other side is out of step");
   }
   return false;
 }
 
+// REQUIRES: the channel has taken `fd` over.
 void StreamLinks::Open(Link* link, int fd) {
-  SetUp(fd);
+  SetUpStream(fd);
   link->fd = -1;
-  link->channel = std::make_unique<StreamChannel>(fd, options_.limits, &pool_);
-  link->channel->SetReadable();
+  LOG_IF(INFO, link->broken_since != absl::InfiniteFuture())
+      << "a stream's connection was made again after " << absl::Now() - link->broken_since;
   link->state = Link::State::kOpen;
-  link->deadline = absl::Now() + kSwitchPatience;
-  framing_sent_ += kStreamHelloBytes;
+  link->deadline = link->broken_since = link->dial_at = link->pulse_at = absl::InfiniteFuture();
+  link->dial_again = kDialAgainAfter;
+  framing_sent_ += static_cast<int64_t>(kStreamHelloBytes);
   turn_.push_back(link);
-  Advance(link);
+  Advance(link, absl::Now());
+  link->channel->Flush();
 }
 
-void StreamLinks::ReadAnswer(Link* link) {
+void StreamLinks::ReadAnswer(Link* link, absl::Time now) {
   const bool there = ReadHello(link->fd, link->answer, &link->answer_have);
-  if (link->answer_have == kStreamHelloBytes) {
-    if (DecodeStreamHello(link->answer).has_value()) {
-      Open(link, link->fd);
-    } else {
-      GiveUp(link, "the answer is none of ours");
-    }
-  } else if (!there) {
-    GiveUp(link, "it was closed again");
+  if (link->answer_have < kStreamHelloBytes) {
+    if (!there) Fail(link, now, "it was closed again");
+    return;
+  }
+  const std::optional<StreamHello> answer = DecodeStreamHello(link->answer);
+  const bool known = answer.has_value() && answer->verdict == StreamHello::Verdict::kGoOn;
+  if (known && link->channel->Attach(link->fd, answer->greeting)) {
+    Open(link, link->fd);
+  } else if (link->began()) {
+    Lose(link, "another process is there now, or it is out of step");
+  } else {
+    GiveUp(link, "the answer is none of ours");
   }
 }
 
 // One step on.
-void StreamLinks::Advance(Link* link) {
+void StreamLinks::Advance(Link* link, absl::Time now) {
   switch (link->state) {
     case Link::State::kConnecting: {
       pollfd item = {.fd = link->fd, .events = POLLOUT, .revents = 0};
@@ -339,15 +308,20 @@ void StreamLinks::Advance(Link* link) {
       int error = 0;
       socklen_t size = sizeof(error);
       if (getsockopt(link->fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0 || error != 0 ||
-          !SendHello(link->fd, link->token)) {
-        GiveUp(link, error != 0 ? std::strerror(error) : "it was closed again");
+          !SendHello(link->fd, {.connection = link->connection,
+                                .token = link->token,
+                                .greeting = link->channel->greeting()})) {
+        Fail(link, now, error != 0 ? std::strerror(error) : "it was closed again");
         return;
       }
       link->state = Link::State::kGreeting;
       break;
     }
     case Link::State::kGreeting:
-      ReadAnswer(link);
+      ReadAnswer(link, now);
+      break;
+    case Link::State::kBroken:
+      if (link->ours && now >= link->dial_at) Dial(link, now);
       break;
     case Link::State::kOpen:
       if (!link->said_switch) {
@@ -366,57 +340,72 @@ void StreamLinks::Advance(Link* link) {
 void StreamLinks::GiveUp(Link* link, const char* why) {
   LOG(INFO) << link->name << " is reached over ZeroMQ alone: no stream to it (" << why << ")";
   if (link->fd >= 0) close(std::exchange(link->fd, -1));
+  link->channel.reset();
   link->state = Link::State::kNone;
-  link->ask_again = absl::InfiniteFuture();
+  link->deadline = absl::InfiniteFuture();
 }
 
-// The stream has ended.
-void StreamLinks::Retire(Link* link) {
-  StreamChannel& channel = *link->channel;
-  channel.Flush();
-  VLOG(1) << "a stream ends that carried " << channel.window().bytes_per_s() / 1e6
+// What went over a connection that ends.
+void StreamLinks::Account(const Link& link, uint64_t given_bytes) {
+  const StreamChannel& channel = *link.channel;
+  VLOG(1) << "a connection ends that carried " << channel.window().bytes_per_s() / 1e6
           << " MB/s when it was full, with a window of " << channel.window().bytes() << " bytes";
-  dropped_messages_ += channel.queued_messages();
-  framing_sent_ += channel.more_bytes();
-  framing_received_ += channel.more_bytes_in();
   if (const std::optional<TcpWatch> watch = TcpWatch::Of(channel.fd())) {
     ++sockets_.connections;
-    sockets_.given_bytes += kStreamHelloBytes + channel.given_bytes();
+    sockets_.given_bytes += kStreamHelloBytes + given_bytes;
     watch->AddTo(&sockets_);
   }
+}
+
+// The connection has ended, or is not worth waiting for; the stream goes on by the next one.
+void StreamLinks::Break(Link* link, absl::Time since) {
+  Account(*link, link->channel->taken_bytes());
+  link->channel->Detach();
   if (hot_ == link) hot_ = nullptr;
-  if (found_ == link) found_ = nullptr;
   std::erase(turn_, link);
-  if (!link->ours) {
-    links_.erase(std::string(link->peer));
-    return;
-  }
-  link->channel.reset();
-  link->said_switch = link->heard_switch = false;
-  link->answer_have = 0;
-  link->deadline = absl::InfiniteFuture();
-  link->state = Link::State::kNone;
-  link->ask_again = absl::Now() + kAskAgainAfter;
+  link->state = Link::State::kBroken;
+  link->broken_since = std::min(link->broken_since, since);
+  link->dial_at = absl::InfinitePast();
+  unfinished_ = true;
+}
+
+void StreamLinks::Lose(Link* link, std::string why) {
+  LOG(WARNING) << "a stream is lost, with " << link->channel->queued_messages()
+               << " messages: " << why;
+  lost_.push_back({link->peer, std::move(why)});
+  End(link);
+}
+
+// Nothing comes of it any more. Progress erases it, when nobody looks at it.
+void StreamLinks::End(Link* link) {
+  if (link->fd >= 0) close(std::exchange(link->fd, -1));
+  if (link->channel->attached()) Break(link, absl::Now());
+  link->state = Link::State::kEnded;
+  unfinished_ = true;
 }
 
 void StreamLinks::Erase(const std::string& peer) {
   Link* link = Find(peer);
   if (link == nullptr) return;
-  if (link->channel != nullptr) Retire(link);
+  if (link->channel != nullptr) {
+    StreamChannel& channel = *link->channel;
+    channel.Flush();
+    if (channel.attached()) Account(*link, channel.connection_bytes());
+    dropped_messages_ += channel.unsent_messages();
+    framing_sent_ += channel.more_bytes();
+    framing_received_ += channel.more_bytes_in();
+  }
+  if (hot_ == link) hot_ = nullptr;
+  std::erase(turn_, link);
   found_ = nullptr;
   links_.erase(std::string(peer));
 }
 
 void StreamLinks::Drop(const std::string& peer) { Erase(peer); }
 
-void StreamLinks::OnMessageBeside(const std::string& peer) {
-  Link* link = links_.empty() ? nullptr : Find(peer);
-  if (link != nullptr && link->channel != nullptr && link->heard_switch) Retire(link);
-}
-
 bool StreamLinks::Carries(const std::string& peer) const {
   const Link* link = Find(peer);
-  return link != nullptr && link->said_switch && link->channel->can_send();
+  return link != nullptr && link->said_switch && link->state != Link::State::kEnded;
 }
 
 absl::Status StreamLinks::Send(const std::string& peer, std::string_view header,
@@ -438,9 +427,13 @@ bool StreamLinks::Receive(std::string* peer, bool* ours, Buffers* frames) {
         *ours = link->ours;
         return true;
       }
+      if (channel.ended()) {
+        End(link);
+        continue;
+      }
       if (!channel.broken()) continue;
       LOG_IF(WARNING, channel.broke_rules()) << "a stream broke the rules: closed";
-      Retire(link);
+      Break(link, absl::Now());
     }
   }
   return false;
@@ -462,25 +455,62 @@ void StreamLinks::Progress() {
   guests_ = std::move(kept);
   unfinished_ = !guests_.empty();
   std::vector<Link*> late;
+  const bool checks = now >= next_check_;
+  if (checks) next_check_ = now + kCheckEvery;
   for (auto& [peer, link] : links_) {
-    Advance(link.get());
-    const bool waits =
-        link->state == Link::State::kConnecting || link->state == Link::State::kGreeting ||
-        link->state == Link::State::kOffered ||
-        (link->state == Link::State::kOpen && (!link->said_switch || !link->heard_switch));
-    unfinished_ = unfinished_ || waits;
-    if (waits && now >= link->deadline) late.push_back(link.get());
+    Advance(link.get(), now);
+    if (checks && link->state == Link::State::kOpen) BreakIfStalled(link.get(), now);
+    if (link->state == Link::State::kOpen) {
+      unfinished_ = unfinished_ || !link->said_switch;
+    } else if (link->state != Link::State::kNone && link->state != Link::State::kAsked) {
+      unfinished_ = true;
+    }
+    if (IsLate(*link, now)) late.push_back(link.get());
   }
   for (Link* link : late) {
-    if (link->channel != nullptr) {
-      LOG(WARNING) << "a stream was never switched to: closed";
-      Retire(link);
+    if (link->state == Link::State::kEnded) {
+      Erase(link->peer);
+    } else if (now - link->broken_since >= options_.link_timeout && link->began()) {
+      Lose(link, absl::StrCat("no connection for ", absl::FormatDuration(absl::Floor(
+                                                        now - link->broken_since,
+                                                        absl::Milliseconds(1)))));
+    } else if (link->began()) {
+      Fail(link, now, "no answer in time");
     } else if (link->ours) {
       GiveUp(link, "the other side did not answer in time");
     } else {
       Erase(link->peer);
     }
   }
+}
+
+bool StreamLinks::IsLate(const Link& link, absl::Time now) const {
+  switch (link.state) {
+    case Link::State::kConnecting:
+    case Link::State::kGreeting:
+    case Link::State::kOffered:
+    case Link::State::kBroken:
+      return now >= link.deadline || now - link.broken_since >= options_.link_timeout;
+    case Link::State::kEnded:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Bytes are on their way for long and nothing is heard of the other kernel. One whose process does
+// not read says so, and is waited for.
+void StreamLinks::BreakIfStalled(Link* link, absl::Time now) {
+  const std::optional<StreamPulse> pulse = PulseOf(link->channel->fd());
+  if (!pulse.has_value()) return;
+  const bool moves = !pulse->awaits || pulse->acknowledged != link->pulse.acknowledged;
+  link->pulse = *pulse;
+  if (moves || link->pulse_at == absl::InfiniteFuture()) {
+    link->pulse_at = moves ? absl::InfiniteFuture() : now;
+    return;
+  }
+  const absl::Duration silent = std::min(now - link->pulse_at, pulse->silent);
+  if (silent >= kStallMax) Break(link, now - silent);
 }
 
 bool StreamLinks::readable() const {
@@ -537,53 +567,82 @@ void StreamLinks::Polled(absl::Span<const pollfd> items) {
   }
 }
 
+void StreamLinks::Tend() {
+  if (unfinished_ || (any_open() && absl::Now() >= next_check_)) Progress();
+}
+
 void StreamLinks::Look() {
   if (!any_open() && !unfinished_) return;
   looked_at_.clear();
   AddPollItems(&looked_at_);
   if (poll(looked_at_.data(), looked_at_.size(), 0) > 0) Polled(looked_at_);
-  if (unfinished_) Progress();
+  Tend();
 }
 
+// Until the other sides have in hand what was sent: a connection may still break.
 void StreamLinks::Close(absl::Time deadline) {
   std::vector<pollfd> items;
+  for (Link* link : turn_) {
+    link->channel->Acknowledge();
+    if (!link->channel->all_acknowledged()) link->channel->AskForAcknowledgement();
+  }
   for (;;) {
-    items.clear();
-    for (Link* link : turn_) {
+    bool left_any = false;
+    Buffers frames;
+    for (Link* link : std::vector<Link*>(turn_)) {
       StreamChannel& channel = *link->channel;
       channel.Flush();
-      // What the other side sends is not looked at any more, and must not keep it from reading.
-      while (recv(channel.fd(), nullptr, size_t{1} << 20, MSG_TRUNC | MSG_DONTWAIT) > 0) {
+      // What the other side sends is not given out any more, and must not keep it from reading.
+      channel.SetReadable();
+      while (channel.Receive(&frames)) {
       }
-      if (channel.wants_to_write()) {
-        items.push_back({.fd = channel.fd(), .events = POLLOUT, .revents = 0});
-      } else if (channel.can_send() && !IsTakenOver(channel.fd())) {
-        items.push_back({.fd = channel.fd(), .events = 0, .revents = 0});
+      if (channel.ended()) {
+        End(link);
+      } else if (channel.broken()) {
+        Break(link, absl::Now());
       }
     }
+    for (const auto& [peer, link] : links_) {
+      if (link->state == Link::State::kEnded) continue;
+      left_any = left_any || (link->began() && !link->channel->all_acknowledged()) ||
+                 (link->state == Link::State::kOpen && (link->channel->wants_to_write() ||
+                                                        !IsTakenOver(link->channel->fd())));
+    }
     const absl::Duration left = deadline - absl::Now();
-    if (items.empty() || left <= absl::ZeroDuration()) break;
+    if (!left_any || left <= absl::ZeroDuration()) break;
+    items.clear();
+    AddPollItems(&items);
     const absl::Duration wait = std::min(left, kLookAgainAfter);
-    poll(items.data(), items.size(), static_cast<int>(absl::ToInt64Milliseconds(wait)));
+    if (poll(items.data(), items.size(), static_cast<int>(absl::ToInt64Milliseconds(wait))) > 0) {
+      Polled(items);
+    }
+    if (unfinished_) Progress();
   }
-  while (!turn_.empty()) Retire(turn_.back());
-  found_ = nullptr;
-  links_.clear();
+  for (Link* link : turn_) link->channel->SayBye();
+  End();
+}
+
+void StreamLinks::End() {
+  while (!links_.empty()) Erase(std::string(links_.begin()->first));
   for (const Guest& guest : guests_) close(guest.fd);
   guests_.clear();
   if (listener_ >= 0) close(std::exchange(listener_, -1));
 }
 
 uint64_t StreamLinks::framing_sent() const {
-  uint64_t bytes = framing_sent_;
-  for (const Link* link : turn_) bytes += link->channel->more_bytes();
-  return bytes;
+  int64_t bytes = framing_sent_;
+  for (const auto& [peer, link] : links_) {
+    if (link->channel != nullptr) bytes += link->channel->more_bytes();
+  }
+  return static_cast<uint64_t>(bytes);
 }
 
 uint64_t StreamLinks::framing_received() const {
-  uint64_t bytes = framing_received_;
-  for (const Link* link : turn_) bytes += link->channel->more_bytes_in();
-  return bytes;
+  int64_t bytes = framing_received_;
+  for (const auto& [peer, link] : links_) {
+    if (link->channel != nullptr) bytes += link->channel->more_bytes_in();
+  }
+  return static_cast<uint64_t>(bytes);
 }
 
 }  // namespace soapstone::transport

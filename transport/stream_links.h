@@ -2,8 +2,10 @@
 // connected. Notes over ZeroMQ agree on each (transport/stream_note.h): who connected asks, the
 // other side offers a port and a token, is connected to, and checks the token. Each side then says
 // over ZeroMQ that what follows from it comes by the stream; until that has been heard nothing is
-// taken from it, so no message overtakes another. Where no stream comes about, or one breaks, all
-// goes on over ZeroMQ. Who calls: the ZeroMQ transport.
+// taken from it, so no message overtakes another. Where no stream comes about all goes on over
+// ZeroMQ. A stream's connection that breaks, or on which nothing moves, is made again by who made
+// the first, and goes on where the other side is (wire/session.h); one that cannot be made again
+// for link_timeout is lost, and TakeLost says so. Who calls: the ZeroMQ transport.
 //
 // A peer is known by the routing id of its connection, which both ends know.
 //
@@ -11,8 +13,9 @@
 //  1. Whoever has no token of ours is sent away, and never holds more than a descriptor for
 //     half_open_patience; there are at most kGuestsMax of them.
 //  2. What waits for the other side has a deadline.
-//  3. What a broken stream had taken over is lost, as with any broken connection. Nothing that was
-//     sent after it is given out before it.
+//  3. Of what a stream has taken over nothing is lost, repeated or overtaken by a message of the
+//     same priority, but where TakeLost says that all of it is.
+//  4. A later connection of a stream takes the place of an earlier; never the other way round.
 // One thread calls it.
 #pragma once
 
@@ -24,6 +27,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -40,7 +44,15 @@ struct StreamOptions {
   uint16_t port = 0;  // to listen at; 0: the system chooses
   // For a connection to come about, and for who connects to say what it is.
   absl::Duration half_open_patience = absl::Seconds(10);
+  // Without a connection for this long, a stream is lost.
+  absl::Duration link_timeout = absl::Seconds(5);
   StreamLimits limits;
+};
+
+// A channel between two nodes that could not be made again, or found another process at its end.
+struct LostLink {
+  std::string peer;  // routing id
+  std::string why;
 };
 
 class StreamLinks {
@@ -64,9 +76,6 @@ class StreamLinks {
   void Ask(const std::string& peer, uint64_t session, const std::string& name);
   // A note came from the peer by the connection `fd` of ZeroMQ (-1: unknown).
   void OnNote(const std::string& peer, const StreamNote& note, int fd);
-  // A message of the peer came over ZeroMQ: where it had switched to the stream, it has given that
-  // up, and what is still there came before.
-  void OnMessageBeside(const std::string& peer);
   // Forgets the peer; what is queued is lost.
   void Drop(const std::string& peer);
 
@@ -83,7 +92,11 @@ class StreamLinks {
   // Goes on with what is half done. Call it when something of AddPollItems came, and where
   // unfinished(), now and then.
   void Progress();
+  // The same, where it is time to.
+  void Tend();
   bool unfinished() const { return unfinished_; }
+  // Streams lost since the last call; they carry nothing any more.
+  std::vector<LostLink> TakeLost() { return std::exchange(lost_, {}); }
   bool any_open() const { return !turn_.empty(); }
   // Something can be read, or may be. Looks only at the stream that was read last.
   bool Glance();
@@ -119,13 +132,20 @@ class StreamLinks {
   void ConnectTo(Link* link, const StreamNote& offer, int fd);
   void Accept();
   bool Greet(Guest* guest);  // false: it is done with
-  void Advance(Link* link);
-  void ReadAnswer(Link* link);
+  void Advance(Link* link, absl::Time now);
+  void Dial(Link* link, absl::Time now);
+  void ReadAnswer(Link* link, absl::Time now);
   void Open(Link* link, int fd);
   void GiveUp(Link* link, const char* why);
-  void Retire(Link* link);
+  void Fail(Link* link, absl::Time now, const char* why);
+  void Break(Link* link, absl::Time since);
+  void Lose(Link* link, std::string why);
+  void End(Link* link);
+  void End();
+  bool IsLate(const Link& link, absl::Time now) const;
+  void BreakIfStalled(Link* link, absl::Time now);
+  void Account(const Link& link, uint64_t given_bytes);
   void Erase(const std::string& peer);
-  void SetUp(int fd) const;
 
   const StreamOptions options_;
   const Tell tell_;
@@ -143,9 +163,12 @@ class StreamLinks {
   mutable Link* found_ = nullptr;  // of the latest Find: most often the next one's too
   size_t other_items_ = 0;         // than streams, of the latest AddPollItems
   bool unfinished_ = false;
+  absl::Time next_check_ = absl::InfinitePast();  // for stalls
+  std::vector<LostLink> lost_;
+  uint64_t self_ = 0;  // this process, to the others
   uint64_t last_number_ = 0;
-  uint64_t framing_sent_ = 0;
-  uint64_t framing_received_ = 0;
+  int64_t framing_sent_ = 0;
+  int64_t framing_received_ = 0;
   uint64_t dropped_messages_ = 0;
   SocketCounts sockets_;
 };

@@ -149,12 +149,16 @@ TEST_F(StreamLinksTest, AWrongTokenIsSentAway) {
   asker_->Ask("peer", kLinksSession, "the server");
   Deliver();
   const int stranger = Dial(server_->port());
-  const std::string hello = EncodeStreamHello({1, 2, 3});
+  const std::string hello = EncodeStreamHello({.connection = 1, .token = {1, 2, 3}});
   ASSERT_EQ(write(stranger, hello.data(), hello.size()), static_cast<ssize_t>(hello.size()));
   pollfd ended = {.fd = stranger, .events = POLLIN, .revents = 0};
   for (int i = 0; i < 10'000 && poll(&ended, 1, 0) == 0; ++i) server_->Progress();
-  char byte = 0;
-  EXPECT_LE(recv(stranger, &byte, 1, MSG_DONTWAIT), 0);
+  char answer[kStreamHelloBytes + 1];
+  ASSERT_EQ(recv(stranger, answer, sizeof(answer), MSG_DONTWAIT),
+            static_cast<ssize_t>(kStreamHelloBytes));
+  EXPECT_EQ(DecodeStreamHello(answer)->verdict, StreamHello::Verdict::kUnknown);
+  EXPECT_EQ(DecodeStreamHello(answer)->greeting, wire::SessionGreeting{}) << "nothing is said";
+  EXPECT_LE(recv(stranger, answer, 1, MSG_DONTWAIT), 0);
   close(stranger);
   Connect();  // the one with the token is taken
 }
@@ -176,7 +180,7 @@ TEST_F(StreamLinksTest, AnOfferThatNobodyTakesIsForgotten) {
   const StreamToken token = to_asker_.front().second.token;
   server_->Progress();
   const int late = Dial(server_->port());
-  const std::string hello = EncodeStreamHello(token);
+  const std::string hello = EncodeStreamHello({.connection = 1, .token = token, .greeting = {.self = 5}});
   ASSERT_EQ(write(late, hello.data(), hello.size()), static_cast<ssize_t>(hello.size()));
   for (int i = 0; i < 10; ++i) server_->Progress();
   EXPECT_FALSE(server_->any_open());
@@ -217,7 +221,7 @@ TEST_F(StreamLinksTest, WithoutAListenerThereIsNone) {
   EXPECT_EQ(to_asker_.front().second.word, Word::kRefuse);
 }
 
-TEST_F(StreamLinksTest, AnEndIsNoticedAndAskedAgainLater) {
+TEST_F(StreamLinksTest, AnEndThatIsSaidIsNoLoss) {
   Connect();
   server_->Close(absl::InfinitePast());
   for (int i = 0; i < 10'000 && asker_->Carries("peer"); ++i) {
@@ -227,15 +231,57 @@ TEST_F(StreamLinksTest, AnEndIsNoticedAndAskedAgainLater) {
   EXPECT_FALSE(asker_->Carries("peer"));
   EXPECT_FALSE(asker_->any_open());
   EXPECT_EQ(asker_->sockets().connections, 1u);
+  EXPECT_TRUE(asker_->TakeLost().empty());
 }
 
-TEST_F(StreamLinksTest, AMessageOverZmqEndsTheStreamBehindIt) {
+// Each end's connection is shut while messages are under way both ways.
+TEST_F(StreamLinksTest, AConnectionThatBreaksIsMadeAgain) {
   Connect();
-  ASSERT_TRUE(asker_->Send("peer", "lost with its connection", {}, 0).ok());
-  asker_->Flush();
-  server_->OnMessageBeside("peer");
-  EXPECT_FALSE(server_->any_open());
-  EXPECT_EQ(Receive(server_.get()), "none");
+  int sent = 0, there = 0, back = 0;
+  for (int breaks = 0; breaks < 6; ++breaks) {
+    const std::string large(2'000'000, 'x');
+    for (int i = 0; i < 5; ++i, ++sent) {
+      const Buffers payload = {Buffer::CopyOf(large)};
+      ASSERT_TRUE(asker_->Send("peer", absl::StrCat(sent), payload, 0).ok());
+      ASSERT_TRUE(server_->Send("peer", absl::StrCat(sent), payload, 0).ok());
+    }
+    Turn();
+    std::vector<pollfd> items;
+    (breaks % 2 == 0 ? asker_ : server_)->AddPollItems(&items);
+    // The descriptor of the stream is the last.
+    ASSERT_EQ(shutdown(items.back().fd, breaks % 3), 0);
+    for (int i = 0; i < 100'000 && (there < sent || back < sent); ++i) {
+      Turn();
+      if (const std::string got = Receive(server_.get()); got != "none") {
+        ASSERT_EQ(got, absl::StrCat(there++));
+      }
+      if (const std::string got = Receive(asker_.get()); got != "none") {
+        ASSERT_EQ(got, absl::StrCat(back++));
+      }
+    }
+    ASSERT_EQ(there, sent);
+    ASSERT_EQ(back, sent);
+  }
+  EXPECT_GE(asker_->sockets().connections, 3u) << "it was made again";
+  EXPECT_TRUE(asker_->TakeLost().empty());
+}
+
+TEST_F(StreamLinksTest, WhatCannotBeMadeAgainIsSaidToBeLost) {
+  Make({.link_timeout = absl::Milliseconds(50)});
+  Connect();
+  ASSERT_TRUE(asker_->Send("peer", "never there", {}, 0).ok());
+  server_ = nullptr;  // without a word: what it would say goes nowhere
+  std::vector<LostLink> lost;
+  for (int i = 0; i < 10'000 && lost.empty(); ++i) {
+    asker_->Flush();
+    Receive(asker_.get());
+    asker_->Progress();
+    absl::SleepFor(absl::Milliseconds(1));
+    lost = asker_->TakeLost();
+  }
+  ASSERT_EQ(lost.size(), 1u);
+  EXPECT_EQ(lost[0].peer, "peer");
+  EXPECT_FALSE(asker_->Carries("peer"));
 }
 
 TEST_F(StreamLinksTest, GarbageOnAStreamClosesIt) {
@@ -244,7 +290,7 @@ TEST_F(StreamLinksTest, GarbageOnAStreamClosesIt) {
   server_->OnNote("peer", {.word = Word::kAsk, .session = kLinksSession, .number = 99}, -1);
   const StreamToken token = to_asker_.back().second.token;
   const int fd = Dial(server_->port());
-  const std::string bytes = EncodeStreamHello(token) + std::string(5000, 'g');
+  const std::string bytes = EncodeStreamHello({.connection = 1, .token = token, .greeting = {.self = 5}}) + std::string(5000, 'g');
   ASSERT_EQ(write(fd, bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
   for (int i = 0; i < 10'000 && !server_->any_open(); ++i) server_->Progress();
   ASSERT_TRUE(server_->any_open());
@@ -254,7 +300,7 @@ TEST_F(StreamLinksTest, GarbageOnAStreamClosesIt) {
     EXPECT_EQ(Receive(server_.get()), "none");
   }
   EXPECT_FALSE(server_->any_open());
-  EXPECT_FALSE(server_->Carries("peer"));
+  EXPECT_TRUE(server_->Carries("peer")) << "what is sent waits for the next connection";
   close(fd);
 }
 

@@ -8,7 +8,7 @@ namespace {
 
 constexpr uint32_t kNoteMagic = 0x544F4E53;   // "SNOT"
 constexpr uint32_t kHelloMagic = 0x4D525453;  // "STRM"
-constexpr uint16_t kStreamVersion = 1;
+constexpr uint16_t kStreamVersion = 2;
 
 struct NoteBytes {
   uint32_t magic;
@@ -25,8 +25,13 @@ static_assert(std::is_trivially_copyable_v<NoteBytes> && sizeof(NoteBytes) == 48
 struct HelloBytes {
   uint32_t magic;
   uint16_t version;
-  uint8_t spare[10];
+  uint16_t verdict;
+  uint32_t connection;
+  uint32_t spare;
   StreamToken token;
+  uint64_t self;
+  uint64_t other;
+  uint64_t received;
 };
 static_assert(std::is_trivially_copyable_v<HelloBytes> && sizeof(HelloBytes) == kStreamHelloBytes);
 
@@ -63,17 +68,29 @@ std::optional<StreamNote> DecodeNote(const Buffer& frame) {
                     .token = bytes.token};
 }
 
-std::string EncodeStreamHello(const StreamToken& token) {
-  const HelloBytes bytes = {
-      .magic = kHelloMagic, .version = kStreamVersion, .spare = {}, .token = token};
+std::string EncodeStreamHello(const StreamHello& hello) {
+  const HelloBytes bytes = {.magic = kHelloMagic,
+                            .version = kStreamVersion,
+                            .verdict = static_cast<uint16_t>(hello.verdict),
+                            .connection = hello.connection,
+                            .spare = 0,
+                            .token = hello.token,
+                            .self = hello.greeting.self,
+                            .other = hello.greeting.other,
+                            .received = hello.greeting.received};
   return std::string(reinterpret_cast<const char*>(&bytes), sizeof(bytes));
 }
 
-std::optional<StreamToken> DecodeStreamHello(const char* bytes) {
+std::optional<StreamHello> DecodeStreamHello(const char* bytes) {
   HelloBytes hello;
   std::memcpy(&hello, bytes, sizeof(hello));
-  if (hello.magic != kHelloMagic || hello.version != kStreamVersion) return std::nullopt;
-  return hello.token;
+  if (hello.magic != kHelloMagic || hello.version != kStreamVersion || hello.verdict > 1) {
+    return std::nullopt;
+  }
+  return StreamHello{.verdict = static_cast<StreamHello::Verdict>(hello.verdict),
+                     .connection = hello.connection,
+                     .token = hello.token,
+                     .greeting = {hello.self, hello.other, hello.received}};
 }
 
 }  // namespace soapstone::transport

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/buffer.h"
+#include "wire/session.h"
 
 namespace soapstone::transport {
 
@@ -34,10 +35,21 @@ bool IsNote(const Buffer& frame);
 // Empty: not a note, or of another version.
 std::optional<StreamNote> DecodeNote(const Buffer& frame);
 
-// What each side says first on the stream: who connected says the token it was given, the other
-// side a token of zeros.
-inline constexpr size_t kStreamHelloBytes = 32;
-std::string EncodeStreamHello(const StreamToken& token);
-std::optional<StreamToken> DecodeStreamHello(const char* bytes);
+// What each side says first on a connection of the stream: who connects says the token it was given,
+// and which connection of the stream this is; both say how far they are.
+struct StreamHello {
+  enum class Verdict : uint16_t {
+    kGoOn = 0,
+    kUnknown = 1,  // the answer: no stream of that token here, or the other side is out of step
+  };
+  Verdict verdict = Verdict::kGoOn;
+  uint32_t connection = 0;  // of the stream, from 1: a later one takes the place of an earlier
+  StreamToken token = {};   // zeros in the answer
+  wire::SessionGreeting greeting;
+};
+inline constexpr size_t kStreamHelloBytes = 56;
+std::string EncodeStreamHello(const StreamHello& hello);
+// Empty: not a hello, or of another version.
+std::optional<StreamHello> DecodeStreamHello(const char* bytes);
 
 }  // namespace soapstone::transport

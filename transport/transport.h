@@ -2,13 +2,15 @@
 //
 // Threading: one thread calls a Transport (the node's loop), except Wake. Order: messages from
 // one node to another arrive in the order sent, for all addresses of those two nodes together,
-// unless their priorities differ (wire::Message::priority).
-// Loss: only when a peer is gone.
+// unless their priorities differ (wire::Message::priority), each once.
+// Loss: connections that break are made again and go on where they were (docs/wire.md, Sessions).
+// Where that is not possible, or another process is there, TakeLost says so.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -28,6 +30,12 @@ struct TransportStats {
   uint64_t rejected_messages = 0;  // malformed, wrong session, or from an unknown sender
   uint64_t dropped_messages = 0;   // no route, or the peer's queue is full
   SocketCounts sockets;            // since Close: of all TCP connections on which something came
+};
+
+// What was sent to the node and not taken is gone, and what it sent may be.
+struct LostNode {
+  wire::Address node;
+  std::string why;  // "no connection for 5s"
 };
 
 class Transport {
@@ -55,6 +63,9 @@ class Transport {
 
   // The next message, waiting until the deadline at most; empty when it passed, or on Wake.
   virtual std::optional<wire::Message> Receive(absl::Time deadline) = 0;
+
+  // Nodes to which the link was lost since the last call.
+  virtual std::vector<LostNode> TakeLost() { return {}; }
 
   // Makes a Receive in progress return early. Any thread.
   virtual void Wake() = 0;

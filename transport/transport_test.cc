@@ -302,15 +302,21 @@ TEST_P(TransportTest, CloseHandsOverWhatIsQueued) {
   auto worker = Dial(kWorker0, kServer0, server->endpoint());
   constexpr int kCount = 1000;
   for (int i = 0; i < kCount; ++i) ASSERT_TRUE(worker->Send(kServer0, Pull(i)).ok());
-  worker->Close(kPatience);
-  EXPECT_FALSE(worker->Send(kServer0, Pull(0)).ok());
-  EXPECT_FALSE(worker->Receive(Soon()).has_value());
-  worker.reset();
+  std::atomic<bool> closed = false;
+  std::thread closer([&] {
+    worker->Close(kPatience);
+    closed = true;
+  });
   for (int i = 0; i < kCount; ++i) {
     const std::optional<Message> message = server->Receive(Soon());
     ASSERT_TRUE(message.has_value());
     ASSERT_EQ(message->clock, i);
   }
+  // It may be over only when the server has them in hand.
+  while (!closed) EXPECT_FALSE(server->Receive(absl::Now() + absl::Milliseconds(1)).has_value());
+  closer.join();
+  EXPECT_FALSE(worker->Send(kServer0, Pull(0)).ok());
+  EXPECT_FALSE(worker->Receive(Soon()).has_value());
 }
 
 TEST_P(TransportTest, AnotherSessionIsRejectedAndCounted) {

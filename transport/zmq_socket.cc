@@ -15,6 +15,10 @@ namespace {
 // Below this a copy is cheaper than sharing (an allocation, two atomic operations).
 constexpr size_t kShareBytesMin = 512;
 constexpr int kReconnectMaxMs = 1000;
+// Bytes that nobody acknowledges for this long, or a connection that is not answered: another is
+// made, as TCP itself tries again less and less often. Sessions lose nothing by it.
+constexpr int kUnansweredMaxMs = 2000;
+constexpr int kConnectMaxMs = 1000;
 constexpr int kKeepaliveIdleS = 30;
 constexpr int kKeepaliveIntervalS = 10;
 constexpr int kKeepaliveProbes = 3;
@@ -129,6 +133,8 @@ absl::StatusOr<ZmqSocket> ZmqSocket::Open(void* context, int type,
   SetOption(socket, ZMQ_TCP_KEEPALIVE_INTVL, kKeepaliveIntervalS);
   SetOption(socket, ZMQ_TCP_KEEPALIVE_CNT, kKeepaliveProbes);
   SetOption(socket, ZMQ_RECONNECT_IVL_MAX, kReconnectMaxMs);
+  SetOption(socket, ZMQ_TCP_MAXRT, kUnansweredMaxMs);
+  SetOption(socket, ZMQ_CONNECT_TIMEOUT, kConnectMaxMs);
   CHECK_EQ(zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &options.frame_bytes_max, sizeof(int64_t)), 0);
   if (type == ZMQ_ROUTER) {
     SetOption(socket, ZMQ_ROUTER_MANDATORY, 1);

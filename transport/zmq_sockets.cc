@@ -73,6 +73,17 @@ absl::Status ZmqSockets::Connect(wire::Address peer, const std::string& endpoint
   return absl::OkStatus();
 }
 
+absl::Status ZmqSockets::Redial(const std::string& id) {
+  Connection* connection = FindByRoutingId(id);
+  if (connection == nullptr) return absl::NotFoundError("no such connection");
+  ZmqSocketOptions options = options_;
+  options.routing_id = id;
+  SOAP_ASSIGN_OR_RETURN(ZmqSocket socket, ZmqSocket::Open(context_, ZMQ_DEALER, options));
+  SOAP_RETURN_IF_ERROR(socket.Connect(connection->endpoint));
+  connection->socket = std::move(socket);
+  return absl::OkStatus();
+}
+
 void ZmqSockets::Disconnect(wire::Address peer) {
   connections_.erase(peer);
   List();
@@ -93,6 +104,13 @@ ZmqSockets::Connection* ZmqSockets::FindByRoutingId(const std::string& id) {
     if (connection->routing_id == id) return connection;
   }
   return nullptr;
+}
+
+std::optional<wire::Address> ZmqSockets::PeerOf(const std::string& id) const {
+  for (const auto& [peer, connection] : connections_) {
+    if (connection.routing_id == id) return peer;
+  }
+  return std::nullopt;
 }
 
 absl::Status ZmqSockets::SendTo(Connection* connection, std::string_view header,

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -40,6 +41,8 @@ class ZmqSockets {
   // Replaces an earlier connection to the peer.
   absl::Status Connect(wire::Address peer, const std::string& endpoint);
   void Disconnect(wire::Address peer);
+  // Another connection takes the place of the one that is known by `id`, under the same name.
+  absl::Status Redial(const std::string& id);
   struct Connection {
     ZmqSocket socket;
     std::string routing_id;
@@ -48,6 +51,8 @@ class ZmqSockets {
   };
   Connection* Find(wire::Address peer);                // null: not connected to
   Connection* FindByRoutingId(const std::string& id);  // the same
+
+  std::optional<wire::Address> PeerOf(const std::string& id) const;
 
   // Errors as ZmqSocket::Send. `bytes`: what the message takes, with ZMTP's part.
   absl::Status SendTo(Connection* connection, std::string_view header,

@@ -2,6 +2,7 @@
 // end are as without them.
 #include <zmq.h>
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -120,6 +121,7 @@ TEST_F(ZmqStreamsTest, OrderIsKeptOverTheSwitchUnderLoad) {
     for (const absl::Time end = StreamsSoon(); next_answer < kCount && absl::Now() < end;)
       answer(end);
     EXPECT_EQ(next_answer, kCount);
+    worker_->Close(absl::Seconds(60));  // says that it has them
   });
   for (Clock clock = 0; clock < kCount; ++clock) {
     const std::optional<Message> message = server_->Receive(StreamsSoon());
@@ -158,12 +160,18 @@ TEST_F(ZmqStreamsTest, WhatLingersIsHandedOver) {
   OpenStream();
   ASSERT_TRUE(worker_->Send(kServer0, PushOf(1, 50'000'000)).ok());
   ASSERT_TRUE(worker_->Send(kServer0, PushOf(2, 10)).ok());
-  std::thread closer([this] { worker_->Close(absl::Seconds(60)); });
+  std::atomic<bool> closed = false;
+  std::thread closer([&] {
+    worker_->Close(absl::Seconds(60));
+    closed = true;
+  });
   for (const Clock clock : {1, 2}) {
     const std::optional<Message> message = server_->Receive(StreamsSoon());
     ASSERT_TRUE(message.has_value());
     EXPECT_EQ(message->clock, clock);
   }
+  // It is over when the server has said that it has them.
+  while (!closed) server_->Receive(absl::Now() + absl::Milliseconds(1));
   closer.join();
   EXPECT_EQ(worker_->stats().dropped_messages, 0u);
 }

@@ -20,6 +20,7 @@
 #include "transport/endpoint.h"
 #include "transport/identity.h"
 #include "transport/local_links.h"
+#include "transport/numbered_links.h"
 #include "transport/rejections.h"
 #include "transport/stream_links.h"
 #include "transport/zmq_sockets.h"
@@ -37,7 +38,9 @@ constexpr absl::Duration kSpinMax = absl::Microseconds(100);
 constexpr absl::Duration kUsualMax = absl::Microseconds(200);  // with what waking takes
 constexpr int kLocalInARow = 16;  // messages of links to a look at sockets
 constexpr int kLookEvery = 64;    // messages to a look at all streams, and at sockets
-constexpr absl::Duration kUnfinishedWait = absl::Milliseconds(200);  // while streams are made
+constexpr absl::Duration kUnfinishedWait = absl::Milliseconds(20);  // while links are made
+constexpr absl::Duration kWaitingWait = absl::Milliseconds(10);  // while messages are to be answered for
+constexpr int kTendEvery = 64;       // messages
 constexpr int kProgressEvery = 256;  // messages to a look at links' sockets
 
 // A descriptor that is closed.
@@ -64,8 +67,16 @@ struct LocalConnection {
   std::vector<wire::Message> untaken;
 };
 
+NumberedOptions NumberedOptionsOf(const ZmqOptions& options) {
+  return {.limits = {.bytes_max = options.queue_bytes_max,
+                     .items_max = static_cast<uint64_t>(options.queue_messages_max)},
+          .link_timeout = options.link_timeout,
+          .links_max = options.route_limits.routes_max};
+}
+
 StreamOptions StreamOptionsOf(const ZmqOptions& options) {
   return {.port = options.stream_port,
+          .link_timeout = options.link_timeout,
           .limits = {.queue_messages_max = options.queue_messages_max,
                      .queue_bytes_max = options.queue_bytes_max,
                      .unsent_bytes_max = options.stream_unsent_bytes_max,
@@ -86,6 +97,14 @@ class ZmqTransport final : public Transport {
                   .frame_bytes_max = static_cast<int64_t>(options.frame_limits.frame_bytes_max)}),
         identity_(options.frame_limits),
         routes_(options.route_limits),
+        numbered_(NumberedOptionsOf(options),
+                  [this](const std::string& peer, bool ours, std::string_view first,
+                         absl::Span<const Buffer> rest,
+                         bool again) { return PutFrames(peer, ours, first, rest, again); },
+                  [this](const std::string& peer) {
+                    const absl::Status dialled = sockets_.Redial(peer);
+                    LOG_IF(WARNING, !dialled.ok()) << "no other connection: " << dialled;
+                  }),
         streams_(StreamOptionsOf(options),
                  [this](const std::string& peer, bool ours, const StreamNote& note) {
                    return TellNote(peer, ours, note);
@@ -99,6 +118,7 @@ class ZmqTransport final : public Transport {
   void SetSession(uint64_t session) override { identity_.SetSession(session); }
   absl::Status Send(wire::Address node, const wire::Message& message) override;
   std::optional<wire::Message> Receive(absl::Time deadline) override;
+  std::vector<LostNode> TakeLost() override { return std::exchange(lost_, {}); }
   void Wake() override;
   void Close(absl::Duration linger) override;
   std::string endpoint() const override { return endpoint_; }
@@ -131,6 +151,11 @@ class ZmqTransport final : public Transport {
   absl::Status SendByStream(const std::string& peer, const wire::Message& message);
   absl::Status SendByZmq(ZmqSockets::Connection* connection, const Route* route,
                          const wire::Message& message);
+  absl::Status PutFrames(const std::string& peer, bool ours, std::string_view first,
+                         absl::Span<const Buffer> rest, bool again);
+  Taken TakeFrames(ZmqSockets::Source* from);
+  void Tend();
+  void Lose(const LostLink& lost);
   absl::Status TellNote(const std::string& peer, bool ours, const StreamNote& note);
   void TakeNote(const ZmqSockets::Source& from, const Buffer& frame);
   bool TakeWake();
@@ -150,7 +175,10 @@ class ZmqTransport final : public Transport {
   LocalLinks local_links_;
   std::map<wire::Address, LocalConnection> local_;
   bool opening_ = false;  // some of them
+  NumberedLinks numbered_;
   StreamLinks streams_;
+  std::vector<LostNode> lost_;
+  int since_tend_ = 0;
   int local_in_a_row_ = 0;
   int since_look_ = 0;
   int since_progress_ = 0;
@@ -209,12 +237,14 @@ void ZmqTransport::ForgetConnection(wire::Address peer) {
   const ZmqSockets::Connection* before = sockets_.Find(peer);
   if (before == nullptr) return;
   streams_.Drop(before->routing_id);
+  numbered_.Drop(before->routing_id);
   sockets_.Disconnect(peer);
 }
 
 absl::Status ZmqTransport::ConnectSocket(wire::Address peer, const std::string& endpoint) {
   if (const ZmqSockets::Connection* before = sockets_.Find(peer)) {
     streams_.Drop(before->routing_id);
+    numbered_.Drop(before->routing_id);
   }
   return sockets_.Connect(peer, endpoint);
 }
@@ -317,31 +347,42 @@ absl::Status ZmqTransport::SendByZmq(ZmqSockets::Connection* connection, const R
   if (header.size() > options_.frame_limits.header_bytes_max) {
     return absl::InvalidArgumentError("the message's header is too large");
   }
-  const absl::Status sent = connection != nullptr
-                                ? sockets_.SendTo(connection, header, message.payload)
-                                : sockets_.Answer(route->routing_id, header, message.payload);
+  const absl::Status sent = numbered_.Send(
+      connection != nullptr ? connection->routing_id : route->routing_id, connection != nullptr,
+      header, message.payload, absl::Now());
   if (!sent.ok()) {
     return absl::Status(sent.code(), absl::StrCat(message.to.ToString(), ": ", sent.message()));
   }
   ++stats_.sent_messages;
   stats_.sent.AddMessage(message.type, header.size(), message.payload_bytes());
-  stats_.sent.framing += ZmtpFramingOf(header.size(), message.payload);
+  return absl::OkStatus();
+}
+
+// Frames of a message, of a note on streams, or of the sessions themselves. What goes twice, and
+// what sessions say, is framing.
+absl::Status ZmqTransport::PutFrames(const std::string& peer, bool ours, std::string_view first,
+                                     absl::Span<const Buffer> rest, bool again) {
+  ZmqSockets::Connection* connection = ours ? sockets_.FindByRoutingId(peer) : nullptr;
+  if (ours && connection == nullptr) return absl::NotFoundError("no such connection");
+  SOAP_RETURN_IF_ERROR(ours ? sockets_.SendTo(connection, first, rest)
+                            : sockets_.Answer(peer, first, rest));
+  uint64_t bytes = ZmtpFramingOf(first.size(), rest);
+  bytes += again ? first.size() : NumberedLinks::kTrailerBytes;
+  for (size_t i = 0; again && i < rest.size(); ++i) bytes += rest[i].size();
+  stats_.sent.framing += bytes;
   return absl::OkStatus();
 }
 
 absl::Status ZmqTransport::TellNote(const std::string& peer, bool ours, const StreamNote& note) {
   const std::string frame = EncodeNote(note);
-  ZmqSockets::Connection* connection = ours ? sockets_.FindByRoutingId(peer) : nullptr;
-  if (ours && connection == nullptr) return absl::NotFoundError("no such connection");
-  SOAP_RETURN_IF_ERROR(ours ? sockets_.SendTo(connection, frame, {})
-                            : sockets_.Answer(peer, frame, {}));
+  SOAP_RETURN_IF_ERROR(numbered_.Send(peer, ours, frame, {}, absl::Now()));
   stats_.sent.control += frame.size();
-  stats_.sent.framing += ZmtpFramingOf(frame.size(), {});
   return absl::OkStatus();
 }
 
 std::optional<wire::Message> ZmqTransport::Receive(absl::Time deadline) {
   wire::Message message;
+  if (++since_tend_ >= kTendEvery) Tend();
   while (!closed_) {
     switch (TakeOne(&message)) {
       case Taken::kMessage:
@@ -395,12 +436,28 @@ ZmqTransport::Taken ZmqTransport::TakeStream(wire::Message* message) {
   return Judge(Accept(frames_, ours ? nullptr : &route, By::kStream), message);
 }
 
-ZmqTransport::Taken ZmqTransport::TakeSocket(wire::Message* message) {
+// The next frames of ZeroMQ that its session lets pass.
+ZmqTransport::Taken ZmqTransport::TakeFrames(ZmqSockets::Source* from) {
   // One frame beyond the limit is kept (and one for the header), so that Decode sees that there are
   // too many.
   const size_t frames_max = options_.frame_limits.payload_frames_max + 2;
+  while (sockets_.Receive(frames_max, &frames_, from)) {
+    switch (numbered_.Receive(from->routing_id, !from->answered, &frames_, absl::Now())) {
+      case NumberedLinks::Came::kMessage:
+        return Taken::kMessage;
+      case NumberedLinks::Came::kForeign:
+        rejections_.Add(absl::InvalidArgumentError("no message of a session"), absl::Now());
+        return Taken::kRejected;
+      case NumberedLinks::Came::kOther:
+        break;
+    }
+  }
+  return Taken::kNothing;
+}
+
+ZmqTransport::Taken ZmqTransport::TakeSocket(wire::Message* message) {
   ZmqSockets::Source from;
-  if (!sockets_.Receive(frames_max, &frames_, &from)) return Taken::kNothing;
+  if (const Taken taken = TakeFrames(&from); taken != Taken::kMessage) return taken;
   if (options_.streams && frames_.size() == 1 && IsNote(frames_[0])) {
     TakeNote(from, frames_[0]);
     frames_.clear();
@@ -411,9 +468,29 @@ ZmqTransport::Taken ZmqTransport::TakeSocket(wire::Message* message) {
       Accept(frames_, from.answered ? &route : nullptr, By::kZmq);
   if (accepted.ok()) {
     stats_.sent.framing += sockets_.Watch(from);
-    streams_.OnMessageBeside(from.routing_id);
+    if (identity_.session() != 0 && accepted->session == identity_.session()) {
+      numbered_.Prove(from.routing_id);
+    }
   }
   return Judge(std::move(accepted), message);
+}
+
+// What takes its time: connections made again, messages sent again, links given up.
+void ZmqTransport::Tend() {
+  since_tend_ = 0;
+  numbered_.Tend(absl::Now());
+  for (const LostLink& lost : numbered_.TakeLost()) Lose(lost);
+  streams_.Tend();
+  for (const LostLink& lost : streams_.TakeLost()) Lose(lost);
+}
+
+void ZmqTransport::Lose(const LostLink& lost) {
+  streams_.Drop(lost.peer);
+  std::optional<wire::Address> node = sockets_.PeerOf(lost.peer);
+  if (!node.has_value()) {
+    node = routes_.NodeWhere([&](const Route& r) { return r.routing_id == lost.peer; });
+  }
+  if (node.has_value()) lost_.push_back({*node, lost.why});
 }
 
 void ZmqTransport::TakeNote(const ZmqSockets::Source& from, const Buffer& frame) {
@@ -424,8 +501,10 @@ void ZmqTransport::TakeNote(const ZmqSockets::Source& from, const Buffer& frame)
     return;
   }
   stats_.sent.framing += sockets_.Watch(from);
+  numbered_.Prove(from.routing_id);
   stats_.received.control += frame.size();
-  stats_.received.framing += ZmtpFramingOf(frame.size(), {});
+  stats_.received.framing += ZmtpFramingOf(frame.size() + NumberedLinks::kTrailerBytes, {}) +
+                             NumberedLinks::kTrailerBytes;
   // Notes of the two roles do not go the same way.
   const bool asks = note->word == StreamNote::Word::kAsk;
   const bool answers =
@@ -464,7 +543,9 @@ absl::StatusOr<wire::Message> ZmqTransport::Accept(absl::Span<const Buffer> fram
   stats_.received.AddMessage(received.message.type, frames[0].size(),
                              received.message.payload_bytes());
   if (by == By::kZmq) {
-    stats_.received.framing += ZmtpFramingOf(frames[0].size(), frames.subspan(1));
+    constexpr size_t kTrailer = NumberedLinks::kTrailerBytes;
+    stats_.received.framing +=
+        ZmtpFramingOf(frames[0].size() + kTrailer, frames.subspan(1)) + kTrailer;
   } else if (by == By::kStream) {
     stats_.received.framing += StreamChannel::FramingOf(frames[0].size(), frames.subspan(1));
   }
@@ -506,6 +587,7 @@ void ZmqTransport::NoteWait(absl::Duration waited) {
 // Waits until something may have arrived. False when the deadline has passed.
 bool ZmqTransport::Poll(absl::Time deadline) {
   streams_.Flush();
+  Tend();
   absl::Duration left = deadline - absl::Now();
   if (left <= absl::ZeroDuration()) {
     streams_.Look();
@@ -540,6 +622,7 @@ bool ZmqTransport::Poll(absl::Time deadline) {
   }
   sockets_.AddPollItems(&items_);
   if (streams_.unfinished()) left = std::min(left, kUnfinishedWait);
+  if (numbered_.waiting()) left = std::min(left, kWaitingWait);
   const absl::Duration wait = std::min(absl::Ceil(left, absl::Milliseconds(1)), absl::Hours(1));
   const int rc = zmq_poll(items_.data(), static_cast<int>(items_.size()),
                           static_cast<long>(absl::ToInt64Milliseconds(wait)));  // NOLINT: zmq's
@@ -548,7 +631,7 @@ bool ZmqTransport::Poll(absl::Time deadline) {
   if (rc > 0) NoteWait(absl::Now() - began);
   local_links_.Woke();
   if (rc > 0) Dispatch(items_, local_count);
-  if (streams_.unfinished()) streams_.Progress();
+  Tend();
   if (opening_) local_links_.Progress();
   return true;
 }
@@ -577,6 +660,18 @@ void ZmqTransport::Close(absl::Duration linger) {
   local_links_.Close();
   const absl::Time deadline = absl::Now() + linger;
   streams_.Close(deadline);
+  // What ZeroMQ has taken over may be lost with a connection: until the others have it in hand.
+  numbered_.AskAll(absl::Now());
+  for (ZmqSockets::Source from;;) {
+    while (TakeFrames(&from) != Taken::kNothing) {
+    }
+    numbered_.Tend(absl::Now());
+    if (numbered_.all_acknowledged() || absl::Now() >= deadline) break;
+    items_.clear();
+    sockets_.AddPollItems(&items_);
+    zmq_poll(items_.data(), static_cast<int>(items_.size()), 1);
+  }
+  numbered_.SayBye();
   sockets_.Close(std::max(deadline - absl::Now(), absl::ZeroDuration()), &stats_.sockets);
 }
 

@@ -29,7 +29,9 @@ struct ZmqOptions {
   bool stream_window = true;
   std::string advertise_host;       // in endpoint(), in the place of the host in `listen`
   int queue_messages_max = 10'000;  // per peer and direction; beyond, Send is an error
-  uint64_t queue_bytes_max = uint64_t{512} << 20;  // the same, of streams; or one message
+  uint64_t queue_bytes_max = uint64_t{512} << 20;  // the same; or one message
+  // A connection that cannot be made again for so long is lost (Transport::TakeLost).
+  absl::Duration link_timeout = absl::Seconds(5);
   wire::FrameLimits frame_limits;
   RouteLimits route_limits;
 };

@@ -1,0 +1,147 @@
+"""Connections that break under a running job, on every kind of pair of nodes: nothing is lost, nobody hangs, and
+under bsp not a bit differs. Each break is shutdown(2) on a descriptor of a process, taken with pidfd_getfd(2)."""
+import collections
+import ctypes
+import os
+import random
+import re
+import socket
+import time
+import unittest
+
+from cluster import ClusterTestCase, alive, descendants
+
+PIDFD_GETFD = 438
+ESTABLISHED = {"tcp": "01", "unix": "03"}
+SEQPACKET = "0005"
+# How many breaks a run has: few here, more with what continuous integration runs beside ./check.
+BREAKS = int(os.environ.get("SOAPSTONE_BREAKS", "3"))
+
+
+def take_descriptor(pid, fd):
+    """A socket of another process, as one of ours. None: it is gone."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    try:
+        pidfd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return None
+    taken = libc.syscall(PIDFD_GETFD, pidfd, fd, 0)
+    os.close(pidfd)
+    return socket.socket(fileno=taken) if taken >= 0 else None
+
+
+def descriptors(pid):
+    """{inode: descriptor} of the sockets of a process."""
+    found = {}
+    try:
+        for fd in os.listdir(f"/proc/{pid}/fd"):
+            match = re.match(r"socket:\[(\d+)\]", os.readlink(f"/proc/{pid}/fd/{fd}"))
+            if match:
+                found[match.group(1)] = int(fd)
+    except OSError:
+        pass
+    return found
+
+
+def table(pid, kind):
+    try:
+        with open(f"/proc/{pid}/net/{kind}") as file:
+            return [line.split() for line in file.readlines()[1:]]
+    except OSError:
+        return []
+
+
+def tcp_links(children):
+    """{kind of pair: [(pid, descriptor)]} of connections between two of the processes."""
+    ends = {}  # (local, remote) -> (name, pid, descriptor)
+    for name, pid in children.items():
+        fds = descriptors(pid)
+        for row in table(pid, "tcp"):
+            if row[3] == ESTABLISHED["tcp"] and row[9] in fds:
+                ends[(row[1], row[2])] = (name, pid, fds[row[9]])
+    links = collections.defaultdict(list)
+    for (local, remote), (name, pid, fd) in ends.items():
+        other = ends.get((remote, local))
+        if other is not None:
+            kind = "–".join(sorted([name.split("-")[0], other[0].split("-")[0]]))
+            links[kind].append((pid, fd))
+    return links
+
+
+def memory_links(children):
+    """The same of links through shared memory: their Unix sockets, by the process that holds the end."""
+    links = collections.defaultdict(list)
+    for name, pid in children.items():
+        fds = descriptors(pid)
+        for row in table(pid, "unix"):
+            if row[4] == SEQPACKET and row[5] == ESTABLISHED["unix"] and row[6] in fds:
+                links[name.split("-")[0] + " in memory"].append((pid, fds[row[6]]))
+    return links
+
+
+class BrokenLinkTest(ClusterTestCase):
+
+    def break_links(self, running, children, count, seed):
+        """Breaks `count` connections, each kind of pair in its turn; what was broken, by kind."""
+        draw = random.Random(seed)
+        broken = collections.Counter()
+        deadline = time.monotonic() + 60
+        while sum(broken.values()) < count and running.process.poll() is None:
+            self.assertLess(time.monotonic(), deadline, running.output())
+            links = {**tcp_links(children), **memory_links(children)}
+            if not links:
+                time.sleep(0.02)
+                continue
+            kind = min(sorted(links), key=lambda k: (broken[k], draw.random()))
+            pid, fd = draw.choice(links[kind])
+            end = take_descriptor(pid, fd)
+            if end is not None:
+                try:
+                    end.shutdown(draw.choice([socket.SHUT_RD, socket.SHUT_WR, socket.SHUT_RDWR]))
+                    broken[kind] += 1
+                except OSError:
+                    pass
+                end.close()
+            time.sleep(draw.uniform(0.02, 0.2))
+        return broken
+
+    def check(self, policy, transport, *flags, epochs=30, processes=6):
+        command = [f"--policy={policy}", f"--transport={transport}", f"--epochs={epochs}", "--strict", *flags]
+        running = self.train(*command)
+        running.wait_for(r"^epoch \d+/")
+        children = descendants(running.pid)
+        self.assertEqual(len(children), processes, children)
+        broken = self.break_links(running, children, BREAKS, f"{policy} {transport}")
+        self.assertEqual(running.wait(150), 0, running.output())
+        print(f"{policy} over {transport}: {sum(broken.values())} breaks: {dict(broken)}", flush=True)
+        self.assertGreaterEqual(sum(broken.values()), BREAKS, "the run was over before all breaks")
+        self.assertNotIn("lost", running.output())
+        self.assertRegex(running.output(), r"broken 0 times|no bound|free of servers|guarantee")
+        self.assertGreaterEqual(self.accuracy(running.output()), 0.9)
+        return self.sha256(running.output())
+
+    def check_bsp(self, transport, **more):
+        undisturbed = self.train("--policy=bsp", f"--transport={transport}", "--epochs=30")
+        self.assertEqual(undisturbed.wait(150), 0, undisturbed.output())
+        self.assertEqual(self.check("bsp", transport, **more), self.sha256(undisturbed.output()))
+
+    def test_bsp_over_streams(self):
+        self.check_bsp("sockets")
+
+    def test_bsp_over_zeromq(self):
+        self.check_bsp("zeromq")
+
+    def test_bsp_through_shared_memory(self):
+        self.check_bsp("auto")
+
+    def test_ssp(self):
+        for transport in ["sockets", "zeromq", "auto"]:
+            self.check("ssp:s=2", transport)
+
+    def test_async(self):
+        for transport in ["sockets", "zeromq", "auto"]:
+            self.check("async", transport)
+
+
+if __name__ == "__main__":
+    unittest.main()
