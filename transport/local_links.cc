@@ -2,7 +2,9 @@
 
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/eventfd.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -22,14 +24,23 @@ namespace soapstone::transport {
 namespace {
 
 constexpr uint32_t kMagic = 0x4B4E4C53;  // "SLNK"
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 constexpr size_t kLocalLinksMax = 4096;
 constexpr size_t kOpeningMax = 256;  // that have not said what they are
 constexpr absl::Duration kOpeningPatience = absl::Seconds(5);
 constexpr size_t kFdsMax = 3;
 constexpr absl::Duration kDeafFor = absl::Seconds(1);  // without descriptors to accept a link
 
-enum class Word : uint32_t { kHello = 1, kTaken = 2, kSegment = 3 };
+constexpr absl::Duration kDialEvery = absl::Milliseconds(20);  // another socket
+
+enum class Word : uint32_t {
+  kHello = 1,    // a new link: memory and bells come along; `id` is its token
+  kTaken = 2,    // the link, or its new socket
+  kSegment = 3,  // comes along
+  kGoOn = 4,     // this socket takes the place of that of the link with the token `id`
+  kUnknown = 5,  // there is no such link here
+  kBye = 6,      // whoever says it takes nothing any more
+};
 
 // What travels by the socket; descriptors come along.
 struct Note {
@@ -102,11 +113,28 @@ bool NameOf(const std::string& endpoint, sockaddr_un* address, socklen_t* size) 
   return true;
 }
 
-bool IsOwnUser(int socket) {
-  ucred who = {};
+ucred Who(int socket) {
+  ucred who = {.pid = 0, .uid = ~geteuid(), .gid = 0};
   socklen_t size = sizeof(who);
-  return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 && who.uid == geteuid();
+  getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &who, &size);
+  return who;
 }
+
+bool IsOwnUser(int socket) { return Who(socket).uid == geteuid(); }
+
+// A socket to who listens there, of our user. -1: none.
+int ConnectTo(const std::string& endpoint) {
+  sockaddr_un address;
+  socklen_t size = 0;
+  if (!NameOf(endpoint, &address, &size)) return -1;
+  const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return -1;
+  if (connect(fd, reinterpret_cast<sockaddr*>(&address), size) == 0 && IsOwnUser(fd)) return fd;
+  close(fd);
+  return -1;
+}
+
+bool HasEnded(pid_t process) { return process > 0 && kill(process, 0) != 0 && errno == ESRCH; }
 
 }  // namespace
 
@@ -118,15 +146,30 @@ struct LocalLinks::Link {
   }
   LinkId id = 0;
   State state = State::kOpening;
-  int socket = -1;
+  bool ours = false;
+  uint64_t token = 0;
+  std::string endpoint;  // ours: of the other side
+  pid_t process = 0;     // at the other end; 0: not to be known
+  absl::Time broken_since = absl::InfiniteFuture();
+  absl::Time dial_at = absl::InfinitePast();
+  int socket = -1;       // -1: broken, unless the link has ended
   int bell_in = -1;    // the other side rings it, when we sleep
   int bell_out = -1;   // and we the other's
-  bool ended = false;  // the other side has closed the socket: what it sent before is still there
+  bool ended = false;  // the other side takes nothing: what it sent before is still there
   absl::Time opened = absl::Now();
   std::unique_ptr<SharedChannel> channel;  // null: it has not said Hello
 };
 
-LocalLinks::LocalLinks() = default;
+// By whatever socket the link has then.
+std::function<bool(const SharedArena::Segment&)> LocalLinks::ShowBy(Link* link) {
+  return [link](const SharedArena::Segment& segment) {
+    return link->socket >= 0 &&
+           SendNote(link->socket,
+                    {.word = Word::kSegment, .id = segment.id, .size = segment.size}, {segment.fd});
+  };
+}
+
+LocalLinks::LocalLinks(absl::Duration link_timeout) : link_timeout_(link_timeout) {}
 LocalLinks::~LocalLinks() { Close(); }
 
 absl::Status LocalLinks::Listen(const std::string& endpoint) {
@@ -146,15 +189,13 @@ absl::Status LocalLinks::Listen(const std::string& endpoint) {
 }
 
 std::optional<LinkId> LocalLinks::Connect(const std::string& endpoint) {
-  sockaddr_un address;
-  socklen_t size = 0;
-  if (!NameOf(endpoint, &address, &size) || links_.size() >= kLocalLinksMax) return std::nullopt;
+  if (links_.size() >= kLocalLinksMax) return std::nullopt;
   auto link = std::make_unique<Link>();
-  link->socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (link->socket < 0 || connect(link->socket, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
-      !IsOwnUser(link->socket)) {
-    return std::nullopt;
-  }
+  link->ours = true;
+  link->endpoint = endpoint;
+  link->socket = ConnectTo(endpoint);
+  if (link->socket < 0 || getrandom(&link->token, sizeof(link->token), 0) < 0) return std::nullopt;
+  link->process = Who(link->socket).pid;
   link->bell_in = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   link->bell_out = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   const int memory = SharedChannel::MakeMemory();
@@ -162,13 +203,12 @@ std::optional<LinkId> LocalLinks::Connect(const std::string& endpoint) {
     if (memory >= 0) close(memory);
     return std::nullopt;
   }
-  const int socket = link->socket;
-  auto channel = SharedChannel::Map(memory, true, [socket](const SharedArena::Segment& segment) {
-    return SendNote(socket, {.word = Word::kSegment, .id = segment.id, .size = segment.size},
-                    {segment.fd});
-  });
+  auto channel = SharedChannel::Map(memory, true, ShowBy(link.get()));
   const bool told =
-      channel.ok() && SendNote(socket, {.word = Word::kHello, .size = SharedChannel::MemoryBytes()},
+      channel.ok() && SendNote(link->socket,
+                               {.word = Word::kHello,
+                                .id = link->token,
+                                .size = SharedChannel::MemoryBytes()},
                                {memory, link->bell_out, link->bell_in});
   close(memory);
   if (!told) return std::nullopt;
@@ -187,7 +227,9 @@ LocalLinks::State LocalLinks::state(LinkId link) const {
 
 void LocalLinks::Drop(LinkId link) {
   const auto found = links_.find(link);
-  if (found != links_.end()) Retire(found->second.get(), false);
+  if (found == links_.end()) return;
+  if (found->second->socket >= 0) SendNote(found->second->socket, {.word = Word::kBye}, {});
+  Retire(found->second.get(), false);
 }
 
 void LocalLinks::Ring(const Link& link) {
@@ -215,15 +257,16 @@ bool LocalLinks::Receive(LinkId* link, Buffers* frames) {
     SharedChannel& channel = *candidate->channel;
     bool got = channel.Receive(frames);
     if (!got && channel.wants_segment() && !candidate->ended) {
-      // It was handed over before the message was written.
-      if (!ReadSocket(candidate)) candidate->ended = true;
+      // It was handed over before the message was written, or will be by the next socket.
+      if (candidate->socket >= 0) ReadSocket(candidate);
       got = channel.Receive(frames);
     }
     if (got) {
       *link = candidate->id;
       return true;
     }
-    if (channel.broken() || channel.wants_segment() || candidate->ended) {
+    const bool waits = candidate->broken_since != absl::InfiniteFuture();
+    if (channel.broken() || (channel.wants_segment() && !waits) || candidate->ended) {
       LOG_IF(WARNING, !candidate->ended) << "a link through shared memory broke the rules: closed";
       Retire(candidate, candidate->ended);
     }
@@ -254,14 +297,11 @@ void LocalLinks::Accept() {
 // The other side's Hello: its memory, our bell, its bell.
 bool LocalLinks::TakeOver(Link* link, absl::Span<const int> fds) {
   if (fds.size() != kFdsMax || link->channel != nullptr) return false;
-  const int socket = link->socket;
-  auto channel = SharedChannel::Map(fds[0], false, [socket](const SharedArena::Segment& segment) {
-    return SendNote(socket, {.word = Word::kSegment, .id = segment.id, .size = segment.size},
-                    {segment.fd});
-  });
+  auto channel = SharedChannel::Map(fds[0], false, ShowBy(link));
   if (!channel.ok()) return false;
   // Where it has ended meanwhile, what it had sent is there all the same.
-  SendNote(socket, {.word = Word::kTaken}, {});
+  SendNote(link->socket, {.word = Word::kTaken}, {});
+  link->process = Who(link->socket).pid;
   link->channel = *std::move(channel);
   link->bell_in = fcntl(fds[1], F_DUPFD_CLOEXEC, 0);
   link->bell_out = fcntl(fds[2], F_DUPFD_CLOEXEC, 0);
@@ -272,42 +312,127 @@ bool LocalLinks::TakeOver(Link* link, absl::Span<const int> fds) {
   return link->bell_in >= 0 && link->bell_out >= 0;
 }
 
-// False: the other side has ended, or said what it may not.
+// Reads what is there. Where the socket has broken, or says what it may not, there is none then.
+// REQUIRES: there is one.
 bool LocalLinks::ReadSocket(Link* link) {
-  for (;;) {
-    Note note;
-    Fds came;
-    const Got got = ReceiveNote(link->socket, &note, &came);
-    if (got != Got::kNote) return got == Got::kNothing;
-    switch (note.word) {
-      case Word::kHello:
-        if (!TakeOver(link, came.fds)) return false;
-        break;
-      case Word::kTaken:
-        if (link->state != State::kOpening || link->channel == nullptr) return false;
+  while (link->socket >= 0 && !link->ended) {
+    if (!ReadNote(link)) return true;
+  }
+  return false;
+}
+
+// False: nothing is there.
+bool LocalLinks::ReadNote(Link* link) {
+  Note note;
+  Fds came;
+  const Got got = ReceiveNote(link->socket, &note, &came);
+  if (got == Got::kNothing) return false;
+  bool good = got == Got::kNote;
+  switch (good ? note.word : Word::kUnknown) {
+    case Word::kHello:
+      good = TakeOver(link, came.fds);
+      link->token = note.id;
+      break;
+    case Word::kTaken:
+      good = link->ours;
+      if (!good) break;
+      if (link->state == State::kOpening) {
         link->state = State::kOpen;
         ++open_;
-        break;
-      case Word::kSegment:
-        if (came.fds.size() != 1 || link->channel == nullptr ||
-            !link->channel->AddSegment(note.id, note.size, came.fds[0])) {
-          return false;
-        }
-        break;
-      default:
-        return false;
-    }
+      }
+      link->broken_since = absl::InfiniteFuture();
+      break;
+    case Word::kSegment:
+      good = came.fds.size() == 1 && link->channel != nullptr &&
+             link->channel->AddSegment(note.id, note.size, came.fds[0]);
+      break;
+    case Word::kGoOn:
+      good = link->channel == nullptr && GoOn(link, note.id);
+      break;
+    case Word::kBye:
+      link->ended = true;
+      break;
+    case Word::kUnknown:
+      if (good) {
+        link->ended = true;
+        lost_.push_back({link->id, "another process is there now"});
+      }
+      break;
+    default:
+      good = false;
   }
+  if (!good && link->socket >= 0) Break(link);
+  return true;
+}
+
+// The socket is no good any more.
+void LocalLinks::Break(Link* link) {
+  if (link->socket >= 0) close(std::exchange(link->socket, -1));
+  if (link->state == State::kOpening || link->channel == nullptr) {
+    link->ended = true;
+    return;
+  }
+  link->broken_since = std::min(link->broken_since, absl::Now());
+  mending_ = true;
+}
+
+// A link without a socket, or of whose new socket nothing was heard yet.
+void LocalLinks::Mend(Link* link, absl::Time now) {
+  mending_ = true;
+  if (HasEnded(link->process)) {
+    link->ended = true;
+  } else if (now - link->broken_since >= link_timeout_) {
+    link->ended = true;
+    lost_.push_back({link->id, absl::StrCat("no socket for ",
+                                            absl::FormatDuration(link_timeout_))});
+  } else if (link->ours && link->socket < 0 && now >= link->dial_at) {
+    link->dial_at = now + kDialEvery;
+    Dial(link);
+  }
+}
+
+bool LocalLinks::Dial(Link* link) {
+  link->socket = ConnectTo(link->endpoint);
+  if (link->socket < 0) return false;
+  if (SendNote(link->socket, {.word = Word::kGoOn, .id = link->token}, {}) &&
+      link->channel->ShowAgain()) {
+    return true;
+  }
+  close(std::exchange(link->socket, -1));
+  return false;
+}
+
+// The guest's socket becomes that of the link with the token. The guest has none then.
+bool LocalLinks::GoOn(Link* guest, uint64_t token) {
+  const int socket = std::exchange(guest->socket, -1);
+  guest->ended = true;
+  const auto found = std::find_if(links_.begin(), links_.end(), [&](const auto& l) {
+    return !l.second->ours && l.second->channel != nullptr && l.second->token == token &&
+           !l.second->ended;
+  });
+  if (found == links_.end()) {
+    SendNote(socket, {.word = Word::kUnknown}, {});
+    close(socket);
+    return true;
+  }
+  Link* link = found->second.get();
+  if (link->socket >= 0) close(link->socket);
+  link->socket = socket;
+  link->broken_since = absl::InfiniteFuture();
+  if (!SendNote(socket, {.word = Word::kTaken}, {}) || !link->channel->ShowAgain()) Break(link);
+  return true;
 }
 
 void LocalLinks::Progress() {
   const absl::Time now = absl::Now();
+  mending_ = false;
   if (listener_ >= 0 && now >= deaf_until_) Accept();
   std::vector<Link*> retired;
   for (auto& [id, link] : links_) {
     if (link->bell_in >= 0) Silence(*link);
-    if (link->ended) continue;
-    if (!ReadSocket(link.get())) link->ended = true;
+    if (link->ended && link->channel != nullptr) continue;
+    if (link->socket >= 0) ReadSocket(link.get());
+    if (link->broken_since != absl::InfiniteFuture() && !link->ended) Mend(link.get(), now);
     const bool late = now - link->opened > kOpeningPatience;
     if (link->channel == nullptr && (link->ended || late)) retired.push_back(link.get());
   }
@@ -359,13 +484,18 @@ void LocalLinks::AddPollItems(std::vector<pollfd>* items) const {
     items->push_back({.fd = listener_, .events = POLLIN});
   }
   for (const auto& [id, link] : links_) {
-    if (!link->ended) items->push_back({.fd = link->socket, .events = POLLIN});
+    if (!link->ended && link->socket >= 0) {
+      items->push_back({.fd = link->socket, .events = POLLIN});
+    }
     if (link->bell_in >= 0) items->push_back({.fd = link->bell_in, .events = POLLIN});
   }
 }
 
 void LocalLinks::Close() {
   if (listener_ >= 0) close(std::exchange(listener_, -1));
+  for (auto& [id, link] : links_) {
+    if (link->socket >= 0) SendNote(link->socket, {.word = Word::kBye}, {});
+  }
   while (!links_.empty()) Retire(links_.begin()->second.get(), false);
   open_ = 0;
 }

@@ -5,9 +5,12 @@
 // its end says that the other process has ended. Who calls: the ZeroMQ transport, which takes tcp
 // where there is no such link.
 //
+// The socket may break while both processes live. What is in the memory is there all the same: who
+// made the link makes another socket, says the link's token, and both go on.
+//
 // Invariants
-//  1. Messages of a link arrive in the order sent; those that were sent before a process ended are
-//     given out before the link is.
+//  1. Messages of a link arrive in the order sent, each once, whatever becomes of its socket; those
+//     that were sent before a process ended are given out before the link is.
 //  2. Only processes of the same user are taken.
 //  3. Nothing outlives the processes: memory and sockets are descriptors, not names.
 // One thread calls it, but for what channels say of leases.
@@ -16,11 +19,13 @@
 #include <poll.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -33,9 +38,16 @@ namespace soapstone::transport {
 
 using LinkId = uint32_t;  // from 1; never used again
 
+// A link of which one could not hear any more, though nobody said that the process had ended.
+struct LostLocalLink {
+  LinkId link = 0;
+  std::string why;
+};
+
 class LocalLinks {
  public:
-  LocalLinks();
+  // A link without a socket for `link_timeout` is lost.
+  explicit LocalLinks(absl::Duration link_timeout = absl::Seconds(5));
   ~LocalLinks();
   LocalLinks(const LocalLinks&) = delete;
   LocalLinks& operator=(const LocalLinks&) = delete;
@@ -67,6 +79,9 @@ class LocalLinks {
   void Woke();
   void AddPollItems(std::vector<pollfd>* items) const;
   bool any_open() const { return open_ > 0; }
+  // Some socket is to be made again: call Progress within tens of milliseconds.
+  bool mending() const { return mending_; }
+  std::vector<LostLocalLink> TakeLost() { return std::exchange(lost_, {}); }
   bool readable() const;
   // A message may come any moment: some other side runs elsewhere, as far as is known. One that
   // shares our processor runs only when we sleep, and the system then wakes it, or us, where a
@@ -77,14 +92,23 @@ class LocalLinks {
 
  private:
   struct Link;
+  static std::function<bool(const SharedArena::Segment&)> ShowBy(Link* link);
   void Accept();
   bool ReadSocket(Link* link);
+  bool ReadNote(Link* link);
+  void Break(Link* link);
+  void Mend(Link* link, absl::Time now);
+  bool Dial(Link* link);
+  bool GoOn(Link* guest, uint64_t token);
   bool TakeOver(Link* link, absl::Span<const int> fds);
   // `ended`: the other side reads no more. Else what is lent to it stays as it is for good.
   void Retire(Link* link, bool ended);
   static void Ring(const Link& link);
   static void Silence(const Link& link);
 
+  const absl::Duration link_timeout_;
+  bool mending_ = false;
+  std::vector<LostLocalLink> lost_;
   int listener_ = -1;
   absl::Time deaf_until_ = absl::InfinitePast();
   std::map<LinkId, std::unique_ptr<Link>> links_;

@@ -176,6 +176,61 @@ TEST_F(LocalLinksTest, ALookIsWorthItWhereAnotherProcessorSends) {
   on(cpus.front(), [&] { EXPECT_TRUE(listener_.worth_a_look()); });
 }
 
+// The sockets of a link, of either side, are shut while blocks are lent both ways.
+TEST_F(LocalLinksTest, ASocketThatBreaksIsMadeAgain) {
+  const LinkId out = Open();
+  LinkId in = 0;
+  ASSERT_TRUE(dialler_.Send(out, "first", {}).ok());
+  ASSERT_EQ(Next(&listener_, &dialler_, &in), "first");
+  std::vector<BufferPool> pools(8);
+  std::vector<BufferPool::Block> blocks;
+  for (int round = 0; round < 8; ++round) {
+    std::vector<pollfd> items;
+    (round % 2 == 0 ? dialler_ : listener_).AddPollItems(&items);
+    for (const pollfd& item : items) {
+      int listens = 1;
+      socklen_t size = sizeof(listens);
+      const int got = getsockopt(item.fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size);
+      if (got == 0 && listens == 0) ASSERT_EQ(shutdown(item.fd, round % 3), 0);
+    }
+    // Each time from a segment that the other side has not seen.
+    blocks.push_back(pools[static_cast<size_t>(round)].Take(size_t{24} << 20));
+    const std::string text = absl::StrCat(round);
+    for (const auto& [from, link] : {std::pair(&dialler_, out), std::pair(&listener_, in)}) {
+      ASSERT_TRUE(Turn(&dialler_, &listener_, [&, from = from, link = link] {
+        return from->Send(link, text, {blocks.back().View()}).ok();
+      }));
+    }
+    LinkId at = 0;
+    ASSERT_EQ(Next(&listener_, &dialler_, &at), text);
+    EXPECT_EQ(at, in);
+    ASSERT_EQ(Next(&dialler_, &listener_, &at), text);
+    EXPECT_EQ(at, out);
+  }
+  EXPECT_TRUE(dialler_.TakeLost().empty());
+  EXPECT_TRUE(listener_.TakeLost().empty());
+}
+
+TEST_F(LocalLinksTest, AnotherProcessAtTheSameNameIsNotTakenForIt) {
+  auto first = std::make_unique<LocalLinks>();
+  ASSERT_TRUE(first->Listen(endpoint_).ok());
+  const auto link = dialler_.Connect(endpoint_);
+  ASSERT_TRUE(link.has_value());
+  ASSERT_TRUE(Turn(&dialler_, first.get(),
+                   [&] { return dialler_.state(*link) == LocalLinks::State::kOpen; }));
+  std::vector<pollfd> items;
+  dialler_.AddPollItems(&items);
+  ASSERT_EQ(shutdown(items[0].fd, SHUT_RDWR), 0);
+  first = nullptr;
+  ASSERT_TRUE(listener_.Listen(endpoint_).ok());
+  LinkId from = 0;
+  EXPECT_TRUE(Turn(&dialler_, &listener_, [&] {
+    return !dialler_.Receive(&from, &frames_) &&
+           dialler_.state(*link) == LocalLinks::State::kGone;
+  }));
+  ASSERT_EQ(dialler_.TakeLost().size(), 1u);
+}
+
 // kill -9 at any moment: the other side has what was sent, then the end; nothing is left behind.
 TEST_F(LocalLinksTest, AKilledProcessLeavesNothingAndHoldsNobodyUp) {
   ASSERT_TRUE(listener_.Listen(endpoint_).ok());

@@ -150,11 +150,17 @@ absl::StatusOr<SharedChannel::FrameRef> SharedChannel::RefTo(Buffer* frame) {
   }
   const uint64_t id = place->segment->id;
   if (id >= shown_.size()) shown_.resize(id + 1);
-  if (!shown_[id]) {
+  if (shown_[id] == nullptr) {
     if (!show_(*place->segment)) return absl::ResourceExhaustedError("a segment was not taken");
-    shown_[id] = true;
+    shown_[id] = place->segment;
   }
   return FrameRef{id, place->offset, frame->size()};
+}
+
+bool SharedChannel::ShowAgain() {
+  return std::all_of(shown_.begin(), shown_.end(), [this](const SharedArena::Segment* segment) {
+    return segment == nullptr || show_(*segment);
+  });
 }
 
 absl::Status SharedChannel::Send(std::string_view header, absl::Span<const Buffer> payload,
@@ -232,7 +238,10 @@ absl::Status SharedChannel::Send(std::string_view header, absl::Span<const Buffe
 // ---- In
 
 bool SharedChannel::AddSegment(uint64_t id, size_t size, int fd) {
-  if (id == 0 || inward_->segments.size() >= kSegmentsMax || inward_->segments.contains(id) ||
+  if (const auto known = inward_->segments.find(id); known != inward_->segments.end()) {
+    return known->second.size() == size;  // shown again
+  }
+  if (id == 0 || inward_->segments.size() >= kSegmentsMax ||
       !SharedArena::IsSealed(fd, size)) {
     return false;
   }

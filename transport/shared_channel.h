@@ -67,6 +67,9 @@ class SharedChannel {
   // A message mentions a segment that is not there yet: AddSegment has to come before Receive.
   bool wants_segment() const { return wants_segment_; }
 
+  // Shows all segments again that messages mention: it may not have been seen when they were shown.
+  bool ShowAgain();
+
   // What is lent now stays as it is until this process ends: the other side may read it for as long
   // as it likes, and leases are not heard of any more.
   void Abandon();
@@ -109,7 +112,7 @@ class SharedChannel {
   std::vector<Lent> lent_;        // by lease - 1
   std::vector<uint32_t> unlent_;  // free indices of lent_
   uint64_t lent_bytes_ = 0;
-  std::vector<bool> shown_;     // by segment id
+  std::vector<const SharedArena::Segment*> shown_;  // by segment id; null: not shown
   BufferPool pool_;             // of frames that are copied
   std::vector<FrameRef> refs_;  // scratch of Parse
   std::string header_;          // of the latest message

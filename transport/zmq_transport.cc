@@ -97,6 +97,7 @@ class ZmqTransport final : public Transport {
                   .frame_bytes_max = static_cast<int64_t>(options.frame_limits.frame_bytes_max)}),
         identity_(options.frame_limits),
         routes_(options.route_limits),
+        local_links_(options.link_timeout),
         numbered_(NumberedOptionsOf(options),
                   [this](const std::string& peer, bool ours, std::string_view first,
                          absl::Span<const Buffer> rest,
@@ -156,6 +157,7 @@ class ZmqTransport final : public Transport {
   Taken TakeFrames(ZmqSockets::Source* from);
   void Tend();
   void Lose(const LostLink& lost);
+  void LoseLocal(const LostLocalLink& lost);
   absl::Status TellNote(const std::string& peer, bool ours, const StreamNote& note);
   void TakeNote(const ZmqSockets::Source& from, const Buffer& frame);
   bool TakeWake();
@@ -482,6 +484,16 @@ void ZmqTransport::Tend() {
   for (const LostLink& lost : numbered_.TakeLost()) Lose(lost);
   streams_.Tend();
   for (const LostLink& lost : streams_.TakeLost()) Lose(lost);
+  if (local_links_.mending()) local_links_.Progress();
+  for (const LostLocalLink& lost : local_links_.TakeLost()) LoseLocal(lost);
+}
+
+void ZmqTransport::LoseLocal(const LostLocalLink& lost) {
+  for (const auto& [node, connection] : local_) {
+    if (connection.link == lost.link) return lost_.push_back({node, lost.why});
+  }
+  const auto node = routes_.NodeWhere([&](const Route& r) { return r.link == lost.link; });
+  if (node.has_value()) lost_.push_back({*node, lost.why});
 }
 
 void ZmqTransport::Lose(const LostLink& lost) {
@@ -621,7 +633,7 @@ bool ZmqTransport::Poll(absl::Time deadline) {
                       static_cast<int16_t>((in ? ZMQ_POLLIN : 0) | (out ? ZMQ_POLLOUT : 0)), 0});
   }
   sockets_.AddPollItems(&items_);
-  if (streams_.unfinished()) left = std::min(left, kUnfinishedWait);
+  if (streams_.unfinished() || local_links_.mending()) left = std::min(left, kUnfinishedWait);
   if (numbered_.waiting()) left = std::min(left, kWaitingWait);
   const absl::Duration wait = std::min(absl::Ceil(left, absl::Milliseconds(1)), absl::Hours(1));
   const int rc = zmq_poll(items_.data(), static_cast<int>(items_.size()),
