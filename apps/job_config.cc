@@ -76,6 +76,10 @@ constexpr JobField kFields[] = {
     {"scheduler", "cluster.scheduler", "Endpoint of the scheduler, such as tcp://host:7070"},
     {"heartbeat_s", "cluster.heartbeat_s", "Seconds between heartbeats [0.5]"},
     {"heartbeat_timeout_s", "cluster.heartbeat_timeout_s", "Silent for this long is lost [5]"},
+    {"link_timeout_s", "cluster.link_timeout_s",
+     "A connection that cannot be made again for this long is lost [--heartbeat_timeout_s]"},
+    {"link_bytes", "cluster.link_bytes",
+     "Kept for another node until it has them; more has to wait [512 MiB, or 1/16 of the memory]"},
     {"start_timeout_s", "cluster.start_timeout_s", "All must have registered by then [60]"},
     {"bucket_bytes", "cluster.bucket_bytes", "Size at which a push message is closed [1 MiB]"},
     {"rebalance", "cluster.rebalance", "Share each batch out by the workers' measured speed"},
@@ -214,6 +218,7 @@ absl::Status CheckCluster(const wire::Cluster& cluster) {
   }
   SOAP_RETURN_IF_ERROR(CheckSeconds(cluster.heartbeat_s(), "cluster.heartbeat_s"));
   SOAP_RETURN_IF_ERROR(CheckSeconds(cluster.heartbeat_timeout_s(), "cluster.heartbeat_timeout_s"));
+  SOAP_RETURN_IF_ERROR(CheckSeconds(cluster.link_timeout_s(), "cluster.link_timeout_s"));
   SOAP_RETURN_IF_ERROR(CheckSeconds(cluster.start_timeout_s(), "cluster.start_timeout_s"));
   if (cluster.heartbeat_timeout_s() < 2 * cluster.heartbeat_s()) {
     return Invalid(absl::StrCat("cluster.heartbeat_timeout_s: ", cluster.heartbeat_timeout_s(),
@@ -434,6 +439,7 @@ void FillDefaults(wire::JobConfig* config) {
   if (cluster->precision().empty()) cluster->set_precision("float32");
   if (cluster->heartbeat_s() == 0) cluster->set_heartbeat_s(0.5);
   if (cluster->heartbeat_timeout_s() == 0) cluster->set_heartbeat_timeout_s(5);
+  if (cluster->link_timeout_s() == 0) cluster->set_link_timeout_s(cluster->heartbeat_timeout_s());
   if (cluster->start_timeout_s() == 0) cluster->set_start_timeout_s(60);
   if (cluster->bucket_bytes() == 0) cluster->set_bucket_bytes(uint64_t{1} << 20);
 }

@@ -73,6 +73,14 @@ std::vector<wire::TimerId> NodeLoop::TakeDue(Nanos now) {
   return due;
 }
 
+std::vector<transport::LostNode> NodeLoop::TakeLost() {
+  std::vector<transport::LostNode> lost = transport_->TakeLost();
+  for (const wire::Address node : mailer_.TakeLost()) {
+    lost.push_back({node, "it takes no messages, and too many wait for it"});
+  }
+  return lost;
+}
+
 void LogEnd(const wire::Notice& end) {
   const bool asked =
       end.code == kExitOk || end.code == kExitTerminated || end.code == kExitInterrupted;

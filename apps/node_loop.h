@@ -41,6 +41,9 @@ class NodeLoop {
   // Timers that are due, each once.
   std::vector<wire::TimerId> TakeDue(Nanos now);
 
+  // Nodes that what was sent to them does not reach, each once.
+  std::vector<transport::LostNode> TakeLost();
+
   Mailer& mailer() { return mailer_; }
   transport::Transport& transport() { return *transport_; }
   const transport::Transport& transport() const { return *transport_; }

@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
@@ -16,6 +17,7 @@
 #include "apps/job.h"
 #include "apps/job_source.h"
 #include "apps/listen_choice.h"
+#include "apps/process_memory.h"
 #include "apps/rank_choice.h"
 #include "apps/recorder.h"
 #include "apps/scheduler_node.h"
@@ -70,6 +72,9 @@ absl::Status StartLogging(wire::Role role, const RankChoice& rank, const std::st
   return absl::OkStatus();
 }
 
+constexpr uint64_t kLinkBytes = uint64_t{512} << 20;
+constexpr uint64_t kLinkMemoryShare = 16;  // of what there is, to one other node at most
+
 absl::StatusOr<std::unique_ptr<transport::Transport>> OpenTransport(wire::Role role,
                                                                     const NodeFlags& flags,
                                                                     const Job& job) {
@@ -82,6 +87,11 @@ absl::StatusOr<std::unique_ptr<transport::Transport>> OpenTransport(wire::Role r
   options.shared_memory = job.config.cluster().transport() == "auto" && MayShareMemory(*job.layout);
   options.streams = job.config.cluster().transport() != "zeromq";
   options.stream_port = flags.stream_port;
+  options.link_timeout = absl::Seconds(job.config.cluster().link_timeout_s());
+  options.queue_bytes_max = job.config.cluster().link_bytes();
+  if (options.queue_bytes_max == 0) {
+    options.queue_bytes_max = std::min(kLinkBytes, AvailableMemory() / kLinkMemoryShare);
+  }
   if (role == wire::Role::kScheduler) options.listen = scheduler;
   // Workers that keep the parameters among themselves are reached by each other.
   const bool listens = role == wire::Role::kServer ||

@@ -79,7 +79,10 @@ int SchedulerNode::Run() {
       Record({.kind = sim::EventKind::kTimer, .index = static_cast<uint32_t>(timer), .now = now});
       coordinator_.OnTimer(now, timer, &out_);
     }
-    for (const wire::Address node : loop_.mailer().TakeLost()) Lose(now, node);
+    for (const transport::LostNode& lost : loop_.TakeLost()) {
+      LOG(WARNING) << "the link to " << lost.node.ToString() << " is lost: " << lost.why;
+      Lose(now, lost.node);
+    }
     if (loop_.stop_requested()) {
       Record({.kind = sim::EventKind::kAbort, .now = now, .clock = loop_.stop_code()});
       coordinator_.Abort(now, loop_.stop_code(), "stopped by a signal", &out_);

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "apps/cpu_placement.h"
 #include "apps/curve_parts.h"
+#include "apps/link_losses.h"
 #include "base/exit_codes.h"
 #include "models/safetensors_writer.h"
 
@@ -83,6 +84,9 @@ int ServerNode::Run() {
     }
     TakeAnswers(now);
     WatchGuarantee();
+    std::optional<wire::Address> self;
+    if (rank_.has_value()) self = wire::Address::Of(ServerId{*rank_});
+    if (const auto end = ReportLostLinks(&loop_, self, &out_)) failure_ = *end;
     loop_.Flush(&out_);
   }
   return Finish();

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "apps/delay_injector.h"
+#include "apps/link_losses.h"
 #include "apps/warm_replica.h"
 #include "base/exit_codes.h"
 #include "base/status_macros.h"
@@ -129,6 +130,9 @@ int WorkerNode::Run() {
       OnDevice(now, *std::move(event));
     }
     if (curve_ != nullptr) KeepCurve(now);
+    std::optional<wire::Address> self;
+    if (enrolment_.rank().has_value()) self = wire::Address::Of(WorkerId{*enrolment_.rank()});
+    if (const auto end = ReportLostLinks(&loop_, self, &out_)) end_ = *end;
     for (const wire::TimerId timer : loop_.TakeDue(now)) {
       if (timer != wire::Enrolment::kTick) continue;
       std::optional<wire::Progress> progress;

@@ -59,6 +59,9 @@ void Coordinator::OnMessage(Nanos now, const Message& message, Outbox* out) {
   if (message.type == MessageType::kHeartbeat) {
     out->Send(To(message.from, MessageType::kHeartbeatAck));
   }
+  if (const auto* lost = std::get_if<wire::LostLink>(&message.body)) {
+    return broken_links_.Record(now, message.from, *lost);
+  }
   if (message.from.role == Role::kWorker) return OnWorkerMessage(now, message, out);
   if (message.type == MessageType::kHeartbeat) return;
   const auto* saved = std::get_if<wire::Saved>(&message.body);
@@ -203,10 +206,29 @@ void Coordinator::OnTimer(Nanos now, wire::TimerId timer, Outbox* out) {
   const Nanos overslept = now - tick_due_;
   if (overslept > options_.heartbeat_ns) nodes_.ForgivePause(overslept);
   for (const Address node : nodes_.Silent(now, options_.timeout_ns)) OnLost(now, node, out);
+  if (!ended_.has_value()) JudgeLinks(now, out);
   if (!ended_.has_value()) CheckDeadlines(now, out);
   if (ended_.has_value()) return;
   tick_due_ = now + options_.heartbeat_ns;
   out->SetTimer(kTick, tick_due_);
+}
+
+void Coordinator::JudgeLinks(Nanos now, Outbox* out) {
+  const auto lives = [&](Address node) -> std::optional<bool> {
+    const Node* entry = nodes_.Find(node);
+    if (entry == nullptr) return std::nullopt;
+    return now - entry->last_heard < 3 * options_.heartbeat_ns;
+  };
+  while (const auto verdict = broken_links_.Judge(now, options_.heartbeat_ns, lives)) {
+    const Notice why = {kExitPeerLost, verdict->line};
+    if (!verdict->can_be_spared) return End(why, out);
+    const WorkerId worker{verdict->out.index};
+    AddNews(absl::StrCat(verdict->line, ": ", Spoken(verdict->out), " is counted out"));
+    SendNotice(verdict->out, MessageType::kShutdown, why, out);
+    RemoveWorker(now, worker, {kExitPeerLost, absl::StrCat(verdict->line, "; no worker is left")},
+                 out);
+    if (ended_.has_value()) return;
+  }
 }
 
 void Coordinator::CheckDeadlines(Nanos now, Outbox* out) {
@@ -435,6 +457,7 @@ void Coordinator::AddTo(Fingerprint* f) const {
   members_.AddTo(f);
   acks_.AddTo(f);
   rebalancer_.AddTo(f);
+  broken_links_.AddTo(f);
   f->Add(evaluator_.has_value());
   if (evaluator_.has_value()) f->Add(*evaluator_);
   f->Add(ended_.has_value());

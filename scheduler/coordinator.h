@@ -36,6 +36,7 @@
 
 #include "base/fingerprint.h"
 #include "base/ids.h"
+#include "scheduler/broken_links.h"
 #include "scheduler/members.h"
 #include "scheduler/rebalancer.h"
 #include "scheduler/registry.h"
@@ -128,6 +129,7 @@ class Coordinator {
   void End(wire::Notice why, wire::Outbox* out);
 
   void CheckDeadlines(Nanos now, wire::Outbox* out);
+  void JudgeLinks(Nanos now, wire::Outbox* out);
   // A new epoch, and its roster to every shard, server and member.
   void PublishRoster(wire::Outbox* out);
   wire::Message To(wire::Address to, wire::MessageType type) const;
@@ -142,6 +144,7 @@ class Coordinator {
   Members members_;
   ShardAcks acks_;
   Rebalancer rebalancer_;
+  BrokenLinks broken_links_;
   std::optional<WorkerId> evaluator_;  // kEvaluating
   std::map<WorkerId, wire::Progress> progress_;
   std::map<WorkerId, wire::Progress> former_;  // of ranks with a successor, without the latter's

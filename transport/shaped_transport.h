@@ -43,6 +43,7 @@ class ShapedTransport : public Transport {
   void SetSession(uint64_t session) override { inside_->SetSession(session); }
   absl::Status Send(wire::Address node, const wire::Message& message) override;
   std::optional<wire::Message> Receive(absl::Time deadline) override;
+  std::vector<LostNode> TakeLost() override { return inside_->TakeLost(); }
   void Wake() override { inside_->Wake(); }
   // What is held is handed on at once.
   void Close(absl::Duration linger) override;

@@ -111,6 +111,12 @@ struct BodyWriter {
     frame::WorkerSet* out = header->mutable_worker_set();
     for (const WorkerId worker : body.workers) out->add_workers(Index(worker));
   }
+  void operator()(const LostLink& body) const {
+    frame::LostLink* out = header->mutable_lost_link();
+    out->set_other_role(static_cast<uint32_t>(body.other.role));
+    out->set_other_index(body.other.index);
+    out->set_why(body.why);
+  }
   void operator()(const Notice& body) const {
     frame::Notice* out = header->mutable_notice();
     out->set_code(body.code);
@@ -222,6 +228,11 @@ absl::StatusOr<Body> ReadBody(const frame::Header& header) {
       return Saved{.path = header.saved().path(), .sha256 = header.saved().sha256()};
     case frame::Header::kNotice:
       return Notice{.code = header.notice().code(), .text = header.notice().text()};
+    case frame::Header::kLostLink: {
+      const frame::LostLink& in = header.lost_link();
+      if (in.other_role() > static_cast<uint32_t>(Role::kPeer)) break;
+      return LostLink{{static_cast<Role>(in.other_role()), in.other_index()}, in.why()};
+    }
     case frame::Header::kParcel: {
       const frame::Parcel& in = header.parcel();
       return Parcel{.sequence = in.sequence(),

@@ -64,6 +64,8 @@ const char* TypeName(MessageType type) {
       return "shutdown";
     case MessageType::kBroken:
       return "broken";
+    case MessageType::kLinkLost:
+      return "link-lost";
     case MessageType::kPush:
       return "push";
     case MessageType::kClock:
@@ -166,6 +168,11 @@ struct BodyAdder {
     f->Add(body.code);
     f->Add(body.text);
   }
+  void operator()(const LostLink& body) const {
+    f->Add(body.other.role);
+    f->Add(body.other.index);
+    f->Add(body.why);
+  }
   void operator()(const Parcel& body) const {
     f->Add(body.sequence);
     f->Add(body.step);
@@ -200,6 +207,9 @@ struct BodyText {
   std::string operator()(const Saved& body) const { return absl::StrCat(" '", body.path, "'"); }
   std::string operator()(const Notice& body) const {
     return absl::StrCat(" code ", body.code, " '", body.text, "'");
+  }
+  std::string operator()(const LostLink& body) const {
+    return absl::StrCat(" to ", body.other.ToString(), " '", body.why, "'");
   }
   std::string operator()(const Parcel& body) const {
     return absl::StrCat(" step ", body.step, " [", body.begin, ",", body.end, ")",

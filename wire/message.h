@@ -72,6 +72,7 @@ enum class MessageType : uint8_t {
   kSaved = 15,        // server 0 -> scheduler: model written. Body Saved.
   kShutdown = 16,     // scheduler -> all: the job is over. Body Notice.
   kBroken = 17,       // server -> scheduler: in a strict job the guarantee was broken. Body Notice.
+  kLinkLost = 18,     // node -> scheduler: it cannot reach another node. Body LostLink.
   // Data: worker <-> shard.
   kPush = 20,       // one bucket's gradient (or elastic difference); a frame a slice. Of a table:
                     // the keys of rows, ascending, then their gradients, [keys, dim]
@@ -200,8 +201,14 @@ struct Notice {
   friend bool operator==(const Notice&, const Notice&) = default;
 };
 
+struct LostLink {
+  Address other;
+  std::string why;  // "no connection for 5s"
+  friend bool operator==(const LostLink&, const LostLink&) = default;
+};
+
 using Body = std::variant<std::monostate, Hello, Welcome, Roster, Progress, Evaluation, Saved,
-                          Notice, Parcel, WorkerSet>;
+                          Notice, Parcel, WorkerSet, LostLink>;
 
 struct Message {
   MessageType type = MessageType::kNone;

@@ -53,6 +53,8 @@ TypeRule RuleOf(MessageType type) {
     case MessageType::kBroken:
     case MessageType::kReject:
       return {.known = true, .body = kBodyIndex<Notice>};
+    case MessageType::kLinkLost:
+      return {.known = true, .body = kBodyIndex<LostLink>};
     case MessageType::kRosterAck:
     case MessageType::kStart:
     case MessageType::kHeartbeatAck:
@@ -204,6 +206,13 @@ struct BodyCheck {
       return Invalid("parcel: weight is no share");
     }
     return absl::OkStatus();
+  }
+
+  absl::Status operator()(const LostLink& lost) const {
+    if (lost.other.role != Role::kServer && lost.other.role != Role::kWorker) {
+      return Invalid("link lost: not to a node");
+    }
+    return CheckText(lost.why, "link lost: text too long");
   }
 
   absl::Status operator()(const Notice& notice) const {

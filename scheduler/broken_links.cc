@@ -1,0 +1,43 @@
+#include "scheduler/broken_links.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "scheduler/registry.h"
+
+namespace soapstone::scheduler {
+
+void BrokenLinks::Record(Nanos now, wire::Address from, const wire::LostLink& lost) {
+  if (from == lost.other) return;
+  const auto [a, b] = std::minmax(from, lost.other);
+  pairs_.emplace(Pair(a, b), Broken{now, lost.why});
+}
+
+size_t BrokenLinks::CountOf(wire::Address node) const {
+  return static_cast<size_t>(std::count_if(pairs_.begin(), pairs_.end(), [&](const auto& pair) {
+    return pair.first.first == node || pair.first.second == node;
+  }));
+}
+
+// Servers are below workers: `a` is a server where one of them is.
+BrokenLinks::Verdict BrokenLinks::VerdictOn(wire::Address a, wire::Address b,
+                                            const std::string& why) const {
+  Verdict verdict{.out = b,
+                  .can_be_spared = b.role == wire::Role::kWorker,
+                  .line = absl::StrCat("the link between ", Spoken(a), " and ", Spoken(b),
+                                       " is lost (", why, ")")};
+  if (a.role == wire::Role::kWorker && CountOf(a) > CountOf(b)) verdict.out = a;
+  return verdict;
+}
+
+void BrokenLinks::AddTo(Fingerprint* f) const {
+  f->Add(pairs_.size());
+  for (const auto& [pair, broken] : pairs_) {
+    for (const wire::Address node : {pair.first, pair.second}) {
+      f->Add(node.role);
+      f->Add(node.index);
+    }
+  }
+}
+
+}  // namespace soapstone::scheduler
