@@ -174,7 +174,8 @@ void WorkerNode::LookAtDevice(Nanos now) {
 std::string WorkerNode::TextOf(const worker::Overdue& overdue) const {
   const double seconds = static_cast<double>(overdue.for_ns) / kSecond;
   if (!overdue.taken) {
-    return absl::StrFormat("the device is stuck: it has taken no command for %.1f s", seconds);
+    return absl::StrFormat("the device is %s: it has taken no command for %.1f s",
+                           overdue.hung ? "stuck" : "slow", seconds);
   }
   const bool of_operator =
       overdue.op == worker::Op::kForward || overdue.op == worker::Op::kBackward;

@@ -7,6 +7,7 @@ namespace soapstone::worker {
 namespace {
 
 constexpr int64_t kSlowMedians = 8, kHungMedians = 32;
+constexpr int64_t kMissedLooks = 4;  // a busy machine makes one late, not so many
 constexpr int64_t kHungFloors = 4, kHungFloorsUnknown = 12;
 
 }  // namespace
@@ -55,7 +56,8 @@ std::optional<Overdue> CommandWatch::Look(Nanos now, uint64_t waiting) {
     left_out_ns_ = 0;
     return std::nullopt;
   }
-  if (since_look > 2 * look_every_ns_) left_out_ns_ += std::min(since_look, now - since_);
+  if (since_look > kMissedLooks * look_every_ns_)
+    left_out_ns_ += std::min(since_look, now - since_);
   Overdue overdue = {.taken = in_hand_.has_value(), .for_ns = now - since_ - left_out_ns_};
   if (in_hand_.has_value()) {
     overdue.op = in_hand_->first;

@@ -107,6 +107,19 @@ TEST_F(CommandWatchTest, TimeInWhichNobodyLookedIsLeftOut) {
   EXPECT_EQ(SaidAfter(200 * kSecond, /*hung=*/true), 18 * kSecond);
 }
 
+TEST_F(CommandWatchTest, LooksThatAreLateLookAllTheSame) {
+  Run(3, kMillisecond);
+  watch_.Begin(now_, Op::kForward, 3);
+  std::optional<Overdue> said;
+  for (int look = 0; look < 8 && (!said.has_value() || !said->hung); ++look) {
+    now_ += 3 * kLookEvery;
+    said = watch_.Look(now_, 1);
+  }
+  ASSERT_TRUE(said.has_value());
+  EXPECT_TRUE(said->hung);
+  EXPECT_EQ(said->for_ns, 21 * kSecond);
+}
+
 TEST_F(CommandWatchTest, ARestIsNoWork) {
   Run(3, kMillisecond);
   watch_.Begin(now_, Op::kForward, 3);
