@@ -8,6 +8,7 @@
 #include "absl/strings/strip.h"
 #include "apps/process_memory.h"
 #include "base/status_macros.h"
+#include "compute/cpu/arithmetic.h"
 #include "compute/cpu/backend.h"
 #include "glog/logging.h"
 
@@ -90,6 +91,18 @@ absl::StatusOr<std::shared_ptr<compute::Backend>> MakeBackend(const wire::Cluste
     choice.device = "cpu";
   }
   return MakeChosenBackend(choice);
+}
+
+absl::Status ChooseInstructionSet(const wire::Cluster& cluster) {
+  const absl::Status chosen = compute::CapInstructionSet(cluster.isa());
+  if (chosen.ok()) return chosen;
+  return {chosen.code(), absl::StrCat("cluster.isa: ", chosen.message())};
+}
+
+std::string ArithmeticOf(wire::Role role, const wire::Cluster& cluster) {
+  if (role != wire::Role::kWorker) return compute::FunctionsArithmetic();
+  if (cluster.device() != "cpu" && compute::CudaDeviceCount() > 0) return "cuda";
+  return compute::CpuArithmetic();
 }
 
 uint64_t FreeMemory(compute::Backend* backend) {

@@ -10,6 +10,7 @@
 #include "apps/job_config.h"
 #include "compute/cuda/cuda_backend.h"
 #include "compute/kernel.h"
+#include "wire/message.h"
 
 namespace soapstone::apps {
 
@@ -32,6 +33,13 @@ absl::StatusOr<compute::CudaOptions> CudaOptionsOf(const BackendChoice& choice);
 // Error: the processor is taken, and does not have the precision.
 absl::StatusOr<std::shared_ptr<compute::Backend>> MakeBackend(const wire::Cluster& cluster,
                                                               uint32_t rank);
+
+// cluster.isa, for this process and from now on: before anything is computed. Errors: as
+// compute::CapInstructionSet.
+absl::Status ChooseInstructionSet(const wire::Cluster& cluster);
+// What the bits that this node adds to the job depend on (wire::Hello::arithmetic): servers compute
+// initial values, rates and updates, workers the rest.
+std::string ArithmeticOf(wire::Role role, const wire::Cluster& cluster);
 
 // Bytes that a replica on this backend could take: of the device, beside all processes that use it,
 // or of the machine (AvailableMemory).

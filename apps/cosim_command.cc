@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "apps/compute_backend.h"
 #include "apps/console.h"
 #include "apps/job.h"
 #include "apps/job_source.h"
@@ -34,7 +35,10 @@ double CosimWallSeconds() {
 absl::StatusOr<std::shared_ptr<const Job>> JobFromFlags(const SimulateFlags& flags) {
   SOAP_ASSIGN_OR_RETURN(wire::JobConfig config, ConfigFromFlags({.config_path = flags.job_path,
                                                                  .overrides = flags.overrides}));
-  return PrepareDenseJob(std::move(config), "a simulation");
+  SOAP_ASSIGN_OR_RETURN(std::shared_ptr<const Job> job,
+                        PrepareDenseJob(std::move(config), "a simulation"));
+  SOAP_RETURN_IF_ERROR(ChooseInstructionSet(job->config.cluster()));
+  return job;
 }
 
 experiment::CosimTiming TimingOf(const Job& job, const SimulateFlags& flags) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "base/bounded_inbox.h"
 #include "base/ids.h"
 #include "base/mutex.h"
+#include "worker/command_watch.h"
 #include "worker/device.h"
 
 namespace soapstone::apps {
@@ -24,8 +26,9 @@ class DeviceThread {
   using Runner = std::function<void(const worker::DeviceCommand&, std::vector<worker::DeviceEvent>*,
                                     const Rest&)>;
 
-  // `wake` makes the loop look for events; any thread may call it.
-  DeviceThread(Runner runner, std::function<void()> wake);
+  // `wake` makes the loop look for events; any thread may call it. patience_ns: the floor of the
+  // time that a command may take, as worker::CommandWatch has it.
+  DeviceThread(Runner runner, std::function<void()> wake, Nanos patience_ns = 5 * kSecond);
   ~DeviceThread();
   DeviceThread(const DeviceThread&) = delete;
   DeviceThread& operator=(const DeviceThread&) = delete;
@@ -37,8 +40,21 @@ class DeviceThread {
   // Ends the rest in hand; from now on there is none. The commands are run all the same.
   void Hurry() ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // How often Look is called while there is anything to wait for.
+  static constexpr Nanos kLookEvery = kSecond;
+  // Whether the device takes too long over what it has in hand.
+  std::optional<worker::Overdue> Look(Nanos now) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Of a hung one, which cannot be destroyed: that would wait for it. It is left behind, until it
+  // goes on after all or the process ends, and calls nobody any more.
+  static void Abandon(std::unique_ptr<DeviceThread> hung);
+
  private:
   void Run(const std::stop_token& stop);
+  bool IsAbandoned() ABSL_LOCKS_EXCLUDED(mutex_);
+  void RunOne(const worker::DeviceCommand& command, std::vector<worker::DeviceEvent>* events)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  bool Deliver(std::vector<worker::DeviceEvent>* events, const std::stop_token& stop)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   Nanos RestFor(Nanos duration) ABSL_LOCKS_EXCLUDED(mutex_);
 
   Runner runner_;
@@ -48,6 +64,9 @@ class DeviceThread {
   Mutex mutex_;
   Signal hurried_;
   bool hurry_ ABSL_GUARDED_BY(mutex_) = false;
+  bool abandoned_ ABSL_GUARDED_BY(mutex_) = false;
+  worker::CommandWatch watch_ ABSL_GUARDED_BY(mutex_);
+  uint64_t waiting_ ABSL_GUARDED_BY(mutex_) = 0;  // put, and not ended
   std::jthread thread_;
 };
 

@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <memory>
 #include <thread>
+
+#include "apps/node_loop.h"
 
 namespace soapstone::apps {
 namespace {
@@ -51,6 +54,52 @@ TEST(DeviceThread, ARestIsAsLongAsAsked) {
   ASSERT_TRUE(device.Put({}));
   while (rested < 0) std::this_thread::yield();
   EXPECT_GE(rested, 2 * kMillisecond);
+}
+
+// What a device that hangs in a command shares with the test, which it may outlive.
+struct Hang {
+  std::atomic<bool> released = false;
+  std::atomic<bool> ended = false;
+  std::atomic<int> wakes = 0;
+};
+
+TEST(DeviceThread, AHungCommandIsNamedAndItsThreadLeftBehind) {
+  constexpr Nanos kPatience = 5 * kMillisecond;
+  auto hang = std::make_shared<Hang>();
+  auto device = std::make_unique<DeviceThread>(
+      [hang](const worker::DeviceCommand&, std::vector<worker::DeviceEvent>* events,
+             const DeviceThread::Rest&) {
+        while (!hang->released) std::this_thread::yield();
+        events->emplace_back();
+        hang->ended = true;
+      },
+      [hang] { ++hang->wakes; }, kPatience);
+  ASSERT_TRUE(device->Put({.what = {.op = worker::Op::kBackward, .index = 7}}));
+  const Nanos began = NodeLoop::Now();
+  std::optional<worker::Overdue> overdue;
+  bool was_slow = false;
+  while (!overdue.has_value() || !overdue->hung) {
+    ASSERT_LT(NodeLoop::Now() - began, 30 * kSecond) << "a hang that nobody sees";
+    overdue = device->Look(NodeLoop::Now());
+    was_slow = was_slow || (overdue.has_value() && !overdue->hung);
+  }
+  EXPECT_TRUE(was_slow);
+  EXPECT_EQ(overdue->op, worker::Op::kBackward);
+  EXPECT_EQ(overdue->index, 7u);
+  EXPECT_GT(overdue->for_ns, 4 * kPatience);
+  DeviceThread::Abandon(std::move(device));  // returns, though the command has not ended
+  hang->released = true;
+  while (!hang->ended) std::this_thread::yield();
+  EXPECT_EQ(hang->wakes, 0);
+}
+
+TEST(DeviceThread, OneThatWorksIsNeverOverdue) {
+  std::atomic<int> done = 0;
+  DeviceThread device([&](const worker::DeviceCommand&, std::vector<worker::DeviceEvent>*,
+                          const DeviceThread::Rest&) { ++done; },
+                      [] {});
+  for (int i = 0; i < 1000; ++i) ASSERT_TRUE(device.Put({}));
+  while (done < 1000) EXPECT_FALSE(device.Look(NodeLoop::Now()).has_value());
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "apps/compute_backend.h"
+
 namespace soapstone::apps {
 
 wire::EnrolmentOptions EnrolmentOptionsOf(const Job& job, wire::Role role, Enlisting enlisting,
@@ -12,6 +14,7 @@ wire::EnrolmentOptions EnrolmentOptionsOf(const Job& job, wire::Role role, Enlis
           .endpoint = std::move(endpoint),
           .nonce = enlisting.nonce,
           .config_digest = job.digest,
+          .arithmetic = ArithmeticOf(role, cluster),
           .scheduler = cluster.scheduler(),
           .heartbeat_ns = NanosOf(cluster.heartbeat_s()),
           .timeout_ns = NanosOf(cluster.heartbeat_timeout_s()),

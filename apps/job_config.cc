@@ -96,6 +96,9 @@ constexpr JobField kFields[] = {
     {"precision", "cluster.precision",
      "Of the factors that workers multiply: float32; bf16, where the processor or the device has "
      "it; tf32, a device's alone. Parameters, gradients and sums stay float32 [float32]"},
+    {"isa", "cluster.isa",
+     "The most that workers' processors compute with: sse41, avx2 or avx512; auto: what each has. "
+     "Under bsp the same bits need the same [auto]"},
     {"table_rows_max", "cluster.table_rows_max",
      "Rows of a table on a shard; beyond, those not used for longest go [no end]"},
     {"model_path", "output.model_path", "Where server 0 writes the model (safetensors)"},
@@ -192,8 +195,8 @@ absl::Status CheckSeconds(double value, const char* name) {
 constexpr uint32_t kThreadsMax = 1024;
 constexpr uint32_t kNodesMax = 100'000;  // as wire/frame.h
 
-// Whether the processor has bf16 is known where the worker runs.
-absl::Status CheckPrecision(const wire::Cluster& cluster) {
+// What the processor has is known where the worker runs.
+absl::Status CheckArithmetic(const wire::Cluster& cluster) {
   const std::string& precision = cluster.precision();
   if (precision != "float32" && precision != "tf32" && precision != "bf16") {
     return Invalid(
@@ -201,6 +204,13 @@ absl::Status CheckPrecision(const wire::Cluster& cluster) {
   }
   if (precision == "tf32" && cluster.device() == "cpu") {
     return Invalid("cluster.precision: processors have no tf32; take float32 or bf16");
+  }
+  const std::string& isa = cluster.isa();
+  if (isa != "auto" && isa != "sse41" && isa != "avx2" && isa != "avx512") {
+    return Invalid(absl::StrCat("cluster.isa: \"", isa, "\" is none of auto, sse41, avx2, avx512"));
+  }
+  if (precision == "bf16" && cluster.device() == "cpu" && isa != "auto") {
+    return Invalid(absl::StrCat("cluster.isa: ", isa, " has no bf16; take --precision=float32"));
   }
   return absl::OkStatus();
 }
@@ -233,7 +243,7 @@ absl::Status CheckCluster(const wire::Cluster& cluster) {
   if (device != "auto" && device != "cpu" && device != "cuda") {
     return Invalid(absl::StrCat("cluster.device: \"", device, "\" is none of auto, cpu and cuda"));
   }
-  SOAP_RETURN_IF_ERROR(CheckPrecision(cluster));
+  SOAP_RETURN_IF_ERROR(CheckArithmetic(cluster));
   if (cluster.threads() > kThreadsMax) {
     return Invalid(
         absl::StrCat("cluster.threads: ", cluster.threads(), " is more than ", kThreadsMax));
@@ -437,6 +447,7 @@ void FillDefaults(wire::JobConfig* config) {
   if (cluster->device().empty()) cluster->set_device("cpu");
   if (cluster->threads() == 0) cluster->set_threads(1);
   if (cluster->precision().empty()) cluster->set_precision("float32");
+  if (cluster->isa().empty()) cluster->set_isa("auto");
   if (cluster->heartbeat_s() == 0) cluster->set_heartbeat_s(0.5);
   if (cluster->heartbeat_timeout_s() == 0) cluster->set_heartbeat_timeout_s(5);
   if (cluster->link_timeout_s() == 0) cluster->set_link_timeout_s(cluster->heartbeat_timeout_s());
@@ -483,6 +494,7 @@ uint64_t JobDigest(const wire::JobConfig& config, uint64_t data_fingerprint) {
   meaning.clear_output();
   meaning.mutable_cluster()->clear_scheduler();
   meaning.mutable_cluster()->clear_transport();
+  if (config.cluster().isa() == "auto") meaning.mutable_cluster()->clear_isa();
   wire::Data* data = meaning.mutable_data();
   data->clear_path();
   data->clear_labels_path();

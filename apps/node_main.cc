@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "apps/compute_backend.h"
 #include "apps/flags.h"
 #include "apps/job.h"
 #include "apps/job_source.h"
@@ -127,6 +128,9 @@ absl::StatusOr<int> RunNode(wire::Role role, const NodeFlags& flags, wire::JobCo
     SOAP_ASSIGN_OR_RETURN(rank, ChooseRank(flags.rank, [](const char* n) { return getenv(n); }));
   }
   SOAP_ASSIGN_OR_RETURN(const std::shared_ptr<const Job> job, PrepareJob(std::move(config)));
+  if (role == wire::Role::kWorker) {
+    SOAP_RETURN_IF_ERROR(ChooseInstructionSet(job->config.cluster()));
+  }
   const bool records = !job->config.output().record_path().empty();
   if (role == wire::Role::kScheduler && records) {
     SOAP_RETURN_IF_ERROR(CheckRecordingFolder(job->config));

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "apps/compute_backend.h"
 #include "apps/console.h"
 #include "apps/cosim_command.h"
 #include "apps/job.h"
@@ -36,6 +37,7 @@ absl::StatusOr<std::shared_ptr<const Job>> JobOf(const sim::Recording& recording
   SOAP_RETURN_IF_ERROR(ApplyOverrides(flags.overrides, &config));
   SOAP_ASSIGN_OR_RETURN(const std::shared_ptr<const Job> job,
                         PrepareDenseJob(std::move(config), "a recording"));
+  SOAP_RETURN_IF_ERROR(ChooseInstructionSet(job->config.cluster()));
   if (job->digest == recording.job_digest) return job;
   return absl::InvalidArgumentError(
       absl::StrFormat("%s: the job or its data are not those of the recording (digest %016x here, "

@@ -44,6 +44,7 @@ scheduler::CoordinatorOptions CoordinatorOptionsOf(const Job& job, uint64_t sess
       .shards_per_server = cluster.shards_per_server(),
       .session = session,
       .config_digest = job.digest,
+      .one_arithmetic = job.specs.policy.guarantee.sequential_bits,
       .heartbeat_ns = NanosOf(cluster.heartbeat_s()),
       .timeout_ns = NanosOf(cluster.heartbeat_timeout_s()),
       .start_timeout_ns = NanosOf(cluster.start_timeout_s()),

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "apps/delay_injector.h"
 #include "apps/link_losses.h"
@@ -22,6 +23,9 @@ namespace {
 using wire::MessageType;
 
 constexpr Nanos kWorkerPatience = kSecond;
+// Events of the device that are taken between two looks at the network and the timers: a heartbeat
+// is not late because the device is fast.
+constexpr int kEventsAtOnce = 64;
 constexpr Nanos kLeavePatience = 30 * kSecond;  // to finish the step in hand
 constexpr absl::Duration kWorkerLinger = absl::Seconds(1);
 constexpr absl::Duration kWorkerLookAgain = absl::Milliseconds(1);
@@ -120,15 +124,13 @@ int WorkerNode::Run() {
   warm_ = *std::move(warm);
   enrolment_.Start(loop_.Now(), &out_);
   Flush();
+  bool events_wait = false;
   while (!Over(loop_.Now())) {
-    const std::optional<wire::Message> message = loop_.Next(kWorkerPatience);
+    const std::optional<wire::Message> message = loop_.Next(events_wait ? 0 : kWorkerPatience);
     const Nanos now = loop_.Now();
     if (message.has_value()) Dispatch(now, *message);
-    while (device_.has_value()) {
-      std::optional<worker::DeviceEvent> event = device_->Take();
-      if (!event.has_value()) break;
-      OnDevice(now, *std::move(event));
-    }
+    events_wait = TakeEvents(now);
+    LookAtDevice(now);
     if (curve_ != nullptr) KeepCurve(now);
     std::optional<wire::Address> self;
     if (enrolment_.rank().has_value()) self = wire::Address::Of(WorkerId{*enrolment_.rank()});
@@ -145,6 +147,55 @@ int WorkerNode::Run() {
     Flush();
   }
   return Finish();
+}
+
+// True: there may be more of them.
+bool WorkerNode::TakeEvents(Nanos now) {
+  if (device_ == nullptr) return false;
+  for (int taken = 0; taken < kEventsAtOnce; ++taken) {
+    std::optional<worker::DeviceEvent> event = device_->Take();
+    if (!event.has_value()) return false;
+    OnDevice(now, *std::move(event));
+  }
+  return true;
+}
+
+void WorkerNode::LookAtDevice(Nanos now) {
+  if (device_ == nullptr || now < look_at_device_) return;
+  look_at_device_ = now + DeviceThread::kLookEvery;
+  const std::optional<worker::Overdue> overdue = device_->Look(now);
+  if (!overdue.has_value()) return;
+  const std::string text = TextOf(*overdue);
+  if (!overdue->hung) {
+    LOG(WARNING) << text;
+    return;
+  }
+  hung_ = true;
+  if (!end_.has_value()) end_ = {kExitInternal, text};
+}
+
+// What takes so long, by the operator's name.
+std::string WorkerNode::TextOf(const worker::Overdue& overdue) const {
+  const double seconds = static_cast<double>(overdue.for_ns) / kSecond;
+  if (!overdue.taken) {
+    return absl::StrFormat("the device is %s: it has taken no command for %.1f s",
+                           overdue.hung ? "stuck" : "slow", seconds);
+  }
+  const bool of_operator =
+      overdue.op == worker::Op::kForward || overdue.op == worker::Op::kBackward;
+  std::string what = worker::OpName(overdue.op);
+  if (of_operator && job_->graph != nullptr && overdue.index < job_->graph->ops().size()) {
+    absl::StrAppend(&what, " of ", job_->graph->ops()[overdue.index].name);
+  } else if (of_operator) {
+    absl::StrAppend(&what, " of operator ", overdue.index);
+  }
+  const std::string before =
+      overdue.median_ns < 0 ? "it had not been done three times before"
+                            : absl::StrFormat("it took %.3f s before",
+                                              static_cast<double>(overdue.median_ns) / kSecond);
+  return absl::StrFormat("the device %s %s for %.1f s; %s",
+                         overdue.hung ? "is stuck: it has been in" : "is slow: it has been in",
+                         what, seconds, before);
 }
 
 void WorkerNode::Dispatch(Nanos now, const wire::Message& message) {
@@ -237,7 +288,9 @@ void WorkerNode::OnWelcome(uint32_t rank) {
     end_ = {kExitInternal, std::string(runner.status().message())};
     return;
   }
-  device_.emplace(*std::move(runner), [this] { loop_.Wake(); });
+  device_ = std::make_unique<DeviceThread>(
+      *std::move(runner), [this] { loop_.Wake(); },
+      NanosOf(job_->config.cluster().heartbeat_timeout_s()));
   OpenFiles(WorkerId{rank});
   LOG(INFO) << "worker " << rank << " of " << job_->config.cluster().workers() << ": "
             << job_->summary;
@@ -308,7 +361,7 @@ void WorkerNode::BeginLeaving(Nanos now) {
     LOG(INFO) << "leaving after the step in hand";
     Record({.kind = sim::EventKind::kLeave, .now = now});
     engine_->RequestLeave();
-    if (device_.has_value()) device_->Hurry();
+    if (device_ != nullptr) device_->Hurry();
     return;
   }
   if (engine_.has_value()) {  // nothing in hand
@@ -368,7 +421,8 @@ void WorkerNode::Flush() {
   for (worker::DeviceCommand& command : commands_) {
     FailIfDue(command);
     if (!end_.has_value() && !device_->Put(std::move(command))) {
-      end_ = {kExitInternal, "the device is stuck"};
+      end_ = {kExitInternal, "the device is stuck: it takes no more commands"};
+      hung_ = true;
     }
   }
   commands_.clear();
@@ -376,8 +430,12 @@ void WorkerNode::Flush() {
 }
 
 int WorkerNode::Finish() {
-  AwaitReplica();
-  device_.reset();
+  if (hung_) {
+    DeviceThread::Abandon(std::move(device_));
+  } else {
+    AwaitReplica();
+    device_.reset();
+  }
   loop_.mailer().Retry();
   loop_.transport().Close(kWorkerLinger);
   LogEnd(*end_);

@@ -44,6 +44,10 @@ class WorkerNode {
   // Carries messages between the engine and its peer until there is none.
   void DispatchWithin(Nanos now);
   void OnWelcome(uint32_t rank);
+  bool TakeEvents(Nanos now);
+  // Ends this node where its device does not go on.
+  void LookAtDevice(Nanos now);
+  std::string TextOf(const worker::Overdue& overdue) const;
   // Opens what the job is to write; ends this node where it cannot.
   void OpenFiles(WorkerId self);
   template <typename T>
@@ -84,7 +88,9 @@ class WorkerNode {
   std::shared_ptr<models::Replica> warm_;  // until the device has it
   std::optional<worker::Engine> engine_;
   std::optional<server::Peer> peer_;  // of decentralised policies
-  std::optional<DeviceThread> device_;
+  std::unique_ptr<DeviceThread> device_;
+  Nanos look_at_device_ = 0;               // from then on
+  bool hung_ = false;                      // it is: cannot be waited for
   std::unique_ptr<IterationTrace> trace_;  // null: not asked for
   std::unique_ptr<Recorder> recorder_;     // likewise: of the engine
   std::unique_ptr<Recorder> peer_recorder_;

@@ -11,6 +11,7 @@
 #include "apps/roofline.h"
 #include "base/exit_codes.h"
 #include "bench/cluster_link.h"
+#include "bench/engine_cost.h"
 #include "bench/gloo.h"
 #include "bench/memory.h"
 #include "bench/planner.h"
@@ -27,7 +28,9 @@ constexpr uint64_t kKb = 1024, kMb = 1024 * kKb;
 constexpr uint64_t kApplyBytes = 64 * kMb;
 constexpr uint64_t kTripBytes = 4 * kKb;
 constexpr uint64_t kTrips = 5000;
-constexpr char kSparse[] = "sparse", kGloo[] = "gloo", kPlanner[] = "planner", kUnlike[] = "unlike";
+constexpr char kSparse[] = "sparse", kGloo[] = "gloo", kPlanner[] = "planner", kUnlike[] = "unlike",
+               kEngine[] = "engine";
+constexpr uint64_t kStepLengths[] = {2'000, 20'000, 200'000};
 constexpr char kPairFile[] = "examples/machines/heterogeneous_pair.machine.textproto";
 constexpr uint64_t kPairProposals = 200'000;
 
@@ -263,6 +266,14 @@ class Run {
   std::vector<SparseRow> sparse_;
 };
 
+std::string EngineCosts(const Flags& flags) {
+  std::vector<EngineCost> costs;
+  for (const uint64_t instructions : kStepLengths) {
+    costs.push_back(MeasureEngine(instructions, flags.repeats, flags.seconds));
+  }
+  return EngineTable(costs);
+}
+
 int Planner(const Flags& flags) {
   std::vector<PlannerRow> rows;
   for (const char* model : {"gnmt", "inception_v3"}) {
@@ -293,8 +304,10 @@ int Main(int argc, char** argv) {
   app.add_option(
          "--only", flags.only,
          "Links' rows whose name has this in it, such as tcp; sparse: sparse tables and nothing "
-         "else; planner: simulations and proposals a second; unlike: plans for the unlike pair of "
-         "examples/machines, from the root of the source")
+         "else; engine: what a worker's engine costs an instruction; planner: simulations and "
+         "proposals "
+         "a second; unlike: plans for the unlike pair of examples/machines, from the root of the "
+         "source")
       ->type_name("TEXT");
   app.add_option("--rows", flags.rows, "Of a sparse table [10,000,000]")
       ->check(CLI::Range(uint64_t{100'000}, uint64_t{1} << 31));
@@ -320,6 +333,10 @@ int Main(int argc, char** argv) {
     return kExitConfig;
   };
   if (flags.only == kPlanner) return Planner(flags);
+  if (flags.only == kEngine) {
+    std::cout << EngineCosts(flags);
+    return kExitOk;
+  }
   if (flags.only == kUnlike) {
     const absl::StatusOr<std::string> table = UnlikeDevicesTable(kPairFile, kPairProposals);
     if (table.ok()) std::cout << *table;
@@ -330,6 +347,7 @@ int Main(int argc, char** argv) {
   }
   Run run(flags);
   run.All();
+  if (flags.only.empty()) std::cout << EngineCosts(flags) << '\n';
   if (!run.rows().empty()) {
     std::cout << Table(run.rows()) << "\nThe same run's ratios\n" << RatioTable(run.rows());
   }

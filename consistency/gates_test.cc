@@ -218,5 +218,47 @@ TEST(BackupRoundsTest, ShardZeroChoosesForAll) {
   EXPECT_EQ(lead.OnHeld(ShardId{1}, WorkerId{1}, 0), Actions{});  // too late
 }
 
+// A push of `leaves` of round 0; what is said of which ticket.
+std::vector<std::pair<ActionKind, uint64_t>> NodePushed(Policy* policy, uint32_t worker,
+                                                        LeafRange leaves, uint64_t ticket) {
+  std::vector<std::pair<ActionKind, uint64_t>> said;
+  for (const Action& action : policy->OnPush(
+           {.worker = WorkerId{worker}, .clock = 0, .leaves = leaves, .ticket = Ticket{ticket}})) {
+    said.emplace_back(action.kind, static_cast<uint64_t>(action.ticket));
+  }
+  return said;
+}
+
+// Leaves of a lost worker that another one had supplied in part, and was lost too: who takes over
+// both sums all of them.
+TEST(SnapshotRoundsTest, ALargerNodeTakesThePlaceOfItsParts) {
+  Policy policy(*ParsePolicy("bsp"), 1, 4);
+  for (uint32_t w = 0; w < 2; ++w) policy.OnJoin(WorkerId{w}, 0);
+  using enum ActionKind;
+  EXPECT_THAT(NodePushed(&policy, 1, {2, 3}, 11), ElementsAre(std::pair(kHold, 11u)));
+  policy.OnLeave(WorkerId{1});
+  EXPECT_THAT(NodePushed(&policy, 0, {0, 2}, 12), ElementsAre(std::pair(kHold, 12u)));
+  EXPECT_THAT(NodePushed(&policy, 0, {2, 4}, 13),
+              ElementsAre(std::pair(kDrop, 11u), std::pair(kHold, 13u)));
+  std::vector<uint64_t> gathered;
+  for (const Action& action : Clocked(&policy, 0, 1)) {
+    if (action.kind == kGather) gathered.push_back(static_cast<uint64_t>(action.ticket));
+  }
+  EXPECT_THAT(gathered, ElementsAre(12u, 13u));
+  EXPECT_EQ(policy.Frontier(), 1);
+}
+
+TEST(SnapshotRoundsTest, WhatIsHereAlreadyIsDropped) {
+  Policy policy(*ParsePolicy("bsp"), 1, 4);
+  for (uint32_t w = 0; w < 2; ++w) policy.OnJoin(WorkerId{w}, 0);
+  using enum ActionKind;
+  NodePushed(&policy, 0, {2, 4}, 11);
+  EXPECT_THAT(NodePushed(&policy, 1, {2, 3}, 12), ElementsAre(std::pair(kDrop, 12u)));
+  EXPECT_THAT(NodePushed(&policy, 1, {2, 4}, 13), ElementsAre(std::pair(kDrop, 13u)));
+  NodePushed(&policy, 0, {0, 1}, 14);
+  NodePushed(&policy, 0, {1, 2}, 15);
+  EXPECT_THAT(NodePushed(&policy, 1, {0, 2}, 16), ElementsAre(std::pair(kDrop, 16u)));  // in parts
+}
+
 }  // namespace
 }  // namespace soapstone::consistency

@@ -2,14 +2,24 @@
 
 namespace soapstone::consistency {
 
-ActionKind HeldPushes::Add(const PushEvent& push) {
+ActionKind HeldPushes::Add(const PushEvent& push, Actions* replaced) {
   if (Index(push.bucket) >= buckets_.size()) return ActionKind::kReject;
   auto& held = buckets_[Index(push.bucket)];
-  const auto after = std::find_if(held.begin(), held.end(), [&](const HeldPush& h) {
-    return h.leaves.end > push.leaves.begin;
+  auto first = std::partition_point(held.begin(), held.end(), [&](const HeldPush& h) {
+    return h.leaves.end <= push.leaves.begin;
   });
-  if (after != held.end() && after->leaves.begin < push.leaves.end) return ActionKind::kDrop;
-  held.insert(after, HeldPush{push.leaves, push.worker, push.ticket});
+  const auto last = std::partition_point(
+      first, held.end(), [&](const HeldPush& h) { return h.leaves.begin < push.leaves.end; });
+  if (first != last) {
+    const bool within =
+        first->leaves.begin >= push.leaves.begin && std::prev(last)->leaves.end <= push.leaves.end;
+    uint32_t here = 0;
+    for (auto it = first; it != last; ++it) here += it->leaves.size();
+    if (replaced == nullptr || !within || here == push.leaves.size()) return ActionKind::kDrop;
+    for (auto it = first; it != last; ++it) replaced->push_back({ActionKind::kDrop, it->ticket});
+    first = held.erase(first, last);
+  }
+  held.insert(first, HeldPush{push.leaves, push.worker, push.ticket});
   return ActionKind::kHold;
 }
 

@@ -26,7 +26,10 @@ class HeldPushes {
   explicit HeldPushes(uint32_t bucket_count) : buckets_(bucket_count) {}
 
   // kHold; kDrop where some of its leaves are here already; kReject: there is no such bucket.
-  ActionKind Add(const PushEvent& push);
+  // `replaced`: null, or a push that holds all of the pushes that it overlaps, and more, takes
+  // their place: their drops are added to it. For sums along the tree, whose nodes lie within one
+  // another or apart, and have the same bits whether they come in one or in parts.
+  ActionKind Add(const PushEvent& push, Actions* replaced = nullptr);
   // Adds an action of `kind` for each, and forgets them.
   void Release(ActionKind kind, Actions* actions);
 

@@ -34,7 +34,10 @@ Actions SnapshotRounds::OnLeave(WorkerId worker) {
 Actions SnapshotRounds::OnPush(const PushEvent& push) {
   if (push.clock < version_) return {{ActionKind::kDrop, push.ticket}};
   if (push.clock > version_) return {{ActionKind::kReject, push.ticket}};
-  Actions actions = {{held_.Add(push), push.ticket}};
+  Actions actions;
+  const bool of_the_tree = complete_ == Complete::kAllLeaves;
+  const ActionKind kind = held_.Add(push, of_the_tree ? &actions : nullptr);
+  actions.push_back({kind, push.ticket});
   PublishIfComplete(&actions);
   return actions;
 }

@@ -9,7 +9,8 @@
 //
 // Invariants: version() never falls. A held push is gathered once, or forgotten by no one.
 // When a member leaves under kAllLeaves the others must supply its missing leaves (the worker
-// programs do); overlapping supplies are dropped, so each leaf counts exactly once.
+// programs do), as nodes of the tree: of two that overlap the larger counts, and of two that hold
+// the same leaves the first, so each leaf counts exactly once.
 #pragma once
 
 #include <cstdint>

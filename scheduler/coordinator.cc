@@ -130,6 +130,7 @@ void Coordinator::OnHello(Nanos now, const Message& message, Outbox* out) {
   const auto found = nodes_.PlaceFor(*hello, now, taken);
   if (const auto* why = std::get_if<Notice>(&found)) return refuse(*why);
   const Address place = std::get<Address>(found);
+  if (std::optional<Notice> unlike = WhyUnlike(*hello, place)) return refuse(*std::move(unlike));
   nodes_.Add(place, {hello->nonce, hello->endpoint, epoch_, now});
   welcome(place);
   if (phase_ == Phase::kRegistering) {
@@ -142,6 +143,22 @@ void Coordinator::OnHello(Nanos now, const Message& message, Outbox* out) {
   if (before != progress_.end()) former_[before->first] = before->second;
   members_.Enqueue(WorkerId{place.index});
   AdmitNext(now, out);
+}
+
+// The first of each role says what the job's bits are made with, for as long as it runs.
+std::optional<Notice> Coordinator::WhyUnlike(const wire::Hello& hello, Address place) {
+  if (!options_.one_arithmetic) return std::nullopt;
+  const auto [first, is_first] =
+      arithmetic_.try_emplace(hello.role, Arithmetic{hello.arithmetic, place});
+  if (first->second.text == hello.arithmetic) return std::nullopt;
+  const char* const way_out = hello.role == Role::kWorker
+                                  ? "start all with the same --isa (cluster.isa: sse41, avx2 or "
+                                    "avx512) and the same oneDNN and C library"
+                                  : "start all with the same C library on like processors";
+  return Notice{kExitConfig,
+                absl::StrCat("computes with ", hello.arithmetic, " where ",
+                             Spoken(first->second.of), " does with ", first->second.text,
+                             ": sums would have other bits than the policy promises; ", way_out)};
 }
 
 void Coordinator::OnRosterAck(Nanos now, const Message& message, Outbox* out) {
@@ -453,6 +470,10 @@ void Coordinator::AddNews(std::string line) {
 void Coordinator::AddTo(Fingerprint* f) const {
   f->Add(phase_);
   f->Add(epoch_);
+  for (const auto& [role, arithmetic] : arithmetic_) {
+    f->Add(role);
+    f->Add(arithmetic.text);
+  }
   nodes_.AddTo(f);
   members_.AddTo(f);
   acks_.AddTo(f);

@@ -52,6 +52,9 @@ struct CoordinatorOptions {
   uint32_t shards_per_server = 1;
   uint64_t session = 1;        // random, nonzero; the shell draws it
   uint64_t config_digest = 0;  // a Hello with another one is refused
+  // The policy's bits are promised: a Hello with another arithmetic than the first of its role is
+  // refused.
+  bool one_arithmetic = false;
   Nanos heartbeat_ns = kSecond / 2;
   Nanos timeout_ns = 5 * kSecond;
   Nanos start_timeout_ns = 60 * kSecond;        // to register; and for all shards to take a roster
@@ -106,6 +109,8 @@ class Coordinator {
 
  private:
   void OnHello(Nanos now, const wire::Message& message, wire::Outbox* out);
+  // Empty: it computes as the others of its role do, or is the first.
+  std::optional<wire::Notice> WhyUnlike(const wire::Hello& hello, wire::Address place);
   void OnRosterAck(Nanos now, const wire::Message& message, wire::Outbox* out);
   void OnWorkerMessage(Nanos now, const wire::Message& message, wire::Outbox* out);
   void OnLeave(Nanos now, WorkerId worker, wire::Outbox* out);
@@ -148,6 +153,11 @@ class Coordinator {
   std::optional<WorkerId> evaluator_;  // kEvaluating
   std::map<WorkerId, wire::Progress> progress_;
   std::map<WorkerId, wire::Progress> former_;  // of ranks with a successor, without the latter's
+  struct Arithmetic {
+    std::string text;
+    wire::Address of;
+  };
+  std::map<wire::Role, Arithmetic> arithmetic_;  // with one_arithmetic
   std::optional<wire::Evaluation> evaluation_;
   std::optional<wire::Saved> saved_;
   std::optional<wire::Notice> ended_;

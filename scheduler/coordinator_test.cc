@@ -69,6 +69,45 @@ TEST(CoordinatorRegistration, AnotherConfigurationIsRefused) {
               HasSubstr("configuration differs from the scheduler's"));
 }
 
+// Under a policy whose bits are promised the first of a role says what they are made with.
+TEST(CoordinatorRegistration, AWorkerOfAnotherArithmeticIsRefusedByBothNames) {
+  Job job({.servers = 1, .workers = 3, .one_arithmetic = true});
+  job.SayHello(Role::kServer, 0, 10, kDigest, "glibc 2.36 with fma");
+  job.SayHello(Role::kWorker, 0, 11, kDigest, "avx512, oneDNN 2.6.3");
+  job.SayHello(Role::kWorker, 1, 12, kDigest, "avx512, oneDNN 2.6.3");
+  EXPECT_EQ(job.ReceiversOf(MessageType::kRefuse).size(), 0u);
+  job.SayHello(Role::kWorker, 2, 13, kDigest, "avx2, oneDNN 2.6.3");
+  const wire::Notice why = job.LastNotice(MessageType::kRefuse);
+  EXPECT_EQ(why.code, kExitConfig);
+  EXPECT_THAT(why.text, HasSubstr("computes with avx2, oneDNN 2.6.3 where worker 0 does with "
+                                  "avx512, oneDNN 2.6.3"));
+  EXPECT_THAT(why.text, HasSubstr("--isa"));
+  EXPECT_EQ(job.coordinator().Missing(), "worker 2");
+  // Its place is free for one that is alike.
+  job.SayHello(Role::kWorker, 2, 14, kDigest, "avx512, oneDNN 2.6.3");
+  EXPECT_EQ(job.coordinator().Missing(), "");
+}
+
+TEST(CoordinatorRegistration, ArithmeticsMayDifferWhereNoBitsArePromised) {
+  Job job({.servers = 1, .workers = 2});
+  job.SayHello(Role::kWorker, 0, 11, kDigest, "avx512, oneDNN 2.6.3");
+  job.SayHello(Role::kWorker, 1, 12, kDigest, "avx2, oneDNN 2.6.3");
+  EXPECT_EQ(job.ReceiversOf(MessageType::kRefuse).size(), 0u);
+  EXPECT_EQ(job.ReceiversOf(MessageType::kWelcome).size(), 2u);
+}
+
+// A successor joins what the first ones began, also when they are gone.
+TEST(CoordinatorRegistration, ASuccessorComputesAsThoseBeforeIt) {
+  Job job({.servers = 1, .workers = 2, .one_arithmetic = true});
+  job.SayHello(Role::kServer, 0, 10, kDigest, "glibc");
+  job.SayHello(Role::kWorker, 0, 11, kDigest, "avx512");
+  job.SayHello(Role::kWorker, 1, 12, kDigest, "avx512");
+  job.AckAll();
+  job.Lose(Worker(0));
+  job.SayHello(Role::kWorker, 0, 13, kDigest, "avx2");
+  EXPECT_EQ(job.LastNotice(MessageType::kRefuse).code, kExitConfig);
+}
+
 TEST(CoordinatorRegistration, AMalformedHelloIsCountedAndDropped) {
   Job job({.servers = 1, .workers = 1});
   Message message;

@@ -61,11 +61,12 @@ class HandPlayedJob {
     coordinator_.OnMessage(now_, message, &out);
     Collect(&out);
   }
-  void SayHello(Role role, int64_t wanted_rank, uint64_t nonce, uint64_t digest = kDigest) {
+  void SayHello(Role role, int64_t wanted_rank, uint64_t nonce, uint64_t digest = kDigest,
+                const std::string& arithmetic = "") {
     Message message;
     message.type = MessageType::kHello;
     message.from = Temporary(role, nonce);
-    message.body = wire::Hello{role, wanted_rank, "tcp://host", nonce, digest};
+    message.body = wire::Hello{role, wanted_rank, "tcp://host", nonce, digest, arithmetic};
     Deliver(message);
   }
   void Ack(uint32_t shard, Clock frontier = 0) {

@@ -19,10 +19,6 @@ using wire::Address;
 using wire::Message;
 using wire::MessageType;
 
-// Pushes of one worker and clock that are remembered; a worker program sends at most one per
-// bucket and node.
-constexpr size_t kSeenMax = 1 << 16;
-
 Contribution ContributionOf(Message push, float weight) {
   return {push.worker,        push.leaves, push.samples,
           push.batch_samples, weight,      std::move(push.payload)};
@@ -230,23 +226,38 @@ std::string Shard::WhyPullIsMalformed(const Message& pull) const {
   return pull.payload.empty() ? "" : "the model has no table to take rows of";
 }
 
-bool Shard::RememberPush(const Message& push) {
+Shard::Memory Shard::RememberPush(const Message& push) {
   Seen& seen = SeenOf(push.worker);
-  if (push.clock < seen.clock) return false;
+  if (push.clock < seen.clock) return Memory::kSeenBefore;
   if (push.clock > seen.clock) {
     seen.clock = push.clock;
     seen.pushes.clear();
+    seen.pushes_digest = 0;
   }
-  const std::pair key(push.bucket, push.leaves);
-  if (std::find(seen.pushes.begin(), seen.pushes.end(), key) != seen.pushes.end()) return false;
-  if (seen.pushes.size() >= kSeenMax) return false;
-  seen.pushes.push_back(key);
-  return true;
+  const PushKey key = {push.bucket, push.leaves};
+  if (seen.pushes.contains(key)) return Memory::kSeenBefore;
+  if (seen.pushes.size() >= options_.seen_pushes_max) return Memory::kFull;
+  seen.pushes.insert(key);
+  Fingerprint digest;
+  digest.Add(key.bucket);
+  digest.Add(key.leaves.begin);
+  digest.Add(key.leaves.end);
+  seen.pushes_digest += digest.value().first;
+  return Memory::kNew;
 }
 
 void Shard::OnPush(Nanos now, Message push, wire::Outbox* out) {
-  if (!RememberPush(push)) {
+  const Memory memory = RememberPush(push);
+  if (memory == Memory::kSeenBefore) {
     ++stats_.duplicates;
+    return;
+  }
+  if (memory == Memory::kFull) {
+    Reject(push,
+           absl::StrCat("more than ", options_.seen_pushes_max, " pushes of clock ", push.clock,
+                        ", which cannot be told from repeated ones: larger buckets "
+                        "(cluster.bucket_bytes) or fewer micro-batches make fewer"),
+           out);
     return;
   }
   if (held_bytes_ + push.payload_bytes() > options_.held_bytes_max) {
@@ -489,10 +500,7 @@ void Shard::AddTo(Fingerprint* f) const {
     f->Add(seen.clock);
     f->Add(seen.clock_waiting.has_value());
     f->Add(seen.pushes.size());
-    for (const auto& [bucket, leaves] : seen.pushes) {
-      f->Add(bucket);
-      f->Add(leaves.begin);
-    }
+    f->Add(seen.pushes_digest);
   }
   for (const auto& [worker, pull] : final_pulls_) f->Add(worker);
 }

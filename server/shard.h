@@ -4,7 +4,8 @@
 // Invariants
 //  1. A push is applied at most once: keyed by (worker, clock, bucket, leaves).
 //  2. A message of an epoch before its worker's admission is rejected, as is one of a non-member.
-//  3. What is held or parked is bounded: pushes by `held_bytes_max`, pulls by one a worker.
+//  3. What is held or parked is bounded: pushes by `held_bytes_max`, pulls by one a worker; what is
+//     remembered of pushes by `seen_pushes_max`. Who goes beyond is refused, with the reason.
 // Single-threaded; keeps pointers only to shared immutable values.
 #pragma once
 
@@ -17,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "base/fingerprint.h"
 #include "base/recycling.h"
 #include "consistency/policy.h"
@@ -36,6 +38,8 @@ struct ShardOptions {
   uint32_t leaf_count = 1;
   Clock final_clock = 0;  // shard-visible clocks of the run (PolicyTraits::Rounds)
   uint64_t held_bytes_max = uint64_t{8} << 30;
+  // Of one worker and clock, 16 bytes each: it sends one a bucket and node of the summation tree.
+  uint64_t seen_pushes_max = uint64_t{1} << 22;
 };
 
 // Counted since construction. Reads and updates are in the ledger.
@@ -65,9 +69,19 @@ class Shard {
   void AddTo(Fingerprint* f) const;
 
  private:
+  struct PushKey {
+    BucketId bucket{};
+    LeafRange leaves;
+    friend bool operator==(const PushKey&, const PushKey&) = default;
+    template <typename H>
+    friend H AbslHashValue(H state, const PushKey& key) {
+      return H::combine(std::move(state), key.bucket, key.leaves.begin, key.leaves.end);
+    }
+  };
   struct Seen {
     Clock clock = kNoClock;
-    std::vector<std::pair<BucketId, LeafRange>> pushes;  // of `clock`
+    absl::flat_hash_set<PushKey> pushes;                 // of `clock`; never gone through
+    uint64_t pushes_digest = 0;                          // of that set, in whatever order it came
     std::optional<wire::Message> clock_waiting;          // arrived before its pushes
     consistency::Ticket pull{};                          // its latest pull in hand, if any
     Nanos asked_at = 0;                                  // when that came; subscribed: its clock
@@ -95,7 +109,8 @@ class Shard {
   std::string WhyNotTaken(const wire::Message& message) const;
   std::string WhyPushIsMalformed(const wire::Message& message) const;
   std::string WhyPullIsMalformed(const wire::Message& message) const;
-  bool RememberPush(const wire::Message& push);  // false: seen before
+  enum class Memory : uint8_t { kNew, kSeenBefore, kFull };
+  Memory RememberPush(const wire::Message& push);
   void Reject(const wire::Message& message, std::string why, wire::Outbox* out);
   uint64_t StalenessOf(const wire::Message& push) const;
   void Join(WorkerId worker, Clock clock, wire::Outbox* out);

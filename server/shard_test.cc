@@ -31,7 +31,8 @@ class ShardTest : public ::testing::Test {
                                 .layout = layout_,
                                 .policy = policy_,
                                 .leaf_count = leaf_count,
-                                .final_clock = 10},
+                                .final_clock = 10,
+                                .seen_pushes_max = seen_pushes_max_},
                    Store(store));
     leaf_count_ = leaf_count;
     roster_.worker_count = workers;
@@ -90,6 +91,7 @@ class ShardTest : public ::testing::Test {
   wire::Roster roster_;
   std::optional<Shard> shard_;
   uint32_t leaf_count_ = 1;
+  uint64_t seen_pushes_max_ = ShardOptions{}.seen_pushes_max;
   Nanos now_ = 0;
 };
 
@@ -99,6 +101,59 @@ TEST_F(ShardTest, PushIsAppliedOnceHoweverOftenItArrives) {
   Send(Push(0, 0, {0, 1}, 1.0f));
   EXPECT_EQ(Value(), -1.0f);
   EXPECT_EQ(shard_->stats().duplicates, 1u);
+}
+
+// More than any number of 16 bits, and one by one: none is taken for one before it.
+TEST_F(ShardTest, AMillionPushesOfAClockAreToldApart) {
+  constexpr uint32_t kPushes = 1'000'000;
+  Start("ssp:s=1", 1, kPushes);
+  for (uint32_t leaf = 0; leaf < kPushes; ++leaf) Send(Push(0, 0, {leaf, leaf + 1}, 0.0f));
+  EXPECT_EQ(shard_->stats().duplicates, 0u);
+  EXPECT_EQ(shard_->stats().pushes_applied, kPushes);
+  for (uint32_t leaf = 0; leaf < kPushes; leaf += 1000) Send(Push(0, 0, {leaf, leaf + 1}, 0.0f));
+  EXPECT_EQ(shard_->stats().duplicates, kPushes / 1000);
+  // The clock that says how many there are counts, so nobody waits.
+  Send(Clocked(0, 1, kPushes));
+  EXPECT_EQ(Send(Data(MessageType::kPull, 0, 1)).messages.size(), 1u);
+}
+
+// A bound that is hit is said to who hit it: a push taken for a duplicate would be waited for.
+TEST_F(ShardTest, MorePushesThanCanBeRememberedAreRefused) {
+  seen_pushes_max_ = 3;
+  Start("ssp:s=1", 1, 8);
+  for (uint32_t leaf = 0; leaf < 3; ++leaf) {
+    EXPECT_TRUE(Send(Push(0, 0, {leaf, leaf + 1}, 1.0f)).messages.empty());
+  }
+  const wire::Outbox out = Send(Push(0, 0, {3, 4}, 1.0f));
+  ASSERT_EQ(out.messages.size(), 1u);
+  EXPECT_EQ(out.messages[0].type, MessageType::kReject);
+  EXPECT_EQ(out.messages[0].to, Address::Of(WorkerId{0}));
+  EXPECT_THAT(std::get<wire::Notice>(out.messages[0].body).text,
+              HasSubstr("more than 3 pushes of clock 0"));
+  EXPECT_EQ(shard_->stats().duplicates, 0u);
+  EXPECT_EQ(Value(), -3.0f);
+  // One that was seen is no new one.
+  EXPECT_TRUE(Send(Push(0, 0, {1, 2}, 1.0f)).messages.empty());
+  EXPECT_EQ(shard_->stats().duplicates, 1u);
+  // And the next clock begins anew.
+  Send(Clocked(0, 1, 3));
+  EXPECT_TRUE(Send(Push(0, 1, {3, 4}, 1.0f)).messages.empty());
+}
+
+// What is remembered is a set: worlds that differ in the order of arrival alone are one state.
+TEST_F(ShardTest, TheFingerprintHoldsWhatWasSeenInWhateverOrder) {
+  const auto after = [&](std::vector<LeafRange> leaves) {
+    shard_.reset();
+    roster_ = {};
+    Start("bsp", 2, 8);
+    for (const LeafRange range : leaves) Send(Push(0, 0, range, 1.0f));
+    Fingerprint f;
+    shard_->AddTo(&f);
+    return f.value();
+  };
+  EXPECT_EQ(after({{0, 1}, {1, 2}}), after({{1, 2}, {0, 1}}));
+  EXPECT_NE(after({{0, 1}, {1, 2}}), after({{0, 1}, {2, 3}}));
+  EXPECT_NE(after({{0, 2}}), after({{0, 1}}));
 }
 
 TEST_F(ShardTest, DuplicateAfterTheClockIsDropped) {

@@ -226,12 +226,24 @@ void Checkers::TakeHeldPush(bool rejected, Truth* truth) {
   if (!member.present || member.joining || in_.epoch < member.admitted) return;
   if (in_.clock != truth->version || rejected) return;
   auto& pending = truth->pending[in_.bucket];
+  uint32_t leaves_here = 0;
   for (const Pending& held : pending) {
     if (!Overlap(held.leaves, in_.leaves)) continue;
-    // With the tree any supplier of a leaf will do. Else it must be a duplicate: two members'
-    // contributions are never the same.
+    // With the tree any supplier of a leaf will do, and a node that holds all of those it overlaps,
+    // and more, takes their place. Else it must be a duplicate: two members' contributions are
+    // never the same.
+    const bool within =
+        held.leaves.begin >= in_.leaves.begin && held.leaves.end <= in_.leaves.end;
+    if (truth->policy->adopts() && within) {
+      leaves_here += held.leaves.size();
+      continue;
+    }
     if (truth->policy->fixed_tree) return;
     if (held.worker == in_.worker && held.admitted == member.admitted) return;
+  }
+  if (leaves_here == in_.leaves.size()) return;
+  if (leaves_here > 0) {
+    std::erase_if(pending, [&](const Pending& held) { return Overlap(held.leaves, in_.leaves); });
   }
   pending.push_back({in_.leaves, in_.worker, member.admitted, in_.delta});
 }

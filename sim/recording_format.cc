@@ -5,7 +5,9 @@
 #include <utility>
 #include <variant>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "base/fingerprint.h"
 
 namespace soapstone::sim {
@@ -19,6 +21,23 @@ constexpr size_t kWordsOfABuffer = 8;
 uint32_t Low(uint64_t x) { return static_cast<uint32_t>(x); }
 uint32_t High(uint64_t x) { return static_cast<uint32_t>(x >> 32); }
 uint64_t Join(LeafRange halves) { return uint64_t{halves.end} << 32 | halves.begin; }
+
+// The scheduler compares arithmetics and nothing else: 32 bits that stand for one serve as well.
+constexpr char kRecordedArithmetic[] = "recorded arithmetic ";
+uint32_t StandInFor(absl::string_view arithmetic) {
+  if (arithmetic.empty()) return 0;
+  uint32_t recorded = 0;  // of one that has been recorded already
+  if (absl::ConsumePrefix(&arithmetic, kRecordedArithmetic) &&
+      absl::SimpleAtoi(arithmetic, &recorded)) {
+    return recorded;
+  }
+  Fingerprint f;
+  f.Add(std::string_view(arithmetic.data(), arithmetic.size()));
+  return std::max(Low(f.value().first), 1u);
+}
+std::string ArithmeticOf(uint32_t stand_in) {
+  return stand_in == 0 ? "" : absl::StrCat(kRecordedArithmetic, stand_in);
+}
 
 // Words at even distances, the first and the last among them.
 void AddSample(const Buffer& buffer, Fingerprint* f) {
@@ -79,6 +98,7 @@ RecordedEvent EventOf(Nanos now, const Message& message) {
     event.check = hello->nonce;
     event.bucket = static_cast<uint32_t>(hello->role);
     event.leaves = {Low(hello->config_digest), High(hello->config_digest)};
+    event.epoch = StandInFor(hello->arithmetic);
   } else {
     event.check = ContentOf(message);
   }
@@ -111,7 +131,9 @@ Message MessageOf(const RecordedEvent& event, wire::Address to) {
     message.body = wire::Hello{.role = static_cast<wire::Role>(event.bucket),
                                .wanted_rank = event.clock,
                                .nonce = event.check,
-                               .config_digest = Join(event.leaves)};
+                               .config_digest = Join(event.leaves),
+                               .arithmetic = ArithmeticOf(event.epoch)};
+    message.epoch = 0;
     return message;
   }
   message.clock = event.clock;

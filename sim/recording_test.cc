@@ -104,6 +104,22 @@ TEST(RecordedEventTest, AHelloIsKeptWhole) {
   EXPECT_EQ(back, hello);
 }
 
+// What the scheduler compares: the same for the same, another for another, none for none.
+TEST(RecordedEventTest, HellosOfUnlikeProcessorsStayUnlike) {
+  const auto back = [](const std::string& arithmetic) {
+    wire::Message hello;
+    hello.type = wire::MessageType::kHello;
+    hello.body = wire::Hello{.arithmetic = arithmetic};
+    const wire::Message once = MessageOf(EventOf(1, hello), hello.to);
+    EXPECT_EQ(MessageOf(EventOf(1, once), hello.to), once);
+    return std::get<wire::Hello>(once.body).arithmetic;
+  };
+  EXPECT_EQ(back("avx2, oneDNN 2.6.3"), back("avx2, oneDNN 2.6.3"));
+  EXPECT_NE(back("avx2, oneDNN 2.6.3"), back("sse41, oneDNN 2.6.3"));
+  EXPECT_NE(back("avx2, oneDNN 2.6.3"), "");
+  EXPECT_EQ(back(""), "");
+}
+
 TEST(RecordedEventTest, ADeviceEventKeepsItsTimes) {
   const RecordedEvent event =
       EventOf(5, worker::DeviceEvent{

@@ -82,7 +82,7 @@ void Enrolment::SendHello(Outbox* out) const {
   message.from = temporary_address();
   message.to = Address::Scheduler();
   message.body = Hello{options_.role, options_.wanted_rank, options_.endpoint, options_.nonce,
-                       options_.config_digest};
+                       options_.config_digest, options_.arithmetic};
   out->Send(std::move(message));
 }
 

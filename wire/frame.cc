@@ -39,6 +39,7 @@ struct BodyWriter {
     out->set_endpoint(body.endpoint);
     out->set_nonce(body.nonce);
     out->set_config_digest(body.config_digest);
+    out->set_arithmetic(body.arithmetic);
   }
   void operator()(const Welcome& body) const {
     frame::Welcome* out = header->mutable_welcome();
@@ -165,6 +166,7 @@ absl::StatusOr<Body> ReadHello(const frame::Hello& in) {
   body.endpoint = in.endpoint();
   body.nonce = in.nonce();
   body.config_digest = in.config_digest();
+  body.arithmetic = in.arithmetic();
   return body;
 }
 

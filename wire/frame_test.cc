@@ -49,7 +49,7 @@ Message Example(MessageType type, Body body, Buffers payload = {}) {
 std::vector<Message> Examples() {
   const Buffers payload = {Buffer::CopyOf("a slice of"), Buffer(),
                                        Buffer::CopyOf("floats")};
-  const Hello hello = {Role::kWorker, 3, "tcp://a:1", 99, 1u << 31};
+  const Hello hello = {Role::kWorker, 3, "tcp://a:1", 99, 1u << 31, "avx2, oneDNN 2.6.3"};
   const Roster roster = {{{WorkerId{0}, 1, 2, true, false}, {WorkerId{4}, 3, 4, false, true}},
                          {{ServerId{0}, "tcp://a:1"}, {ServerId{1}, "ipc:///tmp/\xff"}},
                          5,
@@ -274,6 +274,8 @@ TEST(FrameTest, RefusesLongText) {
   const std::string text(FrameLimits{}.string_bytes_max + 1, 'x');
   ExpectRefused(Example(MessageType::kRefuse, Notice{.text = text}));
   ExpectRefused(Example(MessageType::kHello, Hello{.endpoint = text}));
+  ExpectRefused(Example(MessageType::kHello, Hello{.arithmetic = std::string(81, 'x')}));
+  ExpectRefused(Example(MessageType::kHello, Hello{.arithmetic = "avx2\nscheduler lost"}));
   ExpectRefused(Example(MessageType::kSaved, Saved{.path = text}));
   ExpectRefused(Example(MessageType::kSaved, Saved{.sha256 = text}));
   ExpectRefused(Example(MessageType::kRoster, Roster{.servers = {{.endpoint = text}}}));

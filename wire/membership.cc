@@ -63,13 +63,18 @@ OwnedLeaves LeavesOwned(const Roster& roster, WorkerId worker, Clock clock, uint
   if (active.size() == roster.worker_count) return owned;
   std::vector<bool> present(roster.worker_count, false);
   for (WorkerId w : active) present[Index(w)] = true;
+  std::vector<uint32_t> orphans;
   for (uint32_t rank = 0; rank < roster.worker_count; ++rank) {
     if (present[rank]) continue;
-    const LeafRange orphaned = ranges[rank];
-    for (uint32_t leaf = orphaned.begin; leaf < orphaned.end; ++leaf) {
-      if (active[leaf % active.size()] == worker) owned.adopted.push_back(leaf);
+    for (uint32_t leaf = ranges[rank].begin; leaf < ranges[rank].end; ++leaf) {
+      orphans.push_back(leaf);
     }
   }
+  const auto me_at = std::find(active.begin(), active.end(), worker);
+  const LeafRange part = LeavesOfRank(static_cast<uint32_t>(me_at - active.begin()),
+                                      static_cast<uint32_t>(active.size()),
+                                      static_cast<uint32_t>(orphans.size()));
+  owned.adopted.assign(orphans.begin() + part.begin, orphans.begin() + part.end);
   return owned;
 }
 

@@ -25,7 +25,9 @@ std::vector<LeafRange> LeafRanges(const Roster& roster, Clock clock, uint32_t le
 // The micro-batches a worker computes at `clock`. Every leaf has exactly one owner under a roster:
 //   owner(j) = r                       if rank r = the rank whose LeafRanges entry holds j is
 //   active
-//            = active[j mod |active|]  otherwise: adopted
+//            = active[i]               otherwise: adopted, where j is in the i-th of |active| equal
+//                                      parts of all such leaves, ascending: neighbours stay
+//                                      together, and can be summed before they are pushed
 struct OwnedLeaves {
   LeafRange own;                  // of its own rank
   std::vector<uint32_t> adopted;  // of ranks that are not active; ascending

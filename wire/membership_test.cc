@@ -65,6 +65,14 @@ TEST(Membership, AnActiveRankOwnsItsOwnLeavesWhoeverElseIsThere) {
   }
 }
 
+TEST(Membership, OrphansAreSharedOutInEqualPartsOfNeighbours) {
+  // Of ranks of 4 leaves each, 1 and 3 are gone: leaves 4 to 7 and 12 to 15.
+  const Roster roster = RosterOf(5, 0b10101);
+  EXPECT_THAT(LeavesOwned(roster, WorkerId{0}, 0, 20).adopted, ElementsAre(4u, 5u));
+  EXPECT_THAT(LeavesOwned(roster, WorkerId{2}, 0, 20).adopted, ElementsAre(6u, 7u, 12u));
+  EXPECT_THAT(LeavesOwned(roster, WorkerId{4}, 0, 20).adopted, ElementsAre(13u, 14u, 15u));
+}
+
 TEST(Membership, WhoIsNotAMemberOwnsNothing) {
   const OwnedLeaves owned = LeavesOwned(RosterOf(3, 0b101), WorkerId{1}, 0, 9);
   EXPECT_TRUE(owned.own.empty());

@@ -110,6 +110,7 @@ struct BodyAdder {
     f->Add(body.endpoint);
     f->Add(body.nonce);
     f->Add(body.config_digest);
+    f->Add(body.arithmetic);
   }
   void operator()(const Welcome& body) const {
     f->Add(body.rank);

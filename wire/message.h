@@ -98,6 +98,8 @@ struct Hello {
   std::string endpoint;        // where peers reach this node; empty where nobody needs to
   uint64_t nonce = 0;          // tells two processes that want one rank apart
   uint64_t config_digest = 0;  // of the job's meaning; must equal the scheduler's
+  // What the bits of its sums depend on besides the job, such as "avx2, oneDNN 2.6.3".
+  std::string arithmetic;
   friend bool operator==(const Hello&, const Hello&) = default;
 };
 

@@ -93,6 +93,7 @@ TEST(MessageTest, FingerprintSeesEveryField) {
   add([](Message* m) { m->body = Evaluation{.correct = 1}; });
   add([](Message* m) { m->body = Saved{.path = "a"}; });
   add([](Message* m) { m->body = Hello{.endpoint = "a"}; });
+  add([](Message* m) { m->body = Hello{.arithmetic = "a"}; });
   add([](Message* m) { m->body = Roster{.workers = {Member{}}}; });
   add([](Message* m) { m->body = Roster{.servers = {ServerEntry{}}}; });
   EXPECT_EQ(prints.size(), static_cast<size_t>(variants));

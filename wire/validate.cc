@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -11,6 +12,8 @@
 
 namespace soapstone::wire {
 namespace {
+
+constexpr size_t kArithmeticBytesMax = 80;
 
 // What belongs to a message type: the body's index in Body, whether the body may be absent, and
 // whether payload may follow.
@@ -112,6 +115,12 @@ struct BodyCheck {
     SOAP_RETURN_IF_ERROR(CheckRole(hello.role, "hello: unknown role"));
     if (hello.wanted_rank < -1 || hello.wanted_rank >= ranks_max()) {
       return Invalid("hello: wanted rank out of range");
+    }
+    // It is quoted to others.
+    const auto quotable = [](unsigned char c) { return c >= ' ' && c <= '~'; };
+    if (hello.arithmetic.size() > kArithmeticBytesMax ||
+        !std::all_of(hello.arithmetic.begin(), hello.arithmetic.end(), quotable)) {
+      return Invalid("hello: arithmetic is no short line");
     }
     return CheckText(hello.endpoint, "hello: endpoint too long");
   }

@@ -113,7 +113,7 @@ ProgramInputs Engine::Inputs() const {
 
 // A step whose values the shards send unasked.
 bool Engine::IsSubscribed(const Run& run) const {
-  return options_.policy.subscribed() && run.program->kind == Program::Kind::kStep &&
+  return options_.policy.subscribed() && run.program().kind == Program::Kind::kStep &&
          run.clock > start_clock_;
 }
 
@@ -151,26 +151,23 @@ void Engine::OnPullReply(Nanos now, const Message& reply, EngineOutput out) {
   }
   // Replies of an earlier clock (duplicates) must not pass for this one's.
   if (reply.final != run.final || (!run.final && reply.clock != run.shard_clock)) return;
-  const auto& instructions = run.program->instructions;
-  for (uint32_t i = 0; i < instructions.size(); ++i) {
-    if (instructions[i].op != Op::kPull || Index(instructions[i].shard) != shard) continue;
-    if (!run.issued[i]) return;
-    if (run.satisfied[i]) {
-      // Fresher values of a shard that need not be waited for any more, while others must be.
-      if (IsSubscribed(run) && !run.loaded && reply.oldest > run.oldest[shard]) {
-        TakeReply(&run, ShardId{shard}, reply);
-      }
-      return;
+  if (run.program().pulls.empty()) return;
+  const uint32_t pull = run.program().pulls[shard];
+  if (!run.ready.issued(pull)) return;
+  if (run.ready.satisfied(pull)) {
+    // Fresher values of a shard that need not be waited for any more, while others must be.
+    if (IsSubscribed(run) && !run.loaded && reply.oldest > run.oldest[shard]) {
+      TakeReply(&run, ShardId{shard}, reply);
     }
-    if (!HasRowsAskedFor(run, ShardId{shard}, reply)) {
-      failure_ = absl::StrCat(reply.from.ToString(), " answered with other rows than asked for");
-      return;
-    }
-    TakeReply(&run, ShardId{shard}, reply);
-    Satisfy(&run, i);
-    Advance(now, out);
     return;
   }
+  if (!HasRowsAskedFor(run, ShardId{shard}, reply)) {
+    failure_ = absl::StrCat(reply.from.ToString(), " answered with other rows than asked for");
+    return;
+  }
+  TakeReply(&run, ShardId{shard}, reply);
+  run.ready.Satisfy(pull);
+  Advance(now, out);
 }
 
 bool Engine::HasRowsAskedFor(const Run& run, ShardId shard, const Message& reply) const {
@@ -198,24 +195,20 @@ bool Engine::JumpTo(Clock clock, EngineOutput out) {
   run.clock = run.shard_clock = clock_;
   run.jumped = true;
   // What other shards have answered is of an earlier version.
-  const auto& instructions = run.program->instructions;
-  for (uint32_t i = 0; i < instructions.size(); ++i) {
-    if (instructions[i].op != Op::kPull || !run.satisfied[i]) continue;
-    run.satisfied[i] = 0;
-    ++run.open;
-    PullAgain(&run, instructions[i].shard, out);
+  for (const uint32_t pull : run.program().pulls) {
+    if (!run.ready.satisfied(pull)) continue;
+    run.ready.Unsatisfy(pull);
+    PullAgain(&run, run.program().instructions[pull].shard, out);
   }
   return true;
 }
 
 void Engine::PullAgain(Run* run, ShardId shard, EngineOutput out) {
-  const auto& instructions = run->program->instructions;
-  const auto pull = std::find_if(instructions.begin(), instructions.end(), [&](const auto& i) {
-    return i.op == Op::kPull && i.shard == shard;
-  });
-  if (pull == instructions.end()) return;
-  const uint32_t index = static_cast<uint32_t>(pull - instructions.begin());
-  if (run->issued[index] && !run->satisfied[index]) out.outbox->Send(MessageFor(run, index));
+  if (run->program().pulls.empty()) return;
+  const uint32_t pull = run->program().pulls[Index(shard)];
+  if (run->ready.issued(pull) && !run->ready.satisfied(pull)) {
+    out.outbox->Send(MessageFor(run, pull));
+  }
 }
 
 // The rounds went on to their end without us: no update of ours is to be waited for.
@@ -244,26 +237,26 @@ void Engine::OnDevice(Nanos now, DeviceEvent event, EngineOutput out) {
   for (Run& adoption : adoptions_) {
     if (adoption.id == event.run) run = &adoption;
   }
-  if (run == nullptr || run->satisfied[event.instruction]) return;
+  if (run == nullptr || run->ready.satisfied(event.instruction)) return;
   progress_.samples += event.trained_samples;
   if (event.trained_samples > 0) progress_.loss_sum += event.loss_sum;
   progress_.compute_ns += event.compute_ns;
   progress_.injected_ns += event.injected_ns;
   const uint32_t instruction = event.instruction;
-  const Op op = run->program->instructions[instruction].op;
+  const Op op = run->program().instructions[instruction].op;
   if (op == Op::kForward) {
     // The load behind it is next.
-    if (!run->issued[instruction + 1]) run->idle_since = now;
+    if (!run->ready.issued(instruction + 1)) run->idle_since = now;
   } else if (op == Op::kEvaluate) {
     Message message = ToScheduler(MessageType::kEvaluated);
     message.body = wire::Evaluation{event.samples, event.correct, event.loss_sum};
     out.outbox->Send(std::move(message));
-  } else if (run->program->instructions[instruction].op == Op::kKeys) {
+  } else if (op == Op::kKeys) {
     run->keys = std::move(event.frames);
   } else {
     run->collected[instruction] = std::move(event);
   }
-  Satisfy(run, instruction);
+  run->ready.Satisfy(instruction);
   Advance(now, out);
 }
 
@@ -308,7 +301,10 @@ void Engine::BeginStep(Nanos now, EngineOutput out) {
     if (options_.policy.gate == consistency::Gate::kBackup) owned.adopted.clear();
     const ProgramInputs inputs = Inputs();
     const wire::Member* me = FindMember(*roster_, options_.id);
-    const bool merge = me != nullptr && me->original;
+    // Of a replacement's leaves others may have supplied some.
+    const Merge merge = options_.policy.adopts()        ? Merge::kAll
+                        : me != nullptr && me->original ? Merge::kOwn
+                                                        : Merge::kNone;
     if (options_.policy.keeps_parameters()) {
       step_program_ = std::make_shared<Program>(
           BuildLocalStep(inputs, PlanSingleNode(owned.own, owned.adopted)));
@@ -332,21 +328,13 @@ void Engine::BeginStep(Nanos now, EngineOutput out) {
 }
 
 Engine::Run Engine::MakeRun(std::shared_ptr<const Program> program) {
-  Run run;
-  run.id = next_run_++;
-  run.clock = clock_;
-  run.shard_clock = ShardClock(clock_);
-  const size_t count = program->instructions.size();
-  run.issued.resize(count);
-  run.satisfied.resize(count);
-  run.open = static_cast<uint32_t>(count);
+  Run run = {.id = next_run_++,
+             .clock = clock_,
+             .shard_clock = ShardClock(clock_),
+             .ready = Readiness(std::move(program))};
   run.replies.resize(options_.layout->shard_count());
   run.oldest.resize(options_.layout->shard_count());
   run.pushes.resize(options_.layout->shard_count());
-  for (const Instruction& instruction : program->instructions) {
-    run.loads += instruction.op == Op::kLoad || instruction.op == Op::kElastic ? 1 : 0;
-  }
-  run.program = std::move(program);
   return run;
 }
 
@@ -354,7 +342,7 @@ void Engine::Begin(Nanos now, std::shared_ptr<const Program> program, EngineOutp
   CHECK(!main_.has_value());
   main_ = MakeRun(std::move(program));
   main_->idle_since = now;
-  switch (main_->program->kind) {
+  switch (main_->program().kind) {
     case Program::Kind::kFinalEvaluate:
       main_->final = true;
       main_->shard_clock = ReadClock(options_.total_clocks);
@@ -377,7 +365,7 @@ void Engine::Advance(Nanos now, EngineOutput out) {
   // Adoptions of an earlier clock stand before the main run's load in the device queue.
   for (size_t i = 0; i < adoptions_.size();) {
     Issue(now, &adoptions_[i], out);
-    if (adoptions_[i].open == 0) {
+    if (adoptions_[i].ready.complete()) {
       adoptions_.erase(adoptions_.begin() + static_cast<ptrdiff_t>(i));
     } else {
       ++i;
@@ -387,12 +375,12 @@ void Engine::Advance(Nanos now, EngineOutput out) {
   const bool was_loaded = main_->loaded;
   Issue(now, &*main_, out);
   if (main_->loaded && !was_loaded) {
-    if (main_->program->kind == Program::Kind::kStep && options_.policy.adopts()) {
+    if (main_->program().kind == Program::Kind::kStep && options_.policy.adopts()) {
       // Leaves that became ours while we waited belong to this clock too.
       BeginAdoption(now, main_->clock, &planned_, out);
     }
   }
-  if (main_->open == 0) EndRun(now, out);
+  if (main_->ready.complete()) EndRun(now, out);
 }
 
 // What shards say of their part can be more than we waited: values may be due before they are
@@ -408,7 +396,7 @@ void Engine::CountWait(Nanos now, Run* run) {
 
 void Engine::NoteLoad(Nanos now, Run* run) {
   CountWait(now, run);
-  if (++run->loads_issued < run->loads) return;
+  if (++run->loads_issued < run->program().loads) return;
   run->loaded = true;
   for (const Clock oldest : run->oldest) {
     if (!run->final) CountLag(run->shard_clock - oldest, &progress_.read_lags);
@@ -420,40 +408,17 @@ void Engine::NoteLoad(Nanos now, Run* run) {
 // REQUIRES: not loaded. So what the device was given are loads, and forward passes between them.
 void Engine::Rewind(Run* run) {
   run->id = next_run_++;  // the device's answers to what it was given are nobody's
-  const auto& instructions = run->program->instructions;
-  for (uint32_t i = 0; i < instructions.size(); ++i) {
-    if (!IsDeviceOp(instructions[i].op) || !run->issued[i]) continue;
-    run->issued[i] = 0;
-    run->open += std::exchange(run->satisfied[i], uint8_t{0});
-  }
+  run->ready.RewindDevice();
   run->loads_issued = 0;
   run->idle_since = -1;
 }
 
 void Engine::Issue(Nanos now, Run* run, EngineOutput out) {
-  const uint32_t count = static_cast<uint32_t>(run->program->instructions.size());
-  bool device_blocked = false;
-  for (uint32_t i = 0; i < count; ++i) {
-    if (run->issued[i]) continue;
-    const Instruction& instruction = run->program->instructions[i];
-    const bool device = IsDeviceOp(instruction.op);
-    const bool ready =
-        std::all_of(instruction.deps.begin(), instruction.deps.end(), [&](uint32_t d) {
-          // A device instruction need not wait for an issued device instruction to complete.
-          return run->satisfied[d] ||
-                 (device && run->issued[d] && IsDeviceOp(run->program->instructions[d].op));
-        });
-    if (!ready || (device && device_blocked)) {
-      device_blocked = device_blocked || device;
-      continue;
-    }
-    IssueOne(now, run, i, out);
-  }
+  while (const std::optional<uint32_t> next = run->ready.Next()) IssueOne(now, run, *next, out);
 }
 
 void Engine::IssueOne(Nanos now, Run* run, uint32_t index, EngineOutput out) {
-  const Instruction& instruction = run->program->instructions[index];
-  run->issued[index] = 1;
+  const Instruction& instruction = run->program().instructions[index];
   if (!IsDeviceOp(instruction.op)) {
     // Of pulls that are sent in turn the first one's time, which Begin has set, counts.
     const uint32_t shard = Index(instruction.shard);
@@ -462,34 +427,28 @@ void Engine::IssueOne(Nanos now, Run* run, uint32_t index, EngineOutput out) {
       if (shard >= early_.size() || early_[shard].clock != run->shard_clock) return;
       TakeReply(run, instruction.shard, early_[shard]);
       early_[shard] = {};
-      Satisfy(run, index);
+      run->ready.Satisfy(index);
       return;
     }
     const bool ahead = instruction.op == Op::kAhead;
     // After the last clock there are final pulls only.
-    if (ahead && run->clock + 1 >= options_.total_clocks) return Satisfy(run, index);
+    if (ahead && run->clock + 1 >= options_.total_clocks) return run->ready.Satisfy(index);
     if (ahead) {
       asked_.resize(options_.layout->shard_count(), kNoClock);
       asked_[shard] = run->shard_clock + 1;
     }
     out.outbox->Send(MessageFor(run, index));
-    if (instruction.op != Op::kPull) Satisfy(run, index);
+    if (instruction.op != Op::kPull) run->ready.Satisfy(index);
     return;
   }
   out.commands->push_back(CommandFor(*run, index));
   const bool load = instruction.op == Op::kLoad || instruction.op == Op::kElastic;
-  if (load && run->program->kind != Program::Kind::kAdopt) NoteLoad(now, run);
-  if (!WantsEvent(*run->program, index)) Satisfy(run, index);
-}
-
-void Engine::Satisfy(Run* run, uint32_t index) {
-  if (run->satisfied[index]) return;
-  run->satisfied[index] = 1;
-  --run->open;
+  if (load && run->program().kind != Program::Kind::kAdopt) NoteLoad(now, run);
+  if (!WantsEvent(run->program(), index)) run->ready.Satisfy(index);
 }
 
 DeviceCommand Engine::CommandFor(const Run& run, uint32_t index) const {
-  const Instruction& instruction = run.program->instructions[index];
+  const Instruction& instruction = run.program().instructions[index];
   DeviceCommand command = {.run = run.id,
                            .instruction = index,
                            .what = {.op = instruction.op,
@@ -499,27 +458,23 @@ DeviceCommand Engine::CommandFor(const Run& run, uint32_t index) const {
                                     .bucket = instruction.bucket,
                                     .node = instruction.node,
                                     .part = instruction.part},
-                           .wants_event = WantsEvent(*run.program, index),
+                           .wants_event = WantsEvent(run.program(), index),
                            .clock = run.clock,
                            .leaf_count = options_.leaf_count,
-                           .tree_sum = options_.policy.fixed_tree};
-  if (instruction.op == Op::kForward || instruction.op == Op::kBackward) {
-    for (const NodePlan& plan : run.program->nodes) {
-      if (plan.node != instruction.node) continue;
-      command.first_part = plan.parts.front() == instruction.part;
-      command.last_part = plan.parts.back() == instruction.part;
-    }
-  }
+                           .tree_sum = options_.policy.fixed_tree,
+                           .first_part = instruction.first_part,
+                           .last_part = instruction.last_part};
   if (instruction.op == Op::kKeys) {
+    const std::vector<Instruction>& instructions = run.program().instructions;
     const auto is_keys = [&](uint32_t i) {
-      return i < run.program->instructions.size() && run.program->instructions[i].op == Op::kKeys;
+      return i < instructions.size() && instructions[i].op == Op::kKeys;
     };
     command.first_part = index == 0;
     command.last_part = !is_keys(index + 1);
   }
   if (instruction.op == Op::kElastic) command.frames = run.replies;
   if (instruction.op == Op::kLoad && instruction.all) {
-    command.frames = run.program->kind == Program::Kind::kAdopt ? former_ : run.replies;
+    command.frames = run.program().kind == Program::Kind::kAdopt ? former_ : run.replies;
   } else if (instruction.op == Op::kLoad) {
     command.frames.resize(run.replies.size());
     command.frames[Index(instruction.shard)] = run.replies[Index(instruction.shard)];
@@ -537,7 +492,7 @@ DeviceCommand Engine::CommandFor(const Run& run, uint32_t index) const {
 }
 
 Message Engine::MessageFor(Run* run, uint32_t index) {
-  const Instruction& instruction = run->program->instructions[index];
+  const Instruction& instruction = run->program().instructions[index];
   Message message;
   message.from = Address::Of(options_.id);
   message.to = KeeperOf(instruction.shard);
@@ -564,7 +519,7 @@ Message Engine::MessageFor(Run* run, uint32_t index) {
       message.type = MessageType::kPush;
       message.bucket = instruction.bucket;
       message.leaves = instruction.node;
-      const bool elastic = run->program->kind == Program::Kind::kExchange;
+      const bool elastic = run->program().kind == Program::Kind::kExchange;
       message.leaf_count = elastic ? roster_->worker_count : options_.leaf_count;
       DeviceEvent& handed = run->collected[instruction.deps.front()];
       message.samples = handed.samples;
@@ -585,7 +540,7 @@ Message Engine::MessageFor(Run* run, uint32_t index) {
 }
 
 void Engine::EndRun(Nanos now, EngineOutput out) {
-  const Program::Kind kind = main_->program->kind;
+  const Program::Kind kind = main_->program().kind;
   main_.reset();
   switch (kind) {
     case Program::Kind::kStep:
@@ -635,8 +590,8 @@ void Engine::Finish(EngineOutput out) {
 }
 
 void Engine::AdoptOrphans(Nanos now, EngineOutput out) {
-  const bool stepping = main_.has_value() && main_->program->kind == Program::Kind::kStep;
-  const bool flushing = main_.has_value() && main_->program->kind == Program::Kind::kFlush;
+  const bool stepping = main_.has_value() && main_->program().kind == Program::Kind::kStep;
+  const bool flushing = main_.has_value() && main_->program().kind == Program::Kind::kFlush;
   const bool ended = phase_ == Phase::kDone && (!main_.has_value() || !main_->loaded);
   if (phase_ == Phase::kRunning && stepping && main_->loaded) {
     BeginAdoption(now, main_->clock, &planned_, out);
@@ -666,7 +621,7 @@ bool Engine::BeginAdoption(Nanos now, Clock clock, std::vector<bool>* planned, E
   if (leaves.empty()) return false;
   const ProgramInputs inputs = Inputs();
   Run run = MakeRun(std::make_shared<Program>(
-      BuildAdoption(inputs, PlanTreeNodes({}, leaves, options_.leaf_count, false), reload)));
+      BuildAdoption(inputs, PlanTreeNodes({}, leaves, options_.leaf_count, Merge::kAll), reload)));
   run.clock = run.shard_clock = clock;
   adoptions_.push_back(std::move(run));
   Issue(now, &adoptions_.back(), out);
@@ -707,10 +662,9 @@ void Engine::AddTo(Fingerprint* f) const {
   const auto add_run = [&](const Run& run) {
     f->Add(run.id);
     f->Add(run.clock);
-    f->Add(run.program->kind);
+    f->Add(run.program().kind);
     f->Add(run.jumped);
-    for (uint8_t issued : run.issued) f->Add(issued);
-    for (uint8_t satisfied : run.satisfied) f->Add(satisfied);
+    run.ready.AddTo(f);
   };
   f->Add(main_.has_value());
   if (main_.has_value()) add_run(*main_);

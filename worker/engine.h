@@ -31,6 +31,7 @@
 #include "wire/outbox.h"
 #include "worker/device.h"
 #include "worker/program.h"
+#include "worker/readiness.h"
 
 namespace soapstone::worker {
 
@@ -81,12 +82,8 @@ class Engine {
     Clock clock = 0;        // local step: data and learning rate
     Clock shard_clock = 0;  // as shards count: the same, or the exchange's number
     bool final = false;
-    std::shared_ptr<const Program> program;
-    std::vector<uint8_t> issued;     // by instruction
-    std::vector<uint8_t> satisfied;  // by instruction: those that depend on it may go
-    uint32_t open = 0;               // not yet satisfied
-    bool jumped = false;             // since it began, to a later clock
-    uint32_t loads = 0;              // of the program
+    Readiness ready;      // of its program's instructions
+    bool jumped = false;  // since it began, to a later clock
     uint32_t loads_issued = 0;
     bool loaded = false;    // no pull is outstanding any more
     Nanos idle_since = -1;  // the device waits for values; -1: it does not
@@ -97,6 +94,8 @@ class Engine {
     std::vector<Clock> oldest;                  // by shard: min applied clock of its reply
     std::map<uint32_t, DeviceEvent> collected;  // by instruction
     std::vector<uint32_t> pushes;               // sent so far, by shard
+
+    const Program& program() const { return ready.program(); }
   };
 
   void OnRoster(Nanos now, const wire::Message& message, EngineOutput out);
@@ -120,7 +119,6 @@ class Engine {
   void Advance(Nanos now, EngineOutput out);
   void Issue(Nanos now, Run* run, EngineOutput out);
   void IssueOne(Nanos now, Run* run, uint32_t index, EngineOutput out);
-  void Satisfy(Run* run, uint32_t index);
   DeviceCommand CommandFor(const Run& run, uint32_t index) const;
   wire::Message MessageFor(Run* run, uint32_t index);
   void EndRun(Nanos now, EngineOutput out);

@@ -100,7 +100,7 @@ class CudaExecutorTest : public ::testing::Test {
     for (Clock clock = 0; clock <= kClocks; ++clock) {
       std::vector<DeviceEvent> events;
       if (clock < kClocks) {
-        events = RunClock(executor, PlanTreeNodes({0, 3}, {}, kLeaves, true), clock);
+        events = RunClock(executor, PlanTreeNodes({0, 3}, {}, kLeaves, Merge::kOwn), clock);
       }
       for (const DeviceEvent& event : last) {
         for (const Buffer& frame : event.frames) {

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/leaf_tree.h"
+#include "glog/logging.h"
 
 namespace soapstone::worker {
 namespace {
@@ -74,18 +75,30 @@ class Builder {
     const uint32_t ops = static_cast<uint32_t>(inputs_.ops->size());
     for (size_t p = 0; p < plan.parts.size(); ++p) {
       const LeafRange part = plan.parts[p];
+      const bool first = p == 0;
+      const bool last = p + 1 == plan.parts.size();
       for (uint32_t op = 0; op < ops; ++op) {
         LoadFor((*inputs_.ops)[op].params);
-        Device({.op = Op::kForward, .index = op, .node = plan.node, .part = part});
+        Device({.op = Op::kForward,
+                .index = op,
+                .node = plan.node,
+                .part = part,
+                .first_part = first,
+                .last_part = last});
       }
       LoadRest();
-      if (push && p + 1 == plan.parts.size()) StartBuckets();
+      if (push && last) StartBuckets();
       for (uint32_t i = 0; i < ops; ++i) {
         const uint32_t op = ops - 1 - i;
-        Device({.op = Op::kBackward, .index = op, .node = plan.node, .part = part});
-        if (push && p + 1 == plan.parts.size()) PushReady((*inputs_.ops)[op].params, plan.node);
+        Device({.op = Op::kBackward,
+                .index = op,
+                .node = plan.node,
+                .part = part,
+                .first_part = first,
+                .last_part = last});
+        if (push && last) PushReady((*inputs_.ops)[op].params, plan.node);
       }
-      if (push && p + 1 == plan.parts.size()) PushTables(plan.node);
+      if (push && last) PushTables(plan.node);
     }
     program_.nodes.push_back(plan);
   }
@@ -107,7 +120,10 @@ class Builder {
     }
   }
 
-  Program Take() { return std::move(program_); }
+  Program Take() {
+    LinkProgram(&program_);
+    return std::move(program_);
+  }
 
  private:
   struct Waiting {
@@ -204,6 +220,41 @@ std::vector<LeafRange> KeyParts(const ProgramInputs& inputs, const std::vector<N
 
 }  // namespace
 
+void LinkProgram(Program* program) {
+  const std::vector<Instruction>& instructions = program->instructions;
+  const auto waits = [&](const Instruction& instruction, uint32_t dependency) {
+    return !IsDeviceOp(instruction.op) || !IsDeviceOp(instructions[dependency].op);
+  };
+  program->awaited.assign(instructions.size(), 0);
+  program->first_dependant.assign(instructions.size() + 1, 0);
+  program->device.clear();
+  program->pulls.clear();
+  program->loads = 0;
+  for (uint32_t i = 0; i < instructions.size(); ++i) {
+    const Instruction& instruction = instructions[i];
+    for (const uint32_t d : instruction.deps) {
+      if (!waits(instruction, d)) continue;
+      ++program->awaited[i];
+      ++program->first_dependant[d + 1];
+    }
+    if (IsDeviceOp(instruction.op)) program->device.push_back(i);
+    if (instruction.op == Op::kPull) {
+      CHECK_EQ(Index(instruction.shard), program->pulls.size()) << "one a shard, in order";
+      program->pulls.push_back(i);
+    }
+    program->loads += instruction.op == Op::kLoad || instruction.op == Op::kElastic ? 1 : 0;
+  }
+  std::partial_sum(program->first_dependant.begin(), program->first_dependant.end(),
+                   program->first_dependant.begin());
+  program->dependants.resize(program->first_dependant.back());
+  std::vector<uint32_t> next = program->first_dependant;
+  for (uint32_t i = 0; i < instructions.size(); ++i) {
+    for (const uint32_t d : instructions[i].deps) {
+      if (waits(instructions[i], d)) program->dependants[next[d]++] = i;
+    }
+  }
+}
+
 Program BuildStep(const ProgramInputs& inputs, const std::vector<NodePlan>& nodes) {
   Builder builder(inputs, Program::Kind::kStep);
   builder.Keys(KeyParts(inputs, nodes));
@@ -272,21 +323,31 @@ Program BuildFinalEvaluate(const ProgramInputs& inputs) {
 }
 
 std::vector<NodePlan> PlanTreeNodes(LeafRange own, const std::vector<uint32_t>& adopted,
-                                    uint32_t leaf_count, bool merge) {
+                                    uint32_t leaf_count, Merge merge) {
   std::vector<NodePlan> plans;
-  const auto add_leaves = [&](LeafRange node) {
-    NodePlan plan = {node, {}};
-    for (uint32_t leaf = node.begin; leaf < node.end; ++leaf) {
-      plan.parts.push_back({leaf, leaf + 1});
+  const auto add = [&](LeafRange leaves, bool merged) {
+    std::vector<LeafRange> nodes;
+    if (merged) nodes = CanonicalNodes(leaves, leaf_count);
+    for (uint32_t leaf = leaves.begin; !merged && leaf < leaves.end; ++leaf) {
+      nodes.push_back({leaf, leaf + 1});
     }
-    plans.push_back(std::move(plan));
+    for (const LeafRange node : nodes) {
+      NodePlan plan = {node, {}};
+      for (uint32_t leaf = node.begin; leaf < node.end; ++leaf) {
+        plan.parts.push_back({leaf, leaf + 1});
+      }
+      plans.push_back(std::move(plan));
+    }
   };
-  if (merge) {
-    for (LeafRange node : CanonicalNodes(own, leaf_count)) add_leaves(node);
-  } else {
-    for (uint32_t leaf = own.begin; leaf < own.end; ++leaf) add_leaves({leaf, leaf + 1});
+  if (!own.empty()) add(own, merge != Merge::kNone);
+  for (size_t i = 0; i < adopted.size();) {
+    LeafRange run = {adopted[i], adopted[i]};  // of neighbours
+    while (i < adopted.size() && adopted[i] == run.end) {
+      ++run.end;
+      ++i;
+    }
+    add(run, merge == Merge::kAll);
   }
-  for (uint32_t leaf : adopted) add_leaves({leaf, leaf + 1});
   return plans;
 }
 

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "base/ids.h"
@@ -47,6 +48,8 @@ struct Instruction {
   BucketId bucket{};           // kCollect, kPush
   LeafRange node;              // kBackward, kCollect, kPush, kUpdate: the sum it belongs to
   LeafRange part;              // kForward, kBackward, kKeys: micro-batches run together
+  bool first_part = false;     // kForward, kBackward: `part` begins its node
+  bool last_part = false;      // kForward, kBackward: `part` completes its node
   std::vector<uint32_t> deps;  // earlier instructions, ascending
   friend bool operator==(const Instruction&, const Instruction&) = default;
 };
@@ -79,7 +82,24 @@ struct Program {
   Kind kind{};
   std::vector<Instruction> instructions;
   std::vector<NodePlan> nodes;
+
+  // Links: what follows from the instructions, looked up where it would be searched for.
+  // Of `instruction`: those that wait for it to be satisfied, ascending. A device instruction does
+  // not wait for another of the device, behind which it runs anyway.
+  std::span<const uint32_t> DependantsOf(uint32_t instruction) const {
+    return {dependants.data() + first_dependant[instruction],
+            dependants.data() + first_dependant[instruction + 1]};
+  }
+  std::vector<uint32_t> awaited;          // by instruction: whose dependant it is so often
+  std::vector<uint32_t> first_dependant;  // by instruction, in `dependants`, and the end
+  std::vector<uint32_t> dependants;
+  std::vector<uint32_t> device;  // the device instructions
+  std::vector<uint32_t> pulls;   // the kPull, by shard; empty: there is none
+  uint32_t loads = 0;            // kLoad, kElastic
 };
+
+// Fills in the links. The builders below have done so.
+void LinkProgram(Program* program);
 
 struct ProgramInputs {
   const wire::Layout* layout = nullptr;
@@ -116,10 +136,13 @@ Program BuildFlush(const ProgramInputs& inputs);
 // Pull all (final), load, evaluate.
 Program BuildFinalEvaluate(const ProgramInputs& inputs);
 
-// The nodes a worker pushes in a step. `merge`: sums along the tree may be pushed as inner nodes
-// (false for a replacement, whose leaves others may have supplied already).
+// Which leaves are summed along the tree before they are pushed, as its largest nodes. Others are
+// pushed one by one: those that someone else may have supplied a part of, where shards do not take
+// a larger node in the place of its parts (they do where PolicyTraits::adopts()).
+enum class Merge : uint8_t { kNone, kOwn, kAll };
+// The nodes a worker pushes in a step. `adopted` ascends.
 std::vector<NodePlan> PlanTreeNodes(LeafRange own, const std::vector<uint32_t>& adopted,
-                                    uint32_t leaf_count, bool merge);
+                                    uint32_t leaf_count, Merge merge);
 // One node for everything the worker owns: policies whose sums need not be reproducible.
 std::vector<NodePlan> PlanSingleNode(LeafRange own, const std::vector<uint32_t>& adopted);
 

@@ -36,14 +36,14 @@ class ProgramTest : public ::testing::Test {
 };
 
 TEST_F(ProgramTest, DependenciesPointBackwards) {
-  const Program program = BuildStep(inputs_, PlanTreeNodes({0, 3}, {}, 8, true));
+  const Program program = BuildStep(inputs_, PlanTreeNodes({0, 3}, {}, 8, Merge::kOwn));
   for (size_t i = 0; i < program.instructions.size(); ++i) {
     for (uint32_t dep : program.instructions[i].deps) EXPECT_LT(dep, i);
   }
 }
 
 TEST_F(ProgramTest, EveryBucketIsPushedOncePerNode) {
-  const Program program = BuildStep(inputs_, PlanTreeNodes({0, 3}, {}, 8, true));
+  const Program program = BuildStep(inputs_, PlanTreeNodes({0, 3}, {}, 8, Merge::kOwn));
   size_t buckets = 0;
   for (uint32_t k = 0; k < 2; ++k) buckets += layout_.buckets(ShardId{k}).size();
   EXPECT_EQ(program.nodes.size(), 2u);  // [0,2) and [2,3)
@@ -83,17 +83,24 @@ TEST_F(ProgramTest, StepWithoutLeavesStillClocks) {
 }
 
 TEST_F(ProgramTest, AdoptionOnlyComputesAndPushes) {
-  const Program program = BuildAdoption(inputs_, PlanTreeNodes({}, {5}, 8, false));
+  const Program program = BuildAdoption(inputs_, PlanTreeNodes({}, {5}, 8, Merge::kAll));
   EXPECT_EQ(Count(program, Op::kPull), 0u);
   EXPECT_EQ(Count(program, Op::kClock), 0u);
   EXPECT_EQ(Count(program, Op::kForward), 3u);
 }
 
-TEST_F(ProgramTest, ReplacementPushesLeavesOneByOne) {
-  const auto merged = PlanTreeNodes({0, 4}, {6}, 8, true);
-  const auto single = PlanTreeNodes({0, 4}, {6}, 8, false);
-  EXPECT_EQ(merged.size(), 2u);
-  EXPECT_EQ(single.size(), 5u);
+TEST_F(ProgramTest, LeavesArePushedAsNodesWhereTheyMayBe) {
+  const auto nodes = [](Merge merge) {
+    std::vector<LeafRange> ranges;
+    for (const NodePlan& plan : PlanTreeNodes({0, 4}, {8, 9, 10, 13}, 16, merge)) {
+      ranges.push_back(plan.node);
+    }
+    return ranges;
+  };
+  using Ranges = std::vector<LeafRange>;
+  EXPECT_EQ(nodes(Merge::kAll), (Ranges{{0, 4}, {8, 10}, {10, 11}, {13, 14}}));
+  EXPECT_EQ(nodes(Merge::kOwn), (Ranges{{0, 4}, {8, 9}, {9, 10}, {10, 11}, {13, 14}}));
+  EXPECT_EQ(nodes(Merge::kNone).size(), 8u);
 }
 
 TEST_F(ProgramTest, RowsAreAskedForBeforeThePullAndPushedAfterTheBackwardPass) {
@@ -152,7 +159,7 @@ class StagedProgramTest : public ProgramTest {
 };
 
 TEST_F(StagedProgramTest, LoadsStandBeforeTheOperatorThatNeedsThem) {
-  const Program program = BuildStep(inputs_, PlanTreeNodes({0, 3}, {}, 8, true));
+  const Program program = BuildStep(inputs_, PlanTreeNodes({0, 3}, {}, 8, Merge::kOwn));
   std::vector<bool> loaded(4);
   size_t loads = 0;
   for (const Instruction& instruction : program.instructions) {
@@ -197,7 +204,7 @@ TEST_F(StagedProgramTest, AStepWithoutLeavesLoadsAllTheSame) {
 }
 
 TEST_F(StagedProgramTest, AnAdoptionLoadsAgainFirst) {
-  const Program program = BuildAdoption(inputs_, PlanTreeNodes({}, {5}, 8, false), true);
+  const Program program = BuildAdoption(inputs_, PlanTreeNodes({}, {5}, 8, Merge::kAll), true);
   EXPECT_EQ(program.instructions[0].op, Op::kLoad);
   EXPECT_TRUE(program.instructions[0].all);
 }

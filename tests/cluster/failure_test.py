@@ -20,26 +20,30 @@ class FailureTest(ClusterTestCase):
         self.assertEqual(len(children), processes, children)
         return running, children
 
-    def check_lost_worker(self, policy, *flags, processes=6):
-        running, children = self.start(f"--policy={policy}", "--epochs=100", *flags,
-                                       processes=processes)
+    def check_lost_worker(self, policy, *flags, processes=6, same_bits=False):
+        flags = (f"--policy={policy}", "--epochs=100", *flags)
+        running, children = self.start(*flags, processes=processes)
         os.kill(children["worker-1"], signal.SIGKILL)
         self.assertEqual(running.wait(120), 0, running.output())
         self.assertIn("worker 1 lost", running.output())
         self.assertGreaterEqual(self.accuracy(running.output()), 0.95)
         self.assert_nothing_left(children)
+        if same_bits:
+            undisturbed = self.train(*flags)
+            self.assertEqual(undisturbed.wait(120), 0, undisturbed.output())
+            self.assertEqual(self.sha256(running.output()), self.sha256(undisturbed.output()))
 
     def test_lost_worker_under_ssp(self):
         self.check_lost_worker("ssp:s=2")
 
     def test_lost_worker_over_streams(self):
-        self.check_lost_worker("bsp", "--transport=sockets")
+        self.check_lost_worker("bsp", "--transport=sockets", same_bits=True)
 
     def test_lost_worker_under_async(self):
         self.check_lost_worker("async")
 
     def test_lost_worker_under_bsp(self):
-        self.check_lost_worker("bsp")
+        self.check_lost_worker("bsp", same_bits=True)
 
     def test_lost_worker_under_allreduce(self):
         self.check_lost_worker("allreduce")
