@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/fingerprint.h"
+#include "wire/slow_work.h"
 
 namespace soapstone::sim {
 namespace {
@@ -56,6 +57,11 @@ void AddBody(const wire::Body& body, Fingerprint* f) {
   }
 }
 
+// A heartbeat of a server: of those that have slow work in hand the event keeps it.
+bool IsOfServer(const RecordedEvent& event) {
+  return event.type == MessageType::kHeartbeat && event.role == wire::Role::kServer;
+}
+
 }  // namespace
 
 std::string EventsFileName(wire::Address actor, uint32_t instance) {
@@ -79,6 +85,11 @@ RecordedEvent EventOf(Nanos now, const Message& message) {
     event.check = hello->nonce;
     event.bucket = static_cast<uint32_t>(hello->role);
     event.leaves = {Low(hello->config_digest), High(hello->config_digest)};
+  } else if (const auto* progress = std::get_if<wire::Progress>(&message.body);
+             progress != nullptr && IsOfServer(event)) {
+    const wire::SlowWork work = wire::SlowWorkOf(*progress);
+    event.clock = static_cast<Clock>(work.done_bytes);
+    event.check = work.total_bytes;
   } else {
     event.check = ContentOf(message);
   }
@@ -112,6 +123,11 @@ Message MessageOf(const RecordedEvent& event, wire::Address to) {
                                .wanted_rank = event.clock,
                                .nonce = event.check,
                                .config_digest = Join(event.leaves)};
+    return message;
+  }
+  if (IsOfServer(event) && event.clock != kNoClock) {
+    message.body = wire::ProgressOf(
+        {.done_bytes = static_cast<uint64_t>(event.clock), .total_bytes = event.check});
     return message;
   }
   message.clock = event.clock;
