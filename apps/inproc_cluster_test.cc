@@ -7,6 +7,7 @@
 #include <functional>
 #include <thread>
 
+#include "absl/synchronization/notification.h"
 #include "apps/scheduler_node.h"
 #include "apps/server_node.h"
 #include "apps/worker_node.h"
@@ -62,6 +63,35 @@ wire::JobConfig Config(const std::string& policy, uint32_t servers, uint32_t wor
   return config;
 }
 
+// A loop that hangs: from `hang` on it takes nothing in until `release`.
+class HangingTransport : public transport::Transport {
+ public:
+  HangingTransport(std::unique_ptr<transport::Transport> inside, absl::Notification* hang,
+                   absl::Notification* release)
+      : inside_(std::move(inside)), hang_(hang), release_(release) {}
+  absl::Status Connect(wire::Address peer, const std::string& endpoint) override {
+    return inside_->Connect(peer, endpoint);
+  }
+  void SetSelf(wire::Address self) override { inside_->SetSelf(self); }
+  void SetSession(uint64_t session) override { inside_->SetSession(session); }
+  absl::Status Send(wire::Address node, const wire::Message& message) override {
+    return inside_->Send(node, message);
+  }
+  std::optional<wire::Message> Receive(absl::Time deadline) override {
+    if (hang_->HasBeenNotified()) release_->WaitForNotification();
+    return inside_->Receive(deadline);
+  }
+  void Wake() override { inside_->Wake(); }
+  void Close(absl::Duration linger) override { inside_->Close(linger); }
+  std::string endpoint() const override { return inside_->endpoint(); }
+  transport::TransportStats stats() const override { return inside_->stats(); }
+
+ private:
+  std::unique_ptr<transport::Transport> inside_;
+  absl::Notification* hang_;
+  absl::Notification* release_;
+};
+
 // The cluster of one job.
 class Cluster {
  public:
@@ -94,7 +124,11 @@ class Cluster {
       std::vector<std::jthread> threads;
       size_t next = 0;
       const auto start = [&](auto* node) {
-        threads.emplace_back([node, code = &codes[next]] { *code = node->Run(); });
+        const bool is_scheduler = next == 0;
+        threads.emplace_back([this, node, is_scheduler, code = &codes[next]] {
+          *code = node->Run();
+          if (is_scheduler) scheduler_ended_.Notify();
+        });
         ++next;
       };
       start(scheduler_.get());
@@ -106,6 +140,8 @@ class Cluster {
 
   SchedulerNode* scheduler() { return scheduler_.get(); }
   WorkerNode* worker(size_t i) { return workers_[i].get(); }
+  // From then on server 0's loop hangs until the scheduler has ended.
+  void HangServer() { hang_server_.Notify(); }
   KeepReports& reports() { return reports_; }
   // After Run: the ledgers of all shards.
   LedgerRow Ledger() const {
@@ -123,9 +159,14 @@ class Cluster {
     if (name != kScheduler) {
       EXPECT_TRUE((*transport)->Connect(wire::Address::Scheduler(), kScheduler).ok());
     }
+    if (name == "inproc://server-0") {
+      return std::make_unique<HangingTransport>(*std::move(transport), &hang_server_,
+                                                &scheduler_ended_);
+    }
     return *std::move(transport);
   }
 
+  absl::Notification hang_server_, scheduler_ended_;
   transport::InprocNetwork network_;
   std::shared_ptr<const Job> job_;
   KeepReports reports_;
@@ -225,6 +266,18 @@ TEST(InprocClusterRuns, AWorkerThatLeavesIsNotMissed) {
   const std::vector<int> codes = cluster.Run();
   EXPECT_EQ(codes, (std::vector<int>{0, 0, 0, 0, kExitTerminated}));
   EXPECT_GT(cluster.reports().result().test_accuracy, 0.8);
+}
+
+// Heartbeats are the loop's own: they do not say that a loop lives which hangs.
+TEST(InprocClusterRuns, AServerWhoseLoopHangsIsCountedOut) {
+  wire::JobConfig config = Config("async", 1, 2);
+  config.mutable_training()->set_epochs(100'000);
+  config.mutable_cluster()->set_heartbeat_timeout_s(3);
+  Cluster cluster(std::move(config));
+  cluster.reports().on_start = [&] { cluster.HangServer(); };
+  for (const int code : cluster.Run()) EXPECT_EQ(code, kExitPeerLost);
+  EXPECT_THAT(cluster.reports().result().reason,
+              ::testing::HasSubstr("server 0 lost: no heartbeat for"));
 }
 
 // One worker at a quarter of the other's speed under a gate that lets them differ by 3, while the

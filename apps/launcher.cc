@@ -226,8 +226,10 @@ absl::Status Launcher::StartSuccessors() {
 void Launcher::OnSchedulerEnded(const ChildProcess& child) {
   const Ending& ending = *child.ending();
   if (stop_.has_value()) {
-    // A stop without a reason of its own was begun by a node that the scheduler had told to end.
-    if (stop_->reason.empty() && !ending.by_signal) stop_->code = CodeFor(ending);
+    // A stop without a reason of its own was begun by a node that the scheduler had told to end. A
+    // scheduler that went on without that node ends because we tell it to: that is no reason.
+    const bool told_to = stop_->terminated && ending.number == kExitTerminated;
+    if (stop_->reason.empty() && !ending.by_signal && !told_to) stop_->code = CodeFor(ending);
     return;
   }
   if (ending.good()) return BeginStop(kExitOk, "", kTermAfter);
@@ -246,6 +248,7 @@ void Launcher::OnEnded(const ChildProcess& child) {
     if (!told_to) console_->Line(absl::StrCat(child.name(), ": ", ending.ToString()));
   } else if (told_to) {
     BeginStop(CodeFor(ending), "", kSchedulerGrace);
+    stop_->by = absl::StrCat(child.name(), " ended: ", ending.ToString());
   } else {
     Fail(child, CodeFor(ending));
   }
@@ -304,7 +307,10 @@ void Launcher::ShowEnd() {
     return;
   }
   std::string reason = stop_->reason;
-  if (reason.empty()) reason = result_.has_value() ? result_->reason : last_news_;
+  if (reason.empty()) reason = last_news_;
+  if (stop_->reason.empty() && result_.has_value()) {
+    reason = result_->code == stop_->code || stop_->by.empty() ? result_->reason : stop_->by;
+  }
   console_->Line(absl::StrCat("soapstone: ended with exit code ", stop_->code, ": ", reason,
                               " (logs in ", options_.log_dir, ")"));
 }

@@ -55,7 +55,8 @@ class Launcher {
   // The end has begun.
   struct Stop {
     int code = 0;        // what `soapstone train` shall exit with
-    std::string reason;  // empty: the scheduler knows it
+    std::string reason;  // empty: the scheduler knows it, if it ends by itself
+    std::string by;      // else: which process ended, and how
     Nanos term_at = 0;   // SIGTERM to those that still run
     Nanos kill_at = 0;
     bool terminated = false;

@@ -37,8 +37,23 @@ void NodeLoop::Flush(wire::Outbox* out) {
   if (!out->timers.empty()) deadline_uses_ = 0;
   for (const wire::TimerRequest& timer : out->timers) timers_[timer.id] = timer.at;
   out->timers.clear();
-  for (wire::Message& message : out->messages) mailer_.Send(std::move(message));
+  for (wire::Message& message : out->messages) {
+    if (message.type == wire::MessageType::kHeartbeat) NoteHeartbeat();
+    mailer_.Send(std::move(message));
+  }
   out->messages.clear();
+}
+
+void NodeLoop::NoteHeartbeat() {
+  const Nanos now = Now();
+  heartbeat_gap_max_ = std::max(heartbeat_gap_max_, now - last_heartbeat_.value_or(now));
+  last_heartbeat_ = now;
+}
+
+double NodeLoop::heartbeat_gap_s() const {
+  const Nanos now = Now();
+  const Nanos gap = std::max(heartbeat_gap_max_, now - last_heartbeat_.value_or(now));
+  return static_cast<double>(gap) / kSecond;
 }
 
 absl::Time NodeLoop::DeadlineOf(Nanos patience) const {

@@ -44,12 +44,17 @@ class NodeLoop {
   // Nodes that what was sent to them does not reach, each once.
   std::vector<transport::LostNode> TakeLost();
 
+  // The longest that this loop has been without sending a heartbeat, since its first; the present
+  // silence counts.
+  double heartbeat_gap_s() const;
+
   Mailer& mailer() { return mailer_; }
   transport::Transport& transport() { return *transport_; }
   const transport::Transport& transport() const { return *transport_; }
 
  private:
   absl::Time DeadlineOf(Nanos patience) const;
+  void NoteHeartbeat();
 
   std::unique_ptr<transport::Transport> transport_;
   Mailer mailer_;
@@ -59,6 +64,8 @@ class NodeLoop {
   Nanos deadline_patience_ = 0;
   int deadline_uses_ = 0;
   std::atomic<int> stop_code_{0};
+  std::optional<Nanos> last_heartbeat_;
+  Nanos heartbeat_gap_max_ = 0;
 };
 
 // Logs why a node ends: an error, unless it was asked to.

@@ -63,6 +63,17 @@ NodeReport Sum(const std::vector<NodeReport>& nodes) {
   return sum;
 }
 
+// Who was silent for longest: a node whose loop hangs is counted out by that.
+void AddSilence(const std::vector<NodeReport>& nodes, std::string* table) {
+  const auto longest = std::max_element(nodes.begin(), nodes.end(), [](const auto& a, const auto& b) {
+    return a.heartbeat_gap_s < b.heartbeat_gap_s;
+  });
+  if (longest == nodes.end() || longest->heartbeat_gap_s == 0) return;
+  AddRow("heartbeats",
+         absl::StrFormat("greatest gap %.2f s (%s)", longest->heartbeat_gap_s, longest->name),
+         table);
+}
+
 void AddNodeRows(const ResultReport& result, const std::vector<NodeReport>& nodes,
                  std::string* table) {
   const NodeReport sum = Sum(nodes);
@@ -86,6 +97,7 @@ void AddNodeRows(const ResultReport& result, const std::vector<NodeReport>& node
     AddRow("left out", absl::StrCat(WithCommas(sum.left_out), " updates, too late for their round"),
            table);
   }
+  AddSilence(nodes, table);
   AddRow("messages refused",
          absl::StrCat(WithCommas(result.malformed + sum.malformed), " malformed or foreign, ",
                       WithCommas(std::max(sum.rejects, result.rejects)), " by shards, ",

@@ -99,6 +99,8 @@ struct NodeReport {
   uint64_t rejects = 0;     // shards: refused data messages
   uint64_t duplicates = 0;  // shards
   uint64_t left_out = 0;    // shards: updates that came too late for their round (backup)
+  double heartbeat_gap_s = 0;        // the longest silence of its loop
+  uint64_t resident_peak_bytes = 0;  // of the process
   std::vector<LedgerRow> ledger;
   friend bool operator==(const NodeReport&, const NodeReport&) = default;
 };

@@ -47,7 +47,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ResultReport, code, reason, job, guarantee, t
                                    rejects, malformed, sha256, model_path)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LedgerRow, worker, shard, read_lags, stalenesses, violations)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NodeReport, name, sent, received, sockets, shared_bytes,
-                                   malformed, rejects, duplicates, left_out, ledger)
+                                   malformed, rejects, duplicates, left_out, heartbeat_gap_s,
+                                   resident_peak_bytes, ledger)
 
 namespace {
 

@@ -2,16 +2,14 @@
 
 #include <glog/logging.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "apps/cpu_placement.h"
-#include "apps/curve_parts.h"
+#include "absl/time/clock.h"
 #include "apps/link_losses.h"
+#include "apps/process_memory.h"
 #include "base/exit_codes.h"
-#include "models/safetensors_writer.h"
 
 namespace soapstone::apps {
 namespace {
@@ -21,42 +19,8 @@ using wire::MessageType;
 constexpr size_t kAnswersMax = 65'536;
 constexpr Nanos kServerPatience = kSecond;
 constexpr absl::Duration kServerLinger = absl::Seconds(1);
-
-void AddLedger(const server::Shard& shard, NodeReport* report) {
-  const std::vector<server::Ledger::Row>& rows = shard.ledger().rows();
-  report->ledger.reserve(report->ledger.size() + rows.size());
-  for (size_t worker = 0; worker < rows.size(); ++worker) {
-    report->ledger.push_back({.worker = static_cast<uint32_t>(worker),
-                              .shard = Index(shard.id()),
-                              .read_lags = rows[worker].read_lags,
-                              .stalenesses = rows[worker].stalenesses,
-                              .violations = rows[worker].violations});
-  }
-}
-
-// Of a table "name.keys" and "name.rows".
-std::vector<models::NamedTensor> TensorsOf(const wire::Layout& layout,
-                                           const server::ModelGatherer& gatherer) {
-  std::vector<models::NamedTensor> tensors;
-  for (size_t t = 0; t < layout.tables().size(); ++t) {
-    const std::vector<uint64_t>& keys = gatherer.tables()[t].keys;
-    tensors.push_back({.name = absl::StrCat(layout.tables()[t].name, ".keys"),
-                       .shape = {static_cast<int64_t>(keys.size())},
-                       .keys = keys});
-  }
-  for (size_t i = 0; i < gatherer.tensors().size(); ++i) {
-    const ParamSpec& param = layout.params()[i];
-    tensors.push_back({param.name, param.shape, gatherer.tensors()[i]});
-  }
-  for (size_t t = 0; t < layout.tables().size(); ++t) {
-    const TableSpec& table = layout.tables()[t];
-    const SparseRows& rows = gatherer.tables()[t];
-    tensors.push_back({absl::StrCat(table.name, ".rows"),
-                       {static_cast<int64_t>(rows.keys.size()), table.dim},
-                       rows.rows});
-  }
-  return tensors;
-}
+// While a shard is behind: between two messages, if it answers none.
+constexpr absl::Duration kBehindPatience = absl::Milliseconds(10);
 
 }  // namespace
 
@@ -68,7 +32,8 @@ ServerNode::ServerNode(std::shared_ptr<const Job> job,
       enrolment_(
           EnrolmentOptionsOf(*job_, wire::Role::kServer, enlisting, loop_.transport().endpoint())),
       reports_(reports),
-      answers_(kAnswersMax) {
+      answers_(kAnswersMax),
+      shards_(job_, &answers_, [this] { loop_.Wake(); }) {
   loop_.transport().SetSelf(enrolment_.temporary_address());
 }
 
@@ -76,20 +41,31 @@ int ServerNode::Run() {
   enrolment_.Start(loop_.Now(), &out_);
   loop_.Flush(&out_);
   while (!enrolment_.ended().has_value() && !failure_.has_value() && !loop_.stop_requested()) {
-    std::optional<wire::Message> message = loop_.Next(kServerPatience);
+    std::optional<wire::Message> message = Receive();
     const Nanos now = loop_.Now();
     if (message.has_value()) Dispatch(now, *std::move(message));
     for (const wire::TimerId timer : loop_.TakeDue(now)) {
-      if (timer == wire::Enrolment::kTick) enrolment_.OnTimer(now, std::nullopt, &out_);
+      if (timer == wire::Enrolment::kTick) enrolment_.OnTimer(now, Progress(), &out_);
     }
+    shards_.Look(now);
     TakeAnswers(now);
-    WatchGuarantee();
+    ContinueSaving(now);
+    if (!failure_.has_value()) failure_ = shards_.failure();
     std::optional<wire::Address> self;
     if (rank_.has_value()) self = wire::Address::Of(ServerId{*rank_});
     if (const auto end = ReportLostLinks(&loop_, self, &out_)) failure_ = *end;
     loop_.Flush(&out_);
   }
   return Finish();
+}
+
+// Where a shard is behind, what comes shall wait with its senders: it is taken in no faster than the
+// shard answers, and slowly in any case, for the scheduler's word is among it.
+std::optional<wire::Message> ServerNode::Receive() {
+  if (!shards_.behind()) return loop_.Next(kServerPatience);
+  std::optional<wire::Message> answer = answers_.Take(absl::Now() + kBehindPatience);
+  if (answer.has_value()) Send(loop_.Now(), *std::move(answer));
+  return loop_.Next(0);
 }
 
 void ServerNode::Dispatch(Nanos now, wire::Message message) {
@@ -104,9 +80,13 @@ void ServerNode::Dispatch(Nanos now, wire::Message message) {
     // Server 0 gathers the model; a branch of a tree talks to its root.
     const uint32_t root_servers = job_->config.cluster().servers();
     loop_.mailer().ConnectServers(*roster, 0, *rank_ < root_servers ? 1 : root_servers);
+    roster_ = *roster;
   }
-  if (message.to.role == wire::Role::kShard) return ToShard(now, std::move(message));
+  if (message.to.role == wire::Role::kShard) return shards_.Put(now, std::move(message));
   if (message.type == MessageType::kSlices) return OnSlices(message);
+  if (message.type == MessageType::kSave && message.from == wire::Address::Scheduler()) {
+    BeginSaving();
+  }
 }
 
 void ServerNode::OnWelcome(uint32_t rank) {
@@ -115,119 +95,75 @@ void ServerNode::OnWelcome(uint32_t rank) {
   loop_.transport().SetSelf(self);
   loop_.transport().SetSession(enrolment_.session());
   loop_.mailer().SetSelf(self);
+  shards_.Start(rank, enrolment_.session(), pin_shards_);
   const uint32_t count = job_->config.cluster().shards_per_server();
-  for (uint32_t i = 0; i < count; ++i) {
-    const ShardId id{rank * count + i};
-    std::optional<server::SnapshotTaker> taker;
-    const bool of_model = Index(id) < job_->layout->shard_count();
-    if (of_model && !job_->config.output().curve_path().empty()) taker.emplace(job_->curve_step);
-    std::optional<int> cpu;
-    if (pin_shards_ && count > 1) cpu = CpuInTurn(i);
-    shards_.push_back(std::make_unique<ShardThread>(
-        MakeShard(id), &answers_, [this] { loop_.Wake(); },
-        ShardThreadOptions{.strict = job_->config.strict(),
-                           .taker = taker,
-                           .recorder = OpenRecorder(id),
-                           .own_thread = count > 1,
-                           .cpu = cpu}));
-  }
-  // The only shard is served by this thread.
-  if (pin_shards_ && count == 1) StayOn(CpuInTurn(0));
-  if (rank == 0) gatherer_.emplace(job_->layout);
   LOG(INFO) << "server " << rank << " of " << ServerCount(job_->config, job_->specs.policy) << ", "
             << loop_.transport().endpoint() << ", shards " << rank * count << " to "
             << rank * count + count - 1;
 }
 
-std::unique_ptr<server::Shard> ServerNode::MakeShard(ShardId id) const {
-  const server::TensorStoreOptions store{.layout = job_->layout,
-                                         .shard = id,
-                                         .optimizer = job_->specs.optimizer,
-                                         .schedule = job_->specs.schedule,
-                                         .total_clocks = job_->total_clocks,
-                                         .seed = job_->config.training().seed(),
-                                         .given = job_->given,
-                                         .rule = job_->specs.policy.store,
-                                         .fixed_tree = job_->specs.policy.fixed_tree};
-  server::ShardOptions options{.id = id,
-                               .layout = job_->layout,
-                               .policy = job_->specs.policy,
-                               .leaf_count = job_->config.training().micro_batches(),
-                               .final_clock = job_->specs.policy.Rounds(job_->total_clocks)};
-  return std::make_unique<server::Shard>(std::move(options), server::Store(store));
-}
-
-std::unique_ptr<Recorder> ServerNode::OpenRecorder(ShardId id) {
-  absl::StatusOr<std::unique_ptr<Recorder>> recorder =
-      Recorder::Open(*job_, wire::Address::Of(id), enrolment_.session());
-  if (recorder.ok()) return *std::move(recorder);
-  failure_ = {kExitConfig, std::string(recorder.status().message())};
-  return nullptr;
-}
-
-void ServerNode::ToShard(Nanos now, wire::Message message) {
-  const uint32_t count = job_->config.cluster().shards_per_server();
-  const uint32_t index = message.to.index - *rank_ * count;  // wraps below the first
-  if (index >= shards_.size()) {
-    LOG_EVERY_N(WARNING, 1000) << "not a shard of this server: " << wire::ToString(message);
-    return;
+void ServerNode::Send(Nanos now, wire::Message message) {
+  const wire::Address self = wire::Address::Of(ServerId{*rank_});
+  if (message.to == self && message.type == MessageType::kSlices) {
+    OnSlices(message);
+  } else if (loop_.mailer().NodeOf(message.to) == self) {
+    shards_.Put(now, std::move(message));
+  } else {
+    out_.Send(std::move(message));
   }
-  if (shards_[index]->Put(now, std::move(message)) || shards_[index]->broken()) return;
-  failure_ = {kExitInternal, absl::StrCat("shard ", *rank_ * count + index, " is stuck")};
 }
 
 void ServerNode::TakeAnswers(Nanos now) {
   while (std::optional<wire::Message> answer = answers_.Take(absl::InfinitePast())) {
-    const bool for_me = answer->to == wire::Address::Of(ServerId{*rank_});
-    if (for_me && answer->type == MessageType::kSlices) {
-      OnSlices(*answer);
-    } else if (loop_.mailer().NodeOf(answer->to) == wire::Address::Of(ServerId{*rank_})) {
-      ToShard(now, *std::move(answer));
-    } else {
-      out_.Send(*std::move(answer));
-    }
+    Send(now, *std::move(answer));
   }
 }
 
-void ServerNode::WatchGuarantee() {
-  for (const std::unique_ptr<ShardThread>& thread : shards_) {
-    if (!thread->broken() || failure_.has_value()) continue;
-    const server::Ledger& ledger = thread->Join().ledger();
-    failure_ = {kExitBroken, absl::StrCat(job_->specs.policy.spec, " broke its guarantee: ",
-                                          ledger.first_violation()->ToString())};
+std::optional<wire::Progress> ServerNode::Progress() const {
+  std::optional<wire::SlowWork> work = shards_.work();
+  if (saver_.has_value()) work = saver_->work();
+  if (!work.has_value()) return std::nullopt;
+  return wire::ProgressOf(*work);
+}
+
+void ServerNode::BeginSaving() {
+  if (*rank_ != 0 || saver_.has_value()) return;
+  // Others have had nothing to say to server 0's shards, or may not have reached them yet.
+  loop_.mailer().ConnectServers(roster_, 0, job_->config.cluster().servers());
+  models::Metadata metadata = {{"model", job_->config.model()},
+                               {"policy", job_->specs.policy.spec}};
+  if (job_->tables != nullptr && !job_->tables->data().vocabulary.empty()) {
+    metadata.emplace_back("vocabulary", absl::StrJoin(job_->tables->data().vocabulary, "\n"));
   }
+  saver_.emplace(ModelSaverOptions{.layout = job_->layout,
+                                   .path = job_->config.output().model_path(),
+                                   .metadata = std::move(metadata),
+                                   .wake = [this] { loop_.Wake(); }},
+                 &saving_);
 }
 
 void ServerNode::OnSlices(const wire::Message& message) {
-  if (!gatherer_.has_value()) return;
-  const absl::StatusOr<bool> complete = gatherer_->OnSlices(message);
-  if (!complete.ok()) {
-    LOG(ERROR) << "slices not taken: " << complete.status().message();
+  if (!saver_.has_value()) return;
+  const absl::Status taken = saver_->OnSlices(message, &saving_);
+  LOG_IF(ERROR, !taken.ok()) << "slices not taken: " << taken.message();
+}
+
+void ServerNode::ContinueSaving(Nanos now) {
+  if (!saver_.has_value()) return;
+  std::optional<absl::StatusOr<wire::Saved>> saved = saver_->Advance(&saving_);
+  wire::Outbox asked = std::exchange(saving_, {});
+  for (wire::Message& message : asked.messages) Send(now, std::move(message));
+  if (!saved.has_value()) return;
+  if (!saved->ok()) {
+    failure_ = {kExitConfig, std::string(saved->status().message())};
     return;
   }
-  if (!*complete) return;
-  wire::Saved saved{.path = job_->config.output().model_path(), .sha256 = gatherer_->Sha256Hex()};
-  if (!saved.path.empty()) {
-    std::vector<std::pair<std::string, std::string>> metadata = {
-        {"model", job_->config.model()},
-        {"policy", job_->specs.policy.spec},
-        {"sha256", saved.sha256}};
-    if (job_->tables != nullptr && !job_->tables->data().vocabulary.empty()) {
-      metadata.emplace_back("vocabulary", absl::StrJoin(job_->tables->data().vocabulary, "\n"));
-    }
-    const absl::Status written =
-        models::WriteSafetensors(saved.path, TensorsOf(*job_->layout, *gatherer_), metadata);
-    if (!written.ok()) {
-      failure_ = {kExitConfig, std::string(written.message())};
-      return;
-    }
-  }
-  wire::Message message_saved;
-  message_saved.type = MessageType::kSaved;
-  message_saved.from = wire::Address::Of(ServerId{0});
-  message_saved.to = wire::Address::Scheduler();
-  message_saved.body = std::move(saved);
-  out_.Send(std::move(message_saved));
+  wire::Message message;
+  message.type = MessageType::kSaved;
+  message.from = wire::Address::Of(ServerId{0});
+  message.to = wire::Address::Scheduler();
+  message.body = **std::move(saved);
+  out_.Send(std::move(message));
 }
 
 int ServerNode::Finish() {
@@ -239,7 +175,8 @@ int ServerNode::Finish() {
   loop_.Flush(&out_);
   LogEnd(end);
   answers_.Close();
-  for (const std::unique_ptr<ShardThread>& thread : shards_) thread->Join();
+  saver_.reset();
+  shards_.Join();
   loop_.transport().Close(kServerLinger);
   ReportEnd();
   return end.code;
@@ -261,40 +198,19 @@ void ServerNode::SayLastWord(const wire::Notice& end) {
 }
 
 void ServerNode::ReportEnd() {
+  if (!rank_.has_value()) return;
   const transport::TransportStats moved = loop_.transport().stats();
-  NodeReport report{.name = absl::StrCat("server-", rank_.value_or(0)),
+  NodeReport report{.name = absl::StrCat("server-", *rank_),
                     .sent = moved.sent,
                     .received = moved.received,
                     .sockets = moved.sockets,
                     .shared_bytes = moved.shared_bytes,
-                    .malformed = moved.rejected_messages};
-  uint64_t violations = 0;
-  for (const std::unique_ptr<ShardThread>& thread : shards_) {
-    const server::Shard& shard = thread->Join();
-    report.rejects += shard.stats().rejects;
-    report.duplicates += shard.stats().duplicates;
-    report.left_out += shard.stats().left_out;
-    AddLedger(shard, &report);
-    violations += shard.ledger().Total().violations;
-  }
-  if (!rank_.has_value()) return;
-  WriteCurve();
-  if (violations > 0) {
-    LOG(ERROR) << "the guarantee of " << job_->specs.policy.spec << " was broken " << violations
-               << " times";
-  }
+                    .malformed = moved.rejected_messages,
+                    .heartbeat_gap_s = loop_.heartbeat_gap_s(),
+                    .resident_peak_bytes = ReadResidentMemory().peak_bytes};
+  shards_.AddTo(&report);
+  shards_.WriteCurve();
   if (reports_ != nullptr) reports_->Take(report);
-}
-
-// REQUIRES: the shards' threads have ended.
-void ServerNode::WriteCurve() {
-  const std::string& path = job_->config.output().curve_path();
-  if (path.empty()) return;
-  for (const std::unique_ptr<ShardThread>& thread : shards_) {
-    if (Index(thread->Join().id()) >= job_->layout->shard_count()) continue;
-    const absl::Status written = WriteShardPart(path, thread->Join().id(), thread->TakeSnapshots());
-    LOG_IF(ERROR, !written.ok()) << written.message();
-  }
 }
 
 }  // namespace soapstone::apps

@@ -1,18 +1,18 @@
-// ServerNode: the shell of a server: one loop, and one thread per shard it hosts. Server 0 also
-// gathers the model at the end and writes it.
+// ServerNode: the shell of a server: one loop, which does nothing that grows with the model, so that
+// its heartbeats say that it lives; and the shards it hosts (apps/shard_host.h). Server 0 also has
+// the model saved at the end (apps/model_saver.h).
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <vector>
 
 #include "apps/enlisting.h"
 #include "apps/job.h"
+#include "apps/model_saver.h"
 #include "apps/node_loop.h"
 #include "apps/report.h"
-#include "apps/shard_thread.h"
-#include "server/model_gatherer.h"
+#include "apps/shard_host.h"
 #include "transport/transport.h"
 #include "wire/enrolment.h"
 
@@ -33,18 +33,20 @@ class ServerNode {
   void RequestStop(int code) { loop_.RequestStop(code); }
 
  private:
+  std::optional<wire::Message> Receive();
   void Dispatch(Nanos now, wire::Message message);
   void OnWelcome(uint32_t rank);
-  std::unique_ptr<server::Shard> MakeShard(ShardId id) const;
-  std::unique_ptr<Recorder> OpenRecorder(ShardId id);
-  void ToShard(Nanos now, wire::Message message);
+  // Of what this process sends: some stays here.
+  void Send(Nanos now, wire::Message message);
   void TakeAnswers(Nanos now);
-  void WatchGuarantee();
+  // What the next heartbeat says.
+  std::optional<wire::Progress> Progress() const;
   void SayLastWord(const wire::Notice& end);
+  void BeginSaving();
   void OnSlices(const wire::Message& message);
+  void ContinueSaving(Nanos now);
   int Finish();
   void ReportEnd();
-  void WriteCurve();
 
   std::shared_ptr<const Job> job_;
   NodeLoop loop_;
@@ -53,8 +55,10 @@ class ServerNode {
   MessageInbox answers_;
   bool pin_shards_ = false;
   std::optional<uint32_t> rank_;
-  std::vector<std::unique_ptr<ShardThread>> shards_;
-  std::optional<server::ModelGatherer> gatherer_;  // server 0
+  wire::Roster roster_;
+  ShardHost shards_;
+  wire::Outbox saving_;              // of the saver
+  std::optional<ModelSaver> saver_;  // server 0's, from kSave on
   std::optional<wire::Notice> failure_;
   wire::Outbox out_;
 };

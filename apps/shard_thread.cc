@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "apps/cpu_placement.h"
 #include "apps/node_loop.h"
@@ -12,8 +13,10 @@
 namespace soapstone::apps {
 namespace {
 
-constexpr size_t kInboxMax = 65'536;
-constexpr absl::Duration kShardPutPatience = absl::Seconds(2);
+constexpr size_t kBehindMessages = 65'536;
+constexpr size_t kInboxMax = 16 * kBehindMessages;
+// A loop that takes no answers for so long has been counted out.
+constexpr absl::Duration kAnswerPatience = absl::Minutes(1);
 constexpr absl::Duration kShardLookAgain = absl::Seconds(1);
 
 }  // namespace
@@ -21,6 +24,8 @@ constexpr absl::Duration kShardLookAgain = absl::Seconds(1);
 ShardThread::ShardThread(std::unique_ptr<server::Shard> shard, MessageInbox* out,
                          std::function<void()> wake, ShardThreadOptions options)
     : shard_(std::move(shard)),
+      made_(true),
+      serving_(true),
       in_(kInboxMax),
       out_(out),
       wake_(std::move(wake)),
@@ -28,14 +33,65 @@ ShardThread::ShardThread(std::unique_ptr<server::Shard> shard, MessageInbox* out
   if (options_.own_thread) thread_ = std::jthread([this] { Run(); });
 }
 
+ShardThread::ShardThread(ShardMaker make, MessageInbox* out, std::function<void()> wake,
+                         ShardThreadOptions options)
+    : make_(std::move(make)),
+      in_(kInboxMax),
+      out_(out),
+      wake_(std::move(wake)),
+      options_(std::move(options)) {
+  thread_ = std::jthread([this] {
+    Make();
+    if (options_.own_thread && made()) Run();
+  });
+}
+
+void ShardThread::Make() {
+  shard_ = make_(&progress_);
+  if (!progress_.wanted.load(std::memory_order_relaxed)) return;
+  made_.store(true, std::memory_order_release);
+  wake_();
+}
+
 bool ShardThread::Put(Nanos now, wire::Message message) {
-  if (!options_.own_thread) {
+  if (serving_ && !options_.own_thread) {
     return !in_.closed() && Handle(now, {std::move(message), now});
   }
-  return in_.Put({std::move(message), now}, absl::Now() + kShardPutPatience);
+  queued_bytes_.fetch_add(message.payload_bytes(), std::memory_order_relaxed);
+  queued_.fetch_add(1, std::memory_order_relaxed);
+  return in_.TryPut({std::move(message), now});
+}
+
+void ShardThread::Look(Nanos now) {
+  if (serving_ || options_.own_thread || !made()) return;
+  serving_ = true;
+  while (std::optional<Arrival> arrival = in_.Take(absl::InfinitePast())) {
+    TookFromQueue(arrival->message.payload_bytes());
+    if (!Handle(now, *std::move(arrival))) return;
+  }
+}
+
+bool ShardThread::behind() const {
+  return queued_bytes_.load(std::memory_order_relaxed) > options_.queued_bytes_max ||
+         queued_.load(std::memory_order_relaxed) > kBehindMessages;
+}
+
+Nanos ShardThread::BusyFor(Nanos now) const {
+  const Nanos since = busy_since_.load(std::memory_order_relaxed);
+  return since == 0 ? 0 : now - since;
+}
+
+std::string ShardThread::WhatItDoes() const {
+  const wire::MessageType type = busy_with_.load(std::memory_order_relaxed);
+  const char* what = type == wire::MessageType::kPush    ? "a push"
+                     : type == wire::MessageType::kClock ? "a clock"
+                     : type == wire::MessageType::kPull  ? "a pull"
+                                                         : "a message";
+  return absl::StrCat(what, " of clock ", busy_clock_.load(std::memory_order_relaxed));
 }
 
 const server::Shard& ShardThread::Join() {
+  progress_.wanted = false;
   in_.Close();
   if (thread_.joinable()) thread_.join();
   return *shard_;
@@ -56,8 +112,16 @@ void ShardThread::Run() {
       continue;
     }
     for (; !arrivals.empty(); arrivals.pop_front()) {
-      if (!Handle(NodeLoop::Now(), std::move(arrivals.front()))) return;
+      const Nanos now = NodeLoop::Now();
+      const wire::Message& message = arrivals.front().message;
+      const uint64_t bytes = message.payload_bytes();
+      busy_with_.store(message.type, std::memory_order_relaxed);
+      busy_clock_.store(message.clock, std::memory_order_relaxed);
+      busy_since_.store(now, std::memory_order_relaxed);
+      if (!Handle(now, std::move(arrivals.front()))) return;
+      TookFromQueue(bytes);
     }
+    busy_since_.store(0, std::memory_order_relaxed);
   }
 }
 
@@ -77,7 +141,7 @@ bool ShardThread::Handle(Nanos now, Arrival arrival) {
   }
   if (outbox_.messages.empty()) return true;
   for (wire::Message& answer : outbox_.messages) {
-    if (out_->Put(std::move(answer), absl::Now() + kShardPutPatience)) continue;
+    if (out_->Put(std::move(answer), absl::Now() + kAnswerPatience)) continue;
     LOG_IF(ERROR, !out_->closed())
         << "shard " << Index(shard_->id()) << ": its server takes no answers";
     in_.Close();

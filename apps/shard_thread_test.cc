@@ -4,9 +4,12 @@
 
 #include <memory>
 #include <set>
+#include <thread>
 #include <utility>
 
+#include "absl/synchronization/notification.h"
 #include "apps/cpu_placement.h"
+#include "apps/node_loop.h"
 #include "compute/optimizer.h"
 #include "consistency/catalogue.h"
 #include "gmock/gmock.h"
@@ -17,6 +20,7 @@ namespace soapstone::apps {
 namespace {
 
 using testing::ElementsAre;
+using testing::IsEmpty;
 
 std::unique_ptr<server::Shard> OneShard() {
   const auto layout =
@@ -80,6 +84,86 @@ TEST(ShardThreadTest, RunsWhereItsProcessMayWithoutOne) {
 
 TEST(ShardThreadTest, ServesOnWhereItMayNotUseTheCpu) {
   EXPECT_FALSE(CpusOfShardThread({.cpu = CPU_SETSIZE - 1}).empty());
+}
+
+// Of the acknowledgements in `answers`, the epochs.
+std::vector<Epoch> EpochsIn(MessageInbox* answers) {
+  std::vector<Epoch> epochs;
+  while (const std::optional<wire::Message> answer = answers->Take(absl::InfinitePast())) {
+    EXPECT_EQ(answer->type, wire::MessageType::kRosterAck);
+    epochs.push_back(answer->epoch);
+  }
+  return epochs;
+}
+
+TEST(ShardThreadTest, WhatComesBeforeItIsMadeWaitsInItsOrder) {
+  for (const bool own_thread : {false, true}) {
+    MessageInbox answers(16);
+    absl::Notification may_be_made, made;
+    const auto make = [&](ShardProgress* progress) {
+      progress->done_bytes += 16;
+      may_be_made.WaitForNotification();
+      return OneShard();
+    };
+    const auto wake = [&] {
+      if (!made.HasBeenNotified()) made.Notify();
+    };
+    ShardThread shard(make, &answers, wake, {.own_thread = own_thread});
+    EXPECT_TRUE(shard.Put(0, RosterOf(1)));
+    EXPECT_TRUE(shard.Put(0, RosterOf(2)));
+    shard.Look(0);
+    EXPECT_FALSE(shard.made());
+    EXPECT_THAT(EpochsIn(&answers), IsEmpty());
+    may_be_made.Notify();
+    made.WaitForNotification();
+    EXPECT_TRUE(shard.made());
+    EXPECT_EQ(shard.made_bytes(), 16u);
+    shard.Look(0);
+    EXPECT_TRUE(shard.Put(0, RosterOf(3)));
+    shard.Join();
+    EXPECT_THAT(EpochsIn(&answers), ElementsAre(1, 2, 3)) << own_thread;
+  }
+}
+
+TEST(ShardThreadTest, AShardThatIsNotWantedAnyMoreIsNotMadeToItsEnd) {
+  for (const bool own_thread : {false, true}) {
+    MessageInbox answers(16);
+    const auto make = [](ShardProgress* progress) {
+      while (progress->wanted) std::this_thread::yield();
+      return OneShard();
+    };
+    ShardThread shard(make, &answers, [] {}, {.own_thread = own_thread});
+    EXPECT_TRUE(shard.Put(0, RosterOf(1)));
+    shard.Join();
+    EXPECT_FALSE(shard.made());
+    EXPECT_THAT(EpochsIn(&answers), IsEmpty());
+  }
+}
+
+TEST(ShardThreadTest, SaysThatItIsBehindAndAtWhatAndTakesItAllTheSame) {
+  MessageInbox answers(16);
+  absl::Notification at_work, go_on;
+  const auto wake = [&] {
+    if (at_work.HasBeenNotified()) return;
+    at_work.Notify();
+    go_on.WaitForNotification();
+  };
+  ShardThread shard(OneShard(), &answers, wake, {.queued_bytes_max = 100});
+  EXPECT_EQ(shard.BusyFor(0), 0);
+  EXPECT_TRUE(shard.Put(0, RosterOf(1)));
+  at_work.WaitForNotification();
+  EXPECT_GT(shard.BusyFor(NodeLoop::Now() + kSecond), kSecond);
+  EXPECT_EQ(shard.WhatItDoes(), "a message of clock -1");
+  EXPECT_FALSE(shard.behind());
+  wire::Message large = RosterOf(2);
+  large.payload.push_back(Buffer::CopyOf(std::string(101, 'x')));
+  EXPECT_TRUE(shard.Put(0, large));
+  EXPECT_TRUE(shard.behind());
+  EXPECT_TRUE(shard.Put(0, RosterOf(3)));
+  go_on.Notify();
+  shard.Join();
+  EXPECT_FALSE(shard.behind());
+  EXPECT_THAT(EpochsIn(&answers), ElementsAre(1, 2, 3));
 }
 
 }  // namespace

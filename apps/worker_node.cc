@@ -11,6 +11,7 @@
 #include "absl/time/clock.h"
 #include "apps/delay_injector.h"
 #include "apps/link_losses.h"
+#include "apps/process_memory.h"
 #include "apps/warm_replica.h"
 #include "base/exit_codes.h"
 #include "base/status_macros.h"
@@ -110,24 +111,40 @@ WorkerNode::WorkerNode(std::shared_ptr<const Job> job,
   loop_.transport().SetSelf(enrolment_.temporary_address());
 }
 
-int WorkerNode::Run() {
+absl::Status WorkerNode::Prepare() {
   const auto rank = static_cast<uint32_t>(std::max<int64_t>(wanted_rank_, 0));
-  absl::StatusOr<std::shared_ptr<models::Replica>> warm = WarmReplica(*job_, rank);
-  if (!warm.ok()) {
-    // Too little memory, a precision that is not there: the job's to change.
-    const bool of_the_job =
-        absl::IsResourceExhausted(warm.status()) || absl::IsFailedPrecondition(warm.status());
-    const int code = of_the_job ? kExitConfig : kExitInternal;
-    LogEnd({code, std::string(warm.status().message())});
-    return code;
-  }
-  warm_ = *std::move(warm);
-  enrolment_.Start(loop_.Now(), &out_);
-  Flush();
+  SOAP_ASSIGN_OR_RETURN(warm_, WarmReplica(*job_, rank));
+  if (!job_->specs.policy.decentralised()) return absl::OkStatus();
+  peer_vectors_ = server::MakePeerVectors({.layout = job_->layout,
+                                           .optimizer = job_->specs.optimizer,
+                                           .schedule = job_->specs.schedule,
+                                           .total_clocks = job_->total_clocks,
+                                           .seed = job_->config.training().seed(),
+                                           .given = job_->given});
+  return absl::OkStatus();
+}
+
+void WorkerNode::RegisterIfPrepared(Nanos now) {
+  const std::optional<absl::Status> prepared = prepared_.Take(absl::InfinitePast());
+  if (!prepared.has_value()) return;
+  preparing_.join();
+  if (prepared->ok()) return enrolment_.Start(now, &out_);
+  // Too little memory, a precision that is not there: the job's to change.
+  const bool of_the_job =
+      absl::IsResourceExhausted(*prepared) || absl::IsFailedPrecondition(*prepared);
+  end_ = {of_the_job ? kExitConfig : kExitInternal, std::string(prepared->message())};
+}
+
+int WorkerNode::Run() {
+  preparing_ = std::jthread([this] {
+    prepared_.TryPut(Prepare());
+    loop_.Wake();
+  });
   bool events_wait = false;
   while (!Over(loop_.Now())) {
     const std::optional<wire::Message> message = loop_.Next(events_wait ? 0 : kWorkerPatience);
     const Nanos now = loop_.Now();
+    if (preparing_.joinable()) RegisterIfPrepared(now);
     if (message.has_value()) Dispatch(now, *message);
     events_wait = TakeEvents(now);
     LookAtDevice(now);
@@ -276,12 +293,7 @@ void WorkerNode::OnWelcome(uint32_t rank) {
                                       .shard_layout = job_->layout,
                                       .policy = job_->specs.policy,
                                       .total_clocks = job_->total_clocks},
-                  server::MakePeerVectors({.layout = job_->layout,
-                                           .optimizer = job_->specs.optimizer,
-                                           .schedule = job_->specs.schedule,
-                                           .total_clocks = job_->total_clocks,
-                                           .seed = training.seed(),
-                                           .given = job_->given}));
+                  std::move(peer_vectors_));
   }
   absl::StatusOr<DeviceThread::Runner> runner = MakeRunner(*job_, WorkerId{rank}, std::move(warm_));
   if (!runner.ok()) {
@@ -430,6 +442,7 @@ void WorkerNode::Flush() {
 }
 
 int WorkerNode::Finish() {
+  if (preparing_.joinable()) preparing_.join();
   if (hung_) {
     DeviceThread::Abandon(std::move(device_));
   } else {
@@ -446,7 +459,9 @@ int WorkerNode::Finish() {
                               .received = moved.received,
                               .sockets = moved.sockets,
                               .shared_bytes = moved.shared_bytes,
-                              .malformed = moved.rejected_messages});
+                              .malformed = moved.rejected_messages,
+                              .heartbeat_gap_s = loop_.heartbeat_gap_s(),
+                              .resident_peak_bytes = ReadResidentMemory().peak_bytes});
   }
   return end_->code;
 }

@@ -5,9 +5,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "apps/curve_parts.h"
 #include "apps/device_thread.h"
@@ -17,6 +19,7 @@
 #include "apps/node_loop.h"
 #include "apps/recorder.h"
 #include "apps/report.h"
+#include "base/bounded_inbox.h"
 #include "base/exit_codes.h"
 #include "models/replica.h"
 #include "server/peer.h"
@@ -40,6 +43,10 @@ class WorkerNode {
   void RequestStop(int code) { loop_.RequestStop(code); }
 
  private:
+  // What takes as long as the model is large, before this worker registers: kernels, memory, a
+  // peer's values. The loop looks after signals meanwhile.
+  absl::Status Prepare();
+  void RegisterIfPrepared(Nanos now);
   void Dispatch(Nanos now, const wire::Message& message);
   // Carries messages between the engine and its peer until there is none.
   void DispatchWithin(Nanos now);
@@ -85,7 +92,10 @@ class WorkerNode {
   wire::Enrolment enrolment_;
   int64_t wanted_rank_;  // -1: any
   ReportSink* reports_;
-  std::shared_ptr<models::Replica> warm_;  // until the device has it
+  std::shared_ptr<models::Replica> warm_;             // until the device has it
+  std::unique_ptr<server::PeerVectors> peer_vectors_;  // until the peer has them
+  BoundedInbox<absl::Status> prepared_{1};             // how Prepare ended
+  std::jthread preparing_;
   std::optional<worker::Engine> engine_;
   std::optional<server::Peer> peer_;  // of decentralised policies
   std::unique_ptr<DeviceThread> device_;

@@ -35,6 +35,21 @@ std::array<float, 4> Normals(const std::array<uint32_t, 4>& words, double scale)
   return out;
 }
 
+// put(i, CounterRandom::Uniform(begin + i)) for all i < count. Many draws at once go through vectors.
+template <typename Put>
+void EachUniform(const CounterRandom& random, uint64_t begin, size_t count, const Put& put) {
+  constexpr size_t kAtOnce = 256;
+  std::array<uint32_t, 4 * kAtOnce> words;
+  for (size_t done = 0; done < count; done += kAtOnce) {
+    const size_t some = std::min(kAtOnce, count - done);
+    random.Blocks(begin + done, some, words.data());
+    for (size_t i = 0; i < some; ++i) {
+      const uint64_t bits = (static_cast<uint64_t>(words[4 * i + 1]) << 32) | words[4 * i];
+      put(done + i, static_cast<double>(bits >> 11) * 0x1.0p-53);
+    }
+  }
+}
+
 }  // namespace
 
 void InitRow(const RowInit& init, uint64_t key, absl::Span<float> out) {
@@ -65,9 +80,9 @@ void InitSlice(const ParamSpec& spec, uint64_t seed, ParamId param, uint64_t beg
       std::fill(out.begin(), out.end(), 1.0f);
       return;
     case InitKind::kUniform:
-      for (size_t i = 0; i < out.size(); ++i) {
-        out[i] = static_cast<float>(spec.scale * (2 * random.Uniform(begin + i) - 1));
-      }
+      EachUniform(random, begin, out.size(), [&](size_t i, double uniform) {
+        out[i] = static_cast<float>(spec.scale * (2 * uniform - 1));
+      });
       return;
     case InitKind::kNormal:
       for (size_t i = 0; i < out.size(); ++i) {

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <vector>
 
+#include "base/random.h"
 #include "gtest/gtest.h"
 
 namespace soapstone::compute {
@@ -43,6 +44,18 @@ TEST(Init, GivenValuesComeBeforeTheSeed) {
   EXPECT_EQ(out, (std::vector<float>{2, 3, 4}));
   InitSlice(spec, 1, nullptr, ParamId{1}, 1, absl::MakeSpan(out));
   EXPECT_EQ(out, Slice(spec, 1, 3, 1, 1));
+}
+
+// Models that were trained before depend on it.
+TEST(Init, UniformValuesAreDrawsOfTheirElements) {
+  const ParamSpec spec = {"w", {40, 50}, InitKind::kUniform, 0.3};
+  const CounterRandom random(7, RandomUse::kInit, 3);
+  for (const uint64_t begin : {0, 5, 1990}) {
+    const std::vector<float> values = Slice(spec, begin, 2000 - begin, 7, 3);
+    for (size_t i = 0; i < values.size(); ++i) {
+      EXPECT_EQ(values[i], static_cast<float>(0.3 * (2 * random.Uniform(begin + i) - 1)));
+    }
+  }
 }
 
 TEST(Init, UniformFillsItsRange) {

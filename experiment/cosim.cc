@@ -242,15 +242,9 @@ void Backing::AddPoint(const sim::TrainingMoment& moment, std::vector<Buffers> s
 }
 
 std::string Backing::Sha256() const {
-  server::ModelGatherer gatherer(job_.layout);
-  for (uint32_t k = 0; k < stores_.size(); ++k) {
-    wire::Message slices;
-    slices.from = wire::Address::Of(ShardId{k});
-    slices.payload = stores_[k].Read();
-    const absl::StatusOr<bool> taken = gatherer.OnSlices(slices);
-    CHECK(taken.ok()) << taken.status();
-  }
-  return gatherer.Sha256Hex();
+  return server::HashOfShards(job_.layout, [&](ShardId shard, BucketId bucket) {
+    return stores_[Index(shard)].ReadBucket(bucket);
+  });
 }
 
 void Backing::Close(CosimResult* result) {

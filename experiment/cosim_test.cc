@@ -91,15 +91,10 @@ TEST(CosimTest, ItsTimingIsThatOfTheTimingOnlyRun) {
 
 // SHA-256 of the job's initial parameters.
 std::string InitialSha256(const CosimJob& job) {
-  server::ModelGatherer gatherer(job.layout);
-  for (uint32_t k = 0; k < job.layout->shard_count(); ++k) {
-    const server::TensorStore store({.layout = job.layout, .shard = ShardId{k}, .seed = job.seed});
-    wire::Message slices;
-    slices.from = wire::Address::Of(ShardId{k});
-    slices.payload = store.Read();
-    EXPECT_TRUE(gatherer.OnSlices(slices).ok());
-  }
-  return gatherer.Sha256Hex();
+  return server::HashOfShards(job.layout, [&](ShardId shard, BucketId bucket) {
+    return server::TensorStore({.layout = job.layout, .shard = shard, .seed = job.seed})
+        .ReadBucket(bucket);
+  });
 }
 
 TEST(CosimTest, WithoutALearningRateTheParametersStayAsTheyWere) {

@@ -22,7 +22,7 @@ std::string ReadAll(const std::string& path) {
   return bytes.str();
 }
 
-class SafetensorsWriter : public ::testing::Test {
+class SafetensorsWriterTest : public ::testing::Test {
  protected:
   std::string Path(const std::string& name) {
     return absl::StrCat(::testing::TempDir(), "/safetensors_writer_test-", getpid(), "-", name);
@@ -31,7 +31,7 @@ class SafetensorsWriter : public ::testing::Test {
   const std::vector<float> b_ = {7};
 };
 
-TEST_F(SafetensorsWriter, ReadsBack) {
+TEST_F(SafetensorsWriterTest, ReadsBack) {
   const std::string path = Path("model.safetensors");
   const std::vector<NamedTensor> tensors = {{"a.weight", {2, 3}, a_}, {"b", {1}, b_}};
   ASSERT_TRUE(WriteSafetensors(path, tensors, {{"model", "mlp"}}).ok());
@@ -51,20 +51,49 @@ TEST_F(SafetensorsWriter, ReadsBack) {
   EXPECT_EQ(std::memcmp(bytes.data() + 8 + header_bytes + 24, b_.data(), 4), 0);
 }
 
-TEST_F(SafetensorsWriter, LeavesNoTemporaryFile) {
+TEST_F(SafetensorsWriterTest, LeavesNoTemporaryFile) {
   const std::string dir = Path("clean");
   std::filesystem::create_directories(dir);
   ASSERT_TRUE(WriteSafetensors(dir + "/m", std::vector<NamedTensor>{{"b", {1}, b_}}, {}).ok());
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir), {}), 1);
 }
 
-TEST_F(SafetensorsWriter, ShapeMustFitTheValues) {
+// In pieces that know nothing of tensors, with a hash that is known only at the end.
+TEST_F(SafetensorsWriterTest, ByAndByTheSameFile) {
+  const std::string whole = Path("whole");
+  const std::vector<NamedTensor> tensors = {{"a", {2, 3}, a_}, {"b", {1}, b_}};
+  ASSERT_TRUE(WriteSafetensors(whole, tensors, {{"sha256", "abcd"}}).ok());
+  const std::string path = Path("pieces");
+  auto writer = SafetensorsWriter::Create(path, {{"a", {2, 3}}, {"b", {1}}}, {{"sha256", "----"}});
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  EXPECT_TRUE((*writer)->Append(a_.data(), 10).ok());
+  EXPECT_TRUE((*writer)->Append(reinterpret_cast<const char*>(a_.data()) + 10, 14).ok());
+  EXPECT_FALSE((*writer)->Finish({{"sha256", "abcd"}}).ok());  // b is missing
+  EXPECT_TRUE((*writer)->Append(b_.data(), 4).ok());
+  EXPECT_FALSE((*writer)->Append(b_.data(), 4).ok());  // there is no more
+  EXPECT_FALSE((*writer)->Finish({{"sha256", "longer than that"}}).ok());
+  EXPECT_FALSE(std::filesystem::exists(path));
+  EXPECT_TRUE((*writer)->Finish({{"sha256", "abcd"}}).ok());
+  EXPECT_EQ(ReadAll(path), ReadAll(whole));
+}
+
+TEST_F(SafetensorsWriterTest, WhatIsNotFinishedLeavesNothing) {
+  const std::string dir = Path("given-up");
+  std::filesystem::create_directories(dir);
+  auto writer = SafetensorsWriter::Create(dir + "/m", {{"b", {1}}}, {});
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  EXPECT_FALSE(std::filesystem::is_empty(dir));
+  writer->reset();
+  EXPECT_TRUE(std::filesystem::is_empty(dir));
+}
+
+TEST_F(SafetensorsWriterTest, ShapeMustFitTheValues) {
   const std::vector<NamedTensor> tensors = {{"a", {2, 2}, a_}};
   EXPECT_EQ(WriteSafetensors(Path("bad"), tensors, {}).message(), "tensor a has 6 values, not 4");
   EXPECT_FALSE(std::filesystem::exists(Path("bad")));
 }
 
-TEST_F(SafetensorsWriter, UnwritablePlaceIsAnError) {
+TEST_F(SafetensorsWriterTest, UnwritablePlaceIsAnError) {
   const std::vector<NamedTensor> tensors = {{"b", {1}, b_}};
   EXPECT_THAT(std::string(WriteSafetensors("/nowhere/m", tensors, {}).message()),
               HasSubstr("/nowhere/m"));

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "base/exit_codes.h"
 
 namespace soapstone::scheduler {
@@ -63,7 +64,7 @@ void Coordinator::OnMessage(Nanos now, const Message& message, Outbox* out) {
     return broken_links_.Record(now, message.from, *lost);
   }
   if (message.from.role == Role::kWorker) return OnWorkerMessage(now, message, out);
-  if (message.type == MessageType::kHeartbeat) return;
+  if (message.type == MessageType::kHeartbeat) return OnServerHeartbeat(now, message);
   const auto* saved = std::get_if<wire::Saved>(&message.body);
   if (message.type != MessageType::kSaved || phase_ != Phase::kSaving || saved == nullptr ||
       message.from != Address::Of(ServerId{0})) {
@@ -72,6 +73,38 @@ void Coordinator::OnMessage(Nanos now, const Message& message, Outbox* out) {
   }
   saved_ = *saved;
   End({kExitOk, "done"}, out);
+}
+
+void Coordinator::OnServerHeartbeat(Nanos now, const Message& message) {
+  const auto* progress = std::get_if<wire::Progress>(&message.body);
+  if (progress == nullptr) {
+    slow_work_.erase(message.from);
+    return;
+  }
+  const wire::SlowWork work = wire::SlowWorkOf(*progress);
+  wire::SlowWork& known = slow_work_[message.from];
+  const bool waits = phase_ == Phase::kInstalling || phase_ == Phase::kSaving;
+  if (waits && work.done_bytes > known.done_bytes) wait_began_ = now;
+  known = work;
+}
+
+// "server 0 makes its parameters: 43% of 1600.0 MB".
+std::string Coordinator::SlowWorkText() const {
+  std::vector<std::string> parts;
+  for (const auto& [node, work] : slow_work_) {
+    parts.push_back(absl::StrFormat(
+        "%s %s: %d%% of %.1f MB", Spoken(node),
+        phase_ == Phase::kSaving ? "saves the model" : "makes its parameters",
+        100 * work.done_bytes / std::max<uint64_t>(work.total_bytes, 1),
+        static_cast<double>(work.total_bytes) / 1e6));
+  }
+  return absl::StrJoin(parts, ", ");
+}
+
+void Coordinator::TellSlowWork(Nanos now) {
+  if (slow_work_.empty() || now - waiting_told_ < kWaitingNewsEvery) return;
+  waiting_told_ = now;
+  AddNews(SlowWorkText());
 }
 
 bool Coordinator::IsFromRegistered(const Message& message, Outbox* out) {
@@ -267,6 +300,7 @@ void Coordinator::CheckDeadlines(Nanos now, Outbox* out) {
     }
     case Phase::kInstalling:
     case Phase::kRunning: {
+      if (phase_ == Phase::kInstalling) TellSlowWork(now);
       const std::optional<Admission>& admission = members_.admission();
       if (phase_ == Phase::kRunning && !admission.has_value()) return;
       if (waited < options_.start_timeout_ns) return;
@@ -280,6 +314,7 @@ void Coordinator::CheckDeadlines(Nanos now, Outbox* out) {
       return give_up(absl::StrCat(Spoken(Address::Of(*evaluator_)), " has not evaluated for ",
                                   whole_seconds(waited)));
     case Phase::kSaving:
+      TellSlowWork(now);
       if (waited < options_.finish_timeout_ns) return;
       return give_up(absl::StrCat("the model is not saved after ", whole_seconds(waited)));
     case Phase::kClosing:
@@ -416,9 +451,8 @@ void Coordinator::BeginSaving(Nanos now, Outbox* out) {
   if (!options_.save) return End({kExitOk, "done"}, out);
   phase_ = Phase::kSaving;
   wait_began_ = now;
-  for (uint32_t k = 0; k < options_.servers * options_.shards_per_server; ++k) {
-    out->Send(To(Address::Of(ShardId{k}), MessageType::kSave));
-  }
+  slow_work_.clear();
+  out->Send(To(Address::Of(ServerId{0}), MessageType::kSave));
 }
 
 void Coordinator::End(Notice why, Outbox* out) {

@@ -43,6 +43,7 @@
 #include "scheduler/shard_acks.h"
 #include "wire/message.h"
 #include "wire/outbox.h"
+#include "wire/slow_work.h"
 
 namespace soapstone::scheduler {
 
@@ -57,8 +58,11 @@ struct CoordinatorOptions {
   bool one_arithmetic = false;
   Nanos heartbeat_ns = kSecond / 2;
   Nanos timeout_ns = 5 * kSecond;
-  Nanos start_timeout_ns = 60 * kSecond;        // to register; and for all shards to take a roster
-  Nanos finish_timeout_ns = 30 * 60 * kSecond;  // for the evaluation; and for the saving
+  // To register. For all shards to take a roster, from when they last came forward with their
+  // initial values.
+  Nanos start_timeout_ns = 60 * kSecond;
+  // For the evaluation. For the saving, from when it last came forward.
+  Nanos finish_timeout_ns = 30 * 60 * kSecond;
   bool evaluate = true;                         // final evaluation by one worker
   bool save = true;                             // servers gather, hash (and write) the model
   RebalanceOptions rebalance;
@@ -114,6 +118,9 @@ class Coordinator {
   void OnRosterAck(Nanos now, const wire::Message& message, wire::Outbox* out);
   void OnWorkerMessage(Nanos now, const wire::Message& message, wire::Outbox* out);
   void OnLeave(Nanos now, WorkerId worker, wire::Outbox* out);
+  void OnServerHeartbeat(Nanos now, const wire::Message& message);
+  std::string SlowWorkText() const;
+  void TellSlowWork(Nanos now);
   // False when the sender is not registered, or the message is of its rank's former holder.
   bool IsFromRegistered(const wire::Message& message, wire::Outbox* out);
   void AnswerAfterTheEnd(const wire::Message& message, wire::Outbox* out) const;
@@ -166,6 +173,7 @@ class Coordinator {
   Nanos tick_due_ = 0;
   Nanos wait_began_ = 0;  // of the wait that CheckDeadlines watches
   Nanos waiting_told_ = 0;
+  std::map<wire::Address, wire::SlowWork> slow_work_;  // of servers: where they say they are
 };
 
 }  // namespace soapstone::scheduler

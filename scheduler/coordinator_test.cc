@@ -9,12 +9,39 @@
 namespace soapstone::scheduler {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using Job = HandPlayedJob;
 
 // ---- Registration
+
+// A second in which all are heard of, and server 0 says how far it is.
+void Pass(Job* job, const wire::SlowWork& work) {
+  job->SetNow(job->now() + kSecond);
+  job->Say(Worker(0), MessageType::kHeartbeat);
+  job->Say(Server(0), MessageType::kHeartbeat, wire::ProgressOf(work));
+  job->Fire();
+}
+
+// Shards that are being made may take as long as they like while they come forward.
+TEST(CoordinatorRegistration, IsPatientWithShardsThatAreBeingMade) {
+  Job job({.servers = 1, .workers = 1});
+  job.RegisterAll();
+  uint64_t done = 0;
+  for (int seconds = 0; seconds < 150; ++seconds) {
+    Pass(&job, {.done_bytes = done += seconds % 50 == 0 ? 100'000 : 0, .total_bytes = 400'000});
+  }
+  ASSERT_EQ(job.coordinator().ended(), std::nullopt);
+  EXPECT_THAT(job.coordinator().TakeNews(),
+              Contains("server 0 makes its parameters: 75% of 0.4 MB"));
+  for (int seconds = 0; seconds < 60; ++seconds) {
+    Pass(&job, {.done_bytes = done, .total_bytes = 400'000});
+  }
+  ASSERT_NE(job.coordinator().ended(), std::nullopt);
+  EXPECT_THAT(job.coordinator().ended()->text, HasSubstr("has not taken roster 1 for 60 s"));
+}
 
 TEST(CoordinatorRegistration, GivesWantedRanksAndElseTheLowestFree) {
   Job job({.servers = 1, .workers = 3});
@@ -314,14 +341,31 @@ TEST(CoordinatorEnd, DoneEvaluateSaveClose) {
   job.Say(Worker(0), MessageType::kEvaluated, wire::Evaluation{360, 350, 1.5});
   EXPECT_EQ(job.coordinator().evaluation(), (wire::Evaluation{360, 350, 1.5}));
   EXPECT_EQ(job.coordinator().phase(), Phase::kSaving);
-  EXPECT_THAT(job.ReceiversOf(MessageType::kSave),
-              ElementsAre(Shard(0), Shard(1), Shard(2), Shard(3)));
+  EXPECT_THAT(job.ReceiversOf(MessageType::kSave), ElementsAre(Server(0)));
   job.Say(Server(0), MessageType::kSaved, wire::Saved{"/model", "abc"});
   EXPECT_EQ(job.coordinator().saved(), (wire::Saved{"/model", "abc"}));
   EXPECT_EQ(job.coordinator().ended(), (Notice{kExitOk, "done"}));
   EXPECT_EQ(job.LastNotice(MessageType::kShutdown), (Notice{kExitOk, "done"}));
   EXPECT_THAT(job.ReceiversOf(MessageType::kShutdown),
               ElementsAre(Server(0), Server(1), Worker(0), Worker(1)));
+}
+
+// Saving may take as long as it likes while it comes forward; where it stands still it is given up.
+TEST(CoordinatorEnd, SavingIsGivenUpOnlyWhereItStandsStill) {
+  Job job({.servers = 1, .workers = 1, .evaluate = false});
+  job.StartAll();
+  job.Say(Worker(0), MessageType::kDone, AtClock(10));
+  uint64_t done = 0;
+  for (int seconds = 0; seconds < 3 * 3600; ++seconds) {
+    Pass(&job, {.done_bytes = done += seconds % 1500 == 0 ? 100'000 : 0, .total_bytes = 1'600'000});
+  }
+  ASSERT_EQ(job.coordinator().ended(), std::nullopt);
+  EXPECT_THAT(job.coordinator().TakeNews(), Contains("server 0 saves the model: 50% of 1.6 MB"));
+  for (int seconds = 0; seconds < 1800 && !job.coordinator().ended().has_value(); ++seconds) {
+    Pass(&job, {.done_bytes = done, .total_bytes = 1'600'000});
+  }
+  EXPECT_EQ(job.coordinator().ended(),
+            (Notice{kExitPeerLost, "the model is not saved after 1800 s"}));
 }
 
 TEST(CoordinatorEnd, EvaluationAndSavingCanBeLeftOut) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -36,6 +37,9 @@ struct TensorStoreOptions {
   std::shared_ptr<const compute::GivenValues> given;  // initial values; null: drawn from the seed
   consistency::StoreRule rule;
   bool fixed_tree = false;  // contributions are summed along the tree, else in the order given
+  // Told, while the store is made, of each so many bytes that have their initial values. False: the
+  // store is not wanted any more; the rest stays without, and it is good for nothing.
+  std::function<bool(uint64_t bytes)> initialised;
 };
 
 // The gradient of one update, from sums over samples g_j of the contributions j:

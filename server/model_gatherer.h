@@ -1,45 +1,103 @@
-// ModelGatherer: the end of the job on server 0: collects every shard's slices and rows, and puts
-// whole tensors and tables together. An actor without I/O: the shell writes the file and reports
-// kSaved.
+// ModelGatherer: the end of the job on server 0: asks the shards for the model bucket by bucket, and
+// hands its values on in the model's order, so that nobody ever has a second whole model. An actor
+// without I/O: the shell writes the file and reports kSaved.
 #pragma once
 
+#include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "absl/status/statusor.h"
+#include "absl/status/status.h"
+#include "base/sha256.h"
 #include "base/sparse_rows.h"
 #include "wire/layout.h"
 #include "wire/message.h"
+#include "wire/outbox.h"
 
 namespace soapstone::server {
 
+// Invariants
+//  1. TakeNext hands over every element of every parameter once, parameters in order, row-major.
+//  2. What is asked for and not yet released is at most `window_bytes`, or else what the next
+//     values stand in, beside buckets that are used in part (one or two a shard); and at most
+//     kAwaitedMax messages are on their way.
+//  3. Tables come first, whole: a row of one may be anywhere.
 class ModelGatherer {
  public:
-  explicit ModelGatherer(std::shared_ptr<const wire::Layout> layout);
+  static constexpr uint64_t kWindowBytes = uint64_t{64} << 20;
+  static constexpr size_t kAwaitedMax = 1024;  // answers, of tensors
+  explicit ModelGatherer(std::shared_ptr<const wire::Layout> layout,
+                         uint64_t window_bytes = kWindowBytes);
 
-  // Takes kSlices of one shard. Returns true when this completed the model. Error: frames that do
-  // not fit the layout. A shard's second answer replaces its first.
-  absl::StatusOr<bool> OnSlices(const wire::Message& message);
+  // Asks for the first. Once.
+  void Start(wire::Outbox* out);
+  // Takes kSlices of one shard. Error: not asked for, or frames that do not fit the layout; it is
+  // as if it had not come.
+  absl::Status OnSlices(const wire::Message& message, wire::Outbox* out);
 
-  // The model so far, by parameter, row-major. REQUIRES: complete.
-  const std::vector<std::vector<float>>& tensors() const { return tensors_; }
-  // Its tables, all rows. REQUIRES: complete.
+  // All tables are here.
+  bool has_tables() const { return tables_missing_ == 0; }
+  // All rows of each. REQUIRES: has_tables.
   const std::vector<SparseRows>& tables() const { return tables_; }
-  // Hex SHA-256 over all parameters in order, row-major little-endian f32; then of each table the
-  // keys, little-endian u64, and the rows.
-  std::string Sha256Hex() const;
+  // The next values: [n] f32 of one slice. Empty: not here yet, or there are no more.
+  std::optional<Buffer> TakeNext();
+  // So much of what was taken has been let go of.
+  void Release(uint64_t bytes, wire::Outbox* out);
+  // Everything was taken.
+  bool all_taken() const { return has_tables() && taken_ == places_.size(); }
 
  private:
-  absl::Status TakeRows(const wire::Message& message);
+  struct Place {  // of a slice
+    wire::Slice slice;
+    ShardId shard{};
+    BucketId bucket{};
+    uint32_t index = 0;  // in the bucket
+  };
+  struct Arrived {
+    Buffers frames;
+    size_t left = 0;  // not yet taken
+  };
+  using Key = std::pair<ShardId, BucketId>;
+
+  absl::Status TakeRows(const wire::Message& message, uint32_t table);
   void PutTablesTogether();
+  void AskForMore(wire::Outbox* out);
+  void Ask(Key bucket, wire::Outbox* out);
 
   std::shared_ptr<const wire::Layout> layout_;
-  std::vector<std::vector<float>> tensors_;
+  uint64_t window_bytes_;
+  std::vector<Place> places_;  // in the model's order
+  size_t asked_ = 0;           // of places_: their buckets are asked for
+  size_t taken_ = 0;           // of places_
+  uint64_t out_bytes_ = 0;     // asked for and not released
+  std::vector<std::vector<bool>> asked_for_;  // by shard and bucket
+  std::vector<std::vector<bool>> awaited_;    // likewise: the answer has not come
+  size_t awaited_count_ = 0;
+  std::map<Key, Arrived> here_;               // never one of which all is taken
+  std::vector<std::vector<Buffers>> rows_of_;  // by table and shard: keys and rows
+  size_t tables_missing_ = 0;                  // answers
   std::vector<SparseRows> tables_;
-  std::vector<Buffers> rows_of_;  // by shard: keys and rows of each table
-  std::vector<bool> have_;                    // by shard
 };
+
+// The hash of a model: SHA-256 over all parameters in order, row-major little-endian f32; then of
+// each table the keys, little-endian u64, and the rows.
+class ModelHash {
+ public:
+  void Add(const Buffer& values) { hash_.Update(values.data(), values.size()); }
+  // Hex. Once.
+  std::string Finish(const std::vector<SparseRows>& tables);
+
+ private:
+  Sha256 hash_;
+};
+
+// The same of shards that can be read at once: `read` gives Store::ReadBucket.
+std::string HashOfShards(std::shared_ptr<const wire::Layout> layout,
+                         const std::function<Buffers(ShardId, BucketId)>& read);
 
 }  // namespace soapstone::server

@@ -456,21 +456,6 @@ void Shard::AnswerFinalPulls(wire::Outbox* out) {
   final_pulls_.clear();
 }
 
-void Shard::OnSave(const Message& message, wire::Outbox* out) {
-  if (message.from != Address::Scheduler()) {
-    ++stats_.rejects;
-    return;
-  }
-  if (uplink_.has_value()) return;  // the root has them
-  Message slices;
-  slices.type = MessageType::kSlices;
-  slices.from = Address::Of(options_.id);
-  slices.to = Address::Of(ServerId{0});
-  slices.epoch = epoch_;
-  slices.payload = store_.Read();
-  out->Send(std::move(slices));
-}
-
 void Shard::Reject(const Message& message, std::string why, wire::Outbox* out) {
   ++stats_.rejects;
   Message reject;

@@ -110,4 +110,21 @@ void Shard::OnShard(const Message& message, wire::Outbox* out) {
   Settle(out);
 }
 
+// Server 0 asks for bucket after bucket. Of a branch the root has the values.
+void Shard::OnSave(const Message& message, wire::Outbox* out) {
+  if (message.from != Address::Of(ServerId{0}) || uplink_.has_value() ||
+      Index(message.bucket) >= options_.layout->bucket_count(options_.id)) {
+    ++stats_.rejects;
+    return;
+  }
+  Message slices;
+  slices.type = MessageType::kSlices;
+  slices.from = Address::Of(options_.id);
+  slices.to = message.from;
+  slices.epoch = epoch_;
+  slices.bucket = message.bucket;
+  slices.payload = store_.ReadBucket(message.bucket);
+  out->Send(std::move(slices));
+}
+
 }  // namespace soapstone::server

@@ -490,11 +490,21 @@ TEST(GroupRosterTest, AGroupGoesOnWhileAnybodyOfItDoes) {
   EXPECT_FALSE(groups.workers[1].joining);
 }
 
-TEST_F(ShardTest, OnlyTheSchedulerMaySendARosterOrAskToSave) {
+TEST_F(ShardTest, OnlyServerZeroMayAskForTheModel) {
   Start("async", 1, 1);
   Message save = Data(MessageType::kSave, 0, 0);
   EXPECT_TRUE(Send(save).messages.empty());
-  EXPECT_EQ(shard_->stats().rejects, 1u);
+  save.from = Address::Scheduler();
+  EXPECT_TRUE(Send(save).messages.empty());
+  save.from = Address::Of(ServerId{0});
+  save.bucket = BucketId{1000};
+  EXPECT_TRUE(Send(save).messages.empty());
+  EXPECT_EQ(shard_->stats().rejects, 3u);
+  save.bucket = BucketId{0};
+  const wire::Outbox answer = Send(save);
+  ASSERT_EQ(answer.messages.size(), 1u);
+  EXPECT_EQ(answer.messages[0].type, MessageType::kSlices);
+  EXPECT_EQ(answer.messages[0].bucket, BucketId{0});
 }
 
 }  // namespace

@@ -59,16 +59,19 @@ TensorStore::TensorStore(TensorStoreOptions options)
       pool_(std::max(kIdleBytesMin, options_.layout->elements(options_.shard) * sizeof(float))),
       buckets_(options_.layout->buckets(options_.shard).size()),
       slices_(options_.layout->slices(options_.shard).size()) {
-  for (uint32_t b = 0; b < buckets_.size(); ++b) {
+  bool wanted = true;
+  for (uint32_t b = 0; b < buckets_.size() && wanted; ++b) {
     const wire::Bucket& bucket = options_.layout->buckets(options_.shard)[b];
     Place(BucketId{b});
-    for (size_t i = 0; i < bucket.slices.size(); ++i) {
+    for (size_t i = 0; i < bucket.slices.size() && wanted; ++i) {
       const wire::Slice& slice = bucket.slices[i];
       compute::InitSlice(options_.layout->params()[Index(slice.param)], options_.seed,
                          options_.given.get(), slice.param, slice.begin,
                          slices_[bucket.first_slice + i].values);
+      if (options_.initialised) wanted = options_.initialised(slice.elements() * sizeof(float));
     }
   }
+  options_.initialised = nullptr;
 }
 
 // Keeps a bucket's values as they are, from a read to the death of its last view.
@@ -345,6 +348,13 @@ Buffers TensorStore::Read() const {
   return read_;
 }
 
+Buffers TensorStore::ReadBucket(BucketId bucket) const {
+  const wire::Bucket& layout = options_.layout->buckets(options_.shard)[Index(bucket)];
+  const Buffers all = Read();
+  const auto first = all.begin() + static_cast<ptrdiff_t>(layout.first_slice);
+  return {first, first + static_cast<ptrdiff_t>(layout.slices.size())};
+}
+
 void CountStore::Apply(BucketId bucket, const std::vector<Contribution>& parts) {
   Count& count = buckets_[Index(bucket)];
   for (const Contribution& part : parts) {
@@ -404,6 +414,11 @@ Buffers Store::Read() const {
   if (tables_ == nullptr) return values;
   for (Buffer& frame : tables_->ReadAll()) values.push_back(std::move(frame));
   return values;
+}
+
+Buffers Store::ReadBucket(BucketId bucket) const {
+  if (const std::optional<uint32_t> table = TableOf(bucket)) return tables_->ReadAll(*table);
+  return tensors_ != nullptr ? tensors_->ReadBucket(bucket) : Buffers();
 }
 
 void Store::AddTo(Fingerprint* f) const {

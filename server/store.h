@@ -28,6 +28,8 @@ class TensorStore {
   void Apply(BucketId bucket, Clock clock, const std::vector<Contribution>& parts,
              uint32_t leaf_count, size_t replicas);
   Buffers Read() const;
+  // The part of it that is one bucket's.
+  Buffers ReadBucket(BucketId bucket) const;
   // The sum of `parts`, a buffer a slice of the bucket; changes nothing.
   Buffers SumOf(BucketId bucket, const std::vector<Contribution>& parts, uint32_t leaf_count);
   // The values from now on: a buffer a slice of the shard. Not with Apply.
@@ -121,6 +123,8 @@ class Store {
   void Load(Buffers values);
   // The values now: a buffer a slice (none for counts), then keys and rows of each table.
   Buffers Read() const;
+  // The same of one bucket: a buffer a slice; of a table its keys and rows.
+  Buffers ReadBucket(BucketId bucket) const;
   // Read, and the rows of these keys: what a pull of `worker` is answered with.
   Buffers ReadFor(WorkerId worker, const Buffers& keys);
   // Counts: 1.

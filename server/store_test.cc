@@ -27,21 +27,11 @@ TensorStore MakeStore(std::shared_ptr<const wire::Layout> layout, uint32_t shard
                       .fixed_tree = true});
 }
 
-wire::Message Slices(uint32_t shard, const TensorStore& store) {
-  wire::Message message;
-  message.type = wire::MessageType::kSlices;
-  message.from = wire::Address::Of(ShardId{shard});
-  message.payload = store.Read();
-  return message;
-}
-
 std::string HashOf(uint32_t shards) {
   const auto layout = MakeLayout(shards);
-  ModelGatherer gatherer(layout);
-  for (uint32_t k = 0; k < shards; ++k) {
-    EXPECT_EQ(*gatherer.OnSlices(Slices(k, MakeStore(layout, k))), k + 1 == shards);
-  }
-  return gatherer.Sha256Hex();
+  return HashOfShards(layout, [&](ShardId shard, BucketId bucket) {
+    return MakeStore(layout, Index(shard)).ReadBucket(bucket);
+  });
 }
 
 TEST(TensorStoreTest, InitialValuesDoNotDependOnTheNumberOfShards) {
@@ -295,14 +285,18 @@ TEST(StoreTest, MayCountBesideItsValues) {
   EXPECT_EQ(store.Read()[0].floats()[0], before[0].floats()[0] - 1.0f);
 }
 
-TEST(ModelGathererTest, FramesThatDoNotFitAreAnError) {
+TEST(TensorStoreTest, TellsWhatItHasInitialisedAndStopsWhereItIsNotWanted) {
   const auto layout = MakeLayout(1);
-  ModelGatherer gatherer(layout);
-  wire::Message message = Slices(0, MakeStore(layout, 0));
-  message.payload.pop_back();
-  EXPECT_FALSE(gatherer.OnSlices(message).ok());
-  message = Slices(9, MakeStore(layout, 0));
-  EXPECT_FALSE(gatherer.OnSlices(message).ok());
+  uint64_t told = 0;
+  const TensorStore whole(
+      {.layout = layout, .seed = 3, .initialised = [&](uint64_t bytes) { return told += bytes; }});
+  EXPECT_EQ(told, layout->elements() * sizeof(float));
+  int times = 0;
+  const TensorStore given_up({.layout = layout, .seed = 3, .initialised = [&](uint64_t) {
+                                ++times;
+                                return false;
+                              }});
+  EXPECT_EQ(times, 1);
 }
 
 }  // namespace

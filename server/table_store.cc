@@ -89,12 +89,18 @@ Buffers TableStore::Read(const Buffers& keys) {
 Buffers TableStore::ReadAll() {
   Buffers frames;
   for (uint32_t t = 0; t < tables_.size(); ++t) {
-    const std::vector<uint64_t> keys = tables_[t].Keys();
-    std::vector<float> rows(keys.size() * DimOf(t));
-    tables_[t].Read(keys, absl::MakeSpan(rows));
-    frames.push_back(Buffer::CopyOf<uint64_t>(keys));
-    frames.push_back(Buffer::CopyOf<float>(rows));
+    for (Buffer& frame : ReadAll(t)) frames.push_back(std::move(frame));
   }
+  return frames;
+}
+
+Buffers TableStore::ReadAll(uint32_t table) {
+  const std::vector<uint64_t> keys = tables_[table].Keys();
+  std::vector<float> rows(keys.size() * DimOf(table));
+  tables_[table].Read(keys, absl::MakeSpan(rows));
+  Buffers frames;
+  frames.push_back(Buffer::CopyOf<uint64_t>(keys));
+  frames.push_back(Buffer::CopyOf<float>(rows));
   return frames;
 }
 

@@ -27,6 +27,8 @@ class TableStore {
   Buffers Read(const Buffers& keys);
   // Everything: of each table a frame of keys, ascending, and a frame of rows.
   Buffers ReadAll();
+  // The same of one table: keys and rows.
+  Buffers ReadAll(uint32_t table);
 
   // Why frames that came from outside cannot be taken; empty where they can. Keys ascend, each
   // once, and live on this shard.

@@ -139,13 +139,12 @@ TEST(TableStoreTest, SaysWhatIsWrongWithFramesFromOutside) {
 // What shards hand over is put together by key.
 TEST(TableStoreTest, TheModelHasTheRowsOfAllShards) {
   const auto layout = TwoTables(3);
-  ModelGatherer gatherer(layout);
   std::map<uint64_t, std::vector<float>> pushed;
-  bool complete = false;
+  std::vector<Store> stores;
   for (uint32_t k = 0; k < 3; ++k) {
     TensorStoreOptions options = TableOptionsOf(layout, k);
     options.optimizer = *compute::ParseOptimizer("sgd:lr=1");
-    Store store(options);
+    stores.emplace_back(options);
     SparseRows rows;
     for (uint64_t key = 0; key < 100; key += 1 + key % 3) {
       if (wire::ShardOfKey(1, key, 3) != ShardId{k}) continue;
@@ -153,26 +152,33 @@ TEST(TableStoreTest, TheModelHasTheRowsOfAllShards) {
       rows.rows.push_back(static_cast<float>(key));
       pushed[key] = {-static_cast<float>(key) / kLeaves};
     }
-    store.Apply(layout->BucketOfTable(ShardId{k}, 1), 0, {PartOf({0, 1}, rows)}, kLeaves, 1);
-    wire::Message slices;
-    slices.type = wire::MessageType::kSlices;
-    slices.from = wire::Address::Of(ShardId{k});
-    slices.payload = store.Read();
-    const absl::StatusOr<bool> taken = gatherer.OnSlices(slices);
-    ASSERT_TRUE(taken.ok()) << taken.status();
-    complete = *taken;
+    stores[k].Apply(layout->BucketOfTable(ShardId{k}, 1), 0, {PartOf({0, 1}, rows)}, kLeaves, 1);
   }
-  ASSERT_TRUE(complete);
+  ModelGatherer gatherer(layout);
+  wire::Outbox asked, none;
+  gatherer.Start(&asked);
+  ASSERT_EQ(asked.messages.size(), 6u);
+  wire::Message torn;
+  torn.from = wire::Address::Of(ShardId{0});
+  torn.bucket = layout->BucketOfTable(ShardId{0}, 0);
+  torn.payload = {Buffer::CopyOf("12345678"), Buffer()};
+  EXPECT_FALSE(gatherer.OnSlices(torn, &none).ok());
+  for (const wire::Message& request : asked.messages) {
+    EXPECT_FALSE(gatherer.has_tables());
+    wire::Message slices;
+    slices.from = request.to;
+    slices.bucket = request.bucket;
+    slices.payload = stores[request.to.index].ReadBucket(request.bucket);
+    const absl::Status taken = gatherer.OnSlices(slices, &none);
+    ASSERT_TRUE(taken.ok()) << taken;
+  }
+  ASSERT_TRUE(gatherer.all_taken());
   EXPECT_TRUE(gatherer.tables()[0].keys.empty());
   const SparseRows& table = gatherer.tables()[1];
   ASSERT_EQ(table.keys.size(), pushed.size());
   for (size_t i = 0; i < table.keys.size(); ++i) {
     EXPECT_EQ(pushed.at(table.keys[i]), std::vector<float>{table.rows[i]});
   }
-  wire::Message torn;
-  torn.from = wire::Address::Of(ShardId{0});
-  torn.payload = {Buffer::CopyOf("12345678"), Buffer(), Buffer(), Buffer()};
-  EXPECT_FALSE(gatherer.OnSlices(torn).ok());
 }
 
 }  // namespace

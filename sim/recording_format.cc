@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "base/fingerprint.h"
+#include "wire/slow_work.h"
 
 namespace soapstone::sim {
 namespace {
@@ -75,6 +76,11 @@ void AddBody(const wire::Body& body, Fingerprint* f) {
   }
 }
 
+// A heartbeat of a server: of those that have slow work in hand the event keeps it.
+bool IsOfServer(const RecordedEvent& event) {
+  return event.type == MessageType::kHeartbeat && event.role == wire::Role::kServer;
+}
+
 }  // namespace
 
 std::string EventsFileName(wire::Address actor, uint32_t instance) {
@@ -99,6 +105,11 @@ RecordedEvent EventOf(Nanos now, const Message& message) {
     event.bucket = static_cast<uint32_t>(hello->role);
     event.leaves = {Low(hello->config_digest), High(hello->config_digest)};
     event.epoch = StandInFor(hello->arithmetic);
+  } else if (const auto* progress = std::get_if<wire::Progress>(&message.body);
+             progress != nullptr && IsOfServer(event)) {
+    const wire::SlowWork work = wire::SlowWorkOf(*progress);
+    event.clock = static_cast<Clock>(work.done_bytes);
+    event.check = work.total_bytes;
   } else {
     event.check = ContentOf(message);
   }
@@ -134,6 +145,11 @@ Message MessageOf(const RecordedEvent& event, wire::Address to) {
                                .config_digest = Join(event.leaves),
                                .arithmetic = ArithmeticOf(event.epoch)};
     message.epoch = 0;
+    return message;
+  }
+  if (IsOfServer(event) && event.clock != kNoClock) {
+    message.body = wire::ProgressOf(
+        {.done_bytes = static_cast<uint64_t>(event.clock), .total_bytes = event.check});
     return message;
   }
   message.clock = event.clock;

@@ -70,7 +70,7 @@ class Replayer {
   void SendAll();
   void Send(Message message);
   void SendTo(Address to, Message message);
-  void TakeSlices(const Message& message);
+  void AtServer(const Message& message);
   void RunCommands(Actor* actor);
   std::string Divergence() const;
   std::string WhyNot(const Actor& actor) const;
@@ -84,6 +84,7 @@ class Replayer {
   std::map<std::pair<Address, Address>, Channel> channels_;  // from, to: sent and not handled
   std::set<std::pair<Nanos, size_t>> ready_;                 // actors whose next event is available
   std::optional<server::ModelGatherer> gatherer_;            // server 0's
+  server::ModelHash hash_;                                   // of what it has gathered
   wire::Outbox outbox_;                                      // emptied after each event
   std::vector<worker::DeviceCommand> commands_;              // likewise
   ReplayResult result_;
@@ -267,7 +268,7 @@ void Replayer::SendAll() {
 }
 
 void Replayer::Send(Message message) {
-  if (message.to.role == Role::kServer) return TakeSlices(message);
+  if (message.to.role == Role::kServer) return AtServer(message);
   // Of what comes to a worker's node, its peer takes some.
   const Address peer = Address::PeerOf(WorkerId{message.to.index});
   if (message.to.role == Role::kWorker && server::Peer::Wants(message) &&
@@ -292,14 +293,29 @@ void Replayer::SendTo(Address to, Message message) {
   for (const size_t index : it->second) Look(index);
 }
 
-// Servers are their shards here, and server 0 what it makes of their slices in the end.
-void Replayer::TakeSlices(const Message& message) {
+// Servers are their shards here, and server 0 what gathers the model in the end.
+void Replayer::AtServer(const Message& message) {
   const Address server = Address::Of(ServerId{0});
-  if (message.type != MessageType::kSlices || message.to != server || !gatherer_) return;
-  const absl::StatusOr<bool> complete = gatherer_->OnSlices(message);
-  CHECK(complete.ok()) << complete.status();
-  if (!*complete) return;
-  result_.sha256 = gatherer_->Sha256Hex();
+  if (message.to != server || !gatherer_) return;
+  wire::Outbox asked;
+  if (message.type == MessageType::kSave) {
+    gatherer_->Start(&asked);
+  } else if (message.type == MessageType::kSlices) {
+    const absl::Status taken = gatherer_->OnSlices(message, &asked);
+    CHECK(taken.ok()) << taken;
+  } else {
+    return;
+  }
+  while (const std::optional<Buffer> values = gatherer_->TakeNext()) {
+    hash_.Add(*values);
+    gatherer_->Release(values->size(), &asked);
+  }
+  for (Message& request : asked.messages) {
+    const Address shard = request.to;
+    SendTo(shard, std::move(request));
+  }
+  if (!gatherer_->all_taken() || !result_.sha256.empty()) return;
+  result_.sha256 = hash_.Finish(gatherer_->tables());
   Message saved;
   saved.type = MessageType::kSaved;
   saved.from = server;

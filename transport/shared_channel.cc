@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <iterator>
 #include <utility>
@@ -46,6 +47,8 @@ struct SharedChannel::Inward {
       : memory(std::move(memory)), leases(ring) {}
   const std::shared_ptr<PageBlock> memory;
   std::map<uint64_t, PageBlock> segments;  // of the channel's thread; none is dropped
+  std::atomic<uint64_t> held_bytes{0};     // of messages whose leases are here
+  std::atomic<size_t> held{0};
   Mutex mutex;
   SharedRing leases ABSL_GUARDED_BY(mutex);
 };
@@ -53,9 +56,14 @@ struct SharedChannel::Inward {
 // Gives a lease back when the last view of a message's payload has died.
 class SharedChannel::Lease {
  public:
-  Lease(std::shared_ptr<Inward> inward, uint32_t lease)
-      : inward_(std::move(inward)), lease_(lease) {}
+  Lease(std::shared_ptr<Inward> inward, uint32_t lease, uint64_t bytes)
+      : inward_(std::move(inward)), bytes_(bytes), lease_(lease) {
+    inward_->held_bytes.fetch_add(bytes_, std::memory_order_relaxed);
+    inward_->held.fetch_add(1, std::memory_order_relaxed);
+  }
   ~Lease() {
+    inward_->held_bytes.fetch_sub(bytes_, std::memory_order_relaxed);
+    inward_->held.fetch_sub(1, std::memory_order_relaxed);
     MutexLock lock(&inward_->mutex);
     std::byte* record = inward_->leases.Reserve(sizeof(lease_));
     if (record == nullptr) return;  // the other side has broken the ring: nobody waits for it
@@ -67,6 +75,7 @@ class SharedChannel::Lease {
 
  private:
   const std::shared_ptr<Inward> inward_;
+  const uint64_t bytes_;
   const uint32_t lease_;
 };
 
@@ -77,20 +86,23 @@ size_t SharedChannel::MemoryBytes() {
 int SharedChannel::MakeMemory() { return SharedArena::MakeSealed("soapstone-link", MemoryBytes()); }
 
 absl::StatusOr<std::unique_ptr<SharedChannel>> SharedChannel::Map(
-    int fd, bool first, std::function<bool(const SharedArena::Segment&)> show) {
+    int fd, bool first, std::function<bool(const SharedArena::Segment&)> show,
+    uint64_t lent_bytes_max) {
   if (!SharedArena::IsSealed(fd, MemoryBytes())) {
     return absl::InvalidArgumentError("the memory of a link is not what it should be");
   }
   auto memory = std::make_shared<PageBlock>(PageBlock::MapShared(fd, MemoryBytes(), true));
   if (memory->empty()) return absl::ResourceExhaustedError("no room to map a link");
   return std::unique_ptr<SharedChannel>(
-      new SharedChannel(std::move(memory), first, std::move(show)));
+      new SharedChannel(std::move(memory), first, std::move(show), lent_bytes_max));
 }
 
 // In the memory: messages of the first side, of the second, leases of the first, of the second.
 SharedChannel::SharedChannel(std::shared_ptr<PageBlock> memory, bool first,
-                             std::function<bool(const SharedArena::Segment&)> show)
-    : memory_(std::move(memory)),
+                             std::function<bool(const SharedArena::Segment&)> show,
+                             uint64_t lent_bytes_max)
+    : lent_bytes_max_(lent_bytes_max),
+      memory_(std::move(memory)),
       out_(memory_->data() + (first ? 0 : kMessageRing), kRingBytes),
       in_(memory_->data() + (first ? kMessageRing : 0), kRingBytes),
       leases_back_(memory_->data() + 2 * kMessageRing + (first ? kLeaseRing : 0), kLeaseRingBytes),
@@ -213,7 +225,7 @@ absl::Status SharedChannel::Send(std::string_view header, absl::Span<const Buffe
     record_bytes = sizeof(head) + sizeof(indirect_ref);
   }
   if (!lent.empty()) {
-    if (unlent_.empty() || (lent_bytes_ > 0 && lent_bytes_ + lent_bytes > kLentBytesMax)) {
+    if (unlent_.empty() || (lent_bytes_ > 0 && lent_bytes_ + lent_bytes > lent_bytes_max_)) {
       return Full();
     }
     head.lease = unlent_.back() + 1;
@@ -303,9 +315,11 @@ bool SharedChannel::Parse(absl::Span<const std::byte> record, Buffers* frames) {
   refs_.resize(head.frames);
   Copy(refs_.data(), record.data(), refs_bytes);
   size_t inlined = 0;
+  uint64_t lent = 0;
   for (const FrameRef& ref : refs_) {
     if (ref.segment != 0) {
       if (At(ref) == nullptr || head.lease == 0) return false;
+      lent += RoundUp(ref.size);
     } else {
       if (ref.size > kInlineMax) return false;
       inlined += RoundUp(ref.size);
@@ -315,9 +329,12 @@ bool SharedChannel::Parse(absl::Span<const std::byte> record, Buffers* frames) {
   record.remove_prefix(refs_bytes + RoundUp(head.header_bytes));
   if (record.size() < inlined) return false;
   // Nothing is wrong, and no segment is missing: from here on the lease is ours to give back.
+  const bool keeps =
+      lent + inward_->held_bytes.load(std::memory_order_relaxed) <= lent_bytes_max_ / 2 &&
+      inward_->held.load(std::memory_order_relaxed) < kHeldMax;
   std::shared_ptr<Lease> lease;
   if (head.lease != 0)
-    lease = std::allocate_shared<Lease>(RecyclingAllocator<Lease>(), inward_, head.lease);
+    lease = std::allocate_shared<Lease>(RecyclingAllocator<Lease>(), inward_, head.lease, lent);
   BufferPool::Block copies;
   if (inlined > 0) {
     copies = pool_.Take(inlined);
@@ -327,8 +344,12 @@ bool SharedChannel::Parse(absl::Span<const std::byte> record, Buffers* frames) {
   frames->emplace_back(nullptr, header_.data(), header_.size());
   size_t at = 0;
   for (const FrameRef& ref : refs_) {
-    if (ref.segment != 0) {
+    if (ref.segment != 0 && keeps) {
       frames->emplace_back(lease, At(ref), ref.size);
+    } else if (ref.segment != 0) {
+      const BufferPool::Block block = pool_.Take(ref.size);
+      std::memcpy(block.data, At(ref), ref.size);
+      frames->push_back(block.View(0, ref.size));
     } else if (ref.size == 0) {
       frames->emplace_back();
     } else {

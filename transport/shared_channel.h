@@ -9,7 +9,11 @@
 //
 // Invariants
 //  1. A block that is lent is not used again before its lease has come back, or the link is closed.
-//  2. At most kLeasesMax messages, and kLentBytesMax bytes or one message, are lent at a time.
+//  2. At most kLeasesMax messages, and `lent_bytes_max` or one message, are lent at a time. Nobody
+//     waits for a lease that comes back only after what he sends next: beyond kHeldMax messages, or
+//     half of the bytes, that the receiver keeps, it copies what comes. The bound is far above a
+//     gradient or the values of 10^9 parameters: copying those takes a loop longer than heartbeats
+//     can wait.
 //  3. Whatever the other side writes, nothing outside the mapped memory is read, and its segments
 //     cannot shrink: SharedArena::IsSealed.
 // One thread calls it; leases come back from any.
@@ -40,7 +44,8 @@ class SharedChannel {
  public:
   static constexpr size_t kRingBytes = size_t{1} << 20;
   static constexpr size_t kLeasesMax = 4096;
-  static constexpr uint64_t kLentBytesMax = uint64_t{512} << 20;
+  static constexpr uint64_t kLentBytesMax = uint64_t{16} << 30;
+  static constexpr size_t kHeldMax = kLeasesMax / 4 * 3;
   static constexpr size_t kInlineMax = 8192;  // of a message's frames together
   static constexpr size_t kFramesMax = 65'536;
   static constexpr size_t kSegmentsMax = 4096;  // of the other side
@@ -52,7 +57,8 @@ class SharedChannel {
   // Maps the memory `fd` (which stays the caller's). `first`: the side that made it. `show` hands a
   // segment's descriptor to the other side before a message mentions it; false: that failed.
   static absl::StatusOr<std::unique_ptr<SharedChannel>> Map(
-      int fd, bool first, std::function<bool(const SharedArena::Segment&)> show);
+      int fd, bool first, std::function<bool(const SharedArena::Segment&)> show,
+      uint64_t lent_bytes_max = kLentBytesMax);
   ~SharedChannel();
 
   // Puts a message into the ring. `*ring`: the reader sleeps and must be told. Errors:
@@ -98,12 +104,13 @@ class SharedChannel {
   };
 
   SharedChannel(std::shared_ptr<PageBlock> memory, bool first,
-                std::function<bool(const SharedArena::Segment&)> show);
+                std::function<bool(const SharedArena::Segment&)> show, uint64_t lent_bytes_max);
   void TakeLeasesBack();
   absl::StatusOr<FrameRef> RefTo(Buffer* frame);
   bool Parse(absl::Span<const std::byte> record, Buffers* frames);
   const std::byte* At(const FrameRef& ref);
 
+  const uint64_t lent_bytes_max_;
   std::shared_ptr<PageBlock> memory_;
   SharedRing out_, in_;
   SharedRing leases_back_;  // the other side writes: what we lent

@@ -127,13 +127,54 @@ TEST_F(SharedChannelTest, NoMoreIsLentThanTheBounds) {
       EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
       break;
     }
-    ASSERT_TRUE(theirs_->Receive(&frames_));
-    held.push_back(frames_);
   }
   EXPECT_EQ(sent, SharedChannel::kLeasesMax);
+  while (theirs_->Receive(&frames_)) held.push_back(frames_);
+  EXPECT_EQ(held.size(), sent);
   held.clear();
   frames_.clear();
   EXPECT_TRUE(Send("h", {block}).ok());  // all came back
+}
+
+// As a shard does under bsp, which lets go of the first push when the last is here.
+TEST_F(SharedChannelTest, WhoKeepsAllThatComesDoesNotHoldUpTheSender) {
+  std::vector<Buffers> kept;
+  for (size_t i = 0; i < 2 * SharedChannel::kLeasesMax; ++i) {
+    ASSERT_TRUE(Send("h", {Pooled(SharedChannel::kInlineMax + 1, static_cast<char>(i))}).ok()) << i;
+    ASSERT_TRUE(theirs_->Receive(&frames_));
+    kept.push_back(frames_);
+  }
+  for (size_t i = 0; i < kept.size(); ++i) {
+    ASSERT_EQ(kept[i][1].data()[0], static_cast<std::byte>(i)) << i;
+    ASSERT_EQ(kept[i][1].data()[SharedChannel::kInlineMax], static_cast<std::byte>(i)) << i;
+  }
+}
+
+// The same by bytes: of messages of a fifth of the bound it keeps two as they lie, and copies others.
+TEST_F(SharedChannelTest, NorDoesWhoKeepsLargeMessages) {
+  const int fd = SharedChannel::MakeMemory();
+  std::unique_ptr<SharedChannel> to;
+  constexpr size_t kSize = 1 << 20;
+  const auto from = *SharedChannel::Map(
+      fd, true,
+      [&to](const SharedArena::Segment& segment) {
+        return to->AddSegment(segment.id, segment.size, segment.fd);
+      },
+      5 * kSize);
+  to = *SharedChannel::Map(
+      fd, false, [](const SharedArena::Segment&) { return false; }, 5 * kSize);
+  close(fd);
+  std::vector<Buffers> kept;
+  for (int i = 0; i < 20; ++i) {
+    bool ring = false;
+    const Buffer large = Pooled(kSize, static_cast<char>('a' + i));
+    ASSERT_TRUE(from->Send("h", {large}, &ring).ok()) << i;
+    ASSERT_TRUE(to->Receive(&frames_));
+    kept.push_back(frames_);
+    const_cast<std::byte*>(large.data())[0] = std::byte{'!'};  // seen by whom it is lent to
+    EXPECT_EQ(kept[i][1].data()[0] == std::byte{'!'}, i < 2) << i;
+    EXPECT_EQ(kept[i][1].data()[kSize - 1], static_cast<std::byte>('a' + i));
+  }
 }
 
 TEST_F(SharedChannelTest, AFullRingIsAnErrorAndLendsNothing) {

@@ -129,6 +129,29 @@ class FailureTest(ClusterTestCase):
         scheduler.wait_for('"event":"progress"')
         return nodes
 
+    def test_a_server_counted_out_before_the_start_is_the_reason_of_the_end(self):
+        # What ends the scheduler, which waits for another server, is the launcher; nobody else sent
+        # a signal, so 143 would be a lie.
+        running = self.train(LONG)
+        running.wait_for("scheduler at")
+        stopped = {}
+        deadline = time.monotonic() + 10
+        while len(stopped) < 2 and time.monotonic() < deadline:
+            for name, pid in descendants(running.pid).items():
+                if name == "worker-2" and name not in stopped:  # so that the job does not start
+                    os.kill(pid, signal.SIGSTOP)
+                    stopped[name] = pid
+                if name == "server-1" and "server 1 registered" in running.output():
+                    os.kill(pid, signal.SIGSTOP)
+                    stopped[name] = pid
+        children = descendants(running.pid)
+        running.wait_for("server 1 lost", 20)
+        for pid in stopped.values():
+            os.kill(pid, signal.SIGCONT)
+        self.assertEqual(running.wait(30), 138, running.output())
+        self.assertIn("server-1", running.output().splitlines()[-1])
+        self.assert_nothing_left(children)
+
     def check_lost_by_hand(self, name, spoken):
         nodes = self.start_by_hand()
         nodes.pop(name).process.kill()

@@ -198,23 +198,24 @@ class DirectCluster {
   }
 
   void Close(TrainingResult* result) {
-    server::ModelGatherer gatherer(layout_);
     for (server::Shard& shard : shards_) {
       result->violations += shard.ledger().Total().violations;
       result->duplicates += shard.stats().duplicates;
       if (Index(shard.id()) >= setup_.shards) continue;  // a branch's
-      Message save;
-      save.type = MessageType::kSave;
-      save.from = Address::Scheduler();
-      wire::Outbox outbox;
-      shard.OnMessage(0, save, &outbox);
-      for (const Buffer& slice : outbox.messages.at(0).payload) {
+      for (const Buffer& slice : shard.store().Read()) {
         const absl::Span<const float> values = slice.floats();
         result->parameters.insert(result->parameters.end(), values.begin(), values.end());
       }
-      CHECK(gatherer.OnSlices(outbox.messages.at(0)).ok());
     }
-    result->sha256 = gatherer.Sha256Hex();
+    result->sha256 = server::HashOfShards(layout_, [this](ShardId shard, BucketId bucket) {
+      Message save;
+      save.type = MessageType::kSave;
+      save.from = Address::Of(ServerId{0});
+      save.bucket = bucket;
+      wire::Outbox outbox;
+      shards_[Index(shard)].OnMessage(0, save, &outbox);
+      return outbox.messages.at(0).payload;
+    });
     auto executor = *worker::Executor::Create(
         {.graph = graph_, .data = Digits(), .layout = layout_, .now = [] { return Nanos{0}; }});
     worker::DeviceCommand load = {.what = {.op = worker::Op::kLoad}};
