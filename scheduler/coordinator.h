@@ -28,6 +28,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -58,6 +59,8 @@ struct CoordinatorOptions {
   bool evaluate = true;                         // final evaluation by one worker
   bool save = true;                             // servers gather, hash (and write) the model
   RebalanceOptions rebalance;
+  // Where training has diverged at a clock: what was set, and what to try. Null: nothing is said.
+  std::function<std::string(Clock)> on_divergence;
 };
 
 class Coordinator {
@@ -108,6 +111,7 @@ class Coordinator {
   void OnRosterAck(Nanos now, const wire::Message& message, wire::Outbox* out);
   void OnWorkerMessage(Nanos now, const wire::Message& message, wire::Outbox* out);
   void OnLeave(Nanos now, WorkerId worker, wire::Outbox* out);
+  void OnNotFinite(const wire::Message& message, wire::Outbox* out);
   // False when the sender is not registered, or the message is of its rank's former holder.
   bool IsFromRegistered(const wire::Message& message, wire::Outbox* out);
   void AnswerAfterTheEnd(const wire::Message& message, wire::Outbox* out) const;
@@ -125,6 +129,8 @@ class Coordinator {
   void FinishIfAllDone(Nanos now, wire::Outbox* out);
   void SendEvaluate(Nanos now, wire::Outbox* out);
   void BeginSaving(Nanos now, wire::Outbox* out);
+  // The model is there; its loss says whether it is one.
+  void EndWell(wire::Outbox* out);
   void End(wire::Notice why, wire::Outbox* out);
 
   void CheckDeadlines(Nanos now, wire::Outbox* out);

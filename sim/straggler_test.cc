@@ -318,5 +318,17 @@ TEST_F(TraceTest, ErrorsNameTheLine) {
   EXPECT_THAT(Error(""), HasSubstr(".csv:1: "));
 }
 
+TEST(StragglerModel, NanSpoilsOneGradientAndSlowsNobody) {
+  const StragglerModel model = *StragglerModel::Parse("nan:worker=2,clock=7", 1);
+  for (uint32_t w = 0; w < 4; ++w) {
+    for (Clock c = 0; c < 10; ++c) {
+      EXPECT_EQ(model.Spoils(WorkerId{w}, c), w == 2 && c == 7);
+      EXPECT_EQ(model.Factor(WorkerId{w}, c), 1);
+    }
+  }
+  EXPECT_FALSE(model.fails());
+  EXPECT_FALSE(StragglerModel::Parse("nan:worker=2", 1).ok());
+}
+
 }  // namespace
 }  // namespace soapstone::sim

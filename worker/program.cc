@@ -69,7 +69,7 @@ class Builder {
   }
 
   // Forward and backward of every part of `node`. With `push`, buckets leave as they get ready
-  // during the last part's backward pass.
+  // during the last part's backward pass, or after it (whole_nodes).
   void Compute(const NodePlan& plan, bool push) {
     const uint32_t ops = static_cast<uint32_t>(inputs_.ops->size());
     for (size_t p = 0; p < plan.parts.size(); ++p) {
@@ -83,9 +83,11 @@ class Builder {
       for (uint32_t i = 0; i < ops; ++i) {
         const uint32_t op = ops - 1 - i;
         Device({.op = Op::kBackward, .index = op, .node = plan.node, .part = part});
-        if (push && p + 1 == plan.parts.size()) PushReady((*inputs_.ops)[op].params, plan.node);
+        if (push && p + 1 == plan.parts.size() && !inputs_.whole_nodes) {
+          PushReady((*inputs_.ops)[op].params, plan.node);
+        }
       }
-      if (push && p + 1 == plan.parts.size()) PushTables(plan.node);
+      if (push && p + 1 == plan.parts.size()) PushLeft(plan.node);
     }
     program_.nodes.push_back(plan);
   }
@@ -163,6 +165,13 @@ class Builder {
       Push(it->shard, it->bucket, node);
       it = waiting_.erase(it);
     }
+  }
+
+  // What has not left during the backward pass, in the order of that.
+  void PushLeft(LeafRange node) {
+    const auto& ops = *inputs_.ops;
+    for (size_t i = ops.size(); i > 0 && !waiting_.empty(); --i) PushReady(ops[i - 1].params, node);
+    PushTables(node);
   }
 
   void PushTables(LeafRange node) {
