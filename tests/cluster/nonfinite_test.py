@@ -55,6 +55,30 @@ class NonFiniteTest(ClusterTestCase):
                 # A sample of 359 is 0.28 of a point.
                 self.assertGreaterEqual(skipped, plain - 0.01, policy)
 
+    def test_rows_and_tensors_beside_them_are_looked_at_too(self):
+        rows = os.path.join(self.dir, "samples.libsvm")
+        with open(rows, "w") as file:
+            for i in range(400):
+                print(1 if i % 2 else -1, f"1:1 {2 + i % 7}:{'3e38' if i == 200 else '0.5'}",
+                      file=file)
+        samples = os.path.join(self.dir, "samples.tsv")
+        with open(samples, "w") as file:
+            for i in range(400):
+                print(i % 2, i % 20, i % 3, f"{i % 5:x}", f"{i % 7:x}", sep="\t", file=file)
+        tables = ("--servers=2", "--workers=2", "--micro_batches=4", "--batch=40", "--epochs=3",
+                  "--seed=2", "--schedule=constant")
+        for model, form, path, optimizer in (
+                ("logistic", "libsvm", rows, "ftrl:lr=0.2"),
+                ("dlrm:tiny,dense=2,categorical=2", "criteo", samples, "sgd:lr=1e6")):
+            for policy in ("bsp", "async"):
+                with self.subTest(model=model, policy=policy):
+                    running = self.run_program(
+                        "soapstone", "train", f"--model={model}", f"--data_format={form}",
+                        f"--data_path={path}", f"--policy={policy}", f"--optimizer={optimizer}",
+                        f"--log_dir={self.dir}/logs", *tables)
+                    self.assertEqual(running.wait(60), 79, running.output())
+                    self.assertEqual(len(LINE.findall(running.output())), 1, running.output())
+
     def test_a_simulation_that_diverges_says_so(self):
         running = self.run_program("soapstone", "simulate", f"--job={self.config}",
                                    "--optimizer=sgd:lr=1e4", "--schedule=constant", "--epochs=2",
