@@ -211,7 +211,9 @@ TEST(StragglerTest, ErrorsSayWhatThereIs) {
     return std::string(StragglerModel::Parse(text, 1).status().message());
   };
   EXPECT_THAT(error("slwo"), HasSubstr("there are none, jitter:sigma=S, exponential:rate=R, "));
-  EXPECT_THAT(error("slwo"), HasSubstr(", failstop:p=P,down_ms=T, and several joined by '+'"));
+  EXPECT_THAT(
+      error("slwo"),
+      HasSubstr(", failstop:p=P,down_ms=T, nan:worker=W,clock=C, and several joined by '+'"));
   EXPECT_THAT(error("jitter:s=1"), HasSubstr("it takes sigma"));
   EXPECT_THAT(error("stall:p=0.1"), HasSubstr("stall needs factor, as in stall:p=0.02,factor=6"));
   EXPECT_THAT(error("stall:p=2,factor=6"), HasSubstr("outside"));
