@@ -13,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "apps/compute_backend.h"
 #include "apps/console.h"
+#include "apps/divergence.h"
 #include "apps/job.h"
 #include "apps/job_source.h"
 #include "apps/node_loop.h"
@@ -101,6 +102,7 @@ void PrintTable(const Job& job, const SimulateFlags& flags, const CosimResult& r
            absl::StrCat(timing.guarantee, "; violations: ", WithCommas(timing.violations),
                         timing.violation.has_value() ? absl::StrCat(", first: ", *timing.violation)
                                                      : std::string()));
+  if (timing.left_out > 0) CosimRow("left out", LeftOutText(timing.left_out));
   CosimRow("parameters, sha256", result.sha256);
 }
 
@@ -139,7 +141,9 @@ experiment::CosimJob CosimJobOf(const Job& job) {
           .micro_batches = training.micro_batches(),
           .total_clocks = job.total_clocks,
           .workers = job.config.cluster().workers(),
-          .rebalance = job.config.cluster().rebalance()};
+          .rebalance = job.config.cluster().rebalance(),
+          .skip_not_finite = SkipsNotFinite(job.config),
+          .faults = job.specs.stragglers};
 }
 
 int SimulateJob(const SimulateFlags& flags) {
@@ -165,6 +169,12 @@ int SimulateJob(const SimulateFlags& flags) {
   PrintTable(**job, flags, *result);
   const absl::Status written = WriteFiles(flags, *result);
   if (!written.ok()) return SayConfigError(kSoapstone, written);
+  if (!result->diverged.empty()) {
+    std::cerr << kSoapstone << ": " << result->diverged << "; "
+              << DivergenceAdvice((*job)->config, (*job)->specs, (*job)->total_clocks, std::nullopt)
+              << std::endl;
+    return kExitNotFinite;
+  }
   return result->timing.violations == 0 ? kExitOk : kExitInternal;
 }
 

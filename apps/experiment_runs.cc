@@ -120,10 +120,11 @@ absl::StatusOr<experiment::RunOutcome> RunInVirtualTime(const experiment::RunPla
                                  .compute_s = result.compute_s,
                                  .waiting_s = result.wait_s,
                                  .violations = result.timing.violations,
+                                 .diverged = !result.diverged.empty(),
                                  .parameters_sha256 = std::move(result.sha256),
                                  .provenance = ProvenanceOf(*job, machine)};
   if (outcome.curve.empty()) return absl::InternalError("co-simulation ended without a point");
-  outcome.train_loss = outcome.curve.back().train_loss;
+  outcome.train_loss = outcome.diverged ? std::nan("") : outcome.curve.back().train_loss;
   outcome.samples = outcome.curve.back().samples;
   // The last updates arrive after the last worker's last iteration.
   outcome.duration_s = std::max(outcome.duration_s, outcome.curve.back().time_s);
@@ -154,20 +155,30 @@ absl::StatusOr<experiment::RunOutcome> RunProcesses(const experiment::RunPlan& p
   Launcher launcher(std::move(options), &console);
   const int code = launcher.Run();
   if (code == kExitInterrupted || code == kExitTerminated) return absl::CancelledError("");
-  if (code != kExitOk || !launcher.result().has_value()) {
+  const bool diverged = code == kExitNotFinite;
+  if ((code != kExitOk && !diverged) || !launcher.result().has_value()) {
     return absl::InternalError(absl::StrCat("ended with exit code ", code, ", logs in ", log_dir));
   }
-  SOAP_ASSIGN_OR_RETURN(RealCurve curve, JoinCurve(*job));
   const ResultReport& result = *launcher.result();
+  RealCurve curve;
+  if (diverged) {
+    // Its processes wrote no curve: one point that reaches nothing.
+    const double nan = std::nan("");
+    curve.points = {
+        {.time_s = result.seconds, .samples = result.samples, .train_loss = nan, .test_loss = nan}};
+  } else {
+    SOAP_ASSIGN_OR_RETURN(curve, JoinCurve(*job));
+  }
   const WorkerTimes times = TotalOf(result.times);
   experiment::RunOutcome outcome{.curve = std::move(curve.points),
                                  .test_accuracy = result.test_accuracy,
-                                 .train_loss = result.train_loss,
+                                 .train_loss = diverged ? std::nan("") : result.train_loss,
                                  .duration_s = result.seconds,
                                  .samples = result.samples,
                                  .read_lags = result.read_lags,
                                  .compute_s = times.compute,
                                  .waiting_s = times.waiting(),
+                                 .diverged = diverged,
                                  .parameters_sha256 = result.sha256,
                                  .replicas = curve.replicas,
                                  .provenance = ProvenanceOf(*job, machine)};

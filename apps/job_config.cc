@@ -67,6 +67,9 @@ constexpr JobField kFields[] = {
     {"schedule", "training.schedule", "Learning rate: constant, step:.., cosine:warmup=20"},
     {"stragglers", "training.stragglers",
      "Delays that the workers inject, such as slow:workers=1,factor=2 [none]"},
+    {"on_nonfinite", "training.on_nonfinite",
+     "What a worker does with a gradient that is not finite: stop: it ends the job with exit code "
+     "79; skip: it is left out and counted [stop]"},
     {"base_ms", "training.base_ms",
      "Stretch an iteration to this many ms, times its straggler factor [as long as it takes]"},
     {"servers", "cluster.servers", "Server processes"},
@@ -179,6 +182,10 @@ absl::Status CheckTraining(const wire::JobConfig& config) {
   if (training.batch() < training.micro_batches()) {
     return Invalid(absl::StrCat("training.batch: ", training.batch(), " samples is less than the ",
                                 training.micro_batches(), " micro-batches of a batch"));
+  }
+  if (training.on_nonfinite() != "stop" && training.on_nonfinite() != "skip") {
+    return Invalid(absl::StrCat("training.on_nonfinite: \"", training.on_nonfinite(),
+                                "\" is neither stop nor skip"));
   }
   if (!(training.base_ms() >= 0 && training.base_ms() <= 3.6e6)) {
     return Invalid(
@@ -353,6 +360,10 @@ absl::Status CheckData(const wire::Data& data) {
 
 }  // namespace
 
+bool SkipsNotFinite(const wire::JobConfig& config) {
+  return config.training().on_nonfinite() == "skip";
+}
+
 std::string OnnxPathOf(const std::string& model) {
   return absl::StartsWith(model, "onnx:") ? model.substr(5) : std::string();
 }
@@ -432,6 +443,7 @@ void FillDefaults(wire::JobConfig* config) {
   if (training->optimizer().empty()) training->set_optimizer("sgd:lr=0.05");
   if (training->schedule().empty()) training->set_schedule("constant");
   if (training->stragglers().empty()) training->set_stragglers("none");
+  if (training->on_nonfinite().empty()) training->set_on_nonfinite("stop");
   wire::Cluster* cluster = config->mutable_cluster();
   if (training->micro_batches() == 0) {
     const uint32_t leaves_each = cluster->rebalance() ? kLeavesEachToRebalance : 1;

@@ -57,6 +57,9 @@ struct JobSpecs {
 // REQUIRES: FillDefaults was called. Error: InvalidArgument with one line that names the field.
 absl::StatusOr<JobSpecs> CheckJobConfig(const wire::JobConfig& config);
 
+// training.on_nonfinite is "skip".
+bool SkipsNotFinite(const wire::JobConfig& config);
+
 // The file of a model "onnx:FILE"; empty for others.
 std::string OnnxPathOf(const std::string& model);
 

@@ -169,6 +169,8 @@ TEST(CheckJobConfig, PrecisionIsOfProductsThatAreReplayedInFloat32) {
 
 TEST(CheckJobConfig, StragglersAreChecked) {
   EXPECT_THAT(ErrorWith("stragglers", "slwo"), HasSubstr("training.stragglers: unknown straggler"));
+  EXPECT_THAT(ErrorWith("on_nonfinite", "ignore"),
+              HasSubstr("training.on_nonfinite: \"ignore\" is neither stop nor skip"));
   EXPECT_THAT(ErrorWith("base_ms", "-1"), HasSubstr("training.base_ms: -1 is not within"));
 }
 

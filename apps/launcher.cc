@@ -29,7 +29,8 @@ constexpr Nanos kSchedulerGrace = 2500 * kMillisecond;
 
 bool IsDocumented(int code) {
   return code == kExitInternal || code == kExitBroken || code == kExitConfig ||
-         code == kExitPeerLost || code == kExitTerminated || code == kExitInterrupted;
+         code == kExitNotFinite || code == kExitPeerLost || code == kExitTerminated ||
+         code == kExitInterrupted;
 }
 
 // What the whole ends with when this child's end is its end.

@@ -21,9 +21,17 @@ bool Mailer::TrySend(wire::Address node, const wire::Message& message) {
     status = transport_->Send(node, message);
   }
   if (absl::IsResourceExhausted(status)) return false;
+  if (absl::IsInvalidArgument(status)) SayRefused(message, status);
   // No route: the peer is gone, or was never there. Whoever waits for it has a deadline.
   if (!status.ok()) VLOG(1) << "not sent to " << node.ToString() << ": " << status;
   return true;
+}
+
+// Not even we ourselves would take it: a bug, and whoever waits for the message waits in vain.
+void Mailer::SayRefused(const wire::Message& message, const absl::Status& why) {
+  if (!refused_.insert(message.type).second) return;
+  LOG(ERROR) << "a message that is not valid was not sent, nor will those like it be: "
+             << wire::ToString(message) << ": " << why.message();
 }
 
 void Mailer::Send(wire::Message message) {

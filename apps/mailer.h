@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,7 @@ class Mailer {
  private:
   void ConnectTo(wire::Address node, const std::string& endpoint);
   bool TrySend(wire::Address node, const wire::Message& message);
+  void SayRefused(const wire::Message& message, const absl::Status& why);
 
   transport::Transport* transport_;
   uint32_t shards_per_server_;
@@ -59,7 +61,8 @@ class Mailer {
   std::map<wire::Address, wire::Address> aliases_;
   std::map<wire::Address, std::deque<wire::Message>> waiting_;  // never an empty queue
   std::map<wire::Address, std::string> endpoints_;
-  std::map<wire::Address, bool> lost_;  // true: already told
+  std::map<wire::Address, bool> lost_;   // true: already told
+  std::set<wire::MessageType> refused_;  // by our own checks; each kind is said once
 };
 
 }  // namespace soapstone::apps

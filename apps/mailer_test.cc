@@ -1,9 +1,11 @@
 #include "apps/mailer.h"
 
+#include <glog/logging.h>
 #include <gtest/gtest.h>
 
 #include <map>
 #include <set>
+#include <string>
 #include <utility>
 
 namespace soapstone::apps {
@@ -23,6 +25,7 @@ class FakeTransport : public transport::Transport {
   void SetSession(uint64_t) override {}
   absl::Status Send(Address node, const wire::Message& message) override {
     if (full.contains(node)) return absl::ResourceExhaustedError("full");
+    if (invalid) return absl::InvalidArgumentError("no such loss");
     if (absent.contains(node)) return absl::NotFoundError("no route");
     sent.emplace_back(node, message.clock);
     return absl::OkStatus();
@@ -36,6 +39,7 @@ class FakeTransport : public transport::Transport {
   std::set<Address> full, absent;
   std::map<Address, std::string> connected;
   int connects = 0;
+  bool invalid = false;
   std::vector<std::pair<Address, Clock>> sent;
 };
 
@@ -140,6 +144,34 @@ TEST(Mailer, ServersConnectToServer0AndNeverToThemselves) {
   mailer.ConnectServers(roster, 0, 1);
   EXPECT_EQ(transport.connected[kServer0], "tcp://a:1");
   EXPECT_EQ(transport.connects, 1);
+}
+
+// Counts what is logged as an error.
+class Errors : public google::LogSink {
+ public:
+  Errors() { google::AddLogSink(this); }
+  ~Errors() override { google::RemoveLogSink(this); }
+  void send(google::LogSeverity severity, const char*, const char*, int, const struct ::tm*,
+            const char* text, size_t size) override {
+    if (severity == google::GLOG_ERROR) texts.emplace_back(text, size);
+  }
+  std::vector<std::string> texts;
+};
+
+TEST(Mailer, AMessageOfOurOwnThatIsNotValidIsSaidOnceAKind) {
+  FakeTransport transport;
+  transport.invalid = true;
+  Mailer mailer(&transport, 1);
+  Errors errors;
+  for (const wire::MessageType type : {wire::MessageType::kHeartbeat, wire::MessageType::kHeartbeat,
+                                       wire::MessageType::kDone, wire::MessageType::kHeartbeat}) {
+    wire::Message message = For(Address::Scheduler(), 1);
+    message.type = type;
+    mailer.Send(message);
+  }
+  ASSERT_EQ(errors.texts.size(), 2u);
+  EXPECT_NE(errors.texts[0].find("heartbeat"), std::string::npos) << errors.texts[0];
+  EXPECT_NE(errors.texts[0].find("no such loss"), std::string::npos) << errors.texts[0];
 }
 
 }  // namespace

@@ -97,8 +97,9 @@ std::vector<transport::LostNode> NodeLoop::TakeLost() {
 }
 
 void LogEnd(const wire::Notice& end) {
-  const bool asked =
-      end.code == kExitOk || end.code == kExitTerminated || end.code == kExitInterrupted;
+  // That training diverged is the job's result, which the scheduler says.
+  const bool asked = end.code == kExitOk || end.code == kExitTerminated ||
+                     end.code == kExitInterrupted || end.code == kExitNotFinite;
   LOG_IF(INFO, asked) << "ended: " << end.text;
   LOG_IF(ERROR, !asked) << "ended: " << end.text;
 }

@@ -91,11 +91,11 @@ void PrintTable(const std::string& summary, const sim::Recording& recording,
 int Verdict(const sim::Recording& recording, const sim::ReplayResult& result) {
   if (result.divergence.has_value()) {
     std::cerr << kSoapstone << ": the replay diverged: " << *result.divergence << "\n";
-    return kExitDiverged;
+    return kExitReplayDiffers;
   }
   if (recording.sha256.empty() || result.sha256 == recording.sha256) return kExitOk;
   std::cerr << kSoapstone << ": the replay ended with other parameters than the run\n";
-  return kExitDiverged;
+  return kExitReplayDiffers;
 }
 
 }  // namespace

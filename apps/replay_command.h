@@ -6,7 +6,7 @@
 namespace soapstone::apps {
 
 // Returns the exit code: kExitOk when every event was replayed and the parameters have the recorded
-// hash (or the run ended without one), kExitDiverged when not.
+// hash (or the run ended without one), kExitReplayDiffers when not.
 int ReplayRecording(const ReplayFlags& flags);
 
 }  // namespace soapstone::apps

@@ -13,6 +13,7 @@ namespace {
 
 constexpr size_t kLagsApart = 8;  // lags below have an entry each
 constexpr size_t kBarWidth = 24;
+constexpr size_t kLeftOutApart = 4;    // worker and tensor; all are in the ledger
 constexpr size_t kWorkersApart = 8;    // up to so many have a row of times each
 constexpr size_t kLagEntriesMax = 64;  // of a worker's histogram: the last stands for the rest
 
@@ -173,7 +174,30 @@ void AddTimeRows(const ResultReport& r, std::string* table) {
   }
 }
 
+// "3 updates that were not finite: 2 of worker 0 by fc1.weight from clock 7, ..."
+void AddLeftOutRow(const std::vector<LeftOutRow>& rows, std::string* table) {
+  if (rows.empty()) return;
+  uint64_t updates = 0;
+  std::vector<std::string> parts;
+  for (const LeftOutRow& row : rows) {
+    updates += row.updates;
+    parts.push_back(absl::StrCat(row.updates, " of worker ", row.worker, " by ", row.tensor,
+                                 row.updates == 1 ? " at clock " : " from clock ",
+                                 row.first_clock));
+  }
+  if (parts.size() > kLeftOutApart) {
+    parts.resize(kLeftOutApart);
+    parts.emplace_back("...");
+  }
+  AddRow("left out", absl::StrCat(LeftOutText(updates), ": ", absl::StrJoin(parts, ", ")), table);
+}
+
 }  // namespace
+
+std::string LeftOutText(uint64_t updates) {
+  return absl::StrCat(WithCommas(updates), updates == 1 ? " update that was not finite"
+                                                        : " updates that were not finite");
+}
 
 WorkerTimes TotalOf(const std::vector<WorkerTimes>& times) {
   WorkerTimes total;
@@ -278,6 +302,7 @@ std::string ToTable(const ResultReport& r, const std::vector<NodeReport>& nodes,
          &table);
   AddRow("reads by lag", LagHistogram(r.read_lags), &table);
   AddTimeRows(r, &table);
+  AddLeftOutRow(r.left_out, &table);
   AddNodeRows(r, nodes, &table);
   if (!ledger_path.empty()) AddRow("details", ledger_path, &table);
   if (!r.sha256.empty()) AddRow("parameters, sha256", r.sha256, &table);

@@ -55,6 +55,15 @@ struct WorkerTimes {
   friend bool operator==(const WorkerTimes&, const WorkerTimes&) = default;
 };
 
+// Updates of a worker that it left out because they were not finite, by the tensor found so.
+struct LeftOutRow {
+  uint32_t worker = 0;
+  std::string tensor;
+  uint64_t updates = 0;
+  Clock first_clock = 0;
+  friend bool operator==(const LeftOutRow&, const LeftOutRow&) = default;
+};
+
 struct ResultReport {
   int code = 0;
   std::string reason;
@@ -71,6 +80,7 @@ struct ResultReport {
   uint64_t pulled_bytes = 0;
   std::vector<uint64_t> read_lags;  // reads by lag, as in wire::Progress
   std::vector<WorkerTimes> times;   // by worker
+  std::vector<LeftOutRow> left_out;
   uint64_t rejects = 0;             // data messages that shards refused
   uint64_t malformed = 0;           // messages that transports refused
   std::string sha256;
@@ -114,7 +124,8 @@ LedgerRow TotalOf(const std::vector<NodeReport>& nodes);
 
 // One line without its newline: an object whose "event" names the kind.
 std::string ToJson(const Report& report);
-// Error: InvalidArgument when the line is no such object.
+// Error: InvalidArgument when the line is no such object. JSON has no numbers that are not finite:
+// they are null there, and come back as NaN.
 absl::StatusOr<Report> FromJson(const std::string& line);
 
 // All of what a job's end reported, as one JSON object: {"result": {...}, "nodes": [...]}.
@@ -130,6 +141,9 @@ std::string ToTable(const ResultReport& result, const std::vector<NodeReport>& n
 
 // "3:12", "1:02:03".
 std::string DurationText(double seconds);
+
+// "3 updates that were not finite".
+std::string LeftOutText(uint64_t updates);
 
 // 12,345,678.
 std::string WithCommas(uint64_t n);

@@ -1,3 +1,4 @@
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
@@ -41,10 +42,11 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(News, text)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProgressReport, epoch, epochs, clock, clocks, samples,
                                    samples_per_s, loss, lag_max, lag_mean, eta_s, workers)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WorkerTimes, worker, compute, injected, policy, shard, network)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LeftOutRow, worker, tensor, updates, first_clock)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ResultReport, code, reason, job, guarantee, test_samples,
                                    test_accuracy, test_loss, seconds, samples, samples_per_s,
                                    train_loss, pushed_bytes, pulled_bytes, read_lags, times,
-                                   rejects, malformed, sha256, model_path)
+                                   left_out, rejects, malformed, sha256, model_path)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LedgerRow, worker, shard, read_lags, stalenesses, violations)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NodeReport, name, sent, received, sockets, shared_bytes,
                                    malformed, rejects, duplicates, left_out, heartbeat_gap_s,
@@ -78,7 +80,10 @@ std::string ToJson(const Report& report) {
 
 absl::StatusOr<Report> FromJson(const std::string& line) {
   try {  // nlohmann's interface; its exceptions stay here
-    const Json object = Json::parse(line);
+    Json object = Json::parse(line);
+    for (Json& value : object) {
+      if (value.is_null()) value = std::numeric_limits<double>::quiet_NaN();
+    }
     return ReadAs(object.at("event").get<std::string>(), object);
   } catch (const Json::exception& error) {
     return absl::InvalidArgumentError(absl::StrCat("not a report: ", error.what()));

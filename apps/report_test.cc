@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 namespace soapstone::apps {
 namespace {
 
@@ -120,6 +123,29 @@ TEST(Report, Commas) {
   EXPECT_EQ(WithCommas(999), "999");
   EXPECT_EQ(WithCommas(1000), "1,000");
   EXPECT_EQ(WithCommas(12'345'678), "12,345,678");
+}
+
+TEST(ReportJson, NumbersThatAreNotFiniteComeBackAsNan) {
+  ResultReport result = SomeResult();
+  result.test_loss = std::nan("");
+  result.train_loss = std::numeric_limits<double>::infinity();
+  const absl::StatusOr<Report> read = FromJson(ToJson(result));
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_TRUE(std::isnan(std::get<ResultReport>(*read).test_loss));
+  EXPECT_TRUE(std::isnan(std::get<ResultReport>(*read).train_loss));
+  ProgressReport progress;
+  progress.loss = std::nan("");
+  ASSERT_TRUE(FromJson(ToJson(progress)).ok());
+}
+
+TEST(ReportTable, WhatWasLeftOutIsNamed) {
+  ResultReport result = SomeResult();
+  EXPECT_THAT(ToTable(result, {}), Not(HasSubstr("left out")));
+  result.left_out = {{1, "conv1.weight", 2, 40}, {2, "fc1.bias", 1, 7}};
+  EXPECT_THAT(ToTable(result, {}),
+              HasSubstr("3 updates that were not finite: 2 of worker 1 by conv1.weight from clock "
+                        "40, 1 of worker 2 by fc1.bias at clock 7"));
+  EXPECT_EQ(std::get<ResultReport>(*FromJson(ToJson(result))).left_out, result.left_out);
 }
 
 }  // namespace

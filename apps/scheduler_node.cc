@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "apps/divergence.h"
 #include "base/exit_codes.h"
 
 namespace soapstone::apps {
@@ -48,7 +49,9 @@ scheduler::CoordinatorOptions CoordinatorOptionsOf(const Job& job, uint64_t sess
       .heartbeat_ns = NanosOf(cluster.heartbeat_s()),
       .timeout_ns = NanosOf(cluster.heartbeat_timeout_s()),
       .start_timeout_ns = NanosOf(cluster.start_timeout_s()),
-      .rebalance = {.leaf_count = cluster.rebalance() ? job.config.training().micro_batches() : 0}};
+      .rebalance = {.leaf_count = cluster.rebalance() ? job.config.training().micro_batches() : 0},
+      .on_divergence = [config = job.config, specs = job.specs, clocks = job.total_clocks](
+                           Clock clock) { return DivergenceAdvice(config, specs, clocks, clock); }};
 }
 
 SchedulerNode::SchedulerNode(std::shared_ptr<const Job> job,
@@ -181,6 +184,14 @@ ResultReport SchedulerNode::Result() const {
   result.pulled_bytes = sum.pulled_bytes;
   result.read_lags = sum.read_lags;
   result.times = TimesOf(coordinator_.progress());
+  for (const auto& [worker, progress] : coordinator_.progress()) {
+    for (const wire::LeftOut& entry : progress.left_out) {
+      result.left_out.push_back({.worker = Index(worker),
+                                 .tensor = entry.tensor,
+                                 .updates = entry.updates,
+                                 .first_clock = entry.first});
+    }
+  }
   result.rejects = sum.rejects;
   result.malformed = loop_.transport().stats().rejected_messages + coordinator_.ignored();
   if (const auto& saved = coordinator_.saved(); saved.has_value()) {

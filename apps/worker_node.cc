@@ -52,7 +52,9 @@ DelayInjector MakeInjector(const Job& job, WorkerId worker) {
 
 using Device = std::function<void(const worker::DeviceCommand&, std::vector<worker::DeviceEvent>*)>;
 
-absl::StatusOr<Device> MakeDevice(const Job& job, std::shared_ptr<models::Replica> replica) {
+absl::StatusOr<Device> MakeDevice(const Job& job, WorkerId worker,
+                                  std::shared_ptr<models::Replica> replica) {
+  const bool skip_not_finite = SkipsNotFinite(job.config);
   if (job.tables != nullptr) {
     SOAP_ASSIGN_OR_RETURN(std::shared_ptr<worker::SparseExecutor> executor,
                           worker::SparseExecutor::Create({.model = job.tables,
@@ -60,9 +62,13 @@ absl::StatusOr<Device> MakeDevice(const Job& job, std::shared_ptr<models::Replic
                                                           .seed = job.config.training().seed(),
                                                           .batch = job.config.training().batch(),
                                                           .now = NodeLoop::Now,
-                                                          .replica = std::move(replica)}));
+                                                          .replica = std::move(replica),
+                                                          .skip_not_finite = skip_not_finite}));
     return [executor](const auto& command, auto* events) { executor->Run(command, events); };
   }
+  const auto spoils = [stragglers = job.specs.stragglers, worker](Clock clock) {
+    return stragglers.Spoils(worker, clock);
+  };
   SOAP_ASSIGN_OR_RETURN(std::shared_ptr<worker::Executor> executor,
                         worker::Executor::Create({.graph = *job.graph,
                                                   .data = job.data,
@@ -75,13 +81,15 @@ absl::StatusOr<Device> MakeDevice(const Job& job, std::shared_ptr<models::Replic
                                                   .total_clocks = job.total_clocks,
                                                   .now = NodeLoop::Now,
                                                   .prefetch = true,
-                                                  .replica = std::move(replica)}));
+                                                  .replica = std::move(replica),
+                                                  .skip_not_finite = skip_not_finite,
+                                                  .spoils = spoils}));
   return [executor](const auto& command, auto* events) { executor->Run(command, events); };
 }
 
 absl::StatusOr<DeviceThread::Runner> MakeRunner(const Job& job, WorkerId worker,
                                                 std::shared_ptr<models::Replica> replica) {
-  SOAP_ASSIGN_OR_RETURN(Device device, MakeDevice(job, std::move(replica)));
+  SOAP_ASSIGN_OR_RETURN(Device device, MakeDevice(job, worker, std::move(replica)));
   return [device = std::move(device), injector = MakeInjector(job, worker), injected = Nanos{0}](
              const worker::DeviceCommand& command, std::vector<worker::DeviceEvent>* events,
              const DeviceThread::Rest& rest) mutable {
@@ -286,7 +294,8 @@ void WorkerNode::OnWelcome(uint32_t rank) {
                             .leaf_count = training.micro_batches(),
                             .total_clocks = job_->total_clocks,
                             .train_samples = job_->train_samples,
-                            .batch = training.batch()});
+                            .batch = training.batch(),
+                            .skip_not_finite = SkipsNotFinite(job_->config)});
   if (job_->specs.policy.decentralised()) {
     peer_.emplace(server::PeerOptions{.id = WorkerId{rank},
                                       .worker_layout = job_->worker_layout,

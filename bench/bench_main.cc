@@ -105,6 +105,7 @@ class Run {
         group.push_back(Memory(absl::StrCat("apply ", name), bytes,
                                [=] { return ApplyRate(*optimizer, bytes); }));
       }
+      group.push_back(Memory("look for NaN", bytes, [=] { return LookRate(bytes); }));
       InTurn(group);
     }
     for (const uint64_t bytes : flags_.sizes) {

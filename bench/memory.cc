@@ -5,8 +5,10 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "base/finite.h"
 #include "base/vectors.h"
 #include "bench/processes.h"
+#include "glog/logging.h"
 
 namespace soapstone::bench {
 namespace {
@@ -60,6 +62,14 @@ double ApplyRate(const compute::OptimizerSpec& optimizer, size_t bytes) {
   });
   const double moments = (state.first.empty() ? 0 : 1) + (state.second.empty() ? 0 : 1);
   return (3 + 2 * moments) * rate;
+}
+
+double LookRate(size_t bytes) {
+  std::vector<float> g(bytes / sizeof(float), 1e-3f);
+  bool finite = true;
+  const double rate = RateOf(bytes, [&] { finite &= AllFinite(g); });
+  CHECK(finite);
+  return rate;
 }
 
 }  // namespace soapstone::bench

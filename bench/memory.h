@@ -18,4 +18,8 @@ double FloatAddRate(size_t bytes, size_t blocks);
 // that it must read and write: 12 an element for sgd, and 8 for each moment; in GB/s.
 double ApplyRate(const compute::OptimizerSpec& optimizer, size_t bytes);
 
+// Bytes a second in which it looks for what is not finite (base/finite.h), as a worker does at its
+// gradients, in GB/s.
+double LookRate(size_t bytes);
+
 }  // namespace soapstone::bench

@@ -72,32 +72,40 @@ SOAPSTONE_INTO_CALLER OptimizerPass Part(const OptimizerPass& whole, size_t at, 
 
 // The pass, with the values that a reader may have looked at since asked for a piece ahead.
 template <bool kDecays>
-SOAPSTONE_INTO_CALLER void RunAsking(const OptimizerSpec& spec, const OptimizerPass& pass) {
+SOAPSTONE_INTO_CALLER int32_t RunAsking(const OptimizerSpec& spec, const OptimizerPass& pass) {
+  int32_t bits = 0;
   AskToWrite(pass.w, std::min(kPiece, pass.n) * sizeof(float));
   for (size_t at = 0; at < pass.n; at += kPiece) {
     const size_t next = at + kPiece;
     if (next < pass.n) AskToWrite(pass.w + next, std::min(kPiece, pass.n - next) * sizeof(float));
-    RunPass<kDecays>(spec, Part(pass, at, std::min(kPiece, pass.n - at)));
+    const OptimizerPass piece = Part(pass, at, std::min(kPiece, pass.n - at));
+    RunPass<kDecays>(spec, piece);
+    bits = std::max(bits, PassBits(piece));
   }
+  return bits;
 }
 
 // The pass, whose values go past the caches.
 template <bool kDecays>
-SOAPSTONE_INTO_CALLER void RunPast(const OptimizerSpec& spec, const OptimizerPass& pass) {
+SOAPSTONE_INTO_CALLER int32_t RunPast(const OptimizerSpec& spec, const OptimizerPass& pass) {
+  int32_t bits = 0;
   alignas(kCacheLine) float values[kPiece];
   for (size_t at = 0; at < pass.n; at += kPiece) {
     OptimizerPass piece = Part(pass, at, std::min(kPiece, pass.n - at));
     piece.w = values;
     RunPass<kDecays>(spec, piece);
+    bits = std::max(bits, PassBits(piece));
     StorePast(pass.w + at, values, piece.n);
   }
+  return bits;
 }
 
 // The whole pass, block by block, backwards in every other update: what a cache that is too small
-// for all has kept is what the next update begins with.
+// for all has kept is what the next update begins with. MagnitudeBits of all that it leaves.
 template <bool kDecays>
-SOAPSTONE_INTO_CALLER void RunBlocks(const OptimizerSpec& spec, const OptimizerPass& whole,
-                                     Writing writing, bool backwards) {
+SOAPSTONE_INTO_CALLER int32_t RunBlocks(const OptimizerSpec& spec, const OptimizerPass& whole,
+                                        Writing writing, bool backwards) {
+  int32_t bits = 0;
   const size_t blocks = (whole.n + kBlock - 1) / kBlock;
   for (size_t b = 0; b < blocks; ++b) {
     const size_t begin = (backwards ? blocks - 1 - b : b) * kBlock;
@@ -105,16 +113,18 @@ SOAPSTONE_INTO_CALLER void RunBlocks(const OptimizerSpec& spec, const OptimizerP
     switch (writing) {
       case Writing::kPlain:
         RunPass<kDecays>(spec, block);
+        bits = std::max(bits, PassBits(block));
         break;
       case Writing::kAsked:
-        RunAsking<kDecays>(spec, block);
+        bits = std::max(bits, RunAsking<kDecays>(spec, block));
         break;
       case Writing::kPast:
-        RunPast<kDecays>(spec, block);
+        bits = std::max(bits, RunPast<kDecays>(spec, block));
         break;
     }
   }
   if (writing == Writing::kPast) FencePast();
+  return bits;
 }
 
 }  // namespace
@@ -181,7 +191,7 @@ std::string OptimizerSpec::ToString() const {
 }
 
 SOAPSTONE_EACH_VECTOR_WIDTH
-void ApplyGradient(const OptimizerSpec& spec, const Update& update,
+bool ApplyGradient(const OptimizerSpec& spec, const Update& update,
                    absl::Span<const float> gradient, absl::Span<const float> from,
                    absl::Span<float> param, SliceState* state) {
   CHECK_EQ(gradient.size(), param.size());
@@ -190,26 +200,23 @@ void ApplyGradient(const OptimizerSpec& spec, const Update& update,
   state->steps += 1;
   if (update.average_rate > 0) {
     SliceState none;
-    ApplyGradient({}, {.lr = update.average_rate, .scale = update.scale, .writing = update.writing},
-                  gradient, from, param, &none);
-    return;
+    return ApplyGradient(
+        {}, {.lr = update.average_rate, .scale = update.scale, .writing = update.writing}, gradient,
+        from, param, &none);
   }
   OptimizerPass pass = PassOf(spec, update, param.size());
   pass.gradient = gradient.data();
   pass.from = from.data();
   pass.w = param.data();
-  pass.first = state->first.data();
-  pass.second = state->second.data();
+  if (!state->first.empty()) pass.first = state->first.data();
+  if (!state->second.empty()) pass.second = state->second.data();
   if (IsAdam(spec.kind)) {
     const double t = static_cast<double>(state->steps);
     Unbias(1 - std::pow(spec.beta1, t), 1 - std::pow(spec.beta2, t), &pass);
   }
   const bool backwards = state->steps % 2 == 0;
-  if (pass.l2 != 0) {
-    RunBlocks<true>(spec, pass, update.writing, backwards);
-  } else {
-    RunBlocks<false>(spec, pass, update.writing, backwards);
-  }
+  return AreFinite(pass.l2 != 0 ? RunBlocks<true>(spec, pass, update.writing, backwards)
+                                : RunBlocks<false>(spec, pass, update.writing, backwards));
 }
 
 }  // namespace soapstone::compute

@@ -81,17 +81,18 @@ struct Update {
 };
 
 // Applies one gradient to one slice. Element by element in float32, so that the result has the
-// same bits however a tensor is sliced.
+// same bits however a tensor is sliced. False: a new value, or what the optimizer remembers of it,
+// is not finite; nothing that comes after mends that.
 // gradient, from, param: [n] f32; `from` is the parameter before, which may lie elsewhere: then it
 // stays as it is. REQUIRES: equal sizes; `state` has only been used with this n and spec.
-void ApplyGradient(const OptimizerSpec& spec, const Update& update,
+bool ApplyGradient(const OptimizerSpec& spec, const Update& update,
                    absl::Span<const float> gradient, absl::Span<const float> from,
                    absl::Span<float> param, SliceState* state);
 // In place.
-inline void ApplyGradient(const OptimizerSpec& spec, const Update& update,
+inline bool ApplyGradient(const OptimizerSpec& spec, const Update& update,
                           absl::Span<const float> gradient, absl::Span<float> param,
                           SliceState* state) {
-  ApplyGradient(spec, update, gradient, param, param, state);
+  return ApplyGradient(spec, update, gradient, param, param, state);
 }
 
 }  // namespace soapstone::compute

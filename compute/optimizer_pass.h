@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstddef>
 
+#include "base/finite.h"
 #include "base/vectors.h"
 #include "compute/optimizer.h"
 
@@ -192,6 +193,14 @@ SOAPSTONE_INTO_CALLER void RunPass(const OptimizerSpec& spec, const OptimizerPas
     case OptimizerKind::kFtrl:
       return pass.lr > 0 ? PassFtrl(pass, spec) : PassKeep(pass);
   }
+}
+
+// MagnitudeBits of what the pass has just left, which the nearest cache still has.
+SOAPSTONE_INTO_CALLER int32_t PassBits(const OptimizerPass& p) {
+  int32_t bits = MagnitudeBits(p.w, p.n);
+  if (p.first != nullptr) bits = std::max(bits, MagnitudeBits(p.first, p.n));
+  if (p.second != nullptr) bits = std::max(bits, MagnitudeBits(p.second, p.n));
+  return bits;
 }
 
 }  // namespace soapstone::compute

@@ -1,7 +1,9 @@
 #include "compute/optimizer.h"
 
 #include <cmath>
+#include <limits>
 
+#include "absl/strings/str_cat.h"
 #include "base/random.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -280,6 +282,40 @@ TEST(ParseOptimizer, UnknownKeyAndBadValuesAreErrors) {
   EXPECT_THAT(ErrorOf("sgd:lr=-1"), HasSubstr("lr=-1 is outside"));
   EXPECT_THAT(ErrorOf("momentum:mu=1"), HasSubstr("mu=1 is outside"));
   EXPECT_THAT(ErrorOf("adam:beta2=x"), HasSubstr("not a number"));
+}
+
+// Where a value, or a moment, is not finite after an update, is said, wherever it is and however
+// values are written.
+TEST(Optimizer, WhatIsNotFiniteAfterwardsIsSaid) {
+  const size_t n = 70'001;  // more than a block, and a rest of a piece
+  const float max = std::numeric_limits<float>::max();
+  for (const char* text : {"sgd", "sgd:decay=0.1", "momentum", "nesterov", "adagrad", "rmsprop",
+                           "adam", "adamw:decay=0.01", "ftrl"}) {
+    const OptimizerSpec spec = *ParseOptimizer(text);
+    for (const Writing writing : {Writing::kPlain, Writing::kAsked, Writing::kPast}) {
+      for (const size_t at : {size_t{0}, size_t{130}, size_t{65'600}, n - 1}) {
+        SCOPED_TRACE(absl::StrCat(text, " ", static_cast<int>(writing), " ", at));
+        std::vector<float> gradient(n, 0.5f), from(n, 1.0f), to(n);
+        const Update update = {.lr = 0.1, .writing = writing};
+        SliceState state;
+        EXPECT_TRUE(ApplyGradient(spec, update, gradient, from, absl::MakeSpan(to), &state));
+        gradient[at] = std::nanf("");
+        EXPECT_FALSE(ApplyGradient(spec, update, gradient, from, absl::MakeSpan(to), &state));
+        // A finite gradient that overflows what is made of it: the value, or a square.
+        gradient[at] = max;
+        state = {};
+        const Update large = {.lr = 1e6, .writing = writing};
+        EXPECT_FALSE(ApplyGradient(spec, large, gradient, from, absl::MakeSpan(to), &state));
+      }
+    }
+  }
+}
+
+TEST(Optimizer, AnAverageThatIsNotFiniteIsSaid) {
+  float w = 1, g = std::numeric_limits<float>::infinity();
+  SliceState state;
+  EXPECT_FALSE(ApplyGradient(*ParseOptimizer("adam"), {.lr = 0.1, .average_rate = 0.1}, {&g, 1},
+                             absl::MakeSpan(&w, 1), &state));
 }
 
 }  // namespace

@@ -25,9 +25,13 @@ struct RowBatch {
 
 // kDim: 0 for what is not worth a loop of its own.
 template <size_t kDim, bool kDecays>
-SOAPSTONE_INTO_CALLER void RunRows(const OptimizerSpec& spec, const OptimizerPass& shared,
-                                   const RowBatch& batch) {
+SOAPSTONE_INTO_CALLER int32_t RunRows(const OptimizerSpec& spec, const OptimizerPass& shared,
+                                      const RowBatch& batch) {
   const bool counts = IsAdam(spec.kind);
+  const Moments moments = MomentsOf(spec.kind);
+  const size_t row_floats =
+      (1 + size_t{moments.first} + size_t{moments.second}) * (kDim == 0 ? batch.dim : kDim);
+  int32_t bits = 0;
   for (size_t i = 0; i < batch.rows.size(); ++i) {
     OptimizerPass pass = shared;
     pass.n = kDim == 0 ? batch.dim : kDim;
@@ -41,11 +45,14 @@ SOAPSTONE_INTO_CALLER void RunRows(const OptimizerSpec& spec, const OptimizerPas
       pass.unbias = batch.unbias[i];
     }
     RunPass<kDecays>(spec, pass);
+    bits =
+        std::max(bits, MagnitudeBits(pass.w, row_floats));  // the values, and behind them the state
   }
+  return bits;
 }
 
 SOAPSTONE_EACH_VECTOR_WIDTH
-void RunBatch(const OptimizerSpec& spec, const OptimizerPass& shared, const RowBatch& batch) {
+int32_t RunBatch(const OptimizerSpec& spec, const OptimizerPass& shared, const RowBatch& batch) {
   if (shared.l2 != 0) return RunRows<0, true>(spec, shared, batch);
   switch (batch.dim) {
     case 16:
@@ -87,8 +94,9 @@ RowOptimizer::Parts RowOptimizer::PartsOf(uint64_t step) {
   return parts_[step];
 }
 
-void RowOptimizer::Apply(const Update& update, absl::Span<float* const> rows,
+bool RowOptimizer::Apply(const Update& update, absl::Span<float* const> rows,
                          absl::Span<const uint64_t> steps, const float* gradients) {
+  int32_t bits = 0;
   OptimizerPass shared = PassOf(spec_, update, dim_);
   for (size_t begin = 0; begin < rows.size(); begin += kRowsAtOnce) {
     RowBatch batch = {.rows = rows.subspan(begin, kRowsAtOnce),
@@ -102,8 +110,9 @@ void RowOptimizer::Apply(const Update& update, absl::Span<float* const> rows,
       batch.rate[i] = shared.rate;
       batch.unbias[i] = shared.unbias;
     }
-    RunBatch(spec_, shared, batch);
+    bits = std::max(bits, RunBatch(spec_, shared, batch));
   }
+  return AreFinite(bits);
 }
 
 }  // namespace soapstone::compute

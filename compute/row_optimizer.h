@@ -24,8 +24,8 @@ class RowOptimizer {
 
   // One gradient for each of `rows`; gradients: [rows, dim] f32. Leaves what ApplyGradient on each
   // row as a slice of its own would leave, to the bit. steps: [rows], gradients the row has had,
-  // this one included; not looked at unless counts_steps.
-  void Apply(const Update& update, absl::Span<float* const> rows, absl::Span<const uint64_t> steps,
+  // this one included; not looked at unless counts_steps. False: as ApplyGradient.
+  bool Apply(const Update& update, absl::Span<float* const> rows, absl::Span<const uint64_t> steps,
              const float* gradients);
 
  private:

@@ -1,5 +1,6 @@
 #include "compute/row_optimizer.h"
 
+#include <limits>
 #include <string>
 #include <tuple>
 
@@ -82,6 +83,22 @@ TEST(RowOptimizer, RowsHoldWhatTheirOptimizerKeeps) {
   EXPECT_EQ(RowOptimizer(*ParseOptimizer("ftrl"), 16).row_floats(), 48u);
   EXPECT_FALSE(RowOptimizer(*ParseOptimizer("ftrl"), 16).counts_steps());
   EXPECT_TRUE(RowOptimizer(*ParseOptimizer("adamw"), 16).counts_steps());
+}
+
+TEST(RowOptimizer, ARowThatIsNotFiniteAfterwardsIsSaid) {
+  for (const char* text : {"sgd", "adagrad", "adam", "ftrl"}) {
+    for (const size_t odd : {size_t{0}, size_t{33}, kRows - 1}) {
+      RowOptimizer optimizer(*ParseOptimizer(text), 3);
+      std::vector<std::vector<float>> rows(kRows, std::vector<float>(optimizer.row_floats()));
+      std::vector<float*> places;
+      for (std::vector<float>& row : rows) places.push_back(row.data());
+      const std::vector<uint64_t> steps(kRows, 1);
+      std::vector<float> gradients(kRows * 3, 0.5f);
+      EXPECT_TRUE(optimizer.Apply({.lr = 0.1}, places, steps, gradients.data())) << text;
+      gradients[odd * 3 + 2] = std::numeric_limits<float>::infinity();
+      EXPECT_FALSE(optimizer.Apply({.lr = 0.1}, places, steps, gradients.data())) << text;
+    }
+  }
 }
 
 }  // namespace

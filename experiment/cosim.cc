@@ -1,6 +1,7 @@
 #include "experiment/cosim.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -50,11 +51,11 @@ absl::Status CheckJob(const CosimJob& job) {
 // them.
 class Backing {
  public:
-  // `fails`: workers fail, and others take over what was theirs in the middle of a step.
-  Backing(const CosimJob& job, const CosimOptions& options, bool fails)
-      : job_(job),
+  // Where workers fail, others take over what was theirs in the middle of a step.
+  Backing(const CosimJob& job, const CosimOptions& options, const sim::StragglerModel& stragglers)
+      : job_(WithFaults(job, stragglers)),
         options_(options),
-        own_parameters_(fails || job.policy.keeps_parameters()),
+        own_parameters_(stragglers.fails() || job.policy.keeps_parameters()),
         cuts_(job.layout->shard_count()) {}
 
   absl::Status Prepare();
@@ -72,7 +73,11 @@ class Backing {
     models::Replica::Parameters parameters;
   };
 
-  absl::StatusOr<Device> MakeDevice();
+  static CosimJob WithFaults(CosimJob job, const sim::StragglerModel& stragglers) {
+    job.faults = stragglers;
+    return job;
+  }
+  absl::StatusOr<Device> MakeDevice(WorkerId worker);
   server::Store MakeStore(ShardId shard);
   void Run(Device* device, const worker::DeviceCommand& command,
            std::vector<worker::DeviceEvent>* events);
@@ -83,7 +88,7 @@ class Backing {
   void AddPoint(const sim::TrainingMoment& moment, std::vector<Buffers> slices);
   std::string Sha256() const;
 
-  const CosimJob& job_;
+  const CosimJob job_;
   const CosimOptions& options_;
   // A device's parameters outlive its turn; else each step loads them anew, into the replica's own.
   const bool own_parameters_;
@@ -109,7 +114,7 @@ absl::Status Backing::Prepare() {
   SOAP_ASSIGN_OR_RETURN(replica_, models::Replica::Create(job_.graph, {.seed = job_.seed}));
   devices_.reserve(job_.workers);
   for (uint32_t w = 0; w < job_.workers; ++w) {
-    SOAP_ASSIGN_OR_RETURN(Device device, MakeDevice());
+    SOAP_ASSIGN_OR_RETURN(Device device, MakeDevice(WorkerId{w}));
     devices_.push_back(std::move(device));
   }
   SOAP_ASSIGN_OR_RETURN(Evaluator evaluator, Evaluator::Create(job_.graph, job_.data, job_.layout));
@@ -128,9 +133,9 @@ absl::Status Backing::Prepare() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Backing::Device> Backing::MakeDevice() {
+absl::StatusOr<Backing::Device> Backing::MakeDevice(WorkerId worker) {
   Device device;
-  worker::ExecutorOptions options = ExecutorOptionsOf(job_);
+  worker::ExecutorOptions options = ExecutorOptionsOf(job_, worker);
   options.replica = replica_;
   options.layout = worker_layout_;
   SOAP_ASSIGN_OR_RETURN(device.executor, worker::Executor::Create(std::move(options)));
@@ -174,7 +179,7 @@ void Backing::Run(Device* device, const worker::DeviceCommand& command,
 void Backing::Restart(WorkerId worker) {
   Device& device = devices_[Index(worker)];
   if (loaded_ == &device) loaded_ = nullptr;
-  absl::StatusOr<Device> fresh = MakeDevice();
+  absl::StatusOr<Device> fresh = MakeDevice(worker);
   CHECK(fresh.ok()) << fresh.status();  // its like was made before
   device = *std::move(fresh);
   if (!peers_.empty()) peers_[Index(worker)] = MakePeerVectors(job_);
@@ -283,7 +288,7 @@ absl::StatusOr<CosimResult> Cosimulate(const CosimJob& job, const CosimTiming& t
   SOAP_RETURN_IF_ERROR(CheckJob(job));
   SOAP_ASSIGN_OR_RETURN(const sim::StragglerModel stragglers,
                         sim::StragglerModel::Parse(timing.stragglers, timing.seed));
-  Backing backing(job, options, stragglers.fails());
+  Backing backing(job, options, stragglers);
   SOAP_RETURN_IF_ERROR(backing.Prepare());
   const sim::Training training = backing.Training();
   sim::VirtualOptions run = {.workers = job.workers,
@@ -311,6 +316,12 @@ absl::StatusOr<CosimResult> Cosimulate(const CosimJob& job, const CosimTiming& t
   result.wait_s = result.timing.waiting * unit;
   result.iterations = result.timing.iterations;
   backing.Close(&result);
+  if (result.timing.diverged.has_value()) {
+    result.diverged = *result.timing.diverged;
+  } else if (!std::isfinite(result.test_loss)) {
+    result.diverged =
+        "diverged: the loss of the trained model on the held-out samples is not finite";
+  }
   return result;
 }
 

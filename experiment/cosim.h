@@ -23,6 +23,7 @@
 #include "experiment/curve.h"
 #include "models/dataset.h"
 #include "models/graph.h"
+#include "sim/straggler.h"
 #include "sim/virtual_cluster.h"
 #include "wire/layout.h"
 
@@ -43,6 +44,8 @@ struct CosimJob {
   Clock total_clocks = 0;                             // local steps of a worker
   uint32_t workers = 1;
   bool rebalance = false;
+  bool skip_not_finite = false;  // training.on_nonfinite
+  sim::StragglerModel faults;    // of a replay: whose gradient is spoilt; else the timing says it
 };
 
 // When things happen (sim/virtual_cluster.h).
@@ -70,6 +73,8 @@ struct CosimResult {
   double test_accuracy = 0;       // of the last point
   double test_loss = 0;
   std::string sha256;  // of the final parameters, as a real cluster reports it
+  // Why the result is not one: an update or a loss was not finite. Empty: it is.
+  std::string diverged;
 
   double duration_s = 0;  // virtual
   double compute_s = 0;   // worker time

@@ -187,5 +187,53 @@ TEST(CosimTest, ErrorsNameWhatIsAtFault) {
   EXPECT_THAT(error(job, {}), HasSubstr("communication must be fifo"));
 }
 
+// Servers' updates, workers' own and sums of peers: a rate that is far too large ends each.
+TEST(CosimTest, ARunThatDivergesIsMarked) {
+  for (const char* policy : {"bsp", "ssp:s=2", "async", "easgd:tau=2,mode=async", "localsgd:h=2",
+                             "allreduce", "tree:group=2"}) {
+    CosimJob job = JobOf(policy, 4, 60);
+    job.optimizer = *compute::ParseOptimizer("sgd:lr=1e4");
+    const CosimResult result = Train(job, {});
+    EXPECT_THAT(result.diverged, HasSubstr("diverged at clock")) << policy;
+    EXPECT_THAT(result.diverged, HasSubstr("not finite")) << policy;
+    EXPECT_LT(result.iterations, 4u * 60u) << policy;
+    job.optimizer = *compute::ParseOptimizer("sgd:lr=0.01");
+    EXPECT_EQ(Train(job, {}).diverged, "") << policy;
+  }
+}
+
+TEST(CosimTest, OneGradientThatIsNotFiniteEndsTheRunOrIsLeftOut) {
+  for (const char* policy : {"bsp", "ssp:s=2", "async", "easgd:tau=2,mode=async", "allreduce"}) {
+    CosimJob job = JobOf(policy, 4, 23 * 6, "softmax");
+    const CosimResult plain = Train(job, {});
+    const CosimTiming spoilt = {.stragglers = "nan:worker=1,clock=40"};
+    EXPECT_THAT(Train(job, spoilt).diverged, HasSubstr("diverged at clock 40: the gradient of"))
+        << policy;
+    job.skip_not_finite = true;
+    const CosimResult skipped = Train(job, spoilt);
+    EXPECT_EQ(skipped.diverged, "") << policy;
+    EXPECT_EQ(skipped.timing.left_out, 1u) << policy;
+    EXPECT_NEAR(skipped.test_accuracy, plain.test_accuracy, 0.015) << policy;
+    EXPECT_NE(skipped.sha256, plain.sha256) << policy;
+    const CosimResult unspoilt = Train(job, {});
+    EXPECT_EQ(unspoilt.timing.left_out, 0u) << policy;
+    EXPECT_EQ(unspoilt.sha256, plain.sha256) << policy;
+  }
+}
+
+// What is left out is a micro-batch, not what one worker of so many happened to compute.
+TEST(CosimTest, UnderBspWhatIsLeftOutDoesNotDependOnWhoSharesTheRest) {
+  std::vector<std::string> hashes;
+  for (const uint32_t workers : {1u, 2u, 4u}) {
+    CosimJob job = JobOf("bsp", workers, 20, "softmax");
+    job.micro_batches = 4;
+    job.skip_not_finite = true;
+    // Worker 0's first micro-batch is the first of all.
+    hashes.push_back(Train(job, {.stragglers = "nan:worker=0,clock=5"}).sha256);
+  }
+  EXPECT_EQ(hashes[0], hashes[1]);
+  EXPECT_EQ(hashes[0], hashes[2]);
+}
+
 }  // namespace
 }  // namespace soapstone::experiment

@@ -7,7 +7,7 @@ std::shared_ptr<const wire::Layout> WorkerLayoutOf(const CosimJob& job) {
   return std::make_shared<const wire::Layout>(wire::Layout::Whole(job.layout->params()));
 }
 
-worker::ExecutorOptions ExecutorOptionsOf(const CosimJob& job) {
+worker::ExecutorOptions ExecutorOptionsOf(const CosimJob& job, WorkerId worker) {
   return {.graph = job.graph,
           .data = job.data,
           .layout = WorkerLayoutOf(job),
@@ -17,7 +17,10 @@ worker::ExecutorOptions ExecutorOptionsOf(const CosimJob& job) {
           .local_momentum = job.policy.local_momentum,
           .schedule = job.schedule,
           .total_clocks = job.total_clocks,
-          .now = [] { return Nanos{0}; }};
+          .now = [] { return Nanos{0}; },
+          .skip_not_finite = job.skip_not_finite,
+          .spoils = [faults = job.faults,
+                     worker](Clock clock) { return faults.Spoils(worker, clock); }};
 }
 
 server::TensorStoreOptions StoreOptionsOf(const CosimJob& job, ShardId shard) {
@@ -46,7 +49,8 @@ sim::Training TrainingOf(const CosimJob& job) {
       .layout = job.layout,
       .ops = std::make_shared<const std::vector<worker::OpOutline>>(worker::OutlineOf(job.graph)),
       .train_samples = job.data->train.size(),
-      .batch = job.batch};
+      .batch = job.batch,
+      .skip_not_finite = job.skip_not_finite};
 }
 
 }  // namespace soapstone::experiment

@@ -16,7 +16,7 @@ namespace soapstone::experiment {
 std::shared_ptr<const wire::Layout> WorkerLayoutOf(const CosimJob& job);
 
 // Without a replica of its own, and without a clock: devices here take no time.
-worker::ExecutorOptions ExecutorOptionsOf(const CosimJob& job);
+worker::ExecutorOptions ExecutorOptionsOf(const CosimJob& job, WorkerId worker);
 
 server::TensorStoreOptions StoreOptionsOf(const CosimJob& job, ShardId shard);
 

@@ -14,7 +14,7 @@ absl::StatusOr<sim::ReplayResult> ReplayJob(const CosimJob& job,
                                             const sim::Recording& recording,
                                             std::function<void(uint64_t events)> progress) {
   // Whether devices can be made at all: the first tells of the others.
-  SOAP_RETURN_IF_ERROR(worker::Executor::Create(ExecutorOptionsOf(job)).status());
+  SOAP_RETURN_IF_ERROR(worker::Executor::Create(ExecutorOptionsOf(job, WorkerId{0})).status());
   sim::Training training = TrainingOf(job);
   training.make_store = [&job](ShardId shard) { return server::Store(StoreOptionsOf(job, shard)); };
   training.make_peer_vectors = [&job](WorkerId) { return MakePeerVectors(job); };
@@ -25,9 +25,9 @@ absl::StatusOr<sim::ReplayResult> ReplayJob(const CosimJob& job,
                 .leaf_count = job.micro_batches},
       .coordinator = coordinator,
       .training = &training,
-      .make_device = [&job](WorkerId) -> sim::ReplayDevice {
+      .make_device = [&job](WorkerId worker) -> sim::ReplayDevice {
         absl::StatusOr<std::unique_ptr<worker::Executor>> made =
-            worker::Executor::Create(ExecutorOptionsOf(job));
+            worker::Executor::Create(ExecutorOptionsOf(job, worker));
         CHECK(made.ok()) << made.status();
         return [executor = std::shared_ptr<worker::Executor>(*std::move(made))](
                    const worker::DeviceCommand& command, std::vector<worker::DeviceEvent>* events) {

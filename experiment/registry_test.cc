@@ -54,9 +54,11 @@ TEST_F(RegistryTest, IsReadBack) {
 TEST_F(RegistryTest, NumbersThatJsonHasNotAreReadBack) {
   RunOutcome outcome = FakeOutcome(plans_[0]);
   outcome.train_loss = std::numeric_limits<double>::quiet_NaN();
+  outcome.diverged = true;
   const auto record = ParseRecord(RecordJson(experiment_, plans_[0], outcome));
   ASSERT_TRUE(record.ok()) << record.status();
   EXPECT_TRUE(std::isnan(record->outcome.train_loss));
+  EXPECT_TRUE(record->outcome.diverged);
 }
 
 TEST_F(RegistryTest, ACutOffLastLineIsDroppedWhereverItWasCut) {

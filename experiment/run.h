@@ -66,6 +66,7 @@ struct RunOutcome {
   double compute_s = 0;             // summed over workers
   double waiting_s = 0;
   uint64_t violations = 0;  // of the policy's guarantee
+  bool diverged = false;    // an update or a loss was not finite: no result
   std::string parameters_sha256;
   std::optional<ReplicaAccuracy> replicas;
   Provenance provenance;

@@ -73,6 +73,7 @@ Json OutcomeJson(const RunOutcome& o) {
                  {"compute_s", o.compute_s},
                  {"waiting_s", o.waiting_s},
                  {"violations", o.violations},
+                 {"diverged", o.diverged},
                  {"parameters_sha256", o.parameters_sha256},
                  {"provenance", ProvenanceJson(o.provenance)},
                  {"spent_s", o.spent_s}};
@@ -93,6 +94,7 @@ RunOutcome OutcomeOf(const Json& object) {
                      .compute_s = Real(object, "compute_s"),
                      .waiting_s = Real(object, "waiting_s"),
                      .violations = object.at("violations"),
+                     .diverged = object.value("diverged", false),
                      .parameters_sha256 = object.at("parameters_sha256"),
                      .provenance = ProvenanceOf(object.at("provenance")),
                      .spent_s = Real(object, "spent_s")};

@@ -1,6 +1,7 @@
 #include "scheduler/coordinator.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 #include <variant>
 
@@ -28,11 +29,11 @@ Notice Expelled() { return {kExitPeerLost, "expelled: was silent for too long"};
 }  // namespace
 
 Coordinator::Coordinator(CoordinatorOptions options)
-    : options_(options),
-      nodes_(options.servers, options.workers),
-      members_(options.workers, options.shards_per_server),
-      acks_(options.servers * options.shards_per_server),
-      rebalancer_(options.rebalance) {}
+    : options_(std::move(options)),
+      nodes_(options_.servers, options_.workers),
+      members_(options_.workers, options_.shards_per_server),
+      acks_(options_.servers * options_.shards_per_server),
+      rebalancer_(options_.rebalance) {}
 
 void Coordinator::Start(Nanos now, Outbox* out) {
   wait_began_ = waiting_told_ = now;
@@ -52,6 +53,7 @@ void Coordinator::OnMessage(Nanos now, const Message& message, Outbox* out) {
   }
   const bool of_shard = message.from.role == Role::kShard;
   if (message.type == MessageType::kRosterAck && of_shard) return OnRosterAck(now, message, out);
+  if (message.type == MessageType::kNotFinite && of_shard) return OnNotFinite(message, out);
   if (!IsFromRegistered(message, out)) {
     ++ignored_;
     return;
@@ -72,7 +74,7 @@ void Coordinator::OnMessage(Nanos now, const Message& message, Outbox* out) {
     return;
   }
   saved_ = *saved;
-  End({kExitOk, "done"}, out);
+  EndWell(out);
 }
 
 void Coordinator::OnServerHeartbeat(Nanos now, const Message& message) {
@@ -220,6 +222,8 @@ void Coordinator::OnWorkerMessage(Nanos now, const Message& message, Outbox* out
       return EndRebalanceIfAgreed(now, out);
     case MessageType::kLeave:
       return OnLeave(now, worker, out);
+    case MessageType::kNotFinite:
+      return OnNotFinite(message, out);
     case MessageType::kDone:
       if (phase_ == Phase::kRunning && members_.MarkDone(worker)) {
         return FinishIfAllDone(now, out);
@@ -245,6 +249,27 @@ void Coordinator::OnLeave(Nanos now, WorkerId worker, Outbox* out) {
   AddNews(absl::StrCat(Spoken(node), " left after clock ", clock));
   SendNotice(node, MessageType::kShutdown, {kExitTerminated, "left"}, out);
   RemoveWorker(now, worker, {kExitTerminated, "all workers left"}, out);
+}
+
+// The same job would do the same again: nobody is to try it.
+void Coordinator::OnNotFinite(const Message& message, Outbox* out) {
+  const auto* what = std::get_if<wire::NotFinite>(&message.body);
+  if (what == nullptr) {
+    ++ignored_;
+    return;
+  }
+  std::string line = absl::StrCat("diverged at clock ", message.clock, ": ");
+  const std::string worker =
+      what->worker < 0 ? "some worker" : absl::StrCat("worker ", what->worker);
+  if (what->parameters) {
+    absl::StrAppend(&line, what->tensor, " is not finite after an update of ", worker);
+  } else {
+    absl::StrAppend(&line, "the gradient of ", what->tensor, " by ", worker, " is not finite");
+  }
+  if (options_.on_divergence) {
+    absl::StrAppend(&line, "; ", options_.on_divergence(message.clock));
+  }
+  End({kExitNotFinite, std::move(line)}, out);
 }
 
 // ---- Time and losses
@@ -448,11 +473,20 @@ void Coordinator::SendEvaluate(Nanos now, Outbox* out) {
 
 void Coordinator::BeginSaving(Nanos now, Outbox* out) {
   evaluator_.reset();
-  if (!options_.save) return End({kExitOk, "done"}, out);
+  if (!options_.save) return EndWell(out);
   phase_ = Phase::kSaving;
   wait_began_ = now;
   slow_work_.clear();
   out->Send(To(Address::Of(ServerId{0}), MessageType::kSave));
+}
+
+void Coordinator::EndWell(Outbox* out) {
+  if (!evaluation_.has_value() || std::isfinite(evaluation_->loss_sum)) {
+    return End({kExitOk, "done"}, out);
+  }
+  End({kExitNotFinite,
+       "diverged: the loss of the trained model on the held-out samples is not finite"},
+      out);
 }
 
 void Coordinator::End(Notice why, Outbox* out) {

@@ -28,6 +28,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -66,6 +67,8 @@ struct CoordinatorOptions {
   bool evaluate = true;                         // final evaluation by one worker
   bool save = true;                             // servers gather, hash (and write) the model
   RebalanceOptions rebalance;
+  // Where training has diverged at a clock: what was set, and what to try. Null: nothing is said.
+  std::function<std::string(Clock)> on_divergence;
 };
 
 class Coordinator {
@@ -121,6 +124,7 @@ class Coordinator {
   void OnServerHeartbeat(Nanos now, const wire::Message& message);
   std::string SlowWorkText() const;
   void TellSlowWork(Nanos now);
+  void OnNotFinite(const wire::Message& message, wire::Outbox* out);
   // False when the sender is not registered, or the message is of its rank's former holder.
   bool IsFromRegistered(const wire::Message& message, wire::Outbox* out);
   void AnswerAfterTheEnd(const wire::Message& message, wire::Outbox* out) const;
@@ -138,6 +142,8 @@ class Coordinator {
   void FinishIfAllDone(Nanos now, wire::Outbox* out);
   void SendEvaluate(Nanos now, wire::Outbox* out);
   void BeginSaving(Nanos now, wire::Outbox* out);
+  // The model is there; its loss says whether it is one.
+  void EndWell(wire::Outbox* out);
   void End(wire::Notice why, wire::Outbox* out);
 
   void CheckDeadlines(Nanos now, wire::Outbox* out);

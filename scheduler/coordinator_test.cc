@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
 #include "base/exit_codes.h"
 #include "scheduler/hand_played_job.h"
 
@@ -505,6 +508,38 @@ TEST(CoordinatorValue, TimesAndProgressDoNotCountInTheFingerprint) {
   EXPECT_EQ(FingerprintOf(job.coordinator()), before);
   job.Say(Worker(0), MessageType::kDone, AtClock(4));
   EXPECT_NE(FingerprintOf(job.coordinator()), before);
+}
+
+// ---- Divergence
+
+TEST(CoordinatorDivergence, EndsTheJobForAllWithOneLine) {
+  for (const bool of_shard : {false, true}) {
+    Job job({.servers = 1, .workers = 2, .on_divergence = [](Clock clock) {
+               return absl::StrCat("rate ", clock, "; try another");
+             }});
+    job.StartAll();
+    const wire::NotFinite what = {.worker = 1, .parameters = of_shard, .tensor = "fc1.weight"};
+    job.Say(of_shard ? Shard(0) : Worker(1), MessageType::kNotFinite, what, 7);
+    const Notice why = job.coordinator().ended().value_or(Notice{});
+    EXPECT_EQ(why.code, kExitNotFinite);
+    EXPECT_EQ(why.text, of_shard ? "diverged at clock 7: fc1.weight is not finite after an update "
+                                   "of worker 1; rate 7; try another"
+                                 : "diverged at clock 7: the gradient of fc1.weight by worker 1 is "
+                                   "not finite; rate 7; try another");
+    EXPECT_EQ(job.LastNotice(MessageType::kShutdown), why);
+    EXPECT_EQ(job.ReceiversOf(MessageType::kShutdown).size(), 3u);
+  }
+}
+
+TEST(CoordinatorDivergence, AModelWhoseLossIsNotFiniteIsSavedAndNoSuccess) {
+  Job job({.servers = 1, .workers = 1});
+  job.StartAll();
+  job.Say(Worker(0), MessageType::kDone, AtClock(3));
+  job.Say(Worker(0), MessageType::kEvaluated, wire::Evaluation{10, 1, std::nan("")});
+  EXPECT_EQ(job.ReceiversOf(MessageType::kSave).size(), 1u);
+  job.Say(Server(0), MessageType::kSaved, wire::Saved{"/model", "abc"});
+  EXPECT_EQ(job.coordinator().ended().value_or(Notice{}).code, kExitNotFinite);
+  EXPECT_TRUE(job.coordinator().saved().has_value());
 }
 
 }  // namespace

@@ -190,8 +190,7 @@ TEST(Rebalancer, EntriesThatNobodyAsksForAreDropped) {
 
 using Job = HandPlayedJob;
 
-constexpr CoordinatorOptions kOptions = {
-    .servers = 1, .workers = 3, .rebalance = {.leaf_count = 48}};
+const CoordinatorOptions kOptions = {.servers = 1, .workers = 3, .rebalance = {.leaf_count = 48}};
 
 void SayProgress(Job* job, uint32_t worker, Clock clock, Nanos ns_per_sample) {
   const uint64_t samples = 16 * static_cast<uint64_t>(clock);

@@ -27,6 +27,10 @@ struct Contribution {
   Buffers payload;
 };
 
+uint64_t SamplesOf(const std::vector<Contribution>& parts);
+// The greatest magnitude in its payload; infinity where a value is not finite.
+float GreatestMagnitude(const Contribution& part, bool of_table);
+
 struct TensorStoreOptions {
   std::shared_ptr<const wire::Layout> layout;
   ShardId shard{};

@@ -363,6 +363,7 @@ void Peer::CarryOutOnVectors(const PeerAction& action, wire::Outbox* out) {
                   out);
   }
   if (vectors_.own == nullptr) return;
+  std::optional<uint64_t> odd;
   switch (action.kind) {
     case Kind::kStage:
       return vectors_.own->Stage();
@@ -383,12 +384,15 @@ void Peer::CarryOutOnVectors(const PeerAction& action, wire::Outbox* out) {
     case Kind::kAddToValues:
       return vectors_.own->AddToValues(parcel, action.factor);
     case Kind::kApplySum:
-      return vectors_.own->ApplySum(action.round, samples);
+      odd = vectors_.own->ApplySum(action.round, samples);
+      break;
     case Kind::kApplyGradient:
-      return vectors_.own->ApplyGradient(action.round, samples);
+      odd = vectors_.own->ApplyGradient(action.round, samples);
+      break;
     default:
       LOG(FATAL) << "no action of a peer: " << static_cast<int>(action.kind);
   }
+  if (odd.has_value()) TellNotFinite(action.round, *odd, out);
 }
 
 // ---- What goes out
@@ -441,6 +445,22 @@ void Peer::HandIn(double weight, wire::Outbox* out) {
     message.pushes = static_cast<uint32_t>(buckets.size());
     out->Send(std::move(message));
   }
+}
+
+void Peer::TellNotFinite(Clock round, uint64_t element, wire::Outbox* out) {
+  if (std::exchange(not_finite_told_, true)) return;
+  const auto after = std::upper_bound(offsets_.begin(), offsets_.end(), element);
+  Message message;
+  message.type = MessageType::kNotFinite;
+  message.from = Address::Of(options_.id);
+  message.to = Address::Scheduler();
+  message.epoch = epoch_;
+  message.clock = round;
+  message.body = wire::NotFinite{.worker = int64_t{Index(options_.id)},
+                                 .parameters = true,
+                                 .tensor = options_.worker_layout->NameOf(
+                                     static_cast<uint32_t>(after - offsets_.begin() - 1))};
+  out->Send(std::move(message));
 }
 
 void Peer::ToPeer(WorkerId to, Message message, wire::Outbox* out) {

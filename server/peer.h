@@ -98,6 +98,8 @@ class Peer {
   Buffer TakeParcel(consistency::Ticket ticket);
   void Reply(Clock clock, wire::Outbox* out);
   void HandIn(double weight, wire::Outbox* out);
+  // `element` is not finite after a step of `round`. Said once: the job ends with it.
+  void TellNotFinite(Clock round, uint64_t element, wire::Outbox* out);
   // Fills in who sends it, and the parcel's number. REQUIRES: its body is a parcel.
   void ToPeer(WorkerId to, wire::Message message, wire::Outbox* out);
   void ToAll(wire::MessageType type, wire::Outbox* out);
@@ -116,6 +118,7 @@ class Peer {
   uint64_t next_ticket_ = 1;
   std::map<consistency::Ticket, Buffers> in_hand_;
   std::vector<wire::Message> gradient_;  // pushes of the worker's clock in hand
+  bool not_finite_told_ = false;
   uint64_t gradient_samples_ = 0;        // in the vector, not yet applied
   std::map<WorkerId, uint64_t> sent_;    // sequence numbers, by receiver
   std::map<WorkerId, uint64_t> seen_;    // by sender

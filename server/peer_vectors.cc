@@ -1,6 +1,7 @@
 #include "server/peer_vectors.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -23,8 +24,9 @@ struct FloatStep {
   std::vector<Average> averages;
   compute::SliceState state;
 
-  //   x <- x - lr (1/n) sum g, as TensorStore::Apply of a whole batch does.
-  void Apply(Clock round, uint64_t samples, absl::Span<const float> sum, absl::Span<float> values) {
+  //   x <- x - lr (1/n) sum g, as TensorStore::Apply of a whole batch does. False: not all is
+  //   finite.
+  bool Apply(Clock round, uint64_t samples, absl::Span<const float> sum, absl::Span<float> values) {
     const Clock clock = std::min(round, total_clocks - 1);
     const compute::Update update = {
         .lr = compute::LearningRate(spec, schedule, clock, total_clocks),
@@ -38,10 +40,21 @@ struct FloatStep {
                              sum.subspan(a.begin, a.end - a.begin), absl::MakeSpan(averaged.back()),
                              &none);
     }
-    compute::ApplyGradient(spec, update, sum, values, &state);
+    const bool finite = compute::ApplyGradient(spec, update, sum, values, &state);
     for (size_t i = 0; i < averages.size(); ++i) {
       std::copy(averaged[i].begin(), averaged[i].end(), values.begin() + averages[i].begin);
     }
+    return finite;
+  }
+  // REQUIRES: Apply has found one.
+  uint64_t FirstOdd(absl::Span<const float> values) const {
+    for (const absl::Span<const float> part :
+         {values, absl::MakeConstSpan(state.first), absl::MakeConstSpan(state.second)}) {
+      const auto* odd =
+          std::find_if(part.begin(), part.end(), [](float x) { return !std::isfinite(x); });
+      if (odd != part.end()) return static_cast<uint64_t>(odd - part.begin());
+    }
+    return 0;
   }
   Buffers State() const {
     return {Buffer::CopyOf(absl::MakeConstSpan(state.first)),
@@ -68,10 +81,12 @@ struct DoubleStep {
   using Element = double;
   DoubleStepFunction apply;
 
-  void Apply(Clock round, uint64_t samples, absl::Span<const double> sum,
+  bool Apply(Clock round, uint64_t samples, absl::Span<const double> sum,
              absl::Span<double> values) const {
     apply(round, samples, sum, values);
+    return true;  // a checker of sums writes NaN where it finds one wrong
   }
+  static uint64_t FirstOdd(absl::Span<const double>) { return 0; }
   static Buffers State() { return {}; }
   static bool Adopt(absl::Span<const Buffer> frames, size_t) { return frames.empty(); }
 };
@@ -134,13 +149,15 @@ class Vectors final : public PeerVectors {
       }
     });
   }
-  void ApplySum(Clock round, uint64_t samples) override {
-    if (samples > 0) step_.Apply(round, samples, sum_, absl::MakeSpan(values_));
+  std::optional<uint64_t> ApplySum(Clock round, uint64_t samples) override {
+    const std::optional<uint64_t> odd = StepWith(round, samples, sum_);
     Clear(&contribution_);
+    return odd;
   }
-  void ApplyGradient(Clock round, uint64_t samples) override {
-    if (samples > 0) step_.Apply(round, samples, gradient_, absl::MakeSpan(values_));
+  std::optional<uint64_t> ApplyGradient(Clock round, uint64_t samples) override {
+    const std::optional<uint64_t> odd = StepWith(round, samples, gradient_);
     Clear(&gradient_);
+    return odd;
   }
 
   Buffer Values() override {
@@ -164,6 +181,11 @@ class Vectors final : public PeerVectors {
   }
 
  private:
+  std::optional<uint64_t> StepWith(Clock round, uint64_t samples, absl::Span<const T> sum) {
+    if (samples == 0) return std::nullopt;
+    if (step_.Apply(round, samples, sum, absl::MakeSpan(values_))) return std::nullopt;
+    return step_.FirstOdd(values_);
+  }
   static void Clear(std::vector<T>* vector) { std::fill(vector->begin(), vector->end(), T{0}); }
   static const T* ElementsOf(const Buffer& buffer) {
     return reinterpret_cast<const T*>(buffer.data());

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -50,9 +51,10 @@ class PeerVectors {
   // d = (parcel - values) / 2; values += d; returns d.
   virtual Buffer Meet(const Buffer& parcel) = 0;
   // One optimizer step of `round` with sum / samples, or gradient / samples; then the contribution,
-  // or the gradient, is 0. No step without samples.
-  virtual void ApplySum(Clock round, uint64_t samples) = 0;
-  virtual void ApplyGradient(Clock round, uint64_t samples) = 0;
+  // or the gradient, is 0. No step without samples. Returns the first element whose value, or what
+  // the optimizer remembers of it, the step has left not finite; none: all are.
+  virtual std::optional<uint64_t> ApplySum(Clock round, uint64_t samples) = 0;
+  virtual std::optional<uint64_t> ApplyGradient(Clock round, uint64_t samples) = 0;
 
   // Copies, to be sent.
   virtual Buffer Values() = 0;

@@ -406,9 +406,33 @@ void Shard::ApplyGathered(wire::Outbox* out) {
     gathered_.clear();
     return;
   }
-  store_.Apply(gathered_bucket_, gathered_clock_, gathered_, gathered_leaf_count_,
-               policy_.clocks().members());
+  const std::optional<uint32_t> odd =
+      store_.Apply(gathered_bucket_, gathered_clock_, gathered_, gathered_leaf_count_,
+                   policy_.clocks().members());
+  if (odd.has_value()) TellNotFinite(*odd, out);
   gathered_.clear();
+}
+
+// Once: the job ends with it. Of several workers that were summed the one whose numbers are the
+// greatest; a tree's root does not know them.
+void Shard::TellNotFinite(uint32_t tensor, wire::Outbox* out) {
+  if (std::exchange(not_finite_told_, true)) return;
+  const bool of_table = tensor >= options_.layout->params().size();
+  const auto worst =
+      std::max_element(gathered_.begin(), gathered_.end(), [&](const auto& a, const auto& b) {
+        return GreatestMagnitude(a, of_table) < GreatestMagnitude(b, of_table);
+      });
+  Message message;
+  message.type = MessageType::kNotFinite;
+  message.from = Address::Of(options_.id);
+  message.to = Address::Scheduler();
+  message.epoch = epoch_;
+  message.clock = gathered_clock_ * options_.policy.period;
+  const bool knows = level_ != Level::kRoot;
+  message.body = wire::NotFinite{.worker = knows ? int64_t{Index(worst->worker)} : -1,
+                                 .parameters = true,
+                                 .tensor = options_.layout->NameOf(tensor)};
+  out->Send(std::move(message));
 }
 
 void Shard::Reply(const Message& pull, wire::Outbox* out) {

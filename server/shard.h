@@ -117,6 +117,8 @@ class Shard {
   void CarryOut(const consistency::Actions& actions, wire::Outbox* out);
   void CarryOutInHand(const consistency::Action& action, wire::Outbox* out);
   void ApplyGathered(wire::Outbox* out);
+  // The update in hand has left `tensor` (Store::Apply) not finite.
+  void TellNotFinite(uint32_t tensor, wire::Outbox* out);
   void Reply(const wire::Message& pull, wire::Outbox* out);
   void TellShards(const consistency::Action& action, wire::Outbox* out);
   void OnShard(const wire::Message& message, wire::Outbox* out);
@@ -147,6 +149,7 @@ class Shard {
   std::map<consistency::Ticket, wire::Message, std::less<>,
            RecyclingAllocator<std::pair<const consistency::Ticket, wire::Message>>>
       in_hand_;
+  bool not_finite_told_ = false;
   std::vector<Contribution> gathered_;
   BucketId gathered_bucket_{};
   Clock gathered_clock_ = 0;

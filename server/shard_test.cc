@@ -1,5 +1,7 @@
 #include "server/shard.h"
 
+#include <cmath>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -505,6 +507,32 @@ TEST_F(ShardTest, OnlyServerZeroMayAskForTheModel) {
   ASSERT_EQ(answer.messages.size(), 1u);
   EXPECT_EQ(answer.messages[0].type, MessageType::kSlices);
   EXPECT_EQ(answer.messages[0].bucket, BucketId{0});
+}
+
+TEST_F(ShardTest, ADivergenceIsToldOnceWithWhoAndWhat) {
+  Start("bsp", 2, 2);
+  for (uint32_t w = 0; w < 2; ++w) {
+    const wire::Outbox out = Send(Push(w, 0, {w, w + 1}, w == 1 ? NAN : 1.0f));
+    if (w == 0) EXPECT_TRUE(out.messages.empty());
+  }
+  const wire::Outbox first = Send(Clocked(0, 1, 1));
+  const wire::Outbox second = Send(Clocked(1, 1, 1));
+  std::vector<Message> told;
+  for (const wire::Outbox* out : {&first, &second}) {
+    for (const Message& message : out->messages) {
+      if (message.type == MessageType::kNotFinite) told.push_back(message);
+    }
+  }
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].to, Address::Scheduler());
+  EXPECT_EQ(told[0].clock, 0);
+  EXPECT_EQ(std::get<wire::NotFinite>(told[0].body),
+            (wire::NotFinite{.worker = 1, .parameters = true, .tensor = "w"}));
+  for (uint32_t w = 0; w < 2; ++w) {
+    for (const Message& message : Send(Push(w, 1, {w, w + 1}, NAN)).messages) {
+      EXPECT_NE(message.type, MessageType::kNotFinite);
+    }
+  }
 }
 
 }  // namespace

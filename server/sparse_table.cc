@@ -96,7 +96,8 @@ absl::Status SparseTable::ApplyGroup(const compute::Update& update, absl::Span<c
   if (optimizer_.counts_steps()) {
     for (size_t i = 0; i < keys.size(); ++i) steps[i] = ++rows_.steps(group.rows[i]);
   }
-  optimizer_.Apply(update, {rows.data(), keys.size()}, {steps.data(), keys.size()}, gradients);
+  all_finite_ &=
+      optimizer_.Apply(update, {rows.data(), keys.size()}, {steps.data(), keys.size()}, gradients);
   return absl::OkStatus();
 }
 

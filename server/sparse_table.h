@@ -66,6 +66,9 @@ class SparseTable {
   absl::Status Apply(const compute::Update& update, absl::Span<const uint64_t> keys,
                      absl::Span<const float> gradients);
 
+  // False once a gradient has left a row, or its state, not finite.
+  bool all_finite() const { return all_finite_; }
+
   uint64_t size() const { return rows_.size(); }
   // Held by rows and index.
   uint64_t memory_bytes() const { return rows_.memory_bytes() + index_.memory_bytes(); }
@@ -97,6 +100,7 @@ class SparseTable {
   RowChunks rows_;
   KeyIndex index_;
   uint32_t hand_ = 0;  // eviction's
+  bool all_finite_ = true;
 };
 
 }  // namespace soapstone::server

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "absl/types/span.h"
+#include "base/finite.h"
 #include "base/leaf_tree.h"
 #include "base/past_cache.h"
 #include "compute/init.h"
@@ -237,20 +238,60 @@ compute::Update UpdateOf(const TensorStoreOptions& options, Clock clock,
   return {.lr = lr, .scale = 1.0 / batch, .fraction = samples / batch};
 }
 
-void TensorStore::Apply(BucketId bucket, Clock clock, const std::vector<Contribution>& parts,
-                        uint32_t leaf_count, size_t replicas) {
+uint64_t SamplesOf(const std::vector<Contribution>& parts) {
+  uint64_t samples = 0;
+  for (const Contribution& part : parts) samples += part.samples;
+  return samples;
+}
+
+float GreatestMagnitude(const Contribution& part, bool of_table) {
+  float most = 0;
+  for (size_t i = of_table ? 1 : 0; i < part.payload.size(); ++i) {
+    most = std::max(most, soapstone::GreatestMagnitude(part.payload[i].floats()));
+  }
+  return most;
+}
+
+bool TensorStore::Combine(const std::vector<Contribution>& parts, size_t slice, uint32_t leaf_count,
+                          size_t replicas, SliceValues* values) {
   using Kind = consistency::StoreRule::Kind;
+  switch (options_.rule.kind) {
+    case Kind::kMean:
+      Mean(parts, slice, values);
+      return true;
+    case Kind::kAverage:
+    case Kind::kBlockMomentum:
+      Average(parts, slice, replicas, values);
+      return true;
+    case Kind::kElastic: {
+      // centre <- centre + sum_i alpha (x_i - centre)       (Zhang et al., NIPS 2015, eq. 4)
+      const absl::Span<const float> sum = SumOf(parts, slice, leaf_count, values->values.size());
+      for (size_t e = 0; e < sum.size(); ++e) values->values[e] += sum[e];
+      return true;
+    }
+    default:
+      return false;
+  }
+}
+
+std::optional<ParamId> TensorStore::Apply(BucketId bucket, Clock clock,
+                                          const std::vector<Contribution>& parts,
+                                          uint32_t leaf_count, size_t replicas) {
+  using Kind = consistency::StoreRule::Kind;
+  if (options_.rule.kind != Kind::kElastic && SamplesOf(parts) == 0) return std::nullopt;
   const wire::Bucket& layout = options_.layout->buckets(options_.shard)[Index(bucket)];
   const std::shared_ptr<Values> former = Own(bucket);
   absl::Span<const float> before;
   if (former != nullptr) before = former->block.floats();
   const compute::Writing writing = WritingTo(bucket, former != nullptr);
-  for (const Contribution& part : parts) buckets_[Index(bucket)].samples += part.samples;
+  buckets_[Index(bucket)].samples += SamplesOf(parts);
+  std::optional<ParamId> odd;
   const size_t count = layout.slices.size();
   // As within a slice (compute/optimizer.cc): what the last update ended with is in the cache.
   const bool backwards = count > 0 && slices_[layout.first_slice].state.steps % 2 == 1;
   for (size_t k = 0; k < count; ++k) {
     const size_t i = backwards ? count - 1 - k : k;
+    const ParamId param = layout.slices[i].param;
     SliceValues& slice = slices_[layout.first_slice + i];
     absl::Span<const float> from = slice.values;
     if (former != nullptr) {
@@ -261,32 +302,24 @@ void TensorStore::Apply(BucketId bucket, Clock clock, const std::vector<Contribu
         std::copy(from.begin(), from.end(), slice.values.begin());
       }
     }
-    if (options_.rule.kind == Kind::kMean) {
-      Mean(parts, i, &slice);
+    if (Combine(parts, i, leaf_count, replicas, &slice)) {
+      if (!AllFinite(slice.values)) odd = param;
       continue;
     }
-    if (options_.rule.kind == Kind::kAverage || options_.rule.kind == Kind::kBlockMomentum) {
-      Average(parts, i, replicas, &slice);
-      continue;
-    }
-    const double average_rate =
-        options_.layout->params()[Index(layout.slices[i].param)].average_rate;
+    const double average_rate = options_.layout->params()[Index(param)].average_rate;
     const bool compensates = options_.rule.kind == Kind::kCompensated && average_rate == 0;
     const absl::Span<const float> sum = compensates
                                             ? Compensate(parts[0], i, &slice, layout.first_slice)
                                             : SumOf(parts, i, leaf_count, slice.values.size());
-    if (options_.rule.kind == Kind::kElastic) {
-      // centre <- centre + sum_i alpha (x_i - centre)       (Zhang et al., NIPS 2015, eq. 4)
-      for (size_t e = 0; e < sum.size(); ++e) slice.values[e] += sum[e];
-      continue;
-    }
     compute::Update update = UpdateOf(options_, clock, parts);
     update.average_rate = average_rate;
     const bool passes = options_.rule.kind == Kind::kOptimizer;
     update.writing = passes || former == nullptr ? writing : compute::Writing::kPlain;
-    compute::ApplyGradient(options_.optimizer, update, sum, passes ? from : slice.values,
-                           slice.values, &slice.state);
+    const bool finite = compute::ApplyGradient(
+        options_.optimizer, update, sum, passes ? from : slice.values, slice.values, &slice.state);
+    if (!finite) odd = param;
   }
+  return odd;
 }
 
 Buffers TensorStore::SumOf(BucketId bucket, const std::vector<Contribution>& parts,
@@ -307,10 +340,8 @@ Buffers TensorStore::SumOf(BucketId bucket, const std::vector<Contribution>& par
 }
 
 double TensorStore::MassOf(Clock clock, const Contribution& part) const {
-  float most = 0;
-  for (const Buffer& frame : part.payload) {
-    for (const float value : frame.floats()) most = std::max(most, std::abs(value));
-  }
+  const double most = GreatestMagnitude(part, /*of_table=*/false);
+  if (std::isinf(most)) return most;  // whatever the rate
   return Rate(clock) * most / static_cast<double>(std::max<uint64_t>(part.batch_samples, 1));
 }
 
@@ -366,20 +397,29 @@ void CountStore::Apply(BucketId bucket, const std::vector<Contribution>& parts) 
   }
 }
 
-Store::Store(const TensorStoreOptions& options) : tensors_(std::make_shared<TensorStore>(options)) {
+Store::Store(const TensorStoreOptions& options)
+    : tensors_(std::make_shared<TensorStore>(options)),
+      params_(static_cast<uint32_t>(options.layout->params().size())) {
   if (options.layout->tables().empty()) return;
   tables_ = std::make_shared<TableStore>(options);
   first_table_ = Index(options.layout->BucketOfTable(options.shard, 0));
 }
 
-void Store::Apply(BucketId bucket, Clock clock, const std::vector<Contribution>& parts,
-                  uint32_t leaf_count, size_t replicas) {
+std::optional<uint32_t> Store::Apply(BucketId bucket, Clock clock,
+                                     const std::vector<Contribution>& parts, uint32_t leaf_count,
+                                     size_t replicas) {
   if (const std::optional<uint32_t> table = TableOf(bucket)) {
-    return tables_->Apply(*table, clock, parts, leaf_count);
+    if (tables_->Apply(*table, clock, parts, leaf_count)) return std::nullopt;
+    return params_ + *table;
   }
-  if (tensors_ == nullptr) return counts_->Apply(bucket, parts);
-  tensors_->Apply(bucket, clock, parts, leaf_count, replicas);
+  if (tensors_ == nullptr) {
+    counts_->Apply(bucket, parts);
+    return std::nullopt;
+  }
   if (counts_.has_value()) counts_->Add(bucket, parts.size());
+  const std::optional<ParamId> odd = tensors_->Apply(bucket, clock, parts, leaf_count, replicas);
+  if (!odd.has_value()) return std::nullopt;
+  return Index(*odd);
 }
 
 Buffers Store::Gather(BucketId bucket, const std::vector<Contribution>& parts,

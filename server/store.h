@@ -24,9 +24,11 @@ namespace soapstone::server {
 class TensorStore {
  public:
   explicit TensorStore(TensorStoreOptions options);
-  // `replicas`: P, for rules that depend on it.
-  void Apply(BucketId bucket, Clock clock, const std::vector<Contribution>& parts,
-             uint32_t leaf_count, size_t replicas);
+  // `replicas`: P, for rules that depend on it. An update of no samples changes nothing, but for
+  // the elastic rule, whose differences stand for no samples. Returns the parameter whose values,
+  // or what the optimizer remembers of them, it has left not finite; none: all are.
+  std::optional<ParamId> Apply(BucketId bucket, Clock clock, const std::vector<Contribution>& parts,
+                               uint32_t leaf_count, size_t replicas);
   Buffers Read() const;
   // The part of it that is one bucket's.
   Buffers ReadBucket(BucketId bucket) const;
@@ -36,7 +38,8 @@ class TensorStore {
   void Load(Buffers values) { read_ = std::move(values); }
   // Read, to be sent to `worker`: compensated stores remember what it got.
   Buffers ReadFor(WorkerId worker);
-  // The largest change of a parameter that `part`, alone, would make: max |lr g / B|.
+  // The largest change of a parameter that `part`, alone, would make: max |lr g / B|; infinity
+  // where a g is not finite.
   double MassOf(Clock clock, const Contribution& part) const;
   // How many samples' updates are in the values: those of the bucket that has the fewest.
   uint64_t samples() const;
@@ -73,6 +76,9 @@ class TensorStore {
   static void Mean(const std::vector<Contribution>& parts, size_t slice, SliceValues* values);
   void Average(const std::vector<Contribution>& parts, size_t slice, size_t replicas,
                SliceValues* values);
+  // By rules other than gradients'. False: they are none of these.
+  bool Combine(const std::vector<Contribution>& parts, size_t slice, uint32_t leaf_count,
+               size_t replicas, SliceValues* values);
 
   TensorStoreOptions options_;
   mutable BufferPool pool_;
@@ -114,9 +120,11 @@ class Store {
   Store(TensorStore tensors, CountStore counts)
       : tensors_(std::make_shared<TensorStore>(std::move(tensors))), counts_(std::move(counts)) {}
 
-  // Applies `parts` as one update. REQUIRES: with a fixed tree, ascending by leaves.
-  void Apply(BucketId bucket, Clock clock, const std::vector<Contribution>& parts,
-             uint32_t leaf_count, size_t replicas);
+  // Applies `parts` as one update. REQUIRES: with a fixed tree, ascending by leaves. Returns the
+  // tensor that it has left not finite, if any: an index into the layout's parameters, then tables.
+  std::optional<uint32_t> Apply(BucketId bucket, Clock clock,
+                                const std::vector<Contribution>& parts, uint32_t leaf_count,
+                                size_t replicas);
   // At a branch of the tree, in place of Apply: their sum, to be sent on. Counts count them.
   Buffers Gather(BucketId bucket, const std::vector<Contribution>& parts, uint32_t leaf_count);
   // And the values that came back.
@@ -148,6 +156,7 @@ class Store {
   std::shared_ptr<TensorStore> tensors_;
   std::shared_ptr<TableStore> tables_;
   uint32_t first_table_ = 0;  // its bucket
+  uint32_t params_ = 0;       // of the layout
   std::optional<CountStore> counts_;
 };
 

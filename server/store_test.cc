@@ -1,5 +1,9 @@
 #include "server/store.h"
 
+#include <cmath>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
 #include "base/leaf_tree.h"
 #include "base/past_cache.h"
 #include "base/random.h"
@@ -297,6 +301,60 @@ TEST(TensorStoreTest, TellsWhatItHasInitialisedAndStopsWhereItIsNotWanted) {
                                 return false;
                               }});
   EXPECT_EQ(times, 1);
+}
+
+const float kNan = std::nanf("");
+
+TEST(TensorStoreTest, TheMassOfWhatIsNotFiniteIsInfinite) {
+  const auto layout = MakeLayout(1);
+  const TensorStore store = StoreOf(layout, "value");
+  for (const float odd : {kNan, -kNan, INFINITY}) {
+    Contribution part = Constant(*layout, 0, 1.0f, 1);
+    std::vector<float> values(part.payload.back().floats().begin(),
+                              part.payload.back().floats().end());
+    values.back() = odd;
+    part.payload.back() = Buffer::CopyOf<float>(values);
+    EXPECT_EQ(store.MassOf(0, part), INFINITY);
+  }
+}
+
+// By every rule, the parameter is named that an update leaves not finite.
+TEST(TensorStoreTest, WhatAnUpdateLeavesNotFiniteIsNamed) {
+  const auto layout = MakeLayout(1);
+  for (const char* policy :
+       {"bsp", "async", "softsync", "dcasgd:lambda=0.1", "easgd", "localsgd", "bmuf:eta=0.5"}) {
+    TensorStore store = StoreOf(layout, policy);
+    EXPECT_EQ(store.Apply(BucketId{0}, 0, {Constant(*layout, 0, 1.0f, 1)}, 1, 1), std::nullopt);
+    Contribution odd = Constant(*layout, 0, 1.0f, 1);
+    const size_t slices = odd.payload.size();
+    for (size_t i = 0; i < slices; ++i) {
+      SCOPED_TRACE(absl::StrCat(policy, " slice ", i));
+      TensorStore spoilt = StoreOf(layout, policy);
+      Contribution part = odd;
+      std::vector<float> values(part.payload[i].size() / sizeof(float), kNan);
+      part.payload[i] = Buffer::CopyOf<float>(values);
+      EXPECT_EQ(spoilt.Apply(BucketId{0}, 0, {part}, 1, 1), layout->slices(ShardId{0})[i].param);
+    }
+  }
+}
+
+// What a worker left out (training.on_nonfinite) arrives as zeros that stand for no samples.
+TEST(TensorStoreTest, AnUpdateOfNoSamplesChangesNothing) {
+  const auto layout = MakeLayout(1);
+  for (const char* policy :
+       {"async", "softsync", "dcasgd:lambda=0.1", "localsgd", "bmuf:eta=0.5"}) {
+    TensorStore store({.layout = layout,
+                       .optimizer = *compute::ParseOptimizer("momentum:lr=1"),
+                       .schedule = *compute::ParseSchedule("constant"),
+                       .total_clocks = 1,
+                       .seed = 3,
+                       .rule = consistency::ParsePolicy(policy)->store});
+    store.Apply(BucketId{0}, 0, {Constant(*layout, 0, 1.0f, 1)}, 1, 1);
+    const Buffers before = store.Read();
+    EXPECT_EQ(store.Apply(BucketId{0}, 0, {Constant(*layout, 0, 0.0f, 0)}, 1, 1), std::nullopt);
+    EXPECT_EQ(store.Read(), before) << policy;
+    EXPECT_EQ(store.samples(), 1u);
+  }
 }
 
 }  // namespace

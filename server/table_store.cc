@@ -50,8 +50,9 @@ SparseRows TableStore::TreeSum(uint32_t table, const std::vector<Contribution>& 
                DimOf(table));
 }
 
-void TableStore::Apply(uint32_t table, Clock clock, const std::vector<Contribution>& parts,
+bool TableStore::Apply(uint32_t table, Clock clock, const std::vector<Contribution>& parts,
                        uint32_t leaf_count) {
+  if (SamplesOf(parts) == 0) return tables_[table].all_finite();
   const compute::Update update = UpdateOf(options_, clock, parts);
   absl::Status applied;
   if (parts.size() == 1 && parts[0].weight == 1) {
@@ -72,6 +73,7 @@ void TableStore::Apply(uint32_t table, Clock clock, const std::vector<Contributi
   }
   LOG_IF_EVERY_N(ERROR, !applied.ok(), 1000)
       << "rows of table " << options_.layout->tables()[table].name << ": " << applied.message();
+  return tables_[table].all_finite();
 }
 
 Buffers TableStore::Read(const Buffers& keys) {

@@ -94,7 +94,8 @@ worker::Engine ActorFactory::MakeEngine(WorkerId id) const {
        .total_clocks = shape_.clocks,
        // Without data, one sample a leaf.
        .train_samples = training_ != nullptr ? training_->train_samples : shape_.leaf_count,
-       .batch = training_ != nullptr ? training_->batch : shape_.leaf_count});
+       .batch = training_ != nullptr ? training_->batch : shape_.leaf_count,
+       .skip_not_finite = training_ != nullptr && training_->skip_not_finite});
 }
 
 server::Peer ActorFactory::MakePeer(WorkerId id) const {

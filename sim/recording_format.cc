@@ -71,6 +71,10 @@ void AddBody(const wire::Body& body, Fingerprint* f) {
     f->Add(parcel->begin);
     f->Add(parcel->end);
     f->AddWord(std::bit_cast<uint64_t>(parcel->weight));
+  } else if (const auto* odd = std::get_if<wire::NotFinite>(&body)) {
+    f->Add(odd->worker);
+    f->Add(odd->parameters);
+    f->Add(odd->tensor);
   } else if (const auto* set = std::get_if<wire::WorkerSet>(&body)) {
     for (const WorkerId worker : set->workers) f->Add(worker);
   }

@@ -108,6 +108,12 @@ const std::vector<Rule>& Rules() {
        "failstop:p=P,down_ms=T",
        "failstop:p=0.001,down_ms=1000",
        {{"p", true, 0, 1, &Part::probability}, {"down_ms", false, 0, 3.6e6, &Part::down_ms}}},
+      {"nan",
+       StragglerKind::kNan,
+       "nan:worker=W,clock=C",
+       "nan:worker=1,clock=40",
+       {{"worker", true, 0, kWholeMax, nullptr, &Part::worker},
+        {"clock", true, 0, kWholeMax, nullptr, &Part::clock}}},
   };
   return kRules;
 }
@@ -209,6 +215,7 @@ double StragglerModel::FactorOf(size_t index, WorkerId worker, Clock clock) cons
     case StragglerKind::kNone:
     case StragglerKind::kLink:
     case StragglerKind::kFailStop:
+    case StragglerKind::kNan:
       return 1;
     case StragglerKind::kJitter:
       return std::exp(part.sigma * random.Normal(at) - part.sigma * part.sigma / 2);
@@ -280,6 +287,13 @@ bool StragglerModel::Fails(WorkerId worker, Clock clock, Epoch life) const {
     return random.Uniform(static_cast<uint64_t>(clock) * kPartsMax + i) < part.probability;
   }
   return false;
+}
+
+bool StragglerModel::Spoils(WorkerId worker, Clock clock) const {
+  return std::any_of(parts_.begin(), parts_.end(), [&](const Part& part) {
+    return part.kind == StragglerKind::kNan && part.worker == int64_t{Index(worker)} &&
+           part.clock == clock;
+  });
 }
 
 Nanos StragglerModel::down_ns() const {

@@ -20,7 +20,7 @@
 //       stationary state, on with P / (P + Q)
 //   trace:file=CSV,base_us=B       as recorded: sim/straggler_trace.h
 //
-// Two that leave the factor at 1:
+// Three that leave the factor at 1:
 //
 //   link:workers=N,mbps=B,every=K,duration=D
 //       the links of workers [0, N) carry at most B megabits a second each way while the worker is
@@ -29,6 +29,10 @@
 //       the process of a worker w > 0 ends without a word as it begins to compute clock c, if B_P;
 //       T (1,000) milliseconds later one that takes its place is started. Worker 0 is spared, so
 //       that somebody carries on; a successor has draws of its own
+//
+//   nan:worker=W,clock=C
+//       a fault for tests: one element of worker W's gradient is NaN at clock C, of a model of
+//       tensors that really trains
 //
 // Models joined by '+' multiply; of several links the slowest counts.
 #pragma once
@@ -58,6 +62,7 @@ enum class StragglerKind : uint8_t {
   kTrace,
   kLink,
   kFailStop,
+  kNan,
 };
 
 // One model of a list, its arguments by the letters of the table above.
@@ -78,6 +83,8 @@ struct StragglerPart {
   int64_t every = 1;  // of link: 1, where none is given
   int64_t workers = 1;
   int64_t group = 1;
+  int64_t worker = 0;
+  int64_t clock = 0;
   SharedList<std::vector<double>> trace;  // factors by recorded worker, by clock
   friend bool operator==(const StragglerPart&, const StragglerPart&) = default;
 };
@@ -102,6 +109,8 @@ class StragglerModel {
   // roster that it was started with, which tells it from its predecessors.
   bool Fails(WorkerId worker, Clock clock, Epoch life) const;
   bool fails() const { return Has(StragglerKind::kFailStop); }
+  // True: the gradient of `worker` at `clock` is to have a NaN.
+  bool Spoils(WorkerId worker, Clock clock) const;
   // From a failure to the successor's start. 0: fails() is false.
   Nanos down_ns() const;
 

@@ -211,7 +211,9 @@ TEST(StragglerTest, ErrorsSayWhatThereIs) {
     return std::string(StragglerModel::Parse(text, 1).status().message());
   };
   EXPECT_THAT(error("slwo"), HasSubstr("there are none, jitter:sigma=S, exponential:rate=R, "));
-  EXPECT_THAT(error("slwo"), HasSubstr(", failstop:p=P,down_ms=T, and several joined by '+'"));
+  EXPECT_THAT(
+      error("slwo"),
+      HasSubstr(", failstop:p=P,down_ms=T, nan:worker=W,clock=C, and several joined by '+'"));
   EXPECT_THAT(error("jitter:s=1"), HasSubstr("it takes sigma"));
   EXPECT_THAT(error("stall:p=0.1"), HasSubstr("stall needs factor, as in stall:p=0.02,factor=6"));
   EXPECT_THAT(error("stall:p=2,factor=6"), HasSubstr("outside"));
@@ -316,6 +318,18 @@ TEST_F(TraceTest, ErrorsNameTheLine) {
   EXPECT_THAT(Error("worker,clock,factor\n"), HasSubstr("no rows"));
   EXPECT_THAT(Error("worker,clock,duration_us\n0,0,0\n"), HasSubstr("give base_us"));
   EXPECT_THAT(Error(""), HasSubstr(".csv:1: "));
+}
+
+TEST(StragglerModel, NanSpoilsOneGradientAndSlowsNobody) {
+  const StragglerModel model = *StragglerModel::Parse("nan:worker=2,clock=7", 1);
+  for (uint32_t w = 0; w < 4; ++w) {
+    for (Clock c = 0; c < 10; ++c) {
+      EXPECT_EQ(model.Spoils(WorkerId{w}, c), w == 2 && c == 7);
+      EXPECT_EQ(model.Factor(WorkerId{w}, c), 1);
+    }
+  }
+  EXPECT_FALSE(model.fails());
+  EXPECT_FALSE(StragglerModel::Parse("nan:worker=2", 1).ok());
 }
 
 }  // namespace

@@ -79,6 +79,8 @@ struct VirtualResult {
   Clock clock_gap_max = 0;               // shard-visible clocks
   uint64_t violations = 0;               // of the guarantee, as the checkers saw them
   std::optional<std::string> violation;  // the first
+  std::optional<std::string> diverged;   // the run ended there: what was not finite
+  uint64_t left_out = 0;                 // updates that were not finite (on_nonfinite: skip)
   uint64_t messages = 0;
   uint64_t bytes = 0;  // payloads, and 100 bytes of header a message
   uint64_t events = 0;

@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/exit_codes.h"
 #include "glog/logging.h"
 
 namespace soapstone::sim {
@@ -78,12 +79,16 @@ VirtualResult VirtualRun::Run() {
   if (!queue_.empty() && !Over()) end = horizon_;
   if (options_.training != nullptr) {
     // What the workers had sent when the last of them was done is still to be applied.
-    while (!queue_.empty() && coordinator_.ended().has_value() && !failure_.has_value()) Step();
+    while (!queue_.empty() && EndedWell() && !failure_.has_value()) Step();
     Settle();
   }
   VirtualResult result = Result(end);
   if (options_.wall_seconds) result.wall_seconds = options_.wall_seconds() - began;
   return result;
+}
+
+bool VirtualRun::EndedWell() const {
+  return coordinator_.ended().has_value() && coordinator_.ended()->code == kExitOk;
 }
 
 void VirtualRun::Step() {
@@ -367,6 +372,14 @@ VirtualResult VirtualRun::Result(Nanos end) const {
   if (failure_.has_value()) fail(absl::StrCat("a worker failed: ", *failure_));
   if (queue_.empty() && !coordinator_.ended().has_value()) {
     fail("S5: deadlock: nothing can happen, and the job is not over");
+  }
+  if (coordinator_.ended().has_value() && !EndedWell()) {
+    result.diverged = coordinator_.ended()->text;
+  }
+  for (const Worker& worker : workers_) {
+    for (const wire::LeftOut& entry : worker.engine.progress().left_out) {
+      result.left_out += entry.updates;
+    }
   }
   result.messages = messages_;
   result.bytes = bytes_;

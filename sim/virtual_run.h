@@ -73,6 +73,7 @@ class VirtualRun {
 
   void Register();
   bool Over() const { return coordinator_.ended().has_value() || failure_.has_value(); }
+  bool EndedWell() const;
   void Step();
   void Settle();
   void Deliver(wire::Message message);

@@ -86,6 +86,12 @@ struct BodyWriter {
     out->set_parked_ns(body.parked_ns);
     out->set_queued_ns(body.queued_ns);
     out->set_skipped(body.skipped);
+    for (const LeftOut& left_out : body.left_out) {
+      frame::LeftOut* entry = out->add_left_out();
+      entry->set_tensor(left_out.tensor);
+      entry->set_updates(left_out.updates);
+      entry->set_first(left_out.first);
+    }
   }
   void operator()(const Evaluation& body) const {
     frame::Evaluation* out = header->mutable_evaluation();
@@ -117,6 +123,12 @@ struct BodyWriter {
     out->set_other_role(static_cast<uint32_t>(body.other.role));
     out->set_other_index(body.other.index);
     out->set_why(body.why);
+  }
+  void operator()(const NotFinite& body) const {
+    frame::NotFinite* out = header->mutable_not_finite();
+    out->set_worker(body.worker);
+    out->set_parameters(body.parameters);
+    out->set_tensor(body.tensor);
   }
   void operator()(const Notice& body) const {
     frame::Notice* out = header->mutable_notice();
@@ -197,6 +209,11 @@ Body ReadRoster(const frame::Roster& in) {
 }
 
 Body ReadProgress(const frame::Progress& in) {
+  std::vector<LeftOut> left_out;
+  for (const frame::LeftOut& entry : in.left_out()) {
+    left_out.push_back(
+        {.tensor = entry.tensor(), .updates = entry.updates(), .first = entry.first()});
+  }
   return Progress{.clock = in.clock(),
                   .samples = in.samples(),
                   .loss_sum = in.loss_sum(),
@@ -209,7 +226,8 @@ Body ReadProgress(const frame::Progress& in) {
                   .injected_ns = in.injected_ns(),
                   .parked_ns = in.parked_ns(),
                   .queued_ns = in.queued_ns(),
-                  .skipped = in.skipped()};
+                  .skipped = in.skipped(),
+                  .left_out = std::move(left_out)};
 }
 
 absl::StatusOr<Body> ReadBody(const frame::Header& header) {
@@ -245,6 +263,10 @@ absl::StatusOr<Body> ReadBody(const frame::Header& header) {
                     .has_values = in.has_values(),
                     .finished = in.finished()};
     }
+    case frame::Header::kNotFinite:
+      return NotFinite{.worker = header.not_finite().worker(),
+                       .parameters = header.not_finite().parameters(),
+                       .tensor = header.not_finite().tensor()};
     case frame::Header::kWorkerSet: {
       WorkerSet body;
       for (const uint32_t worker : header.worker_set().workers()) {

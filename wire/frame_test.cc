@@ -56,7 +56,8 @@ std::vector<Message> Examples() {
                          2,
                          {{3, {4, 0, 2, 1, 1}}, {9, {1, 1, 2, 0, 4}}},
                          8};
-  const Progress progress = {7, 8, -0.125, 9, 10, 11, 12, 13, {1, 2, 0}, 14};
+  Progress progress = {7, 8, -0.125, 9, 10, 11, 12, 13, {1, 2, 0}, 14};
+  progress.left_out = {{"w", 3, 2}, {"\xff", 1, 0}};
   const Notice notice = {-3, "why"};
   return {
       Example(MessageType::kHello, hello),
@@ -77,6 +78,7 @@ std::vector<Message> Examples() {
       Example(MessageType::kSaved, Saved{"/m.safetensors", "ab12"}),
       Example(MessageType::kShutdown, notice),
       Example(MessageType::kBroken, notice),
+      Example(MessageType::kNotFinite, NotFinite{3, true, "fc1.weight"}),
       Example(MessageType::kPush, {}, payload),
       Example(MessageType::kClock, {}),
       Example(MessageType::kPull, {}),
@@ -110,7 +112,7 @@ TEST(FrameTest, EveryTypeComesBackWithEveryField) {
     EXPECT_EQ(decoded->sender, kSender);
     types.insert(message.type);
   }
-  EXPECT_EQ(types.size(), 28u);
+  EXPECT_EQ(types.size(), 29u);
 }
 
 Buffers LocalFrames(const Message& message) {
@@ -239,11 +241,34 @@ TEST(FrameTest, RefusesLeavesOutOfRange) {
   }
 }
 
-TEST(FrameTest, RefusesLossThatIsNotFinite) {
+// A heartbeat that was dropped for its loss would make its sender silent, and so lost.
+TEST(FrameTest, ALossMayBeAnyNumber) {
   for (double loss : {std::numeric_limits<double>::infinity(), std::nan("")}) {
-    ExpectRefused(Example(MessageType::kHeartbeat, Progress{.loss_sum = loss}));
-    ExpectRefused(Example(MessageType::kEvaluated, Evaluation{.loss_sum = loss}));
+    for (const Message& message :
+         {Example(MessageType::kHeartbeat, Progress{.loss_sum = loss}),
+          Example(MessageType::kEvaluated, Evaluation{.loss_sum = loss})}) {
+      ASSERT_TRUE(Validate(message).ok());
+      const absl::StatusOr<Received> decoded = Decode(Frames(message, kSender));
+      ASSERT_TRUE(decoded.ok()) << decoded.status();
+      const auto* progress = std::get_if<Progress>(&decoded->message.body);
+      const double taken = progress != nullptr
+                               ? progress->loss_sum
+                               : std::get<Evaluation>(decoded->message.body).loss_sum;
+      EXPECT_EQ(std::isnan(taken), std::isnan(loss));
+      EXPECT_EQ(std::isinf(taken), std::isinf(loss));
+    }
   }
+}
+
+TEST(FrameTest, RefusesWhatSaysOfADivergenceMoreThanItMay) {
+  const std::string long_name(5000, 'x');
+  ExpectRefused(Example(MessageType::kNotFinite, NotFinite{.worker = -2}));
+  ExpectRefused(Example(MessageType::kNotFinite, NotFinite{.worker = int64_t{1} << 40}));
+  ExpectRefused(Example(MessageType::kNotFinite, NotFinite{.tensor = long_name}));
+  ExpectRefused(Example(MessageType::kHeartbeat, Progress{.left_out = {{long_name, 1, 1}}}));
+  ExpectRefused(Example(MessageType::kHeartbeat, Progress{.left_out = {{"w", 1, -5}}}));
+  ExpectRefused(Example(MessageType::kHeartbeat,
+                        Progress{.left_out = std::vector<LeftOut>(Progress::kLeftOutMax + 1)}));
 }
 
 TEST(FrameTest, RefusesSharesThatActorsCouldNotUse) {

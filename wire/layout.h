@@ -77,6 +77,10 @@ class Layout {
   uint64_t elements(ShardId shard) const;
 
   const std::vector<TableSpec>& tables() const { return tables_; }
+  // Tensors by one index: the parameters, then the tables.
+  const std::string& NameOf(uint32_t tensor) const {
+    return tensor < params_.size() ? params_[tensor].name : tables_[tensor - params_.size()].name;
+  }
   // Buckets of a shard: those of slices, then one a table, for the rows of that shard's keys
   // (wire/key_shard.h).
   uint32_t bucket_count(ShardId shard) const {

@@ -1,5 +1,6 @@
 #include "wire/message.h"
 
+#include <algorithm>
 #include <bit>
 #include <tuple>
 
@@ -64,6 +65,8 @@ const char* TypeName(MessageType type) {
       return "shutdown";
     case MessageType::kBroken:
       return "broken";
+    case MessageType::kNotFinite:
+      return "not-finite";
     case MessageType::kLinkLost:
       return "link-lost";
     case MessageType::kPush:
@@ -155,6 +158,12 @@ struct BodyAdder {
     f->Add(body.parked_ns);
     f->Add(body.queued_ns);
     f->Add(body.skipped);
+    f->Add(body.left_out.size());
+    for (const LeftOut& left_out : body.left_out) {
+      f->Add(left_out.tensor);
+      f->Add(left_out.updates);
+      f->Add(left_out.first);
+    }
   }
   void operator()(const Evaluation& body) const {
     f->Add(body.samples);
@@ -185,6 +194,11 @@ struct BodyAdder {
   void operator()(const WorkerSet& body) const {
     f->Add(body.workers.size());
     for (const WorkerId worker : body.workers) f->Add(worker);
+  }
+  void operator()(const NotFinite& body) const {
+    f->Add(body.worker);
+    f->Add(body.parameters);
+    f->Add(body.tensor);
   }
 };
 
@@ -218,6 +232,10 @@ struct BodyText {
   }
   std::string operator()(const WorkerSet& body) const {
     return absl::StrCat(" ", body.workers.size(), " workers");
+  }
+  std::string operator()(const NotFinite& body) const {
+    return absl::StrCat(body.parameters ? " parameters '" : " gradient '", body.tensor,
+                        "' of worker ", body.worker);
   }
 };
 
@@ -269,6 +287,20 @@ void Progress::Add(const Progress& other) {
   parked_ns += other.parked_ns;
   queued_ns += other.queued_ns;
   skipped += other.skipped;
+  for (const LeftOut& entry : other.left_out) LeaveOut(entry.tensor, entry.first, entry.updates);
+}
+
+void Progress::LeaveOut(const std::string& tensor, Clock clock, uint64_t updates) {
+  auto entry = std::find_if(left_out.begin(), left_out.end(),
+                            [&](const LeftOut& known) { return known.tensor == tensor; });
+  if (entry == left_out.end() && left_out.size() < kLeftOutMax) {
+    left_out.push_back({.tensor = tensor, .first = clock});
+    entry = std::prev(left_out.end());
+  } else if (entry == left_out.end()) {
+    entry = std::prev(left_out.end());
+  }
+  entry->updates += updates;
+  entry->first = std::min(entry->first, clock);
 }
 
 bool operator==(const Message& a, const Message& b) {

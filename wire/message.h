@@ -72,7 +72,8 @@ enum class MessageType : uint8_t {
   kSaved = 15,        // server 0 -> scheduler: model written. Body Saved.
   kShutdown = 16,     // scheduler -> all: the job is over. Body Notice.
   kBroken = 17,       // server -> scheduler: in a strict job the guarantee was broken. Body Notice.
-  kLinkLost = 18,     // node -> scheduler: it cannot reach another node. Body LostLink.
+  kNotFinite = 18,    // worker, shard -> scheduler: at `clock` training diverged. Body NotFinite.
+  kLinkLost = 19,     // node -> scheduler: it cannot reach another node. Body LostLink.
   // Data: worker <-> shard.
   kPush = 20,       // one bucket's gradient (or elastic difference); a frame a slice. Of a table:
                     // the keys of rows, ascending, then their gradients, [keys, dim]
@@ -146,8 +147,18 @@ struct Roster {
   friend bool operator==(const Roster&, const Roster&) = default;
 };
 
+// Updates that a worker left out because they were not finite: of each, the first tensor found so.
+struct LeftOut {
+  std::string tensor;
+  uint64_t updates = 0;
+  Clock first = 0;  // the clock of the first of them
+  friend bool operator==(const LeftOut&, const LeftOut&) = default;
+};
+
 // Cumulative since the worker's start.
 struct Progress {
+  static constexpr size_t kLeftOutMax = 256;  // tensors told apart; the last stands for the rest
+
   Clock clock = 0;
   uint64_t samples = 0;
   double loss_sum = 0;        // over `samples`
@@ -162,6 +173,9 @@ struct Progress {
   Nanos parked_ns = 0;   // a shard's policy kept the pull
   Nanos queued_ns = 0;   // the pull waited until its shard took it in hand
   uint64_t skipped = 0;  // steps that were not made, because the others had gone on
+  std::vector<LeftOut> left_out;  // by tensor, in the order of their first
+  // Counts one more update of `tensor`.
+  void LeaveOut(const std::string& tensor, Clock clock, uint64_t updates = 1);
   // Adds all counters of another; the clock stays.
   void Add(const Progress& other);
   friend bool operator==(const Progress&, const Progress&) = default;
@@ -197,6 +211,15 @@ struct Parcel {
   friend bool operator==(const Parcel&, const Parcel&) = default;
 };
 
+// The first that a node saw of a divergence: a worker's gradient, or what an update made of the
+// parameters.
+struct NotFinite {
+  int64_t worker = -1;      // whose; -1: not known
+  bool parameters = false;  // else the gradient
+  std::string tensor;
+  friend bool operator==(const NotFinite&, const NotFinite&) = default;
+};
+
 struct Notice {
   int32_t code = 0;  // of kShutdown: the exit code
   std::string text;
@@ -210,7 +233,7 @@ struct LostLink {
 };
 
 using Body = std::variant<std::monostate, Hello, Welcome, Roster, Progress, Evaluation, Saved,
-                          Notice, Parcel, WorkerSet, LostLink>;
+                          Notice, Parcel, WorkerSet, NotFinite, LostLink>;
 
 struct Message {
   MessageType type = MessageType::kNone;

@@ -111,5 +111,21 @@ TEST(MessageTest, PriorityIsNotPartOfWhatItSays) {
   EXPECT_NE(urgent, other);
 }
 
+TEST(ProgressTest, WhatIsLeftOutIsCountedByTensorAndBounded) {
+  Progress progress;
+  progress.LeaveOut("b", 5);
+  progress.LeaveOut("a", 7);
+  progress.LeaveOut("b", 3);
+  EXPECT_EQ(progress.left_out, (std::vector<LeftOut>{{"b", 2, 3}, {"a", 1, 7}}));
+  Progress sum = progress;
+  sum.Add(progress);
+  EXPECT_EQ(sum.left_out, (std::vector<LeftOut>{{"b", 4, 3}, {"a", 2, 7}}));
+  for (int i = 0; i < 1000; ++i) progress.LeaveOut(std::to_string(i), i);
+  EXPECT_EQ(progress.left_out.size(), Progress::kLeftOutMax);
+  uint64_t all = 0;
+  for (const LeftOut& entry : progress.left_out) all += entry.updates;
+  EXPECT_EQ(all, 1003u);
+}
+
 }  // namespace
 }  // namespace soapstone::wire

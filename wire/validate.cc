@@ -47,6 +47,8 @@ TypeRule RuleOf(MessageType type) {
     case MessageType::kDone:
     case MessageType::kLeave:
       return {.known = true, .body = kBodyIndex<Progress>};
+    case MessageType::kNotFinite:
+      return {.known = true, .body = kBodyIndex<NotFinite>};
     case MessageType::kEvaluated:
       return {.known = true, .body = kBodyIndex<Evaluation>};
     case MessageType::kSaved:
@@ -175,9 +177,9 @@ struct BodyCheck {
     return CheckClock(roster.share_lead, "roster: share lead out of range");
   }
 
+  // Losses may be any number: that training diverges is for its owner to learn.
   absl::Status operator()(const Progress& progress) const {
     SOAP_RETURN_IF_ERROR(CheckClock(progress.clock, "progress: clock out of range"));
-    if (!std::isfinite(progress.loss_sum)) return Invalid("progress: loss is not finite");
     if (progress.compute_ns < 0 || progress.blocked_ns < 0 || progress.injected_ns < 0 ||
         progress.parked_ns < 0 || progress.queued_ns < 0) {
       return Invalid("progress: a time is negative");
@@ -185,12 +187,23 @@ struct BodyCheck {
     if (progress.read_lags.size() > limits.read_lags_max) {
       return Invalid("progress: too many read lags");
     }
+    if (progress.left_out.size() > Progress::kLeftOutMax) {
+      return Invalid("progress: too many tensors");
+    }
+    for (const LeftOut& entry : progress.left_out) {
+      SOAP_RETURN_IF_ERROR(CheckClock(entry.first, "progress: clock of an update out of range"));
+      SOAP_RETURN_IF_ERROR(CheckText(entry.tensor, "progress: name of a tensor too long"));
+    }
     return absl::OkStatus();
   }
 
-  absl::Status operator()(const Evaluation& evaluation) const {
-    if (!std::isfinite(evaluation.loss_sum)) return Invalid("evaluation: loss is not finite");
-    return absl::OkStatus();
+  absl::Status operator()(const Evaluation&) const { return absl::OkStatus(); }
+
+  absl::Status operator()(const NotFinite& what) const {
+    if (what.worker < -1 || what.worker >= ranks_max()) {
+      return Invalid("not finite: worker out of range");
+    }
+    return CheckText(what.tensor, "not finite: name of the tensor too long");
   }
 
   absl::Status operator()(const Saved& saved) const {

@@ -46,6 +46,16 @@ struct DeviceEvent {
   Nanos compute_ns = 0;
   Nanos injected_ns = 0;  // rested, as a straggler model asked
   uint64_t correct = 0;   // kEvaluate
+  // Since the last event: parts whose gradient was not finite, of the first of them the tensor
+  // (wire::Layout::NameOf) that was found so. Or a step of the device's own, kUpdate, has left
+  // parameters so.
+  struct NotFinite {
+    uint64_t updates = 0;
+    uint32_t tensor = 0;
+    bool parameters = false;
+    friend bool operator==(const NotFinite&, const NotFinite&) = default;
+  };
+  NotFinite not_finite;
 };
 
 }  // namespace soapstone::worker

@@ -108,6 +108,7 @@ ProgramInputs Engine::Inputs() const {
           .ops = options_.ops.get(),
           .ordered_reads = options_.policy.ordered_reads(),
           .by_stages = by_stages_,
+          .whole_nodes = options_.skip_not_finite,
           .keys_of_leaves = options_.policy.adopts() ? options_.leaf_count : 0};
 }
 
@@ -237,11 +238,12 @@ void Engine::OnDevice(Nanos now, DeviceEvent event, EngineOutput out) {
   for (Run& adoption : adoptions_) {
     if (adoption.id == event.run) run = &adoption;
   }
-  if (run == nullptr || run->ready.satisfied(event.instruction)) return;
+  if (run == nullptr || run->ready.satisfied(event.instruction) || diverged_) return;
   progress_.samples += event.trained_samples;
   if (event.trained_samples > 0) progress_.loss_sum += event.loss_sum;
   progress_.compute_ns += event.compute_ns;
   progress_.injected_ns += event.injected_ns;
+  if (event.not_finite.updates > 0 && !TakeNotFinite(event, run->clock, out)) return;
   const uint32_t instruction = event.instruction;
   const Op op = run->program().instructions[instruction].op;
   if (op == Op::kForward) {
@@ -258,6 +260,22 @@ void Engine::OnDevice(Nanos now, DeviceEvent event, EngineOutput out) {
   }
   run->ready.Satisfy(instruction);
   Advance(now, out);
+}
+
+bool Engine::TakeNotFinite(const DeviceEvent& event, Clock clock, EngineOutput out) {
+  const DeviceEvent::NotFinite& what = event.not_finite;
+  const std::string& tensor = options_.layout->NameOf(what.tensor);
+  if (options_.skip_not_finite && !what.parameters) {
+    progress_.LeaveOut(tensor, clock, what.updates);
+    return true;
+  }
+  diverged_ = true;
+  Message message = ToScheduler(MessageType::kNotFinite);
+  message.clock = clock;
+  message.body = wire::NotFinite{
+      .worker = int64_t{Index(options_.id)}, .parameters = what.parameters, .tensor = tensor};
+  out.outbox->Send(std::move(message));
+  return false;
 }
 
 // What comes after `clock_` completed steps.
@@ -656,6 +674,7 @@ void Engine::AddTo(Fingerprint* f) const {
   f->Add(held_);
   f->Add(evaluate_requested_);
   f->Add(failure_.has_value());
+  f->Add(diverged_);
   f->Add(round_);
   for (const Message& early : early_) f->Add(early.clock);
   for (const Clock asked : asked_) f->Add(asked);

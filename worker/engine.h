@@ -44,6 +44,8 @@ struct EngineOptions {
   Clock total_clocks = 0;      // local steps of the run
   uint64_t train_samples = 0;  // of the data set
   uint64_t batch = 0;          // samples of a full global batch
+  // A gradient that is not finite is left out by the device, and counted; else it ends the job.
+  bool skip_not_finite = false;
 };
 
 struct EngineOutput {
@@ -151,6 +153,9 @@ class Engine {
   // Asks again, for the clock that the run has come to, where an answer is outstanding.
   void PullAgain(Run* run, ShardId shard, EngineOutput out);
   void SayEnd(EngineOutput out);
+  // Counts what the device left out. False: the scheduler was told, the job is to end, and nothing
+  // more of this worker's is to leave.
+  bool TakeNotFinite(const DeviceEvent& event, Clock clock, EngineOutput out);
   uint64_t BatchSamples(Clock step) const;
   wire::Message ToScheduler(wire::MessageType type) const;
 
@@ -181,6 +186,7 @@ class Engine {
   Clock step_shares_from_ = kNoClock;
   bool evaluate_requested_ = false;
   wire::Progress progress_;
+  bool diverged_ = false;
   std::optional<std::string> failure_;
 };
 

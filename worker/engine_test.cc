@@ -20,7 +20,8 @@ class EngineTest : public ::testing::Test {
                                   .leaf_count = workers,
                                   .total_clocks = total_clocks,
                                   .train_samples = 100,
-                                  .batch = 10});
+                                  .batch = 10,
+                                  .skip_not_finite = skip_});
     roster_ = {};
     for (uint32_t w = 0; w < workers; ++w) {
       roster_.workers.push_back({.worker = WorkerId{w}, .admitted = 1});
@@ -63,7 +64,10 @@ class EngineTest : public ::testing::Test {
         seen_.push_back(command.what.op);
         if (!command.wants_event) continue;
         engine_->OnDevice(now_,
-                          {.run = command.run, .instruction = command.instruction, .samples = 1},
+                          {.run = command.run,
+                           .instruction = command.instruction,
+                           .samples = 1,
+                           .not_finite = std::exchange(not_finite_, {})},
                           {&out_, &commands_});
       }
     }
@@ -75,6 +79,8 @@ class EngineTest : public ::testing::Test {
     return count;
   }
 
+  bool skip_ = false;
+  DeviceEvent::NotFinite not_finite_;  // of the device's next event
   Nanos now_ = 0;
   std::shared_ptr<const wire::Layout> layout_ = std::make_shared<const wire::Layout>(
       *wire::Layout::Build({{.name = "w", .shape = {64}}}, {.shard_count = 2}));
@@ -478,6 +484,49 @@ TEST_F(StagedEngineTest, ALeavingWorkerWaitsForWhatItHasAskedAhead) {
   Reply(0, 1, 0);
   Reply(1, 1, 0);
   EXPECT_TRUE(engine_->left());
+}
+
+// A gradient that is not finite, found with the first bucket of the step.
+TEST_F(EngineTest, ADivergenceIsToldAndNothingMoreLeaves) {
+  Start("ssp:s=1", 1, 5);
+  Reply(0, 0, 0);
+  Reply(1, 0, 0);
+  out_.messages.clear();
+  not_finite_ = {.updates = 1, .tensor = 0};
+  RunDevice();
+  ASSERT_EQ(out_.messages.size(), 1u);
+  const Message& told = out_.messages[0];
+  EXPECT_EQ(told.type, MessageType::kNotFinite);
+  EXPECT_EQ(told.to, Address::Scheduler());
+  EXPECT_EQ(told.clock, 0);
+  EXPECT_EQ(std::get<wire::NotFinite>(told.body),
+            (wire::NotFinite{.worker = 0, .parameters = false, .tensor = "w"}));
+  EXPECT_EQ(engine_->clock(), 0);
+}
+
+TEST_F(EngineTest, WhatTheDeviceLeftOutIsCountedAndTheStepGoesOn) {
+  skip_ = true;
+  Start("ssp:s=1", 1, 5);
+  Reply(0, 0, 0);
+  Reply(1, 0, 0);
+  not_finite_ = {.updates = 2, .tensor = 0};
+  RunDevice();
+  EXPECT_EQ(engine_->clock(), 1);
+  EXPECT_EQ(Sent(MessageType::kNotFinite), 0u);
+  EXPECT_EQ(Sent(MessageType::kPush), 2u);
+  EXPECT_EQ(engine_->progress().left_out, (std::vector<wire::LeftOut>{{"w", 2, 0}}));
+}
+
+// Parameters that are not finite are not mended by leaving out what comes of them.
+TEST_F(EngineTest, ParametersThatAreNotFiniteEndTheJobEvenSo) {
+  skip_ = true;
+  Start("ssp:s=1", 1, 5);
+  Reply(0, 0, 0);
+  Reply(1, 0, 0);
+  not_finite_ = {.updates = 1, .tensor = 0, .parameters = true};
+  RunDevice();
+  EXPECT_EQ(Sent(MessageType::kNotFinite), 1u);
+  EXPECT_EQ(engine_->clock(), 0);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "base/finite.h"
 #include "base/leaf_tree.h"
 #include "base/past_cache.h"
 #include "base/status_macros.h"
@@ -76,6 +77,7 @@ Executor::Executor(ExecutorOptions options)
   for (size_t op = 0; op < options_.graph.ops().size(); ++op) {
     for (ParamId param : options_.graph.ops()[op].params) op_of_[Index(param)] = op;
   }
+  last_op_ = op_of_.empty() ? 0 : *std::min_element(op_of_.begin(), op_of_.end());
   CutStep();
 }
 
@@ -139,6 +141,7 @@ void Executor::Run(const DeviceCommand& command, std::vector<DeviceEvent>* event
   compute_ns_ += options_.now() - begin;
   if (!command.wants_event) return;
   TakeLoss();
+  event.not_finite = std::exchange(not_finite_, {});
   event.trained_samples = std::exchange(trained_samples_, 0);
   if (command.what.op != Op::kEvaluate) event.loss_sum = std::exchange(loss_sum_, 0.0);
   event.compute_ns = std::exchange(compute_ns_, 0);
@@ -224,14 +227,15 @@ void Executor::Forward(const DeviceCommand& command) {
   replica_->ForwardOp(command.what.index);
   if (command.what.index + 1 < options_.graph.ops().size()) return;
   loss_due_ = true;
-  trained_samples_ += part_samples_;
+  (options_.skip_not_finite ? part_trained_ : trained_samples_) += part_samples_;
   node_samples_ += part_samples_;
   // A device has not computed it yet, and is to be asked for the backward pass first.
   if (!replica_->on_device()) TakeLoss();
 }
 
 void Executor::TakeLoss() {
-  if (std::exchange(loss_due_, false)) loss_sum_ += replica_->loss_sum();
+  if (!std::exchange(loss_due_, false)) return;
+  (options_.skip_not_finite ? part_loss_ : loss_sum_) += replica_->loss_sum();
 }
 
 void Executor::Backward(const DeviceCommand& command) {
@@ -244,7 +248,11 @@ void Executor::Backward(const DeviceCommand& command) {
   } else {
     for (absl::Span<float> gradient : gradients) std::fill(gradient.begin(), gradient.end(), 0.0f);
   }
-  arriving_.push_back({.op = command.what.index, .depth = depth_, .merges = merges_});
+  arriving_.push_back({.op = command.what.index,
+                       .depth = depth_,
+                       .merges = merges_,
+                       .samples = part_samples_,
+                       .clock = command.clock});
   if (!replica_->on_device()) Settle(0);
   if (command.what.index == 0) stack_size_ = depth_ + 1 - merges_;
 }
@@ -255,8 +263,60 @@ void Executor::Settle(size_t op) {
     const Arriving next = arriving_.front();
     arriving_.pop_front();
     replica_->WaitForGradients(next.op);
-    Merge(options_.graph.ops()[next.op].params, next.depth, next.merges);
+    Check(next);
+    if (!options_.skip_not_finite) {
+      Merge(options_.graph.ops()[next.op].params, next.depth, next.merges);
+    }
+    if (next.op == 0) FinishPart(next);
   }
+}
+
+// Here because a gradient is still in the cache that it was written to. What follows it is not
+// waited for: all of the sum would have to be read again.
+void Executor::Check(const Arriving& arrived) {
+  const std::vector<ParamId>& params = options_.graph.ops()[arrived.op].params;
+  if (arrived.op == last_op_ && !params.empty() && options_.spoils != nullptr &&
+      arrived.clock != spoiled_ && options_.spoils(arrived.clock)) {
+    spoiled_ = arrived.clock;
+    GradientOf(arrived.depth, params.front()).front() = std::nanf("");
+  }
+  if (odd_.has_value()) return;
+  for (const ParamId param : params) {
+    if (!AllFinite(GradientOf(arrived.depth, param))) odd_ = Index(param);
+  }
+  if (odd_.has_value() && !options_.skip_not_finite) CountOdd(*odd_, /*parameters=*/false);
+}
+
+void Executor::CountOdd(uint32_t tensor, bool parameters) {
+  if (not_finite_.updates++ == 0) {
+    not_finite_.tensor = tensor;
+    not_finite_.parameters = parameters;
+  }
+}
+
+// All gradients of a part are there. One that is not finite is left out with its samples and its
+// loss, in all buckets, or nobody could say what of it was taken.
+void Executor::FinishPart(const Arriving& last) {
+  if (!odd_.has_value() && options_.odd_elsewhere != nullptr && last.samples > 0) {
+    odd_ = options_.odd_elsewhere();
+    if (odd_.has_value() && !options_.skip_not_finite) CountOdd(*odd_, /*parameters=*/false);
+  }
+  left_out_ = options_.skip_not_finite && odd_.has_value();
+  if (left_out_) CountOdd(*odd_, /*parameters=*/false);
+  odd_.reset();
+  if (!options_.skip_not_finite) return;
+  TakeLoss();
+  if (left_out_) {
+    const absl::Span<float> all = blocks_[last.depth].floats().first(offsets_.back());
+    std::fill(all.begin(), all.end(), 0.0f);
+    node_samples_ -= last.samples;
+  } else {
+    trained_samples_ += part_trained_;
+    loss_sum_ += part_loss_;
+  }
+  part_trained_ = 0;
+  part_loss_ = 0;
+  for (const models::Op& op : options_.graph.ops()) Merge(op.params, last.depth, last.merges);
 }
 
 void Executor::Merge(const std::vector<ParamId>& params, size_t depth, size_t merges) {
@@ -272,7 +332,7 @@ void Executor::Merge(const std::vector<ParamId>& params, size_t depth, size_t me
 Buffers Executor::Collect(const DeviceCommand& command) {
   const wire::Bucket& bucket =
       options_.layout->buckets(command.what.shard)[Index(command.what.bucket)];
-  Settle(LastOpOf(bucket));
+  Settle(options_.skip_not_finite ? 0 : LastOpOf(bucket));
   Buffers frames;
   for (const wire::Slice& slice : bucket.slices) {
     const size_t begin = offsets_[Index(slice.param)] + slice.begin;
@@ -293,8 +353,9 @@ void Executor::Update(const DeviceCommand& command) {
   for (size_t p = 0; p < local_states_.size(); ++p) {
     const ParamId param{static_cast<uint32_t>(p)};
     update.average_rate = options_.graph.param(param).average_rate;
-    compute::ApplyGradient(options_.optimizer, update, GradientOf(0, param), replica_->param(param),
-                           &local_states_[p]);
+    const bool finite = compute::ApplyGradient(options_.optimizer, update, GradientOf(0, param),
+                                               replica_->param(param), &local_states_[p]);
+    if (!finite) CountOdd(static_cast<uint32_t>(p), /*parameters=*/true);
   }
 }
 

@@ -10,6 +10,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -43,6 +44,14 @@ struct ExecutorOptions {
   // Null: one of its own. Executors of simulated workers share one, and their caller exchanges its
   // parameters around each Run (models/replica.h).
   std::shared_ptr<models::Replica> replica;
+  // A part whose gradient is not finite is left out of its sum: it stands for no samples. Else it
+  // is only told of (DeviceEvent::not_finite).
+  bool skip_not_finite = false;
+  // Asked when a part's gradients are all there: a tensor of the caller's that is not finite (as in
+  // DeviceEvent::NotFinite). Null: there are none.
+  std::function<std::optional<uint32_t>()> odd_elsewhere;
+  // A fault for tests: at these clocks one element of the gradient is NaN, once. Null: never.
+  std::function<bool(Clock)> spoils;
 };
 
 // The outline that the engine needs of a graph.
@@ -61,9 +70,23 @@ class Executor {
 
   // Loss and accuracy of the present parameters on the held-out data.
   DeviceEvent Evaluate();
+  // Waits for all gradients that were asked for; and whether the last part of them was left out.
+  bool LeftOut() {
+    Settle(0);
+    return left_out_;
+  }
   const models::Replica& replica() const { return *options_.replica; }
 
  private:
+  // Gradients of a part that the device may still be copying, by operator, descending: where they
+  // go, and how often they are then added to the block below.
+  struct Arriving {
+    size_t op = 0;
+    size_t depth = 0, merges = 0;
+    uint64_t samples = 0;  // of the part
+    Clock clock = 0;
+  };
+
   explicit Executor(ExecutorOptions options);
   void CutStep();
 
@@ -73,6 +96,9 @@ class Executor {
   void Begin(const models::StepKey& key);
   void Forward(const DeviceCommand& command);
   void Backward(const DeviceCommand& command);
+  void Check(const Arriving& arrived);
+  void CountOdd(uint32_t tensor, bool parameters);
+  void FinishPart(const Arriving& last);
   void Merge(const std::vector<ParamId>& params, size_t depth, size_t merges);
   void Settle(size_t op);
   size_t LastOpOf(const wire::Bucket& bucket) const;
@@ -103,14 +129,12 @@ class Executor {
   uint64_t part_samples_ = 0;
   uint64_t node_samples_ = 0;
 
-  // Gradients of a part that the device may still be copying, by operator, descending: where they
-  // go, and how often they are then added to the block below.
-  struct Arriving {
-    size_t op = 0;
-    size_t depth = 0, merges = 0;
-  };
   std::deque<Arriving> arriving_;
-  bool loss_due_ = false;  // that of the last part is not in loss_sum_
+  bool loss_due_ = false;  // that of the last part has not been taken
+  size_t last_op_ = 0;     // in the order of gradients: the last that has parameters
+  Clock spoiled_ = kNoClock;
+  std::optional<uint32_t> odd_;  // the first tensor of the part whose gradient is not finite
+  bool left_out_ = false;
 
   // The round of local steps in progress: what it began with, by shard (kDelta), and its samples.
   std::vector<Buffers> round_start_;
@@ -121,6 +145,10 @@ class Executor {
   uint64_t trained_samples_ = 0;
   double loss_sum_ = 0;
   Nanos compute_ns_ = 0;
+  DeviceEvent::NotFinite not_finite_;
+  // Of the part in hand, until it is known whether it counts (skip_not_finite).
+  uint64_t part_trained_ = 0;
+  double part_loss_ = 0;
 };
 
 }  // namespace soapstone::worker

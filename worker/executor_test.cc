@@ -33,7 +33,7 @@ class ExecutorOnPngs : public models::DataFiles {
     layout_ = std::make_shared<const wire::Layout>(*wire::Layout::Build(graph_->params(), {}));
   }
 
-  std::unique_ptr<Executor> Make(bool prefetch) {
+  std::unique_ptr<Executor> Make(bool prefetch, bool skip = false, Clock spoilt = kNoClock) {
     return *Executor::Create({.graph = *graph_,
                               .data = data_,
                               .layout = layout_,
@@ -41,7 +41,33 @@ class ExecutorOnPngs : public models::DataFiles {
                               .batch = kBatch,
                               .total_clocks = kClocks,
                               .now = [] { return Nanos{0}; },
-                              .prefetch = prefetch});
+                              .prefetch = prefetch,
+                              .skip_not_finite = skip,
+                              .spoils = [spoilt](Clock clock) { return clock == spoilt; }});
+  }
+
+  // The sum along the tree of leaves [begin, 4), computed one by one.
+  DeviceEvent Sum(Executor* executor, uint32_t begin, Clock clock) {
+    const auto ops = static_cast<uint32_t>(graph_->ops().size());
+    std::vector<DeviceEvent> events;
+    const LeafRange node = {begin, 4};
+    for (uint32_t leaf = begin; leaf < 4; ++leaf) {
+      for (uint32_t i = 0; i < 2 * ops; ++i) {
+        const bool forward = i < ops;
+        executor->Run({.what = {.op = forward ? Op::kForward : Op::kBackward,
+                                .index = forward ? i : 2 * ops - 1 - i,
+                                .node = node,
+                                .part = {leaf, leaf + 1}},
+                       .clock = clock,
+                       .leaf_count = kLeaves,
+                       .tree_sum = true,
+                       .first_part = leaf == begin,
+                       .last_part = leaf == 3},
+                      &events);
+      }
+    }
+    executor->Run({.what = {.op = Op::kCollect}, .wants_event = true, .clock = clock}, &events);
+    return events.at(0);
   }
 
   void RunOp(Executor* executor, Op op, uint32_t index, LeafRange part, Clock clock) {
@@ -93,6 +119,35 @@ TEST_F(ExecutorOnPngs, ASuccessorGoesOnWithTheSameBits) {
   const std::vector<float> rest = Gradients(Make(true).get(), 4);
   EXPECT_EQ(rest,
             std::vector<float>(whole.end() - static_cast<ptrdiff_t>(rest.size()), whole.end()));
+}
+
+TEST_F(ExecutorOnPngs, AGradientThatIsNotFiniteIsToldOf) {
+  const std::unique_ptr<Executor> executor = Make(false, /*skip=*/false, /*spoilt=*/1);
+  EXPECT_EQ(Sum(executor.get(), 2, 0).not_finite.updates, 0u);
+  const DeviceEvent told = Sum(executor.get(), 2, 1);
+  EXPECT_EQ(told.not_finite.updates, 1u);
+  EXPECT_FALSE(told.not_finite.parameters);
+  EXPECT_EQ(Sum(executor.get(), 2, 2).not_finite.updates, 0u);
+}
+
+// Of leaves 2 and 3 the first is spoilt: what is left is leaf 3's, to the bit, with its samples and
+// its loss; and the next step is as if nothing had been.
+TEST_F(ExecutorOnPngs, APartThatIsNotFiniteIsLeftOutWithAllThatBelongsToIt) {
+  const std::unique_ptr<Executor> plain = Make(false);
+  const std::unique_ptr<Executor> skips = Make(false, /*skip=*/true, /*spoilt=*/1);
+  EXPECT_EQ(Sum(skips.get(), 2, 0).frames, Sum(plain.get(), 2, 0).frames);
+  const DeviceEvent left = Sum(skips.get(), 2, 1);
+  const DeviceEvent alone = Sum(plain.get(), 3, 1);
+  EXPECT_EQ(left.frames, alone.frames);
+  EXPECT_EQ(left.samples, alone.samples);
+  EXPECT_EQ(left.trained_samples, alone.trained_samples);
+  EXPECT_EQ(left.loss_sum, alone.loss_sum);
+  EXPECT_EQ(left.not_finite, (DeviceEvent::NotFinite{.updates = 1, .tensor = 0}));
+  const DeviceEvent after = Sum(skips.get(), 2, 2);
+  const DeviceEvent whole = Sum(plain.get(), 2, 2);
+  EXPECT_EQ(after.frames, whole.frames);
+  EXPECT_EQ(after.samples, whole.samples);
+  EXPECT_EQ(after.not_finite.updates, 0u);
 }
 
 }  // namespace

@@ -70,7 +70,7 @@ class Builder {
   }
 
   // Forward and backward of every part of `node`. With `push`, buckets leave as they get ready
-  // during the last part's backward pass.
+  // during the last part's backward pass, or after it (whole_nodes).
   void Compute(const NodePlan& plan, bool push) {
     const uint32_t ops = static_cast<uint32_t>(inputs_.ops->size());
     for (size_t p = 0; p < plan.parts.size(); ++p) {
@@ -96,9 +96,9 @@ class Builder {
                 .part = part,
                 .first_part = first,
                 .last_part = last});
-        if (push && last) PushReady((*inputs_.ops)[op].params, plan.node);
+        if (push && last && !inputs_.whole_nodes) PushReady((*inputs_.ops)[op].params, plan.node);
       }
-      if (push && last) PushTables(plan.node);
+      if (push && last) PushLeft(plan.node);
     }
     program_.nodes.push_back(plan);
   }
@@ -179,6 +179,13 @@ class Builder {
       Push(it->shard, it->bucket, node);
       it = waiting_.erase(it);
     }
+  }
+
+  // What has not left during the backward pass, in the order of that.
+  void PushLeft(LeafRange node) {
+    const auto& ops = *inputs_.ops;
+    for (size_t i = ops.size(); i > 0 && !waiting_.empty(); --i) PushReady(ops[i - 1].params, node);
+    PushTables(node);
   }
 
   void PushTables(LeafRange node) {

@@ -108,6 +108,9 @@ struct ProgramInputs {
   // Each shard's values are loaded when the forward pass comes to them, and asked for as soon as
   // the shard has the clock before. For layouts with stages (PolicyTraits::pulls_ahead).
   bool by_stages = false;
+  // Nothing of a node is handed over before all of its gradient is there: whether it is finite is
+  // known then, and all buckets leave a part of it out or none.
+  bool whole_nodes = false;
   // > 0: a step needs rows of all these leaves, since it may have to compute any (adopted ones).
   uint32_t keys_of_leaves = 0;
 };

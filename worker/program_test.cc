@@ -209,5 +209,21 @@ TEST_F(StagedProgramTest, AnAdoptionLoadsAgainFirst) {
   EXPECT_TRUE(program.instructions[0].all);
 }
 
+TEST_F(ProgramTest, WholeNodesLeaveAfterTheirLastGradientWithEveryBucketOnce) {
+  const std::vector<NodePlan> plan = PlanTreeNodes({0, 3}, {}, 8, true);
+  const Program plain = BuildStep(inputs_, plan);
+  inputs_.whole_nodes = true;
+  const Program whole = BuildStep(inputs_, plan);
+  EXPECT_EQ(Count(whole, Op::kPush), Count(plain, Op::kPush));
+  const auto& instructions = whole.instructions;
+  for (size_t i = 0; i < instructions.size(); ++i) {
+    if (instructions[i].op != Op::kCollect) continue;
+    for (size_t j = i; j < instructions.size(); ++j) {
+      EXPECT_FALSE(instructions[j].op == Op::kBackward &&
+                   instructions[j].node == instructions[i].node);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace soapstone::worker

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/finite.h"
 #include "base/leaf_tree.h"
 #include "base/status_macros.h"
 #include "glog/logging.h"
@@ -29,6 +30,12 @@ absl::StatusOr<std::unique_ptr<SparseExecutor>> SparseExecutor::Create(
         models::Replica::Create(*o.model->graph(),
                                 {.seed = o.seed, .input_gradients = {o.model->rows_input()}}));
   }
+  // The gradients of rows are sums of those of the graph's input.
+  const auto odd_elsewhere = [model = o.model.get(), replica = replica.get(),
+                              table = static_cast<uint32_t>(o.layout->params().size())] {
+    const bool finite = AllFinite(replica->InputGradient(model->rows_input()));
+    return finite ? std::nullopt : std::optional(table);
+  };
   // Its time is counted with ours.
   SOAP_ASSIGN_OR_RETURN(made->graph_, Executor::Create({.graph = *o.model->graph(),
                                                         .data = std::make_shared<models::TrainTest>(
@@ -37,7 +44,9 @@ absl::StatusOr<std::unique_ptr<SparseExecutor>> SparseExecutor::Create(
                                                         .seed = o.seed,
                                                         .batch = o.batch,
                                                         .now = [] { return Nanos{0}; },
-                                                        .replica = std::move(replica)}));
+                                                        .replica = std::move(replica),
+                                                        .skip_not_finite = o.skip_not_finite,
+                                                        .odd_elsewhere = odd_elsewhere}));
   return made;
 }
 
@@ -63,6 +72,7 @@ void SparseExecutor::Run(const DeviceCommand& command, std::vector<DeviceEvent>*
   compute_ns_ += options_.now() - begin;
   if (!command.wants_event) return;
   if (graph_ == nullptr) {
+    event.not_finite = std::exchange(not_finite_, {});
     event.trained_samples = std::exchange(trained_samples_, 0);
     if (command.what.op != Op::kEvaluate) event.loss_sum = std::exchange(loss_sum_, 0.0);
   }
@@ -170,11 +180,8 @@ void SparseExecutor::Forward(const DeviceCommand& command) {
     node_samples_ = 0;
   }
   const models::SparseBatch batch = BatchOf(command);
-  node_samples_ += batch.samples.size();
-  if (graph_ != nullptr) return;
-  const models::SparseLoss loss = options_.model->Run(batch, &rows_);
-  loss_sum_ += loss.loss_sum;
-  trained_samples_ += batch.samples.size();
+  part_samples_ = batch.samples.size();
+  if (graph_ == nullptr) part_loss_ = options_.model->Run(batch, &rows_).loss_sum;
 }
 
 // The first operator's ends it: the gradient of the graph's rows is there.
@@ -190,9 +197,28 @@ void SparseExecutor::Backward(const DeviceCommand& command) {
   SumRows(command);
 }
 
+bool SparseExecutor::LeavesOut(const Rows& gradients) {
+  if (graph_ != nullptr) return options_.skip_not_finite && graph_->LeftOut();
+  for (size_t t = 0; t < gradients.size(); ++t) {
+    if (AllFinite(gradients[t].rows)) continue;
+    if (not_finite_.updates++ == 0) {
+      not_finite_.tensor = static_cast<uint32_t>(options_.layout->params().size() + t);
+    }
+    return options_.skip_not_finite;
+  }
+  return false;
+}
+
 void SparseExecutor::SumRows(const DeviceCommand& command) {
   Rows gradients;
   for (models::RowBlock& rows : rows_) gradients.push_back(rows.TakeGradients());
+  if (LeavesOut(gradients)) {
+    gradients.assign(gradients.size(), {});
+  } else {
+    node_samples_ += part_samples_;
+    trained_samples_ += part_samples_;
+    loss_sum_ += part_loss_;
+  }
   sums_.push_back(std::move(gradients));
   uint32_t merges = command.first_part ? 0 : 1;
   if (command.tree_sum) merges = NodesCompletedBy(command.what.part.begin, command.what.node);

@@ -31,6 +31,7 @@ struct SparseExecutorOptions {
   std::function<Nanos()> now;
   // Of the model's graph, with the gradient of its rows_input(); null: one of its own.
   std::shared_ptr<models::Replica> replica;
+  bool skip_not_finite = false;  // as ExecutorOptions
 };
 
 // What the engine must know of such a model: the operators of its graph, or of a model of tables
@@ -60,6 +61,8 @@ class SparseExecutor {
   void Forward(const DeviceCommand& command);
   void Backward(const DeviceCommand& command);
   void SumRows(const DeviceCommand& command);
+  // Whether what a part has computed is left out; of a model of tables alone it is looked at here.
+  bool LeavesOut(const Rows& gradients);
   Buffers Collect(const DeviceCommand& command);
   void Evaluate(DeviceEvent* event);
   models::SparseBatch BatchOf(const DeviceCommand& command);
@@ -76,7 +79,12 @@ class SparseExecutor {
   std::vector<Rows> sums_;
   uint64_t node_samples_ = 0;
 
+  // Of the part in hand.
+  uint64_t part_samples_ = 0;
+  double part_loss_ = 0;
+
   // Since the last event.
+  DeviceEvent::NotFinite not_finite_;
   uint64_t trained_samples_ = 0;
   double loss_sum_ = 0;
   Nanos compute_ns_ = 0;
