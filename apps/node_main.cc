@@ -21,6 +21,7 @@
 #include "apps/scheduler_node.h"
 #include "apps/server_node.h"
 #include "apps/signal_watch.h"
+#include "apps/wire_limits.h"
 #include "apps/worker_node.h"
 #include "base/exit_codes.h"
 #include "base/status_macros.h"
@@ -82,6 +83,7 @@ absl::StatusOr<std::unique_ptr<transport::Transport>> OpenTransport(wire::Role r
   options.shared_memory = job.config.cluster().transport() == "auto" && MayShareMemory(*job.layout);
   options.streams = job.config.cluster().transport() != "zeromq";
   options.stream_port = flags.stream_port;
+  LimitToJob(job, &options);
   if (role == wire::Role::kScheduler) options.listen = scheduler;
   // Workers that keep the parameters among themselves are reached by each other.
   const bool listens = role == wire::Role::kServer ||

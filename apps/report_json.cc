@@ -44,10 +44,10 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WorkerTimes, worker, compute, injected, polic
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ResultReport, code, reason, job, guarantee, test_samples,
                                    test_accuracy, test_loss, seconds, samples, samples_per_s,
                                    train_loss, pushed_bytes, pulled_bytes, read_lags, times,
-                                   rejects, malformed, sha256, model_path)
+                                   rejects, malformed, strangers, sha256, model_path)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LedgerRow, worker, shard, read_lags, stalenesses, violations)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NodeReport, name, sent, received, sockets, shared_bytes,
-                                   malformed, rejects, duplicates, left_out, ledger)
+                                   malformed, strangers, rejects, duplicates, left_out, ledger)
 
 namespace {
 

@@ -263,7 +263,8 @@ void ServerNode::ReportEnd() {
                     .received = moved.received,
                     .sockets = moved.sockets,
                     .shared_bytes = moved.shared_bytes,
-                    .malformed = moved.rejected_messages};
+                    .malformed = moved.rejected_messages,
+                    .strangers = moved.strangers};
   uint64_t violations = 0;
   for (const std::unique_ptr<ShardThread>& thread : shards_) {
     const server::Shard& shard = thread->Join();

@@ -384,7 +384,8 @@ int WorkerNode::Finish() {
                               .received = moved.received,
                               .sockets = moved.sockets,
                               .shared_bytes = moved.shared_bytes,
-                              .malformed = moved.rejected_messages});
+                              .malformed = moved.rejected_messages,
+                              .strangers = moved.strangers});
   }
   return end_->code;
 }
