@@ -506,6 +506,7 @@ uint64_t JobDigest(const wire::JobConfig& config, uint64_t data_fingerprint) {
   meaning.clear_output();
   meaning.mutable_cluster()->clear_scheduler();
   meaning.mutable_cluster()->clear_transport();
+  meaning.mutable_cluster()->clear_link_bytes();
   if (config.cluster().isa() == "auto") meaning.mutable_cluster()->clear_isa();
   wire::Data* data = meaning.mutable_data();
   data->clear_path();

@@ -24,6 +24,7 @@
 #include "apps/scheduler_node.h"
 #include "apps/server_node.h"
 #include "apps/signal_watch.h"
+#include "apps/wire_limits.h"
 #include "apps/worker_node.h"
 #include "base/exit_codes.h"
 #include "base/status_macros.h"
@@ -93,6 +94,7 @@ absl::StatusOr<std::unique_ptr<transport::Transport>> OpenTransport(wire::Role r
   if (options.queue_bytes_max == 0) {
     options.queue_bytes_max = std::min(kLinkBytes, AvailableMemory() / kLinkMemoryShare);
   }
+  LimitToJob(job, &options);
   if (role == wire::Role::kScheduler) options.listen = scheduler;
   // Workers that keep the parameters among themselves are reached by each other.
   const bool listens = role == wire::Role::kServer ||

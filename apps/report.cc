@@ -57,6 +57,7 @@ NodeReport Sum(const std::vector<NodeReport>& nodes) {
     sum.sockets.Add(node.sockets);
     sum.shared_bytes += node.shared_bytes;
     sum.malformed += node.malformed;
+    sum.strangers += node.strangers;
     sum.rejects += node.rejects;
     sum.duplicates += node.duplicates;
     sum.left_out += node.left_out;
@@ -104,6 +105,9 @@ void AddNodeRows(const ResultReport& result, const std::vector<NodeReport>& node
                       WithCommas(std::max(sum.rejects, result.rejects)), " by shards, ",
                       WithCommas(sum.duplicates), " duplicates"),
          table);
+  if (const uint64_t strangers = result.strangers + sum.strangers; strangers > 0) {
+    AddRow("sent away", absl::StrCat(WithCommas(strangers), " connections of strangers"), table);
+  }
 }
 
 // Values in [first, next) and how often they occurred; next 0: and all above.

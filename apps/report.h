@@ -83,6 +83,7 @@ struct ResultReport {
   std::vector<LeftOutRow> left_out;
   uint64_t rejects = 0;             // data messages that shards refused
   uint64_t malformed = 0;           // messages that transports refused
+  uint64_t strangers = 0;           // connections that the scheduler ended (transport/door.h)
   std::string sha256;
   std::string model_path;
   friend bool operator==(const ResultReport&, const ResultReport&) = default;
@@ -106,6 +107,7 @@ struct NodeReport {
   transport::SocketCounts sockets;
   uint64_t shared_bytes = 0;  // of `sent`: through shared memory
   uint64_t malformed = 0;   // messages that the transport refused (the scheduler's: in the result)
+  uint64_t strangers = 0;   // connections that it ended (the same)
   uint64_t rejects = 0;     // shards: refused data messages
   uint64_t duplicates = 0;  // shards
   uint64_t left_out = 0;    // shards: updates that came too late for their round (backup)

@@ -82,7 +82,7 @@ TEST(Report, TableSaysWhatCounts) {
                          .stalenesses = HistogramOf({0, 9, 15, 40}),
                          .violations = 3};
   const std::string table =
-      ToTable(SomeResult(), {{.name = "server-0", .malformed = 2, .ledger = {row, row}}});
+      ToTable(SomeResult(), {{.name = "server-0", .malformed = 2, .strangers = 5, .ledger = {row, row}}});
   EXPECT_THAT(table, HasSubstr("0.9750"));
   EXPECT_THAT(table, HasSubstr("1,234,567"));
   EXPECT_THAT(table, HasSubstr("0: 90.0%  2: 10.0%"));
@@ -93,6 +93,7 @@ TEST(Report, TableSaysWhatCounts) {
   EXPECT_THAT(table, HasSubstr("read lag at most 2; broken 6 times in 4 reads"));
   EXPECT_THAT(table, HasSubstr("0: 25.0%  8-15: 50.0%  32-63: 25.0%"));
   EXPECT_THAT(table, HasSubstr("2 malformed"));
+  EXPECT_THAT(table, HasSubstr("5 connections of strangers"));
 }
 
 TEST(Report, TableReconcilesBytesWithTheKernel) {

@@ -193,7 +193,9 @@ ResultReport SchedulerNode::Result() const {
     }
   }
   result.rejects = sum.rejects;
-  result.malformed = loop_.transport().stats().rejected_messages + coordinator_.ignored();
+  const transport::TransportStats moved = loop_.transport().stats();
+  result.malformed = moved.rejected_messages + coordinator_.ignored();
+  result.strangers = moved.strangers;
   if (const auto& saved = coordinator_.saved(); saved.has_value()) {
     result.sha256 = saved->sha256;
     result.model_path = saved->path;

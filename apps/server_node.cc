@@ -206,6 +206,7 @@ void ServerNode::ReportEnd() {
                     .sockets = moved.sockets,
                     .shared_bytes = moved.shared_bytes,
                     .malformed = moved.rejected_messages,
+                    .strangers = moved.strangers,
                     .heartbeat_gap_s = loop_.heartbeat_gap_s(),
                     .resident_peak_bytes = ReadResidentMemory().peak_bytes};
   shards_.AddTo(&report);

@@ -469,6 +469,7 @@ int WorkerNode::Finish() {
                               .sockets = moved.sockets,
                               .shared_bytes = moved.shared_bytes,
                               .malformed = moved.rejected_messages,
+                              .strangers = moved.strangers,
                               .heartbeat_gap_s = loop_.heartbeat_gap_s(),
                               .resident_peak_bytes = ReadResidentMemory().peak_bytes});
   }

@@ -140,10 +140,11 @@ void Coordinator::OnHello(Nanos now, const Message& message, Outbox* out) {
     SendNotice(message.from, MessageType::kRefuse, std::move(why), out);
   };
   if (hello->config_digest != options_.config_digest) {
-    return refuse({kExitConfig,
-                   absl::StrFormat("the job's configuration differs from the scheduler's (digest "
-                                   "%016x here, %016x there): start all with the same job file",
-                                   hello->config_digest, options_.config_digest)});
+    // What it should have been is not said: who knows it is given a rank, and the session.
+    return refuse(
+        {kExitConfig, absl::StrFormat("the job's configuration (digest %016x) differs from the "
+                                      "scheduler's: start all with the same job file",
+                                      hello->config_digest)});
   }
   const auto welcome = [&](Address place) {
     Message answer = To(message.from, MessageType::kWelcome);
@@ -526,6 +527,8 @@ Message Coordinator::To(Address to, MessageType type) const {
 
 void Coordinator::SendNotice(Address to, MessageType type, Notice notice, Outbox* out) const {
   Message message = To(to, type);
+  // Who is refused is not of the job, and does not learn its session.
+  if (type == MessageType::kRefuse) message.session = 0;
   message.body = std::move(notice);
   out->Send(std::move(message));
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "base/exit_codes.h"
 #include "scheduler/hand_played_job.h"
 
@@ -95,8 +96,11 @@ TEST(CoordinatorRegistration, AnotherConfigurationIsRefused) {
   Job job({.servers = 1, .workers = 1});
   job.SayHello(Role::kWorker, 0, 11, kDigest + 1);
   EXPECT_EQ(job.LastNotice(MessageType::kRefuse).code, kExitConfig);
+  EXPECT_THAT(job.LastNotice(MessageType::kRefuse).text, HasSubstr("differs from the scheduler's"));
+  // Neither what would have been welcome nor the session: with them it would be.
   EXPECT_THAT(job.LastNotice(MessageType::kRefuse).text,
-              HasSubstr("configuration differs from the scheduler's"));
+              testing::Not(HasSubstr(absl::StrFormat("%016x", kDigest))));
+  EXPECT_EQ(job.Last(MessageType::kRefuse).session, 0u);
 }
 
 // Under a policy whose bits are promised the first of a role says what they are made with.

@@ -16,22 +16,34 @@ absl::StatusOr<wire::Message> Identity::Stamp(wire::Address node,
     stamped.from = self_;
   }
   if (stamped.to.role == wire::Role::kNone) stamped.to = node;
-  if (stamped.session == 0) stamped.session = session_;
+  // Who is refused is not of the job, and does not learn its session.
+  const bool tells = stamped.type != wire::MessageType::kRefuse;
+  if (stamped.session == 0 && tells) stamped.session = session_;
   SOAP_RETURN_IF_ERROR(wire::ValidateSender(stamped.from, self_));
   SOAP_RETURN_IF_ERROR(wire::Validate(stamped, limits_));
   return stamped;
 }
 
-absl::Status Identity::Admit(const wire::Received& received) const {
+absl::Status Identity::CheckWay(wire::Address sender, const Way& way) const {
+  if (way.by_our_connection) return absl::OkStatus();
+  const bool expected_on_ours = sender.role == wire::Role::kScheduler ||
+                                (way.connected_to_sender && sender.role != self_.role);
+  if (!expected_on_ours) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "said to be from ", sender.ToString(), ", to whom we connected, but not by that connection"));
+}
+
+absl::Status Identity::Admit(const wire::Received& received, const Way& way) const {
   const wire::Message& message = received.message;
-  if (message.session == session_) return absl::OkStatus();
+  SOAP_RETURN_IF_ERROR(CheckWay(received.sender, way));
+  if (session_ != 0 && message.session == session_) return absl::OkStatus();
   if (message.type == wire::MessageType::kHello && self_.role == wire::Role::kScheduler) {
     // A rank is taught only with the session: a stranger cannot take a member's route.
     if (received.sender.IsTemporary()) return absl::OkStatus();
     return absl::InvalidArgumentError(
         absl::StrCat("hello without the session from ", received.sender.ToString()));
   }
-  if (session_ == 0 &&
+  if (session_ == 0 && received.sender.role == wire::Role::kScheduler &&
       (message.type == wire::MessageType::kWelcome || message.type == wire::MessageType::kRefuse ||
        message.type == wire::MessageType::kShutdown)) {
     return absl::OkStatus();

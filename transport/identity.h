@@ -21,17 +21,28 @@ class Identity {
   uint64_t session() const { return session_; }
 
   // The message as it goes out to `node`: `from` is this node where it is empty or a node of this
-  // role (a shard's stays), `to` is `node` and `session` is ours where they are empty.
+  // role (a shard's stays), `to` is `node` and `session` is ours where they are empty (but of a
+  // Refuse, which tells it to nobody).
   // Errors: FailedPrecondition before SetSelf; InvalidArgument when no receiver would take it.
   absl::StatusOr<wire::Message> Stamp(wire::Address node, const wire::Message& message) const;
+
+  // How a message came.
+  struct Way {
+    bool by_our_connection = false;    // else by one that was made to us
+    bool connected_to_sender = false;  // we have a connection of our own to its sender
+  };
 
   // OK when the message's session allows it in:
   //   ours                                 any message
   //   another or none, at the scheduler    Hello, from a temporary address
-  //   any, while ours is not known         Welcome, Refuse, Shutdown
-  absl::Status Admit(const wire::Received& received) const;
+  //   any, while ours is not known         Welcome, Refuse, Shutdown, of the scheduler
+  // and its sender may speak that way: the scheduler, and whoever else we connected to, by our
+  // connection alone. Nodes of one role, which connect to each other both, also by the other's.
+  absl::Status Admit(const wire::Received& received, const Way& way) const;
 
  private:
+  absl::Status CheckWay(wire::Address sender, const Way& way) const;
+
   wire::FrameLimits limits_;
   wire::Address self_;
   uint64_t session_ = 0;

@@ -27,12 +27,16 @@ Identity Node(Address self, uint64_t session) {
   return identity;
 }
 
-bool Admits(const Identity& identity, MessageType type, uint64_t session, Address sender) {
+constexpr Identity::Way kOurs = {.by_our_connection = true, .connected_to_sender = true};
+constexpr Identity::Way kTheirs = {};
+
+bool Admits(const Identity& identity, MessageType type, uint64_t session, Address sender,
+            Identity::Way way = kOurs) {
   Message message;
   message.type = type;
   message.session = session;
   message.from = sender;
-  return identity.Admit({message, sender}).ok();
+  return identity.Admit({message, sender}, way).ok();
 }
 
 TEST(IdentityTest, StampsWhatIsEmpty) {
@@ -61,6 +65,14 @@ TEST(IdentityTest, KeepsAddresseeAndSession) {
   const absl::StatusOr<Message> stamped = Node(kWorker, 9).Stamp(kServer, message);
   EXPECT_EQ(stamped->to, message.to);
   EXPECT_EQ(stamped->session, 4u);
+}
+
+TEST(IdentityTest, ARefusalDoesNotTellTheSession) {
+  Message refuse;
+  refuse.type = MessageType::kRefuse;
+  refuse.body = wire::Notice{.code = 78, .text = "no"};
+  const Address stranger = Address::Temporary(Role::kWorker, 1);
+  EXPECT_EQ(Node(Address::Scheduler(), 9).Stamp(stranger, refuse)->session, 0u);
 }
 
 TEST(IdentityTest, SendsNothingWithoutAnAddress) {
@@ -97,6 +109,34 @@ TEST(IdentityTest, BeforeWelcomeAdmitsTheSchedulersAnswer) {
   EXPECT_TRUE(Admits(worker, MessageType::kRefuse, 9, Address::Scheduler()));
   EXPECT_TRUE(Admits(worker, MessageType::kShutdown, 9, Address::Scheduler()));
   EXPECT_FALSE(Admits(worker, MessageType::kPullReply, 9, kServer));
+  EXPECT_FALSE(Admits(worker, MessageType::kShutdown, 9, kServer)) << "not the scheduler's";
+}
+
+TEST(IdentityTest, BeforeWelcomeNobodyElseIsAdmittedWithoutASession) {
+  const Identity server = Node(Address::Temporary(Role::kServer, 1), 0);
+  EXPECT_FALSE(Admits(server, MessageType::kPull, 0, kWorker, kTheirs));
+  EXPECT_FALSE(Admits(server, MessageType::kRoster, 0, Address::Scheduler(), kTheirs));
+  EXPECT_FALSE(Admits(server, MessageType::kRoster, 0, Address::Scheduler(), kOurs));
+}
+
+TEST(IdentityTest, TheSchedulerSpeaksByOurConnectionAlone) {
+  const Identity server = Node(kServer, 9);
+  EXPECT_TRUE(Admits(server, MessageType::kShutdown, 9, Address::Scheduler(), kOurs));
+  EXPECT_FALSE(Admits(server, MessageType::kShutdown, 9, Address::Scheduler(), kTheirs));
+  const Identity newcomer = Node(Address::Temporary(Role::kServer, 1), 0);
+  for (const MessageType type : {MessageType::kWelcome, MessageType::kShutdown}) {
+    EXPECT_TRUE(Admits(newcomer, type, 4, Address::Scheduler(), kOurs));
+    EXPECT_FALSE(Admits(newcomer, type, 4, Address::Scheduler(), kTheirs));
+  }
+}
+
+TEST(IdentityTest, WhoWasConnectedToSpeaksByThatConnectionUnlessBothConnect) {
+  constexpr Identity::Way kByTheOther = {.connected_to_sender = true};
+  const Identity worker = Node(kWorker, 9);
+  EXPECT_TRUE(Admits(worker, MessageType::kPullReply, 9, kServer, kOurs));
+  EXPECT_FALSE(Admits(worker, MessageType::kPullReply, 9, kServer, kByTheOther));
+  EXPECT_TRUE(Admits(worker, MessageType::kParcel, 9, {Role::kWorker, 4}, kByTheOther));
+  EXPECT_TRUE(Admits(Node(kServer, 9), MessageType::kPull, 9, kWorker, kTheirs));
 }
 
 }  // namespace

@@ -241,7 +241,9 @@ absl::StatusOr<wire::Message> InprocNetwork::Node::Accept(Mailbox::Delivery deli
     SOAP_ASSIGN_OR_RETURN(delivery.received, wire::Decode(delivery.frames, options_.frame_limits));
   }
   wire::Received& received = delivery.received;
-  SOAP_RETURN_IF_ERROR(identity_.Admit(received));
+  // Nobody in a process speaks in another's name.
+  SOAP_RETURN_IF_ERROR(
+      identity_.Admit(received, {.by_our_connection = connections_.contains(received.sender)}));
   if (!routes_.Learn(received.sender, delivery.origin, received.message.epoch)) {
     return absl::ResourceExhaustedError(
         "no room for another route, or of a former holder of the rank");

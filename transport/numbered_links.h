@@ -71,6 +71,10 @@ class NumberedLinks {
   Came Receive(const std::string& peer, bool ours, Buffers* frames, absl::Time now);
   // The peer has shown that it knows the job's session.
   void Prove(const std::string& peer);
+  bool IsProven(const std::string& peer) {
+    const Link* link = Find(peer);
+    return link != nullptr && link->proven;
+  }
 
   // Goes on with what is due. Cheap where nothing is.
   void Tend(absl::Time now);

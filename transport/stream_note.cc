@@ -60,7 +60,7 @@ std::optional<StreamNote> DecodeNote(const Buffer& frame) {
   if (!IsNote(frame)) return std::nullopt;
   NoteBytes bytes;
   std::memcpy(&bytes, frame.data(), sizeof(bytes));
-  if (bytes.version != kStreamVersion || bytes.word < 1 || bytes.word > 4) return std::nullopt;
+  if (bytes.version != kStreamVersion || bytes.word < 1 || bytes.word > 5) return std::nullopt;
   return StreamNote{.word = static_cast<StreamNote::Word>(bytes.word),
                     .port = bytes.port,
                     .session = bytes.session,

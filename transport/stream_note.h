@@ -22,6 +22,7 @@ struct StreamNote {
     kOffer = 2,   // the other side: connect to `port`, and say `token` there
     kRefuse = 3,  // the other side: there is none to be had
     kSwitch = 4,  // either: what follows from me comes by the stream
+    kHere = 5,    // who connected: a connection of the job; of no stream, number 0
   };
   Word word = Word::kAsk;
   uint16_t port = 0;

@@ -44,6 +44,7 @@ class LinkWatch {
   // A message came by the connection of `fd`; negative: unknown. True when that is a new one, which
   // will be counted.
   bool OnReceived(int fd);
+  int fd() const { return fd_; }  // of the latest connection; negative: none
   // All zero when nothing was received, or a connection could not be watched.
   SocketCounts Counts() const;
 

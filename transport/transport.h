@@ -29,6 +29,7 @@ struct TransportStats {
   BytesByCause received;           // without handshakes
   uint64_t rejected_messages = 0;  // malformed, wrong session, or from an unknown sender
   uint64_t dropped_messages = 0;   // no route, or the peer's queue is full
+  uint64_t strangers = 0;          // connections ended: of nobody of this job's (transport/door.h)
   SocketCounts sockets;            // since Close: of all TCP connections on which something came
 };
 

@@ -137,6 +137,7 @@ absl::StatusOr<ZmqSocket> ZmqSocket::Open(void* context, int type,
   SetOption(socket, ZMQ_CONNECT_TIMEOUT, kConnectMaxMs);
   CHECK_EQ(zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &options.frame_bytes_max, sizeof(int64_t)), 0);
   if (type == ZMQ_ROUTER) {
+    SetOption(socket, ZMQ_HANDSHAKE_IVL, options.handshake_ms);
     SetOption(socket, ZMQ_ROUTER_MANDATORY, 1);
     // A peer that reconnects takes its routing id along; the id is random, so nobody else can.
     SetOption(socket, ZMQ_ROUTER_HANDOVER, 1);

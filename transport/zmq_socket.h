@@ -21,6 +21,7 @@ struct ZmqSocketOptions {
   int queue_messages_max = 10'000;  // per peer and direction
   int64_t frame_bytes_max = -1;     // a peer that sends more is disconnected; -1: no limit
   std::string routing_id;           // of a DEALER: how the ROUTER at the other end knows it
+  int handshake_ms = 10'000;        // of a ROUTER: for who connects to speak ZeroMQ's language
 };
 
 // Moves only. One thread at a time.

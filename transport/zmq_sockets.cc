@@ -16,6 +16,7 @@ namespace {
 constexpr int kSocketsMax = 16'384;      // connections made by one node, at most
 constexpr size_t kRoutingIdBytes = 15;   // as many as a std::string holds in place
 constexpr size_t kAnsweredMax = 16'384;  // links of the ROUTER that are counted
+constexpr size_t kGivenBeforeMax = 1024;
 
 // How ROUTERs know a connection of ours: random, so that nobody can take it over by a guess.
 absl::StatusOr<std::string> NewRoutingId() {
@@ -36,6 +37,7 @@ uint64_t BytesOf(std::string_view header, absl::Span<const Buffer> payload) {
 }  // namespace
 
 ZmqSockets::~ZmqSockets() {
+  CloseDoor();
   router_.Close(absl::ZeroDuration());
   connections_.clear();
   Terminate();
@@ -56,6 +58,10 @@ absl::Status ZmqSockets::Open() {
 
 absl::Status ZmqSockets::Listen(const std::string& address) {
   SOAP_ASSIGN_OR_RETURN(router_, ZmqSocket::Open(context_, ZMQ_ROUTER, options_));
+  // A path of a file system has its own guard.
+  if (address.rfind("tcp://", 0) == 0) {
+    SOAP_ASSIGN_OR_RETURN(door_, DoorWatch::Open(context_, router_.handle(), door_limits_));
+  }
   return router_.Bind(address);
 }
 
@@ -123,8 +129,29 @@ absl::Status ZmqSockets::SendTo(Connection* connection, std::string_view header,
 absl::Status ZmqSockets::Answer(const std::string& routing_id, std::string_view header,
                                 absl::Span<const Buffer> payload) {
   SOAP_RETURN_IF_ERROR(router_.Send(routing_id, header, payload));
-  if (LinkWatch* link = AnsweredLink(routing_id)) link->OnGiven(BytesOf(header, payload));
+  const uint64_t bytes = BytesOf(header, payload);
+  if (LinkWatch* link = AnsweredLink(routing_id)) {
+    link->OnGiven(bytes);
+  } else {
+    given_before_.emplace_back(routing_id, bytes);
+    if (given_before_.size() > kGivenBeforeMax) given_before_.pop_front();
+  }
   return absl::OkStatus();
+}
+
+uint64_t ZmqSockets::TakeGivenBefore(const std::string& routing_id) {
+  uint64_t bytes = 0;
+  std::erase_if(given_before_, [&](const auto& given) {
+    if (given.first != routing_id) return false;
+    bytes += given.second;
+    return true;
+  });
+  return bytes;
+}
+
+void ZmqSockets::CloseDoor() {
+  sent_away_ = sent_away();
+  door_ = nullptr;
 }
 
 ZmqSocket& ZmqSockets::socket(size_t i) {
@@ -154,6 +181,7 @@ bool ZmqSockets::Receive(size_t frames_max, Buffers* frames, Source* from) {
     }
     return true;
   }
+  if (door_ != nullptr) door_->AllRead();
   return false;
 }
 
@@ -167,7 +195,10 @@ uint64_t ZmqSockets::Watch(const Source& from) {
     link = AnsweredLink(from.routing_id);
     if (link == nullptr && links_.size() < kAnsweredMax) {
       link = &links_.emplace(from.routing_id, LinkWatch(handshake_bytes)).first->second;
+      link->OnGiven(TakeGivenBefore(from.routing_id));
     }
+    const bool seen = link != nullptr && link->fd() == from.fd;
+    if (door_ != nullptr && (!seen || door_->anybody())) door_->Prove(from.fd);
   }
   return link != nullptr && link->OnReceived(from.fd) ? handshake_bytes : 0;
 }
@@ -177,6 +208,7 @@ void ZmqSockets::AddPollItems(std::vector<zmq_pollitem_t>* items) {
 }
 
 void ZmqSockets::Close(absl::Duration linger, SocketCounts* counts) {
+  CloseDoor();
   router_.Close(linger);
   for (Connection* connection : listed_) connection->socket.Close(linger);
   Terminate();  // waits for what lingers

@@ -7,11 +7,14 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -19,6 +22,7 @@
 #include "absl/types/span.h"
 #include "base/buffer.h"
 #include "transport/byte_counts.h"
+#include "transport/door_watch.h"
 #include "transport/tcp_watch.h"
 #include "transport/zmq_socket.h"
 #include "wire/message.h"
@@ -28,7 +32,8 @@ namespace soapstone::transport {
 // One thread at a time.
 class ZmqSockets {
  public:
-  explicit ZmqSockets(ZmqSocketOptions options) : options_(std::move(options)) {}
+  ZmqSockets(ZmqSocketOptions options, DoorLimits door)
+      : options_(std::move(options)), door_limits_(door) {}
   ~ZmqSockets();
   ZmqSockets(const ZmqSockets&) = delete;
   ZmqSockets& operator=(const ZmqSockets&) = delete;
@@ -69,8 +74,11 @@ class ZmqSockets {
     size_t socket = 0;
   };
   bool Receive(size_t frames_max, Buffers* frames, Source* from);
-  // What came was valid. Bytes of a handshake that are now known to have been sent; else 0.
+  // What came was valid, and of our session (on a connection to the ROUTER). Bytes of a handshake
+  // that are now known to have been sent; else 0.
   uint64_t Watch(const Source& from);
+  // Connections to the ROUTER that were ended before something of our session came by them.
+  uint64_t sent_away() const { return sent_away_ + (door_ != nullptr ? door_->sent_away() : 0); }
 
   void AddPollItems(std::vector<zmq_pollitem_t>* items);
 
@@ -81,6 +89,8 @@ class ZmqSockets {
   void Terminate();
   void List();
   LinkWatch* AnsweredLink(const std::string& routing_id);
+  uint64_t TakeGivenBefore(const std::string& routing_id);
+  void CloseDoor();
   size_t count() const { return listed_.size() + (router_.open() ? 1 : 0); }
   ZmqSocket& socket(size_t i);
 
@@ -90,7 +100,13 @@ class ZmqSockets {
   std::map<wire::Address, Connection> connections_;
   std::vector<Connection*> listed_;                   // values of connections_, in order
   std::unordered_map<std::string, LinkWatch> links_;  // of the ROUTER, by routing id
-  size_t next_ = 0;                                   // whose turn it is in Receive
+  // Answers (a Welcome) to those of whom nothing was watched yet, the newest ones: routing id and
+  // bytes.
+  std::deque<std::pair<std::string, uint64_t>> given_before_;
+  const DoorLimits door_limits_;
+  std::unique_ptr<DoorWatch> door_;  // of the ROUTER, over tcp
+  uint64_t sent_away_ = 0;           // by the door, once it is closed
+  size_t next_ = 0;                  // whose turn it is in Receive
 };
 
 }  // namespace soapstone::transport

@@ -93,8 +93,11 @@ class ZmqTransport final : public Transport {
  public:
   explicit ZmqTransport(const ZmqOptions& options)
       : options_(options),
-        sockets_({.queue_messages_max = options.queue_messages_max,
-                  .frame_bytes_max = static_cast<int64_t>(options.frame_limits.frame_bytes_max)}),
+        sockets_(
+            {.queue_messages_max = options.queue_messages_max,
+             .frame_bytes_max = static_cast<int64_t>(std::max<uint64_t>(
+                 options.frame_limits.frame_bytes_max, options.frame_limits.header_bytes_max))},
+            options.door),
         identity_(options.frame_limits),
         routes_(options.route_limits),
         local_links_(options.link_timeout),
@@ -126,6 +129,7 @@ class ZmqTransport final : public Transport {
   TransportStats stats() const override {
     TransportStats stats = stats_;
     stats.rejected_messages = rejections_.count();
+    stats.strangers = sockets_.sent_away();
     stats.sent.framing += streams_.framing_sent();
     stats.received.framing += streams_.framing_received();
     stats.dropped_messages += streams_.dropped_messages();
@@ -248,7 +252,12 @@ absl::Status ZmqTransport::ConnectSocket(wire::Address peer, const std::string& 
     streams_.Drop(before->routing_id);
     numbered_.Drop(before->routing_id);
   }
-  return sockets_.Connect(peer, endpoint);
+  SOAP_RETURN_IF_ERROR(sockets_.Connect(peer, endpoint));
+  if (identity_.session() == 0) return absl::OkStatus();
+  // The first message may be large, and until one of the session has come the other side takes
+  // little (transport/door.h).
+  const StreamNote here = {.word = StreamNote::Word::kHere, .session = identity_.session()};
+  return TellNote(sockets_.Find(peer)->routing_id, true, here);
 }
 
 absl::Status ZmqTransport::Send(wire::Address node, const wire::Message& message) {
@@ -451,6 +460,8 @@ ZmqTransport::Taken ZmqTransport::TakeFrames(ZmqSockets::Source* from) {
         rejections_.Add(absl::InvalidArgumentError("no message of a session"), absl::Now());
         return Taken::kRejected;
       case NumberedLinks::Came::kOther:
+        // Nobody else knows the routing id: a connection that was made again is the peer's.
+        if (numbered_.IsProven(from->routing_id)) stats_.sent.framing += sockets_.Watch(*from);
         break;
     }
   }
@@ -460,7 +471,7 @@ ZmqTransport::Taken ZmqTransport::TakeFrames(ZmqSockets::Source* from) {
 ZmqTransport::Taken ZmqTransport::TakeSocket(wire::Message* message) {
   ZmqSockets::Source from;
   if (const Taken taken = TakeFrames(&from); taken != Taken::kMessage) return taken;
-  if (options_.streams && frames_.size() == 1 && IsNote(frames_[0])) {
+  if (frames_.size() == 1 && IsNote(frames_[0])) {
     TakeNote(from, frames_[0]);
     frames_.clear();
     return Taken::kRejected;
@@ -469,10 +480,10 @@ ZmqTransport::Taken ZmqTransport::TakeSocket(wire::Message* message) {
   absl::StatusOr<wire::Message> accepted =
       Accept(frames_, from.answered ? &route : nullptr, By::kZmq);
   if (accepted.ok()) {
-    stats_.sent.framing += sockets_.Watch(from);
-    if (identity_.session() != 0 && accepted->session == identity_.session()) {
-      numbered_.Prove(from.routing_id);
-    }
+    // A stranger's Hello is no proof.
+    const bool ours = identity_.session() != 0 && accepted->session == identity_.session();
+    if (ours || !from.answered) stats_.sent.framing += sockets_.Watch(from);
+    if (ours) numbered_.Prove(from.routing_id);
   }
   return Judge(std::move(accepted), message);
 }
@@ -517,6 +528,7 @@ void ZmqTransport::TakeNote(const ZmqSockets::Source& from, const Buffer& frame)
   stats_.received.control += frame.size();
   stats_.received.framing += ZmtpFramingOf(frame.size() + NumberedLinks::kTrailerBytes, {}) +
                              NumberedLinks::kTrailerBytes;
+  if (!options_.streams || note->word == StreamNote::Word::kHere) return;
   // Notes of the two roles do not go the same way.
   const bool asks = note->word == StreamNote::Word::kAsk;
   const bool answers =
@@ -545,8 +557,15 @@ absl::StatusOr<wire::Message> ZmqTransport::Accept(absl::Span<const Buffer> fram
   SOAP_ASSIGN_OR_RETURN(wire::Received received,
                         by == By::kZmq ? wire::Decode(frames, options_.frame_limits)
                                        : wire::DecodeLocal(frames, options_.frame_limits));
-  SOAP_RETURN_IF_ERROR(identity_.Admit(received));
-  const bool learns = route != nullptr && !local_.contains(received.sender);
+  const auto link = local_.find(received.sender);
+  const bool linked = link != local_.end();
+  // What peers say on a link they made is told from what is answered on ours by the link.
+  const bool ours =
+      route == nullptr || (by == By::kLink && linked && link->second.link == route->link);
+  const bool connected = !ours && (linked || sockets_.Find(received.sender) != nullptr);
+  SOAP_RETURN_IF_ERROR(
+      identity_.Admit(received, {.by_our_connection = ours, .connected_to_sender = connected}));
+  const bool learns = route != nullptr && !linked;
   if (learns && !routes_.Learn(received.sender, *route, received.message.epoch)) {
     return absl::ResourceExhaustedError(
         "no room for another route, or of a former holder of the rank");

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "transport/door.h"
 #include "transport/route_table.h"
 #include "transport/transport.h"
 #include "wire/frame.h"
@@ -34,6 +35,7 @@ struct ZmqOptions {
   absl::Duration link_timeout = absl::Seconds(5);
   wire::FrameLimits frame_limits;
   RouteLimits route_limits;
+  DoorLimits door;  // for who connects and has not proved to be of the job
 };
 
 // A transport with its own I/O thread. It may be made by one thread and used by another. Wake may

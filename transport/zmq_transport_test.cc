@@ -25,8 +25,8 @@ using wire::MessageType;
 using wire::Role;
 
 constexpr uint64_t kZmqSession = 77;
-constexpr Address kServer0 = {Role::kServer, 0};
-constexpr Address kWorker0 = {Role::kWorker, 0};
+constexpr Address kZmqServer = {Role::kServer, 0};
+constexpr Address kZmqWorker = {Role::kWorker, 0};
 
 absl::Time ZmqSoon() { return absl::Now() + absl::Seconds(60); }
 
@@ -46,9 +46,12 @@ std::string RandomBytes(const CounterRandom& random, size_t size) {
 class ZmqTransportTest : public testing::Test {
  protected:
   void SetUp() override {
-    server_ = Make({.listen = "tcp://127.0.0.1:0"}, kServer0);
-    worker_ = Make({}, kWorker0);
-    ASSERT_TRUE(worker_->Connect(kServer0, server_->endpoint()).ok());
+    // Here strangers may stay, so that each message of theirs is looked at (transport/door_watch.h
+    // would end them).
+    constexpr DoorLimits kOpenDoor = {.bytes_max = 1 << 30, .total_bytes_max = 1 << 30};
+    server_ = Make({.listen = "tcp://127.0.0.1:0", .door = kOpenDoor}, kZmqServer);
+    worker_ = Make({}, kZmqWorker);
+    ASSERT_TRUE(worker_->Connect(kZmqServer, server_->endpoint()).ok());
     context_ = zmq_ctx_new();
   }
   void TearDown() override { zmq_ctx_term(context_); }
@@ -70,11 +73,11 @@ class ZmqTransportTest : public testing::Test {
 
   // A message and its answer go through.
   void ExpectServes() {
-    ASSERT_TRUE(worker_->Send(kServer0, ZmqPull(5)).ok());
+    ASSERT_TRUE(worker_->Send(kZmqServer, ZmqPull(5)).ok());
     const std::optional<Message> request = server_->Receive(ZmqSoon());
     ASSERT_TRUE(request.has_value());
-    EXPECT_EQ(request->from, kWorker0);
-    ASSERT_TRUE(server_->Send(kWorker0, ZmqPull(6)).ok());
+    EXPECT_EQ(request->from, kZmqWorker);
+    ASSERT_TRUE(server_->Send(kZmqWorker, ZmqPull(6)).ok());
     const std::optional<Message> reply = worker_->Receive(ZmqSoon());
     ASSERT_TRUE(reply.has_value());
     EXPECT_EQ(reply->clock, 6);
@@ -114,7 +117,7 @@ TEST_F(ZmqTransportTest, RawTcpGarbageDoesNotDisturb) {
 TEST_F(ZmqTransportTest, GarbageMessagesAreCountedAndDisturbNobody) {
   constexpr uint64_t kCount = 10'000;
   ZmqSocket stranger = Stranger();
-  const std::string good = wire::EncodeHeader(ZmqPull(1), kWorker0);
+  const std::string good = wire::EncodeHeader(ZmqPull(1), kZmqWorker);
   for (uint64_t i = 0; i < kCount; ++i) {
     const CounterRandom random(2, RandomUse::kTest, i);
     std::string header = RandomBytes(random, random.Below(0, 80));
@@ -154,16 +157,40 @@ TEST_F(ZmqTransportTest, AStrangerCannotTakeAMembersRoute) {
   ZmqSocket stranger = Stranger("S-the-stranger");
   Message hello;
   hello.type = MessageType::kHello;
-  hello.from = kWorker0;
+  hello.from = kZmqWorker;
   hello.body = wire::Hello{.role = Role::kWorker};
-  ASSERT_TRUE(stranger.Send("", wire::EncodeHeader(hello, kWorker0), {}).ok());
+  ASSERT_TRUE(stranger.Send("", wire::EncodeHeader(hello, kZmqWorker), {}).ok());
   const absl::Time deadline = ZmqSoon();
   while (server_->stats().rejected_messages == 0 && absl::Now() < deadline) {
     EXPECT_FALSE(server_->Receive(absl::Now() + absl::Milliseconds(10)).has_value());
   }
   ASSERT_EQ(server_->stats().rejected_messages, 1u);
-  ASSERT_TRUE(server_->Send(kWorker0, ZmqPull(9)).ok());
+  ASSERT_TRUE(server_->Send(kZmqWorker, ZmqPull(9)).ok());
   ASSERT_TRUE(worker_->Receive(ZmqSoon()).has_value());
+}
+
+TEST_F(ZmqTransportTest, NobodySpeaksInTheSchedulersName) {
+  auto scheduler = Make({.listen = "tcp://127.0.0.1:0"}, Address::Scheduler());
+  ASSERT_TRUE(server_->Connect(Address::Scheduler(), scheduler->endpoint()).ok());
+  ASSERT_TRUE(server_->Send(Address::Scheduler(), ZmqPull(1)).ok());
+  ASSERT_TRUE(scheduler->Receive(ZmqSoon()).has_value());
+  // Even with the session.
+  Message shutdown;
+  shutdown.type = MessageType::kShutdown;
+  shutdown.from = Address::Scheduler();
+  shutdown.session = kZmqSession;
+  shutdown.body = wire::Notice{.code = 0, .text = "stop"};
+  ZmqSocket stranger = Stranger();
+  ASSERT_TRUE(stranger.Send("", wire::EncodeHeader(shutdown, Address::Scheduler()), {}).ok());
+  const absl::Time deadline = ZmqSoon();
+  while (server_->stats().rejected_messages == 0 && absl::Now() < deadline) {
+    EXPECT_FALSE(server_->Receive(absl::Now() + absl::Milliseconds(10)).has_value());
+  }
+  EXPECT_EQ(server_->stats().rejected_messages, 1u);
+  ASSERT_TRUE(scheduler->Send(kZmqServer, shutdown).ok());
+  const std::optional<Message> told = server_->Receive(ZmqSoon());
+  ASSERT_TRUE(told.has_value());
+  EXPECT_EQ(told->type, MessageType::kShutdown);
 }
 
 TEST_F(ZmqTransportTest, StrangersWithOneRoutingIdDoNotDisturb) {
@@ -181,7 +208,7 @@ TEST_F(ZmqTransportTest, APeerThatLeftIsNotFound) {
   absl::Status status;
   const absl::Time deadline = ZmqSoon();
   while (!absl::IsNotFound(status) && absl::Now() < deadline) {
-    status = server_->Send(kWorker0, ZmqPull(1));
+    status = server_->Send(kZmqWorker, ZmqPull(1));
     server_->Receive(absl::Now() + absl::Milliseconds(1));
   }
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound) << status;
@@ -210,9 +237,9 @@ TEST_F(ZmqTransportTest, AnAddressOfAnotherMachineIsRefused) {
 }
 
 TEST_F(ZmqTransportTest, CloseDoesNotWaitLongerThanItsLinger) {
-  auto lonely = Make({}, kWorker0);
-  ASSERT_TRUE(lonely->Connect(kServer0, "tcp://127.0.0.1:1").ok());
-  ASSERT_TRUE(lonely->Send(kServer0, ZmqPull(1)).ok());
+  auto lonely = Make({}, kZmqWorker);
+  ASSERT_TRUE(lonely->Connect(kZmqServer, "tcp://127.0.0.1:1").ok());
+  ASSERT_TRUE(lonely->Send(kZmqServer, ZmqPull(1)).ok());
   const absl::Time before = absl::Now();
   lonely->Close(absl::Milliseconds(100));
   EXPECT_LT(absl::Now() - before, absl::Seconds(20));
@@ -225,9 +252,9 @@ TEST_F(ZmqTransportTest, TheKernelCountsWhatWeCount) {
   push.leaf_count = 1;
   for (const size_t size : {0, 1, 255, 256, 5'000'000}) {
     push.payload = {Buffer::CopyOf(std::string(size, 'x')), Buffer::CopyOf("abcd")};
-    ASSERT_TRUE(worker_->Send(kServer0, push).ok());
+    ASSERT_TRUE(worker_->Send(kZmqServer, push).ok());
     ASSERT_TRUE(server_->Receive(ZmqSoon()).has_value());
-    ASSERT_TRUE(server_->Send(kWorker0, push).ok());
+    ASSERT_TRUE(server_->Send(kZmqWorker, push).ok());
     ASSERT_TRUE(worker_->Receive(ZmqSoon()).has_value());
   }
   // The peer that ends first takes nothing away from the other's counters.
@@ -249,7 +276,7 @@ TEST_F(ZmqTransportTest, WhatLingersIsCountedToo) {
   push.leaves = {0, 1};
   push.leaf_count = 1;
   push.payload = {Buffer::CopyOf(std::string(20'000'000, 'x'))};
-  ASSERT_TRUE(worker_->Send(kServer0, push).ok());
+  ASSERT_TRUE(worker_->Send(kZmqServer, push).ok());
   worker_->Close(absl::Seconds(30));
   ASSERT_TRUE(server_->Receive(ZmqSoon()).has_value());
   const TransportStats stats = worker_->stats();

@@ -79,9 +79,16 @@ class HostileTest(ClusterTestCase):
         peer = zmtp_connect(port)
         if peer is None:
             return
-        for _ in range(MESSAGES):
-            peer.sendall(random_message(rng))
-        peer.close()
+        sent = 0
+        while sent < MESSAGES and peer is not None:
+            try:
+                peer.sendall(random_message(rng))
+                sent += 1
+            except OSError:  # nobody may say much before they say something of the job
+                peer.close()
+                peer = zmtp_connect(port)
+        if peer is not None:
+            peer.close()
 
     def test_garbage_changes_nothing(self):
         flags = ("--policy=bsp", "--epochs=40")
@@ -103,7 +110,9 @@ class HostileTest(ClusterTestCase):
         self.assertEqual(running.wait(120), 0, running.output())
         self.assertEqual(self.sha256(running.output()), self.sha256(quiet.output()))
         refused = re.search(r"messages refused +([\d,]+) malformed", running.output())
-        self.assertGreater(int(refused.group(1).replace(",", "")), 0.9 * 3 * MESSAGES)
+        self.assertGreater(int(refused.group(1).replace(",", "")), 1000)
+        sent_away = re.search(r"sent away +([\d,]+) connections", running.output())
+        self.assertIsNotNone(sent_away, running.output())
 
 
 if __name__ == "__main__":

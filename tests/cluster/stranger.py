@@ -1,0 +1,222 @@
+"""A stranger to a job: raw sockets, no job file, nothing of ours but what docs/wire.md says."""
+import os
+import random
+import socket
+import struct
+import threading
+import time
+import zlib
+
+SCHEDULER, SERVER, WORKER = 1, 2, 3
+HELLO, WELCOME, REFUSE, SHUTDOWN, PULL = 1, 2, 3, 16, 22
+TEMPORARY = 2**31
+MORE, LONG = 1, 2
+
+GREETING = b"\xff" + b"\0" * 8 + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + b"\0" * 32
+
+
+def ready(identity=b""):
+    body = b"\x05READY\x0bSocket-Type" + struct.pack(">I", 6) + b"DEALER"
+    if identity:
+        body += b"\x08Identity" + struct.pack(">I", len(identity)) + identity
+    return b"\x04" + bytes([len(body)]) + body
+
+
+def frame(body, more=False):
+    if len(body) < 256:
+        return bytes([MORE if more else 0, len(body)]) + body
+    return bytes([LONG | (MORE if more else 0)]) + struct.pack(">Q", len(body)) + body
+
+
+def varint(n):
+    out = b""
+    while n > 127:
+        out += bytes([n & 127 | 128])
+        n >>= 7
+    return out + bytes([n])
+
+
+def field(number, value):
+    """A protobuf field: an int as varint, bytes with their length, ("fixed64", n)."""
+    if isinstance(value, tuple):
+        return varint(number << 3 | 1) + struct.pack("<Q", value[1])
+    if isinstance(value, bytes):
+        return varint(number << 3 | 2) + varint(len(value)) + value
+    return varint(number << 3) + varint(value)
+
+
+def message(kind, sender, to=(0, 0), session=0, body=b"", epoch=0):
+    """Frame 0 of docs/wire.md."""
+    header = (field(1, kind) + field(2, sender[0]) + field(3, sender[1]) + field(4, to[0]) +
+              field(5, to[1]) + field(6, sender[0]) + field(7, sender[1]) +
+              field(8, ("fixed64", session)) + field(9, epoch) + body)
+    return b"SOAP\x01\x00\x00\x00" + struct.pack("<II", len(header), zlib.crc32(header)) + header
+
+
+def hello(role, nonce, digest, wanted=-1, endpoint=b""):
+    zigzag = wanted * 2 if wanted >= 0 else -wanted * 2 - 1
+    body = (field(1, role) + field(2, zigzag) + field(3, endpoint) +
+            field(4, ("fixed64", nonce)) + field(5, ("fixed64", digest)))
+    return message(HELLO, (role, TEMPORARY | nonce & (TEMPORARY - 1)), body=field(21, body))
+
+
+def shutdown(sender=(SCHEDULER, 0), to=(0, 0), session=0, code=0):
+    return message(SHUTDOWN, sender, to, session,
+                   field(27, field(1, code) + field(2, b"a stranger says so")))
+
+
+class Peer:
+    """A connection to a node that listens, as a DEALER."""
+
+    def __init__(self, port, identity=b"", patience=5):
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=patience)
+        self.buffer = b""
+        self.socket.sendall(GREETING)
+        self.take(64)
+        self.socket.sendall(ready(identity))
+
+    def send(self, *frames):
+        for i, body in enumerate(frames):
+            self.socket.sendall(frame(body, i + 1 < len(frames)))
+
+    def take(self, size):
+        while len(self.buffer) < size:
+            came = self.socket.recv(65536)
+            if not came:
+                raise ConnectionError("ended")
+            self.buffer += came
+        taken, self.buffer = self.buffer[:size], self.buffer[size:]
+        return taken
+
+    def answer(self):
+        """The next frame that is no command; None: nothing came, or it ended."""
+        try:
+            while True:
+                flags = self.take(1)[0]
+                size = struct.unpack(">Q", self.take(8))[0] if flags & LONG else self.take(1)[0]
+                body = self.take(size)
+                if not flags & 4:  # no command
+                    return body
+        except OSError:
+            return None
+
+    def close(self):
+        self.socket.close()
+
+
+# ---- Floods: what each connection begins with, and says then again and again.
+
+def whole_messages(_):
+    return GREETING + ready(), frame(b"of no job" * 2) * 4000
+
+
+def endless_message(_):
+    return GREETING + ready(), bytes([MORE, 0]) * 32768
+
+
+def half_open(_):
+    return GREETING[:20], b""
+
+
+def large_frames(_):
+    return GREETING + ready(), bytes([LONG]) + struct.pack(">Q", 2**30) + b"x" * 65536
+
+
+def hellos(rng):
+    return GREETING + ready(), b"".join(
+        frame(hello(WORKER, rng.getrandbits(63) + 1, rng.getrandbits(64))) for _ in range(500))
+
+
+FLOODS = [whole_messages, endless_message, half_open, large_frames, hellos]
+
+
+def flood(ports, stop, connections, kind, seed=0):
+    """Keeps `connections` connections to the ports at it, until stop() is true; bytes said, ended."""
+    rng = random.Random(seed)
+    begin, again = kind(rng)
+    held = {}  # socket: what it says next
+    said = ended = 0
+    while not stop():
+        while len(held) < connections:
+            peer = socket.socket()
+            peer.setblocking(False)
+            peer.connect_ex(("127.0.0.1", ports[rng.randrange(len(ports))]))
+            held[peer] = begin
+        moved = False
+        for peer, left in list(held.items()):
+            try:
+                if left:
+                    sent = peer.send(left)
+                    said += sent
+                    moved = True
+                    held[peer] = left[sent:] or again
+                elif not peer.recv(4096):
+                    raise ConnectionError
+            except BlockingIOError:
+                pass
+            except OSError as error:
+                if error.errno == 107 and left is begin:  # not connected yet
+                    continue
+                ended += 1
+                peer.close()
+                del held[peer]
+        if not moved:
+            time.sleep(0.001)
+    for peer in held:
+        peer.close()
+    return said, ended
+
+
+class Sink:
+    """Listens, greets as a ROUTER would, and throws away what comes: for a comparison."""
+
+    def __init__(self):
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self.port = self.listener.getsockname()[1]
+        self.threads = []
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                peer, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.drain, args=(peer,), daemon=True).start()
+
+    @staticmethod
+    def drain(peer):
+        """As a job does: so many bytes, then the end."""
+        left = 65536
+        with peer:
+            try:
+                while left > 0:
+                    came = len(peer.recv(65536))
+                    if not came:
+                        return
+                    left -= came
+            except OSError:
+                pass
+
+    def close(self):
+        self.listener.close()
+
+
+def memory_of(pid):
+    """(resident now, most ever) in bytes."""
+    now = most = 0
+    with open(f"/proc/{pid}/status") as status:
+        for line in status:
+            if line.startswith("VmRSS:"):
+                now = int(line.split()[1]) << 10
+            elif line.startswith("VmHWM:"):
+                most = int(line.split()[1]) << 10
+    return now, most
+
+
+if __name__ == "__main__":  # stranger.py KIND CONNECTIONS SECONDS PORT...: a flooder, nice 19
+    import sys
+    os.nice(19)
+    until = time.monotonic() + float(sys.argv[3])
+    print(*flood([int(p) for p in sys.argv[4:]], lambda: time.monotonic() > until,
+                 int(sys.argv[2]), FLOODS[int(sys.argv[1])], int(sys.argv[1])))
