@@ -16,6 +16,7 @@
 #include "apps/job_source.h"
 #include "apps/node_loop.h"
 #include "apps/report.h"
+#include "apps/simulate_command.h"
 #include "base/exit_codes.h"
 #include "base/status_macros.h"
 #include "experiment/cosim.h"
@@ -135,7 +136,8 @@ experiment::CosimJob CosimJobOf(const Job& job) {
           .micro_batches = training.micro_batches(),
           .total_clocks = job.total_clocks,
           .workers = job.config.cluster().workers(),
-          .rebalance = job.config.cluster().rebalance()};
+          .rebalance = job.config.cluster().rebalance(),
+          .precision = job.config.cluster().precision()};
 }
 
 int SimulateJob(const SimulateFlags& flags) {
@@ -161,7 +163,7 @@ int SimulateJob(const SimulateFlags& flags) {
   PrintTable(**job, flags, *result);
   const absl::Status written = WriteFiles(flags, *result);
   if (!written.ok()) return SayConfigError(kSoapstone, written);
-  return result->timing.violations == 0 ? kExitOk : kExitInternal;
+  return EndOfSimulation(result->timing.violations, result->timing.violation);
 }
 
 }  // namespace soapstone::apps

@@ -43,6 +43,7 @@ struct CosimJob {
   Clock total_clocks = 0;                             // local steps of a worker
   uint32_t workers = 1;
   bool rebalance = false;
+  std::string precision = "float32";  // as the job asks for it; no other is computed in here
 };
 
 // When things happen (sim/virtual_cluster.h).
