@@ -36,10 +36,13 @@ class BadInputTest(ClusterTestCase):
                                            "each needs one at least")
 
     def test_simulating_in_a_precision_that_is_not_computed(self):
-        running = self.run_program("soapstone", "simulate", f"--job={self.config}",
-                                   "--precision=bf16")
+        with open(self.config) as file:
+            job = file.read().replace("cluster {", 'cluster { precision: "bf16"')
+        with open(self.config, "w") as file:
+            file.write(job)
+        running = self.run_program("soapstone", "simulate", f"--job={self.config}")
         self.assertEqual(running.wait(20), 78, running.output())
-        self.assertRegex(running.output(), "^soapstone: co-simulation computes in float32[^\\n]*$")
+        self.assertRegex(running.output(), r"^soapstone: co-simulation computes in float32[^\n]*$")
 
     def test_precision(self):
         self.refuse("cluster.precision: processors have no tf32", "--precision=tf32")

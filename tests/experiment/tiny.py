@@ -25,7 +25,7 @@ stragglers { name: "persistent" model: "slow:workers=1,factor=2" }
 workers: [2, 4]
 scaling: strong
 seed_count: 6
-tuning { learning_rates: [0.03, 0.1, 0.3] seed_count: 3 }
+tuning { learning_rates: [0.1, 1, 10] seed_count: 3 }
 one_worker: true
 target_accuracy: 0.8
 iteration_ms: 10
