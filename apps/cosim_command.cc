@@ -18,6 +18,7 @@
 #include "apps/job_source.h"
 #include "apps/node_loop.h"
 #include "apps/report.h"
+#include "apps/simulate_command.h"
 #include "base/exit_codes.h"
 #include "base/status_macros.h"
 #include "experiment/cosim.h"
@@ -143,7 +144,8 @@ experiment::CosimJob CosimJobOf(const Job& job) {
           .workers = job.config.cluster().workers(),
           .rebalance = job.config.cluster().rebalance(),
           .skip_not_finite = SkipsNotFinite(job.config),
-          .faults = job.specs.stragglers};
+          .faults = job.specs.stragglers,
+          .precision = job.config.cluster().precision()};
 }
 
 int SimulateJob(const SimulateFlags& flags) {
@@ -175,7 +177,7 @@ int SimulateJob(const SimulateFlags& flags) {
               << std::endl;
     return kExitNotFinite;
   }
-  return result->timing.violations == 0 ? kExitOk : kExitInternal;
+  return EndOfSimulation(result->timing.violations, result->timing.violation);
 }
 
 }  // namespace soapstone::apps

@@ -29,7 +29,7 @@
 #include "apps/signal_watch.h"
 #include "base/exit_codes.h"
 #include "base/status_macros.h"
-#include "experiment/honesty.h"
+#include "experiment/claims.h"
 #include "experiment/run_json.h"
 
 namespace soapstone::apps {
@@ -49,10 +49,11 @@ absl::StatusOr<std::string> ReadSpec(const std::string& path) {
   return text.str();
 }
 
-absl::Status CheckJob(const wire::JobConfig& config) {
+absl::StatusOr<wire::JobConfig> CheckJob(const wire::JobConfig& config) {
   wire::JobConfig filled = config;
   FillDefaults(&filled);
-  return CheckJobConfig(filled).status();
+  SOAP_RETURN_IF_ERROR(CheckJobConfig(filled).status());
+  return filled;
 }
 
 // What only the data and the model tell: a file that is missing, more shards than parameters.
@@ -189,20 +190,18 @@ absl::Status Campaign::Report() {
   const experiment::Results results =
       experiment::Summarize(experiment_, agenda_.outcomes(), folder_.facts());
   SOAP_RETURN_IF_ERROR(folder_.WriteReport(results));
-  for (const experiment::ResolvedClaim& claim : experiment_.claims) {
-    const experiment::JudgedClaim judged = experiment::Judge(results, claim);
-    switch (judged.verdict) {
-      case experiment::Verdict::kSupported:
-        console_.Line(absl::StrCat("supported: ", judged.text, " (", judged.evidence, ")"));
-        break;
-      case experiment::Verdict::kUnsupported:
-        console_.Line(absl::StrCat("not supported: ", judged.text, " (", judged.evidence, ")"));
-        break;
-      case experiment::Verdict::kWithheld:
-        console_.Line(absl::StrCat("not printed: ", judged.text, ": rule ",
-                                   judged.reasons.front().rule, ": ", judged.reasons.front().why));
-        break;
+  for (const experiment::JudgedClaim& judged : experiment::JudgeClaims(results)) {
+    const bool withheld = judged.verdict == experiment::Verdict::kWithheld;
+    std::string line = absl::StrCat(experiment::VerdictText(judged.verdict), ": ", judged.text);
+    if (!withheld) absl::StrAppend(&line, " (", judged.evidence, ")");
+    // What always marks co-simulation is left to the page.
+    for (const experiment::Finding& finding : judged.reasons) {
+      if (!withheld && (finding.rule == 6 || finding.rule == 16)) continue;
+      absl::StrAppend(&line, withheld ? ": rule " : "; marked by rule ", finding.rule, ": ",
+                      finding.why);
+      if (withheld) break;
     }
+    console_.Line(line);
   }
   console_.Line(absl::StrCat("report: ", folder_.path(), "/report.html"));
   return absl::OkStatus();
@@ -251,6 +250,12 @@ int RunExperiment(const ExperimentFlags& flags) {
   if (flags.check) {
     const experiment::Agenda agenda(&*experiment, {});
     std::cout << "ok: " << experiment->spec.title() << ": " << agenda.total() << " runs\n";
+    const size_t claims = experiment->claims.size(), needed = experiment::SeedsNeeded(claims);
+    if (claims > 0 && experiment->seeds.size() < needed) {
+      std::cout << "no claim will be printed: " << claims << " claim" << (claims == 1 ? "" : "s")
+                << (claims == 1 ? " needs " : " need ") << needed << " seeds, there are "
+                << experiment->seeds.size() << " (rule 13)\n";
+    }
     return kExitOk;
   }
   if (flags.out_dir.empty()) {

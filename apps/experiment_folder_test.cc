@@ -68,7 +68,7 @@ TEST_F(ExperimentFolderTest, GoesOnWhereTheLastProcessStopped) {
   Fill();
   const auto folder = Open();
   ASSERT_TRUE(folder.ok()) << folder.status();
-  EXPECT_EQ((*folder)->outcomes().size(), 2u);
+  EXPECT_EQ((*folder)->outcomes().size(), 9u);
   EXPECT_EQ((*folder)->facts().torn_lines, 0u);
   EXPECT_EQ(Read("spec.textproto"), "the file");
 }
@@ -80,9 +80,9 @@ TEST_F(ExperimentFolderTest, DropsALineThatAKillCutOffAndGoesOn) {
   {
     const auto folder = Open();
     ASSERT_TRUE(folder.ok()) << folder.status();
-    EXPECT_EQ((*folder)->outcomes().size(), 1u);
+    EXPECT_EQ((*folder)->outcomes().size(), 8u);
     EXPECT_EQ((*folder)->facts().torn_lines, 1u);
-    const auto plan = experiment::TuningPlans(experiment_, {0, 0, 0, 4})[1];
+    const auto plan = experiment::TuningPlans(experiment_, {0, 0, 0, 4})[8];
     ASSERT_TRUE(
         (*folder)
             ->Append(experiment::RecordJson(experiment_, plan, experiment::FakeOutcome(plan)))

@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <set>
 #include <sstream>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -48,6 +51,19 @@ uint64_t CountShared(const models::TrainTest& data) {
       test.begin(), test.end(), [&](const auto& hash) { return train.contains(hash); }));
 }
 
+// The share of the labels that are the most frequent one: what guessing it comes to.
+double MostFrequentLabel(const models::Dataset& data) {
+  const models::Column& labels = *data.columns.back();
+  std::vector<int32_t> words(labels.elements());
+  std::map<int32_t, uint64_t> counts;
+  uint64_t most = 0;
+  for (uint64_t i = 0; i < data.size(); ++i) {
+    labels.Read(i, reinterpret_cast<std::byte*>(words.data()));
+    for (const int32_t label : words) most = std::max(most, ++counts[label]);
+  }
+  return static_cast<double>(most) / static_cast<double>(data.size() * labels.elements());
+}
+
 experiment::Provenance ProvenanceOf(const Job& job, const MachineFacts& machine) {
   return {.hardware = machine.hardware,
           .build = machine.build,
@@ -56,7 +72,11 @@ experiment::Provenance ProvenanceOf(const Job& job, const MachineFacts& machine)
           .train_samples = job.data->train.size(),
           .test_samples = job.data->test.size(),
           .test_in_train = CountShared(*job.data),
-          .parameters = job.graph->parameter_count()};
+          .parameters = job.graph->parameter_count(),
+          .chance = MostFrequentLabel(job.data->test),
+          .precision = job.config.cluster().precision(),
+          .communication = job.config.cluster().communication(),
+          .codec = "none"};  // no job has one to choose
 }
 
 // The version in the name of a library's file: libdnnl.so.2.7 is what libdnnl.so.2 points to.

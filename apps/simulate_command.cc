@@ -8,6 +8,8 @@
 #include <fstream>
 #include <iostream>
 #include <numeric>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -71,6 +73,7 @@ int Simulate(const SimulateFlags& flags) {
   // with the next seeds too, and the rate is their mean.
   std::vector<double> rates = {result->rate};
   uint64_t violations = result->violations;
+  std::optional<std::string> violation = result->violation;
   options.timeline = false;
   for (uint32_t i = 1; i < SeedsOf(flags, *result); ++i) {
     ++options.seed;
@@ -78,6 +81,7 @@ int Simulate(const SimulateFlags& flags) {
     if (!next.ok()) return SayConfigError(kSoapstone, next.status());
     rates.push_back(next->rate);
     violations += next->violations;
+    if (!violation.has_value()) violation = next->violation;
   }
   std::cout << sim::ToTable(*result);
   if (rates.size() > 1) {
@@ -96,7 +100,16 @@ int Simulate(const SimulateFlags& flags) {
     }
     std::cout << "timeline written to " << flags.trace_path << " (open it in ui.perfetto.dev)\n";
   }
-  return violations == 0 ? kExitOk : kExitInternal;
+  return EndOfSimulation(violations, violation);
+}
+
+int EndOfSimulation(uint64_t violations, const std::optional<std::string>& first) {
+  if (violations == 0) return kExitOk;
+  return SayConfigError(
+      kSoapstone,
+      absl::InternalError(absl::StrCat(
+          "the guarantee was broken ", violations, " times; first: ", first.value_or("not kept"),
+          ". That is a fault of Soapstone's: please report it with the command line")));
 }
 
 }  // namespace soapstone::apps

@@ -130,16 +130,20 @@ def experiment(args, spec, folder):
         return json.load(file)["runs"]
 
 
+HOLD_POINTS = 3  # as experiment/curve.h
+
+
 def time_to(curve, target):
-    """As experiment/curve.h: linear between the first point at or above and the one before."""
-    before = None
-    for time, _, _, _, accuracy, _ in curve:
-        if accuracy >= target:
-            if before is None:
-                return time
-            share = (target - before[1]) / (accuracy - before[1])
-            return before[0] + share * (time - before[0])
-        before = (time, accuracy)
+    """As experiment/curve.h: linear between the first of HOLD_POINTS points in a row that are at or
+    above, and the one before; None where there are none."""
+    hold = max(1, min(HOLD_POINTS, len(curve)))
+    for i in range(len(curve) - hold + 1):
+        if all(point[4] >= target for point in curve[i:i + hold]):
+            if i == 0:
+                return curve[0][0]
+            before, hit = curve[i - 1], curve[i]
+            share = (target - before[4]) / (hit[4] - before[4])
+            return before[0] + share * (hit[0] - before[0])
     return None
 
 

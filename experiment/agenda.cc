@@ -75,8 +75,8 @@ std::vector<RunPlan> TuningPlans(const Experiment& experiment, const Cell& cell)
 std::vector<RunPlan> MeasuredPlans(const Experiment& experiment, const Cell& cell,
                                    size_t candidate) {
   std::vector<RunPlan> plans;
-  plans.reserve(static_cast<size_t>(experiment.spec.seeds_size()));
-  for (const uint64_t seed : experiment.spec.seeds()) {
+  plans.reserve(experiment.seeds.size());
+  for (const uint64_t seed : experiment.seeds) {
     plans.push_back(PlanOf(experiment, cell, candidate, seed));
   }
   return plans;
@@ -97,7 +97,7 @@ std::optional<size_t> ChosenCandidate(const Experiment& experiment, const Cell& 
 
 Agenda::Agenda(const Experiment* experiment, Outcomes outcomes)
     : experiment_(experiment), outcomes_(std::move(outcomes)), untuned_(CellsOf(*experiment)) {
-  total_ = untuned_.size() * static_cast<size_t>(experiment->spec.seeds_size());
+  total_ = untuned_.size() * experiment->seeds.size();
   for (const Cell& cell : untuned_) {
     std::vector<RunPlan> plans = TuningPlans(*experiment, cell);
     total_ += plans.size();

@@ -19,8 +19,8 @@ class AgendaTest : public ::testing::Test {
 
 TEST_F(AgendaTest, MakesEveryRunOnce) {
   Agenda agenda(&experiment_, {});
-  // 4 policies x 3 stragglers and the one worker, with 2 tuning runs and 5 seeds each.
-  EXPECT_EQ(agenda.total(), 13u * 7);
+  // 4 policies x 3 stragglers and the one worker, with 9 tuning runs and 7 seeds each.
+  EXPECT_EQ(agenda.total(), 13u * 16);
   std::set<std::string> ids;
   while (const auto plan = agenda.Next()) {
     EXPECT_TRUE(ids.insert(plan->id).second);
@@ -38,7 +38,7 @@ TEST_F(AgendaTest, SeedsArePairedOverPolicies) {
       jobs[plan.config.training().seed()].insert(MeaningOf(plan));
     }
   }
-  EXPECT_EQ(jobs.size(), 5u);
+  EXPECT_EQ(jobs.size(), 7u);
   for (const auto& [seed, meanings] : jobs) EXPECT_EQ(meanings.size(), 1u) << seed;
 }
 
@@ -73,11 +73,12 @@ TEST_F(AgendaTest, MeasuredRunsWaitForTuning) {
   Agenda agenda(&experiment_, {});
   std::vector<RunPlan> started;
   while (const auto plan = agenda.Next()) started.push_back(*plan);
-  EXPECT_EQ(started.size(), 13u * 2);
+  EXPECT_EQ(started.size(), 13u * 9);
   for (const RunPlan& plan : started) EXPECT_TRUE(plan.tuning);
-  agenda.Finish(started[0], FakeOutcome(started[0]));
-  EXPECT_FALSE(agenda.Next().has_value());
-  agenda.Finish(started[1], FakeOutcome(started[1]));
+  for (size_t i = 0; i < 9; ++i) {
+    EXPECT_FALSE(agenda.Next().has_value());
+    agenda.Finish(started[i], FakeOutcome(started[i]));
+  }
   EXPECT_FALSE(agenda.Next()->tuning);
 }
 

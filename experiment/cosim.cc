@@ -33,6 +33,10 @@ absl::Status CheckJob(const CosimJob& job) {
   if (job.layout->stages() > 1) {
     return error("co-simulation knows no order of sending: communication must be fifo");
   }
+  if (job.precision != "float32") {
+    return error("co-simulation computes in float32: cluster.precision must not be ",
+                 job.precision);
+  }
   if (job.batch < 1) return error("batch: at least 1 is needed");
   const uint32_t leaves = job.micro_batches == 0 ? job.workers : job.micro_batches;
   if (leaves < job.workers) {

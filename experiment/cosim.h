@@ -46,6 +46,7 @@ struct CosimJob {
   bool rebalance = false;
   bool skip_not_finite = false;  // training.on_nonfinite
   sim::StragglerModel faults;    // of a replay: whose gradient is spoilt; else the timing says it
+  std::string precision = "float32";  // as the job asks for it; no other is computed in here
 };
 
 // When things happen (sim/virtual_cluster.h).

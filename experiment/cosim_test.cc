@@ -174,6 +174,9 @@ TEST(CosimTest, ErrorsNameWhatIsAtFault) {
   };
   CosimJob job = JobOf("bsp", 4, 1);
   EXPECT_THAT(error(job, {.stragglers = "x"}), HasSubstr("unknown straggler"));
+  CosimJob half = job;
+  half.precision = "bf16";
+  EXPECT_THAT(error(half, {}), HasSubstr("computes in float32"));
   EXPECT_THAT(error(job, {.iteration_ns = 0}), HasSubstr("iteration time"));
   job.micro_batches = 3;
   EXPECT_THAT(error(job, {}), HasSubstr("3 is less than the 4 workers"));

@@ -8,9 +8,10 @@ namespace soapstone::experiment {
 
 std::optional<double> SpentUntil(const std::vector<CurvePoint>& curve, double accuracy,
                                  absl::FunctionRef<double(const CurvePoint&)> spent) {
-  const auto hit = std::find_if(curve.begin(), curve.end(), [&](const CurvePoint& point) {
-    return point.test_accuracy >= accuracy;
-  });
+  const auto hit = std::search_n(
+      curve.begin(), curve.end(),
+      static_cast<long>(std::clamp<size_t>(curve.size(), 1, kHoldPoints)), accuracy,
+      [](const CurvePoint& point, double wanted) { return point.test_accuracy >= wanted; });
   if (hit == curve.end()) return std::nullopt;
   if (hit == curve.begin()) return spent(*hit);
   const CurvePoint& before = *(hit - 1);

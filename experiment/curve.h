@@ -3,6 +3,7 @@
 // the stores, and at the end.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -23,8 +24,13 @@ struct CurvePoint {
   friend bool operator==(const CurvePoint&, const CurvePoint&) = default;
 };
 
-// What had been spent when the accuracy was reached: linear between the first point at or above it
-// and the one before. Empty: no point is. `spent` is a point's.
+// Points in a row, of an accuracy that is reached: held-out samples are few, and a noisy curve
+// crosses every line once.
+inline constexpr size_t kHoldPoints = 3;
+
+// What had been spent when the accuracy was reached: linear between the first of kHoldPoints points
+// in a row that are at or above it, and the one before. Empty: there are none; of a curve of fewer
+// points, unless all are. `spent` is a point's.
 std::optional<double> SpentUntil(const std::vector<CurvePoint>& curve, double accuracy,
                                  absl::FunctionRef<double(const CurvePoint&)> spent);
 std::optional<double> TimeToAccuracy(const std::vector<CurvePoint>& curve, double accuracy);

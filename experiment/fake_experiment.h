@@ -29,8 +29,8 @@ stragglers { name: "none" model: "none" }
 stragglers { name: "transient" model: "stall:p=0.02,factor=6" }
 stragglers { name: "persistent" model: "slow:workers=1,factor=2" }
 workers: 4
-seeds: [1, 2, 3, 4, 5]
-tuning { learning_rates: [0.1, 0.2] seeds: 100 }
+seed_count: 7
+tuning { learning_rates: [0.1, 0.2, 0.4] seed_count: 3 }
 one_worker: true
 target_accuracy: 0.8
 iteration_ms: 10
@@ -44,7 +44,7 @@ inline std::string FakeSpecWith(const std::string& from, const std::string& to) 
   return absl::StrReplaceAll(FakeSpecText(), {{from, to}});
 }
 
-inline absl::Status AnyJob(const wire::JobConfig&) { return absl::OkStatus(); }
+inline absl::StatusOr<wire::JobConfig> AnyJob(const wire::JobConfig& config) { return config; }
 
 inline absl::StatusOr<Experiment> FakeExperiment(const std::string& text = FakeSpecText()) {
   return ParseExperiment(text, "fake.textproto", AnyJob);
@@ -75,7 +75,7 @@ inline RunOutcome FakeOutcome(const RunPlan& plan) {
                                                     : std::vector<uint64_t>{50, 30, 20};
   outcome.compute_s = 0.7 * seconds * plan.cell.workers;
   outcome.waiting_s = 0.2 * seconds * plan.cell.workers;
-  outcome.parameters_sha256 = std::string(64, 'a');
+  outcome.parameters_sha256 = absl::StrCat(plan.id, std::string(48, 'a'));
   outcome.replicas = ReplicaAccuracy{0.93, 0.94, 0.95};
   outcome.provenance = {.hardware = "a processor",
                         .build = "a program",
@@ -83,9 +83,17 @@ inline RunOutcome FakeOutcome(const RunPlan& plan) {
                         .test_sha256 = absl::StrCat("test", plan.config.training().seed()),
                         .train_samples = 1438,
                         .test_samples = 359,
-                        .parameters = 650};
+                        .parameters = 650,
+                        .chance = 0.1,
+                        .precision = "float32",
+                        .communication = "fifo",
+                        .codec = "none"};
   outcome.spent_s = 0.5;
   return outcome;
+}
+
+inline bool Is(const RunPlan& plan, const std::string& policy) {
+  return plan.config.policy() == policy;
 }
 
 // All runs. `change` may alter one before it counts.

@@ -13,38 +13,17 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "base/spec.h"
+#include "experiment/curve.h"
+#include "experiment/fair_comparison.h"
+#include "experiment/grids.h"
 
 namespace soapstone::experiment {
 namespace {
 
-constexpr size_t kSeedsMin = 5;
-constexpr double kAccuracyDropMax = 0.003;  // of rule 1
-constexpr double kSampleSpreadMax = 0.01;   // of rule 10
-constexpr double kLeakMax = 0.01;           // of rule 2: share of held-out samples trained on
-
-constexpr const char* kTexts[kRules] = {
-    "Every speed-up carries the test accuracy of the same runs.",
-    "Accuracy is of a held-out split, identified by its hash.",
-    "All tuning runs are kept and counted.",
-    "Both sides of a ratio ran on the same hardware, program and libraries.",
-    "Times of kernels stand apart from end-to-end times.",
-    "The input pipeline is part of the time.",
-    "No operations per second without the time to a target; the data type is stated.",
-    "One configuration for all columns of a table.",
-    "Model and data are compared with a public reference.",
-    "Runs end at a fixed number of samples or at a target, never at a fixed time.",
-    "Weak or strong scaling is named, and the global batch is shown.",
-    "The baselines are there: one worker, tuned bsp, tuned async, a static bound.",
-    "Five seeds or more, paired; medians with 95% bootstrap intervals.",
-    "Every policy had the same tuning budget.",
-    "The observed read lag stands beside the bound.",
-    "Bytes are those on the wire, headers and indices included.",
-    "No, transient and persistent stragglers are shown together.",
-    "Time for encoding, and communication that is not hidden, are shown.",
-    "Averaging policies show the accuracy of their replicas, not of the average only.",
-    "Warm-up is part of the time.",
-};
+constexpr size_t kTuningSeedsMin = 3;      // of rule 14
+constexpr double kTimeSlack = 1.01;        // of rule 5: clocks of several processes
+constexpr double kSampleSpreadMax = 0.01;  // of rule 10
+constexpr double kLeakMax = 0.01;          // of rule 2: share of held-out samples trained on
 
 // The runs that a scope is about, and one function for each rule.
 class Checker {
@@ -62,7 +41,7 @@ class Checker {
   Why HeldOut() const;
   Why TuningKept() const;
   Why SameMachine() const;
-  Why Kernels() const { return Holds("this page has end-to-end times only"); }
+  Why Kernels() const;
   Why Input() const;
   Why Target() const;
   Why OneConfiguration() const;
@@ -84,6 +63,7 @@ class Checker {
     return experiment_.policies[cell.cell.policy].name;
   }
   bool InTable(const Cell& cell) const;
+  std::vector<ResolvedClaim> Comparisons() const;
   bool Has(const std::function<bool(const CellResult&)>& wanted) const {
     return std::any_of(table_.begin(), table_.end(),
                        [&](const CellResult* cell) { return wanted(*cell); });
@@ -193,19 +173,43 @@ Checker::Why Checker::SameMachine() const {
                                 : absl::StrCat(*hardware.begin(), "; ", *builds.begin()));
 }
 
+Checker::Why Checker::Kernels() const {
+  for (const CellResult* cell : cells_) {
+    for (const RunOutcome* run : cell->finished) {
+      if (run->compute_s <= kTimeSlack * run->duration_s * cell->cell.workers) continue;
+      return Fails("workers computed for longer than their run is said to have taken");
+    }
+  }
+  return Holds("all times are of whole runs; none is below what its workers computed");
+}
+
 Checker::Why Checker::Input() const {
   if (real()) return Marked("samples are in memory before the clock starts: reading is not timed");
+  for (const CellResult* cell : cells_) {
+    const wire::Data& data = experiment_.subjects[cell->cell.subject].config.data();
+    if (data.format() != "images" && data.augment().empty()) continue;
+    return Fails("images are decoded or changed during training, which virtual time leaves out");
+  }
   return Marked(
       "co-simulation: samples are in memory, and an iteration's time is a model that "
       "does not include reading");
 }
 
 Checker::Why Checker::Target() const {
+  std::set<std::string> precisions;
   for (const CellResult* cell : cells_) {
-    if (experiment_.subjects[cell->cell.subject].target_accuracy > 0) continue;
-    return Fails("no target_accuracy is set");
+    const double target = experiment_.subjects[cell->cell.subject].target_accuracy;
+    if (!(target > 0)) return Fails("no target_accuracy is set");
+    for (const RunOutcome* run : cell->finished) {
+      if (run->provenance.precision.empty()) return Fails("a run does not say its data type");
+      precisions.insert(run->provenance.precision);
+      if (target > GuessingAccuracy(run->provenance)) continue;
+      return Fails(absl::StrFormat("the target, %.3g, is what guessing comes to", target));
+    }
   }
-  return Holds("times are to the target accuracy; all arithmetic is float32");
+  return Holds(absl::StrCat("times are to the target accuracy, held for ", kHoldPoints,
+                            " points in a row; factors of products are ",
+                            absl::StrJoin(precisions, " and ")));
 }
 
 Checker::Why Checker::OneConfiguration() const {
@@ -222,6 +226,15 @@ Checker::Why Checker::OneConfiguration() const {
   for (const auto& [key, values] : shared) {
     if (values.size() > 1) return Fails("runs of one seed differ in data or model");
   }
+  std::set<std::string> ways;
+  for (const RunOutcome* run : runs_) {
+    const Provenance& p = run->provenance;
+    ways.insert(absl::StrCat(p.precision, ", sent ", p.communication, ", codec ", p.codec));
+  }
+  if (ways.size() > 1) {
+    return Marked(absl::StrCat("runs differ in precision, order of sending or codec: ",
+                               absl::StrJoin(ways, "; ")));
+  }
   return Holds(
       "runs of a table differ in the policy and in the tuned settings, which are listed; "
       "seed by seed they have the same data, order, initial values and stragglers");
@@ -237,6 +250,9 @@ Checker::Why Checker::Reference() const {
     for (const RunOutcome* run : cell->finished) {
       const Provenance& p = run->provenance;
       const uint64_t samples = p.train_samples + p.test_samples;
+      if (config.data().format() == "digits" && samples != kDigits) {
+        return Fails(absl::StrCat(samples, " samples are not the ", kDigits, " of the digits"));
+      }
       if (samples != kDigits && samples != kMnist) {
         deviations.insert(absl::StrCat(samples, " samples are of no data set the checker knows"));
       }
@@ -308,30 +324,82 @@ Checker::Why Checker::Baselines() const {
     return experiment_.subjects[cell.cell.subject].grids[cell.cell.policy].budget() == 0;
   });
   if (untuned) missing.push_back("tuning of the baselines");
-  if (missing.empty()) return Holds("all are measured, with the same seeds");
-  return Fails(absl::StrCat("missing: ", absl::StrJoin(missing, ", ")));
+  if (!missing.empty()) return Fails(absl::StrCat("missing: ", absl::StrJoin(missing, ", ")));
+  for (const ResolvedClaim& claim : Comparisons()) {
+    std::string straw = StrawMan(experiment_, SideOf(results_, claim, claim.than));
+    // Of a claim that a policy gains little, that policy is the one to be weakened.
+    if (straw.empty() && claim.at_most > 0) {
+      straw = StrawMan(experiment_, SideOf(results_, claim, claim.faster));
+    }
+    if (!straw.empty()) return Fails(straw);
+  }
+  return Holds("all are measured, with the same seeds; those compared reach the target");
+}
+
+std::vector<ResolvedClaim> Checker::Comparisons() const {
+  if (!scope_.comparisons.empty()) return scope_.comparisons;
+  std::vector<ResolvedClaim> found;
+  for (const ResolvedClaim& claim : experiment_.claims) {
+    if (scope_.subject.value_or(claim.subject) != claim.subject) continue;
+    const uint32_t workers = experiment_.workers[claim.workers];
+    if (scope_.workers.value_or(workers) == workers) found.push_back(claim);
+  }
+  return found;
 }
 
 Checker::Why Checker::Seeds() const {
-  size_t fewest = static_cast<size_t>(experiment_.spec.seeds_size());
-  for (const CellResult* cell : cells_) fewest = std::min(fewest, cell->finished.size());
-  const std::string number = absl::StrCat(fewest, fewest == 1 ? " seed" : " seeds");
-  if (fewest < kSeedsMin) {
-    return Fails(absl::StrCat(number, "; at least ", kSeedsMin, " are needed"));
+  const size_t claims = experiment_.claims.size(), seeds = experiment_.seeds.size();
+  const size_t needed = SeedsNeeded(claims);
+  size_t least = seeds;
+  for (const CellResult* cell : cells_) least = std::min(least, cell->finished.size());
+  if (least < needed) {
+    return Fails(
+        absl::StrCat(least, least == 1 ? " seed, of " : " seeds, of ", needed,
+                     claims > 1 ? absl::StrCat(" that ", claims, " claims need") : " needed"));
   }
-  return Holds(absl::StrCat(number, ", the same for every policy"));
+  for (const ResolvedClaim& claim : Comparisons()) {
+    const std::string identical = IdenticalRuns(results_, claim);
+    if (!identical.empty()) return Fails(identical);
+  }
+  if (!experiment_.seeds_drawn) {
+    return Marked(absl::StrCat("the ", seeds, " seeds were chosen by the author"));
+  }
+  return Holds(absl::StrCat(seeds, " seeds, drawn from the digest of what the runs depend on (",
+                            experiment_.runs_digest.substr(0, 12),
+                            "); runs of a seed are compared"));
 }
 
 Checker::Why Checker::Budget() const {
-  std::set<size_t> budgets;
+  std::set<size_t> budgets, seeds;
+  bool listed = false, other = false;
   for (const CellResult* cell : table_) {
-    budgets.insert(experiment_.subjects[cell->cell.subject].grids[cell->cell.policy].budget());
+    const std::vector<Grid>& grids = experiment_.subjects[cell->cell.subject].grids;
+    const Grid& grid = grids[cell->cell.policy];
+    budgets.insert(grid.budget());
+    seeds.insert(grid.seeds.size());
+    listed = listed || !grid.drawn;
+  }
+  for (const CellResult* cell : cells_) {
+    const std::vector<Grid>& grids = experiment_.subjects[cell->cell.subject].grids;
+    other = other || !SameGrid(grids[cell->cell.policy], grids[cells_.front()->cell.policy]);
   }
   if (budgets.size() > 1 && scope_.subject.has_value()) return Fails("the budgets differ");
   if (budgets.count(0) > 0) return Fails("nothing was tuned");
+  for (const CellResult* cell : table_) {
+    const std::string grid = OtherGrid(experiment_, cell->cell.subject);
+    if (!grid.empty()) return Fails(grid);
+  }
+  std::vector<std::string> marks;
+  if (!seeds.empty() && *seeds.begin() < kTuningSeedsMin) {
+    marks.push_back(absl::StrCat(*seeds.begin(), " tuning seed(s) choose a setting, of ",
+                                 kTuningSeedsMin, " wanted"));
+  }
+  if (listed) marks.push_back("the tuning seeds were chosen by the author");
+  if (other) marks.push_back("policies of different exchanges chose from different grids");
+  if (!marks.empty()) return Marked(absl::StrJoin(marks, "; "));
   return Holds(absl::StrCat(absl::StrJoin(budgets, " or "),
                             " tuning runs for each policy, number "
-                            "of workers and straggler model"));
+                            "of workers and straggler model, from one grid"));
 }
 
 Checker::Why Checker::Lags() const {
@@ -361,37 +429,26 @@ Checker::Why Checker::Bytes() const {
 }
 
 Checker::Why Checker::Stragglers() const {
-  bool none = false, transient = false, persistent = false;
-  for (const CellResult* cell : table_) {
-    if (cell->finished.empty()) continue;
-    const auto parts = Spec::ParseList(experiment_.stragglers[cell->cell.straggler].model());
-    if (!parts.ok()) continue;
-    const auto any = [&](const auto& wanted) {
-      return std::any_of(parts->begin(), parts->end(), wanted);
-    };
-    // What slows links or ends workers is none of the three.
-    const bool other =
-        any([](const Spec& part) { return part.name == "link" || part.name == "failstop"; });
-    const bool slow = any([](const Spec& part) { return part.name == "slow"; });
-    const bool mild =
-        !any([](const Spec& part) { return part.name != "none" && part.name != "jitter"; });
-    persistent = persistent || (slow && !other);
-    none = none || mild;
-    transient = transient || (!slow && !mild && !other);
-  }
+  const StragglerKinds kinds = StragglersOf(experiment_, table_);
   std::vector<std::string> missing;
-  if (!none) missing.push_back("none");
-  if (!transient) missing.push_back("transient");
-  if (!persistent) missing.push_back("persistent");
-  if (missing.empty()) return Holds("all three are measured");
-  return Fails(absl::StrCat("missing: ", absl::StrJoin(missing, ", ")));
+  if (!kinds.none) missing.push_back("none");
+  if (!kinds.transient) missing.push_back("transient");
+  if (!kinds.persistent) missing.push_back("persistent");
+  if (missing.empty()) return Holds(absl::StrCat("all three are measured; ", kinds.observed));
+  return Fails(absl::StrCat("missing: ", absl::StrJoin(missing, ", "), "; ", kinds.observed));
 }
 
 Checker::Why Checker::Exposed() const {
   for (const RunOutcome* run : runs_) {
     if (!(run->compute_s > 0)) return Fails("a run has no breakdown of its time");
   }
-  return Holds("nothing is compressed; waiting is shown beside computing");
+  std::set<std::string> codecs, orders;
+  for (const RunOutcome* run : runs_) {
+    codecs.insert(run->provenance.codec);
+    orders.insert(run->provenance.communication);
+  }
+  return Holds(absl::StrCat("codec: ", absl::StrJoin(codecs, ", "), "; order of sending: ",
+                            absl::StrJoin(orders, ", "), "; waiting is shown beside computing"));
 }
 
 Checker::Why Checker::Replicas() const {
@@ -423,106 +480,10 @@ Checker::Why Checker::WarmUp() const {
   return Holds("time is counted from the start barrier on");
 }
 
-std::string Describe(const Results& results, const ResolvedClaim& claim) {
-  const Experiment& experiment = *results.experiment;
-  const std::string& faster = experiment.policies[claim.faster].name;
-  const std::string& than = experiment.policies[claim.than].name;
-  const std::string number =
-      absl::StrFormat("%.3g", claim.at_most > 0 ? claim.at_most : claim.at_least);
-  const char* measure = claim.of == Claim::bytes ? "bytes" : "time";
-  std::string text;
-  if (claim.of == Claim::ideal_rate) {
-    text = absl::StrCat(faster, " has at least ", number, " of the ideal update rate");
-  } else if (claim.of == Claim::rate) {
-    const std::string by = claim.at_most > 0    ? absl::StrCat("at most ", number, "x")
-                           : claim.at_least > 0 ? absl::StrCat("at least ", number, "x")
-                                                : "more than";
-    text = absl::StrCat(faster, " has ", by, " the update rate of ", than);
-  } else if (claim.at_most > 0) {
-    text = absl::StrCat(faster, " gains at most ", number, "x in ", measure, " to the target over ",
-                        than);
-  } else if (claim.at_least > 0) {
-    text = absl::StrCat(faster, " needs at least ", number, "x less ", measure,
-                        " to the target than ", than);
-  } else {
-    text = absl::StrCat(faster, claim.of == Claim::bytes ? " needs fewer " : " needs less ",
-                        measure, " to the target than ", than);
-  }
-  return absl::StrCat(text, ", under ", experiment.stragglers[claim.straggler].name(), ", ",
-                      experiment.subjects[claim.subject].name, ", ",
-                      experiment.workers[claim.workers], " workers");
-}
-
-bool SaidBy(const RatioEstimate& ratio, const ResolvedClaim& claim) {
-  if (claim.at_most > 0) return ratio.high() <= claim.at_most;
-  return claim.at_least > 0 ? ratio.low() >= claim.at_least : ratio.low() > 1;
-}
-
-std::string Evidence(const ResolvedClaim& claim, const Comparison& comparison,
-                     const CellResult& faster, const CellResult& than) {
-  const auto ratio = [](double value) {
-    return std::isinf(value) ? std::string("unbounded") : absl::StrFormat("%.3f", value);
-  };
-  std::string text = absl::StrFormat(
-      "ratio %s, 95%% interval %s to %s over %d %s", ratio(comparison.ratio.at_least.median),
-      ratio(comparison.ratio.low()), ratio(comparison.ratio.high()), comparison.pairs,
-      claim.of == Claim::ideal_rate ? "runs" : "pairs");
-  if (claim.of == Claim::ideal_rate) {
-    return absl::StrCat(text,
-                        absl::StrFormat("; final test accuracy %.4f", faster.accuracy.median));
-  }
-  if (claim.of != Claim::rate) {
-    absl::StrAppendFormat(&text, "; reached by %d of %d and %d of %d", faster.reached,
-                          faster.finished.size(), than.reached, than.finished.size());
-  }
-  absl::StrAppendFormat(&text, "; final test accuracy %.4f and %.4f", faster.accuracy.median,
-                        than.accuracy.median);
-  return text;
-}
-
 }  // namespace
-
-const char* RuleText(int rule) {
-  CHECK(rule >= 1 && rule <= kRules) << rule;
-  return kTexts[rule - 1];
-}
 
 std::vector<Finding> CheckRules(const Results& results, const Scope& scope) {
   return Checker(results, scope).Run();
-}
-
-JudgedClaim Judge(const Results& results, const ResolvedClaim& claim) {
-  const Experiment& experiment = *results.experiment;
-  const uint32_t workers = experiment.workers[claim.workers];
-  JudgedClaim judged{.text = Describe(results, claim)};
-  std::vector<Finding> marks;
-  for (Finding& finding : CheckRules(results, {.subject = claim.subject,
-                                              .workers = workers,
-                                              .policies = {claim.faster, claim.than}})) {
-    if (finding.standing == Standing::kFails)
-      judged.reasons.push_back(std::move(finding));
-    else if (finding.standing == Standing::kMarked)
-      marks.push_back(std::move(finding));
-  }
-  if (!judged.reasons.empty()) return judged;
-  const CellResult* faster = results.Find({claim.subject, claim.faster, claim.straggler, workers});
-  const CellResult* than = results.Find({claim.subject, claim.than, claim.straggler, workers});
-  CHECK(faster != nullptr && than != nullptr);
-  const Comparison comparison = claim.of == Claim::ideal_rate
-                                    ? CompareWithIdeal(results, *faster)
-                                    : Compare(results, *faster, *than, claim.of);
-  judged.verdict = SaidBy(comparison.ratio, claim) ? Verdict::kSupported : Verdict::kUnsupported;
-  judged.evidence = Evidence(claim, comparison, *faster, *than);
-  judged.reasons = std::move(marks);
-  if (comparison.accuracy_drop > kAccuracyDropMax) {
-    judged.reasons.insert(
-        judged.reasons.begin(),
-        {.rule = 1,
-         .standing = Standing::kMarked,
-         .why = absl::StrFormat("its final test accuracy is lower by %.2f points (median of pairs)",
-                                100 * comparison.accuracy_drop)});
-  }
-  return judged;
 }
 
 }  // namespace soapstone::experiment

@@ -1,8 +1,8 @@
 // The honesty checklist as checks over the experiment and its finished runs. After T. Hoefler,
 // "Twelve ways to fool the masses when reporting performance of deep learning workloads", 2018, and
 // T. Hoefler and R. Belli, "Scientific benchmarking of parallel computing systems", SC 2015.
-// Who calls: the report, which prints no claim whose evidence is missing, and says which rule
-// withholds it. docs/experiments.md lists the rules.
+// Who calls: claims.h and the report, which print no claim whose evidence is missing, and say which
+// rule withholds it. docs/experiments.md lists the rules.
 #pragma once
 
 #include <cstdint>
@@ -36,24 +36,11 @@ struct Scope {
   std::optional<size_t> subject;
   std::optional<uint32_t> workers;
   std::vector<size_t> policies;  // whose numbers are compared; baselines are sought among all
+  // What is said of them, whose sides must be worth comparing. Empty: the experiment's claims.
+  std::vector<ResolvedClaim> comparisons;
 };
 
 // One finding for each rule, in order.
 std::vector<Finding> CheckRules(const Results& results, const Scope& scope);
-
-enum class Verdict : uint8_t {
-  kSupported,    // the interval says so
-  kUnsupported,  // it does not
-  kWithheld,     // a rule fails: no number is printed
-};
-
-struct JudgedClaim {
-  std::string text;  // "ssp:s=4 needs less time to the target than bsp, under transient"
-  Verdict verdict = Verdict::kWithheld;
-  std::string evidence;          // ratio, interval, accuracies; empty when withheld
-  std::vector<Finding> reasons;  // failing rules; of a printed claim: marks
-};
-
-JudgedClaim Judge(const Results& results, const ResolvedClaim& claim);
 
 }  // namespace soapstone::experiment

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "experiment/claims.h"
 #include "experiment/honesty.h"
 #include "experiment/report.h"
 
@@ -94,20 +95,27 @@ bool OnFront(const CellResult& cell, const std::vector<const CellResult*>& other
 class PageData {
  public:
   explicit PageData(const Results& results)
-      : results_(results), experiment_(*results.experiment), spec_(results.experiment->spec) {}
+      : results_(results),
+        experiment_(*results.experiment),
+        spec_(results.experiment->spec),
+        judged_(JudgeClaims(results)) {}
 
   Json Make() const {
-    Json page = {{"title", spec_.title()},
-                 {"about", spec_.about()},
-                 {"digest", experiment_.digest},
-                 {"mode", real() ? "real" : "cosim"},
-                 {"time", real() ? "wall time" : "virtual time"},
-                 {"finished", results_.finished},
-                 {"total", results_.total},
-                 {"tuning_runs", results_.tuning_finished},
-                 {"spent_s", results_.spent_s},
-                 {"seeds", spec_.seeds_size()},
-                 {"torn", results_.registry.torn_lines}};
+    Json page = {
+        {"title", spec_.title()},
+        {"about", spec_.about()},
+        {"digest", experiment_.digest},
+        {"mode", real() ? "real" : "cosim"},
+        {"time", real() ? "wall time" : "virtual time"},
+        {"finished", results_.finished},
+        {"total", results_.total},
+        {"tuning_runs", results_.tuning_finished},
+        {"spent_s", results_.spent_s},
+        {"seeds", experiment_.seeds.size()},
+        {"seeds_drawn", experiment_.seeds_drawn},
+        {"interval", experiment_.seeds.size() >= kIntervalMin ? "95% intervals" : "ranges"},
+        {"runs_digest", experiment_.runs_digest},
+        {"torn", results_.registry.torn_lines}};
     if (!real()) {
       page["timing"] = {{"iteration_ms", spec_.iteration_ms()},
                         {"latency_us", spec_.latency_us()},
@@ -141,6 +149,7 @@ class PageData {
   const Results& results_;
   const Experiment& experiment_;
   const ExperimentSpec& spec_;
+  const std::vector<JudgedClaim> judged_;
 };
 
 Json PageData::Policies() const {
@@ -152,12 +161,10 @@ Json PageData::Policies() const {
 }
 
 Json PageData::Claims() const {
-  constexpr const char* kVerdicts[] = {"supported", "not supported", "not printed"};
   Json list = Json::array();
-  for (const ResolvedClaim& claim : experiment_.claims) {
-    const JudgedClaim judged = Judge(results_, claim);
+  for (const JudgedClaim& judged : judged_) {
     list.push_back({{"text", judged.text},
-                    {"verdict", kVerdicts[static_cast<size_t>(judged.verdict)]},
+                    {"verdict", VerdictText(judged.verdict)},
                     {"evidence", judged.evidence},
                     {"reasons", FindingsJson(judged.reasons)}});
   }
@@ -198,6 +205,8 @@ Json PageData::Table(size_t subject, uint32_t workers) const {
     table["parameters"] = p.parameters;
     table["train_samples"] = p.train_samples;
     table["test_samples"] = p.test_samples;
+    table["arithmetic"] =
+        absl::StrCat(p.precision, ", sent ", p.communication, ", codec ", p.codec);
     break;
   }
   return table;
@@ -229,6 +238,7 @@ Json PageData::Condition(size_t subject, uint32_t workers, size_t straggler) con
 Json PageData::Row(const CellResult& cell) const {
   Json row = {{"policy", cell.cell.policy},
               {"finished", cell.finished.size()},
+              {"not_finite", cell.not_finite},
               {"reached", cell.reached},
               {"accuracy", EstimateJson(cell.accuracy)},
               {"time_s", EstimateJson(cell.time_s)},
@@ -256,23 +266,45 @@ Json PageData::Row(const CellResult& cell) const {
   return row;
 }
 
-// Of bsp's time to the policy's: null with the rules that withhold it.
+// Of bsp's time to the policy's: null with the rules that withhold it. With a verdict only where a
+// claim of the file is about it: how many there are is what the p of a claim is corrected for.
 Json PageData::Ratio(const CellResult& cell, const CellResult* baseline) const {
   if (baseline == nullptr || baseline == &cell) return nullptr;
+  const auto count =
+      std::find(experiment_.workers.begin(), experiment_.workers.end(), cell.cell.workers) -
+      experiment_.workers.begin();
+  const ResolvedClaim compared = {.faster = cell.cell.policy,
+                                  .than = baseline->cell.policy,
+                                  .straggler = cell.cell.straggler,
+                                  .subject = cell.cell.subject,
+                                  .workers = static_cast<size_t>(count)};
   const std::vector<Finding> failing =
       Failing(results_, {.subject = cell.cell.subject,
                          .workers = cell.cell.workers,
-                         .policies = {cell.cell.policy, baseline->cell.policy}});
+                         .policies = {cell.cell.policy, baseline->cell.policy},
+                         .comparisons = {compared}});
   if (!failing.empty()) {
     Json rules = Json::array();
     for (const Finding& finding : failing) rules.push_back(finding.rule);
     return {{"withheld", std::move(rules)}};
   }
   const Comparison comparison = Compare(results_, cell, *baseline, Claim::time);
-  const double low = comparison.ratio.low(), high = comparison.ratio.high();
-  Json ratio = EstimateJson({.median = comparison.ratio.at_least.median, .low = low, .high = high});
-  ratio["verdict"] = low > 1 ? "faster" : high < 1 ? "slower" : "no difference shown";
-  ratio["accuracy_drop"] = comparison.accuracy_drop;
+  const RatioText text = TextOf(comparison.ratio, 2);
+  Json ratio = {
+      {"text", text.ratio},
+      {"range", text.range},
+      {"accuracy_drop",
+       std::isfinite(comparison.accuracy_drop) ? Json(comparison.accuracy_drop) : Json()}};
+  for (size_t i = 0; i < experiment_.claims.size(); ++i) {
+    const ResolvedClaim& claim = experiment_.claims[i];
+    if (claim.of != Claim::time || claim.faster != compared.faster || claim.than != compared.than ||
+        claim.straggler != compared.straggler || claim.subject != compared.subject ||
+        claim.workers != compared.workers) {
+      continue;
+    }
+    ratio["verdict"] = absl::StrCat("claim ", i + 1, ": ", VerdictText(judged_[i].verdict));
+    break;
+  }
   return ratio;
 }
 
@@ -341,6 +373,7 @@ Json PageData::Tuned() const {
                     {"schedule", settings.schedule},
                     {"runs", row.runs},
                     {"train_loss", std::isfinite(row.train_loss) ? Json(row.train_loss) : Json()},
+                    {"edge", row.edge},
                     {"chosen", row.chosen}});
   }
   return list;

@@ -65,26 +65,58 @@ TEST_F(ReportTest, CurvesHaveEveryPolicyToItsEnd) {
 
 TEST_F(ReportTest, RowsHaveMediansIntervalsAndRatios) {
   const Json row = Data()["tables"][0]["conditions"][1]["rows"][1];  // ssp under stalls
-  EXPECT_EQ(row["reached"], 5);
-  EXPECT_NEAR(row["ratio"]["median"], 2, 1e-9);
-  EXPECT_EQ(row["ratio"]["verdict"], "faster");
+  EXPECT_EQ(row["reached"], 7);
+  EXPECT_EQ(row["ratio"]["text"], "2.00");
+  EXPECT_EQ(row["ratio"]["verdict"], "claim 1: supported");
   EXPECT_LT(row["time_s"]["low"], row["time_s"]["high"]);
   double share = 0;
   for (const Json& bar : row["lags"]) share += bar["share"].get<double>();
   EXPECT_NEAR(share, 1, 1e-9);
 }
 
-TEST_F(ReportTest, ADifferenceThatIsNoneIsNotCalledOne) {
-  const Json row = Data()["tables"][0]["conditions"][2]["rows"][1];  // ssp, persistent
-  EXPECT_EQ(row["ratio"]["verdict"], "no difference shown");
+TEST_F(ReportTest, ARowThatNoClaimNamesHasNoVerdict) {
+  const Json rows = Data()["tables"][0]["conditions"][1]["rows"];
+  EXPECT_EQ(rows[2]["ratio"]["text"], "2.00");  // async
+  EXPECT_FALSE(rows[2]["ratio"].contains("verdict"));
+}
+
+TEST_F(ReportTest, WhatTheRunsWereMadeWithIsSaidByThem) {
+  for (auto& [id, outcome] : outcomes_) {
+    outcome.provenance.precision = "bf16";
+    outcome.provenance.communication = "priority";
+  }
+  results_ = Summarize(experiment_, outcomes_, {});
+  const Json data = Data();
+  EXPECT_EQ(data["tables"][0]["arithmetic"], "bf16, sent priority, codec none");
+  EXPECT_THAT(std::string(data["rules"][6]["why"]), HasSubstr("factors of products are bf16"));
+  EXPECT_THAT(std::string(data["rules"][17]["why"]), HasSubstr("order of sending: priority"));
+  EXPECT_THAT(ReportPage(results_), Not(HasSubstr("float32")));
+}
+
+TEST_F(ReportTest, ARatioOfTwoThatDidNotReachTheTargetIsNotKnown) {
+  for (auto& [id, outcome] : outcomes_) {
+    for (CurvePoint& point : outcome.curve) point.test_accuracy /= 2;
+  }
+  results_ = Summarize(experiment_, outcomes_, {});
+  EXPECT_EQ(Data()["tables"][0]["conditions"][1]["rows"][1]["ratio"]["withheld"],
+            Json::array({12}));
+  EXPECT_THAT(ReportData(results_), Not(HasSubstr("0.00\"")));
+}
+
+TEST_F(ReportTest, SixSeedsHaveIntervalsAndFewerHaveRanges) {
+  EXPECT_EQ(Data()["interval"], "95% intervals");
+  EXPECT_EQ(Data()["seeds_drawn"], true);
+  Use(FakeSpecWith("seed_count: 7", "seeds: [1, 2, 3]"));
+  EXPECT_EQ(Data()["interval"], "ranges");
+  EXPECT_EQ(Data()["seeds_drawn"], false);
 }
 
 TEST_F(ReportTest, OneSeedHasNoRatiosAndSaysWhy) {
-  Use(FakeSpecWith("seeds: [1, 2, 3, 4, 5]", "seeds: 1"));
+  Use(FakeSpecWith("seed_count: 7", "seeds: 1"));
   const Json data = Data();
   const Json row = data["tables"][0]["conditions"][1]["rows"][1];
   EXPECT_EQ(row["ratio"]["withheld"], Json::array({13}));
-  EXPECT_FALSE(row["ratio"].contains("median"));
+  EXPECT_FALSE(row["ratio"].contains("text"));
   EXPECT_TRUE(row["time_s"]["low"].is_null());
   EXPECT_EQ(data["claims"][0]["verdict"], "not printed");
   EXPECT_EQ(data["claims"][0]["evidence"], "");
@@ -92,6 +124,7 @@ TEST_F(ReportTest, OneSeedHasNoRatiosAndSaysWhy) {
 }
 
 TEST_F(ReportTest, RunsThatDoNotReachTheTargetAreCounted) {
+  Use(FakeSpecWith("seed_count: 7", "seeds: [1, 2, 3, 4, 5]"));
   for (auto& [id, outcome] : outcomes_) {
     if (outcome.duration_s > 10.2) {  // bsp and persistent, of two seeds; transient bsp
       for (CurvePoint& point : outcome.curve) point.test_accuracy /= 2;

@@ -4,21 +4,22 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <tuple>
 #include <utility>
 
+#include "experiment/grids.h"
 #include "sim/straggler.h"
 
 namespace soapstone::experiment {
 namespace {
-
-constexpr uint64_t kBootstrapSeed = 1;
 
 template <typename Number>
 Estimate EstimateOf(const std::vector<const RunOutcome*>& runs, const Number& number) {
   std::vector<double> values;
   values.reserve(runs.size());
   for (const RunOutcome* run : runs) values.push_back(number(*run));
-  return BootstrapMedian(values, kBootstrapSeed);
+  return MedianEstimate(std::move(values));
 }
 
 void AddLags(const std::vector<uint64_t>& lags, std::vector<uint64_t>* sum) {
@@ -38,6 +39,14 @@ std::optional<ReplicaAccuracy> ReplicasOf(const std::vector<const RunOutcome*>& 
   return ReplicaAccuracy{Median(min), Median(median), Median(max)};
 }
 
+Clock ClocksOf(const Experiment& experiment, const Cell& cell, const RunOutcome& run) {
+  const wire::JobConfig job = JobOf(experiment, cell.subject, cell.policy, {}, cell.workers);
+  const wire::Training& training = job.training();
+  const uint64_t batch = std::max(1u, training.batch());
+  const uint64_t epoch = (run.provenance.train_samples + batch - 1) / batch;
+  return static_cast<Clock>(std::max<uint64_t>(1, epoch * training.epochs()));
+}
+
 CellResult ResultOf(const Experiment& experiment, const Cell& cell, const Outcomes& outcomes) {
   CellResult result{.cell = cell, .candidate = ChosenCandidate(experiment, cell, outcomes)};
   if (!result.candidate.has_value()) return result;
@@ -51,6 +60,9 @@ CellResult ResultOf(const Experiment& experiment, const Cell& cell, const Outcom
     result.waiting_s += run->waiting_s;
     result.worker_s += run->duration_s * cell.workers;
     result.violations += run->violations;
+    if (!IsFinite(*run)) ++result.not_finite;
+    const double guessing = GuessingAccuracy(run->provenance);
+    if (guessing > 0 && !(run->test_accuracy > guessing)) ++result.guessing;
     AddLags(run->read_lags, &result.read_lags);
   }
   const double target = experiment.subjects[cell.subject].target_accuracy;
@@ -77,10 +89,7 @@ double IdealSeconds(const Experiment& experiment, const Cell& cell, const RunOut
   const auto model =
       sim::StragglerModel::Parse(experiment.stragglers[cell.straggler].model(), seed);
   CHECK(model.ok()) << model.status();  // the file was checked
-  const wire::JobConfig job = JobOf(experiment, cell.subject, cell.policy, {}, cell.workers);
-  const wire::Training& training = job.training();
-  const uint64_t epoch = (run.provenance.train_samples + training.batch() - 1) / training.batch();
-  const auto clocks = static_cast<Clock>(epoch * training.epochs());
+  const Clock clocks = ClocksOf(experiment, cell, run);
   double speeds = 0;
   for (uint32_t w = 0; w < cell.workers; ++w) {
     double factors = 0;
@@ -89,6 +98,20 @@ double IdealSeconds(const Experiment& experiment, const Cell& cell, const RunOut
   }
   return static_cast<double>(clocks) * IterationMs(experiment, cell.workers) / 1000 * cell.workers /
          speeds;
+}
+
+using Effects = std::map<std::tuple<size_t, size_t, uint32_t>, StragglerEffect>;
+
+// The same for every policy: computed once.
+void AddEffect(const Experiment& experiment, Effects* effects, CellResult* result) {
+  if (result->finished.empty()) return;
+  const Cell& cell = result->cell;
+  const auto [at, fresh] = effects->try_emplace({cell.subject, cell.straggler, cell.workers});
+  if (fresh) {
+    at->second = EffectOf(experiment.stragglers[cell.straggler].model(), experiment.seeds,
+                          cell.workers, ClocksOf(experiment, cell, *result->finished.front()));
+  }
+  result->stragglers = at->second;
 }
 
 void AddTuning(const CellResult& cell, Results* results) {
@@ -109,6 +132,7 @@ void AddTuning(const CellResult& cell, Results* results) {
     rows[i].candidate = i;
     if (rows[i].runs > 0) rows[i].train_loss /= static_cast<double>(rows[i].runs);
     rows[i].chosen = cell.candidate == i;
+    rows[i].edge = AtEdge(grid, i);
     results->tuning.push_back(rows[i]);
   }
 }
@@ -124,12 +148,14 @@ const CellResult* Results::Find(const Cell& cell) const {
 Results Summarize(const Experiment& experiment, const Outcomes& outcomes,
                   const RegistryFacts& registry) {
   Results results{.experiment = &experiment, .outcomes = &outcomes, .registry = registry};
+  Effects effects;
   for (const Cell& cell : CellsOf(experiment)) {
     results.cells.push_back(ResultOf(experiment, cell, outcomes));
     AddTuning(results.cells.back(), &results);
+    AddEffect(experiment, &effects, &results.cells.back());
     results.finished += results.cells.back().finished.size();
-    results.total += static_cast<size_t>(experiment.spec.seeds_size()) +
-                     experiment.subjects[cell.subject].grids[cell.policy].budget();
+    results.total +=
+        experiment.seeds.size() + experiment.subjects[cell.subject].grids[cell.policy].budget();
   }
   results.finished += results.tuning_finished;
   for (const auto& [id, outcome] : outcomes) results.spent_s += outcome.spent_s;
@@ -148,7 +174,7 @@ Comparison Compare(const Results& results, const CellResult& faster, const CellR
     drops.push_back(than.runs[i]->test_accuracy - faster.runs[i]->test_accuracy);
   }
   Comparison comparison{.pairs = drops.size()};
-  comparison.ratio = PairedRatio(faster_costs, than_costs, kBootstrapSeed);
+  comparison.ratio = PairedRatio(faster_costs, than_costs);
   comparison.accuracy_drop = Median(std::move(drops));
   return comparison;
 }
@@ -159,10 +185,10 @@ Comparison CompareWithIdeal(const Results& results, const CellResult& cell) {
   for (size_t i = 0; i < cell.runs.size(); ++i) {
     if (cell.runs[i] == nullptr) continue;
     durations.push_back({true, cell.runs[i]->duration_s});
-    const uint64_t seed = experiment.spec.seeds(static_cast<int>(i));
+    const uint64_t seed = experiment.seeds[i];
     ideals.push_back({true, IdealSeconds(experiment, cell.cell, *cell.runs[i], seed)});
   }
-  return {.pairs = durations.size(), .ratio = PairedRatio(durations, ideals, kBootstrapSeed)};
+  return {.pairs = durations.size(), .ratio = PairedRatio(durations, ideals)};
 }
 
 }  // namespace soapstone::experiment

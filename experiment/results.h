@@ -11,6 +11,7 @@
 #include "experiment/run.h"
 #include "experiment/spec.h"
 #include "experiment/statistics.h"
+#include "experiment/straggler_effect.h"
 
 namespace soapstone::experiment {
 
@@ -21,18 +22,22 @@ struct CellResult {
   std::vector<const RunOutcome*> runs;  // by the spec's seeds; null: not finished
   std::vector<const RunOutcome*> finished;
   size_t reached = 0;                // of the finished
+  size_t not_finite = 0;             // likewise: IsFinite of run.h
+  size_t guessing = 0;               // likewise: no better than GuessingAccuracy of run.h
   Estimate accuracy, time_s, bytes;  // at the end; to the target, infinite where not reached
   Estimate duration_s, total_bytes;
   double compute_s = 0, waiting_s = 0, worker_s = 0;  // sums; worker_s: workers x duration
   std::vector<uint64_t> read_lags;
   uint64_t violations = 0;
   std::optional<ReplicaAccuracy> replicas;  // medians over runs
+  StragglerEffect stragglers;               // 1 and 1 until a run has finished
 };
 
 struct TuningResult {
   Cell cell;
   size_t candidate = 0;
   double train_loss = 0;  // mean over the tuning seeds; NaN: diverged
+  bool edge = false;      // AtEdge of grids.h
   size_t runs = 0;        // finished
   bool chosen = false;
 };

@@ -52,6 +52,10 @@ struct Provenance {
   uint64_t train_samples = 0, test_samples = 0;
   uint64_t test_in_train = 0;  // held-out samples that are training samples too
   uint64_t parameters = 0;
+  double chance = 0;          // share of the held-out samples' most frequent label; 0: not known
+  std::string precision;      // of the factors of products: float32, tf32, bf16
+  std::string communication;  // order of sending: fifo, priority
+  std::string codec;          // of what is sent: none where it is sent as it is
   friend bool operator==(const Provenance&, const Provenance&) = default;
 };
 
@@ -73,6 +77,13 @@ struct RunOutcome {
   double spent_s = 0;  // wall time that the run took
   friend bool operator==(const RunOutcome&, const RunOutcome&) = default;
 };
+
+// Whether all that was measured of training and accuracy is a finite number.
+bool IsFinite(const RunOutcome& outcome);
+
+// The accuracy that guessing may come to: with q the share of the most frequent label among n
+// held-out samples, q + 3 sqrt(q (1 - q) / n), three standard errors above it. 0: q is not known.
+double GuessingAccuracy(const Provenance& provenance);
 
 // Called now and then with the fraction done. False: give up, with Cancelled.
 using RunProgress = std::function<bool(double fraction)>;

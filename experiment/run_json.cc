@@ -45,10 +45,18 @@ std::vector<CurvePoint> CurveOf(const Json& points) {
 }
 
 Json ProvenanceJson(const Provenance& p) {
-  return {{"hardware", p.hardware},           {"build", p.build},
-          {"train_sha256", p.train_sha256},   {"test_sha256", p.test_sha256},
-          {"train_samples", p.train_samples}, {"test_samples", p.test_samples},
-          {"test_in_train", p.test_in_train}, {"parameters", p.parameters}};
+  return {{"hardware", p.hardware},
+          {"build", p.build},
+          {"train_sha256", p.train_sha256},
+          {"test_sha256", p.test_sha256},
+          {"train_samples", p.train_samples},
+          {"test_samples", p.test_samples},
+          {"test_in_train", p.test_in_train},
+          {"parameters", p.parameters},
+          {"chance", p.chance},
+          {"precision", p.precision},
+          {"communication", p.communication},
+          {"codec", p.codec}};
 }
 
 Provenance ProvenanceOf(const Json& object) {
@@ -59,7 +67,11 @@ Provenance ProvenanceOf(const Json& object) {
           .train_samples = object.at("train_samples"),
           .test_samples = object.at("test_samples"),
           .test_in_train = object.at("test_in_train"),
-          .parameters = object.at("parameters")};
+          .parameters = object.at("parameters"),
+          .chance = object.value("chance", 0.0),  // of these four, runs of before say nothing
+          .precision = object.value("precision", ""),
+          .communication = object.value("communication", ""),
+          .codec = object.value("codec", "")};
 }
 
 Json OutcomeJson(const RunOutcome& o) {

@@ -11,6 +11,7 @@
 #include "base/spec.h"
 #include "base/status_macros.h"
 #include "consistency/catalogue.h"
+#include "experiment/seeds.h"
 #include "sim/straggler.h"
 #include "wire/text_config.h"
 
@@ -21,6 +22,7 @@ using Places = wire::TextPlaces;
 
 constexpr uint32_t kWorkersMax = 100'000;
 constexpr size_t kRunsMax = 100'000;
+constexpr uint32_t kSeedsMax = 1000;
 constexpr char kRebalance[] = "+rebalance";
 
 absl::Status At(const std::string& place, const std::string& what) {
@@ -41,6 +43,7 @@ class Resolver {
     SOAP_RETURN_IF_ERROR(Seeds());
     SOAP_RETURN_IF_ERROR(Subjects());
     SOAP_RETURN_IF_ERROR(Jobs(check));
+    DrawSeeds(meanings_, &experiment_);
     return Claims();
   }
 
@@ -57,6 +60,8 @@ class Resolver {
   absl::StatusOr<Grid> GridOf(const Tuning& tuning, const std::string& place,
                               const wire::JobConfig& config);
   absl::Status Jobs(const JobCheck& check);
+  absl::Status OneJob(size_t subject, size_t policy, const Settings& settings, uint32_t workers,
+                      const JobCheck& check);
   absl::Status Claims();
   absl::Status OneClaim(int i);
   absl::StatusOr<size_t> PolicyOf(int claim, const char* field, const std::string& text) const;
@@ -78,6 +83,7 @@ class Resolver {
   const Places& places_;
   Experiment& experiment_;
   const ExperimentSpec& spec_;
+  std::set<std::string> meanings_;  // of all kinds of runs, for their digest
 };
 
 absl::Status Resolver::Numbers() {
@@ -174,13 +180,26 @@ absl::Status Resolver::Workers() {
   }
   if (experiment_.workers.size() > 1 && spec_.scaling() == ExperimentSpec::unnamed) {
     return At(places_.Of({{"workers", 1}}),
-              "workers: several need scaling: strong (the same global batch) or weak (it grows)");
+              "workers: several need scaling: strong (the same global batch) or weak (it grows) "
+              "(rule 11)");
   }
   return absl::OkStatus();
 }
 
 absl::Status Resolver::Seeds() {
-  if (spec_.seeds().empty()) return At(places_.Of({}), "seeds: at least one is needed");
+  if (spec_.seed_count() > 0) {
+    if (!spec_.seeds().empty() || spec_.seed_count() > kSeedsMax) {
+      return At(places_.Of({{"seed_count"}}),
+                absl::StrCat("seed_count: it goes without seeds, and is ", kSeedsMax, " at most"));
+    }
+    experiment_.seeds_drawn = true;
+    experiment_.seeds.resize(spec_.seed_count());  // drawn when all runs are known
+    return absl::OkStatus();
+  }
+  if (spec_.seeds().empty()) {
+    return At(places_.Of({}), "seed_count: at least one seed is needed");
+  }
+  experiment_.seeds.assign(spec_.seeds().begin(), spec_.seeds().end());
   std::set<uint64_t> measured;
   for (int i = 0; i < spec_.seeds_size(); ++i) {
     if (measured.insert(spec_.seeds(i)).second) continue;
@@ -222,6 +241,10 @@ absl::Status Resolver::Delays(int subject, const wire::JobConfig& config) const 
   if (training.base_ms() != 0) {
     return error("training.base_ms: in an experiment it is iteration_ms");
   }
+  const std::string& precision = config.cluster().precision();
+  if (spec_.mode() == ExperimentSpec::cosim && !precision.empty() && precision != "float32") {
+    return error("cluster.precision: co-simulation computes in float32; take mode: real (rule 7)");
+  }
   if (config.cluster().rebalance()) {
     return error("cluster.rebalance: in an experiment it is a policy's: policies { rebalance }");
   }
@@ -257,9 +280,19 @@ absl::StatusOr<Grid> Resolver::GridOf(const Tuning& tuning, const std::string& p
     return At(place, absl::StrCat("tuning: ", grid.candidates[i].optimizer, " is tried twice"));
   }
   if (grid.candidates.size() == 1) return grid;
-  const auto& seeds = tuning.seeds().empty() ? spec_.tuning().seeds() : tuning.seeds();
-  if (seeds.empty()) return At(place, "tuning.seeds: at least one is needed");
-  for (const uint64_t seed : seeds) {
+  const bool own = !tuning.seeds().empty() || tuning.seed_count() > 0;
+  const Tuning& chosen = own ? tuning : spec_.tuning();
+  if (chosen.seed_count() > 0) {
+    if (!chosen.seeds().empty() || chosen.seed_count() > kSeedsMax) {
+      return At(place, absl::StrCat("tuning.seed_count: it goes without seeds, and is ", kSeedsMax,
+                                    " at most"));
+    }
+    grid.drawn = true;
+    grid.seeds.resize(chosen.seed_count());
+    return grid;
+  }
+  if (chosen.seeds().empty()) return At(place, "tuning.seed_count: at least one seed is needed");
+  for (const uint64_t seed : chosen.seeds()) {
     if (std::count(spec_.seeds().begin(), spec_.seeds().end(), seed) > 0) {
       return At(place, absl::StrCat("tuning.seeds: ", seed, " is a measured seed too"));
     }
@@ -319,22 +352,35 @@ absl::Status Resolver::Subjects() {
   return absl::OkStatus();
 }
 
+absl::Status Resolver::OneJob(size_t subject, size_t policy, const Settings& settings,
+                              uint32_t workers, const JobCheck& check) {
+  const absl::StatusOr<wire::JobConfig> filled =
+      check(JobOf(experiment_, subject, policy, settings, workers));
+  if (!filled.ok()) {
+    return At(
+        PlaceOfSubject(static_cast<int>(subject)),
+        absl::StrCat(experiment_.subjects[subject].name, ", ", experiment_.policies[policy].name,
+                     ", ", workers, " workers: ", filled.status().message()));
+  }
+  for (const Straggler& straggler : experiment_.stragglers) {
+    meanings_.insert(
+        KindOfRun(*filled, straggler.model(), spec_, IterationMs(experiment_, workers)));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Resolver::Jobs(const JobCheck& check) {
   size_t runs = 0;
   for (size_t s = 0; s < experiment_.subjects.size(); ++s) {
     for (size_t p = 0; p < experiment_.policies.size(); ++p) {
       const Grid& grid = experiment_.subjects[s].grids[p];
       runs += experiment_.stragglers.size() * experiment_.workers.size() *
-              (grid.budget() + static_cast<size_t>(spec_.seeds_size()));
+              (grid.budget() + experiment_.seeds.size());
+      std::vector<uint32_t> counts = experiment_.workers;
+      if (spec_.one_worker()) counts.push_back(1);
       for (const Settings& settings : grid.candidates) {
-        std::vector<uint32_t> counts = experiment_.workers;
-        if (spec_.one_worker()) counts.push_back(1);
         for (const uint32_t workers : counts) {
-          const absl::Status good = check(JobOf(experiment_, s, p, settings, workers));
-          if (good.ok()) continue;
-          return At(PlaceOfSubject(static_cast<int>(s)),
-                    absl::StrCat(experiment_.subjects[s].name, ", ", experiment_.policies[p].name,
-                                 ", ", workers, " workers: ", good.message()));
+          SOAP_RETURN_IF_ERROR(OneJob(s, p, settings, workers, check));
         }
       }
     }

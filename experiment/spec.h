@@ -25,6 +25,7 @@ struct Settings {
 struct Grid {
   std::vector<Settings> candidates;  // at least one; with one nothing is tuned
   std::vector<uint64_t> seeds;       // empty with one candidate
+  bool drawn = false;                // the seeds are: nobody has chosen them
   size_t budget() const { return candidates.size() > 1 ? candidates.size() * seeds.size() : 0; }
 };
 
@@ -52,6 +53,10 @@ struct ResolvedClaim {
 struct Experiment {
   ExperimentSpec spec;  // as written
   std::string digest;   // SHA-256 of all it says, claims included; not of its comments
+  // Of what its runs depend on: not of titles, claims, names, and order. Seeds are drawn from it.
+  std::string runs_digest;
+  std::vector<uint64_t> seeds;  // of the measured runs
+  bool seeds_drawn = false;     // from runs_digest; else the author has chosen them
   std::vector<ResolvedSubject> subjects;
   std::vector<ResolvedPolicy> policies;
   std::vector<Straggler> stragglers;
@@ -59,11 +64,13 @@ struct Experiment {
   std::vector<ResolvedClaim> claims;
 };
 
-using JobCheck = std::function<absl::Status(const wire::JobConfig&)>;
+// The job with its defaults filled in, or what is wrong with it.
+using JobCheck = std::function<absl::StatusOr<wire::JobConfig>(const wire::JobConfig&)>;
 
 // Errors: InvalidArgument, "name:line:column: what" in one line: an unknown field, a policy or a
 // straggler model that is none, settings that do not go together, unequal tuning budgets, no
-// held-out samples, a claim about what is not in the lists; what `check` says of a job.
+// held-out samples, co-simulation in another precision than float32, a claim about what is not in
+// the lists; what `check` says of a job.
 absl::StatusOr<Experiment> ParseExperiment(const std::string& text, const std::string& name,
                                            const JobCheck& check);
 

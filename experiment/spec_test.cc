@@ -36,7 +36,7 @@ TEST(ExperimentSpec, FillsInListsAndGrids) {
   EXPECT_EQ(subject.name, "softmax");
   EXPECT_EQ(subject.target_accuracy, 0.8);
   ASSERT_EQ(subject.grids.size(), 4u);
-  EXPECT_EQ(subject.grids[0].budget(), 2u);
+  EXPECT_EQ(subject.grids[0].budget(), 9u);
   EXPECT_EQ(subject.grids[0].candidates[1].optimizer, "momentum:lr=0.2,mu=0.9");
   EXPECT_EQ(experiment->claims.size(), 2u);
   EXPECT_EQ(experiment->claims[1].straggler, 2u);
@@ -75,7 +75,7 @@ TEST(ExperimentSpec, UnknownPolicyAndStraggler) {
 
 TEST(ExperimentSpec, ListedTwice) {
   EXPECT_THAT(ErrorWith("spec: \"async\"", "spec: \"bsp\""), HasSubstr("bsp is listed twice"));
-  EXPECT_THAT(ErrorWith("[1, 2, 3, 4, 5]", "[1, 2, 3, 4, 1]"), HasSubstr("seeds: 1"));
+  EXPECT_THAT(ErrorWith("seed_count: 7", "seeds: [1, 2, 3, 4, 1]"), HasSubstr("seeds: 1"));
   EXPECT_THAT(ErrorWith("name: \"transient\"", "name: \"none\""), HasSubstr("named none"));
 }
 
@@ -106,14 +106,24 @@ TEST(ExperimentSpec, UnequalTuningBudgetIsRefused) {
 }
 
 TEST(ExperimentSpec, OwnGridOfEqualBudgetIsTaken) {
-  const auto experiment = FakeExperiment(FakeSpecWith(
-      "{ spec: \"async\" }", "{ spec: \"async\" tuning { learning_rates: [1, 2] seeds: 9 } }"));
+  const auto experiment = FakeExperiment(
+      FakeSpecWith("{ spec: \"async\" }",
+                   "{ spec: \"async\" tuning { learning_rates: [1, 2, 3] seeds: [7, 8, 9] } }"));
   ASSERT_TRUE(experiment.ok()) << experiment.status();
   EXPECT_EQ(experiment->subjects[0].grids[2].candidates[0].optimizer, "momentum:lr=1,mu=0.9");
 }
 
+TEST(ExperimentSpec, SeedsAreListedOrDrawnNotBoth) {
+  EXPECT_THAT(ErrorWith("seed_count: 7", "seed_count: 7 seeds: 1"), HasSubstr("without seeds"));
+  EXPECT_THAT(ErrorWith("seed_count: 7", ""), HasSubstr("seed_count: at least one seed"));
+  EXPECT_THAT(ErrorWith("seed_count: 3", ""), HasSubstr("tuning.seed_count: at least one seed"));
+  EXPECT_THAT(ErrorWith("seed_count: 3", "seed_count: 3 seeds: 1"), HasSubstr("without seeds"));
+}
+
 TEST(ExperimentSpec, TuningSeedThatIsMeasuredIsRefused) {
-  EXPECT_THAT(ErrorWith("seeds: 100", "seeds: 3"), HasSubstr("3 is a measured seed"));
+  EXPECT_THAT(ErrorOf(absl::StrReplaceAll(FakeSpecText(), {{"seed_count: 7", "seeds: [1, 2, 3]"},
+                                                           {"seed_count: 3", "seeds: 3"}})),
+              HasSubstr("3 is a measured seed"));
 }
 
 TEST(ExperimentSpec, NoHeldOutSplitIsRefused) {  // a planted dishonest file
@@ -192,7 +202,9 @@ TEST(ExperimentSpec, FailuresAreCosimulatedAndHaveNoIdealRate) {
 
 TEST(ExperimentSpec, WhatTheJobCheckSaysIsPassedOn) {
   const auto refuse = [](const wire::JobConfig& config) {
-    return config.policy() == "async" ? absl::InvalidArgumentError("not this") : absl::OkStatus();
+    return config.policy() == "async"
+               ? absl::StatusOr<wire::JobConfig>(absl::InvalidArgumentError("not this"))
+               : config;
   };
   const auto parsed = ParseExperiment(FakeSpecText(), "fake.textproto", refuse);
   EXPECT_EQ(std::string(parsed.status().message()),

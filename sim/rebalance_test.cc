@@ -125,6 +125,16 @@ TEST(RebalanceRateTest, AChangeOfSpeedIsFollowed) {
   EXPECT_GE(result.rate, 0.75);
 }
 
+// A member that owns no part of a batch owes no update: the checkers would count each as missing.
+TEST(MicroBatchesTest, FewerMicroBatchesThanWorkersAreRefused) {
+  const VirtualOptions options = {.workers = 8, .leaf_count = 7, .policy = "ssp:s=1", .clocks = 10};
+  EXPECT_THAT(std::string(RunVirtual(options).status().message()),
+              testing::HasSubstr("micro_batches: 7 is less than the 8 workers"));
+  VirtualOptions enough = options;
+  enough.leaf_count = 8;
+  EXPECT_TRUE(RunVirtual(enough).ok());
+}
+
 TEST(RebalanceRateTest, WhatDoesNotGoWithItIsRefused) {
   const auto error = [](const VirtualOptions& options) {
     return std::string(RunVirtual(options).status().message());

@@ -30,6 +30,11 @@ absl::Status CheckOptions(const VirtualOptions& options) {
   if (options.timeout_ns < 0 || options.timeout_ns > 3600 * kSecond) {
     return error("the time until a worker that failed is counted out is outside [0, 1 h]");
   }
+  if (options.leaf_count > 0 && options.leaf_count < options.workers) {
+    return absl::InvalidArgumentError(absl::StrCat("micro_batches: ", options.leaf_count,
+                                                   " is less than the ", options.workers,
+                                                   " workers: each needs one at least"));
+  }
   if (options.rebalance && options.leaf_count > 0 && options.leaf_count <= options.workers) {
     return error("re-balancing needs more micro-batches than workers");
   }

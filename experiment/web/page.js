@@ -301,9 +301,8 @@ function ratioCell(ratio) {
     return [make("span", {class: "tag fails", title: `rules that fail: ${rules}`}, "withheld"),
             make("span", {class: "range"}, `rule ${rules}`)];
   }
-  const end = value => known(value) ? fixed(value, 2) + "×" : "∞";
-  const shown = [end(ratio.median), make("span", {class: "range"}, `${end(ratio.low)} to ${end(ratio.high)}`),
-                 make("span", {class: "range"}, ratio.verdict)];
+  const shown = [ratio.text.replace(/[0-9]$/, "$&×"), make("span", {class: "range"}, ratio.range)];
+  if (ratio.verdict) shown.push(make("span", {class: "range"}, ratio.verdict));
   if (ratio.accuracy_drop > 0.003) {
     shown.push(make("span", {class: "tag marked"}, `accuracy −${(100 * ratio.accuracy_drop).toFixed(1)} pt`));
   }
@@ -326,7 +325,7 @@ function resultTable(table, condition) {
       make("td", {}, withRange(row.accuracy, percent), replicas),
     ];
     if (target) {
-      cells.push(make("td", {}, `${row.reached} of ${row.finished}`),
+      cells.push(make("td", {}, `${row.reached} of ${row.finished}`, row.not_finite > 0 ? make("span", {class: "tag fails"}, `${row.not_finite} diverged`) : null),
                  make("td", {}, withRange(row.time_s, seconds, "not reached")),
                  make("td", {}, withRange(row.bytes, bytes, "not reached")),
                  make("td", {}, row.alone ? "–" : ratioCell(row.ratio)));
@@ -384,7 +383,7 @@ function head() {
   const parts = [make("h1", {}, data.title)];
   if (data.about) parts.push(make("p", {}, data.about));
   const facts = [fact("runs", `${data.finished.toLocaleString("en")} of ${data.total.toLocaleString("en")}`),
-                 fact("of them tuning", data.tuning_runs.toLocaleString("en")), fact("seeds", String(data.seeds)),
+                 fact("of them tuning", data.tuning_runs.toLocaleString("en")), fact("seeds", `${data.seeds}, ${data.seeds_drawn ? "drawn from " + data.runs_digest.slice(0, 12) : "chosen by the author"}`),
                  fact("made by", kind), fact("machine time", seconds(data.spent_s))];
   if (data.timing) {
     const t = data.timing;
@@ -399,12 +398,12 @@ function head() {
 }
 
 function tableSection(table) {
-  const known_size = table.parameters ? `${table.parameters.toLocaleString("en")} parameters, float32; ${table.train_samples.toLocaleString("en")} training and ${table.test_samples.toLocaleString("en")} held-out samples; ` : "";
+  const known_size = table.parameters ? `${table.parameters.toLocaleString("en")} parameters, ${table.arithmetic}; ${table.train_samples.toLocaleString("en")} training and ${table.test_samples.toLocaleString("en")} held-out samples; ` : "";
   const section = make("section", {class: "table"},
     make("h2", {}, `${table.subject}, ${plural(table.workers, "worker")}`),
     make("p", {class: "soft small"}, `${table.model}: ${known_size}global batch ${table.batch}, ${plural(table.epochs, "epoch")}, ${plural(table.shards, "shard")}. ` +
       (table.target > 0 ? `Target: ${data.accuracy} ${percent(table.target)}.` : "No target is set.") +
-      (data.seeds > 1 ? ` Numbers are medians over ${data.seeds} seeds, with 95% bootstrap intervals below.` : "")));
+      (data.seeds > 1 ? ` Numbers are medians over ${data.seeds} seeds, with ${data.interval} below, each by itself: a verdict is given on claims alone.` : "")));
   if (table.failing.length > 0) {
     section.append(make("div", {class: "notice fails"}, "Ratios are withheld where evidence is missing:", reasonList(table.failing)));
   }
@@ -424,7 +423,7 @@ function tableSection(table) {
 function scaling() {
   if (data.scaling.length === 0) return null;
   const charts = data.scaling.map(entry => {
-    const node = figure("scaling", `${entry.subject}, ${entry.condition}`, `${entry.scaling} scaling; band: 95% interval`);
+    const node = figure("scaling", `${entry.subject}, ${entry.condition}`, `${entry.scaling} scaling; band: ${data.interval}`);
     const lines = entry.series.map(s => ({policy: s.policy,
       median: s.time_s.map(e => e === null ? null : e.median), low: s.time_s.map(e => e === null ? null : e.low),
       high: s.time_s.map(e => e === null ? null : e.high)})).filter(line => line.median.some(known));
@@ -451,7 +450,7 @@ function tuning() {
     make("tbody", {}, rows.map(row => make("tr", row.chosen ? {class: "chosen"} : {},
       make("td", {}, nameOf(row.policy)), make("td", {class: "text"}, row.subject), make("td", {class: "text"}, row.condition), make("td", {}, String(row.workers)),
       make("td", {class: "text"}, make("code", {}, row.optimizer)), make("td", {class: "text"}, make("code", {}, row.schedule)), make("td", {}, String(row.runs)),
-      make("td", {}, known(row.train_loss) ? row.train_loss.toFixed(4) : row.runs > 0 ? "diverged" : "–"), make("td", {}, row.chosen ? "chosen" : ""))))));
+      make("td", {}, known(row.train_loss) ? row.train_loss.toFixed(4) : row.runs > 0 ? "diverged" : "–"), make("td", {}, row.chosen ? (row.edge ? "chosen, at the edge" : "chosen") : ""))))));
   return make("section", {}, make("h2", {}, "Tuning"), make("details", {class: "card"}, make("summary", {}, note), table));
 }
 

@@ -28,6 +28,22 @@ class BadInputTest(ClusterTestCase):
     def test_unknown_policy(self):
         self.refuse("policy: .*sspp", "--policy=sspp:s=1")
 
+    def test_simulating_fewer_micro_batches_than_workers(self):
+        running = self.run_program("soapstone", "simulate", "--workers=8", "--policy=ssp:s=1",
+                                   "--micro_batches=1")
+        self.assertEqual(running.wait(20), 78, running.output())
+        self.assertEqual(running.output(), "soapstone: micro_batches: 1 is less than the 8 workers: "
+                                           "each needs one at least")
+
+    def test_simulating_in_a_precision_that_is_not_computed(self):
+        with open(self.config) as file:
+            job = file.read().replace("cluster {", 'cluster { precision: "bf16"')
+        with open(self.config, "w") as file:
+            file.write(job)
+        running = self.run_program("soapstone", "simulate", f"--job={self.config}")
+        self.assertEqual(running.wait(20), 78, running.output())
+        self.assertRegex(running.output(), r"^soapstone: co-simulation computes in float32[^\n]*$")
+
     def test_precision(self):
         self.refuse("cluster.precision: processors have no tf32", "--precision=tf32")
         self.refuse("cluster.precision: \"float16\"", "--precision=float16")

@@ -175,7 +175,7 @@ class ExperimentTest(ExperimentTestCase):
                 self.assertTrue(row["ratio"] is None or 2 in row["ratio"]["withheld"])
 
     def test_dishonest_spec_of_one_seed_has_its_claims_withheld(self):
-        text = SPEC.replace("[1, 2, 3, 4, 5]", "1")
+        text = SPEC.replace("seed_count: 6", "seeds: 1")
         output = self.run_experiment(spec=self.write("one.textproto", text))
         self.assertRegex(output, r"not printed: .*rule 13: 1 seed")
         data = page_data(self.read("report.html"))
@@ -183,6 +183,47 @@ class ExperimentTest(ExperimentTestCase):
         for condition in data["tables"][0]["conditions"]:
             for row in condition["rows"]:
                 self.assertTrue(row["ratio"] is None or row["ratio"] == {"withheld": [13]})
+
+    def judged(self, name, text):
+        """The reasons of the first claim, by rule."""
+        self.run_experiment(spec=self.write(name, text))
+        claim = page_data(self.read("report.html"))["claims"][0]
+        self.assertEqual(claim["verdict"], "not printed", claim)
+        self.assertEqual(claim["evidence"], "")
+        return {reason["rule"]: reason["why"] for reason in claim["reasons"]}
+
+    def test_dishonest_spec_of_small_rates_for_the_baseline(self):
+        reasons = self.judged("small.textproto", SPEC.replace("workers: [2, 4]", "workers: 4").replace(
+            'policies { spec: "bsp" }',
+            'policies { spec: "bsp" tuning { learning_rates: [0.00002, 0.00003, 0.00004] } }')
+            .replace("factor=6", "factor=1.0001").replace("factor=2", "factor=1.0001"))
+        self.assertRegex(reasons[12], r"^bsp, under transient: (\d of 6 runs end no better than|reached)")
+        self.assertRegex(reasons[14], "chose from different grids")
+        self.assertRegex(reasons[17], "^missing: transient, persistent")
+
+    def test_dishonest_spec_of_rates_at_which_the_baseline_diverges(self):
+        reasons = self.judged("nan.textproto", SPEC.replace("workers: [2, 4]", "workers: 4").replace(
+            '"softmax"', '"mlp"').replace("[0.1, 1, 10]", "[1e5, 3e5, 1e6]"))
+        self.assertRegex(reasons[12], r"^bsp, under transient: [1-6] of 6 runs diverged")
+
+    def test_dishonest_spec_whose_policies_are_one(self):
+        # Two bounds, and no straggler makes a worker wait for either.
+        text = SPEC.replace("workers: [2, 4]", "workers: 4").replace(
+            'policies { spec: "async" }',
+            'policies { spec: "async" } policies { spec: "ssp:s=50" }').replace(
+            'faster: "ssp:s=2" than: "bsp" under: "transient"',
+            'faster: "ssp:s=50" than: "async" under: "none" at_most: 1.05')
+        reasons = self.judged("one.textproto", text)
+        self.assertRegex(reasons[13], "no evidence: runs of ssp:s=50 and async are identical")
+
+    def test_too_few_seeds_for_the_claims_are_told_before_the_runs(self):
+        claim = 'claims { faster: "async" than: "bsp" under: "transient" workers: 4 }\n'
+        output = self.run_experiment("--check", spec=self.write("many.textproto", SPEC + 2 * claim))
+        self.assertIn("3 claims need 7 seeds, there are 6 (rule 13)", output)
+
+    def test_half_precision_in_virtual_time_is_refused(self):
+        self.refuse(r"bad.textproto:2:1: cluster.precision: co-simulation computes in float32",
+                    SPEC.replace("servers: 1", 'servers: 1 precision: "bf16"'))
 
     def test_check_says_how_many_runs_and_writes_nothing(self):
         self.assertEqual(self.run_experiment("--check"), f"ok: Tiny: {RUNS} runs\n")

@@ -24,8 +24,8 @@ stragglers { name: "transient" model: "stall:p=0.05,factor=6" }
 stragglers { name: "persistent" model: "slow:workers=1,factor=2" }
 workers: [2, 4]
 scaling: strong
-seeds: [1, 2, 3, 4, 5]
-tuning { learning_rates: [0.03, 0.1] seeds: 100 }
+seed_count: 6
+tuning { learning_rates: [0.1, 1, 10] seed_count: 3 }
 one_worker: true
 target_accuracy: 0.8
 iteration_ms: 10
@@ -36,7 +36,8 @@ claims { faster: "ssp:s=2" than: "bsp" under: "transient" workers: 4 }
 POLICIES = 4
 CONDITIONS = 3
 WORKERS = 2
-RUNS = (POLICIES * CONDITIONS * WORKERS + 1) * 7
+SEEDS = 6
+RUNS = (POLICIES * CONDITIONS * WORKERS + 1) * (SEEDS + 3 * 3)
 
 
 class ExperimentTestCase(unittest.TestCase):

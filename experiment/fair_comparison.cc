@@ -1,0 +1,121 @@
+#include "experiment/fair_comparison.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "experiment/grids.h"
+#include "sim/straggler.h"
+
+namespace soapstone::experiment {
+
+const CellResult& SideOf(const Results& results, const ResolvedClaim& claim, size_t policy) {
+  const CellResult* cell = results.Find(
+      {claim.subject, policy, claim.straggler, results.experiment->workers[claim.workers]});
+  CHECK(cell != nullptr);
+  return *cell;
+}
+
+std::string StrawMan(const Experiment& experiment, const CellResult& cell) {
+  if (cell.finished.empty() || !cell.candidate.has_value()) return "";  // rules 3 and 13
+  const auto why = [&](auto... parts) {
+    return absl::StrCat(experiment.policies[cell.cell.policy].name, ", under ",
+                        experiment.stragglers[cell.cell.straggler].name(), ": ", parts...);
+  };
+  const size_t runs = cell.finished.size();
+  if (cell.not_finite > 0) {
+    return why(cell.not_finite, " of ", runs, " runs diverged: losses that are not finite");
+  }
+  if (2 * cell.guessing >= runs) {
+    return why(cell.guessing, " of ", runs, " runs end no better than guessing");
+  }
+  if (2 * cell.reached <= runs)
+    return why("reached the target in ", cell.reached, " of ", runs, " runs");
+  const Grid& grid = experiment.subjects[cell.cell.subject].grids[cell.cell.policy];
+  if (!AtEdge(grid, *cell.candidate)) return "";
+  return why("its best candidate, ", grid.candidates[*cell.candidate].optimizer,
+             ", is at the edge of its grid: a better one may lie outside");
+}
+
+std::string IdenticalRuns(const Results& results, const ResolvedClaim& claim) {
+  const Experiment& experiment = *results.experiment;
+  const auto name_of = [&](const CellResult& cell) {
+    return experiment.policies[cell.cell.policy].name;
+  };
+  const auto same = [](const RunOutcome* a, const RunOutcome* b) {
+    return a != nullptr && b != nullptr && a->parameters_sha256 == b->parameters_sha256 &&
+           a->duration_s == b->duration_s && a->curve == b->curve;
+  };
+  const CellResult& faster = SideOf(results, claim, claim.faster);
+  const CellResult& than = SideOf(results, claim, claim.than);
+  for (size_t i = 0; i < std::min(faster.runs.size(), than.runs.size()); ++i) {
+    if (claim.faster != claim.than && same(faster.runs[i], than.runs[i])) {
+      return absl::StrCat("no evidence: runs of ", name_of(faster), " and ", name_of(than),
+                          " are identical, seed ", experiment.seeds[i]);
+    }
+    for (const CellResult* cell : {&faster, &than}) {
+      for (size_t j = 0; j < i; ++j) {
+        if (!same(cell->runs[i], cell->runs[j])) continue;
+        return absl::StrCat("no evidence: runs of ", name_of(*cell), " are identical, seeds ",
+                            experiment.seeds[j], " and ", experiment.seeds[i]);
+      }
+    }
+  }
+  return "";
+}
+
+std::string OtherGrid(const Experiment& experiment, size_t subject) {
+  const std::vector<Grid>& grids = experiment.subjects[subject].grids;
+  for (size_t one = 0; one < grids.size(); ++one) {
+    for (size_t two = one + 1; two < grids.size(); ++two) {
+      const ResolvedPolicy& first = experiment.policies[one];
+      const ResolvedPolicy& second = experiment.policies[two];
+      if (first.traits.exchange != second.traits.exchange) continue;
+      if (SameGrid(grids[one], grids[two])) continue;
+      return absl::StrCat(first.name, " and ", second.name,
+                          " exchange alike, and chose from different grids");
+    }
+  }
+  return "";
+}
+
+// none: nobody stays slow, a barrier waits little longer than under the calmest model, and not
+// long.
+StragglerKinds StragglersOf(const Experiment& experiment,
+                            const std::vector<const CellResult*>& cells) {
+  std::map<std::pair<size_t, uint32_t>, double> calmest;  // by subject and workers
+  for (const CellResult* cell : cells) {
+    const auto [at, fresh] =
+        calmest.try_emplace({cell->cell.subject, cell->cell.workers}, cell->stragglers.passing);
+    at->second = std::min(at->second, cell->stragglers.passing);
+  }
+  StragglerKinds kinds;
+  std::set<std::string> seen;
+  for (const CellResult* cell : cells) {
+    if (cell->finished.empty() || cell->cell.workers == 1) continue;
+    const Straggler& straggler = experiment.stragglers[cell->cell.straggler];
+    const auto model = sim::StragglerModel::Parse(straggler.model(), 0);
+    if (!model.ok() || model->fails() || model->limits_links()) continue;
+    const StragglerEffect& effect = cell->stragglers;
+    seen.insert(
+        absl::StrFormat("%s %.4g and %.4g", straggler.name(), effect.lasting, effect.passing));
+    const double calm = calmest[{cell->cell.subject, cell->cell.workers}];
+    const bool lasting = effect.lasting >= kLastingMin;
+    const bool passing = effect.passing >= kPassingMin * calm;
+    kinds.persistent = kinds.persistent || lasting;
+    kinds.transient = kinds.transient || (passing && !lasting);
+    kinds.none = kinds.none || (!passing && !lasting && effect.passing <= kCalmMax);
+  }
+  kinds.observed = absl::StrCat(
+      "observed mean factors, of a worker that stays slow and of the slowest at each clock: ",
+      absl::StrJoin(seen, "; "));
+  return kinds;
+}
+
+}  // namespace soapstone::experiment

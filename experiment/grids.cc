@@ -1,0 +1,45 @@
+#include "experiment/grids.h"
+
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "compute/optimizer.h"
+
+namespace soapstone::experiment {
+namespace {
+
+// Settings but for the rate, as text, and the rate.
+struct Family {
+  std::string rest;
+  double rate = 0;
+};
+Family FamilyOf(const Settings& settings) {
+  absl::StatusOr<compute::OptimizerSpec> optimizer = compute::ParseOptimizer(settings.optimizer);
+  if (!optimizer.ok()) return {.rest = absl::StrCat(settings.optimizer, " ", settings.schedule)};
+  const double rate = optimizer->lr;
+  optimizer->lr = 1;
+  return {.rest = absl::StrCat(optimizer->ToString(), " ", settings.schedule), .rate = rate};
+}
+
+}  // namespace
+
+bool AtEdge(const Grid& grid, size_t candidate) {
+  if (grid.candidates.size() == 1) return false;
+  const Family chosen = FamilyOf(grid.candidates[candidate]);
+  bool smaller = false, greater = false;
+  for (const Settings& settings : grid.candidates) {
+    const Family other = FamilyOf(settings);
+    if (other.rest != chosen.rest) continue;
+    smaller = smaller || other.rate < chosen.rate;
+    greater = greater || other.rate > chosen.rate;
+  }
+  return !smaller || !greater;
+}
+
+bool SameGrid(const Grid& a, const Grid& b) {
+  return a.seeds == b.seeds && a.candidates.size() == b.candidates.size() &&
+         std::is_permutation(a.candidates.begin(), a.candidates.end(), b.candidates.begin());
+}
+
+}  // namespace soapstone::experiment

@@ -1,0 +1,19 @@
+// Grids of settings: where the chosen candidate lies in its grid, and which grids are one. Who
+// calls: rules 12 and 14 of honesty.h, and the report.
+#pragma once
+
+#include <cstddef>
+
+#include "experiment/spec.h"
+
+namespace soapstone::experiment {
+
+// Whether a better learning rate may lie outside of the grid: of the candidates that differ from
+// this one in the rate alone, none has a smaller rate, or none a greater one. False where nothing
+// is tuned. REQUIRES: candidate is one of the grid's.
+bool AtEdge(const Grid& grid, size_t candidate);
+
+// The same candidates, in any order, and the same seeds.
+bool SameGrid(const Grid& a, const Grid& b);
+
+}  // namespace soapstone::experiment
