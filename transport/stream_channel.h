@@ -10,8 +10,9 @@
 //  2. Those that were begun and not finished are a stack: each is more urgent than the one below
 //     it, so a chunk need not say which message it goes on with.
 //  3. At most queue_messages_max messages, and queue_bytes_max bytes or one message, are queued.
-//  4. Whatever comes in, no memory is taken beyond the limits, and what breaks the rules breaks the
-//     channel: nothing is received from then on.
+//  4. Whatever comes in, no memory is taken beyond the limits, nor for the announcement of a large
+//     message: beyond kAheadMax at most kAheadFactor times what has come of it. What breaks the
+//     rules breaks the channel: nothing is received from then on.
 // One thread calls it. The buffers it gives out are anyone's.
 #pragma once
 
@@ -54,6 +55,8 @@ class StreamChannel {
   static constexpr size_t kFlushBytes = size_t{256} << 10;  // queued: not worth waiting for more
   static constexpr size_t kBegunMax = 8;
   static constexpr size_t kSlabBytes = size_t{64} << 10;
+  static constexpr uint64_t kAheadMax = uint64_t{16} << 20;
+  static constexpr uint64_t kAheadFactor = 4;
   static constexpr size_t kInPlaceMax = size_t{16} << 10;  // of a payload that stays in the slab
 
   // Takes over `fd`, a connected socket. `pool` outlives it.
@@ -120,8 +123,8 @@ class StreamChannel {
   struct Incoming {
     Buffer header;
     std::vector<uint64_t, RecyclingAllocator<uint64_t>> sizes;  // of the frames
-    BufferPool::Block block;
-    uint64_t bytes = 0;  // of the block
+    BufferPool::Block block;                                    // of all bytes, or of the first
+    uint64_t bytes = 0;                                         // of the payload
     uint64_t filled = 0;
   };
   enum class Step : uint8_t { kChunk, kHead, kInPlace, kPayload };
@@ -189,6 +192,7 @@ class StreamChannel {
   std::vector<Incoming> incoming_;
   std::byte* target_ = nullptr;  // where the bytes that come next stay
   size_t target_left_ = 0;
+  uint64_t chunk_left_ = 0;  // of the chunk's payload, behind the target
   uint64_t more_bytes_in_ = 0;
   int wake_bytes_ = 1;
   bool readable_ = false;
