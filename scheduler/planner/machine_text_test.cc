@@ -174,7 +174,7 @@ TEST(MachineTextTest, WhatGrowsFasterThanItsTextIsBounded) {
   const std::string one = "{ gbytes_per_s: 1 }";
   EXPECT_THAT(ErrorOf(absl::StrCat(kind,
                                    "nodes { name: \"n\" count: 1024 devices: 1 kind: \"k\" "
-                                   "nics { count: 1024 connection ",
+                                   "host { gbytes_per_s: 1 } nics { count: 1024 connection ",
                                    one, " } }")),
               HasSubstr("more than 2097152 links"));
   std::string switches;
