@@ -14,12 +14,11 @@
 #include "base/status_macros.h"
 #include "compute/op_text.h"
 #include "models/graph_text.h"
+#include "scheduler/planner/measured_cost.h"
 #include "wire/text_config.h"
 
 namespace soapstone::apps {
 namespace {
-
-constexpr uint32_t kCostVersion = 1;
 
 // Times of operators alike.
 struct Alike {
@@ -100,7 +99,7 @@ wire::CostTable MakeCostTable(const models::Graph& graph, const CostOrigin& orig
     }
   }
   wire::CostTable table;
-  table.set_version(kCostVersion);
+  table.set_version(planner::kCostVersion);
   table.set_model(origin.model);
   table.set_model_sha256(models::HashOf(graph));
   table.set_processor(ProcessorName());
@@ -132,15 +131,7 @@ absl::StatusOr<wire::CostTable> ReadCostTable(const std::string& path) {
   if (!file) {
     return absl::NotFoundError(absl::StrCat("cost table ", path, ": ", std::strerror(errno)));
   }
-  wire::CostTable table;
-  SOAP_RETURN_IF_ERROR(wire::ParseTextConfig(text.str(), path, &table));
-  if (table.precision().empty()) table.set_precision("float32");  // written before it was said
-  if (table.version() != kCostVersion) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": cost tables of version ",
-                                                   table.version(), " are not known, only of ",
-                                                   kCostVersion, "; measure it again"));
-  }
-  return table;
+  return planner::ParseCostTable(text.str(), path);
 }
 
 }  // namespace soapstone::apps

@@ -9,12 +9,29 @@
 #include <atomic>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace soapstone {
 namespace {
 
 constexpr size_t kSegmentBytes = size_t{64} << 20;  // at least; no memory until it is touched
 constexpr size_t kGivenBackMin = size_t{1} << 20;   // idle blocks of this size hold no memory
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+// Memory of `size` bytes that can still be sealed, or -1.
+int MakeMemory(const char* name, size_t size) {
+  const int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (fd < 0) return -1;
+  if (ftruncate(fd, static_cast<off_t>(size)) == 0) return fd;
+  close(fd);
+  return -1;
+}
+
+// The same memory by a descriptor for reading alone, or -1. Whoever is handed it can neither write
+// nor map it writable, nor make a mapping of it writable.
+int ReadOnly(int fd) {
+  return open(absl::StrCat("/proc/self/fd/", fd).c_str(), O_RDONLY | O_CLOEXEC);
+}
 
 std::atomic<SharedArena*>& TheArena() {
   static std::atomic<SharedArena*> arena{nullptr};
@@ -24,11 +41,8 @@ std::atomic<SharedArena*>& TheArena() {
 }  // namespace
 
 int SharedArena::MakeSealed(const char* name, size_t size) {
-  const int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (fd < 0) return -1;
-  if (ftruncate(fd, static_cast<off_t>(size)) == 0 && fcntl(fd, F_ADD_SEALS, kSeals) == 0) {
-    return fd;
-  }
+  const int fd = MakeMemory(name, size);
+  if (fd < 0 || fcntl(fd, F_ADD_SEALS, kSeals) == 0) return fd;
   close(fd);
   return -1;
 }
@@ -56,16 +70,20 @@ bool SharedArena::Enable() {
 
 SharedArena* SharedArena::Get() { return TheArena().load(std::memory_order_acquire); }
 
-// A segment is for blocks of one capacity.
+// A segment is for blocks of one capacity. Our mapping is made first; then nobody gets another one
+// to write by. F_SEAL_FUTURE_WRITE holds even for one who opens the descriptor anew, as processes of
+// our user can, but the system then refuses MADV_REMOVE too: where blocks are large enough to be
+// given back, the descriptor for reading has to do.
 bool SharedArena::Grow(size_t capacity) {
   const size_t size = std::max(kSegmentBytes, capacity);
-  const int fd = MakeSealed("soapstone", size);
+  const int made = MakeMemory("soapstone", size);
+  if (made < 0) return false;
+  PageBlock memory = PageBlock::MapShared(made, size, true);
+  const int seals = capacity < kGivenBackMin ? kSeals | F_SEAL_FUTURE_WRITE : kSeals;
+  const bool sealed = !memory.empty() && fcntl(made, F_ADD_SEALS, seals) == 0;
+  const int fd = sealed ? ReadOnly(made) : -1;
+  close(made);
   if (fd < 0) return false;
-  PageBlock memory = PageBlock::MapShared(fd, size, true);
-  if (memory.empty()) {
-    close(fd);
-    return false;
-  }
   std::byte* const begin = memory.data();
   const uint64_t id = segments_.size() + 1;
   auto segment = std::make_unique<Segment>(Segment{id, fd, begin, size, std::move(memory)});

@@ -1,6 +1,7 @@
 // SharedArena: memory of this process that others of the machine can be shown, so that what lies in
 // it travels to them without a copy. Blocks are cut from segments (memfd); a segment's size never
-// changes (it is sealed), so that a reader elsewhere cannot be made to fault by its owner.
+// changes (it is sealed), so that a reader elsewhere cannot be made to fault by its owner; and its
+// owner alone can write to it.
 // Who calls: BufferPool, for every block, once a shell has turned it on; transports, to learn where
 // bytes lie.
 #pragma once
@@ -31,7 +32,7 @@ class SharedArena {
 
   struct Segment {
     uint64_t id = 0;  // from 1
-    int fd = -1;
+    int fd = -1;      // for reading alone; to be handed to others
     std::byte* data = nullptr;
     size_t size = 0;
     PageBlock memory;  // there

@@ -1,10 +1,13 @@
 #include "base/shared_arena.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <set>
+#include <string>
 
 #include "base/buffer.h"
 #include "gtest/gtest.h"
@@ -60,6 +63,64 @@ TEST(SharedArena, ASegmentIsTheSameMemoryElsewhereAndKeepsItsSize) {
   std::strcpy(block, "here");
   EXPECT_STREQ(static_cast<char*>(seen) + place->offset, "here");
   munmap(seen, place->segment->size);
+}
+
+// What a process that borrows a segment tries with its descriptor, for blocks of either kind.
+class BorrowerTest : public testing::TestWithParam<size_t> {
+ protected:
+  BorrowerTest()
+      : block_(static_cast<char*>(arena_.Allocate(GetParam()))),
+        segment_(*arena_.Find(block_, GetParam())->segment) {}
+
+  void* Map(int protection) const {
+    return mmap(nullptr, segment_.size, protection, MAP_SHARED, segment_.fd, 0);
+  }
+
+  SharedArena arena_;
+  char* const block_;
+  const SharedArena::Segment& segment_;
+};
+
+TEST_P(BorrowerTest, ReadsWhatTheOwnerWritesLaterAndCannotWrite) {
+  EXPECT_EQ(Map(PROT_READ | PROT_WRITE), MAP_FAILED);
+  void* seen = Map(PROT_READ);
+  ASSERT_NE(seen, MAP_FAILED);
+  EXPECT_NE(mprotect(seen, segment_.size, PROT_READ | PROT_WRITE), 0);
+  EXPECT_LT(pwrite(segment_.fd, "x", 1, 0), 0);
+  EXPECT_NE(fallocate(segment_.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096), 0);
+  std::strcpy(block_, "written later");
+  const auto offset = static_cast<size_t>(reinterpret_cast<std::byte*>(block_) - segment_.data);
+  EXPECT_STREQ(static_cast<char*>(seen) + offset, "written later");
+  munmap(seen, segment_.size);
+}
+
+INSTANTIATE_TEST_SUITE_P(Blocks, BorrowerTest, testing::Values(4096, 4 * kMb));
+
+// A process of the same user may open the memory anew, whatever descriptor it was handed.
+TEST(SharedArena, SmallBlocksCannotBeWrittenByADescriptorOpenedAnewEither) {
+  SharedArena arena;
+  const auto place = arena.Find(arena.Allocate(4096), 4096);
+  const int fd = open(("/proc/self/fd/" + std::to_string(place->segment->fd)).c_str(), O_RDWR);
+  ASSERT_GE(fd, 0);
+  EXPECT_EQ(mmap(nullptr, place->segment->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0),
+            MAP_FAILED);
+  EXPECT_LT(pwrite(fd, "x", 1, 0), 0);
+  close(fd);
+}
+
+TEST(SharedArena, LargeBlocksGiveTheirMemoryBack) {
+  SharedArena arena;
+  void* block = arena.Allocate(4 * kMb);
+  const auto place = arena.Find(block, 4 * kMb);
+  const auto held = [&] {
+    struct stat facts = {};
+    EXPECT_EQ(fstat(place->segment->fd, &facts), 0);
+    return static_cast<size_t>(facts.st_blocks) * 512;
+  };
+  std::memset(block, 1, 4 * kMb);
+  EXPECT_GE(held(), 4 * kMb);
+  arena.Free(block, 4 * kMb);
+  EXPECT_LT(held(), 4 * kMb);
 }
 
 TEST(SharedArena, PlainMemoryIsNotSealed) {

@@ -62,6 +62,11 @@ if(SOAPSTONE_SANITIZE)
     add_compile_options(-fno-sanitize=vptr,null)
   endif()
 endif()
+# Fuzzers see which edges of the code an input takes; the libraries count them (tests/fuzz).
+option(SOAPSTONE_FUZZ "Build the libFuzzer programs of tests/fuzz; takes clang" OFF)
+if(SOAPSTONE_FUZZ)
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fsanitize=fuzzer-no-link>)
+endif()
 # Tests' own files: what is compiled there once and runs for a moment is not worth optimising, and
 # it is the libraries that are examined for undefined behaviour.
 set(SOAPSTONE_TEST_OPTIONS $<$<CONFIG:Release>:-O1> $<$<CONFIG:Debug>:-O0>)

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs the Debian 12 packages that are missing, saying which; with --test the browser that tests
 # open the report in and the PyTorch that models are compared with (with a BLAS that is eight times as
-# fast as Debian's default), with --tidy what the clang preset needs too. Where nothing is missing it
-# only looks.
+# fast as Debian's default), with --tidy what the clang preset needs too, with --fuzz what the fuzz
+# preset needs. Where nothing is missing it only looks.
 set -euo pipefail
 
 packages=(build-essential g++ cmake ninja-build ccache pkg-config git python3
@@ -12,6 +12,7 @@ packages=(build-essential g++ cmake ninja-build ccache pkg-config git python3
 for option in "$@"; do
   case $option in
     --test) packages+=(chromium python3-torch libopenblas0-pthread) ;;
+    --fuzz) packages+=(clang-14 libclang-rt-14-dev) ;;
     --tidy) packages+=(clang-14 clang-tidy-14 clang-format-14) ;;
     *)
       echo "setup: unknown option $option" >&2

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "models/ops/cost_terms.h"
 
 namespace soapstone::models {
 namespace {
@@ -50,7 +51,7 @@ uint64_t Graph::parameter_count() const {
 
 int64_t Graph::flops_per_sample() const {
   int64_t n = 0;
-  for (const Op& op : ops_) n += op.cost.forward_flops + op.cost.backward_flops;
+  for (const Op& op : ops_) n = Plus(n, Plus(op.cost.forward_flops, op.cost.backward_flops));
   return n;
 }
 
@@ -139,17 +140,20 @@ void GraphBuilder::Loss(std::string_view name, TensorId logits) {
 }
 
 void GraphBuilder::SetInitialScales() {
+  std::vector<const Op*> weighted(graph_.tensors_.size());  // by what it makes
+  for (const Op& op : graph_.ops_) {
+    const bool is_weighted = std::holds_alternative<compute::Linear>(op.what) ||
+                             std::holds_alternative<compute::Conv2d>(op.what);
+    if (is_weighted) weighted[Index(op.outputs[0])] = &op;
+  }
   for (const Op& op : graph_.ops_) {
     const auto* relu = std::get_if<compute::Activation>(&op.what);
     if (relu == nullptr || relu->kind != compute::ActivationKind::kRelu) continue;
-    for (const Op& before : graph_.ops_) {
-      const bool weighted = std::holds_alternative<compute::Linear>(before.what) ||
-                            std::holds_alternative<compute::Conv2d>(before.what);
-      if (!weighted || before.outputs[0] != op.inputs[0]) continue;
-      ParamSpec& weight = graph_.params_[soapstone::Index(before.params[0])];
-      const double fan_in = static_cast<double>(Product(weight.shape) / weight.shape[0]);
-      weight.scale = std::sqrt(6.0 / fan_in);
-    }
+    const Op* before = weighted[Index(op.inputs[0])];
+    if (before == nullptr) continue;
+    ParamSpec& weight = graph_.params_[soapstone::Index(before->params[0])];
+    const double fan_in = static_cast<double>(Product(weight.shape) / weight.shape[0]);
+    weight.scale = std::sqrt(6.0 / fan_in);
   }
 }
 

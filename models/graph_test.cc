@@ -1,7 +1,10 @@
 #include "models/graph.h"
 
 #include <cmath>
+#include <cstdint>
+#include <ctime>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -116,6 +119,29 @@ TEST(GraphBuilder, WhatNobodyReadsIsAnError) {
   b.Apply("idle", Linear{.outputs = 3}, {x});
   b.Loss("loss", b.Apply("fc", Linear{.outputs = 3}, {x}));
   EXPECT_THAT(ErrorOf(&b), HasSubstr("nothing reads the output of 'idle'"));
+}
+
+// A file of 2 MB has so many. Each was compared with all others: 10^10 times.
+TEST(GraphBuilder, TakesTimeByTheNumberOfOperators) {
+  const clock_t begin = clock();
+  GraphBuilder b("m");
+  TensorId x = b.Input("input", DataType::kFloat32, {2});
+  for (int i = 0; i < 100'000; ++i) x = b.Apply(absl::StrCat("relu", i), Activation{}, {x});
+  b.Loss("loss", x);
+  EXPECT_TRUE(b.Build().ok());
+  EXPECT_LT(clock() - begin, 8 * CLOCKS_PER_SEC);  // sanitized, on a busy machine
+}
+
+TEST(GraphBuilder, FlopsOfAbsurdShapesDoNotWrapRound) {
+  GraphBuilder b("m");
+  TensorId x = b.Input("input", DataType::kFloat32, {1 << 20, 1 << 10, 1 << 10});
+  for (const char* name : {"a", "b"}) {
+    x = b.Apply(name, compute::LocalResponseNorm{.size = (int64_t{1} << 40) - 1}, {x});
+  }
+  b.Loss("loss", b.Flatten("flat", x));
+  const absl::StatusOr<Graph> graph = b.Build();
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_EQ(graph->flops_per_sample(), INT64_MAX);
 }
 
 TEST(GraphBuilder, InputMustBePossible) {

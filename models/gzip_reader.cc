@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -30,9 +29,9 @@ absl::StatusOr<std::string> ReadMaybeGzip(const std::string& path, size_t bytes_
                       : absl::ErrnoToStatus(errno, path);
   }
   std::string bytes;
-  std::vector<char> chunk(kChunkBytes);
+  const auto chunk = std::make_unique_for_overwrite<char[]>(kChunkBytes);
   while (true) {
-    const int got = gzread(file.get(), chunk.data(), static_cast<unsigned>(chunk.size()));
+    const int got = gzread(file.get(), chunk.get(), static_cast<unsigned>(kChunkBytes));
     int code = Z_OK;
     const char* message = gzerror(file.get(), &code);
     if (code == Z_ERRNO) return absl::ErrnoToStatus(errno, path);
@@ -45,7 +44,7 @@ absl::StatusOr<std::string> ReadMaybeGzip(const std::string& path, size_t bytes_
       return absl::ResourceExhaustedError(
           absl::StrCat(path, ": more than ", bytes_max, " bytes unpacked"));
     }
-    bytes.append(chunk.data(), static_cast<size_t>(got));
+    bytes.append(chunk.get(), static_cast<size_t>(got));
   }
 }
 

@@ -1,8 +1,11 @@
 // CIFAR and folders of images: good files and bad ones.
 #include "models/image_data.h"
 
+#include <zlib.h>
+
 #include <algorithm>
 #include <fstream>
+#include <sstream>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -215,6 +218,26 @@ TEST_F(ImageFolders, ACutOrCorruptPngIsNamedWhereverItIs) {
 
 // What libpng makes of any bytes after a good signature is an error or an image; never more memory
 // than the size that was asked for.
+// A header of 16384×16384 pixels before the data of 48: 805 MB would be taken for its word alone.
+TEST_F(ImageFolders, PixelsThatAFileCannotHoldTakeNoMemory) {
+  std::ifstream file(WritePng("small.png", {.channels = 1, .height = 8, .width = 6}, Ramp(48, 0)),
+                     std::ios::binary);
+  std::stringstream bytes;
+  bytes << file.rdbuf();
+  std::string png = bytes.str();
+  const std::string side("\0\0\x40\0", 4);
+  png.replace(16, 4, side).replace(20, 4, side);
+  const uLong crc = crc32(0, reinterpret_cast<const Bytef*>(png.data() + 12), 17);
+  for (int i = 0; i < 4; ++i) png[29 + i] = static_cast<char>(crc >> (24 - 8 * i));
+  const absl::StatusOr<ImageShape> shape = PngShape(png, "x");
+  ASSERT_TRUE(shape.ok()) << shape.status();
+  EXPECT_EQ(shape->height, 16384);
+  std::vector<uint8_t> pixels;
+  const absl::Status decoded = DecodePng(png, "x", *shape, &pixels);
+  EXPECT_THAT(std::string(decoded.message()), HasSubstr("cannot hold an image of 16384"));
+  EXPECT_EQ(pixels.capacity(), 0u);
+}
+
 TEST_F(ImageFolders, DamagedPngsNeverDie) {
   const std::string path =
       WritePng("whole.png", {.channels = 1, .height = 8, .width = 8}, Ramp(64, 0));

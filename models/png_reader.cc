@@ -9,6 +9,20 @@ namespace {
 
 constexpr size_t kSignatureBytes = 8;
 
+// What IHDR, always the first chunk, says of a pixel's bits.
+constexpr size_t kDepthByte = 24, kColourByte = 25;
+constexpr uint64_t kDeflateMax = 1032;  // bytes that one compressed byte makes at most
+
+// Whether the file can hold so many pixels: memory for them is not taken for its word alone.
+bool CanHold(const std::string& png, uint64_t height, uint64_t width) {
+  if (png.size() <= kColourByte) return false;
+  const auto depth = static_cast<uint8_t>(png[kDepthByte]);
+  const auto colour = static_cast<uint8_t>(png[kColourByte]);
+  const uint64_t channels = colour == 2 ? 3 : colour == 4 ? 2 : colour == 6 ? 4 : 1;
+  const uint64_t row_bytes = (width * depth * channels + 7) / 8;
+  return height * row_bytes / kDeflateMax <= png.size();
+}
+
 // libpng's description of an image that is being read.
 class OpenPng {
  public:
@@ -61,6 +75,11 @@ absl::Status DecodePng(const std::string& png, const std::string& name, const Im
     return absl::InvalidArgumentError(absl::StrCat(name, ": an image of ", image->height, "×",
                                                    image->width, ", where ", shape.height, "×",
                                                    shape.width, " is needed (height×width)"));
+  }
+  if (!CanHold(png, image->height, image->width)) {
+    return absl::DataLossError(absl::StrCat(name, ": PNG is cut off or corrupt: ", png.size(),
+                                            " bytes cannot hold an image of ", image->height, "×",
+                                            image->width));
   }
   image->format = shape.channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB;
   pixels->resize(static_cast<size_t>(shape.elements()));

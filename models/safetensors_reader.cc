@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
@@ -18,6 +19,12 @@ namespace {
 
 constexpr uint64_t kHeaderBytesMax = 100'000'000;  // the format's own limit
 constexpr size_t kTensorNameMax = 200;             // in messages
+constexpr size_t kRankMax = 64;
+
+// A file's text, fit for a message of one line.
+std::string Shown(const std::string& text) {
+  return absl::Utf8SafeCHexEscape(text.substr(0, kTensorNameMax));
+}
 
 template <class... Args>
 absl::Status BadFile(const std::string& path, const Args&... args) {
@@ -46,7 +53,7 @@ bool TakeNumbers(const nlohmann::json& list, std::vector<int64_t>* out) {
 // Takes one entry of the header, with offsets among `data_bytes` bytes of data.
 absl::Status TakeEntry(const std::string& path, const nlohmann::json& entry, uint64_t data_bytes,
                        StoredTensor* tensor) {
-  const std::string name = tensor->name.substr(0, kTensorNameMax);
+  const std::string name = Shown(tensor->name);
   std::vector<int64_t> offsets;
   const bool whole = entry.is_object() && entry.contains("dtype") && entry["dtype"].is_string() &&
                      entry.contains("shape") && TakeNumbers(entry["shape"], &tensor->shape) &&
@@ -54,6 +61,10 @@ absl::Status TakeEntry(const std::string& path, const nlohmann::json& entry, uin
                      TakeNumbers(entry["data_offsets"], &offsets) && offsets.size() == 2;
   if (!whole) {
     return BadFile(path, "tensor '", name, "' lacks its dtype, shape and two data_offsets");
+  }
+  if (tensor->shape.size() > kRankMax) {
+    return BadFile(path, "tensor '", name, "' has ", tensor->shape.size(), " dimensions; at most ",
+                   kRankMax, " can be");
   }
   tensor->type = entry["dtype"].get<std::string>();
   tensor->begin = static_cast<uint64_t>(offsets[0]);
@@ -81,8 +92,8 @@ absl::Status CheckPlaces(const std::string& path, const std::vector<StoredTensor
   uint64_t at = 0;
   for (const StoredTensor& tensor : tensors) {
     if (tensor.begin != at) {
-      return BadFile(path, "tensor '", tensor.name.substr(0, kTensorNameMax), "' begins at byte ",
-                     tensor.begin, " of the data, ", tensor.begin < at ? "inside" : "behind",
+      return BadFile(path, "tensor '", Shown(tensor.name), "' begins at byte ", tensor.begin,
+                     " of the data, ", tensor.begin < at ? "inside" : "behind",
                      " the end of the one before, ", at);
     }
     at = tensor.end;
@@ -148,7 +159,7 @@ bool IsFloatType(const std::string& type) {
 
 absl::StatusOr<std::vector<float>> ReadFloats(const std::string& path, const StoredTensor& tensor) {
   if (!IsFloatType(tensor.type)) {
-    return BadFile(path, "tensor '", tensor.name, "' is ", tensor.type,
+    return BadFile(path, "tensor '", Shown(tensor.name), "' is ", Shown(tensor.type),
                    "; F32, F16 and BF16 can be read");
   }
   const uint64_t bytes = tensor.end - tensor.begin;
@@ -159,7 +170,8 @@ absl::StatusOr<std::vector<float>> ReadFloats(const std::string& path, const Sto
   char* to = halves.empty() ? reinterpret_cast<char*>(values.data())
                             : reinterpret_cast<char*>(halves.data());
   if (!file || !file.read(to, static_cast<std::streamsize>(bytes))) {
-    return BadFile(path, "tensor '", tensor.name, "' cannot be read: ", std::strerror(errno));
+    return BadFile(path, "tensor '", Shown(tensor.name),
+                   "' cannot be read: ", std::strerror(errno));
   }
   const bool brain = tensor.type == "BF16";
   for (size_t i = 0; i < halves.size(); ++i) {

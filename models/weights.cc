@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -47,7 +48,8 @@ absl::StatusOr<std::vector<std::vector<float>>> LoadWeights(const std::string& p
     found.push_back(it->second);
     by_name.erase(it);
   }
-  for (const auto& [name, tensor] : by_name) unknown.push_back(name.substr(0, 100));
+  for (const auto& [name, tensor] : by_name)
+    unknown.push_back(absl::Utf8SafeCHexEscape(name.substr(0, 100)));
   std::vector<std::string> faults;
   if (!missing.empty()) {
     faults.push_back(FirstFew(

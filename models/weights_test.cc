@@ -149,6 +149,22 @@ TEST_F(Weights, HeaderLargerThanTheFileIsNotAllocated) {
   }
 }
 
+// A file's text stands in messages of one line, whatever it is.
+TEST_F(Weights, NamesAreEscapedAndShapesHaveFewDimensions) {
+  const std::string name = R"("a\nb\u001b[2J")";
+  const std::string bad = ErrorOf(
+      absl::StrCat("{", name, R"(:{"dtype":"F32","shape":[1],"data_offsets":[0,2]}})"), "ab");
+  EXPECT_THAT(bad, HasSubstr(R"(tensor 'a\nb\x1b[2J' of shape)"));
+  const std::string unknown = ErrorOf(
+      absl::StrCat("{", name, R"(:{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})"), "abcd");
+  EXPECT_THAT(unknown, HasSubstr(R"(no parameter of the model: a\nb\x1b[2J)"));
+  std::string ones = "1";
+  for (int i = 1; i < 1000; ++i) ones += ",1";
+  const std::string deep = ErrorOf(
+      absl::StrCat(R"({"a":{"dtype":"F32","shape":[)", ones, R"(],"data_offsets":[0,2]}})"), "ab");
+  EXPECT_THAT(deep, HasSubstr("'a' has 1000 dimensions"));
+}
+
 TEST_F(Weights, AnyLengthOfAFileIsAnErrorAndNoCrash) {
   const std::string path = Path("whole");
   const std::vector<NamedTensor> tensors = {{"fc1.weight", {2, 4}, weight_},

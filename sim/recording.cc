@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
+#include "wire/frame.h"
 
 namespace soapstone::sim {
 namespace {
@@ -23,6 +24,19 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
   if (file) text << file.rdbuf();
   if (!file) return absl::NotFoundError(absl::StrCat(path, ": ", std::strerror(errno)));
   return text.str();
+}
+
+bool IsRole(uint32_t number) { return number <= static_cast<uint32_t>(wire::Role::kPeer); }
+
+constexpr Nanos kNowMax = Nanos{1} << 61;  // differences and deadlines stay within 63 bits
+
+// What a replay casts and compares is what it says it is.
+bool IsWellFormed(const RecordedEvent& event) {
+  const bool of_message = event.kind == EventKind::kMessage || event.kind == EventKind::kTold;
+  if (!IsRole(static_cast<uint32_t>(event.role)) || event.final > 1) return false;
+  if (event.now < -kNowMax || event.now > kNowMax) return false;
+  if (event.type == wire::MessageType::kHello && !IsRole(event.bucket)) return false;
+  return wire::IsKnown(event.type) || (!of_message && event.type == wire::MessageType::kNone);
 }
 
 struct EventsFile {
@@ -43,6 +57,7 @@ absl::StatusOr<EventsFile> ReadEvents(const std::string& path) {
   if (file.header.event_bytes != kEventBytes || file.header.state > RecordingState::kCutShort) {
     return refuse("is a recording of another version");
   }
+  if (!IsRole(file.header.role)) return refuse("is of an actor of an unknown role");
   file.actor.address = {static_cast<wire::Role>(file.header.role), file.header.index};
   file.actor.state = file.header.state;
   file.actor.events.reserve(bytes.size() / kEventBytes);
@@ -51,6 +66,8 @@ absl::StatusOr<EventsFile> ReadEvents(const std::string& path) {
     std::memcpy(&event, bytes.data() + at, kEventBytes);
     if (event.kind == EventKind::kNone) break;
     if (event.kind > kLastEventKind) return refuse("has an event of an unknown kind");
+    if (!IsWellFormed(event))
+      return refuse("has an event of a message, a node or a time that is none");
     file.actor.events.push_back(event);
   }
   return file;

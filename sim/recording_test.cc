@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -165,6 +166,28 @@ TEST_F(RecordingFolder, WhatIsNoRecordingIsRefusedInOneLine) {
   EXPECT_THAT(error(), HasSubstr("is no recording"));
   Put("shard-1.events", Header() + std::string(kEventBytes, 'x'));
   EXPECT_THAT(error(), HasSubstr("unknown kind"));
+  const auto changed = [](void (*change)(RecordedEvent*)) {
+    RecordedEvent event = EventOf(123, Push());
+    change(&event);
+    return Bytes(event);
+  };
+  for (const auto& change : std::vector<void (*)(RecordedEvent*)>{
+           [](RecordedEvent* e) { e->type = static_cast<wire::MessageType>(99); },
+           [](RecordedEvent* e) { e->type = wire::MessageType::kNone; },
+           [](RecordedEvent* e) { e->role = static_cast<wire::Role>(6); },
+           [](RecordedEvent* e) { e->final = 2; }, [](RecordedEvent* e) { e->now = INT64_MIN; },
+           [](RecordedEvent* e) {
+             e->type = wire::MessageType::kHello;
+             e->bucket = 257;  // a role
+           }}) {
+    Put("shard-1.events", Header() + changed(change));
+    EXPECT_THAT(error(), HasSubstr("a message, a node or a time that is none"));
+  }
+  std::string other_role = Header();
+  other_role[offsetof(RecordingHeader, role) + 1] =
+      '\1';  // 260 is no shard, though its low byte is 4
+  Put("shard-1.events", other_role);
+  EXPECT_THAT(error(), HasSubstr("an actor of an unknown role"));
   Put("shard-1.events", Header(9));
   Put("worker-0.events", Header(10));
   EXPECT_THAT(error(), HasSubstr("of another run than shard-1.events"));

@@ -17,6 +17,9 @@ namespace {
 constexpr size_t kLeaseBytes = 16;  // of a record in the rings of leases
 constexpr size_t kLeaseRingBytes = 2 * SharedChannel::kLeasesMax * kLeaseBytes;
 constexpr size_t kPage = 4096;
+// Of a record in a block, which is copied out: more than frames' places, a header of the largest
+// size and what lies inline need. A segment may be of any size and hold no memory.
+constexpr uint64_t kIndirectMax = uint64_t{16} << 20;
 constexpr uint32_t kIndirect = 1;  // the record is in a block; what stands here is a ref to it
 constexpr size_t kMessageRing = SharedRing::BytesFor(SharedChannel::kRingBytes);
 constexpr size_t kLeaseRing = SharedRing::BytesFor(kLeaseRingBytes);
@@ -304,7 +307,7 @@ bool SharedChannel::Parse(absl::Span<const std::byte> record, Buffers* frames) {
     if (record.size() != sizeof(ref)) return false;
     std::memcpy(&ref, record.data(), sizeof(ref));
     const std::byte* there = At(ref);
-    if (there == nullptr || head.lease == 0) return false;
+    if (there == nullptr || head.lease == 0 || ref.size > kIndirectMax) return false;
     body = Buffer::CopyOf(there, ref.size);
     record = absl::MakeConstSpan(body.data(), body.size());
   }

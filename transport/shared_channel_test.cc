@@ -247,6 +247,31 @@ TEST_F(SharedChannelTest, GarbageInTheLinkIsNeverFollowed) {
   EXPECT_GT(received, 100u);
 }
 
+// What lies in a block is copied out before it is parsed, so it must not be of any size: a segment
+// costs its owner nothing.
+TEST_F(SharedChannelTest, ARecordInABlockIsOfBoundedSize) {
+  constexpr uint64_t kLarge = uint64_t{64} << 20;
+  const int fd = SharedChannel::MakeMemory();
+  auto theirs = *SharedChannel::Map(fd, false, [](const auto&) { return true; });
+  PageBlock memory = PageBlock::MapShared(fd, SharedChannel::MemoryBytes(), true);
+  close(fd);
+  const int segment = SharedArena::MakeSealed("segment", kLarge);
+  ASSERT_TRUE(theirs->AddSegment(1, kLarge, segment));
+  close(segment);
+  SharedRing ring(memory.data(), SharedChannel::kRingBytes);
+  struct {
+    uint32_t header_bytes = 8, frames = 0, lease = 1, indirect = 1;
+    uint64_t segment = 1, offset = 0, size = 0;
+  } record;
+  for (const uint64_t size : {uint64_t{8}, kLarge}) {
+    record.size = size;
+    std::memcpy(ring.Reserve(sizeof(record)), &record, sizeof(record));
+    ring.Publish();
+    EXPECT_EQ(theirs->Receive(&frames_), size == 8);
+  }
+  EXPECT_TRUE(theirs->broken());
+}
+
 TEST_F(SharedChannelTest, MemoryThatCouldShrinkIsNotMapped) {
   const int fd = memfd_create("test", MFD_CLOEXEC);
   ASSERT_EQ(ftruncate(fd, static_cast<off_t>(SharedChannel::MemoryBytes())), 0);

@@ -81,7 +81,7 @@ void StreamChannel::Detach() {
   large_head_ = {};
   incoming_.clear();
   target_ = nullptr;
-  target_left_ = 0;
+  target_left_ = chunk_left_ = 0;
   ExpectChunk();
 }
 
@@ -401,7 +401,10 @@ bool StreamChannel::Parse(Buffers* frames) {
         slab_at_ += chunk_.bytes;
         return true;
       case Step::kPayload:
-        incoming_.back().filled += chunk_.bytes;
+        if (chunk_left_ > 0) {
+          ExpectPayload();
+          break;
+        }
         ExpectChunk();
         if (incoming_.back().filled < incoming_.back().bytes) break;
         Emit(frames);
@@ -416,10 +419,19 @@ void StreamChannel::ExpectChunk() {
   need_ = sizeof(ChunkHead);
 }
 
+// As much of the chunk as the message's block has room for, which is made larger where it is full.
 void StreamChannel::ExpectPayload() {
-  const Incoming& message = incoming_.back();
+  Incoming& message = incoming_.back();
+  if (message.filled == message.block.size) {
+    const BufferPool::Block larger =
+        pool_->Take(std::min(message.bytes, kAheadFactor * message.filled));
+    std::memcpy(larger.data, message.block.data, message.filled);
+    message.block = larger;
+  }
   target_ = message.block.data + message.filled;
-  target_left_ = chunk_.bytes;
+  target_left_ = std::min<uint64_t>(chunk_left_, message.block.size - message.filled);
+  chunk_left_ -= target_left_;
+  message.filled += target_left_;
   step_ = Step::kPayload;
   need_ = 0;
 }
@@ -435,6 +447,7 @@ bool StreamChannel::ParseChunkHead() {
     const Incoming& message = incoming_.back();
     if (chunk_.bytes > message.bytes - message.filled) return false;
     more_bytes_in_ += sizeof(ChunkHead);
+    chunk_left_ = chunk_.bytes;
     ExpectPayload();
     return true;
   }
@@ -507,12 +520,13 @@ bool StreamChannel::ParseHead() {
   }
   if (!large) slab_at_ += need_;
   large_head_ = {};
-  if (!in_place) message.block = pool_->Take(message.bytes);
+  if (!in_place) message.block = pool_->Take(std::min(message.bytes, kAheadMax));
   incoming_.push_back(std::move(message));
   if (in_place) {
     step_ = Step::kInPlace;
     need_ = chunk_.bytes;
   } else {
+    chunk_left_ = chunk_.bytes;
     ExpectPayload();
   }
   return true;

@@ -14,8 +14,9 @@
 //     it, so a chunk need not say which message it goes on with.
 //  3. At most queue_messages_max messages, and queue_bytes_max bytes or one message, are queued or
 //     not yet acknowledged.
-//  4. Whatever comes in, no memory is taken beyond the limits, and what breaks the rules breaks the
-//     channel: nothing is received from then on.
+//  4. Whatever comes in, no memory is taken beyond the limits, nor for the announcement of a large
+//     message: beyond kAheadMax at most kAheadFactor times what has come of it. What breaks the
+//     rules breaks the channel: nothing is received from then on.
 // One thread calls it. The buffers it gives out are anyone's.
 #pragma once
 
@@ -59,6 +60,8 @@ class StreamChannel {
   static constexpr size_t kFlushBytes = size_t{256} << 10;  // queued: not worth waiting for more
   static constexpr size_t kBegunMax = 8;
   static constexpr size_t kSlabBytes = size_t{64} << 10;
+  static constexpr uint64_t kAheadMax = uint64_t{64} << 20;
+  static constexpr uint64_t kAheadFactor = 4;
   static constexpr size_t kInPlaceMax = size_t{16} << 10;  // of a payload that stays in the slab
 
   static constexpr uint64_t kAckBytes = uint64_t{256} << 10;  // received: worth a chunk to say so
@@ -156,8 +159,8 @@ class StreamChannel {
   struct Incoming {
     Buffer header;
     std::vector<uint64_t, RecyclingAllocator<uint64_t>> sizes;  // of the frames
-    BufferPool::Block block;
-    uint64_t bytes = 0;  // of the block
+    BufferPool::Block block;                                    // of all bytes, or of the first
+    uint64_t bytes = 0;                                         // of the payload
     uint64_t filled = 0;
   };
   enum class Step : uint8_t { kChunk, kHead, kInPlace, kPayload };
@@ -237,6 +240,7 @@ class StreamChannel {
   std::vector<Incoming> incoming_;
   std::byte* target_ = nullptr;  // where the bytes that come next stay
   size_t target_left_ = 0;
+  uint64_t chunk_left_ = 0;  // of the chunk's payload, behind the target
   int64_t more_bytes_in_ = 0;
   uint64_t unsaid_bytes_ = 0;     // received and not acknowledged
   uint64_t unsaid_messages_ = 0;  // likewise

@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <deque>
 #include <map>
 #include <memory>
@@ -384,6 +385,49 @@ TEST_F(StreamChannelTest, WhatBreaksTheRulesIsRefused) {
     deep = Chunk({kBegin, 8, 8, 1}, {90'000}, header + header);
   }
   EXPECT_TRUE(Breaks(deep));
+}
+
+// Memory is taken as bytes come, not because they are announced.
+TEST_F(StreamChannelTest, AnAnnouncedMessageTakesNoMemoryBeforeItsBytesCome) {
+  constexpr uint32_t kBegin = 0x47454253;
+  constexpr uint64_t kAnnounced = uint64_t{1} << 30;
+  size_t taken = 0;
+  BufferPool pool(0, [&taken](size_t bytes) -> std::shared_ptr<void> {
+    taken += bytes;
+    return {std::aligned_alloc(64, bytes), std::free};
+  });
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
+  StreamChannel receiver(ends[0], {}, &pool);
+  const auto give = [&](const std::string& bytes) {
+    Buffers frames;
+    for (size_t at = 0; at < bytes.size();) {
+      const ssize_t written = write(ends[1], bytes.data() + at, bytes.size() - at);
+      if (written > 0) at += static_cast<size_t>(written);
+      receiver.SetReadable();
+      EXPECT_FALSE(receiver.Receive(&frames));
+    }
+  };
+  give(Chunk({kBegin, static_cast<uint32_t>(kAnnounced), 8, 1}, {kAnnounced}, std::string(8, 'h')));
+  EXPECT_LE(taken, StreamChannel::kAheadMax + kMb);
+  give(std::string(20 * kMb, 'p'));
+  EXPECT_LE(taken, (1 + StreamChannel::kAheadFactor) * StreamChannel::kAheadMax + kMb);
+  EXPECT_FALSE(receiver.broken());
+  close(ends[1]);
+}
+
+TEST_F(StreamChannelTest, AMessageBeyondWhatIsTakenAheadArrivesWhole) {
+  const Buffers payload = {Buffer::CopyOf(Bytes(1, 70 * kMb + 3)),
+                           Buffer::CopyOf(Bytes(2, kMb + 1))};
+  ASSERT_TRUE(sender_->Send("large", payload, 3).ok());
+  ASSERT_TRUE(sender_->Send("after", {}, 3).ok());
+  Buffers frames;
+  ASSERT_TRUE(Receive(&frames));
+  EXPECT_EQ(Text(frames[0]), "large");
+  ASSERT_EQ(frames.size(), 3u);
+  EXPECT_TRUE(frames[1] == payload[0]);
+  EXPECT_TRUE(frames[2] == payload[1]);
+  EXPECT_EQ(ReceiveHeader(), "after");
 }
 
 TEST_F(StreamChannelTest, FlippedBitsDoNoHarm) {

@@ -52,6 +52,9 @@ absl::StatusOr<Received> Decode(absl::Span<const Buffer> frames, const FrameLimi
 // limits: what a receiver may rely on. InvalidArgument, with the reason, where not.
 absl::Status Validate(const Message& message, const FrameLimits& limits = {});
 
+// Whether messages of such a type exist.
+bool IsKnown(MessageType type);
+
 // Whether `sender` can have sent a message from `from`.
 absl::Status ValidateSender(Address from, Address sender);
 

@@ -45,7 +45,8 @@ class TextPlaces {
 };
 
 // Fills in `config` from `text`. `name` stands for the file in errors; `places` may be null.
-// Error: InvalidArgument, "name:line:column: what". Unknown fields are errors.
+// Error: InvalidArgument, "name:line:column: what". Unknown fields are errors, and so is text with
+// control characters or that is no UTF-8: what is read here stands in one-line errors and in JSON.
 absl::Status ParseTextConfig(const std::string& text, const std::string& name,
                              google::protobuf::Message* config, TextPlaces* places = nullptr);
 

@@ -283,6 +283,8 @@ absl::Status Validate(const Message& message, const FrameLimits& limits) {
   return CheckPayload(message, limits);
 }
 
+bool IsKnown(MessageType type) { return RuleOf(type).known; }
+
 absl::Status ValidateSender(Address from, Address sender) {
   const bool node = sender.role == Role::kScheduler || sender.role == Role::kServer ||
                     sender.role == Role::kWorker;

@@ -57,7 +57,6 @@ class Tree {
   Tree(const SearchProblem& problem, const SearchOptions& options, Synchronization way,
        SearchResult* result)
       : options_(options),
-        way_(way),
         bounds_(problem.space, *problem.costs, way, options),
         simulator_(&problem.graph(), &problem.machine(), problem.costs, options.simulator),
         result_(*result) {
@@ -160,7 +159,6 @@ class Tree {
   }
 
   const SearchOptions& options_;
-  const Synchronization way_;
   PartialBounds bounds_;
   Simulator simulator_;
   SearchResult& result_;

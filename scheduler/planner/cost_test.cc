@@ -241,7 +241,30 @@ TEST(MeasuredCostTest, RefusesTablesWithoutARoofline) {
   wire::CostTable table = TableOf(graph, 3);
   table.set_bytes_per_second(0);
   EXPECT_THAT(std::string(MeasuredFor(graph, table).status().message()),
-              HasSubstr("must be above 0"));
+              HasSubstr("must be from 1000000 to"));
+}
+
+// Numbers of which products and times would wrap round.
+TEST(MeasuredCostTest, RefusesWhatNoMeasurementGives) {
+  const OpGraph graph = PlanOf("lenet5", 32);
+  const auto error = [&](void (*change)(wire::OperatorCost*)) {
+    wire::CostTable table = TableOf(graph, 3);
+    change(table.mutable_operators(0));
+    return std::string(MeasuredFor(graph, table).status().message());
+  };
+  EXPECT_THAT(error([](wire::OperatorCost* o) { o->set_forward_flops(~uint64_t{0}); }),
+              HasSubstr("above 2^53"));
+  EXPECT_THAT(error([](wire::OperatorCost* o) { o->set_backward_ns(uint64_t{1} << 54); }),
+              HasSubstr("above 2^53"));
+  EXPECT_THAT(error([](wire::OperatorCost* o) {
+                o->set_op("lstm(hidden=4)");
+                o->clear_outputs();
+                for (const int64_t dim : {int64_t{8}, int64_t{3}, INT64_MAX}) {
+                  if (o->outputs().empty()) o->add_outputs();
+                  o->mutable_outputs(0)->add_dims(dim);
+                }
+              }),
+              HasSubstr("an output of impossible size"));
 }
 
 TEST(MeasuredCostTest, HashesFollowTheTable) {

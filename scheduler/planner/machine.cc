@@ -134,7 +134,10 @@ absl::Status CheckParts(const Machine::Parts& parts) {
 class Symmetries {
  public:
   explicit Symmetries(const Machine::Parts& parts)
-      : parts_(parts), paths_by_link_(parts.links.size(), 0), image_(parts.links.size(), kNone) {
+      : parts_(parts),
+        paths_by_link_(parts.links.size(), 0),
+        seen_(parts.links.size(), 0),
+        image_(parts.links.size(), kNone) {
     for (const auto* paths : {&parts.device_paths, &parts.push_paths, &parts.pull_paths}) {
       for (const std::vector<uint32_t>& path : *paths) {
         for (const uint32_t link : path) ++paths_by_link_[link];
@@ -171,13 +174,14 @@ class Symmetries {
       image_[link] = kNone;
     }
     mapped_.clear();
+    for (const uint32_t link : touched_) seen_[link] = 0;
+    touched_.clear();
     return same;
   }
 
   bool MapAll(uint32_t a, uint32_t b) {
     const size_t n = parts_.devices.size();
     const size_t servers = parts_.servers.size();
-    seen_.assign(parts_.links.size(), 0);
     const auto swapped = [a, b](uint32_t x) { return x == a ? b : x == b ? a : x; };
     for (const uint32_t x : {a, b}) {
       for (uint32_t y = 0; y < n; ++y) {
@@ -204,7 +208,7 @@ class Symmetries {
   bool Map(const std::vector<uint32_t>& from, const std::vector<uint32_t>& to) {
     if (from.size() != to.size()) return false;
     for (size_t i = 0; i < from.size(); ++i) {
-      ++seen_[from[i]];
+      if (seen_[from[i]]++ == 0) touched_.push_back(from[i]);
       if (!Assign(from[i], to[i]) || !Assign(to[i], from[i])) return false;
     }
     return true;
@@ -223,6 +227,7 @@ class Symmetries {
   const Machine::Parts& parts_;
   std::vector<uint32_t> paths_by_link_;  // how many pass it
   std::vector<uint32_t> seen_;           // of those, how many were mapped
+  std::vector<uint32_t> touched_;        // those of which it is not 0
   std::vector<uint32_t> image_;          // π, as far as it is known
   std::vector<uint32_t> mapped_;         // the links of which it is
 };

@@ -22,6 +22,13 @@ using wire::NodesConfig;
 constexpr char kHost[] = "host";  // the processor of a node, as a switch's parent
 constexpr uint32_t kServersMax = 1024;
 constexpr double kMicrosecondsMax = 1e9;
+// Of TFLOPS and GB/s: what a machine has, with room; then times of what a model does are numbers.
+constexpr double kRateMin = 1e-6, kRateMax = 1e9;
+// A text of a few lines must not stand for more than there is memory for. A mesh of kDevicesMax
+// devices has 2^20 links.
+constexpr size_t kLevelsMax = 16;  // of switches and of fabrics
+constexpr uint64_t kLinksMax = uint64_t{1} << 21;
+constexpr uint64_t kPathsMax = uint64_t{1} << 21;  // between any two of a node, over all nodes
 
 using Path = std::vector<uint32_t>;  // links
 
@@ -33,8 +40,11 @@ absl::Status ErrorAt(const std::string& place, const Pieces&... pieces) {
 }
 
 absl::Status CheckAbove(const std::string& place, const std::string& field, double value) {
-  if (std::isfinite(value) && value > 0) return absl::OkStatus();
-  return ErrorAt(place, field, ": must be above 0, not ", value);
+  if (!(std::isfinite(value) && value > 0)) {
+    return ErrorAt(place, field, ": must be above 0, not ", value);
+  }
+  if (value >= kRateMin && value <= kRateMax) return absl::OkStatus();
+  return ErrorAt(place, field, ": must be from ", kRateMin, " to ", kRateMax, ", not ", value);
 }
 
 absl::Status CheckMicroseconds(const std::string& place, const std::string& field, double us) {
@@ -50,15 +60,16 @@ absl::Status CheckConnection(const std::string& place, const std::string& field,
 }
 
 // One error for all trees of names: switches of a node, fabrics. `parents` by name; a name that
-// is no key ends the way up.
-absl::Status CheckTree(const std::string& place, const char* what,
-                       const std::map<std::string, std::string>& parents) {
-  for (const auto& [name, parent] : parents) {
-    std::string at = parent;
-    for (size_t steps = 0; parents.contains(at); ++steps, at = parents.at(at)) {
-      if (at == name || steps > parents.size()) {
-        return ErrorAt(place, what, " ", name, ": parent: it is above itself");
-      }
+// is no key ends the way up from `name`.
+absl::Status CheckWayUp(const std::string& place, const char* what, const std::string& name,
+                        const std::map<std::string, std::string>& parents) {
+  size_t levels = 1;
+  for (auto at = parents.find(parents.at(name)); at != parents.end();
+       at = parents.find(at->second)) {
+    if (at->first == name) return ErrorAt(place, what, " ", name, ": parent: it is above itself");
+    if (++levels > kLevelsMax) {
+      return ErrorAt(place, what, " ", name, ": parent: more than ", kLevelsMax,
+                     " levels, or one of them is above itself");
     }
   }
   return absl::OkStatus();
@@ -77,7 +88,7 @@ class ConfigCheck {
     std::map<std::string, int> names;
     uint64_t devices = 0;
     uint64_t servers = 0;
-    uint64_t nodes = 0;
+    uint64_t nodes = 0, links = 2 * static_cast<uint64_t>(config_.fabrics_size()), paths = 0;
     for (int i = 0; i < config_.nodes_size(); ++i) {
       SOAP_RETURN_IF_ERROR(CheckNodes(i));
       const NodesConfig& group = config_.nodes(i);
@@ -87,9 +98,16 @@ class ConfigCheck {
       devices += uint64_t{group.count()} * group.devices();
       servers += uint64_t{group.count()} * group.servers();
       nodes += group.count();
+      links += group.count() * LinksOf(group);
+      const uint64_t vertices = uint64_t{group.devices()} + group.switches_size() + 1;
+      paths += group.count() * vertices * vertices;
       if (devices > kDevicesMax || servers > kServersMax) {
         return ErrorAt(Place(i, "count"), "nodes: count: more than ", kDevicesMax, " devices or ",
                        kServersMax, " servers in all");
+      }
+      if (links > kLinksMax || paths > kPathsMax) {
+        return ErrorAt(Place(i, "count"), "nodes: more than ", kLinksMax, " links, or more than ",
+                       kPathsMax, " paths within nodes, in all");
       }
     }
     if (devices == 0) return ErrorAt(places_.Of({{"nodes"}}), "nodes: the machine has no device");
@@ -104,6 +122,18 @@ class ConfigCheck {
  private:
   std::string Place(int nodes, const char* field) const {
     return places_.Of({{"nodes", nodes}, {field}});
+  }
+
+  // At least what Expansion makes of one node.
+  static uint64_t LinksOf(const NodesConfig& group) {
+    const uint64_t devices = group.devices();
+    uint64_t connections = group.has_host() ? devices : 0;
+    if (group.has_mesh()) connections += devices * devices / 2;
+    if (group.has_nics()) connections += group.nics().count();
+    for (const wire::SwitchConfig& s : group.switches()) {
+      connections += static_cast<uint64_t>(s.devices_size()) + 1;
+    }
+    return 2 * connections;
   }
 
   absl::Status CheckKinds() const {
@@ -147,7 +177,7 @@ class ConfigCheck {
       }
       SOAP_RETURN_IF_ERROR(CheckConnection(places_.Of({{"fabrics", i}, {"to_parent"}}),
                                            "fabrics.to_parent", fabric.to_parent()));
-      SOAP_RETURN_IF_ERROR(CheckTree(place, "fabric", parents));
+      SOAP_RETURN_IF_ERROR(CheckWayUp(place, "fabric", fabric.name(), parents));
     }
     return absl::OkStatus();
   }
@@ -158,6 +188,10 @@ class ConfigCheck {
     if (group.count() < 1 || group.count() > kDevicesMax) {
       return ErrorAt(Place(i, "count"), "nodes: count: must be from 1 to ", kDevicesMax, ", not ",
                      group.count());
+    }
+    if (group.devices() > kDevicesMax) {
+      return ErrorAt(Place(i, "devices"), "nodes: devices: must be at most ", kDevicesMax, ", not ",
+                     group.devices());
     }
     if (group.devices() > 0) {
       const auto named = [&](const wire::KindConfig& k) { return k.name() == group.kind(); };
@@ -211,7 +245,7 @@ class ConfigCheck {
       if (at.parent() != kHost && !parents.contains(at.parent())) {
         return ErrorAt(place, "switches: parent: there is no switch '", at.parent(), "'");
       }
-      SOAP_RETURN_IF_ERROR(CheckTree(place, "switch", parents));
+      SOAP_RETURN_IF_ERROR(CheckWayUp(place, "switch", at.name(), parents));
       SOAP_RETURN_IF_ERROR(
           CheckConnection(places_.Of({{"nodes", i}, {"switches", s}, {"to_parent"}}),
                           "switches.to_parent", at.to_parent()));

@@ -146,6 +146,10 @@ INSTANTIATE_TEST_SUITE_P(
         BadText{"no_nodes", "count: 2", "count: 0", "m:4:13: nodes: count: must be from 1"},
         BadText{"too_many_nodes", "count: 2", "count: 4000", "nodes: count: must be from 1"},
         BadText{"too_many_devices", "devices: 2", "devices: 600", "more than 1024 devices"},
+        BadText{"devices_of_a_node", "devices: 2", "devices: 4000000000",
+                "devices: must be at most"},
+        BadText{"absurd_rate", "tflops: 1 ", "tflops: 1e300 ", "must be from 1e-06 to 1e+09"},
+        BadText{"slow_link", "gbytes_per_s: 8", "gbytes_per_s: 1e-300", "must be from 1e-06"},
         BadText{"no_nics", "nics { count: 1", "nics { count: 0",
                 "m:7:10: nodes.nics.count: must be from 1"},
         BadText{"no_apply_rate", "server_apply_gbytes_per_s: 4", "",
@@ -160,6 +164,32 @@ TEST(MachineTextTest, SwitchesInACircleAreRefused) {
                 "  switches { name: \"t\" parent: \"s\" to_parent { gbytes_per_s: 1 } }\n"
                 "  nics"}});
   EXPECT_THAT(ErrorOf(text), HasSubstr("m:6:5: switch s: parent: it is above itself"));
+}
+
+// A few lines that stand for more than there is memory for, or time.
+TEST(MachineTextTest, WhatGrowsFasterThanItsTextIsBounded) {
+  const std::string kind =
+      "name: \"m\" kinds { name: \"k\" tflops: 1 memory_gbytes_per_s: 1 "
+      "memory_gib: 1 } ";
+  const std::string one = "{ gbytes_per_s: 1 }";
+  EXPECT_THAT(ErrorOf(absl::StrCat(kind,
+                                   "nodes { name: \"n\" count: 1024 devices: 1 kind: \"k\" "
+                                   "host { gbytes_per_s: 1 } nics { count: 1024 connection ",
+                                   one, " } }")),
+              HasSubstr("more than 2097152 links"));
+  std::string switches;
+  for (int i = 0; i < 60; ++i) absl::StrAppend(&switches, "switches { name: \"s", i, "\" } ");
+  EXPECT_THAT(
+      ErrorOf(absl::StrCat(kind, "nodes { name: \"n\" count: 1000 devices: 1 kind: \"k\" ",
+                           switches, "nics { count: 1 direct: true connection ", one, " } }")),
+      HasSubstr("more than 2097152 paths within nodes"));
+  std::string chain;
+  for (int i = 0; i < 2000; ++i) {
+    absl::StrAppend(&chain, "fabrics { name: \"f", i, "\" parent: \"f", (i + 1) % 2000,
+                    "\" to_parent ", one, " } ");
+  }
+  EXPECT_THAT(ErrorOf(absl::StrCat(kind, chain)),
+              HasSubstr("fabric f0: parent: more than 16 levels"));
 }
 
 TEST(MachineTextTest, NodesThatCannotReachEachOtherAreRefused) {

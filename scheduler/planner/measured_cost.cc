@@ -18,6 +18,13 @@ namespace {
 // "conv2d" of "conv2d(channels=64, ..)".
 std::string NameIn(const std::string& op) { return op.substr(0, op.find('(')); }
 
+// So that products of them stay within 63 bits, and times too: work of kMost at the least rate
+// takes 285 years.
+constexpr uint64_t kMost = uint64_t{1} << 53;
+constexpr uint64_t kLeastRate = 1'000'000;  // flops or bytes a second
+constexpr int64_t kStepsMax = int64_t{1} << 20;
+constexpr int64_t kHiddenMax = int64_t{1} << 14;
+
 double LogRatio(double a, double b) {
   if (a <= 0 || b <= 0) return a == b ? 0 : 100;  // as far as can be
   return std::abs(std::log(a / b));
@@ -29,6 +36,26 @@ double RatioOf(uint64_t measured_ns, Nanos roofline_ns) {
   return static_cast<double>(measured_ns) / static_cast<double>(roofline_ns);
 }
 
+bool IsLstm(const wire::OperatorCost& cost) {  // Y [N, T, H]
+  return NameIn(cost.op()) == "lstm" && cost.outputs_size() > 0 && cost.outputs(0).dims_size() == 3;
+}
+
+absl::Status CheckOperator(const wire::OperatorCost& cost, const std::string& file) {
+  const auto refuse = [&](const char* what) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(file, ": operators: ", cost.op().substr(0, 100), ": ", what));
+  };
+  for (const uint64_t number :
+       {cost.forward_ns(), cost.backward_ns(), cost.forward_flops(), cost.backward_flops(),
+        cost.forward_bytes(), cost.backward_bytes()}) {
+    if (number > kMost) return refuse("a time, flops or bytes above 2^53");
+  }
+  if (!IsLstm(cost)) return absl::OkStatus();
+  const int64_t steps = cost.outputs(0).dims(1), hidden = cost.outputs(0).dims(2);
+  const bool fits = steps >= 1 && steps <= kStepsMax && hidden >= 1 && hidden <= kHiddenMax;
+  return fits ? absl::OkStatus() : refuse("an output of impossible size");
+}
+
 absl::Status CheckTable(const wire::CostTable& table, const std::string& file,
                         const std::string& model, const std::string& model_sha256) {
   if (table.model_sha256() != model_sha256) {
@@ -37,12 +64,17 @@ absl::Status CheckTable(const wire::CostTable& table, const std::string& file,
                      "), not of ", model, " (", model_sha256.substr(0, 12),
                      "); measure it: soapstone profile --model=", model, " --costs=FILE"));
   }
-  if (table.flops_per_second() == 0 || table.bytes_per_second() == 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        file, ": flops_per_second and bytes_per_second must be above 0; measure it again"));
+  for (const uint64_t rate : {table.flops_per_second(), table.bytes_per_second()}) {
+    if (rate >= kLeastRate && rate <= kMost) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(file, ": flops_per_second and bytes_per_second must be from ", kLeastRate,
+                     " to ", kMost, "; measure it again"));
   }
   if (table.operators().empty()) {
     return absl::InvalidArgumentError(absl::StrCat(file, ": it has no operators"));
+  }
+  for (const wire::OperatorCost& cost : table.operators()) {
+    SOAP_RETURN_IF_ERROR(CheckOperator(cost, file));
   }
   return absl::OkStatus();
 }
@@ -56,9 +88,7 @@ PartWork WorkIn(const wire::OperatorCost& cost) {
                .backward_flops = static_cast<int64_t>(cost.backward_flops()),
                .forward_bytes = static_cast<int64_t>(cost.forward_bytes()),
                .backward_bytes = static_cast<int64_t>(cost.backward_bytes())};
-  const bool lstm =
-      work.name == "lstm" && cost.outputs_size() > 0 && cost.outputs(0).dims_size() == 3;
-  if (lstm) {  // Y [N, T, H], W_hh [4H, H]: as WorkOf counts
+  if (IsLstm(cost)) {  // Y [N, T, H], W_hh [4H, H]: as WorkOf counts
     const int64_t hidden = cost.outputs(0).dims(2);
     const int64_t again = BytesReadAgain(cost.outputs(0).dims(1), 4 * hidden * hidden);
     work.cost.forward_bytes += again;
@@ -68,6 +98,16 @@ PartWork WorkIn(const wire::OperatorCost& cost) {
 }
 
 }  // namespace
+
+absl::StatusOr<wire::CostTable> ParseCostTable(const std::string& text, const std::string& file) {
+  wire::CostTable table;
+  SOAP_RETURN_IF_ERROR(wire::ParseTextConfig(text, file, &table));
+  if (table.precision().empty()) table.set_precision("float32");  // written before it was said
+  if (table.version() == kCostVersion) return table;
+  return absl::InvalidArgumentError(absl::StrCat(file, ": cost tables of version ", table.version(),
+                                                 " are not known, only of ", kCostVersion,
+                                                 "; measure it again"));
+}
 
 absl::StatusOr<std::unique_ptr<MeasuredCost>> MeasuredCost::Make(const wire::CostTable& table,
                                                                  const std::string& file,
@@ -124,7 +164,8 @@ PartCost MeasuredCost::CostOf(const PlanOp& op, const models::Block& part, uint3
   const Entry* entry = Find(work);
   if (entry == nullptr) return roofline;
   const auto scaled = [](Nanos ns, double ratio) {
-    return static_cast<Nanos>(std::llround(static_cast<double>(ns) * ratio));
+    const double most = static_cast<double>(kMost);
+    return static_cast<Nanos>(std::llround(std::min(static_cast<double>(ns) * ratio, most)));
   };
   return {.forward_ns = scaled(roofline.forward_ns, entry->forward),
           .backward_ns = scaled(roofline.backward_ns, entry->backward)};

@@ -15,6 +15,12 @@
 
 namespace soapstone::planner {
 
+inline constexpr uint32_t kCostVersion = 1;  // of files of costs
+
+// `file` stands for the text in errors. Errors: InvalidArgument, "file: what": not such a text, an
+// unknown version.
+absl::StatusOr<wire::CostTable> ParseCostTable(const std::string& text, const std::string& file);
+
 // With r_k(·) the roofline (roofline_cost.h) of kind k, r_m(·) that of the machine that was
 // measured and t_m what was measured, a part p takes
 //   t(p) = r_k(p) · t_m(q) / r_m(q)
@@ -24,7 +30,8 @@ namespace soapstone::planner {
 class MeasuredCost : public CostModel {
  public:
   // `file` names the table in errors. Errors: it is of another model than model_sha256 (of the
-  // graph that is planned, `model` by name), or it has no roofline or no operators.
+  // graph that is planned, `model` by name), or it has no roofline or no operators, or numbers
+  // that no measurement gives.
   static absl::StatusOr<std::unique_ptr<MeasuredCost>> Make(const wire::CostTable& table,
                                                             const std::string& file,
                                                             const std::string& model,

@@ -36,7 +36,6 @@ struct PlanOp {
   uint32_t model_op = 0;          // of the model's graph
   uint32_t group = 0;             // into OpGraph::groups
   uint32_t micro_batch = 0;       // from 0 to OpGraph::micro_batches
-  friend bool operator==(const PlanOp&, const PlanOp&) = default;
 };
 
 // A parameter; chunks of time and micro-batches share theirs.

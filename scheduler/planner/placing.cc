@@ -55,10 +55,13 @@ void Simulator::PlaceAll() {
 // Of the touched operators, edges and groups.
 void Simulator::PlaceTouched() {
   bool moves = false;
-  for (uint32_t op : touched_ops_)
-    moves |= Outgrows(ForwardBlock(op)) | Outgrows(BackwardBlock(op));
+  for (uint32_t op : touched_ops_) {
+    moves |= Outgrows(ForwardBlock(op));
+    moves |= Outgrows(BackwardBlock(op));
+  }
   for (uint32_t edge : touched_edges_) {
-    moves |= Outgrows(TransferBlock(edge)) | Outgrows(GradientBlock(edge));
+    moves |= Outgrows(TransferBlock(edge));
+    moves |= Outgrows(GradientBlock(edge));
   }
   for (uint32_t group : touched_groups_) moves |= Outgrows(SyncBlockOf(group));
   if (moves) return PlaceAll();

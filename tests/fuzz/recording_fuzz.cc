@@ -1,0 +1,58 @@
+// Recordings (sim/recording.h). Input: the size of the first of two actors' files, and both.
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "sim/recording.h"
+#include "tests/fuzz/fuzz_input.h"
+
+namespace soapstone::fuzz {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A folder in memory, for as long as the process lives.
+class RecordingFolder {
+ public:
+  RecordingFolder() {
+    std::string name = fs::exists("/dev/shm") ? "/dev/shm/recording-XXXXXX" : "recording-XXXXXX";
+    CHECK(mkdtemp(name.data()) != nullptr);
+    dir_ = name;
+    Put(sim::kRecordedJobFile, "model: \"mlp\"\n");
+    Put(sim::kRecordedHashFile, "00\n");
+  }
+  ~RecordingFolder() { fs::remove_all(dir_); }
+  void Put(const std::string& name, std::string_view bytes) const {
+    std::ofstream(dir_ + "/" + name, std::ios::binary | std::ios::trunc) << bytes;
+  }
+  const std::string& dir() const { return dir_; }
+
+ private:
+  std::string dir_;
+};
+
+void Read(FuzzInput input) {
+  static const RecordingFolder folder;
+  const std::string_view first = input.Bytes(input.Take<uint16_t>());
+  folder.Put("server-0.events", first);
+  folder.Put("worker-0.events", input.Rest());
+  const absl::StatusOr<sim::Recording> recording = sim::ReadRecording(folder.dir());
+  if (!recording.ok()) return CheckError(recording.status(), folder.dir());
+  for (const sim::RecordedActor& actor : recording->actors) {
+    CHECK(!actor.address.ToString().empty());
+    for (const sim::RecordedEvent& event : actor.events) {
+      if (event.kind != sim::EventKind::kMessage) continue;
+      const wire::Message message = sim::MessageOf(event, actor.address);
+      CHECK(!wire::ToString(message).empty());
+      if (event.type != wire::MessageType::kHello) CHECK(sim::IsNamed(event, message));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace soapstone::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  soapstone::fuzz::Read({data, size});
+  return 0;
+}
