@@ -144,6 +144,8 @@ std::unique_ptr<server::Shard> ServerNode::MakeShard(ShardId id) const {
                                          .seed = job_->config.training().seed(),
                                          .given = job_->given,
                                          .rule = job_->specs.policy.store,
+                                         .checks = job_->config.strict(),
+                                         .fault = job_->store_fault,
                                          .fixed_tree = job_->specs.policy.fixed_tree};
   server::ShardOptions options{.id = id,
                                .layout = job_->layout,

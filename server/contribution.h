@@ -12,6 +12,7 @@
 #include "compute/optimizer.h"
 #include "compute/schedule.h"
 #include "consistency/traits.h"
+#include "server/store_fault.h"
 #include "wire/layout.h"
 
 namespace soapstone::server {
@@ -35,6 +36,8 @@ struct TensorStoreOptions {
   uint64_t seed = 0;
   std::shared_ptr<const compute::GivenValues> given;  // initial values; null: drawn from the seed
   consistency::StoreRule rule;
+  bool checks = false;      // keep a checksum of the tensors, for who reads them
+  StoreFault fault = StoreFault::kNone;
   bool fixed_tree = false;  // contributions are summed along the tree, else in the order given
 };
 

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
+#include "base/fingerprint.h"
 #include "compute/init.h"
+#include "server/peer_ledger.h"
 
 namespace soapstone::server {
 namespace {
@@ -135,16 +138,28 @@ class Vectors final : public PeerVectors {
     });
   }
   void ApplySum(Clock round, uint64_t samples) override {
-    if (samples > 0) step_.Apply(round, samples, sum_, absl::MakeSpan(values_));
+    TakeStep(round, samples, sum_);
     Clear(&contribution_);
   }
   void ApplyGradient(Clock round, uint64_t samples) override {
-    if (samples > 0) step_.Apply(round, samples, gradient_, absl::MakeSpan(values_));
+    TakeStep(round, samples, gradient_);
     Clear(&gradient_);
   }
 
+  uint64_t steps() const override { return steps_; }
+  uint64_t order() const override { return order_; }
+  uint64_t version() const override {
+    return fault_ == StoreFault::kAnswersOlder && steps_ > 0 ? steps_ - 1 : steps_;
+  }
+  uint64_t SumOf(ElementRange range) const override {
+    return ContentSum(values_.data() + range.begin, bytes(range));
+  }
+  void SetFault(StoreFault fault) override { fault_ = fault; }
+
   Buffer Values() override {
-    return Make([&](T* to) { std::copy(values_.begin(), values_.end(), to); });
+    const bool older = fault_ == StoreFault::kAnswersOlder || fault_ == StoreFault::kOlderContent;
+    const std::vector<T>& values = older && !older_.empty() ? older_ : values_;
+    return Make([&](T* to) { std::copy(values.begin(), values.end(), to); });
   }
   Buffer Sum(ElementRange range) override {
     const BufferPool::Block block = pool_.Take(bytes(range));
@@ -164,6 +179,31 @@ class Vectors final : public PeerVectors {
   }
 
  private:
+  struct Withheld {
+    Clock round = 0;
+    uint64_t samples = 0;
+    std::vector<T> sum;
+  };
+  // One step, or what the fault makes of it.
+  void TakeStep(Clock round, uint64_t samples, const std::vector<T>& sum) {
+    if (fault_ == StoreFault::kDropsUpdates) return;
+    if (fault_ == StoreFault::kAnswersOlder || fault_ == StoreFault::kOlderContent) older_ = values_;
+    if (fault_ == StoreFault::kDoublesUpdates) MakeStep(round, samples, sum);
+    if (fault_ != StoreFault::kReordersUpdates) return MakeStep(round, samples, sum);
+    std::optional<Withheld> before = std::exchange(withheld_, std::nullopt);
+    if (!before.has_value()) {
+      withheld_ = {round, samples, sum};
+      return;
+    }
+    MakeStep(round, samples, sum);
+    MakeStep(before->round, before->samples, before->sum);
+  }
+  void MakeStep(Clock round, uint64_t samples, const std::vector<T>& sum) {
+    if (samples > 0) step_.Apply(round, samples, sum, absl::MakeSpan(values_));
+    ++steps_;
+    order_ = PeerLedger::OrderWith(order_, round);
+  }
+
   static void Clear(std::vector<T>* vector) { std::fill(vector->begin(), vector->end(), T{0}); }
   static const T* ElementsOf(const Buffer& buffer) {
     return reinterpret_cast<const T*>(buffer.data());
@@ -177,7 +217,12 @@ class Vectors final : public PeerVectors {
 
   std::vector<T> values_, gradient_, contribution_, sum_;
   Step step_;
-  BufferPool pool_;  // shared with clones
+  uint64_t steps_ = 0;
+  uint64_t order_ = 0;
+  StoreFault fault_ = StoreFault::kNone;
+  std::vector<T> older_;           // a fault's
+  std::optional<Withheld> withheld_;  // likewise
+  BufferPool pool_;                // shared with clones
 };
 
 }  // namespace
@@ -217,7 +262,9 @@ std::unique_ptr<PeerVectors> MakePeerVectors(const PeerVectorsOptions& options) 
     if (params[p].average_rate <= 0) continue;
     step.averages.push_back({offsets[p], offsets[p + 1], params[p].average_rate});
   }
-  return std::make_unique<Vectors<FloatStep>>(std::move(values), std::move(step));
+  auto vectors = std::make_unique<Vectors<FloatStep>>(std::move(values), std::move(step));
+  vectors->SetFault(options.fault);
+  return vectors;
 }
 
 std::unique_ptr<PeerVectors> MakeDoubleVectors(std::vector<double> values,

@@ -31,6 +31,7 @@
 #include "wire/outbox.h"
 #include "worker/device.h"
 #include "worker/program.h"
+#include "worker/reply_ledger.h"
 
 namespace soapstone::worker {
 
@@ -70,6 +71,9 @@ class Engine {
   bool left() const { return phase_ == Phase::kLeft; }
   // Set when a shard refused a message of ours: the job cannot go on in this process.
   const std::optional<std::string>& failure() const { return failure_; }
+
+  // What this worker's reads show of the guarantee.
+  const ReplyLedger& replies() const { return replies_; }
 
   void AddTo(Fingerprint* f) const;
 
@@ -184,6 +188,7 @@ class Engine {
   bool evaluate_requested_ = false;
   wire::Progress progress_;
   std::optional<std::string> failure_;
+  ReplyLedger replies_;
 };
 
 }  // namespace soapstone::worker
