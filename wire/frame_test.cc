@@ -10,7 +10,6 @@
 #include "base/random.h"
 #include "gtest/gtest.h"
 #include "wire/compact_header.h"
-#include "wire/compact_header.h"
 
 namespace soapstone::wire {
 namespace {
@@ -47,8 +46,7 @@ Message Example(MessageType type, Body body, Buffers payload = {}) {
 }
 
 std::vector<Message> Examples() {
-  const Buffers payload = {Buffer::CopyOf("a slice of"), Buffer(),
-                                       Buffer::CopyOf("floats")};
+  const Buffers payload = {Buffer::CopyOf("a slice of"), Buffer(), Buffer::CopyOf("floats")};
   const Hello hello = {Role::kWorker, 3, "tcp://a:1", 99, 1u << 31};
   const Roster roster = {{{WorkerId{0}, 1, 2, true, false}, {WorkerId{4}, 3, 4, false, true}},
                          {{ServerId{0}, "tcp://a:1"}, {ServerId{1}, "ipc:///tmp/\xff"}},
@@ -325,8 +323,7 @@ TEST(FrameTest, RefusesTooManyOrTooLargeFrames) {
 }
 
 TEST(FrameTest, RefusesFramesThatDifferFromTheHeader) {
-  Buffers frames =
-      Frames(Example(MessageType::kPush, {}, {Buffer::CopyOf("12345678")}), kSender);
+  Buffers frames = Frames(Example(MessageType::kPush, {}, {Buffer::CopyOf("12345678")}), kSender);
   frames.push_back(Buffer::CopyOf("more"));
   EXPECT_FALSE(Decode(frames).ok());
   frames.pop_back();

@@ -126,8 +126,7 @@ TEST(ActorSpaceTest, MutantsOfTreesDieInEveryFaultSpace) {
       WorldOptions space = Small(spec, row->bound + 2, faults);
       space.shape.workers = claimed.group + 1;
       space.claimed = claimed;
-      EXPECT_FALSE(
-          Explore(*World::Make(space), {.states_max = 5'000}).violation.has_value());
+      EXPECT_FALSE(Explore(*World::Make(space), {.states_max = 5'000}).violation.has_value());
       for (const check::GuaranteeMutant mutant : row->mutants) {
         WorldOptions options = space;
         if (mutant == check::GuaranteeMutant::kBoundPlusOne) options.shape.policy.bound += 1;

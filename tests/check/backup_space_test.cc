@@ -3,8 +3,8 @@
 
 #include <cstdio>
 
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "gtest/gtest.h"
 #include "tests/check/mutant_table.h"
 
@@ -46,13 +46,12 @@ TEST(BackupSpaceTest, TheSlowAreLeftOutAndGoOn) {
   EXPECT_GT(report.jumps, 0u);
 }
 
-// What the row's mutant is here; kNone where the space cannot tell it from backup itself: a round of
-// one cannot be of fewer, and shards that wait for all choose alike while nobody is lost.
+// What the row's mutant is here; kNone where the space cannot tell it from backup itself: a round
+// of one cannot be of fewer, and shards that wait for all choose alike while nobody is lost.
 BackupMutant MutantOf(GuaranteeMutant mutant, const BackupOptions& space) {
   switch (mutant) {
     case GuaranteeMutant::kBoundPlusOne:
-      return space.workers - space.spare > 1 ? BackupMutant::kOneTooFew
-                                             : BackupMutant::kOneTooMany;
+      return space.workers - space.spare > 1 ? BackupMutant::kOneTooFew : BackupMutant::kOneTooMany;
     case GuaranteeMutant::kOneShardGate:
       return space.shards > 1 && (space.spare > 0 || space.crashes > 0)
                  ? BackupMutant::kEachShardChooses
@@ -78,7 +77,8 @@ void ExpectSpace(const BackupOptions& options) {
     if (mutated.mutant == BackupMutant::kNone) continue;
     mutated.until_violation = true;
     const BackupReport report = ExploreBackup(mutated);
-    EXPECT_FALSE(report.violations.empty()) << Name(mutant) << " lives in backup:b=" << options.spare;
+    EXPECT_FALSE(report.violations.empty())
+        << Name(mutant) << " lives in backup:b=" << options.spare;
     std::printf("  backup:b=%u P=%u K=%u %-18s dead after %llu states: %s\n", options.spare,
                 options.workers, options.shards, Name(mutant).c_str(),
                 static_cast<unsigned long long>(report.states),

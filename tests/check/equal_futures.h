@@ -1,8 +1,8 @@
 // Do states with equal fingerprints have equal futures? An explorer takes such states for one, so a
-// field that a fingerprint leaves out hides behaviours. This explores a world, keeps the first state
-// of each fingerprint, and walks from each state that comes to the same one, beside the first, by
-// the same choices at random: at each step both must offer the same choices, and have the same
-// fingerprint and the same verdict.
+// field that a fingerprint leaves out hides behaviours. This explores a world, keeps the first
+// state of each fingerprint, and walks from each state that comes to the same one, beside the
+// first, by the same choices at random: at each step both must offer the same choices, and have the
+// same fingerprint and the same verdict.
 #pragma once
 
 #include <algorithm>

@@ -25,7 +25,7 @@ std::string Name(GuaranteeMutant mutant);
 
 struct MutantRow {
   const char* spec;  // as the catalogue's example
-  Clock bound;       // clocks beyond which its fault spaces must reach: they have bound + 2 at least
+  Clock bound;  // clocks beyond which its fault spaces must reach: they have bound + 2 at least
   std::vector<GuaranteeMutant> mutants;
 };
 

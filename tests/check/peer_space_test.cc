@@ -54,8 +54,8 @@ void ExpectSpace(const char* what, const PeerWorldOptions& options) {
 // Worlds that are taken for one have one future; a print that forgets a field is found out.
 TEST(PeerSpaceTest, EqualPrintsHaveEqualFutures) {
   for (const std::string& policy : consistency::ExamplePeerPolicies()) {
-    PeerWorldOptions options = {.policy = policy, .workers = 2, .clocks = 2, .crashes = 1,
-                                .joins = 1, .duplicates = 1};
+    PeerWorldOptions options = {
+        .policy = policy, .workers = 2, .clocks = 2, .crashes = 1, .joins = 1, .duplicates = 1};
     const auto report = check::CompareFutures(*PeerWorld::Make(options), {.pairs_max = 300});
     EXPECT_FALSE(report.difference.has_value()) << policy << ": " << *report.difference;
     EXPECT_GT(report.pairs, 50u) << policy;

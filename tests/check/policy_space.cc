@@ -160,8 +160,8 @@ class Explorer {
   void Fill(State* s) const {
     s->issued.assign(P(), 0);
     s->alive.assign(P(), true);
-    for (auto* mask : {&s->life, &s->read, &s->parked, &s->subscribed, &s->to_evict,
-                       &s->to_prepare, &s->to_commit, &s->planned}) {
+    for (auto* mask : {&s->life, &s->read, &s->parked, &s->subscribed, &s->to_evict, &s->to_prepare,
+                       &s->to_commit, &s->planned}) {
       mask->assign(P(), 0);
     }
     s->start.assign(P(), kNoClock);
@@ -318,9 +318,9 @@ class Explorer {
 
   // ---- What can happen
 
-  static constexpr Kind kSteps[] = {Kind::kPull,  Kind::kPull,    Kind::kTick,   Kind::kDeliver,
-                                    Kind::kEvict, Kind::kPrepare, Kind::kCommit, Kind::kStart,
-                                    Kind::kHear};
+  static constexpr Kind kSteps[] = {Kind::kPull,    Kind::kPull,  Kind::kTick,
+                                    Kind::kDeliver, Kind::kEvict, Kind::kPrepare,
+                                    Kind::kCommit,  Kind::kStart, Kind::kHear};
   static constexpr Kind kFaults[] = {Kind::kDuplicate, Kind::kJoin, Kind::kCrash, Kind::kLeave,
                                      Kind::kRestore};
 
@@ -604,7 +604,8 @@ class Explorer {
     }
   }
 
-  static consistency::ClockEvent ClockEventOf(const State& s, uint32_t w, uint32_t k, Clock completed) {
+  static consistency::ClockEvent ClockEventOf(const State& s, uint32_t w, uint32_t k,
+                                              Clock completed) {
     return {.now = s.now[k], .worker = WorkerId{w}, .completed = completed};
   }
 
@@ -653,9 +654,10 @@ class Explorer {
   }
 
   // The shard's process restarts from what it had made durable: its values, and whose clocks are in
-  // them. Parked pulls are lost, and asked again; updates that it had taken and not applied are sent
-  // again by those that are still there; where leaves are adopted they are in its journal. Of a value
-  // policy the books on who computes with what are durable too: its policy goes on as it was.
+  // them. Parked pulls are lost, and asked again; updates that it had taken and not applied are
+  // sent again by those that are still there; where leaves are adopted they are in its journal. Of
+  // a value policy the books on who computes with what are durable too: its policy goes on as it
+  // was.
   void Restore(State* s, uint32_t k) {
     --s->restores;
     for (uint32_t w = 0; w < P(); ++w) {

@@ -172,10 +172,12 @@ TEST_P(FaultSpaceTest, KeepsTheGuaranteeAndKillsItsMutants) {
   SpaceOptions space = {.policy = policy, .parking = true, .symmetric = true};
   space.clocks = ClocksFor(policy);
   const consistency::PolicyTraits traits = *consistency::ParsePolicy(policy);
-  // Of deep bounds the space of two shards with all three faults is too large: each has its own. And
-  // a controller that must grant credit on both shards takes more clocks than can be explored.
-  const bool deep = space.clocks > 3 || (traits.gate == consistency::Gate::kValue && space.clocks > 2);
-  const bool both = !deep || traits.lower == traits.bound || traits.gate != consistency::Gate::kDynamic;
+  // Of deep bounds the space of two shards with all three faults is too large: each has its own.
+  // And a controller that must grant credit on both shards takes more clocks than can be explored.
+  const bool deep =
+      space.clocks > 3 || (traits.gate == consistency::Gate::kValue && space.clocks > 2);
+  const bool both =
+      !deep || traits.lower == traits.bound || traits.gate != consistency::Gate::kDynamic;
   std::vector<std::pair<const char*, SpaceOptions>> spaces;
   SpaceOptions two = space;
   two.workers = two.shards = 2;
@@ -390,8 +392,8 @@ TEST_P(PolicyWalkTest, EveryReadKeepsTheGuarantee) {
     options.leaves = 2;
     // Of shards that keep what they have taken the fault spaces restore, two workers of them.
     const consistency::PolicyTraits traits = *consistency::ParsePolicy(GetParam());
-    const bool keeps = traits.gate == consistency::Gate::kRounds ||
-                       traits.gate == consistency::Gate::kBatched;
+    const bool keeps =
+        traits.gate == consistency::Gate::kRounds || traits.gate == consistency::Gate::kBatched;
     options.restores = keeps ? 0 : 8;
   }
   const uint64_t reads = ReadsEach();

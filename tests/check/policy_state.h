@@ -14,7 +14,7 @@ namespace soapstone::check {
 
 struct Item {
   bool is_clock = false;
-  Clock clock = 0;  // update: computed at it; clock: completed clocks
+  Clock clock = 0;       // update: computed at it; clock: completed clocks
   uint32_t leaf = 0;     // update: of whom; another's than the sender's where it was adopted
   bool adopted = false;  // then no clock comes with it
 };
