@@ -266,7 +266,7 @@ TEST(InprocClusterRuns, AStrictJobThatKeepsItsGuaranteeEndsWell) {
   EXPECT_EQ(cluster.Ledger().read_lags.max(), 3u);
 }
 
-// Stores and peers that do not keep their word, under a strict job: a shard's ledger, a peer's or a
+// Stores that do not keep their word, under a strict job: a shard's ledger, or a
 // worker's own look at what it is answered ends it within two clocks.
 TEST(InprocClusterRuns, AStoreThatBreaksItsWordEndsAStrictJob) {
   using server::StoreFault;
@@ -276,7 +276,7 @@ TEST(InprocClusterRuns, AStoreThatBreaksItsWordEndsAStrictJob) {
       {"reorders", StoreFault::kReordersUpdates},
       {"answers older", StoreFault::kAnswersOlder},
       {"older content", StoreFault::kOlderContent}};
-  for (const char* policy : {"bsp", "ssp:s=0", "async", "gossip:mode=pushsum", "allreduce"}) {
+  for (const char* policy : {"bsp", "ssp:s=0", "async"}) {
     for (const auto& [name, fault] : faults) {
       wire::JobConfig config = Config(policy, 1, 2);
       config.set_strict(true);
