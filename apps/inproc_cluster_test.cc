@@ -95,13 +95,15 @@ class HangingTransport : public transport::Transport {
 // The cluster of one job.
 class Cluster {
  public:
-  // `claimed`: what the policy is said to keep, if not its own guarantee.
+  // `claimed`: what the policy is said to keep, if not its own guarantee. `fault`: of all stores.
   explicit Cluster(wire::JobConfig config,
-                   const std::optional<consistency::Guarantee>& claimed = std::nullopt) {
+                   const std::optional<consistency::Guarantee>& claimed = std::nullopt,
+                   server::StoreFault fault = server::StoreFault::kNone) {
     auto prepared = PrepareJob(std::move(config));
     EXPECT_TRUE(prepared.ok()) << prepared.status();
     Job job = **prepared;
     if (claimed.has_value()) job.specs.policy.guarantee = *claimed;
+    job.store_fault = fault;
     job_ = std::make_shared<const Job>(std::move(job));
     scheduler_ = std::make_unique<SchedulerNode>(job_, Join(kScheduler), 42, &reports_);
     const wire::Cluster& size = job_->config.cluster();
@@ -315,6 +317,30 @@ TEST(InprocClusterRuns, AStrictJobThatKeepsItsGuaranteeEndsWell) {
   Cluster cluster(std::move(config));
   EXPECT_TRUE(AllZero(cluster.Run()));
   EXPECT_EQ(cluster.Ledger().read_lags.max(), 3u);
+}
+
+// Stores that do not keep their word, under a strict job: a shard's ledger, or a
+// worker's own look at what it is answered ends it within two clocks.
+TEST(InprocClusterRuns, AStoreThatBreaksItsWordEndsAStrictJob) {
+  using server::StoreFault;
+  const std::pair<const char*, StoreFault> faults[] = {
+      {"drops", StoreFault::kDropsUpdates},
+      {"doubles", StoreFault::kDoublesUpdates},
+      {"reorders", StoreFault::kReordersUpdates},
+      {"answers older", StoreFault::kAnswersOlder},
+      {"older content", StoreFault::kOlderContent}};
+  for (const char* policy : {"bsp", "ssp:s=0", "async"}) {
+    for (const auto& [name, fault] : faults) {
+      wire::JobConfig config = Config(policy, 1, 2);
+      config.set_strict(true);
+      config.mutable_training()->set_epochs(100'000);
+      Cluster cluster(std::move(config), std::nullopt, fault);
+      for (const int code : cluster.Run()) EXPECT_EQ(code, kExitBroken) << policy << " " << name;
+      const std::string reason = cluster.reports().result().reason;
+      EXPECT_THAT(reason, ::testing::HasSubstr("broke its guarantee")) << policy << " " << name;
+      std::printf("%-20s %-14s %s\n", policy, name, reason.c_str());
+    }
+  }
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "models/dataset.h"
 #include "models/graph.h"
 #include "models/sparse_model.h"
+#include "server/store_fault.h"
 #include "wire/layout.h"
 
 namespace soapstone::apps {
@@ -37,6 +38,7 @@ struct Job {
   uint64_t curve_step = 1;  // samples from a point of the learning curve to the next
   uint64_t digest = 0;
   std::string summary;  // one line for people
+  server::StoreFault store_fault = server::StoreFault::kNone;  // of all stores; for tests
 };
 
 // Checks the configuration, loads the data, builds the model's graph and the layout. Errors: one

@@ -114,7 +114,9 @@ int SchedulerNode::Run() {
 }
 
 void SchedulerNode::Deliver(Nanos now, const wire::Message& message) {
-  if (message.type == wire::MessageType::kBroken && message.from.role == wire::Role::kServer) {
+  const bool knows =
+      message.from.role == wire::Role::kServer || message.from.role == wire::Role::kWorker;
+  if (message.type == wire::MessageType::kBroken && knows) {
     return coordinator_.Abort(now, kExitBroken, std::get<wire::Notice>(message.body).text, &out_);
   }
   // A server does not leave a job: one that says so is gone.

@@ -81,6 +81,8 @@ std::unique_ptr<server::Shard> ShardHost::MakeShard(ShardId id, ShardProgress* p
                                          .seed = job_->config.training().seed(),
                                          .given = job_->given,
                                          .rule = job_->specs.policy.store,
+                                         .checks = job_->config.strict(),
+                                         .fault = job_->store_fault,
                                          .fixed_tree = job_->specs.policy.fixed_tree,
                                          .initialised = [progress](uint64_t bytes) {
                                            progress->done_bytes += bytes;

@@ -128,7 +128,8 @@ absl::Status WorkerNode::Prepare() {
                                            .schedule = job_->specs.schedule,
                                            .total_clocks = job_->total_clocks,
                                            .seed = job_->config.training().seed(),
-                                           .given = job_->given});
+                                           .given = job_->given,
+                                           .fault = job_->store_fault});
   return absl::OkStatus();
 }
 
@@ -301,7 +302,8 @@ void WorkerNode::OnWelcome(uint32_t rank) {
                                       .worker_layout = job_->worker_layout,
                                       .shard_layout = job_->layout,
                                       .policy = job_->specs.policy,
-                                      .total_clocks = job_->total_clocks},
+                                      .total_clocks = job_->total_clocks,
+                                      .checks = job_->config.strict()},
                   std::move(peer_vectors_));
   }
   absl::StatusOr<DeviceThread::Runner> runner = MakeRunner(*job_, WorkerId{rank}, std::move(warm_));
@@ -403,6 +405,15 @@ bool WorkerNode::Over(Nanos now) {
   if (engine_.has_value() && engine_->failure().has_value()) {
     // Refused: the job has counted this worker out. A fresh process may join.
     end_ = {kExitPeerLost, *engine_->failure()};
+  } else if (const auto broken = BrokenGuarantee(); broken.has_value()) {
+    wire::Message message;
+    message.type = MessageType::kBroken;
+    message.from = wire::Address::Of(WorkerId{*enrolment_.rank()});
+    message.to = wire::Address::Scheduler();
+    end_ = {kExitBroken, *broken};
+    message.body = *end_;
+    out_.Send(std::move(message));
+    loop_.Flush(&out_);
   } else if (engine_.has_value() && engine_->left()) {
     end_ = {loop_.stop_code(), "left"};
   } else if (enrolment_.ended().has_value()) {
@@ -411,6 +422,15 @@ bool WorkerNode::Over(Nanos now) {
     end_ = {loop_.stop_code(), "left in the middle of a step, which took too long"};
   }
   return end_.has_value();
+}
+
+std::optional<std::string> WorkerNode::BrokenGuarantee() const {
+  if (!job_->config.strict() || !engine_.has_value()) return std::nullopt;
+  const auto& read = engine_->replies().first_violation();
+  const auto& made = peer_.has_value() ? peer_->ledger().first_violation() : std::nullopt;
+  if (!read.has_value() && !made.has_value()) return std::nullopt;
+  return absl::StrCat(job_->specs.policy.spec, " broke its guarantee: ",
+                      read.has_value() ? *read : *made);
 }
 
 std::unique_ptr<transport::Transport> WorkerNode::Shaped(

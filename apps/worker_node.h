@@ -76,6 +76,8 @@ class WorkerNode {
   void KeepCurve(Nanos now);
   void AwaitReplica();
   uint64_t MovedBytes() const;
+  // Of a strict job: what the worker's own ledgers have found.
+  std::optional<std::string> BrokenGuarantee() const;
   void BeginLeaving(Nanos now);
   bool Over(Nanos now);
   void Flush();

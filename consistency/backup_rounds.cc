@@ -94,14 +94,17 @@ void BackupRounds::Close(Actions* actions) {
 void BackupRounds::AddTo(Fingerprint* f) const {
   f->Add(version_);
   clocks_.AddTo(f);
+  f->Add(starts_.size());
   for (const auto& [worker, start] : starts_) {
     f->Add(worker);
     f->Add(start);
   }
   held_.AddTo(f);
   parked_.AddTo(f);
+  f->Add(holders_.size());
   for (const auto& [worker, holders] : holders_) {
     f->Add(worker);
+    f->Add(holders.size());
     for (const ShardId shard : holders) f->Add(shard);
   }
   f->Add(complete_.size());

@@ -48,6 +48,7 @@ void BoundedGate::ReleaseAdmitted(Actions* actions) {
 
 void BoundedGate::AddTo(Fingerprint* f) const {
   clocks_.AddTo(f);
+  f->Add(parked_.size());
   for (const auto& [key, ticket] : parked_) {
     f->Add(key.first);
     f->Add(key.second);

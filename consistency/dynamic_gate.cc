@@ -99,17 +99,23 @@ void DynamicGate::ReleaseAdmitted(Actions* actions) {
   }
 }
 
+Nanos DynamicGate::Newest() const {
+  Nanos newest = -1;
+  for (const auto& [worker, pace] : paces_) newest = std::max(newest, pace.latest);
+  return newest;
+}
+
 // Times count by their distance from the newest: two states that differ by a shift behave alike.
 void DynamicGate::AddTo(Fingerprint* f) const {
   clocks_.AddTo(f);
-  Nanos newest = -1;
-  for (const auto& [worker, pace] : paces_) newest = std::max(newest, pace.latest);
+  const Nanos newest = Newest();
   for (const auto& [worker, pace] : paces_) {
     f->Add(worker);
     f->Add(pace.latest < 0 ? -1 : newest - pace.latest);
     f->Add(pace.before < 0 ? -1 : newest - pace.before);
     f->Add(pace.credit);
   }
+  f->Add(parked_.size());
   for (const auto& [key, ticket] : parked_) {
     f->Add(key.first);
     f->Add(key.second);

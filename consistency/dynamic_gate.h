@@ -34,6 +34,9 @@ class DynamicGate {
   const ClockTable& clocks() const { return clocks_; }
   Clock Frontier() const { return clocks_.Min(); }
 
+  // When the newest clock of a member came; -1: none.
+  Nanos Newest() const;
+
   friend bool operator==(const DynamicGate&, const DynamicGate&) = default;
   void AddTo(Fingerprint* f) const;
 

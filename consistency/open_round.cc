@@ -53,6 +53,7 @@ void ParkedPulls::Release(Clock version, Actions* actions) {
 }
 
 void ParkedPulls::AddTo(Fingerprint* f) const {
+  f->Add(pulls_.size());
   for (const auto& [worker, pull] : pulls_) {
     f->Add(worker);
     f->Add(pull.first);

@@ -79,6 +79,10 @@ const ClockTable& Policy::clocks() const {
 Clock Policy::Frontier() const {
   return std::visit([](const auto& gate) { return gate.Frontier(); }, gate_);
 }
+Nanos Policy::NewestClock() const {
+  const auto* gate = std::get_if<DynamicGate>(&gate_);
+  return gate != nullptr ? gate->Newest() : -1;
+}
 double Policy::UnseenMax() const {
   const auto* gate = std::get_if<ValueGate>(&gate_);
   return gate != nullptr ? gate->UnseenMax() : 0;

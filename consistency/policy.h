@@ -60,6 +60,8 @@ class Policy {
   Clock Oldest() const {
     return traits_.spare > 0 ? Frontier() : std::min(clocks().Min(), Frontier());
   }
+  // Policies that look at intervals: when the newest clock of a member came; -1: none.
+  Nanos NewestClock() const;
   // Value policies: the greatest mass of one worker's updates that a computing peer has not seen.
   double UnseenMax() const;
 

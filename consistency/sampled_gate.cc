@@ -82,9 +82,11 @@ Actions SampledGate::ReleaseAdmitted() {
 
 void SampledGate::AddTo(Fingerprint* f) const {
   clocks_.AddTo(f);
+  f->Add(parked_.size());
   for (const auto& [key, parked] : parked_) {
     f->Add(key.first);
     f->Add(key.second);
+    f->Add(parked.peers.size());
     for (WorkerId peer : parked.peers) f->Add(peer);
   }
 }

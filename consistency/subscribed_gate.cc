@@ -65,6 +65,7 @@ void SubscribedGate::ServeAll(Actions* actions) {
 
 void SubscribedGate::AddTo(Fingerprint* f) const {
   clocks_.AddTo(f);
+  f->Add(readers_.size());
   for (const auto& [worker, reader] : readers_) {
     f->Add(worker);
     f->Add(reader.clock);

@@ -104,11 +104,14 @@ double ValueGate::UnseenMax() const {
 
 void ValueGate::AddTo(Fingerprint* f) const {
   clocks_.AddTo(f);
+  f->Add(held_.size());
   for (const Held& update : held_) {
     f->Add(update.worker);
     f->Add(update.bucket);
     f->Add(update.clock);
+    f->Add(std::bit_cast<uint64_t>(update.mass));
   }
+  f->Add(parked_.size());
   for (const auto& [worker, pull] : parked_) {
     f->Add(worker);
     f->Add(pull.first);
@@ -116,8 +119,10 @@ void ValueGate::AddTo(Fingerprint* f) const {
   for (const auto& [peer, reader] : computing_) {
     f->Add(peer);
     f->Add(reader.clock);
+    f->Add(reader.unseen.size());
     for (const auto& [source, mass] : reader.unseen) {
       f->Add(source.first);
+      f->Add(source.second);
       f->Add(std::bit_cast<uint64_t>(mass));
     }
   }

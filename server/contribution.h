@@ -13,6 +13,7 @@
 #include "compute/optimizer.h"
 #include "compute/schedule.h"
 #include "consistency/traits.h"
+#include "server/store_fault.h"
 #include "wire/layout.h"
 
 namespace soapstone::server {
@@ -40,6 +41,8 @@ struct TensorStoreOptions {
   uint64_t seed = 0;
   std::shared_ptr<const compute::GivenValues> given;  // initial values; null: drawn from the seed
   consistency::StoreRule rule;
+  bool checks = false;      // keep a checksum of the tensors, for who reads them
+  StoreFault fault = StoreFault::kNone;
   bool fixed_tree = false;  // contributions are summed along the tree, else in the order given
   // Told, while the store is made, of each so many bytes that have their initial values. False: the
   // store is not wanted any more; the rest stays without, and it is good for nothing.

@@ -1,6 +1,8 @@
 #include "server/ledger.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "glog/logging.h"
@@ -22,6 +24,8 @@ std::string Violation::ToString() const {
   const std::string where = absl::StrCat("shard ", Index(shard), ": ");
   const std::string read =
       absl::StrCat(where, "a read of worker ", Index(worker), " at clock ", clock);
+  const std::string update =
+      absl::StrCat("an update of worker ", Index(worker), " of clock ", clock);
   switch (kind) {
     case Kind::kReadLag:
       return absl::StrCat(read, " lags by ", seen, "; the bound is ", bound);
@@ -29,6 +33,20 @@ std::string Violation::ToString() const {
       return absl::StrCat(read, " holds an update of clock ", seen, ", which is no snapshot");
     case Kind::kOwnWrites:
       return absl::StrCat(read, " lacks the worker's own updates from clock ", seen, " on");
+    case Kind::kDropped:
+      return absl::StrCat(update, " was dropped, and no other stands for it");
+    case Kind::kOrder:
+      return absl::StrCat(update, " was applied after one of clock ", seen);
+    case Kind::kStore:
+      return absl::StrCat(where, "the store has ", seen, " updates where ", bound,
+                          " are due, or applied them in another order; last ", update);
+    case Kind::kOldest:
+      return absl::StrCat(read, " claims clock ", bound, " to be applied; ", seen, " is");
+    case Kind::kOlder:
+      return absl::StrCat(read, " holds the values of ", seen, " updates; ", bound, " are applied");
+    case Kind::kFinal:
+      return absl::StrCat(where, "a final read of worker ", Index(worker), " at clock ", seen,
+                          "; the run ends at ", clock);
     case Kind::kClockGap:
       break;
   }
@@ -47,6 +65,7 @@ void Ledger::OnMember(WorkerId worker, Clock clock) {
 void Ledger::OnGone(WorkerId worker) {
   MemberOf(worker) = {};
   applied_.Remove(worker);
+  std::erase_if(surplus_, [&](const Update& update) { return update.worker == worker; });
 }
 
 void Ledger::OnClock(WorkerId worker, Clock completed) {
@@ -61,46 +80,147 @@ void Ledger::OnClock(WorkerId worker, Clock completed) {
   }
 }
 
-void Ledger::OnTaken(WorkerId worker, Clock clock) {
-  auto& in_hand = MemberOf(worker).in_hand;
-  const auto it = std::lower_bound(in_hand.begin(), in_hand.end(), std::pair(clock, 0u));
-  if (it != in_hand.end() && it->first == clock) {
+bool Ledger::IsSurplus(const Update& update) const {
+  if (!shares_leaves_ || Index(update.bucket) >= rounds_.size()) return false;
+  const Round& round = rounds_[Index(update.bucket)];
+  if (update.clock < round.clock) return true;
+  if (update.clock > round.clock) return false;
+  const auto after = round.leaves.lower_bound(update.leaves.end);  // begins behind it
+  return after != round.leaves.begin() && std::prev(after)->second > update.leaves.begin;
+}
+
+void Ledger::OnTaken(const Update& update) {
+  auto& pending = MemberOf(update.worker).pending;
+  const auto it =
+      std::lower_bound(pending.begin(), pending.end(), std::pair(update.clock, 0u));
+  if (it != pending.end() && it->first == update.clock) {
     ++it->second;
   } else {
-    in_hand.insert(it, {clock, 1});
+    pending.insert(it, {update.clock, 1});
   }
+  if (IsSurplus(update)) {
+    surplus_.push_back(update);
+  } else if (shares_leaves_) {
+    Round& round = rounds_.size() > Index(update.bucket)
+                       ? rounds_[Index(update.bucket)]
+                       : (rounds_.resize(Index(update.bucket) + 1), rounds_.back());
+    if (update.clock > round.clock) round = {.clock = update.clock};
+    round.leaves.emplace(update.leaves.begin, update.leaves.end);
+  }
+  Refresh(update.worker);
+}
+
+bool Ledger::Forget(WorkerId worker, Clock clock) {
+  auto& pending = MemberOf(worker).pending;
+  const auto it = std::lower_bound(pending.begin(), pending.end(), std::pair(clock, 0u));
+  if (it == pending.end() || it->first != clock) return false;
+  if (--it->second == 0) pending.erase(it);
   Refresh(worker);
+  return true;
 }
 
-void Ledger::Forget(WorkerId worker, Clock clock) {
-  auto& in_hand = MemberOf(worker).in_hand;
-  const auto it = std::lower_bound(in_hand.begin(), in_hand.end(), std::pair(clock, 0u));
-  if (it == in_hand.end() || it->first != clock) return;  // of a former member of its rank
-  if (--it->second == 0) in_hand.erase(it);
-  Refresh(worker);
+void Ledger::CheckOrder(const Update& update) {
+  if (shares_leaves_) {
+    if (Index(update.bucket) >= rounds_.size()) return;
+    Round& round = rounds_[Index(update.bucket)];
+    const bool now = round.clock == update.clock;
+    if (!now || update.leaves.begin < round.applied) {
+      Break({Violation::Kind::kOrder, shard_, update.worker, update.clock, round.clock});
+    }
+    if (now) round.applied = update.leaves.end;
+    return;
+  }
+  Member& member = MemberOf(update.worker);
+  const auto& pending = member.pending;
+  const auto it = std::lower_bound(pending.begin(), pending.end(), std::pair(update.clock, 0u));
+  if (it == pending.end() || it->first != update.clock) return;  // of a former member of its rank
+  if (member.latest.size() <= Index(update.bucket)) {
+    member.latest.resize(Index(update.bucket) + 1, kNoClock);
+  }
+  Clock& latest = member.latest[Index(update.bucket)];
+  if (update.clock < latest) {
+    Break({Violation::Kind::kOrder, shard_, update.worker, update.clock, latest});
+  }
+  latest = std::max(latest, update.clock);
 }
 
-void Ledger::OnApplied(WorkerId worker, Clock clock, uint64_t staleness) {
-  Forget(worker, clock);
-  newest_ = std::max(newest_, clock);
-  RowOf(worker).stalenesses.Add(staleness);
+void Ledger::OnApplied(const Update& update, uint64_t staleness) {
+  CheckOrder(update);
+  given_.push_back(update);
+  RowOf(update.worker).stalenesses.Add(staleness);
 }
 
-void Ledger::OnDropped(WorkerId worker, Clock clock) { Forget(worker, clock); }
+// What the store does not testify to stays pending.
+void Ledger::OnStored(BucketId bucket, const Store::Stamp& stamp) {
+  if (expected_.size() <= Index(bucket)) expected_.resize(Index(bucket) + 1);
+  Store::Stamp& expected = expected_[Index(bucket)];
+  const std::vector<Update> given = std::exchange(given_, {});
+  for (const Update& update : given) {
+    // The store is given all parts of an update under the clock of the last.
+    Store::StampWith(update.worker, update.leaves, given.back().clock, &expected);
+  }
+  if (stamp != expected) {
+    if (given.empty()) return;
+    const Update& last = given.back();
+    return Break({Violation::Kind::kStore, shard_, last.worker, last.clock,
+                  static_cast<Clock>(stamp.updates), static_cast<Clock>(expected.updates)});
+  }
+  for (const Update& update : given) {
+    Forget(update.worker, update.clock);
+    newest_ = std::max(newest_, update.clock);
+  }
+}
+
+void Ledger::OnDropped(const Update& update) {
+  const auto copy = std::find_if(surplus_.begin(), surplus_.end(), [&](const Update& s) {
+    return s.worker == update.worker && s.clock == update.clock && s.bucket == update.bucket &&
+           s.leaves == update.leaves;
+  });
+  const bool surplus = copy != surplus_.end();
+  if (surplus) surplus_.erase(copy);
+  if (!Forget(update.worker, update.clock) || surplus) return;
+  Member& member = MemberOf(update.worker);
+  member.dropped = std::min(member.dropped, update.clock);
+  Refresh(update.worker);
+  Break({Violation::Kind::kDropped, shard_, update.worker, update.clock});
+}
+
+void Ledger::OnLeftOut(const Update& update) {
+  if (!guarantee_.left_out_max.has_value()) return OnDropped(update);
+  Forget(update.worker, update.clock);
+}
+
+void Ledger::OnRefused(const Update& update) { Forget(update.worker, update.clock); }
+
+void Ledger::Void() {
+  for (Member& member : members_) member.pending.clear();
+  for (Round& round : rounds_) round = {};
+  surplus_.clear();
+  for (uint32_t w = 0; w < members_.size(); ++w) Refresh(WorkerId{w});
+}
 
 void Ledger::Refresh(WorkerId worker) {
   const Member& member = MemberOf(worker);
   if (member.completed == kNoClock) return;
-  const Clock applied = member.in_hand.empty()
-                            ? member.completed
-                            : std::min(member.completed, member.in_hand.front().first);
+  Clock applied = std::min(member.completed, member.dropped);
+  if (!member.pending.empty()) applied = std::min(applied, member.pending.front().first);
   if (applied != applied_.Of(worker)) applied_.Set(worker, applied);
 }
 
-void Ledger::OnRead(WorkerId worker, Clock clock) {
+void Ledger::CheckVersion(const Read& read) {
+  uint64_t due = 0;
+  for (const Store::Stamp& stamp : expected_) due += stamp.updates;
+  if (read.version == due) return;
+  Break({Violation::Kind::kOlder, shard_, read.worker, read.clock,
+         static_cast<Clock>(read.version), static_cast<Clock>(due)});
+}
+
+void Ledger::OnRead(const Read& read) {
+  const auto& [worker, clock, oldest, version] = read;
   // Where rounds leave members out, what counts is how many rounds there are.
   const bool rounds = guarantee_.left_out_max.has_value();
-  const Clock lag = std::max<Clock>(0, clock - (rounds ? newest_ + 1 : applied_.Min()));
+  const Clock min = rounds ? newest_ + 1 : applied_.Min();
+  const Clock lag = std::max<Clock>(0, clock - min);
   RowOf(worker).read_lags.Add(static_cast<uint64_t>(lag));
   const Clock own = applied_.Of(worker);
   if (guarantee_.read_lag_max.has_value() && lag > *guarantee_.read_lag_max) {
@@ -109,7 +229,19 @@ void Ledger::OnRead(WorkerId worker, Clock clock) {
     Break({Violation::Kind::kSnapshot, shard_, worker, clock, newest_, 0});
   } else if (guarantee_.own_writes && own != kNoClock && own < clock) {
     Break({Violation::Kind::kOwnWrites, shard_, worker, clock, own, 0});
+  } else if (!rounds && oldest > min) {
+    Break({Violation::Kind::kOldest, shard_, worker, clock, min, oldest});
+  } else {
+    CheckVersion(read);
   }
+}
+
+void Ledger::OnFinalRead(const Read& read) {
+  const Clock min = guarantee_.left_out_max.has_value() ? newest_ + 1 : applied_.Min();
+  if (min < read.clock) {
+    return Break({Violation::Kind::kFinal, shard_, read.worker, read.clock, min, 0});
+  }
+  CheckVersion(read);
 }
 
 void Ledger::Break(const Violation& violation) {

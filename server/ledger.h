@@ -1,20 +1,31 @@
 // Ledger: what a shard's reads and updates show of its policy's guarantee, worker by worker. The
-// shard tells it what arrives, what goes into the store and what is read; it keeps a version vector
-// of its own from that, never the gate's, so that an error in the gate cannot excuse itself. Every
-// read and every update is counted by lag and staleness, and every read is held to the guarantee.
+// shard tells it what arrives, what the gate says of it and what is read, the store testifies to
+// what it applied, in which order, and to the version of what was read; the ledger keeps a version
+// vector of its own from that, never the gate's, so that an error in the gate cannot excuse itself.
+// Every read and every update is counted by lag and staleness, and every read is held to the
+// guarantee.
 //
+// An update is pending, applied (the store says so) or dropped. Dropped it counts as never applied,
+// unless its leaves are here from another worker, or its round closed without it as the policy may.
 // Version vector: applied(w) = the least clock of which worker w may have an update that is not in
-// the store = min(clocks that w has completed here, clock of its oldest push in hand).
+// the store = min(clocks that w has completed here, of its oldest pending or dropped update).
 // Asserted, as far as the guarantee says so:
 //   a read of worker w at clock c   c - min over members of applied <= read_lag_max
 //                                   snapshot reads: and no update of clock c or later is in
 //                                   own writes: and applied(w) >= c
+//                                   its reply claims no more than that min (`oldest`), and holds
+//                                   as many updates as were applied (`version`)
+//   a final read                    every member's last clock is in
 //   worker w completes clock c      c - min over members of applied <= clock_gap_max
 //                                   (never less than its gap to the slowest)
+//   an update                       is dropped only where another stands for it; those of one
+//                                   worker and bucket are applied by ascending clocks, those of one
+//                                   round of the fixed tree by ascending leaves, each once
 // The unseen mass of the value policies is not asserted here. A value: copied with its shard.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -24,18 +35,31 @@
 #include "base/ids.h"
 #include "consistency/clock_table.h"
 #include "consistency/traits.h"
+#include "server/store.h"
 
 namespace soapstone::server {
 
 // A guarantee broken.
 struct Violation {
-  enum class Kind : uint8_t { kReadLag, kSnapshot, kOwnWrites, kClockGap };
+  enum class Kind : uint8_t {
+    kReadLag,
+    kSnapshot,
+    kOwnWrites,
+    kClockGap,
+    kDropped,  // an update that no other stands for
+    kOrder,    // applied after a later one
+    kStore,    // the store did not apply what it was given, or not in that order
+    kOldest,   // a reply claims more than is applied
+    kOlder,    // a reply holds other values than the newest
+    kFinal,    // a final read before the last update
+  };
   Kind kind{};
   ShardId shard{};
   WorkerId worker{};
-  Clock clock = 0;  // of the read; completed (kClockGap)
-  Clock seen = 0;   // the lag or the gap; kSnapshot, kOwnWrites: the clock of that update
-  Clock bound = 0;  // of the lag or the gap
+  Clock clock = 0;  // of the read or the update; completed (kClockGap)
+  Clock seen = 0;   // the lag or the gap; kSnapshot, kOwnWrites, kOrder: the clock of that update;
+                    // kOldest, kFinal: what is applied; kStore, kOlder: updates
+  Clock bound = 0;  // of the lag or the gap; kOldest: claimed; kStore, kOlder: updates due
   friend bool operator==(const Violation&, const Violation&) = default;
   std::string ToString() const;
 };
@@ -50,20 +74,43 @@ class Ledger {
     friend bool operator==(const Row&, const Row&) = default;
   };
 
-  Ledger(ShardId shard, const consistency::Guarantee& guarantee)
-      : shard_(shard), guarantee_(guarantee) {}
+  // `shares_leaves`: whoever pushes a leaf of a round, it counts once (the fixed tree).
+  Ledger(ShardId shard, const consistency::Guarantee& guarantee, bool shares_leaves = false)
+      : shard_(shard), guarantee_(guarantee), shares_leaves_(shares_leaves) {}
 
   // A member takes part from `clock` on; called again to move it there. Is a member no more.
   void OnMember(WorkerId worker, Clock clock);
   void OnGone(WorkerId worker);
   // All pushes of the worker's clocks below `completed` have been taken.
   void OnClock(WorkerId worker, Clock completed);
-  // A push of `clock` is in hand; then it is in the store, or was dropped or refused.
-  void OnTaken(WorkerId worker, Clock clock);
-  void OnApplied(WorkerId worker, Clock clock, uint64_t staleness);
-  void OnDropped(WorkerId worker, Clock clock);
-  // The values now are sent to `worker`, which will use them at `clock`.
-  void OnRead(WorkerId worker, Clock clock);
+  // An update of one bucket, as its push names it.
+  struct Update {
+    WorkerId worker{};
+    Clock clock = 0;
+    BucketId bucket{};
+    LeafRange leaves;
+  };
+  // A push is in hand: pending.
+  void OnTaken(const Update& update);
+  // It is given to the store, after all that were before; OnStored is the store's word.
+  void OnApplied(const Update& update, uint64_t staleness);
+  void OnStored(BucketId bucket, const Store::Stamp& stamp);
+  // The gate does not want it. OnLeftOut: its round is closed without it. OnRefused: its worker is
+  // told so. Void: all that is pending is of a former life of this shard's members.
+  void OnDropped(const Update& update);
+  void OnLeftOut(const Update& update);
+  void OnRefused(const Update& update);
+  void Void();
+  // What is sent to `worker`, which will use it at `clock`; what the reply claims to be the oldest
+  // applied clock, and the version that the store stamped the values with.
+  struct Read {
+    WorkerId worker{};
+    Clock clock = 0;
+    Clock oldest = 0;
+    uint64_t version = 0;
+  };
+  void OnRead(const Read& read);
+  void OnFinalRead(const Read& read);
 
   // By worker index, up to the last that has read or pushed. Rows outlive memberships.
   const std::vector<Row>& rows() const { return rows_; }
@@ -73,19 +120,36 @@ class Ledger {
  private:
   struct Member {
     Clock completed = kNoClock;                         // kNoClock: none
-    std::vector<std::pair<Clock, uint32_t>> in_hand{};  // pushes by clock, ascending
+    std::vector<std::pair<Clock, uint32_t>> pending{};  // pushes by clock, ascending
+    Clock dropped = kClockMax;                          // of the first that nothing stands for
+    std::vector<Clock> latest{};                        // by bucket: clock of the last applied
+  };
+  // The leaves of one round that have come, of one bucket.
+  struct Round {
+    Clock clock = kNoClock;
+    std::map<uint32_t, uint32_t> leaves;  // begin, end; never overlapping
+    uint32_t applied = 0;  // leaves below this
   };
 
   Row& RowOf(WorkerId worker);
   Member& MemberOf(WorkerId worker);
-  // A push of `clock` is in hand no more.
-  void Forget(WorkerId worker, Clock clock);
+  // A push of `clock` is pending no more. False: it was of a former member of its rank.
+  bool Forget(WorkerId worker, Clock clock);
+  // A copy of leaves that have come already.
+  bool IsSurplus(const Update& update) const;
+  void CheckOrder(const Update& update);
+  void CheckVersion(const Read& read);
   void Refresh(WorkerId worker);  // applied_, after a change of its Member
   void Break(const Violation& violation);
 
   ShardId shard_;
   consistency::Guarantee guarantee_;
+  bool shares_leaves_;
   consistency::ClockTable applied_;
+  std::vector<Round> rounds_;           // by bucket, where leaves are shared
+  std::vector<Store::Stamp> expected_;  // by bucket: what the store should say
+  std::vector<Update> given_;           // to the store, which has not said so yet
+  std::vector<Update> surplus_;         // pending copies; they will be dropped
   std::vector<Member> members_;  // by worker index
   std::vector<Row> rows_;
   Clock newest_ = kNoClock;  // greatest clock of any update in the store

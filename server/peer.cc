@@ -27,6 +27,7 @@ constexpr double kWeightUnit = 1 << 20;  // of a hand-in's samples: shares of om
 Peer::Peer(PeerOptions options, std::shared_ptr<PeerVectors> vectors)
     : options_(std::move(options)),
       vectors_{std::move(vectors)},
+      ledger_(options_.id),
       offsets_(ParamOffsets(options_.worker_layout->params())) {}
 
 bool Peer::Wants(const Message& message) {
@@ -228,6 +229,7 @@ void Peer::TakeFromPeer(Message message, wire::Outbox* out) {
     ++stats_.duplicates;
     return;
   }
+  ledger_.OnParcel(from, seen, parcel->sequence);
   seen = parcel->sequence;
   ++stats_.parcels_received;
   const bool values = message.type == MessageType::kParcel || message.type == MessageType::kState;
@@ -303,7 +305,9 @@ void Peer::CarryOut(const PeerActions& actions, wire::Outbox* out) {
         break;
     }
   }
-  if (vectors_.own != nullptr) vectors_.own->SetWeight(policy_->weight());
+  if (vectors_.own == nullptr) return;
+  vectors_.own->SetWeight(policy_->weight());
+  ledger_.OnMade(vectors_.own->steps(), vectors_.own->order());
 }
 
 void Peer::CarryOutSend(const PeerAction& action, wire::Outbox* out) {
@@ -339,6 +343,7 @@ void Peer::CarryOutOnVectors(const PeerAction& action, wire::Outbox* out) {
                             action.kind == Kind::kMeet;
   const bool applies = action.kind == Kind::kApplySum || action.kind == Kind::kApplyGradient;
   stats_.rounds += applies ? 1 : 0;
+  if (applies) ledger_.OnStep(action.round);
   const uint64_t samples = action.kind == Kind::kApplyGradient ? gradient_samples_ : action.samples;
   if (action.kind == Kind::kApplyGradient || action.kind == Kind::kStage) gradient_samples_ = 0;
   if (action.kind == Kind::kAdopt) {
@@ -407,11 +412,25 @@ void Peer::Reply(Clock clock, wire::Outbox* out) {
   reply.clock = clock;
   reply.oldest = clock;
   reply.parked_ns = now_ - pulled_at_;
+  reply.version = ledger_.steps();
   if (vectors_.own != nullptr) {
     reply.payload = CutSlices(vectors_.own->Values(), options_.worker_layout->slices(kOnly),
                               offsets_, vectors_.own->bytes({0, 1}));
+    reply.version = vectors_.own->version();
+    if (options_.checks) reply.checksum = ContentOfValues();
   }
+  ledger_.OnRead(clock, reply.version);
   out->Send(std::move(reply));
+}
+
+// As a reply's frames hold them.
+uint64_t Peer::ContentOfValues() const {
+  FrameSums all;
+  for (const wire::Slice& slice : options_.worker_layout->slices(kOnly)) {
+    const uint64_t begin = offsets_[Index(slice.param)] + slice.begin;
+    all.Add(vectors_.own->SumOf({begin, begin + slice.elements()}));
+  }
+  return all.value();
 }
 
 // As pushes of clock 0, the shards' only one.
@@ -470,7 +489,8 @@ void Peer::ToPeer(WorkerId to, Message message, wire::Outbox* out) {
   message.worker = options_.id;
   // Another process of this rank began at a later epoch: its numbers are greater.
   const Epoch admitted = FindMember(*roster_, options_.id)->admitted;
-  std::get<wire::Parcel>(message.body).sequence = (admitted << 40) + ++sent_[to];
+  std::get<wire::Parcel>(message.body).sequence =
+      (admitted << PeerLedger::kProcessShift) + ++sent_[to];
   ++stats_.parcels_sent;
   stats_.parcel_bytes_sent += message.payload_bytes();
   out->Send(std::move(message));

@@ -22,6 +22,7 @@
 
 #include "base/fingerprint.h"
 #include "consistency/peer_policy.h"
+#include "server/peer_ledger.h"
 #include "server/peer_vectors.h"
 #include "wire/layout.h"
 #include "wire/outbox.h"
@@ -35,6 +36,7 @@ struct PeerOptions {
   consistency::PolicyTraits policy;
   Clock total_clocks = 0;
   size_t held_messages_max = 4096;  // waiting for a roster, or for their turn
+  bool checks = false;              // answers carry a checksum of their values
 };
 
 // A peer's vectors; a copy of the peer gets a copy of them. The maker may keep a reference.
@@ -76,6 +78,7 @@ class Peer {
   static bool IsWithinNode(const wire::Message& message);
 
   const PeerStats& stats() const { return stats_; }
+  const PeerLedger& ledger() const { return ledger_; }
   // Before the first roster there is none.
   const consistency::PeerPolicy* policy() const { return policy_ ? &*policy_ : nullptr; }
   PeerVectors* vectors() const { return vectors_.own.get(); }
@@ -97,6 +100,7 @@ class Peer {
   void CarryOutOnVectors(const consistency::PeerAction& action, wire::Outbox* out);
   Buffer TakeParcel(consistency::Ticket ticket);
   void Reply(Clock clock, wire::Outbox* out);
+  uint64_t ContentOfValues() const;
   void HandIn(double weight, wire::Outbox* out);
   // `element` is not finite after a step of `round`. Said once: the job ends with it.
   void TellNotFinite(Clock round, uint64_t element, wire::Outbox* out);
@@ -109,6 +113,7 @@ class Peer {
   OwnVectors vectors_;
   std::optional<consistency::PeerPolicy> policy_;
   PeerStats stats_;
+  PeerLedger ledger_;
   std::vector<uint64_t> offsets_;  // of parameters in the flat vector
 
   Epoch epoch_ = 0;

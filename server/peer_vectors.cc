@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <utility>
 
+#include "base/fingerprint.h"
 #include "compute/init.h"
+#include "server/peer_ledger.h"
 
 namespace soapstone::server {
 namespace {
@@ -150,18 +153,30 @@ class Vectors final : public PeerVectors {
     });
   }
   std::optional<uint64_t> ApplySum(Clock round, uint64_t samples) override {
-    const std::optional<uint64_t> odd = StepWith(round, samples, sum_);
+    const std::optional<uint64_t> odd = TakeStep(round, samples, sum_);
     Clear(&contribution_);
     return odd;
   }
   std::optional<uint64_t> ApplyGradient(Clock round, uint64_t samples) override {
-    const std::optional<uint64_t> odd = StepWith(round, samples, gradient_);
+    const std::optional<uint64_t> odd = TakeStep(round, samples, gradient_);
     Clear(&gradient_);
     return odd;
   }
 
+  uint64_t steps() const override { return steps_; }
+  uint64_t order() const override { return order_; }
+  uint64_t version() const override {
+    return fault_ == StoreFault::kAnswersOlder && steps_ > 0 ? steps_ - 1 : steps_;
+  }
+  uint64_t SumOf(ElementRange range) const override {
+    return ContentSum(values_.data() + range.begin, bytes(range));
+  }
+  void SetFault(StoreFault fault) override { fault_ = fault; }
+
   Buffer Values() override {
-    return Make([&](T* to) { std::copy(values_.begin(), values_.end(), to); });
+    const bool older = fault_ == StoreFault::kAnswersOlder || fault_ == StoreFault::kOlderContent;
+    const std::vector<T>& values = older && !older_.empty() ? older_ : values_;
+    return Make([&](T* to) { std::copy(values.begin(), values.end(), to); });
   }
   Buffer Sum(ElementRange range) override {
     const BufferPool::Block block = pool_.Take(bytes(range));
@@ -181,11 +196,34 @@ class Vectors final : public PeerVectors {
   }
 
  private:
-  std::optional<uint64_t> StepWith(Clock round, uint64_t samples, absl::Span<const T> sum) {
-    if (samples == 0) return std::nullopt;
-    if (step_.Apply(round, samples, sum, absl::MakeSpan(values_))) return std::nullopt;
+  struct Withheld {
+    Clock round = 0;
+    uint64_t samples = 0;
+    std::vector<T> sum;
+  };
+  // One step, or what the fault makes of it. The result: an element that is not finite.
+  std::optional<uint64_t> TakeStep(Clock round, uint64_t samples, const std::vector<T>& sum) {
+    if (fault_ == StoreFault::kDropsUpdates) return std::nullopt;
+    if (fault_ == StoreFault::kAnswersOlder || fault_ == StoreFault::kOlderContent) older_ = values_;
+    if (fault_ == StoreFault::kDoublesUpdates) MakeStep(round, samples, sum);
+    if (fault_ != StoreFault::kReordersUpdates) return MakeStep(round, samples, sum);
+    std::optional<Withheld> before = std::exchange(withheld_, std::nullopt);
+    if (!before.has_value()) {
+      withheld_ = {round, samples, sum};
+      return std::nullopt;
+    }
+    MakeStep(round, samples, sum);
+    return MakeStep(before->round, before->samples, before->sum);
+  }
+  std::optional<uint64_t> MakeStep(Clock round, uint64_t samples, const std::vector<T>& sum) {
+    const bool finite =
+        samples == 0 || step_.Apply(round, samples, sum, absl::MakeSpan(values_));
+    ++steps_;
+    order_ = PeerLedger::OrderWith(order_, round);
+    if (finite) return std::nullopt;
     return step_.FirstOdd(values_);
   }
+
   static void Clear(std::vector<T>* vector) { std::fill(vector->begin(), vector->end(), T{0}); }
   static const T* ElementsOf(const Buffer& buffer) {
     return reinterpret_cast<const T*>(buffer.data());
@@ -199,7 +237,12 @@ class Vectors final : public PeerVectors {
 
   std::vector<T> values_, gradient_, contribution_, sum_;
   Step step_;
-  BufferPool pool_;  // shared with clones
+  uint64_t steps_ = 0;
+  uint64_t order_ = 0;
+  StoreFault fault_ = StoreFault::kNone;
+  std::vector<T> older_;           // a fault's
+  std::optional<Withheld> withheld_;  // likewise
+  BufferPool pool_;                // shared with clones
 };
 
 }  // namespace
@@ -239,7 +282,9 @@ std::unique_ptr<PeerVectors> MakePeerVectors(const PeerVectorsOptions& options) 
     if (params[p].average_rate <= 0) continue;
     step.averages.push_back({offsets[p], offsets[p + 1], params[p].average_rate});
   }
-  return std::make_unique<Vectors<FloatStep>>(std::move(values), std::move(step));
+  auto vectors = std::make_unique<Vectors<FloatStep>>(std::move(values), std::move(step));
+  vectors->SetFault(options.fault);
+  return vectors;
 }
 
 std::unique_ptr<PeerVectors> MakeDoubleVectors(std::vector<double> values,

@@ -16,6 +16,7 @@
 #include "compute/optimizer.h"
 #include "compute/schedule.h"
 #include "consistency/peer_seat.h"
+#include "server/store_fault.h"
 #include "wire/layout.h"
 
 namespace soapstone::server {
@@ -56,6 +57,16 @@ class PeerVectors {
   virtual std::optional<uint64_t> ApplySum(Clock round, uint64_t samples) = 0;
   virtual std::optional<uint64_t> ApplyGradient(Clock round, uint64_t samples) = 0;
 
+  // Steps that were made, whichever had samples, and their digest (PeerLedger::OrderWith).
+  virtual uint64_t steps() const = 0;
+  virtual uint64_t order() const = 0;
+  // Of what Values returns: the steps that are in it.
+  virtual uint64_t version() const = 0;
+  // Of the values, a range of them (base/fingerprint.h).
+  virtual uint64_t SumOf(ElementRange range) const = 0;
+  // For tests of the ledgers.
+  virtual void SetFault(StoreFault fault) = 0;
+
   // Copies, to be sent.
   virtual Buffer Values() = 0;
   virtual Buffer Sum(ElementRange range) = 0;
@@ -74,6 +85,7 @@ struct PeerVectorsOptions {
   Clock total_clocks = 0;
   uint64_t seed = 0;                                  // of the initial values
   std::shared_ptr<const compute::GivenValues> given;  // or they themselves
+  StoreFault fault = StoreFault::kNone;
 };
 // Real parameters, f32.
 std::unique_ptr<PeerVectors> MakePeerVectors(const PeerVectorsOptions& options);

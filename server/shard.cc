@@ -24,6 +24,10 @@ Contribution ContributionOf(Message push, float weight) {
           push.batch_samples, weight,      std::move(push.payload)};
 }
 
+Ledger::Update UpdateOf(const Message& push) {
+  return {push.worker, push.clock, push.bucket, push.leaves};
+}
+
 ShardOptions AtItsLevel(ShardOptions options) {
   const uint32_t shards = options.layout->shard_count();
   options.policy = consistency::TraitsOfLevel(
@@ -39,7 +43,8 @@ Shard::Shard(ShardOptions options, Store store)
       store_(std::move(store)),
       policy_(options_.policy, options_.layout->bucket_count(options_.id), options_.leaf_count,
               {options_.id, options_.layout->shard_count()}),
-      ledger_(options_.id, options_.policy.guarantee),
+      ledger_(options_.id, options_.policy.guarantee,
+              options_.policy.fixed_tree && options_.policy.gate != consistency::Gate::kBounded),
       versions_(options_.layout->bucket_count(options_.id)) {
   if (level_ == Level::kBranch) uplink_.emplace(options_.id, options_.layout->shard_count());
 }
@@ -277,7 +282,7 @@ void Shard::OnPush(Nanos now, Message push, wire::Outbox* out) {
     event.mass = store_.MassOf(push.clock, ContributionOf(push, 1));
   }
   held_bytes_ += push.payload_bytes();
-  ledger_.OnTaken(worker, push.clock);
+  ledger_.OnTaken(UpdateOf(push));
   in_hand_.emplace(ticket, std::move(push));
   CarryOut(policy_.OnPush(event), out);
   // The worker's clock may have come before this push (channels without order).
@@ -361,7 +366,7 @@ void Shard::CarryOutInHand(const Action& action, wire::Outbox* out) {
       Message push = std::move(it->second);
       in_hand_.erase(it);
       held_bytes_ -= push.payload_bytes();
-      ledger_.OnApplied(push.worker, push.clock, StalenessOf(push));
+      ledger_.OnApplied(UpdateOf(push), StalenessOf(push));
       gathered_bucket_ = push.bucket;
       gathered_clock_ = push.clock;
       gathered_leaf_count_ = push.leaf_count;
@@ -370,10 +375,15 @@ void Shard::CarryOutInHand(const Action& action, wire::Outbox* out) {
       break;
     }
     case ActionKind::kDrop:
-    case ActionKind::kLeaveOut:
-      ++(action.kind == ActionKind::kDrop ? stats_.duplicates : stats_.left_out);
+      ++stats_.duplicates;
       held_bytes_ -= it->second.payload_bytes();
-      ledger_.OnDropped(it->second.worker, it->second.clock);
+      ledger_.OnDropped(UpdateOf(it->second));
+      in_hand_.erase(it);
+      break;
+    case ActionKind::kLeaveOut:
+      ++stats_.left_out;
+      held_bytes_ -= it->second.payload_bytes();
+      ledger_.OnLeftOut(UpdateOf(it->second));
       in_hand_.erase(it);
       break;
     case ActionKind::kReply:
@@ -384,7 +394,7 @@ void Shard::CarryOutInHand(const Action& action, wire::Outbox* out) {
       const Message refused = std::move(it->second);
       if (refused.type == MessageType::kPush) {
         held_bytes_ -= refused.payload_bytes();
-        ledger_.OnDropped(refused.worker, refused.clock);
+        ledger_.OnRefused(UpdateOf(refused));
       }
       in_hand_.erase(it);
       Reject(refused,
@@ -402,7 +412,9 @@ void Shard::ApplyGathered(wire::Outbox* out) {
   ++versions_[Index(gathered_bucket_)];
   if (uplink_.has_value()) {
     uplink_->Push(epoch_, {gathered_clock_, gathered_bucket_, gathered_leaf_count_}, gathered_,
-                  store_.Gather(gathered_bucket_, gathered_, gathered_leaf_count_), out);
+                  store_.Gather(gathered_bucket_, gathered_clock_, gathered_, gathered_leaf_count_),
+                  out);
+    ledger_.OnStored(gathered_bucket_, store_.stamp(gathered_bucket_));
     gathered_.clear();
     return;
   }
@@ -410,6 +422,7 @@ void Shard::ApplyGathered(wire::Outbox* out) {
       store_.Apply(gathered_bucket_, gathered_clock_, gathered_, gathered_leaf_count_,
                    policy_.clocks().members());
   if (odd.has_value()) TellNotFinite(*odd, out);
+  ledger_.OnStored(gathered_bucket_, store_.stamp(gathered_bucket_));
   gathered_.clear();
 }
 
@@ -452,8 +465,16 @@ void Shard::Reply(const Message& pull, wire::Outbox* out) {
   Seen& seen = SeenOf(pull.worker);
   reply.parked_ns = now_ - seen.asked_at;
   reply.queued_ns = seen.queued_ns;
-  reply.payload = store_.ReadFor(pull.worker, pull.payload);
-  if (!pull.final) ledger_.OnRead(pull.worker, reply.clock);
+  Store::Answer answer = store_.ReadFor(pull.worker, pull.payload);
+  reply.payload = std::move(answer.values);
+  reply.version = answer.version;
+  reply.checksum = answer.checksum;
+  const Ledger::Read read = {pull.worker, reply.clock, reply.oldest, reply.version};
+  if (pull.final) {
+    ledger_.OnFinalRead(read);
+  } else {
+    ledger_.OnRead(read);
+  }
   seen.versions = versions_;
   out->Send(std::move(reply));
 }
@@ -507,10 +528,12 @@ void Shard::AddTo(Fingerprint* f) const {
   }
   for (const Seen& seen : seen_) {
     f->Add(seen.clock);
-    f->Add(seen.clock_waiting.has_value());
+    f->Add(seen.clock_waiting.has_value() ? seen.clock_waiting->clock : kNoClock);
+    f->Add(seen.clock_waiting.has_value() ? seen.clock_waiting->pushes : 0);
     f->Add(seen.pushes.size());
     f->Add(seen.pushes_digest);
   }
+  f->Add(final_pulls_.size());
   for (const auto& [worker, pull] : final_pulls_) f->Add(worker);
 }
 

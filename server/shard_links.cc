@@ -26,6 +26,7 @@ wire::Roster Shard::MembersOf(const wire::Roster& roster, Epoch epoch, wire::Out
   const bool same = was != nullptr && is != nullptr && was->admitted == is->admitted;
   if (is != nullptr && !(same && was->joining == is->joining)) {
     final_fetched_ = false;
+    ledger_.Void();
     CarryOut(policy_.OnRestart(is->joining ? 0 : is->start), out);
   }
   return BranchRoster(roster, Index(group), options_.policy);

@@ -71,6 +71,7 @@ TensorStore::TensorStore(TensorStoreOptions options)
                          slices_[bucket.first_slice + i].values);
       if (options_.initialised) wanted = options_.initialised(slice.elements() * sizeof(float));
     }
+    if (options_.checks) Sum(BucketId{b});
   }
   options_.initialised = nullptr;
 }
@@ -319,7 +320,31 @@ std::optional<ParamId> TensorStore::Apply(BucketId bucket, Clock clock,
         options_.optimizer, update, sum, passes ? from : slice.values, slice.values, &slice.state);
     if (!finite) odd = param;
   }
+  if (options_.checks) Sum(bucket);
   return odd;
+}
+
+void TensorStore::Sum(BucketId bucket) {
+  const wire::Bucket& layout = options_.layout->buckets(options_.shard)[Index(bucket)];
+  sums_.resize(slices_.size());
+  for (size_t i = 0; i < layout.slices.size(); ++i) {
+    const absl::Span<const float> values = slices_[layout.first_slice + i].values;
+    sums_[layout.first_slice + i] = ContentSum(values.data(), values.size() * sizeof(float));
+  }
+}
+
+uint64_t TensorStore::checksum() const {
+  if (!options_.checks) return 0;
+  FrameSums all;
+  for (const uint64_t sum : sums_) all.Add(sum);
+  return all.value();
+}
+
+void TensorStore::Load(Buffers values) {
+  read_ = std::move(values);
+  if (!options_.checks) return;
+  sums_.clear();
+  for (const Buffer& frame : read_) sums_.push_back(ContentSum(frame.data(), frame.size()));
 }
 
 Buffers TensorStore::SumOf(BucketId bucket, const std::vector<Contribution>& parts,
@@ -399,7 +424,8 @@ void CountStore::Apply(BucketId bucket, const std::vector<Contribution>& parts) 
 
 Store::Store(const TensorStoreOptions& options)
     : tensors_(std::make_shared<TensorStore>(options)),
-      params_(static_cast<uint32_t>(options.layout->params().size())) {
+      params_(static_cast<uint32_t>(options.layout->params().size())),
+      fault_(options.fault) {
   if (options.layout->tables().empty()) return;
   tables_ = std::make_shared<TableStore>(options);
   first_table_ = Index(options.layout->BucketOfTable(options.shard, 0));
@@ -408,6 +434,25 @@ Store::Store(const TensorStoreOptions& options)
 std::optional<uint32_t> Store::Apply(BucketId bucket, Clock clock,
                                      const std::vector<Contribution>& parts, uint32_t leaf_count,
                                      size_t replicas) {
+  const bool older = fault_ == StoreFault::kAnswersOlder || fault_ == StoreFault::kOlderContent;
+  if (older) older_ = {Read(), Version(), tensors_ != nullptr ? tensors_->checksum() : 0};
+  if (fault_ == StoreFault::kDropsUpdates) return std::nullopt;
+  if (fault_ == StoreFault::kDoublesUpdates) ApplyNow(bucket, clock, parts, leaf_count, replicas);
+  if (fault_ != StoreFault::kReordersUpdates) {
+    return ApplyNow(bucket, clock, parts, leaf_count, replicas);
+  }
+  if (withheld_.size() <= Index(bucket)) withheld_.resize(Index(bucket) + 1);
+  Withheld before = std::exchange(withheld_[Index(bucket)], {clock, parts});
+  if (before.parts.empty()) return std::nullopt;
+  withheld_[Index(bucket)] = {};
+  ApplyNow(bucket, clock, parts, leaf_count, replicas);
+  return ApplyNow(bucket, before.clock, before.parts, leaf_count, replicas);
+}
+
+std::optional<uint32_t> Store::ApplyNow(BucketId bucket, Clock clock,
+                                        const std::vector<Contribution>& parts,
+                                        uint32_t leaf_count, size_t replicas) {
+  StampBucket(bucket, clock, parts);
   if (const std::optional<uint32_t> table = TableOf(bucket)) {
     if (tables_->Apply(*table, clock, parts, leaf_count)) return std::nullopt;
     return params_ + *table;
@@ -422,8 +467,29 @@ std::optional<uint32_t> Store::Apply(BucketId bucket, Clock clock,
   return Index(*odd);
 }
 
-Buffers Store::Gather(BucketId bucket, const std::vector<Contribution>& parts,
+void Store::StampWith(WorkerId worker, LeafRange leaves, Clock clock, Stamp* stamp) {
+  ++stamp->updates;
+  const uint64_t what = uint64_t{Index(worker)} << 32 ^ leaves.begin;
+  stamp->order = (stamp->order ^ what) * 0x9E3779B97F4A7C15u + static_cast<uint64_t>(clock);
+  stamp->order ^= stamp->order >> 29;
+}
+
+void Store::StampBucket(BucketId bucket, Clock clock, const std::vector<Contribution>& parts) {
+  if (stamps_.size() <= Index(bucket)) stamps_.resize(Index(bucket) + 1);
+  for (const Contribution& part : parts) {
+    StampWith(part.worker, part.leaves, clock, &stamps_[Index(bucket)]);
+  }
+}
+
+uint64_t Store::Version() const {
+  uint64_t all = 0;
+  for (const Stamp& stamp : stamps_) all += stamp.updates;
+  return all;
+}
+
+Buffers Store::Gather(BucketId bucket, Clock clock, const std::vector<Contribution>& parts,
                       uint32_t leaf_count) {
+  StampBucket(bucket, clock, parts);
   if (tensors_ != nullptr) {
     if (counts_.has_value()) counts_->Add(bucket, parts.size());
     return tensors_->SumOf(bucket, parts, leaf_count);
@@ -438,11 +504,14 @@ void Store::Load(Buffers values) {
   if (tensors_ != nullptr) tensors_->Load(std::move(values));
 }
 
-Buffers Store::ReadFor(WorkerId worker, const Buffers& keys) {
-  Buffers values = tensors_ != nullptr ? tensors_->ReadFor(worker) : Buffers();
-  if (tables_ == nullptr) return values;
-  for (Buffer& rows : tables_->Read(keys)) values.push_back(std::move(rows));
-  return values;
+Store::Answer Store::ReadFor(WorkerId worker, const Buffers& keys) {
+  Answer answer = {tensors_ != nullptr ? tensors_->ReadFor(worker) : Buffers(), Version(),
+                   tensors_ != nullptr ? tensors_->checksum() : 0};
+  if (fault_ == StoreFault::kAnswersOlder && Version() > 0) answer = older_;
+  if (fault_ == StoreFault::kOlderContent && Version() > 0) answer.values = older_.values;
+  if (tables_ == nullptr) return answer;
+  for (Buffer& rows : tables_->Read(keys)) answer.values.push_back(std::move(rows));
+  return answer;
 }
 
 double Store::MassOf(Clock clock, const Contribution& part) const {

@@ -35,7 +35,7 @@ class TensorStore {
   // The sum of `parts`, a buffer a slice of the bucket; changes nothing.
   Buffers SumOf(BucketId bucket, const std::vector<Contribution>& parts, uint32_t leaf_count);
   // The values from now on: a buffer a slice of the shard. Not with Apply.
-  void Load(Buffers values) { read_ = std::move(values); }
+  void Load(Buffers values);
   // Read, to be sent to `worker`: compensated stores remember what it got.
   Buffers ReadFor(WorkerId worker);
   // The largest change of a parameter that `part`, alone, would make: max |lr g / B|; infinity
@@ -43,8 +43,11 @@ class TensorStore {
   double MassOf(Clock clock, const Contribution& part) const;
   // How many samples' updates are in the values: those of the bucket that has the fewest.
   uint64_t samples() const;
+  // Of all tensors, taken when each was written; 0 where they are not to be checked.
+  uint64_t checksum() const;
 
  private:
+  void Sum(BucketId bucket);  // anew
   // Values of a bucket, in one block. Who reads them keeps them for as long as a message is on its
   // way: an update meanwhile goes to another block.
   struct Values {
@@ -86,6 +89,7 @@ class TensorStore {
   std::vector<SliceValues> slices_;  // as layout.slices(shard)
   std::vector<float> sum_;           // scratch of sums
   std::vector<Buffers> read_by_;     // kCompensated: by worker, what it was sent last
+  std::vector<uint64_t> sums_;       // by slice, where they are checked
   mutable Buffers read_;             // what Read returned, until the next Apply
 };
 
@@ -126,7 +130,8 @@ class Store {
                                 const std::vector<Contribution>& parts, uint32_t leaf_count,
                                 size_t replicas);
   // At a branch of the tree, in place of Apply: their sum, to be sent on. Counts count them.
-  Buffers Gather(BucketId bucket, const std::vector<Contribution>& parts, uint32_t leaf_count);
+  Buffers Gather(BucketId bucket, Clock clock, const std::vector<Contribution>& parts,
+                 uint32_t leaf_count);
   // And the values that came back.
   void Load(Buffers values);
   // The values now: a buffer a slice (none for counts), then keys and rows of each table.
@@ -134,7 +139,25 @@ class Store {
   // The same of one bucket: a buffer a slice; of a table its keys and rows.
   Buffers ReadBucket(BucketId bucket) const;
   // Read, and the rows of these keys: what a pull of `worker` is answered with.
-  Buffers ReadFor(WorkerId worker, const Buffers& keys);
+  struct Answer {
+    Buffers values;
+    uint64_t version = 0;   // updates (contributions) that are in them
+    uint64_t checksum = 0;  // of the tensors; 0: none kept
+  };
+  Answer ReadFor(WorkerId worker, const Buffers& keys);
+  // What was applied to a bucket: how many contributions, and in which order, as a digest that
+  // StampWith makes of one contribution after another. The ledger makes its own beside it.
+  struct Stamp {
+    uint64_t updates = 0;
+    uint64_t order = 0;
+    friend bool operator==(const Stamp&, const Stamp&) = default;
+  };
+  static void StampWith(WorkerId worker, LeafRange leaves, Clock clock, Stamp* stamp);
+  Stamp stamp(BucketId bucket) const {
+    return Index(bucket) < stamps_.size() ? stamps_[Index(bucket)] : Stamp();
+  }
+  // For tests of the ledger.
+  void SetFault(StoreFault fault) { fault_ = fault; }
   // Counts: 1.
   double MassOf(Clock clock, const Contribution& part) const;
   // How many samples' updates are in the values (0 for counts).
@@ -152,12 +175,26 @@ class Store {
     return Index(bucket) - first_table_;
   }
 
+  struct Withheld {
+    Clock clock = 0;
+    std::vector<Contribution> parts;
+  };
+  std::optional<uint32_t> ApplyNow(BucketId bucket, Clock clock,
+                                   const std::vector<Contribution>& parts, uint32_t leaf_count,
+                                   size_t replicas);
+  void StampBucket(BucketId bucket, Clock clock, const std::vector<Contribution>& parts);
+  uint64_t Version() const;
+
   // One of them, or both. Copies of a store share its tensors and tables.
   std::shared_ptr<TensorStore> tensors_;
   std::shared_ptr<TableStore> tables_;
   uint32_t first_table_ = 0;  // its bucket
   uint32_t params_ = 0;       // of the layout
   std::optional<CountStore> counts_;
+  std::vector<Stamp> stamps_;  // by bucket
+  StoreFault fault_ = StoreFault::kNone;
+  std::vector<Withheld> withheld_;  // by bucket; a fault's
+  Answer older_;                    // likewise
 };
 
 }  // namespace soapstone::server

@@ -74,14 +74,16 @@ absl::Status ActorFactory::LayOut() {
 }
 
 server::Shard ActorFactory::MakeShard(ShardId id) const {
-  const auto buckets = layout_->bucket_count(id);
+  server::Store store = training_ != nullptr
+                            ? training_->make_store(id)
+                            : server::Store(server::CountStore(layout_->bucket_count(id)));
+  store.SetFault(shape_.store_fault);
   return server::Shard({.id = id,
                         .layout = layout_,
                         .policy = shape_.policy,
                         .leaf_count = shape_.leaf_count,
                         .final_clock = rounds()},
-                       training_ != nullptr ? training_->make_store(id)
-                                            : server::Store(server::CountStore(buckets)));
+                       std::move(store));
 }
 
 worker::Engine ActorFactory::MakeEngine(WorkerId id) const {

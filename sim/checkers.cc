@@ -392,9 +392,12 @@ void Checkers::CheckReply(const server::Shard& shard, const Message& reply, Trut
     Fail(
         absl::StrCat("S1: ", describe(), " claims oldest ", reply.oldest, ", truth is ", frontier));
   }
+  if (reply.version < member.last_read) Fail(absl::StrCat("S4: ", describe(), " went back"));
   const uint64_t total = TotalApplied(truth->counts);
-  if (total < member.last_read) Fail(absl::StrCat("S4: ", describe(), " went back"));
-  member.last_read = total;
+  if (reply.version != total) {
+    Fail(absl::StrCat("S4: ", describe(), " holds ", reply.version, " updates of ", total));
+  }
+  member.last_read = reply.version;
 }
 
 void Checkers::OnWorkerStart(WorkerId worker, Clock clock) {
@@ -443,6 +446,8 @@ void Checkers::AddTo(Fingerprint* f) const {
       f->Add(member.admitted);
       for (const Clock next : member.next) f->Add(next);
       for (const Clock landed : member.landed) f->Add(landed);
+      f->Add(member.start);
+      f->Add(member.last_read);
     }
     for (const auto& pending : truth.pending) {
       uint64_t sum = pending.size();  // order does not matter

@@ -5,12 +5,13 @@
 //   S1 a read at clock c at a shard with bound s: c - min over members of the applied clock <= s
 //   S2 a read holds the reader's own updates
 //   S3 completed clocks of the running workers differ by at most the guarantee's gap
-//   S4 what a worker reads from a shard never goes back
+//   S4 what a worker reads from a shard is what is in its store, and never goes back
 //   S6 every update of a member is applied exactly once, with its own bytes; none of a stranger
 //   B1 snapshot policies: a read of clock t sees exactly the updates of clocks < t, on every shard;
 //      each round's leaves are covered once
 //   K1 backup: each round takes the updates of P - b members, of the same ones on every shard
-//   L1 the shard's own ledger of the guarantee finds nothing where these do not
+//   L1 the shard's own ledger of the guarantee finds nothing where these do not; of the workers' and
+//   peers' ledgers the world says the same
 // S5 (no deadlock) and the end of the run are the world's, which knows what can still happen.
 // A value: copied with the world at each branch of an exploration.
 #pragma once
@@ -89,7 +90,7 @@ class Checkers {
     Clock applied = 0;          // min of landed
     std::vector<Clock> next;    // by bucket: clock of the next update that is not taken
     std::vector<Clock> landed;  // by bucket: clock of the next update that is not in the store
-    uint64_t last_read = 0;     // contributions in the store at its last read
+    uint64_t last_read = 0;     // version of the values that it read last
   };
   struct Pending {
     LeafRange leaves;

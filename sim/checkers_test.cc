@@ -112,6 +112,28 @@ TEST_F(ShardCheckersTest, AnUpdateThatIsAlteredIsCaught) {
   EXPECT_THAT(Verdict(), HasSubstr("S6"));
 }
 
+// The shard answers with the block before: what was read then, under the clock of now.
+TEST_F(ShardCheckersTest, AnAnswerFromTheBlockBeforeIsCaught) {
+  for (const bool back : {true, false}) {
+    Checkers checkers = checkers_;
+    server::Shard shard = factory_.MakeShard(ShardId{0});
+    shard = shard_;
+    const auto feed = [&](const Message& message, bool older) {
+      wire::Outbox outbox;
+      checkers.BeforeShard(shard, message);
+      shard.OnMessage(0, message, &outbox);
+      for (Message& sent : outbox.messages) sent.version -= older ? 1 : 0;
+      checkers.AfterShard(shard, outbox.messages);
+    };
+    feed(Push(0, 0, 7), false);
+    feed(Make(MessageType::kPull, 1, 0), !back);
+    EXPECT_EQ(checkers.violation().has_value(), !back);
+    EXPECT_THAT(checkers.violation().value_or("ok"), HasSubstr(back ? "ok" : "S4"));
+    feed(Make(MessageType::kPull, 1, 0), back);
+    EXPECT_THAT(checkers.violation().value_or("ok"), HasSubstr(back ? "went back" : "S4"));
+  }
+}
+
 TEST_F(ShardCheckersTest, AClockThatOvertakesItsUpdateIsCaught) {
   Feed(Make(MessageType::kClock, 0, 1));  // says that no push belongs to it
   Feed(Make(MessageType::kPull, 0, 1));

@@ -54,14 +54,18 @@ void PeerWorld::AddProcess(WorkerId rank, bool original) {
     for (size_t e = 0; e < sum.size(); ++e) values[e] += sum[e];
     if (sum.back() != static_cast<double>(samples)) values.back() = std::nan("");
   };
+  std::unique_ptr<server::PeerVectors> vectors =
+      server::MakeDoubleVectors(std::vector<double>(options_.elements), apply);
+  vectors->SetFault(options_.store_fault);
   processes_.push_back({.rank = rank,
                         .peer = server::Peer({.id = rank,
                                               .worker_layout = layout_,
                                               .shard_layout = layout_,
                                               .policy = traits_,
-                                              .total_clocks = options_.clocks},
-                                             server::MakeDoubleVectors(
-                                                 std::vector<double>(options_.elements), apply)),
+                                              .total_clocks = options_.clocks,
+                                              .checks = true},
+                                             std::move(vectors)),
+                        .replies = worker::ReplyLedger(traits_, 1),
                         .admitted = epoch_,
                         .original = original,
                         .born = !options_.births});
@@ -189,6 +193,13 @@ void PeerWorld::Do(const Choice& choice) {
     }
   }
   if (Live() > 0) Check();
+  for (const Process& p : processes_) {
+    if (!options_.ledgers) break;
+    const auto& made = p.peer.ledger().first_violation();
+    const auto& read = p.replies.first_violation();
+    if (made.has_value()) Fail(absl::StrCat("L1: ", *made));
+    if (read.has_value()) Fail(absl::StrCat("L1: ", *read));
+  }
 }
 
 // ---- How it happens
@@ -263,6 +274,7 @@ void PeerWorld::Flush(uint32_t index, wire::Outbox* outbox) {
 
 void PeerWorld::ToWorker(uint32_t index, const Message& reply) {
   Process& p = processes_[index];
+  p.replies.OnReply(0, reply, layout_->slices(ShardId{0}).size());
   if (p.leaving) {  // its gradient was taken: it goes
     Remove(index);
     PublishRoster();
@@ -287,7 +299,11 @@ void PeerWorld::Compute(uint32_t index) {
   const Clock clock = *processes_[index].computing;
   processes_[index].computing.reset();
   processes_[index].computed.push_back(clock);
-  std::vector<double> gradient(options_.elements, DigitOf(index, clock));
+  const bool first = index == 0 && clock == 0;
+  const double times = first && options_.mutant == PeerMutant::kGradientLost    ? 0
+                       : first && options_.mutant == PeerMutant::kGradientTwice ? 2
+                                                                                : 1;
+  std::vector<double> gradient(options_.elements, times * DigitOf(index, clock));
   gradient.back() = 1;
   Message push;
   push.type = MessageType::kPush;
@@ -299,6 +315,7 @@ void PeerWorld::Compute(uint32_t index) {
   done.type = MessageType::kClock;
   done.clock = clock + 1;
   done.payload.clear();
+  processes_[index].replies.OnPush(0, clock);
   processes_[index].applied += processes_[index].peer.policy()->weight() * DigitOf(index, clock);
   Take(index, std::move(push));
   Take(index, std::move(done));
@@ -452,7 +469,7 @@ void PeerWorld::AddTo(Fingerprint* f) const {
     f->Add(p.computing.value_or(kNoClock));
     f->Add(p.computed.size());
     for (const Clock clock : p.computed) f->Add(clock);
-    if (!p.gone) p.peer.AddTo(f);
+    if (!p.gone && options_.mutant != PeerMutant::kForgetfulPrint) p.peer.AddTo(f);
   }
   for (const auto& [ends, messages] : channels_) {
     f->Add(ends.first);

@@ -10,6 +10,7 @@
 //      step: at the end); push-sum's weights sum to the number of members
 //   D4 collectives differ by one round at most
 //   S5 no deadlock: every live process hands in
+//   L1 the ledgers of peers, and of what their workers are answered, find nothing where these do not
 // Faults void D3 (a lost peer takes its values along), and D2 for who is gone: a round that has not
 // ended everywhere is done again without it.
 #pragma once
@@ -27,6 +28,7 @@
 #include "base/fingerprint.h"
 #include "server/peer.h"
 #include "wire/message.h"
+#include "worker/reply_ledger.h"
 
 namespace soapstone::sim {
 
@@ -41,6 +43,9 @@ enum class PeerMutant : uint8_t {
   kNoState,           // newcomers get no values
   kLostParcel,        // the second parcel of every channel is lost
   kEarlyHandIn,       // who is finished counts all others as finished
+  kGradientLost,      // the first gradient of process 0 is empty
+  kGradientTwice,     // and goes in twice
+  kForgetfulPrint,    // worlds are compared without what peers keep
 };
 
 struct PeerWorldOptions {
@@ -51,6 +56,9 @@ struct PeerWorldOptions {
   uint32_t crashes = 0, leaves = 0, joins = 0, duplicates = 0;
   // Processes are told of before they can be reached: what comes before their birth is lost.
   bool births = false;
+  server::StoreFault store_fault = server::StoreFault::kNone;  // of the vectors
+  // Whether the ledgers are believed too (L1): of each peer, and of what its worker is answered.
+  bool ledgers = true;
   PeerMutant mutant = PeerMutant::kNone;
 };
 
@@ -91,6 +99,7 @@ class PeerWorld {
   struct Process {
     WorkerId rank{};
     server::Peer peer;
+    worker::ReplyLedger replies;
     Epoch admitted = 0;
     bool original = true;
     bool born = true;

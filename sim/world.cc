@@ -328,6 +328,8 @@ void World::DeliverToPeer(uint32_t index, const Message& message) {
   if (!slot.peer.has_value()) return;
   wire::Outbox outbox;
   slot.peer->OnMessage(0, message, &outbox);
+  const auto& made = slot.peer->ledger().first_violation();
+  if (made.has_value() && !Violation().has_value()) Fail(absl::StrCat("L1: ", *made));
   for (Message& sent : outbox.messages) sent.session = slot.session;
   Send(NodeOfSlot(index), std::move(outbox.messages));
 }
@@ -340,6 +342,8 @@ void World::AfterEngine(uint32_t index, wire::Outbox* outbox) {
   if (slot.engine->failure().has_value()) {
     Fail(absl::StrCat("S6: an honest worker failed: ", *slot.engine->failure()));
   }
+  const auto& read = slot.engine->replies().first_violation();
+  if (read.has_value() && !Violation().has_value()) Fail(absl::StrCat("L1: ", *read));
   if (slot.engine->left()) checkers_.OnWorkerGone(*slot.rank);
   Send(NodeOfSlot(index), std::move(outbox->messages));
   while (instant_device_ && !slot.commands.empty()) RunDevice(index);
@@ -527,7 +531,13 @@ std::string World::Describe(const Choice& choice) const {
 void World::AddTo(Fingerprint* f) const {
   for (const uint32_t left :
        {faults_.crashes, faults_.leaves, faults_.joins, faults_.duplicates, faults_.reports}) {
-    f->Add(left);
+    if (mutant_ != WorldMutant::kForgetfulPrint) f->Add(left);
+  }
+  f->Add(members_change_);
+  for (const auto& [leaf, times] : supplied_) {
+    f->Add(leaf.first);
+    f->Add(leaf.second);
+    f->Add(times);
   }
   coordinator_.AddTo(f);
   for (const server::Shard& shard : shards_) shard.AddTo(f);
@@ -537,6 +547,7 @@ void World::AddTo(Fingerprint* f) const {
            uint32_t{slot.noticed} << 3 | uint32_t{slot.gone} << 4);
     f->Add(slot.ranked);
     for (const Clock loaded : slot.loaded) f->Add(loaded);
+    f->Add(slot.told.clock);
     f->Add(slot.told.samples);
     f->Add(slot.told.compute_ns);
     if (slot.engine.has_value()) slot.engine->AddTo(f);

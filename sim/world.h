@@ -52,6 +52,7 @@ enum class WorldMutant : uint8_t {
   kNoRelease,        // shards do not hear of a loss
   kSharesTooEarly,   // workers take new shares for valid two clocks before they are
   kNoReload,         // devices do not load the parameters of a former clock again
+  kForgetfulPrint,   // worlds are compared without the faults that are left
 };
 
 struct WorldOptions {

@@ -10,7 +10,7 @@ namespace soapstone::wire {
 namespace {
 
 constexpr uint32_t kCompactMagic = 0x43414F53;  // "SOAC"
-constexpr uint16_t kCompactVersion = 1;
+constexpr uint16_t kCompactVersion = 2;
 
 // In the order of size, so that nothing is padded.
 struct CompactHeader {
@@ -24,6 +24,8 @@ struct CompactHeader {
   uint64_t samples;
   uint64_t batch_samples;
   int64_t oldest;
+  uint64_t updates;  // Message::version
+  uint64_t checksum;
   int64_t parked_ns;
   int64_t queued_ns;
   uint32_t from_index;
@@ -40,7 +42,7 @@ struct CompactHeader {
   uint8_t sender_role;
   uint8_t spare;
 };
-static_assert(std::is_trivially_copyable_v<CompactHeader> && sizeof(CompactHeader) == 112);
+static_assert(std::is_trivially_copyable_v<CompactHeader> && sizeof(CompactHeader) == 128);
 static_assert(sizeof(Epoch) == 8 && sizeof(Clock) == 8 && sizeof(Nanos) == 8);
 
 absl::StatusOr<Address> AddressFrom(uint8_t role, uint32_t index) {
@@ -67,6 +69,8 @@ void EncodeLocalHeader(const Message& message, Address sender, std::string* head
                                  .samples = message.samples,
                                  .batch_samples = message.batch_samples,
                                  .oldest = message.oldest,
+                                 .updates = message.version,
+                                 .checksum = message.checksum,
                                  .parked_ns = message.parked_ns,
                                  .queued_ns = message.queued_ns,
                                  .from_index = message.from.index,
@@ -121,6 +125,8 @@ absl::StatusOr<Received> DecodeLocal(absl::Span<const Buffer> frames, const Fram
   message.batch_samples = compact.batch_samples;
   message.pushes = compact.pushes;
   message.oldest = compact.oldest;
+  message.version = compact.updates;
+  message.checksum = compact.checksum;
   message.final = compact.final != 0;
   message.parked_ns = compact.parked_ns;
   message.queued_ns = compact.queued_ns;

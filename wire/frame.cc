@@ -157,6 +157,8 @@ void FillHeader(const Message& message, Address sender, frame::Header* header) {
   header->set_batch_samples(message.batch_samples);
   header->set_pushes(message.pushes);
   header->set_oldest(message.oldest);
+  header->set_version(message.version);
+  header->set_checksum(message.checksum);
   header->set_final(message.final);
   header->set_parked_ns(message.parked_ns);
   header->set_queued_ns(message.queued_ns);
@@ -304,6 +306,8 @@ absl::StatusOr<Received> FromHeader(const frame::Header& header) {
   message.batch_samples = header.batch_samples();
   message.pushes = header.pushes();
   message.oldest = header.oldest();
+  message.version = header.version();
+  message.checksum = header.checksum();
   message.final = header.final();
   message.parked_ns = header.parked_ns();
   message.queued_ns = header.queued_ns();

@@ -262,6 +262,8 @@ void Message::AddTo(Fingerprint* f) const {
   f->Add(batch_samples);
   f->Add(pushes);
   f->Add(oldest);
+  f->Add(version);
+  f->Add(checksum);
   f->Add(final);
   f->Add(parked_ns);
   f->Add(queued_ns);
@@ -306,7 +308,8 @@ void Progress::LeaveOut(const std::string& tensor, Clock clock, uint64_t updates
 bool operator==(const Message& a, const Message& b) {
   const auto fields = [](const Message& m) {
     return std::tie(m.type, m.from, m.to, m.session, m.epoch, m.worker, m.clock, m.bucket, m.leaves,
-                    m.leaf_count, m.samples, m.batch_samples, m.pushes, m.oldest, m.final,
+                    m.leaf_count, m.samples, m.batch_samples, m.pushes, m.oldest, m.version,
+                    m.checksum, m.final,
                     m.parked_ns, m.queued_ns, m.body, m.payload);
   };
   return fields(a) == fields(b);

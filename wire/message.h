@@ -71,7 +71,8 @@ enum class MessageType : uint8_t {
                       // two frames a table: keys, ascending, and rows
   kSaved = 15,        // server 0 -> scheduler: model written. Body Saved.
   kShutdown = 16,     // scheduler -> all: the job is over. Body Notice.
-  kBroken = 17,       // server -> scheduler: in a strict job the guarantee was broken. Body Notice.
+  // server, worker -> scheduler: in a strict job the guarantee was broken. Body Notice.
+  kBroken = 17,
   kNotFinite = 18,    // worker, shard -> scheduler: at `clock` training diverged. Body NotFinite.
   kLinkLost = 19,     // node -> scheduler: it cannot reach another node. Body LostLink.
   // Data: worker <-> shard.
@@ -252,6 +253,8 @@ struct Message {
   uint64_t batch_samples = 0;  // push: samples of the whole global batch at this clock
   uint32_t pushes = 0;         // clock: pushes sent to this shard for clock-1
   Clock oldest = kNoClock;     // reply: min applied clock over members, at the read
+  uint64_t version = 0;        // reply: updates that are in the values it holds, as their keeper counts
+  uint64_t checksum = 0;       // reply: of those values, in a job that checks them; else 0
   bool final = false;          // pull, reply: the parameters after the last clock
   Nanos parked_ns = 0;         // reply: from the shard's first look at its pull to the answer
   Nanos queued_ns = 0;         // in a server: from arrival to that look; reply: of its pull

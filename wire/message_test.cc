@@ -81,6 +81,8 @@ TEST(MessageTest, FingerprintSeesEveryField) {
   add([](Message* m) { m->batch_samples = 1; });
   add([](Message* m) { m->pushes = 1; });
   add([](Message* m) { m->oldest = 1; });
+  add([](Message* m) { m->version = 1; });
+  add([](Message* m) { m->checksum = 1; });
   add([](Message* m) { m->final = true; });
   add([](Message* m) { m->parked_ns = 1; });
   add([](Message* m) { m->queued_ns = 1; });

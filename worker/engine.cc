@@ -38,7 +38,8 @@ void CountLag(Clock lag, std::vector<uint64_t>* lags) {
 
 Engine::Engine(EngineOptions options)
     : options_(std::move(options)),
-      by_stages_(options_.policy.pulls_ahead() && options_.layout->stages() > 1) {}
+      by_stages_(options_.policy.pulls_ahead() && options_.layout->stages() > 1),
+      replies_(options_.policy, options_.layout->shard_count()) {}
 
 void Engine::OnMessage(Nanos now, const Message& message, EngineOutput out) {
   switch (message.type) {
@@ -135,6 +136,7 @@ void Engine::OnPullReply(Nanos now, const Message& reply, EngineOutput out) {
                             " frames; the layout has ", expected);
     return;
   }
+  replies_.OnReply(shard, reply, options_.layout->slices(ShardId{shard}).size());
   const Clock next = main_.has_value() ? main_->shard_clock + 1 : ShardClock(clock_);
   const bool asked = shard < asked_.size() && asked_[shard] == reply.clock;
   if ((options_.policy.subscribed() || asked) && !reply.final && reply.clock == next) {
@@ -546,6 +548,7 @@ Message Engine::MessageFor(Run* run, uint32_t index) {
       run->collected.erase(instruction.deps.front());
       progress_.pushed_bytes += message.payload_bytes();
       ++run->pushes[Index(instruction.shard)];
+      replies_.OnPush(Index(instruction.shard), message.clock);
       break;
     }
     default:
@@ -676,7 +679,13 @@ void Engine::AddTo(Fingerprint* f) const {
   f->Add(failure_.has_value());
   f->Add(diverged_);
   f->Add(round_);
-  for (const Message& early : early_) f->Add(early.clock);
+  f->Add(early_.size());
+  for (const Message& early : early_) {
+    f->Add(early.clock);
+    f->Add(early.oldest);
+  }
+  f->Add(latest_start_);
+  f->Add(step_program_ != nullptr ? step_epoch_ : 0);
   for (const Clock asked : asked_) f->Add(asked);
   const auto add_run = [&](const Run& run) {
     f->Add(run.id);
@@ -684,6 +693,10 @@ void Engine::AddTo(Fingerprint* f) const {
     f->Add(run.program().kind);
     f->Add(run.jumped);
     run.ready.AddTo(f);
+    for (const Clock oldest : run.oldest) f->Add(oldest);
+    for (const uint32_t pushes : run.pushes) f->Add(pushes);
+    f->Add(run.loads_issued);
+    f->Add(run.loaded);
   };
   f->Add(main_.has_value());
   if (main_.has_value()) add_run(*main_);

@@ -32,6 +32,7 @@
 #include "worker/device.h"
 #include "worker/program.h"
 #include "worker/readiness.h"
+#include "worker/reply_ledger.h"
 
 namespace soapstone::worker {
 
@@ -73,6 +74,9 @@ class Engine {
   bool left() const { return phase_ == Phase::kLeft; }
   // Set when a shard refused a message of ours: the job cannot go on in this process.
   const std::optional<std::string>& failure() const { return failure_; }
+
+  // What this worker's reads show of the guarantee.
+  const ReplyLedger& replies() const { return replies_; }
 
   void AddTo(Fingerprint* f) const;
 
@@ -188,6 +192,7 @@ class Engine {
   wire::Progress progress_;
   bool diverged_ = false;
   std::optional<std::string> failure_;
+  ReplyLedger replies_;
 };
 
 }  // namespace soapstone::worker

@@ -1,5 +1,6 @@
 // Every interleaving of small clusters of the shipped actors (coordinator, shards, engines), with
 // crash, leave, join and duplicate in the menu; and mutants that must not survive.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -7,6 +8,8 @@
 #include "gtest/gtest.h"
 #include "sim/explore.h"
 #include "sim/fault_world.h"
+#include "tests/check/equal_futures.h"
+#include "tests/check/mutant_table.h"
 
 namespace soapstone::sim {
 namespace {
@@ -43,8 +46,10 @@ uint64_t StatesMax() {
   return wanted == nullptr ? 60'000 : std::strtoull(wanted, nullptr, 10);
 }
 
-void ExpectClean(const std::string& name, const WorldOptions& options, bool complete) {
-  const ExploreReport report = Explore(*World::Make(options), {.states_max = StatesMax()});
+void ExpectClean(const std::string& name, const WorldOptions& options, bool complete,
+                 uint64_t states_min = 0) {
+  const ExploreReport report =
+      Explore(*World::Make(options), {.states_max = std::max(StatesMax(), states_min)});
   EXPECT_FALSE(report.violation.has_value()) << name << ": " << report.ToString();
   if (complete) {
     EXPECT_TRUE(report.complete) << name << ": " << report.ToString();
@@ -75,6 +80,84 @@ TEST(ActorSpaceTest, EveryInterleavingWithACrashHolds) {
 TEST(ActorSpaceTest, EveryInterleavingWithALeaveHolds) {
   for (const char* policy : kPolicies) {
     ExpectClean("leave", Small(policy, 2, {.leaves = 1}), !IsTree(policy));
+  }
+}
+
+// A device answers in its own time: a choice of its own between all others. `instant_device`, which
+// the larger spaces need, hides schedules in which a worker computes while others act.
+TEST(ActorSpaceTest, EveryInterleavingOfDevicesHolds) {
+  for (const char* policy : {"bsp", "ssp:s=1", "easgd:tau=1,mode=sync", "essp:s=1", "localsgd:h=1",
+                             "softsync:n=1", "value:v0=1", "backup:b=1"}) {
+    WorldOptions options = Small(policy, 2, {});
+    options.instant_device = false;
+    options.shape.leaf_count = 2;
+    ExpectClean("devices", options, true);
+  }
+}
+
+// bsp through each fault to the end, every device a choice. Clocks reach bound + 2.
+TEST(ActorSpaceTest, BspHoldsThroughEveryFaultWithDevices) {
+  const std::pair<const char*, FaultBudget> faults[] = {{"devices, duplicate", {.duplicates = 1}},
+                                                        {"devices, leave", {.leaves = 1}},
+                                                        {"devices, crash", {.crashes = 1}}};
+  for (const auto& [name, budget] : faults) {
+    WorldOptions options = Small("bsp", 2, budget);
+    options.instant_device = false;
+    options.shape.leaf_count = 2;
+    ExpectClean(name, options, true, /*states_min=*/600'000);
+    options.claimed = options.shape.policy;
+    for (const server::StoreFault fault :
+         {server::StoreFault::kDropsUpdates, server::StoreFault::kDoublesUpdates}) {
+      options.shape.store_fault = fault;
+      EXPECT_TRUE(Explore(*World::Make(options), {}).violation.has_value()) << name;
+    }
+  }
+}
+
+// The mutants of a tree's row (mutant_table.h), two groups, in the spaces of its faults.
+TEST(ActorSpaceTest, MutantsOfTreesDieInEveryFaultSpace) {
+  for (const std::string spec : {"tree:group=2,s=1", "tree:group=3,s=0"}) {
+    const check::MutantRow* row = check::FindRow(spec);
+    ASSERT_NE(row, nullptr);
+    const consistency::PolicyTraits claimed = *consistency::ParsePolicy(spec);
+    for (const auto& [name, faults] : {std::pair("crash", FaultBudget{.crashes = 1}),
+                                       std::pair("leave", FaultBudget{.leaves = 1}),
+                                       std::pair("duplicate", FaultBudget{.duplicates = 1})}) {
+      WorldOptions space = Small(spec, row->bound + 2, faults);
+      space.shape.workers = claimed.group + 1;
+      space.claimed = claimed;
+      EXPECT_FALSE(Explore(*World::Make(space), {.states_max = 5'000}).violation.has_value());
+      for (const check::GuaranteeMutant mutant : row->mutants) {
+        WorldOptions options = space;
+        if (mutant == check::GuaranteeMutant::kBoundPlusOne) options.shape.policy.bound += 1;
+        if (mutant == check::GuaranteeMutant::kOneShardGate) continue;  // the root is one shard
+        if (mutant == check::GuaranteeMutant::kUpdateLost) {
+          options.shape.store_fault = server::StoreFault::kDropsUpdates;
+        } else if (mutant == check::GuaranteeMutant::kUpdateTwice) {
+          options.shape.store_fault = server::StoreFault::kDoublesUpdates;
+        }
+        const ExploreReport report = Explore(*World::Make(options), {.states_max = 200'000});
+        EXPECT_TRUE(report.violation.has_value())
+            << check::Name(mutant) << " lives in " << spec << ", " << name;
+        std::printf("  %-24s %-10s %-18s dead after %llu states: %s\n", spec.c_str(), name,
+                    check::Name(mutant).c_str(), static_cast<unsigned long long>(report.states),
+                    report.violation.value_or("").c_str());
+      }
+    }
+  }
+}
+
+// Worlds that are taken for one have one future; a print that forgets a field is found out.
+TEST(ActorSpaceTest, EqualPrintsHaveEqualFutures) {
+  for (const char* policy : kPolicies) {
+    WorldOptions options = Small(policy, 2, {.crashes = 1, .duplicates = 1});
+    const check::FuturesOptions few = {.states_max = 800, .pairs_max = 150};
+    const auto report = check::CompareFutures(*World::Make(options), few);
+    EXPECT_FALSE(report.difference.has_value()) << policy << ": " << *report.difference;
+    EXPECT_GT(report.pairs, 50u) << policy;
+    options.mutant = WorldMutant::kForgetfulPrint;
+    const auto forgetful = check::CompareFutures(*World::Make(options), few);
+    EXPECT_TRUE(forgetful.difference.has_value()) << policy;
   }
 }
 

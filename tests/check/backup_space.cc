@@ -94,7 +94,7 @@ class Explorer {
   BackupReport Run() {
     std::vector<State> stack = {Initial()};
     visited_.insert(stack.back().Print());
-    while (!stack.empty()) {
+    while (!stack.empty() && !(options_.until_violation && !report_.violations.empty())) {
       const State state = std::move(stack.back());
       stack.pop_back();
       ++report_.states;
@@ -163,9 +163,16 @@ class Explorer {
     for (const Action& action : actions) {
       const uint64_t ticket = static_cast<uint64_t>(action.ticket);
       switch (action.kind) {
-        case ActionKind::kGather:
-          taken |= Gather(*s, ticket, open);
+        case ActionKind::kGather: {
+          const uint32_t one = Gather(*s, ticket, open);
+          const bool first = ticket == 0;  // of worker 0, at clock 0
+          if (first && Is(BackupMutant::kUpdateLost)) break;
+          for (int i = 0; i < (first && Is(BackupMutant::kUpdateTwice) ? 2 : 1); ++i) {
+            if ((taken & one) != 0) Violate("S6 twice in a round");
+            taken |= one;
+          }
           break;
+        }
         case ActionKind::kLeaveOut:
           ++report_.left_out;
           if (Is(BackupMutant::kLateApplied)) taken |= Gather(*s, ticket, open);
@@ -468,6 +475,10 @@ std::string Name(BackupMutant mutant) {
       return "updates of the lost are forgotten";
     case BackupMutant::kLeaveWakesNobody:
       return "leave does not close a round";
+    case BackupMutant::kUpdateLost:
+      return "an update is lost";
+    case BackupMutant::kUpdateTwice:
+      return "an update goes in twice";
   }
   return "?";
 }

@@ -32,6 +32,8 @@ enum class BackupMutant {
   kVersionsMixed,      // a worker computes with what shards answered, of whatever version
   kLostForgotten,      // a shard forgets what a lost worker had pushed
   kLeaveWakesNobody,   // rounds that a leave completes stay open
+  kUpdateLost,         // the first update of worker 0 does not go in
+  kUpdateTwice,        // and goes in twice
 };
 std::string Name(BackupMutant mutant);
 
@@ -46,6 +48,7 @@ struct BackupOptions {
   int joins = 0;  // of a worker that crashed or left
   int restores = 0;
   int duplicates = 0;
+  bool until_violation = false;  // the first one ends the exploration
   BackupMutant mutant = BackupMutant::kNone;
 };
 

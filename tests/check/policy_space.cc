@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
 #include "base/random.h"
 #include "glog/logging.h"
 #include "tests/check/policy_state.h"
@@ -19,30 +20,54 @@ using consistency::Actions;
 using consistency::Policy;
 using consistency::Ticket;
 
-// A push's ticket: worker, life and clock.
+// A push's ticket: leaf, worker, life and clock.
 constexpr uint64_t kPullTickets = 1'000'000;
+constexpr uint64_t kTicketsPerLeaf = 100'000;
 constexpr uint64_t kTicketsPerWorker = 10'000;
 constexpr uint64_t kTicketsPerLife = 100;
+
+uint32_t WorkerOf(uint64_t ticket) {
+  return static_cast<uint32_t>(ticket % kTicketsPerLeaf / kTicketsPerWorker);
+}
+uint32_t LifeOf(uint64_t ticket) {
+  return static_cast<uint32_t>(ticket % kTicketsPerWorker / kTicketsPerLife);
+}
+Clock ClockOf(uint64_t ticket) { return static_cast<Clock>(ticket % kTicketsPerLife); }
+uint32_t LeafOf(uint64_t ticket) { return static_cast<uint32_t>(ticket / kTicketsPerLeaf); }
+
 class Explorer {
  public:
+  using Kind = SpaceChoice::Kind;
+  using Move = SpaceChoice;
+
   explicit Explorer(const SpaceOptions& options)
       : options_(options), traits_(*consistency::ParsePolicy(options.policy)) {
     bound_ = traits_.guarantee.read_lag_max;
     gap_ = traits_.guarantee.clock_gap_max;
     snapshot_ = traits_.guarantee.snapshot_reads;
+    // Barriers that ask all others promise what a bound does.
+    const bool asks_all = traits_.sample > 0 && traits_.sample + 1 >= options.workers;
+    if (traits_.gate == consistency::Gate::kSampled && asks_all) bound_ = traits_.bound;
     consistency::PolicyTraits gate = traits_;
-    if (options.mutant == Mutant::kBoundPlusOne) gate.bound += 1;
+    if (options.mutant == Mutant::kBoundPlusOne) {
+      gate.bound += 1;
+      // Rounds have no bound to loosen: reads gated from below, one too early, in their place.
+      if (snapshot_) gate = *consistency::ParsePolicy("ssp:s=1");
+    }
     if (options.mutant == Mutant::kBoundMinusOne) gate.bound -= 1;
     if (options.mutant == Mutant::kCreditUnbounded) gate.bound = options.clocks;
     if (options.mutant == Mutant::kNoSnapshot) gate = *consistency::ParsePolicy("ssp:s=0");
     if (traits_.subscribed() || traits_.deferred()) options_.parking = true;
     gate_traits_ = gate;
+    // Shards are asked in turn, or one for all: then their names matter.
+    const bool in_turn = traits_.ordered_reads() || options.mutant == Mutant::kOneShardGate;
+    options_.symmetric = options.symmetric && !in_turn;
   }
 
   SpaceReport Run() {
     std::vector<State> stack = {Initial()};
-    visited_.insert(stack.back().Print());
-    while (!stack.empty()) {
+    visited_.insert(PrintOf(stack.back()));
+    while (!stack.empty() && !(options_.until_violation && !report_.violations.empty())) {
       const State state = std::move(stack.back());
       stack.pop_back();
       ++report_.states;
@@ -51,7 +76,7 @@ class Explorer {
       Successors(state, [&](State next) {
         moved = true;
         ++report_.transitions;
-        if (visited_.insert(next.Print()).second) stack.push_back(std::move(next));
+        if (visited_.insert(PrintOf(next)).second) stack.push_back(std::move(next));
       });
       if (moved) continue;
       if (Finished(state)) {
@@ -94,6 +119,37 @@ class Explorer {
     return report_;
   }
 
+  // ---- For PolicyWorld
+
+  State Initial() const {
+    State s;
+    Fill(&s);
+    return s;
+  }
+  std::pair<uint64_t, uint64_t> PrintOf(const State& s) const {
+    return s.Print(options_.symmetric, Is(Mutant::kForgetfulPrint));
+  }
+  std::vector<Move> EnabledIn(const State& s) const {
+    std::vector<Move> enabled;
+    EachMove([&](Move move) {
+      if (Enabled(s, move)) enabled.push_back(move);
+    });
+    return enabled;
+  }
+  // What the guarantee says of one move, "" where it is kept.
+  std::string DoAndCheck(State* s, Move move) {
+    report_ = {};
+    Do(s, move);
+    CheckGap(*s);
+    return report_.violations.empty() ? "" : *report_.violations.begin();
+  }
+  bool Finished(const State& s) const {
+    for (uint32_t w = 0; w < P(); ++w) {
+      if (s.alive[w] && s.issued[w] < options_.clocks) return false;
+    }
+    return true;
+  }
+
  private:
   uint32_t P() const { return options_.workers; }
   uint32_t K() const { return options_.shards; }
@@ -101,37 +157,32 @@ class Explorer {
 
   Policy NewPolicy() const { return Policy(gate_traits_, /*bucket_count=*/1, /*leaf_count=*/P()); }
 
-  State Initial() const {
-    State s;
-    s.issued.assign(P(), 0);
-    s.alive.assign(P(), true);
-    for (auto* mask :
-         {&s.life, &s.read, &s.parked, &s.subscribed, &s.to_evict, &s.to_prepare, &s.to_commit}) {
+  void Fill(State* s) const {
+    s->issued.assign(P(), 0);
+    s->alive.assign(P(), true);
+    for (auto* mask : {&s->life, &s->read, &s->parked, &s->subscribed, &s->to_evict, &s->to_prepare,
+                       &s->to_commit, &s->planned}) {
       mask->assign(P(), 0);
     }
-    s.start.assign(P(), kNoClock);
-    s.chan.assign(P(), std::vector<std::deque<Item>>(K()));
-    s.applied.assign(K(), std::vector<Clock>(P(), 0));
-    s.computing.assign(K(), std::vector<Clock>(P(), kNoClock));
-    s.unseen.assign(K(), std::vector<uint32_t>(P() * P(), 0));
-    s.now.assign(K(), 0);
+    s->start.assign(P(), kNoClock);
+    s->members.assign(P(), 0);
+    s->heard.assign(P(), s->members);
+    s->to_hear.assign(P(), false);
+    s->chan.assign(P(), std::vector<std::deque<Item>>(K()));
+    s->applied.assign(K(), std::vector<Clock>(P(), 0));
+    s->computing.assign(K(), std::vector<Clock>(P(), kNoClock));
+    s->unseen.assign(K(), std::vector<uint32_t>(P() * P(), 0));
+    s->now.assign(K(), 0);
+    s->held.resize(K());
     for (uint32_t k = 0; k < K(); ++k) {
-      s.policy.push_back(NewPolicy());
-      for (uint32_t w = 0; w < P(); ++w) s.policy[k].OnJoin(WorkerId{w}, 0);
+      s->policy.push_back(NewPolicy());
+      for (uint32_t w = 0; w < P(); ++w) s->policy[k].OnJoin(WorkerId{w}, 0);
     }
-    s.crashes = options_.crashes;
-    s.leaves = options_.leaves;
-    s.joins = options_.joins;
-    s.restores = options_.restores;
-    s.duplicates = options_.duplicates;
-    return s;
-  }
-
-  bool Finished(const State& s) const {
-    for (uint32_t w = 0; w < P(); ++w) {
-      if (s.alive[w] && s.issued[w] < options_.clocks) return false;
-    }
-    return true;
+    s->crashes = options_.crashes;
+    s->leaves = options_.leaves;
+    s->joins = options_.joins;
+    s->restores = options_.restores;
+    s->duplicates = options_.duplicates;
   }
 
   void CheckGap(const State& s) {
@@ -152,8 +203,8 @@ class Explorer {
     ++reads_;
     bool bad = false;
     for (uint32_t u = 0; u < P(); ++u) {
-      // A member that is gone, or not yet started, promises nothing.
-      if (u == w || !s.alive[u]) continue;
+      // A member that is gone, or not yet started, promises nothing, unless others make its leaves.
+      if (u == w || (!s.alive[u] && !traits_.adopts())) continue;
       const Clock lag = s.issued[w] - s.applied[k][u];
       report_.lag_max = std::max(report_.lag_max, lag);
       if (bound_.has_value() && lag > *bound_) {
@@ -182,12 +233,13 @@ class Explorer {
   // At the end everything that was pushed is in the store, once the policy was told of the end.
   void CheckEnd(const State& s) {
     State end = s;
+    const bool any = std::find(s.alive.begin(), s.alive.end(), true) != s.alive.end();
     for (uint32_t k = 0; k < K(); ++k) {
       if (!Is(Mutant::kNoDrain)) CarryOut(&end, k, end.policy[k].OnDrain());
       for (uint32_t w = 0; w < P(); ++w) {
-        if (end.alive[w] && end.applied[k][w] != end.issued[w]) {
-          report_.violations.insert("S6 lost or doubled");
-        }
+        const bool owed = traits_.adopts() ? any : end.alive[w];
+        const Clock due = traits_.adopts() ? options_.clocks : end.issued[w];
+        if (owed && end.applied[k][w] != due) report_.violations.insert("S6 lost or doubled");
       }
     }
   }
@@ -205,12 +257,19 @@ class Explorer {
     }
   }
 
+  // An update goes into the store: the next of its worker, or, where leaves are adopted, the next
+  // of its leaf, whoever made it.
   void CountApplied(State* s, uint32_t k, uint64_t ticket) {
-    const uint32_t w = static_cast<uint32_t>(ticket / kTicketsPerWorker);
-    if (ticket % kTicketsPerWorker / kTicketsPerLife != s->life[w]) return;  // of its former life
-    const Clock clock = static_cast<Clock>(ticket % kTicketsPerLife);
-    if (s->applied[k][w] != clock) report_.violations.insert("S6 lost or doubled");
-    s->applied[k][w] = clock + 1;
+    const bool first = ticket == 0;  // of worker 0, at clock 0
+    if (Is(Mutant::kUpdateLost) && first) return;
+    const uint32_t w = WorkerOf(ticket);
+    const uint32_t slot = traits_.adopts() ? LeafOf(ticket) : w;
+    if (!traits_.adopts() && LifeOf(ticket) != s->life[w]) return;  // of its former life
+    const Clock clock = ClockOf(ticket);
+    for (int i = 0; i < (Is(Mutant::kUpdateTwice) && first ? 2 : 1); ++i) {
+      if (s->applied[k][slot] != clock) report_.violations.insert("S6 lost or doubled");
+      s->applied[k][slot] = clock + 1;
+    }
     CountUnseen(s, w, k, clock);
   }
 
@@ -218,6 +277,11 @@ class Explorer {
     bool skip_gather = Is(Mutant::kGatherLosesFirst);
     for (const Action& action : actions) {
       const uint64_t ticket = static_cast<uint64_t>(action.ticket);
+      if (action.kind == ActionKind::kHold) {
+        s->held[k].push_back(ticket);
+      } else if (ticket < kPullTickets) {
+        std::erase(s->held[k], ticket);
+      }
       switch (action.kind) {
         case ActionKind::kApply:
           CountApplied(s, k, ticket);
@@ -254,50 +318,34 @@ class Explorer {
 
   // ---- What can happen
 
-  // Shard and worker are looked at as far as the kind needs them.
-  enum class Kind : uint8_t {
-    kPull,
-    kTick,
-    kDeliver,
-    kDeliverFirstClock,  // before the updates in front of it (a mutant's)
-    kDuplicate,
-    kEvict,
-    kPrepare,
-    kCommit,
-    kJoin,
-    kStart,
-    kCrash,
-    kLeave,
-    kRestore,
-  };
-  static constexpr Kind kSteps[] = {Kind::kPull,  Kind::kPull,    Kind::kTick,   Kind::kDeliver,
-                                    Kind::kEvict, Kind::kPrepare, Kind::kCommit, Kind::kStart};
+  static constexpr Kind kSteps[] = {Kind::kPull,    Kind::kPull,  Kind::kTick,
+                                    Kind::kDeliver, Kind::kEvict, Kind::kPrepare,
+                                    Kind::kCommit,  Kind::kStart, Kind::kHear};
   static constexpr Kind kFaults[] = {Kind::kDuplicate, Kind::kJoin, Kind::kCrash, Kind::kLeave,
                                      Kind::kRestore};
-  struct Move {
-    Kind kind{};
-    uint32_t w = 0;
-    uint32_t k = 0;
-  };
 
-  void Successors(const State& s, const std::function<void(State)>& add) {
-    const auto add_if = [&](Move move) {
-      if (!Enabled(s, move)) return;
-      State next = s;
-      if (Do(&next, move)) add(std::move(next));
-    };
+  void EachMove(const std::function<void(Move)>& add) const {
     for (uint32_t w = 0; w < P(); ++w) {
       for (uint32_t k = 0; k < K(); ++k) {
         for (const Kind kind : {Kind::kPull, Kind::kDeliver, Kind::kDeliverFirstClock,
                                 Kind::kDuplicate, Kind::kEvict, Kind::kPrepare, Kind::kCommit}) {
-          add_if({kind, w, k});
+          add({kind, w, k});
         }
       }
-      for (const Kind kind : {Kind::kTick, Kind::kJoin, Kind::kStart, Kind::kCrash, Kind::kLeave}) {
-        add_if({kind, w, 0});
+      for (const Kind kind :
+           {Kind::kTick, Kind::kJoin, Kind::kStart, Kind::kHear, Kind::kCrash, Kind::kLeave}) {
+        add({kind, w, 0});
       }
     }
-    for (uint32_t k = 0; k < K(); ++k) add_if({Kind::kRestore, 0, k});
+    for (uint32_t k = 0; k < K(); ++k) add({Kind::kRestore, 0, k});
+  }
+
+  void Successors(const State& s, const std::function<void(State)>& add) {
+    EachMove([&](Move move) {
+      if (!Enabled(s, move)) return;
+      State next = s;
+      if (Do(&next, move)) add(std::move(next));
+    });
   }
 
   bool Enabled(const State& s, Move move) const {
@@ -325,11 +373,13 @@ class Explorer {
       case Kind::kJoin:
         return s.joins > 0 && !s.alive[w] && s.start[w] == kNoClock && s.to_evict[w] == 0;
       case Kind::kStart:
-        return !s.alive[w] && s.start[w] != kNoClock && s.to_prepare[w] == 0 && s.to_commit[w] == 0;
+        return CanStart(s, w);
+      case Kind::kHear:
+        return s.alive[w] && s.to_hear[w];
       case Kind::kCrash:
-        return s.crashes > 0 && s.alive[w];
+        return s.crashes > 0 && CanSpare(s, w);
       case Kind::kLeave:
-        return s.leaves > 0 && CanLeave(s, w);
+        return s.leaves > 0 && CanSpare(s, w) && CanLeave(s, w);
       case Kind::kRestore:
         return s.restores > 0;
     }
@@ -343,6 +393,23 @@ class Explorer {
     if (traits_.deferred() && traits_.guarantee.own_writes && !s.chan[w][k].empty()) return false;
     if (traits_.ordered_reads() && k > 0 && (s.read[w] >> (k - 1) & 1u) == 0) return false;
     return !Is(Mutant::kOneShardGate) || k == 0 || (s.read[w] & 1u) != 0;
+  }
+
+  // Where others adopt its leaves, there must be another.
+  bool CanSpare(const State& s, uint32_t w) const {
+    return s.alive[w] &&
+           (!traits_.adopts() || std::count(s.alive.begin(), s.alive.end(), true) > 1);
+  }
+
+  // Where others adopt its leaves: once every shard has come to its start clock, so that it is not
+  // left alone with rounds that it cannot supply.
+  bool CanStart(const State& s, uint32_t w) const {
+    if (s.alive[w] || s.start[w] == kNoClock || s.to_prepare[w] != 0 || s.to_commit[w] != 0) {
+      return false;
+    }
+    return !traits_.adopts() ||
+           std::all_of(s.policy.begin(), s.policy.end(),
+                       [&](const Policy& policy) { return policy.Frontier() >= s.start[w]; });
   }
 
   // Cleanly: at a clock boundary, when the shards have taken everything it sent.
@@ -384,8 +451,14 @@ class Explorer {
       case Kind::kStart:
         s->alive[w] = true;
         s->issued[w] = s->start[w];
+        s->heard[w] = s->members;
+        s->to_hear[w] = false;
+        s->planned[w] = 0;
         if (Is(Mutant::kJoinAhead)) s->issued[w] = JoinAheadClock(*s);
         s->start[w] = kNoClock;
+        break;
+      case Kind::kHear:
+        Hear(s, w);
         break;
       case Kind::kCrash:
         --s->crashes;
@@ -421,15 +494,59 @@ class Explorer {
   }
 
   void Tick(State* s, uint32_t w) {
+    s->planned[w] = LeavesOf(*s, w, s->issued[w]);
     for (uint32_t k = 0; k < K(); ++k) {
-      s->chan[w][k].push_back({false, s->issued[w]});
+      PushAdopted(s, w, k, s->planned[w] & ~(1u << w), s->issued[w]);
+      s->chan[w][k].push_back({false, s->issued[w], w});
       if (!options_.one_message) s->chan[w][k].push_back({true, s->issued[w] + 1});
       if (Is(Mutant::kIssuedClockGate)) {
-        CarryOut(s, k, s->policy[k].OnClock(ClockOf(*s, w, k, s->issued[w] + 1)));
+        CarryOut(s, k, s->policy[k].OnClock(ClockEventOf(*s, w, k, s->issued[w] + 1)));
       }
     }
     ++s->issued[w];
     s->read[w] = 0;
+  }
+
+  // ---- Leaves of the lost: as wire::LeavesOwned and the engine have it
+
+  // Those that w makes at `clock`, as far as it has heard who takes part.
+  uint32_t LeavesOf(const State& s, uint32_t w, Clock clock) const {
+    if (!traits_.adopts()) return 1u << w;
+    const auto takes_part = [&](uint32_t u) {
+      return s.heard[w][u] != kNoClock && clock >= s.heard[w][u];
+    };
+    uint32_t leaves = 0;
+    for (uint32_t leaf = 0; leaf < P(); ++leaf) {
+      uint32_t owner = leaf;
+      for (uint32_t u = 0; u < P() && !takes_part(owner); ++u) owner = u;
+      if (owner == w) leaves |= 1u << leaf;
+    }
+    return leaves;
+  }
+
+  void PushAdopted(State* s, uint32_t w, uint32_t k, uint32_t leaves, Clock clock) {
+    for (uint32_t leaf = 0; leaf < P(); ++leaf) {
+      if ((leaves >> leaf & 1u) == 0) continue;
+      s->chan[w][k].push_back({.clock = clock, .leaf = leaf, .adopted = true});
+    }
+  }
+
+  // While it waits for values, the step before may lack leaves that are now its own; those of the
+  // step in hand go with it.
+  void Hear(State* s, uint32_t w) {
+    s->to_hear[w] = false;
+    s->heard[w] = s->members;
+    const Clock before = s->issued[w] - 1;
+    if (!traits_.adopts() || Is(Mutant::kNoAdoption)) return;
+    if (s->read[w] == (1u << K()) - 1 || before < s->heard[w][w]) return;
+    const uint32_t more = LeavesOf(*s, w, before) & ~s->planned[w];
+    s->planned[w] |= more;
+    for (uint32_t k = 0; k < K(); ++k) PushAdopted(s, w, k, more, before);
+  }
+
+  void TellMembers(State* s) const {
+    if (!traits_.adopts()) return;
+    for (uint32_t u = 0; u < P(); ++u) s->to_hear[u] = s->alive[u];
   }
 
   void Deliver(State* s, uint32_t w, uint32_t k) {
@@ -437,7 +554,7 @@ class Explorer {
     s->chan[w][k].pop_front();
     if (traits_.gate == consistency::Gate::kDynamic) ++s->now[k];
     Take(s, w, k, item);
-    if (options_.one_message) Take(s, w, k, {true, item.clock + 1});
+    if (options_.one_message && !item.adopted) Take(s, w, k, {true, item.clock + 1});
   }
 
   void DeliverFirstClock(State* s, uint32_t w, uint32_t k) {
@@ -447,7 +564,7 @@ class Explorer {
     if (clock == channel.end()) return;
     const Item item = *clock;
     channel.erase(clock);
-    CarryOut(s, k, s->policy[k].OnClock(ClockOf(*s, w, k, item.clock)));
+    CarryOut(s, k, s->policy[k].OnClock(ClockEventOf(*s, w, k, item.clock)));
   }
 
   void Take(State* s, uint32_t w, uint32_t k, const Item& item) {
@@ -456,8 +573,9 @@ class Explorer {
       // The mutant's gate has moved on; the update is applied all the same.
       s->applied[k][w] = std::max(s->applied[k][w], item.clock + 1);
     } else if (!item.is_clock) {
-      const Ticket ticket{w * kTicketsPerWorker + s->life[w] * kTicketsPerLife +
-                          static_cast<uint64_t>(item.clock)};
+      const uint64_t leaf = traits_.adopts() ? item.leaf : 0;
+      const Ticket ticket{leaf * kTicketsPerLeaf + w * kTicketsPerWorker +
+                          s->life[w] * kTicketsPerLife + static_cast<uint64_t>(item.clock)};
       if (Is(Mutant::kIssuedClockGate)) {
         CarryOut(s, k, {{ActionKind::kApply, ticket}});
         return;
@@ -465,7 +583,7 @@ class Explorer {
       Actions actions = s->policy[k].OnPush({.now = s->now[k],
                                              .worker = WorkerId{w},
                                              .clock = item.clock,
-                                             .leaves = {w, w + 1},
+                                             .leaves = {item.leaf, item.leaf + 1},
                                              .ticket = ticket,
                                              .mass = Is(Mutant::kMassIgnored) ? 0.0 : 1.0});
       if (Is(Mutant::kDuplicateApplied) && actions.front().kind == ActionKind::kDrop) {
@@ -477,7 +595,7 @@ class Explorer {
       if (Is(Mutant::kSendWithoutGate)) {
         CarryOut(s, k, {{.kind = ActionKind::kSend, .worker = WorkerId{w}, .clock = item.clock}});
       }
-      CarryOut(s, k, s->policy[k].OnClock(ClockOf(*s, w, k, item.clock)));
+      CarryOut(s, k, s->policy[k].OnClock(ClockEventOf(*s, w, k, item.clock)));
       if (Is(Mutant::kReleaseOnAnyClock)) {
         for (uint32_t u = 0; u < P(); ++u) {
           if ((s->parked[u] >> k & 1u) != 0) GrantRead(s, u, k);
@@ -486,7 +604,8 @@ class Explorer {
     }
   }
 
-  static consistency::ClockEvent ClockOf(const State& s, uint32_t w, uint32_t k, Clock completed) {
+  static consistency::ClockEvent ClockEventOf(const State& s, uint32_t w, uint32_t k,
+                                              Clock completed) {
     return {.now = s.now[k], .worker = WorkerId{w}, .completed = completed};
   }
 
@@ -505,12 +624,14 @@ class Explorer {
       const Clock at = Is(Mutant::kJoinAtZero) ? 0 : frontier;
       CarryOut(s, k, policy.OnJoin(WorkerId{w}, at));
       s->start[w] = std::max(s->start[w], at);
-      s->applied[k][w] = at;
-      return;
+      if (!traits_.adopts()) s->applied[k][w] = at;
+      if (s->to_prepare[w] != 0) return;
+      s->members[w] = s->start[w];  // the roster that fixes it goes to shards and workers
+      return TellMembers(s);
     }
     s->to_commit[w] &= ~(1u << k);
     CarryOut(s, k, policy.OnJoin(WorkerId{w}, s->start[w]));
-    s->applied[k][w] = s->start[w];
+    if (!traits_.adopts()) s->applied[k][w] = s->start[w];
   }
 
   Clock JoinAheadClock(const State& s) const {
@@ -526,26 +647,76 @@ class Explorer {
     ++s->life[w];
     s->alive[w] = false;
     s->to_evict[w] = (1u << K()) - 1;
+    s->members[w] = kNoClock;
+    TellMembers(s);
     s->read[w] = s->parked[w] = s->subscribed[w] = 0;
     for (uint32_t k = 0; k < K(); ++k) s->computing[k][w] = kNoClock;
   }
 
-  // The shard's process restarts from what it had made durable: its values and applied clocks.
-  // Parked pulls are lost, and asked again.
+  // The shard's process restarts from what it had made durable: its values, and whose clocks are in
+  // them. Parked pulls are lost, and asked again; updates that it had taken and not applied are
+  // sent again by those that are still there; where leaves are adopted they are in its journal. Of
+  // a value policy the books on who computes with what are durable too: its policy goes on as it
+  // was.
   void Restore(State* s, uint32_t k) {
     --s->restores;
     for (uint32_t w = 0; w < P(); ++w) {
       s->subscribed[w] &= ~(1u << k);
       s->parked[w] &= ~(1u << k);
     }
-    if (traits_.gate != consistency::Gate::kBounded) return;
+    if (traits_.gate == consistency::Gate::kValue) return;
     const Policy before = std::exchange(s->policy[k], NewPolicy());
+    std::vector<std::pair<Clock, uint32_t>> members;  // ascending: rounds begin with the earliest
     for (uint32_t w = 0; w < P(); ++w) {
       Clock clock = before.clocks().Of(WorkerId{w});
       if (clock == kNoClock) continue;
+      for (const uint64_t ticket : s->held[k]) {
+        const bool own = !traits_.adopts() || LeafOf(ticket) == w;
+        const bool former = traits_.adopts() && LifeOf(ticket) != s->life[w];
+        if (WorkerOf(ticket) == w && own && !former) clock = std::min(clock, ClockOf(ticket));
+      }
       if (Is(Mutant::kRestoreLosesClocks)) clock = 0;
       if (Is(Mutant::kRestoreAheadOfClocks)) clock = before.clocks().Max();
+      members.emplace_back(clock, w);
+    }
+    std::sort(members.begin(), members.end());
+    for (const auto& [clock, w] : members) {
       CarryOut(s, k, s->policy[k].OnJoin(WorkerId{w}, clock));
+    }
+    if (traits_.adopts()) {
+      Replay(s, k);
+    } else {
+      SendAgain(s, k);
+    }
+  }
+
+  void SendAgain(State* s, uint32_t k) {
+    std::vector<uint64_t> lost = std::exchange(s->held[k], {});
+    if (Is(Mutant::kRestoreLosesHeld)) return;
+    std::reverse(lost.begin(), lost.end());
+    for (const uint64_t ticket : lost) {
+      const uint32_t w = WorkerOf(ticket);
+      if (!s->alive[w] || LifeOf(ticket) != s->life[w]) continue;
+      s->chan[w][k].push_front({.clock = ClockOf(ticket), .leaf = w});
+    }
+  }
+
+  // Of a leaf that it has a shard drops all other copies, so this one must outlive a restart.
+  void Replay(State* s, uint32_t k) {
+    const std::vector<uint64_t> journal = std::exchange(s->held[k], {});
+    if (Is(Mutant::kRestoreLosesHeld)) return;
+    for (const uint64_t ticket : journal) {
+      const uint32_t w = WorkerOf(ticket);
+      const uint32_t leaf = LeafOf(ticket);
+      CarryOut(s, k,
+               s->policy[k].OnPush({.now = s->now[k],
+                                    .worker = WorkerId{w},
+                                    .clock = ClockOf(ticket),
+                                    .leaves = {leaf, leaf + 1},
+                                    .ticket = Ticket{ticket}}));
+      const bool own = leaf == w && LifeOf(ticket) == s->life[w];
+      if (!own || !s->policy[k].clocks().Contains(WorkerId{w})) continue;
+      CarryOut(s, k, s->policy[k].OnClock(ClockEventOf(*s, w, k, ClockOf(ticket) + 1)));
     }
   }
 
@@ -562,62 +733,48 @@ class Explorer {
 
 }  // namespace
 
-std::string Name(Mutant mutant) {
-  switch (mutant) {
-    case Mutant::kNone:
-      return "none";
-    case Mutant::kIssuedClockGate:
-      return "gate on issued clocks";
-    case Mutant::kBoundPlusOne:
-      return "bound off by one, loose";
-    case Mutant::kBoundMinusOne:
-      return "bound off by one, strict";
-    case Mutant::kOneShardGate:
-      return "gate on one shard, read all";
-    case Mutant::kNoSnapshot:
-      return "bsp without snapshots";
-    case Mutant::kClockOvertakes:
-      return "clocks on a channel of their own";
-    case Mutant::kLeaveWakesNobody:
-      return "leave does not wake the parked";
-    case Mutant::kLeaveKeepsMember:
-      return "leave keeps the member's clock";
-    case Mutant::kRestoreLosesClocks:
-      return "restore loses the vector clock";
-    case Mutant::kRestoreAheadOfClocks:
-      return "restore rounds clocks up";
-    case Mutant::kJoinAtZero:
-      return "newcomer starts at clock 0";
-    case Mutant::kJoinAhead:
-      return "newcomer starts ahead";
-    case Mutant::kReleaseOnAnyClock:
-      return "any clock releases the parked";
-    case Mutant::kDuplicateApplied:
-      return "a duplicate is applied again";
-    case Mutant::kSendsLost:
-      return "values sent unasked are lost";
-    case Mutant::kSendWithoutGate:
-      return "values sent whatever the bound";
-    case Mutant::kCreditUnbounded:
-      return "credit beyond the upper bound";
-    case Mutant::kGatherTwice:
-      return "gathered twice";
-    case Mutant::kGatherLosesFirst:
-      return "the first gathered is forgotten";
-    case Mutant::kNoDrain:
-      return "the end is not told";
-    case Mutant::kMassIgnored:
-      return "updates count as weightless";
-    case Mutant::kHeldSkipsQueue:
-      return "a kept update lets a read pass";
-  }
-  return "?";
-}
-
 SpaceReport ExploreSpace(const SpaceOptions& options) { return Explorer(options).Run(); }
 
 SpaceReport WalkSpace(const SpaceOptions& options, uint64_t reads, uint64_t seed) {
   return Explorer(options).Walk(reads, seed);
+}
+
+// ---- PolicyWorld
+
+struct PolicyWorld::Inside {
+  mutable Explorer explorer;
+  State state;
+};
+
+PolicyWorld::PolicyWorld(const SpaceOptions& options) {
+  Explorer explorer(options);
+  State state = explorer.Initial();
+  inside_ = std::make_shared<const Inside>(Inside{std::move(explorer), std::move(state)});
+}
+
+std::vector<SpaceChoice> PolicyWorld::Enabled() const {
+  if (violation_.has_value()) return {};
+  return inside_->explorer.EnabledIn(inside_->state);
+}
+
+void PolicyWorld::Do(const SpaceChoice& choice) {
+  auto next = std::make_shared<Inside>(*inside_);
+  const std::string what = next->explorer.DoAndCheck(&next->state, choice);
+  if (!what.empty()) violation_ = what;
+  inside_ = std::move(next);
+}
+
+bool PolicyWorld::Finished() const { return Enabled().empty(); }
+
+std::string PolicyWorld::Describe(const SpaceChoice& choice) const {
+  return absl::StrCat("move ", static_cast<int>(choice.kind), " of worker ", choice.w, ", shard ",
+                      choice.k);
+}
+
+void PolicyWorld::AddTo(Fingerprint* f) const {
+  const auto [a, b] = inside_->explorer.PrintOf(inside_->state);
+  f->Add(a);
+  f->Add(b);
 }
 
 }  // namespace soapstone::check

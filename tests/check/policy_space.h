@@ -5,17 +5,22 @@
 //   Deliver(w, k)   the head of channel (w, k) arrives: an update, or a clock
 // plus, in the fault menu: pulls that are parked and must be released, crash (what is in flight is
 // lost; each shard hears of it in its own time), clean leave, two-step join, duplicates, and
-// restore of a shard (ssp: from its applied clocks alone; else from the policy's value; parked
-// pulls are lost and asked again). Where a policy looks at intervals, time is the number of
-// deliveries at the shard. Exhaustive: every reachable state is visited once. The adoption of a
-// lost worker's leaves (bsp) needs the real engine: see actor_space_test.cc.
+// restore of a shard, from the clocks whose updates are in its values (parked pulls are lost and
+// asked again, updates that it had taken and not applied are sent again; a value policy keeps its
+// books). Where a policy looks at intervals, time is the number of deliveries at the shard. Where
+// leaves of the lost are adopted (bsp), each worker hears of a loss in its own time, and makes the
+// leaves that are then its own, of its step before too. Exhaustive: every reachable state is
+// visited once.
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "base/fingerprint.h"
 #include "consistency/policy.h"
 
 namespace soapstone::check {
@@ -45,6 +50,11 @@ enum class Mutant {
   kNoDrain,               // the end of the run is not told to the policy (softsync)
   kMassIgnored,           // updates count as weightless (value)
   kHeldSkipsQueue,        // a kept update lets its worker's next read pass (value)
+  kUpdateLost,            // the first update of worker 0 does not go in
+  kUpdateTwice,           // and goes in twice
+  kNoAdoption,            // nobody makes the lost one's leaves of the step before (bsp)
+  kRestoreLosesHeld,      // what a restored shard had taken and not applied is not sent again
+  kForgetfulPrint,        // states are compared without what has been read
 };
 std::string Name(Mutant mutant);
 
@@ -61,7 +71,34 @@ struct SpaceOptions {
   int joins = 0;  // of a worker that crashed or left
   int restores = 0;
   int duplicates = 0;
+  // Of states that differ only by the names of their shards one is visited.
+  bool symmetric = false;
+  bool until_violation = false;  // the first one ends the exploration
   Mutant mutant = Mutant::kNone;
+};
+
+// What can happen. Shard and worker are looked at as far as the kind needs them.
+struct SpaceChoice {
+  enum class Kind : uint8_t {
+    kPull,
+    kTick,
+    kDeliver,
+    kDeliverFirstClock,  // before the updates in front of it (a mutant's)
+    kDuplicate,
+    kEvict,
+    kPrepare,
+    kCommit,
+    kJoin,
+    kStart,
+    kHear,  // a worker learns who takes part, where leaves of the lost are adopted
+    kCrash,
+    kLeave,
+    kRestore,
+  };
+  Kind kind{};
+  uint32_t w = 0;
+  uint32_t k = 0;
+  friend bool operator==(const SpaceChoice&, const SpaceChoice&) = default;
 };
 
 struct SpaceReport {
@@ -82,5 +119,23 @@ SpaceReport ExploreSpace(const SpaceOptions& options);
 // the run; ends at the first violation, or once that many reads were checked. `states` counts
 // paths. REQUIRES: options.clocks < 100, parking.
 SpaceReport WalkSpace(const SpaceOptions& options, uint64_t reads, uint64_t seed);
+
+// A state of the space as a world (sim/explore.h has what that is), for tests of its prints.
+// REQUIRES: options.parking.
+class PolicyWorld {
+ public:
+  explicit PolicyWorld(const SpaceOptions& options);
+  std::vector<SpaceChoice> Enabled() const;
+  void Do(const SpaceChoice& choice);
+  bool Finished() const;
+  const std::optional<std::string>& Violation() const { return violation_; }
+  std::string Describe(const SpaceChoice& choice) const;
+  void AddTo(Fingerprint* f) const;
+
+ private:
+  struct Inside;
+  std::shared_ptr<const Inside> inside_;
+  std::optional<std::string> violation_;
+};
 
 }  // namespace soapstone::check

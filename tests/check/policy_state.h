@@ -1,6 +1,7 @@
 // A state of the policy space (policy_space.h): the shards' policy objects and what is around them.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <utility>
@@ -13,7 +14,9 @@ namespace soapstone::check {
 
 struct Item {
   bool is_clock = false;
-  Clock clock = 0;  // update: computed at it; clock: completed clocks
+  Clock clock = 0;       // update: computed at it; clock: completed clocks
+  uint32_t leaf = 0;     // update: of whom; another's than the sender's where it was adopted
+  bool adopted = false;  // then no clock comes with it
 };
 
 struct State {
@@ -33,36 +36,66 @@ struct State {
   std::vector<std::vector<uint32_t>> unseen;        // [shard][reader * P + worker]: updates
   std::vector<consistency::Policy> policy;          // by shard
   std::vector<Nanos> now;                           // by shard
+  std::vector<std::vector<uint64_t>> held;          // by shard: tickets taken and not yet applied
+  // Where leaves of the lost are adopted: clock from which each rank takes part, kNoClock: none;
+  // the truth, and as each worker has heard it; and the leaves that it pushed for its last clock.
+  std::vector<Clock> members;
+  std::vector<std::vector<Clock>> heard;  // [worker][rank]
+  std::vector<bool> to_hear;
+  std::vector<uint32_t> planned;
   int crashes = 0, leaves = 0, joins = 0, restores = 0, duplicates = 0;  // left in the budget
 
-  std::pair<uint64_t, uint64_t> Print() const {
+  // Of two states that differ only by the names of their shards one print, where `symmetric`.
+  // `forget`: leaves out what has been read (a mutant's).
+  std::pair<uint64_t, uint64_t> Print(bool symmetric = false, bool forget = false) const {
     Fingerprint f;
     for (size_t w = 0; w < issued.size(); ++w) {
       f.Add(issued[w]);
       f.Add(static_cast<bool>(alive[w]));
-      for (const auto* mask :
-           {&life, &read, &parked, &subscribed, &to_evict, &to_prepare, &to_commit}) {
-        f.Add((*mask)[w]);
-      }
+      f.Add(life[w]);
       f.Add(start[w]);
-      for (const auto& channel : chan[w]) {
-        f.Add(channel.size());
-        for (const Item& item : channel) f.Add((item.clock << 1) | (item.is_clock ? 1 : 0));
-      }
+      f.Add(members[w]);
+      for (const Clock clock : heard[w]) f.Add(clock);
+      f.Add(static_cast<bool>(to_hear[w]));
+      f.Add(planned[w]);
     }
-    for (const auto& row : applied) {
-      for (Clock clock : row) f.Add(clock);
-    }
-    for (const consistency::Policy& p : policy) p.AddTo(&f);
-    if (policy[0].traits().gate == consistency::Gate::kValue) {
-      for (const auto& row : unseen) {
-        for (uint32_t count : row) f.Add(count);
-      }
-      for (const auto& row : computing) {
-        for (Clock clock : row) f.Add(clock);
-      }
+    std::vector<std::pair<uint64_t, uint64_t>> shards(policy.size());
+    for (size_t k = 0; k < policy.size(); ++k) shards[k] = PrintShard(k, forget);
+    if (symmetric) std::sort(shards.begin(), shards.end());
+    for (const auto& [a, b] : shards) {
+      f.Add(a);
+      f.Add(b);
     }
     for (int left : {crashes, leaves, joins, restores, duplicates}) f.Add(left);
+    return f.value();
+  }
+
+ private:
+  std::pair<uint64_t, uint64_t> PrintShard(size_t k, bool forget) const {
+    Fingerprint f;
+    for (size_t w = 0; w < issued.size(); ++w) {
+      uint32_t bits = 0;
+      for (const auto* mask : {&read, &parked, &subscribed, &to_evict, &to_prepare, &to_commit}) {
+        bits = bits << 1 | (mask == &read && forget ? 0 : (*mask)[w] >> k & 1u);
+      }
+      f.Add(bits);
+      f.Add(chan[w][k].size());
+      for (const Item& item : chan[w][k]) {
+        f.Add((item.clock << 1) | (item.is_clock ? 1 : 0));
+        f.Add(item.leaf << 1 | (item.adopted ? 1u : 0u));
+      }
+    }
+    for (const Clock clock : applied[k]) f.Add(clock);
+    f.Add(held[k].size());
+    for (const uint64_t ticket : held[k]) f.Add(ticket);
+    policy[k].AddTo(&f);
+    const consistency::Gate gate = policy[k].traits().gate;
+    // Times count by their distance from the newest that the policy knows.
+    if (gate == consistency::Gate::kDynamic) f.Add(now[k] - policy[k].NewestClock());
+    if (gate == consistency::Gate::kValue) {
+      for (const uint32_t count : unseen[k]) f.Add(count);
+      for (const Clock clock : computing[k]) f.Add(clock);
+    }
     return f.value();
   }
 };

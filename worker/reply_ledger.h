@@ -1,0 +1,61 @@
+// ReplyLedger: what a worker sees of its policy's guarantee in the answers to its reads, from each
+// that keeps parameters (a shard, or its own peer). It believes no more of them than they say of the
+// values they sent: the oldest applied clock, the version, and, in a job that checks them, the
+// checksum. Asserted:
+//   lag        a reply for clock c claims an oldest applied clock of c - bound at least
+//   monotony   its version is not less than of the reply before
+//   own        where a read holds the reader's own updates, the version has grown by those that this
+//              worker has pushed since its first read, of clocks below c; a peer counts its steps
+//   final      a final reply claims that every clock is applied
+//   content    the tensors are those that the checksum was taken of
+// A value: copied with its engine.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "consistency/traits.h"
+#include "wire/message.h"
+
+namespace soapstone::worker {
+
+class ReplyLedger {
+ public:
+  ReplyLedger(const consistency::PolicyTraits& policy, uint32_t keepers)
+      : guarantee_(policy.guarantee),
+        counts_own_(policy.guarantee.own_writes && !policy.fixed_tree),
+        steps_(policy.decentralised()),
+        keepers_(keepers) {}
+
+  // A push of `clock` to keeper `index` has been sent.
+  void OnPush(uint32_t index, Clock clock);
+  // A reply of keeper `index`, in the order of arrival; the first `tensors` of its frames are.
+  void OnReply(uint32_t index, const wire::Message& reply, size_t tensors);
+
+  uint64_t violations() const { return violations_; }
+  const std::optional<std::string>& first_violation() const { return first_violation_; }
+
+ private:
+  struct Keeper {
+    std::optional<uint64_t> first;       // version of the first reply in this epoch
+    uint64_t version = 0;                // of the last reply
+    Epoch epoch = 0;                     // likewise
+    std::map<Clock, uint64_t> pushed{};  // updates by clock, since the first reply
+  };
+
+  void CheckOwn(const wire::Message& reply, Keeper* keeper);
+  void Break(const wire::Message& reply, std::string what);
+
+  consistency::Guarantee guarantee_;
+  bool counts_own_ = false;
+  bool steps_ = false;  // a keeper counts steps: all pushes of a clock are one
+  std::vector<Keeper> keepers_;
+  uint64_t violations_ = 0;
+  std::optional<std::string> first_violation_;
+};
+
+}  // namespace soapstone::worker
