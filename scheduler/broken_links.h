@@ -48,6 +48,7 @@ class BrokenLinks {
     }
     return std::nullopt;
   }
+  bool empty() const { return pairs_.empty(); }
   void AddTo(Fingerprint* f) const;
 
  private:

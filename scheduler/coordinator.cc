@@ -282,14 +282,14 @@ void Coordinator::OnTimer(Nanos now, wire::TimerId timer, Outbox* out) {
   const Nanos overslept = now - tick_due_;
   if (overslept > options_.heartbeat_ns) nodes_.ForgivePause(overslept);
   for (const Address node : nodes_.Silent(now, options_.timeout_ns)) OnLost(now, node, out);
-  if (!ended_.has_value()) JudgeLinks(now, out);
+  if (!ended_.has_value()) SettleLinks(now, out);
   if (!ended_.has_value()) CheckDeadlines(now, out);
   if (ended_.has_value()) return;
   tick_due_ = now + options_.heartbeat_ns;
   out->SetTimer(kTick, tick_due_);
 }
 
-void Coordinator::JudgeLinks(Nanos now, Outbox* out) {
+void Coordinator::SettleLinks(Nanos now, Outbox* out) {
   const auto lives = [&](Address node) -> std::optional<bool> {
     const Node* entry = nodes_.Find(node);
     if (entry == nullptr) return std::nullopt;

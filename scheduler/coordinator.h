@@ -92,6 +92,10 @@ class Coordinator {
   // A node is gone (heartbeats ceased; the checker calls it at will). A lost worker: the others go
   // on with a new roster. A lost server, or the last worker: the job ends with kExitPeerLost.
   void OnLost(Nanos now, wire::Address node, wire::Outbox* out);
+  // Counts out who cannot be reached by others that live, a heartbeat after the first report
+  // (scheduler/broken_links.h); the job ends where nobody can be spared.
+  void SettleLinks(Nanos now, wire::Outbox* out);
+  bool links_to_settle() const { return !broken_links_.empty(); }
   // Ends the job from outside (SIGTERM, Ctrl-C).
   void Abort(Nanos now, int32_t code, std::string reason, wire::Outbox* out);
 
@@ -147,7 +151,6 @@ class Coordinator {
   void End(wire::Notice why, wire::Outbox* out);
 
   void CheckDeadlines(Nanos now, wire::Outbox* out);
-  void JudgeLinks(Nanos now, wire::Outbox* out);
   // A new epoch, and its roster to every shard, server and member.
   void PublishRoster(wire::Outbox* out);
   wire::Message To(wire::Address to, wire::MessageType type) const;

@@ -43,8 +43,10 @@ TEST_P(FaultWorldTest, AnyOrderOfMessages) { RunSeeds({.duplicates = 3}); }
 TEST_P(FaultWorldTest, WorkersLeave) { RunSeeds({.leaves = 1}); }
 TEST_P(FaultWorldTest, WorkersCrash) { RunSeeds({.crashes = 1}); }
 TEST_P(FaultWorldTest, LostWorkersAreReplaced) { RunSeeds({.crashes = 1, .joins = 1}); }
+TEST_P(FaultWorldTest, ConnectionsBreak) { RunSeeds({.duplicates = 1, .breaks = 6}); }
+TEST_P(FaultWorldTest, LinksAreLost) { RunSeeds({.joins = 1, .breaks = 1, .losses = 1}); }
 TEST_P(FaultWorldTest, Everything) {
-  RunSeeds({.crashes = 2, .leaves = 1, .joins = 2, .duplicates = 3});
+  RunSeeds({.crashes = 2, .leaves = 1, .joins = 2, .duplicates = 3, .breaks = 3});
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, FaultWorldTest,

@@ -25,6 +25,8 @@ bool IsData(const Message& message) {
          message.type == MessageType::kHeld || message.type == MessageType::kChosen;
 }
 
+constexpr Nanos kLaterHeartbeat = kSecond / 2;  // CoordinatorOptions::heartbeat_ns
+
 // One leaf's gradient as an integer: a function of what a gradient is a function of.
 int64_t LeafDelta(Clock clock, ShardId shard, BucketId bucket, uint32_t leaf) {
   const CounterRandom random(Index(shard), RandomUse::kTest, Index(bucket));
@@ -122,8 +124,10 @@ void World::Send(NodeIndex from, std::vector<Message> messages) {
       slot.rank = WorkerId{std::get<wire::Welcome>(message.body).rank};
       for (const Slot& other : slots_) slot.ranked = std::max(slot.ranked, other.ranked + 1);
     }
-    if (!to.has_value()) continue;
-    std::vector<Message>& channel = channels_[{from, *to}];
+    if (!to.has_value() || lost_.contains(PairOf(from, *to))) continue;
+    const auto broken = broken_.find(PairOf(from, *to));
+    std::vector<Message>& channel =
+        (broken == broken_.end() ? channels_ : broken->second)[{from, *to}];
     const bool overtakes =
         message.type == MessageType::kClock &&
         (mutant_ == WorldMutant::kClockOvertakes || mutant_ == WorldMutant::kUncountedClock);
@@ -201,6 +205,7 @@ std::vector<Choice> World::Enabled() const {
       choices.push_back({Kind::kLeave, i});
     }
   }
+  AddLinkChoices(&choices);
   if (faults_.joins > 0 && CanJoin()) choices.push_back({Kind::kJoin});
   for (uint32_t i = 0; i < slots_.size() && faults_.reports > 0; ++i) {
     if (!IsRunning(slots_[i]) || !slots_[i].started) continue;
@@ -256,6 +261,23 @@ void World::Do(const Choice& choice) {
       --faults_.reports;
       Report(choice.from, choice.to);
       break;
+    case Kind::kBreak:
+      --faults_.breaks;
+      Break(choice.from, choice.to);
+      break;
+    case Kind::kResume:
+      Resume(choice.from, choice.to);
+      break;
+    case Kind::kLose:
+      --faults_.losses;
+      Lose(choice.from, choice.to);
+      break;
+    case Kind::kSettle: {
+      wire::Outbox outbox;
+      coordinator_.SettleLinks(kLaterHeartbeat, &outbox);
+      Send(kScheduler, std::move(outbox.messages));
+      break;
+    }
   }
   CheckEnd();
 }
@@ -446,8 +468,11 @@ void World::Crash(uint32_t index) {
   slot.engine.reset();
   slot.peer.reset();
   checkers_.OnWorkerGone(*slot.rank);
-  std::erase_if(channels_,
-                [&](const auto& channel) { return channel.first.second == NodeOfSlot(index); });
+  const auto to_it = [&](const auto& channel) {
+    return channel.first.second == NodeOfSlot(index);
+  };
+  std::erase_if(channels_, to_it);
+  for (auto& [ends, kept] : broken_) std::erase_if(kept, to_it);
 }
 
 // ---- The end
@@ -524,13 +549,21 @@ std::string World::Describe(const Choice& choice) const {
       return absl::StrCat("JOIN of process ", slots_.size());
     case Kind::kReport:
       return absl::StrCat("REPORT of ", slot(), ": ", choice.to, " ns a sample");
+    case Kind::kBreak:
+      return absl::StrCat("BREAK between nodes ", choice.from, " and ", choice.to);
+    case Kind::kResume:
+      return absl::StrCat("nodes ", choice.from, " and ", choice.to, " are connected again");
+    case Kind::kLose:
+      return absl::StrCat("LOST: the link between nodes ", choice.from, " and ", choice.to);
+    case Kind::kSettle:
+      return "the coordinator acts upon lost links";
   }
   return "?";
 }
 
 void World::AddTo(Fingerprint* f) const {
-  for (const uint32_t left :
-       {faults_.crashes, faults_.leaves, faults_.joins, faults_.duplicates, faults_.reports}) {
+  for (const uint32_t left : {faults_.crashes, faults_.leaves, faults_.joins, faults_.duplicates,
+                              faults_.reports, faults_.breaks, faults_.losses}) {
     if (mutant_ != WorldMutant::kForgetfulPrint) f->Add(left);
   }
   f->Add(members_change_);
@@ -563,6 +596,21 @@ void World::AddTo(Fingerprint* f) const {
     f->Add(ends.second);
     f->Add(messages.size());
     for (const Message& message : messages) message.AddTo(f);
+  }
+  f->Add(broken_.size());
+  for (const auto& [ends, kept] : broken_) {
+    f->Add(ends.first);
+    f->Add(ends.second);
+    for (const auto& [channel, messages] : kept) {
+      f->Add(channel.first);
+      f->Add(messages.size());
+      for (const Message& message : messages) message.AddTo(f);
+    }
+  }
+  f->Add(lost_.size());
+  for (const auto& [a, b] : lost_) {
+    f->Add(a);
+    f->Add(b);
   }
   checkers_.AddTo(f);
   f->Add(Violation().has_value());

@@ -6,7 +6,9 @@
 //  1. Do(c) for c in Enabled() is deterministic; a copy of a world goes on independently.
 //  2. Reordering across channels is unlimited, within a channel there is none.
 //  3. A crashed worker acts no more; what it had sent may still arrive, up to a cut.
-//  4. Faults end with their budget, and the last started worker is spared: so every run must
+//  4. A channel promises what transports do (docs/wire.md, Sessions): over a connection that breaks
+//     nothing is lost, repeated or reordered; of one that is lost both ends hear.
+//  5. Faults end with their budget, and the last started worker is spared: so every run must
 //     finish, and a state in which nothing is enabled and that is not Finished() is a deadlock.
 // Time stands still (now = 0): nothing is lost by silence, only by the choice kNotice.
 #pragma once
@@ -16,6 +18,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,6 +42,8 @@ struct FaultBudget {
   uint32_t joins = 0;       // a new worker asks for a free rank
   uint32_t duplicates = 0;  // the head of a channel of data messages arrives twice
   uint32_t reports = 0;     // a worker tells a speed, which the scheduler may re-balance by
+  uint32_t breaks = 0;      // a connection breaks with what is under way, and is made again later
+  uint32_t losses = 0;      // a worker and a shard cannot reach one another any more
   friend bool operator==(const FaultBudget&, const FaultBudget&) = default;
 };
 
@@ -52,6 +57,8 @@ enum class WorldMutant : uint8_t {
   kNoRelease,        // shards do not hear of a loss
   kSharesTooEarly,   // workers take new shares for valid two clocks before they are
   kNoReload,         // devices do not load the parameters of a former clock again
+  kNoResume,         // what a connection that broke had under way is not sent again
+  kNoLinkLost,       // who cannot reach another says so to nobody
   kForgetfulPrint,   // worlds are compared without the faults that are left
 };
 
@@ -79,13 +86,18 @@ struct Choice {
     kLeave,      // worker slot `from`
     kJoin,       // a new slot says Hello
     kReport,     // worker slot `from` sends a heartbeat: `to` times as slow as the fastest
+    kBreak,      // the connection of nodes `from` and `to` breaks: nothing of it arrives until
+    kResume,     // it is made again, and goes on where it was (wire/session.h)
+    kLose,       // it cannot be made again: what is under way is gone, both ends tell the scheduler
+    kSettle,     // the coordinator acts upon the links that it heard are lost
   };
   Kind kind{};
   uint32_t from = 0;
   uint32_t to = 0;
   bool is_fault() const {
     return kind == Kind::kCrash || kind == Kind::kDuplicate || kind == Kind::kLeave ||
-           kind == Kind::kJoin || kind == Kind::kCut || kind == Kind::kReport;
+           kind == Kind::kJoin || kind == Kind::kCut || kind == Kind::kReport ||
+           kind == Kind::kBreak || kind == Kind::kLose;
   }
   friend auto operator<=>(const Choice&, const Choice&) = default;
 };
@@ -162,6 +174,13 @@ class World {
   worker::DeviceEvent Answer(const Slot& slot, const worker::DeviceCommand& command) const;
   int64_t DeltaFor(const Slot& slot, const worker::DeviceCommand& command) const;
   void Crash(uint32_t index);
+  static std::pair<NodeIndex, NodeIndex> PairOf(NodeIndex a, NodeIndex b);
+  void AddLinkChoices(std::vector<Choice>* choices) const;
+  bool CanLose(NodeIndex server, NodeIndex worker) const;
+  void Break(NodeIndex a, NodeIndex b);
+  void Resume(NodeIndex a, NodeIndex b);
+  void Lose(NodeIndex server, NodeIndex worker);
+  void SayLinkLost(wire::Address from, wire::Address other);
   void Report(uint32_t index, uint32_t slowness);
   void RecordSupply(const wire::Message& push);
   void CheckEnd();
@@ -175,6 +194,9 @@ class World {
   std::vector<server::Shard> shards_;
   std::vector<Slot> slots_;
   Channels channels_;  // none is empty
+  // Connections that have broken, and what their sessions keep, of both directions.
+  std::map<std::pair<NodeIndex, NodeIndex>, Channels> broken_;
+  std::set<std::pair<NodeIndex, NodeIndex>> lost_;
   Checkers checkers_;
   uint64_t share_changes_ = 0;
   bool members_change_ = false;  // by a fault

@@ -210,7 +210,7 @@ TEST_F(StagedProgramTest, AnAdoptionLoadsAgainFirst) {
 }
 
 TEST_F(ProgramTest, WholeNodesLeaveAfterTheirLastGradientWithEveryBucketOnce) {
-  const std::vector<NodePlan> plan = PlanTreeNodes({0, 3}, {}, 8, true);
+  const std::vector<NodePlan> plan = PlanTreeNodes({0, 3}, {}, 8, Merge::kAll);
   const Program plain = BuildStep(inputs_, plan);
   inputs_.whole_nodes = true;
   const Program whole = BuildStep(inputs_, plan);

@@ -77,6 +77,37 @@ TEST(ActorSpaceTest, EveryInterleavingWithACrashHolds) {
   }
 }
 
+// A connection breaks anywhere, with what is under way, and goes on where it was.
+TEST(ActorSpaceTest, EveryInterleavingWithABreakHolds) {
+  for (const char* policy : kPolicies) {
+    ExpectClean("break", Small(policy, 2, {.breaks = 1}), !IsTree(policy));
+  }
+}
+
+// A worker and a shard cannot reach one another any more: the worker is counted out.
+TEST(ActorSpaceTest, EveryInterleavingWithALostLinkHolds) {
+  for (const char* policy : kPolicies) {
+    ExpectClean("lost link", Small(policy, 2, {.losses = 1}), false);
+  }
+}
+
+// What a job does that has neither sessions nor word of lost links: it stands still.
+TEST(ActorSpaceTest, WithoutResumeOrWordOfLossTheJobHangs) {
+  for (const char* policy : kPolicies) {
+    for (const auto& [mutant, faults] :
+         {std::pair(WorldMutant::kNoResume, FaultBudget{.breaks = 1}),
+          std::pair(WorldMutant::kNoLinkLost, FaultBudget{.losses = 1})}) {
+      WorldOptions options = Small(policy, 2, faults);
+      options.mutant = mutant;
+      const ExploreReport report = Explore(*World::Make(options), {.states_max = 1000});
+      EXPECT_TRUE(report.violation.has_value()) << policy << " lives: " << report.ToString();
+      std::printf("%-24s %s: dies after %d states\n", policy,
+                  mutant == WorldMutant::kNoResume ? "no resume" : "no word of the loss",
+                  static_cast<int>(report.states));
+    }
+  }
+}
+
 TEST(ActorSpaceTest, EveryInterleavingWithALeaveHolds) {
   for (const char* policy : kPolicies) {
     ExpectClean("leave", Small(policy, 2, {.leaves = 1}), !IsTree(policy));

@@ -368,7 +368,9 @@ TEST(SessionMutantTest, EachDies) {
     EXPECT_TRUE(report.violation.has_value()) << name << " lives";
     std::printf("%s: dies after %d states: %s\n", name, static_cast<int>(report.states),
                 report.violation.value_or("").c_str());
-    if (mutant == SessionMutant::kNoResume) EXPECT_LE(report.states, 1000u);
+    if (mutant == SessionMutant::kNoResume) {
+      EXPECT_LE(report.states, 1000u);
+    }
   }
   const sim::ExploreReport report = ExploreSessions({.messages = 2,
                                                      .breaks = 1,
