@@ -329,9 +329,9 @@ TEST(MayShareMemory, TwoVersionsOfAServersValuesMustFitByStages) {
     return MayShareMemory(
         *wire::Layout::Build({{.name = "w", .shape = {megabytes << 18, 1}}}, options));
   };
-  EXPECT_TRUE(may(255, {.shard_count = 2, .stages = 2}));
-  EXPECT_FALSE(may(257, {.shard_count = 2, .stages = 2}));
-  EXPECT_TRUE(may(257, {.shard_count = 4, .stages = 2}));  // two servers
+  EXPECT_TRUE(may(8190, {.shard_count = 2, .stages = 2}));
+  EXPECT_FALSE(may(8194, {.shard_count = 2, .stages = 2}));
+  EXPECT_TRUE(may(8194, {.shard_count = 4, .stages = 2}));  // two servers
   EXPECT_TRUE(may(2000, {.shard_count = 2}));
   EXPECT_FALSE(may(1, {.shard_count = 3000, .stages = 3000}));
 }

@@ -19,6 +19,7 @@ std::optional<wire::Notice> ReportLostLinks(NodeLoop* loop, std::optional<wire::
     message.type = wire::MessageType::kLinkLost;
     message.from = *self;
     message.to = wire::Address::Scheduler();
+    message.epoch = loop->epoch();
     message.body = wire::LostLink{lost.node, lost.why};
     out->Send(std::move(message));
   }

@@ -75,6 +75,9 @@ std::optional<wire::Message> NodeLoop::Next(Nanos patience) {
   --deadline_uses_;
   std::optional<wire::Message> message = transport_->Receive(deadline_);
   if (!message.has_value()) deadline_uses_ = 0;
+  if (message.has_value() && message->type == wire::MessageType::kRoster) {
+    epoch_ = std::max(epoch_, message->epoch);
+  }
   return message;
 }
 

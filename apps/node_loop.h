@@ -48,6 +48,9 @@ class NodeLoop {
   // silence counts.
   double heartbeat_gap_s() const;
 
+  // The greatest of the rosters that came.
+  Epoch epoch() const { return epoch_; }
+
   Mailer& mailer() { return mailer_; }
   transport::Transport& transport() { return *transport_; }
   const transport::Transport& transport() const { return *transport_; }
@@ -61,6 +64,7 @@ class NodeLoop {
   std::map<wire::TimerId, Nanos> timers_;
   // Of the last Next, which serves again while messages come one after the other.
   absl::Time deadline_;
+  Epoch epoch_ = 0;
   Nanos deadline_patience_ = 0;
   int deadline_uses_ = 0;
   std::atomic<int> stop_code_{0};

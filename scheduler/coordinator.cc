@@ -63,6 +63,13 @@ void Coordinator::OnMessage(Nanos now, const Message& message, Outbox* out) {
     out->Send(To(message.from, MessageType::kHeartbeatAck));
   }
   if (const auto* lost = std::get_if<wire::LostLink>(&message.body)) {
+    // Not of a link to the rank's former holder.
+    const Node* other = nodes_.Find(lost->other);
+    const bool present = other != nullptr && message.epoch >= other->welcomed;
+    if (!present || message.epoch < nodes_.Find(message.from)->welcomed) {
+      ++ignored_;
+      return;
+    }
     return broken_links_.Record(now, message.from, *lost);
   }
   if (message.from.role == Role::kWorker) return OnWorkerMessage(now, message, out);

@@ -80,13 +80,25 @@ void Ledger::OnClock(WorkerId worker, Clock completed) {
   }
 }
 
-bool Ledger::IsSurplus(const Update& update) const {
+bool Ledger::IsSurplus(const Update& update) {
   if (!shares_leaves_ || Index(update.bucket) >= rounds_.size()) return false;
-  const Round& round = rounds_[Index(update.bucket)];
+  Round& round = rounds_[Index(update.bucket)];
   if (update.clock < round.clock) return true;
   if (update.clock > round.clock) return false;
-  const auto after = round.leaves.lower_bound(update.leaves.end);  // begins behind it
-  return after != round.leaves.begin() && std::prev(after)->second > update.leaves.begin;
+  const LeafRange leaves = update.leaves;
+  auto first = round.leaves.lower_bound(leaves.begin);
+  if (first != round.leaves.begin() && std::prev(first)->second.end > leaves.begin) return true;
+  const auto last = round.leaves.lower_bound(leaves.end);  // begins behind it
+  if (first == last) return false;
+  uint32_t here = 0;
+  for (auto it = first; it != last; ++it) here += it->second.end - it->first;
+  if (std::prev(last)->second.end > leaves.end || here == leaves.size()) return true;
+  for (auto it = first; it != last; ++it) {
+    surplus_.push_back(
+        {it->second.worker, update.clock, update.bucket, {it->first, it->second.end}});
+  }
+  round.leaves.erase(first, last);
+  return false;
 }
 
 void Ledger::OnTaken(const Update& update) {
@@ -105,7 +117,7 @@ void Ledger::OnTaken(const Update& update) {
                        ? rounds_[Index(update.bucket)]
                        : (rounds_.resize(Index(update.bucket) + 1), rounds_.back());
     if (update.clock > round.clock) round = {.clock = update.clock};
-    round.leaves.emplace(update.leaves.begin, update.leaves.end);
+    round.leaves.emplace(update.leaves.begin, Round::Node{update.leaves.end, update.worker});
   }
   Refresh(update.worker);
 }

@@ -127,7 +127,11 @@ class Ledger {
   // The leaves of one round that have come, of one bucket.
   struct Round {
     Clock clock = kNoClock;
-    std::map<uint32_t, uint32_t> leaves;  // begin, end; never overlapping
+    struct Node {
+      uint32_t end = 0;
+      WorkerId worker{};
+    };
+    std::map<uint32_t, Node> leaves;  // by begin; never overlapping
     uint32_t applied = 0;  // leaves below this
   };
 
@@ -135,8 +139,9 @@ class Ledger {
   Member& MemberOf(WorkerId worker);
   // A push of `clock` is pending no more. False: it was of a former member of its rank.
   bool Forget(WorkerId worker, Clock clock);
-  // A copy of leaves that have come already.
-  bool IsSurplus(const Update& update) const;
+  // A copy of leaves that have come already. Of two that overlap the larger counts: it takes the
+  // place of its parts, which are copies from then on.
+  bool IsSurplus(const Update& update);
   void CheckOrder(const Update& update);
   void CheckVersion(const Read& read);
   void Refresh(WorkerId worker);  // applied_, after a change of its Member

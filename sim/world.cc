@@ -61,6 +61,7 @@ World::World(const WorldOptions& options, ActorFactory factory)
                  .rounds = factory_->rounds()}) {
   wire::Outbox timers;  // time stands still
   coordinator_.Start(0, &timers);
+  server_epochs_.resize(factory_->shards());
   for (uint32_t k = 0; k < factory_->shards(); ++k) {
     shards_.push_back(factory_->MakeShard(ShardId{k}));
     Send(NodeOfShard(k), {factory_->MakeHello(Address::Of(ServerId{k}), k, k + 1)});
@@ -275,6 +276,7 @@ void World::Do(const Choice& choice) {
     case Kind::kSettle: {
       wire::Outbox outbox;
       coordinator_.SettleLinks(kLaterHeartbeat, &outbox);
+      Expel(outbox.messages);
       Send(kScheduler, std::move(outbox.messages));
       break;
     }
@@ -302,6 +304,7 @@ void World::Deliver(NodeIndex from, NodeIndex to) {
     share_changes_ += changing && coordinator_.roster().share_lead == 0 ? 1 : 0;
     Send(kScheduler, std::move(outbox.messages));
   } else if (to < NodeOfSlot(0)) {
+    if (message.type == MessageType::kRoster) server_epochs_[to - 1] = message.epoch;
     if (message.to.role == Role::kShard) DeliverToShard(to - 1, std::move(message));
   } else {
     DeliverToSlot(to - NodeOfSlot(0), message);
@@ -328,10 +331,13 @@ void World::DeliverToSlot(uint32_t index, const Message& message) {
   if (message.type == MessageType::kShutdown || message.type == MessageType::kRefuse) {
     slot.gone = true;
     slot.commands.clear();
-    if (slot.rank.has_value() && SlotOf(*slot.rank) == index) checkers_.OnWorkerGone(*slot.rank);
+    if (slot.rank.has_value() && SlotOf(*slot.rank) == index && !slot.expelled) {
+      checkers_.OnWorkerGone(*slot.rank);
+    }
     return;
   }
   if (!slot.engine.has_value()) return;
+  if (message.type == MessageType::kRoster) slot.epoch = message.epoch;
   if (message.to.role == Role::kPeer || (slot.peer.has_value() && server::Peer::Wants(message))) {
     DeliverToPeer(index, message);
     if (message.type != MessageType::kRoster) return;
@@ -359,14 +365,19 @@ void World::DeliverToPeer(uint32_t index, const Message& message) {
 void World::AfterEngine(uint32_t index, wire::Outbox* outbox) {
   Slot& slot = slots_[index];
   for (Message& message : outbox->messages) message.session = slot.session;
-  checkers_.AfterWorker(*slot.rank, outbox->messages);
+  if (!slot.expelled) checkers_.AfterWorker(*slot.rank, outbox->messages);
   for (const Message& message : outbox->messages) RecordSupply(message);
+  if (slot.expelled && slot.engine->failure().has_value()) {
+    slot.gone = true;  // refused, it ends
+    slot.commands.clear();
+    return;
+  }
   if (slot.engine->failure().has_value()) {
     Fail(absl::StrCat("S6: an honest worker failed: ", *slot.engine->failure()));
   }
   const auto& read = slot.engine->replies().first_violation();
   if (read.has_value() && !Violation().has_value()) Fail(absl::StrCat("L1: ", *read));
-  if (slot.engine->left()) checkers_.OnWorkerGone(*slot.rank);
+  if (slot.engine->left() && !slot.expelled) checkers_.OnWorkerGone(*slot.rank);
   Send(NodeOfSlot(index), std::move(outbox->messages));
   while (instant_device_ && !slot.commands.empty()) RunDevice(index);
 }
@@ -577,8 +588,9 @@ void World::AddTo(Fingerprint* f) const {
   for (const Slot& slot : slots_) {
     f->Add(slot.rank.has_value() ? Index(*slot.rank) : kUnranked);
     f->Add(uint32_t{slot.started} | uint32_t{slot.leaving} << 1 | uint32_t{slot.crashed} << 2 |
-           uint32_t{slot.noticed} << 3 | uint32_t{slot.gone} << 4);
+           uint32_t{slot.noticed} << 3 | uint32_t{slot.gone} << 4 | uint32_t{slot.expelled} << 5);
     f->Add(slot.ranked);
+    f->Add(slot.epoch);
     for (const Clock loaded : slot.loaded) f->Add(loaded);
     f->Add(slot.told.clock);
     f->Add(slot.told.samples);
@@ -607,6 +619,7 @@ void World::AddTo(Fingerprint* f) const {
       for (const Message& message : messages) message.AddTo(f);
     }
   }
+  for (const Epoch epoch : server_epochs_) f->Add(epoch);
   f->Add(lost_.size());
   for (const auto& [a, b] : lost_) {
     f->Add(a);

@@ -137,10 +137,12 @@ class World {
     std::optional<worker::Engine> engine;  // from Welcome on
     std::optional<server::Peer> peer;      // likewise, decentralised
     uint64_t session = 0;
+    Epoch epoch = 0;  // of the latest roster that came
     bool started = false;
     bool leaving = false;
     bool crashed = false;                         // by fault
     bool noticed = false;                         // and the coordinator knows
+    bool expelled = false;                        // counted out alive: what it does counts no more
     bool gone = false;                            // shut down, refused, or crashed: acts no more
     std::vector<Clock> loaded;                    // by shard: whose parameters the device holds
     wire::Progress told;                          // in its last report
@@ -180,7 +182,8 @@ class World {
   void Break(NodeIndex a, NodeIndex b);
   void Resume(NodeIndex a, NodeIndex b);
   void Lose(NodeIndex server, NodeIndex worker);
-  void SayLinkLost(wire::Address from, wire::Address other);
+  void Expel(const std::vector<wire::Message>& notices);
+  void SayLinkLost(wire::Address from, wire::Address other, Epoch epoch);
   void Report(uint32_t index, uint32_t slowness);
   void RecordSupply(const wire::Message& push);
   void CheckEnd();
@@ -197,6 +200,7 @@ class World {
   // Connections that have broken, and what their sessions keep, of both directions.
   std::map<std::pair<NodeIndex, NodeIndex>, Channels> broken_;
   std::set<std::pair<NodeIndex, NodeIndex>> lost_;
+  std::vector<Epoch> server_epochs_;  // of the latest rosters that came, by shard
   Checkers checkers_;
   uint64_t share_changes_ = 0;
   bool members_change_ = false;  // by a fault

@@ -67,15 +67,28 @@ void World::Lose(NodeIndex server, NodeIndex worker) {
   if (mutant_ == WorldMutant::kNoLinkLost) return;
   // As the shells do, each at its end (apps/link_losses.h).
   const Address at_server = Address::Of(ServerId{server - NodeOfShard(0)});
-  SayLinkLost(at_server, Address::Of(*slot.rank));
-  SayLinkLost(Address::Of(*slot.rank), at_server);
+  SayLinkLost(at_server, Address::Of(*slot.rank), server_epochs_[server - NodeOfShard(0)]);
+  SayLinkLost(Address::Of(*slot.rank), at_server, slot.epoch);
 }
 
-void World::SayLinkLost(Address from, Address other) {
+// Those that are told to end, though they live.
+void World::Expel(const std::vector<wire::Message>& notices) {
+  for (const wire::Message& message : notices) {
+    if (message.type != wire::MessageType::kShutdown || message.to.role != wire::Role::kWorker) {
+      continue;
+    }
+    Slot& slot = slots_[*SlotOf(WorkerId{message.to.index})];
+    slot.expelled = true;
+    checkers_.OnWorkerGone(*slot.rank);
+  }
+}
+
+void World::SayLinkLost(Address from, Address other, Epoch epoch) {
   wire::Message message;
   message.type = wire::MessageType::kLinkLost;
   message.from = from;
   message.to = Address::Scheduler();
+  message.epoch = epoch;
   message.body = wire::LostLink{other, "no connection"};
   const NodeIndex node = from.role == wire::Role::kServer
                              ? NodeOfShard(from.index)

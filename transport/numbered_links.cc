@@ -19,7 +19,8 @@ constexpr absl::Duration kTendEvery = absl::Milliseconds(10);
 constexpr absl::Duration kTendIdleEvery = absl::Milliseconds(200);
 // A connection of ours on which nothing was heard for this long is asked, and then made anew.
 constexpr absl::Duration kQuietMax = absl::Milliseconds(600);
-constexpr absl::Duration kSilentMax = absl::Milliseconds(1200);
+constexpr int kSilentPart = 3;  // of the link's timeout; at most
+constexpr absl::Duration kSilentMax = absl::Seconds(3);
 constexpr absl::Duration kTellAfter = absl::Milliseconds(20);
 constexpr absl::Duration kAskAfter = absl::Milliseconds(200);  // doubled up to
 constexpr absl::Duration kAskMax = absl::Milliseconds(800);
@@ -338,7 +339,8 @@ void NumberedLinks::TendOne(Link* link, absl::Time now) {
   if (link->session.kept().empty() && !quiet) return;
   if (link->ask_at == absl::InfiniteFuture()) link->ask_at = now;
   if (now < link->ask_at) return;
-  if (quiet && now - std::max(link->heard_at, link->dialled_at) >= kSilentMax) {
+  const absl::Duration silent_max = std::min(kSilentMax, options_.link_timeout / kSilentPart);
+  if (quiet && now - std::max(link->heard_at, link->dialled_at) >= silent_max) {
     link->dialled_at = now;
     redial_(link->peer);
     GoBack(link, link->session.first_kept());
