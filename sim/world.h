@@ -43,7 +43,7 @@ struct FaultBudget {
   uint32_t duplicates = 0;  // the head of a channel of data messages arrives twice
   uint32_t reports = 0;     // a worker tells a speed, which the scheduler may re-balance by
   uint32_t breaks = 0;      // a connection breaks with what is under way, and is made again later
-  uint32_t losses = 0;      // a worker and a shard cannot reach one another any more
+  uint32_t losses = 0;      // two nodes, a worker among them, cannot reach one another any more
   friend bool operator==(const FaultBudget&, const FaultBudget&) = default;
 };
 
@@ -178,12 +178,13 @@ class World {
   void Crash(uint32_t index);
   static std::pair<NodeIndex, NodeIndex> PairOf(NodeIndex a, NodeIndex b);
   void AddLinkChoices(std::vector<Choice>* choices) const;
-  bool CanLose(NodeIndex server, NodeIndex worker) const;
+  bool CanLose(NodeIndex a, NodeIndex b) const;
   void Break(NodeIndex a, NodeIndex b);
   void Resume(NodeIndex a, NodeIndex b);
-  void Lose(NodeIndex server, NodeIndex worker);
+  void Lose(NodeIndex a, NodeIndex b);
+  wire::Address AddressOf(NodeIndex node) const;
   void Expel(const std::vector<wire::Message>& notices);
-  void SayLinkLost(wire::Address from, wire::Address other, Epoch epoch);
+  void SayLinkLost(NodeIndex node, wire::Address other);
   void Report(uint32_t index, uint32_t slowness);
   void RecordSupply(const wire::Message& push);
   void CheckEnd();

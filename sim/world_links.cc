@@ -23,20 +23,26 @@ void World::AddLinkChoices(std::vector<Choice>* choices) const {
   for (const auto& [ends, kept] : broken_) {
     choices->push_back({Kind::kResume, ends.first, ends.second});
   }
-  for (uint32_t shard = 0; shard < factory_->shards() && faults_.losses > 0; ++shard) {
+  // Links that there are: of workers and shards, or of workers.
+  const bool peers = factory_->shape().policy.decentralised();
+  const NodeIndex first = peers ? NodeOfSlot(0) : NodeOfShard(0);
+  const NodeIndex end = peers ? NodeOfSlot(static_cast<uint32_t>(slots_.size())) : NodeOfSlot(0);
+  for (NodeIndex a = first; a < end && faults_.losses > 0; ++a) {
     for (uint32_t slot = 0; slot < slots_.size(); ++slot) {
-      const bool one = CanLose(NodeOfShard(shard), NodeOfSlot(slot));
-      if (one) choices->push_back({Kind::kLose, NodeOfShard(shard), NodeOfSlot(slot)});
+      if (CanLose(a, NodeOfSlot(slot))) choices->push_back({Kind::kLose, a, NodeOfSlot(slot)});
     }
   }
   if (coordinator_.links_to_settle()) choices->push_back({Kind::kSettle});
 }
 
-// The worker is counted out: somebody has to be left.
-bool World::CanLose(NodeIndex server, NodeIndex worker) const {
-  const uint32_t slot = worker - NodeOfSlot(0);
-  return slots_[slot].started && CanSpare(slot) && !lost_.contains(PairOf(server, worker)) &&
-         !broken_.contains(PairOf(server, worker)) &&
+// A worker is counted out: somebody has to be left.
+bool World::CanLose(NodeIndex a, NodeIndex b) const {
+  const auto can_spare = [this](NodeIndex node) {
+    const uint32_t slot = node - NodeOfSlot(0);
+    return node < NodeOfSlot(0) || (slots_[slot].started && CanSpare(slot));
+  };
+  return a < b && can_spare(a) && can_spare(b) && !lost_.contains(PairOf(a, b)) &&
+         !broken_.contains(PairOf(a, b)) &&
          coordinator_.phase() == scheduler::Coordinator::Phase::kRunning;
 }
 
@@ -58,17 +64,20 @@ void World::Resume(NodeIndex a, NodeIndex b) {
   }
 }
 
-void World::Lose(NodeIndex server, NodeIndex worker) {
-  Slot& slot = slots_[worker - NodeOfSlot(0)];
+void World::Lose(NodeIndex a, NodeIndex b) {
   members_change_ = true;
-  channels_.erase({server, worker});
-  channels_.erase({worker, server});
-  lost_.insert(PairOf(server, worker));
+  channels_.erase({a, b});
+  channels_.erase({b, a});
+  lost_.insert(PairOf(a, b));
   if (mutant_ == WorldMutant::kNoLinkLost) return;
   // As the shells do, each at its end (apps/link_losses.h).
-  const Address at_server = Address::Of(ServerId{server - NodeOfShard(0)});
-  SayLinkLost(at_server, Address::Of(*slot.rank), server_epochs_[server - NodeOfShard(0)]);
-  SayLinkLost(Address::Of(*slot.rank), at_server, slot.epoch);
+  SayLinkLost(a, AddressOf(b));
+  SayLinkLost(b, AddressOf(a));
+}
+
+Address World::AddressOf(NodeIndex node) const {
+  if (node < NodeOfSlot(0)) return Address::Of(ServerId{node - NodeOfShard(0)});
+  return Address::Of(*slots_[node - NodeOfSlot(0)].rank);
 }
 
 // Those that are told to end, though they live.
@@ -83,17 +92,16 @@ void World::Expel(const std::vector<wire::Message>& notices) {
   }
 }
 
-void World::SayLinkLost(Address from, Address other, Epoch epoch) {
+void World::SayLinkLost(NodeIndex node, Address other) {
+  const bool server = node < NodeOfSlot(0);
   wire::Message message;
   message.type = wire::MessageType::kLinkLost;
-  message.from = from;
+  message.from = AddressOf(node);
   message.to = Address::Scheduler();
-  message.epoch = epoch;
+  message.epoch =
+      server ? server_epochs_[node - NodeOfShard(0)] : slots_[node - NodeOfSlot(0)].epoch;
   message.body = wire::LostLink{other, "no connection"};
-  const NodeIndex node = from.role == wire::Role::kServer
-                             ? NodeOfShard(from.index)
-                             : NodeOfSlot(*SlotOf(WorkerId{from.index}));
-  if (node >= NodeOfSlot(0)) message.session = slots_[node - NodeOfSlot(0)].session;
+  if (!server) message.session = slots_[node - NodeOfSlot(0)].session;
   std::vector<wire::Message> messages;
   messages.push_back(std::move(message));
   Send(node, std::move(messages));
