@@ -166,7 +166,9 @@ void Ledger::OnApplied(const Update& update, uint64_t staleness) {
 void Ledger::OnStored(BucketId bucket, const Store::Stamp& stamp) {
   if (expected_.size() <= Index(bucket)) expected_.resize(Index(bucket) + 1);
   Store::Stamp& expected = expected_[Index(bucket)];
-  const std::vector<Update> given = std::exchange(given_, {});
+  stored_.clear();
+  stored_.swap(given_);
+  const std::vector<Update>& given = stored_;
   for (const Update& update : given) {
     // The store is given all parts of an update under the clock of the last.
     Store::StampWith(update.worker, update.leaves, given.back().clock, &expected);

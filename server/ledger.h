@@ -154,6 +154,7 @@ class Ledger {
   std::vector<Round> rounds_;           // by bucket, where leaves are shared
   std::vector<Store::Stamp> expected_;  // by bucket: what the store should say
   std::vector<Update> given_;           // to the store, which has not said so yet
+  std::vector<Update> stored_;          // scratch of OnStored
   std::vector<Update> surplus_;         // pending copies; they will be dropped
   std::vector<Member> members_;  // by worker index
   std::vector<Row> rows_;

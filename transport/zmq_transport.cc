@@ -159,6 +159,7 @@ class ZmqTransport final : public Transport {
   absl::Status PutFrames(const std::string& peer, bool ours, std::string_view first,
                          absl::Span<const Buffer> rest, bool again);
   Taken TakeFrames(ZmqSockets::Source* from);
+  bool TakeEarly();
   void Tend();
   void Lose(const LostLink& lost);
   void LoseLocal(const LostLocalLink& lost);
@@ -184,6 +185,7 @@ class ZmqTransport final : public Transport {
   NumberedLinks numbered_;
   StreamLinks streams_;
   std::vector<LostNode> lost_;
+  std::optional<wire::Message> early_;  // came while a Send waited for room
   int since_tend_ = 0;
   int local_in_a_row_ = 0;
   int since_look_ = 0;
@@ -264,8 +266,20 @@ absl::Status ZmqTransport::Send(wire::Address node, const wire::Message& message
   if (closed_) return absl::FailedPreconditionError("the transport is closed");
   SOAP_ASSIGN_OR_RETURN(const wire::Message stamped, identity_.Stamp(node, message));
   absl::Status sent = SendStamped(node, stamped);
+  if (absl::IsResourceExhausted(sent) && TakeEarly()) sent = SendStamped(node, stamped);
   if (!sent.ok()) ++stats_.dropped_messages;
   return sent;
+}
+
+// Acknowledgements make room, and who sends without receiving must come on too: takes what is there,
+// up to the first message, which waits for Receive. False: one waits already.
+bool ZmqTransport::TakeEarly() {
+  if (early_.has_value()) return false;
+  streams_.Look();
+  wire::Message message;
+  if (TakeOne(&message) == Taken::kMessage) early_ = std::move(message);
+  Tend();
+  return true;
 }
 
 void ZmqTransport::FollowOpening() {
@@ -392,6 +406,7 @@ absl::Status ZmqTransport::TellNote(const std::string& peer, bool ours, const St
 }
 
 std::optional<wire::Message> ZmqTransport::Receive(absl::Time deadline) {
+  if (early_.has_value()) return std::exchange(early_, std::nullopt);
   wire::Message message;
   if (++since_tend_ >= kTendEvery) Tend();
   while (!closed_) {

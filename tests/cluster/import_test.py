@@ -152,7 +152,7 @@ class ImportTest(ClusterTestCase):
         worker = self.run_program("soapstone-worker", f"--config={self.config}", "--model=mlp",
                                   f"--scheduler={endpoint}")
         self.assertEqual(worker.wait(20), 78, worker.output())
-        self.assertIn("configuration differs", worker.output())
+        self.assertIn("differs from the scheduler's", worker.output())
 
 
 if __name__ == "__main__":

@@ -65,18 +65,28 @@ def shutdown(sender=(SCHEDULER, 0), to=(0, 0), session=0, code=0):
                    field(27, field(1, code) + field(2, b"a stranger says so")))
 
 
+def numbered(body, number, incarnation):
+    """Frame 0 with the trailer of a session (docs/wire.md, Sessions)."""
+    return body + b"STRL" + struct.pack("<IQQQQ", 1, number, incarnation, 0, 0)
+
+
 class Peer:
     """A connection to a node that listens, as a DEALER."""
 
     def __init__(self, port, identity=b"", patience=5):
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=patience)
         self.buffer = b""
+        self.incarnation = random.getrandbits(64) | 1
+        self.number = 0
         self.socket.sendall(GREETING)
         self.take(64)
         self.socket.sendall(ready(identity))
 
     def send(self, *frames):
-        for i, body in enumerate(frames):
+        """A message, as the next of this connection's session."""
+        self.number += 1
+        first = numbered(frames[0], self.number, self.incarnation)
+        for i, body in enumerate([first, *frames[1:]]):
             self.socket.sendall(frame(body, i + 1 < len(frames)))
 
     def take(self, size):
@@ -89,14 +99,14 @@ class Peer:
         return taken
 
     def answer(self):
-        """The next frame that is no command; None: nothing came, or it ended."""
+        """The next message's frame 0; None: nothing came, or it ended."""
         try:
             while True:
                 flags = self.take(1)[0]
                 size = struct.unpack(">Q", self.take(8))[0] if flags & LONG else self.take(1)[0]
                 body = self.take(size)
-                if not flags & 4:  # no command
-                    return body
+                if not flags & 4 and body[:4] != b"SSES":  # no command, no note of sessions
+                    return body[:-40]
         except OSError:
             return None
 
@@ -124,7 +134,8 @@ def large_frames(_):
 
 def hellos(rng):
     return GREETING + ready(), b"".join(
-        frame(hello(WORKER, rng.getrandbits(63) + 1, rng.getrandbits(64))) for _ in range(500))
+        frame(numbered(hello(WORKER, rng.getrandbits(63) + 1, rng.getrandbits(64)), i + 1, 9))
+        for i in range(500))
 
 
 FLOODS = [whole_messages, endless_message, half_open, large_frames, hellos]

@@ -116,8 +116,8 @@ class TrainTest(ClusterTestCase):
             ledger = json.load(file)
         nodes = {node["name"]: node for node in ledger["nodes"]}
         # The ends of connections on which something was received: ZeroMQ's, and between a worker and
-        # a server a stream. Servers 0 and 1 connect to each other, and each hears the other there.
-        ends = {"scheduler": 5, "server-0": 5 + 3, "server-1": 5 + 3,
+        # a server a stream. Servers 0 and 1 connect to each other, and each hears the other on both.
+        ends = {"scheduler": 5, "server-0": 6 + 3, "server-1": 6 + 3,
                 "worker-0": 3 + 2, "worker-1": 3 + 2, "worker-2": 3 + 2}
         self.assertEqual({name: node["sockets"]["connections"] for name, node in nodes.items()},
                          ends)
@@ -171,7 +171,7 @@ class TrainTest(ClusterTestCase):
         worker = self.run_program("soapstone-worker", f"--config={self.config}",
                                   f"--scheduler={endpoint}", "--policy=async")
         self.assertEqual(worker.wait(20), 78, worker.output())
-        self.assertIn("configuration differs", worker.output())
+        self.assertIn("differs from the scheduler's", worker.output())
 
     def test_the_missing_are_named_at_the_start_timeout(self):
         scheduler = self.run_program("soapstone-scheduler", f"--config={self.config}",
