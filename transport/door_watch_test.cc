@@ -182,7 +182,12 @@ TEST_F(DoorWatchTest, AHelloIsNoProof) {
   hello.type = MessageType::kHello;
   hello.from = Address::Temporary(Role::kWorker, 1);
   hello.body = wire::Hello{.role = Role::kWorker};
-  const std::string frame = ByHand::Frame(wire::EncodeHeader(hello, hello.from), false);
+  // With the trailer of a session: the first message of somebody.
+  const uint64_t trailer[] = {uint64_t{1} << 32 | 0x4C525453, 1, 7, 0, 0};
+  const std::string frame = ByHand::Frame(
+      wire::EncodeHeader(hello, hello.from) +
+          std::string(reinterpret_cast<const char*>(trailer), sizeof(trailer)),
+      false);
   ASSERT_TRUE(stranger.Say(frame));
   ASSERT_TRUE(server_->Receive(DoorSoon()).has_value());
   EXPECT_TRUE(stranger.IsSentAway(frame, uint64_t{1} << 32));

@@ -398,7 +398,8 @@ TEST_F(StreamChannelTest, AnAnnouncedMessageTakesNoMemoryBeforeItsBytesCome) {
   });
   int ends[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
-  StreamChannel receiver(ends[0], {}, &pool);
+  StreamChannel receiver(1, {}, &pool);
+  ASSERT_TRUE(receiver.Attach(ends[0], {.self = 2}));
   const auto give = [&](const std::string& bytes) {
     Buffers frames;
     for (size_t at = 0; at < bytes.size();) {
@@ -410,7 +411,7 @@ TEST_F(StreamChannelTest, AnAnnouncedMessageTakesNoMemoryBeforeItsBytesCome) {
   };
   give(Chunk({kBegin, static_cast<uint32_t>(kAnnounced), 8, 1}, {kAnnounced}, std::string(8, 'h')));
   EXPECT_LE(taken, StreamChannel::kAheadMax + kMb);
-  give(std::string(20 * kMb, 'p'));
+  give(std::string(70 * kMb, 'p'));
   EXPECT_LE(taken, (1 + StreamChannel::kAheadFactor) * StreamChannel::kAheadMax + kMb);
   EXPECT_FALSE(receiver.broken());
   close(ends[1]);
