@@ -533,6 +533,7 @@ void ZmqTransport::Lose(const LostLink& lost) {
 
 void ZmqTransport::TakeNote(const ZmqSockets::Source& from, const Buffer& frame) {
   const std::optional<StreamNote> note = DecodeNote(frame);
+  if (note.has_value() && identity_.session() == 0) return;  // from one that was welcomed before us
   if (!note.has_value() || note->session == 0 || note->session != identity_.session()) {
     rejections_.Add(absl::InvalidArgumentError("a note of another session or release"),
                     absl::Now());

@@ -117,7 +117,8 @@ class BrokenLinkTest(ClusterTestCase):
         print(f"{policy} over {transport}: {sum(broken.values())} breaks: {dict(broken)}", flush=True)
         self.assertGreaterEqual(sum(broken.values()), BREAKS, "the run was over before all breaks")
         self.assertNotIn("lost", running.output())
-        self.assertRegex(running.output(), r"broken 0 times|no bound|free of servers|guarantee")
+        for times in re.findall(r"broken (\d+) times", running.output()):
+            self.assertEqual(times, "0")
         self.assertGreaterEqual(self.accuracy(running.output()), 0.9)
         return self.sha256(running.output())
 
@@ -137,12 +138,40 @@ class BrokenLinkTest(ClusterTestCase):
         self.check_bsp("auto")
 
     def test_ssp(self):
-        for transport in ["sockets", "zeromq", "auto"]:
-            self.check("ssp:s=2", transport)
+        self.check_all("ssp:s=2")
 
     def test_async(self):
-        for transport in ["sockets", "zeromq", "auto"]:
-            self.check("async", transport)
+        self.check_all("async")
+
+    def test_softsync(self):
+        self.check_all("softsync:n=2,rate=mean")
+
+    def test_backup(self):
+        self.check_all("backup:b=1")
+
+    def test_tree(self):
+        self.check_all("tree:group=2,s=1", processes=10)  # two servers, and for each group two
+
+    def test_easgd(self):
+        self.check_all("easgd:tau=2,mode=async")
+
+    def test_localsgd(self):
+        self.check_all("localsgd:h=2")
+
+    def test_allreduce(self):
+        self.check_all("allreduce")
+
+    def test_eager(self):
+        self.check_all("eager")
+
+    def test_gossip(self):
+        for mode in ["dpsgd", "adpsgd", "pushsum", "gossipgrad"]:
+            self.check_all(f"gossip:mode={mode}")
+
+    def check_all(self, policy, **more):
+        """Over streams; where there is time for many breaks by every way."""
+        for transport in ["sockets"] if BREAKS <= 3 else ["sockets", "zeromq", "auto"]:
+            self.check(policy, transport, **more)
 
 
 if __name__ == "__main__":
