@@ -109,6 +109,7 @@ void NumberedLinks::Judge(Link* link) {
   if (waits == link->waits) return;
   link->waits = waits;
   waiting_ += waits ? 1 : -1;
+  if (waits) tend_at_ = absl::InfinitePast();  // not only when idle links are looked at
 }
 
 absl::Status NumberedLinks::Send(const std::string& peer, bool ours, std::string_view header,

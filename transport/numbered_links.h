@@ -82,6 +82,7 @@ class NumberedLinks {
   bool waiting() const { return waiting_ > 0; }
   std::vector<LostLink> TakeLost() { return std::exchange(lost_, {}); }
   void Drop(const std::string& peer);
+  size_t size() const { return links_.size(); }
 
   // Nothing that was sent to somebody who has been heard is still to be taken.
   bool all_acknowledged() const;
