@@ -133,7 +133,7 @@ DoorWatch::~DoorWatch() {
 
 void DoorWatch::Prove(int fd) {
   const MutexLock lock(&mutex_);
-  if (all_read_.exchange(false)) door_.AllRead();
+  if (all_read_) door_.AllRead();
   door_.Prove(fd);
   if (!door_.IsUnproven(fd)) Forget(fd);
   unproven_ = door_.unproven_count();
@@ -145,7 +145,7 @@ void DoorWatch::Run() {
     {
       const MutexLock lock(&mutex_);
       // Before what has happened since.
-      if (all_read_.exchange(false)) door_.AllRead();
+      if (all_read_) door_.AllRead();
       TakeEvents();
       Look();
       unproven_ = door_.unproven_count();

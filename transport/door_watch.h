@@ -34,6 +34,10 @@ class DoorWatch {
   // A message of the session came by the connection `fd`.
   void Prove(int fd);
   // There is nothing left to read.
+  // Something was read, and more may be there.
+  void Reads() {
+    if (all_read_.load(std::memory_order_relaxed)) all_read_ = false;
+  }
   void AllRead() {
     if (!all_read_.load(std::memory_order_relaxed)) all_read_ = true;
   }

@@ -295,6 +295,9 @@ TEST_P(TransportTest, FullAnswerQueueIsAnErrorNotAWait) {
   const absl::Time deadline = Soon();
   while (status.ok() && absl::Now() < deadline) status = server->Send(kWorker0, reply);
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  // libzmq loses the memory of a full queue now and then that is closed from both ends.
+  while (worker->Receive(absl::Now() + absl::Milliseconds(100)).has_value()) {
+  }
 }
 
 TEST_P(TransportTest, CloseHandsOverWhatIsQueued) {

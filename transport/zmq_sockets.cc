@@ -170,6 +170,7 @@ bool ZmqSockets::Receive(size_t frames_max, Buffers* frames, Source* from) {
     const size_t i = next_ % sockets;
     next_ = i + 1;
     if (!socket(i).Receive(frames_max + 1, frames, &from->fd)) continue;
+    if (door_ != nullptr) door_->Reads();
     from->socket = i;
     from->answered = router_.open() && i == 0;
     if (from->answered) {
