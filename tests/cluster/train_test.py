@@ -116,11 +116,12 @@ class TrainTest(ClusterTestCase):
             ledger = json.load(file)
         nodes = {node["name"]: node for node in ledger["nodes"]}
         # The ends of connections on which something was received: ZeroMQ's, and between a worker and
-        # a server a stream. Servers 0 and 1 connect to each other, and each hears the other on both.
-        ends = {"scheduler": 5, "server-0": 6 + 3, "server-1": 6 + 3,
-                "worker-0": 3 + 2, "worker-1": 3 + 2, "worker-2": 3 + 2}
-        self.assertEqual({name: node["sockets"]["connections"] for name, node in nodes.items()},
-                         ends)
+        # a server a stream. Servers 0 and 1 connect to each other; on the connection of its own a server
+        # hears acknowledgements, which the end may come before.
+        ends = {"scheduler": (5, 5), "server-0": (5 + 3, 6 + 3), "server-1": (5 + 3, 6 + 3),
+                "worker-0": (3 + 2, 3 + 2), "worker-1": (3 + 2, 3 + 2), "worker-2": (3 + 2, 3 + 2)}
+        for name, (least, most) in ends.items():
+            self.assertTrue(least <= nodes[name]["sockets"]["connections"] <= most, nodes[name]["sockets"])
         for name, node in nodes.items():
             sockets = node["sockets"]
             self.assertLessEqual(abs(sockets["taken_bytes"] - sockets["given_bytes"]),
