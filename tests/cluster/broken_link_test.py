@@ -106,7 +106,7 @@ class BrokenLinkTest(ClusterTestCase):
         return broken
 
     def check(self, policy, transport, *flags, epochs=None, processes=6):
-        epochs = epochs or 60 + 20 * max(BREAKS - 3, 0)
+        epochs = epochs or 100 + 20 * max(BREAKS - 3, 0)
         command = [f"--policy={policy}", f"--transport={transport}", f"--epochs={epochs}", "--strict", *flags]
         running = self.train(*command)
         running.wait_for(r"^epoch \d+/")
@@ -123,7 +123,7 @@ class BrokenLinkTest(ClusterTestCase):
         return self.sha256(running.output())
 
     def check_bsp(self, transport, **more):
-        epochs = 60 + 20 * max(BREAKS - 3, 0)
+        epochs = 100 + 20 * max(BREAKS - 3, 0)
         undisturbed = self.train("--policy=bsp", f"--transport={transport}", f"--epochs={epochs}")
         self.assertEqual(undisturbed.wait(150), 0, undisturbed.output())
         self.assertEqual(self.check("bsp", transport, **more), self.sha256(undisturbed.output()))
