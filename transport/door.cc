@@ -101,7 +101,7 @@ std::vector<int> Door::TakeUnwelcome() {
   if (TotalBytes() > limits_.total_bytes_max) {
     for (auto it = visitors_.begin(); it != visitors_.end();) {
       const auto visitor = it++;
-      if (visitor->second.bytes > 0 && !visitor->second.returns) SendAway(visitor, &fds);
+      if (visitor->second.bytes > limits_.little_bytes && !visitor->second.returns) SendAway(visitor, &fds);
     }
   }
   return fds;

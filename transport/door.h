@@ -10,7 +10,8 @@
 //     what it has to say), returning_bytes_max. There is one such place for each that broke, for
 //     return_patience, and only for the host that it broke from.
 //  2. All unproven ones together, those that have left included, sent at most total_bytes_max since
-//     the node last had nothing left to read; those in a place of invariant 1 are not in the sum.
+//     the node last had nothing left to read; those in a place of invariant 1 are not in the sum,
+//     and who sent little_bytes or less is not sent away for it.
 //  3. There are at most connections_max unproven ones; the oldest goes first.
 #pragma once
 
@@ -33,6 +34,8 @@ struct DoorLimits {
   size_t connections_max = 64;
   uint64_t returning_bytes_max = uint64_t{1} << 30;
   absl::Duration return_patience = absl::Seconds(60);
+  // Who sent no more than this stays whatever others did: a member that connects again, too.
+  uint64_t little_bytes = 4096;
 };
 
 class Door {

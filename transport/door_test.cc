@@ -15,7 +15,8 @@ constexpr DoorLimits kLimits = {.bytes_max = 100,
                                 .total_bytes_max = 250,
                                 .connections_max = 3,
                                 .returning_bytes_max = 1000,
-                                .return_patience = absl::Seconds(60)};
+                                .return_patience = absl::Seconds(60),
+                                .little_bytes = 0};
 
 class DoorTest : public testing::Test {
  protected:
@@ -88,6 +89,16 @@ TEST_F(DoorTest, WhatThoseWhoLeftHaveSentCountsUntilItIsRead) {
   door_.AllRead();
   Enter(1, 11);
   EXPECT_THAT(door_.TakeUnwelcome(), IsEmpty());
+}
+
+TEST(DoorLittleTest, WhoSentLittleStaysWhateverOthersDid) {
+  Door door({.bytes_max = 100, .total_bytes_max = 250, .little_bytes = 10});
+  for (const int fd : {1, 2, 3}) door.EnterUnseen(fd);
+  door.Enter(4, "host", absl::UnixEpoch());
+  door.Count(4, 10);
+  door.Enter(5, "host", absl::UnixEpoch());
+  door.Count(5, 11);
+  EXPECT_THAT(door.TakeUnwelcome(), testing::ElementsAre(5));
 }
 
 TEST_F(DoorTest, WhoEndedUnseenMaySentAllThatIsAllowed) {
