@@ -5,24 +5,24 @@
 
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "apps/node_loop.h"
+#include "base/steady_clock.h"
 
 namespace soapstone::apps {
 namespace {
 
-// The engine issues a step at a time, so these bound the instructions of one step.
-constexpr size_t kCommandsMax = size_t{1} << 20;
 constexpr size_t kEventsMax = size_t{1} << 20;
-constexpr absl::Duration kDevicePutPatience = absl::Seconds(2);
+constexpr absl::Duration kEventPatience = absl::Seconds(2);
 constexpr absl::Duration kDeviceLookAgain = absl::Seconds(1);
 
 }  // namespace
 
-DeviceThread::DeviceThread(Runner runner, std::function<void()> wake, Nanos patience_ns)
+DeviceThread::DeviceThread(Runner runner, std::function<void()> wake, Nanos patience_ns,
+                           size_t commands_max)
     : runner_(std::move(runner)),
       wake_(std::move(wake)),
-      commands_(kCommandsMax),
+      commands_max_(commands_max),
+      commands_(commands_max),
       events_(kEventsMax),
       watch_(patience_ns, kLookEvery),
       thread_([this](const std::stop_token& stop) {
@@ -37,12 +37,13 @@ DeviceThread::~DeviceThread() {
   events_.Close();
 }
 
-bool DeviceThread::Put(worker::DeviceCommand command) {
+bool DeviceThread::Put(worker::DeviceCommand* command) {
+  if (commands_.size() >= commands_max_) return false;  // nobody else puts any
   {
     MutexLock lock(&mutex_);
     ++waiting_;
   }
-  return commands_.Put(std::move(command), absl::Now() + kDevicePutPatience);
+  return commands_.TryPut(std::move(*command));
 }
 
 std::optional<worker::Overdue> DeviceThread::Look(Nanos now) {
@@ -67,7 +68,7 @@ bool DeviceThread::IsAbandoned() {
 }
 
 std::optional<worker::DeviceEvent> DeviceThread::Take() {
-  return events_.Take(absl::InfinitePast());
+  return events_.Take(SteadyTime::InfinitePast());
 }
 
 void DeviceThread::Hurry() {
@@ -80,7 +81,7 @@ void DeviceThread::Hurry() {
 
 Nanos DeviceThread::RestFor(Nanos duration) {
   const Nanos began = NodeLoop::Now();
-  const absl::Time until = absl::Now() + absl::Nanoseconds(duration);
+  const SteadyTime until = SteadyTime::At(began) + absl::Nanoseconds(duration);
   MutexLock lock(&mutex_);
   watch_.BeginRest(began);
   while (!hurry_) {
@@ -106,7 +107,7 @@ void DeviceThread::RunOne(const worker::DeviceCommand& command,
 // False: the loop takes none any more.
 bool DeviceThread::Deliver(std::vector<worker::DeviceEvent>* events, const std::stop_token& stop) {
   for (worker::DeviceEvent& event : *events) {
-    if (events_.Put(std::move(event), absl::Now() + kDevicePutPatience)) continue;
+    if (events_.Put(std::move(event), SteadyNow() + kEventPatience)) continue;
     LOG_IF(ERROR, !stop.stop_requested()) << "the worker's loop takes no events";
     return false;
   }
@@ -121,7 +122,7 @@ void DeviceThread::Run(const std::stop_token& stop) {
   std::vector<worker::DeviceEvent> events;
   while (!stop.stop_requested()) {
     const std::optional<worker::DeviceCommand> command =
-        commands_.Take(absl::Now() + kDeviceLookAgain);
+        commands_.Take(SteadyNow() + kDeviceLookAgain);
     if (!command.has_value()) continue;
     RunOne(*command, &events);
     if (!events.empty() && !Deliver(&events, stop)) return;

@@ -28,13 +28,15 @@ class DeviceThread {
 
   // `wake` makes the loop look for events; any thread may call it. patience_ns: the floor of the
   // time that a command may take, as worker::CommandWatch has it.
-  DeviceThread(Runner runner, std::function<void()> wake, Nanos patience_ns = 5 * kSecond);
+  DeviceThread(Runner runner, std::function<void()> wake, Nanos patience_ns = 5 * kSecond,
+               size_t commands_max = size_t{1} << 16);
   ~DeviceThread();
   DeviceThread(const DeviceThread&) = delete;
   DeviceThread& operator=(const DeviceThread&) = delete;
 
-  // False when the device has not taken its commands for too long.
-  bool Put(worker::DeviceCommand command);
+  // False: it has as many as it may, and `command` is still the caller's, to be put again. A step
+  // may have more; that the device goes on at all is for Look to say.
+  bool Put(worker::DeviceCommand* command);
   // The oldest event that was not taken yet, if there is one.
   std::optional<worker::DeviceEvent> Take();
   // Ends the rest in hand; from now on there is none. The commands are run all the same.
@@ -59,6 +61,7 @@ class DeviceThread {
 
   Runner runner_;
   std::function<void()> wake_;
+  const size_t commands_max_;
   BoundedInbox<worker::DeviceCommand> commands_;
   BoundedInbox<worker::DeviceEvent> events_;
   Mutex mutex_;

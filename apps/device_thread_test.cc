@@ -13,6 +13,10 @@ namespace {
 
 constexpr Nanos kForever = 3600 * kSecond;
 
+bool PutOne(DeviceThread* device, worker::DeviceCommand command = {}) {
+  return device->Put(&command);
+}
+
 TEST(DeviceThread, ADestroyedOneDoesNotGoOnResting) {
   std::atomic<bool> resting = false;
   Nanos rested = -1;
@@ -24,7 +28,7 @@ TEST(DeviceThread, ADestroyedOneDoesNotGoOnResting) {
           rested = rest(kForever);
         },
         [] {});
-    ASSERT_TRUE(device.Put({}));
+    ASSERT_TRUE(PutOne(&device));
     while (!resting) std::this_thread::yield();
   }
   EXPECT_GE(rested, 0);
@@ -40,9 +44,9 @@ TEST(DeviceThread, OnceHurriedItRestsNoMore) {
         ++done;
       },
       [] {});
-  ASSERT_TRUE(device.Put({}));
+  ASSERT_TRUE(PutOne(&device));
   device.Hurry();
-  ASSERT_TRUE(device.Put({}));
+  ASSERT_TRUE(PutOne(&device));
   while (done < 2) std::this_thread::yield();
 }
 
@@ -51,7 +55,7 @@ TEST(DeviceThread, ARestIsAsLongAsAsked) {
   DeviceThread device([&](const worker::DeviceCommand&, std::vector<worker::DeviceEvent>*,
                           const DeviceThread::Rest& rest) { rested = rest(2 * kMillisecond); },
                       [] {});
-  ASSERT_TRUE(device.Put({}));
+  ASSERT_TRUE(PutOne(&device));
   while (rested < 0) std::this_thread::yield();
   EXPECT_GE(rested, 2 * kMillisecond);
 }
@@ -74,7 +78,7 @@ TEST(DeviceThread, AHungCommandIsNamedAndItsThreadLeftBehind) {
         hang->ended = true;
       },
       [hang] { ++hang->wakes; }, kPatience);
-  ASSERT_TRUE(device->Put({.what = {.op = worker::Op::kBackward, .index = 7}}));
+  ASSERT_TRUE(PutOne(device.get(), {.what = {.op = worker::Op::kBackward, .index = 7}}));
   const Nanos began = NodeLoop::Now();
   std::optional<worker::Overdue> overdue;
   bool was_slow = false;
@@ -93,12 +97,38 @@ TEST(DeviceThread, AHungCommandIsNamedAndItsThreadLeftBehind) {
   EXPECT_EQ(hang->wakes, 0);
 }
 
+// A step of more commands than it may have waits with who puts them, at once and without a loss.
+TEST(DeviceThread, AFullOneTakesTheRestLater) {
+  std::atomic<bool> released = false;
+  std::atomic<uint32_t> next = 0;
+  std::atomic<bool> in_order = true;
+  DeviceThread device(
+      [&](const worker::DeviceCommand& command, std::vector<worker::DeviceEvent>*,
+          const DeviceThread::Rest&) {
+        while (!released) std::this_thread::yield();
+        if (command.instruction != next++) in_order = false;
+      },
+      [] {}, 5 * kSecond, /*commands_max=*/4);
+  uint32_t put = 0;
+  worker::DeviceCommand command = {.leaf_count = 7};
+  while (device.Put(&command)) command = {.instruction = ++put, .leaf_count = 7};
+  EXPECT_GE(put, 4u);
+  EXPECT_LE(put, 5u);  // one in hand
+  EXPECT_EQ(command.leaf_count, 7u);
+  released = true;
+  while (put < 100) {
+    if (device.Put(&command)) command = {.instruction = ++put};
+  }
+  while (next < 100) std::this_thread::yield();
+  EXPECT_TRUE(in_order);
+}
+
 TEST(DeviceThread, OneThatWorksIsNeverOverdue) {
   std::atomic<int> done = 0;
   DeviceThread device([&](const worker::DeviceCommand&, std::vector<worker::DeviceEvent>*,
                           const DeviceThread::Rest&) { ++done; },
                       [] {});
-  for (int i = 0; i < 1000; ++i) ASSERT_TRUE(device.Put({}));
+  for (int i = 0; i < 1000; ++i) ASSERT_TRUE(PutOne(&device));
   while (done < 1000) EXPECT_FALSE(device.Look(NodeLoop::Now()).has_value());
 }
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "base/steady_clock.h"
 
 namespace soapstone::apps {
 namespace {
@@ -37,8 +37,8 @@ ExperimentRunner::End ExperimentRunner::Run() {
     for (unsigned i = 0; i < options_.jobs; ++i) threads_.emplace_back([this] { Work(); });
   }
   MutexLock lock(&mutex_);
-  while (working_ > 0 && !stopping_) changed_.Wait(&mutex_, absl::InfiniteFuture());
-  const absl::Time deadline = absl::Now() + kStopPatience;
+  while (working_ > 0 && !stopping_) changed_.Wait(&mutex_, SteadyTime::InfiniteFuture());
+  const SteadyTime deadline = SteadyNow() + kStopPatience;
   while (working_ > 0 && changed_.Wait(&mutex_, deadline)) continue;
   closed_ = true;
   if (status_.ok() && stopping_) status_ = absl::CancelledError("interrupted");
@@ -57,7 +57,7 @@ void ExperimentRunner::Work() {
     const std::optional<experiment::RunPlan> plan = agenda_->Next();
     if (!plan.has_value()) {
       if (fractions_.empty()) break;  // no run is left that another waits for
-      changed_.Wait(&mutex_, absl::InfiniteFuture());
+      changed_.Wait(&mutex_, SteadyTime::InfiniteFuture());
       continue;
     }
     fractions_[plan->id] = 0;

@@ -11,7 +11,6 @@
 #include "models/onnx/read_onnx.h"
 #include "models/weights.h"
 #include "models/zoo.h"
-#include "transport/shared_channel.h"
 
 namespace soapstone::apps {
 namespace {
@@ -161,16 +160,6 @@ absl::Status LoadModel(Job* job, std::vector<ParamSpec>* params, wire::LayoutOpt
 }
 
 }  // namespace
-
-bool MayShareMemory(const wire::Layout& layout) {
-  if (layout.stages() == 1) return true;
-  uint64_t elements = 0;  // of the first server; the others have no more than one a stage more
-  for (uint32_t stage = 0; stage < layout.stages(); ++stage) {
-    elements += layout.elements(ShardId{stage}) + 1;
-  }
-  return 2 * elements * sizeof(float) <= transport::SharedChannel::kLentBytesMax &&
-         2 * layout.stages() <= transport::SharedChannel::kLeasesMax;
-}
 
 absl::StatusOr<std::shared_ptr<const Job>> PrepareJob(wire::JobConfig config) {
   auto job = std::make_shared<Job>();

@@ -50,11 +50,6 @@ absl::StatusOr<std::shared_ptr<const Job>> PrepareJob(wire::JobConfig config);
 absl::StatusOr<std::shared_ptr<const Job>> PrepareDenseJob(wire::JobConfig config,
                                                            const char* what);
 
-// Whether what workers hold of a server's values may stay lent to them. By stages they hold two
-// versions, and let go of one when all of the next are here: a link that cannot lend as much
-// (transport/shared_channel.h) would wait forever.
-bool MayShareMemory(const wire::Layout& layout);
-
 inline Nanos NanosOf(double seconds) {
   return static_cast<Nanos>(seconds * static_cast<double>(kSecond));
 }

@@ -324,18 +324,6 @@ TEST(JobConfigTest, InitialWeightsAreNotForTables) {
             "training.initial_weights: not for a model of tables, as logistic");
 }
 
-TEST(MayShareMemory, TwoVersionsOfAServersValuesMustFitByStages) {
-  const auto may = [](int64_t megabytes, wire::LayoutOptions options) {
-    return MayShareMemory(
-        *wire::Layout::Build({{.name = "w", .shape = {megabytes << 18, 1}}}, options));
-  };
-  EXPECT_TRUE(may(8190, {.shard_count = 2, .stages = 2}));
-  EXPECT_FALSE(may(8194, {.shard_count = 2, .stages = 2}));
-  EXPECT_TRUE(may(8194, {.shard_count = 4, .stages = 2}));  // two servers
-  EXPECT_TRUE(may(2000, {.shard_count = 2}));
-  EXPECT_FALSE(may(1, {.shard_count = 3000, .stages = 3000}));
-}
-
 // No shard holds more than 1.1 times the mean.
 TEST(PrepareJob, SharesParametersEvenly) {
   for (const char* model : {"softmax", "mlp", "lenet5"}) {

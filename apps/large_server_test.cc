@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "apps/process_memory.h"
 #include "apps/server_node.h"
 #include "base/sha256.h"
+#include "base/steady_clock.h"
 #include "transport/inproc_transport.h"
 
 namespace soapstone::apps {
@@ -60,12 +60,12 @@ class HandPlayedScheduler {
 
   // The next message of `type`; answers heartbeats meanwhile, and keeps account of them.
   wire::Message Await(wire::MessageType type) {
-    absl::Time patience_ends = absl::Now() + kLargePatience;
-    while (absl::Now() < patience_ends) {
-      std::optional<wire::Message> message = transport_->Receive(absl::Now() + absl::Seconds(1));
+    SteadyTime patience_ends = SteadyNow() + kLargePatience;
+    while (SteadyNow() < patience_ends) {
+      std::optional<wire::Message> message = transport_->Receive(SteadyNow() + absl::Seconds(1));
       if (!message.has_value()) continue;
       if (message->type == wire::MessageType::kHeartbeat && NoteHeartbeat(*message)) {
-        patience_ends = absl::Now() + kLargePatience;
+        patience_ends = SteadyNow() + kLargePatience;
       }
       if (message->type == type) return *std::move(message);
     }
@@ -99,17 +99,16 @@ class HandPlayedScheduler {
  private:
   // Whether it came forward.
   bool NoteHeartbeat(const wire::Message& message) {
-    const absl::Time now = absl::Now();
+    const SteadyTime now = SteadyNow();
     server_ = message.from;
     if (heard_.has_value()) gap_max_ = std::max(gap_max_, now - *heard_);
     heard_ = now;
     Send(message.from, wire::MessageType::kHeartbeatAck, {});
-    const auto* progress = std::get_if<wire::Progress>(&message.body);
-    if (progress == nullptr) return false;
-    const wire::SlowWork work = wire::SlowWorkOf(*progress);
-    EXPECT_EQ(work.total_bytes, job_->layout->elements() * sizeof(float));
-    const bool forward = work != work_;
-    work_ = work;
+    const auto* work = std::get_if<wire::SlowWork>(&message.body);
+    if (work == nullptr) return false;
+    EXPECT_EQ(work->total_bytes, job_->layout->elements() * sizeof(float));
+    const bool forward = *work != work_;
+    work_ = *work;
     if (forward) ++steps_;
     return forward;
   }
@@ -118,7 +117,7 @@ class HandPlayedScheduler {
   std::unique_ptr<transport::Transport> transport_;
   wire::Address server_;
   bool welcomed_ = false;
-  std::optional<absl::Time> heard_;
+  std::optional<SteadyTime> heard_;
   absl::Duration gap_max_;
   wire::SlowWork work_;
   size_t steps_ = 0;
@@ -162,12 +161,12 @@ TEST(LargeServer, MakesHandsOverHashesAndWritesWithoutASilence) {
   roster.servers.push_back({ServerId{0}, "inproc://server-0"});
   scheduler.Send(wire::Address::Of(ShardId{0}), wire::MessageType::kRoster, roster, 1);
   scheduler.Send(wire::Address::Of(ServerId{0}), wire::MessageType::kRoster, roster, 1);
-  const absl::Time began = absl::Now();
+  const SteadyTime began = SteadyNow();
   EXPECT_EQ(scheduler.Await(wire::MessageType::kRosterAck).epoch, 1u);
-  const absl::Time made = absl::Now();
+  const SteadyTime made = SteadyNow();
   scheduler.Send(wire::Address::Of(ServerId{0}), wire::MessageType::kSave, {}, 1);
   const wire::Message saved = scheduler.Await(wire::MessageType::kSaved);
-  const absl::Time written = absl::Now();
+  const SteadyTime written = SteadyNow();
   scheduler.Send(wire::Address::Of(ServerId{0}), wire::MessageType::kShutdown,
                  wire::Notice{0, "done"});
   server.join();

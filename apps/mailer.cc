@@ -37,29 +37,46 @@ void Mailer::SayRefused(const wire::Message& message, const absl::Status& why) {
 void Mailer::Send(wire::Message message) {
   const wire::Address node = NodeOf(message.to);
   if (lost_.contains(node)) return;
-  const auto it = waiting_.find(node);
-  if (it == waiting_.end()) {
-    if (!TrySend(node, message)) waiting_[node].push_back(std::move(message));
-    return;
-  }
-  std::deque<wire::Message>& queue = it->second;
-  if (queue.size() < waiting_max_) {
-    const auto less_urgent = std::find_if(
-        queue.rbegin(), queue.rend(),
-        [&](const wire::Message& waiting) { return waiting.priority <= message.priority; });
-    queue.insert(less_urgent.base(), std::move(message));
-    return;
-  }
-  LOG(WARNING) << node.ToString() << " takes no messages: " << waiting_max_ << " wait for it";
-  waiting_.erase(it);
-  lost_[node] = false;
+  if (!waiting_.contains(node) && TrySend(node, message)) return;
+  Enqueue(&waiting_[node], std::move(message));
+  if (waiting_bytes_ > waiting_bytes_max_) LoseTheLargest();
+}
+
+void Mailer::Enqueue(Queue* queue, wire::Message message) {
+  const uint64_t bytes = kMessageBytes + message.payload_bytes();
+  queue->bytes += bytes;
+  waiting_bytes_ += bytes;
+  std::deque<wire::Message>& messages = queue->messages;
+  const auto less_urgent = std::find_if(
+      messages.rbegin(), messages.rend(),
+      [&](const wire::Message& waiting) { return waiting.priority <= message.priority; });
+  messages.insert(less_urgent.base(), std::move(message));
+}
+
+void Mailer::LoseTheLargest() {
+  const auto largest = std::max_element(
+      waiting_.begin(), waiting_.end(),
+      [](const auto& a, const auto& b) { return a.second.bytes < b.second.bytes; });
+  if (largest->second.messages.size() == 1) return;
+  LOG(WARNING) << largest->first.ToString()
+               << " takes no messages: " << largest->second.messages.size() << " of "
+               << largest->second.bytes << " bytes wait for it, where " << waiting_bytes_max_
+               << " bytes may wait in all";
+  waiting_bytes_ -= largest->second.bytes;
+  lost_[largest->first] = false;
+  waiting_.erase(largest);
 }
 
 void Mailer::Retry() {
   for (auto it = waiting_.begin(); it != waiting_.end();) {
-    std::deque<wire::Message>& queue = it->second;
-    while (!queue.empty() && TrySend(it->first, queue.front())) queue.pop_front();
-    it = queue.empty() ? waiting_.erase(it) : std::next(it);
+    Queue& queue = it->second;
+    while (!queue.messages.empty() && TrySend(it->first, queue.messages.front())) {
+      const uint64_t bytes = kMessageBytes + queue.messages.front().payload_bytes();
+      queue.bytes -= bytes;
+      waiting_bytes_ -= bytes;
+      queue.messages.pop_front();
+    }
+    it = queue.messages.empty() ? waiting_.erase(it) : std::next(it);
   }
 }
 

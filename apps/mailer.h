@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/memory_limit.h"
 #include "transport/transport.h"
 #include "wire/membership.h"
 #include "wire/message.h"
@@ -20,13 +21,20 @@ namespace soapstone::apps {
 // Invariants
 //  1. Messages for one node leave in the order of Send; of those that wait, the most urgent first,
 //     and none overtakes one of the same priority.
-//  2. At most `waiting_max` messages wait for a node; one more, and the node counts as lost: what
-//     waits is dropped and nothing more is sent to it.
+//  2. At most `waiting_bytes_max` wait, of all nodes together: beyond that the node for which most
+//     wait counts as lost: what waits for it is dropped and nothing more is sent to it. One
+//     message may always wait.
 // One thread. `transport` outlives it.
 class Mailer {
  public:
-  Mailer(transport::Transport* transport, uint32_t shards_per_server, size_t waiting_max = 16384)
-      : transport_(transport), shards_per_server_(shards_per_server), waiting_max_(waiting_max) {}
+  // So many bytes a message that waits takes beside its payload.
+  static constexpr uint64_t kMessageBytes = sizeof(wire::Message);
+
+  Mailer(transport::Transport* transport, uint32_t shards_per_server,
+         uint64_t waiting_bytes_max = MemoryLimit() / 8)
+      : transport_(transport),
+        shards_per_server_(shards_per_server),
+        waiting_bytes_max_(waiting_bytes_max) {}
 
   // This node's own address: never connected to.
   void SetSelf(wire::Address self) { self_ = self; }
@@ -38,6 +46,7 @@ class Mailer {
   // Tries again what waits.
   void Retry();
   bool waiting() const { return !waiting_.empty(); }
+  uint64_t waiting_bytes() const { return waiting_bytes_; }
   // The node that takes messages for `to`: a shard's server, a peer's worker, else itself.
   wire::Address NodeOf(wire::Address to) const { return NodeOf(to, shards_per_server_); }
   static wire::Address NodeOf(wire::Address to, uint32_t shards_per_server);
@@ -52,14 +61,22 @@ class Mailer {
  private:
   void ConnectTo(wire::Address node, const std::string& endpoint);
   bool TrySend(wire::Address node, const wire::Message& message);
+  struct Queue {
+    std::deque<wire::Message> messages;
+    uint64_t bytes = 0;
+  };
+  void Enqueue(Queue* queue, wire::Message message);
+  // Counts out the node for which most waits.
+  void LoseTheLargest();
   void SayRefused(const wire::Message& message, const absl::Status& why);
 
   transport::Transport* transport_;
   uint32_t shards_per_server_;
-  size_t waiting_max_;
+  uint64_t waiting_bytes_max_;
+  uint64_t waiting_bytes_ = 0;
   wire::Address self_;
   std::map<wire::Address, wire::Address> aliases_;
-  std::map<wire::Address, std::deque<wire::Message>> waiting_;  // never an empty queue
+  std::map<wire::Address, Queue> waiting_;  // never an empty queue
   std::map<wire::Address, std::string> endpoints_;
   std::map<wire::Address, bool> lost_;   // true: already told
   std::set<wire::MessageType> refused_;  // by our own checks; each kind is said once

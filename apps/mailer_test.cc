@@ -8,6 +8,8 @@
 #include <string>
 #include <utility>
 
+#include "base/steady_clock.h"
+
 namespace soapstone::apps {
 namespace {
 
@@ -30,7 +32,7 @@ class FakeTransport : public transport::Transport {
     sent.emplace_back(node, message.clock);
     return absl::OkStatus();
   }
-  std::optional<wire::Message> Receive(absl::Time) override { return std::nullopt; }
+  std::optional<wire::Message> Receive(SteadyTime) override { return std::nullopt; }
   void Wake() override {}
   void Close(absl::Duration) override {}
   std::string endpoint() const override { return ""; }
@@ -93,9 +95,9 @@ TEST(Mailer, OfThoseThatWaitTheMostUrgentLeavesFirst) {
   EXPECT_EQ(order, (std::vector<Clock>{2, 5, 4, 1, 3}));
 }
 
-TEST(Mailer, TooManyWaitingIsALostPeerToldOnce) {
+TEST(Mailer, TooMuchWaitingIsALostPeerToldOnce) {
   FakeTransport transport;
-  Mailer mailer(&transport, 1, /*waiting_max=*/2);
+  Mailer mailer(&transport, 1, /*waiting_bytes_max=*/2 * Mailer::kMessageBytes);
   transport.full.insert(kServer0);
   for (int i = 0; i < 3; ++i) mailer.Send(For(kServer0, i));
   EXPECT_EQ(mailer.TakeLost(), std::vector<Address>{kServer0});
@@ -104,6 +106,45 @@ TEST(Mailer, TooManyWaitingIsALostPeerToldOnce) {
   mailer.Send(For(kServer0, 9));
   mailer.Retry();
   EXPECT_TRUE(transport.sent.empty());
+}
+
+// What counts is bytes, of all peers together; who goes is the one that reads least.
+TEST(Mailer, BytesCountAndTheLargestQueueGoes) {
+  FakeTransport transport;
+  transport.full = {kServer0, kServer1, kWorker1};
+  constexpr uint64_t kMiB = uint64_t{1} << 20;
+  Mailer mailer(&transport, 1, /*waiting_bytes_max=*/10 * kMiB);
+  const Buffer block = Buffer::CopyOf(std::string(kMiB, 'x'));
+  const auto send = [&](Address to, int blocks) {
+    wire::Message message = For(to, 1);
+    message.payload.assign(static_cast<size_t>(blocks), block);
+    mailer.Send(std::move(message));
+  };
+  for (int i = 0; i < 1000; ++i) mailer.Send(For(kServer1, i));  // small, however many
+  send(kServer0, 2);
+  send(kWorker1, 3);
+  send(kServer0, 3);
+  EXPECT_TRUE(mailer.TakeLost().empty());
+  EXPECT_GT(mailer.waiting_bytes(), 8 * kMiB);
+  send(kWorker1, 1);
+  send(kServer1, 2);
+  EXPECT_EQ(mailer.TakeLost(), std::vector<Address>{kServer0});
+  EXPECT_LT(mailer.waiting_bytes(), 8 * kMiB);
+  transport.full.clear();
+  mailer.Retry();
+  EXPECT_EQ(mailer.waiting_bytes(), 0u);
+  EXPECT_EQ(transport.sent.size(), 1000u + 1 + 2);
+}
+
+// However large it is: it is here already, and may be what the peer waits for.
+TEST(Mailer, OneMessageMayAlwaysWait) {
+  FakeTransport transport;
+  transport.full = {kServer0};
+  Mailer mailer(&transport, 1, /*waiting_bytes_max=*/1);
+  mailer.Send(For(kServer0, 1));
+  EXPECT_TRUE(mailer.TakeLost().empty());
+  mailer.Send(For(kServer0, 2));
+  EXPECT_EQ(mailer.TakeLost(), std::vector<Address>{kServer0});
 }
 
 TEST(Mailer, AliasUntilItHasNoRoute) {

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "base/status_macros.h"
+#include "base/steady_clock.h"
 
 namespace soapstone::apps {
 namespace {
@@ -97,7 +97,7 @@ absl::StatusOr<std::string> ModelSaver::Save(const std::vector<SparseRows>& tabl
   }
   server::ModelHash hash;
   for (uint64_t done = 0; done < total_bytes_;) {
-    const std::optional<Buffer> values = values_.Take(absl::Now() + kSaverLookAgain);
+    const std::optional<Buffer> values = values_.Take(SteadyNow() + kSaverLookAgain);
     if (!values.has_value()) {
       if (values_.closed()) return absl::CancelledError("the job ended before the model was saved");
       continue;

@@ -18,7 +18,7 @@
 #include "models/safetensors_writer.h"
 #include "server/model_gatherer.h"
 #include "wire/layout.h"
-#include "wire/slow_work.h"
+#include "wire/message.h"
 
 namespace soapstone::apps {
 
@@ -37,6 +37,7 @@ class ModelSaver {
 
   // kSlices of a shard.
   absl::Status OnSlices(const wire::Message& message, wire::Outbox* out);
+  bool IsAsWritten(const wire::Message& message) const { return gatherer_.IsAsWritten(message); }
   // Passes on what came, asks for more. The end, once: what was saved, or why it could not be.
   std::optional<absl::StatusOr<wire::Saved>> Advance(wire::Outbox* out);
   // Bytes of tensors that are written and hashed.

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "base/steady_clock.h"
 #include "compute/init.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -81,7 +82,7 @@ class ModelSaverTest : public ::testing::Test {
       }
       if (!asked.empty()) continue;
       MutexLock lock(&mutex);
-      while (wakes == seen) woken.Wait(&mutex, absl::InfiniteFuture());
+      while (wakes == seen) woken.Wait(&mutex, SteadyTime::InfiniteFuture());
       seen = wakes;
     }
   }

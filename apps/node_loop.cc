@@ -3,11 +3,10 @@
 #include <glog/logging.h>
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "base/exit_codes.h"
+#include "base/steady_clock.h"
 
 namespace soapstone::apps {
 namespace {
@@ -27,11 +26,7 @@ void NodeLoop::RequestStop(int code) {
   transport_->Wake();
 }
 
-Nanos NodeLoop::Now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
+Nanos NodeLoop::Now() { return SteadyNow().nanos(); }
 
 void NodeLoop::Flush(wire::Outbox* out) {
   if (!out->timers.empty()) deadline_uses_ = 0;
@@ -56,10 +51,10 @@ double NodeLoop::heartbeat_gap_s() const {
   return static_cast<double>(gap) / kSecond;
 }
 
-absl::Time NodeLoop::DeadlineOf(Nanos patience) const {
+SteadyTime NodeLoop::DeadlineOf(Nanos patience) const {
   const Nanos now = Now();
   for (const auto& [id, at] : timers_) patience = std::min(patience, at - now);
-  return absl::Now() + absl::Nanoseconds(std::max<Nanos>(patience, 0));
+  return SteadyTime::At(now + std::max<Nanos>(patience, 0));
 }
 
 std::optional<wire::Message> NodeLoop::Next(Nanos patience) {

@@ -9,9 +9,9 @@
 #include <optional>
 #include <vector>
 
-#include "absl/time/time.h"
 #include "apps/mailer.h"
 #include "base/ids.h"
+#include "base/steady_clock.h"
 #include "transport/transport.h"
 #include "wire/outbox.h"
 
@@ -28,7 +28,7 @@ class NodeLoop {
   bool stop_requested() const { return stop_code() != 0; }
   void Wake() { transport_->Wake(); }
 
-  // Nanoseconds of a clock that never goes back.
+  // The steady clock's, as actors take it.
   static Nanos Now();
 
   // Sets the timers and sends the messages. Leaves the outbox empty.
@@ -56,14 +56,14 @@ class NodeLoop {
   const transport::Transport& transport() const { return *transport_; }
 
  private:
-  absl::Time DeadlineOf(Nanos patience) const;
+  SteadyTime DeadlineOf(Nanos patience) const;
   void NoteHeartbeat();
 
   std::unique_ptr<transport::Transport> transport_;
   Mailer mailer_;
   std::map<wire::TimerId, Nanos> timers_;
   // Of the last Next, which serves again while messages come one after the other.
-  absl::Time deadline_;
+  SteadyTime deadline_;
   Epoch epoch_ = 0;
   Nanos deadline_patience_ = 0;
   int deadline_uses_ = 0;

@@ -86,7 +86,7 @@ absl::StatusOr<std::unique_ptr<transport::Transport>> OpenTransport(wire::Role r
         "cluster.scheduler: an endpoint is needed, such as --scheduler=tcp://127.0.0.1:7070");
   }
   transport::ZmqOptions options;
-  options.shared_memory = job.config.cluster().transport() == "auto" && MayShareMemory(*job.layout);
+  options.shared_memory = job.config.cluster().transport() == "auto";
   options.streams = job.config.cluster().transport() != "zeromq";
   options.stream_port = flags.stream_port;
   options.link_timeout = absl::Seconds(job.config.cluster().link_timeout_s());
@@ -122,14 +122,20 @@ int RunUntilSignal(Node* node, SignalWatch* signals) {
   return code;
 }
 
-absl::StatusOr<int> RunNode(wire::Role role, const NodeFlags& flags, wire::JobConfig config) {
+absl::StatusOr<int> RunNode(wire::Role role, const NodeFlags& flags, wire::JobConfig config,
+                            server::StoreFault fault) {
   SOAP_RETURN_IF_ERROR(Place(flags.placement));
   SignalWatch signals;
   RankChoice rank;
   if (role != wire::Role::kScheduler) {
     SOAP_ASSIGN_OR_RETURN(rank, ChooseRank(flags.rank, [](const char* n) { return getenv(n); }));
   }
-  SOAP_ASSIGN_OR_RETURN(const std::shared_ptr<const Job> job, PrepareJob(std::move(config)));
+  SOAP_ASSIGN_OR_RETURN(std::shared_ptr<const Job> job, PrepareJob(std::move(config)));
+  if (fault != server::StoreFault::kNone) {
+    Job faulty = *job;
+    faulty.store_fault = fault;
+    job = std::make_shared<const Job>(std::move(faulty));
+  }
   if (role == wire::Role::kWorker) {
     SOAP_RETURN_IF_ERROR(ChooseInstructionSet(job->config.cluster()));
   }
@@ -175,7 +181,7 @@ void RaiseDescriptorLimit() {
 
 }  // namespace
 
-int NodeMain(wire::Role role, int argc, char** argv) {
+int NodeMain(wire::Role role, int argc, char** argv, server::StoreFault fault) {
   const std::string program = absl::StrCat("soapstone-", RoleName(role));
   const auto parsed = ParseNodeFlags(program, argc, argv);
   if (const EndNow* end = std::get_if<EndNow>(&parsed)) return end->code;
@@ -184,7 +190,7 @@ int NodeMain(wire::Role role, int argc, char** argv) {
   if (!config.ok()) return SayConfigError(program, config.status());
   if (flags.print_config || flags.check) return PrintOrCheck(program, flags, *config);
   RaiseDescriptorLimit();
-  const absl::StatusOr<int> code = RunNode(role, flags, *config);
+  const absl::StatusOr<int> code = RunNode(role, flags, *config, fault);
   return code.ok() ? *code : SayConfigError(program, code.status());
 }
 

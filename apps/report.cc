@@ -76,17 +76,31 @@ void AddSilence(const std::vector<NodeReport>& nodes, std::string* table) {
          table);
 }
 
+// What was promised, how often it was broken, and by whom that was found first.
+void AddGuarantee(const ResultReport& result, const std::vector<NodeReport>& nodes,
+                  std::string* table) {
+  const LedgerRow ledger = TotalOf(nodes);
+  const std::vector<ViolationRow> violations = ViolationsOf(nodes);
+  uint64_t answers = 0;
+  for (const NodeReport& node : nodes) answers += node.answers;
+  const uint64_t reads = ledger.read_lags.count();
+  if (reads == 0 && answers == 0 && violations.empty()) return;
+  if (reads > 0) AddRow("updates by staleness", HistogramText(ledger.stalenesses), table);
+  AddRow("guarantee",
+         absl::StrCat(result.guarantee, "; broken ", WithCommas(CountOf(violations)), " times in ",
+                      WithCommas(reads), " reads, ", WithCommas(answers), " answers"),
+         table);
+  for (const ViolationRow& row : violations) {
+    AddRow("broken", absl::StrCat(WithCommas(row.times), " times, found by ", row.by, " (", row.kind,
+                                  "): ", row.first),
+           table);
+  }
+}
+
 void AddNodeRows(const ResultReport& result, const std::vector<NodeReport>& nodes,
                  std::string* table) {
   const NodeReport sum = Sum(nodes);
-  const LedgerRow ledger = TotalOf(nodes);
-  if (const uint64_t reads = ledger.read_lags.count(); reads > 0) {
-    AddRow("updates by staleness", HistogramText(ledger.stalenesses), table);
-    AddRow("guarantee",
-           absl::StrCat(result.guarantee, "; broken ", WithCommas(ledger.violations), " times in ",
-                        WithCommas(reads), " reads"),
-           table);
-  }
+  AddGuarantee(result, nodes, table);
   if (sum.sent.total() > 0) AddRow("on the wire", CausesText(sum.sent), table);
   if (sum.shared_bytes > 0) {
     AddRow("in shared memory",
@@ -225,6 +239,27 @@ LedgerRow TotalOf(const std::vector<NodeReport>& nodes) {
     }
   }
   return total;
+}
+
+void AddViolations(const consistency::ViolationLog& found, const std::string& by,
+                   NodeReport* report) {
+  for (const consistency::ViolationRow& row : found.rows()) {
+    report->violations.push_back({row, by});
+  }
+}
+
+std::vector<ViolationRow> ViolationsOf(const std::vector<NodeReport>& nodes) {
+  std::vector<ViolationRow> all;
+  for (const NodeReport& node : nodes) {
+    all.insert(all.end(), node.violations.begin(), node.violations.end());
+  }
+  return all;
+}
+
+uint64_t CountOf(const std::vector<ViolationRow>& violations) {
+  uint64_t all = 0;
+  for (const ViolationRow& row : violations) all += row.times;
+  return all;
 }
 
 std::string WithCommas(uint64_t n) {

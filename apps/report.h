@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "base/histogram.h"
 #include "base/ids.h"
+#include "consistency/violation_log.h"
 #include "transport/byte_counts.h"
 
 namespace soapstone::apps {
@@ -81,9 +82,10 @@ struct ResultReport {
   std::vector<uint64_t> read_lags;  // reads by lag, as in wire::Progress
   std::vector<WorkerTimes> times;   // by worker
   std::vector<LeftOutRow> left_out;
+  uint64_t violations = 0;          // that workers told of while it ran
   uint64_t rejects = 0;             // data messages that shards refused
   uint64_t malformed = 0;           // messages that transports refused
-  uint64_t strangers = 0;           // connections that the scheduler ended (transport/door.h)
+  uint64_t strangers = 0;           // connections that the scheduler held back or ended (door.h)
   std::string sha256;
   std::string model_path;
   friend bool operator==(const ResultReport&, const ResultReport&) = default;
@@ -99,6 +101,12 @@ struct LedgerRow {
   friend bool operator==(const LedgerRow&, const LedgerRow&) = default;
 };
 
+// Violations of one kind, and the ledger that found them: "shard 1", "worker 0", "peer 2".
+struct ViolationRow : consistency::ViolationRow {
+  std::string by;
+  friend bool operator==(const ViolationRow&, const ViolationRow&) = default;
+};
+
 // Closing counters of one node.
 struct NodeReport {
   std::string name;  // "server-1"
@@ -107,13 +115,15 @@ struct NodeReport {
   transport::SocketCounts sockets;
   uint64_t shared_bytes = 0;  // of `sent`: through shared memory
   uint64_t malformed = 0;   // messages that the transport refused (the scheduler's: in the result)
-  uint64_t strangers = 0;   // connections that it ended (the same)
+  uint64_t strangers = 0;   // connections that it held back or ended (the same)
   uint64_t rejects = 0;     // shards: refused data messages
   uint64_t duplicates = 0;  // shards
   uint64_t left_out = 0;    // shards: updates that came too late for their round (backup)
   double heartbeat_gap_s = 0;        // the longest silence of its loop
   uint64_t resident_peak_bytes = 0;  // of the process
+  uint64_t answers = 0;              // workers: answers to their reads that they looked at
   std::vector<LedgerRow> ledger;
+  std::vector<ViolationRow> violations;
   friend bool operator==(const NodeReport&, const NodeReport&) = default;
 };
 
@@ -123,6 +133,12 @@ using Report = std::variant<Listening, News, ProgressReport, ResultReport, NodeR
 WorkerTimes TotalOf(const std::vector<WorkerTimes>& times);
 // The sum over all workers and shards.
 LedgerRow TotalOf(const std::vector<NodeReport>& nodes);
+// What a ledger has found, put into its node's report.
+void AddViolations(const consistency::ViolationLog& found, const std::string& by,
+                   NodeReport* report);
+// Those of all nodes: of shards, workers and peers.
+std::vector<ViolationRow> ViolationsOf(const std::vector<NodeReport>& nodes);
+uint64_t CountOf(const std::vector<ViolationRow>& violations);
 
 // One line without its newline: an object whose "event" names the kind.
 std::string ToJson(const Report& report);

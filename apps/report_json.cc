@@ -46,11 +46,13 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LeftOutRow, worker, tensor, updates, first_cl
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ResultReport, code, reason, job, guarantee, test_samples,
                                    test_accuracy, test_loss, seconds, samples, samples_per_s,
                                    train_loss, pushed_bytes, pulled_bytes, read_lags, times,
-                                   left_out, rejects, malformed, strangers, sha256, model_path)
+                                   left_out, violations, rejects, malformed, strangers, sha256,
+                                   model_path)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LedgerRow, worker, shard, read_lags, stalenesses, violations)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ViolationRow, by, kind, worker, clock, times, first)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NodeReport, name, sent, received, sockets, shared_bytes,
                                    malformed, strangers, rejects, duplicates, left_out, heartbeat_gap_s,
-                                   resident_peak_bytes, ledger)
+                                   resident_peak_bytes, answers, ledger, violations)
 
 namespace {
 

@@ -39,11 +39,18 @@ TEST(Report, EveryKindSurvivesJson) {
       ProgressReport{.epoch = 2, .epochs = 3, .loss = 0.25, .lag_max = 2, .eta_s = -1},
       SomeResult(),
       NodeReport{.name = "server-0",
+                 .answers = 9,
                  .ledger = {{.worker = 1,
                              .shard = 2,
                              .read_lags = HistogramOf({0, 0, 3}),
                              .stalenesses = HistogramOf({1, 20, 70'000}),
-                             .violations = 1}}}};
+                             .violations = 1}},
+                 .violations = {{{.kind = "older",
+                                  .worker = 1,
+                                  .clock = 3,
+                                  .times = 2,
+                                  .first = "a read \"x\""},
+                                 "peer 2"}}}};
   for (const Report& report : reports) {
     const std::string line = ToJson(report);
     EXPECT_THAT(line, Not(HasSubstr("\n")));
@@ -79,10 +86,17 @@ TEST(Report, ProgressLine) {
 
 TEST(Report, TableSaysWhatCounts) {
   const LedgerRow row = {.read_lags = HistogramOf({0, 1}),
-                         .stalenesses = HistogramOf({0, 9, 15, 40}),
-                         .violations = 3};
+                         .stalenesses = HistogramOf({0, 9, 15, 40})};
+  const ViolationRow violation = {{.kind = "older", .times = 3, .first = "shard 1: a read"},
+                                  "shard 1"};
+  const ViolationRow other = {{.kind = "steps", .times = 4, .first = "peer 2: steps"}, "peer 2"};
   const std::string table =
-      ToTable(SomeResult(), {{.name = "server-0", .malformed = 2, .strangers = 5, .ledger = {row, row}}});
+      ToTable(SomeResult(), {{.name = "server-0",
+                              .malformed = 2,
+                              .strangers = 5,
+                              .ledger = {row, row},
+                              .violations = {violation}},
+                             {.name = "worker-2", .answers = 8, .violations = {other}}});
   EXPECT_THAT(table, HasSubstr("0.9750"));
   EXPECT_THAT(table, HasSubstr("1,234,567"));
   EXPECT_THAT(table, HasSubstr("0: 90.0%  2: 10.0%"));
@@ -90,7 +104,9 @@ TEST(Report, TableSaysWhatCounts) {
   EXPECT_THAT(table, HasSubstr("worker 0       ############===ss-......  compute 50.0%  policy "
                                "12.5%  shard 6.2%  network 6.2%  other 25.0%\n"));
   EXPECT_THAT(table, HasSubstr("worker 1       ########################  compute 100.0%\n"));
-  EXPECT_THAT(table, HasSubstr("read lag at most 2; broken 6 times in 4 reads"));
+  EXPECT_THAT(table, HasSubstr("read lag at most 2; broken 7 times in 4 reads, 8 answers\n"));
+  EXPECT_THAT(table, HasSubstr("3 times, found by shard 1 (older): shard 1: a read\n"));
+  EXPECT_THAT(table, HasSubstr("4 times, found by peer 2 (steps): peer 2: steps\n"));
   EXPECT_THAT(table, HasSubstr("0: 25.0%  8-15: 50.0%  32-63: 25.0%"));
   EXPECT_THAT(table, HasSubstr("2 malformed"));
   EXPECT_THAT(table, HasSubstr("5 connections of strangers"));

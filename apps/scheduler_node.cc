@@ -146,11 +146,24 @@ void SchedulerNode::Watch(Nanos now) {
     LOG(INFO) << line;
     reports_->Take(News{std::move(line)});
   }
+  TellViolations();
   const bool running = coordinator_.phase() == Coordinator::Phase::kRunning;
   if (running && !running_since_.has_value()) running_since_ = now;
   if (!running && running_since_.has_value() && !running_until_.has_value()) {
     running_until_ = now;
     last_progress_ = meter_.Take(now, coordinator_.progress(), coordinator_.roster());
+  }
+}
+
+// Once a worker: a strict job ends with the first, another goes on.
+void SchedulerNode::TellViolations() {
+  for (const auto& [worker, progress] : coordinator_.progress()) {
+    if (progress.violations == 0 || !told_violations_.insert(worker).second) continue;
+    std::string line = absl::StrCat("worker ", Index(worker), ": the guarantee of ",
+                                    job_->specs.policy.spec, " was broken ", progress.violations,
+                                    " times so far; its log says where first");
+    LOG(ERROR) << line;
+    reports_->Take(News{std::move(line)});
   }
 }
 
@@ -194,6 +207,7 @@ ResultReport SchedulerNode::Result() const {
                                  .first_clock = entry.first});
     }
   }
+  result.violations = sum.violations;
   result.rejects = sum.rejects;
   const transport::TransportStats moved = loop_.transport().stats();
   result.malformed = moved.rejected_messages + coordinator_.ignored();

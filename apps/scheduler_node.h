@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "apps/job.h"
@@ -42,6 +43,7 @@ class SchedulerNode {
   void Lose(Nanos now, wire::Address node);
   void Flush();
   void Watch(Nanos now);  // phases and news
+  void TellViolations();
   void Report(Nanos now);
   ResultReport Result() const;
 
@@ -55,6 +57,7 @@ class SchedulerNode {
   std::optional<Nanos> running_since_;
   std::optional<Nanos> running_until_;
   Nanos next_report_ = 0;
+  std::set<WorkerId> told_violations_;  // by whom
   ProgressReport last_progress_;
 };
 

@@ -6,10 +6,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
 #include "apps/link_losses.h"
 #include "apps/process_memory.h"
 #include "base/exit_codes.h"
+#include "base/steady_clock.h"
 
 namespace soapstone::apps {
 namespace {
@@ -45,7 +45,7 @@ int ServerNode::Run() {
     const Nanos now = loop_.Now();
     if (message.has_value()) Dispatch(now, *std::move(message));
     for (const wire::TimerId timer : loop_.TakeDue(now)) {
-      if (timer == wire::Enrolment::kTick) enrolment_.OnTimer(now, Progress(), &out_);
+      if (timer == wire::Enrolment::kTick) enrolment_.OnTimer(now, SlowWork(), &out_);
     }
     shards_.Look(now);
     TakeAnswers(now);
@@ -63,7 +63,7 @@ int ServerNode::Run() {
 // shard answers, and slowly in any case, for the scheduler's word is among it.
 std::optional<wire::Message> ServerNode::Receive() {
   if (!shards_.behind()) return loop_.Next(kServerPatience);
-  std::optional<wire::Message> answer = answers_.Take(absl::Now() + kBehindPatience);
+  std::optional<wire::Message> answer = answers_.Take(SteadyNow() + kBehindPatience);
   if (answer.has_value()) Send(loop_.Now(), *std::move(answer));
   return loop_.Next(0);
 }
@@ -114,16 +114,16 @@ void ServerNode::Send(Nanos now, wire::Message message) {
 }
 
 void ServerNode::TakeAnswers(Nanos now) {
-  while (std::optional<wire::Message> answer = answers_.Take(absl::InfinitePast())) {
+  while (std::optional<wire::Message> answer = answers_.Take(SteadyTime::InfinitePast())) {
     Send(now, *std::move(answer));
   }
 }
 
-std::optional<wire::Progress> ServerNode::Progress() const {
+wire::Body ServerNode::SlowWork() const {
   std::optional<wire::SlowWork> work = shards_.work();
   if (saver_.has_value()) work = saver_->work();
-  if (!work.has_value()) return std::nullopt;
-  return wire::ProgressOf(*work);
+  if (!work.has_value()) return {};
+  return *work;
 }
 
 void ServerNode::BeginSaving() {
@@ -146,6 +146,14 @@ void ServerNode::OnSlices(const wire::Message& message) {
   if (!saver_.has_value()) return;
   const absl::Status taken = saver_->OnSlices(message, &saving_);
   LOG_IF(ERROR, !taken.ok()) << "slices not taken: " << taken.message();
+  if (!taken.ok() || saver_->IsAsWritten(message)) return;
+  const auto text = [&] {
+    return absl::StrCat(message.from.ToString(), " gives the model's file other values of bucket ",
+                        Index(message.bucket), " than it has written");
+  };
+  saved_.Add("content", WorkerId{0}, job_->total_clocks, text);
+  failure_ = {kExitBroken,
+              absl::StrCat(job_->specs.policy.spec, " broke its guarantee: ", text())};
 }
 
 void ServerNode::ContinueSaving(Nanos now) {
@@ -210,6 +218,7 @@ void ServerNode::ReportEnd() {
                     .heartbeat_gap_s = loop_.heartbeat_gap_s(),
                     .resident_peak_bytes = ReadResidentMemory().peak_bytes};
   shards_.AddTo(&report);
+  AddViolations(saved_, report.name, &report);
   shards_.WriteCurve();
   if (reports_ != nullptr) reports_->Take(report);
 }

@@ -13,6 +13,7 @@
 #include "apps/node_loop.h"
 #include "apps/report.h"
 #include "apps/shard_host.h"
+#include "consistency/violation_log.h"
 #include "transport/transport.h"
 #include "wire/enrolment.h"
 
@@ -40,7 +41,7 @@ class ServerNode {
   void Send(Nanos now, wire::Message message);
   void TakeAnswers(Nanos now);
   // What the next heartbeat says.
-  std::optional<wire::Progress> Progress() const;
+  wire::Body SlowWork() const;
   void SayLastWord(const wire::Notice& end);
   void BeginSaving();
   void OnSlices(const wire::Message& message);
@@ -59,6 +60,7 @@ class ServerNode {
   ShardHost shards_;
   wire::Outbox saving_;              // of the saver
   std::optional<ModelSaver> saver_;  // server 0's, from kSave on
+  consistency::ViolationLog saved_;  // of what the file gets
   std::optional<wire::Notice> failure_;
   wire::Outbox out_;
 };

@@ -10,6 +10,7 @@
 #include "apps/cpu_placement.h"
 #include "apps/curve_parts.h"
 #include "base/exit_codes.h"
+#include "base/memory_limit.h"
 
 namespace soapstone::apps {
 namespace {
@@ -92,7 +93,8 @@ std::unique_ptr<server::Shard> ShardHost::MakeShard(ShardId id, ShardProgress* p
                                .layout = job_->layout,
                                .policy = job_->specs.policy,
                                .leaf_count = job_->config.training().micro_batches(),
-                               .final_clock = job_->specs.policy.Rounds(job_->total_clocks)};
+                               .final_clock = job_->specs.policy.Rounds(job_->total_clocks),
+                               .held_bytes_max = MemoryLimit() / 2};
   return std::make_unique<server::Shard>(std::move(options), server::Store(store));
 }
 
@@ -154,15 +156,15 @@ void ShardHost::Join() {
 }
 
 void ShardHost::AddTo(NodeReport* report) const {
-  uint64_t violations = 0;
   for (const std::unique_ptr<ShardThread>& thread : shards_) {
     const server::Shard& shard = thread->Join();
     report->rejects += shard.stats().rejects;
     report->duplicates += shard.stats().duplicates;
     report->left_out += shard.stats().left_out;
     AddLedger(shard, report);
-    violations += shard.ledger().Total().violations;
+    AddViolations(shard.ledger().violations(), absl::StrCat("shard ", Index(shard.id())), report);
   }
+  const uint64_t violations = CountOf(report->violations);
   if (violations == 0) return;
   LOG(ERROR) << "the guarantee of " << job_->specs.policy.spec << " was broken " << violations
              << " times";

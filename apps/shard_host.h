@@ -12,7 +12,6 @@
 #include "apps/report.h"
 #include "apps/shard_thread.h"
 #include "wire/message.h"
-#include "wire/slow_work.h"
 
 namespace soapstone::apps {
 

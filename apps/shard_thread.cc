@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "apps/cpu_placement.h"
 #include "apps/node_loop.h"
+#include "base/steady_clock.h"
 
 namespace soapstone::apps {
 namespace {
@@ -65,7 +65,7 @@ bool ShardThread::Put(Nanos now, wire::Message message) {
 void ShardThread::Look(Nanos now) {
   if (serving_ || options_.own_thread || !made()) return;
   serving_ = true;
-  while (std::optional<Arrival> arrival = in_.Take(absl::InfinitePast())) {
+  while (std::optional<Arrival> arrival = in_.Take(SteadyTime::InfinitePast())) {
     TookFromQueue(arrival->message.payload_bytes());
     if (!Handle(now, *std::move(arrival))) return;
   }
@@ -107,7 +107,7 @@ void ShardThread::Run() {
       << "shard " << Index(shard_->id()) << ": its thread cannot stay on CPU " << *options_.cpu;
   BoundedInbox<Arrival>::Items arrivals;
   while (true) {
-    if (!in_.TakeAll(&arrivals, absl::Now() + kShardLookAgain)) {
+    if (!in_.TakeAll(&arrivals, SteadyNow() + kShardLookAgain)) {
       if (in_.closed()) return;
       continue;
     }
@@ -141,7 +141,7 @@ bool ShardThread::Handle(Nanos now, Arrival arrival) {
   }
   if (outbox_.messages.empty()) return true;
   for (wire::Message& answer : outbox_.messages) {
-    if (out_->Put(std::move(answer), absl::Now() + kAnswerPatience)) continue;
+    if (out_->Put(std::move(answer), SteadyNow() + kAnswerPatience)) continue;
     LOG_IF(ERROR, !out_->closed())
         << "shard " << Index(shard_->id()) << ": its server takes no answers";
     in_.Close();

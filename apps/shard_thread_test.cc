@@ -10,6 +10,7 @@
 #include "absl/synchronization/notification.h"
 #include "apps/cpu_placement.h"
 #include "apps/node_loop.h"
+#include "base/steady_clock.h"
 #include "compute/optimizer.h"
 #include "consistency/catalogue.h"
 #include "gmock/gmock.h"
@@ -89,7 +90,7 @@ TEST(ShardThreadTest, ServesOnWhereItMayNotUseTheCpu) {
 // Of the acknowledgements in `answers`, the epochs.
 std::vector<Epoch> EpochsIn(MessageInbox* answers) {
   std::vector<Epoch> epochs;
-  while (const std::optional<wire::Message> answer = answers->Take(absl::InfinitePast())) {
+  while (const std::optional<wire::Message> answer = answers->Take(SteadyTime::InfinitePast())) {
     EXPECT_EQ(answer->type, wire::MessageType::kRosterAck);
     epochs.push_back(answer->epoch);
   }

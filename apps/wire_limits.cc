@@ -9,9 +9,6 @@ constexpr uint64_t kFrameBytesMin = 64 << 10;
 constexpr uint64_t kHeaderBytesMin = 1 << 20;   // a push of 65,536 slices, and the counts of reads
 constexpr uint64_t kNodeHeaderBytes = 8 << 10;  // of a roster, with an endpoint of 4,096 bytes
 constexpr uint64_t kVisitorsMin = 64;
-constexpr uint64_t kVisitorBytes = 64 << 10;  // a greeting, a minute of Hellos, a heartbeat
-constexpr uint64_t kVisitorsBytesMin = 1 << 20;
-constexpr uint64_t kTableMessageBytes = 16 << 20;  // the rows of a batch
 
 uint64_t LargestFrameBytes(const Job& job) {
   // Peers send each other whole vectors, and the two of an optimizer.
@@ -35,15 +32,7 @@ void LimitToJob(const Job& job, transport::ZmqOptions* options) {
     limits.frame_bytes_max =
         std::min(limits.frame_bytes_max, std::max(LargestFrameBytes(job), kFrameBytesMin));
   }
-  // The largest message: a shard's slices, or a peer's values with the optimizer's state.
-  const uint64_t vectors = job.specs.policy.decentralised() ? 6 : 1;
-  const uint64_t message = vectors * sizeof(float) * job.layout->elements() +
-                           (job.layout->tables().empty() ? 0 : kTableMessageBytes);
-  transport::DoorLimits& door = options->door;
-  door.connections_max = kVisitorsMin + 2 * nodes;
-  door.bytes_max = kVisitorBytes + message;
-  door.total_bytes_max = kVisitorsBytesMin + nodes * door.bytes_max;
-  door.returning_bytes_max = std::max<uint64_t>(door.bytes_max, limits.header_bytes_max + message);
+  options->door.connections_max = kVisitorsMin + 2 * nodes;
 }
 
 }  // namespace soapstone::apps

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,6 +16,7 @@
 #include "apps/warm_replica.h"
 #include "base/exit_codes.h"
 #include "base/status_macros.h"
+#include "base/steady_clock.h"
 #include "worker/executor.h"
 #include "worker/sparse_executor.h"
 
@@ -24,6 +26,7 @@ namespace {
 using wire::MessageType;
 
 constexpr Nanos kWorkerPatience = kSecond;
+constexpr Nanos kCommandsPatience = kMillisecond;  // while the device has as many as it may
 // Events of the device that are taken between two looks at the network and the timers: a heartbeat
 // is not late because the device is fast.
 constexpr int kEventsAtOnce = 64;
@@ -123,6 +126,10 @@ absl::Status WorkerNode::Prepare() {
   const auto rank = static_cast<uint32_t>(std::max<int64_t>(wanted_rank_, 0));
   SOAP_ASSIGN_OR_RETURN(warm_, WarmReplica(*job_, rank));
   if (!job_->specs.policy.decentralised()) return absl::OkStatus();
+  if (job_->config.cluster().workers() > 1 && loop_.transport().endpoint().empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        job_->specs.policy.spec, " has workers reach each other, and this one listens nowhere"));
+  }
   peer_vectors_ = server::MakePeerVectors({.layout = job_->layout,
                                            .optimizer = job_->specs.optimizer,
                                            .schedule = job_->specs.schedule,
@@ -134,7 +141,7 @@ absl::Status WorkerNode::Prepare() {
 }
 
 void WorkerNode::RegisterIfPrepared(Nanos now) {
-  const std::optional<absl::Status> prepared = prepared_.Take(absl::InfinitePast());
+  const std::optional<absl::Status> prepared = prepared_.Take(SteadyTime::InfinitePast());
   if (!prepared.has_value()) return;
   preparing_.join();
   if (prepared->ok()) return enrolment_.Start(now, &out_);
@@ -151,7 +158,8 @@ int WorkerNode::Run() {
   });
   bool events_wait = false;
   while (!Over(loop_.Now())) {
-    const std::optional<wire::Message> message = loop_.Next(events_wait ? 0 : kWorkerPatience);
+    const Nanos patience = due_.empty() ? kWorkerPatience : kCommandsPatience;
+    const std::optional<wire::Message> message = loop_.Next(events_wait ? 0 : patience);
     const Nanos now = loop_.Now();
     if (preparing_.joinable()) RegisterIfPrepared(now);
     if (message.has_value()) Dispatch(now, *message);
@@ -162,17 +170,28 @@ int WorkerNode::Run() {
     if (enrolment_.rank().has_value()) self = wire::Address::Of(WorkerId{*enrolment_.rank()});
     if (const auto end = ReportLostLinks(&loop_, self, &out_)) end_ = *end;
     for (const wire::TimerId timer : loop_.TakeDue(now)) {
+      if (timer == worker::Engine::kWatch) AskAgain(now);
       if (timer != wire::Enrolment::kTick) continue;
-      std::optional<wire::Progress> progress;
-      if (engine_.has_value()) progress = engine_->progress();
+      wire::Body progress;
+      if (engine_.has_value()) progress = engine_->ProgressAt(now);
       const size_t first = out_.messages.size();
-      enrolment_.OnTimer(now, progress, &out_);
+      enrolment_.OnTimer(now, std::move(progress), &out_);
       RecordTold(now, first);
     }
     if (loop_.stop_requested() && !leave_by_.has_value()) BeginLeaving(now);
     Flush();
   }
   return Finish();
+}
+
+void WorkerNode::AskAgain(Nanos now) {
+  Record({.kind = sim::EventKind::kTimer, .now = now});
+  engine_->OnTimer(now, Output());
+  DispatchWithin(now);
+  const std::optional<wire::Waiting> waiting = engine_->ProgressAt(now).waiting;
+  if (!waiting.has_value()) return;
+  LOG(WARNING) << "worker " << *enrolment_.rank() << " waits " << wire::ToString(*waiting) << " ("
+               << loop_.mailer().NodeOf(waiting->of).ToString() << ")";
 }
 
 // True: there may be more of them.
@@ -296,7 +315,8 @@ void WorkerNode::OnWelcome(uint32_t rank) {
                             .total_clocks = job_->total_clocks,
                             .train_samples = job_->train_samples,
                             .batch = training.batch(),
-                            .skip_not_finite = SkipsNotFinite(job_->config)});
+                            .skip_not_finite = SkipsNotFinite(job_->config),
+                            .patience_ns = NanosOf(job_->config.cluster().heartbeat_timeout_s())});
   if (job_->specs.policy.decentralised()) {
     peer_.emplace(server::PeerOptions{.id = WorkerId{rank},
                                       .worker_layout = job_->worker_layout,
@@ -393,7 +413,7 @@ void WorkerNode::BeginLeaving(Nanos now) {
     leave.from = wire::Address::Of(WorkerId{*enrolment_.rank()});
     leave.to = wire::Address::Scheduler();
     leave.clock = engine_->clock();
-    leave.body = engine_->progress();
+    leave.body = engine_->ProgressAt(now);
     Record(sim::ToldEvent(now, leave));
     out_.Send(std::move(leave));
   }
@@ -426,11 +446,16 @@ bool WorkerNode::Over(Nanos now) {
 
 std::optional<std::string> WorkerNode::BrokenGuarantee() const {
   if (!job_->config.strict() || !engine_.has_value()) return std::nullopt;
-  const auto& read = engine_->replies().first_violation();
-  const auto& made = peer_.has_value() ? peer_->ledger().first_violation() : std::nullopt;
+  const auto read = engine_->replies().violations().first();
+  const auto made = peer_.has_value() ? peer_->ledger().violations().first() : std::nullopt;
   if (!read.has_value() && !made.has_value()) return std::nullopt;
-  return absl::StrCat(job_->specs.policy.spec, " broke its guarantee: ",
-                      read.has_value() ? *read : *made);
+  return absl::StrCat(job_->specs.policy.spec,
+                      " broke its guarantee: ", made.has_value() ? *made : *read);
+}
+
+uint64_t WorkerNode::Violations() const {
+  const uint64_t read = engine_.has_value() ? engine_->replies().violations().count() : 0;
+  return read + (peer_.has_value() ? peer_->ledger().violations().count() : 0);
 }
 
 std::unique_ptr<transport::Transport> WorkerNode::Shaped(
@@ -459,14 +484,17 @@ void WorkerNode::Flush() {
     const WorkerId self{*enrolment_.rank()};
     shaped_->SetLimit(job_->specs.stragglers.LinkMbps(self, engine_->clock()));
   }
-  for (worker::DeviceCommand& command : commands_) {
-    FailIfDue(command);
-    if (!end_.has_value() && !device_->Put(std::move(command))) {
-      end_ = {kExitInternal, "the device is stuck: it takes no more commands"};
-      hung_ = true;
-    }
-  }
+  std::move(commands_.begin(), commands_.end(), std::back_inserter(due_));
   commands_.clear();
+  while (!due_.empty()) {
+    FailIfDue(due_.front());
+    if (!device_->Put(&due_.front())) break;
+    due_.pop_front();
+  }
+  for (wire::Message& message : out_.messages) {
+    auto* progress = std::get_if<wire::Progress>(&message.body);
+    if (progress != nullptr) progress->violations = Violations();
+  }
   loop_.Flush(&out_);
 }
 
@@ -482,16 +510,29 @@ int WorkerNode::Finish() {
   loop_.transport().Close(kWorkerLinger);
   LogEnd(*end_);
   const transport::TransportStats moved = loop_.transport().stats();
+  if (const uint64_t violations = Violations(); violations > 0) {
+    LOG(ERROR) << "the guarantee of " << job_->specs.policy.spec << " was broken " << violations
+               << " times, as this worker has seen";
+  }
   if (reports_ != nullptr && enrolment_.rank().has_value()) {
-    reports_->Take(NodeReport{.name = absl::StrCat("worker-", *enrolment_.rank()),
-                              .sent = moved.sent,
-                              .received = moved.received,
-                              .sockets = moved.sockets,
-                              .shared_bytes = moved.shared_bytes,
-                              .malformed = moved.rejected_messages,
-                              .strangers = moved.strangers,
-                              .heartbeat_gap_s = loop_.heartbeat_gap_s(),
-                              .resident_peak_bytes = ReadResidentMemory().peak_bytes});
+    NodeReport report{.name = absl::StrCat("worker-", *enrolment_.rank()),
+                      .sent = moved.sent,
+                      .received = moved.received,
+                      .sockets = moved.sockets,
+                      .shared_bytes = moved.shared_bytes,
+                      .malformed = moved.rejected_messages,
+                      .strangers = moved.strangers,
+                      .heartbeat_gap_s = loop_.heartbeat_gap_s(),
+                      .resident_peak_bytes = ReadResidentMemory().peak_bytes};
+    const std::string rank = absl::StrCat(*enrolment_.rank());
+    if (engine_.has_value()) {
+      report.answers = engine_->replies().replies();
+      AddViolations(engine_->replies().violations(), absl::StrCat("worker ", rank), &report);
+    }
+    if (peer_.has_value()) {
+      AddViolations(peer_->ledger().violations(), absl::StrCat("peer ", rank), &report);
+    }
+    reports_->Take(report);
   }
   return end_->code;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -51,6 +52,8 @@ class WorkerNode {
   // Carries messages between the engine and its peer until there is none.
   void DispatchWithin(Nanos now);
   void OnWelcome(uint32_t rank);
+  // The engine's timer: for what it waits is asked again, and said.
+  void AskAgain(Nanos now);
   bool TakeEvents(Nanos now);
   // Ends this node where its device does not go on.
   void LookAtDevice(Nanos now);
@@ -76,7 +79,8 @@ class WorkerNode {
   void KeepCurve(Nanos now);
   void AwaitReplica();
   uint64_t MovedBytes() const;
-  // Of a strict job: what the worker's own ledgers have found.
+  // What the worker's own ledgers have found; the first of it, of a strict job.
+  uint64_t Violations() const;
   std::optional<std::string> BrokenGuarantee() const;
   void BeginLeaving(Nanos now);
   bool Over(Nanos now);
@@ -114,7 +118,8 @@ class WorkerNode {
   std::optional<Nanos> leave_by_;
   std::optional<wire::Notice> end_;
   wire::Outbox out_;
-  std::vector<worker::DeviceCommand> commands_;
+  std::vector<worker::DeviceCommand> commands_;  // of the engine's last call
+  std::deque<worker::DeviceCommand> due_;        // that the device has no room for yet
 };
 
 }  // namespace soapstone::apps

@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/time/time.h"
 #include "base/mutex.h"
 #include "base/recycling.h"
+#include "base/steady_clock.h"
 
 namespace soapstone {
 
@@ -22,11 +22,11 @@ class BoundedInbox {
 
   // Appends. Returns false, leaving the queue as it was, when full or closed.
   bool TryPut(T item) ABSL_LOCKS_EXCLUDED(mutex_) {
-    return Put(std::move(item), absl::InfinitePast());
+    return Put(std::move(item), SteadyTime::InfinitePast());
   }
 
   // Appends, waiting for room until the deadline. Returns false when it passed or when closed.
-  bool Put(T item, absl::Time deadline) ABSL_LOCKS_EXCLUDED(mutex_) {
+  bool Put(T item, SteadyTime deadline) ABSL_LOCKS_EXCLUDED(mutex_) {
     {
       MutexLock lock(&mutex_);
       while (!closed_ && items_.size() >= items_max_) {
@@ -40,7 +40,7 @@ class BoundedInbox {
   }
 
   // Takes the oldest item, waiting until the deadline. Empty when it passed, or closed and empty.
-  std::optional<T> Take(absl::Time deadline) ABSL_LOCKS_EXCLUDED(mutex_) {
+  std::optional<T> Take(SteadyTime deadline) ABSL_LOCKS_EXCLUDED(mutex_) {
     std::optional<T> item;
     {
       MutexLock lock(&mutex_);
@@ -57,7 +57,7 @@ class BoundedInbox {
 
   // Takes all there are, oldest first, waiting for one until the deadline: into `items`, which is
   // empty before. False when there were none.
-  bool TakeAll(Items* items, absl::Time deadline) ABSL_LOCKS_EXCLUDED(mutex_) {
+  bool TakeAll(Items* items, SteadyTime deadline) ABSL_LOCKS_EXCLUDED(mutex_) {
     {
       MutexLock lock(&mutex_);
       while (!closed_ && items_.empty()) {

@@ -4,30 +4,31 @@
 #include <thread>
 #include <vector>
 
+#include "base/steady_clock.h"
 #include "gtest/gtest.h"
 
 namespace soapstone {
 namespace {
 
-absl::Time Soon() { return absl::Now() + absl::Seconds(20); }
+SteadyTime Soon() { return SteadyNow() + absl::Seconds(20); }
 
 TEST(BoundedInbox, TakesInOrder) {
   BoundedInbox<int> inbox(3);
   for (int i : {1, 2, 3}) EXPECT_TRUE(inbox.TryPut(i));
-  for (int i : {1, 2, 3}) EXPECT_EQ(inbox.Take(absl::InfinitePast()), i);
+  for (int i : {1, 2, 3}) EXPECT_EQ(inbox.Take(SteadyTime::InfinitePast()), i);
 }
 
 TEST(BoundedInbox, RefusesWhenFull) {
   BoundedInbox<int> inbox(1);
   EXPECT_TRUE(inbox.TryPut(1));
   EXPECT_FALSE(inbox.TryPut(2));
-  EXPECT_FALSE(inbox.Put(2, absl::InfinitePast()));
+  EXPECT_FALSE(inbox.Put(2, SteadyTime::InfinitePast()));
   EXPECT_EQ(inbox.size(), 1u);
 }
 
 TEST(BoundedInbox, TakeFromEmptyEndsAtItsDeadline) {
   BoundedInbox<int> inbox(1);
-  EXPECT_EQ(inbox.Take(absl::Now() + absl::Milliseconds(1)), std::nullopt);
+  EXPECT_EQ(inbox.Take(SteadyNow() + absl::Milliseconds(1)), std::nullopt);
 }
 
 TEST(BoundedInbox, ClosedRefusesButYieldsWhatItHolds) {
@@ -42,7 +43,7 @@ TEST(BoundedInbox, ClosedRefusesButYieldsWhatItHolds) {
 
 TEST(BoundedInbox, CloseWakesAWaitingReader) {
   BoundedInbox<int> inbox(1);
-  std::thread reader([&] { EXPECT_EQ(inbox.Take(absl::InfiniteFuture()), std::nullopt); });
+  std::thread reader([&] { EXPECT_EQ(inbox.Take(SteadyTime::InfiniteFuture()), std::nullopt); });
   inbox.Close();
   reader.join();
 }

@@ -8,8 +8,8 @@
 #include <mutex>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/steady_clock.h"
 
 namespace soapstone {
 
@@ -42,13 +42,13 @@ class Signal {
   void NotifyAll() { condition_.notify_all(); }
 
   // Waits for a Notify; may also return without one. False, at once, when the deadline has passed.
-  bool Wait(Mutex* mutex, absl::Time deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
-    const absl::Time now = absl::Now();
-    if (now >= deadline) return false;
-    // No wait is without an end: an hour later the caller looks again.
-    const absl::Time until = std::min(deadline, now + absl::Hours(1));
+  // No wait is without an end: an hour later the caller looks again.
+  bool Wait(Mutex* mutex, SteadyTime deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    const absl::Duration left = std::min(deadline - SteadyNow(), absl::Hours(1));
+    if (left <= absl::ZeroDuration()) return false;
     std::unique_lock<std::mutex> lock(mutex->mutex_, std::adopt_lock);
-    condition_.wait_until(lock, absl::ToChronoTime(until));
+    // Upon the steady clock, as wait_until of system_clock would not be.
+    condition_.wait_for(lock, absl::ToChronoNanoseconds(left));
     lock.release();
     return true;
   }

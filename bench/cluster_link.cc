@@ -15,6 +15,7 @@
 #include "apps/node_loop.h"
 #include "apps/shard_thread.h"
 #include "base/past_cache.h"
+#include "base/steady_clock.h"
 #include "bench/zipf.h"
 #include "compute/optimizer.h"
 #include "consistency/catalogue.h"
@@ -138,7 +139,7 @@ void Serve(const ClusterLoad& load, const std::function<void(const std::string&)
   for (;;) {
     std::optional<Message> message = loop.Next(kSecond);
     if (message.has_value()) CHECK(shard.Put(loop.Now(), *std::move(message)));
-    while (std::optional<Message> answer = answers.Take(absl::InfinitePast())) {
+    while (std::optional<Message> answer = answers.Take(SteadyTime::InfinitePast())) {
       if (answer->to.role == wire::Role::kWorker) out.Send(*std::move(answer));
     }
     loop.Flush(&out);
@@ -268,10 +269,10 @@ class Worker {
 
   // Takes one reply, into the worker's own memory where it `copies`.
   void Await(bool copies = true) {
-    const absl::Time deadline = absl::Now() + kPatience;
+    const SteadyTime deadline = SteadyNow() + kPatience;
     for (;;) {
       const std::optional<Message> reply = transport_->Receive(deadline);
-      CHECK(reply.has_value() || absl::Now() < deadline) << "no reply";
+      CHECK(reply.has_value() || SteadyNow() < deadline) << "no reply";
       if (!reply.has_value()) continue;
       CHECK(reply->type == MessageType::kPullReply) << wire::ToString(*reply);
       if (!copies) return;

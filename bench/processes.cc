@@ -7,10 +7,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+
+#include "base/steady_clock.h"
 
 namespace soapstone::bench {
 namespace {
@@ -67,11 +68,7 @@ class Child {
 
 }  // namespace
 
-Nanos Now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
+Nanos Now() { return SteadyNow().nanos(); }
 
 Nanos CpuTimeOf(pid_t process) {
   clockid_t clock = 0;

@@ -15,6 +15,7 @@
 #include "apps/node_loop.h"
 #include "apps/shard_thread.h"
 #include "base/exit_codes.h"
+#include "base/steady_clock.h"
 #include "bench/profile_device.h"
 #include "compute/optimizer.h"
 #include "consistency/catalogue.h"
@@ -137,7 +138,7 @@ std::unique_ptr<server::Shard> MakeShard(const Flags& flags, ShardId id) {
       CHECK_LT(shard, flags.shards);
       CHECK(shards[shard]->Put(loop.Now(), *std::move(message)));
     }
-    while (std::optional<Message> answer = answers.Take(absl::InfinitePast())) {
+    while (std::optional<Message> answer = answers.Take(SteadyTime::InfinitePast())) {
       if (answer->to.role == wire::Role::kWorker) out.Send(*std::move(answer));
     }
     Flush(flags, &loop, &out);
@@ -215,7 +216,7 @@ class BenchWorker {
       evaluated_ = evaluated_ || message.type == MessageType::kEvaluated;
       return message.to == Address::Scheduler();
     });
-    for (worker::DeviceCommand& command : commands_) CHECK(thread->Put(std::move(command)));
+    for (worker::DeviceCommand& command : commands_) CHECK(thread->Put(&command));
     commands_.clear();
     Flush(flags_, &loop_, &out_);
     if (!done) return;

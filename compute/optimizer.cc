@@ -56,7 +56,7 @@ void SizeMoments(OptimizerKind kind, size_t n, SliceState* state) {
 }
 
 constexpr size_t kBlock = size_t{1} << 16;  // elements; shorter ones stop the prefetcher too often
-constexpr size_t kPiece = 128;  // of a block: as many are asked for, or stored, at a time
+constexpr size_t kPiece = 512;  // of a block: as many are asked for, or stored, at a time
 
 // Elements [at, at + n) of the pass.
 SOAPSTONE_INTO_CALLER OptimizerPass Part(const OptimizerPass& whole, size_t at, size_t n) {
@@ -79,8 +79,7 @@ SOAPSTONE_INTO_CALLER int32_t RunAsking(const OptimizerSpec& spec, const Optimiz
     const size_t next = at + kPiece;
     if (next < pass.n) AskToWrite(pass.w + next, std::min(kPiece, pass.n - next) * sizeof(float));
     const OptimizerPass piece = Part(pass, at, std::min(kPiece, pass.n - at));
-    RunPass<kDecays>(spec, piece);
-    bits = std::max(bits, PassBits(piece));
+    bits = std::max(bits, RunPass<kDecays>(spec, piece));
   }
   return bits;
 }
@@ -93,8 +92,7 @@ SOAPSTONE_INTO_CALLER int32_t RunPast(const OptimizerSpec& spec, const Optimizer
   for (size_t at = 0; at < pass.n; at += kPiece) {
     OptimizerPass piece = Part(pass, at, std::min(kPiece, pass.n - at));
     piece.w = values;
-    RunPass<kDecays>(spec, piece);
-    bits = std::max(bits, PassBits(piece));
+    bits = std::max(bits, RunPass<kDecays>(spec, piece));
     StorePast(pass.w + at, values, piece.n);
   }
   return bits;
@@ -112,8 +110,7 @@ SOAPSTONE_INTO_CALLER int32_t RunBlocks(const OptimizerSpec& spec, const Optimiz
     const OptimizerPass block = Part(whole, begin, std::min(kBlock, whole.n - begin));
     switch (writing) {
       case Writing::kPlain:
-        RunPass<kDecays>(spec, block);
-        bits = std::max(bits, PassBits(block));
+        bits = std::max(bits, RunPass<kDecays>(spec, block));
         break;
       case Writing::kAsked:
         bits = std::max(bits, RunAsking<kDecays>(spec, block));

@@ -28,9 +28,6 @@ template <size_t kDim, bool kDecays>
 SOAPSTONE_INTO_CALLER int32_t RunRows(const OptimizerSpec& spec, const OptimizerPass& shared,
                                       const RowBatch& batch) {
   const bool counts = IsAdam(spec.kind);
-  const Moments moments = MomentsOf(spec.kind);
-  const size_t row_floats =
-      (1 + size_t{moments.first} + size_t{moments.second}) * (kDim == 0 ? batch.dim : kDim);
   int32_t bits = 0;
   for (size_t i = 0; i < batch.rows.size(); ++i) {
     OptimizerPass pass = shared;
@@ -44,9 +41,7 @@ SOAPSTONE_INTO_CALLER int32_t RunRows(const OptimizerSpec& spec, const Optimizer
       pass.rate = batch.rate[i];
       pass.unbias = batch.unbias[i];
     }
-    RunPass<kDecays>(spec, pass);
-    bits =
-        std::max(bits, MagnitudeBits(pass.w, row_floats));  // the values, and behind them the state
+    bits = std::max(bits, RunPass<kDecays>(spec, pass));
   }
   return bits;
 }

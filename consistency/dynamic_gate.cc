@@ -55,9 +55,11 @@ bool DynamicGate::Admits(WorkerId worker, Clock clock) {
     return true;
   }
   if (gap > upper_) return false;
+  if (pace.admitted == clock) return true;  // asked again, which costs nothing more
   if (pace.credit == 0 && clock == clocks_.Max()) pace.credit = Credit(pace);
   if (pace.credit == 0) return false;
   --pace.credit;
+  pace.admitted = clock;
   return true;
 }
 
@@ -114,6 +116,7 @@ void DynamicGate::AddTo(Fingerprint* f) const {
     f->Add(pace.latest < 0 ? -1 : newest - pace.latest);
     f->Add(pace.before < 0 ? -1 : newest - pace.before);
     f->Add(pace.credit);
+    f->Add(pace.admitted != kNoClock && pace.admitted >= clocks_.Of(worker));
   }
   f->Add(parked_.size());
   for (const auto& [key, ticket] : parked_) {

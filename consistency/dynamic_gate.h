@@ -46,6 +46,7 @@ class DynamicGate {
     Nanos latest = -1;
     Nanos before = -1;
     Clock credit = 0;
+    Clock admitted = kNoClock;  // upon credit, last
     friend bool operator==(const Pace&, const Pace&) = default;
   };
 

@@ -44,6 +44,11 @@ Actions ValueGate::OnClock(const ClockEvent& event) {
 }
 
 Actions ValueGate::OnPull(const PullEvent& pull) {
+  // Asked again: it may take the earlier answer, so what it has not seen since then still counts.
+  const auto reader = computing_.find(pull.worker);
+  if (reader != computing_.end() && reader->second.clock == pull.clock) {
+    return {{ActionKind::kReply, pull.ticket}};
+  }
   computing_.erase(pull.worker);
   parked_.insert_or_assign(pull.worker, std::pair(pull.clock, pull.ticket));
   Actions actions = {{ActionKind::kPark, pull.ticket}};

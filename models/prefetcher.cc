@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/time/time.h"
+#include "base/steady_clock.h"
 
 namespace soapstone::models {
 namespace {
@@ -52,7 +52,7 @@ void Prefetcher::Take(const BatchPart& part, Feed* feed) {
     ++hits_;
     if (item->progress == Progress::kWaiting) items_.splice(items_.begin(), items_, item);
   }
-  while (item->progress != Progress::kMade) made_.Wait(&mutex_, absl::InfiniteFuture());
+  while (item->progress != Progress::kMade) made_.Wait(&mutex_, SteadyTime::InfiniteFuture());
   std::swap(*feed, item->feed);
   if (spare_.size() < kSpareMax) spare_.push_back(std::move(item->feed));
   items_.erase(item);
@@ -79,7 +79,7 @@ Prefetcher::Item* Prefetcher::WaitForWork(Feed* feed) {
   while (!stop_) {
     const auto item = NextToMake();
     if (item == items_.end()) {
-      wanted_.Wait(&mutex_, absl::InfiniteFuture());
+      wanted_.Wait(&mutex_, SteadyTime::InfiniteFuture());
       continue;
     }
     if (!spare_.empty()) {

@@ -2,7 +2,7 @@
 // Part of the Coordinator.
 //
 // Rule: of a worker and a server the worker; of two workers the one with more broken links, else
-// the higher rank; of two servers none can be spared. It is applied to a pair a heartbeat after its
+// the higher rank; of two servers none can be spared. It is applied to a pair some time after its
 // first report, so that the other end's and other pairs' are there, and only while both ends are
 // heard: of one that is silent the silence decides.
 #pragma once

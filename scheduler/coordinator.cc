@@ -24,6 +24,13 @@ constexpr Nanos kWaitingNewsEvery = 5 * kSecond;
 constexpr size_t kNewsMax = 1000;
 constexpr Epoch kFirstEpoch = 1;
 
+// Whether the worker did anything between two reports.
+bool HasMoved(const wire::Progress& before, const wire::Progress& now) {
+  return before.clock != now.clock || before.samples != now.samples ||
+         before.pushed_bytes != now.pushed_bytes || before.pulled_bytes != now.pulled_bytes ||
+         before.compute_ns != now.compute_ns;
+}
+
 Notice Expelled() { return {kExitPeerLost, "expelled: was silent for too long"}; }
 
 }  // namespace
@@ -85,16 +92,15 @@ void Coordinator::OnMessage(Nanos now, const Message& message, Outbox* out) {
 }
 
 void Coordinator::OnServerHeartbeat(Nanos now, const Message& message) {
-  const auto* progress = std::get_if<wire::Progress>(&message.body);
-  if (progress == nullptr) {
+  const auto* work = std::get_if<wire::SlowWork>(&message.body);
+  if (work == nullptr) {
     slow_work_.erase(message.from);
     return;
   }
-  const wire::SlowWork work = wire::SlowWorkOf(*progress);
   wire::SlowWork& known = slow_work_[message.from];
   const bool waits = phase_ == Phase::kInstalling || phase_ == Phase::kSaving;
-  if (waits && work.done_bytes > known.done_bytes) wait_began_ = now;
-  known = work;
+  if (waits && work->done_bytes > known.done_bytes) wait_began_ = now;
+  known = *work;
 }
 
 // "server 0 makes its parameters: 43% of 1600.0 MB".
@@ -218,13 +224,15 @@ void Coordinator::OnRosterAck(Nanos now, const Message& message, Outbox* out) {
 void Coordinator::OnWorkerMessage(Nanos now, const Message& message, Outbox* out) {
   const WorkerId worker{message.from.index};
   if (const auto* progress = std::get_if<wire::Progress>(&message.body)) {
-    wire::Progress& all = progress_[worker] = *progress;
+    wire::Progress& all = progress_[worker];
+    const wire::Progress before = std::exchange(all, *progress);
     if (const auto former = former_.find(worker); former != former_.end()) all.Add(former->second);
+    if (HasMoved(before, all)) moved_at_ = now;
     rebalancer_.Observe(worker, *progress);
   }
   switch (message.type) {
     case MessageType::kHeartbeat:
-      return ConsiderRebalance(out);
+      return ConsiderRebalance(now, out);
     case MessageType::kRosterAck:
       rebalancer_.Record(worker, message.epoch, message.clock);
       return EndRebalanceIfAgreed(now, out);
@@ -287,7 +295,10 @@ void Coordinator::OnTimer(Nanos now, wire::TimerId timer, Outbox* out) {
   // What we slept through (a suspended machine) is not the others' silence: their heartbeats of
   // that time still wait in our queue.
   const Nanos overslept = now - tick_due_;
-  if (overslept > options_.heartbeat_ns) nodes_.ForgivePause(overslept);
+  if (overslept > options_.heartbeat_ns) {
+    nodes_.ForgivePause(overslept);
+    moved_at_ += overslept;
+  }
   for (const Address node : nodes_.Silent(now, options_.timeout_ns)) OnLost(now, node, out);
   if (!ended_.has_value()) SettleLinks(now, out);
   if (!ended_.has_value()) CheckDeadlines(now, out);
@@ -302,7 +313,7 @@ void Coordinator::SettleLinks(Nanos now, Outbox* out) {
     if (entry == nullptr) return std::nullopt;
     return now - entry->last_heard < 3 * options_.heartbeat_ns;
   };
-  while (const auto verdict = broken_links_.Judge(now, options_.heartbeat_ns, lives)) {
+  while (const auto verdict = broken_links_.Judge(now, options_.link_patience_ns, lives)) {
     const Notice why = {kExitPeerLost, verdict->line};
     if (!verdict->can_be_spared) return End(why, out);
     const WorkerId worker{verdict->out.index};
@@ -335,7 +346,11 @@ void Coordinator::CheckDeadlines(Nanos now, Outbox* out) {
     case Phase::kRunning: {
       if (phase_ == Phase::kInstalling) TellSlowWork(now);
       const std::optional<Admission>& admission = members_.admission();
-      if (phase_ == Phase::kRunning && !admission.has_value()) return;
+      if (phase_ == Phase::kRunning && !admission.has_value()) {
+        CheckRebalance(now, out);
+        if (!ended_.has_value()) CheckStandstill(now, out);
+        return;
+      }
       if (waited < options_.start_timeout_ns) return;
       const Epoch awaited = admission.has_value() ? admission->awaited : kFirstEpoch;
       const std::vector<ShardId> behind = acks_.Behind(awaited);
@@ -355,18 +370,59 @@ void Coordinator::CheckDeadlines(Nanos now, Outbox* out) {
   }
 }
 
+// Who lives and does not say where it can change its share would keep all others from theirs, and
+// newcomers out, for ever.
+void Coordinator::CheckRebalance(Nanos now, Outbox* out) {
+  if (!rebalancer_.changing() || now - wait_began_ < options_.start_timeout_ns) return;
+  for (const WorkerId worker : rebalancer_.Unanswered(roster())) {
+    const Address node = Address::Of(worker);
+    const std::string line = absl::StrCat(Spoken(node), " has not agreed to new shares for ",
+                                          (now - wait_began_) / kSecond, " s: it is counted out");
+    AddNews(line);
+    SendNotice(node, MessageType::kShutdown, {kExitPeerLost, line}, out);
+    RemoveWorker(now, worker, {kExitPeerLost, line}, out);
+    if (ended_.has_value()) return;
+  }
+}
+
+void Coordinator::CheckStandstill(Nanos now, Outbox* out) {
+  const Nanos still = now - moved_at_;
+  if (still < options_.timeout_ns) return;
+  std::vector<std::string> waits;
+  for (const wire::Member& member : roster().workers) {
+    if (members_.IsDone(member.worker)) continue;
+    const auto progress = progress_.find(member.worker);
+    if (progress == progress_.end() || !progress->second.waiting.has_value()) return;
+    waits.push_back(absl::StrCat(Spoken(Address::Of(member.worker)), " has waited ",
+                                 wire::ToString(*progress->second.waiting)));
+  }
+  if (waits.empty()) return;
+  const std::string line = absl::StrCat("nothing has moved for ", still / kSecond,
+                                        " s, and all nodes answer: ", absl::StrJoin(waits, "; "));
+  if (still >= options_.finish_timeout_ns) return End({kExitPeerLost, line}, out);
+  if (now - waiting_told_ < options_.timeout_ns) return;
+  waiting_told_ = now;
+  AddNews(line);
+}
+
 void Coordinator::OnLost(Nanos now, Address node, Outbox* out) {
   const Node* entry = nodes_.Find(node);
   if (ended_.has_value() || entry == nullptr) return;
   const std::string lost = absl::StrCat(Spoken(node), " lost");
+  const Nanos silent = now - entry->last_heard;
   const std::string line =
-      absl::StrCat(lost, ": no heartbeat for ", Seconds(now - entry->last_heard));
+      silent < options_.timeout_ns
+          ? absl::StrCat(lost, ": its link to the scheduler cannot be made again")
+          : absl::StrCat(lost, ": no heartbeat for ", Seconds(silent));
   AddNews(line);
   if (node.role == Role::kWorker) {
-    return RemoveWorker(now, WorkerId{node.index}, {kExitPeerLost, lost + "; none left"}, out);
+    RemoveWorker(now, WorkerId{node.index}, {kExitPeerLost, lost + "; none left"}, out);
+  } else {
+    nodes_.Remove(node);
+    if (phase_ != Phase::kRegistering) End({kExitPeerLost, line}, out);
   }
-  nodes_.Remove(node);
-  if (phase_ != Phase::kRegistering) End({kExitPeerLost, line}, out);
+  // It is told when it speaks again, if somebody is there then.
+  if (ended_.has_value()) SendNotice(node, MessageType::kShutdown, Expelled(), out);
 }
 
 void Coordinator::RemoveWorker(Nanos now, WorkerId worker, Notice if_none_left, Outbox* out) {
@@ -405,6 +461,7 @@ void Coordinator::BeginInstalling(Nanos now, Outbox* out) {
 
 void Coordinator::BeginRunning(Nanos now, Outbox* out) {
   phase_ = Phase::kRunning;
+  moved_at_ = now;
   AddNews("started");
   for (const wire::Member& member : roster().workers) SendStart(member, out);
   AdmitNext(now, out);
@@ -440,11 +497,12 @@ void Coordinator::AdvanceAdmission(Nanos now, Outbox* out) {
 }
 
 // Called at each report of a worker, so it must be cheap while nothing changes.
-void Coordinator::ConsiderRebalance(Outbox* out) {
+void Coordinator::ConsiderRebalance(Nanos now, Outbox* out) {
   const bool admitting = members_.admission().has_value() || members_.somebody_waits();
   if (phase_ != Phase::kRunning || admitting) return;
   std::optional<Rebalancer::Proposal> proposal = rebalancer_.Propose(roster());
   if (!proposal.has_value()) return;
+  wait_began_ = now;
   rebalancer_.Begin(*std::move(proposal), epoch_ + 1);
   members_.SetShareLead(options_.rebalance.lead);
   PublishRoster(out);

@@ -21,8 +21,12 @@
 //   2. a roster gives the new shares from the greatest of those bounds on: nobody has begun it.
 // An admission and a change of shares wait for each other's end.
 //
+// While the workers step, nothing has a deadline as long as one of them computes: a step may take
+// an hour. Where all of them wait for values, none has moved for timeout_ns and every node answers,
+// that is said, again each timeout_ns; after finish_timeout_ns the job ends.
+//
 // Invariants: epochs only grow; a lost or refused node never comes back under an older epoch; every
-// wait but that for the workers' steps has a deadline; after ended() is set nothing leaves but
+// wait has a deadline; after ended() is set nothing leaves but
 // kShutdown and kRefuse. Messages of one sender must arrive in the order they were sent.
 // A value: copying it copies the job's state. Keeps no pointers.
 #pragma once
@@ -44,7 +48,6 @@
 #include "scheduler/shard_acks.h"
 #include "wire/message.h"
 #include "wire/outbox.h"
-#include "wire/slow_work.h"
 
 namespace soapstone::scheduler {
 
@@ -59,6 +62,9 @@ struct CoordinatorOptions {
   bool one_arithmetic = false;
   Nanos heartbeat_ns = kSecond / 2;
   Nanos timeout_ns = 5 * kSecond;
+  // From the report of a lost link to the verdict: all ends that lost theirs at the same time have
+  // reported by then, though quiet links are asked less than twice a second only.
+  Nanos link_patience_ns = 1200 * kMillisecond;
   // To register. For all shards to take a roster, from when they last came forward with their
   // initial values.
   Nanos start_timeout_ns = 60 * kSecond;
@@ -141,7 +147,7 @@ class Coordinator {
   // Takes the worker out of registry and roster; the job ends with `if_none_left` if it was the
   // last that had started and is still needed.
   void RemoveWorker(Nanos now, WorkerId worker, wire::Notice if_none_left, wire::Outbox* out);
-  void ConsiderRebalance(wire::Outbox* out);
+  void ConsiderRebalance(Nanos now, wire::Outbox* out);
   void EndRebalanceIfAgreed(Nanos now, wire::Outbox* out);
   void FinishIfAllDone(Nanos now, wire::Outbox* out);
   void SendEvaluate(Nanos now, wire::Outbox* out);
@@ -151,6 +157,8 @@ class Coordinator {
   void End(wire::Notice why, wire::Outbox* out);
 
   void CheckDeadlines(Nanos now, wire::Outbox* out);
+  void CheckRebalance(Nanos now, wire::Outbox* out);
+  void CheckStandstill(Nanos now, wire::Outbox* out);
   // A new epoch, and its roster to every shard, server and member.
   void PublishRoster(wire::Outbox* out);
   wire::Message To(wire::Address to, wire::MessageType type) const;
@@ -182,6 +190,7 @@ class Coordinator {
   Nanos tick_due_ = 0;
   Nanos wait_began_ = 0;  // of the wait that CheckDeadlines watches
   Nanos waiting_told_ = 0;
+  Nanos moved_at_ = 0;  // when some worker last told of other counters than before
   std::map<wire::Address, wire::SlowWork> slow_work_;  // of servers: where they say they are
 };
 

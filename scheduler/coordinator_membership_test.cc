@@ -35,7 +35,69 @@ TEST(CoordinatorLoss, TheLastWorkerEndsTheJob) {
   job.Lose(Worker(1));
   job.Lose(Worker(0));
   EXPECT_EQ(job.coordinator().ended(), (Notice{kExitPeerLost, "worker 0 lost; none left"}));
-  EXPECT_THAT(job.ReceiversOf(MessageType::kShutdown), ElementsAre(Server(0)));
+  EXPECT_THAT(job.ReceiversOf(MessageType::kShutdown), ElementsAre(Server(0), Worker(0)));
+}
+
+// ---- Links lost between two that both live
+
+class CoordinatorLinks : public ::testing::Test {
+ protected:
+  CoordinatorLinks() {
+    job_.StartAll();
+    job_.coordinator().TakeNews();
+  }
+  // `node` says so at `at`.
+  void LoseLink(Nanos at, Address node, Address other) {
+    job_.RunTo(at, job_.Everybody());
+    Message message;
+    message.type = MessageType::kLinkLost;
+    message.from = node;
+    message.session = kSession;
+    message.epoch = job_.coordinator().epoch();
+    message.body = wire::LostLink{other, "cut"};
+    job_.Deliver(message);
+  }
+  Job job_{{.servers = 2, .workers = 3, .heartbeat_ns = kSecond / 10}};
+};
+
+TEST_F(CoordinatorLinks, OfAWorkerAndAServerTheWorkerIsCountedOut) {
+  LoseLink(kSecond, Server(1), Worker(2));
+  job_.RunTo(3 * kSecond, job_.Everybody());
+  EXPECT_THAT(job_.coordinator().TakeNews(),
+              ElementsAre("the link between server 1 and worker 2 is lost (cut): worker 2 is counted out"));
+  EXPECT_EQ(job_.LastNotice(MessageType::kShutdown).code, kExitPeerLost);
+  EXPECT_FALSE(job_.coordinator().ended().has_value());
+}
+
+// Quiet links are asked now and then: the second report may come a second later.
+TEST_F(CoordinatorLinks, OfTwoWorkersTheOneThatLostMoreThoughThatIsHeardLater) {
+  LoseLink(kSecond, Worker(1), Worker(0));
+  LoseLink(2 * kSecond, Worker(2), Worker(0));
+  job_.RunTo(4 * kSecond, job_.Everybody());
+  EXPECT_THAT(job_.coordinator().TakeNews(),
+              ElementsAre("the link between worker 0 and worker 1 is lost (cut): worker 0 is counted out"));
+}
+
+TEST_F(CoordinatorLinks, OfTwoWorkersElseTheOneOfTheHigherRank) {
+  LoseLink(kSecond, Worker(0), Worker(1));
+  job_.RunTo(3 * kSecond, job_.Everybody());
+  EXPECT_THAT(job_.coordinator().TakeNews(),
+              ElementsAre("the link between worker 0 and worker 1 is lost (cut): worker 1 is counted out"));
+}
+
+TEST_F(CoordinatorLinks, OfTwoServersNoneCanBeSpared) {
+  LoseLink(kSecond, Server(0), Server(1));
+  job_.RunTo(3 * kSecond, job_.Everybody());
+  EXPECT_EQ(job_.coordinator().ended(),
+            (Notice{kExitPeerLost, "the link between server 0 and server 1 is lost (cut)"}));
+}
+
+// The scheduler's own, of one that was heard a moment ago.
+TEST_F(CoordinatorLinks, OfTheSchedulersOwnTheLineNamesBothEnds) {
+  job_.RunTo(kSecond, job_.Everybody());
+  job_.Lose(Worker(1));
+  EXPECT_THAT(job_.coordinator().TakeNews(),
+              ElementsAre("worker 1 lost: its link to the scheduler cannot be made again"));
 }
 
 TEST(CoordinatorLoss, AServerEndsTheJob) {
@@ -45,8 +107,9 @@ TEST(CoordinatorLoss, AServerEndsTheJob) {
   const Notice why = {kExitPeerLost, "server 1 lost: no heartbeat for 5.1 s"};
   EXPECT_EQ(job.coordinator().ended(), why);
   EXPECT_EQ(job.coordinator().phase(), Phase::kClosing);
-  EXPECT_EQ(job.LastNotice(MessageType::kShutdown), why);
-  EXPECT_THAT(job.ReceiversOf(MessageType::kShutdown), ElementsAre(Server(0), Worker(0)));
+  EXPECT_EQ(job.LastNotice(MessageType::kShutdown),
+            (Notice{kExitPeerLost, "expelled: was silent for too long"}));
+  EXPECT_THAT(job.ReceiversOf(MessageType::kShutdown), ElementsAre(Server(0), Worker(0), Server(1)));
 }
 
 TEST(CoordinatorLoss, OfADoneWorkerCountsAsDone) {
@@ -271,6 +334,19 @@ TEST_F(CoordinatorJoin, AShardThatDoesNotAnswerEndsTheJob) {
   job_.RunTo(60 * kSecond, job_.Everybody());
   EXPECT_EQ(job_.coordinator().ended(),
             (Notice{kExitPeerLost, "shard 0 has not taken roster 3 for 60 s"}));
+}
+
+// Nor may the second roster of an admission go unanswered: that with the newcomer's start clock.
+TEST_F(CoordinatorJoin, AShardThatDoesNotAnswerTheSecondTimeEndsTheJob) {
+  job_.SayHello(Role::kWorker, 1, 77);
+  job_.RunTo(50 * kSecond, job_.Everybody());
+  job_.AckAll(5);
+  job_.Ack(0, 5);
+  job_.RunTo(109 * kSecond, job_.Everybody());
+  EXPECT_FALSE(job_.coordinator().ended().has_value());
+  job_.RunTo(111 * kSecond, job_.Everybody());
+  EXPECT_EQ(job_.coordinator().ended(),
+            (Notice{kExitPeerLost, "shard 1 has not taken roster 4 for 60 s"}));
 }
 
 // Its holder may have died just now: the newcomer is to try again.

@@ -25,7 +25,7 @@ using Job = HandPlayedJob;
 void Pass(Job* job, const wire::SlowWork& work) {
   job->SetNow(job->now() + kSecond);
   job->Say(Worker(0), MessageType::kHeartbeat);
-  job->Say(Server(0), MessageType::kHeartbeat, wire::ProgressOf(work));
+  job->Say(Server(0), MessageType::kHeartbeat, work);
   job->Fire();
 }
 
@@ -512,6 +512,85 @@ TEST(CoordinatorValue, TimesAndProgressDoNotCountInTheFingerprint) {
   EXPECT_EQ(FingerprintOf(job.coordinator()), before);
   job.Say(Worker(0), MessageType::kDone, AtClock(4));
   EXPECT_NE(FingerprintOf(job.coordinator()), before);
+}
+
+// ---- Standing still
+
+// Worker `rank` at clock 3, and waiting for `seconds` where that is not 0.
+wire::Progress AtClock3(Nanos seconds) {
+  wire::Progress progress = AtClock(3);
+  if (seconds > 0) {
+    progress.waiting =
+        wire::Waiting{.of = Shard(0), .clock = 4, .for_ns = seconds * kSecond, .asked = 1};
+  }
+  return progress;
+}
+
+// Lets a second pass, in which workers 0 and 1 say so of themselves.
+void PassWaiting(Job* job, Nanos first, Nanos second) {
+  job->SetNow(job->now() + kSecond);
+  job->Say(Server(0), MessageType::kHeartbeat);
+  job->Say(Worker(0), MessageType::kHeartbeat, AtClock3(first));
+  job->Say(Worker(1), MessageType::kHeartbeat, AtClock3(second));
+  job->Fire();
+}
+
+// All wait, nobody moves, everybody lives: said, again each timeout, and after the last of the
+// time limits the end.
+TEST(CoordinatorStandstill, IsSaidAndEndsTheJobInTheEnd) {
+  Job job({.servers = 1, .workers = 2, .finish_timeout_ns = 100 * kSecond});
+  job.StartAll();
+  job.coordinator().TakeNews();
+  size_t said = 0;
+  for (Nanos s = 1; s <= 31; ++s) {
+    PassWaiting(&job, s, s);
+    said += job.coordinator().TakeNews().size();
+  }
+  EXPECT_EQ(said, 6u);  // from 5 s after the first report on, each 5 s
+  for (Nanos s = 32; s <= 36; ++s) PassWaiting(&job, s, s);
+  EXPECT_THAT(job.coordinator().TakeNews(),
+              ElementsAre("nothing has moved for 35 s, and all nodes answer: "
+                          "worker 0 has waited 36.0 s for shard-0: values of clock 4, asked for "
+                          "again 1 times; worker 1 has waited 36.0 s for shard-0: values of clock "
+                          "4, asked for again 1 times"));
+  for (Nanos s = 37; s <= 102; ++s) PassWaiting(&job, s, s);
+  ASSERT_TRUE(job.coordinator().ended().has_value());
+  EXPECT_EQ(job.coordinator().ended()->code, kExitPeerLost);
+  EXPECT_THAT(job.coordinator().ended()->text, HasSubstr("nothing has moved for 100 s"));
+}
+
+// A read that is parked for an hour, because another worker computes for so long, is no fault.
+TEST(CoordinatorStandstill, WhoWaitsForOneThatComputesIsLeftAlone) {
+  Job job({.servers = 1, .workers = 2, .finish_timeout_ns = 100 * kSecond});
+  job.StartAll();
+  job.coordinator().TakeNews();
+  for (Nanos s = 1; s <= 3600; ++s) PassWaiting(&job, s, 0);
+  EXPECT_FALSE(job.coordinator().ended().has_value());
+  EXPECT_THAT(job.coordinator().TakeNews(), IsEmpty());
+}
+
+TEST(CoordinatorStandstill, IsNoneWhileSomebodyMoves) {
+  Job job({.servers = 1, .workers = 2, .finish_timeout_ns = 20 * kSecond});
+  job.StartAll();
+  job.coordinator().TakeNews();
+  for (Nanos s = 1; s <= 100; ++s) {
+    if (s % 4 == 0) {
+      wire::Progress moves = AtClock3(s);
+      moves.samples = static_cast<uint64_t>(s);
+      job.Say(Worker(1), MessageType::kHeartbeat, moves);
+      job.Fire();
+      continue;
+    }
+    wire::Progress stays = AtClock3(s);
+    stays.samples = static_cast<uint64_t>(s / 4 * 4);
+    job.SetNow(job.now() + kSecond);
+    job.Say(Server(0), MessageType::kHeartbeat);
+    job.Say(Worker(0), MessageType::kHeartbeat, AtClock3(s));
+    job.Say(Worker(1), MessageType::kHeartbeat, stays);
+    job.Fire();
+  }
+  EXPECT_FALSE(job.coordinator().ended().has_value());
+  EXPECT_THAT(job.coordinator().TakeNews(), IsEmpty());
 }
 
 // ---- Divergence

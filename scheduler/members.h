@@ -63,6 +63,7 @@ class Members {
 
   // Somebody is let in and not lost.
   bool HasStarted() const;
+  bool IsDone(WorkerId worker) const { return done_.contains(worker); }
   // Every member is done, and nobody is on the way in.
   bool AllDone() const;
 

@@ -192,6 +192,14 @@ void Rebalancer::Record(WorkerId worker, Epoch epoch, Clock bound) {
   kept = std::max(kept, bound);
 }
 
+std::vector<WorkerId> Rebalancer::Unanswered(const wire::Roster& roster) const {
+  std::vector<WorkerId> unanswered;
+  for (const wire::Member& member : roster.workers) {
+    if (changing() && !change_->bounds.contains(member.worker)) unanswered.push_back(member.worker);
+  }
+  return unanswered;
+}
+
 std::optional<double> Rebalancer::EndIfAgreed(const wire::Roster& roster,
                                               SharedList<wire::Shares>* shares) {
   if (!changing() || roster.workers.empty()) return std::nullopt;

@@ -62,6 +62,8 @@ class Rebalancer {
   bool changing() const { return change_.has_value(); }
   // A worker's bound, acknowledging the roster of `epoch`.
   void Record(WorkerId worker, Epoch epoch, Clock bound);
+  // Members that have not told theirs, while a change is under way.
+  std::vector<WorkerId> Unanswered(const wire::Roster& roster) const;
   // Once every member has told its bound: ends the change, and appends the shares to `shares`,
   // which loses the entries that nobody will ask for again. Returns the gain.
   std::optional<double> EndIfAgreed(const wire::Roster& roster, SharedList<wire::Shares>* shares);

@@ -13,6 +13,7 @@
 namespace soapstone::scheduler {
 namespace {
 
+using ::testing::Contains;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::Eq;
@@ -245,6 +246,24 @@ TEST(CoordinatorRebalance, DoesNotWaitForALostWorker) {
   job.Lose(Worker(2));
   EXPECT_EQ(LastRoster(job).share_lead, 0);
   EXPECT_EQ(LastRoster(job).shares.size(), 1u);
+}
+
+// Who lives and does not answer would hold up the change, and every newcomer, for ever.
+TEST(CoordinatorRebalance, WhoDoesNotAnswerIsCountedOut) {
+  Job job(kOptions);
+  job.StartAll();
+  MakeUneven(&job);
+  ASSERT_GT(LastRoster(job).share_lead, 0);
+  AckBound(&job, 0, 20);
+  AckBound(&job, 2, 21);
+  const Nanos began = job.now();
+  job.RunTo(began + 59 * kSecond, job.Everybody());
+  EXPECT_THAT(LastRoster(job).shares, IsEmpty());
+  job.RunTo(began + 61 * kSecond, job.Everybody());
+  EXPECT_EQ(LastRoster(job).shares.size(), 1u);  // agreed upon by the other two
+  EXPECT_THAT(RosterWorkers(job.Last(MessageType::kRoster)), ElementsAre(WorkerId{0}, WorkerId{2}));
+  EXPECT_THAT(job.coordinator().TakeNews(),
+              Contains(HasSubstr("worker 1 has not agreed to new shares for 60 s")));
 }
 
 TEST(CoordinatorRebalance, AJoinWaitsForTheChangeAndTheChangeForAJoin) {

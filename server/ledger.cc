@@ -5,12 +5,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "glog/logging.h"
 
 namespace soapstone::server {
 namespace {
-
-constexpr int kLogEvery = 1000;
 
 template <typename T>
 T& Slot(WorkerId worker, std::vector<T>* slots) {
@@ -19,6 +16,34 @@ T& Slot(WorkerId worker, std::vector<T>* slots) {
 }
 
 }  // namespace
+
+const char* Violation::KindName() const {
+  switch (kind) {
+    case Kind::kReadLag:
+      return "read_lag";
+    case Kind::kSnapshot:
+      return "snapshot";
+    case Kind::kOwnWrites:
+      return "own_writes";
+    case Kind::kClockGap:
+      return "clock_gap";
+    case Kind::kDropped:
+      return "dropped";
+    case Kind::kOrder:
+      return "order";
+    case Kind::kStore:
+      return "store";
+    case Kind::kOldest:
+      return "oldest";
+    case Kind::kOlder:
+      return "older";
+    case Kind::kFinal:
+      return "final";
+    case Kind::kReplicas:
+      break;
+  }
+  return "replicas";
+}
 
 std::string Violation::ToString() const {
   const std::string where = absl::StrCat("shard ", Index(shard), ": ");
@@ -47,6 +72,9 @@ std::string Violation::ToString() const {
     case Kind::kFinal:
       return absl::StrCat(where, "a final read of worker ", Index(worker), " at clock ", seen,
                           "; the run ends at ", clock);
+    case Kind::kReplicas:
+      return absl::StrCat(where, "worker ", Index(worker), " hands in other values than worker ",
+                          seen);
     case Kind::kClockGap:
       break;
   }
@@ -185,6 +213,14 @@ void Ledger::OnStored(BucketId bucket, const Store::Stamp& stamp) {
   }
 }
 
+void Ledger::OnHandIn(WorkerId worker, BucketId bucket, uint64_t sum) {
+  if (handed_in_.size() <= Index(bucket)) handed_in_.resize(Index(bucket) + 1);
+  HandedIn& first = handed_in_[Index(bucket)];
+  if (!first.sum.has_value()) first = {sum, worker};
+  if (*first.sum == sum) return;
+  Break({Violation::Kind::kReplicas, shard_, worker, 0, Index(first.worker), 0});
+}
+
 void Ledger::OnDropped(const Update& update) {
   const auto copy = std::find_if(surplus_.begin(), surplus_.end(), [&](const Update& s) {
     return s.worker == update.worker && s.clock == update.clock && s.bucket == update.bucket &&
@@ -261,7 +297,8 @@ void Ledger::OnFinalRead(const Read& read) {
 void Ledger::Break(const Violation& violation) {
   ++RowOf(violation.worker).violations;
   if (!first_violation_.has_value()) first_violation_ = violation;
-  LOG_EVERY_N(ERROR, kLogEvery) << "guarantee broken: " << violation.ToString();
+  log_.Add(violation.KindName(), violation.worker, violation.clock,
+           [&] { return violation.ToString(); });
 }
 
 Ledger::Row Ledger::Total() const {

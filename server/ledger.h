@@ -18,6 +18,7 @@
 //   a final read                    every member's last clock is in
 //   worker w completes clock c      c - min over members of applied <= clock_gap_max
 //                                   (never less than its gap to the slowest)
+//   the values of peers at the end  are the same, where replicas are
 //   an update                       is dropped only where another stands for it; those of one
 //                                   worker and bucket are applied by ascending clocks, those of one
 //                                   round of the fixed tree by ascending leaves, each once
@@ -35,6 +36,7 @@
 #include "base/ids.h"
 #include "consistency/clock_table.h"
 #include "consistency/traits.h"
+#include "consistency/violation_log.h"
 #include "server/store.h"
 
 namespace soapstone::server {
@@ -52,15 +54,18 @@ struct Violation {
     kOldest,   // a reply claims more than is applied
     kOlder,    // a reply holds other values than the newest
     kFinal,    // a final read before the last update
+    kReplicas,  // two peers that should have the same values handed in others
   };
   Kind kind{};
   ShardId shard{};
   WorkerId worker{};
   Clock clock = 0;  // of the read or the update; completed (kClockGap)
   Clock seen = 0;   // the lag or the gap; kSnapshot, kOwnWrites, kOrder: the clock of that update;
-                    // kOldest, kFinal: what is applied; kStore, kOlder: updates
+                    // kOldest, kFinal: what is applied; kStore, kOlder: updates;
+                    // kReplicas: the other peer
   Clock bound = 0;  // of the lag or the gap; kOldest: claimed; kStore, kOlder: updates due
   friend bool operator==(const Violation&, const Violation&) = default;
+  const char* KindName() const;  // as reports have it
   std::string ToString() const;
 };
 
@@ -95,6 +100,8 @@ class Ledger {
   // It is given to the store, after all that were before; OnStored is the store's word.
   void OnApplied(const Update& update, uint64_t staleness);
   void OnStored(BucketId bucket, const Store::Stamp& stamp);
+  // A peer's values at the end of its run, of one bucket: their checksum (base/frame_sums.h).
+  void OnHandIn(WorkerId worker, BucketId bucket, uint64_t sum);
   // The gate does not want it. OnLeftOut: its round is closed without it. OnRefused: its worker is
   // told so. Void: all that is pending is of a former life of this shard's members.
   void OnDropped(const Update& update);
@@ -116,6 +123,7 @@ class Ledger {
   const std::vector<Row>& rows() const { return rows_; }
   Row Total() const;
   const std::optional<Violation>& first_violation() const { return first_violation_; }
+  const consistency::ViolationLog& violations() const { return log_; }
 
  private:
   struct Member {
@@ -160,6 +168,12 @@ class Ledger {
   std::vector<Row> rows_;
   Clock newest_ = kNoClock;  // greatest clock of any update in the store
   std::optional<Violation> first_violation_;
+  consistency::ViolationLog log_;
+  struct HandedIn {
+    std::optional<uint64_t> sum;
+    WorkerId worker{};
+  };
+  std::vector<HandedIn> handed_in_;  // by bucket: the first peer's values
 };
 
 }  // namespace soapstone::server

@@ -173,6 +173,34 @@ TEST(Ledger, AFinalReadHasEveryLastUpdate) {
   EXPECT_EQ(done.violations(), 0u);
 }
 
+TEST(Ledger, PeersWithTheSameReplicasHandInTheSameValues) {
+  Ledger ledger = LedgerOf("allreduce");
+  ledger.OnHandIn(kFirst, BucketId{0}, 7);
+  ledger.OnHandIn(kFirst, BucketId{1}, 8);
+  ledger.OnHandIn(kSecond, BucketId{0}, 7);
+  EXPECT_EQ(ledger.violations().count(), 0u);
+  ledger.OnHandIn(kSecond, BucketId{1}, 9);
+  EXPECT_EQ(ledger.first_violation()->ToString(),
+            "shard 2: worker 1 hands in other values than worker 0");
+  ASSERT_EQ(ledger.violations().rows().size(), 1u);
+  EXPECT_EQ(ledger.violations().rows()[0].kind, "replicas");
+}
+
+TEST(Ledger, ViolationsAreKeptByTheirKind) {
+  Books books("ssp:s=0");
+  for (Clock c = 0; c < 2; ++c) books.Step(kFirst, c);
+  for (const Clock c : {1, 2}) books.Read(kFirst, c);
+  const auto& rows = books.ledger.violations().rows();
+  ASSERT_FALSE(rows.empty());
+  EXPECT_EQ(books.ledger.violations().count(), books.violations());
+  const auto lags = std::find_if(rows.begin(), rows.end(),
+                                 [](const auto& row) { return row.kind == "read_lag"; });
+  ASSERT_NE(lags, rows.end());
+  EXPECT_EQ(lags->times, 2u);
+  EXPECT_EQ(lags->clock, 1);
+  EXPECT_THAT(lags->first, HasSubstr("lags by 1"));
+}
+
 TEST(Ledger, AMemberThatIsGoneCountsNoMore) {
   Books books("ssp:s=0");
   books.Step(kFirst, 0);

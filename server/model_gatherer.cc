@@ -108,6 +108,15 @@ absl::Status ModelGatherer::OnSlices(const wire::Message& message, wire::Outbox*
   return absl::OkStatus();
 }
 
+bool ModelGatherer::IsAsWritten(const wire::Message& message) const {
+  if (message.checksum == 0) return true;
+  const auto table = layout_->TableOf(ShardId{message.from.index}, message.bucket);
+  if (!table.has_value()) return wire::SumOf(message.payload) == message.checksum;
+  const size_t row_bytes = layout_->tables()[*table].dim * sizeof(float);
+  return message.payload.size() == 2 &&
+         wire::SumOf({message.payload[1]}, {row_bytes}) == message.checksum;
+}
+
 std::optional<Buffer> ModelGatherer::TakeNext() {
   if (!has_tables() || taken_ == places_.size()) return std::nullopt;
   const Place& place = places_[taken_];

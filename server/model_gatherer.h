@@ -39,6 +39,8 @@ class ModelGatherer {
   // Takes kSlices of one shard. Error: not asked for, or frames that do not fit the layout; it is
   // as if it had not come.
   absl::Status OnSlices(const wire::Message& message, wire::Outbox* out);
+  // In a job that checks them: whether these slices or rows are those that were written.
+  bool IsAsWritten(const wire::Message& message) const;
 
   // All tables are here.
   bool has_tables() const { return tables_missing_ == 0; }

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/frame_sums.h"
 #include "glog/logging.h"
 #include "wire/membership.h"
 
@@ -85,6 +86,7 @@ void Peer::OnRoster(const Message& message, wire::Outbox* out) {
   for (const wire::Member& member : roster->workers) {
     if (!member.joining) members.push_back({member.worker, member.admitted});
   }
+  ledger_.OnGroup();
   CarryOut(policy_->OnGroup(std::move(members)), out);
   std::vector<Message> waiting = std::move(future_);
   future_.clear();
@@ -135,10 +137,14 @@ void Peer::OnWorker(Message message, wire::Outbox* out) {
     return CarryOut(policy_->OnPull(message.clock), out);
   }
   const uint32_t shards = options_.shard_layout->shard_count();
+  // Asked again: what has come stays.
+  if (!final_pull_.has_value() || final_pull_->clock != message.clock) {
+    final_replies_.assign(shards, {});
+    replied_.assign(shards, false);
+  }
   final_pull_ = std::move(message);
-  final_replies_.assign(shards, {});
-  replied_.assign(shards, false);
   for (uint32_t k = 0; k < shards; ++k) {
+    if (replied_[k]) continue;
     Message pull;
     pull.type = MessageType::kPull;
     pull.from = Address::Of(options_.id);
@@ -163,6 +169,7 @@ void Peer::OnFinalReply(const Message& reply, wire::Outbox* out) {
     ++stats_.rejects;
     return;
   }
+  ledger_.OnFinalReply(reply);
   replied_[shard] = true;
   final_replies_[shard] = reply.payload;
   if (std::find(replied_.begin(), replied_.end(), false) != replied_.end()) return;
@@ -234,6 +241,7 @@ void Peer::TakeFromPeer(Message message, wire::Outbox* out) {
   ++stats_.parcels_received;
   const bool values = message.type == MessageType::kParcel || message.type == MessageType::kState;
   if (message.epoch < epoch_ && (!values || policy_->lock_step())) return;  // void
+  if (message.checksum != 0) ledger_.OnOthersValues(from, message.clock, message.checksum);
   switch (message.type) {
     case MessageType::kStanding:
       return CarryOut(policy_->OnStanding(from,
@@ -314,12 +322,18 @@ void Peer::CarryOutSend(const PeerAction& action, wire::Outbox* out) {
   const uint64_t elements = offsets_.back();
   wire::Parcel parcel = {.step = action.step, .weight = action.weight};
   Buffers payload;
+  uint64_t checksum = 0;
   MessageType type = MessageType::kParcel;
   if (action.kind == Kind::kSendSum) {
     parcel.begin = action.range.begin;
     parcel.end = action.range.end;
     if (vectors_.own != nullptr && action.range.size() > 0)
       payload = {vectors_.own->Sum(action.range)};
+    // A round's sums leave before its step: the values are those that it began with.
+    if (options_.checks && options_.policy.guarantee.same_replicas && vectors_.own != nullptr) {
+      if (!ledger_.KnowsValues(action.round)) ledger_.OnValues(action.round, ContentOfValues());
+      checksum = ledger_.values_sum();
+    }
   } else if (action.kind == Kind::kSendValues) {
     parcel.end = elements;
     if (vectors_.own != nullptr) payload = {vectors_.own->Values()};
@@ -332,6 +346,7 @@ void Peer::CarryOutSend(const PeerAction& action, wire::Outbox* out) {
          {.type = type,
           .clock = action.round,
           .samples = action.samples,
+          .checksum = checksum,
           .body = parcel,
           .payload = std::move(payload)},
          out);
@@ -341,6 +356,7 @@ void Peer::CarryOutOnVectors(const PeerAction& action, wire::Outbox* out) {
   const bool takes_parcel = action.kind == Kind::kAddParcel || action.kind == Kind::kSetParcel ||
                             action.kind == Kind::kAddToValues || action.kind == Kind::kMerge ||
                             action.kind == Kind::kMeet;
+  if (takes_parcel) ledger_.OnAsked(action.kind, action.range.begin);
   const bool applies = action.kind == Kind::kApplySum || action.kind == Kind::kApplyGradient;
   stats_.rounds += applies ? 1 : 0;
   if (applies) ledger_.OnStep(action.round);

@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "base/fingerprint.h"
+#include "base/frame_sums.h"
 #include "compute/init.h"
 #include "server/peer_ledger.h"
 
@@ -125,26 +125,30 @@ class Vectors final : public PeerVectors {
     for (size_t e = 0; e < sum_.size(); ++e) sum_[e] += by * values_[e];
   }
   void AddParcel(ElementRange range, const Buffer& parcel, double factor) override {
+    if (!Takes(Kind::kAddParcel, range.begin)) return;
     const T* from = ElementsOf(parcel);
     const T by = static_cast<T>(factor);
     for (size_t e = 0; e < range.size(); ++e) sum_[range.begin + e] += by * from[e];
   }
   void SetParcel(ElementRange range, const Buffer& parcel) override {
+    if (!Takes(Kind::kSetParcel, range.begin)) return;
     if (range.size() > 0) std::memcpy(&sum_[range.begin], parcel.data(), parcel.size());
   }
   void ValuesFromSum() override { values_ = sum_; }
   void AddToValues(const Buffer& parcel, double factor) override {
+    if (!Takes(Kind::kAddToValues)) return;
     const T* from = ElementsOf(parcel);
     const T by = static_cast<T>(factor);
     for (size_t e = 0; e < values_.size(); ++e) values_[e] += by * from[e];
   }
   void Merge(const Buffer& parcel, double factor) override {
+    if (!Takes(Kind::kMerge)) return;
     const T* from = ElementsOf(parcel);
     const T by = static_cast<T>(factor);
     for (size_t e = 0; e < values_.size(); ++e) values_[e] += by * (from[e] - values_[e]);
   }
   Buffer Meet(const Buffer& parcel) override {
-    const T* from = ElementsOf(parcel);
+    const T* from = Takes(Kind::kMeet) ? ElementsOf(parcel) : values_.data();
     return Make([&](T* to) {
       for (size_t e = 0; e < values_.size(); ++e) {
         to[e] = (from[e] - values_[e]) / 2;
@@ -196,6 +200,13 @@ class Vectors final : public PeerVectors {
   }
 
  private:
+  using Kind = consistency::PeerActionKind;
+  // What another peer sent is about to be taken in. False: a fault leaves it out.
+  bool Takes(Kind kind, uint64_t begin = 0) {
+    if (fault_ == StoreFault::kDropsParcels) return false;
+    order_ = PeerLedger::OrderWith(order_, kind, begin);
+    return fault_ != StoreFault::kLosesParcels;
+  }
   struct Withheld {
     Clock round = 0;
     uint64_t samples = 0;
@@ -219,7 +230,7 @@ class Vectors final : public PeerVectors {
     const bool finite =
         samples == 0 || step_.Apply(round, samples, sum, absl::MakeSpan(values_));
     ++steps_;
-    order_ = PeerLedger::OrderWith(order_, round);
+    order_ = PeerLedger::OrderWith(order_, Kind::kApplySum, static_cast<uint64_t>(round));
     if (finite) return std::nullopt;
     return step_.FirstOdd(values_);
   }

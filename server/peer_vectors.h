@@ -57,7 +57,8 @@ class PeerVectors {
   virtual std::optional<uint64_t> ApplySum(Clock round, uint64_t samples) = 0;
   virtual std::optional<uint64_t> ApplyGradient(Clock round, uint64_t samples) = 0;
 
-  // Steps that were made, whichever had samples, and their digest (PeerLedger::OrderWith).
+  // Steps that were made, whichever had samples, and the digest of them and of the parcels that
+  // were taken in (PeerLedger::OrderWith).
   virtual uint64_t steps() const = 0;
   virtual uint64_t order() const = 0;
   // Of what Values returns: the steps that are in it.

@@ -16,7 +16,10 @@ constexpr size_t kLinesPrefetched = 4;  // the processor sees where the rest is
 }  // namespace
 
 RowChunks::RowChunks(const RowShape& shape)
-    : floats_(shape.floats), key_shift_(shape.steps ? 1 : 0), chunk_shift_(kChunkShiftMax) {
+    : floats_(shape.floats),
+      sum_at_(shape.steps ? 2 : 1),
+      key_shift_((shape.steps ? 1 : 0) + (shape.sums ? 1 : 0)),
+      chunk_shift_(kChunkShiftMax) {
   CHECK_GT(floats_, 0u);
   const size_t key_bytes = sizeof(uint64_t) << key_shift_;
   row_bytes_ = floats_ * sizeof(float) + key_bytes;

@@ -15,10 +15,11 @@ struct RowShape {
   uint32_t floats = 0;
   bool steps = false;  // rows count their gradients
   bool used = false;   // rows remember whether they were used
+  bool sums = false;   // rows have a checksum
 };
 
-// A chunk holds, for a power of two of rows: [rows, floats] f32, [rows, 1 or 2] u64 of key and
-// steps, [rows / 64] u64 of used bits. Keys are beside rows and not in them: a row of 16 floats is
+// A chunk holds, for a power of two of rows: [rows, floats] f32, [rows, 1, 2 or 4] u64 of key,
+// steps and checksum, [rows / 64] u64 of used bits. Keys are beside rows and not in them: a row of 16 floats is
 // then one line of the cache, and keys that are compared in vain cost no more.
 class RowChunks {
  public:
@@ -38,6 +39,8 @@ class RowChunks {
   void set_key(uint32_t row, uint64_t key) { *KeyAt(row) = key; }
   // REQUIRES: shape.steps.
   uint64_t& steps(uint32_t row) const { return KeyAt(row)[1]; }
+  // REQUIRES: shape.sums.
+  uint64_t& sum(uint32_t row) const { return KeyAt(row)[sum_at_]; }
   // REQUIRES, these three: shape.used. The word holds the bits of 64 rows, from a multiple of 64.
   void set_used(uint32_t row) { used_word(row) |= uint64_t{1} << (row % 64); }
   bool used(uint32_t row) const { return ((used_word(row) >> (row % 64)) & 1) != 0; }
@@ -56,7 +59,8 @@ class RowChunks {
   }
 
   uint32_t floats_;
-  uint32_t key_shift_;    // words of a key and its steps: 1 << key_shift_
+  uint32_t sum_at_;       // among the words of a key
+  uint32_t key_shift_;    // words of a key, its steps and its sum: 1 << key_shift_
   uint32_t chunk_shift_;  // rows of a chunk: 1 << chunk_shift_
   size_t row_bytes_;      // with key and steps
   size_t keys_at_, used_at_, chunk_bytes_;

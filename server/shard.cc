@@ -266,7 +266,10 @@ void Shard::OnPush(Nanos now, Message push, wire::Outbox* out) {
     return;
   }
   if (held_bytes_ + push.payload_bytes() > options_.held_bytes_max) {
-    Reject(push, "too many bytes held; is a member stuck?", out);
+    Reject(push,
+           absl::StrCat("more than ", options_.held_bytes_max >> 20,
+                        " MiB of updates held; is a member stuck?"),
+           out);
     return;
   }
   const Ticket ticket{next_ticket_++};
@@ -367,6 +370,9 @@ void Shard::CarryOutInHand(const Action& action, wire::Outbox* out) {
       in_hand_.erase(it);
       held_bytes_ -= push.payload_bytes();
       ledger_.OnApplied(UpdateOf(push), StalenessOf(push));
+      if (options_.policy.guarantee.same_replicas && !push.payload.empty()) {
+        ledger_.OnHandIn(push.worker, push.bucket, wire::SumOf(push.payload));
+      }
       gathered_bucket_ = push.bucket;
       gathered_clock_ = push.clock;
       gathered_leaf_count_ = push.leaf_count;
@@ -465,7 +471,7 @@ void Shard::Reply(const Message& pull, wire::Outbox* out) {
   Seen& seen = SeenOf(pull.worker);
   reply.parked_ns = now_ - seen.asked_at;
   reply.queued_ns = seen.queued_ns;
-  Store::Answer answer = store_.ReadFor(pull.worker, pull.payload);
+  Store::Answer answer = store_.ReadFor(pull.worker, pull.payload, pull.final);
   reply.payload = std::move(answer.values);
   reply.version = answer.version;
   reply.checksum = answer.checksum;

@@ -37,7 +37,7 @@ struct ShardOptions {
   consistency::PolicyTraits policy;
   uint32_t leaf_count = 1;
   Clock final_clock = 0;  // shard-visible clocks of the run (PolicyTraits::Rounds)
-  uint64_t held_bytes_max = uint64_t{8} << 30;
+  uint64_t held_bytes_max = uint64_t{8} << 30;  // the shell takes it from the machine's memory
   // Of one worker and clock, 16 bytes each: it sends one a bucket and node of the summation tree.
   uint64_t seen_pushes_max = uint64_t{1} << 22;
 };

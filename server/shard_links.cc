@@ -124,7 +124,9 @@ void Shard::OnSave(const Message& message, wire::Outbox* out) {
   slices.to = message.from;
   slices.epoch = epoch_;
   slices.bucket = message.bucket;
-  slices.payload = store_.ReadBucket(message.bucket);
+  Store::Answer answer = store_.ReadToSave(message.bucket);
+  slices.payload = std::move(answer.values);
+  slices.checksum = answer.checksum;
   out->Send(std::move(slices));
 }
 

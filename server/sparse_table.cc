@@ -23,7 +23,8 @@ SparseTable::SparseTable(const SparseTableOptions& options)
       optimizer_(options.optimizer, options.dim),
       rows_({.floats = optimizer_.row_floats(),
              .steps = optimizer_.counts_steps(),
-             .used = options.rows_max > 0}),
+             .used = options.rows_max > 0,
+             .sums = options.checks}),
       index_(CounterRandom(options.seed, RandomUse::kRowIndex).Bits(options.table)) {
   CHECK_LE(options.dim, kDimMax);
   CHECK_LE(options.rows_limit, kRowsMost);
@@ -48,7 +49,8 @@ void SparseTable::Find(absl::Span<const uint64_t> keys, Group* group) {
   }
 }
 
-void SparseTable::Read(absl::Span<const uint64_t> keys, absl::Span<float> rows) {
+void SparseTable::Read(absl::Span<const uint64_t> keys, absl::Span<float> rows,
+                       FrameSums* sums) {
   const size_t dim = options_.dim;
   CHECK_EQ(rows.size(), keys.size() * dim);
   Group group;
@@ -61,6 +63,9 @@ void SparseTable::Read(absl::Span<const uint64_t> keys, absl::Span<float> rows) 
       } else {
         std::copy_n(rows_.floats(group.rows[i]), dim, out.begin());
       }
+      if (sums == nullptr || !options_.checks) continue;
+      const bool kept = group.rows[i] != KeyIndex::kNone;
+      sums->Add(kept ? rows_.sum(group.rows[i]) : SumOf(out.data()));
     }
   }
 }
@@ -98,6 +103,9 @@ absl::Status SparseTable::ApplyGroup(const compute::Update& update, absl::Span<c
   }
   all_finite_ &=
       optimizer_.Apply(update, {rows.data(), keys.size()}, {steps.data(), keys.size()}, gradients);
+  for (size_t i = 0; options_.checks && i < keys.size(); ++i) {
+    rows_.sum(group.rows[i]) = SumOf(rows[i]);
+  }
   return absl::OkStatus();
 }
 
@@ -124,6 +132,7 @@ absl::Status SparseTable::Create(size_t i, Group* group) {
   compute::InitRow(init_, key, {floats, options_.dim});
   std::fill(floats + options_.dim, floats + optimizer_.row_floats(), 0.0f);
   if (optimizer_.counts_steps()) rows_.steps(row) = 0;
+  if (options_.checks) rows_.sum(row) = SumOf(floats);
   Use(row);
   return absl::OkStatus();
 }

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "base/frame_sums.h"
 #include "base/parameter.h"
 #include "compute/init.h"
 #include "compute/optimizer.h"
@@ -30,6 +31,7 @@ struct SparseTableOptions {
   uint64_t rows_max = 0;
   // Without rows_max: more rows than these are refused. At most 2^31.
   uint64_t rows_limit = uint64_t{1} << 31;
+  bool checks = false;  // keep a checksum of each row's values, for who reads them
 };
 
 // Invariants: 1. a row's bits depend on the options, and on the gradients it has had since it was
@@ -40,7 +42,7 @@ struct SparseTableOptions {
 // built anew at most; with rows_max a turn of the clock's hand, 64 rows a step, at most).
 //
 // Memory of a row: its floats (values and state), 8 bytes of key, 8 more where steps are counted
-// (adam, adamw), 4.6 to 9.2 of index, and with rows_max a bit.
+// (adam, adamw), 4.6 to 9.2 of index, with rows_max a bit, and 8 to 16 where rows are checked.
 //
 // One thread at a time. Movable.
 class SparseTable {
@@ -54,8 +56,9 @@ class SparseTable {
 
   // The rows of `keys`, in any order. One without a row reads as its initial value, a function of
   // (seed, table, key, element) alone; reading creates none. With rows_max it is a use of the row.
-  // rows: [keys, dim] f32
-  void Read(absl::Span<const uint64_t> keys, absl::Span<float> rows);
+  // rows: [keys, dim] f32. Where rows are checked, `sums` (may be null) takes the sum of each as it
+  // was written.
+  void Read(absl::Span<const uint64_t> keys, absl::Span<float> rows, FrameSums* sums = nullptr);
 
   // Creates the rows that are missing, each with its initial value, and gives every row its
   // gradient: one step of the optimizer, whose step count is the row's own. gradients: [keys, dim]
@@ -90,6 +93,9 @@ class SparseTable {
   absl::Status Create(size_t i, Group* group);
   // A row that is not the group's, the next that has not been used since the hand was here last.
   uint32_t Victim(const Group& group);
+  uint64_t SumOf(const float* values) const {
+    return ContentSum(values, options_.dim * sizeof(float));
+  }
   void Use(uint32_t row) {
     if (options_.rows_max > 0) rows_.set_used(row);
   }

@@ -295,6 +295,41 @@ TEST(SparseTable, EvictionForLongKeepsMemoryAsItIs) {
   for (const uint64_t key : keys) ASSERT_NE(RowOf(&table, key), RowOf(&table, key + 5'000'000));
 }
 
+TEST(SparseTable, SumsAreOfWhatWasWritten) {
+  SparseTableOptions options = {.dim = 2,
+                                .optimizer = *compute::ParseOptimizer("adam:lr=0.1"),
+                                .init = InitKind::kNormal,
+                                .scale = 1,
+                                .seed = 3,
+                                .rows_max = 4,
+                                .checks = true};
+  SparseTable table(options);
+  const auto read = [&](std::vector<uint64_t> keys) {
+    std::vector<float> rows(keys.size() * options.dim);
+    FrameSums kept, content;
+    table.Read(keys, absl::MakeSpan(rows), &kept);
+    for (size_t i = 0; i < keys.size(); ++i) {
+      content.Add(ContentSum(&rows[i * options.dim], options.dim * sizeof(float)));
+    }
+    EXPECT_EQ(kept.value(), content.value());
+    return kept.value();
+  };
+  const uint64_t before = read({1, 2, 9});
+  const std::vector<uint64_t> keys = {1, 2};
+  const std::vector<float> gradients = {1, 2, 3, 4};
+  ASSERT_TRUE(table.Apply({.lr = 0.1}, keys, gradients).ok());
+  const uint64_t first = read({1, 2, 9});
+  EXPECT_NE(first, before);
+  ASSERT_TRUE(table.Apply({.lr = 0.1}, keys, gradients).ok());
+  EXPECT_NE(read({1, 2, 9}), first);
+  for (uint64_t key = 10; key < 20; ++key) {  // both are evicted on the way
+    const std::vector<uint64_t> one = {key};
+    ASSERT_TRUE(table.Apply({.lr = 0.1}, one, std::vector<float>{1, 1}).ok());
+    read({key});
+  }
+  EXPECT_EQ(read({1, 2, 9}), before);
+}
+
 TEST(SparseTableDeath, KeysThatDoNotAscendAreABug) {
   SparseTable table(OptionsOf("sgd", 1));
   const std::vector<float> gradients = {1, 1};

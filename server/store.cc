@@ -333,11 +333,8 @@ void TensorStore::Sum(BucketId bucket) {
   }
 }
 
-uint64_t TensorStore::checksum() const {
-  if (!options_.checks) return 0;
-  FrameSums all;
-  for (const uint64_t sum : sums_) all.Add(sum);
-  return all.value();
+void TensorStore::AddSums(FrameSums* sums) const {
+  for (const uint64_t sum : sums_) sums->Add(sum);
 }
 
 void TensorStore::Load(Buffers values) {
@@ -345,6 +342,11 @@ void TensorStore::Load(Buffers values) {
   if (!options_.checks) return;
   sums_.clear();
   for (const Buffer& frame : read_) sums_.push_back(ContentSum(frame.data(), frame.size()));
+}
+
+void TensorStore::AddSums(BucketId bucket, FrameSums* sums) const {
+  const wire::Bucket& layout = options_.layout->buckets(options_.shard)[Index(bucket)];
+  for (size_t i = 0; i < layout.slices.size(); ++i) sums->Add(sums_[layout.first_slice + i]);
 }
 
 Buffers TensorStore::SumOf(BucketId bucket, const std::vector<Contribution>& parts,
@@ -405,8 +407,11 @@ Buffers TensorStore::Read() const {
 }
 
 Buffers TensorStore::ReadBucket(BucketId bucket) const {
+  return PartOf(bucket, Read());
+}
+
+Buffers TensorStore::PartOf(BucketId bucket, const Buffers& all) const {
   const wire::Bucket& layout = options_.layout->buckets(options_.shard)[Index(bucket)];
-  const Buffers all = Read();
   const auto first = all.begin() + static_cast<ptrdiff_t>(layout.first_slice);
   return {first, first + static_cast<ptrdiff_t>(layout.slices.size())};
 }
@@ -425,6 +430,7 @@ void CountStore::Apply(BucketId bucket, const std::vector<Contribution>& parts) 
 Store::Store(const TensorStoreOptions& options)
     : tensors_(std::make_shared<TensorStore>(options)),
       params_(static_cast<uint32_t>(options.layout->params().size())),
+      checks_(options.checks),
       fault_(options.fault) {
   if (options.layout->tables().empty()) return;
   tables_ = std::make_shared<TableStore>(options);
@@ -434,8 +440,7 @@ Store::Store(const TensorStoreOptions& options)
 std::optional<uint32_t> Store::Apply(BucketId bucket, Clock clock,
                                      const std::vector<Contribution>& parts, uint32_t leaf_count,
                                      size_t replicas) {
-  const bool older = fault_ == StoreFault::kAnswersOlder || fault_ == StoreFault::kOlderContent;
-  if (older) older_ = {Read(), Version(), tensors_ != nullptr ? tensors_->checksum() : 0};
+  KeepOlder(bucket);
   if (fault_ == StoreFault::kDropsUpdates) return std::nullopt;
   if (fault_ == StoreFault::kDoublesUpdates) ApplyNow(bucket, clock, parts, leaf_count, replicas);
   if (fault_ != StoreFault::kReordersUpdates) {
@@ -504,14 +509,77 @@ void Store::Load(Buffers values) {
   if (tensors_ != nullptr) tensors_->Load(std::move(values));
 }
 
-Store::Answer Store::ReadFor(WorkerId worker, const Buffers& keys) {
-  Answer answer = {tensors_ != nullptr ? tensors_->ReadFor(worker) : Buffers(), Version(),
-                   tensors_ != nullptr ? tensors_->checksum() : 0};
-  if (fault_ == StoreFault::kAnswersOlder && Version() > 0) answer = older_;
-  if (fault_ == StoreFault::kOlderContent && Version() > 0) answer.values = older_.values;
-  if (tables_ == nullptr) return answer;
-  for (Buffer& rows : tables_->Read(keys)) answer.values.push_back(std::move(rows));
+Store::Answer Store::ReadFor(WorkerId worker, const Buffers& keys, bool final) {
+  Answer answer = {tensors_ != nullptr ? tensors_->ReadFor(worker) : Buffers(), Version()};
+  FrameSums sums;
+  if (checks_) tensors_->AddSums(&sums);
+  const bool older = Misreads(final, StoreFault::kAnswersOlder, StoreFault::kFinalOlder);
+  const bool content = Misreads(final, StoreFault::kOlderContent, StoreFault::kFinalContent);
+  if (older) {
+    answer = older_;
+    sums = older_sums_;
+  }
+  if (content) answer.values = older_.values;
+  if (tables_ != nullptr) {
+    Buffers frames = tables_->Read(keys, &sums);
+    if (content) PutOlderRows(keys, &frames);
+    for (Buffer& rows : frames) answer.values.push_back(std::move(rows));
+  }
+  if (checks_) answer.checksum = sums.value();
   return answer;
+}
+
+Store::Answer Store::ReadToSave(BucketId bucket) {
+  Answer answer = {.version = Version()};
+  FrameSums sums;
+  const std::optional<uint32_t> table = TableOf(bucket);
+  if (table.has_value()) {
+    answer.values = tables_->ReadAll(*table, &sums);
+  } else {
+    answer.values = ReadBucket(bucket);
+    if (checks_) tensors_->AddSums(bucket, &sums);
+  }
+  if (checks_) answer.checksum = sums.value();
+  if (fault_ != StoreFault::kSavesOlder || Version() == 0) return answer;
+  if (table.has_value()) {
+    answer.values = older_rows_[*table];
+  } else {
+    answer.values = tensors_->PartOf(bucket, older_.values);
+  }
+  return answer;
+}
+
+void Store::KeepOlder(BucketId bucket) {
+  if (fault_ != StoreFault::kSavesOlder && fault_ != StoreFault::kAnswersOlder && fault_ != StoreFault::kOlderContent &&
+      fault_ != StoreFault::kFinalOlder && fault_ != StoreFault::kFinalContent) {
+    return;
+  }
+  older_ = {tensors_ != nullptr ? tensors_->Read() : Buffers(), Version()};
+  older_sums_ = {};
+  if (checks_) tensors_->AddSums(&older_sums_);
+  const std::optional<uint32_t> table = TableOf(bucket);
+  if (!table.has_value()) return;
+  if (older_rows_.size() <= *table) older_rows_.resize(*table + 1);
+  older_rows_[*table] = tables_->ReadAll(*table);
+}
+
+// Rows that were there before the last update, as they were then.
+void Store::PutOlderRows(const Buffers& keys, Buffers* rows) const {
+  for (size_t t = 0; t < std::min(keys.size(), older_rows_.size()); ++t) {
+    if (older_rows_[t].empty() || (*rows)[t].size() == 0) continue;
+    std::vector<uint64_t> wanted_scratch, known_scratch;
+    const absl::Span<const uint64_t> wanted = KeysOf(keys[t], &wanted_scratch);
+    const absl::Span<const uint64_t> known = KeysOf(older_rows_[t][0], &known_scratch);
+    const size_t row = (*rows)[t].size() / wanted.size();
+    std::vector<std::byte> frame((*rows)[t].data(), (*rows)[t].data() + (*rows)[t].size());
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      const auto at = std::lower_bound(known.begin(), known.end(), wanted[i]);
+      if (at == known.end() || *at != wanted[i]) continue;
+      const auto from = static_cast<size_t>(at - known.begin());
+      std::memcpy(&frame[i * row], older_rows_[t][1].data() + from * row, row);
+    }
+    (*rows)[t] = Buffer::CopyOf(frame.data(), frame.size());
+  }
 }
 
 double Store::MassOf(Clock clock, const Contribution& part) const {

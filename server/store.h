@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "base/buffer.h"
 #include "base/fingerprint.h"
+#include "base/frame_sums.h"
 #include "base/ids.h"
 #include "server/contribution.h"
 #include "server/table_store.h"
@@ -32,6 +33,8 @@ class TensorStore {
   Buffers Read() const;
   // The part of it that is one bucket's.
   Buffers ReadBucket(BucketId bucket) const;
+  // That part of what Read has returned.
+  Buffers PartOf(BucketId bucket, const Buffers& all) const;
   // The sum of `parts`, a buffer a slice of the bucket; changes nothing.
   Buffers SumOf(BucketId bucket, const std::vector<Contribution>& parts, uint32_t leaf_count);
   // The values from now on: a buffer a slice of the shard. Not with Apply.
@@ -43,8 +46,9 @@ class TensorStore {
   double MassOf(Clock clock, const Contribution& part) const;
   // How many samples' updates are in the values: those of the bucket that has the fewest.
   uint64_t samples() const;
-  // Of all tensors, taken when each was written; 0 where they are not to be checked.
-  uint64_t checksum() const;
+  // Adds those of all tensors, taken when each was written. REQUIRES: they are to be checked.
+  void AddSums(FrameSums* sums) const;
+  void AddSums(BucketId bucket, FrameSums* sums) const;
 
  private:
   void Sum(BucketId bucket);  // anew
@@ -142,9 +146,11 @@ class Store {
   struct Answer {
     Buffers values;
     uint64_t version = 0;   // updates (contributions) that are in them
-    uint64_t checksum = 0;  // of the tensors; 0: none kept
+    uint64_t checksum = 0;  // of them (wire::SumOf), taken when each was written; 0: none kept
   };
-  Answer ReadFor(WorkerId worker, const Buffers& keys);
+  Answer ReadFor(WorkerId worker, const Buffers& keys, bool final);
+  // ReadBucket, for the model's file. Of a table the checksum is of its rows alone.
+  Answer ReadToSave(BucketId bucket);
   // What was applied to a bucket: how many contributions, and in which order, as a digest that
   // StampWith makes of one contribution after another. The ledger makes its own beside it.
   struct Stamp {
@@ -182,6 +188,12 @@ class Store {
   std::optional<uint32_t> ApplyNow(BucketId bucket, Clock clock,
                                    const std::vector<Contribution>& parts, uint32_t leaf_count,
                                    size_t replicas);
+  // What a fault makes of an answer.
+  bool Misreads(bool final, StoreFault always, StoreFault at_the_end) const {
+    return Version() > 0 && (fault_ == always || (final && fault_ == at_the_end));
+  }
+  void KeepOlder(BucketId bucket);
+  void PutOlderRows(const Buffers& keys, Buffers* rows) const;
   void StampBucket(BucketId bucket, Clock clock, const std::vector<Contribution>& parts);
   uint64_t Version() const;
 
@@ -192,9 +204,12 @@ class Store {
   uint32_t params_ = 0;       // of the layout
   std::optional<CountStore> counts_;
   std::vector<Stamp> stamps_;  // by bucket
+  bool checks_ = false;
   StoreFault fault_ = StoreFault::kNone;
   std::vector<Withheld> withheld_;  // by bucket; a fault's
-  Answer older_;                    // likewise
+  Answer older_;                    // likewise: tensors
+  FrameSums older_sums_;            // likewise
+  std::vector<Buffers> older_rows_;  // likewise: of each table keys and rows
 };
 
 }  // namespace soapstone::server

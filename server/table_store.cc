@@ -19,7 +19,8 @@ TableStore::TableStore(TensorStoreOptions options) : options_(std::move(options)
                                             .scale = specs[t].scale,
                                             .seed = options_.seed,
                                             .table = t,
-                                            .rows_max = specs[t].rows_max});
+                                            .rows_max = specs[t].rows_max,
+                                            .checks = options_.checks});
   }
 }
 
@@ -76,13 +77,13 @@ bool TableStore::Apply(uint32_t table, Clock clock, const std::vector<Contributi
   return tables_[table].all_finite();
 }
 
-Buffers TableStore::Read(const Buffers& keys) {
+Buffers TableStore::Read(const Buffers& keys, FrameSums* sums) {
   Buffers frames(tables_.size());
   for (uint32_t t = 0; t < keys.size(); ++t) {
     const absl::Span<const uint64_t> wanted = KeysOf(keys[t], &keys_);
     if (wanted.empty()) continue;
     const BufferPool::Block block = pool_.Take(wanted.size() * DimOf(t) * sizeof(float));
-    tables_[t].Read(wanted, block.floats());
+    tables_[t].Read(wanted, block.floats(), sums);
     frames[t] = block.View();
   }
   return frames;
@@ -96,10 +97,10 @@ Buffers TableStore::ReadAll() {
   return frames;
 }
 
-Buffers TableStore::ReadAll(uint32_t table) {
+Buffers TableStore::ReadAll(uint32_t table, FrameSums* sums) {
   const std::vector<uint64_t> keys = tables_[table].Keys();
   std::vector<float> rows(keys.size() * DimOf(table));
-  tables_[table].Read(keys, absl::MakeSpan(rows));
+  tables_[table].Read(keys, absl::MakeSpan(rows), sums);
   Buffers frames;
   frames.push_back(Buffer::CopyOf<uint64_t>(keys));
   frames.push_back(Buffer::CopyOf<float>(rows));

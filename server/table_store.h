@@ -24,12 +24,12 @@ class TableStore {
              uint32_t leaf_count);
 
   // The rows asked for: a frame a table, [keys, dim] f32. keys: a frame a table, or none at all.
-  // REQUIRES: WhyNotKeys is empty.
-  Buffers Read(const Buffers& keys);
+  // `sums`: as SparseTable::Read. REQUIRES: WhyNotKeys is empty.
+  Buffers Read(const Buffers& keys, FrameSums* sums = nullptr);
   // Everything: of each table a frame of keys, ascending, and a frame of rows.
   Buffers ReadAll();
-  // The same of one table: keys and rows.
-  Buffers ReadAll(uint32_t table);
+  // The same of one table: keys and rows. `sums`: as SparseTable::Read.
+  Buffers ReadAll(uint32_t table, FrameSums* sums = nullptr);
 
   // Why frames that came from outside cannot be taken; empty where they can. Keys ascend, each
   // once, and live on this shard.

@@ -97,7 +97,8 @@ worker::Engine ActorFactory::MakeEngine(WorkerId id) const {
        // Without data, one sample a leaf.
        .train_samples = training_ != nullptr ? training_->train_samples : shape_.leaf_count,
        .batch = training_ != nullptr ? training_->batch : shape_.leaf_count,
-       .skip_not_finite = training_ != nullptr && training_->skip_not_finite});
+       .skip_not_finite = training_ != nullptr && training_->skip_not_finite,
+       .patience_ns = shape_.patience_ns});
 }
 
 server::Peer ActorFactory::MakePeer(WorkerId id) const {

@@ -33,6 +33,7 @@ struct JobShape {
   uint32_t leaf_count = 0;                // M; 0: one a worker
   uint32_t stages = 1;                    // of the layout, an operator each; divides shards
   scheduler::RebalanceOptions rebalance;  // its leaf_count is 0, or M
+  Nanos patience_ns = 5 * kSecond;        // of workers, with values (worker::EngineOptions)
   // Of the shards' stores that count; for tests of ledgers and checkers.
   server::StoreFault store_fault = server::StoreFault::kNone;
 };

@@ -30,13 +30,16 @@ class FaultWorldTest : public testing::TestWithParam<std::string> {
   void RunSeeds(FaultBudget faults) {
     const uint64_t seeds = Seeds();
     for (uint64_t seed = 1; seed <= seeds; ++seed) {
-      const auto report = RunSeed(Options(GetParam(), faults, stages_), seed);
+      SeedOptions options = Options(GetParam(), faults, stages_);
+      options.world.watched = watched_;
+      const auto report = RunSeed(options, seed);
       ASSERT_TRUE(report.ok()) << report.status();
       ASSERT_FALSE(report->violation.has_value()) << report->ToString();
     }
   }
 
   uint32_t stages_ = 1;
+  bool watched_ = false;
 };
 
 TEST_P(FaultWorldTest, AnyOrderOfMessages) { RunSeeds({.duplicates = 3}); }
@@ -45,6 +48,13 @@ TEST_P(FaultWorldTest, WorkersCrash) { RunSeeds({.crashes = 1}); }
 TEST_P(FaultWorldTest, LostWorkersAreReplaced) { RunSeeds({.crashes = 1, .joins = 1}); }
 TEST_P(FaultWorldTest, ConnectionsBreak) { RunSeeds({.duplicates = 1, .breaks = 6}); }
 TEST_P(FaultWorldTest, LinksAreLost) { RunSeeds({.joins = 1, .breaks = 1, .losses = 1}); }
+// An answer that a server has lost is asked for again.
+TEST_P(FaultWorldTest, AnswersAreForgotten) {
+  watched_ = true;
+  RunSeeds({.forgets = 3});
+}
+// A read that is repeated although its answer is on its way is a read.
+TEST_P(FaultWorldTest, ReadsAreRepeated) { RunSeeds({.duplicates = 1, .asks = 5}); }
 TEST_P(FaultWorldTest, Everything) {
   RunSeeds({.crashes = 2, .leaves = 1, .joins = 2, .duplicates = 3, .breaks = 3});
 }
@@ -82,6 +92,22 @@ std::vector<std::string> PoliciesThatPullAhead() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, StagedWorldTest, testing::ValuesIn(PoliciesThatPullAhead()));
+
+// What asks for answers that servers lose is the workers' watch: without it the same runs hang.
+TEST(RunSeedTest, WithoutAWatchAForgottenAnswerIsAHang) {
+  for (const std::string& policy : consistency::ExamplePolicies()) {
+    SeedOptions options = Options(policy, {.forgets = 3});
+    uint64_t hangs = 0;
+    for (uint64_t seed = 1; seed <= 10; ++seed) {
+      const auto report = RunSeed(options, seed);
+      if (!report->violation.has_value()) continue;
+      EXPECT_EQ(report->violation, "S5: deadlock: nothing can happen, and the job is not over")
+          << report->ToString();
+      ++hangs;
+    }
+    EXPECT_GT(hangs, 0u) << policy;
+  }
+}
 
 TEST(RunSeedTest, ASeedIsARun) {
   const SeedOptions options = Options("ssp:s=1", {.crashes = 1, .joins = 1, .duplicates = 2});

@@ -81,7 +81,7 @@ void PeerWorld::PublishRoster() {
   for (uint32_t w = 0; w < options_.workers; ++w) {
     // A crash is not known before it is noticed.
     const auto known = std::find_if(processes_.rbegin(), processes_.rend(), [&](const Process& p) {
-      return Index(p.rank) == w && (!p.gone || (p.crashed && !p.noticed));
+      return Index(p.rank) == w && !p.expelled && (!p.gone || (p.crashed && !p.noticed));
     });
     if (known == processes_.rend()) continue;
     roster.workers.push_back(
@@ -89,7 +89,7 @@ void PeerWorld::PublishRoster() {
   }
   message.body = roster;
   for (uint32_t i = 0; i < processes_.size(); ++i) {
-    if (!processes_[i].gone) channels_[{kScheduler, i + 1}].push_back(message);
+    if (!processes_[i].gone && !processes_[i].expelled) Send({kScheduler, i + 1}, message);
   }
 }
 
@@ -102,7 +102,7 @@ std::optional<uint32_t> PeerWorld::ProcessOf(WorkerId rank) const {
 
 uint32_t PeerWorld::Live() const {
   return static_cast<uint32_t>(std::count_if(processes_.begin(), processes_.end(),
-                                             [](const Process& p) { return !p.gone; }));
+                                             [](const Process& p) { return p.Counts(); }));
 }
 
 // ---- What can happen
@@ -124,12 +124,13 @@ std::vector<PeerWorld::Choice> PeerWorld::Enabled() const {
     if (p.gone) continue;
     if (!p.born) choices.push_back({PeerKind::kBirth, i});
     if (p.computing.has_value()) choices.push_back({PeerKind::kCompute, i});
-    if (Live() < 2 || p.handed_in) continue;
+    if (Live() < 2 || p.handed_in || p.expelled) continue;
     if (options_.crashes > 0) choices.push_back({PeerKind::kCrash, i});
     if (options_.leaves > 0 && !p.leaving && p.computing.has_value()) {
       choices.push_back({PeerKind::kLeave, i});
     }
   }
+  AddLinkChoices(&choices);
   if (options_.joins > 0) {
     for (uint32_t w = 0; w < options_.workers; ++w) {
       const bool taken = std::any_of(processes_.begin(), processes_.end(), [&](const Process& p) {
@@ -191,12 +192,26 @@ void PeerWorld::Do(const Choice& choice) {
       messages.insert(messages.begin() + 1, std::move(twin));
       break;
     }
+    case PeerKind::kBreak:
+      --options_.breaks;
+      Break(choice.from, choice.to);
+      break;
+    case PeerKind::kResume:
+      Resume(choice.from, choice.to);
+      break;
+    case PeerKind::kLose:
+      --options_.losses;
+      Lose(choice.from, choice.to);
+      break;
+    case PeerKind::kSettle:
+      SettleLinks();
+      break;
   }
   if (Live() > 0) Check();
   for (const Process& p : processes_) {
     if (!options_.ledgers) break;
-    const auto& made = p.peer.ledger().first_violation();
-    const auto& read = p.replies.first_violation();
+    const auto made = p.peer.ledger().violations().first();
+    const auto read = p.replies.violations().first();
     if (made.has_value()) Fail(absl::StrCat("L1: ", *made));
     if (read.has_value()) Fail(absl::StrCat("L1: ", *read));
   }
@@ -208,7 +223,17 @@ void PeerWorld::Remove(uint32_t index) {
   members_changed_ = true;
   processes_[index].gone = true;
   processes_[index].computing.reset();
-  std::erase_if(channels_, [&](const auto& c) { return c.first.second == index + 1; });
+  const auto to_it = [&](const auto& c) { return c.first.second == index + 1; };
+  std::erase_if(channels_, to_it);
+  for (auto& [ends, kept] : broken_) std::erase_if(kept, to_it);
+}
+
+// Over a connection that is broken it waits, over one that is lost it is.
+void PeerWorld::Send(Pair ends, Message message) {
+  const Pair link = std::minmax(ends.first, ends.second);
+  if (lost_.contains(link)) return;
+  const auto broken = broken_.find(link);
+  (broken == broken_.end() ? channels_ : broken->second)[ends].push_back(std::move(message));
 }
 
 void PeerWorld::Deliver(uint32_t from, uint32_t to) {
@@ -217,6 +242,7 @@ void PeerWorld::Deliver(uint32_t from, uint32_t to) {
   it->second.erase(it->second.begin());
   if (it->second.empty()) channels_.erase(it);
   if (!processes_[to - 1].born) return;
+  if (message.type == MessageType::kShutdown) return Remove(to - 1);
   if (options_.mutant == PeerMutant::kLostParcel && message.type == MessageType::kParcel &&
       ++delivered_[{from, to}] == 2) {
     return;
@@ -261,20 +287,17 @@ void PeerWorld::Flush(uint32_t index, wire::Outbox* outbox) {
       if (options_.mutant == PeerMutant::kSequencesRestart) {
         std::get<wire::Parcel>(message.body).sequence -= admitted << 40;
       }
-      channels_[{index + 1, *to + 1}].push_back(std::move(message));
-      if (options_.mutant == PeerMutant::kEarlyHandIn) {
-        auto& last = channels_[{index + 1, *to + 1}].back();
-        if (last.type == MessageType::kStanding) {
-          std::get<wire::Parcel>(last.body).finished = true;
-        }
+      if (options_.mutant == PeerMutant::kEarlyHandIn && message.type == MessageType::kStanding) {
+        std::get<wire::Parcel>(message.body).finished = true;
       }
+      Send({index + 1, *to + 1}, std::move(message));
     }
   }
 }
 
 void PeerWorld::ToWorker(uint32_t index, const Message& reply) {
   Process& p = processes_[index];
-  p.replies.OnReply(0, reply, layout_->slices(ShardId{0}).size());
+  p.replies.OnReply(0, reply);
   if (p.leaving) {  // its gradient was taken: it goes
     Remove(index);
     PublishRoster();
@@ -327,7 +350,7 @@ void PeerWorld::Compute(uint32_t index) {
 std::vector<std::vector<double>> PeerWorld::Values() const {
   std::vector<std::vector<double>> all;
   for (const Process& p : processes_) {
-    if (p.gone) continue;
+    if (!p.Counts()) continue;
     const Buffer buffer = p.peer.vectors()->Values();
     std::vector<double> values(options_.elements);
     std::memcpy(values.data(), buffer.data(), buffer.size());
@@ -343,7 +366,7 @@ void PeerWorld::Check() {
     const std::vector<std::vector<double>> values = Values();
     size_t at = 0;
     for (const Process& p : processes_) {
-      if (p.gone) continue;
+      if (!p.Counts()) continue;
       const std::vector<double>& mine = values[at++];
       if (p.peer.policy() == nullptr || !p.peer.policy()->standing().has_values) continue;
       const Clock version = p.peer.policy()->standing().version;
@@ -381,19 +404,23 @@ void PeerWorld::CheckSum() {
     there += values[i][0] * p.peer.policy()->weight();
     weight += p.peer.policy()->weight();
   }
-  for (const auto& [ends, messages] : channels_) {
-    for (const Message& message : messages) {
-      if (message.type != MessageType::kParcel) continue;
-      const auto& parcel = std::get<wire::Parcel>(message.body);
-      weight += parcel.weight;
-      if (traits_.topology == Topology::kPushSum) {
-        there += parcel.weight * FirstOf(message.payload[0]);
-      }
-      if (traits_.topology == Topology::kPairwise && parcel.step == 1) {
-        there -= FirstOf(message.payload[0]);
+  const auto count_parcels = [&](const Channels& channels) {
+    for (const auto& [ends, messages] : channels) {
+      for (const Message& message : messages) {
+        if (message.type != MessageType::kParcel) continue;
+        const auto& parcel = std::get<wire::Parcel>(message.body);
+        weight += parcel.weight;
+        if (traits_.topology == Topology::kPushSum) {
+          there += parcel.weight * FirstOf(message.payload[0]);
+        }
+        if (traits_.topology == Topology::kPairwise && parcel.step == 1) {
+          there -= FirstOf(message.payload[0]);
+        }
       }
     }
-  }
+  };
+  count_parcels(channels_);
+  for (const auto& [link, kept] : broken_) count_parcels(kept);
   // Merges of shares that are no powers of two round.
   if (std::abs(there - due) > 1e-12 * due) {
     Fail(absl::StrCat("D3: the values sum to ", there, "; the gradients to ", due));
@@ -410,7 +437,7 @@ void PeerWorld::CheckEnd() {
       for (const Clock clock : processes_[i].computed) {
         const auto digits = static_cast<uint64_t>(values[0][0]);
         const uint64_t times = digits >> (2 * (i * options_.clocks + clock)) & 3;
-        const bool may_miss = processes_[i].gone;
+        const bool may_miss = !processes_[i].Counts();
         if (times == 1 || (may_miss && times == 0)) continue;
         return Fail(absl::StrCat("D2: the gradient of process ", i, " at clock ", clock, " is in ",
                                  times, " times"));
@@ -451,13 +478,21 @@ std::string PeerWorld::Describe(const Choice& choice) const {
       return absl::StrCat("LEAVE asked of process ", choice.from);
     case PeerKind::kJoin:
       return absl::StrCat("JOIN of rank ", choice.from);
+    case PeerKind::kBreak:
+      return absl::StrCat("BREAK between nodes ", choice.from, " and ", choice.to);
+    case PeerKind::kResume:
+      return absl::StrCat("nodes ", choice.from, " and ", choice.to, " are connected again");
+    case PeerKind::kLose:
+      return absl::StrCat("LOST: the link between nodes ", choice.from, " and ", choice.to);
+    case PeerKind::kSettle:
+      return "the scheduler acts upon lost links";
   }
   return "?";
 }
 
 void PeerWorld::AddTo(Fingerprint* f) const {
-  for (const uint32_t left :
-       {options_.crashes, options_.leaves, options_.joins, options_.duplicates}) {
+  for (const uint32_t left : {options_.crashes, options_.leaves, options_.joins,
+                              options_.duplicates, options_.breaks, options_.losses}) {
     f->Add(left);
   }
   f->Add(epoch_);
@@ -465,18 +500,34 @@ void PeerWorld::AddTo(Fingerprint* f) const {
     f->Add(p.rank);
     f->Add(uint32_t{p.gone} | uint32_t{p.crashed} << 1 | uint32_t{p.noticed} << 2 |
            uint32_t{p.leaving} << 3 | uint32_t{p.started} << 4 | uint32_t{p.handed_in} << 5 |
-           uint32_t{p.born} << 6);
+           uint32_t{p.born} << 6 | uint32_t{p.expelled} << 7);
     f->Add(p.computing.value_or(kNoClock));
     f->Add(p.computed.size());
     for (const Clock clock : p.computed) f->Add(clock);
     if (!p.gone && options_.mutant != PeerMutant::kForgetfulPrint) p.peer.AddTo(f);
   }
-  for (const auto& [ends, messages] : channels_) {
-    f->Add(ends.first);
-    f->Add(ends.second);
-    f->Add(messages.size());
-    for (const Message& message : messages) message.AddTo(f);
+  const auto add_channels = [f](const Channels& channels) {
+    f->Add(channels.size());
+    for (const auto& [ends, messages] : channels) {
+      f->Add(ends.first);
+      f->Add(ends.second);
+      f->Add(messages.size());
+      for (const Message& message : messages) message.AddTo(f);
+    }
+  };
+  add_channels(channels_);
+  f->Add(broken_.size());
+  for (const auto& [link, kept] : broken_) {
+    f->Add(link.first);
+    f->Add(link.second);
+    add_channels(kept);
   }
+  f->Add(lost_.size());
+  for (const auto& [a, b] : lost_) {
+    f->Add(a);
+    f->Add(b);
+  }
+  links_to_settle_.AddTo(f);
   f->Add(violation_.has_value());
 }
 

@@ -10,7 +10,10 @@
 //      step: at the end); push-sum's weights sum to the number of members
 //   D4 collectives differ by one round at most
 //   S5 no deadlock: every live process hands in
-//   L1 the ledgers of peers, and of what their workers are answered, find nothing where these do not
+//   L1 the ledgers of peers, and of what their workers are answered, find nothing where these do
+//   not
+// A channel promises what docs/wire.md says (Sessions): over a connection that breaks nothing is
+// lost, repeated or reordered; of one that is lost for good both ends tell the scheduler.
 // Faults void D3 (a lost peer takes its values along), and D2 for who is gone: a round that has not
 // ended everywhere is done again without it.
 #pragma once
@@ -20,12 +23,14 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "base/fingerprint.h"
+#include "scheduler/broken_links.h"
 #include "server/peer.h"
 #include "wire/message.h"
 #include "worker/reply_ledger.h"
@@ -45,6 +50,8 @@ enum class PeerMutant : uint8_t {
   kEarlyHandIn,       // who is finished counts all others as finished
   kGradientLost,      // the first gradient of process 0 is empty
   kGradientTwice,     // and goes in twice
+  kNoResume,          // what a connection that broke had under way is not sent again
+  kNoLinkLost,        // who cannot reach another says so to nobody
   kForgetfulPrint,    // worlds are compared without what peers keep
 };
 
@@ -54,11 +61,14 @@ struct PeerWorldOptions {
   Clock clocks = 2;
   uint64_t elements = 3;
   uint32_t crashes = 0, leaves = 0, joins = 0, duplicates = 0;
+  uint32_t breaks = 0;  // a connection breaks with what is under way, and is made again later
+  uint32_t losses = 0;  // two processes cannot reach one another any more
   // Processes are told of before they can be reached: what comes before their birth is lost.
   bool births = false;
   server::StoreFault store_fault = server::StoreFault::kNone;  // of the vectors
   // Whether the ledgers are believed too (L1): of each peer, and of what its worker is answered.
   bool ledgers = true;
+  bool hangs_only = false;  // of what is broken only a deadlock counts
   PeerMutant mutant = PeerMutant::kNone;
 };
 
@@ -73,7 +83,11 @@ class PeerWorld {
       kNotice,
       kLeave,
       kJoin,
-      kDuplicate
+      kDuplicate,
+      kBreak,   // the connection of `from` and `to` (as in the channels' keys): nothing of it
+      kResume,  // arrives until it is made again, and goes on where it was (wire/session.h)
+      kLose,    // it cannot be: what is under way is gone, both ends tell the scheduler
+      kSettle   // the scheduler counts one of them out, by its rule (scheduler/broken_links.h)
     };
     Kind kind{};
     uint32_t from = 0;
@@ -94,6 +108,8 @@ class PeerWorld {
   std::vector<std::vector<double>> Values() const;
 
  private:
+  using Pair = std::pair<uint32_t, uint32_t>;
+  using Channels = std::map<Pair, std::vector<wire::Message>>;
   static constexpr uint32_t kScheduler = 0;  // processes are 1 + index in the channels' keys
 
   struct Process {
@@ -106,10 +122,12 @@ class PeerWorld {
     bool gone = false;
     bool crashed = false;
     bool noticed = false;
+    bool expelled = false;  // counted out alive: it acts until it is told, and counts no more
     bool leaving = false;
     bool started = false;
     bool handed_in = false;
     double handed_weight = 0;
+    bool Counts() const { return !gone && !expelled; }
     std::optional<Clock> computing;
     std::vector<Clock> computed;
     double applied = 0;  // push-sum: sum of its digits, each times its weight then
@@ -121,6 +139,7 @@ class PeerWorld {
   std::optional<uint32_t> ProcessOf(WorkerId rank) const;
   void Deliver(uint32_t from, uint32_t to);
   void Take(uint32_t index, wire::Message message);
+  void Send(Pair ends, wire::Message message);
   void Flush(uint32_t index, wire::Outbox* outbox);
   void ToWorker(uint32_t index, const wire::Message& reply);
   void Pull(uint32_t index, Clock clock);
@@ -128,10 +147,16 @@ class PeerWorld {
   void Remove(uint32_t index);
   double DigitOf(uint32_t index, Clock clock) const;
   uint32_t Live() const;
+  void AddLinkChoices(std::vector<Choice>* choices) const;
+  void Break(uint32_t a, uint32_t b);
+  void Resume(uint32_t a, uint32_t b);
+  void Lose(uint32_t a, uint32_t b);
+  void SettleLinks();
   void Check();
   void CheckSum();
   void CheckEnd();
   void Fail(std::string what) {
+    if (options_.hangs_only && !what.starts_with("S5")) return;
     if (!violation_.has_value()) violation_ = std::move(what);
   }
 
@@ -139,8 +164,12 @@ class PeerWorld {
   consistency::PolicyTraits traits_;
   std::shared_ptr<const wire::Layout> layout_;
   std::vector<Process> processes_;
-  std::map<std::pair<uint32_t, uint32_t>, std::vector<wire::Message>> channels_;  // none empty
-  std::map<std::pair<uint32_t, uint32_t>, uint32_t> delivered_;                   // kLostParcel
+  Channels channels_;  // none is empty
+  // Connections that have broken, the lower end first, and what their sessions keep.
+  std::map<Pair, Channels> broken_;
+  std::set<Pair> lost_;
+  scheduler::BrokenLinks links_to_settle_;
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> delivered_;  // kLostParcel
   Epoch epoch_ = 0;
   bool members_changed_ = false;
   bool duplicated_ = false;

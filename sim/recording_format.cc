@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "base/fingerprint.h"
-#include "wire/slow_work.h"
 
 namespace soapstone::sim {
 namespace {
@@ -109,11 +108,9 @@ RecordedEvent EventOf(Nanos now, const Message& message) {
     event.bucket = static_cast<uint32_t>(hello->role);
     event.leaves = {Low(hello->config_digest), High(hello->config_digest)};
     event.epoch = StandInFor(hello->arithmetic);
-  } else if (const auto* progress = std::get_if<wire::Progress>(&message.body);
-             progress != nullptr && IsOfServer(event)) {
-    const wire::SlowWork work = wire::SlowWorkOf(*progress);
-    event.clock = static_cast<Clock>(work.done_bytes);
-    event.check = work.total_bytes;
+  } else if (const auto* work = std::get_if<wire::SlowWork>(&message.body)) {
+    event.clock = static_cast<Clock>(work->done_bytes);
+    event.check = work->total_bytes;
   } else {
     event.check = ContentOf(message);
   }
@@ -152,8 +149,8 @@ Message MessageOf(const RecordedEvent& event, wire::Address to) {
     return message;
   }
   if (IsOfServer(event) && event.clock != kNoClock) {
-    message.body = wire::ProgressOf(
-        {.done_bytes = static_cast<uint64_t>(event.clock), .total_bytes = event.check});
+    message.body = wire::SlowWork{.done_bytes = static_cast<uint64_t>(event.clock),
+                                  .total_bytes = event.check};
     return message;
   }
   message.clock = event.clock;

@@ -41,7 +41,7 @@ enum class EventKind : uint8_t {
   kStart = 1,    // coordinator: starts
   kMessage = 2,  // any: handles a message
   kDevice = 3,   // engine: hears of its device
-  kTimer = 4,    // coordinator: timer `index` is due
+  kTimer = 4,    // coordinator: timer `index` is due; engine: its own
   kLost = 5,     // coordinator: node (role, index) is gone
   kAbort = 6,    // coordinator: ends the job with code `clock`
   kLeave = 7,    // engine: is asked to leave

@@ -152,6 +152,8 @@ bool Replayer::IsAvailable(const Actor& actor) const {
     case EventKind::kLeave:
     case EventKind::kTold:
       return actor.engine.has_value();
+    case EventKind::kTimer:
+      return at_scheduler || actor.engine.has_value();
     default:
       return at_scheduler;
   }
@@ -185,10 +187,17 @@ void Replayer::Do(Actor* actor) {
       break;
     case EventKind::kTold: {
       Message message = MessageOf(event, Address::Scheduler());
-      message.body = actor->engine->progress();
+      message.body = actor->engine->ProgressAt(event.now);
       outbox_.Send(std::move(message));
       break;
     }
+    case EventKind::kTimer:
+      if (!actor->engine.has_value()) {
+        HandleAtScheduler(event);
+        break;
+      }
+      actor->engine->OnTimer(event.now, {&outbox_, &commands_});
+      break;
     default:
       HandleAtScheduler(event);
   }

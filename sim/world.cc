@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/exit_codes.h"
 #include "base/random.h"
 #include "base/status_macros.h"
 #include "glog/logging.h"
@@ -25,7 +26,9 @@ bool IsData(const Message& message) {
          message.type == MessageType::kHeld || message.type == MessageType::kChosen;
 }
 
-constexpr Nanos kLaterHeartbeat = kSecond / 2;  // CoordinatorOptions::heartbeat_ns
+constexpr Nanos kSettled = 5 * kSecond / 4;  // beyond CoordinatorOptions::link_patience_ns
+constexpr Nanos kHour = 3600 * kSecond;
+constexpr uint32_t kHoursMax = 16;  // what hangs for so long hangs for ever
 
 // One leaf's gradient as an integer: a function of what a gradient is a function of.
 int64_t LeafDelta(Clock clock, ShardId shard, BucketId bucket, uint32_t leaf) {
@@ -50,6 +53,7 @@ absl::StatusOr<World> World::Make(const WorldOptions& options) {
 World::World(const WorldOptions& options, ActorFactory factory)
     : factory_(std::make_shared<const ActorFactory>(std::move(factory))),
       instant_device_(options.instant_device),
+      watched_(options.watched),
       mutant_(options.mutant),
       faults_(options.faults),
       coordinator_(factory_->MakeCoordinator(/*evaluate=*/true)),
@@ -195,6 +199,9 @@ std::vector<Choice> World::Enabled() const {
     if (from >= NodeOfSlot(0) && slots_[from - NodeOfSlot(0)].crashed) {
       choices.push_back({Kind::kCut, from, to});
     }
+    if (faults_.forgets > 0 && IsAnswer(messages.front())) {
+      choices.push_back({Kind::kForget, from, to});
+    }
   }
   for (uint32_t i = 0; i < slots_.size(); ++i) {
     const Slot& slot = slots_[i];
@@ -207,6 +214,7 @@ std::vector<Choice> World::Enabled() const {
     }
   }
   AddLinkChoices(&choices);
+  AddTimerChoices(&choices);
   if (faults_.joins > 0 && CanJoin()) choices.push_back({Kind::kJoin});
   for (uint32_t i = 0; i < slots_.size() && faults_.reports > 0; ++i) {
     if (!IsRunning(slots_[i]) || !slots_[i].started) continue;
@@ -214,7 +222,22 @@ std::vector<Choice> World::Enabled() const {
       choices.push_back({Kind::kReport, i, slowness});
     }
   }
+  if (choices.empty() && watched_ && hours_ < kHoursMax) choices.push_back({Kind::kWatch});
+  for (uint32_t i = 0; i < slots_.size() && faults_.asks > 0 && !choices.empty(); ++i) {
+    if (Waits(slots_[i])) choices.push_back({Kind::kAsk, i});
+  }
   return choices;
+}
+
+bool World::IsAnswer(const Message& message) const {
+  return message.type == MessageType::kPullReply && message.from.role == Role::kShard &&
+         message.to.role == Role::kWorker;
+}
+
+void World::Ask(uint32_t index) {
+  wire::Outbox outbox;
+  slots_[index].engine->OnTimer(hours_ * kHour, {&outbox, &slots_[index].commands});
+  AfterEngine(index, &outbox);
 }
 
 void World::Do(const Choice& choice) {
@@ -233,7 +256,7 @@ void World::Do(const Choice& choice) {
       Slot& slot = slots_[choice.from];
       slot.noticed = true;
       wire::Outbox outbox;
-      coordinator_.OnLost(0, Address::Of(*slot.rank), &outbox);
+      coordinator_.OnLost(now_, Address::Of(*slot.rank), &outbox);
       Send(kScheduler, std::move(outbox.messages));
       break;
     }
@@ -275,11 +298,41 @@ void World::Do(const Choice& choice) {
       break;
     case Kind::kSettle: {
       wire::Outbox outbox;
-      coordinator_.SettleLinks(kLaterHeartbeat, &outbox);
+      coordinator_.SettleLinks(now_ + kSettled, &outbox);
       Expel(outbox.messages);
       Send(kScheduler, std::move(outbox.messages));
       break;
     }
+    case Kind::kForget: {
+      --faults_.forgets;
+      auto& messages = channels_.at({choice.from, choice.to});
+      messages.erase(messages.begin());
+      if (messages.empty()) channels_.erase({choice.from, choice.to});
+      break;
+    }
+    case Kind::kAsk:
+      --faults_.asks;
+      ++hours_;
+      Ask(choice.from);
+      break;
+    case Kind::kWatch:
+      ++hours_;
+      for (uint32_t i = 0; i < slots_.size(); ++i) {
+        if (Waits(slots_[i])) Ask(i);
+      }
+      break;
+    case Kind::kSilence:
+      --faults_.timers;
+      PassSilence(choice.from);
+      break;
+    case Kind::kDeadline:
+      --faults_.timers;
+      PassDeadline();
+      break;
+    case Kind::kHeartbeat:
+      slots_[choice.from].silent = false;
+      Send(NodeOfSlot(choice.from), {HeartbeatOf(NodeOfSlot(choice.from))});
+      break;
   }
   CheckEnd();
 }
@@ -300,7 +353,7 @@ void World::Deliver(NodeIndex from, NodeIndex to) {
   if (to == kScheduler) {
     wire::Outbox outbox;
     const bool changing = coordinator_.roster().share_lead > 0;
-    coordinator_.OnMessage(0, message, &outbox);
+    coordinator_.OnMessage(now_, message, &outbox);
     share_changes_ += changing && coordinator_.roster().share_lead == 0 ? 1 : 0;
     Send(kScheduler, std::move(outbox.messages));
   } else if (to < NodeOfSlot(0)) {
@@ -356,7 +409,7 @@ void World::DeliverToPeer(uint32_t index, const Message& message) {
   if (!slot.peer.has_value()) return;
   wire::Outbox outbox;
   slot.peer->OnMessage(0, message, &outbox);
-  const auto& made = slot.peer->ledger().first_violation();
+  const auto made = slot.peer->ledger().violations().first();
   if (made.has_value() && !Violation().has_value()) Fail(absl::StrCat("L1: ", *made));
   for (Message& sent : outbox.messages) sent.session = slot.session;
   Send(NodeOfSlot(index), std::move(outbox.messages));
@@ -375,7 +428,7 @@ void World::AfterEngine(uint32_t index, wire::Outbox* outbox) {
   if (slot.engine->failure().has_value()) {
     Fail(absl::StrCat("S6: an honest worker failed: ", *slot.engine->failure()));
   }
-  const auto& read = slot.engine->replies().first_violation();
+  const auto read = slot.engine->replies().violations().first();
   if (read.has_value() && !Violation().has_value()) Fail(absl::StrCat("L1: ", *read));
   if (slot.engine->left() && !slot.expelled) checkers_.OnWorkerGone(*slot.rank);
   Send(NodeOfSlot(index), std::move(outbox->messages));
@@ -479,9 +532,7 @@ void World::Crash(uint32_t index) {
   slot.engine.reset();
   slot.peer.reset();
   checkers_.OnWorkerGone(*slot.rank);
-  const auto to_it = [&](const auto& channel) {
-    return channel.first.second == NodeOfSlot(index);
-  };
+  const auto to_it = [&](const auto& channel) { return channel.first.second == NodeOfSlot(index); };
   std::erase_if(channels_, to_it);
   for (auto& [ends, kept] : broken_) std::erase_if(kept, to_it);
 }
@@ -495,6 +546,7 @@ void World::CheckEnd() {
       Fail("S5: deadlock: nothing can happen, and the job is not over");
     return;
   }
+  if (timed_out_ && coordinator_.ended()->code == kExitPeerLost) return;
   if (coordinator_.ended()->code != 0) {
     return Fail(absl::StrCat("end: the job ended with code ", coordinator_.ended()->code, ": ",
                              coordinator_.ended()->text));
@@ -568,16 +620,31 @@ std::string World::Describe(const Choice& choice) const {
       return absl::StrCat("LOST: the link between nodes ", choice.from, " and ", choice.to);
     case Kind::kSettle:
       return "the coordinator acts upon lost links";
+    case Kind::kForget:
+      return absl::StrCat("FORGOTTEN by its server: ", head());
+    case Kind::kAsk:
+      return absl::StrCat("ASKED AGAIN by ", slot());
+    case Kind::kWatch:
+      return "an hour later all that wait ask again";
+    case Kind::kSilence:
+      return absl::StrCat("TIMEOUT of ", slot(), ", which lives");
+    case Kind::kDeadline:
+      return "DEADLINE of what the coordinator waits for";
+    case Kind::kHeartbeat:
+      return absl::StrCat(slot(), " is heard again");
   }
   return "?";
 }
 
 void World::AddTo(Fingerprint* f) const {
-  for (const uint32_t left : {faults_.crashes, faults_.leaves, faults_.joins, faults_.duplicates,
-                              faults_.reports, faults_.breaks, faults_.losses}) {
+  for (const uint32_t left :
+       {faults_.crashes, faults_.leaves, faults_.joins, faults_.duplicates, faults_.reports,
+        faults_.breaks, faults_.losses, faults_.forgets, faults_.asks, faults_.timers}) {
     if (mutant_ != WorldMutant::kForgetfulPrint) f->Add(left);
   }
   f->Add(members_change_);
+  f->Add(now_);
+  f->Add(timed_out_);
   for (const auto& [leaf, times] : supplied_) {
     f->Add(leaf.first);
     f->Add(leaf.second);
@@ -588,7 +655,8 @@ void World::AddTo(Fingerprint* f) const {
   for (const Slot& slot : slots_) {
     f->Add(slot.rank.has_value() ? Index(*slot.rank) : kUnranked);
     f->Add(uint32_t{slot.started} | uint32_t{slot.leaving} << 1 | uint32_t{slot.crashed} << 2 |
-           uint32_t{slot.noticed} << 3 | uint32_t{slot.gone} << 4 | uint32_t{slot.expelled} << 5);
+           uint32_t{slot.noticed} << 3 | uint32_t{slot.gone} << 4 | uint32_t{slot.expelled} << 5 |
+           uint32_t{slot.silent} << 6);
     f->Add(slot.ranked);
     f->Add(slot.epoch);
     for (const Clock loaded : slot.loaded) f->Add(loaded);
@@ -620,6 +688,7 @@ void World::AddTo(Fingerprint* f) const {
     }
   }
   for (const Epoch epoch : server_epochs_) f->Add(epoch);
+  f->Add(hours_);
   f->Add(lost_.size());
   for (const auto& [a, b] : lost_) {
     f->Add(a);

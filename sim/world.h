@@ -10,7 +10,9 @@
 //     nothing is lost, repeated or reordered; of one that is lost both ends hear.
 //  5. Faults end with their budget, and the last started worker is spared: so every run must
 //     finish, and a state in which nothing is enabled and that is not Finished() is a deadlock.
-// Time stands still (now = 0): nothing is lost by silence, only by the choice kNotice.
+// Time stands still but where a timer of the scheduler's is let fire (FaultBudget::timers): then it
+// passes between two messages, however much is under way, so that a timer can come at any moment.
+// Other nodes have no timers that an actor sees: whose scheduler is silent ends, as by a crash.
 #pragma once
 
 #include <compare>
@@ -44,6 +46,9 @@ struct FaultBudget {
   uint32_t reports = 0;     // a worker tells a speed, which the scheduler may re-balance by
   uint32_t breaks = 0;      // a connection breaks with what is under way, and is made again later
   uint32_t losses = 0;      // two nodes, a worker among them, cannot reach one another any more
+  uint32_t forgets = 0;     // a server loses an answer to a worker, before it leaves
+  uint32_t asks = 0;        // a worker asks again although nothing is lost
+  uint32_t timers = 0;      // a timer of the scheduler's fires before what it waits for comes
   friend bool operator==(const FaultBudget&, const FaultBudget&) = default;
 };
 
@@ -69,6 +74,8 @@ struct WorldOptions {
   bool start_registered = false;
   // A worker's device answers at once instead of as a choice of its own.
   bool instant_device = false;
+  // When nothing else can happen, time passes: workers that wait ask again.
+  bool watched = false;
   // What the checkers hold the run to; none: the shape's policy. A test of the checkers claims more
   // than the actors keep.
   std::optional<consistency::PolicyTraits> claimed;
@@ -90,6 +97,12 @@ struct Choice {
     kResume,     // it is made again, and goes on where it was (wire/session.h)
     kLose,       // it cannot be made again: what is under way is gone, both ends tell the scheduler
     kSettle,     // the coordinator acts upon the links that it heard are lost
+    kForget,     // head of channel from -> to, an answer, is gone
+    kAsk,        // worker slot `from` asks again
+    kWatch,      // all that wait do, since nothing else can happen
+    kSilence,    // the timeout of worker slot `from`, which lives: its heartbeats are late
+    kDeadline,   // what the coordinator waits for has its deadline
+    kHeartbeat,  // worker slot `from`, counted out for its silence, is heard again
   };
   Kind kind{};
   uint32_t from = 0;
@@ -97,7 +110,8 @@ struct Choice {
   bool is_fault() const {
     return kind == Kind::kCrash || kind == Kind::kDuplicate || kind == Kind::kLeave ||
            kind == Kind::kJoin || kind == Kind::kCut || kind == Kind::kReport ||
-           kind == Kind::kBreak || kind == Kind::kLose;
+           kind == Kind::kBreak || kind == Kind::kLose || kind == Kind::kForget ||
+           kind == Kind::kAsk || kind == Kind::kSilence || kind == Kind::kDeadline;
   }
   friend auto operator<=>(const Choice&, const Choice&) = default;
 };
@@ -143,6 +157,7 @@ class World {
     bool crashed = false;                         // by fault
     bool noticed = false;                         // and the coordinator knows
     bool expelled = false;                        // counted out alive: what it does counts no more
+    bool silent = false;                          // for its silence, and has not been heard since
     bool gone = false;                            // shut down, refused, or crashed: acts no more
     std::vector<Clock> loaded;                    // by shard: whose parameters the device holds
     wire::Progress told;                          // in its last report
@@ -186,12 +201,20 @@ class World {
   void Expel(const std::vector<wire::Message>& notices);
   void SayLinkLost(NodeIndex node, wire::Address other);
   void Report(uint32_t index, uint32_t slowness);
+  bool Waits(const Slot& slot) const { return IsRunning(slot) && slot.engine->waits(); }
+  bool IsAnswer(const wire::Message& message) const;
+  void Ask(uint32_t index);
+  void AddTimerChoices(std::vector<Choice>* choices) const;
+  void PassSilence(uint32_t index);
+  void PassDeadline();
+  wire::Message HeartbeatOf(NodeIndex node) const;
   void RecordSupply(const wire::Message& push);
   void CheckEnd();
   void Fail(std::string what);
 
   std::shared_ptr<const ActorFactory> factory_;
   bool instant_device_ = false;
+  bool watched_ = false;
   WorldMutant mutant_ = WorldMutant::kNone;
   FaultBudget faults_;
   scheduler::Coordinator coordinator_;
@@ -201,9 +224,12 @@ class World {
   // Connections that have broken, and what their sessions keep, of both directions.
   std::map<std::pair<NodeIndex, NodeIndex>, Channels> broken_;
   std::set<std::pair<NodeIndex, NodeIndex>> lost_;
+  uint32_t hours_ = 0;                // that have passed: one at each kAsk and kWatch
   std::vector<Epoch> server_epochs_;  // of the latest rosters that came, by shard
   Checkers checkers_;
   uint64_t share_changes_ = 0;
+  Nanos now_ = 0;                // the scheduler's
+  bool timed_out_ = false;       // a deadline may end the job
   bool members_change_ = false;  // by a fault
   // Leaves pushed for bucket 0 of shard 0, by clock and leaf.
   std::map<std::pair<Clock, uint32_t>, uint32_t> supplied_;

@@ -17,6 +17,15 @@ FOREIGN = {  # what only one layer may touch
     r'dnnl': {"compute"},
     r'<png': {"models"},
 }
+# The machine's date, which may jump: for what people read alone, in the files named. All else takes
+# base/steady_clock.h, or time as a value.
+DATE = re.compile(r"absl::(Now|Time|UnixEpoch|InfiniteFuture|InfinitePast)\b|system_clock|CLOCK_REALTIME|"
+                  r"gettimeofday|\btime\((nullptr|NULL|0|&)|file_clock|"
+                  r"\b(Await|Wait|LockWhen)\w*With(Timeout|Deadline)\b")
+DATE_IS_MEANT = {
+    "apps/train_command.cc",  # the name of a job's folder
+    "tests/cluster/shifted_date.cc",  # moves it
+}
 LINES_MAX = 800
 FORBIDDEN_NAMES = {"common", "util", "utils", "misc", "helper", "helpers", "manager"}
 
@@ -47,6 +56,14 @@ def violations(allowed, found):
     return [f"{path}: {folder} may not include {target}"
             for folder, items in found.items() for path, target, _ in items
             if target in allowed and target not in allowed[folder]]
+
+
+def dates(texts):
+    """Of {file: text}: where the date is asked for, and is not meant."""
+    return [f"{path}:{number}: {line.strip()}"
+            for path, text in texts.items() if path not in DATE_IS_MEANT
+            for number, line in enumerate(text.splitlines(), 1)
+            if DATE.search(line.split("//")[0])]
 
 
 class LayersTest(unittest.TestCase):
@@ -91,6 +108,19 @@ class LayersTest(unittest.TestCase):
                         continue
                     self.assertIsNone(re.search(r"#\s*include\s+[<\"].*(" + pattern + ")", text),
                                       f"{path.relative_to(ROOT)}: {pattern} outside {homes}")
+
+    def test_waits_are_upon_the_steady_clock(self):
+        texts = {str(path.relative_to(ROOT)): path.read_text()
+                 for folder in list(self.found) + ["tests"] for path in sources(folder)}
+        self.assertEqual(dates(texts), [])
+        for path in DATE_IS_MEANT:
+            self.assertRegex(texts[path], DATE, "is not on the list for nothing")
+
+    def test_mutant_date_is_found(self):
+        for line in ("until = absl::Now() + patience;", "absl::Time until_;", "std::time(nullptr)",
+                     "std::chrono::system_clock::now()", "mutex_.AwaitWithTimeout(c, left);"):
+            self.assertEqual(dates({"apps/planted.cc": line}), [f"apps/planted.cc:1: {line}"])
+        self.assertEqual(dates({"apps/planted.cc": "// absl::Now() jumps"}), [])
 
     def test_files_are_short_and_named_for_what_they_are(self):
         for folder in list(self.found) + ["tests", "bench"]:

@@ -1,91 +1,130 @@
-// Door: who of those that connected to a node may stay before they have proved to belong to its
-// job, that is, before a message of the job's session has come by their connection. libzmq keeps
-// what a connection sends, whole messages and pieces, without a limit of its own, some 64 bytes for
-// each 2 on the wire at worst; so what counts is what the kernel received. A value: its owner
-// (transport/door_watch.h) tells it what happens and ends the connections that it names.
+// Door: how much who connects to a node may say before it has proved to belong to its job, that is,
+// before something of the job's session has come by its connection. libzmq keeps what a connection
+// sends, whole messages and pieces, without a limit of its own, some 64 bytes for each 2 on the
+// wire at worst; so what counts is what the kernel received. A value: its owner
+// (transport/door_watch.h) tells it what happens and does what it orders.
 //
-// Invariants
-//  1. Nobody unproven stays who sent more than bytes_max, or, where it comes in the place of a
-//     proven connection that broke (libzmq connects again by itself, and sends on in the middle of
-//     what it has to say), returning_bytes_max. There is one such place for each that broke, for
-//     return_patience, and only for the host that it broke from.
-//  2. All unproven ones together, those that have left included, sent at most total_bytes_max since
-//     the node last had nothing left to read; those in a place of invariant 1 are not in the sum,
-//     and who sent little_bytes or less is not sent away for it.
-//  3. There are at most connections_max unproven ones; the oldest goes first.
+// Who has said more than may be said unproven is *held*: nothing more is taken from it, TCP makes
+// it wait. A member whose proof the node has not come to read is let go on with it; a stranger that
+// is held costs nothing more, where one that is sent away comes again. Where many come and go
+// (whatever breaks ZeroMQ's language is ended by libzmq itself), the door is *shut*: connections
+// are accepted, but begin held, for kShutStay each.
+//
+// Invariants. None depends on how large the job's messages are.
+//  1. An unproven connection that has sent more than bytes_max is held, and ended after `patience`.
+//  2. There are at most connections_max unproven ones; of those beyond, who is held goes first,
+//  then
+//     the oldest.
+//  3. While all unproven ones together sent more than total_bytes_max, with those that left and
+//  whose
+//     messages the node may not have read, all are held, whatever they sent, and who would be ended
+//     after `patience` is ended after kBlamedAfter.
+//  4. A message that may be of who had the descriptor before proves nothing.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
-#include <set>
-#include <string>
 #include <vector>
 
 #include "absl/time/time.h"
+#include "base/steady_clock.h"
 
 namespace soapstone::transport {
 
-// A connection's first message may be as large as any of its job, and comes before the proof that
-// it is (apps/wire_limits.h knows better than these defaults).
 struct DoorLimits {
-  uint64_t bytes_max = 64 << 20;
-  uint64_t total_bytes_max = 256 << 20;
+  uint64_t bytes_max = 16 << 10;  // a greeting, minutes of Hellos, a heartbeat
   size_t connections_max = 64;
-  uint64_t returning_bytes_max = uint64_t{1} << 30;
-  absl::Duration return_patience = absl::Seconds(60);
-  // Who sent no more than this stays whatever others did: a member that connects again, too.
-  uint64_t little_bytes = 4096;
+  absl::Duration patience = absl::Seconds(10);
+  uint64_t total_bytes_max() const { return 2 * connections_max * bytes_max; }
 };
 
 class Door {
  public:
+  // The door is shut by as many ends within kComeAndGoTime as a quarter of connections_max.
+  static constexpr absl::Duration kComeAndGoTime = absl::Seconds(1);
+  static constexpr absl::Duration kShutFor = absl::Seconds(2);
+  static constexpr absl::Duration kShutStay = absl::Milliseconds(20);
+  // What a node that waits for messages has not been woken for in this time did not reach it.
+  static constexpr absl::Duration kSettled = absl::Milliseconds(20);
+
+  // A member is soon heard, and then let go on; who is held for so long is called a stranger.
+  static constexpr absl::Duration kBlamedAfter = absl::Seconds(1);
+
   explicit Door(DoorLimits limits) : limits_(limits) {}
 
-  // The connection `fd` was accepted, from `host`. False: its proof was there before, so that there
-  // is nothing to watch.
-  bool Enter(int fd, const std::string& host, absl::Time now);
+  // How far the node has read: odd while it reads, one more when it has found nothing left, and
+  // again one more when something has come.
+  void Round(uint64_t round, SteadyTime now);
+
+  // The connection `fd` was accepted; `held`: it began so, as the door was shut.
+  void Enter(int fd, bool held, SteadyTime now);
   // A connection that ended before it could be looked at: it may have sent what is allowed.
-  void EnterUnseen(int fd);
-  // A message of the session came by it. One that has not been told of yet is remembered. After an
-  // end it may be a late message of who had the descriptor before: then it proves nothing.
-  void Prove(int fd);
-  void Leave(int fd, absl::Time now);
+  void EnterUnseen(int fd, SteadyTime now);
+  // Something of the session came by it. False: that proves nothing yet (invariant 4).
+  bool Prove(int fd);
+  void Leave(int fd, SteadyTime now);
   // The connection has received so much, in all.
   void Count(int fd, uint64_t bytes);
-  // The node has read all that came.
-  void AllRead();
 
-  // Who has to go, each once; they count as having left.
-  std::vector<int> TakeUnwelcome();
+  // What is to be done now, each once. Who is ended counts as having left.
+  struct Orders {
+    std::vector<int> hold;
+    std::vector<int> let_go_on;
+    std::vector<int> end;
+  };
+  Orders Look(SteadyTime now);
 
+  bool shut(SteadyTime now) const { return now < shut_until_; }
   bool IsUnproven(int fd) const { return visitors_.contains(fd); }
+  bool IsHeld(int fd) const;
   size_t unproven_count() const { return visitors_.size(); }
+  size_t held_count() const;
+  // Connections that were held for what they sent and not soon heard, or ended.
+  uint64_t strangers() const { return strangers_; }
+  // Connections that ended unproven by themselves, or as they broke ZeroMQ's language.
+  uint64_t came_and_went() const { return came_and_went_; }
 
  private:
   struct Visitor {
     uint64_t number = 0;  // in the order of arrival
+    SteadyTime entered;
     uint64_t bytes = 0;
-    bool returns = false;
+    bool held = false;
+    bool too_much = false;  // it has sent more than bytes_max
+    SteadyTime too_much_since;
+    bool doubted = false;  // something of the session came, perhaps by who was here before
+    bool counted = false;
   };
-  struct Place {
-    std::string host;
-    absl::Time until;
+  using Visitors = std::map<int, Visitor>;
+  // When something was sent that the node may not have read.
+  struct Unread {
+    uint64_t round = 0;
+    SteadyTime first;
+    SteadyTime last;
+    uint64_t bytes = 0;
   };
 
-  bool TakePlace(const std::string& host, absl::Time now);
-  uint64_t TotalBytes() const;
-  void SendAway(std::map<int, Visitor>::iterator visitor, std::vector<int>* fds);
+  bool IsRead(const Unread& unread, SteadyTime now) const;
+  void Went(int fd, uint64_t bytes, SteadyTime now);
+  void CountOnce(Visitor* visitor);
+  Visitors::iterator End(Visitors::iterator visitor, SteadyTime now, Orders* orders);
+  bool IsBlamed(const Visitor& visitor, SteadyTime now) const;
+  void Judge(int fd, Visitor* visitor, bool full, SteadyTime now, Orders* orders);
+  void EndTooMany(SteadyTime now, Orders* orders);
 
   DoorLimits limits_;
-  std::map<int, Visitor> visitors_;     // unproven
-  std::map<int, std::string> hosts_;    // of visitors
-  std::map<int, std::string> members_;  // proven, with their hosts
-  std::set<int> early_;                 // proven, but not told of
-  std::set<int> left_;                  // ended since AllRead: what was sent by it may be unread
-  std::vector<Place> places_;
-  uint64_t gone_bytes_ = 0;  // of unproven ones that left since AllRead
+  Visitors visitors_;            // unproven
+  std::map<int, Unread> left_;   // by descriptors that may have unread messages of who left
+  std::deque<Unread> gone_;      // of unproven ones that left
+  uint64_t gone_bytes_ = 0;      // of gone_
+  std::deque<SteadyTime> ends_;  // the latest
+  SteadyTime shut_until_ = SteadyTime::InfinitePast();
+  uint64_t round_ = 0;
   uint64_t last_number_ = 0;
+  uint64_t strangers_ = 0;
+  uint64_t came_and_went_ = 0;
 };
 
 }  // namespace soapstone::transport

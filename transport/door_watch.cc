@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <linux/filter.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <sys/epoll.h>
@@ -9,11 +10,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <iterator>
 #include <set>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -29,6 +31,8 @@ namespace {
 constexpr char kMonitorAt[] = "inproc://door";  // one in a context
 constexpr absl::Duration kLookEvery = absl::Milliseconds(1);
 constexpr int kNapMaxMs = 3'600'000;
+constexpr int kNapWithHeldMs = 20;
+constexpr int kNapToSayMs = 1000;
 constexpr int kEventsOfALook = 4096;
 constexpr absl::Duration kSayEvery = absl::Seconds(1);
 
@@ -38,26 +42,14 @@ struct End {
   sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
 };
 
-std::string HostOf(const sockaddr_storage& address) {
-  char text[INET6_ADDRSTRLEN] = "";
-  if (address.ss_family == AF_INET) {
-    const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
-    inet_ntop(AF_INET, &v4.sin_addr, text, sizeof(text));
-  } else if (address.ss_family == AF_INET6) {
-    const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address);
-    inet_ntop(AF_INET6, &v6.sin6_addr, text, sizeof(text));
-  }
-  return text;
-}
-
-// Empty: no connection of the listener at `port` any more, but perhaps what has its descriptor now.
-std::string PeerOf(int fd, int port) {
+// Whether it is a connection of the listener at `port` still, not what has its descriptor now.
+bool IsOf(int fd, int port) {
   End here;
-  if (getsockname(fd, here.get(), &here.size) != 0) return "";
+  if (getsockname(fd, here.get(), &here.size) != 0) return false;
   // Both families have it at the same place.
-  if (ntohs(reinterpret_cast<const sockaddr_in&>(here.storage).sin_port) != port) return "";
+  if (ntohs(reinterpret_cast<const sockaddr_in&>(here.storage).sin_port) != port) return false;
   End there;
-  return getpeername(fd, there.get(), &there.size) == 0 ? HostOf(there.storage) : "";
+  return getpeername(fd, there.get(), &there.size) == 0;
 }
 
 // Of "tcp://HOST:PORT"; -1 where there is none.
@@ -85,6 +77,25 @@ void EndConnection(int fd) {
   if (connect(fd, &nobody, sizeof(nobody)) != 0) shutdown(fd, SHUT_RDWR);
 }
 
+// Drops the segments that carry data. TCP sends them again, less and less often; what ends a
+// connection, and acknowledgements of what we send, come through.
+bool TakeNoData(int fd) {
+  sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 12),  // the TCP header's length in words, upper half
+      BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xf0), BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, 2),
+      BPF_STMT(BPF_MISC | BPF_TAX, 0),           BPF_STMT(BPF_LD | BPF_W | BPF_LEN, 0),
+      BPF_STMT(BPF_ALU | BPF_SUB | BPF_X, 0),    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, 0xffffffff),     BPF_STMT(BPF_RET | BPF_K, 0),
+  };
+  const sock_fprog filter = {.len = std::size(program), .filter = program};
+  return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof(filter)) == 0;
+}
+
+void TakeAll(int fd) {
+  const int unused = 0;
+  setsockopt(fd, SOL_SOCKET, SO_DETACH_FILTER, &unused, sizeof(unused));
+}
+
 bool Poll(int epoll, int fd, uint32_t events) {
   epoll_event event = {};
   event.events = events;
@@ -97,22 +108,26 @@ bool Poll(int epoll, int fd, uint32_t events) {
 absl::StatusOr<std::unique_ptr<DoorWatch>> DoorWatch::Open(void* context, void* router,
                                                            const DoorLimits& limits) {
   std::unique_ptr<DoorWatch> watch(new DoorWatch(router, limits));
-  SOAP_ASSIGN_OR_RETURN(watch->monitor_, ZmqSocket::Open(context, ZMQ_PAIR, {}));
+  SOAP_ASSIGN_OR_RETURN(ZmqSocket monitor, ZmqSocket::Open(context, ZMQ_PAIR, {}));
   watch->epoll_ = epoll_create1(EPOLL_CLOEXEC);
   watch->stop_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   int events = -1;
   size_t size = sizeof(events);
   if (watch->epoll_ < 0 || watch->stop_ < 0 ||
-      zmq_getsockopt(watch->monitor_.handle(), ZMQ_FD, &events, &size) != 0 ||
+      zmq_getsockopt(monitor.handle(), ZMQ_FD, &events, &size) != 0 ||
       !Poll(watch->epoll_, watch->stop_, EPOLLIN) || !Poll(watch->epoll_, events, EPOLLIN)) {
     return absl::ResourceExhaustedError("too many open files");
   }
-  const int wanted = ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED;
+  const int wanted = ZMQ_EVENT_LISTENING | ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED;
   if (zmq_socket_monitor(router, kMonitorAt, wanted) != 0) {
     return absl::ResourceExhaustedError(
         absl::StrCat("cannot watch who connects: ", zmq_strerror(errno)));
   }
-  SOAP_RETURN_IF_ERROR(watch->monitor_.Connect(kMonitorAt));
+  SOAP_RETURN_IF_ERROR(monitor.Connect(kMonitorAt));
+  {
+    const MutexLock lock(&watch->mutex_);
+    watch->monitor_ = std::move(monitor);
+  }
   watch->thread_ = std::thread([door = watch.get()] { door->Run(); });
   return watch;
 }
@@ -125,49 +140,62 @@ DoorWatch::~DoorWatch() {
     PCHECK(write(stop_, &one, sizeof(one)) == sizeof(one));
     thread_.join();
   }
+  const MutexLock lock(&mutex_);
   monitor_.Close(absl::ZeroDuration());
   for (const auto& [fd, copy] : copies_) close(copy);
+  if (listener_ >= 0) close(listener_);
   if (epoll_ >= 0) close(epoll_);
   if (stop_ >= 0) close(stop_);
 }
 
-void DoorWatch::Prove(int fd) {
+bool DoorWatch::Prove(int fd) {
+  const SteadyTime now = SteadyNow();
   const MutexLock lock(&mutex_);
-  if (all_read_) door_.AllRead();
-  door_.Prove(fd);
-  if (!door_.IsUnproven(fd)) Forget(fd);
-  unproven_ = door_.unproven_count();
+  // libzmq tells of a connection before it reads from it, so all that happened to the descriptor
+  // before this message came is known from here on.
+  TakeEvents(now);
+  door_.Round(round_.load(std::memory_order_acquire), now);
+  if (!door_.Prove(fd)) return false;
+  Forget(fd);
+  return true;
 }
 
 void DoorWatch::Run() {
   uint64_t stop = 0;
   while (read(stop_, &stop, sizeof(stop)) < 0) {
+    const SteadyTime now = SteadyNow();
+    int nap_ms = kNapMaxMs;
     {
       const MutexLock lock(&mutex_);
-      // Before what has happened since.
-      if (all_read_) door_.AllRead();
-      TakeEvents();
-      Look();
-      unproven_ = door_.unproven_count();
+      door_.Round(round_.load(std::memory_order_acquire), now);
+      TakeEvents(now);
+      Look(now);
+      ShutOrOpen(now);
+      if (shut_ || door_.held_count() > 0) nap_ms = kNapWithHeldMs;
     }
-    const uint64_t sent_away = sent_away_;
-    if (sent_away > said_ && absl::Now() >= say_next_) Say(sent_away);
+    Say(now);
+    if (strangers_ != said_) nap_ms = std::min(nap_ms, kNapToSayMs);
     absl::SleepFor(kLookEvery);
     // libzmq's descriptor tells of events only once all before them were taken.
     epoll_event events[16];
-    const int count = epoll_wait(epoll_, events, 16, kNapMaxMs);
+    const int count = epoll_wait(epoll_, events, 16, nap_ms);
     PCHECK(count >= 0 || errno == EINTR) << "epoll_wait";
   }
 }
 
-void DoorWatch::Say(uint64_t sent_away) {
-  LOG(WARNING) << "sent away " << sent_away - said_
-               << " connections of strangers: much was sent, and nothing of this job's session";
-  said_ = sent_away;
-  say_next_ = absl::Now() + kSayEvery;
+void DoorWatch::Say(SteadyTime now) {
+  const uint64_t strangers = strangers_;
+  const uint64_t went = came_and_went_;
+  if (strangers == said_ || now < say_next_) return;
+  LOG(WARNING) << "sent away or held back " << strangers - said_
+               << " connections of strangers, who sent much and nothing of this job's session; "
+               << went - said_went_ << " more came and went";
+  said_ = strangers;
+  said_went_ = went;
+  say_next_ = now + kSayEvery;
 }
 
-void DoorWatch::TakeEvents() {
+void DoorWatch::TakeEvents(SteadyTime now) {
   struct Event {
     uint16_t what = 0;
     int fd = -1;
@@ -191,51 +219,76 @@ void DoorWatch::TakeEvents() {
     if (events[i].what == ZMQ_EVENT_DISCONNECTED) ended.insert(events[i].fd);
   }
   for (const Event& event : events) {
-    if (event.what == ZMQ_EVENT_ACCEPTED && event.too_late) {
-      door_.EnterUnseen(event.fd);
+    if (event.what == ZMQ_EVENT_LISTENING) {
+      if (listener_ < 0) listener_ = fcntl(event.fd, F_DUPFD_CLOEXEC, 0);
+    } else if (event.what == ZMQ_EVENT_ACCEPTED && event.too_late) {
+      door_.EnterUnseen(event.fd, now);
     } else if (event.what == ZMQ_EVENT_ACCEPTED) {
-      Enter(event.fd, event.port);
+      Enter(event.fd, event.port, now);
     } else {
-      Leave(event.fd);
+      Leave(event.fd, now);
     }
   }
 }
 
-void DoorWatch::Leave(int fd) {
+void DoorWatch::Leave(int fd, SteadyTime now) {
   if (const auto copy = copies_.find(fd); copy != copies_.end()) {
     door_.Count(fd, ReceivedBy(copy->second));
   }
-  door_.Leave(fd, absl::Now());
+  door_.Leave(fd, now);
   Forget(fd);
 }
 
-void DoorWatch::Enter(int fd, int port) {
+void DoorWatch::Enter(int fd, int port, SteadyTime now) {
   Forget(fd);
   const int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-  const std::string host = copy >= 0 ? PeerOf(copy, port) : "";
-  if (host.empty() || !Poll(epoll_, copy, EPOLLIN | EPOLLRDHUP | EPOLLET)) {
+  if (copy < 0 || !IsOf(copy, port) || !Poll(epoll_, copy, EPOLLIN | EPOLLRDHUP | EPOLLET)) {
     // It has ended, or cannot be watched.
     if (copy >= 0) close(copy);
-    door_.EnterUnseen(fd);
+    door_.EnterUnseen(fd, now);
     return;
   }
   copies_[fd] = copy;
-  if (!door_.Enter(fd, host, absl::Now())) Forget(fd);
+  // The moment when the door was shut or opened may be before or after the one when this came.
+  if (shut_ && !TakeNoData(copy)) LOG(WARNING) << "cannot hold a connection";
+  if (!shut_) TakeAll(copy);
+  door_.Enter(fd, shut_, now);
 }
 
-void DoorWatch::Look() {
-  for (const auto& [fd, copy] : copies_) door_.Count(fd, ReceivedBy(copy));
-  for (const int fd : door_.TakeUnwelcome()) {
-    ++sent_away_;
+void DoorWatch::Look(SteadyTime now) {
+  for (const auto& [fd, copy] : copies_) {
+    if (!door_.IsHeld(fd)) door_.Count(fd, ReceivedBy(copy));
+  }
+  const Door::Orders orders = door_.Look(now);
+  // Before somebody sees an end.
+  strangers_ = door_.strangers();
+  came_and_went_ = door_.came_and_went();
+  for (const int fd : orders.hold) {
+    const auto copy = copies_.find(fd);
+    if (copy == copies_.end() || TakeNoData(copy->second)) continue;
+    EndConnection(copy->second);  // a system without such filters
+  }
+  for (const int fd : orders.let_go_on) {
+    if (const auto copy = copies_.find(fd); copy != copies_.end()) TakeAll(copy->second);
+  }
+  for (const int fd : orders.end) {
     if (const auto copy = copies_.find(fd); copy != copies_.end()) EndConnection(copy->second);
     Forget(fd);
   }
+}
+
+void DoorWatch::ShutOrOpen(SteadyTime now) {
+  const bool shut = door_.shut(now);
+  if (shut == shut_ || listener_ < 0) return;
+  if (!shut) TakeAll(listener_);
+  shut_ = shut && TakeNoData(listener_);
 }
 
 // The duplicate keeps the connection, and its place in what is polled.
 void DoorWatch::Forget(int fd) {
   const auto copy = copies_.find(fd);
   if (copy == copies_.end()) return;
+  TakeAll(copy->second);  // the end of a held one that is proven
   epoll_ctl(epoll_, EPOLL_CTL_DEL, copy->second, nullptr);
   close(copy->second);
   copies_.erase(copy);

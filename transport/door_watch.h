@@ -1,9 +1,11 @@
-// DoorWatch: ends the connections of those who are not of the job (transport/door.h says whom), at
-// the ROUTER of a node that listens over tcp. libzmq tells who was accepted and who has ended (a
-// socket monitor), the kernel how much each has sent (TCP_INFO of a duplicate of the descriptor,
-// which is closed with the proof). A thread of its own looks, at most every kLookEvery, and sleeps
-// while nobody unproven sends: the node's loop may be busy with something long when a flood comes.
-// Included by transport/*.cc only.
+// DoorWatch: keeps those who are not of the job from costing a node that listens over tcp anything
+// (transport/door.h says whom). libzmq tells who was accepted and who has ended (a socket monitor),
+// the kernel how much each has sent (TCP_INFO of a duplicate of the descriptor, which is closed
+// with the proof). Who is held has a filter on its connection that drops what carries data, so that
+// its own TCP waits; the same filter on the listening socket shuts the door, as connections inherit
+// it. A thread of its own looks, at most every kLookEvery, and sleeps while nobody unproven sends:
+// the node's loop may be busy with something long when a flood comes. Included by transport/*.cc
+// only.
 #pragma once
 
 #include <atomic>
@@ -16,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/mutex.h"
+#include "base/steady_clock.h"
 #include "transport/door.h"
 #include "transport/zmq_socket.h"
 
@@ -31,43 +34,54 @@ class DoorWatch {
   DoorWatch(const DoorWatch&) = delete;
   DoorWatch& operator=(const DoorWatch&) = delete;
 
-  // A message of the session came by the connection `fd`.
-  void Prove(int fd);
-  // There is nothing left to read.
+  // Something of the session came by the connection `fd`. False: that proves nothing yet; say so
+  // again with the next that comes.
+  bool Prove(int fd);
   // Something was read, and more may be there.
   void Reads() {
-    if (all_read_.load(std::memory_order_relaxed)) all_read_ = false;
+    if (!reading_) round_.store(++rounds_, std::memory_order_release);
+    reading_ = true;
   }
+  // There is nothing left to read.
   void AllRead() {
-    if (!all_read_.load(std::memory_order_relaxed)) all_read_ = true;
+    if (reading_) round_.store(++rounds_, std::memory_order_release);
+    reading_ = false;
   }
-  // Somebody is unproven, as far as is known.
-  bool anybody() const { return unproven_.load(std::memory_order_relaxed) > 0; }
-  // Connections that were ended.
-  uint64_t sent_away() const { return sent_away_.load(std::memory_order_relaxed); }
+  // Connections that were held, or ended.
+  uint64_t strangers() const { return strangers_.load(std::memory_order_relaxed); }
 
  private:
   DoorWatch(void* router, const DoorLimits& limits) : router_(router), door_(limits) {}
   void Run();
-  void TakeEvents() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Leave(int fd) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Enter(int fd, int port) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Look() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TakeEvents(SteadyTime now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Leave(int fd, SteadyTime now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Enter(int fd, int port, SteadyTime now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Look(SteadyTime now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Hold(int fd, int copy) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ShutOrOpen(SteadyTime now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Forget(int fd) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Say(uint64_t sent_away);
+  void Say(SteadyTime now);
 
   void* const router_;
-  ZmqSocket monitor_;  // of the thread, once it runs
   int epoll_ = -1;
   int stop_ = -1;
-  std::atomic<bool> all_read_ = false;
-  std::atomic<uint64_t> unproven_ = 0;
-  std::atomic<uint64_t> sent_away_ = 0;
+  // Of the node's thread.
+  uint64_t rounds_ = 0;
+  bool reading_ = false;
+
+  std::atomic<uint64_t> round_ = 0;
+  std::atomic<uint64_t> strangers_ = 0;
+  std::atomic<uint64_t> came_and_went_ = 0;
   Mutex mutex_;
+  ZmqSocket monitor_ ABSL_GUARDED_BY(mutex_);
   Door door_ ABSL_GUARDED_BY(mutex_);
   std::map<int, int> copies_ ABSL_GUARDED_BY(mutex_);  // of unproven descriptors
+  int listener_ ABSL_GUARDED_BY(mutex_) = -1;          // a duplicate
+  bool shut_ ABSL_GUARDED_BY(mutex_) = false;
+  // Of the thread.
   uint64_t said_ = 0;
-  absl::Time say_next_ = absl::InfinitePast();
+  uint64_t said_went_ = 0;
+  SteadyTime say_next_ = SteadyTime::InfinitePast();
   std::thread thread_;
 };
 

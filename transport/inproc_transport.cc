@@ -8,9 +8,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "base/mutex.h"
 #include "base/status_macros.h"
+#include "base/steady_clock.h"
 #include "transport/identity.h"
 #include "transport/rejections.h"
 #include "transport/route_table.h"
@@ -45,7 +45,7 @@ class InprocNetwork::Mailbox {
   }
 
   // The oldest delivery; empty when the deadline passed, after Wake, and once closed.
-  std::optional<Delivery> Take(absl::Time deadline) ABSL_LOCKS_EXCLUDED(mutex_) {
+  std::optional<Delivery> Take(SteadyTime deadline) ABSL_LOCKS_EXCLUDED(mutex_) {
     MutexLock lock(&mutex_);
     while (items_.empty() && !woken_ && !closed_) {
       if (!signal_.Wait(&mutex_, deadline)) return std::nullopt;
@@ -146,7 +146,7 @@ class InprocNetwork::Node final : public Transport {
   void SetSelf(wire::Address self) override { identity_.SetSelf(self); }
   void SetSession(uint64_t session) override { identity_.SetSession(session); }
   absl::Status Send(wire::Address node, const wire::Message& message) override;
-  std::optional<wire::Message> Receive(absl::Time deadline) override;
+  std::optional<wire::Message> Receive(SteadyTime deadline) override;
   void Wake() override { mailbox_->Wake(); }
   void Close(absl::Duration linger) override;
   std::string endpoint() const override { return name_; }
@@ -222,14 +222,14 @@ absl::Status InprocNetwork::Node::SendStamped(wire::Address node, wire::Message 
   return absl::OkStatus();
 }
 
-std::optional<wire::Message> InprocNetwork::Node::Receive(absl::Time deadline) {
+std::optional<wire::Message> InprocNetwork::Node::Receive(SteadyTime deadline) {
   while (!closed_) {
     std::optional<Mailbox::Delivery> delivery = mailbox_->Take(deadline);
     if (!delivery.has_value()) return std::nullopt;
     absl::StatusOr<wire::Message> accepted = Accept(*std::move(delivery));
     if (accepted.ok()) return *std::move(accepted);
-    rejections_.Add(accepted.status(), absl::Now());
-    if (absl::Now() >= deadline) return std::nullopt;
+    rejections_.Add(accepted.status(), SteadyNow());
+    if (SteadyNow() >= deadline) return std::nullopt;
   }
   return std::nullopt;
 }

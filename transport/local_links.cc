@@ -17,7 +17,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "base/steady_clock.h"
 #include "glog/logging.h"
 
 namespace soapstone::transport {
@@ -150,13 +150,13 @@ struct LocalLinks::Link {
   uint64_t token = 0;
   std::string endpoint;  // ours: of the other side
   pid_t process = 0;     // at the other end; 0: not to be known
-  absl::Time broken_since = absl::InfiniteFuture();
-  absl::Time dial_at = absl::InfinitePast();
-  int socket = -1;       // -1: broken, unless the link has ended
+  SteadyTime broken_since = SteadyTime::InfiniteFuture();
+  SteadyTime dial_at = SteadyTime::InfinitePast();
+  int socket = -1;     // -1: broken, unless the link has ended
   int bell_in = -1;    // the other side rings it, when we sleep
   int bell_out = -1;   // and we the other's
   bool ended = false;  // the other side takes nothing: what it sent before is still there
-  absl::Time opened = absl::Now();
+  SteadyTime opened = SteadyNow();
   std::unique_ptr<SharedChannel> channel;  // null: it has not said Hello
 };
 
@@ -164,12 +164,12 @@ struct LocalLinks::Link {
 std::function<bool(const SharedArena::Segment&)> LocalLinks::ShowBy(Link* link) {
   return [link](const SharedArena::Segment& segment) {
     return link->socket >= 0 &&
-           SendNote(link->socket,
-                    {.word = Word::kSegment, .id = segment.id, .size = segment.size}, {segment.fd});
+           SendNote(link->socket, {.word = Word::kSegment, .id = segment.id, .size = segment.size},
+                    {segment.fd});
   };
 }
 
-LocalLinks::LocalLinks(absl::Duration link_timeout) : link_timeout_(link_timeout) {}
+LocalLinks::LocalLinks(LocalOptions options) : options_(options) {}
 LocalLinks::~LocalLinks() { Close(); }
 
 absl::Status LocalLinks::Listen(const std::string& endpoint) {
@@ -203,13 +203,12 @@ std::optional<LinkId> LocalLinks::Connect(const std::string& endpoint) {
     if (memory >= 0) close(memory);
     return std::nullopt;
   }
-  auto channel = SharedChannel::Map(memory, true, ShowBy(link.get()));
+  auto channel = SharedChannel::Map(memory, true, ShowBy(link.get()), options_.unread_bytes_max);
   const bool told =
-      channel.ok() && SendNote(link->socket,
-                               {.word = Word::kHello,
-                                .id = link->token,
-                                .size = SharedChannel::MemoryBytes()},
-                               {memory, link->bell_out, link->bell_in});
+      channel.ok() &&
+      SendNote(link->socket,
+               {.word = Word::kHello, .id = link->token, .size = SharedChannel::MemoryBytes()},
+               {memory, link->bell_out, link->bell_in});
   close(memory);
   if (!told) return std::nullopt;
   link->channel = *std::move(channel);
@@ -265,7 +264,7 @@ bool LocalLinks::Receive(LinkId* link, Buffers* frames) {
       *link = candidate->id;
       return true;
     }
-    const bool waits = candidate->broken_since != absl::InfiniteFuture();
+    const bool waits = candidate->broken_since != SteadyTime::InfiniteFuture();
     if (channel.broken() || (channel.wants_segment() && !waits) || candidate->ended) {
       LOG_IF(WARNING, !candidate->ended) << "a link through shared memory broke the rules: closed";
       Retire(candidate, candidate->ended);
@@ -283,7 +282,7 @@ void LocalLinks::Accept() {
       // Without a descriptor to spare whoever waits is not taken, and cannot be sent away either.
       if (errno == EMFILE || errno == ENFILE) {
         LOG_EVERY_N(WARNING, 100) << "too many open files: no more links through shared memory";
-        deaf_until_ = absl::Now() + kDeafFor;
+        deaf_until_ = SteadyNow() + kDeafFor;
       }
       return;
     }
@@ -297,7 +296,7 @@ void LocalLinks::Accept() {
 // The other side's Hello: its memory, our bell, its bell.
 bool LocalLinks::TakeOver(Link* link, absl::Span<const int> fds) {
   if (fds.size() != kFdsMax || link->channel != nullptr) return false;
-  auto channel = SharedChannel::Map(fds[0], false, ShowBy(link));
+  auto channel = SharedChannel::Map(fds[0], false, ShowBy(link), options_.unread_bytes_max);
   if (!channel.ok()) return false;
   // Where it has ended meanwhile, what it had sent is there all the same.
   SendNote(link->socket, {.word = Word::kTaken}, {});
@@ -340,7 +339,7 @@ bool LocalLinks::ReadNote(Link* link) {
         link->state = State::kOpen;
         ++open_;
       }
-      link->broken_since = absl::InfiniteFuture();
+      link->broken_since = SteadyTime::InfiniteFuture();
       break;
     case Word::kSegment:
       good = came.fds.size() == 1 && link->channel != nullptr &&
@@ -372,19 +371,19 @@ void LocalLinks::Break(Link* link) {
     link->ended = true;
     return;
   }
-  link->broken_since = std::min(link->broken_since, absl::Now());
+  link->broken_since = std::min(link->broken_since, SteadyNow());
   mending_ = true;
 }
 
 // A link without a socket, or of whose new socket nothing was heard yet.
-void LocalLinks::Mend(Link* link, absl::Time now) {
+void LocalLinks::Mend(Link* link, SteadyTime now) {
   mending_ = true;
   if (HasEnded(link->process)) {
     link->ended = true;
-  } else if (now - link->broken_since >= link_timeout_) {
+  } else if (now - link->broken_since >= options_.link_timeout) {
     link->ended = true;
-    lost_.push_back({link->id, absl::StrCat("no socket for ",
-                                            absl::FormatDuration(link_timeout_))});
+    lost_.push_back(
+        {link->id, absl::StrCat("no socket for ", absl::FormatDuration(options_.link_timeout))});
   } else if (link->ours && link->socket < 0 && now >= link->dial_at) {
     link->dial_at = now + kDialEvery;
     Dial(link);
@@ -418,13 +417,13 @@ bool LocalLinks::GoOn(Link* guest, uint64_t token) {
   Link* link = found->second.get();
   if (link->socket >= 0) close(link->socket);
   link->socket = socket;
-  link->broken_since = absl::InfiniteFuture();
+  link->broken_since = SteadyTime::InfiniteFuture();
   if (!SendNote(socket, {.word = Word::kTaken}, {}) || !link->channel->ShowAgain()) Break(link);
   return true;
 }
 
 void LocalLinks::Progress() {
-  const absl::Time now = absl::Now();
+  const SteadyTime now = SteadyNow();
   mending_ = false;
   if (listener_ >= 0 && now >= deaf_until_) Accept();
   std::vector<Link*> retired;
@@ -432,7 +431,7 @@ void LocalLinks::Progress() {
     if (link->bell_in >= 0) Silence(*link);
     if (link->ended && link->channel != nullptr) continue;
     if (link->socket >= 0) ReadSocket(link.get());
-    if (link->broken_since != absl::InfiniteFuture() && !link->ended) Mend(link.get(), now);
+    if (link->broken_since != SteadyTime::InfiniteFuture() && !link->ended) Mend(link.get(), now);
     const bool late = now - link->opened > kOpeningPatience;
     if (link->channel == nullptr && (link->ended || late)) retired.push_back(link.get());
   }
@@ -480,7 +479,7 @@ void LocalLinks::Silence(const Link& link) {
 }
 
 void LocalLinks::AddPollItems(std::vector<pollfd>* items) const {
-  if (listener_ >= 0 && absl::Now() >= deaf_until_) {
+  if (listener_ >= 0 && SteadyNow() >= deaf_until_) {
     items->push_back({.fd = listener_, .events = POLLIN});
   }
   for (const auto& [id, link] : links_) {

@@ -32,6 +32,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "base/buffer.h"
+#include "base/steady_clock.h"
 #include "transport/shared_channel.h"
 
 namespace soapstone::transport {
@@ -44,10 +45,15 @@ struct LostLocalLink {
   std::string why;
 };
 
+struct LocalOptions {
+  absl::Duration link_timeout = absl::Seconds(5);  // a link without a socket for so long is lost
+  // Lent by a link and not read by the other side, or one message; more has to wait.
+  uint64_t unread_bytes_max = SharedChannel::kUnreadBytesMax;
+};
+
 class LocalLinks {
  public:
-  // A link without a socket for `link_timeout` is lost.
-  explicit LocalLinks(absl::Duration link_timeout = absl::Seconds(5));
+  explicit LocalLinks(LocalOptions options = {});
   ~LocalLinks();
   LocalLinks(const LocalLinks&) = delete;
   LocalLinks& operator=(const LocalLinks&) = delete;
@@ -97,7 +103,7 @@ class LocalLinks {
   bool ReadSocket(Link* link);
   bool ReadNote(Link* link);
   void Break(Link* link);
-  void Mend(Link* link, absl::Time now);
+  void Mend(Link* link, SteadyTime now);
   bool Dial(Link* link);
   bool GoOn(Link* guest, uint64_t token);
   bool TakeOver(Link* link, absl::Span<const int> fds);
@@ -106,11 +112,11 @@ class LocalLinks {
   static void Ring(const Link& link);
   static void Silence(const Link& link);
 
-  const absl::Duration link_timeout_;
+  const LocalOptions options_;
   bool mending_ = false;
   std::vector<LostLocalLink> lost_;
   int listener_ = -1;
-  absl::Time deaf_until_ = absl::InfinitePast();
+  SteadyTime deaf_until_ = SteadyTime::InfinitePast();
   std::map<LinkId, std::unique_ptr<Link>> links_;
   std::vector<Link*> turn_;  // those with a channel
   size_t next_turn_ = 0;

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "base/steady_clock.h"
 #include "gtest/gtest.h"
 
 namespace soapstone::transport {
@@ -32,9 +32,9 @@ std::string Endpoint() {
 // Turns both until `done`.
 template <typename Done>
 bool Turn(LocalLinks* a, LocalLinks* b, const Done& done) {
-  const absl::Time until = absl::Now() + kLinksPatience;
+  const SteadyTime until = SteadyNow() + kLinksPatience;
   while (!done()) {
-    if (absl::Now() > until) return false;
+    if (SteadyNow() > until) return false;
     if (a != nullptr) a->Progress();
     if (b != nullptr) b->Progress();
   }
@@ -82,6 +82,25 @@ TEST_F(LocalLinksTest, MessagesGoBothWays) {
   EXPECT_EQ(Next(&dialler_, &listener_, &back), "answer");
   EXPECT_EQ(back, out);
   EXPECT_EQ(frames_[2], block.View(0, 100));
+}
+
+// Both ways; who reads makes room, though it keeps what it has read.
+TEST_F(LocalLinksTest, OfWhatIsNotReadOneLinkKeepsNoMoreThanItMay) {
+  LocalLinks listener({.unread_bytes_max = 1 << 20}), dialler({.unread_bytes_max = 1 << 20});
+  ASSERT_TRUE(listener.Listen(endpoint_).ok());
+  const auto link = dialler.Connect(endpoint_);
+  ASSERT_TRUE(link.has_value());
+  BufferPool pool;
+  const Buffer large = pool.Take(1 << 19).View();
+  ASSERT_TRUE(dialler.Send(*link, "1", {large}).ok());
+  ASSERT_TRUE(dialler.Send(*link, "2", {large}).ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(dialler.Send(*link, "3", {large})));
+  LinkId in = 0;
+  EXPECT_EQ(Next(&listener, &dialler, &in), "1");
+  const Buffers kept = frames_;
+  EXPECT_TRUE(dialler.Send(*link, "3", {large}).ok());
+  for (const char* text : {"a", "b"}) ASSERT_TRUE(listener.Send(in, text, {large}).ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(listener.Send(in, "c", {large})));
 }
 
 TEST_F(LocalLinksTest, WhereNobodyListensThereIsNoLink) {
@@ -225,8 +244,7 @@ TEST_F(LocalLinksTest, AnotherProcessAtTheSameNameIsNotTakenForIt) {
   ASSERT_TRUE(listener_.Listen(endpoint_).ok());
   LinkId from = 0;
   EXPECT_TRUE(Turn(&dialler_, &listener_, [&] {
-    return !dialler_.Receive(&from, &frames_) &&
-           dialler_.state(*link) == LocalLinks::State::kGone;
+    return !dialler_.Receive(&from, &frames_) && dialler_.state(*link) == LocalLinks::State::kGone;
   }));
   ASSERT_EQ(dialler_.TakeLost().size(), 1u);
 }

@@ -7,12 +7,13 @@
 #include <type_traits>
 
 #include "absl/strings/str_cat.h"
+#include "base/steady_clock.h"
 #include "glog/logging.h"
 
 namespace soapstone::transport {
 namespace {
 
-constexpr uint32_t kNoteMagic = 0x53455353;  // "SSES"
+constexpr uint32_t kNoteMagic = 0x53455353;     // "SSES"
 constexpr uint32_t kTrailerMagic = 0x4C525453;  // "STRL"
 constexpr uint16_t kNoteVersion = 1;
 constexpr absl::Duration kTendEvery = absl::Milliseconds(10);
@@ -21,9 +22,12 @@ constexpr absl::Duration kTendIdleEvery = absl::Milliseconds(200);
 constexpr absl::Duration kQuietMax = absl::Milliseconds(600);
 constexpr int kSilentPart = 3;  // of the link's timeout; at most
 constexpr absl::Duration kSilentMax = absl::Seconds(3);
+constexpr absl::Duration kDialAgainMin = absl::Milliseconds(100);  // from one dial to the next
 constexpr absl::Duration kTellAfter = absl::Milliseconds(20);
 constexpr absl::Duration kAskAfter = absl::Milliseconds(200);  // doubled up to
 constexpr absl::Duration kAskMax = absl::Milliseconds(800);
+// Between two calls of Tend: longer, and the process was stopped, or held up.
+constexpr absl::Duration kPauseMin = absl::Seconds(1);
 constexpr uint64_t kTellMessages = 64;  // in hand and not said
 constexpr uint64_t kTellBytes = uint64_t{1} << 20;
 constexpr uint64_t kNumberBits = 48;  // above them, the attempt
@@ -72,8 +76,7 @@ NumberedLinks::Link* NumberedLinks::Find(const std::string& peer) {
 
 NumberedLinks::Link* NumberedLinks::Make(const std::string& peer, bool ours) {
   if (links_.size() >= options_.links_max) return nullptr;
-  Link* link =
-      &links_.emplace(peer, Link(NewIncarnation(), options_.limits)).first->second;
+  Link* link = &links_.emplace(peer, Link(NewIncarnation(), options_.limits)).first->second;
   link->peer = peer;
   link->ours = link->proven = ours;
   link->ask_again = kAskAfter;
@@ -105,15 +108,15 @@ void NumberedLinks::Drop(const std::string& peer) {
 
 // Whether something is due on the link.
 void NumberedLinks::Judge(Link* link) {
-  const bool waits = !link->session.kept().empty() || link->tell_at != absl::InfiniteFuture();
+  const bool waits = !link->session.kept().empty() || link->tell_at != SteadyTime::InfiniteFuture();
   if (waits == link->waits) return;
   link->waits = waits;
   waiting_ += waits ? 1 : -1;
-  if (waits) tend_at_ = absl::InfinitePast();  // not only when idle links are looked at
+  if (waits) tend_at_ = SteadyTime::InfinitePast();  // not only when idle links are looked at
 }
 
 absl::Status NumberedLinks::Send(const std::string& peer, bool ours, std::string_view header,
-                                 absl::Span<const Buffer> payload, absl::Time now) {
+                                 absl::Span<const Buffer> payload, SteadyTime now) {
   Link* link = Find(peer);
   if (link == nullptr) link = Make(peer, ours);
   if (link == nullptr) return absl::ResourceExhaustedError("too many links");
@@ -131,7 +134,7 @@ absl::Status NumberedLinks::Send(const std::string& peer, bool ours, std::string
     link->ask_at = now + kAskAfter;
   }
   link->session.Keep({std::string(header), Buffers(payload.begin(), payload.end())}, bytes);
-  if (link->next_to_put == link->session.sent()) {
+  if (!link->holds && link->next_to_put == link->session.sent()) {
     const absl::Status put = PutOne(link);
     // Nobody is there, and nobody was since this began.
     if (absl::IsNotFound(put) && link->session.other() == 0) {
@@ -147,8 +150,9 @@ absl::Status NumberedLinks::Send(const std::string& peer, bool ours, std::string
 absl::Status NumberedLinks::PutOne(Link* link) {
   wire::Session<Sent>& session = link->session;
   const Sent& sent = session.kept()[link->next_to_put - session.first_kept()].item;
-  const Trailer trailer = {kTrailerMagic, kNoteVersion, uint64_t{link->attempt} << kNumberBits | link->next_to_put,
-                           session.self(), session.other(), session.received()};
+  const Trailer trailer = {
+      kTrailerMagic,  kNoteVersion,    uint64_t{link->attempt} << kNumberBits | link->next_to_put,
+      session.self(), session.other(), session.received()};
   static_assert(sizeof(trailer) == kTrailerBytes);
   frame_.assign(sent.header);
   frame_.append(reinterpret_cast<const char*>(&trailer), sizeof(trailer));
@@ -158,12 +162,12 @@ absl::Status NumberedLinks::PutOne(Link* link) {
   link->put_once = std::max(link->put_once, link->next_to_put);
   ++link->next_to_put;
   link->unsaid_messages = link->unsaid_bytes = 0;
-  link->tell_at = absl::InfiniteFuture();
+  link->tell_at = SteadyTime::InfiniteFuture();
   return put;
 }
 
 void NumberedLinks::PutMore(Link* link) {
-  while (link->next_to_put <= link->session.sent()) {
+  while (!link->holds && link->next_to_put <= link->session.sent()) {
     if (!PutOne(link).ok()) return;
   }
 }
@@ -177,34 +181,33 @@ void NumberedLinks::Say(Link* link, Word word, uint64_t last) {
                      .last = last};
   static_assert(std::is_trivially_copyable_v<Note> && sizeof(note) == kNoteBytes);
   // One that is not taken now is said again.
-  (void)put_(link->peer, link->ours, {reinterpret_cast<const char*>(&note), sizeof(note)}, {},
-             true)
+  (void)put_(link->peer, link->ours, {reinterpret_cast<const char*>(&note), sizeof(note)}, {}, true)
       .ok();
   if (word == Word::kBye) return;
   link->unsaid_messages = link->unsaid_bytes = 0;
-  link->tell_at = absl::InfiniteFuture();
+  link->tell_at = SteadyTime::InfiniteFuture();
   Judge(link);
 }
 
 // False: nothing of it is to be taken.
-bool NumberedLinks::Greeted(Link* link, const wire::SessionGreeting& theirs, absl::Time now) {
+bool NumberedLinks::Greeted(Link* link, const wire::SessionGreeting& theirs, SteadyTime now) {
   using Session = wire::Session<Sent>;
   const uint64_t kept = link->session.kept().size();
   switch (link->session.OnGreeting(theirs)) {
     case Session::Greeted::kGoesOn:
-      link->heard_at = now;
+      Hear(link, now);
       if (link->session.kept().size() != kept) {
         AfterAcknowledgement(link, now);
       } else if (kept == 0) {
         link->ask_again = kAskAfter;
-        link->ask_at = absl::InfiniteFuture();
+        link->ask_at = SteadyTime::InfiniteFuture();
       }
       return true;
     case Session::Greeted::kSuccessor:
       lost_.push_back({link->peer, "another process is there now"});
       link->next_to_put = 1;
       link->put_once = link->told_gap_at = 0;
-      link->heard_at = now;
+      Hear(link, now);
       Judge(link);
       // What it sent to whom it took us for is not for us.
       return theirs.other == 0 || theirs.other == link->session.self();
@@ -218,16 +221,17 @@ bool NumberedLinks::Greeted(Link* link, const wire::SessionGreeting& theirs, abs
   return false;
 }
 
-void NumberedLinks::AfterAcknowledgement(Link* link, absl::Time now) {
+void NumberedLinks::AfterAcknowledgement(Link* link, SteadyTime now) {
   link->next_to_put = std::max(link->next_to_put, link->session.first_kept());
-  link->kept_since = link->session.kept().empty() ? absl::InfiniteFuture() : now;
+  link->kept_since = link->session.kept().empty() ? SteadyTime::InfiniteFuture() : now;
   link->ask_again = kAskAfter;
   link->ask_at = now + kAskAfter;
   if (link->next_to_put <= link->session.sent()) PutMore(link);
   Judge(link);
 }
 
-NumberedLinks::Came NumberedLinks::Receive(const std::string& peer, bool ours, Buffers* frames, absl::Time now) {
+NumberedLinks::Came NumberedLinks::Receive(const std::string& peer, bool ours, Buffers* frames,
+                                           SteadyTime now) {
   Buffer& first = frames->front();
   Note note;
   const bool is_note = frames->size() == 1 && first.size() == sizeof(note) &&
@@ -257,7 +261,7 @@ NumberedLinks::Came NumberedLinks::Receive(const std::string& peer, bool ours, B
   ++link->unsaid_messages;
   if (link->unsaid_messages >= kTellMessages || link->unsaid_bytes >= kTellBytes) {
     Say(link, Word::kTell, 0);
-  } else if (link->tell_at == absl::InfiniteFuture()) {
+  } else if (link->tell_at == SteadyTime::InfiniteFuture()) {
     link->tell_at = now + kTellAfter;
     Judge(link);
   }
@@ -273,7 +277,7 @@ bool NumberedLinks::IsNext(Link* link, uint64_t number) {
       return true;
     case Arrival::kAgain:
       // It does not know how far we are.
-      if (link->tell_at == absl::InfiniteFuture()) link->tell_at = absl::InfinitePast();
+      if (link->tell_at == SteadyTime::InfiniteFuture()) link->tell_at = SteadyTime::InfinitePast();
       Judge(link);
       return false;
     case Arrival::kGap:
@@ -289,7 +293,7 @@ bool NumberedLinks::IsNext(Link* link, uint64_t number) {
   return false;
 }
 
-void NumberedLinks::OnNote(Link* link, const Note& note, absl::Time now) {
+void NumberedLinks::OnNote(Link* link, const Note& note, SteadyTime now) {
   if (note.word == Word::kBye) {
     // Only who is known to be there may say that it goes.
     if (note.self == link->session.other()) Drop(std::string(link->peer));
@@ -309,6 +313,22 @@ void NumberedLinks::GoBack(Link* link, uint64_t number) {
   PutMore(link);
 }
 
+// What is to be sent again waits until the other end has answered.
+void NumberedLinks::DialAgain(Link* link, SteadyTime now) {
+  link->dialled_at = now;
+  redial_(link->peer);
+  ++link->attempt;
+  link->holds = true;
+  link->ask_at = now;
+}
+
+void NumberedLinks::Broke(const std::string& peer, SteadyTime now) {
+  Link* link = Find(peer);
+  if (link == nullptr || now - link->dialled_at < kDialAgainMin) return;
+  DialAgain(link, now);
+  Ask(link, now);
+}
+
 void NumberedLinks::Lose(Link* link, std::string why) {
   LOG(WARNING) << "a connection over ZeroMQ is lost, with " << link->session.kept().size()
                << " messages: " << why;
@@ -316,36 +336,64 @@ void NumberedLinks::Lose(Link* link, std::string why) {
   Drop(std::string(link->peer));
 }
 
-void NumberedLinks::Tend(absl::Time now) {
+void NumberedLinks::Hear(Link* link, SteadyTime now) {
+  link->heard_at = now;
+  link->asked_since = SteadyTime::InfiniteFuture();
+  link->holds = false;
+}
+
+// For the whole of link_timeout. Where nothing was kept it must have been asked for half of that.
+bool NumberedLinks::IsSilent(const Link& link, SteadyTime now) const {
+  if (link.session.other() == 0 || now - link.heard_at < options_.link_timeout) return false;
+  if (!link.session.kept().empty() && now - link.kept_since >= options_.link_timeout) return true;
+  return link.ours && now - link.asked_since >= options_.link_timeout / 2;
+}
+
+// What came meanwhile waits to be read.
+void NumberedLinks::ForgivePause(SteadyTime now) {
+  const absl::Duration pause = now - std::exchange(tended_at_, now);
+  if (pause < kPauseMin) return;
+  const auto forgive = [&](SteadyTime* at) {
+    if (*at <= now) *at = std::min(*at + pause, now);
+  };
+  for (auto& [peer, link] : links_) {
+    forgive(&link.kept_since);
+    forgive(&link.heard_at);
+    forgive(&link.asked_since);
+    forgive(&link.dialled_at);
+  }
+}
+
+void NumberedLinks::Tend(SteadyTime now) {
+  ForgivePause(now);
   if (now < tend_at_) return;
   tend_at_ = now + (waiting_ > 0 ? kTendEvery : kTendIdleEvery);
   std::vector<Link*> silent;
   for (auto& [peer, link] : links_) {
     if (link.waits || link.ours) TendOne(&link, now);
-    if (!link.session.kept().empty() && link.session.other() != 0 &&
-        now - std::max(link.kept_since, link.heard_at) >= options_.link_timeout) {
-      silent.push_back(&link);
-    }
+    if (IsSilent(link, now)) silent.push_back(&link);
   }
   for (Link* link : silent) {
     Lose(link, absl::StrCat("no answer for ", absl::FormatDuration(options_.link_timeout)));
   }
 }
 
-void NumberedLinks::TendOne(Link* link, absl::Time now) {
+void NumberedLinks::TendOne(Link* link, SteadyTime now) {
   PutMore(link);
   if (now >= link->tell_at) Say(link, Word::kTell, 0);
   const bool heard = link->session.other() != 0;
   const bool quiet = link->ours && heard && now - link->heard_at >= kQuietMax;
   if (link->session.kept().empty() && !quiet) return;
-  if (link->ask_at == absl::InfiniteFuture()) link->ask_at = now;
-  if (now < link->ask_at) return;
+  if (link->ask_at == SteadyTime::InfiniteFuture()) link->ask_at = now;
   const absl::Duration silent_max = std::min(kSilentMax, options_.link_timeout / kSilentPart);
   if (quiet && now - std::max(link->heard_at, link->dialled_at) >= silent_max) {
-    link->dialled_at = now;
-    redial_(link->peer);
-    GoBack(link, link->session.first_kept());
+    DialAgain(link, now);
   }
+  if (now >= link->ask_at) Ask(link, now);
+}
+
+void NumberedLinks::Ask(Link* link, SteadyTime now) {
+  link->asked_since = std::min(link->asked_since, now);
   Say(link, Word::kAsk, uint64_t{link->attempt} << kNumberBits | (link->next_to_put - 1));
   link->ask_at = now + link->ask_again;
   link->ask_again = std::min(2 * link->ask_again, kAskMax);
@@ -356,7 +404,7 @@ bool NumberedLinks::all_acknowledged() const {
                      [](const auto& link) { return link.second.session.kept().empty(); });
 }
 
-void NumberedLinks::AskAll(absl::Time now) {
+void NumberedLinks::AskAll(SteadyTime now) {
   for (auto& [peer, link] : links_) {
     if (link.unsaid_messages > 0) Say(&link, Word::kTell, 0);
     link.ask_at = now;

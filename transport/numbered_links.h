@@ -10,9 +10,12 @@
 //  1. Messages to a peer arrive in the order sent, each once, however often its connection breaks.
 //  2. Of a link at most SessionLimits are kept; one more is ResourceExhausted. Acknowledgements,
 //     questions and goodbyes are always said and always taken.
-//  3. A link on which somebody has been heard, and then nobody for link_timeout while something was
-//     due, is lost, as is one at whose other end another process appears: TakeLost says so.
-//  4. At most links_max links, of which unproven_max are of peers that have not shown that they know
+//  3. A link on which somebody has been heard, and then nobody for link_timeout, is lost, as is one
+//     at whose other end another process appears: TakeLost says so. Where nothing is due who
+//     connected asks, so that a link that is broken is known before it is needed. Time in which
+//     nobody called does not count: who was stopped, or slept with its machine, has not listened.
+//  4. At most links_max links, of which unproven_max are of peers that have not shown that they
+//  know
 //     the job's session; beyond, the oldest of those is forgotten.
 // One thread calls it. Times are the caller's.
 #pragma once
@@ -30,6 +33,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "base/buffer.h"
+#include "base/steady_clock.h"
 #include "transport/stream_links.h"
 #include "wire/session.h"
 
@@ -60,7 +64,7 @@ class NumberedLinks {
   // Sends a message, or keeps it until it can be. Errors: ResourceExhausted (invariant 2),
   // NotFound (who had connected to us is gone).
   absl::Status Send(const std::string& peer, bool ours, std::string_view header,
-                    absl::Span<const Buffer> payload, absl::Time now);
+                    absl::Span<const Buffer> payload, SteadyTime now);
 
   // Frames came.
   enum class Came : uint8_t {
@@ -68,7 +72,9 @@ class NumberedLinks {
     kOther,    // of the sessions themselves, or a message that is in hand, or not yet due
     kForeign,  // nothing of ours
   };
-  Came Receive(const std::string& peer, bool ours, Buffers* frames, absl::Time now);
+  Came Receive(const std::string& peer, bool ours, Buffers* frames, SteadyTime now);
+  // A connection that we made has ended: another is made, and what is not in hand is sent again.
+  void Broke(const std::string& peer, SteadyTime now);
   // The peer has shown that it knows the job's session.
   void Prove(const std::string& peer);
   bool IsProven(const std::string& peer) {
@@ -77,7 +83,7 @@ class NumberedLinks {
   }
 
   // Goes on with what is due. Cheap where nothing is.
-  void Tend(absl::Time now);
+  void Tend(SteadyTime now);
   // Something will be due within tens of milliseconds. Else Tend is called a few times a second.
   bool waiting() const { return waiting_ > 0; }
   std::vector<LostLink> TakeLost() { return std::exchange(lost_, {}); }
@@ -87,7 +93,7 @@ class NumberedLinks {
   // Nothing that was sent to somebody who has been heard is still to be taken.
   bool all_acknowledged() const;
   // Says what is in hand, and asks the same.
-  void AskAll(absl::Time now);
+  void AskAll(SteadyTime now);
   // Says that nothing is taken from now on.
   void SayBye();
 
@@ -107,15 +113,19 @@ class NumberedLinks {
     uint16_t attempt = 0;   // of ours: how often we have gone back
     uint16_t their_attempt = 0;
     uint64_t told_gap_at = 0;  // received() + 1 when a gap was told of; with their_attempt
-    absl::Time kept_since = absl::InfiniteFuture();
-    absl::Time heard_at = absl::InfinitePast();
-    absl::Time dialled_at = absl::InfinitePast();
-    absl::Time ask_at = absl::InfiniteFuture();
+    SteadyTime kept_since = SteadyTime::InfiniteFuture();
+    SteadyTime heard_at = SteadyTime::InfinitePast();
+    SteadyTime asked_since = SteadyTime::InfiniteFuture();  // and not heard
+    SteadyTime dialled_at = SteadyTime::InfinitePast();
+    SteadyTime ask_at = SteadyTime::InfiniteFuture();
     absl::Duration ask_again;
-    absl::Time tell_at = absl::InfiniteFuture();
+    SteadyTime tell_at = SteadyTime::InfiniteFuture();
     uint64_t unsaid_messages = 0;
     uint64_t unsaid_bytes = 0;
     bool waits = false;
+    // On a connection made anew, until it is answered: only questions are put, for the other side's
+    // door (transport/door.h) takes little of a connection that it does not know.
+    bool holds = false;
   };
   enum class Word : uint16_t { kAsk = 1, kTell = 2, kBye = 3 };
   struct Note;
@@ -125,14 +135,19 @@ class NumberedLinks {
   Link* Make(const std::string& peer, bool ours);
   absl::Status PutOne(Link* link);
   void PutMore(Link* link);
-  bool Greeted(Link* link, const wire::SessionGreeting& theirs, absl::Time now);
-  void AfterAcknowledgement(Link* link, absl::Time now);
+  bool Greeted(Link* link, const wire::SessionGreeting& theirs, SteadyTime now);
+  void AfterAcknowledgement(Link* link, SteadyTime now);
   bool IsNext(Link* link, uint64_t number);
   void Say(Link* link, Word word, uint64_t last);
-  void OnNote(Link* link, const Note& note, absl::Time now);
+  void OnNote(Link* link, const Note& note, SteadyTime now);
   void Lose(Link* link, std::string why);
-  void TendOne(Link* link, absl::Time now);
+  void TendOne(Link* link, SteadyTime now);
+  void ForgivePause(SteadyTime now);
+  bool IsSilent(const Link& link, SteadyTime now) const;
+  static void Hear(Link* link, SteadyTime now);
   void GoBack(Link* link, uint64_t number);
+  void DialAgain(Link* link, SteadyTime now);
+  void Ask(Link* link, SteadyTime now);
   void Judge(Link* link);
 
   const NumberedOptions options_;
@@ -142,7 +157,8 @@ class NumberedLinks {
   std::deque<std::string> unproven_;  // oldest first; some may be proven or gone by now
   std::vector<LostLink> lost_;
   size_t waiting_ = 0;  // links that something is due on
-  absl::Time tend_at_ = absl::InfinitePast();
+  SteadyTime tend_at_ = SteadyTime::InfinitePast();
+  SteadyTime tended_at_ = SteadyTime::InfiniteFuture();
   Link* found_ = nullptr;
   std::string frame_;  // scratch of PutOne
 };

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/random.h"
+#include "base/steady_clock.h"
 #include "gtest/gtest.h"
 
 namespace soapstone::transport {
@@ -56,7 +57,7 @@ class NumberedLinksTest : public testing::Test {
     end.links->Tend(now_);
   }
   void Pass(absl::Duration time) {
-    for (absl::Time end = now_ + time; now_ < end; now_ += absl::Milliseconds(10)) {
+    for (SteadyTime end = now_ + time; now_ < end; now_ += absl::Milliseconds(10)) {
       Turn(0);
       Turn(1);
     }
@@ -64,7 +65,7 @@ class NumberedLinksTest : public testing::Test {
 
   End ends_[2];
   bool gone_ = false;
-  absl::Time now_ = absl::UnixEpoch() + absl::Hours(1);
+  SteadyTime now_ = SteadyTime() + absl::Hours(1);
 };
 
 TEST_F(NumberedLinksTest, EachMessageArrivesOnceWhateverIsLost) {
@@ -126,6 +127,58 @@ TEST_F(NumberedLinksTest, ASilentConnectionIsMadeAnewAndThenLost) {
   EXPECT_EQ(lost[0].peer, "peer");
 }
 
+// Broken links are known before they are needed; a quiet one that answers is as good as any.
+TEST_F(NumberedLinksTest, ALinkOnWhichNothingIsDueIsLostWhereNobodyAnswers) {
+  for (const absl::Duration timeout : {absl::Milliseconds(50), absl::Seconds(5)}) {
+    Make(0, {.link_timeout = timeout});
+    Make(1, {.link_timeout = timeout});
+    ASSERT_TRUE(Send(0, "hello").ok());
+    Pass(absl::Minutes(1));
+    EXPECT_TRUE(ends_[0].links->TakeLost().empty());
+    const SteadyTime quiet = now_;
+    std::vector<LostLink> lost;
+    for (; lost.empty() && now_ < quiet + absl::Minutes(1); now_ += absl::Milliseconds(10)) {
+      ends_[1].in.clear();
+      ends_[0].links->Tend(now_);
+      lost = ends_[0].links->TakeLost();
+    }
+    EXPECT_EQ(lost.size(), 1u);
+    EXPECT_LT(now_ - quiet, timeout + absl::Seconds(1));
+    ends_[0].in.clear();
+  }
+}
+
+// Its machine slept, or somebody stopped it: what came meanwhile is still to be read.
+TEST_F(NumberedLinksTest, WhoDidNotListenDoesNotCallOthersSilent) {
+  ASSERT_TRUE(Send(0, "hello").ok());
+  Pass(absl::Milliseconds(100));
+  ASSERT_TRUE(Send(0, "before the pause").ok());
+  now_ += absl::Minutes(10);
+  ends_[0].links->Tend(now_);
+  ends_[1].links->Tend(now_);
+  Pass(absl::Milliseconds(100));
+  EXPECT_TRUE(ends_[0].links->TakeLost().empty());
+  EXPECT_TRUE(ends_[0].links->all_acknowledged());
+  ASSERT_EQ(ends_[1].got.size(), 2u);
+}
+
+// The other side's door would take a burst for a stranger's.
+TEST_F(NumberedLinksTest, OnAConnectionMadeAnewItAsksBeforeItSendsAgain) {
+  ASSERT_TRUE(Send(0, "hello").ok());
+  Pass(absl::Milliseconds(100));
+  for (int i = 0; i < 50; ++i) ASSERT_TRUE(Send(0, absl::StrCat("message ", i)).ok());
+  for (; ends_[0].redialled == 0; now_ += absl::Milliseconds(10)) {
+    ends_[1].in.clear();
+    ends_[0].links->Tend(now_);
+  }
+  ASSERT_TRUE(Send(0, "later").ok());
+  ASSERT_EQ(ends_[1].in.size(), 1u);
+  EXPECT_EQ(ends_[1].in[0][0].size(), NumberedLinks::kNoteBytes);
+  Pass(absl::Milliseconds(100));
+  ASSERT_EQ(ends_[1].got.size(), 52u);
+  EXPECT_EQ(ends_[1].got[51], "later");
+}
+
 TEST_F(NumberedLinksTest, WhoWasNeverHeardIsNotLost) {
   ASSERT_TRUE(Send(0, "is somebody there?").ok());
   ends_[1].in.clear();
@@ -170,7 +223,8 @@ TEST_F(NumberedLinksTest, UnprovenLinksAreForgottenBeyondTheirBound) {
   Buffers frames;
   for (int i = 0; i < 100; ++i) {
     NumberedLinks stranger(
-        {}, [&](const std::string&, bool, std::string_view first, absl::Span<const Buffer>, bool) {
+        {},
+        [&](const std::string&, bool, std::string_view first, absl::Span<const Buffer>, bool) {
           frames = {Buffer::CopyOf(first)};
           return absl::OkStatus();
         },

@@ -1,10 +1,11 @@
 #include "transport/rejections.h"
 
+#include "base/steady_clock.h"
 #include "glog/logging.h"
 
 namespace soapstone::transport {
 
-void Rejections::Add(const absl::Status& reason, absl::Time now) {
+void Rejections::Add(const absl::Status& reason, SteadyTime now) {
   ++count_;
   if (now < next_log_) return;
   LOG(WARNING) << "rejected " << count_ - logged_count_ << " messages; last: " << reason.message();

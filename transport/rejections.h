@@ -5,19 +5,19 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "absl/time/time.h"
+#include "base/steady_clock.h"
 
 namespace soapstone::transport {
 
 class Rejections {
  public:
-  void Add(const absl::Status& reason, absl::Time now);
+  void Add(const absl::Status& reason, SteadyTime now);
   uint64_t count() const { return count_; }
 
  private:
   uint64_t count_ = 0;
   uint64_t logged_count_ = 0;
-  absl::Time next_log_ = absl::InfinitePast();
+  SteadyTime next_log_ = SteadyTime::InfinitePast();
 };
 
 }  // namespace soapstone::transport

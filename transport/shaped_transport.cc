@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/steady_clock.h"
 
 namespace soapstone::transport {
 namespace {
@@ -14,7 +15,7 @@ constexpr absl::Duration kRetryEvery = absl::Milliseconds(2);  // while the queu
 
 }  // namespace
 
-absl::Time ShapedTransport::Link::Admit(absl::Time now, const wire::Message& message,
+SteadyTime ShapedTransport::Link::Admit(SteadyTime now, const wire::Message& message,
                                         double limit_mbps) {
   free = std::max(now, free);
   if (limit_mbps > 0) {
@@ -25,18 +26,18 @@ absl::Time ShapedTransport::Link::Admit(absl::Time now, const wire::Message& mes
 }
 
 absl::Status ShapedTransport::Send(wire::Address node, const wire::Message& message) {
-  const absl::Time now = absl::Now();
+  const SteadyTime now = SteadyNow();
   Link& link = outward_[node];
   if (link.held.size() >= kHeldMax) {
     return absl::ResourceExhaustedError(absl::StrCat("the link to ", node.ToString(), " is full"));
   }
-  const absl::Time leaves = link.Admit(now, message, limit_mbps_);
+  const SteadyTime leaves = link.Admit(now, message, limit_mbps_);
   if (link.held.empty() && leaves <= now) return inside_->Send(node, message);
   link.held.push_back({leaves, message});
   return absl::OkStatus();
 }
 
-void ShapedTransport::SendDue(absl::Time now) {
+void ShapedTransport::SendDue(SteadyTime now) {
   for (auto& [node, link] : outward_) {
     while (!link.held.empty() && link.held.front().leaves <= now) {
       if (absl::IsResourceExhausted(inside_->Send(node, link.held.front().message))) {
@@ -48,7 +49,7 @@ void ShapedTransport::SendDue(absl::Time now) {
   }
 }
 
-std::optional<wire::Message> ShapedTransport::TakeDue(absl::Time now) {
+std::optional<wire::Message> ShapedTransport::TakeDue(SteadyTime now) {
   for (auto& [node, link] : inward_) {
     if (link.held.empty() || link.held.front().leaves > now) continue;
     wire::Message message = std::move(link.held.front().message);
@@ -59,8 +60,8 @@ std::optional<wire::Message> ShapedTransport::TakeDue(absl::Time now) {
   return std::nullopt;
 }
 
-absl::Time ShapedTransport::NextDue() const {
-  absl::Time next = absl::InfiniteFuture();
+SteadyTime ShapedTransport::NextDue() const {
+  SteadyTime next = SteadyTime::InfiniteFuture();
   for (const Links* links : {&outward_, &inward_}) {
     for (const auto& [node, link] : *links) {
       if (!link.held.empty()) next = std::min(next, link.held.front().leaves);
@@ -69,27 +70,27 @@ absl::Time ShapedTransport::NextDue() const {
   return next;
 }
 
-std::optional<wire::Message> ShapedTransport::Receive(absl::Time deadline) {
+std::optional<wire::Message> ShapedTransport::Receive(SteadyTime deadline) {
   for (;;) {
-    absl::Time now = absl::Now();
+    SteadyTime now = SteadyNow();
     SendDue(now);
     if (std::optional<wire::Message> due = TakeDue(now)) return due;
     if (inward_held_ >= kHeldMax) {
       // Nothing more is taken in until the first of them has left.
-      const absl::Time until = std::min(deadline, NextDue());
+      const SteadyTime until = std::min(deadline, NextDue());
       absl::SleepFor(std::min(until - now, kRetryEvery));
-      if (absl::Now() >= deadline) return std::nullopt;
+      if (SteadyNow() >= deadline) return std::nullopt;
       continue;
     }
     std::optional<wire::Message> message = inside_->Receive(std::min(deadline, NextDue()));
-    now = absl::Now();
+    now = SteadyNow();
     if (!message.has_value()) {
       // The deadline, a Wake, or time to send or to give out what is held.
       SendDue(now);
       return TakeDue(now);
     }
     Link& link = inward_[node_of_(message->from)];
-    const absl::Time leaves = link.Admit(now, *message, limit_mbps_);
+    const SteadyTime leaves = link.Admit(now, *message, limit_mbps_);
     if (link.held.empty() && leaves <= now) return message;
     link.held.push_back({leaves, *std::move(message)});
     ++inward_held_;
@@ -97,7 +98,7 @@ std::optional<wire::Message> ShapedTransport::Receive(absl::Time deadline) {
 }
 
 void ShapedTransport::Close(absl::Duration linger) {
-  SendDue(absl::InfiniteFuture());
+  SendDue(SteadyTime::InfiniteFuture());
   inside_->Close(linger);
 }
 

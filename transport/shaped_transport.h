@@ -15,6 +15,7 @@
 #include <optional>
 #include <string>
 
+#include "base/steady_clock.h"
 #include "transport/transport.h"
 
 namespace soapstone::transport {
@@ -42,7 +43,7 @@ class ShapedTransport : public Transport {
   void SetSelf(wire::Address self) override { inside_->SetSelf(self); }
   void SetSession(uint64_t session) override { inside_->SetSession(session); }
   absl::Status Send(wire::Address node, const wire::Message& message) override;
-  std::optional<wire::Message> Receive(absl::Time deadline) override;
+  std::optional<wire::Message> Receive(SteadyTime deadline) override;
   std::vector<LostNode> TakeLost() override { return inside_->TakeLost(); }
   void Wake() override { inside_->Wake(); }
   // What is held is handed on at once.
@@ -52,21 +53,21 @@ class ShapedTransport : public Transport {
 
  private:
   struct Held {
-    absl::Time leaves;
+    SteadyTime leaves;
     wire::Message message;
   };
   struct Link {
-    absl::Time free = absl::InfinitePast();
+    SteadyTime free = SteadyTime::InfinitePast();
     std::deque<Held> held;
     // When a message that comes now leaves.
-    absl::Time Admit(absl::Time now, const wire::Message& message, double limit_mbps);
+    SteadyTime Admit(SteadyTime now, const wire::Message& message, double limit_mbps);
   };
   using Links = std::map<wire::Address, Link>;  // by node
 
-  void SendDue(absl::Time now);
-  std::optional<wire::Message> TakeDue(absl::Time now);
+  void SendDue(SteadyTime now);
+  std::optional<wire::Message> TakeDue(SteadyTime now);
   // When the first message held leaves.
-  absl::Time NextDue() const;
+  SteadyTime NextDue() const;
 
   std::unique_ptr<Transport> inside_;
   std::function<wire::Address(wire::Address)> node_of_;

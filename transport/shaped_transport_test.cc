@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/time/clock.h"
+#include "base/steady_clock.h"
 #include "gtest/gtest.h"
 #include "transport/inproc_transport.h"
 
@@ -48,10 +48,10 @@ class ShapedTransportTest : public ::testing::Test {
   }
   // Turns the worker's loop until the server has a message.
   std::optional<Message> AtServer() {
-    const absl::Time until = absl::Now() + kShapedPatience;
-    while (absl::Now() < until) {
-      EXPECT_FALSE(worker_->Receive(absl::Now() + absl::Milliseconds(1)).has_value());
-      if (auto message = server_->Receive(absl::Now())) return message;
+    const SteadyTime until = SteadyNow() + kShapedPatience;
+    while (SteadyNow() < until) {
+      EXPECT_FALSE(worker_->Receive(SteadyNow() + absl::Milliseconds(1)).has_value());
+      if (auto message = server_->Receive(SteadyNow())) return message;
     }
     return std::nullopt;
   }
@@ -63,16 +63,16 @@ class ShapedTransportTest : public ::testing::Test {
 
 TEST_F(ShapedTransportTest, WithoutALimitAMessagePassesAtOnce) {
   Send(Push(1));
-  const auto got = server_->Receive(absl::Now() + kShapedPatience);
+  const auto got = server_->Receive(SteadyNow() + kShapedPatience);
   ASSERT_TRUE(got.has_value());
   EXPECT_EQ(got->clock, 1);
 }
 
 TEST_F(ShapedTransportTest, WhatIsSentTakesItsTimeAndKeepsItsOrder) {
   shaped_->SetLimit(kMbps);
-  const absl::Time began = absl::Now();
+  const SteadyTime began = SteadyNow();
   for (Clock c = 0; c < 20; ++c) Send(Push(c));
-  EXPECT_FALSE(server_->Receive(absl::Now()).has_value());
+  EXPECT_FALSE(server_->Receive(SteadyNow()).has_value());
   shaped_->SetLimit(0);
   Send(Push(20, 4));  // without a limit: behind the others all the same
   for (Clock c = 0; c <= 20; ++c) {
@@ -80,14 +80,14 @@ TEST_F(ShapedTransportTest, WhatIsSentTakesItsTimeAndKeepsItsOrder) {
     ASSERT_TRUE(got.has_value());
     EXPECT_EQ(got->clock, c);
   }
-  EXPECT_GE(absl::Now() - began, absl::Milliseconds(20));
+  EXPECT_GE(SteadyNow() - began, absl::Milliseconds(20));
 }
 
 TEST_F(ShapedTransportTest, WhatIsReceivedTakesItsTimeAndKeepsItsOrder) {
   Send(Push(0));  // tells the server where the worker is
-  ASSERT_TRUE(server_->Receive(absl::Now() + kShapedPatience).has_value());
+  ASSERT_TRUE(server_->Receive(SteadyNow() + kShapedPatience).has_value());
   shaped_->SetLimit(kMbps);
-  const absl::Time began = absl::Now();
+  const SteadyTime began = SteadyNow();
   for (Clock c = 0; c < 20; ++c) {
     Message reply = Push(c);
     reply.type = MessageType::kPullReply;
@@ -96,23 +96,23 @@ TEST_F(ShapedTransportTest, WhatIsReceivedTakesItsTimeAndKeepsItsOrder) {
   }
   for (Clock c = 0; c < 20; ++c) {
     std::optional<Message> got;
-    const absl::Time until = absl::Now() + kShapedPatience;
-    while (!got.has_value() && absl::Now() < until) got = worker_->Receive(until);
+    const SteadyTime until = SteadyNow() + kShapedPatience;
+    while (!got.has_value() && SteadyNow() < until) got = worker_->Receive(until);
     ASSERT_TRUE(got.has_value());
     EXPECT_EQ(got->clock, c);
   }
-  EXPECT_GE(absl::Now() - began, absl::Milliseconds(20));
+  EXPECT_GE(SteadyNow() - began, absl::Milliseconds(20));
 }
 
 TEST_F(ShapedTransportTest, ADeadlineIsKeptWhileMessagesAreHeld) {
   shaped_->SetLimit(1e-3);
   Send(Push(0));
-  const absl::Time began = absl::Now();
+  const SteadyTime began = SteadyNow();
   EXPECT_FALSE(worker_->Receive(began + absl::Milliseconds(30)).has_value());
-  EXPECT_GE(absl::Now() - began, absl::Milliseconds(30));
+  EXPECT_GE(SteadyNow() - began, absl::Milliseconds(30));
   worker_->Wake();
-  EXPECT_FALSE(worker_->Receive(absl::Now() + kShapedPatience).has_value());
-  EXPECT_LT(absl::Now() - began, kShapedPatience);
+  EXPECT_FALSE(worker_->Receive(SteadyNow() + kShapedPatience).has_value());
+  EXPECT_LT(SteadyNow() - began, kShapedPatience);
 }
 
 TEST_F(ShapedTransportTest, NoMoreIsHeldThanTheBound) {
@@ -127,7 +127,7 @@ TEST_F(ShapedTransportTest, CloseHandsOnWhatIsHeld) {
   for (Clock c = 0; c < 3; ++c) Send(Push(c));
   worker_->Close(kShapedPatience);
   for (Clock c = 0; c < 3; ++c) {
-    const auto got = server_->Receive(absl::Now() + kShapedPatience);
+    const auto got = server_->Receive(SteadyNow() + kShapedPatience);
     ASSERT_TRUE(got.has_value());
     EXPECT_EQ(got->clock, c);
   }

@@ -50,8 +50,7 @@ struct SharedChannel::Inward {
       : memory(std::move(memory)), leases(ring) {}
   const std::shared_ptr<PageBlock> memory;
   std::map<uint64_t, PageBlock> segments;  // of the channel's thread; none is dropped
-  std::atomic<uint64_t> held_bytes{0};     // of messages whose leases are here
-  std::atomic<size_t> held{0};
+  std::atomic<size_t> held{0};             // messages whose leases are here
   Mutex mutex;
   SharedRing leases ABSL_GUARDED_BY(mutex);
 };
@@ -59,13 +58,11 @@ struct SharedChannel::Inward {
 // Gives a lease back when the last view of a message's payload has died.
 class SharedChannel::Lease {
  public:
-  Lease(std::shared_ptr<Inward> inward, uint32_t lease, uint64_t bytes)
-      : inward_(std::move(inward)), bytes_(bytes), lease_(lease) {
-    inward_->held_bytes.fetch_add(bytes_, std::memory_order_relaxed);
+  Lease(std::shared_ptr<Inward> inward, uint32_t lease)
+      : inward_(std::move(inward)), lease_(lease) {
     inward_->held.fetch_add(1, std::memory_order_relaxed);
   }
   ~Lease() {
-    inward_->held_bytes.fetch_sub(bytes_, std::memory_order_relaxed);
     inward_->held.fetch_sub(1, std::memory_order_relaxed);
     MutexLock lock(&inward_->mutex);
     std::byte* record = inward_->leases.Reserve(sizeof(lease_));
@@ -78,7 +75,6 @@ class SharedChannel::Lease {
 
  private:
   const std::shared_ptr<Inward> inward_;
-  const uint64_t bytes_;
   const uint32_t lease_;
 };
 
@@ -90,21 +86,21 @@ int SharedChannel::MakeMemory() { return SharedArena::MakeSealed("soapstone-link
 
 absl::StatusOr<std::unique_ptr<SharedChannel>> SharedChannel::Map(
     int fd, bool first, std::function<bool(const SharedArena::Segment&)> show,
-    uint64_t lent_bytes_max) {
+    uint64_t unread_bytes_max) {
   if (!SharedArena::IsSealed(fd, MemoryBytes())) {
     return absl::InvalidArgumentError("the memory of a link is not what it should be");
   }
   auto memory = std::make_shared<PageBlock>(PageBlock::MapShared(fd, MemoryBytes(), true));
   if (memory->empty()) return absl::ResourceExhaustedError("no room to map a link");
   return std::unique_ptr<SharedChannel>(
-      new SharedChannel(std::move(memory), first, std::move(show), lent_bytes_max));
+      new SharedChannel(std::move(memory), first, std::move(show), unread_bytes_max));
 }
 
 // In the memory: messages of the first side, of the second, leases of the first, of the second.
 SharedChannel::SharedChannel(std::shared_ptr<PageBlock> memory, bool first,
                              std::function<bool(const SharedArena::Segment&)> show,
-                             uint64_t lent_bytes_max)
-    : lent_bytes_max_(lent_bytes_max),
+                             uint64_t unread_bytes_max)
+    : unread_bytes_max_(unread_bytes_max),
       memory_(std::move(memory)),
       out_(memory_->data() + (first ? 0 : kMessageRing), kRingBytes),
       in_(memory_->data() + (first ? kMessageRing : 0), kRingBytes),
@@ -134,10 +130,18 @@ void SharedChannel::TakeLeasesBack() {
     Lent& lent = lent_[lease - 1];
     lent.used = false;
     lent.payload.clear();
-    lent_bytes_ -= lent.bytes;
     unlent_.push_back(lease - 1);
   }
   broken_ = broken_ || leases_back_.broken();
+}
+
+bool SharedChannel::HasRoom(uint64_t lent_bytes) {
+  const uint64_t taken = out_.taken();
+  while (!unread_.empty() && unread_.front().end <= taken) {
+    unread_bytes_ -= unread_.front().bytes;
+    unread_.pop_front();
+  }
+  return !unlent_.empty() && (unread_.empty() || unread_bytes_ + lent_bytes <= unread_bytes_max_);
 }
 
 void SharedChannel::Abandon() {
@@ -188,16 +192,13 @@ absl::Status SharedChannel::Send(std::string_view header, absl::Span<const Buffe
   Buffers lent;
   size_t inlined = 0;
   uint64_t lent_bytes = 0;
+  const auto lends = [&](size_t i) {
+    if (inlined + payload[i].size() > kInlineMax) return true;
+    inlined += RoundUp(payload[i].size());
+    return false;
+  };
   for (size_t i = 0; i < payload.size(); ++i) {
-    const size_t size = payload[i].size();
-    if (inlined + size <= kInlineMax) {
-      refs[i].size = size;
-      inlined += RoundUp(size);
-      continue;
-    }
-    lent.push_back(payload[i]);
-    lent_bytes += size;
-    SOAP_ASSIGN_OR_RETURN(refs[i], RefTo(&lent.back()));
+    if (lends(i)) lent_bytes += payload[i].size();
   }
   const size_t refs_bytes = refs.size() * sizeof(FrameRef);
   const size_t body = refs_bytes + RoundUp(header.size()) + inlined;
@@ -219,22 +220,30 @@ absl::Status SharedChannel::Send(std::string_view header, absl::Span<const Buffe
     }
   };
   if (indirect) {
+    lent_bytes += body;
+    record_bytes = sizeof(head) + sizeof(indirect_ref);
+  }
+  // Before anything is copied: who finds no room tries again soon.
+  if (lent_bytes > 0 && !HasRoom(lent_bytes)) return Full();
+  std::byte* record = out_.Reserve(record_bytes);
+  if (record == nullptr) return Full();
+  inlined = 0;
+  for (size_t i = 0; i < payload.size(); ++i) {
+    if (!lends(i)) {
+      refs[i].size = payload[i].size();
+      continue;
+    }
+    lent.push_back(payload[i]);
+    SOAP_ASSIGN_OR_RETURN(refs[i], RefTo(&lent.back()));
+  }
+  if (indirect) {
     whole.resize(body);
     write_body(whole.data());
     lent.push_back(Buffer(nullptr, whole.data(), body));
-    lent_bytes += body;
     SOAP_ASSIGN_OR_RETURN(indirect_ref, RefTo(&lent.back()));
     head.flags = kIndirect;
-    record_bytes = sizeof(head) + sizeof(indirect_ref);
   }
-  if (!lent.empty()) {
-    if (unlent_.empty() || (lent_bytes_ > 0 && lent_bytes_ + lent_bytes > lent_bytes_max_)) {
-      return Full();
-    }
-    head.lease = unlent_.back() + 1;
-  }
-  std::byte* record = out_.Reserve(record_bytes);
-  if (record == nullptr) return Full();
+  if (!lent.empty()) head.lease = unlent_.back() + 1;
   std::memcpy(record, &head, sizeof(head));
   if (indirect) {
     std::memcpy(record + sizeof(head), &indirect_ref, sizeof(indirect_ref));
@@ -244,8 +253,9 @@ absl::Status SharedChannel::Send(std::string_view header, absl::Span<const Buffe
   *ring = out_.Publish();
   if (!lent.empty()) {
     unlent_.pop_back();
-    lent_[head.lease - 1] = {std::move(lent), lent_bytes, true};
-    lent_bytes_ += lent_bytes;
+    lent_[head.lease - 1] = {std::move(lent), true};
+    unread_.push_back({out_.published(), lent_bytes});
+    unread_bytes_ += lent_bytes;
   }
   return absl::OkStatus();
 }
@@ -256,8 +266,7 @@ bool SharedChannel::AddSegment(uint64_t id, size_t size, int fd) {
   if (const auto known = inward_->segments.find(id); known != inward_->segments.end()) {
     return known->second.size() == size;  // shown again
   }
-  if (id == 0 || inward_->segments.size() >= kSegmentsMax ||
-      !SharedArena::IsSealed(fd, size)) {
+  if (id == 0 || inward_->segments.size() >= kSegmentsMax || !SharedArena::IsSealed(fd, size)) {
     return false;
   }
   PageBlock memory = PageBlock::MapShared(fd, size, false);
@@ -270,7 +279,7 @@ bool SharedChannel::AddSegment(uint64_t id, size_t size, int fd) {
 bool SharedChannel::Receive(Buffers* frames) {
   frames->clear();
   // Also here: who sends nothing for long has its blocks back all the same.
-  if (lent_bytes_ > 0) TakeLeasesBack();
+  if (unlent_.size() < lent_.size()) TakeLeasesBack();
   const auto record = in_.Peek();
   if (!record.has_value()) return false;
   if (!Parse(*record, frames)) {
@@ -318,11 +327,9 @@ bool SharedChannel::Parse(absl::Span<const std::byte> record, Buffers* frames) {
   refs_.resize(head.frames);
   Copy(refs_.data(), record.data(), refs_bytes);
   size_t inlined = 0;
-  uint64_t lent = 0;
   for (const FrameRef& ref : refs_) {
     if (ref.segment != 0) {
       if (At(ref) == nullptr || head.lease == 0) return false;
-      lent += RoundUp(ref.size);
     } else {
       if (ref.size > kInlineMax) return false;
       inlined += RoundUp(ref.size);
@@ -332,12 +339,10 @@ bool SharedChannel::Parse(absl::Span<const std::byte> record, Buffers* frames) {
   record.remove_prefix(refs_bytes + RoundUp(head.header_bytes));
   if (record.size() < inlined) return false;
   // Nothing is wrong, and no segment is missing: from here on the lease is ours to give back.
-  const bool keeps =
-      lent + inward_->held_bytes.load(std::memory_order_relaxed) <= lent_bytes_max_ / 2 &&
-      inward_->held.load(std::memory_order_relaxed) < kHeldMax;
+  const bool keeps = inward_->held.load(std::memory_order_relaxed) < kHeldMax;
   std::shared_ptr<Lease> lease;
   if (head.lease != 0)
-    lease = std::allocate_shared<Lease>(RecyclingAllocator<Lease>(), inward_, head.lease, lent);
+    lease = std::allocate_shared<Lease>(RecyclingAllocator<Lease>(), inward_, head.lease);
   BufferPool::Block copies;
   if (inlined > 0) {
     copies = pool_.Take(inlined);

@@ -9,11 +9,11 @@
 //
 // Invariants
 //  1. A block that is lent is not used again before its lease has come back, or the link is closed.
-//  2. At most kLeasesMax messages, and `lent_bytes_max` or one message, are lent at a time. Nobody
-//     waits for a lease that comes back only after what he sends next: beyond kHeldMax messages, or
-//     half of the bytes, that the receiver keeps, it copies what comes. The bound is far above a
-//     gradient or the values of 10^9 parameters: copying those takes a loop longer than heartbeats
-//     can wait.
+//  2. Of what is lent at most `unread_bytes_max` bytes, or one message, have not been read by the
+//     other side. What it has read and keeps does not count: it may let go of that only after what
+//     it is sent next, as who gathers gradients does, and a bound on it would wait for itself. At
+//     most kLeasesMax messages are lent; beyond kHeldMax that the receiver keeps it copies what
+//     comes, so that nobody waits for those either.
 //  3. Whatever the other side writes, nothing outside the mapped memory is read, and its segments
 //     cannot shrink: SharedArena::IsSealed.
 // One thread calls it; leases come back from any.
@@ -21,6 +21,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -35,6 +36,7 @@
 #include "base/buffer.h"
 #include "base/mutex.h"
 #include "base/page_block.h"
+#include "base/recycling.h"
 #include "base/shared_arena.h"
 #include "transport/shared_ring.h"
 
@@ -44,7 +46,7 @@ class SharedChannel {
  public:
   static constexpr size_t kRingBytes = size_t{1} << 20;
   static constexpr size_t kLeasesMax = 4096;
-  static constexpr uint64_t kLentBytesMax = uint64_t{16} << 30;
+  static constexpr uint64_t kUnreadBytesMax = uint64_t{512} << 20;
   static constexpr size_t kHeldMax = kLeasesMax / 4 * 3;
   static constexpr size_t kInlineMax = 8192;  // of a message's frames together
   static constexpr size_t kFramesMax = 65'536;
@@ -58,11 +60,11 @@ class SharedChannel {
   // segment's descriptor to the other side before a message mentions it; false: that failed.
   static absl::StatusOr<std::unique_ptr<SharedChannel>> Map(
       int fd, bool first, std::function<bool(const SharedArena::Segment&)> show,
-      uint64_t lent_bytes_max = kLentBytesMax);
+      uint64_t unread_bytes_max = kUnreadBytesMax);
   ~SharedChannel();
 
   // Puts a message into the ring. `*ring`: the reader sleeps and must be told. Errors:
-  // ResourceExhausted (ring or leases), Unavailable (the link is broken).
+  // ResourceExhausted (invariant 2, or the ring has no room), Unavailable (the link is broken).
   absl::Status Send(std::string_view header, absl::Span<const Buffer> payload, bool* ring);
 
   // The next message: frames[0] is its header, which lasts until the next call. False: none. Where
@@ -83,6 +85,8 @@ class SharedChannel {
   bool readable() const { return in_.readable(); }
   bool PrepareToSleep() { return in_.PrepareToSleep(); }
   void Woke() { in_.Woke(); }
+  // Lent, and not read by the other side when the latest Send looked.
+  uint64_t unread_bytes() const { return unread_bytes_; }
   // As SharedRing::writer_cpu, of the other side.
   int other_cpu() const { return in_.writer_cpu(); }
   bool broken() const { return broken_ || in_.broken() || out_.broken(); }
@@ -99,18 +103,23 @@ class SharedChannel {
   };
   struct Lent {
     Buffers payload;
-    uint64_t bytes = 0;
     bool used = false;
+  };
+  // A record of out_ whose message is lent.
+  struct Unread {
+    uint64_t end = 0;  // of the record, as SharedRing::published
+    uint64_t bytes = 0;
   };
 
   SharedChannel(std::shared_ptr<PageBlock> memory, bool first,
-                std::function<bool(const SharedArena::Segment&)> show, uint64_t lent_bytes_max);
+                std::function<bool(const SharedArena::Segment&)> show, uint64_t unread_bytes_max);
   void TakeLeasesBack();
+  bool HasRoom(uint64_t lent_bytes);
   absl::StatusOr<FrameRef> RefTo(Buffer* frame);
   bool Parse(absl::Span<const std::byte> record, Buffers* frames);
   const std::byte* At(const FrameRef& ref);
 
-  const uint64_t lent_bytes_max_;
+  const uint64_t unread_bytes_max_;
   std::shared_ptr<PageBlock> memory_;
   SharedRing out_, in_;
   SharedRing leases_back_;  // the other side writes: what we lent
@@ -118,11 +127,12 @@ class SharedChannel {
   std::shared_ptr<Inward> inward_;
   std::vector<Lent> lent_;        // by lease - 1
   std::vector<uint32_t> unlent_;  // free indices of lent_
-  uint64_t lent_bytes_ = 0;
+  std::deque<Unread, RecyclingAllocator<Unread>> unread_;
+  uint64_t unread_bytes_ = 0;
   std::vector<const SharedArena::Segment*> shown_;  // by segment id; null: not shown
-  BufferPool pool_;             // of frames that are copied
-  std::vector<FrameRef> refs_;  // scratch of Parse
-  std::string header_;          // of the latest message
+  BufferPool pool_;                                 // of frames that are copied
+  std::vector<FrameRef> refs_;                      // scratch of Parse
+  std::string header_;                              // of the latest message
   bool wants_segment_ = false;
   bool broken_ = false;
 };

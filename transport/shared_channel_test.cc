@@ -48,6 +48,7 @@ class SharedChannelTest : public ::testing::Test {
   std::byte* memory_ = nullptr;
   int shown_ = 0;
   bool withhold_ = false;
+  bool ring_ = false;
   Buffers frames_;
 };
 
@@ -150,31 +151,80 @@ TEST_F(SharedChannelTest, WhoKeepsAllThatComesDoesNotHoldUpTheSender) {
   }
 }
 
-// The same by bytes: of messages of a fifth of the bound it keeps two as they lie, and copies others.
-TEST_F(SharedChannelTest, NorDoesWhoKeepsLargeMessages) {
-  const int fd = SharedChannel::MakeMemory();
-  std::unique_ptr<SharedChannel> to;
-  constexpr size_t kSize = 1 << 20;
-  const auto from = *SharedChannel::Map(
-      fd, true,
-      [&to](const SharedArena::Segment& segment) {
-        return to->AddSegment(segment.id, segment.size, segment.fd);
-      },
-      5 * kSize);
-  to = *SharedChannel::Map(
-      fd, false, [](const SharedArena::Segment&) { return false; }, 5 * kSize);
-  close(fd);
+// The bound is five messages here.
+class SmallSharedChannelTest : public SharedChannelTest {
+ protected:
+  static constexpr size_t kSize = 1 << 20;
+  SmallSharedChannelTest() {
+    const int fd = SharedChannel::MakeMemory();
+    from_ = *SharedChannel::Map(
+        fd, true,
+        [this](const SharedArena::Segment& segment) {
+          return to_->AddSegment(segment.id, segment.size, segment.fd);
+        },
+        5 * kSize);
+    to_ = *SharedChannel::Map(fd, false, [](const SharedArena::Segment&) { return false; });
+    close(fd);
+  }
+  absl::Status Lend(const Buffer& payload) {
+    bool ring = false;
+    return from_->Send("h", {payload}, &ring);
+  }
+  std::unique_ptr<SharedChannel> from_, to_;
+};
+
+// What is read and kept is not in the way of what comes next, nor copied.
+TEST_F(SmallSharedChannelTest, NorDoesWhoKeepsLargeMessages) {
   std::vector<Buffers> kept;
   for (int i = 0; i < 20; ++i) {
-    bool ring = false;
     const Buffer large = Pooled(kSize, static_cast<char>('a' + i));
-    ASSERT_TRUE(from->Send("h", {large}, &ring).ok()) << i;
-    ASSERT_TRUE(to->Receive(&frames_));
+    ASSERT_TRUE(Lend(large).ok()) << i;
+    ASSERT_TRUE(to_->Receive(&frames_));
     kept.push_back(frames_);
     const_cast<std::byte*>(large.data())[0] = std::byte{'!'};  // seen by whom it is lent to
-    EXPECT_EQ(kept[i][1].data()[0] == std::byte{'!'}, i < 2) << i;
+    EXPECT_EQ(kept[i][1].data()[0], std::byte{'!'}) << i;
     EXPECT_EQ(kept[i][1].data()[kSize - 1], static_cast<std::byte>('a' + i));
   }
+}
+
+TEST_F(SmallSharedChannelTest, OfWhatIsNotReadNoMoreIsLentThanTheBound) {
+  const Buffer block = Pooled(kSize, 'b');
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(Lend(block).ok()) << i;
+  EXPECT_TRUE(absl::IsResourceExhausted(Lend(block)));
+  EXPECT_EQ(from_->unread_bytes(), 5 * kSize);
+  ASSERT_TRUE(from_->Send("control", {}, &ring_).ok());  // what lends nothing passes
+  std::vector<Buffers> kept;
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(to_->Receive(&frames_));
+    kept.push_back(frames_);
+  }
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(Lend(block).ok()) << i;
+  EXPECT_TRUE(absl::IsResourceExhausted(Lend(block)));
+}
+
+// It must pass, and does when nothing else waits to be read.
+TEST_F(SmallSharedChannelTest, AMessageAboveTheBoundPassesAlone) {
+  const Buffer whole = Pooled(8 * kSize, 'w'), small = Pooled(kSize, 's');
+  ASSERT_TRUE(Lend(small).ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(Lend(whole)));
+  ASSERT_TRUE(to_->Receive(&frames_));
+  ASSERT_TRUE(Lend(whole).ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(Lend(small)));
+  Buffers kept;
+  ASSERT_TRUE(to_->Receive(&kept));
+  EXPECT_EQ(kept[1].size(), 8 * kSize);
+  EXPECT_TRUE(Lend(whole).ok());  // though the first is kept
+}
+
+// A reader that says it has read what was never written is not believed.
+TEST_F(SmallSharedChannelTest, AReaderAheadOfItsWriterHasBrokenTheLink) {
+  const int fd = SharedChannel::MakeMemory();
+  auto ours = *SharedChannel::Map(fd, true, [](const auto&) { return true; });
+  PageBlock memory = PageBlock::MapShared(fd, SharedChannel::MemoryBytes(), true);
+  close(fd);
+  reinterpret_cast<SharedRing::Head*>(memory.data())->taken = 1 << 30;
+  EXPECT_FALSE(ours->Send("h", {Pooled(kSize, 'x')}, &ring_).ok());
+  EXPECT_TRUE(ours->broken());
 }
 
 TEST_F(SharedChannelTest, AFullRingIsAnErrorAndLendsNothing) {

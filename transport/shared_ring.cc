@@ -15,13 +15,16 @@ constexpr uint64_t Padded(uint64_t size) { return (size + 7) / 8 * 8; }
 
 }  // namespace
 
+uint64_t SharedRing::taken() {
+  const uint64_t taken = head_->taken.load(std::memory_order_acquire);
+  broken_ = broken_ || position_ - taken > capacity_;
+  return taken;
+}
+
 std::byte* SharedRing::Reserve(size_t size) {
   if (broken_ || size > RecordMax(capacity_)) return nullptr;
-  const uint64_t used = position_ - head_->taken.load(std::memory_order_acquire);
-  if (used > capacity_) {
-    broken_ = true;
-    return nullptr;
-  }
+  const uint64_t used = position_ - taken();
+  if (broken_) return nullptr;
   const uint64_t wanted = kPrefix + Padded(size);
   const uint64_t at = position_ % capacity_;
   const uint64_t to_end = capacity_ - at;

@@ -43,6 +43,10 @@ class SharedRing {
   std::byte* Reserve(size_t size);
   // The record reserved last can be read. True: the reader sleeps, and must be rung.
   bool Publish();
+  // Positions: behind the record published last, and up to where the reader has taken them. A
+  // reader that has taken what was not written has broken the ring.
+  uint64_t published() const { return position_; }
+  uint64_t taken();
 
   // ---- The reader's
   // The next record's bytes; empty: none. They may change under the reader's eyes.

@@ -260,8 +260,7 @@ bool StreamChannel::AddChunk() {
 }
 
 void StreamChannel::AddNote(uint32_t magic, uint64_t number) {
-  heads_.push_back(
-      {magic, 0, static_cast<uint32_t>(number), static_cast<uint32_t>(number >> 32)});
+  heads_.push_back({magic, 0, static_cast<uint32_t>(number), static_cast<uint32_t>(number >> 32)});
   AddPart(&heads_.back(), sizeof(ChunkHead));
   given_bytes_ += sizeof(ChunkHead);
   more_bytes_ += sizeof(ChunkHead);

@@ -5,11 +5,13 @@
 // where they stay. docs/wire.md has the bytes.
 // A connection may end and another take its place: what the other side did not have in hand is sent
 // again (wire/session.h). Messages are numbered, on both sides, by the order in which their last
-// chunk is on the way, so that numbers need not travel; acknowledgements do, as chunks of their own.
-// Who calls: StreamLinks, which makes the connection. It must not know nodes, routes or headers.
+// chunk is on the way, so that numbers need not travel; acknowledgements do, as chunks of their
+// own. Who calls: StreamLinks, which makes the connection. It must not know nodes, routes or
+// headers.
 //
 // Invariants
-//  1. Messages of equal priority arrive in the order sent, each once, over however many connections.
+//  1. Messages of equal priority arrive in the order sent, each once, over however many
+//  connections.
 //  2. Those that were begun and not finished are a stack: each is more urgent than the one below
 //     it, so a chunk need not say which message it goes on with.
 //  3. At most queue_messages_max messages, and queue_bytes_max bytes or one message, are queued or
@@ -146,12 +148,12 @@ class StreamChannel {
     using Head = std::basic_string<char, std::char_traits<char>, RecyclingAllocator<char>>;
     static void* operator new(size_t bytes) { return Recycler::Take(bytes); }
     static void operator delete(void* at, size_t bytes) { Recycler::Give(at, bytes); }
-    Head head;          // a chunk head, the frames' sizes, the header
-    Buffers payload;    // sent after it, each frame rounded up to 8 bytes
+    Head head;                // a chunk head, the frames' sizes, the header
+    Buffers payload;          // sent after it, each frame rounded up to 8 bytes
     uint64_t body_bytes = 0;  // of the payload
     uint64_t left = 0;        // of it
-    size_t frame = 0;   // where it goes on
-    uint64_t at = 0;    // in that frame
+    size_t frame = 0;         // where it goes on
+    uint64_t at = 0;          // in that frame
     uint64_t queued_bytes = 0;
     uint32_t priority = 0;
   };
@@ -213,7 +215,7 @@ class StreamChannel {
   SendWindow window_;
   bool refused_ = false;      // the kernel took less than it was given, and has not taken all since
   uint64_t taken_bytes_ = 0;  // by the kernel, of this connection
-  uint64_t taken_before_ = 0;  // by those before it
+  uint64_t taken_before_ = 0;                                // by those before it
   uint64_t holdable_bytes_ = SendWindowOptions().bytes_max;  // less can be held to
   uint32_t looks_ = 0;
   TcpPath path_;

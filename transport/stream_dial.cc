@@ -28,9 +28,8 @@ bool SocketAddress::SetPort(uint16_t port) {
 }
 
 uint16_t SocketAddress::port() {
-  return ntohs(storage.ss_family == AF_INET6
-                   ? reinterpret_cast<sockaddr_in6*>(&storage)->sin6_port
-                   : reinterpret_cast<sockaddr_in*>(&storage)->sin_port);
+  return ntohs(storage.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(&storage)->sin6_port
+                                             : reinterpret_cast<sockaddr_in*>(&storage)->sin_port);
 }
 
 std::optional<SocketAddress> AddressOf(std::string_view endpoint) {

@@ -1,5 +1,5 @@
-// The sockets of streams (transport/stream_links.h): addresses, the hellos that are read and written
-// on them, what the kernel says of a connection. Included by transport/*.cc only.
+// The sockets of streams (transport/stream_links.h): addresses, the hellos that are read and
+// written on them, what the kernel says of a connection. Included by transport/*.cc only.
 #pragma once
 
 #include <netinet/in.h>
@@ -38,9 +38,9 @@ bool IsTakenOver(int fd);
 
 // What is known of a connection's way: bytes are on it that nobody answers for.
 struct StreamPulse {
-  bool awaits = false;         // something was sent and is not acknowledged by the other kernel
-  uint64_t acknowledged = 0;   // bytes
-  absl::Duration silent;       // since the other kernel was heard
+  bool awaits = false;        // something was sent and is not acknowledged by the other kernel
+  uint64_t acknowledged = 0;  // bytes
+  absl::Duration silent;      // since the other kernel was heard
 };
 std::optional<StreamPulse> PulseOf(int fd);
 

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "base/steady_clock.h"
 #include "glog/logging.h"
 #include "transport/stream_dial.h"
 #include "transport/tcp_watch.h"
@@ -21,7 +21,8 @@ namespace {
 
 constexpr size_t kStreamLinksMax = 16'384;
 constexpr absl::Duration kDialAgainAfter = absl::Milliseconds(20);  // doubled up to
-constexpr absl::Duration kDialAgainMax = absl::Seconds(1);
+constexpr absl::Duration kDialAgainMax = absl::Milliseconds(250);
+constexpr absl::Duration kDialPatience = absl::Seconds(1);       // before TCP tries it again
 constexpr absl::Duration kCheckEvery = absl::Milliseconds(250);  // for stalls
 // Nothing moves on a connection for this long: another way may be better than waiting on, as TCP
 // itself tries again less and less often.
@@ -56,12 +57,12 @@ struct StreamLinks::Link {
   SocketAddress address;    // ours: of the other side
   uint32_t connection = 0;  // the latest
   int fd = -1;              // before it is the channel's
-  absl::Time deadline = absl::InfiniteFuture();
-  absl::Time broken_since = absl::InfiniteFuture();
-  absl::Time dial_at = absl::InfiniteFuture();
+  SteadyTime deadline = SteadyTime::InfiniteFuture();
+  SteadyTime broken_since = SteadyTime::InfiniteFuture();
+  SteadyTime dial_at = SteadyTime::InfiniteFuture();
   absl::Duration dial_again = kDialAgainAfter;
   StreamPulse pulse;
-  absl::Time pulse_at = absl::InfiniteFuture();  // when it was as it is first
+  SteadyTime pulse_at = SteadyTime::InfiniteFuture();  // when it was as it is first
   char answer[kStreamHelloBytes] = {};
   size_t answer_have = 0;
   std::unique_ptr<StreamChannel> channel;
@@ -173,7 +174,7 @@ void StreamLinks::Offer(const std::string& peer, const StreamNote& ask) {
   link->number = ask.number;
   link->channel = std::make_unique<StreamChannel>(self_, options_.limits, &pool_);
   link->state = Link::State::kOffered;
-  link->deadline = absl::Now() + 2 * options_.half_open_patience;
+  link->deadline = SteadyNow() + 2 * options_.half_open_patience;
   links_[peer] = std::move(link);
   unfinished_ = true;
 }
@@ -187,15 +188,14 @@ void StreamLinks::ConnectTo(Link* link, const StreamNote& offer, int fd) {
   }
   link->token = offer.token;
   link->channel = std::make_unique<StreamChannel>(self_, options_.limits, &pool_);
-  Dial(link, absl::Now());
+  Dial(link, SteadyNow());
 }
 
-void StreamLinks::Dial(Link* link, absl::Time now) {
+void StreamLinks::Dial(Link* link, SteadyTime now) {
   unfinished_ = true;
   link->answer_have = 0;
   ++link->connection;
-  link->fd =
-      socket(link->address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  link->fd = socket(link->address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (link->fd < 0 ||
       (connect(link->fd, link->address.get(), link->address.size) != 0 && errno != EINPROGRESS)) {
     Fail(link, now, std::strerror(errno));
@@ -203,11 +203,11 @@ void StreamLinks::Dial(Link* link, absl::Time now) {
   }
   link->state = Link::State::kConnecting;
   // A way that swallows bytes is tried anew before TCP tries it.
-  link->deadline = now + (link->began() ? kDialAgainMax : options_.half_open_patience);
+  link->deadline = now + (link->began() ? kDialPatience : options_.half_open_patience);
 }
 
 // A connection did not come about. The first one need not.
-void StreamLinks::Fail(Link* link, absl::Time now, const char* why) {
+void StreamLinks::Fail(Link* link, SteadyTime now, const char* why) {
   const bool may_be_open = link->began() || link->state == Link::State::kGreeting;
   if (!may_be_open) return GiveUp(link, why);
   if (link->fd >= 0) close(std::exchange(link->fd, -1));
@@ -215,7 +215,7 @@ void StreamLinks::Fail(Link* link, absl::Time now, const char* why) {
   link->broken_since = std::min(link->broken_since, now);
   link->dial_at = now + link->dial_again;
   link->dial_again = std::min(2 * link->dial_again, kDialAgainMax);
-  link->deadline = absl::InfiniteFuture();
+  link->deadline = SteadyTime::InfiniteFuture();
   unfinished_ = true;
 }
 
@@ -225,18 +225,18 @@ void StreamLinks::Accept() {
     if (fd < 0) {
       if (errno == EMFILE || errno == ENFILE) {
         LOG_EVERY_N(WARNING, 100) << "too many open files: no more streams";
-        deaf_until_ = absl::Now() + kDeafAfter;
+        deaf_until_ = SteadyNow() + kDeafAfter;
       }
       return;
     }
-    guests_.push_back({.fd = fd, .deadline = absl::Now() + options_.half_open_patience});
+    guests_.push_back({.fd = fd, .deadline = SteadyNow() + options_.half_open_patience});
   }
 }
 
 bool StreamLinks::Greet(Guest* guest) {
   const bool there = ReadHello(guest->fd, guest->hello, &guest->have);
   if (guest->have < kStreamHelloBytes) {
-    if (there && absl::Now() < guest->deadline) return true;
+    if (there && SteadyNow() < guest->deadline) return true;
     close(guest->fd);
     return false;
   }
@@ -253,7 +253,7 @@ bool StreamLinks::Greet(Guest* guest) {
     return false;
   }
   link->connection = hello->connection;
-  if (link->state == Link::State::kOpen) Break(link, absl::Now());
+  if (link->state == Link::State::kOpen) Break(link, SteadyNow());
   const StreamHello answer = {.connection = hello->connection,
                               .greeting = link->channel->greeting()};
   if (!SendHello(guest->fd, answer)) {
@@ -271,18 +271,19 @@ bool StreamLinks::Greet(Guest* guest) {
 void StreamLinks::Open(Link* link, int fd) {
   SetUpStream(fd);
   link->fd = -1;
-  LOG_IF(INFO, link->broken_since != absl::InfiniteFuture())
-      << "a stream's connection was made again after " << absl::Now() - link->broken_since;
+  LOG_IF(INFO, link->broken_since != SteadyTime::InfiniteFuture())
+      << "a stream's connection was made again after " << SteadyNow() - link->broken_since;
   link->state = Link::State::kOpen;
-  link->deadline = link->broken_since = link->dial_at = link->pulse_at = absl::InfiniteFuture();
+  link->deadline = link->broken_since = link->dial_at = link->pulse_at =
+      SteadyTime::InfiniteFuture();
   link->dial_again = kDialAgainAfter;
   framing_sent_ += static_cast<int64_t>(kStreamHelloBytes);
   turn_.push_back(link);
-  Advance(link, absl::Now());
+  Advance(link, SteadyNow());
   link->channel->Flush();
 }
 
-void StreamLinks::ReadAnswer(Link* link, absl::Time now) {
+void StreamLinks::ReadAnswer(Link* link, SteadyTime now) {
   const bool there = ReadHello(link->fd, link->answer, &link->answer_have);
   if (link->answer_have < kStreamHelloBytes) {
     if (!there) Fail(link, now, "it was closed again");
@@ -300,7 +301,7 @@ void StreamLinks::ReadAnswer(Link* link, absl::Time now) {
 }
 
 // One step on.
-void StreamLinks::Advance(Link* link, absl::Time now) {
+void StreamLinks::Advance(Link* link, SteadyTime now) {
   switch (link->state) {
     case Link::State::kConnecting: {
       pollfd item = {.fd = link->fd, .events = POLLOUT, .revents = 0};
@@ -342,7 +343,7 @@ void StreamLinks::GiveUp(Link* link, const char* why) {
   if (link->fd >= 0) close(std::exchange(link->fd, -1));
   link->channel.reset();
   link->state = Link::State::kNone;
-  link->deadline = absl::InfiniteFuture();
+  link->deadline = SteadyTime::InfiniteFuture();
 }
 
 // What went over a connection that ends.
@@ -358,14 +359,14 @@ void StreamLinks::Account(const Link& link, uint64_t given_bytes) {
 }
 
 // The connection has ended, or is not worth waiting for; the stream goes on by the next one.
-void StreamLinks::Break(Link* link, absl::Time since) {
+void StreamLinks::Break(Link* link, SteadyTime since) {
   Account(*link, link->channel->taken_bytes());
   link->channel->Detach();
   if (hot_ == link) hot_ = nullptr;
   std::erase(turn_, link);
   link->state = Link::State::kBroken;
   link->broken_since = std::min(link->broken_since, since);
-  link->dial_at = absl::InfinitePast();
+  link->dial_at = SteadyTime::InfinitePast();
   unfinished_ = true;
 }
 
@@ -379,7 +380,7 @@ void StreamLinks::Lose(Link* link, std::string why) {
 // Nothing comes of it any more. Progress erases it, when nobody looks at it.
 void StreamLinks::End(Link* link) {
   if (link->fd >= 0) close(std::exchange(link->fd, -1));
-  if (link->channel->attached()) Break(link, absl::Now());
+  if (link->channel->attached()) Break(link, SteadyNow());
   link->state = Link::State::kEnded;
   unfinished_ = true;
 }
@@ -433,7 +434,7 @@ bool StreamLinks::Receive(std::string* peer, bool* ours, Buffers* frames) {
       }
       if (!channel.broken()) continue;
       LOG_IF(WARNING, channel.broke_rules()) << "a stream broke the rules: closed";
-      Break(link, absl::Now());
+      Break(link, SteadyNow());
     }
   }
   return false;
@@ -446,7 +447,7 @@ void StreamLinks::Flush() {
 }
 
 void StreamLinks::Progress() {
-  const absl::Time now = absl::Now();
+  const SteadyTime now = SteadyNow();
   if (listener_ >= 0 && now >= deaf_until_) Accept();
   std::vector<Guest> kept;
   for (Guest& guest : guests_) {
@@ -471,9 +472,9 @@ void StreamLinks::Progress() {
     if (link->state == Link::State::kEnded) {
       Erase(link->peer);
     } else if (now - link->broken_since >= options_.link_timeout && link->began()) {
-      Lose(link, absl::StrCat("no connection for ", absl::FormatDuration(absl::Floor(
-                                                        now - link->broken_since,
-                                                        absl::Milliseconds(1)))));
+      Lose(link, absl::StrCat("no connection for ",
+                              absl::FormatDuration(
+                                  absl::Floor(now - link->broken_since, absl::Milliseconds(1)))));
     } else if (link->began()) {
       Fail(link, now, "no answer in time");
     } else if (link->ours) {
@@ -484,7 +485,7 @@ void StreamLinks::Progress() {
   }
 }
 
-bool StreamLinks::IsLate(const Link& link, absl::Time now) const {
+bool StreamLinks::IsLate(const Link& link, SteadyTime now) const {
   switch (link.state) {
     case Link::State::kConnecting:
     case Link::State::kGreeting:
@@ -500,13 +501,13 @@ bool StreamLinks::IsLate(const Link& link, absl::Time now) const {
 
 // Bytes are on their way for long and nothing is heard of the other kernel. One whose process does
 // not read says so, and is waited for.
-void StreamLinks::BreakIfStalled(Link* link, absl::Time now) {
+void StreamLinks::BreakIfStalled(Link* link, SteadyTime now) {
   const std::optional<StreamPulse> pulse = PulseOf(link->channel->fd());
   if (!pulse.has_value()) return;
-  const bool moves = !pulse->awaits || pulse->acknowledged != link->pulse.acknowledged;
+  const bool moves = !link->pulse.awaits || pulse->acknowledged != link->pulse.acknowledged;
   link->pulse = *pulse;
-  if (moves || link->pulse_at == absl::InfiniteFuture()) {
-    link->pulse_at = moves ? absl::InfiniteFuture() : now;
+  if (!pulse->awaits || moves || link->pulse_at == SteadyTime::InfiniteFuture()) {
+    link->pulse_at = pulse->awaits ? now : SteadyTime::InfiniteFuture();
     return;
   }
   const absl::Duration silent = std::min(now - link->pulse_at, pulse->silent);
@@ -530,7 +531,7 @@ bool StreamLinks::Glance() {
 
 void StreamLinks::AddPollItems(std::vector<pollfd>* items) {
   const size_t before = items->size();
-  if (listener_ >= 0 && guests_.size() < kGuestsMax && absl::Now() >= deaf_until_) {
+  if (listener_ >= 0 && guests_.size() < kGuestsMax && SteadyNow() >= deaf_until_) {
     items->push_back({.fd = listener_, .events = POLLIN, .revents = 0});
   }
   for (const Guest& guest : guests_) {
@@ -568,7 +569,7 @@ void StreamLinks::Polled(absl::Span<const pollfd> items) {
 }
 
 void StreamLinks::Tend() {
-  if (unfinished_ || (any_open() && absl::Now() >= next_check_)) Progress();
+  if (unfinished_ || (any_open() && SteadyNow() >= next_check_)) Progress();
 }
 
 void StreamLinks::Look() {
@@ -580,7 +581,7 @@ void StreamLinks::Look() {
 }
 
 // Until the other sides have in hand what was sent: a connection may still break.
-void StreamLinks::Close(absl::Time deadline) {
+void StreamLinks::Close(SteadyTime deadline) {
   std::vector<pollfd> items;
   for (Link* link : turn_) {
     link->channel->Acknowledge();
@@ -599,16 +600,16 @@ void StreamLinks::Close(absl::Time deadline) {
       if (channel.ended()) {
         End(link);
       } else if (channel.broken()) {
-        Break(link, absl::Now());
+        Break(link, SteadyNow());
       }
     }
     for (const auto& [peer, link] : links_) {
       if (link->state == Link::State::kEnded) continue;
       left_any = left_any || (link->began() && !link->channel->all_acknowledged()) ||
-                 (link->state == Link::State::kOpen && (link->channel->wants_to_write() ||
-                                                        !IsTakenOver(link->channel->fd())));
+                 (link->state == Link::State::kOpen &&
+                  (link->channel->wants_to_write() || !IsTakenOver(link->channel->fd())));
     }
-    const absl::Duration left = deadline - absl::Now();
+    const absl::Duration left = deadline - SteadyNow();
     if (!left_any || left <= absl::ZeroDuration()) break;
     items.clear();
     AddPollItems(&items);

@@ -34,6 +34,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "base/buffer.h"
+#include "base/steady_clock.h"
 #include "transport/byte_counts.h"
 #include "transport/stream_channel.h"
 #include "transport/stream_note.h"
@@ -109,7 +110,7 @@ class StreamLinks {
   void Look();
 
   // Hands over what is queued, until the deadline at most.
-  void Close(absl::Time deadline);
+  void Close(SteadyTime deadline);
 
   // Since construction.
   uint64_t framing_sent() const;      // hellos, and heads of further chunks
@@ -121,7 +122,7 @@ class StreamLinks {
   struct Link;
   struct Guest {
     int fd = -1;
-    absl::Time deadline;
+    SteadyTime deadline;
     char hello[kStreamHelloBytes] = {};
     size_t have = 0;
   };
@@ -132,18 +133,18 @@ class StreamLinks {
   void ConnectTo(Link* link, const StreamNote& offer, int fd);
   void Accept();
   bool Greet(Guest* guest);  // false: it is done with
-  void Advance(Link* link, absl::Time now);
-  void Dial(Link* link, absl::Time now);
-  void ReadAnswer(Link* link, absl::Time now);
+  void Advance(Link* link, SteadyTime now);
+  void Dial(Link* link, SteadyTime now);
+  void ReadAnswer(Link* link, SteadyTime now);
   void Open(Link* link, int fd);
   void GiveUp(Link* link, const char* why);
-  void Fail(Link* link, absl::Time now, const char* why);
-  void Break(Link* link, absl::Time since);
+  void Fail(Link* link, SteadyTime now, const char* why);
+  void Break(Link* link, SteadyTime since);
   void Lose(Link* link, std::string why);
   void End(Link* link);
   void End();
-  bool IsLate(const Link& link, absl::Time now) const;
-  void BreakIfStalled(Link* link, absl::Time now);
+  bool IsLate(const Link& link, SteadyTime now) const;
+  void BreakIfStalled(Link* link, SteadyTime now);
   void Account(const Link& link, uint64_t given_bytes);
   void Erase(const std::string& peer);
 
@@ -153,7 +154,7 @@ class StreamLinks {
   std::string offered_at_;  // empty: nowhere
   int listener_ = -1;
   uint16_t port_ = 0;
-  absl::Time deaf_until_ = absl::InfinitePast();
+  SteadyTime deaf_until_ = SteadyTime::InfinitePast();
   std::unordered_map<std::string, std::unique_ptr<Link>> links_;
   std::vector<Guest> guests_;
   std::vector<Link*> turn_;  // open ones
@@ -163,7 +164,7 @@ class StreamLinks {
   mutable Link* found_ = nullptr;  // of the latest Find: most often the next one's too
   size_t other_items_ = 0;         // than streams, of the latest AddPollItems
   bool unfinished_ = false;
-  absl::Time next_check_ = absl::InfinitePast();  // for stalls
+  SteadyTime next_check_ = SteadyTime::InfinitePast();  // for stalls
   std::vector<LostLink> lost_;
   uint64_t self_ = 0;  // this process, to the others
   uint64_t last_number_ = 0;

@@ -36,8 +36,8 @@ bool IsNote(const Buffer& frame);
 // Empty: not a note, or of another version.
 std::optional<StreamNote> DecodeNote(const Buffer& frame);
 
-// What each side says first on a connection of the stream: who connects says the token it was given,
-// and which connection of the stream this is; both say how far they are.
+// What each side says first on a connection of the stream: who connects says the token it was
+// given, and which connection of the stream this is; both say how far they are.
 struct StreamHello {
   enum class Verdict : uint16_t {
     kGoOn = 0,

@@ -1,6 +1,7 @@
 #include "transport/tcp_watch.h"
 
 #include <fcntl.h>
+#include <linux/bpf.h>  // the states of a connection
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <sys/resource.h>
@@ -49,6 +50,11 @@ TcpWatch& TcpWatch::operator=(TcpWatch&& other) noexcept {
 
 TcpWatch::~TcpWatch() {
   if (fd_ >= 0) close(fd_);
+}
+
+bool TcpWatch::stands() const {
+  const std::optional<tcp_info> info = InfoOf(fd_);
+  return !info.has_value() || info->tcpi_state == BPF_TCP_ESTABLISHED;
 }
 
 void TcpWatch::AddTo(SocketCounts* counts) const {

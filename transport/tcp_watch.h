@@ -25,6 +25,8 @@ class TcpWatch {
   TcpWatch& operator=(TcpWatch&& other) noexcept;
   ~TcpWatch();
 
+  // Neither end has closed it, and it was not reset.
+  bool stands() const;
   // Bytes taken and sent again; the rest is left as it is.
   void AddTo(SocketCounts* counts) const;
 
@@ -45,6 +47,10 @@ class LinkWatch {
   // will be counted.
   bool OnReceived(int fd);
   int fd() const { return fd_; }  // of the latest connection; negative: none
+  // The latest connection is known to have ended.
+  bool broken() const { return fd_ >= 0 && watch_.has_value() && !watch_->stands(); }
+  // Another connection is made, which may get the latest one's descriptor.
+  void Renew() { fd_ = -1; }
   // All zero when nothing was received, or a connection could not be watched.
   SocketCounts Counts() const;
 

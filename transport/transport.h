@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "base/steady_clock.h"
 #include "transport/byte_counts.h"
 #include "wire/message.h"
 
@@ -29,7 +30,7 @@ struct TransportStats {
   BytesByCause received;           // without handshakes
   uint64_t rejected_messages = 0;  // malformed, wrong session, or from an unknown sender
   uint64_t dropped_messages = 0;   // no route, or the peer's queue is full
-  uint64_t strangers = 0;          // connections ended: of nobody of this job's (transport/door.h)
+  uint64_t strangers = 0;          // connections held back or ended (transport/door.h)
   SocketCounts sockets;            // since Close: of all TCP connections on which something came
 };
 
@@ -63,7 +64,7 @@ class Transport {
   virtual absl::Status Send(wire::Address node, const wire::Message& message) = 0;
 
   // The next message, waiting until the deadline at most; empty when it passed, or on Wake.
-  virtual std::optional<wire::Message> Receive(absl::Time deadline) = 0;
+  virtual std::optional<wire::Message> Receive(SteadyTime deadline) = 0;
 
   // Nodes to which the link was lost since the last call.
   virtual std::vector<LostNode> TakeLost() { return {}; }

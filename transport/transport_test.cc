@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "base/random.h"
+#include "base/steady_clock.h"
 #include "gtest/gtest.h"
 #include "transport/inproc_transport.h"
 #include "transport/zmq_transport.h"
@@ -29,7 +29,7 @@ constexpr Address kServer0 = {Role::kServer, 0};
 constexpr Address kWorker0 = {Role::kWorker, 0};
 constexpr Address kWorker1 = {Role::kWorker, 1};
 
-absl::Time Soon() { return absl::Now() + kPatience; }
+SteadyTime Soon() { return SteadyNow() + kPatience; }
 
 Message Pull(Clock clock) {
   Message message;
@@ -240,30 +240,30 @@ TEST_P(TransportTest, MessagesWaitForTheListener) {
 
 TEST_P(TransportTest, WakeEndsAReceiveInProgress) {
   auto node = Listen(kServer0);
-  const absl::Time before = absl::Now();
+  const SteadyTime before = SteadyNow();
   std::thread receiver([&] { EXPECT_FALSE(node->Receive(Soon()).has_value()); });
   node->Wake();
   receiver.join();
-  EXPECT_LT(absl::Now() - before, kPatience);
+  EXPECT_LT(SteadyNow() - before, kPatience);
 }
 
 TEST_P(TransportTest, WakeIsNotLostBetweenReceives) {
   auto node = Listen(kServer0);
   node->Wake();
   node->Wake();
-  EXPECT_FALSE(node->Receive(absl::InfiniteFuture()).has_value());
+  EXPECT_FALSE(node->Receive(SteadyTime::InfiniteFuture()).has_value());
   // Both are answered: the next one waits until its deadline.
-  const absl::Time deadline = absl::Now() + absl::Milliseconds(20);
+  const SteadyTime deadline = SteadyNow() + absl::Milliseconds(20);
   EXPECT_FALSE(node->Receive(deadline).has_value());
-  EXPECT_GE(absl::Now(), deadline);
+  EXPECT_GE(SteadyNow(), deadline);
 }
 
 TEST_P(TransportTest, ReceiveEndsAtItsDeadline) {
   auto node = Listen(kServer0);
-  EXPECT_FALSE(node->Receive(absl::InfinitePast()).has_value());
-  const absl::Time deadline = absl::Now() + absl::Milliseconds(30);
+  EXPECT_FALSE(node->Receive(SteadyTime::InfinitePast()).has_value());
+  const SteadyTime deadline = SteadyNow() + absl::Milliseconds(30);
   EXPECT_FALSE(node->Receive(deadline).has_value());
-  EXPECT_GE(absl::Now(), deadline);
+  EXPECT_GE(SteadyNow(), deadline);
 }
 
 TEST_P(TransportTest, FullQueueIsAnErrorNotAWait) {
@@ -292,11 +292,13 @@ TEST_P(TransportTest, FullAnswerQueueIsAnErrorNotAWait) {
   reply.type = MessageType::kPullReply;
   reply.payload = {Buffer::CopyOf(std::string(10'000, 'x'))};
   absl::Status status;
-  const absl::Time deadline = Soon();
-  while (status.ok() && absl::Now() < deadline) status = server->Send(kWorker0, reply);
+  const SteadyTime deadline = Soon();
+  while (status.ok() && SteadyNow() < deadline) status = server->Send(kWorker0, reply);
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
-  // libzmq loses the memory of a full queue now and then that is closed from both ends.
-  while (worker->Receive(absl::Now() + absl::Milliseconds(100)).has_value()) {
+  // What is unread is taken first: over tcp, LeakSanitizer finds libzmq 4.3.4's decoder buffer
+  // (18,160 bytes) lost where a socket is closed with much unread. Nothing of ours refers to it: a
+  // frame that was handed out would be found with it, as reachable or as lost.
+  while (worker->Receive(SteadyNow() + absl::Milliseconds(100)).has_value()) {
   }
 }
 
@@ -316,7 +318,7 @@ TEST_P(TransportTest, CloseHandsOverWhatIsQueued) {
     ASSERT_EQ(message->clock, i);
   }
   // It may be over only when the server has them in hand.
-  while (!closed) EXPECT_FALSE(server->Receive(absl::Now() + absl::Milliseconds(1)).has_value());
+  while (!closed) EXPECT_FALSE(server->Receive(SteadyNow() + absl::Milliseconds(1)).has_value());
   closer.join();
   EXPECT_FALSE(worker->Send(kServer0, Pull(0)).ok());
   EXPECT_FALSE(worker->Receive(Soon()).has_value());
@@ -327,9 +329,9 @@ TEST_P(TransportTest, AnotherSessionIsRejectedAndCounted) {
   auto stranger = Dial(kWorker0, kServer0, server->endpoint(), kSession + 1);
   auto worker = Dial(kWorker1, kServer0, server->endpoint());
   ASSERT_TRUE(stranger->Send(kServer0, Pull(1)).ok());
-  const absl::Time deadline = Soon();
-  while (server->stats().rejected_messages == 0 && absl::Now() < deadline) {
-    EXPECT_FALSE(server->Receive(absl::Now() + absl::Milliseconds(10)).has_value());
+  const SteadyTime deadline = Soon();
+  while (server->stats().rejected_messages == 0 && SteadyNow() < deadline) {
+    EXPECT_FALSE(server->Receive(SteadyNow() + absl::Milliseconds(10)).has_value());
   }
   EXPECT_GE(server->stats().rejected_messages, 1u);  // what asks for a stream is rejected too
   EXPECT_FALSE(server->Send(kWorker0, Pull(1)).ok()) << "a rejected message teaches no route";
@@ -361,7 +363,7 @@ TEST_P(TransportTest, ConnectAgainReplacesTheRoute) {
   ASSERT_TRUE(worker->Connect(kServer0, new_server->endpoint()).ok());
   ASSERT_TRUE(worker->Send(kServer0, Pull(6)).ok());
   ASSERT_TRUE(new_server->Receive(Soon()).has_value());
-  EXPECT_FALSE(old_server->Receive(absl::InfinitePast()).has_value());
+  EXPECT_FALSE(old_server->Receive(SteadyTime::InfinitePast()).has_value());
 }
 
 TEST_P(TransportTest, NodesOnThreadsTalk) {
@@ -389,7 +391,7 @@ TEST_P(TransportTest, NodesOnThreadsTalk) {
     reply.payload = {Buffer::CopyOf("parameters")};
     ASSERT_TRUE(server->Send(request->from, reply).ok());
   }
-  EXPECT_FALSE(server->Receive(absl::InfinitePast()).has_value());  // the last answer leaves
+  EXPECT_FALSE(server->Receive(SteadyTime::InfinitePast()).has_value());  // the last answer leaves
   for (std::thread& thread : threads) thread.join();
 }
 

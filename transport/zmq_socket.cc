@@ -142,6 +142,11 @@ absl::StatusOr<ZmqSocket> ZmqSocket::Open(void* context, int type,
     // A peer that reconnects takes its routing id along; the id is random, so nobody else can.
     SetOption(socket, ZMQ_ROUTER_HANDOVER, 1);
   }
+  if (type == ZMQ_DEALER) {
+    // The first connection begins with a knock, an empty message, by which the ROUTER knows our
+    // routing id before anything large comes (transport/door.h).
+    SetOption(socket, ZMQ_PROBE_ROUTER, 1);
+  }
   if (!options.routing_id.empty()) {
     CHECK_EQ(zmq_setsockopt(socket, ZMQ_ROUTING_ID, options.routing_id.data(),
                             options.routing_id.size()),

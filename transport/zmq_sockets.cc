@@ -28,6 +28,9 @@ absl::StatusOr<std::string> NewRoutingId() {
   return id;
 }
 
+// With the knock.
+uint64_t DealerHandshakeBytes() { return ZmtpHandshakeBytes(kRoutingIdBytes) + ZmtpFrameBytes(0); }
+
 uint64_t BytesOf(std::string_view header, absl::Span<const Buffer> payload) {
   uint64_t bytes = header.size() + ZmtpFramingOf(header.size(), payload);
   for (const Buffer& frame : payload) bytes += frame.size();
@@ -70,11 +73,10 @@ absl::Status ZmqSockets::Connect(wire::Address peer, const std::string& endpoint
   SOAP_ASSIGN_OR_RETURN(options.routing_id, NewRoutingId());
   SOAP_ASSIGN_OR_RETURN(ZmqSocket socket, ZmqSocket::Open(context_, ZMQ_DEALER, options));
   SOAP_RETURN_IF_ERROR(socket.Connect(endpoint));
-  connections_.insert_or_assign(peer,
-                                Connection{.socket = std::move(socket),
-                                           .routing_id = options.routing_id,
-                                           .endpoint = endpoint,
-                                           .link = LinkWatch(ZmtpHandshakeBytes(kRoutingIdBytes))});
+  connections_.insert_or_assign(peer, Connection{.socket = std::move(socket),
+                                                 .routing_id = options.routing_id,
+                                                 .endpoint = endpoint,
+                                                 .link = LinkWatch(DealerHandshakeBytes())});
   List();
   return absl::OkStatus();
 }
@@ -87,6 +89,7 @@ absl::Status ZmqSockets::Redial(const std::string& id) {
   SOAP_ASSIGN_OR_RETURN(ZmqSocket socket, ZmqSocket::Open(context_, ZMQ_DEALER, options));
   SOAP_RETURN_IF_ERROR(socket.Connect(connection->endpoint));
   connection->socket = std::move(socket);
+  connection->link.Renew();
   return absl::OkStatus();
 }
 
@@ -110,6 +113,14 @@ ZmqSockets::Connection* ZmqSockets::FindByRoutingId(const std::string& id) {
     if (connection->routing_id == id) return connection;
   }
   return nullptr;
+}
+
+std::vector<std::string> ZmqSockets::Broken() const {
+  std::vector<std::string> broken;
+  for (const Connection* connection : listed_) {
+    if (connection->link.broken()) broken.push_back(connection->routing_id);
+  }
+  return broken;
 }
 
 std::optional<wire::Address> ZmqSockets::PeerOf(const std::string& id) const {
@@ -150,7 +161,7 @@ uint64_t ZmqSockets::TakeGivenBefore(const std::string& routing_id) {
 }
 
 void ZmqSockets::CloseDoor() {
-  sent_away_ = sent_away();
+  strangers_ = strangers();
   door_ = nullptr;
 }
 
@@ -186,9 +197,20 @@ bool ZmqSockets::Receive(size_t frames_max, Buffers* frames, Source* from) {
   return false;
 }
 
+void ZmqSockets::Prove(const Source& from) {
+  if (door_ != nullptr && door_->Prove(from.fd) && proven_.size() < kAnsweredMax) {
+    proven_.insert_or_assign(from.routing_id, from.fd);
+  }
+}
+
+void ZmqSockets::Knocked(const Source& from) {
+  proven_.erase(from.routing_id);
+  Prove(from);
+}
+
 uint64_t ZmqSockets::Watch(const Source& from) {
   LinkWatch* link = nullptr;
-  uint64_t handshake_bytes = ZmtpHandshakeBytes(kRoutingIdBytes);
+  uint64_t handshake_bytes = DealerHandshakeBytes();
   if (!from.answered) {
     link = &listed_[router_.open() ? from.socket - 1 : from.socket]->link;
   } else {
@@ -198,8 +220,9 @@ uint64_t ZmqSockets::Watch(const Source& from) {
       link = &links_.emplace(from.routing_id, LinkWatch(handshake_bytes)).first->second;
       link->OnGiven(TakeGivenBefore(from.routing_id));
     }
-    const bool seen = link != nullptr && link->fd() == from.fd;
-    if (door_ != nullptr && (!seen || door_->anybody())) door_->Prove(from.fd);
+    // libzmq connects again by itself, too, and then nobody knocks.
+    const auto proven = proven_.find(from.routing_id);
+    if (proven == proven_.end() || proven->second != from.fd) Prove(from);
   }
   return link != nullptr && link->OnReceived(from.fd) ? handshake_bytes : 0;
 }
@@ -218,6 +241,7 @@ void ZmqSockets::Close(absl::Duration linger, SocketCounts* counts) {
   listed_.clear();
   connections_.clear();
   links_.clear();
+  proven_.clear();
 }
 
 }  // namespace soapstone::transport

@@ -57,6 +57,9 @@ class ZmqSockets {
   Connection* Find(wire::Address peer);                // null: not connected to
   Connection* FindByRoutingId(const std::string& id);  // the same
 
+  // Those whose latest connection has ended, and which libzmq would make again by itself, going on
+  // in the middle of what was queued.
+  std::vector<std::string> Broken() const;
   std::optional<wire::Address> PeerOf(const std::string& id) const;
 
   // Errors as ZmqSocket::Send. `bytes`: what the message takes, with ZMTP's part.
@@ -77,8 +80,10 @@ class ZmqSockets {
   // What came was valid, and of our session (on a connection to the ROUTER). Bytes of a handshake
   // that are now known to have been sent; else 0.
   uint64_t Watch(const Source& from);
-  // Connections to the ROUTER that were ended before something of our session came by them.
-  uint64_t sent_away() const { return sent_away_ + (door_ != nullptr ? door_->sent_away() : 0); }
+  // A connection to the ROUTER began, by who has shown before that it knows our session.
+  void Knocked(const Source& from);
+  // Connections to the ROUTER that were held back or ended before something of our session came.
+  uint64_t strangers() const { return strangers_ + (door_ != nullptr ? door_->strangers() : 0); }
 
   void AddPollItems(std::vector<zmq_pollitem_t>* items);
 
@@ -91,6 +96,7 @@ class ZmqSockets {
   LinkWatch* AnsweredLink(const std::string& routing_id);
   uint64_t TakeGivenBefore(const std::string& routing_id);
   void CloseDoor();
+  void Prove(const Source& from);
   size_t count() const { return listed_.size() + (router_.open() ? 1 : 0); }
   ZmqSocket& socket(size_t i);
 
@@ -104,9 +110,10 @@ class ZmqSockets {
   // bytes.
   std::deque<std::pair<std::string, uint64_t>> given_before_;
   const DoorLimits door_limits_;
-  std::unique_ptr<DoorWatch> door_;  // of the ROUTER, over tcp
-  uint64_t sent_away_ = 0;           // by the door, once it is closed
-  size_t next_ = 0;                  // whose turn it is in Receive
+  std::unique_ptr<DoorWatch> door_;              // of the ROUTER, over tcp
+  std::unordered_map<std::string, int> proven_;  // the descriptor that was, by routing id
+  uint64_t strangers_ = 0;                       // of the door, once it is closed
+  size_t next_ = 0;                              // whose turn it is in Receive
 };
 
 }  // namespace soapstone::transport

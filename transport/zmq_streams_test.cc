@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "absl/time/clock.h"
+#include "base/steady_clock.h"
 #include "gtest/gtest.h"
 #include "transport/stream_note.h"
 #include "transport/zmq_socket.h"
@@ -27,7 +27,7 @@ constexpr uint64_t kStreamsSession = 77;
 constexpr Address kServer0 = {Role::kServer, 0};
 constexpr Address kWorker0 = {Role::kWorker, 0};
 
-absl::Time StreamsSoon() { return absl::Now() + absl::Seconds(60); }
+SteadyTime StreamsSoon() { return SteadyNow() + absl::Seconds(60); }
 
 Message PushOf(Clock clock, size_t bytes) {
   Message message;
@@ -65,9 +65,9 @@ class ZmqStreamsTest : public testing::Test {
   // What was sent arrives; the sender's loop turns meanwhile.
   static void Pass(Transport* from, Transport* to, Clock clock) {
     std::optional<Message> message;
-    for (const absl::Time end = StreamsSoon(); !message.has_value() && absl::Now() < end;) {
-      ASSERT_FALSE(from->Receive(absl::Now() + absl::Milliseconds(1)).has_value());
-      message = to->Receive(absl::Now() + absl::Milliseconds(1));
+    for (const SteadyTime end = StreamsSoon(); !message.has_value() && SteadyNow() < end;) {
+      ASSERT_FALSE(from->Receive(SteadyNow() + absl::Milliseconds(1)).has_value());
+      message = to->Receive(SteadyNow() + absl::Milliseconds(1));
     }
     ASSERT_TRUE(message.has_value());
     ASSERT_EQ(message->clock, clock);
@@ -77,7 +77,7 @@ class ZmqStreamsTest : public testing::Test {
   }
   void OpenStream() {
     Clock clock = 0;
-    for (const absl::Time end = StreamsSoon(); !BothStream() && absl::Now() < end;) Trip(clock++);
+    for (const SteadyTime end = StreamsSoon(); !BothStream() && SteadyNow() < end;) Trip(clock++);
     ASSERT_TRUE(BothStream());
   }
 
@@ -108,7 +108,7 @@ TEST_F(ZmqStreamsTest, OrderIsKeptOverTheSwitchUnderLoad) {
   static constexpr Clock kCount = 30'000;
   std::thread sender([this] {
     Clock next_answer = 0;
-    const auto answer = [&](absl::Time deadline) {
+    const auto answer = [&](SteadyTime deadline) {
       if (const std::optional<Message> message = worker_->Receive(deadline)) {
         ASSERT_EQ(message->clock, next_answer);
         ++next_answer;
@@ -116,9 +116,9 @@ TEST_F(ZmqStreamsTest, OrderIsKeptOverTheSwitchUnderLoad) {
     };
     for (Clock clock = 0; clock < kCount;) {
       if (worker_->Send(kServer0, PushOf(clock, clock % 50 == 0 ? 50'000 : 64)).ok()) ++clock;
-      answer(absl::InfinitePast());
+      answer(SteadyTime::InfinitePast());
     }
-    for (const absl::Time end = StreamsSoon(); next_answer < kCount && absl::Now() < end;)
+    for (const SteadyTime end = StreamsSoon(); next_answer < kCount && SteadyNow() < end;)
       answer(end);
     EXPECT_EQ(next_answer, kCount);
     worker_->Close(absl::Seconds(60));  // says that it has them
@@ -127,8 +127,8 @@ TEST_F(ZmqStreamsTest, OrderIsKeptOverTheSwitchUnderLoad) {
     const std::optional<Message> message = server_->Receive(StreamsSoon());
     ASSERT_TRUE(message.has_value());
     ASSERT_EQ(message->clock, clock);
-    for (const absl::Time end = StreamsSoon();
-         !server_->Send(kWorker0, PushOf(clock, 10)).ok() && absl::Now() < end;) {
+    for (const SteadyTime end = StreamsSoon();
+         !server_->Send(kWorker0, PushOf(clock, 10)).ok() && SteadyNow() < end;) {
     }
   }
   // The last answers leave as the loop turns.
@@ -171,7 +171,7 @@ TEST_F(ZmqStreamsTest, WhatLingersIsHandedOver) {
     EXPECT_EQ(message->clock, clock);
   }
   // It is over when the server has said that it has them.
-  while (!closed) server_->Receive(absl::Now() + absl::Milliseconds(1));
+  while (!closed) server_->Receive(SteadyNow() + absl::Milliseconds(1));
   closer.join();
   EXPECT_EQ(worker_->stats().dropped_messages, 0u);
 }
@@ -179,13 +179,13 @@ TEST_F(ZmqStreamsTest, WhatLingersIsHandedOver) {
 TEST_F(ZmqStreamsTest, APeerThatEndsInTheMiddleLeavesNothingStuck) {
   OpenStream();
   ASSERT_TRUE(worker_->Send(kServer0, PushOf(1, 100'000'000)).ok());
-  worker_->Receive(absl::InfinitePast());
-  server_->Receive(absl::InfinitePast());
+  worker_->Receive(SteadyTime::InfinitePast());
+  server_->Receive(SteadyTime::InfinitePast());
   worker_.reset();  // without lingering: in the middle of the message
   absl::Status status;
-  for (const absl::Time end = StreamsSoon(); !absl::IsNotFound(status) && absl::Now() < end;) {
+  for (const SteadyTime end = StreamsSoon(); !absl::IsNotFound(status) && SteadyNow() < end;) {
     status = server_->Send(kWorker0, PushOf(1, 1));
-    EXPECT_FALSE(server_->Receive(absl::Now() + absl::Milliseconds(1)).has_value());
+    EXPECT_FALSE(server_->Receive(SteadyNow() + absl::Milliseconds(1)).has_value());
   }
   EXPECT_TRUE(absl::IsNotFound(status)) << status;
   // Another one with its rank is served.
@@ -200,10 +200,10 @@ TEST_F(ZmqStreamsTest, AServerThatComesBackIsReachedAgain) {
   server_.reset();
   server_ = Make({.listen = endpoint}, kServer0);
   std::optional<Message> message;
-  for (const absl::Time end = StreamsSoon(); !message.has_value() && absl::Now() < end;) {
+  for (const SteadyTime end = StreamsSoon(); !message.has_value() && SteadyNow() < end;) {
     (void)worker_->Send(kServer0, PushOf(3, 10)).ok();
-    worker_->Receive(absl::InfinitePast());
-    message = server_->Receive(absl::Now() + absl::Milliseconds(1));
+    worker_->Receive(SteadyTime::InfinitePast());
+    message = server_->Receive(SteadyNow() + absl::Milliseconds(1));
   }
   EXPECT_TRUE(message.has_value());
 }
@@ -227,9 +227,9 @@ TEST_F(ZmqStreamsTest, NotesOfStrangersAreRejected) {
     const StreamNote ask = {
         .word = StreamNote::Word::kAsk, .session = kStreamsSession + 1, .number = 1};
     ASSERT_TRUE(stranger.Send("", EncodeNote(ask), {}).ok());
-    for (const absl::Time end = StreamsSoon();
-         server_->stats().rejected_messages == 0 && absl::Now() < end;) {
-      server_->Receive(absl::Now() + absl::Milliseconds(1));
+    for (const SteadyTime end = StreamsSoon();
+         server_->stats().rejected_messages == 0 && SteadyNow() < end;) {
+      server_->Receive(SteadyNow() + absl::Milliseconds(1));
     }
     EXPECT_EQ(server_->stats().rejected_messages, 1u);
   }

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "base/status_macros.h"
+#include "base/steady_clock.h"
 #include "glog/logging.h"
 #include "transport/endpoint.h"
 #include "transport/identity.h"
@@ -39,8 +39,12 @@ constexpr absl::Duration kUsualMax = absl::Microseconds(200);  // with what waki
 constexpr int kLocalInARow = 16;  // messages of links to a look at sockets
 constexpr int kLookEvery = 64;    // messages to a look at all streams, and at sockets
 constexpr absl::Duration kUnfinishedWait = absl::Milliseconds(20);  // while links are made
-constexpr absl::Duration kWaitingWait = absl::Milliseconds(10);  // while messages are to be answered for
-constexpr int kTendEvery = 64;       // messages
+constexpr absl::Duration kWaitingWait =
+    absl::Milliseconds(10);  // while messages are to be answered for
+constexpr absl::Duration kTendWait = absl::Milliseconds(200);  // NumberedLinks::Tend while idle
+constexpr int kNotesInARow = 64;  // of sessions, to a look at deadlines
+constexpr int kTendEvery = 64;    // messages
+constexpr absl::Duration kBrokenEvery = absl::Milliseconds(50);  // before libzmq connects again
 constexpr int kProgressEvery = 256;  // messages to a look at links' sockets
 
 // A descriptor that is closed.
@@ -100,15 +104,17 @@ class ZmqTransport final : public Transport {
             options.door),
         identity_(options.frame_limits),
         routes_(options.route_limits),
-        local_links_(options.link_timeout),
-        numbered_(NumberedOptionsOf(options),
-                  [this](const std::string& peer, bool ours, std::string_view first,
-                         absl::Span<const Buffer> rest,
-                         bool again) { return PutFrames(peer, ours, first, rest, again); },
-                  [this](const std::string& peer) {
-                    const absl::Status dialled = sockets_.Redial(peer);
-                    LOG_IF(WARNING, !dialled.ok()) << "no other connection: " << dialled;
-                  }),
+        local_links_(
+            {.link_timeout = options.link_timeout, .unread_bytes_max = options.queue_bytes_max}),
+        numbered_(
+            NumberedOptionsOf(options),
+            [this](const std::string& peer, bool ours, std::string_view first,
+                   absl::Span<const Buffer> rest,
+                   bool again) { return PutFrames(peer, ours, first, rest, again); },
+            [this](const std::string& peer) {
+              const absl::Status dialled = sockets_.Redial(peer);
+              LOG_IF(WARNING, !dialled.ok()) << "no other connection: " << dialled;
+            }),
         streams_(StreamOptionsOf(options),
                  [this](const std::string& peer, bool ours, const StreamNote& note) {
                    return TellNote(peer, ours, note);
@@ -121,7 +127,7 @@ class ZmqTransport final : public Transport {
   void SetSelf(wire::Address self) override { identity_.SetSelf(self); }
   void SetSession(uint64_t session) override { identity_.SetSession(session); }
   absl::Status Send(wire::Address node, const wire::Message& message) override;
-  std::optional<wire::Message> Receive(absl::Time deadline) override;
+  std::optional<wire::Message> Receive(SteadyTime deadline) override;
   std::vector<LostNode> TakeLost() override { return std::exchange(lost_, {}); }
   void Wake() override;
   void Close(absl::Duration linger) override;
@@ -129,7 +135,7 @@ class ZmqTransport final : public Transport {
   TransportStats stats() const override {
     TransportStats stats = stats_;
     stats.rejected_messages = rejections_.count();
-    stats.strangers = sockets_.sent_away();
+    stats.strangers = sockets_.strangers();
     stats.sent.framing += streams_.framing_sent();
     stats.received.framing += streams_.framing_received();
     stats.dropped_messages += streams_.dropped_messages();
@@ -166,8 +172,8 @@ class ZmqTransport final : public Transport {
   absl::Status TellNote(const std::string& peer, bool ours, const StreamNote& note);
   void TakeNote(const ZmqSockets::Source& from, const Buffer& frame);
   bool TakeWake();
-  bool Poll(absl::Time deadline);
-  bool Spin(absl::Time began, absl::Time until, bool yields);
+  bool Poll(SteadyTime deadline);
+  bool Spin(SteadyTime began, SteadyTime until, bool yields);
   void NoteWait(absl::Duration waited);
   void Dispatch(absl::Span<const zmq_pollitem_t> items, size_t local_count);
 
@@ -187,6 +193,7 @@ class ZmqTransport final : public Transport {
   std::vector<LostNode> lost_;
   std::optional<wire::Message> early_;  // came while a Send waited for room
   int since_tend_ = 0;
+  SteadyTime look_for_broken_at_ = SteadyTime::InfinitePast();
   int local_in_a_row_ = 0;
   int since_look_ = 0;
   int since_progress_ = 0;
@@ -256,8 +263,7 @@ absl::Status ZmqTransport::ConnectSocket(wire::Address peer, const std::string& 
   }
   SOAP_RETURN_IF_ERROR(sockets_.Connect(peer, endpoint));
   if (identity_.session() == 0) return absl::OkStatus();
-  // The first message may be large, and until one of the session has come the other side takes
-  // little (transport/door.h).
+  // Until something of the session has come the other side takes little (transport/door.h).
   const StreamNote here = {.word = StreamNote::Word::kHere, .session = identity_.session()};
   return TellNote(sockets_.Find(peer)->routing_id, true, here);
 }
@@ -271,8 +277,8 @@ absl::Status ZmqTransport::Send(wire::Address node, const wire::Message& message
   return sent;
 }
 
-// Acknowledgements make room, and who sends without receiving must come on too: takes what is there,
-// up to the first message, which waits for Receive. False: one waits already.
+// Acknowledgements make room, and who sends without receiving must come on too: takes what is
+// there, up to the first message, which waits for Receive. False: one waits already.
 bool ZmqTransport::TakeEarly() {
   if (early_.has_value()) return false;
   streams_.Look();
@@ -372,9 +378,9 @@ absl::Status ZmqTransport::SendByZmq(ZmqSockets::Connection* connection, const R
   if (header.size() > options_.frame_limits.header_bytes_max) {
     return absl::InvalidArgumentError("the message's header is too large");
   }
-  const absl::Status sent = numbered_.Send(
-      connection != nullptr ? connection->routing_id : route->routing_id, connection != nullptr,
-      header, message.payload, absl::Now());
+  const absl::Status sent =
+      numbered_.Send(connection != nullptr ? connection->routing_id : route->routing_id,
+                     connection != nullptr, header, message.payload, SteadyNow());
   if (!sent.ok()) {
     return absl::Status(sent.code(), absl::StrCat(message.to.ToString(), ": ", sent.message()));
   }
@@ -400,12 +406,12 @@ absl::Status ZmqTransport::PutFrames(const std::string& peer, bool ours, std::st
 
 absl::Status ZmqTransport::TellNote(const std::string& peer, bool ours, const StreamNote& note) {
   const std::string frame = EncodeNote(note);
-  SOAP_RETURN_IF_ERROR(numbered_.Send(peer, ours, frame, {}, absl::Now()));
+  SOAP_RETURN_IF_ERROR(numbered_.Send(peer, ours, frame, {}, SteadyNow()));
   stats_.sent.control += frame.size();
   return absl::OkStatus();
 }
 
-std::optional<wire::Message> ZmqTransport::Receive(absl::Time deadline) {
+std::optional<wire::Message> ZmqTransport::Receive(SteadyTime deadline) {
   if (early_.has_value()) return std::exchange(early_, std::nullopt);
   wire::Message message;
   if (++since_tend_ >= kTendEvery) Tend();
@@ -415,7 +421,7 @@ std::optional<wire::Message> ZmqTransport::Receive(absl::Time deadline) {
         return message;
       case Taken::kRejected:
         // A flood of garbage must not hold the caller beyond its deadline.
-        if (TakeWake() || absl::Now() >= deadline) return std::nullopt;
+        if (TakeWake() || SteadyNow() >= deadline) return std::nullopt;
         break;
       case Taken::kNothing:
         if (TakeWake() || !Poll(deadline)) return std::nullopt;
@@ -429,7 +435,7 @@ ZmqTransport::Taken ZmqTransport::Judge(absl::StatusOr<wire::Message> accepted,
                                         wire::Message* message) {
   frames_.clear();
   if (!accepted.ok()) {
-    rejections_.Add(accepted.status(), absl::Now());
+    rejections_.Add(accepted.status(), SteadyNow());
     return Taken::kRejected;
   }
   *message = *std::move(accepted);
@@ -467,16 +473,22 @@ ZmqTransport::Taken ZmqTransport::TakeFrames(ZmqSockets::Source* from) {
   // One frame beyond the limit is kept (and one for the header), so that Decode sees that there are
   // too many.
   const size_t frames_max = options_.frame_limits.payload_frames_max + 2;
-  while (sockets_.Receive(frames_max, &frames_, from)) {
-    switch (numbered_.Receive(from->routing_id, !from->answered, &frames_, absl::Now())) {
+  for (int notes = 0; sockets_.Receive(frames_max, &frames_, from);) {
+    if (from->answered && frames_.size() == 1 && frames_[0].size() == 0) {
+      // Nobody else knows the routing id: a connection that was made again is the peer's.
+      if (numbered_.IsProven(from->routing_id)) sockets_.Knocked(*from);
+      return Taken::kRejected;
+    }
+    switch (numbered_.Receive(from->routing_id, !from->answered, &frames_, SteadyNow())) {
       case NumberedLinks::Came::kMessage:
         return Taken::kMessage;
       case NumberedLinks::Came::kForeign:
-        rejections_.Add(absl::InvalidArgumentError("no message of a session"), absl::Now());
+        rejections_.Add(absl::InvalidArgumentError("no message of a session"), SteadyNow());
         return Taken::kRejected;
       case NumberedLinks::Came::kOther:
         // Nobody else knows the routing id: a connection that was made again is the peer's.
         if (numbered_.IsProven(from->routing_id)) stats_.sent.framing += sockets_.Watch(*from);
+        if (++notes >= kNotesInARow) return Taken::kRejected;
         break;
     }
   }
@@ -506,7 +518,12 @@ ZmqTransport::Taken ZmqTransport::TakeSocket(wire::Message* message) {
 // What takes its time: connections made again, messages sent again, links given up.
 void ZmqTransport::Tend() {
   since_tend_ = 0;
-  numbered_.Tend(absl::Now());
+  const SteadyTime now = SteadyNow();
+  if (now >= look_for_broken_at_) {
+    look_for_broken_at_ = now + kBrokenEvery;
+    for (const std::string& peer : sockets_.Broken()) numbered_.Broke(peer, now);
+  }
+  numbered_.Tend(now);
   for (const LostLink& lost : numbered_.TakeLost()) Lose(lost);
   streams_.Tend();
   for (const LostLink& lost : streams_.TakeLost()) Lose(lost);
@@ -536,14 +553,14 @@ void ZmqTransport::TakeNote(const ZmqSockets::Source& from, const Buffer& frame)
   if (note.has_value() && identity_.session() == 0) return;  // from one that was welcomed before us
   if (!note.has_value() || note->session == 0 || note->session != identity_.session()) {
     rejections_.Add(absl::InvalidArgumentError("a note of another session or release"),
-                    absl::Now());
+                    SteadyNow());
     return;
   }
   stats_.sent.framing += sockets_.Watch(from);
   numbered_.Prove(from.routing_id);
   stats_.received.control += frame.size();
-  stats_.received.framing += ZmtpFramingOf(frame.size() + NumberedLinks::kTrailerBytes, {}) +
-                             NumberedLinks::kTrailerBytes;
+  stats_.received.framing +=
+      ZmtpFramingOf(frame.size() + NumberedLinks::kTrailerBytes, {}) + NumberedLinks::kTrailerBytes;
   if (!options_.streams || note->word == StreamNote::Word::kHere) return;
   // Notes of the two roles do not go the same way.
   const bool asks = note->word == StreamNote::Word::kAsk;
@@ -610,8 +627,8 @@ void ZmqTransport::Wake() {
 bool ZmqTransport::TakeWake() { return wake_ && wake_.exchange(false); }
 
 // True: something came on a link or a stream, or a Wake.
-bool ZmqTransport::Spin(absl::Time began, absl::Time until, bool yields) {
-  absl::Time now = began;
+bool ZmqTransport::Spin(SteadyTime began, SteadyTime until, bool yields) {
+  SteadyTime now = began;
   do {
     if (yields && now - began > kSpin) sched_yield();
     for (int i = 0; i < 32; ++i) {
@@ -621,7 +638,7 @@ bool ZmqTransport::Spin(absl::Time began, absl::Time until, bool yields) {
 #endif
     }
     if (streams_.Glance()) return true;
-    now = absl::Now();
+    now = SteadyNow();
   } while (now < until);
   return false;
 }
@@ -632,22 +649,22 @@ void ZmqTransport::NoteWait(absl::Duration waited) {
 }
 
 // Waits until something may have arrived. False when the deadline has passed.
-bool ZmqTransport::Poll(absl::Time deadline) {
+bool ZmqTransport::Poll(SteadyTime deadline) {
   streams_.Flush();
   Tend();
-  absl::Duration left = deadline - absl::Now();
+  absl::Duration left = deadline - SteadyNow();
   if (left <= absl::ZeroDuration()) {
     streams_.Look();
     return false;
   }
   if (streams_.readable()) return true;
   // What comes within a moment is not worth a sleep.
-  const absl::Time began = absl::Now();
+  const SteadyTime began = SteadyNow();
   const bool links = local_links_.worth_a_look();
   const bool spins = links || streams_.any_open();
   const absl::Duration spin = usual_wait_ < kUsualMax ? kSpinMax : kSpin;
   if (spins && Spin(began, std::min(deadline, began + spin), !links)) {
-    NoteWait(absl::Now() - began);
+    NoteWait(SteadyNow() - began);
     return true;
   }
   sleeps_ = true;
@@ -670,12 +687,13 @@ bool ZmqTransport::Poll(absl::Time deadline) {
   sockets_.AddPollItems(&items_);
   if (streams_.unfinished() || local_links_.mending()) left = std::min(left, kUnfinishedWait);
   if (numbered_.waiting()) left = std::min(left, kWaitingWait);
+  if (numbered_.size() > 0) left = std::min(left, kTendWait);
   const absl::Duration wait = std::min(absl::Ceil(left, absl::Milliseconds(1)), absl::Hours(1));
   const int rc = zmq_poll(items_.data(), static_cast<int>(items_.size()),
                           static_cast<long>(absl::ToInt64Milliseconds(wait)));  // NOLINT: zmq's
   PCHECK(rc >= 0 || errno == EINTR) << "zmq_poll";
   sleeps_ = false;
-  if (rc > 0) NoteWait(absl::Now() - began);
+  if (rc > 0) NoteWait(SteadyNow() - began);
   local_links_.Woke();
   if (rc > 0) Dispatch(items_, local_count);
   Tend();
@@ -705,21 +723,21 @@ void ZmqTransport::Close(absl::Duration linger) {
   if (closed_) return;
   closed_ = true;
   local_links_.Close();
-  const absl::Time deadline = absl::Now() + linger;
+  const SteadyTime deadline = SteadyNow() + linger;
   streams_.Close(deadline);
   // What ZeroMQ has taken over may be lost with a connection: until the others have it in hand.
-  numbered_.AskAll(absl::Now());
+  numbered_.AskAll(SteadyNow());
   for (ZmqSockets::Source from;;) {
-    while (TakeFrames(&from) != Taken::kNothing) {
+    while (TakeFrames(&from) != Taken::kNothing && SteadyNow() < deadline) {
     }
-    numbered_.Tend(absl::Now());
-    if (numbered_.all_acknowledged() || absl::Now() >= deadline) break;
+    numbered_.Tend(SteadyNow());
+    if (numbered_.all_acknowledged() || SteadyNow() >= deadline) break;
     items_.clear();
     sockets_.AddPollItems(&items_);
     zmq_poll(items_.data(), static_cast<int>(items_.size()), 1);
   }
   numbered_.SayBye();
-  sockets_.Close(std::max(deadline - absl::Now(), absl::ZeroDuration()), &stats_.sockets);
+  sockets_.Close(std::max(deadline - SteadyNow(), absl::ZeroDuration()), &stats_.sockets);
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ void Enrolment::OnMessage(Nanos now, const Message& message, Outbox* /*out*/) {
   if (rank_.has_value()) epoch_ = std::max(epoch_, message.epoch);
 }
 
-void Enrolment::OnTimer(Nanos now, const std::optional<Progress>& progress, Outbox* out) {
+void Enrolment::OnTimer(Nanos now, Body body, Outbox* out) {
   if (ended_.has_value()) return;
   // What we slept through (a suspended process) is not the scheduler's silence: its messages of
   // that time still wait in our queue.
@@ -64,7 +64,7 @@ void Enrolment::OnTimer(Nanos now, const std::optional<Progress>& progress, Outb
     return;
   }
   if (rank_.has_value()) {
-    SendHeartbeat(progress, out);
+    SendHeartbeat(std::move(body), out);
   } else {
     SendHello(out);
   }
@@ -86,14 +86,14 @@ void Enrolment::SendHello(Outbox* out) const {
   out->Send(std::move(message));
 }
 
-void Enrolment::SendHeartbeat(const std::optional<Progress>& progress, Outbox* out) const {
+void Enrolment::SendHeartbeat(Body body, Outbox* out) const {
   Message message;
   message.type = MessageType::kHeartbeat;
   message.from = {options_.role, *rank_};
   message.to = Address::Scheduler();
   message.session = session_;
   message.epoch = epoch_;
-  if (progress.has_value()) message.body = *progress;
+  message.body = std::move(body);
   out->Send(std::move(message));
 }
 

@@ -44,8 +44,8 @@ class Enrolment {
   // sign of life, so the shell passes all of them here, and also on to the shards or the engine.
   // Once welcomed, messages of another session are ignored.
   void OnMessage(Nanos now, const Message& message, Outbox* out);
-  // At kTick. `progress` is the worker's (empty for servers); it rides on the heartbeat.
-  void OnTimer(Nanos now, const std::optional<Progress>& progress, Outbox* out);
+  // At kTick. `body` rides on the heartbeat: a worker's Progress, a server's SlowWork, or none.
+  void OnTimer(Nanos now, Body body, Outbox* out);
 
   std::optional<uint32_t> rank() const { return rank_; }
   uint64_t session() const { return session_; }  // 0 before Welcome
@@ -55,7 +55,7 @@ class Enrolment {
  private:
   Nanos Deadline() const;  // when the scheduler's present silence becomes the end
   void SendHello(Outbox* out) const;
-  void SendHeartbeat(const std::optional<Progress>& progress, Outbox* out) const;
+  void SendHeartbeat(Body body, Outbox* out) const;
   void SetNextTick(Nanos now, Outbox* out);
 
   EnrolmentOptions options_;

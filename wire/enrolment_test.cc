@@ -84,7 +84,7 @@ class Node {
   Nanos due_ = -1;
   Outbox outbox_;
   std::vector<Message> sent_;
-  std::optional<Progress> progress_;
+  Body progress_;
 };
 
 TEST(Enrolment, SaysHelloFromATemporaryAddressWithAllItIsAskedFor) {

@@ -86,12 +86,24 @@ struct BodyWriter {
     out->set_parked_ns(body.parked_ns);
     out->set_queued_ns(body.queued_ns);
     out->set_skipped(body.skipped);
+    out->set_violations(body.violations);
     for (const LeftOut& left_out : body.left_out) {
       frame::LeftOut* entry = out->add_left_out();
       entry->set_tensor(left_out.tensor);
       entry->set_updates(left_out.updates);
       entry->set_first(left_out.first);
     }
+    if (!body.waiting.has_value()) return;
+    frame::Waiting* waiting = out->mutable_waiting();
+    waiting->set_role(static_cast<uint32_t>(body.waiting->of.role));
+    waiting->set_index(body.waiting->of.index);
+    waiting->set_clock(body.waiting->clock);
+    waiting->set_for_ns(body.waiting->for_ns);
+    waiting->set_asked(body.waiting->asked);
+  }
+  void operator()(const SlowWork& body) const {
+    header->mutable_slow_work()->set_done_bytes(body.done_bytes);
+    header->mutable_slow_work()->set_total_bytes(body.total_bytes);
   }
   void operator()(const Evaluation& body) const {
     frame::Evaluation* out = header->mutable_evaluation();
@@ -210,6 +222,16 @@ Body ReadRoster(const frame::Roster& in) {
   return body;
 }
 
+std::optional<Waiting> ReadWaiting(const frame::Progress& in) {
+  if (!in.has_waiting()) return std::nullopt;
+  const frame::Waiting& waiting = in.waiting();
+  const bool known = waiting.role() <= static_cast<uint32_t>(Role::kPeer);
+  return Waiting{.of = {known ? static_cast<Role>(waiting.role()) : Role::kNone, waiting.index()},
+                 .clock = waiting.clock(),
+                 .for_ns = waiting.for_ns(),
+                 .asked = waiting.asked()};
+}
+
 Body ReadProgress(const frame::Progress& in) {
   std::vector<LeftOut> left_out;
   for (const frame::LeftOut& entry : in.left_out()) {
@@ -229,7 +251,9 @@ Body ReadProgress(const frame::Progress& in) {
                   .parked_ns = in.parked_ns(),
                   .queued_ns = in.queued_ns(),
                   .skipped = in.skipped(),
-                  .left_out = std::move(left_out)};
+                  .left_out = std::move(left_out),
+                  .waiting = ReadWaiting(in),
+                  .violations = in.violations()};
 }
 
 absl::StatusOr<Body> ReadBody(const frame::Header& header) {
@@ -242,6 +266,9 @@ absl::StatusOr<Body> ReadBody(const frame::Header& header) {
       return ReadRoster(header.roster());
     case frame::Header::kProgress:
       return ReadProgress(header.progress());
+    case frame::Header::kSlowWork:
+      return SlowWork{.done_bytes = header.slow_work().done_bytes(),
+                      .total_bytes = header.slow_work().total_bytes()};
     case frame::Header::kEvaluation:
       return Evaluation{.samples = header.evaluation().samples(),
                         .correct = header.evaluation().correct(),

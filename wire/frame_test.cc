@@ -56,6 +56,8 @@ std::vector<Message> Examples() {
                          8};
   Progress progress = {7, 8, -0.125, 9, 10, 11, 12, 13, {1, 2, 0}, 14};
   progress.left_out = {{"w", 3, 2}, {"\xff", 1, 0}};
+  progress.waiting = Waiting{.of = Address::Of(ShardId{3}), .clock = 4, .for_ns = 5, .asked = 6};
+  progress.violations = 4;
   const Notice notice = {-3, "why"};
   return {
       Example(MessageType::kHello, hello),
@@ -66,6 +68,7 @@ std::vector<Message> Examples() {
       Example(MessageType::kStart, {}),
       Example(MessageType::kHeartbeat, {}),
       Example(MessageType::kHeartbeat, progress),
+      Example(MessageType::kHeartbeat, SlowWork{7, 9}),
       Example(MessageType::kHeartbeatAck, {}),
       Example(MessageType::kDone, progress),
       Example(MessageType::kLeave, progress),
@@ -187,6 +190,7 @@ TEST(FrameTest, RefusesTypesAndRolesOutOfRange) {
 TEST(FrameTest, RefusesWorkerSetsThatAreNone) {
   ExpectRefused(Example(MessageType::kChosen, {}));
   ExpectRefused(Example(MessageType::kHeld, WorkerSet{}));
+  ExpectRefused(Example(MessageType::kDone, SlowWork{}));
   ExpectRefused(Example(MessageType::kChosen, WorkerSet{{WorkerId{3}, WorkerId{3}}}));
   ExpectRefused(Example(MessageType::kChosen, WorkerSet{{WorkerId{1u << 31}}}));
 }
@@ -290,7 +294,10 @@ TEST(FrameTest, RefusesSharesThatActorsCouldNotUse) {
 
 TEST(FrameTest, RefusesTimesBelowZero) {
   for (const Progress& progress :
-       {Progress{.compute_ns = -1}, Progress{.blocked_ns = -1}, Progress{.injected_ns = -1}}) {
+       {Progress{.compute_ns = -1}, Progress{.blocked_ns = -1}, Progress{.injected_ns = -1},
+        Progress{.waiting = Waiting{.of = Address::Of(ShardId{0}), .for_ns = -1}},
+        Progress{.waiting = Waiting{.of = Address::Of(ShardId{0}), .clock = -5}},
+        Progress{.waiting = Waiting{.of = Address::Scheduler()}}}) {
     ExpectRefused(Example(MessageType::kHeartbeat, progress));
   }
 }

@@ -5,6 +5,8 @@
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/frame_sums.h"
 
 namespace soapstone::wire {
 namespace {
@@ -164,6 +166,17 @@ struct BodyAdder {
       f->Add(left_out.updates);
       f->Add(left_out.first);
     }
+    // Not `violations`: the node counts them beside its engine, which a replay has alone.
+    f->Add(body.waiting.has_value());
+    if (!body.waiting.has_value()) return;
+    AddAddress(body.waiting->of, f);
+    f->Add(body.waiting->clock);
+    f->Add(body.waiting->for_ns);
+    f->Add(body.waiting->asked);
+  }
+  void operator()(const SlowWork& body) const {
+    f->Add(body.done_bytes);
+    f->Add(body.total_bytes);
   }
   void operator()(const Evaluation& body) const {
     f->Add(body.samples);
@@ -214,7 +227,11 @@ struct BodyText {
     return absl::StrCat(" ", body.workers.size(), " workers ", body.servers.size(), " servers");
   }
   std::string operator()(const Progress& body) const {
-    return absl::StrCat(" at clock ", body.clock, " samples ", body.samples);
+    return absl::StrCat(" at clock ", body.clock, " samples ", body.samples,
+                        body.waiting.has_value() ? " waits " + ToString(*body.waiting) : "");
+  }
+  std::string operator()(const SlowWork& body) const {
+    return absl::StrCat(" ", body.done_bytes, " of ", body.total_bytes, " bytes");
   }
   std::string operator()(const Evaluation& body) const {
     return absl::StrCat(" correct ", body.correct, "/", body.samples);
@@ -275,6 +292,12 @@ void Message::AddTo(Fingerprint* f) const {
   }
 }
 
+std::string ToString(const Waiting& waiting) {
+  return absl::StrFormat("%.1f s for %s: values of clock %d, asked for again %d times",
+                         static_cast<double>(waiting.for_ns) / kSecond, waiting.of.ToString(),
+                         waiting.clock, waiting.asked);
+}
+
 void Progress::Add(const Progress& other) {
   samples += other.samples;
   loss_sum += other.loss_sum;
@@ -289,6 +312,7 @@ void Progress::Add(const Progress& other) {
   parked_ns += other.parked_ns;
   queued_ns += other.queued_ns;
   skipped += other.skipped;
+  violations += other.violations;
   for (const LeftOut& entry : other.left_out) LeaveOut(entry.tensor, entry.first, entry.updates);
 }
 
@@ -309,8 +333,7 @@ bool operator==(const Message& a, const Message& b) {
   const auto fields = [](const Message& m) {
     return std::tie(m.type, m.from, m.to, m.session, m.epoch, m.worker, m.clock, m.bucket, m.leaves,
                     m.leaf_count, m.samples, m.batch_samples, m.pushes, m.oldest, m.version,
-                    m.checksum, m.final,
-                    m.parked_ns, m.queued_ns, m.body, m.payload);
+                    m.checksum, m.final, m.parked_ns, m.queued_ns, m.body, m.payload);
   };
   return fields(a) == fields(b);
 }
@@ -319,6 +342,23 @@ uint64_t Message::payload_bytes() const {
   uint64_t bytes = 0;
   for (const Buffer& buffer : payload) bytes += buffer.size();
   return bytes;
+}
+
+uint64_t SumOf(const Buffers& frames, absl::Span<const size_t> row_bytes) {
+  FrameSums all;
+  const size_t tensors = frames.size() - std::min(frames.size(), row_bytes.size());
+  for (size_t i = 0; i < frames.size(); ++i) {
+    const Buffer& frame = frames[i];
+    if (i < tensors) {
+      all.Add(ContentSum(frame.data(), frame.size()));
+      continue;
+    }
+    const size_t row = row_bytes[i - tensors];
+    for (size_t at = 0; at < frame.size(); at += row) {
+      all.Add(ContentSum(frame.data() + at, std::min(row, frame.size() - at)));
+    }
+  }
+  return all.value();
 }
 
 std::string ToString(const Message& message) {

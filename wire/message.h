@@ -7,10 +7,12 @@
 
 #include <compare>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "base/buffer.h"
 #include "base/fingerprint.h"
 #include "base/ids.h"
@@ -73,8 +75,8 @@ enum class MessageType : uint8_t {
   kShutdown = 16,     // scheduler -> all: the job is over. Body Notice.
   // server, worker -> scheduler: in a strict job the guarantee was broken. Body Notice.
   kBroken = 17,
-  kNotFinite = 18,    // worker, shard -> scheduler: at `clock` training diverged. Body NotFinite.
-  kLinkLost = 19,     // node -> scheduler: it cannot reach another node. Body LostLink.
+  kNotFinite = 18,  // worker, shard -> scheduler: at `clock` training diverged. Body NotFinite.
+  kLinkLost = 19,   // node -> scheduler: it cannot reach another node. Body LostLink.
   // Data: worker <-> shard.
   kPush = 20,       // one bucket's gradient (or elastic difference); a frame a slice. Of a table:
                     // the keys of rows, ascending, then their gradients, [keys, dim]
@@ -156,6 +158,18 @@ struct LeftOut {
   friend bool operator==(const LeftOut&, const LeftOut&) = default;
 };
 
+// Values that a worker has waited for, longer than it should, and has asked for again.
+struct Waiting {
+  Address of;       // who has them: a shard, or the worker's own peer
+  Clock clock = 0;  // of the read, as who has them counts
+  Nanos for_ns = 0;
+  uint32_t asked = 0;  // again, so often
+  friend bool operator==(const Waiting&, const Waiting&) = default;
+};
+
+// "2.5 s for shard-0: values of clock 17, asked for again 2 times".
+std::string ToString(const Waiting& waiting);
+
 // Cumulative since the worker's start.
 struct Progress {
   static constexpr size_t kLeftOutMax = 256;  // tensors told apart; the last stands for the rest
@@ -171,15 +185,26 @@ struct Progress {
   std::vector<uint64_t> read_lags;  // count of reads by observed lag; the last entry is "or more"
   Nanos injected_ns = 0;            // rested in the device, as a straggler model asked
   // Parts of blocked_ns; what is left is the network's.
-  Nanos parked_ns = 0;   // a shard's policy kept the pull
-  Nanos queued_ns = 0;   // the pull waited until its shard took it in hand
-  uint64_t skipped = 0;  // steps that were not made, because the others had gone on
-  std::vector<LeftOut> left_out;  // by tensor, in the order of their first
+  Nanos parked_ns = 0;             // a shard's policy kept the pull
+  Nanos queued_ns = 0;             // the pull waited until its shard took it in hand
+  uint64_t skipped = 0;            // steps that were not made, because the others had gone on
+  std::vector<LeftOut> left_out;   // by tensor, in the order of their first
+  std::optional<Waiting> waiting;  // now; the longest of several
+  uint64_t violations = 0;  // of its policy's guarantee, that the worker or its peer has found
   // Counts one more update of `tensor`.
   void LeaveOut(const std::string& tensor, Clock clock, uint64_t updates = 1);
   // Adds all counters of another; the clock stays.
   void Add(const Progress& other);
   friend bool operator==(const Progress&, const Progress&) = default;
+};
+
+// How far a server is with work that takes as long as the model is large: initial values before it
+// acknowledges its first roster, the model's file at the end. It rides on the server's heartbeats,
+// so that the scheduler can tell slow from hung; a heartbeat without it says that there is none.
+struct SlowWork {
+  uint64_t done_bytes = 0;
+  uint64_t total_bytes = 0;
+  friend bool operator==(const SlowWork&, const SlowWork&) = default;
 };
 
 struct Evaluation {
@@ -234,7 +259,7 @@ struct LostLink {
 };
 
 using Body = std::variant<std::monostate, Hello, Welcome, Roster, Progress, Evaluation, Saved,
-                          Notice, Parcel, WorkerSet, NotFinite, LostLink>;
+                          Notice, Parcel, WorkerSet, NotFinite, LostLink, SlowWork>;
 
 struct Message {
   MessageType type = MessageType::kNone;
@@ -253,11 +278,12 @@ struct Message {
   uint64_t batch_samples = 0;  // push: samples of the whole global batch at this clock
   uint32_t pushes = 0;         // clock: pushes sent to this shard for clock-1
   Clock oldest = kNoClock;     // reply: min applied clock over members, at the read
-  uint64_t version = 0;        // reply: updates that are in the values it holds, as their keeper counts
-  uint64_t checksum = 0;       // reply: of those values, in a job that checks them; else 0
-  bool final = false;          // pull, reply: the parameters after the last clock
-  Nanos parked_ns = 0;         // reply: from the shard's first look at its pull to the answer
-  Nanos queued_ns = 0;         // in a server: from arrival to that look; reply: of its pull
+  uint64_t version = 0;   // reply: updates that are in the values it holds, as their keeper counts
+  uint64_t checksum = 0;  // reply: of those values, parcel: of its sender's, in a job that checks
+                          // them (SumOf); else 0
+  bool final = false;     // pull, reply: the parameters after the last clock
+  Nanos parked_ns = 0;    // reply: from the shard's first look at its pull to the answer
+  Nanos queued_ns = 0;    // in a server: from arrival to that look; reply: of its pull
   // Not on the wire: of several that wait for the same connection the least goes first, and those
   // of one priority in the order sent.
   uint32_t priority = 0;
@@ -270,6 +296,10 @@ struct Message {
   void AddTo(Fingerprint* f) const;
   uint64_t payload_bytes() const;
 };
+
+// The checksum of a reply's frames: of its tensors', then of the single rows of the last frames,
+// one for each of `row_bytes`, which says how long a row of it is.
+uint64_t SumOf(const Buffers& frames, absl::Span<const size_t> row_bytes = {});
 
 // "push worker-1 -> shard-0 clock 3 bucket 0 leaves [0,2)"; for logs.
 std::string ToString(const Message& message);

@@ -92,6 +92,7 @@ TEST(MessageTest, FingerprintSeesEveryField) {
   add([](Message* m) { m->body = Welcome{.rank = 1}; });
   add([](Message* m) { m->body = Progress{.loss_sum = 0.5}; });
   add([](Message* m) { m->body = Progress{.read_lags = {1}}; });
+  add([](Message* m) { m->body = Progress{.waiting = Waiting{}}; });
   add([](Message* m) { m->body = Evaluation{.correct = 1}; });
   add([](Message* m) { m->body = Saved{.path = "a"}; });
   add([](Message* m) { m->body = Hello{.endpoint = "a"}; });

@@ -20,6 +20,7 @@ constexpr size_t kArithmeticBytesMax = 80;
 struct TypeRule {
   bool known = false;
   size_t body = 0;
+  size_t other_body = 0;  // likewise allowed, where it is not 0
   bool body_optional = false;
   bool payload = false;
 };
@@ -43,7 +44,8 @@ TypeRule RuleOf(MessageType type) {
     case MessageType::kRoster:
       return {.known = true, .body = kBodyIndex<Roster>};
     case MessageType::kHeartbeat:
-      return {.known = true, .body = kBodyIndex<Progress>, .body_optional = true};
+      return {.known = true, .body = kBodyIndex<Progress>,
+              .other_body = kBodyIndex<SlowWork>, .body_optional = true};
     case MessageType::kDone:
     case MessageType::kLeave:
       return {.known = true, .body = kBodyIndex<Progress>};
@@ -194,8 +196,16 @@ struct BodyCheck {
       SOAP_RETURN_IF_ERROR(CheckClock(entry.first, "progress: clock of an update out of range"));
       SOAP_RETURN_IF_ERROR(CheckText(entry.tensor, "progress: name of a tensor too long"));
     }
-    return absl::OkStatus();
+    if (!progress.waiting.has_value()) return absl::OkStatus();
+    const Waiting& waiting = *progress.waiting;
+    if (waiting.of.role != Role::kShard && waiting.of.role != Role::kPeer) {
+      return Invalid("progress: who is waited for keeps no values");
+    }
+    if (waiting.for_ns < 0) return Invalid("progress: a time is negative");
+    return CheckClock(waiting.clock, "progress: clock waited for out of range");
   }
+
+  absl::Status operator()(const SlowWork&) const { return absl::OkStatus(); }
 
   absl::Status operator()(const Evaluation&) const { return absl::OkStatus(); }
 
@@ -273,7 +283,8 @@ absl::Status Validate(const Message& message, const FrameLimits& limits) {
     return Invalid("push: leaves out of range");
   }
   const bool absent = message.body.index() == 0;
-  if (message.body.index() != rule.body && !(absent && rule.body_optional)) {
+  const bool other = !absent && message.body.index() == rule.other_body;
+  if (message.body.index() != rule.body && !other && !(absent && rule.body_optional)) {
     return Invalid("body does not belong to the message type");
   }
   if (!rule.payload && !message.payload.empty()) {

@@ -34,12 +34,18 @@ void CountLag(Clock lag, std::vector<uint64_t>* lags) {
   ++(*lags)[slot];
 }
 
+std::vector<size_t> RowBytes(const wire::Layout& layout) {
+  std::vector<size_t> bytes;
+  for (const TableSpec& table : layout.tables()) bytes.push_back(table.dim * sizeof(float));
+  return bytes;
+}
+
 }  // namespace
 
 Engine::Engine(EngineOptions options)
     : options_(std::move(options)),
       by_stages_(options_.policy.pulls_ahead() && options_.layout->stages() > 1),
-      replies_(options_.policy, options_.layout->shard_count()) {}
+      replies_(options_.policy, options_.layout->shard_count(), RowBytes(*options_.layout)) {}
 
 void Engine::OnMessage(Nanos now, const Message& message, EngineOutput out) {
   switch (message.type) {
@@ -136,7 +142,7 @@ void Engine::OnPullReply(Nanos now, const Message& reply, EngineOutput out) {
                             " frames; the layout has ", expected);
     return;
   }
-  replies_.OnReply(shard, reply, options_.layout->slices(ShardId{shard}).size());
+  replies_.OnReply(shard, reply);
   const Clock next = main_.has_value() ? main_->shard_clock + 1 : ShardClock(clock_);
   const bool asked = shard < asked_.size() && asked_[shard] == reply.clock;
   if ((options_.policy.subscribed() || asked) && !reply.final && reply.clock == next) {
@@ -152,6 +158,7 @@ void Engine::OnPullReply(Nanos now, const Message& reply, EngineOutput out) {
     // The answer to a pull that was sent before another shard's answer let us go on from later.
     PullAgain(&run, ShardId{shard}, out);
   }
+  if (IsSurplus(run, reply)) return;
   // Replies of an earlier clock (duplicates) must not pass for this one's.
   if (reply.final != run.final || (!run.final && reply.clock != run.shard_clock)) return;
   if (run.program().pulls.empty()) return;
@@ -169,6 +176,10 @@ void Engine::OnPullReply(Nanos now, const Message& reply, EngineOutput out) {
     return;
   }
   TakeReply(&run, ShardId{shard}, reply);
+  // What answers take lately counts, so that a slow way is not filled with repetitions.
+  if (shard < run.pulled.size()) {
+    answer_ns_ = std::max(now - run.pulled[shard].first, answer_ns_ - answer_ns_ / 4);
+  }
   run.ready.Satisfy(pull);
   Advance(now, out);
 }
@@ -206,12 +217,15 @@ bool Engine::JumpTo(Clock clock, EngineOutput out) {
   return true;
 }
 
+bool Engine::IsOutstanding(const Run& run, ShardId shard) {
+  if (run.program().pulls.empty()) return false;
+  const uint32_t pull = run.program().pulls[Index(shard)];
+  return run.ready.issued(pull) && !run.ready.satisfied(pull);
+}
+
 void Engine::PullAgain(Run* run, ShardId shard, EngineOutput out) {
-  if (run->program().pulls.empty()) return;
-  const uint32_t pull = run->program().pulls[Index(shard)];
-  if (run->ready.issued(pull) && !run->ready.satisfied(pull)) {
-    out.outbox->Send(MessageFor(run, pull));
-  }
+  if (!IsOutstanding(*run, shard)) return;
+  out.outbox->Send(MessageFor(run, run->program().pulls[Index(shard)]));
 }
 
 // The rounds went on to their end without us: no update of ours is to be waited for.
@@ -355,6 +369,7 @@ Engine::Run Engine::MakeRun(std::shared_ptr<const Program> program) {
   run.replies.resize(options_.layout->shard_count());
   run.oldest.resize(options_.layout->shard_count());
   run.pushes.resize(options_.layout->shard_count());
+  run.pulled.resize(options_.layout->shard_count());
   return run;
 }
 
@@ -443,6 +458,7 @@ void Engine::IssueOne(Nanos now, Run* run, uint32_t index, EngineOutput out) {
     // Of pulls that are sent in turn the first one's time, which Begin has set, counts.
     const uint32_t shard = Index(instruction.shard);
     if (instruction.op == Op::kPull && !options_.policy.ordered_reads()) run->idle_since = now;
+    if (instruction.op == Op::kPull) NotePull(now, run, instruction.shard, out);
     if (instruction.op == Op::kPull && IsComing(*run, instruction.shard)) {
       if (shard >= early_.size() || early_[shard].clock != run->shard_clock) return;
       TakeReply(run, instruction.shard, early_[shard]);
@@ -562,6 +578,9 @@ Message Engine::MessageFor(Run* run, uint32_t index) {
 
 void Engine::EndRun(Nanos now, EngineOutput out) {
   const Program::Kind kind = main_->program().kind;
+  surplus_clock_ = main_->shard_clock;
+  surplus_.clear();
+  for (const Run::Pulled& pulled : main_->pulled) surplus_.push_back(pulled.asked);
   main_.reset();
   switch (kind) {
     case Program::Kind::kStep:
@@ -679,6 +698,13 @@ void Engine::AddTo(Fingerprint* f) const {
   f->Add(failure_.has_value());
   f->Add(diverged_);
   f->Add(round_);
+  f->Add(answer_ns_);
+  const bool surplus =
+      std::any_of(surplus_.begin(), surplus_.end(), [](uint32_t n) { return n > 0; });
+  f->Add(surplus ? surplus_clock_ : kNoClock);
+  for (const uint32_t answers : surplus_) {
+    if (surplus) f->Add(answers);
+  }
   f->Add(early_.size());
   for (const Message& early : early_) {
     f->Add(early.clock);

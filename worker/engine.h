@@ -12,6 +12,9 @@
 //     anew.
 //  3. On each channel to a shard, the order is: pushes of clock c, clock c+1, pull of c+1.
 //  4. No clock at or above the bound it told the scheduler is begun before it is set free.
+//  5. Values that are not here `patience_ns` after they were asked for, or twice what answers take
+//     lately, are asked for again, each time after twice as long: a read that is repeated is a
+//     read, and of two answers the later is dropped.
 // Single-threaded; keeps pointers only to shared immutable values. Never blocks, never sleeps.
 #pragma once
 
@@ -47,6 +50,7 @@ struct EngineOptions {
   uint64_t batch = 0;          // samples of a full global batch
   // A gradient that is not finite is left out by the device, and counted; else it ends the job.
   bool skip_not_finite = false;
+  Nanos patience_ns = 5 * kSecond;  // with values that were asked for
 };
 
 struct EngineOutput {
@@ -56,22 +60,31 @@ struct EngineOutput {
 
 class Engine {
  public:
+  static constexpr wire::TimerId kWatch{2000};
+  static constexpr Nanos kPatienceGrowth = 64;  // times patience_ns: the longest between two pulls
+
   explicit Engine(EngineOptions options);
 
   // From the network: kRoster, kStart, kPullReply, kReject, kEvaluate. Others are dropped.
   void OnMessage(Nanos now, const wire::Message& message, EngineOutput out);
   void OnDevice(Nanos now, DeviceEvent event, EngineOutput out);
+  // At kWatch: asks again for what has not come. It ends nothing: a read may be parked for an hour.
+  void OnTimer(Nanos now, EngineOutput out);
 
   // Finish the step in hand, push it, then tell the scheduler (kLeave).
   void RequestLeave() { leave_requested_ = true; }
 
   // Cumulative counters for heartbeats and the closing table.
   const wire::Progress& progress() const { return progress_; }
+  // The same, with what has been waited for longer than the patience, if there is any.
+  wire::Progress ProgressAt(Nanos now) const;
   // Completed local steps.
   Clock clock() const { return clock_; }
   // All clocks done and said so (the final evaluation may still be asked for).
   bool done() const { return phase_ == Phase::kDone; }
   bool left() const { return phase_ == Phase::kLeft; }
+  // Values that it has asked for are not here.
+  bool waits() const;
   // Set when a shard refused a message of ours: the job cannot go on in this process.
   const std::optional<std::string>& failure() const { return failure_; }
 
@@ -95,11 +108,17 @@ class Engine {
     Nanos idle_since = -1;  // the device waits for values; -1: it does not
     Nanos parked_ns = 0;    // as replies say: the last one's, or the sum of pulls sent in turn
     Nanos queued_ns = 0;
-    Buffers keys;                   // that pulls ask for: by shard, then by table
-    std::vector<Buffers> replies;   // by shard
+    Buffers keys;                               // that pulls ask for: by shard, then by table
+    std::vector<Buffers> replies;               // by shard
     std::vector<Clock> oldest;                  // by shard: min applied clock of its reply
     std::map<uint32_t, DeviceEvent> collected;  // by instruction
     std::vector<uint32_t> pushes;               // sent so far, by shard
+    struct Pulled {
+      Nanos first = 0;     // when its values were waited for first
+      Nanos last = 0;      // and asked for last
+      uint32_t asked = 0;  // again
+    };
+    std::vector<Pulled> pulled;  // by shard
 
     const Program& program() const { return ready.program(); }
   };
@@ -154,8 +173,12 @@ class Engine {
   // The rounds went on without us: goes on from `clock`, which is later. False: that is the end of
   // the run.
   bool JumpTo(Clock clock, EngineOutput out);
+  static bool IsOutstanding(const Run& run, ShardId shard);
   // Asks again, for the clock that the run has come to, where an answer is outstanding.
   void PullAgain(Run* run, ShardId shard, EngineOutput out);
+  void NotePull(Nanos now, Run* run, ShardId shard, EngineOutput out);
+  Nanos PatienceWith(const Run::Pulled& pulled) const;
+  bool IsSurplus(const Run& run, const wire::Message& reply);
   void SayEnd(EngineOutput out);
   // Counts what the device left out. False: the scheduler was told, the job is to end, and nothing
   // more of this worker's is to leave.
@@ -177,7 +200,7 @@ class Engine {
   Clock round_ = kNoClock;            // kDelta: whose start is loaded
   std::vector<wire::Message> early_;  // subscribed or asked: by shard, values of the step to come
   bool by_stages_ = false;
-  std::vector<Clock> asked_;                 // by stages: by shard, the clock pulled ahead
+  std::vector<Clock> asked_;     // by stages: by shard, the clock pulled ahead
   std::vector<Buffers> former_;  // by stages, if leaves may be adopted: what is loaded
   bool leave_requested_ = false;
   uint64_t next_run_ = 1;
@@ -189,6 +212,11 @@ class Engine {
   Epoch step_epoch_ = 0;
   Clock step_shares_from_ = kNoClock;
   bool evaluate_requested_ = false;
+  Nanos answer_ns_ = 0;  // that answers took lately, the longest of them
+  // By shard: answers that may still come to pulls that the last run repeated, of this clock.
+  std::vector<uint32_t> surplus_;
+  Clock surplus_clock_ = kNoClock;
+  bool watching_ = false;  // kWatch is set
   wire::Progress progress_;
   bool diverged_ = false;
   std::optional<std::string> failure_;

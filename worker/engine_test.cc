@@ -101,6 +101,62 @@ TEST_F(EngineTest, NothingIsComputedBeforeAllShardsHaveAnswered) {
   EXPECT_FALSE(commands_.empty());
 }
 
+// What has not come after the patience is asked for again, of the shard that owes it alone, and is
+// said in the worker's progress; who is asked sends what it would have sent.
+TEST_F(EngineTest, ValuesThatDoNotComeAreAskedForAgain) {
+  now_ = kSecond;
+  Start("ssp:s=1", 1, 5);
+  ASSERT_EQ(out_.timers.size(), 1u);
+  EXPECT_EQ(out_.timers[0].id, Engine::kWatch);
+  EXPECT_EQ(out_.timers[0].at, 6 * kSecond);
+  Reply(1, 0, 0);
+  const Message asked = out_.messages[out_.messages.size() - 2];
+  out_ = {};
+  now_ = 6 * kSecond - 1;
+  EXPECT_FALSE(engine_->ProgressAt(now_).waiting.has_value());
+  for (uint32_t times = 1; times <= 3; ++times) {
+    now_ = (1 + 5 * ((1 << times) - 1)) * kSecond;
+    engine_->OnTimer(now_ - 1, {&out_, &commands_});
+    ASSERT_EQ(out_.messages.size(), times - 1);
+    engine_->OnTimer(now_, {&out_, &commands_});
+    ASSERT_EQ(out_.messages.size(), times);
+    EXPECT_EQ(out_.messages.back(), asked);
+    EXPECT_EQ(out_.messages.back().to, Address::Of(ShardId{0}));
+    EXPECT_EQ(out_.timers.back().at, now_ + (5 << times) * kSecond);
+    EXPECT_EQ(engine_->ProgressAt(now_).waiting,
+              (wire::Waiting{Address::Of(ShardId{0}), 0, now_ - kSecond, times}));
+  }
+  EXPECT_EQ(wire::ToString(*engine_->ProgressAt(now_).waiting),
+            "35.0 s for shard-0: values of clock 0, asked for again 3 times");
+  EXPECT_TRUE(engine_->waits());
+  Reply(0, 0, 0);
+  EXPECT_FALSE(engine_->waits());
+  EXPECT_FALSE(engine_->ProgressAt(now_).waiting.has_value());
+  const size_t commands = commands_.size();
+  Reply(0, 0, 0);  // to one that asked again: not taken twice
+  EXPECT_EQ(commands_.size(), commands);
+  EXPECT_FALSE(engine_->failure().has_value());
+}
+
+// The timer is set once, not at each pull; at its time it is moved to when the youngest pull is
+// due.
+TEST_F(EngineTest, TheWatchIsOneTimer) {
+  Start("ssp:s=1", 1, 5);
+  for (Clock clock = 0; clock < 3; ++clock) {
+    now_ = clock * kSecond;
+    Reply(0, clock, clock);
+    Reply(1, clock, clock);
+    RunDevice();
+  }
+  ASSERT_EQ(out_.timers.size(), 1u);
+  const size_t pulls = Sent(MessageType::kPull);
+  now_ = 5 * kSecond;
+  engine_->OnTimer(now_, {&out_, &commands_});  // the last pull left at 2 s
+  EXPECT_EQ(Sent(MessageType::kPull), pulls);
+  ASSERT_EQ(out_.timers.size(), 2u);
+  EXPECT_EQ(out_.timers[1].at, 7 * kSecond);
+}
+
 // A shard that answers with other rows, or none, must not get as far as the device.
 TEST_F(EngineTest, RowsMustBeThoseAskedFor) {
   const uint64_t key = 7;

@@ -7,7 +7,7 @@
 //   own        where a read holds the reader's own updates, the version has grown by those that this
 //              worker has pushed since its first read, of clocks below c; a peer counts its steps
 //   final      a final reply claims that every clock is applied
-//   content    the tensors are those that the checksum was taken of
+//   content    the tensors and rows are those that the checksum was taken of
 // A value: copied with its engine.
 #pragma once
 
@@ -15,29 +15,35 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/ids.h"
 #include "consistency/traits.h"
+#include "consistency/violation_log.h"
 #include "wire/message.h"
 
 namespace soapstone::worker {
 
 class ReplyLedger {
  public:
-  ReplyLedger(const consistency::PolicyTraits& policy, uint32_t keepers)
+  // `row_bytes`: of a row of each table (wire::SumOf).
+  ReplyLedger(const consistency::PolicyTraits& policy, uint32_t keepers,
+              std::vector<size_t> row_bytes = {})
       : guarantee_(policy.guarantee),
         counts_own_(policy.guarantee.own_writes && !policy.fixed_tree),
         steps_(policy.decentralised()),
+        row_bytes_(std::move(row_bytes)),
         keepers_(keepers) {}
 
   // A push of `clock` to keeper `index` has been sent.
   void OnPush(uint32_t index, Clock clock);
-  // A reply of keeper `index`, in the order of arrival; the first `tensors` of its frames are.
-  void OnReply(uint32_t index, const wire::Message& reply, size_t tensors);
+  // A reply of keeper `index`, in the order of arrival.
+  void OnReply(uint32_t index, const wire::Message& reply);
 
-  uint64_t violations() const { return violations_; }
-  const std::optional<std::string>& first_violation() const { return first_violation_; }
+  // Replies looked at.
+  uint64_t replies() const { return replies_; }
+  const consistency::ViolationLog& violations() const { return log_; }
 
  private:
   struct Keeper {
@@ -48,14 +54,16 @@ class ReplyLedger {
   };
 
   void CheckOwn(const wire::Message& reply, Keeper* keeper);
-  void Break(const wire::Message& reply, std::string what);
+  void Break(const char* kind, const wire::Message& reply,
+             absl::FunctionRef<std::string()> what);
 
   consistency::Guarantee guarantee_;
   bool counts_own_ = false;
   bool steps_ = false;  // a keeper counts steps: all pushes of a clock are one
+  std::vector<size_t> row_bytes_;
   std::vector<Keeper> keepers_;
-  uint64_t violations_ = 0;
-  std::optional<std::string> first_violation_;
+  uint64_t replies_ = 0;
+  consistency::ViolationLog log_;
 };
 
 }  // namespace soapstone::worker

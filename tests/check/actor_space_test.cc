@@ -92,19 +92,80 @@ TEST(ActorSpaceTest, EveryInterleavingWithALostLinkHolds) {
 }
 
 // What a job does that has neither sessions nor word of lost links: it stands still.
+void ExpectHangs(const WorldOptions& space, const std::string& size) {
+  for (const check::LinkMutant mutant : check::kLinkMutants) {
+    const bool resume = mutant == check::LinkMutant::kNoResume;
+    WorldOptions options = space;
+    options.mutant = resume ? WorldMutant::kNoResume : WorldMutant::kNoLinkLost;
+    options.faults = resume ? FaultBudget{.breaks = 1} : FaultBudget{.losses = 1};
+    const ExploreReport report =
+        Explore(*World::Make(options), {.states_max = check::kStatesToHang});
+    const std::string& spec = options.shape.policy.spec;
+    ASSERT_TRUE(report.violation.has_value()) << spec << " lives: " << report.ToString();
+    check::PrintHang("actor", spec, size, mutant, report.states, *report.violation);
+  }
+}
+
 TEST(ActorSpaceTest, WithoutResumeOrWordOfLossTheJobHangs) {
+  for (const char* policy : kPolicies) ExpectHangs(Small(policy, 2, {}), "P=2");
+}
+
+// The catalogue's trees, of two groups.
+TEST(ActorSpaceTest, TreesHoldThroughBrokenAndLostConnections) {
+  for (const std::string& spec : check::SpecsOf(check::Space::kTree)) {
+    WorldOptions space = Small(spec, check::FindRow(spec)->bound + 2, {});
+    space.shape.workers = space.shape.policy.group + 1;
+    space.faults = {.breaks = 1};
+    ExpectClean("break", space, false);
+    space.faults = {.losses = 1};
+    ExpectClean("lost link", space, false);
+    ExpectHangs(space, absl::StrCat("P=", space.shape.workers));
+  }
+}
+
+// The scheduler's timers come at any moment: a worker that lives is counted out for its silence and
+// goes on until it is told, and what is waited for has its deadline. A job may end by that, with
+// the code of who was lost; what was promised until then is kept.
+TEST(ActorSpaceTest, EveryInterleavingWithATimerHolds) {
+  // Who is counted out acts beside the others: more than 60,000 states of two clocks, for each.
+  constexpr uint64_t kStates = 12'000;
   for (const char* policy : kPolicies) {
-    for (const auto& [mutant, faults] :
-         {std::pair(WorldMutant::kNoResume, FaultBudget{.breaks = 1}),
-          std::pair(WorldMutant::kNoLinkLost, FaultBudget{.losses = 1})}) {
-      WorldOptions options = Small(policy, 2, faults);
-      options.mutant = mutant;
-      const ExploreReport report = Explore(*World::Make(options), {.states_max = 1000});
-      EXPECT_TRUE(report.violation.has_value()) << policy << " lives: " << report.ToString();
-      std::printf("%-24s %s: dies after %d states\n", policy,
-                  mutant == WorldMutant::kNoResume ? "no resume" : "no word of the loss",
-                  static_cast<int>(report.states));
+    for (const FaultBudget& faults :
+         {FaultBudget{.timers = 1}, FaultBudget{.joins = 1, .timers = 1}}) {
+      const WorldOptions options = Small(policy, faults.joins > 0 ? 1 : 2, faults);
+      const ExploreReport report = Explore(
+          *World::Make(options), {.states_max = StatesMax() == 60'000 ? kStates : StatesMax()});
+      EXPECT_FALSE(report.violation.has_value()) << policy << ": " << report.ToString();
+      EXPECT_GT(report.ends, 0u) << policy;
     }
+  }
+}
+
+// A server that loses an answer: the worker's watch asks again. Without it the job hangs.
+TEST(ActorSpaceTest, AForgottenAnswerIsAskedForAgain) {
+  for (const char* policy : kPolicies) {
+    WorldOptions options = Small(policy, 2, {.forgets = 1});
+    const ExploreReport hangs = Explore(*World::Make(options), {.states_max = 1000});
+    EXPECT_TRUE(hangs.violation.has_value()) << policy << " lives: " << hangs.ToString();
+    options.watched = true;
+    ExpectClean("forgotten answer", options, !IsTree(policy));
+  }
+}
+
+TEST(ActorSpaceTest, TimersThatFireEarlyKillMutants) {
+  const std::pair<const char*, WorldMutant> cases[] = {
+      {"bsp", WorldMutant::kNoAdoption},
+      {"ssp:s=0", WorldMutant::kNoRelease},
+      {"localsgd:h=1", WorldMutant::kNoRelease},
+      {"easgd:tau=1,mode=sync", WorldMutant::kNoRelease}};
+  for (const auto& [policy, mutant] : cases) {
+    WorldOptions options = Small(policy, 2, {.timers = 1});
+    options.mutant = mutant;
+    const ExploreReport report = Explore(*World::Make(options), {.states_max = 60'000});
+    EXPECT_TRUE(report.violation.has_value()) << policy << " lives: " << report.ToString();
+    std::printf("%-24s timer: dies after %llu states: %s\n", policy,
+                static_cast<unsigned long long>(report.states),
+                report.violation.value_or("LIVES").c_str());
   }
 }
 
@@ -181,7 +242,8 @@ TEST(ActorSpaceTest, MutantsOfTreesDieInEveryFaultSpace) {
 // Worlds that are taken for one have one future; a print that forgets a field is found out.
 TEST(ActorSpaceTest, EqualPrintsHaveEqualFutures) {
   for (const char* policy : kPolicies) {
-    WorldOptions options = Small(policy, 2, {.crashes = 1, .duplicates = 1});
+    WorldOptions options =
+        Small(policy, 2, {.crashes = 1, .duplicates = 1, .breaks = 1, .losses = 1, .timers = 1});
     const check::FuturesOptions few = {.states_max = 800, .pairs_max = 150};
     const auto report = check::CompareFutures(*World::Make(options), few);
     EXPECT_FALSE(report.difference.has_value()) << policy << ": " << *report.difference;

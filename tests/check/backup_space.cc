@@ -27,6 +27,7 @@ constexpr uint64_t kTicketsPerLife = 100;
 struct Item {
   bool is_clock = false;
   Clock clock = 0;
+  bool is_pull = false;  // asked over a connection that was broken then
 };
 
 struct ShardItem {
@@ -39,28 +40,37 @@ struct State {
   std::vector<bool> alive;
   std::vector<uint32_t> life, parked, to_evict, to_prepare, to_commit;  // masks: of shards
   std::vector<Clock> start;                                             // while joining
-  std::vector<std::vector<Clock>> seen;             // [worker][shard]: version read, or kNoClock
-  std::vector<std::vector<std::deque<Item>>> chan;  // [worker][shard]
+  // Of connections, as policy_state.h has them; `answered` has the version.
+  std::vector<uint32_t> down, lost;
+  std::vector<std::vector<Clock>> answered;
+  std::vector<bool> out;
+  uint32_t leader_down = 0;              // mask: shards whose connection with 0 is broken
+  std::vector<std::vector<Clock>> seen;  // [worker][shard]: version read, or kNoClock
+  std::vector<std::vector<std::deque<Item>>> chan;        // [worker][shard]
   std::vector<std::deque<ShardItem>> to_lead, from_lead;  // by shard
   std::vector<std::vector<uint32_t>> rounds;              // [shard]: workers taken, by round
   std::vector<Clock> since;                               // shard 0: member from this round on
   std::vector<Policy> policy;
-  int crashes = 0, leaves = 0, joins = 0, restores = 0, duplicates = 0;
+  int crashes = 0, leaves = 0, joins = 0, restores = 0, duplicates = 0, breaks = 0, losses = 0;
 
   std::pair<uint64_t, uint64_t> Print() const {
     Fingerprint f;
     for (size_t w = 0; w < issued.size(); ++w) {
       f.Add(issued[w]);
       f.Add(static_cast<bool>(alive[w]));
-      for (const auto* mask : {&life, &parked, &to_evict, &to_prepare, &to_commit}) {
+      for (const auto* mask : {&life, &parked, &down, &lost, &to_evict, &to_prepare, &to_commit}) {
         f.Add((*mask)[w]);
       }
       f.Add(start[w]);
       f.Add(since[w]);
+      f.Add(static_cast<bool>(out[w]));
       for (const Clock version : seen[w]) f.Add(version);
+      for (const Clock version : answered[w]) f.Add(version);
       for (const auto& channel : chan[w]) {
         f.Add(channel.size());
-        for (const Item& item : channel) f.Add((item.clock << 1) | (item.is_clock ? 1 : 0));
+        for (const Item& item : channel) {
+          f.Add((item.clock << 2) | (item.is_pull ? 2 : 0) | (item.is_clock ? 1 : 0));
+        }
       }
     }
     for (const auto* channels : {&to_lead, &from_lead}) {
@@ -77,7 +87,9 @@ struct State {
       for (const uint32_t taken : shard) f.Add(taken);
     }
     for (const Policy& p : policy) p.AddTo(&f);
-    for (const int left : {crashes, leaves, joins, restores, duplicates}) f.Add(left);
+    for (const int left : {crashes, leaves, joins, restores, duplicates, breaks, losses})
+      f.Add(left);
+    f.Add(leader_down);
     return f.value();
   }
 };
@@ -94,7 +106,7 @@ class Explorer {
   BackupReport Run() {
     std::vector<State> stack = {Initial()};
     visited_.insert(stack.back().Print());
-    while (!stack.empty() && !(options_.until_violation && !report_.violations.empty())) {
+    while (!stack.empty() && !Over()) {
       const State state = std::move(stack.back());
       stack.pop_back();
       ++report_.states;
@@ -110,6 +122,10 @@ class Explorer {
   }
 
  private:
+  bool Over() const {
+    return (options_.until_violation && !report_.violations.empty()) ||
+           (options_.until_deadlock && report_.violations.contains("S5 deadlock"));
+  }
   uint32_t P() const { return options_.workers; }
   uint32_t K() const { return options_.shards; }
   uint32_t all() const { return (1u << K()) - 1; }
@@ -120,12 +136,15 @@ class Explorer {
     State s;
     s.issued.assign(P(), 0);
     s.alive.assign(P(), true);
-    for (auto* mask : {&s.life, &s.parked, &s.to_evict, &s.to_prepare, &s.to_commit}) {
+    for (auto* mask :
+         {&s.life, &s.parked, &s.down, &s.lost, &s.to_evict, &s.to_prepare, &s.to_commit}) {
       mask->assign(P(), 0);
     }
     s.start.assign(P(), kNoClock);
     s.since.assign(P(), 0);
     s.seen.assign(P(), std::vector<Clock>(K(), kNoClock));
+    s.answered = s.seen;
+    s.out.assign(P(), false);
     s.chan.assign(P(), std::vector<std::deque<Item>>(K()));
     s.to_lead.resize(K());
     s.from_lead.resize(K());
@@ -141,6 +160,8 @@ class Explorer {
     s.joins = options_.joins;
     s.restores = options_.restores;
     s.duplicates = options_.duplicates;
+    s.breaks = options_.breaks;
+    s.losses = options_.losses;
     return s;
   }
 
@@ -232,10 +253,19 @@ class Explorer {
 
   // An answer to w, which does not begin before all are of one version.
   void Grant(State* s, uint32_t w, uint32_t k) {
-    if ((s->parked[w] >> k & 1u) == 0) return;  // was lost with a restart, and asked again
-    s->parked[w] &= ~(1u << k);
+    if (!Has(s->parked, w, k)) return;  // was lost with a restart, and asked again
+    if (Has(s->lost, w, k)) return;
     const Clock version = s->policy[k].Frontier();
     if (version != static_cast<Clock>(s->rounds[k].size())) Violate("B1 rounds missing");
+    if (Has(s->down, w, k)) {
+      s->answered[w][k] = version;
+    } else {
+      TakeAnswer(s, w, k, version);
+    }
+  }
+
+  void TakeAnswer(State* s, uint32_t w, uint32_t k, Clock version) {
+    s->parked[w] &= ~(1u << k);
     s->seen[w][k] = version;
     if (Is(BackupMutant::kVersionsMixed)) return;
     if (version < s->issued[w]) s->seen[w][k] = kNoClock;  // of before the jump: asks again
@@ -247,46 +277,70 @@ class Explorer {
     }
   }
 
+  static bool Has(const std::vector<uint32_t>& mask, uint32_t w, uint32_t k) {
+    return (mask[w] >> k & 1u) != 0;
+  }
+  // Its process runs, whether or not it is counted out.
+  static bool Runs(const State& s, uint32_t w) { return s.alive[w] || s.out[w]; }
+
   // ---- What can happen
 
   void Successors(const State& s, const std::function<void(State)>& add) {
     for (uint32_t w = 0; w < P(); ++w) {
       WorkerMoves(s, w, add);
       for (uint32_t k = 0; k < K(); ++k) {
-        if (!s.chan[w][k].empty()) DeliverMoves(s, w, k, add);
+        if (!s.chan[w][k].empty() && !Has(s.down, w, k)) DeliverMoves(s, w, k, add);
         MembershipMoves(s, w, k, add);
       }
       JoinMoves(s, w, add);
       FaultMoves(s, w, add);
     }
-    for (uint32_t k = 1; k < K(); ++k) ShardMoves(s, k, add);
+    for (uint32_t k = 1; k < K(); ++k) {
+      if ((s.leader_down >> k & 1u) == 0) ShardMoves(s, k, add);
+    }
+    if (options_.breaks + options_.losses > 0) LinkMoves(s, add);
     for (uint32_t k = 0; k < K() && s.restores > 0; ++k) add(Restore(s, k));
   }
 
   void WorkerMoves(const State& s, uint32_t w, const std::function<void(State)>& add) {
-    if (!s.alive[w] || s.issued[w] >= options_.clocks) return;
+    if (!Runs(s, w) || s.issued[w] >= options_.clocks) return;
     bool ready = true;
     for (uint32_t k = 0; k < K(); ++k) {
       if (s.seen[w][k] != kNoClock) continue;
       ready = false;
-      if ((s.parked[w] >> k & 1u) != 0) continue;
+      if (Has(s.parked, w, k) || Has(s.lost, w, k)) continue;
       State next = s;
-      next.parked[w] |= 1u << k;
-      CarryOut(
-          &next, k,
-          next.policy[k].OnPull(
-              {.worker = WorkerId{w}, .clock = s.issued[w], .ticket = Ticket{kPullTickets + w}}));
+      Pull(&next, w, k);
       add(std::move(next));
     }
     if (ready) add(Tick(s, w));
+  }
+
+  void Pull(State* s, uint32_t w, uint32_t k) {
+    s->parked[w] |= 1u << k;
+    if (Has(s->down, w, k)) {
+      s->chan[w][k].push_back({.clock = s->issued[w], .is_pull = true});
+    } else {
+      TakePull(s, w, k, s->issued[w]);
+    }
+  }
+
+  // A shard takes none of one that is no member (any more).
+  void TakePull(State* s, uint32_t w, uint32_t k, Clock clock) {
+    if (s->out[w] && !s->policy[k].clocks().Contains(WorkerId{w})) return;
+    CarryOut(s, k,
+             s->policy[k].OnPull(
+                 {.worker = WorkerId{w}, .clock = clock, .ticket = Ticket{kPullTickets + w}}));
   }
 
   State Tick(const State& s, uint32_t w) {
     State next = s;
     for (uint32_t k = 0; k < K(); ++k) {
       if (s.seen[w][k] != s.seen[w][0]) Violate("B1 versions mixed");
-      next.chan[w][k].push_back({false, s.issued[w]});
-      if (!options_.one_message) next.chan[w][k].push_back({true, s.issued[w] + 1});
+      if (!Has(s.lost, w, k)) {
+        next.chan[w][k].push_back({false, s.issued[w]});
+        if (!options_.one_message) next.chan[w][k].push_back({true, s.issued[w] + 1});
+      }
       next.seen[w][k] = kNoClock;
     }
     ++next.issued[w];
@@ -297,6 +351,10 @@ class Explorer {
     State next = s;
     const Item item = next.chan[w][k].front();
     next.chan[w][k].pop_front();
+    if (item.is_pull) {
+      TakePull(&next, w, k, item.clock);
+      return add(std::move(next));
+    }
     Take(&next, w, k, item);
     if (options_.one_message) Take(&next, w, k, {true, item.clock + 1});
     add(std::move(next));
@@ -393,7 +451,7 @@ class Explorer {
   }
 
   void JoinMoves(const State& s, uint32_t w, const std::function<void(State)>& add) {
-    if (!s.alive[w] && s.start[w] == kNoClock && s.to_evict[w] == 0 && s.joins > 0) {
+    if (!Runs(s, w) && s.start[w] == kNoClock && s.to_evict[w] == 0 && s.joins > 0) {
       State next = s;
       --next.joins;
       next.start[w] = 0;
@@ -431,6 +489,86 @@ class Explorer {
                                      [](const auto& channel) { return channel.empty(); });
     const bool reading = s.parked[w] != 0 || s.seen[w] != std::vector<Clock>(K(), kNoClock);
     if (s.leaves > 0 && drained && !reading) add(gone(&State::leaves));
+  }
+
+  // ---- Connections
+
+  void LinkMoves(const State& s, const std::function<void(State)>& add) {
+    for (uint32_t w = 0; w < P(); ++w) {
+      for (uint32_t k = 0; k < K(); ++k) BreakMoves(s, w, k, add);
+      if (s.alive[w] && s.lost[w] != 0 && !Is(BackupMutant::kNoLinkLost)) {
+        State next = s;
+        next.alive[w] = false;
+        next.out[w] = true;
+        next.to_evict[w] = all();
+        add(std::move(next));
+      }
+      if (s.out[w]) add(Shutdown(s, w));
+    }
+    for (uint32_t k = 1; k < K(); ++k) LeaderBreakMoves(s, k, add);
+  }
+
+  void BreakMoves(const State& s, uint32_t w, uint32_t k, const std::function<void(State)>& add) {
+    if (Has(s.down, w, k)) return add(Resume(s, w, k));
+    if (!Runs(s, w) || Has(s.lost, w, k)) return;
+    const bool asks = s.seen[w][k] == kNoClock && s.issued[w] < options_.clocks;
+    if (s.breaks > 0) {
+      State next = s;
+      --next.breaks;
+      next.down[w] |= 1u << k;
+      if (!s.chan[w][k].empty() || Has(s.parked, w, k)) add(next);
+      // After a pull came and before its answer did.
+      if (asks && !Has(s.parked, w, k)) {
+        next.parked[w] |= 1u << k;
+        TakePull(&next, w, k, s.issued[w]);
+        add(std::move(next));
+      }
+    }
+    if (s.losses > 0 && s.alive[w] && std::count(s.alive.begin(), s.alive.end(), true) > 1) {
+      State next = s;
+      --next.losses;
+      next.lost[w] |= 1u << k;
+      next.chan[w][k].clear();
+      add(std::move(next));
+    }
+  }
+
+  State Resume(const State& s, uint32_t w, uint32_t k) {
+    State next = s;
+    next.down[w] &= ~(1u << k);
+    const Clock version = std::exchange(next.answered[w][k], kNoClock);
+    if (Is(BackupMutant::kNoResume)) {
+      next.chan[w][k].clear();
+    } else if (version != kNoClock) {
+      TakeAnswer(&next, w, k, version);
+    }
+    return next;
+  }
+
+  // For what shards tell each other a break is a delay.
+  void LeaderBreakMoves(const State& s, uint32_t k, const std::function<void(State)>& add) {
+    const bool down = (s.leader_down >> k & 1u) != 0;
+    if (!down && (s.breaks == 0 || (s.to_lead[k].empty() && s.from_lead[k].empty()))) return;
+    State next = s;
+    next.leader_down ^= 1u << k;
+    if (!down) --next.breaks;
+    if (down && Is(BackupMutant::kNoResume)) {
+      next.to_lead[k].clear();
+      next.from_lead[k].clear();
+    }
+    add(std::move(next));
+  }
+
+  // It hears that it is counted out; what it has under way is lost.
+  State Shutdown(const State& s, uint32_t w) {
+    State next = s;
+    next.out[w] = false;
+    ++next.life[w];
+    next.parked[w] = next.down[w] = next.lost[w] = 0;
+    next.seen[w].assign(K(), kNoClock);
+    next.answered[w].assign(K(), kNoClock);
+    for (auto& channel : next.chan[w]) channel.clear();
+    return next;
   }
 
   // From the policy's value. Parked pulls are lost, and asked again.
@@ -475,6 +613,10 @@ std::string Name(BackupMutant mutant) {
       return "updates of the lost are forgotten";
     case BackupMutant::kLeaveWakesNobody:
       return "leave does not close a round";
+    case BackupMutant::kNoResume:
+      return "no resume";
+    case BackupMutant::kNoLinkLost:
+      return "no word of the loss";
     case BackupMutant::kUpdateLost:
       return "an update is lost";
     case BackupMutant::kUpdateTwice:

@@ -6,8 +6,10 @@
 //   channel Deliver(w, k)   the head of channel (w, k) arrives: an update, or a clock Tell(k),
 //   Choose(k)  the head of the channel from shard k to shard 0, or back, arrives
 // plus, in the fault menu, crash (what is in flight is lost; each shard hears of it in its own
-// time), clean leave, two-step join, duplicates of every kind of message, and restore of a shard.
-// Exhaustive: every reachable state is visited once.
+// time), clean leave, two-step join, duplicates of every kind of message, restore of a shard, and
+// connections that break or are lost as in policy_space.h; where two shards cannot reach one
+// another any more the job ends, and nothing is to be explored. Exhaustive: every reachable state
+// is visited once.
 #pragma once
 
 #include <cstdint>
@@ -34,6 +36,8 @@ enum class BackupMutant {
   kLeaveWakesNobody,   // rounds that a leave completes stay open
   kUpdateLost,         // the first update of worker 0 does not go in
   kUpdateTwice,        // and goes in twice
+  kNoResume,           // what a broken connection had under way is not sent again
+  kNoLinkLost,         // who cannot reach a shard any more says so to nobody
 };
 std::string Name(BackupMutant mutant);
 
@@ -48,7 +52,10 @@ struct BackupOptions {
   int joins = 0;  // of a worker that crashed or left
   int restores = 0;
   int duplicates = 0;
+  int breaks = 0;  // a connection breaks, of a worker or of two shards, and is made again later
+  int losses = 0;  // a worker and a shard cannot reach one another any more
   bool until_violation = false;  // the first one ends the exploration
+  bool until_deadlock = false;   // the first S5 does
   BackupMutant mutant = BackupMutant::kNone;
 };
 

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "consistency/catalogue.h"
 #include "gtest/gtest.h"
 #include "tests/check/mutant_table.h"
 
@@ -103,6 +104,34 @@ TEST(BackupSpaceTest, TheSameThroughFaults) {
                  .leaves = 1,
                  .duplicates = 1});
     ExpectSpace({.spare = spare, .workers = 2, .shards = 2, .clocks = 2, .duplicates = 2});
+  }
+}
+
+// A connection breaks, of a worker or of two shards, and is made again; a worker's is lost for
+// good.
+TEST(BackupSpaceTest, HoldsThroughBrokenAndLostConnections) {
+  for (const std::string& spec : SpecsOf(Space::kBackup)) {
+    const BackupOptions sizes[] = {{.workers = 2, .shards = 2, .clocks = 2},
+                                   {.workers = 3, .shards = 1, .clocks = 2}};
+    for (BackupOptions space : sizes) {
+      space.spare = consistency::ParsePolicy(spec)->bound;
+      const std::string size = absl::StrCat("P=", space.workers, " K=", space.shards);
+      for (const LinkMutant mutant : kLinkMutants) {
+        const bool resume = mutant == LinkMutant::kNoResume;
+        space.breaks = resume ? 1 : 0;
+        space.losses = resume ? 0 : 1;
+        ExpectSpace(space);
+        BackupOptions broken = space;
+        broken.mutant = resume ? BackupMutant::kNoResume : BackupMutant::kNoLinkLost;
+        broken.until_deadlock = true;
+        const BackupReport report = ExploreBackup(broken);
+        EXPECT_TRUE(report.violations.contains("S5 deadlock"))
+            << Name(mutant) << " lives: " << size;
+        EXPECT_LE(report.states, kStatesToHang) << Name(mutant) << ", " << size;
+        PrintHang("backup", spec, size, mutant, report.states,
+                  absl::StrJoin(report.violations, ", "));
+      }
+    }
   }
 }
 

@@ -23,14 +23,38 @@ enum class GuaranteeMutant : uint8_t {
 };
 std::string Name(GuaranteeMutant mutant);
 
+// Where a spec is explored.
+enum class Space : uint8_t {
+  kPolicy,  // policy_space_test.cc
+  kBackup,  // backup_space_test.cc
+  kTree,    // actor_space_test.cc
+  kPeer,    // peer_space_test.cc
+};
+
+// Of connections. The space of every spec, with a connection that breaks and with one that is lost
+// for good, finds the hang of either mutant within kStatesToHang states.
+enum class LinkMutant : uint8_t {
+  kNoResume,    // what a broken connection had under way is not sent again
+  kNoLinkLost,  // who cannot reach another any more says so to nobody
+};
+inline constexpr LinkMutant kLinkMutants[] = {LinkMutant::kNoResume, LinkMutant::kNoLinkLost};
+inline constexpr uint64_t kStatesToHang = 1'000;
+std::string Name(LinkMutant mutant);
+// A line of the table that the spaces print: space × spec × mutant -> states to the hang.
+void PrintHang(const char* space, const std::string& spec, const std::string& size,
+               LinkMutant mutant, uint64_t states, const std::string& how);
+
 struct MutantRow {
   const char* spec;  // as the catalogue's example
   Clock bound;  // clocks beyond which its fault spaces must reach: they have bound + 2 at least
   std::vector<GuaranteeMutant> mutants;
+  Space space = Space::kPolicy;
 };
 
 // All rows, and that of a spec, or null.
 absl::Span<const MutantRow> MutantTable();
 const MutantRow* FindRow(const std::string& spec);
+// Of the specs that are explored there.
+std::vector<std::string> SpecsOf(Space space);
 
 }  // namespace soapstone::check

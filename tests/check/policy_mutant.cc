@@ -59,6 +59,10 @@ std::string Name(Mutant mutant) {
       return "leaves of the lost are not adopted";
     case Mutant::kRestoreLosesHeld:
       return "restore loses what was taken";
+    case Mutant::kNoResume:
+      return "no resume";
+    case Mutant::kNoLinkLost:
+      return "no word of the loss";
     case Mutant::kForgetfulPrint:
       return "prints without what has been read";
   }

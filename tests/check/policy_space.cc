@@ -1,7 +1,6 @@
 #include "tests/check/policy_space.h"
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <utility>
 
@@ -10,64 +9,22 @@
 #include "base/random.h"
 #include "glog/logging.h"
 #include "tests/check/policy_state.h"
+#include "tests/check/shard_rules.h"
 
 namespace soapstone::check {
 namespace {
 
-using consistency::Action;
-using consistency::ActionKind;
-using consistency::Actions;
-using consistency::Policy;
-using consistency::Ticket;
-
-// A push's ticket: leaf, worker, life and clock.
-constexpr uint64_t kPullTickets = 1'000'000;
-constexpr uint64_t kTicketsPerLeaf = 100'000;
-constexpr uint64_t kTicketsPerWorker = 10'000;
-constexpr uint64_t kTicketsPerLife = 100;
-
-uint32_t WorkerOf(uint64_t ticket) {
-  return static_cast<uint32_t>(ticket % kTicketsPerLeaf / kTicketsPerWorker);
-}
-uint32_t LifeOf(uint64_t ticket) {
-  return static_cast<uint32_t>(ticket % kTicketsPerWorker / kTicketsPerLife);
-}
-Clock ClockOf(uint64_t ticket) { return static_cast<Clock>(ticket % kTicketsPerLife); }
-uint32_t LeafOf(uint64_t ticket) { return static_cast<uint32_t>(ticket / kTicketsPerLeaf); }
-
-class Explorer {
+class Explorer : private ShardRules {
  public:
   using Kind = SpaceChoice::Kind;
   using Move = SpaceChoice;
 
-  explicit Explorer(const SpaceOptions& options)
-      : options_(options), traits_(*consistency::ParsePolicy(options.policy)) {
-    bound_ = traits_.guarantee.read_lag_max;
-    gap_ = traits_.guarantee.clock_gap_max;
-    snapshot_ = traits_.guarantee.snapshot_reads;
-    // Barriers that ask all others promise what a bound does.
-    const bool asks_all = traits_.sample > 0 && traits_.sample + 1 >= options.workers;
-    if (traits_.gate == consistency::Gate::kSampled && asks_all) bound_ = traits_.bound;
-    consistency::PolicyTraits gate = traits_;
-    if (options.mutant == Mutant::kBoundPlusOne) {
-      gate.bound += 1;
-      // Rounds have no bound to loosen: reads gated from below, one too early, in their place.
-      if (snapshot_) gate = *consistency::ParsePolicy("ssp:s=1");
-    }
-    if (options.mutant == Mutant::kBoundMinusOne) gate.bound -= 1;
-    if (options.mutant == Mutant::kCreditUnbounded) gate.bound = options.clocks;
-    if (options.mutant == Mutant::kNoSnapshot) gate = *consistency::ParsePolicy("ssp:s=0");
-    if (traits_.subscribed() || traits_.deferred()) options_.parking = true;
-    gate_traits_ = gate;
-    // Shards are asked in turn, or one for all: then their names matter.
-    const bool in_turn = traits_.ordered_reads() || options.mutant == Mutant::kOneShardGate;
-    options_.symmetric = options.symmetric && !in_turn;
-  }
+  explicit Explorer(const SpaceOptions& options) : ShardRules(options) {}
 
   SpaceReport Run() {
     std::vector<State> stack = {Initial()};
     visited_.insert(PrintOf(stack.back()));
-    while (!stack.empty() && !(options_.until_violation && !report_.violations.empty())) {
+    while (!stack.empty() && !Over()) {
       const State state = std::move(stack.back());
       stack.pop_back();
       ++report_.states;
@@ -96,9 +53,20 @@ class Explorer {
     constexpr uint64_t kIdleMax = 100'000;  // draws of moves that are not enabled
     const CounterRandom random(seed, RandomUse::kTest, 0);
     uint64_t draw = 0;
-    while (reads_ < reads) {
+    while (reads_ < reads && report_.violations.empty()) {
       State s = Initial();
-      for (uint64_t idle = 0; idle < kIdleMax && !Finished(s);) {
+      for (uint64_t idle = 0; idle < kIdleMax;) {
+        if (Finished(s)) {
+          // What is under way arrives; a newcomer may begin.
+          std::vector<Move> rest = EnabledIn(s);
+          std::erase_if(rest, [](const Move& move) { return IsFault(move.kind); });
+          if (rest.empty()) {
+            CheckEnd(s);
+            break;
+          }
+          Do(&s, rest[random.Bits(draw++) % rest.size()]);
+          continue;
+        }
         const uint64_t bits = random.Bits(draw++);
         const bool fault = bits % kFaultEvery == 0;
         const Kind kind = fault ? kFaults[(bits >> 8) % std::size(kFaults)]
@@ -113,7 +81,6 @@ class Explorer {
       }
       if (!Finished(s)) report_.violations.insert("S5 deadlock");
       ++report_.states;
-      if (!report_.violations.empty()) break;
     }
     report_.reads = reads_;
     return report_;
@@ -151,178 +118,22 @@ class Explorer {
   }
 
  private:
-  uint32_t P() const { return options_.workers; }
-  uint32_t K() const { return options_.shards; }
-  bool Is(Mutant mutant) const { return options_.mutant == mutant; }
-
-  Policy NewPolicy() const { return Policy(gate_traits_, /*bucket_count=*/1, /*leaf_count=*/P()); }
-
-  void Fill(State* s) const {
-    s->issued.assign(P(), 0);
-    s->alive.assign(P(), true);
-    for (auto* mask : {&s->life, &s->read, &s->parked, &s->subscribed, &s->to_evict, &s->to_prepare,
-                       &s->to_commit, &s->planned}) {
-      mask->assign(P(), 0);
-    }
-    s->start.assign(P(), kNoClock);
-    s->members.assign(P(), 0);
-    s->heard.assign(P(), s->members);
-    s->to_hear.assign(P(), false);
-    s->chan.assign(P(), std::vector<std::deque<Item>>(K()));
-    s->applied.assign(K(), std::vector<Clock>(P(), 0));
-    s->computing.assign(K(), std::vector<Clock>(P(), kNoClock));
-    s->unseen.assign(K(), std::vector<uint32_t>(P() * P(), 0));
-    s->now.assign(K(), 0);
-    s->held.resize(K());
-    for (uint32_t k = 0; k < K(); ++k) {
-      s->policy.push_back(NewPolicy());
-      for (uint32_t w = 0; w < P(); ++w) s->policy[k].OnJoin(WorkerId{w}, 0);
-    }
-    s->crashes = options_.crashes;
-    s->leaves = options_.leaves;
-    s->joins = options_.joins;
-    s->restores = options_.restores;
-    s->duplicates = options_.duplicates;
-  }
-
-  void CheckGap(const State& s) {
-    Clock low = kClockMax;
-    Clock high = kNoClock;
-    for (uint32_t w = 0; w < P(); ++w) {
-      if (!s.alive[w]) continue;
-      low = std::min(low, s.issued[w]);
-      high = std::max(high, s.issued[w]);
-    }
-    if (high == kNoClock) return;
-    report_.gap_max = std::max(report_.gap_max, high - low);
-    if (gap_.has_value() && high - low > *gap_) report_.violations.insert("S3 gap");
-  }
-
-  // A read of shard k by w takes place now: checked against what truly is applied there.
-  void Observe(const State& s, uint32_t w, uint32_t k) {
-    ++reads_;
-    bool bad = false;
-    for (uint32_t u = 0; u < P(); ++u) {
-      // A member that is gone, or not yet started, promises nothing, unless others make its leaves.
-      if (u == w || (!s.alive[u] && !traits_.adopts())) continue;
-      const Clock lag = s.issued[w] - s.applied[k][u];
-      report_.lag_max = std::max(report_.lag_max, lag);
-      if (bound_.has_value() && lag > *bound_) {
-        bad = true;
-        report_.violations.insert("S1 lag");
-      }
-      if (snapshot_ && lag != 0) {
-        bad = true;
-        report_.violations.insert("B1 not one version");
-      }
-    }
-    if (bad) ++report_.bad_reads;
-  }
-
-  void GrantRead(State* s, uint32_t w, uint32_t k) {
-    Observe(*s, w, k);
-    s->read[w] |= 1u << k;
-    s->parked[w] &= ~(1u << k);
-    s->computing[k][w] = s->issued[w];
-    for (uint32_t u = 0; u < P(); ++u) s->unseen[k][w * P() + u] = 0;
-    if (traits_.guarantee.own_writes && s->applied[k][w] < s->issued[w] && s->chan[w][k].empty()) {
-      report_.violations.insert("S2 own writes");
-    }
-  }
-
-  // At the end everything that was pushed is in the store, once the policy was told of the end.
-  void CheckEnd(const State& s) {
-    State end = s;
-    const bool any = std::find(s.alive.begin(), s.alive.end(), true) != s.alive.end();
-    for (uint32_t k = 0; k < K(); ++k) {
-      if (!Is(Mutant::kNoDrain)) CarryOut(&end, k, end.policy[k].OnDrain());
-      for (uint32_t w = 0; w < P(); ++w) {
-        const bool owed = traits_.adopts() ? any : end.alive[w];
-        const Clock due = traits_.adopts() ? options_.clocks : end.issued[w];
-        if (owed && end.applied[k][w] != due) report_.violations.insert("S6 lost or doubled");
-      }
-    }
-  }
-
-  // V1: what a computing peer has not seen of w's updates fits the bound, or is one update.
-  void CountUnseen(State* s, uint32_t w, uint32_t k, Clock clock) {
-    for (uint32_t u = 0; u < P(); ++u) {
-      if (u == w || !s->alive[u] || s->computing[k][u] == kNoClock) continue;
-      const uint32_t unseen = ++s->unseen[k][u * P() + w];
-      const auto& v0 = traits_.guarantee.unseen_max;
-      if (!v0.has_value() || unseen == 1) continue;
-      if (unseen > *v0 / std::sqrt(static_cast<double>(clock) + 1)) {
-        report_.violations.insert("V1 unseen mass");
-      }
-    }
-  }
-
-  // An update goes into the store: the next of its worker, or, where leaves are adopted, the next
-  // of its leaf, whoever made it.
-  void CountApplied(State* s, uint32_t k, uint64_t ticket) {
-    const bool first = ticket == 0;  // of worker 0, at clock 0
-    if (Is(Mutant::kUpdateLost) && first) return;
-    const uint32_t w = WorkerOf(ticket);
-    const uint32_t slot = traits_.adopts() ? LeafOf(ticket) : w;
-    if (!traits_.adopts() && LifeOf(ticket) != s->life[w]) return;  // of its former life
-    const Clock clock = ClockOf(ticket);
-    for (int i = 0; i < (Is(Mutant::kUpdateTwice) && first ? 2 : 1); ++i) {
-      if (s->applied[k][slot] != clock) report_.violations.insert("S6 lost or doubled");
-      s->applied[k][slot] = clock + 1;
-    }
-    CountUnseen(s, w, k, clock);
-  }
-
-  void CarryOut(State* s, uint32_t k, const Actions& actions, bool lose_replies = false) {
-    bool skip_gather = Is(Mutant::kGatherLosesFirst);
-    for (const Action& action : actions) {
-      const uint64_t ticket = static_cast<uint64_t>(action.ticket);
-      if (action.kind == ActionKind::kHold) {
-        s->held[k].push_back(ticket);
-      } else if (ticket < kPullTickets) {
-        std::erase(s->held[k], ticket);
-      }
-      switch (action.kind) {
-        case ActionKind::kApply:
-          CountApplied(s, k, ticket);
-          break;
-        case ActionKind::kGather:
-          if (!std::exchange(skip_gather, false)) CountApplied(s, k, ticket);
-          if (Is(Mutant::kGatherTwice)) CountApplied(s, k, ticket);
-          break;
-        case ActionKind::kReject:
-          if (ticket < kPullTickets) report_.violations.insert("S6 lost or doubled");
-          break;
-        case ActionKind::kReply: {
-          const uint32_t w = static_cast<uint32_t>(ticket - kPullTickets);
-          // A pull that is not parked any more was lost with a shard's restart.
-          if (!lose_replies && (s->parked[w] >> k & 1u) != 0) GrantRead(s, w, k);
-          break;
-        }
-        case ActionKind::kSend:
-          if (!Is(Mutant::kSendsLost)) TakeUnasked(s, k, action);
-          break;
-        default:
-          break;
-      }
-    }
-  }
-
-  // Values that a worker did not ask for count while it has not begun.
-  void TakeUnasked(State* s, uint32_t k, const Action& action) {
-    const uint32_t w = Index(action.worker);
-    const bool waits =
-        s->alive[w] && s->issued[w] == action.clock && s->issued[w] < options_.clocks;
-    if (waits && (s->subscribed[w] >> k & 1u) != 0) GrantRead(s, w, k);
+  bool Over() const {
+    return (options_.until_violation && !report_.violations.empty()) ||
+           (options_.until_deadlock && report_.deadlocks > 0);
   }
 
   // ---- What can happen
 
-  static constexpr Kind kSteps[] = {Kind::kPull,    Kind::kPull,  Kind::kTick,
-                                    Kind::kDeliver, Kind::kEvict, Kind::kPrepare,
-                                    Kind::kCommit,  Kind::kStart, Kind::kHear};
-  static constexpr Kind kFaults[] = {Kind::kDuplicate, Kind::kJoin, Kind::kCrash, Kind::kLeave,
-                                     Kind::kRestore};
+  static constexpr Kind kSteps[] = {Kind::kPull,  Kind::kPull,    Kind::kTick,   Kind::kDeliver,
+                                    Kind::kEvict, Kind::kPrepare, Kind::kCommit, Kind::kStart,
+                                    Kind::kHear,  Kind::kResume,  Kind::kSettle, Kind::kShutdown};
+  static constexpr Kind kFaults[] = {Kind::kDuplicate,       Kind::kJoin,    Kind::kCrash,
+                                     Kind::kLeave,           Kind::kRestore, Kind::kBreak,
+                                     Kind::kBreakBehindPull, Kind::kLose};
+  static bool IsFault(Kind kind) {
+    return std::find(std::begin(kFaults), std::end(kFaults), kind) != std::end(kFaults);
+  }
 
   void EachMove(const std::function<void(Move)>& add) const {
     for (uint32_t w = 0; w < P(); ++w) {
@@ -338,6 +149,15 @@ class Explorer {
       }
     }
     for (uint32_t k = 0; k < K(); ++k) add({Kind::kRestore, 0, k});
+    if (options_.breaks + options_.losses == 0) return;
+    for (uint32_t w = 0; w < P(); ++w) {
+      for (uint32_t k = 0; k < K(); ++k) {
+        for (const Kind kind : {Kind::kBreak, Kind::kBreakBehindPull, Kind::kResume, Kind::kLose}) {
+          add({kind, w, k});
+        }
+      }
+      for (const Kind kind : {Kind::kSettle, Kind::kShutdown}) add({kind, w, 0});
+    }
   }
 
   void Successors(const State& s, const std::function<void(State)>& add) {
@@ -352,18 +172,18 @@ class Explorer {
     const Kind kind = move.kind;
     const uint32_t w = move.w, k = move.k;
     const uint32_t all = (1u << K()) - 1;
-    const auto has = [&](const std::vector<uint32_t>& mask) { return (mask[w] >> k & 1u) != 0; };
+    const auto has = [&](const std::vector<uint32_t>& mask) { return Has(mask, w, k); };
     switch (kind) {
       case Kind::kPull:
         return CanPull(s, w, k);
       case Kind::kTick:
-        return s.alive[w] && s.issued[w] < options_.clocks && s.read[w] == all;
+        return Runs(s, w) && s.issued[w] < options_.clocks && s.read[w] == all;
       case Kind::kDeliver:
-        return !s.chan[w][k].empty();
+        return Deliverable(s, w, k);
       case Kind::kDeliverFirstClock:
         return Is(Mutant::kClockOvertakes) && s.chan[w][k].size() > 1;
       case Kind::kDuplicate:
-        return s.duplicates > 0 && !s.chan[w][k].empty();
+        return s.duplicates > 0 && Deliverable(s, w, k) && !s.chan[w][k].front().is_pull;
       case Kind::kEvict:
         return has(s.to_evict);
       case Kind::kPrepare:
@@ -371,7 +191,7 @@ class Explorer {
       case Kind::kCommit:
         return s.to_prepare[w] == 0 && has(s.to_commit);
       case Kind::kJoin:
-        return s.joins > 0 && !s.alive[w] && s.start[w] == kNoClock && s.to_evict[w] == 0;
+        return s.joins > 0 && !Runs(s, w) && s.start[w] == kNoClock && s.to_evict[w] == 0;
       case Kind::kStart:
         return CanStart(s, w);
       case Kind::kHear:
@@ -381,13 +201,32 @@ class Explorer {
       case Kind::kLeave:
         return s.leaves > 0 && CanSpare(s, w) && CanLeave(s, w);
       case Kind::kRestore:
-        return s.restores > 0;
+        // A shard's successor begins connections of its own.
+        return s.restores > 0 && std::none_of(s.down.begin(), s.down.end(),
+                                              [&](uint32_t down) { return (down >> k & 1u) != 0; });
+      case Kind::kBreak:
+        return s.breaks > 0 && Runs(s, w) && !has(s.down) && !has(s.lost) &&
+               (!s.chan[w][k].empty() || has(s.parked) || has(s.subscribed));
+      case Kind::kBreakBehindPull:
+        return s.breaks > 0 && !has(s.down) && CanPull(s, w, k);
+      case Kind::kResume:
+        return has(s.down);
+      case Kind::kLose:
+        return s.losses > 0 && CanSpare(s, w) && !has(s.down) && !has(s.lost);
+      case Kind::kSettle:
+        return s.alive[w] && s.lost[w] != 0 && !Is(Mutant::kNoLinkLost);
+      case Kind::kShutdown:
+        return s.out[w];
     }
     return false;
   }
 
+  static bool Deliverable(const State& s, uint32_t w, uint32_t k) {
+    return !s.chan[w][k].empty() && !Has(s.down, w, k);
+  }
+
   bool CanPull(const State& s, uint32_t w, uint32_t k) const {
-    if (!s.alive[w] || s.issued[w] >= options_.clocks) return false;
+    if (!Runs(s, w) || s.issued[w] >= options_.clocks || Has(s.lost, w, k)) return false;
     if (((s.read[w] | s.parked[w] | s.subscribed[w]) >> k & 1u) != 0) return false;
     // Where a read waits for own updates that are kept, it must not overtake them: as on the wire.
     if (traits_.deferred() && traits_.guarantee.own_writes && !s.chan[w][k].empty()) return false;
@@ -395,10 +234,9 @@ class Explorer {
     return !Is(Mutant::kOneShardGate) || k == 0 || (s.read[w] & 1u) != 0;
   }
 
-  // Where others adopt its leaves, there must be another.
-  bool CanSpare(const State& s, uint32_t w) const {
-    return s.alive[w] &&
-           (!traits_.adopts() || std::count(s.alive.begin(), s.alive.end(), true) > 1);
+  // Without any worker the job ends.
+  static bool CanSpare(const State& s, uint32_t w) {
+    return s.alive[w] && std::count(s.alive.begin(), s.alive.end(), true) > 1;
   }
 
   // Where others adopt its leaves: once every shard has come to its start clock, so that it is not
@@ -472,18 +310,65 @@ class Explorer {
       case Kind::kRestore:
         Restore(s, k);
         break;
+      case Kind::kBreak:
+        --s->breaks;
+        s->down[w] |= 1u << k;
+        break;
+      case Kind::kBreakBehindPull:
+        --s->breaks;
+        s->down[w] |= 1u << k;
+        return TakePull(s, w, k);
+      case Kind::kResume:
+        Resume(s, w, k);
+        break;
+      case Kind::kLose:
+        --s->losses;
+        s->lost[w] |= 1u << k;
+        s->chan[w][k].clear();
+        break;
+      case Kind::kSettle:
+        s->out[w] = true;
+        CountOut(s, w);
+        break;
+      case Kind::kShutdown:
+        for (auto& channel : s->chan[w]) channel.clear();
+        EndProcess(s, w);
+        break;
     }
     return true;
   }
 
+  // What is under way over a connection that broke arrives after it is made again: both ends keep
+  // what the other has not acknowledged.
+  void Resume(State* s, uint32_t w, uint32_t k) {
+    const uint32_t bit = 1u << k;
+    s->down[w] &= ~bit;
+    if (Is(Mutant::kNoResume)) {
+      s->chan[w][k].clear();
+    } else if (Has(s->answered, w, k)) {
+      s->read[w] |= bit;
+      s->parked[w] &= ~bit;
+    }
+    s->answered[w] &= ~bit;
+  }
+
   bool Pull(State* s, uint32_t w, uint32_t k) {
+    if (!Has(s->down, w, k)) return TakePull(s, w, k);
+    s->parked[w] |= 1u << k;
+    s->chan[w][k].push_back({.clock = s->issued[w], .leaf = w, .is_pull = true});
+    return true;
+  }
+
+  // The shard answers or parks it; of one that is no member (any more) it takes none.
+  bool TakePull(State* s, uint32_t w, uint32_t k) {
     const bool one_gate = Is(Mutant::kOneShardGate);
     s->parked[w] |= 1u << k;
+    if (!s->policy[k].clocks().Contains(WorkerId{w})) return true;
     s->computing[k][w] = kNoClock;
     const Actions actions = s->policy[one_gate ? 0 : k].OnPull(
         {.worker = WorkerId{w}, .clock = s->issued[w], .ticket = Ticket{kPullTickets + w}});
     CarryOut(s, k, actions);
-    const bool replied = (s->read[w] >> k & 1u) != 0;
+    const bool replied = Has(s->read, w, k) || Has(s->answered, w, k);
     if (!replied && ((one_gate && k > 0) || Is(Mutant::kHeldSkipsQueue))) {
       GrantRead(s, w, k);
     } else if (!replied && !options_.parking) {
@@ -496,6 +381,7 @@ class Explorer {
   void Tick(State* s, uint32_t w) {
     s->planned[w] = LeavesOf(*s, w, s->issued[w]);
     for (uint32_t k = 0; k < K(); ++k) {
+      if (Has(s->lost, w, k)) continue;
       PushAdopted(s, w, k, s->planned[w] & ~(1u << w), s->issued[w]);
       s->chan[w][k].push_back({false, s->issued[w], w});
       if (!options_.one_message) s->chan[w][k].push_back({true, s->issued[w] + 1});
@@ -526,7 +412,7 @@ class Explorer {
 
   void PushAdopted(State* s, uint32_t w, uint32_t k, uint32_t leaves, Clock clock) {
     for (uint32_t leaf = 0; leaf < P(); ++leaf) {
-      if ((leaves >> leaf & 1u) == 0) continue;
+      if ((leaves >> leaf & 1u) == 0 || Has(s->lost, w, k)) continue;
       s->chan[w][k].push_back({.clock = clock, .leaf = leaf, .adopted = true});
     }
   }
@@ -552,6 +438,10 @@ class Explorer {
   void Deliver(State* s, uint32_t w, uint32_t k) {
     const Item item = s->chan[w][k].front();
     s->chan[w][k].pop_front();
+    if (item.is_pull) {
+      TakePull(s, w, k);
+      return;
+    }
     if (traits_.gate == consistency::Gate::kDynamic) ++s->now[k];
     Take(s, w, k, item);
     if (options_.one_message && !item.adopted) Take(s, w, k, {true, item.clock + 1});
@@ -574,8 +464,10 @@ class Explorer {
       s->applied[k][w] = std::max(s->applied[k][w], item.clock + 1);
     } else if (!item.is_clock) {
       const uint64_t leaf = traits_.adopts() ? item.leaf : 0;
-      const Ticket ticket{leaf * kTicketsPerLeaf + w * kTicketsPerWorker +
-                          s->life[w] * kTicketsPerLife + static_cast<uint64_t>(item.clock)};
+      const uint64_t ticket_number = leaf * kTicketsPerLeaf + w * kTicketsPerWorker +
+                                     s->life[w] * kTicketsPerLife +
+                                     static_cast<uint64_t>(item.clock);
+      const Ticket ticket{ticket_number};
       if (Is(Mutant::kIssuedClockGate)) {
         CarryOut(s, k, {{ActionKind::kApply, ticket}});
         return;
@@ -586,6 +478,9 @@ class Explorer {
                                              .leaves = {item.leaf, item.leaf + 1},
                                              .ticket = ticket,
                                              .mass = Is(Mutant::kMassIgnored) ? 0.0 : 1.0});
+      // A duplicate has the ticket of the first copy, which stays in hand.
+      const bool in_hand = std::count(s->held[k].begin(), s->held[k].end(), ticket_number) > 0;
+      if (in_hand && actions.front().kind == ActionKind::kDrop) return;
       if (Is(Mutant::kDuplicateApplied) && actions.front().kind == ActionKind::kDrop) {
         actions.front().kind = ActionKind::kApply;
       }
@@ -620,8 +515,7 @@ class Explorer {
     }
     if (kind == Kind::kPrepare) {
       s->to_prepare[w] &= ~(1u << k);
-      const Clock frontier = policy.clocks().members() == 0 ? 0 : policy.Frontier();
-      const Clock at = Is(Mutant::kJoinAtZero) ? 0 : frontier;
+      const Clock at = Is(Mutant::kJoinAtZero) ? 0 : policy.Frontier();
       CarryOut(s, k, policy.OnJoin(WorkerId{w}, at));
       s->start[w] = std::max(s->start[w], at);
       if (!traits_.adopts()) s->applied[k][w] = at;
@@ -642,14 +536,25 @@ class Explorer {
     return std::min(options_.clocks, high + 2);
   }
 
-  // Each shard hears of it in its own time.
   void EndLife(State* s, uint32_t w) {
-    ++s->life[w];
+    CountOut(s, w);
+    EndProcess(s, w);
+  }
+
+  // Each shard hears of it in its own time.
+  void CountOut(State* s, uint32_t w) {
     s->alive[w] = false;
     s->to_evict[w] = (1u << K()) - 1;
     s->members[w] = kNoClock;
     TellMembers(s);
-    s->read[w] = s->parked[w] = s->subscribed[w] = 0;
+  }
+
+  void EndProcess(State* s, uint32_t w) {
+    ++s->life[w];
+    s->out[w] = false;
+    for (auto* mask : {&s->read, &s->parked, &s->subscribed, &s->down, &s->answered, &s->lost}) {
+      (*mask)[w] = 0;
+    }
     for (uint32_t k = 0; k < K(); ++k) s->computing[k][w] = kNoClock;
   }
 
@@ -670,10 +575,11 @@ class Explorer {
     for (uint32_t w = 0; w < P(); ++w) {
       Clock clock = before.clocks().Of(WorkerId{w});
       if (clock == kNoClock) continue;
+      // Where leaves are adopted a member's clock can be ahead of the version while its leaf is in
+      // hand from another's push: its rank's former holder, say.
+      if (traits_.adopts()) clock = std::min(clock, before.Frontier());
       for (const uint64_t ticket : s->held[k]) {
-        const bool own = !traits_.adopts() || LeafOf(ticket) == w;
-        const bool former = traits_.adopts() && LifeOf(ticket) != s->life[w];
-        if (WorkerOf(ticket) == w && own && !former) clock = std::min(clock, ClockOf(ticket));
+        if (WorkerOf(ticket) == w && !traits_.adopts()) clock = std::min(clock, ClockOf(ticket));
       }
       if (Is(Mutant::kRestoreLosesClocks)) clock = 0;
       if (Is(Mutant::kRestoreAheadOfClocks)) clock = before.clocks().Max();
@@ -684,50 +590,48 @@ class Explorer {
       CarryOut(s, k, s->policy[k].OnJoin(WorkerId{w}, clock));
     }
     if (traits_.adopts()) {
-      Replay(s, k);
+      Replay(s, k, before);
     } else {
-      SendAgain(s, k);
+      SendAgain(s, k, before);
     }
   }
 
-  void SendAgain(State* s, uint32_t k) {
+  // With the clocks that had come after them.
+  void SendAgain(State* s, uint32_t k, const Policy& before) {
     std::vector<uint64_t> lost = std::exchange(s->held[k], {});
     if (Is(Mutant::kRestoreLosesHeld)) return;
     std::reverse(lost.begin(), lost.end());
     for (const uint64_t ticket : lost) {
       const uint32_t w = WorkerOf(ticket);
-      if (!s->alive[w] || LifeOf(ticket) != s->life[w]) continue;
-      s->chan[w][k].push_front({.clock = ClockOf(ticket), .leaf = w});
+      if (!Runs(*s, w) || LifeOf(ticket) != s->life[w] || Has(s->lost, w, k)) continue;
+      const Clock clock = ClockOf(ticket);
+      if (!options_.one_message && before.clocks().Of(WorkerId{w}) > clock) {
+        s->chan[w][k].push_front({.is_clock = true, .clock = clock + 1});
+      }
+      s->chan[w][k].push_front({.clock = clock, .leaf = w});
     }
   }
 
-  // Of a leaf that it has a shard drops all other copies, so this one must outlive a restart.
-  void Replay(State* s, uint32_t k) {
+  // Of a leaf that it has a shard drops all other copies, so this one must outlive a restart; the
+  // clocks that had come are in the journal as well.
+  void Replay(State* s, uint32_t k, const Policy& before) {
     const std::vector<uint64_t> journal = std::exchange(s->held[k], {});
     if (Is(Mutant::kRestoreLosesHeld)) return;
     for (const uint64_t ticket : journal) {
-      const uint32_t w = WorkerOf(ticket);
       const uint32_t leaf = LeafOf(ticket);
       CarryOut(s, k,
                s->policy[k].OnPush({.now = s->now[k],
-                                    .worker = WorkerId{w},
+                                    .worker = WorkerId{WorkerOf(ticket)},
                                     .clock = ClockOf(ticket),
                                     .leaves = {leaf, leaf + 1},
                                     .ticket = Ticket{ticket}}));
-      const bool own = leaf == w && LifeOf(ticket) == s->life[w];
-      if (!own || !s->policy[k].clocks().Contains(WorkerId{w})) continue;
-      CarryOut(s, k, s->policy[k].OnClock(ClockEventOf(*s, w, k, ClockOf(ticket) + 1)));
+    }
+    for (uint32_t w = 0; w < P(); ++w) {
+      const Clock clock = before.clocks().Of(WorkerId{w});
+      if (clock != kNoClock) CarryOut(s, k, s->policy[k].OnClock(ClockEventOf(*s, w, k, clock)));
     }
   }
 
-  SpaceOptions options_;
-  consistency::PolicyTraits traits_;
-  consistency::PolicyTraits gate_traits_;
-  std::optional<Clock> bound_;
-  std::optional<Clock> gap_;
-  bool snapshot_ = false;
-  SpaceReport report_;
-  uint64_t reads_ = 0;
   absl::flat_hash_set<std::pair<uint64_t, uint64_t>> visited_;
 };
 

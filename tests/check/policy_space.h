@@ -7,10 +7,14 @@
 // lost; each shard hears of it in its own time), clean leave, two-step join, duplicates, and
 // restore of a shard, from the clocks whose updates are in its values (parked pulls are lost and
 // asked again, updates that it had taken and not applied are sent again; a value policy keeps its
-// books). Where a policy looks at intervals, time is the number of deliveries at the shard. Where
-// leaves of the lost are adopted (bsp), each worker hears of a loss in its own time, and makes the
-// leaves that are then its own, of its step before too. Exhaustive: every reachable state is
-// visited once.
+// books). Over a connection that breaks nothing is lost, repeated or reordered (docs/wire.md,
+// Sessions): for a worker's updates and clocks that is a delay, which the space has anyway, but an
+// answer that waits for the connection is older when it is read. Of one that is lost for good what
+// is under way is gone, the scheduler counts the worker out, each shard hears of it in its own
+// time, and so does the worker, which goes on until then. Where a policy looks at intervals, time
+// is the number of deliveries at the shard. Where leaves of the lost are adopted (bsp), each worker
+// hears of a loss in its own time, and makes the leaves that are then its own, of its step before
+// too. Exhaustive: every reachable state is visited once.
 #pragma once
 
 #include <cstdint>
@@ -54,6 +58,8 @@ enum class Mutant {
   kUpdateTwice,           // and goes in twice
   kNoAdoption,            // nobody makes the lost one's leaves of the step before (bsp)
   kRestoreLosesHeld,      // what a restored shard had taken and not applied is not sent again
+  kNoResume,              // what a broken connection had under way is not sent again
+  kNoLinkLost,            // who cannot reach a shard any more says so to nobody
   kForgetfulPrint,        // states are compared without what has been read
 };
 std::string Name(Mutant mutant);
@@ -71,9 +77,12 @@ struct SpaceOptions {
   int joins = 0;  // of a worker that crashed or left
   int restores = 0;
   int duplicates = 0;
+  int breaks = 0;  // a connection breaks, and is made again later
+  int losses = 0;  // a worker and a shard cannot reach one another any more
   // Of states that differ only by the names of their shards one is visited.
   bool symmetric = false;
   bool until_violation = false;  // the first one ends the exploration
+  bool until_deadlock = false;   // the first S5 does
   Mutant mutant = Mutant::kNone;
 };
 
@@ -94,6 +103,12 @@ struct SpaceChoice {
     kCrash,
     kLeave,
     kRestore,
+    kBreak,            // the connection of w and k: nothing arrives over it
+    kBreakBehindPull,  // the same, after a pull came and before its answer did
+    kResume,           // it is made again, and goes on where it was (wire/session.h)
+    kLose,             // it cannot be: both ends tell the scheduler
+    kSettle,           // the scheduler counts w out for its lost links
+    kShutdown,         // w hears that
   };
   Kind kind{};
   uint32_t w = 0;

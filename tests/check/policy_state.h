@@ -17,19 +17,24 @@ struct Item {
   Clock clock = 0;       // update: computed at it; clock: completed clocks
   uint32_t leaf = 0;     // update: of whom; another's than the sender's where it was adopted
   bool adopted = false;  // then no clock comes with it
+  bool is_pull = false;  // asked over a connection that was broken then
 };
 
 struct State {
-  std::vector<Clock> issued;                        // by worker: completed clocks
-  std::vector<bool> alive;                          // runs its program
-  std::vector<uint32_t> life;                       // by worker: how often it began anew
-  std::vector<uint32_t> read;                       // by worker: shards read at this clock
-  std::vector<uint32_t> parked;                     // by worker: shards that parked its pull
-  std::vector<uint32_t> subscribed;                 // by worker: shards that send unasked
-  std::vector<uint32_t> to_evict;                   // by worker: shards that must hear it is gone
-  std::vector<uint32_t> to_prepare;                 // by worker: shards to install a newcomer
-  std::vector<uint32_t> to_commit;                  // by worker: shards to learn its start
-  std::vector<Clock> start;                         // by worker: of a newcomer, while joining
+  std::vector<Clock> issued;         // by worker: completed clocks
+  std::vector<bool> alive;           // runs its program
+  std::vector<uint32_t> life;        // by worker: how often it began anew
+  std::vector<uint32_t> read;        // by worker: shards read at this clock
+  std::vector<uint32_t> parked;      // by worker: shards that parked its pull
+  std::vector<uint32_t> subscribed;  // by worker: shards that send unasked
+  std::vector<uint32_t> down;        // by worker: shards with which its connection is broken
+  std::vector<uint32_t> answered;    // by worker: shards whose answer waits until it is made again
+  std::vector<uint32_t> lost;        // by worker: shards that it cannot reach any more
+  std::vector<bool> out;             // by worker: counted out alive; runs until it is told
+  std::vector<uint32_t> to_evict;    // by worker: shards that must hear it is gone
+  std::vector<uint32_t> to_prepare;  // by worker: shards to install a newcomer
+  std::vector<uint32_t> to_commit;   // by worker: shards to learn its start
+  std::vector<Clock> start;          // by worker: of a newcomer, while joining
   std::vector<std::vector<std::deque<Item>>> chan;  // [worker][shard]
   std::vector<std::vector<Clock>> applied;          // [shard][worker]
   std::vector<std::vector<Clock>> computing;        // [shard][worker]: at it, with what it read
@@ -44,6 +49,7 @@ struct State {
   std::vector<bool> to_hear;
   std::vector<uint32_t> planned;
   int crashes = 0, leaves = 0, joins = 0, restores = 0, duplicates = 0;  // left in the budget
+  int breaks = 0, losses = 0;                                            // likewise
 
   // Of two states that differ only by the names of their shards one print, where `symmetric`.
   // `forget`: leaves out what has been read (a mutant's).
@@ -53,6 +59,7 @@ struct State {
       f.Add(issued[w]);
       f.Add(static_cast<bool>(alive[w]));
       f.Add(life[w]);
+      f.Add(static_cast<bool>(out[w]));
       f.Add(start[w]);
       f.Add(members[w]);
       for (const Clock clock : heard[w]) f.Add(clock);
@@ -66,7 +73,7 @@ struct State {
       f.Add(a);
       f.Add(b);
     }
-    for (int left : {crashes, leaves, joins, restores, duplicates}) f.Add(left);
+    for (int left : {crashes, leaves, joins, restores, duplicates, breaks, losses}) f.Add(left);
     return f.value();
   }
 
@@ -75,13 +82,14 @@ struct State {
     Fingerprint f;
     for (size_t w = 0; w < issued.size(); ++w) {
       uint32_t bits = 0;
-      for (const auto* mask : {&read, &parked, &subscribed, &to_evict, &to_prepare, &to_commit}) {
+      for (const auto* mask : {&read, &parked, &subscribed, &down, &answered, &lost, &to_evict,
+                               &to_prepare, &to_commit}) {
         bits = bits << 1 | (mask == &read && forget ? 0 : (*mask)[w] >> k & 1u);
       }
       f.Add(bits);
       f.Add(chan[w][k].size());
       for (const Item& item : chan[w][k]) {
-        f.Add((item.clock << 1) | (item.is_clock ? 1 : 0));
+        f.Add((item.clock << 2) | (item.is_pull ? 2 : 0) | (item.is_clock ? 1 : 0));
         f.Add(item.leaf << 1 | (item.adopted ? 1u : 0u));
       }
     }

@@ -16,6 +16,8 @@ ESTABLISHED = {"tcp": "01", "unix": "03"}
 SEQPACKET = "0005"
 # How many breaks a run has: few here, more with what continuous integration runs beside ./check.
 BREAKS = int(os.environ.get("SOAPSTONE_BREAKS", "3"))
+# As long as they take, on every machine: 30 clocks an epoch, with a delay in each.
+LENGTH = ["--epochs=25" if BREAKS <= 3 else "--epochs=40", "--base_ms=4"]
 
 
 def take_descriptor(pid, fd):
@@ -105,9 +107,8 @@ class BrokenLinkTest(ClusterTestCase):
             time.sleep(draw.uniform(0.02, 0.2))
         return broken
 
-    def check(self, policy, transport, *flags, epochs=None, processes=6):
-        epochs = epochs or 100 + 20 * max(BREAKS - 3, 0)
-        command = [f"--policy={policy}", f"--transport={transport}", f"--epochs={epochs}", "--strict", *flags]
+    def check(self, policy, transport, *flags, processes=6):
+        command = [f"--policy={policy}", f"--transport={transport}", *LENGTH, "--strict", *flags]
         running = self.train(*command)
         running.wait_for(r"^epoch \d+/")
         children = descendants(running.pid)
@@ -119,14 +120,18 @@ class BrokenLinkTest(ClusterTestCase):
         self.assertNotIn("lost", running.output())
         for times in re.findall(r"broken (\d+) times", running.output()):
             self.assertEqual(times, "0")
+        self.assertRegex(running.output(), "messages refused .* 0 by shards, 0 duplicates")
         self.assertGreaterEqual(self.accuracy(running.output()), 0.9)
-        return self.sha256(running.output())
+        return running.output()
 
     def check_bsp(self, transport, **more):
-        epochs = 100 + 20 * max(BREAKS - 3, 0)
-        undisturbed = self.train("--policy=bsp", f"--transport={transport}", f"--epochs={epochs}")
+        undisturbed = self.train("--policy=bsp", LENGTH[0], "--strict")
         self.assertEqual(undisturbed.wait(150), 0, undisturbed.output())
-        self.assertEqual(self.check("bsp", transport, **more), self.sha256(undisturbed.output()))
+        broken = self.check("bsp", transport, **more)
+        self.assertEqual(self.sha256(broken), self.sha256(undisturbed.output()))
+        reads = r"broken 0 times in [0-9,]+ reads"
+        self.assertRegex(broken, reads)
+        self.assertEqual(re.findall(reads, broken), re.findall(reads, undisturbed.output()))
 
     def test_bsp_over_streams(self):
         self.check_bsp("sockets")

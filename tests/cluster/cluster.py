@@ -138,6 +138,20 @@ class ClusterTestCase(unittest.TestCase):
         return self.run_program("soapstone", "train", f"--config={self.config}",
                                 f"--log_dir={self.dir}/logs", *flags)
 
+    def start_by_hand(self, *flags):
+        """Daemons without a launcher: they must notice by themselves."""
+        scheduler = self.run_program("soapstone-scheduler", f"--config={self.config}",
+                                     "--scheduler=tcp://127.0.0.1:0", "--progress=json", *flags)
+        endpoint = scheduler.wait_for('"endpoint":"([^"]+)"').group(1)
+        nodes = {"scheduler": scheduler}
+        for role, count in (("server", 2), ("worker", 3)):
+            for rank in range(count):
+                nodes[f"{role}-{rank}"] = self.run_program(
+                    f"soapstone-{role}", f"--config={self.config}", f"--scheduler={endpoint}",
+                    f"--rank={rank}", *flags)
+        scheduler.wait_for('"event":"progress"')
+        return nodes
+
     def assert_nothing_left(self, children):
         """All of {name: pid} have ended (a moment is given to the kernel)."""
         deadline = time.monotonic() + 2

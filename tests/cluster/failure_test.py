@@ -114,21 +114,6 @@ class FailureTest(ClusterTestCase):
         self.assertEqual(running.wait(120), 0, running.output())
         self.assertIn("worker 2 left after clock", running.output())
 
-    def start_by_hand(self, *flags):
-        """Daemons without a launcher: they must notice by themselves."""
-        flags = flags or (LONG,)
-        scheduler = self.run_program("soapstone-scheduler", f"--config={self.config}",
-                                     "--scheduler=tcp://127.0.0.1:0", "--progress=json", *flags)
-        endpoint = scheduler.wait_for('"endpoint":"([^"]+)"').group(1)
-        nodes = {"scheduler": scheduler}
-        for role, count in (("server", 2), ("worker", 3)):
-            for rank in range(count):
-                nodes[f"{role}-{rank}"] = self.run_program(
-                    f"soapstone-{role}", f"--config={self.config}", f"--scheduler={endpoint}",
-                    f"--rank={rank}", *flags)
-        scheduler.wait_for('"event":"progress"')
-        return nodes
-
     def test_a_server_counted_out_before_the_start_is_the_reason_of_the_end(self):
         # What ends the scheduler, which waits for another server, is the launcher; nobody else sent
         # a signal, so 143 would be a lie.
@@ -153,7 +138,7 @@ class FailureTest(ClusterTestCase):
         self.assert_nothing_left(children)
 
     def check_lost_by_hand(self, name, spoken):
-        nodes = self.start_by_hand()
+        nodes = self.start_by_hand(LONG)
         nodes.pop(name).process.kill()
         killed = time.monotonic()
         for node in nodes.values():
@@ -168,7 +153,7 @@ class FailureTest(ClusterTestCase):
         self.check_lost_by_hand("scheduler", "scheduler lost")
 
     def test_a_new_worker_takes_the_place_of_a_lost_one(self):
-        nodes = self.start_by_hand()
+        nodes = self.start_by_hand(LONG)
         scheduler = nodes["scheduler"]
         endpoint = scheduler.wait_for('"endpoint":"([^"]+)"').group(1)
         nodes["worker-1"].process.kill()

@@ -9,7 +9,8 @@ import unittest
 
 from cluster import ClusterTestCase, descendants
 
-MESSAGES = 10_000
+MESSAGES = 1000  # of a connection
+CONNECTIONS = 5  # to a port, one after the other
 
 
 def listening_ports(pids):
@@ -48,6 +49,7 @@ def zmtp_connect(port):
         greeting += came
     ready = b"\x05READY\x0bSocket-Type" + struct.pack(">I", 6) + b"DEALER"
     peer.sendall(b"\x04" + bytes([len(ready)]) + ready)
+    peer.settimeout(0.5)
     return peer
 
 
@@ -78,20 +80,21 @@ class HostileTest(ClusterTestCase):
         raw.close()
         peer = zmtp_connect(port)
         if peer is None:
-            return
-        sent = 0
-        while sent < MESSAGES and peer is not None:
+            return []
+        peers = []
+        # Of each connection no more is taken than may be said before anything of the job.
+        for _ in range(CONNECTIONS):
             try:
-                peer.sendall(random_message(rng))
-                sent += 1
-            except OSError:  # nobody may say much before they say something of the job
-                peer.close()
-                peer = zmtp_connect(port)
-        if peer is not None:
-            peer.close()
+                for _ in range(MESSAGES):
+                    peer.sendall(random_message(rng))
+            except OSError:
+                pass
+            peers.append(peer)
+            peer = zmtp_connect(port)
+        return [*peers, peer]
 
     def test_garbage_changes_nothing(self):
-        flags = ("--policy=bsp", "--epochs=40")
+        flags = ("--policy=bsp", "--epochs=60")
         quiet = self.train(*flags)
         self.assertEqual(quiet.wait(120), 0, quiet.output())
 
@@ -105,8 +108,10 @@ class HostileTest(ClusterTestCase):
             ports = listening_ports(children.values())
         self.assertEqual(len(ports), 5)
         rng = random.Random(1)
-        for port in ports:
-            self.attack(port, rng)
+        peers = [peer for port in ports for peer in self.attack(port, rng)]
+        time.sleep(1.2)  # who is held so long is called a stranger
+        for peer in peers:
+            peer.close()
         self.assertEqual(running.wait(120), 0, running.output())
         self.assertEqual(self.sha256(running.output()), self.sha256(quiet.output()))
         refused = re.search(r"messages refused +([\d,]+) malformed", running.output())

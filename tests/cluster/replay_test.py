@@ -11,6 +11,7 @@ STRAGGLERS = "jitter:sigma=0.3+stall:p=0.05,factor=4"
 EVENT = 48  # bytes; so is the header
 CLOCK_AT = 16  # its offset in an event; byte 1 is the message's type, bytes 4 to 8 the sender's rank
 PUSH, CLOCK, PULL = 20, 21, 22
+TIMER = 4  # byte 0: the event's kind
 
 
 class ReplayTest(ClusterTestCase):
@@ -62,6 +63,19 @@ class ReplayTest(ClusterTestCase):
 
     def test_ssp(self):
         self.check_policy("ssp:s=2")
+
+    def test_reads_that_are_asked_for_again(self):
+        """Reads parked for longer than heartbeat_timeout_s are repeated and said, and nobody is counted out."""
+        running = self.record("--policy=ssp:s=0", "--epochs=1", "--base_ms=20", "--heartbeat_timeout_s=1",
+                              stragglers="periodic:every=30,factor=200")
+        self.assertEqual(running.wait(120), 0, running.output())
+        output = running.output()
+        self.assertRegex(output, r"worker \d waits \d\.\d s for shard-\d: values of clock \d+, asked for again 1 times "
+                                 r"\(server-\d\)")
+        self.assertNotRegex(output, r"lost|nothing has moved|counted out")
+        timers = [e for rank in range(3) for e in self.events(f"worker-{rank}.events") if e[0] == TIMER]
+        self.assertGreater(len(timers), 0)
+        self.check_replay(output)
 
     def test_async(self):
         self.check_policy("async")

@@ -132,13 +132,19 @@ def large_frames(_):
     return GREETING + ready(), bytes([LONG]) + struct.pack(">Q", 2**30) + b"x" * 65536
 
 
+def allowed_frames(_):
+    """Frames of the size in SOAPSTONE_FRAME: libzmq makes room for what is announced."""
+    size = int(os.environ.get("SOAPSTONE_FRAME", 60_000))
+    return GREETING + ready(), bytes([LONG]) + struct.pack(">Q", size) + b"x" * size
+
+
 def hellos(rng):
     return GREETING + ready(), b"".join(
         frame(numbered(hello(WORKER, rng.getrandbits(63) + 1, rng.getrandbits(64)), i + 1, 9))
         for i in range(500))
 
 
-FLOODS = [whole_messages, endless_message, half_open, large_frames, hellos]
+FLOODS = [whole_messages, endless_message, half_open, large_frames, allowed_frames, hellos]
 
 
 def flood(ports, stop, connections, kind, seed=0):
@@ -197,8 +203,8 @@ class Sink:
 
     @staticmethod
     def drain(peer):
-        """As a job does: so many bytes, then the end."""
-        left = 65536
+        """As a job does: so many bytes, then no more, and after a while the end."""
+        left = 16384
         with peer:
             try:
                 while left > 0:
@@ -206,6 +212,7 @@ class Sink:
                     if not came:
                         return
                     left -= came
+                time.sleep(10)
             except OSError:
                 pass
 

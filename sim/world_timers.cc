@@ -1,0 +1,83 @@
+// Timers of a world's scheduler as choices: World's part (sim/world.h). Time passes by the shipped
+// coordinator's own ticks.
+#include <utility>
+
+#include "scheduler/coordinator.h"
+#include "sim/world.h"
+
+namespace soapstone::sim {
+namespace {
+
+using wire::Address;
+using Kind = Choice::Kind;
+
+// What ActorFactory's coordinators have.
+const scheduler::CoordinatorOptions& Defaults() {
+  static const auto& options = *new scheduler::CoordinatorOptions;
+  return options;
+}
+
+}  // namespace
+
+void World::AddTimerChoices(std::vector<Choice>* choices) const {
+  for (uint32_t i = 0; i < slots_.size(); ++i) {
+    const Slot& slot = slots_[i];
+    if (slot.silent && !slot.gone) choices->push_back({Kind::kHeartbeat, i});
+    const bool counts = slot.started && !slot.expelled && CanSpare(i);
+    if (faults_.timers > 0 && counts) choices->push_back({Kind::kSilence, i});
+  }
+  if (faults_.timers > 0) choices->push_back({Kind::kDeadline});
+}
+
+wire::Message World::HeartbeatOf(NodeIndex node) const {
+  const bool server = node < NodeOfSlot(0);
+  wire::Message message;
+  message.type = wire::MessageType::kHeartbeat;
+  message.from = AddressOf(node);
+  message.to = Address::Scheduler();
+  message.epoch =
+      server ? server_epochs_[node - NodeOfShard(0)] : slots_[node - NodeOfSlot(0)].epoch;
+  if (!server) message.session = slots_[node - NodeOfSlot(0)].session;
+  return message;
+}
+
+// All are heard at each tick but this worker, until its timeout; whoever has crashed is missed too.
+void World::PassSilence(uint32_t index) {
+  members_change_ = true;
+  const Nanos end = now_ + Defaults().timeout_ns + 2 * Defaults().heartbeat_ns;
+  wire::Outbox out;
+  while (now_ < end) {
+    now_ += Defaults().heartbeat_ns;
+    wire::Outbox answers;
+    for (uint32_t k = 0; k < shards_.size(); ++k) {
+      coordinator_.OnMessage(now_, HeartbeatOf(NodeOfShard(k)), &answers);
+    }
+    for (uint32_t i = 0; i < slots_.size(); ++i) {
+      const Slot& slot = slots_[i];
+      const bool heard = IsRunning(slot) && !slot.expelled && i != index;
+      if (heard) coordinator_.OnMessage(now_, HeartbeatOf(NodeOfSlot(i)), &answers);
+    }
+    coordinator_.OnTimer(now_, scheduler::Coordinator::kTick, &out);
+  }
+  Slot& slot = slots_[index];
+  slot.expelled = slot.silent = true;
+  checkers_.OnWorkerGone(*slot.rank);
+  for (Slot& other : slots_) {
+    if (other.crashed) other.noticed = true;
+  }
+  if (!Finished()) Expel(out.messages);
+  Send(kScheduler, std::move(out.messages));
+}
+
+// One tick that comes later than every deadline: the scheduler forgives the silence that it slept
+// through, but not the wait.
+void World::PassDeadline() {
+  timed_out_ = true;
+  now_ += Defaults().finish_timeout_ns + Defaults().heartbeat_ns;
+  wire::Outbox out;
+  coordinator_.OnTimer(now_, scheduler::Coordinator::kTick, &out);
+  if (!Finished()) Expel(out.messages);
+  Send(kScheduler, std::move(out.messages));
+}
+
+}  // namespace soapstone::sim

@@ -1,0 +1,140 @@
+"""A process that stops reading at full load (SIGSTOP) and comes back: what the others keep for it is bounded, they
+wait, and then all goes on; one that stays away too long is counted out, and says so when it wakes."""
+import concurrent.futures
+import os
+import re
+import signal
+import time
+import unittest
+
+from cluster import ClusterTestCase, descendants
+
+MIB = 1 << 20
+# 1.1 million parameters: a worker's gradient for one of two servers is 2.2 MB in buckets of 1 MiB at most; what peers
+# send one another is the whole of 4.5 MB. A link keeps cluster.link_bytes, or one message where that is larger.
+JOB = ["--model=mlp:hidden=1024", "--epochs=12", "--strict"]
+BUCKET = MIB
+WHOLE = 4_600_000
+DEFAULT = 512 * MIB
+# What a process' own memory differs by from one second to the next, beside what it keeps for others.
+NOISE = 2 * MIB
+
+
+def resident(pid):
+    """Bytes of a process that are in memory, segments that it shares with others among them. 0: it has ended."""
+    try:
+        with open(f"/proc/{pid}/status") as status:
+            return sum(int(line.split()[1]) for line in status if line.startswith("VmRSS")) * 1024
+    except OSError:
+        return 0
+
+
+class StoppedNodeTestCase(ClusterTestCase):
+
+    def greatest(self, children, seconds):
+        """{name: bytes}: the most that each had resident in that time."""
+        most = dict.fromkeys(children, 0)
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            for name, pid in children.items():
+                most[name] = max(most[name], resident(pid))
+            time.sleep(0.02)
+        return most
+
+    def stop_one(self, policy, name, seconds, link_bytes=MIB, transport="auto", message=BUCKET):
+        """The output of a job of which `name` stops for so long."""
+        bound = max(link_bytes or DEFAULT, message)
+        running = self.train(*JOB, f"--policy={policy}", f"--transport={transport}", "--heartbeat_timeout_s=60",
+                             *([f"--link_bytes={link_bytes}"] if link_bytes else []))
+        running.wait_for(r"^epoch \d+/", 120)
+        children = descendants(running.pid)
+        before = self.greatest(children, 2)
+        os.kill(children[name], signal.SIGSTOP)
+        during = self.greatest(children, seconds)
+        self.assertIsNone(running.process.poll(), "over before it was stopped:\n" + running.output())
+        os.kill(children[name], signal.SIGCONT)
+        self.assertEqual(running.wait(240), 0, running.output())
+        grown = {other: during[other] - before[other] for other in children if other != name}
+        print(f"{policy} over {transport}, {name} stopped for {seconds} s, a link keeps {bound / MIB:.1f} MiB: others "
+              f"grow by {max(grown.values()) / MIB:.1f} MiB at most, to {max(during.values()) / MIB:.0f}", flush=True)
+        for other, growth in grown.items():
+            self.assertLessEqual(growth, bound + NOISE, f"{other}: {grown}")
+        self.assertNotIn("lost", running.output())
+        for times in re.findall(r"broken (\d+) times", running.output()):
+            self.assertEqual(times, "0")
+        return running.output()
+
+
+class StoppedNodeTest(StoppedNodeTestCase):
+
+    def test_a_server_under_bsp(self):
+        output = self.stop_one("bsp", "server-0", 4)
+        undisturbed = self.train(*JOB, "--policy=bsp")
+        self.assertEqual(undisturbed.wait(120), 0, undisturbed.output())
+        self.assertEqual(self.sha256(output), self.sha256(undisturbed.output()))
+
+    def test_all_at_once_as_when_their_machine_sleeps(self):
+        running = self.train("--policy=bsp", "--transport=zeromq", "--epochs=20")
+        running.wait_for(r"^epoch \d+/")
+        children = descendants(running.pid)
+        for number, seconds in [(signal.SIGSTOP, 4), (signal.SIGCONT, 0)]:  # beyond the timeouts of 3 s
+            for pid in children.values():
+                os.kill(pid, number)
+            time.sleep(seconds)
+        self.assertEqual(running.wait(60), 0, running.output())
+        self.assertNotIn("lost", running.output())
+
+
+class StoppedNodeCiTest(StoppedNodeTestCase):
+
+    def check(self, policy, name, **more):
+        """With little kept for others and with the default, at the same time."""
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            outputs = [pool.submit(self.stop_one, policy, name, 30, link_bytes, **more) for link_bytes in [MIB, None]]
+            return [output.result() for output in outputs]
+
+    def test_a_server_under_bsp(self):
+        undisturbed = self.train(*JOB, "--policy=bsp")
+        self.assertEqual(undisturbed.wait(120), 0, undisturbed.output())
+        for transport in ["auto", "sockets", "zeromq"]:
+            for output in self.check("bsp", "server-0", transport=transport):
+                self.assertEqual(self.sha256(output), self.sha256(undisturbed.output()))
+
+    def test_a_server_under_async(self):
+        self.check("async", "server-0")
+
+    def test_a_server_of_a_tree(self):
+        self.check("tree:group=2,s=1", "server-0")
+
+    def test_a_peer(self):
+        self.check("gossip:mode=adpsgd", "worker-1", message=WHOLE)
+
+    def counted_out(self, policy, name, goes_on, *flags):
+        """With default timeouts; without a launcher, that would end it before it could say anything. It wakes when
+        the others have ended, or gone on without it."""
+        nodes = self.start_by_hand(f"--policy={policy}", *flags)
+        stopped, scheduler = nodes.pop(name), nodes.pop("scheduler")
+        os.kill(stopped.pid, signal.SIGSTOP)
+        scheduler.wait_for(f"{name.replace('-', ' ')} lost: no heartbeat", 15)
+        for node in [] if goes_on else [scheduler, *nodes.values()]:
+            self.assertEqual(node.wait(20), 138, node.output())
+        os.kill(stopped.pid, signal.SIGCONT)
+        self.assertEqual(stopped.wait(20), 138, stopped.output())
+        # Where the job has ended meanwhile, who would have told it may be gone.
+        ends = "expelled: was silent for too long" if goes_on else "(expelled: was silent for too long|scheduler lost)"
+        self.assertRegex(stopped.output(), "ended: " + ends)
+        for node in [scheduler, *nodes.values()] if goes_on else []:
+            self.assertEqual(node.wait(60), 0, node.output())
+
+    def test_a_server_that_is_away_too_long_ends_the_job(self):
+        for policy in ["bsp", "async"]:
+            for transport in ["auto", "sockets"]:
+                self.counted_out(policy, "server-0", False, "--epochs=1000", f"--transport={transport}")
+
+    def test_the_others_go_on_without_a_peer_that_is_away_too_long(self):
+        for transport in ["auto", "sockets"]:
+            self.counted_out("gossip:mode=adpsgd", "worker-1", True, "--epochs=40", f"--transport={transport}")
+
+
+if __name__ == "__main__":
+    unittest.main()
