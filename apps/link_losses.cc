@@ -2,6 +2,8 @@
 
 #include <glog/logging.h>
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "base/exit_codes.h"
 
@@ -19,7 +21,7 @@ std::optional<wire::Notice> ReportLostLinks(NodeLoop* loop, std::optional<wire::
     message.type = wire::MessageType::kLinkLost;
     message.from = *self;
     message.to = wire::Address::Scheduler();
-    message.epoch = loop->epoch();
+    message.epoch = std::min(loop->epoch(), lost.epoch);
     message.body = wire::LostLink{lost.node, lost.why};
     out->Send(std::move(message));
   }

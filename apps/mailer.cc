@@ -63,7 +63,9 @@ void Mailer::LoseTheLargest() {
                << largest->second.bytes << " bytes wait for it, where " << waiting_bytes_max_
                << " bytes may wait in all";
   waiting_bytes_ -= largest->second.bytes;
-  lost_[largest->first] = false;
+  lost_.insert(largest->first);
+  to_tell_.push_back(
+      {.node = largest->first, .why = "it takes no messages, and too many wait for it"});
   waiting_.erase(largest);
 }
 
@@ -80,13 +82,31 @@ void Mailer::Retry() {
   }
 }
 
-std::vector<wire::Address> Mailer::TakeLost() {
-  std::vector<wire::Address> fresh;
-  for (auto& [node, told] : lost_) {
-    if (!told) fresh.push_back(node);
-    told = true;
+std::vector<transport::LostNode> Mailer::TakeLost() { return std::exchange(to_tell_, {}); }
+
+void Mailer::SetAlias(wire::Address node, wire::Address at) {
+  wire::Address& known = aliases_[node];
+  if (known == at) return;
+  known = at;
+  Forget(node);
+}
+
+void Mailer::Follow(const wire::Roster& roster) {
+  for (const wire::Member& member : roster.workers) {
+    const auto [known, is_first] = admitted_.try_emplace(member.worker, member.admitted);
+    if (is_first || known->second == member.admitted) continue;
+    known->second = member.admitted;
+    Forget(wire::Address::Of(member.worker));
   }
-  return fresh;
+}
+
+void Mailer::Forget(wire::Address former) {
+  lost_.erase(former);
+  std::erase_if(to_tell_, [&](const transport::LostNode& lost) { return lost.node == former; });
+  const auto waits = waiting_.find(former);
+  if (waits == waiting_.end()) return;
+  waiting_bytes_ -= waits->second.bytes;
+  waiting_.erase(waits);
 }
 
 void Mailer::ConnectTo(wire::Address node, const std::string& endpoint) {

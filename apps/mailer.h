@@ -39,7 +39,10 @@ class Mailer {
   // This node's own address: never connected to.
   void SetSelf(wire::Address self) { self_ = self; }
   // `node` was welcomed under the temporary address `at`; it is reached there while that works.
-  void SetAlias(wire::Address node, wire::Address at) { aliases_[node] = at; }
+  void SetAlias(wire::Address node, wire::Address at);
+  // Ranks that have other holders now: what waits for the former ones is dropped, and that they
+  // were given up does not count. Others hear it by SetAlias.
+  void Follow(const wire::Roster& roster);
 
   // Sends or queues one message. Never blocks.
   void Send(wire::Message message);
@@ -51,7 +54,7 @@ class Mailer {
   wire::Address NodeOf(wire::Address to) const { return NodeOf(to, shards_per_server_); }
   static wire::Address NodeOf(wire::Address to, uint32_t shards_per_server);
   // Nodes lost since the last call (invariant 2).
-  std::vector<wire::Address> TakeLost();
+  std::vector<transport::LostNode> TakeLost();
 
   // Connects to servers [begin, end) of the roster that are new or have moved.
   void ConnectServers(const wire::Roster& roster, uint32_t begin, uint32_t end);
@@ -68,6 +71,8 @@ class Mailer {
   void Enqueue(Queue* queue, wire::Message message);
   // Counts out the node for which most waits.
   void LoseTheLargest();
+  // What is known of the rank's former holder.
+  void Forget(wire::Address former);
   void SayRefused(const wire::Message& message, const absl::Status& why);
 
   transport::Transport* transport_;
@@ -78,7 +83,9 @@ class Mailer {
   std::map<wire::Address, wire::Address> aliases_;
   std::map<wire::Address, Queue> waiting_;  // never an empty queue
   std::map<wire::Address, std::string> endpoints_;
-  std::map<wire::Address, bool> lost_;   // true: already told
+  std::map<WorkerId, Epoch> admitted_;
+  std::set<wire::Address> lost_;
+  std::vector<transport::LostNode> to_tell_;  // of them
   std::set<wire::MessageType> refused_;  // by our own checks; each kind is said once
 };
 

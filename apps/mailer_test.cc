@@ -52,6 +52,12 @@ wire::Message For(Address to, Clock clock) {
   return message;
 }
 
+std::vector<Address> LostOf(Mailer* mailer) {
+  std::vector<Address> nodes;
+  for (const transport::LostNode& lost : mailer->TakeLost()) nodes.push_back(lost.node);
+  return nodes;
+}
+
 const Address kServer0 = Address::Of(ServerId{0});
 const Address kServer1 = Address::Of(ServerId{1});
 const Address kWorker1 = Address::Of(WorkerId{1});
@@ -100,7 +106,7 @@ TEST(Mailer, TooMuchWaitingIsALostPeerToldOnce) {
   Mailer mailer(&transport, 1, /*waiting_bytes_max=*/2 * Mailer::kMessageBytes);
   transport.full.insert(kServer0);
   for (int i = 0; i < 3; ++i) mailer.Send(For(kServer0, i));
-  EXPECT_EQ(mailer.TakeLost(), std::vector<Address>{kServer0});
+  EXPECT_EQ(LostOf(&mailer), std::vector<Address>{kServer0});
   EXPECT_TRUE(mailer.TakeLost().empty());
   transport.full.clear();
   mailer.Send(For(kServer0, 9));
@@ -128,7 +134,7 @@ TEST(Mailer, BytesCountAndTheLargestQueueGoes) {
   EXPECT_GT(mailer.waiting_bytes(), 8 * kMiB);
   send(kWorker1, 1);
   send(kServer1, 2);
-  EXPECT_EQ(mailer.TakeLost(), std::vector<Address>{kServer0});
+  EXPECT_EQ(LostOf(&mailer), std::vector<Address>{kServer0});
   EXPECT_LT(mailer.waiting_bytes(), 8 * kMiB);
   transport.full.clear();
   mailer.Retry();
@@ -144,7 +150,35 @@ TEST(Mailer, OneMessageMayAlwaysWait) {
   mailer.Send(For(kServer0, 1));
   EXPECT_TRUE(mailer.TakeLost().empty());
   mailer.Send(For(kServer0, 2));
-  EXPECT_EQ(mailer.TakeLost(), std::vector<Address>{kServer0});
+  EXPECT_EQ(LostOf(&mailer), std::vector<Address>{kServer0});
+}
+
+// A rank that was given up, and what waited for it, is not the next holder's.
+TEST(Mailer, ANewHolderOfARankStartsAfresh) {
+  for (const bool by_roster : {true, false}) {
+    FakeTransport transport;
+    Mailer mailer(&transport, 1, /*waiting_bytes_max=*/2 * Mailer::kMessageBytes);
+    wire::Roster roster;
+    roster.workers.push_back({.worker = WorkerId{1}, .admitted = 1});
+    mailer.Follow(roster);
+    transport.full = {kWorker1};
+    for (int i = 0; i < 4; ++i) mailer.Send(For(kWorker1, i));
+    mailer.Follow(roster);  // no other holder
+    EXPECT_EQ(LostOf(&mailer), std::vector<Address>{kWorker1});
+    mailer.Send(For(kWorker1, 5));
+    if (by_roster) {
+      roster.workers.Mutable()[0].admitted = 7;
+      mailer.Follow(roster);
+    } else {
+      mailer.SetAlias(kWorker1, {wire::Role::kWorker, 0x80000007u});
+    }
+    EXPECT_TRUE(mailer.TakeLost().empty());
+    transport.full.clear();
+    mailer.Send(For(kWorker1, 9));
+    mailer.Retry();
+    ASSERT_EQ(transport.sent.size(), 1u);
+    EXPECT_EQ(transport.sent[0].second, 9);
+  }
 }
 
 TEST(Mailer, AliasUntilItHasNoRoute) {

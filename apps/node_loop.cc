@@ -88,9 +88,7 @@ std::vector<wire::TimerId> NodeLoop::TakeDue(Nanos now) {
 
 std::vector<transport::LostNode> NodeLoop::TakeLost() {
   std::vector<transport::LostNode> lost = transport_->TakeLost();
-  for (const wire::Address node : mailer_.TakeLost()) {
-    lost.push_back({node, "it takes no messages, and too many wait for it"});
-  }
+  for (transport::LostNode& node : mailer_.TakeLost()) lost.push_back(std::move(node));
   return lost;
 }
 

@@ -85,7 +85,7 @@ int SchedulerNode::Run() {
     }
     for (const transport::LostNode& lost : loop_.TakeLost()) {
       LOG(WARNING) << "the link to " << lost.node.ToString() << " is lost: " << lost.why;
-      Lose(now, lost.node);
+      Lose(now, lost.node, lost.epoch);
     }
     if (loop_.stop_requested()) {
       Record({.kind = sim::EventKind::kAbort, .now = now, .clock = loop_.stop_code()});
@@ -122,14 +122,18 @@ void SchedulerNode::Deliver(Nanos now, const wire::Message& message) {
   // A server does not leave a job: one that says so is gone.
   const bool gone =
       message.type == wire::MessageType::kLeave && message.from.role == wire::Role::kServer;
-  if (gone) return Lose(now, message.from);
+  if (gone) return Lose(now, message.from, message.epoch);
   Record(sim::EventOf(now, message));
   coordinator_.OnMessage(now, message, &out_);
 }
 
-void SchedulerNode::Lose(Nanos now, wire::Address node) {
-  Record({.kind = sim::EventKind::kLost, .role = node.role, .index = node.index, .now = now});
-  coordinator_.OnLost(now, node, &out_);
+void SchedulerNode::Lose(Nanos now, wire::Address node, Epoch heard) {
+  Record({.kind = sim::EventKind::kLost,
+          .role = node.role,
+          .index = node.index,
+          .now = now,
+          .check = heard});
+  coordinator_.OnLost(now, node, heard, &out_);
 }
 
 void SchedulerNode::Flush() {

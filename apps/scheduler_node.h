@@ -40,7 +40,7 @@ class SchedulerNode {
   void Record(const sim::RecordedEvent& event) {
     if (recorder_ != nullptr) recorder_->Write(event);
   }
-  void Lose(Nanos now, wire::Address node);
+  void Lose(Nanos now, wire::Address node, Epoch heard);
   void Flush();
   void Watch(Nanos now);  // phases and news
   void TellViolations();

@@ -77,6 +77,7 @@ void ServerNode::Dispatch(Nanos now, wire::Message message) {
   // Before a shard acknowledges it: what comes of that, by another connection, may be ahead of the
   // copy that is this server's own.
   if (const auto* roster = std::get_if<wire::Roster>(&message.body)) {
+    loop_.mailer().Follow(*roster);
     // Server 0 gathers the model; a branch of a tree talks to its root.
     const uint32_t root_servers = job_->config.cluster().servers();
     loop_.mailer().ConnectServers(*roster, 0, *rank_ < root_servers ? 1 : root_servers);

@@ -255,6 +255,7 @@ void WorkerNode::Dispatch(Nanos now, const wire::Message& message) {
     const WorkerId self{*enrolment_.rank()};
     const uint32_t first =
         Index(consistency::ShardFor(self, ShardId{0}, servers, job_->specs.policy));
+    loop_.mailer().Follow(*roster);
     loop_.mailer().ConnectServers(*roster, first, first + servers);
     loop_.mailer().ConnectWorkers(*roster);
   }

@@ -26,6 +26,7 @@ inline constexpr Clock kClockMax = std::numeric_limits<Clock>::max() / 4;
 
 // Version of the membership and shard map; grows by one at every change.
 using Epoch = uint64_t;
+inline constexpr Epoch kLastEpoch = std::numeric_limits<Epoch>::max();
 
 // Time as the caller gives it: nanoseconds since an origin of the caller's choice.
 using Nanos = int64_t;

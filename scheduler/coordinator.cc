@@ -299,7 +299,9 @@ void Coordinator::OnTimer(Nanos now, wire::TimerId timer, Outbox* out) {
     nodes_.ForgivePause(overslept);
     moved_at_ += overslept;
   }
-  for (const Address node : nodes_.Silent(now, options_.timeout_ns)) OnLost(now, node, out);
+  for (const Address node : nodes_.Silent(now, options_.timeout_ns)) {
+    OnLost(now, node, kLastEpoch, out);
+  }
   if (!ended_.has_value()) SettleLinks(now, out);
   if (!ended_.has_value()) CheckDeadlines(now, out);
   if (ended_.has_value()) return;
@@ -405,9 +407,9 @@ void Coordinator::CheckStandstill(Nanos now, Outbox* out) {
   AddNews(line);
 }
 
-void Coordinator::OnLost(Nanos now, Address node, Outbox* out) {
+void Coordinator::OnLost(Nanos now, Address node, Epoch heard, Outbox* out) {
   const Node* entry = nodes_.Find(node);
-  if (ended_.has_value() || entry == nullptr) return;
+  if (ended_.has_value() || entry == nullptr || heard < entry->welcomed) return;
   const std::string lost = absl::StrCat(Spoken(node), " lost");
   const Nanos silent = now - entry->last_heard;
   const std::string line =

@@ -286,6 +286,16 @@ TEST_F(CoordinatorJoin, IsCancelledInItsSecondStepToo) {
   EXPECT_THAT(job_.ReceiversOf(MessageType::kStart), IsEmpty());
 }
 
+// A link's timeout is longer than that of its node.
+TEST_F(CoordinatorJoin, IsNotCancelledByWordOfTheFormerHoldersLink) {
+  job_.SayHello(Role::kWorker, 1, 77);
+  ASSERT_NE(Newcomer(), nullptr);
+  job_.Lose(Worker(1), /*heard=*/1);
+  EXPECT_NE(Newcomer(), nullptr);
+  job_.Lose(Worker(1), /*heard=*/3);
+  EXPECT_EQ(Newcomer(), nullptr);
+}
+
 TEST_F(CoordinatorJoin, TheNextWaitsUntilTheFirstIsIn) {
   job_.Lose(Worker(2));
   job_.AckAll(5);

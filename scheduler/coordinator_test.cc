@@ -497,7 +497,7 @@ TEST(CoordinatorValue, ACopyGoesItsOwnWay) {
   Coordinator copy = job.coordinator();
   EXPECT_EQ(FingerprintOf(copy), FingerprintOf(job.coordinator()));
   wire::Outbox out;
-  copy.OnLost(0, Worker(0), &out);
+  copy.OnLost(0, Worker(0), kLastEpoch, &out);
   EXPECT_EQ(copy.epoch(), 2u);
   EXPECT_EQ(job.coordinator().epoch(), 1u);
   EXPECT_NE(FingerprintOf(copy), FingerprintOf(job.coordinator()));

@@ -81,9 +81,9 @@ class HandPlayedJob {
   void AckAll(Clock frontier = 0) {
     for (uint32_t k = 0; k < shards(); ++k) Ack(k, frontier);
   }
-  void Lose(Address node) {
+  void Lose(Address node, Epoch heard = kLastEpoch) {
     wire::Outbox out;
-    coordinator_.OnLost(now_, node, &out);
+    coordinator_.OnLost(now_, node, heard, &out);
     Collect(&out);
   }
   void Abort(int32_t code, const std::string& reason) {

@@ -45,7 +45,9 @@ class FaultWorldTest : public testing::TestWithParam<std::string> {
 TEST_P(FaultWorldTest, AnyOrderOfMessages) { RunSeeds({.duplicates = 3}); }
 TEST_P(FaultWorldTest, WorkersLeave) { RunSeeds({.leaves = 1}); }
 TEST_P(FaultWorldTest, WorkersCrash) { RunSeeds({.crashes = 1}); }
-TEST_P(FaultWorldTest, LostWorkersAreReplaced) { RunSeeds({.crashes = 1, .joins = 1}); }
+TEST_P(FaultWorldTest, LostWorkersAreReplaced) {
+  RunSeeds({.crashes = 1, .joins = 1, .late_words = 3});
+}
 TEST_P(FaultWorldTest, ConnectionsBreak) { RunSeeds({.duplicates = 1, .breaks = 6}); }
 TEST_P(FaultWorldTest, LinksAreLost) { RunSeeds({.joins = 1, .breaks = 1, .losses = 1}); }
 // An answer that a server has lost is asked for again.
@@ -56,7 +58,7 @@ TEST_P(FaultWorldTest, AnswersAreForgotten) {
 // A read that is repeated although its answer is on its way is a read.
 TEST_P(FaultWorldTest, ReadsAreRepeated) { RunSeeds({.duplicates = 1, .asks = 5}); }
 TEST_P(FaultWorldTest, Everything) {
-  RunSeeds({.crashes = 2, .leaves = 1, .joins = 2, .duplicates = 3, .breaks = 3});
+  RunSeeds({.crashes = 2, .leaves = 1, .joins = 2, .duplicates = 3, .breaks = 3, .late_words = 2});
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, FaultWorldTest,

@@ -26,7 +26,7 @@
 namespace soapstone::sim {
 
 inline constexpr size_t kEventBytes = 48;
-inline constexpr std::array<char, 8> kRecordingMagic = {'S', 'O', 'A', 'P', 'R', 'E', 'C', '1'};
+inline constexpr std::array<char, 8> kRecordingMagic = {'S', 'O', 'A', 'P', 'R', 'E', 'C', '2'};
 
 // In the folder of a recording, beside the files of the actors.
 inline constexpr char kRecordedJobFile[] = "recorded-job.textproto";
@@ -42,7 +42,7 @@ enum class EventKind : uint8_t {
   kMessage = 2,  // any: handles a message
   kDevice = 3,   // engine: hears of its device
   kTimer = 4,    // coordinator: timer `index` is due; engine: its own
-  kLost = 5,     // coordinator: node (role, index) is gone
+  kLost = 5,     // coordinator: node (role, index) is gone, heard last in epoch `check`
   kAbort = 6,    // coordinator: ends the job with code `clock`
   kLeave = 7,    // engine: is asked to leave
   kTold = 8,     // worker: its process, not its actor, tells the scheduler of its progress

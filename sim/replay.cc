@@ -256,7 +256,7 @@ void Replayer::HandleAtScheduler(const RecordedEvent& event) {
     case EventKind::kTimer:
       return coordinator_.OnTimer(event.now, wire::TimerId{event.index}, &outbox_);
     case EventKind::kLost:
-      return coordinator_.OnLost(event.now, event.from(), &outbox_);
+      return coordinator_.OnLost(event.now, event.from(), event.check, &outbox_);
     default:
       return coordinator_.Abort(event.now, static_cast<int32_t>(event.clock), "aborted", &outbox_);
   }

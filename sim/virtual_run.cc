@@ -99,7 +99,7 @@ void VirtualRun::Step() {
     return;
   }
   if (const auto* lost = std::get_if<CountedOut>(&event)) {
-    coordinator_.OnLost(queue_.now(), Address::Of(WorkerId{lost->worker}), &outbox_);
+    coordinator_.OnLost(queue_.now(), Address::Of(WorkerId{lost->worker}), kLastEpoch, &outbox_);
     return SendAll();
   }
   if (const auto* successor = std::get_if<Successor>(&event)) {

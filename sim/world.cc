@@ -26,7 +26,6 @@ bool IsData(const Message& message) {
          message.type == MessageType::kHeld || message.type == MessageType::kChosen;
 }
 
-constexpr Nanos kSettled = 5 * kSecond / 4;  // beyond CoordinatorOptions::link_patience_ns
 constexpr Nanos kHour = 3600 * kSecond;
 constexpr uint32_t kHoursMax = 16;  // what hangs for so long hangs for ever
 
@@ -256,7 +255,7 @@ void World::Do(const Choice& choice) {
       Slot& slot = slots_[choice.from];
       slot.noticed = true;
       wire::Outbox outbox;
-      coordinator_.OnLost(now_, Address::Of(*slot.rank), &outbox);
+      coordinator_.OnLost(now_, Address::Of(*slot.rank), kLastEpoch, &outbox);
       Send(kScheduler, std::move(outbox.messages));
       break;
     }
@@ -296,13 +295,13 @@ void World::Do(const Choice& choice) {
       --faults_.losses;
       Lose(choice.from, choice.to);
       break;
-    case Kind::kSettle: {
-      wire::Outbox outbox;
-      coordinator_.SettleLinks(now_ + kSettled, &outbox);
-      Expel(outbox.messages);
-      Send(kScheduler, std::move(outbox.messages));
+    case Kind::kLateWord:
+      --faults_.late_words;
+      LateWord(choice.from, choice.to);
       break;
-    }
+    case Kind::kSettle:
+      SettleLinks();
+      break;
     case Kind::kForget: {
       --faults_.forgets;
       auto& messages = channels_.at({choice.from, choice.to});
@@ -618,6 +617,8 @@ std::string World::Describe(const Choice& choice) const {
       return absl::StrCat("nodes ", choice.from, " and ", choice.to, " are connected again");
     case Kind::kLose:
       return absl::StrCat("LOST: the link between nodes ", choice.from, " and ", choice.to);
+    case Kind::kLateWord:
+      return absl::StrCat("LATE: node ", choice.to, " finds its link to ", slot(), " lost");
     case Kind::kSettle:
       return "the coordinator acts upon lost links";
     case Kind::kForget:
@@ -639,7 +640,7 @@ std::string World::Describe(const Choice& choice) const {
 void World::AddTo(Fingerprint* f) const {
   for (const uint32_t left :
        {faults_.crashes, faults_.leaves, faults_.joins, faults_.duplicates, faults_.reports,
-        faults_.breaks, faults_.losses, faults_.forgets, faults_.asks, faults_.timers}) {
+        faults_.breaks, faults_.losses, faults_.late_words, faults_.forgets, faults_.asks, faults_.timers}) {
     if (mutant_ != WorldMutant::kForgetfulPrint) f->Add(left);
   }
   f->Add(members_change_);

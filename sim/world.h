@@ -48,6 +48,7 @@ struct FaultBudget {
   uint32_t losses = 0;      // two nodes, a worker among them, cannot reach one another any more
   uint32_t forgets = 0;     // a server loses an answer to a worker, before it leaves
   uint32_t asks = 0;        // a worker asks again although nothing is lost
+  uint32_t late_words = 0;  // of a link to a worker that crashed, when that is known already
   uint32_t timers = 0;      // a timer of the scheduler's fires before what it waits for comes
   friend bool operator==(const FaultBudget&, const FaultBudget&) = default;
 };
@@ -64,6 +65,7 @@ enum class WorldMutant : uint8_t {
   kNoReload,         // devices do not load the parameters of a former clock again
   kNoResume,         // what a connection that broke had under way is not sent again
   kNoLinkLost,       // who cannot reach another says so to nobody
+  kLateWordTaken,    // word of a link to a rank's former holder is taken for one to the present
   kForgetfulPrint,   // worlds are compared without the faults that are left
 };
 
@@ -96,6 +98,7 @@ struct Choice {
     kBreak,      // the connection of nodes `from` and `to` breaks: nothing of it arrives until
     kResume,     // it is made again, and goes on where it was (wire/session.h)
     kLose,       // it cannot be made again: what is under way is gone, both ends tell the scheduler
+    kLateWord,   // node `to` finds that its link to slot `from`, noticed, is lost
     kSettle,     // the coordinator acts upon the links that it heard are lost
     kForget,     // head of channel from -> to, an answer, is gone
     kAsk,        // worker slot `from` asks again
@@ -110,7 +113,7 @@ struct Choice {
   bool is_fault() const {
     return kind == Kind::kCrash || kind == Kind::kDuplicate || kind == Kind::kLeave ||
            kind == Kind::kJoin || kind == Kind::kCut || kind == Kind::kReport ||
-           kind == Kind::kBreak || kind == Kind::kLose || kind == Kind::kForget ||
+           kind == Kind::kBreak || kind == Kind::kLose || kind == Kind::kLateWord || kind == Kind::kForget ||
            kind == Kind::kAsk || kind == Kind::kSilence || kind == Kind::kDeadline;
   }
   friend auto operator<=>(const Choice&, const Choice&) = default;
@@ -199,7 +202,9 @@ class World {
   void Lose(NodeIndex a, NodeIndex b);
   wire::Address AddressOf(NodeIndex node) const;
   void Expel(const std::vector<wire::Message>& notices);
-  void SayLinkLost(NodeIndex node, wire::Address other);
+  void LateWord(uint32_t index, NodeIndex at);
+  void SettleLinks();
+  void SayLinkLost(NodeIndex node, wire::Address other, Epoch heard);
   void Report(uint32_t index, uint32_t slowness);
   bool Waits(const Slot& slot) const { return IsRunning(slot) && slot.engine->waits(); }
   bool IsAnswer(const wire::Message& message) const;

@@ -9,6 +9,8 @@ namespace soapstone::sim {
 using wire::Address;
 using Kind = Choice::Kind;
 
+constexpr Nanos kSettled = 5 * kSecond / 4;  // beyond CoordinatorOptions::link_patience_ns
+
 std::pair<World::NodeIndex, World::NodeIndex> World::PairOf(NodeIndex a, NodeIndex b) {
   return std::minmax(a, b);
 }
@@ -30,6 +32,12 @@ void World::AddLinkChoices(std::vector<Choice>* choices) const {
   for (NodeIndex a = first; a < end && faults_.losses > 0; ++a) {
     for (uint32_t slot = 0; slot < slots_.size(); ++slot) {
       if (CanLose(a, NodeOfSlot(slot))) choices->push_back({Kind::kLose, a, NodeOfSlot(slot)});
+    }
+  }
+  for (uint32_t i = 0; i < slots_.size() && faults_.late_words > 0; ++i) {
+    if (!slots_[i].crashed || !slots_[i].noticed || !slots_[i].rank.has_value()) continue;
+    for (NodeIndex at = kScheduler; at < NodeOfSlot(0); ++at) {
+      choices->push_back({Kind::kLateWord, i, at});
     }
   }
   if (coordinator_.links_to_settle()) choices->push_back({Kind::kSettle});
@@ -71,13 +79,41 @@ void World::Lose(NodeIndex a, NodeIndex b) {
   lost_.insert(PairOf(a, b));
   if (mutant_ == WorldMutant::kNoLinkLost) return;
   // As the shells do, each at its end (apps/link_losses.h).
-  SayLinkLost(a, AddressOf(b));
-  SayLinkLost(b, AddressOf(a));
+  SayLinkLost(a, AddressOf(b), kLastEpoch);
+  SayLinkLost(b, AddressOf(a), kLastEpoch);
+}
+
+// A link's timeout is longer than that of its node: another process may have the rank by then.
+void World::LateWord(uint32_t index, NodeIndex at) {
+  const Slot& slot = slots_[index];
+  const Epoch heard = mutant_ == WorldMutant::kLateWordTaken ? kLastEpoch : slot.epoch;
+  if (at != kScheduler) return SayLinkLost(at, AddressOf(NodeOfSlot(index)), heard);
+  const Epoch before = coordinator_.epoch();
+  wire::Outbox outbox;
+  coordinator_.OnLost(now_, AddressOf(NodeOfSlot(index)), heard, &outbox);
+  if (coordinator_.epoch() != before) Fail("word of a worker's former holder changed the roster");
+  Send(kScheduler, std::move(outbox.messages));
 }
 
 Address World::AddressOf(NodeIndex node) const {
   if (node < NodeOfSlot(0)) return Address::Of(ServerId{node - NodeOfShard(0)});
   return Address::Of(*slots_[node - NodeOfSlot(0)].rank);
+}
+
+// Whom the coordinator counts out for links that are lost has lost one.
+void World::SettleLinks() {
+  wire::Outbox outbox;
+  coordinator_.SettleLinks(now_ + kSettled, &outbox);
+  for (const wire::Message& message : outbox.messages) {
+    if (Finished() || message.type != wire::MessageType::kShutdown) continue;
+    const std::optional<NodeIndex> node = Route(message.to);
+    const bool lost = std::any_of(lost_.begin(), lost_.end(), [&](const auto& pair) {
+      return pair.first == node || pair.second == node;
+    });
+    if (!lost) Fail("the holder of a rank is counted out, all of whose links work");
+  }
+  Expel(outbox.messages);
+  Send(kScheduler, std::move(outbox.messages));
 }
 
 // Those that are told to end, though they live.
@@ -92,14 +128,14 @@ void World::Expel(const std::vector<wire::Message>& notices) {
   }
 }
 
-void World::SayLinkLost(NodeIndex node, Address other) {
+void World::SayLinkLost(NodeIndex node, Address other, Epoch heard) {
   const bool server = node < NodeOfSlot(0);
   wire::Message message;
   message.type = wire::MessageType::kLinkLost;
   message.from = AddressOf(node);
   message.to = Address::Scheduler();
-  message.epoch =
-      server ? server_epochs_[node - NodeOfShard(0)] : slots_[node - NodeOfSlot(0)].epoch;
+  message.epoch = std::min(
+      heard, server ? server_epochs_[node - NodeOfShard(0)] : slots_[node - NodeOfSlot(0)].epoch);
   message.body = wire::LostLink{other, "no connection"};
   if (!server) message.session = slots_[node - NodeOfSlot(0)].session;
   std::vector<wire::Message> messages;

@@ -101,6 +101,7 @@ void Door::Judge(int fd, Visitor* visitor, bool full, SteadyTime now, Orders* or
   if (visitor->bytes > limits_.bytes_max && !visitor->too_much) {
     visitor->too_much = true;
     visitor->too_much_since = now;
+    visitor->unread = {.round = round_, .first = now, .last = now};
   }
   if (IsBlamed(*visitor, now) && !visitor->doubted) CountOnce(visitor);
   const bool waits_to_be_heard =
@@ -121,9 +122,11 @@ void Door::EndTooMany(SteadyTime now, Orders* orders) {
   }
 }
 
-// They have said all that they will: who is heard goes on, and of the others none is missed.
+// They have said all that they will, and it was read: who is heard goes on, and of the others none
+// is missed.
 bool Door::IsBlamed(const Visitor& visitor, SteadyTime now) const {
-  return visitor.too_much && now - visitor.too_much_since >= kBlamedAfter;
+  return visitor.too_much && now - visitor.too_much_since >= kBlamedAfter &&
+         IsRead(visitor.unread, now);
 }
 
 Door::Orders Door::Look(SteadyTime now) {

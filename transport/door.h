@@ -49,7 +49,8 @@ class Door {
   // What a node that waits for messages has not been woken for in this time did not reach it.
   static constexpr absl::Duration kSettled = absl::Milliseconds(20);
 
-  // A member is soon heard, and then let go on; who is held for so long is called a stranger.
+  // A member is soon heard, and then let go on; who is held for so long, and since when the node has
+  // read all that had come, is called a stranger.
   static constexpr absl::Duration kBlamedAfter = absl::Seconds(1);
 
   explicit Door(DoorLimits limits) : limits_(limits) {}
@@ -87,17 +88,6 @@ class Door {
   uint64_t came_and_went() const { return came_and_went_; }
 
  private:
-  struct Visitor {
-    uint64_t number = 0;  // in the order of arrival
-    SteadyTime entered;
-    uint64_t bytes = 0;
-    bool held = false;
-    bool too_much = false;  // it has sent more than bytes_max
-    SteadyTime too_much_since;
-    bool doubted = false;  // something of the session came, perhaps by who was here before
-    bool counted = false;
-  };
-  using Visitors = std::map<int, Visitor>;
   // When something was sent that the node may not have read.
   struct Unread {
     uint64_t round = 0;
@@ -105,6 +95,18 @@ class Door {
     SteadyTime last;
     uint64_t bytes = 0;
   };
+  struct Visitor {
+    uint64_t number = 0;  // in the order of arrival
+    SteadyTime entered;
+    uint64_t bytes = 0;
+    bool held = false;
+    bool too_much = false;  // it has sent more than bytes_max
+    SteadyTime too_much_since;
+    Unread unread;          // since then
+    bool doubted = false;  // something of the session came, perhaps by who was here before
+    bool counted = false;
+  };
+  using Visitors = std::map<int, Visitor>;
 
   bool IsRead(const Unread& unread, SteadyTime now) const;
   void Went(int fd, uint64_t bytes, SteadyTime now);

@@ -63,11 +63,12 @@ class RouteTable {
     return it == routes_.end() ? nullptr : &it->second.route;
   }
 
-  // Who is answered by a route that `is` says it of; scans.
+  // Who is answered by a route that `is` says it of, and the greatest epoch heard of that node;
+  // scans.
   template <typename Predicate>
-  std::optional<wire::Address> NodeWhere(const Predicate& is) const {
+  std::optional<std::pair<wire::Address, Epoch>> NodeWhere(const Predicate& is) const {
     for (const auto& [node, known] : routes_) {
-      if (is(known.route)) return node;
+      if (is(known.route)) return std::pair(node, known.epoch);
     }
     return std::nullopt;
   }

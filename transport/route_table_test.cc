@@ -1,5 +1,8 @@
 #include "transport/route_table.h"
 
+#include <optional>
+#include <utility>
+
 #include "gtest/gtest.h"
 
 namespace soapstone::transport {
@@ -48,6 +51,20 @@ TEST(RouteTableTest, FormerHolderOfARankDoesNotTakeTheRouteBack) {
   EXPECT_TRUE(routes.Learn(Rank(1), 2, /*epoch=*/4));
   EXPECT_FALSE(routes.Learn(Rank(1), 1, /*epoch=*/2));
   EXPECT_EQ(*routes.Find(Rank(1)), 2);
+}
+
+// A rank's route is its former holder's until the next one has spoken.
+TEST(RouteTableTest, WhoIsAtARouteIsToldWithTheEpochHeard) {
+  RouteTable<int> routes;
+  const auto is = [](int wanted) { return [wanted](int route) { return route == wanted; }; };
+  EXPECT_TRUE(routes.Learn(Temporary(1), 7));
+  EXPECT_TRUE(routes.Learn(Rank(1), 7, /*epoch=*/2));
+  EXPECT_EQ(routes.NodeWhere(is(7)), std::pair(Rank(1), Epoch{2}));
+  EXPECT_TRUE(routes.Learn(Rank(1), 7, /*epoch=*/1));
+  EXPECT_EQ(routes.NodeWhere(is(7)), std::pair(Rank(1), Epoch{2}));
+  EXPECT_TRUE(routes.Learn(Rank(1), 8, /*epoch=*/3));
+  EXPECT_EQ(routes.NodeWhere(is(8)), std::pair(Rank(1), Epoch{3}));
+  EXPECT_EQ(routes.NodeWhere(is(9)), std::nullopt);
 }
 
 }  // namespace

@@ -38,6 +38,9 @@ struct TransportStats {
 struct LostNode {
   wire::Address node;
   std::string why;  // "no connection for 5s"
+  // The greatest heard from there: the rank may have another holder by now, who has not spoken yet.
+  // Where we connected to the node, which we do anew for each holder: the greatest there is.
+  Epoch epoch = kLastEpoch;
 };
 
 class Transport {

@@ -53,13 +53,14 @@ class ZmqSockets {
     std::string routing_id;
     std::string endpoint;
     LinkWatch link;
+    ZmqSocket events;  // libzmq's word of its end, which may come before anything else does
   };
   Connection* Find(wire::Address peer);                // null: not connected to
   Connection* FindByRoutingId(const std::string& id);  // the same
 
-  // Those whose latest connection has ended, and which libzmq would make again by itself, going on
-  // in the middle of what was queued.
-  std::vector<std::string> Broken() const;
+  // Those whose latest connection has ended, and which libzmq makes again by itself, without a knock
+  // and going on in the middle of what was queued.
+  std::vector<std::string> Broken();
   std::optional<wire::Address> PeerOf(const std::string& id) const;
 
   // Errors as ZmqSocket::Send. `bytes`: what the message takes, with ZMTP's part.
@@ -92,6 +93,9 @@ class ZmqSockets {
 
  private:
   void Terminate();
+  absl::Status Dial(const std::string& id, const std::string& endpoint, ZmqSocket* socket,
+                    ZmqSocket* events);
+  static bool HasEnded(ZmqSocket* events);
   void List();
   LinkWatch* AnsweredLink(const std::string& routing_id);
   uint64_t TakeGivenBefore(const std::string& routing_id);
@@ -112,6 +116,7 @@ class ZmqSockets {
   const DoorLimits door_limits_;
   std::unique_ptr<DoorWatch> door_;              // of the ROUTER, over tcp
   std::unordered_map<std::string, int> proven_;  // the descriptor that was, by routing id
+  uint64_t dials_ = 0;
   uint64_t strangers_ = 0;                       // of the door, once it is closed
   size_t next_ = 0;                              // whose turn it is in Receive
 };

@@ -535,17 +535,17 @@ void ZmqTransport::LoseLocal(const LostLocalLink& lost) {
   for (const auto& [node, connection] : local_) {
     if (connection.link == lost.link) return lost_.push_back({node, lost.why});
   }
-  const auto node = routes_.NodeWhere([&](const Route& r) { return r.link == lost.link; });
-  if (node.has_value()) lost_.push_back({*node, lost.why});
+  const auto known = routes_.NodeWhere([&](const Route& r) { return r.link == lost.link; });
+  if (known.has_value()) lost_.push_back({known->first, lost.why, known->second});
 }
 
 void ZmqTransport::Lose(const LostLink& lost) {
   streams_.Drop(lost.peer);
-  std::optional<wire::Address> node = sockets_.PeerOf(lost.peer);
-  if (!node.has_value()) {
-    node = routes_.NodeWhere([&](const Route& r) { return r.routing_id == lost.peer; });
+  if (const std::optional<wire::Address> node = sockets_.PeerOf(lost.peer)) {
+    return lost_.push_back({*node, lost.why});
   }
-  if (node.has_value()) lost_.push_back({*node, lost.why});
+  const auto known = routes_.NodeWhere([&](const Route& r) { return r.routing_id == lost.peer; });
+  if (known.has_value()) lost_.push_back({known->first, lost.why, known->second});
 }
 
 void ZmqTransport::TakeNote(const ZmqSockets::Source& from, const Buffer& frame) {

@@ -304,6 +304,16 @@ TEST(ActorSpaceTest, CrashThenJoinHolds) {
   }
 }
 
+// Word of the lost link to who crashed may come when somebody else has the rank.
+TEST(ActorSpaceTest, LateWordOfAFormerHolderIsNotOfThePresentOne) {
+  const WorldOptions space = Small("bsp", 1, {.crashes = 1, .joins = 1, .late_words = 1});
+  ExpectClean("crash, join, late word", space, false);
+  WorldOptions mutant = space;
+  mutant.mutant = WorldMutant::kLateWordTaken;
+  const ExploreReport report = Explore(*World::Make(mutant), {.states_max = StatesMax()});
+  EXPECT_TRUE(report.violation.has_value()) << "survived: " << report.ToString();
+}
+
 struct MutantCase {
   const char* name;
   WorldMutant mutant;
