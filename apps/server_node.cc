@@ -158,7 +158,8 @@ void ServerNode::OnSlices(const wire::Message& message) {
 }
 
 void ServerNode::ContinueSaving(Nanos now) {
-  if (!saver_.has_value()) return;
+  // What is known to be wrong is not told to be saved, though it may have been written by now.
+  if (!saver_.has_value() || failure_.has_value()) return;
   std::optional<absl::StatusOr<wire::Saved>> saved = saver_->Advance(&saving_);
   wire::Outbox asked = std::exchange(saving_, {});
   for (wire::Message& message : asked.messages) Send(now, std::move(message));
