@@ -12,10 +12,10 @@ namespace soapstone::apps {
 std::optional<wire::Notice> ReportLostLinks(NodeLoop* loop, std::optional<wire::Address> self,
                                             wire::Outbox* out) {
   for (const transport::LostNode& lost : loop->TakeLost()) {
-    const std::string line =
-        absl::StrCat("the link to ", lost.node.ToString(), " is lost: ", lost.why);
-    LOG(WARNING) << line;
-    if (lost.node.role == wire::Role::kScheduler) return wire::Notice{kExitPeerLost, line};
+    LOG(WARNING) << "the link to " << lost.node.ToString() << " is lost: " << lost.why;
+    if (lost.node.role == wire::Role::kScheduler) {
+      return wire::Notice{kExitPeerLost, absl::StrCat("scheduler lost: ", lost.why)};
+    }
     if (!self.has_value()) continue;
     wire::Message message;
     message.type = wire::MessageType::kLinkLost;
