@@ -17,7 +17,7 @@ namespace soapstone::wire {
 // The prefix of frame 0, little-endian:
 //   [0, 4) magic  [4, 6) version  [6, 8) flags, 0  [8, 12) header bytes  [12, 16) crc32 of them
 inline constexpr uint32_t kFrameMagic = 0x50414F53;  // "SOAP"
-inline constexpr uint16_t kFrameVersion = 1;
+inline constexpr uint16_t kFrameVersion = 2;
 inline constexpr size_t kFramePrefixBytes = 16;
 
 // What a receiver takes at most. A sender checks the same, so that a message that nobody would
