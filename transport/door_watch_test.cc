@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/numbers.h"
+#include "base/random.h"
 #include "base/steady_clock.h"
 #include "gtest/gtest.h"
 #include "transport/stream_note.h"
@@ -234,6 +235,27 @@ TEST_F(DoorWatchTest, AMemberThatComesAgainIsNoStranger) {
     ASSERT_NO_FATAL_FAILURE(ExpectAll(worker.get(), 2));
   }
   EXPECT_EQ(server_->stats().strangers, 0u);
+}
+
+// At any moment: also while the connection before is still being closed.
+TEST_F(DoorWatchTest, AMemberComesAgainHoweverOftenItsConnectionBreaks) {
+  server_->Close(absl::ZeroDuration());
+  Open({});
+  auto worker = Make({}, kDoorWorker);
+  ASSERT_TRUE(worker->Connect(kDoorServer, server_->endpoint()).ok());
+  const CounterRandom random(1, RandomUse::kTest, 1);
+  int broken = 0;
+  for (uint64_t i = 0; i < 50; ++i) {
+    ASSERT_TRUE(worker->Send(kDoorServer, PushOf(100)).ok());
+    ASSERT_NO_FATAL_FAILURE(ExpectAll(worker.get(), 1));
+    broken += BreakConnectionsTo(server_->endpoint());
+    const SteadyTime until = SteadyNow() + absl::Milliseconds(random.Below(i, 120));
+    while (SteadyNow() < until) {
+      worker->Receive(SteadyNow() + absl::Milliseconds(1));
+      server_->Receive(SteadyNow() + absl::Milliseconds(1));
+    }
+  }
+  EXPECT_GT(broken, 25);
 }
 
 TEST_F(DoorWatchTest, AMemberComesAgainWhileTheDoorIsShut) {

@@ -1,6 +1,7 @@
 #include "transport/zmq_socket.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -158,7 +159,35 @@ absl::StatusOr<ZmqSocket> ZmqSocket::Open(void* context, int type,
 ZmqSocket& ZmqSocket::operator=(ZmqSocket&& other) noexcept {
   Close(absl::ZeroDuration());
   socket_ = std::exchange(other.socket_, nullptr);
+  events_ = std::exchange(other.events_, nullptr);
   return *this;
+}
+
+absl::Status ZmqSocket::WatchEnds(void* context) {
+  const auto fails = [] {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("cannot watch a connection: ", zmq_strerror(errno)));
+  };
+  static std::atomic<uint64_t> last = 0;
+  const std::string at = absl::StrCat("inproc://ends-", ++last);
+  if (zmq_socket_monitor(socket_, at.c_str(), ZMQ_EVENT_DISCONNECTED) != 0) return fails();
+  events_ = zmq_socket(context, ZMQ_PAIR);
+  if (events_ == nullptr) return fails();
+  // libzmq's thread would wait for room.
+  SetOption(events_, ZMQ_RCVHWM, 0);
+  SetOption(events_, ZMQ_LINGER, 0);
+  if (zmq_connect(events_, at.c_str()) != 0) return fails();
+  return absl::OkStatus();
+}
+
+bool ZmqSocket::HasEnded() {
+  if (events_ == nullptr) return false;
+  bool ended = false;
+  zmq_msg_t message;
+  zmq_msg_init(&message);
+  while (zmq_msg_recv(&message, events_, ZMQ_DONTWAIT) >= 0) ended = true;
+  zmq_msg_close(&message);
+  return ended;
 }
 
 absl::Status ZmqSocket::Bind(const std::string& endpoint) {
@@ -220,12 +249,18 @@ bool ZmqSocket::Receive(size_t frames_max, Buffers* frames, int* fd) {
 
 void ZmqSocket::Close(absl::Duration linger) {
   if (socket_ == nullptr) return;
+  // First no more events: libzmq's thread would wait for ever for somebody to tell them to, and all
+  // connections of this process with it.
+  if (events_ != nullptr) zmq_socket_monitor(socket_, nullptr, 0);
   constexpr absl::Duration kLingerMax = absl::Hours(24);
   SetOption(socket_, ZMQ_LINGER,
             static_cast<int>(
                 absl::ToInt64Milliseconds(std::clamp(linger, absl::ZeroDuration(), kLingerMax))));
   zmq_close(socket_);
   socket_ = nullptr;
+  if (events_ == nullptr) return;
+  zmq_close(events_);
+  events_ = nullptr;
 }
 
 }  // namespace soapstone::transport

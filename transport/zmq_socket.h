@@ -52,6 +52,12 @@ class ZmqSocket {
   // False when there is none.
   bool Receive(size_t frames_max, Buffers* frames, int* fd);
 
+  // Of a socket that has not connected yet: from here on HasEnded says whether a connection of it
+  // has ended since it was asked last, also where nothing had come by it. `context`: the socket's.
+  // Errors: ResourceExhausted.
+  absl::Status WatchEnds(void* context);
+  bool HasEnded();
+
   // Unsent messages stay queued for `linger` (context termination waits for that).
   void Close(absl::Duration linger);
 
@@ -60,6 +66,7 @@ class ZmqSocket {
 
  private:
   void* socket_ = nullptr;
+  void* events_ = nullptr;  // where libzmq tells of ends
 };
 
 }  // namespace soapstone::transport

@@ -70,43 +70,28 @@ absl::Status ZmqSockets::Listen(const std::string& address) {
 
 absl::Status ZmqSockets::Connect(wire::Address peer, const std::string& endpoint) {
   SOAP_ASSIGN_OR_RETURN(const std::string id, NewRoutingId());
-  Connection made = {
-      .routing_id = id, .endpoint = endpoint, .link = LinkWatch(DealerHandshakeBytes())};
-  SOAP_RETURN_IF_ERROR(Dial(id, endpoint, &made.socket, &made.events));
-  connections_.insert_or_assign(peer, std::move(made));
+  SOAP_ASSIGN_OR_RETURN(ZmqSocket socket, Dial(id, endpoint));
+  connections_.insert_or_assign(peer, Connection{.socket = std::move(socket),
+                                                 .routing_id = id,
+                                                 .endpoint = endpoint,
+                                                 .link = LinkWatch(DealerHandshakeBytes())});
   List();
   return absl::OkStatus();
 }
 
-absl::Status ZmqSockets::Dial(const std::string& id, const std::string& endpoint, ZmqSocket* socket,
-                              ZmqSocket* events) {
+absl::StatusOr<ZmqSocket> ZmqSockets::Dial(const std::string& id, const std::string& endpoint) {
   ZmqSocketOptions options = options_;
   options.routing_id = id;
-  SOAP_ASSIGN_OR_RETURN(ZmqSocket made, ZmqSocket::Open(context_, ZMQ_DEALER, options));
-  const std::string told_at = absl::StrCat("inproc://dialled-", ++dials_);
-  if (zmq_socket_monitor(made.handle(), told_at.c_str(), ZMQ_EVENT_DISCONNECTED) != 0) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("cannot watch a connection: ", zmq_strerror(errno)));
-  }
-  // Without a bound, for libzmq waits where there is no room; an end comes once in
-  // kReconnectMaxMs, and the first is followed by another socket.
-  SOAP_ASSIGN_OR_RETURN(*events, ZmqSocket::Open(context_, ZMQ_PAIR, {.queue_messages_max = 0}));
-  SOAP_RETURN_IF_ERROR(events->Connect(told_at));
-  SOAP_RETURN_IF_ERROR(made.Connect(endpoint));
-  *socket = std::move(made);
-  return absl::OkStatus();
-}
-
-bool ZmqSockets::HasEnded(ZmqSocket* events) {
-  Buffers frames;
-  int unused = -1;
-  return events->Receive(2, &frames, &unused);
+  SOAP_ASSIGN_OR_RETURN(ZmqSocket socket, ZmqSocket::Open(context_, ZMQ_DEALER, options));
+  SOAP_RETURN_IF_ERROR(socket.WatchEnds(context_));
+  SOAP_RETURN_IF_ERROR(socket.Connect(endpoint));
+  return socket;
 }
 
 absl::Status ZmqSockets::Redial(const std::string& id) {
   Connection* connection = FindByRoutingId(id);
   if (connection == nullptr) return absl::NotFoundError("no such connection");
-  SOAP_RETURN_IF_ERROR(Dial(id, connection->endpoint, &connection->socket, &connection->events));
+  SOAP_ASSIGN_OR_RETURN(connection->socket, Dial(id, connection->endpoint));
   connection->link.Renew();
   return absl::OkStatus();
 }
@@ -136,7 +121,7 @@ ZmqSockets::Connection* ZmqSockets::FindByRoutingId(const std::string& id) {
 std::vector<std::string> ZmqSockets::Broken() {
   std::vector<std::string> broken;
   for (Connection* connection : listed_) {
-    const bool ended = HasEnded(&connection->events);
+    const bool ended = connection->socket.HasEnded();
     if (ended || connection->link.broken()) broken.push_back(connection->routing_id);
   }
   return broken;
@@ -253,10 +238,7 @@ void ZmqSockets::AddPollItems(std::vector<zmq_pollitem_t>* items) {
 void ZmqSockets::Close(absl::Duration linger, SocketCounts* counts) {
   CloseDoor();
   router_.Close(linger);
-  for (Connection* connection : listed_) {
-    connection->socket.Close(linger);
-    connection->events.Close(absl::ZeroDuration());
-  }
+  for (Connection* connection : listed_) connection->socket.Close(linger);
   Terminate();  // waits for what lingers
   for (const Connection* connection : listed_) counts->Add(connection->link.Counts());
   for (const auto& [routing_id, link] : links_) counts->Add(link.Counts());

@@ -53,7 +53,6 @@ class ZmqSockets {
     std::string routing_id;
     std::string endpoint;
     LinkWatch link;
-    ZmqSocket events;  // libzmq's word of its end, which may come before anything else does
   };
   Connection* Find(wire::Address peer);                // null: not connected to
   Connection* FindByRoutingId(const std::string& id);  // the same
@@ -93,9 +92,7 @@ class ZmqSockets {
 
  private:
   void Terminate();
-  absl::Status Dial(const std::string& id, const std::string& endpoint, ZmqSocket* socket,
-                    ZmqSocket* events);
-  static bool HasEnded(ZmqSocket* events);
+  absl::StatusOr<ZmqSocket> Dial(const std::string& id, const std::string& endpoint);
   void List();
   LinkWatch* AnsweredLink(const std::string& routing_id);
   uint64_t TakeGivenBefore(const std::string& routing_id);
@@ -116,7 +113,6 @@ class ZmqSockets {
   const DoorLimits door_limits_;
   std::unique_ptr<DoorWatch> door_;              // of the ROUTER, over tcp
   std::unordered_map<std::string, int> proven_;  // the descriptor that was, by routing id
-  uint64_t dials_ = 0;
   uint64_t strangers_ = 0;                       // of the door, once it is closed
   size_t next_ = 0;                              // whose turn it is in Receive
 };

@@ -8,6 +8,7 @@ import time
 import unittest
 
 from cluster import ClusterTestCase, descendants
+from stranger import FRAME
 
 MESSAGES = 1000  # of a connection
 CONNECTIONS = 5  # to a port, one after the other
@@ -64,7 +65,7 @@ def random_message(rng):
         body = rng.randbytes(rng.choice([0, 1, 15, 16, 40, 200]))
         if rng.random() < 0.5:
             length = rng.choice([0, len(body), 2**31, 2**32 - 1])
-            body = b"SOAP\x01\x00\x00\x00" + struct.pack("<II", length, 0) + body
+            body = FRAME + struct.pack("<II", length, 0) + body
         frames.append(body[:rng.randint(0, len(body))] if rng.random() < 0.3 else body)
     return b"".join(zmtp_frame(f, i + 1 < len(frames)) for i, f in enumerate(frames))
 

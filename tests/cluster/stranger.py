@@ -11,6 +11,7 @@ SCHEDULER, SERVER, WORKER = 1, 2, 3
 HELLO, WELCOME, REFUSE, SHUTDOWN, PULL = 1, 2, 3, 16, 22
 TEMPORARY = 2**31
 MORE, LONG = 1, 2
+FRAME = b"SOAP\x02\x00\x00\x00"  # magic, version (wire/frame.h), flags
 
 GREETING = b"\xff" + b"\0" * 8 + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + b"\0" * 32
 
@@ -50,7 +51,7 @@ def message(kind, sender, to=(0, 0), session=0, body=b"", epoch=0):
     header = (field(1, kind) + field(2, sender[0]) + field(3, sender[1]) + field(4, to[0]) +
               field(5, to[1]) + field(6, sender[0]) + field(7, sender[1]) +
               field(8, ("fixed64", session)) + field(9, epoch) + body)
-    return b"SOAP\x01\x00\x00\x00" + struct.pack("<II", len(header), zlib.crc32(header)) + header
+    return FRAME + struct.pack("<II", len(header), zlib.crc32(header)) + header
 
 
 def hello(role, nonce, digest, wanted=-1, endpoint=b""):
