@@ -102,6 +102,7 @@ void Mailer::Follow(const wire::Roster& roster) {
 
 void Mailer::Forget(wire::Address former) {
   lost_.erase(former);
+  endpoints_.erase(former);
   std::erase_if(to_tell_, [&](const transport::LostNode& lost) { return lost.node == former; });
   const auto waits = waiting_.find(former);
   if (waits == waiting_.end()) return;

@@ -207,6 +207,20 @@ TEST(Mailer, ConnectsToNewAndMovedServersOnly) {
   EXPECT_EQ(transport.connected[kServer1], "tcp://c:1");
 }
 
+// A port is given out again.
+TEST(Mailer, ANewHolderOfARankIsConnectedToThoughItListensAtTheSamePort) {
+  FakeTransport transport;
+  Mailer mailer(&transport, 1);
+  wire::Roster roster;
+  roster.workers.push_back({.worker = WorkerId{1}, .admitted = 1, .endpoint = "tcp://a:1"});
+  for (const auto& [admitted, connects] : {std::pair{1, 1}, {1, 1}, {4, 2}, {4, 2}}) {
+    roster.workers.Mutable()[0].admitted = admitted;
+    mailer.Follow(roster);
+    mailer.ConnectWorkers(roster);
+    EXPECT_EQ(transport.connects, connects);
+  }
+}
+
 TEST(Mailer, ServersConnectToServer0AndNeverToThemselves) {
   FakeTransport transport;
   Mailer mailer(&transport, 1);

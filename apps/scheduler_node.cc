@@ -122,7 +122,7 @@ void SchedulerNode::Deliver(Nanos now, const wire::Message& message) {
   // A server does not leave a job: one that says so is gone.
   const bool gone =
       message.type == wire::MessageType::kLeave && message.from.role == wire::Role::kServer;
-  if (gone) return Lose(now, message.from, message.epoch);
+  if (gone) return Lose(now, message.from, kLastEpoch);
   Record(sim::EventOf(now, message));
   coordinator_.OnMessage(now, message, &out_);
 }

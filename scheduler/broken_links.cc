@@ -13,6 +13,12 @@ void BrokenLinks::Record(Nanos now, wire::Address from, const wire::LostLink& lo
   pairs_.emplace(Pair(a, b), Broken{now, lost.why});
 }
 
+void BrokenLinks::Forget(wire::Address node) {
+  std::erase_if(pairs_, [&](const auto& pair) {
+    return pair.first.first == node || pair.first.second == node;
+  });
+}
+
 size_t BrokenLinks::CountOf(wire::Address node) const {
   return static_cast<size_t>(std::count_if(pairs_.begin(), pairs_.end(), [&](const auto& pair) {
     return pair.first.first == node || pair.first.second == node;

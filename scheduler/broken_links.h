@@ -22,6 +22,8 @@ namespace soapstone::scheduler {
 class BrokenLinks {
  public:
   void Record(Nanos now, wire::Address from, const wire::LostLink& lost);
+  // The node is counted out: what was said of it is not of who takes its rank.
+  void Forget(wire::Address node);
 
   struct Verdict {
     wire::Address out;         // who is counted out

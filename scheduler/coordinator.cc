@@ -180,7 +180,9 @@ void Coordinator::OnHello(Nanos now, const Message& message, Outbox* out) {
   if (const auto* why = std::get_if<Notice>(&found)) return refuse(*why);
   const Address place = std::get<Address>(found);
   if (std::optional<Notice> unlike = WhyUnlike(*hello, place)) return refuse(*std::move(unlike));
-  nodes_.Add(place, {hello->nonce, hello->endpoint, epoch_, now});
+  // It hears of the job by the next roster; up to the present one others may speak of its rank's
+  // former holder.
+  nodes_.Add(place, {hello->nonce, hello->endpoint, epoch_ + 1, now});
   welcome(place);
   if (phase_ == Phase::kRegistering) {
     AddNews(absl::StrCat(Spoken(place), " registered"));
@@ -429,6 +431,7 @@ void Coordinator::OnLost(Nanos now, Address node, Epoch heard, Outbox* out) {
 
 void Coordinator::RemoveWorker(Nanos now, WorkerId worker, Notice if_none_left, Outbox* out) {
   nodes_.Remove(Address::Of(worker));
+  broken_links_.Forget(Address::Of(worker));
   rebalancer_.Forget(worker);
   if (!members_.Remove(worker)) return FinishIfAllDone(now, out);
   if (phase_ != Phase::kSaving && !members_.HasStarted()) return End(std::move(if_none_left), out);

@@ -85,6 +85,32 @@ TEST_F(CoordinatorLinks, OfTwoWorkersElseTheOneOfTheHigherRank) {
               ElementsAre("the link between worker 0 and worker 1 is lost (cut): worker 1 is counted out"));
 }
 
+// Its link to the scheduler is found lost before the pair is judged, and another takes its rank.
+TEST_F(CoordinatorLinks, WhatWasSaidOfWhoIsCountedOutIsNotOfTheNextHolder) {
+  LoseLink(kSecond, Server(0), Worker(1));
+  job_.Lose(Worker(1));
+  job_.SayHello(Role::kWorker, 1, 77);
+  job_.RunTo(4 * kSecond, job_.Everybody());
+  EXPECT_NE(wire::FindMember(job_.coordinator().roster(), WorkerId{1}), nullptr);
+}
+
+// Until it has heard of the new holder, a node speaks of the former.
+TEST_F(CoordinatorLinks, WhatIsSaidBeforeTheNewHoldersRosterIsOfTheFormer) {
+  job_.RunTo(kSecond, job_.Everybody());
+  job_.Lose(Worker(1));
+  const Epoch without = job_.coordinator().epoch();
+  job_.SayHello(Role::kWorker, 1, 77);
+  Message message;
+  message.type = MessageType::kLinkLost;
+  message.from = Server(0);
+  message.session = kSession;
+  message.epoch = without;
+  message.body = wire::LostLink{Worker(1), "cut"};
+  job_.Deliver(message);
+  job_.RunTo(4 * kSecond, job_.Everybody());
+  EXPECT_NE(wire::FindMember(job_.coordinator().roster(), WorkerId{1}), nullptr);
+}
+
 TEST_F(CoordinatorLinks, OfTwoServersNoneCanBeSpared) {
   LoseLink(kSecond, Server(0), Server(1));
   job_.RunTo(3 * kSecond, job_.Everybody());

@@ -219,8 +219,9 @@ void StreamLinks::Fail(Link* link, SteadyTime now, const char* why) {
   unfinished_ = true;
 }
 
+// Who has our token speaks at once; who says nothing makes room for the next.
 void StreamLinks::Accept() {
-  while (guests_.size() < kGuestsMax) {
+  for (size_t taken = 0; taken < kGuestsMax; ++taken) {
     const int fd = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0) {
       if (errno == EMFILE || errno == ENFILE) {
@@ -228,6 +229,10 @@ void StreamLinks::Accept() {
         deaf_until_ = SteadyNow() + kDeafAfter;
       }
       return;
+    }
+    if (guests_.size() >= kGuestsMax) {
+      close(guests_.front().fd);
+      guests_.erase(guests_.begin());
     }
     guests_.push_back({.fd = fd, .deadline = SteadyNow() + options_.half_open_patience});
   }
@@ -531,7 +536,7 @@ bool StreamLinks::Glance() {
 
 void StreamLinks::AddPollItems(std::vector<pollfd>* items) {
   const size_t before = items->size();
-  if (listener_ >= 0 && guests_.size() < kGuestsMax && SteadyNow() >= deaf_until_) {
+  if (listener_ >= 0 && SteadyNow() >= deaf_until_) {
     items->push_back({.fd = listener_, .events = POLLIN, .revents = 0});
   }
   for (const Guest& guest : guests_) {

@@ -11,7 +11,7 @@
 //
 // Invariants
 //  1. Whoever has no token of ours is sent away, and never holds more than a descriptor for
-//     half_open_patience; there are at most kGuestsMax of them.
+//     half_open_patience; there are at most kGuestsMax of them, and the oldest goes for the next.
 //  2. What waits for the other side has a deadline.
 //  3. Of what a stream has taken over nothing is lost, repeated or overtaken by a message of the
 //     same priority, but where TakeLost says that all of it is.

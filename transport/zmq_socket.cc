@@ -160,6 +160,7 @@ ZmqSocket& ZmqSocket::operator=(ZmqSocket&& other) noexcept {
   Close(absl::ZeroDuration());
   socket_ = std::exchange(other.socket_, nullptr);
   events_ = std::exchange(other.events_, nullptr);
+  ended_ = std::exchange(other.ended_, false);
   return *this;
 }
 
@@ -181,13 +182,12 @@ absl::Status ZmqSocket::WatchEnds(void* context) {
 }
 
 bool ZmqSocket::HasEnded() {
-  if (events_ == nullptr) return false;
-  bool ended = false;
+  if (ended_ || events_ == nullptr) return ended_;
   zmq_msg_t message;
   zmq_msg_init(&message);
-  while (zmq_msg_recv(&message, events_, ZMQ_DONTWAIT) >= 0) ended = true;
+  while (zmq_msg_recv(&message, events_, ZMQ_DONTWAIT) >= 0) ended_ = true;
   zmq_msg_close(&message);
-  return ended;
+  return ended_;
 }
 
 absl::Status ZmqSocket::Bind(const std::string& endpoint) {

@@ -53,7 +53,7 @@ class ZmqSocket {
   bool Receive(size_t frames_max, Buffers* frames, int* fd);
 
   // Of a socket that has not connected yet: from here on HasEnded says whether a connection of it
-  // has ended since it was asked last, also where nothing had come by it. `context`: the socket's.
+  // has ended, also where nothing had come by it. `context`: the socket's.
   // Errors: ResourceExhausted.
   absl::Status WatchEnds(void* context);
   bool HasEnded();
@@ -67,6 +67,7 @@ class ZmqSocket {
  private:
   void* socket_ = nullptr;
   void* events_ = nullptr;  // where libzmq tells of ends
+  bool ended_ = false;
 };
 
 }  // namespace soapstone::transport

@@ -13,7 +13,7 @@
 namespace soapstone::transport {
 namespace {
 
-constexpr int kSocketsMax = 16'384;      // connections made by one node, at most
+constexpr int kSocketsMax = 3 * 16'384;  // three for each connection that this node makes
 constexpr size_t kRoutingIdBytes = 15;   // as many as a std::string holds in place
 constexpr size_t kAnsweredMax = 16'384;  // links of the ROUTER that are counted
 constexpr size_t kGivenBeforeMax = 1024;
