@@ -49,7 +49,9 @@ TEST_P(FaultWorldTest, LostWorkersAreReplaced) {
   RunSeeds({.crashes = 1, .joins = 1, .late_words = 3});
 }
 TEST_P(FaultWorldTest, ConnectionsBreak) { RunSeeds({.duplicates = 1, .breaks = 6}); }
-TEST_P(FaultWorldTest, LinksAreLost) { RunSeeds({.joins = 1, .breaks = 1, .losses = 1}); }
+TEST_P(FaultWorldTest, LinksAreLost) {
+  RunSeeds({.crashes = 1, .joins = 1, .breaks = 1, .losses = 1});
+}
 // An answer that a server has lost is asked for again.
 TEST_P(FaultWorldTest, AnswersAreForgotten) {
   watched_ = true;

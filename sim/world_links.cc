@@ -105,8 +105,10 @@ void World::SettleLinks() {
   wire::Outbox outbox;
   coordinator_.SettleLinks(now_ + kSettled, &outbox);
   for (const wire::Message& message : outbox.messages) {
-    if (Finished() || message.type != wire::MessageType::kShutdown) continue;
-    const std::optional<NodeIndex> node = Route(message.to);
+    if (message.type != wire::MessageType::kShutdown || message.to.role != wire::Role::kWorker) {
+      continue;
+    }
+    const NodeIndex node = NodeOfSlot(*SlotOf(WorkerId{message.to.index}));
     const bool lost = std::any_of(lost_.begin(), lost_.end(), [&](const auto& pair) {
       return pair.first == node || pair.second == node;
     });
