@@ -210,6 +210,7 @@ class World {
   bool IsAnswer(const wire::Message& message) const;
   void Ask(uint32_t index);
   void AddTimerChoices(std::vector<Choice>* choices) const;
+  void HearAll(std::optional<uint32_t> but);
   void PassSilence(uint32_t index);
   void PassDeadline();
   wire::Message HeartbeatOf(NodeIndex node) const;

@@ -102,6 +102,7 @@ Address World::AddressOf(NodeIndex node) const {
 
 // Whom the coordinator counts out for links that are lost has lost one.
 void World::SettleLinks() {
+  HearAll(std::nullopt);  // when each was heard last is not in the print
   wire::Outbox outbox;
   coordinator_.SettleLinks(now_ + kSettled, &outbox);
   for (const wire::Message& message : outbox.messages) {

@@ -41,6 +41,19 @@ wire::Message World::HeartbeatOf(NodeIndex node) const {
   return message;
 }
 
+// Heartbeats of all that run, but of the slot `but`.
+void World::HearAll(std::optional<uint32_t> but) {
+  wire::Outbox answers;
+  for (uint32_t k = 0; k < shards_.size(); ++k) {
+    coordinator_.OnMessage(now_, HeartbeatOf(NodeOfShard(k)), &answers);
+  }
+  for (uint32_t i = 0; i < slots_.size(); ++i) {
+    const Slot& slot = slots_[i];
+    const bool heard = IsRunning(slot) && !slot.expelled && i != but;
+    if (heard) coordinator_.OnMessage(now_, HeartbeatOf(NodeOfSlot(i)), &answers);
+  }
+}
+
 // All are heard at each tick but this worker, until its timeout; whoever has crashed is missed too.
 void World::PassSilence(uint32_t index) {
   members_change_ = true;
@@ -48,15 +61,7 @@ void World::PassSilence(uint32_t index) {
   wire::Outbox out;
   while (now_ < end) {
     now_ += Defaults().heartbeat_ns;
-    wire::Outbox answers;
-    for (uint32_t k = 0; k < shards_.size(); ++k) {
-      coordinator_.OnMessage(now_, HeartbeatOf(NodeOfShard(k)), &answers);
-    }
-    for (uint32_t i = 0; i < slots_.size(); ++i) {
-      const Slot& slot = slots_[i];
-      const bool heard = IsRunning(slot) && !slot.expelled && i != index;
-      if (heard) coordinator_.OnMessage(now_, HeartbeatOf(NodeOfSlot(i)), &answers);
-    }
+    HearAll(index);
     coordinator_.OnTimer(now_, scheduler::Coordinator::kTick, &out);
   }
   Slot& slot = slots_[index];
