@@ -550,8 +550,9 @@ Store::Answer Store::ReadToSave(BucketId bucket) {
 }
 
 void Store::KeepOlder(BucketId bucket) {
-  if (fault_ != StoreFault::kSavesOlder && fault_ != StoreFault::kAnswersOlder && fault_ != StoreFault::kOlderContent &&
-      fault_ != StoreFault::kFinalOlder && fault_ != StoreFault::kFinalContent) {
+  if (fault_ != StoreFault::kSavesOlder && fault_ != StoreFault::kAnswersOlder &&
+      fault_ != StoreFault::kOlderContent && fault_ != StoreFault::kFinalOlder &&
+      fault_ != StoreFault::kFinalContent) {
     return;
   }
   older_ = {tensors_ != nullptr ? tensors_->Read() : Buffers(), Version()};

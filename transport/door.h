@@ -12,11 +12,9 @@
 //
 // Invariants. None depends on how large the job's messages are.
 //  1. An unproven connection that has sent more than bytes_max is held, and ended after `patience`.
-//  2. There are at most connections_max unproven ones; of those beyond, who is held goes first,
-//  then
+//  2. There are at most connections_max unproven ones; of those beyond, who is held goes first, then
 //     the oldest.
-//  3. While all unproven ones together sent more than total_bytes_max, with those that left and
-//  whose
+//  3. While all unproven ones together sent more than total_bytes_max, with those that left and whose
 //     messages the node may not have read, all are held, whatever they sent, and who would be ended
 //     after `patience` is ended after kBlamedAfter.
 //  4. A message that may be of who had the descriptor before proves nothing.
@@ -102,7 +100,7 @@ class Door {
     bool held = false;
     bool too_much = false;  // it has sent more than bytes_max
     SteadyTime too_much_since;
-    Unread unread;          // since then
+    Unread unread;         // since then
     bool doubted = false;  // something of the session came, perhaps by who was here before
     bool counted = false;
   };
