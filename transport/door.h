@@ -12,10 +12,10 @@
 //
 // Invariants. None depends on how large the job's messages are.
 //  1. An unproven connection that has sent more than bytes_max is held, and ended after `patience`.
-//  2. There are at most connections_max unproven ones; of those beyond, who is held goes first, then
-//     the oldest.
-//  3. While all unproven ones together sent more than total_bytes_max, with those that left and whose
-//     messages the node may not have read, all are held, whatever they sent, and who would be ended
+//  2. There are at most connections_max unproven ones; of those beyond, who is held goes first,
+//     then the oldest.
+//  3. While all unproven ones together sent more than total_bytes_max, with those that left and
+//     whose messages the node may not have read, all are held, whatever they sent, and who would be ended
 //     after `patience` is ended after kBlamedAfter.
 //  4. A message that may be of who had the descriptor before proves nothing.
 #pragma once
@@ -47,8 +47,8 @@ class Door {
   // What a node that waits for messages has not been woken for in this time did not reach it.
   static constexpr absl::Duration kSettled = absl::Milliseconds(20);
 
-  // A member is soon heard, and then let go on; who is held for so long, and since when the node has
-  // read all that had come, is called a stranger.
+  // A member is soon heard, and then let go on; who is held for so long, and since when the node
+  // has read all that had come, is called a stranger.
   static constexpr absl::Duration kBlamedAfter = absl::Seconds(1);
 
   explicit Door(DoorLimits limits) : limits_(limits) {}

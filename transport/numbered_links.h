@@ -14,8 +14,8 @@
 //     at whose other end another process appears: TakeLost says so. Where nothing is due who
 //     connected asks, so that a link that is broken is known before it is needed. Time in which
 //     nobody called does not count: who was stopped, or slept with its machine, has not listened.
-//  4. At most links_max links, of which unproven_max are of peers that have not shown that they know
-//     the job's session; beyond, the oldest of those is forgotten.
+//  4. At most links_max links, of which unproven_max are of peers that have not shown that they
+//     know the job's session; beyond, the oldest of those is forgotten.
 // One thread calls it. Times are the caller's.
 #pragma once
 
