@@ -44,8 +44,12 @@ class StoppedNodeTestCase(ClusterTestCase):
     def stop_one(self, policy, name, seconds, link_bytes=MIB, transport="auto", message=BUCKET):
         """The output of a job of which `name` stops for so long."""
         bound = max(link_bytes or DEFAULT, message)
-        running = self.train(*JOB, f"--policy={policy}", f"--transport={transport}", "--heartbeat_timeout_s=60",
-                             *([f"--link_bytes={link_bytes}"] if link_bytes else []))
+        flags = [*JOB, f"--policy={policy}", f"--transport={transport}", "--heartbeat_timeout_s=60"]
+        if link_bytes:
+            flags.append(f"--link_bytes={link_bytes}")
+        # A folder of its own: two jobs run at a time.
+        running = self.run_program("soapstone", "train", f"--config={self.config}",
+                                   f"--log_dir={self.dir}/logs-{link_bytes}", *flags)
         running.wait_for(r"^epoch \d+/", 120)
         children = descendants(running.pid)
         before = self.greatest(children, 2)
