@@ -424,6 +424,7 @@ bool LocalLinks::GoOn(Link* guest, uint64_t token) {
 
 void LocalLinks::Progress() {
   const SteadyTime now = SteadyNow();
+  pauses_.Look(now);
   mending_ = false;
   if (listener_ >= 0 && now >= deaf_until_) Accept();
   std::vector<Link*> retired;
@@ -431,6 +432,7 @@ void LocalLinks::Progress() {
     if (link->bell_in >= 0) Silence(*link);
     if (link->ended && link->channel != nullptr) continue;
     if (link->socket >= 0) ReadSocket(link.get());
+    pauses_.Forgive(&link->broken_since);
     if (link->broken_since != SteadyTime::InfiniteFuture() && !link->ended) Mend(link.get(), now);
     const bool late = now - link->opened > kOpeningPatience;
     if (link->channel == nullptr && (link->ended || late)) retired.push_back(link.get());

@@ -32,6 +32,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "base/buffer.h"
+#include "base/pause_watch.h"
 #include "base/steady_clock.h"
 #include "transport/shared_channel.h"
 
@@ -114,6 +115,7 @@ class LocalLinks {
 
   const LocalOptions options_;
   bool mending_ = false;
+  PauseWatch pauses_;
   std::vector<LostLocalLink> lost_;
   int listener_ = -1;
   SteadyTime deaf_until_ = SteadyTime::InfinitePast();

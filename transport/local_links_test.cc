@@ -230,6 +230,28 @@ TEST_F(LocalLinksTest, ASocketThatBreaksIsMadeAgain) {
   EXPECT_TRUE(listener_.TakeLost().empty());
 }
 
+TEST_F(LocalLinksTest, WhoWasStoppedWhileTheSocketWasBrokenMakesItAgain) {
+  LocalLinks listener({.link_timeout = absl::Milliseconds(500)});
+  LocalLinks dialler({.link_timeout = absl::Milliseconds(500)});
+  ASSERT_TRUE(listener.Listen(endpoint_).ok());
+  const auto link = dialler.Connect(endpoint_);
+  ASSERT_TRUE(link.has_value());
+  ASSERT_TRUE(
+      Turn(&dialler, &listener, [&] { return dialler.state(*link) == LocalLinks::State::kOpen; }));
+  std::vector<pollfd> items;
+  dialler.AddPollItems(&items);
+  ASSERT_EQ(shutdown(items[0].fd, SHUT_RDWR), 0);
+  dialler.Progress();
+  ASSERT_TRUE(dialler.mending());
+  absl::SleepFor(PauseWatch::kMin + absl::Milliseconds(100));
+  ASSERT_TRUE(dialler.Send(*link, "later", {}).ok());
+  LinkId from = 0;
+  EXPECT_TRUE(Turn(&dialler, &listener, [&] { return listener.Receive(&from, &frames_); }));
+  EXPECT_TRUE(Turn(&dialler, &listener, [&] { return !dialler.mending(); }));
+  EXPECT_TRUE(dialler.TakeLost().empty());
+  EXPECT_TRUE(listener.TakeLost().empty());
+}
+
 TEST_F(LocalLinksTest, AnotherProcessAtTheSameNameIsNotTakenForIt) {
   auto first = std::make_unique<LocalLinks>();
   ASSERT_TRUE(first->Listen(endpoint_).ok());

@@ -26,8 +26,6 @@ constexpr absl::Duration kDialAgainMin = absl::Milliseconds(100);  // from one d
 constexpr absl::Duration kTellAfter = absl::Milliseconds(20);
 constexpr absl::Duration kAskAfter = absl::Milliseconds(200);  // doubled up to
 constexpr absl::Duration kAskMax = absl::Milliseconds(800);
-// Between two calls of Tend: longer, and the process was stopped, or held up.
-constexpr absl::Duration kPauseMin = absl::Seconds(1);
 constexpr uint64_t kTellMessages = 64;  // in hand and not said
 constexpr uint64_t kTellBytes = uint64_t{1} << 20;
 constexpr uint64_t kNumberBits = 48;  // above them, the attempt
@@ -89,6 +87,13 @@ NumberedLinks::Link* NumberedLinks::Make(const std::string& peer, bool ours) {
     if (forgotten != nullptr && !forgotten->proven) Drop(oldest);
   }
   return Find(peer);
+}
+
+void NumberedLinks::Expect(const std::string& peer, SteadyTime now) {
+  Link* link = Find(peer);
+  if (link == nullptr) return;
+  link->expected = true;
+  link->heard_at = std::max(link->heard_at, now);
 }
 
 void NumberedLinks::Prove(const std::string& peer) {
@@ -344,23 +349,20 @@ void NumberedLinks::Hear(Link* link, SteadyTime now) {
 
 // For the whole of link_timeout. Where nothing was kept it must have been asked for half of that.
 bool NumberedLinks::IsSilent(const Link& link, SteadyTime now) const {
-  if (link.session.other() == 0 || now - link.heard_at < options_.link_timeout) return false;
+  if (link.session.other() == 0 && !link.expected) return false;
+  if (now - link.heard_at < options_.link_timeout) return false;
   if (!link.session.kept().empty() && now - link.kept_since >= options_.link_timeout) return true;
   return link.ours && now - link.asked_since >= options_.link_timeout / 2;
 }
 
 // What came meanwhile waits to be read.
 void NumberedLinks::ForgivePause(SteadyTime now) {
-  const absl::Duration pause = now - std::exchange(tended_at_, now);
-  if (pause < kPauseMin) return;
-  const auto forgive = [&](SteadyTime* at) {
-    if (*at <= now) *at = std::min(*at + pause, now);
-  };
+  pauses_.Look(now);
+  if (!pauses_.paused()) return;
   for (auto& [peer, link] : links_) {
-    forgive(&link.kept_since);
-    forgive(&link.heard_at);
-    forgive(&link.asked_since);
-    forgive(&link.dialled_at);
+    for (SteadyTime* at : {&link.kept_since, &link.heard_at, &link.asked_since, &link.dialled_at}) {
+      pauses_.Forgive(at);
+    }
   }
 }
 

@@ -10,10 +10,11 @@
 //  1. Messages to a peer arrive in the order sent, each once, however often its connection breaks.
 //  2. Of a link at most SessionLimits are kept; one more is ResourceExhausted. Acknowledgements,
 //     questions and goodbyes are always said and always taken.
-//  3. A link on which somebody has been heard, and then nobody for link_timeout, is lost, as is one
-//     at whose other end another process appears: TakeLost says so. Where nothing is due who
-//     connected asks, so that a link that is broken is known before it is needed. Time in which
-//     nobody called does not count: who was stopped, or slept with its machine, has not listened.
+//  3. A link on which somebody has been heard, or is expected, and then nobody for link_timeout, is
+//     lost, as is one at whose other end another process appears: TakeLost says so. Where nothing
+//     is due who connected asks, so that a link that is broken is known before it is needed. Time
+//     in which nobody called does not count: who was stopped, or slept with its machine, has not
+//     listened.
 //  4. At most links_max links, of which unproven_max are of peers that have not shown that they
 //     know the job's session; beyond, the oldest of those is forgotten.
 // One thread calls it. Times are the caller's.
@@ -32,6 +33,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "base/buffer.h"
+#include "base/pause_watch.h"
 #include "base/steady_clock.h"
 #include "transport/stream_links.h"
 #include "wire/session.h"
@@ -74,6 +76,9 @@ class NumberedLinks {
   Came Receive(const std::string& peer, bool ours, Buffers* frames, SteadyTime now);
   // A connection that we made has ended: another is made, and what is not in hand is sent again.
   void Broke(const std::string& peer, SteadyTime now);
+  // The peer, to whom something is on its way, is known to have been there `now`: it counts as lost
+  // also where it was never heard.
+  void Expect(const std::string& peer, SteadyTime now);
   // The peer has shown that it knows the job's session.
   void Prove(const std::string& peer);
   bool IsProven(const std::string& peer) {
@@ -106,6 +111,7 @@ class NumberedLinks {
     std::string peer;
     bool ours = false;
     bool proven = false;
+    bool expected = false;  // though it was not heard yet
     wire::Session<Sent> session;
     uint64_t next_to_put = 1;
     uint64_t put_once = 0;  // numbers up to here were handed over before
@@ -157,7 +163,7 @@ class NumberedLinks {
   std::vector<LostLink> lost_;
   size_t waiting_ = 0;  // links that something is due on
   SteadyTime tend_at_ = SteadyTime::InfinitePast();
-  SteadyTime tended_at_ = SteadyTime::InfiniteFuture();
+  PauseWatch pauses_;
   Link* found_ = nullptr;
   std::string frame_;  // scratch of PutOne
 };

@@ -192,6 +192,22 @@ TEST_F(NumberedLinksTest, WhoWasNeverHeardIsNotLost) {
   ASSERT_EQ(ends_[1].got.size(), 1u);
 }
 
+TEST_F(NumberedLinksTest, WhoIsExpectedIsLostThoughItWasNeverHeard) {
+  ASSERT_TRUE(Send(0, "here I am").ok());
+  ends_[0].links->Expect("peer", now_);
+  const SteadyTime expected = now_;
+  std::vector<LostLink> lost;
+  for (; lost.empty() && now_ < expected + absl::Minutes(1); now_ += absl::Milliseconds(10)) {
+    ends_[1].in.clear();
+    ends_[0].links->Tend(now_);
+    lost = ends_[0].links->TakeLost();
+  }
+  ASSERT_EQ(lost.size(), 1u);
+  const absl::Duration timeout = NumberedOptions().link_timeout;
+  EXPECT_GE(now_ - expected, timeout);
+  EXPECT_LE(now_ - expected, timeout + absl::Seconds(1));
+}
+
 TEST_F(NumberedLinksTest, ASuccessorIsSeenAndServed) {
   ASSERT_TRUE(Send(0, "to the first").ok());
   Pass(absl::Milliseconds(100));

@@ -453,6 +453,7 @@ void StreamLinks::Flush() {
 
 void StreamLinks::Progress() {
   const SteadyTime now = SteadyNow();
+  pauses_.Look(now);
   if (listener_ >= 0 && now >= deaf_until_) Accept();
   std::vector<Guest> kept;
   for (Guest& guest : guests_) {
@@ -464,6 +465,9 @@ void StreamLinks::Progress() {
   const bool checks = now >= next_check_;
   if (checks) next_check_ = now + kCheckEvery;
   for (auto& [peer, link] : links_) {
+    for (SteadyTime* at : {&link->broken_since, &link->deadline, &link->pulse_at}) {
+      pauses_.Forgive(at);
+    }
     Advance(link.get(), now);
     if (checks && link->state == Link::State::kOpen) BreakIfStalled(link.get(), now);
     if (link->state == Link::State::kOpen) {

@@ -12,7 +12,8 @@
 // Invariants
 //  1. Whoever has no token of ours is sent away, and never holds more than a descriptor for
 //     half_open_patience; there are at most kGuestsMax of them, and the oldest goes for the next.
-//  2. What waits for the other side has a deadline.
+//  2. What waits for the other side has a deadline, for which time in which nobody called Progress
+//     does not count: who was stopped has not listened.
 //  3. Of what a stream has taken over nothing is lost, repeated or overtaken by a message of the
 //     same priority, but where TakeLost says that all of it is.
 //  4. A later connection of a stream takes the place of an earlier; never the other way round.
@@ -34,6 +35,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "base/buffer.h"
+#include "base/pause_watch.h"
 #include "base/steady_clock.h"
 #include "transport/byte_counts.h"
 #include "transport/stream_channel.h"
@@ -164,6 +166,7 @@ class StreamLinks {
   mutable Link* found_ = nullptr;  // of the latest Find: most often the next one's too
   size_t other_items_ = 0;         // than streams, of the latest AddPollItems
   bool unfinished_ = false;
+  PauseWatch pauses_;
   SteadyTime next_check_ = SteadyTime::InfinitePast();  // for stalls
   std::vector<LostLink> lost_;
   uint64_t self_ = 0;  // this process, to the others

@@ -275,6 +275,32 @@ TEST_F(StreamLinksTest, AConnectionThatBreaksIsMadeAgain) {
   EXPECT_TRUE(asker_->TakeLost().empty());
 }
 
+TEST_F(StreamLinksTest, WhoWasStoppedWhileItWasBrokenMakesItAgain) {
+  Make({.link_timeout = absl::Milliseconds(500)});
+  Connect();
+  ASSERT_TRUE(asker_->Send("peer", "first", {}, 0).ok());
+  for (int i = 0; i < 100'000 && Receive(server_.get()) != "first"; ++i) Turn();
+  std::vector<pollfd> items;
+  asker_->AddPollItems(&items);
+  shutdown(items.back().fd, SHUT_RDWR);
+  // Both see it, and have not made another connection yet.
+  for (StreamLinks* end : {asker_.get(), server_.get()}) {
+    for (int i = 0; i < 100'000 && end->any_open(); ++i) Receive(end);
+    end->Progress();
+  }
+  absl::SleepFor(PauseWatch::kMin + absl::Milliseconds(100));
+  ASSERT_TRUE(asker_->Send("peer", "second", {}, 0).ok());
+  std::string got = "none";
+  for (int i = 0; i < 100'000 && got == "none"; ++i) {
+    Turn();
+    Receive(asker_.get());
+    got = Receive(server_.get());
+  }
+  EXPECT_EQ(got, "second");
+  EXPECT_TRUE(asker_->TakeLost().empty());
+  EXPECT_TRUE(server_->TakeLost().empty());
+}
+
 TEST_F(StreamLinksTest, WhatCannotBeMadeAgainIsSaidToBeLost) {
   Make({.link_timeout = absl::Milliseconds(50)});
   Connect();

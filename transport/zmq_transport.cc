@@ -265,7 +265,10 @@ absl::Status ZmqTransport::ConnectSocket(wire::Address peer, const std::string& 
   if (identity_.session() == 0) return absl::OkStatus();
   // Until something of the session has come the other side takes little (transport/door.h).
   const StreamNote here = {.word = StreamNote::Word::kHere, .session = identity_.session()};
-  return TellNote(sockets_.Find(peer)->routing_id, true, here);
+  const std::string& routing_id = sockets_.Find(peer)->routing_id;
+  SOAP_RETURN_IF_ERROR(TellNote(routing_id, true, here));
+  numbered_.Expect(routing_id, SteadyNow());  // a roster names who was there
+  return absl::OkStatus();
 }
 
 absl::Status ZmqTransport::Send(wire::Address node, const wire::Message& message) {
