@@ -53,10 +53,16 @@ void Mailer::Enqueue(Queue* queue, wire::Message message) {
   messages.insert(less_urgent.base(), std::move(message));
 }
 
+std::optional<Mailer::Backlog> Mailer::Greatest() const {
+  std::optional<Backlog> greatest;
+  for (const auto& [node, queue] : waiting_) {
+    if (!greatest.has_value() || queue.bytes > greatest->bytes) greatest = {node, queue.bytes};
+  }
+  return greatest;
+}
+
 void Mailer::LoseTheLargest() {
-  const auto largest = std::max_element(
-      waiting_.begin(), waiting_.end(),
-      [](const auto& a, const auto& b) { return a.second.bytes < b.second.bytes; });
+  const auto largest = waiting_.find(Greatest()->node);
   if (largest->second.messages.size() == 1) return;
   LOG(WARNING) << largest->first.ToString()
                << " takes no messages: " << largest->second.messages.size() << " of "

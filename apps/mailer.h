@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -51,6 +52,12 @@ class Mailer {
   void Retry();
   bool waiting() const { return !waiting_.empty(); }
   uint64_t waiting_bytes() const { return waiting_bytes_; }
+  struct Backlog {
+    wire::Address node;
+    uint64_t bytes = 0;
+  };
+  // Of the node for which most waits; empty: nothing does.
+  std::optional<Backlog> Greatest() const;
   // The node that takes messages for `to`: a shard's server, a peer's worker, else itself.
   wire::Address NodeOf(wire::Address to) const { return NodeOf(to, shards_per_server_); }
   static wire::Address NodeOf(wire::Address to, uint32_t shards_per_server);
@@ -87,7 +94,7 @@ class Mailer {
   std::map<WorkerId, Epoch> admitted_;
   std::set<wire::Address> lost_;
   std::vector<transport::LostNode> to_tell_;  // of them
-  std::set<wire::MessageType> refused_;  // by our own checks; each kind is said once
+  std::set<wire::MessageType> refused_;       // by our own checks; each kind is said once
 };
 
 }  // namespace soapstone::apps

@@ -263,5 +263,21 @@ TEST(Mailer, AMessageOfOurOwnThatIsNotValidIsSaidOnceAKind) {
   EXPECT_NE(errors.texts[0].find("no such loss"), std::string::npos) << errors.texts[0];
 }
 
+TEST(MailerTest, SaysForWhomMostWaits) {
+  FakeTransport transport;
+  Mailer mailer(&transport, 1);
+  EXPECT_FALSE(mailer.Greatest().has_value());
+  const Address few = Address::Of(WorkerId{1}), many = Address::Of(WorkerId{2});
+  transport.full = {few, many};
+  mailer.Send(For(few, 0));
+  mailer.Send(For(many, 0));
+  mailer.Send(For(many, 1));
+  const auto most = mailer.Greatest();
+  ASSERT_TRUE(most.has_value());
+  EXPECT_EQ(most->node, many);
+  EXPECT_EQ(most->bytes, 2 * Mailer::kMessageBytes);
+  EXPECT_EQ(mailer.waiting_bytes(), 3 * Mailer::kMessageBytes);
+}
+
 }  // namespace
 }  // namespace soapstone::apps

@@ -74,9 +74,6 @@ absl::Status StartLogging(wire::Role role, const RankChoice& rank, const std::st
   return absl::OkStatus();
 }
 
-constexpr uint64_t kLinkBytes = uint64_t{512} << 20;
-constexpr uint64_t kLinkMemoryShare = 16;  // of what there is, to one other node at most
-
 absl::StatusOr<std::unique_ptr<transport::Transport>> OpenTransport(wire::Role role,
                                                                     const NodeFlags& flags,
                                                                     const Job& job) {
@@ -90,10 +87,7 @@ absl::StatusOr<std::unique_ptr<transport::Transport>> OpenTransport(wire::Role r
   options.streams = job.config.cluster().transport() != "zeromq";
   options.stream_port = flags.stream_port;
   options.link_timeout = absl::Seconds(job.config.cluster().link_timeout_s());
-  options.queue_bytes_max = job.config.cluster().link_bytes();
-  if (options.queue_bytes_max == 0) {
-    options.queue_bytes_max = std::min(kLinkBytes, AvailableMemory() / kLinkMemoryShare);
-  }
+  options.queue_bytes_max = LinkBytesOf(job);
   LimitToJob(job, &options);
   if (role == wire::Role::kScheduler) options.listen = scheduler;
   // Workers that keep the parameters among themselves are reached by each other.

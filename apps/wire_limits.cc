@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "apps/process_memory.h"
+
 namespace soapstone::apps {
 namespace {
 
@@ -9,6 +11,8 @@ constexpr uint64_t kFrameBytesMin = 64 << 10;
 constexpr uint64_t kHeaderBytesMin = 1 << 20;   // a push of 65,536 slices, and the counts of reads
 constexpr uint64_t kNodeHeaderBytes = 8 << 10;  // of a roster, with an endpoint of 4,096 bytes
 constexpr uint64_t kVisitorsMin = 64;
+constexpr uint64_t kLinkBytes = uint64_t{512} << 20;
+constexpr uint64_t kLinkMemoryShare = 16;  // of what there is
 
 uint64_t LargestFrameBytes(const Job& job) {
   // Peers send each other whole vectors, and the two of an optimizer.
@@ -22,6 +26,11 @@ uint64_t LargestFrameBytes(const Job& job) {
 }
 
 }  // namespace
+
+uint64_t LinkBytesOf(const Job& job) {
+  const uint64_t given = job.config.cluster().link_bytes();
+  return given > 0 ? given : std::min(kLinkBytes, AvailableMemory() / kLinkMemoryShare);
+}
 
 void LimitToJob(const Job& job, transport::ZmqOptions* options) {
   const uint64_t nodes = uint64_t{job.config.cluster().servers()} + job.config.cluster().workers();

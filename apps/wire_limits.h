@@ -6,6 +6,10 @@
 
 namespace soapstone::apps {
 
+// What is kept for one other node at most, or one message: cluster.link_bytes, else what the
+// machine affords.
+uint64_t LinkBytesOf(const Job& job);
+
 // Frames are no larger than the job's largest; a model of tables, whose rows have no end, keeps the
 // transport's own limits. Who connects is given what all nodes need to connect at the same time.
 void LimitToJob(const Job& job, transport::ZmqOptions* options);

@@ -14,6 +14,7 @@
 #include "apps/link_losses.h"
 #include "apps/process_memory.h"
 #include "apps/warm_replica.h"
+#include "apps/wire_limits.h"
 #include "base/exit_codes.h"
 #include "base/status_macros.h"
 #include "base/steady_clock.h"
@@ -30,6 +31,7 @@ constexpr Nanos kCommandsPatience = kMillisecond;  // while the device has as ma
 // Events of the device that are taken between two looks at the network and the timers: a heartbeat
 // is not late because the device is fast.
 constexpr int kEventsAtOnce = 64;
+constexpr Nanos kHeldUnsaid = kSecond;          // a step, for others that take too little
 constexpr Nanos kLeavePatience = 30 * kSecond;  // to finish the step in hand
 constexpr absl::Duration kWorkerLinger = absl::Seconds(1);
 constexpr absl::Duration kWorkerLookAgain = absl::Milliseconds(1);
@@ -118,7 +120,8 @@ WorkerNode::WorkerNode(std::shared_ptr<const Job> job,
       enrolment_(
           EnrolmentOptionsOf(*job_, wire::Role::kWorker, enlisting, loop_.transport().endpoint())),
       wanted_rank_(enlisting.wanted_rank),
-      reports_(reports) {
+      reports_(reports),
+      waiting_bytes_max_(LinkBytesOf(*job_)) {
   loop_.transport().SetSelf(enrolment_.temporary_address());
 }
 
@@ -179,7 +182,7 @@ int WorkerNode::Run() {
       RecordTold(now, first);
     }
     if (loop_.stop_requested() && !leave_by_.has_value()) BeginLeaving(now);
-    Flush();
+    Flush(now);
   }
   return Finish();
 }
@@ -480,14 +483,33 @@ void WorkerNode::FailIfDue(const worker::DeviceCommand& command) const {
   raise(SIGKILL);
 }
 
-void WorkerNode::Flush() {
+bool WorkerNode::MayBegin(const worker::DeviceCommand& next, Nanos now) {
+  if (step_ == next.clock) return true;
+  const std::optional<Mailer::Backlog> most = loop_.mailer().Greatest();
+  if (most.has_value() && loop_.mailer().waiting_bytes() > waiting_bytes_max_) {
+    if (!held_since_.has_value()) held_since_ = now;
+    if (!said_held_ && now - *held_since_ > kHeldUnsaid) {
+      said_held_ = true;
+      LOG(WARNING) << "worker " << *enrolment_.rank() << " holds its step of clock " << next.clock
+                   << ": " << most->bytes << " bytes wait for " << most->node.ToString()
+                   << ", which takes too little";
+    }
+    return false;
+  }
+  step_ = next.clock;
+  held_since_.reset();
+  said_held_ = false;
+  return true;
+}
+
+void WorkerNode::Flush(Nanos now) {
   if (shaped_ != nullptr && engine_.has_value()) {
     const WorkerId self{*enrolment_.rank()};
     shaped_->SetLimit(job_->specs.stragglers.LinkMbps(self, engine_->clock()));
   }
   std::move(commands_.begin(), commands_.end(), std::back_inserter(due_));
   commands_.clear();
-  while (!due_.empty()) {
+  while (!due_.empty() && MayBegin(due_.front(), now)) {
     FailIfDue(due_.front());
     if (!device_->Put(&due_.front())) break;
     due_.pop_front();

@@ -84,8 +84,11 @@ class WorkerNode {
   std::optional<std::string> BrokenGuarantee() const;
   void BeginLeaving(Nanos now);
   bool Over(Nanos now);
-  void Flush();
+  void Flush(Nanos now);
   int Finish();
+  // A step begins only where links take what the last ones made: under a policy that waits for
+  // nobody there would be ever more of it, for a node that reads nothing.
+  bool MayBegin(const worker::DeviceCommand& next, Nanos now);
   // Ends this process without a word, if the straggler model says that it fails there.
   void FailIfDue(const worker::DeviceCommand& command) const;
   // `transport`, or one around it whose links are as slow as the straggler model says.
@@ -98,7 +101,7 @@ class WorkerNode {
   wire::Enrolment enrolment_;
   int64_t wanted_rank_;  // -1: any
   ReportSink* reports_;
-  std::shared_ptr<models::Replica> warm_;             // until the device has it
+  std::shared_ptr<models::Replica> warm_;              // until the device has it
   std::unique_ptr<server::PeerVectors> peer_vectors_;  // until the peer has them
   BoundedInbox<absl::Status> prepared_{1};             // how Prepare ended
   std::jthread preparing_;
@@ -114,7 +117,11 @@ class WorkerNode {
   enum class Replica : uint8_t { kTraining, kAsked, kEvaluated };
   Replica replica_ = Replica::kTraining;  // where its own accuracy is asked for
   bool started_ = false;
-  Epoch started_with_ = 0;  // the roster's
+  Epoch started_with_ = 0;            // the roster's
+  std::optional<Clock> step_;         // the last that the device was given commands of
+  const uint64_t waiting_bytes_max_;  // for others, where a step begins
+  std::optional<Nanos> held_since_;   // the next step: for others, which take too little
+  bool said_held_ = false;
   std::optional<Nanos> leave_by_;
   std::optional<wire::Notice> end_;
   wire::Outbox out_;

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import unittest
 
-from cluster import BIN, ClusterTestCase, Running, descendants
+from cluster import BIN, ClusterTestCase, descendants
 
 CLONE_NEWNET = 0x40000000
 ESTABLISHED, LISTENING = "01", "0A"
@@ -137,19 +137,17 @@ class BlockedLinkTestCase(ClusterTestCase):
         super().setUp()
         if self.why_not is not None:
             self.skipTest(f"NOT TESTED: ways that swallow bytes: {self.why_not}")
-        self.programs = os.path.join(self.dir, "bin")
-        os.mkdir(self.programs)
-        shutil.copy2(os.path.join(BIN, "soapstone"), self.programs)
+        self.bin = os.path.join(self.dir, "bin")
+        os.mkdir(self.bin)
+        shutil.copy2(os.path.join(BIN, "soapstone"), self.bin)
         for role, group in FIRST_GROUP.items():
-            path = os.path.join(self.programs, f"soapstone-{role}")
+            path = os.path.join(self.bin, f"soapstone-{role}")
             with open(path, "w") as file:
                 file.write(AS_ITS_GROUP % (group, os.path.join(BIN, f"soapstone-{role}")))
             os.chmod(path, 0o755)
 
     def train(self, *flags):
-        running = Running([os.path.join(self.programs, "soapstone"), "train", f"--config={self.config}",
-                           f"--log_dir={self.dir}/logs", *flags])
-        self.addCleanup(self.stop, running)
+        running = super().train(*flags)
         self.addCleanup(self.stop_children, running)
         return running
 

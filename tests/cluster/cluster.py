@@ -115,6 +115,8 @@ class Running:
 class ClusterTestCase(unittest.TestCase):
     """Offers a scratch folder, and kills what a test leaves running."""
 
+    bin = BIN  # where the programs are that it starts
+
     def setUp(self):
         self.dir = tempfile.mkdtemp(prefix="soapstone-")
         self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
@@ -123,7 +125,7 @@ class ClusterTestCase(unittest.TestCase):
             file.write(JOB)
 
     def run_program(self, program, *flags):
-        running = Running([os.path.join(BIN, program), *flags])
+        running = Running([os.path.join(self.bin, program), *flags])
         self.addCleanup(self.stop, running)
         return running
 
@@ -138,14 +140,16 @@ class ClusterTestCase(unittest.TestCase):
         return self.run_program("soapstone", "train", f"--config={self.config}",
                                 f"--log_dir={self.dir}/logs", *flags)
 
-    def start_by_hand(self, *flags):
-        """Daemons without a launcher: they must notice by themselves."""
+    def start_by_hand(self, *flags, before=lambda name, nodes: None):
+        """Daemons without a launcher: they must notice by themselves. `before` each of them it is called with those
+        that are there."""
         scheduler = self.run_program("soapstone-scheduler", f"--config={self.config}",
                                      "--scheduler=tcp://127.0.0.1:0", "--progress=json", *flags)
         endpoint = scheduler.wait_for('"endpoint":"([^"]+)"').group(1)
         nodes = {"scheduler": scheduler}
         for role, count in (("server", 2), ("worker", 3)):
             for rank in range(count):
+                before(f"{role}-{rank}", nodes)
                 nodes[f"{role}-{rank}"] = self.run_program(
                     f"soapstone-{role}", f"--config={self.config}", f"--scheduler={endpoint}",
                     f"--rank={rank}", *flags)

@@ -31,8 +31,7 @@ class LedgerTest(ClusterTestCase):
                        os.path.join(self.bin, f"soapstone-{role}"))
 
     def run_with(self, fault, *flags):
-        with mock.patch.dict(os.environ, SOAPSTONE_TEST_FAULT=fault), \
-                mock.patch("cluster.BIN", self.bin):
+        with mock.patch.dict(os.environ, SOAPSTONE_TEST_FAULT=fault):
             return self.train("--model=softmax", *flags)
 
     def rows(self):

@@ -103,6 +103,22 @@ class LostLinkCiTest(BlockedLinkTestCase):
             self.check("allreduce", transport, [("worker-0", "worker-1"), ("worker-0", "worker-2")],
                        self.between("worker 0", r"worker \d") + ": worker 0 is counted out", "worker-0")
 
+    # It was welcomed, and nobody has ever heard it on the link that is missing.
+    def test_a_newcomer_that_does_not_reach_a_server(self):
+        for transport in ["sockets", "zeromq"]:
+            def block(name, nodes):
+                if name == "worker-1":
+                    for server in ["server-0", "server-1"]:
+                        nodes[server].wait_for("registered|server \\d")
+                    Block({**{n: node.pid for n, node in nodes.items()}, name: 0}, name, "server-0", True)
+
+            nodes = self.start_by_hand("--policy=bsp", f"--transport={transport}", "--epochs=25", before=block)
+            line = self.between("server 0", "worker 1") + ": worker 1 is counted out"
+            nodes["scheduler"].wait_for(line, WITHIN + 20)
+            self.assertEqual(nodes.pop("worker-1").wait(20), 138)
+            for name, node in nodes.items():
+                self.assertEqual(node.wait(60), 0, f"{name}: {node.output()}")
+
     def test_two_servers(self):
         for transport in ["sockets", "zeromq"]:
             self.check("tree:group=2,s=1", transport, [("server-0", "server-2")],
