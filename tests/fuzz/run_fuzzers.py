@@ -2,6 +2,7 @@
 """Runs fuzzers, as many at a time as there are processors, and says what they did.
 
 usage: run_fuzzers.py BUILD SECONDS NAME|all...
+SECONDS: of each, or ten million executions.
 BUILD: the folder of the fuzz preset. What a fuzzer learns is kept in BUILD/corpus/NAME and used the
 next time; what it finds is in BUILD/findings. Progress goes to standard error; the last line on
 standard output is "passed failed", a fuzzer being one test.
@@ -18,6 +19,7 @@ CORPUS = pathlib.Path(__file__).resolve().parent / "corpus"
 # A parser takes no memory for a length that is only announced, and no input takes seconds.
 LIMITS = ["-timeout=10", "-rss_limit_mb=512", "-malloc_limit_mb=256", "-max_len=4096"]
 PROGRESS_S = 30
+EXECUTIONS_MAX = 10_000_000  # then it ends before its time
 
 
 class Fuzzer:
@@ -35,6 +37,7 @@ class Fuzzer:
         for folder in (self.learned, self.findings):
             folder.mkdir(parents=True, exist_ok=True)
         command = ["nice", "-n", "10", str(self.program), *LIMITS, f"-max_total_time={seconds}",
+                   f"-runs={EXECUTIONS_MAX}",
                    f"-artifact_prefix={self.findings}/{self.name}-", "-print_final_stats=1",
                    str(self.learned), str(CORPUS / self.name)]
         with open(self.log, "w", errors="replace") as log:
