@@ -418,6 +418,36 @@ std::variant<NodeFlags, EndNow> ParseNodeFlags(const std::string& program, int a
   return flags;
 }
 
+namespace {
+
+CLI::App* AddTrain(CLI::App* app, TrainCommand* train, JobFlagValues* job) {
+  CLI::App* command = app->add_subcommand("train", "Train a model with a cluster on this machine");
+  AddNodeFlags(command, &train->flags);
+  job->AddTo(command);
+  command->footer(
+      "Example:\n  soapstone train --config=examples/digits-lenet5.textproto --servers=2 "
+      "--workers=3 --policy=ssp:s=2");
+  return command;
+}
+
+void AddSimulateCommand(CLI::App* app, SimulateFlags* simulate, JobFlagValues* job) {
+  CLI::App* command =
+      app->add_subcommand("simulate", "Run a virtual cluster in virtual time: the same actors");
+  AddSimulate(command, simulate);
+  CLI::Option* job_option = AddCosimulation(command, simulate);
+  for (const char* timing_only : {"--shards", "--clocks", "--duration", "--elements", "--seeds"}) {
+    command->get_option(timing_only)->excludes(job_option);
+  }
+  job->AddToSimulate(command, job_option);
+  command->footer(
+      "Examples:\n  soapstone simulate --workers=32 --policy=ssp:s=4 "
+      "--stragglers=jitter:sigma=0.2+stall:p=0.02,factor=6\n"
+      "  soapstone simulate --job=examples/digits-lenet5.textproto --workers=32 --batch=128 "
+      "--micro_batches=32 --stragglers=stall:p=0.02,factor=6");
+}
+
+}  // namespace
+
 std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv) {
   TrainCommand train;
   SimulateFlags simulate;
@@ -430,25 +460,8 @@ std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv) {
   CLI::App app("Soapstone: parameter servers with stale-synchronous consistency.", "soapstone");
   app.set_version_flag("--version", kVersion);
   app.require_subcommand(1);
-  CLI::App* train_app = app.add_subcommand("train", "Train a model with a cluster on this machine");
-  AddNodeFlags(train_app, &train.flags);
-  job.AddTo(train_app);
-  train_app->footer(
-      "Example:\n  soapstone train --config=examples/digits-lenet5.textproto --servers=2 "
-      "--workers=3 --policy=ssp:s=2");
-  CLI::App* simulate_app =
-      app.add_subcommand("simulate", "Run a virtual cluster in virtual time: the same actors");
-  AddSimulate(simulate_app, &simulate);
-  CLI::Option* job_option = AddCosimulation(simulate_app, &simulate);
-  for (const char* timing_only : {"--shards", "--clocks", "--duration", "--elements", "--seeds"}) {
-    simulate_app->get_option(timing_only)->excludes(job_option);
-  }
-  simulated_job.AddToSimulate(simulate_app, job_option);
-  simulate_app->footer(
-      "Examples:\n  soapstone simulate --workers=32 --policy=ssp:s=4 "
-      "--stragglers=jitter:sigma=0.2+stall:p=0.02,factor=6\n"
-      "  soapstone simulate --job=examples/digits-lenet5.textproto --workers=32 --batch=128 "
-      "--micro_batches=32 --stragglers=stall:p=0.02,factor=6");
+  const CLI::App* train_app = AddTrain(&app, &train, &job);
+  AddSimulateCommand(&app, &simulate, &simulated_job);
   CLI::App* experiment_app = app.add_subcommand(
       "experiment", "Make the runs of an experiment file and write a report that compares them");
   AddExperiment(experiment_app, &experiment);

@@ -37,7 +37,7 @@ struct Job {
   Clock total_clocks = 0;   // local steps of a worker
   uint64_t curve_step = 1;  // samples from a point of the learning curve to the next
   uint64_t digest = 0;
-  std::string summary;  // one line for people
+  std::string summary;                                         // one line for people
   server::StoreFault store_fault = server::StoreFault::kNone;  // of all stores; for tests
 };
 

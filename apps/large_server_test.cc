@@ -176,12 +176,13 @@ TEST(LargeServer, MakesHandsOverHashesAndWritesWithoutASilence) {
   ASSERT_NE(what, nullptr);
   EXPECT_EQ(what->sha256, HashOfValues(what->path, bytes));
   const uint64_t resident = ReadResidentMemory().peak_bytes;
-  std::printf("%.3f G parameters: made in %.1f s, gathered, hashed and written in %.1f s; greatest "
-              "gap %.2f s, %zu steps of progress, %.2f bytes resident a parameter\n",
-              static_cast<double>(bytes) / 4e9, absl::ToDoubleSeconds(made - began),
-              absl::ToDoubleSeconds(written - made),
-              absl::ToDoubleSeconds(scheduler.greatest_gap()), scheduler.steps_of_progress(),
-              4.0 * static_cast<double>(resident) / static_cast<double>(bytes));
+  std::printf(
+      "%.3f G parameters: made in %.1f s, gathered, hashed and written in %.1f s; greatest "
+      "gap %.2f s, %zu steps of progress, %.2f bytes resident a parameter\n",
+      static_cast<double>(bytes) / 4e9, absl::ToDoubleSeconds(made - began),
+      absl::ToDoubleSeconds(written - made), absl::ToDoubleSeconds(scheduler.greatest_gap()),
+      scheduler.steps_of_progress(),
+      4.0 * static_cast<double>(resident) / static_cast<double>(bytes));
   EXPECT_LE(scheduler.greatest_gap(), absl::Seconds(2));
   EXPECT_GE(scheduler.steps_of_progress(), bytes < 1'000'000'000 ? 1u : 2u);
   // The values, a version being made, a worker's gradient: of which there is none here.

@@ -84,10 +84,9 @@ void ModelSaver::Run(const std::vector<SparseRows>& tables) {
 absl::StatusOr<std::string> ModelSaver::Save(const std::vector<SparseRows>& tables) {
   std::unique_ptr<models::SafetensorsWriter> file;
   if (!options_.path.empty()) {
-    SOAP_ASSIGN_OR_RETURN(
-        file, models::SafetensorsWriter::Create(
-                  options_.path, OutlinesOf(*options_.layout, tables),
-                  WithHash(options_.metadata, std::string(kHexDigits, '0'))));
+    SOAP_ASSIGN_OR_RETURN(file, models::SafetensorsWriter::Create(
+                                    options_.path, OutlinesOf(*options_.layout, tables),
+                                    WithHash(options_.metadata, std::string(kHexDigits, '0'))));
   }
   const auto write = [&](const void* data, size_t bytes) {
     return file != nullptr ? file->Append(data, bytes) : absl::OkStatus();

@@ -1,6 +1,6 @@
 // ModelSaver: the end of the job on server 0: has the model gathered (server/model_gatherer.h), and
-// hashes and writes it as it comes, on a thread: the loop that brings it has heartbeats to send. The
-// server's shell owns one from kSave on.
+// hashes and writes it as it comes, on a thread: the loop that brings it has heartbeats to send.
+// The server's shell owns one from kSave on.
 #pragma once
 
 #include <atomic>
@@ -24,8 +24,8 @@ namespace soapstone::apps {
 
 struct ModelSaverOptions {
   std::shared_ptr<const wire::Layout> layout;
-  std::string path;           // empty: it is hashed only
-  models::Metadata metadata;  // the hash is added as "sha256"
+  std::string path;            // empty: it is hashed only
+  models::Metadata metadata;   // the hash is added as "sha256"
   std::function<void()> wake;  // makes the loop call Advance; any thread calls it
 };
 

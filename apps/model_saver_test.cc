@@ -99,12 +99,11 @@ TEST_F(ModelSaverTest, WritesTheFileOfTheWholeModel) {
   compute::InitSlice(layout_->params()[0], 5, ParamId{0}, 0, absl::MakeSpan(w));
   compute::InitSlice(layout_->params()[1], 5, ParamId{1}, 0, absl::MakeSpan(b));
   const std::vector<models::NamedTensor> tensors = {{"w", {30, 40}, w}, {"b", {40}, b}};
-  ASSERT_TRUE(models::WriteSafetensors(Path("whole"), tensors,
-                                       {{"model", "m"},
-                                        {"policy", "bsp"},
-                                        {"sha256", saved->sha256},
-                                        {"vocabulary", "a"}})
-                  .ok());
+  ASSERT_TRUE(
+      models::WriteSafetensors(
+          Path("whole"), tensors,
+          {{"model", "m"}, {"policy", "bsp"}, {"sha256", saved->sha256}, {"vocabulary", "a"}})
+          .ok());
   EXPECT_EQ(ReadFile(Path("by-and-by")), ReadFile(Path("whole")));
 }
 

@@ -67,9 +67,9 @@ NodeReport Sum(const std::vector<NodeReport>& nodes) {
 
 // Who was silent for longest: a node whose loop hangs is counted out by that.
 void AddSilence(const std::vector<NodeReport>& nodes, std::string* table) {
-  const auto longest = std::max_element(nodes.begin(), nodes.end(), [](const auto& a, const auto& b) {
-    return a.heartbeat_gap_s < b.heartbeat_gap_s;
-  });
+  const auto longest = std::max_element(
+      nodes.begin(), nodes.end(),
+      [](const auto& a, const auto& b) { return a.heartbeat_gap_s < b.heartbeat_gap_s; });
   if (longest == nodes.end() || longest->heartbeat_gap_s == 0) return;
   AddRow("heartbeats",
          absl::StrFormat("greatest gap %.2f s (%s)", longest->heartbeat_gap_s, longest->name),
@@ -91,8 +91,9 @@ void AddGuarantee(const ResultReport& result, const std::vector<NodeReport>& nod
                       WithCommas(reads), " reads, ", WithCommas(answers), " answers"),
          table);
   for (const ViolationRow& row : violations) {
-    AddRow("broken", absl::StrCat(WithCommas(row.times), " times, found by ", row.by, " (", row.kind,
-                                  "): ", row.first),
+    AddRow("broken",
+           absl::StrCat(WithCommas(row.times), " times, found by ", row.by, " (", row.kind,
+                        "): ", row.first),
            table);
   }
 }

@@ -51,8 +51,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ResultReport, code, reason, job, guarantee, t
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LedgerRow, worker, shard, read_lags, stalenesses, violations)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ViolationRow, by, kind, worker, clock, times, first)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NodeReport, name, sent, received, sockets, shared_bytes,
-                                   malformed, strangers, rejects, duplicates, left_out, heartbeat_gap_s,
-                                   resident_peak_bytes, answers, ledger, violations)
+                                   malformed, strangers, rejects, duplicates, left_out,
+                                   heartbeat_gap_s, resident_peak_bytes, answers, ledger,
+                                   violations)
 
 namespace {
 

@@ -38,19 +38,17 @@ TEST(Report, EveryKindSurvivesJson) {
       Listening{"tcp://127.0.0.1:1"}, News{"worker 1 lost: \"x\""},
       ProgressReport{.epoch = 2, .epochs = 3, .loss = 0.25, .lag_max = 2, .eta_s = -1},
       SomeResult(),
-      NodeReport{.name = "server-0",
-                 .answers = 9,
-                 .ledger = {{.worker = 1,
-                             .shard = 2,
-                             .read_lags = HistogramOf({0, 0, 3}),
-                             .stalenesses = HistogramOf({1, 20, 70'000}),
-                             .violations = 1}},
-                 .violations = {{{.kind = "older",
-                                  .worker = 1,
-                                  .clock = 3,
-                                  .times = 2,
-                                  .first = "a read \"x\""},
-                                 "peer 2"}}}};
+      NodeReport{
+          .name = "server-0",
+          .answers = 9,
+          .ledger = {{.worker = 1,
+                      .shard = 2,
+                      .read_lags = HistogramOf({0, 0, 3}),
+                      .stalenesses = HistogramOf({1, 20, 70'000}),
+                      .violations = 1}},
+          .violations = {
+              {{.kind = "older", .worker = 1, .clock = 3, .times = 2, .first = "a read \"x\""},
+               "peer 2"}}}};
   for (const Report& report : reports) {
     const std::string line = ToJson(report);
     EXPECT_THAT(line, Not(HasSubstr("\n")));

@@ -59,8 +59,8 @@ int ServerNode::Run() {
   return Finish();
 }
 
-// Where a shard is behind, what comes shall wait with its senders: it is taken in no faster than the
-// shard answers, and slowly in any case, for the scheduler's word is among it.
+// Where a shard is behind, what comes shall wait with its senders: it is taken in no faster than
+// the shard answers, and slowly in any case, for the scheduler's word is among it.
 std::optional<wire::Message> ServerNode::Receive() {
   if (!shards_.behind()) return loop_.Next(kServerPatience);
   std::optional<wire::Message> answer = answers_.Take(SteadyNow() + kBehindPatience);
@@ -153,8 +153,7 @@ void ServerNode::OnSlices(const wire::Message& message) {
                         Index(message.bucket), " than it has written");
   };
   saved_.Add("content", WorkerId{0}, job_->total_clocks, text);
-  failure_ = {kExitBroken,
-              absl::StrCat(job_->specs.policy.spec, " broke its guarantee: ", text())};
+  failure_ = {kExitBroken, absl::StrCat(job_->specs.policy.spec, " broke its guarantee: ", text())};
 }
 
 void ServerNode::ContinueSaving(Nanos now) {

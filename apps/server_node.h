@@ -1,6 +1,6 @@
-// ServerNode: the shell of a server: one loop, which does nothing that grows with the model, so that
-// its heartbeats say that it lives; and the shards it hosts (apps/shard_host.h). Server 0 also has
-// the model saved at the end (apps/model_saver.h).
+// ServerNode: the shell of a server: one loop, which does nothing that grows with the model, so
+// that its heartbeats say that it lives; and the shards it hosts (apps/shard_host.h). Server 0 also
+// has the model saved at the end (apps/model_saver.h).
 #pragma once
 
 #include <cstdint>

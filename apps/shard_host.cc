@@ -54,8 +54,8 @@ void ShardHost::Start(uint32_t rank, uint64_t session, bool pin) {
     const ShardId id{first_ + i};
     total_bytes_ += job_->layout->elements(id) * sizeof(float);
     patience_ = std::max(
-        patience_, kShardPatience + static_cast<Nanos>(PassBytes(*job_, id) /
-                                                       kSlowestBytesPerSecond * kSecond));
+        patience_, kShardPatience +
+                       static_cast<Nanos>(PassBytes(*job_, id) / kSlowestBytesPerSecond * kSecond));
     const bool own_thread = count > 1 || PassBytes(*job_, id) > kLoopPassBytes;
     std::optional<server::SnapshotTaker> taker;
     const bool of_model = Index(id) < job_->layout->shard_count();
@@ -132,8 +132,8 @@ void ShardHost::Look(Nanos now) {
     }
     if (!shard->broken() || failure_.has_value()) continue;
     const server::Ledger& ledger = shard->Join().ledger();
-    Fail(kExitBroken, absl::StrCat(job_->specs.policy.spec, " broke its guarantee: ",
-                                   ledger.first_violation()->ToString()));
+    Fail(kExitBroken, absl::StrCat(job_->specs.policy.spec,
+                                   " broke its guarantee: ", ledger.first_violation()->ToString()));
   }
 }
 
@@ -143,8 +143,8 @@ bool ShardHost::behind() const {
 }
 
 std::optional<wire::SlowWork> ShardHost::work() const {
-  const bool all = std::all_of(shards_.begin(), shards_.end(),
-                               [](const auto& shard) { return shard->made(); });
+  const bool all =
+      std::all_of(shards_.begin(), shards_.end(), [](const auto& shard) { return shard->made(); });
   if (all) return std::nullopt;
   wire::SlowWork work{.total_bytes = total_bytes_};
   for (const auto& shard : shards_) work.done_bytes += shard->made_bytes();

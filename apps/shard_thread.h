@@ -1,8 +1,8 @@
-// ShardThread: one shard of a server, on a thread of its own or, where it is the only one and small,
-// on the loop's: two hand-overs cost more there than they win. It is made on a thread in any case:
-// that takes as long as the model is large, and the loop has heartbeats to send. Messages come in
-// through an inbox and wait there, in their order, until the shard is made; what the shard sends goes
-// out through the server's. Nothing else is shared.
+// ShardThread: one shard of a server, on a thread of its own or, where it is the only one and
+// small, on the loop's: two hand-overs cost more there than they win. It is made on a thread in any
+// case: that takes as long as the model is large, and the loop has heartbeats to send. Messages
+// come in through an inbox and wait there, in their order, until the shard is made; what the shard
+// sends goes out through the server's. Nothing else is shared.
 #pragma once
 
 #include <atomic>

@@ -56,8 +56,8 @@ uint64_t MemoryLimitUnder(const std::string& root) {
     if (controllers.empty()) {
       least = std::min(least, LeastOf(root + "/sys/fs/cgroup", group, "memory.max"));
     } else if (controllers == "memory") {
-      least = std::min(least,
-                       LeastOf(root + "/sys/fs/cgroup/memory", group, "memory.limit_in_bytes"));
+      least =
+          std::min(least, LeastOf(root + "/sys/fs/cgroup/memory", group, "memory.limit_in_bytes"));
     }
   }
   return least == kUnknown ? kWhereNothingTells : least;

@@ -54,8 +54,8 @@ TEST_F(MemoryLimitTest, WhereNothingTellsItIsAFixedNumber) {
 }
 
 TEST(MemoryLimit, IsWhatThisMachineHasAtMost) {
-  const auto machine = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
-                       static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  const auto machine =
+      static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   EXPECT_GE(MemoryLimit(), 64 * kMiB);
   EXPECT_LE(MemoryLimit(), machine + kMiB);
 }

@@ -71,8 +71,8 @@ bool SharedArena::Enable() {
 SharedArena* SharedArena::Get() { return TheArena().load(std::memory_order_acquire); }
 
 // A segment is for blocks of one capacity. Our mapping is made first; then nobody gets another one
-// to write by. F_SEAL_FUTURE_WRITE holds even for one who opens the descriptor anew, as processes of
-// our user can, but the system then refuses MADV_REMOVE too: where blocks are large enough to be
+// to write by. F_SEAL_FUTURE_WRITE holds even for one who opens the descriptor anew, as processes
+// of our user can, but the system then refuses MADV_REMOVE too: where blocks are large enough to be
 // given back, the descriptor for reading has to do.
 bool SharedArena::Grow(size_t capacity) {
   const size_t size = std::max(kSegmentBytes, capacity);

@@ -1,6 +1,6 @@
 // SteadyTime: the clock of everything that waits. It never goes back and never jumps: what sets the
 // machine's date (NTP, an administrator, a lost battery) does not touch it. The date is for people
-// alone: names of folders, stamps of log lines. tests/layers_test.py holds the tree to that.
+// alone: names of folders, stamps of log lines. tests/style/layers.py holds the tree to that.
 #pragma once
 
 #include <chrono>
@@ -18,9 +18,7 @@ class SteadyTime {
   constexpr SteadyTime() = default;
   static constexpr SteadyTime InfinitePast() { return SteadyTime(-absl::InfiniteDuration()); }
   static constexpr SteadyTime InfiniteFuture() { return SteadyTime(absl::InfiniteDuration()); }
-  static SteadyTime At(Nanos since_origin) {
-    return SteadyTime(absl::Nanoseconds(since_origin));
-  }
+  static SteadyTime At(Nanos since_origin) { return SteadyTime(absl::Nanoseconds(since_origin)); }
 
   // Nanoseconds since the origin, as actors count; the nearest there is where that is too far.
   Nanos nanos() const { return absl::ToInt64Nanoseconds(since_origin_); }

@@ -288,39 +288,45 @@ int Planner(const Flags& flags) {
   return kExitOk;
 }
 
-int Main(int argc, char** argv) {
-  Flags flags;
-  CLI::App app(
-      "Measures what the data plane moves and applies, and on the same machine in the same run "
-      "what memory, sockets and raw ZeroMQ do: a table, ratios, and JSON.",
-      "soapstone-bench");
-  app.add_option("--repeats", flags.repeats, "Each measurement so often; the median is shown [5]")
+void AddFlags(CLI::App* app, Flags* flags) {
+  app->add_option("--repeats", flags->repeats, "Each measurement so often; the median is shown [5]")
       ->check(CLI::Range(1, 101));
-  app.add_option("--seconds", flags.seconds, "Of one measurement, about [0.5]")
+  app->add_option("--seconds", flags->seconds, "Of one measurement, about [0.5]")
       ->check(CLI::Range(0.01, 60.0));
-  app.add_flag("--pin", flags.pin,
-               "Our server and worker on processors 1 and 0, as --cpus of the daemons would [where "
-               "the system puts them]");
-  app.add_option("--json", flags.json_path, "Write the rows to this file")->type_name("FILE");
-  app.add_option(
-         "--only", flags.only,
+  app->add_flag(
+      "--pin", flags->pin,
+      "Our server and worker on processors 1 and 0, as --cpus of the daemons would [where "
+      "the system puts them]");
+  app->add_option("--json", flags->json_path, "Write the rows to this file")->type_name("FILE");
+  app->add_option(
+         "--only", flags->only,
          "Links' rows whose name has this in it, such as tcp; sparse: sparse tables and nothing "
          "else; engine: what a worker's engine costs an instruction; planner: simulations and "
          "proposals "
          "a second; unlike: plans for the unlike pair of examples/machines, from the root of the "
          "source")
       ->type_name("TEXT");
-  app.add_option("--rows", flags.rows, "Of a sparse table [10,000,000]")
+  app->add_option("--rows", flags->rows, "Of a sparse table [10,000,000]")
       ->check(CLI::Range(uint64_t{100'000}, uint64_t{1} << 31));
-  app.add_option("--gloo-script", flags.gloo_script, "[bench/gloo_all_reduce.py]")
+  app->add_option("--gloo-script", flags->gloo_script, "[bench/gloo_all_reduce.py]")
       ->type_name("FILE");
-  app.add_option("--sizes", flags.sizes, "Bytes of a value [64 B, 4 KB, 64 KB, 1 MB, 16 MB, 64 MB]")
+  app->add_option("--sizes", flags->sizes,
+                  "Bytes of a value [64 B, 4 KB, 64 KB, 1 MB, 16 MB, 64 MB]")
       ->delimiter(',')
       ->check(CLI::Range(uint64_t{64}, uint64_t{1} << 30));
-  app.add_option("--devices", flags.devices, "That are planned for, in nodes of 4 [4, 8, 16, 64]")
+  app->add_option("--devices", flags->devices, "That are planned for, in nodes of 4 [4, 8, 16, 64]")
       ->delimiter(',')
       ->check(CLI::Range(4, 1024));
-  app.footer("Example:\n  soapstone-bench --json=bench.json\nExit codes: 0 done, 78 bad flags.");
+  app->footer("Example:\n  soapstone-bench --json=bench.json\nExit codes: 0 done, 78 bad flags->");
+}
+
+int Main(int argc, char** argv) {
+  Flags flags;
+  CLI::App app(
+      "Measures what the data plane moves and applies, and on the same machine in the same run "
+      "what memory, sockets and raw ZeroMQ do: a table, ratios, and JSON.",
+      "soapstone-bench");
+  AddFlags(&app, &flags);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

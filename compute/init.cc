@@ -35,7 +35,8 @@ std::array<float, 4> Normals(const std::array<uint32_t, 4>& words, double scale)
   return out;
 }
 
-// put(i, CounterRandom::Uniform(begin + i)) for all i < count. Many draws at once go through vectors.
+// put(i, CounterRandom::Uniform(begin + i)) for all i < count. Many draws at once go through
+// vectors.
 template <typename Put>
 void EachUniform(const CounterRandom& random, uint64_t begin, size_t count, const Put& put) {
   constexpr size_t kAtOnce = 256;

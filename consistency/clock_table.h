@@ -33,7 +33,7 @@ class ClockTable {
   void AddTo(Fingerprint* f) const;
 
  private:
-  std::vector<Clock> clocks_;         // by worker index; kNoClock: not a member
+  std::vector<Clock> clocks_;  // by worker index; kNoClock: not a member
   // Members per clock.
   std::map<Clock, uint32_t, std::less<>, RecyclingAllocator<std::pair<const Clock, uint32_t>>>
       counts_;

@@ -26,8 +26,7 @@ class ViolationLog {
  public:
   // One more of `kind`; `text`, in words, is asked for where somebody will read it. The first of
   // its kind and every thousandth are logged.
-  void Add(const char* kind, WorkerId worker, Clock clock,
-           absl::FunctionRef<std::string()> text);
+  void Add(const char* kind, WorkerId worker, Clock clock, absl::FunctionRef<std::string()> text);
 
   // By kind, in the order of their first.
   const std::vector<ViolationRow>& rows() const { return rows_; }

@@ -1,5 +1,5 @@
 // Experiment: a checked experiment file, with its lists filled in and its grids resolved. Who
-// calls: `soapstone experiment`, matrix.h and the report. Reads no file. Job configurations are
+// calls: `soapstone experiment`, the agenda and the report. Reads no file. Job configurations are
 // checked by a function of the caller's, as their rules belong to the programs that run them.
 #pragma once
 

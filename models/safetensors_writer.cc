@@ -131,8 +131,7 @@ absl::Status WriteSafetensors(const std::string& path, absl::Span<const NamedTen
   SOAP_ASSIGN_OR_RETURN(const std::unique_ptr<SafetensorsWriter> writer,
                         SafetensorsWriter::Create(path, std::move(outlines), metadata));
   for (const NamedTensor& tensor : tensors) {
-    SOAP_RETURN_IF_ERROR(
-        writer->Append(tensor.keys.data(), tensor.keys.size() * sizeof(uint64_t)));
+    SOAP_RETURN_IF_ERROR(writer->Append(tensor.keys.data(), tensor.keys.size() * sizeof(uint64_t)));
     SOAP_RETURN_IF_ERROR(
         writer->Append(tensor.values.data(), tensor.values.size() * sizeof(float)));
   }

@@ -1,5 +1,5 @@
-// BrokenLinks: which node is counted out where two that both live cannot reach one another any more.
-// Part of the Coordinator.
+// BrokenLinks: which node is counted out where two that both live cannot reach one another any
+// more. Part of the Coordinator.
 //
 // Rule: of a worker and a server the worker; of two workers the one with more broken links, else
 // the higher rank; of two servers none can be spared. It is applied to a pair some time after its
@@ -26,9 +26,9 @@ class BrokenLinks {
   void Forget(wire::Address node);
 
   struct Verdict {
-    wire::Address out;         // who is counted out
+    wire::Address out;          // who is counted out
     bool can_be_spared = true;  // false: both are servers
-    std::string line;          // "the link between worker 1 and server 0 is lost (...)"
+    std::string line;           // "the link between worker 1 and server 0 is lost (...)"
   };
   // The next pair that is to be judged, which is forgotten then. `lives`: the node is registered
   // and was heard of late; empty: it is not registered (any more), and the pair is forgotten.

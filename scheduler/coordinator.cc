@@ -107,11 +107,11 @@ void Coordinator::OnServerHeartbeat(Nanos now, const Message& message) {
 std::string Coordinator::SlowWorkText() const {
   std::vector<std::string> parts;
   for (const auto& [node, work] : slow_work_) {
-    parts.push_back(absl::StrFormat(
-        "%s %s: %d%% of %.1f MB", Spoken(node),
-        phase_ == Phase::kSaving ? "saves the model" : "makes its parameters",
-        100 * work.done_bytes / std::max<uint64_t>(work.total_bytes, 1),
-        static_cast<double>(work.total_bytes) / 1e6));
+    parts.push_back(
+        absl::StrFormat("%s %s: %d%% of %.1f MB", Spoken(node),
+                        phase_ == Phase::kSaving ? "saves the model" : "makes its parameters",
+                        100 * work.done_bytes / std::max<uint64_t>(work.total_bytes, 1),
+                        static_cast<double>(work.total_bytes) / 1e6));
   }
   return absl::StrJoin(parts, ", ");
 }

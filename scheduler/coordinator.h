@@ -70,8 +70,8 @@ struct CoordinatorOptions {
   Nanos start_timeout_ns = 60 * kSecond;
   // For the evaluation. For the saving, from when it last came forward.
   Nanos finish_timeout_ns = 30 * 60 * kSecond;
-  bool evaluate = true;                         // final evaluation by one worker
-  bool save = true;                             // servers gather, hash (and write) the model
+  bool evaluate = true;  // final evaluation by one worker
+  bool save = true;      // servers gather, hash (and write) the model
   RebalanceOptions rebalance;
   // Where training has diverged at a clock: what was set, and what to try. Null: nothing is said.
   std::function<std::string(Clock)> on_divergence;

@@ -63,8 +63,9 @@ class CoordinatorLinks : public ::testing::Test {
 TEST_F(CoordinatorLinks, OfAWorkerAndAServerTheWorkerIsCountedOut) {
   LoseLink(kSecond, Server(1), Worker(2));
   job_.RunTo(3 * kSecond, job_.Everybody());
-  EXPECT_THAT(job_.coordinator().TakeNews(),
-              ElementsAre("the link between server 1 and worker 2 is lost (cut): worker 2 is counted out"));
+  EXPECT_THAT(
+      job_.coordinator().TakeNews(),
+      ElementsAre("the link between server 1 and worker 2 is lost (cut): worker 2 is counted out"));
   EXPECT_EQ(job_.LastNotice(MessageType::kShutdown).code, kExitPeerLost);
   EXPECT_FALSE(job_.coordinator().ended().has_value());
 }
@@ -74,15 +75,17 @@ TEST_F(CoordinatorLinks, OfTwoWorkersTheOneThatLostMoreThoughThatIsHeardLater) {
   LoseLink(kSecond, Worker(1), Worker(0));
   LoseLink(2 * kSecond, Worker(2), Worker(0));
   job_.RunTo(4 * kSecond, job_.Everybody());
-  EXPECT_THAT(job_.coordinator().TakeNews(),
-              ElementsAre("the link between worker 0 and worker 1 is lost (cut): worker 0 is counted out"));
+  EXPECT_THAT(
+      job_.coordinator().TakeNews(),
+      ElementsAre("the link between worker 0 and worker 1 is lost (cut): worker 0 is counted out"));
 }
 
 TEST_F(CoordinatorLinks, OfTwoWorkersElseTheOneOfTheHigherRank) {
   LoseLink(kSecond, Worker(0), Worker(1));
   job_.RunTo(3 * kSecond, job_.Everybody());
-  EXPECT_THAT(job_.coordinator().TakeNews(),
-              ElementsAre("the link between worker 0 and worker 1 is lost (cut): worker 1 is counted out"));
+  EXPECT_THAT(
+      job_.coordinator().TakeNews(),
+      ElementsAre("the link between worker 0 and worker 1 is lost (cut): worker 1 is counted out"));
 }
 
 // Its link to the scheduler is found lost before the pair is judged, and another takes its rank.
@@ -135,7 +138,8 @@ TEST(CoordinatorLoss, AServerEndsTheJob) {
   EXPECT_EQ(job.coordinator().phase(), Phase::kClosing);
   EXPECT_EQ(job.LastNotice(MessageType::kShutdown),
             (Notice{kExitPeerLost, "expelled: was silent for too long"}));
-  EXPECT_THAT(job.ReceiversOf(MessageType::kShutdown), ElementsAre(Server(0), Worker(0), Server(1)));
+  EXPECT_THAT(job.ReceiversOf(MessageType::kShutdown),
+              ElementsAre(Server(0), Worker(0), Server(1)));
 }
 
 TEST(CoordinatorLoss, OfADoneWorkerCountsAsDone) {

@@ -41,7 +41,7 @@ struct TensorStoreOptions {
   uint64_t seed = 0;
   std::shared_ptr<const compute::GivenValues> given;  // initial values; null: drawn from the seed
   consistency::StoreRule rule;
-  bool checks = false;      // keep checksums of tensors and rows, for who reads them
+  bool checks = false;  // keep checksums of tensors and rows, for who reads them
   StoreFault fault = StoreFault::kNone;
   bool fixed_tree = false;  // contributions are summed along the tree, else in the order given
   // Told, while the store is made, of each so many bytes that have their initial values. False: the

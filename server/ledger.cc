@@ -131,8 +131,7 @@ bool Ledger::IsSurplus(const Update& update) {
 
 void Ledger::OnTaken(const Update& update) {
   auto& pending = MemberOf(update.worker).pending;
-  const auto it =
-      std::lower_bound(pending.begin(), pending.end(), std::pair(update.clock, 0u));
+  const auto it = std::lower_bound(pending.begin(), pending.end(), std::pair(update.clock, 0u));
   if (it != pending.end() && it->first == update.clock) {
     ++it->second;
   } else {
@@ -261,8 +260,8 @@ void Ledger::CheckVersion(const Read& read) {
   uint64_t due = 0;
   for (const Store::Stamp& stamp : expected_) due += stamp.updates;
   if (read.version == due) return;
-  Break({Violation::Kind::kOlder, shard_, read.worker, read.clock,
-         static_cast<Clock>(read.version), static_cast<Clock>(due)});
+  Break({Violation::Kind::kOlder, shard_, read.worker, read.clock, static_cast<Clock>(read.version),
+         static_cast<Clock>(due)});
 }
 
 void Ledger::OnRead(const Read& read) {

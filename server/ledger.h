@@ -48,12 +48,12 @@ struct Violation {
     kSnapshot,
     kOwnWrites,
     kClockGap,
-    kDropped,  // an update that no other stands for
-    kOrder,    // applied after a later one
-    kStore,    // the store did not apply what it was given, or not in that order
-    kOldest,   // a reply claims more than is applied
-    kOlder,    // a reply holds other values than the newest
-    kFinal,    // a final read before the last update
+    kDropped,   // an update that no other stands for
+    kOrder,     // applied after a later one
+    kStore,     // the store did not apply what it was given, or not in that order
+    kOldest,    // a reply claims more than is applied
+    kOlder,     // a reply holds other values than the newest
+    kFinal,     // a final read before the last update
     kReplicas,  // two peers that should have the same values handed in others
   };
   Kind kind{};
@@ -140,7 +140,7 @@ class Ledger {
       WorkerId worker{};
     };
     std::map<uint32_t, Node> leaves;  // by begin; never overlapping
-    uint32_t applied = 0;  // leaves below this
+    uint32_t applied = 0;             // leaves below this
   };
 
   Row& RowOf(WorkerId worker);
@@ -164,7 +164,7 @@ class Ledger {
   std::vector<Update> given_;           // to the store, which has not said so yet
   std::vector<Update> stored_;          // scratch of OnStored
   std::vector<Update> surplus_;         // pending copies; they will be dropped
-  std::vector<Member> members_;  // by worker index
+  std::vector<Member> members_;         // by worker index
   std::vector<Row> rows_;
   Clock newest_ = kNoClock;  // greatest clock of any update in the store
   std::optional<Violation> first_violation_;

@@ -66,11 +66,11 @@ TEST(Ledger, LagBeyondTheBoundIsAViolation) {
   books.Read(kFirst, 3);
   EXPECT_EQ(books.violations(), 2u);
   EXPECT_THAT(books.ledger.first_violation(), Optional(Violation{.kind = Violation::Kind::kReadLag,
-                                                           .shard = ShardId{2},
-                                                           .worker = kFirst,
-                                                           .clock = 3,
-                                                           .seen = 3,
-                                                           .bound = 2}));
+                                                                 .shard = ShardId{2},
+                                                                 .worker = kFirst,
+                                                                 .clock = 3,
+                                                                 .seen = 3,
+                                                                 .bound = 2}));
   EXPECT_EQ(books.ledger.first_violation()->ToString(),
             "shard 2: a read of worker 0 at clock 3 lags by 3; the bound is 2");
 }

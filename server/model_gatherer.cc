@@ -92,9 +92,8 @@ absl::Status ModelGatherer::OnSlices(const wire::Message& message, wire::Outbox*
   }
   const std::vector<wire::Slice>& slices = layout_->buckets(ShardId{shard})[bucket].slices;
   if (message.payload.size() != slices.size()) {
-    return absl::InvalidArgumentError(absl::StrCat(message.from.ToString(), " sent ",
-                                                   message.payload.size(), " frames of ",
-                                                   slices.size()));
+    return absl::InvalidArgumentError(absl::StrCat(
+        message.from.ToString(), " sent ", message.payload.size(), " frames of ", slices.size()));
   }
   for (size_t i = 0; i < slices.size(); ++i) {
     const Buffer& buffer = message.payload[i];

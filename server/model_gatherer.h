@@ -1,6 +1,6 @@
-// ModelGatherer: the end of the job on server 0: asks the shards for the model bucket by bucket, and
-// hands its values on in the model's order, so that nobody ever has a second whole model. An actor
-// without I/O: the shell writes the file and reports kSaved.
+// ModelGatherer: the end of the job on server 0: asks the shards for the model bucket by bucket,
+// and hands its values on in the model's order, so that nobody ever has a second whole model. An
+// actor without I/O: the shell writes the file and reports kSaved.
 #pragma once
 
 #include <cstdint>
@@ -73,14 +73,14 @@ class ModelGatherer {
 
   std::shared_ptr<const wire::Layout> layout_;
   uint64_t window_bytes_;
-  std::vector<Place> places_;  // in the model's order
-  size_t asked_ = 0;           // of places_: their buckets are asked for
-  size_t taken_ = 0;           // of places_
-  uint64_t out_bytes_ = 0;     // asked for and not released
+  std::vector<Place> places_;                 // in the model's order
+  size_t asked_ = 0;                          // of places_: their buckets are asked for
+  size_t taken_ = 0;                          // of places_
+  uint64_t out_bytes_ = 0;                    // asked for and not released
   std::vector<std::vector<bool>> asked_for_;  // by shard and bucket
   std::vector<std::vector<bool>> awaited_;    // likewise: the answer has not come
   size_t awaited_count_ = 0;
-  std::map<Key, Arrived> here_;               // never one of which all is taken
+  std::map<Key, Arrived> here_;                // never one of which all is taken
   std::vector<std::vector<Buffers>> rows_of_;  // by table and shard: keys and rows
   size_t tables_missing_ = 0;                  // answers
   std::vector<SparseRows> tables_;

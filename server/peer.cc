@@ -352,6 +352,16 @@ void Peer::CarryOutSend(const PeerAction& action, wire::Outbox* out) {
          out);
 }
 
+void Peer::Adopt(consistency::Ticket ticket) {
+  const auto it = in_hand_.find(ticket);
+  CHECK(it != in_hand_.end());
+  if (vectors_.own != nullptr && !vectors_.own->Adopt(it->second)) {
+    ++stats_.rejects;
+    LOG(ERROR) << "peer " << Index(options_.id) << ": a state that does not fit this model";
+  }
+  in_hand_.erase(it);
+}
+
 void Peer::CarryOutOnVectors(const PeerAction& action, wire::Outbox* out) {
   const bool takes_parcel = action.kind == Kind::kAddParcel || action.kind == Kind::kSetParcel ||
                             action.kind == Kind::kAddToValues || action.kind == Kind::kMerge ||
@@ -362,16 +372,7 @@ void Peer::CarryOutOnVectors(const PeerAction& action, wire::Outbox* out) {
   if (applies) ledger_.OnStep(action.round);
   const uint64_t samples = action.kind == Kind::kApplyGradient ? gradient_samples_ : action.samples;
   if (action.kind == Kind::kApplyGradient || action.kind == Kind::kStage) gradient_samples_ = 0;
-  if (action.kind == Kind::kAdopt) {
-    const auto it = in_hand_.find(action.ticket);
-    CHECK(it != in_hand_.end());
-    if (vectors_.own != nullptr && !vectors_.own->Adopt(it->second)) {
-      ++stats_.rejects;
-      LOG(ERROR) << "peer " << Index(options_.id) << ": a state that does not fit this model";
-    }
-    in_hand_.erase(it);
-    return;
-  }
+  if (action.kind == Kind::kAdopt) return Adopt(action.ticket);
   const Buffer parcel = takes_parcel ? TakeParcel(action.ticket) : Buffer();
   if (action.kind == Kind::kMeet) {
     Buffers answer;

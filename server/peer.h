@@ -97,6 +97,7 @@ class Peer {
 
   void CarryOut(const consistency::PeerActions& actions, wire::Outbox* out);
   void CarryOutSend(const consistency::PeerAction& action, wire::Outbox* out);
+  void Adopt(consistency::Ticket ticket);
   void CarryOutOnVectors(const consistency::PeerAction& action, wire::Outbox* out);
   Buffer TakeParcel(consistency::Ticket ticket);
   void Reply(Clock clock, wire::Outbox* out);
@@ -124,10 +125,10 @@ class Peer {
   std::map<consistency::Ticket, Buffers> in_hand_;
   std::vector<wire::Message> gradient_;  // pushes of the worker's clock in hand
   bool not_finite_told_ = false;
-  uint64_t gradient_samples_ = 0;        // in the vector, not yet applied
-  std::map<WorkerId, uint64_t> sent_;    // sequence numbers, by receiver
-  std::map<WorkerId, uint64_t> seen_;    // by sender
-  std::vector<wire::Message> future_;    // under rosters to come
+  uint64_t gradient_samples_ = 0;      // in the vector, not yet applied
+  std::map<WorkerId, uint64_t> sent_;  // sequence numbers, by receiver
+  std::map<WorkerId, uint64_t> seen_;  // by sender
+  std::vector<wire::Message> future_;  // under rosters to come
   // The worker's final pull, and what the shards answered so far.
   std::optional<wire::Message> final_pull_;
   std::vector<Buffers> final_replies_;

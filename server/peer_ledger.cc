@@ -41,8 +41,8 @@ void PeerLedger::OnMade(uint64_t steps, uint64_t order) {
 void PeerLedger::OnRead(Clock clock, uint64_t steps) {
   if (steps == steps_) return;
   log_.Add("older", self_, clock, [&] {
-    return absl::StrCat("peer ", Index(self_), ": a read at clock ", clock,
-                        " holds the values of ", steps, " steps; ", steps_, " are made");
+    return absl::StrCat("peer ", Index(self_), ": a read at clock ", clock, " holds the values of ",
+                        steps, " steps; ", steps_, " are made");
   });
 }
 

@@ -61,7 +61,7 @@ TEST(PeerLedger, ReplicasBeginARoundWithTheSameValues) {
   PeerLedger ledger(kSelf);
   ledger.OnValues(3, 77);
   ledger.OnOthersValues(kOther, 3, 77);
-  ledger.OnOthersValues(kOther, 2, 5);  // of a round that is over
+  ledger.OnOthersValues(kOther, 2, 5);   // of a round that is over
   ledger.OnOthersValues(kOther, 4, 78);  // that waits
   EXPECT_EQ(ledger.violations().count(), 0u);
   PeerLedger other = ledger, group = ledger;

@@ -215,7 +215,8 @@ class Vectors final : public PeerVectors {
   // One step, or what the fault makes of it. The result: an element that is not finite.
   std::optional<uint64_t> TakeStep(Clock round, uint64_t samples, const std::vector<T>& sum) {
     if (fault_ == StoreFault::kDropsUpdates) return std::nullopt;
-    if (fault_ == StoreFault::kAnswersOlder || fault_ == StoreFault::kOlderContent) older_ = values_;
+    if (fault_ == StoreFault::kAnswersOlder || fault_ == StoreFault::kOlderContent)
+      older_ = values_;
     if (fault_ == StoreFault::kDoublesUpdates) MakeStep(round, samples, sum);
     if (fault_ != StoreFault::kReordersUpdates) return MakeStep(round, samples, sum);
     std::optional<Withheld> before = std::exchange(withheld_, std::nullopt);
@@ -227,8 +228,7 @@ class Vectors final : public PeerVectors {
     return MakeStep(before->round, before->samples, before->sum);
   }
   std::optional<uint64_t> MakeStep(Clock round, uint64_t samples, const std::vector<T>& sum) {
-    const bool finite =
-        samples == 0 || step_.Apply(round, samples, sum, absl::MakeSpan(values_));
+    const bool finite = samples == 0 || step_.Apply(round, samples, sum, absl::MakeSpan(values_));
     ++steps_;
     order_ = PeerLedger::OrderWith(order_, Kind::kApplySum, static_cast<uint64_t>(round));
     if (finite) return std::nullopt;
@@ -251,9 +251,9 @@ class Vectors final : public PeerVectors {
   uint64_t steps_ = 0;
   uint64_t order_ = 0;
   StoreFault fault_ = StoreFault::kNone;
-  std::vector<T> older_;           // a fault's
+  std::vector<T> older_;              // a fault's
   std::optional<Withheld> withheld_;  // likewise
-  BufferPool pool_;                // shared with clones
+  BufferPool pool_;                   // shared with clones
 };
 
 }  // namespace

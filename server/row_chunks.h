@@ -19,8 +19,8 @@ struct RowShape {
 };
 
 // A chunk holds, for a power of two of rows: [rows, floats] f32, [rows, 1, 2 or 4] u64 of key,
-// steps and checksum, [rows / 64] u64 of used bits. Keys are beside rows and not in them: a row of 16 floats is
-// then one line of the cache, and keys that are compared in vain cost no more.
+// steps and checksum, [rows / 64] u64 of used bits. Keys are beside rows and not in them: a row of
+// 16 floats is then one line of the cache, and keys that are compared in vain cost no more.
 class RowChunks {
  public:
   explicit RowChunks(const RowShape& shape);

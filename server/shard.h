@@ -80,13 +80,13 @@ class Shard {
   };
   struct Seen {
     Clock clock = kNoClock;
-    absl::flat_hash_set<PushKey> pushes;                 // of `clock`; never gone through
-    uint64_t pushes_digest = 0;                          // of that set, in whatever order it came
-    std::optional<wire::Message> clock_waiting;          // arrived before its pushes
-    consistency::Ticket pull{};                          // its latest pull in hand, if any
-    Nanos asked_at = 0;                                  // when that came; subscribed: its clock
-    Nanos queued_ns = 0;                                 // and how long it had waited for us
-    std::vector<uint64_t> versions;                      // by bucket, at its latest read
+    absl::flat_hash_set<PushKey> pushes;         // of `clock`; never gone through
+    uint64_t pushes_digest = 0;                  // of that set, in whatever order it came
+    std::optional<wire::Message> clock_waiting;  // arrived before its pushes
+    consistency::Ticket pull{};                  // its latest pull in hand, if any
+    Nanos asked_at = 0;                          // when that came; subscribed: its clock
+    Nanos queued_ns = 0;                         // and how long it had waited for us
+    std::vector<uint64_t> versions;              // by bucket, at its latest read
   };
 
   void OnRoster(const wire::Message& message, wire::Outbox* out);

@@ -304,7 +304,8 @@ TEST_F(ShardTest, RosterIsAcknowledgedOnceTheStartOfEveryMemberIsReached) {
   EXPECT_EQ(out.messages[0].type, MessageType::kRosterAck);
 }
 
-// Found by seed 5990 of the fuzzer: who was left had no update more to send, and the job stood still.
+// Found by seed 5990 of the fuzzer: who was left had no update more to send, and the job stood
+// still.
 TEST_F(ShardTest, UpdatesKeptForABatchDoNotHoldUpANewcomer) {
   Start("softsync:n=1", 2, 2);
   roster_.workers.pop_back();

@@ -20,8 +20,8 @@ namespace soapstone::server {
 
 struct Snapshot {
   Nanos at = 0;
-  uint64_t steps = 0;          // floor(samples in the store / samples of a step)
-  Buffers slices;  // as Store::Read: shared with replies, not copied for this
+  uint64_t steps = 0;  // floor(samples in the store / samples of a step)
+  Buffers slices;      // as Store::Read: shared with replies, not copied for this
   friend bool operator==(const Snapshot&, const Snapshot&) = default;
 };
 

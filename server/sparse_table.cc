@@ -49,8 +49,7 @@ void SparseTable::Find(absl::Span<const uint64_t> keys, Group* group) {
   }
 }
 
-void SparseTable::Read(absl::Span<const uint64_t> keys, absl::Span<float> rows,
-                       FrameSums* sums) {
+void SparseTable::Read(absl::Span<const uint64_t> keys, absl::Span<float> rows, FrameSums* sums) {
   const size_t dim = options_.dim;
   CHECK_EQ(rows.size(), keys.size() * dim);
   Group group;

@@ -406,9 +406,7 @@ Buffers TensorStore::Read() const {
   return read_;
 }
 
-Buffers TensorStore::ReadBucket(BucketId bucket) const {
-  return PartOf(bucket, Read());
-}
+Buffers TensorStore::ReadBucket(BucketId bucket) const { return PartOf(bucket, Read()); }
 
 Buffers TensorStore::PartOf(BucketId bucket, const Buffers& all) const {
   const wire::Bucket& layout = options_.layout->buckets(options_.shard)[Index(bucket)];
@@ -455,8 +453,8 @@ std::optional<uint32_t> Store::Apply(BucketId bucket, Clock clock,
 }
 
 std::optional<uint32_t> Store::ApplyNow(BucketId bucket, Clock clock,
-                                        const std::vector<Contribution>& parts,
-                                        uint32_t leaf_count, size_t replicas) {
+                                        const std::vector<Contribution>& parts, uint32_t leaf_count,
+                                        size_t replicas) {
   StampBucket(bucket, clock, parts);
   if (const std::optional<uint32_t> table = TableOf(bucket)) {
     if (tables_->Apply(*table, clock, parts, leaf_count)) return std::nullopt;

@@ -206,9 +206,9 @@ class Store {
   std::vector<Stamp> stamps_;  // by bucket
   bool checks_ = false;
   StoreFault fault_ = StoreFault::kNone;
-  std::vector<Withheld> withheld_;  // by bucket; a fault's
-  Answer older_;                    // likewise: tensors
-  FrameSums older_sums_;            // likewise
+  std::vector<Withheld> withheld_;   // by bucket; a fault's
+  Answer older_;                     // likewise: tensors
+  FrameSums older_sums_;             // likewise
   std::vector<Buffers> older_rows_;  // likewise: of each table keys and rows
 };
 

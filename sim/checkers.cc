@@ -232,8 +232,7 @@ void Checkers::TakeHeldPush(bool rejected, Truth* truth) {
     // With the tree any supplier of a leaf will do, and a node that holds all of those it overlaps,
     // and more, takes their place. Else it must be a duplicate: two members' contributions are
     // never the same.
-    const bool within =
-        held.leaves.begin >= in_.leaves.begin && held.leaves.end <= in_.leaves.end;
+    const bool within = held.leaves.begin >= in_.leaves.begin && held.leaves.end <= in_.leaves.end;
     if (truth->policy->adopts() && within) {
       leaves_here += held.leaves.size();
       continue;

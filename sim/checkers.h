@@ -10,8 +10,8 @@
 //   B1 snapshot policies: a read of clock t sees exactly the updates of clocks < t, on every shard;
 //      each round's leaves are covered once
 //   K1 backup: each round takes the updates of P - b members, of the same ones on every shard
-//   L1 the shard's own ledger of the guarantee finds nothing where these do not; of the workers' and
-//   peers' ledgers the world says the same
+//   L1 the shard's own ledger of the guarantee finds nothing where these do not; of the workers'
+//   and peers' ledgers the world says the same
 // S5 (no deadlock) and the end of the run are the world's, which knows what can still happen.
 // A value: copied with the world at each branch of an exploration.
 #pragma once

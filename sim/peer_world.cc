@@ -178,20 +178,10 @@ void PeerWorld::Do(const Choice& choice) {
       --epoch_;
       PublishRoster();
       break;
-    case PeerKind::kDuplicate: {
+    case PeerKind::kDuplicate:
       --options_.duplicates;
-      duplicated_ = true;
-      auto& messages = channels_.at({choice.from, choice.to});
-      Message twin = messages.front();
-      if (options_.mutant == PeerMutant::kDuplicateUnseen) {
-        std::get<wire::Parcel>(messages.front().body).sequence -= 1;
-        for (size_t i = 1; i < messages.size(); ++i) {
-          if (auto* parcel = std::get_if<wire::Parcel>(&messages[i].body)) parcel->sequence += 1;
-        }
-      }
-      messages.insert(messages.begin() + 1, std::move(twin));
+      Duplicate(choice.from, choice.to);
       break;
-    }
     case PeerKind::kBreak:
       --options_.breaks;
       Break(choice.from, choice.to);
@@ -218,6 +208,19 @@ void PeerWorld::Do(const Choice& choice) {
 }
 
 // ---- How it happens
+
+void PeerWorld::Duplicate(uint32_t from, uint32_t to) {
+  duplicated_ = true;
+  auto& messages = channels_.at({from, to});
+  Message twin = messages.front();
+  if (options_.mutant == PeerMutant::kDuplicateUnseen) {
+    std::get<wire::Parcel>(messages.front().body).sequence -= 1;
+    for (size_t i = 1; i < messages.size(); ++i) {
+      if (auto* parcel = std::get_if<wire::Parcel>(&messages[i].body)) parcel->sequence += 1;
+    }
+  }
+  messages.insert(messages.begin() + 1, std::move(twin));
+}
 
 void PeerWorld::Remove(uint32_t index) {
   members_changed_ = true;

@@ -138,6 +138,7 @@ class PeerWorld {
   void PublishRoster();
   std::optional<uint32_t> ProcessOf(WorkerId rank) const;
   void Deliver(uint32_t from, uint32_t to);
+  void Duplicate(uint32_t from, uint32_t to);
   void Take(uint32_t index, wire::Message message);
   void Send(Pair ends, wire::Message message);
   void Flush(uint32_t index, wire::Outbox* outbox);

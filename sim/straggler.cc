@@ -40,10 +40,11 @@ struct Rule {
   std::vector<Argument> arguments;
 };
 
-const std::vector<Rule>& Rules() {
-  static const Argument kFactor = {"factor", true, 0, kFactorMax, &Part::factor};
-  static const Argument kEvery = {"every", true, 1, kWholeMax, nullptr, &Part::every};
-  static const std::vector<Rule> kRules = {
+// Who computes more slowly, and when.
+std::vector<Rule> RulesOfSpeed() {
+  const Argument factor = {"factor", true, 0, kFactorMax, &Part::factor};
+  const Argument every = {"every", true, 1, kWholeMax, nullptr, &Part::every};
+  return {
       {"none", StragglerKind::kNone, "none", "none", {}},
       {"jitter",
        StragglerKind::kJitter,
@@ -65,31 +66,37 @@ const std::vector<Rule>& Rules() {
        "stall:p=P,factor=F,duration=D",
        "stall:p=0.02,factor=6",
        {{"p", true, 0, 1, &Part::probability},
-        kFactor,
+        factor,
         {"duration", false, 1, kDurationMax, nullptr, &Part::duration}}},
       {"periodic",
        StragglerKind::kPeriodic,
        "periodic:every=K,factor=F",
        "periodic:every=50,factor=4",
-       {kEvery, kFactor}},
+       {every, factor}},
       {"slow",
        StragglerKind::kSlow,
        "slow:workers=N,factor=F",
        "slow:workers=1,factor=2",
-       {{"workers", false, 0, kWholeMax, nullptr, &Part::workers}, kFactor}},
+       {{"workers", false, 0, kWholeMax, nullptr, &Part::workers}, factor}},
       {"rotating",
        StragglerKind::kRotating,
        "rotating:workers=N,every=K,factor=F",
        "rotating:workers=32,every=100,factor=2",
-       {{"workers", true, 1, kWholeMax, nullptr, &Part::workers}, kEvery, kFactor}},
+       {{"workers", true, 1, kWholeMax, nullptr, &Part::workers}, every, factor}},
       {"bursts",
        StragglerKind::kBursts,
        "bursts:enter=P,leave=Q,factor=F,group=G",
        "bursts:enter=0.01,leave=0.1,factor=3,group=4",
        {{"enter", true, 0, 1, &Part::probability},
         {"leave", true, 0, 1, &Part::leave},
-        kFactor,
+        factor,
         {"group", false, 1, kWholeMax, nullptr, &Part::group}}},
+  };
+}
+
+// What was measured, links, and faults.
+std::vector<Rule> OtherRules() {
+  return {
       {"trace",
        StragglerKind::kTrace,
        "trace:file=CSV,base_us=B",
@@ -115,6 +122,14 @@ const std::vector<Rule>& Rules() {
        {{"worker", true, 0, kWholeMax, nullptr, &Part::worker},
         {"clock", true, 0, kWholeMax, nullptr, &Part::clock}}},
   };
+}
+
+const std::vector<Rule>& Rules() {
+  static const std::vector<Rule> kRules = [] {
+    std::vector<Rule> rules = RulesOfSpeed();
+    for (Rule& rule : OtherRules()) rules.push_back(std::move(rule));
+    return rules;
+  }();
   return kRules;
 }
 

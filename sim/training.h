@@ -31,8 +31,8 @@ struct TrainingMoment {
 struct Training {
   std::shared_ptr<const wire::Layout> layout;
   std::shared_ptr<const std::vector<worker::OpOutline>> ops;
-  uint64_t train_samples = 0;  // of the data set
-  uint64_t batch = 0;          // samples of a full global batch
+  uint64_t train_samples = 0;    // of the data set
+  uint64_t batch = 0;            // samples of a full global batch
   bool skip_not_finite = false;  // worker::EngineOptions
 
   // A shard's store. It counts what it applies as well: the checkers look at counts.

@@ -240,100 +240,88 @@ void World::Ask(uint32_t index) {
 }
 
 void World::Do(const Choice& choice) {
+  if (uint32_t* left = BudgetOf(choice.kind)) --*left;
+  CarryOut(choice);
+  CheckEnd();
+}
+
+// What is left of a kind of which there are only so many; null: of the others.
+uint32_t* World::BudgetOf(Kind kind) {
+  switch (kind) {
+    case Kind::kCrash:
+      return &faults_.crashes;
+    case Kind::kLeave:
+      return &faults_.leaves;
+    case Kind::kJoin:
+      return &faults_.joins;
+    case Kind::kDuplicate:
+      return &faults_.duplicates;
+    case Kind::kReport:
+      return &faults_.reports;
+    case Kind::kBreak:
+      return &faults_.breaks;
+    case Kind::kLose:
+      return &faults_.losses;
+    case Kind::kForget:
+      return &faults_.forgets;
+    case Kind::kAsk:
+      return &faults_.asks;
+    case Kind::kLateWord:
+      return &faults_.late_words;
+    case Kind::kSilence:
+    case Kind::kDeadline:
+      return &faults_.timers;
+    default:
+      return nullptr;
+  }
+}
+
+void World::CarryOut(const Choice& choice) {
   switch (choice.kind) {
     case Kind::kDeliver:
-      Deliver(choice.from, choice.to);
-      break;
+      return Deliver(choice.from, choice.to);
     case Kind::kDevice:
-      RunDevice(choice.from);
-      break;
+      return RunDevice(choice.from);
     case Kind::kCrash:
-      --faults_.crashes;
-      Crash(choice.from);
-      break;
-    case Kind::kNotice: {
-      Slot& slot = slots_[choice.from];
-      slot.noticed = true;
-      wire::Outbox outbox;
-      coordinator_.OnLost(now_, Address::Of(*slot.rank), kLastEpoch, &outbox);
-      Send(kScheduler, std::move(outbox.messages));
-      break;
-    }
+      return Crash(choice.from);
+    case Kind::kNotice:
+      return Notice(choice.from);
     case Kind::kCut:
       channels_.erase({choice.from, choice.to});
-      break;
-    case Kind::kDuplicate: {
-      --faults_.duplicates;
-      auto& messages = channels_.at({choice.from, choice.to});
-      messages.insert(messages.begin(), Message(messages.front()));
-      // Another range of leaves: the shard takes it for another push.
-      if (mutant_ == WorldMutant::kDuplicateUnseen) --messages.front().leaves.end;
-      break;
-    }
+      return;
+    case Kind::kDuplicate:
+      return Duplicate(choice.from, choice.to);
     case Kind::kLeave:
-      --faults_.leaves;
-      members_change_ = true;
-      slots_[choice.from].leaving = true;
-      slots_[choice.from].engine->RequestLeave();
-      break;
+      return Leave(choice.from);
     case Kind::kJoin:
-      --faults_.joins;
-      AddSlot(-1);
-      break;
+      return AddSlot(-1);
     case Kind::kReport:
-      --faults_.reports;
-      Report(choice.from, choice.to);
-      break;
+      return Report(choice.from, choice.to);
     case Kind::kBreak:
-      --faults_.breaks;
-      Break(choice.from, choice.to);
-      break;
+      return Break(choice.from, choice.to);
     case Kind::kResume:
-      Resume(choice.from, choice.to);
-      break;
+      return Resume(choice.from, choice.to);
     case Kind::kLose:
-      --faults_.losses;
-      Lose(choice.from, choice.to);
-      break;
+      return Lose(choice.from, choice.to);
     case Kind::kLateWord:
-      --faults_.late_words;
-      LateWord(choice.from, choice.to);
-      break;
+      return LateWord(choice.from, choice.to);
     case Kind::kSettle:
-      SettleLinks();
-      break;
-    case Kind::kForget: {
-      --faults_.forgets;
-      auto& messages = channels_.at({choice.from, choice.to});
-      messages.erase(messages.begin());
-      if (messages.empty()) channels_.erase({choice.from, choice.to});
-      break;
-    }
+      return SettleLinks();
+    case Kind::kForget:
+      return Forget(choice.from, choice.to);
     case Kind::kAsk:
-      --faults_.asks;
       ++hours_;
-      Ask(choice.from);
-      break;
+      return Ask(choice.from);
     case Kind::kWatch:
-      ++hours_;
-      for (uint32_t i = 0; i < slots_.size(); ++i) {
-        if (Waits(slots_[i])) Ask(i);
-      }
-      break;
+      return Watch();
     case Kind::kSilence:
-      --faults_.timers;
-      PassSilence(choice.from);
-      break;
+      return PassSilence(choice.from);
     case Kind::kDeadline:
-      --faults_.timers;
-      PassDeadline();
-      break;
+      return PassDeadline();
     case Kind::kHeartbeat:
       slots_[choice.from].silent = false;
-      Send(NodeOfSlot(choice.from), {HeartbeatOf(NodeOfSlot(choice.from))});
-      break;
+      return Send(NodeOfSlot(choice.from), {HeartbeatOf(NodeOfSlot(choice.from))});
   }
-  CheckEnd();
 }
 
 std::optional<std::string> World::Violation() const {
@@ -341,6 +329,40 @@ std::optional<std::string> World::Violation() const {
 }
 
 // ---- How it happens
+
+void World::Notice(uint32_t index) {
+  Slot& slot = slots_[index];
+  slot.noticed = true;
+  wire::Outbox outbox;
+  coordinator_.OnLost(now_, Address::Of(*slot.rank), kLastEpoch, &outbox);
+  Send(kScheduler, std::move(outbox.messages));
+}
+
+void World::Duplicate(NodeIndex from, NodeIndex to) {
+  auto& messages = channels_.at({from, to});
+  messages.insert(messages.begin(), Message(messages.front()));
+  // Another range of leaves: the shard takes it for another push.
+  if (mutant_ == WorldMutant::kDuplicateUnseen) --messages.front().leaves.end;
+}
+
+void World::Leave(uint32_t index) {
+  members_change_ = true;
+  slots_[index].leaving = true;
+  slots_[index].engine->RequestLeave();
+}
+
+void World::Forget(NodeIndex from, NodeIndex to) {
+  auto& messages = channels_.at({from, to});
+  messages.erase(messages.begin());
+  if (messages.empty()) channels_.erase({from, to});
+}
+
+void World::Watch() {
+  ++hours_;
+  for (uint32_t i = 0; i < slots_.size(); ++i) {
+    if (Waits(slots_[i])) Ask(i);
+  }
+}
 
 void World::Deliver(NodeIndex from, NodeIndex to) {
   const auto it = channels_.find({from, to});
@@ -638,9 +660,9 @@ std::string World::Describe(const Choice& choice) const {
 }
 
 void World::AddTo(Fingerprint* f) const {
-  for (const uint32_t left :
-       {faults_.crashes, faults_.leaves, faults_.joins, faults_.duplicates, faults_.reports,
-        faults_.breaks, faults_.losses, faults_.late_words, faults_.forgets, faults_.asks, faults_.timers}) {
+  for (const uint32_t left : {faults_.crashes, faults_.leaves, faults_.joins, faults_.duplicates,
+                              faults_.reports, faults_.breaks, faults_.losses, faults_.late_words,
+                              faults_.forgets, faults_.asks, faults_.timers}) {
     if (mutant_ != WorldMutant::kForgetfulPrint) f->Add(left);
   }
   f->Add(members_change_);

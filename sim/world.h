@@ -113,8 +113,9 @@ struct Choice {
   bool is_fault() const {
     return kind == Kind::kCrash || kind == Kind::kDuplicate || kind == Kind::kLeave ||
            kind == Kind::kJoin || kind == Kind::kCut || kind == Kind::kReport ||
-           kind == Kind::kBreak || kind == Kind::kLose || kind == Kind::kLateWord || kind == Kind::kForget ||
-           kind == Kind::kAsk || kind == Kind::kSilence || kind == Kind::kDeadline;
+           kind == Kind::kBreak || kind == Kind::kLose || kind == Kind::kLateWord ||
+           kind == Kind::kForget || kind == Kind::kAsk || kind == Kind::kSilence ||
+           kind == Kind::kDeadline;
   }
   friend auto operator<=>(const Choice&, const Choice&) = default;
 };
@@ -193,7 +194,14 @@ class World {
   void CheckLoaded(const Slot& slot, const worker::DeviceCommand& command);
   worker::DeviceEvent Answer(const Slot& slot, const worker::DeviceCommand& command) const;
   int64_t DeltaFor(const Slot& slot, const worker::DeviceCommand& command) const;
+  uint32_t* BudgetOf(Choice::Kind kind);
+  void CarryOut(const Choice& choice);
   void Crash(uint32_t index);
+  void Notice(uint32_t index);
+  void Duplicate(NodeIndex from, NodeIndex to);
+  void Leave(uint32_t index);
+  void Forget(NodeIndex from, NodeIndex to);
+  void Watch();
   static std::pair<NodeIndex, NodeIndex> PairOf(NodeIndex a, NodeIndex b);
   void AddLinkChoices(std::vector<Choice>* choices) const;
   bool CanLose(NodeIndex a, NodeIndex b) const;

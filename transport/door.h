@@ -15,8 +15,8 @@
 //  2. There are at most connections_max unproven ones; of those beyond, who is held goes first,
 //     then the oldest.
 //  3. While all unproven ones together sent more than total_bytes_max, with those that left and
-//     whose messages the node may not have read, all are held, whatever they sent, and who would be ended
-//     after `patience` is ended after kBlamedAfter.
+//     whose messages the node may not have read, all are held, whatever they sent, and who would be
+//     ended after `patience` is ended after kBlamedAfter.
 //  4. A message that may be of who had the descriptor before proves nothing.
 #pragma once
 

@@ -30,6 +30,21 @@ void Copy(void* to, const void* from, size_t size) {
   if (size > 0) std::memcpy(to, from, size);  // of nothing, `from` may be null
 }
 
+// Which frames of a message stand in the record itself, the others being lent: those that come
+// first and fit together.
+class Inlining {
+ public:
+  bool Takes(size_t frame_bytes) {
+    if (bytes_ + frame_bytes > SharedChannel::kInlineMax) return false;
+    bytes_ += RoundUp(frame_bytes);
+    return true;
+  }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  size_t bytes_ = 0;
+};
+
 // Made once: a sender that is faster than its receiver sees it often.
 const absl::Status& Full() {
   static const auto* full = new absl::Status(absl::ResourceExhaustedError("the link is full"));
@@ -182,6 +197,20 @@ bool SharedChannel::ShowAgain() {
   });
 }
 
+void SharedChannel::WriteBody(absl::Span<const FrameRef> refs, std::string_view header,
+                              absl::Span<const Buffer> payload, char* at) {
+  const size_t refs_bytes = refs.size() * sizeof(FrameRef);
+  Copy(at, refs.data(), refs_bytes);
+  at += refs_bytes;
+  Copy(at, header.data(), header.size());
+  at += RoundUp(header.size());
+  for (size_t i = 0; i < refs.size(); ++i) {
+    if (refs[i].segment != 0 || refs[i].size == 0) continue;
+    std::memcpy(at, payload[i].data(), refs[i].size);
+    at += RoundUp(refs[i].size);
+  }
+}
+
 absl::Status SharedChannel::Send(std::string_view header, absl::Span<const Buffer> payload,
                                  bool* ring) {
   *ring = false;
@@ -190,35 +219,18 @@ absl::Status SharedChannel::Send(std::string_view header, absl::Span<const Buffe
   if (payload.size() > kFramesMax) return absl::InvalidArgumentError("too many frames");
   std::vector<FrameRef, RecyclingAllocator<FrameRef>> refs(payload.size());
   Buffers lent;
-  size_t inlined = 0;
   uint64_t lent_bytes = 0;
-  const auto lends = [&](size_t i) {
-    if (inlined + payload[i].size() > kInlineMax) return true;
-    inlined += RoundUp(payload[i].size());
-    return false;
-  };
-  for (size_t i = 0; i < payload.size(); ++i) {
-    if (lends(i)) lent_bytes += payload[i].size();
+  Inlining inlined;
+  for (const Buffer& frame : payload) {
+    if (!inlined.Takes(frame.size())) lent_bytes += frame.size();
   }
-  const size_t refs_bytes = refs.size() * sizeof(FrameRef);
-  const size_t body = refs_bytes + RoundUp(header.size()) + inlined;
+  const size_t body = refs.size() * sizeof(FrameRef) + RoundUp(header.size()) + inlined.bytes();
   RecordHead head = {.header_bytes = static_cast<uint32_t>(header.size()),
                      .frames = static_cast<uint32_t>(payload.size())};
   size_t record_bytes = sizeof(head) + body;
   const bool indirect = record_bytes > SharedRing::RecordMax(kRingBytes);
   FrameRef indirect_ref;
   std::string whole;
-  const auto write_body = [&](char* at) {
-    Copy(at, refs.data(), refs_bytes);
-    at += refs_bytes;
-    Copy(at, header.data(), header.size());
-    at += RoundUp(header.size());
-    for (size_t i = 0; i < refs.size(); ++i) {
-      if (refs[i].segment != 0 || refs[i].size == 0) continue;
-      std::memcpy(at, payload[i].data(), refs[i].size);
-      at += RoundUp(refs[i].size);
-    }
-  };
   if (indirect) {
     lent_bytes += body;
     record_bytes = sizeof(head) + sizeof(indirect_ref);
@@ -227,9 +239,9 @@ absl::Status SharedChannel::Send(std::string_view header, absl::Span<const Buffe
   if (lent_bytes > 0 && !HasRoom(lent_bytes)) return Full();
   std::byte* record = out_.Reserve(record_bytes);
   if (record == nullptr) return Full();
-  inlined = 0;
+  Inlining inlines;
   for (size_t i = 0; i < payload.size(); ++i) {
-    if (!lends(i)) {
+    if (inlines.Takes(payload[i].size())) {
       refs[i].size = payload[i].size();
       continue;
     }
@@ -238,7 +250,7 @@ absl::Status SharedChannel::Send(std::string_view header, absl::Span<const Buffe
   }
   if (indirect) {
     whole.resize(body);
-    write_body(whole.data());
+    WriteBody(refs, header, payload, whole.data());
     lent.push_back(Buffer(nullptr, whole.data(), body));
     SOAP_ASSIGN_OR_RETURN(indirect_ref, RefTo(&lent.back()));
     head.flags = kIndirect;
@@ -248,7 +260,7 @@ absl::Status SharedChannel::Send(std::string_view header, absl::Span<const Buffe
   if (indirect) {
     std::memcpy(record + sizeof(head), &indirect_ref, sizeof(indirect_ref));
   } else {
-    write_body(reinterpret_cast<char*>(record + sizeof(head)));
+    WriteBody(refs, header, payload, reinterpret_cast<char*>(record + sizeof(head)));
   }
   *ring = out_.Publish();
   if (!lent.empty()) {
@@ -303,6 +315,17 @@ const std::byte* SharedChannel::At(const FrameRef& ref) {
   return inside ? mapping.data() + ref.offset : nullptr;
 }
 
+// The body of a record that does not fit into the ring, from where it lies.
+bool SharedChannel::TakeIndirect(absl::Span<const std::byte> record, Buffer* body) {
+  FrameRef ref;
+  if (record.size() != sizeof(ref)) return false;
+  std::memcpy(&ref, record.data(), sizeof(ref));
+  const std::byte* there = At(ref);
+  if (there == nullptr || ref.size > kIndirectMax) return false;
+  *body = Buffer::CopyOf(there, ref.size);
+  return true;
+}
+
 bool SharedChannel::Parse(absl::Span<const std::byte> record, Buffers* frames) {
   RecordHead head;
   if (record.size() < sizeof(head)) return false;
@@ -312,12 +335,7 @@ bool SharedChannel::Parse(absl::Span<const std::byte> record, Buffers* frames) {
   if (head.frames > kFramesMax) return false;
   Buffer body;
   if (head.flags == kIndirect) {
-    FrameRef ref;
-    if (record.size() != sizeof(ref)) return false;
-    std::memcpy(&ref, record.data(), sizeof(ref));
-    const std::byte* there = At(ref);
-    if (there == nullptr || head.lease == 0 || ref.size > kIndirectMax) return false;
-    body = Buffer::CopyOf(there, ref.size);
+    if (head.lease == 0 || !TakeIndirect(record, &body)) return false;
     record = absl::MakeConstSpan(body.data(), body.size());
   }
   const size_t refs_bytes = head.frames * sizeof(FrameRef);

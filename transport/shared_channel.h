@@ -116,6 +116,10 @@ class SharedChannel {
   void TakeLeasesBack();
   bool HasRoom(uint64_t lent_bytes);
   absl::StatusOr<FrameRef> RefTo(Buffer* frame);
+  // The body of a record: where its frames lie, the header, and the frames that lie there.
+  static void WriteBody(absl::Span<const FrameRef> refs, std::string_view header,
+                        absl::Span<const Buffer> payload, char* at);
+  bool TakeIndirect(absl::Span<const std::byte> record, Buffer* body);
   bool Parse(absl::Span<const std::byte> record, Buffers* frames);
   const std::byte* At(const FrameRef& ref);
 

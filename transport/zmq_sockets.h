@@ -57,8 +57,8 @@ class ZmqSockets {
   Connection* Find(wire::Address peer);                // null: not connected to
   Connection* FindByRoutingId(const std::string& id);  // the same
 
-  // Those whose latest connection has ended, and which libzmq makes again by itself, without a knock
-  // and going on in the middle of what was queued.
+  // Those whose latest connection has ended, and which libzmq makes again by itself, without a
+  // knock and going on in the middle of what was queued.
   std::vector<std::string> Broken();
   std::optional<wire::Address> PeerOf(const std::string& id) const;
 

@@ -81,8 +81,8 @@ void Enrolment::SendHello(Outbox* out) const {
   message.type = MessageType::kHello;
   message.from = temporary_address();
   message.to = Address::Scheduler();
-  message.body = Hello{options_.role, options_.wanted_rank, options_.endpoint, options_.nonce,
-                       options_.config_digest, options_.arithmetic};
+  message.body = Hello{options_.role,  options_.wanted_rank,   options_.endpoint,
+                       options_.nonce, options_.config_digest, options_.arithmetic};
   out->Send(std::move(message));
 }
 

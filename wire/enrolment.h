@@ -24,7 +24,7 @@ struct EnrolmentOptions {
   uint64_t nonce = 0;
   uint64_t config_digest = 0;
   std::string arithmetic;  // as wire::Hello
-  std::string scheduler;  // where it is called, for the error's text
+  std::string scheduler;   // where it is called, for the error's text
   Nanos heartbeat_ns = kSecond / 2;
   Nanos timeout_ns = 5 * kSecond;         // scheduler silent for this long: lost
   Nanos start_timeout_ns = 60 * kSecond;  // not welcomed by then: give up

@@ -71,9 +71,9 @@ OwnedLeaves LeavesOwned(const Roster& roster, WorkerId worker, Clock clock, uint
     }
   }
   const auto me_at = std::find(active.begin(), active.end(), worker);
-  const LeafRange part = LeavesOfRank(static_cast<uint32_t>(me_at - active.begin()),
-                                      static_cast<uint32_t>(active.size()),
-                                      static_cast<uint32_t>(orphans.size()));
+  const LeafRange part =
+      LeavesOfRank(static_cast<uint32_t>(me_at - active.begin()),
+                   static_cast<uint32_t>(active.size()), static_cast<uint32_t>(orphans.size()));
   owned.adopted.assign(orphans.begin() + part.begin, orphans.begin() + part.end);
   return owned;
 }

@@ -29,70 +29,44 @@ const char* RoleName(Role role) {
   return "?";
 }
 
+// In the order of the types.
+constexpr std::pair<MessageType, const char*> kTypeNames[] = {
+    {MessageType::kNone, "none"},
+    {MessageType::kHello, "hello"},
+    {MessageType::kWelcome, "welcome"},
+    {MessageType::kRefuse, "refuse"},
+    {MessageType::kRoster, "roster"},
+    {MessageType::kRosterAck, "roster-ack"},
+    {MessageType::kStart, "start"},
+    {MessageType::kHeartbeat, "heartbeat"},
+    {MessageType::kHeartbeatAck, "heartbeat-ack"},
+    {MessageType::kDone, "done"},
+    {MessageType::kLeave, "leave"},
+    {MessageType::kEvaluate, "evaluate"},
+    {MessageType::kEvaluated, "evaluated"},
+    {MessageType::kSave, "save"},
+    {MessageType::kSlices, "slices"},
+    {MessageType::kSaved, "saved"},
+    {MessageType::kShutdown, "shutdown"},
+    {MessageType::kBroken, "broken"},
+    {MessageType::kNotFinite, "not-finite"},
+    {MessageType::kLinkLost, "link-lost"},
+    {MessageType::kPush, "push"},
+    {MessageType::kClock, "clock"},
+    {MessageType::kPull, "pull"},
+    {MessageType::kPullReply, "pull-reply"},
+    {MessageType::kHeld, "held"},
+    {MessageType::kChosen, "chosen"},
+    {MessageType::kParcel, "parcel"},
+    {MessageType::kState, "state"},
+    {MessageType::kStanding, "standing"},
+    {MessageType::kFinished, "finished"},
+    {MessageType::kReject, "reject"},
+};
+
 const char* TypeName(MessageType type) {
-  switch (type) {
-    case MessageType::kNone:
-      return "none";
-    case MessageType::kHello:
-      return "hello";
-    case MessageType::kWelcome:
-      return "welcome";
-    case MessageType::kRefuse:
-      return "refuse";
-    case MessageType::kRoster:
-      return "roster";
-    case MessageType::kRosterAck:
-      return "roster-ack";
-    case MessageType::kStart:
-      return "start";
-    case MessageType::kHeartbeat:
-      return "heartbeat";
-    case MessageType::kHeartbeatAck:
-      return "heartbeat-ack";
-    case MessageType::kDone:
-      return "done";
-    case MessageType::kLeave:
-      return "leave";
-    case MessageType::kEvaluate:
-      return "evaluate";
-    case MessageType::kEvaluated:
-      return "evaluated";
-    case MessageType::kSave:
-      return "save";
-    case MessageType::kSlices:
-      return "slices";
-    case MessageType::kSaved:
-      return "saved";
-    case MessageType::kShutdown:
-      return "shutdown";
-    case MessageType::kBroken:
-      return "broken";
-    case MessageType::kNotFinite:
-      return "not-finite";
-    case MessageType::kLinkLost:
-      return "link-lost";
-    case MessageType::kPush:
-      return "push";
-    case MessageType::kClock:
-      return "clock";
-    case MessageType::kPull:
-      return "pull";
-    case MessageType::kPullReply:
-      return "pull-reply";
-    case MessageType::kHeld:
-      return "held";
-    case MessageType::kChosen:
-      return "chosen";
-    case MessageType::kParcel:
-      return "parcel";
-    case MessageType::kState:
-      return "state";
-    case MessageType::kStanding:
-      return "standing";
-    case MessageType::kFinished:
-      return "finished";
-    case MessageType::kReject:
-      return "reject";
+  for (const auto& [known, name] : kTypeNames) {
+    if (known == type) return name;
   }
   return "?";
 }

@@ -3,11 +3,12 @@
 // has in hand itself. A connection that is made anew begins with a greeting: who each end is, whom
 // it takes the other for, and how much it has in hand; from there the channel goes on as if nothing
 // had happened. A value without sockets and time: the transports carry it
-// (transport/stream_channel.h, transport/numbered_links.h), sim/ and tests/check/session_space.h
-// explore it.
+// (transport/stream_channel.h, transport/numbered_links.h), sim/ and
+// tests/check/session_space_test.cc explore it.
 //
 // Invariants
-//  1. What one end is told to send arrives at the other once, in that order, or not at all: and then
+//  1. What one end is told to send arrives at the other once, in that order, or not at all: and
+//  then
 //     nothing after it does, and OnGreeting says kSuccessor, or the owner gives the session up.
 //  2. What is kept is bounded by the owner: HasRoom says when to wait. What it is asked for, and
 //     what answers (acknowledgements, greetings), is never refused, so that two ends that are both

@@ -44,8 +44,10 @@ TypeRule RuleOf(MessageType type) {
     case MessageType::kRoster:
       return {.known = true, .body = kBodyIndex<Roster>};
     case MessageType::kHeartbeat:
-      return {.known = true, .body = kBodyIndex<Progress>,
-              .other_body = kBodyIndex<SlowWork>, .body_optional = true};
+      return {.known = true,
+              .body = kBodyIndex<Progress>,
+              .other_body = kBodyIndex<SlowWork>,
+              .body_optional = true};
     case MessageType::kDone:
     case MessageType::kLeave:
       return {.known = true, .body = kBodyIndex<Progress>};

@@ -29,17 +29,17 @@ struct DeviceCommand {
   double alpha = 0;             // kElastic: moving rate
   bool starts_round = false;    // kLoad: keep it for the kDelta that ends the round
   bool fresh_momentum = false;  // kLoad: forget the local optimizer's state
-  // kLoad, kElastic: by shard, a buffer a slice, then one a table: the rows of the last kKeys; empty
-  // for shards that are not loaded.
+  // kLoad, kElastic: by shard, a buffer a slice, then one a table: the rows of the last kKeys;
+  // empty for shards that are not loaded.
   std::vector<Buffers> frames;
 };
 
 struct DeviceEvent {
   uint64_t run = 0;
   uint32_t instruction = 0;
-  Buffers frames;  // kCollect: a buffer a slice of the bucket; of a table keys, rows.
-                               // kKeys, the last: by shard, then by table, keys
-  uint64_t samples = 0;        // kCollect: in the node's sum; kEvaluate: held-out samples
+  Buffers frames;        // kCollect: a buffer a slice of the bucket; of a table keys, rows.
+                         // kKeys, the last: by shard, then by table, keys
+  uint64_t samples = 0;  // kCollect: in the node's sum; kEvaluate: held-out samples
   // Computed since the last event; zero where there is nothing to report.
   uint64_t trained_samples = 0;
   double loss_sum = 0;

@@ -134,7 +134,7 @@ void Engine::OnPullReply(Nanos now, const Message& reply, EngineOutput out) {
   const uint32_t shard = reply.from.role == wire::Role::kShard
                              ? reply.from.index % options_.layout->shard_count()
                              : 0;  // the peer's
-  if (reply.from != KeeperOf(ShardId{shard})) return;
+  if (reply.from != HomeOf(ShardId{shard})) return;
   const auto expected =
       options_.layout->slices(ShardId{shard}).size() + options_.layout->tables().size();
   if (!reply.payload.empty() && reply.payload.size() != expected) {
@@ -153,7 +153,7 @@ void Engine::OnPullReply(Nanos now, const Message& reply, EngineOutput out) {
   if (!main_.has_value()) return;
   Run& run = *main_;
   if (options_.policy.skips() && !reply.final && reply.clock > run.shard_clock && !run.loaded) {
-    if (!JumpTo(reply.clock, out)) return BeginNext(now, out);
+    if (!FastForward(reply.clock, out)) return BeginNext(now, out);
   } else if (run.jumped && !run.loaded && reply.clock < run.shard_clock) {
     // The answer to a pull that was sent before another shard's answer let us go on from later.
     PullAgain(&run, ShardId{shard}, out);
@@ -196,7 +196,7 @@ bool Engine::HasRowsAskedFor(const Run& run, ShardId shard, const Message& reply
   return true;
 }
 
-bool Engine::JumpTo(Clock clock, EngineOutput out) {
+bool Engine::FastForward(Clock clock, EngineOutput out) {
   progress_.skipped += static_cast<uint64_t>(std::min(clock, options_.total_clocks) - clock_);
   clock_ = std::min(clock, options_.total_clocks);
   progress_.clock = clock_;
@@ -232,7 +232,7 @@ void Engine::PullAgain(Run* run, ShardId shard, EngineOutput out) {
 void Engine::SayEnd(EngineOutput out) {
   for (uint32_t k = 0; k < options_.layout->shard_count(); ++k) {
     Message message = ToScheduler(MessageType::kClock);
-    message.to = KeeperOf(ShardId{k});
+    message.to = HomeOf(ShardId{k});
     message.worker = options_.id;
     message.clock = clock_;
     out.outbox->Send(std::move(message));
@@ -531,7 +531,7 @@ Message Engine::MessageFor(Run* run, uint32_t index) {
   const Instruction& instruction = run->program().instructions[index];
   Message message;
   message.from = Address::Of(options_.id);
-  message.to = KeeperOf(instruction.shard);
+  message.to = HomeOf(instruction.shard);
   message.epoch = epoch_;
   message.worker = options_.id;
   message.clock = run->shard_clock;

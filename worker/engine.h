@@ -165,14 +165,14 @@ class Engine {
     return options_.policy.decentralised() ? steps : options_.policy.Rounds(steps);
   }
   // Who keeps the parameters of `shard`: the shard, or the worker's own peer.
-  wire::Address KeeperOf(ShardId shard) const {
+  wire::Address HomeOf(ShardId shard) const {
     if (options_.policy.decentralised()) return wire::Address::PeerOf(options_.id);
     return wire::Address::Of(
         consistency::ShardFor(options_.id, shard, options_.layout->shard_count(), options_.policy));
   }
   // The rounds went on without us: goes on from `clock`, which is later. False: that is the end of
   // the run.
-  bool JumpTo(Clock clock, EngineOutput out);
+  bool FastForward(Clock clock, EngineOutput out);
   static bool IsOutstanding(const Run& run, ShardId shard);
   // Asks again, for the clock that the run has come to, where an answer is outstanding.
   void PullAgain(Run* run, ShardId shard, EngineOutput out);

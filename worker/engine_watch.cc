@@ -60,7 +60,7 @@ wire::Progress Engine::ProgressAt(Nanos now) const {
     const Nanos for_ns = now - pulled.first;
     if (!IsOutstanding(*main_, ShardId{k}) || for_ns < options_.patience_ns) continue;
     if (progress.waiting.has_value() && progress.waiting->for_ns >= for_ns) continue;
-    progress.waiting = wire::Waiting{.of = KeeperOf(ShardId{k}),
+    progress.waiting = wire::Waiting{.of = HomeOf(ShardId{k}),
                                      .clock = main_->shard_clock,
                                      .for_ns = for_ns,
                                      .asked = pulled.asked};

@@ -54,8 +54,8 @@ void ReplyLedger::CheckOwn(const wire::Message& reply, Keeper* keeper) {
   *keeper->first += own;  // what there is at least, from now on
   if (reply.version >= *keeper->first) return;
   Break("own_writes", reply, [&] {
-    return absl::StrCat("holds ", reply.version, " updates, and lacks some of its reader's: ",
-                        *keeper->first, " are due");
+    return absl::StrCat("holds ", reply.version,
+                        " updates, and lacks some of its reader's: ", *keeper->first, " are due");
   });
 }
 

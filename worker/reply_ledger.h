@@ -1,10 +1,11 @@
 // ReplyLedger: what a worker sees of its policy's guarantee in the answers to its reads, from each
-// that keeps parameters (a shard, or its own peer). It believes no more of them than they say of the
-// values they sent: the oldest applied clock, the version, and, in a job that checks them, the
+// that keeps parameters (a shard, or its own peer). It believes no more of them than they say of
+// the values they sent: the oldest applied clock, the version, and, in a job that checks them, the
 // checksum. Asserted:
 //   lag        a reply for clock c claims an oldest applied clock of c - bound at least
 //   monotony   its version is not less than of the reply before
-//   own        where a read holds the reader's own updates, the version has grown by those that this
+//   own        where a read holds the reader's own updates, the version has grown by those that
+//   this
 //              worker has pushed since its first read, of clocks below c; a peer counts its steps
 //   final      a final reply claims that every clock is applied
 //   content    the tensors and rows are those that the checksum was taken of
@@ -54,8 +55,7 @@ class ReplyLedger {
   };
 
   void CheckOwn(const wire::Message& reply, Keeper* keeper);
-  void Break(const char* kind, const wire::Message& reply,
-             absl::FunctionRef<std::string()> what);
+  void Break(const char* kind, const wire::Message& reply, absl::FunctionRef<std::string()> what);
 
   consistency::Guarantee guarantee_;
   bool counts_own_ = false;

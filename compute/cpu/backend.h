@@ -10,7 +10,7 @@
 namespace soapstone::compute {
 
 // Tensors are float32 between operators always. kBf16: what convolutions and matrix products round
-// their factors to (7 bits of mantissa); their sums are float32. Which products: bf16_products.h.
+// their factors to (7 bits of mantissa); their sums are float32 (docs/models.md).
 enum class CpuPrecision : uint8_t { kFloat32, kBf16 };
 
 struct CpuOptions {

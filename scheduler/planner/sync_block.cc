@@ -148,13 +148,8 @@ void SyncBuilder::FollowParts(uint32_t device, uint32_t task) {
   tasks_.tasks[task].waits += backward_parts_[device];
 }
 
-// Each owner applies what the nodes push to it, and then sends it back to them. A node pushes all
-// that it has of the group at once.
-void SyncBuilder::BuildOwner() {
-  struct Share {
-    uint32_t owner, holder;
-    int64_t bytes;
-  };
+// By owner and holder.
+std::vector<SyncBuilder::Share> SyncBuilder::SharesOfOwners() const {
   std::vector<Share> shares;
   for (const Piece& piece : pieces_) {
     for (uint32_t holder : piece.holders) shares.push_back({piece.holders[0], holder, piece.bytes});
@@ -172,33 +167,45 @@ void SyncBuilder::BuildOwner() {
     }
   }
   shares.resize(kept);
-  const auto node_of = [this](uint32_t device) { return machine_->devices()[device].node; };
+  return shares;
+}
+
+// Each owner applies what the nodes push to it, and then sends it back to them. A node pushes all
+// that it has of the group at once.
+void SyncBuilder::BuildOwner() {
+  const std::vector<Share> shares = SharesOfOwners();
   std::vector<uint32_t> apply_of(devices_, 0);  // by owner
-  for (size_t begin = 0, end = 0; begin < kept; begin = end) {
+  for (size_t begin = 0, end = 0; begin < shares.size(); begin = end) {
     const uint32_t owner = shares[begin].owner;
     int64_t received = 0;
-    for (end = begin; end < kept && shares[end].owner == owner; ++end) {
+    for (end = begin; end < shares.size() && shares[end].owner == owner; ++end) {
       if (shares[end].holder != owner) received += shares[end].bytes;
     }
     // The owner is the first of its pieces' holders.
     apply_of[owner] = AddApply(owner, ApplyTime(owner, shares[begin].bytes, received));
     FollowParts(owner, apply_of[owner]);
   }
+  PushToOwners(shares, apply_of);
+  PullFromOwners(shares, apply_of);
+}
+
+void SyncBuilder::PushToOwners(const std::vector<Share>& shares,
+                               const std::vector<uint32_t>& apply_of) {
   std::vector<Share> pushes;
   std::copy_if(shares.begin(), shares.end(), std::back_inserter(pushes),
                [](const Share& share) { return share.owner != share.holder; });
   std::sort(pushes.begin(), pushes.end(), [&](const Share& a, const Share& b) {
-    return std::tuple(node_of(a.holder), a.owner, a.holder) <
-           std::tuple(node_of(b.holder), b.owner, b.holder);
+    return std::tuple(NodeOf(a.holder), a.owner, a.holder) <
+           std::tuple(NodeOf(b.holder), b.owner, b.holder);
   });
   uint32_t task = 0;
   for (size_t begin = 0, end = 0; begin < pushes.size(); begin = end) {
-    const uint32_t node = node_of(pushes[begin].holder), owner = pushes[begin].owner;
-    if (begin == 0 || builder_->cuts_flows() || node_of(pushes[begin - 1].holder) != node) {
+    const uint32_t node = NodeOf(pushes[begin].holder), owner = pushes[begin].owner;
+    if (begin == 0 || builder_->cuts_flows() || NodeOf(pushes[begin - 1].holder) != node) {
       task = AddTask();
     }
     for (end = begin;
-         end < pushes.size() && node_of(pushes[end].holder) == node && pushes[end].owner == owner;
+         end < pushes.size() && NodeOf(pushes[end].holder) == node && pushes[end].owner == owner;
          ++end) {
       builder_->AddMessage(machine_->Path(pushes[end].holder, owner), pushes[end].bytes);
       bytes_ += pushes[end].bytes;
@@ -210,14 +217,19 @@ void SyncBuilder::BuildOwner() {
     ++tasks_.tasks[apply_of[owner]].waits;
     builder_->EndFlow({&apply_of[owner], 1}, &tasks_);
   }
-  for (size_t begin = 0; begin < kept;) {
+}
+
+void SyncBuilder::PullFromOwners(const std::vector<Share>& shares,
+                                 const std::vector<uint32_t>& apply_of) {
+  for (size_t begin = 0; begin < shares.size();) {
     const uint32_t owner = shares[begin].owner;
     std::vector<uint32_t> pulls;
-    for (; begin < kept && shares[begin].owner == owner;) {
-      const uint32_t node = node_of(shares[begin].holder);
+    for (; begin < shares.size() && shares[begin].owner == owner;) {
+      const uint32_t node = NodeOf(shares[begin].holder);
       const size_t first = begin;
       bool sends = false;
-      for (; begin < kept && shares[begin].owner == owner && node_of(shares[begin].holder) == node;
+      for (; begin < shares.size() && shares[begin].owner == owner &&
+             NodeOf(shares[begin].holder) == node;
            ++begin) {
         sends |= shares[begin].holder != owner;
       }

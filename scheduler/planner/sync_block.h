@@ -50,7 +50,16 @@ class SyncBuilder {
   void FindPieces(uint32_t group, absl::Span<const Member> members);
   void AddParam(uint32_t param, absl::Span<const Member> members);
   void AddPiece(const std::vector<uint64_t>& mask, int64_t bytes);
+  // What a holder has of an owner's pieces.
+  struct Share {
+    uint32_t owner, holder;
+    int64_t bytes;
+  };
+  std::vector<Share> SharesOfOwners() const;
   void BuildOwner();
+  void PushToOwners(const std::vector<Share>& shares, const std::vector<uint32_t>& apply_of);
+  void PullFromOwners(const std::vector<Share>& shares, const std::vector<uint32_t>& apply_of);
+  uint32_t NodeOf(uint32_t device) const { return machine_->devices()[device].node; }
   void BuildRing();
   void BuildServers(absl::Span<const uint32_t> servers);
   Nanos ApplyTime(uint32_t device, int64_t held, int64_t received) const;

@@ -205,6 +205,19 @@ absl::StatusOr<Descended> AddDescended(const SearchProblem& problem, const Searc
   return result;
 }
 
+// To a local optimum.
+absl::Status Descend(const SearchProblem& problem, const TrialLimits& limits, Pricer* pricer,
+                     SearchResult* best) {
+  SOAP_RETURN_IF_ERROR(pricer->Price(best->strategy).status());
+  Simulator& simulator = pricer->simulator();
+  ClimbByOperator(*problem.space, limits, &simulator);
+  DescendByServers(*problem.space, {.trials = limits}, true, &simulator);
+  best->locally_optimal = DescendByOperator(*problem.space, {.trials = limits}, &simulator);
+  best->strategy = simulator.strategy();
+  best->found = {simulator.StepTime(), simulator.Overflow()};
+  return absl::OkStatus();
+}
+
 // Walk behind walk, from the seeds and the best so far: a walk cools down along its length, which
 // must be known. A short and a longer one for each way to synchronize, then halves of the time that
 // is left, all but what the descent needs.
@@ -264,14 +277,8 @@ absl::StatusOr<SearchResult> WalkForATime(const SearchProblem& problem,
         std::max(kShortestWalk, static_cast<uint64_t>(std::min(1e15, std::max(share, 0.0) * rate)));
   }
   best.accepted = accepted;
-  SOAP_RETURN_IF_ERROR(pricer.Price(best.strategy).status());
-  Simulator& simulator = pricer.simulator();
-  const TrialLimits limits = {.stop = walk.stop, .threads = options.threads};
-  ClimbByOperator(*problem.space, limits, &simulator);
-  DescendByServers(*problem.space, {.trials = limits}, true, &simulator);
-  best.locally_optimal = DescendByOperator(*problem.space, {.trials = limits}, &simulator);
-  best.strategy = simulator.strategy();
-  best.found = {simulator.StepTime(), simulator.Overflow()};
+  SOAP_RETURN_IF_ERROR(
+      Descend(problem, {.stop = walk.stop, .threads = options.threads}, &pricer, &best));
   best.counts = counts;
   best.counts += pricer.counts();
   return best;

@@ -1,70 +1,50 @@
 // Names of the policy space's mutants.
+#include <utility>
+
 #include "tests/check/policy_space.h"
 
 namespace soapstone::check {
 
+namespace {
+
+constexpr std::pair<Mutant, const char*> kNames[] = {
+    {Mutant::kNone, "none"},
+    {Mutant::kIssuedClockGate, "gate on issued clocks"},
+    {Mutant::kBoundPlusOne, "bound off by one, loose"},
+    {Mutant::kBoundMinusOne, "bound off by one, strict"},
+    {Mutant::kOneShardGate, "gate on one shard, read all"},
+    {Mutant::kNoSnapshot, "bsp without snapshots"},
+    {Mutant::kClockOvertakes, "clocks on a channel of their own"},
+    {Mutant::kLeaveWakesNobody, "leave does not wake the parked"},
+    {Mutant::kLeaveKeepsMember, "leave keeps the member's clock"},
+    {Mutant::kRestoreLosesClocks, "restore loses the vector clock"},
+    {Mutant::kRestoreAheadOfClocks, "restore rounds clocks up"},
+    {Mutant::kJoinAtZero, "newcomer starts at clock 0"},
+    {Mutant::kJoinAhead, "newcomer starts ahead"},
+    {Mutant::kReleaseOnAnyClock, "any clock releases the parked"},
+    {Mutant::kDuplicateApplied, "a duplicate is applied again"},
+    {Mutant::kSendsLost, "values sent unasked are lost"},
+    {Mutant::kSendWithoutGate, "values sent whatever the bound"},
+    {Mutant::kCreditUnbounded, "credit beyond the upper bound"},
+    {Mutant::kGatherTwice, "gathered twice"},
+    {Mutant::kGatherLosesFirst, "the first gathered is forgotten"},
+    {Mutant::kNoDrain, "the end is not told"},
+    {Mutant::kMassIgnored, "updates count as weightless"},
+    {Mutant::kHeldSkipsQueue, "a kept update lets a read pass"},
+    {Mutant::kUpdateLost, "an update is lost"},
+    {Mutant::kUpdateTwice, "an update is applied twice"},
+    {Mutant::kNoAdoption, "leaves of the lost are not adopted"},
+    {Mutant::kRestoreLosesHeld, "restore loses what was taken"},
+    {Mutant::kNoResume, "no resume"},
+    {Mutant::kNoLinkLost, "no word of the loss"},
+    {Mutant::kForgetfulPrint, "prints without what has been read"},
+};
+
+}  // namespace
+
 std::string Name(Mutant mutant) {
-  switch (mutant) {
-    case Mutant::kNone:
-      return "none";
-    case Mutant::kIssuedClockGate:
-      return "gate on issued clocks";
-    case Mutant::kBoundPlusOne:
-      return "bound off by one, loose";
-    case Mutant::kBoundMinusOne:
-      return "bound off by one, strict";
-    case Mutant::kOneShardGate:
-      return "gate on one shard, read all";
-    case Mutant::kNoSnapshot:
-      return "bsp without snapshots";
-    case Mutant::kClockOvertakes:
-      return "clocks on a channel of their own";
-    case Mutant::kLeaveWakesNobody:
-      return "leave does not wake the parked";
-    case Mutant::kLeaveKeepsMember:
-      return "leave keeps the member's clock";
-    case Mutant::kRestoreLosesClocks:
-      return "restore loses the vector clock";
-    case Mutant::kRestoreAheadOfClocks:
-      return "restore rounds clocks up";
-    case Mutant::kJoinAtZero:
-      return "newcomer starts at clock 0";
-    case Mutant::kJoinAhead:
-      return "newcomer starts ahead";
-    case Mutant::kReleaseOnAnyClock:
-      return "any clock releases the parked";
-    case Mutant::kDuplicateApplied:
-      return "a duplicate is applied again";
-    case Mutant::kSendsLost:
-      return "values sent unasked are lost";
-    case Mutant::kSendWithoutGate:
-      return "values sent whatever the bound";
-    case Mutant::kCreditUnbounded:
-      return "credit beyond the upper bound";
-    case Mutant::kGatherTwice:
-      return "gathered twice";
-    case Mutant::kGatherLosesFirst:
-      return "the first gathered is forgotten";
-    case Mutant::kNoDrain:
-      return "the end is not told";
-    case Mutant::kMassIgnored:
-      return "updates count as weightless";
-    case Mutant::kHeldSkipsQueue:
-      return "a kept update lets a read pass";
-    case Mutant::kUpdateLost:
-      return "an update is lost";
-    case Mutant::kUpdateTwice:
-      return "an update is applied twice";
-    case Mutant::kNoAdoption:
-      return "leaves of the lost are not adopted";
-    case Mutant::kRestoreLosesHeld:
-      return "restore loses what was taken";
-    case Mutant::kNoResume:
-      return "no resume";
-    case Mutant::kNoLinkLost:
-      return "no word of the loss";
-    case Mutant::kForgetfulPrint:
-      return "prints without what has been read";
+  for (const auto& [known, name] : kNames) {
+    if (known == mutant) return name;
   }
   return "?";
 }

@@ -287,13 +287,7 @@ class Explorer : private ShardRules {
         s->to_prepare[w] = s->to_commit[w] = (1u << K()) - 1;
         break;
       case Kind::kStart:
-        s->alive[w] = true;
-        s->issued[w] = s->start[w];
-        s->heard[w] = s->members;
-        s->to_hear[w] = false;
-        s->planned[w] = 0;
-        if (Is(Mutant::kJoinAhead)) s->issued[w] = JoinAheadClock(*s);
-        s->start[w] = kNoClock;
+        Start(s, w);
         break;
       case Kind::kHear:
         Hear(s, w);
@@ -310,6 +304,15 @@ class Explorer : private ShardRules {
       case Kind::kRestore:
         Restore(s, k);
         break;
+      default:
+        return DoToConnection(s, move);
+    }
+    return true;
+  }
+
+  bool DoToConnection(State* s, Move move) {
+    const auto [kind, w, k] = move;
+    switch (kind) {
       case Kind::kBreak:
         --s->breaks;
         s->down[w] |= 1u << k;
@@ -330,12 +333,22 @@ class Explorer : private ShardRules {
         s->out[w] = true;
         CountOut(s, w);
         break;
-      case Kind::kShutdown:
+      default:  // kShutdown
         for (auto& channel : s->chan[w]) channel.clear();
         EndProcess(s, w);
         break;
     }
     return true;
+  }
+
+  void Start(State* s, uint32_t w) {
+    s->alive[w] = true;
+    s->issued[w] = s->start[w];
+    s->heard[w] = s->members;
+    s->to_hear[w] = false;
+    s->planned[w] = 0;
+    if (Is(Mutant::kJoinAhead)) s->issued[w] = JoinAheadClock(*s);
+    s->start[w] = kNoClock;
   }
 
   // What is under way over a connection that broke arrives after it is made again: both ends keep

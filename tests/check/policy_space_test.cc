@@ -323,11 +323,24 @@ struct MutantCase {
   SpaceOptions space;
 };
 
-std::vector<MutantCase> MutantCases() {
+SpaceOptions SpaceOf(const char* policy, uint32_t workers = 2) {
+  SpaceOptions space = {.policy = policy, .workers = workers};
+  space.parking = true;
+  space.leaves = 1;
+  return space;
+}
+
+SpaceOptions Restored(const char* policy) {
+  SpaceOptions space = SpaceOf(policy);
+  space.leaves = 0;
+  space.restores = 1;
+  return space;
+}
+
+// Of ssp, which most are about.
+std::vector<MutantCase> BoundedMutantCases() {
   const SpaceOptions plain = {.policy = "ssp:s=1"};
-  SpaceOptions members = plain;
-  members.parking = true;
-  members.leaves = 1;
+  const SpaceOptions members = SpaceOf("ssp:s=1");
   SpaceOptions joins = members;
   joins.joins = 1;
   SpaceOptions restores = members;
@@ -338,27 +351,8 @@ std::vector<MutantCase> MutantCases() {
   two_messages.one_message = false;
   SpaceOptions bsp = plain;
   bsp.policy = "bsp";
-  const auto of = [&](const char* policy, uint32_t workers = 2) {
-    SpaceOptions space = members;
-    space.policy = policy;
-    space.workers = workers;
-    return space;
-  };
-  SpaceOptions paces = of("dssp:lower=0,upper=1");  // the controller needs two intervals first
-  paces.clocks = 6;
-  paces.leaves = 0;
   SpaceOptions duplicates = plain;
   duplicates.duplicates = 1;
-  SpaceOptions crash = of("bsp");
-  crash.crashes = 1;
-  const auto restored = [&](const char* policy) {
-    SpaceOptions space = of(policy);
-    space.leaves = 0;
-    space.restores = 1;
-    return space;
-  };
-  SpaceOptions duplicate_rounds = of("localsgd:h=1");
-  duplicate_rounds.duplicates = 1;
   return {{Mutant::kIssuedClockGate, plain},
           {Mutant::kBoundPlusOne, plain},
           {Mutant::kBoundMinusOne, plain},
@@ -372,26 +366,39 @@ std::vector<MutantCase> MutantCases() {
           {Mutant::kJoinAtZero, joins},
           {Mutant::kJoinAhead, joins},
           {Mutant::kReleaseOnAnyClock, members},
-          {Mutant::kDuplicateApplied, duplicates},
-          {Mutant::kDuplicateApplied, duplicate_rounds},
-          {Mutant::kBoundPlusOne, of("essp:s=1")},
-          {Mutant::kSendsLost, of("essp:s=1")},
-          {Mutant::kSendWithoutGate, of("essp:s=1")},
-          {Mutant::kCreditUnbounded, paces},
-          {Mutant::kBoundPlusOne, of("pssp:s=1,p=1")},
-          {Mutant::kLeaveKeepsMember, of("psp:sample=1,s=0", 3)},
-          {Mutant::kGatherTwice, of("softsync:n=1")},
-          {Mutant::kGatherLosesFirst, of("softsync:n=1")},
-          {Mutant::kNoDrain, of("softsync:n=1", 3)},
-          {Mutant::kMassIgnored, of("value:v0=1")},
-          {Mutant::kHeldSkipsQueue, of("value:v0=1")},
-          {Mutant::kLeaveKeepsMember, of("localsgd:h=1")},
-          {Mutant::kGatherLosesFirst, of("bmuf:h=1")},
-          {Mutant::kNoAdoption, crash},
-          {Mutant::kRestoreLosesHeld, restored("bsp")},
-          {Mutant::kRestoreLosesHeld, restored("softsync:n=1")},
-          {Mutant::kRestoreLosesClocks, restored("essp:s=1")},
-          {Mutant::kRestoreAheadOfClocks, restored("pssp:s=1,p=1")}};
+          {Mutant::kDuplicateApplied, duplicates}};
+}
+
+std::vector<MutantCase> MutantCases() {
+  SpaceOptions paces = SpaceOf("dssp:lower=0,upper=1");  // the controller needs two intervals first
+  paces.clocks = 6;
+  paces.leaves = 0;
+  SpaceOptions crash = SpaceOf("bsp");
+  crash.crashes = 1;
+  SpaceOptions duplicate_rounds = SpaceOf("localsgd:h=1");
+  duplicate_rounds.duplicates = 1;
+  std::vector<MutantCase> cases = BoundedMutantCases();
+  const MutantCase others[] = {{Mutant::kDuplicateApplied, duplicate_rounds},
+                               {Mutant::kBoundPlusOne, SpaceOf("essp:s=1")},
+                               {Mutant::kSendsLost, SpaceOf("essp:s=1")},
+                               {Mutant::kSendWithoutGate, SpaceOf("essp:s=1")},
+                               {Mutant::kCreditUnbounded, paces},
+                               {Mutant::kBoundPlusOne, SpaceOf("pssp:s=1,p=1")},
+                               {Mutant::kLeaveKeepsMember, SpaceOf("psp:sample=1,s=0", 3)},
+                               {Mutant::kGatherTwice, SpaceOf("softsync:n=1")},
+                               {Mutant::kGatherLosesFirst, SpaceOf("softsync:n=1")},
+                               {Mutant::kNoDrain, SpaceOf("softsync:n=1", 3)},
+                               {Mutant::kMassIgnored, SpaceOf("value:v0=1")},
+                               {Mutant::kHeldSkipsQueue, SpaceOf("value:v0=1")},
+                               {Mutant::kLeaveKeepsMember, SpaceOf("localsgd:h=1")},
+                               {Mutant::kGatherLosesFirst, SpaceOf("bmuf:h=1")},
+                               {Mutant::kNoAdoption, crash},
+                               {Mutant::kRestoreLosesHeld, Restored("bsp")},
+                               {Mutant::kRestoreLosesHeld, Restored("softsync:n=1")},
+                               {Mutant::kRestoreLosesClocks, Restored("essp:s=1")},
+                               {Mutant::kRestoreAheadOfClocks, Restored("pssp:s=1,p=1")}};
+  cases.insert(cases.end(), std::begin(others), std::end(others));
+  return cases;
 }
 
 TEST(PolicySpaceTest, EveryMutantIsKilled) {

@@ -1,7 +1,7 @@
-// Sessions (wire/session.h) by every interleaving: two ends that send each other a few messages over
-// connections that break, at any moment, on one side first or on both; both ends may make another
-// at once, an old one may speak after a new one, and a process may be replaced by a successor.
-// Messages are of two pieces and bear no number, as on a stream: both ends count.
+// Sessions (wire/session.h) by every interleaving: two ends that send each other a few messages
+// over connections that break, at any moment, on one side first or on both; both ends may make
+// another at once, an old one may speak after a new one, and a process may be replaced by a
+// successor. Messages are of two pieces and bear no number, as on a stream: both ends count.
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -20,14 +20,14 @@ namespace {
 
 enum class SessionMutant {
   kNone,
-  kNoResume,             // what was kept is not sent again
-  kAcknowledgedTooEarly, // when its first piece is there
-  kResumedTooEarly,      // from the message before the one that is missing
-  kResumedTooLate,       // from the one after it
-  kSuccessorNotSeen,     // another process is taken for the one that was there
-  kOldConnectionHeard,   // frames of a connection count after a later one has taken its place
-  kLatestForgotten,      // once it has broken, an earlier one is taken again
-  kAnswersWait,          // acknowledgements wait for room as messages do
+  kNoResume,              // what was kept is not sent again
+  kAcknowledgedTooEarly,  // when its first piece is there
+  kResumedTooEarly,       // from the message before the one that is missing
+  kResumedTooLate,        // from the one after it
+  kSuccessorNotSeen,      // another process is taken for the one that was there
+  kOldConnectionHeard,    // frames of a connection count after a later one has taken its place
+  kLatestForgotten,       // once it has broken, an earlier one is taken again
+  kAnswersWait,           // acknowledgements wait for room as messages do
 };
 
 struct SessionShape {
@@ -48,7 +48,7 @@ class SessionWorld {
   enum class Kind : uint8_t { kSend, kDeliver, kBreak, kNotice, kDial, kReplace };
   struct Choice {
     Kind kind{};
-    int end = 0;         // who acts, or to whom a frame comes
+    int end = 0;  // who acts, or to whom a frame comes
     int connection = 0;
   };
 
@@ -203,9 +203,7 @@ class SessionWorld {
     Put(from, {Frame::Kind::kFirstHalf, {}, item});
     Put(from, {Frame::Kind::kSecondHalf, {}, item});
   }
-  void Greet(int from) {
-    Put(from, {Frame::Kind::kGreeting, ends_[from].session.greeting(), {}});
-  }
+  void Greet(int from) { Put(from, {Frame::Kind::kGreeting, ends_[from].session.greeting(), {}}); }
 
   void LetGo(int e) {
     End& end = ends_[e];
@@ -255,8 +253,7 @@ class SessionWorld {
     if (shape_.mutant == SessionMutant::kSuccessorNotSeen && end.session.other() != 0) {
       theirs.self = end.session.other();
     }
-    if (shape_.mutant == SessionMutant::kResumedTooLate &&
-        theirs.received < end.session.sent()) {
+    if (shape_.mutant == SessionMutant::kResumedTooLate && theirs.received < end.session.sent()) {
       ++theirs.received;
     }
     // From the message before the one that is missing: as if it were not in hand.
@@ -343,8 +340,7 @@ TEST_P(SessionSpaceTest, EachMessageArrivesOnceInOrder) {
 }
 
 TEST(SessionSuccessorTest, ASuccessorGetsNothingThatWasForAnother) {
-  const sim::ExploreReport report =
-      ExploreSessions({.messages = 2, .breaks = 1, .successors = 1});
+  const sim::ExploreReport report = ExploreSessions({.messages = 2, .breaks = 1, .successors = 1});
   EXPECT_FALSE(report.violation.has_value()) << report.ToString();
   EXPECT_TRUE(report.complete);
   EXPECT_GT(report.ends, 0u);
@@ -372,10 +368,8 @@ TEST(SessionMutantTest, EachDies) {
       EXPECT_LE(report.states, 1000u);
     }
   }
-  const sim::ExploreReport report = ExploreSessions({.messages = 2,
-                                                     .breaks = 1,
-                                                     .successors = 1,
-                                                     .mutant = SessionMutant::kSuccessorNotSeen});
+  const sim::ExploreReport report = ExploreSessions(
+      {.messages = 2, .breaks = 1, .successors = 1, .mutant = SessionMutant::kSuccessorNotSeen});
   EXPECT_TRUE(report.violation.has_value()) << "a successor taken for the same process lives";
   std::printf("successor not seen: dies after %d states\n", static_cast<int>(report.states));
 }

@@ -27,7 +27,8 @@ int main(int argc, char** argv) {
   for (const auto& [name, fault] : kFaults) {
     if (wanted == nullptr || name != wanted) continue;
     return soapstone::apps::NodeMain(
-        server ? soapstone::wire::Role::kServer : soapstone::wire::Role::kWorker, argc, argv, fault);
+        server ? soapstone::wire::Role::kServer : soapstone::wire::Role::kWorker, argc, argv,
+        fault);
   }
   std::fprintf(stderr, "SOAPSTONE_TEST_FAULT names no fault\n");
   return 2;

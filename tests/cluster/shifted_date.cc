@@ -1,6 +1,6 @@
 // Loaded before a program (LD_PRELOAD), moves the date that it sees: by as many nanoseconds as the
-// eight bytes of the file SOAPSTONE_DATE_SHIFT say at that moment. The steady clock stays. Waits upon
-// the date see its jumps, as those of a kernel whose date is set do.
+// eight bytes of the file SOAPSTONE_DATE_SHIFT say at that moment. The steady clock stays. Waits
+// upon the date see its jumps, as those of a kernel whose date is set do.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>

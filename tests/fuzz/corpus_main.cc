@@ -234,13 +234,15 @@ std::string Onnx(const std::vector<models::ProtoBytes>& nodes,
   return parts.Bytes();
 }
 
-void OnnxFiles(const Corpus& corpus) {
-  using models::OnnxFloats;
-  using models::OnnxInt;
-  using models::OnnxIntegers;
-  using models::OnnxInts;
-  using models::OnnxNodeBytes;
-  const auto floats = [](size_t n) { return std::vector<float>(n, 0.5f); };
+using models::OnnxFloats;
+using models::OnnxInt;
+using models::OnnxIntegers;
+using models::OnnxInts;
+using models::OnnxNodeBytes;
+
+std::vector<float> Halves(size_t n) { return std::vector<float>(n, 0.5f); }
+
+void OnnxConvolution(const Corpus& corpus) {
   corpus.Put(
       "onnx", "convolution",
       Onnx({OnnxNodeBytes("Conv", {"x", "c.weight", "c.bias"}, {"a"},
@@ -256,23 +258,27 @@ void OnnxFiles(const Corpus& corpus) {
             OnnxNodeBytes("Reshape", {"c", "shape"}, {"d"}),
             OnnxNodeBytes("Gemm", {"d", "f.weight", "f.bias"}, {"e"}),
             OnnxNodeBytes("Softmax", {"e"}, {"y"})},
-           {OnnxFloats("c.weight", {2, 1, 3, 3}, floats(18)), OnnxFloats("c.bias", {2}, floats(2)),
+           {OnnxFloats("c.weight", {2, 1, 3, 3}, Halves(18)), OnnxFloats("c.bias", {2}, Halves(2)),
             OnnxIntegers("axes", {1}, {0}), OnnxIntegers("rest", {1}, {-1}),
-            OnnxFloats("f.weight", {8, 3}, floats(24)), OnnxFloats("f.bias", {3}, floats(3))},
+            OnnxFloats("f.weight", {8, 3}, Halves(24)), OnnxFloats("f.bias", {3}, Halves(3))},
            {1, 4, 4}));
+}
+
+void OnnxFiles(const Corpus& corpus) {
+  OnnxConvolution(corpus);
   const models::ProtoBytes gemm =
       OnnxNodeBytes("Gemm", {"flat", "f.weight"}, {"y"}, {OnnxInt("transB", 1)});
   const models::ProtoBytes flatten = OnnxNodeBytes("Flatten", {"z"}, {"flat"});
   const auto around = [&](const models::ProtoBytes& node, std::vector<models::ProtoBytes> more,
                           const std::vector<int64_t>& dims, int64_t features) {
     more.push_back(
-        OnnxFloats("f.weight", {2, features}, floats(static_cast<size_t>(2 * features))));
+        OnnxFloats("f.weight", {2, features}, Halves(static_cast<size_t>(2 * features))));
     return Onnx({node, flatten, gemm}, more, dims);
   };
   corpus.Put("onnx", "batch-normalisation",
              around(OnnxNodeBytes("BatchNormalization", {"x", "g", "b", "m", "v"}, {"z"}),
-                    {OnnxFloats("g", {2}, floats(2)), OnnxFloats("b", {2}, floats(2)),
-                     OnnxFloats("m", {2}, floats(2)), OnnxFloats("v", {2}, floats(2))},
+                    {OnnxFloats("g", {2}, Halves(2)), OnnxFloats("b", {2}, Halves(2)),
+                     OnnxFloats("m", {2}, Halves(2)), OnnxFloats("v", {2}, Halves(2))},
                     {2, 2, 2}, 8));
   corpus.Put("onnx", "transpose",
              around(OnnxNodeBytes("Transpose", {"x"}, {"z"}, {OnnxInts("perm", {0, 2, 1})}), {},
@@ -293,16 +299,16 @@ void OnnxFiles(const Corpus& corpus) {
   corpus.Put(
       "onnx", "embedding",
       Onnx({OnnxNodeBytes("Gather", {"table", "x"}, {"z"}), flatten, gemm},
-           {OnnxFloats("table", {5, 2}, floats(10)), OnnxFloats("f.weight", {2, 6}, floats(12))},
+           {OnnxFloats("table", {5, 2}, Halves(10)), OnnxFloats("f.weight", {2, 6}, Halves(12))},
            {3}, 7));
   corpus.Put(
       "onnx", "lstm",
       Onnx({OnnxNodeBytes("Transpose", {"x"}, {"t"}, {OnnxInts("perm", {1, 0, 2})}),
             OnnxNodeBytes("LSTM", {"t", "w", "r", "b"}, {"o", "h"}, {OnnxInt("hidden_size", 2)}),
             OnnxNodeBytes("Squeeze", {"h", "a"}, {"z"}), gemm},
-           {OnnxFloats("w", {1, 8, 3}, floats(24)), OnnxFloats("r", {1, 8, 2}, floats(16)),
-            OnnxFloats("b", {1, 16}, floats(16)), OnnxIntegers("a", {1}, {0}),
-            OnnxFloats("f.weight", {2, 2}, floats(4))},
+           {OnnxFloats("w", {1, 8, 3}, Halves(24)), OnnxFloats("r", {1, 8, 2}, Halves(16)),
+            OnnxFloats("b", {1, 16}, Halves(16)), OnnxIntegers("a", {1}, {0}),
+            OnnxFloats("f.weight", {2, 2}, Halves(4))},
            {4, 3}));
   corpus.Put("onnx", "doubling",
              Onnx({OnnxNodeBytes("Shape", {"x"}, {"s"}),

@@ -1,0 +1,113 @@
+"""Who includes whom: the edges of the tree are those of layers.txt, a line a room: "room: rooms below it". A room is a
+folder, or a sub-folder that has a line of its own."""
+import pathlib
+import re
+
+from rules import CPP
+
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([\w/]+)/[\w.]+"', re.M)
+ALL_CODE = ("tests", "bench")
+FOREIGN = {  # what only one layer may touch
+    "zmq": {"transport"},
+    "google/protobuf": {"wire", "apps"},
+    "(?:cuda|cudnn|cublas)": {"compute"},
+    "(?:oneapi/)?dnnl": {"compute"},
+    "png": {"models"},
+}
+# The machine's date, which may jump: for what people read alone, in the files named. All else takes
+# base/steady_clock.h, or time as a value.
+DATE = re.compile(r"absl::(Now|Time|UnixEpoch|InfiniteFuture|InfinitePast)\b|system_clock|CLOCK_REALTIME|"
+                  r"gettimeofday|\btime\((nullptr|NULL|0|&)|file_clock|"
+                  r"\b(Await|Wait|LockWhen)\w*With(Timeout|Deadline)\b")
+DATE_IS_MEANT = {
+    "apps/train_command.cc",  # the name of a job's folder
+    "tests/cluster/shifted_date.cc",  # moves it
+}
+
+
+def read_layers(tree):
+    """{room: the rooms that it may include}."""
+    allowed = {}
+    for line in tree.text("tests/style/layers.txt").splitlines():
+        if line and not line.startswith("#"):
+            room, _, below = line.partition(":")
+            allowed[room] = set(below.split())
+    return allowed
+
+
+def room_of(folder, rooms):
+    """The innermost room that a folder lies in; empty: none."""
+    path = pathlib.PurePath(folder)
+    return next((str(p) for p in [path, *path.parents] if str(p) in rooms), "")
+
+
+def against_layers(tree):
+    """Includes from a room into one that is not below it."""
+    allowed = read_layers(tree)
+    found = []
+    for name in tree.of(CPP):
+        room = room_of(pathlib.PurePath(name).parent, allowed)
+        if not room:
+            continue
+        for match in INCLUDE.finditer(tree.text(name)):
+            target = room_of(match[1], allowed)
+            if target and target != room and target not in allowed[room]:
+                line = tree.text(name).count("\n", 0, match.start()) + 1
+                found.append(f"{name}:{line}: {room} may not include {target}")
+    return found
+
+
+def circles(tree):
+    """Rooms that include each other, be it through others."""
+    rest = {room: set(below) for room, below in read_layers(tree).items()}
+    while rest:
+        free = [room for room, below in rest.items() if not below & rest.keys()]
+        if not free:
+            return [f"tests/style/layers.txt:1: a circle among {', '.join(sorted(rest))}"]
+        for room in free:
+            del rest[room]
+    return []
+
+
+def dependencies_that_are_no_layers(tree):
+    """DEPS of a folder's library that layers.txt does not have."""
+    allowed = read_layers(tree)
+    found = []
+    for room, below in allowed.items():
+        name = f"{room}/CMakeLists.txt"
+        if name not in tree.files or room in {"apps", "experiment"}:
+            continue
+        match = re.search(r"soapstone_library\(.*?DEPS(.*?)\)", tree.text(name), re.S)
+        dependencies = {d for d in match[1].split() if d in allowed} if match else set()
+        found += [f"{name}:1: {room} may not depend on {other}" for other in sorted(dependencies - below)]
+    return found
+
+
+def foreign_types(tree):
+    """Libraries that are met outside the one layer that is to hide them."""
+    found = []
+    for name in tree.of(CPP):
+        layer = name.partition("/")[0]
+        if layer in ALL_CODE:
+            continue
+        for number, line in enumerate(tree.text(name).splitlines(), 1):
+            if not line.lstrip().startswith("#"):
+                continue
+            for pattern, homes in FOREIGN.items():
+                match = re.search(r"include\s+[<\"](" + pattern + r")[\w]*[./]", line)
+                if match and layer not in homes:
+                    found.append(f"{name}:{number}: {match[1]} outside {', '.join(sorted(homes))}")
+    return found
+
+
+def dates(tree):
+    """Where the date is asked for, and is not meant; files on the list for nothing."""
+    found = []
+    for name in tree.of(CPP):
+        lines = [number for number, line in enumerate(tree.text(name).splitlines(), 1)
+                 if DATE.search(line.split("//")[0])]
+        if name not in DATE_IS_MEANT:
+            found += [f"{name}:{number}: asks for the machine's date, which may jump" for number in lines]
+        elif not lines:
+            found.append(f"{name}:1: does not ask for the date, and is on the list of those that may")
+    return found

@@ -1,0 +1,149 @@
+"""The rules of docs/STYLE.md that a machine can check, each a function of a tree: it returns what is wrong, a line each,
+"file:line: what". style_test.py holds the tree to them, and plants a fault for each."""
+import os
+import pathlib
+import re
+import subprocess
+
+from functions import functions
+
+CPP = {".h", ".cc", ".cu", ".cuh"}
+COMMENTED = CPP | {".proto", ".py", ".cmake", ".sh"}
+LINES_MAX = 500
+FUNCTION_LINES_MAX = 60
+KERNEL_LINES_MAX = 120
+KERNELS = ("compute/cpu/", "compute/cuda/", "compute/reference/")
+CLANG_FORMAT = "clang-format-14"
+FORMATTED_AT_ONCE = 40
+FORBIDDEN_STEMS = {"common", "util", "utils", "misc", "helper", "helpers", "manager"}
+# A file's name in prose, with or without its folder.
+FILE_NAME = re.compile(r"(?<![\w/.<>{}*$~-])((?:[\w.-]+/)*[\w-]+\.(?:h|cc|cu|cuh|py|proto|txt|sh|md|textproto|cmake))\b"
+                       r"(?![\w/(])")
+# Names of the reader's own files in examples, and of other projects'.
+FILES_ELSEWHERE = {"job.textproto", "spec.textproto", "recorded-job.textproto", "graph.txt", "train.txt", "file.cc",
+                   "NAME_fuzz.cc", "omp.h", "linux/tcp.h", "dnnl-config.cmake", "onnx.proto", "x.h", "x.cc",
+                   "x_test.cc", "x_format.h"}
+SAYS_WHAT_WAS = "docs/decisions/"
+PLANTS = "tests/style/"  # names what is not there, to plant it
+
+
+class Tree:
+    """The files of a checkout that git knows; of a copy all that there are."""
+
+    def __init__(self, root, is_copy=False):
+        self.root = pathlib.Path(root)
+        if is_copy:
+            self.files = sorted(str(path.relative_to(root)) for path in self.root.rglob("*") if path.is_file())
+            return
+        listing = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=root, check=True,
+                                 stdout=subprocess.PIPE, text=True).stdout
+        self.files = [name for name in sorted(set(listing.splitlines())) if (self.root / name).is_file()]
+
+    def of(self, suffixes):
+        return [name for name in self.files if pathlib.PurePath(name).suffix in suffixes]
+
+    def text(self, name):
+        return (self.root / name).read_text()
+
+
+def misformatted(tree):
+    """Where clang-format would change a file of C++."""
+    names = tree.of(CPP)
+    found = []
+    for first in range(0, len(names), FORMATTED_AT_ONCE):
+        done = subprocess.run([CLANG_FORMAT, "--dry-run", "-Werror", *names[first:first + FORMATTED_AT_ONCE]],
+                              cwd=tree.root, stderr=subprocess.PIPE, text=True)
+        found += [f"{match[1]}: clang-format would change it" for match in
+                  re.finditer(r"^(\S+:\d+):\d+: error: code should be clang-formatted", done.stderr, re.M)]
+    return found
+
+
+def waived(tree):
+    """{file: the lines that it may have}: what was longer than the rule when it came, and may only become shorter."""
+    rows = [line.split() for line in tree.text("tests/style/long_files.txt").splitlines() if not line.startswith("#")]
+    return {name: int(lines) for name, lines in rows}
+
+
+def too_long(tree):
+    """Files of more than 500 lines; functions of more than 60, and kernels of more than 120."""
+    found, may = [], waived(tree)
+    found += [f"tests/style/long_files.txt:1: {name} need not be there" for name in may
+              if name not in tree.files or tree.text(name).count("\n") <= LINES_MAX]
+    for name in tree.of(CPP):
+        text = tree.text(name)
+        lines = text.count("\n")
+        if lines > may.get(name, LINES_MAX):
+            found.append(f"{name}:{LINES_MAX + 1}: a file of {lines} lines; at most {may.get(name, LINES_MAX)}")
+        most = KERNEL_LINES_MAX if name.startswith(KERNELS) else FUNCTION_LINES_MAX
+        found += [f"{name}:{line}: a function of {lines} lines; at most {most}: {head}"
+                  for line, lines, head in functions(text) if lines > most]
+    return found
+
+
+def named_for_nothing(tree):
+    """Files that are named for no thing, and headers that may be included twice."""
+    found = [f"{name}:1: a file named {path.stem}" for name in tree.files
+             if (path := pathlib.PurePath(name)).stem in FORBIDDEN_STEMS or path.parent.name in FORBIDDEN_STEMS]
+    return found + [f"{name}:1: without #pragma once" for name in tree.of({".h"}) if "#pragma once" not in tree.text(name)]
+
+
+def prose(name, text):
+    """(line number, what is said there) of a page, or of the comments of a program."""
+    suffix = pathlib.PurePath(name).suffix
+    if suffix == ".md":
+        yield from enumerate(text.splitlines(), 1)
+    elif suffix in COMMENTED:
+        mark = "//" if suffix in CPP | {".proto"} else "#"
+        for number, line in enumerate(text.splitlines(), 1):
+            _, found, comment = line.partition(mark)
+            if found:
+                yield number, comment
+
+
+def files_that_are_gone(tree):
+    """Comments and pages that name a file which is not there."""
+    known = set(tree.files)
+    stems = {pathlib.PurePath(name).name for name in tree.files}
+    found = []
+    for name in tree.of(COMMENTED | {".md"}):
+        if name.startswith((SAYS_WHAT_WAS, PLANTS)):
+            continue
+        here = pathlib.PurePath(name).parent
+        for number, said in prose(name, tree.text(name)):
+            for match in FILE_NAME.finditer(said):
+                file = match[1]
+                there = file in known or os.path.normpath(here / file) in known or ("/" not in file and file in stems)
+                if not there and file not in FILES_ELSEWHERE:
+                    found.append(f"{name}:{number}: there is no {file}")
+    return found
+
+
+def words(glossary):
+    """{word that is not used: the one that is}, by the glossary's last table."""
+    _, found, table = glossary.partition("\n## Words that are not used")
+    rows = re.findall(r"^\| `([^`|]+)` \| `?([^`|]+)`? \|", table, re.M) if found else []
+    return dict(rows)
+
+
+def forbidden_words(tree):
+    """Where code or a page uses a word that the glossary has given up for another."""
+    gone = words(tree.text("docs/GLOSSARY.md"))
+    if not gone:
+        return ["docs/GLOSSARY.md:1: no table of words that are not used"]
+    pattern = re.compile(r"\b(" + "|".join(map(re.escape, gone)) + r")\b")
+    found = []
+    for name in tree.of(CPP | {".proto", ".md"}):
+        if name == "docs/GLOSSARY.md" or name.startswith(SAYS_WHAT_WAS):
+            continue
+        for number, line in enumerate(tree.text(name).splitlines(), 1):
+            found += [f"{name}:{number}: {match[1]} is {gone[match[1]]} now" for match in pattern.finditer(line)]
+    return found
+
+
+def policies_without_a_row(tree):
+    """Policies of the catalogue that the table of docs/consistency.md does not have."""
+    policies = re.findall(r'^    \{"(\w+)", "', tree.text("consistency/catalogue.cc"), re.M)
+    if not policies:
+        return ["consistency/catalogue.cc:1: no list of policies"]
+    rows = set(re.findall(r"^\| `(\w+)", tree.text("docs/consistency.md"), re.M))
+    return [f"docs/consistency.md:1: no row for the policy {name}" for name in policies if name not in rows]

@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""The tree keeps the rules of docs/STYLE.md that a machine can check; and each rule finds the fault that is planted for
+it in a copy of the tree, and nothing else there.
+
+usage: style_test.py [TEST...]     the last line: "passed failed"
+"""
+import pathlib
+import re
+import shutil
+import sys
+import tempfile
+import unittest
+
+import layers
+import rules
+from functions import functions
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+RULES = [rules.misformatted, rules.too_long, rules.named_for_nothing, rules.files_that_are_gone, rules.forbidden_words,
+         rules.policies_without_a_row, layers.against_layers, layers.circles, layers.dependencies_that_are_no_layers,
+         layers.foreign_types, layers.dates]
+
+
+def long_function(lines):
+    return "void Long() {\n" + "  Step();\n" * (lines - 1) + "}\n"
+
+
+# What is written at the end of a file of the copy, and what is said then.
+PLANTED = {
+    "misformatted": ("base/spec.cc", "int  Misformatted( );\n", r"base/spec.cc:\d+: clang-format would change it"),
+    "a function of 61 lines": ("base/spec.cc", long_function(61), r"base/spec.cc:\d+: a function of 61 lines.*Long"),
+    "a function of 60 lines": ("base/spec.cc", long_function(60), None),
+    "a kernel of 121 lines": ("compute/cpu/context.cc", long_function(121),
+                              r"compute/cpu/context.cc:\d+: a function of 121 lines"),
+    "a kernel of 120 lines": ("compute/cpu/context.cc", long_function(120), None),
+    "a file of 501 lines": ("base/planted.h", "#pragma once\n" + "// Line.\n" * 500, r"base/planted.h:501: a file of 501"),
+    "a file of 500 lines": ("base/planted.h", "#pragma once\n" + "// Line.\n" * 499, None),
+    "a name that says nothing": ("base/utils.h", "#pragma once\n", r"base/utils.h:1: a file named utils"),
+    "a header without a guard": ("base/planted.h", "int Planted();\n", r"base/planted.h:1: without #pragma once"),
+    "an include against the layers": ("consistency/ssp_gate.cc", '#include "wire/message.h"\n',
+                                      r"consistency/ssp_gate.cc:\d+: consistency may not include wire"),
+    "a circle": ("tests/style/layers.txt", "top: down\ndown: top\n", r"tests/style/layers.txt:1: a circle among down, top"),
+    "a forbidden word": ("docs/wire.md", "The {word} is sent first.\n", r"docs/wire.md:\d+: {word} is \S+ now"),
+    "a file that is gone": ("base/spec.cc", "// See base/gone.h.\n", r"base/spec.cc:\d+: there is no base/gone.h"),
+    "a page that names what is gone": ("docs/wire.md", "It is in `wire/gone.cc`.\n", r"docs/wire.md:\d+: .*wire/gone.cc"),
+    "a foreign library": ("server/ledger.cc", "#include <zmq.h>\n", r"server/ledger.cc:\d+: zmq outside transport"),
+    "device code": ("worker/program.cc", "#include <cuda_runtime.h>\n", r"worker/program.cc:\d+: cuda outside compute"),
+    "the date": ("server/ledger.cc", "absl::Time Now() { return absl::Now(); }\n", r"server/ledger.cc:\d+: .*date"),
+    "the date in a comment": ("server/ledger.cc", "// absl::Now() jumps.\n", None),
+}
+
+
+class StyleTest(unittest.TestCase):
+    """A test for each rule, made below."""
+
+
+def of_the_tree(rule):
+    def test(self):
+        found = rule(rules.Tree(ROOT))
+        self.assertEqual(found, [], "\n" + "\n".join(found))
+    return test
+
+
+for each in RULES:
+    setattr(StyleTest, f"test_{each.__name__}", of_the_tree(each))
+
+
+class PlantedTest(unittest.TestCase):
+    """In a copy of the tree."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.copy = pathlib.Path(tempfile.mkdtemp(prefix="soapstone-style-"))
+        for name in rules.Tree(ROOT).files:
+            (cls.copy / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, cls.copy / name)
+        cls.tree = rules.Tree(cls.copy, is_copy=True)
+        cls.word = next(iter(rules.words(cls.tree.text("docs/GLOSSARY.md"))))
+        # Formats only what is planted: the others are a test of their own.
+        cls.before = cls.found()
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.copy)
+
+    @classmethod
+    def found(cls):
+        return {line for rule in RULES if rule is not rules.misformatted for line in rule(rules.Tree(cls.copy, True))}
+
+    def plant(self, name, text):
+        path = self.copy / name
+        path.write_text((path.read_text() if path.exists() else "") + text)
+
+    def restore(self, name):
+        (self.copy / name).unlink()
+        if (ROOT / name).exists():
+            shutil.copy2(ROOT / name, self.copy / name)
+
+    def test_each_planted_fault_is_found(self):
+        for what, (name, text, said) in PLANTED.items():
+            with self.subTest(what):
+                text = text.replace("{word}", self.word)
+                self.plant(name, text)
+                found = self.found() - self.before
+                if what == "misformatted":
+                    only = rules.Tree(self.copy, True)
+                    only.files = [name]
+                    found |= set(rules.misformatted(only))
+                self.restore(name)
+                if said is None:
+                    self.assertEqual(found, set())
+                    continue
+                self.assertEqual(len(found), 1, found)
+                self.assertRegex(found.pop(), "^" + said.replace("{word}", re.escape(self.word)))
+
+    def test_a_policy_without_a_row_is_found(self):
+        page = self.copy / "docs/consistency.md"
+        page.write_text(re.sub(r"^\| `essp.*\n", "", page.read_text(), flags=re.M))
+        found = self.found() - self.before
+        self.restore("docs/consistency.md")
+        self.assertEqual(found, {"docs/consistency.md:1: no row for the policy essp"})
+
+    def test_a_waiver_that_is_not_needed_is_found(self):
+        self.plant("tests/style/long_files.txt", "base/spec.cc 700\n")
+        found = self.found() - self.before
+        self.restore("tests/style/long_files.txt")
+        self.assertEqual(found, {"tests/style/long_files.txt:1: base/spec.cc need not be there"})
+
+
+class FunctionsTest(unittest.TestCase):
+
+    def test_what_is_a_function(self):
+        text = '''namespace a {
+// void Comment() {
+struct S : public T {
+  S() : a_{1}, b_(2) {
+    Call("}");
+  }
+  int Get() const { return a_; }
+  std::vector<int> list = {1,
+                           2};
+};
+constexpr int kTable[] = {1, 2};
+template <typename T>
+T Two(T a,
+      T b) {
+  const auto twice = [](T x) {
+    return 2 * x;
+  };
+  if (a) { return twice(b); }
+  return a;
+}
+TEST_F(Some, Thing) {
+  Do('{');
+}
+}  // namespace a
+'''
+        self.assertEqual([(line, lines) for line, lines, _ in functions(text)], [(4, 2), (7, 0), (14, 6), (21, 2)])
+
+
+if __name__ == "__main__":
+    program = unittest.main(exit=False, verbosity=0)
+    failed = len(program.result.failures) + len(program.result.errors)
+    print(max(program.result.testsRun - failed, 0), failed)
+    sys.exit(failed > 0)
