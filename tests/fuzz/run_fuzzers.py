@@ -16,8 +16,10 @@ import threading
 import time
 
 CORPUS = pathlib.Path(__file__).resolve().parent / "corpus"
-# A parser takes no memory for a length that is only announced, and no input takes seconds.
-LIMITS = ["-timeout=10", "-rss_limit_mb=512", "-malloc_limit_mb=256", "-max_len=4096"]
+# A parser takes no memory for a length that is only announced, and no input takes seconds; sanitized, and beside
+# others, it may take some. The sanitizer keeps freed memory for a while, which is not the parser's.
+LIMITS = ["-timeout=30", "-rss_limit_mb=512", "-malloc_limit_mb=256", "-max_len=4096"]
+SANITIZER = "quarantine_size_mb=32"
 PROGRESS_S = 30
 EXECUTIONS_MAX = 10_000_000  # then it ends before its time
 
@@ -41,8 +43,8 @@ class Fuzzer:
                    f"-artifact_prefix={self.findings}/{self.name}-", "-print_final_stats=1",
                    str(self.learned), str(CORPUS / self.name)]
         with open(self.log, "w", errors="replace") as log:
-            process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                                       text=True, errors="replace")
+            process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                                       errors="replace", env={**os.environ, "ASAN_OPTIONS": SANITIZER})
             for line in process.stderr:
                 log.write(line)
                 if match := re.match(r"#(\d+)\s.*cov: (\d+)", line):
