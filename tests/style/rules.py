@@ -28,16 +28,18 @@ PLANTS = "tests/style/"  # names what is not there, to plant it
 
 
 class Tree:
-    """The files of a checkout that git knows; of a copy all that there are."""
+    """The files of a checkout that git knows; of a copy all that there are. The rules look at `files`, all or some of
+    them."""
 
-    def __init__(self, root, is_copy=False):
+    def __init__(self, root, is_copy=False, only=None):
         self.root = pathlib.Path(root)
         if is_copy:
-            self.files = sorted(str(path.relative_to(root)) for path in self.root.rglob("*") if path.is_file())
-            return
-        listing = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=root, check=True,
-                                 stdout=subprocess.PIPE, text=True).stdout
-        self.files = [name for name in sorted(set(listing.splitlines())) if (self.root / name).is_file()]
+            self.known = {str(path.relative_to(root)) for path in self.root.rglob("*") if path.is_file()}
+        else:
+            listing = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=root,
+                                     check=True, stdout=subprocess.PIPE, text=True).stdout
+            self.known = {name for name in listing.splitlines() if (self.root / name).is_file()}
+        self.files = sorted(self.known) if only is None else only
 
     def of(self, suffixes):
         return [name for name in self.files if pathlib.PurePath(name).suffix in suffixes]
@@ -68,7 +70,7 @@ def too_long(tree):
     """Files of more than 500 lines; functions of more than 60, and kernels of more than 120."""
     found, may = [], waived(tree)
     found += [f"tests/style/long_files.txt:1: {name} need not be there" for name in may
-              if name not in tree.files or tree.text(name).count("\n") <= LINES_MAX]
+              if name not in tree.known or tree.text(name).count("\n") <= LINES_MAX]
     for name in tree.of(CPP):
         text = tree.text(name)
         lines = text.count("\n")
@@ -102,8 +104,7 @@ def prose(name, text):
 
 def files_that_are_gone(tree):
     """Comments and pages that name a file which is not there."""
-    known = set(tree.files)
-    stems = {pathlib.PurePath(name).name for name in tree.files}
+    stems = {pathlib.PurePath(name).name for name in tree.known}
     found = []
     for name in tree.of(COMMENTED | {".md"}):
         if name.startswith((SAYS_WHAT_WAS, PLANTS)):
@@ -112,7 +113,7 @@ def files_that_are_gone(tree):
         for number, said in prose(name, tree.text(name)):
             for match in FILE_NAME.finditer(said):
                 file = match[1]
-                there = file in known or os.path.normpath(here / file) in known or ("/" not in file and file in stems)
+                there = file in tree.known or os.path.normpath(here / file) in tree.known or ("/" not in file and file in stems)
                 if not there and file not in FILES_ELSEWHERE:
                     found.append(f"{name}:{number}: there is no {file}")
     return found
