@@ -408,10 +408,11 @@ std::variant<NodeFlags, EndNow> ParseNodeFlags(const std::string& program, int a
   AddNodeFlags(&app, &flags);
   AddPlaceFlags(program, &app, &flags);
   job.AddTo(&app);
-  app.footer("Example:\n  " + program +
-             " --config=examples/digits-lenet5.textproto --scheduler=tcp://127.0.0.1:7070\n"
-             "Exit codes: 0 done, 76 guarantee broken (--strict), 78 configuration error, 138 peer "
-             "lost (retry), 143 SIGTERM, 130 Ctrl-C.");
+  app.footer(
+      "Example:\n  " + program +
+      " --config=examples/digits-lenet5.textproto --scheduler=tcp://127.0.0.1:7070\n"
+      "Exit codes: 0 done, 76 guarantee broken (--strict), 78 configuration error, 79 training "
+      "diverged, 138 peer lost (retry), 143 SIGTERM, 130 Ctrl-C, 70 a bug or a hung device.");
   const auto parsed = Parse(&app, argc, argv);
   if (const EndNow* end = std::get_if<EndNow>(&parsed)) return *end;
   flags.overrides = job.Given();
@@ -426,7 +427,9 @@ CLI::App* AddTrain(CLI::App* app, TrainCommand* train, JobFlagValues* job) {
   job->AddTo(command);
   command->footer(
       "Example:\n  soapstone train --config=examples/digits-lenet5.textproto --servers=2 "
-      "--workers=3 --policy=ssp:s=2");
+      "--workers=3 --policy=ssp:s=2\n"
+      "Exit codes: 0 done, 76 guarantee broken (--strict), 78 configuration error, 79 training "
+      "diverged, 138 peer lost (retry), 143 SIGTERM, 130 Ctrl-C, 70 a bug or a hung device.");
   return command;
 }
 

@@ -4,28 +4,25 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
-#include "base/exit_codes.h"
-
 namespace soapstone::apps {
 
-std::optional<wire::Notice> ReportLostLinks(NodeLoop* loop, std::optional<wire::Address> self,
-                                            wire::Outbox* out) {
+void ReportLostLinks(Nanos now, wire::Role as, NodeLoop* loop, wire::Enrolment* enrolment,
+                     wire::Outbox* out) {
   for (const transport::LostNode& lost : loop->TakeLost()) {
     LOG(WARNING) << "the link to " << lost.node.ToString() << " is lost: " << lost.why;
     if (lost.node.role == wire::Role::kScheduler) {
-      return wire::Notice{kExitPeerLost, absl::StrCat("scheduler lost: ", lost.why)};
+      enrolment->OnLinkLost(now, lost.why, out);
+      continue;
     }
-    if (!self.has_value()) continue;
+    if (!enrolment->rank().has_value()) continue;
     wire::Message message;
     message.type = wire::MessageType::kLinkLost;
-    message.from = *self;
+    message.from = {as, *enrolment->rank()};
     message.to = wire::Address::Scheduler();
     message.epoch = std::min(loop->epoch(), lost.epoch);
     message.body = wire::LostLink{lost.node, lost.why};
     out->Send(std::move(message));
   }
-  return std::nullopt;
 }
 
 }  // namespace soapstone::apps

@@ -1,17 +1,16 @@
 // What a node does about links that cannot be made again: it tells the scheduler, which decides who
-// is counted out, and ends where the link is the one to the scheduler. Used by servers and workers.
+// is counted out. Used by servers and workers.
 #pragma once
 
-#include <optional>
-
 #include "apps/node_loop.h"
+#include "wire/enrolment.h"
 #include "wire/message.h"
 #include "wire/outbox.h"
 
 namespace soapstone::apps {
 
-// `self`: this node's rank; empty before it has one. The result: how this node ends.
-std::optional<wire::Notice> ReportLostLinks(NodeLoop* loop, std::optional<wire::Address> self,
-                                            wire::Outbox* out);
+// `as`: the role that this node has a rank in, once it has.
+void ReportLostLinks(Nanos now, wire::Role as, NodeLoop* loop, wire::Enrolment* enrolment,
+                     wire::Outbox* out);
 
 }  // namespace soapstone::apps

@@ -104,6 +104,12 @@ void Mailer::Follow(const wire::Roster& roster) {
     known->second = member.admitted;
     Forget(wire::Address::Of(member.worker));
   }
+  std::erase_if(admitted_, [&](const auto& known) {
+    const bool is_member = std::any_of(roster.workers.begin(), roster.workers.end(),
+                                       [&](const auto& m) { return m.worker == known.first; });
+    if (!is_member) Forget(wire::Address::Of(known.first));
+    return !is_member;
+  });
 }
 
 void Mailer::Forget(wire::Address former) {

@@ -263,6 +263,29 @@ TEST(Mailer, AMessageOfOurOwnThatIsNotValidIsSaidOnceAKind) {
   EXPECT_NE(errors.texts[0].find("no such loss"), std::string::npos) << errors.texts[0];
 }
 
+TEST(MailerTest, NothingWaitsForWhoIsNoMemberAnyMore) {
+  FakeTransport transport;
+  Mailer mailer(&transport, 1);
+  const Address stays = Address::Of(WorkerId{1}), goes = Address::Of(WorkerId{2});
+  wire::Roster roster;
+  roster.workers = {{.worker = WorkerId{1}, .admitted = 1}, {.worker = WorkerId{2}, .admitted = 1}};
+  mailer.Follow(roster);
+  transport.full = {stays, goes};
+  mailer.Send(For(stays, 0));
+  mailer.Send(For(goes, 0));
+  // Who is not in it yet has been told of this node before.
+  const Address comes = Address::Of(WorkerId{3});
+  transport.full.insert(comes);
+  mailer.Send(For(comes, 0));
+  roster.workers.pop_back();
+  mailer.Follow(roster);
+  EXPECT_EQ(mailer.waiting_bytes(), 2 * Mailer::kMessageBytes);
+  transport.full.clear();
+  mailer.Retry();
+  EXPECT_EQ(transport.sent, (std::vector<std::pair<Address, Clock>>{{stays, 0}, {comes, 0}}));
+  EXPECT_FALSE(mailer.waiting());
+}
+
 TEST(MailerTest, SaysForWhomMostWaits) {
   FakeTransport transport;
   Mailer mailer(&transport, 1);

@@ -52,6 +52,7 @@ class NodeLoop {
   Epoch epoch() const { return epoch_; }
 
   Mailer& mailer() { return mailer_; }
+  const Mailer& mailer() const { return mailer_; }
   transport::Transport& transport() { return *transport_; }
   const transport::Transport& transport() const { return *transport_; }
 

@@ -66,6 +66,7 @@ absl::Status StartLogging(wire::Role role, const RankChoice& rank, const std::st
         absl::StrCat(log_dir, "/", RoleName(role),
                      role == wire::Role::kScheduler ? "" : absl::StrCat("-", place), ".log");
     google::SetLogDestination(google::INFO, path.c_str());
+    google::SetLogSymlink(google::INFO, "");
     for (const auto level : {google::WARNING, google::ERROR, google::FATAL}) {
       google::SetLogDestination(level, "");
     }

@@ -6,11 +6,15 @@
 namespace soapstone::apps {
 namespace {
 
+constexpr uint32_t kNodesMax = 100'000;  // as wire/frame.h
+
 absl::StatusOr<RankChoice> Parse(const std::string& source, const std::string& text) {
   uint32_t rank = 0;
-  if (absl::SimpleAtoi(text, &rank)) return RankChoice{.rank = rank, .source = source};
+  const bool is_number = absl::SimpleAtoi(text, &rank);
+  if (is_number && rank < kNodesMax) return RankChoice{.rank = rank, .source = source};
   return absl::InvalidArgumentError(
-      absl::StrCat(source, "=", text, ": a rank is a whole number from 0"));
+      absl::StrCat(source, "=", text, ": a rank is a whole number from 0",
+                   is_number ? absl::StrCat(", and below ", kNodesMax) : ""));
 }
 
 }  // namespace

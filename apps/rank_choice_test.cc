@@ -37,6 +37,9 @@ TEST(RankChoice, ElseTheSchedulerHandsOneOut) {
 }
 
 TEST(RankChoice, NoRankIsAnErrorThatNamesItsSource) {
+  EXPECT_EQ(Choose("99999", {})->rank, 99'999);
+  EXPECT_EQ(Choose("100000", {}).status().message(),
+            "--rank=100000: a rank is a whole number from 0, and below 100000");
   EXPECT_EQ(Choose("-1", {}).status().message(), "--rank=-1: a rank is a whole number from 0");
   EXPECT_EQ(Choose("", {{"RANK", "two"}}).status().message(),
             "RANK=two: a rank is a whole number from 0");

@@ -117,23 +117,31 @@ void SchedulerNode::Deliver(Nanos now, const wire::Message& message) {
   const bool knows =
       message.from.role == wire::Role::kServer || message.from.role == wire::Role::kWorker;
   if (message.type == wire::MessageType::kBroken && knows) {
-    return coordinator_.Abort(now, kExitBroken, std::get<wire::Notice>(message.body).text, &out_);
+    return TakeLastWord(now, message.from, std::get<wire::Notice>(message.body));
   }
-  // A server does not leave a job: one that says so is gone.
-  const bool gone =
-      message.type == wire::MessageType::kLeave && message.from.role == wire::Role::kServer;
-  if (gone) return Lose(now, message.from, kLastEpoch);
   Record(sim::EventOf(now, message));
   coordinator_.OnMessage(now, message, &out_);
 }
 
-void SchedulerNode::Lose(Nanos now, wire::Address node, Epoch heard) {
+// Why a node ends that the job cannot go on without. What is to be mended before the job can be
+// tried again is the job's own end; else the node is lost.
+void SchedulerNode::TakeLastWord(Nanos now, wire::Address node, const wire::Notice& end) {
+  if (end.code == kExitBroken) return coordinator_.Abort(now, kExitBroken, end.text, &out_);
+  if (node.role != wire::Role::kServer) return;
+  if (end.code == kExitConfig) {
+    return coordinator_.Abort(now, kExitConfig, absl::StrCat("server ", node.index, ": ", end.text),
+                              &out_);
+  }
+  Lose(now, node, kLastEpoch, end.text);
+}
+
+void SchedulerNode::Lose(Nanos now, wire::Address node, Epoch heard, std::string_view why) {
   Record({.kind = sim::EventKind::kLost,
           .role = node.role,
           .index = node.index,
           .now = now,
           .check = heard});
-  coordinator_.OnLost(now, node, heard, &out_);
+  coordinator_.OnLost(now, node, heard, &out_, why);
 }
 
 void SchedulerNode::Flush() {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "apps/job.h"
@@ -40,7 +41,8 @@ class SchedulerNode {
   void Record(const sim::RecordedEvent& event) {
     if (recorder_ != nullptr) recorder_->Write(event);
   }
-  void Lose(Nanos now, wire::Address node, Epoch heard);
+  void TakeLastWord(Nanos now, wire::Address node, const wire::Notice& end);
+  void Lose(Nanos now, wire::Address node, Epoch heard, std::string_view why = {});
   void Flush();
   void Watch(Nanos now);  // phases and news
   void TellViolations();

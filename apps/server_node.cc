@@ -51,9 +51,7 @@ int ServerNode::Run() {
     TakeAnswers(now);
     ContinueSaving(now);
     if (!failure_.has_value()) failure_ = shards_.failure();
-    std::optional<wire::Address> self;
-    if (rank_.has_value()) self = wire::Address::Of(ServerId{*rank_});
-    if (const auto end = ReportLostLinks(&loop_, self, &out_)) failure_ = *end;
+    ReportLostLinks(now, wire::Role::kServer, &loop_, &enrolment_, &out_);
     loop_.Flush(&out_);
   }
   return Finish();
@@ -196,13 +194,8 @@ void ServerNode::SayLastWord(const wire::Notice& end) {
   wire::Message message;
   message.from = wire::Address::Of(ServerId{*rank_});
   message.to = wire::Address::Scheduler();
-  if (end.code == kExitBroken) {
-    message.type = MessageType::kBroken;
-    message.body = end;
-  } else {
-    message.type = MessageType::kLeave;
-    message.body = wire::Progress{};
-  }
+  message.type = MessageType::kBroken;
+  message.body = end;
   out_.Send(std::move(message));
 }
 

@@ -169,14 +169,12 @@ int WorkerNode::Run() {
     events_wait = TakeEvents(now);
     LookAtDevice(now);
     if (curve_ != nullptr) KeepCurve(now);
-    std::optional<wire::Address> self;
-    if (enrolment_.rank().has_value()) self = wire::Address::Of(WorkerId{*enrolment_.rank()});
-    if (const auto end = ReportLostLinks(&loop_, self, &out_)) end_ = *end;
+    ReportLostLinks(now, wire::Role::kWorker, &loop_, &enrolment_, &out_);
     for (const wire::TimerId timer : loop_.TakeDue(now)) {
       if (timer == worker::Engine::kWatch) AskAgain(now);
       if (timer != wire::Enrolment::kTick) continue;
       wire::Body progress;
-      if (engine_.has_value()) progress = engine_->ProgressAt(now);
+      if (engine_.has_value()) progress = ProgressAt(now);
       const size_t first = out_.messages.size();
       enrolment_.OnTimer(now, std::move(progress), &out_);
       RecordTold(now, first);
@@ -185,6 +183,22 @@ int WorkerNode::Run() {
     Flush(now);
   }
   return Finish();
+}
+
+// A step that is held is waited for as values are: where nothing moves the scheduler says why.
+wire::Progress WorkerNode::ProgressAt(Nanos now) const {
+  wire::Progress progress = engine_->ProgressAt(now);
+  const std::optional<Mailer::Backlog> most = loop_.mailer().Greatest();
+  const bool held = held_since_.has_value() && now - *held_since_ > kHeldUnsaid && !due_.empty();
+  if (progress.waiting.has_value() || !held || !most.has_value()) return progress;
+  const uint32_t shards = job_->config.cluster().shards_per_server();
+  const wire::Address node = most->node;
+  progress.waiting = wire::Waiting{.of = node.role == wire::Role::kWorker
+                                             ? wire::Address::PeerOf(WorkerId{node.index})
+                                             : wire::Address::Of(ShardId{node.index * shards}),
+                                   .clock = due_.front().clock,
+                                   .for_ns = now - *held_since_};
+  return progress;
 }
 
 void WorkerNode::AskAgain(Nanos now) {
@@ -484,7 +498,7 @@ void WorkerNode::FailIfDue(const worker::DeviceCommand& command) const {
 }
 
 bool WorkerNode::MayBegin(const worker::DeviceCommand& next, Nanos now) {
-  if (step_ == next.clock) return true;
+  if (step_ == next.clock || leave_by_.has_value()) return true;  // the step in hand, or the last
   const std::optional<Mailer::Backlog> most = loop_.mailer().Greatest();
   if (most.has_value() && loop_.mailer().waiting_bytes() > waiting_bytes_max_) {
     if (!held_since_.has_value()) held_since_ = now;

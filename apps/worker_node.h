@@ -89,6 +89,7 @@ class WorkerNode {
   // A step begins only where links take what the last ones made: under a policy that waits for
   // nobody there would be ever more of it, for a node that reads nothing.
   bool MayBegin(const worker::DeviceCommand& next, Nanos now);
+  wire::Progress ProgressAt(Nanos now) const;
   // Ends this process without a word, if the straggler model says that it fails there.
   void FailIfDue(const worker::DeviceCommand& command) const;
   // `transport`, or one around it whose links are as slow as the straggler model says.

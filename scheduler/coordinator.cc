@@ -409,15 +409,17 @@ void Coordinator::CheckStandstill(Nanos now, Outbox* out) {
   AddNews(line);
 }
 
-void Coordinator::OnLost(Nanos now, Address node, Epoch heard, Outbox* out) {
+void Coordinator::OnLost(Nanos now, Address node, Epoch heard, Outbox* out, std::string_view why) {
   const Node* entry = nodes_.Find(node);
   if (ended_.has_value() || entry == nullptr || heard < entry->welcomed) return;
   const std::string lost = absl::StrCat(Spoken(node), " lost");
   const Nanos silent = now - entry->last_heard;
-  const std::string line =
-      silent < options_.timeout_ns
-          ? absl::StrCat(lost, ": its link to the scheduler cannot be made again")
-          : absl::StrCat(lost, ": no heartbeat for ", Seconds(silent));
+  std::string line = absl::StrCat(lost, ": ", std::string(why));
+  if (why.empty()) {
+    line = silent < options_.timeout_ns
+               ? absl::StrCat(lost, ": its link to the scheduler cannot be made again")
+               : absl::StrCat(lost, ": no heartbeat for ", Seconds(silent));
+  }
   AddNews(line);
   if (node.role == Role::kWorker) {
     RemoveWorker(now, WorkerId{node.index}, {kExitPeerLost, lost + "; none left"}, out);

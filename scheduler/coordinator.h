@@ -36,6 +36,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -98,8 +99,9 @@ class Coordinator {
   // A node is gone (heartbeats ceased; the checker calls it at will). A lost worker: the others go
   // on with a new roster. A lost server, or the last worker: the job ends with kExitPeerLost.
   // `heard`: the greatest epoch that was heard of it. Nothing happens where that is of the rank's
-  // former holder, who is counted out already.
-  void OnLost(Nanos now, wire::Address node, Epoch heard, wire::Outbox* out);
+  // former holder, who is counted out already. `why`: what it said of it itself.
+  void OnLost(Nanos now, wire::Address node, Epoch heard, wire::Outbox* out,
+              std::string_view why = {});
   // Counts out who cannot be reached by others that live, a heartbeat after the first report
   // (scheduler/broken_links.h); the job ends where nobody can be spared.
   void SettleLinks(Nanos now, wire::Outbox* out);

@@ -129,6 +129,14 @@ TEST_F(CoordinatorLinks, OfTheSchedulersOwnTheLineNamesBothEnds) {
               ElementsAre("worker 1 lost: its link to the scheduler cannot be made again"));
 }
 
+TEST_F(CoordinatorLinks, WhatItSaidItselfIsTheReason) {
+  job_.RunTo(kSecond, job_.Everybody());
+  wire::Outbox out;
+  job_.coordinator().OnLost(kSecond, Server(1), kLastEpoch, &out, "stopped by a signal");
+  EXPECT_EQ(job_.coordinator().ended(),
+            (Notice{kExitPeerLost, "server 1 lost: stopped by a signal"}));
+}
+
 TEST(CoordinatorLoss, AServerEndsTheJob) {
   Job job({.servers = 2, .workers = 1, .heartbeat_ns = kSecond / 10});
   job.StartAll();

@@ -347,12 +347,13 @@ void NumberedLinks::Hear(Link* link, SteadyTime now) {
   link->holds = false;
 }
 
-// For the whole of link_timeout. Where nothing was kept it must have been asked for half of that.
+// For the whole of link_timeout since somebody was to answer: who is stopped for less than that,
+// just after it was heard or a while later, has lost nothing.
 bool NumberedLinks::IsSilent(const Link& link, SteadyTime now) const {
   if (link.session.other() == 0 && !link.expected) return false;
   if (now - link.heard_at < options_.link_timeout) return false;
   if (!link.session.kept().empty() && now - link.kept_since >= options_.link_timeout) return true;
-  return link.ours && now - link.asked_since >= options_.link_timeout / 2;
+  return link.ours && now - link.asked_since >= options_.link_timeout;
 }
 
 // What came meanwhile waits to be read.

@@ -46,6 +46,10 @@ void Enrolment::OnMessage(Nanos now, const Message& message, Outbox* /*out*/) {
 
 void Enrolment::OnTimer(Nanos now, Body body, Outbox* out) {
   if (ended_.has_value()) return;
+  if (lost_link_.has_value() && now >= lost_link_->ends_at) {
+    ended_ = Notice{kExitPeerLost, absl::StrCat("scheduler lost: ", lost_link_->why)};
+    return;
+  }
   // What we slept through (a suspended process) is not the scheduler's silence: its messages of
   // that time still wait in our queue.
   const Nanos overslept = now - tick_due_;
@@ -69,6 +73,13 @@ void Enrolment::OnTimer(Nanos now, Body body, Outbox* out) {
     SendHello(out);
   }
   SetNextTick(now, out);
+}
+
+void Enrolment::OnLinkLost(Nanos now, std::string why, Outbox* out) {
+  if (ended_.has_value() || lost_link_.has_value()) return;
+  lost_link_ = {now + std::min(options_.timeout_ns, kSecond), std::move(why)};
+  if (rank_.has_value()) SendHeartbeat({}, out);
+  out->SetTimer(kTick, std::min(tick_due_, lost_link_->ends_at));
 }
 
 Nanos Enrolment::Deadline() const {

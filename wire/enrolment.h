@@ -47,6 +47,10 @@ class Enrolment {
   // At kTick. `body` rides on the heartbeat: a worker's Progress, a server's SlowWork, or none.
   void OnTimer(Nanos now, Body body, Outbox* out);
 
+  // The link to the scheduler is lost, and with it what was under way. It is asked once more, by
+  // another link: if it has counted this node out, it says so; else this node ends a second later.
+  void OnLinkLost(Nanos now, std::string why, Outbox* out);
+
   std::optional<uint32_t> rank() const { return rank_; }
   uint64_t session() const { return session_; }  // 0 before Welcome
   // Set when this node's part is over: the exit code and one line that says why.
@@ -65,6 +69,11 @@ class Enrolment {
   Nanos started_ = 0;
   Nanos last_heard_ = 0;
   Nanos tick_due_ = 0;
+  struct LostLink {
+    Nanos ends_at = 0;
+    std::string why;
+  };
+  std::optional<LostLink> lost_link_;
   std::optional<Notice> ended_;
 };
 

@@ -50,6 +50,10 @@ class Node {
     enrolment_.OnMessage(now_, message, &outbox_);
     Collect();
   }
+  void LoseLink() {
+    enrolment_.OnLinkLost(now_, "cut", &outbox_);
+    Collect();
+  }
   void BeWelcomed() { Take(FromScheduler(MessageType::kWelcome, Welcome{2, kNonce})); }
   // As RunTo, with an answer from the scheduler every half second.
   void RunHeardTo(Nanos until) {
@@ -211,6 +215,27 @@ TEST(Enrolment, OurOwnPauseIsNotTheSchedulersSilence) {
   EXPECT_FALSE(node.enrolment().ended().has_value());
   node.RunTo(36 * kSecond);
   EXPECT_TRUE(node.enrolment().ended().has_value());
+}
+
+TEST(Enrolment, WithoutItsLinkToTheSchedulerItAsksOnceMoreAndEnds) {
+  Node node(WorkerOptions());
+  node.BeWelcomed();
+  node.RunHeardTo(kSecond);
+  const size_t said = node.CountOf(MessageType::kHeartbeat);
+  node.LoseLink();
+  EXPECT_EQ(node.CountOf(MessageType::kHeartbeat), said + 1);
+  EXPECT_FALSE(node.enrolment().ended().has_value());
+  node.RunTo(2 * kSecond + kSecond / 10);
+  EXPECT_EQ(node.enrolment().ended(), (Notice{kExitPeerLost, "scheduler lost: cut"}));
+}
+
+TEST(Enrolment, WhatTheSchedulerSaysToThatIsTheReason) {
+  Node node(WorkerOptions());
+  node.BeWelcomed();
+  node.LoseLink();
+  node.Take(FromScheduler(MessageType::kShutdown, Notice{kExitPeerLost, "expelled"}));
+  node.RunTo(5 * kSecond);
+  EXPECT_EQ(node.enrolment().ended(), (Notice{kExitPeerLost, "expelled"}));
 }
 
 TEST(Enrolment, ShutdownEndsItWithItsCode) {

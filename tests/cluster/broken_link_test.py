@@ -29,7 +29,13 @@ def take_descriptor(pid, fd):
         return None
     taken = libc.syscall(PIDFD_GETFD, pidfd, fd, 0)
     os.close(pidfd)
-    return socket.socket(fileno=taken) if taken >= 0 else None
+    if taken < 0:
+        return None
+    try:
+        return socket.socket(fileno=taken)
+    except OSError:  # the descriptor is another file's by now
+        os.close(taken)
+        return None
 
 
 def descriptors(pid):

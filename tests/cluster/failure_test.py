@@ -72,6 +72,25 @@ class FailureTest(ClusterTestCase):
     def test_lost_scheduler(self):
         self.check_lost("scheduler", r"scheduler failed: killed by SIGKILL")
 
+    def test_a_model_that_cannot_be_written_is_no_loss(self):
+        folder = os.path.join(self.dir, "model")
+        os.mkdir(folder)
+        running, _ = self.start("--epochs=10", f"--model_path={folder}/model.safetensors")
+        os.rmdir(folder)
+        self.assertEqual(running.wait(60), 78, running.output())
+        self.assertRegex(running.output(), r"(?m)^soapstone: ended with exit code 78: .*cannot write .*/model.safetensors: "
+                         "No such file or directory")
+        self.assertNotIn("lost", running.output())
+
+    def test_a_server_that_is_told_to_stop_says_so(self):
+        nodes = self.start_by_hand(LONG)
+        server = nodes.pop("server-1")
+        server.process.send_signal(signal.SIGTERM)
+        self.assertEqual(server.wait(10), 143, server.output())
+        for name, node in nodes.items():
+            self.assertEqual(node.wait(10), 138, f"{name}: {node.output()}")
+        self.assertRegex(nodes["scheduler"].output(), "server 1 lost: stopped by a signal")
+
     def test_all_workers_lost(self):
         running, children = self.start(LONG)
         for rank in range(3):

@@ -68,6 +68,23 @@ class StoppedNodeTestCase(ClusterTestCase):
             self.assertEqual(broken, "0")
         return running.output()
 
+    def counted_out(self, policy, name, goes_on, *flags):
+        """With default timeouts; without a launcher, that would end it before it could say anything. It wakes when
+        the others have ended, or gone on without it."""
+        nodes = self.start_by_hand(f"--policy={policy}", *flags)
+        stopped, scheduler = nodes.pop(name), nodes.pop("scheduler")
+        os.kill(stopped.pid, signal.SIGSTOP)
+        scheduler.wait_for(f"{name.replace('-', ' ')} lost: no heartbeat", 15)
+        for node in [] if goes_on else [scheduler, *nodes.values()]:
+            self.assertEqual(node.wait(20), 138, node.output())
+        os.kill(stopped.pid, signal.SIGCONT)
+        self.assertEqual(stopped.wait(20), 138, stopped.output())
+        # Where the job has ended meanwhile, who would have told it may be gone.
+        ends = "expelled: was silent for too long" if goes_on else "(expelled: was silent for too long|scheduler lost)"
+        self.assertRegex(stopped.output(), "ended: " + ends)
+        for node in [scheduler, *nodes.values()] if goes_on else []:
+            self.assertEqual(node.wait(60), 0, node.output())
+
 
 class StoppedNodeTest(StoppedNodeTestCase):
 
@@ -80,6 +97,20 @@ class StoppedNodeTest(StoppedNodeTestCase):
     def test_a_peer_where_nobody_waits_for_another(self):
         # What a link keeps, as much that waits for it, and what the step in hand makes.
         self.stop_one("gossip:mode=pushsum", "worker-1", 4, message=WHOLE, times=3)
+
+    def test_a_step_is_not_held_for_who_was_counted_out(self):
+        self.counted_out("gossip:mode=pushsum", "worker-1", True, *JOB, f"--link_bytes={MIB}")
+
+    def test_a_server_that_stops_for_less_than_the_timeouts(self):
+        # Between two steps nothing is said on most links, and between servers nothing at all before the end.
+        running = self.train("--policy=bsp", "--transport=sockets", "--epochs=8", "--batch=256", "--base_ms=400")
+        running.wait_for(r"^epoch \d+/")
+        server = descendants(running.pid)["server-0"]
+        os.kill(server, signal.SIGSTOP)
+        time.sleep(2.6)  # of 3 s
+        os.kill(server, signal.SIGCONT)
+        self.assertEqual(running.wait(120), 0, running.output())
+        self.assertNotIn("lost", running.output())
 
     def test_all_at_once_as_when_their_machine_sleeps(self):
         running = self.train("--policy=bsp", "--transport=zeromq", "--epochs=20")
@@ -120,22 +151,10 @@ class StoppedNodeCiTest(StoppedNodeTestCase):
     def test_a_peer_where_nobody_waits_for_another(self):
         self.check("gossip:mode=pushsum", "worker-1", message=WHOLE, times=3)
 
-    def counted_out(self, policy, name, goes_on, *flags):
-        """With default timeouts; without a launcher, that would end it before it could say anything. It wakes when
-        the others have ended, or gone on without it."""
-        nodes = self.start_by_hand(f"--policy={policy}", *flags)
-        stopped, scheduler = nodes.pop(name), nodes.pop("scheduler")
-        os.kill(stopped.pid, signal.SIGSTOP)
-        scheduler.wait_for(f"{name.replace('-', ' ')} lost: no heartbeat", 15)
-        for node in [] if goes_on else [scheduler, *nodes.values()]:
-            self.assertEqual(node.wait(20), 138, node.output())
-        os.kill(stopped.pid, signal.SIGCONT)
-        self.assertEqual(stopped.wait(20), 138, stopped.output())
-        # Where the job has ended meanwhile, who would have told it may be gone.
-        ends = "expelled: was silent for too long" if goes_on else "(expelled: was silent for too long|scheduler lost)"
-        self.assertRegex(stopped.output(), "ended: " + ends)
-        for node in [scheduler, *nodes.values()] if goes_on else []:
-            self.assertEqual(node.wait(60), 0, node.output())
+    def test_a_step_is_not_held_for_who_was_counted_out(self):
+        for policy in ["gossip:mode=pushsum", "gossip:mode=dpsgd"]:
+            for transport in ["auto", "sockets", "zeromq"]:
+                self.counted_out(policy, "worker-1", True, *JOB, f"--link_bytes={MIB}", f"--transport={transport}")
 
     def test_a_server_that_is_away_too_long_ends_the_job(self):
         for policy in ["bsp", "async"]:
