@@ -465,9 +465,8 @@ void StreamLinks::Progress() {
   const bool checks = now >= next_check_;
   if (checks) next_check_ = now + kCheckEvery;
   for (auto& [peer, link] : links_) {
-    for (SteadyTime* at : {&link->broken_since, &link->deadline, &link->pulse_at}) {
-      pauses_.Forgive(at);
-    }
+    pauses_.Forgive(&link->broken_since);
+    pauses_.Forgive(&link->pulse_at);
     Advance(link.get(), now);
     if (checks && link->state == Link::State::kOpen) BreakIfStalled(link.get(), now);
     if (link->state == Link::State::kOpen) {
