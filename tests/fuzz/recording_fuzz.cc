@@ -45,7 +45,8 @@ void Read(FuzzInput input) {
       if (event.kind != sim::EventKind::kMessage) continue;
       const wire::Message message = sim::MessageOf(event, actor.address);
       CHECK(!wire::ToString(message).empty());
-      // Where the event is the body itself (a Hello, a server's slow work), its fields are no clock.
+      // Where the event is the body itself (a Hello, a server's slow work), its fields are no
+      // clock.
       const bool is_body = !std::holds_alternative<std::monostate>(message.body);
       if (!is_body) CHECK(sim::IsNamed(event, message));
     }
