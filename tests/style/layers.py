@@ -25,14 +25,20 @@ DATE_IS_MEANT = {
 }
 
 
+OF_TESTS = "tests of "
+
+
 def read_layers(tree):
-    """{room: the rooms that it may include}."""
-    allowed = {}
+    """{room: the rooms that it may include}; and the same of what its tests may besides."""
+    allowed, of_tests = {}, {}
     for line in tree.text("tests/style/layers.txt").splitlines():
         if line and not line.startswith("#"):
             room, _, below = line.partition(":")
-            allowed[room] = set(below.split())
-    return allowed
+            if room.startswith(OF_TESTS):
+                of_tests[room.removeprefix(OF_TESTS)] = set(below.split())
+            else:
+                allowed[room] = set(below.split())
+    return allowed, of_tests
 
 
 def room_of(folder, rooms):
@@ -43,15 +49,16 @@ def room_of(folder, rooms):
 
 def against_layers(tree):
     """Includes from a room into one that is not below it."""
-    allowed = read_layers(tree)
+    allowed, of_tests = read_layers(tree)
     found = []
     for name in tree.of(CPP):
         room = room_of(pathlib.PurePath(name).parent, allowed)
         if not room:
             continue
+        below = allowed[room] | (of_tests.get(room, set()) if name.endswith("_test.cc") else set())
         for match in INCLUDE.finditer(tree.text(name)):
             target = room_of(match[1], allowed)
-            if target and target != room and target not in allowed[room]:
+            if target and target != room and target not in below:
                 line = tree.text(name).count("\n", 0, match.start()) + 1
                 found.append(f"{name}:{line}: {room} may not include {target}")
     return found
@@ -59,7 +66,7 @@ def against_layers(tree):
 
 def circles(tree):
     """Rooms that include each other, be it through others."""
-    rest = {room: set(below) for room, below in read_layers(tree).items()}
+    rest = {room: set(below) for room, below in read_layers(tree)[0].items()}
     while rest:
         free = [room for room, below in rest.items() if not below & rest.keys()]
         if not free:
@@ -71,7 +78,7 @@ def circles(tree):
 
 def dependencies_that_are_no_layers(tree):
     """DEPS of a folder's library that layers.txt does not have."""
-    allowed = read_layers(tree)
+    allowed, _ = read_layers(tree)
     found = []
     for room, below in allowed.items():
         name = f"{room}/CMakeLists.txt"
