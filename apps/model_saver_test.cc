@@ -68,7 +68,9 @@ class ModelSaverTest : public ::testing::Test {
     for (int seen = 0;;) {
       auto end = saver.Advance(&out);
       if (end.has_value()) {
-        if (end->ok()) EXPECT_EQ(saver.work().done_bytes, saver.work().total_bytes);
+        if (end->ok()) {
+          EXPECT_EQ(saver.work().done_bytes, saver.work().total_bytes);
+        }
         return *end;
       }
       const std::vector<wire::Message> asked = std::exchange(out.messages, {});

@@ -514,7 +514,7 @@ TEST_F(ShardTest, ADivergenceIsToldOnceWithWhoAndWhat) {
   Start("bsp", 2, 2);
   for (uint32_t w = 0; w < 2; ++w) {
     const wire::Outbox out = Send(Push(w, 0, {w, w + 1}, w == 1 ? NAN : 1.0f));
-    if (w == 0) EXPECT_TRUE(out.messages.empty());
+    EXPECT_TRUE(w > 0 || out.messages.empty());
   }
   const wire::Outbox first = Send(Clocked(0, 1, 1));
   const wire::Outbox second = Send(Clocked(1, 1, 1));

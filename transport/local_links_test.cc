@@ -210,7 +210,9 @@ TEST_F(LocalLinksTest, ASocketThatBreaksIsMadeAgain) {
       int listens = 1;
       socklen_t size = sizeof(listens);
       const int got = getsockopt(item.fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size);
-      if (got == 0 && listens == 0) ASSERT_EQ(shutdown(item.fd, round % 3), 0);
+      if (got == 0 && listens == 0) {
+        ASSERT_EQ(shutdown(item.fd, round % 3), 0);
+      }
     }
     // Each time from a segment that the other side has not seen.
     blocks.push_back(pools[static_cast<size_t>(round)].Take(size_t{24} << 20));

@@ -151,8 +151,8 @@ TEST_F(StreamChannelTest, EachMessageArrivesOnceOverConnectionsThatBreak) {
       if (turn < 60) {
         const auto priority = static_cast<uint32_t>(random.Below(++at, 3));
         const std::string header = absl::StrCat(priority, " message ", turn);
-        const Buffers payload = {
-            Buffer::CopyOf(Bytes(at, random.Below(at, kLargest[random.Below(++at, 6)] + 1)))};
+        const uint64_t largest = kLargest[random.Below(++at, 6)];
+        const Buffers payload = {Buffer::CopyOf(Bytes(at, random.Below(at, largest + 1)))};
         ASSERT_TRUE(sender_->Send(header, payload, priority).ok());
         sent[priority].push_back(header);
         ++waiting;
