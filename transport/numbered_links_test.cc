@@ -162,6 +162,28 @@ TEST_F(NumberedLinksTest, WhoDidNotListenDoesNotCallOthersSilent) {
   ASSERT_EQ(ends_[1].got.size(), 2u);
 }
 
+// Whenever it stops between two questions on an idle link, and with something on its way.
+TEST_F(NumberedLinksTest, WhoIsStoppedForLessThanTheTimeoutHasLostNothing) {
+  const absl::Duration timeout = absl::Seconds(3);
+  for (int phase = 0; phase < 50; ++phase) {
+    Make(0, {.link_timeout = timeout});
+    Make(1, {.link_timeout = timeout});
+    for (End& end : ends_) end.in.clear();
+    ASSERT_TRUE(Send(0, "hello").ok());
+    Pass(absl::Seconds(5) + phase * absl::Milliseconds(20));
+    if (phase % 2 == 1) {
+      ASSERT_TRUE(Send(0, "to who does not listen").ok());
+    }
+    for (SteadyTime end = now_ + timeout - absl::Milliseconds(50); now_ < end;
+         now_ += absl::Milliseconds(10)) {
+      Turn(0);
+    }
+    Pass(absl::Seconds(1));
+    EXPECT_TRUE(ends_[0].links->TakeLost().empty()) << phase;
+    EXPECT_TRUE(ends_[1].links->TakeLost().empty()) << phase;
+  }
+}
+
 // The other side's door would take a burst for a stranger's.
 TEST_F(NumberedLinksTest, OnAConnectionMadeAnewItAsksBeforeItSendsAgain) {
   ASSERT_TRUE(Send(0, "hello").ok());

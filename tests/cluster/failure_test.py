@@ -75,7 +75,7 @@ class FailureTest(ClusterTestCase):
     def test_a_model_that_cannot_be_written_is_no_loss(self):
         folder = os.path.join(self.dir, "model")
         os.mkdir(folder)
-        running, _ = self.start("--epochs=10", f"--model_path={folder}/model.safetensors")
+        running, _ = self.start("--epochs=25", "--base_ms=5", f"--model_path={folder}/model.safetensors")
         os.rmdir(folder)
         self.assertEqual(running.wait(60), 78, running.output())
         self.assertRegex(running.output(), r"(?m)^soapstone: ended with exit code 78: .*cannot write .*/model.safetensors: "

@@ -28,8 +28,10 @@ OVER_ZEROMQ = ["allreduce"] + ["ssp:s=2", "localsgd:h=2", "gossip:mode=pushsum",
 class StalledLinkTest(BlockedLinkTestCase):
 
     def stall_links(self, running, children, seed):
-        """Stalls the ways of five pairs, each kind of pair in its turn, and waits until all have passed."""
+        """Stalls the ways of five pairs, each kind of pair in its turn, and waits until all have passed. None twice:
+        what comes of two stalls in a row is one that is as long as both, and what lies between."""
         draw = random.Random(seed)
+        before = set()
         stalled = collections.Counter()
         blocks = []  # (when it ends, block, what it is)
         idle = 0
@@ -44,10 +46,14 @@ class StalledLinkTest(BlockedLinkTestCase):
             number = sum(stalled.values())
             if number < len(DURATIONS) and now >= begins + number * BETWEEN:
                 self.assertIsNone(running.process.poll(), "over before all stalls:\n" + running.output())
-                pairs = connected_pairs(children)
+                pairs = {kind: [pair for pair in both if pair not in before]
+                         for kind, both in connected_pairs(children).items()}
+                pairs = {kind: left for kind, left in pairs.items() if left}
                 self.assertTrue(pairs, running.output())
                 kind = min(sorted(pairs), key=lambda k: (stalled[k], draw.random()))
-                a, b = draw.sample(draw.choice(pairs[kind]), 2)
+                pair = draw.choice(pairs[kind])
+                before.add(pair)
+                a, b = draw.sample(pair, 2)
                 both = number % 2 == 0
                 block = Block(children, a, b, both)
                 what = f"{a} {'and' if both else 'to'} {b} for {DURATIONS[number]:.1f} s"

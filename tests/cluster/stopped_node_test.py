@@ -83,7 +83,7 @@ class StoppedNodeTestCase(ClusterTestCase):
         ends = "expelled: was silent for too long" if goes_on else "(expelled: was silent for too long|scheduler lost)"
         self.assertRegex(stopped.output(), "ended: " + ends)
         for node in [scheduler, *nodes.values()] if goes_on else []:
-            self.assertEqual(node.wait(60), 0, node.output())
+            self.assertEqual(node.wait(120), 0, node.output())
 
 
 class StoppedNodeTest(StoppedNodeTestCase):
@@ -100,17 +100,6 @@ class StoppedNodeTest(StoppedNodeTestCase):
 
     def test_a_step_is_not_held_for_who_was_counted_out(self):
         self.counted_out("gossip:mode=pushsum", "worker-1", True, *JOB, f"--link_bytes={MIB}")
-
-    def test_a_server_that_stops_for_less_than_the_timeouts(self):
-        # Between two steps nothing is said on most links, and between servers nothing at all before the end.
-        running = self.train("--policy=bsp", "--transport=sockets", "--epochs=8", "--batch=256", "--base_ms=400")
-        running.wait_for(r"^epoch \d+/")
-        server = descendants(running.pid)["server-0"]
-        os.kill(server, signal.SIGSTOP)
-        time.sleep(2.6)  # of 3 s
-        os.kill(server, signal.SIGCONT)
-        self.assertEqual(running.wait(120), 0, running.output())
-        self.assertNotIn("lost", running.output())
 
     def test_all_at_once_as_when_their_machine_sleeps(self):
         running = self.train("--policy=bsp", "--transport=zeromq", "--epochs=20")
