@@ -13,6 +13,7 @@ LINES_MAX = 500
 FUNCTION_LINES_MAX = 60
 KERNEL_LINES_MAX = 120
 KERNELS = ("compute/cpu/", "compute/cuda/", "compute/reference/")
+NOT_SOURCES = {".git", "build", "runs"}  # as .gitignore
 CLANG_FORMAT = "clang-format-14"
 FORMATTED_AT_ONCE = 40
 FORBIDDEN_STEMS = {"common", "util", "utils", "misc", "helper", "helpers", "manager"}
@@ -28,17 +29,21 @@ PLANTS = "tests/style/"  # names what is not there, to plant it
 
 
 class Tree:
-    """The files of a checkout that git knows; of a copy all that there are. The rules look at `files`, all or some of
-    them."""
+    """The files of a checkout that git knows; of a copy, or where git knows nothing, all that there are but what is
+    built. The rules look at `files`, all or some of them."""
 
     def __init__(self, root, is_copy=False, only=None):
         self.root = pathlib.Path(root)
-        if is_copy:
-            self.known = {str(path.relative_to(root)) for path in self.root.rglob("*") if path.is_file()}
+        done = None
+        if not is_copy:
+            done = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=root,
+                                  stdout=subprocess.PIPE, text=True)
+        if done is not None and done.returncode == 0:
+            self.known = {name for name in done.stdout.splitlines() if (self.root / name).is_file()}
         else:
-            listing = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=root,
-                                     check=True, stdout=subprocess.PIPE, text=True).stdout
-            self.known = {name for name in listing.splitlines() if (self.root / name).is_file()}
+            paths = [path.relative_to(root) for path in self.root.rglob("*") if path.is_file()]
+            self.known = {str(path) for path in paths if path.parts[0] not in NOT_SOURCES and
+                          "__pycache__" not in path.parts}
         self.files = sorted(self.known) if only is None else only
 
     def of(self, suffixes):
