@@ -26,6 +26,7 @@
 #include "glog/logging.h"
 #include "models/safetensors_writer.h"
 #include "scheduler/planner/searcher.h"
+#include "scheduler/planner/searcher_list.h"
 #include "scheduler/planner/space.h"
 #include "scheduler/planner/stale_search.h"
 #include "scheduler/planner/strategy_text.h"

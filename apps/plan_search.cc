@@ -15,6 +15,7 @@
 #include "apps/report.h"
 #include "base/status_macros.h"
 #include "scheduler/planner/micro_batch_search.h"
+#include "scheduler/planner/searcher_list.h"
 #include "scheduler/planner/space.h"
 #include "scheduler/planner/stale_search.h"
 

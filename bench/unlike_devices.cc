@@ -16,6 +16,7 @@
 #include "scheduler/planner/machine_text.h"
 #include "scheduler/planner/roofline_cost.h"
 #include "scheduler/planner/searcher.h"
+#include "scheduler/planner/searcher_list.h"
 #include "scheduler/planner/tofu.h"
 #include "scheduler/planner/uneven.h"
 

@@ -1,6 +1,6 @@
 // One interface for all that look for strategies, from what people do without a search to proofs of
-// the optimum, and the list of them by name. Called by `soapstone plan`, by comparisons, and by any
-// program that plans without a cluster. Values in, values out: reads no clock, keeps nothing.
+// the optimum. searcher_list.h has them by name. Called by `soapstone plan`, by comparisons, and by
+// any program that plans without a cluster. Values in, values out: reads no clock, keeps nothing.
 #pragma once
 
 #include <cstdint>
@@ -89,11 +89,6 @@ class Searcher {
   virtual absl::StatusOr<SearchResult> Search(const SearchProblem& problem,
                                               const SearchOptions& options) const = 0;
 };
-
-// All of them, in the order of listings.
-absl::Span<const Searcher* const> Searchers();
-// Errors: InvalidArgument: there is none of that name; lists the names.
-absl::StatusOr<const Searcher*> FindSearcher(std::string_view name);
 
 // Runs a searcher, and prices what it finds once more by a simulator of its own. Where data
 // parallelism is better than what was searched for, it is the result, and `note` says so.

@@ -1,4 +1,4 @@
-#include "scheduler/planner/searcher.h"
+#include "scheduler/planner/searcher_list.h"
 
 #include <set>
 #include <thread>
