@@ -14,7 +14,7 @@
 #include "base/status_macros.h"
 #include "compute/op_text.h"
 #include "models/graph_text.h"
-#include "scheduler/planner/measured_cost.h"
+#include "scheduler/planner/cost/measured_cost.h"
 #include "wire/text_config.h"
 
 namespace soapstone::apps {

@@ -25,11 +25,11 @@
 #include "base/status_macros.h"
 #include "glog/logging.h"
 #include "models/safetensors_writer.h"
-#include "scheduler/planner/searcher.h"
-#include "scheduler/planner/searcher_list.h"
-#include "scheduler/planner/space.h"
-#include "scheduler/planner/stale_search.h"
-#include "scheduler/planner/strategy_text.h"
+#include "scheduler/planner/pipeline/stale_search.h"
+#include "scheduler/planner/search/searcher.h"
+#include "scheduler/planner/search/space.h"
+#include "scheduler/planner/searchers/searcher_list.h"
+#include "strategy/strategy_text.h"
 #include "wire/text_config.h"
 
 namespace soapstone::apps {

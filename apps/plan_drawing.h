@@ -5,10 +5,10 @@
 #include <string>
 
 #include "absl/types/span.h"
-#include "scheduler/planner/machine.h"
-#include "scheduler/planner/op_graph.h"
-#include "scheduler/planner/simulator.h"
-#include "scheduler/planner/strategy.h"
+#include "scheduler/planner/simulator/simulator.h"
+#include "strategy/machine.h"
+#include "strategy/op_graph.h"
+#include "strategy/strategy.h"
 
 namespace soapstone::apps {
 

@@ -10,7 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "apps/report.h"
-#include "scheduler/planner/strategy_text.h"
+#include "strategy/strategy_text.h"
 
 namespace soapstone::apps {
 namespace {

@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "scheduler/planner/machine.h"
-#include "scheduler/planner/micro_batch_search.h"
-#include "scheduler/planner/op_graph.h"
-#include "scheduler/planner/simulator.h"
-#include "scheduler/planner/stale_search.h"
-#include "scheduler/planner/step_parts.h"
-#include "scheduler/planner/strategy.h"
+#include "scheduler/planner/pipeline/micro_batch_search.h"
+#include "scheduler/planner/pipeline/stale_search.h"
+#include "scheduler/planner/simulator/simulator.h"
+#include "scheduler/planner/simulator/step_parts.h"
+#include "strategy/machine.h"
+#include "strategy/op_graph.h"
+#include "strategy/strategy.h"
 
 namespace soapstone::apps {
 

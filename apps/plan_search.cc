@@ -14,10 +14,10 @@
 #include "apps/node_loop.h"
 #include "apps/report.h"
 #include "base/status_macros.h"
-#include "scheduler/planner/micro_batch_search.h"
-#include "scheduler/planner/searcher_list.h"
-#include "scheduler/planner/space.h"
-#include "scheduler/planner/stale_search.h"
+#include "scheduler/planner/pipeline/micro_batch_search.h"
+#include "scheduler/planner/pipeline/stale_search.h"
+#include "scheduler/planner/search/space.h"
+#include "scheduler/planner/searchers/searcher_list.h"
 
 namespace soapstone::apps {
 namespace {

@@ -9,8 +9,8 @@
 #include "absl/status/statusor.h"
 #include "apps/plan_report.h"
 #include "apps/planning.h"
-#include "scheduler/planner/micro_batch_search.h"
-#include "scheduler/planner/searcher.h"
+#include "scheduler/planner/pipeline/micro_batch_search.h"
+#include "scheduler/planner/search/searcher.h"
 
 namespace soapstone::apps {
 

@@ -15,10 +15,10 @@
 #include "glog/logging.h"
 #include "models/sparse_model.h"
 #include "models/zoo.h"
-#include "scheduler/planner/baselines.h"
-#include "scheduler/planner/machine_text.h"
-#include "scheduler/planner/measured_cost.h"
-#include "scheduler/planner/roofline_cost.h"
+#include "scheduler/planner/cost/measured_cost.h"
+#include "scheduler/planner/cost/roofline_cost.h"
+#include "scheduler/planner/searchers/baselines.h"
+#include "strategy/machine_text.h"
 
 namespace soapstone::apps {
 namespace {

@@ -10,12 +10,12 @@
 #include "absl/status/statusor.h"
 #include "apps/plan_report.h"
 #include "models/graph.h"
-#include "scheduler/planner/cost_model.h"
-#include "scheduler/planner/machine.h"
-#include "scheduler/planner/op_graph.h"
-#include "scheduler/planner/pricer.h"
-#include "scheduler/planner/simulator.h"
-#include "scheduler/planner/strategy.h"
+#include "scheduler/planner/cost/cost_model.h"
+#include "scheduler/planner/simulator/pricer.h"
+#include "scheduler/planner/simulator/simulator.h"
+#include "strategy/machine.h"
+#include "strategy/op_graph.h"
+#include "strategy/strategy.h"
 
 namespace soapstone::apps {
 

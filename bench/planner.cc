@@ -9,12 +9,12 @@
 #include "absl/strings/str_format.h"
 #include "glog/logging.h"
 #include "models/zoo.h"
-#include "scheduler/planner/machine_text.h"
-#include "scheduler/planner/moves.h"
-#include "scheduler/planner/op_graph.h"
-#include "scheduler/planner/roofline_cost.h"
-#include "scheduler/planner/simulator.h"
-#include "scheduler/planner/space.h"
+#include "scheduler/planner/cost/roofline_cost.h"
+#include "scheduler/planner/search/moves.h"
+#include "scheduler/planner/search/space.h"
+#include "scheduler/planner/simulator/simulator.h"
+#include "strategy/machine_text.h"
+#include "strategy/op_graph.h"
 
 namespace soapstone::bench {
 namespace {

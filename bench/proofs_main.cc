@@ -13,10 +13,10 @@
 #include "base/exit_codes.h"
 #include "glog/logging.h"
 #include "models/zoo.h"
-#include "scheduler/planner/machine_text.h"
-#include "scheduler/planner/roofline_cost.h"
-#include "scheduler/planner/searcher.h"
-#include "scheduler/planner/searcher_list.h"
+#include "scheduler/planner/cost/roofline_cost.h"
+#include "scheduler/planner/search/searcher.h"
+#include "scheduler/planner/searchers/searcher_list.h"
+#include "strategy/machine_text.h"
 
 namespace soapstone {
 namespace {

@@ -11,14 +11,14 @@
 #include "base/status_macros.h"
 #include "glog/logging.h"
 #include "models/zoo.h"
-#include "scheduler/planner/accpar.h"
-#include "scheduler/planner/baselines.h"
-#include "scheduler/planner/machine_text.h"
-#include "scheduler/planner/roofline_cost.h"
-#include "scheduler/planner/searcher.h"
-#include "scheduler/planner/searcher_list.h"
-#include "scheduler/planner/tofu.h"
-#include "scheduler/planner/uneven.h"
+#include "scheduler/planner/additive/accpar.h"
+#include "scheduler/planner/additive/tofu.h"
+#include "scheduler/planner/cost/roofline_cost.h"
+#include "scheduler/planner/search/searcher.h"
+#include "scheduler/planner/search/uneven.h"
+#include "scheduler/planner/searchers/baselines.h"
+#include "scheduler/planner/searchers/searcher_list.h"
+#include "strategy/machine_text.h"
 
 namespace soapstone::bench {
 namespace {

@@ -9,10 +9,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "glog/logging.h"
-#include "scheduler/planner/cost_model.h"
-#include "scheduler/planner/machine.h"
-#include "scheduler/planner/op_graph.h"
-#include "scheduler/planner/strategy.h"
+#include "scheduler/planner/cost/cost_model.h"
+#include "strategy/machine.h"
+#include "strategy/op_graph.h"
+#include "strategy/strategy.h"
 
 namespace soapstone::planner {
 

@@ -1,8 +1,8 @@
-// Files of measured costs (scheduler/planner/measured_cost.h). Input: the text, in which MODEL
+// Files of measured costs (scheduler/planner/cost/measured_cost.h). Input: the text, in which MODEL
 // stands for the hash of the model that it is of. What was taken prices every operator.
 #include "absl/strings/str_replace.h"
-#include "scheduler/planner/measured_cost.h"
-#include "scheduler/planner/strategy.h"
+#include "scheduler/planner/cost/measured_cost.h"
+#include "strategy/strategy.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/fuzz/planned_model.h"
 

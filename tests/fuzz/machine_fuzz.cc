@@ -1,5 +1,5 @@
-// Machine texts (scheduler/planner/machine_text.h). Input: the text.
-#include "scheduler/planner/machine_text.h"
+// Machine texts (strategy/machine_text.h). Input: the text.
+#include "strategy/machine_text.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace soapstone::fuzz {

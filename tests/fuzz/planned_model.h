@@ -4,8 +4,8 @@
 
 #include "glog/logging.h"
 #include "models/zoo.h"
-#include "scheduler/planner/machine_text.h"
-#include "scheduler/planner/op_graph.h"
+#include "strategy/machine_text.h"
+#include "strategy/op_graph.h"
 
 namespace soapstone::fuzz {
 

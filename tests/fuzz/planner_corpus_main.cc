@@ -3,7 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_replace.h"
-#include "scheduler/planner/strategy_text.h"
+#include "strategy/strategy_text.h"
 #include "tests/fuzz/corpus_folder.h"
 #include "tests/fuzz/planned_model.h"
 #include "wire/text_config.h"

@@ -1,7 +1,7 @@
-// Strategy texts (scheduler/planner/strategy_text.h). Input: the text, in which MODEL and MACHINE
+// Strategy texts (strategy/strategy_text.h). Input: the text, in which MODEL and MACHINE
 // stand for the hashes of those that it is for.
 #include "absl/strings/str_replace.h"
-#include "scheduler/planner/strategy_text.h"
+#include "strategy/strategy_text.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/fuzz/planned_model.h"
 #include "wire/text_config.h"

@@ -19,11 +19,11 @@
 #include "glog/logging.h"
 #include "gtest/gtest.h"
 #include "models/zoo.h"
-#include "scheduler/planner/machine_text.h"
-#include "scheduler/planner/moves.h"
-#include "scheduler/planner/roofline_cost.h"
-#include "scheduler/planner/simulator.h"
+#include "scheduler/planner/cost/roofline_cost.h"
+#include "scheduler/planner/search/moves.h"
+#include "scheduler/planner/simulator/simulator.h"
 #include "sim/fault_world.h"
+#include "strategy/machine_text.h"
 
 namespace soapstone {
 namespace {

@@ -1,0 +1,204 @@
+// What a chain of proposals leaves behind is what a new simulator makes of the same strategy, bit
+// for bit; and timelines keep to the equations of simulator.h.
+#include <map>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "models/zoo.h"
+#include "scheduler/planner/planner_fixture.h"
+#include "scheduler/planner/search/moves.h"
+#include "scheduler/planner/simulator/simulator.h"
+
+namespace soapstone::planner {
+namespace {
+
+using compute::Linear;
+
+// Convolution with halo, batch norm, an lstm in two chunks that share weights, a join, a loss.
+OpGraph MixedGraph() {
+  FakeGraph g(8);
+  FakeTensor image = g.Input({8, 3, 7, 7});
+  image =
+      g.Add(compute::Conv2d{.channels = 4, .window = compute::Window::Square(3, 2, 1)}, {image});
+  image = g.Add(compute::BatchNorm{}, {image});
+  image = g.Add(compute::Reshape{.shape = {64}}, {image});
+  const FakeTensor left = g.Add(Linear{.outputs = 8}, {image});
+  FakeTensor x = g.Input({8, 3, 6});
+  auto chunk =
+      g.AddAll(compute::Lstm{.hidden = 8, .state = true}, {x, g.Input({8, 8}), g.Input({8, 8})}, 1);
+  chunk = g.AddAll(compute::Lstm{.hidden = 8, .state = true}, {x, chunk[1], chunk[2]}, 1);
+  const FakeTensor sum = g.Add(compute::Add{}, {left, chunk[1]});
+  const FakeTensor logits = g.Add(Linear{.outputs = 12}, {sum});
+  g.Add(compute::SoftmaxCrossEntropy{}, {logits, g.Input({8}, compute::DataType::kInt32)});
+  return g.graph();
+}
+
+// LeNet-5 in four micro-batches.
+OpGraph MicroBatches() {
+  return *MakeOpGraph(*models::BuildModel("lenet5", models::ModelInput{}),
+                      {.batch = 8, .micro_batches = 4});
+}
+
+// The least (micro-batch, readiness) first among those that are ready when the device is free,
+// at once where something is. What neither tells apart may come in any order.
+std::string DeviceFault(const OpGraph& graph, std::vector<TimelineTask> tasks) {
+  const auto turn = [&](const TimelineTask& task) {
+    const bool computes = task.kind == TaskKind::kForward || task.kind == TaskKind::kBackward;
+    return std::pair<int64_t, Nanos>(
+        computes ? graph.ops[task.of].micro_batch : graph.micro_batches - 1, task.ready);
+  };
+  std::sort(tasks.begin(), tasks.end(),
+            [](const auto& a, const auto& b) { return a.start < b.start; });
+  Nanos free_at = 0;
+  for (auto it = tasks.begin(); it != tasks.end(); ++it) {
+    Nanos first = kNever;
+    for (auto other = it; other != tasks.end(); ++other) first = std::min(first, other->ready);
+    if (it->start != std::max(first, free_at) || it->ready > it->start || it->end <= it->start) {
+      return absl::StrCat("device at ", it->start);
+    }
+    for (auto other = it; other != tasks.end(); ++other) {
+      if (other->ready <= it->start && turn(*other) < turn(*it)) {
+        return absl::StrCat("overtaken at ", it->start);
+      }
+    }
+    free_at = it->end;
+  }
+  return "";
+}
+
+// "": queues serve one task at a time, in the order of readiness (devices by micro-batch, where
+// there are several), at once where they can.
+std::string QueueFault(const OpGraph& graph, size_t devices,
+                       const std::vector<TimelineTask>& timeline) {
+  std::map<uint32_t, std::vector<TimelineTask>> queues;
+  for (const TimelineTask& task : timeline) {
+    queues[task.resource].push_back(task);
+  }
+  for (auto& [resource, tasks] : queues) {
+    if (graph.micro_batches > 1 && resource < devices) {
+      const std::string fault = DeviceFault(graph, tasks);
+      if (!fault.empty()) return fault;
+      continue;
+    }
+    // The timeline is in the order of ids.
+    std::stable_sort(tasks.begin(), tasks.end(),
+                     [](const auto& a, const auto& b) { return a.ready < b.ready; });
+    Nanos free_at = 0;
+    for (const TimelineTask& task : tasks) {
+      if (task.start != std::max(task.ready, free_at) || task.end <= task.start) {
+        return absl::StrCat("queue ", resource, " at ", task.start);
+      }
+      free_at = task.end;
+    }
+  }
+  return "";
+}
+
+struct ProposalCase {
+  Synchronization synchronization;
+  int64_t segment_bytes;
+  bool in_micro_batches = false;
+  uint32_t staleness = 0;
+  bool on_nodes = false;  // servers
+};
+
+class ProposalTest : public testing::TestWithParam<ProposalCase> {};
+
+TEST_P(ProposalTest, ChainsLeaveWhatANewSimulatorMakes) {
+  const OpGraph graph = GetParam().in_micro_batches ? MicroBatches() : MixedGraph();
+  // Without latencies QueueFault can tell whose turn it is where paths of two lengths meet.
+  const bool on_nodes = GetParam().on_nodes;
+  const Machine machine = FakeMachine(
+      {.nodes = 2, .latency_ns = on_nodes ? 0 : 10, .servers = 2, .on_nodes = on_nodes});
+  const size_t devices = machine.devices().size();
+  const FakeCosts costs(0.05);
+  const SimulatorOptions options = {.segment_bytes = GetParam().segment_bytes};
+  const Space space(&graph, &machine);
+  Simulator chain(&graph, &machine, &costs, options), fresh(&graph, &machine, &costs, options);
+  Simulator late(&graph, &machine, &costs, options);  // runs everything to its end
+  late.set_early_rejection(false);
+  MoveMaker moves(&space);
+  Dice dice(3, static_cast<uint64_t>(GetParam().synchronization));
+  Strategy seed = DataParallel(graph, 4);
+  seed.synchronization = GetParam().synchronization;
+  seed.staleness = GetParam().staleness;
+  ASSERT_TRUE(chain.SetStrategy(seed).ok());
+  ASSERT_TRUE(late.SetStrategy(seed).ok());
+  Nanos now = chain.StepTime();
+  int moved = 0;  // accepted with other servers
+  for (int i = 0; i < 400; ++i) {
+    const auto changes = moves.Draw(chain, &dice);
+    const auto servers = moves.servers();
+    // Now and then with bounds, so that early rejections are taken back as well.
+    chain.set_early_rejection(dice.Below(2) == 0);
+    const Nanos time = chain.Propose(changes, now + now / 50, servers);
+    ASSERT_EQ(late.Propose(changes, now + now / 50, servers), time) << i;
+    if (time == kNever || dice.Below(2) == 0) {
+      chain.Reject();
+      late.Reject();
+    } else {
+      chain.Accept();
+      late.Accept();
+      now = time;
+      moved += servers.empty() ? 0 : 1;
+    }
+    ASSERT_TRUE(fresh.SetStrategy(chain.strategy()).ok());
+    ASSERT_EQ(chain.StepTime(), fresh.StepTime()) << i;
+    ASSERT_EQ(chain.StepTime(), now) << i;
+    const std::vector<TimelineTask> timeline = chain.Timeline();
+    ASSERT_EQ(timeline, fresh.Timeline()) << i;
+    ASSERT_EQ(QueueFault(graph, devices, timeline), "") << i;
+    ASSERT_EQ(chain.IterationTime(), fresh.IterationTime()) << i;
+    const Breakdown a = chain.Explain(), b = fresh.Explain();
+    ASSERT_EQ(a.busy_ns, b.busy_ns) << i;
+    ASSERT_GE(chain.IterationTime(), *std::max_element(a.busy_ns.begin(), a.busy_ns.end())) << i;
+    ASSERT_EQ(a.memory_bytes, b.memory_bytes) << i;
+    ASSERT_EQ(a.sync_bytes + a.transfer_bytes, b.sync_bytes + b.transfer_bytes) << i;
+  }
+  if (seed.synchronization == Synchronization::kServers) {
+    EXPECT_GT(moved, 2);
+  } else {
+    EXPECT_EQ(moved, 0);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Machines, ProposalTest,
+                         testing::Values(ProposalCase{Synchronization::kOwner, 0},
+                                         ProposalCase{Synchronization::kOwner, 64},
+                                         ProposalCase{Synchronization::kRing, 0},
+                                         ProposalCase{Synchronization::kServers, 0},
+                                         ProposalCase{Synchronization::kServers, 64, false, 1,
+                                                      true},
+                                         ProposalCase{Synchronization::kOwner, 0, true},
+                                         ProposalCase{Synchronization::kRing, 64, true},
+                                         ProposalCase{Synchronization::kServers, 0, true},
+                                         ProposalCase{Synchronization::kOwner, 0, false, 2},
+                                         ProposalCase{Synchronization::kRing, 0, true, 1}));
+
+TEST(QueueFaultTest, FindsATaskThatOvertakes) {
+  const OpGraph graph = MixedGraph();
+  const Machine machine = FakeMachine({.nodes = 2});
+  const FakeCosts costs;
+  Simulator simulator(&graph, &machine, &costs);
+  ASSERT_TRUE(simulator.SetStrategy(DataParallel(graph, 4)).ok());
+  std::vector<TimelineTask> timeline = simulator.Timeline();
+  ASSERT_EQ(QueueFault(graph, 4, timeline), "");
+  timeline[5].start -= 1;
+  EXPECT_NE(QueueFault(graph, 4, timeline), "");
+}
+
+TEST(QueueFaultTest, FindsAMicroBatchThatOvertakes) {
+  OpGraph graph = MicroBatches();
+  const Machine machine = FakeMachine({});
+  const FakeCosts costs;
+  Simulator simulator(&graph, &machine, &costs);
+  ASSERT_TRUE(simulator.SetStrategy(SingleDevice(graph, 0)).ok());
+  const std::vector<TimelineTask> timeline = simulator.Timeline();
+  ASSERT_EQ(QueueFault(graph, 2, timeline), "");
+  // Without its micro-batches the same timeline is out of order.
+  for (PlanOp& op : graph.ops) op.micro_batch = 0;
+  EXPECT_NE(QueueFault(graph, 2, timeline), "");
+}
+
+}  // namespace
+}  // namespace soapstone::planner

@@ -1,0 +1,186 @@
+#include "strategy/strategy_text.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "wire/text_config.h"
+
+namespace soapstone::planner {
+namespace {
+
+constexpr uint32_t kStrategyVersion = 1;
+
+template <class... Pieces>
+absl::Status Refuse(const std::string& file, const Pieces&... pieces) {
+  return absl::InvalidArgumentError(absl::StrCat(file, ": ", pieces...));
+}
+
+std::string ShortHash(const std::string& sha256) { return sha256.substr(0, 12); }
+
+absl::Status CheckMadeFor(const wire::Strategy& message, const std::string& file,
+                          const OpGraph& graph, const Machine& machine) {
+  if (message.model_sha256() != graph.model_sha256) {
+    return Refuse(file, "a strategy for ", message.model(), " (", ShortHash(message.model_sha256()),
+                  "), not for ", graph.model, " (", ShortHash(graph.model_sha256), ")");
+  }
+  if (message.batch() != graph.batch || message.time_chunk() != graph.time_chunk) {
+    return Refuse(file, "a strategy for batch ", message.batch(), " and time chunk ",
+                  message.time_chunk(), ", not for ", graph.batch, " and ", graph.time_chunk);
+  }
+  const int64_t micro_batches = std::max<int64_t>(1, message.micro_batches());
+  if (micro_batches != graph.micro_batches) {
+    return Refuse(file, "a strategy for ", micro_batches, " micro-batches, not for ",
+                  graph.micro_batches);
+  }
+  const std::string machine_sha256 = HashOf(machine);
+  if (message.machine_sha256() != machine_sha256) {
+    return Refuse(file, "a strategy for ", message.devices(), " devices of ", message.machine(),
+                  " (", ShortHash(message.machine_sha256()), "), not for ",
+                  machine.devices().size(), " of ", machine.name(), " (", ShortHash(machine_sha256),
+                  ")");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Synchronization> SynchronizationOf(const std::string& name,
+                                                  const std::string& file) {
+  for (const Synchronization s :
+       {Synchronization::kOwner, Synchronization::kRing, Synchronization::kServers}) {
+    if (NameOf(s) == name) return s;
+  }
+  return Refuse(file, "synchronization: '", name, "' is none of owner, ring, servers");
+}
+
+absl::StatusOr<OpConfig> ConfigFrom(const wire::OpConfig& message, const std::string& file,
+                                    const PlanOp& op) {
+  OpConfig config;
+  config.degrees.assign(op.rule.dims.size(), 1);
+  config.devices.assign(message.devices().begin(), message.devices().end());
+  for (const wire::Split& split : message.splits()) {
+    const auto dim = std::find_if(op.rule.dims.begin(), op.rule.dims.end(),
+                                  [&](const auto& d) { return d.name == split.dim(); });
+    if (dim == op.rule.dims.end()) {
+      return Refuse(file, op.name, ": it has no dimension '", split.dim(), "'");
+    }
+    const auto d = static_cast<size_t>(dim - op.rule.dims.begin());
+    config.degrees[d] = split.parts();
+    if (split.cuts().empty()) continue;
+    config.cuts.resize(op.rule.dims.size());
+    config.cuts[d].assign(split.cuts().begin(), split.cuts().end());
+  }
+  return config;
+}
+
+absl::Status KeptFrom(const wire::Strategy& message, const std::string& file, const OpGraph& graph,
+                      Strategy* strategy) {
+  if (message.kept().empty()) return absl::OkStatus();
+  strategy->servers.resize(graph.groups.size());
+  for (const wire::Kept& kept : message.kept()) {
+    const auto group = std::find_if(
+        graph.groups.begin(), graph.groups.end(), [&](const std::vector<uint32_t>& ops) {
+          return !ops.empty() && graph.ops[ops.front()].name == kept.op();
+        });
+    if (group == graph.groups.end()) {
+      return Refuse(file, "kept: no weight group begins with '", kept.op(), "'");
+    }
+    std::vector<uint32_t>& servers =
+        strategy->servers[static_cast<size_t>(group - graph.groups.begin())];
+    if (!servers.empty()) return Refuse(file, "kept: '", kept.op(), "' stands there twice");
+    if (kept.servers().empty()) return Refuse(file, "kept: '", kept.op(), "' has no servers");
+    servers.assign(kept.servers().begin(), kept.servers().end());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string NameOf(Synchronization synchronization) {
+  switch (synchronization) {
+    case Synchronization::kOwner:
+      return "owner";
+    case Synchronization::kRing:
+      return "ring";
+    case Synchronization::kServers:
+      return "servers";
+  }
+  return "";
+}
+
+wire::Strategy MessageOf(const OpGraph& graph, const Machine& machine,
+                         const std::string& costs_sha256, const Strategy& strategy) {
+  wire::Strategy message;
+  message.set_version(kStrategyVersion);
+  message.set_model(graph.model);
+  message.set_model_sha256(graph.model_sha256);
+  message.set_batch(graph.batch);
+  message.set_time_chunk(graph.time_chunk);
+  if (graph.micro_batches > 1) message.set_micro_batches(graph.micro_batches);
+  message.set_machine(machine.name());
+  message.set_machine_sha256(HashOf(machine));
+  message.set_devices(static_cast<uint32_t>(machine.devices().size()));
+  message.set_costs_sha256(costs_sha256);
+  message.set_synchronization(NameOf(strategy.synchronization));
+  message.set_staleness(strategy.staleness);
+  for (size_t group = 0; group < strategy.servers.size(); ++group) {
+    const std::vector<uint32_t>& servers = strategy.servers[group];
+    if (servers.empty()) continue;
+    wire::Kept* kept = message.add_kept();
+    kept->set_op(graph.ops[graph.groups[group].front()].name);
+    kept->mutable_servers()->Add(servers.begin(), servers.end());
+  }
+  for (size_t i = 0; i < graph.ops.size(); ++i) {
+    const PlanOp& op = graph.ops[i];
+    const OpConfig& config = strategy.ops[i];
+    wire::OpConfig* to = message.add_ops();
+    to->set_name(op.name);
+    for (size_t d = 0; d < config.degrees.size(); ++d) {
+      if (config.degrees[d] == 1) continue;
+      wire::Split* split = to->add_splits();
+      split->set_dim(op.rule.dims[d].name);
+      split->set_parts(config.degrees[d]);
+      if (config.cuts.empty()) continue;
+      split->mutable_cuts()->Add(config.cuts[d].begin(), config.cuts[d].end());
+    }
+    to->mutable_devices()->Add(config.devices.begin(), config.devices.end());
+  }
+  return message;
+}
+
+absl::StatusOr<wire::Strategy> ParseStrategy(const std::string& text, const std::string& file) {
+  wire::Strategy message;
+  SOAP_RETURN_IF_ERROR(wire::ParseTextConfig(text, file, &message));
+  if (message.version() != kStrategyVersion) {
+    return Refuse(file, "strategies of version ", message.version(), " are not known, only of ",
+                  kStrategyVersion, "; plan again");
+  }
+  return message;
+}
+
+absl::StatusOr<Strategy> StrategyFrom(const wire::Strategy& message, const std::string& file,
+                                      const OpGraph& graph, const Machine& machine) {
+  SOAP_RETURN_IF_ERROR(CheckMadeFor(message, file, graph, machine));
+  if (static_cast<size_t>(message.ops_size()) != graph.ops.size()) {
+    return Refuse(file, "ops: it has ", message.ops_size(), " operators, the model ",
+                  graph.ops.size());
+  }
+  Strategy strategy = {.staleness = message.staleness()};
+  SOAP_ASSIGN_OR_RETURN(strategy.synchronization,
+                        SynchronizationOf(message.synchronization(), file));
+  for (size_t i = 0; i < graph.ops.size(); ++i) {
+    const wire::OpConfig& of = message.ops(static_cast<int>(i));
+    if (of.name() != graph.ops[i].name) {
+      return Refuse(file, "ops: '", of.name(), "' stands where the model has '", graph.ops[i].name,
+                    "'");
+    }
+    SOAP_ASSIGN_OR_RETURN(OpConfig config, ConfigFrom(of, file, graph.ops[i]));
+    strategy.ops.push_back(std::move(config));
+  }
+  SOAP_RETURN_IF_ERROR(KeptFrom(message, file, graph, &strategy));
+  const absl::Status fits = CheckStrategy(graph, machine, strategy);
+  if (!fits.ok()) return Refuse(file, fits.message());
+  return strategy;
+}
+
+}  // namespace soapstone::planner

@@ -1,0 +1,32 @@
+// Strategies as files (wire/strategy.proto): with what they were made for, so that they are not
+// taken for another model or machine. Called by the shell, which reads and writes the files.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "strategy/machine.h"
+#include "strategy/op_graph.h"
+#include "strategy/strategy.h"
+#include "wire/strategy.pb.h"
+
+namespace soapstone::planner {
+
+// costs_sha256: of the cost model by which it was found. `predicted` is left to the caller.
+wire::Strategy MessageOf(const OpGraph& graph, const Machine& machine,
+                         const std::string& costs_sha256, const Strategy& strategy);
+
+// `file` stands for the text in errors. Errors: InvalidArgument, one line: not such a text, an
+// unknown version.
+absl::StatusOr<wire::Strategy> ParseStrategy(const std::string& text, const std::string& file);
+
+// Errors: InvalidArgument, "file: what": it is for another model, batch, chunk of time, number of
+// micro-batches, machine or number of devices (both are named); operators, dimensions, devices or
+// servers that are not there.
+absl::StatusOr<Strategy> StrategyFrom(const wire::Strategy& message, const std::string& file,
+                                      const OpGraph& graph, const Machine& machine);
+
+// "owner", "ring", "servers"
+std::string NameOf(Synchronization synchronization);
+
+}  // namespace soapstone::planner
