@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/ids.h"
-#include "models/graph.h"
+#include "models/graph/graph.h"
 
 namespace soapstone::apps {
 

@@ -22,7 +22,7 @@
 #include "base/exit_codes.h"
 #include "base/status_macros.h"
 #include "experiment/cosim.h"
-#include "models/safetensors_writer.h"
+#include "models/formats/safetensors_writer.h"
 
 namespace soapstone::apps {
 namespace {

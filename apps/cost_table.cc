@@ -13,7 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "compute/op_text.h"
-#include "models/graph_text.h"
+#include "models/graph/graph_text.h"
 #include "scheduler/planner/cost/measured_cost.h"
 #include "wire/text_config.h"
 

@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "apps/roofline.h"
 #include "apps/step_profile.h"
-#include "models/graph.h"
+#include "models/graph/graph.h"
 #include "wire/costs.pb.h"
 
 namespace soapstone::apps {

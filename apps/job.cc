@@ -7,10 +7,10 @@
 #include "base/fingerprint.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
-#include "models/model_input.h"
-#include "models/onnx/read_onnx.h"
-#include "models/weights.h"
-#include "models/zoo.h"
+#include "models/formats/onnx/read_onnx.h"
+#include "models/formats/weights.h"
+#include "models/runtime/model_input.h"
+#include "models/zoo/zoo.h"
 
 namespace soapstone::apps {
 namespace {

@@ -10,9 +10,9 @@
 #include "apps/job_config.h"
 #include "base/ids.h"
 #include "compute/init.h"
-#include "models/dataset.h"
-#include "models/graph.h"
-#include "models/sparse_model.h"
+#include "models/data/dataset.h"
+#include "models/graph/graph.h"
+#include "models/tables/sparse_model.h"
 #include "server/store_fault.h"
 #include "wire/layout.h"
 
@@ -21,8 +21,8 @@ namespace soapstone::apps {
 struct Job {
   wire::JobConfig config;  // with defaults
   JobSpecs specs;
-  // A model of tensors: its data and its graph. Of tables (models/sparse_model.h): `tables`, which
-  // has the data, and the graph of those that have tensors too.
+  // A model of tensors: its data and its graph. Of tables (models/tables/sparse_model.h): `tables`,
+  // which has the data, and the graph of those that have tensors too.
   std::shared_ptr<const models::TrainTest> data;
   std::shared_ptr<const models::Graph> graph;
   std::shared_ptr<const models::SparseModel> tables;

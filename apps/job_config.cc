@@ -16,8 +16,8 @@
 #include "absl/strings/str_split.h"
 #include "base/fingerprint.h"
 #include "base/status_macros.h"
-#include "models/augmentation.h"
-#include "models/sparse_model.h"
+#include "models/data/augmentation.h"
+#include "models/tables/sparse_model.h"
 #include "wire/text_config.h"
 
 namespace soapstone::apps {
@@ -299,7 +299,7 @@ absl::Status CheckRebalance(const wire::JobConfig& config,
   return absl::OkStatus();
 }
 
-// Models over tables (models/sparse_model.h): what does not go with them.
+// Models over tables (models/tables/sparse_model.h): what does not go with them.
 absl::Status CheckTables(const wire::JobConfig& config, const consistency::PolicyTraits& policy) {
   if (!models::IsSparseModel(config.model())) return absl::OkStatus();
   if (!policy.takes_tables()) {

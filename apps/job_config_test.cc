@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "apps/job.h"
-#include "models/data_fixture.h"
+#include "models/data/data_fixture.h"
 
 namespace soapstone::apps {
 namespace {

@@ -7,7 +7,7 @@
 #include "apps/job.h"
 #include "base/exit_codes.h"
 #include "base/status_macros.h"
-#include "models/safetensors_writer.h"
+#include "models/formats/safetensors_writer.h"
 
 namespace soapstone::apps {
 

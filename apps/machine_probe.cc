@@ -16,7 +16,7 @@
 #include "apps/sync_probe.h"
 #include "base/status_macros.h"
 #include "compute/cpu/backend.h"
-#include "models/safetensors_writer.h"
+#include "models/formats/safetensors_writer.h"
 
 namespace soapstone::apps {
 namespace {

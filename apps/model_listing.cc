@@ -9,9 +9,9 @@
 #include "apps/report.h"
 #include "base/status_macros.h"
 #include "compute/op_text.h"
-#include "models/graph_text.h"
-#include "models/sparse_model.h"
-#include "models/zoo.h"
+#include "models/graph/graph_text.h"
+#include "models/tables/sparse_model.h"
+#include "models/zoo/zoo.h"
 
 namespace soapstone::apps {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "apps/step_memory.h"
-#include "models/graph.h"
+#include "models/graph/graph.h"
 
 namespace soapstone::apps {
 

@@ -15,7 +15,7 @@
 #include "absl/status/statusor.h"
 #include "base/bounded_inbox.h"
 #include "base/mutex.h"
-#include "models/safetensors_writer.h"
+#include "models/formats/safetensors_writer.h"
 #include "server/model_gatherer.h"
 #include "wire/layout.h"
 #include "wire/message.h"

@@ -10,7 +10,7 @@
 #include "apps/job_source.h"
 #include "apps/model_listing.h"
 #include "base/exit_codes.h"
-#include "models/graph_text.h"
+#include "models/graph/graph_text.h"
 
 namespace soapstone::apps {
 namespace {

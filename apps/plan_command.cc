@@ -24,7 +24,7 @@
 #include "base/exit_codes.h"
 #include "base/status_macros.h"
 #include "glog/logging.h"
-#include "models/safetensors_writer.h"
+#include "models/formats/safetensors_writer.h"
 #include "scheduler/planner/pipeline/stale_search.h"
 #include "scheduler/planner/search/searcher.h"
 #include "scheduler/planner/search/space.h"

@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "apps/plan_report.h"
-#include "models/graph.h"
+#include "models/graph/graph.h"
 #include "scheduler/planner/cost/cost_model.h"
 #include "scheduler/planner/simulator/pricer.h"
 #include "scheduler/planner/simulator/simulator.h"

@@ -9,7 +9,7 @@
 #include "apps/roofline.h"
 #include "apps/step_profile.h"
 #include "compute/cuda/cuda_backend.h"
-#include "models/zoo.h"
+#include "models/zoo/zoo.h"
 
 namespace soapstone::apps {
 namespace {

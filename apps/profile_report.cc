@@ -9,7 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "apps/model_listing.h"
 #include "apps/report.h"
-#include "models/graph_text.h"
+#include "models/graph/graph_text.h"
 
 namespace soapstone::apps {
 namespace {

@@ -9,7 +9,7 @@
 #include "apps/roofline.h"
 #include "apps/step_memory.h"
 #include "apps/step_profile.h"
-#include "models/graph.h"
+#include "models/graph/graph.h"
 
 namespace soapstone::apps {
 

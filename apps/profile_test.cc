@@ -17,8 +17,8 @@
 #include "apps/step_memory.h"
 #include "apps/step_profile.h"
 #include "compute/op_text.h"
-#include "models/graph_text.h"
-#include "models/zoo.h"
+#include "models/graph/graph_text.h"
+#include "models/zoo/zoo.h"
 
 namespace soapstone::apps {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "models/feed.h"
-#include "models/graph.h"
+#include "models/data/feed.h"
+#include "models/graph/graph.h"
 
 namespace soapstone::apps {
 

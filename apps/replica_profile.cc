@@ -17,7 +17,7 @@
 #include "apps/report.h"
 #include "base/status_macros.h"
 #include "compute/init.h"
-#include "models/model_batch.h"
+#include "models/runtime/model_batch.h"
 
 namespace soapstone::apps {
 namespace {

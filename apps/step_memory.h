@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "models/graph.h"
-#include "models/replica.h"
+#include "models/graph/graph.h"
+#include "models/runtime/replica.h"
 
 namespace soapstone::apps {
 

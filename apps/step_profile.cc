@@ -9,7 +9,7 @@
 #include "apps/random_batch.h"
 #include "base/status_macros.h"
 #include "compute/init.h"
-#include "models/model_input.h"
+#include "models/runtime/model_input.h"
 
 namespace soapstone::apps {
 namespace {

@@ -13,8 +13,8 @@
 #include "base/buffer.h"
 #include "base/ids.h"
 #include "compute/kernel.h"
-#include "models/feed.h"
-#include "models/replica.h"
+#include "models/data/feed.h"
+#include "models/runtime/replica.h"
 
 namespace soapstone::apps {
 

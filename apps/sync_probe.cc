@@ -22,7 +22,7 @@
 #include "base/exit_codes.h"
 #include "base/status_macros.h"
 #include "compute/cpu/backend.h"
-#include "models/zoo.h"
+#include "models/zoo/zoo.h"
 
 namespace soapstone::apps {
 namespace {

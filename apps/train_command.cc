@@ -17,7 +17,7 @@
 #include "apps/recorder.h"
 #include "base/exit_codes.h"
 #include "base/status_macros.h"
-#include "models/safetensors_writer.h"
+#include "models/formats/safetensors_writer.h"
 #include "sim/recording.h"
 
 namespace soapstone::apps {

@@ -10,7 +10,7 @@
 #include "apps/step_memory.h"
 #include "base/leaf_tree.h"
 #include "base/status_macros.h"
-#include "models/model_input.h"
+#include "models/runtime/model_input.h"
 
 namespace soapstone::apps {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "apps/job.h"
-#include "models/replica.h"
+#include "models/runtime/replica.h"
 
 namespace soapstone::apps {
 

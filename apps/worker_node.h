@@ -22,7 +22,7 @@
 #include "apps/report.h"
 #include "base/bounded_inbox.h"
 #include "base/exit_codes.h"
-#include "models/replica.h"
+#include "models/runtime/replica.h"
 #include "server/peer.h"
 #include "transport/shaped_transport.h"
 #include "transport/transport.h"

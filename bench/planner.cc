@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "glog/logging.h"
-#include "models/zoo.h"
+#include "models/zoo/zoo.h"
 #include "scheduler/planner/cost/roofline_cost.h"
 #include "scheduler/planner/search/moves.h"
 #include "scheduler/planner/search/space.h"

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "base/exit_codes.h"
-#include "models/batches.h"
-#include "models/dataset.h"
-#include "models/zoo.h"
+#include "models/data/batches.h"
+#include "models/data/dataset.h"
+#include "models/zoo/zoo.h"
 #include "worker/executor.h"
 
 namespace soapstone::bench {

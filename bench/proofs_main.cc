@@ -12,7 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "base/exit_codes.h"
 #include "glog/logging.h"
-#include "models/zoo.h"
+#include "models/zoo/zoo.h"
 #include "scheduler/planner/cost/roofline_cost.h"
 #include "scheduler/planner/search/searcher.h"
 #include "scheduler/planner/searchers/searcher_list.h"

@@ -17,8 +17,8 @@
 #include "absl/strings/str_cat.h"
 #include "bench/zipf.h"
 #include "gtest/gtest.h"
-#include "models/sampler.h"
-#include "models/sparse_model.h"
+#include "models/data/sampler.h"
+#include "models/tables/sparse_model.h"
 
 namespace soapstone::bench {
 namespace {

@@ -10,7 +10,7 @@
 #include "absl/types/span.h"
 #include "base/status_macros.h"
 #include "glog/logging.h"
-#include "models/zoo.h"
+#include "models/zoo/zoo.h"
 #include "scheduler/planner/additive/accpar.h"
 #include "scheduler/planner/additive/tofu.h"
 #include "scheduler/planner/cost/roofline_cost.h"

@@ -1,6 +1,6 @@
 // Operators as values: what each one is, with the numbers that fix it. A model's graph is made of
-// them (models/graph.h), backends prepare kernels for them (kernel.h). Shapes, costs and partition
-// rules are models/ops/.
+// them (models/graph/graph.h), backends prepare kernels for them (kernel.h). Shapes, costs and
+// partition rules are models/ops/.
 //
 // Shapes stand for whole tensors, row-major: N samples, C channels, H W height and width, D
 // features, T and S time steps, V vocabulary. [.., D] is any number of leading dimensions.

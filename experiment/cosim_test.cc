@@ -6,7 +6,7 @@
 #include "consistency/catalogue.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "models/zoo.h"
+#include "models/zoo/zoo.h"
 #include "server/model_gatherer.h"
 #include "server/store.h"
 

@@ -8,8 +8,8 @@
 
 #include "absl/status/statusor.h"
 #include "base/buffer.h"
-#include "models/dataset.h"
-#include "models/graph.h"
+#include "models/data/dataset.h"
+#include "models/graph/graph.h"
 #include "wire/layout.h"
 #include "worker/executor.h"
 

@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "models/graph_text.h"
-#include "models/step_graph.h"
+#include "models/graph/graph_text.h"
+#include "models/graph/step_graph.h"
 
 namespace soapstone::planner {
 namespace {

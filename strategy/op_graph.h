@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "models/graph.h"
+#include "models/graph/graph.h"
 #include "models/ops/op_rules.h"
 
 namespace soapstone::planner {
@@ -50,7 +50,7 @@ struct PlanParam {
 // Operators are in an order in which they can run, all of a micro-batch before those of the next.
 struct OpGraph {
   std::string model;         // the graph's name; callers may put in the name they asked for
-  std::string model_sha256;  // models/graph_text.h HashOf
+  std::string model_sha256;  // models/graph/graph_text.h HashOf
   int64_t batch = 0;         // of the whole step
   int64_t time_chunk = 0;
   int64_t micro_batches = 1;

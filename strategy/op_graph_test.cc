@@ -11,8 +11,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "glog/logging.h"
-#include "models/graph_text.h"
-#include "models/zoo.h"
+#include "models/graph/graph_text.h"
+#include "models/zoo/zoo.h"
 
 namespace soapstone::planner {
 namespace {

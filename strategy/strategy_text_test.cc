@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/strings/str_replace.h"
-#include "models/zoo.h"
+#include "models/zoo/zoo.h"
 #include "strategy/machine_text.h"
 #include "wire/text_config.h"
 

@@ -12,7 +12,7 @@
 #include "base/past_cache.h"
 #include "base/status_macros.h"
 #include "glog/logging.h"
-#include "models/model_input.h"
+#include "models/runtime/model_input.h"
 
 namespace soapstone::worker {
 namespace {

@@ -17,11 +17,11 @@
 #include "base/buffer.h"
 #include "compute/optimizer.h"
 #include "compute/schedule.h"
-#include "models/batches.h"
-#include "models/dataset.h"
-#include "models/feed.h"
-#include "models/prefetcher.h"
-#include "models/replica.h"
+#include "models/data/batches.h"
+#include "models/data/dataset.h"
+#include "models/data/feed.h"
+#include "models/data/prefetcher.h"
+#include "models/runtime/replica.h"
 #include "wire/layout.h"
 #include "worker/device.h"
 
@@ -42,7 +42,7 @@ struct ExecutorOptions {
   // same.
   bool prefetch = false;
   // Null: one of its own. Executors of simulated workers share one, and their caller exchanges its
-  // parameters around each Run (models/replica.h).
+  // parameters around each Run (models/runtime/replica.h).
   std::shared_ptr<models::Replica> replica;
   // A part whose gradient is not finite is left out of its sum: it stands for no samples. Else it
   // is only told of (DeviceEvent::not_finite).

@@ -6,7 +6,7 @@
 #include "compute/cuda/cuda_backend.h"
 #include "compute/init.h"
 #include "gtest/gtest.h"
-#include "models/zoo.h"
+#include "models/zoo/zoo.h"
 #include "worker/executor.h"
 
 namespace soapstone::worker {

@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "gtest/gtest.h"
-#include "models/data_fixture.h"
-#include "models/zoo.h"
+#include "models/data/data_fixture.h"
+#include "models/zoo/zoo.h"
 
 namespace soapstone::worker {
 namespace {

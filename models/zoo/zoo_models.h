@@ -1,6 +1,6 @@
-// The models of the zoo, each a function from its size to a graph. Called by models/zoo.cc alone.
-// Parameters are named as in the public implementations that others have weights for (torchvision's
-// where there is one).
+// The models of the zoo, each a function from its size to a graph. Called by models/zoo/zoo.cc
+// alone. Parameters are named as in the public implementations that others have weights for
+// (torchvision's where there is one).
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "models/graph.h"
-#include "models/zoo.h"
+#include "models/graph/graph.h"
+#include "models/zoo/zoo.h"
 
 namespace soapstone::models {
 

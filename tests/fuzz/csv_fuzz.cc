@@ -1,5 +1,6 @@
-// Tables of numbers as data (models/csv_reader.h, models/image_data.h). Input: the height and width
-// of images, and the file, which may be gzip. Digits where the height is above 127.
+// Tables of numbers as data (models/readers/csv_reader.h, models/data/image_data.h). Input: the
+// height and width of images, and the file, which may be gzip. Digits where the height is above
+// 127.
 #include "tests/fuzz/table_data.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -1,5 +1,6 @@
-// IDX files (models/idx_reader.h). Input: the size of the file of images, it, and that of labels.
-#include "models/idx_reader.h"
+// IDX files (models/readers/idx_reader.h). Input: the size of the file of images, it, and that of
+// labels.
+#include "models/readers/idx_reader.h"
 #include "tests/fuzz/table_data.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

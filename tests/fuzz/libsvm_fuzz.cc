@@ -1,5 +1,5 @@
-// Data of models over tables (models/sparse_dataset.h). Input: the format, and the file.
-#include "models/sparse_dataset.h"
+// Data of models over tables (models/data/sparse_dataset.h). Input: the format, and the file.
+#include "models/data/sparse_dataset.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace soapstone::fuzz {

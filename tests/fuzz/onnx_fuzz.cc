@@ -1,6 +1,6 @@
-// ONNX files (models/onnx/read_onnx.h). Input: the file. What was read is a graph whose parameters
-// have as many values as their shapes say.
-#include "models/onnx/read_onnx.h"
+// ONNX files (models/formats/onnx/read_onnx.h). Input: the file. What was read is a graph whose
+// parameters have as many values as their shapes say.
+#include "models/formats/onnx/read_onnx.h"
 #include "tests/fuzz/fuzz_input.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "glog/logging.h"
-#include "models/zoo.h"
+#include "models/zoo/zoo.h"
 #include "strategy/machine_text.h"
 #include "strategy/op_graph.h"
 

@@ -1,6 +1,6 @@
-// PNG images (models/png_reader.h). Input: the file. What has a shape is decoded in it and in the
-// other number of channels.
-#include "models/png_reader.h"
+// PNG images (models/readers/png_reader.h). Input: the file. What has a shape is decoded in it and
+// in the other number of channels.
+#include "models/readers/png_reader.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace soapstone::fuzz {

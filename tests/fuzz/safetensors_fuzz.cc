@@ -1,7 +1,8 @@
-// safetensors files (models/safetensors_reader.h, models/weights.h). Input: the file.
-#include "models/safetensors_reader.h"
-#include "models/weights.h"
-#include "models/zoo.h"
+// safetensors files (models/formats/safetensors_reader.h, models/formats/weights.h). Input: the
+// file.
+#include "models/formats/safetensors_reader.h"
+#include "models/formats/weights.h"
+#include "models/zoo/zoo.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace soapstone::fuzz {

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <vector>
 
-#include "models/dataset.h"
+#include "models/data/dataset.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace soapstone::fuzz {

@@ -1,5 +1,5 @@
-// Texts as tokens (models/text_data.h). Input: the format, the length of a sequence, the number of
-// words known, and the file.
+// Texts as tokens (models/data/text_data.h). Input: the format, the length of a sequence, the
+// number of words known, and the file.
 #include "tests/fuzz/table_data.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -6,7 +6,7 @@
 #include "consistency/catalogue.h"
 #include "experiment/cosim.h"
 #include "gtest/gtest.h"
-#include "models/zoo.h"
+#include "models/zoo/zoo.h"
 #include "tests/golden/direct_cluster.h"
 
 namespace soapstone::golden {

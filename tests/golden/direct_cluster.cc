@@ -9,7 +9,7 @@
 #include "base/sha256.h"
 #include "compute/init.h"
 #include "glog/logging.h"
-#include "models/zoo.h"
+#include "models/zoo/zoo.h"
 
 namespace soapstone::golden {
 namespace {

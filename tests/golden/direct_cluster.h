@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "models/dataset.h"
+#include "models/data/dataset.h"
 #include "server/model_gatherer.h"
 #include "server/shard.h"
 #include "worker/engine.h"

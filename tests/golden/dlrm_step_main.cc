@@ -15,10 +15,10 @@
 #include "base/random.h"
 #include "base/status_macros.h"
 #include "compute/init.h"
-#include "models/model_input.h"
-#include "models/replica.h"
-#include "models/safetensors_writer.h"
-#include "models/sparse_model.h"
+#include "models/formats/safetensors_writer.h"
+#include "models/runtime/model_input.h"
+#include "models/runtime/replica.h"
+#include "models/tables/sparse_model.h"
 
 namespace soapstone::golden {
 namespace {

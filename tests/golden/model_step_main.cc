@@ -16,9 +16,9 @@
 #include "compute/cpu/backend.h"
 #include "compute/init.h"
 #include "compute/reference/backend.h"
-#include "models/replica.h"
-#include "models/safetensors_writer.h"
-#include "models/zoo.h"
+#include "models/formats/safetensors_writer.h"
+#include "models/runtime/replica.h"
+#include "models/zoo/zoo.h"
 
 namespace soapstone::golden {
 namespace {

@@ -18,7 +18,7 @@
 #include "consistency/catalogue.h"
 #include "glog/logging.h"
 #include "gtest/gtest.h"
-#include "models/zoo.h"
+#include "models/zoo/zoo.h"
 #include "scheduler/planner/cost/roofline_cost.h"
 #include "scheduler/planner/search/moves.h"
 #include "scheduler/planner/simulator/simulator.h"

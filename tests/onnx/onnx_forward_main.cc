@@ -13,8 +13,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
-#include "models/onnx/read_onnx.h"
-#include "models/replica.h"
+#include "models/formats/onnx/read_onnx.h"
+#include "models/runtime/replica.h"
 
 namespace soapstone::models {
 namespace {

@@ -30,15 +30,21 @@ OF_TESTS = "tests of "
 
 def read_layers(tree):
     """{room: the rooms that it may include}; and the same of what its tests may besides."""
+    lines = [line.partition(":")[::2] for line in tree.text("tests/style/layers.txt").splitlines()
+             if line and not line.startswith("#")]
+    rooms = {room for room, _ in lines if not room.startswith(OF_TESTS)}
     allowed, of_tests = {}, {}
-    for line in tree.text("tests/style/layers.txt").splitlines():
-        if line and not line.startswith("#"):
-            room, _, below = line.partition(":")
-            if room.startswith(OF_TESTS):
-                of_tests[room.removeprefix(OF_TESTS)] = set(below.split())
-            else:
-                allowed[room] = set(below.split())
+    for room, below in lines:
+        several = allowed if room in rooms else of_tests
+        several[room.removeprefix(OF_TESTS)] = {each for name in below.split() for each in named(name, rooms)} - {room}
     return allowed, of_tests
+
+
+def named(name, rooms):
+    """"models/*" names models and all rooms in it."""
+    if not name.endswith("/*"):
+        return {name}
+    return {room for room in rooms if room == name[:-2] or room.startswith(name[:-1])}
 
 
 def room_of(folder, rooms):

@@ -7,7 +7,7 @@
 
 #include "compute/op_text.h"
 #include "glog/logging.h"
-#include "models/zoo.h"
+#include "models/zoo/zoo.h"
 #include "scheduler/planner/cost/measured_cost.h"
 #include "scheduler/planner/cost/part_work.h"
 #include "scheduler/planner/cost/roofline_cost.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "models/graph.h"
+#include "models/graph/graph.h"
 #include "scheduler/planner/planner_fixture.h"
 #include "scheduler/planner/search/space.h"
 #include "scheduler/planner/simulator/simulator.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "models/graph.h"
+#include "models/graph/graph.h"
 #include "scheduler/planner/planner_fixture.h"
 #include "scheduler/planner/searchers/plain_searchers.h"
 #include "scheduler/planner/searchers/split_searchers.h"

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "models/zoo.h"
+#include "models/zoo/zoo.h"
 #include "scheduler/planner/planner_fixture.h"
 
 namespace soapstone::planner {

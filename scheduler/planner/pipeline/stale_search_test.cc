@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "models/graph.h"
-#include "models/zoo.h"
+#include "models/graph/graph.h"
+#include "models/zoo/zoo.h"
 #include "scheduler/planner/cost/roofline_cost.h"
 #include "scheduler/planner/planner_fixture.h"
 

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "models/zoo.h"
+#include "models/zoo/zoo.h"
 #include "scheduler/planner/cost/roofline_cost.h"
 #include "scheduler/planner/planner_fixture.h"
 #include "scheduler/planner/search/mcmc.h"

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "models/zoo.h"
+#include "models/zoo/zoo.h"
 #include "scheduler/planner/cost/roofline_cost.h"
 #include "strategy/machine_text.h"
 

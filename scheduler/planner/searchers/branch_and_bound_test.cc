@@ -5,7 +5,7 @@
 #include "absl/strings/str_format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "models/zoo.h"
+#include "models/zoo/zoo.h"
 #include "scheduler/planner/cost/roofline_cost.h"
 #include "scheduler/planner/planner_fixture.h"
 #include "scheduler/planner/searchers/partial_bounds.h"

@@ -6,7 +6,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "models/zoo.h"
+#include "models/zoo/zoo.h"
 #include "scheduler/planner/planner_fixture.h"
 #include "scheduler/planner/search/space.h"
 #include "scheduler/planner/simulator/simulator.h"

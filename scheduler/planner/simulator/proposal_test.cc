@@ -4,7 +4,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "models/zoo.h"
+#include "models/zoo/zoo.h"
 #include "scheduler/planner/planner_fixture.h"
 #include "scheduler/planner/search/moves.h"
 #include "scheduler/planner/simulator/simulator.h"

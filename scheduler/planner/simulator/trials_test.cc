@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "models/zoo.h"
+#include "models/zoo/zoo.h"
 #include "scheduler/planner/cost/roofline_cost.h"
 #include "scheduler/planner/planner_fixture.h"
 #include "scheduler/planner/search/space.h"

@@ -1,0 +1,288 @@
+#include "models/data/image_data.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "models/data/image_folder.h"
+#include "models/data/split.h"
+#include "models/readers/cifar_reader.h"
+#include "models/readers/csv_reader.h"
+#include "models/readers/idx_reader.h"
+#include "models/readers/png_reader.h"
+
+namespace soapstone::models {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int32_t kClassesMax = 65536;
+constexpr int64_t kDigitsSide = 8;
+constexpr float kDigitsValueMax = 16;
+constexpr int kDigitsClasses = 10;
+constexpr float kByteMax = 255;
+
+absl::Status BadImages(const std::string& path, const std::string& why) {
+  return absl::InvalidArgumentError(absl::StrCat(path, ": ", why));
+}
+
+// One file's or folder's samples, not yet scaled: one of the three holds the inputs.
+struct RawSamples {
+  ImageShape shape;
+  int classes = 0;
+  std::vector<float> floats;   // [size, C, H, W]
+  std::vector<uint8_t> bytes;  // likewise
+  ColumnPtr images;            // from a folder, scaled
+  std::vector<int32_t> labels;
+  std::vector<std::string> class_names;  // from a folder
+};
+
+int ClassesOf(const std::vector<int32_t>& labels) {
+  int classes = 0;
+  for (int32_t label : labels) classes = std::max(classes, label + 1);
+  return classes;
+}
+
+// The image shape of `features` columns, as options say.
+absl::StatusOr<ImageShape> CsvShape(const DataOptions& options, const std::string& path,
+                                    int64_t features) {
+  if (options.height == 0 && options.width == 0) {
+    return ImageShape{.channels = 1, .height = 1, .width = features};
+  }
+  const int64_t height = options.height;
+  const int64_t width = options.width;
+  if (height < 1 || width < 1 || height > features || width > features / height ||
+      features % (height * width) != 0) {
+    return BadImages(
+        path, absl::StrCat(features, " values a line are no images of ", height, "×", width));
+  }
+  return ImageShape{.channels = features / (height * width), .height = height, .width = width};
+}
+
+absl::StatusOr<RawSamples> ReadCsvSamples(const DataOptions& options, const std::string& path) {
+  SOAP_ASSIGN_OR_RETURN(const CsvTable table, ReadCsv(path));
+  if (table.columns < 2) return BadImages(path, "a line needs values and then a label");
+  const size_t features = table.columns - 1;
+  RawSamples data;
+  SOAP_ASSIGN_OR_RETURN(data.shape, CsvShape(options, path, static_cast<int64_t>(features)));
+  data.floats.reserve(table.rows() * features);
+  data.labels.reserve(table.rows());
+  for (size_t r = 0; r < table.rows(); ++r) {
+    const absl::Span<const float> row = table.row(r);
+    const float label = row[features];
+    if (label < 0 || label >= kClassesMax || label != std::floor(label)) {
+      return BadImages(path, absl::StrCat("row ", r + 1, ": label ", label,
+                                          " is not a whole number in [0, ", kClassesMax, ")"));
+    }
+    data.labels.push_back(static_cast<int32_t>(label));
+    data.floats.insert(data.floats.end(), row.begin(), row.begin() + features);
+  }
+  data.classes = ClassesOf(data.labels);
+  return data;
+}
+
+absl::StatusOr<RawSamples> ReadDigits(const std::string& path) {
+  const DataOptions image = {.height = kDigitsSide, .width = kDigitsSide};
+  SOAP_ASSIGN_OR_RETURN(RawSamples data, ReadCsvSamples(image, path));
+  if (data.shape.channels != 1 || data.classes > kDigitsClasses) {
+    return BadImages(path, "digits have 64 values and a label of 0 to 9 on each line");
+  }
+  for (size_t i = 0; i < data.floats.size(); ++i) {
+    if (data.floats[i] < 0 || data.floats[i] > kDigitsValueMax) {
+      return BadImages(path, absl::StrCat("row ", i / data.shape.elements() + 1, ": value ",
+                                          data.floats[i], " is outside 0..16"));
+    }
+  }
+  data.classes = kDigitsClasses;
+  return data;
+}
+
+absl::StatusOr<RawSamples> ReadIdxSamples(const std::string& path, const std::string& labels_path) {
+  if (labels_path.empty()) return BadImages(path, "IDX images need a file of labels too");
+  SOAP_ASSIGN_OR_RETURN(IdxTensor images, ReadIdx(path));
+  SOAP_ASSIGN_OR_RETURN(const IdxTensor labels, ReadIdx(labels_path));
+  if (images.dims.size() != 3 || images.values.empty()) {
+    return BadImages(
+        path, absl::StrCat("not a set of images (count, height, width); it has ",
+                           images.dims.size(), " dimensions and ", images.values.size(), " bytes"));
+  }
+  if (labels.dims.size() != 1) return BadImages(labels_path, "not a list of labels");
+  if (labels.dims[0] != images.dims[0]) {
+    return BadImages(labels_path, absl::StrCat(labels.dims[0], " labels for the ", images.dims[0],
+                                               " images of ", path));
+  }
+  RawSamples data;
+  data.shape = {.channels = 1, .height = images.dims[1], .width = images.dims[2]};
+  data.bytes = std::move(images.values);
+  data.labels.assign(labels.values.begin(), labels.values.end());
+  data.classes = ClassesOf(data.labels);
+  return data;
+}
+
+// The files of a folder of CIFAR's whose names begin so, in order of name; of a file, itself.
+absl::StatusOr<std::vector<std::string>> CifarFiles(const std::string& path,
+                                                    const std::string& prefix) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) return std::vector<std::string>{path};
+  std::vector<std::string> files;
+  for (fs::directory_iterator it(path, error), end; !error && it != end; it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    if (absl::StartsWith(name, prefix) && absl::StrContains(name, ".bin")) {
+      files.push_back(it->path().string());
+    }
+  }
+  if (error) return absl::ErrnoToStatus(error.value(), path);
+  if (files.empty()) return BadImages(path, absl::StrCat("no ", prefix, "*.bin in it"));
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+CifarKind KindOf(const DataOptions& options) {
+  return options.format == "cifar10" ? CifarKind::k10 : CifarKind::k100;
+}
+
+std::string CifarPrefix(const DataOptions& options, bool test) {
+  if (KindOf(options) == CifarKind::k10) return test ? "test_batch" : "data_batch";
+  return test ? "test" : "train";
+}
+
+absl::StatusOr<RawSamples> ReadCifarSamples(const DataOptions& options, const std::string& path,
+                                            bool test) {
+  SOAP_ASSIGN_OR_RETURN(const std::vector<std::string> files,
+                        CifarFiles(path, CifarPrefix(options, test)));
+  CifarImages images;
+  for (const std::string& file : files) {
+    SOAP_RETURN_IF_ERROR(ReadCifar(file, KindOf(options), &images));
+  }
+  return RawSamples{.shape = {kCifarChannels, kCifarSide, kCifarSide},
+                    .classes = CifarClasses(KindOf(options)),
+                    .bytes = std::move(images.values),
+                    .labels = std::move(images.labels)};
+}
+
+// `train`: null for the training data themselves.
+absl::StatusOr<RawSamples> ReadFolderSamples(const DataOptions& options, const std::string& path,
+                                             const RawSamples* train) {
+  for (const int64_t extent : {options.channels, options.height, options.width}) {
+    if (extent >= 0 && extent <= kImageSideMax) continue;
+    return BadImages(path, absl::StrCat("channels, height and width are at most ", kImageSideMax,
+                                        ", not ", extent));
+  }
+  ImageFolderOptions folder = {
+      .channels = options.channels,
+      .height = options.height,
+      .width = options.width,
+      .divisor = options.scale == 0 ? kByteMax : static_cast<float>(options.scale)};
+  if (train != nullptr) {
+    folder.channels = train->shape.channels;
+    folder.height = train->shape.height;
+    folder.width = train->shape.width;
+    folder.classes = train->class_names;
+  }
+  SOAP_ASSIGN_OR_RETURN(ImageFolder images, ReadImageFolder(path, folder));
+  return RawSamples{.shape = images.shape,
+                    .classes = static_cast<int>(images.classes.size()),
+                    .images = std::move(images.images),
+                    .labels = std::move(images.labels),
+                    .class_names = std::move(images.classes)};
+}
+
+absl::StatusOr<RawSamples> ReadSamples(const DataOptions& options, const RawSamples* train) {
+  const bool test = train != nullptr;
+  const std::string& path = test ? options.test_path : options.path;
+  if (options.format == "digits") return ReadDigits(path);
+  if (options.format == "csv") return ReadCsvSamples(options, path);
+  if (options.format == "idx") {
+    return ReadIdxSamples(path, test ? options.test_labels_path : options.labels_path);
+  }
+  if (options.format == "images") return ReadFolderSamples(options, path, train);
+  return ReadCifarSamples(options, path, test);
+}
+
+template <typename T>
+float LargestOf(const std::vector<T>& values, size_t elements,
+                const std::vector<uint64_t>& samples) {
+  T largest = values[samples[0] * elements];
+  for (const uint64_t i : samples) {
+    const auto begin = values.begin() + static_cast<ptrdiff_t>(i * elements);
+    largest = std::max(largest, *std::max_element(begin, begin + static_cast<ptrdiff_t>(elements)));
+  }
+  return static_cast<float>(largest);
+}
+
+// What inputs are divided by; `samples` are the training ones.
+float DivisorOf(const DataOptions& options, const RawSamples& raw,
+                const std::vector<uint64_t>& samples) {
+  if (options.scale != 0) return static_cast<float>(options.scale);
+  if (options.format != "idx" && raw.floats.empty()) return kByteMax;
+  const auto elements = static_cast<size_t>(raw.shape.elements());
+  const float largest = raw.floats.empty() ? LargestOf(raw.bytes, elements, samples)
+                                           : LargestOf(raw.floats, elements, samples);
+  return largest <= 0 ? 1 : largest;
+}
+
+Dataset Scaled(float divisor, RawSamples raw) {
+  const FieldSpec spec = {.name = "image",
+                          .shape = {raw.shape.channels, raw.shape.height, raw.shape.width}};
+  ColumnPtr images = std::move(raw.images);
+  if (images == nullptr && !raw.floats.empty()) {
+    for (float& x : raw.floats) x /= divisor;
+    images = FloatColumn(spec, std::move(raw.floats));
+  } else if (images == nullptr) {
+    images = ByteColumn(spec, divisor, std::move(raw.bytes));
+  }
+  ColumnPtr labels =
+      IntColumn({.name = "label", .is_float = false}, raw.classes, std::move(raw.labels));
+  return {.shape = raw.shape,
+          .classes = raw.classes,
+          .columns = {std::move(images), std::move(labels)}};
+}
+
+absl::StatusOr<TrainTest> WithTestFile(const DataOptions& options, RawSamples train) {
+  SOAP_ASSIGN_OR_RETURN(RawSamples test, ReadSamples(options, &train));
+  if (!(test.shape == train.shape)) {
+    return BadImages(options.test_path,
+                     absl::StrCat("its samples have another shape than those of ", options.path));
+  }
+  train.classes = test.classes = std::max(train.classes, test.classes);
+  std::vector<uint64_t> all(train.labels.size());
+  for (size_t i = 0; i < all.size(); ++i) all[i] = i;
+  const float divisor = DivisorOf(options, train, all);
+  TrainTest data;
+  data.train = Scaled(divisor, std::move(train));
+  data.test = Scaled(divisor, std::move(test));
+  return data;
+}
+
+// The held-out file beside CIFAR's training files, where the folder has one.
+std::string PublishedTestPath(const DataOptions& options) {
+  std::error_code error;
+  if (!absl::StartsWith(options.format, "cifar") || !options.test_path.empty() ||
+      !fs::is_directory(options.path, error)) {
+    return options.test_path;
+  }
+  return CifarFiles(options.path, CifarPrefix(options, true)).ok() ? options.path : "";
+}
+
+}  // namespace
+
+absl::StatusOr<TrainTest> LoadImageData(const DataOptions& given) {
+  DataOptions options = given;
+  options.test_path = PublishedTestPath(given);
+  SOAP_ASSIGN_OR_RETURN(RawSamples raw, ReadSamples(options, nullptr));
+  if (!options.test_path.empty()) return WithTestFile(options, std::move(raw));
+  SOAP_ASSIGN_OR_RETURN(SplitIndexes split, SplitSamples(options.path, raw.labels.size(),
+                                                         options.test_fraction, options.seed));
+  const float divisor = DivisorOf(options, raw, split.train);
+  const Dataset all = Scaled(divisor, std::move(raw));
+  return TrainTest{.train = all.Take(std::move(split.train)),
+                   .test = all.Take(std::move(split.test))};
+}
+
+}  // namespace soapstone::models

@@ -1,0 +1,81 @@
+#include "models/graph/memory_plan.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace soapstone::models {
+namespace {
+
+constexpr size_t kAlignment = 64;
+
+// All values of one memory: alive from the first that is written to the last that is read.
+struct Storage {
+  size_t bytes = 0;
+  uint32_t first = UINT32_MAX, last = 0;
+  size_t offset = 0;
+};
+
+std::vector<Storage> StoragesOf(const StepGraph& step) {
+  std::vector<Storage> storages(step.values.size());
+  for (const Value& value : step.values) {
+    Storage& s = storages[value.storage];
+    s.bytes = std::max(s.bytes, (value.bytes + kAlignment - 1) / kAlignment * kAlignment);
+    s.first = std::min(s.first, value.first);
+    s.last = std::max(s.last, value.last);
+  }
+  return storages;
+}
+
+size_t LiveBytesMax(const std::vector<Storage>& storages, size_t nodes) {
+  std::vector<int64_t> change(nodes + 2);
+  for (const Storage& s : storages) {
+    if (s.bytes == 0) continue;
+    change[s.first] += static_cast<int64_t>(s.bytes);
+    change[s.last + 1] -= static_cast<int64_t>(s.bytes);
+  }
+  int64_t live = 0;
+  int64_t most = 0;
+  for (int64_t c : change) most = std::max(most, live += c);
+  return static_cast<size_t>(most);
+}
+
+// The lowest offset at which `s` overlaps none of `placed` (by offset, ascending) that lives at the
+// same time.
+size_t LowestFree(const Storage& s, const std::vector<const Storage*>& placed) {
+  size_t offset = 0;
+  for (const Storage* other : placed) {
+    if (other->last < s.first || s.last < other->first) continue;
+    if (offset + s.bytes <= other->offset) break;
+    offset = std::max(offset, other->offset + other->bytes);
+  }
+  return offset;
+}
+
+}  // namespace
+
+MemoryPlan PlanMemory(const StepGraph& step) {
+  std::vector<Storage> storages = StoragesOf(step);
+  std::vector<size_t> order;
+  for (size_t i = 0; i < storages.size(); ++i) {
+    if (storages[i].bytes > 0) order.push_back(i);
+  }
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return storages[a].bytes != storages[b].bytes ? storages[a].bytes > storages[b].bytes : a < b;
+  });
+  MemoryPlan plan;
+  std::vector<const Storage*> placed;
+  for (size_t i : order) {
+    Storage& s = storages[i];
+    s.offset = LowestFree(s, placed);
+    plan.bytes = std::max(plan.bytes, s.offset + s.bytes);
+    placed.insert(
+        std::upper_bound(placed.begin(), placed.end(), &s,
+                         [](const Storage* a, const Storage* b) { return a->offset < b->offset; }),
+        &s);
+  }
+  for (const Value& value : step.values) plan.offsets.push_back(storages[value.storage].offset);
+  plan.live_bytes_max = LiveBytesMax(storages, step.nodes.size());
+  return plan;
+}
+
+}  // namespace soapstone::models

@@ -1,0 +1,193 @@
+#include "models/tables/dlrm.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <numeric>
+#include <optional>
+
+#include "base/random.h"
+#include "compute/init.h"
+#include "compute/reference/backend.h"
+#include "glog/logging.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "models/runtime/model_input.h"
+#include "models/runtime/replica.h"
+
+namespace soapstone::models {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// Two numbers, three categories; a number is missing, a category is, and a cell has several.
+constexpr char kSamples[] =
+    "1\t3\t\t1a\tff\t7\n"
+    "0\t-2\t10\t1a,2b\t\t7\n"
+    "1\t0\t1\t2b\tff\t7,7,8\n"
+    "0\t5\t2\t3c\tee\t9\n"
+    "1\t1\t1\t1a\tee\t8\n";
+constexpr char kSpec[] = "dlrm:dense=2,categorical=3,dim=3,bottom=5,top=6-4";
+
+class DlrmTest : public testing::Test {
+ protected:
+  DlrmTest() {
+    const std::string path = testing::TempDir() + "/dlrm-" + std::to_string(getpid());
+    std::ofstream(path) << kSamples;
+    model_ = *MakeSparseModel(kSpec, {.format = "criteo", .path = path, .test_path = path}, 0);
+    samples_.resize(model_->data().train.size());
+    std::iota(samples_.begin(), samples_.end(), 0);
+    replica_ = *Replica::Create(*model_->graph(), {.backend = compute::MakeReferenceBackend(),
+                                                   .input_gradients = {model_->rows_input()}});
+    for (uint32_t p = 0; p < params(); ++p) {
+      compute::InitSlice(model_->graph()->param(ParamId{p}), 3, ParamId{p}, 0,
+                         replica_->param(ParamId{p}));
+    }
+    std::vector<std::vector<uint64_t>> keys(model_->tables().size());
+    model_->AddKeys(Batch(), &keys);
+    for (size_t t = 0; t < keys.size(); ++t) {
+      std::sort(keys[t].begin(), keys[t].end());
+      keys[t].erase(std::unique(keys[t].begin(), keys[t].end()), keys[t].end());
+      const CounterRandom random(1, RandomUse::kTest, t);
+      rows_.push_back({.keys = keys[t]});
+      for (size_t e = 0; e < keys[t].size() * 3; ++e) {
+        rows_[t].rows.push_back(static_cast<float>(random.Normal(e)));
+      }
+    }
+  }
+
+  uint32_t params() const { return static_cast<uint32_t>(model_->graph()->params().size()); }
+  SparseBatch Batch() const { return {.clock = 2, .samples = samples_}; }
+
+  double Loss(const std::vector<RowBlock>& blocks) {
+    Feed feed;
+    model_->DataOver(&blocks).train.Gather(samples_, &feed);
+    CHECK(replica_->Begin(feed.samples, FieldsOf(feed)).ok());
+    for (size_t op = 0; op < model_->graph()->ops().size(); ++op) replica_->ForwardOp(op);
+    return replica_->loss_sum();
+  }
+  double Loss() { return Loss(Blocks()); }
+  std::vector<RowBlock> Blocks() const {
+    std::vector<RowBlock> blocks;
+    for (const SparseRows& rows : rows_) blocks.emplace_back(rows, 3);
+    return blocks;
+  }
+
+  // The slope of the loss along `w`; none where it bends, at a kink of a ReLU.
+  std::optional<double> Slope(float* w) {
+    constexpr float kStep = 1e-3f;
+    const double middle = Loss();
+    const float kept = *w;
+    *w = kept + kStep;
+    const double right = (Loss() - middle) / kStep;
+    *w = kept - kStep;
+    const double left = (middle - Loss()) / kStep;
+    *w = kept;
+    if (std::abs(right - left) > 0.02 * (1 + std::abs(right))) return std::nullopt;
+    return (right + left) / 2;
+  }
+  void ExpectSlope(float* w, float gradient, const std::string& what) {
+    const std::optional<double> slope = Slope(w);
+    if (!slope.has_value()) {
+      ++kinks_;
+      return;
+    }
+    ++compared_;
+    EXPECT_NEAR(gradient, *slope, 5e-3 * (1 + std::abs(*slope))) << what;
+  }
+
+  std::shared_ptr<const SparseModel> model_;
+  std::vector<uint64_t> samples_;
+  std::unique_ptr<Replica> replica_;
+  std::vector<SparseRows> rows_;
+  int compared_ = 0, kinks_ = 0;
+};
+
+// d loss / d w by differences, for every element of every row and every tensor.
+TEST_F(DlrmTest, GradientsAreThoseOfTheLoss) {
+  std::vector<RowBlock> blocks = Blocks();
+  Loss(blocks);
+  std::vector<std::vector<float>> gradients;
+  for (const ParamSpec& param : model_->graph()->params()) gradients.emplace_back(param.elements());
+  for (size_t op = model_->graph()->ops().size(); op-- > 0;) {
+    std::vector<absl::Span<float>> to;
+    for (const ParamId p : model_->graph()->ops()[op].params) {
+      to.push_back(absl::MakeSpan(gradients[Index(p)]));
+    }
+    replica_->BackwardOp(op, to);
+  }
+  model_->AddGradients(Batch(), replica_->InputGradient(model_->rows_input()), &blocks);
+  for (size_t t = 0; t < rows_.size(); ++t) {
+    const SparseRows of_rows = blocks[t].TakeGradients();
+    ASSERT_EQ(of_rows.keys, rows_[t].keys);
+    for (size_t e = 0; e < of_rows.rows.size(); ++e) {
+      ExpectSlope(&rows_[t].rows[e], of_rows.rows[e], model_->tables()[t].name);
+    }
+  }
+  for (uint32_t p = 0; p < params(); ++p) {
+    for (size_t e = 0; e < gradients[p].size(); ++e) {
+      ExpectSlope(&replica_->param(ParamId{p})[e], gradients[p][e],
+                  model_->graph()->param(ParamId{p}).name);
+    }
+  }
+  EXPECT_GT(compared_, 100);
+  EXPECT_LT(kinks_, compared_ / 20);
+}
+
+// log(1 + exp(−z)) of a positive sample, z the difference of the logits: the paper's loss.
+TEST_F(DlrmTest, LossIsBinaryCrossEntropyOfTheLogitsDifference) {
+  const double loss = Loss();
+  const std::vector<float> logits = replica_->logits();
+  double expected = 0;
+  for (size_t i = 0; i < samples_.size(); ++i) {
+    const double z = logits[2 * i + 1] - logits[2 * i];
+    expected += std::log1p(std::exp(model_->data().train.labels[i] > 0 ? -z : z));
+  }
+  EXPECT_NEAR(loss, expected, 1e-5);
+}
+
+TEST_F(DlrmTest, RowsOfAFieldAreAdded) {
+  const std::vector<RowBlock> blocks = Blocks();
+  Feed feed;
+  model_->DataOver(&blocks).train.Gather({2}, &feed);
+  const absl::Span<const float> fields = feed.Floats(1);
+  ASSERT_EQ(fields.size(), 9u);
+  const absl::Span<const float> seven = blocks[2].row(blocks[2].Find(8));  // key = category + 1
+  const absl::Span<const float> eight = blocks[2].row(blocks[2].Find(9));
+  for (size_t e = 0; e < 3; ++e) EXPECT_EQ(fields[6 + e], seven[e] + seven[e] + eight[e]);
+}
+
+TEST_F(DlrmTest, MissingCategoriesHaveARowOfTheirOwn) {
+  EXPECT_THAT(rows_[1].keys, ElementsAre(0, 0xee + 1, 0xff + 1));
+}
+
+TEST(DlrmSizeTest, IsThatOfTheCriteoKaggleModelUnlessSaid) {
+  const Graph graph = *GraphOfSparseModel("dlrm");
+  // 13-512-256-64-16, then 16 + 27·26/2 = 367-512-256-2
+  EXPECT_EQ(graph.parameter_count(),
+            14u * 512 + 513 * 256 + 257 * 64 + 65 * 16 + 368 * 512 + 513 * 256 + 257 * 2);
+  const DlrmSize other =
+      *ParseDlrm("dlrm:categorical=8,dim=64,bottom=512-512,top=1024-1024-1024,tiny,dense=64");
+  EXPECT_EQ(other.dense, 64);
+  EXPECT_EQ(other.categorical, 8);
+  EXPECT_EQ(other.dim, 64);
+  EXPECT_THAT(other.bottom, ElementsAre(512, 512));
+  EXPECT_THAT(other.top, ElementsAre(1024, 1024, 1024));
+}
+
+TEST(DlrmSizeTest, SaysWhatIsWrong) {
+  const auto why = [](const char* spec) { return std::string(ParseDlrm(spec).status().message()); };
+  EXPECT_THAT(why("dlrm:width=3"), HasSubstr("unknown argument 'width'"));
+  EXPECT_THAT(why("dlrm:dim=0"), HasSubstr("dim=0 is outside [1, 4096]"));
+  EXPECT_THAT(why("dlrm:bottom=512--64"), HasSubstr("bottom=512--64: layers are widths"));
+  EXPECT_THAT(why("dlrm:top=0"), HasSubstr("top=0: layers are widths"));
+  EXPECT_THAT(why("dlrm:small"), HasSubstr("'small' is not of the form key=value"));
+  EXPECT_THAT(std::string(MakeSparseModel("dlrm", {.format = "libsvm"}, 0).status().message()),
+              HasSubstr("takes data of format criteo, not libsvm"));
+}
+
+}  // namespace
+}  // namespace soapstone::models

@@ -1,0 +1,104 @@
+#include "models/zoo/zoo.h"
+
+#include <algorithm>
+#include <array>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "base/status_macros.h"
+#include "models/zoo/zoo_models.h"
+
+namespace soapstone::models {
+namespace {
+
+struct Known {
+  const char* name;
+  const char* description;
+  absl::StatusOr<Graph> (*build)(const ModelSpec& spec);
+};
+
+constexpr std::array<Known, 13> kKnown = {{
+    {"softmax", "one linear layer", BuildSoftmax},
+    {"mlp", "two hidden layers, ReLU", BuildMlp},
+    {"lenet5", "LeCun et al. 1998; images of 28x28 or 8x8", BuildLenet5},
+    {"alexnet", "Krizhevsky 2014, one tower; 3x224x224", BuildAlexnet},
+    {"resnet50", "He et al. 2016, 3+4+6+3 bottlenecks; 3x224x224", BuildResnet50},
+    {"resnet101", "He et al. 2016, 3+4+23+3 bottlenecks; 3x224x224", BuildResnet101},
+    {"inception_v3", "Szegedy et al. 2016, no auxiliary head; 3x299x299", BuildInceptionV3},
+    {"nasnet_a", "Zoph et al. 2018, 3 x (5 normal cells + reduction); 3x224x224", BuildNasnetA},
+    {"rnntc", "text classifier, 4 LSTM layers of 1024; 40 steps", BuildRnntc},
+    {"rnnlm", "language model, 2 LSTM layers of 2048; 40 steps", BuildRnnlm},
+    {"gnmt", "translation, 2 + 2 LSTM layers of 1024, attention; 40 steps", BuildGnmt},
+    {"transformer_lm", "pre-norm decoder, 12 layers of 768; 512 steps", BuildTransformerLm},
+    {"bert_base", "Devlin et al. 2019, encoder with classifier; 512 steps", BuildBertBase},
+}};
+
+constexpr std::array<const char*, 4> kOptions = {"dropout", "layers", "hidden", "heads"};
+
+// "name", "name:tiny", "name:key=value,key=value"
+absl::StatusOr<ModelSpec> ParseModel(std::string_view model) {
+  const std::vector<std::string> halves =
+      absl::StrSplit(absl::string_view(model.data(), model.size()), absl::MaxSplits(':', 1));
+  ModelSpec spec = {.name = halves[0]};
+  if (halves.size() == 1) return spec;
+  const std::vector<std::string> options = absl::StrSplit(halves[1], ',');
+  for (const std::string& option : options) {
+    const std::vector<std::string> pair = absl::StrSplit(option, absl::MaxSplits('=', 1));
+    if (option == "tiny") {
+      spec.tiny = true;
+      continue;
+    }
+    double value = 0;
+    const bool known = std::find(kOptions.begin(), kOptions.end(), pair[0]) != kOptions.end();
+    if (!known || pair.size() != 2 || !absl::SimpleAtod(pair[1], &value)) {
+      return absl::InvalidArgumentError(absl::StrCat(spec.name, ": option '", option,
+                                                     "' is none of tiny, ",
+                                                     absl::StrJoin(kOptions, "=, "), "="));
+    }
+    const bool is_rate = pair[0] == "dropout";
+    if (is_rate ? !(value >= 0 && value < 1) : !(value >= 1 && value <= 1 << 20)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(spec.name, ": ", option, ": it must be ",
+                       is_rate ? "at least 0 and below 1" : "a number from 1 to 1048576"));
+    }
+    spec.options[pair[0]] = value;
+  }
+  return spec;
+}
+
+}  // namespace
+
+std::vector<ZooEntry> Zoo() {
+  std::vector<ZooEntry> entries;
+  for (const Known& known : kKnown) entries.push_back({known.name, known.description});
+  return entries;
+}
+
+std::vector<std::string> ModelNames() {
+  std::vector<std::string> names;
+  for (const Known& known : kKnown) names.emplace_back(known.name);
+  return names;
+}
+
+absl::StatusOr<Graph> BuildModel(std::string_view model, const ModelInput& input) {
+  SOAP_ASSIGN_OR_RETURN(ModelSpec spec, ParseModel(model));
+  spec.input = input;
+  for (const Known& known : kKnown) {
+    if (spec.name == known.name) return known.build(spec);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("unknown model '", spec.name, "'; known: ", absl::StrJoin(ModelNames(), ", ")));
+}
+
+absl::StatusOr<Graph> BuildModel(std::string_view model, const ImageShape& shape, int64_t classes) {
+  if (classes < 2) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a classifier needs at least two classes, not ", classes));
+  }
+  return BuildModel(model,
+                    {.image = {shape.channels, shape.height, shape.width}, .classes = classes});
+}
+
+}  // namespace soapstone::models
