@@ -28,7 +28,7 @@
 #include "apps/worker_node.h"
 #include "base/exit_codes.h"
 #include "base/status_macros.h"
-#include "transport/zmq_transport.h"
+#include "transport/node/zmq_transport.h"
 
 namespace soapstone::apps {
 namespace {

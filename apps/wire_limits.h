@@ -2,7 +2,7 @@
 #pragma once
 
 #include "apps/job.h"
-#include "transport/zmq_transport.h"
+#include "transport/node/zmq_transport.h"
 
 namespace soapstone::apps {
 

@@ -21,7 +21,7 @@
 #include "consistency/catalogue.h"
 #include "glog/logging.h"
 #include "server/shard.h"
-#include "transport/zmq_transport.h"
+#include "transport/node/zmq_transport.h"
 #include "worker/engine.h"
 
 namespace soapstone::bench {

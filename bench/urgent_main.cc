@@ -20,7 +20,7 @@
 #include "base/exit_codes.h"
 #include "bench/processes.h"
 #include "glog/logging.h"
-#include "transport/stream_channel.h"
+#include "transport/tcp/stream_channel.h"
 
 namespace soapstone::bench {
 namespace {

@@ -8,7 +8,7 @@ by a pair of veth devices that tc (tbf) limits. The sender keeps messages of 1 M
 urgent one of 16 bytes every 10 ms (soapstone-urgent-bench). Two ways, in turn, repeated:
 
     fixed       the kernel takes what it likes, up to 512 KiB of it not sent yet
-    adapts      a window of about 1 ms at the rate of the link (transport/send_window.h)
+    adapts      a window of about 1 ms at the rate of the link (transport/tcp/send_window.h)
 
 Prints medians of the runs. Exit code 1: a median delay does not fall, or the throughput falls by more
 than a twentieth.

@@ -25,12 +25,12 @@ struct TransportStats {
   uint64_t sent_messages = 0;
   BytesByCause sent;
   uint64_t shared_bytes = 0;       // of `sent`: through memory shared with the receiver
-  uint64_t streamed_messages = 0;  // of sent_messages: by streams (transport/stream_links.h)
+  uint64_t streamed_messages = 0;  // of sent_messages: by streams (transport/tcp/stream_links.h)
   uint64_t received_messages = 0;
   BytesByCause received;           // without handshakes
   uint64_t rejected_messages = 0;  // malformed, wrong session, or from an unknown sender
   uint64_t dropped_messages = 0;   // no route, or the peer's queue is full
-  uint64_t strangers = 0;          // connections held back or ended (transport/door.h)
+  uint64_t strangers = 0;          // connections held back or ended (transport/zmq/door.h)
   SocketCounts sockets;            // since Close: of all TCP connections on which something came
 };
 

@@ -3,7 +3,7 @@
 // has in hand itself. A connection that is made anew begins with a greeting: who each end is, whom
 // it takes the other for, and how much it has in hand; from there the channel goes on as if nothing
 // had happened. A value without sockets and time: the transports carry it
-// (transport/stream_channel.h, transport/numbered_links.h), sim/ and
+// (transport/tcp/stream_channel.h, transport/node/numbered_links.h), sim/ and
 // tests/check/session_space_test.cc explore it.
 //
 // Invariants

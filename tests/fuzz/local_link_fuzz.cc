@@ -1,11 +1,11 @@
 // A link through shared memory of which the other side writes what it likes, at any time
-// (transport/shared_channel.h, transport/shared_ring.h). Input: a list of steps.
+// (transport/shm/shared_channel.h, transport/shm/shared_ring.h). Input: a list of steps.
 #include <memory>
 #include <vector>
 
 #include "base/page_block.h"
 #include "tests/fuzz/fuzz_input.h"
-#include "transport/shared_channel.h"
+#include "transport/shm/shared_channel.h"
 
 namespace soapstone::fuzz {
 namespace {

@@ -1,11 +1,11 @@
-// The bytes of a connection (transport/stream_channel.h). Input: into what pieces they come, and
-// the bytes.
+// The bytes of a connection (transport/tcp/stream_channel.h). Input: into what pieces they come,
+// and the bytes.
 #include <sys/socket.h>
 
 #include <memory>
 
 #include "tests/fuzz/fuzz_input.h"
-#include "transport/stream_channel.h"
+#include "transport/tcp/stream_channel.h"
 
 namespace soapstone::fuzz {
 namespace {

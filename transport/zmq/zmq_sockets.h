@@ -1,0 +1,120 @@
+// ZmqSockets: the ZeroMQ sockets of one node: a ROUTER where it listens, and a DEALER for each node
+// it connected to; with what the kernel counts of their connections. Moves frames; knows nothing of
+// what they mean. Who calls: the ZeroMQ transport.
+//
+// A connection is known by its routing id, made by who connects: the ROUTER at the other end knows
+// it by that too.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "base/buffer.h"
+#include "transport/byte_counts.h"
+#include "transport/tcp_watch.h"
+#include "transport/zmq/door_watch.h"
+#include "transport/zmq/zmq_socket.h"
+#include "wire/message.h"
+
+namespace soapstone::transport {
+
+// One thread at a time.
+class ZmqSockets {
+ public:
+  ZmqSockets(ZmqSocketOptions options, DoorLimits door)
+      : options_(std::move(options)), door_limits_(door) {}
+  ~ZmqSockets();
+  ZmqSockets(const ZmqSockets&) = delete;
+  ZmqSockets& operator=(const ZmqSockets&) = delete;
+
+  absl::Status Open();
+  absl::Status Listen(const std::string& address);
+  bool listens() const { return router_.open(); }
+  std::string bound_to() const { return router_.last_endpoint(); }
+
+  // Replaces an earlier connection to the peer.
+  absl::Status Connect(wire::Address peer, const std::string& endpoint);
+  void Disconnect(wire::Address peer);
+  // Another connection takes the place of the one that is known by `id`, under the same name.
+  absl::Status Redial(const std::string& id);
+  struct Connection {
+    ZmqSocket socket;
+    std::string routing_id;
+    std::string endpoint;
+    LinkWatch link;
+  };
+  Connection* Find(wire::Address peer);                // null: not connected to
+  Connection* FindByRoutingId(const std::string& id);  // the same
+
+  // Those whose latest connection has ended, and which libzmq makes again by itself, without a
+  // knock and going on in the middle of what was queued.
+  std::vector<std::string> Broken();
+  std::optional<wire::Address> PeerOf(const std::string& id) const;
+
+  // Errors as ZmqSocket::Send. `bytes`: what the message takes, with ZMTP's part.
+  absl::Status SendTo(Connection* connection, std::string_view header,
+                      absl::Span<const Buffer> payload);
+  absl::Status Answer(const std::string& routing_id, std::string_view header,
+                      absl::Span<const Buffer> payload);
+
+  // The next message; sockets take turns, one message each, so that a busy one does not starve the
+  // rest. `frames` without the routing id. False: none.
+  struct Source {
+    std::string routing_id;
+    bool answered = false;  // it came to the ROUTER
+    int fd = -1;            // of the connection, unless libzmq does not say
+    size_t socket = 0;
+  };
+  bool Receive(size_t frames_max, Buffers* frames, Source* from);
+  // What came was valid, and of our session (on a connection to the ROUTER). Bytes of a handshake
+  // that are now known to have been sent; else 0.
+  uint64_t Watch(const Source& from);
+  // A connection to the ROUTER began, by who has shown before that it knows our session.
+  void Knocked(const Source& from);
+  // Connections to the ROUTER that were held back or ended before something of our session came.
+  uint64_t strangers() const { return strangers_ + (door_ != nullptr ? door_->strangers() : 0); }
+
+  void AddPollItems(std::vector<zmq_pollitem_t>* items);
+
+  // What is unsent stays queued for `linger`, which this waits for. Adds what the kernel counted.
+  void Close(absl::Duration linger, SocketCounts* counts);
+
+ private:
+  void Terminate();
+  absl::StatusOr<ZmqSocket> Dial(const std::string& id, const std::string& endpoint);
+  void List();
+  LinkWatch* AnsweredLink(const std::string& routing_id);
+  uint64_t TakeGivenBefore(const std::string& routing_id);
+  void CloseDoor();
+  void Prove(const Source& from);
+  size_t count() const { return listed_.size() + (router_.open() ? 1 : 0); }
+  ZmqSocket& socket(size_t i);
+
+  const ZmqSocketOptions options_;
+  void* context_ = nullptr;
+  ZmqSocket router_;
+  std::map<wire::Address, Connection> connections_;
+  std::vector<Connection*> listed_;                   // values of connections_, in order
+  std::unordered_map<std::string, LinkWatch> links_;  // of the ROUTER, by routing id
+  // Answers (a Welcome) to those of whom nothing was watched yet, the newest ones: routing id and
+  // bytes.
+  std::deque<std::pair<std::string, uint64_t>> given_before_;
+  const DoorLimits door_limits_;
+  std::unique_ptr<DoorWatch> door_;              // of the ROUTER, over tcp
+  std::unordered_map<std::string, int> proven_;  // the descriptor that was, by routing id
+  uint64_t strangers_ = 0;                       // of the door, once it is closed
+  size_t next_ = 0;                              // whose turn it is in Receive
+};
+
+}  // namespace soapstone::transport
