@@ -15,7 +15,7 @@
 #include "compute/op_text.h"
 #include "models/graph/graph_text.h"
 #include "scheduler/planner/cost/measured_cost.h"
-#include "wire/text_config.h"
+#include "wire/config/text_config.h"
 
 namespace soapstone::apps {
 namespace {

@@ -1,4 +1,4 @@
-// The file of measured costs (wire/costs.proto): made from profiles, written, read back.
+// The file of measured costs (wire/config/costs.proto): made from profiles, written, read back.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 #include "apps/roofline.h"
 #include "apps/step_profile.h"
 #include "models/graph/graph.h"
-#include "wire/costs.pb.h"
+#include "wire/config/costs.pb.h"
 
 namespace soapstone::apps {
 

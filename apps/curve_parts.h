@@ -1,6 +1,7 @@
 // The learning curve of a real run. While it runs nothing is evaluated: servers keep references to
-// parameters (server/snapshot.h) and workers write down their counters; at the end each writes a
-// part, and who started them all evaluates the parameters and makes one curve of the parts.
+// parameters (server/store/snapshot.h) and workers write down their counters; at the end each
+// writes a part, and who started them all evaluates the parameters and makes one curve of the
+// parts.
 //
 //   CURVE.shard-K    for each snapshot, the end last: time, steps, number of elements, f32 elements
 //   CURVE.worker-N   lines "time,samples,loss_sum,bytes", counted since the process began; one
@@ -21,7 +22,7 @@
 #include "apps/job.h"
 #include "experiment/curve.h"
 #include "experiment/run.h"
-#include "server/snapshot.h"
+#include "server/store/snapshot.h"
 #include "wire/message.h"
 #include "worker/device.h"
 

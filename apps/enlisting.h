@@ -5,7 +5,7 @@
 #include <string>
 
 #include "apps/job.h"
-#include "wire/enrolment.h"
+#include "wire/membership/enrolment.h"
 
 namespace soapstone::apps {
 

@@ -13,7 +13,7 @@
 #include "models/data/dataset.h"
 #include "models/graph/graph.h"
 #include "models/tables/sparse_model.h"
-#include "server/store_fault.h"
+#include "server/store/store_fault.h"
 #include "wire/layout.h"
 
 namespace soapstone::apps {

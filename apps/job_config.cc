@@ -18,7 +18,7 @@
 #include "base/status_macros.h"
 #include "models/data/augmentation.h"
 #include "models/tables/sparse_model.h"
-#include "wire/text_config.h"
+#include "wire/config/text_config.h"
 
 namespace soapstone::apps {
 namespace {

@@ -15,7 +15,7 @@
 #include "consistency/levels.h"
 #include "consistency/policy.h"
 #include "sim/straggler.h"
-#include "wire/job.pb.h"
+#include "wire/config/job.pb.h"
 
 namespace soapstone::apps {
 

@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "apps/flags.h"
-#include "wire/job.pb.h"
+#include "wire/config/job.pb.h"
 
 namespace soapstone::apps {
 

@@ -15,7 +15,7 @@
 #include "apps/flags.h"
 #include "apps/report.h"
 #include "base/ids.h"
-#include "wire/job.pb.h"
+#include "wire/config/job.pb.h"
 
 namespace soapstone::apps {
 

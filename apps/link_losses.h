@@ -3,7 +3,7 @@
 #pragma once
 
 #include "apps/node_loop.h"
-#include "wire/enrolment.h"
+#include "wire/membership/enrolment.h"
 #include "wire/message.h"
 #include "wire/outbox.h"
 

@@ -1,5 +1,5 @@
-// Describes the machine that this runs on as a machine file (wire/machine.proto), by measuring it:
-// `soapstone plan --measure_machine`.
+// Describes the machine that this runs on as a machine file (wire/config/machine.proto), by
+// measuring it: `soapstone plan --measure_machine`.
 #pragma once
 
 #include <string>

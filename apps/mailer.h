@@ -13,7 +13,7 @@
 
 #include "base/memory_limit.h"
 #include "transport/transport.h"
-#include "wire/membership.h"
+#include "wire/membership/membership.h"
 #include "wire/message.h"
 #include "wire/outbox.h"
 

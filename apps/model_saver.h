@@ -1,6 +1,6 @@
-// ModelSaver: the end of the job on server 0: has the model gathered (server/model_gatherer.h), and
-// hashes and writes it as it comes, on a thread: the loop that brings it has heartbeats to send.
-// The server's shell owns one from kSave on.
+// ModelSaver: the end of the job on server 0: has the model gathered
+// (server/shard/model_gatherer.h), and hashes and writes it as it comes, on a thread: the loop that
+// brings it has heartbeats to send. The server's shell owns one from kSave on.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@
 #include "base/bounded_inbox.h"
 #include "base/mutex.h"
 #include "models/formats/safetensors_writer.h"
-#include "server/model_gatherer.h"
+#include "server/shard/model_gatherer.h"
 #include "wire/layout.h"
 #include "wire/message.h"
 

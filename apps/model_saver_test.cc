@@ -12,7 +12,7 @@
 #include "compute/init.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/store.h"
+#include "server/store/store.h"
 
 namespace soapstone::apps {
 namespace {

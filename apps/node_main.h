@@ -1,7 +1,7 @@
 // The main function that the three daemons share: flags, job, logging, transport, signals, loop.
 #pragma once
 
-#include "server/store_fault.h"
+#include "server/store/store_fault.h"
 #include "wire/message.h"
 
 namespace soapstone::apps {

@@ -30,7 +30,7 @@
 #include "scheduler/planner/search/space.h"
 #include "scheduler/planner/searchers/searcher_list.h"
 #include "strategy/strategy_text.h"
-#include "wire/text_config.h"
+#include "wire/config/text_config.h"
 
 namespace soapstone::apps {
 namespace {

@@ -91,7 +91,7 @@ struct ResultReport {
   friend bool operator==(const ResultReport&, const ResultReport&) = default;
 };
 
-// What a shard's ledger (server/ledger.h) has of one worker.
+// What a shard's ledger (server/shard/ledger.h) has of one worker.
 struct LedgerRow {
   uint32_t worker = 0;
   uint32_t shard = 0;

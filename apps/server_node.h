@@ -15,7 +15,7 @@
 #include "apps/shard_host.h"
 #include "consistency/violation_log.h"
 #include "transport/transport.h"
-#include "wire/enrolment.h"
+#include "wire/membership/enrolment.h"
 
 namespace soapstone::apps {
 

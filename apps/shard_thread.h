@@ -17,8 +17,8 @@
 #include "apps/recorder.h"
 #include "base/bounded_inbox.h"
 #include "base/ids.h"
-#include "server/shard.h"
-#include "server/snapshot.h"
+#include "server/shard/shard.h"
+#include "server/store/snapshot.h"
 #include "wire/message.h"
 
 namespace soapstone::apps {

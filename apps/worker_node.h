@@ -23,10 +23,10 @@
 #include "base/bounded_inbox.h"
 #include "base/exit_codes.h"
 #include "models/runtime/replica.h"
-#include "server/peer.h"
+#include "server/peer/peer.h"
 #include "transport/shaped_transport.h"
 #include "transport/transport.h"
-#include "wire/enrolment.h"
+#include "wire/membership/enrolment.h"
 #include "worker/engine.h"
 
 namespace soapstone::apps {

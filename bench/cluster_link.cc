@@ -20,7 +20,7 @@
 #include "compute/optimizer.h"
 #include "consistency/catalogue.h"
 #include "glog/logging.h"
-#include "server/shard.h"
+#include "server/shard/shard.h"
 #include "transport/node/zmq_transport.h"
 #include "wire/layout.h"
 

@@ -8,7 +8,7 @@
 
 #include "bench/processes.h"
 #include "compute/optimizer.h"
-#include "server/sparse_table.h"
+#include "server/store/sparse_table.h"
 
 namespace soapstone::bench {
 

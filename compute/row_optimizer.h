@@ -1,5 +1,5 @@
 // RowOptimizer: one optimizer over many short slices, each with its state beside it: the rows of a
-// sparse table (server/sparse_table.h), which calls it. Knows nothing of keys.
+// sparse table (server/store/sparse_table.h), which calls it. Knows nothing of keys.
 #pragma once
 
 #include <cstdint>

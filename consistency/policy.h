@@ -10,17 +10,17 @@
 
 #include "absl/types/span.h"
 #include "consistency/action.h"
-#include "consistency/backup_rounds.h"
-#include "consistency/batched_updates.h"
-#include "consistency/bounded_gate.h"
 #include "consistency/catalogue.h"
 #include "consistency/clock_table.h"
-#include "consistency/dynamic_gate.h"
-#include "consistency/sampled_gate.h"
-#include "consistency/snapshot_rounds.h"
-#include "consistency/subscribed_gate.h"
+#include "consistency/gates/backup_rounds.h"
+#include "consistency/gates/batched_updates.h"
+#include "consistency/gates/bounded_gate.h"
+#include "consistency/gates/dynamic_gate.h"
+#include "consistency/gates/sampled_gate.h"
+#include "consistency/gates/snapshot_rounds.h"
+#include "consistency/gates/subscribed_gate.h"
+#include "consistency/gates/value_gate.h"
 #include "consistency/traits.h"
-#include "consistency/value_gate.h"
 
 namespace soapstone::consistency {
 

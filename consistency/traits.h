@@ -40,7 +40,7 @@ enum class Gate : uint8_t {
 };
 
 // Who keeps the parameters, and how members exchange them. All but kServers are decentralised: each
-// worker has a peer beside it (server/peer.h), and the shards only gather the mean at the end.
+// worker has a peer beside it (server/peer/peer.h), and the shards only gather the mean at the end.
 enum class Topology : uint8_t {
   kServers,
   kCollective,  // collective: rounds that sum all gradients

@@ -11,9 +11,9 @@
 #include "glog/logging.h"
 #include "models/data/sampler.h"
 #include "models/runtime/replica.h"
-#include "server/model_gatherer.h"
-#include "server/snapshot.h"
-#include "server/store.h"
+#include "server/shard/model_gatherer.h"
+#include "server/store/snapshot.h"
+#include "server/store/store.h"
 #include "sim/straggler.h"
 #include "worker/executor.h"
 

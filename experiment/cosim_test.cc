@@ -7,8 +7,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "models/zoo/zoo.h"
-#include "server/model_gatherer.h"
-#include "server/store.h"
+#include "server/shard/model_gatherer.h"
+#include "server/store/store.h"
 
 namespace soapstone::experiment {
 namespace {

@@ -1,6 +1,6 @@
 // The learning curve of a run: how good the model was when. Real runs and co-simulation measure it
-// at the same points (server/snapshot.h): each time that the updates of so many more samples are in
-// the stores, and at the end.
+// at the same points (server/store/snapshot.h): each time that the updates of so many more samples
+// are in the stores, and at the end.
 #pragma once
 
 #include <cstddef>

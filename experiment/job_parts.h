@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "experiment/cosim.h"
-#include "server/peer_vectors.h"
-#include "server/store.h"
+#include "server/peer/peer_vectors.h"
+#include "server/store/store.h"
 #include "sim/training.h"
 #include "worker/executor.h"
 

@@ -12,7 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "experiment/curve.h"
-#include "wire/job.pb.h"
+#include "wire/config/job.pb.h"
 
 namespace soapstone::experiment {
 

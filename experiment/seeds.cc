@@ -11,7 +11,7 @@
 #include "base/sha256.h"
 #include "base/spec.h"
 #include "compute/optimizer.h"
-#include "wire/text_config.h"
+#include "wire/config/text_config.h"
 
 namespace soapstone::experiment {
 namespace {

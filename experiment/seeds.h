@@ -9,7 +9,7 @@
 
 #include "experiment/spec.h"
 #include "experiment/spec.pb.h"
-#include "wire/job.pb.h"
+#include "wire/config/job.pb.h"
 
 namespace soapstone::experiment {
 

@@ -13,7 +13,7 @@
 #include "consistency/catalogue.h"
 #include "experiment/seeds.h"
 #include "sim/straggler.h"
-#include "wire/text_config.h"
+#include "wire/config/text_config.h"
 
 namespace soapstone::experiment {
 namespace {

@@ -5,7 +5,7 @@
 #include "base/random.h"
 #include "scheduler/coordinator.h"
 #include "scheduler/hand_played_job.h"
-#include "wire/membership.h"
+#include "wire/membership/membership.h"
 
 namespace soapstone::scheduler {
 namespace {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "glog/logging.h"
-#include "wire/membership.h"
+#include "wire/membership/membership.h"
 
 namespace soapstone::scheduler {
 

@@ -10,7 +10,7 @@
 
 #include "glog/logging.h"
 #include "wire/frame.h"
-#include "wire/membership.h"
+#include "wire/membership/membership.h"
 
 namespace soapstone::scheduler {
 namespace {

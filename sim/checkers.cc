@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "glog/logging.h"
-#include "wire/membership.h"
+#include "wire/membership/membership.h"
 
 namespace soapstone::sim {
 namespace {

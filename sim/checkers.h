@@ -29,7 +29,7 @@
 #include "base/ids.h"
 #include "consistency/levels.h"
 #include "consistency/policy.h"
-#include "server/shard.h"
+#include "server/shard/shard.h"
 #include "wire/message.h"
 
 namespace soapstone::sim {

@@ -31,7 +31,7 @@
 #include "absl/status/statusor.h"
 #include "base/fingerprint.h"
 #include "scheduler/broken_links.h"
-#include "server/peer.h"
+#include "server/peer/peer.h"
 #include "wire/message.h"
 #include "worker/reply_ledger.h"
 

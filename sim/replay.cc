@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "glog/logging.h"
-#include "server/model_gatherer.h"
+#include "server/shard/model_gatherer.h"
 #include "wire/outbox.h"
 
 namespace soapstone::sim {

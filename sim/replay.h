@@ -16,7 +16,7 @@
 
 #include "absl/status/statusor.h"
 #include "scheduler/coordinator.h"
-#include "server/peer.h"
+#include "server/peer/peer.h"
 #include "sim/actors.h"
 #include "sim/recording.h"
 #include "sim/training.h"

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "base/ids.h"
-#include "server/peer_vectors.h"
-#include "server/store.h"
+#include "server/peer/peer_vectors.h"
+#include "server/store/store.h"
 #include "wire/layout.h"
 #include "worker/device.h"
 #include "worker/program.h"

@@ -11,8 +11,8 @@
 
 #include "base/ids.h"
 #include "scheduler/coordinator.h"
-#include "server/peer.h"
-#include "server/shard.h"
+#include "server/peer/peer.h"
+#include "server/shard/shard.h"
 #include "sim/actors.h"
 #include "sim/checkers.h"
 #include "sim/event_queue.h"

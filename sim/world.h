@@ -28,7 +28,7 @@
 #include "absl/status/statusor.h"
 #include "base/fingerprint.h"
 #include "scheduler/coordinator.h"
-#include "server/shard.h"
+#include "server/shard/shard.h"
 #include "sim/actors.h"
 #include "sim/checkers.h"
 #include "wire/message.h"

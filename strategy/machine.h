@@ -1,6 +1,6 @@
 // The machine that is planned for: devices, the links between them, and the servers that keep the
-// parameters. A value, read from a text file that a person can write (wire/machine.proto); nothing
-// of it needs to be at hand. Knows no models.
+// parameters. A value, read from a text file that a person can write (wire/config/machine.proto);
+// nothing of it needs to be at hand. Knows no models.
 #pragma once
 
 #include <cstdint>

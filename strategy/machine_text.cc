@@ -9,8 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "wire/machine.pb.h"
-#include "wire/text_config.h"
+#include "wire/config/machine.pb.h"
+#include "wire/config/text_config.h"
 
 namespace soapstone::planner {
 namespace {

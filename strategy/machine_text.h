@@ -1,6 +1,6 @@
-// Machines as a person writes them (wire/machine.proto): kinds, nodes, what connects them. Expands
-// such a text to a Machine: a link for each direction of each connection, and the path of fewest
-// links between any two of devices and servers. Called by the shell, which reads the file.
+// Machines as a person writes them (wire/config/machine.proto): kinds, nodes, what connects them.
+// Expands such a text to a Machine: a link for each direction of each connection, and the path of
+// fewest links between any two of devices and servers. Called by the shell, which reads the file.
 #pragma once
 
 #include <string>

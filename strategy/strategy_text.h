@@ -1,5 +1,5 @@
-// Strategies as files (wire/strategy.proto): with what they were made for, so that they are not
-// taken for another model or machine. Called by the shell, which reads and writes the files.
+// Strategies as files (wire/config/strategy.proto): with what they were made for, so that they are
+// not taken for another model or machine. Called by the shell, which reads and writes the files.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 #include "strategy/machine.h"
 #include "strategy/op_graph.h"
 #include "strategy/strategy.h"
-#include "wire/strategy.pb.h"
+#include "wire/config/strategy.pb.h"
 
 namespace soapstone::planner {
 

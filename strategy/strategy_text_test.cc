@@ -9,7 +9,7 @@
 #include "absl/strings/str_replace.h"
 #include "models/zoo/zoo.h"
 #include "strategy/machine_text.h"
-#include "wire/text_config.h"
+#include "wire/config/text_config.h"
 
 namespace soapstone::planner {
 namespace {

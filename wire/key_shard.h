@@ -10,9 +10,9 @@
 namespace soapstone::wire {
 
 // The finaliser of MurmurHash3 (Appleby), a bijection of 64 bits; another mixing than a shard's
-// index uses (server/key_index.h), so that the keys of one shard are spread there all the same. The
-// product's high word is in [0, shard_count). Keys chosen to meet on one shard do: the hash
-// balances what is not chosen against it, no more. REQUIRES: shard_count > 0.
+// index uses (server/store/key_index.h), so that the keys of one shard are spread there all the
+// same. The product's high word is in [0, shard_count). Keys chosen to meet on one shard do: the
+// hash balances what is not chosen against it, no more. REQUIRES: shard_count > 0.
 inline ShardId ShardOfKey(uint32_t table, uint64_t key, uint32_t shard_count) {
   uint64_t x = key + (static_cast<uint64_t>(table) + 1) * 0xD6E8FEB86659FD93u;
   x = (x ^ (x >> 33)) * 0xFF51AFD7ED558CCDu;

@@ -30,7 +30,7 @@
 #include "consistency/levels.h"
 #include "consistency/policy.h"
 #include "wire/layout.h"
-#include "wire/membership.h"
+#include "wire/membership/membership.h"
 #include "wire/outbox.h"
 #include "worker/device.h"
 #include "worker/program.h"

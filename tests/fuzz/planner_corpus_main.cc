@@ -6,7 +6,7 @@
 #include "strategy/strategy_text.h"
 #include "tests/fuzz/corpus_folder.h"
 #include "tests/fuzz/planned_model.h"
-#include "wire/text_config.h"
+#include "wire/config/text_config.h"
 
 namespace soapstone::fuzz {
 namespace {

@@ -4,7 +4,7 @@
 #include "strategy/strategy_text.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/fuzz/planned_model.h"
-#include "wire/text_config.h"
+#include "wire/config/text_config.h"
 
 namespace soapstone::fuzz {
 namespace {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "models/data/dataset.h"
-#include "server/model_gatherer.h"
-#include "server/shard.h"
+#include "server/shard/model_gatherer.h"
+#include "server/shard/shard.h"
 #include "worker/engine.h"
 #include "worker/executor.h"
 

@@ -48,10 +48,10 @@ PLANTED = {
     "a forbidden word": ("docs/wire.md", "The {word} is sent first.\n", r"docs/wire.md:\d+: {word} is \S+ now"),
     "a file that is gone": ("base/spec.cc", "// See base/gone.h.\n", r"base/spec.cc:\d+: there is no base/gone.h"),
     "a page that names what is gone": ("docs/wire.md", "It is in `wire/gone.cc`.\n", r"docs/wire.md:\d+: .*wire/gone.cc"),
-    "a foreign library": ("server/ledger.cc", "#include <zmq.h>\n", r"server/ledger.cc:\d+: zmq outside transport"),
+    "a foreign library": ("server/shard/ledger.cc", "#include <zmq.h>\n", r"server/shard/ledger.cc:\d+: zmq outside transport"),
     "device code": ("worker/program.cc", "#include <cuda_runtime.h>\n", r"worker/program.cc:\d+: cuda outside compute"),
-    "the date": ("server/ledger.cc", "absl::Time Now() { return absl::Now(); }\n", r"server/ledger.cc:\d+: .*date"),
-    "the date in a comment": ("server/ledger.cc", "// absl::Now() jumps.\n", None),
+    "the date": ("server/shard/ledger.cc", "absl::Time Now() { return absl::Now(); }\n", r"server/shard/ledger.cc:\d+: .*date"),
+    "the date in a comment": ("server/shard/ledger.cc", "// absl::Now() jumps.\n", None),
 }
 
 

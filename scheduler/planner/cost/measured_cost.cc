@@ -10,7 +10,7 @@
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "scheduler/planner/cost/roofline_cost.h"
-#include "wire/text_config.h"
+#include "wire/config/text_config.h"
 
 namespace soapstone::planner {
 namespace {

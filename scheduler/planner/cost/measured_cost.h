@@ -1,6 +1,6 @@
-// Costs from a measurement (wire/costs.proto, `soapstone profile --costs`): exact where the shape
-// was measured, else the roofline, corrected by what the nearest measured shape took beside its
-// own.
+// Costs from a measurement (wire/config/costs.proto, `soapstone profile --costs`): exact where the
+// shape was measured, else the roofline, corrected by what the nearest measured shape took beside
+// its own.
 #pragma once
 
 #include <map>
@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "scheduler/planner/cost/cost_model.h"
 #include "scheduler/planner/cost/part_work.h"
-#include "wire/costs.pb.h"
+#include "wire/config/costs.pb.h"
 
 namespace soapstone::planner {
 

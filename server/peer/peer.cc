@@ -1,0 +1,556 @@
+#include "server/peer/peer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "base/frame_sums.h"
+#include "glog/logging.h"
+#include "wire/membership/membership.h"
+
+namespace soapstone::server {
+namespace {
+
+using consistency::PeerAction;
+using consistency::PeerActions;
+using consistency::Ticket;
+using wire::Address;
+using wire::Message;
+using wire::MessageType;
+using Kind = consistency::PeerActionKind;
+
+constexpr ShardId kOnly{0};              // of the worker's layout
+constexpr double kWeightUnit = 1 << 20;  // of a hand-in's samples: shares of omega to a millionth
+
+}  // namespace
+
+Peer::Peer(PeerOptions options, std::shared_ptr<PeerVectors> vectors)
+    : options_(std::move(options)),
+      vectors_{std::move(vectors)},
+      ledger_(options_.id),
+      offsets_(ParamOffsets(options_.worker_layout->params())) {}
+
+bool Peer::Wants(const Message& message) {
+  return message.type == MessageType::kRoster ||
+         (message.type == MessageType::kPullReply && message.from.role == wire::Role::kShard);
+}
+
+bool Peer::IsWithinNode(const Message& message) {
+  const wire::Role from = message.from.role, to = message.to.role;
+  return (from == wire::Role::kPeer && to == wire::Role::kWorker) ||
+         (from == wire::Role::kWorker && to == wire::Role::kPeer);
+}
+
+void Peer::OnMessage(Nanos now, Message message, wire::Outbox* out) {
+  now_ = now;
+  switch (message.type) {
+    case MessageType::kRoster:
+      return OnRoster(message, out);
+    case MessageType::kPush:
+    case MessageType::kClock:
+    case MessageType::kPull:
+      if (message.from == Address::Of(options_.id) && policy_.has_value()) {
+        return OnWorker(std::move(message), out);
+      }
+      break;
+    case MessageType::kParcel:
+    case MessageType::kState:
+    case MessageType::kStanding:
+    case MessageType::kFinished:
+      if (message.from.role == wire::Role::kPeer) return OnPeer(std::move(message), out);
+      break;
+    case MessageType::kPullReply:
+      if (message.from.role == wire::Role::kShard && message.final) {
+        return OnFinalReply(message, out);
+      }
+      break;
+    default:
+      break;
+  }
+  ++stats_.rejects;
+}
+
+void Peer::OnRoster(const Message& message, wire::Outbox* out) {
+  const auto* roster = std::get_if<wire::Roster>(&message.body);
+  if (roster == nullptr || message.from != Address::Scheduler() || message.epoch <= epoch_) return;
+  const wire::Member* me = FindMember(*roster, options_.id);
+  if (me == nullptr || me->joining) return;  // not ours to take part in
+  epoch_ = message.epoch;
+  roster_ = std::make_shared<const wire::Roster>(*roster);
+  if (!policy_.has_value()) {
+    policy_.emplace(options_.policy, options_.id, me->original, options_.total_clocks,
+                    offsets_.back());
+  }
+  std::vector<consistency::GroupMember> members;
+  for (const wire::Member& member : roster->workers) {
+    if (!member.joining) members.push_back({member.worker, member.admitted});
+  }
+  ledger_.OnGroup();
+  CarryOut(policy_->OnGroup(std::move(members)), out);
+  std::vector<Message> waiting = std::move(future_);
+  future_.clear();
+  for (Message& early : waiting) OnPeer(std::move(early), out);
+}
+
+// ---- From the worker
+
+bool Peer::FitsLayout(const Message& push) const {
+  const auto& buckets = options_.worker_layout->buckets(kOnly);
+  if (Index(push.bucket) >= buckets.size()) return false;
+  if (vectors_.own == nullptr) return true;
+  const auto& slices = buckets[Index(push.bucket)].slices;
+  if (push.payload.size() != slices.size()) return false;
+  for (size_t i = 0; i < slices.size(); ++i) {
+    if (push.payload[i].size() != vectors_.own->bytes({slices[i].begin, slices[i].end}))
+      return false;
+  }
+  return true;
+}
+
+void Peer::OnWorker(Message message, wire::Outbox* out) {
+  switch (message.type) {
+    case MessageType::kPush:
+      CHECK(FitsLayout(message)) << "a worker pushed what is not of its layout";
+      gradient_.push_back(std::move(message));
+      return;
+    case MessageType::kClock: {
+      uint64_t samples = 0;
+      for (const Message& push : gradient_) {
+        samples = std::max(samples, push.samples);
+        if (vectors_.own == nullptr) continue;
+        const auto& slices = options_.worker_layout->buckets(kOnly)[Index(push.bucket)].slices;
+        for (size_t i = 0; i < slices.size(); ++i) {
+          vectors_.own->AddGradient(offsets_[Index(slices[i].param)] + slices[i].begin,
+                                    push.payload[i]);
+        }
+      }
+      gradient_.clear();
+      gradient_samples_ += samples;
+      return CarryOut(policy_->OnGradient(message.clock - 1, samples), out);
+    }
+    default:
+      break;
+  }
+  if (!message.final) {
+    pulled_at_ = now_;
+    return CarryOut(policy_->OnPull(message.clock), out);
+  }
+  const uint32_t shards = options_.shard_layout->shard_count();
+  // Asked again: what has come stays.
+  if (!final_pull_.has_value() || final_pull_->clock != message.clock) {
+    final_replies_.assign(shards, {});
+    replied_.assign(shards, false);
+  }
+  final_pull_ = std::move(message);
+  for (uint32_t k = 0; k < shards; ++k) {
+    if (replied_[k]) continue;
+    Message pull;
+    pull.type = MessageType::kPull;
+    pull.from = Address::Of(options_.id);
+    pull.to = Address::Of(ShardId{k});
+    pull.epoch = epoch_;
+    pull.worker = options_.id;
+    pull.clock = 1;
+    pull.final = true;
+    out->Send(std::move(pull));
+  }
+}
+
+void Peer::OnFinalReply(const Message& reply, wire::Outbox* out) {
+  const uint32_t shard = reply.from.index;
+  if (!final_pull_.has_value() || shard >= replied_.size() || replied_[shard]) return;
+  const auto& slices = options_.shard_layout->slices(ShardId{shard});
+  bool fits = vectors_.own == nullptr || reply.payload.size() == slices.size();
+  for (size_t i = 0; fits && vectors_.own != nullptr && i < slices.size(); ++i) {
+    fits = reply.payload[i].size() == vectors_.own->bytes({slices[i].begin, slices[i].end});
+  }
+  if (!fits) {
+    ++stats_.rejects;
+    return;
+  }
+  ledger_.OnFinalReply(reply);
+  replied_[shard] = true;
+  final_replies_[shard] = reply.payload;
+  if (std::find(replied_.begin(), replied_.end(), false) != replied_.end()) return;
+
+  Message answer;
+  answer.type = MessageType::kPullReply;
+  answer.from = Address::PeerOf(options_.id);
+  answer.to = Address::Of(options_.id);
+  answer.epoch = epoch_;
+  answer.worker = options_.id;
+  answer.clock = final_pull_->clock;
+  answer.oldest = final_pull_->clock;
+  answer.final = true;
+  if (vectors_.own != nullptr) {
+    const size_t element = vectors_.own->bytes({0, 1});
+    std::vector<std::byte> flat(vectors_.own->bytes({0, vectors_.own->elements()}));
+    for (uint32_t k = 0; k < replied_.size(); ++k) {
+      const auto& cut = options_.shard_layout->slices(ShardId{k});
+      for (size_t i = 0; i < cut.size(); ++i) {
+        const Buffer& frame = final_replies_[k][i];
+        std::memcpy(&flat[(offsets_[Index(cut[i].param)] + cut[i].begin) * element], frame.data(),
+                    frame.size());
+      }
+    }
+    answer.payload = CutSlices(Buffer::CopyOf(flat.data(), flat.size()),
+                               options_.worker_layout->slices(kOnly), offsets_, element);
+  }
+  final_pull_.reset();
+  out->Send(std::move(answer));
+}
+
+// ---- From the other peers
+
+void Peer::OnPeer(Message message, wire::Outbox* out) {
+  if (message.epoch > epoch_) {
+    if (future_.size() < options_.held_messages_max) return future_.push_back(std::move(message));
+    ++stats_.rejects;
+    return;
+  }
+  TakeFromPeer(std::move(message), out);
+}
+
+bool Peer::PayloadFits(const Message& message) const {
+  const auto& parcel = std::get<wire::Parcel>(message.body);
+  if (vectors_.own == nullptr || message.type == MessageType::kState)
+    return true;  // Adopt checks it
+  if (message.payload.empty()) return parcel.begin == parcel.end;
+  return parcel.end <= vectors_.own->elements() && message.payload.size() == 1 &&
+         message.payload[0].size() == vectors_.own->bytes({parcel.begin, parcel.end});
+}
+
+void Peer::TakeFromPeer(Message message, wire::Outbox* out) {
+  const WorkerId from{message.from.index};
+  const auto* parcel = std::get_if<wire::Parcel>(&message.body);
+  const wire::Member* member = roster_ != nullptr ? FindMember(*roster_, from) : nullptr;
+  if (parcel == nullptr || member == nullptr || from == options_.id ||
+      message.epoch < member->admitted || message.clock < 0 || !PayloadFits(message) ||
+      in_hand_.size() >= options_.held_messages_max) {
+    ++stats_.rejects;
+    return;
+  }
+  uint64_t& seen = seen_[from];
+  if (parcel->sequence <= seen) {
+    ++stats_.duplicates;
+    return;
+  }
+  ledger_.OnParcel(from, seen, parcel->sequence);
+  seen = parcel->sequence;
+  ++stats_.parcels_received;
+  const bool values = message.type == MessageType::kParcel || message.type == MessageType::kState;
+  if (message.epoch < epoch_ && (!values || policy_->lock_step())) return;  // void
+  if (message.checksum != 0) ledger_.OnOthersValues(from, message.clock, message.checksum);
+  switch (message.type) {
+    case MessageType::kStanding:
+      return CarryOut(policy_->OnStanding(from,
+                                          {.version = message.clock,
+                                           .has_values = parcel->has_values,
+                                           .finished = parcel->finished},
+                                          parcel->step != 0),
+                      out);
+    case MessageType::kFinished:
+      return CarryOut(policy_->OnFinished(from), out);
+    default:
+      break;
+  }
+  const Ticket ticket{next_ticket_++};
+  const wire::Parcel content = *parcel;
+  in_hand_.emplace(ticket, std::move(message.payload));
+  if (message.type == MessageType::kState) {
+    return CarryOut(policy_->OnState(from, message.clock, content.weight, ticket), out);
+  }
+  CarryOut(policy_->OnParcel({.from = from,
+                              .round = message.clock,
+                              .step = content.step,
+                              .range = {content.begin, content.end},
+                              .samples = message.samples,
+                              .weight = content.weight,
+                              .ticket = ticket}),
+           out);
+}
+
+// ---- What the policy says
+
+Buffer Peer::TakeParcel(Ticket ticket) {
+  const auto it = in_hand_.find(ticket);
+  CHECK(it != in_hand_.end());
+  Buffer parcel = it->second.empty() ? Buffer() : std::move(it->second.front());
+  in_hand_.erase(it);
+  return parcel;
+}
+
+void Peer::CarryOut(const PeerActions& actions, wire::Outbox* out) {
+  for (const PeerAction& action : actions) {
+    switch (action.kind) {
+      case Kind::kSendNotice:
+      case Kind::kSendValues:
+      case Kind::kSendSum:
+      case Kind::kSendState:
+        CarryOutSend(action, out);
+        break;
+      case Kind::kReply:
+        Reply(action.round, out);
+        break;
+      case Kind::kRally:
+        ToAll(MessageType::kStanding, out);
+        break;
+      case Kind::kStand:
+        Stand(action.to, MessageType::kStanding, out);
+        break;
+      case Kind::kFinished:
+        ToAll(MessageType::kFinished, out);
+        break;
+      case Kind::kHandIn:
+        HandIn(action.weight, out);
+        break;
+      case Kind::kForget:
+        TakeParcel(action.ticket);
+        break;
+      default:
+        CarryOutOnVectors(action, out);
+        break;
+    }
+  }
+  if (vectors_.own == nullptr) return;
+  vectors_.own->SetWeight(policy_->weight());
+  ledger_.OnMade(vectors_.own->steps(), vectors_.own->order());
+}
+
+void Peer::CarryOutSend(const PeerAction& action, wire::Outbox* out) {
+  const uint64_t elements = offsets_.back();
+  wire::Parcel parcel = {.step = action.step, .weight = action.weight};
+  Buffers payload;
+  uint64_t checksum = 0;
+  MessageType type = MessageType::kParcel;
+  if (action.kind == Kind::kSendSum) {
+    parcel.begin = action.range.begin;
+    parcel.end = action.range.end;
+    if (vectors_.own != nullptr && action.range.size() > 0)
+      payload = {vectors_.own->Sum(action.range)};
+    // A round's sums leave before its step: the values are those that it began with.
+    if (options_.checks && options_.policy.guarantee.same_replicas && vectors_.own != nullptr) {
+      if (!ledger_.KnowsValues(action.round)) ledger_.OnValues(action.round, ContentOfValues());
+      checksum = ledger_.values_sum();
+    }
+  } else if (action.kind == Kind::kSendValues) {
+    parcel.end = elements;
+    if (vectors_.own != nullptr) payload = {vectors_.own->Values()};
+  } else if (action.kind == Kind::kSendState) {
+    type = MessageType::kState;
+    parcel.end = elements;
+    if (vectors_.own != nullptr) payload = vectors_.own->State();
+  }
+  ToPeer(action.to,
+         {.type = type,
+          .clock = action.round,
+          .samples = action.samples,
+          .checksum = checksum,
+          .body = parcel,
+          .payload = std::move(payload)},
+         out);
+}
+
+void Peer::Adopt(consistency::Ticket ticket) {
+  const auto it = in_hand_.find(ticket);
+  CHECK(it != in_hand_.end());
+  if (vectors_.own != nullptr && !vectors_.own->Adopt(it->second)) {
+    ++stats_.rejects;
+    LOG(ERROR) << "peer " << Index(options_.id) << ": a state that does not fit this model";
+  }
+  in_hand_.erase(it);
+}
+
+void Peer::CarryOutOnVectors(const PeerAction& action, wire::Outbox* out) {
+  const bool takes_parcel = action.kind == Kind::kAddParcel || action.kind == Kind::kSetParcel ||
+                            action.kind == Kind::kAddToValues || action.kind == Kind::kMerge ||
+                            action.kind == Kind::kMeet;
+  if (takes_parcel) ledger_.OnAsked(action.kind, action.range.begin);
+  const bool applies = action.kind == Kind::kApplySum || action.kind == Kind::kApplyGradient;
+  stats_.rounds += applies ? 1 : 0;
+  if (applies) ledger_.OnStep(action.round);
+  const uint64_t samples = action.kind == Kind::kApplyGradient ? gradient_samples_ : action.samples;
+  if (action.kind == Kind::kApplyGradient || action.kind == Kind::kStage) gradient_samples_ = 0;
+  if (action.kind == Kind::kAdopt) return Adopt(action.ticket);
+  const Buffer parcel = takes_parcel ? TakeParcel(action.ticket) : Buffer();
+  if (action.kind == Kind::kMeet) {
+    Buffers answer;
+    if (vectors_.own != nullptr) answer = {vectors_.own->Meet(parcel)};
+    return ToPeer(action.to,
+                  {.type = MessageType::kParcel,
+                   .clock = action.round,
+                   .body = wire::Parcel{.step = action.step, .end = offsets_.back()},
+                   .payload = std::move(answer)},
+                  out);
+  }
+  if (vectors_.own == nullptr) return;
+  std::optional<uint64_t> odd;
+  switch (action.kind) {
+    case Kind::kStage:
+      return vectors_.own->Stage();
+    case Kind::kDiscard:
+      return vectors_.own->Discard();
+    case Kind::kClearSum:
+      return vectors_.own->ClearSum();
+    case Kind::kAddValues:
+      return vectors_.own->AddValues(action.factor);
+    case Kind::kAddParcel:
+      return vectors_.own->AddParcel(action.range, parcel, action.factor);
+    case Kind::kSetParcel:
+      return vectors_.own->SetParcel(action.range, parcel);
+    case Kind::kValuesFromSum:
+      return vectors_.own->ValuesFromSum();
+    case Kind::kMerge:
+      return vectors_.own->Merge(parcel, action.factor);
+    case Kind::kAddToValues:
+      return vectors_.own->AddToValues(parcel, action.factor);
+    case Kind::kApplySum:
+      odd = vectors_.own->ApplySum(action.round, samples);
+      break;
+    case Kind::kApplyGradient:
+      odd = vectors_.own->ApplyGradient(action.round, samples);
+      break;
+    default:
+      LOG(FATAL) << "no action of a peer: " << static_cast<int>(action.kind);
+  }
+  if (odd.has_value()) TellNotFinite(action.round, *odd, out);
+}
+
+// ---- What goes out
+
+void Peer::Reply(Clock clock, wire::Outbox* out) {
+  Message reply;
+  reply.type = MessageType::kPullReply;
+  reply.from = Address::PeerOf(options_.id);
+  reply.to = Address::Of(options_.id);
+  reply.epoch = epoch_;
+  reply.worker = options_.id;
+  reply.clock = clock;
+  reply.oldest = clock;
+  reply.parked_ns = now_ - pulled_at_;
+  reply.version = ledger_.steps();
+  if (vectors_.own != nullptr) {
+    reply.payload = CutSlices(vectors_.own->Values(), options_.worker_layout->slices(kOnly),
+                              offsets_, vectors_.own->bytes({0, 1}));
+    reply.version = vectors_.own->version();
+    if (options_.checks) reply.checksum = ContentOfValues();
+  }
+  ledger_.OnRead(clock, reply.version);
+  out->Send(std::move(reply));
+}
+
+// As a reply's frames hold them.
+uint64_t Peer::ContentOfValues() const {
+  FrameSums all;
+  for (const wire::Slice& slice : options_.worker_layout->slices(kOnly)) {
+    const uint64_t begin = offsets_[Index(slice.param)] + slice.begin;
+    all.Add(vectors_.own->SumOf({begin, begin + slice.elements()}));
+  }
+  return all.value();
+}
+
+// As pushes of clock 0, the shards' only one.
+void Peer::HandIn(double weight, wire::Outbox* out) {
+  Buffer flat;
+  if (vectors_.own != nullptr) flat = vectors_.own->Values();
+  const uint32_t rank = Index(options_.id);
+  for (uint32_t k = 0; k < options_.shard_layout->shard_count(); ++k) {
+    const auto& buckets = options_.shard_layout->buckets(ShardId{k});
+    Message message;
+    message.from = Address::Of(options_.id);
+    message.to = Address::Of(ShardId{k});
+    message.epoch = epoch_;
+    message.worker = options_.id;
+    for (uint32_t b = 0; b < buckets.size(); ++b) {
+      Message push = message;
+      push.type = MessageType::kPush;
+      push.clock = 0;
+      push.bucket = BucketId{b};
+      push.leaves = {rank, rank + 1};
+      push.leaf_count = roster_->worker_count;
+      push.samples = static_cast<uint64_t>(std::max(1.0, std::round(weight * kWeightUnit)));
+      push.batch_samples = push.samples;
+      if (vectors_.own != nullptr) {
+        push.payload = CutSlices(flat, buckets[b].slices, offsets_, vectors_.own->bytes({0, 1}));
+      }
+      out->Send(std::move(push));
+    }
+    message.type = MessageType::kClock;
+    message.clock = 1;
+    message.pushes = static_cast<uint32_t>(buckets.size());
+    out->Send(std::move(message));
+  }
+}
+
+void Peer::TellNotFinite(Clock round, uint64_t element, wire::Outbox* out) {
+  if (std::exchange(not_finite_told_, true)) return;
+  const auto after = std::upper_bound(offsets_.begin(), offsets_.end(), element);
+  Message message;
+  message.type = MessageType::kNotFinite;
+  message.from = Address::Of(options_.id);
+  message.to = Address::Scheduler();
+  message.epoch = epoch_;
+  message.clock = round;
+  message.body = wire::NotFinite{.worker = int64_t{Index(options_.id)},
+                                 .parameters = true,
+                                 .tensor = options_.worker_layout->NameOf(
+                                     static_cast<uint32_t>(after - offsets_.begin() - 1))};
+  out->Send(std::move(message));
+}
+
+void Peer::ToPeer(WorkerId to, Message message, wire::Outbox* out) {
+  message.from = Address::PeerOf(options_.id);
+  message.to = Address::PeerOf(to);
+  message.epoch = epoch_;
+  message.worker = options_.id;
+  // Another process of this rank began at a later epoch: its numbers are greater.
+  const Epoch admitted = FindMember(*roster_, options_.id)->admitted;
+  std::get<wire::Parcel>(message.body).sequence =
+      (admitted << PeerLedger::kProcessShift) + ++sent_[to];
+  ++stats_.parcels_sent;
+  stats_.parcel_bytes_sent += message.payload_bytes();
+  out->Send(std::move(message));
+}
+
+void Peer::ToAll(MessageType type, wire::Outbox* out) {
+  for (const consistency::GroupMember& member : policy_->group()) {
+    if (member.worker != options_.id) Stand(member.worker, type, out);
+  }
+}
+
+void Peer::Stand(WorkerId to, MessageType type, wire::Outbox* out) {
+  const consistency::Standing standing = policy_->said_standing();
+  ToPeer(to,
+         {.type = type,
+          .clock = standing.version,
+          .body = wire::Parcel{.step = policy_->HasHeard(to) ? 1u : 0u,
+                               .has_values = standing.has_values,
+                               .finished = standing.finished}},
+         out);
+}
+
+void Peer::AddTo(Fingerprint* f) const {
+  f->Add(epoch_);
+  f->Add(policy_.has_value());
+  if (policy_.has_value()) policy_->AddTo(f);
+  f->Add(in_hand_.size());
+  f->Add(gradient_.size());
+  f->Add(gradient_samples_);
+  for (const auto& [peer, sequence] : seen_) {
+    f->Add(peer);
+    f->Add(sequence);
+  }
+  for (const auto& [peer, sequence] : sent_) {
+    f->Add(peer);
+    f->Add(sequence);
+  }
+  for (const Message& message : future_) message.AddTo(f);
+  f->Add(final_pull_.has_value());
+  for (const bool replied : replied_) f->Add(replied);
+  if (vectors_.own == nullptr) return;
+  const Buffer values = vectors_.own->Values();
+  f->Add(std::string_view(reinterpret_cast<const char*>(values.data()), values.size()));
+}
+
+}  // namespace soapstone::server

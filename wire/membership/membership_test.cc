@@ -1,0 +1,149 @@
+#include "wire/membership/membership.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/leaf_tree.h"
+#include "base/random.h"
+
+namespace soapstone::wire {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+// Members are the ranks whose bit is set.
+Roster RosterOf(uint32_t worker_count, uint32_t ranks) {
+  Roster roster;
+  roster.worker_count = worker_count;
+  for (uint32_t rank = 0; rank < worker_count; ++rank) {
+    if (((ranks >> rank) & 1) != 0) {
+      roster.workers.push_back({.worker = WorkerId{rank}, .admitted = 1});
+    }
+  }
+  return roster;
+}
+
+// How many members own each leaf.
+std::vector<int> Owners(const Roster& roster, Clock clock, uint32_t leaf_count) {
+  std::vector<int> owners(leaf_count, 0);
+  for (uint32_t rank = 0; rank < roster.worker_count; ++rank) {
+    const OwnedLeaves owned = LeavesOwned(roster, WorkerId{rank}, clock, leaf_count);
+    for (uint32_t leaf = owned.own.begin; leaf < owned.own.end; ++leaf) ++owners[leaf];
+    for (uint32_t leaf : owned.adopted) ++owners[leaf];
+  }
+  return owners;
+}
+
+TEST(Membership, FindsMembersByRank) {
+  const Roster roster = RosterOf(5, 0b10110);
+  EXPECT_EQ(FindMember(roster, WorkerId{0}), nullptr);
+  ASSERT_NE(FindMember(roster, WorkerId{2}), nullptr);
+  EXPECT_EQ(FindMember(roster, WorkerId{2})->worker, WorkerId{2});
+  EXPECT_EQ(FindMember(roster, WorkerId{3}), nullptr);
+  EXPECT_EQ(FindMember(roster, WorkerId{7}), nullptr);
+}
+
+TEST(Membership, EveryLeafHasOneOwnerForAllSubsetsOfRanks) {
+  for (uint32_t count = 1; count <= 5; ++count) {
+    for (uint32_t ranks = 1; ranks < (1u << count); ++ranks) {
+      for (uint32_t leaf_count = 1; leaf_count <= 13; ++leaf_count) {
+        EXPECT_THAT(Owners(RosterOf(count, ranks), 0, leaf_count), testing::Each(testing::Eq(1)))
+            << count << " workers, ranks " << ranks << ", " << leaf_count << " leaves";
+      }
+    }
+  }
+}
+
+TEST(Membership, AnActiveRankOwnsItsOwnLeavesWhoeverElseIsThere) {
+  for (uint32_t ranks = 1; ranks < 16; ++ranks) {
+    const Roster roster = RosterOf(4, ranks);
+    for (const Member& member : roster.workers) {
+      EXPECT_EQ(LeavesOwned(roster, member.worker, 0, 10).own,
+                LeavesOfRank(Index(member.worker), 4, 10));
+    }
+  }
+}
+
+TEST(Membership, OrphansAreSharedOutInEqualPartsOfNeighbours) {
+  // Of ranks of 4 leaves each, 1 and 3 are gone: leaves 4 to 7 and 12 to 15.
+  const Roster roster = RosterOf(5, 0b10101);
+  EXPECT_THAT(LeavesOwned(roster, WorkerId{0}, 0, 20).adopted, ElementsAre(4u, 5u));
+  EXPECT_THAT(LeavesOwned(roster, WorkerId{2}, 0, 20).adopted, ElementsAre(6u, 7u, 12u));
+  EXPECT_THAT(LeavesOwned(roster, WorkerId{4}, 0, 20).adopted, ElementsAre(13u, 14u, 15u));
+}
+
+TEST(Membership, WhoIsNotAMemberOwnsNothing) {
+  const OwnedLeaves owned = LeavesOwned(RosterOf(3, 0b101), WorkerId{1}, 0, 9);
+  EXPECT_TRUE(owned.own.empty());
+  EXPECT_THAT(owned.adopted, IsEmpty());
+}
+
+TEST(Membership, AJoiningMemberIsNotActive) {
+  Roster roster = RosterOf(2, 0b11);
+  roster.workers.Mutable()[1].joining = true;
+  EXPECT_THAT(ActiveWorkers(roster, 100), ElementsAre(WorkerId{0}));
+  EXPECT_THAT(LeavesOwned(roster, WorkerId{0}, 100, 4).adopted, ElementsAre(2u, 3u));
+}
+
+TEST(Membership, AMemberIsActiveFromItsStartClockOn) {
+  Roster roster = RosterOf(2, 0b11);
+  roster.workers.Mutable()[0].start = 7;
+  EXPECT_THAT(ActiveWorkers(roster, 6), ElementsAre(WorkerId{1}));
+  EXPECT_THAT(ActiveWorkers(roster, 7), ElementsAre(WorkerId{0}, WorkerId{1}));
+  EXPECT_THAT(Owners(roster, 6, 6), testing::Each(testing::Eq(1)));
+  EXPECT_THAT(Owners(roster, 7, 6), testing::Each(testing::Eq(1)));
+}
+
+TEST(Membership, SharesHoldFromTheirClockOn) {
+  Roster roster = RosterOf(3, 0b111);
+  roster.shares = {{5, {1, 6, 2}}, {8, {0, 0, 9}}};
+  EXPECT_EQ(SharesAt(roster, 4), nullptr);
+  EXPECT_EQ(SharesAt(roster, 7)->from, 5);
+  EXPECT_EQ(LeavesOwned(roster, WorkerId{1}, 4, 9).own, (LeafRange{3, 6}));
+  EXPECT_EQ(LeavesOwned(roster, WorkerId{1}, 5, 9).own, (LeafRange{1, 7}));
+  EXPECT_TRUE(LeavesOwned(roster, WorkerId{1}, 8, 9).own.empty());
+  EXPECT_EQ(LeavesOwned(roster, WorkerId{2}, 100, 9).own, (LeafRange{0, 9}));
+}
+
+TEST(Membership, EveryLeafHasOneOwnerUnderRandomShares) {
+  const CounterRandom random(1, RandomUse::kTest);
+  uint64_t next = 0;
+  for (int i = 0; i < 500; ++i) {
+    const auto count = static_cast<uint32_t>(1 + random.Below(next++, 6));
+    const auto leaf_count = static_cast<uint32_t>(1 + random.Below(next++, 40));
+    const auto ranks = static_cast<uint32_t>(1 + random.Below(next++, (1u << count) - 1));
+    Roster roster = RosterOf(count, ranks);
+    for (Clock from = 3; from <= 9; from += 3) {
+      Shares shares = {from, std::vector<uint32_t>(count, 0)};
+      for (uint32_t leaf = 0; leaf < leaf_count; ++leaf) {
+        ++shares.leaves[random.Below(next++, count)];
+      }
+      roster.shares.push_back(shares);
+    }
+    for (Clock clock = 0; clock < 12; ++clock) {
+      EXPECT_THAT(Owners(roster, clock, leaf_count), testing::Each(testing::Eq(1)));
+    }
+  }
+}
+
+TEST(Membership, SharesOfAnotherJobPutNobodyOutOfRange) {
+  Roster roster = RosterOf(2, 0b11);
+  roster.shares = {{0, {7, 7}}};
+  EXPECT_THAT(Owners(roster, 0, 4), testing::Each(testing::Eq(1)));
+}
+
+TEST(Membership, WithNobodyActiveNobodyOwnsAnything) {
+  Roster roster = RosterOf(1, 0b1);
+  roster.workers.Mutable()[0].start = 3;
+  EXPECT_THAT(Owners(roster, 0, 4), testing::Each(testing::Eq(0)));
+}
+
+TEST(Membership, ShardsOfAServerAreConsecutive) {
+  EXPECT_EQ(ServerOf(ShardId{0}, 3), ServerId{0});
+  EXPECT_EQ(ServerOf(ShardId{2}, 3), ServerId{0});
+  EXPECT_EQ(ServerOf(ShardId{3}, 3), ServerId{1});
+}
+
+}  // namespace
+}  // namespace soapstone::wire
