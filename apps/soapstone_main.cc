@@ -2,14 +2,14 @@
 // compare policies, list them and the models, profile a model, plan its parallelism.
 #include <iostream>
 
-#include "apps/experiment_command.h"
-#include "apps/flags.h"
-#include "apps/launcher.h"
-#include "apps/models_command.h"
-#include "apps/plan_command.h"
-#include "apps/profile_command.h"
-#include "apps/replay_command.h"
-#include "apps/simulate_command.h"
+#include "apps/cli/flags.h"
+#include "apps/cli/launcher.h"
+#include "apps/cli/models_command.h"
+#include "apps/experiment/experiment_command.h"
+#include "apps/experiment/replay_command.h"
+#include "apps/experiment/simulate_command.h"
+#include "apps/plan/plan_command.h"
+#include "apps/profile/profile_command.h"
 #include "base/exit_codes.h"
 #include "consistency/catalogue.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "apps/roofline.h"
+#include "apps/profile/roofline.h"
 #include "base/exit_codes.h"
 #include "bench/cluster_link.h"
 #include "bench/engine_cost.h"

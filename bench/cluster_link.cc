@@ -11,9 +11,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "apps/cpu_placement.h"
-#include "apps/node_loop.h"
-#include "apps/shard_thread.h"
+#include "apps/loop/cpu_placement.h"
+#include "apps/loop/node_loop.h"
+#include "apps/loop/shard_thread.h"
 #include "base/past_cache.h"
 #include "base/steady_clock.h"
 #include "bench/zipf.h"
@@ -117,7 +117,7 @@ Message Roster() {
   return message;
 }
 
-// A server's loop, as apps/server_node.cc has it, without a job around it.
+// A server's loop, as apps/node/server_node.cc has it, without a job around it.
 void Serve(const ClusterLoad& load, const std::function<void(const std::string&)>& ready) {
   transport::ZmqOptions options = OptionsOf(load);
   options.listen = load.link == ClusterLink::kIpc

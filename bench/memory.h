@@ -1,4 +1,5 @@
-// What one thread does with memory: the limits that a shard can come near. (Triad: apps/roofline.h)
+// What one thread does with memory: the limits that a shard can come near. (Triad:
+// apps/profile/roofline.h)
 #pragma once
 
 #include <cstddef>

@@ -130,11 +130,11 @@ def experiment(args, spec, folder):
         return json.load(file)["runs"]
 
 
-HOLD_POINTS = 3  # as experiment/curve.h
+HOLD_POINTS = 3  # as cluster/curve.h
 
 
 def time_to(curve, target):
-    """As experiment/curve.h: linear between the first of HOLD_POINTS points in a row that are at or
+    """As cluster/curve.h: linear between the first of HOLD_POINTS points in a row that are at or
     above, and the one before; None where there are none."""
     hold = max(1, min(HOLD_POINTS, len(curve)))
     for i in range(len(curve) - hold + 1):

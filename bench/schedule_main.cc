@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "apps/device_thread.h"
-#include "apps/node_loop.h"
-#include "apps/shard_thread.h"
+#include "apps/loop/device_thread.h"
+#include "apps/loop/node_loop.h"
+#include "apps/loop/shard_thread.h"
 #include "base/exit_codes.h"
 #include "base/steady_clock.h"
 #include "bench/profile_device.h"
@@ -145,7 +145,7 @@ std::unique_ptr<server::Shard> MakeShard(const Flags& flags, ShardId id) {
   }
 }
 
-// A worker's loop, as apps/worker_node.cc has it, without a job around it.
+// A worker's loop, as apps/node/worker_node.cc has it, without a job around it.
 class BenchWorker {
  public:
   explicit BenchWorker(const Flags& flags)

@@ -6,7 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "experiment/evaluator.h"
+#include "cluster/evaluator.h"
+#include "cluster/straggler.h"
 #include "experiment/job_parts.h"
 #include "glog/logging.h"
 #include "models/data/sampler.h"
@@ -14,7 +15,6 @@
 #include "server/shard/model_gatherer.h"
 #include "server/store/snapshot.h"
 #include "server/store/store.h"
-#include "sim/straggler.h"
 #include "worker/executor.h"
 
 namespace soapstone::experiment {

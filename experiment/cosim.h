@@ -17,13 +17,13 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "cluster/curve.h"
+#include "cluster/straggler.h"
 #include "compute/optimizer.h"
 #include "compute/schedule.h"
 #include "consistency/traits.h"
-#include "experiment/curve.h"
 #include "models/data/dataset.h"
 #include "models/graph/graph.h"
-#include "sim/straggler.h"
 #include "sim/virtual_cluster.h"
 #include "wire/layout.h"
 

@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "cluster/straggler.h"
 #include "experiment/grids.h"
-#include "sim/straggler.h"
 
 namespace soapstone::experiment {
 

@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "experiment/curve.h"
+#include "cluster/curve.h"
 #include "experiment/fair_comparison.h"
 #include "experiment/grids.h"
 

@@ -6,9 +6,9 @@
 #include <functional>
 
 #include "absl/status/statusor.h"
+#include "cluster/recording.h"
 #include "experiment/cosim.h"
 #include "scheduler/coordinator.h"
-#include "sim/recording.h"
 #include "sim/replay.h"
 
 namespace soapstone::experiment {

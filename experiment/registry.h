@@ -1,7 +1,7 @@
 // The registry of an experiment's runs, as text: a line for each finished run, appended and never
 // changed. Each line holds the SHA-256 of the one before and its own, so that a run that was left
 // out, altered or moved is found out (rule 3 of honesty.h: all runs are kept). Reads no file:
-// apps/experiment_folder.h does.
+// apps/experiment/experiment_folder.h does.
 //
 //   {"experiment":DIGEST,"version":1,"sha256":...}
 //   {"previous":...,"run":{...},"sha256":...}

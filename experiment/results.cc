@@ -8,8 +8,8 @@
 #include <tuple>
 #include <utility>
 
+#include "cluster/straggler.h"
 #include "experiment/grids.h"
-#include "sim/straggler.h"
 
 namespace soapstone::experiment {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "experiment/curve.h"
+#include "cluster/curve.h"
 #include "wire/config/job.pb.h"
 
 namespace soapstone::experiment {

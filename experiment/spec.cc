@@ -10,9 +10,9 @@
 #include "base/sha256.h"
 #include "base/spec.h"
 #include "base/status_macros.h"
+#include "cluster/straggler.h"
 #include "consistency/catalogue.h"
 #include "experiment/seeds.h"
-#include "sim/straggler.h"
 #include "wire/config/text_config.h"
 
 namespace soapstone::experiment {

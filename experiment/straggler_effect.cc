@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "sim/straggler.h"
+#include "cluster/straggler.h"
 
 namespace soapstone::experiment {
 namespace {

@@ -15,10 +15,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "cluster/recording.h"
 #include "scheduler/coordinator.h"
 #include "server/peer/peer.h"
 #include "sim/actors.h"
-#include "sim/recording.h"
 #include "sim/training.h"
 #include "wire/message.h"
 #include "worker/device.h"

@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "cluster/straggler.h"
 #include "sim/actors.h"
-#include "sim/straggler.h"
 #include "sim/virtual_run.h"
 
 namespace soapstone::sim {

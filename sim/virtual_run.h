@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "cluster/straggler.h"
 #include "scheduler/coordinator.h"
 #include "server/peer/peer.h"
 #include "server/shard/shard.h"
@@ -17,7 +18,6 @@
 #include "sim/checkers.h"
 #include "sim/event_queue.h"
 #include "sim/network_model.h"
-#include "sim/straggler.h"
 #include "sim/virtual_cluster.h"
 #include "wire/message.h"
 #include "wire/outbox.h"

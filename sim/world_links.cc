@@ -78,7 +78,7 @@ void World::Lose(NodeIndex a, NodeIndex b) {
   channels_.erase({b, a});
   lost_.insert(PairOf(a, b));
   if (mutant_ == WorldMutant::kNoLinkLost) return;
-  // As the shells do, each at its end (apps/link_losses.h).
+  // As the shells do, each at its end (apps/loop/link_losses.h).
   SayLinkLost(a, AddressOf(b), kLastEpoch);
   SayLinkLost(b, AddressOf(a), kLastEpoch);
 }

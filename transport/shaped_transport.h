@@ -1,7 +1,7 @@
 // ShapedTransport: another transport, whose links carry at most so many megabits a second. Makes a
-// real worker's links as slow as a straggler model says (sim/straggler.h), by the formula that the
-// simulator's links have (sim/network_model.h): each peer node is a link of its own each way, which
-// carries one message at a time, in order:
+// real worker's links as slow as a straggler model says (cluster/straggler.h), by the formula that
+// the simulator's links have (sim/network_model.h): each peer node is a link of its own each way,
+// which carries one message at a time, in order:
 //     leaves = max(now, link free) + bytes / limit,    bytes = payload + 100
 // A message that is sent is handed on, and one that is received is given out, when it leaves.
 // Who calls: a worker's loop, in the place of the transport inside.

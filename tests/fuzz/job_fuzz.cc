@@ -1,6 +1,6 @@
-// Job files (apps/job_config.h). Input: the text.
+// Job files (cluster/job_config.h). Input: the text.
 #include "absl/strings/match.h"
-#include "apps/job_config.h"
+#include "cluster/job_config.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace soapstone::fuzz {

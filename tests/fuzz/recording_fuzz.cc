@@ -1,10 +1,10 @@
-// Recordings (sim/recording.h). Input: the size of the first of two actors' files, and both.
+// Recordings (cluster/recording.h). Input: the size of the first of two actors' files, and both.
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <variant>
 
-#include "sim/recording.h"
+#include "cluster/recording.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace soapstone::fuzz {

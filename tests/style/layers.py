@@ -9,7 +9,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+"([\w/]+)/[\w.]+"', re.M)
 ALL_CODE = ("tests", "bench")
 FOREIGN = {  # what only one layer may touch
     "zmq": {"transport"},
-    "google/protobuf": {"wire", "apps"},
+    "google/protobuf": {"wire", "cluster"},
     "(?:cuda|cudnn|cublas)": {"compute"},
     "(?:oneapi/)?dnnl": {"compute"},
     "png": {"models"},
@@ -20,7 +20,7 @@ DATE = re.compile(r"absl::(Now|Time|UnixEpoch|InfiniteFuture|InfinitePast)\b|sys
                   r"gettimeofday|\btime\((nullptr|NULL|0|&)|file_clock|"
                   r"\b(Await|Wait|LockWhen)\w*With(Timeout|Deadline)\b")
 DATE_IS_MEANT = {
-    "apps/train_command.cc",  # the name of a job's folder
+    "apps/cli/train_command.cc",  # the name of a job's folder
     "tests/cluster/shifted_date.cc",  # moves it
 }
 

@@ -1,6 +1,6 @@
 // Configuration files in protobuf text format: parsed with the place of every error, and of every
 // field that was set, so that later checks can say where the fault is too. Who calls: the readers
-// of job files (apps/job_config.h) and of experiments (experiment/spec.h). Reads no file.
+// of job files (cluster/job_config.h) and of experiments (experiment/spec.h). Reads no file.
 #pragma once
 
 #include <initializer_list>

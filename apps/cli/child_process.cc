@@ -1,0 +1,189 @@
+#include "apps/cli/child_process.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/exit_codes.h"
+
+namespace soapstone::apps {
+namespace {
+
+constexpr size_t kLastLinesMax = 10;
+constexpr int kExecFailed = 127;
+
+struct Pipe {
+  int read_end = -1;
+  int write_end = -1;
+  bool Open() {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) return false;
+    read_end = ends[0];
+    write_end = ends[1];
+    fcntl(read_end, F_SETFL, O_NONBLOCK);
+    return true;
+  }
+  void Close() {
+    if (read_end >= 0) close(read_end);
+    if (write_end >= 0) close(write_end);
+  }
+};
+
+// In the child, between fork and exec: only what is safe there.
+[[noreturn]] void BecomeProgram(char* const* arguments, const Pipe& out, const Pipe& err,
+                                pid_t parent) {
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(kExecFailed);  // it died before we asked
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  signal(SIGPIPE, SIG_DFL);
+  const int nothing = open("/dev/null", O_RDONLY);
+  dup2(nothing, STDIN_FILENO);
+  dup2(out.write_end, STDOUT_FILENO);
+  dup2(err.write_end, STDERR_FILENO);
+  execv(arguments[0], arguments);
+  const char* why = strerror(errno);
+  const bool said = write(STDERR_FILENO, why, strlen(why)) > 0;
+  _exit(said ? kExecFailed : kExecFailed + 1);
+}
+
+// Reads what is there into `lines`. Closes the pipe at its end.
+void Drain(int* fd, LineSplitter* lines, const std::function<void(const std::string&)>& on_line) {
+  char bytes[16384];
+  while (*fd >= 0) {
+    const ssize_t n = read(*fd, bytes, sizeof(bytes));
+    if (n > 0) {
+      lines->Add({bytes, static_cast<size_t>(n)}, on_line);
+    } else if (n < 0 && errno == EINTR) {
+      continue;
+    } else if (n < 0 && errno == EAGAIN) {
+      return;
+    } else {
+      lines->Flush(on_line);
+      close(*fd);
+      *fd = -1;
+    }
+  }
+}
+
+const char* MeaningOf(int code) {
+  switch (code) {
+    case kExitInternal:
+      return " (internal error)";
+    case kExitBroken:
+      return " (the policy's guarantee was broken)";
+    case kExitConfig:
+      return " (configuration)";
+    case kExitInterrupted:
+      return " (interrupted)";
+    case kExitPeerLost:
+      return " (a peer was lost)";
+    case kExitTerminated:
+      return " (terminated)";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+void LineSplitter::Add(std::string_view bytes,
+                       const std::function<void(const std::string&)>& on_line) {
+  while (!bytes.empty()) {
+    const size_t newline = bytes.find('\n');
+    const std::string_view piece = bytes.substr(0, newline);
+    line_.append(piece.substr(0, line_bytes_max_ - line_.size()));
+    if (newline == std::string_view::npos) return;
+    on_line(line_);
+    line_.clear();
+    bytes.remove_prefix(newline + 1);
+  }
+}
+
+void LineSplitter::Flush(const std::function<void(const std::string&)>& on_line) {
+  if (!line_.empty()) on_line(line_);
+  line_.clear();
+}
+
+std::string Ending::ToString() const {
+  if (!by_signal) return absl::StrCat("exit code ", number, MeaningOf(number));
+  const char* name = sigabbrev_np(number);
+  return absl::StrCat("killed by SIG", name == nullptr ? std::to_string(number) : name);
+}
+
+absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(Spec spec) {
+  std::unique_ptr<ChildProcess> child(new ChildProcess(std::move(spec)));
+  const auto failed = [&child](const std::string& what) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot start ", child->name(), ": ", what, ": ", std::strerror(errno)));
+  };
+  child->log_.reset(std::fopen(child->spec_.log_path.c_str(), "we"));
+  if (child->log_ == nullptr) return failed(child->spec_.log_path);
+  std::vector<char*> arguments;
+  for (std::string& argument : child->spec_.command) arguments.push_back(argument.data());
+  arguments.push_back(nullptr);
+  Pipe out;
+  Pipe err;
+  const pid_t parent = getpid();
+  const bool piped = out.Open() && err.Open();
+  child->pid_ = piped ? fork() : -1;
+  if (child->pid_ == 0) BecomeProgram(arguments.data(), out, err, parent);
+  if (child->pid_ < 0) {
+    const absl::Status status = failed("fork");
+    out.Close();
+    err.Close();
+    return status;
+  }
+  close(out.write_end);
+  close(err.write_end);
+  child->stdout_fd_ = out.read_end;
+  child->stderr_fd_ = err.read_end;
+  return child;
+}
+
+ChildProcess::~ChildProcess() {
+  Poll();
+  if (pid_ > 0 && !ending_.has_value()) {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);  // a killed process ends at once
+  }
+  if (stdout_fd_ >= 0) close(stdout_fd_);
+  if (stderr_fd_ >= 0) close(stderr_fd_);
+}
+
+void ChildProcess::ReadStdout(const std::function<void(const std::string&)>& on_line) {
+  Drain(&stdout_fd_, &stdout_lines_, on_line);
+}
+
+void ChildProcess::ReadStderr(const std::function<void(const std::string&)>& on_line) {
+  Drain(&stderr_fd_, &stderr_lines_, [&](const std::string& line) {
+    std::fprintf(log_.get(), "%s\n", line.c_str());
+    std::fflush(log_.get());
+    last_lines_.push_back(line);
+    if (last_lines_.size() > kLastLinesMax) last_lines_.pop_front();
+    on_line(line);
+  });
+}
+
+void ChildProcess::Signal(int signal_number) {
+  if (pid_ > 0 && !ending_.has_value()) kill(pid_, signal_number);
+}
+
+void ChildProcess::Poll() {
+  if (pid_ <= 0 || ending_.has_value()) return;
+  int status = 0;
+  if (waitpid(pid_, &status, WNOHANG) != pid_) return;
+  ending_ =
+      WIFSIGNALED(status) ? Ending{true, WTERMSIG(status)} : Ending{false, WEXITSTATUS(status)};
+}
+
+}  // namespace soapstone::apps

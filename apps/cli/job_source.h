@@ -1,0 +1,24 @@
+// From flags to a configuration, and the answers that end a program before it does any work:
+// --print_config, --check, and the one line of a configuration error.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "apps/cli/flags.h"
+#include "wire/config/job.pb.h"
+
+namespace soapstone::apps {
+
+// The job file with flags applied and defaults filled in; not yet checked.
+absl::StatusOr<wire::JobConfig> ConfigFromFlags(const NodeFlags& flags);
+
+// Carries out --print_config and --check. Returns the exit code.
+int PrintOrCheck(const std::string& program, const NodeFlags& flags, const wire::JobConfig& config);
+
+// Says "program: what is wrong" on standard error, in one line. Returns kExitConfig, or
+// kExitInternal where the error is none of the user's.
+int SayConfigError(const std::string& program, const absl::Status& status);
+
+}  // namespace soapstone::apps

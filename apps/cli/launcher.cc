@@ -1,0 +1,319 @@
+#include "apps/cli/launcher.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "apps/loop/node_loop.h"
+#include "base/exit_codes.h"
+#include "base/status_macros.h"
+
+namespace soapstone::apps {
+namespace {
+
+constexpr int kPollMillis = 100;
+// From a signal or the scheduler's end until the rest are told to end; and until they are killed.
+constexpr Nanos kTermAfter = 1500 * kMillisecond;
+constexpr Nanos kKillAfter = 2 * kSecond;  // after SIGTERM
+// A server that ends with a code may have been told to by the scheduler, which ends a little later.
+constexpr Nanos kSuccessorRetry = kSecond / 2;
+constexpr Nanos kSchedulerGrace = 2500 * kMillisecond;
+
+bool IsDocumented(int code) {
+  return code == kExitInternal || code == kExitBroken || code == kExitConfig ||
+         code == kExitNotFinite || code == kExitPeerLost || code == kExitTerminated ||
+         code == kExitInterrupted;
+}
+
+// What the whole ends with when this child's end is its end.
+int CodeFor(const Ending& ending) {
+  if (ending.by_signal) return kExitPeerLost;
+  return IsDocumented(ending.number) ? ending.number : kExitInternal;
+}
+
+}  // namespace
+
+Launcher::Launcher(LauncherOptions options, Console* console)
+    : options_(std::move(options)), console_(console) {}
+
+void Launcher::TakeSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (int s : {SIGTERM, SIGINT, SIGHUP, SIGCHLD}) sigaddset(&signals, s);
+  sigprocmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  signal_fd_ = signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
+}
+
+int Launcher::Run() {
+  TakeSignals();
+  absl::Status started = StartChild("scheduler", -1);
+  while (started.ok() && !AllEnded()) {
+    WaitForEvents();
+    ReadSignals();
+    ReadChildren();
+    CheckEndings();
+    if (!wanted_endpoint_.empty() && !nodes_started_ && !stop_.has_value()) {
+      nodes_started_ = true;
+      started = StartNodes(wanted_endpoint_);
+    }
+    if (started.ok()) started = StartSuccessors();
+    CarryOutStop();
+  }
+  console_->EndProgress();
+  close(signal_fd_);
+  if (!started.ok()) {
+    console_->Line(absl::StrCat("soapstone: ", started.message()));
+    children_.clear();  // kills what runs
+    return kExitInternal;
+  }
+  ShowEnd();
+  return stop_->code;
+}
+
+absl::StatusOr<std::unique_ptr<ChildProcess>> Launcher::Spawn(const std::string& role, int rank,
+                                                              const std::string& log_name) const {
+  std::vector<std::string> command = {absl::StrCat(options_.program_dir, "/soapstone-", role),
+                                      absl::StrCat("--config=", options_.log_dir, "/job.textproto"),
+                                      "--progress=json"};
+  if (rank >= 0) {
+    command.push_back(absl::StrCat("--rank=", rank));
+    command.push_back(absl::StrCat("--scheduler=", wanted_endpoint_));
+  }
+  return ChildProcess::Start({.name = rank < 0 ? role : absl::StrCat(role, "-", rank),
+                              .command = std::move(command),
+                              .log_path = absl::StrCat(options_.log_dir, "/", log_name, ".log")});
+}
+
+absl::Status Launcher::StartChild(const std::string& role, int rank) {
+  const std::string log_name = rank < 0 ? role : absl::StrCat(role, "-", rank);
+  SOAP_ASSIGN_OR_RETURN(std::unique_ptr<ChildProcess> child, Spawn(role, rank, log_name));
+  children_.push_back(std::move(child));
+  told_.push_back(false);
+  return absl::OkStatus();
+}
+
+absl::Status Launcher::StartNodes(const std::string& endpoint) {
+  const wire::Cluster& cluster = options_.config.cluster();
+  console_->Line(absl::StrCat("scheduler at ", endpoint, ", logs in ", options_.log_dir));
+  for (uint32_t i = 0; i < options_.servers; ++i) {
+    SOAP_RETURN_IF_ERROR(StartChild("server", static_cast<int>(i)));
+  }
+  for (uint32_t i = 0; i < cluster.workers(); ++i) {
+    SOAP_RETURN_IF_ERROR(StartChild("worker", static_cast<int>(i)));
+  }
+  return absl::OkStatus();
+}
+
+void Launcher::WaitForEvents() {
+  std::vector<pollfd> fds = {{.fd = signal_fd_, .events = POLLIN}};
+  for (const auto& child : children_) {
+    for (const int fd : {child->stdout_fd(), child->stderr_fd()}) {
+      if (fd >= 0) fds.push_back({.fd = fd, .events = POLLIN});
+    }
+  }
+  poll(fds.data(), fds.size(), kPollMillis);
+}
+
+void Launcher::ReadSignals() {
+  signalfd_siginfo info;
+  while (read(signal_fd_, &info, sizeof(info)) == sizeof(info)) {
+    const int number = static_cast<int>(info.ssi_signo);
+    if (number == SIGCHLD) continue;
+    const int code = number == SIGINT ? kExitInterrupted : kExitTerminated;
+    if (stop_.has_value()) {
+      stop_->code = code;
+      stop_->kill_at = NodeLoop::Now();  // asked twice
+      continue;
+    }
+    const std::string reason = number == SIGINT ? "interrupted" : "terminated";
+    console_->Line(absl::StrCat(reason, ": stopping"));
+    scheduler()->Signal(number == SIGINT ? SIGINT : SIGTERM);  // it tells the others
+    BeginStop(code, reason, kTermAfter);
+  }
+}
+
+void Launcher::ReadChildren() {
+  for (size_t i = 0; i < children_.size(); ++i) {
+    ChildProcess* child = children_[i].get();
+    child->ReadStdout([this](const std::string& line) { OnReport(line); });
+    child->ReadStderr([this, child](const std::string& line) { OnStderrLine(*child, line); });
+  }
+}
+
+void Launcher::OnReport(const std::string& line) {
+  absl::StatusOr<Report> report = FromJson(line);
+  if (!report.ok()) return console_->Line(line);
+  if (const auto* listening = std::get_if<Listening>(&*report)) {
+    wanted_endpoint_ = listening->endpoint;
+  } else if (auto* news = std::get_if<News>(&*report)) {
+    training_ = training_ || news->text == "started";
+    console_->Line(news->text);
+    last_news_ = std::move(news->text);
+  } else if (const auto* progress = std::get_if<ProgressReport>(&*report)) {
+    if (!stop_.has_value()) console_->Progress(NodeLoop::Now(), ToLine(*progress));
+  } else if (auto* result = std::get_if<ResultReport>(&*report)) {
+    result_ = std::move(*result);
+  } else if (auto* node = std::get_if<NodeReport>(&*report)) {
+    nodes_.push_back(std::move(*node));
+  }
+}
+
+void Launcher::OnStderrLine(const ChildProcess& child, const std::string& line) {
+  // Towards the end all say the same; and the scheduler's information comes as news.
+  if (stop_.has_value() || result_.has_value()) return;
+  const bool info = !training_ && absl::EndsWith(child.name(), "-0");  // one of each role will do
+  const std::optional<std::string> shown = ForwardedLine(child.name(), line, info);
+  if (shown.has_value()) console_->Line(*shown);
+}
+
+void Launcher::CheckEndings() {
+  for (size_t i = 0; i < children_.size(); ++i) {
+    children_[i]->Poll();
+    if (!children_[i]->ending().has_value() || told_[i]) continue;
+    told_[i] = true;
+    ReadChildren();
+    if (i == 0) {
+      OnSchedulerEnded(*children_[i]);
+    } else {
+      if (!AwaitSuccessor(i)) OnEnded(*children_[i]);
+    }
+  }
+}
+
+bool Launcher::AwaitSuccessor(size_t index) {
+  const ChildProcess& child = *children_[index];
+  if (!options_.successor_after.has_value() || stop_.has_value() || result_.has_value() ||
+      !absl::StartsWith(child.name(), "worker")) {
+    return false;
+  }
+  const Ending& ending = *child.ending();
+  // A successor may have come before its predecessor was counted out.
+  const bool refused = !ending.by_signal && ending.number == kExitPeerLost;
+  if (ending != Ending{.by_signal = true, .number = SIGKILL} && !refused) return false;
+  const Nanos after = refused ? kSuccessorRetry : *options_.successor_after;
+  console_->Line(absl::StrFormat("%s: %s; a successor starts in %.1f s", child.name(),
+                                 ending.ToString(), static_cast<double>(after) / kSecond));
+  successors_[index] = NodeLoop::Now() + after;
+  return true;
+}
+
+absl::Status Launcher::StartSuccessors() {
+  for (auto it = successors_.begin(); it != successors_.end() && !stop_.has_value();) {
+    const auto [index, due] = *it;
+    if (due > NodeLoop::Now()) {
+      ++it;
+      continue;
+    }
+    // Workers stand behind the scheduler and the servers.
+    const auto rank = static_cast<int>(index - 1 - options_.servers);
+    SOAP_ASSIGN_OR_RETURN(
+        children_[index],
+        Spawn("worker", rank, absl::StrCat("worker-", rank, ".", ++successors_started_)));
+    told_[index] = false;
+    it = successors_.erase(it);
+  }
+  return absl::OkStatus();
+}
+
+void Launcher::OnSchedulerEnded(const ChildProcess& child) {
+  const Ending& ending = *child.ending();
+  if (stop_.has_value()) {
+    // A stop without a reason of its own was begun by a node that the scheduler had told to end. A
+    // scheduler that went on without that node ends because we tell it to: that is no reason.
+    const bool told_to = stop_->terminated && ending.number == kExitTerminated;
+    if (stop_->reason.empty() && !ending.by_signal && !told_to) stop_->code = CodeFor(ending);
+    return;
+  }
+  if (ending.good()) return BeginStop(kExitOk, "", kTermAfter);
+  if (ending.by_signal || !result_.has_value()) return Fail(child, CodeFor(ending));
+  BeginStop(CodeFor(ending), "", kTermAfter);
+}
+
+void Launcher::OnEnded(const ChildProcess& child) {
+  const Ending& ending = *child.ending();
+  if (stop_.has_value() || result_.has_value() || ending.good()) return;
+  const bool told_to = !ending.by_signal && ending.number != kExitInternal &&
+                       ending.number != kExitConfig && IsDocumented(ending.number);
+  const bool is_worker = absl::StartsWith(child.name(), "worker");
+  if (is_worker && training_) {
+    // The scheduler decides whether the rest go on.
+    if (!told_to) console_->Line(absl::StrCat(child.name(), ": ", ending.ToString()));
+  } else if (told_to) {
+    BeginStop(CodeFor(ending), "", kSchedulerGrace);
+    stop_->by = absl::StrCat(child.name(), " ended: ", ending.ToString());
+  } else {
+    Fail(child, CodeFor(ending));
+  }
+}
+
+void Launcher::Fail(const ChildProcess& child, int code) {
+  const std::string what = absl::StrCat(child.name(), " failed: ", child.ending()->ToString());
+  console_->EndProgress();
+  console_->Line(absl::StrCat("soapstone: ", what, "; stopping the rest"));
+  if (code != kExitConfig) {  // of that, the line was shown as it came
+    console_->Line(absl::StrCat("its last lines (", child.log_path(), "):"));
+    for (const std::string& line : child.last_lines()) console_->Line(absl::StrCat("  ", line));
+  }
+  BeginStop(code, what, 0);
+}
+
+void Launcher::BeginStop(int code, std::string reason, Nanos grace) {
+  const Nanos now = NodeLoop::Now();
+  stop_ = {.code = code,
+           .reason = std::move(reason),
+           .term_at = now + grace,
+           .kill_at = now + grace + kKillAfter};
+}
+
+void Launcher::CarryOutStop() {
+  if (!stop_.has_value()) return;
+  const Nanos now = NodeLoop::Now();
+  if (now >= stop_->term_at && !stop_->terminated) {
+    stop_->terminated = true;
+    for (const auto& child : children_) child->Signal(SIGTERM);
+  }
+  if (now < stop_->kill_at) return;
+  for (const auto& child : children_) child->Signal(SIGKILL);
+}
+
+bool Launcher::AllEnded() const {
+  if (!stop_.has_value()) return false;
+  return std::all_of(children_.begin(), children_.end(),
+                     [](const auto& child) { return child->ending().has_value(); });
+}
+
+std::string Launcher::WriteLedger() const {
+  std::string path = absl::StrCat(options_.log_dir, "/ledger.json");
+  std::ofstream file(path);
+  file << LedgerJson(*result_, nodes_) << '\n' << std::flush;
+  if (file) return path;
+  console_->Line(absl::StrCat("soapstone: cannot write ", path));
+  return "";
+}
+
+void Launcher::ShowEnd() {
+  ReadChildren();
+  const std::string ledger_path = result_.has_value() ? WriteLedger() : "";
+  if (stop_->code == kExitOk && result_.has_value()) {
+    console_->Line(ToTable(*result_, nodes_, ledger_path));
+    return;
+  }
+  std::string reason = stop_->reason;
+  if (reason.empty()) reason = last_news_;
+  if (stop_->reason.empty() && result_.has_value()) {
+    reason = result_->code == stop_->code || stop_->by.empty() ? result_->reason : stop_->by;
+  }
+  console_->Line(absl::StrCat("soapstone: ended with exit code ", stop_->code, ": ", reason,
+                              " (logs in ", options_.log_dir, ")"));
+}
+
+}  // namespace soapstone::apps

@@ -1,0 +1,106 @@
+// Launcher: `soapstone train`: starts a whole cluster on this machine as child processes, shows how
+// it gets on, and sees to it that all of it ends together.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "apps/cli/child_process.h"
+#include "apps/cli/console.h"
+#include "apps/cli/flags.h"
+#include "apps/report/report.h"
+#include "base/ids.h"
+#include "wire/config/job.pb.h"
+
+namespace soapstone::apps {
+
+// Checks the job, then runs it. Returns the exit code of `soapstone train`.
+int Train(const NodeFlags& flags);
+
+struct LauncherOptions {
+  wire::JobConfig config;   // checked, with defaults
+  uint32_t servers = 0;     // processes, of all levels of a tree of servers
+  std::string log_dir;      // exists
+  std::string program_dir;  // holds soapstone-scheduler, -server and -worker
+  // A worker that was killed is started anew so much later; none: it is not. Of jobs whose
+  // straggler model kills workers.
+  std::optional<Nanos> successor_after;
+};
+
+// Everything that can be known before a process starts: checks, the log folder, the children's job
+// file. Error: InvalidArgument with one line.
+absl::StatusOr<LauncherOptions> PrepareLaunch(wire::JobConfig config);
+
+// Invariants
+//  1. Servers and workers start once the scheduler listens, at the endpoint it has then.
+//  2. When Run returns no child runs. From the first word of an end (a signal, a failed child, the
+//     scheduler's exit) to that return it takes less than 5 s.
+// One thread. Run blocks SIGTERM, SIGINT, SIGHUP and SIGCHLD in it, and ignores SIGPIPE. `console`
+// outlives it.
+class Launcher {
+ public:
+  Launcher(LauncherOptions options, Console* console);
+
+  int Run();
+  // After Run: what the scheduler reported, if it did; closing counters of nodes.
+  const std::optional<ResultReport>& result() const { return result_; }
+  const std::vector<NodeReport>& nodes() const { return nodes_; }
+
+ private:
+  // The end has begun.
+  struct Stop {
+    int code = 0;        // what `soapstone train` shall exit with
+    std::string reason;  // empty: the scheduler knows it, if it ends by itself
+    std::string by;      // else: which process ended, and how
+    Nanos term_at = 0;   // SIGTERM to those that still run
+    Nanos kill_at = 0;
+    bool terminated = false;
+  };
+
+  absl::StatusOr<std::unique_ptr<ChildProcess>> Spawn(const std::string& role, int rank,
+                                                      const std::string& log_name) const;
+  absl::Status StartChild(const std::string& role, int rank);
+  absl::Status StartNodes(const std::string& endpoint);
+  void WaitForEvents();
+  void ReadSignals();
+  void ReadChildren();
+  void OnReport(const std::string& line);
+  void OnStderrLine(const ChildProcess& child, const std::string& line);
+  void CheckEndings();
+  void OnEnded(const ChildProcess& child);
+  // True: a successor will take this worker's place, when it is due.
+  bool AwaitSuccessor(size_t index);
+  absl::Status StartSuccessors();
+  void OnSchedulerEnded(const ChildProcess& child);
+  void Fail(const ChildProcess& child, int code);
+  void BeginStop(int code, std::string reason, Nanos grace);
+  void CarryOutStop();
+  void TakeSignals();
+  bool AllEnded() const;
+  // What all reported at their end, into the log folder; its path, or "".
+  std::string WriteLedger() const;
+  void ShowEnd();
+  ChildProcess* scheduler() { return children_.front().get(); }
+
+  LauncherOptions options_;
+  Console* console_;
+  int signal_fd_ = -1;
+  std::vector<std::unique_ptr<ChildProcess>> children_;  // the scheduler first
+  std::vector<bool> told_;                               // by child: its end was handled
+  std::map<size_t, Nanos> successors_;                   // by child: when one is due
+  uint64_t successors_started_ = 0;
+  std::string wanted_endpoint_;  // of Listening; nodes start when it is set
+  bool nodes_started_ = false;
+  bool training_ = false;  // past the start barrier
+  std::string last_news_;
+  std::optional<ResultReport> result_;
+  std::vector<NodeReport> nodes_;
+  std::optional<Stop> stop_;
+};
+
+}  // namespace soapstone::apps

@@ -1,0 +1,62 @@
+#include "apps/cli/listen_choice.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <memory>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace soapstone::apps {
+namespace {
+
+// The local IPv4 address from which packets to host:port leave; nothing is sent.
+absl::StatusOr<std::string> AddressTowards(const std::string& host, const std::string& port) {
+  const addrinfo hints{.ai_family = AF_INET, .ai_socktype = SOCK_DGRAM};
+  addrinfo* found = nullptr;
+  if (getaddrinfo(host.c_str(), port.c_str(), &hints, &found) != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cluster.scheduler: the name ", host, " does not resolve"));
+  }
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, freeaddrinfo);
+  const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  sockaddr_in local{};
+  socklen_t size = sizeof(local);
+  const bool known = fd >= 0 && connect(fd, found->ai_addr, found->ai_addrlen) == 0 &&
+                     getsockname(fd, reinterpret_cast<sockaddr*>(&local), &size) == 0;
+  if (fd >= 0) close(fd);
+  char text[INET_ADDRSTRLEN] = "";
+  if (!known || inet_ntop(AF_INET, &local.sin_addr, text, sizeof(text)) == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat("cluster.scheduler: no route to ", host));
+  }
+  return std::string(text);
+}
+
+}  // namespace
+
+absl::StatusOr<ListenChoice> ChooseListen(const std::string& bind, const std::string& scheduler,
+                                          const std::string& tag) {
+  if (!bind.empty() && !absl::StartsWith(bind, "tcp://*")) return ListenChoice{.listen = bind};
+  if (absl::StartsWith(scheduler, "ipc://")) {
+    return ListenChoice{.listen = absl::StrCat(scheduler, ".", tag)};
+  }
+  constexpr size_t kPrefix = sizeof("tcp://") - 1;
+  const size_t colon = scheduler.rfind(':');
+  if (!absl::StartsWith(scheduler, "tcp://") || colon <= kPrefix || colon + 1 == scheduler.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("cluster.scheduler: \"", scheduler,
+                                                   "\" is not tcp://HOST:PORT or ipc://PATH"));
+  }
+  const std::string host = scheduler.substr(kPrefix, colon - kPrefix);
+  const std::string port = scheduler.substr(colon + 1);
+  const absl::StatusOr<std::string> local = AddressTowards(host, port);
+  if (!local.ok()) return local.status();
+  if (!bind.empty()) return ListenChoice{.listen = bind, .advertise_host = *local};
+  if (absl::StartsWith(*local, "127.")) return ListenChoice{.listen = "tcp://127.0.0.1:0"};
+  return ListenChoice{.listen = "tcp://*:0", .advertise_host = *local};
+}
+
+}  // namespace soapstone::apps

@@ -1,0 +1,192 @@
+#include "apps/cli/node_main.h"
+
+#include <glog/logging.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "apps/cli/flags.h"
+#include "apps/cli/job_source.h"
+#include "apps/cli/listen_choice.h"
+#include "apps/cli/rank_choice.h"
+#include "apps/cli/signal_watch.h"
+#include "apps/loop/recorder.h"
+#include "apps/node/compute_backend.h"
+#include "apps/node/scheduler_node.h"
+#include "apps/node/server_node.h"
+#include "apps/node/wire_limits.h"
+#include "apps/node/worker_node.h"
+#include "apps/report/process_memory.h"
+#include "base/exit_codes.h"
+#include "base/status_macros.h"
+#include "cluster/job.h"
+#include "transport/node/zmq_transport.h"
+
+namespace soapstone::apps {
+namespace {
+
+const char* RoleName(wire::Role role) {
+  if (role == wire::Role::kScheduler) return "scheduler";
+  return role == wire::Role::kServer ? "server" : "worker";
+}
+
+uint64_t RandomNumber() {
+  uint64_t number = 0;
+  while (number == 0) {
+    if (getrandom(&number, sizeof(number), 0) != sizeof(number)) number = 0;
+  }
+  return number;
+}
+
+// Logs go to standard error and, where asked, to log_dir/<role>-<rank>.log; without a rank yet,
+// the process id takes its place.
+absl::Status StartLogging(wire::Role role, const RankChoice& rank, const std::string& log_dir) {
+  FLAGS_logtostderr = log_dir.empty();
+  FLAGS_alsologtostderr = true;
+  FLAGS_logbuflevel = -1;  // each line at once
+  if (!log_dir.empty()) {
+    std::error_code error;
+    std::filesystem::create_directories(log_dir, error);
+    if (error) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("output.log_dir: cannot make ", log_dir, ": ", error.message()));
+    }
+    FLAGS_timestamp_in_logfile_name = false;
+    const std::string place =
+        rank.rank < 0 ? absl::StrCat("pid", getpid()) : absl::StrCat(rank.rank);
+    const std::string path =
+        absl::StrCat(log_dir, "/", RoleName(role),
+                     role == wire::Role::kScheduler ? "" : absl::StrCat("-", place), ".log");
+    google::SetLogDestination(google::INFO, path.c_str());
+    google::SetLogSymlink(google::INFO, "");
+    for (const auto level : {google::WARNING, google::ERROR, google::FATAL}) {
+      google::SetLogDestination(level, "");
+    }
+  }
+  google::InitGoogleLogging(RoleName(role));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<transport::Transport>> OpenTransport(wire::Role role,
+                                                                    const NodeFlags& flags,
+                                                                    const Job& job) {
+  const std::string& scheduler = job.config.cluster().scheduler();
+  if (scheduler.empty()) {
+    return absl::InvalidArgumentError(
+        "cluster.scheduler: an endpoint is needed, such as --scheduler=tcp://127.0.0.1:7070");
+  }
+  transport::ZmqOptions options;
+  options.shared_memory = job.config.cluster().transport() == "auto";
+  options.streams = job.config.cluster().transport() != "zeromq";
+  options.stream_port = flags.stream_port;
+  options.link_timeout = absl::Seconds(job.config.cluster().link_timeout_s());
+  options.queue_bytes_max = LinkBytesOf(job);
+  LimitToJob(job, &options);
+  if (role == wire::Role::kScheduler) options.listen = scheduler;
+  // Workers that keep the parameters among themselves are reached by each other.
+  const bool listens = role == wire::Role::kServer ||
+                       (role == wire::Role::kWorker && job.specs.policy.decentralised());
+  if (listens) {
+    SOAP_ASSIGN_OR_RETURN(
+        const ListenChoice choice,
+        ChooseListen(flags.bind, scheduler, absl::StrCat(RoleName(role), "-", getpid())));
+    options.listen = choice.listen;
+    options.advertise_host = choice.advertise_host;
+  }
+  SOAP_ASSIGN_OR_RETURN(std::unique_ptr<transport::Transport> transport,
+                        transport::MakeZmqTransport(options));
+  if (role != wire::Role::kScheduler) {
+    SOAP_RETURN_IF_ERROR(transport->Connect(wire::Address::Scheduler(), scheduler));
+  }
+  return transport;
+}
+
+template <typename Node>
+int RunUntilSignal(Node* node, SignalWatch* signals) {
+  signals->Attach([node](int code) { node->RequestStop(code); });
+  const int code = node->Run();
+  signals->Detach();
+  return code;
+}
+
+absl::StatusOr<int> RunNode(wire::Role role, const NodeFlags& flags, wire::JobConfig config,
+                            server::StoreFault fault) {
+  SOAP_RETURN_IF_ERROR(Place(flags.placement));
+  SignalWatch signals;
+  RankChoice rank;
+  if (role != wire::Role::kScheduler) {
+    SOAP_ASSIGN_OR_RETURN(rank, ChooseRank(flags.rank, [](const char* n) { return getenv(n); }));
+  }
+  SOAP_ASSIGN_OR_RETURN(std::shared_ptr<const Job> job, PrepareJob(std::move(config)));
+  if (fault != server::StoreFault::kNone) {
+    Job faulty = *job;
+    faulty.store_fault = fault;
+    job = std::make_shared<const Job>(std::move(faulty));
+  }
+  if (role == wire::Role::kWorker) {
+    SOAP_RETURN_IF_ERROR(ChooseInstructionSet(job->config.cluster()));
+  }
+  const bool records = !job->config.output().record_path().empty();
+  if (role == wire::Role::kScheduler && records) {
+    SOAP_RETURN_IF_ERROR(CheckRecordingFolder(job->config));
+  }
+  SOAP_ASSIGN_OR_RETURN(std::unique_ptr<transport::Transport> transport,
+                        OpenTransport(role, flags, *job));
+  SOAP_RETURN_IF_ERROR(StartLogging(role, rank, job->config.output().log_dir()));
+  StdoutReports reports(flags.json_progress);
+  if (role == wire::Role::kScheduler) {
+    LOG(INFO) << "scheduler at " << transport->endpoint() << ": " << job->summary;
+    const uint64_t session = RandomNumber();
+    if (records) SOAP_RETURN_IF_ERROR(BeginRecording(job->config));
+    SOAP_ASSIGN_OR_RETURN(std::unique_ptr<Recorder> recorder,
+                          Recorder::Open(*job, wire::Address::Scheduler(), session));
+    SchedulerNode node(job, std::move(transport), session, &reports);
+    node.RecordTo(std::move(recorder));
+    return RunUntilSignal(&node, &signals);
+  }
+  LOG_IF(INFO, flags.rank.empty())
+      << "rank " << (rank.rank < 0 ? "" : absl::StrCat(rank.rank, " ")) << "from " << rank.source;
+  const Enlisting enlisting{.wanted_rank = rank.rank, .nonce = RandomNumber()};
+  ReportSink* node_reports = flags.json_progress ? &reports : nullptr;
+  if (role == wire::Role::kServer) {
+    ServerNode node(job, std::move(transport), enlisting, node_reports);
+    if (flags.placement.pin_shards) node.PinShards();
+    return RunUntilSignal(&node, &signals);
+  }
+  WorkerNode node(job, std::move(transport), enlisting, node_reports);
+  return RunUntilSignal(&node, &signals);
+}
+
+// A link within the machine takes three descriptors: a few hundred peers are more than the usual
+// soft limit of 1,024.
+void RaiseDescriptorLimit() {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+}  // namespace
+
+int NodeMain(wire::Role role, int argc, char** argv, server::StoreFault fault) {
+  const std::string program = absl::StrCat("soapstone-", RoleName(role));
+  const auto parsed = ParseNodeFlags(program, argc, argv);
+  if (const EndNow* end = std::get_if<EndNow>(&parsed)) return end->code;
+  const NodeFlags& flags = std::get<NodeFlags>(parsed);
+  const absl::StatusOr<wire::JobConfig> config = ConfigFromFlags(flags);
+  if (!config.ok()) return SayConfigError(program, config.status());
+  if (flags.print_config || flags.check) return PrintOrCheck(program, flags, *config);
+  RaiseDescriptorLimit();
+  const absl::StatusOr<int> code = RunNode(role, flags, *config, fault);
+  return code.ok() ? *code : SayConfigError(program, code.status());
+}
+
+}  // namespace soapstone::apps

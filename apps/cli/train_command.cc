@@ -1,0 +1,147 @@
+#include <unistd.h>
+
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "apps/cli/job_source.h"
+#include "apps/cli/launcher.h"
+#include "apps/loop/recorder.h"
+#include "apps/node/curve_parts.h"
+#include "base/exit_codes.h"
+#include "base/status_macros.h"
+#include "cluster/iteration_trace.h"
+#include "cluster/job.h"
+#include "cluster/recording.h"
+#include "models/formats/safetensors_writer.h"
+
+namespace soapstone::apps {
+namespace {
+
+// "runs/20260131-235959", or with the process id behind it when that exists already.
+std::string DefaultLogDir() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  localtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof(text), "runs/%Y%m%d-%H%M%S", &parts);
+  return std::filesystem::exists(text) ? absl::StrCat(text, "-", getpid()) : std::string(text);
+}
+
+absl::StatusOr<std::string> ProgramDir() {
+  std::error_code error;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  const std::string dir = self.parent_path().string();
+  for (const char* role : {"scheduler", "server", "worker"}) {
+    const std::string program = absl::StrCat(dir, "/soapstone-", role);
+    if (access(program.c_str(), X_OK) != 0) {
+      return absl::NotFoundError(absl::StrCat(program, " is missing: build all of apps/"));
+    }
+  }
+  return dir;
+}
+
+// What the children read: the job as it was checked. The launcher keeps their logs.
+absl::Status WriteJobFile(const std::string& path, wire::JobConfig config) {
+  config.mutable_output()->clear_log_dir();
+  if (config.cluster().scheduler().empty()) {
+    config.mutable_cluster()->set_scheduler("tcp://127.0.0.1:0");
+  }
+  std::ofstream file(path);
+  file << JobText(config) << std::flush;
+  if (file) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("output.log_dir: cannot write ", path));
+}
+
+std::string RecordedLine(const std::string& dir) {
+  const absl::StatusOr<sim::Recording> recording = sim::ReadRecording(dir);
+  if (!recording.ok()) return absl::StrCat("not recorded: ", recording.status().message());
+  return absl::StrCat("\nrecorded ", WithCommas(recording->events()), " events of ",
+                      recording->actors.size(), " actors, ", Bytes(recording->bytes),
+                      ": soapstone replay ", dir);
+}
+
+// Of a run that has ended well.
+absl::Status WriteCurve(const wire::JobConfig& config, Console* console) {
+  SOAP_ASSIGN_OR_RETURN(const std::shared_ptr<const Job> job, PrepareJob(config));
+  SOAP_ASSIGN_OR_RETURN(const RealCurve curve, JoinCurve(*job));
+  if (curve.replicas.has_value()) {
+    console->Line(absl::StrFormat("  %-22s least %.4f, median %.4f, greatest %.4f",
+                                  "of the replicas", curve.replicas->min, curve.replicas->median,
+                                  curve.replicas->max));
+  }
+  const std::string& path = config.output().curve_path();
+  std::ofstream file(path);
+  file << experiment::CurveCsv(curve.points) << std::flush;
+  if (!file)
+    return absl::InvalidArgumentError(absl::StrCat("output.curve_path: cannot write ", path));
+  console->Line(absl::StrFormat("  %-22s %s", "curve", path));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<LauncherOptions> PrepareLaunch(wire::JobConfig config) {
+  SOAP_ASSIGN_OR_RETURN(const std::shared_ptr<const Job> job, PrepareJob(config));
+  const wire::Output& output = config.output();
+  if (!output.model_path().empty())
+    SOAP_RETURN_IF_ERROR(models::CheckWritable(output.model_path()));
+  for (const auto& [field, path] : {std::pair("trace_path", output.trace_path()),
+                                    std::pair("curve_path", output.curve_path())}) {
+    const absl::Status status = path.empty() ? absl::OkStatus() : models::CheckWritable(path);
+    if (status.ok()) continue;
+    return absl::InvalidArgumentError(absl::StrCat("output.", field, ": ", status.message()));
+  }
+  if (!config.output().record_path().empty()) SOAP_RETURN_IF_ERROR(CheckRecordingFolder(config));
+  if (!output.curve_path().empty()) RemoveCurveParts(*job);
+  LauncherOptions options;
+  SOAP_ASSIGN_OR_RETURN(options.program_dir, ProgramDir());
+  options.log_dir = config.output().log_dir();
+  if (options.log_dir.empty()) options.log_dir = DefaultLogDir();
+  std::error_code error;
+  std::filesystem::create_directories(options.log_dir, error);
+  if (error) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("output.log_dir: cannot make ", options.log_dir, ": ", error.message()));
+  }
+  SOAP_RETURN_IF_ERROR(WriteJobFile(absl::StrCat(options.log_dir, "/job.textproto"), config));
+  options.config = std::move(config);
+  options.servers = ServerCount(options.config, job->specs.policy);
+  if (job->specs.stragglers.fails()) {
+    // Before it was counted out, its place is taken.
+    const wire::Cluster& cluster = options.config.cluster();
+    options.successor_after =
+        std::max(job->specs.stragglers.down_ns(),
+                 NanosOf(cluster.heartbeat_timeout_s() + 2 * cluster.heartbeat_s()));
+  }
+  return options;
+}
+
+int Train(const NodeFlags& flags) {
+  absl::StatusOr<wire::JobConfig> config = ConfigFromFlags(flags);
+  if (!config.ok()) return SayConfigError(kSoapstone, config.status());
+  if (flags.print_config || flags.check) return PrintOrCheck(kSoapstone, flags, *config);
+  absl::StatusOr<LauncherOptions> options = PrepareLaunch(*std::move(config));
+  if (!options.ok()) return SayConfigError(kSoapstone, options.status());
+  Console console(&std::cout, isatty(STDOUT_FILENO) != 0);
+  const wire::JobConfig job = options->config;
+  const std::string& trace_path = job.output().trace_path();
+  const uint32_t workers = job.cluster().workers();
+  if (!trace_path.empty()) RemoveTraceParts(trace_path, workers);
+  const std::string& record_path = job.output().record_path();
+  const int code = Launcher(*std::move(options), &console).Run();
+  if (!record_path.empty()) console.Line(RecordedLine(record_path));
+  absl::Status joined;
+  if (!trace_path.empty()) joined = JoinTraceParts(trace_path, workers);
+  if (joined.ok() && code == kExitOk && !job.output().curve_path().empty()) {
+    joined = WriteCurve(job, &console);
+  }
+  return joined.ok() ? code : SayConfigError(kSoapstone, joined);
+}
+
+}  // namespace soapstone::apps

@@ -1,0 +1,183 @@
+#include "apps/experiment/cosim_command.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "apps/cli/console.h"
+#include "apps/cli/job_source.h"
+#include "apps/experiment/simulate_command.h"
+#include "apps/loop/node_loop.h"
+#include "apps/node/compute_backend.h"
+#include "apps/report/report.h"
+#include "base/exit_codes.h"
+#include "base/status_macros.h"
+#include "cluster/divergence.h"
+#include "cluster/job.h"
+#include "experiment/cosim.h"
+#include "models/formats/safetensors_writer.h"
+
+namespace soapstone::apps {
+namespace {
+
+using experiment::CosimResult;
+using experiment::CurvePoint;
+
+double CosimWallSeconds() {
+  return static_cast<double>(NodeLoop::Now()) / static_cast<double>(kSecond);
+}
+
+absl::StatusOr<std::shared_ptr<const Job>> JobFromFlags(const SimulateFlags& flags) {
+  SOAP_ASSIGN_OR_RETURN(wire::JobConfig config, ConfigFromFlags({.config_path = flags.job_path,
+                                                                 .overrides = flags.overrides}));
+  SOAP_ASSIGN_OR_RETURN(std::shared_ptr<const Job> job,
+                        PrepareDenseJob(std::move(config), "a simulation"));
+  SOAP_RETURN_IF_ERROR(ChooseInstructionSet(job->config.cluster()));
+  return job;
+}
+
+experiment::CosimTiming TimingOf(const Job& job, const SimulateFlags& flags) {
+  return {.stragglers = job.config.training().stragglers(),
+          .seed = flags.seed,
+          .iteration_ns = std::llround(1000 * flags.iteration_us),
+          .latency_us = flags.latency_us,
+          .bandwidth_mbps = 1000 * flags.bandwidth_gbps,
+          .timeout_ns = NanosOf(job.config.cluster().heartbeat_timeout_s())};
+}
+
+std::string ProgressLine(double fraction, const CurvePoint* latest) {
+  std::string line = absl::StrFormat("simulating %3.0f%%", 100 * fraction);
+  if (latest == nullptr) return line;
+  absl::StrAppendFormat(&line, "  virtual %.3f s  samples %s  loss %.4f  test accuracy %.4f",
+                        latest->time_s, WithCommas(latest->samples), latest->train_loss,
+                        latest->test_accuracy);
+  return line;
+}
+
+void CosimRow(const char* name, const std::string& value) {
+  std::cout << absl::StrFormat("  %-22s %s\n", name, value);
+}
+
+void PrintTable(const Job& job, const SimulateFlags& flags, const CosimResult& result) {
+  const sim::VirtualResult& timing = result.timing;
+  std::cout << "\n" << job.summary << ", in virtual time\n";
+  CosimRow("stragglers", timing.stragglers);
+  CosimRow("test accuracy",
+           absl::StrFormat("%.4f  (loss %.4f, %s held-out samples)", result.test_accuracy,
+                           result.test_loss, WithCommas(job.data->test.size())));
+  if (result.replica_accuracy.has_value()) {
+    const CosimResult::Spread& spread = *result.replica_accuracy;
+    CosimRow("of the replicas", absl::StrFormat("least %.4f, median %.4f, greatest %.4f",
+                                                spread.min, spread.median, spread.max));
+  }
+  if (!result.curve.empty()) {
+    const CurvePoint& last = result.curve.back();
+    CosimRow("training loss", absl::StrFormat("%.4f", last.train_loss));
+    const auto reached = experiment::TimeToAccuracy(result.curve, flags.target);
+    CosimRow(absl::StrFormat("time to %.4g", flags.target).c_str(),
+             reached.has_value() ? absl::StrFormat("%.4f s virtual", *reached) : "not reached");
+    CosimRow("samples", WithCommas(last.samples));
+  }
+  CosimRow("virtual time", absl::StrFormat("%.4f s, %.1f iterations of %.0f us", result.duration_s,
+                                           timing.duration, flags.iteration_us));
+  CosimRow("wall time", absl::StrFormat("%.2f s", timing.wall_seconds));
+  CosimRow("rate", absl::StrFormat("%.3f iterations a worker and iteration time", timing.rate));
+  if (timing.failures > 0) {
+    CosimRow("failures",
+             absl::StrFormat("%d, down for %.1f iterations in all", timing.failures, timing.down));
+  }
+  CosimRow("reads by lag", LagHistogram(timing.read_lags));
+  CosimRow("waiting",
+           absl::StrFormat("%.3f s of %.3f virtual worker seconds (%.1f%%)", result.wait_s,
+                           result.wait_s + result.compute_s, 100 * timing.blocked_fraction));
+  CosimRow("sent",
+           absl::StrFormat("%s in %s messages", Bytes(timing.bytes), WithCommas(timing.messages)));
+  CosimRow("guarantee",
+           absl::StrCat(timing.guarantee, "; violations: ", WithCommas(timing.violations),
+                        timing.violation.has_value() ? absl::StrCat(", first: ", *timing.violation)
+                                                     : std::string()));
+  if (timing.left_out > 0) CosimRow("left out", LeftOutText(timing.left_out));
+  CosimRow("parameters, sha256", result.sha256);
+}
+
+absl::Status WriteFile(const std::string& path, const std::string& text) {
+  std::ofstream file(path);
+  file << text << std::flush;
+  if (file) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("cannot write ", path));
+}
+
+absl::Status WriteFiles(const SimulateFlags& flags, const CosimResult& result) {
+  if (!flags.curve_path.empty()) {
+    SOAP_RETURN_IF_ERROR(WriteFile(flags.curve_path, experiment::CurveCsv(result.curve)));
+    CosimRow("curve", flags.curve_path);
+  }
+  if (!flags.trace_path.empty()) {
+    SOAP_RETURN_IF_ERROR(WriteFile(flags.trace_path, sim::TimelineJson(result.timing)));
+    CosimRow("timeline", flags.trace_path);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+experiment::CosimJob CosimJobOf(const Job& job) {
+  const wire::Training& training = job.config.training();
+  return {.graph = *job.graph,
+          .data = job.data,
+          .layout = job.layout,
+          .policy = job.specs.policy,
+          .optimizer = job.specs.optimizer,
+          .schedule = job.specs.schedule,
+          .seed = training.seed(),
+          .given = job.given,
+          .batch = training.batch(),
+          .micro_batches = training.micro_batches(),
+          .total_clocks = job.total_clocks,
+          .workers = job.config.cluster().workers(),
+          .rebalance = job.config.cluster().rebalance(),
+          .skip_not_finite = SkipsNotFinite(job.config),
+          .faults = job.specs.stragglers,
+          .precision = job.config.cluster().precision()};
+}
+
+int SimulateJob(const SimulateFlags& flags) {
+  for (const std::string& path : {flags.curve_path, flags.trace_path}) {
+    const absl::Status writable = path.empty() ? absl::OkStatus() : models::CheckWritable(path);
+    if (!writable.ok()) return SayConfigError(kSoapstone, writable);
+  }
+  const absl::StatusOr<std::shared_ptr<const Job>> job = JobFromFlags(flags);
+  if (!job.ok()) return SayConfigError(kSoapstone, job.status());
+  const experiment::CosimJob cosim = CosimJobOf(**job);
+  Console console(&std::cout, isatty(STDOUT_FILENO) != 0);
+  const absl::StatusOr<CosimResult> result = experiment::Cosimulate(
+      cosim, TimingOf(**job, flags),
+      {.samples_per_point = flags.curve_every > 0 ? flags.curve_every : (*job)->curve_step,
+       .progress =
+           [&](double fraction, const CurvePoint* latest) {
+             console.Progress(NodeLoop::Now(), ProgressLine(fraction, latest));
+           },
+       .wall_seconds = CosimWallSeconds,
+       .timeline = !flags.trace_path.empty()});
+  console.EndProgress();
+  if (!result.ok()) return SayConfigError(kSoapstone, result.status());
+  PrintTable(**job, flags, *result);
+  const absl::Status written = WriteFiles(flags, *result);
+  if (!written.ok()) return SayConfigError(kSoapstone, written);
+  if (!result->diverged.empty()) {
+    std::cerr << kSoapstone << ": " << result->diverged << "; "
+              << DivergenceAdvice((*job)->config, (*job)->specs, (*job)->total_clocks, std::nullopt)
+              << std::endl;
+    return kExitNotFinite;
+  }
+  return EndOfSimulation(result->timing.violations, result->timing.violation);
+}
+
+}  // namespace soapstone::apps

@@ -1,0 +1,15 @@
+// `soapstone simulate --job`: trains a job in virtual time and shows how accuracy goes against it.
+#pragma once
+
+#include "apps/cli/flags.h"
+#include "cluster/job.h"
+#include "experiment/cosim.h"
+
+namespace soapstone::apps {
+
+// REQUIRES: flags.job_path is given. Returns the exit code.
+int SimulateJob(const SimulateFlags& flags);
+
+experiment::CosimJob CosimJobOf(const Job& job);
+
+}  // namespace soapstone::apps

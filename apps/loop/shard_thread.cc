@@ -1,0 +1,155 @@
+#include "apps/loop/shard_thread.h"
+
+#include <glog/logging.h>
+
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "apps/loop/cpu_placement.h"
+#include "apps/loop/node_loop.h"
+#include "base/steady_clock.h"
+
+namespace soapstone::apps {
+namespace {
+
+constexpr size_t kBehindMessages = 65'536;
+constexpr size_t kInboxMax = 16 * kBehindMessages;
+// A loop that takes no answers for so long has been counted out.
+constexpr absl::Duration kAnswerPatience = absl::Minutes(1);
+constexpr absl::Duration kShardLookAgain = absl::Seconds(1);
+
+}  // namespace
+
+ShardThread::ShardThread(std::unique_ptr<server::Shard> shard, MessageInbox* out,
+                         std::function<void()> wake, ShardThreadOptions options)
+    : shard_(std::move(shard)),
+      made_(true),
+      serving_(true),
+      in_(kInboxMax),
+      out_(out),
+      wake_(std::move(wake)),
+      options_(std::move(options)) {
+  if (options_.own_thread) thread_ = std::jthread([this] { Run(); });
+}
+
+ShardThread::ShardThread(ShardMaker make, MessageInbox* out, std::function<void()> wake,
+                         ShardThreadOptions options)
+    : make_(std::move(make)),
+      in_(kInboxMax),
+      out_(out),
+      wake_(std::move(wake)),
+      options_(std::move(options)) {
+  thread_ = std::jthread([this] {
+    Make();
+    if (options_.own_thread && made()) Run();
+  });
+}
+
+void ShardThread::Make() {
+  shard_ = make_(&progress_);
+  if (!progress_.wanted.load(std::memory_order_relaxed)) return;
+  made_.store(true, std::memory_order_release);
+  wake_();
+}
+
+bool ShardThread::Put(Nanos now, wire::Message message) {
+  if (serving_ && !options_.own_thread) {
+    return !in_.closed() && Handle(now, {std::move(message), now});
+  }
+  queued_bytes_.fetch_add(message.payload_bytes(), std::memory_order_relaxed);
+  queued_.fetch_add(1, std::memory_order_relaxed);
+  return in_.TryPut({std::move(message), now});
+}
+
+void ShardThread::Look(Nanos now) {
+  if (serving_ || options_.own_thread || !made()) return;
+  serving_ = true;
+  while (std::optional<Arrival> arrival = in_.Take(SteadyTime::InfinitePast())) {
+    TookFromQueue(arrival->message.payload_bytes());
+    if (!Handle(now, *std::move(arrival))) return;
+  }
+}
+
+bool ShardThread::behind() const {
+  return queued_bytes_.load(std::memory_order_relaxed) > options_.queued_bytes_max ||
+         queued_.load(std::memory_order_relaxed) > kBehindMessages;
+}
+
+Nanos ShardThread::BusyFor(Nanos now) const {
+  const Nanos since = busy_since_.load(std::memory_order_relaxed);
+  return since == 0 ? 0 : now - since;
+}
+
+std::string ShardThread::WhatItDoes() const {
+  const wire::MessageType type = busy_with_.load(std::memory_order_relaxed);
+  const char* what = type == wire::MessageType::kPush    ? "a push"
+                     : type == wire::MessageType::kClock ? "a clock"
+                     : type == wire::MessageType::kPull  ? "a pull"
+                                                         : "a message";
+  return absl::StrCat(what, " of clock ", busy_clock_.load(std::memory_order_relaxed));
+}
+
+const server::Shard& ShardThread::Join() {
+  progress_.wanted = false;
+  in_.Close();
+  if (thread_.joinable()) thread_.join();
+  return *shard_;
+}
+
+std::vector<server::Snapshot> ShardThread::TakeSnapshots() {
+  if (options_.taker.has_value()) snapshots_.push_back(options_.taker->Last(shard_->store()));
+  return std::move(snapshots_);
+}
+
+void ShardThread::Run() {
+  LOG_IF(WARNING, options_.cpu.has_value() && !StayOn(*options_.cpu))
+      << "shard " << Index(shard_->id()) << ": its thread cannot stay on CPU " << *options_.cpu;
+  BoundedInbox<Arrival>::Items arrivals;
+  while (true) {
+    if (!in_.TakeAll(&arrivals, SteadyNow() + kShardLookAgain)) {
+      if (in_.closed()) return;
+      continue;
+    }
+    for (; !arrivals.empty(); arrivals.pop_front()) {
+      const Nanos now = NodeLoop::Now();
+      const wire::Message& message = arrivals.front().message;
+      const uint64_t bytes = message.payload_bytes();
+      busy_with_.store(message.type, std::memory_order_relaxed);
+      busy_clock_.store(message.clock, std::memory_order_relaxed);
+      busy_since_.store(now, std::memory_order_relaxed);
+      if (!Handle(now, std::move(arrivals.front()))) return;
+      TookFromQueue(bytes);
+    }
+    busy_since_.store(0, std::memory_order_relaxed);
+  }
+}
+
+bool ShardThread::Handle(Nanos now, Arrival arrival) {
+  if (options_.recorder != nullptr) options_.recorder->Write(sim::EventOf(now, arrival.message));
+  arrival.message.queued_ns = now - arrival.at;
+  shard_->OnMessage(now, std::move(arrival.message), &outbox_);
+  if (options_.strict && shard_->ledger().first_violation().has_value()) {
+    broken_ = true;
+    in_.Close();
+    wake_();
+    return false;
+  }
+  if (options_.taker.has_value()) {
+    auto snapshot = options_.taker->Look(NodeLoop::Now(), shard_->store());
+    if (snapshot.has_value()) snapshots_.push_back(*std::move(snapshot));
+  }
+  if (outbox_.messages.empty()) return true;
+  for (wire::Message& answer : outbox_.messages) {
+    if (out_->Put(std::move(answer), SteadyNow() + kAnswerPatience)) continue;
+    LOG_IF(ERROR, !out_->closed())
+        << "shard " << Index(shard_->id()) << ": its server takes no answers";
+    in_.Close();
+    return false;
+  }
+  if (options_.own_thread) wake_();
+  outbox_.messages.clear();
+  return true;
+}
+
+}  // namespace soapstone::apps

@@ -1,0 +1,66 @@
+// The learning curve of a real run. While it runs nothing is evaluated: servers keep references to
+// parameters (server/store/snapshot.h) and workers write down their counters; at the end each
+// writes a part, and who started them all evaluates the parameters and makes one curve of the
+// parts.
+//
+//   CURVE.shard-K    for each snapshot, the end last: time, steps, number of elements, f32 elements
+//   CURVE.worker-N   lines "time,samples,loss_sum,bytes", counted since the process began; one
+//                    "replica,correct,samples" where the policy averages replicas
+//
+// Times are of NodeLoop::Now: one clock for all processes of a machine, and of that machine only.
+#pragma once
+
+#include <cstdint>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cluster/curve.h"
+#include "cluster/job.h"
+#include "experiment/run.h"
+#include "server/store/snapshot.h"
+#include "wire/message.h"
+#include "worker/device.h"
+
+namespace soapstone::apps {
+
+std::string ShardCurvePart(const std::string& path, ShardId shard);
+std::string WorkerCurvePart(const std::string& path, WorkerId worker);
+
+absl::Status WriteShardPart(const std::string& path, ShardId shard,
+                            const std::vector<server::Snapshot>& snapshots);
+
+// A worker's part. Appends: a rank's second process goes on where its first one ended.
+class WorkerCurve {
+ public:
+  // Error: it cannot be written.
+  static absl::StatusOr<std::unique_ptr<WorkerCurve>> Open(const std::string& path,
+                                                           WorkerId worker);
+  // The start barrier has opened. `bytes`: sent and received so far.
+  void Start(Nanos now, uint64_t bytes);
+  // Writes a line where samples have been trained on since the last call.
+  void Take(Nanos now, const wire::Progress& progress, uint64_t bytes);
+  void TakeReplica(const worker::DeviceEvent& evaluation);
+
+ private:
+  explicit WorkerCurve(std::ofstream file) : file_(std::move(file)) {}
+
+  std::ofstream file_;
+  uint64_t samples_ = 0;  // of the last line
+};
+
+void RemoveCurveParts(const Job& job);
+
+struct RealCurve {
+  std::vector<experiment::CurvePoint> points;  // the last is the end, with every update applied
+  std::optional<experiment::ReplicaAccuracy> replicas;  // policies that average them
+};
+// Of the parts of a job that has ended; removes them. Error: InvalidArgument or NotFound with the
+// part that is missing or damaged.
+absl::StatusOr<RealCurve> JoinCurve(const Job& job);
+
+}  // namespace soapstone::apps

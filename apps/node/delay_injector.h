@@ -1,0 +1,65 @@
+// DelayInjector: makes a real worker as slow as a straggler model says, by telling its device how
+// long to rest after a command. Who calls: the worker's device thread. A value without a clock: it
+// is told what a command took.
+//
+// A part (micro-batches that run together) is charged when the backward pass of `last_op` has run,
+// which is before its last gradients are handed over. With k(part) its leaves, t its compute time
+// since the part before, F = Factor(worker, clock):
+//     owed += leaf_ns * k(part) * F - t      where a leaf has a set time (leaf_ns > 0)
+//     owed += (F - 1) * t                    else
+//     rest = max(owed, 0)
+// `owed` starts anew with each run of a program, so that a machine too slow for its set time never
+// catches up in a later iteration, while a rest that was too long shortens the next of the same.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <utility>
+
+#include "base/ids.h"
+#include "cluster/straggler.h"
+#include "worker/device.h"
+
+namespace soapstone::apps {
+
+class DelayInjector {
+ public:
+  struct Options {
+    sim::StragglerModel stragglers;
+    WorkerId worker{};
+    uint32_t last_op = 0;  // the operator whose backward pass completes a part's gradients
+    double leaf_ns = 0;    // set time of a leaf; 0: whatever it takes
+  };
+  explicit DelayInjector(Options options) : options_(std::move(options)) {}
+
+  // How long to rest after `command`, which took `took`.
+  Nanos RestAfter(const worker::DeviceCommand& command, Nanos took) {
+    if (command.run != run_) {
+      run_ = command.run;
+      owed_ = 0;
+      computed_ = 0;
+    }
+    computed_ += took;
+    const worker::Instruction& what = command.what;
+    if (what.op != worker::Op::kBackward || what.index != options_.last_op) return 0;
+    const auto took_in_all = static_cast<double>(std::exchange(computed_, 0));
+    const double factor = options_.stragglers.Factor(options_.worker, command.clock);
+    owed_ += options_.leaf_ns > 0
+                 ? options_.leaf_ns * static_cast<double>(what.part.size()) * factor - took_in_all
+                 : (factor - 1) * took_in_all;
+    return static_cast<Nanos>(std::clamp(owed_, 0.0, kRestMax));
+  }
+  // The rest was that long.
+  void Rested(Nanos duration) { owed_ -= static_cast<double>(duration); }
+
+ private:
+  static constexpr double kRestMax = 3600e9;
+
+  Options options_;
+  uint64_t run_ = 0;
+  Nanos computed_ = 0;  // since the part before
+  double owed_ = 0;
+};
+
+}  // namespace soapstone::apps

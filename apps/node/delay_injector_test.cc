@@ -1,0 +1,58 @@
+#include "apps/node/delay_injector.h"
+
+#include <gtest/gtest.h>
+
+namespace soapstone::apps {
+namespace {
+
+using worker::DeviceCommand;
+using worker::Op;
+
+constexpr uint32_t kLastOp = 1;
+
+DelayInjector Injector(const char* stragglers, double leaf_ns = 0) {
+  return DelayInjector({.stragglers = *sim::StragglerModel::Parse(stragglers, 1),
+                        .last_op = kLastOp,
+                        .leaf_ns = leaf_ns});
+}
+
+DeviceCommand Command(Op op, uint32_t index, uint64_t run = 1, LeafRange part = {0, 4}) {
+  return {.run = run, .what = {.op = op, .index = index, .part = part}};
+}
+
+TEST(DelayInjector, ChargesThePartWhenItsLastGradientIsThere) {
+  DelayInjector injector = Injector("slow:factor=3");
+  EXPECT_EQ(injector.RestAfter(Command(Op::kLoad, 0), 10), 0);
+  EXPECT_EQ(injector.RestAfter(Command(Op::kForward, 0), 100), 0);
+  EXPECT_EQ(injector.RestAfter(Command(Op::kBackward, 2), 50), 0);
+  EXPECT_EQ(injector.RestAfter(Command(Op::kBackward, kLastOp), 40), 2 * 200);
+}
+
+TEST(DelayInjector, ASetTimeIsPerLeafAndCountsTheCompute) {
+  DelayInjector injector = Injector("slow:factor=2", 1000);
+  injector.RestAfter(Command(Op::kForward, 0), 300);
+  EXPECT_EQ(injector.RestAfter(Command(Op::kBackward, kLastOp), 100), 2 * 4 * 1000 - 400);
+  EXPECT_EQ(injector.RestAfter(Command(Op::kBackward, kLastOp, 2, {4, 5}), 100), 2 * 1000 - 100);
+}
+
+TEST(DelayInjector, WhatOneRestLackedTheNextOfTheRunMakesGood) {
+  DelayInjector injector = Injector("none", 1000);
+  const DeviceCommand end = Command(Op::kBackward, kLastOp);
+  EXPECT_EQ(injector.RestAfter(end, 1000), 3000);
+  injector.Rested(3700);
+  EXPECT_EQ(injector.RestAfter(end, 1000), 3000 - 700);
+}
+
+TEST(DelayInjector, ARunTooSlowForItsTimeIsForgotten) {
+  DelayInjector injector = Injector("none", 1000);
+  EXPECT_EQ(injector.RestAfter(Command(Op::kBackward, kLastOp, 1), 90'000), 0);
+  EXPECT_EQ(injector.RestAfter(Command(Op::kBackward, kLastOp, 2), 1000), 3000);
+}
+
+TEST(DelayInjector, AFactorBelowOneCannotMakeItFaster) {
+  DelayInjector injector = Injector("slow:factor=0.5");
+  EXPECT_EQ(injector.RestAfter(Command(Op::kBackward, kLastOp), 100), 0);
+}
+
+}  // namespace
+}  // namespace soapstone::apps

@@ -1,0 +1,234 @@
+#include "apps/node/scheduler_node.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/exit_codes.h"
+#include "cluster/divergence.h"
+
+namespace soapstone::apps {
+namespace {
+
+using scheduler::Coordinator;
+
+constexpr Nanos kReportEvery = kSecond / 2;
+constexpr absl::Duration kSchedulerLinger = absl::Seconds(2);
+
+double ReportSeconds(Nanos duration) {
+  return static_cast<double>(duration) / static_cast<double>(kSecond);
+}
+
+std::vector<WorkerTimes> TimesOf(const ProgressByWorker& progress) {
+  std::vector<WorkerTimes> times;
+  times.reserve(progress.size());
+  for (const auto& [worker, p] : progress) {
+    times.push_back({.worker = Index(worker),
+                     .compute = ReportSeconds(p.compute_ns),
+                     .injected = ReportSeconds(p.injected_ns),
+                     .policy = ReportSeconds(p.parked_ns),
+                     .shard = ReportSeconds(p.queued_ns),
+                     .network = ReportSeconds(p.blocked_ns - p.parked_ns - p.queued_ns)});
+  }
+  return times;
+}
+
+}  // namespace
+
+scheduler::CoordinatorOptions CoordinatorOptionsOf(const Job& job, uint64_t session) {
+  const wire::Cluster& cluster = job.config.cluster();
+  return {
+      .servers = ServerCount(job.config, job.specs.policy),
+      .workers = cluster.workers(),
+      .shards_per_server = cluster.shards_per_server(),
+      .session = session,
+      .config_digest = job.digest,
+      .one_arithmetic = job.specs.policy.guarantee.sequential_bits,
+      .heartbeat_ns = NanosOf(cluster.heartbeat_s()),
+      .timeout_ns = NanosOf(cluster.heartbeat_timeout_s()),
+      .start_timeout_ns = NanosOf(cluster.start_timeout_s()),
+      .rebalance = {.leaf_count = cluster.rebalance() ? job.config.training().micro_batches() : 0},
+      .on_divergence = [config = job.config, specs = job.specs, clocks = job.total_clocks](
+                           Clock clock) { return DivergenceAdvice(config, specs, clocks, clock); }};
+}
+
+SchedulerNode::SchedulerNode(std::shared_ptr<const Job> job,
+                             std::unique_ptr<transport::Transport> transport, uint64_t session,
+                             ReportSink* reports)
+    : job_(std::move(job)),
+      loop_(std::move(transport), job_->config.cluster().shards_per_server()),
+      coordinator_(CoordinatorOptionsOf(*job_, session)),
+      meter_({.clocks = job_->total_clocks,
+              .clocks_per_epoch = job_->clocks_per_epoch,
+              .epochs = job_->config.training().epochs()}),
+      reports_(reports) {
+  loop_.transport().SetSelf(wire::Address::Scheduler());
+  loop_.transport().SetSession(session);
+  loop_.mailer().SetSelf(wire::Address::Scheduler());
+}
+
+int SchedulerNode::Run() {
+  reports_->Take(Listening{loop_.transport().endpoint()});
+  const Nanos began = loop_.Now();
+  Record({.kind = sim::EventKind::kStart, .now = began});
+  coordinator_.Start(began, &out_);
+  Flush();
+  while (!coordinator_.ended().has_value()) {
+    const std::optional<wire::Message> message = loop_.Next(kReportEvery);
+    const Nanos now = loop_.Now();
+    if (message.has_value()) Deliver(now, *message);
+    for (const wire::TimerId timer : loop_.TakeDue(now)) {
+      Record({.kind = sim::EventKind::kTimer, .index = static_cast<uint32_t>(timer), .now = now});
+      coordinator_.OnTimer(now, timer, &out_);
+    }
+    for (const transport::LostNode& lost : loop_.TakeLost()) {
+      LOG(WARNING) << "the link to " << lost.node.ToString() << " is lost: " << lost.why;
+      Lose(now, lost.node, lost.epoch);
+    }
+    if (loop_.stop_requested()) {
+      Record({.kind = sim::EventKind::kAbort, .now = now, .clock = loop_.stop_code()});
+      coordinator_.Abort(now, loop_.stop_code(), "stopped by a signal", &out_);
+    }
+    Flush();
+    Watch(now);
+    Report(now);
+  }
+  const ResultReport result = Result();
+  LOG(INFO) << "ended with exit code " << result.code << ": " << result.reason;
+  if (recorder_ != nullptr && !result.sha256.empty()) {
+    const absl::Status written = WriteRecordedHash(job_->config, result.sha256);
+    LOG_IF(ERROR, !written.ok()) << written.message();
+  }
+  loop_.mailer().Retry();
+  loop_.transport().Close(kSchedulerLinger);
+  const transport::TransportStats moved = loop_.transport().stats();
+  reports_->Take(NodeReport{.name = "scheduler",
+                            .sent = moved.sent,
+                            .received = moved.received,
+                            .sockets = moved.sockets,
+                            .shared_bytes = moved.shared_bytes});
+  reports_->Take(result);
+  return result.code;
+}
+
+void SchedulerNode::Deliver(Nanos now, const wire::Message& message) {
+  const bool knows =
+      message.from.role == wire::Role::kServer || message.from.role == wire::Role::kWorker;
+  if (message.type == wire::MessageType::kBroken && knows) {
+    return TakeLastWord(now, message.from, std::get<wire::Notice>(message.body));
+  }
+  Record(sim::EventOf(now, message));
+  coordinator_.OnMessage(now, message, &out_);
+}
+
+// Why a node ends that the job cannot go on without. What is to be mended before the job can be
+// tried again is the job's own end; else the node is lost.
+void SchedulerNode::TakeLastWord(Nanos now, wire::Address node, const wire::Notice& end) {
+  if (end.code == kExitBroken) return coordinator_.Abort(now, kExitBroken, end.text, &out_);
+  if (node.role != wire::Role::kServer) return;
+  if (end.code == kExitConfig) {
+    return coordinator_.Abort(now, kExitConfig, absl::StrCat("server ", node.index, ": ", end.text),
+                              &out_);
+  }
+  Lose(now, node, kLastEpoch, end.text);
+}
+
+void SchedulerNode::Lose(Nanos now, wire::Address node, Epoch heard, std::string_view why) {
+  Record({.kind = sim::EventKind::kLost,
+          .role = node.role,
+          .index = node.index,
+          .now = now,
+          .check = heard});
+  coordinator_.OnLost(now, node, heard, &out_, why);
+}
+
+void SchedulerNode::Flush() {
+  for (const wire::Message& message : out_.messages) {
+    const auto* welcome = std::get_if<wire::Welcome>(&message.body);
+    if (welcome == nullptr) continue;
+    loop_.mailer().SetAlias({message.to.role, welcome->rank}, message.to);
+  }
+  loop_.Flush(&out_);
+}
+
+void SchedulerNode::Watch(Nanos now) {
+  for (std::string& line : coordinator_.TakeNews()) {
+    LOG(INFO) << line;
+    reports_->Take(News{std::move(line)});
+  }
+  TellViolations();
+  const bool running = coordinator_.phase() == Coordinator::Phase::kRunning;
+  if (running && !running_since_.has_value()) running_since_ = now;
+  if (!running && running_since_.has_value() && !running_until_.has_value()) {
+    running_until_ = now;
+    last_progress_ = meter_.Take(now, coordinator_.progress(), coordinator_.roster());
+  }
+}
+
+// Once a worker: a strict job ends with the first, another goes on.
+void SchedulerNode::TellViolations() {
+  for (const auto& [worker, progress] : coordinator_.progress()) {
+    if (progress.violations == 0 || !told_violations_.insert(worker).second) continue;
+    std::string line = absl::StrCat("worker ", Index(worker), ": the guarantee of ",
+                                    job_->specs.policy.spec, " was broken ", progress.violations,
+                                    " times so far; its log says where first");
+    LOG(ERROR) << line;
+    reports_->Take(News{std::move(line)});
+  }
+}
+
+void SchedulerNode::Report(Nanos now) {
+  if (coordinator_.phase() != Coordinator::Phase::kRunning || now < next_report_) return;
+  next_report_ = now + kReportEvery;
+  last_progress_ = meter_.Take(now, coordinator_.progress(), coordinator_.roster());
+  if (last_progress_.samples > 0) reports_->Take(last_progress_);
+}
+
+ResultReport SchedulerNode::Result() const {
+  const wire::Progress sum = SumOf(coordinator_.progress());
+  ResultReport result;
+  result.code = coordinator_.ended()->code;
+  result.reason = coordinator_.ended()->text;
+  result.job = job_->summary;
+  result.guarantee = job_->specs.policy.guarantee.ToString();
+  if (const auto& evaluation = coordinator_.evaluation(); evaluation.has_value()) {
+    const double samples = static_cast<double>(std::max<uint64_t>(1, evaluation->samples));
+    result.test_samples = evaluation->samples;
+    result.test_accuracy = static_cast<double>(evaluation->correct) / samples;
+    result.test_loss = evaluation->loss_sum / samples;
+  }
+  if (running_since_.has_value()) {
+    result.seconds = ReportSeconds(running_until_.value_or(loop_.Now()) - *running_since_);
+  }
+  result.samples = sum.samples;
+  if (result.seconds > 0) {
+    result.samples_per_s = static_cast<double>(sum.samples) / result.seconds;
+  }
+  result.train_loss = last_progress_.loss;
+  result.pushed_bytes = sum.pushed_bytes;
+  result.pulled_bytes = sum.pulled_bytes;
+  result.read_lags = sum.read_lags;
+  result.times = TimesOf(coordinator_.progress());
+  for (const auto& [worker, progress] : coordinator_.progress()) {
+    for (const wire::LeftOut& entry : progress.left_out) {
+      result.left_out.push_back({.worker = Index(worker),
+                                 .tensor = entry.tensor,
+                                 .updates = entry.updates,
+                                 .first_clock = entry.first});
+    }
+  }
+  result.violations = sum.violations;
+  result.rejects = sum.rejects;
+  const transport::TransportStats moved = loop_.transport().stats();
+  result.malformed = moved.rejected_messages + coordinator_.ignored();
+  result.strangers = moved.strangers;
+  if (const auto& saved = coordinator_.saved(); saved.has_value()) {
+    result.sha256 = saved->sha256;
+    result.model_path = saved->path;
+  }
+  return result;
+}
+
+}  // namespace soapstone::apps

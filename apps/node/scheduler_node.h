@@ -1,0 +1,66 @@
+// SchedulerNode: the shell of the scheduler: runs the Coordinator over a transport and says how the
+// job gets on.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "apps/loop/node_loop.h"
+#include "apps/loop/recorder.h"
+#include "apps/report/progress_meter.h"
+#include "apps/report/report.h"
+#include "cluster/job.h"
+#include "scheduler/coordinator.h"
+#include "transport/transport.h"
+
+namespace soapstone::apps {
+
+// The coordinator's part of a job, for the scheduler and for its replay.
+scheduler::CoordinatorOptions CoordinatorOptionsOf(const Job& job, uint64_t session);
+
+// One thread calls Run; RequestStop from any. `reports` outlives it.
+class SchedulerNode {
+ public:
+  // `session`: random, nonzero. `transport` listens already.
+  SchedulerNode(std::shared_ptr<const Job> job, std::unique_ptr<transport::Transport> transport,
+                uint64_t session, ReportSink* reports);
+
+  // Before Run: what the coordinator handles is written there. May be null.
+  void RecordTo(std::unique_ptr<Recorder> recorder) { recorder_ = std::move(recorder); }
+  // Runs the job to its end. Returns the exit code.
+  int Run();
+  // Ends the job; Run returns `code`.
+  void RequestStop(int code) { loop_.RequestStop(code); }
+
+ private:
+  void Deliver(Nanos now, const wire::Message& message);
+  void Record(const sim::RecordedEvent& event) {
+    if (recorder_ != nullptr) recorder_->Write(event);
+  }
+  void TakeLastWord(Nanos now, wire::Address node, const wire::Notice& end);
+  void Lose(Nanos now, wire::Address node, Epoch heard, std::string_view why = {});
+  void Flush();
+  void Watch(Nanos now);  // phases and news
+  void TellViolations();
+  void Report(Nanos now);
+  ResultReport Result() const;
+
+  std::shared_ptr<const Job> job_;
+  NodeLoop loop_;
+  scheduler::Coordinator coordinator_;
+  ProgressMeter meter_;
+  ReportSink* reports_;
+  std::unique_ptr<Recorder> recorder_;
+  wire::Outbox out_;
+  std::optional<Nanos> running_since_;
+  std::optional<Nanos> running_until_;
+  Nanos next_report_ = 0;
+  std::set<WorkerId> told_violations_;  // by whom
+  ProgressReport last_progress_;
+};
+
+}  // namespace soapstone::apps

@@ -1,0 +1,220 @@
+#include "apps/node/server_node.h"
+
+#include <glog/logging.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "apps/loop/link_losses.h"
+#include "apps/report/process_memory.h"
+#include "base/exit_codes.h"
+#include "base/steady_clock.h"
+
+namespace soapstone::apps {
+namespace {
+
+using wire::MessageType;
+
+constexpr size_t kAnswersMax = 65'536;
+constexpr Nanos kServerPatience = kSecond;
+constexpr absl::Duration kServerLinger = absl::Seconds(1);
+// While a shard is behind: between two messages, if it answers none.
+constexpr absl::Duration kBehindPatience = absl::Milliseconds(10);
+
+}  // namespace
+
+ServerNode::ServerNode(std::shared_ptr<const Job> job,
+                       std::unique_ptr<transport::Transport> transport, Enlisting enlisting,
+                       ReportSink* reports)
+    : job_(std::move(job)),
+      loop_(std::move(transport), job_->config.cluster().shards_per_server()),
+      enrolment_(
+          EnrolmentOptionsOf(*job_, wire::Role::kServer, enlisting, loop_.transport().endpoint())),
+      reports_(reports),
+      answers_(kAnswersMax),
+      shards_(job_, &answers_, [this] { loop_.Wake(); }) {
+  loop_.transport().SetSelf(enrolment_.temporary_address());
+}
+
+int ServerNode::Run() {
+  enrolment_.Start(loop_.Now(), &out_);
+  loop_.Flush(&out_);
+  while (!enrolment_.ended().has_value() && !failure_.has_value() && !loop_.stop_requested()) {
+    std::optional<wire::Message> message = Receive();
+    const Nanos now = loop_.Now();
+    if (message.has_value()) Dispatch(now, *std::move(message));
+    for (const wire::TimerId timer : loop_.TakeDue(now)) {
+      if (timer == wire::Enrolment::kTick) enrolment_.OnTimer(now, SlowWork(), &out_);
+    }
+    shards_.Look(now);
+    TakeAnswers(now);
+    ContinueSaving(now);
+    if (!failure_.has_value()) failure_ = shards_.failure();
+    ReportLostLinks(now, wire::Role::kServer, &loop_, &enrolment_, &out_);
+    loop_.Flush(&out_);
+  }
+  return Finish();
+}
+
+// Where a shard is behind, what comes shall wait with its senders: it is taken in no faster than
+// the shard answers, and slowly in any case, for the scheduler's word is among it.
+std::optional<wire::Message> ServerNode::Receive() {
+  if (!shards_.behind()) return loop_.Next(kServerPatience);
+  std::optional<wire::Message> answer = answers_.Take(SteadyNow() + kBehindPatience);
+  if (answer.has_value()) Send(loop_.Now(), *std::move(answer));
+  return loop_.Next(0);
+}
+
+void ServerNode::Dispatch(Nanos now, wire::Message message) {
+  if (message.from.role == wire::Role::kScheduler) {
+    enrolment_.OnMessage(now, message, &out_);
+    if (!rank_.has_value() && enrolment_.rank().has_value()) OnWelcome(*enrolment_.rank());
+  }
+  if (!rank_.has_value()) return;
+  // Before a shard acknowledges it: what comes of that, by another connection, may be ahead of the
+  // copy that is this server's own.
+  if (const auto* roster = std::get_if<wire::Roster>(&message.body)) {
+    loop_.mailer().Follow(*roster);
+    // Server 0 gathers the model; a branch of a tree talks to its root.
+    const uint32_t root_servers = job_->config.cluster().servers();
+    loop_.mailer().ConnectServers(*roster, 0, *rank_ < root_servers ? 1 : root_servers);
+    roster_ = *roster;
+  }
+  if (message.to.role == wire::Role::kShard) return shards_.Put(now, std::move(message));
+  if (message.type == MessageType::kSlices) return OnSlices(message);
+  if (message.type == MessageType::kSave && message.from == wire::Address::Scheduler()) {
+    BeginSaving();
+  }
+}
+
+void ServerNode::OnWelcome(uint32_t rank) {
+  rank_ = rank;
+  const wire::Address self = wire::Address::Of(ServerId{rank});
+  loop_.transport().SetSelf(self);
+  loop_.transport().SetSession(enrolment_.session());
+  loop_.mailer().SetSelf(self);
+  shards_.Start(rank, enrolment_.session(), pin_shards_);
+  const uint32_t count = job_->config.cluster().shards_per_server();
+  LOG(INFO) << "server " << rank << " of " << ServerCount(job_->config, job_->specs.policy) << ", "
+            << loop_.transport().endpoint() << ", shards " << rank * count << " to "
+            << rank * count + count - 1;
+}
+
+void ServerNode::Send(Nanos now, wire::Message message) {
+  const wire::Address self = wire::Address::Of(ServerId{*rank_});
+  if (message.to == self && message.type == MessageType::kSlices) {
+    OnSlices(message);
+  } else if (loop_.mailer().NodeOf(message.to) == self) {
+    shards_.Put(now, std::move(message));
+  } else {
+    out_.Send(std::move(message));
+  }
+}
+
+void ServerNode::TakeAnswers(Nanos now) {
+  while (std::optional<wire::Message> answer = answers_.Take(SteadyTime::InfinitePast())) {
+    Send(now, *std::move(answer));
+  }
+}
+
+wire::Body ServerNode::SlowWork() const {
+  std::optional<wire::SlowWork> work = shards_.work();
+  if (saver_.has_value()) work = saver_->work();
+  if (!work.has_value()) return {};
+  return *work;
+}
+
+void ServerNode::BeginSaving() {
+  if (*rank_ != 0 || saver_.has_value()) return;
+  // Others have had nothing to say to server 0's shards, or may not have reached them yet.
+  loop_.mailer().ConnectServers(roster_, 0, job_->config.cluster().servers());
+  models::Metadata metadata = {{"model", job_->config.model()},
+                               {"policy", job_->specs.policy.spec}};
+  if (job_->tables != nullptr && !job_->tables->data().vocabulary.empty()) {
+    metadata.emplace_back("vocabulary", absl::StrJoin(job_->tables->data().vocabulary, "\n"));
+  }
+  saver_.emplace(ModelSaverOptions{.layout = job_->layout,
+                                   .path = job_->config.output().model_path(),
+                                   .metadata = std::move(metadata),
+                                   .wake = [this] { loop_.Wake(); }},
+                 &saving_);
+}
+
+void ServerNode::OnSlices(const wire::Message& message) {
+  if (!saver_.has_value()) return;
+  const absl::Status taken = saver_->OnSlices(message, &saving_);
+  LOG_IF(ERROR, !taken.ok()) << "slices not taken: " << taken.message();
+  if (!taken.ok() || saver_->IsAsWritten(message)) return;
+  const auto text = [&] {
+    return absl::StrCat(message.from.ToString(), " gives the model's file other values of bucket ",
+                        Index(message.bucket), " than it has written");
+  };
+  saved_.Add("content", WorkerId{0}, job_->total_clocks, text);
+  failure_ = {kExitBroken, absl::StrCat(job_->specs.policy.spec, " broke its guarantee: ", text())};
+}
+
+void ServerNode::ContinueSaving(Nanos now) {
+  // What is known to be wrong is not told to be saved, though it may have been written by now.
+  if (!saver_.has_value() || failure_.has_value()) return;
+  std::optional<absl::StatusOr<wire::Saved>> saved = saver_->Advance(&saving_);
+  wire::Outbox asked = std::exchange(saving_, {});
+  for (wire::Message& message : asked.messages) Send(now, std::move(message));
+  if (!saved.has_value()) return;
+  if (!saved->ok()) {
+    failure_ = {kExitConfig, std::string(saved->status().message())};
+    return;
+  }
+  wire::Message message;
+  message.type = MessageType::kSaved;
+  message.from = wire::Address::Of(ServerId{0});
+  message.to = wire::Address::Scheduler();
+  message.body = **std::move(saved);
+  out_.Send(std::move(message));
+}
+
+int ServerNode::Finish() {
+  wire::Notice end{loop_.stop_code(), "stopped by a signal"};
+  const bool told = enrolment_.ended().has_value();
+  if (told) end = *enrolment_.ended();
+  if (failure_.has_value()) end = *failure_;
+  if (!told && rank_.has_value()) SayLastWord(end);
+  loop_.Flush(&out_);
+  LogEnd(end);
+  answers_.Close();
+  saver_.reset();
+  shards_.Join();
+  loop_.transport().Close(kServerLinger);
+  ReportEnd();
+  return end.code;
+}
+
+// The job cannot go on without this server.
+void ServerNode::SayLastWord(const wire::Notice& end) {
+  wire::Message message;
+  message.from = wire::Address::Of(ServerId{*rank_});
+  message.to = wire::Address::Scheduler();
+  message.type = MessageType::kBroken;
+  message.body = end;
+  out_.Send(std::move(message));
+}
+
+void ServerNode::ReportEnd() {
+  if (!rank_.has_value()) return;
+  const transport::TransportStats moved = loop_.transport().stats();
+  NodeReport report{.name = absl::StrCat("server-", *rank_),
+                    .sent = moved.sent,
+                    .received = moved.received,
+                    .sockets = moved.sockets,
+                    .shared_bytes = moved.shared_bytes,
+                    .malformed = moved.rejected_messages,
+                    .strangers = moved.strangers,
+                    .heartbeat_gap_s = loop_.heartbeat_gap_s(),
+                    .resident_peak_bytes = ReadResidentMemory().peak_bytes};
+  shards_.AddTo(&report);
+  AddViolations(saved_, report.name, &report);
+  shards_.WriteCurve();
+  if (reports_ != nullptr) reports_->Take(report);
+}
+
+}  // namespace soapstone::apps

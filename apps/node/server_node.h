@@ -1,0 +1,68 @@
+// ServerNode: the shell of a server: one loop, which does nothing that grows with the model, so
+// that its heartbeats say that it lives; and the shards it hosts (apps/node/shard_host.h). Server 0
+// also has the model saved at the end (apps/node/model_saver.h).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "apps/loop/node_loop.h"
+#include "apps/node/enlisting.h"
+#include "apps/node/model_saver.h"
+#include "apps/node/shard_host.h"
+#include "apps/report/report.h"
+#include "cluster/job.h"
+#include "consistency/violation_log.h"
+#include "transport/transport.h"
+#include "wire/membership/enrolment.h"
+
+namespace soapstone::apps {
+
+// One thread calls Run; RequestStop from any. `reports` outlives it, and may be null.
+class ServerNode {
+ public:
+  // `transport` listens and has been connected to the scheduler.
+  ServerNode(std::shared_ptr<const Job> job, std::unique_ptr<transport::Transport> transport,
+             Enlisting enlisting, ReportSink* reports);
+
+  // Serves until the job ends. Returns the exit code.
+  int Run();
+  // Before Run: the thread of each shard stays on one of the CPUs that this process may use.
+  void PinShards() { pin_shards_ = true; }
+  // Leaves the job, which ends by it; Run returns `code`.
+  void RequestStop(int code) { loop_.RequestStop(code); }
+
+ private:
+  std::optional<wire::Message> Receive();
+  void Dispatch(Nanos now, wire::Message message);
+  void OnWelcome(uint32_t rank);
+  // Of what this process sends: some stays here.
+  void Send(Nanos now, wire::Message message);
+  void TakeAnswers(Nanos now);
+  // What the next heartbeat says.
+  wire::Body SlowWork() const;
+  void SayLastWord(const wire::Notice& end);
+  void BeginSaving();
+  void OnSlices(const wire::Message& message);
+  void ContinueSaving(Nanos now);
+  int Finish();
+  void ReportEnd();
+
+  std::shared_ptr<const Job> job_;
+  NodeLoop loop_;
+  wire::Enrolment enrolment_;
+  ReportSink* reports_;
+  MessageInbox answers_;
+  bool pin_shards_ = false;
+  std::optional<uint32_t> rank_;
+  wire::Roster roster_;
+  ShardHost shards_;
+  wire::Outbox saving_;              // of the saver
+  std::optional<ModelSaver> saver_;  // server 0's, from kSave on
+  consistency::ViolationLog saved_;  // of what the file gets
+  std::optional<wire::Notice> failure_;
+  wire::Outbox out_;
+};
+
+}  // namespace soapstone::apps

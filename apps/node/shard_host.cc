@@ -1,0 +1,184 @@
+#include "apps/node/shard_host.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "apps/loop/cpu_placement.h"
+#include "apps/node/curve_parts.h"
+#include "base/exit_codes.h"
+#include "base/memory_limit.h"
+
+namespace soapstone::apps {
+namespace {
+
+// An only shard is served by the loop where a pass over what its workers push and what it keeps is
+// below this: some tens of milliseconds between looks at the timers. A larger one does not feel two
+// hand-overs between threads.
+constexpr uint64_t kLoopPassBytes = uint64_t{256} << 20;
+// A shard is at one message for so long, and longer by what a pass over its values takes at this
+// rate: it hangs.
+constexpr Nanos kShardPatience = 60 * kSecond;
+constexpr uint64_t kSlowestBytesPerSecond = 50'000'000;
+
+// What a clock's pass over a shard touches: its values, their next version, a gradient a worker.
+uint64_t PassBytes(const Job& job, ShardId shard) {
+  return job.layout->elements(shard) * sizeof(float) * (2 + job.config.cluster().workers());
+}
+
+void AddLedger(const server::Shard& shard, NodeReport* report) {
+  const std::vector<server::Ledger::Row>& rows = shard.ledger().rows();
+  report->ledger.reserve(report->ledger.size() + rows.size());
+  for (size_t worker = 0; worker < rows.size(); ++worker) {
+    report->ledger.push_back({.worker = static_cast<uint32_t>(worker),
+                              .shard = Index(shard.id()),
+                              .read_lags = rows[worker].read_lags,
+                              .stalenesses = rows[worker].stalenesses,
+                              .violations = rows[worker].violations});
+  }
+}
+
+}  // namespace
+
+ShardHost::ShardHost(std::shared_ptr<const Job> job, MessageInbox* answers,
+                     std::function<void()> wake)
+    : job_(std::move(job)), answers_(answers), wake_(std::move(wake)) {}
+
+void ShardHost::Start(uint32_t rank, uint64_t session, bool pin) {
+  const uint32_t count = job_->config.cluster().shards_per_server();
+  first_ = rank * count;
+  for (uint32_t i = 0; i < count; ++i) {
+    const ShardId id{first_ + i};
+    total_bytes_ += job_->layout->elements(id) * sizeof(float);
+    patience_ = std::max(
+        patience_, kShardPatience +
+                       static_cast<Nanos>(PassBytes(*job_, id) / kSlowestBytesPerSecond * kSecond));
+    const bool own_thread = count > 1 || PassBytes(*job_, id) > kLoopPassBytes;
+    std::optional<server::SnapshotTaker> taker;
+    const bool of_model = Index(id) < job_->layout->shard_count();
+    if (of_model && !job_->config.output().curve_path().empty()) taker.emplace(job_->curve_step);
+    std::optional<int> cpu;
+    if (pin && own_thread) cpu = CpuInTurn(i);
+    if (pin && !own_thread) StayOn(CpuInTurn(0));
+    shards_.push_back(std::make_unique<ShardThread>(
+        [this, id](ShardProgress* progress) { return MakeShard(id, progress); }, answers_, wake_,
+        ShardThreadOptions{.strict = job_->config.strict(),
+                           .taker = taker,
+                           .recorder = OpenRecorder(id, session),
+                           .own_thread = own_thread,
+                           .cpu = cpu}));
+  }
+}
+
+std::unique_ptr<server::Shard> ShardHost::MakeShard(ShardId id, ShardProgress* progress) const {
+  const server::TensorStoreOptions store{.layout = job_->layout,
+                                         .shard = id,
+                                         .optimizer = job_->specs.optimizer,
+                                         .schedule = job_->specs.schedule,
+                                         .total_clocks = job_->total_clocks,
+                                         .seed = job_->config.training().seed(),
+                                         .given = job_->given,
+                                         .rule = job_->specs.policy.store,
+                                         .checks = job_->config.strict(),
+                                         .fault = job_->store_fault,
+                                         .fixed_tree = job_->specs.policy.fixed_tree,
+                                         .initialised = [progress](uint64_t bytes) {
+                                           progress->done_bytes += bytes;
+                                           return progress->wanted.load();
+                                         }};
+  server::ShardOptions options{.id = id,
+                               .layout = job_->layout,
+                               .policy = job_->specs.policy,
+                               .leaf_count = job_->config.training().micro_batches(),
+                               .final_clock = job_->specs.policy.Rounds(job_->total_clocks),
+                               .held_bytes_max = MemoryLimit() / 2};
+  return std::make_unique<server::Shard>(std::move(options), server::Store(store));
+}
+
+std::unique_ptr<Recorder> ShardHost::OpenRecorder(ShardId id, uint64_t session) {
+  absl::StatusOr<std::unique_ptr<Recorder>> recorder =
+      Recorder::Open(*job_, wire::Address::Of(id), session);
+  if (recorder.ok()) return *std::move(recorder);
+  Fail(kExitConfig, std::string(recorder.status().message()));
+  return nullptr;
+}
+
+void ShardHost::Fail(int code, std::string text) {
+  if (!failure_.has_value()) failure_ = {code, std::move(text)};
+}
+
+void ShardHost::Put(Nanos now, wire::Message message) {
+  const uint32_t index = message.to.index - first_;  // wraps below the first
+  if (index >= shards_.size()) {
+    LOG_EVERY_N(WARNING, 1000) << "not a shard of this server: " << wire::ToString(message);
+    return;
+  }
+  ShardThread* shard = shards_[index].get();
+  if (shard->Put(now, std::move(message)) || shard->broken()) return;
+  Fail(kExitInternal, absl::StrCat("shard ", first_ + index, " takes no more messages, and is at ",
+                                   shard->WhatItDoes()));
+}
+
+void ShardHost::Look(Nanos now) {
+  for (size_t i = 0; i < shards_.size(); ++i) {
+    ShardThread* shard = shards_[i].get();
+    shard->Look(now);
+    if (const Nanos busy = shard->BusyFor(now); busy > patience_) {
+      Fail(kExitInternal, absl::StrCat("shard ", first_ + i, " hangs: for ", busy / kSecond,
+                                       " s it has been at ", shard->WhatItDoes()));
+    }
+    if (!shard->broken() || failure_.has_value()) continue;
+    const server::Ledger& ledger = shard->Join().ledger();
+    Fail(kExitBroken, absl::StrCat(job_->specs.policy.spec,
+                                   " broke its guarantee: ", ledger.first_violation()->ToString()));
+  }
+}
+
+bool ShardHost::behind() const {
+  return std::any_of(shards_.begin(), shards_.end(),
+                     [](const auto& shard) { return shard->behind(); });
+}
+
+std::optional<wire::SlowWork> ShardHost::work() const {
+  const bool all =
+      std::all_of(shards_.begin(), shards_.end(), [](const auto& shard) { return shard->made(); });
+  if (all) return std::nullopt;
+  wire::SlowWork work{.total_bytes = total_bytes_};
+  for (const auto& shard : shards_) work.done_bytes += shard->made_bytes();
+  return work;
+}
+
+void ShardHost::Join() {
+  for (const std::unique_ptr<ShardThread>& shard : shards_) shard->Join();
+}
+
+void ShardHost::AddTo(NodeReport* report) const {
+  for (const std::unique_ptr<ShardThread>& thread : shards_) {
+    const server::Shard& shard = thread->Join();
+    report->rejects += shard.stats().rejects;
+    report->duplicates += shard.stats().duplicates;
+    report->left_out += shard.stats().left_out;
+    AddLedger(shard, report);
+    AddViolations(shard.ledger().violations(), absl::StrCat("shard ", Index(shard.id())), report);
+  }
+  const uint64_t violations = CountOf(report->violations);
+  if (violations == 0) return;
+  LOG(ERROR) << "the guarantee of " << job_->specs.policy.spec << " was broken " << violations
+             << " times";
+}
+
+void ShardHost::WriteCurve() const {
+  const std::string& path = job_->config.output().curve_path();
+  if (path.empty()) return;
+  for (const std::unique_ptr<ShardThread>& thread : shards_) {
+    const ShardId id = thread->Join().id();
+    if (Index(id) >= job_->layout->shard_count() || !thread->made()) continue;
+    const absl::Status written = WriteShardPart(path, id, thread->TakeSnapshots());
+    LOG_IF(ERROR, !written.ok()) << written.message();
+  }
+}
+
+}  // namespace soapstone::apps

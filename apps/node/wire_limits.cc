@@ -1,0 +1,47 @@
+#include "apps/node/wire_limits.h"
+
+#include <algorithm>
+
+#include "apps/report/process_memory.h"
+
+namespace soapstone::apps {
+namespace {
+
+constexpr uint64_t kFrameBytesMin = 64 << 10;
+constexpr uint64_t kHeaderBytesMin = 1 << 20;   // a push of 65,536 slices, and the counts of reads
+constexpr uint64_t kNodeHeaderBytes = 8 << 10;  // of a roster, with an endpoint of 4,096 bytes
+constexpr uint64_t kVisitorsMin = 64;
+constexpr uint64_t kLinkBytes = uint64_t{512} << 20;
+constexpr uint64_t kLinkMemoryShare = 16;  // of what there is
+
+uint64_t LargestFrameBytes(const Job& job) {
+  // Peers send each other whole vectors, and the two of an optimizer.
+  uint64_t elements = job.specs.policy.decentralised() ? 2 * job.layout->elements() : 0;
+  for (uint32_t shard = 0; shard < job.layout->shard_count(); ++shard) {
+    for (const wire::Slice& slice : job.layout->slices(ShardId{shard})) {
+      elements = std::max(elements, slice.elements());
+    }
+  }
+  return elements * sizeof(float);
+}
+
+}  // namespace
+
+uint64_t LinkBytesOf(const Job& job) {
+  const uint64_t given = job.config.cluster().link_bytes();
+  return given > 0 ? given : std::min(kLinkBytes, AvailableMemory() / kLinkMemoryShare);
+}
+
+void LimitToJob(const Job& job, transport::ZmqOptions* options) {
+  const uint64_t nodes = uint64_t{job.config.cluster().servers()} + job.config.cluster().workers();
+  wire::FrameLimits& limits = options->frame_limits;
+  limits.header_bytes_max =
+      std::min<uint64_t>(limits.header_bytes_max, kHeaderBytesMin + nodes * kNodeHeaderBytes);
+  if (job.layout->tables().empty()) {
+    limits.frame_bytes_max =
+        std::min(limits.frame_bytes_max, std::max(LargestFrameBytes(job), kFrameBytesMin));
+  }
+  options->door.connections_max = kVisitorsMin + 2 * nodes;
+}
+
+}  // namespace soapstone::apps

@@ -1,0 +1,577 @@
+#include "apps/node/worker_node.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <csignal>
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "apps/loop/link_losses.h"
+#include "apps/node/delay_injector.h"
+#include "apps/node/warm_replica.h"
+#include "apps/node/wire_limits.h"
+#include "apps/report/process_memory.h"
+#include "base/exit_codes.h"
+#include "base/status_macros.h"
+#include "base/steady_clock.h"
+#include "worker/executor.h"
+#include "worker/sparse_executor.h"
+
+namespace soapstone::apps {
+namespace {
+
+using wire::MessageType;
+
+constexpr Nanos kWorkerPatience = kSecond;
+constexpr Nanos kCommandsPatience = kMillisecond;  // while the device has as many as it may
+// Events of the device that are taken between two looks at the network and the timers: a heartbeat
+// is not late because the device is fast.
+constexpr int kEventsAtOnce = 64;
+constexpr Nanos kHeldUnsaid = kSecond;          // a step, for others that take too little
+constexpr Nanos kLeavePatience = 30 * kSecond;  // to finish the step in hand
+constexpr absl::Duration kWorkerLinger = absl::Seconds(1);
+constexpr absl::Duration kWorkerLookAgain = absl::Milliseconds(1);
+constexpr uint64_t kReplicaRun = 0;  // of the shell's own command; the engine's runs begin with 1
+
+// The operator whose backward pass completes the gradients of a part: the first with parameters.
+uint32_t LastGradientOp(const models::Graph& graph) {
+  uint32_t op = 0;
+  while (op + 1 < graph.ops().size() && graph.ops()[op].params.empty()) ++op;
+  return op;
+}
+
+DelayInjector MakeInjector(const Job& job, WorkerId worker) {
+  const wire::Training& training = job.config.training();
+  // base_ms is the time of an equal share of the batch.
+  const double leaves_a_worker = static_cast<double>(training.micro_batches()) /
+                                 static_cast<double>(job.config.cluster().workers());
+  return DelayInjector({.stragglers = job.specs.stragglers,
+                        .worker = worker,
+                        .last_op = job.graph != nullptr ? LastGradientOp(*job.graph) : 0,
+                        .leaf_ns = training.base_ms() * kMillisecond / leaves_a_worker});
+}
+
+using Device = std::function<void(const worker::DeviceCommand&, std::vector<worker::DeviceEvent>*)>;
+
+absl::StatusOr<Device> MakeDevice(const Job& job, WorkerId worker,
+                                  std::shared_ptr<models::Replica> replica) {
+  const bool skip_not_finite = SkipsNotFinite(job.config);
+  if (job.tables != nullptr) {
+    SOAP_ASSIGN_OR_RETURN(std::shared_ptr<worker::SparseExecutor> executor,
+                          worker::SparseExecutor::Create({.model = job.tables,
+                                                          .layout = job.worker_layout,
+                                                          .seed = job.config.training().seed(),
+                                                          .batch = job.config.training().batch(),
+                                                          .now = NodeLoop::Now,
+                                                          .replica = std::move(replica),
+                                                          .skip_not_finite = skip_not_finite}));
+    return [executor](const auto& command, auto* events) { executor->Run(command, events); };
+  }
+  const auto spoils = [stragglers = job.specs.stragglers, worker](Clock clock) {
+    return stragglers.Spoils(worker, clock);
+  };
+  SOAP_ASSIGN_OR_RETURN(std::shared_ptr<worker::Executor> executor,
+                        worker::Executor::Create({.graph = *job.graph,
+                                                  .data = job.data,
+                                                  .layout = job.worker_layout,
+                                                  .seed = job.config.training().seed(),
+                                                  .batch = job.config.training().batch(),
+                                                  .optimizer = job.specs.optimizer,
+                                                  .local_momentum = job.specs.policy.local_momentum,
+                                                  .schedule = job.specs.schedule,
+                                                  .total_clocks = job.total_clocks,
+                                                  .now = NodeLoop::Now,
+                                                  .prefetch = true,
+                                                  .replica = std::move(replica),
+                                                  .skip_not_finite = skip_not_finite,
+                                                  .spoils = spoils}));
+  return [executor](const auto& command, auto* events) { executor->Run(command, events); };
+}
+
+absl::StatusOr<DeviceThread::Runner> MakeRunner(const Job& job, WorkerId worker,
+                                                std::shared_ptr<models::Replica> replica) {
+  SOAP_ASSIGN_OR_RETURN(Device device, MakeDevice(job, worker, std::move(replica)));
+  return [device = std::move(device), injector = MakeInjector(job, worker), injected = Nanos{0}](
+             const worker::DeviceCommand& command, std::vector<worker::DeviceEvent>* events,
+             const DeviceThread::Rest& rest) mutable {
+    const Nanos began = NodeLoop::Now();
+    device(command, events);
+    const Nanos due = injector.RestAfter(command, NodeLoop::Now() - began);
+    if (due > 0) {
+      const Nanos rested = rest(due);
+      injector.Rested(rested);
+      injected += rested;
+    }
+    if (!events->empty()) events->back().injected_ns = std::exchange(injected, 0);
+  };
+}
+
+}  // namespace
+
+WorkerNode::WorkerNode(std::shared_ptr<const Job> job,
+                       std::unique_ptr<transport::Transport> transport, Enlisting enlisting,
+                       ReportSink* reports)
+    : job_(std::move(job)),
+      loop_(Shaped(std::move(transport)), job_->config.cluster().shards_per_server()),
+      enrolment_(
+          EnrolmentOptionsOf(*job_, wire::Role::kWorker, enlisting, loop_.transport().endpoint())),
+      wanted_rank_(enlisting.wanted_rank),
+      reports_(reports),
+      waiting_bytes_max_(LinkBytesOf(*job_)) {
+  loop_.transport().SetSelf(enrolment_.temporary_address());
+}
+
+absl::Status WorkerNode::Prepare() {
+  const auto rank = static_cast<uint32_t>(std::max<int64_t>(wanted_rank_, 0));
+  SOAP_ASSIGN_OR_RETURN(warm_, WarmReplica(*job_, rank));
+  if (!job_->specs.policy.decentralised()) return absl::OkStatus();
+  if (job_->config.cluster().workers() > 1 && loop_.transport().endpoint().empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        job_->specs.policy.spec, " has workers reach each other, and this one listens nowhere"));
+  }
+  peer_vectors_ = server::MakePeerVectors({.layout = job_->layout,
+                                           .optimizer = job_->specs.optimizer,
+                                           .schedule = job_->specs.schedule,
+                                           .total_clocks = job_->total_clocks,
+                                           .seed = job_->config.training().seed(),
+                                           .given = job_->given,
+                                           .fault = job_->store_fault});
+  return absl::OkStatus();
+}
+
+void WorkerNode::RegisterIfPrepared(Nanos now) {
+  const std::optional<absl::Status> prepared = prepared_.Take(SteadyTime::InfinitePast());
+  if (!prepared.has_value()) return;
+  preparing_.join();
+  if (prepared->ok()) return enrolment_.Start(now, &out_);
+  // Too little memory, a precision that is not there: the job's to change.
+  const bool of_the_job =
+      absl::IsResourceExhausted(*prepared) || absl::IsFailedPrecondition(*prepared);
+  end_ = {of_the_job ? kExitConfig : kExitInternal, std::string(prepared->message())};
+}
+
+int WorkerNode::Run() {
+  preparing_ = std::jthread([this] {
+    prepared_.TryPut(Prepare());
+    loop_.Wake();
+  });
+  bool events_wait = false;
+  while (!Over(loop_.Now())) {
+    const Nanos patience = due_.empty() ? kWorkerPatience : kCommandsPatience;
+    const std::optional<wire::Message> message = loop_.Next(events_wait ? 0 : patience);
+    const Nanos now = loop_.Now();
+    if (preparing_.joinable()) RegisterIfPrepared(now);
+    if (message.has_value()) Dispatch(now, *message);
+    events_wait = TakeEvents(now);
+    LookAtDevice(now);
+    if (curve_ != nullptr) KeepCurve(now);
+    ReportLostLinks(now, wire::Role::kWorker, &loop_, &enrolment_, &out_);
+    for (const wire::TimerId timer : loop_.TakeDue(now)) {
+      if (timer == worker::Engine::kWatch) AskAgain(now);
+      if (timer != wire::Enrolment::kTick) continue;
+      wire::Body progress;
+      if (engine_.has_value()) progress = ProgressAt(now);
+      const size_t first = out_.messages.size();
+      enrolment_.OnTimer(now, std::move(progress), &out_);
+      RecordTold(now, first);
+    }
+    if (loop_.stop_requested() && !leave_by_.has_value()) BeginLeaving(now);
+    Flush(now);
+  }
+  return Finish();
+}
+
+// A step that is held is waited for as values are: where nothing moves the scheduler says why.
+wire::Progress WorkerNode::ProgressAt(Nanos now) const {
+  wire::Progress progress = engine_->ProgressAt(now);
+  const std::optional<Mailer::Backlog> most = loop_.mailer().Greatest();
+  const bool held = held_since_.has_value() && now - *held_since_ > kHeldUnsaid && !due_.empty();
+  if (progress.waiting.has_value() || !held || !most.has_value()) return progress;
+  const uint32_t shards = job_->config.cluster().shards_per_server();
+  const wire::Address node = most->node;
+  progress.waiting = wire::Waiting{.of = node.role == wire::Role::kWorker
+                                             ? wire::Address::PeerOf(WorkerId{node.index})
+                                             : wire::Address::Of(ShardId{node.index * shards}),
+                                   .clock = due_.front().clock,
+                                   .for_ns = now - *held_since_};
+  return progress;
+}
+
+void WorkerNode::AskAgain(Nanos now) {
+  Record({.kind = sim::EventKind::kTimer, .now = now});
+  engine_->OnTimer(now, Output());
+  DispatchWithin(now);
+  const std::optional<wire::Waiting> waiting = engine_->ProgressAt(now).waiting;
+  if (!waiting.has_value()) return;
+  LOG(WARNING) << "worker " << *enrolment_.rank() << " waits " << wire::ToString(*waiting) << " ("
+               << loop_.mailer().NodeOf(waiting->of).ToString() << ")";
+}
+
+// True: there may be more of them.
+bool WorkerNode::TakeEvents(Nanos now) {
+  if (device_ == nullptr) return false;
+  for (int taken = 0; taken < kEventsAtOnce; ++taken) {
+    std::optional<worker::DeviceEvent> event = device_->Take();
+    if (!event.has_value()) return false;
+    OnDevice(now, *std::move(event));
+  }
+  return true;
+}
+
+void WorkerNode::LookAtDevice(Nanos now) {
+  if (device_ == nullptr || now < look_at_device_) return;
+  look_at_device_ = now + DeviceThread::kLookEvery;
+  const std::optional<worker::Overdue> overdue = device_->Look(now);
+  if (!overdue.has_value()) return;
+  const std::string text = TextOf(*overdue);
+  if (!overdue->hung) {
+    LOG(WARNING) << text;
+    return;
+  }
+  hung_ = true;
+  if (!end_.has_value()) end_ = {kExitInternal, text};
+}
+
+// What takes so long, by the operator's name.
+std::string WorkerNode::TextOf(const worker::Overdue& overdue) const {
+  const double seconds = static_cast<double>(overdue.for_ns) / kSecond;
+  if (!overdue.taken) {
+    return absl::StrFormat("the device is %s: it has taken no command for %.1f s",
+                           overdue.hung ? "stuck" : "slow", seconds);
+  }
+  const bool of_operator =
+      overdue.op == worker::Op::kForward || overdue.op == worker::Op::kBackward;
+  std::string what = worker::OpName(overdue.op);
+  if (of_operator && job_->graph != nullptr && overdue.index < job_->graph->ops().size()) {
+    absl::StrAppend(&what, " of ", job_->graph->ops()[overdue.index].name);
+  } else if (of_operator) {
+    absl::StrAppend(&what, " of operator ", overdue.index);
+  }
+  const std::string before =
+      overdue.median_ns < 0 ? "it had not been done three times before"
+                            : absl::StrFormat("it took %.3f s before",
+                                              static_cast<double>(overdue.median_ns) / kSecond);
+  return absl::StrFormat("the device %s %s for %.1f s; %s",
+                         overdue.hung ? "is stuck: it has been in" : "is slow: it has been in",
+                         what, seconds, before);
+}
+
+void WorkerNode::Dispatch(Nanos now, const wire::Message& message) {
+  if (message.from.role == wire::Role::kScheduler) {
+    enrolment_.OnMessage(now, message, &out_);
+    if (!engine_.has_value() && enrolment_.rank().has_value()) OnWelcome(*enrolment_.rank());
+  }
+  if (!engine_.has_value()) return;
+  if (const auto* roster = std::get_if<wire::Roster>(&message.body)) {
+    // Of a tree those of its own branch, else all: servers are numbered as shards are.
+    const uint32_t servers = job_->config.cluster().servers();
+    const WorkerId self{*enrolment_.rank()};
+    const uint32_t first =
+        Index(consistency::ShardFor(self, ShardId{0}, servers, job_->specs.policy));
+    loop_.mailer().Follow(*roster);
+    loop_.mailer().ConnectServers(*roster, first, first + servers);
+    loop_.mailer().ConnectWorkers(*roster);
+  }
+  if (peer_.has_value() && (message.to.role == wire::Role::kPeer || server::Peer::Wants(message))) {
+    ToPeer(now, message);
+    DispatchWithin(now);
+    if (message.type != MessageType::kRoster) return;
+  }
+  if (message.type == MessageType::kStart && !started_) {
+    started_ = true;
+    started_with_ = message.epoch;
+    if (curve_ != nullptr) curve_->Start(now, MovedBytes());
+  }
+  ToEngine(now, message);
+  DispatchWithin(now);
+}
+
+void WorkerNode::ToPeer(Nanos now, wire::Message message) {
+  if (peer_recorder_ != nullptr) peer_recorder_->Write(sim::EventOf(now, message));
+  peer_->OnMessage(now, std::move(message), &out_);
+}
+
+void WorkerNode::ToEngine(Nanos now, const wire::Message& message) {
+  // What comes for the address it had before its rank is the enrolment's.
+  if (!message.to.IsTemporary()) Record(sim::EventOf(now, message));
+  engine_->OnMessage(now, message, Output());
+}
+
+void WorkerNode::DispatchWithin(Nanos now) {
+  while (peer_.has_value()) {
+    const auto at =
+        std::find_if(out_.messages.begin(), out_.messages.end(), server::Peer::IsWithinNode);
+    if (at == out_.messages.end()) return;
+    wire::Message message = std::move(*at);
+    out_.messages.erase(at);
+    if (message.to.role == wire::Role::kPeer) {
+      ToPeer(now, std::move(message));
+    } else {
+      ToEngine(now, message);
+    }
+  }
+}
+
+void WorkerNode::OnWelcome(uint32_t rank) {
+  const wire::Address self = wire::Address::Of(WorkerId{rank});
+  loop_.transport().SetSelf(self);
+  loop_.transport().SetSession(enrolment_.session());
+  loop_.mailer().SetSelf(self);
+  const wire::Training& training = job_->config.training();
+  engine_.emplace(
+      worker::EngineOptions{.id = WorkerId{rank},
+                            .layout = job_->worker_layout,
+                            .ops = std::make_shared<const std::vector<worker::OpOutline>>(
+                                job_->tables != nullptr ? worker::SparseOutline(*job_->tables)
+                                                        : worker::OutlineOf(*job_->graph)),
+                            .policy = job_->specs.policy,
+                            .leaf_count = training.micro_batches(),
+                            .total_clocks = job_->total_clocks,
+                            .train_samples = job_->train_samples,
+                            .batch = training.batch(),
+                            .skip_not_finite = SkipsNotFinite(job_->config),
+                            .patience_ns = NanosOf(job_->config.cluster().heartbeat_timeout_s())});
+  if (job_->specs.policy.decentralised()) {
+    peer_.emplace(server::PeerOptions{.id = WorkerId{rank},
+                                      .worker_layout = job_->worker_layout,
+                                      .shard_layout = job_->layout,
+                                      .policy = job_->specs.policy,
+                                      .total_clocks = job_->total_clocks,
+                                      .checks = job_->config.strict()},
+                  std::move(peer_vectors_));
+  }
+  absl::StatusOr<DeviceThread::Runner> runner = MakeRunner(*job_, WorkerId{rank}, std::move(warm_));
+  if (!runner.ok()) {
+    end_ = {kExitInternal, std::string(runner.status().message())};
+    return;
+  }
+  device_ = std::make_unique<DeviceThread>(
+      *std::move(runner), [this] { loop_.Wake(); },
+      NanosOf(job_->config.cluster().heartbeat_timeout_s()));
+  OpenFiles(WorkerId{rank});
+  LOG(INFO) << "worker " << rank << " of " << job_->config.cluster().workers() << ": "
+            << job_->summary;
+}
+
+void WorkerNode::OpenFiles(WorkerId self) {
+  const wire::Output& output = job_->config.output();
+  if (!output.trace_path().empty()) {
+    Keep(IterationTrace::Open(output.trace_path(), self), &trace_);
+  }
+  if (!output.curve_path().empty()) Keep(WorkerCurve::Open(output.curve_path(), self), &curve_);
+  const uint64_t session = enrolment_.session();
+  Keep(Recorder::Open(*job_, wire::Address::Of(self), session), &recorder_);
+  if (peer_.has_value()) {
+    Keep(Recorder::Open(*job_, wire::Address::PeerOf(self), session), &peer_recorder_);
+  }
+}
+
+void WorkerNode::RecordTold(Nanos now, size_t first) {
+  for (size_t i = first; i < out_.messages.size(); ++i) {
+    Record(sim::ToldEvent(now, out_.messages[i]));
+  }
+}
+
+void WorkerNode::OnDevice(Nanos now, worker::DeviceEvent event) {
+  if (event.run == kReplicaRun) {
+    curve_->TakeReplica(event);
+    replica_ = Replica::kEvaluated;
+    return;
+  }
+  Record(sim::EventOf(now, event));
+  engine_->OnDevice(now, std::move(event), Output());
+  DispatchWithin(now);
+  if (trace_ != nullptr) trace_->Take(loop_.Now(), engine_->progress());
+}
+
+// Writes down what has been done, and has the replica evaluated once its last step is made.
+void WorkerNode::KeepCurve(Nanos now) {
+  curve_->Take(now, engine_->progress(), MovedBytes());
+  const bool averages = job_->specs.policy.keeps_parameters();
+  if (!averages || !engine_->done() || replica_ != Replica::kTraining) return;
+  commands_.push_back(
+      {.run = kReplicaRun, .what = {.op = worker::Op::kEvaluate}, .wants_event = true});
+  replica_ = Replica::kAsked;
+}
+
+// The job may end before the last replica's evaluation has.
+void WorkerNode::AwaitReplica() {
+  const Nanos until = loop_.Now() + kWorkerPatience;
+  while (replica_ == Replica::kAsked && loop_.Now() < until) {
+    const std::optional<worker::DeviceEvent> event = device_->Take();
+    if (event.has_value() && event->run == kReplicaRun) {
+      OnDevice(loop_.Now(), *event);
+    } else if (!event.has_value()) {
+      absl::SleepFor(kWorkerLookAgain);
+    }
+  }
+}
+
+uint64_t WorkerNode::MovedBytes() const {
+  const transport::TransportStats moved = loop_.transport().stats();
+  return moved.sent.total() + moved.received.total();
+}
+
+void WorkerNode::BeginLeaving(Nanos now) {
+  leave_by_ = now + kLeavePatience;
+  if (engine_.has_value() && started_ && !engine_->done()) {
+    LOG(INFO) << "leaving after the step in hand";
+    Record({.kind = sim::EventKind::kLeave, .now = now});
+    engine_->RequestLeave();
+    if (device_ != nullptr) device_->Hurry();
+    return;
+  }
+  if (engine_.has_value()) {  // nothing in hand
+    wire::Message leave;
+    leave.type = MessageType::kLeave;
+    leave.from = wire::Address::Of(WorkerId{*enrolment_.rank()});
+    leave.to = wire::Address::Scheduler();
+    leave.clock = engine_->clock();
+    leave.body = engine_->ProgressAt(now);
+    Record(sim::ToldEvent(now, leave));
+    out_.Send(std::move(leave));
+  }
+  end_ = {loop_.stop_code(), "left"};
+}
+
+bool WorkerNode::Over(Nanos now) {
+  if (end_.has_value()) return true;
+  if (engine_.has_value() && engine_->failure().has_value()) {
+    // Refused: the job has counted this worker out. A fresh process may join.
+    end_ = {kExitPeerLost, *engine_->failure()};
+  } else if (const auto broken = BrokenGuarantee(); broken.has_value()) {
+    wire::Message message;
+    message.type = MessageType::kBroken;
+    message.from = wire::Address::Of(WorkerId{*enrolment_.rank()});
+    message.to = wire::Address::Scheduler();
+    end_ = {kExitBroken, *broken};
+    message.body = *end_;
+    out_.Send(std::move(message));
+    loop_.Flush(&out_);
+  } else if (engine_.has_value() && engine_->left()) {
+    end_ = {loop_.stop_code(), "left"};
+  } else if (enrolment_.ended().has_value()) {
+    end_ = *enrolment_.ended();
+  } else if (leave_by_.has_value() && now > *leave_by_) {
+    end_ = {loop_.stop_code(), "left in the middle of a step, which took too long"};
+  }
+  return end_.has_value();
+}
+
+std::optional<std::string> WorkerNode::BrokenGuarantee() const {
+  if (!job_->config.strict() || !engine_.has_value()) return std::nullopt;
+  const auto read = engine_->replies().violations().first();
+  const auto made = peer_.has_value() ? peer_->ledger().violations().first() : std::nullopt;
+  if (!read.has_value() && !made.has_value()) return std::nullopt;
+  return absl::StrCat(job_->specs.policy.spec,
+                      " broke its guarantee: ", made.has_value() ? *made : *read);
+}
+
+uint64_t WorkerNode::Violations() const {
+  const uint64_t read = engine_.has_value() ? engine_->replies().violations().count() : 0;
+  return read + (peer_.has_value() ? peer_->ledger().violations().count() : 0);
+}
+
+std::unique_ptr<transport::Transport> WorkerNode::Shaped(
+    std::unique_ptr<transport::Transport> transport) {
+  if (!job_->specs.stragglers.limits_links()) return transport;
+  const uint32_t shards_per_server = job_->config.cluster().shards_per_server();
+  auto shaped = std::make_unique<transport::ShapedTransport>(
+      std::move(transport), [shards_per_server](wire::Address address) {
+        return Mailer::NodeOf(address, shards_per_server);
+      });
+  shaped_ = shaped.get();
+  return shaped;
+}
+
+void WorkerNode::FailIfDue(const worker::DeviceCommand& command) const {
+  if (command.what.op != worker::Op::kForward) return;
+  const WorkerId self{*enrolment_.rank()};
+  if (!job_->specs.stragglers.Fails(self, command.clock, started_with_)) return;
+  LOG(WARNING) << "failing at clock " << command.clock << ", as training.stragglers asked";
+  google::FlushLogFiles(google::INFO);
+  raise(SIGKILL);
+}
+
+bool WorkerNode::MayBegin(const worker::DeviceCommand& next, Nanos now) {
+  if (step_ == next.clock || leave_by_.has_value()) return true;  // the step in hand, or the last
+  const std::optional<Mailer::Backlog> most = loop_.mailer().Greatest();
+  if (most.has_value() && loop_.mailer().waiting_bytes() > waiting_bytes_max_) {
+    if (!held_since_.has_value()) held_since_ = now;
+    if (!said_held_ && now - *held_since_ > kHeldUnsaid) {
+      said_held_ = true;
+      LOG(WARNING) << "worker " << *enrolment_.rank() << " holds its step of clock " << next.clock
+                   << ": " << most->bytes << " bytes wait for " << most->node.ToString()
+                   << ", which takes too little";
+    }
+    return false;
+  }
+  step_ = next.clock;
+  held_since_.reset();
+  said_held_ = false;
+  return true;
+}
+
+void WorkerNode::Flush(Nanos now) {
+  if (shaped_ != nullptr && engine_.has_value()) {
+    const WorkerId self{*enrolment_.rank()};
+    shaped_->SetLimit(job_->specs.stragglers.LinkMbps(self, engine_->clock()));
+  }
+  std::move(commands_.begin(), commands_.end(), std::back_inserter(due_));
+  commands_.clear();
+  while (!due_.empty() && MayBegin(due_.front(), now)) {
+    FailIfDue(due_.front());
+    if (!device_->Put(&due_.front())) break;
+    due_.pop_front();
+  }
+  for (wire::Message& message : out_.messages) {
+    auto* progress = std::get_if<wire::Progress>(&message.body);
+    if (progress != nullptr) progress->violations = Violations();
+  }
+  loop_.Flush(&out_);
+}
+
+int WorkerNode::Finish() {
+  if (preparing_.joinable()) preparing_.join();
+  if (hung_) {
+    DeviceThread::Abandon(std::move(device_));
+  } else {
+    AwaitReplica();
+    device_.reset();
+  }
+  loop_.mailer().Retry();
+  loop_.transport().Close(kWorkerLinger);
+  LogEnd(*end_);
+  const transport::TransportStats moved = loop_.transport().stats();
+  if (const uint64_t violations = Violations(); violations > 0) {
+    LOG(ERROR) << "the guarantee of " << job_->specs.policy.spec << " was broken " << violations
+               << " times, as this worker has seen";
+  }
+  if (reports_ != nullptr && enrolment_.rank().has_value()) {
+    NodeReport report{.name = absl::StrCat("worker-", *enrolment_.rank()),
+                      .sent = moved.sent,
+                      .received = moved.received,
+                      .sockets = moved.sockets,
+                      .shared_bytes = moved.shared_bytes,
+                      .malformed = moved.rejected_messages,
+                      .strangers = moved.strangers,
+                      .heartbeat_gap_s = loop_.heartbeat_gap_s(),
+                      .resident_peak_bytes = ReadResidentMemory().peak_bytes};
+    const std::string rank = absl::StrCat(*enrolment_.rank());
+    if (engine_.has_value()) {
+      report.answers = engine_->replies().replies();
+      AddViolations(engine_->replies().violations(), absl::StrCat("worker ", rank), &report);
+    }
+    if (peer_.has_value()) {
+      AddViolations(peer_->ledger().violations(), absl::StrCat("peer ", rank), &report);
+    }
+    reports_->Take(report);
+  }
+  return end_->code;
+}
+
+}  // namespace soapstone::apps

@@ -1,0 +1,180 @@
+#include "apps/plan/planning.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <numeric>
+#include <sstream>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "apps/profile/cost_table.h"
+#include "base/status_macros.h"
+#include "glog/logging.h"
+#include "models/tables/sparse_model.h"
+#include "models/zoo/zoo.h"
+#include "scheduler/planner/cost/measured_cost.h"
+#include "scheduler/planner/cost/roofline_cost.h"
+#include "scheduler/planner/searchers/baselines.h"
+#include "strategy/machine_text.h"
+
+namespace soapstone::apps {
+namespace {
+
+constexpr int64_t kSamplesPerDevice = 64;
+
+absl::StatusOr<std::unique_ptr<planner::CostModel>> CostsOf(const std::string& path,
+                                                            const planner::OpGraph& graph,
+                                                            const planner::Machine& machine) {
+  if (path.empty()) {
+    return std::unique_ptr<planner::CostModel>(
+        new planner::RooflineCost(machine.kinds(), planner::UsualEfficiencies()));
+  }
+  SOAP_ASSIGN_OR_RETURN(const wire::CostTable table, ReadCostTable(path));
+  SOAP_ASSIGN_OR_RETURN(
+      std::unique_ptr<planner::MeasuredCost> measured,
+      planner::MeasuredCost::Make(table, path, graph.model, graph.model_sha256, machine.kinds()));
+  return std::unique_ptr<planner::CostModel>(std::move(measured));
+}
+
+// Those that baselines choose from.
+absl::StatusOr<std::vector<planner::Synchronization>> WaysOf(const std::string& asked,
+                                                             const planner::Machine& machine) {
+  using planner::Synchronization;
+  const bool has_servers = !machine.servers().empty();
+  if (asked == "servers" && !has_servers) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--sync=servers: ", machine.name(), " has no parameter servers"));
+  }
+  if (asked == "owner") return std::vector<Synchronization>{Synchronization::kOwner};
+  if (asked == "ring") return std::vector<Synchronization>{Synchronization::kRing};
+  if (asked == "servers") return std::vector<Synchronization>{Synchronization::kServers};
+  std::vector<Synchronization> all = {Synchronization::kOwner, Synchronization::kRing};
+  if (has_servers) all.push_back(Synchronization::kServers);
+  return all;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ReadTextFile(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  if (file) text << file.rdbuf();
+  if (!file) return absl::NotFoundError(absl::StrCat(path, ": ", std::strerror(errno)));
+  return text.str();
+}
+
+absl::StatusOr<std::unique_ptr<Planning>> Planning::Create(const PlanningOptions& options) {
+  if (models::IsSparseModel(options.model)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        options.model, " is a model over tables: it has no operators (docs/tables.md)"));
+  }
+  SOAP_ASSIGN_OR_RETURN(models::Graph model,
+                        models::BuildModel(options.model, models::ModelInput{}));
+  SOAP_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(options.machine_path));
+  SOAP_ASSIGN_OR_RETURN(planner::Machine machine,
+                        planner::ParseMachine(text, options.machine_path));
+  if (options.devices > 0) {
+    SOAP_ASSIGN_OR_RETURN(machine, planner::FirstDevices(machine, options.devices));
+  }
+  std::unique_ptr<Planning> planning(new Planning(std::move(model)));
+  planning->machine_ = std::make_unique<planner::Machine>(std::move(machine));
+  SOAP_ASSIGN_OR_RETURN(planning->ways_, WaysOf(options.synchronization, *planning->machine_));
+  const auto devices = static_cast<int64_t>(planning->machine_->devices().size());
+  const int64_t batch = options.batch > 0 ? options.batch : kSamplesPerDevice * devices;
+  SOAP_ASSIGN_OR_RETURN(planning->graph_,
+                        planner::MakeOpGraph(planning->model_, {.batch = batch,
+                                                                .time_chunk = options.time_chunk,
+                                                                .micro_batches = std::max<int64_t>(
+                                                                    1, options.micro_batches)}));
+  planning->graph_.model = options.model;
+  planning->jitter_ = options.jitter;
+  if (options.moved_gb > 0) {
+    planning->simulator_options_.moved_bytes_max = static_cast<int64_t>(options.moved_gb * 1e9);
+  }
+  SOAP_ASSIGN_OR_RETURN(planning->costs_,
+                        CostsOf(options.costs_path, planning->graph_, *planning->machine_));
+  return planning;
+}
+
+absl::StatusOr<planner::OpGraph> Planning::GraphOf(int64_t micro_batches) const {
+  SOAP_ASSIGN_OR_RETURN(planner::OpGraph graph,
+                        planner::MakeOpGraph(model_, {.batch = graph_.batch,
+                                                      .time_chunk = graph_.time_chunk,
+                                                      .micro_batches = micro_batches}));
+  graph.model = graph_.model;
+  return graph;
+}
+
+void Planning::UseGraph(planner::OpGraph graph) {
+  graph_ = std::move(graph);
+  prices_ = std::make_unique<planner::PriceList>();
+}
+
+PricedStrategy Planning::PriceBy(planner::Simulator* simulator, const std::string& name,
+                                 const planner::Strategy& strategy) const {
+  CHECK(simulator->SetStrategy(strategy).ok());
+  const Nanos step = simulator->StepTime();
+  PricedStrategy priced = {.name = name,
+                           .strategy = strategy,
+                           .breakdown = simulator->Explain(),
+                           .parts = planner::PartsOf(*machine_, simulator->Timeline(), step),
+                           .overflow_bytes = simulator->Overflow()};
+  const int64_t moved = priced.breakdown.transfer_bytes + priced.breakdown.sync_bytes;
+  priced.moved_over_bytes = std::max<int64_t>(0, moved - simulator_options_.moved_bytes_max);
+  if (strategy.staleness > 0) priced.iteration_ns = simulator->IterationTime();
+  if (jitter_ == 0) return priced;
+  std::vector<Nanos> times = simulator->SampleStepTimes({.sigma = jitter_});
+  std::sort(times.begin(), times.end());
+  const auto count = static_cast<int64_t>(times.size());
+  priced.jitter_mean_ns = std::accumulate(times.begin(), times.end(), Nanos{0}) / count;
+  priced.jitter_p95_ns = times[static_cast<size_t>(count * 95 / 100)];
+  return priced;
+}
+
+std::vector<planner::StaleIteration> Planning::Stalenesses(planner::Strategy strategy,
+                                                           uint32_t max) const {
+  planner::Simulator simulator(&graph_, machine_.get(), costs_.get(), simulator_options_);
+  std::vector<planner::StaleIteration> rows;
+  for (uint32_t s = 0; s <= max; ++s) {
+    strategy.staleness = s;
+    CHECK(simulator.SetStrategy(strategy).ok());
+    rows.push_back({s, {simulator.IterationTime(), simulator.Overflow()}});
+  }
+  return rows;
+}
+
+PricedStrategy Planning::Price(const std::string& name, const planner::Strategy& strategy) const {
+  planner::Simulator simulator(&graph_, machine_.get(), costs_.get(), simulator_options_);
+  return PriceBy(&simulator, name, strategy);
+}
+
+std::vector<planner::TimelineTask> Planning::Timeline(const planner::Strategy& strategy) const {
+  planner::Simulator simulator(&graph_, machine_.get(), costs_.get(), simulator_options_);
+  CHECK(simulator.SetStrategy(strategy).ok());
+  return simulator.Timeline();
+}
+
+std::vector<PricedStrategy> Planning::Baselines() const {
+  const auto devices = static_cast<uint32_t>(machine_->devices().size());
+  const auto priced = [this](planner::Pricer* pricer, const std::string& name,
+                             planner::Strategy strategy) {
+    CHECK(pricer->PriceBest(&strategy).ok());
+    return PriceBy(&pricer->simulator(), name, strategy);
+  };
+  std::vector<PricedStrategy> all(3);
+  // The expert's takes longest.
+  std::thread other([&] {
+    planner::Pricer pricer = MakePricer();
+    all[2] = priced(&pricer, "expert", planner::ExpertStrategy(graph_, *machine_));
+  });
+  planner::Pricer pricer = MakePricer();
+  all[0] = priced(&pricer, "data parallel", planner::DataParallel(graph_, devices));
+  all[1] = priced(&pricer, "model parallel", planner::ModelParallel(graph_, *machine_, *costs_));
+  other.join();
+  return all;
+}
+
+}  // namespace soapstone::apps

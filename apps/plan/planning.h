@@ -1,0 +1,81 @@
+// What a plan is made of, read from flags and files: the model's operators, the machine, the costs;
+// and what the simulator predicts of a strategy for them. Used by `soapstone plan`.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "apps/plan/plan_report.h"
+#include "models/graph/graph.h"
+#include "scheduler/planner/cost/cost_model.h"
+#include "scheduler/planner/simulator/pricer.h"
+#include "scheduler/planner/simulator/simulator.h"
+#include "strategy/machine.h"
+#include "strategy/op_graph.h"
+#include "strategy/strategy.h"
+
+namespace soapstone::apps {
+
+struct PlanningOptions {
+  std::string model;
+  std::string machine_path;
+  uint32_t devices = 0;         // the first of the machine's; 0: all
+  int64_t batch = 0;            // 0: 64 a device
+  int64_t time_chunk = 0;       // steps; 0: sequences are whole
+  int64_t micro_batches = 1;    // 0: to be chosen; 1 until UseGraph
+  double jitter = 0;            // sigma of parts' times (simulator.h); 0: none
+  double moved_gb = 0;          // of a step, at most, 10^9 bytes each; 0: any number
+  std::string costs_path;       // empty: the roofline
+  std::string synchronization;  // owner, ring, servers; empty: whichever is best
+};
+
+// Error: the file and why.
+absl::StatusOr<std::string> ReadTextFile(const std::string& path);
+
+class Planning {
+ public:
+  static absl::StatusOr<std::unique_ptr<Planning>> Create(const PlanningOptions& options);
+
+  const planner::OpGraph& graph() const { return graph_; }
+  // The model in so many micro-batches, all else as in graph(). Errors: as of MakeOpGraph.
+  absl::StatusOr<planner::OpGraph> GraphOf(int64_t micro_batches) const;
+  // Plans this one, of GraphOf, from now on; strategies and prices() of before are void.
+  void UseGraph(planner::OpGraph graph);
+  const planner::Machine& machine() const { return *machine_; }
+  const planner::CostModel& costs() const { return *costs_; }
+  // To synchronize: those that the options allow.
+  const std::vector<planner::Synchronization>& ways() const { return ways_; }
+  const planner::SimulatorOptions& simulator_options() const { return simulator_options_; }
+
+  // REQUIRES: the strategy is one for the graph and the machine.
+  PricedStrategy Price(const std::string& name, const planner::Strategy& strategy) const;
+  // The mean iteration under each staleness up to `max`, stale copies held in memory.
+  std::vector<planner::StaleIteration> Stalenesses(planner::Strategy strategy, uint32_t max) const;
+  std::vector<planner::TimelineTask> Timeline(const planner::Strategy& strategy) const;
+  // Data parallelism, model parallelism, the expert's, each with the synchronization that was asked
+  // for, or else the one that suits it best. Two threads.
+  std::vector<PricedStrategy> Baselines() const;
+  // What is priced so far; searches add to it. Threading: its own.
+  planner::PriceList* prices() const { return prices_.get(); }
+
+ private:
+  explicit Planning(models::Graph model) : model_(std::move(model)) {}
+  planner::Pricer MakePricer() const {
+    return {&graph_, machine_.get(), costs_.get(), simulator_options_, ways_, prices_.get()};
+  }
+  PricedStrategy PriceBy(planner::Simulator* simulator, const std::string& name,
+                         const planner::Strategy& strategy) const;
+  const models::Graph model_;
+  planner::OpGraph graph_;
+  std::unique_ptr<planner::Machine> machine_;
+  std::unique_ptr<planner::CostModel> costs_;
+  double jitter_ = 0;
+  planner::SimulatorOptions simulator_options_;
+  std::vector<planner::Synchronization> ways_;
+  std::unique_ptr<planner::PriceList> prices_ = std::make_unique<planner::PriceList>();
+};
+
+}  // namespace soapstone::apps

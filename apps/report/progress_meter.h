@@ -1,0 +1,45 @@
+// ProgressMeter: turns the workers' cumulative counters into rates "of late" and a time to go. A
+// value; the scheduler's loop feeds it.
+#pragma once
+
+#include <deque>
+#include <map>
+
+#include "apps/report/report.h"
+#include "base/ids.h"
+#include "wire/message.h"
+
+namespace soapstone::apps {
+
+using ProgressByWorker = std::map<WorkerId, wire::Progress>;
+
+// Sums over the workers.
+wire::Progress SumOf(const ProgressByWorker& progress);
+
+class ProgressMeter {
+ public:
+  struct Plan {
+    Clock clocks = 0;  // of a worker, in the run
+    Clock clocks_per_epoch = 1;
+    uint32_t epochs = 1;
+  };
+  explicit ProgressMeter(Plan plan) : plan_(plan) {}
+
+  // A report at `now`; rates are over the last two seconds. The slowest is sought among the
+  // roster's workers.
+  ProgressReport Take(Nanos now, const ProgressByWorker& progress, const wire::Roster& roster);
+
+ private:
+  struct Reading {
+    Nanos at = 0;
+    Clock clock = 0;  // of the slowest
+    wire::Progress sum;
+  };
+  static constexpr Nanos kWindow = 2 * kSecond;
+
+  Plan plan_;
+  std::deque<Reading> readings_;  // within the window, and one before it
+  double last_loss_ = 0;
+};
+
+}  // namespace soapstone::apps

@@ -1,0 +1,101 @@
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "apps/report/report.h"
+
+namespace soapstone {
+
+// {"max": 40, "counts": [[0, 12], [1, 3], [32, 1]]}: by the least value of each bucket that is not
+// empty.
+static void to_json(nlohmann::json& object, const Histogram& histogram) {
+  auto counts = nlohmann::json::array();
+  for (size_t i = 0; i < Histogram::kBuckets; ++i) {
+    if (histogram.CountIn(i) > 0) counts.push_back({Histogram::First(i), histogram.CountIn(i)});
+  }
+  object = {{"max", histogram.max()}, {"counts", std::move(counts)}};
+}
+static void from_json(const nlohmann::json& object, Histogram& histogram) {
+  histogram = {};
+  for (const auto& [value, times] :
+       object.at("counts").get<std::vector<std::pair<uint64_t, uint64_t>>>()) {
+    histogram.Add(value, times);
+  }
+  histogram.Add(object.at("max").get<uint64_t>(), 0);
+}
+
+}  // namespace soapstone
+
+namespace soapstone::transport {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BytesByCause, push, pull, parcels, model, header, control,
+                                   framing)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SocketCounts, connections, given_bytes, taken_bytes,
+                                   resent_bytes)
+
+}  // namespace soapstone::transport
+
+namespace soapstone::apps {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Listening, endpoint)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(News, text)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProgressReport, epoch, epochs, clock, clocks, samples,
+                                   samples_per_s, loss, lag_max, lag_mean, eta_s, workers)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WorkerTimes, worker, compute, injected, policy, shard, network)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LeftOutRow, worker, tensor, updates, first_clock)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ResultReport, code, reason, job, guarantee, test_samples,
+                                   test_accuracy, test_loss, seconds, samples, samples_per_s,
+                                   train_loss, pushed_bytes, pulled_bytes, read_lags, times,
+                                   left_out, violations, rejects, malformed, strangers, sha256,
+                                   model_path)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LedgerRow, worker, shard, read_lags, stalenesses, violations)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ViolationRow, by, kind, worker, clock, times, first)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NodeReport, name, sent, received, sockets, shared_bytes,
+                                   malformed, strangers, rejects, duplicates, left_out,
+                                   heartbeat_gap_s, resident_peak_bytes, answers, ledger,
+                                   violations)
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* kEventNames[] = {"listening", "news", "progress", "result", "node"};
+
+// The alternative of Report that `event` names, read from `object`. Throws as nlohmann does.
+template <size_t I = 0>
+absl::StatusOr<Report> ReadAs(const std::string& event, const Json& object) {
+  if constexpr (I == std::variant_size_v<Report>) {
+    return absl::InvalidArgumentError(absl::StrCat("not a report: no event \"", event, "\""));
+  } else {
+    if (event != kEventNames[I]) return ReadAs<I + 1>(event, object);
+    return Report(object.get<std::variant_alternative_t<I, Report>>());
+  }
+}
+
+}  // namespace
+
+std::string ToJson(const Report& report) {
+  Json object;
+  std::visit([&object](const auto& value) { object = value; }, report);
+  object["event"] = kEventNames[report.index()];
+  return object.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+absl::StatusOr<Report> FromJson(const std::string& line) {
+  try {  // nlohmann's interface; its exceptions stay here
+    Json object = Json::parse(line);
+    for (Json& value : object) {
+      if (value.is_null()) value = std::numeric_limits<double>::quiet_NaN();
+    }
+    return ReadAs(object.at("event").get<std::string>(), object);
+  } catch (const Json::exception& error) {
+    return absl::InvalidArgumentError(absl::StrCat("not a report: ", error.what()));
+  }
+}
+
+std::string LedgerJson(const ResultReport& result, const std::vector<NodeReport>& nodes) {
+  const Json object = {{"result", result}, {"nodes", nodes}};
+  return object.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace soapstone::apps

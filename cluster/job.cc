@@ -1,0 +1,206 @@
+#include "cluster/job.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/fingerprint.h"
+#include "base/sha256.h"
+#include "base/status_macros.h"
+#include "models/formats/onnx/read_onnx.h"
+#include "models/formats/weights.h"
+#include "models/runtime/model_input.h"
+#include "models/zoo/zoo.h"
+
+namespace soapstone::apps {
+namespace {
+
+absl::Status Named(const absl::Status& status, const char* what) {
+  return absl::Status(status.code(), absl::StrCat(what, ": ", status.message()));
+}
+
+models::DataOptions DataOptionsOf(const wire::JobConfig& config) {
+  const wire::Data& data = config.data();
+  return {.format = data.format(),
+          .path = data.path(),
+          .labels_path = data.labels_path(),
+          .test_path = data.test_path(),
+          .test_labels_path = data.test_labels_path(),
+          .test_fraction = data.test_fraction(),
+          .scale = data.scale(),
+          .height = data.height(),
+          .width = data.width(),
+          .channels = data.channels(),
+          .length = data.length(),
+          .vocabulary = data.vocabulary(),
+          .samples = data.samples(),
+          .augment = data.augment(),
+          .seed = config.training().seed()};
+}
+
+std::string DigestOf(const compute::GivenValues& given) {
+  Sha256 digest;
+  for (const std::vector<float>& values : given) {
+    digest.Update(values.data(), values.size() * sizeof(float));
+  }
+  return digest.HexDigest();
+}
+
+// Stands for the contents of both parts of the data, and of what the model is from.
+uint64_t FingerprintOf(const Job& job, const std::string& model_sha256) {
+  Fingerprint fingerprint;
+  const bool dense = job.tables == nullptr;
+  fingerprint.Add(dense ? job.data->train.Digest() : job.tables->data().train.Digest());
+  fingerprint.Add(dense ? job.data->test.Digest() : job.tables->data().test.Digest());
+  fingerprint.Add(model_sha256);
+  if (job.given != nullptr) fingerprint.Add(DigestOf(*job.given));
+  return fingerprint.value().first;
+}
+
+// Shards keep their parameters at each point until the run ends.
+absl::StatusOr<uint64_t> CurveStepOf(const Job& job) {
+  constexpr uint64_t kPoints = 60;
+  constexpr uint64_t kPointsMax = 1000;
+  const uint64_t samples = job.train_samples * job.config.training().epochs();
+  const uint64_t every = job.config.output().curve_every();
+  if (every == 0) return std::max<uint64_t>(1, samples / kPoints);
+  if (samples / every <= kPointsMax) return every;
+  return absl::InvalidArgumentError(absl::StrCat("output.curve_every: ", every, " makes ",
+                                                 samples / every, " points of a run; at most ",
+                                                 kPointsMax, " are kept"));
+}
+
+std::string Plural(uint64_t n, const char* noun) {
+  return absl::StrCat(n, " ", noun, n == 1 ? "" : "s");
+}
+
+std::string SummaryOf(const Job& job) {
+  const wire::Cluster& cluster = job.config.cluster();
+  std::string size;
+  if (job.tables != nullptr) size = Plural(job.tables->tables().size(), "table");
+  if (job.graph != nullptr) {
+    absl::StrAppend(&size, size.empty() ? "" : ", ", job.graph->parameter_count(), " parameters");
+  }
+  return absl::StrFormat(
+      "%s (%s) on %s (%d training, %d held-out samples), %s: %s of %s, %s", job.config.model(),
+      size, job.config.data().format(), job.train_samples, job.test_samples, job.specs.policy.spec,
+      Plural(ServerCount(job.config, job.specs.policy), "server"),
+      Plural(cluster.shards_per_server(), "shard"), Plural(cluster.workers(), "worker"));
+}
+
+uint32_t StagesOf(const wire::Cluster& cluster) {
+  return cluster.communication() == "priority" ? cluster.shards_per_server() : 1;
+}
+
+// A model of the zoo, or of an ONNX file with its own values.
+absl::Status LoadGraph(const models::TrainTest& data, Job* job, std::string* sha256) {
+  const std::string path = OnnxPathOf(job->config.model());
+  if (path.empty()) {
+    SOAP_ASSIGN_OR_RETURN(models::Graph graph,
+                          models::BuildModel(job->config.model(), models::ModelInputOf(data)));
+    job->graph = std::make_shared<const models::Graph>(std::move(graph));
+  } else {
+    SOAP_ASSIGN_OR_RETURN(models::OnnxModel model, models::ReadOnnx(path));
+    job->graph = std::make_shared<const models::Graph>(std::move(model.graph));
+    job->given = std::make_shared<const compute::GivenValues>(std::move(model.values));
+    *sha256 = model.sha256;
+  }
+  SOAP_RETURN_IF_ERROR(models::CheckFields(*job->graph, data.train));
+  // The zoo's are made for the data.
+  if (path.empty() || job->graph->classes() >= data.train.classes) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(path, " has ", job->graph->classes(),
+                                                 " logits; the data have ", data.train.classes,
+                                                 " classes"));
+}
+
+absl::Status LoadInitialWeights(Job* job) {
+  const std::string& path = job->config.training().initial_weights();
+  if (path.empty()) return absl::OkStatus();
+  job->given = nullptr;
+  if (path == "random") return absl::OkStatus();
+  SOAP_ASSIGN_OR_RETURN(compute::GivenValues values, models::LoadWeights(path, *job->graph));
+  job->given = std::make_shared<const compute::GivenValues>(std::move(values));
+  return absl::OkStatus();
+}
+
+// The model and its data. Its layout's parameters and tables are in `params` and `options`.
+absl::Status LoadModel(Job* job, std::vector<ParamSpec>* params, wire::LayoutOptions* options,
+                       std::string* model_sha256) {
+  const wire::JobConfig& config = job->config;
+  if (models::IsSparseModel(config.model())) {
+    const wire::Data& data = config.data();
+    absl::StatusOr<std::shared_ptr<const models::SparseModel>> model =
+        models::MakeSparseModel(config.model(),
+                                {.format = data.format(),
+                                 .path = data.path(),
+                                 .test_path = data.test_path(),
+                                 .test_fraction = data.test_fraction(),
+                                 .seed = config.training().seed()},
+                                config.cluster().table_rows_max());
+    if (!model.ok()) return Named(model.status(), "model");
+    job->tables = *std::move(model);
+    job->train_samples = job->tables->data().train.size();
+    job->test_samples = job->tables->data().test.size();
+    options->tables = job->tables->tables();
+    job->graph = job->tables->graph();
+    if (job->graph != nullptr) *params = job->graph->params();
+    return absl::OkStatus();
+  }
+  absl::StatusOr<models::TrainTest> data = models::LoadData(DataOptionsOf(config));
+  if (!data.ok()) return Named(data.status(), "data");
+  job->train_samples = data->train.size();
+  job->test_samples = data->test.size();
+  const absl::Status graph = LoadGraph(*data, job, model_sha256);
+  if (!graph.ok()) return Named(graph, "model");
+  const absl::Status weights = LoadInitialWeights(job);
+  if (!weights.ok()) return Named(weights, "training.initial_weights");
+  *params = job->graph->params();
+  job->data = std::make_shared<const models::TrainTest>(*std::move(data));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const Job>> PrepareJob(wire::JobConfig config) {
+  auto job = std::make_shared<Job>();
+  FillDefaults(&config);
+  job->config = std::move(config);
+  SOAP_ASSIGN_OR_RETURN(job->specs, CheckJobConfig(job->config));
+
+  const wire::Cluster& cluster = job->config.cluster();
+  std::vector<ParamSpec> params;
+  wire::LayoutOptions options = {.shard_count = cluster.servers() * cluster.shards_per_server(),
+                                 .bucket_bytes = cluster.bucket_bytes(),
+                                 .stages = StagesOf(cluster)};
+  std::string model_sha256;  // of the file that it is from
+  SOAP_RETURN_IF_ERROR(LoadModel(job.get(), &params, &options, &model_sha256));
+  if (job->train_samples == 0) return absl::InvalidArgumentError("data: no training samples");
+  absl::StatusOr<wire::Layout> layout = wire::Layout::Build(std::move(params), std::move(options));
+  if (!layout.ok()) return Named(layout.status(), "cluster");
+  job->layout = std::make_shared<const wire::Layout>(*std::move(layout));
+  job->worker_layout =
+      job->specs.policy.decentralised()
+          ? std::make_shared<const wire::Layout>(wire::Layout::Whole(job->layout->params()))
+          : job->layout;
+
+  const wire::Training& training = job->config.training();
+  const Clock samples = static_cast<Clock>(job->train_samples);
+  job->clocks_per_epoch = (samples + training.batch() - 1) / training.batch();
+  job->total_clocks = job->clocks_per_epoch * training.epochs();
+  SOAP_ASSIGN_OR_RETURN(job->curve_step, CurveStepOf(*job));
+  job->digest = JobDigest(job->config, FingerprintOf(*job, model_sha256));
+  job->summary = SummaryOf(*job);
+  return job;
+}
+
+absl::StatusOr<std::shared_ptr<const Job>> PrepareDenseJob(wire::JobConfig config,
+                                                           const char* what) {
+  if (models::IsSparseModel(config.model())) {
+    return absl::InvalidArgumentError(absl::StrCat("model: ", config.model(),
+                                                   " keeps its parameters in tables, which ", what,
+                                                   " does not take; `soapstone train` does"));
+  }
+  return PrepareJob(std::move(config));
+}
+
+}  // namespace soapstone::apps

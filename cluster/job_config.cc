@@ -1,0 +1,527 @@
+#include "cluster/job_config.h"
+
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/fingerprint.h"
+#include "base/status_macros.h"
+#include "models/data/augmentation.h"
+#include "models/tables/sparse_model.h"
+#include "wire/config/text_config.h"
+
+namespace soapstone::apps {
+namespace {
+
+namespace pb = google::protobuf;
+
+// Leaves a worker by default with cluster.rebalance: shares of whole leaves are then within about
+// 1 / 16 of what speeds ask for.
+constexpr uint32_t kLeavesEachToRebalance = 16;
+
+// Shards a server by default with cluster.communication: priority.
+constexpr uint32_t kStages = 8;
+
+constexpr JobField kFields[] = {
+    {"model", "model",
+     "Model of the zoo, such as lenet5 or resnet50:tiny (see `soapstone models`), or onnx:FILE; of "
+     "tables: logistic, matrix_factorisation:dim=8, skip_gram:dim=32, dlrm"},
+    {"policy", "policy", "Consistency policy, such as ssp:s=2 (see `soapstone policies`)"},
+    {"strict", "strict", "End the run with exit code 76 when the policy's guarantee is broken"},
+    {"data_format", "data.format",
+     "Format of the data: digits, csv, idx, cifar10, cifar100, images (a folder), bytes, words, "
+     "parallel or copy; of tables: libsvm, triples, text or criteo"},
+    {"data_path", "data.path", "Training data (idx: the images); may be gzip"},
+    {"labels_path", "data.labels_path", "idx: training labels"},
+    {"test_path", "data.test_path", "Held-out data; without it a share of the training data"},
+    {"test_labels_path", "data.test_labels_path", "idx: held-out labels"},
+    {"test_fraction", "data.test_fraction", "Held-out share where there is no --test_path [0.2]"},
+    {"scale", "data.scale",
+     "Images are divided by this [255; digits, csv, idx: the largest training value]"},
+    {"height", "data.height", "csv, images: height of the images"},
+    {"width", "data.width", "csv, images: width of the images"},
+    {"channels", "data.channels", "images: channels [as the first PNG]"},
+    {"length", "data.length", "bytes, words, parallel, copy: tokens of a sequence [40; copy: 8]"},
+    {"vocabulary", "data.vocabulary",
+     "words, parallel, copy: different tokens [10000; parallel: 32000; copy: 32]"},
+    {"samples", "data.samples", "copy: sentences [10000]"},
+    {"augment", "data.augment", "Random changes to training images, such as crop:pad=4+flip"},
+    {"epochs", "training.epochs", "Passes over the training data"},
+    {"batch", "training.batch", "Samples of a global batch, over all workers"},
+    {"micro_batches", "training.micro_batches",
+     "Leaves of the fixed summation tree [as many as workers]"},
+    {"seed", "training.seed", "Seed of the initial values and of the data's order"},
+    {"initial_weights", "training.initial_weights",
+     "Start from this safetensors file; random: from the seed [an ONNX file's own; else random]"},
+    {"optimizer", "training.optimizer", "Such as momentum:lr=0.05,mu=0.9,decay=1e-4"},
+    {"schedule", "training.schedule", "Learning rate: constant, step:.., cosine:warmup=20"},
+    {"stragglers", "training.stragglers",
+     "Delays that the workers inject, such as slow:workers=1,factor=2 [none]"},
+    {"on_nonfinite", "training.on_nonfinite",
+     "What a worker does with a gradient that is not finite: stop: it ends the job with exit code "
+     "79; skip: it is left out and counted [stop]"},
+    {"base_ms", "training.base_ms",
+     "Stretch an iteration to this many ms, times its straggler factor [as long as it takes]"},
+    {"servers", "cluster.servers", "Server processes"},
+    {"workers", "cluster.workers", "Worker processes"},
+    {"shards_per_server", "cluster.shards_per_server",
+     "Shards, each a thread, of a server [1; 8 with --communication=priority]"},
+    {"scheduler", "cluster.scheduler", "Endpoint of the scheduler, such as tcp://host:7070"},
+    {"heartbeat_s", "cluster.heartbeat_s", "Seconds between heartbeats [0.5]"},
+    {"heartbeat_timeout_s", "cluster.heartbeat_timeout_s", "Silent for this long is lost [5]"},
+    {"link_timeout_s", "cluster.link_timeout_s",
+     "A connection that cannot be made again for this long is lost [--heartbeat_timeout_s]"},
+    {"link_bytes", "cluster.link_bytes",
+     "Kept for another node until it has them; more has to wait [512 MiB, or 1/16 of the memory]"},
+    {"start_timeout_s", "cluster.start_timeout_s", "All must have registered by then [60]"},
+    {"bucket_bytes", "cluster.bucket_bytes", "Size at which a push message is closed [1 MiB]"},
+    {"rebalance", "cluster.rebalance", "Share each batch out by the workers' measured speed"},
+    {"communication", "cluster.communication",
+     "fifo, or priority: shards by layers, the first layers' messages first [fifo]"},
+    {"transport", "cluster.transport",
+     "auto: shared memory between nodes of a machine; sockets: never; zeromq: no streams [auto]"},
+    {"device", "cluster.device",
+     "What workers compute on: cpu; cuda: a GPU, and where there is none the processor, with a "
+     "warning; auto: the same without [cpu]"},
+    {"threads", "cluster.threads",
+     "Threads with which a worker computes on the processor; under bsp the same bits need the same "
+     "number [1]"},
+    {"precision", "cluster.precision",
+     "Of the factors that workers multiply: float32; bf16, where the processor or the device has "
+     "it; tf32, a device's alone. Parameters, gradients and sums stay float32 [float32]"},
+    {"isa", "cluster.isa",
+     "The most that workers' processors compute with: sse41, avx2 or avx512; auto: what each has. "
+     "Under bsp the same bits need the same [auto]"},
+    {"table_rows_max", "cluster.table_rows_max",
+     "Rows of a table on a shard; beyond, those not used for longest go [no end]"},
+    {"model_path", "output.model_path", "Where server 0 writes the model (safetensors)"},
+    {"log_dir", "output.log_dir", "Directory of the log files"},
+    {"record_trace", "output.trace_path",
+     "Write the workers' iteration times to this CSV (--stragglers=trace:file=.. replays it)"},
+    {"record", "output.record_path",
+     "Record what every actor handles in this folder, a new one (`soapstone replay` replays it)"},
+    {"curve", "output.curve_path", "Write loss and held-out accuracy against time to this CSV"},
+    {"curve_every", "output.curve_every",
+     "Samples from a point of the curve to the next [a sixtieth of the run]"},
+};
+
+absl::Status Invalid(const std::string& text) { return absl::InvalidArgumentError(text); }
+
+// The message that holds the field `path` names, and the field.
+pb::Message* FindHolder(const std::string& path, pb::Message* root,
+                        const pb::FieldDescriptor** field) {
+  pb::Message* holder = root;
+  const std::vector<std::string> steps = absl::StrSplit(path, '.');
+  for (size_t i = 0;; ++i) {
+    *field = holder->GetDescriptor()->FindFieldByName(steps[i]);
+    if (i + 1 == steps.size()) return holder;
+    holder = holder->GetReflection()->MutableMessage(holder, *field);
+  }
+}
+
+absl::Status SetField(const JobField& target, const std::string& text, wire::JobConfig* config) {
+  const pb::FieldDescriptor* field = nullptr;
+  pb::Message* holder = FindHolder(target.path, config, &field);
+  const pb::Reflection* reflection = holder->GetReflection();
+  const auto refuse = [&](const char* wanted) {
+    return Invalid(absl::StrCat("--", target.flag, "=", text, ": ", wanted, " is needed"));
+  };
+  switch (field->cpp_type()) {
+    case pb::FieldDescriptor::CPPTYPE_STRING:
+      reflection->SetString(holder, field, text);
+      return absl::OkStatus();
+    case pb::FieldDescriptor::CPPTYPE_UINT32: {
+      uint32_t value = 0;
+      if (!absl::SimpleAtoi(text, &value)) return refuse("a whole number from 0 to 4294967295");
+      reflection->SetUInt32(holder, field, value);
+      return absl::OkStatus();
+    }
+    case pb::FieldDescriptor::CPPTYPE_UINT64: {
+      uint64_t value = 0;
+      if (!absl::SimpleAtoi(text, &value)) return refuse("a whole number, 0 or more,");
+      reflection->SetUInt64(holder, field, value);
+      return absl::OkStatus();
+    }
+    case pb::FieldDescriptor::CPPTYPE_DOUBLE: {
+      double value = 0;
+      if (!absl::SimpleAtod(text, &value) || !std::isfinite(value)) return refuse("a number");
+      reflection->SetDouble(holder, field, value);
+      return absl::OkStatus();
+    }
+    case pb::FieldDescriptor::CPPTYPE_BOOL: {
+      bool value = false;
+      if (!absl::SimpleAtob(text, &value)) return refuse("true or false");
+      reflection->SetBool(holder, field, value);
+      return absl::OkStatus();
+    }
+    default:
+      return absl::InternalError(absl::StrCat("no flag can set ", target.path));
+  }
+}
+
+absl::Status CheckTraining(const wire::JobConfig& config) {
+  const wire::Training& training = config.training();
+  const wire::Cluster& cluster = config.cluster();
+  if (training.epochs() < 1) return Invalid("training.epochs: at least 1 is needed");
+  if (training.batch() < 1) return Invalid("training.batch: at least 1 is needed");
+  if (training.micro_batches() < cluster.workers()) {
+    return Invalid(absl::StrCat("training.micro_batches: ", training.micro_batches(),
+                                " is less than the ", cluster.workers(),
+                                " workers: each needs one at least"));
+  }
+  if (training.batch() < training.micro_batches()) {
+    return Invalid(absl::StrCat("training.batch: ", training.batch(), " samples is less than the ",
+                                training.micro_batches(), " micro-batches of a batch"));
+  }
+  if (training.on_nonfinite() != "stop" && training.on_nonfinite() != "skip") {
+    return Invalid(absl::StrCat("training.on_nonfinite: \"", training.on_nonfinite(),
+                                "\" is neither stop nor skip"));
+  }
+  if (!(training.base_ms() >= 0 && training.base_ms() <= 3.6e6)) {
+    return Invalid(
+        absl::StrCat("training.base_ms: ", training.base_ms(), " is not within 0 and 3600000 ms"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSeconds(double value, const char* name) {
+  if (std::isfinite(value) && value >= 0.001 && value <= 1e6) return absl::OkStatus();
+  return Invalid(absl::StrCat(name, ": ", value, " is not within 0.001 and 1000000 seconds"));
+}
+
+constexpr uint32_t kThreadsMax = 1024;
+constexpr uint32_t kNodesMax = 100'000;  // as wire/frame.h
+
+// What the processor has is known where the worker runs.
+absl::Status CheckArithmetic(const wire::Cluster& cluster) {
+  const std::string& precision = cluster.precision();
+  if (precision != "float32" && precision != "tf32" && precision != "bf16") {
+    return Invalid(
+        absl::StrCat("cluster.precision: \"", precision, "\" is none of float32, tf32 and bf16"));
+  }
+  if (precision == "tf32" && cluster.device() == "cpu") {
+    return Invalid("cluster.precision: processors have no tf32; take float32 or bf16");
+  }
+  const std::string& isa = cluster.isa();
+  if (isa != "auto" && isa != "sse41" && isa != "avx2" && isa != "avx512") {
+    return Invalid(absl::StrCat("cluster.isa: \"", isa, "\" is none of auto, sse41, avx2, avx512"));
+  }
+  if (precision == "bf16" && cluster.device() == "cpu" && isa != "auto") {
+    return Invalid(absl::StrCat("cluster.isa: ", isa, " has no bf16; take --precision=float32"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckCluster(const wire::Cluster& cluster) {
+  const auto within = [](uint32_t value, const char* name) {
+    if (value >= 1 && value <= kNodesMax) return absl::OkStatus();
+    return Invalid(absl::StrCat(name, ": ", value, " is not within 1 and ", kNodesMax));
+  };
+  SOAP_RETURN_IF_ERROR(within(cluster.servers(), "cluster.servers"));
+  SOAP_RETURN_IF_ERROR(within(cluster.workers(), "cluster.workers"));
+  SOAP_RETURN_IF_ERROR(within(cluster.shards_per_server(), "cluster.shards_per_server"));
+  if (uint64_t{cluster.servers()} * cluster.shards_per_server() > kNodesMax) {
+    return Invalid(absl::StrCat("cluster: more than ", kNodesMax, " shards"));
+  }
+  SOAP_RETURN_IF_ERROR(CheckSeconds(cluster.heartbeat_s(), "cluster.heartbeat_s"));
+  SOAP_RETURN_IF_ERROR(CheckSeconds(cluster.heartbeat_timeout_s(), "cluster.heartbeat_timeout_s"));
+  SOAP_RETURN_IF_ERROR(CheckSeconds(cluster.link_timeout_s(), "cluster.link_timeout_s"));
+  SOAP_RETURN_IF_ERROR(CheckSeconds(cluster.start_timeout_s(), "cluster.start_timeout_s"));
+  if (cluster.heartbeat_timeout_s() < 2 * cluster.heartbeat_s()) {
+    return Invalid(absl::StrCat("cluster.heartbeat_timeout_s: ", cluster.heartbeat_timeout_s(),
+                                " is less than two heartbeats of ", cluster.heartbeat_s(), " s"));
+  }
+  const std::string& transport = cluster.transport();
+  if (transport != "auto" && transport != "sockets" && transport != "zeromq") {
+    return Invalid(absl::StrCat("cluster.transport: \"", transport,
+                                "\" is neither auto nor sockets nor zeromq"));
+  }
+  const std::string& device = cluster.device();
+  if (device != "auto" && device != "cpu" && device != "cuda") {
+    return Invalid(absl::StrCat("cluster.device: \"", device, "\" is none of auto, cpu and cuda"));
+  }
+  SOAP_RETURN_IF_ERROR(CheckArithmetic(cluster));
+  if (cluster.threads() > kThreadsMax) {
+    return Invalid(
+        absl::StrCat("cluster.threads: ", cluster.threads(), " is more than ", kThreadsMax));
+  }
+  if (cluster.bucket_bytes() < 4) return Invalid("cluster.bucket_bytes: at least 4 is needed");
+  return absl::OkStatus();
+}
+
+absl::Status CheckTree(const wire::JobConfig& config, const consistency::PolicyTraits& policy) {
+  const uint64_t servers = uint64_t{config.cluster().servers()} *
+                           consistency::ServerCopies(policy, config.cluster().workers());
+  if (servers * config.cluster().shards_per_server() <= kNodesMax) return absl::OkStatus();
+  return Invalid(absl::StrCat("policy: ", policy.spec, " needs ", servers,
+                              " servers, a set for each group: more than ", kNodesMax, " shards"));
+}
+
+absl::Status CheckCommunication(const wire::Cluster& cluster,
+                                const consistency::PolicyTraits& policy) {
+  const std::string& order = cluster.communication();
+  if (order == "fifo" || (order == "priority" && policy.pulls_ahead())) return absl::OkStatus();
+  if (order != "priority") {
+    return Invalid(
+        absl::StrCat("cluster.communication: \"", order, "\" is neither fifo nor priority"));
+  }
+  return Invalid(
+      absl::StrCat("cluster.communication: priority goes with policies whose workers "
+                   "pull each clock's parameters, such as bsp, ssp and async; not with ",
+                   policy.spec));
+}
+
+absl::Status CheckRebalance(const wire::JobConfig& config,
+                            const consistency::PolicyTraits& policy) {
+  if (!config.cluster().rebalance()) return absl::OkStatus();
+  if (!policy.weighs_samples()) {
+    return Invalid(absl::StrCat("cluster.rebalance: with ", policy.spec,
+                                " not every gradient is taken by its samples; it goes with "
+                                "policies that push gradients, such as bsp and ssp"));
+  }
+  const uint32_t workers = config.cluster().workers();
+  if (config.training().micro_batches() <= workers) {
+    return Invalid(absl::StrCat("cluster.rebalance: needs more micro-batches than the ", workers,
+                                " workers (", uint64_t{kLeavesEachToRebalance} * workers,
+                                " let speeds be matched well); training.micro_batches is ",
+                                config.training().micro_batches()));
+  }
+  return absl::OkStatus();
+}
+
+// Models over tables (models/tables/sparse_model.h): what does not go with them.
+absl::Status CheckTables(const wire::JobConfig& config, const consistency::PolicyTraits& policy) {
+  if (!models::IsSparseModel(config.model())) return absl::OkStatus();
+  if (!policy.takes_tables()) {
+    return Invalid(absl::StrCat("policy: ", policy.spec,
+                                " moves whole tensors; a model of tables, as ", config.model(),
+                                ", goes with bsp, ssp, async, dssp, psp, pssp and softsync"));
+  }
+  if (config.cluster().precision() != "float32") {
+    return Invalid(absl::StrCat("cluster.precision: a model of tables, as ", config.model(),
+                                ", has no large products; take float32"));
+  }
+  if (config.cluster().communication() == "priority") {
+    return Invalid(
+        absl::StrCat("cluster.communication: priority is by layers; a model of tables, as ",
+                     config.model(), ", has none"));
+  }
+  for (const auto& [field, value] :
+       {std::pair("output.curve_path", config.output().curve_path()),
+        std::pair("output.record_path", config.output().record_path()),
+        std::pair("data.augment", config.data().augment()),
+        std::pair("training.initial_weights", config.training().initial_weights())}) {
+    if (value.empty()) continue;
+    return Invalid(absl::StrCat(field, ": not for a model of tables, as ", config.model()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckFailures(const wire::Output& output, const sim::StragglerModel& stragglers) {
+  if (!stragglers.fails()) return absl::OkStatus();
+  for (const auto& [field, path] :
+       {std::pair("trace_path", output.trace_path()), std::pair("curve_path", output.curve_path()),
+        std::pair("record_path", output.record_path())}) {
+    if (path.empty()) continue;
+    return Invalid(absl::StrCat("training.stragglers: failstop does not go with output.", field,
+                                ": what a worker that fails had to write is lost"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckData(const wire::Data& data) {
+  if (data.path().empty() && data.format() != "copy") {
+    return Invalid(absl::StrCat("data.path: format ", data.format(), " needs one"));
+  }
+  const absl::Status augment = models::ParseAugmentation(data.augment()).status();
+  if (!augment.ok()) return Invalid(absl::StrCat("data.augment: ", augment.message()));
+  if (!(data.test_fraction() > 0 && data.test_fraction() < 1)) {
+    return Invalid(
+        absl::StrCat("data.test_fraction: ", data.test_fraction(), " is not between 0 and 1"));
+  }
+  if (!std::isfinite(data.scale()) || data.scale() < 0) {
+    return Invalid(absl::StrCat("data.scale: ", data.scale(), " is negative"));
+  }
+  if ((data.height() == 0) != (data.width() == 0)) {
+    return Invalid("data.height and data.width: set both, or none for flat vectors");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+bool SkipsNotFinite(const wire::JobConfig& config) {
+  return config.training().on_nonfinite() == "skip";
+}
+
+std::string OnnxPathOf(const std::string& model) {
+  return absl::StartsWith(model, "onnx:") ? model.substr(5) : std::string();
+}
+
+absl::Span<const JobField> JobFields() { return kFields; }
+
+uint32_t ServerCount(const wire::JobConfig& config, const consistency::PolicyTraits& policy) {
+  const wire::Cluster& cluster = config.cluster();
+  return cluster.servers() * consistency::ServerCopies(policy, cluster.workers());
+}
+
+bool IsSwitch(const JobField& field) {
+  wire::JobConfig config;
+  const pb::FieldDescriptor* descriptor = nullptr;
+  FindHolder(field.path, &config, &descriptor);
+  return descriptor->cpp_type() == pb::FieldDescriptor::CPPTYPE_BOOL;
+}
+
+absl::StatusOr<wire::JobConfig> ParseJobText(const std::string& text, const std::string& name) {
+  wire::JobConfig config;
+  SOAP_RETURN_IF_ERROR(wire::ParseTextConfig(text, name, &config));
+  return config;
+}
+
+absl::StatusOr<wire::JobConfig> ReadJobFile(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  if (file) text << file.rdbuf();
+  if (!file) {
+    return absl::NotFoundError(absl::StrCat("job file ", path, ": ", std::strerror(errno)));
+  }
+  return ParseJobText(text.str(), path);
+}
+
+absl::Status ApplyOverrides(absl::Span<const JobOverride> overrides, wire::JobConfig* config) {
+  for (const JobOverride& override : overrides) {
+    SOAP_RETURN_IF_ERROR(SetField(*override.field, override.value, config));
+  }
+  return absl::OkStatus();
+}
+
+namespace {
+
+// Sizes of the formats that have them; 0 for others, where they mean nothing.
+struct SequenceDefaults {
+  const char* format;
+  uint32_t length;
+  uint32_t vocabulary;
+  uint32_t samples;
+};
+constexpr SequenceDefaults kSequenceDefaults[] = {{"bytes", 40, 0, 0},
+                                                  {"words", 40, 10'000, 0},
+                                                  {"parallel", 40, 32'000, 0},
+                                                  {"copy", 8, 32, 10'000}};
+
+void FillSequenceDefaults(wire::Data* data) {
+  for (const SequenceDefaults& defaults : kSequenceDefaults) {
+    if (data->format() != defaults.format) continue;
+    if (data->length() == 0) data->set_length(defaults.length);
+    if (data->vocabulary() == 0) data->set_vocabulary(defaults.vocabulary);
+    if (data->samples() == 0) data->set_samples(defaults.samples);
+  }
+}
+
+}  // namespace
+
+void FillDefaults(wire::JobConfig* config) {
+  wire::Data* data = config->mutable_data();
+  if (data->format().empty()) data->set_format("digits");
+  if (data->format() == "digits" && data->path().empty()) {
+    data->set_path("data/digits/digits.csv.gz");
+  }
+  if (data->test_fraction() == 0) data->set_test_fraction(0.2);
+  FillSequenceDefaults(data);
+  if (config->policy().empty()) config->set_policy("bsp");
+  wire::Training* training = config->mutable_training();
+  if (training->optimizer().empty()) training->set_optimizer("sgd:lr=0.05");
+  if (training->schedule().empty()) training->set_schedule("constant");
+  if (training->stragglers().empty()) training->set_stragglers("none");
+  if (training->on_nonfinite().empty()) training->set_on_nonfinite("stop");
+  wire::Cluster* cluster = config->mutable_cluster();
+  if (training->micro_batches() == 0) {
+    const uint32_t leaves_each = cluster->rebalance() ? kLeavesEachToRebalance : 1;
+    const uint64_t leaves = uint64_t{leaves_each} * cluster->workers();
+    training->set_micro_batches(static_cast<uint32_t>(
+        std::max<uint64_t>(std::min<uint64_t>(leaves, training->batch()), cluster->workers())));
+  }
+  if (cluster->communication().empty()) cluster->set_communication("fifo");
+  if (cluster->shards_per_server() == 0) {
+    cluster->set_shards_per_server(cluster->communication() == "priority" ? kStages : 1);
+  }
+  if (cluster->transport().empty()) cluster->set_transport("auto");
+  if (cluster->device().empty()) cluster->set_device("cpu");
+  if (cluster->threads() == 0) cluster->set_threads(1);
+  if (cluster->precision().empty()) cluster->set_precision("float32");
+  if (cluster->isa().empty()) cluster->set_isa("auto");
+  if (cluster->heartbeat_s() == 0) cluster->set_heartbeat_s(0.5);
+  if (cluster->heartbeat_timeout_s() == 0) cluster->set_heartbeat_timeout_s(5);
+  if (cluster->link_timeout_s() == 0) cluster->set_link_timeout_s(cluster->heartbeat_timeout_s());
+  if (cluster->start_timeout_s() == 0) cluster->set_start_timeout_s(60);
+  if (cluster->bucket_bytes() == 0) cluster->set_bucket_bytes(uint64_t{1} << 20);
+}
+
+absl::StatusOr<JobSpecs> CheckJobConfig(const wire::JobConfig& config) {
+  const auto named = [](const absl::Status& status, const char* field) {
+    return Invalid(absl::StrCat(field, ": ", status.message()));
+  };
+  SOAP_RETURN_IF_ERROR(CheckCluster(config.cluster()));
+  SOAP_RETURN_IF_ERROR(CheckTraining(config));
+  SOAP_RETURN_IF_ERROR(CheckData(config.data()));
+  absl::StatusOr<consistency::PolicyTraits> policy = consistency::ParsePolicy(config.policy());
+  if (!policy.ok()) return named(policy.status(), "policy");
+  const absl::Status fits = consistency::CheckWorkers(*policy, config.cluster().workers());
+  if (!fits.ok()) return named(fits, "policy");
+  SOAP_RETURN_IF_ERROR(CheckTree(config, *policy));
+  SOAP_RETURN_IF_ERROR(CheckRebalance(config, *policy));
+  SOAP_RETURN_IF_ERROR(CheckTables(config, *policy));
+  SOAP_RETURN_IF_ERROR(CheckCommunication(config.cluster(), *policy));
+  absl::StatusOr<compute::OptimizerSpec> optimizer =
+      compute::ParseOptimizer(config.training().optimizer());
+  if (!optimizer.ok()) return named(optimizer.status(), "training.optimizer");
+  absl::StatusOr<compute::ScheduleSpec> schedule =
+      compute::ParseSchedule(config.training().schedule());
+  if (!schedule.ok()) return named(schedule.status(), "training.schedule");
+  absl::StatusOr<sim::StragglerModel> stragglers =
+      sim::StragglerModel::Parse(config.training().stragglers(), config.training().seed());
+  if (!stragglers.ok()) return named(stragglers.status(), "training.stragglers");
+  SOAP_RETURN_IF_ERROR(CheckFailures(config.output(), *stragglers));
+  if (config.cluster().precision() != "float32" && !config.output().record_path().empty()) {
+    return Invalid("output.record_path: a replay computes in float32; take cluster.precision so");
+  }
+  return JobSpecs{.policy = *std::move(policy),
+                  .optimizer = *optimizer,
+                  .schedule = *schedule,
+                  .stragglers = *std::move(stragglers)};
+}
+
+uint64_t JobDigest(const wire::JobConfig& config, uint64_t data_fingerprint) {
+  wire::JobConfig meaning = config;
+  meaning.clear_output();
+  meaning.mutable_cluster()->clear_scheduler();
+  meaning.mutable_cluster()->clear_transport();
+  meaning.mutable_cluster()->clear_link_bytes();
+  if (config.cluster().isa() == "auto") meaning.mutable_cluster()->clear_isa();
+  wire::Data* data = meaning.mutable_data();
+  data->clear_path();
+  data->clear_labels_path();
+  data->clear_test_path();
+  data->clear_test_labels_path();
+  // Their contents are in the fingerprint.
+  meaning.mutable_training()->clear_initial_weights();
+  if (!OnnxPathOf(config.model()).empty()) meaning.set_model("onnx");
+  Fingerprint fingerprint;
+  fingerprint.Add(JobText(meaning));
+  fingerprint.Add(data_fingerprint);
+  return fingerprint.value().first;
+}
+
+std::string JobText(const wire::JobConfig& config) { return wire::TextOf(config); }
+
+}  // namespace soapstone::apps

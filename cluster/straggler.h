@@ -1,0 +1,130 @@
+// StragglerModel: how much longer than usual an iteration takes, as a function of (worker, clock);
+// what a worker's links carry meanwhile; and when it fails. Counter-based: no state, so every
+// policy and every order of events meets the same delays (paired experiments). Who calls: the
+// virtual cluster's device cost model and network, and a real worker that injects the same. Knows
+// nothing of policies.
+//
+// With Z standard normal, U uniform on (0, 1], B_p true with probability p, drawn anew for every
+// (worker w, clock c) unless said otherwise, the factor of an iteration's time:
+//
+//   none                           1
+//   jitter:sigma=S                 exp(S Z - S^2 / 2): lognormal with mean 1
+//   exponential:rate=R             1 - ln(U) / R: mean 1 + 1 / R
+//   pareto:alpha=A,scale=S         1 + S (U^(-1/A) - 1): shifted, mean 1 + S / (A - 1), A > 1
+//   stall:p=P,factor=F,duration=D  F if B_P held at any of the clocks (c - D, c], else 1 (D = 1)
+//   periodic:every=K,factor=F      F if (c + w) mod K = K - 1, else 1
+//   slow:workers=N,factor=F        F for workers [0, N), else 1 (N = 1)
+//   rotating:workers=N,every=K,factor=F      F for the worker floor(c / K) mod N, else 1
+//   bursts:enter=P,leave=Q,factor=F,group=G  F while the Markov chain of the group floor(w / G) is
+//       on: it turns on with probability P and off with Q at each clock, and starts in its
+//       stationary state, on with P / (P + Q)
+//   trace:file=CSV,base_us=B       as recorded: cluster/straggler_trace.h
+//
+// Three that leave the factor at 1:
+//
+//   link:workers=N,mbps=B,every=K,duration=D
+//       the links of workers [0, N) carry at most B megabits a second each way while the worker is
+//       at the last D of every K clocks (N = D = K = 1)
+//   failstop:p=P,down_ms=T
+//       the process of a worker w > 0 ends without a word as it begins to compute clock c, if B_P;
+//       T (1,000) milliseconds later one that takes its place is started. Worker 0 is spared, so
+//       that somebody carries on; a successor has draws of its own
+//
+//   nan:worker=W,clock=C
+//       a fault for tests: one element of worker W's gradient is NaN at clock C, of a model of
+//       tensors that really trains
+//
+// Models joined by '+' multiply; of several links the slowest counts.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/ids.h"
+#include "base/shared_list.h"
+#include "base/spec.h"
+
+namespace soapstone::sim {
+
+enum class StragglerKind : uint8_t {
+  kNone,
+  kJitter,
+  kExponential,
+  kPareto,
+  kStall,
+  kPeriodic,
+  kSlow,
+  kRotating,
+  kBursts,
+  kTrace,
+  kLink,
+  kFailStop,
+  kNan,
+};
+
+// One model of a list, its arguments by the letters of the table above.
+struct StragglerPart {
+  StragglerKind kind = StragglerKind::kNone;
+  std::string spec;  // canonical text
+  double sigma = 0;
+  double rate = 1;
+  double alpha = 1;
+  double scale = 1;
+  double probability = 0;  // of stall and failstop: p; of bursts: enter
+  double leave = 1;
+  double factor = 1;
+  double base_us = 0;  // 0: the median
+  double mbps = 0;
+  double down_ms = 1000;
+  int64_t duration = 1;
+  int64_t every = 1;  // of link: 1, where none is given
+  int64_t workers = 1;
+  int64_t group = 1;
+  int64_t worker = 0;
+  int64_t clock = 0;
+  SharedList<std::vector<double>> trace;  // factors by recorded worker, by clock
+  friend bool operator==(const StragglerPart&, const StragglerPart&) = default;
+};
+
+class StragglerModel {
+ public:
+  StragglerModel() = default;
+  // Errors: InvalidArgument that names the unknown model or argument and lists what there is, or
+  // the trace's line; NotFound where the trace cannot be read.
+  static absl::StatusOr<StragglerModel> Parse(std::string_view text, uint64_t seed);
+
+  // Time of iteration `clock` (0-based) of `worker`, in units of the base iteration time. O(1), but
+  // for stall O(D) and for bursts O(1 / (P + Q)) on average.
+  double Factor(WorkerId worker, Clock clock) const;
+
+  // What each link of `worker`, at `clock`, carries at most, in megabits a second each way; 0: no
+  // limit of the model's.
+  double LinkMbps(WorkerId worker, Clock clock) const;
+  bool limits_links() const { return Has(StragglerKind::kLink); }
+
+  // True: the process of `worker` ends as it begins to compute `clock`. `life`: the epoch of the
+  // roster that it was started with, which tells it from its predecessors.
+  bool Fails(WorkerId worker, Clock clock, Epoch life) const;
+  bool fails() const { return Has(StragglerKind::kFailStop); }
+  // True: the gradient of `worker` at `clock` is to have a NaN.
+  bool Spoils(WorkerId worker, Clock clock) const;
+  // From a failure to the successor's start. 0: fails() is false.
+  Nanos down_ns() const;
+
+  std::string ToString() const;
+  friend bool operator==(const StragglerModel&, const StragglerModel&) = default;
+
+ private:
+  double FactorOf(size_t index, WorkerId worker, Clock clock) const;
+  bool IsStalled(size_t index, WorkerId worker, Clock clock) const;
+  bool IsInBurst(size_t index, WorkerId worker, Clock clock) const;
+  bool Has(StragglerKind kind) const;
+
+  uint64_t seed_ = 0;
+  std::vector<StragglerPart> parts_;
+};
+
+}  // namespace soapstone::sim
