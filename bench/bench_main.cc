@@ -41,7 +41,7 @@ struct Flags {
   std::string json_path;
   std::string only;  // part of what the row is called; "": all
   uint64_t rows = 10'000'000;
-  std::string gloo_script = "bench/gloo_all_reduce.py";
+  std::string gloo_script = "bench/scripts/gloo_all_reduce.py";
   std::vector<uint32_t> devices = {4, 8, 16, 64};
   std::vector<uint64_t> sizes = {64, 4 * kKb, 64 * kKb, kMb, 16 * kMb, 64 * kMb};
 };
@@ -308,7 +308,7 @@ void AddFlags(CLI::App* app, Flags* flags) {
       ->type_name("TEXT");
   app->add_option("--rows", flags->rows, "Of a sparse table [10,000,000]")
       ->check(CLI::Range(uint64_t{100'000}, uint64_t{1} << 31));
-  app->add_option("--gloo-script", flags->gloo_script, "[bench/gloo_all_reduce.py]")
+  app->add_option("--gloo-script", flags->gloo_script, "[bench/scripts/gloo_all_reduce.py]")
       ->type_name("FILE");
   app->add_option("--sizes", flags->sizes,
                   "Bytes of a value [64 B, 4 KB, 64 KB, 1 MB, 16 MB, 64 MB]")

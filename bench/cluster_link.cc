@@ -14,7 +14,7 @@
 #include "apps/loop/cpu_placement.h"
 #include "apps/loop/node_loop.h"
 #include "apps/loop/shard_thread.h"
-#include "base/past_cache.h"
+#include "base/memory/past_cache.h"
 #include "base/steady_clock.h"
 #include "bench/zipf.h"
 #include "compute/optimizer.h"

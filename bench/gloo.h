@@ -12,7 +12,7 @@
 namespace soapstone::bench {
 
 struct GlooLoad {
-  std::string script;  // bench/gloo_all_reduce.py
+  std::string script;  // bench/scripts/gloo_all_reduce.py
   std::vector<uint64_t> sizes;
   double seconds = 0.5;
   uint32_t repeats = 5;

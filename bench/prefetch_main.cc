@@ -1,6 +1,6 @@
 // soapstone-prefetch-bench: steps of a worker's device on a folder of images, with batches made
 // when they are needed and with batches made ahead by a thread; both in turn. Run by
-// bench/prefetching.py.
+// bench/scripts/prefetching.py.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "base/buffer.h"
 #include "base/ids.h"
+#include "base/memory/buffer.h"
 #include "base/parameter.h"
 #include "wire/layout.h"
 #include "worker/device.h"

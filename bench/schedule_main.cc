@@ -1,6 +1,6 @@
 // soapstone-schedule-bench: a server, or a worker, of a job whose compute is a profile: the actors,
 // loops and transport of the real ones, without a scheduler and without data. Run by
-// bench/schedule_on_shaped_link.py, which puts them at the two ends of a slow link.
+// bench/scripts/schedule_on_shaped_link.py, which puts them at the two ends of a slow link.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -237,7 +237,8 @@ class BenchWorker {
 
 int Main(int argc, char** argv) {
   Flags flags;
-  CLI::App app("One end of a job whose compute is a profile (bench/schedule_on_shaped_link.py)");
+  CLI::App app(
+      "One end of a job whose compute is a profile (bench/scripts/schedule_on_shaped_link.py)");
   CLI::App* serve = app.add_subcommand("server", "Serves until it is killed");
   CLI::App* work = app.add_subcommand("worker", "Makes the steps; prints what they took as JSON");
   app.require_subcommand(1);

@@ -1,7 +1,7 @@
 // soapstone-urgent-bench: how long a small urgent message waits behind large ones on a stream. The
 // sender keeps large messages queued and sends an urgent one now and then; the receiver, on the
-// same machine, knows from its header when. Run by bench/urgent_on_shaped_link.py, which puts the
-// two at the ends of a slow link.
+// same machine, knows from its header when. Run by bench/scripts/urgent_on_shaped_link.py, which
+// puts the two at the ends of a slow link.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -162,7 +162,8 @@ void SendAll(const Flags& flags) {
 int Main(int argc, char** argv) {
   Flags flags;
   CLI::App app(
-      "How long an urgent message waits behind large ones (bench/urgent_on_shaped_link.py)");
+      "How long an urgent message waits behind large ones "
+      "(bench/scripts/urgent_on_shaped_link.py)");
   CLI::App* receive = app.add_subcommand("receive", "Takes what one sender sends; prints delays");
   CLI::App* send = app.add_subcommand("send", "Sends");
   app.require_subcommand(1);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/buffer.h"
+#include "base/memory/buffer.h"
 #include "models/data/dataset.h"
 #include "models/graph/graph.h"
 #include "wire/layout.h"

@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "base/buffer.h"
 #include "base/ids.h"
+#include "base/memory/buffer.h"
 #include "wire/message.h"
 #include "worker/device.h"
 

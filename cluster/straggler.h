@@ -44,7 +44,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/ids.h"
-#include "base/shared_list.h"
+#include "base/memory/shared_list.h"
 #include "base/spec.h"
 
 namespace soapstone::sim {

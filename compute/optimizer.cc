@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "base/past_cache.h"
+#include "base/memory/past_cache.h"
 #include "base/spec.h"
 #include "base/status_macros.h"
 #include "base/vectors.h"

@@ -67,7 +67,7 @@ Moments MomentsOf(OptimizerKind kind);
 enum class Writing {
   kPlain,
   kAsked,  // others have read what is there: its lines are asked for ahead
-  kPast,   // past the caches (base/past_cache.h). REQUIRES: elsewhere than the values before
+  kPast,   // past the caches (base/memory/past_cache.h). REQUIRES: elsewhere than the values before
 };
 
 struct Update {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/ids.h"
-#include "base/recycling.h"
+#include "base/memory/recycling.h"
 
 namespace soapstone::consistency {
 

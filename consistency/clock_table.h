@@ -9,7 +9,7 @@
 
 #include "base/fingerprint.h"
 #include "base/ids.h"
-#include "base/recycling.h"
+#include "base/memory/recycling.h"
 
 namespace soapstone::consistency {
 

@@ -1,6 +1,6 @@
 # Writes OUT, a C++ file with a function for each of ASSETS ("Function=file" items) that returns the
 # file's bytes. Run as a script when a file has changed.
-set(text "// Generated from experiment/web.\n#include \"experiment/web_assets.h\"\n\n")
+set(text "// Generated from experiment/web.\n#include \"experiment/report/web_assets.h\"\n\n")
 string(APPEND text "namespace soapstone::experiment {\n")
 string(REPLACE "|" ";" ASSETS "${ASSETS}")
 foreach(asset IN LISTS ASSETS)

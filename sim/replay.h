@@ -2,8 +2,8 @@
 // its recording says it handled, in that order and at those times, as soon as the message named
 // there has been sent (again) by its sender. What an actor does depends on nothing else, so every
 // value comes out as it was; where it does not, the replay has diverged and says at which event.
-// Who calls: experiment/job_replay.h, with real stores and devices behind the actors; tests. Has no
-// clock: time is the recorded one.
+// Who calls: experiment/cosim/job_replay.h, with real stores and devices behind the actors; tests.
+// Has no clock: time is the recorded one.
 //
 // Not recorded, hence not checked: what a process does beside its actor, such as writing the model.
 #pragma once

@@ -2,8 +2,8 @@
 // model's shape, the values of the shards, and devices that carry out the workers' commands. The
 // cost model alone goes on deciding when an answer arrives: virtual time for when, real gradients
 // for what.
-// Who calls: experiment/cosim.h fills it in; the virtual cluster calls it. Knows no model and no
-// kernel: tensors are buffers here.
+// Who calls: experiment/cosim/cosim.h fills it in; the virtual cluster calls it. Knows no model and
+// no kernel: tensors are buffers here.
 #pragma once
 
 #include <cstdint>

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
-#include "base/buffer.h"
+#include "base/memory/buffer.h"
 #include "wire/message.h"
 
 namespace soapstone::transport {

@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "base/buffer.h"
+#include "base/memory/buffer.h"
 #include "wire/frame.h"
 #include "wire/message.h"
 

@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "base/buffer.h"
 #include "base/fingerprint.h"
 #include "base/ids.h"
-#include "base/shared_list.h"
+#include "base/memory/buffer.h"
+#include "base/memory/shared_list.h"
 
 namespace soapstone::wire {
 

@@ -8,9 +8,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/buffer.h"
 #include "base/fingerprint.h"
 #include "base/ids.h"
+#include "base/memory/buffer.h"
 #include "worker/program.h"
 
 namespace soapstone::worker {

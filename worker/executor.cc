@@ -9,7 +9,7 @@
 
 #include "base/finite.h"
 #include "base/leaf_tree.h"
-#include "base/past_cache.h"
+#include "base/memory/past_cache.h"
 #include "base/status_macros.h"
 #include "glog/logging.h"
 #include "models/runtime/model_input.h"

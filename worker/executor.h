@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/buffer.h"
+#include "base/memory/buffer.h"
 #include "compute/optimizer.h"
 #include "compute/schedule.h"
 #include "models/data/batches.h"

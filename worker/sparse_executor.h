@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/buffer.h"
-#include "base/sparse_rows.h"
+#include "base/memory/buffer.h"
+#include "base/memory/sparse_rows.h"
 #include "models/data/sampler.h"
 #include "models/tables/sparse_model.h"
 #include "wire/layout.h"

@@ -21,7 +21,7 @@
 #include "base/status_macros.h"
 #include "cluster/divergence.h"
 #include "cluster/job.h"
-#include "experiment/cosim.h"
+#include "experiment/cosim/cosim.h"
 #include "models/formats/safetensors_writer.h"
 
 namespace soapstone::apps {

@@ -3,7 +3,7 @@
 
 #include "apps/cli/flags.h"
 #include "cluster/job.h"
-#include "experiment/cosim.h"
+#include "experiment/cosim/cosim.h"
 
 namespace soapstone::apps {
 

@@ -29,7 +29,7 @@
 #include "base/status_macros.h"
 #include "cluster/job.h"
 #include "cluster/job_config.h"
-#include "experiment/claims.h"
+#include "experiment/report/claims.h"
 #include "experiment/run_json.h"
 
 namespace soapstone::apps {

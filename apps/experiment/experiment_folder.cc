@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "experiment/registry.h"
-#include "experiment/report.h"
+#include "experiment/report/report.h"
 
 namespace soapstone::apps {
 namespace {

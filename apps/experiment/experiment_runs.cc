@@ -26,7 +26,7 @@
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "cluster/job.h"
-#include "experiment/cosim.h"
+#include "experiment/cosim/cosim.h"
 
 namespace soapstone::apps {
 namespace {

@@ -20,7 +20,7 @@
 #include "base/status_macros.h"
 #include "cluster/job.h"
 #include "cluster/recording.h"
-#include "experiment/job_replay.h"
+#include "experiment/cosim/job_replay.h"
 
 namespace soapstone::apps {
 namespace {

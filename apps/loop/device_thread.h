@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "base/bounded_inbox.h"
 #include "base/ids.h"
+#include "base/memory/bounded_inbox.h"
 #include "base/mutex.h"
 #include "worker/command_watch.h"
 #include "worker/device.h"

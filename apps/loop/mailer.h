@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "base/memory_limit.h"
+#include "base/memory/memory_limit.h"
 #include "transport/transport.h"
 #include "wire/membership/membership.h"
 #include "wire/message.h"

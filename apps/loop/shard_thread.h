@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "apps/loop/recorder.h"
-#include "base/bounded_inbox.h"
 #include "base/ids.h"
+#include "base/memory/bounded_inbox.h"
 #include "server/shard/shard.h"
 #include "server/store/snapshot.h"
 #include "wire/message.h"

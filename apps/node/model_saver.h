@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/bounded_inbox.h"
+#include "base/memory/bounded_inbox.h"
 #include "base/mutex.h"
 #include "models/formats/safetensors_writer.h"
 #include "server/shard/model_gatherer.h"

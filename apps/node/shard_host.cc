@@ -10,7 +10,7 @@
 #include "apps/loop/cpu_placement.h"
 #include "apps/node/curve_parts.h"
 #include "base/exit_codes.h"
-#include "base/memory_limit.h"
+#include "base/memory/memory_limit.h"
 
 namespace soapstone::apps {
 namespace {

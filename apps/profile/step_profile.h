@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/buffer.h"
 #include "base/ids.h"
+#include "base/memory/buffer.h"
 #include "compute/kernel.h"
 #include "models/data/feed.h"
 #include "models/runtime/replica.h"

@@ -5,9 +5,9 @@
 
 #include "compute/cpu/backend.h"
 #include "compute/cpu/formats.h"
-#include "compute/cpu/operator_chain.h"
-#include "compute/operator_cases.h"
 #include "compute/reference/backend.h"
+#include "compute/testing/operator_cases.h"
+#include "compute/testing/operator_chain.h"
 #include "gtest/gtest.h"
 
 namespace soapstone::compute {

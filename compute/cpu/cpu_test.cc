@@ -8,8 +8,8 @@
 
 #include "compute/cpu/backend.h"
 #include "compute/cpu/formats.h"
-#include "compute/operator_cases.h"
 #include "compute/reference/backend.h"
+#include "compute/testing/operator_cases.h"
 #include "gtest/gtest.h"
 
 namespace soapstone::compute {

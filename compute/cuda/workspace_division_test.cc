@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "compute/cuda/cuda_backend.h"
-#include "compute/operator_cases.h"
 #include "compute/reference/backend.h"
+#include "compute/testing/operator_cases.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

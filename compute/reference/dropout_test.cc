@@ -2,8 +2,8 @@
 #include <set>
 #include <vector>
 
-#include "compute/operator_cases.h"
 #include "compute/reference/backend.h"
+#include "compute/testing/operator_cases.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

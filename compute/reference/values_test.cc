@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "compute/operator_cases.h"
 #include "compute/reference/backend.h"
+#include "compute/testing/operator_cases.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

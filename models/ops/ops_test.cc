@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "compute/operator_cases.h"
+#include "compute/testing/operator_cases.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "models/ops/op_rules.h"

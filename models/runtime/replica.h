@@ -12,8 +12,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "base/buffer.h"
 #include "base/ids.h"
+#include "base/memory/buffer.h"
 #include "compute/kernel.h"
 #include "models/graph/graph.h"
 #include "models/graph/memory_plan.h"

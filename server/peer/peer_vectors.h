@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "base/buffer.h"
 #include "base/ids.h"
+#include "base/memory/buffer.h"
 #include "compute/init.h"
 #include "compute/optimizer.h"
 #include "compute/schedule.h"

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/memory/sparse_rows.h"
 #include "base/sha256.h"
-#include "base/sparse_rows.h"
 #include "wire/layout.h"
 #include "wire/message.h"
 #include "wire/outbox.h"

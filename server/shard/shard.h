@@ -20,7 +20,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "base/fingerprint.h"
-#include "base/recycling.h"
+#include "base/memory/recycling.h"
 #include "consistency/policy.h"
 #include "server/shard/ledger.h"
 #include "server/shard/uplink.h"

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/buffer.h"
+#include "base/memory/buffer.h"
 #include "consistency/levels.h"
 #include "server/store/store.h"
 #include "wire/outbox.h"

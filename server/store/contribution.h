@@ -7,8 +7,8 @@
 #include <memory>
 #include <vector>
 
-#include "base/buffer.h"
 #include "base/ids.h"
+#include "base/memory/buffer.h"
 #include "compute/init.h"
 #include "compute/optimizer.h"
 #include "compute/schedule.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "base/page_block.h"
+#include "base/memory/page_block.h"
 #include "server/store/row_chunks.h"
 
 namespace soapstone::server {

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/page_block.h"
+#include "base/memory/page_block.h"
 
 namespace soapstone::server {
 

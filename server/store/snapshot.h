@@ -12,8 +12,8 @@
 #include <optional>
 #include <vector>
 
-#include "base/buffer.h"
 #include "base/ids.h"
+#include "base/memory/buffer.h"
 #include "server/store/store.h"
 
 namespace soapstone::server {

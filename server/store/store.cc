@@ -7,7 +7,7 @@
 #include "absl/types/span.h"
 #include "base/finite.h"
 #include "base/leaf_tree.h"
-#include "base/past_cache.h"
+#include "base/memory/past_cache.h"
 #include "compute/init.h"
 #include "glog/logging.h"
 

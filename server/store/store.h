@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "base/buffer.h"
 #include "base/fingerprint.h"
 #include "base/frame_sums.h"
 #include "base/ids.h"
+#include "base/memory/buffer.h"
 #include "server/store/contribution.h"
 #include "server/store/table_store.h"
 

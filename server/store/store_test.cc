@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/leaf_tree.h"
-#include "base/past_cache.h"
+#include "base/memory/past_cache.h"
 #include "base/random.h"
 #include "consistency/catalogue.h"
 #include "gtest/gtest.h"

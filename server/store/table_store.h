@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "base/buffer.h"
-#include "base/sparse_rows.h"
+#include "base/memory/buffer.h"
+#include "base/memory/sparse_rows.h"
 #include "server/store/contribution.h"
 #include "server/store/sparse_table.h"
 

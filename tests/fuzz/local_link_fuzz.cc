@@ -3,7 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include "base/page_block.h"
+#include "base/memory/page_block.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "transport/shm/shared_channel.h"
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "consistency/catalogue.h"
-#include "experiment/cosim.h"
+#include "experiment/cosim/cosim.h"
 #include "gtest/gtest.h"
 #include "models/zoo/zoo.h"
 #include "tests/golden/direct_cluster.h"

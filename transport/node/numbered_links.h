@@ -32,7 +32,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "base/buffer.h"
+#include "base/memory/buffer.h"
 #include "base/pause_watch.h"
 #include "base/steady_clock.h"
 #include "transport/tcp/stream_links.h"

@@ -18,7 +18,7 @@ struct ZmqOptions {
   // does not listen; peers answer on the connections that this node makes.
   std::string listen;
   // Messages to nodes of the same machine that want it too go through shared memory, not through
-  // the endpoint (transport/shm/local_links.h). Turns base/shared_arena.h on.
+  // the endpoint (transport/shm/local_links.h). Turns base/memory/shared_arena.h on.
   bool shared_memory = false;
   // Data for nodes of other machines (or of this one, without shared_memory) goes by TCP
   // connections of our own where they can be made (transport/tcp/stream_links.h), else over ZeroMQ.

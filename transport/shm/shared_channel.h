@@ -1,8 +1,8 @@
 // SharedChannel: one end of a link between two processes of a machine: a ring of messages each way,
 // and a ring of leases each way. A message's payload stays where it is, in a segment of its sender
-// (base/shared_arena.h), and is lent: the receiver maps the segment, reads it there, and gives the
-// lease back when the last view of the payload has died. What is small, or lies elsewhere, is
-// copied: into the record, or into a block of the arena.
+// (base/memory/shared_arena.h), and is lent: the receiver maps the segment, reads it there, and
+// gives the lease back when the last view of the payload has died. What is small, or lies
+// elsewhere, is copied: into the record, or into a block of the arena.
 //
 // A record: RecordHead, FrameRef for each payload frame, the message's header, and the inline
 // frames, each part rounded up to 8 bytes.
@@ -33,11 +33,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "base/buffer.h"
+#include "base/memory/buffer.h"
+#include "base/memory/page_block.h"
+#include "base/memory/recycling.h"
+#include "base/memory/shared_arena.h"
 #include "base/mutex.h"
-#include "base/page_block.h"
-#include "base/recycling.h"
-#include "base/shared_arena.h"
 #include "transport/shm/shared_ring.h"
 
 namespace soapstone::transport {

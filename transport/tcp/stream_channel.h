@@ -35,8 +35,8 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "base/buffer.h"
-#include "base/recycling.h"
+#include "base/memory/buffer.h"
+#include "base/memory/recycling.h"
 #include "transport/tcp/kernel_queue.h"
 #include "transport/tcp/send_window.h"
 #include "wire/frame.h"

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "base/buffer.h"
+#include "base/memory/buffer.h"
 #include "wire/session.h"
 
 namespace soapstone::transport {

@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "base/buffer.h"
+#include "base/memory/buffer.h"
 
 namespace soapstone::transport {
 

@@ -20,7 +20,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "base/buffer.h"
+#include "base/memory/buffer.h"
 #include "transport/byte_counts.h"
 #include "transport/tcp_watch.h"
 #include "transport/zmq/door_watch.h"

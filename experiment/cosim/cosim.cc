@@ -1,0 +1,332 @@
+#include "experiment/cosim/cosim.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "cluster/evaluator.h"
+#include "cluster/straggler.h"
+#include "experiment/cosim/job_parts.h"
+#include "glog/logging.h"
+#include "models/data/sampler.h"
+#include "models/runtime/replica.h"
+#include "server/shard/model_gatherer.h"
+#include "server/store/snapshot.h"
+#include "server/store/store.h"
+#include "worker/executor.h"
+
+namespace soapstone::experiment {
+namespace {
+
+absl::Status CheckJob(const CosimJob& job) {
+  const auto error = [](auto... parts) {
+    return absl::InvalidArgumentError(absl::StrCat(parts...));
+  };
+  if (job.data == nullptr || job.data->train.size() == 0 || job.data->test.size() == 0) {
+    return error("co-simulation needs training and held-out samples");
+  }
+  if (job.layout == nullptr || job.layout->params() != job.graph.params()) {
+    return error("the layout is not of this graph's parameters");
+  }
+  if (job.layout->stages() > 1) {
+    return error("co-simulation knows no order of sending: communication must be fifo");
+  }
+  if (job.precision != "float32") {
+    return error("co-simulation computes in float32: cluster.precision must not be ",
+                 job.precision);
+  }
+  if (job.batch < 1) return error("batch: at least 1 is needed");
+  const uint32_t leaves = job.micro_batches == 0 ? job.workers : job.micro_batches;
+  if (leaves < job.workers) {
+    return error("micro_batches: ", leaves, " is less than the ", job.workers,
+                 " workers: each needs one at least");
+  }
+  if (job.batch < leaves) {
+    return error("batch: ", job.batch, " samples is less than the ", leaves,
+                 " micro-batches of a batch");
+  }
+  if (job.total_clocks < 1) return error("total_clocks: at least 1 is needed");
+  return absl::OkStatus();
+}
+
+// What stands behind the actors: stores and devices of all workers, and the account that is kept of
+// them.
+class Backing {
+ public:
+  // Where workers fail, others take over what was theirs in the middle of a step.
+  Backing(const CosimJob& job, const CosimOptions& options, const sim::StragglerModel& stragglers)
+      : job_(WithFaults(job, stragglers)),
+        options_(options),
+        own_parameters_(stragglers.fails() || job.policy.keeps_parameters()),
+        cuts_(job.layout->shard_count()) {}
+
+  absl::Status Prepare();
+  sim::Training Training();
+  void ReportProgress(double fraction) const {
+    options_.progress(fraction, curve_.empty() ? nullptr : &curve_.back());
+  }
+  // After the run.
+  void Close(CosimResult* result);
+
+ private:
+  // A worker's device, and its own parameters while another's are in the shared replica.
+  struct Device {
+    std::unique_ptr<worker::Executor> executor;
+    models::Replica::Parameters parameters;
+  };
+
+  static CosimJob WithFaults(CosimJob job, const sim::StragglerModel& stragglers) {
+    job.faults = stragglers;
+    return job;
+  }
+  absl::StatusOr<Device> MakeDevice(WorkerId worker);
+  server::Store MakeStore(ShardId shard);
+  void Run(Device* device, const worker::DeviceCommand& command,
+           std::vector<worker::DeviceEvent>* events);
+  void Restart(WorkerId worker);
+  HeldOut Evaluate(Device* device);
+  std::vector<Buffers> MeanOf(absl::Span<const std::shared_ptr<server::PeerVectors>> peers) const;
+  void OnSettled(const sim::TrainingMoment& moment);
+  void AddPoint(const sim::TrainingMoment& moment, std::vector<Buffers> slices);
+  std::string Sha256() const;
+
+  const CosimJob job_;
+  const CosimOptions& options_;
+  // A device's parameters outlive its turn; else each step loads them anew, into the replica's own.
+  const bool own_parameters_;
+  std::shared_ptr<models::Replica> replica_;
+  std::vector<Device> devices_;     // by worker
+  const Device* loaded_ = nullptr;  // whose parameters are the replica's own, of devices that load
+  std::vector<server::Store> stores_;  // by shard; they share the shards' tensors
+  // Decentralised policies: what a worker sees of its peer, and by worker what that keeps.
+  std::shared_ptr<const wire::Layout> worker_layout_;
+  std::vector<std::shared_ptr<server::PeerVectors>> peers_;
+  uint64_t next_point_ = 0;  // of theirs: samples trained
+  std::unique_ptr<Evaluator> evaluator_;
+  std::vector<server::SnapshotTaker> takers_;  // by shard; none: one point, at the end
+  server::CutAssembler cuts_;
+  std::vector<CurvePoint> curve_;
+  uint64_t samples_ = 0;        // of the whole run
+  sim::TrainingMoment point_;   // of the last point
+  sim::TrainingMoment latest_;  // of the last settled time
+};
+
+absl::Status Backing::Prepare() {
+  worker_layout_ = WorkerLayoutOf(job_);
+  SOAP_ASSIGN_OR_RETURN(replica_, models::Replica::Create(job_.graph, {.seed = job_.seed}));
+  devices_.reserve(job_.workers);
+  for (uint32_t w = 0; w < job_.workers; ++w) {
+    SOAP_ASSIGN_OR_RETURN(Device device, MakeDevice(WorkerId{w}));
+    devices_.push_back(std::move(device));
+  }
+  SOAP_ASSIGN_OR_RETURN(Evaluator evaluator, Evaluator::Create(job_.graph, job_.data, job_.layout));
+  evaluator_ = std::make_unique<Evaluator>(std::move(evaluator));
+  for (uint32_t w = 0; w < job_.workers && job_.policy.decentralised(); ++w) {
+    peers_.push_back(MakePeerVectors(job_));
+  }
+  for (uint32_t k = 0; k < job_.layout->shard_count(); ++k) {
+    stores_.push_back(MakeStore(ShardId{k}));
+    if (options_.samples_per_point > 0 && peers_.empty()) {
+      takers_.emplace_back(options_.samples_per_point);
+    }
+  }
+  const models::Sampler sampler(job_.seed, job_.data->train.size(), job_.batch);
+  for (Clock c = 0; c < job_.total_clocks; ++c) samples_ += sampler.BatchSamples(c);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Backing::Device> Backing::MakeDevice(WorkerId worker) {
+  Device device;
+  worker::ExecutorOptions options = ExecutorOptionsOf(job_, worker);
+  options.replica = replica_;
+  options.layout = worker_layout_;
+  SOAP_ASSIGN_OR_RETURN(device.executor, worker::Executor::Create(std::move(options)));
+  if (own_parameters_) device.parameters = replica_->NewParameters();
+  return device;
+}
+
+server::Store Backing::MakeStore(ShardId shard) {
+  const auto buckets = static_cast<uint32_t>(job_.layout->buckets(shard).size());
+  return {server::TensorStore(StoreOptionsOf(job_, shard)), server::CountStore(buckets)};
+}
+
+sim::Training Backing::Training() {
+  sim::Training training = TrainingOf(job_);
+  // Those of a tree's branches hold nothing of the model.
+  training.make_store = [this](ShardId shard) {
+    return Index(shard) < stores_.size() ? stores_[Index(shard)] : MakeStore(shard);
+  };
+  training.make_peer_vectors = [this](WorkerId worker) { return peers_[Index(worker)]; };
+  training.device = [this](WorkerId worker, const worker::DeviceCommand& command,
+                           std::vector<worker::DeviceEvent>* events) {
+    Run(&devices_[Index(worker)], command, events);
+  };
+  training.restart = [this](WorkerId worker) { Restart(worker); };
+  training.settled = [this](const sim::TrainingMoment& moment) { OnSettled(moment); };
+  return training;
+}
+
+void Backing::Run(Device* device, const worker::DeviceCommand& command,
+                  std::vector<worker::DeviceEvent>* events) {
+  if (!own_parameters_) {
+    if (command.what.op == worker::Op::kLoad) loaded_ = device;
+    CHECK_EQ(loaded_, device) << "a step began without loading its parameters";
+    return device->executor->Run(command, events);
+  }
+  replica_->SwapParameters(&device->parameters);
+  device->executor->Run(command, events);
+  replica_->SwapParameters(&device->parameters);
+}
+
+void Backing::Restart(WorkerId worker) {
+  Device& device = devices_[Index(worker)];
+  if (loaded_ == &device) loaded_ = nullptr;
+  absl::StatusOr<Device> fresh = MakeDevice(worker);
+  CHECK(fresh.ok()) << fresh.status();  // its like was made before
+  device = *std::move(fresh);
+  if (!peers_.empty()) peers_[Index(worker)] = MakePeerVectors(job_);
+}
+
+HeldOut Backing::Evaluate(Device* device) {
+  replica_->SwapParameters(&device->parameters);
+  const HeldOut result = HeldOutOf(device->executor->Evaluate());
+  replica_->SwapParameters(&device->parameters);
+  return result;
+}
+
+// The model that `peers` stand for, the mean of their values by weight: a buffer a slice, by shard.
+std::vector<Buffers> Backing::MeanOf(
+    absl::Span<const std::shared_ptr<server::PeerVectors>> peers) const {
+  std::vector<float> mean(peers.front()->elements());
+  double weight = 0;
+  for (const auto& peer : peers) weight += peer->weight();
+  for (const auto& peer : peers) {
+    const Buffer values = peer->Values();
+    const auto share = static_cast<float>(peer->weight() / weight);
+    for (size_t e = 0; e < mean.size(); ++e) mean[e] += share * values.floats()[e];
+  }
+  const std::vector<uint64_t> offsets = server::ParamOffsets(job_.layout->params());
+  const Buffer flat = Buffer::CopyOf(absl::MakeConstSpan(mean));
+  std::vector<Buffers> slices;
+  for (uint32_t k = 0; k < job_.layout->shard_count(); ++k) {
+    slices.push_back(
+        server::CutSlices(flat, job_.layout->slices(ShardId{k}), offsets, sizeof(float)));
+  }
+  return slices;
+}
+
+void Backing::OnSettled(const sim::TrainingMoment& moment) {
+  latest_ = moment;
+  // Peers have the model until they hand it in: there is no store to look at.
+  if (!peers_.empty() && options_.samples_per_point > 0 && moment.samples < samples_ &&
+      moment.samples >= next_point_ + options_.samples_per_point) {
+    next_point_ = moment.samples;
+    return AddPoint(moment, MeanOf(peers_));
+  }
+  for (uint32_t k = 0; k < takers_.size(); ++k) {
+    std::optional<server::Snapshot> snapshot = takers_[k].Look(moment.now, stores_[k]);
+    if (snapshot.has_value()) cuts_.Add(ShardId{k}, *std::move(snapshot));
+  }
+  std::optional<server::Cut> latest;
+  while (std::optional<server::Cut> cut = cuts_.Next()) latest = std::move(cut);
+  // The last point is made at the end, when no update is on its way any more.
+  if (latest.has_value() && moment.samples < samples_) AddPoint(moment, std::move(latest->slices));
+}
+
+void Backing::AddPoint(const sim::TrainingMoment& moment, std::vector<Buffers> slices) {
+  const HeldOut test = evaluator_->Evaluate(std::move(slices));
+  // Samples that no point has yet; else the loss is the latest point's.
+  const uint64_t fresh = moment.samples - point_.samples;
+  double train_loss = curve_.empty() ? 0 : curve_.back().train_loss;
+  if (fresh > 0) train_loss = (moment.loss_sum - point_.loss_sum) / static_cast<double>(fresh);
+  curve_.push_back({.time_s = static_cast<double>(moment.now) / static_cast<double>(kSecond),
+                    .samples = moment.samples,
+                    .train_loss = train_loss,
+                    .test_loss = test.loss,
+                    .test_accuracy = test.accuracy,
+                    .bytes = moment.bytes});
+  point_ = moment;
+}
+
+std::string Backing::Sha256() const {
+  return server::HashOfShards(job_.layout, [&](ShardId shard, BucketId bucket) {
+    return stores_[Index(shard)].ReadBucket(bucket);
+  });
+}
+
+void Backing::Close(CosimResult* result) {
+  if (latest_.samples > point_.samples) {
+    std::vector<Buffers> slices;
+    slices.reserve(stores_.size());
+    for (const server::Store& store : stores_) slices.push_back(store.Read());
+    AddPoint(latest_, std::move(slices));
+  }
+  if (!curve_.empty()) {
+    result->test_accuracy = curve_.back().test_accuracy;
+    result->test_loss = curve_.back().test_loss;
+  }
+  result->curve = std::move(curve_);
+  result->sha256 = Sha256();
+  if (!job_.policy.keeps_parameters() && peers_.empty()) return;
+  std::vector<double> accuracies;
+  accuracies.reserve(devices_.size());
+  for (size_t w = 0; w < devices_.size(); ++w) {
+    accuracies.push_back(
+        peers_.empty()
+            ? Evaluate(&devices_[w]).accuracy
+            : evaluator_->Evaluate(MeanOf(absl::MakeConstSpan(peers_).subspan(w, 1))).accuracy);
+  }
+  std::sort(accuracies.begin(), accuracies.end());
+  const size_t half = accuracies.size() / 2;
+  const double median =
+      accuracies.size() % 2 == 1 ? accuracies[half] : (accuracies[half - 1] + accuracies[half]) / 2;
+  result->replica_accuracy = {accuracies.front(), median, accuracies.back()};
+}
+
+}  // namespace
+
+absl::StatusOr<CosimResult> Cosimulate(const CosimJob& job, const CosimTiming& timing,
+                                       const CosimOptions& options) {
+  SOAP_RETURN_IF_ERROR(CheckJob(job));
+  SOAP_ASSIGN_OR_RETURN(const sim::StragglerModel stragglers,
+                        sim::StragglerModel::Parse(timing.stragglers, timing.seed));
+  Backing backing(job, options, stragglers);
+  SOAP_RETURN_IF_ERROR(backing.Prepare());
+  const sim::Training training = backing.Training();
+  sim::VirtualOptions run = {.workers = job.workers,
+                             .leaf_count = job.micro_batches,
+                             .rebalance = job.rebalance,
+                             .policy = job.policy.spec,
+                             .stragglers = timing.stragglers,
+                             .seed = timing.seed,
+                             .clocks = job.total_clocks,
+                             .iteration_ns = timing.iteration_ns,
+                             .latency_us = timing.latency_us,
+                             .bandwidth_mbps = timing.bandwidth_mbps,
+                             .timeout_ns = timing.timeout_ns,
+                             .training = &training,
+                             .timeline = options.timeline,
+                             .wall_seconds = options.wall_seconds};
+  if (options.progress) {
+    run.progress = [&](double fraction) { backing.ReportProgress(fraction); };
+  }
+  CosimResult result;
+  SOAP_ASSIGN_OR_RETURN(result.timing, sim::RunVirtual(run));
+  const double unit = static_cast<double>(timing.iteration_ns) / static_cast<double>(kSecond);
+  result.duration_s = result.timing.duration * unit;
+  result.compute_s = result.timing.computing * unit;
+  result.wait_s = result.timing.waiting * unit;
+  result.iterations = result.timing.iterations;
+  backing.Close(&result);
+  if (result.timing.diverged.has_value()) {
+    result.diverged = *result.timing.diverged;
+  } else if (!std::isfinite(result.test_loss)) {
+    result.diverged =
+        "diverged: the loss of the trained model on the held-out samples is not finite";
+  }
+  return result;
+}
+
+}  // namespace soapstone::experiment
