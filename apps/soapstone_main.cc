@@ -2,9 +2,9 @@
 // compare policies, list them and the models, profile a model, plan its parallelism.
 #include <iostream>
 
-#include "apps/cli/flags.h"
 #include "apps/cli/launcher.h"
 #include "apps/cli/models_command.h"
+#include "apps/commands.h"
 #include "apps/experiment/experiment_command.h"
 #include "apps/experiment/replay_command.h"
 #include "apps/experiment/simulate_command.h"
@@ -34,7 +34,7 @@ int Main(int argc, char** argv) {
   const auto parsed = ParseCommand(argc, argv);
   if (const EndNow* end = std::get_if<EndNow>(&parsed)) return end->code;
   const Command* command = std::get_if<Command>(&parsed);
-  if (const auto* train = std::get_if<TrainCommand>(command)) return Train(train->flags);
+  if (const auto* train = std::get_if<NodeFlags>(command)) return Train(*train);
   if (const auto* simulate = std::get_if<SimulateFlags>(command)) return Simulate(*simulate);
   if (const auto* experiment = std::get_if<ExperimentFlags>(command)) {
     return RunExperiment(*experiment);

@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "apps/cli/flags.h"
+#include "apps/cli/node_flags.h"
 #include "wire/config/job.pb.h"
 
 namespace soapstone::apps {

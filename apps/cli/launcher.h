@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "apps/cli/child_process.h"
 #include "apps/cli/console.h"
-#include "apps/cli/flags.h"
+#include "apps/cli/node_flags.h"
 #include "apps/report/report.h"
 #include "base/ids.h"
 #include "wire/config/job.pb.h"

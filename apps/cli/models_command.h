@@ -1,7 +1,7 @@
 // `soapstone models`: lists the zoo, or one model's operators and memory.
 #pragma once
 
-#include "apps/cli/flags.h"
+#include "apps/cli/models_flags.h"
 
 namespace soapstone::apps {
 

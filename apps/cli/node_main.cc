@@ -13,9 +13,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "apps/cli/flags.h"
 #include "apps/cli/job_source.h"
 #include "apps/cli/listen_choice.h"
+#include "apps/cli/node_flags.h"
 #include "apps/cli/rank_choice.h"
 #include "apps/cli/signal_watch.h"
 #include "apps/loop/recorder.h"

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "apps/cli/command_line.h"
 #include "apps/cli/job_source.h"
 #include "apps/cli/launcher.h"
 #include "apps/loop/recorder.h"

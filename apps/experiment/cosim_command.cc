@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "apps/cli/command_line.h"
 #include "apps/cli/console.h"
 #include "apps/cli/job_source.h"
 #include "apps/experiment/simulate_command.h"

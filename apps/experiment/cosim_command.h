@@ -1,7 +1,7 @@
 // `soapstone simulate --job`: trains a job in virtual time and shows how accuracy goes against it.
 #pragma once
 
-#include "apps/cli/flags.h"
+#include "apps/experiment/simulate_flags.h"
 #include "cluster/job.h"
 #include "experiment/cosim/cosim.h"
 

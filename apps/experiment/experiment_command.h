@@ -2,7 +2,7 @@
 // the report.
 #pragma once
 
-#include "apps/cli/flags.h"
+#include "apps/experiment/experiment_flags.h"
 #include "apps/experiment/experiment_runner.h"
 
 namespace soapstone::apps {

@@ -1,7 +1,7 @@
 // `soapstone replay`: runs a recorded job again, in its recorded time, and compares what comes out.
 #pragma once
 
-#include "apps/cli/flags.h"
+#include "apps/experiment/replay_flags.h"
 
 namespace soapstone::apps {
 

@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "apps/cli/command_line.h"
 #include "apps/cli/job_source.h"
 #include "apps/experiment/cosim_command.h"
 #include "apps/loop/node_loop.h"

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "apps/cli/flags.h"
+#include "apps/experiment/simulate_flags.h"
 
 namespace soapstone::apps {
 

@@ -2,7 +2,7 @@
 // then takes, without either at hand.
 #pragma once
 
-#include "apps/cli/flags.h"
+#include "apps/plan/plan_flags.h"
 
 namespace soapstone::apps {
 

@@ -2,7 +2,7 @@
 // steps beside what was planned.
 #pragma once
 
-#include "apps/cli/flags.h"
+#include "apps/profile/profile_flags.h"
 
 namespace soapstone::apps {
 

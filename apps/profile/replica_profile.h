@@ -8,7 +8,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "apps/cli/flags.h"
+#include "apps/profile/profile_flags.h"
 #include "apps/report/step_memory.h"
 #include "compute/cuda/cuda_backend.h"
 

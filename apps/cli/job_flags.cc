@@ -1,0 +1,83 @@
+#include "apps/cli/job_flags.h"
+
+#include <iostream>
+#include <string_view>
+
+#include "base/exit_codes.h"
+
+namespace soapstone::apps {
+namespace {
+
+bool MattersInSimulation(const JobField& field) {
+  const std::string_view path = field.path;
+  return path != "strict" && path.substr(0, 7) != "output." &&
+         (path.substr(0, 8) != "cluster." || path == "cluster.workers" ||
+          path == "cluster.servers" || path == "cluster.shards_per_server" ||
+          path == "cluster.bucket_bytes" || path == "cluster.heartbeat_s" ||
+          path == "cluster.heartbeat_timeout_s" || path == "cluster.rebalance");
+}
+
+}  // namespace
+
+CLI::Option* JobFlagValues::Add(const JobField& field, CLI::App* app) {
+  const std::string flag = std::string("--") + field.flag;
+  CLI::Option* option = IsSwitch(field) ? app->add_flag(flag, values_[&field], field.help)
+                                        : app->add_option(flag, values_[&field], field.help);
+  return option->type_name("");
+}
+
+void JobFlagValues::AddTo(CLI::App* app) {
+  for (const JobField& field : JobFields()) {
+    options_[&field] = Add(field, app)->group("Job (each overrides a field of --config)");
+  }
+}
+
+void JobFlagValues::AddToSimulate(CLI::App* app, CLI::Option* job) {
+  for (const JobField& field : JobFields()) {
+    if (!MattersInSimulation(field)) continue;
+    const std::string name = std::string("--") + field.flag;
+    CLI::Option* option = app->get_option_no_throw(name);
+    if (option == nullptr) {
+      option = Add(field, app);
+      option->group("Job (each overrides a field of --job)")->needs(job);
+    }
+    options_[&field] = option;
+  }
+}
+
+void JobFlagValues::AddDataPaths(CLI::App* app) {
+  for (const JobField& field : JobFields()) {
+    const std::string_view path = field.path;
+    if (path.substr(0, 5) != "data." || path.find("path") == path.npos) continue;
+    options_[&field] = Add(field, app)->group("Data, where they lie elsewhere than in the run");
+  }
+}
+
+std::vector<JobOverride> JobFlagValues::Given() const {
+  std::vector<JobOverride> given;
+  for (const JobField& field : JobFields()) {
+    const auto it = options_.find(&field);
+    if (it == options_.end() || it->second->count() == 0) continue;
+    given.push_back({&field, it->second->results().back()});
+  }
+  return given;
+}
+
+std::variant<std::monostate, EndNow> Parse(CLI::App* app, int argc, const char* const* argv) {
+  try {
+    app->parse(argc, argv);
+    return std::monostate{};
+  } catch (const CLI::Success& success) {  // --help, --version
+    app->exit(success, std::cout, std::cerr);
+    return EndNow{kExitOk};
+  } catch (const CLI::ParseError& error) {
+    std::string line = error.what();
+    for (char& c : line) {
+      if (c == '\n') c = ' ';
+    }
+    std::cerr << app->get_name() << ": " << line << " (--help lists the flags)\n";
+    return EndNow{kExitConfig};
+  }
+}
+
+}  // namespace soapstone::apps

@@ -1,0 +1,60 @@
+#include "apps/commands.h"
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <utility>
+
+#include "apps/cli/job_flags.h"
+#include "base/exit_codes.h"
+
+namespace soapstone::apps {
+
+std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv) {
+  NodeFlags train;
+  SimulateFlags simulate;
+  ExperimentFlags experiment;
+  ReplayFlags replay;
+  ModelsFlags models;
+  ProfileFlags profile;
+  PlanFlags plan;
+  CLI::App app("Soapstone: parameter servers with stale-synchronous consistency.", "soapstone");
+  app.set_version_flag("--version", kVersion);
+  app.require_subcommand(1);
+  const CLI::App* train_app = AddTrain(&app, &train);
+  AddSimulate(&app, &simulate);
+  const CLI::App* experiment_app = AddExperiment(&app, &experiment);
+  const CLI::App* replay_app = AddReplay(&app, &replay);
+  const CLI::App* models_app = AddModels(&app, &models);
+  const CLI::App* profile_app = AddProfile(&app, &profile);
+  const CLI::App* plan_app = AddPlan(&app, &plan);
+  const CLI::App* policies_app = app.add_subcommand("policies", "List the consistency policies");
+  app.footer(
+      "Examples:\n  soapstone train --config=examples/digits-lenet5.textproto\n"
+      "  soapstone simulate --workers=32 --policy=ssp:s=4\n"
+      "  soapstone models\n"
+      "  soapstone profile --model=lenet5\n"
+      "  soapstone plan --model=alexnet --machine=examples/machines/p100_4x4.machine.textproto\n"
+      "  soapstone policies\n"
+      "`soapstone train --help` lists the flags of train.");
+  if (argc > 1 && argv[1][0] != '-' &&
+      app.get_subcommands([&](CLI::App* s) { return s->check_name(argv[1]); }).empty()) {
+    std::cerr << "soapstone: no command \"" << argv[1]
+              << "\" (train, simulate, experiment, replay, models, profile, plan, policies)\n";
+    return EndNow{kExitConfig};
+  }
+  const auto parsed = Parse(&app, argc, argv);
+  if (const EndNow* end = std::get_if<EndNow>(&parsed)) return *end;
+  if (train_app->parsed()) return Command(std::move(train));
+  if (experiment_app->parsed()) return Command(std::move(experiment));
+  if (replay_app->parsed()) return Command(std::move(replay));
+  if (models_app->parsed()) return Command(std::move(models));
+  if (profile_app->parsed()) return Command(std::move(profile));
+  if (plan_app->parsed()) {
+    if (!PlanIsComplete(plan)) return EndNow{kExitConfig};
+    return Command(std::move(plan));
+  }
+  if (policies_app->parsed()) return Command(PoliciesCommand{});
+  return Command(std::move(simulate));
+}
+
+}  // namespace soapstone::apps

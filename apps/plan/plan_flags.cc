@@ -1,0 +1,111 @@
+#include "apps/plan/plan_flags.h"
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <map>
+
+#include "apps/cli/job_flags.h"
+#include "apps/plan/plan_search.h"
+
+namespace soapstone::apps {
+namespace {
+
+// What `soapstone plan` reads, and how it searches.
+void AddPlanInputs(CLI::App* plan, PlanFlags* flags) {
+  plan->add_option("--model", flags->model, "Model with its options: gnmt, rnnlm:hidden=512");
+  plan->add_option("--machine", flags->machine_path, "Machine file (examples/machines)")
+      ->type_name("FILE");
+  plan->add_option("--devices", flags->devices, "Only the first devices of the machine [all]")
+      ->check(CLI::Range(1, 1024));
+  plan->add_option("--batch", flags->batch, "Samples of a step, of all devices [64 a device]")
+      ->check(CLI::Range(int64_t{1}, kBatchMax));
+  plan->add_option("--time_chunk", flags->time_chunk,
+                   "Cut sequences into chunks of so many steps, each placed by itself [whole]")
+      ->check(CLI::Range(int64_t{1}, int64_t{1'000'000}));
+  plan->add_option("--micro_batches", flags->micro_batches,
+                   "Cut the batch into so many micro-batches, of which as many are under way at "
+                   "once as fit on the devices; auto: as many as are best [1]")
+      ->type_name("N|auto")
+      ->transform(CLI::Validator(ReadMicroBatches, ""));
+  plan->add_option("--costs", flags->costs_path,
+                   "Measured costs (soapstone profile --costs) [the machine's roofline]")
+      ->type_name("FILE");
+  plan->add_option("--staleness", flags->staleness,
+                   "Also plan a staleness bound up to this: the least within 2% of the best [0]")
+      ->check(CLI::Range(0, 64));
+  plan->add_option("--moved_gb", flags->moved_gb,
+                   "Only plans whose step moves so many gigabytes at most, 10^9 bytes each [any]")
+      ->check(CLI::Range(1e-6, 1e9));
+  plan->add_option("--jitter", flags->jitter,
+                   "Also the mean and 95th percentile of steps whose parts vary, by a log-normal "
+                   "factor of this sigma [0]")
+      ->check(CLI::Range(0.0, 2.0));
+  plan->add_option("--search", flags->search,
+                   "Who searches (below); all: each in turn, compared [mcmc]")
+      ->check(CLI::IsMember(SearchNames()));
+  plan->add_option("--sync", flags->synchronization,
+                   "Synchronize by owner, ring or servers [whichever is best]")
+      ->check(CLI::IsMember({"owner", "ring", "servers"}));
+  CLI::Option* budget =
+      plan->add_option("--budget", flags->budget_s, "Time of each search: 10s, 5m, 1h [10s]")
+          ->type_name("TIME");
+  budget->transform(
+      CLI::AsNumberWithUnit(std::map<std::string, double>{{"s", 1}, {"m", 60}, {"h", 3600}}));
+  budget->check(CLI::Range(0.001, 1e6));
+  plan->add_option("--proposals", flags->proposals,
+                   "Of each chain, instead of a time: the result is then the same everywhere")
+      ->check(CLI::PositiveNumber)
+      ->excludes(budget);
+  plan->add_option("--seed", flags->seed, "Seed of the search [1]");
+}
+
+}  // namespace
+
+CLI::App* AddPlan(CLI::App* app, PlanFlags* flags) {
+  CLI::App* plan = app->add_subcommand(
+      "plan",
+      "Find out how to spread a model's training step over a machine, and how long it takes");
+  AddPlanInputs(plan, flags);
+  plan->add_option("--output", flags->output_path, "Write the strategy to this file")
+      ->type_name("FILE");
+  plan->add_option("--trace", flags->trace_path, "Write the step's timeline, for ui.perfetto.dev")
+      ->type_name("FILE");
+  plan->add_option("--svg", flags->svg_path, "Write the step's timeline as a drawing")
+      ->type_name("FILE");
+  plan->add_option("--dot", flags->dot_path, "Write the operators by device, in Graphviz' language")
+      ->type_name("FILE");
+  CLI::Option* explain =
+      plan->add_option("--explain", flags->explain,
+                       "What other ways to split this operator, or its chunks, would cost");
+  plan->add_flag("--json", flags->json, "A JSON object instead of tables")->excludes(explain);
+  plan->add_option("--compare", flags->compare, "Two strategy files, compared on the machine")
+      ->type_name("A,B");
+  plan->add_option(
+          "--measure_machine", flags->measure_machine,
+          "Write a machine file of --devices processes at once on this machine [all cores], "
+          "which are measured while they do steps of --model with --batch samples each")
+      ->type_name("FILE");
+  plan->add_option("--step_ms", flags->step_ms,
+                   "Without --model: time of their work between meetings [20]")
+      ->check(CLI::Range(0.1, 10000.0));
+  plan->footer(
+      SearchersText() +
+      "Examples:\n  soapstone plan --model=gnmt "
+      "--machine=examples/machines/k80_16x4.machine.textproto "
+      "--time_chunk=8 --budget=30s --output=gnmt.strategy.textproto\n"
+      "  soapstone plan --model=alexnet --machine=examples/machines/p100_4x4.machine.textproto "
+      "--devices=4 --explain=classifier.1\n"
+      "Exit codes: 0 done, 78 a file or a flag that cannot be (docs/planner.md).");
+  return plan;
+}
+
+bool PlanIsComplete(const PlanFlags& flags) {
+  if (!flags.measure_machine.empty() || (!flags.model.empty() && !flags.machine_path.empty())) {
+    return true;
+  }
+  std::cerr << "soapstone plan: " << (flags.model.empty() ? "--model" : "--machine")
+            << " is required (--help lists the flags)\n";
+  return false;
+}
+
+}  // namespace soapstone::apps
