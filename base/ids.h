@@ -34,13 +34,13 @@ inline constexpr Nanos kMillisecond = 1'000'000;
 inline constexpr Nanos kSecond = 1'000'000'000;
 
 // A half-open range [begin, end) of micro-batch indexes ("leaves" of the summation tree).
-struct LeafRange {
+struct MicroBatchRange {
   uint32_t begin = 0;
   uint32_t end = 0;
 
   uint32_t size() const { return end - begin; }
   bool empty() const { return begin >= end; }
-  friend auto operator<=>(const LeafRange&, const LeafRange&) = default;
+  friend auto operator<=>(const MicroBatchRange&, const MicroBatchRange&) = default;
 };
 
 }  // namespace soapstone

@@ -7,7 +7,7 @@
 namespace soapstone {
 namespace {
 
-void Cover(LeafRange range, LeafRange node, std::vector<LeafRange>* out) {
+void Cover(MicroBatchRange range, MicroBatchRange node, std::vector<MicroBatchRange>* out) {
   if (node.begin >= range.end || node.end <= range.begin) return;
   if (node.begin >= range.begin && node.end <= range.end) {
     out->push_back(node);
@@ -25,15 +25,15 @@ uint32_t LeafSplit(uint32_t lo, uint32_t hi) {
   return lo + (std::bit_ceil(hi - lo) >> 1);
 }
 
-std::vector<LeafRange> CanonicalNodes(LeafRange range, uint32_t leaf_count) {
-  std::vector<LeafRange> nodes;
+std::vector<MicroBatchRange> CanonicalNodes(MicroBatchRange range, uint32_t leaf_count) {
+  std::vector<MicroBatchRange> nodes;
   if (!range.empty() && leaf_count > 0) Cover(range, {0, leaf_count}, &nodes);
   return nodes;
 }
 
-bool IsCanonicalNode(LeafRange node, uint32_t leaf_count) {
+bool IsCanonicalNode(MicroBatchRange node, uint32_t leaf_count) {
   if (node.empty() || node.end > leaf_count) return false;
-  LeafRange at = {0, leaf_count};
+  MicroBatchRange at = {0, leaf_count};
   while (at != node) {
     if (at.size() < 2) return false;
     const uint32_t mid = LeafSplit(at.begin, at.end);
@@ -48,17 +48,17 @@ bool IsCanonicalNode(LeafRange node, uint32_t leaf_count) {
   return true;
 }
 
-LeafRange LeavesOfRank(uint32_t rank, uint32_t count, uint32_t leaf_count) {
+MicroBatchRange LeavesOfRank(uint32_t rank, uint32_t count, uint32_t leaf_count) {
   DCHECK_LT(rank, count);
   return {static_cast<uint32_t>(uint64_t{rank} * leaf_count / count),
           static_cast<uint32_t>((uint64_t{rank} + 1) * leaf_count / count)};
 }
 
-SampleRange SamplesOfLeaves(LeafRange leaves, uint32_t leaf_count, uint64_t batch_samples) {
+SampleRange SamplesOfLeaves(MicroBatchRange leaves, uint32_t leaf_count, uint64_t batch_samples) {
   return {leaves.begin * batch_samples / leaf_count, leaves.end * batch_samples / leaf_count};
 }
 
-uint32_t NodesCompletedBy(uint32_t leaf, LeafRange node) {
+uint32_t NodesCompletedBy(uint32_t leaf, MicroBatchRange node) {
   uint32_t completed = 0;
   while (node.size() >= 2) {
     if (node.end == leaf + 1) ++completed;

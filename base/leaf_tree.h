@@ -20,13 +20,13 @@ namespace soapstone {
 uint32_t LeafSplit(uint32_t lo, uint32_t hi);
 
 // The fewest tree nodes of T(0, leaf_count) that cover `range` exactly, in order.
-std::vector<LeafRange> CanonicalNodes(LeafRange range, uint32_t leaf_count);
+std::vector<MicroBatchRange> CanonicalNodes(MicroBatchRange range, uint32_t leaf_count);
 
 // True where `node` is a node of T(0, leaf_count).
-bool IsCanonicalNode(LeafRange node, uint32_t leaf_count);
+bool IsCanonicalNode(MicroBatchRange node, uint32_t leaf_count);
 
 // Leaves of worker `rank` of `count`: [rank*M/count, (rank+1)*M/count). REQUIRES rank < count.
-LeafRange LeavesOfRank(uint32_t rank, uint32_t count, uint32_t leaf_count);
+MicroBatchRange LeavesOfRank(uint32_t rank, uint32_t count, uint32_t leaf_count);
 
 // Samples of leaf j of a global batch of n samples: positions [j*n/M, (j+1)*n/M).
 struct SampleRange {
@@ -34,11 +34,11 @@ struct SampleRange {
   uint64_t end = 0;
   uint64_t size() const { return end - begin; }
 };
-SampleRange SamplesOfLeaves(LeafRange leaves, uint32_t leaf_count, uint64_t batch_samples);
+SampleRange SamplesOfLeaves(MicroBatchRange leaves, uint32_t leaf_count, uint64_t batch_samples);
 
 // How many nodes of the tree inside `node` are completed by leaf `leaf`: those of two leaves or
 // more that end with it. A sum in progress, leaf by leaf, adds so many times the top of its stack
 // to what lies below.
-uint32_t NodesCompletedBy(uint32_t leaf, LeafRange node);
+uint32_t NodesCompletedBy(uint32_t leaf, MicroBatchRange node);
 
 }  // namespace soapstone

@@ -22,7 +22,7 @@ float SumDirectly(uint32_t lo, uint32_t hi) {
 }
 
 // As a shard does: the node's pushed sum where there is one, else the sum of its halves.
-float SumOfNodes(LeafRange node, const std::map<LeafRange, float>& pushed) {
+float SumOfNodes(MicroBatchRange node, const std::map<MicroBatchRange, float>& pushed) {
   const auto it = pushed.find(node);
   if (it != pushed.end()) return it->second;
   const uint32_t mid = LeafSplit(node.begin, node.end);
@@ -32,9 +32,9 @@ float SumOfNodes(LeafRange node, const std::map<LeafRange, float>& pushed) {
 TEST(LeafTree, SumHasTheSameBitsForAnyNumberOfWorkers) {
   for (uint32_t leaves = 1; leaves <= 9; ++leaves) {
     for (uint32_t workers = 1; workers <= 8; ++workers) {
-      std::map<LeafRange, float> pushed;
+      std::map<MicroBatchRange, float> pushed;
       for (uint32_t rank = 0; rank < workers; ++rank) {
-        for (LeafRange node : CanonicalNodes(LeavesOfRank(rank, workers, leaves), leaves)) {
+        for (MicroBatchRange node : CanonicalNodes(LeavesOfRank(rank, workers, leaves), leaves)) {
           pushed[node] = SumDirectly(node.begin, node.end);
         }
       }
@@ -56,7 +56,7 @@ TEST(LeafTree, CanonicalNodesCoverTheRangeInOrder) {
     for (uint32_t begin = 0; begin < leaves; ++begin) {
       for (uint32_t end = begin + 1; end <= leaves; ++end) {
         uint32_t at = begin;
-        for (LeafRange node : CanonicalNodes({begin, end}, leaves)) {
+        for (MicroBatchRange node : CanonicalNodes({begin, end}, leaves)) {
           EXPECT_EQ(node.begin, at);
           EXPECT_TRUE(IsCanonicalNode(node, leaves));
           at = node.end;
@@ -88,7 +88,7 @@ TEST(LeafTree, RanksShareTheLeavesEvenlyAndWithoutGaps) {
     for (uint32_t workers = 1; workers <= 8; ++workers) {
       uint32_t at = 0;
       for (uint32_t rank = 0; rank < workers; ++rank) {
-        const LeafRange range = LeavesOfRank(rank, workers, leaves);
+        const MicroBatchRange range = LeavesOfRank(rank, workers, leaves);
         EXPECT_EQ(range.begin, at);
         EXPECT_LE(range.size(), (leaves + workers - 1) / workers);
         at = range.end;

@@ -21,7 +21,7 @@
 #include "consistency/catalogue.h"
 #include "glog/logging.h"
 #include "server/shard/shard.h"
-#include "transport/node/zmq_transport.h"
+#include "transport/node/node_transport.h"
 #include "wire/layout.h"
 
 namespace soapstone::bench {

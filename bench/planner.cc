@@ -10,7 +10,7 @@
 #include "glog/logging.h"
 #include "models/zoo/zoo.h"
 #include "scheduler/planner/cost/roofline_cost.h"
-#include "scheduler/planner/search/moves.h"
+#include "scheduler/planner/search/proposals.h"
 #include "scheduler/planner/search/space.h"
 #include "scheduler/planner/simulator/simulator.h"
 #include "strategy/machine_text.h"
@@ -23,8 +23,8 @@ using planner::Change;
 using planner::Dice;
 using planner::kNever;
 using planner::Machine;
-using planner::MoveMaker;
 using planner::OpGraph;
+using planner::ProposalGenerator;
 using planner::Simulator;
 using planner::Space;
 using planner::Strategy;
@@ -110,7 +110,7 @@ class Walk {
   Nanos now() const { return now_; }
 
  private:
-  MoveMaker moves_;
+  ProposalGenerator moves_;
   Dice dice_;
   Simulator simulator_;
   Nanos now_ = 0, scale_ = 0;

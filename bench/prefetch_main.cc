@@ -49,7 +49,7 @@ double Rate(const Flags& flags, const std::shared_ptr<const models::TrainTest>& 
                                                    .now = [] { return Nanos{0}; },
                                                    .prefetch = prefetch});
   std::vector<worker::DeviceEvent> events;
-  const auto run = [&](worker::Op op, uint32_t index, uint32_t leaf, Clock clock) {
+  const auto run = [&](worker::OpCode op, uint32_t index, uint32_t leaf, Clock clock) {
     executor->Run({.what = {.op = op, .index = index, .part = {leaf, leaf + 1}},
                    .clock = clock,
                    .leaf_count = flags.leaves,
@@ -63,8 +63,8 @@ double Rate(const Flags& flags, const std::shared_ptr<const models::TrainTest>& 
   for (Clock clock = 0; clock < flags.steps; ++clock) {
     if (clock == 2) began = Seconds();  // after what is compiled once
     for (uint32_t leaf = 0; leaf < flags.leaves; ++leaf) {
-      for (uint32_t op = 0; op < ops; ++op) run(worker::Op::kForward, op, leaf, clock);
-      for (uint32_t op = ops; op-- > 0;) run(worker::Op::kBackward, op, leaf, clock);
+      for (uint32_t op = 0; op < ops; ++op) run(worker::OpCode::kForward, op, leaf, clock);
+      for (uint32_t op = ops; op-- > 0;) run(worker::OpCode::kBackward, op, leaf, clock);
     }
     if (clock >= 2) samples += batches.BatchSamples(clock);
   }
@@ -74,7 +74,7 @@ double Rate(const Flags& flags, const std::shared_ptr<const models::TrainTest>& 
 // Samples a second of making batches, and nothing else.
 double MakingRate(const Flags& flags, const models::TrainTest& data) {
   models::Batches batches(&data.train, kSeed, flags.batch);
-  models::Feed feed;
+  models::MiniBatch feed;
   uint64_t samples = 0;
   const double began = Seconds();
   for (Clock clock = 0; clock < flags.steps; ++clock) {

@@ -10,7 +10,7 @@
 namespace soapstone::bench {
 namespace {
 
-using worker::Op;
+using worker::OpCode;
 
 struct VggLayer {
   const char* name;
@@ -73,17 +73,17 @@ Nanos ProfileDevice::Carry(const worker::DeviceCommand& command,
   worker::DeviceEvent event = {.run = command.run, .instruction = command.instruction};
   Nanos due = 0;
   switch (command.what.op) {
-    case Op::kLoad:
+    case OpCode::kLoad:
       Load(command);
       break;
-    case Op::kForward:
+    case OpCode::kForward:
       due = profile_.forward_ns[layer];
       break;
-    case Op::kBackward:
+    case OpCode::kBackward:
       Backward(command);
       due = 2 * profile_.forward_ns[layer];
       break;
-    case Op::kCollect:
+    case OpCode::kCollect:
       for (const wire::Slice& slice :
            layout_->buckets(command.what.shard)[Index(command.what.bucket)].slices) {
         const size_t begin = offsets_[Index(slice.param)] + slice.begin;
@@ -103,7 +103,8 @@ Nanos ProfileDevice::Carry(const worker::DeviceCommand& command,
 void ProfileDevice::Note(const worker::DeviceCommand& command, Nanos began) {
   const Nanos now = Now();
   busy_ += now - began;
-  if (command.what.op == Op::kBackward && command.what.index == 0) marks_.push_back({now, busy_});
+  if (command.what.op == OpCode::kBackward && command.what.index == 0)
+    marks_.push_back({now, busy_});
 }
 
 void ProfileDevice::Load(const worker::DeviceCommand& command) {

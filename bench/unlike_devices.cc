@@ -14,8 +14,8 @@
 #include "scheduler/planner/additive/accpar.h"
 #include "scheduler/planner/additive/tofu.h"
 #include "scheduler/planner/cost/roofline_cost.h"
+#include "scheduler/planner/search/proportional_split.h"
 #include "scheduler/planner/search/searcher.h"
-#include "scheduler/planner/search/uneven.h"
 #include "scheduler/planner/searchers/baselines.h"
 #include "scheduler/planner/searchers/searcher_list.h"
 #include "strategy/machine_text.h"
@@ -61,7 +61,7 @@ class Steps {
 
   // Each with the synchronization that suits it best.
   Nanos Best(absl::Span<const Strategy> strategies) {
-    planner::Found best;
+    planner::Score best;
     for (Strategy strategy : strategies) {
       const auto found = pricer_.PriceBest(&strategy);
       CHECK(found.ok()) << found.status();
@@ -85,7 +85,7 @@ class Steps {
   const OpGraph& graph_;
   const Machine& machine_;
   const planner::CostModel& costs_;
-  planner::Pricer pricer_;
+  planner::StrategyEvaluator pricer_;
 };
 
 std::string RowOf(const Load& load, const Machine& machine, uint64_t proposals) {

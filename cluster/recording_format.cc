@@ -20,7 +20,7 @@ constexpr size_t kWordsOfABuffer = 8;
 
 uint32_t Low(uint64_t x) { return static_cast<uint32_t>(x); }
 uint32_t High(uint64_t x) { return static_cast<uint32_t>(x >> 32); }
-uint64_t Join(LeafRange halves) { return uint64_t{halves.end} << 32 | halves.begin; }
+uint64_t Join(MicroBatchRange halves) { return uint64_t{halves.end} << 32 | halves.begin; }
 
 // The scheduler compares arithmetics and nothing else: 32 bits that stand for one serve as well.
 constexpr char kRecordedArithmetic[] = "recorded arithmetic ";

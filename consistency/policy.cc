@@ -6,9 +6,9 @@ Policy::AnyGate Policy::MakeGate(const PolicyTraits& traits, uint32_t bucket_cou
                                  uint32_t leaf_count, ShardSeat seat) {
   switch (traits.gate) {
     case Gate::kRounds:
-      return SnapshotRounds(traits.adopts() ? SnapshotRounds::Complete::kAllLeaves
-                                            : SnapshotRounds::Complete::kAllMembers,
-                            bucket_count, leaf_count, /*fetches=*/traits.tree());
+      return RoundGate(
+          traits.adopts() ? RoundGate::Complete::kAllLeaves : RoundGate::Complete::kAllMembers,
+          bucket_count, leaf_count, /*fetches=*/traits.tree());
     case Gate::kSubscribed:
       return SubscribedGate(traits.bound);
     case Gate::kDynamic:
@@ -16,11 +16,11 @@ Policy::AnyGate Policy::MakeGate(const PolicyTraits& traits, uint32_t bucket_cou
     case Gate::kSampled:
       return SampledGate(traits);
     case Gate::kBatched:
-      return BatchedUpdates(traits, bucket_count);
+      return BatchGate(traits, bucket_count);
     case Gate::kValue:
       return ValueGate(traits.value);
     case Gate::kBackup:
-      return BackupRounds(traits.spare, seat, bucket_count);
+      return BackupGate(traits.spare, seat, bucket_count);
     case Gate::kBounded:
       break;
   }
@@ -50,27 +50,27 @@ Actions Policy::OnDrain() {
   return std::visit([](auto& gate) { return gate.OnDrain(); }, gate_);
 }
 Actions Policy::OnHeld(ShardId from, WorkerId worker, Clock clock) {
-  auto* gate = std::get_if<BackupRounds>(&gate_);
+  auto* gate = std::get_if<BackupGate>(&gate_);
   return gate != nullptr ? gate->OnHeld(from, worker, clock) : Actions{};
 }
 Actions Policy::OnChosen(Clock clock, absl::Span<const WorkerId> workers) {
-  auto* gate = std::get_if<BackupRounds>(&gate_);
+  auto* gate = std::get_if<BackupGate>(&gate_);
   return gate != nullptr ? gate->OnChosen(clock, workers) : Actions{};
 }
 Actions Policy::OnFetched(Clock clock) {
-  auto* gate = std::get_if<SnapshotRounds>(&gate_);
+  auto* gate = std::get_if<RoundGate>(&gate_);
   return gate != nullptr ? gate->OnFetched(clock) : Actions{};
 }
 Actions Policy::OnRestart(Clock start) {
-  auto* gate = std::get_if<SnapshotRounds>(&gate_);
+  auto* gate = std::get_if<RoundGate>(&gate_);
   return gate != nullptr ? gate->OnRestart(start) : Actions{};
 }
 bool Policy::fetching() const {
-  const auto* gate = std::get_if<SnapshotRounds>(&gate_);
+  const auto* gate = std::get_if<RoundGate>(&gate_);
   return gate != nullptr && gate->fetching();
 }
 absl::Span<const WorkerId> Policy::chosen() const {
-  const auto* gate = std::get_if<BackupRounds>(&gate_);
+  const auto* gate = std::get_if<BackupGate>(&gate_);
   return gate != nullptr ? gate->chosen() : absl::Span<const WorkerId>();
 }
 const ClockTable& Policy::clocks() const {

@@ -12,12 +12,12 @@
 #include "consistency/action.h"
 #include "consistency/catalogue.h"
 #include "consistency/clock_table.h"
-#include "consistency/gates/backup_rounds.h"
-#include "consistency/gates/batched_updates.h"
+#include "consistency/gates/backup_gate.h"
+#include "consistency/gates/batch_gate.h"
 #include "consistency/gates/bounded_gate.h"
 #include "consistency/gates/dynamic_gate.h"
+#include "consistency/gates/round_gate.h"
 #include "consistency/gates/sampled_gate.h"
-#include "consistency/gates/snapshot_rounds.h"
 #include "consistency/gates/subscribed_gate.h"
 #include "consistency/gates/value_gate.h"
 #include "consistency/traits.h"
@@ -69,8 +69,8 @@ class Policy {
   void AddTo(Fingerprint* f) const;
 
  private:
-  using AnyGate = std::variant<SnapshotRounds, BoundedGate, SubscribedGate, DynamicGate,
-                               SampledGate, BatchedUpdates, ValueGate, BackupRounds>;
+  using AnyGate = std::variant<RoundGate, BoundedGate, SubscribedGate, DynamicGate, SampledGate,
+                               BatchGate, ValueGate, BackupGate>;
   static AnyGate MakeGate(const PolicyTraits& traits, uint32_t bucket_count, uint32_t leaf_count,
                           ShardSeat seat);
 

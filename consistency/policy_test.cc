@@ -16,7 +16,7 @@ Policy Make(std::string_view spec, uint32_t members, uint32_t buckets = 1, uint3
   return policy;
 }
 
-PushEvent Push(uint32_t worker, Clock clock, LeafRange leaves, uint64_t ticket,
+PushEvent Push(uint32_t worker, Clock clock, MicroBatchRange leaves, uint64_t ticket,
                uint32_t bucket = 0) {
   return {.worker = WorkerId{worker},
           .clock = clock,

@@ -30,7 +30,7 @@ double StepTime(const std::vector<double>& sample_ns, const std::vector<uint32_t
 // How many leaves each rank computes by the newest shares, adopted ones included.
 std::vector<uint32_t> LeavesNow(const wire::Roster& roster, uint32_t leaf_count) {
   const Clock newest = roster.shares.empty() ? 0 : roster.shares.back().from;
-  const std::vector<LeafRange> ranges = wire::LeafRanges(roster, newest, leaf_count);
+  const std::vector<MicroBatchRange> ranges = wire::LeafRanges(roster, newest, leaf_count);
   std::vector<uint32_t> leaves(ranges.size(), 0);
   for (const wire::Member& member : roster.workers) {
     leaves[Index(member.worker)] = ranges[Index(member.worker)].size();

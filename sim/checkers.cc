@@ -15,7 +15,7 @@ using wire::MessageType;
 
 std::string Where(const server::Shard& shard) { return absl::StrCat("shard ", Index(shard.id())); }
 
-bool Overlap(LeafRange a, LeafRange b) { return a.begin < b.end && b.begin < a.end; }
+bool Overlap(MicroBatchRange a, MicroBatchRange b) { return a.begin < b.end && b.begin < a.end; }
 
 uint64_t TotalApplied(const std::vector<server::CountStore::Count>& counts) {
   uint64_t total = 0;

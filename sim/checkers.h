@@ -93,7 +93,7 @@ class Checkers {
     uint64_t last_read = 0;     // version of the values that it read last
   };
   struct Pending {
-    LeafRange leaves;
+    MicroBatchRange leaves;
     WorkerId worker{};
     Epoch admitted = 0;
     int64_t delta = 0;
@@ -116,7 +116,7 @@ class Checkers {
     Clock clock = kNoClock;
     uint32_t pushes = 0;
     uint32_t bucket = 0;
-    LeafRange leaves;
+    MicroBatchRange leaves;
     int64_t delta = 0;
     wire::Roster roster;
   };

@@ -51,7 +51,7 @@ class ShardCheckersTest : public testing::Test {
     roster.body = wire::Roster{
         .workers = {{.worker = WorkerId{0}, .admitted = 1}, {.worker = WorkerId{1}, .admitted = 1}},
         .worker_count = 2};
-    Feed(roster);
+    MiniBatch(roster);
   }
 
   Message Make(MessageType type, uint32_t worker, Clock clock) {
@@ -73,7 +73,7 @@ class ShardCheckersTest : public testing::Test {
     push.payload = {Buffer::CopyOf(&delta, sizeof(delta))};
     return push;
   }
-  void Feed(const Message& message) {
+  void MiniBatch(const Message& message) {
     wire::Outbox outbox;
     checkers_.BeforeShard(shard_, message);
     shard_.OnMessage(0, message, &outbox);
@@ -87,20 +87,20 @@ class ShardCheckersTest : public testing::Test {
 };
 
 TEST_F(ShardCheckersTest, AnHonestStepPasses) {
-  Feed(Make(MessageType::kPull, 0, 0));
-  Feed(Push(0, 0, 7));
-  Feed(Push(0, 0, 7));  // twice: dropped by the shard
-  Feed(Make(MessageType::kClock, 0, 1));
-  Feed(Make(MessageType::kPull, 0, 1));
+  MiniBatch(Make(MessageType::kPull, 0, 0));
+  MiniBatch(Push(0, 0, 7));
+  MiniBatch(Push(0, 0, 7));  // twice: dropped by the shard
+  MiniBatch(Make(MessageType::kClock, 0, 1));
+  MiniBatch(Make(MessageType::kPull, 0, 1));
   EXPECT_EQ(Verdict(), "ok");
   EXPECT_THAT(checkers_.read_lags(), ::testing::ElementsAre(1, 1));
 }
 
 TEST_F(ShardCheckersTest, AnUpdateThatIsAppliedTwiceIsCaught) {
-  Feed(Push(0, 0, 7));
+  MiniBatch(Push(0, 0, 7));
   wire::Outbox outbox;
   shard_.OnMessage(0, Push(1, 0, 7), &outbox);  // behind the checkers' back
-  Feed(Make(MessageType::kPull, 0, 0));
+  MiniBatch(Make(MessageType::kPull, 0, 0));
   EXPECT_THAT(Verdict(), HasSubstr("S6"));
 }
 
@@ -135,8 +135,8 @@ TEST_F(ShardCheckersTest, AnAnswerFromTheBlockBeforeIsCaught) {
 }
 
 TEST_F(ShardCheckersTest, AClockThatOvertakesItsUpdateIsCaught) {
-  Feed(Make(MessageType::kClock, 0, 1));  // says that no push belongs to it
-  Feed(Make(MessageType::kPull, 0, 1));
+  MiniBatch(Make(MessageType::kClock, 0, 1));  // says that no push belongs to it
+  MiniBatch(Make(MessageType::kPull, 0, 1));
   EXPECT_THAT(Verdict(), HasSubstr("S2"));
 }
 

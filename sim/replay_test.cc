@@ -39,7 +39,7 @@ ReplayDevice MakeDevice(WorkerId worker) {
     }
     if (!command.wants_event) return;
     worker::DeviceEvent event = {.run = command.run, .instruction = command.instruction};
-    if (command.what.op == worker::Op::kCollect) {
+    if (command.what.op == worker::OpCode::kCollect) {
       const auto value = static_cast<int64_t>(state >> 40);
       event.frames = {Buffer::CopyOf(&value, sizeof(value))};
       event.samples = command.what.node.size();

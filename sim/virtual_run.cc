@@ -271,7 +271,7 @@ double VirtualRun::LimitOf(const Message& message) const {
 void VirtualRun::RunCommands(uint32_t index) {
   Worker& worker = workers_[index];
   for (const worker::DeviceCommand& command : commands_) {
-    if (command.what.op == worker::Op::kForward &&
+    if (command.what.op == worker::OpCode::kForward &&
         stragglers_.Fails(WorkerId{index}, command.clock, worker.started_with)) {
       Fail(index);
       break;
@@ -307,7 +307,7 @@ worker::DeviceEvent VirtualRun::AnswerOf(uint32_t index, const worker::DeviceCom
     event = std::move(answers_.front());
     answers_.clear();
   } else {
-    if (command.what.op == worker::Op::kCollect) event.samples = command.what.node.size();
+    if (command.what.op == worker::OpCode::kCollect) event.samples = command.what.node.size();
     event.trained_samples = std::exchange(worker.samples, 0);
   }
   event.compute_ns = std::exchange(worker.compute, 0);
@@ -316,7 +316,7 @@ worker::DeviceEvent VirtualRun::AnswerOf(uint32_t index, const worker::DeviceCom
 
 // An iteration's time is charged to its first operator, shared out over its leaves.
 Nanos VirtualRun::CostOf(uint32_t index, const worker::DeviceCommand& command) {
-  if (command.what.op != worker::Op::kForward || command.what.index != 0) return 0;
+  if (command.what.op != worker::OpCode::kForward || command.what.index != 0) return 0;
   const double share =
       static_cast<double>(factory_.shape().leaf_count) / static_cast<double>(options_.workers);
   const double iterations = command.what.part.size() / share;

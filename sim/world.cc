@@ -473,15 +473,15 @@ void World::RunDevice(uint32_t index) {
 
 void World::RunCommand(Slot* slot, const worker::DeviceCommand& command) {
   slot->loaded.resize(factory_->worker_layout().shard_count(), kNoClock);
-  const bool load_all = command.what.op == worker::Op::kLoad && command.what.all;
+  const bool load_all = command.what.op == worker::OpCode::kLoad && command.what.all;
   if (mutant_ == WorldMutant::kNoReload && load_all) return;
   if (load_all) {
     slot->loaded.assign(slot->loaded.size(), command.clock);
-  } else if (command.what.op == worker::Op::kLoad) {
+  } else if (command.what.op == worker::OpCode::kLoad) {
     slot->loaded[Index(command.what.shard)] = command.clock;
   }
   const bool uses =
-      command.what.op == worker::Op::kForward || command.what.op == worker::Op::kBackward;
+      command.what.op == worker::OpCode::kForward || command.what.op == worker::OpCode::kBackward;
   if (uses && !factory_->shape().policy.keeps_parameters()) CheckLoaded(*slot, command);
 }
 
@@ -499,7 +499,7 @@ void World::CheckLoaded(const Slot& slot, const worker::DeviceCommand& command) 
 
 worker::DeviceEvent World::Answer(const Slot& slot, const worker::DeviceCommand& command) const {
   worker::DeviceEvent event = {.run = command.run, .instruction = command.instruction};
-  if (command.what.op == worker::Op::kCollect) {
+  if (command.what.op == worker::OpCode::kCollect) {
     const int64_t delta = DeltaFor(slot, command);
     event.frames = {Buffer::CopyOf(&delta, sizeof(delta))};
     event.samples = command.what.node.size();

@@ -25,7 +25,7 @@ struct TransportStats {
   uint64_t sent_messages = 0;
   BytesByCause sent;
   uint64_t shared_bytes = 0;       // of `sent`: through memory shared with the receiver
-  uint64_t streamed_messages = 0;  // of sent_messages: by streams (transport/tcp/stream_links.h)
+  uint64_t streamed_messages = 0;  // of sent_messages: by streams (transport/tcp/tcp_links.h)
   uint64_t received_messages = 0;
   BytesByCause received;           // without handshakes
   uint64_t rejected_messages = 0;  // malformed, wrong session, or from an unknown sender

@@ -12,7 +12,7 @@
 #include "base/steady_clock.h"
 #include "gtest/gtest.h"
 #include "transport/inproc_transport.h"
-#include "transport/node/zmq_transport.h"
+#include "transport/node/node_transport.h"
 
 namespace soapstone::transport {
 namespace {

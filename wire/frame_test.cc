@@ -238,7 +238,8 @@ TEST(FrameTest, RefusesClocksOutOfRange) {
 }
 
 TEST(FrameTest, RefusesLeavesOutOfRange) {
-  for (LeafRange leaves : {LeafRange{3, 3}, LeafRange{4, 3}, LeafRange{0, 10}}) {
+  for (MicroBatchRange leaves :
+       {MicroBatchRange{3, 3}, MicroBatchRange{4, 3}, MicroBatchRange{0, 10}}) {
     Message message = Example(MessageType::kPush, {});
     message.leaves = leaves;
     ExpectRefused(message);

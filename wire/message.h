@@ -272,7 +272,7 @@ struct Message {
   WorkerId worker{};
   Clock clock = kNoClock;
   BucketId bucket{};
-  LeafRange leaves;            // push: which micro-batches are summed in the payload
+  MicroBatchRange leaves;      // push: which micro-batches are summed in the payload
   uint32_t leaf_count = 0;     // push: M
   uint64_t samples = 0;        // push: samples summed in the payload
   uint64_t batch_samples = 0;  // push: samples of the whole global batch at this clock

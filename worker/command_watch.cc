@@ -12,7 +12,7 @@ constexpr int64_t kHungFloors = 4, kHungFloorsUnknown = 12;
 
 }  // namespace
 
-void CommandWatch::Begin(Nanos now, Op op, uint32_t index) {
+void CommandWatch::Begin(Nanos now, OpCode op, uint32_t index) {
   in_hand_ = Key(op, index);
   since_ = now;
   left_out_ns_ = 0;
@@ -68,7 +68,7 @@ std::optional<Overdue> CommandWatch::Look(Nanos now, uint64_t waiting) {
   const Nanos floors =
       (overdue.taken && overdue.median_ns < 0 ? kHungFloorsUnknown : kHungFloors) * floor_ns_;
   overdue.hung = overdue.for_ns > std::max(floors, kHungMedians * median) &&
-                 !(overdue.taken && overdue.op == Op::kEvaluate);
+                 !(overdue.taken && overdue.op == OpCode::kEvaluate);
   if (overdue.hung) return overdue;
   if (overdue.for_ns <= std::max(floor_ns_, kSlowMedians * median) || said_slow_) {
     return std::nullopt;
@@ -77,33 +77,33 @@ std::optional<Overdue> CommandWatch::Look(Nanos now, uint64_t waiting) {
   return overdue;
 }
 
-const char* OpName(Op op) {
+const char* OpName(OpCode op) {
   switch (op) {
-    case Op::kKeys:
+    case OpCode::kKeys:
       return "keys";
-    case Op::kPull:
+    case OpCode::kPull:
       return "pull";
-    case Op::kLoad:
+    case OpCode::kLoad:
       return "load";
-    case Op::kForward:
+    case OpCode::kForward:
       return "forward";
-    case Op::kBackward:
+    case OpCode::kBackward:
       return "backward";
-    case Op::kCollect:
+    case OpCode::kCollect:
       return "collect";
-    case Op::kPush:
+    case OpCode::kPush:
       return "push";
-    case Op::kClock:
+    case OpCode::kClock:
       return "clock";
-    case Op::kAhead:
+    case OpCode::kPrefetch:
       return "ahead";
-    case Op::kUpdate:
+    case OpCode::kUpdate:
       return "update";
-    case Op::kElastic:
+    case OpCode::kElastic:
       return "elastic";
-    case Op::kDelta:
+    case OpCode::kDelta:
       return "delta";
-    case Op::kEvaluate:
+    case OpCode::kEvaluate:
       return "evaluate";
   }
   return "unknown";

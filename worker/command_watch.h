@@ -24,7 +24,7 @@
 namespace soapstone::worker {
 
 struct Overdue {
-  Op op{};
+  OpCode op{};
   uint32_t index = 0;    // of the operator, for kForward and kBackward
   bool taken = true;     // false: commands wait, and the device takes none; op, index are unset
   bool hung = false;     // else slow
@@ -38,7 +38,7 @@ class CommandWatch {
   CommandWatch(Nanos floor_ns, Nanos look_every_ns)
       : floor_ns_(floor_ns), look_every_ns_(look_every_ns) {}
 
-  void Begin(Nanos now, Op op, uint32_t index);
+  void Begin(Nanos now, OpCode op, uint32_t index);
   void End(Nanos now);
   // The command in hand rests, as a straggler model told it to: that is not its work.
   void BeginRest(Nanos now) { rest_since_ = now; }
@@ -54,7 +54,7 @@ class CommandWatch {
     std::array<Nanos, kKept> last{};
     size_t count = 0;  // ever
   };
-  using Key = std::pair<Op, uint32_t>;
+  using Key = std::pair<OpCode, uint32_t>;
   Nanos MedianOf(const Key& key) const;  // -1: not known
 
   Nanos floor_ns_;
@@ -69,6 +69,6 @@ class CommandWatch {
 };
 
 // "forward of operator 3": where the caller knows no better name.
-const char* OpName(Op op);
+const char* OpName(OpCode op);
 
 }  // namespace soapstone::worker

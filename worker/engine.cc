@@ -20,11 +20,12 @@ constexpr size_t kLagBuckets = 64;
 // ends with them, or the device has to wait after them unless what is to be loaded is here.
 bool WantsEvent(const Program& program, uint32_t index) {
   const auto& instructions = program.instructions;
-  const Op op = instructions[index].op;
-  if (op == Op::kForward && index + 1 < instructions.size()) {
-    return instructions[index + 1].op == Op::kLoad;
+  const OpCode op = instructions[index].op;
+  if (op == OpCode::kForward && index + 1 < instructions.size()) {
+    return instructions[index + 1].op == OpCode::kLoad;
   }
-  return op == Op::kCollect || op == Op::kUpdate || op == Op::kEvaluate || op == Op::kKeys;
+  return op == OpCode::kCollect || op == OpCode::kUpdate || op == OpCode::kEvaluate ||
+         op == OpCode::kKeys;
 }
 
 void CountLag(Clock lag, std::vector<uint64_t>* lags) {
@@ -261,15 +262,15 @@ void Engine::OnDevice(Nanos now, DeviceEvent event, EngineOutput out) {
   progress_.injected_ns += event.injected_ns;
   if (event.not_finite.updates > 0 && !TakeNotFinite(event, run->clock, out)) return;
   const uint32_t instruction = event.instruction;
-  const Op op = run->program().instructions[instruction].op;
-  if (op == Op::kForward) {
+  const OpCode op = run->program().instructions[instruction].op;
+  if (op == OpCode::kForward) {
     // The load behind it is next.
     if (!run->ready.issued(instruction + 1)) run->idle_since = now;
-  } else if (op == Op::kEvaluate) {
+  } else if (op == OpCode::kEvaluate) {
     Message message = ToScheduler(MessageType::kEvaluated);
     message.body = wire::Evaluation{event.samples, event.correct, event.loss_sum};
     out.outbox->Send(std::move(message));
-  } else if (op == Op::kKeys) {
+  } else if (op == OpCode::kKeys) {
     run->keys = std::move(event.frames);
   } else {
     run->collected[instruction] = std::move(event);
@@ -306,7 +307,7 @@ void Engine::BeginNext(Nanos now, EngineOutput out) {
     return;
   }
   if (at_exchange_) {
-    const LeafRange rank = {Index(options_.id), Index(options_.id) + 1};
+    const MicroBatchRange rank = {Index(options_.id), Index(options_.id) + 1};
     Begin(now,
           std::make_shared<Program>(elastic ? BuildExchange(inputs, rank)
                                             : BuildDeltaPush(inputs, rank)),
@@ -457,16 +458,16 @@ void Engine::IssueOne(Nanos now, Run* run, uint32_t index, EngineOutput out) {
   if (!IsDeviceOp(instruction.op)) {
     // Of pulls that are sent in turn the first one's time, which Begin has set, counts.
     const uint32_t shard = Index(instruction.shard);
-    if (instruction.op == Op::kPull && !options_.policy.ordered_reads()) run->idle_since = now;
-    if (instruction.op == Op::kPull) NotePull(now, run, instruction.shard, out);
-    if (instruction.op == Op::kPull && IsComing(*run, instruction.shard)) {
+    if (instruction.op == OpCode::kPull && !options_.policy.ordered_reads()) run->idle_since = now;
+    if (instruction.op == OpCode::kPull) NotePull(now, run, instruction.shard, out);
+    if (instruction.op == OpCode::kPull && IsComing(*run, instruction.shard)) {
       if (shard >= early_.size() || early_[shard].clock != run->shard_clock) return;
       TakeReply(run, instruction.shard, early_[shard]);
       early_[shard] = {};
       run->ready.Satisfy(index);
       return;
     }
-    const bool ahead = instruction.op == Op::kAhead;
+    const bool ahead = instruction.op == OpCode::kPrefetch;
     // After the last clock there are final pulls only.
     if (ahead && run->clock + 1 >= options_.total_clocks) return run->ready.Satisfy(index);
     if (ahead) {
@@ -474,11 +475,11 @@ void Engine::IssueOne(Nanos now, Run* run, uint32_t index, EngineOutput out) {
       asked_[shard] = run->shard_clock + 1;
     }
     out.outbox->Send(MessageFor(run, index));
-    if (instruction.op != Op::kPull) run->ready.Satisfy(index);
+    if (instruction.op != OpCode::kPull) run->ready.Satisfy(index);
     return;
   }
   out.commands->push_back(CommandFor(*run, index));
-  const bool load = instruction.op == Op::kLoad || instruction.op == Op::kElastic;
+  const bool load = instruction.op == OpCode::kLoad || instruction.op == OpCode::kElastic;
   if (load && run->program().kind != Program::Kind::kAdopt) NoteLoad(now, run);
   if (!WantsEvent(run->program(), index)) run->ready.Satisfy(index);
 }
@@ -500,26 +501,27 @@ DeviceCommand Engine::CommandFor(const Run& run, uint32_t index) const {
                            .tree_sum = options_.policy.fixed_tree,
                            .first_part = instruction.first_part,
                            .last_part = instruction.last_part};
-  if (instruction.op == Op::kKeys) {
+  if (instruction.op == OpCode::kKeys) {
     const std::vector<Instruction>& instructions = run.program().instructions;
     const auto is_keys = [&](uint32_t i) {
-      return i < instructions.size() && instructions[i].op == Op::kKeys;
+      return i < instructions.size() && instructions[i].op == OpCode::kKeys;
     };
     command.first_part = index == 0;
     command.last_part = !is_keys(index + 1);
   }
-  if (instruction.op == Op::kElastic) command.frames = run.replies;
-  if (instruction.op == Op::kLoad && instruction.all) {
+  if (instruction.op == OpCode::kElastic) command.frames = run.replies;
+  if (instruction.op == OpCode::kLoad && instruction.all) {
     command.frames = run.program().kind == Program::Kind::kAdopt ? former_ : run.replies;
-  } else if (instruction.op == Op::kLoad) {
+  } else if (instruction.op == OpCode::kLoad) {
     command.frames.resize(run.replies.size());
     command.frames[Index(instruction.shard)] = run.replies[Index(instruction.shard)];
   }
-  if (instruction.op == Op::kLoad && options_.policy.exchange == consistency::Exchange::kDelta) {
+  if (instruction.op == OpCode::kLoad &&
+      options_.policy.exchange == consistency::Exchange::kDelta) {
     command.starts_round = true;
     command.fresh_momentum = options_.policy.fresh_momentum;
   }
-  if (instruction.op == Op::kElastic) {
+  if (instruction.op == OpCode::kElastic) {
     // alpha = beta / P (Zhang et al., NIPS 2015), with the P there is now.
     const size_t replicas = ActiveWorkers(*roster_, run.shard_clock).size();
     command.alpha = options_.policy.beta / static_cast<double>(std::max<size_t>(replicas, 1));
@@ -537,7 +539,7 @@ Message Engine::MessageFor(Run* run, uint32_t index) {
   message.clock = run->shard_clock;
   message.priority = options_.layout->stage(instruction.shard);
   switch (instruction.op) {
-    case Op::kPull:
+    case OpCode::kPull:
       message.type = MessageType::kPull;
       message.final = run->final;
       if (!run->keys.empty()) {
@@ -547,11 +549,11 @@ Message Engine::MessageFor(Run* run, uint32_t index) {
         message.payload.assign(first, first + static_cast<ptrdiff_t>(tables));
       }
       break;
-    case Op::kAhead:
+    case OpCode::kPrefetch:
       message.type = MessageType::kPull;
       message.clock = run->shard_clock + 1;
       break;
-    case Op::kPush: {
+    case OpCode::kPush: {
       message.type = MessageType::kPush;
       message.bucket = instruction.bucket;
       message.leaves = instruction.node;

@@ -89,7 +89,7 @@ class EngineTest : public ::testing::Test {
   std::optional<Engine> engine_;
   wire::Outbox out_;
   std::vector<DeviceCommand> commands_;
-  std::vector<Op> seen_;
+  std::vector<OpCode> seen_;
 };
 
 TEST_F(EngineTest, NothingIsComputedBeforeAllShardsHaveAnswered) {
@@ -168,7 +168,7 @@ TEST_F(EngineTest, RowsMustBeThoseAskedFor) {
     commands_.clear();
     Start("async", 1, 3);
     ASSERT_EQ(commands_.size(), 1u);
-    EXPECT_EQ(commands_[0].what.op, Op::kKeys);
+    EXPECT_EQ(commands_[0].what.op, OpCode::kKeys);
     engine_->OnDevice(now_, {.run = commands_[0].run, .frames = {keys}}, {&out_, &commands_});
     EXPECT_EQ(out_.messages.back().payload.size(), 1u);
     Message reply;
@@ -272,7 +272,7 @@ TEST_F(EngineTest, LeavesOfALostWorkerAreRecomputedInTheStepInHand) {
   RunDevice();
   ASSERT_EQ(Sent(MessageType::kPush), 2u);
   EXPECT_EQ(out_.messages[0].clock, 0);
-  EXPECT_EQ(out_.messages[0].leaves, (LeafRange{1, 2}));
+  EXPECT_EQ(out_.messages[0].leaves, (MicroBatchRange{1, 2}));
 }
 
 TEST_F(EngineTest, SspDoesNotGoBackForALostWorker) {
@@ -304,12 +304,12 @@ TEST_F(EngineTest, ElasticAveragingExchangesEveryTauSteps) {
   Reply(0, 0, 0);  // the initial pull
   Reply(1, 0, 0);
   RunDevice();
-  EXPECT_EQ(std::count(seen_.begin(), seen_.end(), Op::kUpdate), 2);
+  EXPECT_EQ(std::count(seen_.begin(), seen_.end(), OpCode::kUpdate), 2);
   EXPECT_EQ(engine_->clock(), 2);
   Reply(0, 0, 0);  // the exchange of round 0
   Reply(1, 0, 0);
   RunDevice();
-  EXPECT_EQ(std::count(seen_.begin(), seen_.end(), Op::kElastic), 1);
+  EXPECT_EQ(std::count(seen_.begin(), seen_.end(), OpCode::kElastic), 1);
   EXPECT_EQ(Sent(MessageType::kPush), 2u);
   EXPECT_EQ(engine_->clock(), 4);
 }
@@ -351,7 +351,7 @@ class StagedEngineTest : public EngineTest {
     ops_ = {{{ParamId{0}}}, {{ParamId{1}}}};
   }
 
-  size_t Ordered(Op op) const {
+  size_t Ordered(OpCode op) const {
     return static_cast<size_t>(
         std::count_if(commands_.begin(), commands_.end(),
                       [&](const DeviceCommand& command) { return command.what.op == op; }));
@@ -375,13 +375,13 @@ TEST_F(StagedEngineTest, TheFirstLayerRunsForwardOnTheFirstShardsReply) {
   Reply(1, 0, 0);
   EXPECT_TRUE(commands_.empty());
   Reply(0, 0, 0);
-  EXPECT_EQ(Ordered(Op::kForward), 2u);
+  EXPECT_EQ(Ordered(OpCode::kForward), 2u);
   commands_.clear();
   Start("bsp", 1, 5);
   Reply(0, 0, 0);
-  EXPECT_EQ(Ordered(Op::kLoad), 1u);
-  EXPECT_EQ(Ordered(Op::kForward), 1u);
-  EXPECT_EQ(Ordered(Op::kBackward), 0u);
+  EXPECT_EQ(Ordered(OpCode::kLoad), 1u);
+  EXPECT_EQ(Ordered(OpCode::kForward), 1u);
+  EXPECT_EQ(Ordered(OpCode::kBackward), 0u);
 }
 
 TEST_F(StagedEngineTest, TheNextValuesAreAskedForWhileEarlierLayersRunBackward) {
@@ -391,7 +391,7 @@ TEST_F(StagedEngineTest, TheNextValuesAreAskedForWhileEarlierLayersRunBackward) 
   Reply(1, 0, 0);
   // The device hands over the last layer's gradient first.
   for (const DeviceCommand& command : commands_) {
-    if (command.what.op != Op::kCollect || command.what.shard != ShardId{1}) continue;
+    if (command.what.op != OpCode::kCollect || command.what.shard != ShardId{1}) continue;
     engine_->OnDevice(now_, {.run = command.run, .instruction = command.instruction, .samples = 1},
                       {&out_, &commands_});
     break;
@@ -425,12 +425,12 @@ TEST_F(StagedEngineTest, AReplyBeforeTheStepItIsForIsKept) {
     if (!command.wants_event) continue;
     engine_->OnDevice(now_, {.run = command.run, .instruction = command.instruction, .samples = 1},
                       {&out_, &commands_});
-    if (command.what.op == Op::kCollect && command.what.shard == ShardId{1}) Reply(1, 1, 1);
+    if (command.what.op == OpCode::kCollect && command.what.shard == ShardId{1}) Reply(1, 1, 1);
   }
   EXPECT_EQ(engine_->clock(), 1);
   EXPECT_TRUE(commands_.empty());
   Reply(0, 1, 1);
-  EXPECT_EQ(Ordered(Op::kLoad), 2u);
+  EXPECT_EQ(Ordered(OpCode::kLoad), 2u);
 }
 
 TEST_F(StagedEngineTest, NothingIsAskedForAfterTheLastClock) {
@@ -485,19 +485,19 @@ TEST_F(StagedEngineTest, LeavesOfALostWorkerNeedTheFormerParametersAgain) {
   seen_.clear();
   LoseWorker1();
   ASSERT_FALSE(commands_.empty());
-  EXPECT_EQ(commands_.front().what.op, Op::kLoad);
+  EXPECT_EQ(commands_.front().what.op, OpCode::kLoad);
   EXPECT_TRUE(commands_.front().what.all);
   EXPECT_EQ(commands_.front().clock, 0);
   // Step 1 begins anew behind them.
-  EXPECT_EQ(commands_.back().what.op, Op::kForward);
+  EXPECT_EQ(commands_.back().what.op, OpCode::kForward);
   EXPECT_EQ(commands_.back().clock, 1);
   RunDevice();
-  EXPECT_EQ(seen_,
-            (std::vector<Op>{Op::kLoad, Op::kForward, Op::kForward, Op::kBackward, Op::kCollect,
-                             Op::kBackward, Op::kCollect, Op::kLoad, Op::kForward}));
+  EXPECT_EQ(seen_, (std::vector<OpCode>{OpCode::kLoad, OpCode::kForward, OpCode::kForward,
+                                        OpCode::kBackward, OpCode::kCollect, OpCode::kBackward,
+                                        OpCode::kCollect, OpCode::kLoad, OpCode::kForward}));
   ASSERT_EQ(Sent(MessageType::kPush), 2u);
   EXPECT_EQ(out_.messages[0].clock, 0);
-  EXPECT_EQ(out_.messages[0].leaves, (LeafRange{1, 2}));
+  EXPECT_EQ(out_.messages[0].leaves, (MicroBatchRange{1, 2}));
   Reply(1, 1, 1);
   RunDevice();
   EXPECT_EQ(engine_->clock(), 2);
@@ -508,9 +508,9 @@ TEST_F(StagedEngineTest, TheFormerParametersAreStillLoadedBeforeTheFirstReply) {
   Reply(1, 1, 1);
   LoseWorker1();
   ASSERT_FALSE(commands_.empty());
-  EXPECT_EQ(commands_.front().what.op, Op::kForward);
+  EXPECT_EQ(commands_.front().what.op, OpCode::kForward);
   EXPECT_EQ(commands_.front().clock, 0);
-  EXPECT_EQ(Ordered(Op::kLoad), 0u);
+  EXPECT_EQ(Ordered(OpCode::kLoad), 0u);
 }
 
 TEST_F(StagedEngineTest, AnswersOfTheDeviceToTheStepBeforeItBeganAnewAreNobodys) {

@@ -31,7 +31,7 @@ size_t EvaluationBatch(const models::Graph& graph) {
 }
 
 // A device's, which takes long to make, holds a gradient on its way, the next and one more.
-BufferPool MakePool(const models::Graph& graph, const models::Replica& replica) {
+BufferPool MakePool(const models::Graph& graph, const models::GraphRunner& replica) {
   if (!replica.on_device()) return BufferPool();
   size_t bytes = 0;
   for (const ParamSpec& param : graph.params()) bytes += param.elements() * sizeof(float);
@@ -49,7 +49,7 @@ std::vector<OpOutline> OutlineOf(const models::Graph& graph) {
 absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(ExecutorOptions options) {
   if (options.replica == nullptr) {
     SOAP_ASSIGN_OR_RETURN(options.replica,
-                          models::Replica::Create(options.graph, {.seed = options.seed}));
+                          models::GraphRunner::Create(options.graph, {.seed = options.seed}));
   }
   return std::unique_ptr<Executor>(new Executor(std::move(options)));
 }
@@ -108,29 +108,29 @@ void Executor::Run(const DeviceCommand& command, std::vector<DeviceEvent>* event
   const Nanos begin = options_.now();
   DeviceEvent event = {.run = command.run, .instruction = command.instruction};
   switch (command.what.op) {
-    case Op::kLoad:
+    case OpCode::kLoad:
       Load(command);
       break;
-    case Op::kForward:
+    case OpCode::kForward:
       Forward(command);
       break;
-    case Op::kBackward:
+    case OpCode::kBackward:
       Backward(command);
       break;
-    case Op::kCollect:
+    case OpCode::kCollect:
       event.frames = Collect(command);
       event.samples = node_samples_;
       break;
-    case Op::kUpdate:
+    case OpCode::kUpdate:
       Update(command);
       break;
-    case Op::kElastic:
+    case OpCode::kElastic:
       Elastic(command);
       break;
-    case Op::kDelta:
+    case OpCode::kDelta:
       Delta();
       break;
-    case Op::kEvaluate:
+    case OpCode::kEvaluate:
       event = Evaluate();
       event.run = command.run;
       event.instruction = command.instruction;
@@ -143,7 +143,7 @@ void Executor::Run(const DeviceCommand& command, std::vector<DeviceEvent>* event
   TakeLoss();
   event.not_finite = std::exchange(not_finite_, {});
   event.trained_samples = std::exchange(trained_samples_, 0);
-  if (command.what.op != Op::kEvaluate) event.loss_sum = std::exchange(loss_sum_, 0.0);
+  if (command.what.op != OpCode::kEvaluate) event.loss_sum = std::exchange(loss_sum_, 0.0);
   event.compute_ns = std::exchange(compute_ns_, 0);
   events->push_back(std::move(event));
 }

@@ -1,4 +1,4 @@
-// Executor: carries out device commands on a models::Replica. Owned by the device thread of a
+// Executor: carries out device commands on a models::GraphRunner. Owned by the device thread of a
 // worker's shell; knows nothing of messages or clocks on the wall (the time is handed in).
 //
 // Gradients are written by the backward pass straight into a block of the pool, from which they
@@ -19,9 +19,9 @@
 #include "compute/schedule.h"
 #include "models/data/batches.h"
 #include "models/data/dataset.h"
-#include "models/data/feed.h"
+#include "models/data/mini_batch.h"
 #include "models/data/prefetcher.h"
-#include "models/runtime/replica.h"
+#include "models/runtime/graph_runner.h"
 #include "wire/layout.h"
 #include "worker/device.h"
 
@@ -42,8 +42,8 @@ struct ExecutorOptions {
   // same.
   bool prefetch = false;
   // Null: one of its own. Executors of simulated workers share one, and their caller exchanges its
-  // parameters around each Run (models/runtime/replica.h).
-  std::shared_ptr<models::Replica> replica;
+  // parameters around each Run (models/runtime/graph_runner.h).
+  std::shared_ptr<models::GraphRunner> replica;
   // A part whose gradient is not finite is left out of its sum: it stands for no samples. Else it
   // is only told of (DeviceEvent::not_finite).
   bool skip_not_finite = false;
@@ -75,7 +75,7 @@ class Executor {
     Settle(0);
     return left_out_;
   }
-  const models::Replica& replica() const { return *options_.replica; }
+  const models::GraphRunner& replica() const { return *options_.replica; }
 
  private:
   // Gradients of a part that the device may still be copying, by operator, descending: where they
@@ -112,7 +112,7 @@ class Executor {
   void TakeBlock(size_t depth);
 
   ExecutorOptions options_;
-  models::Replica* replica_;  // of the options
+  models::GraphRunner* replica_;  // of the options
   models::Batches batches_;
   std::unique_ptr<models::Prefetcher> prefetcher_;  // null: batches_ are made when they are needed
   std::vector<size_t> op_of_;                       // by parameter: whose gradient it is
@@ -140,7 +140,7 @@ class Executor {
   std::vector<Buffers> round_start_;
   uint64_t round_samples_ = 0;
 
-  models::Feed feed_;
+  models::MiniBatch feed_;
   // Since the last event.
   uint64_t trained_samples_ = 0;
   double loss_sum_ = 0;

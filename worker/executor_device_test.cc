@@ -32,7 +32,7 @@ class CudaExecutorTest : public ::testing::Test {
     outline_ = OutlineOf(*graph_);
   }
 
-  std::unique_ptr<Executor> Make(std::shared_ptr<models::Replica> replica) {
+  std::unique_ptr<Executor> Make(std::shared_ptr<models::GraphRunner> replica) {
     return *Executor::Create({.graph = *graph_,
                               .data = data_,
                               .layout = layout_,
@@ -42,8 +42,8 @@ class CudaExecutorTest : public ::testing::Test {
                               .now = [] { return Nanos{0}; },
                               .replica = std::move(replica)});
   }
-  std::shared_ptr<models::Replica> MakeReplica(models::ReplicaOptions options) {
-    return *models::Replica::Create(*graph_, std::move(options));
+  std::shared_ptr<models::GraphRunner> MakeReplica(models::ReplicaOptions options) {
+    return *models::GraphRunner::Create(*graph_, std::move(options));
   }
 
   // What shards would send at this clock.
@@ -72,7 +72,7 @@ class CudaExecutorTest : public ::testing::Test {
     for (const Instruction& instruction : program.instructions) {
       if (!IsDeviceOp(instruction.op)) continue;
       DeviceCommand command = {.what = instruction,
-                               .wants_event = instruction.op == Op::kCollect,
+                               .wants_event = instruction.op == OpCode::kCollect,
                                .clock = clock,
                                .leaf_count = kLeaves,
                                .tree_sum = true};
@@ -81,7 +81,7 @@ class CudaExecutorTest : public ::testing::Test {
         command.first_part = plan.parts.front() == instruction.part;
         command.last_part = plan.parts.back() == instruction.part;
       }
-      if (instruction.op == Op::kLoad) command.frames = Values(clock);
+      if (instruction.op == OpCode::kLoad) command.frames = Values(clock);
       executor->Run(command, &events);
     }
     return events;

@@ -50,11 +50,11 @@ class ExecutorOnPngs : public models::DataFiles {
   DeviceEvent Sum(Executor* executor, uint32_t begin, Clock clock) {
     const auto ops = static_cast<uint32_t>(graph_->ops().size());
     std::vector<DeviceEvent> events;
-    const LeafRange node = {begin, 4};
+    const MicroBatchRange node = {begin, 4};
     for (uint32_t leaf = begin; leaf < 4; ++leaf) {
       for (uint32_t i = 0; i < 2 * ops; ++i) {
         const bool forward = i < ops;
-        executor->Run({.what = {.op = forward ? Op::kForward : Op::kBackward,
+        executor->Run({.what = {.op = forward ? OpCode::kForward : OpCode::kBackward,
                                 .index = forward ? i : 2 * ops - 1 - i,
                                 .node = node,
                                 .part = {leaf, leaf + 1}},
@@ -66,11 +66,11 @@ class ExecutorOnPngs : public models::DataFiles {
                       &events);
       }
     }
-    executor->Run({.what = {.op = Op::kCollect}, .wants_event = true, .clock = clock}, &events);
+    executor->Run({.what = {.op = OpCode::kCollect}, .wants_event = true, .clock = clock}, &events);
     return events.at(0);
   }
 
-  void RunOp(Executor* executor, Op op, uint32_t index, LeafRange part, Clock clock) {
+  void RunOp(Executor* executor, OpCode op, uint32_t index, MicroBatchRange part, Clock clock) {
     std::vector<DeviceEvent> events;
     executor->Run({.what = {.op = op, .index = index, .node = part, .part = part},
                    .clock = clock,
@@ -87,11 +87,12 @@ class ExecutorOnPngs : public models::DataFiles {
     for (Clock clock = begin; clock < kClocks; ++clock) {
       // From clock 5 on it has other leaves, as after re-balancing.
       const uint32_t first = clock < 5 ? 1 : 0;
-      for (const LeafRange part : {LeafRange{first, first + 1}, LeafRange{first + 1, 4}}) {
-        for (uint32_t op = 0; op < ops; ++op) RunOp(executor, Op::kForward, op, part, clock);
-        for (uint32_t op = ops; op-- > 0;) RunOp(executor, Op::kBackward, op, part, clock);
+      for (const MicroBatchRange part :
+           {MicroBatchRange{first, first + 1}, MicroBatchRange{first + 1, 4}}) {
+        for (uint32_t op = 0; op < ops; ++op) RunOp(executor, OpCode::kForward, op, part, clock);
+        for (uint32_t op = ops; op-- > 0;) RunOp(executor, OpCode::kBackward, op, part, clock);
         std::vector<DeviceEvent> events;
-        executor->Run({.what = {.op = Op::kCollect, .shard = ShardId{0}, .bucket = BucketId{0}},
+        executor->Run({.what = {.op = OpCode::kCollect, .shard = ShardId{0}, .bucket = BucketId{0}},
                        .wants_event = true},
                       &events);
         for (const Buffer& slice : events.at(0).frames) {

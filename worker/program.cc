@@ -21,10 +21,10 @@ class Builder {
   }
 
   // Before PullAll: it asks for the rows of `parts`, or of the held-out data.
-  void Keys(const std::vector<LeafRange>& parts, bool held_out = false) {
+  void Keys(const std::vector<MicroBatchRange>& parts, bool held_out = false) {
     if (inputs_.layout->tables().empty()) return;
-    for (const LeafRange part : parts) {
-      Device({.op = Op::kKeys, .index = held_out ? 1u : 0u, .part = part});
+    for (const MicroBatchRange part : parts) {
+      Device({.op = OpCode::kKeys, .index = held_out ? 1u : 0u, .part = part});
       keys_ = last_device_;
     }
   }
@@ -36,14 +36,14 @@ class Builder {
       if (inputs_.ordered_reads && k > 0) before.push_back(deps.back());
       if (keys_ >= 0) before.insert(before.begin(), static_cast<uint32_t>(keys_));
       const uint32_t pull =
-          Append({.op = Op::kPull, .shard = ShardId{k}, .deps = std::move(before)});
+          Append({.op = OpCode::kPull, .shard = ShardId{k}, .deps = std::move(before)});
       pulls_[k].push_back(pull);
       deps.push_back(pull);
     }
     return deps;
   }
 
-  void PullAllThen(Op then) {
+  void PullAllThen(OpCode then) {
     std::vector<uint32_t> deps = PullAll();
     last_device_ = static_cast<int64_t>(Append({.op = then, .deps = std::move(deps)}));
   }
@@ -74,12 +74,12 @@ class Builder {
   void Compute(const NodePlan& plan, bool push) {
     const uint32_t ops = static_cast<uint32_t>(inputs_.ops->size());
     for (size_t p = 0; p < plan.parts.size(); ++p) {
-      const LeafRange part = plan.parts[p];
+      const MicroBatchRange part = plan.parts[p];
       const bool first = p == 0;
       const bool last = p + 1 == plan.parts.size();
       for (uint32_t op = 0; op < ops; ++op) {
         LoadFor((*inputs_.ops)[op].params);
-        Device({.op = Op::kForward,
+        Device({.op = OpCode::kForward,
                 .index = op,
                 .node = plan.node,
                 .part = part,
@@ -90,7 +90,7 @@ class Builder {
       if (push && last) StartBuckets();
       for (uint32_t i = 0; i < ops; ++i) {
         const uint32_t op = ops - 1 - i;
-        Device({.op = Op::kBackward,
+        Device({.op = OpCode::kBackward,
                 .index = op,
                 .node = plan.node,
                 .part = part,
@@ -103,7 +103,7 @@ class Builder {
     program_.nodes.push_back(plan);
   }
 
-  void PushAll(LeafRange node) {
+  void PushAll(MicroBatchRange node) {
     for (uint32_t k = 0; k < inputs_.layout->shard_count(); ++k) {
       const auto& buckets = inputs_.layout->buckets(ShardId{k});
       for (uint32_t b = 0; b < buckets.size(); ++b) Push(ShardId{k}, BucketId{b}, node);
@@ -115,8 +115,9 @@ class Builder {
       std::vector<uint32_t> deps = pulls_[k];
       deps.insert(deps.end(), pushes_[k].begin(), pushes_[k].end());
       const uint32_t clock =
-          Append({.op = Op::kClock, .shard = ShardId{k}, .deps = std::move(deps)});
-      if (inputs_.by_stages) Append({.op = Op::kAhead, .shard = ShardId{k}, .deps = {clock}});
+          Append({.op = OpCode::kClock, .shard = ShardId{k}, .deps = std::move(deps)});
+      if (inputs_.by_stages)
+        Append({.op = OpCode::kPrefetch, .shard = ShardId{k}, .deps = {clock}});
     }
   }
 
@@ -138,7 +139,7 @@ class Builder {
   }
 
   void Load(ShardId shard) {
-    Device({.op = Op::kLoad, .shard = shard, .all = false, .deps = pulls_[Index(shard)]});
+    Device({.op = OpCode::kLoad, .shard = shard, .all = false, .deps = pulls_[Index(shard)]});
   }
 
   void LoadFor(const std::vector<ParamId>& params) {
@@ -167,7 +168,7 @@ class Builder {
     }
   }
 
-  void PushReady(const std::vector<ParamId>& ready, LeafRange node) {
+  void PushReady(const std::vector<ParamId>& ready, MicroBatchRange node) {
     for (auto it = waiting_.begin(); it != waiting_.end();) {
       std::erase_if(it->params, [&](ParamId param) {
         return std::find(ready.begin(), ready.end(), param) != ready.end();
@@ -182,13 +183,13 @@ class Builder {
   }
 
   // What has not left during the backward pass, in the order of that.
-  void PushLeft(LeafRange node) {
+  void PushLeft(MicroBatchRange node) {
     const auto& ops = *inputs_.ops;
     for (size_t i = ops.size(); i > 0 && !waiting_.empty(); --i) PushReady(ops[i - 1].params, node);
     PushTables(node);
   }
 
-  void PushTables(LeafRange node) {
+  void PushTables(MicroBatchRange node) {
     const wire::Layout& layout = *inputs_.layout;
     for (uint32_t k = 0; k < layout.shard_count(); ++k) {
       for (uint32_t t = 0; t < layout.tables().size(); ++t) {
@@ -197,9 +198,9 @@ class Builder {
     }
   }
 
-  void Push(ShardId shard, BucketId bucket, LeafRange node) {
-    Device({.op = Op::kCollect, .shard = shard, .bucket = bucket, .node = node});
-    pushes_[Index(shard)].push_back(Append({.op = Op::kPush,
+  void Push(ShardId shard, BucketId bucket, MicroBatchRange node) {
+    Device({.op = OpCode::kCollect, .shard = shard, .bucket = bucket, .node = node});
+    pushes_[Index(shard)].push_back(Append({.op = OpCode::kPush,
                                             .shard = shard,
                                             .bucket = bucket,
                                             .node = node,
@@ -216,9 +217,10 @@ class Builder {
   std::vector<Waiting> waiting_;
 };
 
-std::vector<LeafRange> KeyParts(const ProgramInputs& inputs, const std::vector<NodePlan>& nodes) {
+std::vector<MicroBatchRange> KeyParts(const ProgramInputs& inputs,
+                                      const std::vector<NodePlan>& nodes) {
   if (inputs.keys_of_leaves > 0) return {{0, inputs.keys_of_leaves}};
-  std::vector<LeafRange> parts;
+  std::vector<MicroBatchRange> parts;
   for (const NodePlan& node : nodes) {
     parts.insert(parts.end(), node.parts.begin(), node.parts.end());
   }
@@ -245,11 +247,11 @@ void LinkProgram(Program* program) {
       ++program->first_dependant[d + 1];
     }
     if (IsDeviceOp(instruction.op)) program->device.push_back(i);
-    if (instruction.op == Op::kPull) {
+    if (instruction.op == OpCode::kPull) {
       CHECK_EQ(Index(instruction.shard), program->pulls.size()) << "one a shard, in order";
       program->pulls.push_back(i);
     }
-    program->loads += instruction.op == Op::kLoad || instruction.op == Op::kElastic ? 1 : 0;
+    program->loads += instruction.op == OpCode::kLoad || instruction.op == OpCode::kElastic ? 1 : 0;
   }
   std::partial_sum(program->first_dependant.begin(), program->first_dependant.end(),
                    program->first_dependant.begin());
@@ -268,7 +270,7 @@ Program BuildStep(const ProgramInputs& inputs, const std::vector<NodePlan>& node
   if (inputs.by_stages) {
     builder.PullByStages();
   } else {
-    builder.PullAllThen(Op::kLoad);
+    builder.PullAllThen(OpCode::kLoad);
   }
   for (const NodePlan& node : nodes) builder.Compute(node, /*push=*/true);
   builder.LoadRest();
@@ -279,14 +281,14 @@ Program BuildStep(const ProgramInputs& inputs, const std::vector<NodePlan>& node
 Program BuildAdoption(const ProgramInputs& inputs, const std::vector<NodePlan>& nodes,
                       bool reload) {
   Builder builder(inputs, Program::Kind::kAdopt);
-  if (reload) builder.Device({.op = Op::kLoad});
+  if (reload) builder.Device({.op = OpCode::kLoad});
   for (const NodePlan& node : nodes) builder.Compute(node, /*push=*/true);
   return builder.Take();
 }
 
 Program BuildInitialPull(const ProgramInputs& inputs) {
   Builder builder(inputs, Program::Kind::kInitialPull);
-  builder.PullAllThen(Op::kLoad);
+  builder.PullAllThen(OpCode::kLoad);
   return builder.Take();
 }
 
@@ -294,22 +296,22 @@ Program BuildLocalStep(const ProgramInputs& inputs, const std::vector<NodePlan>&
   Builder builder(inputs, Program::Kind::kLocalStep);
   for (const NodePlan& node : nodes) {
     builder.Compute(node, /*push=*/false);
-    builder.Device({.op = Op::kUpdate, .node = node.node});
+    builder.Device({.op = OpCode::kUpdate, .node = node.node});
   }
   return builder.Take();
 }
 
-Program BuildExchange(const ProgramInputs& inputs, LeafRange node) {
+Program BuildExchange(const ProgramInputs& inputs, MicroBatchRange node) {
   Builder builder(inputs, Program::Kind::kExchange);
-  builder.PullAllThen(Op::kElastic);
+  builder.PullAllThen(OpCode::kElastic);
   builder.PushAll(node);
   builder.ClockAll();
   return builder.Take();
 }
 
-Program BuildDeltaPush(const ProgramInputs& inputs, LeafRange node) {
+Program BuildDeltaPush(const ProgramInputs& inputs, MicroBatchRange node) {
   Builder builder(inputs, Program::Kind::kExchange);
-  builder.Device({.op = Op::kDelta, .node = node});
+  builder.Device({.op = OpCode::kDelta, .node = node});
   builder.PushAll(node);
   builder.ClockAll();
   return builder.Take();
@@ -324,21 +326,21 @@ Program BuildFlush(const ProgramInputs& inputs) {
 Program BuildFinalEvaluate(const ProgramInputs& inputs) {
   Builder builder(inputs, Program::Kind::kFinalEvaluate);
   builder.Keys({{}}, /*held_out=*/true);
-  builder.PullAllThen(Op::kLoad);
-  builder.Device({.op = Op::kEvaluate});
+  builder.PullAllThen(OpCode::kLoad);
+  builder.Device({.op = OpCode::kEvaluate});
   return builder.Take();
 }
 
-std::vector<NodePlan> PlanTreeNodes(LeafRange own, const std::vector<uint32_t>& adopted,
+std::vector<NodePlan> PlanTreeNodes(MicroBatchRange own, const std::vector<uint32_t>& adopted,
                                     uint32_t leaf_count, Merge merge) {
   std::vector<NodePlan> plans;
-  const auto add = [&](LeafRange leaves, bool merged) {
-    std::vector<LeafRange> nodes;
+  const auto add = [&](MicroBatchRange leaves, bool merged) {
+    std::vector<MicroBatchRange> nodes;
     if (merged) nodes = CanonicalNodes(leaves, leaf_count);
     for (uint32_t leaf = leaves.begin; !merged && leaf < leaves.end; ++leaf) {
       nodes.push_back({leaf, leaf + 1});
     }
-    for (const LeafRange node : nodes) {
+    for (const MicroBatchRange node : nodes) {
       NodePlan plan = {node, {}};
       for (uint32_t leaf = node.begin; leaf < node.end; ++leaf) {
         plan.parts.push_back({leaf, leaf + 1});
@@ -348,7 +350,7 @@ std::vector<NodePlan> PlanTreeNodes(LeafRange own, const std::vector<uint32_t>& 
   };
   if (!own.empty()) add(own, merge != Merge::kNone);
   for (size_t i = 0; i < adopted.size();) {
-    LeafRange run = {adopted[i], adopted[i]};  // of neighbours
+    MicroBatchRange run = {adopted[i], adopted[i]};  // of neighbours
     while (i < adopted.size() && adopted[i] == run.end) {
       ++run.end;
       ++i;
@@ -358,7 +360,7 @@ std::vector<NodePlan> PlanTreeNodes(LeafRange own, const std::vector<uint32_t>& 
   return plans;
 }
 
-std::vector<NodePlan> PlanSingleNode(LeafRange own, const std::vector<uint32_t>& adopted) {
+std::vector<NodePlan> PlanSingleNode(MicroBatchRange own, const std::vector<uint32_t>& adopted) {
   NodePlan plan;
   if (!own.empty()) plan.parts.push_back(own);
   for (uint32_t leaf : adopted) plan.parts.push_back({leaf, leaf + 1});

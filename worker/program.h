@@ -19,7 +19,7 @@
 
 namespace soapstone::worker {
 
-enum class Op : uint8_t {
+enum class OpCode : uint8_t {
   kKeys,  // device: which rows of tables are needed: of the samples of `part`, or (index 1) of the
           // held-out data; with those of the kKeys before it
   kPull,  // network: ask `shard` for its slices and those rows; done when the reply is here
@@ -29,25 +29,26 @@ enum class Op : uint8_t {
   kCollect,   // device: hand over bucket (shard, bucket) of the sum of `node`
   kPush,      // network: send what Collect handed over
   kClock,     // network: tell `shard` that this clock is complete
-  kAhead,     // network: ask `shard` for its slices at the next clock; done when sent
+  kPrefetch,  // network: ask `shard` for its slices at the next clock; done when sent
   kUpdate,    // device: one local optimiser step with the sum of `node`
   kElastic,   // device: d = alpha (x - centre) from the replies; x -= d; buckets of d to collect
   kDelta,     // device: d = x - what was loaded; buckets of d to collect
   kEvaluate,  // device: loss and accuracy on the held-out data
 };
 
-inline bool IsDeviceOp(Op op) {
-  return op != Op::kPull && op != Op::kPush && op != Op::kClock && op != Op::kAhead;
+inline bool IsDeviceOp(OpCode op) {
+  return op != OpCode::kPull && op != OpCode::kPush && op != OpCode::kClock &&
+         op != OpCode::kPrefetch;
 }
 
 struct Instruction {
-  Op op{};
+  OpCode op{};
   uint32_t index = 0;          // kForward, kBackward: operator. kKeys: 0 or 1
-  ShardId shard{};             // kPull, kCollect, kPush, kClock, kAhead; kLoad: if not `all`
+  ShardId shard{};             // kPull, kCollect, kPush, kClock, kPrefetch; kLoad: if not `all`
   bool all = true;             // kLoad: of all shards
   BucketId bucket{};           // kCollect, kPush
-  LeafRange node;              // kBackward, kCollect, kPush, kUpdate: the sum it belongs to
-  LeafRange part;              // kForward, kBackward, kKeys: micro-batches run together
+  MicroBatchRange node;        // kBackward, kCollect, kPush, kUpdate: the sum it belongs to
+  MicroBatchRange part;        // kForward, kBackward, kKeys: micro-batches run together
   bool first_part = false;     // kForward, kBackward: `part` begins its node
   bool last_part = false;      // kForward, kBackward: `part` completes its node
   std::vector<uint32_t> deps;  // earlier instructions, ascending
@@ -64,8 +65,8 @@ struct OpOutline {
 // the fixed tree the parts are single leaves, summed along the tree; else `parts` are summed in
 // order.
 struct NodePlan {
-  LeafRange node;
-  std::vector<LeafRange> parts;
+  MicroBatchRange node;
+  std::vector<MicroBatchRange> parts;
   friend bool operator==(const NodePlan&, const NodePlan&) = default;
 };
 
@@ -130,10 +131,10 @@ Program BuildInitialPull(const ProgramInputs& inputs);
 // Forward, backward, local update: a step between exchanges.
 Program BuildLocalStep(const ProgramInputs& inputs, const std::vector<NodePlan>& nodes);
 // Elastic: pull all, elastic, then collect and push every bucket as `node`, and clock.
-Program BuildExchange(const ProgramInputs& inputs, LeafRange node);
+Program BuildExchange(const ProgramInputs& inputs, MicroBatchRange node);
 // The end of a round of local steps: delta, then collect and push every bucket as `node`, and
 // clock.
-Program BuildDeltaPush(const ProgramInputs& inputs, LeafRange node);
+Program BuildDeltaPush(const ProgramInputs& inputs, MicroBatchRange node);
 // Pull all, and nothing with it: the replies say that all our pushes were taken.
 Program BuildFlush(const ProgramInputs& inputs);
 // Pull all (final), load, evaluate.
@@ -144,9 +145,9 @@ Program BuildFinalEvaluate(const ProgramInputs& inputs);
 // a larger node in the place of its parts (they do where PolicyTraits::adopts()).
 enum class Merge : uint8_t { kNone, kOwn, kAll };
 // The nodes a worker pushes in a step. `adopted` ascends.
-std::vector<NodePlan> PlanTreeNodes(LeafRange own, const std::vector<uint32_t>& adopted,
+std::vector<NodePlan> PlanTreeNodes(MicroBatchRange own, const std::vector<uint32_t>& adopted,
                                     uint32_t leaf_count, Merge merge);
 // One node for everything the worker owns: policies whose sums need not be reproducible.
-std::vector<NodePlan> PlanSingleNode(LeafRange own, const std::vector<uint32_t>& adopted);
+std::vector<NodePlan> PlanSingleNode(MicroBatchRange own, const std::vector<uint32_t>& adopted);
 
 }  // namespace soapstone::worker

@@ -18,12 +18,12 @@ class ProgramTest : public ::testing::Test {
         ops_({{{ParamId{0}}}, {}, {{ParamId{1}}}}),
         inputs_{&layout_, &ops_} {}
 
-  static size_t Count(const Program& program, Op op) {
+  static size_t Count(const Program& program, OpCode op) {
     return static_cast<size_t>(std::count_if(program.instructions.begin(),
                                              program.instructions.end(),
                                              [&](const Instruction& i) { return i.op == op; }));
   }
-  static size_t First(const Program& program, Op op) {
+  static size_t First(const Program& program, OpCode op) {
     for (size_t i = 0; i < program.instructions.size(); ++i) {
       if (program.instructions[i].op == op) return i;
     }
@@ -47,16 +47,16 @@ TEST_F(ProgramTest, EveryBucketIsPushedOncePerNode) {
   size_t buckets = 0;
   for (uint32_t k = 0; k < 2; ++k) buckets += layout_.buckets(ShardId{k}).size();
   EXPECT_EQ(program.nodes.size(), 2u);  // [0,2) and [2,3)
-  EXPECT_EQ(Count(program, Op::kPush), 2 * buckets);
-  EXPECT_EQ(Count(program, Op::kClock), 2u);
+  EXPECT_EQ(Count(program, OpCode::kPush), 2 * buckets);
+  EXPECT_EQ(Count(program, OpCode::kClock), 2u);
 }
 
 TEST_F(ProgramTest, LastLayersGradientLeavesBeforeTheFirstLayerRunsBackward) {
   const Program program = BuildStep(inputs_, PlanSingleNode({0, 1}, {}));
-  const size_t first_push = First(program, Op::kPush);
+  const size_t first_push = First(program, OpCode::kPush);
   size_t last_backward = 0;
   for (size_t i = 0; i < program.instructions.size(); ++i) {
-    if (program.instructions[i].op == Op::kBackward) last_backward = i;
+    if (program.instructions[i].op == OpCode::kBackward) last_backward = i;
   }
   EXPECT_LT(first_push, last_backward);
 }
@@ -64,11 +64,11 @@ TEST_F(ProgramTest, LastLayersGradientLeavesBeforeTheFirstLayerRunsBackward) {
 TEST_F(ProgramTest, ClockComesAfterAllPushesOfItsShard) {
   const Program program = BuildStep(inputs_, PlanSingleNode({0, 1}, {}));
   for (const Instruction& clock : program.instructions) {
-    if (clock.op != Op::kClock) continue;
+    if (clock.op != OpCode::kClock) continue;
     size_t pushes = 0;
     for (uint32_t dep : clock.deps) {
       const Instruction& before = program.instructions[dep];
-      if (before.op != Op::kPush) continue;
+      if (before.op != OpCode::kPush) continue;
       EXPECT_EQ(before.shard, clock.shard);
       ++pushes;
     }
@@ -78,26 +78,26 @@ TEST_F(ProgramTest, ClockComesAfterAllPushesOfItsShard) {
 
 TEST_F(ProgramTest, StepWithoutLeavesStillClocks) {
   const Program program = BuildStep(inputs_, {});
-  EXPECT_EQ(Count(program, Op::kPush), 0u);
-  EXPECT_EQ(Count(program, Op::kClock), 2u);
+  EXPECT_EQ(Count(program, OpCode::kPush), 0u);
+  EXPECT_EQ(Count(program, OpCode::kClock), 2u);
 }
 
 TEST_F(ProgramTest, AdoptionOnlyComputesAndPushes) {
   const Program program = BuildAdoption(inputs_, PlanTreeNodes({}, {5}, 8, Merge::kAll));
-  EXPECT_EQ(Count(program, Op::kPull), 0u);
-  EXPECT_EQ(Count(program, Op::kClock), 0u);
-  EXPECT_EQ(Count(program, Op::kForward), 3u);
+  EXPECT_EQ(Count(program, OpCode::kPull), 0u);
+  EXPECT_EQ(Count(program, OpCode::kClock), 0u);
+  EXPECT_EQ(Count(program, OpCode::kForward), 3u);
 }
 
 TEST_F(ProgramTest, LeavesArePushedAsNodesWhereTheyMayBe) {
   const auto nodes = [](Merge merge) {
-    std::vector<LeafRange> ranges;
+    std::vector<MicroBatchRange> ranges;
     for (const NodePlan& plan : PlanTreeNodes({0, 4}, {8, 9, 10, 13}, 16, merge)) {
       ranges.push_back(plan.node);
     }
     return ranges;
   };
-  using Ranges = std::vector<LeafRange>;
+  using Ranges = std::vector<MicroBatchRange>;
   EXPECT_EQ(nodes(Merge::kAll), (Ranges{{0, 4}, {8, 10}, {10, 11}, {13, 14}}));
   EXPECT_EQ(nodes(Merge::kOwn), (Ranges{{0, 4}, {8, 9}, {9, 10}, {10, 11}, {13, 14}}));
   EXPECT_EQ(nodes(Merge::kNone).size(), 8u);
@@ -109,20 +109,20 @@ TEST_F(ProgramTest, RowsAreAskedForBeforeThePullAndPushedAfterTheBackwardPass) {
   const std::vector<OpOutline> ops(1);
   ProgramInputs inputs = {.layout = &layout, .ops = &ops};
   const Program program = BuildStep(inputs, PlanSingleNode({0, 2}, {5}));
-  EXPECT_EQ(Count(program, Op::kKeys), 2u);  // of each part
-  EXPECT_EQ(First(program, Op::kKeys), 0u);
-  const size_t pull = First(program, Op::kPull);
+  EXPECT_EQ(Count(program, OpCode::kKeys), 2u);  // of each part
+  EXPECT_EQ(First(program, OpCode::kKeys), 0u);
+  const size_t pull = First(program, OpCode::kPull);
   EXPECT_EQ(program.instructions[pull].deps, std::vector<uint32_t>{1});
-  EXPECT_EQ(Count(program, Op::kPush), 4u);  // a table on a shard each
-  EXPECT_GT(First(program, Op::kCollect), First(program, Op::kBackward));
+  EXPECT_EQ(Count(program, OpCode::kPush), 4u);  // a table on a shard each
+  EXPECT_GT(First(program, OpCode::kCollect), First(program, OpCode::kBackward));
 
   inputs.keys_of_leaves = 8;  // any leaf may have to be computed
   const Program whole = BuildStep(inputs, PlanSingleNode({0, 2}, {5}));
-  EXPECT_EQ(Count(whole, Op::kKeys), 1u);
-  EXPECT_EQ(whole.instructions[0].part, (LeafRange{0, 8}));
+  EXPECT_EQ(Count(whole, OpCode::kKeys), 1u);
+  EXPECT_EQ(whole.instructions[0].part, (MicroBatchRange{0, 8}));
 
   const Program evaluate = BuildFinalEvaluate(inputs);
-  EXPECT_EQ(evaluate.instructions[0].op, Op::kKeys);
+  EXPECT_EQ(evaluate.instructions[0].op, OpCode::kKeys);
   EXPECT_EQ(evaluate.instructions[0].index, 1u);
 }
 
@@ -132,17 +132,17 @@ TEST_F(ProgramTest, AModelMayHaveTablesAndTensors) {
       layout_.params(), {.shard_count = 2, .bucket_bytes = 4000, .tables = {{.name = "a"}}});
   const ProgramInputs inputs = {.layout = &layout, .ops = &ops_};
   const Program program = BuildStep(inputs, PlanSingleNode({0, 1}, {}));
-  EXPECT_EQ(First(program, Op::kKeys), 0u);
-  EXPECT_EQ(Count(program, Op::kPush),
+  EXPECT_EQ(First(program, OpCode::kKeys), 0u);
+  EXPECT_EQ(Count(program, OpCode::kPush),
             layout.bucket_count(ShardId{0}) + layout.bucket_count(ShardId{1}));
   size_t last_backward = 0;
   for (size_t i = 0; i < program.instructions.size(); ++i) {
-    if (program.instructions[i].op == Op::kBackward) last_backward = i;
+    if (program.instructions[i].op == OpCode::kBackward) last_backward = i;
   }
-  EXPECT_LT(First(program, Op::kPush), last_backward);
+  EXPECT_LT(First(program, OpCode::kPush), last_backward);
   for (size_t i = 0; i < program.instructions.size(); ++i) {
     const Instruction& push = program.instructions[i];
-    if (push.op != Op::kPush || !layout.TableOf(push.shard, push.bucket).has_value()) continue;
+    if (push.op != OpCode::kPush || !layout.TableOf(push.shard, push.bucket).has_value()) continue;
     EXPECT_GT(i, last_backward);
   }
 }
@@ -163,12 +163,12 @@ TEST_F(StagedProgramTest, LoadsStandBeforeTheOperatorThatNeedsThem) {
   std::vector<bool> loaded(4);
   size_t loads = 0;
   for (const Instruction& instruction : program.instructions) {
-    if (instruction.op == Op::kLoad) {
+    if (instruction.op == OpCode::kLoad) {
       EXPECT_FALSE(instruction.all);
       loaded[Index(instruction.shard)] = true;
       ++loads;
     }
-    if (instruction.op != Op::kForward) continue;
+    if (instruction.op != OpCode::kForward) continue;
     for (uint32_t k = 0; k < 4; ++k) {
       for (const wire::Slice& slice : layout_.slices(ShardId{k})) {
         const auto& params = ops_[instruction.index].params;
@@ -182,30 +182,30 @@ TEST_F(StagedProgramTest, LoadsStandBeforeTheOperatorThatNeedsThem) {
 
 TEST_F(StagedProgramTest, TheFirstOperatorDoesNotWaitForTheLastStage) {
   const Program program = BuildStep(inputs_, PlanSingleNode({0, 1}, {}));
-  const size_t first = First(program, Op::kForward);
+  const size_t first = First(program, OpCode::kForward);
   size_t loads_before = 0;
-  for (size_t i = 0; i < first; ++i) loads_before += program.instructions[i].op == Op::kLoad;
+  for (size_t i = 0; i < first; ++i) loads_before += program.instructions[i].op == OpCode::kLoad;
   EXPECT_EQ(loads_before, 2u);  // of stage 0, one a server
 }
 
 TEST_F(StagedProgramTest, AShardIsAskedForItsNextValuesAfterItsClock) {
   const Program program = BuildStep(inputs_, PlanSingleNode({0, 1}, {}));
-  EXPECT_EQ(Count(program, Op::kAhead), 4u);
+  EXPECT_EQ(Count(program, OpCode::kPrefetch), 4u);
   for (const Instruction& ahead : program.instructions) {
-    if (ahead.op != Op::kAhead) continue;
+    if (ahead.op != OpCode::kPrefetch) continue;
     ASSERT_EQ(ahead.deps.size(), 1u);
-    EXPECT_EQ(program.instructions[ahead.deps[0]].op, Op::kClock);
+    EXPECT_EQ(program.instructions[ahead.deps[0]].op, OpCode::kClock);
     EXPECT_EQ(program.instructions[ahead.deps[0]].shard, ahead.shard);
   }
 }
 
 TEST_F(StagedProgramTest, AStepWithoutLeavesLoadsAllTheSame) {
-  EXPECT_EQ(Count(BuildStep(inputs_, {}), Op::kLoad), 4u);
+  EXPECT_EQ(Count(BuildStep(inputs_, {}), OpCode::kLoad), 4u);
 }
 
 TEST_F(StagedProgramTest, AnAdoptionLoadsAgainFirst) {
   const Program program = BuildAdoption(inputs_, PlanTreeNodes({}, {5}, 8, Merge::kAll), true);
-  EXPECT_EQ(program.instructions[0].op, Op::kLoad);
+  EXPECT_EQ(program.instructions[0].op, OpCode::kLoad);
   EXPECT_TRUE(program.instructions[0].all);
 }
 
@@ -214,12 +214,12 @@ TEST_F(ProgramTest, WholeNodesLeaveAfterTheirLastGradientWithEveryBucketOnce) {
   const Program plain = BuildStep(inputs_, plan);
   inputs_.whole_nodes = true;
   const Program whole = BuildStep(inputs_, plan);
-  EXPECT_EQ(Count(whole, Op::kPush), Count(plain, Op::kPush));
+  EXPECT_EQ(Count(whole, OpCode::kPush), Count(plain, OpCode::kPush));
   const auto& instructions = whole.instructions;
   for (size_t i = 0; i < instructions.size(); ++i) {
-    if (instructions[i].op != Op::kCollect) continue;
+    if (instructions[i].op != OpCode::kCollect) continue;
     for (size_t j = i; j < instructions.size(); ++j) {
-      EXPECT_FALSE(instructions[j].op == Op::kBackward &&
+      EXPECT_FALSE(instructions[j].op == OpCode::kBackward &&
                    instructions[j].node == instructions[i].node);
     }
   }

@@ -81,9 +81,9 @@ std::shared_ptr<const Program> RandomProgram(uint64_t seed) {
   int64_t last_device = -1;
   uint32_t pulls = 0;
   for (uint32_t i = 0; i < instructions.size(); ++i) {
-    constexpr Op kOps[] = {Op::kPull, Op::kPush, Op::kForward, Op::kCollect};
+    constexpr OpCode kOps[] = {OpCode::kPull, OpCode::kPush, OpCode::kForward, OpCode::kCollect};
     instructions[i].op = kOps[below(4)];
-    if (instructions[i].op == Op::kPull) instructions[i].shard = ShardId{pulls++};
+    if (instructions[i].op == OpCode::kPull) instructions[i].shard = ShardId{pulls++};
     std::vector<uint32_t>& deps = instructions[i].deps;
     for (uint64_t d = below(4); d > 0 && i > 0; --d) deps.push_back(uint32_t(below(i)));
     if (IsDeviceOp(instructions[i].op)) {
@@ -141,26 +141,27 @@ TEST(ReadinessTest, ReturnsWhatAScanWouldFindInTheSameOrder) {
 }
 
 TEST(ReadinessTest, ADeviceInstructionGoesBehindOneThatHasNotCompleted) {
-  Readiness readiness(Linked(
-      {{.op = Op::kLoad}, {.op = Op::kForward, .deps = {0}}, {.op = Op::kPush, .deps = {1}}}));
+  Readiness readiness(Linked({{.op = OpCode::kLoad},
+                              {.op = OpCode::kForward, .deps = {0}},
+                              {.op = OpCode::kPush, .deps = {1}}}));
   EXPECT_THAT(TakeAll(&readiness), ElementsAre(0, 1));
   readiness.Satisfy(1);
   EXPECT_THAT(TakeAll(&readiness), ElementsAre(2));
 }
 
 TEST(ReadinessTest, AnInstructionOfTheDeviceThatWaitsHoldsUpThoseBehindIt) {
-  Readiness readiness(
-      Linked({{.op = Op::kPull}, {.op = Op::kLoad, .deps = {0}}, {.op = Op::kForward}}));
+  Readiness readiness(Linked(
+      {{.op = OpCode::kPull}, {.op = OpCode::kLoad, .deps = {0}}, {.op = OpCode::kForward}}));
   EXPECT_THAT(TakeAll(&readiness), ElementsAre(0));
   readiness.Satisfy(0);
   EXPECT_THAT(TakeAll(&readiness), ElementsAre(1, 2));
 }
 
 TEST(ReadinessTest, WhatIsTakenBackIsWaitedForAgain) {
-  Readiness readiness(Linked({{.op = Op::kPull},
-                              {.op = Op::kPull, .shard = ShardId{1}},
-                              {.op = Op::kLoad, .deps = {0, 1}},
-                              {.op = Op::kClock, .deps = {0, 1}}}));
+  Readiness readiness(Linked({{.op = OpCode::kPull},
+                              {.op = OpCode::kPull, .shard = ShardId{1}},
+                              {.op = OpCode::kLoad, .deps = {0, 1}},
+                              {.op = OpCode::kClock, .deps = {0, 1}}}));
   TakeAll(&readiness);
   readiness.Satisfy(0);
   readiness.Unsatisfy(0);
@@ -171,7 +172,7 @@ TEST(ReadinessTest, WhatIsTakenBackIsWaitedForAgain) {
 }
 
 TEST(ReadinessTest, ACopyGoesOnByItself) {
-  Readiness readiness(Linked({{.op = Op::kPull}, {.op = Op::kPush, .deps = {0}}}));
+  Readiness readiness(Linked({{.op = OpCode::kPull}, {.op = OpCode::kPush, .deps = {0}}}));
   TakeAll(&readiness);
   Readiness copy = readiness;
   copy.Satisfy(0);

@@ -23,12 +23,12 @@ absl::StatusOr<std::unique_ptr<SparseExecutor>> SparseExecutor::Create(
   std::unique_ptr<SparseExecutor> made(new SparseExecutor(std::move(options)));
   const SparseExecutorOptions& o = made->options_;
   if (o.model->graph() == nullptr) return made;
-  std::shared_ptr<models::Replica> replica = o.replica;
+  std::shared_ptr<models::GraphRunner> replica = o.replica;
   if (replica == nullptr) {
     SOAP_ASSIGN_OR_RETURN(
         replica,
-        models::Replica::Create(*o.model->graph(),
-                                {.seed = o.seed, .input_gradients = {o.model->rows_input()}}));
+        models::GraphRunner::Create(*o.model->graph(),
+                                    {.seed = o.seed, .input_gradients = {o.model->rows_input()}}));
   }
   // The gradients of rows are sums of those of the graph's input.
   const auto odd_elsewhere = [model = o.model.get(), replica = replica.get(),
@@ -57,8 +57,8 @@ SparseExecutor::SparseExecutor(SparseExecutorOptions options)
       rows_(options_.model->tables().size()) {}
 
 bool SparseExecutor::ConcernsGraph(const DeviceCommand& command) const {
-  if (graph_ == nullptr || command.what.op == Op::kKeys) return false;
-  return command.what.op != Op::kCollect ||
+  if (graph_ == nullptr || command.what.op == OpCode::kKeys) return false;
+  return command.what.op != OpCode::kCollect ||
          !options_.layout->TableOf(command.what.shard, command.what.bucket).has_value();
 }
 
@@ -74,7 +74,7 @@ void SparseExecutor::Run(const DeviceCommand& command, std::vector<DeviceEvent>*
   if (graph_ == nullptr) {
     event.not_finite = std::exchange(not_finite_, {});
     event.trained_samples = std::exchange(trained_samples_, 0);
-    if (command.what.op != Op::kEvaluate) event.loss_sum = std::exchange(loss_sum_, 0.0);
+    if (command.what.op != OpCode::kEvaluate) event.loss_sum = std::exchange(loss_sum_, 0.0);
   }
   event.compute_ns = std::exchange(compute_ns_, 0);
   events->push_back(std::move(event));
@@ -82,24 +82,24 @@ void SparseExecutor::Run(const DeviceCommand& command, std::vector<DeviceEvent>*
 
 void SparseExecutor::RunRows(const DeviceCommand& command, DeviceEvent* event) {
   switch (command.what.op) {
-    case Op::kKeys:
+    case OpCode::kKeys:
       event->frames = Keys(command);
       break;
-    case Op::kLoad:
+    case OpCode::kLoad:
       Load(command);
       break;
-    case Op::kForward:
+    case OpCode::kForward:
       Forward(command);
       break;
-    case Op::kBackward:
+    case OpCode::kBackward:
       Backward(command);
       break;
-    case Op::kCollect:
+    case OpCode::kCollect:
       if (ConcernsGraph(command)) break;
       event->frames = Collect(command);
       event->samples = node_samples_;
       break;
-    case Op::kEvaluate:
+    case OpCode::kEvaluate:
       if (graph_ == nullptr) Evaluate(event);
       break;
     default:

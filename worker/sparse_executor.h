@@ -30,7 +30,7 @@ struct SparseExecutorOptions {
   uint64_t batch = 1;
   std::function<Nanos()> now;
   // Of the model's graph, with the gradient of its rows_input(); null: one of its own.
-  std::shared_ptr<models::Replica> replica;
+  std::shared_ptr<models::GraphRunner> replica;
   bool skip_not_finite = false;  // as ExecutorOptions
 };
 

@@ -44,11 +44,11 @@ class SparseExecutorTest : public testing::Test {
   DeviceEvent Run(DeviceCommand command) { return RunOn(executor_.get(), std::move(command)); }
   // All of a batch's rows, each with value 0.5.
   Buffers Load() {
-    const Buffers keys = Run({.what = {.op = Op::kKeys, .part = {0, kSparseLeaves}},
+    const Buffers keys = Run({.what = {.op = OpCode::kKeys, .part = {0, kSparseLeaves}},
                               .first_part = true,
                               .last_part = true})
                              .frames;
-    DeviceCommand load = {.what = {.op = Op::kLoad}};
+    DeviceCommand load = {.what = {.op = OpCode::kLoad}};
     load.frames.resize(kShards);
     for (size_t i = 0; i < keys.size(); ++i) {
       const std::vector<float> rows(keys[i].size() / sizeof(uint64_t) * 3, 0.5f);
@@ -58,9 +58,9 @@ class SparseExecutorTest : public testing::Test {
     return keys;
   }
   // Parts are single leaves, summed along the tree.
-  void Compute(LeafRange node) {
+  void Compute(MicroBatchRange node) {
     for (uint32_t leaf = node.begin; leaf < node.end; ++leaf) {
-      for (const Op op : {Op::kForward, Op::kBackward}) {
+      for (const OpCode op : {OpCode::kForward, OpCode::kBackward}) {
         Run({.what = {.op = op, .node = node, .part = {leaf, leaf + 1}},
              .tree_sum = true,
              .first_part = leaf == node.begin,
@@ -70,7 +70,7 @@ class SparseExecutorTest : public testing::Test {
   }
   SparseRows Collect(uint32_t shard, uint32_t table) {
     const DeviceEvent event =
-        Run({.what = {.op = Op::kCollect,
+        Run({.what = {.op = OpCode::kCollect,
                       .shard = ShardId{shard},
                       .bucket = layout_->BucketOfTable(ShardId{shard}, table)}});
     std::vector<uint64_t> scratch;
@@ -121,15 +121,16 @@ TEST_F(SparseExecutorTest, SumsAlongTheTree) {
 
 TEST_F(SparseExecutorTest, EvaluatesTheHeldOutData) {
   const Buffers keys =
-      Run({.what = {.op = Op::kKeys, .index = 1}, .first_part = true, .last_part = true}).frames;
-  DeviceCommand load = {.what = {.op = Op::kLoad}};
+      Run({.what = {.op = OpCode::kKeys, .index = 1}, .first_part = true, .last_part = true})
+          .frames;
+  DeviceCommand load = {.what = {.op = OpCode::kLoad}};
   load.frames.resize(kShards);
   for (size_t i = 0; i < keys.size(); ++i) {
     const std::vector<float> rows(keys[i].size() / sizeof(uint64_t) * 3);
     load.frames[i / 2].push_back(Buffer::CopyOf<float>(rows));
   }
   Run(load);
-  const DeviceEvent event = Run({.what = {.op = Op::kEvaluate}});
+  const DeviceEvent event = Run({.what = {.op = OpCode::kEvaluate}});
   EXPECT_EQ(event.samples, model_->data().test.size());
   // All rows zero: the mean is predicted.
   double loss = 0;
@@ -162,11 +163,11 @@ class GraphOnRowsTest : public testing::Test {
 
   DeviceEvent Run(DeviceCommand command) { return RunOn(executor_.get(), std::move(command)); }
   void Load() {
-    const Buffers keys = Run({.what = {.op = Op::kKeys, .part = {0, kSparseLeaves}},
+    const Buffers keys = Run({.what = {.op = OpCode::kKeys, .part = {0, kSparseLeaves}},
                               .first_part = true,
                               .last_part = true})
                              .frames;
-    DeviceCommand load = {.what = {.op = Op::kLoad}};
+    DeviceCommand load = {.what = {.op = OpCode::kLoad}};
     load.frames.resize(kShards);
     for (uint32_t k = 0; k < kShards; ++k) {
       for (const wire::Slice& slice : layout_->slices(ShardId{k})) {
@@ -184,18 +185,19 @@ class GraphOnRowsTest : public testing::Test {
     Run(load);
   }
   // Of all operators, on single leaves. Returns the samples and the loss that were reported.
-  std::pair<uint64_t, double> Compute(LeafRange node) {
+  std::pair<uint64_t, double> Compute(MicroBatchRange node) {
     std::pair<uint64_t, double> reported = {0, 0};
     const auto ops = static_cast<uint32_t>(model_->graph()->ops().size());
     for (uint32_t leaf = node.begin; leaf < node.end; ++leaf) {
       for (uint32_t i = 0; i < 2 * ops; ++i) {
-        const DeviceEvent event = Run({.what = {.op = i < ops ? Op::kForward : Op::kBackward,
-                                                .index = i < ops ? i : 2 * ops - 1 - i,
-                                                .node = node,
-                                                .part = {leaf, leaf + 1}},
-                                       .tree_sum = true,
-                                       .first_part = leaf == node.begin,
-                                       .last_part = leaf + 1 == node.end});
+        const DeviceEvent event =
+            Run({.what = {.op = i < ops ? OpCode::kForward : OpCode::kBackward,
+                          .index = i < ops ? i : 2 * ops - 1 - i,
+                          .node = node,
+                          .part = {leaf, leaf + 1}},
+                 .tree_sum = true,
+                 .first_part = leaf == node.begin,
+                 .last_part = leaf + 1 == node.end});
         reported.first += event.trained_samples;
         reported.second += event.loss_sum;
       }
@@ -207,7 +209,7 @@ class GraphOnRowsTest : public testing::Test {
     std::vector<DeviceEvent> events;
     for (uint32_t b = 0; b < layout_->bucket_count(ShardId{shard}); ++b) {
       events.push_back(
-          Run({.what = {.op = Op::kCollect, .shard = ShardId{shard}, .bucket = BucketId{b}}}));
+          Run({.what = {.op = OpCode::kCollect, .shard = ShardId{shard}, .bucket = BucketId{b}}}));
     }
     return events;
   }

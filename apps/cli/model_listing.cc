@@ -122,7 +122,8 @@ absl::StatusOr<models::Graph> GraphOf(std::string_view model) {
 
 absl::StatusOr<ModelSize> SizeOf(std::string_view model, int64_t batch) {
   SOAP_ASSIGN_OR_RETURN(models::Graph graph, GraphOf(model));
-  SOAP_ASSIGN_OR_RETURN(const models::StepPlan plan, models::Replica::PlanStep(graph, {}, batch));
+  SOAP_ASSIGN_OR_RETURN(const models::StepPlan plan,
+                        models::GraphRunner::PlanStep(graph, {}, batch));
   return ModelSize{.model = std::string(model),
                    .operators = graph.ops().size(),
                    .parameters = graph.parameter_count(),
@@ -186,9 +187,10 @@ std::string ZooJson(const std::vector<ZooLine>& lines, int64_t batch) {
 
 absl::StatusOr<ModelDetail> DetailOf(std::string_view model, int64_t batch) {
   SOAP_ASSIGN_OR_RETURN(models::Graph graph, GraphOf(model));
-  SOAP_ASSIGN_OR_RETURN(const models::StepPlan plan, models::Replica::PlanStep(graph, {}, batch));
+  SOAP_ASSIGN_OR_RETURN(const models::StepPlan plan,
+                        models::GraphRunner::PlanStep(graph, {}, batch));
   SOAP_ASSIGN_OR_RETURN(const models::StepPlan again,
-                        models::Replica::PlanStep(graph, {.recompute = true}, batch));
+                        models::GraphRunner::PlanStep(graph, {.recompute = true}, batch));
   ModelDetail detail = {.model = std::string(model),
                         .batch = batch,
                         .memory = StepMemoryOf(graph, batch, plan.memory),

@@ -28,7 +28,7 @@
 #include "base/exit_codes.h"
 #include "base/status_macros.h"
 #include "cluster/job.h"
-#include "transport/node/zmq_transport.h"
+#include "transport/node/node_transport.h"
 
 namespace soapstone::apps {
 namespace {
@@ -154,14 +154,14 @@ absl::StatusOr<int> RunNode(wire::Role role, const NodeFlags& flags, wire::JobCo
   }
   LOG_IF(INFO, flags.rank.empty())
       << "rank " << (rank.rank < 0 ? "" : absl::StrCat(rank.rank, " ")) << "from " << rank.source;
-  const Enlisting enlisting{.wanted_rank = rank.rank, .nonce = RandomNumber()};
+  const Registration registration{.wanted_rank = rank.rank, .nonce = RandomNumber()};
   ReportSink* node_reports = flags.json_progress ? &reports : nullptr;
   if (role == wire::Role::kServer) {
-    ServerNode node(job, std::move(transport), enlisting, node_reports);
+    ServerNode node(job, std::move(transport), registration, node_reports);
     if (flags.placement.pin_shards) node.PinShards();
     return RunUntilSignal(&node, &signals);
   }
-  WorkerNode node(job, std::move(transport), enlisting, node_reports);
+  WorkerNode node(job, std::move(transport), registration, node_reports);
   return RunUntilSignal(&node, &signals);
 }
 

@@ -6,18 +6,18 @@
 
 namespace soapstone::apps {
 
-void ReportLostLinks(Nanos now, wire::Role as, NodeLoop* loop, wire::Enrolment* enrolment,
+void ReportLostLinks(Nanos now, wire::Role as, NodeLoop* loop, wire::MembershipClient* membership,
                      wire::Outbox* out) {
   for (const transport::LostNode& lost : loop->TakeLost()) {
     LOG(WARNING) << "the link to " << lost.node.ToString() << " is lost: " << lost.why;
     if (lost.node.role == wire::Role::kScheduler) {
-      enrolment->OnLinkLost(now, lost.why, out);
+      membership->OnLinkLost(now, lost.why, out);
       continue;
     }
-    if (!enrolment->rank().has_value()) continue;
+    if (!membership->rank().has_value()) continue;
     wire::Message message;
     message.type = wire::MessageType::kLinkLost;
-    message.from = {as, *enrolment->rank()};
+    message.from = {as, *membership->rank()};
     message.to = wire::Address::Scheduler();
     message.epoch = std::min(loop->epoch(), lost.epoch);
     message.body = wire::LostLink{lost.node, lost.why};

@@ -3,14 +3,14 @@
 #pragma once
 
 #include "apps/loop/node_loop.h"
-#include "wire/membership/enrolment.h"
+#include "wire/membership/membership_client.h"
 #include "wire/message.h"
 #include "wire/outbox.h"
 
 namespace soapstone::apps {
 
 // `as`: the role that this node has a rank in, once it has.
-void ReportLostLinks(Nanos now, wire::Role as, NodeLoop* loop, wire::Enrolment* enrolment,
+void ReportLostLinks(Nanos now, wire::Role as, NodeLoop* loop, wire::MembershipClient* membership,
                      wire::Outbox* out);
 
 }  // namespace soapstone::apps

@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "apps/loop/mailer.h"
+#include "apps/loop/message_router.h"
 #include "base/ids.h"
 #include "base/steady_clock.h"
 #include "transport/transport.h"
@@ -51,8 +51,8 @@ class NodeLoop {
   // The greatest of the rosters that came.
   Epoch epoch() const { return epoch_; }
 
-  Mailer& mailer() { return mailer_; }
-  const Mailer& mailer() const { return mailer_; }
+  MessageRouter& mailer() { return mailer_; }
+  const MessageRouter& mailer() const { return mailer_; }
   transport::Transport& transport() { return *transport_; }
   const transport::Transport& transport() const { return *transport_; }
 
@@ -61,7 +61,7 @@ class NodeLoop {
   void NoteHeartbeat();
 
   std::unique_ptr<transport::Transport> transport_;
-  Mailer mailer_;
+  MessageRouter mailer_;
   std::map<wire::TimerId, Nanos> timers_;
   // Of the last Next, which serves again while messages come one after the other.
   SteadyTime deadline_;

@@ -42,7 +42,7 @@ class DelayInjector {
     }
     computed_ += took;
     const worker::Instruction& what = command.what;
-    if (what.op != worker::Op::kBackward || what.index != options_.last_op) return 0;
+    if (what.op != worker::OpCode::kBackward || what.index != options_.last_op) return 0;
     const auto took_in_all = static_cast<double>(std::exchange(computed_, 0));
     const double factor = options_.stragglers.Factor(options_.worker, command.clock);
     owed_ += options_.leaf_ns > 0

@@ -6,7 +6,7 @@ namespace soapstone::apps {
 namespace {
 
 using worker::DeviceCommand;
-using worker::Op;
+using worker::OpCode;
 
 constexpr uint32_t kLastOp = 1;
 
@@ -16,28 +16,29 @@ DelayInjector Injector(const char* stragglers, double leaf_ns = 0) {
                         .leaf_ns = leaf_ns});
 }
 
-DeviceCommand Command(Op op, uint32_t index, uint64_t run = 1, LeafRange part = {0, 4}) {
+DeviceCommand Command(OpCode op, uint32_t index, uint64_t run = 1, MicroBatchRange part = {0, 4}) {
   return {.run = run, .what = {.op = op, .index = index, .part = part}};
 }
 
 TEST(DelayInjector, ChargesThePartWhenItsLastGradientIsThere) {
   DelayInjector injector = Injector("slow:factor=3");
-  EXPECT_EQ(injector.RestAfter(Command(Op::kLoad, 0), 10), 0);
-  EXPECT_EQ(injector.RestAfter(Command(Op::kForward, 0), 100), 0);
-  EXPECT_EQ(injector.RestAfter(Command(Op::kBackward, 2), 50), 0);
-  EXPECT_EQ(injector.RestAfter(Command(Op::kBackward, kLastOp), 40), 2 * 200);
+  EXPECT_EQ(injector.RestAfter(Command(OpCode::kLoad, 0), 10), 0);
+  EXPECT_EQ(injector.RestAfter(Command(OpCode::kForward, 0), 100), 0);
+  EXPECT_EQ(injector.RestAfter(Command(OpCode::kBackward, 2), 50), 0);
+  EXPECT_EQ(injector.RestAfter(Command(OpCode::kBackward, kLastOp), 40), 2 * 200);
 }
 
 TEST(DelayInjector, ASetTimeIsPerLeafAndCountsTheCompute) {
   DelayInjector injector = Injector("slow:factor=2", 1000);
-  injector.RestAfter(Command(Op::kForward, 0), 300);
-  EXPECT_EQ(injector.RestAfter(Command(Op::kBackward, kLastOp), 100), 2 * 4 * 1000 - 400);
-  EXPECT_EQ(injector.RestAfter(Command(Op::kBackward, kLastOp, 2, {4, 5}), 100), 2 * 1000 - 100);
+  injector.RestAfter(Command(OpCode::kForward, 0), 300);
+  EXPECT_EQ(injector.RestAfter(Command(OpCode::kBackward, kLastOp), 100), 2 * 4 * 1000 - 400);
+  EXPECT_EQ(injector.RestAfter(Command(OpCode::kBackward, kLastOp, 2, {4, 5}), 100),
+            2 * 1000 - 100);
 }
 
 TEST(DelayInjector, WhatOneRestLackedTheNextOfTheRunMakesGood) {
   DelayInjector injector = Injector("none", 1000);
-  const DeviceCommand end = Command(Op::kBackward, kLastOp);
+  const DeviceCommand end = Command(OpCode::kBackward, kLastOp);
   EXPECT_EQ(injector.RestAfter(end, 1000), 3000);
   injector.Rested(3700);
   EXPECT_EQ(injector.RestAfter(end, 1000), 3000 - 700);
@@ -45,13 +46,13 @@ TEST(DelayInjector, WhatOneRestLackedTheNextOfTheRunMakesGood) {
 
 TEST(DelayInjector, ARunTooSlowForItsTimeIsForgotten) {
   DelayInjector injector = Injector("none", 1000);
-  EXPECT_EQ(injector.RestAfter(Command(Op::kBackward, kLastOp, 1), 90'000), 0);
-  EXPECT_EQ(injector.RestAfter(Command(Op::kBackward, kLastOp, 2), 1000), 3000);
+  EXPECT_EQ(injector.RestAfter(Command(OpCode::kBackward, kLastOp, 1), 90'000), 0);
+  EXPECT_EQ(injector.RestAfter(Command(OpCode::kBackward, kLastOp, 2), 1000), 3000);
 }
 
 TEST(DelayInjector, AFactorBelowOneCannotMakeItFaster) {
   DelayInjector injector = Injector("slow:factor=0.5");
-  EXPECT_EQ(injector.RestAfter(Command(Op::kBackward, kLastOp), 100), 0);
+  EXPECT_EQ(injector.RestAfter(Command(OpCode::kBackward, kLastOp), 100), 0);
 }
 
 }  // namespace

@@ -123,13 +123,13 @@ class Cluster {
       server_reports_.push_back(std::make_unique<KeepReports>());
       servers_.push_back(
           std::make_unique<ServerNode>(job_, Join("inproc://server-" + std::to_string(i)),
-                                       Enlisting{i, ++nonce_}, server_reports_.back().get()));
+                                       Registration{i, ++nonce_}, server_reports_.back().get()));
     }
     for (uint32_t i = 0; i < size.workers(); ++i) {
       worker_reports_.push_back(std::make_unique<KeepReports>());
       workers_.push_back(
           std::make_unique<WorkerNode>(job_, Join("inproc://worker-" + std::to_string(i)),
-                                       Enlisting{i, ++nonce_}, worker_reports_.back().get()));
+                                       Registration{i, ++nonce_}, worker_reports_.back().get()));
     }
   }
 
@@ -257,7 +257,7 @@ TEST(InprocClusterRuns, APeerThatListensNowhereIsRefused) {
   auto scheduler = network.Join(kScheduler);
   auto transport = network.Join("");
   ASSERT_TRUE((*transport)->Connect(wire::Address::Scheduler(), kScheduler).ok());
-  WorkerNode worker(*job, *std::move(transport), Enlisting{0, 1}, nullptr);
+  WorkerNode worker(*job, *std::move(transport), Registration{0, 1}, nullptr);
   EXPECT_EQ(worker.Run(), kExitConfig);
 }
 

@@ -149,7 +149,7 @@ TEST(LargeServer, MakesHandsOverHashesAndWritesWithoutASilence) {
   auto transport = network.Join("inproc://server-0");
   ASSERT_TRUE(transport.ok()) << transport.status();
   ASSERT_TRUE((*transport)->Connect(wire::Address::Scheduler(), kScheduler).ok());
-  ServerNode node(*job, *std::move(transport), Enlisting{0, 1}, nullptr);
+  ServerNode node(*job, *std::move(transport), Registration{0, 1}, nullptr);
   int code = -1;
   std::jthread server([&] { code = node.Run(); });
 

@@ -22,8 +22,8 @@ int64_t BoundOf(const models::Graph& graph, models::TensorId input) {
 
 }  // namespace
 
-models::Feed RandomBatch(const models::Graph& graph, int64_t samples, uint64_t seed) {
-  models::Feed feed = {.samples = samples};
+models::MiniBatch RandomBatch(const models::Graph& graph, int64_t samples, uint64_t seed) {
+  models::MiniBatch feed = {.samples = samples};
   for (size_t i = 0; i < graph.inputs().size(); ++i) {
     const models::TensorId input = graph.inputs()[i];
     const models::Tensor& tensor = graph.tensor(input);

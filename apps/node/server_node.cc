@@ -25,33 +25,33 @@ constexpr absl::Duration kBehindPatience = absl::Milliseconds(10);
 }  // namespace
 
 ServerNode::ServerNode(std::shared_ptr<const Job> job,
-                       std::unique_ptr<transport::Transport> transport, Enlisting enlisting,
+                       std::unique_ptr<transport::Transport> transport, Registration registration,
                        ReportSink* reports)
     : job_(std::move(job)),
       loop_(std::move(transport), job_->config.cluster().shards_per_server()),
-      enrolment_(
-          EnrolmentOptionsOf(*job_, wire::Role::kServer, enlisting, loop_.transport().endpoint())),
+      membership_(MembershipClientOptionsOf(*job_, wire::Role::kServer, registration,
+                                            loop_.transport().endpoint())),
       reports_(reports),
       answers_(kAnswersMax),
       shards_(job_, &answers_, [this] { loop_.Wake(); }) {
-  loop_.transport().SetSelf(enrolment_.temporary_address());
+  loop_.transport().SetSelf(membership_.temporary_address());
 }
 
 int ServerNode::Run() {
-  enrolment_.Start(loop_.Now(), &out_);
+  membership_.Start(loop_.Now(), &out_);
   loop_.Flush(&out_);
-  while (!enrolment_.ended().has_value() && !failure_.has_value() && !loop_.stop_requested()) {
+  while (!membership_.ended().has_value() && !failure_.has_value() && !loop_.stop_requested()) {
     std::optional<wire::Message> message = Receive();
     const Nanos now = loop_.Now();
     if (message.has_value()) Dispatch(now, *std::move(message));
     for (const wire::TimerId timer : loop_.TakeDue(now)) {
-      if (timer == wire::Enrolment::kTick) enrolment_.OnTimer(now, SlowWork(), &out_);
+      if (timer == wire::MembershipClient::kTick) membership_.OnTimer(now, SlowWork(), &out_);
     }
     shards_.Look(now);
     TakeAnswers(now);
     ContinueSaving(now);
     if (!failure_.has_value()) failure_ = shards_.failure();
-    ReportLostLinks(now, wire::Role::kServer, &loop_, &enrolment_, &out_);
+    ReportLostLinks(now, wire::Role::kServer, &loop_, &membership_, &out_);
     loop_.Flush(&out_);
   }
   return Finish();
@@ -68,8 +68,8 @@ std::optional<wire::Message> ServerNode::Receive() {
 
 void ServerNode::Dispatch(Nanos now, wire::Message message) {
   if (message.from.role == wire::Role::kScheduler) {
-    enrolment_.OnMessage(now, message, &out_);
-    if (!rank_.has_value() && enrolment_.rank().has_value()) OnWelcome(*enrolment_.rank());
+    membership_.OnMessage(now, message, &out_);
+    if (!rank_.has_value() && membership_.rank().has_value()) OnWelcome(*membership_.rank());
   }
   if (!rank_.has_value()) return;
   // Before a shard acknowledges it: what comes of that, by another connection, may be ahead of the
@@ -92,9 +92,9 @@ void ServerNode::OnWelcome(uint32_t rank) {
   rank_ = rank;
   const wire::Address self = wire::Address::Of(ServerId{rank});
   loop_.transport().SetSelf(self);
-  loop_.transport().SetSession(enrolment_.session());
+  loop_.transport().SetSession(membership_.session());
   loop_.mailer().SetSelf(self);
-  shards_.Start(rank, enrolment_.session(), pin_shards_);
+  shards_.Start(rank, membership_.session(), pin_shards_);
   const uint32_t count = job_->config.cluster().shards_per_server();
   LOG(INFO) << "server " << rank << " of " << ServerCount(job_->config, job_->specs.policy) << ", "
             << loop_.transport().endpoint() << ", shards " << rank * count << " to "
@@ -175,8 +175,8 @@ void ServerNode::ContinueSaving(Nanos now) {
 
 int ServerNode::Finish() {
   wire::Notice end{loop_.stop_code(), "stopped by a signal"};
-  const bool told = enrolment_.ended().has_value();
-  if (told) end = *enrolment_.ended();
+  const bool told = membership_.ended().has_value();
+  if (told) end = *membership_.ended();
   if (failure_.has_value()) end = *failure_;
   if (!told && rank_.has_value()) SayLastWord(end);
   loop_.Flush(&out_);

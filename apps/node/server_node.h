@@ -8,14 +8,14 @@
 #include <optional>
 
 #include "apps/loop/node_loop.h"
-#include "apps/node/enlisting.h"
 #include "apps/node/model_saver.h"
+#include "apps/node/registration.h"
 #include "apps/node/shard_host.h"
 #include "apps/report/report.h"
 #include "cluster/job.h"
 #include "consistency/violation_log.h"
 #include "transport/transport.h"
-#include "wire/membership/enrolment.h"
+#include "wire/membership/membership_client.h"
 
 namespace soapstone::apps {
 
@@ -24,7 +24,7 @@ class ServerNode {
  public:
   // `transport` listens and has been connected to the scheduler.
   ServerNode(std::shared_ptr<const Job> job, std::unique_ptr<transport::Transport> transport,
-             Enlisting enlisting, ReportSink* reports);
+             Registration registration, ReportSink* reports);
 
   // Serves until the job ends. Returns the exit code.
   int Run();
@@ -51,7 +51,7 @@ class ServerNode {
 
   std::shared_ptr<const Job> job_;
   NodeLoop loop_;
-  wire::Enrolment enrolment_;
+  wire::MembershipClient membership_;
   ReportSink* reports_;
   MessageInbox answers_;
   bool pin_shards_ = false;

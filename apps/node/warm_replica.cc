@@ -27,7 +27,7 @@ std::set<uint64_t> PartSizes(const Job& job) {
   std::set<uint64_t> sizes;
   for (const uint64_t batch : {uint64_t{training.batch()}, train % training.batch()}) {
     for (uint32_t rank = 0; rank < ranks; ++rank) {
-      const LeafRange part = LeavesOfRank(rank, ranks, leaf_count);
+      const MicroBatchRange part = LeavesOfRank(rank, ranks, leaf_count);
       sizes.insert(SamplesOfLeaves(part, leaf_count, batch).size());
     }
   }
@@ -35,8 +35,8 @@ std::set<uint64_t> PartSizes(const Job& job) {
   return sizes;
 }
 
-absl::Status RunOnce(uint64_t samples, models::Replica* replica) {
-  const models::Feed feed = RandomBatch(replica->graph(), static_cast<int64_t>(samples), 0);
+absl::Status RunOnce(uint64_t samples, models::GraphRunner* replica) {
+  const models::MiniBatch feed = RandomBatch(replica->graph(), static_cast<int64_t>(samples), 0);
   SOAP_RETURN_IF_ERROR(replica->Begin(feed.samples, models::FieldsOf(feed)));
   const models::Graph& graph = replica->graph();
   for (size_t op = 0; op < graph.ops().size(); ++op) replica->ForwardOp(op);
@@ -57,15 +57,15 @@ absl::Status RunOnce(uint64_t samples, models::Replica* replica) {
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<models::Replica>> WarmReplica(const Job& job, uint32_t rank) {
+absl::StatusOr<std::shared_ptr<models::GraphRunner>> WarmReplica(const Job& job, uint32_t rank) {
   if (job.graph == nullptr) return nullptr;
   SOAP_ASSIGN_OR_RETURN(const std::shared_ptr<compute::Backend> backend,
                         MakeBackend(job.config.cluster(), rank));
   const uint64_t available = FreeMemory(backend.get());
   models::ReplicaOptions options = {.backend = backend, .seed = job.config.training().seed()};
   if (job.tables != nullptr) options.input_gradients = {job.tables->rows_input()};
-  SOAP_ASSIGN_OR_RETURN(std::unique_ptr<models::Replica> replica,
-                        models::Replica::Create(*job.graph, std::move(options)));
+  SOAP_ASSIGN_OR_RETURN(std::unique_ptr<models::GraphRunner> replica,
+                        models::GraphRunner::Create(*job.graph, std::move(options)));
   const std::set<uint64_t> part_sizes = PartSizes(job);
   if (!part_sizes.empty()) {
     const auto largest = static_cast<int64_t>(*part_sizes.rbegin());
@@ -79,7 +79,7 @@ absl::StatusOr<std::shared_ptr<models::Replica>> WarmReplica(const Job& job, uin
     if (compiled++ == kSizesMax) break;
     SOAP_RETURN_IF_ERROR(RunOnce(samples, replica.get()));
   }
-  return std::shared_ptr<models::Replica>(std::move(replica));
+  return std::shared_ptr<models::GraphRunner>(std::move(replica));
 }
 
 }  // namespace soapstone::apps

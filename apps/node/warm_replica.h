@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "cluster/job.h"
-#include "models/runtime/replica.h"
+#include "models/runtime/graph_runner.h"
 
 namespace soapstone::apps {
 
@@ -15,6 +15,6 @@ namespace soapstone::apps {
 // of full batches and of the epoch's last. Parameters are zero, and are replaced by the first load.
 // Errors: an operator or a precision that this machine cannot run; a step that does not fit into
 // its memory.
-absl::StatusOr<std::shared_ptr<models::Replica>> WarmReplica(const Job& job, uint32_t rank);
+absl::StatusOr<std::shared_ptr<models::GraphRunner>> WarmReplica(const Job& job, uint32_t rank);
 
 }  // namespace soapstone::apps

@@ -17,13 +17,13 @@ TEST(WarmReplicaTest, ComputesAsAFreshReplicaDoes) {
   for (const char* policy : {"bsp", "ssp:s=1"}) {
     config.set_policy(policy);
     const std::shared_ptr<const Job> job = *PrepareJob(config);
-    const std::shared_ptr<models::Replica> warm = *WarmReplica(*job, 0);
-    const std::shared_ptr<models::Replica> fresh =
-        *models::Replica::Create(*job->graph, {.seed = job->config.training().seed()});
+    const std::shared_ptr<models::GraphRunner> warm = *WarmReplica(*job, 0);
+    const std::shared_ptr<models::GraphRunner> fresh =
+        *models::GraphRunner::Create(*job->graph, {.seed = job->config.training().seed()});
     std::vector<float> inputs;
     std::vector<int32_t> labels;
     job->data->train.Gather({1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233}, &inputs, &labels);
-    for (models::Replica* replica : {warm.get(), fresh.get()}) {
+    for (models::GraphRunner* replica : {warm.get(), fresh.get()}) {
       for (size_t p = 0; p < job->graph->params().size(); ++p) {
         int i = 0;
         for (float& x : replica->param(ParamId{static_cast<uint32_t>(p)})) {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cluster/job.h"
-#include "transport/node/zmq_transport.h"
+#include "transport/node/node_transport.h"
 
 namespace soapstone::apps {
 

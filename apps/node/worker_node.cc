@@ -58,7 +58,7 @@ DelayInjector MakeInjector(const Job& job, WorkerId worker) {
 using Device = std::function<void(const worker::DeviceCommand&, std::vector<worker::DeviceEvent>*)>;
 
 absl::StatusOr<Device> MakeDevice(const Job& job, WorkerId worker,
-                                  std::shared_ptr<models::Replica> replica) {
+                                  std::shared_ptr<models::GraphRunner> replica) {
   const bool skip_not_finite = SkipsNotFinite(job.config);
   if (job.tables != nullptr) {
     SOAP_ASSIGN_OR_RETURN(std::shared_ptr<worker::SparseExecutor> executor,
@@ -93,7 +93,7 @@ absl::StatusOr<Device> MakeDevice(const Job& job, WorkerId worker,
 }
 
 absl::StatusOr<DeviceThread::Runner> MakeRunner(const Job& job, WorkerId worker,
-                                                std::shared_ptr<models::Replica> replica) {
+                                                std::shared_ptr<models::GraphRunner> replica) {
   SOAP_ASSIGN_OR_RETURN(Device device, MakeDevice(job, worker, std::move(replica)));
   return [device = std::move(device), injector = MakeInjector(job, worker), injected = Nanos{0}](
              const worker::DeviceCommand& command, std::vector<worker::DeviceEvent>* events,
@@ -113,16 +113,16 @@ absl::StatusOr<DeviceThread::Runner> MakeRunner(const Job& job, WorkerId worker,
 }  // namespace
 
 WorkerNode::WorkerNode(std::shared_ptr<const Job> job,
-                       std::unique_ptr<transport::Transport> transport, Enlisting enlisting,
+                       std::unique_ptr<transport::Transport> transport, Registration registration,
                        ReportSink* reports)
     : job_(std::move(job)),
       loop_(Shaped(std::move(transport)), job_->config.cluster().shards_per_server()),
-      enrolment_(
-          EnrolmentOptionsOf(*job_, wire::Role::kWorker, enlisting, loop_.transport().endpoint())),
-      wanted_rank_(enlisting.wanted_rank),
+      membership_(MembershipClientOptionsOf(*job_, wire::Role::kWorker, registration,
+                                            loop_.transport().endpoint())),
+      wanted_rank_(registration.wanted_rank),
       reports_(reports),
       waiting_bytes_max_(LinkBytesOf(*job_)) {
-  loop_.transport().SetSelf(enrolment_.temporary_address());
+  loop_.transport().SetSelf(membership_.temporary_address());
 }
 
 absl::Status WorkerNode::Prepare() {
@@ -147,7 +147,7 @@ void WorkerNode::RegisterIfPrepared(Nanos now) {
   const std::optional<absl::Status> prepared = prepared_.Take(SteadyTime::InfinitePast());
   if (!prepared.has_value()) return;
   preparing_.join();
-  if (prepared->ok()) return enrolment_.Start(now, &out_);
+  if (prepared->ok()) return membership_.Start(now, &out_);
   // Too little memory, a precision that is not there: the job's to change.
   const bool of_the_job =
       absl::IsResourceExhausted(*prepared) || absl::IsFailedPrecondition(*prepared);
@@ -169,14 +169,14 @@ int WorkerNode::Run() {
     events_wait = TakeEvents(now);
     LookAtDevice(now);
     if (curve_ != nullptr) KeepCurve(now);
-    ReportLostLinks(now, wire::Role::kWorker, &loop_, &enrolment_, &out_);
+    ReportLostLinks(now, wire::Role::kWorker, &loop_, &membership_, &out_);
     for (const wire::TimerId timer : loop_.TakeDue(now)) {
       if (timer == worker::Engine::kWatch) AskAgain(now);
-      if (timer != wire::Enrolment::kTick) continue;
+      if (timer != wire::MembershipClient::kTick) continue;
       wire::Body progress;
       if (engine_.has_value()) progress = ProgressAt(now);
       const size_t first = out_.messages.size();
-      enrolment_.OnTimer(now, std::move(progress), &out_);
+      membership_.OnTimer(now, std::move(progress), &out_);
       RecordTold(now, first);
     }
     if (loop_.stop_requested() && !leave_by_.has_value()) BeginLeaving(now);
@@ -188,7 +188,7 @@ int WorkerNode::Run() {
 // A step that is held is waited for as values are: where nothing moves the scheduler says why.
 wire::Progress WorkerNode::ProgressAt(Nanos now) const {
   wire::Progress progress = engine_->ProgressAt(now);
-  const std::optional<Mailer::Backlog> most = loop_.mailer().Greatest();
+  const std::optional<MessageRouter::Backlog> most = loop_.mailer().Greatest();
   const bool held = held_since_.has_value() && now - *held_since_ > kHeldUnsaid && !due_.empty();
   if (progress.waiting.has_value() || !held || !most.has_value()) return progress;
   const uint32_t shards = job_->config.cluster().shards_per_server();
@@ -207,7 +207,7 @@ void WorkerNode::AskAgain(Nanos now) {
   DispatchWithin(now);
   const std::optional<wire::Waiting> waiting = engine_->ProgressAt(now).waiting;
   if (!waiting.has_value()) return;
-  LOG(WARNING) << "worker " << *enrolment_.rank() << " waits " << wire::ToString(*waiting) << " ("
+  LOG(WARNING) << "worker " << *membership_.rank() << " waits " << wire::ToString(*waiting) << " ("
                << loop_.mailer().NodeOf(waiting->of).ToString() << ")";
 }
 
@@ -244,7 +244,7 @@ std::string WorkerNode::TextOf(const worker::Overdue& overdue) const {
                            overdue.hung ? "stuck" : "slow", seconds);
   }
   const bool of_operator =
-      overdue.op == worker::Op::kForward || overdue.op == worker::Op::kBackward;
+      overdue.op == worker::OpCode::kForward || overdue.op == worker::OpCode::kBackward;
   std::string what = worker::OpName(overdue.op);
   if (of_operator && job_->graph != nullptr && overdue.index < job_->graph->ops().size()) {
     absl::StrAppend(&what, " of ", job_->graph->ops()[overdue.index].name);
@@ -262,14 +262,14 @@ std::string WorkerNode::TextOf(const worker::Overdue& overdue) const {
 
 void WorkerNode::Dispatch(Nanos now, const wire::Message& message) {
   if (message.from.role == wire::Role::kScheduler) {
-    enrolment_.OnMessage(now, message, &out_);
-    if (!engine_.has_value() && enrolment_.rank().has_value()) OnWelcome(*enrolment_.rank());
+    membership_.OnMessage(now, message, &out_);
+    if (!engine_.has_value() && membership_.rank().has_value()) OnWelcome(*membership_.rank());
   }
   if (!engine_.has_value()) return;
   if (const auto* roster = std::get_if<wire::Roster>(&message.body)) {
     // Of a tree those of its own branch, else all: servers are numbered as shards are.
     const uint32_t servers = job_->config.cluster().servers();
-    const WorkerId self{*enrolment_.rank()};
+    const WorkerId self{*membership_.rank()};
     const uint32_t first =
         Index(consistency::ShardFor(self, ShardId{0}, servers, job_->specs.policy));
     loop_.mailer().Follow(*roster);
@@ -296,7 +296,7 @@ void WorkerNode::ToPeer(Nanos now, wire::Message message) {
 }
 
 void WorkerNode::ToEngine(Nanos now, const wire::Message& message) {
-  // What comes for the address it had before its rank is the enrolment's.
+  // What comes for the address it had before its rank is the membership's.
   if (!message.to.IsTemporary()) Record(sim::EventOf(now, message));
   engine_->OnMessage(now, message, Output());
 }
@@ -319,7 +319,7 @@ void WorkerNode::DispatchWithin(Nanos now) {
 void WorkerNode::OnWelcome(uint32_t rank) {
   const wire::Address self = wire::Address::Of(WorkerId{rank});
   loop_.transport().SetSelf(self);
-  loop_.transport().SetSession(enrolment_.session());
+  loop_.transport().SetSession(membership_.session());
   loop_.mailer().SetSelf(self);
   const wire::Training& training = job_->config.training();
   engine_.emplace(
@@ -363,7 +363,7 @@ void WorkerNode::OpenFiles(WorkerId self) {
     Keep(IterationTrace::Open(output.trace_path(), self), &trace_);
   }
   if (!output.curve_path().empty()) Keep(WorkerCurve::Open(output.curve_path(), self), &curve_);
-  const uint64_t session = enrolment_.session();
+  const uint64_t session = membership_.session();
   Keep(Recorder::Open(*job_, wire::Address::Of(self), session), &recorder_);
   if (peer_.has_value()) {
     Keep(Recorder::Open(*job_, wire::Address::PeerOf(self), session), &peer_recorder_);
@@ -394,7 +394,7 @@ void WorkerNode::KeepCurve(Nanos now) {
   const bool averages = job_->specs.policy.keeps_parameters();
   if (!averages || !engine_->done() || replica_ != Replica::kTraining) return;
   commands_.push_back(
-      {.run = kReplicaRun, .what = {.op = worker::Op::kEvaluate}, .wants_event = true});
+      {.run = kReplicaRun, .what = {.op = worker::OpCode::kEvaluate}, .wants_event = true});
   replica_ = Replica::kAsked;
 }
 
@@ -428,7 +428,7 @@ void WorkerNode::BeginLeaving(Nanos now) {
   if (engine_.has_value()) {  // nothing in hand
     wire::Message leave;
     leave.type = MessageType::kLeave;
-    leave.from = wire::Address::Of(WorkerId{*enrolment_.rank()});
+    leave.from = wire::Address::Of(WorkerId{*membership_.rank()});
     leave.to = wire::Address::Scheduler();
     leave.clock = engine_->clock();
     leave.body = engine_->ProgressAt(now);
@@ -446,7 +446,7 @@ bool WorkerNode::Over(Nanos now) {
   } else if (const auto broken = BrokenGuarantee(); broken.has_value()) {
     wire::Message message;
     message.type = MessageType::kBroken;
-    message.from = wire::Address::Of(WorkerId{*enrolment_.rank()});
+    message.from = wire::Address::Of(WorkerId{*membership_.rank()});
     message.to = wire::Address::Scheduler();
     end_ = {kExitBroken, *broken};
     message.body = *end_;
@@ -454,8 +454,8 @@ bool WorkerNode::Over(Nanos now) {
     loop_.Flush(&out_);
   } else if (engine_.has_value() && engine_->left()) {
     end_ = {loop_.stop_code(), "left"};
-  } else if (enrolment_.ended().has_value()) {
-    end_ = *enrolment_.ended();
+  } else if (membership_.ended().has_value()) {
+    end_ = *membership_.ended();
   } else if (leave_by_.has_value() && now > *leave_by_) {
     end_ = {loop_.stop_code(), "left in the middle of a step, which took too long"};
   }
@@ -482,15 +482,15 @@ std::unique_ptr<transport::Transport> WorkerNode::Shaped(
   const uint32_t shards_per_server = job_->config.cluster().shards_per_server();
   auto shaped = std::make_unique<transport::ShapedTransport>(
       std::move(transport), [shards_per_server](wire::Address address) {
-        return Mailer::NodeOf(address, shards_per_server);
+        return MessageRouter::NodeOf(address, shards_per_server);
       });
   shaped_ = shaped.get();
   return shaped;
 }
 
 void WorkerNode::FailIfDue(const worker::DeviceCommand& command) const {
-  if (command.what.op != worker::Op::kForward) return;
-  const WorkerId self{*enrolment_.rank()};
+  if (command.what.op != worker::OpCode::kForward) return;
+  const WorkerId self{*membership_.rank()};
   if (!job_->specs.stragglers.Fails(self, command.clock, started_with_)) return;
   LOG(WARNING) << "failing at clock " << command.clock << ", as training.stragglers asked";
   google::FlushLogFiles(google::INFO);
@@ -499,12 +499,12 @@ void WorkerNode::FailIfDue(const worker::DeviceCommand& command) const {
 
 bool WorkerNode::MayBegin(const worker::DeviceCommand& next, Nanos now) {
   if (step_ == next.clock || leave_by_.has_value()) return true;  // the step in hand, or the last
-  const std::optional<Mailer::Backlog> most = loop_.mailer().Greatest();
+  const std::optional<MessageRouter::Backlog> most = loop_.mailer().Greatest();
   if (most.has_value() && loop_.mailer().waiting_bytes() > waiting_bytes_max_) {
     if (!held_since_.has_value()) held_since_ = now;
     if (!said_held_ && now - *held_since_ > kHeldUnsaid) {
       said_held_ = true;
-      LOG(WARNING) << "worker " << *enrolment_.rank() << " holds its step of clock " << next.clock
+      LOG(WARNING) << "worker " << *membership_.rank() << " holds its step of clock " << next.clock
                    << ": " << most->bytes << " bytes wait for " << most->node.ToString()
                    << ", which takes too little";
     }
@@ -518,7 +518,7 @@ bool WorkerNode::MayBegin(const worker::DeviceCommand& next, Nanos now) {
 
 void WorkerNode::Flush(Nanos now) {
   if (shaped_ != nullptr && engine_.has_value()) {
-    const WorkerId self{*enrolment_.rank()};
+    const WorkerId self{*membership_.rank()};
     shaped_->SetLimit(job_->specs.stragglers.LinkMbps(self, engine_->clock()));
   }
   std::move(commands_.begin(), commands_.end(), std::back_inserter(due_));
@@ -551,8 +551,8 @@ int WorkerNode::Finish() {
     LOG(ERROR) << "the guarantee of " << job_->specs.policy.spec << " was broken " << violations
                << " times, as this worker has seen";
   }
-  if (reports_ != nullptr && enrolment_.rank().has_value()) {
-    NodeReport report{.name = absl::StrCat("worker-", *enrolment_.rank()),
+  if (reports_ != nullptr && membership_.rank().has_value()) {
+    NodeReport report{.name = absl::StrCat("worker-", *membership_.rank()),
                       .sent = moved.sent,
                       .received = moved.received,
                       .sockets = moved.sockets,
@@ -561,7 +561,7 @@ int WorkerNode::Finish() {
                       .strangers = moved.strangers,
                       .heartbeat_gap_s = loop_.heartbeat_gap_s(),
                       .resident_peak_bytes = ReadResidentMemory().peak_bytes};
-    const std::string rank = absl::StrCat(*enrolment_.rank());
+    const std::string rank = absl::StrCat(*membership_.rank());
     if (engine_.has_value()) {
       report.answers = engine_->replies().replies();
       AddViolations(engine_->replies().violations(), absl::StrCat("worker ", rank), &report);

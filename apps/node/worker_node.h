@@ -16,17 +16,17 @@
 #include "apps/loop/node_loop.h"
 #include "apps/loop/recorder.h"
 #include "apps/node/curve_parts.h"
-#include "apps/node/enlisting.h"
+#include "apps/node/registration.h"
 #include "apps/report/report.h"
 #include "base/exit_codes.h"
 #include "base/memory/bounded_inbox.h"
 #include "cluster/iteration_trace.h"
 #include "cluster/job.h"
-#include "models/runtime/replica.h"
+#include "models/runtime/graph_runner.h"
 #include "server/peer/peer.h"
 #include "transport/shaped_transport.h"
 #include "transport/transport.h"
-#include "wire/membership/enrolment.h"
+#include "wire/membership/membership_client.h"
 #include "worker/engine.h"
 
 namespace soapstone::apps {
@@ -36,7 +36,7 @@ class WorkerNode {
  public:
   // `transport` has been connected to the scheduler.
   WorkerNode(std::shared_ptr<const Job> job, std::unique_ptr<transport::Transport> transport,
-             Enlisting enlisting, ReportSink* reports);
+             Registration registration, ReportSink* reports);
 
   // Works until the job ends. Returns the exit code.
   int Run();
@@ -99,10 +99,10 @@ class WorkerNode {
   std::shared_ptr<const Job> job_;
   transport::ShapedTransport* shaped_ = nullptr;  // null: no model limits the links
   NodeLoop loop_;
-  wire::Enrolment enrolment_;
+  wire::MembershipClient membership_;
   int64_t wanted_rank_;  // -1: any
   ReportSink* reports_;
-  std::shared_ptr<models::Replica> warm_;              // until the device has it
+  std::shared_ptr<models::GraphRunner> warm_;          // until the device has it
   std::unique_ptr<server::PeerVectors> peer_vectors_;  // until the peer has them
   BoundedInbox<absl::Status> prepared_{1};             // how Prepare ended
   std::jthread preparing_;

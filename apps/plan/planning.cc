@@ -110,7 +110,7 @@ absl::StatusOr<planner::OpGraph> Planning::GraphOf(int64_t micro_batches) const 
 
 void Planning::UseGraph(planner::OpGraph graph) {
   graph_ = std::move(graph);
-  prices_ = std::make_unique<planner::PriceList>();
+  prices_ = std::make_unique<planner::CostCache>();
 }
 
 PricedStrategy Planning::PriceBy(planner::Simulator* simulator, const std::string& name,
@@ -159,7 +159,7 @@ std::vector<planner::TimelineTask> Planning::Timeline(const planner::Strategy& s
 
 std::vector<PricedStrategy> Planning::Baselines() const {
   const auto devices = static_cast<uint32_t>(machine_->devices().size());
-  const auto priced = [this](planner::Pricer* pricer, const std::string& name,
+  const auto priced = [this](planner::StrategyEvaluator* pricer, const std::string& name,
                              planner::Strategy strategy) {
     CHECK(pricer->PriceBest(&strategy).ok());
     return PriceBy(&pricer->simulator(), name, strategy);
@@ -167,10 +167,10 @@ std::vector<PricedStrategy> Planning::Baselines() const {
   std::vector<PricedStrategy> all(3);
   // The expert's takes longest.
   std::thread other([&] {
-    planner::Pricer pricer = MakePricer();
+    planner::StrategyEvaluator pricer = MakePricer();
     all[2] = priced(&pricer, "expert", planner::ExpertStrategy(graph_, *machine_));
   });
-  planner::Pricer pricer = MakePricer();
+  planner::StrategyEvaluator pricer = MakePricer();
   all[0] = priced(&pricer, "data parallel", planner::DataParallel(graph_, devices));
   all[1] = priced(&pricer, "model parallel", planner::ModelParallel(graph_, *machine_, *costs_));
   other.join();

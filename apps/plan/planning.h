@@ -11,8 +11,8 @@
 #include "apps/plan/plan_report.h"
 #include "models/graph/graph.h"
 #include "scheduler/planner/cost/cost_model.h"
-#include "scheduler/planner/simulator/pricer.h"
 #include "scheduler/planner/simulator/simulator.h"
+#include "scheduler/planner/simulator/strategy_evaluator.h"
 #include "strategy/machine.h"
 #include "strategy/op_graph.h"
 #include "strategy/strategy.h"
@@ -59,11 +59,11 @@ class Planning {
   // for, or else the one that suits it best. Two threads.
   std::vector<PricedStrategy> Baselines() const;
   // What is priced so far; searches add to it. Threading: its own.
-  planner::PriceList* prices() const { return prices_.get(); }
+  planner::CostCache* prices() const { return prices_.get(); }
 
  private:
   explicit Planning(models::Graph model) : model_(std::move(model)) {}
-  planner::Pricer MakePricer() const {
+  planner::StrategyEvaluator MakePricer() const {
     return {&graph_, machine_.get(), costs_.get(), simulator_options_, ways_, prices_.get()};
   }
   PricedStrategy PriceBy(planner::Simulator* simulator, const std::string& name,
@@ -75,7 +75,7 @@ class Planning {
   double jitter_ = 0;
   planner::SimulatorOptions simulator_options_;
   std::vector<planner::Synchronization> ways_;
-  std::unique_ptr<planner::PriceList> prices_ = std::make_unique<planner::PriceList>();
+  std::unique_ptr<planner::CostCache> prices_ = std::make_unique<planner::CostCache>();
 };
 
 }  // namespace soapstone::apps

@@ -14,8 +14,8 @@ struct MachineProbe {
   uint32_t devices = 0;  // processes; 0: as many as cores
   uint32_t servers = 1;
   // What processes do while it is measured how much slower they are together
-  // (apps/profile/busy_rates.h): steps of a model, or, of none, products and copies of so long
-  // between meetings.
+  // (apps/profile/contention_probe.h): steps of a model, or, of none, products and copies of so
+  // long between meetings.
   std::string model;
   int64_t batch = 0;  // of a process
   Nanos step_ns = 0;

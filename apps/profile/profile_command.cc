@@ -131,7 +131,7 @@ class ProfileRun {
     progress_.Show(0);
     {
       SOAP_ASSIGN_OR_RETURN(const models::StepPlan plan,
-                            models::Replica::PlanStep(report_.graph, options, flags_.batch));
+                            models::GraphRunner::PlanStep(report_.graph, options, flags_.batch));
       way->planned = StepMemoryOf(report_.graph, flags_.batch, plan.memory);
       SOAP_RETURN_IF_ERROR(CheckHolds(way->planned.total()));
     }

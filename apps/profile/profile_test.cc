@@ -63,7 +63,7 @@ std::string TemporaryPath(const char* name) {
 
 TEST(RandomBatch, TokensAndLabelsAreOnesThatTheModelHas) {
   const models::Graph graph = ModelOf("bert_base:tiny");
-  const models::Feed feed = RandomBatch(graph, 8, 1);
+  const models::MiniBatch feed = RandomBatch(graph, 8, 1);
   ASSERT_EQ(feed.fields.size(), 3u);
   const int32_t bounds[] = {64, 2, 2};  // words, segments, classes
   for (size_t i = 0; i < 3; ++i) {
@@ -89,7 +89,7 @@ TEST(StepMemory, SumsWhatAStepNeeds) {
 
 TEST(StepMemory, TheLivePeakIsThePlansBound) {
   const models::Graph graph = ModelOf("resnet50:tiny");
-  const models::StepPlan plan = *models::Replica::PlanStep(graph, {}, 4);
+  const models::StepPlan plan = *models::GraphRunner::PlanStep(graph, {}, 4);
   const LivePeak peak = LivePeakOf(graph, plan.step, 5);
   EXPECT_LE(peak.bytes, plan.memory.live_bytes_max);  // which rounds each value up to 64 bytes
   EXPECT_GT(peak.bytes, plan.memory.live_bytes_max * 99 / 100);

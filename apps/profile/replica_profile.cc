@@ -41,7 +41,7 @@ class ReplicaRun {
     const uint64_t resident_before = ReadResidentMemory().now_bytes;
     {
       SOAP_ASSIGN_OR_RETURN(const models::StepPlan plan,
-                            models::Replica::PlanStep(graph_, OptionsOf(0), flags_.batch));
+                            models::GraphRunner::PlanStep(graph_, OptionsOf(0), flags_.batch));
       profile_.planned = StepMemoryOf(graph_, flags_.batch, plan.memory);
     }
     SOAP_RETURN_IF_ERROR(CheckFits(absl::StrCat("a step of ", flags_.replicas, " replicas of ",
@@ -98,8 +98,8 @@ class ReplicaRun {
 
   absl::Status MakeReplicas() {
     for (size_t i = 0; i < flags_.replicas; ++i) {
-      SOAP_ASSIGN_OR_RETURN(std::unique_ptr<models::Replica> replica,
-                            models::Replica::Create(graph_, OptionsOf(i)));
+      SOAP_ASSIGN_OR_RETURN(std::unique_ptr<models::GraphRunner> replica,
+                            models::GraphRunner::Create(graph_, OptionsOf(i)));
       BufferPool pool = replica->NewPool();
       models::BatchedModel model = {.replica = replica.get(), .feed = &feed_};
       for (size_t p = 0; p < graph_.params().size(); ++p) {
@@ -137,9 +137,9 @@ class ReplicaRun {
   ReplicaProfile& profile_;
   models::Graph graph_;
   std::vector<std::shared_ptr<compute::Backend>> backends_;
-  models::Feed feed_;
+  models::MiniBatch feed_;
   std::vector<BufferPool::Block> gradients_;  // by replica and parameter
-  std::vector<std::unique_ptr<models::Replica>> replicas_;
+  std::vector<std::unique_ptr<models::GraphRunner>> replicas_;
   std::vector<models::BatchedModel> models_;
 };
 

@@ -61,7 +61,7 @@ Nanos StepProfile::sum() const {
          std::accumulate(backward.begin(), backward.end(), Nanos{0});
 }
 
-StepProfiler::StepProfiler(std::unique_ptr<models::Replica> replica)
+StepProfiler::StepProfiler(std::unique_ptr<models::GraphRunner> replica)
     : replica_(std::move(replica)), pool_(replica_->NewPool()) {
   const models::Graph& graph = replica_->graph();
   for (size_t p = 0; p < graph.params().size(); ++p) {
@@ -79,8 +79,8 @@ StepProfiler::StepProfiler(std::unique_ptr<models::Replica> replica)
 
 absl::StatusOr<std::unique_ptr<StepProfiler>> StepProfiler::Create(models::Graph graph,
                                                                    models::ReplicaOptions options) {
-  SOAP_ASSIGN_OR_RETURN(std::unique_ptr<models::Replica> replica,
-                        models::Replica::Create(std::move(graph), std::move(options)));
+  SOAP_ASSIGN_OR_RETURN(std::unique_ptr<models::GraphRunner> replica,
+                        models::GraphRunner::Create(std::move(graph), std::move(options)));
   return std::unique_ptr<StepProfiler>(new StepProfiler(std::move(replica)));
 }
 

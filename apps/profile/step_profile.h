@@ -13,8 +13,8 @@
 #include "base/ids.h"
 #include "base/memory/buffer.h"
 #include "compute/kernel.h"
-#include "models/data/feed.h"
-#include "models/runtime/replica.h"
+#include "models/data/mini_batch.h"
+#include "models/runtime/graph_runner.h"
 
 namespace soapstone::apps {
 
@@ -68,15 +68,15 @@ class StepProfiler {
   absl::StatusOr<StepProfile> Measure(int64_t samples, double seconds, const Progress& progress);
 
  private:
-  explicit StepProfiler(std::unique_ptr<models::Replica> replica);
+  explicit StepProfiler(std::unique_ptr<models::GraphRunner> replica);
   absl::StatusOr<StepTimes> RunStep(int64_t samples, bool single_calls);
   absl::Status MeasureOperators(int64_t samples, StepProfile* profile);
 
-  std::unique_ptr<models::Replica> replica_;
+  std::unique_ptr<models::GraphRunner> replica_;
   BufferPool pool_;
   std::vector<BufferPool::Block> gradients_;           // by parameter
   std::vector<std::vector<absl::Span<float>>> where_;  // by operator
-  models::Feed feed_;                                  // of the last batch size
+  models::MiniBatch feed_;                             // of the last batch size
   uint64_t step_ = 0;
 };
 

@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "models/graph/graph.h"
-#include "models/runtime/replica.h"
+#include "models/runtime/graph_runner.h"
 
 namespace soapstone::apps {
 

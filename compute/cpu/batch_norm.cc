@@ -6,8 +6,8 @@
 #include <cmath>
 #include <optional>
 
+#include "compute/cpu/batch_norm_loops.h"
 #include "compute/cpu/formats.h"
-#include "compute/cpu/norm_loops.h"
 #include "compute/cpu/plain_inputs.h"
 
 namespace soapstone::compute {

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "compute/cpu/backend.h"
 #include "compute/cpu/gemm.h"
-#include "compute/cpu/product.h"
+#include "compute/cpu/gemm_primitive.h"
 #include "compute/reference/backend.h"
 #include "compute/testing/operator_cases.h"
 #include "gtest/gtest.h"

@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "compute/cpu/weighted.h"
+#include "compute/cpu/conv_linear_kernel.h"
 
 namespace soapstone::compute {
 namespace {

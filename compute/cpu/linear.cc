@@ -2,9 +2,9 @@
 
 #include <optional>
 
+#include "compute/cpu/conv_linear_kernel.h"
+#include "compute/cpu/gemm_primitive.h"
 #include "compute/cpu/plain_inputs.h"
-#include "compute/cpu/product.h"
-#include "compute/cpu/weighted.h"
 
 namespace soapstone::compute {
 namespace {

@@ -8,8 +8,8 @@
 #include "compute/cpu/column_sum.h"
 #include "compute/cpu/formats.h"
 #include "compute/cpu/gemm.h"
+#include "compute/cpu/gemm_primitive.h"
 #include "compute/cpu/lstm_gates.h"
-#include "compute/cpu/product.h"
 #include "glog/logging.h"
 
 namespace soapstone::compute {

@@ -220,7 +220,7 @@ TEST(BackupRoundsTest, ShardZeroChoosesForAll) {
 
 // A push of `leaves` of round 0; what is said of which ticket.
 std::vector<std::pair<ActionKind, uint64_t>> NodePushed(Policy* policy, uint32_t worker,
-                                                        LeafRange leaves, uint64_t ticket) {
+                                                        MicroBatchRange leaves, uint64_t ticket) {
   std::vector<std::pair<ActionKind, uint64_t>> said;
   for (const Action& action : policy->OnPush(
            {.worker = WorkerId{worker}, .clock = 0, .leaves = leaves, .ticket = Ticket{ticket}})) {

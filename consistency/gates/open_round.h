@@ -14,7 +14,7 @@
 namespace soapstone::consistency {
 
 struct HeldPush {
-  LeafRange leaves;
+  MicroBatchRange leaves;
   WorkerId worker{};
   Ticket ticket{};
   friend bool operator==(const HeldPush&, const HeldPush&) = default;

@@ -11,7 +11,7 @@
 #include "experiment/cosim/job_parts.h"
 #include "glog/logging.h"
 #include "models/data/sampler.h"
-#include "models/runtime/replica.h"
+#include "models/runtime/graph_runner.h"
 #include "server/shard/model_gatherer.h"
 #include "server/store/snapshot.h"
 #include "server/store/store.h"
@@ -74,7 +74,7 @@ class Backing {
   // A worker's device, and its own parameters while another's are in the shared replica.
   struct Device {
     std::unique_ptr<worker::Executor> executor;
-    models::Replica::Parameters parameters;
+    models::GraphRunner::Parameters parameters;
   };
 
   static CosimJob WithFaults(CosimJob job, const sim::StragglerModel& stragglers) {
@@ -96,7 +96,7 @@ class Backing {
   const CosimOptions& options_;
   // A device's parameters outlive its turn; else each step loads them anew, into the replica's own.
   const bool own_parameters_;
-  std::shared_ptr<models::Replica> replica_;
+  std::shared_ptr<models::GraphRunner> replica_;
   std::vector<Device> devices_;     // by worker
   const Device* loaded_ = nullptr;  // whose parameters are the replica's own, of devices that load
   std::vector<server::Store> stores_;  // by shard; they share the shards' tensors
@@ -115,7 +115,7 @@ class Backing {
 
 absl::Status Backing::Prepare() {
   worker_layout_ = WorkerLayoutOf(job_);
-  SOAP_ASSIGN_OR_RETURN(replica_, models::Replica::Create(job_.graph, {.seed = job_.seed}));
+  SOAP_ASSIGN_OR_RETURN(replica_, models::GraphRunner::Create(job_.graph, {.seed = job_.seed}));
   devices_.reserve(job_.workers);
   for (uint32_t w = 0; w < job_.workers; ++w) {
     SOAP_ASSIGN_OR_RETURN(Device device, MakeDevice(WorkerId{w}));
@@ -171,7 +171,7 @@ sim::Training Backing::Training() {
 void Backing::Run(Device* device, const worker::DeviceCommand& command,
                   std::vector<worker::DeviceEvent>* events) {
   if (!own_parameters_) {
-    if (command.what.op == worker::Op::kLoad) loaded_ = device;
+    if (command.what.op == worker::OpCode::kLoad) loaded_ = device;
     CHECK_EQ(loaded_, device) << "a step began without loading its parameters";
     return device->executor->Run(command, events);
   }

@@ -8,7 +8,7 @@
 
 #include "base/ids.h"
 #include "models/data/dataset.h"
-#include "models/data/feed.h"
+#include "models/data/mini_batch.h"
 #include "models/data/sampler.h"
 
 namespace soapstone::models {
@@ -33,10 +33,10 @@ class Batches {
   uint64_t BatchSamples(Clock clock) const { return sampler_.BatchSamples(clock); }
 
   // Replaces what was in `feed`. REQUIRES: begin <= end <= BatchSamples(clock).
-  void Fill(const BatchPart& part, Feed* feed);
+  void Fill(const BatchPart& part, MiniBatch* feed);
 
  private:
-  void AugmentImages(const BatchPart& part, absl::Span<const uint64_t> samples, Feed* feed);
+  void AugmentImages(const BatchPart& part, absl::Span<const uint64_t> samples, MiniBatch* feed);
 
   const Dataset* const data_;
   const uint64_t seed_;

@@ -23,8 +23,8 @@ Dataset Images() {
                       IntColumn({.name = "label", .is_float = false}, 23, std::move(labels))}};
 }
 
-Feed Filled(Batches* batches, const BatchPart& part) {
-  Feed feed;
+MiniBatch Filled(Batches* batches, const BatchPart& part) {
+  MiniBatch feed;
   batches->Fill(part, &feed);
   return feed;
 }
@@ -36,7 +36,7 @@ TEST(Batches, WithoutAugmentationTheyAreTheSamplersSamples) {
   Sampler sampler(5, 23, 6);
   for (Clock c = 0; c < 9; ++c) {
     ASSERT_EQ(batches.BatchSamples(c), sampler.BatchSamples(c));
-    Feed wanted;
+    MiniBatch wanted;
     data.Gather(sampler.Samples(c, 1, sampler.BatchSamples(c)), &wanted);
     EXPECT_EQ(Filled(&batches, {c, 1, sampler.BatchSamples(c)}).fields, wanted.fields);
   }
@@ -46,7 +46,7 @@ TEST(Batches, WithoutAugmentationTheyAreTheSamplersSamples) {
 TEST(Batches, ARunThatGoesOnFromAClockHasTheSameBits) {
   const Dataset data = Images();
   Batches whole(&data, 5, 6);
-  std::vector<Feed> feeds;
+  std::vector<MiniBatch> feeds;
   for (Clock c = 0; c < 15; ++c) feeds.push_back(Filled(&whole, {c, 0, whole.BatchSamples(c)}));
   Batches resumed(&data, 5, 6);
   for (Clock c = 7; c < 15; ++c) {
@@ -57,11 +57,12 @@ TEST(Batches, ARunThatGoesOnFromAClockHasTheSameBits) {
 TEST(Batches, SharingABatchOutOtherwiseChangesNoBits) {
   const Dataset data = Images();
   Batches whole(&data, 5, 6);
-  const Feed all = Filled(&whole, {4, 0, 6});
+  const MiniBatch all = Filled(&whole, {4, 0, 6});
   std::vector<std::byte> images;
   for (const auto& [begin, end] : {std::pair{0, 1}, {1, 5}, {5, 5}, {5, 6}}) {
     Batches one(&data, 5, 6);
-    const Feed part = Filled(&one, {4, static_cast<uint64_t>(begin), static_cast<uint64_t>(end)});
+    const MiniBatch part =
+        Filled(&one, {4, static_cast<uint64_t>(begin), static_cast<uint64_t>(end)});
     EXPECT_EQ(part.samples, end - begin);
     images.insert(images.end(), part.fields[0].begin(), part.fields[0].end());
   }
@@ -73,7 +74,7 @@ TEST(Batches, EachEpochAugmentsAnew) {
   Batches batches(&data, 5, 23);
   std::vector<std::vector<float>> by_label[2];
   for (Clock epoch : {0, 1}) {
-    const Feed feed = Filled(&batches, {epoch, 0, 23});
+    const MiniBatch feed = Filled(&batches, {epoch, 0, 23});
     by_label[epoch].resize(23);
     for (size_t i = 0; i < 23; ++i) {
       const auto image = feed.Floats(0).subspan(i * kElements, kElements);

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/sha256.h"
-#include "models/data/feed.h"
+#include "models/data/mini_batch.h"
 
 namespace soapstone::models {
 

@@ -25,7 +25,7 @@ TEST(CopyTask, TargetsAreTheSourceBackwards) {
   EXPECT_EQ(data.test.size(), 10u);
   EXPECT_EQ(data.train.classes, 9);
   for (const Dataset* part : {&data.train, &data.test}) {
-    const Feed feed = AllOf(*part);
+    const MiniBatch feed = AllOf(*part);
     for (size_t i = 0; i < part->size(); ++i) {
       const auto source = feed.Ints(0).subspan(i * 5, 5);
       const auto target = feed.Ints(1).subspan(i * 6, 6);

@@ -62,22 +62,22 @@ inline std::string LoadErrorOf(const DataOptions& options) {
   return message;
 }
 
-inline Feed AllOf(const Dataset& data) {
+inline MiniBatch AllOf(const Dataset& data) {
   std::vector<uint64_t> indexes(data.size());
   for (size_t i = 0; i < indexes.size(); ++i) indexes[i] = i;
-  Feed feed;
+  MiniBatch feed;
   data.Gather(indexes, &feed);
   return feed;
 }
 
 inline std::vector<float> FloatsOf(const Dataset& data, size_t field = 0) {
-  const Feed feed = AllOf(data);
+  const MiniBatch feed = AllOf(data);
   const absl::Span<const float> values = feed.Floats(field);
   return {values.begin(), values.end()};
 }
 
 inline std::vector<int32_t> IntsOf(const Dataset& data, size_t field) {
-  const Feed feed = AllOf(data);
+  const MiniBatch feed = AllOf(data);
   const absl::Span<const int32_t> values = feed.Ints(field);
   return {values.begin(), values.end()};
 }

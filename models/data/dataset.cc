@@ -67,7 +67,7 @@ bool Dataset::IsLabelledVectors() const {
          columns[1]->spec().shape.empty();
 }
 
-void Dataset::Gather(absl::Span<const uint64_t> indexes, Feed* feed) const {
+void Dataset::Gather(absl::Span<const uint64_t> indexes, MiniBatch* feed) const {
   feed->samples = static_cast<int64_t>(indexes.size());
   feed->fields.resize(columns.size());
   for (size_t f = 0; f < columns.size(); ++f) {

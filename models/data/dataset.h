@@ -11,7 +11,7 @@
 #include "absl/types/span.h"
 #include "models/data/augmentation.h"
 #include "models/data/column.h"
-#include "models/data/feed.h"
+#include "models/data/mini_batch.h"
 #include "models/readers/image_shape.h"
 
 namespace soapstone::models {
@@ -38,7 +38,7 @@ struct Dataset {
 
   // Copies the samples of these indexes, in this order, in place of what was there.
   // REQUIRES: each index < size().
-  void Gather(absl::Span<const uint64_t> indexes, Feed* feed) const;
+  void Gather(absl::Span<const uint64_t> indexes, MiniBatch* feed) const;
   // The same, of labelled vectors. inputs: [n, C, H, W] f32; labels: [n].
   // REQUIRES: IsLabelledVectors().
   void Gather(absl::Span<const uint64_t> indexes, std::vector<float>* inputs,

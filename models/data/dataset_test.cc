@@ -62,7 +62,7 @@ TEST(Digits, GatherCopiesInOrder) {
   const Dataset train = LoadData(Digits())->train;
   const std::vector<float> inputs = FloatsOf(train);
   const std::vector<int32_t> labels = IntsOf(train, 1);
-  Feed feed = {.samples = 5, .fields = {{std::byte{1}}, {}, {}}};
+  MiniBatch feed = {.samples = 5, .fields = {{std::byte{1}}, {}, {}}};
   train.Gather({7, 3}, &feed);
   EXPECT_EQ(feed.samples, 2);
   ASSERT_EQ(feed.fields.size(), 2u);
@@ -76,7 +76,7 @@ TEST(Digits, GatherCopiesInOrder) {
 TEST(Digits, BothGathersGiveTheSame) {
   const Dataset train = LoadData(Digits())->train;
   const std::vector<uint64_t> indexes = {7, 3, 7};
-  Feed feed;
+  MiniBatch feed;
   train.Gather(indexes, &feed);
   std::vector<float> inputs(1);
   std::vector<int32_t> labels(9);

@@ -39,7 +39,7 @@ void Prefetcher::Expect(const BatchPart& part) {
   wanted_.Notify();
 }
 
-void Prefetcher::Take(const BatchPart& part, Feed* feed) {
+void Prefetcher::Take(const BatchPart& part, MiniBatch* feed) {
   MutexLock lock(&mutex_);
   Forget(part.clock);
   auto item = Find(part);
@@ -74,7 +74,7 @@ void Prefetcher::Forget(Clock before) {
   });
 }
 
-Prefetcher::Item* Prefetcher::WaitForWork(Feed* feed) {
+Prefetcher::Item* Prefetcher::WaitForWork(MiniBatch* feed) {
   MutexLock lock(&mutex_);
   while (!stop_) {
     const auto item = NextToMake();
@@ -94,7 +94,7 @@ Prefetcher::Item* Prefetcher::WaitForWork(Feed* feed) {
 
 void Prefetcher::Work() {
   while (true) {
-    Feed feed;
+    MiniBatch feed;
     Item* item = WaitForWork(&feed);
     if (item == nullptr) return;
     batches_.Fill(item->part, &feed);

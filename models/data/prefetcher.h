@@ -34,7 +34,7 @@ class Prefetcher {
   // The part's samples, in place of what was in `feed`. What was expected before it at the same
   // clock or earlier, and is not taken, is forgotten once its clock has passed. REQUIRES: as
   // Batches::Fill.
-  void Take(const BatchPart& part, Feed* feed);
+  void Take(const BatchPart& part, MiniBatch* feed);
 
   // Parts taken that were expected, and those that were not.
   uint64_t hits() const { return hits_; }
@@ -45,13 +45,13 @@ class Prefetcher {
   struct Item {
     const BatchPart part;
     Progress progress = Progress::kWaiting;
-    Feed feed;
+    MiniBatch feed;
   };
   using Items = std::list<Item>;
 
   void Work();
   // Null: the end. `feed` is memory to make the item in.
-  Item* WaitForWork(Feed* feed);
+  Item* WaitForWork(MiniBatch* feed);
   Items::iterator Find(const BatchPart& part) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Items::iterator NextToMake() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Forget(Clock before) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -65,7 +65,7 @@ class Prefetcher {
   Signal wanted_;  // there is something to make, or the end
   Signal made_;
   Items items_ ABSL_GUARDED_BY(mutex_);  // in the order they are made in
-  std::vector<Feed> spare_ ABSL_GUARDED_BY(mutex_);
+  std::vector<MiniBatch> spare_ ABSL_GUARDED_BY(mutex_);
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
 
   Batches batches_;  // of thread_ alone

@@ -31,9 +31,9 @@ class PngBatches : public DataFiles {
     return Prefetcher(data_, 3, kBatch, samples_max);
   }
   void ExpectSame(Prefetcher* prefetcher, const BatchPart& part) {
-    Feed taken;
+    MiniBatch taken;
     prefetcher->Take(part, &taken);
-    Feed direct;
+    MiniBatch direct;
     batches_->Fill(part, &direct);
     EXPECT_EQ(taken.samples, direct.samples);
     EXPECT_EQ(taken.fields, direct.fields) << part.clock << " " << part.begin;

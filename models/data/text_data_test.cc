@@ -101,7 +101,7 @@ TEST(TinyShakespeare, IsRead) {
       *LoadData({.format = "bytes", .path = path, .test_fraction = 0.1, .length = 40});
   EXPECT_EQ(bytes.train.size(), (1115394u - 111539u - 1) / 40);
   EXPECT_EQ(bytes.test.size(), 111538u / 40);
-  Feed feed;
+  MiniBatch feed;
   bytes.train.Gather({0}, &feed);
   std::string first;
   for (const int32_t token : feed.Ints(0)) first.push_back(static_cast<char>(token));

@@ -1,7 +1,7 @@
 // The operator graph: a model as a value. Operators with typed, shaped tensors, in an order in
-// which they can run. The zoo builds graphs, or they are read from ONNX; a Replica runs one; layout
-// and planning read its parameters, shapes, costs and partition rules (models/ops). Knows nothing
-// of kernels, devices or the cluster.
+// which they can run. The zoo builds graphs, or they are read from ONNX; a GraphRunner runs one;
+// layout and planning read its parameters, shapes, costs and partition rules (models/ops). Knows
+// nothing of kernels, devices or the cluster.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // The step graph: all that one training step runs, in order: the forward pass, the backward pass
 // derived from it, the sums of gradients where a tensor is read more than once, and what is
 // computed again to save memory; with every value that passes between, its lifetime and whose
-// memory it lies in. Made by a Replica from a graph and its kernels' plans; a value.
+// memory it lies in. Made by a GraphRunner from a graph and its kernels' plans; a value.
 #pragma once
 
 #include <cstddef>

@@ -9,7 +9,7 @@
 #include "compute/cpu/backend.h"
 #include "compute/init.h"
 #include "gtest/gtest.h"
-#include "models/runtime/replica.h"
+#include "models/runtime/graph_runner.h"
 #include "models/zoo/zoo.h"
 
 namespace soapstone::models {
@@ -22,7 +22,7 @@ struct StepResult {
 
 // Inputs are normal, integers below the number of classes.
 StepResult StepOf(const Graph& graph, compute::CpuPrecision precision, int64_t samples) {
-  const std::unique_ptr<Replica> replica = *Replica::Create(
+  const std::unique_ptr<GraphRunner> replica = *GraphRunner::Create(
       graph, {.backend = compute::MakeCpuBackend({.threads = 1, .precision = precision})});
   for (uint32_t p = 0; p < graph.params().size(); ++p) {
     compute::InitSlice(graph.params()[p], 5, ParamId{p}, 0, replica->param(ParamId{p}));

@@ -11,16 +11,16 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "compute/kernel.h"
-#include "models/data/feed.h"
+#include "models/data/mini_batch.h"
 #include "models/graph/graph.h"
-#include "models/runtime/replica.h"
+#include "models/runtime/graph_runner.h"
 
 namespace soapstone::models {
 
 // One of them. Each replica has a backend of its own: of one device, those of MakeCudaBackends.
 struct BatchedModel {
-  Replica* replica = nullptr;
-  const Feed* feed = nullptr;                     // the samples of every step
+  GraphRunner* replica = nullptr;
+  const MiniBatch* feed = nullptr;                // the samples of every step
   std::vector<absl::Span<float>> gradients = {};  // by parameter, [elements] f32; written each step
 };
 

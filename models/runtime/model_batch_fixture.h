@@ -19,8 +19,8 @@ namespace soapstone::models {
 class ModelOfBatch {
  public:
   ModelOfBatch(const std::string& name, uint64_t seed, std::shared_ptr<compute::Backend> backend) {
-    auto made = Replica::Create(*BuildModel(name, ModelInput{}),
-                                {.backend = std::move(backend), .seed = seed});
+    auto made = GraphRunner::Create(*BuildModel(name, ModelInput{}),
+                                    {.backend = std::move(backend), .seed = seed});
     EXPECT_TRUE(made.ok()) << made.status();
     replica_ = *std::move(made);
     const Graph& graph = replica_->graph();
@@ -62,8 +62,8 @@ class ModelOfBatch {
     }
   }
 
-  std::unique_ptr<Replica> replica_;
-  Feed feed_;
+  std::unique_ptr<GraphRunner> replica_;
+  MiniBatch feed_;
   std::vector<BufferPool::Block> gradients_;
 };
 

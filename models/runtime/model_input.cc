@@ -75,7 +75,7 @@ absl::Status CheckFields(const Graph& graph, const Dataset& data) {
       graph.name(), " takes samples of ", InputsText(graph), "; the data have ", TextOf(fields)));
 }
 
-std::vector<const void*> FieldsOf(const Feed& feed) {
+std::vector<const void*> FieldsOf(const MiniBatch& feed) {
   std::vector<const void*> fields;
   fields.reserve(feed.fields.size());
   for (const std::vector<std::byte>& field : feed.fields) fields.push_back(field.data());

@@ -15,6 +15,6 @@ ModelInput ModelInputOf(const TrainTest& data);
 absl::Status CheckFields(const Graph& graph, const Dataset& data);
 
 // Where the samples of a feed begin, by field.
-std::vector<const void*> FieldsOf(const Feed& feed);
+std::vector<const void*> FieldsOf(const MiniBatch& feed);
 
 }  // namespace soapstone::models

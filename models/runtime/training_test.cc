@@ -1,4 +1,4 @@
-// Replica, sampler and optimizer together: a sequential training run on real data, in one
+// A graph runner, sampler and optimizer together: a sequential training run on real data, in one
 // process.
 #include <numeric>
 #include <string>
@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 #include "models/data/dataset.h"
 #include "models/data/sampler.h"
-#include "models/runtime/replica.h"
+#include "models/runtime/graph_runner.h"
 #include "models/zoo/zoo.h"
 
 namespace soapstone::models {
@@ -34,8 +34,8 @@ class Trainer {
         optimizer_(*compute::ParseOptimizer(recipe.optimizer)),
         schedule_(*compute::ParseSchedule(recipe.schedule)),
         sampler_(kSeed, data.train.size(), recipe.batch),
-        replica_(std::move(
-            *Replica::Create(*BuildModel(recipe.model, data.train.shape, data.train.classes)))) {
+        replica_(std::move(*GraphRunner::Create(
+            *BuildModel(recipe.model, data.train.shape, data.train.classes)))) {
     const std::vector<ParamSpec>& params = replica_->graph().params();
     states_.resize(params.size());
     for (uint32_t p = 0; p < params.size(); ++p) {
@@ -93,7 +93,7 @@ class Trainer {
   const compute::OptimizerSpec optimizer_;
   const compute::ScheduleSpec schedule_;
   Sampler sampler_;
-  std::unique_ptr<Replica> replica_;
+  std::unique_ptr<GraphRunner> replica_;
   std::vector<compute::SliceState> states_;
   std::vector<std::vector<float>> gradients_;
   std::vector<float> inputs_;

@@ -14,8 +14,8 @@
 #include "glog/logging.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "models/runtime/graph_runner.h"
 #include "models/runtime/model_input.h"
-#include "models/runtime/replica.h"
 
 namespace soapstone::models {
 namespace {
@@ -40,8 +40,8 @@ class DlrmTest : public testing::Test {
     model_ = *MakeSparseModel(kSpec, {.format = "criteo", .path = path, .test_path = path}, 0);
     samples_.resize(model_->data().train.size());
     std::iota(samples_.begin(), samples_.end(), 0);
-    replica_ = *Replica::Create(*model_->graph(), {.backend = compute::MakeReferenceBackend(),
-                                                   .input_gradients = {model_->rows_input()}});
+    replica_ = *GraphRunner::Create(*model_->graph(), {.backend = compute::MakeReferenceBackend(),
+                                                       .input_gradients = {model_->rows_input()}});
     for (uint32_t p = 0; p < params(); ++p) {
       compute::InitSlice(model_->graph()->param(ParamId{p}), 3, ParamId{p}, 0,
                          replica_->param(ParamId{p}));
@@ -63,7 +63,7 @@ class DlrmTest : public testing::Test {
   SparseBatch Batch() const { return {.clock = 2, .samples = samples_}; }
 
   double Loss(const std::vector<RowBlock>& blocks) {
-    Feed feed;
+    MiniBatch feed;
     model_->DataOver(&blocks).train.Gather(samples_, &feed);
     CHECK(replica_->Begin(feed.samples, FieldsOf(feed)).ok());
     for (size_t op = 0; op < model_->graph()->ops().size(); ++op) replica_->ForwardOp(op);
@@ -101,7 +101,7 @@ class DlrmTest : public testing::Test {
 
   std::shared_ptr<const SparseModel> model_;
   std::vector<uint64_t> samples_;
-  std::unique_ptr<Replica> replica_;
+  std::unique_ptr<GraphRunner> replica_;
   std::vector<SparseRows> rows_;
   int compared_ = 0, kinks_ = 0;
 };
@@ -151,7 +151,7 @@ TEST_F(DlrmTest, LossIsBinaryCrossEntropyOfTheLogitsDifference) {
 
 TEST_F(DlrmTest, RowsOfAFieldAreAdded) {
   const std::vector<RowBlock> blocks = Blocks();
-  Feed feed;
+  MiniBatch feed;
   model_->DataOver(&blocks).train.Gather({2}, &feed);
   const absl::Span<const float> fields = feed.Floats(1);
   ASSERT_EQ(fields.size(), 9u);

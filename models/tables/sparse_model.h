@@ -73,8 +73,8 @@ class SparseModel {
   virtual void AddKeys(const SparseBatch& batch,
                        std::vector<std::vector<uint64_t>>* keys) const = 0;
 
-  // The graph that a Replica runs on the rows, up to the loss; null for a model of tables alone,
-  // which has Run in its place.
+  // The graph that a GraphRunner runs on the rows, up to the loss; null for a model of tables
+  // alone, which has Run in its place.
   const std::shared_ptr<const Graph>& graph() const { return graph_; }
 
   // Of a model without a graph.

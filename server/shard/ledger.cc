@@ -113,7 +113,7 @@ bool Ledger::IsSurplus(const Update& update) {
   Round& round = rounds_[Index(update.bucket)];
   if (update.clock < round.clock) return true;
   if (update.clock > round.clock) return false;
-  const LeafRange leaves = update.leaves;
+  const MicroBatchRange leaves = update.leaves;
   auto first = round.leaves.lower_bound(leaves.begin);
   if (first != round.leaves.begin() && std::prev(first)->second.end > leaves.begin) return true;
   const auto last = round.leaves.lower_bound(leaves.end);  // begins behind it

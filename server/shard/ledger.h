@@ -93,7 +93,7 @@ class Ledger {
     WorkerId worker{};
     Clock clock = 0;
     BucketId bucket{};
-    LeafRange leaves;
+    MicroBatchRange leaves;
   };
   // A push is in hand: pending.
   void OnTaken(const Update& update);

@@ -71,7 +71,7 @@ class Shard {
  private:
   struct PushKey {
     BucketId bucket{};
-    LeafRange leaves;
+    MicroBatchRange leaves;
     friend bool operator==(const PushKey&, const PushKey&) = default;
     template <typename H>
     friend H AbslHashValue(H state, const PushKey& key) {

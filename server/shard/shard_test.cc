@@ -69,7 +69,7 @@ class ShardTest : public ::testing::Test {
     return message;
   }
 
-  Message Push(uint32_t worker, Clock clock, LeafRange leaves, float value) const {
+  Message Push(uint32_t worker, Clock clock, MicroBatchRange leaves, float value) const {
     Message push = Data(MessageType::kPush, worker, clock);
     push.leaves = leaves;
     push.leaf_count = leaf_count_;
@@ -144,11 +144,11 @@ TEST_F(ShardTest, MorePushesThanCanBeRememberedAreRefused) {
 
 // What is remembered is a set: worlds that differ in the order of arrival alone are one state.
 TEST_F(ShardTest, TheFingerprintHoldsWhatWasSeenInWhateverOrder) {
-  const auto after = [&](std::vector<LeafRange> leaves) {
+  const auto after = [&](std::vector<MicroBatchRange> leaves) {
     shard_.reset();
     roster_ = {};
     Start("bsp", 2, 8);
-    for (const LeafRange range : leaves) Send(Push(0, 0, range, 1.0f));
+    for (const MicroBatchRange range : leaves) Send(Push(0, 0, range, 1.0f));
     Fingerprint f;
     shard_->AddTo(&f);
     return f.value();
@@ -422,7 +422,7 @@ TEST_F(BranchTest, ARoundGoesUpAsOnePushAndItsValuesComeBack) {
   ASSERT_EQ(up.size(), 3u);
   EXPECT_EQ(up[0].type, MessageType::kPush);
   EXPECT_EQ(up[0].worker, WorkerId{0});  // the group
-  EXPECT_EQ(up[0].leaves, (LeafRange{0, 2}));
+  EXPECT_EQ(up[0].leaves, (MicroBatchRange{0, 2}));
   EXPECT_EQ(up[0].samples, 2u);
   EXPECT_EQ(up[0].payload.at(0).floats()[0], 3);
   EXPECT_EQ(up[1].type, MessageType::kClock);

@@ -25,7 +25,7 @@ class TreeSum {
   TreeSum(const std::vector<Contribution>& parts, size_t slice) : parts_(parts), slice_(slice) {}
 
   // Sum over [lo, hi) in `out`. REQUIRES out->size() = the slice's elements.
-  bool Sum(LeafRange range, absl::Span<float> out) {
+  bool Sum(MicroBatchRange range, absl::Span<float> out) {
     const auto first = std::lower_bound(
         parts_.begin(), parts_.end(), range.begin,
         [](const Contribution& c, uint32_t begin) { return c.leaves.begin < begin; });
@@ -470,7 +470,7 @@ std::optional<uint32_t> Store::ApplyNow(BucketId bucket, Clock clock,
   return Index(*odd);
 }
 
-void Store::StampWith(WorkerId worker, LeafRange leaves, Clock clock, Stamp* stamp) {
+void Store::StampWith(WorkerId worker, MicroBatchRange leaves, Clock clock, Stamp* stamp) {
   ++stamp->updates;
   const uint64_t what = uint64_t{Index(worker)} << 32 ^ leaves.begin;
   stamp->order = (stamp->order ^ what) * 0x9E3779B97F4A7C15u + static_cast<uint64_t>(clock);

@@ -158,7 +158,7 @@ class Store {
     uint64_t order = 0;
     friend bool operator==(const Stamp&, const Stamp&) = default;
   };
-  static void StampWith(WorkerId worker, LeafRange leaves, Clock clock, Stamp* stamp);
+  static void StampWith(WorkerId worker, MicroBatchRange leaves, Clock clock, Stamp* stamp);
   Stamp stamp(BucketId bucket) const {
     return Index(bucket) < stamps_.size() ? stamps_[Index(bucket)] : Stamp();
   }

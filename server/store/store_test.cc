@@ -79,7 +79,8 @@ TEST(TensorStoreTest, SumDoesNotDependOnHowLeavesWereGrouped) {
     return static_cast<float>(random.Normal(leaf * 100'000 + i));
   };
   // The tree's sum of a node, for one slice.
-  const std::function<std::vector<float>(LeafRange, size_t)> sum = [&](LeafRange node, size_t n) {
+  const std::function<std::vector<float>(MicroBatchRange, size_t)> sum = [&](MicroBatchRange node,
+                                                                             size_t n) {
     std::vector<float> out(n);
     if (node.size() == 1) {
       for (size_t i = 0; i < n; ++i) out[i] = leaf_value(node.begin, i);
@@ -96,7 +97,7 @@ TEST(TensorStoreTest, SumDoesNotDependOnHowLeavesWereGrouped) {
     TensorStore store = MakeStore(layout, 0);
     std::vector<Contribution> parts;
     for (uint32_t w = 0; w < workers; ++w) {
-      for (LeafRange node : CanonicalNodes(LeavesOfRank(w, workers, kLeaves), kLeaves)) {
+      for (MicroBatchRange node : CanonicalNodes(LeavesOfRank(w, workers, kLeaves), kLeaves)) {
         Contribution part = {.leaves = node, .samples = 1, .batch_samples = kLeaves};
         for (size_t s = 0; s < slices; ++s) {
           const std::vector<float> values = sum(node, layout->slices(ShardId{0})[s].elements());

@@ -38,7 +38,7 @@ SparseRows TableStore::RowsOf(uint32_t table, const Contribution& part) const {
 // T(lo, hi) of base/leaf_tree.h over rows: a part, and a row of a part, that is missing counts as
 // absent.
 SparseRows TableStore::TreeSum(uint32_t table, const std::vector<Contribution>& parts,
-                               LeafRange range) const {
+                               MicroBatchRange range) const {
   const auto begins_before = [](const Contribution& c, uint32_t leaf) {
     return c.leaves.begin < leaf;
   };

@@ -42,7 +42,8 @@ class TableStore {
   std::string WhyNotKeys(uint32_t table, const Buffer& keys) const;
   uint32_t DimOf(uint32_t table) const { return options_.layout->tables()[table].dim; }
   SparseRows RowsOf(uint32_t table, const Contribution& part) const;
-  SparseRows TreeSum(uint32_t table, const std::vector<Contribution>& parts, LeafRange range) const;
+  SparseRows TreeSum(uint32_t table, const std::vector<Contribution>& parts,
+                     MicroBatchRange range) const;
 
   TensorStoreOptions options_;
   std::vector<SparseTable> tables_;

@@ -36,7 +36,7 @@ TensorStoreOptions TableOptionsOf(std::shared_ptr<const wire::Layout> layout, ui
           .fixed_tree = true};
 }
 
-Contribution PartOf(LeafRange leaves, const SparseRows& rows) {
+Contribution PartOf(MicroBatchRange leaves, const SparseRows& rows) {
   return {.leaves = leaves,
           .samples = leaves.size(),
           .batch_samples = kLeaves,
@@ -58,17 +58,17 @@ SparseRows LeafRows(uint32_t leaf) {
 }
 
 // As a worker sums what it owns: by the nodes of the tree.
-SparseRows SumOfNode(LeafRange node) {
+SparseRows SumOfNode(MicroBatchRange node) {
   if (node.size() == 1) return LeafRows(node.begin);
   const uint32_t mid = LeafSplit(node.begin, node.end);
   return SumOf(SumOfNode({node.begin, mid}), SumOfNode({mid, node.end}), kDim);
 }
 
-std::vector<float> RowsAfter(const std::vector<LeafRange>& nodes) {
+std::vector<float> RowsAfter(const std::vector<MicroBatchRange>& nodes) {
   TableStore store(TableOptionsOf(TwoTables(1), 0));
   for (Clock clock = 0; clock < 3; ++clock) {
     std::vector<Contribution> parts;
-    for (const LeafRange node : nodes) parts.push_back(PartOf(node, SumOfNode(node)));
+    for (const MicroBatchRange node : nodes) parts.push_back(PartOf(node, SumOfNode(node)));
     store.Apply(0, clock, parts, kLeaves);
   }
   const Buffers all = store.ReadAll();
@@ -80,7 +80,7 @@ std::vector<float> RowsAfter(const std::vector<LeafRange>& nodes) {
 TEST(TableStoreTest, TheTreeGivesTheSameBitsHoweverLeavesAreDealt) {
   const std::vector<float> whole = RowsAfter({{0, kLeaves}});
   EXPECT_FALSE(whole.empty());
-  std::vector<LeafRange> single;
+  std::vector<MicroBatchRange> single;
   for (uint32_t leaf = 0; leaf < kLeaves; ++leaf) single.push_back({leaf, leaf + 1});
   EXPECT_EQ(RowsAfter(single), whole);
   EXPECT_EQ(RowsAfter({{0, 4}, {4, 5}, {5, 6}, {6, 8}}), whole);

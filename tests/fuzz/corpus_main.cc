@@ -201,7 +201,7 @@ std::string PutRecord(const std::string& record) {
   return Step(0, Bytes(static_cast<uint16_t>(record.size())) + record);
 }
 
-void LocalLinks(const Corpus& corpus) {
+void LinksInMemory(const Corpus& corpus) {
   const std::string header = "a header";
   const std::string segment = Step(3, std::string("\x01") + Bytes(uint16_t{3}));
   corpus.Put("local_link", "inline",
@@ -506,7 +506,7 @@ void WriteCorpora(const std::string& dir) {
   const Corpus corpus(dir);
   Frames(corpus);
   Streams(corpus);
-  LocalLinks(corpus);
+  LinksInMemory(corpus);
   OnnxFiles(corpus);
   SafetensorsFiles(corpus);
   Images(corpus);

@@ -13,7 +13,7 @@ inline void ReadSamples(const models::Dataset& data) {
   constexpr uint64_t kSamplesMax = 1000;
   std::vector<uint64_t> all(std::min<uint64_t>(data.size(), kSamplesMax));
   std::iota(all.begin(), all.end(), 0);
-  models::Feed feed;
+  models::MiniBatch feed;
   data.Gather(all, &feed);
   CHECK_EQ(feed.samples, static_cast<int64_t>(all.size()));
 }

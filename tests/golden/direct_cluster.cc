@@ -218,7 +218,7 @@ class DirectCluster {
     });
     auto executor = *worker::Executor::Create(
         {.graph = graph_, .data = Digits(), .layout = layout_, .now = [] { return Nanos{0}; }});
-    worker::DeviceCommand load = {.what = {.op = worker::Op::kLoad}};
+    worker::DeviceCommand load = {.what = {.op = worker::OpCode::kLoad}};
     for (uint32_t k = 0; k < setup_.shards; ++k) load.frames.push_back(shards_[k].store().Read());
     std::vector<worker::DeviceEvent> events;
     executor->Run(load, &events);
@@ -259,7 +259,7 @@ TrainingResult TrainByCluster(const TrainingSetup& setup) { return DirectCluster
 TrainingResult TrainSequentially(const TrainingSetup& setup) {
   const models::Graph graph = GraphOf(setup);
   const models::TrainTest& data = *Digits(setup.split_seed);
-  auto replica = *models::Replica::Create(graph, {.seed = setup.seed});
+  auto replica = *models::GraphRunner::Create(graph, {.seed = setup.seed});
   models::Sampler sampler(setup.seed, data.train.size(), setup.batch);
   const auto optimizer = *compute::ParseOptimizer(setup.optimizer);
   const auto schedule = *compute::ParseSchedule(setup.schedule);

@@ -16,14 +16,14 @@
 #include "base/status_macros.h"
 #include "compute/init.h"
 #include "models/formats/safetensors_writer.h"
+#include "models/runtime/graph_runner.h"
 #include "models/runtime/model_input.h"
-#include "models/runtime/replica.h"
 #include "models/tables/sparse_model.h"
 
 namespace soapstone::golden {
 namespace {
 
-using models::Replica;
+using models::GraphRunner;
 using models::RowBlock;
 using models::SparseModel;
 
@@ -58,13 +58,13 @@ std::vector<SparseRows> RandomRows(const SparseModel& model, const models::Spars
   return rows;
 }
 
-absl::Status RunStep(const SparseModel& model, const models::SparseBatch& batch, Replica* replica,
-                     DlrmStep* step) {
+absl::Status RunStep(const SparseModel& model, const models::SparseBatch& batch,
+                     GraphRunner* replica, DlrmStep* step) {
   std::vector<RowBlock> blocks;
   for (size_t t = 0; t < step->rows.size(); ++t) {
     blocks.emplace_back(step->rows[t], model.tables()[t].dim);
   }
-  models::Feed feed;
+  models::MiniBatch feed;
   model.DataOver(&blocks).train.Gather(batch.samples, &feed);
   SOAP_RETURN_IF_ERROR(replica->Begin(feed.samples, models::FieldsOf(feed)));
   const std::vector<models::Op>& ops = model.graph()->ops();
@@ -84,7 +84,7 @@ absl::Status RunStep(const SparseModel& model, const models::SparseBatch& batch,
   return absl::OkStatus();
 }
 
-absl::Status Write(const Flags& flags, const SparseModel& model, Replica* replica,
+absl::Status Write(const Flags& flags, const SparseModel& model, GraphRunner* replica,
                    const DlrmStep& step) {
   std::vector<models::NamedTensor> tensors;
   for (size_t t = 0; t < step.rows.size(); ++t) {
@@ -118,7 +118,7 @@ absl::Status WriteStep(const Flags& flags) {
           flags.model, {.format = "criteo", .path = flags.data, .test_path = flags.data}, 0));
   SOAP_ASSIGN_OR_RETURN(
       const auto replica,
-      Replica::Create(*model->graph(), {.input_gradients = {model->rows_input()}}));
+      GraphRunner::Create(*model->graph(), {.input_gradients = {model->rows_input()}}));
   for (uint32_t p = 0; p < model->graph()->params().size(); ++p) {
     compute::InitSlice(model->graph()->param(ParamId{p}), flags.seed, ParamId{p}, 0,
                        replica->param(ParamId{p}));

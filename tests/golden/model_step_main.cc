@@ -17,15 +17,15 @@
 #include "compute/init.h"
 #include "compute/reference/backend.h"
 #include "models/formats/safetensors_writer.h"
-#include "models/runtime/replica.h"
+#include "models/runtime/graph_runner.h"
 #include "models/zoo/zoo.h"
 
 namespace soapstone::golden {
 namespace {
 
 using models::Graph;
+using models::GraphRunner;
 using models::Op;
-using models::Replica;
 
 struct Flags {
   std::string model, out, backend = "cpu";
@@ -83,7 +83,7 @@ std::vector<Field> RandomFields(const Graph& graph, const Flags& flags) {
 // The model's own initial values, times the gain where the name begins as it says, plus the shift
 // where it ends so. What would start at 0 or 1 is moved from it, so that what reads it wrongly is
 // seen.
-void SetParameters(const Flags& flags, Replica* replica) {
+void SetParameters(const Flags& flags, GraphRunner* replica) {
   const std::vector<ParamSpec>& params = replica->graph().params();
   for (uint32_t p = 0; p < params.size(); ++p) {
     const absl::Span<float> values = replica->param(ParamId{p});
@@ -132,7 +132,7 @@ struct StepResult {
 };
 
 // All operators forward, then backward. result: its gradients have their sizes
-absl::Status RunStep(const Flags& flags, const std::vector<Field>& fields, Replica* replica,
+absl::Status RunStep(const Flags& flags, const std::vector<Field>& fields, GraphRunner* replica,
                      StepResult* result) {
   std::vector<const void*> data;
   for (const Field& field : fields) {
@@ -164,7 +164,7 @@ absl::Status WriteStep(const Flags& flags) {
   options.backend = flags.backend == "reference"
                         ? std::shared_ptr<compute::Backend>(compute::MakeReferenceBackend())
                         : compute::MakeCpuBackend({.threads = flags.threads});
-  SOAP_ASSIGN_OR_RETURN(auto replica, Replica::Create(std::move(graph), options));
+  SOAP_ASSIGN_OR_RETURN(auto replica, GraphRunner::Create(std::move(graph), options));
   SetParameters(flags, replica.get());
   const std::vector<Field> fields = RandomFields(replica->graph(), flags);
   const std::vector<ParamSpec>& params = replica->graph().params();

@@ -20,7 +20,7 @@
 #include "gtest/gtest.h"
 #include "models/zoo/zoo.h"
 #include "scheduler/planner/cost/roofline_cost.h"
-#include "scheduler/planner/search/moves.h"
+#include "scheduler/planner/search/proposals.h"
 #include "scheduler/planner/simulator/simulator.h"
 #include "sim/fault_world.h"
 #include "strategy/machine_text.h"
@@ -134,7 +134,7 @@ void AddTimelines(const std::string& model, uint32_t devices, Outcomes* outcomes
   const planner::Machine machine = NodesOfFour(devices);
   const planner::RooflineCost costs(machine.kinds(), {});
   const planner::Space space(&graph, &machine);
-  planner::MoveMaker moves(&space);
+  planner::ProposalGenerator moves(&space);
   planner::Dice dice(11, devices);
   planner::Simulator simulator(&graph, &machine, &costs);
   planner::Strategy seed = planner::DataParallel(graph, devices);

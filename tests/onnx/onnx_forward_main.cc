@@ -14,7 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "models/formats/onnx/read_onnx.h"
-#include "models/runtime/replica.h"
+#include "models/runtime/graph_runner.h"
 
 namespace soapstone::models {
 namespace {
@@ -25,7 +25,8 @@ absl::Status Forward(const std::string& path, const std::string& input_path, int
   for (const ParamSpec& param : model.graph.params()) {
     std::cout << param.name << " " << absl::StrJoin(param.shape, ",") << "\n";
   }
-  SOAP_ASSIGN_OR_RETURN(const std::unique_ptr<Replica> replica, Replica::Create(model.graph));
+  SOAP_ASSIGN_OR_RETURN(const std::unique_ptr<GraphRunner> replica,
+                        GraphRunner::Create(model.graph));
   for (uint32_t p = 0; p < model.values.size(); ++p) {
     std::copy(model.values[p].begin(), model.values[p].end(), replica->param(ParamId{p}).begin());
   }

@@ -35,7 +35,7 @@
 #include "base/memory/buffer.h"
 #include "base/pause_watch.h"
 #include "base/steady_clock.h"
-#include "transport/tcp/stream_links.h"
+#include "transport/tcp/tcp_links.h"
 #include "wire/session.h"
 
 namespace soapstone::transport {

@@ -11,8 +11,8 @@
 
 #include "base/steady_clock.h"
 #include "gtest/gtest.h"
-#include "transport/node/zmq_transport.h"
-#include "transport/tcp/stream_note.h"
+#include "transport/node/node_transport.h"
+#include "transport/tcp/handshake.h"
 #include "transport/zmq/zmq_socket.h"
 
 namespace soapstone::transport {
@@ -224,8 +224,8 @@ TEST_F(ZmqStreamsTest, NotesOfStrangersAreRejected) {
   {
     ZmqSocket stranger = *ZmqSocket::Open(context, ZMQ_DEALER, {});
     ASSERT_TRUE(stranger.Connect(server_->endpoint()).ok());
-    const StreamNote ask = {
-        .word = StreamNote::Word::kAsk, .session = kStreamsSession + 1, .number = 1};
+    const Handshake ask = {
+        .word = Handshake::Word::kAsk, .session = kStreamsSession + 1, .number = 1};
     ASSERT_TRUE(stranger.Send("", EncodeNote(ask), {}).ok());
     for (const SteadyTime end = StreamsSoon();
          server_->stats().rejected_messages == 0 && SteadyNow() < end;) {

@@ -6,7 +6,7 @@
 // A connection may end and another take its place: what the other side did not have in hand is sent
 // again (wire/session.h). Messages are numbered, on both sides, by the order in which their last
 // chunk is on the way, so that numbers need not travel; acknowledgements do, as chunks of their
-// own. Who calls: StreamLinks, which makes the connection. It must not know nodes, routes or
+// own. Who calls: TcpLinks, which makes the connection. It must not know nodes, routes or
 // headers.
 //
 // Invariants

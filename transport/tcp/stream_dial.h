@@ -1,4 +1,4 @@
-// The sockets of streams (transport/tcp/stream_links.h): addresses, the hellos that are read and
+// The sockets of streams (transport/tcp/tcp_links.h): addresses, the hellos that are read and
 // written on them, what the kernel says of a connection. Included by transport/*.cc only.
 #pragma once
 
@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "absl/time/time.h"
-#include "transport/tcp/stream_note.h"
+#include "transport/tcp/handshake.h"
 
 namespace soapstone::transport {
 

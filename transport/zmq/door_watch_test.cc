@@ -15,8 +15,8 @@
 #include "base/random.h"
 #include "base/steady_clock.h"
 #include "gtest/gtest.h"
-#include "transport/node/zmq_transport.h"
-#include "transport/tcp/stream_note.h"
+#include "transport/node/node_transport.h"
+#include "transport/tcp/handshake.h"
 
 namespace soapstone::transport {
 namespace {

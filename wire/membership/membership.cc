@@ -35,8 +35,8 @@ const Shares* SharesAt(const Roster& roster, Clock clock) {
   return in_force;
 }
 
-std::vector<LeafRange> LeafRanges(const Roster& roster, Clock clock, uint32_t leaf_count) {
-  std::vector<LeafRange> ranges(roster.worker_count);
+std::vector<MicroBatchRange> LeafRanges(const Roster& roster, Clock clock, uint32_t leaf_count) {
+  std::vector<MicroBatchRange> ranges(roster.worker_count);
   const Shares* shares = SharesAt(roster, clock);
   uint32_t begin = 0;
   for (uint32_t rank = 0; rank < roster.worker_count; ++rank) {
@@ -57,7 +57,7 @@ OwnedLeaves LeavesOwned(const Roster& roster, WorkerId worker, Clock clock, uint
   OwnedLeaves owned;
   const Member* me = FindMember(roster, worker);
   if (me == nullptr || !IsActive(*me, clock)) return owned;
-  const std::vector<LeafRange> ranges = LeafRanges(roster, clock, leaf_count);
+  const std::vector<MicroBatchRange> ranges = LeafRanges(roster, clock, leaf_count);
   owned.own = ranges[Index(worker)];
   const std::vector<WorkerId> active = ActiveWorkers(roster, clock);
   if (active.size() == roster.worker_count) return owned;
@@ -71,7 +71,7 @@ OwnedLeaves LeavesOwned(const Roster& roster, WorkerId worker, Clock clock, uint
     }
   }
   const auto me_at = std::find(active.begin(), active.end(), worker);
-  const LeafRange part =
+  const MicroBatchRange part =
       LeavesOfRank(static_cast<uint32_t>(me_at - active.begin()),
                    static_cast<uint32_t>(active.size()), static_cast<uint32_t>(orphans.size()));
   owned.adopted.assign(orphans.begin() + part.begin, orphans.begin() + part.end);

@@ -20,7 +20,7 @@ const Shares* SharesAt(const Roster& roster, Clock clock);
 
 // The leaves of each rank at `clock`, members or not: LeavesOfRank, or with shares n in force
 // [n_0 + .. + n_{r-1}, n_0 + .. + n_r). They partition [0, M).
-std::vector<LeafRange> LeafRanges(const Roster& roster, Clock clock, uint32_t leaf_count);
+std::vector<MicroBatchRange> LeafRanges(const Roster& roster, Clock clock, uint32_t leaf_count);
 
 // The micro-batches a worker computes at `clock`. Every leaf has exactly one owner under a roster:
 //   owner(j) = r                       if rank r = the rank whose LeafRanges entry holds j is
@@ -29,7 +29,7 @@ std::vector<LeafRange> LeafRanges(const Roster& roster, Clock clock, uint32_t le
 //                                      parts of all such leaves, ascending: neighbours stay
 //                                      together, and can be summed before they are pushed
 struct OwnedLeaves {
-  LeafRange own;                  // of its own rank
+  MicroBatchRange own;            // of its own rank
   std::vector<uint32_t> adopted;  // of ranks that are not active; ascending
 };
 OwnedLeaves LeavesOwned(const Roster& roster, WorkerId worker, Clock clock, uint32_t leaf_count);

@@ -100,10 +100,10 @@ TEST(Membership, SharesHoldFromTheirClockOn) {
   roster.shares = {{5, {1, 6, 2}}, {8, {0, 0, 9}}};
   EXPECT_EQ(SharesAt(roster, 4), nullptr);
   EXPECT_EQ(SharesAt(roster, 7)->from, 5);
-  EXPECT_EQ(LeavesOwned(roster, WorkerId{1}, 4, 9).own, (LeafRange{3, 6}));
-  EXPECT_EQ(LeavesOwned(roster, WorkerId{1}, 5, 9).own, (LeafRange{1, 7}));
+  EXPECT_EQ(LeavesOwned(roster, WorkerId{1}, 4, 9).own, (MicroBatchRange{3, 6}));
+  EXPECT_EQ(LeavesOwned(roster, WorkerId{1}, 5, 9).own, (MicroBatchRange{1, 7}));
   EXPECT_TRUE(LeavesOwned(roster, WorkerId{1}, 8, 9).own.empty());
-  EXPECT_EQ(LeavesOwned(roster, WorkerId{2}, 100, 9).own, (LeafRange{0, 9}));
+  EXPECT_EQ(LeavesOwned(roster, WorkerId{2}, 100, 9).own, (MicroBatchRange{0, 9}));
 }
 
 TEST(Membership, EveryLeafHasOneOwnerUnderRandomShares) {

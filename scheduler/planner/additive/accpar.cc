@@ -7,7 +7,7 @@
 
 #include "scheduler/planner/additive/joint_choice.h"
 #include "scheduler/planner/additive/tofu.h"
-#include "scheduler/planner/search/uneven.h"
+#include "scheduler/planner/search/proportional_split.h"
 
 namespace soapstone::planner {
 namespace {

@@ -13,7 +13,7 @@
 #include "scheduler/planner/cost/roofline_cost.h"
 #include "scheduler/planner/planner_fixture.h"
 #include "scheduler/planner/searchers/baselines.h"
-#include "scheduler/planner/simulator/pricer.h"
+#include "scheduler/planner/simulator/strategy_evaluator.h"
 #include "strategy/machine_text.h"
 
 namespace soapstone::planner {
@@ -93,7 +93,7 @@ void ExpectUnequalIsBetter(const std::string& model, int64_t time_chunk) {
   ASSERT_EQ(plan.ratios.size(), 1u);
   EXPECT_THAT(plan.ratios[0], ElementsAre(DoubleNear(2.0 / 3, 0.05)));
   Strategy unequal = plan.strategy;
-  ASSERT_TRUE(Pricer(&graph, &machine, &costs).PriceBest(&unequal).ok());
+  ASSERT_TRUE(StrategyEvaluator(&graph, &machine, &costs).PriceBest(&unequal).ok());
   const Strategy equal = PlanByAccPar(graph, machine, costs, {.equal = true}).strategy;
   const Strategy tofu = PlanByTofu(graph, machine, {}).strategy;
   Nanos best_equal = kNever;

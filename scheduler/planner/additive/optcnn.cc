@@ -37,7 +37,7 @@ absl::StatusOr<SearchResult> OptCnnSearcher::Search(const SearchProblem& problem
   } else {
     result.note = "stopped by the budget before the tables were eliminated: data parallelism";
   }
-  Pricer pricer(problem, options.simulator);
+  StrategyEvaluator pricer(problem, options.simulator);
   SOAP_ASSIGN_OR_RETURN(result.found, pricer.PriceBest(&strategy));
   result.strategy = std::move(strategy);
   result.counts = pricer.counts();

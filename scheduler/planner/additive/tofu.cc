@@ -6,7 +6,7 @@
 #include <numeric>
 #include <utility>
 
-#include "scheduler/planner/additive/cut_bytes.h"
+#include "scheduler/planner/additive/communication_volume.h"
 #include "scheduler/planner/additive/joint_choice.h"
 
 namespace soapstone::planner {

@@ -43,10 +43,11 @@ struct TofuPlan {
 // At each level, the earlier ones given, the cuts d_1, d_2, .. of all weight groups (an operator's
 // chunks of time are cut alike) for which the bytes of a step are least:
 //   Σ_edges 4·(1 + gradient)·Σ_{g≠h} |N_h ∩ P_g|  +  Σ_pieces 2·(k − 1)·|piece|  +  exchanges
-// (cut_bytes.h), over all dimensions that every operator of a group can still be cut along. Exact
-// by JointChoice over the graph of groups. Tensors lie where they are made, which makes their cuts
-// consistent; inputs of the model are free. Rejected: to run an operator twice to save bytes, which
-// strategies cannot say. With devices that are no power of two the last ones stay idle.
+// (communication_volume.h), over all dimensions that every operator of a group can still be cut
+// along. Exact by JointChoice over the graph of groups. Tensors lie where they are made, which
+// makes their cuts consistent; inputs of the model are free. Rejected: to run an operator twice to
+// save bytes, which strategies cannot say. With devices that are no power of two the last ones stay
+// idle.
 TofuPlan PlanByTofu(const OpGraph& graph, const Machine& machine, const TofuOptions& options);
 
 }  // namespace soapstone::planner

@@ -5,7 +5,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "models/zoo/zoo.h"
-#include "scheduler/planner/additive/cut_bytes.h"
+#include "scheduler/planner/additive/communication_volume.h"
 #include "scheduler/planner/planner_fixture.h"
 #include "scheduler/planner/simulator/simulator.h"
 

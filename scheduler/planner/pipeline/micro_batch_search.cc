@@ -14,7 +14,7 @@ constexpr int kWorseMax = 2;  // candidates in a row that pay no more
 // A candidate, with what is known of it.
 struct Candidate {
   std::unique_ptr<OpGraph> graph;
-  std::unique_ptr<PriceList> prices = std::make_unique<PriceList>();
+  std::unique_ptr<CostCache> prices = std::make_unique<CostCache>();
   SearchResult result;
 };
 

@@ -39,7 +39,7 @@ struct MicroBatchOptions {
 // What a candidate's trial came to.
 struct MicroBatchTrial {
   int64_t micro_batches = 1;
-  Found found;
+  Score found;
   uint64_t proposals = 0;
   double seconds = 0;
 };

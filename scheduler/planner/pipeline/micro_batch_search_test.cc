@@ -10,9 +10,9 @@
 #include "absl/strings/str_cat.h"
 #include "models/graph/graph.h"
 #include "scheduler/planner/planner_fixture.h"
+#include "scheduler/planner/searchers/annealing_searcher.h"
 #include "scheduler/planner/searchers/plain_searchers.h"
 #include "scheduler/planner/searchers/split_searchers.h"
-#include "scheduler/planner/searchers/walk_searcher.h"
 
 namespace soapstone::planner {
 namespace {
@@ -94,7 +94,7 @@ TEST(MicroBatchSearchTest, GPipesFormulaSaysWhichNumberWins) {
 TEST(MicroBatchSearchTest, TheWalkFindsIt) {
   const Machine machine = SlowLinks();
   const Chosen chosen =
-      Choose(WalkSearcher(), machine, ChainCosts(4 * kMillisecond), {.proposals = 4000});
+      Choose(AnnealingSearcher(), machine, ChainCosts(4 * kMillisecond), {.proposals = 4000});
   EXPECT_EQ(chosen.micro_batches, 4);
   EXPECT_LE(chosen.ms, 256 + kApplyMs);
   EXPECT_TRUE(chosen.on_its_graph);
@@ -103,7 +103,7 @@ TEST(MicroBatchSearchTest, TheWalkFindsIt) {
 TEST(MicroBatchSearchTest, WhereLaunchesDominateTheBatchStaysWhole) {
   const Machine machine = SlowLinks();
   const Chosen chosen =
-      Choose(WalkSearcher(), machine, ChainCosts(200 * kMillisecond), {.proposals = 1000});
+      Choose(AnnealingSearcher(), machine, ChainCosts(200 * kMillisecond), {.proposals = 1000});
   EXPECT_EQ(chosen.micro_batches, 1);
   EXPECT_THAT(chosen.tried, ElementsAre(1, 2, 4));
 }
@@ -145,8 +145,8 @@ TEST(MicroBatchSearchTest, TheSameEachTime) {
   const ChainCosts costs(4 * kMillisecond);
   const MicroBatchProblem problem = {.graph_of = FourLayers, .machine = &machine, .costs = &costs};
   const SearchOptions options = {.proposals = 500};
-  const MicroBatchResult a = *SearchMicroBatches(WalkSearcher(), problem, options);
-  const MicroBatchResult b = *SearchMicroBatches(WalkSearcher(), problem, options);
+  const MicroBatchResult a = *SearchMicroBatches(AnnealingSearcher(), problem, options);
+  const MicroBatchResult b = *SearchMicroBatches(AnnealingSearcher(), problem, options);
   EXPECT_EQ(a.result.strategy, b.result.strategy);
   EXPECT_EQ(a.graph->micro_batches, b.graph->micro_batches);
 }

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "models/graph/graph.h"
 #include "scheduler/planner/planner_fixture.h"
-#include "scheduler/planner/search/descent.h"
+#include "scheduler/planner/search/coordinate_descent.h"
 #include "scheduler/planner/search/stage_shift.h"
 #include "scheduler/planner/searchers/split_searchers.h"
 

@@ -11,7 +11,7 @@
 #include "glog/logging.h"
 #include "scheduler/planner/pipeline/pipedream.h"
 #include "scheduler/planner/pipeline/replicated_stages.h"
-#include "scheduler/planner/search/moves.h"
+#include "scheduler/planner/search/proposals.h"
 
 namespace soapstone::planner {
 namespace {
@@ -23,9 +23,9 @@ constexpr double kStepsAnIteration = 100;
 constexpr double kIterationsMin = 4;
 constexpr uint64_t kShown = 64;  // proposals between two of progress
 
-Found PriceOf(Simulator* simulator) { return {simulator->IterationTime(), simulator->Overflow()}; }
+Score PriceOf(Simulator* simulator) { return {simulator->IterationTime(), simulator->Overflow()}; }
 
-bool IsWorthy(const Found& found, const Found& best) {
+bool IsWorthy(const Score& found, const Score& best) {
   return found.overflow_bytes == 0 && static_cast<double>(found.step_ns) <=
                                           (1 + kStalenessWorth) * static_cast<double>(best.step_ns);
 }
@@ -35,11 +35,11 @@ absl::StatusOr<StaleIteration> LeastFrom(Strategy strategy, const SearchOptions&
                                          Simulator* simulator) {
   SOAP_RETURN_IF_ERROR(simulator->SetStrategy(strategy));
   StaleIteration least = {strategy.staleness, PriceOf(simulator)};
-  Found best = least.found;
+  Score best = least.found;
   while (strategy.staleness > 0 && !options.ShouldStop()) {
     --strategy.staleness;
     SOAP_RETURN_IF_ERROR(simulator->SetStrategy(strategy));
-    const Found found = PriceOf(simulator);
+    const Score found = PriceOf(simulator);
     if (least.found.overflow_bytes == 0 && !IsWorthy(found, best)) break;
     best = std::min(best, found);
     least = {strategy.staleness, found};
@@ -75,7 +75,7 @@ class StaleWalk {
     }
   }
 
-  const Found& best() const { return best_; }
+  const Score& best() const { return best_; }
   const Strategy& best_strategy() const { return best_strategy_; }
   uint64_t proposed() const { return proposed_; }
   uint64_t priced() const { return priced_; }
@@ -100,7 +100,7 @@ class StaleWalk {
     simulator_.Accept();
     const bool fits_better = simulator_.Overflow() < now_.overflow_bytes;
     if (fits_better || BusiestQueue() <= cutoff) {
-      const Found found = PriceOf(&simulator_);
+      const Score found = PriceOf(&simulator_);
       ++priced_;
       if (fits_better || static_cast<double>(found.step_ns) <= cutoff) {
         now_ = found;
@@ -123,11 +123,11 @@ class StaleWalk {
   }
 
   const SearchOptions& options_;
-  MoveMaker moves_;
+  ProposalGenerator moves_;
   Dice dice_;
   Simulator& simulator_;
   const double together_;
-  Found now_, best_;
+  Score now_, best_;
   Strategy best_strategy_;
   std::vector<Change> back_;
   std::vector<ServerChange> servers_back_;
@@ -152,7 +152,7 @@ std::vector<Strategy> StaleSeeds(const SearchProblem& problem, const Strategy& p
 
 struct StaleSeed {
   Strategy strategy;
-  Found found;
+  Score found;
 };
 
 bool IsBetter(const StaleSeed& a, const StaleSeed& b) { return a.found < b.found; }
@@ -213,7 +213,7 @@ bool IsAffordable(const SearchOptions& options, Simulator* simulator) {
 const StaleIteration& LeastWorthy(absl::Span<const StaleIteration> of) {
   CHECK(!of.empty());
   const auto is_less = [](const auto& a, const auto& b) { return a.found < b.found; };
-  const Found best = std::min_element(of.begin(), of.end(), is_less)->found;
+  const Score best = std::min_element(of.begin(), of.end(), is_less)->found;
   for (const StaleIteration& one : of) {
     if (IsWorthy(one.found, best)) return one;
   }
@@ -255,7 +255,7 @@ absl::StatusOr<SearchResult> SearchStaleness(const SearchProblem& problem, const
   found.strategy.staleness = of_walk.staleness;
   found.found = of_walk.found;
   // Both are worthy beside their own best; the lesser bound of those that are beside the other too.
-  const Found& best = std::min(planned.found, found.found);
+  const Score& best = std::min(planned.found, found.found);
   bool is_plan = !(found.found < planned.found);
   if (IsWorthy(planned.found, best) && IsWorthy(found.found, best) &&
       of_plan.staleness != of_walk.staleness) {

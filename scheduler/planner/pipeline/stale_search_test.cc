@@ -37,9 +37,9 @@ OpGraph WideLayers(int layers, int64_t batch) {
   return *MakeOpGraph(*b.Build(), {.batch = batch});
 }
 
-std::vector<StaleIteration> Iterations(std::vector<Found> of) {
+std::vector<StaleIteration> Iterations(std::vector<Score> of) {
   std::vector<StaleIteration> all;
-  for (const Found& found : of) all.push_back({static_cast<uint32_t>(all.size()), found});
+  for (const Score& found : of) all.push_back({static_cast<uint32_t>(all.size()), found});
   return all;
 }
 

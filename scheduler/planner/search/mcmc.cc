@@ -9,8 +9,8 @@
 #include "base/fingerprint.h"
 #include "base/status_macros.h"
 #include "glog/logging.h"
-#include "scheduler/planner/search/descent.h"
-#include "scheduler/planner/search/moves.h"
+#include "scheduler/planner/search/coordinate_descent.h"
+#include "scheduler/planner/search/proposals.h"
 
 namespace soapstone::planner {
 namespace {
@@ -51,8 +51,8 @@ class Chain {
     return ladder_ * options_.beta_first * std::pow(options_.beta_last / options_.beta_first, done);
   }
 
-  const Found& now() const { return now_; }
-  const Found& best() const { return best_; }
+  const Score& now() const { return now_; }
+  const Score& best() const { return best_; }
   const Strategy& best_strategy() const { return best_strategy_; }
   Simulator& simulator() { return simulator_; }
   Dice& dice() { return dice_; }
@@ -84,11 +84,11 @@ class Chain {
   }
 
   const SearchOptions& options_;
-  MoveMaker moves_;
+  ProposalGenerator moves_;
   Dice dice_;
   Simulator simulator_;
   const double ladder_;
-  Found now_, best_;
+  Score now_, best_;
   Strategy best_strategy_;
   uint64_t accepted_ = 0;
   Fingerprint digest_;
@@ -137,7 +137,7 @@ absl::StatusOr<SearchResult> SearchByWalk(const Space& space, const CostModel& c
   }
   // The best seed for the first chain, the next for the second, and so on around.
   Simulator& first = chains[0]->simulator();
-  std::vector<std::pair<Found, size_t>> order;
+  std::vector<std::pair<Score, size_t>> order;
   for (size_t i = 0; i < seeds.size(); ++i) {
     SOAP_RETURN_IF_ERROR(first.SetStrategy(seeds[i]));
     order.push_back({{first.StepTime(), first.Overflow()}, i});

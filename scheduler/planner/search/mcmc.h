@@ -1,6 +1,6 @@
 // Search by random walk (FlexFlow section 6: Metropolis over strategies), annealed and tempered,
 // and a descent that certifies what it ends with. Anytime: asks the caller whether to stop.
-// The searcher `mcmc` (walk_searcher.h) calls it. Reads no clock.
+// The searcher `mcmc` (annealing_searcher.h) calls it. Reads no clock.
 #pragma once
 
 #include <functional>

@@ -13,18 +13,18 @@ std::vector<Synchronization> SearchProblem::ways() const {
   return SynchronizationsOf(machine());
 }
 
-Pricer::Pricer(const SearchProblem& problem, const SimulatorOptions& options)
-    : Pricer(&problem.graph(), &problem.machine(), problem.costs, options, problem.ways(),
-             problem.prices) {}
+StrategyEvaluator::StrategyEvaluator(const SearchProblem& problem, const SimulatorOptions& options)
+    : StrategyEvaluator(&problem.graph(), &problem.machine(), problem.costs, options,
+                        problem.ways(), problem.prices) {}
 
 absl::StatusOr<SearchResult> RunSearcher(const Searcher& searcher, const SearchProblem& problem,
                                          const SearchOptions& options) {
   SOAP_ASSIGN_OR_RETURN(SearchResult result, searcher.Search(problem, options));
-  Pricer pricer(problem, options.simulator);
+  StrategyEvaluator pricer(problem, options.simulator);
   SOAP_ASSIGN_OR_RETURN(result.found, pricer.Price(result.strategy));
   if (!searcher.is_search()) return result;
   Strategy data = DataParallel(problem.graph(), problem.space->devices());
-  SOAP_ASSIGN_OR_RETURN(const Found of_data, pricer.PriceBest(&data));
+  SOAP_ASSIGN_OR_RETURN(const Score of_data, pricer.PriceBest(&data));
   if (!(of_data < result.found)) return result;
   const std::string note = result.found.overflow_bytes > of_data.overflow_bytes
                                ? absl::StrFormat("its own plan needs or moves %d bytes too many",
@@ -40,7 +40,7 @@ absl::StatusOr<SearchResult> RunSearcher(const Searcher& searcher, const SearchP
 
 absl::StatusOr<SearchResult> PricedAlone(const SearchProblem& problem, const SearchOptions& options,
                                          Strategy strategy) {
-  Pricer pricer(problem, options.simulator);
+  StrategyEvaluator pricer(problem, options.simulator);
   SearchResult result;
   SOAP_ASSIGN_OR_RETURN(result.found, pricer.PriceBest(&strategy));
   result.strategy = std::move(strategy);

@@ -12,14 +12,14 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "scheduler/planner/search/space.h"
-#include "scheduler/planner/simulator/pricer.h"
 #include "scheduler/planner/simulator/simulator.h"
+#include "scheduler/planner/simulator/strategy_evaluator.h"
 
 namespace soapstone::planner {
 
 struct SearchProgress {
   uint64_t proposals = 0, proposals_max = 0;  // of all chains
-  Found best;
+  Score best;
 };
 
 struct SearchOptions {
@@ -47,8 +47,8 @@ struct SearchOptions {
 
 struct SearchResult {
   Strategy strategy;
-  Found found;
-  Found best_seed;               // of searches that begin at seeds
+  Score found;
+  Score best_seed;               // of searches that begin at seeds
   bool locally_optimal = false;  // no configuration of Space::Configs of one operator is better
   bool proved = false;           // no strategy of the space that was covered is better: see `note`
   uint64_t accepted = 0;
@@ -69,7 +69,7 @@ struct SearchProblem {
   // The ways to synchronize among which it chooses; none: all that the machine has.
   absl::Span<const Synchronization> only_ways;
   // What is priced already, and where more is put; nullptr: each search begins anew.
-  PriceList* prices = nullptr;
+  CostCache* prices = nullptr;
 
   const OpGraph& graph() const { return space->graph(); }
   const Machine& machine() const { return space->machine(); }

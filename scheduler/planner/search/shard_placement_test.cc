@@ -7,10 +7,10 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "scheduler/planner/planner_fixture.h"
-#include "scheduler/planner/search/descent.h"
+#include "scheduler/planner/search/coordinate_descent.h"
 #include "scheduler/planner/search/mcmc.h"
-#include "scheduler/planner/search/moves.h"
-#include "scheduler/planner/simulator/pricer.h"
+#include "scheduler/planner/search/proposals.h"
+#include "scheduler/planner/simulator/strategy_evaluator.h"
 
 namespace soapstone::planner {
 namespace {
@@ -134,7 +134,7 @@ TEST(ShardPlacementTest, AnotherWayForgetsServers) {
   strategy.servers = {{0}, {1}};
   SetSynchronization(Synchronization::kServers, &strategy);
   EXPECT_EQ(strategy.servers.size(), 2u);
-  Pricer pricer(&c.graph, &c.machine, &c.costs);
+  StrategyEvaluator pricer(&c.graph, &c.machine, &c.costs);
   Strategy best = strategy;
   // Each device applies its own, 96.
   EXPECT_EQ(pricer.PriceBest(&best)->step_ns, 48 + 96);
@@ -293,7 +293,7 @@ TEST(ShardPlacementTest, WalksWithoutAChoiceDrawWhatTheyDrew) {
     Strategy seed = c.data;
     SetSynchronization(way, &seed);
     CHECK(now.SetStrategy(seed).ok());
-    MoveMaker moves(&space);
+    ProposalGenerator moves(&space);
     Dice dice(1, 1);
     std::vector<OpConfig> drawn;
     int placed = 0;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "scheduler/planner/search/uneven.h"
+#include "scheduler/planner/search/proportional_split.h"
 
 namespace soapstone::planner {
 namespace {

@@ -56,7 +56,7 @@ class Space {
   uint32_t devices() const { return devices_; }
   // Whether splits may be uneven: they are asked for, and devices are of several kinds.
   bool uneven() const { return uneven_; }
-  const std::vector<double>& speeds() const { return speeds_; }  // by device, uneven.h
+  const std::vector<double>& speeds() const { return speeds_; }  // by device, proportional_split.h
 
   // Legal degrees of an operator, ascending by product and then in order of the vectors; the first
   // splits nothing. Operators with equal dimensions share one list.

@@ -10,10 +10,10 @@
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "glog/logging.h"
-#include "scheduler/planner/search/descent.h"
+#include "scheduler/planner/search/coordinate_descent.h"
 #include "scheduler/planner/search/mcmc.h"
-#include "scheduler/planner/searchers/partial_bounds.h"
-#include "scheduler/planner/searchers/walk_searcher.h"
+#include "scheduler/planner/searchers/annealing_searcher.h"
+#include "scheduler/planner/searchers/domain_bounds.h"
 
 namespace soapstone::planner {
 namespace {
@@ -29,7 +29,7 @@ absl::StatusOr<SearchResult> Walk(const SearchProblem& problem, const SearchOpti
   SearchOptions walk = options;
   walk.proposals = std::max<uint64_t>(1, options.proposals / kNodesOfProposal);
   if (options.used) walk.used = [&options] { return options.used() / kWalkShare; };
-  return WalkSearcher().Search(problem, walk);
+  return AnnealingSearcher().Search(problem, walk);
 }
 
 // The place of the configuration of the space that is most like this one: of equal degrees, with
@@ -187,7 +187,7 @@ absl::StatusOr<SearchResult> Begin(const SearchProblem& problem, const SearchOpt
                                   .threads = options.threads},
                        .servers = false},
                       &simulator);
-    const Found found = {simulator.StepTime(), simulator.Overflow()};
+    const Score found = {simulator.StepTime(), simulator.Overflow()};
     if (!(found < best.found)) continue;
     best.found = found;
     best.strategy = simulator.strategy();

@@ -7,7 +7,7 @@ namespace soapstone::planner {
 
 // All of Space::Configs for every operator, under every way to synchronize, servers with equal
 // shares of every group: the strategies are a
-// tree, an operator a level, and what cannot be better than the best so far (partial_bounds.h) is
+// tree, an operator a level, and what cannot be better than the best so far (domain_bounds.h) is
 // cut off. Begins with what the random walk finds, and its nearest strategy of the space. `proved`
 // says that the whole tree was looked into or cut off: then no strategy of the space is faster than
 // the result, and `note` tells the best of the space where the result, from the walk, is outside

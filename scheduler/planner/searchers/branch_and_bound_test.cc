@@ -8,7 +8,7 @@
 #include "models/zoo/zoo.h"
 #include "scheduler/planner/cost/roofline_cost.h"
 #include "scheduler/planner/planner_fixture.h"
-#include "scheduler/planner/searchers/partial_bounds.h"
+#include "scheduler/planner/searchers/domain_bounds.h"
 #include "strategy/machine_text.h"
 #include "strategy/strategy_text.h"
 

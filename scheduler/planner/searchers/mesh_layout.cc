@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "glog/logging.h"
-#include "scheduler/planner/simulator/pricer.h"
+#include "scheduler/planner/simulator/strategy_evaluator.h"
 
 namespace soapstone::planner {
 namespace {
@@ -400,7 +400,7 @@ std::vector<std::vector<uint32_t>> MeshesOf(uint32_t devices, uint32_t axes_max)
 MeshPlan PlanByMeshLayout(const OpGraph& graph, const Machine& machine, const CostModel& costs,
                           const MeshLayoutOptions& options) {
   MeshPlan plan = LayoutSearch(graph, machine, costs, options).Run();
-  Pricer pricer(&graph, &machine, &costs, options.simulator);
+  StrategyEvaluator pricer(&graph, &machine, &costs, options.simulator);
   CHECK(pricer.PriceBest(&plan.strategy).ok());
   Simulator& simulator = pricer.simulator();
   CHECK(simulator.SetStrategy(plan.strategy).ok());

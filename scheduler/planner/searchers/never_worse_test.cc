@@ -37,7 +37,7 @@ Machine ExampleMachine(const std::string& name, uint32_t devices_max) {
 }
 
 // Apart from the simulator that a search had.
-Found Predicted(const OpGraph& graph, const Machine& machine, const CostModel& costs,
+Score Predicted(const OpGraph& graph, const Machine& machine, const CostModel& costs,
                 const Strategy& strategy) {
   Simulator simulator(&graph, &machine, &costs);
   EXPECT_TRUE(simulator.SetStrategy(strategy).ok());
@@ -66,7 +66,7 @@ TEST_P(NeverWorseTest, ThanDataParallelismByAnyModel) {
     const OpGraph graph = *MakeOpGraph(whole, {.batch = kSamplesEach * devices});
     const RooflineCost costs(machine.kinds(), UsualEfficiencies());
     const std::vector<Strategy> ways = WaysOfDataParallelism(graph, machine);
-    Found data;
+    Score data;
     for (const Strategy& way : ways) {
       data = std::min(data, Predicted(graph, machine, costs, way));
     }
@@ -75,7 +75,7 @@ TEST_P(NeverWorseTest, ThanDataParallelismByAnyModel) {
         space, costs, ways, {.seed = 1, .proposals = kProposals, .chains = 1, .descend = false});
     ASSERT_TRUE(result.ok()) << model << ": " << result.status();
     ASSERT_TRUE(CheckStrategy(graph, machine, result->strategy).ok()) << model;
-    const Found found = Predicted(graph, machine, costs, result->strategy);
+    const Score found = Predicted(graph, machine, costs, result->strategy);
     EXPECT_EQ(found.step_ns, result->found.step_ns) << model;
     EXPECT_EQ(found.overflow_bytes, result->found.overflow_bytes) << model;
     EXPECT_FALSE(data < found) << model << ": " << found.step_ns << " ns, data parallelism "

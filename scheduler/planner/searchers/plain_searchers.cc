@@ -13,7 +13,7 @@ constexpr uint64_t kTriesUnasked = 256;
 constexpr int kPasses = 2;
 constexpr uint64_t kRandomStream = 1 << 20;  // of dice; a walk's are its chains
 
-void Show(const SearchOptions& options, uint64_t done, const Found& best) {
+void Show(const SearchOptions& options, uint64_t done, const Score& best) {
   if (options.progress) options.progress({done, options.proposals, best});
 }
 
@@ -39,7 +39,7 @@ absl::StatusOr<SearchResult> RandomSearcher::Search(const SearchProblem& problem
                                                     const SearchOptions& options) const {
   const auto ops = static_cast<uint32_t>(problem.graph().ops.size());
   const std::vector<Synchronization> ways = problem.ways();
-  Pricer pricer(problem, options.simulator);
+  StrategyEvaluator pricer(problem, options.simulator);
   Dice dice(options.seed, kRandomStream);
   SearchResult result;
   Strategy drawn;
@@ -49,7 +49,7 @@ absl::StatusOr<SearchResult> RandomSearcher::Search(const SearchProblem& problem
     if (i > 0 && i % kDrawsUnasked == 0 && options.ShouldStop()) break;
     for (uint32_t op = 0; op < ops; ++op) problem.space->DrawBlock(op, &dice, &drawn.ops[op]);
     drawn.synchronization = ways[dice.Below(static_cast<uint32_t>(ways.size()))];
-    SOAP_ASSIGN_OR_RETURN(const Found found, pricer.Price(drawn));
+    SOAP_ASSIGN_OR_RETURN(const Score found, pricer.Price(drawn));
     if (!(found < result.found)) continue;
     result.found = found;
     result.strategy = drawn;
@@ -61,7 +61,7 @@ absl::StatusOr<SearchResult> RandomSearcher::Search(const SearchProblem& problem
 
 absl::StatusOr<SearchResult> GreedySearcher::Search(const SearchProblem& problem,
                                                     const SearchOptions& options) const {
-  Pricer pricer(problem, options.simulator);
+  StrategyEvaluator pricer(problem, options.simulator);
   Strategy start = DataParallel(problem.graph(), problem.space->devices());
   SearchResult result;
   SOAP_ASSIGN_OR_RETURN(result.best_seed, pricer.PriceBest(&start));

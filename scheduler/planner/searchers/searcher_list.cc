@@ -6,11 +6,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "scheduler/planner/additive/optcnn.h"
+#include "scheduler/planner/searchers/annealing_searcher.h"
 #include "scheduler/planner/searchers/branch_and_bound.h"
 #include "scheduler/planner/searchers/m_etf.h"
 #include "scheduler/planner/searchers/plain_searchers.h"
 #include "scheduler/planner/searchers/split_searchers.h"
-#include "scheduler/planner/searchers/walk_searcher.h"
 
 namespace soapstone::planner {
 
@@ -28,7 +28,7 @@ absl::Span<const Searcher* const> Searchers() {
   static const PipeDreamSearcher pipedream;
   static const GPipeSearcher gpipe;
   static const StagesSearcher stages;
-  static const WalkSearcher walk;
+  static const AnnealingSearcher walk;
   static const BranchAndBoundSearcher bnb;
   static const Searcher* const all[] = {&data,      &model,  &expert, &random, &greedy,
                                         &metf,      &optcnn, &mesh,   &tofu,   &accpar,

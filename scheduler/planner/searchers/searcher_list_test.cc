@@ -24,9 +24,9 @@ struct SearcherCase {
     return g.graph();
   }
   SearchProblem problem() const { return {.space = &space, .costs = &costs}; }
-  Found Price(const Strategy& strategy) const {
-    Pricer pricer(problem(), {});
-    const absl::StatusOr<Found> found = pricer.Price(strategy);
+  Score Price(const Strategy& strategy) const {
+    StrategyEvaluator pricer(problem(), {});
+    const absl::StatusOr<Score> found = pricer.Price(strategy);
     CHECK(found.ok()) << found.status();
     return *found;
   }
@@ -68,13 +68,13 @@ TEST(SearcherTest, NamesAreDistinctAndFound) {
 TEST(SearcherTest, EachPricesItsStrategyAsTheSimulatorDoes) {
   const SearcherCase c;
   Strategy data = DataParallel(c.graph, 4);
-  Pricer pricer(c.problem(), {});
-  const Found of_data = *pricer.PriceBest(&data);
+  StrategyEvaluator pricer(c.problem(), {});
+  const Score of_data = *pricer.PriceBest(&data);
   for (const Searcher* searcher : Searchers()) {
     SCOPED_TRACE(std::string(searcher->name()));
     const auto result = RunSearcher(*searcher, c.problem(), {.proposals = 300});
     ASSERT_TRUE(result.ok()) << result.status();
-    const Found found = c.Price(result->strategy);
+    const Score found = c.Price(result->strategy);
     EXPECT_EQ(result->found.step_ns, found.step_ns);
     EXPECT_EQ(result->found.overflow_bytes, 0);
     EXPECT_GT(result->counts.simulated, 0u);
@@ -102,8 +102,8 @@ TEST(SearcherTest, ResultsAreFunctionsOfTheSeed) {
 TEST(SearcherTest, WhatIsSlowerThanDataParallelismIsReplacedByIt) {
   const SearcherCase c;
   Strategy data = DataParallel(c.graph, 4);
-  Pricer pricer(c.problem(), {});
-  const Found of_data = *pricer.PriceBest(&data);
+  StrategyEvaluator pricer(c.problem(), {});
+  const Score of_data = *pricer.PriceBest(&data);
   const Strategy slow = SingleDevice(c.graph, 0);
   ASSERT_LT(of_data, c.Price(slow));
   const auto result = RunSearcher(ToldSearcher(slow), c.problem(), {});
@@ -132,8 +132,8 @@ TEST(SearcherTest, DataParallelismThatDoesNotFitReplacesNothing) {
 TEST(SearcherTest, RandomKeepsTheBestOfWhatItDraws) {
   const SearcherCase c;
   const Searcher& random = **FindSearcher("random");
-  const Found few = random.Search(c.problem(), {.proposals = 10})->found;
-  const Found many = random.Search(c.problem(), {.proposals = 1000})->found;
+  const Score few = random.Search(c.problem(), {.proposals = 10})->found;
+  const Score many = random.Search(c.problem(), {.proposals = 1000})->found;
   EXPECT_LT(many.step_ns, few.step_ns);
   EXPECT_EQ(random.Search(c.problem(), {.proposals = 10})->counts.simulated, 10u);
 }
@@ -166,8 +166,8 @@ TEST(SearcherTest, AWalkWithoutTimeIsDataParallelism) {
   const auto result = (*FindSearcher("mcmc"))->Search(c.problem(), options);
   ASSERT_TRUE(result.ok());
   Strategy data = DataParallel(c.graph, 4);
-  Pricer pricer(c.problem(), {});
-  const Found of_data = *pricer.PriceBest(&data);
+  StrategyEvaluator pricer(c.problem(), {});
+  const Score of_data = *pricer.PriceBest(&data);
   EXPECT_EQ(result->strategy, data);
   EXPECT_EQ(result->found.step_ns, of_data.step_ns);
 }
@@ -176,7 +176,7 @@ TEST(SearcherTest, AWalkIsTheSameOnSeveralThreadsAndWithPrices) {
   const SearcherCase c;
   const Searcher& walk = **FindSearcher("mcmc");
   const auto alone = walk.Search(c.problem(), {.proposals = 300});
-  PriceList prices;
+  CostCache prices;
   SearchProblem problem = c.problem();
   problem.prices = &prices;
   for (int turn = 0; turn < 3; ++turn) {

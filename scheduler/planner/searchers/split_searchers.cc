@@ -12,7 +12,7 @@
 #include "scheduler/planner/pipeline/pipedream.h"
 #include "scheduler/planner/pipeline/pipeline_stages.h"
 #include "scheduler/planner/pipeline/replicated_stages.h"
-#include "scheduler/planner/search/descent.h"
+#include "scheduler/planner/search/coordinate_descent.h"
 #include "scheduler/planner/searchers/mesh_layout.h"
 
 namespace soapstone::planner {
@@ -86,12 +86,12 @@ absl::StatusOr<SearchResult> StagesSearcher::Search(const SearchProblem& problem
                                                     const SearchOptions& options) const {
   const auto devices = static_cast<uint32_t>(problem.machine().devices().size());
   const auto stop = [&options] { return options.ShouldStop(); };
-  Pricer pricer(problem, options.simulator);
-  std::vector<std::pair<Found, Strategy>> found;
+  StrategyEvaluator pricer(problem, options.simulator);
+  std::vector<std::pair<Score, Strategy>> found;
   for (const BlockPlan& plan : BlockPlans(problem.graph(), problem.machine(), *problem.costs)) {
     if (!found.empty() && stop()) break;
     Strategy strategy = StrategyOfStages(problem.graph(), plan.stages, 0);
-    SOAP_ASSIGN_OR_RETURN(const Found priced, pricer.PriceBest(&strategy));
+    SOAP_ASSIGN_OR_RETURN(const Score priced, pricer.PriceBest(&strategy));
     found.emplace_back(priced, std::move(strategy));
   }
   // Of a model of one layer, or on one device: a block of all.
@@ -108,7 +108,7 @@ absl::StatusOr<SearchResult> StagesSearcher::Search(const SearchProblem& problem
     DescendByStage(*problem.space,
                    {.trials = {.proposals = options.used ? UINT64_MAX : left, .stop = stop}},
                    &simulator);
-    const Found now = {simulator.StepTime(), simulator.Overflow()};
+    const Score now = {simulator.StepTime(), simulator.Overflow()};
     if (!result.strategy.ops.empty() && !(now < result.found)) continue;
     result.found = now;
     result.strategy = simulator.strategy();

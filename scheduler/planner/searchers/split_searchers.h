@@ -48,7 +48,7 @@ class PipeDreamSearcher : public Searcher {
 };
 
 // replicated_stages.h: of all the numbers of blocks the best, once the simulator has moved the
-// boundaries between its stages to where each is best (descent.h DescendByStage).
+// boundaries between its stages to where each is best (coordinate_descent.h DescendByStage).
 class StagesSearcher : public Searcher {
  public:
   std::string_view name() const override { return "stages"; }

@@ -14,7 +14,7 @@
 #include "gtest/gtest.h"
 #include "models/zoo/zoo.h"
 #include "scheduler/planner/cost/roofline_cost.h"
-#include "scheduler/planner/search/moves.h"
+#include "scheduler/planner/search/proposals.h"
 #include "scheduler/planner/simulator/simulator.h"
 #include "strategy/machine_text.h"
 
@@ -90,7 +90,7 @@ TEST_P(MutationTest, ChainsHaveTheTimesOfNewSimulators) {
   const Machine machine = MachineFor(graph, devices, under_way);
   const RooflineCost costs(machine.kinds(), {});
   const Space space(&graph, &machine);
-  MoveMaker moves(&space);
+  ProposalGenerator moves(&space);
   Dice dice(7, devices);
   Simulator chain(&graph, &machine, &costs), fresh(&graph, &machine, &costs);
   Strategy seed = DataParallel(graph, devices);

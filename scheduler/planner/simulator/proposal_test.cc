@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 #include "models/zoo/zoo.h"
 #include "scheduler/planner/planner_fixture.h"
-#include "scheduler/planner/search/moves.h"
+#include "scheduler/planner/search/proposals.h"
 #include "scheduler/planner/simulator/simulator.h"
 
 namespace soapstone::planner {
@@ -117,7 +117,7 @@ TEST_P(ProposalTest, ChainsLeaveWhatANewSimulatorMakes) {
   Simulator chain(&graph, &machine, &costs, options), fresh(&graph, &machine, &costs, options);
   Simulator late(&graph, &machine, &costs, options);  // runs everything to its end
   late.set_early_rejection(false);
-  MoveMaker moves(&space);
+  ProposalGenerator moves(&space);
   Dice dice(3, static_cast<uint64_t>(GetParam().synchronization));
   Strategy seed = DataParallel(graph, 4);
   seed.synchronization = GetParam().synchronization;

@@ -1,0 +1,25 @@
+#include "apps/node/registration.h"
+
+#include <utility>
+
+#include "apps/node/compute_backend.h"
+
+namespace soapstone::apps {
+
+wire::MembershipClientOptions MembershipClientOptionsOf(const Job& job, wire::Role role,
+                                                        Registration registration,
+                                                        std::string endpoint) {
+  const wire::Cluster& cluster = job.config.cluster();
+  return {.role = role,
+          .wanted_rank = registration.wanted_rank,
+          .endpoint = std::move(endpoint),
+          .nonce = registration.nonce,
+          .config_digest = job.digest,
+          .arithmetic = ArithmeticOf(role, cluster),
+          .scheduler = cluster.scheduler(),
+          .heartbeat_ns = NanosOf(cluster.heartbeat_s()),
+          .timeout_ns = NanosOf(cluster.heartbeat_timeout_s()),
+          .start_timeout_ns = NanosOf(cluster.start_timeout_s())};
+}
+
+}  // namespace soapstone::apps

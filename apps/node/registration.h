@@ -1,0 +1,22 @@
+// How a server or a worker presents itself to the scheduler: what its membership is made from.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "cluster/job.h"
+#include "wire/membership/membership_client.h"
+
+namespace soapstone::apps {
+
+struct Registration {
+  int64_t wanted_rank = -1;  // -1: whatever is free
+  uint64_t nonce = 0;        // random: tells processes apart that want one rank
+};
+
+// `endpoint`: where a server is reached; empty for workers.
+wire::MembershipClientOptions MembershipClientOptionsOf(const Job& job, wire::Role role,
+                                                        Registration registration,
+                                                        std::string endpoint);
+
+}  // namespace soapstone::apps

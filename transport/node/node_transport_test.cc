@@ -1,0 +1,294 @@
+// What strangers can do to the socket that a node listens on: nothing.
+#include "transport/node/node_transport.h"
+
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "base/random.h"
+#include "base/steady_clock.h"
+#include "gtest/gtest.h"
+#include "transport/zmq/zmq_socket.h"
+
+namespace soapstone::transport {
+namespace {
+
+using wire::Address;
+using wire::Message;
+using wire::MessageType;
+using wire::Role;
+
+constexpr uint64_t kZmqSession = 77;
+constexpr Address kZmqServer = {Role::kServer, 0};
+constexpr Address kZmqWorker = {Role::kWorker, 0};
+
+SteadyTime ZmqSoon() { return SteadyNow() + absl::Seconds(60); }
+
+Message ZmqPull(Clock clock) {
+  Message message;
+  message.type = MessageType::kPull;
+  message.clock = clock;
+  return message;
+}
+
+std::string RandomBytes(const CounterRandom& random, size_t size) {
+  std::string bytes(size, '\0');
+  for (size_t i = 0; i < size; ++i) bytes[i] = static_cast<char>(random.Bits(100 + i));
+  return bytes;
+}
+
+class NodeTransportTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    // Here strangers may stay, so that each message of theirs is looked at
+    // (transport/zmq/door_watch.h would hold them).
+    constexpr DoorLimits kOpenDoor = {.bytes_max = 1 << 30};
+    server_ = Make({.listen = "tcp://127.0.0.1:0", .door = kOpenDoor}, kZmqServer);
+    worker_ = Make({}, kZmqWorker);
+    ASSERT_TRUE(worker_->Connect(kZmqServer, server_->endpoint()).ok());
+    context_ = zmq_ctx_new();
+  }
+  void TearDown() override { zmq_ctx_term(context_); }
+
+  static std::unique_ptr<Transport> Make(const ZmqOptions& options, Address self) {
+    absl::StatusOr<std::unique_ptr<Transport>> made = MakeZmqTransport(options);
+    EXPECT_TRUE(made.ok()) << made.status();
+    (*made)->SetSelf(self);
+    (*made)->SetSession(kZmqSession);
+    return *std::move(made);
+  }
+
+  // A stranger's socket, connected to the server.
+  ZmqSocket Stranger(const std::string& routing_id = "") {
+    ZmqSocket socket = *ZmqSocket::Open(context_, ZMQ_DEALER, {.routing_id = routing_id});
+    EXPECT_TRUE(socket.Connect(server_->endpoint()).ok());
+    return socket;
+  }
+
+  // A message and its answer go through.
+  void ExpectServes() {
+    ASSERT_TRUE(worker_->Send(kZmqServer, ZmqPull(5)).ok());
+    const std::optional<Message> request = server_->Receive(ZmqSoon());
+    ASSERT_TRUE(request.has_value());
+    EXPECT_EQ(request->from, kZmqWorker);
+    ASSERT_TRUE(server_->Send(kZmqWorker, ZmqPull(6)).ok());
+    const std::optional<Message> reply = worker_->Receive(ZmqSoon());
+    ASSERT_TRUE(reply.has_value());
+    EXPECT_EQ(reply->clock, 6);
+  }
+
+  std::unique_ptr<Transport> server_;
+  std::unique_ptr<Transport> worker_;
+  void* context_ = nullptr;
+};
+
+TEST_F(NodeTransportTest, RawTcpGarbageDoesNotDisturb) {
+  server_ = Make({.listen = "tcp://127.0.0.1:0"}, kZmqServer);
+  ASSERT_TRUE(worker_->Connect(kZmqServer, server_->endpoint()).ok());
+  const std::string endpoint = server_->endpoint();
+  int port = 0;
+  ASSERT_TRUE(absl::SimpleAtoi(endpoint.substr(endpoint.rfind(':') + 1), &port));
+  for (uint64_t i = 0; i < 20; ++i) {
+    const CounterRandom random(1, RandomUse::kTest, i);
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(port));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    ASSERT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+    std::string bytes = RandomBytes(random, 20'000);
+    if (i % 3 == 0) bytes = "GET / HTTP/1.1\r\nHost: soapstone\r\n\r\n";
+    // A greeting of ZMTP 3.0 with the NULL mechanism, and nonsense after it.
+    if (i % 3 == 1) {
+      std::string greeting("\xff\0\0\0\0\0\0\0\1\x7f\3\0NULL", 16);
+      greeting.resize(64, '\0');
+      bytes.insert(0, greeting);
+    }
+    send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    close(fd);
+    ASSERT_NO_FATAL_FAILURE(ExpectServes());
+  }
+}
+
+// An empty message is the knock of a connection, and no garbage.
+TEST_F(NodeTransportTest, GarbageMessagesAreCountedAndDisturbNobody) {
+  constexpr uint64_t kCount = 10'000;
+  ZmqSocket stranger = Stranger();
+  const std::string good = wire::EncodeHeader(ZmqPull(1), kZmqWorker);
+  for (uint64_t i = 0; i < kCount; ++i) {
+    const CounterRandom random(2, RandomUse::kTest, i);
+    std::string header = RandomBytes(random, 1 + random.Below(0, 80));
+    if (i % 2 == 0) {  // almost right
+      header = good;
+      header[random.Below(1, header.size())] ^= static_cast<char>(1 + random.Below(2, 255));
+    }
+    const Buffers payload(random.Below(3, 4),
+                          Buffer::CopyOf(RandomBytes(random, random.Below(4, 700))));
+    ASSERT_TRUE(stranger.Send("", header, payload).ok());
+    if (i % 500 == 0) {
+      ASSERT_NO_FATAL_FAILURE(ExpectServes());
+    }
+  }
+  const SteadyTime deadline = ZmqSoon();
+  while (server_->stats().rejected_messages < kCount && SteadyNow() < deadline) {
+    EXPECT_FALSE(server_->Receive(SteadyNow() + absl::Milliseconds(10)).has_value());
+  }
+  EXPECT_EQ(server_->stats().rejected_messages, kCount);
+  ExpectServes();
+}
+
+TEST_F(NodeTransportTest, AFloodOfGarbageDoesNotHoldReceive) {
+  ZmqSocket stranger = Stranger();
+  for (int i = 0; i < 1000; ++i) ASSERT_TRUE(stranger.Send("", "garbage", {}).ok());
+  const SteadyTime deadline = ZmqSoon();
+  while (server_->stats().rejected_messages < 1000 && SteadyNow() < deadline) {
+    const uint64_t before = server_->stats().rejected_messages;
+    EXPECT_FALSE(server_->Receive(SteadyTime::InfinitePast()).has_value());
+    EXPECT_LE(server_->stats().rejected_messages, before + 1);
+  }
+  EXPECT_EQ(server_->stats().rejected_messages, 1000u);
+}
+
+TEST_F(NodeTransportTest, AStrangerCannotTakeAMembersRoute) {
+  ExpectServes();
+  ZmqSocket stranger = Stranger("S-the-stranger");
+  Message hello;
+  hello.type = MessageType::kHello;
+  hello.from = kZmqWorker;
+  hello.body = wire::Hello{.role = Role::kWorker};
+  ASSERT_TRUE(stranger.Send("", wire::EncodeHeader(hello, kZmqWorker), {}).ok());
+  const SteadyTime deadline = ZmqSoon();
+  while (server_->stats().rejected_messages == 0 && SteadyNow() < deadline) {
+    EXPECT_FALSE(server_->Receive(SteadyNow() + absl::Milliseconds(10)).has_value());
+  }
+  ASSERT_EQ(server_->stats().rejected_messages, 1u);
+  ASSERT_TRUE(server_->Send(kZmqWorker, ZmqPull(9)).ok());
+  ASSERT_TRUE(worker_->Receive(ZmqSoon()).has_value());
+}
+
+TEST_F(NodeTransportTest, NobodySpeaksInTheSchedulersName) {
+  auto scheduler = Make({.listen = "tcp://127.0.0.1:0"}, Address::Scheduler());
+  ASSERT_TRUE(server_->Connect(Address::Scheduler(), scheduler->endpoint()).ok());
+  ASSERT_TRUE(server_->Send(Address::Scheduler(), ZmqPull(1)).ok());
+  ASSERT_TRUE(scheduler->Receive(ZmqSoon()).has_value());
+  // Even with the session.
+  Message shutdown;
+  shutdown.type = MessageType::kShutdown;
+  shutdown.from = Address::Scheduler();
+  shutdown.session = kZmqSession;
+  shutdown.body = wire::Notice{.code = 0, .text = "stop"};
+  ZmqSocket stranger = Stranger();
+  ASSERT_TRUE(stranger.Send("", wire::EncodeHeader(shutdown, Address::Scheduler()), {}).ok());
+  const SteadyTime deadline = ZmqSoon();
+  while (server_->stats().rejected_messages == 0 && SteadyNow() < deadline) {
+    EXPECT_FALSE(server_->Receive(SteadyNow() + absl::Milliseconds(10)).has_value());
+  }
+  EXPECT_EQ(server_->stats().rejected_messages, 1u);
+  ASSERT_TRUE(scheduler->Send(kZmqServer, shutdown).ok());
+  const std::optional<Message> told = server_->Receive(ZmqSoon());
+  ASSERT_TRUE(told.has_value());
+  EXPECT_EQ(told->type, MessageType::kShutdown);
+}
+
+TEST_F(NodeTransportTest, StrangersWithOneRoutingIdDoNotDisturb) {
+  for (int i = 0; i < 50; ++i) {
+    ZmqSocket stranger = Stranger("S-one-id-for-all");
+    ASSERT_TRUE(stranger.Send("", "garbage", {}).ok());
+    if (i % 10 == 0) ExpectServes();
+  }
+  ExpectServes();
+}
+
+TEST_F(NodeTransportTest, APeerThatLeftIsNotFound) {
+  ExpectServes();
+  worker_->Close(absl::ZeroDuration());
+  absl::Status status;
+  const SteadyTime deadline = ZmqSoon();
+  while (!absl::IsNotFound(status) && SteadyNow() < deadline) {
+    status = server_->Send(kZmqWorker, ZmqPull(1));
+    server_->Receive(SteadyNow() + absl::Milliseconds(1));
+  }
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound) << status;
+}
+
+TEST_F(NodeTransportTest, ListeningOnAllInterfacesIsReachable) {
+  auto everywhere = Make({.listen = "tcp://*:0"}, Address::Scheduler());
+  EXPECT_EQ(everywhere->endpoint().find('*'), std::string::npos);
+  ASSERT_TRUE(worker_->Connect(Address::Scheduler(), everywhere->endpoint()).ok());
+  ASSERT_TRUE(worker_->Send(Address::Scheduler(), ZmqPull(1)).ok());
+  EXPECT_TRUE(everywhere->Receive(ZmqSoon()).has_value()) << everywhere->endpoint();
+}
+
+TEST_F(NodeTransportTest, AHostNameCanBeListenedOn) {
+  auto local = Make({.listen = "tcp://localhost:0"}, Address::Scheduler());
+  EXPECT_EQ(local->endpoint().find("tcp://localhost:"), 0u);
+  ASSERT_TRUE(worker_->Connect(Address::Scheduler(), local->endpoint()).ok());
+  ASSERT_TRUE(worker_->Send(Address::Scheduler(), ZmqPull(1)).ok());
+  EXPECT_TRUE(local->Receive(ZmqSoon()).has_value());
+}
+
+TEST_F(NodeTransportTest, AnAddressOfAnotherMachineIsRefused) {
+  const absl::Status status = MakeZmqTransport({.listen = "tcp://192.0.2.1:0"}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_NE(status.message().find("tcp://192.0.2.1:0"), std::string::npos) << status;
+}
+
+TEST_F(NodeTransportTest, CloseDoesNotWaitLongerThanItsLinger) {
+  auto lonely = Make({}, kZmqWorker);
+  ASSERT_TRUE(lonely->Connect(kZmqServer, "tcp://127.0.0.1:1").ok());
+  ASSERT_TRUE(lonely->Send(kZmqServer, ZmqPull(1)).ok());
+  const SteadyTime before = SteadyNow();
+  lonely->Close(absl::Milliseconds(100));
+  EXPECT_LT(SteadyNow() - before, absl::Seconds(20));
+}
+
+TEST_F(NodeTransportTest, TheKernelCountsWhatWeCount) {
+  Message push;
+  push.type = MessageType::kPush;
+  push.leaves = {0, 1};
+  push.leaf_count = 1;
+  for (const size_t size : {0, 1, 255, 256, 5'000'000}) {
+    push.payload = {Buffer::CopyOf(std::string(size, 'x')), Buffer::CopyOf("abcd")};
+    ASSERT_TRUE(worker_->Send(kZmqServer, push).ok());
+    ASSERT_TRUE(server_->Receive(ZmqSoon()).has_value());
+    ASSERT_TRUE(server_->Send(kZmqWorker, push).ok());
+    ASSERT_TRUE(worker_->Receive(ZmqSoon()).has_value());
+  }
+  // The peer that ends first takes nothing away from the other's counters.
+  worker_->Close(absl::Seconds(1));
+  server_->Close(absl::Seconds(1));
+  for (const Transport* transport : {worker_.get(), server_.get()}) {
+    const TransportStats stats = transport->stats();
+    EXPECT_EQ(stats.sockets.connections, 1u);
+    EXPECT_EQ(stats.sockets.taken_bytes, stats.sockets.given_bytes);
+    EXPECT_EQ(stats.sockets.given_bytes, stats.sent.total());
+    EXPECT_GT(stats.sockets.taken_bytes, 5'000'000u);
+  }
+}
+
+TEST_F(NodeTransportTest, WhatLingersIsCountedToo) {
+  ExpectServes();
+  Message push;
+  push.type = MessageType::kPush;
+  push.leaves = {0, 1};
+  push.leaf_count = 1;
+  push.payload = {Buffer::CopyOf(std::string(20'000'000, 'x'))};
+  ASSERT_TRUE(worker_->Send(kZmqServer, push).ok());
+  std::thread closer([this] { worker_->Close(absl::Seconds(30)); });
+  EXPECT_TRUE(server_->Receive(ZmqSoon()).has_value());
+  server_->Receive(SteadyNow() + absl::Milliseconds(200));  // and says that it has it
+  closer.join();
+  const TransportStats stats = worker_->stats();
+  EXPECT_EQ(stats.sockets.taken_bytes, stats.sockets.given_bytes);
+  EXPECT_GT(stats.sockets.taken_bytes, 20'000'000u);
+}
+
+}  // namespace
+}  // namespace soapstone::transport

@@ -1,0 +1,504 @@
+#include "transport/shm/shm_links.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/steady_clock.h"
+#include "glog/logging.h"
+
+namespace soapstone::transport {
+namespace {
+
+constexpr uint32_t kMagic = 0x4B4E4C53;  // "SLNK"
+constexpr uint32_t kVersion = 2;
+constexpr size_t kLocalLinksMax = 4096;
+constexpr size_t kOpeningMax = 256;  // that have not said what they are
+constexpr absl::Duration kOpeningPatience = absl::Seconds(5);
+constexpr size_t kFdsMax = 3;
+constexpr absl::Duration kDeafFor = absl::Seconds(1);  // without descriptors to accept a link
+
+constexpr absl::Duration kDialEvery = absl::Milliseconds(20);  // another socket
+
+enum class Word : uint32_t {
+  kHello = 1,    // a new link: memory and bells come along; `id` is its token
+  kTaken = 2,    // the link, or its new socket
+  kSegment = 3,  // comes along
+  kGoOn = 4,     // this socket takes the place of that of the link with the token `id`
+  kUnknown = 5,  // there is no such link here
+  kBye = 6,      // whoever says it takes nothing any more
+};
+
+// What travels by the socket; descriptors come along.
+struct Note {
+  uint32_t magic = kMagic;
+  uint32_t version = kVersion;
+  Word word = Word::kHello;
+  uint32_t spare = 0;
+  uint64_t id = 0;
+  uint64_t size = 0;
+};
+
+bool SendNote(int socket, const Note& note, absl::Span<const int> fds) {
+  iovec part = {const_cast<Note*>(&note), sizeof(note)};
+  alignas(cmsghdr) char control[CMSG_SPACE(kFdsMax * sizeof(int))] = {};
+  msghdr message = {};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  if (!fds.empty()) {
+    message.msg_control = control;
+    message.msg_controllen = CMSG_SPACE(fds.size() * sizeof(int));
+    cmsghdr* head = CMSG_FIRSTHDR(&message);
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(fds.size() * sizeof(int));
+    std::memcpy(CMSG_DATA(head), fds.data(), fds.size() * sizeof(int));
+  }
+  return sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(note);
+}
+
+// Descriptors that came along, closed unless taken.
+struct Fds {
+  ~Fds() {
+    for (const int fd : fds) close(fd);
+  }
+  std::vector<int> fds;
+};
+
+enum class Got { kNothing, kNote, kEnd };
+
+Got ReceiveNote(int socket, Note* note, Fds* fds) {
+  iovec part = {note, sizeof(*note)};
+  alignas(cmsghdr) char control[CMSG_SPACE(kFdsMax * sizeof(int))] = {};
+  msghdr message = {};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof(control);
+  const ssize_t got = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return Got::kNothing;
+  for (cmsghdr* head = CMSG_FIRSTHDR(&message); got > 0 && head != nullptr;
+       head = CMSG_NXTHDR(&message, head)) {
+    if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS) continue;
+    const size_t count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    fds->fds.resize(count);
+    std::memcpy(fds->fds.data(), CMSG_DATA(head), count * sizeof(int));
+  }
+  const bool good = got == sizeof(*note) && note->magic == kMagic && note->version == kVersion &&
+                    (message.msg_flags & MSG_CTRUNC) == 0;
+  return good ? Got::kNote : Got::kEnd;
+}
+
+// "\0soapstone/ENDPOINT". False: it does not fit.
+bool NameOf(const std::string& endpoint, sockaddr_un* address, socklen_t* size) {
+  const std::string name = absl::StrCat("soapstone/", endpoint);
+  *address = {};
+  address->sun_family = AF_UNIX;
+  if (name.size() + 1 > sizeof(address->sun_path)) return false;
+  name.copy(address->sun_path + 1, name.size());
+  *size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  return true;
+}
+
+ucred Who(int socket) {
+  ucred who = {.pid = 0, .uid = ~geteuid(), .gid = 0};
+  socklen_t size = sizeof(who);
+  getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &who, &size);
+  return who;
+}
+
+bool IsOwnUser(int socket) { return Who(socket).uid == geteuid(); }
+
+// A socket to who listens there, of our user. -1: none.
+int ConnectTo(const std::string& endpoint) {
+  sockaddr_un address;
+  socklen_t size = 0;
+  if (!NameOf(endpoint, &address, &size)) return -1;
+  const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return -1;
+  if (connect(fd, reinterpret_cast<sockaddr*>(&address), size) == 0 && IsOwnUser(fd)) return fd;
+  close(fd);
+  return -1;
+}
+
+bool HasEnded(pid_t process) { return process > 0 && kill(process, 0) != 0 && errno == ESRCH; }
+
+}  // namespace
+
+struct ShmLinks::Link {
+  ~Link() {
+    for (const int fd : {socket, bell_in, bell_out}) {
+      if (fd >= 0) close(fd);
+    }
+  }
+  LinkId id = 0;
+  State state = State::kOpening;
+  bool ours = false;
+  uint64_t token = 0;
+  std::string endpoint;  // ours: of the other side
+  pid_t process = 0;     // at the other end; 0: not to be known
+  SteadyTime broken_since = SteadyTime::InfiniteFuture();
+  SteadyTime dial_at = SteadyTime::InfinitePast();
+  int socket = -1;     // -1: broken, unless the link has ended
+  int bell_in = -1;    // the other side rings it, when we sleep
+  int bell_out = -1;   // and we the other's
+  bool ended = false;  // the other side takes nothing: what it sent before is still there
+  SteadyTime opened = SteadyNow();
+  std::unique_ptr<SharedChannel> channel;  // null: it has not said Hello
+};
+
+// By whatever socket the link has then.
+std::function<bool(const SharedArena::Segment&)> ShmLinks::ShowBy(Link* link) {
+  return [link](const SharedArena::Segment& segment) {
+    return link->socket >= 0 &&
+           SendNote(link->socket, {.word = Word::kSegment, .id = segment.id, .size = segment.size},
+                    {segment.fd});
+  };
+}
+
+ShmLinks::ShmLinks(LocalOptions options) : options_(options) {}
+ShmLinks::~ShmLinks() { Close(); }
+
+absl::Status ShmLinks::Listen(const std::string& endpoint) {
+  sockaddr_un address;
+  socklen_t size = 0;
+  if (!NameOf(endpoint, &address, &size)) return absl::InvalidArgumentError("the name is too long");
+  const int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (listener < 0) return absl::ResourceExhaustedError("no Unix socket");
+  if (bind(listener, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
+      listen(listener, SOMAXCONN) != 0) {
+    const int error = errno;
+    close(listener);
+    return absl::UnavailableError(absl::StrCat("a Unix socket: ", std::strerror(error)));
+  }
+  listener_ = listener;
+  return absl::OkStatus();
+}
+
+std::optional<LinkId> ShmLinks::Connect(const std::string& endpoint) {
+  if (links_.size() >= kLocalLinksMax) return std::nullopt;
+  auto link = std::make_unique<Link>();
+  link->ours = true;
+  link->endpoint = endpoint;
+  link->socket = ConnectTo(endpoint);
+  if (link->socket < 0 || getrandom(&link->token, sizeof(link->token), 0) < 0) return std::nullopt;
+  link->process = Who(link->socket).pid;
+  link->bell_in = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  link->bell_out = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  const int memory = SharedChannel::MakeMemory();
+  if (memory < 0 || link->bell_in < 0 || link->bell_out < 0) {
+    if (memory >= 0) close(memory);
+    return std::nullopt;
+  }
+  auto channel = SharedChannel::Map(memory, true, ShowBy(link.get()), options_.unread_bytes_max);
+  const bool told =
+      channel.ok() &&
+      SendNote(link->socket,
+               {.word = Word::kHello, .id = link->token, .size = SharedChannel::MemoryBytes()},
+               {memory, link->bell_out, link->bell_in});
+  close(memory);
+  if (!told) return std::nullopt;
+  link->channel = *std::move(channel);
+  link->id = ++last_id_;
+  turn_.push_back(link.get());
+  const LinkId id = link->id;
+  links_.emplace(id, std::move(link));
+  return id;
+}
+
+ShmLinks::State ShmLinks::state(LinkId link) const {
+  const auto found = links_.find(link);
+  return found == links_.end() ? State::kGone : found->second->state;
+}
+
+void ShmLinks::Drop(LinkId link) {
+  const auto found = links_.find(link);
+  if (found == links_.end()) return;
+  if (found->second->socket >= 0) SendNote(found->second->socket, {.word = Word::kBye}, {});
+  Retire(found->second.get(), false);
+}
+
+void ShmLinks::Ring(const Link& link) {
+  const uint64_t one = 1;
+  // Fails only when the counter is at its maximum: then the other side has been rung already.
+  [[maybe_unused]] const ssize_t written = write(link.bell_out, &one, sizeof(one));
+}
+
+absl::Status ShmLinks::Send(LinkId link, std::string_view header,
+                            absl::Span<const Buffer> payload) {
+  const auto found = links_.find(link);
+  if (found == links_.end() || found->second->ended) {
+    return absl::NotFoundError("the process at the other end has ended");
+  }
+  bool ring = false;
+  absl::Status sent = found->second->channel->Send(header, payload, &ring);
+  if (ring) Ring(*found->second);
+  return sent;
+}
+
+bool ShmLinks::Receive(LinkId* link, Buffers* frames) {
+  for (size_t tried = 0; tried < turn_.size(); ++tried) {
+    if (next_turn_ >= turn_.size()) next_turn_ = 0;
+    Link* candidate = turn_[next_turn_++];
+    SharedChannel& channel = *candidate->channel;
+    bool got = channel.Receive(frames);
+    if (!got && channel.wants_segment() && !candidate->ended) {
+      // It was handed over before the message was written, or will be by the next socket.
+      if (candidate->socket >= 0) ReadSocket(candidate);
+      got = channel.Receive(frames);
+    }
+    if (got) {
+      *link = candidate->id;
+      return true;
+    }
+    const bool waits = candidate->broken_since != SteadyTime::InfiniteFuture();
+    if (channel.broken() || (channel.wants_segment() && !waits) || candidate->ended) {
+      LOG_IF(WARNING, !candidate->ended) << "a link through shared memory broke the rules: closed";
+      Retire(candidate, candidate->ended);
+    }
+  }
+  return false;
+}
+
+void ShmLinks::Accept() {
+  const auto opening = static_cast<size_t>(std::count_if(
+      links_.begin(), links_.end(), [](const auto& l) { return l.second->channel == nullptr; }));
+  for (size_t i = opening; i < kOpeningMax && links_.size() < kLocalLinksMax; ++i) {
+    const int fd = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0) {
+      // Without a descriptor to spare whoever waits is not taken, and cannot be sent away either.
+      if (errno == EMFILE || errno == ENFILE) {
+        LOG_EVERY_N(WARNING, 100) << "too many open files: no more links through shared memory";
+        deaf_until_ = SteadyNow() + kDeafFor;
+      }
+      return;
+    }
+    auto link = std::make_unique<Link>();
+    link->socket = fd;
+    link->id = ++last_id_;
+    if (IsOwnUser(fd)) links_.emplace(link->id, std::move(link));
+  }
+}
+
+// The other side's Hello: its memory, our bell, its bell.
+bool ShmLinks::TakeOver(Link* link, absl::Span<const int> fds) {
+  if (fds.size() != kFdsMax || link->channel != nullptr) return false;
+  auto channel = SharedChannel::Map(fds[0], false, ShowBy(link), options_.unread_bytes_max);
+  if (!channel.ok()) return false;
+  // Where it has ended meanwhile, what it had sent is there all the same.
+  SendNote(link->socket, {.word = Word::kTaken}, {});
+  link->process = Who(link->socket).pid;
+  link->channel = *std::move(channel);
+  link->bell_in = fcntl(fds[1], F_DUPFD_CLOEXEC, 0);
+  link->bell_out = fcntl(fds[2], F_DUPFD_CLOEXEC, 0);
+  for (const int bell : {link->bell_in, link->bell_out}) fcntl(bell, F_SETFL, O_NONBLOCK);
+  link->state = State::kOpen;
+  ++open_;
+  turn_.push_back(link);
+  return link->bell_in >= 0 && link->bell_out >= 0;
+}
+
+// Reads what is there. Where the socket has broken, or says what it may not, there is none then.
+// REQUIRES: there is one.
+bool ShmLinks::ReadSocket(Link* link) {
+  while (link->socket >= 0 && !link->ended) {
+    if (!ReadNote(link)) return true;
+  }
+  return false;
+}
+
+// False: nothing is there.
+bool ShmLinks::ReadNote(Link* link) {
+  Note note;
+  Fds came;
+  const Got got = ReceiveNote(link->socket, &note, &came);
+  if (got == Got::kNothing) return false;
+  bool good = got == Got::kNote;
+  switch (good ? note.word : Word::kUnknown) {
+    case Word::kHello:
+      good = TakeOver(link, came.fds);
+      link->token = note.id;
+      break;
+    case Word::kTaken:
+      good = link->ours;
+      if (!good) break;
+      if (link->state == State::kOpening) {
+        link->state = State::kOpen;
+        ++open_;
+      }
+      link->broken_since = SteadyTime::InfiniteFuture();
+      break;
+    case Word::kSegment:
+      good = came.fds.size() == 1 && link->channel != nullptr &&
+             link->channel->AddSegment(note.id, note.size, came.fds[0]);
+      break;
+    case Word::kGoOn:
+      good = link->channel == nullptr && GoOn(link, note.id);
+      break;
+    case Word::kBye:
+      link->ended = true;
+      break;
+    case Word::kUnknown:
+      if (good) {
+        link->ended = true;
+        lost_.push_back({link->id, "another process is there now"});
+      }
+      break;
+    default:
+      good = false;
+  }
+  if (!good && link->socket >= 0) Break(link);
+  return true;
+}
+
+// The socket is no good any more.
+void ShmLinks::Break(Link* link) {
+  if (link->socket >= 0) close(std::exchange(link->socket, -1));
+  if (link->state == State::kOpening || link->channel == nullptr) {
+    link->ended = true;
+    return;
+  }
+  link->broken_since = std::min(link->broken_since, SteadyNow());
+  mending_ = true;
+}
+
+// A link without a socket, or of whose new socket nothing was heard yet.
+void ShmLinks::Mend(Link* link, SteadyTime now) {
+  mending_ = true;
+  if (HasEnded(link->process)) {
+    link->ended = true;
+  } else if (now - link->broken_since >= options_.link_timeout) {
+    link->ended = true;
+    lost_.push_back(
+        {link->id, absl::StrCat("no socket for ", absl::FormatDuration(options_.link_timeout))});
+  } else if (link->ours && link->socket < 0 && now >= link->dial_at) {
+    link->dial_at = now + kDialEvery;
+    Dial(link);
+  }
+}
+
+bool ShmLinks::Dial(Link* link) {
+  link->socket = ConnectTo(link->endpoint);
+  if (link->socket < 0) return false;
+  if (SendNote(link->socket, {.word = Word::kGoOn, .id = link->token}, {}) &&
+      link->channel->ShowAgain()) {
+    return true;
+  }
+  close(std::exchange(link->socket, -1));
+  return false;
+}
+
+// The guest's socket becomes that of the link with the token. The guest has none then.
+bool ShmLinks::GoOn(Link* guest, uint64_t token) {
+  const int socket = std::exchange(guest->socket, -1);
+  guest->ended = true;
+  const auto found = std::find_if(links_.begin(), links_.end(), [&](const auto& l) {
+    return !l.second->ours && l.second->channel != nullptr && l.second->token == token &&
+           !l.second->ended;
+  });
+  if (found == links_.end()) {
+    SendNote(socket, {.word = Word::kUnknown}, {});
+    close(socket);
+    return true;
+  }
+  Link* link = found->second.get();
+  if (link->socket >= 0) close(link->socket);
+  link->socket = socket;
+  link->broken_since = SteadyTime::InfiniteFuture();
+  if (!SendNote(socket, {.word = Word::kTaken}, {}) || !link->channel->ShowAgain()) Break(link);
+  return true;
+}
+
+void ShmLinks::Progress() {
+  const SteadyTime now = SteadyNow();
+  pauses_.Look(now);
+  mending_ = false;
+  if (listener_ >= 0 && now >= deaf_until_) Accept();
+  std::vector<Link*> retired;
+  for (auto& [id, link] : links_) {
+    if (link->bell_in >= 0) Silence(*link);
+    if (link->ended && link->channel != nullptr) continue;
+    if (link->socket >= 0) ReadSocket(link.get());
+    pauses_.Forgive(&link->broken_since);
+    if (link->broken_since != SteadyTime::InfiniteFuture() && !link->ended) Mend(link.get(), now);
+    const bool late = now - link->opened > kOpeningPatience;
+    if (link->channel == nullptr && (link->ended || late)) retired.push_back(link.get());
+  }
+  for (Link* link : retired) Retire(link, link->ended);
+}
+
+void ShmLinks::Retire(Link* link, bool ended) {
+  if (!ended && link->channel != nullptr) link->channel->Abandon();
+  if (link->state == State::kOpen) --open_;
+  std::erase(turn_, link);
+  links_.erase(link->id);
+}
+
+bool ShmLinks::readable() const {
+  return std::any_of(turn_.begin(), turn_.end(),
+                     [](const Link* link) { return link->channel->readable() || link->ended; });
+}
+
+bool ShmLinks::worth_a_look() const {
+  const int here = sched_getcpu();
+  return std::any_of(turn_.begin(), turn_.end(), [here](const Link* link) {
+    return link->state == State::kOpen && link->channel->other_cpu() != here;
+  });
+}
+
+bool ShmLinks::PrepareToSleep() {
+  for (Link* link : turn_) {
+    if (link->channel->PrepareToSleep() || link->ended) {
+      Woke();
+      return true;
+    }
+  }
+  return false;
+}
+
+void ShmLinks::Woke() {
+  for (Link* link : turn_) {
+    link->channel->Woke();
+  }
+}
+
+void ShmLinks::Silence(const Link& link) {
+  uint64_t count = 0;
+  [[maybe_unused]] const ssize_t got = read(link.bell_in, &count, sizeof(count));
+}
+
+void ShmLinks::AddPollItems(std::vector<pollfd>* items) const {
+  if (listener_ >= 0 && SteadyNow() >= deaf_until_) {
+    items->push_back({.fd = listener_, .events = POLLIN});
+  }
+  for (const auto& [id, link] : links_) {
+    if (!link->ended && link->socket >= 0) {
+      items->push_back({.fd = link->socket, .events = POLLIN});
+    }
+    if (link->bell_in >= 0) items->push_back({.fd = link->bell_in, .events = POLLIN});
+  }
+}
+
+void ShmLinks::Close() {
+  if (listener_ >= 0) close(std::exchange(listener_, -1));
+  for (auto& [id, link] : links_) {
+    if (link->socket >= 0) SendNote(link->socket, {.word = Word::kBye}, {});
+  }
+  while (!links_.empty()) Retire(links_.begin()->second.get(), false);
+  open_ = 0;
+}
+
+}  // namespace soapstone::transport
