@@ -135,12 +135,12 @@ endif()
 add_custom_target(quick_tests)
 add_custom_target(memory_tests)
 
-# soapstone_test(NAME SRCS ... DEPS ... LABELS label [TIMEOUT s] [COST s] [SERIAL] [SHARDS n])
-# COST: of its longest test, about; where there are cores to choose from the dear ones start first.
+# soapstone_test(NAME SRCS ... DEPS ... LABELS label [TIMEOUT s] [COST s] [SERIAL] [SHARDS n] [CI filter])
+# CI: tests that only ./check --ci runs, as --gtest_filter names them. COST: of its longest test, about; where there are cores to choose from the dear ones start first.
 # SHARDS: its tests run in so many processes, not in one each, and are counted by what these write
 # (junit_counts.py): of thousands of tests that take no time, starting the processes would be all.
 function(soapstone_test NAME)
-  cmake_parse_arguments(ARG "SERIAL" "TIMEOUT;COST;SHARDS" "SRCS;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "SERIAL" "TIMEOUT;COST;SHARDS;CI" "SRCS;DEPS;LABELS" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
@@ -181,7 +181,13 @@ function(soapstone_test NAME)
     endif()
   endif()
   if(NOT ARG_SHARDS)
-    gtest_discover_tests(${NAME} DISCOVERY_TIMEOUT 60 PROPERTIES
+    set(everyday "")
+    if(ARG_CI)
+      set(everyday TEST_FILTER "-${ARG_CI}")
+      gtest_discover_tests(${NAME} TEST_FILTER "${ARG_CI}" TEST_LIST ${NAME}_ci DISCOVERY_TIMEOUT 60 PROPERTIES
+        LABELS "ci-${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} COST ${ARG_COST} ${more})
+    endif()
+    gtest_discover_tests(${NAME} ${everyday} DISCOVERY_TIMEOUT 60 PROPERTIES
       LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} COST ${ARG_COST} ${more})
     return()
   endif()
