@@ -136,7 +136,7 @@ def main():
     if os.geteuid() != 0 or not shutil.which("ip") or not shutil.which("tc"):
         sys.exit("needs root, ip and tc (iproute2): the link is shaped between network namespaces")
     if not os.access(os.path.join(args.bin, "soapstone-schedule-bench"), os.X_OK):
-        sys.exit(f"{args.bin} has no soapstone-schedule-bench: build it, or say --bin=FOLDER")
+        sys.exit(f"{args.bin} has no soapstone-schedule-bench: build the target bench_tools, or say --bin=FOLDER")
     parameter_bytes = 4 * VGG16_WEIGHTS / args.scale
     direction_s = args.workers * parameter_bytes * 8 / (args.rate_mbps * 1e6)
     print(f"VGG-16 / {args.scale}: {parameter_bytes / 1e6:.1f} MB of parameters, {args.workers} workers, "

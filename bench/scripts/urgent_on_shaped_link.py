@@ -82,7 +82,7 @@ def main():
     if os.geteuid() != 0 or not shutil.which("ip") or not shutil.which("tc"):
         sys.exit("needs root, ip and tc (iproute2): the link is shaped between network namespaces")
     if not os.access(os.path.join(args.bin, "soapstone-urgent-bench"), os.X_OK):
-        sys.exit(f"{args.bin} has no soapstone-urgent-bench: build it, or say --bin=FOLDER")
+        sys.exit(f"{args.bin} has no soapstone-urgent-bench: build the target bench_tools, or say --bin=FOLDER")
     with open("/proc/sys/net/ipv4/tcp_available_congestion_control", encoding="ascii") as known:
         available = known.read().split()
     controls = [control for control in args.control.split(",") if control in available]

@@ -189,6 +189,7 @@ class Sink:
     """Listens, greets as a ROUTER would, and throws away what comes: for a comparison."""
 
     def __init__(self):
+        self.stay = 10  # seconds for which a connection that said enough is held before it is ended
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=128)
         self.port = self.listener.getsockname()[1]
         self.threads = []
@@ -202,8 +203,7 @@ class Sink:
                 return
             threading.Thread(target=self.drain, args=(peer,), daemon=True).start()
 
-    @staticmethod
-    def drain(peer):
+    def drain(self, peer):
         """As a job does: so many bytes, then no more, and after a while the end."""
         left = 16384
         with peer:
@@ -213,7 +213,7 @@ class Sink:
                     if not came:
                         return
                     left -= came
-                time.sleep(10)
+                time.sleep(self.stay)
             except OSError:
                 pass
 

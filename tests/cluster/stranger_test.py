@@ -159,7 +159,11 @@ class StrangerTest(ClusterTestCase):
         seconds, pairs = (6, 5) if LONG else (3, 1)
         sink = stranger.Sink()
         self.addCleanup(sink.close)
-        ratios, said, ended = [], 0, 0
+        ratios = []
+        # Who is held sleeps, who is ended fills the buffers of a new connection: the sink ends connections as often as the
+        # job did, so that flooders have the same to do beside both.
+        said, ended = self.rate_beside(running, ports, seconds)[1]
+        sink.stay = CONNECTIONS * seconds / max(ended, 1)
         for pair in range(pairs):
             # By turns, and the one first as often as the other.
             rates = {}
@@ -167,6 +171,9 @@ class StrangerTest(ClusterTestCase):
                 rates[at is ports], (bytes_said, ends) = self.rate_beside(running, at, seconds)
                 if at is ports:
                     said, ended = said + bytes_said, ended + ends
+                    sink.stay = CONNECTIONS * seconds / max(ends, 1)
+                else:
+                    print(f"the sink took {bytes_said:,} bytes and ended {ends:,} connections")
             ratios.append(rates[True] / max(rates[False], 1e-9))
         growth = self.growth(children, quiet)
         median = statistics.median(ratios)

@@ -1,0 +1,1 @@
+// Its target compiles ahead what libraries include (cmake/Soapstone.cmake).
