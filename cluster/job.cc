@@ -123,6 +123,15 @@ absl::Status LoadInitialWeights(Job* job) {
   return absl::OkStatus();
 }
 
+// A policy or a model that there is not is said before all else.
+absl::Status CheckNames(const wire::JobConfig& config) {
+  const auto policy = consistency::ParsePolicy(config.policy());
+  if (!policy.ok()) return Named(policy.status(), "policy");
+  const bool of_the_zoo =
+      OnnxPathOf(config.model()).empty() && !models::IsSparseModel(config.model());
+  return of_the_zoo ? Named(models::CheckModelName(config.model()), "model") : absl::OkStatus();
+}
+
 // The model and its data. Its layout's parameters and tables are in `params` and `options`.
 absl::Status LoadModel(Job* job, std::vector<ParamSpec>* params, wire::LayoutOptions* options,
                        std::string* model_sha256) {
@@ -165,6 +174,7 @@ absl::StatusOr<std::shared_ptr<const Job>> PrepareJob(wire::JobConfig config) {
   auto job = std::make_shared<Job>();
   FillDefaults(&config);
   job->config = std::move(config);
+  SOAP_RETURN_IF_ERROR(CheckNames(job->config));
   SOAP_ASSIGN_OR_RETURN(job->specs, CheckJobConfig(job->config));
 
   const wire::Cluster& cluster = job->config.cluster();

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "base/nearest_name.h"
 #include "base/status_macros.h"
 
 namespace soapstone::consistency {
@@ -388,13 +389,15 @@ absl::Span<const PolicyEntry> PolicyCatalogue() { return kEntries; }
 
 absl::StatusOr<PolicyTraits> ParsePolicy(std::string_view text) {
   SOAP_ASSIGN_OR_RETURN(const Spec spec, Spec::Parse(text));
-  std::vector<std::string> usages;
+  std::vector<std::string> names, usages;
   for (const PolicyEntry& entry : kEntries) {
     if (spec.name == entry.name) return entry.parse(spec);
-    usages.push_back(entry.usage);
+    names.emplace_back(entry.name);
+    usages.emplace_back(entry.usage);
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("unknown policy '", spec.name, "'; there are ", absl::StrJoin(usages, " ")));
+  return absl::InvalidArgumentError(absl::StrCat("unknown policy '", spec.name, "'",
+                                                 DidYouMean(spec.name, names), "; there are ",
+                                                 absl::StrJoin(usages, " ")));
 }
 
 absl::Status CheckWorkers(const PolicyTraits& traits, uint32_t workers) {

@@ -12,6 +12,7 @@
 #include "apps/cli/command_line.h"
 #include "apps/cli/job_source.h"
 #include "apps/cli/launcher.h"
+#include "apps/cli/train_defaults.h"
 #include "apps/loop/recorder.h"
 #include "apps/node/curve_parts.h"
 #include "base/exit_codes.h"
@@ -124,9 +125,11 @@ absl::StatusOr<LauncherOptions> PrepareLaunch(wire::JobConfig config) {
 }
 
 int Train(const NodeFlags& flags) {
-  absl::StatusOr<wire::JobConfig> config = ConfigFromFlags(flags);
+  std::string chosen;
+  absl::StatusOr<wire::JobConfig> config = TrainConfigFromFlags(flags, &chosen);
   if (!config.ok()) return SayConfigError(kSoapstone, config.status());
   if (flags.print_config || flags.check) return PrintOrCheck(kSoapstone, flags, *config);
+  if (!chosen.empty()) std::cerr << kSoapstone << ": " << chosen << "\n";
   absl::StatusOr<LauncherOptions> options = PrepareLaunch(*std::move(config));
   if (!options.ok()) return SayConfigError(kSoapstone, options.status());
   Console console(&std::cout, isatty(STDOUT_FILENO) != 0);

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "base/nearest_name.h"
 #include "base/status_macros.h"
 #include "models/zoo/zoo_models.h"
 
@@ -68,6 +69,12 @@ absl::StatusOr<ModelSpec> ParseModel(std::string_view model) {
   return spec;
 }
 
+absl::Status UnknownModel(const std::string& name) {
+  return absl::InvalidArgumentError(absl::StrCat("unknown model '", name, "'",
+                                                 DidYouMean(name, ModelNames()),
+                                                 "; known: ", absl::StrJoin(ModelNames(), ", ")));
+}
+
 }  // namespace
 
 std::vector<ZooEntry> Zoo() {
@@ -88,8 +95,14 @@ absl::StatusOr<Graph> BuildModel(std::string_view model, const ModelInput& input
   for (const Known& known : kKnown) {
     if (spec.name == known.name) return known.build(spec);
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("unknown model '", spec.name, "'; known: ", absl::StrJoin(ModelNames(), ", ")));
+  return UnknownModel(spec.name);
+}
+
+absl::Status CheckModelName(std::string_view model) {
+  const std::string name(model.substr(0, model.find(':')));
+  const std::vector<std::string> names = ModelNames();
+  if (std::find(names.begin(), names.end(), name) != names.end()) return absl::OkStatus();
+  return UnknownModel(name);
 }
 
 absl::StatusOr<Graph> BuildModel(std::string_view model, const ImageShape& shape, int64_t classes) {

@@ -29,6 +29,8 @@ struct ZooEntry {
 // In the order of the documentation.
 std::vector<ZooEntry> Zoo();
 std::vector<std::string> ModelNames();
+// Error: there is no model of the name before `:`; names those that may be meant, and all.
+absl::Status CheckModelName(std::string_view model);
 
 // model: "resnet50", "resnet50:tiny", "alexnet:dropout=0", "gnmt:tiny,hidden=32". Every model has a
 // tiny size that trains on a processor in seconds: the same code, smaller numbers. Options:

@@ -28,6 +28,19 @@ class BadInputTest(ClusterTestCase):
     def test_unknown_policy(self):
         self.refuse("policy: .*sspp", "--policy=sspp:s=1")
 
+    def refuse_alone(self, wanted, *flags):
+        """Without a job file: what was meant is the first thing said."""
+        running = self.run_program("soapstone", "train", *flags)
+        self.assertEqual(running.wait(20), 78, running.output())
+        self.assertRegex(running.output(), wanted)
+        self.assertEqual(len(running.lines), 1, running.output())
+
+    def test_a_policy_that_was_meant(self):
+        self.refuse_alone(r"^soapstone: policy: unknown policy 'ssq'; did you mean ssp\?", "--policy=ssq")
+
+    def test_a_model_that_was_meant(self):
+        self.refuse_alone(r"^soapstone: model: unknown model 'alexxnet'; did you mean alexnet\?", "--model=alexxnet")
+
     def test_simulating_fewer_micro_batches_than_workers(self):
         running = self.run_program("soapstone", "simulate", "--workers=8", "--policy=ssp:s=1",
                                    "--micro_batches=1")

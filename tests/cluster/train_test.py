@@ -22,6 +22,12 @@ class TrainTest(ClusterTestCase):
             self.assertIn("broken 0 times", running.output())
         return running
 
+    def test_nothing_said_is_the_example(self):
+        running = self.run_program("soapstone", "train", f"--log_dir={self.dir}/logs")
+        self.assertEqual(running.wait(120), 0, running.output())
+        self.assertRegex(running.output(), r"no job was named: lenet5 on the digits .*; servers: 1, workers: \d")
+        self.assertGreater(float(running.wait_for(r"test accuracy +([\d.]+)").group(1)), 0.9)
+
     def test_bsp(self):
         self.check("bsp")
 

@@ -1,0 +1,92 @@
+#include "apps/cli/train_defaults.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <thread>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "base/status_macros.h"
+#include "cluster/job_config.h"
+#include "glog/logging.h"
+
+namespace soapstone::apps {
+namespace {
+
+constexpr char kExample[] = R"(
+model: "lenet5"
+data {
+  format: "digits"
+  path: "data/digits/digits.csv.gz"
+  test_fraction: 0.2
+}
+policy: "ssp:s=2"
+training {
+  epochs: 30
+  batch: 48
+  micro_batches: 12
+  seed: 1
+  optimizer: "momentum:lr=0.03,mu=0.9,decay=1e-4"
+  schedule: "cosine:min=0.01,warmup=20"
+}
+)";
+constexpr char kDigits[] = "data/digits/digits.csv.gz";
+constexpr uint32_t kWorkersMax = 8;
+
+bool SaysWhatToTrain(const JobOverride& override) {
+  const absl::string_view path = override.field->path;
+  return path == "model" || absl::StartsWith(path, "data.") || absl::StartsWith(path, "training.");
+}
+
+// The digits beside this program's sources: three folders above build/release/bin. Empty: not
+// there.
+std::string DigitsOfTheProject() {
+  std::error_code error;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return "";
+  const auto digits = self.parent_path().parent_path().parent_path().parent_path() / kDigits;
+  return std::filesystem::exists(digits, error) ? digits.string() : "";
+}
+
+}  // namespace
+
+wire::JobConfig ExampleJob() {
+  const absl::StatusOr<wire::JobConfig> job = ParseJobText(kExample, "the example");
+  CHECK(job.ok()) << job.status();
+  return *job;
+}
+
+absl::StatusOr<wire::JobConfig> TrainConfigFromFlags(const NodeFlags& flags, std::string* said) {
+  said->clear();
+  wire::JobConfig config;
+  const bool example =
+      flags.config_path.empty() &&
+      std::none_of(flags.overrides.begin(), flags.overrides.end(), SaysWhatToTrain);
+  if (example) {
+    config = ExampleJob();
+    absl::StrAppend(
+        said, "no job was named: lenet5 on the digits (--config=FILE, or --model and --data_path)");
+  } else if (!flags.config_path.empty()) {
+    SOAP_ASSIGN_OR_RETURN(config, ReadJobFile(flags.config_path));
+  }
+  wire::Cluster* cluster = config.mutable_cluster();
+  const bool sized = cluster->servers() > 0 && cluster->workers() > 0;
+  if (cluster->servers() == 0) cluster->set_servers(1);
+  if (cluster->workers() == 0) {
+    cluster->set_workers(std::clamp(std::thread::hardware_concurrency(), 1u, kWorkersMax));
+  }
+  SOAP_RETURN_IF_ERROR(ApplyOverrides(flags.overrides, &config));
+  if (!sized && !said->empty()) {
+    absl::StrAppend(said, "; servers: ", cluster->servers(), ", workers: ", cluster->workers());
+  }
+  FillDefaults(&config);
+  std::error_code error;
+  if (config.data().path() == kDigits && !std::filesystem::exists(kDigits, error)) {
+    const std::string digits = DigitsOfTheProject();
+    if (!digits.empty()) config.mutable_data()->set_path(digits);
+  }
+  return config;
+}
+
+}  // namespace soapstone::apps
