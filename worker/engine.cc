@@ -95,7 +95,7 @@ void Engine::OnRoster(Nanos now, const Message& message, EngineOutput out) {
   latest_start_ = 0;
   for (const wire::Member& m : roster_->workers) latest_start_ = std::max(latest_start_, m.start);
   KeepBound(out);
-  if (options_.policy.adopts()) AdoptOrphans(now, out);
+  if (options_.policy.adopts()) TakeOver(now, out);
   if (held_ && !begin_bound_.has_value()) {
     held_ = false;
     BeginNext(now, out);
@@ -252,8 +252,8 @@ void Engine::TakeReply(Run* run, ShardId shard, const Message& reply) {
 void Engine::OnDevice(Nanos now, DeviceEvent event, EngineOutput out) {
   Run* run = nullptr;
   if (main_.has_value() && main_->id == event.run) run = &*main_;
-  for (Run& adoption : adoptions_) {
-    if (adoption.id == event.run) run = &adoption;
+  for (Run& takeover : takeovers_) {
+    if (takeover.id == event.run) run = &takeover;
   }
   if (run == nullptr || run->ready.satisfied(event.instruction) || diverged_) return;
   progress_.samples += event.trained_samples;
@@ -398,11 +398,11 @@ void Engine::Begin(Nanos now, std::shared_ptr<const Program> program, EngineOutp
 }
 
 void Engine::Advance(Nanos now, EngineOutput out) {
-  // Adoptions of an earlier clock stand before the main run's load in the device queue.
-  for (size_t i = 0; i < adoptions_.size();) {
-    Issue(now, &adoptions_[i], out);
-    if (adoptions_[i].ready.complete()) {
-      adoptions_.erase(adoptions_.begin() + static_cast<ptrdiff_t>(i));
+  // Takeovers of an earlier clock stand before the main run's load in the device queue.
+  for (size_t i = 0; i < takeovers_.size();) {
+    Issue(now, &takeovers_[i], out);
+    if (takeovers_[i].ready.complete()) {
+      takeovers_.erase(takeovers_.begin() + static_cast<ptrdiff_t>(i));
     } else {
       ++i;
     }
@@ -413,7 +413,7 @@ void Engine::Advance(Nanos now, EngineOutput out) {
   if (main_->loaded && !was_loaded) {
     if (main_->program().kind == Program::Kind::kStep && options_.policy.adopts()) {
       // Leaves that became ours while we waited belong to this clock too.
-      BeginAdoption(now, main_->clock, &planned_, out);
+      BeginTakeover(now, main_->clock, &planned_, out);
     }
   }
   if (main_->ready.complete()) EndRun(now, out);
@@ -480,7 +480,7 @@ void Engine::IssueOne(Nanos now, Run* run, uint32_t index, EngineOutput out) {
   }
   out.commands->push_back(CommandFor(*run, index));
   const bool load = instruction.op == OpCode::kLoad || instruction.op == OpCode::kElastic;
-  if (load && run->program().kind != Program::Kind::kAdopt) NoteLoad(now, run);
+  if (load && run->program().kind != Program::Kind::kTakeover) NoteLoad(now, run);
   if (!WantsEvent(run->program(), index)) run->ready.Satisfy(index);
 }
 
@@ -511,7 +511,7 @@ DeviceCommand Engine::CommandFor(const Run& run, uint32_t index) const {
   }
   if (instruction.op == OpCode::kElastic) command.frames = run.replies;
   if (instruction.op == OpCode::kLoad && instruction.all) {
-    command.frames = run.program().kind == Program::Kind::kAdopt ? former_ : run.replies;
+    command.frames = run.program().kind == Program::Kind::kTakeover ? former_ : run.replies;
   } else if (instruction.op == OpCode::kLoad) {
     command.frames.resize(run.replies.size());
     command.frames[Index(instruction.shard)] = run.replies[Index(instruction.shard)];
@@ -601,7 +601,7 @@ void Engine::EndRun(Nanos now, EngineOutput out) {
       break;
     case Program::Kind::kFinalEvaluate:
       evaluate_requested_ = false;
-      planned_.clear();  // every update is in, and these are not its parameters: nothing to adopt
+      planned_.clear();  // every update is in, and these are other parameters
       return;
     case Program::Kind::kFlush:
       Leave(out);
@@ -631,27 +631,27 @@ void Engine::Finish(EngineOutput out) {
   out.outbox->Send(std::move(message));
 }
 
-void Engine::AdoptOrphans(Nanos now, EngineOutput out) {
+void Engine::TakeOver(Nanos now, EngineOutput out) {
   const bool stepping = main_.has_value() && main_->program().kind == Program::Kind::kStep;
   const bool flushing = main_.has_value() && main_->program().kind == Program::Kind::kFlush;
   const bool ended = phase_ == Phase::kDone && (!main_.has_value() || !main_->loaded);
   if (phase_ == Phase::kRunning && stepping && main_->loaded) {
-    BeginAdoption(now, main_->clock, &planned_, out);
+    BeginTakeover(now, main_->clock, &planned_, out);
   } else if (phase_ == Phase::kRunning && stepping && main_->clock > start_clock_) {
     // Waiting for the next version: the step before may lack leaves, and its parameters are here.
     const bool mixed = main_->loads_issued > 0;
-    if (BeginAdoption(now, main_->clock - 1, &planned_before_, out, mixed) && mixed) {
+    if (BeginTakeover(now, main_->clock - 1, &planned_before_, out, mixed) && mixed) {
       Rewind(&*main_);
       Advance(now, out);
     }
   } else if (clock_ > start_clock_ && (flushing || ended || held_)) {
-    BeginAdoption(now, clock_ - 1, &planned_, out);
+    BeginTakeover(now, clock_ - 1, &planned_, out);
   }
 }
 
 // Computes and pushes those leaves of `clock` that are ours under the new roster and that we have
 // not planned yet (`planned`, by leaf, is brought up to date).
-bool Engine::BeginAdoption(Nanos now, Clock clock, std::vector<bool>* planned, EngineOutput out,
+bool Engine::BeginTakeover(Nanos now, Clock clock, std::vector<bool>* planned, EngineOutput out,
                            bool reload) {
   if (planned->size() != options_.leaf_count) return false;
   std::vector<uint32_t> leaves;
@@ -663,10 +663,10 @@ bool Engine::BeginAdoption(Nanos now, Clock clock, std::vector<bool>* planned, E
   if (leaves.empty()) return false;
   const ProgramInputs inputs = Inputs();
   Run run = MakeRun(std::make_shared<Program>(
-      BuildAdoption(inputs, PlanTreeNodes({}, leaves, options_.leaf_count, Merge::kAll), reload)));
+      BuildTakeover(inputs, PlanTreeNodes({}, leaves, options_.leaf_count, Merge::kAll), reload)));
   run.clock = run.shard_clock = clock;
-  adoptions_.push_back(std::move(run));
-  Issue(now, &adoptions_.back(), out);
+  takeovers_.push_back(std::move(run));
+  Issue(now, &takeovers_.back(), out);
   return true;
 }
 
@@ -728,8 +728,8 @@ void Engine::AddTo(Fingerprint* f) const {
   };
   f->Add(main_.has_value());
   if (main_.has_value()) add_run(*main_);
-  f->Add(adoptions_.size());
-  for (const Run& run : adoptions_) add_run(run);
+  f->Add(takeovers_.size());
+  for (const Run& run : takeovers_) add_run(run);
   for (bool planned : planned_) f->Add(planned);
   for (bool planned : planned_before_) f->Add(planned);
 }

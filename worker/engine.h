@@ -154,9 +154,9 @@ class Engine {
   void KeepBound(EngineOutput out);
 
   // Fixed-tree policies: takes over leaves of lost workers in the step before, or in hand.
-  void AdoptOrphans(Nanos now, EngineOutput out);
+  void TakeOver(Nanos now, EngineOutput out);
   // False: there was none to compute.
-  bool BeginAdoption(Nanos now, Clock clock, std::vector<bool>* planned, EngineOutput out,
+  bool BeginTakeover(Nanos now, Clock clock, std::vector<bool>* planned, EngineOutput out,
                      bool reload = false);
 
   Clock ShardClock(Clock step) const { return step / options_.policy.period; }
@@ -201,11 +201,11 @@ class Engine {
   std::vector<wire::Message> early_;  // subscribed or asked: by shard, values of the step to come
   bool by_stages_ = false;
   std::vector<Clock> asked_;     // by stages: by shard, the clock pulled ahead
-  std::vector<Buffers> former_;  // by stages, if leaves may be adopted: what is loaded
+  std::vector<Buffers> former_;  // by stages, if leaves may be taken over: what is loaded
   bool leave_requested_ = false;
   uint64_t next_run_ = 1;
   std::optional<Run> main_;
-  std::vector<Run> adoptions_;
+  std::vector<Run> takeovers_;
   std::vector<bool> planned_;         // leaves planned at the clock of main_ (fixed tree)
   std::vector<bool> planned_before_;  // and at the clock before
   std::shared_ptr<const Program> step_program_;  // of step_epoch_

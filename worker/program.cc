@@ -278,9 +278,9 @@ Program BuildStep(const ProgramInputs& inputs, const std::vector<NodePlan>& node
   return builder.Take();
 }
 
-Program BuildAdoption(const ProgramInputs& inputs, const std::vector<NodePlan>& nodes,
+Program BuildTakeover(const ProgramInputs& inputs, const std::vector<NodePlan>& nodes,
                       bool reload) {
-  Builder builder(inputs, Program::Kind::kAdopt);
+  Builder builder(inputs, Program::Kind::kTakeover);
   if (reload) builder.Device({.op = OpCode::kLoad});
   for (const NodePlan& node : nodes) builder.Compute(node, /*push=*/true);
   return builder.Take();
@@ -331,7 +331,7 @@ Program BuildFinalEvaluate(const ProgramInputs& inputs) {
   return builder.Take();
 }
 
-std::vector<NodePlan> PlanTreeNodes(MicroBatchRange own, const std::vector<uint32_t>& adopted,
+std::vector<NodePlan> PlanTreeNodes(MicroBatchRange own, const std::vector<uint32_t>& taken_over,
                                     uint32_t leaf_count, Merge merge) {
   std::vector<NodePlan> plans;
   const auto add = [&](MicroBatchRange leaves, bool merged) {
@@ -349,9 +349,9 @@ std::vector<NodePlan> PlanTreeNodes(MicroBatchRange own, const std::vector<uint3
     }
   };
   if (!own.empty()) add(own, merge != Merge::kNone);
-  for (size_t i = 0; i < adopted.size();) {
-    MicroBatchRange run = {adopted[i], adopted[i]};  // of neighbours
-    while (i < adopted.size() && adopted[i] == run.end) {
+  for (size_t i = 0; i < taken_over.size();) {
+    MicroBatchRange run = {taken_over[i], taken_over[i]};  // of neighbours
+    while (i < taken_over.size() && taken_over[i] == run.end) {
       ++run.end;
       ++i;
     }
@@ -360,10 +360,10 @@ std::vector<NodePlan> PlanTreeNodes(MicroBatchRange own, const std::vector<uint3
   return plans;
 }
 
-std::vector<NodePlan> PlanSingleNode(MicroBatchRange own, const std::vector<uint32_t>& adopted) {
+std::vector<NodePlan> PlanSingleNode(MicroBatchRange own, const std::vector<uint32_t>& taken_over) {
   NodePlan plan;
   if (!own.empty()) plan.parts.push_back(own);
-  for (uint32_t leaf : adopted) plan.parts.push_back({leaf, leaf + 1});
+  for (uint32_t leaf : taken_over) plan.parts.push_back({leaf, leaf + 1});
   if (plan.parts.empty()) return {};
   plan.node = plan.parts.front();
   return {plan};

@@ -73,7 +73,7 @@ struct NodePlan {
 struct Program {
   enum class Kind : uint8_t {
     kStep,
-    kAdopt,
+    kTakeover,
     kInitialPull,
     kLocalStep,
     kExchange,
@@ -112,7 +112,7 @@ struct ProgramInputs {
   // Nothing of a node is handed over before all of its gradient is there: whether it is finite is
   // known then, and all buckets leave a part of it out or none.
   bool whole_nodes = false;
-  // > 0: a step needs rows of all these leaves, since it may have to compute any (adopted ones).
+  // > 0: a step needs rows of all these leaves, since it may have to take over any of them.
   uint32_t keys_of_leaves = 0;
 };
 
@@ -124,7 +124,7 @@ struct ProgramInputs {
 Program BuildStep(const ProgramInputs& inputs, const std::vector<NodePlan>& nodes);
 // The same without pull, load and clock: leaves taken over from a lost worker in mid-step.
 // With `reload` the parameters they need are no longer there, and are loaded again first.
-Program BuildAdoption(const ProgramInputs& inputs, const std::vector<NodePlan>& nodes,
+Program BuildTakeover(const ProgramInputs& inputs, const std::vector<NodePlan>& nodes,
                       bool reload = false);
 // Pull all and load.
 Program BuildInitialPull(const ProgramInputs& inputs);
@@ -144,10 +144,10 @@ Program BuildFinalEvaluate(const ProgramInputs& inputs);
 // pushed one by one: those that someone else may have supplied a part of, where shards do not take
 // a larger node in the place of its parts (they do where PolicyTraits::adopts()).
 enum class Merge : uint8_t { kNone, kOwn, kAll };
-// The nodes a worker pushes in a step. `adopted` ascends.
-std::vector<NodePlan> PlanTreeNodes(MicroBatchRange own, const std::vector<uint32_t>& adopted,
+// The nodes a worker pushes in a step. `taken_over` ascends.
+std::vector<NodePlan> PlanTreeNodes(MicroBatchRange own, const std::vector<uint32_t>& taken_over,
                                     uint32_t leaf_count, Merge merge);
 // One node for everything the worker owns: policies whose sums need not be reproducible.
-std::vector<NodePlan> PlanSingleNode(MicroBatchRange own, const std::vector<uint32_t>& adopted);
+std::vector<NodePlan> PlanSingleNode(MicroBatchRange own, const std::vector<uint32_t>& taken_over);
 
 }  // namespace soapstone::worker

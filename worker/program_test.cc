@@ -82,8 +82,8 @@ TEST_F(ProgramTest, StepWithoutLeavesStillClocks) {
   EXPECT_EQ(Count(program, OpCode::kClock), 2u);
 }
 
-TEST_F(ProgramTest, AdoptionOnlyComputesAndPushes) {
-  const Program program = BuildAdoption(inputs_, PlanTreeNodes({}, {5}, 8, Merge::kAll));
+TEST_F(ProgramTest, ATakeoverOnlyComputesAndPushes) {
+  const Program program = BuildTakeover(inputs_, PlanTreeNodes({}, {5}, 8, Merge::kAll));
   EXPECT_EQ(Count(program, OpCode::kPull), 0u);
   EXPECT_EQ(Count(program, OpCode::kClock), 0u);
   EXPECT_EQ(Count(program, OpCode::kForward), 3u);
@@ -203,8 +203,8 @@ TEST_F(StagedProgramTest, AStepWithoutLeavesLoadsAllTheSame) {
   EXPECT_EQ(Count(BuildStep(inputs_, {}), OpCode::kLoad), 4u);
 }
 
-TEST_F(StagedProgramTest, AnAdoptionLoadsAgainFirst) {
-  const Program program = BuildAdoption(inputs_, PlanTreeNodes({}, {5}, 8, Merge::kAll), true);
+TEST_F(StagedProgramTest, ATakeoverLoadsAgainFirst) {
+  const Program program = BuildTakeover(inputs_, PlanTreeNodes({}, {5}, 8, Merge::kAll), true);
   EXPECT_EQ(program.instructions[0].op, OpCode::kLoad);
   EXPECT_TRUE(program.instructions[0].all);
 }
