@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/leaf_tree.h"
 #include "glog/logging.h"
+#include "wire/membership/membership.h"
 
 namespace soapstone::worker {
 namespace {
@@ -13,27 +13,6 @@ namespace {
 using wire::Address;
 using wire::Message;
 using wire::MessageType;
-
-constexpr size_t kLagBuckets = 64;
-
-// Instructions whose completion the engine must hear of: what they hand over is sent, or the run
-// ends with them, or the device has to wait after them unless what is to be loaded is here.
-bool WantsEvent(const Program& program, uint32_t index) {
-  const auto& instructions = program.instructions;
-  const OpCode op = instructions[index].op;
-  if (op == OpCode::kForward && index + 1 < instructions.size()) {
-    return instructions[index + 1].op == OpCode::kLoad;
-  }
-  return op == OpCode::kCollect || op == OpCode::kUpdate || op == OpCode::kEvaluate ||
-         op == OpCode::kKeys;
-}
-
-void CountLag(Clock lag, std::vector<uint64_t>* lags) {
-  const size_t slot =
-      std::min<size_t>(static_cast<size_t>(std::max<Clock>(lag, 0)), kLagBuckets - 1);
-  if (lags->size() <= slot) lags->resize(slot + 1);
-  ++(*lags)[slot];
-}
 
 std::vector<size_t> RowBytes(const wire::Layout& layout) {
   std::vector<size_t> bytes;
@@ -44,9 +23,12 @@ std::vector<size_t> RowBytes(const wire::Layout& layout) {
 }  // namespace
 
 Engine::Engine(EngineOptions options)
-    : options_(std::move(options)),
-      by_stages_(options_.policy.pulls_ahead() && options_.layout->stages() > 1),
-      replies_(options_.policy, options_.layout->shard_count(), RowBytes(*options_.layout)) {}
+    : options_(std::make_shared<const EngineOptions>(std::move(options))),
+      schedule_(options_),
+      pulls_(options_),
+      watch_(options_->patience_ns, options_->layout->shard_count()),
+      takeover_(options_),
+      replies_(options_->policy, options_->layout->shard_count(), RowBytes(*options_->layout)) {}
 
 void Engine::OnMessage(Nanos now, const Message& message, EngineOutput out) {
   switch (message.type) {
@@ -54,33 +36,17 @@ void Engine::OnMessage(Nanos now, const Message& message, EngineOutput out) {
       OnRoster(now, message, out);
       break;
     case MessageType::kStart:
-      if (phase_ != Phase::kWaiting || roster_ == nullptr) return;
-      phase_ = Phase::kRunning;
-      clock_ = start_clock_ =
-          std::min(message.clock * options_.policy.period, options_.total_clocks);
-      // The shards' only clock is the end; where to begin, the peer knows.
-      if (options_.policy.decentralised() && message.clock > 0) clock_ = options_.total_clocks;
-      BeginNext(now, out);
+      OnStart(now, message, out);
       break;
     case MessageType::kPullReply:
       OnPullReply(now, message, out);
       break;
-    case MessageType::kReject: {
-      // It carries the epoch of the message refused: one from before our admission was not ours,
-      // but of a worker that is gone and had our rank.
-      const wire::Member* me =
-          roster_ != nullptr ? wire::FindMember(*roster_, options_.id) : nullptr;
-      if (me == nullptr || message.epoch < me->admitted || phase_ == Phase::kLeft) return;
-      ++progress_.rejects;
-      if (const auto* why = std::get_if<wire::Notice>(&message.body)) {
-        failure_ = absl::StrCat(message.from.ToString(), " refused a message: ", why->text);
-      }
+    case MessageType::kReject:
+      OnReject(message);
       break;
-    }
     case MessageType::kEvaluate:
-      if (phase_ != Phase::kDone || evaluate_requested_ || main_.has_value()) return;
-      evaluate_requested_ = true;
-      Begin(now, std::make_shared<Program>(BuildFinalEvaluate(Inputs())), out);
+      if (phase_ != Phase::kDone || main_.has_value()) return;
+      Begin(now, schedule_.FinalEvaluation(), out);
       break;
     default:
       break;
@@ -92,197 +58,162 @@ void Engine::OnRoster(Nanos now, const Message& message, EngineOutput out) {
   if (roster == nullptr || message.epoch <= epoch_) return;
   epoch_ = message.epoch;
   roster_ = std::make_shared<const wire::Roster>(*roster);
-  latest_start_ = 0;
-  for (const wire::Member& m : roster_->workers) latest_start_ = std::max(latest_start_, m.start);
-  KeepBound(out);
-  if (options_.policy.adopts()) TakeOver(now, out);
-  if (held_ && !begin_bound_.has_value()) {
-    held_ = false;
-    BeginNext(now, out);
+  schedule_.OnRoster(*roster_);
+  if (roster_->share_lead > 0 && phase_ != Phase::kLeft) {
+    Message ack = ToScheduler(MessageType::kRosterAck);
+    ack.clock = schedule_.Bind(*roster_);
+    out.outbox->Send(std::move(ack));
+  }
+  if (options_->policy.adopts()) TakeOver(now, out);
+  if (schedule_.TakeReleased()) BeginNext(now, out);
+}
+
+void Engine::OnStart(Nanos now, const Message& message, EngineOutput out) {
+  if (phase_ != Phase::kWaiting || roster_ == nullptr) return;
+  phase_ = Phase::kRunning;
+  schedule_.Start(message.clock);
+  BeginNext(now, out);
+}
+
+void Engine::OnReject(const Message& message) {
+  // It carries the epoch of the message refused: one from before our admission was not ours, but of
+  // a worker that is gone and had our rank.
+  const wire::Member* me = roster_ != nullptr ? FindMember(*roster_, options_->id) : nullptr;
+  if (me == nullptr || message.epoch < me->admitted || phase_ == Phase::kLeft) return;
+  ++progress_.rejects;
+  if (const auto* why = std::get_if<wire::Notice>(&message.body)) {
+    failure_ = absl::StrCat(message.from.ToString(), " refused a message: ", why->text);
   }
 }
 
-void Engine::KeepBound(EngineOutput out) {
-  if (roster_->share_lead == 0) return begin_bound_.reset();
-  if (phase_ == Phase::kLeft) return;
-  if (!begin_bound_.has_value()) begin_bound_ = ShardClock(clock_) + 1 + roster_->share_lead;
-  Message ack = ToScheduler(MessageType::kRosterAck);
-  ack.clock = *begin_bound_;
-  out.outbox->Send(std::move(ack));
-}
-
-ProgramInputs Engine::Inputs() const {
-  return {.layout = options_.layout.get(),
-          .ops = options_.ops.get(),
-          .ordered_reads = options_.policy.ordered_reads(),
-          .by_stages = by_stages_,
-          .whole_nodes = options_.skip_not_finite,
-          .keys_of_leaves = options_.policy.adopts() ? options_.leaf_count : 0};
-}
-
-// A step whose values the shards send unasked.
-bool Engine::IsSubscribed(const Run& run) const {
-  return options_.policy.subscribed() && run.program().kind == Program::Kind::kStep &&
-         run.clock > start_clock_;
-}
-
-bool Engine::IsComing(const Run& run, ShardId shard) const {
-  if (IsSubscribed(run)) return true;
-  return !run.final && Index(shard) < asked_.size() && asked_[Index(shard)] == run.shard_clock;
+bool Engine::FitsLayout(ShardId shard, const Message& reply) {
+  const wire::Layout& layout = *options_->layout;
+  const size_t expected = layout.slices(shard).size() + layout.tables().size();
+  if (reply.payload.empty() || reply.payload.size() == expected) return true;
+  failure_ = absl::StrCat(reply.from.ToString(), " answered with ", reply.payload.size(),
+                          " frames; the layout has ", expected);
+  return false;
 }
 
 void Engine::OnPullReply(Nanos now, const Message& reply, EngineOutput out) {
-  const uint32_t shard = reply.from.role == wire::Role::kShard
-                             ? reply.from.index % options_.layout->shard_count()
-                             : 0;  // the peer's
-  if (reply.from != HomeOf(ShardId{shard})) return;
-  const auto expected =
-      options_.layout->slices(ShardId{shard}).size() + options_.layout->tables().size();
-  if (!reply.payload.empty() && reply.payload.size() != expected) {
-    failure_ = absl::StrCat(reply.from.ToString(), " answered with ", reply.payload.size(),
-                            " frames; the layout has ", expected);
-    return;
-  }
-  replies_.OnReply(shard, reply);
-  const Clock next = main_.has_value() ? main_->shard_clock + 1 : ShardClock(clock_);
-  const bool asked = shard < asked_.size() && asked_[shard] == reply.clock;
-  if ((options_.policy.subscribed() || asked) && !reply.final && reply.clock == next) {
-    early_.resize(options_.layout->shard_count());
-    early_[shard] = reply;
-    return;
-  }
-  if (!main_.has_value()) return;
-  Run& run = *main_;
-  if (options_.policy.skips() && !reply.final && reply.clock > run.shard_clock && !run.loaded) {
+  const bool of_shard = reply.from.role == wire::Role::kShard;  // else the peer's
+  const ShardId shard{of_shard ? reply.from.index % options_->layout->shard_count() : 0};
+  if (reply.from != options_->HomeOf(shard) || !FitsLayout(shard, reply)) return;
+  replies_.OnReply(Index(shard), reply);
+  const Clock next = main_.has_value() ? main_->shard_clock() + 1 : schedule_.shard_clock();
+  if (pulls_.KeepEarly(shard, next, reply) || !main_.has_value()) return;
+  const bool late = reply.clock < main_->shard_clock();
+  if (options_->policy.skips() && !reply.final && reply.clock > main_->shard_clock() &&
+      !pulls_.loaded()) {
     if (!FastForward(reply.clock, out)) return BeginNext(now, out);
-  } else if (run.jumped && !run.loaded && reply.clock < run.shard_clock) {
+  } else if (main_->fast_forwarded() && !pulls_.loaded() && late) {
     // The answer to a pull that was sent before another shard's answer let us go on from later.
-    PullAgain(&run, ShardId{shard}, out);
+    PullAgain(shard, out);
   }
-  if (IsSurplus(run, reply)) return;
+  if (!watch_.TakeSurplus(*main_, shard, reply)) TakeReply(now, shard, reply, out);
+}
+
+void Engine::TakeReply(Nanos now, ShardId shard, const Message& reply, EngineOutput out) {
+  ProgramRun& run = *main_;
   // Replies of an earlier clock (duplicates) must not pass for this one's.
-  if (reply.final != run.final || (!run.final && reply.clock != run.shard_clock)) return;
-  if (run.program().pulls.empty()) return;
-  const uint32_t pull = run.program().pulls[shard];
-  if (!run.ready.issued(pull)) return;
-  if (run.ready.satisfied(pull)) {
+  if (reply.final != run.final() || (!run.final() && reply.clock != run.shard_clock())) return;
+  if (run.IsAnswered(shard)) {
     // Fresher values of a shard that need not be waited for any more, while others must be.
-    if (IsSubscribed(run) && !run.loaded && reply.oldest > run.oldest[shard]) {
-      TakeReply(&run, ShardId{shard}, reply);
-    }
+    if (pulls_.IsFresher(shard, reply)) pulls_.Take(shard, reply, &progress_);
     return;
   }
-  if (!HasRowsAskedFor(run, ShardId{shard}, reply)) {
+  if (!run.IsOutstanding(shard)) return;
+  if (!pulls_.HasRowsAskedFor(run, shard, reply)) {
     failure_ = absl::StrCat(reply.from.ToString(), " answered with other rows than asked for");
     return;
   }
-  TakeReply(&run, ShardId{shard}, reply);
-  // What answers take lately counts, so that a slow way is not filled with repetitions.
-  if (shard < run.pulled.size()) {
-    answer_ns_ = std::max(now - run.pulled[shard].first, answer_ns_ - answer_ns_ / 4);
-  }
-  run.ready.Satisfy(pull);
+  pulls_.Take(shard, reply, &progress_);
+  watch_.OnAnswered(now, shard);
+  run.Answer(shard);
   Advance(now, out);
 }
 
-bool Engine::HasRowsAskedFor(const Run& run, ShardId shard, const Message& reply) const {
-  const std::vector<TableSpec>& tables = options_.layout->tables();
-  const size_t first = reply.payload.empty() ? 0 : reply.payload.size() - tables.size();
-  for (size_t t = 0; t < tables.size(); ++t) {
-    const size_t at = Index(shard) * tables.size() + t;
-    const size_t keys = at < run.keys.size() ? run.keys[at].size() / sizeof(uint64_t) : 0;
-    const Buffer rows = reply.payload.empty() ? Buffer() : reply.payload[first + t];
-    if (rows.size() != keys * tables[t].dim * sizeof(float) || !rows.IsFloatAligned()) return false;
-  }
-  return true;
-}
-
 bool Engine::FastForward(Clock clock, EngineOutput out) {
-  progress_.skipped += static_cast<uint64_t>(std::min(clock, options_.total_clocks) - clock_);
-  clock_ = std::min(clock, options_.total_clocks);
-  progress_.clock = clock_;
-  if (clock_ >= options_.total_clocks) {
-    if (!options_.policy.decentralised()) SayEnd(out);
+  progress_.skipped += schedule_.FastForward(clock);
+  progress_.clock = schedule_.clock();
+  if (schedule_.clock() >= options_->total_clocks) {
+    if (!options_->policy.decentralised()) SayEnd(out);
     main_.reset();
+    pulls_.End();
     return false;
   }
-  Run& run = *main_;
-  run.clock = run.shard_clock = clock_;
-  run.jumped = true;
   // What other shards have answered is of an earlier version.
-  for (const uint32_t pull : run.program().pulls) {
-    if (!run.ready.satisfied(pull)) continue;
-    run.ready.Unsatisfy(pull);
-    PullAgain(&run, run.program().instructions[pull].shard, out);
-  }
+  for (const ShardId shard : main_->FastForward(schedule_.clock())) PullAgain(shard, out);
   return true;
 }
 
-bool Engine::IsOutstanding(const Run& run, ShardId shard) {
-  if (run.program().pulls.empty()) return false;
-  const uint32_t pull = run.program().pulls[Index(shard)];
-  return run.ready.issued(pull) && !run.ready.satisfied(pull);
-}
-
-void Engine::PullAgain(Run* run, ShardId shard, EngineOutput out) {
-  if (!IsOutstanding(*run, shard)) return;
-  out.outbox->Send(MessageFor(run, run->program().pulls[Index(shard)]));
+void Engine::PullAgain(ShardId shard, EngineOutput out) {
+  if (!main_->IsOutstanding(shard)) return;
+  out.outbox->Send(MessageFor(&*main_, main_->program().pulls[Index(shard)]));
 }
 
 // The rounds went on to their end without us: no update of ours is to be waited for.
 void Engine::SayEnd(EngineOutput out) {
-  for (uint32_t k = 0; k < options_.layout->shard_count(); ++k) {
+  for (uint32_t k = 0; k < options_->layout->shard_count(); ++k) {
     Message message = ToScheduler(MessageType::kClock);
-    message.to = HomeOf(ShardId{k});
-    message.worker = options_.id;
-    message.clock = clock_;
+    message.to = options_->HomeOf(ShardId{k});
+    message.clock = schedule_.clock();
     out.outbox->Send(std::move(message));
   }
 }
 
-void Engine::TakeReply(Run* run, ShardId shard, const Message& reply) {
-  run->replies[Index(shard)] = reply.payload;
-  run->oldest[Index(shard)] = reply.oldest;
-  if (!options_.policy.ordered_reads()) run->parked_ns = run->queued_ns = 0;
-  run->parked_ns += reply.parked_ns;
-  run->queued_ns += reply.queued_ns;
-  progress_.pulled_bytes += reply.payload_bytes();
+bool Engine::waits() const {
+  const uint32_t shards = main_.has_value() ? options_->layout->shard_count() : 0;
+  for (uint32_t k = 0; k < shards; ++k) {
+    if (main_->IsOutstanding(ShardId{k})) return true;
+  }
+  return false;
+}
+
+void Engine::OnTimer(Nanos now, EngineOutput out) {
+  const PullWatch::Repeats repeats = watch_.OnTimer(now, main_.has_value() ? &*main_ : nullptr);
+  for (const ShardId shard : repeats.shards) PullAgain(shard, out);
+  if (repeats.timer.has_value()) out.outbox->SetTimer(kWatch, *repeats.timer);
+}
+
+wire::Progress Engine::ProgressAt(Nanos now) const {
+  wire::Progress progress = progress_;
+  std::optional<PullWatch::Wait> wait;
+  if (main_.has_value()) wait = watch_.Longest(now, *main_);
+  if (!wait.has_value()) return progress;
+  progress.waiting = wire::Waiting{.of = options_->HomeOf(wait->shard),
+                                   .clock = main_->shard_clock(),
+                                   .for_ns = wait->for_ns,
+                                   .asked = wait->asked};
+  return progress;
 }
 
 void Engine::OnDevice(Nanos now, DeviceEvent event, EngineOutput out) {
-  Run* run = nullptr;
-  if (main_.has_value() && main_->id == event.run) run = &*main_;
-  for (Run& takeover : takeovers_) {
-    if (takeover.id == event.run) run = &takeover;
-  }
-  if (run == nullptr || run->ready.satisfied(event.instruction) || diverged_) return;
+  ProgramRun* run = takeover_.Find(event.run);
+  if (main_.has_value() && main_->id() == event.run) run = &*main_;
+  if (run == nullptr || run->satisfied(event.instruction) || diverged_) return;
   progress_.samples += event.trained_samples;
   if (event.trained_samples > 0) progress_.loss_sum += event.loss_sum;
   progress_.compute_ns += event.compute_ns;
   progress_.injected_ns += event.injected_ns;
-  if (event.not_finite.updates > 0 && !TakeNotFinite(event, run->clock, out)) return;
-  const uint32_t instruction = event.instruction;
-  const OpCode op = run->program().instructions[instruction].op;
+  if (event.not_finite.updates > 0 && !TakeNotFinite(event, run->clock(), out)) return;
+  const OpCode op = run->instruction(event.instruction).op;
   if (op == OpCode::kForward) {
     // The load behind it is next.
-    if (!run->ready.issued(instruction + 1)) run->idle_since = now;
+    if (!run->issued(event.instruction + 1)) pulls_.OnIdle(now);
   } else if (op == OpCode::kEvaluate) {
     Message message = ToScheduler(MessageType::kEvaluated);
     message.body = wire::Evaluation{event.samples, event.correct, event.loss_sum};
     out.outbox->Send(std::move(message));
-  } else if (op == OpCode::kKeys) {
-    run->keys = std::move(event.frames);
-  } else {
-    run->collected[instruction] = std::move(event);
   }
-  run->ready.Satisfy(instruction);
+  run->OnEvent(std::move(event));
   Advance(now, out);
 }
 
 bool Engine::TakeNotFinite(const DeviceEvent& event, Clock clock, EngineOutput out) {
   const DeviceEvent::NotFinite& what = event.not_finite;
-  const std::string& tensor = options_.layout->NameOf(what.tensor);
-  if (options_.skip_not_finite && !what.parameters) {
+  const std::string& tensor = options_->layout->NameOf(what.tensor);
+  if (options_->skip_not_finite && !what.parameters) {
     progress_.LeaveOut(tensor, clock, what.updates);
     return true;
   }
@@ -290,448 +221,223 @@ bool Engine::TakeNotFinite(const DeviceEvent& event, Clock clock, EngineOutput o
   Message message = ToScheduler(MessageType::kNotFinite);
   message.clock = clock;
   message.body = wire::NotFinite{
-      .worker = int64_t{Index(options_.id)}, .parameters = what.parameters, .tensor = tensor};
+      .worker = int64_t{Index(options_->id)}, .parameters = what.parameters, .tensor = tensor};
   out.outbox->Send(std::move(message));
   return false;
 }
 
-// What comes after `clock_` completed steps.
 void Engine::BeginNext(Nanos now, EngineOutput out) {
-  const ProgramInputs inputs = Inputs();
-  const bool elastic = options_.policy.exchange == consistency::Exchange::kElastic;
-  const bool delta = options_.policy.exchange == consistency::Exchange::kDelta;
-  if (leave_requested_ && !at_exchange_ && clock_ < options_.total_clocks) {
-    // A reply comes after everything we sent on that channel was taken: then we may go without
-    // losing an update to a roster that overtakes it.
-    Begin(now, std::make_shared<Program>(BuildFlush(inputs)), out);
+  std::shared_ptr<const Program> next = schedule_.Next(*roster_, epoch_);
+  if (next == nullptr) {
+    if (schedule_.finished()) Finish(out);
     return;
   }
-  if (at_exchange_) {
-    const MicroBatchRange rank = {Index(options_.id), Index(options_.id) + 1};
-    Begin(now,
-          std::make_shared<Program>(elastic ? BuildExchange(inputs, rank)
-                                            : BuildDeltaPush(inputs, rank)),
-          out);
-  } else if (clock_ >= options_.total_clocks) {
-    Finish(out);
-  } else if ((elastic && next_run_ == 1) || (delta && round_ != ShardClock(clock_))) {
-    Begin(now, std::make_shared<Program>(BuildInitialPull(inputs)), out);
-  } else {
-    BeginStep(now, out);
-  }
-}
-
-void Engine::BeginStep(Nanos now, EngineOutput out) {
-  const Clock shard_clock = ShardClock(clock_);
-  held_ = begin_bound_.has_value() && shard_clock >= *begin_bound_;
-  if (held_) return;
-  const wire::Shares* shares = SharesAt(*roster_, shard_clock);
-  const Clock shares_from = shares != nullptr ? shares->from : kNoClock;
-  // A newcomer of this epoch changes who owns what at its start clock.
-  const bool starts_later = latest_start_ > 0 && shard_clock <= latest_start_;
-  if (step_program_ == nullptr || step_epoch_ != epoch_ || starts_later ||
-      step_shares_from_ != shares_from) {
-    wire::OwnedLeaves owned = LeavesOwned(*roster_, options_.id, shard_clock, options_.leaf_count);
-    // A round is closed without the lost as it is without the slow.
-    if (options_.policy.gate == consistency::Gate::kBackup) owned.adopted.clear();
-    const ProgramInputs inputs = Inputs();
-    const wire::Member* me = FindMember(*roster_, options_.id);
-    // Of a replacement's leaves others may have supplied some.
-    const Merge merge = options_.policy.adopts()        ? Merge::kAll
-                        : me != nullptr && me->original ? Merge::kOwn
-                                                        : Merge::kNone;
-    if (options_.policy.keeps_parameters()) {
-      step_program_ = std::make_shared<Program>(
-          BuildLocalStep(inputs, PlanSingleNode(owned.own, owned.adopted)));
-    } else {
-      step_program_ = std::make_shared<Program>(BuildStep(
-          inputs, options_.policy.fixed_tree
-                      ? PlanTreeNodes(owned.own, owned.adopted, options_.leaf_count, merge)
-                      : PlanSingleNode(owned.own, owned.adopted)));
-    }
-    step_epoch_ = epoch_;
-    step_shares_from_ = shares_from;
-  }
-  if (options_.policy.adopts()) {
-    planned_before_ = std::move(planned_);
-    planned_.assign(options_.leaf_count, false);
-    for (const NodePlan& node : step_program_->nodes) {
-      std::fill(planned_.begin() + node.node.begin, planned_.begin() + node.node.end, true);
-    }
-  }
-  Begin(now, step_program_, out);
-}
-
-Engine::Run Engine::MakeRun(std::shared_ptr<const Program> program) {
-  Run run = {.id = next_run_++,
-             .clock = clock_,
-             .shard_clock = ShardClock(clock_),
-             .ready = Readiness(std::move(program))};
-  run.replies.resize(options_.layout->shard_count());
-  run.oldest.resize(options_.layout->shard_count());
-  run.pushes.resize(options_.layout->shard_count());
-  run.pulled.resize(options_.layout->shard_count());
-  return run;
+  if (next->kind == Program::Kind::kStep && options_->policy.adopts()) takeover_.OnStep(*next);
+  Begin(now, std::move(next), out);
 }
 
 void Engine::Begin(Nanos now, std::shared_ptr<const Program> program, EngineOutput out) {
   CHECK(!main_.has_value());
-  main_ = MakeRun(std::move(program));
-  main_->idle_since = now;
-  switch (main_->program().kind) {
-    case Program::Kind::kFinalEvaluate:
-      main_->final = true;
-      main_->shard_clock = ReadClock(options_.total_clocks);
-      break;
-    case Program::Kind::kFlush:
-      main_->shard_clock = ReadClock(clock_);
-      break;
-    case Program::Kind::kExchange:
-      // After the local steps of round r, clock_ stands at (r+1) tau, or at the end.
-      main_->shard_clock = options_.policy.Rounds(clock_) - 1;
-      main_->clock = clock_ - 1;
-      break;
-    default:
-      break;
-  }
+  const Program::Kind kind = program->kind;
+  main_.emplace(std::move(program), next_run_++, schedule_.ClocksOf(kind),
+                options_->layout->shard_count());
+  const bool unasked = options_->policy.subscribed() && kind == Program::Kind::kStep &&
+                       !schedule_.IsFirst(main_->clock());
+  pulls_.Begin(now, unasked);
+  watch_.OnRunBegun();
   Advance(now, out);
 }
 
 void Engine::Advance(Nanos now, EngineOutput out) {
   // Takeovers of an earlier clock stand before the main run's load in the device queue.
-  for (size_t i = 0; i < takeovers_.size();) {
-    Issue(now, &takeovers_[i], out);
-    if (takeovers_[i].ready.complete()) {
-      takeovers_.erase(takeovers_.begin() + static_cast<ptrdiff_t>(i));
-    } else {
-      ++i;
-    }
-  }
+  for (ProgramRun& run : takeover_.runs()) Issue(now, &run, out);
+  takeover_.DropCompleted();
   if (!main_.has_value()) return;
-  const bool was_loaded = main_->loaded;
+  const bool was_loaded = pulls_.loaded();
   Issue(now, &*main_, out);
-  if (main_->loaded && !was_loaded) {
-    if (main_->program().kind == Program::Kind::kStep && options_.policy.adopts()) {
+  if (pulls_.loaded() && !was_loaded) {
+    if (main_->program().kind == Program::Kind::kStep && options_->policy.adopts()) {
       // Leaves that became ours while we waited belong to this clock too.
-      BeginTakeover(now, main_->clock, &planned_, out);
+      BeginTakeover(now, Takeover::Step::kThis, main_->clock(), out);
     }
   }
-  if (main_->ready.complete()) EndRun(now, out);
+  if (main_->complete()) EndRun(now, out);
 }
 
-// What shards say of their part can be more than we waited: values may be due before they are
-// asked, and asked before they are waited for.
-void Engine::CountWait(Nanos now, Run* run) {
-  if (run->idle_since < 0) return;
-  const Nanos blocked = now - std::exchange(run->idle_since, -1);
-  const Nanos parked = std::min(run->parked_ns, blocked);
-  progress_.blocked_ns += blocked;
-  progress_.parked_ns += parked;
-  progress_.queued_ns += std::min(run->queued_ns, blocked - parked);
-}
-
-void Engine::NoteLoad(Nanos now, Run* run) {
-  CountWait(now, run);
-  if (++run->loads_issued < run->program().loads) return;
-  run->loaded = true;
-  for (const Clock oldest : run->oldest) {
-    if (!run->final) CountLag(run->shard_clock - oldest, &progress_.read_lags);
-  }
-  if (by_stages_ && options_.policy.adopts()) former_ = std::move(run->replies);
-  run->replies.assign(options_.layout->shard_count(), {});
-}
-
-// REQUIRES: not loaded. So what the device was given are loads, and forward passes between them.
-void Engine::Rewind(Run* run) {
-  run->id = next_run_++;  // the device's answers to what it was given are nobody's
-  run->ready.RewindDevice();
-  run->loads_issued = 0;
-  run->idle_since = -1;
-}
-
-void Engine::Issue(Nanos now, Run* run, EngineOutput out) {
-  while (const std::optional<uint32_t> next = run->ready.Next()) IssueOne(now, run, *next, out);
-}
-
-void Engine::IssueOne(Nanos now, Run* run, uint32_t index, EngineOutput out) {
-  const Instruction& instruction = run->program().instructions[index];
-  if (!IsDeviceOp(instruction.op)) {
-    // Of pulls that are sent in turn the first one's time, which Begin has set, counts.
-    const uint32_t shard = Index(instruction.shard);
-    if (instruction.op == OpCode::kPull && !options_.policy.ordered_reads()) run->idle_since = now;
-    if (instruction.op == OpCode::kPull) NotePull(now, run, instruction.shard, out);
-    if (instruction.op == OpCode::kPull && IsComing(*run, instruction.shard)) {
-      if (shard >= early_.size() || early_[shard].clock != run->shard_clock) return;
-      TakeReply(run, instruction.shard, early_[shard]);
-      early_[shard] = {};
-      run->ready.Satisfy(index);
-      return;
+void Engine::Issue(Nanos now, ProgramRun* run, EngineOutput out) {
+  while (const std::optional<uint32_t> next = run->Next()) {
+    if (IsDeviceOp(run->instruction(*next).op)) {
+      IssueToDevice(now, run, *next, out);
+    } else {
+      IssueToNetwork(now, run, *next, out);
     }
-    const bool ahead = instruction.op == OpCode::kPrefetch;
+  }
+}
+
+void Engine::IssueToDevice(Nanos now, ProgramRun* run, uint32_t index, EngineOutput out) {
+  const DeviceCommand& command = out.commands->emplace_back(CommandFor(*run, index));
+  if (!command.wants_event) run->Satisfy(index);
+  const OpCode op = command.what.op;
+  if (op != OpCode::kLoad && op != OpCode::kElastic) return;
+  if (run->program().kind == Program::Kind::kTakeover) return;
+  if (!pulls_.OnLoad(now, *run, &progress_)) return;
+  const bool reloads = options_->by_stages() && options_->policy.adopts();
+  if (reloads) {
+    takeover_.Keep(pulls_.TakeValues());
+  } else {
+    pulls_.DropValues();
+  }
+}
+
+void Engine::IssueToNetwork(Nanos now, ProgramRun* run, uint32_t index, EngineOutput out) {
+  const Instruction& instruction = run->instruction(index);
+  if (instruction.op == OpCode::kPull) return IssuePull(now, run, index, out);
+  if (instruction.op == OpCode::kPrefetch) {
     // After the last clock there are final pulls only.
-    if (ahead && run->clock + 1 >= options_.total_clocks) return run->ready.Satisfy(index);
-    if (ahead) {
-      asked_.resize(options_.layout->shard_count(), kNoClock);
-      asked_[shard] = run->shard_clock + 1;
-    }
-    out.outbox->Send(MessageFor(run, index));
-    if (instruction.op != OpCode::kPull) run->ready.Satisfy(index);
-    return;
+    if (run->clock() + 1 >= options_->total_clocks) return run->Satisfy(index);
+    pulls_.OnAskedAhead(instruction.shard, run->shard_clock() + 1);
   }
-  out.commands->push_back(CommandFor(*run, index));
-  const bool load = instruction.op == OpCode::kLoad || instruction.op == OpCode::kElastic;
-  if (load && run->program().kind != Program::Kind::kTakeover) NoteLoad(now, run);
-  if (!WantsEvent(run->program(), index)) run->ready.Satisfy(index);
+  out.outbox->Send(MessageFor(run, index));
+  run->Satisfy(index);
 }
 
-DeviceCommand Engine::CommandFor(const Run& run, uint32_t index) const {
-  const Instruction& instruction = run.program().instructions[index];
-  DeviceCommand command = {.run = run.id,
-                           .instruction = index,
-                           .what = {.op = instruction.op,
-                                    .index = instruction.index,
-                                    .shard = instruction.shard,
-                                    .all = instruction.all,
-                                    .bucket = instruction.bucket,
-                                    .node = instruction.node,
-                                    .part = instruction.part},
-                           .wants_event = WantsEvent(run.program(), index),
-                           .clock = run.clock,
-                           .leaf_count = options_.leaf_count,
-                           .tree_sum = options_.policy.fixed_tree,
-                           .first_part = instruction.first_part,
-                           .last_part = instruction.last_part};
-  if (instruction.op == OpCode::kKeys) {
-    const std::vector<Instruction>& instructions = run.program().instructions;
-    const auto is_keys = [&](uint32_t i) {
-      return i < instructions.size() && instructions[i].op == OpCode::kKeys;
-    };
-    command.first_part = index == 0;
-    command.last_part = !is_keys(index + 1);
+void Engine::IssuePull(Nanos now, ProgramRun* run, uint32_t index, EngineOutput out) {
+  const ShardId shard = run->instruction(index).shard;
+  pulls_.OnDue(now);
+  const std::optional<Nanos> timer = watch_.OnAsked(now, shard);
+  if (timer.has_value()) out.outbox->SetTimer(kWatch, *timer);
+  if (!pulls_.IsComing(*run, shard)) {
+    out.outbox->Send(MessageFor(run, index));
+  } else if (pulls_.TakeEarly(shard, run->shard_clock(), &progress_)) {
+    run->Satisfy(index);
   }
-  if (instruction.op == OpCode::kElastic) command.frames = run.replies;
-  if (instruction.op == OpCode::kLoad && instruction.all) {
-    command.frames = run.program().kind == Program::Kind::kTakeover ? former_ : run.replies;
-  } else if (instruction.op == OpCode::kLoad) {
-    command.frames.resize(run.replies.size());
-    command.frames[Index(instruction.shard)] = run.replies[Index(instruction.shard)];
-  }
-  if (instruction.op == OpCode::kLoad &&
-      options_.policy.exchange == consistency::Exchange::kDelta) {
-    command.starts_round = true;
-    command.fresh_momentum = options_.policy.fresh_momentum;
-  }
-  if (instruction.op == OpCode::kElastic) {
+}
+
+DeviceCommand Engine::CommandFor(const ProgramRun& run, uint32_t index) const {
+  const consistency::PolicyTraits& policy = options_->policy;
+  DeviceCommand command = run.CommandFor(index);
+  command.leaf_count = options_->leaf_count;
+  command.tree_sum = policy.fixed_tree;
+  if (command.what.op == OpCode::kElastic) {
+    command.frames = pulls_.values();
     // alpha = beta / P (Zhang et al., NIPS 2015), with the P there is now.
-    const size_t replicas = ActiveWorkers(*roster_, run.shard_clock).size();
-    command.alpha = options_.policy.beta / static_cast<double>(std::max<size_t>(replicas, 1));
+    const size_t replicas = ActiveWorkers(*roster_, run.shard_clock()).size();
+    command.alpha = policy.beta / static_cast<double>(std::max<size_t>(replicas, 1));
+  } else if (command.what.op == OpCode::kLoad) {
+    if (run.program().kind == Program::Kind::kTakeover) {
+      command.frames = takeover_.values();
+    } else {
+      command.frames = command.what.all ? pulls_.values() : pulls_.ValuesOf(command.what.shard);
+    }
+    command.starts_round = policy.exchange == consistency::Exchange::kDelta;
+    command.fresh_momentum = command.starts_round && policy.fresh_momentum;
   }
   return command;
 }
 
-Message Engine::MessageFor(Run* run, uint32_t index) {
-  const Instruction& instruction = run->program().instructions[index];
-  Message message;
-  message.from = Address::Of(options_.id);
-  message.to = HomeOf(instruction.shard);
+Message Engine::MessageFor(ProgramRun* run, uint32_t index) {
+  const Instruction& instruction = run->instruction(index);
+  Message message = run->MessageFor(index);
+  message.from = Address::Of(options_->id);
+  message.to = options_->HomeOf(instruction.shard);
   message.epoch = epoch_;
-  message.worker = options_.id;
-  message.clock = run->shard_clock;
-  message.priority = options_.layout->stage(instruction.shard);
-  switch (instruction.op) {
-    case OpCode::kPull:
-      message.type = MessageType::kPull;
-      message.final = run->final;
-      if (!run->keys.empty()) {
-        const size_t tables = options_.layout->tables().size();
-        const auto first =
-            run->keys.begin() + static_cast<ptrdiff_t>(Index(instruction.shard) * tables);
-        message.payload.assign(first, first + static_cast<ptrdiff_t>(tables));
-      }
-      break;
-    case OpCode::kPrefetch:
-      message.type = MessageType::kPull;
-      message.clock = run->shard_clock + 1;
-      break;
-    case OpCode::kPush: {
-      message.type = MessageType::kPush;
-      message.bucket = instruction.bucket;
-      message.leaves = instruction.node;
-      const bool elastic = run->program().kind == Program::Kind::kExchange;
-      message.leaf_count = elastic ? roster_->worker_count : options_.leaf_count;
-      DeviceEvent& handed = run->collected[instruction.deps.front()];
-      message.samples = handed.samples;
-      message.batch_samples = BatchSamples(run->clock);
-      message.payload = std::move(handed.frames);
-      run->collected.erase(instruction.deps.front());
-      progress_.pushed_bytes += message.payload_bytes();
-      ++run->pushes[Index(instruction.shard)];
-      replies_.OnPush(Index(instruction.shard), message.clock);
-      break;
-    }
-    default:
-      message.type = MessageType::kClock;
-      message.clock = run->shard_clock + 1;
-      message.pushes = run->pushes[Index(instruction.shard)];
-      break;
+  message.worker = options_->id;
+  message.priority = options_->layout->stage(instruction.shard);
+  if (message.type == MessageType::kPush) {
+    const bool exchange = run->program().kind == Program::Kind::kExchange;
+    message.leaf_count = exchange ? roster_->worker_count : options_->leaf_count;
+    message.batch_samples = options_->BatchSamples(run->clock());
+    progress_.pushed_bytes += message.payload_bytes();
+    replies_.OnPush(Index(instruction.shard), message.clock);
   }
   return message;
 }
 
 void Engine::EndRun(Nanos now, EngineOutput out) {
   const Program::Kind kind = main_->program().kind;
-  surplus_clock_ = main_->shard_clock;
-  surplus_.clear();
-  for (const Run::Pulled& pulled : main_->pulled) surplus_.push_back(pulled.asked);
+  watch_.OnRunEnded(main_->shard_clock());
+  pulls_.End();
   main_.reset();
-  switch (kind) {
-    case Program::Kind::kStep:
-      ++clock_;
-      break;
-    case Program::Kind::kLocalStep:
-      ++clock_;
-      at_exchange_ = clock_ % options_.policy.period == 0 || clock_ == options_.total_clocks ||
-                     leave_requested_;
-      break;
-    case Program::Kind::kExchange:
-      at_exchange_ = false;
-      break;
-    case Program::Kind::kInitialPull:
-      round_ = ShardClock(clock_);
-      break;
-    case Program::Kind::kFinalEvaluate:
-      evaluate_requested_ = false;
-      planned_.clear();  // every update is in, and these are other parameters
-      return;
-    case Program::Kind::kFlush:
-      Leave(out);
-      return;
-    default:
-      break;
-  }
-  progress_.clock = clock_;
+  schedule_.OnEnd(kind);
+  if (kind == Program::Kind::kFinalEvaluate) return takeover_.Close();
+  if (kind == Program::Kind::kFlush) return Leave(out);
+  progress_.clock = schedule_.clock();
   BeginNext(now, out);
 }
 
 void Engine::Leave(EngineOutput out) {
   phase_ = Phase::kLeft;
   Message message = ToScheduler(MessageType::kLeave);
-  message.clock = clock_;
+  message.clock = schedule_.clock();
   message.body = progress_;
   out.outbox->Send(std::move(message));
 }
 
 void Engine::Finish(EngineOutput out) {
   phase_ = Phase::kDone;
-  former_.clear();
-  progress_.clock = clock_;
+  takeover_.DropValues();
+  progress_.clock = schedule_.clock();
   Message message = ToScheduler(MessageType::kDone);
-  message.clock = clock_;
+  message.clock = schedule_.clock();
   message.body = progress_;
   out.outbox->Send(std::move(message));
 }
 
 void Engine::TakeOver(Nanos now, EngineOutput out) {
-  const bool stepping = main_.has_value() && main_->program().kind == Program::Kind::kStep;
-  const bool flushing = main_.has_value() && main_->program().kind == Program::Kind::kFlush;
-  const bool ended = phase_ == Phase::kDone && (!main_.has_value() || !main_->loaded);
-  if (phase_ == Phase::kRunning && stepping && main_->loaded) {
-    BeginTakeover(now, main_->clock, &planned_, out);
-  } else if (phase_ == Phase::kRunning && stepping && main_->clock > start_clock_) {
+  const auto runs = [&](Program::Kind kind) {
+    return main_.has_value() && main_->program().kind == kind;
+  };
+  const bool stepping = phase_ == Phase::kRunning && runs(Program::Kind::kStep);
+  const bool flushing = runs(Program::Kind::kFlush);
+  const bool ended = phase_ == Phase::kDone && (!main_.has_value() || !pulls_.loaded());
+  if (stepping && pulls_.loaded()) {
+    BeginTakeover(now, Takeover::Step::kThis, main_->clock(), out);
+  } else if (stepping && !schedule_.IsFirst(main_->clock())) {
     // Waiting for the next version: the step before may lack leaves, and its parameters are here.
-    const bool mixed = main_->loads_issued > 0;
-    if (BeginTakeover(now, main_->clock - 1, &planned_before_, out, mixed) && mixed) {
-      Rewind(&*main_);
+    const bool mixed = pulls_.mixed();
+    const Clock before = main_->clock() - 1;
+    if (BeginTakeover(now, Takeover::Step::kBefore, before, out, mixed) && mixed) {
+      // What the device was given of the step are loads, and forward passes between them; its
+      // answers to that are nobody's.
+      main_->Rewind(next_run_++);
+      pulls_.Rewind();
       Advance(now, out);
     }
-  } else if (clock_ > start_clock_ && (flushing || ended || held_)) {
-    BeginTakeover(now, clock_ - 1, &planned_, out);
+  } else if (schedule_.has_stepped() && (flushing || ended || schedule_.held())) {
+    BeginTakeover(now, Takeover::Step::kThis, schedule_.clock() - 1, out);
   }
 }
 
-// Computes and pushes those leaves of `clock` that are ours under the new roster and that we have
-// not planned yet (`planned`, by leaf, is brought up to date).
-bool Engine::BeginTakeover(Nanos now, Clock clock, std::vector<bool>* planned, EngineOutput out,
+bool Engine::BeginTakeover(Nanos now, Takeover::Step step, Clock clock, EngineOutput out,
                            bool reload) {
-  if (planned->size() != options_.leaf_count) return false;
-  std::vector<uint32_t> leaves;
-  for (uint32_t leaf : LeavesOwned(*roster_, options_.id, clock, options_.leaf_count).adopted) {
-    if ((*planned)[leaf]) continue;
-    (*planned)[leaf] = true;
-    leaves.push_back(leaf);
-  }
-  if (leaves.empty()) return false;
-  const ProgramInputs inputs = Inputs();
-  Run run = MakeRun(std::make_shared<Program>(
-      BuildTakeover(inputs, PlanTreeNodes({}, leaves, options_.leaf_count, Merge::kAll), reload)));
-  run.clock = run.shard_clock = clock;
-  takeovers_.push_back(std::move(run));
-  Issue(now, &takeovers_.back(), out);
+  ProgramRun* run = takeover_.Begin(*roster_, step, clock, next_run_, reload);
+  if (run == nullptr) return false;
+  ++next_run_;
+  Issue(now, run, out);
   return true;
-}
-
-// Samples of the global batch at a step: the last batch of an epoch may be smaller.
-uint64_t Engine::BatchSamples(Clock step) const {
-  const uint64_t per_epoch = (options_.train_samples + options_.batch - 1) / options_.batch;
-  const uint64_t index = static_cast<uint64_t>(step) % per_epoch;
-  return std::min(options_.batch, options_.train_samples - index * options_.batch);
 }
 
 Message Engine::ToScheduler(MessageType type) const {
   Message message;
   message.type = type;
-  message.from = Address::Of(options_.id);
+  message.from = Address::Of(options_->id);
   message.to = Address::Scheduler();
   message.epoch = epoch_;
-  message.worker = options_.id;
+  message.worker = options_->id;
   return message;
 }
 
 void Engine::AddTo(Fingerprint* f) const {
   f->Add(phase_);
   f->Add(epoch_);
-  f->Add(clock_);
-  f->Add(start_clock_);
-  f->Add(at_exchange_);
-  f->Add(leave_requested_);
-  f->Add(begin_bound_.value_or(kNoClock));
-  f->Add(held_);
-  f->Add(evaluate_requested_);
   f->Add(failure_.has_value());
   f->Add(diverged_);
-  f->Add(round_);
-  f->Add(answer_ns_);
-  const bool surplus =
-      std::any_of(surplus_.begin(), surplus_.end(), [](uint32_t n) { return n > 0; });
-  f->Add(surplus ? surplus_clock_ : kNoClock);
-  for (const uint32_t answers : surplus_) {
-    if (surplus) f->Add(answers);
-  }
-  f->Add(early_.size());
-  for (const Message& early : early_) {
-    f->Add(early.clock);
-    f->Add(early.oldest);
-  }
-  f->Add(latest_start_);
-  f->Add(step_program_ != nullptr ? step_epoch_ : 0);
-  for (const Clock asked : asked_) f->Add(asked);
-  const auto add_run = [&](const Run& run) {
-    f->Add(run.id);
-    f->Add(run.clock);
-    f->Add(run.program().kind);
-    f->Add(run.jumped);
-    run.ready.AddTo(f);
-    for (const Clock oldest : run.oldest) f->Add(oldest);
-    for (const uint32_t pushes : run.pushes) f->Add(pushes);
-    f->Add(run.loads_issued);
-    f->Add(run.loaded);
-  };
+  schedule_.AddTo(f);
   f->Add(main_.has_value());
-  if (main_.has_value()) add_run(*main_);
-  f->Add(takeovers_.size());
-  for (const Run& run : takeovers_) add_run(run);
-  for (bool planned : planned_) f->Add(planned);
-  for (bool planned : planned_before_) f->Add(planned);
+  if (main_.has_value()) main_->AddTo(f);
+  pulls_.AddTo(f);
+  watch_.AddTo(f);
+  takeover_.AddTo(f);
 }
 
 }  // namespace soapstone::worker

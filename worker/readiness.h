@@ -1,6 +1,6 @@
 // Readiness: which instructions of one execution of a program may be issued, in program order, kept
 // by counters: what happens to an instruction touches those that depend on it, and nothing else. So
-// a program costs what it is long, however many events it takes. The engine asks it; it knows no
+// a program costs what it is long, however many events it takes. A ProgramRun asks it; it knows no
 // message and no device.
 //
 // Invariants

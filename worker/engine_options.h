@@ -1,0 +1,48 @@
+// EngineOptions: what an engine and its parts must know of the job. Nothing of it changes while the
+// job runs, so the parts of an engine, and its copies, share one. Whoever makes a worker fills it
+// in. What follows from it alone is here too: how shards count local steps, who keeps the
+// parameters, what the builders of programs need.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/ids.h"
+#include "consistency/traits.h"
+#include "wire/layout.h"
+#include "wire/message.h"
+#include "worker/program.h"
+
+namespace soapstone::worker {
+
+struct EngineOptions {
+  WorkerId id{};
+  std::shared_ptr<const wire::Layout> layout;  // decentralised policies: of one shard, the peer
+  std::shared_ptr<const std::vector<OpOutline>> ops;
+  consistency::PolicyTraits policy;
+  uint32_t leaf_count = 1;
+  Clock total_clocks = 0;      // local steps of the run
+  uint64_t train_samples = 0;  // of the data set
+  uint64_t batch = 0;          // samples of a full global batch
+  // A gradient that is not finite is left out by the device, and counted; else it ends the job.
+  bool skip_not_finite = false;
+  Nanos patience_ns = 5 * kSecond;  // with values that were asked for
+
+  // Each shard's values are loaded when the forward pass comes to them, and asked for ahead.
+  bool by_stages() const { return policy.pulls_ahead() && layout->stages() > 1; }
+  // The clock of a local step, as shards count.
+  Clock ShardClock(Clock step) const { return step / policy.period; }
+  // The clock of a read after `steps` local steps, as who answers it counts.
+  Clock ReadClock(Clock steps) const {
+    return policy.decentralised() ? steps : policy.Rounds(steps);
+  }
+  // Who keeps the parameters of `shard`: the shard, or the worker's own peer.
+  wire::Address HomeOf(ShardId shard) const;
+  // Samples of the global batch at a step: the last batch of an epoch may be smaller.
+  uint64_t BatchSamples(Clock step) const;
+  // Of every program of this worker. Valid as long as the options.
+  ProgramInputs Inputs() const;
+};
+
+}  // namespace soapstone::worker

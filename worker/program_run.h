@@ -1,0 +1,95 @@
+// ProgramRun: one execution of a step program, whatever its kind. It says which instruction goes
+// next, makes of an instruction the device's command or the message, and keeps what the device has
+// handed over until that is sent. The engine calls it, carries out what it returns, and adds to
+// commands and messages what it must not know: policy, roster, and the parameters' values.
+//
+// Invariants
+//  1. An instruction goes once what it depends on is satisfied, and once only; device instructions
+//     go in program order, and once more after Rewind (worker/readiness.h).
+//  2. A push sends what the device handed over for it, and nothing of that is kept afterwards.
+//  3. A clock tells how many pushes its shard was sent by this run.
+//  4. What the device answers to commands from before a Rewind belongs to no run: the id is new.
+// A value: a copy goes on by itself. The program is shared, and is not changed.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/fingerprint.h"
+#include "base/ids.h"
+#include "base/memory/buffer.h"
+#include "wire/message.h"
+#include "worker/device.h"
+#include "worker/program.h"
+#include "worker/readiness.h"
+
+namespace soapstone::worker {
+
+class ProgramRun {
+ public:
+  // When a run is: as the worker counts, and as shards count.
+  struct Clocks {
+    Clock step = 0;      // local step: data and learning rate
+    Clock shard = 0;     // the same, or the exchange's number
+    bool final = false;  // it reads the parameters after the last clock
+  };
+
+  // REQUIRES: a program of the builders; `id` is that of no other run of the engine.
+  ProgramRun(std::shared_ptr<const Program> program, uint64_t id, Clocks clocks, uint32_t shards);
+
+  const Program& program() const { return ready_.program(); }
+  const Instruction& instruction(uint32_t index) const { return program().instructions[index]; }
+  uint64_t id() const { return id_; }
+  Clock clock() const { return clocks_.step; }
+  Clock shard_clock() const { return clocks_.shard; }
+  bool final() const { return clocks_.final; }
+  // Since it began, to a later clock.
+  bool fast_forwarded() const { return fast_forwarded_; }
+
+  // The instruction that goes now; none: nothing may before more is satisfied.
+  std::optional<uint32_t> Next() { return ready_.Next(); }
+  void Satisfy(uint32_t index) { ready_.Satisfy(index); }
+  bool issued(uint32_t index) const { return ready_.issued(index); }
+  bool satisfied(uint32_t index) const { return ready_.satisfied(index); }
+  bool complete() const { return ready_.complete(); }
+
+  // The command of a device instruction, without parameters and what the policy says of it.
+  DeviceCommand CommandFor(uint32_t index) const;
+  // The message of a network instruction: its type, clock, bucket and payload. A push is made once.
+  wire::Message MessageFor(uint32_t index);
+  // The device's answer to an instruction that is not satisfied: it is now.
+  void OnEvent(DeviceEvent event);
+
+  // The pull of `shard` has gone, and its answer has not come.
+  bool IsOutstanding(ShardId shard) const;
+  // Its answer has come.
+  bool IsAnswered(ShardId shard) const;
+  // REQUIRES: IsOutstanding.
+  void Answer(ShardId shard) { Satisfy(program().pulls[Index(shard)]); }
+  // The keys of rows that the pull of `shard` asks for: a buffer a table, or none at all. Valid
+  // until the device hands over others.
+  std::span<const Buffer> KeysOf(ShardId shard) const;
+
+  // It goes on from a later clock. Returns the shards whose answers, of the former clock, do not
+  // count any more, ascending: their pulls are outstanding again.
+  std::vector<ShardId> FastForward(Clock clock);
+  // The device begins anew, under another id.
+  void Rewind(uint64_t id);
+
+  void AddTo(Fingerprint* f) const;
+
+ private:
+  uint64_t id_;
+  Clocks clocks_;
+  Readiness ready_;
+  bool fast_forwarded_ = false;
+  Buffers keys_;                               // that pulls ask for: by shard, then by table
+  std::map<uint32_t, DeviceEvent> collected_;  // by instruction: handed over and not sent yet
+  std::vector<uint32_t> pushes_;               // sent so far, by shard
+};
+
+}  // namespace soapstone::worker

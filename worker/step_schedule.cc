@@ -1,0 +1,154 @@
+#include "worker/step_schedule.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "wire/membership/membership.h"
+
+namespace soapstone::worker {
+
+void StepSchedule::Start(Clock clock) {
+  clock_ = start_clock_ = std::min(clock * options_->policy.period, options_->total_clocks);
+  // The shards' only clock is the end; where to begin, the peer knows.
+  if (options_->policy.decentralised() && clock > 0) clock_ = options_->total_clocks;
+}
+
+void StepSchedule::OnRoster(const wire::Roster& roster) {
+  latest_start_ = 0;
+  for (const wire::Member& m : roster.workers) latest_start_ = std::max(latest_start_, m.start);
+  if (roster.share_lead == 0) bound_.reset();
+}
+
+Clock StepSchedule::Bind(const wire::Roster& roster) {
+  if (!bound_.has_value()) bound_ = shard_clock() + 1 + roster.share_lead;
+  return *bound_;
+}
+
+bool StepSchedule::TakeReleased() {
+  if (!held_ || bound_.has_value()) return false;
+  held_ = false;
+  return true;
+}
+
+// What comes after `clock_` completed steps.
+std::shared_ptr<const Program> StepSchedule::Next(const wire::Roster& roster, Epoch epoch) {
+  const ProgramInputs inputs = options_->Inputs();
+  if (leave_requested_ && !at_exchange_ && clock_ < options_->total_clocks) {
+    // A reply comes after everything we sent on that channel was taken: then we may go without
+    // losing an update to a roster that overtakes it.
+    return std::make_shared<Program>(BuildFlush(inputs));
+  }
+  if (at_exchange_) {
+    const MicroBatchRange rank = {Index(options_->id), Index(options_->id) + 1};
+    return std::make_shared<Program>(options_->policy.exchange == consistency::Exchange::kElastic
+                                         ? BuildExchange(inputs, rank)
+                                         : BuildDeltaPush(inputs, rank));
+  }
+  if (finished()) return nullptr;
+  if (NeedsValues()) return std::make_shared<Program>(BuildInitialPull(inputs));
+  return NextStep(roster, epoch);
+}
+
+// Workers that keep parameters begin with others': under the elastic rule once, else each round.
+bool StepSchedule::NeedsValues() const {
+  switch (options_->policy.exchange) {
+    case consistency::Exchange::kElastic:
+      return round_ == kNoClock;
+    case consistency::Exchange::kDelta:
+      return round_ != shard_clock();
+    default:
+      return false;
+  }
+}
+
+std::shared_ptr<const Program> StepSchedule::NextStep(const wire::Roster& roster, Epoch epoch) {
+  held_ = bound_.has_value() && shard_clock() >= *bound_;
+  if (held_) return nullptr;
+  const wire::Shares* shares = SharesAt(roster, shard_clock());
+  const Clock shares_from = shares != nullptr ? shares->from : kNoClock;
+  // A newcomer of this epoch changes who owns what at its start clock.
+  const bool starts_later = latest_start_ > 0 && shard_clock() <= latest_start_;
+  if (step_ == nullptr || step_epoch_ != epoch || starts_later ||
+      step_shares_from_ != shares_from) {
+    step_ = std::make_shared<Program>(BuildStepUnder(roster));
+    step_epoch_ = epoch;
+    step_shares_from_ = shares_from;
+  }
+  return step_;
+}
+
+Program StepSchedule::BuildStepUnder(const wire::Roster& roster) const {
+  const consistency::PolicyTraits& policy = options_->policy;
+  const uint32_t leaf_count = options_->leaf_count;
+  const ProgramInputs inputs = options_->Inputs();
+  wire::OwnedLeaves owned = LeavesOwned(roster, options_->id, shard_clock(), leaf_count);
+  // A round is closed without the lost as it is without the slow.
+  if (policy.gate == consistency::Gate::kBackup) owned.adopted.clear();
+  if (policy.keeps_parameters()) {
+    return BuildLocalStep(inputs, PlanSingleNode(owned.own, owned.adopted));
+  }
+  if (!policy.fixed_tree) return BuildStep(inputs, PlanSingleNode(owned.own, owned.adopted));
+  // Of a replacement's leaves others may have supplied some.
+  const wire::Member* me = FindMember(roster, options_->id);
+  const bool original = me != nullptr && me->original;
+  const Merge merge = policy.adopts() ? Merge::kAll : original ? Merge::kOwn : Merge::kNone;
+  return BuildStep(inputs, PlanTreeNodes(owned.own, owned.adopted, leaf_count, merge));
+}
+
+std::shared_ptr<const Program> StepSchedule::FinalEvaluation() const {
+  return std::make_shared<Program>(BuildFinalEvaluate(options_->Inputs()));
+}
+
+ProgramRun::Clocks StepSchedule::ClocksOf(Program::Kind kind) const {
+  switch (kind) {
+    case Program::Kind::kFinalEvaluate:
+      return {.step = clock_, .shard = options_->ReadClock(options_->total_clocks), .final = true};
+    case Program::Kind::kFlush:
+      return {.step = clock_, .shard = options_->ReadClock(clock_)};
+    case Program::Kind::kExchange:
+      // After the local steps of round r, clock_ stands at (r+1) tau, or at the end.
+      return {.step = clock_ - 1, .shard = options_->policy.Rounds(clock_) - 1};
+    default:
+      return {.step = clock_, .shard = shard_clock()};
+  }
+}
+
+void StepSchedule::OnEnd(Program::Kind kind) {
+  switch (kind) {
+    case Program::Kind::kStep:
+      ++clock_;
+      break;
+    case Program::Kind::kLocalStep:
+      ++clock_;
+      at_exchange_ = clock_ % options_->policy.period == 0 || clock_ == options_->total_clocks ||
+                     leave_requested_;
+      break;
+    case Program::Kind::kExchange:
+      at_exchange_ = false;
+      break;
+    case Program::Kind::kInitialPull:
+      round_ = shard_clock();
+      break;
+    default:
+      break;
+  }
+}
+
+uint64_t StepSchedule::FastForward(Clock clock) {
+  const Clock to = std::min(clock, options_->total_clocks);
+  return static_cast<uint64_t>(to - std::exchange(clock_, to));
+}
+
+void StepSchedule::AddTo(Fingerprint* f) const {
+  f->Add(clock_);
+  f->Add(start_clock_);
+  f->Add(at_exchange_);
+  f->Add(leave_requested_);
+  f->Add(bound_.value_or(kNoClock));
+  f->Add(held_);
+  f->Add(round_);
+  f->Add(latest_start_);
+  f->Add(step_ != nullptr ? step_epoch_ : 0);
+}
+
+}  // namespace soapstone::worker

@@ -1,0 +1,91 @@
+// StepSchedule: which program a worker runs next, and at which clocks: initial pull, steps or local
+// steps, exchanges, the flush before it leaves, the final evaluation. It counts the completed local
+// steps, keeps the bound that this worker told the scheduler, and builds a step's program once for
+// all steps that run under the same shares. The engine asks it what comes next where nothing is in
+// hand, and tells it what has ended; it sends nothing.
+//
+// Invariants
+//  1. Clocks only grow, by one a step; FastForward skips steps, to the end of the run at most.
+//  2. Where workers keep parameters, an exchange follows every `period` local steps, the last, and
+//     that after which it is to leave; nothing else comes between.
+//  3. No step at or above the bound is returned while the bound holds.
+//  4. A step's program is that of the newest roster, and of the shares in force at its clock.
+// A value: copied with its engine. Keeps the options, which do not change.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "base/fingerprint.h"
+#include "base/ids.h"
+#include "wire/message.h"
+#include "worker/engine_options.h"
+#include "worker/program.h"
+#include "worker/program_run.h"
+
+namespace soapstone::worker {
+
+class StepSchedule {
+ public:
+  explicit StepSchedule(std::shared_ptr<const EngineOptions> options)
+      : options_(std::move(options)) {}
+
+  // The scheduler's kStart.
+  void Start(Clock clock);
+  // Every new roster, before Next is asked under it.
+  void OnRoster(const wire::Roster& roster);
+  // Shares are being agreed on: the first shard clock that is not begun before a roster says that
+  // they are. The bound that was told stays. REQUIRES: roster.share_lead > 0.
+  Clock Bind(const wire::Roster& roster);
+  // True, once, where a step was held at a bound that holds no more: Next has it.
+  bool TakeReleased();
+  // Finish the step in hand, and what it takes to push it, then nothing more.
+  void RequestLeave() { leave_requested_ = true; }
+
+  // What to run now. Null: all is done, or a step is held.
+  std::shared_ptr<const Program> Next(const wire::Roster& roster, Epoch epoch);
+  std::shared_ptr<const Program> FinalEvaluation() const;
+  // When a run of that kind is that begins now.
+  ProgramRun::Clocks ClocksOf(Program::Kind kind) const;
+  // A run of that kind has ended.
+  void OnEnd(Program::Kind kind);
+  // The others went on without us: the next step is of `clock`, which is later. Returns how many
+  // steps are not made because of that.
+  uint64_t FastForward(Clock clock);
+
+  // Completed local steps.
+  Clock clock() const { return clock_; }
+  // The same as shards count them.
+  Clock shard_clock() const { return options_->ShardClock(clock_); }
+  // Some step of this worker is completed.
+  bool has_stepped() const { return clock_ > start_clock_; }
+  // A step of that clock is this worker's first.
+  bool IsFirst(Clock step) const { return step <= start_clock_; }
+  // All local steps are made, and exchanged.
+  bool finished() const { return !at_exchange_ && clock_ >= options_->total_clocks; }
+  // A step is due, and at the bound.
+  bool held() const { return held_; }
+
+  void AddTo(Fingerprint* f) const;
+
+ private:
+  std::shared_ptr<const Program> NextStep(const wire::Roster& roster, Epoch epoch);
+  Program BuildStepUnder(const wire::Roster& roster) const;
+  bool NeedsValues() const;
+
+  std::shared_ptr<const EngineOptions> options_;
+  Clock clock_ = 0;             // completed local steps
+  Clock start_clock_ = 0;       // first local step of this worker
+  bool at_exchange_ = false;    // local steps of the round are done
+  Clock round_ = kNoClock;      // of the last initial pull: whose start is loaded
+  Clock latest_start_ = 0;      // of any member
+  std::optional<Clock> bound_;  // shard clocks from here on are not begun
+  bool held_ = false;
+  bool leave_requested_ = false;
+  std::shared_ptr<const Program> step_;  // of step_epoch_
+  Epoch step_epoch_ = 0;
+  Clock step_shares_from_ = kNoClock;
+};
+
+}  // namespace soapstone::worker
