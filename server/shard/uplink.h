@@ -1,13 +1,21 @@
 // Uplink: what a branch of the tree of servers (consistency/levels.h) says to its root shard, in
-// the words of a worker: the branch of group g is worker g there. Single-threaded, a value.
+// the words of a worker: the branch of group g is worker g there. The branch's shard has one, and
+// calls it with what its policy decides. Single-threaded, a value: copied with its shard.
+//
+// Invariants
+//  1. All goes from the branch's shard to the root shard of its slices, in its group's name.
+//  2. Complete says how many pushes were sent since the one before.
+//  3. The values after the last clock are asked for once, until they come or the branch is another
+//     member to its root.
 #pragma once
 
 #include <cstdint>
-#include <vector>
+#include <utility>
 
+#include "base/fingerprint.h"
 #include "base/memory/buffer.h"
 #include "consistency/levels.h"
-#include "server/store/store.h"
+#include "server/shard/gathered_update.h"
 #include "wire/outbox.h"
 
 namespace soapstone::server {
@@ -18,18 +26,21 @@ class Uplink {
 
   wire::Address root() const { return root_; }
 
-  // What a round gathered of one bucket: one push, with the sum of `parts` as its payload.
-  struct Gathered {
-    Clock clock = 0;
-    BucketId bucket{};
-    uint32_t leaf_count = 1;
-  };
-  void Push(Epoch epoch, const Gathered& gathered, const std::vector<Contribution>& parts,
-            Buffers payload, wire::Outbox* out);
+  // What a round gathered of one bucket: one push, with the sum of its parts as its payload.
+  // REQUIRES: it is not empty.
+  void Push(Epoch epoch, const GatheredUpdate& gathered, Buffers payload, wire::Outbox* out);
   // The branch has completed `clock`, with all the pushes since the last call.
   void Complete(Epoch epoch, Clock clock, wire::Outbox* out);
-  // Asks for the values to be used at `clock`; `final`: those after the last clock.
-  void Fetch(Epoch epoch, Clock clock, bool final, wire::Outbox* out);
+  // Asks for the values to be used at `clock`.
+  void Fetch(Epoch epoch, Clock clock, wire::Outbox* out);
+  // Asks for those after the last clock, `clock`, unless they are asked for already.
+  void FetchFinal(Epoch epoch, Clock clock, wire::Outbox* out);
+  // They have come. False: nobody asks for them, this is a second answer.
+  bool TakeFinal() { return std::exchange(final_asked_, false); }
+  // To the root the branch is another member from now on, and asks for them anew.
+  void Restart() { final_asked_ = false; }
+
+  void AddTo(Fingerprint* f) const { f->Add(final_asked_); }
 
  private:
   wire::Message ToRoot(wire::MessageType type, Epoch epoch, Clock clock) const;
@@ -37,17 +48,8 @@ class Uplink {
   wire::Address self_;
   wire::Address root_;
   WorkerId group_{};
-  uint32_t pushes_ = 0;
+  uint32_t pushes_ = 0;  // since the last Complete
+  bool final_asked_ = false;
 };
-
-// The members of a root shard, which are groups. A group goes on as it is while one that was in it
-// before is; else it is another member, which is admitted with the roster of `epoch`.
-// `before` and `groups_before` are what the shard had till then: workers, and groups.
-wire::Roster GroupRoster(const wire::Roster& before, const wire::Roster& groups_before,
-                         const wire::Roster& roster, Epoch epoch,
-                         const consistency::PolicyTraits& traits);
-// The members of a branch: the workers of its group.
-wire::Roster BranchRoster(const wire::Roster& roster, uint32_t group,
-                          const consistency::PolicyTraits& traits);
 
 }  // namespace soapstone::server

@@ -1,0 +1,52 @@
+#include "server/shard/readers.h"
+
+namespace soapstone::server {
+
+using consistency::Ticket;
+using wire::Message;
+
+Readers::Reader& Readers::Of(WorkerId worker) {
+  if (Index(worker) >= readers_.size()) readers_.resize(Index(worker) + 1);
+  return readers_[Index(worker)];
+}
+
+void Readers::OnAsked(Nanos now, const Message& message) {
+  Reader& reader = Of(message.worker);
+  reader.asked_at = now;
+  reader.queued_ns = message.queued_ns;
+}
+
+std::optional<Message> Readers::PullOfSubscriber(WorkerId worker, Clock clock) const {
+  if (clock >= final_clock_) return std::nullopt;
+  Message pull;
+  pull.worker = worker;
+  pull.clock = clock;
+  return pull;
+}
+
+void Readers::OnAnswered(Nanos now, Message* reply) {
+  Reader& reader = Of(reply->worker);
+  reply->parked_ns = now - reader.asked_at;
+  reply->queued_ns = reader.queued_ns;
+  reader.versions = versions_;
+}
+
+uint64_t Readers::StalenessOf(WorkerId worker, BucketId bucket) const {
+  const uint64_t now = versions_[Index(bucket)];
+  if (Index(worker) >= readers_.size()) return now;
+  const std::vector<uint64_t>& read = readers_[Index(worker)].versions;
+  return now - (Index(bucket) < read.size() ? read[Index(bucket)] : 0);
+}
+
+Ticket Readers::Forget(WorkerId worker) {
+  final_pulls_.erase(worker);
+  return std::exchange(Of(worker), {}).pull;
+}
+
+void Readers::AddTo(Fingerprint* f) const {
+  f->Add(readers_.size());
+  f->Add(final_pulls_.size());
+  for (const auto& [worker, pull] : final_pulls_) f->Add(worker);
+}
+
+}  // namespace soapstone::server

@@ -1,0 +1,116 @@
+#include "server/shard/readers.h"
+
+#include <gtest/gtest.h>
+
+namespace soapstone::server {
+namespace {
+
+using consistency::Ticket;
+using wire::Message;
+
+constexpr WorkerId kReader{2};
+constexpr BucketId kBucket{1};
+
+Message AskedBy(WorkerId worker, Clock clock = 0, Nanos queued_ns = 0) {
+  Message message;
+  message.worker = worker;
+  message.clock = clock;
+  message.queued_ns = queued_ns;
+  return message;
+}
+
+Readers NewReaders(bool subscribed = false) {
+  return Readers({.bucket_count = 2, .final_clock = 10, .subscribed = subscribed});
+}
+
+TEST(ReadersTest, OnePullOfAWorkerIsInHandTheNewest) {
+  Readers readers = NewReaders();
+  EXPECT_EQ(readers.Replace(kReader, Ticket{5}), Ticket{});
+  EXPECT_EQ(readers.Replace(kReader, Ticket{7}), Ticket{5});
+  EXPECT_EQ(readers.Replace(WorkerId{0}, Ticket{8}), Ticket{});
+  EXPECT_EQ(readers.Forget(kReader), Ticket{7});
+  EXPECT_EQ(readers.Forget(kReader), Ticket{});
+}
+
+TEST(ReadersTest, OneFinalPullOfAWorkerWaitsTheNewest) {
+  Readers readers = NewReaders();
+  EXPECT_FALSE(readers.final_waits());
+  readers.KeepFinal(AskedBy(kReader, 8));
+  readers.KeepFinal(AskedBy(WorkerId{0}, 9));
+  readers.KeepFinal(AskedBy(kReader, 10));
+  EXPECT_TRUE(readers.final_waits());
+  const std::map<WorkerId, Message> waiting = readers.TakeFinal();
+  ASSERT_EQ(waiting.size(), 2u);
+  EXPECT_EQ(waiting.at(kReader).clock, 10);
+  EXPECT_FALSE(readers.final_waits());
+}
+
+TEST(ReadersTest, TheFinalPullOfWhoIsForgottenWaitsNoMore) {
+  Readers readers = NewReaders();
+  readers.KeepFinal(AskedBy(kReader));
+  Fingerprint waiting, gone;
+  readers.AddTo(&waiting);
+  readers.Forget(kReader);
+  readers.AddTo(&gone);
+  EXPECT_FALSE(readers.final_waits());
+  EXPECT_NE(waiting.value(), gone.value());
+}
+
+TEST(ReadersTest, TheFingerprintTellsWhetherAnybodyHasAsked) {
+  Readers readers = NewReaders();
+  Fingerprint before, after;
+  readers.AddTo(&before);
+  readers.OnPull(0, AskedBy(kReader));
+  readers.AddTo(&after);
+  EXPECT_NE(before.value(), after.value());
+}
+
+TEST(ReadersTest, AWorkerWaitsFromItsPullOn) {
+  Readers readers = NewReaders();
+  readers.OnPull(100, AskedBy(kReader, 0, /*queued_ns=*/7));
+  readers.OnClock(120, AskedBy(kReader, 1, /*queued_ns=*/9));
+  Message reply = AskedBy(kReader);
+  readers.OnAnswered(150, &reply);
+  EXPECT_EQ(reply.parked_ns, 50);
+  EXPECT_EQ(reply.queued_ns, 7);
+}
+
+TEST(ReadersTest, ASubscriberWaitsFromItsClockOn) {
+  Readers readers = NewReaders(/*subscribed=*/true);
+  readers.OnPull(100, AskedBy(kReader, 0, /*queued_ns=*/7));
+  readers.OnClock(120, AskedBy(kReader, 1, /*queued_ns=*/9));
+  Message reply = AskedBy(kReader);
+  readers.OnAnswered(150, &reply);
+  EXPECT_EQ(reply.parked_ns, 30);
+  EXPECT_EQ(reply.queued_ns, 9);
+}
+
+TEST(ReadersTest, ASubscriberReadsAtEveryClockButTheLast) {
+  const Readers readers = NewReaders(/*subscribed=*/true);
+  const std::optional<Message> pull = readers.PullOfSubscriber(kReader, 9);
+  ASSERT_TRUE(pull.has_value());
+  EXPECT_EQ(pull->worker, kReader);
+  EXPECT_EQ(pull->clock, 9);
+  EXPECT_FALSE(pull->final);
+  EXPECT_FALSE(readers.PullOfSubscriber(kReader, 10).has_value());
+}
+
+TEST(ReadersTest, StalenessCountsTheUpdatesOfABucketSinceItsRead) {
+  Readers readers = NewReaders();
+  readers.OnUpdated(kBucket);
+  EXPECT_EQ(readers.StalenessOf(kReader, kBucket), 1u);  // it has read nothing
+  Message reply = AskedBy(kReader);
+  readers.OnAnswered(0, &reply);
+  EXPECT_EQ(readers.StalenessOf(kReader, kBucket), 0u);
+  readers.OnUpdated(kBucket);
+  readers.OnUpdated(kBucket);
+  readers.OnUpdated(BucketId{0});
+  EXPECT_EQ(readers.StalenessOf(kReader, kBucket), 2u);
+  EXPECT_EQ(readers.StalenessOf(kReader, BucketId{0}), 1u);
+  EXPECT_EQ(readers.StalenessOf(WorkerId{0}, kBucket), 3u);
+  readers.Forget(kReader);  // its successor has read nothing either
+  EXPECT_EQ(readers.StalenessOf(kReader, kBucket), 3u);
+}
+
+}  // namespace
+}  // namespace soapstone::server

@@ -1,0 +1,77 @@
+// ShardMembers: whom a shard has for members, of those that the job's roster has. In a flat cluster
+// they are the workers. In a tree of servers (consistency/levels.h) a root's members are the groups
+// of workers, which speak through their branches, and a branch's are the workers of its group. The
+// shard installs rosters and asks who may speak; the checkers of the simulator make the same
+// rosters for themselves. A value: copied with its shard, keeps no pointers.
+//
+// Invariants
+//  1. Members are those of the newest roster installed. A message is taken of a member alone, from
+//     where that member sends, and not of an epoch before its admission.
+//  2. Whoever is a member no more, or is another process under the same rank, is in `gone` of one
+//     change.
+//  3. At a root a group's admission stays while anybody goes on who was in it before, and so does
+//     its start clock once it has one.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/fingerprint.h"
+#include "consistency/levels.h"
+#include "wire/message.h"
+
+namespace soapstone::server {
+
+// The members of a root shard, which are groups. A group goes on as it is while one that was in it
+// before is; else it is another member, which is admitted with the roster of `epoch`.
+// `before` and `groups_before` are what the shard had till then: workers, and groups.
+wire::Roster GroupRoster(const wire::Roster& before, const wire::Roster& groups_before,
+                         const wire::Roster& roster, Epoch epoch,
+                         const consistency::PolicyTraits& traits);
+// The members of a branch: the workers of its group.
+wire::Roster BranchRoster(const wire::Roster& roster, uint32_t group,
+                          const consistency::PolicyTraits& traits);
+
+class ShardMembers {
+ public:
+  // `root_shards`: of the layout.
+  ShardMembers(ShardId self, uint32_t root_shards, const consistency::PolicyTraits& traits)
+      : self_(self),
+        root_shards_(root_shards),
+        level_(consistency::LevelOf(self, root_shards, traits)) {}
+
+  struct Change {
+    std::vector<WorkerId> gone;  // ascending
+    // A branch, which is another member to its root from now on: the clock that it begins at.
+    std::optional<Clock> restart;
+  };
+  // The scheduler's roster of `epoch`. REQUIRES: epoch > epoch(); the traits of the constructor.
+  Change Install(const wire::Roster& roster, Epoch epoch, const consistency::PolicyTraits& traits);
+
+  consistency::Level level() const { return level_; }
+  Epoch epoch() const { return epoch_; }  // 0: none is installed
+  const wire::Roster& roster() const { return roster_; }
+  // The greatest start clock of those that have one.
+  Clock LatestStart() const;
+  // Where member `worker` sends from, and is answered.
+  wire::Address AddressOf(WorkerId worker) const;
+  // Empty where the message's worker may send it, else why not.
+  std::string WhyNotTaken(const wire::Message& message) const;
+  void AddTo(Fingerprint* f) const;
+
+ private:
+  wire::Roster OwnOf(const wire::Roster& roster, const consistency::PolicyTraits& traits,
+                     std::optional<Clock>* restart);
+
+  ShardId self_;
+  uint32_t root_shards_;
+  consistency::Level level_;
+  Epoch epoch_ = 0;
+  wire::Roster roster_;   // of the members
+  wire::Roster workers_;  // in a tree: as the scheduler sent it, and as the root has it
+  wire::Roster groups_;
+};
+
+}  // namespace soapstone::server

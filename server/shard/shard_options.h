@@ -1,0 +1,25 @@
+// ShardOptions: what one shard is of its job. Who makes a shard fills them in; the shard and the
+// rules for its messages (message_rules.h) read them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "base/ids.h"
+#include "consistency/traits.h"
+#include "wire/layout.h"
+
+namespace soapstone::server {
+
+struct ShardOptions {
+  ShardId id{};
+  std::shared_ptr<const wire::Layout> layout;
+  consistency::PolicyTraits policy;
+  uint32_t leaf_count = 1;
+  Clock final_clock = 0;  // shard-visible clocks of the run (PolicyTraits::Rounds)
+  uint64_t held_bytes_max = uint64_t{8} << 30;  // the shell takes it from the machine's memory
+  // Of one worker and clock, 16 bytes each: it sends one a bucket and node of the summation tree.
+  uint64_t seen_pushes_max = uint64_t{1} << 22;
+};
+
+}  // namespace soapstone::server
