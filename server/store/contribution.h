@@ -1,5 +1,5 @@
 // What goes into an update of a shard's values, and what is the same for all updates of a job.
-// Under the stores of slices (store.h) and of rows (table_store.h).
+// Under the stores of slices (tensor_store.h) and of rows (table_store.h).
 #pragma once
 
 #include <cstdint>

@@ -4,119 +4,22 @@
 // checked without rounding.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "base/fingerprint.h"
 #include "base/frame_sums.h"
 #include "base/ids.h"
 #include "base/memory/buffer.h"
 #include "server/store/contribution.h"
+#include "server/store/count_store.h"
 #include "server/store/table_store.h"
+#include "server/store/tensor_store.h"
 
 namespace soapstone::server {
-
-// Real parameters. Movable, not copyable.
-class TensorStore {
- public:
-  explicit TensorStore(TensorStoreOptions options);
-  // `replicas`: P, for rules that depend on it. An update of no samples changes nothing, but for
-  // the elastic rule, whose differences stand for no samples. Returns the parameter whose values,
-  // or what the optimizer remembers of them, it has left not finite; none: all are.
-  std::optional<ParamId> Apply(BucketId bucket, Clock clock, const std::vector<Contribution>& parts,
-                               uint32_t leaf_count, size_t replicas);
-  Buffers Read() const;
-  // The part of it that is one bucket's.
-  Buffers ReadBucket(BucketId bucket) const;
-  // That part of what Read has returned.
-  Buffers PartOf(BucketId bucket, const Buffers& all) const;
-  // The sum of `parts`, a buffer a slice of the bucket; changes nothing.
-  Buffers SumOf(BucketId bucket, const std::vector<Contribution>& parts, uint32_t leaf_count);
-  // The values from now on: a buffer a slice of the shard. Not with Apply.
-  void Load(Buffers values);
-  // Read, to be sent to `worker`: compensated stores remember what it got.
-  Buffers ReadFor(WorkerId worker);
-  // The largest change of a parameter that `part`, alone, would make: max |lr g / B|; infinity
-  // where a g is not finite.
-  double MassOf(Clock clock, const Contribution& part) const;
-  // How many samples' updates are in the values: those of the bucket that has the fewest.
-  uint64_t samples() const;
-  // Adds those of all tensors, taken when each was written. REQUIRES: they are to be checked.
-  void AddSums(FrameSums* sums) const;
-  void AddSums(BucketId bucket, FrameSums* sums) const;
-
- private:
-  void Sum(BucketId bucket);  // anew
-  // Values of a bucket, in one block. Who reads them keeps them for as long as a message is on its
-  // way: an update meanwhile goes to another block.
-  struct Values {
-    BufferPool::Block block;
-    std::atomic<uint64_t> readers{0};
-    std::atomic<bool> read{false};  // since the last update
-  };
-  class Reader;
-  struct BucketValues {
-    std::shared_ptr<Values> now;
-    uint64_t samples = 0;  // of the contributions applied
-  };
-  struct SliceValues {
-    absl::Span<float> values;  // in its bucket's block
-    compute::SliceState state;
-    std::vector<float> block;  // kBlockMomentum: D. kCompensated: mean square of gradients
-  };
-  double Rate(Clock clock) const;
-  // Makes the bucket's values writable. Null: they are where they were. Else they are elsewhere
-  // now, with nothing in them yet, and this is what they were.
-  std::shared_ptr<Values> Own(BucketId bucket);
-  void Place(BucketId bucket);
-  // How an update of the bucket writes, after Own.
-  compute::Writing WritingTo(BucketId bucket, bool elsewhere);
-  absl::Span<const float> SumOf(const std::vector<Contribution>& parts, size_t slice,
-                                uint32_t leaf_count, size_t elements);
-  absl::Span<const float> Compensate(const Contribution& part, size_t slice, SliceValues* values,
-                                     size_t first_slice);
-  static void Mean(const std::vector<Contribution>& parts, size_t slice, SliceValues* values);
-  void Average(const std::vector<Contribution>& parts, size_t slice, size_t replicas,
-               SliceValues* values);
-  // By rules other than gradients'. False: they are none of these.
-  bool Combine(const std::vector<Contribution>& parts, size_t slice, uint32_t leaf_count,
-               size_t replicas, SliceValues* values);
-
-  TensorStoreOptions options_;
-  mutable BufferPool pool_;
-  std::vector<BucketValues> buckets_;
-  std::vector<SliceValues> slices_;  // as layout.slices(shard)
-  std::vector<float> sum_;           // scratch of sums
-  std::vector<Buffers> read_by_;     // kCompensated: by worker, what it was sent last
-  std::vector<uint64_t> sums_;       // by slice, where they are checked
-  mutable Buffers read_;             // what Read returned, until the next Apply
-};
-
-// Counts instead of values: per bucket the applied contributions and the sum of their int64
-// payloads (8 bytes; absent: 0).
-class CountStore {
- public:
-  explicit CountStore(uint32_t bucket_count) : buckets_(bucket_count) {}
-  void Apply(BucketId bucket, const std::vector<Contribution>& parts);
-  // Counts contributions whose payloads are no integers.
-  void Add(BucketId bucket, uint64_t contributions) {
-    buckets_[Index(bucket)].applied += contributions;
-  }
-  struct Count {
-    uint64_t applied = 0;
-    int64_t sum = 0;
-    friend bool operator==(const Count&, const Count&) = default;
-  };
-  const std::vector<Count>& buckets() const { return buckets_; }
-
- private:
-  std::vector<Count> buckets_;
-};
 
 class Store {
  public:
