@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <utility>
 
 #include "base/frame_sums.h"
@@ -29,7 +28,9 @@ Peer::Peer(PeerOptions options, std::shared_ptr<PeerVectors> vectors)
     : options_(std::move(options)),
       vectors_{std::move(vectors)},
       ledger_(options_.id),
-      offsets_(ParamOffsets(options_.worker_layout->params())) {}
+      offsets_(ParamOffsets(options_.worker_layout->params())),
+      channels_(options_.held_messages_max),
+      final_(options_.shard_layout) {}
 
 bool Peer::Wants(const Message& message) {
   return message.type == MessageType::kRoster ||
@@ -88,91 +89,58 @@ void Peer::OnRoster(const Message& message, wire::Outbox* out) {
   }
   ledger_.OnGroup();
   CarryOut(policy_->OnGroup(std::move(members)), out);
-  std::vector<Message> waiting = std::move(future_);
-  future_.clear();
-  for (Message& early : waiting) OnPeer(std::move(early), out);
+  for (Message& early : channels_.TakeEarly()) OnPeer(std::move(early), out);
 }
 
 // ---- From the worker
 
-bool Peer::FitsLayout(const Message& push) const {
-  const auto& buckets = options_.worker_layout->buckets(kOnly);
-  if (Index(push.bucket) >= buckets.size()) return false;
-  if (vectors_.own == nullptr) return true;
-  const auto& slices = buckets[Index(push.bucket)].slices;
-  if (push.payload.size() != slices.size()) return false;
-  for (size_t i = 0; i < slices.size(); ++i) {
-    if (push.payload[i].size() != vectors_.own->bytes({slices[i].begin, slices[i].end}))
-      return false;
-  }
-  return true;
-}
-
 void Peer::OnWorker(Message message, wire::Outbox* out) {
   switch (message.type) {
     case MessageType::kPush:
-      CHECK(FitsLayout(message)) << "a worker pushed what is not of its layout";
-      gradient_.push_back(std::move(message));
+      CHECK(
+          PushedGradient::Fits(message, options_.worker_layout->buckets(kOnly), vectors_.own.get()))
+          << "a worker pushed what is not of its layout";
+      gradient_.Add(std::move(message));
       return;
     case MessageType::kClock: {
-      uint64_t samples = 0;
-      for (const Message& push : gradient_) {
-        samples = std::max(samples, push.samples);
-        if (vectors_.own == nullptr) continue;
-        const auto& slices = options_.worker_layout->buckets(kOnly)[Index(push.bucket)].slices;
-        for (size_t i = 0; i < slices.size(); ++i) {
-          vectors_.own->AddGradient(offsets_[Index(slices[i].param)] + slices[i].begin,
-                                    push.payload[i]);
-        }
-      }
-      gradient_.clear();
-      gradient_samples_ += samples;
+      const uint64_t samples =
+          gradient_.Complete(options_.worker_layout->buckets(kOnly), offsets_, vectors_.own.get());
       return CarryOut(policy_->OnGradient(message.clock - 1, samples), out);
     }
     default:
       break;
   }
-  if (!message.final) {
-    pulled_at_ = now_;
-    return CarryOut(policy_->OnPull(message.clock), out);
-  }
-  const uint32_t shards = options_.shard_layout->shard_count();
-  // Asked again: what has come stays.
-  if (!final_pull_.has_value() || final_pull_->clock != message.clock) {
-    final_replies_.assign(shards, {});
-    replied_.assign(shards, false);
-  }
-  final_pull_ = std::move(message);
-  for (uint32_t k = 0; k < shards; ++k) {
-    if (replied_[k]) continue;
-    Message pull;
-    pull.type = MessageType::kPull;
-    pull.from = Address::Of(options_.id);
-    pull.to = Address::Of(ShardId{k});
-    pull.epoch = epoch_;
-    pull.worker = options_.id;
-    pull.clock = 1;
-    pull.final = true;
-    out->Send(std::move(pull));
+  if (message.final) return OnFinalPull(message, out);
+  pulled_at_ = now_;
+  CarryOut(policy_->OnPull(message.clock), out);
+}
+
+void Peer::OnFinalPull(const Message& pull, wire::Outbox* out) {
+  final_.Ask(pull.clock);
+  for (uint32_t k = 0; k < options_.shard_layout->shard_count(); ++k) {
+    if (!final_.WaitsFor(ShardId{k})) continue;
+    Message question;
+    question.type = MessageType::kPull;
+    question.from = Address::Of(options_.id);
+    question.to = Address::Of(ShardId{k});
+    question.epoch = epoch_;
+    question.worker = options_.id;
+    question.clock = 1;
+    question.final = true;
+    out->Send(std::move(question));
   }
 }
 
 void Peer::OnFinalReply(const Message& reply, wire::Outbox* out) {
-  const uint32_t shard = reply.from.index;
-  if (!final_pull_.has_value() || shard >= replied_.size() || replied_[shard]) return;
-  const auto& slices = options_.shard_layout->slices(ShardId{shard});
-  bool fits = vectors_.own == nullptr || reply.payload.size() == slices.size();
-  for (size_t i = 0; fits && vectors_.own != nullptr && i < slices.size(); ++i) {
-    fits = reply.payload[i].size() == vectors_.own->bytes({slices[i].begin, slices[i].end});
-  }
-  if (!fits) {
+  const ShardId shard{reply.from.index};
+  if (!final_.WaitsFor(shard)) return;
+  if (vectors_.own != nullptr && !final_.Fits(shard, reply.payload, *vectors_.own)) {
     ++stats_.rejects;
     return;
   }
   ledger_.OnFinalReply(reply);
-  replied_[shard] = true;
-  final_replies_[shard] = reply.payload;
-  if (std::find(replied_.begin(), replied_.end(), false) != replied_.end()) return;
+  final_.Take(shard, reply.payload);
+  if (!final_.complete()) return;
 
   Message answer;
   answer.type = MessageType::kPullReply;
@@ -180,24 +148,14 @@ void Peer::OnFinalReply(const Message& reply, wire::Outbox* out) {
   answer.to = Address::Of(options_.id);
   answer.epoch = epoch_;
   answer.worker = options_.id;
-  answer.clock = final_pull_->clock;
-  answer.oldest = final_pull_->clock;
+  answer.clock = final_.Finish();
+  answer.oldest = answer.clock;
   answer.final = true;
   if (vectors_.own != nullptr) {
-    const size_t element = vectors_.own->bytes({0, 1});
-    std::vector<std::byte> flat(vectors_.own->bytes({0, vectors_.own->elements()}));
-    for (uint32_t k = 0; k < replied_.size(); ++k) {
-      const auto& cut = options_.shard_layout->slices(ShardId{k});
-      for (size_t i = 0; i < cut.size(); ++i) {
-        const Buffer& frame = final_replies_[k][i];
-        std::memcpy(&flat[(offsets_[Index(cut[i].param)] + cut[i].begin) * element], frame.data(),
-                    frame.size());
-      }
-    }
-    answer.payload = CutSlices(Buffer::CopyOf(flat.data(), flat.size()),
-                               options_.worker_layout->slices(kOnly), offsets_, element);
+    answer.payload =
+        CutSlices(final_.Flat(offsets_, *vectors_.own), options_.worker_layout->slices(kOnly),
+                  offsets_, vectors_.own->bytes({0, 1}));
   }
-  final_pull_.reset();
   out->Send(std::move(answer));
 }
 
@@ -205,8 +163,7 @@ void Peer::OnFinalReply(const Message& reply, wire::Outbox* out) {
 
 void Peer::OnPeer(Message message, wire::Outbox* out) {
   if (message.epoch > epoch_) {
-    if (future_.size() < options_.held_messages_max) return future_.push_back(std::move(message));
-    ++stats_.rejects;
+    if (!channels_.KeepEarly(std::move(message))) ++stats_.rejects;
     return;
   }
   TakeFromPeer(std::move(message), out);
@@ -227,17 +184,16 @@ void Peer::TakeFromPeer(Message message, wire::Outbox* out) {
   const wire::Member* member = roster_ != nullptr ? FindMember(*roster_, from) : nullptr;
   if (parcel == nullptr || member == nullptr || from == options_.id ||
       message.epoch < member->admitted || message.clock < 0 || !PayloadFits(message) ||
-      in_hand_.size() >= options_.held_messages_max) {
+      parcels_.size() >= options_.held_messages_max) {
     ++stats_.rejects;
     return;
   }
-  uint64_t& seen = seen_[from];
-  if (parcel->sequence <= seen) {
+  const std::optional<uint64_t> before = channels_.Take(from, parcel->sequence);
+  if (!before.has_value()) {
     ++stats_.duplicates;
     return;
   }
-  ledger_.OnParcel(from, seen, parcel->sequence);
-  seen = parcel->sequence;
+  ledger_.OnParcel(from, *before, parcel->sequence);
   ++stats_.parcels_received;
   const bool values = message.type == MessageType::kParcel || message.type == MessageType::kState;
   if (message.epoch < epoch_ && (!values || policy_->lock_step())) return;  // void
@@ -255,9 +211,8 @@ void Peer::TakeFromPeer(Message message, wire::Outbox* out) {
     default:
       break;
   }
-  const Ticket ticket{next_ticket_++};
   const wire::Parcel content = *parcel;
-  in_hand_.emplace(ticket, std::move(message.payload));
+  const Ticket ticket = parcels_.Keep(std::move(message.payload));
   if (message.type == MessageType::kState) {
     return CarryOut(policy_->OnState(from, message.clock, content.weight, ticket), out);
   }
@@ -274,11 +229,8 @@ void Peer::TakeFromPeer(Message message, wire::Outbox* out) {
 // ---- What the policy says
 
 Buffer Peer::TakeParcel(Ticket ticket) {
-  const auto it = in_hand_.find(ticket);
-  CHECK(it != in_hand_.end());
-  Buffer parcel = it->second.empty() ? Buffer() : std::move(it->second.front());
-  in_hand_.erase(it);
-  return parcel;
+  Buffers payload = parcels_.Take(ticket);
+  return payload.empty() ? Buffer() : std::move(payload.front());
 }
 
 void Peer::CarryOut(const PeerActions& actions, wire::Outbox* out) {
@@ -353,13 +305,11 @@ void Peer::CarryOutSend(const PeerAction& action, wire::Outbox* out) {
 }
 
 void Peer::Adopt(consistency::Ticket ticket) {
-  const auto it = in_hand_.find(ticket);
-  CHECK(it != in_hand_.end());
-  if (vectors_.own != nullptr && !vectors_.own->Adopt(it->second)) {
+  const Buffers state = parcels_.Take(ticket);
+  if (vectors_.own != nullptr && !vectors_.own->Adopt(state)) {
     ++stats_.rejects;
     LOG(ERROR) << "peer " << Index(options_.id) << ": a state that does not fit this model";
   }
-  in_hand_.erase(it);
 }
 
 void Peer::CarryOutOnVectors(const PeerAction& action, wire::Outbox* out) {
@@ -370,8 +320,9 @@ void Peer::CarryOutOnVectors(const PeerAction& action, wire::Outbox* out) {
   const bool applies = action.kind == Kind::kApplySum || action.kind == Kind::kApplyGradient;
   stats_.rounds += applies ? 1 : 0;
   if (applies) ledger_.OnStep(action.round);
-  const uint64_t samples = action.kind == Kind::kApplyGradient ? gradient_samples_ : action.samples;
-  if (action.kind == Kind::kApplyGradient || action.kind == Kind::kStage) gradient_samples_ = 0;
+  uint64_t samples = action.samples;
+  if (action.kind == Kind::kApplyGradient) samples = gradient_.TakeSamples();
+  if (action.kind == Kind::kStage) gradient_.TakeSamples();
   if (action.kind == Kind::kAdopt) return Adopt(action.ticket);
   const Buffer parcel = takes_parcel ? TakeParcel(action.ticket) : Buffer();
   if (action.kind == Kind::kMeet) {
@@ -506,8 +457,7 @@ void Peer::ToPeer(WorkerId to, Message message, wire::Outbox* out) {
   message.worker = options_.id;
   // Another process of this rank began at a later epoch: its numbers are greater.
   const Epoch admitted = FindMember(*roster_, options_.id)->admitted;
-  std::get<wire::Parcel>(message.body).sequence =
-      (admitted << PeerLedger::kProcessShift) + ++sent_[to];
+  std::get<wire::Parcel>(message.body).sequence = channels_.NextNumber(to, admitted);
   ++stats_.parcels_sent;
   stats_.parcel_bytes_sent += message.payload_bytes();
   out->Send(std::move(message));
@@ -534,20 +484,10 @@ void Peer::AddTo(Fingerprint* f) const {
   f->Add(epoch_);
   f->Add(policy_.has_value());
   if (policy_.has_value()) policy_->AddTo(f);
-  f->Add(in_hand_.size());
-  f->Add(gradient_.size());
-  f->Add(gradient_samples_);
-  for (const auto& [peer, sequence] : seen_) {
-    f->Add(peer);
-    f->Add(sequence);
-  }
-  for (const auto& [peer, sequence] : sent_) {
-    f->Add(peer);
-    f->Add(sequence);
-  }
-  for (const Message& message : future_) message.AddTo(f);
-  f->Add(final_pull_.has_value());
-  for (const bool replied : replied_) f->Add(replied);
+  f->Add(parcels_.size());
+  gradient_.AddTo(f);
+  channels_.AddTo(f);
+  final_.AddTo(f);
   if (vectors_.own == nullptr) return;
   const Buffer values = vectors_.own->Values();
   f->Add(std::string_view(reinterpret_cast<const char*>(values.data()), values.size()));

@@ -13,17 +13,19 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "base/fingerprint.h"
 #include "consistency/peers/peer_policy.h"
+#include "server/peer/final_read.h"
+#include "server/peer/held_parcels.h"
+#include "server/peer/peer_channels.h"
 #include "server/peer/peer_ledger.h"
 #include "server/peer/peer_vectors.h"
+#include "server/peer/pushed_gradient.h"
 #include "wire/layout.h"
 #include "wire/outbox.h"
 
@@ -83,16 +85,16 @@ class Peer {
   const consistency::PeerPolicy* policy() const { return policy_ ? &*policy_ : nullptr; }
   PeerVectors* vectors() const { return vectors_.own.get(); }
   // Messages and parcels that wait for a roster or for their turn.
-  size_t held_messages() const { return future_.size() + in_hand_.size(); }
+  size_t held_messages() const { return channels_.early() + parcels_.size(); }
   void AddTo(Fingerprint* f) const;
 
  private:
   void OnRoster(const wire::Message& message, wire::Outbox* out);
   void OnWorker(wire::Message message, wire::Outbox* out);
+  void OnFinalPull(const wire::Message& pull, wire::Outbox* out);
   void OnPeer(wire::Message message, wire::Outbox* out);
   void TakeFromPeer(wire::Message message, wire::Outbox* out);
   void OnFinalReply(const wire::Message& reply, wire::Outbox* out);
-  bool FitsLayout(const wire::Message& push) const;
   bool PayloadFits(const wire::Message& message) const;
 
   void CarryOut(const consistency::PeerActions& actions, wire::Outbox* out);
@@ -121,18 +123,11 @@ class Peer {
   std::shared_ptr<const wire::Roster> roster_;
   Nanos now_ = 0;        // of the message in hand
   Nanos pulled_at_ = 0;  // when the worker's last pull came
-  uint64_t next_ticket_ = 1;
-  std::map<consistency::Ticket, Buffers> in_hand_;
-  std::vector<wire::Message> gradient_;  // pushes of the worker's clock in hand
+  PushedGradient gradient_;
+  PeerChannels channels_;
+  HeldParcels parcels_;
+  FinalRead final_;
   bool not_finite_told_ = false;
-  uint64_t gradient_samples_ = 0;      // in the vector, not yet applied
-  std::map<WorkerId, uint64_t> sent_;  // sequence numbers, by receiver
-  std::map<WorkerId, uint64_t> seen_;  // by sender
-  std::vector<wire::Message> future_;  // under rosters to come
-  // The worker's final pull, and what the shards answered so far.
-  std::optional<wire::Message> final_pull_;
-  std::vector<Buffers> final_replies_;
-  std::vector<bool> replied_;
 };
 
 }  // namespace soapstone::server
