@@ -20,11 +20,11 @@ namespace soapstone::bench {
 namespace {
 
 using planner::Change;
-using planner::Dice;
 using planner::kNever;
 using planner::Machine;
 using planner::OpGraph;
 using planner::ProposalGenerator;
+using planner::RandomSource;
 using planner::Simulator;
 using planner::Space;
 using planner::Strategy;
@@ -72,16 +72,16 @@ double ThreadSeconds() {
 class Walk {
  public:
   Walk(const Space* space, const planner::CostModel* costs, bool early)
-      : moves_(space), dice_(1, 0), simulator_(&space->graph(), &space->machine(), costs) {
+      : moves_(space), random_(1, 0), simulator_(&space->graph(), &space->machine(), costs) {
     simulator_.set_early_rejection(early);
     CHECK(simulator_.SetStrategy(planner::DataParallel(space->graph(), space->devices())).ok());
     now_ = scale_ = simulator_.StepTime();
   }
 
   void Step(double done) {
-    const auto changes = moves_.Draw(simulator_, &dice_);
+    const auto changes = moves_.Draw(simulator_, &random_);
     const double beta = kBetaFirst * std::pow(kBetaLast / kBetaFirst, done);
-    const double over = -static_cast<double>(scale_) / beta * std::log(dice_.Uniform());
+    const double over = -static_cast<double>(scale_) / beta * std::log(random_.Uniform());
     if (changes.empty()) return;
     const auto cutoff = static_cast<Nanos>(static_cast<double>(now_) + over);
     const Nanos time = simulator_.Propose(changes, cutoff);
@@ -95,7 +95,7 @@ class Walk {
     simulator_.set_early_rejection(false);
     double seconds = 0;
     for (uint32_t i = 0; i < count; ++i) {
-      const auto changes = moves_.Draw(simulator_, &dice_);
+      const auto changes = moves_.Draw(simulator_, &random_);
       const double start = ThreadSeconds();
       if (!changes.empty()) {
         simulator_.Propose(changes, kNever);
@@ -111,7 +111,7 @@ class Walk {
 
  private:
   ProposalGenerator moves_;
-  Dice dice_;
+  RandomSource random_;
   Simulator simulator_;
   Nanos now_ = 0, scale_ = 0;
 };

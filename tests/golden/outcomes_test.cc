@@ -135,7 +135,7 @@ void AddTimelines(const std::string& model, uint32_t devices, Outcomes* outcomes
   const planner::RooflineCost costs(machine.kinds(), {});
   const planner::Space space(&graph, &machine);
   planner::ProposalGenerator moves(&space);
-  planner::Dice dice(11, devices);
+  planner::RandomSource random(11, devices);
   planner::Simulator simulator(&graph, &machine, &costs);
   planner::Strategy seed = planner::DataParallel(graph, devices);
   for (const Synchronization way :
@@ -144,7 +144,7 @@ void AddTimelines(const std::string& model, uint32_t devices, Outcomes* outcomes
     CHECK(simulator.SetStrategy(seed).ok());
     for (int timeline = 0; timeline < kTimelines; ++timeline) {
       for (int i = 0; i < kProposals; ++i) {
-        const auto changes = moves.Draw(simulator, &dice);
+        const auto changes = moves.Draw(simulator, &random);
         if (changes.empty() && moves.servers().empty()) continue;
         const Nanos now = simulator.StepTime();
         if (simulator.Propose(changes, now + now / 20, moves.servers()) == planner::kNever) {

@@ -9,16 +9,16 @@ namespace {
 using Pairs = std::vector<std::pair<uint32_t, uint32_t>>;
 
 PairwiseProblem RandomProblem(uint32_t nodes, const Pairs& edges, uint64_t seed) {
-  Dice dice(seed, 0);
+  RandomSource random(seed, 0);
   PairwiseProblem problem;
   for (uint32_t i = 0; i < nodes; ++i) {
-    std::vector<Nanos>& costs = problem.nodes.emplace_back(2 + dice.Below(3));
-    for (Nanos& cost : costs) cost = dice.Below(50);
+    std::vector<Nanos>& costs = problem.nodes.emplace_back(2 + random.Below(3));
+    for (Nanos& cost : costs) cost = random.Below(50);
   }
   for (const auto& [a, b] : edges) {
     PairwiseProblem::Edge edge = {.a = a, .b = b};
     edge.costs.resize(problem.nodes[a].size() * problem.nodes[b].size());
-    for (Nanos& cost : edge.costs) cost = dice.Below(100);
+    for (Nanos& cost : edge.costs) cost = random.Below(100);
     problem.edges.push_back(std::move(edge));
   }
   return problem;

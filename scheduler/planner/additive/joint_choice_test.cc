@@ -10,16 +10,16 @@ namespace {
 
 // Costs drawn from 0 to 19, so that ties occur.
 struct Drawn {
-  Drawn(uint64_t seed, uint32_t variables, uint32_t pair_percent) : dice(seed, 0) {
-    for (uint32_t i = 0; i < variables; ++i) choices.push_back(1 + dice.Below(4));
+  Drawn(uint64_t seed, uint32_t variables, uint32_t pair_percent) : random(seed, 0) {
+    for (uint32_t i = 0; i < variables; ++i) choices.push_back(1 + random.Below(4));
     problem = JointChoice(choices);
     for (uint32_t i = 0; i < variables; ++i) {
-      for (uint32_t x = 0; x < choices[i]; ++x) problem.Add(i, x, dice.Below(20));
+      for (uint32_t x = 0; x < choices[i]; ++x) problem.Add(i, x, random.Below(20));
       for (uint32_t j = 0; j < i; ++j) {
-        if (dice.Below(100) >= pair_percent) continue;
+        if (random.Below(100) >= pair_percent) continue;
         std::vector<std::vector<double>> costs(choices[i], std::vector<double>(choices[j]));
         for (auto& row : costs) {
-          for (double& cost : row) cost = dice.Below(20);
+          for (double& cost : row) cost = random.Below(20);
         }
         problem.AddPair(i, j, costs);
       }
@@ -38,7 +38,7 @@ struct Drawn {
     }
     return least;
   }
-  Dice dice;
+  RandomSource random;
   std::vector<uint32_t> choices;
   JointChoice problem{{}};
 };

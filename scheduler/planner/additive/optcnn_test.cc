@@ -40,11 +40,11 @@ void ExpectDynamicProgramIsExact(const OpGraph& graph, const Machine& machine) {
 TEST(OptCnnTest, EqualsBruteForceOnRandomChains) {
   const Machine machine = FakeMachine({});
   for (uint64_t seed = 0; seed < 8; ++seed) {
-    Dice dice(seed, 0);
-    FakeGraph g(2 * (1 + dice.Below(8)));
-    FakeTensor x = g.Input({g.graph().batch, 4 + dice.Below(60)});
+    RandomSource random(seed, 0);
+    FakeGraph g(2 * (1 + random.Below(8)));
+    FakeTensor x = g.Input({g.graph().batch, 4 + random.Below(60)});
     for (int layer = 0; layer < 4; ++layer) {
-      x = g.Add(Linear{.outputs = 2 + dice.Below(90), .bias = dice.Below(2) == 0}, {x});
+      x = g.Add(Linear{.outputs = 2 + random.Below(90), .bias = random.Below(2) == 0}, {x});
     }
     ExpectDynamicProgramIsExact(g.graph(), machine);
   }

@@ -46,12 +46,12 @@ double LeastOfAll(const Times& times, size_t k, size_t begin) {
 
 TEST(GPipeTest, StagesAreAsEvenAsTheyCanBe) {
   for (uint64_t seed = 0; seed < 300; ++seed) {
-    Dice dice(seed, 0);
+    RandomSource random(seed, 0);
     const size_t layers = 1 + seed % 8;
     Times times(1 + seed / 8 % 5, std::vector<double>(layers));
     for (std::vector<double>& of : times) {
-      const double slowness = 1 + dice.Below(3);
-      for (size_t l = 0; l < layers; ++l) of[l] = slowness * dice.Uniform();
+      const double slowness = 1 + random.Below(3);
+      for (size_t l = 0; l < layers; ++l) of[l] = slowness * random.Uniform();
     }
     const std::vector<PipelineStage> stages = BalanceStages(times);
     EXPECT_NEAR(SlowestOf(times, stages), LeastOfAll(times, 0, 0), 1e-12) << seed;

@@ -114,11 +114,11 @@ double TimeOfStages(const Layers& layers, const PipelineLevel& level, const Pipe
 }
 
 Layers RandomLayers(size_t count, uint64_t seed) {
-  Dice dice(seed, 0);
+  RandomSource random(seed, 0);
   Layers layers;
   for (size_t i = 0; i < count; ++i) {
-    layers.push_back({dice.Uniform(), dice.Uniform() * (dice.Below(3) == 0 ? 8 : 1),
-                      dice.Uniform() * (dice.Below(2) == 0 ? 2 : 0.2)});
+    layers.push_back({random.Uniform(), random.Uniform() * (random.Below(3) == 0 ? 8 : 1),
+                      random.Uniform() * (random.Below(2) == 0 ? 2 : 0.2)});
   }
   return layers;
 }

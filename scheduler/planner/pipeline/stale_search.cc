@@ -17,7 +17,7 @@ namespace soapstone::planner {
 namespace {
 
 constexpr double kShareOfSeeds = 0.4;       // of the time, for pricing them
-constexpr uint64_t kStaleStream = 1 << 21;  // of dice; a walk's are its chains
+constexpr uint64_t kStaleStream = 1 << 21;  // of the random source; a walk's are its chains
 // An iteration is priced in the time of so many steps, and more (measured: 60 to 200).
 constexpr double kStepsAnIteration = 100;
 constexpr double kIterationsMin = 4;
@@ -53,7 +53,7 @@ class StaleWalk {
   StaleWalk(const Space& space, const SearchOptions& options, Simulator* simulator)
       : options_(options),
         moves_(&space, true),
-        dice_(options.seed, kStaleStream),
+        random_(options.seed, kStaleStream),
         simulator_(*simulator),
         together_(simulator->strategy().staleness + 1) {
     now_ = PriceOf(simulator);
@@ -82,9 +82,9 @@ class StaleWalk {
 
  private:
   void Step(double temperature) {
-    const absl::Span<const Change> changes = moves_.Draw(simulator_, &dice_);
+    const absl::Span<const Change> changes = moves_.Draw(simulator_, &random_);
     const double cutoff =
-        static_cast<double>(now_.step_ns) - temperature * std::log(dice_.Uniform());
+        static_cast<double>(now_.step_ns) - temperature * std::log(random_.Uniform());
     const absl::Span<const ServerChange> servers = moves_.servers();
     if (changes.empty() && servers.empty()) return;
     back_.clear();
@@ -124,7 +124,7 @@ class StaleWalk {
 
   const SearchOptions& options_;
   ProposalGenerator moves_;
-  Dice dice_;
+  RandomSource random_;
   Simulator& simulator_;
   const double together_;
   Score now_, best_;

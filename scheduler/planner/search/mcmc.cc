@@ -24,7 +24,7 @@ class Chain {
   Chain(const Space* space, const CostModel* costs, const SearchOptions& options, uint32_t index)
       : options_(options),
         moves_(space),
-        dice_(options.seed, index),
+        random_(options.seed, index),
         simulator_(&space->graph(), &space->machine(), costs, options.simulator),
         ladder_(std::pow(kLadder, -static_cast<double>(index))) {
     simulator_.set_early_rejection(options.early_rejection);
@@ -55,7 +55,7 @@ class Chain {
   const Score& best() const { return best_; }
   const Strategy& best_strategy() const { return best_strategy_; }
   Simulator& simulator() { return simulator_; }
-  Dice& dice() { return dice_; }
+  RandomSource& random() { return random_; }
   bool stopped() const { return stopped_; }
   uint64_t accepted() const { return accepted_; }
   uint64_t digest() const { return digest_.value().first; }
@@ -64,8 +64,8 @@ class Chain {
   // Metropolis with the draw first: u uniform in (0, 1], a proposal of time t is taken where
   // u ≤ exp(−(t − now)/T), which is t ≤ now − T·ln u: the cutoff.
   void Step(double temperature) {
-    const absl::Span<const Change> changes = moves_.Draw(simulator_, &dice_);
-    const double over = -temperature * std::log(dice_.Uniform());
+    const absl::Span<const Change> changes = moves_.Draw(simulator_, &random_);
+    const double over = -temperature * std::log(random_.Uniform());
     if (changes.empty() && moves_.servers().empty()) return;
     const double cutoff = static_cast<double>(now_.step_ns) + over;
     const Nanos time = simulator_.Propose(
@@ -85,7 +85,7 @@ class Chain {
 
   const SearchOptions& options_;
   ProposalGenerator moves_;
-  Dice dice_;
+  RandomSource random_;
   Simulator simulator_;
   const double ladder_;
   Score now_, best_;
@@ -97,11 +97,12 @@ class Chain {
 
 // Replica exchange between neighbours: strategies change places with probability
 // min(1, exp((β_a − β_b)·(E_a − E_b)/t₀)).
-void Exchange(std::vector<std::unique_ptr<Chain>>* chains, double done, Nanos scale, Dice* dice) {
+void Exchange(std::vector<std::unique_ptr<Chain>>* chains, double done, Nanos scale,
+              RandomSource* random) {
   for (size_t i = 0; i + 1 < chains->size(); ++i) {
     Chain& a = *(*chains)[i];
     Chain& b = *(*chains)[i + 1];
-    const double u = dice->Uniform();
+    const double u = random->Uniform();
     if (a.now().overflow_bytes != b.now().overflow_bytes) continue;
     const double energy =
         static_cast<double>(a.now().step_ns - b.now().step_ns) / static_cast<double>(scale);
@@ -151,7 +152,7 @@ absl::StatusOr<SearchResult> SearchByWalk(const Space& space, const CostModel& c
     SOAP_RETURN_IF_ERROR(chains[i]->Start(seeds[order[i % order.size()].second]));
   }
 
-  Dice dice(options.seed, UINT32_MAX);
+  RandomSource random(options.seed, UINT32_MAX);
   const auto gather = [&] {
     for (const auto& chain : chains) {
       if (!(chain->best() < result.found)) continue;
@@ -170,7 +171,7 @@ absl::StatusOr<SearchResult> SearchByWalk(const Space& space, const CostModel& c
       options.progress({end * chains.size(), options.proposals * chains.size(), result.found});
     }
     const double done = static_cast<double>(end) / static_cast<double>(options.proposals);
-    if (!stopped) Exchange(&chains, done, scale, &dice);
+    if (!stopped) Exchange(&chains, done, scale, &random);
   }
   Fingerprint digest;
   for (const auto& chain : chains) {

@@ -134,11 +134,11 @@ TEST(MovesTest, AllMovesGiveLegalConfigurationsAndBalanceGivesCuts) {
   Simulator simulator(&c.graph, &c.machine, &costs);
   ASSERT_TRUE(simulator.SetStrategy(DataParallel(c.graph, 4)).ok());
   ProposalGenerator moves(&space);
-  Dice dice(3, 0);
+  RandomSource random(3, 0);
   uint64_t with_cuts = 0;
   std::set<std::vector<std::vector<int64_t>>> shifted;
   for (int i = 0; i < 20'000; ++i) {
-    const absl::Span<const Change> changes = moves.Draw(simulator, &dice);
+    const absl::Span<const Change> changes = moves.Draw(simulator, &random);
     for (const Change& change : changes) {
       const PlanOp& op = c.graph.ops[change.op];
       ASSERT_TRUE(CheckConfig(op, change.config, 4).ok());

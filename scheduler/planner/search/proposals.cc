@@ -20,7 +20,7 @@ constexpr uint32_t kTogetherPercent = 90;  // of draws in a graph in micro-batch
 // come again and are found in the simulator's tables.
 constexpr int kTiltSteps = 8;
 
-bool Chance(Dice* dice, uint32_t percent) { return dice->Below(100) < percent; }
+bool Chance(RandomSource* random, uint32_t percent) { return random->Below(100) < percent; }
 
 // Whether both divide their samples, or what is their first dimension, in one way.
 bool AreAlike(const OpConfig& a, const OpConfig& b) {
@@ -31,45 +31,45 @@ bool AreAlike(const OpConfig& a, const OpConfig& b) {
 
 }  // namespace
 
-absl::Span<const Change> ProposalGenerator::Draw(const Simulator& now, Dice* dice) {
+absl::Span<const Change> ProposalGenerator::Draw(const Simulator& now, RandomSource* random) {
   count_ = 0;
   shards_.Clear();
   // As below: walks without servers draw what they would.
   const bool places = shards_.HasChoice(now);
-  if (places && Chance(dice, kServersPercent)) {
-    shards_.Draw(now, dice);
+  if (places && Chance(random, kServersPercent)) {
+    shards_.Draw(now, random);
     return {};
   }
   // Asked first, so that walks over devices of one kind, and of graphs in one micro-batch, draw
   // what they would without.
   const bool uneven = space_->uneven();
-  const bool balance = uneven && Chance(dice, kBalancePercent);
-  const bool stage = !balance && stages_ && Chance(dice, kStagePercent);
-  const uint32_t kind = dice->Below(100);
+  const bool balance = uneven && Chance(random, kBalancePercent);
+  const bool stage = !balance && stages_ && Chance(random, kStagePercent);
+  const uint32_t kind = random->Below(100);
   bool even = true;  // what is drawn clears cuts
   if (balance) {
-    Balance(now, dice);
+    Balance(now, random);
     even = false;
   } else if (stage) {
-    DrawStage(now, dice);
+    DrawStage(now, random);
   } else if (kind < 10) {
-    Scatter(dice);
+    Scatter(random);
   } else if (kind < 40) {
-    Place(Scope::kOp, dice);
+    Place(Scope::kOp, random);
   } else if (kind < 60) {
-    Place(Scope::kGroup, dice);
+    Place(Scope::kGroup, random);
   } else if (kind < 70) {
-    Place(Scope::kRange, dice);
+    Place(Scope::kRange, random);
   } else if (kind < 80) {
-    Copy(now, dice);
+    Copy(now, random);
     even = false;
   } else if (kind < 90) {
-    Shift(now, static_cast<Scope>(dice->Below(3)), dice);
+    Shift(now, static_cast<Scope>(random->Below(3)), random);
     even = false;
   } else {
-    ScaleDegree(now, static_cast<Scope>(dice->Below(2)), dice);
+    ScaleDegree(now, static_cast<Scope>(random->Below(2)), random);
   }
-  if (uneven && even && Chance(dice, 50)) {
+  if (uneven && even && Chance(random, 50)) {
     for (size_t i = 0; i < count_; ++i) {
       CutInProportion(space_->graph().ops[changes_[i].op], space_->speeds(), &changes_[i].config);
     }
@@ -83,18 +83,18 @@ absl::Span<const Change> ProposalGenerator::Draw(const Simulator& now, Dice* dic
   }
   count_ = kept;
   if (places && count_ > 0) {
-    shards_.Follow(now, {changes_.data(), count_}, Chance(dice, kFollowPercent));
+    shards_.Follow(now, {changes_.data(), count_}, Chance(random, kFollowPercent));
   }
   return {changes_.data(), count_};
 }
 
-void ProposalGenerator::Select(Scope scope, Dice* dice) {
+void ProposalGenerator::Select(Scope scope, RandomSource* random) {
   const OpGraph& graph = space_->graph();
   const auto ops = static_cast<uint32_t>(graph.ops.size());
   const auto micro_batches = static_cast<uint32_t>(graph.micro_batches);
-  const uint32_t op = dice->Below(ops);
+  const uint32_t op = random->Below(ops);
   const bool together =
-      micro_batches > 1 && scope != Scope::kGroup && Chance(dice, kTogetherPercent);
+      micro_batches > 1 && scope != Scope::kGroup && Chance(random, kTogetherPercent);
   // Operators of a micro-batch come before those of the next, in one order.
   const uint32_t of_each = together ? ops / micro_batches : ops;
   const uint32_t first = op % of_each;
@@ -109,7 +109,7 @@ void ProposalGenerator::Select(Scope scope, Dice* dice) {
       break;
     }
     case Scope::kRange: {
-      const uint32_t end = std::min(of_each, first + 2 + dice->Below(kRangeMax - 1));
+      const uint32_t end = std::min(of_each, first + 2 + random->Below(kRangeMax - 1));
       for (uint32_t i = first; i < end; ++i) selected_.push_back(i);
       break;
     }
@@ -123,10 +123,10 @@ void ProposalGenerator::Select(Scope scope, Dice* dice) {
 
 // An operator and all that divide their first dimension as it does; or those of them which are
 // neighbours in the graph's order.
-void ProposalGenerator::SelectAlike(const Simulator& now, Dice* dice) {
+void ProposalGenerator::SelectAlike(const Simulator& now, RandomSource* random) {
   const auto ops = static_cast<uint32_t>(space_->graph().ops.size());
-  const uint32_t op = dice->Below(ops);
-  const bool all = Chance(dice, 50);
+  const uint32_t op = random->Below(ops);
+  const bool all = Chance(random, 50);
   const auto alike = [&](uint32_t other) { return AreAlike(now.config(op), now.config(other)); };
   uint32_t begin = op;
   uint32_t end = op + 1;
@@ -155,15 +155,15 @@ void ProposalGenerator::AddIfLegal(uint32_t op, const OpConfig& like) {
   DropEvenCuts(its, config);
 }
 
-void ProposalGenerator::Scatter(Dice* dice) {
-  Select(Scope::kOp, dice);
-  space_->DrawScattered(selected_[0], dice, &drawn_);
+void ProposalGenerator::Scatter(RandomSource* random) {
+  Select(Scope::kOp, random);
+  space_->DrawScattered(selected_[0], random, &drawn_);
   for (const uint32_t op : selected_) AddIfLegal(op, drawn_);
 }
 
-void ProposalGenerator::Place(Scope scope, Dice* dice) {
-  Select(scope, dice);
-  space_->DrawBlock(selected_[0], dice, &drawn_);
+void ProposalGenerator::Place(Scope scope, RandomSource* random) {
+  Select(scope, random);
+  space_->DrawBlock(selected_[0], random, &drawn_);
   // Operators of a range differ in their dimensions: those which this does not suit split their
   // samples instead.
   for (uint32_t op : selected_) {
@@ -178,13 +178,13 @@ void ProposalGenerator::Place(Scope scope, Dice* dice) {
   }
 }
 
-void ProposalGenerator::Copy(const Simulator& now, Dice* dice) {
-  Select(Chance(dice, 50) ? Scope::kOp : Scope::kGroup, dice);
+void ProposalGenerator::Copy(const Simulator& now, RandomSource* random) {
+  Select(Chance(random, 50) ? Scope::kOp : Scope::kGroup, random);
   const OpGraph& graph = space_->graph();
   const PlanOp& first = graph.ops[selected_[0]];
   const auto edges = static_cast<uint32_t>(first.in.size() + first.out.size());
   if (edges == 0) return;
-  const uint32_t draw = dice->Below(edges);
+  const uint32_t draw = random->Below(edges);
   const uint32_t neighbour = draw < first.in.size()
                                  ? graph.edges[first.in[draw]].from
                                  : graph.edges[first.out[draw - first.in.size()]].to;
@@ -200,26 +200,26 @@ void ProposalGenerator::Copy(const Simulator& now, Dice* dice) {
 }
 
 // At the first boundary that is met from a group drawn on.
-void ProposalGenerator::DrawStage(const Simulator& now, Dice* dice) {
+void ProposalGenerator::DrawStage(const Simulator& now, RandomSource* random) {
   const OpGraph& graph = space_->graph();
   const auto groups = static_cast<uint32_t>(graph.groups.size());
-  StageShift shift = {.boundary = 1 + dice->Below(groups),
-                      .later = Chance(dice, 50),
-                      .groups = 1 + dice->Below(kStageShiftMax)};
+  StageShift shift = {.boundary = 1 + random->Below(groups),
+                      .later = Chance(random, 50),
+                      .groups = 1 + random->Below(kStageShiftMax)};
   while (shift.boundary < groups && !IsStageBoundary(graph, now, shift.boundary)) ++shift.boundary;
   if (shift.boundary >= groups) return;
   ShiftStage(*space_, now, shift, &changes_);
   count_ = changes_.size();
 }
 
-void ProposalGenerator::Shift(const Simulator& now, Scope scope, Dice* dice) {
-  Select(scope, dice);
+void ProposalGenerator::Shift(const Simulator& now, Scope scope, RandomSource* random) {
+  Select(scope, random);
   const uint32_t devices = space_->devices();
   if (devices < 2) return;
   // By any number, or two devices change places.
-  const bool swap = Chance(dice, 30);
-  const uint32_t a = dice->Below(devices);
-  const uint32_t by = 1 + dice->Below(devices - 1);
+  const bool swap = Chance(random, 30);
+  const uint32_t a = random->Below(devices);
+  const uint32_t by = 1 + random->Below(devices - 1);
   const uint32_t b = (a + by) % devices;
   for (uint32_t op : selected_) {
     OpConfig* config = Add(op);
@@ -234,13 +234,13 @@ void ProposalGenerator::Shift(const Simulator& now, Scope scope, Dice* dice) {
   }
 }
 
-void ProposalGenerator::ScaleDegree(const Simulator& now, Scope scope, Dice* dice) {
-  Select(scope, dice);
+void ProposalGenerator::ScaleDegree(const Simulator& now, Scope scope, RandomSource* random) {
+  Select(scope, random);
   const OpConfig& old = now.config(selected_[0]);
   drawn_.degrees = old.degrees;
   drawn_.cuts.clear();
-  uint32_t& degree = drawn_.degrees[dice->Below(static_cast<uint32_t>(old.degrees.size()))];
-  if (Chance(dice, 50)) {
+  uint32_t& degree = drawn_.degrees[random->Below(static_cast<uint32_t>(old.degrees.size()))];
+  if (Chance(random, 50)) {
     degree *= 2;
   } else if (degree % 2 == 0) {
     degree /= 2;
@@ -253,28 +253,28 @@ void ProposalGenerator::ScaleDegree(const Simulator& now, Scope scope, Dice* dic
   if (parts < old.devices.size()) {
     drawn_.devices.assign(old.devices.begin(), old.devices.begin() + parts);
   } else {
-    space_->DrawDevices(dice, &drawn_);
+    space_->DrawDevices(random, &drawn_);
   }
   for (uint32_t op : selected_) AddIfLegal(op, drawn_);
 }
 
-void ProposalGenerator::Balance(const Simulator& now, Dice* dice) {
-  const uint32_t scope = dice->Below(5);
+void ProposalGenerator::Balance(const Simulator& now, RandomSource* random) {
+  const uint32_t scope = random->Below(5);
   if (scope < 2) {
-    Select(static_cast<Scope>(scope), dice);
+    Select(static_cast<Scope>(scope), random);
   } else if (scope < 4) {
-    SelectAlike(now, dice);
+    SelectAlike(now, random);
   } else {
     selected_.resize(space_->graph().ops.size());
     std::iota(selected_.begin(), selected_.end(), 0);
   }
-  const uint32_t how = dice->Below(3);
-  if (how == 0) return ShiftBoundary(now, dice);
+  const uint32_t how = random->Below(3);
+  if (how == 0) return ShiftBoundary(now, random);
   weights_ = space_->speeds();
   if (how == 1) {
     const std::vector<Device>& devices = space_->machine().devices();
-    const uint32_t kind = devices[dice->Below(space_->devices())].kind;
-    const int step = static_cast<int>(dice->Below(2 * kTiltSteps + 1)) - kTiltSteps;
+    const uint32_t kind = devices[random->Below(space_->devices())].kind;
+    const int step = static_cast<int>(random->Below(2 * kTiltSteps + 1)) - kTiltSteps;
     const double factor = std::exp2(static_cast<double>(step) / kTiltSteps);
     for (uint32_t d = 0; d < devices.size(); ++d) {
       if (devices[d].kind == kind) weights_[d] *= factor;
@@ -289,16 +289,16 @@ void ProposalGenerator::Balance(const Simulator& now, Dice* dice) {
 }
 
 // By a power of two of units, in all that are selected and have this boundary at the same place.
-void ProposalGenerator::ShiftBoundary(const Simulator& now, Dice* dice) {
+void ProposalGenerator::ShiftBoundary(const Simulator& now, RandomSource* random) {
   const OpConfig& first = now.config(selected_[0]);
-  const uint32_t dim = dice->Below(static_cast<uint32_t>(first.degrees.size()));
+  const uint32_t dim = random->Below(static_cast<uint32_t>(first.degrees.size()));
   const uint32_t degree = first.degrees[dim];
   const models::IterationDim& along = space_->graph().ops[selected_[0]].rule.dims[dim];
   if (degree == 1) return;
-  const uint32_t boundary = 1 + dice->Below(degree - 1);
+  const uint32_t boundary = 1 + random->Below(degree - 1);
   const auto units = static_cast<uint32_t>(along.extent / along.unit);
-  const int64_t by = int64_t{1} << dice->Below(static_cast<uint32_t>(std::bit_width(units / 2)));
-  const int64_t delta = (Chance(dice, 50) ? by : -by) * along.unit;
+  const int64_t by = int64_t{1} << random->Below(static_cast<uint32_t>(std::bit_width(units / 2)));
+  const int64_t delta = (Chance(random, 50) ? by : -by) * along.unit;
   const int64_t from = BoundariesOf(along, first, dim)[boundary];
   for (uint32_t op : selected_) {
     const OpConfig& old = now.config(op);

@@ -42,24 +42,24 @@ class ProposalGenerator {
 
   // The changes, valid until the next call; none where the draw has nothing to change, or nothing
   // but servers().
-  absl::Span<const Change> Draw(const Simulator& now, Dice* dice);
+  absl::Span<const Change> Draw(const Simulator& now, RandomSource* random);
   // Of the last draw, to be proposed with its changes.
   absl::Span<const ServerChange> servers() const { return shards_.changes(); }
 
  private:
   enum class Scope : uint8_t { kOp, kGroup, kRange };
-  void Select(Scope scope, Dice* dice);
-  void SelectAlike(const Simulator& now, Dice* dice);
+  void Select(Scope scope, RandomSource* random);
+  void SelectAlike(const Simulator& now, RandomSource* random);
   OpConfig* Add(uint32_t op);
   void AddIfLegal(uint32_t op, const OpConfig& like);
-  void Scatter(Dice* dice);
-  void Place(Scope scope, Dice* dice);
-  void Copy(const Simulator& now, Dice* dice);
-  void Shift(const Simulator& now, Scope scope, Dice* dice);
-  void ScaleDegree(const Simulator& now, Scope scope, Dice* dice);
-  void DrawStage(const Simulator& now, Dice* dice);
-  void Balance(const Simulator& now, Dice* dice);
-  void ShiftBoundary(const Simulator& now, Dice* dice);
+  void Scatter(RandomSource* random);
+  void Place(Scope scope, RandomSource* random);
+  void Copy(const Simulator& now, RandomSource* random);
+  void Shift(const Simulator& now, Scope scope, RandomSource* random);
+  void ScaleDegree(const Simulator& now, Scope scope, RandomSource* random);
+  void DrawStage(const Simulator& now, RandomSource* random);
+  void Balance(const Simulator& now, RandomSource* random);
+  void ShiftBoundary(const Simulator& now, RandomSource* random);
 
   const Space* space_;
   const bool stages_;

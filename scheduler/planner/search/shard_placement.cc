@@ -72,23 +72,23 @@ std::vector<ServerChange> ShardPlacement::Spread(const Simulator& now,
   return changes;
 }
 
-void ShardMoves::Draw(const Simulator& now, Dice* dice) {
+void ShardMoves::Draw(const Simulator& now, RandomSource* random) {
   changes_.clear();
   const std::vector<uint32_t>& all = placement_.groups();
   if (all.empty()) return;
   const auto count = static_cast<uint32_t>(all.size());
   absl::Span<const uint32_t> groups = all;
-  const uint32_t scope = dice->Below(4);  // one, one, a range, all
+  const uint32_t scope = random->Below(4);  // one, one, a range, all
   if (scope < 3) {
-    const uint32_t length = scope < 2 ? 1 : 2 + dice->Below(kGroupsOfRange - 1);
-    groups = groups.subspan(dice->Below(count), length);
+    const uint32_t length = scope < 2 ? 1 : 2 + random->Below(kGroupsOfRange - 1);
+    groups = groups.subspan(random->Below(count), length);
   }
-  const uint32_t how = dice->Below(4);
+  const uint32_t how = random->Below(4);
   if (how == 0) {
     changes_ = placement_.Spread(now, groups);
   } else {
     std::vector<uint32_t> one;
-    if (how == 1) one.push_back(dice->Below(placement_.servers()));
+    if (how == 1) one.push_back(random->Below(placement_.servers()));
     for (const uint32_t group : groups) {
       changes_.push_back({group, how == 2 ? placement_.OfItsNodes(now, group) : one});
     }

@@ -48,7 +48,7 @@ class ShardMoves {
   bool HasChoice(const Simulator& now) const { return placement_.HasChoice(now); }
   // Of one group, a range of them in the graph's order, or all: to all servers, to one, each to one
   // in turn (Spread), or to those of its nodes.
-  void Draw(const Simulator& now, Dice* dice);
+  void Draw(const Simulator& now, RandomSource* random);
   // The groups of these operators go to the servers of the nodes on which they will be: those that
   // such servers keep already, or all.
   void Follow(const Simulator& now, absl::Span<const Change> changes, bool all);

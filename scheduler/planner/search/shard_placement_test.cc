@@ -222,18 +222,18 @@ TEST(ShardPlacementTest, ADescentIsNeverWorseThanAllServers) {
   const Space space(&c.graph, &c.machine);
   const ShardPlacement placement(&space);
   Simulator simulator(&c.graph, &c.machine, &c.costs);
-  Dice dice(5, 0);
+  RandomSource random(5, 0);
   int better = 0;
   for (int i = 0; i < 60; ++i) {
     Strategy strategy = c.data;
     for (uint32_t op = 0; op < c.graph.ops.size(); ++op) {
-      space.DrawBlock(op, &dice, &strategy.ops[op]);
+      space.DrawBlock(op, &random, &strategy.ops[op]);
     }
     ASSERT_TRUE(simulator.SetStrategy(strategy).ok());
     const Nanos equal = simulator.StepTime();
     strategy.servers.resize(c.graph.groups.size());
     for (const uint32_t group : placement.groups()) {
-      if (dice.Below(2) == 0) strategy.servers[group] = {dice.Below(2)};
+      if (random.Below(2) == 0) strategy.servers[group] = {random.Below(2)};
     }
     ASSERT_TRUE(simulator.SetStrategy(strategy).ok());
     const Nanos before = simulator.StepTime();
@@ -294,11 +294,11 @@ TEST(ShardPlacementTest, WalksWithoutAChoiceDrawWhatTheyDrew) {
     SetSynchronization(way, &seed);
     CHECK(now.SetStrategy(seed).ok());
     ProposalGenerator moves(&space);
-    Dice dice(1, 1);
+    RandomSource random(1, 1);
     std::vector<OpConfig> drawn;
     int placed = 0;
     for (int i = 0; i < 100; ++i) {
-      for (const Change& change : moves.Draw(now, &dice)) drawn.push_back(change.config);
+      for (const Change& change : moves.Draw(now, &random)) drawn.push_back(change.config);
       placed += moves.servers().empty() ? 0 : 1;
     }
     EXPECT_EQ(placed > 0, servers > 1 && way == Synchronization::kServers);

@@ -97,27 +97,27 @@ std::vector<OpConfig> Space::Configs(uint32_t op) const {
   return configs;
 }
 
-void Space::DrawScattered(uint32_t op, Dice* dice, OpConfig* config) const {
+void Space::DrawScattered(uint32_t op, RandomSource* random, OpConfig* config) const {
   const auto& all = Degrees(op);
-  config->degrees = all[dice->Below(static_cast<uint32_t>(all.size()))];
+  config->degrees = all[random->Below(static_cast<uint32_t>(all.size()))];
   config->cuts.clear();
   config->devices.resize(ProductOf(config->degrees));
-  for (uint32_t& device : config->devices) device = dice->Below(devices_);
+  for (uint32_t& device : config->devices) device = random->Below(devices_);
 }
 
-void Space::DrawBlock(uint32_t op, Dice* dice, OpConfig* config) const {
+void Space::DrawBlock(uint32_t op, RandomSource* random, OpConfig* config) const {
   const std::vector<uint32_t>& begins = product_begins_[list_of_op_[op]];
-  const uint32_t product = dice->Below(static_cast<uint32_t>(begins.size()) - 1);
-  const uint32_t at = begins[product] + dice->Below(begins[product + 1] - begins[product]);
+  const uint32_t product = random->Below(static_cast<uint32_t>(begins.size()) - 1);
+  const uint32_t at = begins[product] + random->Below(begins[product + 1] - begins[product]);
   config->degrees = Degrees(op)[at];
   config->cuts.clear();
-  DrawDevices(dice, config);
+  DrawDevices(random, config);
 }
 
-void Space::DrawDevices(Dice* dice, OpConfig* config) const {
+void Space::DrawDevices(RandomSource* random, OpConfig* config) const {
   const uint32_t parts = ProductOf(config->degrees);
   const uint32_t blocks = devices_ / parts;
-  const uint32_t draw = dice->Below(2 * blocks);
+  const uint32_t draw = random->Below(2 * blocks);
   if (draw < blocks) {
     PlaceBlock(draw * parts, 1, parts, &config->devices);
   } else {

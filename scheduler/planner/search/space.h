@@ -7,40 +7,12 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/random.h"
+#include "scheduler/planner/search/random_source.h"
 #include "strategy/machine.h"
 #include "strategy/op_graph.h"
 #include "strategy/strategy.h"
 
 namespace soapstone::planner {
-
-// A stream of random numbers that is a function of (seed, stream).
-class Dice {
- public:
-  Dice(uint64_t seed, uint64_t stream) : random_(seed, RandomUse::kPlan, stream) {}
-  uint32_t Below(uint32_t bound) {  // REQUIRES bound > 0; bias below bound/2^32
-    return static_cast<uint32_t>((uint64_t{Word()} * bound) >> 32);
-  }
-  double Uniform() {  // (0, 1]
-    return (static_cast<double>(Word()) + 1) / 4294967296.0;
-  }
-
- private:
-  static constexpr size_t kBlocks = 64;
-  uint32_t Word() {
-    if (at_ == words_.size()) {
-      words_.resize(4 * kBlocks);
-      random_.Blocks(next_, kBlocks, words_.data());
-      next_ += kBlocks;
-      at_ = 0;
-    }
-    return words_[at_++];
-  }
-  CounterRandom random_;
-  uint64_t next_ = 0;
-  std::vector<uint32_t> words_;
-  size_t at_ = 0;
-};
 
 struct SpaceOptions {
   bool uneven = true;  // uneven splits too, where devices are of several kinds
@@ -71,11 +43,11 @@ class Space {
 
   // Draws, into `config` (its memory is used again); even splits.
   //  Uniform over degrees, each part on any device: FlexFlow's proposal.
-  void DrawScattered(uint32_t op, Dice* dice, OpConfig* config) const;
+  void DrawScattered(uint32_t op, RandomSource* random, OpConfig* config) const;
   //  Uniform over products of degrees, over degrees of that product, and over canonical blocks.
-  void DrawBlock(uint32_t op, Dice* dice, OpConfig* config) const;
+  void DrawBlock(uint32_t op, RandomSource* random, OpConfig* config) const;
   //  These degrees on a canonical block.
-  void DrawDevices(Dice* dice, OpConfig* config) const;
+  void DrawDevices(RandomSource* random, OpConfig* config) const;
 
   // Whether degrees are legal for the operator and their product divides the devices.
   bool Holds(uint32_t op, const std::vector<uint32_t>& degrees) const;

@@ -143,18 +143,18 @@ void ExpectBoundsToHold(const OpGraph& graph, const Machine& machine, const Cost
   Simulator simulator(&graph, &machine, &costs);
   for (const Synchronization way : SynchronizationsOf(machine)) {
     PartialBounds bounds(&space, costs, way, {});
-    Dice dice(1, 0);
+    RandomSource random(1, 0);
     double closest = 0;
     for (int round = 0; round < rounds; ++round) {
       Strategy strategy = {.synchronization = way};
       std::vector<uint32_t> chosen;
       // Of some the operators share one product of degrees, as good ones do.
-      const uint32_t parts_min = 1u << dice.Below(3);
+      const uint32_t parts_min = 1u << random.Below(3);
       for (const std::vector<OpConfig>& configs : bounds.configs()) {
-        uint32_t c = dice.Below(static_cast<uint32_t>(configs.size()));
+        uint32_t c = random.Below(static_cast<uint32_t>(configs.size()));
         while (configs[c].devices.size() < parts_min &&
                configs.back().devices.size() >= parts_min) {
-          c = dice.Below(static_cast<uint32_t>(configs.size()));
+          c = random.Below(static_cast<uint32_t>(configs.size()));
         }
         chosen.push_back(c);
         strategy.ops.push_back(configs[c]);
@@ -166,9 +166,9 @@ void ExpectBoundsToHold(const OpGraph& graph, const Machine& machine, const Cost
         Domains domains;
         for (uint32_t op = 0; op < chosen.size(); ++op) {
           std::vector<uint32_t>& domain = domains.emplace_back();
-          const bool decided = dice.Below(100) >= percent;
+          const bool decided = random.Below(100) >= percent;
           for (uint32_t c = 0; c < bounds.configs()[op].size(); ++c) {
-            if (c == chosen[op] || (!decided && dice.Below(2) == 0)) domain.push_back(c);
+            if (c == chosen[op] || (!decided && random.Below(2) == 0)) domain.push_back(c);
           }
         }
         std::vector<std::vector<Nanos>> left;

@@ -11,7 +11,7 @@ namespace {
 constexpr uint64_t kDrawsUnasked = 16;  // between two looks at the clock
 constexpr uint64_t kTriesUnasked = 256;
 constexpr int kPasses = 2;
-constexpr uint64_t kRandomStream = 1 << 20;  // of dice; a walk's are its chains
+constexpr uint64_t kRandomStream = 1 << 20;  // of the random source; a walk's are its chains
 
 void Show(const SearchOptions& options, uint64_t done, const Score& best) {
   if (options.progress) options.progress({done, options.proposals, best});
@@ -40,15 +40,15 @@ absl::StatusOr<SearchResult> RandomSearcher::Search(const SearchProblem& problem
   const auto ops = static_cast<uint32_t>(problem.graph().ops.size());
   const std::vector<Synchronization> ways = problem.ways();
   StrategyEvaluator pricer(problem, options.simulator);
-  Dice dice(options.seed, kRandomStream);
+  RandomSource random(options.seed, kRandomStream);
   SearchResult result;
   Strategy drawn;
   drawn.ops.resize(ops);
   for (uint64_t i = 0; options.used || i < options.proposals; ++i) {
     // One is drawn in any case: a search has a result.
     if (i > 0 && i % kDrawsUnasked == 0 && options.ShouldStop()) break;
-    for (uint32_t op = 0; op < ops; ++op) problem.space->DrawBlock(op, &dice, &drawn.ops[op]);
-    drawn.synchronization = ways[dice.Below(static_cast<uint32_t>(ways.size()))];
+    for (uint32_t op = 0; op < ops; ++op) problem.space->DrawBlock(op, &random, &drawn.ops[op]);
+    drawn.synchronization = ways[random.Below(static_cast<uint32_t>(ways.size()))];
     SOAP_ASSIGN_OR_RETURN(const Score found, pricer.Price(drawn));
     if (!(found < result.found)) continue;
     result.found = found;

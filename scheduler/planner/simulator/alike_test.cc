@@ -86,7 +86,7 @@ TEST(AlikeTest, SharedBlocksGiveTheTimesOfTheirOwn) {
     EXPECT_EQ(FindAlike(unlike).ops, graph.ops.size());
     Simulator shared(&graph, &machine, &costs), own(&unlike, &machine, &costs);
     const Space space(&graph, &machine);
-    Dice dice(1, 0);
+    RandomSource random(1, 0);
     Strategy strategy = DataParallel(graph, 4);
     for (int turn = 0; turn < 30; ++turn) {
       strategy.synchronization = static_cast<Synchronization>(turn % 3);
@@ -96,8 +96,8 @@ TEST(AlikeTest, SharedBlocksGiveTheTimesOfTheirOwn) {
       ASSERT_EQ(shared.Explain().memory_bytes, own.Explain().memory_bytes);
       ASSERT_EQ(shared.Explain().sync_bytes, own.Explain().sync_bytes);
       for (int i = 0; i < 20; ++i) {
-        Change change = {.op = dice.Below(static_cast<uint32_t>(graph.ops.size()))};
-        space.DrawBlock(change.op, &dice, &change.config);
+        Change change = {.op = random.Below(static_cast<uint32_t>(graph.ops.size()))};
+        space.DrawBlock(change.op, &random, &change.config);
         ASSERT_EQ(shared.Propose({&change, 1}, kNever - 1), own.Propose({&change, 1}, kNever - 1));
         shared.Accept();
         own.Accept();

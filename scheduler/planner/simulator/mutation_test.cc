@@ -91,7 +91,7 @@ TEST_P(MutationTest, ChainsHaveTheTimesOfNewSimulators) {
   const RooflineCost costs(machine.kinds(), {});
   const Space space(&graph, &machine);
   ProposalGenerator moves(&space);
-  Dice dice(7, devices);
+  RandomSource random(7, devices);
   Simulator chain(&graph, &machine, &costs), fresh(&graph, &machine, &costs);
   Strategy seed = DataParallel(graph, devices);
   std::set<uint32_t> in_flight;
@@ -101,11 +101,11 @@ TEST_P(MutationTest, ChainsHaveTheTimesOfNewSimulators) {
     ASSERT_TRUE(chain.SetStrategy(seed).ok());
     Nanos now = chain.StepTime();
     for (int i = 0; i < MutationsOfEach();) {
-      const auto changes = moves.Draw(chain, &dice);
+      const auto changes = moves.Draw(chain, &random);
       if (changes.empty() && moves.servers().empty()) continue;
       ++i;
-      chain.set_early_rejection(dice.Below(4) > 0);
-      const Nanos cutoff = dice.Below(2) == 0 ? kNever - 1 : now + now / 100;
+      chain.set_early_rejection(random.Below(4) > 0);
+      const Nanos cutoff = random.Below(2) == 0 ? kNever - 1 : now + now / 100;
       const Nanos time = chain.Propose(changes, cutoff, moves.servers());
       // The proposed strategy itself, and then what is kept.
       const Strategy proposed = chain.strategy();
@@ -115,7 +115,7 @@ TEST_P(MutationTest, ChainsHaveTheTimesOfNewSimulators) {
       } else if (fresh.Overflow() == 0) {
         ASSERT_GT(fresh.StepTime(), cutoff) << i;
       }
-      if (time == kNever || dice.Below(3) == 0) {
+      if (time == kNever || random.Below(3) == 0) {
         chain.Reject();
       } else {
         chain.Accept();

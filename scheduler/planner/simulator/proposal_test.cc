@@ -118,7 +118,7 @@ TEST_P(ProposalTest, ChainsLeaveWhatANewSimulatorMakes) {
   Simulator late(&graph, &machine, &costs, options);  // runs everything to its end
   late.set_early_rejection(false);
   ProposalGenerator moves(&space);
-  Dice dice(3, static_cast<uint64_t>(GetParam().synchronization));
+  RandomSource random(3, static_cast<uint64_t>(GetParam().synchronization));
   Strategy seed = DataParallel(graph, 4);
   seed.synchronization = GetParam().synchronization;
   seed.staleness = GetParam().staleness;
@@ -127,13 +127,13 @@ TEST_P(ProposalTest, ChainsLeaveWhatANewSimulatorMakes) {
   Nanos now = chain.StepTime();
   int moved = 0;  // accepted with other servers
   for (int i = 0; i < 400; ++i) {
-    const auto changes = moves.Draw(chain, &dice);
+    const auto changes = moves.Draw(chain, &random);
     const auto servers = moves.servers();
     // Now and then with bounds, so that early rejections are taken back as well.
-    chain.set_early_rejection(dice.Below(2) == 0);
+    chain.set_early_rejection(random.Below(2) == 0);
     const Nanos time = chain.Propose(changes, now + now / 50, servers);
     ASSERT_EQ(late.Propose(changes, now + now / 50, servers), time) << i;
-    if (time == kNever || dice.Below(2) == 0) {
+    if (time == kNever || random.Below(2) == 0) {
       chain.Reject();
       late.Reject();
     } else {

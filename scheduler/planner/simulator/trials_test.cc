@@ -19,11 +19,11 @@ struct TrialsCase {
     graph = *MakeOpGraph(*models::BuildModel("gnmt:tiny", models::ModelInput()),
                          {.batch = 64, .time_chunk = 4});
     const Space space(&graph, &machine);
-    Dice dice(3, 0);
+    RandomSource random(3, 0);
     for (size_t i = 0; i < count; ++i) {
-      const uint32_t op = dice.Below(static_cast<uint32_t>(graph.ops.size()));
+      const uint32_t op = random.Below(static_cast<uint32_t>(graph.ops.size()));
       drawn.push_back({op, {}});
-      space.DrawBlock(op, &dice, &drawn.back().config);
+      space.DrawBlock(op, &random, &drawn.back().config);
     }
   }
 
