@@ -7,7 +7,7 @@
 
 #include "glog/logging.h"
 #include "scheduler/planner/cost/no_costs.h"
-#include "scheduler/planner/simulator/alike.h"
+#include "scheduler/planner/simulator/equivalence_classes.h"
 
 namespace soapstone::planner {
 namespace {
@@ -165,7 +165,7 @@ class Maker {
         machine_(space.machine()),
         costs_(costs),
         options_(options),
-        alike_(FindAlike(space.graph())),
+        classes_(FindEquivalenceClasses(space.graph())),
         loads_(&space.machine()) {
     FindFirsts();
   }
@@ -212,7 +212,8 @@ class Maker {
     for (uint32_t op = 0; op < graph_.ops.size(); ++op) {
       std::vector<size_t> users;  // of each parameter: SynchronizeOf
       for (uint32_t param : graph_.ops[op].params) users.push_back(graph_.params[param].ops.size());
-      first_.push_back(firsts.try_emplace({alike_.of_op[op], std::move(users)}, op).first->second);
+      first_.push_back(
+          firsts.try_emplace({classes_.of_op[op], std::move(users)}, op).first->second);
     }
   }
 
@@ -251,11 +252,11 @@ class Maker {
     }
   }
 
-  // Edges alike have one table.
-  bool CopyAlike(uint32_t edge, const AdditiveCost& cost, std::vector<Nanos>* table) {
+  // Equivalent edges have one table.
+  bool CopyEquivalent(uint32_t edge, const AdditiveCost& cost, std::vector<Nanos>* table) {
     const PlanEdge& e = graph_.edges[edge];
     const auto [it, is_new] =
-        made_.try_emplace({alike_.of_edge[edge], first_[e.from], first_[e.to]}, edge);
+        made_.try_emplace({classes_.of_edge[edge], first_[e.from], first_[e.to]}, edge);
     if (!is_new) {
       *table = cost.problem.edges[it->second].costs;
       return true;
@@ -281,7 +282,7 @@ class Maker {
   void AddEdge(uint32_t edge, AdditiveCost* cost) {
     const PlanEdge& e = graph_.edges[edge];
     PairwiseProblem::Edge made = {.a = e.from, .b = e.to};
-    if (!CopyAlike(edge, *cost, &made.costs)) {
+    if (!CopyEquivalent(edge, *cost, &made.costs)) {
       made.costs.reserve(cost->configs[e.from].size() * cost->configs[e.to].size());
       for (const OpConfig& from : cost->configs[e.from]) {
         if (Stopped()) return;
@@ -304,7 +305,7 @@ class Maker {
   const Machine& machine_;
   const CostModel& costs_;
   const AdditiveOptions& options_;
-  const AlikeClasses alike_;
+  const EquivalenceClasses classes_;
   std::vector<uint32_t> first_;  // by operator
   // Edges whose tables were made, or copied from edges of other operators: by the edge's class and
   // the first ones of its operators.

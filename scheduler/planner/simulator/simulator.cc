@@ -45,14 +45,14 @@ Simulator::Simulator(const OpGraph* graph, const Machine* machine, const CostMod
       machine_(machine),
       costs_(costs),
       options_(options),
-      alike_(FindAlike(*graph)),
-      splits_(graph, machine, costs, &alike_),
+      classes_(FindEquivalenceClasses(*graph)),
+      splits_(graph, machine, costs, &classes_),
       builder_(machine, {.segment_bytes = options.segment_bytes}),
       sync_builder_(graph, machine, &builder_),
       n_(static_cast<uint32_t>(graph->ops.size())),
       g_(static_cast<uint32_t>(graph->groups.size())),
-      op_cache_(alike_.ops),
-      sync_cache_(alike_.groups),
+      op_cache_(classes_.ops),
+      sync_cache_(classes_.groups),
       memories_(kMemories) {
   for (const std::vector<uint32_t>& group : graph->groups) {
     group_has_params_.push_back(std::any_of(
@@ -111,17 +111,17 @@ void Simulator::MakeConnections() {
   for (uint32_t id = 0; id < e_; ++id) {
     Connection& connection = connections_[id];
     std::vector<uint32_t> key;
-    for (uint32_t edge : connection.edges) key.push_back(alike_.of_edge[edge]);
+    for (uint32_t edge : connection.edges) key.push_back(classes_.of_edge[edge]);
     const auto [it, is_new] = firsts.try_emplace(std::move(key), id);
     const Connection& first = connections_[it->second];
     if (is_new) {
       FindReach(&connection);
-      connection.alike = static_cast<uint32_t>(edge_cache_.size());
+      connection.equivalence_class = static_cast<uint32_t>(edge_cache_.size());
       edge_cache_.emplace_back();
     } else {
       connection.feeds_all = first.feeds_all;
       connection.reads_all = first.reads_all;
-      connection.alike = first.alike;
+      connection.equivalence_class = first.equivalence_class;
     }
     out[connection.from].push_back({id, connection.to});
     in[connection.to].push_back({id, connection.from});
@@ -167,7 +167,7 @@ absl::Status Simulator::SetStrategy(const Strategy& strategy) {
 }
 
 const Simulator::OpState* Simulator::FindOp(uint32_t op, const OpConfig& config) {
-  auto& cache = op_cache_[alike_.of_op[op]];
+  auto& cache = op_cache_[classes_.of_op[op]];
   std::unique_ptr<OpState>& state = cache[config];
   if (state != nullptr) return state.get();
   state = Spare(&spare_ops_);
@@ -202,7 +202,7 @@ const EdgeBlock* Simulator::FindEdge(uint32_t edge) {
   const OpState& from = *ops_[connection.from];
   const OpState& to = *ops_[connection.to];
   std::unique_ptr<EdgeBlock>& block =
-      edge_cache_[connection.alike][uint64_t{from.id} << 32 | to.id];
+      edge_cache_[connection.equivalence_class][uint64_t{from.id} << 32 | to.id];
   if (block == nullptr) {
     block = Spare(&spare_edges_);
     overlaps_.clear();
@@ -223,7 +223,7 @@ const SyncBlock* Simulator::FindSync(uint32_t group) {
   }
   const std::vector<uint32_t>& servers = strategy_.servers[group];
   sync_key_.insert(sync_key_.end(), servers.begin(), servers.end());
-  std::unique_ptr<SyncBlock>& block = sync_cache_[alike_.of_group[group]][sync_key_];
+  std::unique_ptr<SyncBlock>& block = sync_cache_[classes_.of_group[group]][sync_key_];
   if (block == nullptr) {
     block = Spare(&spare_syncs_);
     for (uint32_t op : graph_->groups[group]) {

@@ -53,9 +53,9 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "scheduler/planner/cost/cost_model.h"
-#include "scheduler/planner/simulator/alike.h"
 #include "scheduler/planner/simulator/comm_block.h"
 #include "scheduler/planner/simulator/device_queues.h"
+#include "scheduler/planner/simulator/equivalence_classes.h"
 #include "scheduler/planner/simulator/event_queue.h"
 #include "scheduler/planner/simulator/split.h"
 #include "scheduler/planner/simulator/sync_block.h"
@@ -203,7 +203,7 @@ class Simulator {
   size_t tasks() const { return tasks_; }  // of the current strategy
 
  private:
-  // An operator in one configuration; kept, and looked up for all that are alike.
+  // An operator in one configuration; kept, and looked up for its whole class.
   struct OpState {
     OpConfig config;
     const Split* split = nullptr;
@@ -244,7 +244,7 @@ class Simulator {
     uint32_t from = 0, to = 0;
     bool gradient = false;
     std::vector<uint32_t> edges;
-    uint32_t alike = 0;  // class: of alike operators, with alike edges
+    uint32_t equivalence_class = 0;  // of equivalent operators, with equivalent edges
     // Whatever the configurations: any part of the consumer reads some of it; any part of the
     // producer is read.
     bool feeds_all = false, reads_all = false;
@@ -354,7 +354,7 @@ class Simulator {
   const Machine* machine_;
   const CostModel* costs_;
   SimulatorOptions options_;
-  AlikeClasses alike_;
+  EquivalenceClasses classes_;
   SplitTable splits_;
   BlockBuilder builder_;
   SyncBuilder sync_builder_;

@@ -321,10 +321,10 @@ Block Split::BlockOf(uint32_t part) const {
 }
 
 SplitTable::SplitTable(const OpGraph* graph, const Machine* machine, const CostModel* costs,
-                       const AlikeClasses* alike)
-    : graph_(graph), machine_(machine), costs_(costs), alike_(alike) {
-  splits_.resize(alike == nullptr ? graph->ops.size() : alike->ops);
-  overlaps_.resize(alike == nullptr ? graph->edges.size() : alike->edges);
+                       const EquivalenceClasses* classes)
+    : graph_(graph), machine_(machine), costs_(costs), classes_(classes) {
+  splits_.resize(classes == nullptr ? graph->ops.size() : classes->ops);
+  overlaps_.resize(classes == nullptr ? graph->edges.size() : classes->edges);
 }
 
 std::unique_ptr<Split> SplitTable::Make(uint32_t op_id, const OpConfig& config) const {
@@ -358,7 +358,7 @@ std::unique_ptr<Split> SplitTable::Make(uint32_t op_id, const OpConfig& config) 
 }
 
 const Split* SplitTable::Find(uint32_t op, const OpConfig& config) {
-  auto& splits = splits_[alike_ == nullptr ? op : alike_->of_op[op]];
+  auto& splits = splits_[classes_ == nullptr ? op : classes_->of_op[op]];
   std::unique_ptr<Split>& split = splits[{config.degrees, config.cuts}];
   if (split == nullptr) {
     split = Make(op, config);
@@ -388,7 +388,7 @@ std::vector<Overlap> SplitTable::FindOverlaps(uint32_t edge_id, const Split& a,
 
 const std::vector<Overlap>& SplitTable::Overlaps(uint32_t edge, const Split& producer,
                                                  const Split& consumer) {
-  auto& of_edge = overlaps_[alike_ == nullptr ? edge : alike_->of_edge[edge]];
+  auto& of_edge = overlaps_[classes_ == nullptr ? edge : classes_->of_edge[edge]];
   auto& overlaps = of_edge[uint64_t{producer.id} << 32 | consumer.id];
   if (overlaps == nullptr) {
     overlaps = std::make_unique<std::vector<Overlap>>(FindOverlaps(edge, producer, consumer));

@@ -10,7 +10,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "scheduler/planner/cost/cost_model.h"
-#include "scheduler/planner/simulator/alike.h"
+#include "scheduler/planner/simulator/equivalence_classes.h"
 #include "strategy/machine.h"
 #include "strategy/op_graph.h"
 #include "strategy/strategy.h"
@@ -58,9 +58,9 @@ struct Overlap {
 
 class SplitTable {
  public:
-  // Keeps the pointers. alike: of the graph; its members share what is found. nullptr: none do.
+  // Keeps the pointers. classes: of the graph; their members share what is found. nullptr: none do.
   SplitTable(const OpGraph* graph, const Machine* machine, const CostModel* costs,
-             const AlikeClasses* alike = nullptr);
+             const EquivalenceClasses* classes = nullptr);
 
   // REQUIRES CheckConfig. The result stays where it is.
   const Split* Find(uint32_t op, const OpConfig& config);
@@ -79,7 +79,7 @@ class SplitTable {
   const OpGraph* graph_;
   const Machine* machine_;
   const CostModel* costs_;
-  const AlikeClasses* alike_;
+  const EquivalenceClasses* classes_;
   // [class of operators]
   std::vector<absl::flat_hash_map<std::pair<std::vector<uint32_t>, Cuts>, std::unique_ptr<Split>>>
       splits_;

@@ -1,4 +1,4 @@
-#include "scheduler/planner/simulator/alike.h"
+#include "scheduler/planner/simulator/equivalence_classes.h"
 
 #include <algorithm>
 #include <set>
@@ -25,11 +25,11 @@ uint32_t NumberOfOp(const OpGraph& graph, const std::string& name) {
   return static_cast<uint32_t>(it - graph.ops.begin());
 }
 
-TEST(AlikeTest, LayersOfATransformerAreAlike) {
+TEST(EquivalenceClassesTest, LayersOfATransformerAreEquivalent) {
   const OpGraph small = GraphOf("transformer_lm:tiny,layers=2", {.batch = 8});
   const OpGraph large = GraphOf("transformer_lm:tiny,layers=5", {.batch = 8});
-  const AlikeClasses few = FindAlike(small);
-  const AlikeClasses many = FindAlike(large);
+  const EquivalenceClasses few = FindEquivalenceClasses(small);
+  const EquivalenceClasses many = FindEquivalenceClasses(large);
   EXPECT_GT(large.ops.size(), small.ops.size());
   EXPECT_EQ(many.ops, few.ops);
   EXPECT_EQ(many.edges, few.edges);
@@ -43,13 +43,13 @@ TEST(AlikeTest, LayersOfATransformerAreAlike) {
   }
 }
 
-TEST(AlikeTest, MembersHaveOneRuleAndShape) {
+TEST(EquivalenceClassesTest, MembersHaveOneRuleAndShape) {
   for (const char* model : {"inception_v3", "gnmt:tiny", "lenet5"}) {
     const OpGraph graph = GraphOf(model, {.batch = 7, .time_chunk = 3, .micro_batches = 2});
-    const AlikeClasses alike = FindAlike(graph);
-    std::vector<uint32_t> first(alike.ops, UINT32_MAX);
+    const EquivalenceClasses classes = FindEquivalenceClasses(graph);
+    std::vector<uint32_t> first(classes.ops, UINT32_MAX);
     for (uint32_t op = 0; op < graph.ops.size(); ++op) {
-      uint32_t& other = first[alike.of_op[op]];
+      uint32_t& other = first[classes.of_op[op]];
       other = std::min(other, op);
       EXPECT_EQ(graph.ops[op].rule, graph.ops[other].rule);
       EXPECT_EQ(graph.ops[op].what, graph.ops[other].what);
@@ -57,24 +57,24 @@ TEST(AlikeTest, MembersHaveOneRuleAndShape) {
     }
     // Of 4 samples and of 3.
     const uint32_t loss = static_cast<uint32_t>(graph.ops.size()) - 1;
-    EXPECT_NE(alike.of_op[loss], alike.of_op[graph.ops.size() / 2 - 1]) << model;
+    EXPECT_NE(classes.of_op[loss], classes.of_op[graph.ops.size() / 2 - 1]) << model;
   }
 }
 
 // A member that shares its parameters with another operator is no like of one that does not.
-TEST(AlikeTest, GroupsThatShareParametersOtherwiseDiffer) {
+TEST(EquivalenceClassesTest, GroupsThatShareParametersOtherwiseDiffer) {
   OpGraph graph = GraphOf("transformer_lm:tiny,layers=2", {.batch = 8});
   const uint32_t a = NumberOfOp(graph, "layers.0.attention.query");
   const uint32_t b = NumberOfOp(graph, "layers.1.attention.query");
-  ASSERT_EQ(FindAlike(graph).of_group[graph.ops[a].group],
-            FindAlike(graph).of_group[graph.ops[b].group]);
+  ASSERT_EQ(FindEquivalenceClasses(graph).of_group[graph.ops[a].group],
+            FindEquivalenceClasses(graph).of_group[graph.ops[b].group]);
   graph.params[graph.ops[b].params[0]].ops.push_back(a);
-  EXPECT_NE(FindAlike(graph).of_group[graph.ops[a].group],
-            FindAlike(graph).of_group[graph.ops[b].group]);
+  EXPECT_NE(FindEquivalenceClasses(graph).of_group[graph.ops[a].group],
+            FindEquivalenceClasses(graph).of_group[graph.ops[b].group]);
 }
 
 // The same step by step, whether operators share what was found or each has its own.
-TEST(AlikeTest, SharedBlocksGiveTheTimesOfTheirOwn) {
+TEST(EquivalenceClassesTest, SharedBlocksGiveTheTimesOfTheirOwn) {
   const Machine machine = FakeMachine({.nodes = 2, .servers = 1});
   const FakeCosts costs(0.01);
   for (const char* model : {"gnmt:tiny", "transformer_lm:tiny,layers=3"}) {
@@ -82,8 +82,8 @@ TEST(AlikeTest, SharedBlocksGiveTheTimesOfTheirOwn) {
     OpGraph unlike = graph;
     int64_t number = 0;
     for (PlanOp& op : unlike.ops) op.what = compute::Linear{.outputs = ++number};
-    EXPECT_LT(FindAlike(graph).ops, graph.ops.size() / 2);
-    EXPECT_EQ(FindAlike(unlike).ops, graph.ops.size());
+    EXPECT_LT(FindEquivalenceClasses(graph).ops, graph.ops.size() / 2);
+    EXPECT_EQ(FindEquivalenceClasses(unlike).ops, graph.ops.size());
     Simulator shared(&graph, &machine, &costs), own(&unlike, &machine, &costs);
     const Space space(&graph, &machine);
     RandomSource random(1, 0);

@@ -1,4 +1,4 @@
-#include "scheduler/planner/simulator/alike.h"
+#include "scheduler/planner/simulator/equivalence_classes.h"
 
 #include <algorithm>
 #include <map>
@@ -13,19 +13,20 @@ namespace {
 
 using Shape = std::vector<int64_t>;
 
-bool ParamsAreAlike(const OpGraph& graph, const PlanOp& a, const PlanOp& b) {
+bool HaveEquivalentParams(const OpGraph& graph, const PlanOp& a, const PlanOp& b) {
   return std::equal(
       a.params.begin(), a.params.end(), b.params.begin(), b.params.end(),
       [&](uint32_t x, uint32_t y) { return graph.params[x].shape == graph.params[y].shape; });
 }
 
-bool AreAlike(const OpGraph& graph, const PlanOp& a, const PlanOp& b) {
+bool AreEquivalent(const OpGraph& graph, const PlanOp& a, const PlanOp& b) {
   return a.what == b.what && a.shapes.inputs == b.shapes.inputs &&
-         a.shapes.outputs == b.shapes.outputs && a.rule == b.rule && ParamsAreAlike(graph, a, b);
+         a.shapes.outputs == b.shapes.outputs && a.rule == b.rule &&
+         HaveEquivalentParams(graph, a, b);
 }
 
 // Classes of operators; only those of one kind and equal outputs are held against each other.
-uint32_t ClassifyOps(const OpGraph& graph, std::vector<uint32_t>* classes) {
+uint32_t ClassifyOps(const OpGraph& graph, std::vector<uint32_t>* of_op) {
   absl::flat_hash_map<std::pair<size_t, std::vector<Shape>>, std::vector<uint32_t>> firsts;
   uint32_t count = 0;
   for (uint32_t op = 0; op < graph.ops.size(); ++op) {
@@ -33,13 +34,13 @@ uint32_t ClassifyOps(const OpGraph& graph, std::vector<uint32_t>* classes) {
     for (const auto& output : graph.ops[op].shapes.outputs) key.second.push_back(output.shape);
     std::vector<uint32_t>& others = firsts[std::move(key)];
     const auto it = std::find_if(others.begin(), others.end(), [&](uint32_t other) {
-      return AreAlike(graph, graph.ops[op], graph.ops[other]);
+      return AreEquivalent(graph, graph.ops[op], graph.ops[other]);
     });
     if (it != others.end()) {
-      classes->push_back((*classes)[*it]);
+      of_op->push_back((*of_op)[*it]);
       continue;
     }
-    classes->push_back(count++);
+    of_op->push_back(count++);
     others.push_back(op);
   }
   return count;
@@ -77,33 +78,33 @@ bool KeyOf(const OpGraph& graph, const std::vector<uint32_t>& of_op, uint32_t gr
 
 }  // namespace
 
-AlikeClasses FindAlike(const OpGraph& graph) {
-  AlikeClasses alike;
-  alike.ops = ClassifyOps(graph, &alike.of_op);
+EquivalenceClasses FindEquivalenceClasses(const OpGraph& graph) {
+  EquivalenceClasses classes;
+  classes.ops = ClassifyOps(graph, &classes.of_op);
   std::map<std::tuple<uint32_t, uint32_t, uint32_t, uint32_t, bool, std::vector<int64_t>>, uint32_t>
       edges;
   for (const PlanEdge& edge : graph.edges) {
     const auto [it, is_new] =
-        edges.try_emplace({alike.of_op[edge.from], alike.of_op[edge.to], edge.output, edge.input,
-                           edge.gradient, edge.offset},
-                          alike.edges);
-    alike.edges += is_new ? 1 : 0;
-    alike.of_edge.push_back(it->second);
+        edges.try_emplace({classes.of_op[edge.from], classes.of_op[edge.to], edge.output,
+                           edge.input, edge.gradient, edge.offset},
+                          classes.edges);
+    classes.edges += is_new ? 1 : 0;
+    classes.of_edge.push_back(it->second);
   }
   std::map<GroupKey, uint32_t> groups;
   for (uint32_t group = 0; group < graph.groups.size(); ++group) {
     GroupKey key;
     bool is_new = true;
-    uint32_t its = alike.groups;
-    if (KeyOf(graph, alike.of_op, group, &key)) {
-      const auto [it, inserted] = groups.try_emplace(std::move(key), alike.groups);
+    uint32_t its = classes.groups;
+    if (KeyOf(graph, classes.of_op, group, &key)) {
+      const auto [it, inserted] = groups.try_emplace(std::move(key), classes.groups);
       its = it->second;
       is_new = inserted;
     }
-    alike.groups += is_new ? 1 : 0;
-    alike.of_group.push_back(its);
+    classes.groups += is_new ? 1 : 0;
+    classes.of_group.push_back(its);
   }
-  return alike;
+  return classes;
 }
 
 }  // namespace soapstone::planner
