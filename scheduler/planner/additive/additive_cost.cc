@@ -47,7 +47,7 @@ class LinkLoads {
   Nanos latency_ = 0;
 };
 
-Nanos ComputeOf(const Split& split, const OpConfig& config, const Machine& machine) {
+Nanos ComputeOf(const OpSplit& split, const OpConfig& config, const Machine& machine) {
   Nanos slowest = 0;
   for (uint32_t part = 0; part < split.parts; ++part) {
     const PartCost& cost = split.costs[machine.devices()[config.devices[part]].kind][part];
@@ -74,7 +74,7 @@ std::vector<int64_t> BlockElements(const ParamSplit& split) {
   return elements;
 }
 
-Nanos SynchronizeOf(const OpGraph& graph, const PlanOp& op, const Split& split,
+Nanos SynchronizeOf(const OpGraph& graph, const PlanOp& op, const OpSplit& split,
                     const OpConfig& config, const Machine& machine, LinkLoads* loads) {
   double sum = 0;
   for (size_t p = 0; p < split.params.size(); ++p) {
@@ -184,7 +184,7 @@ class Maker {
       std::vector<Nanos> of_node;
       for (const OpConfig& config : configs) {
         if (Stopped()) break;
-        const Split& split = *splits.Find(op, config);
+        const OpSplit& split = *splits.Find(op, config);
         of_node.push_back(ComputeOf(split, config, machine_) +
                           SynchronizeOf(graph_, graph_.ops[op], split, config, machine_, &loads_));
       }
@@ -289,9 +289,9 @@ class Maker {
         // Its own table of splits, so that overlaps of all pairs are not kept.
         const NoCosts none;
         SplitTable splits(&graph_, &machine_, &none);
-        const Split& producer = *splits.Find(e.from, from);
+        const OpSplit& producer = *splits.Find(e.from, from);
         for (const OpConfig& to : cost->configs[e.to]) {
-          const Split& consumer = *splits.Find(e.to, to);
+          const OpSplit& consumer = *splits.Find(e.to, to);
           made.costs.push_back(TransferOf(splits.Overlaps(edge, producer, consumer), from, to,
                                           e.gradient, machine_, &loads_));
         }

@@ -10,7 +10,7 @@
 
 #include "scheduler/planner/additive/elimination.h"
 #include "scheduler/planner/search/searcher.h"
-#include "scheduler/planner/simulator/split.h"
+#include "scheduler/planner/simulator/op_split.h"
 
 namespace soapstone::planner {
 

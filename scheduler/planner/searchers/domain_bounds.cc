@@ -53,7 +53,7 @@ void PartialBounds::FillOp(uint32_t op, SplitTable* splits) {
   std::vector<Nanos> slowest(count, 0), quickest(count, kLargest), area(count, 0);
   for (size_t c = 0; c < count; ++c) {
     const OpConfig& config = configs_[op][c];
-    const Split& split = *splits->Find(op, config);
+    const OpSplit& split = *splits->Find(op, config);
     for (uint32_t part = 0; part < split.parts; ++part) {
       const uint32_t device = config.devices[part];
       const PartCost& cost = split.costs[machine.devices()[device].kind][part];

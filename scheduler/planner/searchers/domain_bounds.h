@@ -8,7 +8,7 @@
 
 #include "scheduler/planner/search/searcher.h"
 #include "scheduler/planner/searchers/sync_lower_bound.h"
-#include "scheduler/planner/simulator/split.h"
+#include "scheduler/planner/simulator/op_split.h"
 
 namespace soapstone::planner {
 

@@ -26,7 +26,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "scheduler/planner/simulator/split.h"
+#include "scheduler/planner/simulator/op_split.h"
 #include "strategy/machine.h"
 #include "strategy/strategy.h"
 

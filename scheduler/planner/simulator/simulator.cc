@@ -172,7 +172,7 @@ const Simulator::OpState* Simulator::FindOp(uint32_t op, const OpConfig& config)
   if (state != nullptr) return state.get();
   state = Spare(&spare_ops_);
   state->config = config;
-  const Split* split = state->split = splits_.Find(op, config);
+  const OpSplit* split = state->split = splits_.Find(op, config);
   state->id = static_cast<uint32_t>(cache.size()) - 1;
   for (uint64_t i : {0, 1}) {
     state->hash[i] = absl::HashOf(i, config.degrees, config.devices, config.cuts);

@@ -57,7 +57,7 @@
 #include "scheduler/planner/simulator/device_queues.h"
 #include "scheduler/planner/simulator/equivalence_classes.h"
 #include "scheduler/planner/simulator/event_queue.h"
-#include "scheduler/planner/simulator/split.h"
+#include "scheduler/planner/simulator/op_split.h"
 #include "scheduler/planner/simulator/sync_block.h"
 #include "strategy/machine.h"
 #include "strategy/op_graph.h"
@@ -206,7 +206,7 @@ class Simulator {
   // An operator in one configuration; kept, and looked up for its whole class.
   struct OpState {
     OpConfig config;
-    const Split* split = nullptr;
+    const OpSplit* split = nullptr;
     uint32_t id = 0;                       // among those of the class
     uint64_t hash[2] = {0, 0};             // of the configuration
     std::vector<Nanos> forward, backward;  // busy times by part, with exchanges

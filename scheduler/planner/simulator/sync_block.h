@@ -25,7 +25,7 @@ class SyncBuilder {
   SyncBuilder(const OpGraph* graph, const Machine* machine, BlockBuilder* builder);
 
   struct Member {
-    const Split* split = nullptr;
+    const OpSplit* split = nullptr;
     absl::Span<const uint32_t> devices;
   };
   // members: by operator of the graph. A device's gradient is complete when the last backward part

@@ -28,7 +28,7 @@ struct ParamSplit {
   uint32_t blocks = 1;
 };
 
-struct Split {
+struct OpSplit {
   uint32_t id = 0;  // among those of the operator
   std::vector<uint32_t> degrees;
   std::vector<std::vector<int64_t>> bounds;  // by dimension: degree + 1 boundaries
@@ -63,9 +63,10 @@ class SplitTable {
              const EquivalenceClasses* classes = nullptr);
 
   // REQUIRES CheckConfig. The result stays where it is.
-  const Split* Find(uint32_t op, const OpConfig& config);
+  const OpSplit* Find(uint32_t op, const OpConfig& config);
   // The result stays until they are forgotten.
-  const std::vector<Overlap>& Overlaps(uint32_t edge, const Split& producer, const Split& consumer);
+  const std::vector<Overlap>& Overlaps(uint32_t edge, const OpSplit& producer,
+                                       const OpSplit& consumer);
   // Of four bytes, of all overlaps: up to parts · parts for each two ways to split, which a long
   // search meets by the thousand.
   size_t overlap_words() const { return overlap_words_; }
@@ -73,15 +74,15 @@ class SplitTable {
 
  private:
   using Cuts = std::vector<std::vector<int64_t>>;
-  std::unique_ptr<Split> Make(uint32_t op, const OpConfig& config) const;
-  std::vector<Overlap> FindOverlaps(uint32_t edge, const Split& a, const Split& b) const;
+  std::unique_ptr<OpSplit> Make(uint32_t op, const OpConfig& config) const;
+  std::vector<Overlap> FindOverlaps(uint32_t edge, const OpSplit& a, const OpSplit& b) const;
 
   const OpGraph* graph_;
   const Machine* machine_;
   const CostModel* costs_;
   const EquivalenceClasses* classes_;
   // [class of operators]
-  std::vector<absl::flat_hash_map<std::pair<std::vector<uint32_t>, Cuts>, std::unique_ptr<Split>>>
+  std::vector<absl::flat_hash_map<std::pair<std::vector<uint32_t>, Cuts>, std::unique_ptr<OpSplit>>>
       splits_;
   // [class of edges], by the splits' ids
   std::vector<absl::flat_hash_map<uint64_t, std::unique_ptr<std::vector<Overlap>>>> overlaps_;
@@ -91,7 +92,7 @@ class SplitTable {
 // Nanoseconds that part `part` spends on exchanges in a forward or a backward pass when parts are
 // on these devices: rounds of a ring, each as long as its slowest message. Such messages are
 // counted into the parts' time, and do not occupy links.
-Nanos ExchangeTime(const Split& split, const std::vector<uint32_t>& devices, const Machine& machine,
-                   uint32_t part);
+Nanos ExchangeTime(const OpSplit& split, const std::vector<uint32_t>& devices,
+                   const Machine& machine, uint32_t part);
 
 }  // namespace soapstone::planner

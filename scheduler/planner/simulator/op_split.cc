@@ -1,4 +1,4 @@
-#include "scheduler/planner/simulator/split.h"
+#include "scheduler/planner/simulator/op_split.h"
 
 #include <algorithm>
 #include <map>
@@ -29,7 +29,7 @@ bool Exchanges(const PlanOp& op, size_t dim) {
   return d.exchanges_statistics || (op.rule.exchanges > 0 && d.kind == DimKind::kParameter);
 }
 
-void SetRings(const PlanOp& op, Split* split) {
+void SetRings(const PlanOp& op, OpSplit* split) {
   uint32_t ring = 1;
   for (size_t d = 0; d < split->degrees.size(); ++d) {
     if (Exchanges(op, d)) ring *= split->degrees[d];
@@ -61,7 +61,7 @@ void SetRings(const PlanOp& op, Split* split) {
 }
 
 ParamSplit ParamSplitOf(const models::TensorUse& use, const std::vector<int64_t>& shape,
-                        const Split& split) {
+                        const OpSplit& split) {
   ParamSplit result;
   for (size_t t = 0; t < use.size(); ++t) {
     const int64_t side = shape[t] / use[t].repeats;
@@ -102,7 +102,7 @@ struct Side {
   std::vector<Cover> covers;
 };
 
-Side SideOf(const DimUse& use, int64_t extent, int64_t offset, const Split& split) {
+Side SideOf(const DimUse& use, int64_t extent, int64_t offset, const OpSplit& split) {
   Side side = {.dim = use.dim};
   const uint32_t parts = use.dim < 0 ? 1 : split.degrees[static_cast<size_t>(use.dim)];
   const int64_t section = extent / use.repeats;
@@ -184,7 +184,7 @@ uint32_t NumberPlaces(std::vector<Meeting>* meetings) {
 // rules' dimensions that do not divide the tensor.
 class OverlapFinder {
  public:
-  OverlapFinder(const Split& a, const Split& b) : a_(a), b_(b) {
+  OverlapFinder(const OpSplit& a, const OpSplit& b) : a_(a), b_(b) {
     index_a_.assign(a.degrees.size(), kFree);
     index_b_.assign(b.degrees.size(), kFree);
   }
@@ -252,7 +252,7 @@ class OverlapFinder {
     }
   }
 
-  static void PartsAt(const Split& split, const std::vector<uint32_t>& indexes, size_t dim,
+  static void PartsAt(const OpSplit& split, const std::vector<uint32_t>& indexes, size_t dim,
                       uint32_t part, std::vector<uint32_t>* parts) {
     if (dim == indexes.size()) return parts->push_back(part);
     const uint32_t degree = split.degrees[dim];
@@ -279,8 +279,8 @@ class OverlapFinder {
     }
   }
 
-  const Split& a_;
-  const Split& b_;
+  const OpSplit& a_;
+  const OpSplit& b_;
   std::vector<std::vector<Meeting>> meetings_;
   std::vector<std::pair<int, int>> sides_;
   std::vector<uint32_t> index_a_, index_b_;
@@ -305,12 +305,12 @@ Nanos MessageTime(const Machine& machine, uint32_t from, uint32_t to, int64_t by
 
 }  // namespace
 
-uint32_t Split::IndexAlong(size_t dim, uint32_t part) const {
+uint32_t OpSplit::IndexAlong(size_t dim, uint32_t part) const {
   for (size_t d = degrees.size() - 1; d > dim; --d) part /= degrees[d];
   return part % degrees[dim];
 }
 
-Block Split::BlockOf(uint32_t part) const {
+Block OpSplit::BlockOf(uint32_t part) const {
   Block block(degrees.size());
   for (size_t d = degrees.size(); d-- > 0;) {
     const uint32_t at = part % degrees[d];
@@ -327,9 +327,9 @@ SplitTable::SplitTable(const OpGraph* graph, const Machine* machine, const CostM
   overlaps_.resize(classes == nullptr ? graph->edges.size() : classes->edges);
 }
 
-std::unique_ptr<Split> SplitTable::Make(uint32_t op_id, const OpConfig& config) const {
+std::unique_ptr<OpSplit> SplitTable::Make(uint32_t op_id, const OpConfig& config) const {
   const PlanOp& op = graph_->ops[op_id];
-  auto split = std::make_unique<Split>();
+  auto split = std::make_unique<OpSplit>();
   split->degrees = config.degrees;
   for (size_t d = 0; d < config.degrees.size(); ++d) {
     split->bounds.push_back(BoundariesOf(op.rule.dims[d], config, d));
@@ -357,9 +357,9 @@ std::unique_ptr<Split> SplitTable::Make(uint32_t op_id, const OpConfig& config) 
   return split;
 }
 
-const Split* SplitTable::Find(uint32_t op, const OpConfig& config) {
+const OpSplit* SplitTable::Find(uint32_t op, const OpConfig& config) {
   auto& splits = splits_[classes_ == nullptr ? op : classes_->of_op[op]];
-  std::unique_ptr<Split>& split = splits[{config.degrees, config.cuts}];
+  std::unique_ptr<OpSplit>& split = splits[{config.degrees, config.cuts}];
   if (split == nullptr) {
     split = Make(op, config);
     split->id = static_cast<uint32_t>(splits.size()) - 1;
@@ -367,8 +367,8 @@ const Split* SplitTable::Find(uint32_t op, const OpConfig& config) {
   return split.get();
 }
 
-std::vector<Overlap> SplitTable::FindOverlaps(uint32_t edge_id, const Split& a,
-                                              const Split& b) const {
+std::vector<Overlap> SplitTable::FindOverlaps(uint32_t edge_id, const OpSplit& a,
+                                              const OpSplit& b) const {
   const PlanEdge& edge = graph_->edges[edge_id];
   const PlanOp& from = graph_->ops[edge.from];
   const PlanOp& to = graph_->ops[edge.to];
@@ -386,8 +386,8 @@ std::vector<Overlap> SplitTable::FindOverlaps(uint32_t edge_id, const Split& a,
   return finder.Find();
 }
 
-const std::vector<Overlap>& SplitTable::Overlaps(uint32_t edge, const Split& producer,
-                                                 const Split& consumer) {
+const std::vector<Overlap>& SplitTable::Overlaps(uint32_t edge, const OpSplit& producer,
+                                                 const OpSplit& consumer) {
   auto& of_edge = overlaps_[classes_ == nullptr ? edge : classes_->of_edge[edge]];
   auto& overlaps = of_edge[uint64_t{producer.id} << 32 | consumer.id];
   if (overlaps == nullptr) {
@@ -402,8 +402,8 @@ void SplitTable::ForgetOverlaps() {
   overlap_words_ = 0;
 }
 
-Nanos ExchangeTime(const Split& split, const std::vector<uint32_t>& devices, const Machine& machine,
-                   uint32_t part) {
+Nanos ExchangeTime(const OpSplit& split, const std::vector<uint32_t>& devices,
+                   const Machine& machine, uint32_t part) {
   if (split.rings.empty()) return 0;
   const std::vector<uint32_t>& ring = split.rings[part];
   Nanos slowest = 0;
