@@ -14,14 +14,14 @@ void BlockMemory::Reset(size_t bytes) {
 
 void OpenTasks::Clear() {
   tasks.clear();
-  inboxes.clear();
+  joins.clear();
   flows.clear();
   uses.clear();
   done.clear();
 }
 
 size_t OpenTasks::bytes() const {
-  return BlockMemory::BytesFor(tasks) + BlockMemory::BytesFor(inboxes) +
+  return BlockMemory::BytesFor(tasks) + BlockMemory::BytesFor(joins) +
          BlockMemory::BytesFor(flows) + BlockMemory::BytesFor(uses) + BlockMemory::BytesFor(done);
 }
 
@@ -31,7 +31,7 @@ CommTasks OpenTasks::PackInto(BlockMemory* memory) const {
   packed.flows = memory->Add(flows);
   packed.uses = memory->Add(uses);
   packed.done = memory->Add(done);
-  packed.inboxes = memory->Add(inboxes);
+  packed.joins = memory->Add(joins);
   return packed;
 }
 
@@ -177,8 +177,8 @@ void BlockBuilder::FindMessages(const std::vector<Overlap>& overlaps,
   }
 }
 
-// Who receives at each node, and behind how many flows. What one flow alone brings needs no inbox.
-void BlockBuilder::AddInboxes(bool forward) {
+// Who receives at each node, and behind how many flows. What one flow alone brings needs no join.
+void BlockBuilder::AddJoins(bool forward) {
   OpenTasks* const tasks = forward ? &forward_ : &backward_;
   std::vector<uint32_t>& waits = forward ? forward_waits_ : backward_waits_;
   for (std::vector<uint32_t>& parts : receivers_) {
@@ -188,11 +188,11 @@ void BlockBuilder::AddInboxes(bool forward) {
     for (uint32_t part : parts) ++waits[part];
     const auto node = static_cast<size_t>(&parts - receivers_.data());
     if (flows_to_[node] == 1) continue;
-    Inbox inbox = {flows_to_[node], static_cast<uint32_t>(tasks->done.size())};
+    JoinNode join = {flows_to_[node], static_cast<uint32_t>(tasks->done.size())};
     tasks->done.insert(tasks->done.end(), parts.begin(), parts.end());
-    inbox.done_end = static_cast<uint32_t>(tasks->done.size());
-    parts.assign(1, static_cast<uint32_t>(tasks->inboxes.size()) | kIsInbox);
-    tasks->inboxes.push_back(inbox);
+    join.done_end = static_cast<uint32_t>(tasks->done.size());
+    parts.assign(1, static_cast<uint32_t>(tasks->joins.size()) | kIsJoin);
+    tasks->joins.push_back(join);
   }
 }
 
@@ -236,7 +236,7 @@ void BlockBuilder::AddTransfers(absl::Span<const uint32_t> from_devices, bool fo
       parts.push_back(m.producer);
     }
   }
-  AddInboxes(forward);
+  AddJoins(forward);
   uint32_t task_stamp = 0;
   for (size_t begin = 0; begin < order_.size();) {
     const auto nodes = nodes_of(order_[begin]);

@@ -95,27 +95,27 @@ struct CommTask {
 };
 
 // Where the flows to one node meet: who waits for all of them hears of them once.
-struct Inbox {
+struct JoinNode {
   uint32_t waits = 0;
   uint32_t done_begin = 0, done_end = 0;
 };
 
-// In CommTasks::done of a flow: an inbox.
-inline constexpr uint32_t kIsInbox = uint32_t{1} << 31;
+// In CommTasks::done of a flow: a join.
+inline constexpr uint32_t kIsJoin = uint32_t{1} << 31;
 
 struct CommTasks {
   Array<CommTask> tasks;
-  Array<Inbox> inboxes;  // their slots are behind the tasks'
+  Array<JoinNode> joins;  // their slots are behind the tasks'
   Array<Flow> flows;
   Array<LinkUse> uses;
   Array<uint32_t> done;  // of edges: parts; of groups: tasks of this block
-  size_t slots() const { return tasks.size() + inboxes.size(); }
+  size_t slots() const { return tasks.size() + joins.size(); }
 };
 
 // The same while they are made.
 struct OpenTasks {
   std::vector<CommTask> tasks;
-  std::vector<Inbox> inboxes;
+  std::vector<JoinNode> joins;
   std::vector<Flow> flows;
   std::vector<LinkUse> uses;
   std::vector<uint32_t> done;
@@ -206,7 +206,7 @@ class BlockBuilder {
                  absl::Span<const uint32_t> from_devices, absl::Span<const uint32_t> to_devices);
   void OrderByNodes(bool forward);
   void AddTransfers(absl::Span<const uint32_t> from_devices, bool forward, size_t senders);
-  void AddInboxes(bool forward);
+  void AddJoins(bool forward);
   void PackEdge(EdgeBlock* block) const;
   Nanos BusyOf(uint32_t link, int64_t bytes) const;
 

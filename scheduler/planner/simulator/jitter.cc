@@ -19,13 +19,13 @@ std::vector<Nanos> Simulator::SampleStepTimes(const Jitter& jitter) {
     for (uint32_t op = 0; op < n_; ++op) {
       for (uint32_t backward : {0u, 1u}) {
         const std::vector<Nanos>& busy = backward != 0 ? ops_[op]->backward : ops_[op]->forward;
-        Served* const served =
-            &served_[blocks_[backward != 0 ? BackwardBlock(op) : ForwardBlock(op)].base];
+        Task* const tasks =
+            &tasks_[blocks_[backward != 0 ? BackwardBlock(op) : ForwardBlock(op)].base];
         for (uint32_t part = 0; part < busy.size(); ++part) {
           const uint64_t index = (uint64_t{2} * op + backward) * kPartsMax + part;
           const double factor =
               std::exp(jitter.sigma * random.Normal(index) - jitter.sigma * jitter.sigma / 2);
-          served[part].busy =
+          tasks[part].busy =
               std::max<Nanos>(1, std::llround(static_cast<double>(busy[part]) * factor));
         }
       }

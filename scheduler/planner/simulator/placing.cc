@@ -30,7 +30,7 @@ bool Simulator::Outgrows(uint32_t block) {
 }
 
 void Simulator::PlaceAll() {
-  slots_ = tasks_ = 0;
+  slots_ = task_count_ = 0;
   for (uint32_t block = 0; block < BlockCount(); ++block) {
     Outgrows(block);
     blocks_[block].base = static_cast<uint32_t>(slots_);
@@ -38,10 +38,10 @@ void Simulator::PlaceAll() {
     slots_ += blocks_[block].capacity;
   }
   states_.assign(slots_, TaskState());
-  served_.assign(slots_, Served());
+  tasks_.assign(slots_, Task());
   for (uint32_t op = 0; op < n_; ++op) {
     PlaceOp(op);
-    Direct(op);
+    LinkSuccessors(op);
   }
   for (uint32_t edge = 0; edge < e_; ++edge) {
     PlaceTasks(edges_[edge]->forward, TransferBlock(edge), BlockKind::kTransfer, edge);
@@ -67,7 +67,7 @@ void Simulator::PlaceTouched() {
   if (moves) return PlaceAll();
   for (uint32_t op : touched_ops_) {
     PlaceOp(op);
-    Direct(op);
+    LinkSuccessors(op);
   }
   for (uint32_t edge : touched_edges_) {
     PlaceTasks(edges_[edge]->forward, TransferBlock(edge), BlockKind::kTransfer, edge);
@@ -81,15 +81,15 @@ void Simulator::PlaceTouched() {
 void Simulator::PlaceTasks(const CommTasks& tasks, uint32_t block, BlockKind kind, uint32_t of) {
   Block& place = blocks_[block];
   const auto size = static_cast<uint32_t>(tasks.tasks.size());
-  tasks_ += size;
-  tasks_ -= place.size;
+  task_count_ += size;
+  task_count_ -= place.size;
   place.size = size;
   TaskState* state = states_.data() + place.base;
   for (uint32_t i = 0; i < size; ++i) {
     *state++ = {0, tasks.tasks[i].waits, tasks.tasks[i].waits};
-    served_[place.base + i].role = Served::RoleOf(kind, of);
+    tasks_[place.base + i].role = Task::RoleOf(kind, of);
   }
-  for (const Inbox& inbox : tasks.inboxes) *state++ = {0, inbox.waits, inbox.waits};
+  for (const JoinNode& join : tasks.joins) *state++ = {0, join.waits, join.waits};
 }
 
 void Simulator::PlaceOp(uint32_t op) {
@@ -97,8 +97,8 @@ void Simulator::PlaceOp(uint32_t op) {
   const uint32_t parts = state.split->parts;
   Block& forward = blocks_[ForwardBlock(op)];
   Block& backward = blocks_[BackwardBlock(op)];
-  tasks_ += 2 * size_t{parts};
-  tasks_ -= forward.size + backward.size;
+  task_count_ += 2 * size_t{parts};
+  task_count_ -= forward.size + backward.size;
   forward.size = backward.size = parts;
   TaskState* const before = states_.data() + forward.base;
   TaskState* const behind = states_.data() + backward.base;
@@ -111,20 +111,20 @@ void Simulator::PlaceOp(uint32_t op) {
     const EdgeBlock& edge = *edges_[end.edge];
     for (uint32_t part = 0; part < parts; ++part) behind[part].waits += edge.backward_waits[part];
   }
-  Served* const runs = served_.data() + forward.base;
-  Served* const turns = served_.data() + backward.base;
+  Task* const runs = tasks_.data() + forward.base;
+  Task* const turns = tasks_.data() + backward.base;
   for (uint32_t part = 0; part < parts; ++part) {
     const bool starts = behind[part].waits == 0;
     if (starts) behind[part].waits = 1;
     before[part].missing = before[part].waits;
     behind[part].missing = behind[part].waits;
     const uint32_t device = state.config.devices[part];
-    runs[part] = {state.forward[part], device, Served::RoleOf(BlockKind::kForward, op, starts)};
-    turns[part] = {state.backward[part], device, Served::RoleOf(BlockKind::kBackward, op)};
+    runs[part] = {state.forward[part], device, Task::RoleOf(BlockKind::kForward, op, starts)};
+    turns[part] = {state.backward[part], device, Task::RoleOf(BlockKind::kBackward, op)};
   }
 }
 
-void Simulator::Direct(uint32_t op) {
+void Simulator::LinkSuccessors(uint32_t op) {
   const auto lists_of = [](const EdgeBlock& edge, const PartLists& lists) {
     return edge.one_to_one ? nullptr : &lists;
   };

@@ -88,10 +88,10 @@ Simulator::Simulator(const OpGraph* graph, const Machine* machine, const CostMod
 
 Simulator::~Simulator() = default;
 
-std::unique_ptr<Simulator> Simulator::Another() const {
-  auto another = std::make_unique<Simulator>(graph_, machine_, costs_, options_);
-  another->early_rejection_ = early_rejection_;
-  return another;
+std::unique_ptr<Simulator> Simulator::CloneEmpty() const {
+  auto clone = std::make_unique<Simulator>(graph_, machine_, costs_, options_);
+  clone->early_rejection_ = early_rejection_;
+  return clone;
 }
 
 void Simulator::MakeConnections() {
@@ -251,7 +251,7 @@ void Simulator::FlushFullCaches() {
   for (auto& cache : sync_cache_) Forget(&cache, &spare_syncs_);
   cached_words_ = 0;
   FindAll(configs);
-  for (uint32_t op = 0; op < n_; ++op) Direct(op);
+  for (uint32_t op = 0; op < n_; ++op) LinkSuccessors(op);
 }
 
 void Simulator::AddCompute(uint32_t op, const OpState& state, int sign) {
@@ -259,14 +259,14 @@ void Simulator::AddCompute(uint32_t op, const OpState& state, int sign) {
   for (uint32_t part = 0; part < state.split->parts; ++part) {
     const uint32_t device = state.config.devices[part];
     compute_load_[device] += sign * (state.forward[part] + state.backward[part]);
-    Hold(device, micro_batch, sign * state.split->output_bytes[part]);
+    AddMemory(device, micro_batch, sign * state.split->output_bytes[part]);
   }
 }
 
 void Simulator::AddEdge(uint32_t edge, const EdgeBlock& block, int sign) {
   const uint32_t micro_batch = graph_->ops[connections_[edge].to].micro_batch;
   for (const Load& load : block.loads) comm_load_[load.resource] += sign * load.busy;
-  for (const auto& [device, bytes] : block.received) Hold(device, micro_batch, sign * bytes);
+  for (const auto& [device, bytes] : block.received) AddMemory(device, micro_batch, sign * bytes);
   transfer_bytes_ += sign * block.bytes;
 }
 

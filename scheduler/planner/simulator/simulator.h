@@ -146,7 +146,7 @@ class Simulator {
   Simulator(const Simulator&) = delete;
   Simulator& operator=(const Simulator&) = delete;
   // Of the same graph, machine, costs and options, without a strategy.
-  std::unique_ptr<Simulator> Another() const;
+  std::unique_ptr<Simulator> CloneEmpty() const;
 
   // Errors: as of CheckStrategy.
   absl::Status SetStrategy(const Strategy& strategy);
@@ -200,7 +200,7 @@ class Simulator {
   void set_early_rejection(bool on) { early_rejection_ = on; }
   const ProposalCounts& counts() const { return counts_; }
   void AddCounts(const ProposalCounts& counts) { counts_ += counts; }
-  size_t tasks() const { return tasks_; }  // of the current strategy
+  size_t tasks() const { return task_count_; }  // of the current strategy
 
  private:
   // An operator in one configuration; kept, and looked up for its whole class.
@@ -215,7 +215,7 @@ class Simulator {
   // The places of a block's tasks in the arrays by slot. They stay where they are but when a block
   // outgrows its own.
   struct Block {
-    uint32_t base = 0, size = 0, capacity = 0;  // size: tasks; inboxes are behind them
+    uint32_t base = 0, size = 0, capacity = 0;  // size: tasks; joins are behind them
   };
   struct TaskState {
     Nanos ready = 0;
@@ -226,7 +226,7 @@ class Simulator {
   struct Queue {
     Nanos free = 0, done = 0;
   };
-  struct Served {
+  struct Task {
     Nanos busy = 0;  // of kForward and kBackward, as the device is
     uint32_t device = 0;
     uint32_t role = 0;  // RoleOf
@@ -321,7 +321,7 @@ class Simulator {
   void SwapServers(absl::Span<const ServerChange> changes);
   void TakeServersBack();
   // simulator_memory.cc
-  void Hold(uint32_t device, uint32_t micro_batch, int64_t bytes);
+  void AddMemory(uint32_t device, uint32_t micro_batch, int64_t bytes);
   int64_t MemoryOf(uint32_t device, uint32_t in_flight) const;
   void FindOverflow();
 
@@ -333,7 +333,7 @@ class Simulator {
   void PlaceAll();
   void PlaceTouched();
   void PlaceOp(uint32_t op);
-  void Direct(uint32_t op);
+  void LinkSuccessors(uint32_t op);
   void PlaceTasks(const CommTasks& tasks, uint32_t block, BlockKind kind, uint32_t of);
 
   // bounds.cc
@@ -392,11 +392,11 @@ class Simulator {
 
   std::vector<Block> blocks_;
   std::vector<TaskState> states_;              // by slot
-  std::vector<Served> served_;                 // by slot
+  std::vector<Task> tasks_;                    // by slot
   std::vector<uint32_t> batch_sizes_;          // by slot: tasks of a batch that begins there
   std::vector<Nanos> part_ends_;               // of a batch
   std::vector<Route> routes_out_, routes_in_;  // by place in out_.ends, in_.ends
-  size_t slots_ = 0, tasks_ = 0;
+  size_t slots_ = 0, task_count_ = 0;
 
   EventQueue queue_;
   DeviceQueues waiting_;             // of runs in which devices serve by micro-batch

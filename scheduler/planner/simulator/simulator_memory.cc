@@ -6,7 +6,7 @@
 
 namespace soapstone::planner {
 
-void Simulator::Hold(uint32_t device, uint32_t micro_batch, int64_t bytes) {
+void Simulator::AddMemory(uint32_t device, uint32_t micro_batch, int64_t bytes) {
   memory_[device] += bytes;
   if (activations_.empty()) return;
   activations_[device * static_cast<size_t>(graph_->micro_batches) + micro_batch] += bytes;

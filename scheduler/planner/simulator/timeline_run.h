@@ -148,12 +148,12 @@ class Simulator::Run {
   // A task may begin.
   void SetFree(Nanos at, uint64_t iteration_key, uint32_t slot) {
     if (kBatches && slot == batch_.first + batch_.count && at == batch_.ready &&
-        s_.served_[slot].role == batch_.role) {
+        s_.tasks_[slot].role == batch_.role) {
       ++batch_.count;
       return;
     }
     Flush();
-    batch_ = {slot, 1, s_.served_[slot].role, at, iteration_key};
+    batch_ = {slot, 1, s_.tasks_[slot].role, at, iteration_key};
   }
 
   void Flush() {
@@ -219,15 +219,15 @@ class Simulator::Run {
   // The device that a task occupies; UINT32_MAX: it uses links or a server. An application of
   // gradients is one flow, of one use.
   uint32_t DeviceOf(uint32_t slot) const {
-    const Served served = s_.served_[slot];
-    if (served.kind() == BlockKind::kForward || served.kind() == BlockKind::kBackward) {
-      return served.device;
+    const Task task = s_.tasks_[slot];
+    if (task.kind() == BlockKind::kForward || task.kind() == BlockKind::kBackward) {
+      return task.device;
     }
-    if (served.kind() != BlockKind::kSync) return UINT32_MAX;
-    const CommTasks& tasks = s_.syncs_[served.of()]->tasks;
-    const CommTask& task = tasks.tasks[slot - s_.blocks_[s_.SyncBlockOf(served.of())].base];
-    if (task.flows_begin == task.flows_end) return UINT32_MAX;
-    const Flow& flow = tasks.flows[task.flows_begin];
+    if (task.kind() != BlockKind::kSync) return UINT32_MAX;
+    const CommTasks& tasks = s_.syncs_[task.of()]->tasks;
+    const CommTask& sent = tasks.tasks[slot - s_.blocks_[s_.SyncBlockOf(task.of())].base];
+    if (sent.flows_begin == sent.flows_end) return UINT32_MAX;
+    const Flow& flow = tasks.flows[sent.flows_begin];
     if (flow.uses_begin == flow.uses_end) return UINT32_MAX;
     const uint32_t resource = tasks.uses[flow.uses_begin].resource;
     return resource < s_.compute_load_.size() ? resource : UINT32_MAX;
@@ -235,10 +235,10 @@ class Simulator::Run {
 
   // The first task that waits for a device makes it choose as soon as it is free.
   void Wait(uint64_t key, uint32_t slot, uint32_t device) {
-    const Served served = s_.served_[slot];
+    const Task task = s_.tasks_[slot];
     const auto last = static_cast<uint32_t>(s_.graph_->micro_batches) - 1;
     const uint64_t turn =
-        served.kind() == BlockKind::kSync ? last : s_.graph_->ops[served.of()].micro_batch;
+        task.kind() == BlockKind::kSync ? last : s_.graph_->ops[task.of()].micro_batch;
     const uint64_t iteration = kMany ? IterationOf(key) : 0;
     if (s_.waiting_.empty(device)) {
       PushChoice(std::max(static_cast<Nanos>(key >> time_shift_), queues_[device].free), device);
@@ -267,37 +267,37 @@ class Simulator::Run {
       place.iteration_key = uint64_t{iteration} << slot_bits_;
       place.slot0 = iteration * s_.slots_;
     }
-    const Served served = s_.served_[place.slot];
-    place.of = served.of();
+    const Task task = s_.tasks_[place.slot];
+    place.of = task.of();
     const uint32_t count = kBatches ? s_.batch_sizes_[place.slot] : 1;
     Nanos end = 0;
-    switch (served.kind()) {
+    switch (task.kind()) {
       case BlockKind::kForward:
-        end = Forward(ready, served, count, place);
+        end = Forward(ready, task, count, place);
         break;
       case BlockKind::kBackward:
-        end = Backward(ready, served, count, place);
+        end = Backward(ready, task, count, place);
         break;
       case BlockKind::kTransfer:
-        end = Communicate(ready, count, s_.edges_[served.of()]->forward, place,
-                          s_.TransferBlock(served.of()),
-                          s_.blocks_[s_.ForwardBlock(s_.connections_[served.of()].to)].base);
+        end = Communicate(ready, count, s_.edges_[task.of()]->forward, place,
+                          s_.TransferBlock(task.of()),
+                          s_.blocks_[s_.ForwardBlock(s_.connections_[task.of()].to)].base);
         break;
       case BlockKind::kGradient:
-        end = Communicate(ready, count, s_.edges_[served.of()]->backward, place,
-                          s_.GradientBlock(served.of()),
-                          s_.blocks_[s_.BackwardBlock(s_.connections_[served.of()].from)].base);
+        end = Communicate(ready, count, s_.edges_[task.of()]->backward, place,
+                          s_.GradientBlock(task.of()),
+                          s_.blocks_[s_.BackwardBlock(s_.connections_[task.of()].from)].base);
         break;
       case BlockKind::kSync: {
-        const uint32_t block = s_.SyncBlockOf(served.of());
-        end = Communicate(ready, count, s_.syncs_[served.of()]->tasks, place, block,
+        const uint32_t block = s_.SyncBlockOf(task.of());
+        end = Communicate(ready, count, s_.syncs_[task.of()]->tasks, place, block,
                           s_.blocks_[block].base);
         break;
       }
     }
     Flush();
-    if (kOrdered && !under_way_.empty() && served.kind() == BlockKind::kBackward) {
-      EndOfBackward(iteration, s_.graph_->ops[served.of()].micro_batch, end);
+    if (kOrdered && !under_way_.empty() && task.kind() == BlockKind::kBackward) {
+      EndOfBackward(iteration, s_.graph_->ops[task.of()].micro_batch, end);
     }
     last_end_ = std::max(last_end_, end);
     if (kMany) EndOf(iteration, end);
@@ -306,7 +306,7 @@ class Simulator::Run {
   // An iteration that is over lets the one start that waits for it.
   void EndOf(uint32_t iteration, Nanos end) {
     ends_[iteration] = std::max(ends_[iteration], end);
-    if (++over_[iteration] < s_.tasks_) return;
+    if (++over_[iteration] < s_.task_count_) return;
     const uint32_t next = iteration + 1 + s_.strategy_.staleness;
     if (next < iterations_) PushSources(next, ends_[iteration]);
   }
@@ -341,7 +341,7 @@ class Simulator::Run {
     }
     queue.free = end;
     if (!kMany && !kBounded && s_.record_ != nullptr) [[unlikely]] {
-      const BlockKind kind = s_.served_[place.slot].kind();
+      const BlockKind kind = s_.tasks_[place.slot].kind();
       const bool connects = kind == BlockKind::kTransfer || kind == BlockKind::kGradient;
       const uint32_t of = connects ? s_.connections_[place.of].edges[0] : place.of;
       s_.record_->push_back({KindOf(kind), of, index, resource, ready, start, end});
@@ -360,7 +360,7 @@ class Simulator::Run {
   Nanos Compute(Nanos ready, uint32_t count, Place& place, Nanos tail) {
     Nanos last = 0;
     for (uint32_t i = 0; i < count; ++i) {
-      const Served& task = s_.served_[place.slot + i];
+      const Task& task = s_.tasks_[place.slot + i];
       const Nanos end = Serve(task.device, ready, task.busy, place, place.part + i);
       if (kBounded) {
         Nanos& left = s_.compute_left_[task.device];
@@ -377,7 +377,7 @@ class Simulator::Run {
     for (TaskState& state : s_.states_) state = {0, state.waits, state.waits};
   }
 
-  Nanos Forward(Nanos ready, const Served& task, uint32_t count, Place& place) {
+  Nanos Forward(Nanos ready, const Task& task, uint32_t count, Place& place) {
     const uint32_t op = task.of();
     place.part = place.slot - s_.blocks_[op].base;
     const Nanos end = Compute(ready, count, place, s_.tail_forward_[op]);
@@ -390,7 +390,7 @@ class Simulator::Run {
     return end;
   }
 
-  Nanos Backward(Nanos ready, const Served& task, uint32_t count, Place& place) {
+  Nanos Backward(Nanos ready, const Task& task, uint32_t count, Place& place) {
     const uint32_t op = task.of();
     place.part = place.slot - s_.blocks_[s_.BackwardBlock(op)].base;
     const Nanos end = Compute(ready, count, place, s_.tail_backward_[op]);
@@ -402,7 +402,7 @@ class Simulator::Run {
       const uint32_t base = s_.blocks_[s_.SyncBlockOf(group)].base;
       const PartLists& to = s_.syncs_[group]->device_to;
       for (uint32_t i = 0; i < count; ++i) {
-        for (uint32_t item : to.of(s_.served_[place.slot + i].device)) {
+        for (uint32_t item : to.of(s_.tasks_[place.slot + i].device)) {
           Arrive(part_ends_[i], place, base + item);
         }
       }
@@ -426,16 +426,16 @@ class Simulator::Run {
   }
 
   // A flow arrives; the last one lets go who waits for all of them.
-  void Put(Nanos at, const Place& place, const CommTasks& tasks, uint32_t inbox, uint32_t base,
-           uint32_t done_base) {
-    const size_t slot = base + tasks.tasks.size() + inbox;
+  void ArriveAtJoin(Nanos at, const Place& place, const CommTasks& tasks, uint32_t join,
+                    uint32_t base, uint32_t done_base) {
+    const size_t slot = base + tasks.tasks.size() + join;
     TaskState& state = states_[place.slot0 + slot];
     const Nanos ready = std::max(state.ready, at);
     state.ready = ready;
     if (--state.missing > 0) return;
     state.ready = 0;
     state.missing = state.waits;
-    for (uint32_t i = tasks.inboxes[inbox].done_begin; i < tasks.inboxes[inbox].done_end; ++i) {
+    for (uint32_t i = tasks.joins[join].done_begin; i < tasks.joins[join].done_end; ++i) {
       Arrive(ready, place, done_base + tasks.done[i]);
     }
   }
@@ -467,10 +467,10 @@ class Simulator::Run {
       }
       for (uint32_t i = flow.done_begin; i < flow.done_end; ++i) {
         const uint32_t item = tasks.done[i];
-        if ((item & kIsInbox) == 0) {
+        if ((item & kIsJoin) == 0) {
           Arrive(delivered, place, done_base + item);
         } else {
-          Put(delivered, place, tasks, item & ~kIsInbox, base, done_base);
+          ArriveAtJoin(delivered, place, tasks, item & ~kIsJoin, base, done_base);
         }
       }
       last = std::max(last, delivered);

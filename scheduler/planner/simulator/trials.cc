@@ -86,7 +86,7 @@ bool Trials::RunAlone(size_t begin, size_t end, const Maker& make) {
 // now: the first simulator's strategy, where the follower needs it.
 void Trials::CatchUp(Follower* follower, const Strategy& now) const {
   if (Lags(*follower)) {
-    if (follower->simulator == nullptr) follower->simulator = simulator_.Another();
+    if (follower->simulator == nullptr) follower->simulator = simulator_.CloneEmpty();
     CHECK(follower->simulator->SetStrategy(now).ok());
   } else {
     for (size_t i = follower->kept; i < kept_.size(); ++i) {
