@@ -1,5 +1,6 @@
-// A stream of random numbers for searches, which is a function of (seed, stream) alone. Searchers
-// draw from it one number after the other; what is drawn by index uses base/random.h itself.
+// A RandomSource is a stream of random numbers for searches, and a function of (seed, stream)
+// alone. Searchers draw one number after the other from it; what is drawn by index uses
+// base/random.h.
 #pragma once
 
 #include <cstddef>

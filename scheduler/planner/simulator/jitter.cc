@@ -12,27 +12,26 @@ namespace soapstone::planner {
 // function of (seed, sample, operator, part, direction): strategies are compared by common random
 // numbers.
 std::vector<Nanos> Simulator::SampleStepTimes(const Jitter& jitter) {
-  CHECK(!pending_) << "Accept or Reject first";
+  CHECK(!proposal_.pending()) << "Accept or Reject first";
   std::vector<Nanos> times;
   for (uint32_t sample = 0; sample < jitter.samples; ++sample) {
     const CounterRandom random(jitter.seed, RandomUse::kPlanJitter, sample);
-    for (uint32_t op = 0; op < n_; ++op) {
+    for (uint32_t op = 0; op < connections_.ops(); ++op) {
       for (uint32_t backward : {0u, 1u}) {
-        const std::vector<Nanos>& busy = backward != 0 ? ops_[op]->backward : ops_[op]->forward;
-        Task* const tasks =
-            &tasks_[blocks_[backward != 0 ? BackwardBlock(op) : ForwardBlock(op)].base];
+        const std::vector<Nanos>& busy = backward != 0 ? now_.op(op).backward : now_.op(op).forward;
+        const BlockKind kind = backward != 0 ? BlockKind::kBackward : BlockKind::kForward;
         for (uint32_t part = 0; part < busy.size(); ++part) {
           const uint64_t index = (uint64_t{2} * op + backward) * kPartsMax + part;
           const double factor =
               std::exp(jitter.sigma * random.Normal(index) - jitter.sigma * jitter.sigma / 2);
-          tasks[part].busy =
-              std::max<Nanos>(1, std::llround(static_cast<double>(busy[part]) * factor));
+          const double drawn = static_cast<double>(busy[part]) * factor;
+          tasks_.SetBusy(kind, op, part, std::max<Nanos>(1, std::llround(drawn)));
         }
       }
     }
     times.push_back(Simulate());
   }
-  for (uint32_t op = 0; op < n_; ++op) PlaceOp(op);
+  tasks_.PlaceOps(now_);
   return times;
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "scheduler/planner/simulator/simulator.h"
+#include "scheduler/planner/simulator/timeline.h"
 #include "scheduler/planner/simulator/timeline_run.h"
 
 namespace soapstone::planner {
@@ -13,25 +13,20 @@ constexpr uint32_t kWindow = 32;  // iterations of which the mean is taken, at l
 
 }  // namespace
 
-Nanos Simulator::SimulateInOrder(Nanos cutoff) {
+Nanos Timeline::StepInOrder(Nanos cutoff) {
   return cutoff == kNever ? Run<true, false, false>(this, kNever, 1).Simulate(nullptr)
                           : Run<true, false, true>(this, cutoff, 1).Simulate(nullptr);
 }
 
-Nanos Simulator::IterationTime() {
-  if (strategy_.staleness == 0) return StepTime();
-  const uint32_t together = strategy_.staleness + 1;
+Nanos Timeline::Iteration() {
+  const uint32_t together = in_.now.staleness() + 1;
   const uint32_t before = std::max<uint32_t>(8, together);
   const uint32_t window = (kWindow + together - 1) / together * together;
   std::vector<Nanos> ends;
   const uint32_t iterations = before + window + together;
   if (Run<true, true, false>(this, kNever, iterations).Simulate(&ends) == kNever) return kNever;
   const Nanos mean = (ends[before + window - 1] - ends[before - 1]) / window;
-  Nanos busiest = 0;
-  for (size_t r = 0; r < comm_load_.size(); ++r) {
-    busiest = std::max(busiest, comm_load_[r] + (r < compute_load_.size() ? compute_load_[r] : 0));
-  }
-  return std::max(mean, busiest);
+  return std::max(mean, in_.loads.BusiestQueue());
 }
 
 }  // namespace soapstone::planner

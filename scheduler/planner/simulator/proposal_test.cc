@@ -1,13 +1,12 @@
 // What a chain of proposals leaves behind is what a new simulator makes of the same strategy, bit
-// for bit; and timelines keep to the equations of simulator.h.
+// for bit; and timelines keep to the equations of timeline.h.
 #include <map>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "models/zoo/zoo.h"
-#include "scheduler/planner/planner_fixture.h"
 #include "scheduler/planner/search/proposals.h"
 #include "scheduler/planner/simulator/simulator.h"
+#include "scheduler/planner/simulator_fixture.h"
 
 namespace soapstone::planner {
 namespace {
@@ -174,6 +173,55 @@ INSTANTIATE_TEST_SUITE_P(Machines, ProposalTest,
                                          ProposalCase{Synchronization::kServers, 0, true},
                                          ProposalCase{Synchronization::kOwner, 0, false, 2},
                                          ProposalCase{Synchronization::kRing, 0, true, 1}));
+
+// Given up at any step: before its blocks were found, before it was placed, and after.
+TEST(ProposalPartsTest, TakeBackLeavesAllAsItWas) {
+  SimulatorParts p(MicroBatches(), {.nodes = 2, .memory_bytes = 40'000, .servers = 2});
+  RandomSource random(4, 0);
+  Strategy strategy = DataParallel(p.graph, 4);
+  strategy.synchronization = Synchronization::kServers;
+  p.Set(strategy);
+  const uint32_t group = p.connections.group_of(0);
+  int moved_fit = 0;
+  for (int i = 0; i < 200; ++i) {
+    const StrategyHash hash = p.now.hash();
+    const MemoryFit fit = p.loads.fit();
+    const Strategy before = p.now.strategy();
+    const std::vector<Nanos> compute = p.loads.compute(), sent = p.loads.communication();
+    const std::vector<TimelineTask> timeline = p.timeline.Record();
+    // Twice the same operator, now and then.
+    Change changes[] = {p.DrawChange(&random), p.DrawChange(&random)};
+    if (i % 5 == 0) {
+      const uint32_t op = changes[0].op;
+      changes[1] = {.op = op, .config = SingleDevice(p.graph, 1).ops[op]};
+    }
+    const ServerChange servers = {.group = group, .servers = {random.Below(2)}};
+    p.proposal.Begin(changes, {&servers, 1});
+    EXPECT_EQ(p.proposal.fit_before(), fit);
+    if (i % 4 > 0) p.proposal.SwapBlocks(changes, {&servers, 1});
+    moved_fit += p.loads.fit() == fit ? 0 : 1;
+    if (i % 4 > 1) p.proposal.Place();
+    EXPECT_EQ(p.proposal.placed(), i % 4 > 1);
+    if (i % 4 == 3) {
+      p.proposal.Keep();
+      SimulatorParts fresh(MicroBatches(), {.nodes = 2, .memory_bytes = 40'000, .servers = 2});
+      fresh.Set(p.now.strategy());
+      ASSERT_EQ(p.timeline.Record(), fresh.timeline.Record());
+      ASSERT_EQ(p.loads.communication(), fresh.loads.communication());
+      ASSERT_EQ(p.loads.fit(), fresh.loads.fit());
+      continue;
+    }
+    p.proposal.TakeBack();
+    EXPECT_FALSE(p.proposal.pending());
+    ASSERT_EQ(p.now.strategy(), before);
+    ASSERT_EQ(p.now.hash(), hash);
+    ASSERT_EQ(p.loads.fit(), fit);
+    ASSERT_EQ(p.loads.compute(), compute);
+    ASSERT_EQ(p.loads.communication(), sent);
+    ASSERT_EQ(p.timeline.Record(), timeline) << i;
+  }
+  EXPECT_GT(moved_fit, 0);
+}
 
 TEST(QueueFaultTest, FindsATaskThatOvertakes) {
   const OpGraph graph = MixedGraph();

@@ -1,66 +1,49 @@
-// One run of the simulator, which has in simulator.h what it computes: tasks in the order in which
-// they may begin (Jia et al. 2019, algorithm 1). Included by timeline.cc and ordered_timeline.cc.
+// One run of a timeline, which has in timeline.h what it computes: tasks in the order in which they
+// may begin (Jia et al. 2019, algorithm 1). Included by timeline.cc and ordered_timeline.cc.
 #pragma once
 
 #include <algorithm>
-#include <bit>
+#include <utility>
 #include <vector>
 
 #include "absl/base/attributes.h"
-#include "scheduler/planner/simulator/simulator.h"
+#include "scheduler/planner/simulator/micro_batch_window.h"
+#include "scheduler/planner/simulator/timeline.h"
+#include "scheduler/planner/simulator/timeline_keys.h"
 
 namespace soapstone::planner {
 
-// One run. A key is, from the top bit down: the time at which the task may begin, iteration, slot.
-// kBounded: ends as soon as the last end is known to be over the cutoff. kOrdered: devices serve
-// micro-batch by micro-batch, and keys of slots behind the tasks', one a device, are of when they
-// choose: after all that is ready at that time. kMany: iterations overlap. Micro-batches that are
-// not under way yet are begun when earlier ones are over.
+// One run: made, asked for its end once, and gone. Tasks come in the order of their keys
+// (timeline_keys.h). kBounded: ends as soon as the last end is known to be over the cutoff.
+// kOrdered: devices serve micro-batch by micro-batch, and keys of slots behind the tasks', one a
+// device, are of when they choose: after all that is ready at that time. kMany: iterations overlap.
+// Micro-batches that are not under way yet are begun when earlier ones are over.
 //
 // Batches. Tasks of one block in a row which may begin at one time have keys that follow each
 // other, and what they set free may begin later, as busy is at least 1: one key stands for all of
 // them, and they are served one after the other.
 template <bool kOrdered, bool kMany, bool kBounded>
-class Simulator::Run {
+class Timeline::Run {
  public:
-  Run(Simulator* simulator, Nanos cutoff, uint32_t iterations)
-      : s_(*simulator),
-        queue_(simulator->queue_),
-        cutoff_(cutoff),
-        iterations_(iterations),
-        slot_bits_(static_cast<uint32_t>(
-            std::bit_width(simulator->slots_ + (kOrdered ? simulator->compute_load_.size() : 0)))),
-        slot_mask_((uint64_t{1} << slot_bits_) - 1),
-        time_shift_(slot_bits_ + (kMany ? std::bit_width(iterations) : 0)),
-        time_max_(Nanos{1} << (63 - time_shift_)) {}
+  Run(Timeline* timeline, Nanos cutoff, uint32_t iterations)
+      : t_(*timeline),
+        in_(timeline->in_),
+        queue_(timeline->queue_),
+        tasks_(in_.graph.tasks()),
+        keys_(in_.graph.slots() + (kOrdered ? in_.loads.devices() : 0), kMany ? iterations : 0),
+        cutoff_(cutoff) {
+    many_.count = iterations;
+  }
 
   // The last end, or kNever.
   Nanos Simulate(std::vector<Nanos>* ends) {
-    queue_.Clear(LikelyEnd() << time_shift_);
-    s_.queues_.assign(s_.builder_.resources(), Queue());
-    queues_ = s_.queues_.data();
-    if (kOrdered) s_.waiting_.Clear(s_.compute_load_.size());
-    if (kBatches) s_.batch_sizes_.resize(s_.slots_);
-    s_.part_ends_.resize(kPartsMax);
-    part_ends_ = s_.part_ends_.data();
-    if (kBounded) SetLoads();
-    if (kMany) {
-      states_of_all_.reserve(s_.slots_ * iterations_);
-      for (uint32_t i = 0; i < iterations_; ++i) {
-        states_of_all_.insert(states_of_all_.end(), s_.states_.begin(), s_.states_.end());
-      }
-      over_.assign(iterations_, 0);
-      ends_.assign(iterations_, 0);
-    }
-    if (kOrdered && s_.in_flight_ < s_.graph_->micro_batches) CountBackward();
-    states_ = kMany ? states_of_all_.data() : s_.states_.data();
-    for (uint32_t i = 0; i <= (kMany ? std::min(s_.strategy_.staleness, iterations_ - 1) : 0);
-         ++i) {
-      PushSources(i, 0);
-    }
+    Prepare();
+    const uint32_t at_once = kMany ? std::min(in_.now.staleness() + 1, many_.count) : 1;
+    for (uint32_t i = 0; i < at_once; ++i) PushSources(i, 0);
     // So that checks cost less than serving.
-    const auto devices = static_cast<uint32_t>(s_.compute_load_.size());
-    uint32_t until_devices = devices, until_queues = s_.builder_.resources() / devices;
+    const auto devices = static_cast<uint32_t>(in_.loads.devices());
+    const auto checks = static_cast<uint32_t>(in_.loads.resources()) / devices;
+    uint32_t until_devices = devices, until_queues = checks;
     while (!queue_.empty()) {
       const uint64_t key = queue_.Pop();
       if constexpr (kOrdered) {
@@ -70,20 +53,20 @@ class Simulator::Run {
       }
       if (late_) break;
       if (kBounded && --until_devices == 0) {
-        const auto now = static_cast<Nanos>(key >> time_shift_);
+        const Nanos now = keys_.ReadyOf(key);
         until_devices = devices;
         CheckDevices(now);
         if (--until_queues == 0) {
-          until_queues = s_.builder_.resources() / devices;
+          until_queues = checks;
           CheckQueues(now);
         }
       }
     }
     if (late_) {
-      if (!kMany) Clean();
+      if (!kMany) in_.graph.ResetStates();
       return kNever;
     }
-    if (kMany) *ends = ends_;
+    if (kMany) *ends = std::move(many_.ends);
     return last_end_;
   }
 
@@ -96,12 +79,12 @@ class Simulator::Run {
     Nanos ready = 0;
     uint64_t iteration_key = 0;
   };
-  // Of an iteration, where not all of its micro-batches are under way at once.
-  struct UnderWay {
-    std::vector<uint32_t> left;  // by micro-batch: backward tasks
-    std::vector<Nanos> ends;     // by micro-batch: the last of its backward tasks
-    uint32_t over = 0;           // so many micro-batches, from the first on
-    Nanos end = 0;               // of the last of these
+  // Of runs of several iterations.
+  struct Iterations {
+    uint32_t count = 1;
+    std::vector<TaskState> states;  // [iteration · slots + slot]
+    std::vector<size_t> over;       // by iteration: tasks
+    std::vector<Nanos> ends;        // by iteration: of these the last
   };
   struct Place {
     uint64_t iteration_key = 0;  // the key's part
@@ -109,37 +92,63 @@ class Simulator::Run {
     uint32_t slot = 0, of = 0, part = 0;
   };
 
-  // The latest time of most tasks: the cutoff, or twice what the busiest queue is busy.
-  uint64_t LikelyEnd() const {
-    if (kBounded) return static_cast<uint64_t>(std::min(cutoff_, time_max_ - 1));
-    Nanos busiest = 1;
-    for (size_t r = 0; r < s_.comm_load_.size(); ++r) {
-      busiest = std::max(
-          busiest, s_.comm_load_[r] + (r < s_.compute_load_.size() ? s_.compute_load_[r] : 0));
+  void Prepare() {
+    queue_.Clear(keys_.TimePart(LikelyEnd()));
+    t_.queues_.assign(in_.loads.resources(), Queue());
+    queues_ = t_.queues_.data();
+    if (kOrdered) t_.waiting_.Clear(in_.loads.devices());
+    if (kBatches) t_.batch_sizes_.resize(in_.graph.slots());
+    t_.part_ends_.resize(kPartsMax);
+    part_ends_ = t_.part_ends_.data();
+    if (kBounded) SetLoads();
+    std::vector<TaskState>& placed = in_.graph.states();
+    if (kMany) {
+      many_.states.reserve(placed.size() * many_.count);
+      for (uint32_t i = 0; i < many_.count; ++i) {
+        many_.states.insert(many_.states.end(), placed.begin(), placed.end());
+      }
+      many_.over.assign(many_.count, 0);
+      many_.ends.assign(many_.count, 0);
     }
-    return static_cast<uint64_t>(std::min(2 * busiest * iterations_, time_max_ - 1));
+    if (kOrdered && in_.loads.fit().in_flight < in_.connections.micro_batches()) SetWindow();
+    states_ = kMany ? many_.states.data() : placed.data();
+  }
+
+  // The latest time of most tasks: the cutoff, or twice what the busiest queue is busy.
+  Nanos LikelyEnd() const {
+    if (kBounded) return std::min(cutoff_, keys_.last_time());
+    const Nanos busiest = std::max<Nanos>(1, in_.loads.BusiestQueue());
+    return std::min(2 * busiest * many_.count, keys_.last_time());
   }
 
   void SetLoads() {
-    for (size_t r = 0; r < s_.queues_.size(); ++r) queues_[r].done = s_.comm_load_[r];
-    s_.compute_left_ = s_.compute_load_;
-    for (size_t d = 0; d < s_.compute_load_.size(); ++d) {
-      queues_[d].done += s_.compute_load_[d];
-      s_.compute_left_[d] += s_.device_tail_[d];
+    for (size_t r = 0; r < in_.loads.resources(); ++r) queues_[r].done = in_.loads.BusyOf(r);
+    t_.compute_left_ = in_.loads.compute();
+    for (size_t d = 0; d < in_.loads.devices(); ++d) {
+      t_.compute_left_[d] += in_.bounds.device_tail(d);
     }
+  }
+
+  void SetWindow() {
+    std::vector<uint32_t> backward_tasks(in_.connections.micro_batches(), 0);
+    for (uint32_t op = 0; op < in_.connections.ops(); ++op) {
+      backward_tasks[in_.connections.micro_batch_of(op)] += in_.graph.parts(op);
+    }
+    window_ = MicroBatchWindow(many_.count, in_.loads.fit().in_flight, std::move(backward_tasks));
   }
 
   // Of the iteration, as many micro-batches as may be under way.
   void PushSources(uint32_t iteration, Nanos at) {
-    PushMicroBatches(iteration, at, 0, s_.in_flight_);
+    PushMicroBatches(iteration, at, 0, in_.loads.fit().in_flight);
   }
 
   void PushMicroBatches(uint32_t iteration, Nanos at, uint32_t begin, uint32_t end) {
-    const uint64_t iteration_key = uint64_t{iteration} << slot_bits_;
-    for (uint32_t op = s_.first_ops_[begin]; op < s_.first_ops_[end]; ++op) {
-      const Block& block = s_.blocks_[op];
-      for (uint32_t slot = block.base; slot < block.base + block.size; ++slot) {
-        if (s_.states_[slot].waits == 0) SetFree(at, iteration_key, slot);
+    const uint64_t iteration_key = keys_.IterationPart(iteration);
+    const std::vector<TaskState>& placed = in_.graph.states();
+    for (uint32_t op = in_.connections.first_op(begin); op < in_.connections.first_op(end); ++op) {
+      const uint32_t base = in_.graph.forward_base(op);
+      for (uint32_t slot = base; slot < base + in_.graph.parts(op); ++slot) {
+        if (placed[slot].waits == 0) SetFree(at, iteration_key, slot);
       }
     }
     Flush();
@@ -148,24 +157,24 @@ class Simulator::Run {
   // A task may begin.
   void SetFree(Nanos at, uint64_t iteration_key, uint32_t slot) {
     if (kBatches && slot == batch_.first + batch_.count && at == batch_.ready &&
-        s_.tasks_[slot].role == batch_.role) {
+        tasks_[slot].role == batch_.role) {
       ++batch_.count;
       return;
     }
     Flush();
-    batch_ = {slot, 1, s_.tasks_[slot].role, at, iteration_key};
+    batch_ = {slot, 1, tasks_[slot].role, at, iteration_key};
   }
 
   void Flush() {
     if (batch_.count == 0) return;
-    if (kBatches) s_.batch_sizes_[batch_.first] = batch_.count;
+    if (kBatches) t_.batch_sizes_[batch_.first] = batch_.count;
     Push(batch_.ready, batch_.iteration_key, batch_.first);
     batch_.count = 0;
   }
 
   void Push(Nanos at, uint64_t iteration_key, uint32_t slot) {
-    if (at >= time_max_) late_ = true;
-    queue_.Push(static_cast<uint64_t>(at) << time_shift_ | iteration_key | slot);
+    if (!keys_.Fits(at)) late_ = true;
+    queue_.Push(keys_.Of(at, iteration_key, slot));
   }
 
   // A task that waits hears that one of those it waits for is over.
@@ -179,38 +188,10 @@ class Simulator::Run {
     SetFree(ready, place.iteration_key, slot);
   }
 
-  void CountBackward() {
-    under_way_.resize(iterations_);
-    for (UnderWay& iteration : under_way_) {
-      iteration.left.assign(static_cast<size_t>(s_.graph_->micro_batches), 0);
-      iteration.ends.assign(iteration.left.size(), 0);
-      for (uint32_t op = 0; op < s_.n_; ++op) {
-        iteration.left[s_.graph_->ops[op].micro_batch] += s_.ops_[op]->split->parts;
-      }
-    }
-  }
-
-  // Of a backward task: a micro-batch that is over, as all before it are, lets one begin.
-  void EndOfBackward(uint32_t iteration, uint32_t micro_batch, Nanos end) {
-    UnderWay& here = under_way_[iteration];
-    here.ends[micro_batch] = std::max(here.ends[micro_batch], end);
-    --here.left[micro_batch];
-    const auto all = static_cast<uint32_t>(here.left.size());
-    for (; here.over < all && here.left[here.over] == 0; ++here.over) {
-      here.end = std::max(here.end, here.ends[here.over]);
-      const uint32_t next = here.over + s_.in_flight_;
-      if (next < all) PushMicroBatches(iteration, here.end, next, next + 1);
-    }
-  }
-
-  uint32_t IterationOf(uint64_t key) const {
-    return static_cast<uint32_t>(key >> slot_bits_) &
-           ((uint32_t{1} << std::bit_width(iterations_)) - 1);
-  }
-
   void Order(uint64_t key) {
-    const auto slot = static_cast<uint32_t>(key & slot_mask_);
-    if (slot >= s_.slots_) return Choose(static_cast<uint32_t>(slot - s_.slots_));
+    const uint32_t slot = keys_.SlotOf(key);
+    const size_t slots = in_.graph.slots();
+    if (slot >= slots) return Choose(static_cast<uint32_t>(slot - slots));
     const uint32_t device = DeviceOf(slot);
     if (device != UINT32_MAX) return Wait(key, slot, device);
     Process(key);
@@ -219,57 +200,57 @@ class Simulator::Run {
   // The device that a task occupies; UINT32_MAX: it uses links or a server. An application of
   // gradients is one flow, of one use.
   uint32_t DeviceOf(uint32_t slot) const {
-    const Task task = s_.tasks_[slot];
+    const Task task = tasks_[slot];
     if (task.kind() == BlockKind::kForward || task.kind() == BlockKind::kBackward) {
       return task.device;
     }
     if (task.kind() != BlockKind::kSync) return UINT32_MAX;
-    const CommTasks& tasks = s_.syncs_[task.of()]->tasks;
-    const CommTask& sent = tasks.tasks[slot - s_.blocks_[s_.SyncBlockOf(task.of())].base];
+    const CommTasks& tasks = in_.now.sync(task.of()).tasks;
+    const CommTask& sent = tasks.tasks[slot - in_.graph.sync_base(task.of())];
     if (sent.flows_begin == sent.flows_end) return UINT32_MAX;
     const Flow& flow = tasks.flows[sent.flows_begin];
     if (flow.uses_begin == flow.uses_end) return UINT32_MAX;
     const uint32_t resource = tasks.uses[flow.uses_begin].resource;
-    return resource < s_.compute_load_.size() ? resource : UINT32_MAX;
+    return resource < in_.loads.devices() ? resource : UINT32_MAX;
   }
 
   // The first task that waits for a device makes it choose as soon as it is free.
   void Wait(uint64_t key, uint32_t slot, uint32_t device) {
-    const Task task = s_.tasks_[slot];
-    const auto last = static_cast<uint32_t>(s_.graph_->micro_batches) - 1;
+    const Task task = tasks_[slot];
+    const uint32_t last = in_.connections.micro_batches() - 1;
     const uint64_t turn =
-        task.kind() == BlockKind::kSync ? last : s_.graph_->ops[task.of()].micro_batch;
-    const uint64_t iteration = kMany ? IterationOf(key) : 0;
-    if (s_.waiting_.empty(device)) {
-      PushChoice(std::max(static_cast<Nanos>(key >> time_shift_), queues_[device].free), device);
+        task.kind() == BlockKind::kSync ? last : in_.connections.micro_batch_of(task.of());
+    const uint64_t iteration = kMany ? keys_.IterationOf(key) : 0;
+    if (t_.waiting_.empty(device)) {
+      PushChoice(std::max(keys_.ReadyOf(key), queues_[device].free), device);
     }
-    s_.waiting_.Add(device, iteration * (uint64_t{last} + 1) + turn, key);
+    t_.waiting_.Add(device, iteration * (uint64_t{last} + 1) + turn, key);
   }
 
   void PushChoice(Nanos at, uint32_t device) {
-    Push(at, uint64_t{kMany ? iterations_ : 0} << slot_bits_,
-         static_cast<uint32_t>(s_.slots_) + device);
+    Push(at, keys_.IterationPart(kMany ? many_.count : 0),
+         static_cast<uint32_t>(in_.graph.slots()) + device);
   }
 
   void Choose(uint32_t device) {
-    Process(s_.waiting_.Take(device));
-    if (!s_.waiting_.empty(device)) PushChoice(queues_[device].free, device);
+    Process(t_.waiting_.Take(device));
+    if (!t_.waiting_.empty(device)) PushChoice(queues_[device].free, device);
   }
 
   // Into its caller, the loop of a search's runs, which GCC leaves it out of by itself.
   ABSL_ATTRIBUTE_ALWAYS_INLINE void Process(uint64_t key) {
-    const auto ready = static_cast<Nanos>(key >> time_shift_);
+    const Nanos ready = keys_.ReadyOf(key);
     Place place;
-    place.slot = static_cast<uint32_t>(key & slot_mask_);
+    place.slot = keys_.SlotOf(key);
     uint32_t iteration = 0;
     if (kMany) {
-      iteration = IterationOf(key);
-      place.iteration_key = uint64_t{iteration} << slot_bits_;
-      place.slot0 = iteration * s_.slots_;
+      iteration = keys_.IterationOf(key);
+      place.iteration_key = keys_.IterationPart(iteration);
+      place.slot0 = iteration * in_.graph.slots();
     }
-    const Task task = s_.tasks_[place.slot];
+    const Task task = tasks_[place.slot];
     place.of = task.of();
-    const uint32_t count = kBatches ? s_.batch_sizes_[place.slot] : 1;
+    const uint32_t count = kBatches ? t_.batch_sizes_[place.slot] : 1;
     Nanos end = 0;
     switch (task.kind()) {
       case BlockKind::kForward:
@@ -279,25 +260,26 @@ class Simulator::Run {
         end = Backward(ready, task, count, place);
         break;
       case BlockKind::kTransfer:
-        end = Communicate(ready, count, s_.edges_[task.of()]->forward, place,
-                          s_.TransferBlock(task.of()),
-                          s_.blocks_[s_.ForwardBlock(s_.connections_[task.of()].to)].base);
+        end = Communicate(ready, count, in_.now.edge(task.of()).forward, place,
+                          in_.graph.transfer_base(task.of()),
+                          in_.graph.forward_base(in_.connections.edge(task.of()).to));
         break;
       case BlockKind::kGradient:
-        end = Communicate(ready, count, s_.edges_[task.of()]->backward, place,
-                          s_.GradientBlock(task.of()),
-                          s_.blocks_[s_.BackwardBlock(s_.connections_[task.of()].from)].base);
+        end = Communicate(ready, count, in_.now.edge(task.of()).backward, place,
+                          in_.graph.gradient_base(task.of()),
+                          in_.graph.backward_base(in_.connections.edge(task.of()).from));
         break;
       case BlockKind::kSync: {
-        const uint32_t block = s_.SyncBlockOf(task.of());
-        end = Communicate(ready, count, s_.syncs_[task.of()]->tasks, place, block,
-                          s_.blocks_[block].base);
+        const uint32_t base = in_.graph.sync_base(task.of());
+        end = Communicate(ready, count, in_.now.sync(task.of()).tasks, place, base, base);
         break;
       }
     }
     Flush();
-    if (kOrdered && !under_way_.empty() && task.kind() == BlockKind::kBackward) {
-      EndOfBackward(iteration, s_.graph_->ops[task.of()].micro_batch, end);
+    if (kOrdered && window_.bounded() && task.kind() == BlockKind::kBackward) {
+      window_.EndBackward(
+          iteration, in_.connections.micro_batch_of(place.of), end,
+          [&](uint32_t next, Nanos at) { PushMicroBatches(iteration, at, next, next + 1); });
     }
     last_end_ = std::max(last_end_, end);
     if (kMany) EndOf(iteration, end);
@@ -305,25 +287,25 @@ class Simulator::Run {
 
   // An iteration that is over lets the one start that waits for it.
   void EndOf(uint32_t iteration, Nanos end) {
-    ends_[iteration] = std::max(ends_[iteration], end);
-    if (++over_[iteration] < s_.task_count_) return;
-    const uint32_t next = iteration + 1 + s_.strategy_.staleness;
-    if (next < iterations_) PushSources(next, ends_[iteration]);
+    many_.ends[iteration] = std::max(many_.ends[iteration], end);
+    if (++many_.over[iteration] < in_.graph.task_count()) return;
+    const uint32_t next = iteration + 1 + in_.now.staleness();
+    if (next < many_.count) PushSources(next, many_.ends[iteration]);
   }
 
   // What a queue still has to serve does not start before now, nor before the queue is free.
   void CheckDevices(Nanos now) {
     bool late = false;
-    for (size_t d = 0; d < s_.compute_left_.size(); ++d) {
-      late |= s_.compute_left_[d] > s_.device_tail_[d] &&
-              std::max(now, queues_[d].free) + s_.compute_left_[d] > cutoff_;
+    for (size_t d = 0; d < t_.compute_left_.size(); ++d) {
+      const Nanos left = t_.compute_left_[d];
+      late |= left > in_.bounds.device_tail(d) && std::max(now, queues_[d].free) + left > cutoff_;
     }
     late_ |= late;
   }
 
   void CheckQueues(Nanos now) {
     bool late = false;
-    for (const Queue& queue : s_.queues_) {
+    for (const Queue& queue : t_.queues_) {
       late |=
           queue.done > queue.free && queue.done + std::max<Nanos>(now - queue.free, 0) > cutoff_;
     }
@@ -340,11 +322,11 @@ class Simulator::Run {
       late_ |= queue.done > cutoff_;
     }
     queue.free = end;
-    if (!kMany && !kBounded && s_.record_ != nullptr) [[unlikely]] {
-      const BlockKind kind = s_.tasks_[place.slot].kind();
+    if (!kMany && !kBounded && t_.record_ != nullptr) [[unlikely]] {
+      const BlockKind kind = tasks_[place.slot].kind();
       const bool connects = kind == BlockKind::kTransfer || kind == BlockKind::kGradient;
-      const uint32_t of = connects ? s_.connections_[place.of].edges[0] : place.of;
-      s_.record_->push_back({KindOf(kind), of, index, resource, ready, start, end});
+      const uint32_t of = connects ? in_.connections.edge(place.of).edges[0] : place.of;
+      t_.record_->push_back({KindOf(kind), of, index, resource, ready, start, end});
     }
     return end;
   }
@@ -360,10 +342,10 @@ class Simulator::Run {
   Nanos Compute(Nanos ready, uint32_t count, Place& place, Nanos tail) {
     Nanos last = 0;
     for (uint32_t i = 0; i < count; ++i) {
-      const Task& task = s_.tasks_[place.slot + i];
+      const Task& task = tasks_[place.slot + i];
       const Nanos end = Serve(task.device, ready, task.busy, place, place.part + i);
       if (kBounded) {
-        Nanos& left = s_.compute_left_[task.device];
+        Nanos& left = t_.compute_left_[task.device];
         left -= task.busy;
         late_ |= end + std::max(left, tail) > cutoff_;
       }
@@ -373,36 +355,34 @@ class Simulator::Run {
     return last;
   }
 
-  void Clean() {
-    for (TaskState& state : s_.states_) state = {0, state.waits, state.waits};
-  }
-
   Nanos Forward(Nanos ready, const Task& task, uint32_t count, Place& place) {
     const uint32_t op = task.of();
-    place.part = place.slot - s_.blocks_[op].base;
-    const Nanos end = Compute(ready, count, place, s_.tail_forward_[op]);
-    for (uint32_t i = s_.out_.begin[op]; i < s_.out_.begin[op + 1]; ++i) {
-      Follow(s_.routes_out_[i], count, place);
+    place.part = place.slot - in_.graph.forward_base(op);
+    const Nanos end = Compute(ready, count, place, in_.bounds.tail_forward(op));
+    const std::vector<uint32_t>& begin = in_.connections.out().begin;
+    for (uint32_t i = begin[op]; i < begin[op + 1]; ++i) {
+      Follow(in_.graph.route_out(i), count, place);
     }
     if (task.starts()) {
-      ArriveEach(count, place, s_.blocks_[s_.BackwardBlock(op)].base + place.part);
+      ArriveEach(count, place, in_.graph.backward_base(op) + place.part);
     }
     return end;
   }
 
   Nanos Backward(Nanos ready, const Task& task, uint32_t count, Place& place) {
     const uint32_t op = task.of();
-    place.part = place.slot - s_.blocks_[s_.BackwardBlock(op)].base;
-    const Nanos end = Compute(ready, count, place, s_.tail_backward_[op]);
-    for (uint32_t i = s_.in_.begin[op]; i < s_.in_.begin[op + 1]; ++i) {
-      Follow(s_.routes_in_[i], count, place);
+    place.part = place.slot - in_.graph.backward_base(op);
+    const Nanos end = Compute(ready, count, place, in_.bounds.tail_backward(op));
+    const std::vector<uint32_t>& begin = in_.connections.in().begin;
+    for (uint32_t i = begin[op]; i < begin[op + 1]; ++i) {
+      Follow(in_.graph.route_in(i), count, place);
     }
-    const uint32_t group = s_.group_of_[op];
-    if (group != UINT32_MAX) {
-      const uint32_t base = s_.blocks_[s_.SyncBlockOf(group)].base;
-      const PartLists& to = s_.syncs_[group]->device_to;
+    const uint32_t group = in_.connections.group_of(op);
+    if (group != ConnectionGraph::kNoGroup) {
+      const uint32_t base = in_.graph.sync_base(group);
+      const PartLists& to = in_.now.sync(group).device_to;
       for (uint32_t i = 0; i < count; ++i) {
-        for (uint32_t item : to.of(s_.tasks_[place.slot + i].device)) {
+        for (uint32_t item : to.of(tasks_[place.slot + i].device)) {
           Arrive(part_ends_[i], place, base + item);
         }
       }
@@ -441,8 +421,7 @@ class Simulator::Run {
   }
 
   Nanos Communicate(Nanos ready, uint32_t count, const CommTasks& tasks, const Place& place,
-                    uint32_t block, uint32_t done_base) {
-    const uint32_t base = s_.blocks_[block].base;
+                    uint32_t base, uint32_t done_base) {
     Nanos last = ready + 1;
     for (uint32_t i = 0; i < count; ++i) {
       last = std::max(last, Send(ready, tasks, place, place.slot - base + i, base, done_base));
@@ -478,21 +457,17 @@ class Simulator::Run {
     return last;
   }
 
-  Simulator& s_;
+  Timeline& t_;
+  const Sources in_;
   EventQueue& queue_;
-  TaskState* states_ = nullptr;
+  const Task* const tasks_;      // by slot
+  TaskState* states_ = nullptr;  // by slot, of all iterations
   Queue* queues_ = nullptr;
   Nanos* part_ends_ = nullptr;  // of the batch
-  std::vector<TaskState> states_of_all_;
-  std::vector<size_t> over_;
-  std::vector<Nanos> ends_;
-  std::vector<UnderWay> under_way_;  // by iteration
+  const TimelineKeys keys_;
   const Nanos cutoff_;
-  const uint32_t iterations_;
-  const uint32_t slot_bits_;
-  const uint64_t slot_mask_;
-  const uint32_t time_shift_;
-  const Nanos time_max_;
+  Iterations many_;
+  MicroBatchWindow window_;
   Batch batch_;
   Nanos last_end_ = 0;
   bool late_ = false;
