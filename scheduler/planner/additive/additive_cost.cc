@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "glog/logging.h"
+#include "scheduler/planner/blocks/equivalence_classes.h"
 #include "scheduler/planner/cost/no_costs.h"
-#include "scheduler/planner/simulator/equivalence_classes.h"
 
 namespace soapstone::planner {
 namespace {

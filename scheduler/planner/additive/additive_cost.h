@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "scheduler/planner/additive/elimination.h"
+#include "scheduler/planner/blocks/op_split.h"
 #include "scheduler/planner/search/searcher.h"
-#include "scheduler/planner/simulator/op_split.h"
 
 namespace soapstone::planner {
 

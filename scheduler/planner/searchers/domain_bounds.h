@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "scheduler/planner/blocks/op_split.h"
 #include "scheduler/planner/search/searcher.h"
 #include "scheduler/planner/searchers/sync_lower_bound.h"
-#include "scheduler/planner/simulator/op_split.h"
 
 namespace soapstone::planner {
 

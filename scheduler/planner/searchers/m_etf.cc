@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/status_macros.h"
-#include "scheduler/planner/simulator/op_split.h"
+#include "scheduler/planner/blocks/op_split.h"
 
 namespace soapstone::planner {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "scheduler/planner/simulator/timeline.h"
-#include "scheduler/planner/simulator/timeline_run.h"
+#include "scheduler/planner/timeline/timeline.h"
+#include "scheduler/planner/timeline/timeline_run.h"
 
 namespace soapstone::planner {
 namespace {

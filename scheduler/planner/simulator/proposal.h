@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "scheduler/planner/simulator/change.h"
-#include "scheduler/planner/simulator/loads.h"
-#include "scheduler/planner/simulator/strategy_state.h"
-#include "scheduler/planner/simulator/task_graph.h"
-#include "scheduler/planner/simulator/touched_blocks.h"
+#include "scheduler/planner/blocks/change.h"
+#include "scheduler/planner/blocks/strategy_state.h"
+#include "scheduler/planner/blocks/touched_blocks.h"
+#include "scheduler/planner/timeline/loads.h"
+#include "scheduler/planner/timeline/task_graph.h"
 
 namespace soapstone::planner {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/ids.h"
-#include "scheduler/planner/simulator/strategy_state.h"
+#include "scheduler/planner/blocks/strategy_state.h"
 
 namespace soapstone::planner {
 
