@@ -1,6 +1,6 @@
 // Whether floats are finite: neither NaN nor infinite. Who asks: whoever makes or takes a gradient
-// or new values (worker/executor.h, compute/optimizer.h, server/store/tensor_store.h), in a pass
-// that reads them anyway or right behind it. Knows nothing of tensors.
+// or new values (worker/device/executor.h, compute/optimizer.h, server/store/tensor_store.h), in a
+// pass that reads them anyway or right behind it. Knows nothing of tensors.
 #pragma once
 
 #include <algorithm>

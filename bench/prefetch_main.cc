@@ -14,7 +14,7 @@
 #include "models/data/batches.h"
 #include "models/data/dataset.h"
 #include "models/zoo/zoo.h"
-#include "worker/executor.h"
+#include "worker/device/executor.h"
 
 namespace soapstone::bench {
 namespace {

@@ -17,8 +17,8 @@
 #include "base/memory/buffer.h"
 #include "base/parameter.h"
 #include "wire/layout.h"
-#include "worker/device.h"
-#include "worker/program.h"
+#include "worker/device/device.h"
+#include "worker/program/program.h"
 
 namespace soapstone::bench {
 

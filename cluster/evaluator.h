@@ -11,7 +11,7 @@
 #include "models/data/dataset.h"
 #include "models/graph/graph.h"
 #include "wire/layout.h"
-#include "worker/executor.h"
+#include "worker/device/executor.h"
 
 namespace soapstone::experiment {
 

@@ -21,7 +21,7 @@
 #include "base/ids.h"
 #include "base/memory/buffer.h"
 #include "wire/message.h"
-#include "worker/device.h"
+#include "worker/device/device.h"
 
 namespace soapstone::sim {
 

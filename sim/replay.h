@@ -21,7 +21,7 @@
 #include "sim/actors.h"
 #include "sim/training.h"
 #include "wire/message.h"
-#include "worker/device.h"
+#include "worker/device/device.h"
 
 namespace soapstone::sim {
 

@@ -15,8 +15,8 @@
 #include "server/peer/peer_vectors.h"
 #include "server/store/store.h"
 #include "wire/layout.h"
-#include "worker/device.h"
-#include "worker/program.h"
+#include "worker/device/device.h"
+#include "worker/program/program.h"
 
 namespace soapstone::sim {
 

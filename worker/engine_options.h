@@ -12,7 +12,7 @@
 #include "consistency/traits.h"
 #include "wire/layout.h"
 #include "wire/message.h"
-#include "worker/program.h"
+#include "worker/program/program.h"
 
 namespace soapstone::worker {
 

@@ -5,7 +5,7 @@
 //
 // Invariants
 //  1. An instruction goes once what it depends on is satisfied, and once only; device instructions
-//     go in program order, and once more after Rewind (worker/readiness.h).
+//     go in program order, and once more after Rewind (worker/program/readiness.h).
 //  2. A push sends what the device handed over for it, and nothing of that is kept afterwards.
 //  3. A clock tells how many pushes its shard was sent by this run.
 //  4. What the device answers to commands from before a Rewind belongs to no run: the id is new.
@@ -23,9 +23,9 @@
 #include "base/ids.h"
 #include "base/memory/buffer.h"
 #include "wire/message.h"
-#include "worker/device.h"
-#include "worker/program.h"
-#include "worker/readiness.h"
+#include "worker/device/device.h"
+#include "worker/program/program.h"
+#include "worker/program/readiness.h"
 
 namespace soapstone::worker {
 

@@ -21,7 +21,7 @@
 #include "base/ids.h"
 #include "wire/message.h"
 #include "worker/engine_options.h"
-#include "worker/program.h"
+#include "worker/program/program.h"
 #include "worker/program_run.h"
 
 namespace soapstone::worker {

@@ -22,7 +22,7 @@
 #include "base/memory/buffer.h"
 #include "wire/message.h"
 #include "worker/engine_options.h"
-#include "worker/program.h"
+#include "worker/program/program.h"
 #include "worker/program_run.h"
 
 namespace soapstone::worker {

@@ -12,8 +12,8 @@
 #include "base/ids.h"
 #include "base/memory/bounded_inbox.h"
 #include "base/mutex.h"
-#include "worker/command_watch.h"
-#include "worker/device.h"
+#include "worker/device/command_watch.h"
+#include "worker/device/device.h"
 
 namespace soapstone::apps {
 

@@ -24,7 +24,7 @@
 #include "experiment/run.h"
 #include "server/store/snapshot.h"
 #include "wire/message.h"
-#include "worker/device.h"
+#include "worker/device/device.h"
 
 namespace soapstone::apps {
 

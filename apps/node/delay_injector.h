@@ -19,7 +19,7 @@
 
 #include "base/ids.h"
 #include "cluster/straggler.h"
-#include "worker/device.h"
+#include "worker/device/device.h"
 
 namespace soapstone::apps {
 

@@ -18,8 +18,8 @@
 #include "base/exit_codes.h"
 #include "base/status_macros.h"
 #include "base/steady_clock.h"
-#include "worker/executor.h"
-#include "worker/sparse_executor.h"
+#include "worker/device/executor.h"
+#include "worker/device/sparse_executor.h"
 
 namespace soapstone::apps {
 namespace {

@@ -15,7 +15,7 @@
 #include "server/shard/model_gatherer.h"
 #include "server/store/snapshot.h"
 #include "server/store/store.h"
-#include "worker/executor.h"
+#include "worker/device/executor.h"
 
 namespace soapstone::experiment {
 namespace {

@@ -8,7 +8,7 @@
 #include "server/peer/peer_vectors.h"
 #include "server/store/store.h"
 #include "sim/training.h"
-#include "worker/executor.h"
+#include "worker/device/executor.h"
 
 namespace soapstone::experiment {
 

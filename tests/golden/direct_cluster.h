@@ -12,8 +12,8 @@
 #include "models/data/dataset.h"
 #include "server/shard/model_gatherer.h"
 #include "server/shard/shard.h"
+#include "worker/device/executor.h"
 #include "worker/engine.h"
-#include "worker/executor.h"
 
 namespace soapstone::golden {
 

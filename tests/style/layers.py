@@ -124,3 +124,26 @@ def dates(tree):
         elif not lines:
             found.append(f"{name}:1: does not ask for the date, and is on the list of those that may")
     return found
+
+
+def graph(tree):
+    """The rooms and who includes whom, in Graphviz' language: what includes a room that includes another is drawn once."""
+    allowed = {room: set(below) for room, below in read_layers(tree)[0].items()}
+
+    def reached(room, seen):
+        for other in allowed[room]:
+            if other not in seen:
+                seen.add(other)
+                reached(other, seen)
+        return seen
+
+    lines = ["digraph rooms {", "  rankdir=BT;"]
+    for room, below in allowed.items():
+        through = {far for near in below for far in reached(near, set())}
+        lines += [f'  "{room}" -> "{other}";' for other in sorted(below - through)]
+    return "\n".join([*lines, "}"])
+
+
+if __name__ == "__main__":  # layers.py: prints it, as for: dot -Tsvg
+    from rules import Tree
+    print(graph(Tree(pathlib.Path(__file__).resolve().parent.parent.parent)))

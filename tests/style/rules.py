@@ -12,6 +12,10 @@ COMMENTED = CPP | {".proto", ".py", ".cmake", ".sh"}
 LINES_MAX = 500
 FUNCTION_LINES_MAX = 60
 KERNEL_LINES_MAX = 120
+FOLDER_FILES_MAX = 40
+# Folders with a file pair for each operator: its name says where to look.
+FILES_BY_OPERATOR = {"compute/cpu", "models/ops"}
+TOP_FOLDERS_MAX = 25
 KERNELS = ("compute/cpu/", "compute/cuda/", "compute/reference/")
 NOT_SOURCES = {".git", "build", "runs"}  # as .gitignore
 CLANG_FORMAT = "clang-format-14"
@@ -84,6 +88,21 @@ def too_long(tree):
         most = KERNEL_LINES_MAX if name.startswith(KERNELS) else FUNCTION_LINES_MAX
         found += [f"{name}:{line}: a function of {lines} lines; at most {most}: {head}"
                   for line, lines, head in functions(text) if lines > most]
+    return found
+
+
+def crowded(tree):
+    """Folders of more than 40 files; a top level of more than 25 folders."""
+    files = {}
+    for name in tree.known:
+        folder = str(pathlib.PurePath(name).parent)
+        files[folder] = files.get(folder, 0) + 1
+    found = [f"{folder}:1: a folder of {count} files; at most {FOLDER_FILES_MAX}" for folder, count in sorted(files.items())
+             if count > FOLDER_FILES_MAX and folder not in FILES_BY_OPERATOR]
+    top = {pathlib.PurePath(folder).parts[0] for folder in files if folder != "."}
+    top = {folder for folder in top if not folder.startswith(".")}
+    if len(top) > TOP_FOLDERS_MAX:
+        found.append(f".:1: {len(top)} folders at the top; at most {TOP_FOLDERS_MAX}")
     return found
 
 

@@ -16,7 +16,7 @@ import rules
 from functions import functions
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-RULES = [rules.misformatted, rules.too_long, rules.named_for_nothing, rules.files_that_are_gone, rules.forbidden_words,
+RULES = [rules.misformatted, rules.too_long, rules.crowded, rules.named_for_nothing, rules.files_that_are_gone, rules.forbidden_words,
          rules.policies_without_a_row, layers.against_layers, layers.circles, layers.dependencies_that_are_no_layers,
          layers.foreign_types, layers.dates]
 
@@ -49,7 +49,7 @@ PLANTED = {
     "a file that is gone": ("base/spec.cc", "// See base/gone.h.\n", r"base/spec.cc:\d+: there is no base/gone.h"),
     "a page that names what is gone": ("docs/wire.md", "It is in `wire/gone.cc`.\n", r"docs/wire.md:\d+: .*wire/gone.cc"),
     "a foreign library": ("server/shard/ledger.cc", "#include <zmq.h>\n", r"server/shard/ledger.cc:\d+: zmq outside transport"),
-    "device code": ("worker/program.cc", "#include <cuda_runtime.h>\n", r"worker/program.cc:\d+: cuda outside compute"),
+    "device code": ("worker/program/program.cc", "#include <cuda_runtime.h>\n", r"worker/program/program.cc:\d+: cuda outside compute"),
     "the date": ("server/shard/ledger.cc", "absl::Time Now() { return absl::Now(); }\n", r"server/shard/ledger.cc:\d+: .*date"),
     "the date in a comment": ("server/shard/ledger.cc", "// absl::Now() jumps.\n", None),
 }
@@ -92,6 +92,7 @@ class PlantedTest(unittest.TestCase):
 
     def plant(self, name, text):
         path = self.copy / name
+        path.parent.mkdir(exist_ok=True)
         path.write_text((path.read_text() if path.exists() else "") + text)
 
     def restore(self, name):
@@ -122,11 +123,34 @@ class PlantedTest(unittest.TestCase):
         self.restore("docs/consistency.md")
         self.assertEqual(found, {"docs/consistency.md:1: no row for the policy essp"})
 
+    def test_a_crowded_folder_is_found(self):
+        self.assertEqual(rules.crowded(rules.Tree(self.copy, True)), [])
+        for i in range(41):
+            self.plant(f"data/planted/{i}.h", "#pragma once\n")
+        for i in range(26):
+            self.plant(f"planted_{i}/one.h", "#pragma once\n")
+        found = rules.crowded(rules.Tree(self.copy, True))
+        for i in range(41):
+            self.restore(f"data/planted/{i}.h")
+        for i in range(26):
+            self.restore(f"planted_{i}/one.h")
+        self.assertEqual(len(found), 2)
+        self.assertEqual(found[0], "data/planted:1: a folder of 41 files; at most 40")
+        self.assertRegex(found[1], r"^\.:1: \d+ folders at the top; at most 25$")
+
     def test_a_waiver_that_is_not_needed_is_found(self):
         self.plant("tests/style/long_files.txt", "base/spec.cc 700\n")
         found = self.found("tests/style/long_files.txt")
         self.restore("tests/style/long_files.txt")
         self.assertEqual(found, {"tests/style/long_files.txt:1: base/spec.cc need not be there"})
+
+
+class GraphTest(unittest.TestCase):
+
+    def test_the_rooms_are_drawn_each_over_what_it_includes(self):
+        drawn = layers.graph(rules.Tree(ROOT))
+        self.assertIn('  "consistency/peers" -> "consistency";', drawn)
+        self.assertNotIn('  "consistency/peers" -> "base";', drawn)  # through consistency
 
 
 class FunctionsTest(unittest.TestCase):

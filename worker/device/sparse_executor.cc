@@ -1,4 +1,4 @@
-#include "worker/sparse_executor.h"
+#include "worker/device/sparse_executor.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "worker/readiness.h"
+#include "worker/program/readiness.h"
 
 #include <algorithm>
 #include <functional>

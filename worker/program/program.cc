@@ -1,4 +1,4 @@
-#include "worker/program.h"
+#include "worker/program/program.h"
 
 #include <algorithm>
 #include <numeric>

@@ -1,4 +1,4 @@
-#include "worker/command_watch.h"
+#include "worker/device/command_watch.h"
 
 #include "gtest/gtest.h"
 

@@ -1,4 +1,4 @@
-#include "worker/executor.h"
+#include "worker/device/executor.h"
 
 #include <algorithm>
 #include <bit>

@@ -23,7 +23,7 @@
 #include "models/data/prefetcher.h"
 #include "models/runtime/graph_runner.h"
 #include "wire/layout.h"
-#include "worker/device.h"
+#include "worker/device/device.h"
 
 namespace soapstone::worker {
 

@@ -1,6 +1,7 @@
 // SparseExecutor: the device of a model over tables: finds out which rows a step needs, computes on
 // those that were pulled, and hands over the gradients of the rows touched. In place of Executor,
-// behind the same protocol (worker/device.h); knows nothing of messages or clocks on the wall.
+// behind the same protocol (worker/device/device.h); knows nothing of messages or clocks on the
+// wall.
 //
 // Where the model has tensors too, an Executor runs its graph, on data one of whose columns is made
 // of the rows loaded. It has the slices, this the tables; a command that concerns both goes to
@@ -17,9 +18,9 @@
 #include "models/data/sampler.h"
 #include "models/tables/sparse_model.h"
 #include "wire/layout.h"
-#include "worker/device.h"
-#include "worker/executor.h"
-#include "worker/program.h"
+#include "worker/device/device.h"
+#include "worker/device/executor.h"
+#include "worker/program/program.h"
 
 namespace soapstone::worker {
 

@@ -19,7 +19,7 @@
 #include <utility>
 
 #include "base/ids.h"
-#include "worker/program.h"
+#include "worker/program/program.h"
 
 namespace soapstone::worker {
 

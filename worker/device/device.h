@@ -1,5 +1,5 @@
 // The device protocol: what the engine asks of compute, and what compute answers. On a machine the
-// device thread answers (worker/executor.h), in the simulator a cost model does.
+// device thread answers (worker/device/executor.h), in the simulator a cost model does.
 //
 // The device runs commands strictly in the order given. It answers only commands whose
 // `wants_event` is set.
@@ -11,7 +11,7 @@
 #include "base/fingerprint.h"
 #include "base/ids.h"
 #include "base/memory/buffer.h"
-#include "worker/program.h"
+#include "worker/program/program.h"
 
 namespace soapstone::worker {
 

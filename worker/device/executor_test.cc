@@ -1,6 +1,6 @@
 // Executor on data that have to be decoded and are augmented: what a thread makes ahead changes no
 // bit of a gradient.
-#include "worker/executor.h"
+#include "worker/device/executor.h"
 
 #include <optional>
 

@@ -7,7 +7,7 @@
 #include "compute/init.h"
 #include "gtest/gtest.h"
 #include "models/zoo/zoo.h"
-#include "worker/executor.h"
+#include "worker/device/executor.h"
 
 namespace soapstone::worker {
 namespace {

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "base/fingerprint.h"
-#include "worker/program.h"
+#include "worker/program/program.h"
 
 namespace soapstone::worker {
 
