@@ -53,6 +53,11 @@ TEST(LoadsTest, QueuesAreBusyForWhatTheyServe) {
       if (computes) compute[task.resource] += task.end - task.start;
     }
     EXPECT_EQ(p.loads.compute(), compute);
+    int64_t transfer_bytes = 0, sync_bytes = 0;
+    for (uint32_t e = 0; e < p.connections.edges(); ++e) transfer_bytes += p.now.edge(e).bytes;
+    for (uint32_t g = 0; g < p.connections.groups(); ++g) sync_bytes += p.now.sync(g).bytes;
+    EXPECT_EQ(p.loads.transfer_bytes(), transfer_bytes);
+    EXPECT_EQ(p.loads.sync_bytes(), sync_bytes);
     for (size_t r = 0; r < busy.size(); ++r) EXPECT_EQ(p.loads.BusyOf(r), busy[r]);
     const Nanos busiest = *std::max_element(busy.begin(), busy.end());
     EXPECT_EQ(p.loads.BusiestQueue(), busiest);
