@@ -129,9 +129,9 @@ int Train(const NodeFlags& flags) {
   absl::StatusOr<wire::JobConfig> config = TrainConfigFromFlags(flags, &chosen);
   if (!config.ok()) return SayConfigError(kSoapstone, config.status());
   if (flags.print_config || flags.check) return PrintOrCheck(kSoapstone, flags, *config);
-  if (!chosen.empty()) std::cerr << kSoapstone << ": " << chosen << "\n";
   absl::StatusOr<LauncherOptions> options = PrepareLaunch(*std::move(config));
   if (!options.ok()) return SayConfigError(kSoapstone, options.status());
+  if (!chosen.empty()) std::cerr << kSoapstone << ": " << chosen << "\n";
   Console console(&std::cout, isatty(STDOUT_FILENO) != 0);
   const wire::JobConfig job = options->config;
   const std::string& trace_path = job.output().trace_path();

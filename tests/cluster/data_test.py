@@ -7,7 +7,7 @@ import unittest
 
 from cluster import SOURCE, ClusterTestCase
 
-sys.path.insert(0, os.path.join(SOURCE, "bench"))
+sys.path.insert(0, os.path.join(SOURCE, "bench", "scripts"))
 from prefetching import png  # noqa: E402
 
 
