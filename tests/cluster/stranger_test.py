@@ -156,7 +156,7 @@ class StrangerTest(ClusterTestCase):
 
     def test_floods_cost_little(self):
         running, children, ports, quiet = self.flooded("--policy=bsp", "--epochs=100000")
-        seconds, pairs = (6, 5) if LONG else (3, 1)
+        seconds, pairs = (6, 9) if LONG else (3, 1)
         sink = stranger.Sink()
         self.addCleanup(sink.close)
         ratios = []
@@ -177,9 +177,10 @@ class StrangerTest(ClusterTestCase):
             ratios.append(rates[True] / max(rates[False], 1e-9))
         growth = self.growth(children, quiet)
         median = statistics.median(ratios)
+        low, _, high = statistics.quantiles(ratios, method="inclusive") if pairs > 1 else 3 * ratios
         print(f"flooders said {said:,} bytes, were ended {ended:,} times; growth "
               f"{max(growth.values()) >> 20} MiB at most; rate by that beside a sink: median "
-              f"{median:.2f} of", " ".join(f"{ratio:.2f}" for ratio in ratios))
+              f"{median:.2f}, quartiles {low:.2f} and {high:.2f}, of", " ".join(f"{ratio:.2f}" for ratio in ratios))
         self.assertLess(max(growth.values()), BEYOND_QUIET, growth)
         running.wait_for("sent away or held back [0-9]+ connections of strangers")
         deadline = time.monotonic() + 60  # where others compute too, flooders get through less
@@ -187,7 +188,8 @@ class StrangerTest(ClusterTestCase):
             self.end_flood(self.start_flood(ports, seconds), seconds)
         self.assertGreater(self.counted(running), CONNECTIONS // 2)
         if LONG:
-            self.assertGreaterEqual(median, 0.9)
+            # By turns: what is within half the distance of the quartiles cannot be told from the line.
+            self.assertGreaterEqual(median + (high - low) / 2, 0.9)
         self.end(running, children)
 
     def test_a_member_comes_again_while_flooded(self):
