@@ -1,5 +1,6 @@
 """The rules of docs/STYLE.md that a machine can check, each a function of a tree: it returns what is wrong, a line each,
 "file:line: what". style_test.py holds the tree to them, and plants a fault for each."""
+import functools
 import os
 import pathlib
 import re
@@ -32,6 +33,13 @@ SAYS_WHAT_WAS = "docs/decisions/"
 PLANTS = "tests/style/"  # names what is not there, to plant it
 
 
+@functools.lru_cache(maxsize=None)
+def text_of(path, written_ns):
+    """What a file holds that was written then: rules read the same ones again and again."""
+    del written_ns
+    return path.read_text()
+
+
 class Tree:
     """The files of a checkout that git knows; of a copy, or where git knows nothing, all that there are but what is
     built. The rules look at `files`, all or some of them."""
@@ -54,7 +62,8 @@ class Tree:
         return [name for name in self.files if pathlib.PurePath(name).suffix in suffixes]
 
     def text(self, name):
-        return (self.root / name).read_text()
+        path = self.root / name
+        return text_of(path, path.stat().st_mtime_ns)
 
 
 def misformatted(tree):

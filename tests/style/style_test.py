@@ -12,13 +12,14 @@ import tempfile
 import unittest
 
 import layers
+import pages
 import rules
 from functions import functions
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 RULES = [rules.misformatted, rules.too_long, rules.crowded, rules.named_for_nothing, rules.files_that_are_gone, rules.forbidden_words,
          rules.policies_without_a_row, layers.against_layers, layers.circles, layers.dependencies_that_are_no_layers,
-         layers.foreign_types, layers.dates]
+         layers.foreign_types, layers.dates, *pages.RULES]
 
 
 def long_function(lines):
@@ -52,6 +53,43 @@ PLANTED = {
     "device code": ("worker/program/program.cc", "#include <cuda_runtime.h>\n", r"worker/program/program.cc:\d+: cuda outside compute"),
     "the date": ("server/shard/ledger.cc", "absl::Time Now() { return absl::Now(); }\n", r"server/shard/ledger.cc:\d+: .*date"),
     "the date in a comment": ("server/shard/ledger.cc", "// absl::Now() jumps.\n", None),
+    "a flag that no program has": ("docs/wire.md", "Give it `--planted`.\n",
+                                   r"docs/wire.md:\d+: no program has the flag --planted"),
+    "a flag that no page has": ("apps/plan/plan_flags.cc", 'void Add(CLI::App* a) { a->add_flag("--planted"); }\n',
+                                r"apps/plan/plan_flags.cc:1: docs/jobs.md and docs/planner.md say nothing of --planted"),
+    "an exit code that no page has": ("base/exit_codes.h", "inline constexpr int kExitPlanted = 99;\n",
+                                      r"docs/operations.md:\d+: no row for the exit code 99"),
+    "a link to what is gone": ("docs/wire.md", "See [the folder](../planted).\n", r"docs/wire.md:\d+: there is no planted"),
+    "a link to a folder": ("docs/wire.md", "See [the folder](../wire/config).\n", None),
+    "a link to no heading": ("docs/wire.md", "See [the jobs](jobs.md#planted).\n",
+                             r"docs/wire.md:\d+: docs/jobs.md has no heading for #planted"),
+    "a link to a heading": ("docs/wire.md", "See [the jobs](jobs.md#injected-delays).\n", None),
+}
+
+# What is written in the place of what in a file of the copy, and what is said then.
+REPLACED = {
+    "a policy without a row": ("docs/consistency.md", r"\| `essp.*\n", "", "no row for the policy essp"),
+    "a model without a row": ("docs/models.md", r"\| `rnntc`.*\n", "", "no row for the model rnntc"),
+    "a model that is something else": ("models/zoo/zoo.cc", "two hidden layers", "three hidden layers",
+                                       "model mlp: two hidden layers, ReLU here, three hidden layers, ReLU in"),
+    "a row without a model": ("docs/models.md", r"(\| `rnntc`.*\n)", r"\1| `rnntd` | nothing |\n",
+                              "there is no model rnntd in models/zoo/zoo.cc"),
+    "a model over tables without a row": ("docs/tables.md", r"\| `skip_gram.*\n", "", "no row for the model skip_gram"),
+    "another one": ("docs/tables.md", r"\| `dlrm.*\n", "", "no row for the model dlrm"),
+    "a searcher without a row": ("docs/planner.md", r"\| `greedy`.*\n", "", "no row for the searcher greedy"),
+    "a number that is no more": ("README.md", "fifteen searchers", "fourteen searchers",
+                                 "README.md:1: fourteen searchers; there are fifteen"),
+    "an exit code without a row": ("docs/operations.md", r"\| 79 .*\n", "", "no row for the exit code 79"),
+    "a message without a row": ("docs/wire.md", r"\| 12 \| Evaluated .*\n", "", "no row for the message Evaluated"),
+    "a message of another number": ("wire/message.h", "kFinished = 33", "kFinished = 34",
+                                    "message Finished: 33 here, 34 in wire/message.h"),
+    "a field of the header without a row": ("docs/wire.md", "35–37", "35, 36", "no row for the field of number 37"),
+    "a body that the header's row lacks": ("docs/wire.md", ", SlowWork \\|", " |", "no row for the body SlowWork"),
+    "a field of a job without a row": ("docs/jobs.md", r"\| `cluster.isa`.*\n", "", "no row for the field cluster.isa"),
+    "a field of a job under another flag": ("docs/jobs.md", "`training.seed` \\| `--seed`", "`training.seed` | `--seeds`",
+                                            "field training.seed: --seeds here, --seed in cluster/job_config.cc"),
+    "a field of a job without a flag": ("wire/config/job.proto", r"(  uint32 epochs = 1;)", r"\1\n  uint32 planted = 99;",
+                                        "the field training.planted has no flag"),
 }
 
 
@@ -116,12 +154,18 @@ class PlantedTest(unittest.TestCase):
                 self.assertEqual(len(found), 1, found)
                 self.assertRegex(found.pop(), "^" + said.replace("{word}", re.escape(self.word)))
 
-    def test_a_policy_without_a_row_is_found(self):
-        page = self.copy / "docs/consistency.md"
-        page.write_text(re.sub(r"^\| `essp.*\n", "", page.read_text(), flags=re.M))
-        found = self.found("docs/consistency.md")
-        self.restore("docs/consistency.md")
-        self.assertEqual(found, {"docs/consistency.md:1: no row for the policy essp"})
+    def test_each_fault_that_takes_a_place_is_found(self):
+        for what, (name, pattern, instead, said) in REPLACED.items():
+            with self.subTest(what):
+                before = self.found(name)
+                path = self.copy / name
+                text, times = re.subn(pattern, instead, path.read_text())
+                path.write_text(text)
+                found = self.found(name) - before
+                self.restore(name)
+                self.assertEqual(times, 1)
+                self.assertEqual(len(found), 1, found)
+                self.assertIn(said, found.pop())
 
     def test_a_crowded_folder_is_found(self):
         self.assertEqual(rules.crowded(rules.Tree(self.copy, True)), [])
