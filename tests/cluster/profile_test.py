@@ -5,7 +5,7 @@ import re
 import subprocess
 import unittest
 
-from cluster import BIN, ClusterTestCase, needs_bf16
+from cluster import BIN, SOURCE, ClusterTestCase, needs_bf16
 
 
 class ProfileTest(ClusterTestCase):
@@ -31,6 +31,17 @@ class ProfileTest(ClusterTestCase):
                 memory = dict(size["memory_bytes"])
                 self.assertEqual(memory.pop("total"), sum(memory.values()))
         self.assertIn("resnet50", self.soapstone("models").stdout)
+
+    def test_the_page_says_what_the_program_prints(self):
+        printed = {}
+        for line in self.soapstone("models", "--batch=32").stdout.splitlines():
+            printed.setdefault(line.partition(" ")[0], line)
+        with open(os.path.join(SOURCE, "docs", "models.md")) as page:
+            rows = re.findall(r"^\| `(\w+)` \| [^|]+ \| ([\d,]+ \|.*) \|$", page.read(), re.M)
+        self.assertGreaterEqual(len(rows), 13)
+        for name, figures in rows:
+            wanted = r"\s+".join(re.escape(figure.strip()) for figure in figures.split("|"))
+            self.assertRegex(printed.get(name, ""), wanted)
 
     def test_a_model_can_be_drawn(self):
         dot = self.soapstone("models", "lenet5", "--dot").stdout
