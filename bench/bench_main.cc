@@ -317,7 +317,7 @@ void AddFlags(CLI::App* app, Flags* flags) {
   app->add_option("--devices", flags->devices, "That are planned for, in nodes of 4 [4, 8, 16, 64]")
       ->delimiter(',')
       ->check(CLI::Range(4, 1024));
-  app->footer("Example:\n  soapstone-bench --json=bench.json\nExit codes: 0 done, 78 bad flags->");
+  app->footer("Example:\n  soapstone-bench --json=bench.json\nExit codes: 0 done, 78 bad flags.");
 }
 
 int Main(int argc, char** argv) {

@@ -1,6 +1,6 @@
 // PolicyTraits: everything that the rest of the system must know of a policy, as data: the gate of
 // the shards and its numbers, what workers exchange, what the store does with an update, and the
-// guarantee. Made by ParsePolicy (policy.h); a value.
+// guarantee. Made by ParsePolicy (catalogue.h); a value.
 #pragma once
 
 #include <algorithm>
@@ -27,16 +27,16 @@ struct Guarantee {
   std::string ToString() const;
 };
 
-// Which gate the shards run; each is a file pair of this folder.
+// Which gate the shards run; each is a file pair of gates/.
 enum class Gate : uint8_t {
-  kRounds,      // snapshot_rounds: versions, one a round
+  kRounds,      // round_gate: versions, one a round
   kBounded,     // bounded_gate: a read waits for min applied >= c - bound
   kSubscribed,  // subscribed_gate: the same, and shards send fresh values unasked
   kDynamic,     // dynamic_gate: a bound in [lower, bound], from measured intervals
   kSampled,     // sampled_gate: barriers that ask a few peers, or block with a probability
-  kBatched,     // batched_updates: no gate; updates of several arrivals
+  kBatched,     // batch_gate: no gate on reads; updates of several arrivals
   kValue,       // value_gate: a bound on unseen update mass
-  kBackup,      // backup_rounds: versions, without the last few of each round
+  kBackup,      // backup_gate: versions, without the last few of each round
 };
 
 // Who keeps the parameters, and how members exchange them. All but kServers are decentralised: each

@@ -1,15 +1,11 @@
 // PeerLedger: what a peer's parcels and steps show of what it is promised. Its vectors testify to
 // what they have made, its channels number what they carry. Asserted:
-//   parcels    of each process that has begun to be heard come without a gap: the next number is
-//   one
-//              more
+//   parcels    of each process that has begun to be heard come without a gap: each is the next one
 //   steps      the vectors have made each step, and taken in each parcel, that the policy asked
-//   for,
-//              in that order
+//              for, in that order
 //   older      reads hold the values of the newest step
-//   replicas   where all have the same values after the same round: another's checksum of them, in
-//   a
-//              job that checks them, is this peer's
+//   replicas   where all have the same values after the same round: another's checksum of them is
+//              this peer's, in a job that checks them
 //   final      what the shards answer at the end is of the end
 //   content    and what they have written
 // A value: copied with its peer.

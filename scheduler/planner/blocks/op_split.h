@@ -1,6 +1,6 @@
 // An operator cut into parts, apart from where they run: bounds, costs by kind of device, and what
 // flows between the parts of two operators. Found once for each way to split and looked up
-// afterwards, so that a search's moves build nothing. Used by the simulator alone.
+// afterwards, so that a search's proposals build nothing. Used by the simulator alone.
 #pragma once
 
 #include <cstdint>

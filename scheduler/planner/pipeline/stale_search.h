@@ -26,7 +26,7 @@ const StaleIteration& LeastWorthy(absl::Span<const StaleIteration> of);
 // Begins at the strategy that iterates fastest under a staleness of 1 to `staleness_max` among
 // `plan` (what a search of single steps found), data parallelism, stages by PipeDream
 // (pipedream.h) and blocks of stages (replicated_stages.h), each with the synchronization that
-// suits it best, and walks from there by the moves of proposals.h, stages' boundaries among them,
+// suits it best, and walks from there by proposals (proposals.h), stages' boundaries among them,
 // on Simulator::IterationTime under the least worthy bound of that strategy. Proposals are first
 // simulated as a step: an iteration takes no less than its busiest queue is busy, and s + 1 of them
 // that overlap no less than a step does but for the order in which devices serve them, so that most

@@ -1,5 +1,5 @@
 // Cuts of an operator's dimensions for devices of unlike speeds: parts in proportion to what their
-// devices can do. Used by the space, the moves and AccPar. Knows no costs.
+// devices can do. Used by the space, proposals and AccPar. Knows no costs.
 #pragma once
 
 #include <cstdint>

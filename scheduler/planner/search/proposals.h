@@ -12,7 +12,7 @@
 
 namespace soapstone::planner {
 
-// Draws a move:
+// Draws a proposal:
 //  scattered  one operator, each part on any device (FlexFlow's proposal)
 //  block      one operator, or a whole weight group, on a block of devices
 //  range      neighbours in the graph's order, all on one block
@@ -27,7 +27,7 @@ namespace soapstone::planner {
 //             well.
 //  servers    where several servers synchronize: others keep a group, a range of groups, or all
 //             (shard_placement.h). Groups that the servers of their nodes keep stay with such
-//             servers in the other moves; some of those take what they change there.
+//             servers in the others; some of those take what they change there.
 // In a graph in micro-batches an operator is, but for some draws, that of all of them: apart they
 // would synchronize its parameters between more devices.
 // Not symmetric (copies are not), so the walk anneals; it does not sample.

@@ -1,6 +1,6 @@
 // Where parameters are kept: the servers of a weight group that a search tries. A group whose
 // devices are of one node is best kept there, as nothing then passes a NIC; a small one by one
-// server, which takes fewer messages. Used by descents and moves.
+// server, which takes fewer messages. Used by descents and proposals.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Boundaries between the stages of a pipeline, and what moves across them. Used by the walk's moves
-// and by descents. Knows no costs.
+// Boundaries between the stages of a pipeline, and what moves across them. Used by the walk's
+// proposals and by descents. Knows no costs.
 #pragma once
 
 #include <cstdint>
