@@ -1,7 +1,8 @@
 #include "models/graph/memory_plan.h"
 
 #include <algorithm>
-#include <numeric>
+
+#include "models/graph/occupied_memory.h"
 
 namespace soapstone::models {
 namespace {
@@ -39,18 +40,6 @@ size_t LiveBytesMax(const std::vector<Storage>& storages, size_t nodes) {
   return static_cast<size_t>(most);
 }
 
-// The lowest offset at which `s` overlaps none of `placed` (by offset, ascending) that lives at the
-// same time.
-size_t LowestFree(const Storage& s, const std::vector<const Storage*>& placed) {
-  size_t offset = 0;
-  for (const Storage* other : placed) {
-    if (other->last < s.first || s.last < other->first) continue;
-    if (offset + s.bytes <= other->offset) break;
-    offset = std::max(offset, other->offset + other->bytes);
-  }
-  return offset;
-}
-
 }  // namespace
 
 MemoryPlan PlanMemory(const StepGraph& step) {
@@ -63,19 +52,20 @@ MemoryPlan PlanMemory(const StepGraph& step) {
     return storages[a].bytes != storages[b].bytes ? storages[a].bytes > storages[b].bytes : a < b;
   });
   MemoryPlan plan;
-  std::vector<const Storage*> placed;
+  OccupiedMemory occupied(static_cast<uint32_t>(step.nodes.size()) + 1);
   for (size_t i : order) {
     Storage& s = storages[i];
-    s.offset = LowestFree(s, placed);
+    s.offset = occupied.LowestFree(s.first, s.last, s.bytes);
+    occupied.Take(s.first, s.last, s.offset, s.offset + s.bytes);
     plan.bytes = std::max(plan.bytes, s.offset + s.bytes);
-    placed.insert(
-        std::upper_bound(placed.begin(), placed.end(), &s,
-                         [](const Storage* a, const Storage* b) { return a->offset < b->offset; }),
-        &s);
   }
   for (const Value& value : step.values) plan.offsets.push_back(storages[value.storage].offset);
   plan.live_bytes_max = LiveBytesMax(storages, step.nodes.size());
   return plan;
+}
+
+size_t LiveBytesMax(const StepGraph& step) {
+  return LiveBytesMax(StoragesOf(step), step.nodes.size());
 }
 
 }  // namespace soapstone::models

@@ -1,9 +1,13 @@
 // The step graph and where its values lie, with plans of kernels made up for the purpose.
 #include "models/graph/memory_plan.h"
 
+#include <algorithm>
+#include <chrono>
+#include <random>
 #include <set>
 
 #include "gtest/gtest.h"
+#include "models/graph/segments.h"
 #include "models/graph/step_graph.h"
 #include "models/zoo/zoo.h"
 
@@ -124,6 +128,132 @@ TEST(MemoryPlan, MutantThatEndsALifeEarlyIsFound) {
     }
   }
   EXPECT_TRUE(overlap);
+}
+
+// The planner that was: each storage is held against all that were placed before it.
+MemoryPlan PlanByPairs(const StepGraph& step) {
+  struct Placed {
+    size_t bytes = 0, offset = 0;
+    uint32_t first = UINT32_MAX, last = 0;
+  };
+  std::vector<Placed> storages(step.values.size());
+  for (const Value& value : step.values) {
+    Placed& s = storages[value.storage];
+    s.bytes = std::max(s.bytes, (value.bytes + 63) / 64 * 64);
+    s.first = std::min(s.first, value.first);
+    s.last = std::max(s.last, value.last);
+  }
+  std::vector<Placed*> order;
+  for (Placed& s : storages) {
+    if (s.bytes > 0) order.push_back(&s);
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [](const Placed* a, const Placed* b) { return a->bytes > b->bytes; });
+  MemoryPlan plan;
+  std::vector<const Placed*> placed;  // by offset
+  for (Placed* s : order) {
+    for (const Placed* other : placed) {
+      if (other->last < s->first || s->last < other->first) continue;
+      if (s->offset + s->bytes <= other->offset) break;
+      s->offset = std::max(s->offset, other->offset + other->bytes);
+    }
+    plan.bytes = std::max(plan.bytes, s->offset + s->bytes);
+    placed.insert(
+        std::upper_bound(placed.begin(), placed.end(), s,
+                         [](const Placed* a, const Placed* b) { return a->offset < b->offset; }),
+        s);
+  }
+  for (const Value& value : step.values) plan.offsets.push_back(storages[value.storage].offset);
+  return plan;
+}
+
+void ExpectSamePlan(const StepGraph& step) {
+  const MemoryPlan wanted = PlanByPairs(step);
+  const MemoryPlan plan = PlanMemory(step);
+  ASSERT_EQ(plan.bytes, wanted.bytes);
+  ASSERT_EQ(plan.offsets, wanted.offsets);
+}
+
+TEST(MemoryPlan, IsThatOfThePlannerByPairsOnRandomLives) {
+  std::mt19937_64 random(1);
+  for (int round = 0; round < 300; ++round) {
+    const auto nodes = static_cast<uint32_t>(1 + random() % 200);
+    const uint64_t sizes = 1 + random() % 40;
+    StepGraph step;
+    step.nodes.resize(nodes);
+    const size_t values = random() % 400;
+    for (size_t i = 0; i < values; ++i) {
+      const auto first = static_cast<uint32_t>(random() % nodes);
+      // Short lives and long ones, as scratch and activations have; some have no bytes.
+      const uint32_t most = random() % 2 == 0 ? 3 : nodes;
+      const auto last =
+          static_cast<uint32_t>(std::min<uint64_t>(nodes - 1, first + random() % most));
+      const auto own = static_cast<ValueId>(i);
+      const bool shares = i > 0 && random() % 8 == 0;
+      step.values.push_back({.bytes = random() % sizes * 40,
+                             .first = first,
+                             .last = last,
+                             .storage = shares ? step.values[random() % i].storage : own});
+    }
+    ExpectSamePlan(step);
+  }
+}
+
+TEST(MemoryPlan, IsThatOfThePlannerByPairsOnModels) {
+  for (const char* name :
+       {"resnet50:tiny", "transformer_lm:tiny,layers=5", "gnmt:tiny", "nasnet_a:tiny"}) {
+    const Graph graph = *BuildModel(name, ModelInput{});
+    for (const bool in_place : {false, true}) {
+      const Plans plans = PlansFor(graph, 3, true, in_place);
+      ExpectSamePlan(BuildStepGraph(graph, 3, plans.pointers, {}));
+      ExpectSamePlan(BuildStepGraph(graph, 3, plans.pointers, {.segments = CutPoints(graph)}));
+    }
+  }
+}
+
+// Ten thousand operators: with a step for each pair of values it took minutes.
+TEST(MemoryPlan, OfManyLayersIsMadeInSeconds) {
+  const Graph graph = *BuildModel("transformer_lm:tiny,layers=800", ModelInput{});
+  const Plans plans = PlansFor(graph, 3, true, true);
+  const auto began = std::chrono::steady_clock::now();
+  const StepGraph step = BuildStepGraph(graph, 3, plans.pointers, {});
+  const MemoryPlan plan = PlanMemory(step);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+  EXPECT_GE(plan.bytes, plan.live_bytes_max);
+  EXPECT_LT(took.count(), 5);  // 0.1 s where nothing else runs and nothing is checked
+}
+
+// All ways to cut, and a plan of each: what SmallestSegments was.
+TEST(SmallestSegments, AreThoseOfTheSmallestPlan) {
+  for (const char* name : {"resnet50:tiny", "transformer_lm:tiny,layers=9", "lenet5"}) {
+    const Graph graph = *BuildModel(name, ModelInput{});
+    const Plans plans = PlansFor(graph, 4, true);
+    const size_t kept = PlanMemory(BuildStepGraph(graph, 4, plans.pointers, {})).bytes;
+    const std::vector<uint32_t> cuts = CutPoints(graph);
+    std::vector<size_t> before(graph.ops().size() + 1);
+    for (size_t k = 0; k < graph.ops().size(); ++k) {
+      before[k + 1] = before[k];
+      for (const compute::Format& out : plans.plans[k].outputs) before[k + 1] += out.bytes;
+    }
+    std::vector<uint32_t> wanted;
+    size_t least = kept;
+    for (size_t count = 2; count <= cuts.size() + 1 && count <= 32; ++count) {
+      std::vector<uint32_t> segments;
+      for (size_t s = 1; s < count; ++s) {
+        const size_t target = before.back() / count * s;
+        const auto it = std::find_if(cuts.begin(), cuts.end(),
+                                     [&](uint32_t cut) { return before[cut] >= target; });
+        if (it == cuts.end() || (!segments.empty() && segments.back() >= *it)) continue;
+        segments.push_back(*it);
+      }
+      const size_t bytes =
+          PlanMemory(BuildStepGraph(graph, 4, plans.pointers, {.segments = segments})).bytes;
+      if (bytes >= least) continue;
+      least = bytes;
+      wanted = segments;
+    }
+    EXPECT_EQ(SmallestSegments(graph, 4, plans.pointers, {}, kept), wanted) << name;
+  }
 }
 
 TEST(StepGraph, WhatIsNotKeptIsComputedAgainBeforeItIsRead) {

@@ -50,6 +50,7 @@ class StepGraphBuilder {
       step_.values[step_.loss].last = static_cast<uint32_t>(step_.nodes.size() - 1);
     }
     KeepInputGradients();
+    FindStorages();
     for (uint32_t node = 0; node < step_.nodes.size(); ++node) ShareInPlace(node);
     return std::move(step_);
   }
@@ -247,6 +248,16 @@ class StepGraphBuilder {
 
   void Alias(ValueId value, ValueId of) { step_.values[value].storage = step_.values[of].storage; }
 
+  void FindStorages() {
+    in_.assign(step_.values.size(), {});
+    last_in_.assign(step_.values.size(), 0);
+    for (ValueId id = 0; id < step_.values.size(); ++id) {
+      const Value& value = step_.values[id];
+      in_[value.storage].push_back(id);
+      last_in_[value.storage] = std::max(last_in_[value.storage], value.last);
+    }
+  }
+
   // A kernel that may run in place does, where nothing in that memory is read afterwards.
   void ShareInPlace(uint32_t index) {
     const Node& node = step_.nodes[index];
@@ -264,12 +275,11 @@ class StepGraphBuilder {
     // Another argument of this very node must not lie there too.
     if (forward && std::count(node.inputs.begin(), node.inputs.end(), from) > 1) return;
     if (std::count(step_.inputs.begin(), step_.inputs.end(), storage) > 0) return;
-    for (const Value& value : step_.values) {
-      if (value.storage == storage && value.last > index) return;
-    }
-    for (Value& value : step_.values) {
-      if (value.storage == own) value.storage = storage;
-    }
+    if (last_in_[storage] > index) return;
+    for (ValueId value : in_[own]) step_.values[value].storage = storage;
+    in_[storage].insert(in_[storage].end(), in_[own].begin(), in_[own].end());
+    in_[own].clear();
+    last_in_[storage] = std::max(last_in_[storage], last_in_[own]);
   }
 
   const Graph& graph_;
@@ -280,6 +290,8 @@ class StepGraphBuilder {
   std::vector<bool> kept_;                   // by tensor: from the first forward pass on
   std::vector<ValueId> saved_;               // by operator
   std::vector<std::vector<ValueId>> terms_;  // by tensor: gradients from its readers so far
+  std::vector<std::vector<ValueId>> in_;     // by storage: the values in it
+  std::vector<uint32_t> last_in_;            // by storage: the last node that reads one of them
   StepGraph step_;
 };
 
@@ -317,13 +329,20 @@ std::vector<uint32_t> CutPoints(const Graph& graph) {
   for (uint32_t k = 0; k < graph.ops().size(); ++k) {
     for (TensorId in : graph.ops()[k].inputs) last_reader[Index(in)] = k;
   }
-  std::vector<bool> made(graph.tensors().size());
-  std::vector<uint32_t> cuts;
+  // A tensor is alive before the operators behind the one that makes it, to its last reader.
+  std::vector<int64_t> change(graph.ops().size() + 2);
   for (uint32_t k = 0; k < graph.ops().size(); ++k) {
-    size_t alive = 0;
-    for (size_t t = 0; t < made.size(); ++t) alive += made[t] && last_reader[t] >= k ? 1 : 0;
+    for (TensorId out : graph.ops()[k].outputs) {
+      if (last_reader[Index(out)] <= k) continue;
+      ++change[k + 1];
+      --change[last_reader[Index(out)] + 1];
+    }
+  }
+  std::vector<uint32_t> cuts;
+  int64_t alive = 0;
+  for (uint32_t k = 0; k < graph.ops().size(); ++k) {
+    alive += change[k];
     if (k > 0 && alive == 1) cuts.push_back(k);
-    for (TensorId out : graph.ops()[k].outputs) made[Index(out)] = true;
   }
   return cuts;
 }

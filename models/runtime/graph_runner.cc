@@ -9,6 +9,7 @@
 #include "base/status_macros.h"
 #include "compute/cpu/backend.h"
 #include "glog/logging.h"
+#include "models/graph/segments.h"
 
 namespace soapstone::models {
 namespace {
@@ -151,37 +152,6 @@ absl::Status GraphRunner::MakeSums(Prepared* made) {
   return absl::OkStatus();
 }
 
-// Segments of about equal bytes of activations, as many as give the smallest plan.
-std::vector<uint32_t> GraphRunner::ChooseSegments(int64_t samples, const Prepared& made) const {
-  const std::vector<uint32_t> cuts = CutPoints(graph_);
-  std::vector<size_t> before(graph_.ops().size() + 1);  // bytes of activations of operators [0, k)
-  for (size_t k = 0; k < graph_.ops().size(); ++k) {
-    const compute::KernelPlan& plan = made.kernels[k]->plan();
-    before[k + 1] = before[k] + plan.saved_bytes;
-    for (const compute::Format& out : plan.outputs) before[k + 1] += plan.alias ? 0 : out.bytes;
-  }
-  std::vector<uint32_t> best;
-  size_t best_bytes = made.memory.bytes;
-  for (size_t count = 2; count <= cuts.size() + 1 && count <= 32; ++count) {
-    std::vector<uint32_t> segments;
-    for (size_t s = 1; s < count; ++s) {
-      const size_t target = before.back() / count * s;
-      const auto it = std::find_if(cuts.begin(), cuts.end(),
-                                   [&](uint32_t cut) { return before[cut] >= target; });
-      if (it == cuts.end() || (!segments.empty() && segments.back() >= *it)) continue;
-      segments.push_back(*it);
-    }
-    const size_t bytes = PlanMemory(BuildStepGraph(graph_, samples, PlansOf(made.kernels),
-                                                   {.segments = segments,
-                                                    .input_gradients = options_.input_gradients}))
-                             .bytes;
-    if (bytes >= best_bytes) continue;
-    best_bytes = bytes;
-    best = std::move(segments);
-  }
-  return best;
-}
-
 absl::StatusOr<GraphRunner::Prepared*> GraphRunner::Prepare(int64_t samples, bool training) {
   ++steps_;
   const Key key = {samples, training};
@@ -195,7 +165,8 @@ absl::StatusOr<GraphRunner::Prepared*> GraphRunner::Prepare(int64_t samples, boo
     made.step = BuildStepGraph(graph_, samples, PlansOf(made.kernels), how);
     made.memory = PlanMemory(made.step);
     if (options_.recompute && training) {
-      how.segments = ChooseSegments(samples, made);
+      how.segments = SmallestSegments(graph_, samples, PlansOf(made.kernels),
+                                      options_.input_gradients, made.memory.bytes);
       made.step = BuildStepGraph(graph_, samples, PlansOf(made.kernels), how);
       made.memory = PlanMemory(made.step);
     }

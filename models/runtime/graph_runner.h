@@ -158,7 +158,6 @@ class GraphRunner {
   absl::StatusOr<Prepared*> Prepare(int64_t samples, bool training);
   absl::Status MakeKernels(int64_t samples, bool training, Prepared* made);
   absl::Status MakeSums(Prepared* made);
-  std::vector<uint32_t> ChooseSegments(int64_t samples, const Prepared& made) const;
   void* At(ValueId id) const;
   std::vector<const void*> Read(const std::vector<ValueId>& ids) const;
   std::vector<void*> Write(const std::vector<ValueId>& ids) const;
