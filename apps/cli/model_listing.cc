@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "apps/report/folded_rows.h"
 #include "apps/report/report.h"
 #include "base/status_macros.h"
 #include "compute/op_text.h"
@@ -98,6 +99,32 @@ Json SparseJson() {
     models.back()["flops_per_sample"] = graph->flops_per_sample();
   }
   return models;
+}
+
+std::string Millions(int64_t number, int digits) {
+  return absl::StrFormat("%.*f", digits, static_cast<double>(number) / 1e6);
+}
+
+// The columns behind the name.
+std::string OperatorColumns(const std::string& kind, const std::string& output,
+                            const std::string& parameters, const std::string& mflops,
+                            const std::string& mb, const std::string& splits) {
+  return absl::StrFormat("%-21s %-16s %11s %9s %9s  %s", kind, output, parameters, mflops, mb,
+                         splits);
+}
+
+std::vector<TableRow> OperatorRows(const models::Graph& graph) {
+  std::vector<TableRow> rows;
+  for (const models::Op& op : graph.ops()) {
+    rows.push_back(
+        {op.name, OperatorColumns(std::string(compute::NameOf(op.what)),
+                                  ShapeText(graph.tensor(op.outputs[0]).shape),
+                                  WithCommas(ParametersOf(graph, op)),
+                                  Millions(op.cost.forward_flops + op.cost.backward_flops, 2),
+                                  Millions(op.cost.forward_bytes + op.cost.backward_bytes, 3),
+                                  SplitsOf(graph, op))});
+  }
+  return rows;
 }
 
 }  // namespace
@@ -212,20 +239,12 @@ std::string DetailTable(const ModelDetail& detail) {
     absl::StrAppendFormat(&text, "input %s %s %s\n", tensor.name, ShapeText(tensor.shape),
                           tensor.type == models::DataType::kInt32 ? "int32" : "float32");
   }
+  const std::vector<TableRow> rows = FoldRows(OperatorRows(graph));
   size_t widest = 8;
-  for (const models::Op& op : graph.ops()) widest = std::max(widest, op.name.size());
-  const int width = static_cast<int>(widest);
-  absl::StrAppendFormat(&text, "\n%-*s %-21s %-16s %11s %9s %9s  %s\n", width, "operator", "kind",
-                        "output", "parameters", "MFLOPs", "MB", "splits");
-  for (const models::Op& op : graph.ops()) {
-    absl::StrAppendFormat(&text, "%-*s %-21s %-16s %11s %9.2f %9.3f  %s\n", width, op.name,
-                          std::string(compute::NameOf(op.what)),
-                          ShapeText(graph.tensor(op.outputs[0]).shape),
-                          WithCommas(ParametersOf(graph, op)),
-                          static_cast<double>(op.cost.forward_flops + op.cost.backward_flops) / 1e6,
-                          static_cast<double>(op.cost.forward_bytes + op.cost.backward_bytes) / 1e6,
-                          SplitsOf(graph, op));
-  }
+  for (const TableRow& row : rows) widest = std::max(widest, WidthOf(row.name));
+  const std::string head =
+      OperatorColumns("kind", "output", "parameters", "MFLOPs", "MB", "splits");
+  absl::StrAppend(&text, "\n", TextOfRows({{"operator", head}}, widest), TextOfRows(rows, widest));
   text +=
       "Output, MFLOPs and MB (moved, the parameters once): of a sample, forward and backward. "
       "Splits: S sample, A attribute, P parameter, R reduction.\n\n";

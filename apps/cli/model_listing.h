@@ -48,6 +48,7 @@ struct ModelDetail {
   LivePeak peak, recomputed_peak;
 };
 absl::StatusOr<ModelDetail> DetailOf(std::string_view model, int64_t batch);
+// Stretches of operators that are alike are folded (apps/report/folded_rows.h); the JSON has all.
 std::string DetailTable(const ModelDetail& detail);
 std::string DetailJson(const ModelDetail& detail);
 

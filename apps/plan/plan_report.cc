@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "apps/report/folded_rows.h"
 #include "apps/report/report.h"
 #include "strategy/strategy_text.h"
 
@@ -231,6 +232,25 @@ std::string StrategiesTable(const PlanSummary& summary) {
   return text;
 }
 
+std::string GroupsTable(const std::vector<PlannedGroup>& groups) {
+  size_t splits = 6;
+  for (const PlannedGroup& group : groups) splits = std::max(splits, group.splits.size());
+  const auto s = static_cast<int>(splits);
+  std::vector<TableRow> rows;
+  for (const PlannedGroup& group : groups) {
+    rows.push_back({group.name, absl::StrFormat("%6d  %-*s %10.3f %11s  %s", group.chunks, s,
+                                                group.splits, Milliseconds(group.compute_ns),
+                                                Bytes(static_cast<uint64_t>(group.memory_bytes)),
+                                                group.devices)});
+  }
+  rows = FoldRows(rows);
+  size_t width = 8;
+  for (const TableRow& row : rows) width = std::max(width, WidthOf(row.name));
+  const std::string head =
+      absl::StrFormat("%6s  %-*s %10s %11s  %s", "chunks", s, "splits", "ms", "memory", "devices");
+  return absl::StrCat(TextOfRows({{"operator", head}}, width), TextOfRows(rows, width));
+}
+
 std::string SearchersTable(const std::vector<SearcherRow>& rows) {
   std::string text = absl::StrFormat("%-9s %11s %9s %13s %13s %9s\n", "searcher", "step ms",
                                      "to data", "proposals", "simulations", "seconds");
@@ -275,21 +295,7 @@ std::string PlanTable(const PlanSummary& summary) {
   if (!summary.searchers.empty()) {
     absl::StrAppend(&text, SearchersTable(summary.searchers), "\n");
   }
-  size_t width = 8;
-  size_t splits = 6;
-  for (const PlannedGroup& group : summary.groups) {
-    width = std::max(width, group.name.size());
-    splits = std::max(splits, group.splits.size());
-  }
-  const auto w = static_cast<int>(width);
-  const auto s = static_cast<int>(splits);
-  absl::StrAppendFormat(&text, "%-*s %6s  %-*s %10s %11s  %s\n", w, "operator", "chunks", s,
-                        "splits", "ms", "memory", "devices");
-  for (const PlannedGroup& group : summary.groups) {
-    absl::StrAppendFormat(&text, "%-*s %6d  %-*s %10.3f %11s  %s\n", w, group.name, group.chunks, s,
-                          group.splits, Milliseconds(group.compute_ns),
-                          Bytes(static_cast<uint64_t>(group.memory_bytes)), group.devices);
-  }
+  absl::StrAppend(&text, GroupsTable(summary.groups));
   absl::StrAppend(&text, ServersText(summary.groups), "\n", StrategiesTable(summary));
   return text;
 }

@@ -78,6 +78,8 @@ std::vector<PlannedGroup> GroupsOf(const planner::OpGraph& graph, const planner:
 std::string ServersText(const std::vector<PlannedGroup>& groups);
 // A line a strategy: step, its parts, bytes, memory.
 std::string StrategiesTable(const PlanSummary& summary);
+// A line a weight group; stretches of groups that are alike are folded (folded_rows.h).
+std::string GroupsTable(const std::vector<PlannedGroup>& groups);
 // A line a searcher.
 std::string SearchersTable(const std::vector<SearcherRow>& rows);
 // A line a number of micro-batches that was tried.
