@@ -18,6 +18,7 @@
 #include "apps/plan/plan_drawing.h"
 #include "apps/plan/plan_report.h"
 #include "apps/plan/plan_search.h"
+#include "apps/plan/plan_svg.h"
 #include "apps/plan/planning.h"
 #include "apps/profile/machine_probe.h"
 #include "apps/report/report.h"
