@@ -8,25 +8,14 @@
 
 #include "scheduler/planner/pipeline/micro_batch_search.h"
 #include "scheduler/planner/pipeline/stale_search.h"
-#include "scheduler/planner/simulator/simulator.h"
-#include "scheduler/planner/simulator/step_parts.h"
+#include "scheduler/planner/simulator/priced_strategy.h"
 #include "strategy/machine.h"
 #include "strategy/op_graph.h"
 #include "strategy/strategy.h"
 
 namespace soapstone::apps {
 
-// A strategy, and what the simulator predicts of it.
-struct PricedStrategy {
-  std::string name;  // "found", "data parallel", ..
-  planner::Strategy strategy;
-  planner::Breakdown breakdown;
-  planner::StepParts parts;
-  int64_t overflow_bytes = 0;    // over the devices' memory and what may be moved: it cannot run
-  int64_t moved_over_bytes = 0;  // of them those that are moved
-  Nanos iteration_ns = 0;        // under the strategy's staleness; 0: none
-  Nanos jitter_mean_ns = 0, jitter_p95_ns = 0;  // of steps with jitter; 0: not asked for
-};
+using planner::PricedStrategy;
 
 // The operators of a weight group, as one row.
 struct PlannedGroup {

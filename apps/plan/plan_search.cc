@@ -24,8 +24,7 @@ namespace {
 
 constexpr uint32_t kChains = 2;
 constexpr int64_t kMicroBatchesMax = 1024;
-constexpr char kWalk[] = "mcmc";       // the searcher that looks at iterations that overlap too
-constexpr double kOverlapShare = 0.4;  // of its time, for those
+constexpr double kOverlapShare = 0.4;  // of the time, for iterations that overlap
 // Proposals of steps for one of iterations, each of which is priced by dozens of steps.
 constexpr uint64_t kStepProposals = 10;
 
@@ -77,8 +76,7 @@ class OneSearch {
                limits.proposals == 0 ? limits.budget_s : 0) {}
 
   absl::StatusOr<SearchRun> Run() {
-    // Where iterations may overlap a walk on steps leaves some time for one on iterations.
-    const bool overlaps = limits_.staleness > 0 && searcher_.name() == kWalk;
+    const bool overlaps = limits_.staleness > 0 && searcher_.searches_staleness();
     const double share = overlaps ? 1 - kOverlapShare : 1;
     SOAP_RETURN_IF_ERROR(limits_.micro_batches ? ChooseMicroBatches(share) : SearchSteps(share));
     if (overlaps) SOAP_RETURN_IF_ERROR(SearchOverlap());

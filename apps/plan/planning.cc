@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <numeric>
 #include <sstream>
 #include <thread>
 #include <utility>
@@ -113,27 +112,6 @@ void Planning::UseGraph(planner::OpGraph graph) {
   prices_ = std::make_unique<planner::CostCache>();
 }
 
-PricedStrategy Planning::PriceBy(planner::Simulator* simulator, const std::string& name,
-                                 const planner::Strategy& strategy) const {
-  CHECK(simulator->SetStrategy(strategy).ok());
-  const Nanos step = simulator->StepTime();
-  PricedStrategy priced = {.name = name,
-                           .strategy = strategy,
-                           .breakdown = simulator->Explain(),
-                           .parts = planner::PartsOf(*machine_, simulator->Timeline(), step),
-                           .overflow_bytes = simulator->Overflow()};
-  const int64_t moved = priced.breakdown.transfer_bytes + priced.breakdown.sync_bytes;
-  priced.moved_over_bytes = std::max<int64_t>(0, moved - simulator_options_.moved_bytes_max);
-  if (strategy.staleness > 0) priced.iteration_ns = simulator->IterationTime();
-  if (jitter_ == 0) return priced;
-  std::vector<Nanos> times = simulator->SampleStepTimes({.sigma = jitter_});
-  std::sort(times.begin(), times.end());
-  const auto count = static_cast<int64_t>(times.size());
-  priced.jitter_mean_ns = std::accumulate(times.begin(), times.end(), Nanos{0}) / count;
-  priced.jitter_p95_ns = times[static_cast<size_t>(count * 95 / 100)];
-  return priced;
-}
-
 std::vector<planner::StaleIteration> Planning::Stalenesses(planner::Strategy strategy,
                                                            uint32_t max) const {
   planner::Simulator simulator(&graph_, machine_.get(), costs_.get(), simulator_options_);
@@ -146,9 +124,10 @@ std::vector<planner::StaleIteration> Planning::Stalenesses(planner::Strategy str
   return rows;
 }
 
-PricedStrategy Planning::Price(const std::string& name, const planner::Strategy& strategy) const {
+planner::PricedStrategy Planning::Price(const std::string& name,
+                                        const planner::Strategy& strategy) const {
   planner::Simulator simulator(&graph_, machine_.get(), costs_.get(), simulator_options_);
-  return PriceBy(&simulator, name, strategy);
+  return planner::PriceStrategy(name, strategy, *machine_, price_options(), &simulator);
 }
 
 std::vector<planner::TimelineTask> Planning::Timeline(const planner::Strategy& strategy) const {
@@ -157,14 +136,14 @@ std::vector<planner::TimelineTask> Planning::Timeline(const planner::Strategy& s
   return simulator.Timeline();
 }
 
-std::vector<PricedStrategy> Planning::Baselines() const {
+std::vector<planner::PricedStrategy> Planning::Baselines() const {
   const auto devices = static_cast<uint32_t>(machine_->devices().size());
   const auto priced = [this](planner::StrategyEvaluator* pricer, const std::string& name,
                              planner::Strategy strategy) {
     CHECK(pricer->PriceBest(&strategy).ok());
-    return PriceBy(&pricer->simulator(), name, strategy);
+    return planner::PriceStrategy(name, strategy, *machine_, price_options(), &pricer->simulator());
   };
-  std::vector<PricedStrategy> all(3);
+  std::vector<planner::PricedStrategy> all(3);
   // The expert's takes longest.
   std::thread other([&] {
     planner::StrategyEvaluator pricer = MakePricer();

@@ -8,9 +8,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "apps/plan/plan_report.h"
 #include "models/graph/graph.h"
 #include "scheduler/planner/cost/cost_model.h"
+#include "scheduler/planner/pipeline/stale_search.h"
+#include "scheduler/planner/simulator/priced_strategy.h"
 #include "scheduler/planner/simulator/simulator.h"
 #include "scheduler/planner/simulator/strategy_evaluator.h"
 #include "strategy/machine.h"
@@ -51,13 +52,13 @@ class Planning {
   const planner::SimulatorOptions& simulator_options() const { return simulator_options_; }
 
   // REQUIRES: the strategy is one for the graph and the machine.
-  PricedStrategy Price(const std::string& name, const planner::Strategy& strategy) const;
+  planner::PricedStrategy Price(const std::string& name, const planner::Strategy& strategy) const;
   // The mean iteration under each staleness up to `max`, stale copies held in memory.
   std::vector<planner::StaleIteration> Stalenesses(planner::Strategy strategy, uint32_t max) const;
   std::vector<planner::TimelineTask> Timeline(const planner::Strategy& strategy) const;
   // Data parallelism, model parallelism, the expert's, each with the synchronization that was asked
   // for, or else the one that suits it best. Two threads.
-  std::vector<PricedStrategy> Baselines() const;
+  std::vector<planner::PricedStrategy> Baselines() const;
   // What is priced so far; searches add to it. Threading: its own.
   planner::CostCache* prices() const { return prices_.get(); }
 
@@ -66,8 +67,9 @@ class Planning {
   planner::StrategyEvaluator MakePricer() const {
     return {&graph_, machine_.get(), costs_.get(), simulator_options_, ways_, prices_.get()};
   }
-  PricedStrategy PriceBy(planner::Simulator* simulator, const std::string& name,
-                         const planner::Strategy& strategy) const;
+  planner::PriceOptions price_options() const {
+    return {.moved_bytes_max = simulator_options_.moved_bytes_max, .jitter = jitter_};
+  }
   const models::Graph model_;
   planner::OpGraph graph_;
   std::unique_ptr<planner::Machine> machine_;

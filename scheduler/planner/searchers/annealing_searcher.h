@@ -17,6 +17,7 @@ namespace soapstone::planner {
 class AnnealingSearcher : public Searcher {
  public:
   std::string_view name() const override { return "mcmc"; }
+  bool searches_staleness() const override { return true; }
   std::string_view about() const override {
     return "a random walk from the plans of simpler searchers, then a descent";
   }

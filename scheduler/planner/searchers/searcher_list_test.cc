@@ -51,6 +51,12 @@ class ToldSearcher : public Searcher {
   Strategy told_;
 };
 
+TEST(SearcherTest, TheWalkAloneGoesOnToIterationsThatOverlap) {
+  for (const Searcher* searcher : Searchers()) {
+    EXPECT_EQ(searcher->searches_staleness(), searcher->name() == "mcmc") << searcher->name();
+  }
+}
+
 TEST(SearcherTest, NamesAreDistinctAndFound) {
   std::set<std::string_view> names;
   for (const Searcher* searcher : Searchers()) {
