@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "apps/cli/named_model.h"
 #include "apps/report/folded_rows.h"
 #include "apps/report/report.h"
 #include "base/status_macros.h"
@@ -142,16 +143,11 @@ std::string SplitsOf(const models::Graph& graph, const models::Op& op) {
   return absl::StrJoin(dims, " ");
 }
 
-absl::StatusOr<models::Graph> GraphOf(std::string_view model) {
-  if (models::IsSparseModel(model)) return models::GraphOfSparseModel(model);
-  return models::BuildModel(model, models::ModelInput{});
-}
-
-absl::StatusOr<ModelSize> SizeOf(std::string_view model, int64_t batch) {
+absl::StatusOr<ModelSize> SizeOf(const std::string& model, int64_t batch) {
   SOAP_ASSIGN_OR_RETURN(models::Graph graph, GraphOf(model));
   SOAP_ASSIGN_OR_RETURN(const models::StepPlan plan,
                         models::GraphRunner::PlanStep(graph, {}, batch));
-  return ModelSize{.model = std::string(model),
+  return ModelSize{.model = model,
                    .operators = graph.ops().size(),
                    .parameters = graph.parameter_count(),
                    .flops_per_sample = graph.flops_per_sample(),
@@ -212,13 +208,13 @@ std::string ZooJson(const std::vector<ZooLine>& lines, int64_t batch) {
   return object.dump(kListingIndent) + "\n";
 }
 
-absl::StatusOr<ModelDetail> DetailOf(std::string_view model, int64_t batch) {
+absl::StatusOr<ModelDetail> DetailOf(const std::string& model, int64_t batch) {
   SOAP_ASSIGN_OR_RETURN(models::Graph graph, GraphOf(model));
   SOAP_ASSIGN_OR_RETURN(const models::StepPlan plan,
                         models::GraphRunner::PlanStep(graph, {}, batch));
   SOAP_ASSIGN_OR_RETURN(const models::StepPlan again,
                         models::GraphRunner::PlanStep(graph, {.recompute = true}, batch));
-  ModelDetail detail = {.model = std::string(model),
+  ModelDetail detail = {.model = model,
                         .batch = batch,
                         .memory = StepMemoryOf(graph, batch, plan.memory),
                         .recomputed = StepMemoryOf(graph, batch, again.memory),

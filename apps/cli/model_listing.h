@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -14,11 +13,7 @@
 
 namespace soapstone::apps {
 
-// A model of the zoo, or what a model over tables has beside them, at its own size. Error: unknown;
-// one that has no operators.
-absl::StatusOr<models::Graph> GraphOf(std::string_view model);
-
-// Of one model at one size.
+// Of one model (named_model.h) at one size.
 struct ModelSize {
   std::string model;  // "resnet50", "resnet50:tiny"
   size_t operators = 0;
@@ -26,7 +21,7 @@ struct ModelSize {
   int64_t flops_per_sample = 0;  // forward and backward
   StepMemory memory;             // of a step
 };
-absl::StatusOr<ModelSize> SizeOf(std::string_view model, int64_t batch);
+absl::StatusOr<ModelSize> SizeOf(const std::string& model, int64_t batch);
 
 struct ZooLine {
   std::string description;
@@ -47,7 +42,7 @@ struct ModelDetail {
   uint64_t live_bytes = 0;        // no plan that keeps all is below it
   LivePeak peak, recomputed_peak;
 };
-absl::StatusOr<ModelDetail> DetailOf(std::string_view model, int64_t batch);
+absl::StatusOr<ModelDetail> DetailOf(const std::string& model, int64_t batch);
 // Stretches of operators that are alike are folded (apps/report/folded_rows.h); the JSON has all.
 std::string DetailTable(const ModelDetail& detail);
 std::string DetailJson(const ModelDetail& detail);

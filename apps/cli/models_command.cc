@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "apps/cli/job_source.h"
 #include "apps/cli/model_listing.h"
+#include "apps/cli/named_model.h"
 #include "base/exit_codes.h"
 #include "models/graph/graph_text.h"
 

@@ -9,8 +9,8 @@ namespace soapstone::apps {
 CLI::App* AddModels(CLI::App* app, ModelsFlags* flags) {
   CLI::App* models = app->add_subcommand(
       "models", "List the models, or one model's operators: size, work, memory, splits");
-  CLI::Option* name =
-      models->add_option("NAME", flags->model, "One model, with its options: rnnlm:hidden=512");
+  CLI::Option* name = models->add_option(
+      "NAME", flags->model, "One model, with its options: rnnlm:hidden=512; or onnx:FILE");
   models->add_option("--batch", flags->batch, "Samples of the step whose memory is shown [8]")
       ->check(CLI::Range(int64_t{1}, kBatchMax));
   CLI::Option* json = models->add_flag("--json", flags->json, "A JSON object instead of a table");
@@ -20,7 +20,7 @@ CLI::App* AddModels(CLI::App* app, ModelsFlags* flags) {
   models->footer(
       "Examples:\n  soapstone models\n  soapstone models resnet50 --batch=32\n"
       "  soapstone models lenet5:tiny --dot | dot -Tsvg > lenet5.svg\n"
-      "Exit codes: 0 done, 78 no such model or option.");
+      "Exit codes: 0 done, 78 no such model, option or file.");
   return models;
 }
 

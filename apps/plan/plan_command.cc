@@ -13,9 +13,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
 #include "apps/cli/job_source.h"
+#include "apps/plan/plan_comparison.h"
 #include "apps/plan/plan_drawing.h"
+#include "apps/plan/plan_inputs.h"
 #include "apps/plan/plan_report.h"
 #include "apps/plan/plan_search.h"
 #include "apps/plan/plan_svg.h"
@@ -49,19 +50,6 @@ absl::Status WriteText(const std::string& path, const std::string& text) {
   return absl::InvalidArgumentError(absl::StrCat("cannot write ", path));
 }
 
-PlanningOptions OptionsOf(const PlanFlags& flags) {
-  return {.model = flags.model,
-          .machine_path = flags.machine_path,
-          .devices = flags.devices,
-          .batch = flags.batch,
-          .time_chunk = flags.time_chunk,
-          .micro_batches = flags.micro_batches,
-          .jitter = flags.jitter,
-          .moved_gb = flags.moved_gb,
-          .costs_path = flags.costs_path,
-          .synchronization = flags.synchronization};
-}
-
 class PlanRun {
  public:
   explicit PlanRun(const PlanFlags& flags) : flags_(flags) {}
@@ -71,13 +59,24 @@ class PlanRun {
          {&flags_.output_path, &flags_.trace_path, &flags_.svg_path, &flags_.dot_path}) {
       if (!path->empty()) SOAP_RETURN_IF_ERROR(models::CheckWritable(*path));
     }
-    SOAP_ASSIGN_OR_RETURN(planning_, Planning::Create(OptionsOf(flags_)));
+    SOAP_ASSIGN_OR_RETURN(PlanningOptions options, OptionsOf(flags_));
+    StrategyFile given;
+    if (!flags_.strategy_path.empty()) {
+      SOAP_ASSIGN_OR_RETURN(given, ReadStrategyFile(flags_.strategy_path));
+      FillFrom(given.message, &options);
+    }
+    SOAP_ASSIGN_OR_RETURN(planning_, Planning::Create(options));
     SOAP_RETURN_IF_ERROR(CheckExplain());
     summary_.graph = &planning_->graph();
     summary_.machine = &planning_->machine();
     summary_.costs = flags_.costs_path.empty() ? "roofline" : flags_.costs_path;
     summary_.costs_sha256 = planning_->costs().sha256();
-    SOAP_ASSIGN_OR_RETURN(std::vector<PricedStrategy> baselines, Choose());
+    std::vector<PricedStrategy> baselines;
+    if (given.path.empty()) {
+      SOAP_ASSIGN_OR_RETURN(baselines, Choose());
+    } else {
+      SOAP_RETURN_IF_ERROR(TakeGiven(given));
+    }
     SOAP_RETURN_IF_ERROR(CheckFits());
     ChooseStaleness();
     for (PricedStrategy& baseline : baselines) {
@@ -160,9 +159,21 @@ class PlanRun {
       }
     }
     if (!explained_.empty()) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat("--explain: ", flags_.model, " has no operator '", flags_.explain,
-                     "'; soapstone models ", flags_.model, " lists them"));
+    return absl::InvalidArgumentError(absl::StrCat("--explain: ", graph.model, " has no operator '",
+                                                   flags_.explain, "'; soapstone models ",
+                                                   graph.model, " lists them"));
+  }
+
+  // The one strategy of --strategy, as it is.
+  absl::Status TakeGiven(const StrategyFile& file) {
+    SOAP_ASSIGN_OR_RETURN(
+        const planner::Strategy strategy,
+        planner::StrategyFrom(file.message, file.path, planning_->graph(), planning_->machine()));
+    summary_.search = absl::StrCat(
+        "no search: the strategy of ", file.path,
+        HasOtherCosts(file, *planning_) ? ", which was found by other costs than these" : "");
+    summary_.strategies.push_back(planning_->Price("given", strategy));
+    return absl::OkStatus();
   }
 
   // The baselines that are held against it.
@@ -298,63 +309,6 @@ class PlanRun {
   PlanSummary summary_;
 };
 
-std::string KeepersText(const planner::Strategy& strategy, uint32_t group) {
-  if (strategy.servers.empty() || strategy.servers[group].empty()) return "all servers";
-  const std::vector<uint32_t>& servers = strategy.servers[group];
-  return absl::StrCat(servers.size() == 1 ? "server " : "servers ", DevicesText(servers));
-}
-
-// Two files for one model and machine: their steps side by side, and what differs.
-absl::StatusOr<std::string> Compare(const PlanFlags& flags) {
-  const std::vector<std::string> paths = absl::StrSplit(flags.compare, ',');
-  if (paths.size() != 2) {
-    return absl::InvalidArgumentError("--compare: it takes two files, A,B");
-  }
-  std::vector<wire::Strategy> messages;
-  for (const std::string& path : paths) {
-    SOAP_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path));
-    SOAP_ASSIGN_OR_RETURN(messages.emplace_back(), planner::ParseStrategy(text, path));
-  }
-  PlanningOptions options = OptionsOf(flags);
-  options.devices = messages[0].devices();
-  options.batch = messages[0].batch();
-  options.time_chunk = messages[0].time_chunk();
-  options.micro_batches = std::max<int64_t>(1, messages[0].micro_batches());
-  SOAP_ASSIGN_OR_RETURN(const std::unique_ptr<Planning> planning, Planning::Create(options));
-  PlanSummary summary = {.graph = &planning->graph(), .machine = &planning->machine()};
-  for (size_t i = 0; i < 2; ++i) {
-    SOAP_ASSIGN_OR_RETURN(
-        const planner::Strategy strategy,
-        planner::StrategyFrom(messages[i], paths[i], planning->graph(), planning->machine()));
-    summary.strategies.push_back(planning->Price(paths[i], strategy));
-  }
-  std::string text = StrategiesTable(summary);
-  size_t alike = 0;
-  for (size_t i = 0; i < planning->graph().ops.size(); ++i) {
-    const planner::PlanOp& op = planning->graph().ops[i];
-    const planner::OpConfig& a = summary.strategies[0].strategy.ops[i];
-    const planner::OpConfig& b = summary.strategies[1].strategy.ops[i];
-    if (a == b) {
-      ++alike;
-      continue;
-    }
-    const std::string of_a = absl::StrCat(SplitsText(op, a), " on ", DevicesText(a.devices));
-    const std::string of_b = absl::StrCat(SplitsText(op, b), " on ", DevicesText(b.devices));
-    absl::StrAppend(&text, op.name, ": ", of_a, ", ",
-                    of_a == of_b ? "its parts in another order" : of_b, "\n");
-  }
-  const planner::OpGraph& graph = planning->graph();
-  for (uint32_t group = 0; group < graph.groups.size(); ++group) {
-    const std::string of_a = KeepersText(summary.strategies[0].strategy, group);
-    const std::string of_b = KeepersText(summary.strategies[1].strategy, group);
-    if (of_a == of_b) continue;
-    absl::StrAppend(&text, planner::NameOfGroup(graph, group), ": kept by ", of_a, ", ", of_b,
-                    "\n");
-  }
-  absl::StrAppend(&text, alike, " operators alike\n");
-  return text;
-}
-
 }  // namespace
 
 int Plan(const PlanFlags& flags) {
@@ -370,7 +324,7 @@ int Plan(const PlanFlags& flags) {
     return kExitOk;
   }
   if (!flags.compare.empty()) {
-    const absl::StatusOr<std::string> text = Compare(flags);
+    const absl::StatusOr<std::string> text = CompareStrategies(flags);
     if (!text.ok()) return SayConfigError(kPlanProgram, text.status());
     std::cout << *text;
     return kExitOk;

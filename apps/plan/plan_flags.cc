@@ -12,7 +12,12 @@ namespace {
 
 // What `soapstone plan` reads, and how it searches.
 void AddPlanInputs(CLI::App* plan, PlanFlags* flags) {
-  plan->add_option("--model", flags->model, "Model with its options: gnmt, rnnlm:hidden=512");
+  plan->add_option("--model", flags->model,
+                   "Model with its options: gnmt, rnnlm:hidden=512; or onnx:FILE");
+  plan->add_option("--config", flags->config_path,
+                   "Job file: its model at the size of its data, its batch, a device a worker; "
+                   "flags come before it")
+      ->type_name("JOB");
   plan->add_option("--machine", flags->machine_path, "Machine file (examples/machines)")
       ->type_name("FILE");
   plan->add_option("--devices", flags->devices, "Only the first devices of the machine [all]")
@@ -59,13 +64,8 @@ void AddPlanInputs(CLI::App* plan, PlanFlags* flags) {
   plan->add_option("--seed", flags->seed, "Seed of the search [1]");
 }
 
-}  // namespace
-
-CLI::App* AddPlan(CLI::App* app, PlanFlags* flags) {
-  CLI::App* plan = app->add_subcommand(
-      "plan",
-      "Find out how to spread a model's training step over a machine, and how long it takes");
-  AddPlanInputs(plan, flags);
+// What is said and written of the plan.
+void AddPlanOutputs(CLI::App* plan, PlanFlags* flags) {
   plan->add_option("--output", flags->output_path, "Write the strategy to this file")
       ->type_name("FILE");
   plan->add_option("--trace", flags->trace_path, "Write the step's timeline, for ui.perfetto.dev")
@@ -78,16 +78,53 @@ CLI::App* AddPlan(CLI::App* app, PlanFlags* flags) {
       plan->add_option("--explain", flags->explain,
                        "What other ways to split this operator, or its chunks, would cost");
   plan->add_flag("--json", flags->json, "A JSON object instead of tables")->excludes(explain);
-  plan->add_option("--compare", flags->compare, "Two strategy files, compared on the machine")
-      ->type_name("A,B");
-  plan->add_option(
-          "--measure_machine", flags->measure_machine,
-          "Write a machine file of --devices processes at once on this machine [all cores], "
-          "which are measured while they do steps of --model with --batch samples each")
-      ->type_name("FILE");
+}
+
+// Strategies that are there, instead of a search.
+void AddGivenStrategies(CLI::App* plan, PlanFlags* flags) {
+  CLI::Option* compare =
+      plan->add_option("--compare", flags->compare, "Two strategy files, compared on the machine")
+          ->type_name("A,B");
+  CLI::Option* strategy =
+      plan->add_option("--strategy", flags->strategy_path,
+                       "A strategy file, priced (and drawn) as it is, without a search")
+          ->type_name("FILE")
+          ->excludes(compare);
+  for (const char* of_searches : {"--search", "--budget", "--proposals", "--staleness"}) {
+    compare->excludes(plan->get_option(of_searches));
+    strategy->excludes(plan->get_option(of_searches));
+  }
+  // One strategy is drawn; --strategy draws either.
+  for (const char* of_one : {"--output", "--trace", "--svg", "--dot", "--explain"}) {
+    compare->excludes(plan->get_option(of_one));
+  }
+}
+
+void AddMeasurement(CLI::App* plan, PlanFlags* flags) {
+  CLI::Option* measure =
+      plan->add_option(
+              "--measure_machine", flags->measure_machine,
+              "Write a machine file of --devices processes at once on this machine [all cores], "
+              "which are measured while they do steps of --model with --batch samples each")
+          ->type_name("FILE");
+  for (const char* of_plans : {"--config", "--strategy", "--compare"}) {
+    measure->excludes(plan->get_option(of_plans));
+  }
   plan->add_option("--step_ms", flags->step_ms,
                    "Without --model: time of their work between meetings [20]")
       ->check(CLI::Range(0.1, 10000.0));
+}
+
+}  // namespace
+
+CLI::App* AddPlan(CLI::App* app, PlanFlags* flags) {
+  CLI::App* plan = app->add_subcommand(
+      "plan",
+      "Find out how to spread a model's training step over a machine, and how long it takes");
+  AddPlanInputs(plan, flags);
+  AddPlanOutputs(plan, flags);
+  AddGivenStrategies(plan, flags);
+  AddMeasurement(plan, flags);
   plan->footer(
       SearchersText() +
       "Examples:\n  soapstone plan --model=gnmt "
@@ -95,15 +132,17 @@ CLI::App* AddPlan(CLI::App* app, PlanFlags* flags) {
       "--time_chunk=8 --budget=30s --output=gnmt.strategy.textproto\n"
       "  soapstone plan --model=alexnet --machine=examples/machines/p100_4x4.machine.textproto "
       "--devices=4 --explain=classifier.1\n"
+      "  soapstone plan --config=examples/digits-lenet5.textproto "
+      "--machine=examples/machines/p100_4x4.machine.textproto --svg=lenet5.svg\n"
       "Exit codes: 0 done, 78 a file or a flag that cannot be (docs/planner.md).");
   return plan;
 }
 
 bool PlanIsComplete(const PlanFlags& flags) {
-  if (!flags.measure_machine.empty() || (!flags.model.empty() && !flags.machine_path.empty())) {
-    return true;
-  }
-  std::cerr << "soapstone plan: " << (flags.model.empty() ? "--model" : "--machine")
+  const bool has_model = !flags.model.empty() || !flags.config_path.empty() ||
+                         !flags.strategy_path.empty() || !flags.compare.empty();
+  if (!flags.measure_machine.empty() || (has_model && !flags.machine_path.empty())) return true;
+  std::cerr << "soapstone plan: " << (has_model ? "--machine" : "--model")
             << " is required (--help lists the flags)\n";
   return false;
 }

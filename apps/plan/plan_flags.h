@@ -12,6 +12,7 @@ namespace soapstone::apps {
 
 struct PlanFlags {
   std::string model;
+  std::string config_path;  // a job: its model, batch and workers
   std::string machine_path;
   uint32_t devices = 0;  // 0: all
   int64_t batch = 0;     // 0: 64 a device
@@ -29,6 +30,7 @@ struct PlanFlags {
   bool json = false;
   std::string explain;          // an operator
   std::string compare;          // two files
+  std::string strategy_path;    // priced without a search
   std::string measure_machine;  // a file
   double step_ms = 20;          // between meetings of the processes that are measured
   std::string synchronization;  // of baselines; empty: whichever is best

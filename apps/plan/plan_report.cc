@@ -278,6 +278,15 @@ std::string MicroBatchesTable(const PlanSummary& summary) {
   return text;
 }
 
+std::string ComparisonText(const StrategyComparison& comparison) {
+  std::string text;
+  for (const StrategyDifference& of : comparison.differences) {
+    absl::StrAppend(&text, of.what, ": ", of.first, ", ", of.second, "\n");
+  }
+  absl::StrAppend(&text, comparison.operators_alike, " operators alike\n");
+  return text;
+}
+
 std::string PlanTable(const PlanSummary& summary) {
   const OpGraph& graph = *summary.graph;
   std::string text = absl::StrFormat(
@@ -339,22 +348,29 @@ std::string PlanJson(const PlanSummary& summary) {
                            {"iteration_ns", row.found.step_ns},
                            {"overflow_bytes", row.found.overflow_bytes}});
   }
-  const Json object = {{"version", 1},
-                       {"model", graph.model},
-                       {"model_sha256", graph.model_sha256},
-                       {"batch", graph.batch},
-                       {"time_chunk", graph.time_chunk},
-                       {"micro_batches", graph.micro_batches},
-                       {"machine", summary.machine->name()},
-                       {"devices", summary.machine->devices().size()},
-                       {"costs", summary.costs},
-                       {"costs_sha256", summary.costs_sha256},
-                       {"search", summary.search},
-                       {"micro_batch_trials", std::move(trials)},
-                       {"stalenesses", std::move(stalenesses)},
-                       {"searchers", std::move(searchers)},
-                       {"strategies", std::move(strategies)},
-                       {"operators", std::move(operators)}};
+  Json object = {{"version", 1},
+                 {"model", graph.model},
+                 {"model_sha256", graph.model_sha256},
+                 {"batch", graph.batch},
+                 {"time_chunk", graph.time_chunk},
+                 {"micro_batches", graph.micro_batches},
+                 {"machine", summary.machine->name()},
+                 {"devices", summary.machine->devices().size()},
+                 {"costs", summary.costs},
+                 {"costs_sha256", summary.costs_sha256},
+                 {"search", summary.search},
+                 {"micro_batch_trials", std::move(trials)},
+                 {"stalenesses", std::move(stalenesses)},
+                 {"searchers", std::move(searchers)},
+                 {"strategies", std::move(strategies)},
+                 {"operators", std::move(operators)}};
+  if (summary.comparison.has_value()) {
+    Json& differences = object["differences"] = Json::array();
+    for (const StrategyDifference& of : summary.comparison->differences) {
+      differences.push_back({{"what", of.what}, {"first", of.first}, {"second", of.second}});
+    }
+    object["operators_alike"] = summary.comparison->operators_alike;
+  }
   return object.dump(kPlanIndent) + "\n";
 }
 

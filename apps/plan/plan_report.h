@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,16 @@ struct SearcherRow {
   std::string note;
 };
 
+// What differs between two strategies.
+struct StrategyDifference {
+  std::string what;  // operator or weight group
+  std::string first, second;
+};
+struct StrategyComparison {
+  std::vector<StrategyDifference> differences;
+  size_t operators_alike = 0;
+};
+
 struct PlanSummary {
   const planner::OpGraph* graph = nullptr;
   const planner::Machine* machine = nullptr;
@@ -51,6 +62,7 @@ struct PlanSummary {
   std::vector<planner::StaleIteration> stalenesses;     // of the first, where they were asked for
   std::vector<planner::MicroBatchTrial> micro_batches;  // where they were chosen, by the searcher
   std::vector<SearcherRow> searchers;  // where several were asked; the first is data parallelism
+  std::optional<StrategyComparison> comparison;  // of the first two, where just these were compared
 };
 
 // "n/4 o/2" of one operator.
@@ -73,6 +85,7 @@ std::string GroupsTable(const std::vector<PlannedGroup>& groups);
 std::string SearchersTable(const std::vector<SearcherRow>& rows);
 // A line a number of micro-batches that was tried.
 std::string MicroBatchesTable(const PlanSummary& summary);
+std::string ComparisonText(const StrategyComparison& comparison);
 std::string PlanTable(const PlanSummary& summary);
 std::string PlanJson(const PlanSummary& summary);
 

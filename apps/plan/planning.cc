@@ -9,11 +9,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "apps/cli/named_model.h"
 #include "apps/profile/cost_table.h"
 #include "base/status_macros.h"
 #include "glog/logging.h"
-#include "models/tables/sparse_model.h"
-#include "models/zoo/zoo.h"
 #include "scheduler/planner/cost/measured_cost.h"
 #include "scheduler/planner/cost/roofline_cost.h"
 #include "scheduler/planner/searchers/baselines.h"
@@ -66,12 +65,12 @@ absl::StatusOr<std::string> ReadTextFile(const std::string& path) {
 }
 
 absl::StatusOr<std::unique_ptr<Planning>> Planning::Create(const PlanningOptions& options) {
-  if (models::IsSparseModel(options.model)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        options.model, " is a model over tables: it has no operators (docs/tables.md)"));
+  models::Graph model;
+  if (options.graph != nullptr) {
+    model = *options.graph;
+  } else {
+    SOAP_ASSIGN_OR_RETURN(model, apps::GraphOf(options.model));
   }
-  SOAP_ASSIGN_OR_RETURN(models::Graph model,
-                        models::BuildModel(options.model, models::ModelInput{}));
   SOAP_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(options.machine_path));
   SOAP_ASSIGN_OR_RETURN(planner::Machine machine,
                         planner::ParseMachine(text, options.machine_path));

@@ -22,6 +22,7 @@ namespace soapstone::apps {
 
 struct PlanningOptions {
   std::string model;
+  std::shared_ptr<const models::Graph> graph;  // the model; null: the one of that name
   std::string machine_path;
   uint32_t devices = 0;         // the first of the machine's; 0: all
   int64_t batch = 0;            // 0: 64 a device

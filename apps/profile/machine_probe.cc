@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "apps/cli/model_listing.h"
+#include "apps/cli/named_model.h"
 #include "apps/profile/contention_probe.h"
 #include "apps/profile/cost_table.h"
 #include "apps/profile/roofline.h"

@@ -30,7 +30,9 @@ void AddReplicas(CLI::App* profile, ProfileFlags* flags) {
 CLI::App* AddProfile(CLI::App* app, ProfileFlags* flags) {
   CLI::App* profile = app->add_subcommand(
       "profile", "Measure the operators of a model on this machine, and the memory of its steps");
-  profile->add_option("--model", flags->model, "Model with its options: rnnlm:hidden=512")
+  profile
+      ->add_option("--model", flags->model,
+                   "Model with its options: rnnlm:hidden=512; or onnx:FILE")
       ->required();
   profile->add_option("--batch", flags->batch, "Samples of a step [8]")
       ->check(CLI::Range(int64_t{1}, kBatchMax));

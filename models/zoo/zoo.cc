@@ -70,9 +70,9 @@ absl::StatusOr<ModelSpec> ParseModel(std::string_view model) {
 }
 
 absl::Status UnknownModel(const std::string& name) {
-  return absl::InvalidArgumentError(absl::StrCat("unknown model '", name, "'",
-                                                 DidYouMean(name, ModelNames()),
-                                                 "; known: ", absl::StrJoin(ModelNames(), ", ")));
+  return absl::InvalidArgumentError(
+      absl::StrCat("unknown model '", name, "'", DidYouMean(name, ModelNames()),
+                   "; known: ", absl::StrJoin(ModelNames(), ", "), ", and of a file onnx:FILE"));
 }
 
 }  // namespace

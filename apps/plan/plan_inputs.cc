@@ -1,0 +1,70 @@
+#include "apps/plan/plan_inputs.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "cluster/job.h"
+#include "strategy/strategy_text.h"
+
+namespace soapstone::apps {
+namespace {
+
+// A job that is planned need not say how many servers and workers it has.
+absl::Status FillFromJob(const PlanFlags& flags, PlanningOptions* options) {
+  SOAP_ASSIGN_OR_RETURN(wire::JobConfig config, ReadJobFile(flags.config_path));
+  if (!flags.model.empty()) config.set_model(flags.model);
+  if (options->devices == 0) options->devices = config.cluster().workers();
+  if (options->batch == 0) options->batch = config.training().batch();
+  wire::Cluster* cluster = config.mutable_cluster();
+  cluster->set_servers(std::max(1u, cluster->servers()));
+  cluster->set_workers(std::max(1u, cluster->workers()));
+  SOAP_ASSIGN_OR_RETURN(const std::shared_ptr<const Job> job, PrepareJob(std::move(config)));
+  options->model = job->config.model();
+  options->graph = job->graph;
+  if (options->graph != nullptr) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      options->model, " is a model over tables alone: it has no operators (docs/tables.md)"));
+}
+
+}  // namespace
+
+absl::StatusOr<PlanningOptions> OptionsOf(const PlanFlags& flags) {
+  PlanningOptions options = {.model = flags.model,
+                             .machine_path = flags.machine_path,
+                             .devices = flags.devices,
+                             .batch = flags.batch,
+                             .time_chunk = flags.time_chunk,
+                             .micro_batches = flags.micro_batches,
+                             .jitter = flags.jitter,
+                             .moved_gb = flags.moved_gb,
+                             .costs_path = flags.costs_path,
+                             .synchronization = flags.synchronization};
+  if (!flags.config_path.empty()) SOAP_RETURN_IF_ERROR(FillFromJob(flags, &options));
+  return options;
+}
+
+absl::StatusOr<StrategyFile> ReadStrategyFile(const std::string& path) {
+  StrategyFile file = {.path = path};
+  SOAP_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path));
+  SOAP_ASSIGN_OR_RETURN(file.message, planner::ParseStrategy(text, path));
+  return file;
+}
+
+void FillFrom(const wire::Strategy& strategy, PlanningOptions* options) {
+  if (options->model.empty()) options->model = strategy.model();
+  if (options->devices == 0) options->devices = strategy.devices();
+  if (options->batch == 0) options->batch = strategy.batch();
+  if (options->time_chunk == 0) options->time_chunk = strategy.time_chunk();
+  if (options->micro_batches <= 1) {
+    options->micro_batches = std::max<int64_t>(1, strategy.micro_batches());
+  }
+}
+
+bool HasOtherCosts(const StrategyFile& file, const Planning& planning) {
+  return file.message.costs_sha256() != planning.costs().sha256();
+}
+
+}  // namespace soapstone::apps
