@@ -4,11 +4,7 @@
 #include <google/protobuf/message.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
-#include <fstream>
-#include <sstream>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -16,6 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "base/fingerprint.h"
 #include "base/status_macros.h"
+#include "cluster/job_paths.h"
 #include "models/data/augmentation.h"
 #include "models/tables/sparse_model.h"
 #include "wire/config/text_config.h"
@@ -388,16 +385,6 @@ absl::StatusOr<wire::JobConfig> ParseJobText(const std::string& text, const std:
   return config;
 }
 
-absl::StatusOr<wire::JobConfig> ReadJobFile(const std::string& path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  if (file) text << file.rdbuf();
-  if (!file) {
-    return absl::NotFoundError(absl::StrCat("job file ", path, ": ", std::strerror(errno)));
-  }
-  return ParseJobText(text.str(), path);
-}
-
 absl::Status ApplyOverrides(absl::Span<const JobOverride> overrides, wire::JobConfig* config) {
   for (const JobOverride& override : overrides) {
     SOAP_RETURN_IF_ERROR(SetField(*override.field, override.value, config));
@@ -516,6 +503,8 @@ uint64_t JobDigest(const wire::JobConfig& config, uint64_t data_fingerprint) {
   // Their contents are in the fingerprint.
   meaning.mutable_training()->clear_initial_weights();
   if (!OnnxPathOf(config.model()).empty()) meaning.set_model("onnx");
+  meaning.mutable_training()->set_stragglers(
+      StragglersWithoutFolders(config.training().stragglers()));
   Fingerprint fingerprint;
   fingerprint.Add(JobText(meaning));
   fingerprint.Add(data_fingerprint);

@@ -1,6 +1,6 @@
-// The job's configuration as text and as a message: reads a job file, applies flags to it, fills in
-// defaults, and checks everything that can be checked without data. Every command calls it first.
-// Knows nothing of data sets and models' insides: job.h builds on it.
+// The job's configuration as text and as a message (files: job_paths.h): applies flags to it, fills
+// in defaults, and checks everything that can be checked without data. Every command calls it
+// first. Knows nothing of data sets and models' insides: job.h builds on it.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,6 @@ struct JobOverride {
 // Parses a text-format JobConfig. `name` stands for the file in errors.
 // Error: InvalidArgument, "name:line:column: what". Unknown fields are errors.
 absl::StatusOr<wire::JobConfig> ParseJobText(const std::string& text, const std::string& name);
-absl::StatusOr<wire::JobConfig> ReadJobFile(const std::string& path);
 
 // Sets the fields that flags name. Error: InvalidArgument that names the flag and what it takes.
 absl::Status ApplyOverrides(absl::Span<const JobOverride> overrides, wire::JobConfig* config);

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "cluster/job.h"
+#include "cluster/job_paths.h"
 #include "models/data/data_fixture.h"
 
 namespace soapstone::apps {

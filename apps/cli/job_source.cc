@@ -7,6 +7,7 @@
 #include "base/exit_codes.h"
 #include "base/status_macros.h"
 #include "cluster/job.h"
+#include "cluster/job_paths.h"
 #include "models/formats/safetensors_writer.h"
 
 namespace soapstone::apps {

@@ -19,6 +19,7 @@
 #include "base/status_macros.h"
 #include "cluster/iteration_trace.h"
 #include "cluster/job.h"
+#include "cluster/job_paths.h"
 #include "cluster/recording.h"
 #include "models/formats/safetensors_writer.h"
 
@@ -49,7 +50,9 @@ absl::StatusOr<std::string> ProgramDir() {
 }
 
 // What the children read: the job as it was checked. The launcher keeps their logs.
-absl::Status WriteJobFile(const std::string& path, wire::JobConfig config) {
+absl::Status WriteJobFile(const std::string& folder, wire::JobConfig config) {
+  const std::string path = absl::StrCat(folder, "/job.textproto");
+  ToFolder(folder, &config);
   config.mutable_output()->clear_log_dir();
   if (config.cluster().scheduler().empty()) {
     config.mutable_cluster()->set_scheduler("tcp://127.0.0.1:0");
@@ -111,7 +114,7 @@ absl::StatusOr<LauncherOptions> PrepareLaunch(wire::JobConfig config) {
     return absl::InvalidArgumentError(
         absl::StrCat("output.log_dir: cannot make ", options.log_dir, ": ", error.message()));
   }
-  SOAP_RETURN_IF_ERROR(WriteJobFile(absl::StrCat(options.log_dir, "/job.textproto"), config));
+  SOAP_RETURN_IF_ERROR(WriteJobFile(options.log_dir, config));
   options.config = std::move(config);
   options.servers = ServerCount(options.config, job->specs.policy);
   if (job->specs.stragglers.fails()) {

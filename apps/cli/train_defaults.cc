@@ -9,6 +9,7 @@
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
 #include "cluster/job_config.h"
+#include "cluster/job_paths.h"
 #include "glog/logging.h"
 
 namespace soapstone::apps {

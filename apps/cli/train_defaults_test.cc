@@ -1,5 +1,6 @@
 #include "apps/cli/train_defaults.h"
 
+#include "cluster/job_paths.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -22,6 +23,8 @@ TEST(TrainDefaults, TheExampleIsTheFileOfTheExamples) {
       ReadJobFile(SOAPSTONE_SOURCE_DIR "/examples/digits-lenet5.textproto");
   ASSERT_TRUE(file.ok()) << file.status();
   file->clear_cluster();  // of what machine it is, is not the example's to say
+  EXPECT_EQ(file->data().path(), SOAPSTONE_SOURCE_DIR "/data/digits/digits.csv.gz");
+  file->mutable_data()->set_path("data/digits/digits.csv.gz");
   EXPECT_EQ(JobText(ExampleJob()), JobText(*file));
 }
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "cluster/job.h"
+#include "cluster/job_paths.h"
 #include "strategy/strategy_text.h"
 
 namespace soapstone::apps {

@@ -1,0 +1,136 @@
+#include "cluster/job_paths.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <sstream>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "cluster/job_config.h"
+
+namespace soapstone::apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kOnnx[] = "onnx:";
+constexpr char kFile[] = "file=";
+
+using PathChange = std::function<std::string(const std::string&)>;
+
+// Of a relative path; others stay as they are.
+std::string Changed(const std::string& path, const PathChange& change) {
+  return path.empty() || fs::path(path).is_absolute() ? path : change(path);
+}
+
+// Each "file=PATH" of a spec of stragglers ("trace:file=a.csv,base_us=5+slow:factor=2").
+std::string ChangedFiles(const std::string& spec, const PathChange& change) {
+  std::string changed;
+  for (size_t at = 0; at < spec.size();) {
+    const size_t file = spec.find(kFile, at);
+    const bool is_option =
+        file != spec.npos && file > 0 && (spec[file - 1] == ':' || spec[file - 1] == ',');
+    if (!is_option) {
+      const size_t end = file == spec.npos ? spec.size() : file + 1;
+      changed += spec.substr(at, end - at);
+      at = end;
+      continue;
+    }
+    const size_t begin = file + std::strlen(kFile);
+    const size_t end = std::min(spec.find_first_of(",+", begin), spec.size());
+    absl::StrAppend(&changed, spec.substr(at, begin - at),
+                    Changed(spec.substr(begin, end - begin), change));
+    at = end;
+  }
+  return changed;
+}
+
+// Messages that the job does not have are not made.
+void ChangePaths(const PathChange& change, wire::JobConfig* config) {
+  std::vector<std::string*> paths;
+  if (const std::string onnx = OnnxPathOf(config->model()); !onnx.empty()) {
+    config->set_model(absl::StrCat(kOnnx, Changed(onnx, change)));
+  }
+  if (config->has_data()) {
+    wire::Data* data = config->mutable_data();
+    paths = {data->mutable_path(), data->mutable_labels_path(), data->mutable_test_path(),
+             data->mutable_test_labels_path()};
+  }
+  if (config->has_output()) {
+    wire::Output* output = config->mutable_output();
+    paths.insert(paths.end(), {output->mutable_model_path(), output->mutable_log_dir(),
+                               output->mutable_trace_path(), output->mutable_record_path(),
+                               output->mutable_curve_path()});
+  }
+  if (config->has_training()) {
+    wire::Training* training = config->mutable_training();
+    if (training->initial_weights() != "random") {
+      paths.push_back(training->mutable_initial_weights());
+    }
+    training->set_stragglers(ChangedFiles(training->stragglers(), change));
+  }
+  for (std::string* path : paths) *path = Changed(*path, change);
+}
+
+// Whether "a/.." is nothing in it: no folder of its path is a link.
+bool IsPlain(const fs::path& folder) {
+  std::error_code error;
+  const fs::path absolute = (fs::absolute(folder, error) / "").lexically_normal();
+  const fs::path canonical = fs::weakly_canonical(folder, error) / "";
+  return !error && absolute == canonical.lexically_normal();
+}
+
+}  // namespace
+
+void FromFolder(const std::string& folder, wire::JobConfig* config) {
+  if (folder.empty()) return;
+  const bool plain = IsPlain(folder);
+  ChangePaths(
+      [&](const std::string& path) {
+        const fs::path joined = fs::path(folder) / path;
+        return plain ? joined.lexically_normal().string() : joined.string();
+      },
+      config);
+}
+
+void ToFolder(const std::string& folder, wire::JobConfig* config) {
+  std::error_code error;
+  const fs::path from = fs::absolute(folder.empty() ? "." : folder, error).lexically_normal();
+  const bool plain = IsPlain(from);
+  ChangePaths(
+      [&](const std::string& path) {
+        const fs::path absolute = fs::absolute(path, error).lexically_normal();
+        return plain ? absolute.lexically_relative(from).string() : absolute.string();
+      },
+      config);
+}
+
+std::string StragglersWithoutFolders(const std::string& stragglers) {
+  std::string bare = stragglers;
+  // Also of files from the root on.
+  for (size_t at = bare.find(kFile); at != bare.npos; at = bare.find(kFile, at + 1)) {
+    const size_t begin = at + std::strlen(kFile);
+    const size_t end = std::min(bare.find_first_of(",+", begin), bare.size());
+    const size_t slash = bare.rfind('/', end);
+    if (slash != bare.npos && slash >= begin) bare.erase(begin, slash + 1 - begin);
+  }
+  return bare;
+}
+
+absl::StatusOr<wire::JobConfig> ReadJobFile(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  if (file) text << file.rdbuf();
+  if (!file) {
+    return absl::NotFoundError(absl::StrCat("job file ", path, ": ", std::strerror(errno)));
+  }
+  absl::StatusOr<wire::JobConfig> config = ParseJobText(text.str(), path);
+  if (config.ok()) FromFolder(fs::path(path).parent_path().string(), &*config);
+  return config;
+}
+
+}  // namespace soapstone::apps

@@ -1,0 +1,30 @@
+// Paths in job files. What is written in a file is relative to the file's folder, so that a job
+// means the same from wherever it is started; what is given by flags is relative to the working
+// folder. Who calls: all that read or write job files.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "wire/config/job.pb.h"
+
+namespace soapstone::apps {
+
+// The fields that are paths: model (onnx:FILE), data.path, data.labels_path, data.test_path,
+// data.test_labels_path, training.initial_weights (but "random"), file= of training.stragglers,
+// output.model_path, output.log_dir, output.trace_path, output.record_path, output.curve_path.
+// Empty ones and those that begin at the root stay as they are.
+
+// A job file with its paths relative to the working folder. Errors: NotFound; those of ParseJobText
+// (cluster/job_config.h).
+absl::StatusOr<wire::JobConfig> ReadJobFile(const std::string& path);
+
+// From relative to `folder` to relative to the working folder.
+void FromFolder(const std::string& folder, wire::JobConfig* config);
+// The way back, for a file that is written into `folder`, which must be there.
+void ToFolder(const std::string& folder, wire::JobConfig* config);
+
+// training.stragglers without the folders of its files, which may differ by machine.
+std::string StragglersWithoutFolders(const std::string& stragglers);
+
+}  // namespace soapstone::apps

@@ -1,0 +1,118 @@
+#include "cluster/job_paths.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "cluster/job_config.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace soapstone::apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kJob[] = R"(
+model: "onnx:m.onnx"
+data {
+  path: "d/train" labels_path: "../labels" test_path: "/at/root" test_labels_path: "t"
+}
+training { initial_weights: "w.safetensors" stragglers: "slow:factor=2+trace:file=t.csv,base_us=5" }
+output {
+  model_path: "out/m" log_dir: "logs" trace_path: "t.csv" record_path: "r" curve_path: "c.csv"
+}
+)";
+
+class JobPathsTest : public testing::Test {
+ protected:
+  JobPathsTest() : here_(fs::current_path()) {
+    dir_ = fs::canonical(fs::temp_directory_path()) / ("job_paths_" + std::to_string(::getpid()));
+    fs::create_directories(dir_ / "jobs");
+    fs::current_path(dir_);
+  }
+  ~JobPathsTest() override {
+    fs::current_path(here_);
+    fs::remove_all(dir_);
+  }
+  static void Write(const std::string& path, const std::string& text) {
+    std::ofstream(path) << text;
+  }
+
+  const fs::path here_;
+  fs::path dir_;
+};
+
+TEST_F(JobPathsTest, AreRelativeToTheFile) {
+  Write("jobs/a.textproto", kJob);
+  const auto config = ReadJobFile("jobs/a.textproto");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->model(), "onnx:jobs/m.onnx");
+  EXPECT_EQ(config->data().path(), "jobs/d/train");
+  EXPECT_EQ(config->data().labels_path(), "labels");
+  EXPECT_EQ(config->data().test_path(), "/at/root");
+  EXPECT_EQ(config->data().test_labels_path(), "jobs/t");
+  EXPECT_EQ(config->training().initial_weights(), "jobs/w.safetensors");
+  EXPECT_EQ(config->training().stragglers(), "slow:factor=2+trace:file=jobs/t.csv,base_us=5");
+  EXPECT_EQ(config->output().model_path(), "jobs/out/m");
+  EXPECT_EQ(config->output().log_dir(), "jobs/logs");
+  EXPECT_EQ(config->output().trace_path(), "jobs/t.csv");
+  EXPECT_EQ(config->output().record_path(), "jobs/r");
+  EXPECT_EQ(config->output().curve_path(), "jobs/c.csv");
+}
+
+TEST_F(JobPathsTest, OfAFileHereStayAsTheyAre) {
+  Write("a.textproto", kJob);
+  EXPECT_EQ(JobText(*ReadJobFile("a.textproto")), JobText(*ParseJobText(kJob, "a")));
+}
+
+TEST_F(JobPathsTest, ThatAreNoneStayAsTheyAre) {
+  Write("jobs/a.textproto", "model: \"lenet5\" training { initial_weights: \"random\" }");
+  const auto config = ReadJobFile("jobs/a.textproto");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->model(), "lenet5");
+  EXPECT_EQ(config->training().initial_weights(), "random");
+  EXPECT_EQ(config->data().path(), "");
+  EXPECT_EQ(config->output().log_dir(), "");
+}
+
+TEST_F(JobPathsTest, ComeBackFromAFileThatIsWrittenElsewhere) {
+  fs::create_directories("runs/one");
+  const std::string whole = (dir_ / "runs/one").string();
+  for (const std::string& folder : {std::string("runs/one"), whole, std::string(".")}) {
+    wire::JobConfig config = *ParseJobText(kJob, "a");
+    ToFolder(folder, &config);
+    Write(folder + "/job.textproto", JobText(config));
+    const auto back = ReadJobFile(folder + "/job.textproto");
+    ASSERT_TRUE(back.ok()) << back.status();
+    EXPECT_EQ(fs::absolute(back->data().path()), dir_ / "d/train") << folder;
+    EXPECT_EQ(fs::absolute(back->data().labels_path()).lexically_normal(),
+              dir_.parent_path() / "labels");
+    EXPECT_EQ(fs::absolute(back->output().model_path()), dir_ / "out/m");
+    EXPECT_EQ(back->data().test_path(), "/at/root");
+  }
+}
+
+TEST_F(JobPathsTest, FindTheirWayThroughLinks) {
+  fs::create_directories("far/away");
+  fs::create_directory_symlink(dir_ / "far/away", "near");
+  Write("far/labels", "");
+  Write("near/a.textproto", "data { path: \"../labels\" }");
+  const auto config = ReadJobFile("near/a.textproto");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_TRUE(fs::exists(config->data().path())) << config->data().path();
+  wire::JobConfig here = *ParseJobText("data { path: \"far/labels\" }", "a");
+  ToFolder("near", &here);
+  EXPECT_TRUE(fs::exists(fs::path("near") / here.data().path())) << here.data().path();
+}
+
+TEST(StragglersWithoutFolders, KeepsTheFilesName) {
+  EXPECT_EQ(StragglersWithoutFolders("trace:file=/a/b/t.csv,base_us=5+slow:factor=2"),
+            "trace:file=t.csv,base_us=5+slow:factor=2");
+  EXPECT_EQ(StragglersWithoutFolders("trace:file=t.csv"), "trace:file=t.csv");
+  EXPECT_EQ(StragglersWithoutFolders("none"), "none");
+}
+
+}  // namespace
+}  // namespace soapstone::apps
