@@ -17,6 +17,7 @@ absl::StatusOr<models::Graph> GraphOf(const std::string& model) {
     return std::move(read.graph);
   }
   if (models::IsSparseModel(model)) return models::GraphOfSparseModel(model);
+  SOAP_RETURN_IF_ERROR(models::CheckModelName(model));
   return models::BuildModel(model, models::ModelInput{});
 }
 

@@ -7,6 +7,7 @@ import unittest
 import xml.dom.minidom
 
 from cluster import BIN, SOURCE, ClusterTestCase
+from onnx_writer import write_mlp
 
 MACHINES = os.path.join(SOURCE, "examples", "machines")
 
@@ -181,9 +182,94 @@ class PlanTest(ClusterTestCase):
             events = json.load(file)["traceEvents"]
         names = {event["name"] for event in events if event["ph"] == "X"}
         self.assertIn("conv1", names)
-        self.assertTrue(xml.dom.minidom.parse(svg).getElementsByTagName("rect"))
+        drawn = xml.dom.minidom.parse(svg)
+        texts = [node.firstChild.data for node in drawn.getElementsByTagName("text")]
+        self.assertIn("0 \N{MICRO SIGN}s", texts)
+        for of_the_legend in ("forward", "backward", "synchronization"):
+            self.assertIn(of_the_legend, texts)
+        self.assertRegex(texts[-1], r"^Not drawn, as they do nothing: \d+ of \d+ links")
+        self.assertTrue(any(title.firstChild.data.startswith("conv1, forward, ")
+                            for title in drawn.getElementsByTagName("title")))
         with open(dot) as file:
             self.assertRegex(file.read(), r"^digraph [^$]*n0 -> n1;")
+
+    def test_layers_that_are_alike_are_one_row(self):
+        out = self.plan("--model=transformer_lm:tiny,layers=6", machine("p100_4x4"), "--devices=2",
+                        "--search=data").stdout
+        self.assertRegex(out, r"\nlayers\.0-5\.\S+ \N{MULTIPLICATION SIGN} 6 +1 ")
+        self.assertNotIn("layers.3", out)
+
+    def test_a_job_is_planned(self):
+        job = f"--config={SOURCE}/examples/digits-lenet5.textproto"
+        flags = [machine("p100_4x4"), "--search=data", "--json"]
+        of_job = json.loads(self.plan(job, *flags).stdout)
+        self.assertEqual((of_job["model"], of_job["batch"], of_job["devices"]), ("lenet5", 48, 3))
+        # Of the size of its data: digits are 8x8.
+        of_zoo = json.loads(self.plan("--model=lenet5", "--batch=48", "--devices=3", *flags).stdout)
+        self.assertNotEqual(of_job["model_sha256"], of_zoo["model_sha256"])
+        changed = json.loads(self.plan(job, "--model=mlp", "--batch=64", "--devices=2",
+                                       *flags).stdout)
+        self.assertEqual((changed["model"], changed["batch"], changed["devices"]), ("mlp", 64, 2))
+        self.refuse("No such file", "--config=/nowhere/job", machine("p100_4x4"))
+        self.refuse("model over tables alone", "--config=" + self.logistic(), machine("p100_4x4"))
+
+    def logistic(self):
+        path = f"{self.dir}/logistic.textproto"
+        with open(f"{self.dir}/rows", "w") as file:
+            file.write("1 3:1\n-1 4:1\n" * 8)
+        with open(path, "w") as file:
+            file.write('model: "logistic" data { format: "libsvm" path: "rows" } '
+                       'training { epochs: 1 batch: 2 }')
+        return path
+
+    def test_a_model_of_a_file_is_named_as_in_a_job(self):
+        onnx = f"{self.dir}/a&b.onnx"
+        write_mlp(onnx, [1, 8, 8], [("fc", [10, 64], bytes(4 * 640), bytes(40))])
+        svg = f"{self.dir}/a.svg"
+        report = json.loads(self.plan(f"--model=onnx:{onnx}", machine("p100_4x4"), "--devices=2",
+                                      "--search=data", "--json", f"--svg={svg}").stdout)
+        self.assertEqual(report["model"], f"onnx:{onnx}")
+        xml.dom.minidom.parse(svg)
+        for command in (["models", f"onnx:{onnx}"],
+                        ["profile", f"--model=onnx:{onnx}", "--seconds=0.01"]):
+            done = subprocess.run([os.path.join(BIN, "soapstone"), *command], capture_output=True,
+                                  text=True, timeout=60, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("fc", done.stdout)
+        self.refuse("nowhere.onnx: .*No such file", "--model=onnx:/nowhere.onnx",
+                    machine("p100_4x4"))
+
+    def test_one_strategy_is_priced_without_a_search(self):
+        path, svg = f"{self.dir}/a.textproto", f"{self.dir}/a.svg"
+        flags = [machine("p100_4x4"), "--json"]
+        found = json.loads(self.plan("--model=lenet5", "--devices=2", "--batch=32",
+                                     "--proposals=200", f"--output={path}", *flags).stdout)
+        given = json.loads(self.plan(f"--strategy={path}", f"--svg={svg}", *flags).stdout)
+        self.assertEqual([entry["name"] for entry in given["strategies"]], ["given"])
+        self.assertEqual(given["search"], f"no search: the strategy of {path}")
+        for key in ("step_ns", "transfer_bytes", "synchronization_bytes", "memory_bytes_max"):
+            self.assertEqual(given["strategies"][0][key], found["strategies"][0][key])
+        xml.dom.minidom.parse(svg)
+        self.refuse("a strategy for batch 32", f"--strategy={path}", "--batch=64",
+                    machine("p100_4x4"))
+        self.refuse("--strategy excludes --search", f"--strategy={path}", "--search=data",
+                    machine("p100_4x4"))
+        with open(path, "w") as file:
+            file.write("")
+        self.refuse("strategies of version 0", f"--strategy={path}", machine("p100_4x4"))
+
+    def test_strategies_are_compared_as_an_object_and_not_drawn(self):
+        paths = [f"{self.dir}/{name}" for name in ("data", "model")]
+        for path in paths:
+            self.plan("--model=mlp", machine("p100_4x4"), "--devices=2", f"--output={path}",
+                      f"--search={os.path.basename(path)}")
+        compare = f"--compare={paths[0]},{paths[1]}"
+        report = json.loads(self.plan(compare, machine("p100_4x4"), "--json").stdout)
+        self.assertEqual([entry["name"] for entry in report["strategies"]], paths)
+        self.assertIn("on 0-1", {row["first"][-6:] for row in report["differences"]})
+        for flag in ("--svg", "--trace", "--dot", "--output", "--explain"):
+            self.refuse(f"--compare excludes {flag}", compare, machine("p100_4x4"), f"{flag}=x")
+        self.refuse("A,B", f"--compare={paths[0]}", machine("p100_4x4"))
 
     def test_an_operator_is_explained(self):
         out = self.plan("--model=lenet5", machine("p100_4x4"), "--devices=2", "--search=data",
@@ -202,6 +288,13 @@ class PlanTest(ClusterTestCase):
             out.append(json.loads(self.plan("--model=lenet5", f"--machine={here}", "--search=data",
                                             "--batch=16", "--json", *flags).stdout))
         self.assertNotEqual(out[0]["costs_sha256"], out[1]["costs_sha256"])
+        strategy = f"{self.dir}/measured.textproto"
+        self.plan("--model=lenet5", f"--machine={here}", "--search=data", "--batch=16",
+                  f"--costs={costs}", f"--output={strategy}")
+        compared = [self.plan(f"--machine={here}", f"--compare={strategy},{strategy}", *flags).stdout
+                    for flags in ([], [f"--costs={costs}"])]
+        self.assertIn(f"\n{strategy} was found by other costs than these: roofline\n", compared[0])
+        self.assertNotIn("other costs", compared[1])
         self.refuse(r"costs of lenet5 .* not of mlp", "--model=mlp", f"--machine={here}",
                     f"--costs={costs}")
 

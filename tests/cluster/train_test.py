@@ -1,6 +1,8 @@
 """Real training by real processes over tcp: every policy, daemons started by hand."""
 import json
 import os
+import re
+import shutil
 import struct
 import unittest
 
@@ -190,6 +192,21 @@ class TrainTest(ClusterTestCase):
     def test_the_shipped_example_is_valid(self):
         running = self.run_program("soapstone", "train", "--check",
                                    f"--config={SOURCE}/examples/digits-lenet5.textproto")
+        self.assertEqual(running.wait(20), 0, running.output())
+
+    def test_paths_of_a_job_file_are_relative_to_it(self):
+        shutil.copy(f"{SOURCE}/data/digits/digits.csv.gz", f"{self.dir}/digits.csv.gz")
+        with open(self.config) as file:
+            job = file.read()
+        job = re.sub(r'path: "[^"]*"', 'path: "digits.csv.gz"', job)
+        with open(self.config, "w") as file:
+            file.write(job + 'output { model_path: "made.safetensors" log_dir: "logs" }')
+        running = self.run_program("soapstone", "train", f"--config={self.config}", "--epochs=1")
+        self.assertEqual(running.wait(60), 0, running.output())
+        self.assertTrue(os.path.exists(f"{self.dir}/made.safetensors"))
+        # The job as it ran can be read from where it lies.
+        running = self.run_program("soapstone", "train", "--check",
+                                   f"--config={self.dir}/logs/job.textproto")
         self.assertEqual(running.wait(20), 0, running.output())
 
 
