@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <functional>
 #include <map>
 #include <set>
 #include <tuple>
@@ -134,18 +136,18 @@ std::vector<Bar> BarsOf(const std::vector<TimelineTask>& tasks, Nanos narrow) {
   return bars;
 }
 
-struct Row {
+struct SvgRow {
   const Track* track = nullptr;
   size_t alike = 1;
   Nanos busy = 0;
 };
 
-std::vector<Row> RowsOf(const std::vector<Track>& tracks) {
+std::vector<SvgRow> RowsOf(const std::vector<Track>& tracks) {
   const auto devices = static_cast<size_t>(std::count_if(
       tracks.begin(), tracks.end(), [](const Track& t) { return t.kind == TrackKind::kDevice; }));
   using Span = std::tuple<TaskKind, Nanos, Nanos>;
   std::map<std::pair<TrackKind, std::vector<Span>>, size_t> known;
-  std::vector<Row> rows;
+  std::vector<SvgRow> rows;
   for (const Track& track : tracks) {
     std::vector<Span> spans;
     Nanos busy = 0;
@@ -166,15 +168,16 @@ std::vector<Row> RowsOf(const std::vector<Track>& tracks) {
 
 // Takes out rows until kRowsMax are left, those that are busy shortest. Returns how many tracks
 // they stand for.
-size_t DropRows(std::vector<Row>* rows) {
+size_t DropRows(std::vector<SvgRow>* rows) {
   if (rows->size() <= kRowsMax) return 0;
   std::vector<Nanos> busy;
-  for (const Row& row : *rows) busy.push_back(row.busy);
-  std::nth_element(busy.begin(), busy.begin() + kRowsMax, busy.end(), std::greater<>());
+  for (const SvgRow& row : *rows) busy.push_back(row.busy);
+  const auto last = static_cast<std::ptrdiff_t>(kRowsMax);
+  std::nth_element(busy.begin(), busy.begin() + last, busy.end(), std::greater<>());
   const Nanos least = busy[kRowsMax];  // the longest of those that go, if none is equal
   size_t dropped = 0;
-  std::vector<Row> kept;
-  for (const Row& row : *rows) {
+  std::vector<SvgRow> kept;
+  for (const SvgRow& row : *rows) {
     if (row.busy > least) {
       kept.push_back(row);
     } else {
@@ -183,7 +186,7 @@ size_t DropRows(std::vector<Row>* rows) {
   }
   // Where all are equal, the first.
   if (kept.empty()) {
-    kept.assign(rows->begin(), rows->begin() + kRowsMax);
+    kept.assign(rows->begin(), rows->begin() + last);
     dropped = 0;
     for (size_t i = kRowsMax; i < rows->size(); ++i) dropped += (*rows)[i].alike;
   }
@@ -220,7 +223,7 @@ class SvgDrawing {
     Legend();
     Axis();
     double y = kHead;
-    for (const Row& row : rows_) {
+    for (const SvgRow& row : rows_) {
       DrawRow(row, y);
       y += kRow;
     }
@@ -304,7 +307,7 @@ class SvgDrawing {
   }
 
   // Bars of a kind in one group; those without a title in one path.
-  void DrawRow(const Row& row, double y) {
+  void DrawRow(const SvgRow& row, double y) {
     std::string name = XmlText(row.track->name);
     if (row.alike > 1) absl::StrAppend(&name, " \xc3\x97 ", row.alike);
     Text(4, y + 11, name);
@@ -380,7 +383,7 @@ class SvgDrawing {
 
   const DrawnStep& step_;
   const std::vector<Track> tracks_;
-  std::vector<Row> rows_;
+  std::vector<SvgRow> rows_;
   const size_t dropped_;
   Nanos end_ = 1;
   double scale_ = 1;

@@ -2,6 +2,7 @@
 // anything. What drawings and traces of a step are made from.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 

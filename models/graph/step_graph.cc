@@ -270,7 +270,7 @@ class StepGraphBuilder {
     if (from == kNoValue || to == kNoValue) return;
     const ValueId storage = step_.values[from].storage;
     const ValueId own = step_.values[to].storage;
-    if (own != to || step_.values[from].bytes != step_.values[to].bytes) return;
+    if (own != to || storage == own || step_.values[from].bytes != step_.values[to].bytes) return;
     if (step_.values[storage].bytes != step_.values[to].bytes) return;
     // Another argument of this very node must not lie there too.
     if (forward && std::count(node.inputs.begin(), node.inputs.end(), from) > 1) return;

@@ -30,6 +30,8 @@ FILES_ELSEWHERE = {"job.textproto", "spec.textproto", "recorded-job.textproto", 
                    "NAME_fuzz.cc", "omp.h", "linux/tcp.h", "dnnl-config.cmake", "onnx.proto", "x.h", "x.cc",
                    "x_test.cc", "x_format.h"}
 SAYS_WHAT_WAS = "docs/decisions/"
+PICTURES_SCRIPT = "bench/scripts/pictures.py"
+PICTURES_FOLDER = "docs/pictures"
 PLANTS = "tests/style/"  # names what is not there, to plant it
 
 
@@ -181,3 +183,24 @@ def policies_without_a_row(tree):
         return ["consistency/catalogue.cc:1: no list of policies"]
     rows = set(re.findall(r"^\| `(\w+)", tree.text("docs/consistency.md"), re.M))
     return [f"docs/consistency.md:1: no row for the policy {name}" for name in policies if name not in rows]
+
+
+def pictures_without_a_command(tree):
+    """Pictures on a page that bench/scripts/pictures.py does not make, or whose page does not say so."""
+    made = set(re.findall(r'^    "([\w.-]+)": ', tree.text(PICTURES_SCRIPT), re.M))
+    if not made:
+        return [f"{PICTURES_SCRIPT}:1: no list of pictures"]
+    found = []
+    for name in tree.of({".md"}):
+        text = tree.text(name)
+        for number, line in enumerate(text.splitlines(), 1):
+            for target in re.findall(r"!\[[^\]]*\]\(([^)\s]+)", line):
+                path = os.path.normpath(pathlib.PurePath(name).parent / target)
+                folder, file = os.path.split(path)
+                if folder != PICTURES_FOLDER or file not in made:
+                    found.append(f"{name}:{number}: no command makes the picture {target}")
+                elif path not in tree.known:
+                    found.append(f"{name}:{number}: there is no picture {target}")
+                elif PICTURES_SCRIPT not in text:
+                    found.append(f"{name}:{number}: it does not say what makes the picture {target}")
+    return found

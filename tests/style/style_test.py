@@ -18,8 +18,8 @@ from functions import functions
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 RULES = [rules.misformatted, rules.too_long, rules.crowded, rules.named_for_nothing, rules.files_that_are_gone, rules.forbidden_words,
-         rules.policies_without_a_row, layers.against_layers, layers.circles, layers.dependencies_that_are_no_layers,
-         layers.foreign_types, layers.dates, *pages.RULES]
+         rules.policies_without_a_row, rules.pictures_without_a_command, layers.against_layers, layers.circles,
+         layers.dependencies_that_are_no_layers, layers.foreign_types, layers.dates, *pages.RULES]
 
 
 def long_function(lines):
@@ -166,6 +166,15 @@ class PlantedTest(unittest.TestCase):
                 self.assertEqual(times, 1)
                 self.assertEqual(len(found), 1, found)
                 self.assertIn(said, found.pop())
+
+    def test_pictures_that_nothing_makes_are_found(self):
+        self.plant("docs/planted.md", "![one](pictures/one.png)\n![plan](pictures/plan.svg)\n")
+        found = self.found("docs/planted.md")
+        self.restore("docs/planted.md")
+        self.assertEqual(found, {
+            "docs/planted.md:1: no command makes the picture pictures/one.png",
+            "docs/planted.md:1: there is no docs/pictures/one.png",
+            "docs/planted.md:2: it does not say what makes the picture pictures/plan.svg"})
 
     def test_a_crowded_folder_is_found(self):
         self.assertEqual(rules.crowded(rules.Tree(self.copy, True)), [])
