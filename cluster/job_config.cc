@@ -1,15 +1,10 @@
 #include "cluster/job_config.h"
 
-#include <google/protobuf/descriptor.h>
-#include <google/protobuf/message.h>
-
 #include <algorithm>
 #include <cmath>
 
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "base/fingerprint.h"
 #include "base/status_macros.h"
 #include "cluster/job_paths.h"
@@ -20,8 +15,6 @@
 namespace soapstone::apps {
 namespace {
 
-namespace pb = google::protobuf;
-
 // Leaves a worker by default with cluster.rebalance: shares of whole leaves are then within about
 // 1 / 16 of what speeds ask for.
 constexpr uint32_t kLeavesEachToRebalance = 16;
@@ -29,142 +22,7 @@ constexpr uint32_t kLeavesEachToRebalance = 16;
 // Shards a server by default with cluster.communication: priority.
 constexpr uint32_t kStages = 8;
 
-constexpr JobField kFields[] = {
-    {"model", "model",
-     "Model of the zoo, such as lenet5 or resnet50:tiny (see `soapstone models`), or onnx:FILE; of "
-     "tables: logistic, matrix_factorisation:dim=8, skip_gram:dim=32, dlrm"},
-    {"policy", "policy", "Consistency policy, such as ssp:s=2 (see `soapstone policies`)"},
-    {"strict", "strict", "End the run with exit code 76 when the policy's guarantee is broken"},
-    {"data_format", "data.format",
-     "Format of the data: digits, csv, idx, cifar10, cifar100, images (a folder), bytes, words, "
-     "parallel or copy; of tables: libsvm, triples, text or criteo"},
-    {"data_path", "data.path", "Training data (idx: the images); may be gzip"},
-    {"labels_path", "data.labels_path", "idx: training labels"},
-    {"test_path", "data.test_path", "Held-out data; without it a share of the training data"},
-    {"test_labels_path", "data.test_labels_path", "idx: held-out labels"},
-    {"test_fraction", "data.test_fraction", "Held-out share where there is no --test_path [0.2]"},
-    {"scale", "data.scale",
-     "Images are divided by this [255; digits, csv, idx: the largest training value]"},
-    {"height", "data.height", "csv, images: height of the images"},
-    {"width", "data.width", "csv, images: width of the images"},
-    {"channels", "data.channels", "images: channels [as the first PNG]"},
-    {"length", "data.length", "bytes, words, parallel, copy: tokens of a sequence [40; copy: 8]"},
-    {"vocabulary", "data.vocabulary",
-     "words, parallel, copy: different tokens [10000; parallel: 32000; copy: 32]"},
-    {"samples", "data.samples", "copy: sentences [10000]"},
-    {"augment", "data.augment", "Random changes to training images, such as crop:pad=4+flip"},
-    {"epochs", "training.epochs", "Passes over the training data"},
-    {"batch", "training.batch", "Samples of a global batch, over all workers"},
-    {"micro_batches", "training.micro_batches",
-     "Leaves of the fixed summation tree [as many as workers]"},
-    {"seed", "training.seed", "Seed of the initial values and of the data's order"},
-    {"initial_weights", "training.initial_weights",
-     "Start from this safetensors file; random: from the seed [an ONNX file's own; else random]"},
-    {"optimizer", "training.optimizer", "Such as momentum:lr=0.05,mu=0.9,decay=1e-4"},
-    {"schedule", "training.schedule", "Learning rate: constant, step:.., cosine:warmup=20"},
-    {"stragglers", "training.stragglers",
-     "Delays that the workers inject, such as slow:workers=1,factor=2 [none]"},
-    {"on_nonfinite", "training.on_nonfinite",
-     "What a worker does with a gradient that is not finite: stop: it ends the job with exit code "
-     "79; skip: it is left out and counted [stop]"},
-    {"base_ms", "training.base_ms",
-     "Stretch an iteration to this many ms, times its straggler factor [as long as it takes]"},
-    {"servers", "cluster.servers", "Server processes [of train: 1]"},
-    {"workers", "cluster.workers", "Worker processes [of train: one a core, 8 at most]"},
-    {"shards_per_server", "cluster.shards_per_server",
-     "Shards, each a thread, of a server [1; 8 with --communication=priority]"},
-    {"scheduler", "cluster.scheduler", "Endpoint of the scheduler, such as tcp://host:7070"},
-    {"heartbeat_s", "cluster.heartbeat_s", "Seconds between heartbeats [0.5]"},
-    {"heartbeat_timeout_s", "cluster.heartbeat_timeout_s", "Silent for this long is lost [5]"},
-    {"link_timeout_s", "cluster.link_timeout_s",
-     "A connection that cannot be made again for this long is lost [--heartbeat_timeout_s]"},
-    {"link_bytes", "cluster.link_bytes",
-     "Kept for another node until it has them; more has to wait [512 MiB, or 1/16 of the memory]"},
-    {"start_timeout_s", "cluster.start_timeout_s", "All must have registered by then [60]"},
-    {"bucket_bytes", "cluster.bucket_bytes", "Size at which a push message is closed [1 MiB]"},
-    {"rebalance", "cluster.rebalance", "Share each batch out by the workers' measured speed"},
-    {"communication", "cluster.communication",
-     "fifo, or priority: shards by layers, the first layers' messages first [fifo]"},
-    {"transport", "cluster.transport",
-     "auto: shared memory between nodes of a machine; sockets: never; zeromq: no streams [auto]"},
-    {"device", "cluster.device",
-     "What workers compute on: cpu; cuda: a GPU, and where there is none the processor, with a "
-     "warning; auto: the same without [cpu]"},
-    {"threads", "cluster.threads",
-     "Threads with which a worker computes on the processor; under bsp the same bits need the same "
-     "number [1]"},
-    {"precision", "cluster.precision",
-     "Of the factors that workers multiply: float32; bf16, where the processor or the device has "
-     "it; tf32, a device's alone. Parameters, gradients and sums stay float32 [float32]"},
-    {"isa", "cluster.isa",
-     "The most that workers' processors compute with: sse41, avx2 or avx512; auto: what each has. "
-     "Under bsp the same bits need the same [auto]"},
-    {"table_rows_max", "cluster.table_rows_max",
-     "Rows of a table on a shard; beyond, those not used for longest go [no end]"},
-    {"model_path", "output.model_path", "Where server 0 writes the model (safetensors)"},
-    {"log_dir", "output.log_dir", "Directory of the log files"},
-    {"record_trace", "output.trace_path",
-     "Write the workers' iteration times to this CSV (--stragglers=trace:file=.. replays it)"},
-    {"record", "output.record_path",
-     "Record what every actor handles in this folder, a new one (`soapstone replay` replays it)"},
-    {"curve", "output.curve_path", "Write loss and held-out accuracy against time to this CSV"},
-    {"curve_every", "output.curve_every",
-     "Samples from a point of the curve to the next [a sixtieth of the run]"},
-};
-
 absl::Status Invalid(const std::string& text) { return absl::InvalidArgumentError(text); }
-
-// The message that holds the field `path` names, and the field.
-pb::Message* FindHolder(const std::string& path, pb::Message* root,
-                        const pb::FieldDescriptor** field) {
-  pb::Message* holder = root;
-  const std::vector<std::string> steps = absl::StrSplit(path, '.');
-  for (size_t i = 0;; ++i) {
-    *field = holder->GetDescriptor()->FindFieldByName(steps[i]);
-    if (i + 1 == steps.size()) return holder;
-    holder = holder->GetReflection()->MutableMessage(holder, *field);
-  }
-}
-
-absl::Status SetField(const JobField& target, const std::string& text, wire::JobConfig* config) {
-  const pb::FieldDescriptor* field = nullptr;
-  pb::Message* holder = FindHolder(target.path, config, &field);
-  const pb::Reflection* reflection = holder->GetReflection();
-  const auto refuse = [&](const char* wanted) {
-    return Invalid(absl::StrCat("--", target.flag, "=", text, ": ", wanted, " is needed"));
-  };
-  switch (field->cpp_type()) {
-    case pb::FieldDescriptor::CPPTYPE_STRING:
-      reflection->SetString(holder, field, text);
-      return absl::OkStatus();
-    case pb::FieldDescriptor::CPPTYPE_UINT32: {
-      uint32_t value = 0;
-      if (!absl::SimpleAtoi(text, &value)) return refuse("a whole number from 0 to 4294967295");
-      reflection->SetUInt32(holder, field, value);
-      return absl::OkStatus();
-    }
-    case pb::FieldDescriptor::CPPTYPE_UINT64: {
-      uint64_t value = 0;
-      if (!absl::SimpleAtoi(text, &value)) return refuse("a whole number, 0 or more,");
-      reflection->SetUInt64(holder, field, value);
-      return absl::OkStatus();
-    }
-    case pb::FieldDescriptor::CPPTYPE_DOUBLE: {
-      double value = 0;
-      if (!absl::SimpleAtod(text, &value) || !std::isfinite(value)) return refuse("a number");
-      reflection->SetDouble(holder, field, value);
-      return absl::OkStatus();
-    }
-    case pb::FieldDescriptor::CPPTYPE_BOOL: {
-      bool value = false;
-      if (!absl::SimpleAtob(text, &value)) return refuse("true or false");
-      reflection->SetBool(holder, field, value);
-      return absl::OkStatus();
-    }
-    default:
-      return absl::InternalError(absl::StrCat("no flag can set ", target.path));
-  }
-}
 
 absl::Status CheckTraining(const wire::JobConfig& config) {
   const wire::Training& training = config.training();
@@ -365,31 +223,15 @@ std::string OnnxPathOf(const std::string& model) {
   return absl::StartsWith(model, "onnx:") ? model.substr(5) : std::string();
 }
 
-absl::Span<const JobField> JobFields() { return kFields; }
-
 uint32_t ServerCount(const wire::JobConfig& config, const consistency::PolicyTraits& policy) {
   const wire::Cluster& cluster = config.cluster();
   return cluster.servers() * consistency::ServerCopies(policy, cluster.workers());
-}
-
-bool IsSwitch(const JobField& field) {
-  wire::JobConfig config;
-  const pb::FieldDescriptor* descriptor = nullptr;
-  FindHolder(field.path, &config, &descriptor);
-  return descriptor->cpp_type() == pb::FieldDescriptor::CPPTYPE_BOOL;
 }
 
 absl::StatusOr<wire::JobConfig> ParseJobText(const std::string& text, const std::string& name) {
   wire::JobConfig config;
   SOAP_RETURN_IF_ERROR(wire::ParseTextConfig(text, name, &config));
   return config;
-}
-
-absl::Status ApplyOverrides(absl::Span<const JobOverride> overrides, wire::JobConfig* config) {
-  for (const JobOverride& override : overrides) {
-    SOAP_RETURN_IF_ERROR(SetField(*override.field, override.value, config));
-  }
-  return absl::OkStatus();
 }
 
 namespace {

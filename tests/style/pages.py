@@ -180,7 +180,7 @@ def job_fields_that_differ(tree):
     for line, cells in table(tree.text(page), "Fields"):
         for field, flag in zip(quoted(cells[0]), quoted(cells[1])):
             rows[field] = (line, flag)
-    found = differences(page, rows, listed, "field", "cluster/job_config.cc")
+    found = differences(page, rows, listed, "field", "cluster/job_fields.cc")
     return found + [f"{schema}:1: the field {field} has no flag" for field in job_fields(tree.text(schema))
                     if field not in listed]
 

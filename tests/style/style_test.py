@@ -87,7 +87,7 @@ REPLACED = {
     "a body that the header's row lacks": ("docs/wire.md", ", SlowWork \\|", " |", "no row for the body SlowWork"),
     "a field of a job without a row": ("docs/jobs.md", r"\| `cluster.isa`.*\n", "", "no row for the field cluster.isa"),
     "a field of a job under another flag": ("docs/jobs.md", "`training.seed` \\| `--seed`", "`training.seed` | `--seeds`",
-                                            "field training.seed: --seeds here, --seed in cluster/job_config.cc"),
+                                            "field training.seed: --seeds here, --seed in cluster/job_fields.cc"),
     "a field of a job without a flag": ("wire/config/job.proto", r"(  uint32 epochs = 1;)", r"\1\n  uint32 planted = 99;",
                                         "the field training.planted has no flag"),
 }
