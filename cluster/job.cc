@@ -35,7 +35,10 @@ models::DataOptions DataOptionsOf(const wire::JobConfig& config) {
           .vocabulary = data.vocabulary(),
           .samples = data.samples(),
           .augment = data.augment(),
-          .seed = config.training().seed()};
+          .seed = config.training().seed(),
+          .separator = data.separator(),
+          .label_column = data.label_column(),
+          .drop_missing = data.missing() == "drop"};
 }
 
 std::string DigestOf(const compute::GivenValues& given) {
@@ -164,6 +167,7 @@ absl::Status LoadModel(Job* job, std::vector<ParamSpec>* params, wire::LayoutOpt
   const absl::Status weights = LoadInitialWeights(job);
   if (!weights.ok()) return Named(weights, "training.initial_weights");
   *params = job->graph->params();
+  job->notes = data->notes;
   job->data = std::make_shared<const models::TrainTest>(*std::move(data));
   return absl::OkStatus();
 }
@@ -198,6 +202,12 @@ absl::StatusOr<std::shared_ptr<const Job>> PrepareJob(wire::JobConfig config) {
   job->clocks_per_epoch = (samples + training.batch() - 1) / training.batch();
   job->total_clocks = job->clocks_per_epoch * training.epochs();
   SOAP_ASSIGN_OR_RETURN(job->curve_step, CurveStepOf(*job));
+  // The sampler's batches have all samples then.
+  if (training.batch() > job->train_samples) {
+    job->notes.push_back(absl::StrCat("training.batch: ", training.batch(), " is more than the ",
+                                      job->train_samples,
+                                      " training samples: each step takes all of them once"));
+  }
   job->digest = JobDigest(job->config, FingerprintOf(*job, model_sha256));
   job->summary = SummaryOf(*job);
   return job;

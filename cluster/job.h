@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "base/ids.h"
@@ -37,7 +38,8 @@ struct Job {
   Clock total_clocks = 0;   // local steps of a worker
   uint64_t curve_step = 1;  // samples from a point of the learning curve to the next
   uint64_t digest = 0;
-  std::string summary;                                         // one line for people
+  std::string summary;             // one line for people
+  std::vector<std::string> notes;  // what they should know before it runs, a line each
   server::StoreFault store_fault = server::StoreFault::kNone;  // of all stores; for tests
 };
 

@@ -9,6 +9,7 @@
 #include "base/status_macros.h"
 #include "cluster/job_paths.h"
 #include "models/data/augmentation.h"
+#include "models/readers/csv_reader.h"
 #include "models/tables/sparse_model.h"
 #include "wire/config/text_config.h"
 
@@ -210,6 +211,17 @@ absl::Status CheckData(const wire::Data& data) {
   if ((data.height() == 0) != (data.width() == 0)) {
     return Invalid("data.height and data.width: set both, or none for flat vectors");
   }
+  const absl::Status separator = models::ParseSeparator(data.separator()).status();
+  if (!separator.ok()) return Invalid(absl::StrCat("data.separator: ", separator.message()));
+  if (!data.missing().empty() && data.missing() != "stop" && data.missing() != "drop") {
+    return Invalid(absl::StrCat("data.missing: \"", data.missing(), "\" is neither stop nor drop"));
+  }
+  for (const auto& [field, value] : {std::pair("separator", data.separator()),
+                                     std::pair("label_column", data.label_column()),
+                                     std::pair("missing", data.missing())}) {
+    if (value.empty() || data.format() == "csv") continue;
+    return Invalid(absl::StrCat("data.", field, ": of format csv, not of ", data.format()));
+  }
   return absl::OkStatus();
 }
 
@@ -342,7 +354,10 @@ uint64_t JobDigest(const wire::JobConfig& config, uint64_t data_fingerprint) {
   data->clear_labels_path();
   data->clear_test_path();
   data->clear_test_labels_path();
-  // Their contents are in the fingerprint.
+  data->clear_separator();
+  data->clear_label_column();
+  data->clear_missing();
+  // Their contents, and what was read of them, are in the fingerprint.
   meaning.mutable_training()->clear_initial_weights();
   if (!OnnxPathOf(config.model()).empty()) meaning.set_model("onnx");
   meaning.mutable_training()->set_stragglers(

@@ -13,6 +13,7 @@
 namespace soapstone::apps {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -251,6 +252,38 @@ TEST_F(DataOfAJob, FoldersOfImagesAreTrainedOn) {
   EXPECT_EQ((*job)->graph->parameter_count(), 2 * 12 + 2);
   config.mutable_data()->set_augment("crop:pad=1");
   EXPECT_NE((*PrepareJob(config))->digest, (*job)->digest);
+}
+
+TEST_F(DataOfAJob, WhatWasRecognisedIsNoted) {
+  const std::string path = Write("a.csv", "y;a\n0;1\n1;2\n0;\n1;3\n1;4\n0;5\n1;6\n");
+  wire::JobConfig config = ConfigOf("csv", path);
+  EXPECT_THAT(ErrorOf(config), HasSubstr("data: " + path + ":4: column 2 ('a'): '' is a missing"));
+  config.mutable_data()->set_missing("drop");
+  config.mutable_data()->set_label_column("y");
+  config.mutable_training()->set_batch(5);
+  const auto job = PrepareJob(config);
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_THAT((*job)->notes, ElementsAre(path + ": cells are separated by semicolons",
+                                         path + ": header skipped: y, a",
+                                         path + ": 1 of 7 rows left out, for 1 missing values"));
+  // Who says the same in another way is of the same job.
+  config.mutable_data()->set_label_column("1");
+  config.mutable_data()->set_separator("semicolon");
+  EXPECT_EQ((*PrepareJob(config))->digest, (*job)->digest);
+  config.mutable_training()->set_batch(6);
+  EXPECT_THAT((*PrepareJob(config))->notes.back(),
+              "training.batch: 6 is more than the 5 training samples: each step takes all of them "
+              "once");
+  EXPECT_EQ((*PrepareJob(config))->total_clocks, 1);
+}
+
+TEST_F(DataOfAJob, OptionsOfTablesAreOfTables) {
+  wire::JobConfig config = ConfigOf("cifar10", "a.bin");
+  config.mutable_data()->set_label_column("1");
+  EXPECT_EQ(ErrorOf(config), "data.label_column: of format csv, not of cifar10");
+  EXPECT_EQ(ErrorWith("separator", "x"),
+            "data.separator: \"x\" is none of auto, comma, semicolon and tab");
+  EXPECT_EQ(ErrorWith("missing", "mean"), "data.missing: \"mean\" is neither stop nor drop");
 }
 
 TEST_F(DataOfAJob, CifarIsTrainedOn) {

@@ -22,6 +22,10 @@ absl::StatusOr<wire::JobConfig> ConfigFromFlags(const NodeFlags& flags) {
   return config;
 }
 
+void SayNotes(const std::string& program, const std::vector<std::string>& notes) {
+  for (const std::string& note : notes) std::cerr << program << ": " << note << "\n";
+}
+
 int PrintOrCheck(const std::string& program, const NodeFlags& flags,
                  const wire::JobConfig& config) {
   if (flags.print_config) std::cout << JobText(config);
@@ -32,6 +36,7 @@ int PrintOrCheck(const std::string& program, const NodeFlags& flags,
     const absl::Status writable = models::CheckWritable(config.output().model_path());
     if (!writable.ok()) return SayConfigError(program, writable);
   }
+  SayNotes(program, (*job)->notes);
   std::cout << "ok: " << (*job)->summary << "\n";
   return kExitOk;
 }

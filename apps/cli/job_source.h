@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -13,6 +14,9 @@ namespace soapstone::apps {
 
 // The job file with flags applied and defaults filled in; not yet checked.
 absl::StatusOr<wire::JobConfig> ConfigFromFlags(const NodeFlags& flags);
+
+// Says each on standard error, a line "program: note".
+void SayNotes(const std::string& program, const std::vector<std::string>& notes);
 
 // Carries out --print_config and --check. Returns the exit code.
 int PrintOrCheck(const std::string& program, const NodeFlags& flags, const wire::JobConfig& config);

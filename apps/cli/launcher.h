@@ -30,6 +30,7 @@ struct LauncherOptions {
   // A worker that was killed is started anew so much later; none: it is not. Of jobs whose
   // straggler model kills workers.
   std::optional<Nanos> successor_after;
+  std::vector<std::string> notes;  // Job::notes
 };
 
 // Everything that can be known before a process starts: checks, the log folder, the children's job

@@ -144,6 +144,7 @@ absl::StatusOr<int> RunNode(wire::Role role, const NodeFlags& flags, wire::JobCo
   StdoutReports reports(flags.json_progress);
   if (role == wire::Role::kScheduler) {
     LOG(INFO) << "scheduler at " << transport->endpoint() << ": " << job->summary;
+    for (const std::string& note : job->notes) LOG(INFO) << note;
     const uint64_t session = RandomNumber();
     if (records) SOAP_RETURN_IF_ERROR(BeginRecording(job->config));
     SOAP_ASSIGN_OR_RETURN(std::unique_ptr<Recorder> recorder,

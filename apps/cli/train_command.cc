@@ -116,6 +116,7 @@ absl::StatusOr<LauncherOptions> PrepareLaunch(wire::JobConfig config) {
   }
   SOAP_RETURN_IF_ERROR(WriteJobFile(options.log_dir, config));
   options.config = std::move(config);
+  options.notes = job->notes;
   options.servers = ServerCount(options.config, job->specs.policy);
   if (job->specs.stragglers.fails()) {
     // Before it was counted out, its place is taken.
@@ -135,6 +136,7 @@ int Train(const NodeFlags& flags) {
   absl::StatusOr<LauncherOptions> options = PrepareLaunch(*std::move(config));
   if (!options.ok()) return SayConfigError(kSoapstone, options.status());
   if (!chosen.empty()) std::cerr << kSoapstone << ": " << chosen << "\n";
+  SayNotes(kSoapstone, options->notes);
   Console console(&std::cout, isatty(STDOUT_FILENO) != 0);
   const wire::JobConfig job = options->config;
   const std::string& trace_path = job.output().trace_path();

@@ -156,6 +156,7 @@ int SimulateJob(const SimulateFlags& flags) {
   }
   const absl::StatusOr<std::shared_ptr<const Job>> job = JobFromFlags(flags);
   if (!job.ok()) return SayConfigError(kSoapstone, job.status());
+  SayNotes(kSoapstone, (*job)->notes);
   const experiment::CosimJob cosim = CosimJobOf(**job);
   Console console(&std::cout, isatty(STDOUT_FILENO) != 0);
   const absl::StatusOr<CosimResult> result = experiment::Cosimulate(

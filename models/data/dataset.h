@@ -58,6 +58,8 @@ struct TrainTest {
   Dataset test;
   // By field; empty where its integers stand for no words. Word k of a field is its number k.
   std::vector<std::vector<std::string>> vocabularies;
+  std::vector<std::string> class_names;  // by label, where labels stand for names; else none
+  std::vector<std::string> notes;        // what was recognised in the files, a line each
 };
 
 // As the job file's Data message.
@@ -79,6 +81,10 @@ struct DataOptions {
   int64_t samples = 0;     // copy
   std::string augment;     // ParseAugmentation, of training images
   uint64_t seed = 0;       // of the split, and of copy
+  // csv: as CsvOptions (models/readers/csv_reader.h)
+  std::string separator = "auto";
+  std::string label_column;
+  bool drop_missing = false;
 };
 
 // The formats that LoadData takes, as "digits, csv, ...".

@@ -151,8 +151,37 @@ TEST_F(DatasetFiles, LabelsAreClasses) {
   for (const char* label : {"-1", "0.5", "65536"}) {
     EXPECT_THAT(LoadErrorOf({.format = "csv",
                              .path = Write("a.csv", std::string("1,0\n2,") + label + "\n")}),
-                HasSubstr("a.csv: row 2: label"));
+                HasSubstr("a.csv:2: label"));
   }
+}
+
+TEST_F(DatasetFiles, CsvLabelsMayBeNamesInAnyColumn) {
+  const TrainTest data = *LoadData({.format = "csv",
+                                    .path = Write("a.csv", "kind,a,b\nfrog,2,4\ncat,8,6\n"),
+                                    .test_path = Write("b.csv", "kind,a,b\nfrog,4,4\n"),
+                                    .label_column = "kind"});
+  EXPECT_THAT(data.class_names, ElementsAre("cat", "frog"));
+  EXPECT_THAT(IntsOf(data.train, 1), ElementsAre(1, 0));
+  EXPECT_THAT(IntsOf(data.test, 1), ElementsAre(1));
+  EXPECT_THAT(FloatsOf(data.train), ElementsAre(0.25, 0.5, 1, 0.75));
+  EXPECT_EQ(data.train.classes, 2);
+  EXPECT_THAT(data.notes, ElementsAre(EndsWith("a.csv: header skipped: kind, a, b"),
+                                      EndsWith("a.csv: labels: 0 = cat, 1 = frog"),
+                                      EndsWith("b.csv: header skipped: kind, a, b")));
+}
+
+TEST_F(DatasetFiles, HeldOutLabelsAreThoseOfTraining) {
+  const auto error = [this](const char* train, const char* test) {
+    return LoadErrorOf(
+        {.format = "csv", .path = Write("a.csv", train), .test_path = Write("b.csv", test)});
+  };
+  EXPECT_THAT(error("1,cat\n2,dog\n", "1,cat\n1,cow\n"),
+              EndsWith("b.csv:2: no training label is 'cow'"));
+  EXPECT_THAT(error("1,cat\n2,dog\n", "1,0\n"),
+              EndsWith("b.csv: its labels are numbers, those of the training data names"));
+  EXPECT_THAT(error("1,0\n2,1\n", "1,cat\n"), HasSubstr("those of the training data numbers"));
+  EXPECT_THAT(error("a,b,y\n1,2,0\n", "b,a,y\n1,2,0\n"),
+              EndsWith("b.csv: column 1 is 'b', that of the training data 'a'"));
 }
 
 TEST_F(DatasetFiles, HeldOutShapeMustAgree) {

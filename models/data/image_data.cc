@@ -7,8 +7,10 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "models/data/image_folder.h"
 #include "models/data/split.h"
@@ -27,6 +29,7 @@ constexpr int64_t kDigitsSide = 8;
 constexpr float kDigitsValueMax = 16;
 constexpr int kDigitsClasses = 10;
 constexpr float kByteMax = 255;
+constexpr size_t kClassesShownMax = 20;  // of classes
 
 absl::Status BadImages(const std::string& path, const std::string& why) {
   return absl::InvalidArgumentError(absl::StrCat(path, ": ", why));
@@ -40,7 +43,9 @@ struct RawSamples {
   std::vector<uint8_t> bytes;  // likewise
   ColumnPtr images;            // from a folder, scaled
   std::vector<int32_t> labels;
-  std::vector<std::string> class_names;  // from a folder
+  std::vector<std::string> class_names;  // from a folder, or CSV whose labels are names
+  std::vector<std::string> header;       // of CSV
+  std::vector<std::string> notes;
 };
 
 int ClassesOf(const std::vector<int32_t>& labels) {
@@ -65,32 +70,111 @@ absl::StatusOr<ImageShape> CsvShape(const DataOptions& options, const std::strin
   return ImageShape{.channels = features / (height * width), .height = height, .width = width};
 }
 
-absl::StatusOr<RawSamples> ReadCsvSamples(const DataOptions& options, const std::string& path) {
-  SOAP_ASSIGN_OR_RETURN(const CsvTable table, ReadCsv(path));
+// "0 = cat, 1 = dog, ..."
+std::string ClassesText(const std::vector<std::string>& names) {
+  std::vector<std::string> parts;
+  for (size_t k = 0; k < std::min(names.size(), kClassesShownMax); ++k) {
+    parts.push_back(absl::StrCat(k, " = ", absl::Utf8SafeCHexEscape(names[k])));
+  }
+  if (names.size() > kClassesShownMax) {
+    parts.push_back(absl::StrCat("..., ", names.size(), " in all"));
+  }
+  return absl::StrJoin(parts, ", ");
+}
+
+// Labels that are names are the classes in order of name, or those of the training data.
+absl::Status LabelsByName(const CsvTable& table, const std::string& path, const RawSamples* train,
+                          RawSamples* data) {
+  std::vector<std::string> classes = table.label_names;
+  std::sort(classes.begin(), classes.end());
+  if (train != nullptr) classes = train->class_names;
+  std::vector<int32_t> label_of(table.label_names.size());
+  for (size_t i = 0; i < label_of.size(); ++i) {
+    const auto at = std::lower_bound(classes.begin(), classes.end(), table.label_names[i]);
+    const bool known = at != classes.end() && *at == table.label_names[i];
+    label_of[i] = known ? static_cast<int32_t>(at - classes.begin()) : -1;
+  }
+  for (size_t r = 0; r < table.rows(); ++r) {
+    const auto name = static_cast<size_t>(table.row(r)[table.label_column]);
+    data->labels.push_back(label_of[name]);
+    if (label_of[name] >= 0) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ":", table.lines[r], ": no training label is '",
+                     absl::Utf8SafeCHexEscape(table.label_names[name]), "'"));
+  }
+  data->classes = static_cast<int>(classes.size());
+  if (train == nullptr) {
+    data->notes.push_back(absl::StrCat(path, ": labels: ", ClassesText(classes)));
+  }
+  data->class_names = std::move(classes);
+  return absl::OkStatus();
+}
+
+absl::Status LabelsByNumber(const CsvTable& table, const std::string& path, RawSamples* data) {
+  for (size_t r = 0; r < table.rows(); ++r) {
+    const float label = table.row(r)[table.label_column];
+    if (label < 0 || label >= kClassesMax || label != std::floor(label)) {
+      return absl::InvalidArgumentError(absl::StrCat(path, ":", table.lines[r], ": label ", label,
+                                                     " is not a whole number in [0, ", kClassesMax,
+                                                     ")"));
+    }
+    data->labels.push_back(static_cast<int32_t>(label));
+  }
+  data->classes = ClassesOf(data->labels);
+  return absl::OkStatus();
+}
+
+// Held-out columns that are in another order would be taken for others.
+absl::Status CheckHeader(const std::vector<std::string>& train,
+                         const std::vector<std::string>& test, const std::string& path) {
+  for (size_t c = 0; c < std::min(train.size(), test.size()); ++c) {
+    if (train[c] == test[c]) continue;
+    return BadImages(
+        path,
+        absl::StrCat("column ", c + 1, " is '", absl::Utf8SafeCHexEscape(test[c]),
+                     "', that of the training data '", absl::Utf8SafeCHexEscape(train[c]), "'"));
+  }
+  return absl::OkStatus();
+}
+
+// `train`: null for the training data themselves.
+absl::StatusOr<RawSamples> ReadCsvSamples(const DataOptions& options, const std::string& path,
+                                          const RawSamples* train) {
+  SOAP_ASSIGN_OR_RETURN(CsvTable table, ReadCsv(path, {.separator = options.separator,
+                                                       .label_column = options.label_column,
+                                                       .drop_missing = options.drop_missing}));
   if (table.columns < 2) return BadImages(path, "a line needs values and then a label");
   const size_t features = table.columns - 1;
   RawSamples data;
+  data.notes = std::move(table.notes);
+  data.header = std::move(table.header);
   SOAP_ASSIGN_OR_RETURN(data.shape, CsvShape(options, path, static_cast<int64_t>(features)));
-  data.floats.reserve(table.rows() * features);
   data.labels.reserve(table.rows());
+  const bool named = !table.label_names.empty();
+  if (train != nullptr) {
+    SOAP_RETURN_IF_ERROR(CheckHeader(train->header, data.header, path));
+    if (named != !train->class_names.empty()) {
+      return BadImages(path, named ? "its labels are names, those of the training data numbers"
+                                   : "its labels are numbers, those of the training data names");
+    }
+  }
+  SOAP_RETURN_IF_ERROR(named ? LabelsByName(table, path, train, &data)
+                             : LabelsByNumber(table, path, &data));
+  data.floats.reserve(table.rows() * features);
+  const auto label_at = static_cast<ptrdiff_t>(table.label_column);
   for (size_t r = 0; r < table.rows(); ++r) {
     const absl::Span<const float> row = table.row(r);
-    const float label = row[features];
-    if (label < 0 || label >= kClassesMax || label != std::floor(label)) {
-      return BadImages(path, absl::StrCat("row ", r + 1, ": label ", label,
-                                          " is not a whole number in [0, ", kClassesMax, ")"));
-    }
-    data.labels.push_back(static_cast<int32_t>(label));
-    data.floats.insert(data.floats.end(), row.begin(), row.begin() + features);
+    data.floats.insert(data.floats.end(), row.begin(), row.begin() + label_at);
+    data.floats.insert(data.floats.end(), row.begin() + label_at + 1, row.end());
   }
-  data.classes = ClassesOf(data.labels);
   return data;
 }
 
 absl::StatusOr<RawSamples> ReadDigits(const std::string& path) {
   const DataOptions image = {.height = kDigitsSide, .width = kDigitsSide};
-  SOAP_ASSIGN_OR_RETURN(RawSamples data, ReadCsvSamples(image, path));
-  if (data.shape.channels != 1 || data.classes > kDigitsClasses) {
+  SOAP_ASSIGN_OR_RETURN(RawSamples data, ReadCsvSamples(image, path, nullptr));
+  const bool named = !data.class_names.empty();
+  if (data.shape.channels != 1 || data.classes > kDigitsClasses || named) {
     return BadImages(path, "digits have 64 values and a label of 0 to 9 on each line");
   }
   for (size_t i = 0; i < data.floats.size(); ++i) {
@@ -197,7 +281,7 @@ absl::StatusOr<RawSamples> ReadSamples(const DataOptions& options, const RawSamp
   const bool test = train != nullptr;
   const std::string& path = test ? options.test_path : options.path;
   if (options.format == "digits") return ReadDigits(path);
-  if (options.format == "csv") return ReadCsvSamples(options, path);
+  if (options.format == "csv") return ReadCsvSamples(options, path, train);
   if (options.format == "idx") {
     return ReadIdxSamples(path, test ? options.test_labels_path : options.labels_path);
   }
@@ -251,10 +335,11 @@ absl::StatusOr<TrainTest> WithTestFile(const DataOptions& options, RawSamples tr
                      absl::StrCat("its samples have another shape than those of ", options.path));
   }
   train.classes = test.classes = std::max(train.classes, test.classes);
+  TrainTest data{.class_names = train.class_names, .notes = train.notes};
+  data.notes.insert(data.notes.end(), test.notes.begin(), test.notes.end());
   std::vector<uint64_t> all(train.labels.size());
   for (size_t i = 0; i < all.size(); ++i) all[i] = i;
   const float divisor = DivisorOf(options, train, all);
-  TrainTest data;
   data.train = Scaled(divisor, std::move(train));
   data.test = Scaled(divisor, std::move(test));
   return data;
@@ -280,9 +365,11 @@ absl::StatusOr<TrainTest> LoadImageData(const DataOptions& given) {
   SOAP_ASSIGN_OR_RETURN(SplitIndexes split, SplitSamples(options.path, raw.labels.size(),
                                                          options.test_fraction, options.seed));
   const float divisor = DivisorOf(options, raw, split.train);
+  TrainTest data{.class_names = std::move(raw.class_names), .notes = std::move(raw.notes)};
   const Dataset all = Scaled(divisor, std::move(raw));
-  return TrainTest{.train = all.Take(std::move(split.train)),
-                   .test = all.Take(std::move(split.test))};
+  data.train = all.Take(std::move(split.train));
+  data.test = all.Take(std::move(split.test));
+  return data;
 }
 
 }  // namespace soapstone::models

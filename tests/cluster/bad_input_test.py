@@ -105,6 +105,27 @@ class BadInputTest(ClusterTestCase):
         path = self.write("bad.csv.gz", gzip.compress(b"1,2,x\n" * 10))
         self.refuse("bad.csv.gz", f"--data_path={path}")
 
+    def refuse_csv(self, wanted, content, *flags):
+        path = self.write("a.csv", content)
+        self.refuse(wanted, "--data_format=csv", f"--data_path={path}", "--model=softmax", *flags)
+
+    def test_tables_with_wrong_cells(self):
+        self.refuse_csv(r"a.csv:1: column 2: '2o' is not a number, as others of the first line are",
+                        b"1,2o,0\n" + b"1,2,1\n" * 60)
+        self.refuse_csv(r"a.csv:4: column 1 \('age'\): '' is a missing value, the first, of 2 in 2 of 63 rows; .*"
+                        "--missing=drop", b"age,y\n1,0\n2,1\n,1\n" + b"3,0\n" * 59 + b"NA,1\n")
+        self.refuse_csv("a.csv:2: column 2: 'l' is no number", b"1,0\n2,l\n")
+        self.refuse_csv("a.csv:2: column 1 begins with a quote that does not end", b'1,0\n"2,1\n')
+        self.refuse_csv("a.csv: no rows", b"")
+        self.refuse_csv("a.csv: it is UTF-16", "1,2\n".encode("utf-16"))
+
+    def test_columns_that_there_are_not(self):
+        self.refuse_csv("label_column: no 'kind' in its header", b"a,b\n1,0\n", "--label_column=kind")
+        self.refuse_csv("label_column: 3 is not within 1 and its 2 columns", b"a,b\n1,0\n", "--label_column=3")
+        self.refuse_csv("data.separator: \"pipe\" is none of", b"a,b\n1,0\n", "--separator=pipe")
+        self.refuse_csv("data.missing: \"mean\" is neither", b"a,b\n1,0\n", "--missing=mean")
+        self.refuse("data.label_column: of format csv, not of digits", "--label_column=1")
+
     def test_unwritable_model_path(self):
         self.refuse("/nowhere", "--model_path=/nowhere/model.safetensors")
 

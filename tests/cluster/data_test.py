@@ -1,4 +1,4 @@
-"""Jobs on data that are decoded and augmented, by real processes."""
+"""Jobs on data that are decoded and augmented, and on tables as people have them, by real processes."""
 import os
 import pathlib
 import random
@@ -38,6 +38,40 @@ class DataTest(ClusterTestCase):
         plain = self.train(*flags[:3], *flags[4:], "--workers=1")
         self.assertEqual(plain.wait(120), 0, plain.output())
         self.assertNotEqual(self.sha256(plain.output()), hashes[1])
+
+    def table(self, rows=120):
+        """A table as people have it: semicolons, quotes, a byte order mark, names for labels in front."""
+        numbers = random.Random(2)
+        lines = ['kind;"length; cm";width']
+        for i in range(rows):
+            kind = ("wolf", "ant", '"""red"" fox"')[i % 3]
+            length, width = i % 3 + numbers.random() / 3, 2 - i % 3 + numbers.random() / 3
+            lines.append(f'{kind};{length:.3f};"{width:.3f}"')
+        path = pathlib.Path(self.dir, "animals.csv")
+        path.write_text("\ufeff" + "\r\n".join(lines), encoding="utf-8")
+        return str(path)
+
+    def test_a_table_as_people_have_it(self):
+        path = self.table()
+        running = self.train("--data_format=csv", f"--data_path={path}", "--model=mlp:tiny", "--policy=bsp",
+                             "--label_column=kind", "--epochs=60", "--batch=24")
+        self.assertEqual(running.wait(120), 0, running.output())
+        output = running.output()
+        self.assertIn("animals.csv: cells are separated by semicolons", output)
+        self.assertIn("animals.csv: header skipped: kind, length; cm, width", output)
+        self.assertIn('labels: 0 = \\"red\\" fox, 1 = ant, 2 = wolf', output)
+        self.assertEqual(output.count("header skipped"), 1)
+        self.assertGreaterEqual(self.accuracy(output), 0.9, output)
+
+    def test_rows_with_missing_values_are_left_out(self):
+        path = pathlib.Path(self.dir, "a.csv")
+        path.write_text("1,0\n?,1\n2,1\n,0\n" * 20)
+        running = self.train("--data_format=csv", f"--data_path={path}", "--model=softmax", "--missing=drop", "--check")
+        self.assertEqual(running.wait(60), 0, running.output())
+        self.assertIn("a.csv: 40 of 80 rows left out, for 40 missing values", running.output())
+        self.assertIn("(32 training, 8 held-out samples)", running.output())
+        # The batch of 48 is more than there is.
+        self.assertIn("training.batch: 48 is more than the 32 training samples", running.output())
 
     def test_what_is_wrong_with_the_data_is_one_line(self):
         images = self.write_images()
