@@ -30,6 +30,8 @@ void BytesByCause::AddMessage(wire::MessageType type, uint64_t header_bytes,
     parcels += payload_bytes;
   } else if (type == wire::MessageType::kSlices) {
     model += payload_bytes;
+  } else if (type == wire::MessageType::kEvaluated) {
+    control += payload_bytes;
   } else {
     push += payload_bytes;  // no other type has any (wire/validate.cc)
   }

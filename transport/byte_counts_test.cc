@@ -16,13 +16,14 @@ TEST(ByteCounts, EveryByteHasOneCause) {
   bytes.AddMessage(MessageType::kSlices, 60, 500);
   bytes.AddMessage(MessageType::kParcel, 70, 800);
   bytes.AddMessage(MessageType::kHeartbeat, 30, 0);
+  bytes.AddMessage(MessageType::kEvaluated, 20, 400);
   EXPECT_EQ(bytes, (BytesByCause{.push = 1000,
                                  .pull = 3000,
                                  .parcels = 800,
                                  .model = 500,
                                  .header = 50 + 40 + 41 + 42 + 70,
-                                 .control = 60 + 30}));
-  EXPECT_EQ(bytes.total(), 5633u);
+                                 .control = 60 + 30 + 20 + 400}));
+  EXPECT_EQ(bytes.total(), 6053u);
 }
 
 TEST(ByteCounts, LongFramesHaveLongLengths) {

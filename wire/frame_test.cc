@@ -74,6 +74,7 @@ std::vector<Message> Examples() {
       Example(MessageType::kLeave, progress),
       Example(MessageType::kEvaluate, {}),
       Example(MessageType::kEvaluated, Evaluation{10, 9, 1.5}),
+      Example(MessageType::kEvaluated, Evaluation{10, 9, 1.5}, payload),
       Example(MessageType::kSave, {}),
       Example(MessageType::kSlices, {}, payload),
       Example(MessageType::kSaved, Saved{"/m.safetensors", "ab12"}),

@@ -54,7 +54,7 @@ TypeRule RuleOf(MessageType type) {
     case MessageType::kNotFinite:
       return {.known = true, .body = kBodyIndex<NotFinite>};
     case MessageType::kEvaluated:
-      return {.known = true, .body = kBodyIndex<Evaluation>};
+      return {.known = true, .body = kBodyIndex<Evaluation>, .payload = true};
     case MessageType::kSaved:
       return {.known = true, .body = kBodyIndex<Saved>};
     case MessageType::kRefuse:

@@ -204,6 +204,7 @@ void Engine::OnDevice(Nanos now, DeviceEvent event, EngineOutput out) {
   } else if (op == OpCode::kEvaluate) {
     Message message = ToScheduler(MessageType::kEvaluated);
     message.body = wire::Evaluation{event.samples, event.correct, event.loss_sum};
+    message.payload = event.frames;
     out.outbox->Send(std::move(message));
   }
   run->OnEvent(std::move(event));

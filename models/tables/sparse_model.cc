@@ -52,6 +52,7 @@ class Logistic final : public SparseModel {
     RowBlock& weights = (*rows)[0];
     SparseLoss loss;
     if (batch.samples.empty()) return loss;
+    if (batch.held_out) loss.confusion = {{0, 0}, {0, 0}};
     const size_t bias = weights.Find(kBiasKey);
     std::vector<size_t> at;
     for (const uint64_t sample : batch.samples) {
@@ -66,7 +67,10 @@ class Logistic final : public SparseModel {
       const bool positive = data.labels[sample] > 0;
       loss.loss_sum += MinusLogSigmoid(positive ? z : -z);
       loss.correct += (z > 0) == positive ? 1 : 0;
-      if (batch.held_out) continue;
+      if (batch.held_out) {
+        ++loss.confusion[positive ? 1 : 0][z > 0 ? 1 : 0];
+        continue;
+      }
       const float slope = Sigmoid(z) - (positive ? 1.0f : 0.0f);
       weights.gradient(bias)[0] += slope;
       for (size_t k = 0; k < keys.size(); ++k) weights.gradient(at[k])[0] += slope * values[k];

@@ -59,6 +59,8 @@ class RowBlock {
 struct SparseLoss {
   double loss_sum = 0;
   uint64_t correct = 0;
+  // Of a classifier: samples by label, by the class that they were taken for. Else none.
+  std::vector<std::vector<uint32_t>> confusion;
 };
 
 // Immutable; holds its data.

@@ -100,6 +100,23 @@ TEST_P(SparseModelTest, HeldOutSamplesHaveALossAndNoGradients) {
   for (RowBlock& block : blocks) EXPECT_TRUE(block.TakeGradients().keys.empty());
 }
 
+// What is on the diagonal is right.
+TEST(LogisticTest, CountsWhatWasTakenForWhich) {
+  const Case five = {"logistic", "libsvm", "1 1:1\n1 1:1\n1 2:1\n-1 1:1\n-1 2:1\n"};
+  const auto model = Make(five);
+  std::vector<SparseRows> rows = {{{0, 1, 2}, {0, 1, -1}}};  // the bias; 1 is taken for, 2 against
+  const std::vector<uint64_t> samples = {0};
+  const SparseBatch batch = {.held_out = true, .samples = samples};
+  std::vector<RowBlock> blocks = BlocksOf(*model, rows);
+  const SparseLoss loss = model->Run(batch, &blocks);
+  const bool positive = model->data().test.labels[0] > 0;
+  const bool taken = model->data().test.KeysOf(0)[0] == 1;
+  ASSERT_EQ(loss.confusion.size(), 2u);
+  EXPECT_EQ(loss.confusion[positive][taken], 1u);
+  EXPECT_EQ(loss.confusion[0][0] + loss.confusion[1][1], loss.correct);
+  EXPECT_EQ(loss.confusion[0][1] + loss.confusion[1][0], 1 - loss.correct);
+}
+
 INSTANTIATE_TEST_SUITE_P(All, SparseModelTest, testing::ValuesIn(kCases),
                          [](const auto& info) { return std::string(info.param.format); });
 

@@ -12,6 +12,7 @@
 #include "base/memory/past_cache.h"
 #include "base/status_macros.h"
 #include "glog/logging.h"
+#include "models/runtime/confusion.h"
 #include "models/runtime/model_input.h"
 
 namespace soapstone::worker {
@@ -36,6 +37,12 @@ BufferPool MakePool(const models::Graph& graph, const models::GraphRunner& repli
   size_t bytes = 0;
   for (const ParamSpec& param : graph.params()) bytes += param.elements() * sizeof(float);
   return replica.NewPool(3 * std::bit_ceil(bytes));
+}
+
+// Where each sample has one label, and there are not too many classes.
+bool HasConfusion(const models::Graph& graph, const models::Dataset& data) {
+  return graph.classes() <= models::kConfusionClassesMax && data.columns.back()->elements() == 1 &&
+         graph.tensor(graph.logits()).elements() == graph.classes();
 }
 
 }  // namespace
@@ -406,6 +413,8 @@ DeviceEvent Executor::Evaluate() {
   const models::Dataset& test = options_.data->test;
   std::vector<uint64_t> indexes(test.size());
   std::iota(indexes.begin(), indexes.end(), 0);
+  const bool counts = HasConfusion(options_.graph, test);
+  models::Confusion confusion = models::EmptyConfusion(counts ? options_.graph.classes() : 0);
   for (size_t begin = 0; begin < indexes.size(); begin += batch) {
     const size_t count = std::min(batch, indexes.size() - begin);
     test.Gather(absl::MakeConstSpan(indexes).subspan(begin, count), &feed_);
@@ -414,7 +423,11 @@ DeviceEvent Executor::Evaluate() {
     event.loss_sum += replica_->loss_sum();
     correct += replica_->correct();
     event.samples += count;
+    if (counts) {
+      models::CountConfusion(replica_->logits(), feed_.Ints(feed_.fields.size() - 1), &confusion);
+    }
   }
+  event.frames = models::FramesOf(confusion);
   event.correct = static_cast<uint64_t>(std::llround(correct));
   return event;
 }

@@ -68,7 +68,8 @@ class Executor {
   // Carries out one command; appends its event, where one is wanted.
   void Run(const DeviceCommand& command, std::vector<DeviceEvent>* events);
 
-  // Loss and accuracy of the present parameters on the held-out data.
+  // Loss and accuracy of the present parameters on the held-out data; where each sample has one
+  // label, its frames are the confusion's (models/runtime/confusion.h).
   DeviceEvent Evaluate();
   // Waits for all gradients that were asked for; and whether the last part of them was left out.
   bool LeftOut() {

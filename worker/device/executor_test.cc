@@ -6,6 +6,7 @@
 
 #include "gtest/gtest.h"
 #include "models/data/data_fixture.h"
+#include "models/runtime/confusion.h"
 #include "models/zoo/zoo.h"
 
 namespace soapstone::worker {
@@ -113,6 +114,28 @@ TEST_F(ExecutorOnPngs, PrefetchingChangesNoBit) {
   ASSERT_EQ(direct.size(), kClocks * 2 * (25 * 3 + 3));
   EXPECT_NE(direct, std::vector<float>(direct.size()));
   EXPECT_EQ(Gradients(Make(true).get(), 0), direct);
+}
+
+TEST_F(ExecutorOnPngs, AnEvaluationSaysWhatWasTakenForWhich) {
+  const auto executor = Make(false);
+  DeviceCommand load = {.what = {.op = OpCode::kLoad}, .frames = {{}}};
+  for (const wire::Slice& slice : layout_->slices(ShardId{0})) {
+    std::vector<float> values(slice.elements());
+    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i * i % 7) - 3;
+    load.frames[0].push_back(Buffer::CopyOf<float>(values));
+  }
+  std::vector<DeviceEvent> none;
+  executor->Run(load, &none);
+  const DeviceEvent event = executor->Evaluate();
+  const models::Confusion confusion = *models::ConfusionOf(event.frames);
+  ASSERT_EQ(confusion.size(), 3u);
+  uint64_t right = 0;
+  for (size_t k = 0; k < 3; ++k) {
+    right += confusion[k][k];
+    EXPECT_EQ(confusion[k][0] + confusion[k][1] + confusion[k][2], 6u);
+  }
+  EXPECT_EQ(right, event.correct);
+  EXPECT_LT(confusion[0][0] + confusion[1][0] + confusion[2][0], 18u);
 }
 
 TEST_F(ExecutorOnPngs, ASuccessorGoesOnWithTheSameBits) {

@@ -10,6 +10,7 @@
 #include "base/leaf_tree.h"
 #include "base/status_macros.h"
 #include "glog/logging.h"
+#include "models/runtime/confusion.h"
 #include "wire/key_shard.h"
 
 namespace soapstone::worker {
@@ -263,6 +264,7 @@ void SparseExecutor::Evaluate(DeviceEvent* event) {
   event->loss_sum = loss.loss_sum;
   event->correct = loss.correct;
   event->samples = samples.size();
+  event->frames = models::FramesOf(loss.confusion);
 }
 
 }  // namespace soapstone::worker
