@@ -213,6 +213,11 @@ absl::StatusOr<std::shared_ptr<const Job>> PrepareJob(wire::JobConfig config) {
   return job;
 }
 
+bool IsLanguageModel(const Job& job) {
+  const std::string& format = job.config.data().format();
+  return job.data != nullptr && (format == "bytes" || format == "words");
+}
+
 absl::StatusOr<std::shared_ptr<const Job>> PrepareDenseJob(wire::JobConfig config,
                                                            const char* what) {
   if (models::IsSparseModel(config.model())) {

@@ -52,6 +52,10 @@ absl::StatusOr<std::shared_ptr<const Job>> PrepareJob(wire::JobConfig config);
 absl::StatusOr<std::shared_ptr<const Job>> PrepareDenseJob(wire::JobConfig config,
                                                            const char* what);
 
+// Whether its loss is a token's, so that exp(loss) is the perplexity: of texts, all of whose
+// sequences have as many tokens. Not of pairs of sentences, where it is the mean of a sentence's.
+bool IsLanguageModel(const Job& job);
+
 inline Nanos NanosOf(double seconds) {
   return static_cast<Nanos>(seconds * static_cast<double>(kSecond));
 }

@@ -216,9 +216,9 @@ absl::Status CheckData(const wire::Data& data) {
   if (!data.missing().empty() && data.missing() != "stop" && data.missing() != "drop") {
     return Invalid(absl::StrCat("data.missing: \"", data.missing(), "\" is neither stop nor drop"));
   }
-  for (const auto& [field, value] : {std::pair("separator", data.separator()),
-                                     std::pair("label_column", data.label_column()),
-                                     std::pair("missing", data.missing())}) {
+  for (const auto& [field, value] :
+       {std::pair("separator", data.separator()), std::pair("label_column", data.label_column()),
+        std::pair("missing", data.missing())}) {
     if (value.empty() || data.format() == "csv") continue;
     return Invalid(absl::StrCat("data.", field, ": of format csv, not of ", data.format()));
   }

@@ -1,13 +1,17 @@
 #include "apps/cli/console.h"
 
+#include <sys/ioctl.h>
+#include <unistd.h>
+
 #include <cctype>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace soapstone::apps {
 namespace {
 
-constexpr Nanos kPlainEvery = 2 * kSecond;
 constexpr char kEraseLine[] = "\r\x1b[K";
 
 // Where the text of a glog line begins: after "I20260101 12:00:00.123456 4711 file.cc:12] ". npos:
@@ -26,16 +30,34 @@ size_t TextOfGlogLine(const std::string& line) {
 
 }  // namespace
 
+ConsoleOptions StdoutConsole() {
+  return {.terminal = isatty(STDOUT_FILENO) != 0, .columns = [] {
+            winsize size = {};
+            return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size_t{size.ws_col} : 0;
+          }};
+}
+
+bool SpeaksUtf8(const std::function<const char*(const char*)>& environment) {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const char* value = environment(name);
+    if (value == nullptr || *value == '\0') continue;
+    const std::string locale = absl::AsciiStrToLower(value);
+    return absl::StrContains(locale, "utf-8") || absl::StrContains(locale, "utf8");
+  }
+  return false;
+}
+
 void Console::Line(const std::string& text) {
   if (!shown_.empty()) *out_ << kEraseLine;
   *out_ << text << "\n" << shown_ << std::flush;
 }
 
 void Console::Progress(Nanos now, const std::string& text) {
-  if (terminal_) {
-    shown_ = text;
-    *out_ << kEraseLine << text << std::flush;
-  } else if (!last_plain_.has_value() || now - *last_plain_ >= kPlainEvery) {
+  if (options_.terminal) {
+    const size_t columns = options_.columns == nullptr ? 0 : options_.columns();
+    shown_ = columns == 0 ? text : text.substr(0, columns - 1);
+    *out_ << kEraseLine << shown_ << std::flush;
+  } else if (!last_plain_.has_value() || now - *last_plain_ >= options_.plain_every) {
     last_plain_ = now;
     *out_ << text << std::endl;
   }

@@ -1,29 +1,45 @@
 // Console: what `soapstone train` shows: lines, and below them one progress line that is refreshed
-// in place on a terminal, or plain progress lines every few seconds where there is none.
+// in place on a terminal, or now and then a plain progress line where there is none.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <ostream>
 #include <string>
+#include <utility>
 
 #include "base/ids.h"
 
 namespace soapstone::apps {
 
+struct ConsoleOptions {
+  bool terminal = false;             // it understands carriage returns
+  std::function<size_t()> columns;   // of a terminal, as it is now; 0: not known. Null: the same
+  Nanos plain_every = 10 * kSecond;  // elsewhere, from a progress line to the next
+};
+
+// Of this process's standard output.
+ConsoleOptions StdoutConsole();
+
+// Whether text is shown as UTF-8, by the first of LC_ALL, LC_CTYPE and LANG that is set.
+bool SpeaksUtf8(const std::function<const char*(const char*)>& environment);
+
 class Console {
  public:
-  // `out` outlives it. `terminal`: whether it understands carriage returns.
-  Console(std::ostream* out, bool terminal) : out_(out), terminal_(terminal) {}
+  // `out` outlives it.
+  Console(std::ostream* out, ConsoleOptions options) : out_(out), options_(std::move(options)) {}
+  Console(std::ostream* out, bool terminal) : Console(out, ConsoleOptions{.terminal = terminal}) {}
 
   void Line(const std::string& text);
-  // The latest progress, at time `now`.
+  // The latest progress, at time `now`. On a terminal it is cut to its width: of what goes on in a
+  // second line only that one would be refreshed.
   void Progress(Nanos now, const std::string& text);
   // Removes the refreshed line, for good.
   void EndProgress();
 
  private:
   std::ostream* out_;
-  bool terminal_;
+  ConsoleOptions options_;
   std::string shown_;  // on a terminal
   std::optional<Nanos> last_plain_;
 };

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <sstream>
+#include <string>
 
 namespace soapstone::apps {
 namespace {
@@ -21,14 +23,51 @@ TEST(Console, RefreshesOneLineOnATerminal) {
             std::string(kErase) + "one" + kErase + "two" + kErase + "news\ntwo" + kErase + "end\n");
 }
 
-TEST(Console, PlainLinesEveryFewSecondsElsewhere) {
+TEST(Console, PlainLinesEveryTenSecondsElsewhere) {
   std::ostringstream out;
   Console console(&out, false);
   console.Progress(0, "a");
   console.Progress(kSecond, "b");
-  console.Progress(2 * kSecond, "c");
+  console.Progress(9 * kSecond, "c");
+  console.Progress(10 * kSecond, "d");
   console.EndProgress();
+  EXPECT_EQ(out.str(), "a\nd\n");
+}
+
+TEST(Console, PlainLinesAsOftenAsAsked) {
+  std::ostringstream out;
+  Console console(&out, {.plain_every = kSecond});
+  console.Progress(0, "a");
+  console.Progress(kSecond / 2, "b");
+  console.Progress(kSecond, "c");
   EXPECT_EQ(out.str(), "a\nc\n");
+}
+
+TEST(Console, ALineIsCutToTheTerminal) {
+  std::ostringstream out;
+  size_t columns = 5;
+  Console console(&out, {.terminal = true, .columns = [&columns] { return columns; }});
+  console.Progress(0, "progress");
+  columns = 0;
+  console.Progress(1, "progress");
+  EXPECT_EQ(out.str(), std::string(kErase) + "prog" + kErase + "progress");
+}
+
+TEST(SpeaksUtf8, ByTheFirstThatIsSet) {
+  std::map<std::string, std::string> set;
+  const auto environment = [&set](const char* name) -> const char* {
+    const auto it = set.find(name);
+    return it == set.end() ? nullptr : it->second.c_str();
+  };
+  EXPECT_FALSE(SpeaksUtf8(environment));
+  set["LANG"] = "de_AT.UTF-8";
+  EXPECT_TRUE(SpeaksUtf8(environment));
+  set["LC_ALL"] = "";
+  EXPECT_TRUE(SpeaksUtf8(environment));
+  set["LC_ALL"] = "C";
+  EXPECT_FALSE(SpeaksUtf8(environment));
+  set["LC_ALL"] = "C.utf8";
+  EXPECT_TRUE(SpeaksUtf8(environment));
 }
 
 TEST(ForwardedLine, DropsGlogsPrefix) {

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "apps/loop/node_loop.h"
+#include "apps/report/result_text.h"
 #include "base/exit_codes.h"
 #include "base/status_macros.h"
 
@@ -291,20 +292,33 @@ bool Launcher::AllEnded() const {
                      [](const auto& child) { return child->ending().has_value(); });
 }
 
-std::string Launcher::WriteLedger() const {
-  std::string path = absl::StrCat(options_.log_dir, "/ledger.json");
+std::string Launcher::WriteFile(const char* name, const std::string& content) const {
+  std::string path = absl::StrCat(options_.log_dir, "/", name);
   std::ofstream file(path);
-  file << LedgerJson(*result_, nodes_) << '\n' << std::flush;
+  file << content << std::flush;
   if (file) return path;
   console_->Line(absl::StrCat("soapstone: cannot write ", path));
   return "";
 }
 
+TableOptions Launcher::WriteResult() const {
+  TableOptions written = {.utf8 = options_.utf8};
+  written.ledger_path = WriteFile("ledger.json", LedgerJson(*result_, nodes_) + "\n");
+  if (result_->losses.size() > 1) {
+    written.losses_path = WriteFile("loss.csv", LossesCsv(result_->losses));
+  }
+  if (result_->confusion.size() > kClassesShownMax) {
+    written.confusion_path =
+        WriteFile("confusion.csv", ConfusionCsv(result_->confusion, result_->class_names));
+  }
+  return written;
+}
+
 void Launcher::ShowEnd() {
   ReadChildren();
-  const std::string ledger_path = result_.has_value() ? WriteLedger() : "";
+  const TableOptions written = result_.has_value() ? WriteResult() : TableOptions();
   if (stop_->code == kExitOk && result_.has_value()) {
-    console_->Line(ToTable(*result_, nodes_, ledger_path));
+    console_->Line(ToTable(*result_, nodes_, written));
     return;
   }
   std::string reason = stop_->reason;

@@ -31,6 +31,7 @@ struct LauncherOptions {
   // straggler model kills workers.
   std::optional<Nanos> successor_after;
   std::vector<std::string> notes;  // Job::notes
+  bool utf8 = false;               // the console has Unicode's blocks
 };
 
 // Everything that can be known before a process starts: checks, the log folder, the children's job
@@ -83,8 +84,10 @@ class Launcher {
   void CarryOutStop();
   void TakeSignals();
   bool AllEnded() const;
-  // What all reported at their end, into the log folder; its path, or "".
-  std::string WriteLedger() const;
+  // Into the log folder; its path, or "".
+  std::string WriteFile(const char* name, const std::string& content) const;
+  // What all reported at their end, as files.
+  TableOptions WriteResult() const;
   void ShowEnd();
   ChildProcess* scheduler() { return children_.front().get(); }
 

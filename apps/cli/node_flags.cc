@@ -15,12 +15,20 @@ void AddNodeFlags(CLI::App* app, NodeFlags* flags) {
   app->add_flag("--print_config", flags->print_config, "Print the job with flags applied and exit");
 }
 
+void AddProgressEvery(CLI::App* app, NodeFlags* flags) {
+  app->add_option("--progress_every", flags->progress_every_s,
+                  "Where standard output is no terminal: seconds from a line of progress to the "
+                  "next; 0: each [10]")
+      ->type_name("SECONDS");
+}
+
 void AddPlaceFlags(const std::string& program, CLI::App* app, NodeFlags* flags) {
   if (program == "soapstone-scheduler") {
     app->add_option("--progress", "Progress on standard output: json, a JSON object a line")
         ->type_name("json")
         ->check(CLI::IsMember({"json"}))
         ->each([flags](const std::string&) { flags->json_progress = true; });
+    AddProgressEvery(app, flags);
     return;
   }
   app->add_option("--rank", flags->rank,
@@ -52,6 +60,12 @@ void AddPlaceFlags(const std::string& program, CLI::App* app, NodeFlags* flags) 
 
 }  // namespace
 
+ConsoleOptions ConsoleOf(const NodeFlags& flags) {
+  ConsoleOptions options = StdoutConsole();
+  options.plain_every = flags.progress_every_s * kSecond;
+  return options;
+}
+
 std::variant<NodeFlags, EndNow> ParseNodeFlags(const std::string& program, int argc,
                                                const char* const* argv) {
   NodeFlags flags;
@@ -76,6 +90,7 @@ std::variant<NodeFlags, EndNow> ParseNodeFlags(const std::string& program, int a
 CLI::App* AddTrain(CLI::App* app, NodeFlags* flags) {
   CLI::App* command = app->add_subcommand("train", "Train a model with a cluster on this machine");
   AddNodeFlags(command, flags);
+  AddProgressEvery(command, flags);
   const auto job = std::make_shared<JobFlagValues>();
   job->AddTo(command);
   command->callback([flags, job] { flags->overrides = job->Given(); });

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "apps/cli/command_line.h"
+#include "apps/cli/console.h"
 #include "apps/loop/cpu_placement.h"
 #include "cluster/job_config.h"
 
@@ -27,7 +28,11 @@ struct NodeFlags {
   bool check = false;
   bool print_config = false;
   bool json_progress = false;
+  uint32_t progress_every_s = 10;  // where standard output is no terminal
 };
+
+// Of this process's standard output, with progress as the flags say.
+ConsoleOptions ConsoleOf(const NodeFlags& flags);
 
 // `program` is soapstone-scheduler, soapstone-server or soapstone-worker.
 std::variant<NodeFlags, EndNow> ParseNodeFlags(const std::string& program, int argc,

@@ -67,6 +67,17 @@ TEST(NodeFlags, OnlyServersBind) {
   testing::internal::GetCapturedStderr();
 }
 
+TEST(NodeFlags, SchedulersSayTheirProgressAsOftenAsAsked) {
+  EXPECT_EQ(std::get<NodeFlags>(Parse({}, "soapstone-scheduler")).progress_every_s, 10u);
+  EXPECT_EQ(
+      std::get<NodeFlags>(Parse({"--progress_every=2"}, "soapstone-scheduler")).progress_every_s,
+      2u);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(CodeOf(Parse({"--progress_every=-1"}, "soapstone-scheduler")), kExitConfig);
+  EXPECT_EQ(CodeOf(Parse({"--progress_every=2"}, "soapstone-worker")), kExitConfig);
+  testing::internal::GetCapturedStderr();
+}
+
 TEST(NodeFlags, DaemonsArePlaced) {
   const auto parsed = Parse({"--cpus=0-1", "--numa_node=0"}, "soapstone-worker");
   ASSERT_TRUE(std::holds_alternative<NodeFlags>(parsed));

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "apps/cli/console_reports.h"
 #include "apps/cli/job_source.h"
 #include "apps/cli/listen_choice.h"
 #include "apps/cli/node_flags.h"
@@ -141,7 +142,9 @@ absl::StatusOr<int> RunNode(wire::Role role, const NodeFlags& flags, wire::JobCo
   SOAP_ASSIGN_OR_RETURN(std::unique_ptr<transport::Transport> transport,
                         OpenTransport(role, flags, *job));
   SOAP_RETURN_IF_ERROR(StartLogging(role, rank, job->config.output().log_dir()));
-  StdoutReports reports(flags.json_progress);
+  Console console(&std::cout, ConsoleOf(flags));
+  JsonReports json;
+  ConsoleReports text(&console, SpeaksUtf8([](const char* name) { return getenv(name); }));
   if (role == wire::Role::kScheduler) {
     LOG(INFO) << "scheduler at " << transport->endpoint() << ": " << job->summary;
     for (const std::string& note : job->notes) LOG(INFO) << note;
@@ -149,14 +152,15 @@ absl::StatusOr<int> RunNode(wire::Role role, const NodeFlags& flags, wire::JobCo
     if (records) SOAP_RETURN_IF_ERROR(BeginRecording(job->config));
     SOAP_ASSIGN_OR_RETURN(std::unique_ptr<Recorder> recorder,
                           Recorder::Open(*job, wire::Address::Scheduler(), session));
-    SchedulerNode node(job, std::move(transport), session, &reports);
+    ReportSink* const reports = flags.json_progress ? static_cast<ReportSink*>(&json) : &text;
+    SchedulerNode node(job, std::move(transport), session, reports);
     node.RecordTo(std::move(recorder));
     return RunUntilSignal(&node, &signals);
   }
   LOG_IF(INFO, flags.rank.empty())
       << "rank " << (rank.rank < 0 ? "" : absl::StrCat(rank.rank, " ")) << "from " << rank.source;
   const Registration registration{.wanted_rank = rank.rank, .nonce = RandomNumber()};
-  ReportSink* node_reports = flags.json_progress ? &reports : nullptr;
+  ReportSink* node_reports = flags.json_progress ? &json : nullptr;
   if (role == wire::Role::kServer) {
     ServerNode node(job, std::move(transport), registration, node_reports);
     if (flags.placement.pin_shards) node.PinShards();

@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -137,7 +138,8 @@ int Train(const NodeFlags& flags) {
   if (!options.ok()) return SayConfigError(kSoapstone, options.status());
   if (!chosen.empty()) std::cerr << kSoapstone << ": " << chosen << "\n";
   SayNotes(kSoapstone, options->notes);
-  Console console(&std::cout, isatty(STDOUT_FILENO) != 0);
+  Console console(&std::cout, ConsoleOf(flags));
+  options->utf8 = SpeaksUtf8([](const char* name) { return std::getenv(name); });
   const wire::JobConfig job = options->config;
   const std::string& trace_path = job.output().trace_path();
   const uint32_t workers = job.cluster().workers();

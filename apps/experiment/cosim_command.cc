@@ -1,7 +1,5 @@
 #include "apps/experiment/cosim_command.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <fstream>
@@ -158,7 +156,7 @@ int SimulateJob(const SimulateFlags& flags) {
   if (!job.ok()) return SayConfigError(kSoapstone, job.status());
   SayNotes(kSoapstone, (*job)->notes);
   const experiment::CosimJob cosim = CosimJobOf(**job);
-  Console console(&std::cout, isatty(STDOUT_FILENO) != 0);
+  Console console(&std::cout, StdoutConsole());
   const absl::StatusOr<CosimResult> result = experiment::Cosimulate(
       cosim, TimingOf(**job, flags),
       {.samples_per_point = flags.curve_every > 0 ? flags.curve_every : (*job)->curve_step,

@@ -1,7 +1,5 @@
 #include "apps/experiment/replay_command.h"
 
-#include <unistd.h>
-
 #include <iostream>
 #include <memory>
 #include <string>
@@ -106,7 +104,7 @@ int ReplayRecording(const ReplayFlags& flags) {
   if (!recording.ok()) return SayConfigError(kSoapstone, recording.status());
   const absl::StatusOr<std::shared_ptr<const Job>> job = JobOf(*recording, flags);
   if (!job.ok()) return SayConfigError(kSoapstone, job.status());
-  Console console(&std::cout, isatty(STDOUT_FILENO) != 0);
+  Console console(&std::cout, StdoutConsole());
   const uint64_t all = recording->events();
   const Nanos began = NodeLoop::Now();
   const absl::StatusOr<sim::ReplayResult> result =

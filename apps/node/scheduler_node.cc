@@ -3,11 +3,13 @@
 #include <glog/logging.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/exit_codes.h"
 #include "cluster/divergence.h"
+#include "models/runtime/confusion.h"
 
 namespace soapstone::apps {
 namespace {
@@ -62,7 +64,8 @@ SchedulerNode::SchedulerNode(std::shared_ptr<const Job> job,
       coordinator_(CoordinatorOptionsOf(*job_, session)),
       meter_({.clocks = job_->total_clocks,
               .clocks_per_epoch = job_->clocks_per_epoch,
-              .epochs = job_->config.training().epochs()}),
+              .epochs = job_->config.training().epochs(),
+              .language_model = IsLanguageModel(*job_)}),
       reports_(reports) {
   loop_.transport().SetSelf(wire::Address::Scheduler());
   loop_.transport().SetSession(session);
@@ -120,7 +123,9 @@ void SchedulerNode::Deliver(Nanos now, const wire::Message& message) {
     return TakeLastWord(now, message.from, std::get<wire::Notice>(message.body));
   }
   Record(sim::EventOf(now, message));
+  const bool evaluated = coordinator_.evaluation().has_value();
   coordinator_.OnMessage(now, message, &out_);
+  if (!evaluated && coordinator_.evaluation().has_value()) confusion_ = message.payload;
 }
 
 // Why a node ends that the job cannot go on without. What is to be mended before the job can be
@@ -186,6 +191,24 @@ void SchedulerNode::Report(Nanos now) {
   if (last_progress_.samples > 0) reports_->Take(last_progress_);
 }
 
+void SchedulerNode::AddEvaluation(ResultReport* result) const {
+  const auto& evaluation = coordinator_.evaluation();
+  if (!evaluation.has_value()) return;
+  const double samples = static_cast<double>(std::max<uint64_t>(1, evaluation->samples));
+  result->test_samples = evaluation->samples;
+  result->test_accuracy = static_cast<double>(evaluation->correct) / samples;
+  result->test_loss = evaluation->loss_sum / samples;
+  if (IsLanguageModel(*job_)) result->test_perplexity = std::exp(result->test_loss);
+  absl::StatusOr<models::Confusion> confusion = models::ConfusionOf(confusion_);
+  if (!confusion.ok()) {
+    LOG(ERROR) << confusion.status().message();
+    return;
+  }
+  result->balanced_accuracy = models::BalancedAccuracy(*confusion);
+  result->confusion = *std::move(confusion);
+  if (job_->data != nullptr) result->class_names = job_->data->class_names;
+}
+
 ResultReport SchedulerNode::Result() const {
   const wire::Progress sum = SumOf(coordinator_.progress());
   ResultReport result;
@@ -193,12 +216,7 @@ ResultReport SchedulerNode::Result() const {
   result.reason = coordinator_.ended()->text;
   result.job = job_->summary;
   result.guarantee = job_->specs.policy.guarantee.ToString();
-  if (const auto& evaluation = coordinator_.evaluation(); evaluation.has_value()) {
-    const double samples = static_cast<double>(std::max<uint64_t>(1, evaluation->samples));
-    result.test_samples = evaluation->samples;
-    result.test_accuracy = static_cast<double>(evaluation->correct) / samples;
-    result.test_loss = evaluation->loss_sum / samples;
-  }
+  AddEvaluation(&result);
   if (running_since_.has_value()) {
     result.seconds = ReportSeconds(running_until_.value_or(loop_.Now()) - *running_since_);
   }
@@ -207,6 +225,8 @@ ResultReport SchedulerNode::Result() const {
     result.samples_per_s = static_cast<double>(sum.samples) / result.seconds;
   }
   result.train_loss = last_progress_.loss;
+  result.train_perplexity = last_progress_.perplexity;
+  result.losses = meter_.losses();
   result.pushed_bytes = sum.pushed_bytes;
   result.pulled_bytes = sum.pulled_bytes;
   result.read_lags = sum.read_lags;

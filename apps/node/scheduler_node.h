@@ -13,6 +13,7 @@
 #include "apps/loop/recorder.h"
 #include "apps/report/progress_meter.h"
 #include "apps/report/report.h"
+#include "base/memory/buffer.h"
 #include "cluster/job.h"
 #include "scheduler/coordinator.h"
 #include "transport/transport.h"
@@ -48,6 +49,7 @@ class SchedulerNode {
   void TellViolations();
   void Report(Nanos now);
   ResultReport Result() const;
+  void AddEvaluation(ResultReport* result) const;
 
   std::shared_ptr<const Job> job_;
   NodeLoop loop_;
@@ -56,6 +58,7 @@ class SchedulerNode {
   ReportSink* reports_;
   std::unique_ptr<Recorder> recorder_;
   wire::Outbox out_;
+  Buffers confusion_;  // of the evaluation that counted
   std::optional<Nanos> running_since_;
   std::optional<Nanos> running_until_;
   Nanos next_report_ = 0;

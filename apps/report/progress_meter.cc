@@ -1,6 +1,7 @@
 #include "apps/report/progress_meter.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace soapstone::apps {
 namespace {
@@ -37,6 +38,7 @@ ProgressReport ProgressMeter::Take(Nanos now, const ProgressByWorker& progress,
   }
   if (slowest == kClockMax) slowest = 0;
   readings_.push_back({.at = now, .clock = slowest, .sum = SumOf(progress)});
+  history_.Take(readings_.back().sum.samples, readings_.back().sum.loss_sum);
   while (readings_.size() > 2 && readings_[1].at <= now - kWindow) readings_.pop_front();
   const Reading& first = readings_.front();
   const Reading& last = readings_.back();
@@ -55,6 +57,7 @@ ProgressReport ProgressMeter::Take(Nanos now, const ProgressByWorker& progress,
     last_loss_ = (last.sum.loss_sum - first.sum.loss_sum) / static_cast<double>(fresh);
   }
   report.loss = last_loss_;
+  if (plan_.language_model && last.sum.samples > 0) report.perplexity = std::exp(last_loss_);
   if (seconds > 0) report.samples_per_s = static_cast<double>(fresh) / seconds;
   LagsSince(first.sum.read_lags, last.sum.read_lags, &report);
   const Clock advance = last.clock - first.clock;

@@ -4,8 +4,10 @@
 
 #include <deque>
 #include <map>
+#include <vector>
 
 #include "apps/report/report.h"
+#include "apps/report/result_text.h"
 #include "base/ids.h"
 #include "wire/message.h"
 
@@ -22,6 +24,7 @@ class ProgressMeter {
     Clock clocks = 0;  // of a worker, in the run
     Clock clocks_per_epoch = 1;
     uint32_t epochs = 1;
+    bool language_model = false;  // its loss is a token's: the perplexity is said
   };
   explicit ProgressMeter(Plan plan) : plan_(plan) {}
 
@@ -39,6 +42,7 @@ class ProgressMeter {
 
   Plan plan_;
   std::deque<Reading> readings_;  // within the window, and one before it
+  LossHistory history_;
   double last_loss_ = 0;
 };
 

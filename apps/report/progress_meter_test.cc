@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 namespace soapstone::apps {
 namespace {
 
@@ -29,6 +31,16 @@ TEST(ProgressMeter, RatesAreOfTheWindow) {
   EXPECT_EQ(report.lag_max, 2u);
   EXPECT_DOUBLE_EQ(report.lag_mean, 0.5);
   EXPECT_DOUBLE_EQ(report.eta_s, 8);
+}
+
+TEST(ProgressMeter, ALanguageModelHasAPerplexity) {
+  ProgressByWorker progress;
+  progress[WorkerId{0}] = {.samples = 10, .loss_sum = 20};
+  ProgressMeter meter({.language_model = true});
+  EXPECT_EQ(meter.Take(0, {}, TwoWorkers()).perplexity, 0);
+  EXPECT_DOUBLE_EQ(meter.Take(kSecond, progress, TwoWorkers()).perplexity, std::exp(2.0));
+  EXPECT_EQ(meter.losses(), (std::vector<LossPoint>{{10, 2}}));
+  EXPECT_EQ(ProgressMeter({}).Take(0, progress, TwoWorkers()).perplexity, 0);
 }
 
 TEST(ProgressMeter, NothingKnownYet) {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "apps/report/result_text.h"
 
 namespace soapstone::apps {
 namespace {
@@ -193,6 +194,41 @@ void AddTimeRows(const ResultReport& r, std::string* table) {
   }
 }
 
+// "0.1430", "4.1200 (perplexity 61.56)".
+std::string LossText(double loss, double perplexity) {
+  return absl::StrCat(absl::StrFormat("%.4f", loss),
+                      perplexity == 0 ? "" : absl::StrFormat(" (perplexity %.4g)", perplexity));
+}
+
+void AddTestRows(const ResultReport& r, const TableOptions& options, std::string* table) {
+  if (r.test_samples == 0) return;
+  AddRow("test accuracy",
+         absl::StrFormat("%.4f  (loss %s, %s held-out samples)", r.test_accuracy,
+                         LossText(r.test_loss, r.test_perplexity), WithCommas(r.test_samples)),
+         table);
+  if (r.confusion.empty()) return;
+  AddRow("balanced accuracy", absl::StrFormat("%.4f  (mean over the classes)", r.balanced_accuracy),
+         table);
+  if (r.confusion.size() <= kClassesShownMax) {
+    AddRow("confusion", "a row a label, a column the class that its samples were taken for", table);
+    absl::StrAppend(table, ConfusionText(r.confusion, r.class_names));
+  } else if (!options.confusion_path.empty()) {
+    AddRow("confusion", options.confusion_path, table);
+  }
+}
+
+// "█▆▄▂▁▁  2.3026 to 0.1430, runs/1/loss.csv"
+void AddLossesRow(const ResultReport& r, const TableOptions& options, std::string* table) {
+  if (r.losses.size() < 2) return;
+  std::vector<double> losses;
+  for (const LossPoint& point : r.losses) losses.push_back(point.loss);
+  AddRow("training loss by time",
+         absl::StrCat(Sparkline(losses, options.utf8),
+                      absl::StrFormat("  %.4f to %.4f", losses.front(), losses.back()),
+                      options.losses_path.empty() ? "" : ", ", options.losses_path),
+         table);
+}
+
 // "3 updates that were not finite: 2 of worker 0 by fc1.weight from clock 7, ..."
 void AddLeftOutRow(const std::vector<LeftOutRow>& rows, std::string* table) {
   if (rows.empty()) return;
@@ -317,22 +353,19 @@ std::string DurationText(double seconds) {
 }
 
 std::string ToLine(const ProgressReport& p) {
+  const std::string perplexity =
+      p.perplexity == 0 ? "" : absl::StrFormat("  perplexity %.4g", p.perplexity);
   return absl::StrFormat(
-      "epoch %d/%d  samples/s %s  loss %.4f  lag %.1f (max %d)  workers %d  ETA %s", p.epoch,
+      "epoch %d/%d  samples/s %s  loss %.4f%s  lag %.1f (max %d)  workers %d  ETA %s", p.epoch,
       p.epochs, WithCommas(static_cast<uint64_t>(std::max(0.0, p.samples_per_s))), p.loss,
-      p.lag_mean, p.lag_max, p.workers, p.eta_s < 0 ? "?" : DurationText(p.eta_s));
+      perplexity, p.lag_mean, p.lag_max, p.workers, p.eta_s < 0 ? "?" : DurationText(p.eta_s));
 }
 
 std::string ToTable(const ResultReport& r, const std::vector<NodeReport>& nodes,
-                    const std::string& ledger_path) {
+                    const TableOptions& options) {
   std::string table = absl::StrCat("\n", r.job, "\n");
-  if (r.test_samples > 0) {
-    AddRow("test accuracy",
-           absl::StrFormat("%.4f  (loss %.4f, %s held-out samples)", r.test_accuracy, r.test_loss,
-                           WithCommas(r.test_samples)),
-           &table);
-  }
-  AddRow("training loss", absl::StrFormat("%.4f", r.train_loss), &table);
+  AddTestRows(r, options, &table);
+  AddRow("training loss", LossText(r.train_loss, r.train_perplexity), &table);
   AddRow("time", absl::StrFormat("%.2f s", r.seconds), &table);
   AddRow("samples/s",
          absl::StrCat(WithCommas(static_cast<uint64_t>(r.samples_per_s)), "  (",
@@ -344,26 +377,13 @@ std::string ToTable(const ResultReport& r, const std::vector<NodeReport>& nodes,
   AddTimeRows(r, &table);
   AddLeftOutRow(r.left_out, &table);
   AddNodeRows(r, nodes, &table);
-  if (!ledger_path.empty()) AddRow("details", ledger_path, &table);
+  if (!options.ledger_path.empty()) AddRow("details", options.ledger_path, &table);
   if (!r.sha256.empty()) AddRow("parameters, sha256", r.sha256, &table);
   if (!r.model_path.empty()) AddRow("model", r.model_path, &table);
+  AddLossesRow(r, options, &table);
   return table;
 }
 
-void StdoutReports::Take(const Report& report) {
-  if (json_) {
-    std::cout << ToJson(report) << std::endl;
-  } else if (const auto* news = std::get_if<News>(&report)) {
-    std::cout << news->text << std::endl;
-  } else if (const auto* progress = std::get_if<ProgressReport>(&report)) {
-    std::cout << ToLine(*progress) << std::endl;
-  } else if (const auto* result = std::get_if<ResultReport>(&report)) {
-    if (result->code == 0) {
-      std::cout << ToTable(*result, {}) << std::flush;
-    } else {
-      std::cout << "ended with exit code " << result->code << ": " << result->reason << std::endl;
-    }
-  }
-}
+void JsonReports::Take(const Report& report) { std::cout << ToJson(report) << std::endl; }
 
 }  // namespace soapstone::apps

@@ -36,6 +36,7 @@ struct ProgressReport {
   uint64_t samples = 0;
   double samples_per_s = 0;  // of late
   double loss = 0;           // mean of the samples trained of late
+  double perplexity = 0;     // exp(loss), of language models; of others 0
   uint64_t lag_max = 0;      // read lag, of late
   double lag_mean = 0;
   double eta_s = 0;  // negative: not known yet
@@ -65,6 +66,13 @@ struct LeftOutRow {
   friend bool operator==(const LeftOutRow&, const LeftOutRow&) = default;
 };
 
+// A stretch of the training loss.
+struct LossPoint {
+  uint64_t samples = 0;  // trained when it ended
+  double loss = 0;       // finite: mean of those trained in it
+  friend bool operator==(const LossPoint&, const LossPoint&) = default;
+};
+
 struct ResultReport {
   int code = 0;
   std::string reason;
@@ -73,10 +81,18 @@ struct ResultReport {
   uint64_t test_samples = 0;  // 0: not evaluated
   double test_accuracy = 0;
   double test_loss = 0;
+  double test_perplexity = 0;  // exp(test_loss), of language models; of others 0
+  // Of classifiers: held-out samples by label, by the class that they were taken for
+  // (models/runtime/confusion.h), and the classes' names where labels stand for some.
+  std::vector<std::vector<uint32_t>> confusion;
+  std::vector<std::string> class_names;
+  double balanced_accuracy = 0;
   double seconds = 0;  // of training, from the start barrier to the last worker's end
   uint64_t samples = 0;
   double samples_per_s = 0;
   double train_loss = 0;  // of late, at the end
+  double train_perplexity = 0;
+  std::vector<LossPoint> losses;  // in order, from the first sample to the last
   uint64_t pushed_bytes = 0;
   uint64_t pulled_bytes = 0;
   std::vector<uint64_t> read_lags;  // reads by lag, as in wire::Progress
@@ -152,10 +168,17 @@ std::string LedgerJson(const ResultReport& result, const std::vector<NodeReport>
 // "epoch 3/10  samples/s 5,120  loss 0.213  lag 0.8 (max 2)  ETA 0:12".
 std::string ToLine(const ProgressReport& progress);
 
-// The closing table. `nodes`: what nodes reported at their end; may be empty. `ledger_path`: where
-// LedgerJson was written; empty: nowhere.
+// What the closing table names beside the result. Paths: of what was written; empty: nothing was.
+struct TableOptions {
+  std::string ledger_path;     // LedgerJson
+  std::string losses_path;     // LossesCsv
+  std::string confusion_path;  // ConfusionCsv
+  bool utf8 = false;           // what it is shown on has Unicode's blocks
+};
+
+// The closing table. `nodes`: what nodes reported at their end; may be empty.
 std::string ToTable(const ResultReport& result, const std::vector<NodeReport>& nodes,
-                    const std::string& ledger_path = "");
+                    const TableOptions& options = {});
 
 // "3:12", "1:02:03".
 std::string DurationText(double seconds);
@@ -180,14 +203,10 @@ class ReportSink {
   virtual void Take(const Report& report) = 0;
 };
 
-// Writes reports to standard output, as JSON lines or as text.
-class StdoutReports : public ReportSink {
+// Writes reports to standard output as JSON lines.
+class JsonReports : public ReportSink {
  public:
-  explicit StdoutReports(bool json) : json_(json) {}
   void Take(const Report& report) override;
-
- private:
-  bool json_;
 };
 
 }  // namespace soapstone::apps

@@ -40,14 +40,17 @@ namespace soapstone::apps {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Listening, endpoint)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(News, text)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProgressReport, epoch, epochs, clock, clocks, samples,
-                                   samples_per_s, loss, lag_max, lag_mean, eta_s, workers)
+                                   samples_per_s, loss, perplexity, lag_max, lag_mean, eta_s,
+                                   workers)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WorkerTimes, worker, compute, injected, policy, shard, network)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LeftOutRow, worker, tensor, updates, first_clock)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LossPoint, samples, loss)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ResultReport, code, reason, job, guarantee, test_samples,
-                                   test_accuracy, test_loss, seconds, samples, samples_per_s,
-                                   train_loss, pushed_bytes, pulled_bytes, read_lags, times,
-                                   left_out, violations, rejects, malformed, strangers, sha256,
-                                   model_path)
+                                   test_accuracy, test_loss, test_perplexity, confusion,
+                                   class_names, balanced_accuracy, seconds, samples, samples_per_s,
+                                   train_loss, train_perplexity, losses, pushed_bytes, pulled_bytes,
+                                   read_lags, times, left_out, violations, rejects, malformed,
+                                   strangers, sha256, model_path)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LedgerRow, worker, shard, read_lags, stalenesses, violations)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ViolationRow, by, kind, worker, clock, times, first)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NodeReport, name, sent, received, sockets, shared_bytes,

@@ -9,6 +9,7 @@
 namespace soapstone::apps {
 namespace {
 
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -18,9 +19,13 @@ ResultReport SomeResult() {
           .guarantee = "read lag at most 2",
           .test_samples = 360,
           .test_accuracy = 0.975,
+          .confusion = {{180, 3}, {6, 171}},
+          .class_names = {"cat", "dog"},
+          .balanced_accuracy = 0.9752,
           .seconds = 2,
           .samples = 1'234'567,
           .samples_per_s = 617'283,
+          .losses = {{500'000, 2.5}, {1'000'000, 1.5}, {1'234'567, 0.5}},
           .read_lags = {90, 0, 10},
           .times = {{.worker = 0, .compute = 1, .policy = 0.25, .shard = 0.125, .network = 0.125},
                     {.worker = 1, .compute = 2}},
@@ -96,6 +101,9 @@ TEST(Report, TableSaysWhatCounts) {
                               .violations = {violation}},
                              {.name = "worker-2", .answers = 8, .violations = {other}}});
   EXPECT_THAT(table, HasSubstr("0.9750"));
+  EXPECT_THAT(table, HasSubstr("balanced accuracy      0.9752"));
+  EXPECT_THAT(table, HasSubstr("    0 cat 180   3\n    1 dog   6 171\n"));
+  EXPECT_THAT(table, EndsWith("  training loss by time  #=_  2.5000 to 0.5000\n"));
   EXPECT_THAT(table, HasSubstr("1,234,567"));
   EXPECT_THAT(table, HasSubstr("0: 90.0%  2: 10.0%"));
   EXPECT_THAT(table, HasSubstr("0.50 s of 4.00 worker seconds (12.5%)"));
@@ -108,6 +116,38 @@ TEST(Report, TableSaysWhatCounts) {
   EXPECT_THAT(table, HasSubstr("0: 25.0%  8-15: 50.0%  32-63: 25.0%"));
   EXPECT_THAT(table, HasSubstr("2 malformed"));
   EXPECT_THAT(table, HasSubstr("5 connections of strangers"));
+}
+
+TEST(Report, LanguageModelsHaveTheirPerplexity) {
+  ProgressReport progress{.loss = 2, .perplexity = std::exp(2)};
+  EXPECT_THAT(ToLine(progress), HasSubstr("loss 2.0000  perplexity 7.389  lag"));
+  progress.perplexity = 0;
+  EXPECT_THAT(ToLine(progress), Not(HasSubstr("perplexity")));
+  ResultReport result = SomeResult();
+  EXPECT_THAT(ToTable(result, {}), Not(HasSubstr("perplexity")));
+  result.test_perplexity = 9.25;
+  result.train_perplexity = std::numeric_limits<double>::infinity();
+  const std::string table = ToTable(result, {});
+  EXPECT_THAT(table, HasSubstr("(loss 0.0000 (perplexity 9.25), 360 held-out samples)"));
+  EXPECT_THAT(table, HasSubstr("training loss          0.0000 (perplexity inf)"));
+}
+
+TEST(Report, TheConfusionOfManyClassesIsInAFile) {
+  ResultReport result = SomeResult();
+  result.confusion.assign(21, std::vector<uint32_t>(21));
+  EXPECT_THAT(ToTable(result, {}), Not(HasSubstr("confusion")));
+  EXPECT_THAT(ToTable(result, {}, {.confusion_path = "logs/confusion.csv"}),
+              HasSubstr("confusion              logs/confusion.csv\n"));
+  result.confusion.clear();
+  EXPECT_THAT(ToTable(result, {}), Not(HasSubstr("balanced")));
+}
+
+TEST(Report, TheLossIsDrawnAsItsConsoleCan) {
+  ResultReport result = SomeResult();
+  EXPECT_THAT(ToTable(result, {}, {.losses_path = "logs/loss.csv", .utf8 = true}),
+              EndsWith("training loss by time  █▅▁  2.5000 to 0.5000, logs/loss.csv\n"));
+  result.losses.resize(1);
+  EXPECT_THAT(ToTable(result, {}), Not(HasSubstr("by time")));
 }
 
 TEST(Report, TableReconcilesBytesWithTheKernel) {

@@ -137,8 +137,9 @@ class ClusterTestCase(unittest.TestCase):
         running.process.stdout.close()
 
     def train(self, *flags):
+        """With progress as often as tests look for it."""
         return self.run_program("soapstone", "train", f"--config={self.config}",
-                                f"--log_dir={self.dir}/logs", *flags)
+                                f"--log_dir={self.dir}/logs", "--progress_every=2", *flags)
 
     def start_by_hand(self, *flags, before=lambda name, nodes: None):
         """Daemons without a launcher: they must notice by themselves. `before` each of them it is called with those

@@ -1,4 +1,6 @@
 """Jobs on data that are decoded and augmented, and on tables as people have them, by real processes."""
+import json
+import math
 import os
 import pathlib
 import random
@@ -62,6 +64,16 @@ class DataTest(ClusterTestCase):
         self.assertIn('labels: 0 = \\"red\\" fox, 1 = ant, 2 = wolf', output)
         self.assertEqual(output.count("header skipped"), 1)
         self.assertGreaterEqual(self.accuracy(output), 0.9, output)
+        balanced = float(running.wait_for(r"balanced accuracy +([\d.]+)").group(1))
+        self.assertGreaterEqual(balanced, 0.9, output)
+        with open(f"{self.dir}/logs/ledger.json") as file:
+            result = json.load(file)["result"]
+        self.assertEqual(result["class_names"], ['"red" fox', "ant", "wolf"])
+        counts = result["confusion"]
+        self.assertEqual(sum(map(sum, counts)), result["test_samples"])
+        right = sum(counts[k][k] for k in range(3))
+        self.assertAlmostEqual(right / result["test_samples"], result["test_accuracy"], places=6)
+        running.wait_for(r"^    2 wolf +" + " +".join(map(str, counts[2])) + "$")
 
     def test_rows_with_missing_values_are_left_out(self):
         path = pathlib.Path(self.dir, "a.csv")
@@ -72,6 +84,18 @@ class DataTest(ClusterTestCase):
         self.assertIn("(32 training, 8 held-out samples)", running.output())
         # The batch of 48 is more than there is.
         self.assertIn("training.batch: 48 is more than the 32 training samples", running.output())
+
+    def test_a_language_model_has_a_perplexity(self):
+        path = pathlib.Path(self.dir, "text.txt")
+        path.write_text("the cat sat on the mat. " * 400)
+        running = self.train("--data_format=bytes", f"--data_path={path}", "--model=rnnlm:tiny", "--epochs=2",
+                             "--length=16", "--batch=24", "--micro_batches=3")
+        self.assertEqual(running.wait(120), 0, running.output())
+        match = running.wait_for(r"test accuracy .*\(loss ([\d.]+) \(perplexity ([\d.]+)\)")
+        self.assertAlmostEqual(math.log(float(match.group(2))), float(match.group(1)), places=2)
+        running.wait_for(r"training loss +[\d.]+ \(perplexity [\d.]+\)")
+        self.assertNotIn("confusion", running.output())
+        self.assertNotIn("balanced", running.output())
 
     def test_what_is_wrong_with_the_data_is_one_line(self):
         images = self.write_images()

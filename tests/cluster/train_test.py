@@ -1,4 +1,5 @@
 """Real training by real processes over tcp: every policy, daemons started by hand."""
+import csv
 import json
 import os
 import re
@@ -116,6 +117,34 @@ class TrainTest(ClusterTestCase):
         self.assertEqual(header["__metadata__"]["sha256"], self.sha256(running.output()))
         for name in ("scheduler", "server-0", "server-1", "worker-0", "worker-1", "worker-2"):
             self.assertGreater(os.path.getsize(f"{self.dir}/logs/{name}.log"), 0)
+
+    def test_the_closing_table_ends_with_the_loss(self):
+        os.environ["LC_ALL"] = "C.UTF-8"
+        self.addCleanup(os.environ.pop, "LC_ALL")
+        running = self.train("--epochs=4", "--base_ms=15", "--heartbeat_s=0.2")
+        self.assertEqual(running.wait(60), 0, running.output())
+        lines = [line for line in running.lines if line]
+        match = re.search(r"^  training loss by time  [▁-█]{2,40}  ([\d.]+) to ([\d.]+), (.*/loss.csv)$", lines[-1])
+        self.assertIsNotNone(match, running.output())
+        self.assertGreater(float(match.group(1)), float(match.group(2)))
+        with open(match.group(3)) as file:
+            rows = list(csv.DictReader(file))
+        self.assertAlmostEqual(float(rows[0]["loss"]), float(match.group(1)), places=4)
+        self.assertEqual(int(rows[-1]["samples"]), 4 * 1438)
+        # Of ten classes each held-out sample is in the table.
+        counts = re.findall(r"^    \d((?: +\d+){10})$", running.output(), re.MULTILINE)
+        self.assertEqual(sum(int(n) for row in counts for n in row.split()), 359)
+
+    def test_progress_is_sparse_in_a_log(self):
+        """Ten seconds from line to line, unless something else is asked for."""
+        running = self.run_program("soapstone", "train", f"--config={self.config}", f"--log_dir={self.dir}/logs",
+                                   "--epochs=4", "--base_ms=15", "--heartbeat_s=0.2")
+        self.assertEqual(running.wait(60), 0, running.output())
+        self.assertEqual(len(re.findall("^epoch ", running.output(), re.MULTILINE)), 1, running.output())
+        running = self.train("--epochs=4", "--base_ms=15", "--heartbeat_s=0.2", "--progress_every=0")
+        self.assertEqual(running.wait(60), 0, running.output())
+        self.assertGreater(len(re.findall("^epoch ", running.output(), re.MULTILINE)), 1, running.output())
+        self.assertIn("  training loss by time  ", running.output())
 
     def test_the_kernel_counts_the_bytes_that_we_count(self):
         running = self.train("--policy=ssp:s=2", "--epochs=4", "--transport=sockets")
