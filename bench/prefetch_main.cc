@@ -49,12 +49,11 @@ double Rate(const Flags& flags, const std::shared_ptr<const models::TrainTest>& 
                                                    .now = [] { return Nanos{0}; },
                                                    .prefetch = prefetch});
   std::vector<worker::DeviceEvent> events;
-  const auto run = [&](worker::OpCode op, uint32_t index, uint32_t leaf, Clock clock) {
-    executor->Run({.what = {.op = op, .index = index, .part = {leaf, leaf + 1}},
-                   .clock = clock,
-                   .leaf_count = flags.leaves,
-                   .first_part = true},
-                  &events);
+  const auto run = [&](auto pass, uint32_t op, uint32_t leaf, Clock clock) {
+    pass.op = op;
+    pass.part = {leaf, leaf + 1};
+    pass.begins_node = true;
+    executor->Run({.what = pass, .clock = clock, .leaf_count = flags.leaves}, &events);
   };
   const models::Batches batches(&data->train, kSeed, flags.batch);
   const auto ops = static_cast<uint32_t>(graph.ops().size());
@@ -63,8 +62,8 @@ double Rate(const Flags& flags, const std::shared_ptr<const models::TrainTest>& 
   for (Clock clock = 0; clock < flags.steps; ++clock) {
     if (clock == 2) began = Seconds();  // after what is compiled once
     for (uint32_t leaf = 0; leaf < flags.leaves; ++leaf) {
-      for (uint32_t op = 0; op < ops; ++op) run(worker::OpCode::kForward, op, leaf, clock);
-      for (uint32_t op = ops; op-- > 0;) run(worker::OpCode::kBackward, op, leaf, clock);
+      for (uint32_t op = 0; op < ops; ++op) run(worker::RunForward{}, op, leaf, clock);
+      for (uint32_t op = ops; op-- > 0;) run(worker::RunBackward{}, op, leaf, clock);
     }
     if (clock >= 2) samples += batches.BatchSamples(clock);
   }

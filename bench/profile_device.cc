@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <utility>
+#include <variant>
 
 #include "base/sha256.h"
 #include "bench/processes.h"
 
 namespace soapstone::bench {
 namespace {
-
-using worker::OpCode;
 
 struct VggLayer {
   const char* name;
@@ -69,32 +68,25 @@ Nanos ProfileDevice::Now() { return bench::Now(); }
 
 Nanos ProfileDevice::Carry(const worker::DeviceCommand& command,
                            std::vector<worker::DeviceEvent>* events) {
-  const uint32_t layer = command.what.index;
   worker::DeviceEvent event = {.run = command.run, .instruction = command.instruction};
   Nanos due = 0;
-  switch (command.what.op) {
-    case OpCode::kLoad:
-      Load(command);
-      break;
-    case OpCode::kForward:
-      due = profile_.forward_ns[layer];
-      break;
-    case OpCode::kBackward:
-      Backward(command);
-      due = 2 * profile_.forward_ns[layer];
-      break;
-    case OpCode::kCollect:
-      for (const wire::Slice& slice :
-           layout_->buckets(command.what.shard)[Index(command.what.bucket)].slices) {
-        const size_t begin = offsets_[Index(slice.param)] + slice.begin;
-        event.frames.push_back(
-            gradients_.View(begin * sizeof(float), slice.elements() * sizeof(float)));
-      }
-      event.samples = command.what.node.size();
-      break;
-    default:
-      Hash();
-      break;
+  if (const auto* load = std::get_if<worker::LoadCommand>(&command.what)) {
+    Load(*load);
+  } else if (const auto* forward = std::get_if<worker::RunForward>(&command.what)) {
+    due = profile_.forward_ns[forward->op];
+  } else if (const auto* backward = std::get_if<worker::RunBackward>(&command.what)) {
+    Backward(*backward, command.clock);
+    due = 2 * profile_.forward_ns[backward->op];
+  } else if (const auto* collect = std::get_if<worker::CollectBucket>(&command.what)) {
+    for (const wire::Slice& slice :
+         layout_->buckets(collect->shard)[Index(collect->bucket)].slices) {
+      const size_t begin = offsets_[Index(slice.param)] + slice.begin;
+      event.frames.push_back(
+          gradients_.View(begin * sizeof(float), slice.elements() * sizeof(float)));
+    }
+    event.samples = collect->node.size();
+  } else {
+    Hash();
   }
   if (command.wants_event) events->push_back(std::move(event));
   return due;
@@ -103,15 +95,15 @@ Nanos ProfileDevice::Carry(const worker::DeviceCommand& command,
 void ProfileDevice::Note(const worker::DeviceCommand& command, Nanos began) {
   const Nanos now = Now();
   busy_ += now - began;
-  if (command.what.op == OpCode::kBackward && command.what.index == 0)
-    marks_.push_back({now, busy_});
+  const auto* backward = std::get_if<worker::RunBackward>(&command.what);
+  if (backward != nullptr && backward->op == 0) marks_.push_back({now, busy_});
 }
 
-void ProfileDevice::Load(const worker::DeviceCommand& command) {
-  for (uint32_t k = 0; k < command.frames.size(); ++k) {
+void ProfileDevice::Load(const worker::LoadCommand& load) {
+  for (uint32_t k = 0; k < load.frames.size(); ++k) {
     const auto& slices = layout_->slices(ShardId{k});
-    for (size_t i = 0; i < command.frames[k].size(); ++i) {
-      const absl::Span<const float> values = command.frames[k][i].floats();
+    for (size_t i = 0; i < load.frames[k].size(); ++i) {
+      const absl::Span<const float> values = load.frames[k][i].floats();
       std::copy(values.begin(), values.end(),
                 values_.begin() +
                     static_cast<ptrdiff_t>(offsets_[Index(slices[i].param)] + slices[i].begin));
@@ -120,11 +112,11 @@ void ProfileDevice::Load(const worker::DeviceCommand& command) {
 }
 
 // A part is a leaf (one a worker), and its gradient its node's.
-void ProfileDevice::Backward(const worker::DeviceCommand& command) {
-  const uint32_t layer = command.what.index;
+void ProfileDevice::Backward(const worker::RunBackward& backward, Clock clock) {
+  const uint32_t layer = backward.op;
   // What is sent is never written again.
   if (layer + 1 == profile_.params.size()) gradients_ = pool_.Take(values_.size() * sizeof(float));
-  const float shift = ShiftOf(command.clock, command.what.part.begin);
+  const float shift = ShiftOf(clock, backward.part.begin);
   const absl::Span<float> gradient = gradients_.floats();
   for (size_t e = offsets_[layer]; e < offsets_[layer + 1]; ++e) {
     gradient[e] = kRate * values_[e] + shift;

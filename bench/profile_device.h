@@ -64,8 +64,8 @@ class ProfileDevice {
   // Does what there is to do; how long it should take.
   Nanos Carry(const worker::DeviceCommand& command, std::vector<worker::DeviceEvent>* events);
   void Note(const worker::DeviceCommand& command, Nanos began);
-  void Load(const worker::DeviceCommand& command);
-  void Backward(const worker::DeviceCommand& command);
+  void Load(const worker::LoadCommand& load);
+  void Backward(const worker::RunBackward& backward, Clock clock);
   void Hash();
 
   LayerProfile profile_;

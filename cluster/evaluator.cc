@@ -24,7 +24,7 @@ absl::StatusOr<Evaluator> Evaluator::Create(models::Graph graph,
 
 HeldOut Evaluator::Evaluate(std::vector<Buffers> slices) {
   std::vector<worker::DeviceEvent> none;
-  executor_->Run({.what = {.op = worker::OpCode::kLoad}, .frames = std::move(slices)}, &none);
+  executor_->Run({.what = worker::LoadCommand{.frames = std::move(slices)}}, &none);
   return HeldOutOf(executor_->Evaluate());
 }
 

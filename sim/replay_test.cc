@@ -29,20 +29,28 @@ JobShape Shape(const std::string& policy) {
           .clocks = 6};
 }
 
+// What it reads.
+std::vector<Buffers> FramesOf(const worker::DeviceWork& what) {
+  if (const auto* load = std::get_if<worker::LoadCommand>(&what)) return load->frames;
+  if (const auto* elastic = std::get_if<worker::ElasticCommand>(&what)) return elastic->frames;
+  return {};
+}
+
 // Answers with numbers that depend on all that it was given so far.
 ReplayDevice MakeDevice(WorkerId worker) {
   return [state = uint64_t{Index(worker)} + 1](const worker::DeviceCommand& command,
                                                std::vector<worker::DeviceEvent>* events) mutable {
     state = state * 6364136223846793005u + command.instruction + command.run;
-    for (const auto& shard : command.frames) {
+    const std::vector<Buffers> frames = FramesOf(command.what);
+    for (const auto& shard : frames) {
       for (const Buffer& buffer : shard) state += buffer.size();
     }
     if (!command.wants_event) return;
     worker::DeviceEvent event = {.run = command.run, .instruction = command.instruction};
-    if (command.what.op == worker::OpCode::kCollect) {
+    if (const auto* collect = std::get_if<worker::CollectBucket>(&command.what)) {
       const auto value = static_cast<int64_t>(state >> 40);
       event.frames = {Buffer::CopyOf(&value, sizeof(value))};
-      event.samples = command.what.node.size();
+      event.samples = collect->node.size();
     }
     events->push_back(std::move(event));
   };

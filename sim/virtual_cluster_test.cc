@@ -156,7 +156,7 @@ TEST(VirtualClusterTest, ATrainingStandsBehindTheActors) {
               std::vector<worker::DeviceEvent>* events) {
             if (!command.wants_event) return;
             worker::DeviceEvent event = {.run = command.run, .instruction = command.instruction};
-            const worker::Instruction& what = command.what;
+            const auto& what = std::get<worker::CollectBucket>(command.what);
             for (const auto& slice : layout->buckets(what.shard)[Index(what.bucket)].slices) {
               const std::vector<float> ones(slice.elements(), 1.0f);
               event.frames.push_back(Buffer::CopyOf(absl::MakeConstSpan(ones)));

@@ -271,7 +271,8 @@ double VirtualRun::LimitOf(const Message& message) const {
 void VirtualRun::RunCommands(uint32_t index) {
   Worker& worker = workers_[index];
   for (const worker::DeviceCommand& command : commands_) {
-    if (command.what.op == worker::OpCode::kForward &&
+    const auto* forward = std::get_if<worker::RunForward>(&command.what);
+    if (forward != nullptr &&
         stragglers_.Fails(WorkerId{index}, command.clock, worker.started_with)) {
       Fail(index);
       break;
@@ -283,7 +284,7 @@ void VirtualRun::RunCommands(uint32_t index) {
       const Nanos end = std::min(worker.device_free, horizon_);
       worker.busy += end - begin;
       worker.compute += cost;
-      worker.samples += command.what.part.size();
+      worker.samples += forward->part.size();
       if (options_.timeline && spans_.size() < kSpansMax) {
         spans_.push_back({index, command.clock, begin, end});
       }
@@ -307,7 +308,8 @@ worker::DeviceEvent VirtualRun::AnswerOf(uint32_t index, const worker::DeviceCom
     event = std::move(answers_.front());
     answers_.clear();
   } else {
-    if (command.what.op == worker::OpCode::kCollect) event.samples = command.what.node.size();
+    const auto* collect = std::get_if<worker::CollectBucket>(&command.what);
+    if (collect != nullptr) event.samples = collect->node.size();
     event.trained_samples = std::exchange(worker.samples, 0);
   }
   event.compute_ns = std::exchange(worker.compute, 0);
@@ -316,10 +318,11 @@ worker::DeviceEvent VirtualRun::AnswerOf(uint32_t index, const worker::DeviceCom
 
 // An iteration's time is charged to its first operator, shared out over its leaves.
 Nanos VirtualRun::CostOf(uint32_t index, const worker::DeviceCommand& command) {
-  if (command.what.op != worker::OpCode::kForward || command.what.index != 0) return 0;
+  const auto* forward = std::get_if<worker::RunForward>(&command.what);
+  if (forward == nullptr || forward->op != 0) return 0;
   const double share =
       static_cast<double>(factory_.shape().leaf_count) / static_cast<double>(options_.workers);
-  const double iterations = command.what.part.size() / share;
+  const double iterations = forward->part.size() / share;
   return std::llround(static_cast<double>(options_.iteration_ns) * iterations *
                       stragglers_.Factor(WorkerId{index}, command.clock));
 }

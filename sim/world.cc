@@ -473,52 +473,51 @@ void World::RunDevice(uint32_t index) {
 
 void World::RunCommand(Slot* slot, const worker::DeviceCommand& command) {
   slot->loaded.resize(factory_->worker_layout().shard_count(), kNoClock);
-  const bool load_all = command.what.op == worker::OpCode::kLoad && command.what.all;
+  const auto* load = std::get_if<worker::LoadCommand>(&command.what);
+  const bool load_all = load != nullptr && !load->shard.has_value();
   if (mutant_ == WorldMutant::kNoReload && load_all) return;
-  if (load_all) {
-    slot->loaded.assign(slot->loaded.size(), command.clock);
-  } else if (command.what.op == worker::OpCode::kLoad) {
-    slot->loaded[Index(command.what.shard)] = command.clock;
+  if (load_all) slot->loaded.assign(slot->loaded.size(), command.clock);
+  if (load != nullptr && !load_all) slot->loaded[Index(*load->shard)] = command.clock;
+  if (factory_->shape().policy.keeps_parameters()) return;
+  if (const auto* forward = std::get_if<worker::RunForward>(&command.what)) {
+    CheckLoaded(*slot, command.clock, forward->op, forward->part);
+  } else if (const auto* backward = std::get_if<worker::RunBackward>(&command.what)) {
+    CheckLoaded(*slot, command.clock, backward->op, backward->part);
   }
-  const bool uses =
-      command.what.op == worker::OpCode::kForward || command.what.op == worker::OpCode::kBackward;
-  if (uses && !factory_->shape().policy.keeps_parameters()) CheckLoaded(*slot, command);
 }
 
 // An operator's parameters are those of its stage.
-void World::CheckLoaded(const Slot& slot, const worker::DeviceCommand& command) {
+void World::CheckLoaded(const Slot& slot, Clock clock, uint32_t op, MicroBatchRange part) {
   for (uint32_t k = 0; k < slot.loaded.size(); ++k) {
-    if (factory_->worker_layout().stage(ShardId{k}) != command.what.index) continue;
-    if (slot.loaded[k] == command.clock) continue;
-    Fail(absl::StrCat("B1: worker ", Index(*slot.rank), " computes leaves [",
-                      command.what.part.begin, ", ", command.what.part.end, ") of clock ",
-                      command.clock, " with the parameters of clock ", slot.loaded[k], " of shard ",
-                      k));
+    if (factory_->worker_layout().stage(ShardId{k}) != op) continue;
+    if (slot.loaded[k] == clock) continue;
+    Fail(absl::StrCat("B1: worker ", Index(*slot.rank), " computes leaves [", part.begin, ", ",
+                      part.end, ") of clock ", clock, " with the parameters of clock ",
+                      slot.loaded[k], " of shard ", k));
   }
 }
 
 worker::DeviceEvent World::Answer(const Slot& slot, const worker::DeviceCommand& command) const {
   worker::DeviceEvent event = {.run = command.run, .instruction = command.instruction};
-  if (command.what.op == worker::OpCode::kCollect) {
-    const int64_t delta = DeltaFor(slot, command);
+  if (const auto* collect = std::get_if<worker::CollectBucket>(&command.what)) {
+    const int64_t delta = DeltaFor(slot, command.clock, *collect);
     event.frames = {Buffer::CopyOf(&delta, sizeof(delta))};
-    event.samples = command.what.node.size();
+    event.samples = collect->node.size();
   }
   return event;
 }
 
 // With the tree a gradient depends on its leaves alone, else on who computed it as well.
-int64_t World::DeltaFor(const Slot& slot, const worker::DeviceCommand& command) const {
-  const worker::Instruction& what = command.what;
+int64_t World::DeltaFor(const Slot& slot, Clock clock, const worker::CollectBucket& what) const {
   int64_t delta = 0;
   if (factory_->shape().policy.fixed_tree) {
     for (uint32_t leaf = what.node.begin; leaf < what.node.end; ++leaf) {
-      delta += LeafDelta(command.clock, what.shard, what.bucket, leaf);
+      delta += LeafDelta(clock, what.shard, what.bucket, leaf);
     }
     return delta;
   }
   const auto incarnation = static_cast<uint32_t>(&slot - slots_.data());
-  return LeafDelta(command.clock, what.shard, what.bucket, kUnranked + incarnation);
+  return LeafDelta(clock, what.shard, what.bucket, kUnranked + incarnation);
 }
 
 // What it tells need not be true: shares may be anything, as long as all agree on them.

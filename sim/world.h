@@ -191,9 +191,9 @@ class World {
   void AfterEngine(uint32_t index, wire::Outbox* outbox);
   void RunDevice(uint32_t index);
   void RunCommand(Slot* slot, const worker::DeviceCommand& command);
-  void CheckLoaded(const Slot& slot, const worker::DeviceCommand& command);
+  void CheckLoaded(const Slot& slot, Clock clock, uint32_t op, MicroBatchRange part);
   worker::DeviceEvent Answer(const Slot& slot, const worker::DeviceCommand& command) const;
-  int64_t DeltaFor(const Slot& slot, const worker::DeviceCommand& command) const;
+  int64_t DeltaFor(const Slot& slot, Clock clock, const worker::CollectBucket& what) const;
   uint32_t* BudgetOf(Choice::Kind kind);
   void CarryOut(const Choice& choice);
   void Crash(uint32_t index);

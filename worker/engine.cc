@@ -197,11 +197,11 @@ void Engine::OnDevice(Nanos now, DeviceEvent event, EngineOutput out) {
   progress_.compute_ns += event.compute_ns;
   progress_.injected_ns += event.injected_ns;
   if (event.not_finite.updates > 0 && !TakeNotFinite(event, run->clock(), out)) return;
-  const OpCode op = run->instruction(event.instruction).op;
-  if (op == OpCode::kForward) {
+  const Instruction& instruction = run->instruction(event.instruction);
+  if (As<RunForward>(instruction)) {
     // The load behind it is next.
     if (!run->issued(event.instruction + 1)) pulls_.OnIdle(now);
-  } else if (op == OpCode::kEvaluate) {
+  } else if (As<EvaluateModel>(instruction)) {
     Message message = ToScheduler(MessageType::kEvaluated);
     message.body = wire::Evaluation{event.samples, event.correct, event.loss_sum};
     message.payload = event.frames;
@@ -267,7 +267,7 @@ void Engine::Advance(Nanos now, EngineOutput out) {
 
 void Engine::Issue(Nanos now, ProgramRun* run, EngineOutput out) {
   while (const std::optional<uint32_t> next = run->Next()) {
-    if (IsDeviceOp(run->instruction(*next).op)) {
+    if (IsOfDevice(run->instruction(*next))) {
       IssueToDevice(now, run, *next, out);
     } else {
       IssueToNetwork(now, run, *next, out);
@@ -278,8 +278,9 @@ void Engine::Issue(Nanos now, ProgramRun* run, EngineOutput out) {
 void Engine::IssueToDevice(Nanos now, ProgramRun* run, uint32_t index, EngineOutput out) {
   const DeviceCommand& command = out.commands->emplace_back(CommandFor(*run, index));
   if (!command.wants_event) run->Satisfy(index);
-  const OpCode op = command.what.op;
-  if (op != OpCode::kLoad && op != OpCode::kElastic) return;
+  const bool loads = std::holds_alternative<LoadCommand>(command.what) ||
+                     std::holds_alternative<ElasticCommand>(command.what);
+  if (!loads) return;
   if (run->program().kind == Program::Kind::kTakeover) return;
   if (!pulls_.OnLoad(now, *run, &progress_)) return;
   const bool reloads = options_->by_stages() && options_->policy.adopts();
@@ -292,18 +293,20 @@ void Engine::IssueToDevice(Nanos now, ProgramRun* run, uint32_t index, EngineOut
 
 void Engine::IssueToNetwork(Nanos now, ProgramRun* run, uint32_t index, EngineOutput out) {
   const Instruction& instruction = run->instruction(index);
-  if (instruction.op == OpCode::kPull) return IssuePull(now, run, index, out);
-  if (instruction.op == OpCode::kPrefetch) {
+  if (const auto* pull = As<SendPull>(instruction)) {
+    return IssuePull(now, run, index, pull->shard, out);
+  }
+  if (const auto* ahead = As<SendPrefetch>(instruction)) {
     // After the last clock there are final pulls only.
     if (run->clock() + 1 >= options_->total_clocks) return run->Satisfy(index);
-    pulls_.OnAskedAhead(instruction.shard, run->shard_clock() + 1);
+    pulls_.OnAskedAhead(ahead->shard, run->shard_clock() + 1);
   }
   out.outbox->Send(MessageFor(run, index));
   run->Satisfy(index);
 }
 
-void Engine::IssuePull(Nanos now, ProgramRun* run, uint32_t index, EngineOutput out) {
-  const ShardId shard = run->instruction(index).shard;
+void Engine::IssuePull(Nanos now, ProgramRun* run, uint32_t index, ShardId shard,
+                       EngineOutput out) {
   pulls_.OnDue(now);
   const std::optional<Nanos> timer = watch_.OnAsked(now, shard);
   if (timer.has_value()) out.outbox->SetTimer(kWatch, *timer);
@@ -319,37 +322,37 @@ DeviceCommand Engine::CommandFor(const ProgramRun& run, uint32_t index) const {
   DeviceCommand command = run.CommandFor(index);
   command.leaf_count = options_->leaf_count;
   command.tree_sum = policy.fixed_tree;
-  if (command.what.op == OpCode::kElastic) {
-    command.frames = pulls_.values();
+  if (auto* elastic = std::get_if<ElasticCommand>(&command.what)) {
+    elastic->frames = pulls_.values();
     // alpha = beta / P (Zhang et al., NIPS 2015), with the P there is now.
     const size_t replicas = ActiveWorkers(*roster_, run.shard_clock()).size();
-    command.alpha = policy.beta / static_cast<double>(std::max<size_t>(replicas, 1));
-  } else if (command.what.op == OpCode::kLoad) {
+    elastic->alpha = policy.beta / static_cast<double>(std::max<size_t>(replicas, 1));
+  } else if (auto* load = std::get_if<LoadCommand>(&command.what)) {
     if (run.program().kind == Program::Kind::kTakeover) {
-      command.frames = takeover_.values();
+      load->frames = takeover_.values();
     } else {
-      command.frames = command.what.all ? pulls_.values() : pulls_.ValuesOf(command.what.shard);
+      load->frames = load->shard.has_value() ? pulls_.ValuesOf(*load->shard) : pulls_.values();
     }
-    command.starts_round = policy.exchange == consistency::Exchange::kDelta;
-    command.fresh_momentum = command.starts_round && policy.fresh_momentum;
+    load->starts_round = policy.exchange == consistency::Exchange::kDelta;
+    load->fresh_momentum = load->starts_round && policy.fresh_momentum;
   }
   return command;
 }
 
 Message Engine::MessageFor(ProgramRun* run, uint32_t index) {
-  const Instruction& instruction = run->instruction(index);
+  const ShardId shard = ShardOf(std::get<NetworkInstruction>(run->instruction(index).what));
   Message message = run->MessageFor(index);
   message.from = Address::Of(options_->id);
-  message.to = options_->HomeOf(instruction.shard);
+  message.to = options_->HomeOf(shard);
   message.epoch = epoch_;
   message.worker = options_->id;
-  message.priority = options_->layout->stage(instruction.shard);
+  message.priority = options_->layout->stage(shard);
   if (message.type == MessageType::kPush) {
     const bool exchange = run->program().kind == Program::Kind::kExchange;
     message.leaf_count = exchange ? roster_->worker_count : options_->leaf_count;
     message.batch_samples = options_->BatchSamples(run->clock());
     progress_.pushed_bytes += message.payload_bytes();
-    replies_.OnPush(Index(instruction.shard), message.clock);
+    replies_.OnPush(Index(shard), message.clock);
   }
   return message;
 }

@@ -102,7 +102,7 @@ class Engine {
   void Issue(Nanos now, ProgramRun* run, EngineOutput out);
   void IssueToDevice(Nanos now, ProgramRun* run, uint32_t index, EngineOutput out);
   void IssueToNetwork(Nanos now, ProgramRun* run, uint32_t index, EngineOutput out);
-  void IssuePull(Nanos now, ProgramRun* run, uint32_t index, EngineOutput out);
+  void IssuePull(Nanos now, ProgramRun* run, uint32_t index, ShardId shard, EngineOutput out);
   DeviceCommand CommandFor(const ProgramRun& run, uint32_t index) const;
   wire::Message MessageFor(ProgramRun* run, uint32_t index);
   void EndRun(Nanos now, EngineOutput out);

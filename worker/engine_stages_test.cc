@@ -17,10 +17,16 @@ class StagedEngineTest : public HandPlayedEngine {
     ops_ = {{{ParamId{0}}}, {{ParamId{1}}}};
   }
 
-  size_t Ordered(OpCode op) const {
-    return static_cast<size_t>(
-        std::count_if(commands_.begin(), commands_.end(),
-                      [&](const DeviceCommand& command) { return command.what.op == op; }));
+  template <typename What>
+  size_t Ordered() const {
+    return static_cast<size_t>(std::count_if(
+        commands_.begin(), commands_.end(),
+        [](const DeviceCommand& command) { return std::holds_alternative<What>(command.what); }));
+  }
+  // It hands over a bucket of shard 1.
+  static bool CollectsOfShard1(const DeviceCommand& command) {
+    const auto* collect = std::get_if<CollectBucket>(&command.what);
+    return collect != nullptr && collect->shard == ShardId{1};
   }
   // Step 0, up to the moment at which its last message is sent.
   void MakeFirstStep(uint32_t workers) {
@@ -41,13 +47,13 @@ TEST_F(StagedEngineTest, TheFirstLayerRunsForwardOnTheFirstShardsReply) {
   Reply(1, 0, 0);
   EXPECT_TRUE(commands_.empty());
   Reply(0, 0, 0);
-  EXPECT_EQ(Ordered(OpCode::kForward), 2u);
+  EXPECT_EQ(Ordered<RunForward>(), 2u);
   commands_.clear();
   Start("bsp", 1, 5);
   Reply(0, 0, 0);
-  EXPECT_EQ(Ordered(OpCode::kLoad), 1u);
-  EXPECT_EQ(Ordered(OpCode::kForward), 1u);
-  EXPECT_EQ(Ordered(OpCode::kBackward), 0u);
+  EXPECT_EQ(Ordered<LoadCommand>(), 1u);
+  EXPECT_EQ(Ordered<RunForward>(), 1u);
+  EXPECT_EQ(Ordered<RunBackward>(), 0u);
 }
 
 TEST_F(StagedEngineTest, TheNextValuesAreAskedForWhileEarlierLayersRunBackward) {
@@ -57,7 +63,7 @@ TEST_F(StagedEngineTest, TheNextValuesAreAskedForWhileEarlierLayersRunBackward) 
   Reply(1, 0, 0);
   // The device hands over the last layer's gradient first.
   for (const DeviceCommand& command : commands_) {
-    if (command.what.op != OpCode::kCollect || command.what.shard != ShardId{1}) continue;
+    if (!CollectsOfShard1(command)) continue;
     engine_->OnDevice(now_, {.run = command.run, .instruction = command.instruction, .samples = 1},
                       {&out_, &commands_});
     break;
@@ -91,12 +97,12 @@ TEST_F(StagedEngineTest, AReplyBeforeTheStepItIsForIsKept) {
     if (!command.wants_event) continue;
     engine_->OnDevice(now_, {.run = command.run, .instruction = command.instruction, .samples = 1},
                       {&out_, &commands_});
-    if (command.what.op == OpCode::kCollect && command.what.shard == ShardId{1}) Reply(1, 1, 1);
+    if (CollectsOfShard1(command)) Reply(1, 1, 1);
   }
   EXPECT_EQ(engine_->clock(), 1);
   EXPECT_TRUE(commands_.empty());
   Reply(0, 1, 1);
-  EXPECT_EQ(Ordered(OpCode::kLoad), 2u);
+  EXPECT_EQ(Ordered<LoadCommand>(), 2u);
 }
 
 TEST_F(StagedEngineTest, NothingIsAskedForAfterTheLastClock) {
@@ -151,16 +157,17 @@ TEST_F(StagedEngineTest, LeavesOfALostWorkerNeedTheFormerParametersAgain) {
   seen_.clear();
   LoseWorker1();
   ASSERT_FALSE(commands_.empty());
-  EXPECT_EQ(commands_.front().what.op, OpCode::kLoad);
-  EXPECT_TRUE(commands_.front().what.all);
+  const auto* load = std::get_if<LoadCommand>(&commands_.front().what);
+  ASSERT_NE(load, nullptr);
+  EXPECT_FALSE(load->shard.has_value());
   EXPECT_EQ(commands_.front().clock, 0);
   // Step 1 begins anew behind them.
-  EXPECT_EQ(commands_.back().what.op, OpCode::kForward);
+  EXPECT_TRUE(std::holds_alternative<RunForward>(commands_.back().what));
   EXPECT_EQ(commands_.back().clock, 1);
   RunDevice();
-  EXPECT_EQ(seen_, (std::vector<OpCode>{OpCode::kLoad, OpCode::kForward, OpCode::kForward,
-                                        OpCode::kBackward, OpCode::kCollect, OpCode::kBackward,
-                                        OpCode::kCollect, OpCode::kLoad, OpCode::kForward}));
+  EXPECT_EQ(seen_,
+            (std::vector<std::string_view>{"load", "forward", "forward", "backward", "collect",
+                                           "backward", "collect", "load", "forward"}));
   ASSERT_EQ(Sent(MessageType::kPush), 2u);
   EXPECT_EQ(out_.messages[0].clock, 0);
   EXPECT_EQ(out_.messages[0].leaves, (MicroBatchRange{1, 2}));
@@ -174,9 +181,9 @@ TEST_F(StagedEngineTest, TheFormerParametersAreStillLoadedBeforeTheFirstReply) {
   Reply(1, 1, 1);
   LoseWorker1();
   ASSERT_FALSE(commands_.empty());
-  EXPECT_EQ(commands_.front().what.op, OpCode::kForward);
+  EXPECT_TRUE(std::holds_alternative<RunForward>(commands_.front().what));
   EXPECT_EQ(commands_.front().clock, 0);
-  EXPECT_EQ(Ordered(OpCode::kLoad), 0u);
+  EXPECT_EQ(Ordered<LoadCommand>(), 0u);
 }
 
 TEST_F(StagedEngineTest, AnswersOfTheDeviceToTheStepBeforeItBeganAnewAreNobodys) {

@@ -86,7 +86,7 @@ TEST_F(EngineTest, RowsMustBeThoseAskedFor) {
     commands_.clear();
     Start("async", 1, 3);
     ASSERT_EQ(commands_.size(), 1u);
-    EXPECT_EQ(commands_[0].what.op, OpCode::kKeys);
+    EXPECT_TRUE(std::holds_alternative<FindKeys>(commands_[0].what));
     engine_->OnDevice(now_, {.run = commands_[0].run, .frames = {keys}}, {&out_, &commands_});
     EXPECT_EQ(out_.messages.back().payload.size(), 1u);
     Message reply;
@@ -222,12 +222,12 @@ TEST_F(EngineTest, ElasticAveragingExchangesEveryTauSteps) {
   Reply(0, 0, 0);  // the initial pull
   Reply(1, 0, 0);
   RunDevice();
-  EXPECT_EQ(std::count(seen_.begin(), seen_.end(), OpCode::kUpdate), 2);
+  EXPECT_EQ(std::count(seen_.begin(), seen_.end(), "update"), 2);
   EXPECT_EQ(engine_->clock(), 2);
   Reply(0, 0, 0);  // the exchange of round 0
   Reply(1, 0, 0);
   RunDevice();
-  EXPECT_EQ(std::count(seen_.begin(), seen_.end(), OpCode::kElastic), 1);
+  EXPECT_EQ(std::count(seen_.begin(), seen_.end(), "elastic"), 1);
   EXPECT_EQ(Sent(MessageType::kPush), 2u);
   EXPECT_EQ(engine_->clock(), 4);
 }

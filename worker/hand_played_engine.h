@@ -8,9 +8,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "worker/device/command_watch.h"
 #include "worker/engine.h"
 
 namespace soapstone::worker {
@@ -103,7 +105,7 @@ class HandPlayedEngine : public ::testing::Test {
       std::vector<DeviceCommand> commands = std::move(commands_);
       commands_.clear();
       for (const DeviceCommand& command : commands) {
-        seen_.push_back(command.what.op);
+        seen_.push_back(KindOf(command.what).name);
         if (!command.wants_event) continue;
         engine_->OnDevice(now_,
                           {.run = command.run,
@@ -131,7 +133,7 @@ class HandPlayedEngine : public ::testing::Test {
   std::optional<Engine> engine_;
   wire::Outbox out_;
   std::vector<DeviceCommand> commands_;
-  std::vector<OpCode> seen_;
+  std::vector<std::string_view> seen_;  // what the device did
 };
 
 }  // namespace soapstone::worker

@@ -1,6 +1,7 @@
 #include "worker/program_run.h"
 
 #include <utility>
+#include <variant>
 
 #include "glog/logging.h"
 
@@ -9,15 +10,29 @@ namespace {
 
 // Instructions whose completion the engine must hear of: what they hand over is sent, or the run
 // ends with them, or the device has to wait after them unless what is to be loaded is here.
-bool WantsEvent(const Program& program, uint32_t index) {
-  const auto& instructions = program.instructions;
-  const OpCode op = instructions[index].op;
-  if (op == OpCode::kForward && index + 1 < instructions.size()) {
-    return instructions[index + 1].op == OpCode::kLoad;
+struct IsHeardOf {
+  bool before_load;  // a LoadValues is next in the program
+
+  bool operator()(const FindKeys&) const { return true; }
+  bool operator()(const LoadValues&) const { return false; }
+  bool operator()(const RunForward&) const { return before_load; }
+  bool operator()(const RunBackward&) const { return false; }
+  bool operator()(const CollectBucket&) const { return true; }
+  bool operator()(const UpdateLocally&) const { return true; }
+  bool operator()(const MoveElastically&) const { return false; }
+  bool operator()(const TakeDelta&) const { return false; }
+  bool operator()(const EvaluateModel&) const { return true; }
+};
+
+// Of those that read parameters the parameters are the engine's to add.
+struct WorkOf {
+  DeviceWork operator()(const LoadValues& load) const { return LoadCommand{.shard = load.shard}; }
+  DeviceWork operator()(const MoveElastically&) const { return ElasticCommand{}; }
+  template <typename Same>
+  DeviceWork operator()(const Same& what) const {
+    return what;
   }
-  return op == OpCode::kCollect || op == OpCode::kUpdate || op == OpCode::kEvaluate ||
-         op == OpCode::kKeys;
-}
+};
 
 }  // namespace
 
@@ -26,74 +41,64 @@ ProgramRun::ProgramRun(std::shared_ptr<const Program> program, uint64_t id, Cloc
     : id_(id), clocks_(clocks), ready_(std::move(program)), pushes_(shards) {}
 
 DeviceCommand ProgramRun::CommandFor(uint32_t index) const {
-  const Instruction& instruction = this->instruction(index);
-  DeviceCommand command = {.run = id_,
-                           .instruction = index,
-                           .what = {.op = instruction.op,
-                                    .index = instruction.index,
-                                    .shard = instruction.shard,
-                                    .all = instruction.all,
-                                    .bucket = instruction.bucket,
-                                    .node = instruction.node,
-                                    .part = instruction.part},
-                           .wants_event = WantsEvent(program(), index),
-                           .clock = clocks_.step,
-                           .first_part = instruction.first_part,
-                           .last_part = instruction.last_part};
-  if (instruction.op == OpCode::kKeys) {
-    const std::vector<Instruction>& instructions = program().instructions;
-    const bool more =
-        index + 1 < instructions.size() && instructions[index + 1].op == OpCode::kKeys;
-    command.first_part = index == 0;
-    command.last_part = !more;
-  }
-  return command;
+  const auto* what = std::get_if<DeviceInstruction>(&instruction(index).what);
+  CHECK(what != nullptr) << "no command";
+  const std::vector<Instruction>& instructions = program().instructions;
+  const bool before_load =
+      index + 1 < instructions.size() && As<LoadValues>(instructions[index + 1]) != nullptr;
+  return {.run = id_,
+          .instruction = index,
+          .what = std::visit(WorkOf{}, *what),
+          .wants_event = std::visit(IsHeardOf{before_load}, *what),
+          .clock = clocks_.step};
 }
 
 wire::Message ProgramRun::MessageFor(uint32_t index) {
   const Instruction& instruction = this->instruction(index);
+  const auto* what = std::get_if<NetworkInstruction>(&instruction.what);
+  CHECK(what != nullptr) << "no message";
   wire::Message message;
   message.clock = clocks_.shard;
-  switch (instruction.op) {
-    case OpCode::kPull: {
-      const std::span<const Buffer> keys = KeysOf(instruction.shard);
-      message.type = wire::MessageType::kPull;
-      message.final = clocks_.final;
-      message.payload.assign(keys.begin(), keys.end());
-      break;
-    }
-    case OpCode::kPrefetch:
-      message.type = wire::MessageType::kPull;
-      message.clock = clocks_.shard + 1;
-      break;
-    case OpCode::kPush: {
-      const auto handed = collected_.find(instruction.deps.front());
-      CHECK(handed != collected_.end()) << "a push of what the device has not handed over";
-      message.type = wire::MessageType::kPush;
-      message.bucket = instruction.bucket;
-      message.leaves = instruction.node;
-      message.samples = handed->second.samples;
-      message.payload = std::move(handed->second.frames);
-      collected_.erase(handed);
-      ++pushes_[Index(instruction.shard)];
-      break;
-    }
-    default:
-      CHECK(instruction.op == OpCode::kClock) << "no message";
-      message.type = wire::MessageType::kClock;
-      message.clock = clocks_.shard + 1;
-      message.pushes = pushes_[Index(instruction.shard)];
-      break;
-  }
+  std::visit([&](const auto& network) { Make(network, instruction, &message); }, *what);
   return message;
+}
+
+void ProgramRun::Make(const SendPull& pull, const Instruction&, wire::Message* message) {
+  const std::span<const Buffer> keys = KeysOf(pull.shard);
+  message->type = wire::MessageType::kPull;
+  message->final = clocks_.final;
+  message->payload.assign(keys.begin(), keys.end());
+}
+
+void ProgramRun::Make(const SendPush& push, const Instruction& instruction,
+                      wire::Message* message) {
+  const auto handed = collected_.find(instruction.deps.front());
+  CHECK(handed != collected_.end()) << "a push of what the device has not handed over";
+  message->type = wire::MessageType::kPush;
+  message->bucket = push.bucket;
+  message->leaves = push.node;
+  message->samples = handed->second.samples;
+  message->payload = std::move(handed->second.frames);
+  collected_.erase(handed);
+  ++pushes_[Index(push.shard)];
+}
+
+void ProgramRun::Make(const SendClock& clock, const Instruction&, wire::Message* message) {
+  message->type = wire::MessageType::kClock;
+  message->clock = clocks_.shard + 1;
+  message->pushes = pushes_[Index(clock.shard)];
+}
+
+void ProgramRun::Make(const SendPrefetch&, const Instruction&, wire::Message* message) {
+  message->type = wire::MessageType::kPull;
+  message->clock = clocks_.shard + 1;
 }
 
 void ProgramRun::OnEvent(DeviceEvent event) {
   const uint32_t index = event.instruction;
-  const OpCode op = instruction(index).op;
-  if (op == OpCode::kKeys) {
+  if (As<FindKeys>(instruction(index))) {
     keys_ = std::move(event.frames);
-  } else if (op == OpCode::kCollect) {
+  } else if (As<CollectBucket>(instruction(index))) {
     collected_[index] = std::move(event);
   }
   Satisfy(index);
@@ -118,10 +123,11 @@ std::vector<ShardId> ProgramRun::FastForward(Clock clock) {
   clocks_.step = clocks_.shard = clock;
   fast_forwarded_ = true;
   std::vector<ShardId> taken_back;
-  for (const uint32_t pull : program().pulls) {
-    if (!satisfied(pull)) continue;
-    ready_.Unsatisfy(pull);
-    taken_back.push_back(instruction(pull).shard);
+  const std::vector<uint32_t>& pulls = program().pulls;
+  for (uint32_t shard = 0; shard < pulls.size(); ++shard) {
+    if (!satisfied(pulls[shard])) continue;
+    ready_.Unsatisfy(pulls[shard]);
+    taken_back.push_back(ShardId{shard});
   }
   return taken_back;
 }

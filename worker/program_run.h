@@ -58,8 +58,10 @@ class ProgramRun {
   bool complete() const { return ready_.complete(); }
 
   // The command of a device instruction, without parameters and what the policy says of it.
+  // REQUIRES: it is one.
   DeviceCommand CommandFor(uint32_t index) const;
   // The message of a network instruction: its type, clock, bucket and payload. A push is made once.
+  // REQUIRES: it is one.
   wire::Message MessageFor(uint32_t index);
   // The device's answer to an instruction that is not satisfied: it is now.
   void OnEvent(DeviceEvent event);
@@ -83,6 +85,12 @@ class ProgramRun {
   void AddTo(Fingerprint* f) const;
 
  private:
+  // Makes of `message`, which has the run's clock, that of the instruction.
+  void Make(const SendPull& pull, const Instruction& instruction, wire::Message* message);
+  void Make(const SendPush& push, const Instruction& instruction, wire::Message* message);
+  void Make(const SendClock& clock, const Instruction& instruction, wire::Message* message);
+  void Make(const SendPrefetch& ahead, const Instruction& instruction, wire::Message* message);
+
   uint64_t id_;
   Clocks clocks_;
   Readiness ready_;

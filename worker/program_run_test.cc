@@ -52,20 +52,20 @@ TEST_F(ProgramRunTest, EachPushHasWhatWasHandedOverForItAndEachClockTheirNumber)
     for (uint64_t draw = 0; !run.complete(); ++draw) {
       for (const uint32_t index : TakeAll(&run)) {
         const Instruction& instruction = run.instruction(index);
-        const uint32_t shard = Index(instruction.shard);
-        if (IsDeviceOp(instruction.op)) {
+        if (IsOfDevice(instruction)) {
           if (!run.CommandFor(index).wants_event) run.Satisfy(index);
-        } else if (instruction.op != OpCode::kPull) {
+        } else if (const auto* push = As<SendPush>(instruction)) {
           const Message message = run.MessageFor(index);
-          if (message.type == MessageType::kPush) {
-            EXPECT_EQ(message.samples, instruction.deps.front());
-            EXPECT_EQ(message.bucket, instruction.bucket);
-            ++pushed[shard];
-          } else {
-            EXPECT_EQ(message.clock, 6);
-            EXPECT_EQ(message.pushes, pushed[shard]);
-            EXPECT_EQ(message.pushes, layout_.buckets(instruction.shard).size());
-          }
+          EXPECT_EQ(message.type, MessageType::kPush);
+          EXPECT_EQ(message.samples, instruction.deps.front());
+          EXPECT_EQ(message.bucket, push->bucket);
+          ++pushed[Index(push->shard)];
+          run.Satisfy(index);
+        } else if (const auto* clock = As<SendClock>(instruction)) {
+          const Message message = run.MessageFor(index);
+          EXPECT_EQ(message.clock, 6);
+          EXPECT_EQ(message.pushes, pushed[Index(clock->shard)]);
+          EXPECT_EQ(message.pushes, layout_.buckets(clock->shard).size());
           run.Satisfy(index);
         }
         if (!run.satisfied(index)) outstanding.push_back(index);
@@ -74,10 +74,10 @@ TEST_F(ProgramRunTest, EachPushHasWhatWasHandedOverForItAndEachClockTheirNumber)
       const uint64_t at = CounterRandom(seed, RandomUse::kTest, 0).Below(draw, outstanding.size());
       const uint32_t index = outstanding[at];
       outstanding.erase(outstanding.begin() + static_cast<ptrdiff_t>(at));
-      if (IsDeviceOp(run.instruction(index).op)) {
-        run.OnEvent({.run = run.id(), .instruction = index, .samples = index});
+      if (const auto* pull = As<SendPull>(run.instruction(index))) {
+        run.Answer(pull->shard);
       } else {
-        run.Answer(run.instruction(index).shard);
+        run.OnEvent({.run = run.id(), .instruction = index, .samples = index});
       }
     }
   }
@@ -148,9 +148,10 @@ TEST_F(ProgramRunTest, EachShardIsAskedForItsKeys) {
       inputs_, {{.node = {0, 2}, .parts = {{0, 1}, {1, 2}}}, {.node = {2, 3}, .parts = {{2, 3}}}}));
   const std::vector<uint32_t> keys = TakeAll(&run);
   EXPECT_THAT(keys, ElementsAre(0, 1, 2));
-  EXPECT_TRUE(run.CommandFor(0).first_part);
-  EXPECT_FALSE(run.CommandFor(1).first_part || run.CommandFor(1).last_part);
-  EXPECT_TRUE(run.CommandFor(2).last_part);
+  const auto of = [&](uint32_t index) { return std::get<FindKeys>(run.CommandFor(index).what); };
+  EXPECT_EQ(of(0), (FindKeys{.part = {0, 1}, .first = true}));
+  EXPECT_EQ(of(1), (FindKeys{.part = {1, 2}}));
+  EXPECT_EQ(of(2), (FindKeys{.part = {2, 3}, .last = true}));
   Buffers frames;
   for (const char* text : {"0a", "0b", "1a", "1b", "2a", "2b"}) {
     frames.push_back(Buffer::CopyOf(text));
@@ -159,7 +160,7 @@ TEST_F(ProgramRunTest, EachShardIsAskedForItsKeys) {
     run.OnEvent({.run = 7, .instruction = index, .frames = index == 2 ? frames : Buffers()});
   }
   for (const uint32_t index : TakeAll(&run)) {
-    const uint32_t shard = Index(run.instruction(index).shard);
+    const uint32_t shard = Index(As<SendPull>(run.instruction(index))->shard);
     EXPECT_EQ(run.MessageFor(index).payload, (Buffers{frames[2 * shard], frames[2 * shard + 1]}));
   }
 }
@@ -173,7 +174,7 @@ TEST_F(ProgramRunTest, OnlyAForwardPassBeforeALoadIsHeardOf) {
   const ProgramRun run = RunOf(BuildStep(inputs_, PlanSingleNode({0, 1}, {})));
   std::vector<bool> heard;
   for (uint32_t i = 0; i < run.program().instructions.size(); ++i) {
-    if (run.instruction(i).op == OpCode::kForward) heard.push_back(run.CommandFor(i).wants_event);
+    if (As<RunForward>(run.instruction(i))) heard.push_back(run.CommandFor(i).wants_event);
   }
   EXPECT_THAT(heard, ElementsAre(true, false));
 }

@@ -131,12 +131,13 @@ TEST_F(TakeoverTest, WhereTheDeviceHasOtherParametersTheKeptOnesAreLoadedFirst) 
   Lose(1);
   Lose(2);
   EXPECT_FALSE(Begin(Step::kThis, 3, /*reload=*/true).empty());
-  EXPECT_EQ(takeover_.runs().back().instruction(0).op, OpCode::kLoad);
-  EXPECT_TRUE(takeover_.runs().back().instruction(0).all);
+  const auto* load = As<LoadValues>(takeover_.runs().back().instruction(0));
+  ASSERT_NE(load, nullptr);
+  EXPECT_FALSE(load->shard.has_value());
   EXPECT_EQ(takeover_.values().size(), 2u);
   Lose(3);
   EXPECT_FALSE(Begin(Step::kThis, 3).empty());
-  EXPECT_EQ(takeover_.runs().back().instruction(0).op, OpCode::kForward);
+  EXPECT_NE(As<RunForward>(takeover_.runs().back().instruction(0)), nullptr);
   takeover_.DropValues();
   EXPECT_TRUE(takeover_.values().empty());
 }

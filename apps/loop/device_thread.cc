@@ -96,7 +96,7 @@ void DeviceThread::RunOne(const worker::DeviceCommand& command,
                           std::vector<worker::DeviceEvent>* events) {
   {
     MutexLock lock(&mutex_);
-    watch_.Begin(NodeLoop::Now(), command.what.op, command.what.index);
+    watch_.Begin(NodeLoop::Now(), command.what);
   }
   runner_(command, events, [this](Nanos duration) { return RestFor(duration); });
   MutexLock lock(&mutex_);

@@ -78,7 +78,7 @@ TEST(DeviceThread, AHungCommandIsNamedAndItsThreadLeftBehind) {
         hang->ended = true;
       },
       [hang] { ++hang->wakes; }, kPatience);
-  ASSERT_TRUE(PutOne(device.get(), {.what = {.op = worker::OpCode::kBackward, .index = 7}}));
+  ASSERT_TRUE(PutOne(device.get(), {.what = worker::RunBackward{.op = 7}}));
   const Nanos began = NodeLoop::Now();
   std::optional<worker::Overdue> overdue;
   bool was_slow = false;
@@ -88,8 +88,7 @@ TEST(DeviceThread, AHungCommandIsNamedAndItsThreadLeftBehind) {
     was_slow = was_slow || (overdue.has_value() && !overdue->hung);
   }
   EXPECT_TRUE(was_slow);
-  EXPECT_EQ(overdue->op, worker::OpCode::kBackward);
-  EXPECT_EQ(overdue->index, 7u);
+  EXPECT_EQ(overdue->what, (worker::WorkKind{"backward", 7u}));
   EXPECT_GT(overdue->for_ns, 4 * kPatience);
   DeviceThread::Abandon(std::move(device));  // returns, though the command has not ended
   hang->released = true;

@@ -16,6 +16,7 @@
 #include <cmath>
 #include <cstdint>
 #include <utility>
+#include <variant>
 
 #include "base/ids.h"
 #include "cluster/straggler.h"
@@ -41,13 +42,14 @@ class DelayInjector {
       computed_ = 0;
     }
     computed_ += took;
-    const worker::Instruction& what = command.what;
-    if (what.op != worker::OpCode::kBackward || what.index != options_.last_op) return 0;
+    const auto* backward = std::get_if<worker::RunBackward>(&command.what);
+    if (backward == nullptr || backward->op != options_.last_op) return 0;
     const auto took_in_all = static_cast<double>(std::exchange(computed_, 0));
     const double factor = options_.stragglers.Factor(options_.worker, command.clock);
-    owed_ += options_.leaf_ns > 0
-                 ? options_.leaf_ns * static_cast<double>(what.part.size()) * factor - took_in_all
-                 : (factor - 1) * took_in_all;
+    owed_ +=
+        options_.leaf_ns > 0
+            ? options_.leaf_ns * static_cast<double>(backward->part.size()) * factor - took_in_all
+            : (factor - 1) * took_in_all;
     return static_cast<Nanos>(std::clamp(owed_, 0.0, kRestMax));
   }
   // The rest was that long.

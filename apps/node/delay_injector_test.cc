@@ -2,11 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 namespace soapstone::apps {
 namespace {
 
 using worker::DeviceCommand;
-using worker::OpCode;
+using worker::LoadCommand;
+using worker::RunForward;
 
 constexpr uint32_t kLastOp = 1;
 
@@ -16,29 +19,29 @@ DelayInjector Injector(const char* stragglers, double leaf_ns = 0) {
                         .leaf_ns = leaf_ns});
 }
 
-DeviceCommand Command(OpCode op, uint32_t index, uint64_t run = 1, MicroBatchRange part = {0, 4}) {
-  return {.run = run, .what = {.op = op, .index = index, .part = part}};
+DeviceCommand Command(worker::DeviceWork what) { return {.run = 1, .what = std::move(what)}; }
+DeviceCommand Backward(uint32_t op, uint64_t run = 1, MicroBatchRange part = {0, 4}) {
+  return {.run = run, .what = worker::RunBackward{.op = op, .part = part}};
 }
 
 TEST(DelayInjector, ChargesThePartWhenItsLastGradientIsThere) {
   DelayInjector injector = Injector("slow:factor=3");
-  EXPECT_EQ(injector.RestAfter(Command(OpCode::kLoad, 0), 10), 0);
-  EXPECT_EQ(injector.RestAfter(Command(OpCode::kForward, 0), 100), 0);
-  EXPECT_EQ(injector.RestAfter(Command(OpCode::kBackward, 2), 50), 0);
-  EXPECT_EQ(injector.RestAfter(Command(OpCode::kBackward, kLastOp), 40), 2 * 200);
+  EXPECT_EQ(injector.RestAfter(Command(LoadCommand{}), 10), 0);
+  EXPECT_EQ(injector.RestAfter(Command(RunForward{.part = {0, 4}}), 100), 0);
+  EXPECT_EQ(injector.RestAfter(Backward(2), 50), 0);
+  EXPECT_EQ(injector.RestAfter(Backward(kLastOp), 40), 2 * 200);
 }
 
 TEST(DelayInjector, ASetTimeIsPerLeafAndCountsTheCompute) {
   DelayInjector injector = Injector("slow:factor=2", 1000);
-  injector.RestAfter(Command(OpCode::kForward, 0), 300);
-  EXPECT_EQ(injector.RestAfter(Command(OpCode::kBackward, kLastOp), 100), 2 * 4 * 1000 - 400);
-  EXPECT_EQ(injector.RestAfter(Command(OpCode::kBackward, kLastOp, 2, {4, 5}), 100),
-            2 * 1000 - 100);
+  injector.RestAfter(Command(RunForward{.part = {0, 4}}), 300);
+  EXPECT_EQ(injector.RestAfter(Backward(kLastOp), 100), 2 * 4 * 1000 - 400);
+  EXPECT_EQ(injector.RestAfter(Backward(kLastOp, 2, {4, 5}), 100), 2 * 1000 - 100);
 }
 
 TEST(DelayInjector, WhatOneRestLackedTheNextOfTheRunMakesGood) {
   DelayInjector injector = Injector("none", 1000);
-  const DeviceCommand end = Command(OpCode::kBackward, kLastOp);
+  const DeviceCommand end = Backward(kLastOp);
   EXPECT_EQ(injector.RestAfter(end, 1000), 3000);
   injector.Rested(3700);
   EXPECT_EQ(injector.RestAfter(end, 1000), 3000 - 700);
@@ -46,13 +49,13 @@ TEST(DelayInjector, WhatOneRestLackedTheNextOfTheRunMakesGood) {
 
 TEST(DelayInjector, ARunTooSlowForItsTimeIsForgotten) {
   DelayInjector injector = Injector("none", 1000);
-  EXPECT_EQ(injector.RestAfter(Command(OpCode::kBackward, kLastOp, 1), 90'000), 0);
-  EXPECT_EQ(injector.RestAfter(Command(OpCode::kBackward, kLastOp, 2), 1000), 3000);
+  EXPECT_EQ(injector.RestAfter(Backward(kLastOp, 1), 90'000), 0);
+  EXPECT_EQ(injector.RestAfter(Backward(kLastOp, 2), 1000), 3000);
 }
 
 TEST(DelayInjector, AFactorBelowOneCannotMakeItFaster) {
   DelayInjector injector = Injector("slow:factor=0.5");
-  EXPECT_EQ(injector.RestAfter(Command(OpCode::kBackward, kLastOp), 100), 0);
+  EXPECT_EQ(injector.RestAfter(Backward(kLastOp), 100), 0);
 }
 
 }  // namespace

@@ -243,13 +243,12 @@ std::string WorkerNode::TextOf(const worker::Overdue& overdue) const {
     return absl::StrFormat("the device is %s: it has taken no command for %.1f s",
                            overdue.hung ? "stuck" : "slow", seconds);
   }
-  const bool of_operator =
-      overdue.op == worker::OpCode::kForward || overdue.op == worker::OpCode::kBackward;
-  std::string what = worker::OpName(overdue.op);
-  if (of_operator && job_->graph != nullptr && overdue.index < job_->graph->ops().size()) {
-    absl::StrAppend(&what, " of ", job_->graph->ops()[overdue.index].name);
-  } else if (of_operator) {
-    absl::StrAppend(&what, " of operator ", overdue.index);
+  const std::optional<uint32_t> op = overdue.what.op;
+  std::string what(overdue.what.name);
+  if (op.has_value() && job_->graph != nullptr && *op < job_->graph->ops().size()) {
+    absl::StrAppend(&what, " of ", job_->graph->ops()[*op].name);
+  } else if (op.has_value()) {
+    absl::StrAppend(&what, " of operator ", *op);
   }
   const std::string before =
       overdue.median_ns < 0 ? "it had not been done three times before"
@@ -393,8 +392,7 @@ void WorkerNode::KeepCurve(Nanos now) {
   curve_->Take(now, engine_->progress(), MovedBytes());
   const bool averages = job_->specs.policy.keeps_parameters();
   if (!averages || !engine_->done() || replica_ != Replica::kTraining) return;
-  commands_.push_back(
-      {.run = kReplicaRun, .what = {.op = worker::OpCode::kEvaluate}, .wants_event = true});
+  commands_.push_back({.run = kReplicaRun, .what = worker::EvaluateModel{}, .wants_event = true});
   replica_ = Replica::kAsked;
 }
 
@@ -489,7 +487,7 @@ std::unique_ptr<transport::Transport> WorkerNode::Shaped(
 }
 
 void WorkerNode::FailIfDue(const worker::DeviceCommand& command) const {
-  if (command.what.op != worker::OpCode::kForward) return;
+  if (!std::holds_alternative<worker::RunForward>(command.what)) return;
   const WorkerId self{*membership_.rank()};
   if (!job_->specs.stragglers.Fails(self, command.clock, started_with_)) return;
   LOG(WARNING) << "failing at clock " << command.clock << ", as training.stragglers asked";

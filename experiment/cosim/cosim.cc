@@ -171,7 +171,7 @@ sim::Training Backing::Training() {
 void Backing::Run(Device* device, const worker::DeviceCommand& command,
                   std::vector<worker::DeviceEvent>* events) {
   if (!own_parameters_) {
-    if (command.what.op == worker::OpCode::kLoad) loaded_ = device;
+    if (std::holds_alternative<worker::LoadCommand>(command.what)) loaded_ = device;
     CHECK_EQ(loaded_, device) << "a step began without loading its parameters";
     return device->executor->Run(command, events);
   }

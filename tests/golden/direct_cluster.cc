@@ -218,10 +218,10 @@ class DirectCluster {
     });
     auto executor = *worker::Executor::Create(
         {.graph = graph_, .data = Digits(), .layout = layout_, .now = [] { return Nanos{0}; }});
-    worker::DeviceCommand load = {.what = {.op = worker::OpCode::kLoad}};
+    worker::LoadCommand load;
     for (uint32_t k = 0; k < setup_.shards; ++k) load.frames.push_back(shards_[k].store().Read());
     std::vector<worker::DeviceEvent> events;
-    executor->Run(load, &events);
+    executor->Run({.what = std::move(load)}, &events);
     const worker::DeviceEvent event = executor->Evaluate();
     result->test_accuracy = static_cast<double>(event.correct) / static_cast<double>(event.samples);
   }

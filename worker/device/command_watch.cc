@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <variant>
 
 namespace soapstone::worker {
 namespace {
@@ -10,10 +11,24 @@ constexpr int64_t kSlowMedians = 8, kHungMedians = 32;
 constexpr int64_t kMissedLooks = 4;  // a busy machine makes one late, not so many
 constexpr int64_t kHungFloors = 4, kHungFloorsUnknown = 12;
 
+struct Kinds {
+  WorkKind operator()(const FindKeys&) const { return {"keys", {}}; }
+  WorkKind operator()(const LoadCommand&) const { return {"load", {}}; }
+  WorkKind operator()(const RunForward& forward) const { return {"forward", forward.op}; }
+  WorkKind operator()(const RunBackward& backward) const { return {"backward", backward.op}; }
+  WorkKind operator()(const CollectBucket&) const { return {"collect", {}}; }
+  WorkKind operator()(const UpdateLocally&) const { return {"update", {}}; }
+  WorkKind operator()(const ElasticCommand&) const { return {"elastic", {}}; }
+  WorkKind operator()(const TakeDelta&) const { return {"delta", {}}; }
+  WorkKind operator()(const EvaluateModel&) const { return {"evaluate", {}}; }
+};
+
 }  // namespace
 
-void CommandWatch::Begin(Nanos now, OpCode op, uint32_t index) {
-  in_hand_ = Key(op, index);
+WorkKind KindOf(const DeviceWork& work) { return std::visit(Kinds{}, work); }
+
+void CommandWatch::Begin(Nanos now, const DeviceWork& work) {
+  in_hand_ = InHand{KindOf(work), std::holds_alternative<EvaluateModel>(work)};
   since_ = now;
   left_out_ns_ = 0;
   said_slow_ = false;
@@ -21,7 +36,7 @@ void CommandWatch::Begin(Nanos now, OpCode op, uint32_t index) {
 
 void CommandWatch::End(Nanos now) {
   if (in_hand_.has_value()) {
-    Durations& durations = before_[*in_hand_];
+    Durations& durations = before_[in_hand_->kind];
     durations.last[durations.count++ % kKept] = std::max<Nanos>(now - since_ - left_out_ns_, 0);
   }
   in_hand_.reset();
@@ -35,8 +50,8 @@ void CommandWatch::EndRest(Nanos now) {
   rest_since_.reset();
 }
 
-Nanos CommandWatch::MedianOf(const Key& key) const {
-  const auto found = before_.find(key);
+Nanos CommandWatch::MedianOf(const WorkKind& kind) const {
+  const auto found = before_.find(kind);
   if (found == before_.end() || found->second.count < kKnown) return -1;
   std::array<Nanos, kKept> sorted = found->second.last;
   const size_t count = std::min(found->second.count, kKept);
@@ -60,53 +75,20 @@ std::optional<Overdue> CommandWatch::Look(Nanos now, uint64_t waiting) {
     left_out_ns_ += std::min(since_look, now - since_);
   Overdue overdue = {.taken = in_hand_.has_value(), .for_ns = now - since_ - left_out_ns_};
   if (in_hand_.has_value()) {
-    overdue.op = in_hand_->first;
-    overdue.index = in_hand_->second;
-    overdue.median_ns = MedianOf(*in_hand_);
+    overdue.what = in_hand_->kind;
+    overdue.median_ns = MedianOf(in_hand_->kind);
   }
   const Nanos median = std::max<Nanos>(overdue.median_ns, 0);
   const Nanos floors =
       (overdue.taken && overdue.median_ns < 0 ? kHungFloorsUnknown : kHungFloors) * floor_ns_;
   overdue.hung = overdue.for_ns > std::max(floors, kHungMedians * median) &&
-                 !(overdue.taken && overdue.op == OpCode::kEvaluate);
+                 !(overdue.taken && in_hand_->evaluates);
   if (overdue.hung) return overdue;
   if (overdue.for_ns <= std::max(floor_ns_, kSlowMedians * median) || said_slow_) {
     return std::nullopt;
   }
   said_slow_ = true;
   return overdue;
-}
-
-const char* OpName(OpCode op) {
-  switch (op) {
-    case OpCode::kKeys:
-      return "keys";
-    case OpCode::kPull:
-      return "pull";
-    case OpCode::kLoad:
-      return "load";
-    case OpCode::kForward:
-      return "forward";
-    case OpCode::kBackward:
-      return "backward";
-    case OpCode::kCollect:
-      return "collect";
-    case OpCode::kPush:
-      return "push";
-    case OpCode::kClock:
-      return "clock";
-    case OpCode::kPrefetch:
-      return "ahead";
-    case OpCode::kUpdate:
-      return "update";
-    case OpCode::kElastic:
-      return "elastic";
-    case OpCode::kDelta:
-      return "delta";
-    case OpCode::kEvaluate:
-      return "evaluate";
-  }
-  return "unknown";
 }
 
 }  // namespace soapstone::worker

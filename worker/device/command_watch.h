@@ -13,20 +13,28 @@
 #pragma once
 
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <utility>
+#include <string_view>
 
 #include "base/ids.h"
-#include "worker/program/program.h"
+#include "worker/device/device.h"
 
 namespace soapstone::worker {
 
+// Commands of one kind take about as long each time.
+struct WorkKind {
+  std::string_view name;       // "forward"; a literal
+  std::optional<uint32_t> op;  // of passes: the operator
+  friend auto operator<=>(const WorkKind&, const WorkKind&) = default;
+};
+WorkKind KindOf(const DeviceWork& work);
+
 struct Overdue {
-  OpCode op{};
-  uint32_t index = 0;    // of the operator, for kForward and kBackward
-  bool taken = true;     // false: commands wait, and the device takes none; op, index are unset
+  WorkKind what;         // in hand
+  bool taken = true;     // false: commands wait, and the device takes none; `what` is unset
   bool hung = false;     // else slow
   Nanos for_ns = 0;      // it is in hand
   Nanos median_ns = -1;  // of those before; -1: not known
@@ -38,7 +46,7 @@ class CommandWatch {
   CommandWatch(Nanos floor_ns, Nanos look_every_ns)
       : floor_ns_(floor_ns), look_every_ns_(look_every_ns) {}
 
-  void Begin(Nanos now, OpCode op, uint32_t index);
+  void Begin(Nanos now, const DeviceWork& work);
   void End(Nanos now);
   // The command in hand rests, as a straggler model told it to: that is not its work.
   void BeginRest(Nanos now) { rest_since_ = now; }
@@ -54,21 +62,21 @@ class CommandWatch {
     std::array<Nanos, kKept> last{};
     size_t count = 0;  // ever
   };
-  using Key = std::pair<OpCode, uint32_t>;
-  Nanos MedianOf(const Key& key) const;  // -1: not known
+  struct InHand {
+    WorkKind kind;
+    bool evaluates = false;
+  };
+  Nanos MedianOf(const WorkKind& kind) const;  // -1: not known
 
   Nanos floor_ns_;
   Nanos look_every_ns_;
-  std::map<Key, Durations> before_;  // bounded: by what the model has of operators
-  std::optional<Key> in_hand_;
+  std::map<WorkKind, Durations> before_;  // bounded: by what the model has of operators
+  std::optional<InHand> in_hand_;
   Nanos since_ = 0;        // its begin, or when commands began to wait
   Nanos left_out_ns_ = 0;  // of that time: rests, and suspensions
   std::optional<Nanos> rest_since_;
   Nanos looked_ = -1;
   bool said_slow_ = false;
 };
-
-// "forward of operator 3": where the caller knows no better name.
-const char* OpName(OpCode op);
 
 }  // namespace soapstone::worker

@@ -11,9 +11,9 @@ constexpr Nanos kLookEvery = kSecond;
 class CommandWatchTest : public ::testing::Test {
  protected:
   // `count` commands of that duration, one after the other.
-  void Run(int count, Nanos duration, OpCode op = OpCode::kForward, uint32_t index = 3) {
+  void Run(int count, Nanos duration, const DeviceWork& work = RunForward{.op = 3}) {
     for (int i = 0; i < count; ++i) {
-      watch_.Begin(now_, op, index);
+      watch_.Begin(now_, work);
       now_ += duration;
       watch_.End(now_);
     }
@@ -37,10 +37,9 @@ class CommandWatchTest : public ::testing::Test {
 
 TEST_F(CommandWatchTest, ACommandThatNeverEndsIsSlowAfterTheFloorAndHungAfterFour) {
   Run(3, kMillisecond);
-  watch_.Begin(now_, OpCode::kForward, 3);
+  watch_.Begin(now_, RunForward{.op = 3});
   EXPECT_EQ(SaidAfter(100 * kSecond, /*hung=*/false), 6 * kSecond);
-  EXPECT_EQ(said_->op, OpCode::kForward);
-  EXPECT_EQ(said_->index, 3u);
+  EXPECT_EQ(said_->what, (WorkKind{"forward", 3u}));
   EXPECT_EQ(said_->median_ns, kMillisecond);
   EXPECT_EQ(SaidAfter(100 * kSecond, /*hung=*/true), 15 * kSecond);  // 21 s in all
   EXPECT_EQ(said_->for_ns, 21 * kSecond);
@@ -48,35 +47,35 @@ TEST_F(CommandWatchTest, ACommandThatNeverEndsIsSlowAfterTheFloorAndHungAfterFou
 
 TEST_F(CommandWatchTest, SlowIsSaidOnce) {
   Run(3, kMillisecond);
-  watch_.Begin(now_, OpCode::kForward, 3);
+  watch_.Begin(now_, RunForward{.op = 3});
   ASSERT_TRUE(SaidAfter(10 * kSecond, /*hung=*/false).has_value());
   EXPECT_FALSE(SaidAfter(10 * kSecond, /*hung=*/false).has_value());
 }
 
 TEST_F(CommandWatchTest, AnOperatorThatAlwaysTakesLongHasLonger) {
   Run(5, 4 * kSecond);
-  watch_.Begin(now_, OpCode::kForward, 3);
+  watch_.Begin(now_, RunForward{.op = 3});
   EXPECT_EQ(SaidAfter(200 * kSecond, /*hung=*/false), 33 * kSecond);
   EXPECT_EQ(SaidAfter(200 * kSecond, /*hung=*/true), 96 * kSecond);
 }
 
 TEST_F(CommandWatchTest, TheMedianIsOfTheSameOperator) {
-  Run(5, 4 * kSecond, OpCode::kBackward, 3);
-  Run(5, 4 * kSecond, OpCode::kForward, 2);
+  Run(5, 4 * kSecond, RunBackward{.op = 3});
+  Run(5, 4 * kSecond, RunForward{.op = 2});
   Run(5, kMillisecond);
-  watch_.Begin(now_, OpCode::kForward, 3);
+  watch_.Begin(now_, RunForward{.op = 3});
   EXPECT_EQ(SaidAfter(200 * kSecond, /*hung=*/true), 21 * kSecond);
 }
 
 // The first of its kind compiles, or measures algorithms.
 TEST_F(CommandWatchTest, WhatIsDoneForTheFirstTimeHasTwelveFloors) {
-  watch_.Begin(now_, OpCode::kForward, 3);
+  watch_.Begin(now_, RunForward{.op = 3});
   EXPECT_EQ(SaidAfter(200 * kSecond, /*hung=*/true), 61 * kSecond);
   EXPECT_EQ(said_->median_ns, -1);
 }
 
 TEST_F(CommandWatchTest, TheEvaluationIsNeverHung) {
-  watch_.Begin(now_, OpCode::kEvaluate, 0);
+  watch_.Begin(now_, EvaluateModel{});
   EXPECT_FALSE(SaidAfter(5000 * kSecond, /*hung=*/true).has_value());
 }
 
@@ -100,7 +99,7 @@ TEST_F(CommandWatchTest, ADeviceWithNothingToDoIsNotHung) {
 
 TEST_F(CommandWatchTest, TimeInWhichNobodyLookedIsLeftOut) {
   Run(3, kMillisecond);
-  watch_.Begin(now_, OpCode::kForward, 3);
+  watch_.Begin(now_, RunForward{.op = 3});
   EXPECT_FALSE(SaidAfter(3 * kSecond, /*hung=*/true).has_value());
   now_ += 3600 * kSecond;  // suspended
   EXPECT_FALSE(watch_.Look(now_, 1).has_value());
@@ -109,7 +108,7 @@ TEST_F(CommandWatchTest, TimeInWhichNobodyLookedIsLeftOut) {
 
 TEST_F(CommandWatchTest, LooksThatAreLateLookAllTheSame) {
   Run(3, kMillisecond);
-  watch_.Begin(now_, OpCode::kForward, 3);
+  watch_.Begin(now_, RunForward{.op = 3});
   std::optional<Overdue> said;
   for (int look = 0; look < 8 && (!said.has_value() || !said->hung); ++look) {
     now_ += 3 * kLookEvery;
@@ -122,7 +121,7 @@ TEST_F(CommandWatchTest, LooksThatAreLateLookAllTheSame) {
 
 TEST_F(CommandWatchTest, ARestIsNoWork) {
   Run(3, kMillisecond);
-  watch_.Begin(now_, OpCode::kForward, 3);
+  watch_.Begin(now_, RunForward{.op = 3});
   EXPECT_FALSE(SaidAfter(3 * kSecond, /*hung=*/true).has_value());
   watch_.BeginRest(now_);
   EXPECT_FALSE(SaidAfter(500 * kSecond, /*hung=*/true).has_value());

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <set>
 #include <utility>
+#include <variant>
 
 #include "base/finite.h"
 #include "base/leaf_tree.h"
@@ -114,60 +115,36 @@ size_t Executor::LastOpOf(const wire::Bucket& bucket) const {
 void Executor::Run(const DeviceCommand& command, std::vector<DeviceEvent>* events) {
   const Nanos begin = options_.now();
   DeviceEvent event = {.run = command.run, .instruction = command.instruction};
-  switch (command.what.op) {
-    case OpCode::kLoad:
-      Load(command);
-      break;
-    case OpCode::kForward:
-      Forward(command);
-      break;
-    case OpCode::kBackward:
-      Backward(command);
-      break;
-    case OpCode::kCollect:
-      event.frames = Collect(command);
-      event.samples = node_samples_;
-      break;
-    case OpCode::kUpdate:
-      Update(command);
-      break;
-    case OpCode::kElastic:
-      Elastic(command);
-      break;
-    case OpCode::kDelta:
-      Delta();
-      break;
-    case OpCode::kEvaluate:
-      event = Evaluate();
-      event.run = command.run;
-      event.instruction = command.instruction;
-      break;
-    default:
-      LOG(FATAL) << "not a device instruction: " << static_cast<int>(command.what.op);
-  }
+  std::visit([&](const auto& what) { CarryOut(command, what, &event); }, command.what);
   compute_ns_ += options_.now() - begin;
   if (!command.wants_event) return;
   TakeLoss();
   event.not_finite = std::exchange(not_finite_, {});
   event.trained_samples = std::exchange(trained_samples_, 0);
-  if (command.what.op != OpCode::kEvaluate) event.loss_sum = std::exchange(loss_sum_, 0.0);
+  if (!std::holds_alternative<EvaluateModel>(command.what)) {
+    event.loss_sum = std::exchange(loss_sum_, 0.0);
+  }
   event.compute_ns = std::exchange(compute_ns_, 0);
   events->push_back(std::move(event));
 }
 
-void Executor::Load(const DeviceCommand& command) {
-  for (uint32_t k = 0; k < command.frames.size(); ++k) {
-    if (command.frames[k].empty()) continue;
+void Executor::CarryOut(const DeviceCommand&, const FindKeys&, DeviceEvent*) {
+  LOG(FATAL) << "a graph has no tables";
+}
+
+void Executor::CarryOut(const DeviceCommand&, const LoadCommand& load, DeviceEvent*) {
+  for (uint32_t k = 0; k < load.frames.size(); ++k) {
+    if (load.frames[k].empty()) continue;
     const auto& slices = options_.layout->slices(ShardId{k});  // rows of tables come after them
     for (size_t i = 0; i < slices.size(); ++i) {
-      const auto values = command.frames[k][i].floats();
+      const auto values = load.frames[k][i].floats();
       CopyPart(replica_->param(slices[i].param).data() + slices[i].begin, values.data(),
                values.size(), offsets_.back() * sizeof(float));
     }
   }
-  if (command.fresh_momentum) local_states_.assign(local_states_.size(), {});
-  if (!command.starts_round) return;
-  round_start_ = command.frames;
+  if (load.fresh_momentum) local_states_.assign(local_states_.size(), {});
+  if (!load.starts_round) return;
+  round_start_ = load.frames;
   round_samples_ = 0;
 }
 
@@ -186,22 +163,22 @@ absl::Span<float> Executor::GradientOf(size_t depth, ParamId param) const {
 }
 
 // The first operator's forward pass of a part: choose where its gradient goes, fetch its samples.
-void Executor::BeginPart(const DeviceCommand& command) {
-  if (command.first_part) {
+void Executor::BeginPart(const DeviceCommand& command, const RunForward& forward) {
+  if (forward.begins_node) {
     stack_size_ = 0;
     node_samples_ = 0;
   }
   depth_ = stack_size_;
   TakeBlock(depth_);
   if (command.tree_sum) {
-    merges_ = NodesCompletedBy(command.what.part.begin, command.what.node);
+    merges_ = NodesCompletedBy(forward.part.begin, forward.node);
   } else {
-    merges_ = command.first_part ? 0 : 1;
+    merges_ = forward.begins_node ? 0 : 1;
   }
-  const models::BatchPart part = PartAt(command, command.clock);
+  const models::BatchPart part = PartAt(command, forward.part, command.clock);
   part_samples_ = part.end - part.begin;
   if (part_samples_ == 0) return;
-  TakeSamples(command, part);
+  TakeSamples(command, forward, part);
   Begin({.step = static_cast<uint64_t>(command.clock), .first_sample = part.begin});
 }
 
@@ -211,28 +188,29 @@ void Executor::Begin(const models::StepKey& key) {
   LOG_IF(FATAL, !begun.ok()) << "a step of " << feed_.samples << " samples: " << begun;
 }
 
-models::BatchPart Executor::PartAt(const DeviceCommand& command, Clock clock) const {
-  const SampleRange range =
-      SamplesOfLeaves(command.what.part, command.leaf_count, batches_.BatchSamples(clock));
+models::BatchPart Executor::PartAt(const DeviceCommand& command, MicroBatchRange part,
+                                   Clock clock) const {
+  const SampleRange range = SamplesOfLeaves(part, command.leaf_count, batches_.BatchSamples(clock));
   return {.clock = clock, .begin = range.begin, .end = range.end};
 }
 
 // A worker most often computes the same leaves at the next clock: those are made meanwhile.
-void Executor::TakeSamples(const DeviceCommand& command, const models::BatchPart& part) {
+void Executor::TakeSamples(const DeviceCommand& command, const RunForward& forward,
+                           const models::BatchPart& part) {
   if (prefetcher_ == nullptr) {
     batches_.Fill(part, &feed_);
     return;
   }
   prefetcher_->Take(part, &feed_);
   const Clock next = command.clock + 1;
-  if (next < options_.total_clocks) prefetcher_->Expect(PartAt(command, next));
+  if (next < options_.total_clocks) prefetcher_->Expect(PartAt(command, forward.part, next));
 }
 
-void Executor::Forward(const DeviceCommand& command) {
-  if (command.what.index == 0) BeginPart(command);
+void Executor::CarryOut(const DeviceCommand& command, const RunForward& forward, DeviceEvent*) {
+  if (forward.op == 0) BeginPart(command, forward);
   if (part_samples_ == 0) return;
-  replica_->ForwardOp(command.what.index);
-  if (command.what.index + 1 < options_.graph.ops().size()) return;
+  replica_->ForwardOp(forward.op);
+  if (forward.op + 1 < options_.graph.ops().size()) return;
   loss_due_ = true;
   (options_.skip_not_finite ? part_trained_ : trained_samples_) += part_samples_;
   node_samples_ += part_samples_;
@@ -245,23 +223,23 @@ void Executor::TakeLoss() {
   (options_.skip_not_finite ? part_loss_ : loss_sum_) += replica_->loss_sum();
 }
 
-void Executor::Backward(const DeviceCommand& command) {
-  const std::vector<ParamId>& params = options_.graph.ops()[command.what.index].params;
+void Executor::CarryOut(const DeviceCommand& command, const RunBackward& backward, DeviceEvent*) {
+  const std::vector<ParamId>& params = options_.graph.ops()[backward.op].params;
   std::vector<absl::Span<float>> gradients;
   gradients.reserve(params.size());
   for (ParamId param : params) gradients.push_back(GradientOf(depth_, param));
   if (part_samples_ > 0) {
-    replica_->BackwardOp(command.what.index, gradients);
+    replica_->BackwardOp(backward.op, gradients);
   } else {
     for (absl::Span<float> gradient : gradients) std::fill(gradient.begin(), gradient.end(), 0.0f);
   }
-  arriving_.push_back({.op = command.what.index,
+  arriving_.push_back({.op = backward.op,
                        .depth = depth_,
                        .merges = merges_,
                        .samples = part_samples_,
                        .clock = command.clock});
   if (!replica_->on_device()) Settle(0);
-  if (command.what.index == 0) stack_size_ = depth_ + 1 - merges_;
+  if (backward.op == 0) stack_size_ = depth_ + 1 - merges_;
 }
 
 // Waits for the gradients of the operators from `op` on.
@@ -336,20 +314,19 @@ void Executor::Merge(const std::vector<ParamId>& params, size_t depth, size_t me
   }
 }
 
-Buffers Executor::Collect(const DeviceCommand& command) {
-  const wire::Bucket& bucket =
-      options_.layout->buckets(command.what.shard)[Index(command.what.bucket)];
+void Executor::CarryOut(const DeviceCommand&, const CollectBucket& collect, DeviceEvent* event) {
+  const wire::Bucket& bucket = options_.layout->buckets(collect.shard)[Index(collect.bucket)];
   Settle(options_.skip_not_finite ? 0 : LastOpOf(bucket));
-  Buffers frames;
   for (const wire::Slice& slice : bucket.slices) {
     const size_t begin = offsets_[Index(slice.param)] + slice.begin;
-    frames.push_back(blocks_[0].View(begin * sizeof(float), slice.elements() * sizeof(float)));
+    event->frames.push_back(
+        blocks_[0].View(begin * sizeof(float), slice.elements() * sizeof(float)));
   }
-  return frames;
+  event->samples = node_samples_;
 }
 
 // A local step x <- x - lr g, with g the mean over the samples of this worker's mini-batch.
-void Executor::Update(const DeviceCommand& command) {
+void Executor::CarryOut(const DeviceCommand& command, const UpdateLocally&, DeviceEvent*) {
   Settle(0);
   if (node_samples_ == 0) return;
   round_samples_ += node_samples_;
@@ -368,15 +345,15 @@ void Executor::Update(const DeviceCommand& command) {
 
 // d = alpha (x - centre), x <- x - d; the shard adds the very same d to the centre, so their sum
 // is conserved (Zhang et al., NIPS 2015, eqs. 3 and 4).
-void Executor::Elastic(const DeviceCommand& command) {
+void Executor::CarryOut(const DeviceCommand&, const ElasticCommand& elastic, DeviceEvent*) {
   TakeBlock(0);
   node_samples_ = std::exchange(round_samples_, 0);
-  const float alpha = static_cast<float>(command.alpha);
-  for (uint32_t k = 0; k < command.frames.size(); ++k) {
+  const float alpha = static_cast<float>(elastic.alpha);
+  for (uint32_t k = 0; k < elastic.frames.size(); ++k) {
     const auto& slices = options_.layout->slices(ShardId{k});
-    for (size_t i = 0; i < command.frames[k].size(); ++i) {
+    for (size_t i = 0; i < elastic.frames[k].size(); ++i) {
       const wire::Slice& slice = slices[i];
-      const absl::Span<const float> centre = command.frames[k][i].floats();
+      const absl::Span<const float> centre = elastic.frames[k][i].floats();
       const absl::Span<float> x =
           replica_->param(slice.param).subspan(slice.begin, slice.elements());
       const absl::Span<float> d = GradientOf(0, slice.param).subspan(slice.begin, slice.elements());
@@ -390,7 +367,7 @@ void Executor::Elastic(const DeviceCommand& command) {
 
 // d = x - x_0, with x_0 what the round began with, and the samples seen since
 // (StoreRule::kAverage).
-void Executor::Delta() {
+void Executor::CarryOut(const DeviceCommand&, const TakeDelta&, DeviceEvent*) {
   TakeBlock(0);
   node_samples_ = std::exchange(round_samples_, 0);
   for (uint32_t k = 0; k < round_start_.size(); ++k) {
@@ -404,6 +381,12 @@ void Executor::Delta() {
       for (size_t e = 0; e < x.size(); ++e) d[e] = x[e] - start[e];
     }
   }
+}
+
+void Executor::CarryOut(const DeviceCommand& command, const EvaluateModel&, DeviceEvent* event) {
+  *event = Evaluate();
+  event->run = command.run;
+  event->instruction = command.instruction;
 }
 
 DeviceEvent Executor::Evaluate() {

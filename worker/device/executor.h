@@ -91,12 +91,22 @@ class Executor {
   explicit Executor(ExecutorOptions options);
   void CutStep();
 
-  void BeginPart(const DeviceCommand& command);
-  models::BatchPart PartAt(const DeviceCommand& command, Clock clock) const;
-  void TakeSamples(const DeviceCommand& command, const models::BatchPart& part);
+  // What Run does, by the command's work; what is to be told of it goes into the event.
+  void CarryOut(const DeviceCommand& command, const FindKeys& keys, DeviceEvent* event);
+  void CarryOut(const DeviceCommand& command, const LoadCommand& load, DeviceEvent* event);
+  void CarryOut(const DeviceCommand& command, const RunForward& forward, DeviceEvent* event);
+  void CarryOut(const DeviceCommand& command, const RunBackward& backward, DeviceEvent* event);
+  void CarryOut(const DeviceCommand& command, const CollectBucket& collect, DeviceEvent* event);
+  void CarryOut(const DeviceCommand& command, const UpdateLocally& update, DeviceEvent* event);
+  void CarryOut(const DeviceCommand& command, const ElasticCommand& elastic, DeviceEvent* event);
+  void CarryOut(const DeviceCommand& command, const TakeDelta& delta, DeviceEvent* event);
+  void CarryOut(const DeviceCommand& command, const EvaluateModel& evaluate, DeviceEvent* event);
+
+  void BeginPart(const DeviceCommand& command, const RunForward& forward);
+  models::BatchPart PartAt(const DeviceCommand& command, MicroBatchRange part, Clock clock) const;
+  void TakeSamples(const DeviceCommand& command, const RunForward& forward,
+                   const models::BatchPart& part);
   void Begin(const models::StepKey& key);
-  void Forward(const DeviceCommand& command);
-  void Backward(const DeviceCommand& command);
   void Check(const Arriving& arrived);
   void CountOdd(uint32_t tensor, bool parameters);
   void FinishPart(const Arriving& last);
@@ -104,11 +114,6 @@ class Executor {
   void Settle(size_t op);
   size_t LastOpOf(const wire::Bucket& bucket) const;
   void TakeLoss();
-  void Load(const DeviceCommand& command);
-  void Elastic(const DeviceCommand& command);
-  void Delta();
-  void Update(const DeviceCommand& command);
-  Buffers Collect(const DeviceCommand& command);
   absl::Span<float> GradientOf(size_t depth, ParamId param) const;
   void TakeBlock(size_t depth);
 
@@ -137,7 +142,8 @@ class Executor {
   std::optional<uint32_t> odd_;  // the first tensor of the part whose gradient is not finite
   bool left_out_ = false;
 
-  // The round of local steps in progress: what it began with, by shard (kDelta), and its samples.
+  // The round of local steps in progress: what it began with, by shard (TakeDelta), and its
+  // samples.
   std::vector<Buffers> round_start_;
   uint64_t round_samples_ = 0;
 

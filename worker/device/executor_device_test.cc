@@ -70,18 +70,19 @@ class CudaExecutorTest : public ::testing::Test {
     const Program program = BuildStep({layout_.get(), &outline_}, nodes);
     std::vector<DeviceEvent> events;
     for (const Instruction& instruction : program.instructions) {
-      if (!IsDeviceOp(instruction.op)) continue;
-      DeviceCommand command = {.what = instruction,
-                               .wants_event = instruction.op == OpCode::kCollect,
-                               .clock = clock,
-                               .leaf_count = kLeaves,
-                               .tree_sum = true};
-      for (const NodePlan& plan : nodes) {
-        if (plan.node != instruction.node) continue;
-        command.first_part = plan.parts.front() == instruction.part;
-        command.last_part = plan.parts.back() == instruction.part;
+      DeviceCommand command = {.clock = clock, .leaf_count = kLeaves, .tree_sum = true};
+      if (const auto* forward = As<RunForward>(instruction)) {
+        command.what = *forward;
+      } else if (const auto* backward = As<RunBackward>(instruction)) {
+        command.what = *backward;
+      } else if (const auto* collect = As<CollectBucket>(instruction)) {
+        command.what = *collect;
+        command.wants_event = true;
+      } else if (As<LoadValues>(instruction)) {
+        command.what = LoadCommand{.frames = Values(clock)};
+      } else {
+        continue;  // the network's
       }
-      if (instruction.op == OpCode::kLoad) command.frames = Values(clock);
       executor->Run(command, &events);
     }
     return events;

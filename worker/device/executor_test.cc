@@ -54,31 +54,25 @@ class ExecutorOnPngs : public models::DataFiles {
     const MicroBatchRange node = {begin, 4};
     for (uint32_t leaf = begin; leaf < 4; ++leaf) {
       for (uint32_t i = 0; i < 2 * ops; ++i) {
-        const bool forward = i < ops;
-        executor->Run({.what = {.op = forward ? OpCode::kForward : OpCode::kBackward,
-                                .index = forward ? i : 2 * ops - 1 - i,
-                                .node = node,
-                                .part = {leaf, leaf + 1}},
-                       .clock = clock,
-                       .leaf_count = kLeaves,
-                       .tree_sum = true,
-                       .first_part = leaf == begin,
-                       .last_part = leaf == 3},
+        const RunForward pass = {
+            .op = i, .node = node, .part = {leaf, leaf + 1}, .begins_node = leaf == begin};
+        DeviceWork work = pass;
+        if (i >= ops) work = Back(pass, 2 * ops - 1 - i);
+        executor->Run({.what = work, .clock = clock, .leaf_count = kLeaves, .tree_sum = true},
                       &events);
       }
     }
-    executor->Run({.what = {.op = OpCode::kCollect}, .wants_event = true, .clock = clock}, &events);
+    executor->Run({.what = CollectBucket{}, .wants_event = true, .clock = clock}, &events);
     return events.at(0);
   }
 
-  void RunOp(Executor* executor, OpCode op, uint32_t index, MicroBatchRange part, Clock clock) {
+  // The backward pass of operator `op` on the part of `pass`.
+  static RunBackward Back(const RunForward& pass, uint32_t op) {
+    return {.op = op, .node = pass.node, .part = pass.part, .begins_node = pass.begins_node};
+  }
+  static void RunWork(Executor* executor, DeviceWork work, Clock clock) {
     std::vector<DeviceEvent> events;
-    executor->Run({.what = {.op = op, .index = index, .node = part, .part = part},
-                   .clock = clock,
-                   .leaf_count = kLeaves,
-                   .first_part = true,
-                   .last_part = true},
-                  &events);
+    executor->Run({.what = std::move(work), .clock = clock, .leaf_count = kLeaves}, &events);
   }
 
   // The gradient of each part of each clock, in one row.
@@ -90,12 +84,11 @@ class ExecutorOnPngs : public models::DataFiles {
       const uint32_t first = clock < 5 ? 1 : 0;
       for (const MicroBatchRange part :
            {MicroBatchRange{first, first + 1}, MicroBatchRange{first + 1, 4}}) {
-        for (uint32_t op = 0; op < ops; ++op) RunOp(executor, OpCode::kForward, op, part, clock);
-        for (uint32_t op = ops; op-- > 0;) RunOp(executor, OpCode::kBackward, op, part, clock);
+        RunForward pass = {.node = part, .part = part, .begins_node = true};
+        for (; pass.op < ops; ++pass.op) RunWork(executor, pass, clock);
+        for (uint32_t op = ops; op-- > 0;) RunWork(executor, Back(pass, op), clock);
         std::vector<DeviceEvent> events;
-        executor->Run({.what = {.op = OpCode::kCollect, .shard = ShardId{0}, .bucket = BucketId{0}},
-                       .wants_event = true},
-                      &events);
+        executor->Run({.what = CollectBucket{}, .wants_event = true}, &events);
         for (const Buffer& slice : events.at(0).frames) {
           all.insert(all.end(), slice.floats().begin(), slice.floats().end());
         }

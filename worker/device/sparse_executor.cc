@@ -5,6 +5,7 @@
 #include <numeric>
 #include <optional>
 #include <utility>
+#include <variant>
 
 #include "base/finite.h"
 #include "base/leaf_tree.h"
@@ -58,9 +59,10 @@ SparseExecutor::SparseExecutor(SparseExecutorOptions options)
       rows_(options_.model->tables().size()) {}
 
 bool SparseExecutor::ConcernsGraph(const DeviceCommand& command) const {
-  if (graph_ == nullptr || command.what.op == OpCode::kKeys) return false;
-  return command.what.op != OpCode::kCollect ||
-         !options_.layout->TableOf(command.what.shard, command.what.bucket).has_value();
+  if (graph_ == nullptr || std::holds_alternative<FindKeys>(command.what)) return false;
+  const auto* collect = std::get_if<CollectBucket>(&command.what);
+  return collect == nullptr ||
+         !options_.layout->TableOf(collect->shard, collect->bucket).has_value();
 }
 
 void SparseExecutor::Run(const DeviceCommand& command, std::vector<DeviceEvent>* events) {
@@ -69,74 +71,49 @@ void SparseExecutor::Run(const DeviceCommand& command, std::vector<DeviceEvent>*
   if (ConcernsGraph(command)) graph_->Run(command, &of_graph);
   DeviceEvent event = {.run = command.run, .instruction = command.instruction};
   if (!of_graph.empty()) event = std::move(of_graph[0]);
-  RunRows(command, &event);
+  std::visit([&](const auto& what) { CarryOut(command, what, &event); }, command.what);
   compute_ns_ += options_.now() - begin;
   if (!command.wants_event) return;
   if (graph_ == nullptr) {
     event.not_finite = std::exchange(not_finite_, {});
     event.trained_samples = std::exchange(trained_samples_, 0);
-    if (command.what.op != OpCode::kEvaluate) event.loss_sum = std::exchange(loss_sum_, 0.0);
+    if (!std::holds_alternative<EvaluateModel>(command.what)) {
+      event.loss_sum = std::exchange(loss_sum_, 0.0);
+    }
   }
   event.compute_ns = std::exchange(compute_ns_, 0);
   events->push_back(std::move(event));
 }
 
-void SparseExecutor::RunRows(const DeviceCommand& command, DeviceEvent* event) {
-  switch (command.what.op) {
-    case OpCode::kKeys:
-      event->frames = Keys(command);
-      break;
-    case OpCode::kLoad:
-      Load(command);
-      break;
-    case OpCode::kForward:
-      Forward(command);
-      break;
-    case OpCode::kBackward:
-      Backward(command);
-      break;
-    case OpCode::kCollect:
-      if (ConcernsGraph(command)) break;
-      event->frames = Collect(command);
-      event->samples = node_samples_;
-      break;
-    case OpCode::kEvaluate:
-      if (graph_ == nullptr) Evaluate(event);
-      break;
-    default:
-      LOG(FATAL) << "no instruction for rows: " << static_cast<int>(command.what.op);
-  }
-}
-
 // Training samples. Valid until the next call.
-models::SparseBatch SparseExecutor::BatchOf(const DeviceCommand& command) {
+models::SparseBatch SparseExecutor::BatchOf(const DeviceCommand& command, MicroBatchRange part) {
   const SampleRange range =
-      SamplesOfLeaves(command.what.part, command.leaf_count, sampler_.BatchSamples(command.clock));
+      SamplesOfLeaves(part, command.leaf_count, sampler_.BatchSamples(command.clock));
   return {.clock = command.clock,
           .samples = sampler_.Samples(command.clock, range.begin, range.end)};
 }
 
-Buffers SparseExecutor::Keys(const DeviceCommand& command) {
-  if (command.first_part) wanted_.assign(wanted_.size(), {});
-  if (command.what.index == 0) {
-    options_.model->AddKeys(BatchOf(command), &wanted_);
+void SparseExecutor::CarryOut(const DeviceCommand& command, const FindKeys& keys,
+                              DeviceEvent* event) {
+  if (keys.first) wanted_.assign(wanted_.size(), {});
+  if (!keys.held_out) {
+    options_.model->AddKeys(BatchOf(command, keys.part), &wanted_);
   } else {
     std::vector<uint64_t> samples(options_.model->data().test.size());
     std::iota(samples.begin(), samples.end(), 0);
     options_.model->AddKeys({.held_out = true, .samples = samples}, &wanted_);
   }
-  if (!command.last_part) return {};
+  if (!keys.last) return;
   const uint32_t shards = options_.layout->shard_count();
-  Buffers frames(size_t{shards} * wanted_.size());
+  event->frames.resize(size_t{shards} * wanted_.size());
   for (uint32_t t = 0; t < wanted_.size(); ++t) {
     std::sort(wanted_[t].begin(), wanted_[t].end());
     wanted_[t].erase(std::unique(wanted_[t].begin(), wanted_[t].end()), wanted_[t].end());
     Buffers divided = Divide(t, wanted_[t]);
     for (uint32_t k = 0; k < shards; ++k) {
-      frames[k * wanted_.size() + t] = std::move(divided[k]);
+      event->frames[k * wanted_.size() + t] = std::move(divided[k]);
     }
   }
-  return frames;
 }
 
 // Keys by shard.
@@ -152,7 +129,7 @@ Buffers SparseExecutor::Divide(uint32_t table, const std::vector<uint64_t>& keys
 }
 
 // A shard's rows come in the order of its keys, which is the order of all.
-void SparseExecutor::Load(const DeviceCommand& command) {
+void SparseExecutor::CarryOut(const DeviceCommand&, const LoadCommand& load, DeviceEvent*) {
   const uint32_t shards = options_.layout->shard_count();
   for (uint32_t t = 0; t < wanted_.size(); ++t) {
     const uint32_t dim = options_.model->tables()[t].dim;
@@ -160,8 +137,8 @@ void SparseExecutor::Load(const DeviceCommand& command) {
     rows.rows.resize(rows.keys.size() * dim);
     std::vector<absl::Span<const float>> left(shards);
     for (uint32_t k = 0; k < shards; ++k) {
-      if (command.frames[k].empty()) continue;
-      left[k] = command.frames[k][options_.layout->slices(ShardId{k}).size() + t].floats();
+      if (load.frames[k].empty()) continue;
+      left[k] = load.frames[k][options_.layout->slices(ShardId{k}).size() + t].floats();
     }
     for (size_t i = 0; i < rows.keys.size(); ++i) {
       absl::Span<const float>& from = left[Index(wire::ShardOfKey(t, rows.keys[i], shards))];
@@ -174,28 +151,30 @@ void SparseExecutor::Load(const DeviceCommand& command) {
 }
 
 // The first operator's pass begins the part.
-void SparseExecutor::Forward(const DeviceCommand& command) {
-  if (command.what.index > 0) return;
-  if (command.first_part) {
+void SparseExecutor::CarryOut(const DeviceCommand& command, const RunForward& forward,
+                              DeviceEvent*) {
+  if (forward.op > 0) return;
+  if (forward.begins_node) {
     sums_.clear();
     node_samples_ = 0;
   }
-  const models::SparseBatch batch = BatchOf(command);
+  const models::SparseBatch batch = BatchOf(command, forward.part);
   part_samples_ = batch.samples.size();
   if (graph_ == nullptr) part_loss_ = options_.model->Run(batch, &rows_).loss_sum;
 }
 
 // The first operator's ends it: the gradient of the graph's rows is there.
-void SparseExecutor::Backward(const DeviceCommand& command) {
-  if (command.what.index > 0) return;
+void SparseExecutor::CarryOut(const DeviceCommand& command, const RunBackward& backward,
+                              DeviceEvent*) {
+  if (backward.op > 0) return;
   if (graph_ != nullptr) {
-    const models::SparseBatch batch = BatchOf(command);
+    const models::SparseBatch batch = BatchOf(command, backward.part);
     if (!batch.samples.empty()) {
       const models::TensorId input = options_.model->rows_input();
       options_.model->AddGradients(batch, graph_->replica().InputGradient(input), &rows_);
     }
   }
-  SumRows(command);
+  SumRows(command, backward);
 }
 
 bool SparseExecutor::LeavesOut(const Rows& gradients) {
@@ -210,7 +189,7 @@ bool SparseExecutor::LeavesOut(const Rows& gradients) {
   return false;
 }
 
-void SparseExecutor::SumRows(const DeviceCommand& command) {
+void SparseExecutor::SumRows(const DeviceCommand& command, const RunBackward& backward) {
   Rows gradients;
   for (models::RowBlock& rows : rows_) gradients.push_back(rows.TakeGradients());
   if (LeavesOut(gradients)) {
@@ -221,8 +200,8 @@ void SparseExecutor::SumRows(const DeviceCommand& command) {
     loss_sum_ += part_loss_;
   }
   sums_.push_back(std::move(gradients));
-  uint32_t merges = command.first_part ? 0 : 1;
-  if (command.tree_sum) merges = NodesCompletedBy(command.what.part.begin, command.what.node);
+  uint32_t merges = backward.begins_node ? 0 : 1;
+  if (command.tree_sum) merges = NodesCompletedBy(backward.part.begin, backward.node);
   for (uint32_t m = 0; m < merges; ++m) {
     const Rows top = std::move(sums_.back());
     sums_.pop_back();
@@ -232,17 +211,23 @@ void SparseExecutor::SumRows(const DeviceCommand& command) {
   }
 }
 
-// What of the sum belongs to a shard, in blocks from which it is sent.
-Buffers SparseExecutor::Collect(const DeviceCommand& command) {
-  const std::optional<uint32_t> table =
-      options_.layout->TableOf(command.what.shard, command.what.bucket);
-  if (!table.has_value()) return {};
-  const uint32_t dim = options_.model->tables()[*table].dim;
-  const SparseRows& sum = sums_[0][*table];
+// A bucket of slices is the graph's.
+void SparseExecutor::CarryOut(const DeviceCommand& command, const CollectBucket& collect,
+                              DeviceEvent* event) {
+  if (ConcernsGraph(command)) return;
+  const std::optional<uint32_t> table = options_.layout->TableOf(collect.shard, collect.bucket);
+  if (table.has_value()) event->frames = Collect(collect.shard, *table);
+  event->samples = node_samples_;
+}
+
+// What of the table's sum belongs to a shard, in blocks from which it is sent.
+Buffers SparseExecutor::Collect(ShardId shard, uint32_t table) {
+  const uint32_t dim = options_.model->tables()[table].dim;
+  const SparseRows& sum = sums_[0][table];
   std::vector<size_t> here;
   for (size_t i = 0; i < sum.keys.size(); ++i) {
-    const ShardId shard = wire::ShardOfKey(*table, sum.keys[i], options_.layout->shard_count());
-    if (shard == command.what.shard) here.push_back(i);
+    const ShardId home = wire::ShardOfKey(table, sum.keys[i], options_.layout->shard_count());
+    if (home == shard) here.push_back(i);
   }
   if (here.empty()) return {Buffer(), Buffer()};
   const BufferPool::Block keys = pool_.Take(here.size() * sizeof(uint64_t));
@@ -255,8 +240,20 @@ Buffers SparseExecutor::Collect(const DeviceCommand& command) {
   return {keys.View(), rows.View()};
 }
 
+// No policy that takes tables asks for these.
+void SparseExecutor::CarryOut(const DeviceCommand&, const UpdateLocally&, DeviceEvent*) {
+  LOG(FATAL) << "no local step with rows";
+}
+void SparseExecutor::CarryOut(const DeviceCommand&, const ElasticCommand&, DeviceEvent*) {
+  LOG(FATAL) << "no elastic move of rows";
+}
+void SparseExecutor::CarryOut(const DeviceCommand&, const TakeDelta&, DeviceEvent*) {
+  LOG(FATAL) << "no delta of rows";
+}
+
 // On the rows loaded, which are those of the held-out data.
-void SparseExecutor::Evaluate(DeviceEvent* event) {
+void SparseExecutor::CarryOut(const DeviceCommand&, const EvaluateModel&, DeviceEvent* event) {
+  if (graph_ != nullptr) return;
   std::vector<uint64_t> samples(options_.model->data().test.size());
   std::iota(samples.begin(), samples.end(), 0);
   const models::SparseLoss loss =

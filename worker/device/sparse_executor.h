@@ -53,27 +53,30 @@ class SparseExecutor {
 
   explicit SparseExecutor(SparseExecutorOptions options);
 
-  // What there is to do of the command with the rows; after the graph, where there is one.
-  void RunRows(const DeviceCommand& command, DeviceEvent* event);
+  // What there is to do with the rows, by the command's work; after the graph, where there is one.
+  void CarryOut(const DeviceCommand& command, const FindKeys& keys, DeviceEvent* event);
+  void CarryOut(const DeviceCommand& command, const LoadCommand& load, DeviceEvent* event);
+  void CarryOut(const DeviceCommand& command, const RunForward& forward, DeviceEvent* event);
+  void CarryOut(const DeviceCommand& command, const RunBackward& backward, DeviceEvent* event);
+  void CarryOut(const DeviceCommand& command, const CollectBucket& collect, DeviceEvent* event);
+  void CarryOut(const DeviceCommand& command, const UpdateLocally& update, DeviceEvent* event);
+  void CarryOut(const DeviceCommand& command, const ElasticCommand& elastic, DeviceEvent* event);
+  void CarryOut(const DeviceCommand& command, const TakeDelta& delta, DeviceEvent* event);
+  void CarryOut(const DeviceCommand& command, const EvaluateModel& evaluate, DeviceEvent* event);
   // Whether the graph's executor has a part in it.
   bool ConcernsGraph(const DeviceCommand& command) const;
-  Buffers Keys(const DeviceCommand& command);
-  void Load(const DeviceCommand& command);
-  void Forward(const DeviceCommand& command);
-  void Backward(const DeviceCommand& command);
-  void SumRows(const DeviceCommand& command);
+  void SumRows(const DeviceCommand& command, const RunBackward& backward);
   // Whether what a part has computed is left out; of a model of tables alone it is looked at here.
   bool LeavesOut(const Rows& gradients);
-  Buffers Collect(const DeviceCommand& command);
-  void Evaluate(DeviceEvent* event);
-  models::SparseBatch BatchOf(const DeviceCommand& command);
+  Buffers Collect(ShardId shard, uint32_t table);
+  models::SparseBatch BatchOf(const DeviceCommand& command, MicroBatchRange part);
   Buffers Divide(uint32_t table, const std::vector<uint64_t>& keys) const;
 
   SparseExecutorOptions options_;
   models::Sampler sampler_;
   BufferPool pool_;
-  std::vector<std::vector<uint64_t>> wanted_;  // by table; of the last kKeys, ascending
-  std::vector<models::RowBlock> rows_;         // by table; of the last kLoad
+  std::vector<std::vector<uint64_t>> wanted_;  // by table; of the last FindKeys, ascending
+  std::vector<models::RowBlock> rows_;         // by table; of the last LoadCommand
   std::unique_ptr<Executor> graph_;            // null: a model of tables alone
 
   // Sums in progress: partial sums of the tree lie on a stack, as in Executor.

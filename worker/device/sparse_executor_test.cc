@@ -44,35 +44,32 @@ class SparseExecutorTest : public testing::Test {
   DeviceEvent Run(DeviceCommand command) { return RunOn(executor_.get(), std::move(command)); }
   // All of a batch's rows, each with value 0.5.
   Buffers Load() {
-    const Buffers keys = Run({.what = {.op = OpCode::kKeys, .part = {0, kSparseLeaves}},
-                              .first_part = true,
-                              .last_part = true})
-                             .frames;
-    DeviceCommand load = {.what = {.op = OpCode::kLoad}};
+    const Buffers keys =
+        Run({.what = FindKeys{.part = {0, kSparseLeaves}, .first = true, .last = true}}).frames;
+    LoadCommand load;
     load.frames.resize(kShards);
     for (size_t i = 0; i < keys.size(); ++i) {
       const std::vector<float> rows(keys[i].size() / sizeof(uint64_t) * 3, 0.5f);
       load.frames[i / 2].push_back(Buffer::CopyOf<float>(rows));
     }
-    Run(load);
+    Run({.what = std::move(load)});
     return keys;
   }
   // Parts are single leaves, summed along the tree.
   void Compute(MicroBatchRange node) {
     for (uint32_t leaf = node.begin; leaf < node.end; ++leaf) {
-      for (const OpCode op : {OpCode::kForward, OpCode::kBackward}) {
-        Run({.what = {.op = op, .node = node, .part = {leaf, leaf + 1}},
-             .tree_sum = true,
-             .first_part = leaf == node.begin,
-             .last_part = leaf + 1 == node.end});
-      }
+      const MicroBatchRange part = {leaf, leaf + 1};
+      const bool begins = leaf == node.begin;
+      Run({.what = RunForward{.node = node, .part = part, .begins_node = begins},
+           .tree_sum = true});
+      Run({.what = RunBackward{.node = node, .part = part, .begins_node = begins},
+           .tree_sum = true});
     }
   }
   SparseRows Collect(uint32_t shard, uint32_t table) {
     const DeviceEvent event =
-        Run({.what = {.op = OpCode::kCollect,
-                      .shard = ShardId{shard},
-                      .bucket = layout_->BucketOfTable(ShardId{shard}, table)}});
+        Run({.what = CollectBucket{.shard = ShardId{shard},
+                                   .bucket = layout_->BucketOfTable(ShardId{shard}, table)}});
     std::vector<uint64_t> scratch;
     const auto keys = KeysOf(event.frames.at(0), &scratch);
     const auto rows = event.frames.at(1).floats();
@@ -121,16 +118,15 @@ TEST_F(SparseExecutorTest, SumsAlongTheTree) {
 
 TEST_F(SparseExecutorTest, EvaluatesTheHeldOutData) {
   const Buffers keys =
-      Run({.what = {.op = OpCode::kKeys, .index = 1}, .first_part = true, .last_part = true})
-          .frames;
-  DeviceCommand load = {.what = {.op = OpCode::kLoad}};
+      Run({.what = FindKeys{.held_out = true, .first = true, .last = true}}).frames;
+  LoadCommand load;
   load.frames.resize(kShards);
   for (size_t i = 0; i < keys.size(); ++i) {
     const std::vector<float> rows(keys[i].size() / sizeof(uint64_t) * 3);
     load.frames[i / 2].push_back(Buffer::CopyOf<float>(rows));
   }
-  Run(load);
-  const DeviceEvent event = Run({.what = {.op = OpCode::kEvaluate}});
+  Run({.what = std::move(load)});
+  const DeviceEvent event = Run({.what = EvaluateModel{}});
   EXPECT_EQ(event.samples, model_->data().test.size());
   // All rows zero: the mean is predicted.
   double loss = 0;
@@ -163,11 +159,9 @@ class GraphOnRowsTest : public testing::Test {
 
   DeviceEvent Run(DeviceCommand command) { return RunOn(executor_.get(), std::move(command)); }
   void Load() {
-    const Buffers keys = Run({.what = {.op = OpCode::kKeys, .part = {0, kSparseLeaves}},
-                              .first_part = true,
-                              .last_part = true})
-                             .frames;
-    DeviceCommand load = {.what = {.op = OpCode::kLoad}};
+    const Buffers keys =
+        Run({.what = FindKeys{.part = {0, kSparseLeaves}, .first = true, .last = true}}).frames;
+    LoadCommand load;
     load.frames.resize(kShards);
     for (uint32_t k = 0; k < kShards; ++k) {
       for (const wire::Slice& slice : layout_->slices(ShardId{k})) {
@@ -182,24 +176,25 @@ class GraphOnRowsTest : public testing::Test {
         load.frames[k].push_back(Buffer::CopyOf<float>(rows));
       }
     }
-    Run(load);
+    Run({.what = std::move(load)});
   }
   // Of all operators, on single leaves. Returns the samples and the loss that were reported.
   std::pair<uint64_t, double> Compute(MicroBatchRange node) {
     std::pair<uint64_t, double> reported = {0, 0};
     const auto ops = static_cast<uint32_t>(model_->graph()->ops().size());
     for (uint32_t leaf = node.begin; leaf < node.end; ++leaf) {
-      for (uint32_t i = 0; i < 2 * ops; ++i) {
-        const DeviceEvent event =
-            Run({.what = {.op = i < ops ? OpCode::kForward : OpCode::kBackward,
-                          .index = i < ops ? i : 2 * ops - 1 - i,
-                          .node = node,
-                          .part = {leaf, leaf + 1}},
-                 .tree_sum = true,
-                 .first_part = leaf == node.begin,
-                 .last_part = leaf + 1 == node.end});
+      const MicroBatchRange part = {leaf, leaf + 1};
+      const bool begins = leaf == node.begin;
+      const auto run = [&](DeviceWork work) {
+        const DeviceEvent event = Run({.what = std::move(work), .tree_sum = true});
         reported.first += event.trained_samples;
         reported.second += event.loss_sum;
+      };
+      for (uint32_t op = 0; op < ops; ++op) {
+        run(RunForward{.op = op, .node = node, .part = part, .begins_node = begins});
+      }
+      for (uint32_t op = ops; op-- > 0;) {
+        run(RunBackward{.op = op, .node = node, .part = part, .begins_node = begins});
       }
     }
     return reported;
@@ -209,7 +204,7 @@ class GraphOnRowsTest : public testing::Test {
     std::vector<DeviceEvent> events;
     for (uint32_t b = 0; b < layout_->bucket_count(ShardId{shard}); ++b) {
       events.push_back(
-          Run({.what = {.op = OpCode::kCollect, .shard = ShardId{shard}, .bucket = BucketId{b}}}));
+          Run({.what = CollectBucket{.shard = ShardId{shard}, .bucket = BucketId{b}}}));
     }
     return events;
   }

@@ -23,8 +23,9 @@ class Builder {
   // Before PullAll: it asks for the rows of `parts`, or of the held-out data.
   void Keys(const std::vector<MicroBatchRange>& parts, bool held_out = false) {
     if (inputs_.layout->tables().empty()) return;
-    for (const MicroBatchRange part : parts) {
-      Device({.op = OpCode::kKeys, .index = held_out ? 1u : 0u, .part = part});
+    for (size_t p = 0; p < parts.size(); ++p) {
+      Device(FindKeys{
+          .part = parts[p], .held_out = held_out, .first = p == 0, .last = p + 1 == parts.size()});
       keys_ = last_device_;
     }
   }
@@ -35,17 +36,16 @@ class Builder {
       std::vector<uint32_t> before;
       if (inputs_.ordered_reads && k > 0) before.push_back(deps.back());
       if (keys_ >= 0) before.insert(before.begin(), static_cast<uint32_t>(keys_));
-      const uint32_t pull =
-          Append({.op = OpCode::kPull, .shard = ShardId{k}, .deps = std::move(before)});
+      const uint32_t pull = Append(SendPull{ShardId{k}}, std::move(before));
       pulls_[k].push_back(pull);
       deps.push_back(pull);
     }
     return deps;
   }
 
-  void PullAllThen(OpCode then) {
+  void PullAllThen(DeviceInstruction then) {
     std::vector<uint32_t> deps = PullAll();
-    last_device_ = static_cast<int64_t>(Append({.op = then, .deps = std::move(deps)}));
+    last_device_ = static_cast<int64_t>(Append(then, std::move(deps)));
   }
 
   // By stages: the loads come with the first part's forward pass.
@@ -64,9 +64,9 @@ class Builder {
     to_load_.clear();
   }
 
-  void Device(Instruction instruction) {
-    if (last_device_ >= 0) instruction.deps.push_back(static_cast<uint32_t>(last_device_));
-    last_device_ = static_cast<int64_t>(Append(std::move(instruction)));
+  void Device(DeviceInstruction what, std::vector<uint32_t> deps = {}) {
+    if (last_device_ >= 0) deps.push_back(static_cast<uint32_t>(last_device_));
+    last_device_ = static_cast<int64_t>(Append(what, std::move(deps)));
   }
 
   // Forward and backward of every part of `node`. With `push`, buckets leave as they get ready
@@ -79,23 +79,13 @@ class Builder {
       const bool last = p + 1 == plan.parts.size();
       for (uint32_t op = 0; op < ops; ++op) {
         LoadFor((*inputs_.ops)[op].params);
-        Device({.op = OpCode::kForward,
-                .index = op,
-                .node = plan.node,
-                .part = part,
-                .first_part = first,
-                .last_part = last});
+        Device(RunForward{.op = op, .node = plan.node, .part = part, .begins_node = first});
       }
       LoadRest();
       if (push && last) StartBuckets();
       for (uint32_t i = 0; i < ops; ++i) {
         const uint32_t op = ops - 1 - i;
-        Device({.op = OpCode::kBackward,
-                .index = op,
-                .node = plan.node,
-                .part = part,
-                .first_part = first,
-                .last_part = last});
+        Device(RunBackward{.op = op, .node = plan.node, .part = part, .begins_node = first});
         if (push && last && !inputs_.whole_nodes) PushReady((*inputs_.ops)[op].params, plan.node);
       }
       if (push && last) PushLeft(plan.node);
@@ -114,10 +104,8 @@ class Builder {
     for (uint32_t k = 0; k < inputs_.layout->shard_count(); ++k) {
       std::vector<uint32_t> deps = pulls_[k];
       deps.insert(deps.end(), pushes_[k].begin(), pushes_[k].end());
-      const uint32_t clock =
-          Append({.op = OpCode::kClock, .shard = ShardId{k}, .deps = std::move(deps)});
-      if (inputs_.by_stages)
-        Append({.op = OpCode::kPrefetch, .shard = ShardId{k}, .deps = {clock}});
+      const uint32_t clock = Append(SendClock{ShardId{k}}, std::move(deps));
+      if (inputs_.by_stages) Append(SendPrefetch{ShardId{k}}, {clock});
     }
   }
 
@@ -133,14 +121,13 @@ class Builder {
     std::vector<ParamId> params;  // whose gradient is not ready yet
   };
 
-  uint32_t Append(Instruction instruction) {
-    program_.instructions.push_back(std::move(instruction));
+  uint32_t Append(std::variant<DeviceInstruction, NetworkInstruction> what,
+                  std::vector<uint32_t> deps) {
+    program_.instructions.push_back({.what = what, .deps = std::move(deps)});
     return static_cast<uint32_t>(program_.instructions.size() - 1);
   }
 
-  void Load(ShardId shard) {
-    Device({.op = OpCode::kLoad, .shard = shard, .all = false, .deps = pulls_[Index(shard)]});
-  }
+  void Load(ShardId shard) { Device(LoadValues{shard}, pulls_[Index(shard)]); }
 
   void LoadFor(const std::vector<ParamId>& params) {
     for (auto it = to_load_.begin(); it != to_load_.end();) {
@@ -199,18 +186,15 @@ class Builder {
   }
 
   void Push(ShardId shard, BucketId bucket, MicroBatchRange node) {
-    Device({.op = OpCode::kCollect, .shard = shard, .bucket = bucket, .node = node});
-    pushes_[Index(shard)].push_back(Append({.op = OpCode::kPush,
-                                            .shard = shard,
-                                            .bucket = bucket,
-                                            .node = node,
-                                            .deps = {static_cast<uint32_t>(last_device_)}}));
+    Device(CollectBucket{.shard = shard, .bucket = bucket, .node = node});
+    pushes_[Index(shard)].push_back(Append(SendPush{.shard = shard, .bucket = bucket, .node = node},
+                                           {static_cast<uint32_t>(last_device_)}));
   }
 
   const ProgramInputs& inputs_;
   Program program_;
   int64_t last_device_ = -1;
-  int64_t keys_ = -1;                          // the last kKeys
+  int64_t keys_ = -1;                          // the last FindKeys
   std::vector<std::vector<uint32_t>> pulls_;   // by shard
   std::vector<std::vector<uint32_t>> pushes_;  // by shard
   std::vector<uint32_t> to_load_;              // by stages: shards not loaded yet, in that order
@@ -232,7 +216,7 @@ std::vector<MicroBatchRange> KeyParts(const ProgramInputs& inputs,
 void LinkProgram(Program* program) {
   const std::vector<Instruction>& instructions = program->instructions;
   const auto waits = [&](const Instruction& instruction, uint32_t dependency) {
-    return !IsDeviceOp(instruction.op) || !IsDeviceOp(instructions[dependency].op);
+    return !IsOfDevice(instruction) || !IsOfDevice(instructions[dependency]);
   };
   program->awaited.assign(instructions.size(), 0);
   program->first_dependant.assign(instructions.size() + 1, 0);
@@ -246,12 +230,13 @@ void LinkProgram(Program* program) {
       ++program->awaited[i];
       ++program->first_dependant[d + 1];
     }
-    if (IsDeviceOp(instruction.op)) program->device.push_back(i);
-    if (instruction.op == OpCode::kPull) {
-      CHECK_EQ(Index(instruction.shard), program->pulls.size()) << "one a shard, in order";
+    if (IsOfDevice(instruction)) program->device.push_back(i);
+    if (const auto* pull = As<SendPull>(instruction)) {
+      CHECK_EQ(Index(pull->shard), program->pulls.size()) << "one a shard, in order";
       program->pulls.push_back(i);
     }
-    program->loads += instruction.op == OpCode::kLoad || instruction.op == OpCode::kElastic ? 1 : 0;
+    const bool loads = As<LoadValues>(instruction) || As<MoveElastically>(instruction);
+    program->loads += loads ? 1 : 0;
   }
   std::partial_sum(program->first_dependant.begin(), program->first_dependant.end(),
                    program->first_dependant.begin());
@@ -270,7 +255,7 @@ Program BuildStep(const ProgramInputs& inputs, const std::vector<NodePlan>& node
   if (inputs.by_stages) {
     builder.PullByStages();
   } else {
-    builder.PullAllThen(OpCode::kLoad);
+    builder.PullAllThen(LoadValues{});
   }
   for (const NodePlan& node : nodes) builder.Compute(node, /*push=*/true);
   builder.LoadRest();
@@ -281,14 +266,14 @@ Program BuildStep(const ProgramInputs& inputs, const std::vector<NodePlan>& node
 Program BuildTakeover(const ProgramInputs& inputs, const std::vector<NodePlan>& nodes,
                       bool reload) {
   Builder builder(inputs, Program::Kind::kTakeover);
-  if (reload) builder.Device({.op = OpCode::kLoad});
+  if (reload) builder.Device(LoadValues{});
   for (const NodePlan& node : nodes) builder.Compute(node, /*push=*/true);
   return builder.Take();
 }
 
 Program BuildInitialPull(const ProgramInputs& inputs) {
   Builder builder(inputs, Program::Kind::kInitialPull);
-  builder.PullAllThen(OpCode::kLoad);
+  builder.PullAllThen(LoadValues{});
   return builder.Take();
 }
 
@@ -296,14 +281,14 @@ Program BuildLocalStep(const ProgramInputs& inputs, const std::vector<NodePlan>&
   Builder builder(inputs, Program::Kind::kLocalStep);
   for (const NodePlan& node : nodes) {
     builder.Compute(node, /*push=*/false);
-    builder.Device({.op = OpCode::kUpdate, .node = node.node});
+    builder.Device(UpdateLocally{node.node});
   }
   return builder.Take();
 }
 
 Program BuildExchange(const ProgramInputs& inputs, MicroBatchRange node) {
   Builder builder(inputs, Program::Kind::kExchange);
-  builder.PullAllThen(OpCode::kElastic);
+  builder.PullAllThen(MoveElastically{});
   builder.PushAll(node);
   builder.ClockAll();
   return builder.Take();
@@ -311,7 +296,7 @@ Program BuildExchange(const ProgramInputs& inputs, MicroBatchRange node) {
 
 Program BuildDeltaPush(const ProgramInputs& inputs, MicroBatchRange node) {
   Builder builder(inputs, Program::Kind::kExchange);
-  builder.Device({.op = OpCode::kDelta, .node = node});
+  builder.Device(TakeDelta{});
   builder.PushAll(node);
   builder.ClockAll();
   return builder.Take();
@@ -326,8 +311,8 @@ Program BuildFlush(const ProgramInputs& inputs) {
 Program BuildFinalEvaluate(const ProgramInputs& inputs) {
   Builder builder(inputs, Program::Kind::kFinalEvaluate);
   builder.Keys({{}}, /*held_out=*/true);
-  builder.PullAllThen(OpCode::kLoad);
-  builder.Device({.op = OpCode::kEvaluate});
+  builder.PullAllThen(LoadValues{});
+  builder.Device(EvaluateModel{});
   return builder.Take();
 }
 

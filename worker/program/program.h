@@ -2,16 +2,19 @@
 // executes it; the planner will time the same program. A value: built once for a membership and
 // shared by all steps that run under it.
 //
-// Two kinds of instruction. Device instructions (Load .. Evaluate) go to the device's queue in
+// Two kinds of instruction. Those of the device (FindKeys .. EvaluateModel) go to its queue in
 // program order and run there one after another, like kernels on a stream: an instruction that
-// depends on an earlier device instruction need not wait for its completion. Network instructions
-// (Pull, Push, Clock) are messages; whoever depends on a Pull waits for its reply, and a Push waits
-// for the device to hand over the bucket (Collect).
+// depends on an earlier device instruction need not wait for its completion. Those of the network
+// (SendPull .. SendPrefetch) are messages; whoever depends on a SendPull waits for its reply, and a
+// SendPush waits for the device to hand over the bucket (CollectBucket).
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
+#include <type_traits>
+#include <variant>
 #include <vector>
 
 #include "base/ids.h"
@@ -19,41 +22,108 @@
 
 namespace soapstone::worker {
 
-enum class OpCode : uint8_t {
-  kKeys,  // device: which rows of tables are needed: of the samples of `part`, or (index 1) of the
-          // held-out data; with those of the kKeys before it
-  kPull,  // network: ask `shard` for its slices and those rows; done when the reply is here
-  kLoad,  // device: the replies, of all shards or of `shard`, become the parameters
-  kForward,   // device: operator `index` on the micro-batches `part`
-  kBackward,  // device: operator `index` on `part`; its gradients join the sum of `node`
-  kCollect,   // device: hand over bucket (shard, bucket) of the sum of `node`
-  kPush,      // network: send what Collect handed over
-  kClock,     // network: tell `shard` that this clock is complete
-  kPrefetch,  // network: ask `shard` for its slices at the next clock; done when sent
-  kUpdate,    // device: one local optimiser step with the sum of `node`
-  kElastic,   // device: d = alpha (x - centre) from the replies; x -= d; buckets of d to collect
-  kDelta,     // device: d = x - what was loaded; buckets of d to collect
-  kEvaluate,  // device: loss and accuracy on the held-out data
+// Finds which rows of tables are needed: of the samples of `part`, or of the held-out data; with
+// those of the FindKeys before it, from the `first` of a run to its `last`, which tells them.
+struct FindKeys {
+  MicroBatchRange part;
+  bool held_out = false;
+  bool first = false;
+  bool last = false;
+  friend bool operator==(const FindKeys&, const FindKeys&) = default;
+};
+// The replies become the parameters: of `shard`; none: of all shards.
+struct LoadValues {
+  std::optional<ShardId> shard;
+  friend bool operator==(const LoadValues&, const LoadValues&) = default;
+};
+// Operator `op` on the micro-batches `part`, which are run together.
+struct RunForward {
+  uint32_t op = 0;
+  MicroBatchRange node;  // the sum that `part` belongs to
+  MicroBatchRange part;
+  bool begins_node = false;  // `part` is the first of its node
+  friend bool operator==(const RunForward&, const RunForward&) = default;
+};
+// The same backward; its gradients join the sum of `node`.
+struct RunBackward {
+  uint32_t op = 0;
+  MicroBatchRange node;
+  MicroBatchRange part;
+  bool begins_node = false;
+  friend bool operator==(const RunBackward&, const RunBackward&) = default;
+};
+// Hands over a bucket of the sum of `node`.
+struct CollectBucket {
+  ShardId shard{};
+  BucketId bucket{};
+  MicroBatchRange node;
+  friend bool operator==(const CollectBucket&, const CollectBucket&) = default;
+};
+// One local optimizer step with the sum of `node`.
+struct UpdateLocally {
+  MicroBatchRange node;
+  friend bool operator==(const UpdateLocally&, const UpdateLocally&) = default;
+};
+// d = alpha (x - centre) from the replies; x -= d; buckets of d to collect.
+struct MoveElastically {
+  friend bool operator==(const MoveElastically&, const MoveElastically&) = default;
+};
+// d = x - what was loaded; buckets of d to collect.
+struct TakeDelta {
+  friend bool operator==(const TakeDelta&, const TakeDelta&) = default;
+};
+// Loss and accuracy on the held-out data.
+struct EvaluateModel {
+  friend bool operator==(const EvaluateModel&, const EvaluateModel&) = default;
 };
 
-inline bool IsDeviceOp(OpCode op) {
-  return op != OpCode::kPull && op != OpCode::kPush && op != OpCode::kClock &&
-         op != OpCode::kPrefetch;
-}
+// Asks `shard` for its slices, and for the rows found; done when the reply is here.
+struct SendPull {
+  ShardId shard{};
+  friend bool operator==(const SendPull&, const SendPull&) = default;
+};
+// Sends what the CollectBucket that it depends on handed over.
+struct SendPush {
+  ShardId shard{};
+  BucketId bucket{};
+  MicroBatchRange node;  // the sum that it is of
+  friend bool operator==(const SendPush&, const SendPush&) = default;
+};
+// Tells `shard` that this clock is complete.
+struct SendClock {
+  ShardId shard{};
+  friend bool operator==(const SendClock&, const SendClock&) = default;
+};
+// Asks `shard` for its slices at the next clock; done when sent.
+struct SendPrefetch {
+  ShardId shard{};
+  friend bool operator==(const SendPrefetch&, const SendPrefetch&) = default;
+};
+
+using DeviceInstruction = std::variant<FindKeys, LoadValues, RunForward, RunBackward, CollectBucket,
+                                       UpdateLocally, MoveElastically, TakeDelta, EvaluateModel>;
+using NetworkInstruction = std::variant<SendPull, SendPush, SendClock, SendPrefetch>;
 
 struct Instruction {
-  OpCode op{};
-  uint32_t index = 0;          // kForward, kBackward: operator. kKeys: 0 or 1
-  ShardId shard{};             // kPull, kCollect, kPush, kClock, kPrefetch; kLoad: if not `all`
-  bool all = true;             // kLoad: of all shards
-  BucketId bucket{};           // kCollect, kPush
-  MicroBatchRange node;        // kBackward, kCollect, kPush, kUpdate: the sum it belongs to
-  MicroBatchRange part;        // kForward, kBackward, kKeys: micro-batches run together
-  bool first_part = false;     // kForward, kBackward: `part` begins its node
-  bool last_part = false;      // kForward, kBackward: `part` completes its node
+  std::variant<DeviceInstruction, NetworkInstruction> what;
   std::vector<uint32_t> deps;  // earlier instructions, ascending
   friend bool operator==(const Instruction&, const Instruction&) = default;
 };
+
+inline bool IsOfDevice(const Instruction& instruction) {
+  return std::holds_alternative<DeviceInstruction>(instruction.what);
+}
+// Whom the message is for.
+inline ShardId ShardOf(const NetworkInstruction& what) {
+  return std::visit([](const auto& message) { return message.shard; }, what);
+}
+// The instruction, if it is a `What`; else null. Valid as long as the instruction.
+template <typename What>
+const What* As(const Instruction& instruction) {
+  using Kind = std::conditional_t<std::is_constructible_v<DeviceInstruction, What>,
+                                  DeviceInstruction, NetworkInstruction>;
+  return std::get_if<What>(std::get_if<Kind>(&instruction.what));
+}
 
 // What the engine must know of the model: for each operator in forward order, the parameters whose
 // gradient its backward pass produces.
@@ -95,8 +165,8 @@ struct Program {
   std::vector<uint32_t> first_dependant;  // by instruction, in `dependants`, and the end
   std::vector<uint32_t> dependants;
   std::vector<uint32_t> device;  // the device instructions
-  std::vector<uint32_t> pulls;   // the kPull, by shard; empty: there is none
-  uint32_t loads = 0;            // kLoad, kElastic
+  std::vector<uint32_t> pulls;   // the SendPull, by shard; empty: there is none
+  uint32_t loads = 0;            // LoadValues, MoveElastically
 };
 
 // Fills in the links. The builders below have done so.

@@ -18,14 +18,16 @@ class ProgramTest : public ::testing::Test {
         ops_({{{ParamId{0}}}, {}, {{ParamId{1}}}}),
         inputs_{&layout_, &ops_} {}
 
-  static size_t Count(const Program& program, OpCode op) {
-    return static_cast<size_t>(std::count_if(program.instructions.begin(),
-                                             program.instructions.end(),
-                                             [&](const Instruction& i) { return i.op == op; }));
+  template <typename What>
+  static size_t Count(const Program& program) {
+    return static_cast<size_t>(
+        std::count_if(program.instructions.begin(), program.instructions.end(),
+                      [](const Instruction& i) { return As<What>(i) != nullptr; }));
   }
-  static size_t First(const Program& program, OpCode op) {
+  template <typename What>
+  static size_t First(const Program& program) {
     for (size_t i = 0; i < program.instructions.size(); ++i) {
-      if (program.instructions[i].op == op) return i;
+      if (As<What>(program.instructions[i])) return i;
     }
     return program.instructions.size();
   }
@@ -47,46 +49,47 @@ TEST_F(ProgramTest, EveryBucketIsPushedOncePerNode) {
   size_t buckets = 0;
   for (uint32_t k = 0; k < 2; ++k) buckets += layout_.buckets(ShardId{k}).size();
   EXPECT_EQ(program.nodes.size(), 2u);  // [0,2) and [2,3)
-  EXPECT_EQ(Count(program, OpCode::kPush), 2 * buckets);
-  EXPECT_EQ(Count(program, OpCode::kClock), 2u);
+  EXPECT_EQ(Count<SendPush>(program), 2 * buckets);
+  EXPECT_EQ(Count<SendClock>(program), 2u);
 }
 
 TEST_F(ProgramTest, LastLayersGradientLeavesBeforeTheFirstLayerRunsBackward) {
   const Program program = BuildStep(inputs_, PlanSingleNode({0, 1}, {}));
-  const size_t first_push = First(program, OpCode::kPush);
+  const size_t first_push = First<SendPush>(program);
   size_t last_backward = 0;
   for (size_t i = 0; i < program.instructions.size(); ++i) {
-    if (program.instructions[i].op == OpCode::kBackward) last_backward = i;
+    if (As<RunBackward>(program.instructions[i])) last_backward = i;
   }
   EXPECT_LT(first_push, last_backward);
 }
 
 TEST_F(ProgramTest, ClockComesAfterAllPushesOfItsShard) {
   const Program program = BuildStep(inputs_, PlanSingleNode({0, 1}, {}));
-  for (const Instruction& clock : program.instructions) {
-    if (clock.op != OpCode::kClock) continue;
+  for (const Instruction& instruction : program.instructions) {
+    const auto* clock = As<SendClock>(instruction);
+    if (clock == nullptr) continue;
     size_t pushes = 0;
-    for (uint32_t dep : clock.deps) {
-      const Instruction& before = program.instructions[dep];
-      if (before.op != OpCode::kPush) continue;
-      EXPECT_EQ(before.shard, clock.shard);
+    for (uint32_t dep : instruction.deps) {
+      const auto* push = As<SendPush>(program.instructions[dep]);
+      if (push == nullptr) continue;
+      EXPECT_EQ(push->shard, clock->shard);
       ++pushes;
     }
-    EXPECT_EQ(pushes, layout_.buckets(clock.shard).size());
+    EXPECT_EQ(pushes, layout_.buckets(clock->shard).size());
   }
 }
 
 TEST_F(ProgramTest, StepWithoutLeavesStillClocks) {
   const Program program = BuildStep(inputs_, {});
-  EXPECT_EQ(Count(program, OpCode::kPush), 0u);
-  EXPECT_EQ(Count(program, OpCode::kClock), 2u);
+  EXPECT_EQ(Count<SendPush>(program), 0u);
+  EXPECT_EQ(Count<SendClock>(program), 2u);
 }
 
 TEST_F(ProgramTest, ATakeoverOnlyComputesAndPushes) {
   const Program program = BuildTakeover(inputs_, PlanTreeNodes({}, {5}, 8, Merge::kAll));
-  EXPECT_EQ(Count(program, OpCode::kPull), 0u);
-  EXPECT_EQ(Count(program, OpCode::kClock), 0u);
-  EXPECT_EQ(Count(program, OpCode::kForward), 3u);
+  EXPECT_EQ(Count<SendPull>(program), 0u);
+  EXPECT_EQ(Count<SendClock>(program), 0u);
+  EXPECT_EQ(Count<RunForward>(program), 3u);
 }
 
 TEST_F(ProgramTest, LeavesArePushedAsNodesWhereTheyMayBe) {
@@ -109,21 +112,25 @@ TEST_F(ProgramTest, RowsAreAskedForBeforeThePullAndPushedAfterTheBackwardPass) {
   const std::vector<OpOutline> ops(1);
   ProgramInputs inputs = {.layout = &layout, .ops = &ops};
   const Program program = BuildStep(inputs, PlanSingleNode({0, 2}, {5}));
-  EXPECT_EQ(Count(program, OpCode::kKeys), 2u);  // of each part
-  EXPECT_EQ(First(program, OpCode::kKeys), 0u);
-  const size_t pull = First(program, OpCode::kPull);
+  EXPECT_EQ(Count<FindKeys>(program), 2u);  // of each part
+  EXPECT_EQ(First<FindKeys>(program), 0u);
+  const size_t pull = First<SendPull>(program);
   EXPECT_EQ(program.instructions[pull].deps, std::vector<uint32_t>{1});
-  EXPECT_EQ(Count(program, OpCode::kPush), 4u);  // a table on a shard each
-  EXPECT_GT(First(program, OpCode::kCollect), First(program, OpCode::kBackward));
+  const FindKeys taken_over = {.part = {5, 6}, .last = true};  // of the run that its part begins
+  EXPECT_EQ(*As<FindKeys>(program.instructions[0]), (FindKeys{.part = {0, 2}, .first = true}));
+  EXPECT_EQ(*As<FindKeys>(program.instructions[1]), taken_over);
+  EXPECT_EQ(Count<SendPush>(program), 4u);  // a table on a shard each
+  EXPECT_GT(First<CollectBucket>(program), First<RunBackward>(program));
 
   inputs.keys_of_leaves = 8;  // any leaf may have to be computed
   const Program whole = BuildStep(inputs, PlanSingleNode({0, 2}, {5}));
-  EXPECT_EQ(Count(whole, OpCode::kKeys), 1u);
-  EXPECT_EQ(whole.instructions[0].part, (MicroBatchRange{0, 8}));
+  EXPECT_EQ(Count<FindKeys>(whole), 1u);
+  const FindKeys of_all = {.part = {0, 8}, .first = true, .last = true};
+  EXPECT_EQ(*As<FindKeys>(whole.instructions[0]), of_all);
 
   const Program evaluate = BuildFinalEvaluate(inputs);
-  EXPECT_EQ(evaluate.instructions[0].op, OpCode::kKeys);
-  EXPECT_EQ(evaluate.instructions[0].index, 1u);
+  const FindKeys held_out = {.held_out = true, .first = true, .last = true};
+  EXPECT_EQ(*As<FindKeys>(evaluate.instructions[0]), held_out);
 }
 
 // Slices leave as the backward pass makes them, rows when it is over.
@@ -132,17 +139,17 @@ TEST_F(ProgramTest, AModelMayHaveTablesAndTensors) {
       layout_.params(), {.shard_count = 2, .bucket_bytes = 4000, .tables = {{.name = "a"}}});
   const ProgramInputs inputs = {.layout = &layout, .ops = &ops_};
   const Program program = BuildStep(inputs, PlanSingleNode({0, 1}, {}));
-  EXPECT_EQ(First(program, OpCode::kKeys), 0u);
-  EXPECT_EQ(Count(program, OpCode::kPush),
+  EXPECT_EQ(First<FindKeys>(program), 0u);
+  EXPECT_EQ(Count<SendPush>(program),
             layout.bucket_count(ShardId{0}) + layout.bucket_count(ShardId{1}));
   size_t last_backward = 0;
   for (size_t i = 0; i < program.instructions.size(); ++i) {
-    if (program.instructions[i].op == OpCode::kBackward) last_backward = i;
+    if (As<RunBackward>(program.instructions[i])) last_backward = i;
   }
-  EXPECT_LT(First(program, OpCode::kPush), last_backward);
+  EXPECT_LT(First<SendPush>(program), last_backward);
   for (size_t i = 0; i < program.instructions.size(); ++i) {
-    const Instruction& push = program.instructions[i];
-    if (push.op != OpCode::kPush || !layout.TableOf(push.shard, push.bucket).has_value()) continue;
+    const auto* push = As<SendPush>(program.instructions[i]);
+    if (push == nullptr || !layout.TableOf(push->shard, push->bucket).has_value()) continue;
     EXPECT_GT(i, last_backward);
   }
 }
@@ -163,17 +170,17 @@ TEST_F(StagedProgramTest, LoadsStandBeforeTheOperatorThatNeedsThem) {
   std::vector<bool> loaded(4);
   size_t loads = 0;
   for (const Instruction& instruction : program.instructions) {
-    if (instruction.op == OpCode::kLoad) {
-      EXPECT_FALSE(instruction.all);
-      loaded[Index(instruction.shard)] = true;
+    if (const auto* load = As<LoadValues>(instruction)) {
+      loaded[Index(load->shard.value())] = true;
       ++loads;
     }
-    if (instruction.op != OpCode::kForward) continue;
+    const auto* forward = As<RunForward>(instruction);
+    if (forward == nullptr) continue;
     for (uint32_t k = 0; k < 4; ++k) {
       for (const wire::Slice& slice : layout_.slices(ShardId{k})) {
-        const auto& params = ops_[instruction.index].params;
+        const auto& params = ops_[forward->op].params;
         const bool needed = std::find(params.begin(), params.end(), slice.param) != params.end();
-        EXPECT_TRUE(!needed || loaded[k]) << "operator " << instruction.index << ", shard " << k;
+        EXPECT_TRUE(!needed || loaded[k]) << "operator " << forward->op << ", shard " << k;
       }
     }
   }
@@ -182,31 +189,36 @@ TEST_F(StagedProgramTest, LoadsStandBeforeTheOperatorThatNeedsThem) {
 
 TEST_F(StagedProgramTest, TheFirstOperatorDoesNotWaitForTheLastStage) {
   const Program program = BuildStep(inputs_, PlanSingleNode({0, 1}, {}));
-  const size_t first = First(program, OpCode::kForward);
+  const size_t first = First<RunForward>(program);
   size_t loads_before = 0;
-  for (size_t i = 0; i < first; ++i) loads_before += program.instructions[i].op == OpCode::kLoad;
+  for (size_t i = 0; i < first; ++i) {
+    loads_before += As<LoadValues>(program.instructions[i]) != nullptr ? 1 : 0;
+  }
   EXPECT_EQ(loads_before, 2u);  // of stage 0, one a server
 }
 
 TEST_F(StagedProgramTest, AShardIsAskedForItsNextValuesAfterItsClock) {
   const Program program = BuildStep(inputs_, PlanSingleNode({0, 1}, {}));
-  EXPECT_EQ(Count(program, OpCode::kPrefetch), 4u);
-  for (const Instruction& ahead : program.instructions) {
-    if (ahead.op != OpCode::kPrefetch) continue;
-    ASSERT_EQ(ahead.deps.size(), 1u);
-    EXPECT_EQ(program.instructions[ahead.deps[0]].op, OpCode::kClock);
-    EXPECT_EQ(program.instructions[ahead.deps[0]].shard, ahead.shard);
+  EXPECT_EQ(Count<SendPrefetch>(program), 4u);
+  for (const Instruction& instruction : program.instructions) {
+    const auto* ahead = As<SendPrefetch>(instruction);
+    if (ahead == nullptr) continue;
+    ASSERT_EQ(instruction.deps.size(), 1u);
+    const auto* clock = As<SendClock>(program.instructions[instruction.deps[0]]);
+    ASSERT_NE(clock, nullptr);
+    EXPECT_EQ(clock->shard, ahead->shard);
   }
 }
 
 TEST_F(StagedProgramTest, AStepWithoutLeavesLoadsAllTheSame) {
-  EXPECT_EQ(Count(BuildStep(inputs_, {}), OpCode::kLoad), 4u);
+  EXPECT_EQ(Count<LoadValues>(BuildStep(inputs_, {})), 4u);
 }
 
 TEST_F(StagedProgramTest, ATakeoverLoadsAgainFirst) {
   const Program program = BuildTakeover(inputs_, PlanTreeNodes({}, {5}, 8, Merge::kAll), true);
-  EXPECT_EQ(program.instructions[0].op, OpCode::kLoad);
-  EXPECT_TRUE(program.instructions[0].all);
+  const auto* load = As<LoadValues>(program.instructions[0]);
+  ASSERT_NE(load, nullptr);
+  EXPECT_FALSE(load->shard.has_value());
 }
 
 TEST_F(ProgramTest, WholeNodesLeaveAfterTheirLastGradientWithEveryBucketOnce) {
@@ -214,13 +226,14 @@ TEST_F(ProgramTest, WholeNodesLeaveAfterTheirLastGradientWithEveryBucketOnce) {
   const Program plain = BuildStep(inputs_, plan);
   inputs_.whole_nodes = true;
   const Program whole = BuildStep(inputs_, plan);
-  EXPECT_EQ(Count(whole, OpCode::kPush), Count(plain, OpCode::kPush));
+  EXPECT_EQ(Count<SendPush>(whole), Count<SendPush>(plain));
   const auto& instructions = whole.instructions;
   for (size_t i = 0; i < instructions.size(); ++i) {
-    if (instructions[i].op != OpCode::kCollect) continue;
+    const auto* collect = As<CollectBucket>(instructions[i]);
+    if (collect == nullptr) continue;
     for (size_t j = i; j < instructions.size(); ++j) {
-      EXPECT_FALSE(instructions[j].op == OpCode::kBackward &&
-                   instructions[j].node == instructions[i].node);
+      const auto* backward = As<RunBackward>(instructions[j]);
+      EXPECT_FALSE(backward != nullptr && backward->node == collect->node);
     }
   }
 }

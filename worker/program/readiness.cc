@@ -17,7 +17,7 @@ Readiness::Readiness(std::shared_ptr<const Program> program)
   CHECK_EQ(missing_.size(), program_->instructions.size());
   for (uint32_t i = 0; i < missing_.size(); ++i) {
     // Ascending: a heap as it is.
-    if (missing_[i] == 0 && !IsDeviceOp(program_->instructions[i].op)) ready_.push_back(i);
+    if (missing_[i] == 0 && !IsOfDevice(program_->instructions[i])) ready_.push_back(i);
   }
 }
 
@@ -47,7 +47,7 @@ void Readiness::Satisfy(uint32_t instruction) {
   --open_;
   for (const uint32_t dependant : program_->DependantsOf(instruction)) {
     if (--missing_[dependant] > 0 || issued_[dependant]) continue;
-    if (IsDeviceOp(program_->instructions[dependant].op)) continue;  // found at its turn
+    if (IsOfDevice(program_->instructions[dependant])) continue;  // found at its turn
     ready_.push_back(dependant);
     std::push_heap(ready_.begin(), ready_.end(), std::greater<>());
   }

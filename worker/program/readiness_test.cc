@@ -39,10 +39,10 @@ class Scan {
     for (uint32_t i = 0; i < issued_.size(); ++i) {
       if (issued_[i]) continue;
       const Instruction& instruction = program_->instructions[i];
-      const bool device = IsDeviceOp(instruction.op);
+      const bool device = IsOfDevice(instruction);
       const bool ready =
           std::all_of(instruction.deps.begin(), instruction.deps.end(), [&](uint32_t d) {
-            const bool before = device && IsDeviceOp(program_->instructions[d].op);
+            const bool before = device && IsOfDevice(program_->instructions[d]);
             return satisfied_[d] || (before && issued_[d]);
           });
       if (ready && !(device && device_blocked)) {
@@ -57,7 +57,7 @@ class Scan {
   void Unsatisfy(uint32_t i) { satisfied_[i] = false; }
   void RewindDevice() {
     for (uint32_t i = 0; i < issued_.size(); ++i) {
-      if (!IsDeviceOp(program_->instructions[i].op) || !issued_[i]) continue;
+      if (!IsOfDevice(program_->instructions[i]) || !issued_[i]) continue;
       issued_[i] = satisfied_[i] = false;
     }
   }
@@ -81,12 +81,15 @@ std::shared_ptr<const Program> RandomProgram(uint64_t seed) {
   int64_t last_device = -1;
   uint32_t pulls = 0;
   for (uint32_t i = 0; i < instructions.size(); ++i) {
-    constexpr OpCode kOps[] = {OpCode::kPull, OpCode::kPush, OpCode::kForward, OpCode::kCollect};
-    instructions[i].op = kOps[below(4)];
-    if (instructions[i].op == OpCode::kPull) instructions[i].shard = ShardId{pulls++};
+    const Instruction kinds[] = {{SendPull{ShardId{pulls}}, {}},
+                                 {SendPush{}, {}},
+                                 {RunForward{}, {}},
+                                 {CollectBucket{}, {}}};
+    instructions[i] = kinds[below(4)];
+    if (As<SendPull>(instructions[i])) ++pulls;
     std::vector<uint32_t>& deps = instructions[i].deps;
     for (uint64_t d = below(4); d > 0 && i > 0; --d) deps.push_back(uint32_t(below(i)));
-    if (IsDeviceOp(instructions[i].op)) {
+    if (IsOfDevice(instructions[i])) {
       if (last_device >= 0) deps.push_back(static_cast<uint32_t>(last_device));
       last_device = i;
     }
@@ -123,7 +126,7 @@ TEST(ReadinessTest, ReturnsWhatAScanWouldFindInTheSameOrder) {
         scan.RewindDevice();
         readiness.RewindDevice();
         std::erase_if(outstanding,
-                      [&](uint32_t i) { return IsDeviceOp(program->instructions[i].op); });
+                      [&](uint32_t i) { return IsOfDevice(program->instructions[i]); });
         continue;
       }
       if (outstanding.empty()) continue;
@@ -141,27 +144,27 @@ TEST(ReadinessTest, ReturnsWhatAScanWouldFindInTheSameOrder) {
 }
 
 TEST(ReadinessTest, ADeviceInstructionGoesBehindOneThatHasNotCompleted) {
-  Readiness readiness(Linked({{.op = OpCode::kLoad},
-                              {.op = OpCode::kForward, .deps = {0}},
-                              {.op = OpCode::kPush, .deps = {1}}}));
+  Readiness readiness(Linked({{.what = LoadValues{}},
+                              {.what = RunForward{}, .deps = {0}},
+                              {.what = SendPush{}, .deps = {1}}}));
   EXPECT_THAT(TakeAll(&readiness), ElementsAre(0, 1));
   readiness.Satisfy(1);
   EXPECT_THAT(TakeAll(&readiness), ElementsAre(2));
 }
 
 TEST(ReadinessTest, AnInstructionOfTheDeviceThatWaitsHoldsUpThoseBehindIt) {
-  Readiness readiness(Linked(
-      {{.op = OpCode::kPull}, {.op = OpCode::kLoad, .deps = {0}}, {.op = OpCode::kForward}}));
+  Readiness readiness(
+      Linked({{.what = SendPull{}}, {.what = LoadValues{}, .deps = {0}}, {.what = RunForward{}}}));
   EXPECT_THAT(TakeAll(&readiness), ElementsAre(0));
   readiness.Satisfy(0);
   EXPECT_THAT(TakeAll(&readiness), ElementsAre(1, 2));
 }
 
 TEST(ReadinessTest, WhatIsTakenBackIsWaitedForAgain) {
-  Readiness readiness(Linked({{.op = OpCode::kPull},
-                              {.op = OpCode::kPull, .shard = ShardId{1}},
-                              {.op = OpCode::kLoad, .deps = {0, 1}},
-                              {.op = OpCode::kClock, .deps = {0, 1}}}));
+  Readiness readiness(Linked({{.what = SendPull{}},
+                              {.what = SendPull{ShardId{1}}},
+                              {.what = LoadValues{}, .deps = {0, 1}},
+                              {.what = SendClock{}, .deps = {0, 1}}}));
   TakeAll(&readiness);
   readiness.Satisfy(0);
   readiness.Unsatisfy(0);
@@ -172,7 +175,7 @@ TEST(ReadinessTest, WhatIsTakenBackIsWaitedForAgain) {
 }
 
 TEST(ReadinessTest, ACopyGoesOnByItself) {
-  Readiness readiness(Linked({{.op = OpCode::kPull}, {.op = OpCode::kPush, .deps = {0}}}));
+  Readiness readiness(Linked({{.what = SendPull{}}, {.what = SendPush{}, .deps = {0}}}));
   TakeAll(&readiness);
   Readiness copy = readiness;
   copy.Satisfy(0);
