@@ -19,30 +19,32 @@ absl::StatusOr<PolicyTraits> ParseBsp(const Spec& spec) {
   SOAP_RETURN_IF_ERROR(spec.AllowOnly({}));
   return PolicyTraits{
       .spec = "bsp",
-      .gate = Gate::kRounds,
-      .bound = 0,
+      .gate = RoundTraits{},
       .fixed_tree = true,
       .guarantee = {
           .read_lag_max = 0, .clock_gap_max = 1, .snapshot_reads = true, .sequential_bits = true}};
 }
 
-absl::StatusOr<PolicyTraits> ParseBounded(const Spec& spec, Gate gate) {
+// The bound s of ssp and essp.
+absl::StatusOr<Clock> ParseBound(const Spec& spec) {
   SOAP_RETURN_IF_ERROR(spec.AllowOnly({"s"}));
   if (!spec.arguments.contains("s")) {
     return absl::InvalidArgumentError(
         absl::StrCat(spec.name, " needs its staleness bound, as in ", spec.name, ":s=2"));
   }
-  SOAP_ASSIGN_OR_RETURN(const Clock s, spec.Int("s", 0, 0, kBoundMax));
-  return PolicyTraits{.spec = absl::StrCat(spec.name, ":s=", s),
-                      .gate = gate,
-                      .bound = s,
-                      .guarantee = {.read_lag_max = s, .clock_gap_max = s + 1}};
+  return spec.Int("s", 0, 0, kBoundMax);
 }
 absl::StatusOr<PolicyTraits> ParseSsp(const Spec& spec) {
-  return ParseBounded(spec, Gate::kBounded);
+  SOAP_ASSIGN_OR_RETURN(const Clock s, ParseBound(spec));
+  return PolicyTraits{.spec = absl::StrCat("ssp:s=", s),
+                      .gate = BoundedTraits{.bound = s},
+                      .guarantee = {.read_lag_max = s, .clock_gap_max = s + 1}};
 }
 absl::StatusOr<PolicyTraits> ParseEssp(const Spec& spec) {
-  return ParseBounded(spec, Gate::kSubscribed);
+  SOAP_ASSIGN_OR_RETURN(const Clock s, ParseBound(spec));
+  return PolicyTraits{.spec = absl::StrCat("essp:s=", s),
+                      .gate = SubscribedTraits{.bound = s},
+                      .guarantee = {.read_lag_max = s, .clock_gap_max = s + 1}};
 }
 
 absl::StatusOr<PolicyTraits> ParseDssp(const Spec& spec) {
@@ -50,9 +52,7 @@ absl::StatusOr<PolicyTraits> ParseDssp(const Spec& spec) {
   SOAP_ASSIGN_OR_RETURN(const Clock lower, spec.Int("lower", 1, 0, kDynamicBoundMax));
   SOAP_ASSIGN_OR_RETURN(const Clock upper, spec.Int("upper", 8, lower, kDynamicBoundMax));
   return PolicyTraits{.spec = absl::StrCat("dssp:lower=", lower, ",upper=", upper),
-                      .gate = Gate::kDynamic,
-                      .bound = upper,
-                      .lower = lower,
+                      .gate = DynamicTraits{.lower = lower, .upper = upper},
                       .guarantee = {.read_lag_max = upper, .clock_gap_max = upper + 1}};
 }
 
@@ -62,10 +62,9 @@ absl::StatusOr<PolicyTraits> ParsePsp(const Spec& spec) {
   SOAP_ASSIGN_OR_RETURN(const Clock s, spec.Int("s", 0, 0, kBoundMax));
   SOAP_ASSIGN_OR_RETURN(const int64_t seed, spec.Int("seed", 1, 0, kBoundMax));
   return PolicyTraits{.spec = absl::StrCat("psp:sample=", sample, ",s=", s, ",seed=", seed),
-                      .gate = Gate::kSampled,
-                      .bound = s,
-                      .sample = static_cast<uint32_t>(sample),
-                      .seed = static_cast<uint64_t>(seed)};
+                      .gate = SampledTraits{.bound = s,
+                                            .sample = static_cast<uint32_t>(sample),
+                                            .seed = static_cast<uint64_t>(seed)}};
 }
 
 absl::StatusOr<PolicyTraits> ParsePssp(const Spec& spec) {
@@ -74,10 +73,8 @@ absl::StatusOr<PolicyTraits> ParsePssp(const Spec& spec) {
   SOAP_ASSIGN_OR_RETURN(const double p, spec.Real("p", 0.5, 0, 1));
   SOAP_ASSIGN_OR_RETURN(const int64_t seed, spec.Int("seed", 1, 0, kBoundMax));
   PolicyTraits traits{.spec = absl::StrCat("pssp:s=", s, ",p=", p, ",seed=", seed),
-                      .gate = Gate::kSampled,
-                      .bound = s,
-                      .block_probability = p,
-                      .seed = static_cast<uint64_t>(seed)};
+                      .gate = SampledTraits{
+                          .bound = s, .block_probability = p, .seed = static_cast<uint64_t>(seed)}};
   if (p == 1) traits.guarantee = {.read_lag_max = s, .clock_gap_max = s + 1};
   return traits;
 }
@@ -95,20 +92,17 @@ absl::StatusOr<PolicyTraits> ParseSoftsync(const Spec& spec) {
     return absl::InvalidArgumentError(
         absl::StrCat("softsync: rate=", rate, " is unknown; it is mean or each"));
   }
-  return PolicyTraits{.spec = absl::StrCat("softsync:n=", n, ",rate=", rate),
-                      .gate = Gate::kBatched,
-                      .batches = static_cast<uint32_t>(n),
-                      .rate_each = rate == "each",
-                      .guarantee = {.own_writes = false}};
+  return PolicyTraits{
+      .spec = absl::StrCat("softsync:n=", n, ",rate=", rate),
+      .gate = BatchTraits{.batches = static_cast<uint32_t>(n), .rate_each = rate == "each"},
+      .guarantee = {.own_writes = false}};
 }
 
 absl::StatusOr<PolicyTraits> ParseBackup(const Spec& spec) {
   SOAP_RETURN_IF_ERROR(spec.AllowOnly({"b"}));
   SOAP_ASSIGN_OR_RETURN(const int64_t b, spec.Int("b", 1, 0, kWorkersMax));
   return PolicyTraits{.spec = absl::StrCat("backup:b=", b),
-                      .gate = Gate::kBackup,
-                      .bound = 0,
-                      .spare = static_cast<uint32_t>(b),
+                      .gate = BackupTraits{.spare = static_cast<uint32_t>(b)},
                       .fixed_tree = true,
                       .store = {.mean = true},
                       .guarantee = {.read_lag_max = 0,
@@ -122,9 +116,8 @@ absl::StatusOr<PolicyTraits> ParseTree(const Spec& spec) {
   SOAP_ASSIGN_OR_RETURN(const int64_t group, spec.Int("group", 2, 1, kWorkersMax));
   SOAP_ASSIGN_OR_RETURN(const Clock s, spec.Int("s", 1, 0, kBoundMax));
   return PolicyTraits{.spec = absl::StrCat("tree:group=", group, ",s=", s),
-                      .gate = Gate::kBounded,
-                      .bound = s,
-                      .group = static_cast<uint32_t>(group),
+                      .gate = BoundedTraits{.bound = s},
+                      .exchange = GradientExchange{.group = static_cast<uint32_t>(group)},
                       .fixed_tree = true,
                       .guarantee = {.read_lag_max = s, .clock_gap_max = s + 1}};
 }
@@ -142,15 +135,13 @@ absl::StatusOr<PolicyTraits> ParseValue(const Spec& spec) {
   SOAP_RETURN_IF_ERROR(spec.AllowOnly({"v0"}));
   SOAP_ASSIGN_OR_RETURN(const double v0, spec.Real("v0", 0.1, 0, 1e9));
   return PolicyTraits{.spec = absl::StrCat("value:v0=", v0),
-                      .gate = Gate::kValue,
-                      .value = v0,
+                      .gate = ValueTraits{.value = v0},
                       .guarantee = {.unseen_max = v0}};
 }
 
 // Rounds of replicas that keep their own parameters between exchanges.
 void MakeRounds(PolicyTraits* traits) {
-  traits->gate = Gate::kRounds;
-  traits->bound = 0;
+  traits->gate = RoundTraits{};
   traits->guarantee.read_lag_max = 0;
   traits->guarantee.clock_gap_max = 1;
   traits->guarantee.snapshot_reads = true;
@@ -164,13 +155,11 @@ absl::StatusOr<PolicyTraits> ParseElastic(const Spec& spec, double local_momentu
     return absl::InvalidArgumentError(
         absl::StrCat(spec.name, ": mode=", mode, " is unknown; it is sync or async"));
   }
-  PolicyTraits traits{.spec = absl::StrCat(spec.name, ":tau=", tau, ",beta=", beta, ",mode=", mode),
-                      .exchange = Exchange::kElastic,
-                      .period = tau,
-                      .beta = beta,
-                      .local_momentum = local_momentum,
-                      .store = {.kind = StoreRule::Kind::kElastic},
-                      .guarantee = {.conserves_sum = true}};
+  PolicyTraits traits{
+      .spec = absl::StrCat(spec.name, ":tau=", tau, ",beta=", beta, ",mode=", mode),
+      .exchange = ElasticExchange{.period = tau, .beta = beta, .local_momentum = local_momentum},
+      .store = {.kind = StoreRule::Kind::kElastic},
+      .guarantee = {.conserves_sum = true}};
   if (mode == "sync") MakeRounds(&traits);
   return traits;
 }
@@ -190,8 +179,7 @@ absl::StatusOr<PolicyTraits> ParseLocalSgd(const Spec& spec) {
   SOAP_RETURN_IF_ERROR(spec.AllowOnly({"h"}));
   SOAP_ASSIGN_OR_RETURN(const Clock h, spec.Int("h", 8, 1, kBoundMax));
   PolicyTraits traits{.spec = absl::StrCat("localsgd:h=", h),
-                      .exchange = Exchange::kDelta,
-                      .period = h,
+                      .exchange = DeltaExchange{.period = h},
                       .store = {.kind = StoreRule::Kind::kAverage}};
   MakeRounds(&traits);
   return traits;
@@ -204,9 +192,7 @@ absl::StatusOr<PolicyTraits> ParseBmuf(const Spec& spec) {
   SOAP_ASSIGN_OR_RETURN(const double zeta, spec.Real("zeta", 1, 0, 100));
   SOAP_ASSIGN_OR_RETURN(const int64_t nesterov, spec.Int("nesterov", 1, 0, 1));
   PolicyTraits traits{.spec = absl::StrCat("bmuf:h=", h, ",zeta=", zeta, ",nesterov=", nesterov),
-                      .exchange = Exchange::kDelta,
-                      .period = h,
-                      .fresh_momentum = true,
+                      .exchange = DeltaExchange{.period = h, .fresh_momentum = true},
                       .store = {.kind = StoreRule::Kind::kBlockMomentum,
                                 .momentum = eta,
                                 .rate = zeta,
@@ -226,22 +212,19 @@ absl::StatusOr<Graph> ParseGraph(const Spec& spec, const char* standard) {
 }
 
 // Workers keep the parameters; the shards take one hand-in from each.
-PolicyTraits Decentralised(std::string spec, Topology topology) {
-  PolicyTraits traits{.spec = std::move(spec),
-                      .topology = topology,
-                      .exchange = Exchange::kPeer,
-                      .store = {.kind = StoreRule::Kind::kMean}};
-  traits.gate = Gate::kRounds;
-  traits.bound = 0;
-  return traits;
+PolicyTraits Decentralised(std::string spec, PeerTraits peers) {
+  return {.spec = std::move(spec),
+          .gate = RoundTraits{},
+          .exchange = PeerExchange{peers},
+          .store = {.kind = StoreRule::Kind::kMean}};
 }
 
 absl::StatusOr<PolicyTraits> ParseAllReduce(const Spec& spec) {
   SOAP_RETURN_IF_ERROR(spec.AllowOnly({"group"}));
   SOAP_ASSIGN_OR_RETURN(const int64_t group, spec.Int("group", 0, 0, kWorkersMax));
   std::string text = group == 0 ? "allreduce" : absl::StrCat("allreduce:group=", group);
-  PolicyTraits traits = Decentralised(std::move(text), Topology::kCollective);
-  traits.group = static_cast<uint32_t>(group);
+  PolicyTraits traits =
+      Decentralised(std::move(text), CollectiveTraits{.group = static_cast<uint32_t>(group)});
   traits.guarantee = {
       .read_lag_max = 0, .clock_gap_max = 1, .snapshot_reads = true, .same_replicas = true};
   return traits;
@@ -255,10 +238,10 @@ absl::StatusOr<PolicyTraits> ParseEager(const Spec& spec) {
     return absl::InvalidArgumentError(
         absl::StrCat("eager: mode=", mode, " is unknown; it is solo or majority"));
   }
-  PolicyTraits traits =
-      Decentralised(absl::StrCat("eager:mode=", mode, ",seed=", seed), Topology::kCollective);
-  traits.partial = mode == "solo" ? Partial::kSolo : Partial::kMajority;
-  traits.seed = static_cast<uint64_t>(seed);
+  PolicyTraits traits = Decentralised(
+      absl::StrCat("eager:mode=", mode, ",seed=", seed),
+      CollectiveTraits{.partial = mode == "solo" ? Partial::kSolo : Partial::kMajority,
+                       .seed = static_cast<uint64_t>(seed)});
   traits.guarantee = {.same_replicas = true, .own_writes = false};
   return traits;
 }
@@ -267,16 +250,10 @@ absl::StatusOr<PolicyTraits> ParseGossip(const Spec& spec) {
   SOAP_RETURN_IF_ERROR(spec.AllowOnly({"mode", "graph", "seed"}));
   SOAP_ASSIGN_OR_RETURN(const int64_t seed, spec.Int("seed", 1, 0, kBoundMax));
   const std::string mode = spec.Text("mode", "pushsum");
-  Topology topology = Topology::kMixing;
-  if (mode == "pushsum") {
-    topology = Topology::kPushSum;
-  } else if (mode == "adpsgd") {
-    topology = Topology::kPairwise;
-  } else if (mode == "gossipgrad") {
-    if (spec.arguments.contains("graph")) {
-      return absl::InvalidArgumentError("gossip:mode=gossipgrad has partners of its own: no graph");
-    }
-  } else if (mode != "dpsgd") {
+  if (mode == "gossipgrad" && spec.arguments.contains("graph")) {
+    return absl::InvalidArgumentError("gossip:mode=gossipgrad has partners of its own: no graph");
+  }
+  if (mode != "pushsum" && mode != "adpsgd" && mode != "gossipgrad" && mode != "dpsgd") {
     return absl::InvalidArgumentError(absl::StrCat(
         "gossip: mode=", mode, " is unknown; it is dpsgd, gossipgrad, adpsgd or pushsum"));
   }
@@ -295,9 +272,12 @@ absl::StatusOr<PolicyTraits> ParseGossip(const Spec& spec) {
         absl::StrCat("gossip:mode=", mode, " draws nothing: it takes no seed"));
   }
   if (draws) absl::StrAppend(&text, ",seed=", seed);
-  PolicyTraits traits = Decentralised(std::move(text), topology);
-  traits.graph = graph;
-  traits.seed = static_cast<uint64_t>(seed);
+  PeerTraits peers = MixingTraits{.graph = graph, .seed = static_cast<uint64_t>(seed)};
+  if (mode == "pushsum") peers = PushSumTraits{.graph = graph};
+  if (mode == "adpsgd") {
+    peers = PairwiseTraits{.graph = graph, .seed = static_cast<uint64_t>(seed)};
+  }
+  PolicyTraits traits = Decentralised(std::move(text), peers);
   traits.guarantee = {.conserves_sum = true};
   return traits;
 }
@@ -401,10 +381,10 @@ absl::StatusOr<PolicyTraits> ParsePolicy(std::string_view text) {
 }
 
 absl::Status CheckWorkers(const PolicyTraits& traits, uint32_t workers) {
-  if (traits.spare == 0 || traits.spare < workers || workers == 1) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(traits.spec, " leaves out ", traits.spare,
-                                                 " workers of ", workers,
-                                                 ": each round would be one worker's"));
+  const uint32_t spare = traits.spare();
+  if (spare == 0 || spare < workers || workers == 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(traits.spec, " leaves out ", spare, " workers of ",
+                                                 workers, ": each round would be one worker's"));
 }
 
 std::vector<std::string> PolicyEntry::Examples() const { return absl::StrSplit(examples, ' '); }

@@ -21,7 +21,7 @@ inline uint32_t ServerCopies(const PolicyTraits& traits, uint32_t workers) {
 }
 
 inline uint32_t GroupOf(WorkerId worker, const PolicyTraits& traits) {
-  return Index(worker) / traits.group;
+  return Index(worker) / traits.group();
 }
 
 // The shard that answers `worker` for the slices of root shard `k`: itself, or a branch's.

@@ -4,27 +4,29 @@ namespace soapstone::consistency {
 
 Policy::AnyGate Policy::MakeGate(const PolicyTraits& traits, uint32_t bucket_count,
                                  uint32_t leaf_count, ShardSeat seat) {
-  switch (traits.gate) {
-    case Gate::kRounds:
+  struct Maker {
+    AnyGate operator()(const BoundedTraits& gate) const { return BoundedGate(gate.bound); }
+    AnyGate operator()(const RoundTraits&) const {
       return RoundGate(
           traits.adopts() ? RoundGate::Complete::kAllLeaves : RoundGate::Complete::kAllMembers,
           bucket_count, leaf_count, /*fetches=*/traits.tree());
-    case Gate::kSubscribed:
-      return SubscribedGate(traits.bound);
-    case Gate::kDynamic:
-      return DynamicGate(traits.lower, traits.bound);
-    case Gate::kSampled:
-      return SampledGate(traits);
-    case Gate::kBatched:
-      return BatchGate(traits, bucket_count);
-    case Gate::kValue:
-      return ValueGate(traits.value);
-    case Gate::kBackup:
-      return BackupGate(traits.spare, seat, bucket_count);
-    case Gate::kBounded:
-      break;
-  }
-  return BoundedGate(traits.bound);
+    }
+    AnyGate operator()(const SubscribedTraits& gate) const { return SubscribedGate(gate.bound); }
+    AnyGate operator()(const DynamicTraits& gate) const {
+      return DynamicGate(gate.lower, gate.upper);
+    }
+    AnyGate operator()(const SampledTraits& gate) const { return SampledGate(gate); }
+    AnyGate operator()(const BatchTraits& gate) const { return BatchGate(gate, bucket_count); }
+    AnyGate operator()(const ValueTraits& gate) const { return ValueGate(gate.value); }
+    AnyGate operator()(const BackupTraits& gate) const {
+      return BackupGate(gate.spare, seat, bucket_count);
+    }
+    const PolicyTraits& traits;
+    uint32_t bucket_count;
+    uint32_t leaf_count;
+    ShardSeat seat;
+  };
+  return std::visit(Maker{traits, bucket_count, leaf_count, seat}, traits.gate);
 }
 
 Policy::Policy(const PolicyTraits& traits, uint32_t bucket_count, uint32_t leaf_count,

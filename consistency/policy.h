@@ -58,7 +58,7 @@ class Policy {
   // What a read promises to hold: all updates of clocks below this, as far as the policy takes
   // them.
   Clock Oldest() const {
-    return traits_.spare > 0 ? Frontier() : std::min(clocks().Min(), Frontier());
+    return traits_.spare() > 0 ? Frontier() : std::min(clocks().Min(), Frontier());
   }
   // Policies that look at intervals: when the newest clock of a member came; -1: none.
   Nanos NewestClock() const;

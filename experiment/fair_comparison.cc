@@ -76,7 +76,7 @@ std::string OtherGrid(const Experiment& experiment, size_t subject) {
     for (size_t two = one + 1; two < grids.size(); ++two) {
       const ResolvedPolicy& first = experiment.policies[one];
       const ResolvedPolicy& second = experiment.policies[two];
-      if (first.traits.exchange != second.traits.exchange) continue;
+      if (first.traits.exchange.index() != second.traits.exchange.index()) continue;
       if (SameGrid(grids[one], grids[two])) continue;
       return absl::StrCat(first.name, " and ", second.name,
                           " exchange alike, and chose from different grids");

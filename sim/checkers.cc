@@ -313,7 +313,7 @@ void Checkers::CheckChosen(const server::Shard& shard, const Truth& truth,
   };
   const auto members = std::count_if(truth.members.begin(), truth.members.end(), takes_part);
   const auto taken = std::count(in.begin(), in.end(), true);
-  const auto due = std::max<int64_t>(1, members - int64_t{options_.policy.spare});
+  const auto due = std::max<int64_t>(1, members - int64_t{options_.policy.spare()});
   // Several may leave with one roster, one after another.
   if (taken == due || (in_.type == MessageType::kRoster && taken > due)) return;
   Fail(absl::StrCat("K1: round ", truth.version, " took ", taken, " updates of ", members,

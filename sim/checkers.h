@@ -122,11 +122,9 @@ class Checkers {
   };
 
   static bool Snapshots(const Truth& truth) {
-    return truth.policy->gate == consistency::Gate::kRounds || LeavesOut(truth);
+    return std::holds_alternative<consistency::RoundTraits>(truth.policy->gate) || LeavesOut(truth);
   }
-  static bool LeavesOut(const Truth& truth) {
-    return truth.policy->gate == consistency::Gate::kBackup;
-  }
+  static bool LeavesOut(const Truth& truth) { return truth.policy->backup(); }
   void TakeRoster(ShardId shard, Truth* truth);
   SharedList<wire::Member> MembersOf(ShardId shard, Truth* truth) const;
   void Land(const Pending& update, uint32_t bucket, Truth* truth);

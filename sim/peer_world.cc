@@ -11,7 +11,6 @@
 namespace soapstone::sim {
 namespace {
 
-using consistency::Topology;
 using wire::Address;
 using wire::Message;
 using wire::MessageType;
@@ -364,7 +363,7 @@ std::vector<std::vector<double>> PeerWorld::Values() const {
 
 void PeerWorld::Check() {
   if (violation_.has_value()) return;
-  if (traits_.topology == Topology::kCollective) {
+  if (ExchangesBy<consistency::CollectiveTraits>()) {
     std::map<Clock, std::vector<double>> by_version;
     const std::vector<std::vector<double>> values = Values();
     size_t at = 0;
@@ -382,7 +381,7 @@ void PeerWorld::Check() {
     if (!by_version.empty() && by_version.rbegin()->first > by_version.begin()->first + 1) {
       Fail("D4: members are more than a round apart");
     }
-  } else if (traits_.topology != Topology::kMixing) {
+  } else if (!ExchangesBy<consistency::MixingTraits>()) {
     CheckSum();
   }
   if (violation_.has_value()) return;
@@ -413,10 +412,10 @@ void PeerWorld::CheckSum() {
         if (message.type != MessageType::kParcel) continue;
         const auto& parcel = std::get<wire::Parcel>(message.body);
         weight += parcel.weight;
-        if (traits_.topology == Topology::kPushSum) {
+        if (ExchangesBy<consistency::PushSumTraits>()) {
           there += parcel.weight * FirstOf(message.payload[0]);
         }
-        if (traits_.topology == Topology::kPairwise && parcel.step == 1) {
+        if (ExchangesBy<consistency::PairwiseTraits>() && parcel.step == 1) {
           there -= FirstOf(message.payload[0]);
         }
       }
@@ -428,14 +427,14 @@ void PeerWorld::CheckSum() {
   if (std::abs(there - due) > 1e-12 * due) {
     Fail(absl::StrCat("D3: the values sum to ", there, "; the gradients to ", due));
   }
-  if (traits_.topology == Topology::kPushSum && weight != seated) {
+  if (ExchangesBy<consistency::PushSumTraits>() && weight != seated) {
     Fail(absl::StrCat("D3: the weights sum to ", weight, " of ", seated));
   }
 }
 
 void PeerWorld::CheckEnd() {
   const std::vector<std::vector<double>> values = Values();
-  if (traits_.topology == Topology::kCollective) {
+  if (ExchangesBy<consistency::CollectiveTraits>()) {
     for (uint32_t i = 0; i < processes_.size(); ++i) {
       for (const Clock clock : processes_[i].computed) {
         const auto digits = static_cast<uint64_t>(values[0][0]);

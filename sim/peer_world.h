@@ -154,6 +154,10 @@ class PeerWorld {
   void Lose(uint32_t a, uint32_t b);
   void SettleLinks();
   void Check();
+  template <typename How>
+  bool ExchangesBy() const {
+    return std::holds_alternative<How>(traits_.peers());
+  }
   void CheckSum();
   void CheckEnd();
   void Fail(std::string what) {

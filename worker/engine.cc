@@ -326,15 +326,17 @@ DeviceCommand Engine::CommandFor(const ProgramRun& run, uint32_t index) const {
     elastic->frames = pulls_.values();
     // alpha = beta / P (Zhang et al., NIPS 2015), with the P there is now.
     const size_t replicas = ActiveWorkers(*roster_, run.shard_clock()).size();
-    elastic->alpha = policy.beta / static_cast<double>(std::max<size_t>(replicas, 1));
+    const double beta = std::get<consistency::ElasticExchange>(policy.exchange).beta;
+    elastic->alpha = beta / static_cast<double>(std::max<size_t>(replicas, 1));
   } else if (auto* load = std::get_if<LoadCommand>(&command.what)) {
     if (run.program().kind == Program::Kind::kTakeover) {
       load->frames = takeover_.values();
     } else {
       load->frames = load->shard.has_value() ? pulls_.ValuesOf(*load->shard) : pulls_.values();
     }
-    load->starts_round = policy.exchange == consistency::Exchange::kDelta;
-    load->fresh_momentum = load->starts_round && policy.fresh_momentum;
+    const auto* delta = std::get_if<consistency::DeltaExchange>(&policy.exchange);
+    load->starts_round = delta != nullptr;
+    load->fresh_momentum = delta != nullptr && delta->fresh_momentum;
   }
   return command;
 }

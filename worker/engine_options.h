@@ -32,7 +32,7 @@ struct EngineOptions {
   // Each shard's values are loaded when the forward pass comes to them, and asked for ahead.
   bool by_stages() const { return policy.pulls_ahead() && layout->stages() > 1; }
   // The clock of a local step, as shards count.
-  Clock ShardClock(Clock step) const { return step / policy.period; }
+  Clock ShardClock(Clock step) const { return step / policy.period(); }
   // The clock of a read after `steps` local steps, as who answers it counts.
   Clock ReadClock(Clock steps) const {
     return policy.decentralised() ? steps : policy.Rounds(steps);

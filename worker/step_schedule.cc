@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <utility>
+#include <variant>
 
 #include "wire/membership/membership.h"
 
 namespace soapstone::worker {
 
 void StepSchedule::Start(Clock clock) {
-  clock_ = start_clock_ = std::min(clock * options_->policy.period, options_->total_clocks);
+  clock_ = start_clock_ = std::min(clock * options_->policy.period(), options_->total_clocks);
   // The shards' only clock is the end; where to begin, the peer knows.
   if (options_->policy.decentralised() && clock > 0) clock_ = options_->total_clocks;
 }
@@ -40,9 +41,10 @@ std::shared_ptr<const Program> StepSchedule::Next(const wire::Roster& roster, Ep
   }
   if (at_exchange_) {
     const MicroBatchRange rank = {Index(options_->id), Index(options_->id) + 1};
-    return std::make_shared<Program>(options_->policy.exchange == consistency::Exchange::kElastic
-                                         ? BuildExchange(inputs, rank)
-                                         : BuildDeltaPush(inputs, rank));
+    const bool elastic =
+        std::holds_alternative<consistency::ElasticExchange>(options_->policy.exchange);
+    return std::make_shared<Program>(elastic ? BuildExchange(inputs, rank)
+                                             : BuildDeltaPush(inputs, rank));
   }
   if (finished()) return nullptr;
   if (NeedsValues()) return std::make_shared<Program>(BuildInitialPull(inputs));
@@ -51,14 +53,14 @@ std::shared_ptr<const Program> StepSchedule::Next(const wire::Roster& roster, Ep
 
 // Workers that keep parameters begin with others': under the elastic rule once, else each round.
 bool StepSchedule::NeedsValues() const {
-  switch (options_->policy.exchange) {
-    case consistency::Exchange::kElastic:
-      return round_ == kNoClock;
-    case consistency::Exchange::kDelta:
-      return round_ != shard_clock();
-    default:
-      return false;
-  }
+  struct Needs {
+    bool operator()(const consistency::GradientExchange&) const { return false; }
+    bool operator()(const consistency::ElasticExchange&) const { return round == kNoClock; }
+    bool operator()(const consistency::DeltaExchange&) const { return round != now; }
+    bool operator()(const consistency::PeerExchange&) const { return false; }
+    Clock round, now;
+  };
+  return std::visit(Needs{round_, shard_clock()}, options_->policy.exchange);
 }
 
 std::shared_ptr<const Program> StepSchedule::NextStep(const wire::Roster& roster, Epoch epoch) {
@@ -83,7 +85,7 @@ Program StepSchedule::BuildStepUnder(const wire::Roster& roster) const {
   const ProgramInputs inputs = options_->Inputs();
   wire::OwnedLeaves owned = LeavesOwned(roster, options_->id, shard_clock(), leaf_count);
   // A round is closed without the lost as it is without the slow.
-  if (policy.gate == consistency::Gate::kBackup) owned.adopted.clear();
+  if (policy.backup()) owned.adopted.clear();
   if (policy.keeps_parameters()) {
     return BuildLocalStep(inputs, PlanSingleNode(owned.own, owned.adopted));
   }
@@ -120,7 +122,7 @@ void StepSchedule::OnEnd(Program::Kind kind) {
       break;
     case Program::Kind::kLocalStep:
       ++clock_;
-      at_exchange_ = clock_ % options_->policy.period == 0 || clock_ == options_->total_clocks ||
+      at_exchange_ = clock_ % options_->policy.period() == 0 || clock_ == options_->total_clocks ||
                      leave_requested_;
       break;
     case Program::Kind::kExchange:

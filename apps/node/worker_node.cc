@@ -74,21 +74,22 @@ absl::StatusOr<Device> MakeDevice(const Job& job, WorkerId worker,
   const auto spoils = [stragglers = job.specs.stragglers, worker](Clock clock) {
     return stragglers.Spoils(worker, clock);
   };
-  SOAP_ASSIGN_OR_RETURN(std::shared_ptr<worker::Executor> executor,
-                        worker::Executor::Create({.graph = *job.graph,
-                                                  .data = job.data,
-                                                  .layout = job.worker_layout,
-                                                  .seed = job.config.training().seed(),
-                                                  .batch = job.config.training().batch(),
-                                                  .optimizer = job.specs.optimizer,
-                                                  .local_momentum = job.specs.policy.local_momentum,
-                                                  .schedule = job.specs.schedule,
-                                                  .total_clocks = job.total_clocks,
-                                                  .now = NodeLoop::Now,
-                                                  .prefetch = true,
-                                                  .replica = std::move(replica),
-                                                  .skip_not_finite = skip_not_finite,
-                                                  .spoils = spoils}));
+  SOAP_ASSIGN_OR_RETURN(
+      std::shared_ptr<worker::Executor> executor,
+      worker::Executor::Create({.graph = *job.graph,
+                                .data = job.data,
+                                .layout = job.worker_layout,
+                                .seed = job.config.training().seed(),
+                                .batch = job.config.training().batch(),
+                                .optimizer = job.specs.optimizer,
+                                .local_momentum = job.specs.policy.local_momentum(),
+                                .schedule = job.specs.schedule,
+                                .total_clocks = job.total_clocks,
+                                .now = NodeLoop::Now,
+                                .prefetch = true,
+                                .replica = std::move(replica),
+                                .skip_not_finite = skip_not_finite,
+                                .spoils = spoils}));
   return [executor](const auto& command, auto* events) { executor->Run(command, events); };
 }
 

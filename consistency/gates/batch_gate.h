@@ -21,7 +21,7 @@ namespace soapstone::consistency {
 
 class BatchGate {
  public:
-  BatchGate(const PolicyTraits& traits, uint32_t bucket_count)
+  BatchGate(const BatchTraits& traits, uint32_t bucket_count)
       : batches_(traits.batches), rate_each_(traits.rate_each), held_(bucket_count) {}
 
   Actions OnJoin(WorkerId worker, Clock clock);

@@ -23,7 +23,7 @@ namespace soapstone::consistency {
 
 class SampledGate {
  public:
-  explicit SampledGate(const PolicyTraits& traits)
+  explicit SampledGate(const SampledTraits& traits)
       : bound_(traits.bound),
         sample_(traits.sample),
         block_probability_(traits.block_probability),

@@ -22,7 +22,7 @@ namespace soapstone::consistency {
 
 class Collective {
  public:
-  explicit Collective(const PolicyTraits& traits)
+  explicit Collective(const CollectiveTraits& traits)
       : group_(traits.group), partial_(traits.partial), seed_(traits.seed) {}
 
   static constexpr bool kLockStep = true;

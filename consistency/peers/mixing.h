@@ -25,7 +25,7 @@ Neighbours NeighboursOf(Graph graph, uint64_t seed, Clock round, size_t me, size
 
 class Mixing {
  public:
-  explicit Mixing(const PolicyTraits& traits) : graph_(traits.graph), seed_(traits.seed) {}
+  explicit Mixing(const MixingTraits& traits) : graph_(traits.graph), seed_(traits.seed) {}
 
   static constexpr bool kLockStep = true;
   static constexpr bool kSameValues = false;

@@ -20,7 +20,7 @@ namespace soapstone::consistency {
 
 class Pairwise {
  public:
-  explicit Pairwise(const PolicyTraits& traits) : graph_(traits.graph), seed_(traits.seed) {}
+  explicit Pairwise(const PairwiseTraits& traits) : graph_(traits.graph), seed_(traits.seed) {}
 
   static constexpr bool kLockStep = false;
   static constexpr bool kSameValues = false;

@@ -8,16 +8,13 @@ namespace soapstone::consistency {
 using Kind = PeerActionKind;
 
 PeerPolicy::Exchange PeerPolicy::MakeExchange(const PolicyTraits& traits) {
-  switch (traits.topology) {
-    case Topology::kMixing:
-      return Mixing(traits);
-    case Topology::kPushSum:
-      return PushSum(traits);
-    case Topology::kPairwise:
-      return Pairwise(traits);
-    default:
-      return Collective(traits);
-  }
+  struct Maker {
+    Exchange operator()(const CollectiveTraits& how) const { return Collective(how); }
+    Exchange operator()(const MixingTraits& how) const { return Mixing(how); }
+    Exchange operator()(const PushSumTraits& how) const { return PushSum(how); }
+    Exchange operator()(const PairwiseTraits& how) const { return Pairwise(how); }
+  };
+  return std::visit(Maker{}, traits.peers());
 }
 
 PeerPolicy::PeerPolicy(const PolicyTraits& traits, WorkerId self, bool has_values, Clock total,

@@ -19,7 +19,7 @@ namespace soapstone::consistency {
 
 class PushSum {
  public:
-  explicit PushSum(const PolicyTraits& traits) : graph_(traits.graph) {}
+  explicit PushSum(const PushSumTraits& traits) : graph_(traits.graph) {}
 
   static constexpr bool kLockStep = false;
   static constexpr bool kSameValues = false;

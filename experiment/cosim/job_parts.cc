@@ -14,7 +14,7 @@ worker::ExecutorOptions ExecutorOptionsOf(const CosimJob& job, WorkerId worker) 
           .seed = job.seed,
           .batch = job.batch,
           .optimizer = job.optimizer,
-          .local_momentum = job.policy.local_momentum,
+          .local_momentum = job.policy.local_momentum(),
           .schedule = job.schedule,
           .total_clocks = job.total_clocks,
           .now = [] { return Nanos{0}; },

@@ -455,7 +455,7 @@ Checker::Why Checker::Replicas() const {
   bool averaging = false;
   for (const CellResult* cell : cells_) {
     const consistency::PolicyTraits& policy = experiment_.policies[cell->cell.policy].traits;
-    if (policy.exchange == consistency::Exchange::kGradient) continue;
+    if (policy.pushes_gradients()) continue;
     averaging = true;
     if (!cell->finished.empty() && !cell->replicas.has_value()) {
       return Fails(absl::StrCat(policy.spec, " averages, and its replicas were not evaluated"));

@@ -14,7 +14,7 @@ using wire::MessageType;
 
 std::string WhyLeavesAreWrong(const Message& push, const ShardOptions& options,
                               uint32_t worker_count) {
-  const bool gradient = options.policy.exchange == consistency::Exchange::kGradient;
+  const bool gradient = options.policy.pushes_gradients();
   const uint32_t leaf_count = gradient ? options.leaf_count : worker_count;
   if (push.leaf_count != leaf_count || push.leaves.empty() || push.leaves.end > leaf_count) {
     return absl::StrCat("leaves [", push.leaves.begin, ", ", push.leaves.end, ") of ",

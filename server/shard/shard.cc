@@ -36,7 +36,8 @@ Shard::Shard(ShardOptions options, Store store)
       policy_(options_.policy, options_.layout->bucket_count(options_.id), options_.leaf_count,
               {options_.id, options_.layout->shard_count()}),
       ledger_(options_.id, options_.policy.guarantee,
-              options_.policy.fixed_tree && options_.policy.gate != consistency::Gate::kBounded),
+              options_.policy.fixed_tree &&
+                  !std::holds_alternative<consistency::BoundedTraits>(options_.policy.gate)),
       members_(options_.id, options_.layout->shard_count(), options_.policy),
       rounds_(options_.id, options_.layout->shard_count()),
       seen_(options_.seen_pushes_max),
@@ -141,7 +142,7 @@ void Shard::AcknowledgeRoster(wire::Outbox* out) {
   const bool empty = policy_.clocks().members() == 0;
   // Updates that wait for others to be applied with must not hold up who is to start after them: it
   // may be the only one that has any left to send.
-  const bool batches = options_.policy.gate == consistency::Gate::kBatched;
+  const bool batches = std::holds_alternative<consistency::BatchTraits>(options_.policy.gate);
   if (batches && !empty && policy_.clocks().Min() >= start) CarryOut(policy_.OnDrain(), out);
   const Clock frontier = empty ? 0 : policy_.Frontier();
   if (start > frontier) return;
@@ -192,7 +193,7 @@ void Shard::OnPush(Message push, wire::Outbox* out) {
                                   .bucket = push.bucket,
                                   .leaves = push.leaves,
                                   .staleness = StalenessOf(push)};
-  if (options_.policy.gate == consistency::Gate::kValue) {
+  if (std::holds_alternative<consistency::ValueTraits>(options_.policy.gate)) {
     event.mass = store_.MassOf(push.clock, ContributionOf(push, 1));
   }
   ledger_.OnTaken(UpdateOf(push));
@@ -382,7 +383,7 @@ void Shard::TellNotFinite(uint32_t tensor, wire::Outbox* out) {
   message.from = Address::Of(options_.id);
   message.to = Address::Scheduler();
   message.epoch = epoch();
-  message.clock = gathered_.clock() * options_.policy.period;
+  message.clock = gathered_.clock() * options_.policy.period();
   message.body =
       wire::NotFinite{.worker = knows ? int64_t{Index(gathered_.Greatest(of_table))} : -1,
                       .parameters = true,

@@ -114,7 +114,7 @@ TEST(ActorSpaceTest, WithoutResumeOrWordOfLossTheJobHangs) {
 TEST(ActorSpaceTest, TreesHoldThroughBrokenAndLostConnections) {
   for (const std::string& spec : check::SpecsOf(check::Space::kTree)) {
     WorldOptions space = Small(spec, check::FindRow(spec)->bound + 2, {});
-    space.shape.workers = space.shape.policy.group + 1;
+    space.shape.workers = space.shape.policy.group() + 1;
     space.faults = {.breaks = 1};
     ExpectClean("break", space, false);
     space.faults = {.losses = 1};
@@ -216,12 +216,14 @@ TEST(ActorSpaceTest, MutantsOfTreesDieInEveryFaultSpace) {
                                        std::pair("leave", FaultBudget{.leaves = 1}),
                                        std::pair("duplicate", FaultBudget{.duplicates = 1})}) {
       WorldOptions space = Small(spec, row->bound + 2, faults);
-      space.shape.workers = claimed.group + 1;
+      space.shape.workers = claimed.group() + 1;
       space.claimed = claimed;
       EXPECT_FALSE(Explore(*World::Make(space), {.states_max = 5'000}).violation.has_value());
       for (const check::GuaranteeMutant mutant : row->mutants) {
         WorldOptions options = space;
-        if (mutant == check::GuaranteeMutant::kBoundPlusOne) options.shape.policy.bound += 1;
+        if (mutant == check::GuaranteeMutant::kBoundPlusOne) {
+          *check::BoundOf(&options.shape.policy.gate) += 1;
+        }
         if (mutant == check::GuaranteeMutant::kOneShardGate) continue;  // the root is one shard
         if (mutant == check::GuaranteeMutant::kUpdateLost) {
           options.shape.store_fault = server::StoreFault::kDropsUpdates;

@@ -114,7 +114,7 @@ TEST(BackupSpaceTest, HoldsThroughBrokenAndLostConnections) {
     const BackupOptions sizes[] = {{.workers = 2, .shards = 2, .clocks = 2},
                                    {.workers = 3, .shards = 1, .clocks = 2}};
     for (BackupOptions space : sizes) {
-      space.spare = consistency::ParsePolicy(spec)->spare;
+      space.spare = consistency::ParsePolicy(spec)->spare();
       const std::string size = absl::StrCat("P=", space.workers, " K=", space.shards);
       for (const LinkMutant mutant : kLinkMutants) {
         const bool resume = mutant == LinkMutant::kNoResume;

@@ -1,6 +1,7 @@
 #include "tests/check/mutant_table.h"
 
 #include <cstdio>
+#include <variant>
 
 namespace soapstone::check {
 namespace {
@@ -57,7 +58,20 @@ const std::vector<MutantRow>& Rows() {
   return rows;
 }
 
+struct FindBound {
+  Clock* operator()(consistency::BoundedTraits& gate) const { return &gate.bound; }
+  Clock* operator()(consistency::SubscribedTraits& gate) const { return &gate.bound; }
+  Clock* operator()(consistency::DynamicTraits& gate) const { return &gate.upper; }
+  Clock* operator()(consistency::SampledTraits& gate) const { return &gate.bound; }
+  Clock* operator()(consistency::RoundTraits&) const { return nullptr; }
+  Clock* operator()(consistency::BatchTraits&) const { return nullptr; }
+  Clock* operator()(consistency::ValueTraits&) const { return nullptr; }
+  Clock* operator()(consistency::BackupTraits&) const { return nullptr; }
+};
+
 }  // namespace
+
+Clock* BoundOf(consistency::GateTraits* gate) { return std::visit(FindBound{}, *gate); }
 
 std::string Name(GuaranteeMutant mutant) {
   switch (mutant) {

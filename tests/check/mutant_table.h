@@ -9,6 +9,7 @@
 
 #include "absl/types/span.h"
 #include "base/ids.h"
+#include "consistency/traits.h"
 
 namespace soapstone::check {
 
@@ -50,6 +51,9 @@ struct MutantRow {
   std::vector<GuaranteeMutant> mutants;
   Space space = Space::kPolicy;
 };
+
+// The bound of the reads that a gate admits, for mutants to change; null: it has none.
+Clock* BoundOf(consistency::GateTraits* gate);
 
 // All rows, and that of a spec, or null.
 absl::Span<const MutantRow> MutantTable();

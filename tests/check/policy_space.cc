@@ -455,7 +455,7 @@ class Explorer : private ShardRules {
       TakePull(s, w, k);
       return;
     }
-    if (traits_.gate == consistency::Gate::kDynamic) ++s->now[k];
+    if (std::holds_alternative<consistency::DynamicTraits>(traits_.gate)) ++s->now[k];
     Take(s, w, k, item);
     if (options_.one_message && !item.adopted) Take(s, w, k, {true, item.clock + 1});
   }
@@ -582,7 +582,7 @@ class Explorer : private ShardRules {
       s->subscribed[w] &= ~(1u << k);
       s->parked[w] &= ~(1u << k);
     }
-    if (traits_.gate == consistency::Gate::kValue) return;
+    if (std::holds_alternative<consistency::ValueTraits>(traits_.gate)) return;
     const Policy before = std::exchange(s->policy[k], NewPolicy());
     std::vector<std::pair<Clock, uint32_t>> members;  // ascending: rounds begin with the earliest
     for (uint32_t w = 0; w < P(); ++w) {

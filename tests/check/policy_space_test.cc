@@ -129,7 +129,9 @@ Mutant MutantOf(GuaranteeMutant mutant) {
 // barrier that asks one of two others promises no bound.
 bool Applies(GuaranteeMutant mutant, const SpaceOptions& space) {
   const consistency::PolicyTraits traits = *consistency::ParsePolicy(space.policy);
-  const bool asks_some = traits.sample > 0 && traits.sample + 1 < space.workers;
+  const auto* sampled = std::get_if<consistency::SampledTraits>(&traits.gate);
+  const bool asks_some =
+      sampled != nullptr && sampled->sample > 0 && sampled->sample + 1 < space.workers;
   if (mutant == GuaranteeMutant::kBoundPlusOne) return !asks_some;
   return mutant != GuaranteeMutant::kOneShardGate || space.shards > 1;
 }
@@ -156,9 +158,14 @@ void ExpectMutantsDie(const char* name, const SpaceOptions& space) {
 // intervals of each first, and where it grants credit the slow one must have lost a third.
 Clock ClocksFor(const std::string& policy) {
   const consistency::PolicyTraits traits = *consistency::ParsePolicy(policy);
-  const Clock credit = traits.lower < traits.bound ? 1 : 0;
-  const Clock intervals = traits.gate == consistency::Gate::kDynamic ? 2 + credit : 0;
+  const auto* dynamic = std::get_if<consistency::DynamicTraits>(&traits.gate);
+  const Clock credit = dynamic != nullptr && dynamic->lower < dynamic->upper ? 1 : 0;
+  const Clock intervals = dynamic != nullptr ? 2 + credit : 0;
   return FindRow(policy)->bound + 2 + intervals;
+}
+
+bool BoundsMass(const consistency::PolicyTraits& traits) {
+  return std::holds_alternative<consistency::ValueTraits>(traits.gate);
 }
 
 class FaultSpaceTest : public testing::TestWithParam<std::string> {};
@@ -171,10 +178,9 @@ TEST_P(FaultSpaceTest, KeepsTheGuaranteeAndKillsItsMutants) {
   // Of deep bounds the space of two shards with all three faults is too large: each has its own.
   // A controller that must grant credit on both shards takes 7 clocks: 700,438 states without a
   // fault, and too many with one.
-  const bool deep =
-      space.clocks > 3 || (traits.gate == consistency::Gate::kValue && space.clocks > 2);
-  const bool both =
-      !deep || traits.lower == traits.bound || traits.gate != consistency::Gate::kDynamic;
+  const bool deep = space.clocks > 3 || (BoundsMass(traits) && space.clocks > 2);
+  const auto* dynamic = std::get_if<consistency::DynamicTraits>(&traits.gate);
+  const bool both = !deep || dynamic == nullptr || dynamic->lower == dynamic->upper;
   std::vector<std::pair<const char*, SpaceOptions>> spaces;
   SpaceOptions two = space;
   two.workers = two.shards = 2;
@@ -214,9 +220,10 @@ TEST_P(FaultSpaceTest, HoldsThroughBrokenAndLostConnections) {
   const Clock clocks = ClocksFor(policy);
   // A controller's intervals take more clocks than the larger spaces can have: there its mutants of
   // the bound are not looked for.
-  const Clock clocks_max =
-      consistency::ParsePolicy(policy)->gate == consistency::Gate::kDynamic ? 3 : clocks;
-  const bool held = consistency::ParsePolicy(policy)->gate == consistency::Gate::kValue;
+  const consistency::PolicyTraits traits = *consistency::ParsePolicy(policy);
+  const bool dynamic = std::holds_alternative<consistency::DynamicTraits>(traits.gate);
+  const Clock clocks_max = dynamic ? 3 : clocks;
+  const bool held = BoundsMass(traits);
   const SpaceOptions sizes[] = {
       {.workers = 2, .shards = 1, .clocks = clocks},
       {.workers = 2, .shards = 2, .clocks = clocks_max},

@@ -97,10 +97,11 @@ struct State {
     f.Add(held[k].size());
     for (const uint64_t ticket : held[k]) f.Add(ticket);
     policy[k].AddTo(&f);
-    const consistency::Gate gate = policy[k].traits().gate;
+    const consistency::GateTraits& gate = policy[k].traits().gate;
     // Times count by their distance from the newest that the policy knows.
-    if (gate == consistency::Gate::kDynamic) f.Add(now[k] - policy[k].NewestClock());
-    if (gate == consistency::Gate::kValue) {
+    const bool dynamic = std::holds_alternative<consistency::DynamicTraits>(gate);
+    if (dynamic) f.Add(now[k] - policy[k].NewestClock());
+    if (std::holds_alternative<consistency::ValueTraits>(gate)) {
       for (const uint32_t count : unseen[k]) f.Add(count);
       for (const Clock clock : computing[k]) f.Add(clock);
     }

@@ -13,6 +13,7 @@
 
 #include "consistency/catalogue.h"
 #include "consistency/policy.h"
+#include "tests/check/mutant_table.h"
 #include "tests/check/policy_space.h"
 #include "tests/check/policy_state.h"
 
@@ -47,16 +48,19 @@ class ShardRules {
     gap_ = traits_.guarantee.clock_gap_max;
     snapshot_ = traits_.guarantee.snapshot_reads;
     // Barriers that ask all others promise what a bound does.
-    const bool asks_all = traits_.sample > 0 && traits_.sample + 1 >= options.workers;
-    if (traits_.gate == consistency::Gate::kSampled && asks_all) bound_ = traits_.bound;
+    const auto* sampled = std::get_if<consistency::SampledTraits>(&traits_.gate);
+    const bool asks_all =
+        sampled != nullptr && sampled->sample > 0 && sampled->sample + 1 >= options.workers;
+    if (asks_all) bound_ = sampled->bound;
     consistency::PolicyTraits gate = traits_;
+    Clock* const bound = BoundOf(&gate.gate);
+    if (options.mutant == Mutant::kBoundMinusOne && bound != nullptr) *bound -= 1;
+    if (options.mutant == Mutant::kCreditUnbounded && bound != nullptr) *bound = options.clocks;
     if (options.mutant == Mutant::kBoundPlusOne) {
-      gate.bound += 1;
+      if (bound != nullptr) *bound += 1;
       // Rounds have no bound to loosen: reads gated from below, one too early, in their place.
       if (snapshot_) gate = *consistency::ParsePolicy("ssp:s=1");
     }
-    if (options.mutant == Mutant::kBoundMinusOne) gate.bound -= 1;
-    if (options.mutant == Mutant::kCreditUnbounded) gate.bound = options.clocks;
     if (options.mutant == Mutant::kNoSnapshot) gate = *consistency::ParsePolicy("ssp:s=0");
     if (traits_.subscribed() || traits_.deferred()) options_.parking = true;
     gate_traits_ = gate;

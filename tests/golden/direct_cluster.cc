@@ -101,7 +101,7 @@ class DirectCluster {
                                    .seed = setup_.seed,
                                    .batch = setup_.batch,
                                    .optimizer = *compute::ParseOptimizer(setup_.optimizer),
-                                   .local_momentum = policy_.local_momentum,
+                                   .local_momentum = policy_.local_momentum(),
                                    .schedule = *compute::ParseSchedule(setup_.schedule),
                                    .total_clocks = setup_.steps,
                                    .now = [] { return Nanos{0}; }}));

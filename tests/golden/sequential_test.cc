@@ -102,7 +102,7 @@ TEST(SequentialTest, OneWorkerOfAnyGradientPolicyIsSequentialSgd) {
   TrainingSetup setup = {.micro_batches = 1};
   const std::string expected = TrainSequentially(setup).sha256;
   for (const std::string& policy : consistency::ExamplePolicies()) {
-    if (consistency::ParsePolicy(policy)->exchange != consistency::Exchange::kGradient) continue;
+    if (!consistency::ParsePolicy(policy)->pushes_gradients()) continue;
     setup.policy = policy;
     EXPECT_EQ(TrainByCluster(setup).sha256, expected) << policy;
   }
