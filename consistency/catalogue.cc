@@ -104,7 +104,7 @@ absl::StatusOr<PolicyTraits> ParseBackup(const Spec& spec) {
   return PolicyTraits{.spec = absl::StrCat("backup:b=", b),
                       .gate = BackupTraits{.spare = static_cast<uint32_t>(b)},
                       .fixed_tree = true,
-                      .store = {.mean = true},
+                      .store = OptimizerRule{.mean = true},
                       .guarantee = {.read_lag_max = 0,
                                     .snapshot_reads = true,
                                     .own_writes = false,
@@ -126,9 +126,8 @@ absl::StatusOr<PolicyTraits> ParseDcasgd(const Spec& spec) {
   SOAP_RETURN_IF_ERROR(spec.AllowOnly({"lambda", "m"}));
   SOAP_ASSIGN_OR_RETURN(const double lambda, spec.Real("lambda", 0.04, 0, 1e6));
   SOAP_ASSIGN_OR_RETURN(const double m, spec.Real("m", 0, 0, 0.999999));
-  return PolicyTraits{
-      .spec = absl::StrCat("dcasgd:lambda=", lambda, ",m=", m),
-      .store = {.kind = StoreRule::Kind::kCompensated, .lambda = lambda, .mean_decay = m}};
+  return PolicyTraits{.spec = absl::StrCat("dcasgd:lambda=", lambda, ",m=", m),
+                      .store = CompensatedRule{.lambda = lambda, .mean_decay = m}};
 }
 
 absl::StatusOr<PolicyTraits> ParseValue(const Spec& spec) {
@@ -158,7 +157,7 @@ absl::StatusOr<PolicyTraits> ParseElastic(const Spec& spec, double local_momentu
   PolicyTraits traits{
       .spec = absl::StrCat(spec.name, ":tau=", tau, ",beta=", beta, ",mode=", mode),
       .exchange = ElasticExchange{.period = tau, .beta = beta, .local_momentum = local_momentum},
-      .store = {.kind = StoreRule::Kind::kElastic},
+      .store = ElasticRule{},
       .guarantee = {.conserves_sum = true}};
   if (mode == "sync") MakeRounds(&traits);
   return traits;
@@ -180,7 +179,7 @@ absl::StatusOr<PolicyTraits> ParseLocalSgd(const Spec& spec) {
   SOAP_ASSIGN_OR_RETURN(const Clock h, spec.Int("h", 8, 1, kBoundMax));
   PolicyTraits traits{.spec = absl::StrCat("localsgd:h=", h),
                       .exchange = DeltaExchange{.period = h},
-                      .store = {.kind = StoreRule::Kind::kAverage}};
+                      .store = AverageRule{}};
   MakeRounds(&traits);
   return traits;
 }
@@ -191,12 +190,10 @@ absl::StatusOr<PolicyTraits> ParseBmuf(const Spec& spec) {
   SOAP_ASSIGN_OR_RETURN(const double eta, spec.Real("eta", -1, 0, 0.999999));
   SOAP_ASSIGN_OR_RETURN(const double zeta, spec.Real("zeta", 1, 0, 100));
   SOAP_ASSIGN_OR_RETURN(const int64_t nesterov, spec.Int("nesterov", 1, 0, 1));
-  PolicyTraits traits{.spec = absl::StrCat("bmuf:h=", h, ",zeta=", zeta, ",nesterov=", nesterov),
-                      .exchange = DeltaExchange{.period = h, .fresh_momentum = true},
-                      .store = {.kind = StoreRule::Kind::kBlockMomentum,
-                                .momentum = eta,
-                                .rate = zeta,
-                                .nesterov = nesterov == 1}};
+  PolicyTraits traits{
+      .spec = absl::StrCat("bmuf:h=", h, ",zeta=", zeta, ",nesterov=", nesterov),
+      .exchange = DeltaExchange{.period = h, .fresh_momentum = true},
+      .store = BlockMomentumRule{.momentum = eta, .rate = zeta, .nesterov = nesterov == 1}};
   if (eta >= 0) absl::StrAppend(&traits.spec, ",eta=", eta);
   MakeRounds(&traits);
   return traits;
@@ -216,7 +213,7 @@ PolicyTraits Decentralised(std::string spec, PeerTraits peers) {
   return {.spec = std::move(spec),
           .gate = RoundTraits{},
           .exchange = PeerExchange{peers},
-          .store = {.kind = StoreRule::Kind::kMean}};
+          .store = MeanRule{}};
 }
 
 absl::StatusOr<PolicyTraits> ParseAllReduce(const Spec& spec) {

@@ -138,25 +138,40 @@ struct PeerExchange {
 };
 using Exchange = std::variant<GradientExchange, ElasticExchange, DeltaExchange, PeerExchange>;
 
-// What a shard's store does with one update.
-struct StoreRule {
-  enum class Kind : uint8_t {
-    kOptimizer,      // the job's optimizer, with the sum of gradients
-    kCompensated,    // the same, each gradient corrected for its delay first (DC-ASGD)
-    kElastic,        // centre += sum of the elastic forces
-    kAverage,        // parameters += mean of the deltas, weighted by samples
-    kBlockMomentum,  // the same, through a momentum over blocks (BMUF)
-    kMean,           // parameters := mean of the values, weighted by samples
-  };
-  Kind kind = Kind::kOptimizer;
-  bool mean = false;      // kOptimizer: over the samples there are, not over a full batch's
-  double lambda = 0;      // kCompensated: lambda_0
-  double mean_decay = 0;  // kCompensated: m of the mean square; 0: lambda is constant
-  double momentum = -1;   // kBlockMomentum: eta; negative: 1 - 1/P
-  double rate = 1;        // kBlockMomentum: zeta
-  bool nesterov = true;   // kBlockMomentum
-  friend bool operator==(const StoreRule&, const StoreRule&) = default;
+// ---- What a shard's store does with one update.
+
+// The job's optimizer, with the sum of gradients.
+struct OptimizerRule {
+  bool mean = false;  // over the samples there are, not over a full batch's
+  friend bool operator==(const OptimizerRule&, const OptimizerRule&) = default;
 };
+// The same, each gradient corrected for its delay first (DC-ASGD).
+struct CompensatedRule {
+  double lambda = 0;      // lambda_0
+  double mean_decay = 0;  // m of the mean square; 0: lambda is constant
+  friend bool operator==(const CompensatedRule&, const CompensatedRule&) = default;
+};
+// centre += sum of the elastic forces.
+struct ElasticRule {
+  friend bool operator==(const ElasticRule&, const ElasticRule&) = default;
+};
+// parameters += mean of the deltas, weighted by samples.
+struct AverageRule {
+  friend bool operator==(const AverageRule&, const AverageRule&) = default;
+};
+// The same, through a momentum over blocks (BMUF).
+struct BlockMomentumRule {
+  double momentum = -1;  // eta; negative: 1 - 1/P
+  double rate = 1;       // zeta
+  bool nesterov = true;
+  friend bool operator==(const BlockMomentumRule&, const BlockMomentumRule&) = default;
+};
+// parameters := mean of the values, weighted by samples.
+struct MeanRule {
+  friend bool operator==(const MeanRule&, const MeanRule&) = default;
+};
+using StoreRule = std::variant<OptimizerRule, CompensatedRule, ElasticRule, AverageRule,
+                               BlockMomentumRule, MeanRule>;
 
 struct PolicyTraits {
   std::string spec;  // canonical text, e.g. "ssp:s=2"
@@ -228,7 +243,7 @@ struct PolicyTraits {
   // is pushed is a gradient that the job's optimizer takes as it is.
   bool takes_tables() const {
     return pushes_gradients() && !skips() && !subscribed() && !tree() && !ordered_reads() &&
-           store.kind == StoreRule::Kind::kOptimizer;
+           std::holds_alternative<OptimizerRule>(store);
   }
   // Shards may take an update and apply it later, in the order of arrival.
   bool deferred() const {

@@ -1,6 +1,7 @@
 #include "server/store/contribution.h"
 
 #include <algorithm>
+#include <variant>
 
 #include "base/finite.h"
 
@@ -12,7 +13,9 @@ compute::Update UpdateOf(const TensorStoreOptions& options, Clock clock,
   for (const Contribution& part : parts) {
     samples += static_cast<double>(part.weight) * static_cast<double>(part.samples);
   }
-  const double batch = options.rule.mean ? samples : static_cast<double>(parts[0].batch_samples);
+  const auto* rule = std::get_if<consistency::OptimizerRule>(&options.rule);
+  const bool mean = rule != nullptr && rule->mean;
+  const double batch = mean ? samples : static_cast<double>(parts[0].batch_samples);
   const double lr =
       compute::LearningRate(options.optimizer, options.schedule, clock, options.total_clocks);
   return {.lr = lr, .scale = 1.0 / batch, .fraction = samples / batch};

@@ -53,7 +53,7 @@ struct TensorStoreOptions {
 //   g = (1 / B) sum_j w_j g_j,    fraction = (1 / B) sum_j w_j samples_j,    B = samples of the
 //   global batch, w_j the policy's weights
 // so P separate updates of a clock move the parameters, to first order, as far as one synchronous
-// update, and decay them as much. With rule.mean B is the samples of the contributions.
+// update, and decay them as much. With OptimizerRule::mean B is the samples of the contributions.
 compute::Update UpdateOf(const TensorStoreOptions& options, Clock clock,
                          const std::vector<Contribution>& parts);
 

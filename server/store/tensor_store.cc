@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <utility>
+#include <variant>
 
 #include "base/finite.h"
 #include "base/leaf_tree.h"
@@ -13,6 +14,13 @@
 
 namespace soapstone::server {
 namespace {
+
+using consistency::AverageRule;
+using consistency::BlockMomentumRule;
+using consistency::CompensatedRule;
+using consistency::ElasticRule;
+using consistency::MeanRule;
+using consistency::OptimizerRule;
 
 constexpr size_t kIdleBytesMin = size_t{256} << 20;
 
@@ -151,10 +159,10 @@ absl::Span<const float> TensorStore::SumOf(const std::vector<Contribution>& part
 //   lambda_t = lambda                                  m = 0
 //            = lambda / sqrt(MS + 1e-7), MS <- m MS + (1 - m) g * g
 // In sums s = n g: s' = s + (lambda_t / n) s * s * (x - x_read).
-absl::Span<const float> TensorStore::Compensate(const Contribution& part, size_t slice,
+absl::Span<const float> TensorStore::Compensate(const CompensatedRule& rule,
+                                                const Contribution& part, size_t slice,
                                                 SliceValues* values, size_t first_slice) {
   const absl::Span<const float> s = part.payload[slice].floats();
-  const consistency::StoreRule& rule = options_.rule;
   if (rule.lambda == 0 || part.samples == 0 || Index(part.worker) >= read_by_.size() ||
       read_by_[Index(part.worker)].empty()) {
     return s;
@@ -198,23 +206,23 @@ void TensorStore::Mean(const std::vector<Contribution>& parts, size_t slice, Sli
 //   block momentum (Chen and Huo, ICASSP 2016):  D' = eta D + zeta G
 //     classical  x <- x + D'
 //     Nesterov   x <- x - eta D + D' + eta D'       x is the look-ahead point W + eta D
-void TensorStore::Average(const std::vector<Contribution>& parts, size_t slice, size_t replicas,
-                          SliceValues* values) {
+//
+// After it `sum_` is G. False: there are no samples, and no G.
+bool TensorStore::SumDeltas(const std::vector<Contribution>& parts, size_t slice, size_t elements) {
   uint64_t samples = 0;
   for (const Contribution& part : parts) samples += part.samples;
-  if (samples == 0) return;
-  sum_.assign(values->values.size(), 0.0f);
+  if (samples == 0) return false;
+  sum_.assign(elements, 0.0f);
   for (const Contribution& part : parts) {
     const float share =
         static_cast<float>(static_cast<double>(part.samples) / static_cast<double>(samples));
     const absl::Span<const float> d = part.payload[slice].floats();
     for (size_t e = 0; e < sum_.size(); ++e) sum_[e] += share * d[e];
   }
-  const consistency::StoreRule& rule = options_.rule;
-  if (rule.kind == consistency::StoreRule::Kind::kAverage) {
-    for (size_t e = 0; e < sum_.size(); ++e) values->values[e] += sum_[e];
-    return;
-  }
+  return true;
+}
+
+void TensorStore::MoveBlock(const BlockMomentumRule& rule, size_t replicas, SliceValues* values) {
   const double p = static_cast<double>(std::max<size_t>(replicas, 1));
   const float eta = static_cast<float>(rule.momentum >= 0 ? rule.momentum : 1 - 1 / p);
   const float zeta = static_cast<float>(rule.rate);
@@ -229,31 +237,48 @@ void TensorStore::Average(const std::vector<Contribution>& parts, size_t slice, 
 
 bool TensorStore::Combine(const std::vector<Contribution>& parts, size_t slice, uint32_t leaf_count,
                           size_t replicas, SliceValues* values) {
-  using Kind = consistency::StoreRule::Kind;
-  switch (options_.rule.kind) {
-    case Kind::kMean:
-      Mean(parts, slice, values);
-      return true;
-    case Kind::kAverage:
-    case Kind::kBlockMomentum:
-      Average(parts, slice, replicas, values);
-      return true;
-    case Kind::kElastic: {
-      // centre <- centre + sum_i alpha (x_i - centre)       (Zhang et al., NIPS 2015, eq. 4)
-      const absl::Span<const float> sum = SumOf(parts, slice, leaf_count, values->values.size());
-      for (size_t e = 0; e < sum.size(); ++e) values->values[e] += sum[e];
+  struct Combiner {
+    bool operator()(const OptimizerRule&) const { return false; }
+    bool operator()(const CompensatedRule&) const { return false; }
+    // centre <- centre + sum_i alpha (x_i - centre)       (Zhang et al., NIPS 2015, eq. 4)
+    bool operator()(const ElasticRule&) const {
+      Add(store->SumOf(parts, slice, leaf_count, values->values.size()));
       return true;
     }
-    default:
-      return false;
-  }
+    bool operator()(const AverageRule&) const {
+      if (store->SumDeltas(parts, slice, values->values.size())) Add(store->sum_);
+      return true;
+    }
+    bool operator()(const BlockMomentumRule& rule) const {
+      if (store->SumDeltas(parts, slice, values->values.size())) {
+        store->MoveBlock(rule, replicas, values);
+      }
+      return true;
+    }
+    bool operator()(const MeanRule&) const {
+      Mean(parts, slice, values);
+      return true;
+    }
+    void Add(absl::Span<const float> sum) const {
+      for (size_t e = 0; e < sum.size(); ++e) values->values[e] += sum[e];
+    }
+    TensorStore* store;
+    const std::vector<Contribution>& parts;
+    size_t slice;
+    uint32_t leaf_count;
+    size_t replicas;
+    SliceValues* values;
+  };
+  return std::visit(Combiner{this, parts, slice, leaf_count, replicas, values}, options_.rule);
 }
 
 std::optional<ParamId> TensorStore::Apply(BucketId bucket, Clock clock,
                                           const std::vector<Contribution>& parts,
                                           uint32_t leaf_count, size_t replicas) {
-  using Kind = consistency::StoreRule::Kind;
-  if (options_.rule.kind != Kind::kElastic && SamplesOf(parts) == 0) return std::nullopt;
+  const bool elastic = std::holds_alternative<ElasticRule>(options_.rule);
+  const bool passes = std::holds_alternative<OptimizerRule>(options_.rule);
+  const auto* compensated = std::get_if<CompensatedRule>(&options_.rule);
+  if (!elastic && SamplesOf(parts) == 0) return std::nullopt;
   const wire::Bucket& layout = options_.layout->buckets(options_.shard)[Index(bucket)];
   const std::shared_ptr<Values> former = Own(bucket);
   absl::Span<const float> before;
@@ -273,22 +298,19 @@ std::optional<ParamId> TensorStore::Apply(BucketId bucket, Clock clock,
       const auto at = slice.values.data() - slices_[layout.first_slice].values.data();
       from = before.subspan(static_cast<size_t>(at), from.size());
       // Others than gradients change the values where they are.
-      if (options_.rule.kind != Kind::kOptimizer) {
-        std::copy(from.begin(), from.end(), slice.values.begin());
-      }
+      if (!passes) std::copy(from.begin(), from.end(), slice.values.begin());
     }
     if (Combine(parts, i, leaf_count, replicas, &slice)) {
       if (!AllFinite(slice.values)) odd = param;
       continue;
     }
     const double average_rate = options_.layout->params()[Index(param)].average_rate;
-    const bool compensates = options_.rule.kind == Kind::kCompensated && average_rate == 0;
-    const absl::Span<const float> sum = compensates
-                                            ? Compensate(parts[0], i, &slice, layout.first_slice)
-                                            : SumOf(parts, i, leaf_count, slice.values.size());
+    const absl::Span<const float> sum =
+        compensated != nullptr && average_rate == 0
+            ? Compensate(*compensated, parts[0], i, &slice, layout.first_slice)
+            : SumOf(parts, i, leaf_count, slice.values.size());
     compute::Update update = UpdateOf(options_, clock, parts);
     update.average_rate = average_rate;
-    const bool passes = options_.rule.kind == Kind::kOptimizer;
     update.writing = passes || former == nullptr ? writing : compute::Writing::kPlain;
     const bool finite = compute::ApplyGradient(
         options_.optimizer, update, sum, passes ? from : slice.values, slice.values, &slice.state);
@@ -355,8 +377,8 @@ uint64_t TensorStore::samples() const {
 
 Buffers TensorStore::ReadFor(WorkerId worker) {
   Buffers values = Read();
-  if (options_.rule.kind == consistency::StoreRule::Kind::kCompensated &&
-      options_.rule.lambda > 0) {
+  const auto* compensated = std::get_if<CompensatedRule>(&options_.rule);
+  if (compensated != nullptr && compensated->lambda > 0) {
     if (read_by_.size() <= Index(worker)) read_by_.resize(Index(worker) + 1);
     read_by_[Index(worker)] = values;  // shared with the reply, not copied
   }

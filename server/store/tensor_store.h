@@ -70,7 +70,7 @@ class TensorStore {
   struct SliceValues {
     absl::Span<float> values;  // in its bucket's block
     compute::SliceState state;
-    std::vector<float> block;  // kBlockMomentum: D. kCompensated: mean square of gradients
+    std::vector<float> block;  // BlockMomentumRule: D. CompensatedRule: mean square of gradients
   };
   double Rate(Clock clock) const;
   // Makes the bucket's values writable. Null: they are where they were. Else they are elsewhere
@@ -81,11 +81,12 @@ class TensorStore {
   compute::Writing WritingTo(BucketId bucket, bool elsewhere);
   absl::Span<const float> SumOf(const std::vector<Contribution>& parts, size_t slice,
                                 uint32_t leaf_count, size_t elements);
-  absl::Span<const float> Compensate(const Contribution& part, size_t slice, SliceValues* values,
+  absl::Span<const float> Compensate(const consistency::CompensatedRule& rule,
+                                     const Contribution& part, size_t slice, SliceValues* values,
                                      size_t first_slice);
   static void Mean(const std::vector<Contribution>& parts, size_t slice, SliceValues* values);
-  void Average(const std::vector<Contribution>& parts, size_t slice, size_t replicas,
-               SliceValues* values);
+  bool SumDeltas(const std::vector<Contribution>& parts, size_t slice, size_t elements);
+  void MoveBlock(const consistency::BlockMomentumRule& rule, size_t replicas, SliceValues* values);
   // By rules other than gradients'. False: they are none of these.
   bool Combine(const std::vector<Contribution>& parts, size_t slice, uint32_t leaf_count,
                size_t replicas, SliceValues* values);
@@ -95,7 +96,7 @@ class TensorStore {
   std::vector<BucketValues> buckets_;
   std::vector<SliceValues> slices_;  // as layout.slices(shard)
   std::vector<float> sum_;           // scratch of sums
-  std::vector<Buffers> read_by_;     // kCompensated: by worker, what it was sent last
+  std::vector<Buffers> read_by_;     // CompensatedRule: by worker, what it was sent last
   std::vector<uint64_t> sums_;       // by slice, where they are checked
   mutable Buffers read_;             // what Read returned, until the next Apply
 };

@@ -366,7 +366,7 @@ void Executor::CarryOut(const DeviceCommand&, const ElasticCommand& elastic, Dev
 }
 
 // d = x - x_0, with x_0 what the round began with, and the samples seen since
-// (StoreRule::kAverage).
+// (consistency::AverageRule).
 void Executor::CarryOut(const DeviceCommand&, const TakeDelta&, DeviceEvent*) {
   TakeBlock(0);
   node_samples_ = std::exchange(round_samples_, 0);
