@@ -13,8 +13,6 @@
 namespace soapstone::sim {
 namespace {
 
-using Part = StragglerPart;
-
 constexpr double kFactorMax = 1e6;
 constexpr uint64_t kPartsMax = 16;  // draws of one iteration: part i draws at clock * 16 + i
 constexpr uint64_t kGroupStreams = uint64_t{1} << 63;  // of groups; below: of workers,
@@ -23,113 +21,86 @@ constexpr double kWholeMax = 1e6;
 constexpr double kDurationMax = 100;  // a stall is looked back for
 constexpr double kChangeMin = 1e-3;   // of enter + leave: how far bursts are looked back for
 
-// An argument of a model: a real, or a whole number.
+// An argument of a model: a real, or a whole number, and where it goes.
 struct Argument {
   const char* key;
   bool needed;
   double low, high;
-  double Part::*real = nullptr;
-  int64_t Part::*whole = nullptr;
+  std::variant<double*, int64_t*> to;
 };
+using Arguments = std::vector<Argument>;
+
+Arguments ArgumentsOf(Steady*) { return {}; }
+Arguments ArgumentsOf(Jitter* m) { return {{"sigma", true, 0, 3, &m->sigma}}; }
+Arguments ArgumentsOf(Exponential* m) { return {{"rate", true, 1e-3, 1e6, &m->rate}}; }
+Arguments ArgumentsOf(Pareto* m) {
+  return {{"alpha", true, 0.1, 1e3, &m->alpha}, {"scale", true, 0, 1e3, &m->scale}};
+}
+Arguments ArgumentsOf(Stall* m) {
+  return {{"p", true, 0, 1, &m->probability},
+          {"factor", true, 0, kFactorMax, &m->factor},
+          {"duration", false, 1, kDurationMax, &m->duration}};
+}
+Arguments ArgumentsOf(Periodic* m) {
+  return {{"every", true, 1, kWholeMax, &m->every}, {"factor", true, 0, kFactorMax, &m->factor}};
+}
+Arguments ArgumentsOf(Slow* m) {
+  return {{"workers", false, 0, kWholeMax, &m->workers},
+          {"factor", true, 0, kFactorMax, &m->factor}};
+}
+Arguments ArgumentsOf(Rotating* m) {
+  return {{"workers", true, 1, kWholeMax, &m->workers},
+          {"every", true, 1, kWholeMax, &m->every},
+          {"factor", true, 0, kFactorMax, &m->factor}};
+}
+Arguments ArgumentsOf(Bursts* m) {
+  return {{"enter", true, 0, 1, &m->enter},
+          {"leave", true, 0, 1, &m->leave},
+          {"factor", true, 0, kFactorMax, &m->factor},
+          {"group", false, 1, kWholeMax, &m->group}};
+}
+// Beside its file.
+Arguments ArgumentsOf(Recorded* m) { return {{"base_us", false, 1e-3, 1e12, &m->base_us}}; }
+Arguments ArgumentsOf(SlowLink* m) {
+  return {{"workers", false, 0, kWholeMax, &m->workers},
+          {"mbps", true, 1e-3, 1e9, &m->mbps},
+          {"every", false, 1, kWholeMax, &m->every},
+          {"duration", false, 1, kWholeMax, &m->duration}};
+}
+Arguments ArgumentsOf(FailStop* m) {
+  return {{"p", true, 0, 1, &m->probability}, {"down_ms", false, 0, 3.6e6, &m->down_ms}};
+}
+Arguments ArgumentsOf(SpoiltGradient* m) {
+  return {{"worker", true, 0, kWholeMax, &m->worker}, {"clock", true, 0, kWholeMax, &m->clock}};
+}
 
 struct Rule {
   const char* name;
-  StragglerKind kind;
+  Straggler model;  // with its defaults
   const char* usage;
   const char* example;
-  std::vector<Argument> arguments;
 };
 
-// Who computes more slowly, and when.
-std::vector<Rule> RulesOfSpeed() {
-  const Argument factor = {"factor", true, 0, kFactorMax, &Part::factor};
-  const Argument every = {"every", true, 1, kWholeMax, nullptr, &Part::every};
-  return {
-      {"none", StragglerKind::kNone, "none", "none", {}},
-      {"jitter",
-       StragglerKind::kJitter,
-       "jitter:sigma=S",
-       "jitter:sigma=0.2",
-       {{"sigma", true, 0, 3, &Part::sigma}}},
-      {"exponential",
-       StragglerKind::kExponential,
-       "exponential:rate=R",
-       "exponential:rate=2",
-       {{"rate", true, 1e-3, 1e6, &Part::rate}}},
-      {"pareto",
-       StragglerKind::kPareto,
-       "pareto:alpha=A,scale=S",
-       "pareto:alpha=2.5,scale=0.5",
-       {{"alpha", true, 0.1, 1e3, &Part::alpha}, {"scale", true, 0, 1e3, &Part::scale}}},
-      {"stall",
-       StragglerKind::kStall,
-       "stall:p=P,factor=F,duration=D",
-       "stall:p=0.02,factor=6",
-       {{"p", true, 0, 1, &Part::probability},
-        factor,
-        {"duration", false, 1, kDurationMax, nullptr, &Part::duration}}},
-      {"periodic",
-       StragglerKind::kPeriodic,
-       "periodic:every=K,factor=F",
-       "periodic:every=50,factor=4",
-       {every, factor}},
-      {"slow",
-       StragglerKind::kSlow,
-       "slow:workers=N,factor=F",
-       "slow:workers=1,factor=2",
-       {{"workers", false, 0, kWholeMax, nullptr, &Part::workers}, factor}},
-      {"rotating",
-       StragglerKind::kRotating,
-       "rotating:workers=N,every=K,factor=F",
-       "rotating:workers=32,every=100,factor=2",
-       {{"workers", true, 1, kWholeMax, nullptr, &Part::workers}, every, factor}},
-      {"bursts",
-       StragglerKind::kBursts,
-       "bursts:enter=P,leave=Q,factor=F,group=G",
-       "bursts:enter=0.01,leave=0.1,factor=3,group=4",
-       {{"enter", true, 0, 1, &Part::probability},
-        {"leave", true, 0, 1, &Part::leave},
-        factor,
-        {"group", false, 1, kWholeMax, nullptr, &Part::group}}},
-  };
-}
-
-// What was measured, links, and faults.
-std::vector<Rule> OtherRules() {
-  return {
-      {"trace",
-       StragglerKind::kTrace,
-       "trace:file=CSV,base_us=B",
-       "trace:file=trace.csv",
-       {{"base_us", false, 1e-3, 1e12, &Part::base_us}}},
-      {"link",
-       StragglerKind::kLink,
-       "link:workers=N,mbps=B,every=K,duration=D",
-       "link:workers=1,mbps=100",
-       {{"workers", false, 0, kWholeMax, nullptr, &Part::workers},
-        {"mbps", true, 1e-3, 1e9, &Part::mbps},
-        {"every", false, 1, kWholeMax, nullptr, &Part::every},
-        {"duration", false, 1, kWholeMax, nullptr, &Part::duration}}},
-      {"failstop",
-       StragglerKind::kFailStop,
-       "failstop:p=P,down_ms=T",
-       "failstop:p=0.001,down_ms=1000",
-       {{"p", true, 0, 1, &Part::probability}, {"down_ms", false, 0, 3.6e6, &Part::down_ms}}},
-      {"nan",
-       StragglerKind::kNan,
-       "nan:worker=W,clock=C",
-       "nan:worker=1,clock=40",
-       {{"worker", true, 0, kWholeMax, nullptr, &Part::worker},
-        {"clock", true, 0, kWholeMax, nullptr, &Part::clock}}},
-  };
-}
-
 const std::vector<Rule>& Rules() {
-  static const std::vector<Rule> kRules = [] {
-    std::vector<Rule> rules = RulesOfSpeed();
-    for (Rule& rule : OtherRules()) rules.push_back(std::move(rule));
-    return rules;
-  }();
+  static const std::vector<Rule> kRules = {
+      // Who computes more slowly, and when.
+      {"none", Steady{}, "none", "none"},
+      {"jitter", Jitter{}, "jitter:sigma=S", "jitter:sigma=0.2"},
+      {"exponential", Exponential{}, "exponential:rate=R", "exponential:rate=2"},
+      {"pareto", Pareto{}, "pareto:alpha=A,scale=S", "pareto:alpha=2.5,scale=0.5"},
+      {"stall", Stall{}, "stall:p=P,factor=F,duration=D", "stall:p=0.02,factor=6"},
+      {"periodic", Periodic{}, "periodic:every=K,factor=F", "periodic:every=50,factor=4"},
+      {"slow", Slow{}, "slow:workers=N,factor=F", "slow:workers=1,factor=2"},
+      {"rotating", Rotating{}, "rotating:workers=N,every=K,factor=F",
+       "rotating:workers=32,every=100,factor=2"},
+      {"bursts", Bursts{}, "bursts:enter=P,leave=Q,factor=F,group=G",
+       "bursts:enter=0.01,leave=0.1,factor=3,group=4"},
+      // What was measured, links, and faults.
+      {"trace", Recorded{}, "trace:file=CSV,base_us=B", "trace:file=trace.csv"},
+      {"link", SlowLink{}, "link:workers=N,mbps=B,every=K,duration=D", "link:workers=1,mbps=100"},
+      {"failstop", FailStop{}, "failstop:p=P,down_ms=T", "failstop:p=0.001,down_ms=1000"},
+      {"nan", SpoiltGradient{}, "nan:worker=W,clock=C", "nan:worker=1,clock=40"},
+  };
   return kRules;
 }
 
@@ -150,49 +121,113 @@ absl::Status NeedArgument(const Rule& rule, const Spec& spec, const char* key) {
       absl::StrCat(rule.name, " needs ", key, ", as in ", rule.example));
 }
 
-absl::Status ReadArgument(const Spec& spec, const Argument& argument, Part* part) {
-  if (argument.real != nullptr) {
-    SOAP_ASSIGN_OR_RETURN(part->*argument.real, spec.Real(argument.key, part->*argument.real,
-                                                          argument.low, argument.high));
-  } else {
-    SOAP_ASSIGN_OR_RETURN(part->*argument.whole, spec.Int(argument.key, part->*argument.whole,
-                                                          static_cast<int64_t>(argument.low),
-                                                          static_cast<int64_t>(argument.high)));
+absl::Status ReadArgument(const Spec& spec, const Argument& argument) {
+  if (double* const* real = std::get_if<double*>(&argument.to)) {
+    SOAP_ASSIGN_OR_RETURN(**real, spec.Real(argument.key, **real, argument.low, argument.high));
+    return absl::OkStatus();
   }
+  int64_t* const whole = std::get<int64_t*>(argument.to);
+  SOAP_ASSIGN_OR_RETURN(*whole, spec.Int(argument.key, *whole, static_cast<int64_t>(argument.low),
+                                         static_cast<int64_t>(argument.high)));
   return absl::OkStatus();
 }
 
-absl::Status CheckBursts(const Part& part) {
-  const double change = part.probability + part.leave;
+absl::Status CheckBursts(const Bursts& bursts) {
+  const double change = bursts.enter + bursts.leave;
   if (change >= kChangeMin && change <= 1) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("bursts: enter + leave = ", change, " is outside [", kChangeMin, ", 1]"));
 }
 
-absl::StatusOr<Part> ParsePart(const Spec& spec) {
+absl::Status CheckLink(const SlowLink& link) {
+  if (link.duration <= link.every) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("link: duration=", link.duration, " is more than every=", link.every,
+                   "; leave both out for a link that is always slow"));
+}
+
+absl::StatusOr<StragglerPart> ParsePart(const Spec& spec) {
   SOAP_ASSIGN_OR_RETURN(const Rule* rule, FindRule(spec));
+  StragglerPart part{.model = rule->model, .spec = spec.ToString()};
+  auto* const recorded = std::get_if<Recorded>(&part.model);
+  const Arguments arguments =
+      std::visit([](auto& model) { return ArgumentsOf(&model); }, part.model);
   std::vector<std::string> known;
-  if (rule->kind == StragglerKind::kTrace) known.push_back("file");
-  for (const Argument& argument : rule->arguments) known.push_back(argument.key);
+  if (recorded != nullptr) known.push_back("file");
+  for (const Argument& argument : arguments) known.push_back(argument.key);
   SOAP_RETURN_IF_ERROR(spec.AllowOnly(known));
-  Part part{.kind = rule->kind, .spec = spec.ToString()};
-  for (const Argument& argument : rule->arguments) {
+  for (const Argument& argument : arguments) {
     if (argument.needed) SOAP_RETURN_IF_ERROR(NeedArgument(*rule, spec, argument.key));
-    SOAP_RETURN_IF_ERROR(ReadArgument(spec, argument, &part));
+    SOAP_RETURN_IF_ERROR(ReadArgument(spec, argument));
   }
-  if (part.kind == StragglerKind::kLink && part.duration > part.every) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("link: duration=", part.duration, " is more than every=", part.every,
-                     "; leave both out for a link that is always slow"));
+  if (const auto* link = std::get_if<SlowLink>(&part.model)) SOAP_RETURN_IF_ERROR(CheckLink(*link));
+  if (const auto* bursts = std::get_if<Bursts>(&part.model)) {
+    SOAP_RETURN_IF_ERROR(CheckBursts(*bursts));
   }
-  if (part.kind == StragglerKind::kBursts) SOAP_RETURN_IF_ERROR(CheckBursts(part));
-  if (part.kind == StragglerKind::kTrace) {
+  if (recorded != nullptr) {
     SOAP_RETURN_IF_ERROR(NeedArgument(*rule, spec, "file"));
-    SOAP_ASSIGN_OR_RETURN(part.trace.Mutable(),
-                          ReadStragglerTrace(spec.Text("file", ""), part.base_us));
+    SOAP_ASSIGN_OR_RETURN(recorded->factors.Mutable(),
+                          ReadStragglerTrace(spec.Text("file", ""), recorded->base_us));
   }
   return part;
 }
+
+// The factor of one iteration, by the part with that index.
+struct FactorAt {
+  double operator()(const Steady&) const { return 1; }
+  double operator()(const SlowLink&) const { return 1; }
+  double operator()(const FailStop&) const { return 1; }
+  double operator()(const SpoiltGradient&) const { return 1; }
+  double operator()(const Jitter& m) const {
+    return std::exp(m.sigma * random().Normal(at(clock)) - m.sigma * m.sigma / 2);
+  }
+  double operator()(const Exponential& m) const {
+    return 1 - std::log(1 - random().Uniform(at(clock))) / m.rate;
+  }
+  double operator()(const Pareto& m) const {
+    return 1 + m.scale * (std::pow(1 - random().Uniform(at(clock)), -1 / m.alpha) - 1);
+  }
+  double operator()(const Stall& m) const {
+    for (Clock c = clock; c >= 0 && c > clock - m.duration; --c) {
+      if (random().Uniform(at(c)) < m.probability) return m.factor;
+    }
+    return 1;
+  }
+  double operator()(const Periodic& m) const {
+    return (clock + rank()) % m.every == m.every - 1 ? m.factor : 1;
+  }
+  double operator()(const Slow& m) const { return rank() < m.workers ? m.factor : 1; }
+  double operator()(const Rotating& m) const {
+    return clock / m.every % m.workers == rank() ? m.factor : 1;
+  }
+  double operator()(const Bursts& m) const { return IsInBurst(m) ? m.factor : 1; }
+  double operator()(const Recorded& m) const {
+    const std::vector<double>& factors = m.factors[Index(worker) % m.factors.size()];
+    return factors[static_cast<uint64_t>(clock) % factors.size()];
+  }
+
+  // At each clock one U decides: on if U < P, off if U >= 1 - Q, else as before. That is the chain
+  // with those two probabilities, and the last clock whose U decided tells the state.
+  bool IsInBurst(const Bursts& m) const {
+    const uint64_t group = Index(worker) / static_cast<uint64_t>(m.group);
+    const CounterRandom of_group(seed, RandomUse::kStraggler, kGroupStreams | group);
+    for (Clock c = clock; c >= 0; --c) {
+      const double u = of_group.Uniform(at(c + 1));
+      if (u < m.enter) return true;
+      if (u >= 1 - m.leave) return false;
+    }
+    // Before clock 0: the stationary state, drawn at index 0.
+    return of_group.Uniform(index) < m.enter / (m.enter + m.leave);
+  }
+  CounterRandom random() const { return CounterRandom(seed, RandomUse::kStraggler, Index(worker)); }
+  uint64_t at(Clock c) const { return static_cast<uint64_t>(c) * kPartsMax + index; }
+  int64_t rank() const { return static_cast<int64_t>(Index(worker)); }
+
+  uint64_t seed;
+  size_t index;
+  WorkerId worker;
+  Clock clock;
+};
 
 }  // namespace
 
@@ -205,8 +240,8 @@ absl::StatusOr<StragglerModel> StragglerModel::Parse(std::string_view text, uint
   StragglerModel model;
   model.seed_ = seed;
   for (const Spec& spec : specs) {
-    SOAP_ASSIGN_OR_RETURN(Part part, ParsePart(spec));
-    if (part.kind == StragglerKind::kFailStop && model.fails()) {
+    SOAP_ASSIGN_OR_RETURN(StragglerPart part, ParsePart(spec));
+    if (std::holds_alternative<FailStop>(part.model) && model.fails()) {
       return absl::InvalidArgumentError("failstop is given twice");
     }
     model.parts_.push_back(std::move(part));
@@ -216,78 +251,20 @@ absl::StatusOr<StragglerModel> StragglerModel::Parse(std::string_view text, uint
 
 double StragglerModel::Factor(WorkerId worker, Clock clock) const {
   double factor = 1;
-  for (size_t i = 0; i < parts_.size(); ++i) factor *= FactorOf(i, worker, clock);
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    factor *= std::visit(FactorAt{seed_, i, worker, clock}, parts_[i].model);
+  }
   return std::min(factor, kFactorMax);
-}
-
-double StragglerModel::FactorOf(size_t index, WorkerId worker, Clock clock) const {
-  const Part& part = parts_[index];
-  const CounterRandom random(seed_, RandomUse::kStraggler, Index(worker));
-  const uint64_t at = static_cast<uint64_t>(clock) * kPartsMax + index;
-  const auto rank = static_cast<int64_t>(Index(worker));
-  const auto when = [&part](bool hit) { return hit ? part.factor : 1; };
-  switch (part.kind) {
-    case StragglerKind::kNone:
-    case StragglerKind::kLink:
-    case StragglerKind::kFailStop:
-    case StragglerKind::kNan:
-      return 1;
-    case StragglerKind::kJitter:
-      return std::exp(part.sigma * random.Normal(at) - part.sigma * part.sigma / 2);
-    case StragglerKind::kExponential:
-      return 1 - std::log(1 - random.Uniform(at)) / part.rate;
-    case StragglerKind::kPareto:
-      return 1 + part.scale * (std::pow(1 - random.Uniform(at), -1 / part.alpha) - 1);
-    case StragglerKind::kStall:
-      return when(IsStalled(index, worker, clock));
-    case StragglerKind::kPeriodic:
-      return when((clock + rank) % part.every == part.every - 1);
-    case StragglerKind::kSlow:
-      return when(rank < part.workers);
-    case StragglerKind::kRotating:
-      return when(clock / part.every % part.workers == rank);
-    case StragglerKind::kBursts:
-      return when(IsInBurst(index, worker, clock));
-    case StragglerKind::kTrace: {
-      const std::vector<double>& factors = part.trace[Index(worker) % part.trace.size()];
-      return factors[static_cast<uint64_t>(clock) % factors.size()];
-    }
-  }
-  return 1;
-}
-
-bool StragglerModel::IsStalled(size_t index, WorkerId worker, Clock clock) const {
-  const Part& part = parts_[index];
-  const CounterRandom random(seed_, RandomUse::kStraggler, Index(worker));
-  for (Clock c = clock; c >= 0 && c > clock - part.duration; --c) {
-    if (random.Uniform(static_cast<uint64_t>(c) * kPartsMax + index) < part.probability)
-      return true;
-  }
-  return false;
-}
-
-// At each clock one U decides: on if U < P, off if U >= 1 - Q, else as before. That is the chain
-// with those two probabilities, and the last clock whose U decided tells the state.
-bool StragglerModel::IsInBurst(size_t index, WorkerId worker, Clock clock) const {
-  const Part& part = parts_[index];
-  const uint64_t group = Index(worker) / static_cast<uint64_t>(part.group);
-  const CounterRandom random(seed_, RandomUse::kStraggler, kGroupStreams | group);
-  for (Clock c = clock; c >= 0; --c) {
-    const double u = random.Uniform((static_cast<uint64_t>(c) + 1) * kPartsMax + index);
-    if (u < part.probability) return true;
-    if (u >= 1 - part.leave) return false;
-  }
-  // Before clock 0: the stationary state, drawn at index 0.
-  return random.Uniform(index) < part.probability / (part.probability + part.leave);
 }
 
 double StragglerModel::LinkMbps(WorkerId worker, Clock clock) const {
   double least = 0;
-  for (const Part& part : parts_) {
-    if (part.kind != StragglerKind::kLink) continue;
-    const bool slow = static_cast<int64_t>(Index(worker)) < part.workers &&
-                      clock % part.every >= part.every - part.duration;
-    if (slow) least = least == 0 ? part.mbps : std::min(least, part.mbps);
+  for (const StragglerPart& part : parts_) {
+    const auto* link = std::get_if<SlowLink>(&part.model);
+    if (link == nullptr) continue;
+    const bool slow = static_cast<int64_t>(Index(worker)) < link->workers &&
+                      clock % link->every >= link->every - link->duration;
+    if (slow) least = least == 0 ? link->mbps : std::min(least, link->mbps);
   }
   return least;
 }
@@ -297,35 +274,32 @@ bool StragglerModel::Fails(WorkerId worker, Clock clock, Epoch life) const {
   const uint64_t stream = static_cast<uint64_t>(life) << kLifeBits | Index(worker);
   const CounterRandom random(seed_, RandomUse::kStraggler, stream);
   for (size_t i = 0; i < parts_.size(); ++i) {
-    const Part& part = parts_[i];
-    if (part.kind != StragglerKind::kFailStop) continue;
-    return random.Uniform(static_cast<uint64_t>(clock) * kPartsMax + i) < part.probability;
+    const auto* fails = std::get_if<FailStop>(&parts_[i].model);
+    if (fails == nullptr) continue;
+    return random.Uniform(static_cast<uint64_t>(clock) * kPartsMax + i) < fails->probability;
   }
   return false;
 }
 
 bool StragglerModel::Spoils(WorkerId worker, Clock clock) const {
-  return std::any_of(parts_.begin(), parts_.end(), [&](const Part& part) {
-    return part.kind == StragglerKind::kNan && part.worker == int64_t{Index(worker)} &&
-           part.clock == clock;
+  return std::any_of(parts_.begin(), parts_.end(), [&](const StragglerPart& part) {
+    const auto* spoilt = std::get_if<SpoiltGradient>(&part.model);
+    return spoilt != nullptr && spoilt->worker == int64_t{Index(worker)} && spoilt->clock == clock;
   });
 }
 
 Nanos StragglerModel::down_ns() const {
-  for (const Part& part : parts_) {
-    if (part.kind == StragglerKind::kFailStop) return std::llround(part.down_ms * kMillisecond);
+  for (const StragglerPart& part : parts_) {
+    const auto* fails = std::get_if<FailStop>(&part.model);
+    if (fails != nullptr) return std::llround(fails->down_ms * kMillisecond);
   }
   return 0;
 }
 
-bool StragglerModel::Has(StragglerKind kind) const {
-  return std::any_of(parts_.begin(), parts_.end(),
-                     [kind](const Part& part) { return part.kind == kind; });
-}
-
 std::string StragglerModel::ToString() const {
   if (parts_.empty()) return "none";
-  return absl::StrJoin(parts_, "+", [](std::string* out, const Part& part) { *out += part.spec; });
+  return absl::StrJoin(parts_, "+",
+                       [](std::string* out, const StragglerPart& part) { *out += part.spec; });
 }
 
 }  // namespace soapstone::sim

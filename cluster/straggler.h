@@ -37,9 +37,11 @@
 // Models joined by '+' multiply; of several links the slowest counts.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -49,43 +51,86 @@
 
 namespace soapstone::sim {
 
-enum class StragglerKind : uint8_t {
-  kNone,
-  kJitter,
-  kExponential,
-  kPareto,
-  kStall,
-  kPeriodic,
-  kSlow,
-  kRotating,
-  kBursts,
-  kTrace,
-  kLink,
-  kFailStop,
-  kNan,
-};
+// The models, their arguments by the letters of the table above.
 
-// One model of a list, its arguments by the letters of the table above.
-struct StragglerPart {
-  StragglerKind kind = StragglerKind::kNone;
-  std::string spec;  // canonical text
+// none.
+struct Steady {
+  friend bool operator==(const Steady&, const Steady&) = default;
+};
+struct Jitter {
   double sigma = 0;
+  friend bool operator==(const Jitter&, const Jitter&) = default;
+};
+struct Exponential {
   double rate = 1;
+  friend bool operator==(const Exponential&, const Exponential&) = default;
+};
+struct Pareto {
   double alpha = 1;
   double scale = 1;
-  double probability = 0;  // of stall and failstop: p; of bursts: enter
+  friend bool operator==(const Pareto&, const Pareto&) = default;
+};
+struct Stall {
+  double probability = 0;
+  double factor = 1;
+  int64_t duration = 1;
+  friend bool operator==(const Stall&, const Stall&) = default;
+};
+struct Periodic {
+  int64_t every = 1;
+  double factor = 1;
+  friend bool operator==(const Periodic&, const Periodic&) = default;
+};
+struct Slow {
+  int64_t workers = 1;
+  double factor = 1;
+  friend bool operator==(const Slow&, const Slow&) = default;
+};
+struct Rotating {
+  int64_t workers = 1;
+  int64_t every = 1;
+  double factor = 1;
+  friend bool operator==(const Rotating&, const Rotating&) = default;
+};
+struct Bursts {
+  double enter = 0;
   double leave = 1;
   double factor = 1;
-  double base_us = 0;  // 0: the median
-  double mbps = 0;
-  double down_ms = 1000;
-  int64_t duration = 1;
-  int64_t every = 1;  // of link: 1, where none is given
-  int64_t workers = 1;
   int64_t group = 1;
+  friend bool operator==(const Bursts&, const Bursts&) = default;
+};
+// trace.
+struct Recorded {
+  double base_us = 0;                       // 0: the median
+  SharedList<std::vector<double>> factors;  // by recorded worker, by clock
+  friend bool operator==(const Recorded&, const Recorded&) = default;
+};
+// link.
+struct SlowLink {
+  int64_t workers = 1;
+  double mbps = 0;
+  int64_t every = 1;
+  int64_t duration = 1;
+  friend bool operator==(const SlowLink&, const SlowLink&) = default;
+};
+struct FailStop {
+  double probability = 0;
+  double down_ms = 1000;
+  friend bool operator==(const FailStop&, const FailStop&) = default;
+};
+// nan.
+struct SpoiltGradient {
   int64_t worker = 0;
   int64_t clock = 0;
-  SharedList<std::vector<double>> trace;  // factors by recorded worker, by clock
+  friend bool operator==(const SpoiltGradient&, const SpoiltGradient&) = default;
+};
+using Straggler = std::variant<Steady, Jitter, Exponential, Pareto, Stall, Periodic, Slow, Rotating,
+                               Bursts, Recorded, SlowLink, FailStop, SpoiltGradient>;
+
+// One model of a list.
+struct StragglerPart {
+  Straggler model;
+  std::string spec;  // canonical text
   friend bool operator==(const StragglerPart&, const StragglerPart&) = default;
 };
 
@@ -103,12 +148,12 @@ class StragglerModel {
   // What each link of `worker`, at `clock`, carries at most, in megabits a second each way; 0: no
   // limit of the model's.
   double LinkMbps(WorkerId worker, Clock clock) const;
-  bool limits_links() const { return Has(StragglerKind::kLink); }
+  bool limits_links() const { return Has<SlowLink>(); }
 
   // True: the process of `worker` ends as it begins to compute `clock`. `life`: the epoch of the
   // roster that it was started with, which tells it from its predecessors.
   bool Fails(WorkerId worker, Clock clock, Epoch life) const;
-  bool fails() const { return Has(StragglerKind::kFailStop); }
+  bool fails() const { return Has<FailStop>(); }
   // True: the gradient of `worker` at `clock` is to have a NaN.
   bool Spoils(WorkerId worker, Clock clock) const;
   // From a failure to the successor's start. 0: fails() is false.
@@ -118,10 +163,12 @@ class StragglerModel {
   friend bool operator==(const StragglerModel&, const StragglerModel&) = default;
 
  private:
-  double FactorOf(size_t index, WorkerId worker, Clock clock) const;
-  bool IsStalled(size_t index, WorkerId worker, Clock clock) const;
-  bool IsInBurst(size_t index, WorkerId worker, Clock clock) const;
-  bool Has(StragglerKind kind) const;
+  template <typename Model>
+  bool Has() const {
+    return std::any_of(parts_.begin(), parts_.end(), [](const StragglerPart& part) {
+      return std::holds_alternative<Model>(part.model);
+    });
+  }
 
   uint64_t seed_ = 0;
   std::vector<StragglerPart> parts_;
