@@ -6,6 +6,7 @@ import re
 
 PAGE_OF_FLAGS = {  # of each file that registers flags, where they stand besides docs/jobs.md
     "apps/cli/models_flags.cc": "docs/models.md",
+    "apps/cli/node_flags.cc": "docs/operations.md",
     "apps/experiment/experiment_flags.cc": "docs/experiments.md",
     "apps/experiment/replay_flags.cc": "docs/simulation.md",
     "apps/experiment/simulate_flags.cc": "docs/simulation.md",
@@ -243,6 +244,17 @@ def links_that_lead_nowhere(tree):
     return found
 
 
+def a_path_that_is_too_long(tree):
+    """The files that docs/EXTENDING.md has a newcomer read have at most 1,200 lines in all."""
+    page, most = "docs/EXTENDING.md", 1200
+    rows = table(tree.text(page), "From the front page to a world")
+    names = [os.path.normpath("docs/" + LINK.search(cells[0])[1]) for _, cells in rows]
+    lines = sum(tree.text(name).count("\n") for name in names if name in tree.known)
+    if not names or lines > most:
+        return [f"{page}:1: {len(names)} files to read, of {lines} lines; at most {most}"]
+    return []
+
+
 RULES = [models_that_differ, models_of_tables_that_differ, searchers_that_differ, counts_that_are_wrong,
          exit_codes_that_differ, messages_that_differ, header_fields_that_differ, job_fields_that_differ,
-         flags_without_a_word, flags_that_are_not, links_that_lead_nowhere]
+         flags_without_a_word, flags_that_are_not, links_that_lead_nowhere, a_path_that_is_too_long]

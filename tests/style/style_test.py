@@ -63,6 +63,7 @@ PLANTED = {
     "a link to a folder": ("docs/wire.md", "See [the folder](../wire/config).\n", None),
     "a link to no heading": ("docs/wire.md", "See [the jobs](jobs.md#planted).\n",
                              r"docs/wire.md:\d+: docs/jobs.md has no heading for #planted"),
+    "a longer way for newcomers": ("sim/world.h", "// Line.\n" * 100, r"docs/EXTENDING.md:1: 7 files to read, of 1\d\d\d lines"),
     "a link to a heading": ("docs/wire.md", "See [the jobs](jobs.md#injected-delays).\n", None),
 }
 
