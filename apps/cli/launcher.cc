@@ -322,7 +322,7 @@ void Launcher::ShowEnd() {
     return;
   }
   std::string reason = stop_->reason;
-  if (reason.empty()) reason = last_news_;
+  if (reason.empty()) reason = stop_->by.empty() ? last_news_ : stop_->by;
   if (stop_->reason.empty() && result_.has_value()) {
     reason = result_->code == stop_->code || stop_->by.empty() ? result_->reason : stop_->by;
   }

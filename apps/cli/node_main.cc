@@ -19,6 +19,7 @@
 #include "apps/cli/node_flags.h"
 #include "apps/cli/rank_choice.h"
 #include "apps/cli/signal_watch.h"
+#include "apps/loop/output_thread.h"
 #include "apps/loop/recorder.h"
 #include "apps/node/compute_backend.h"
 #include "apps/node/scheduler_node.h"
@@ -142,6 +143,7 @@ absl::StatusOr<int> RunNode(wire::Role role, const NodeFlags& flags, wire::JobCo
   SOAP_ASSIGN_OR_RETURN(std::unique_ptr<transport::Transport> transport,
                         OpenTransport(role, flags, *job));
   SOAP_RETURN_IF_ERROR(StartLogging(role, rank, job->config.output().log_dir()));
+  OutputThread output(&std::cout, STDOUT_FILENO);
   Console console(&std::cout, ConsoleOf(flags));
   JsonReports json;
   ConsoleReports text(&console, SpeaksUtf8([](const char* name) { return getenv(name); }));

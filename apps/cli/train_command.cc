@@ -14,6 +14,7 @@
 #include "apps/cli/job_source.h"
 #include "apps/cli/launcher.h"
 #include "apps/cli/train_defaults.h"
+#include "apps/loop/output_thread.h"
 #include "apps/loop/recorder.h"
 #include "apps/node/curve_parts.h"
 #include "base/exit_codes.h"
@@ -138,6 +139,7 @@ int Train(const NodeFlags& flags) {
   if (!options.ok()) return SayConfigError(kSoapstone, options.status());
   if (!chosen.empty()) std::cerr << kSoapstone << ": " << chosen << "\n";
   SayNotes(kSoapstone, options->notes);
+  OutputThread output(&std::cout, STDOUT_FILENO);
   Console console(&std::cout, ConsoleOf(flags));
   options->utf8 = SpeaksUtf8([](const char* name) { return std::getenv(name); });
   const wire::JobConfig job = options->config;

@@ -141,7 +141,8 @@ class TrainTest(ClusterTestCase):
                                    "--epochs=4", "--base_ms=15", "--heartbeat_s=0.2")
         self.assertEqual(running.wait(60), 0, running.output())
         self.assertEqual(len(re.findall("^epoch ", running.output(), re.MULTILINE)), 1, running.output())
-        running = self.train("--epochs=4", "--base_ms=15", "--heartbeat_s=0.2", "--progress_every=0")
+        running = self.run_program("soapstone", "train", f"--config={self.config}", f"--log_dir={self.dir}/again",
+                                   "--epochs=4", "--base_ms=15", "--heartbeat_s=0.2", "--progress_every=0")
         self.assertEqual(running.wait(60), 0, running.output())
         self.assertGreater(len(re.findall("^epoch ", running.output(), re.MULTILINE)), 1, running.output())
         self.assertIn("  training loss by time  ", running.output())

@@ -1,0 +1,119 @@
+#include "apps/loop/output_thread.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <deque>
+#include <thread>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/time/time.h"
+#include "base/mutex.h"
+#include "base/steady_clock.h"
+
+namespace soapstone::apps {
+namespace {
+
+constexpr size_t kUnflushedMax = size_t{64} << 10;
+
+// False: nobody will read it any more.
+bool WriteAll(int fd, const std::string& text) {
+  for (size_t done = 0; done < text.size();) {
+    const ssize_t wrote = write(fd, text.data() + done, text.size() - done);
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote <= 0) return false;
+    done += static_cast<size_t>(wrote);
+  }
+  return true;
+}
+
+}  // namespace
+
+struct OutputThread::Queue {
+  Mutex mutex;
+  Signal changed;
+  std::deque<std::string> waiting ABSL_GUARDED_BY(mutex);
+  size_t bytes ABSL_GUARDED_BY(mutex) = 0;      // of them
+  bool writing ABSL_GUARDED_BY(mutex) = false;  // one more is being written
+  bool closing ABSL_GUARDED_BY(mutex) = false;
+
+  void Put(std::string text, size_t bytes_max) {
+    MutexLock lock(&mutex);
+    bytes += text.size();
+    waiting.push_back(std::move(text));
+    while (bytes > bytes_max && waiting.size() > 1) {
+      bytes -= waiting.front().size();
+      waiting.pop_front();
+    }
+    changed.NotifyAll();
+  }
+
+  // The next to write, once that before it has been; false: there are no more.
+  bool Take(std::string* text) {
+    MutexLock lock(&mutex);
+    writing = false;
+    changed.NotifyAll();
+    while (waiting.empty() && !closing) changed.Wait(&mutex, SteadyTime::InfiniteFuture());
+    if (waiting.empty()) return false;
+    *text = std::move(waiting.front());
+    waiting.pop_front();
+    bytes -= text->size();
+    writing = true;
+    return true;
+  }
+
+  void Close(SteadyTime deadline) {
+    MutexLock lock(&mutex);
+    closing = true;
+    changed.NotifyAll();
+    while ((!waiting.empty() || writing) && changed.Wait(&mutex, deadline)) {
+    }
+  }
+};
+
+OutputThread::OutputThread(std::ostream* stream, int fd, OutputThreadOptions options)
+    : stream_(stream),
+      before_(stream->rdbuf()),
+      options_(options),
+      queue_(std::make_shared<Queue>()) {
+  stream->flush();
+  // A signal is for who watches signals, on another thread.
+  sigset_t all;
+  sigset_t were;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &were);
+  std::thread([queue = queue_, fd] {
+    std::string text;
+    bool read = true;
+    while (queue->Take(&text)) read = read && WriteAll(fd, text);
+  }).detach();
+  pthread_sigmask(SIG_SETMASK, &were, nullptr);
+  stream->rdbuf(this);
+}
+
+OutputThread::~OutputThread() {
+  stream_->rdbuf(before_);
+  sync();
+  queue_->Close(SteadyNow() + absl::Nanoseconds(options_.linger));
+}
+
+OutputThread::int_type OutputThread::overflow(int_type c) {
+  if (!traits_type::eq_int_type(c, traits_type::eof())) line_ += traits_type::to_char_type(c);
+  if (line_.size() > kUnflushedMax) sync();
+  return traits_type::not_eof(c);
+}
+
+std::streamsize OutputThread::xsputn(const char* text, std::streamsize count) {
+  line_.append(text, static_cast<size_t>(count));
+  if (line_.size() > kUnflushedMax) sync();
+  return count;
+}
+
+int OutputThread::sync() {
+  if (!line_.empty()) queue_->Put(std::exchange(line_, {}), options_.bytes_max);
+  return 0;
+}
+
+}  // namespace soapstone::apps

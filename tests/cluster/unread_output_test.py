@@ -1,0 +1,65 @@
+"""Standard output that nobody reads, as a pager's that is not paged on: the job goes on, and hears signals."""
+import fcntl
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+import unittest
+
+from cluster import BIN, ClusterTestCase, alive, descendants
+
+
+class UnreadOutputTest(ClusterTestCase):
+
+    def start_unread(self, program, *flags):
+        """The program, into a pipe of 4 KiB that is nearly full; (process, the pipe's end to read)."""
+        reader, writer = os.pipe()
+        self.addCleanup(os.close, reader)
+        fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+        os.write(writer, b"x" * 4000)
+        process = subprocess.Popen([f"{BIN}/{program}", *flags], stdout=writer, stderr=subprocess.DEVNULL)
+        os.close(writer)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process, reader
+
+    def test_train_ends_well(self):
+        process, _ = self.start_unread("soapstone", "train", f"--config={self.config}", f"--log_dir={self.dir}/logs",
+                                       "--progress_every=0")
+        self.assertEqual(process.wait(60), 0)
+        with open(f"{self.dir}/logs/ledger.json") as file:
+            self.assertEqual(json.load(file)["total"]["violations"], 0)
+
+    def test_train_hears_a_signal(self):
+        process, _ = self.start_unread("soapstone", "train", f"--config={self.config}", f"--log_dir={self.dir}/logs",
+                                       "--progress_every=0", "--epochs=100000", "--base_ms=20")
+        children, deadline = {}, time.monotonic() + 30
+        while len(children) < 5 and time.monotonic() < deadline:
+            time.sleep(0.1)
+            children = descendants(process.pid) or children
+        time.sleep(3)  # more lines than the pipe has room for
+        process.send_signal(signal.SIGINT)
+        self.assertIn(process.wait(20), (130, 143))
+        self.assertEqual([name for name, pid in children.items() if alive(pid)], [])
+
+    def test_a_stopped_launcher_is_waited_for_by_nobody(self):
+        """Its scheduler's pipe is full before long."""
+        running = self.train("--epochs=100000", "--base_ms=5", "--heartbeat_s=0.05")
+        running.wait_for("epoch")
+        scheduler = descendants(running.pid)["scheduler"]
+        pipe = os.open(f"/proc/{scheduler}/fd/1", os.O_WRONLY | os.O_NONBLOCK)
+        self.addCleanup(os.close, pipe)
+        os.kill(running.pid, signal.SIGSTOP)
+        self.addCleanup(os.kill, running.pid, signal.SIGCONT)
+        with self.assertRaises(BlockingIOError):
+            while True:
+                os.write(pipe, b"x")
+        time.sleep(8)  # longer than nodes wait for a scheduler that is silent
+        self.assertEqual([name for name, pid in descendants(running.pid).items() if not alive(pid)], [])
+        self.assertTrue(re.search("^State:\tT", open(f"/proc/{running.pid}/status").read(), re.M))
+
+
+if __name__ == "__main__":
+    unittest.main()
