@@ -309,6 +309,18 @@ std::string PlanTable(const PlanSummary& summary) {
   return text;
 }
 
+namespace {
+
+void AddComparison(const StrategyComparison& comparison, Json* object) {
+  Json& differences = (*object)["differences"] = Json::array();
+  for (const StrategyDifference& of : comparison.differences) {
+    differences.push_back({{"what", of.what}, {"first", of.first}, {"second", of.second}});
+  }
+  (*object)["operators_alike"] = comparison.operators_alike;
+}
+
+}  // namespace
+
 std::string PlanJson(const PlanSummary& summary) {
   const OpGraph& graph = *summary.graph;
   Json strategies = Json::array();
@@ -364,13 +376,7 @@ std::string PlanJson(const PlanSummary& summary) {
                  {"searchers", std::move(searchers)},
                  {"strategies", std::move(strategies)},
                  {"operators", std::move(operators)}};
-  if (summary.comparison.has_value()) {
-    Json& differences = object["differences"] = Json::array();
-    for (const StrategyDifference& of : summary.comparison->differences) {
-      differences.push_back({{"what", of.what}, {"first", of.first}, {"second", of.second}});
-    }
-    object["operators_alike"] = summary.comparison->operators_alike;
-  }
+  if (summary.comparison.has_value()) AddComparison(*summary.comparison, &object);
   return object.dump(kPlanIndent) + "\n";
 }
 

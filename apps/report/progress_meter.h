@@ -32,6 +32,9 @@ class ProgressMeter {
   // roster's workers.
   ProgressReport Take(Nanos now, const ProgressByWorker& progress, const wire::Roster& roster);
 
+  // The loss from the first reading to the last.
+  std::vector<LossPoint> losses() const { return history_.Points(); }
+
  private:
   struct Reading {
     Nanos at = 0;

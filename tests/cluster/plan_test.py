@@ -252,7 +252,7 @@ class PlanTest(ClusterTestCase):
         xml.dom.minidom.parse(svg)
         self.refuse("a strategy for batch 32", f"--strategy={path}", "--batch=64",
                     machine("p100_4x4"))
-        self.refuse("--strategy excludes --search", f"--strategy={path}", "--search=data",
+        self.refuse("--search excludes --strategy", f"--strategy={path}", "--search=data",
                     machine("p100_4x4"))
         with open(path, "w") as file:
             file.write("")
@@ -268,7 +268,7 @@ class PlanTest(ClusterTestCase):
         self.assertEqual([entry["name"] for entry in report["strategies"]], paths)
         self.assertIn("on 0-1", {row["first"][-6:] for row in report["differences"]})
         for flag in ("--svg", "--trace", "--dot", "--output", "--explain"):
-            self.refuse(f"--compare excludes {flag}", compare, machine("p100_4x4"), f"{flag}=x")
+            self.refuse(f"--compare excludes {flag}|{flag} excludes --compare", compare, machine("p100_4x4"), f"{flag}=x")
         self.refuse("A,B", f"--compare={paths[0]}", machine("p100_4x4"))
 
     def test_an_operator_is_explained(self):

@@ -39,6 +39,11 @@ def quoted(cell):
     return [word.strip("`") for word in CODE.findall(cell)]
 
 
+def name_of(cell):
+    """The first of these; the cell, where it has none."""
+    return (quoted(cell) or [cell])[0]
+
+
 def differences(page, rows, listed, what, where):
     """rows: {name: (line, said)} of a page; listed: {name: said} of the code. Where they are not the same."""
     if not listed:
@@ -70,7 +75,7 @@ def zoo(tree):
 def models_that_differ(tree):
     """Models of the zoo beside the table of docs/models.md: names and what they are."""
     page = "docs/models.md"
-    rows = {quoted(cells[0])[0]: (line, cells[1]) for line, cells in table(tree.text(page), "The zoo")}
+    rows = {name_of(cells[0]): (line, cells[1]) for line, cells in table(tree.text(page), "The zoo")}
     return differences(page, rows, zoo(tree), "model", "models/zoo/zoo.cc")
 
 
@@ -81,7 +86,7 @@ def models_of_tables_that_differ(tree):
     listed = dict.fromkeys(re.findall(r'\{"(\w+)",\s*"', entries))
     for name in re.findall(r"std::string\((k\w+Name)\)", entries):
         listed.update(dict.fromkeys(re.findall(name + r' = "(\w+)"', tree.text("models/tables/dlrm.h"))))
-    rows = {quoted(cells[0])[0].split(":")[0]: (line, None)
+    rows = {name_of(cells[0]).split(":")[0]: (line, None)
             for line, cells in table(tree.text(page), "Tables: rows by key")}
     return differences(page, rows, listed, "model", code)
 
@@ -139,8 +144,7 @@ def header_fields_that_differ(tree):
     body = part(header, r"oneof body \{", r"^  }")
     rows, bodies = {}, {}
     for line, cells in table(tree.text(page), "The header"):
-        for span in cells[1].split(","):
-            first, _, last = span.strip().partition("–")
+        for first, last in re.findall(r"(\d+)(?:–(\d+))?", cells[1]):
             for number in range(int(first), int(last or first) + 1):
                 rows[str(number)] = (line, None)
         if cells[0] == "body":

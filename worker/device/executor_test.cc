@@ -111,14 +111,14 @@ TEST_F(ExecutorOnPngs, PrefetchingChangesNoBit) {
 
 TEST_F(ExecutorOnPngs, AnEvaluationSaysWhatWasTakenForWhich) {
   const auto executor = Make(false);
-  DeviceCommand load = {.what = {.op = OpCode::kLoad}, .frames = {{}}};
+  LoadCommand load = {.frames = {{}}};
   for (const wire::Slice& slice : layout_->slices(ShardId{0})) {
     std::vector<float> values(slice.elements());
     for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i * i % 7) - 3;
     load.frames[0].push_back(Buffer::CopyOf<float>(values));
   }
   std::vector<DeviceEvent> none;
-  executor->Run(load, &none);
+  executor->Run({.what = std::move(load)}, &none);
   const DeviceEvent event = executor->Evaluate();
   const models::Confusion confusion = *models::ConfusionOf(event.frames);
   ASSERT_EQ(confusion.size(), 3u);

@@ -85,7 +85,8 @@ class Searcher {
   // False: a fixed rule, which is what the caller wants to see however slow it is.
   virtual bool is_search() const { return true; }
   // True: where iterations may overlap, its plan of a step is a beginning from which
-  // SearchStaleness (pipeline/stale_search.h) goes on, and it leaves some of its time for that.
+  // SearchStaleness (scheduler/planner/pipeline/stale_search.h) goes on, and it leaves some of its
+  // time for that.
   virtual bool searches_staleness() const { return false; }
   // The best it finds, priced by the simulator of `options`. Errors: InvalidArgument: a seed is no
   // strategy for the space's graph and machine.
