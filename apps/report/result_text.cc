@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "apps/report/folded_rows.h"
 
 namespace soapstone::apps {
 namespace {
@@ -23,12 +24,6 @@ std::string ClassName(size_t k, const std::vector<std::string>& names) {
 }
 
 bool ContinuesACharacter(char c) { return (static_cast<uint8_t>(c) & 0xC0) == 0x80; }
-
-// Characters, each of which is taken to be a column wide.
-size_t WidthOf(const std::string& utf8) {
-  return utf8.size() -
-         static_cast<size_t>(std::count_if(utf8.begin(), utf8.end(), ContinuesACharacter));
-}
 
 // A name on one line, and short: no character is cut in two.
 std::string ShortName(std::string name) {
