@@ -30,7 +30,7 @@ class UnreadOutputTest(ClusterTestCase):
                                        "--progress_every=0")
         self.assertEqual(process.wait(60), 0)
         with open(f"{self.dir}/logs/ledger.json") as file:
-            self.assertEqual(len(json.load(file)["nodes"]), 5)
+            self.assertEqual(len(json.load(file)["nodes"]), 6)
 
     def test_train_hears_a_signal(self):
         process, _ = self.start_unread("soapstone", "train", f"--config={self.config}", f"--log_dir={self.dir}/logs",
