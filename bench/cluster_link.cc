@@ -65,8 +65,7 @@ std::shared_ptr<const wire::Layout> LayoutOf(const ClusterLoad& load) {
 transport::ZmqOptions OptionsOf(const ClusterLoad& load) {
   return {.shared_memory = load.link == ClusterLink::kSharedMemory,
           .streams = load.link == ClusterLink::kTcp,
-          .queue_messages_max = static_cast<int>(
-              std::clamp<uint64_t>(kQueuedBytesMax / BucketBytesOf(load), 2, 10'000)),
+          .queue_messages_max = QueuedMessagesMax(load),
           .queue_bytes_max = kQueuedBytesMax};
 }
 
@@ -298,6 +297,10 @@ class Worker {
 };
 
 }  // namespace
+
+int QueuedMessagesMax(const ClusterLoad& load) {
+  return static_cast<int>(std::clamp<uint64_t>(kQueuedBytesMax / BucketBytesOf(load), 2, 10'000));
+}
 
 Sample RunCluster(const ClusterLoad& load) {
   const auto place = [&](const char* cpu) {

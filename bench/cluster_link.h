@@ -27,6 +27,9 @@ struct ClusterLoad {
   bool pinned = false;  // a processor for each process, as --cpus of the daemons does
 };
 
+// The messages of such a load that a link holds at most.
+int QueuedMessagesMax(const ClusterLoad& load);
+
 // bytes: of pushes, or of pulls where nothing is pushed. What was pushed has been applied when the
 // time is taken: a pull at the end says so.
 // Of a table messages are rows.

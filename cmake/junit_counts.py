@@ -3,7 +3,8 @@ were skipped, on standard error.
 
 usage: junit_counts.py RESULTS.xml CTEST.log SHARDS
 SHARDS: a folder. A test with a file of its name in it, by GoogleTest, ran many tests, which are
-counted instead of it.
+counted instead of it. RESULTS.xml.again, where it is there, has the tests that failed and ran once
+more: that run counts, and which passed only then is said.
 Without a readable file the run counts as one failure.
 """
 import collections
@@ -53,13 +54,31 @@ def count(case, shards, counts):
         counts.fail(case.get("name"), case.findtext("system-out"))
 
 
+def cases_of(path):
+    return ElementTree.parse(path).getroot().findall("testcase")
+
+
+def after_second_run(case, again):
+    """The case that counts: the second run's, where a failed one has run again."""
+    second = again.get(case.get("name"))
+    if case.get("status") != "fail" or second is None:
+        return case
+    if second.get("status") == "run":
+        lines = (case.findtext("system-out") or "").strip().splitlines()
+        print(f"UNSTEADY {case.get('name')}: failed beside others, passed alone", *lines[-15:], sep="\n  ", file=sys.stderr)
+    return second
+
+
 def main():
     path, log, shards = sys.argv[1:4]
     counts = Counts()
     try:
-        cases = ElementTree.parse(path).getroot().findall("testcase")
+        cases = cases_of(path)
+        again = {}
+        if os.path.exists(f"{path}.again"):
+            again = {case.get("name"): case for case in cases_of(f"{path}.again")}
         for case in cases:
-            count(case, shards, counts)
+            count(after_second_run(case, again), shards, counts)
     except (OSError, ElementTree.ParseError) as error:
         print(f"check: no results: {error}; see {log}", file=sys.stderr)
         cases = []
