@@ -74,12 +74,6 @@ if(SOAPSTONE_SANITIZE MATCHES undefined)
   list(APPEND SOAPSTONE_TEST_OPTIONS -fno-sanitize=undefined)
 endif()
 
-option(SOAPSTONE_TIDY "Run clang-tidy on every file; its warnings are errors" OFF)
-if(SOAPSTONE_TIDY)
-  find_program(CLANG_TIDY NAMES clang-tidy-14 clang-tidy REQUIRED)
-  set(CMAKE_CXX_CLANG_TIDY ${CLANG_TIDY} --quiet)
-endif()
-
 # Half the compile time, for builds that are made to be run once; whoever changes a file again and
 # again is faster without.
 option(SOAPSTONE_UNITY "Compile six files of a target as one, and tests' headers ahead" ON)

@@ -5,9 +5,9 @@
 set(SOAPSTONE_CUDA AUTO CACHE STRING "Build for NVIDIA devices: AUTO (where the toolkit is), ON, OFF")
 set_property(CACHE SOAPSTONE_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(SOAPSTONE_HAS_CUDA OFF)
-# Sanitized and analysed builds examine the host's code.
+# Sanitized builds examine the host's code.
 if(SOAPSTONE_CUDA STREQUAL "OFF" OR
-   (SOAPSTONE_CUDA STREQUAL "AUTO" AND (SOAPSTONE_SANITIZE OR SOAPSTONE_TIDY)))
+   (SOAPSTONE_CUDA STREQUAL "AUTO" AND SOAPSTONE_SANITIZE))
   return()
 endif()
 

@@ -2,8 +2,7 @@
 # Installs the Debian 12 packages that are missing, saying which; with --test the browser that tests
 # open the report in, the PyTorch that models are compared with (with a BLAS that is eight times as
 # fast as Debian's default), what drops packets between processes and what the style is checked with,
-# with --tidy what the clang preset needs too, with --fuzz what the fuzz preset needs. Where nothing
-# is missing it only looks.
+# with --fuzz what the fuzz preset needs. Where nothing is missing it only looks.
 set -euo pipefail
 
 packages=(build-essential g++ cmake ninja-build ccache pkg-config git python3
@@ -14,10 +13,9 @@ for option in "$@"; do
   case $option in
     --test)
       packages+=(chromium python3-torch libopenblas0-pthread nftables iproute2 clang-14
-        clang-format-14)
+        clang-format-14 clang-tidy-14)
       ;;
     --fuzz) packages+=(clang-14 libclang-rt-14-dev) ;;
-    --tidy) packages+=(clang-14 clang-tidy-14 clang-format-14) ;;
     *)
       echo "setup: unknown option $option" >&2
       exit 78

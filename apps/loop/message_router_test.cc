@@ -240,6 +240,7 @@ class Errors : public google::LogSink {
  public:
   Errors() { google::AddLogSink(this); }
   ~Errors() override { google::RemoveLogSink(this); }
+  // NOLINTNEXTLINE(readability-function-size): glog's
   void send(google::LogSeverity severity, const char*, const char*, int, const struct ::tm*,
             const char* text, size_t size) override {
     if (severity == google::GLOG_ERROR) texts.emplace_back(text, size);

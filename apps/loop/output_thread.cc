@@ -1,5 +1,6 @@
 #include "apps/loop/output_thread.h"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -23,6 +24,12 @@ bool WriteAll(int fd, const std::string& text) {
   for (size_t done = 0; done < text.size();) {
     const ssize_t wrote = write(fd, text.data() + done, text.size() - done);
     if (wrote < 0 && errno == EINTR) continue;
+    // Whoever else has the descriptor may have said that nobody waits at it; this thread may.
+    if (wrote < 0 && errno == EAGAIN) {
+      pollfd room = {.fd = fd, .events = POLLOUT, .revents = 0};
+      poll(&room, 1, -1);
+      continue;
+    }
     if (wrote <= 0) return false;
     done += static_cast<size_t>(wrote);
   }

@@ -68,6 +68,25 @@ TEST(OutputThread, WritesAllInOrder) {
   EXPECT_EQ(out.rdbuf(), nullptr);
 }
 
+TEST(OutputThread, WaitsAtADescriptorThatDoesNot) {
+  Pipe pipe;
+  ASSERT_EQ(fcntl(pipe.ends[1], F_SETFL, O_NONBLOCK), 0);
+  std::ostream out(nullptr);
+  std::string text;
+  std::string expected;
+  std::jthread reader;
+  {
+    OutputThread thread(&out, pipe.ends[1], {.linger = 20 * kSecond});
+    for (int i = 0; i < 1000; ++i) {
+      out << LineOf(i) << std::flush;
+      expected += LineOf(i);
+    }
+    reader = std::jthread([&] { text = pipe.ReadUntil(LineOf(999)); });
+  }
+  reader.join();
+  EXPECT_EQ(text, expected);
+}
+
 // 11 MB into a pipe of 4 KiB: the writer is not kept waiting, and the last word stays.
 TEST(OutputThread, DropsTheOldestWhereNobodyReads) {
   constexpr size_t kBytesMax = 10'000;

@@ -40,7 +40,9 @@ class RecyclingAllocator {
   template <typename U>
   RecyclingAllocator(const RecyclingAllocator<U>&) {}  // NOLINT: as allocators convert
 
+  // NOLINTNEXTLINE(bugprone-sizeof-expression): T may well be a pointer
   T* allocate(size_t n) { return static_cast<T*>(Recycler::Take(n * sizeof(T))); }
+  // NOLINTNEXTLINE(bugprone-sizeof-expression)
   void deallocate(T* at, size_t n) { Recycler::Give(at, n * sizeof(T)); }
 
   template <typename U>
