@@ -1,6 +1,8 @@
 // SOAP_RETURN_IF_ERROR and SOAP_ASSIGN_OR_RETURN: pass a Status up. Abseil 20220623 has none.
 #pragma once
 
+#include <utility>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 

@@ -1,5 +1,6 @@
 #include "compute/init.h"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <string>
 
 #include "base/random.h"
 #include "gtest/gtest.h"

@@ -1,7 +1,9 @@
 #include "compute/optimizer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/random.h"

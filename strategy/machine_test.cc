@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 
 namespace soapstone::planner {

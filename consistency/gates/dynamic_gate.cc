@@ -1,6 +1,7 @@
 #include "consistency/gates/dynamic_gate.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 
 #include "consistency/gates/arrival_order.h"

@@ -1,5 +1,7 @@
 // inception_v3 (Szegedy et al. 2016) without its auxiliary head: A A A B C C C C D E E. Names as
 // torchvision's.
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "models/zoo/zoo_models.h"
 

@@ -1,6 +1,8 @@
 // nasnet_a (Zoph et al. 2018) in the form that graph substitution papers measure (Jia et al. 2019,
 // TASO): 7×7/2 convolution, pooling, then three stages of normal cells and a reduction, without
 // normalisation; here with a classifier at its end.
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "models/zoo/zoo_models.h"
 

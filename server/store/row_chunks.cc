@@ -1,6 +1,7 @@
 #include "server/store/row_chunks.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "glog/logging.h"
 

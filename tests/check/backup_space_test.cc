@@ -2,6 +2,7 @@
 #include "tests/check/backup_space.h"
 
 #include <cstdio>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"

@@ -4,6 +4,7 @@
 // successor. Messages are of two pieces and bear no number, as on a stream: both ends count.
 #include <array>
 #include <cstdint>
+#include <cstdio>
 #include <optional>
 #include <string>
 #include <utility>

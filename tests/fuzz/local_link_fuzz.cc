@@ -1,6 +1,7 @@
 // A link through shared memory of which the other side writes what it likes, at any time
 // (transport/shm/shared_channel.h, transport/shm/shared_ring.h). Input: a list of steps.
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/memory/page_block.h"

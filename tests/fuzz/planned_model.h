@@ -2,6 +2,8 @@
 // corpus has been made.
 #pragma once
 
+#include <utility>
+
 #include "glog/logging.h"
 #include "models/zoo/zoo.h"
 #include "strategy/machine_text.h"

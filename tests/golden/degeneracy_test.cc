@@ -2,6 +2,7 @@
 // bits, message for message in the same order. Where only the arithmetic is arranged otherwise, to
 // within rounding.
 #include <cmath>
+#include <cstdio>
 
 #include "gtest/gtest.h"
 #include "tests/golden/direct_cluster.h"

@@ -1,6 +1,7 @@
 // Executor on a device: buckets that are waited for one by one have the right bits, and leave while
 // the backward pass goes on. Built twice: for a device, where it is labelled gpu, and with the
 // device emulated on the host.
+#include <cmath>
 #include <cstdio>
 
 #include "compute/cuda/cuda_backend.h"

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <numeric>
+#include <utility>
 
 #include "models/formats/onnx/onnx_bytes.h"
 #include "models/formats/onnx/onnx_file.h"

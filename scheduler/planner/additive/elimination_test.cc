@@ -1,5 +1,8 @@
 #include "scheduler/planner/additive/elimination.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "gtest/gtest.h"
 #include "scheduler/planner/search/space.h"
 

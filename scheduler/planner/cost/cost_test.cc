@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "compute/op_text.h"
 #include "glog/logging.h"
 #include "models/zoo/zoo.h"
