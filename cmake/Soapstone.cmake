@@ -91,6 +91,27 @@ if(SOAPSTONE_UNITY)
     <absl/time/time.h> <absl/types/span.h> <glog/logging.h>)
 endif()
 
+# soapstone_files(NAME FOLDER...): sets NAME_HDRS, NAME_SRCS and NAME_TESTS to the files of these folders, folder by
+# folder and by name. For a folder whose files are all of one library: a new file needs no line there.
+function(soapstone_files NAME)
+  foreach(kind HDRS SRCS TESTS)
+    set(${kind} "")
+  endforeach()
+  foreach(folder IN LISTS ARGN)
+    file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} ${folder}/*.h)
+    file(GLOB sources CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} ${folder}/*.cc)
+    set(tests ${sources})
+    list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
+    list(FILTER tests INCLUDE REGEX "_test\\.cc$")
+    list(APPEND HDRS ${headers})
+    list(APPEND SRCS ${sources})
+    list(APPEND TESTS ${tests})
+  endforeach()
+  foreach(kind HDRS SRCS TESTS)
+    set(${NAME}_${kind} ${${kind}} PARENT_SCOPE)
+  endforeach()
+endfunction()
+
 # soapstone_library(NAME HDRS ... SRCS ... TESTS ... DEPS ... [LABELS label] [SHARDS n] [OWN_OPTIONS])
 # Defines target soapstone_NAME from the folder's files, and one test program NAME_test
 # of its TESTS. DEPS are other folders' names (the include edges) or imported targets. OWN_OPTIONS: it is
