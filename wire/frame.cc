@@ -27,11 +27,65 @@ uint32_t Crc(const void* data, size_t size) {
   return static_cast<uint32_t>(crc32_z(0, static_cast<const Bytef*>(data), size));
 }
 
-// Fills the oneof of a header; one overload for each body.
+using google::protobuf::FieldDescriptor;
+using ProtoMessage = google::protobuf::Message;
+
+const FieldDescriptor* FieldNamed(const ProtoMessage& message, const char* name) {
+  const FieldDescriptor* field = message.GetDescriptor()->FindFieldByName(name);
+  CHECK(field != nullptr) << message.GetTypeName() << " of frame.proto has no field " << name;
+  return field;
+}
+
+// A field of a flat body goes to its message, and comes from it, by its name.
+class FlatFieldWriter {
+ public:
+  FlatFieldWriter(ProtoMessage* message, const char* name)
+      : message_(message), field_(FieldNamed(*message, name)) {}
+
+  void Set(bool x) const { reflection().SetBool(message_, field_, x); }
+  void Set(int32_t x) const { reflection().SetInt32(message_, field_, x); }
+  void Set(int64_t x) const { reflection().SetInt64(message_, field_, x); }
+  void Set(uint32_t x) const { reflection().SetUInt32(message_, field_, x); }
+  void Set(uint64_t x) const { reflection().SetUInt64(message_, field_, x); }
+  void Set(double x) const { reflection().SetDouble(message_, field_, x); }
+  void Set(const std::string& x) const { reflection().SetString(message_, field_, x); }
+
+ private:
+  const google::protobuf::Reflection& reflection() const { return *message_->GetReflection(); }
+  ProtoMessage* message_;
+  const FieldDescriptor* field_;
+};
+
+class FlatFieldReader {
+ public:
+  FlatFieldReader(const ProtoMessage& message, const char* name)
+      : message_(message), field_(FieldNamed(message, name)) {}
+
+  void Get(bool* x) const { *x = reflection().GetBool(message_, field_); }
+  void Get(int32_t* x) const { *x = reflection().GetInt32(message_, field_); }
+  void Get(int64_t* x) const { *x = reflection().GetInt64(message_, field_); }
+  void Get(uint32_t* x) const { *x = reflection().GetUInt32(message_, field_); }
+  void Get(uint64_t* x) const { *x = reflection().GetUInt64(message_, field_); }
+  void Get(double* x) const { *x = reflection().GetDouble(message_, field_); }
+  void Get(std::string* x) const { *x = reflection().GetString(message_, field_); }
+
+ private:
+  const google::protobuf::Reflection& reflection() const { return *message_.GetReflection(); }
+  const ProtoMessage& message_;
+  const FieldDescriptor* field_;
+};
+
+// Fills the oneof of a header.
 struct BodyWriter {
   frame::Header* header;
 
   void operator()(const std::monostate&) const {}
+  template <FlatBody B>
+  void operator()(const B& body) const {
+    ProtoMessage* out =
+        header->GetReflection()->MutableMessage(header, FieldNamed(*header, B::kName));
+    B::Fields([&](const char* name, auto field) { FlatFieldWriter(out, name).Set(body.*field); });
+  }
   void operator()(const Hello& body) const {
     frame::Hello* out = header->mutable_hello();
     out->set_role(static_cast<uint32_t>(body.role));
@@ -40,11 +94,6 @@ struct BodyWriter {
     out->set_nonce(body.nonce);
     out->set_config_digest(body.config_digest);
     out->set_arithmetic(body.arithmetic);
-  }
-  void operator()(const Welcome& body) const {
-    frame::Welcome* out = header->mutable_welcome();
-    out->set_rank(body.rank);
-    out->set_nonce(body.nonce);
   }
   void operator()(const Roster& body) const {
     frame::Roster* out = header->mutable_roster();
@@ -101,21 +150,6 @@ struct BodyWriter {
     waiting->set_for_ns(body.waiting->for_ns);
     waiting->set_asked(body.waiting->asked);
   }
-  void operator()(const SlowWork& body) const {
-    header->mutable_slow_work()->set_done_bytes(body.done_bytes);
-    header->mutable_slow_work()->set_total_bytes(body.total_bytes);
-  }
-  void operator()(const Evaluation& body) const {
-    frame::Evaluation* out = header->mutable_evaluation();
-    out->set_samples(body.samples);
-    out->set_correct(body.correct);
-    out->set_loss_sum(body.loss_sum);
-  }
-  void operator()(const Saved& body) const {
-    frame::Saved* out = header->mutable_saved();
-    out->set_path(body.path);
-    out->set_sha256(body.sha256);
-  }
   void operator()(const Parcel& body) const {
     frame::Parcel* out = header->mutable_parcel();
     out->set_sequence(body.sequence);
@@ -135,17 +169,6 @@ struct BodyWriter {
     out->set_other_role(static_cast<uint32_t>(body.other.role));
     out->set_other_index(body.other.index);
     out->set_why(body.why);
-  }
-  void operator()(const NotFinite& body) const {
-    frame::NotFinite* out = header->mutable_not_finite();
-    out->set_worker(body.worker);
-    out->set_parameters(body.parameters);
-    out->set_tensor(body.tensor);
-  }
-  void operator()(const Notice& body) const {
-    frame::Notice* out = header->mutable_notice();
-    out->set_code(body.code);
-    out->set_text(body.text);
   }
 };
 
@@ -256,27 +279,35 @@ Body ReadProgress(const frame::Progress& in) {
                   .violations = in.violations()};
 }
 
+// `body` where its message is the header's.
+template <class B>
+void ReadIfThere(const frame::Header& header, const FieldDescriptor* there, Body* body) {
+  if constexpr (FlatBody<B>) {
+    if (there != FieldNamed(header, B::kName)) return;
+    const ProtoMessage& in = header.GetReflection()->GetMessage(header, there);
+    B flat;
+    B::Fields([&](const char* name, auto field) { FlatFieldReader(in, name).Get(&(flat.*field)); });
+    *body = std::move(flat);
+  }
+}
+
+template <class... Bodies>
+Body ReadFlat(const frame::Header& header, const std::variant<Bodies...>* /*all*/) {
+  const FieldDescriptor* there =
+      header.GetDescriptor()->FindFieldByNumber(static_cast<int>(header.body_case()));
+  Body body;
+  (ReadIfThere<Bodies>(header, there, &body), ...);
+  return body;
+}
+
 absl::StatusOr<Body> ReadBody(const frame::Header& header) {
   switch (header.body_case()) {
     case frame::Header::kHello:
       return ReadHello(header.hello());
-    case frame::Header::kWelcome:
-      return Welcome{.rank = header.welcome().rank(), .nonce = header.welcome().nonce()};
     case frame::Header::kRoster:
       return ReadRoster(header.roster());
     case frame::Header::kProgress:
       return ReadProgress(header.progress());
-    case frame::Header::kSlowWork:
-      return SlowWork{.done_bytes = header.slow_work().done_bytes(),
-                      .total_bytes = header.slow_work().total_bytes()};
-    case frame::Header::kEvaluation:
-      return Evaluation{.samples = header.evaluation().samples(),
-                        .correct = header.evaluation().correct(),
-                        .loss_sum = header.evaluation().loss_sum()};
-    case frame::Header::kSaved:
-      return Saved{.path = header.saved().path(), .sha256 = header.saved().sha256()};
-    case frame::Header::kNotice:
-      return Notice{.code = header.notice().code(), .text = header.notice().text()};
     case frame::Header::kLostLink: {
       const frame::LostLink& in = header.lost_link();
       if (in.other_role() > static_cast<uint32_t>(Role::kPeer)) break;
@@ -292,10 +323,6 @@ absl::StatusOr<Body> ReadBody(const frame::Header& header) {
                     .has_values = in.has_values(),
                     .finished = in.finished()};
     }
-    case frame::Header::kNotFinite:
-      return NotFinite{.worker = header.not_finite().worker(),
-                       .parameters = header.not_finite().parameters(),
-                       .tensor = header.not_finite().tensor()};
     case frame::Header::kWorkerSet: {
       WorkerSet body;
       for (const uint32_t worker : header.worker_set().workers()) {
@@ -305,6 +332,8 @@ absl::StatusOr<Body> ReadBody(const frame::Header& header) {
     }
     case frame::Header::BODY_NOT_SET:
       break;
+    default:
+      return ReadFlat(header, static_cast<const Body*>(nullptr));
   }
   return Body{};
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <concepts>
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
@@ -29,60 +30,27 @@ const char* RoleName(Role role) {
   return "?";
 }
 
-// In the order of the types.
-constexpr std::pair<MessageType, const char*> kTypeNames[] = {
-    {MessageType::kNone, "none"},
-    {MessageType::kHello, "hello"},
-    {MessageType::kWelcome, "welcome"},
-    {MessageType::kRefuse, "refuse"},
-    {MessageType::kRoster, "roster"},
-    {MessageType::kRosterAck, "roster-ack"},
-    {MessageType::kStart, "start"},
-    {MessageType::kHeartbeat, "heartbeat"},
-    {MessageType::kHeartbeatAck, "heartbeat-ack"},
-    {MessageType::kDone, "done"},
-    {MessageType::kLeave, "leave"},
-    {MessageType::kEvaluate, "evaluate"},
-    {MessageType::kEvaluated, "evaluated"},
-    {MessageType::kSave, "save"},
-    {MessageType::kSlices, "slices"},
-    {MessageType::kSaved, "saved"},
-    {MessageType::kShutdown, "shutdown"},
-    {MessageType::kBroken, "broken"},
-    {MessageType::kNotFinite, "not-finite"},
-    {MessageType::kLinkLost, "link-lost"},
-    {MessageType::kPush, "push"},
-    {MessageType::kClock, "clock"},
-    {MessageType::kPull, "pull"},
-    {MessageType::kPullReply, "pull-reply"},
-    {MessageType::kHeld, "held"},
-    {MessageType::kChosen, "chosen"},
-    {MessageType::kParcel, "parcel"},
-    {MessageType::kState, "state"},
-    {MessageType::kStanding, "standing"},
-    {MessageType::kFinished, "finished"},
-    {MessageType::kReject, "reject"},
-};
-
-const char* TypeName(MessageType type) {
-  for (const auto& [known, name] : kTypeNames) {
-    if (known == type) return name;
-  }
-  return "?";
+void AddField(double x, Fingerprint* f) { f->Add(std::bit_cast<uint64_t>(x)); }
+void AddField(const std::string& x, Fingerprint* f) { f->Add(x); }
+template <std::integral Number>
+void AddField(Number x, Fingerprint* f) {
+  f->Add(x);
 }
-
-void AddReal(double x, Fingerprint* f) { f->Add(std::bit_cast<uint64_t>(x)); }
 
 void AddAddress(Address address, Fingerprint* f) {
   f->Add(address.role);
   f->Add(address.index);
 }
 
-// Adds every field; one overload for each body.
+// Adds every field.
 struct BodyAdder {
   Fingerprint* f;
 
   void operator()(const std::monostate&) const {}
+  template <FlatBody B>
+  void operator()(const B& body) const {
+    B::Fields([&](const char*, auto field) { AddField(body.*field, f); });
+  }
   void operator()(const Hello& body) const {
     f->Add(body.role);
     f->Add(body.wanted_rank);
@@ -90,10 +58,6 @@ struct BodyAdder {
     f->Add(body.nonce);
     f->Add(body.config_digest);
     f->Add(body.arithmetic);
-  }
-  void operator()(const Welcome& body) const {
-    f->Add(body.rank);
-    f->Add(body.nonce);
   }
   void operator()(const Roster& body) const {
     f->Add(body.workers.size());
@@ -122,7 +86,7 @@ struct BodyAdder {
   void operator()(const Progress& body) const {
     f->Add(body.clock);
     f->Add(body.samples);
-    AddReal(body.loss_sum, f);
+    AddField(body.loss_sum, f);
     f->Add(body.pushed_bytes);
     f->Add(body.pulled_bytes);
     f->Add(body.compute_ns);
@@ -148,23 +112,6 @@ struct BodyAdder {
     f->Add(body.waiting->for_ns);
     f->Add(body.waiting->asked);
   }
-  void operator()(const SlowWork& body) const {
-    f->Add(body.done_bytes);
-    f->Add(body.total_bytes);
-  }
-  void operator()(const Evaluation& body) const {
-    f->Add(body.samples);
-    f->Add(body.correct);
-    AddReal(body.loss_sum, f);
-  }
-  void operator()(const Saved& body) const {
-    f->Add(body.path);
-    f->Add(body.sha256);
-  }
-  void operator()(const Notice& body) const {
-    f->Add(body.code);
-    f->Add(body.text);
-  }
   void operator()(const LostLink& body) const {
     f->Add(body.other.role);
     f->Add(body.other.index);
@@ -175,23 +122,25 @@ struct BodyAdder {
     f->Add(body.step);
     f->Add(body.begin);
     f->Add(body.end);
-    AddReal(body.weight, f);
+    AddField(body.weight, f);
     f->Add(uint32_t{body.has_values} | uint32_t{body.finished} << 1);
   }
   void operator()(const WorkerSet& body) const {
     f->Add(body.workers.size());
     for (const WorkerId worker : body.workers) f->Add(worker);
   }
-  void operator()(const NotFinite& body) const {
-    f->Add(body.worker);
-    f->Add(body.parameters);
-    f->Add(body.tensor);
-  }
 };
 
-// What a reader of a log looks for in a body.
+// What a reader of a log looks for in a body; of a flat one that has no text of its own, all.
 struct BodyText {
   std::string operator()(const std::monostate&) const { return ""; }
+  template <FlatBody B>
+  std::string operator()(const B& body) const {
+    std::string text;
+    B::Fields(
+        [&](const char* name, auto field) { absl::StrAppend(&text, " ", name, " ", body.*field); });
+    return text;
+  }
   std::string operator()(const Hello& body) const {
     return absl::StrCat(" wants ", RoleName(body.role), " ", body.wanted_rank, " at '",
                         body.endpoint, "'");
@@ -336,7 +285,7 @@ uint64_t SumOf(const Buffers& frames, absl::Span<const size_t> row_bytes) {
 }
 
 std::string ToString(const Message& message) {
-  std::string text = absl::StrCat(TypeName(message.type), " ", message.from.ToString(), " -> ",
+  std::string text = absl::StrCat(NameOf(message.type), " ", message.from.ToString(), " -> ",
                                   message.to.ToString());
   if (message.clock != kNoClock) absl::StrAppend(&text, " clock ", message.clock);
   if (message.type == MessageType::kPush) {

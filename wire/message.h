@@ -96,6 +96,14 @@ enum class MessageType : uint8_t {
   kFinished = 33,  // a peer has nothing more to send
 };
 
+// A body whose fields are numbers and text says them once, by name: its printing, its form on the
+// wire (the fields of the message of frame.proto that `kName` names in the header), its fingerprint
+// and the limits of its texts follow from that. The other bodies have each of these written out.
+template <class Body>
+concept FlatBody = requires {
+  Body::kName;
+};
+
 struct Hello {
   Role role = Role::kNone;
   int64_t wanted_rank = -1;    // -1: any
@@ -110,6 +118,12 @@ struct Hello {
 struct Welcome {
   uint32_t rank = 0;
   uint64_t nonce = 0;  // of the Hello answered
+  static constexpr char kName[] = "welcome";
+  template <class Visit>
+  static void Fields(const Visit& visit) {
+    visit("rank", &Welcome::rank);
+    visit("nonce", &Welcome::nonce);
+  }
   friend bool operator==(const Welcome&, const Welcome&) = default;
 };
 
@@ -204,6 +218,12 @@ struct Progress {
 struct SlowWork {
   uint64_t done_bytes = 0;
   uint64_t total_bytes = 0;
+  static constexpr char kName[] = "slow_work";
+  template <class Visit>
+  static void Fields(const Visit& visit) {
+    visit("done_bytes", &SlowWork::done_bytes);
+    visit("total_bytes", &SlowWork::total_bytes);
+  }
   friend bool operator==(const SlowWork&, const SlowWork&) = default;
 };
 
@@ -211,12 +231,25 @@ struct Evaluation {
   uint64_t samples = 0;
   uint64_t correct = 0;
   double loss_sum = 0;
+  static constexpr char kName[] = "evaluation";
+  template <class Visit>
+  static void Fields(const Visit& visit) {
+    visit("samples", &Evaluation::samples);
+    visit("correct", &Evaluation::correct);
+    visit("loss_sum", &Evaluation::loss_sum);
+  }
   friend bool operator==(const Evaluation&, const Evaluation&) = default;
 };
 
 struct Saved {
   std::string path;
   std::string sha256;  // of all parameters in order, row-major little-endian f32
+  static constexpr char kName[] = "saved";
+  template <class Visit>
+  static void Fields(const Visit& visit) {
+    visit("path", &Saved::path);
+    visit("sha256", &Saved::sha256);
+  }
   friend bool operator==(const Saved&, const Saved&) = default;
 };
 
@@ -243,12 +276,25 @@ struct NotFinite {
   int64_t worker = -1;      // whose; -1: not known
   bool parameters = false;  // else the gradient
   std::string tensor;
+  static constexpr char kName[] = "not_finite";
+  template <class Visit>
+  static void Fields(const Visit& visit) {
+    visit("worker", &NotFinite::worker);
+    visit("parameters", &NotFinite::parameters);
+    visit("tensor", &NotFinite::tensor);
+  }
   friend bool operator==(const NotFinite&, const NotFinite&) = default;
 };
 
 struct Notice {
   int32_t code = 0;  // of kShutdown: the exit code
   std::string text;
+  static constexpr char kName[] = "notice";
+  template <class Visit>
+  static void Fields(const Visit& visit) {
+    visit("code", &Notice::code);
+    visit("text", &Notice::text);
+  }
   friend bool operator==(const Notice&, const Notice&) = default;
 };
 
@@ -300,6 +346,9 @@ struct Message {
 // The checksum of a reply's frames: of its tensors', then of the single rows of the last frames,
 // one for each of `row_bytes`, which says how long a row of it is.
 uint64_t SumOf(const Buffers& frames, absl::Span<const size_t> row_bytes = {});
+
+// "push"; "?" where there is no such type.
+const char* NameOf(MessageType type);
 
 // "push worker-1 -> shard-0 clock 3 bucket 0 leaves [0,2)"; for logs.
 std::string ToString(const Message& message);
