@@ -1,32 +1,46 @@
 #include "consistency/policy.h"
 
+#include <type_traits>
+
 namespace soapstone::consistency {
+namespace {
+
+// The alternative that is made of these numbers and nothing else.
+template <class Numbers, class Gates>
+struct GateOf;
+template <class Numbers, class First, class... Rest>
+struct GateOf<Numbers, std::variant<First, Rest...>>
+    : std::conditional_t<std::is_constructible_v<First, const Numbers&>, std::type_identity<First>,
+                         GateOf<Numbers, std::variant<Rest...>>> {};
+
+template <class AnyGate>
+struct GateMaker {
+  const PolicyTraits& traits;
+  uint32_t bucket_count;
+  uint32_t leaf_count;
+  ShardSeat seat;
+
+  template <class Numbers>
+  AnyGate operator()(const Numbers& gate) const {
+    return typename GateOf<Numbers, AnyGate>::type(gate);
+  }
+  // These know more of the job.
+  AnyGate operator()(const RoundTraits&) const {
+    return RoundGate(
+        traits.adopts() ? RoundGate::Complete::kAllLeaves : RoundGate::Complete::kAllMembers,
+        bucket_count, leaf_count, /*fetches=*/traits.tree());
+  }
+  AnyGate operator()(const BatchTraits& gate) const { return BatchGate(gate, bucket_count); }
+  AnyGate operator()(const BackupTraits& gate) const {
+    return BackupGate(gate.spare, seat, bucket_count);
+  }
+};
+
+}  // namespace
 
 Policy::AnyGate Policy::MakeGate(const PolicyTraits& traits, uint32_t bucket_count,
                                  uint32_t leaf_count, ShardSeat seat) {
-  struct Maker {
-    AnyGate operator()(const BoundedTraits& gate) const { return BoundedGate(gate.bound); }
-    AnyGate operator()(const RoundTraits&) const {
-      return RoundGate(
-          traits.adopts() ? RoundGate::Complete::kAllLeaves : RoundGate::Complete::kAllMembers,
-          bucket_count, leaf_count, /*fetches=*/traits.tree());
-    }
-    AnyGate operator()(const SubscribedTraits& gate) const { return SubscribedGate(gate.bound); }
-    AnyGate operator()(const DynamicTraits& gate) const {
-      return DynamicGate(gate.lower, gate.upper);
-    }
-    AnyGate operator()(const SampledTraits& gate) const { return SampledGate(gate); }
-    AnyGate operator()(const BatchTraits& gate) const { return BatchGate(gate, bucket_count); }
-    AnyGate operator()(const ValueTraits& gate) const { return ValueGate(gate.value); }
-    AnyGate operator()(const BackupTraits& gate) const {
-      return BackupGate(gate.spare, seat, bucket_count);
-    }
-    const PolicyTraits& traits;
-    uint32_t bucket_count;
-    uint32_t leaf_count;
-    ShardSeat seat;
-  };
-  return std::visit(Maker{traits, bucket_count, leaf_count, seat}, traits.gate);
+  return std::visit(GateMaker<AnyGate>{traits, bucket_count, leaf_count, seat}, traits.gate);
 }
 
 Policy::Policy(const PolicyTraits& traits, uint32_t bucket_count, uint32_t leaf_count,

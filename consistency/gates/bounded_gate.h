@@ -13,13 +13,14 @@
 
 #include "consistency/action.h"
 #include "consistency/clock_table.h"
+#include "consistency/traits.h"
 
 namespace soapstone::consistency {
 
 class BoundedGate {
  public:
   // `bound` = s; kClockMax: no gate.
-  explicit BoundedGate(Clock bound) : bound_(bound) {}
+  explicit BoundedGate(const BoundedTraits& traits) : bound_(traits.bound) {}
 
   Actions OnJoin(WorkerId worker, Clock clock);
   Actions OnLeave(WorkerId worker);

@@ -17,12 +17,13 @@
 
 #include "consistency/action.h"
 #include "consistency/clock_table.h"
+#include "consistency/traits.h"
 
 namespace soapstone::consistency {
 
 class DynamicGate {
  public:
-  DynamicGate(Clock lower, Clock upper) : lower_(lower), upper_(upper) {}
+  explicit DynamicGate(const DynamicTraits& traits) : lower_(traits.lower), upper_(traits.upper) {}
 
   Actions OnJoin(WorkerId worker, Clock clock);
   Actions OnLeave(WorkerId worker);

@@ -13,13 +13,14 @@
 
 #include "consistency/action.h"
 #include "consistency/clock_table.h"
+#include "consistency/traits.h"
 
 namespace soapstone::consistency {
 
 class SubscribedGate {
  public:
   // `bound` = s.
-  explicit SubscribedGate(Clock bound) : bound_(bound) {}
+  explicit SubscribedGate(const SubscribedTraits& traits) : bound_(traits.bound) {}
 
   Actions OnJoin(WorkerId worker, Clock clock);
   Actions OnLeave(WorkerId worker);

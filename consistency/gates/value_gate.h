@@ -22,12 +22,13 @@
 
 #include "consistency/action.h"
 #include "consistency/clock_table.h"
+#include "consistency/traits.h"
 
 namespace soapstone::consistency {
 
 class ValueGate {
  public:
-  explicit ValueGate(double value) : value_(value) {}
+  explicit ValueGate(const ValueTraits& traits) : value_(traits.value) {}
 
   Actions OnJoin(WorkerId worker, Clock clock);
   Actions OnLeave(WorkerId worker);

@@ -1,73 +1,83 @@
 #include "tests/check/mutant_table.h"
 
+#include <algorithm>
 #include <cstdio>
+#include <utility>
 #include <variant>
+
+#include "consistency/catalogue.h"
+#include "glog/logging.h"
 
 namespace soapstone::check {
 namespace {
 
+using consistency::PolicyTraits;
 using M = GuaranteeMutant;
+
+struct FindBound {
+  template <class Numbers>
+  Clock* operator()([[maybe_unused]] Numbers& gate) const {
+    if constexpr (requires { gate.bound; }) return &gate.bound;
+    return nullptr;
+  }
+  Clock* operator()(consistency::DynamicTraits& gate) const { return &gate.upper; }
+};
+
+Space SpaceOf(const PolicyTraits& traits) {
+  if (traits.decentralised()) return Space::kPeer;
+  if (traits.backup()) return Space::kBackup;
+  return traits.tree() ? Space::kTree : Space::kPolicy;
+}
+
+// What a policy is held to by what it says of itself: who has a bound, or reads snapshots, to that;
+// all to exactly-once.
+MutantRow RowOf(const std::string& spec) {
+  PolicyTraits traits = *consistency::ParsePolicy(spec);
+  MutantRow row = {.spec = spec, .space = SpaceOf(traits)};
+  const Clock* bound = BoundOf(&traits.gate);
+  const bool bounded = bound != nullptr && *bound < kClockMax;
+  if (bounded) row.bound = *bound;
+  const bool snapshots = traits.guarantee.snapshot_reads && !traits.decentralised();
+  if (bounded || snapshots) row.mutants = {M::kBoundPlusOne, M::kOneShardGate};
+  row.mutants.insert(row.mutants.end(), {M::kUpdateLost, M::kUpdateTwice});
+  return row;
+}
+
+// Rows of which that is not the whole truth.
+std::vector<MutantRow> Exceptions() {
+  const std::vector<M> once = {M::kUpdateLost, M::kUpdateTwice};
+  const std::vector<M> paced = {M::kBoundPlusOne, M::kOneShardGate, M::kCreditUnbounded,
+                                M::kUpdateLost, M::kUpdateTwice};
+  const std::vector<M> mass = {M::kMassIgnored, M::kUpdateLost, M::kUpdateTwice};
+  const std::vector<M> batch = {M::kGatherTwice, M::kUpdateLost, M::kUpdateTwice};
+  return {
+      {"dssp:lower=0,upper=2", 2, paced},
+      {"dssp:lower=1,upper=1", 1, paced},
+      {"pssp:s=1,p=0.5", 1, once},
+      {"softsync:n=1,rate=mean", 0, batch},
+      {"softsync:n=2,rate=each", 0, batch},
+      {"value:v0=1", 0, mass},
+      {"value:v0=4", 1, mass},
+  };
+}
 
 const std::vector<MutantRow>& Rows() {
   static const auto& rows = *new std::vector<MutantRow>([] {
-    const std::vector<M> bound = {M::kBoundPlusOne, M::kOneShardGate, M::kUpdateLost,
-                                  M::kUpdateTwice};
-    const std::vector<M> once = {M::kUpdateLost, M::kUpdateTwice};
-    const std::vector<M> paced = {M::kBoundPlusOne, M::kOneShardGate, M::kCreditUnbounded,
-                                  M::kUpdateLost, M::kUpdateTwice};
-    const std::vector<M> mass = {M::kMassIgnored, M::kUpdateLost, M::kUpdateTwice};
-    const std::vector<M> batch = {M::kGatherTwice, M::kUpdateLost, M::kUpdateTwice};
-    return std::vector<MutantRow>{
-        {"bsp", 0, bound},
-        {"ssp:s=0", 0, bound},
-        {"ssp:s=1", 1, bound},
-        {"ssp:s=2", 2, bound},
-        {"essp:s=0", 0, bound},
-        {"essp:s=1", 1, bound},
-        {"dssp:lower=0,upper=2", 2, paced},
-        {"dssp:lower=1,upper=1", 1, paced},
-        {"psp:sample=1,s=0", 0, bound},
-        {"psp:sample=1,s=1", 1, bound},
-        {"pssp:s=1,p=0.5", 1, once},
-        {"pssp:s=1,p=1", 1, bound},
-        {"async", 0, once},
-        {"softsync:n=1,rate=mean", 0, batch},
-        {"softsync:n=2,rate=each", 0, batch},
-        {"backup:b=1", 0, bound, Space::kBackup},
-        {"backup:b=0", 0, bound, Space::kBackup},
-        {"tree:group=2,s=1", 1, bound, Space::kTree},
-        {"tree:group=3,s=0", 0, bound, Space::kTree},
-        {"dcasgd:lambda=0.04,m=0", 0, once},
-        {"value:v0=1", 0, mass},
-        {"value:v0=4", 1, mass},
-        {"easgd:tau=1,beta=0.9,mode=sync", 0, bound},
-        {"easgd:tau=1,beta=0.9,mode=async", 0, once},
-        {"eamsgd:tau=1,beta=0.9,mode=async,delta=0.9", 0, once},
-        {"localsgd:h=1", 0, bound},
-        {"bmuf:h=1,zeta=1,nesterov=1,eta=0.5", 0, bound},
-        {"allreduce", 0, once, Space::kPeer},
-        {"allreduce:group=2", 0, once, Space::kPeer},
-        {"eager:mode=solo,seed=1", 0, once, Space::kPeer},
-        {"eager:mode=majority,seed=1", 0, once, Space::kPeer},
-        {"gossip:mode=dpsgd,graph=ring", 0, once, Space::kPeer},
-        {"gossip:mode=gossipgrad,seed=1", 0, once, Space::kPeer},
-        {"gossip:mode=adpsgd,graph=complete,seed=1", 0, once, Space::kPeer},
-        {"gossip:mode=pushsum,graph=exponential", 0, once, Space::kPeer},
-    };
+    std::vector<MutantRow> all;
+    for (auto examples : {consistency::ExamplePolicies, consistency::ExamplePeerPolicies}) {
+      for (const std::string& spec : examples()) all.push_back(RowOf(spec));
+    }
+    for (MutantRow& exception : Exceptions()) {
+      const auto row = std::find_if(all.begin(), all.end(), [&](const MutantRow& candidate) {
+        return candidate.spec == exception.spec;
+      });
+      CHECK(row != all.end()) << exception.spec << " is no example of the catalogue";
+      *row = std::move(exception);
+    }
+    return all;
   }());
   return rows;
 }
-
-struct FindBound {
-  Clock* operator()(consistency::BoundedTraits& gate) const { return &gate.bound; }
-  Clock* operator()(consistency::SubscribedTraits& gate) const { return &gate.bound; }
-  Clock* operator()(consistency::DynamicTraits& gate) const { return &gate.upper; }
-  Clock* operator()(consistency::SampledTraits& gate) const { return &gate.bound; }
-  Clock* operator()(consistency::RoundTraits&) const { return nullptr; }
-  Clock* operator()(consistency::BatchTraits&) const { return nullptr; }
-  Clock* operator()(consistency::ValueTraits&) const { return nullptr; }
-  Clock* operator()(consistency::BackupTraits&) const { return nullptr; }
-};
 
 }  // namespace
 

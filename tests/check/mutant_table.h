@@ -1,6 +1,7 @@
 // Which deliberate bugs every fault space of a policy must find: a row for each example spec of the
-// catalogue. A bug of the table breaks what the policy guarantees; who has no bound is held to
-// exactly-once. Spaces whose clocks do not reach beyond the bound cannot find them, and fail.
+// catalogue, made of what the policy says of itself where the table has no other. A bug of a row
+// breaks what the policy guarantees; who has no bound is held to exactly-once. Spaces whose clocks
+// do not reach beyond the bound cannot find them, and fail.
 #pragma once
 
 #include <cstdint>
@@ -46,8 +47,8 @@ void PrintHang(const char* space, const std::string& spec, const std::string& si
                LinkMutant mutant, uint64_t states, const std::string& how);
 
 struct MutantRow {
-  const char* spec;  // as the catalogue's example
-  Clock bound;  // clocks beyond which its fault spaces must reach: they have bound + 2 at least
+  std::string spec;  // as the catalogue's example
+  Clock bound = 0;  // clocks beyond which its fault spaces must reach: they have bound + 2 at least
   std::vector<GuaranteeMutant> mutants;
   Space space = Space::kPolicy;
 };

@@ -1,6 +1,8 @@
 // Every reachable state of the shipped policy objects, and mutants that must not survive.
 #include "tests/check/policy_space.h"
 
+#include <algorithm>
+#include <cctype>
 #include <cstdio>
 #include <cstdlib>
 
@@ -100,8 +102,6 @@ TEST(PolicySpaceTest, EverySpecHasARowOfMutants) {
     EXPECT_GE(row->bound, lag.value_or(0)) << spec;
   }
   EXPECT_EQ(MutantTable().size(), specs.size());
-  EXPECT_EQ(specs.size(), 35u);
-  EXPECT_EQ(SpecsOf(Space::kPolicy).size(), 23u);
   EXPECT_EQ(SpecsOf(Space::kPeer), consistency::ExamplePeerPolicies());
 }
 
@@ -251,7 +251,14 @@ TEST_P(FaultSpaceTest, HoldsThroughBrokenAndLostConnections) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Policies, FaultSpaceTest, testing::ValuesIn(Policies()));
+// "ssp_s_1"
+std::string NameOfSpace(const testing::TestParamInfo<std::string>& info) {
+  std::string name = info.param;
+  std::replace_if(
+      name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
+  return name;
+}
+INSTANTIATE_TEST_SUITE_P(Policies, FaultSpaceTest, testing::ValuesIn(Policies()), NameOfSpace);
 
 // What a shard has in hand when it restarts meets its own duplicates, clocks that came by
 // themselves, and updates of its sender's former life.
