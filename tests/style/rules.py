@@ -6,6 +6,7 @@ import pathlib
 import re
 import subprocess
 
+import examples
 from functions import functions
 
 CPP = {".h", ".cc", ".cu", ".cuh"}
@@ -139,7 +140,8 @@ def prose(name, text):
 
 def files_that_are_gone(tree):
     """Comments and pages that name a file which is not there."""
-    stems = {pathlib.PurePath(name).name for name in tree.known}
+    known = tree.known | examples.made_by_examples(tree)
+    stems = {pathlib.PurePath(name).name for name in known}
     found = []
     for name in tree.of(COMMENTED | {".md"}):
         if name.startswith((SAYS_WHAT_WAS, PLANTS)):
@@ -148,7 +150,7 @@ def files_that_are_gone(tree):
         for number, said in prose(name, tree.text(name)):
             for match in FILE_NAME.finditer(said):
                 file = match[1]
-                there = file in tree.known or os.path.normpath(here / file) in tree.known or ("/" not in file and file in stems)
+                there = file in known or os.path.normpath(here / file) in known or ("/" not in file and file in stems)
                 if not there and file not in FILES_ELSEWHERE:
                     found.append(f"{name}:{number}: there is no {file}")
     return found

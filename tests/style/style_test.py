@@ -11,6 +11,7 @@ import sys
 import tempfile
 import unittest
 
+import examples
 import layers
 import pages
 import rules
@@ -19,7 +20,8 @@ from functions import functions
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 RULES = [rules.misformatted, rules.too_long, rules.crowded, rules.named_for_nothing, rules.files_that_are_gone, rules.forbidden_words,
          rules.policies_without_a_row, rules.pictures_without_a_command, layers.against_layers, layers.circles,
-         layers.dependencies_that_are_no_layers, layers.foreign_types, layers.dates, *pages.RULES]
+         layers.dependencies_that_are_no_layers, layers.foreign_types, layers.dates, *pages.RULES,
+         *examples.RULES]
 
 
 def long_function(lines):
@@ -63,6 +65,10 @@ PLANTED = {
     "a link to a folder": ("docs/wire.md", "See [the folder](../wire/config).\n", None),
     "a link to no heading": ("docs/wire.md", "See [the jobs](jobs.md#planted).\n",
                              r"docs/wire.md:\d+: docs/jobs.md has no heading for #planted"),
+    "an example that touches one file more": (
+        "docs/extending/message.patch",
+        "diff --git a/wire/planted.h b/wire/planted.h\nnew file mode 100644\n--- /dev/null\n+++ b/wire/planted.h\n"
+        "@@ -0,0 +1 @@\n+#pragma once\n", r"docs/EXTENDING.md:\d+: message: no row for wire/planted.h"),
     "a longer way for newcomers": ("sim/world.h", "// Line.\n" * 100, r"docs/EXTENDING.md:1: 7 files to read, of 1\d\d\d lines"),
     "a link to a heading": ("docs/wire.md", "See [the jobs](jobs.md#injected-delays).\n", None),
 }
@@ -70,6 +76,14 @@ PLANTED = {
 # What is written in the place of what in a file of the copy, and what is said then.
 REPLACED = {
     "a policy without a row": ("docs/consistency.md", r"\| `essp.*\n", "", "no row for the policy essp"),
+    "an example whose place has changed": ("wire/frame.proto", "SlowWork slow_work = 37;", "SlowWork slow = 37;",
+                                           "docs/extending/message.patch:1: the example does not apply: "),
+    "an example's file without a row": ("docs/EXTENDING.md", r"\| `wire/frame.proto` .*\n", "",
+                                        "message: no row for wire/frame.proto, which the patch touches"),
+    "a file that an example does not touch": ("docs/EXTENDING.md", r"\| `wire/frame.proto` (.*\n)",
+                                              r"\g<0>| `wire/frame.h` \1", "message: the patch does not touch wire/frame.h"),
+    "another number of files": ("docs/EXTENDING.md", r"(\[a message\]\(#a-message\) \| )4", r"\g<1>3",
+                                "message: 3 files of 4 here, 4 of 4 in its patch"),
     "a model without a row": ("docs/models.md", r"\| `rnntc`.*\n", "", "no row for the model rnntc"),
     "a model that is something else": ("models/zoo/zoo.cc", "two hidden layers", "three hidden layers",
                                        "model mlp: two hidden layers, ReLU here, three hidden layers, ReLU in"),
@@ -164,6 +178,8 @@ class PlantedTest(unittest.TestCase):
                 path.write_text(text)
                 found = self.found(name) - before
                 self.restore(name)
+                if "example" not in what:  # planted beside what an example changes
+                    found = {line for line in found if "the example does not apply" not in line}
                 self.assertEqual(times, 1)
                 self.assertEqual(len(found), 1, found)
                 self.assertIn(said, found.pop())
@@ -176,6 +192,19 @@ class PlantedTest(unittest.TestCase):
             "docs/planted.md:1: no command makes the picture pictures/one.png",
             "docs/planted.md:1: there is no docs/pictures/one.png",
             "docs/planted.md:2: it does not say what makes the picture pictures/plan.svg"})
+
+    def test_an_example_that_takes_more_files_than_it_may_is_found(self):
+        patch, page = "docs/extending/message.patch", "docs/EXTENDING.md"
+        self.plant(patch, "diff --git a/wire/planted.h b/wire/planted.h\nnew file mode 100644\n--- /dev/null\n"
+                          "+++ b/wire/planted.h\n@@ -0,0 +1 @@\n+#pragma once\n")
+        text = (self.copy / page).read_text()
+        row = "| `wire/frame.proto` |"
+        (self.copy / page).write_text(text.replace(row, "| `wire/planted.h` | one more |\n" + row, 1))
+        found = self.found(patch)
+        self.restore(patch)
+        self.restore(page)
+        self.assertEqual(len(found), 1, found)
+        self.assertIn("message: 5 files; at most 4", found.pop())
 
     def test_a_crowded_folder_is_found(self):
         self.assertEqual(rules.crowded(rules.Tree(self.copy, True)), [])
