@@ -15,12 +15,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "cluster/recording_format.h"
 #include "glog/logging.h"
-#include "models/onnx/onnx_bytes.h"
-#include "models/safetensors_writer.h"
-#include "sim/recording_format.h"
+#include "models/formats/onnx/onnx_bytes.h"
+#include "models/formats/safetensors_writer.h"
 #include "tests/fuzz/corpus_folder.h"
-#include "transport/stream_channel.h"
+#include "transport/tcp/stream_channel.h"
 #include "wire/compact_header.h"
 #include "wire/frame.h"
 

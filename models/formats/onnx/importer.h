@@ -1,6 +1,6 @@
 // What the translations of single operators (layers.cc, plain_operators.cc, recurrent.cc,
 // shapes.cc) work with: what a name of the file stands for, and the graph as far as it is. Inside
-// models/onnx.
+// models/formats/onnx.
 //
 // ONNX lets the batch be any axis and computes shapes by operators; here the batch is first and
 // shapes are fixed. So a Value remembers where ONNX sees the batch, and a shape of its own that
