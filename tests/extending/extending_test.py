@@ -68,6 +68,11 @@ class Scratch:
     def make(self, targets):
         self.run("cmake", "--build", str(self.build), "-j", str(JOBS), "--target", *targets, "--", "-k", "0")
 
+    def generate(self):
+        """Makes what is generated: other files include it."""
+        listed = self.run("ninja", "-C", str(self.build), "-t", "targets", "all")
+        self.make(re.findall(r"^([^/\s]\S*\.pb\.h): CUSTOM_COMMAND$", listed, re.M))
+
     def commands(self):
         """{source file: (object file, its compiler's command)} of all that is C++ of ours."""
         listed = json.loads((self.build / "compile_commands.json").read_text())
@@ -94,6 +99,7 @@ class Scratch:
 
     def look_at_the_rest(self):
         """The same of all files that have no object yet."""
+        self.generate()
         rest = [command for made, command in self.commands().values() if not made.exists()]
         with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
             return len(rest), sorted({line for found in pool.map(self.look, rest) for line in found})
