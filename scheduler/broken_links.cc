@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "scheduler/registry.h"
+#include "scheduler/spoken.h"
 
 namespace soapstone::scheduler {
 

@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "base/exit_codes.h"
+#include "scheduler/spoken.h"
 
 namespace soapstone::scheduler {
 namespace {
@@ -21,15 +21,7 @@ using wire::Outbox;
 using wire::Role;
 
 constexpr Nanos kWaitingNewsEvery = 5 * kSecond;
-constexpr size_t kNewsMax = 1000;
 constexpr Epoch kFirstEpoch = 1;
-
-// Whether the worker did anything between two reports.
-bool HasMoved(const wire::Progress& before, const wire::Progress& now) {
-  return before.clock != now.clock || before.samples != now.samples ||
-         before.pushed_bytes != now.pushed_bytes || before.pulled_bytes != now.pulled_bytes ||
-         before.compute_ns != now.compute_ns;
-}
 
 Notice Expelled() { return {kExitPeerLost, "expelled: was silent for too long"}; }
 
@@ -37,13 +29,17 @@ Notice Expelled() { return {kExitPeerLost, "expelled: was silent for too long"};
 
 Coordinator::Coordinator(CoordinatorOptions options)
     : options_(std::move(options)),
+      messages_(options_.session, options_.servers * options_.shards_per_server),
+      entrance_(
+          {.config_digest = options_.config_digest, .one_arithmetic = options_.one_arithmetic}),
       nodes_(options_.servers, options_.workers),
       members_(options_.workers, options_.shards_per_server),
       acks_(options_.servers * options_.shards_per_server),
       rebalancer_(options_.rebalance) {}
 
 void Coordinator::Start(Nanos now, Outbox* out) {
-  wait_began_ = waiting_told_ = now;
+  wait_began_ = now;
+  news_.BeginWaiting(now);
   tick_due_ = now + options_.heartbeat_ns;
   out->SetTimer(kTick, tick_due_);
 }
@@ -67,13 +63,12 @@ void Coordinator::OnMessage(Nanos now, const Message& message, Outbox* out) {
   }
   nodes_.Hear(message.from, now);
   if (message.type == MessageType::kHeartbeat) {
-    out->Send(To(message.from, MessageType::kHeartbeatAck));
+    out->Send(messages_.To(message.from, MessageType::kHeartbeatAck));
   }
   if (const auto* lost = std::get_if<wire::LostLink>(&message.body)) {
     // Not of a link to the rank's former holder.
-    const Node* other = nodes_.Find(lost->other);
-    const bool present = other != nullptr && message.epoch >= other->welcomed;
-    if (!present || message.epoch < nodes_.Find(message.from)->welcomed) {
+    if (!nodes_.HoldsSince(lost->other, message.epoch) ||
+        !nodes_.HoldsSince(message.from, message.epoch)) {
       ++ignored_;
       return;
     }
@@ -92,34 +87,14 @@ void Coordinator::OnMessage(Nanos now, const Message& message, Outbox* out) {
 }
 
 void Coordinator::OnServerHeartbeat(Nanos now, const Message& message) {
-  const auto* work = std::get_if<wire::SlowWork>(&message.body);
-  if (work == nullptr) {
-    slow_work_.erase(message.from);
-    return;
-  }
-  wire::SlowWork& known = slow_work_[message.from];
   const bool waits = phase_ == Phase::kInstalling || phase_ == Phase::kSaving;
-  if (waits && work->done_bytes > known.done_bytes) wait_began_ = now;
-  known = *work;
-}
-
-// "server 0 makes its parameters: 43% of 1600.0 MB".
-std::string Coordinator::SlowWorkText() const {
-  std::vector<std::string> parts;
-  for (const auto& [node, work] : slow_work_) {
-    parts.push_back(
-        absl::StrFormat("%s %s: %d%% of %.1f MB", Spoken(node),
-                        phase_ == Phase::kSaving ? "saves the model" : "makes its parameters",
-                        100 * work.done_bytes / std::max<uint64_t>(work.total_bytes, 1),
-                        static_cast<double>(work.total_bytes) / 1e6));
-  }
-  return absl::StrJoin(parts, ", ");
+  const auto* work = std::get_if<wire::SlowWork>(&message.body);
+  if (progress_.RecordWork(message.from, work) && waits) wait_began_ = now;
 }
 
 void Coordinator::TellSlowWork(Nanos now) {
-  if (slow_work_.empty() || now - waiting_told_ < kWaitingNewsEvery) return;
-  waiting_told_ = now;
-  AddNews(SlowWorkText());
+  std::string line = progress_.WorkText(phase_ == Phase::kSaving);
+  if (!line.empty()) news_.AddWaiting(now, kWaitingNewsEvery, std::move(line));
 }
 
 bool Coordinator::IsFromRegistered(const Message& message, Outbox* out) {
@@ -127,18 +102,18 @@ bool Coordinator::IsFromRegistered(const Message& message, Outbox* out) {
   // Of the rank's former holder. It is not answered: the answer would reach the present one.
   if (node != nullptr) return message.epoch == 0 || message.epoch >= node->welcomed;
   if (message.type == MessageType::kHeartbeat && nodes_.IsRank(message.from)) {
-    SendNotice(message.from, MessageType::kShutdown, Expelled(), out);
+    out->Send(messages_.Notice(message.from, MessageType::kShutdown, Expelled()));
   }
   return false;
 }
 
 void Coordinator::AnswerAfterTheEnd(const Message& message, Outbox* out) const {
   if (message.type == MessageType::kHello) {
-    SendNotice(message.from, MessageType::kRefuse,
-               {kExitConfig, absl::StrCat("the job is over: ", ended_->text)}, out);
+    out->Send(messages_.Notice(message.from, MessageType::kRefuse,
+                               {kExitConfig, absl::StrCat("the job is over: ", ended_->text)}));
   } else if (message.type == MessageType::kHeartbeat && message.session == options_.session) {
     const bool known = nodes_.Find(message.from) != nullptr;
-    SendNotice(message.from, MessageType::kShutdown, known ? *ended_ : Expelled(), out);
+    out->Send(messages_.Notice(message.from, MessageType::kShutdown, known ? *ended_ : Expelled()));
   }
 }
 
@@ -149,72 +124,39 @@ void Coordinator::OnHello(Nanos now, const Message& message, Outbox* out) {
     ++ignored_;
     return;
   }
-  const auto refuse = [&](Notice why) {
-    SendNotice(message.from, MessageType::kRefuse, std::move(why), out);
-  };
-  if (hello->config_digest != options_.config_digest) {
-    // What it should have been is not said: who knows it is given a rank, and the session.
-    return refuse(
-        {kExitConfig, absl::StrFormat("the job's configuration (digest %016x) differs from the "
-                                      "scheduler's: start all with the same job file",
-                                      hello->config_digest)});
+  const auto stage = phase_ == Phase::kRegistering  ? Entrance::Stage::kRegistering
+                     : phase_ >= Phase::kEvaluating ? Entrance::Stage::kEnding
+                                                    : Entrance::Stage::kRunning;
+  const Entrance::Verdict verdict = entrance_.Judge(now, *hello, nodes_, stage);
+  if (const auto* why = std::get_if<Notice>(&verdict)) {
+    return out->Send(messages_.Notice(message.from, MessageType::kRefuse, *why));
   }
   const auto welcome = [&](Address place) {
-    Message answer = To(message.from, MessageType::kWelcome);
-    answer.body = wire::Welcome{place.index, hello->nonce};
-    out->Send(std::move(answer));
+    out->Send(messages_.Welcome(message.from, {place.index, hello->nonce}));
   };
-  if (const auto place = nodes_.PlaceOf(*hello); place.has_value()) {
-    nodes_.Hear(*place, now);
-    return welcome(*place);
+  if (const auto* again = std::get_if<Entrance::Again>(&verdict)) {
+    nodes_.Hear(again->place, now);
+    return welcome(again->place);
   }
-  if (hello->role == Role::kServer && phase_ != Phase::kRegistering) {
-    return refuse({kExitConfig, "the job is running: a server cannot join it"});
-  }
-  if (phase_ >= Phase::kEvaluating) {
-    return refuse({kExitConfig, "the job is ending: nobody can join it any more"});
-  }
-  // While the job runs, who holds the place may be dead and not yet known to be: worth a retry.
-  const int32_t taken = phase_ == Phase::kRegistering ? kExitConfig : kExitPeerLost;
-  const auto found = nodes_.PlaceFor(*hello, now, taken);
-  if (const auto* why = std::get_if<Notice>(&found)) return refuse(*why);
-  const Address place = std::get<Address>(found);
-  if (std::optional<Notice> unlike = WhyUnlike(*hello, place)) return refuse(*std::move(unlike));
+  const Address place = std::get<Address>(verdict);
   // It hears of the job by the next roster; up to the present one others may speak of its rank's
   // former holder.
-  nodes_.Add(place, {hello->nonce, hello->endpoint, epoch_ + 1, now});
+  nodes_.Add(place, {hello->nonce, hello->endpoint, messages_.epoch() + 1, now});
   welcome(place);
   if (phase_ == Phase::kRegistering) {
-    AddNews(absl::StrCat(Spoken(place), " registered"));
+    news_.Add(absl::StrCat(Spoken(place), " registered"));
     if (nodes_.complete()) BeginInstalling(now, out);
     return;
   }
-  AddNews(absl::StrCat(Spoken(place), " asks to join"));
-  const auto before = progress_.find(WorkerId{place.index});
-  if (before != progress_.end()) former_[before->first] = before->second;
+  news_.Add(absl::StrCat(Spoken(place), " asks to join"));
+  progress_.Succeed(WorkerId{place.index});
   members_.Enqueue(WorkerId{place.index});
   AdmitNext(now, out);
 }
 
-// The first of each role says what the job's bits are made with, for as long as it runs.
-std::optional<Notice> Coordinator::WhyUnlike(const wire::Hello& hello, Address place) {
-  if (!options_.one_arithmetic) return std::nullopt;
-  const auto [first, is_first] =
-      arithmetic_.try_emplace(hello.role, Arithmetic{hello.arithmetic, place});
-  if (first->second.text == hello.arithmetic) return std::nullopt;
-  const char* const way_out = hello.role == Role::kWorker
-                                  ? "start all with the same --isa (cluster.isa: sse41, avx2 or "
-                                    "avx512) and the same oneDNN and C library"
-                                  : "start all with the same C library on like processors";
-  return Notice{kExitConfig,
-                absl::StrCat("computes with ", hello.arithmetic, " where ",
-                             Spoken(first->second.of), " does with ", first->second.text,
-                             ": sums would have other bits than the policy promises; ", way_out)};
-}
-
 void Coordinator::OnRosterAck(Nanos now, const Message& message, Outbox* out) {
   const uint32_t shards = options_.servers * options_.shards_per_server;
-  if (message.from.index >= shards || message.epoch > epoch_ || message.clock < 0) {
+  if (message.from.index >= shards || message.epoch > messages_.epoch() || message.clock < 0) {
     ++ignored_;
     return;
   }
@@ -226,10 +168,7 @@ void Coordinator::OnRosterAck(Nanos now, const Message& message, Outbox* out) {
 void Coordinator::OnWorkerMessage(Nanos now, const Message& message, Outbox* out) {
   const WorkerId worker{message.from.index};
   if (const auto* progress = std::get_if<wire::Progress>(&message.body)) {
-    wire::Progress& all = progress_[worker];
-    const wire::Progress before = std::exchange(all, *progress);
-    if (const auto former = former_.find(worker); former != former_.end()) all.Add(former->second);
-    if (HasMoved(before, all)) moved_at_ = now;
+    progress_.Record(now, worker, *progress);
     rebalancer_.Observe(worker, *progress);
   }
   switch (message.type) {
@@ -262,10 +201,8 @@ void Coordinator::OnWorkerMessage(Nanos now, const Message& message, Outbox* out
 
 void Coordinator::OnLeave(Nanos now, WorkerId worker, Outbox* out) {
   const Address node = Address::Of(worker);
-  const auto progress = progress_.find(worker);
-  const Clock clock = progress == progress_.end() ? 0 : progress->second.clock;
-  AddNews(absl::StrCat(Spoken(node), " left after clock ", clock));
-  SendNotice(node, MessageType::kShutdown, {kExitTerminated, "left"}, out);
+  news_.Add(absl::StrCat(Spoken(node), " left after clock ", progress_.ClockOf(worker)));
+  out->Send(messages_.Notice(node, MessageType::kShutdown, {kExitTerminated, "left"}));
   RemoveWorker(now, worker, {kExitTerminated, "all workers left"}, out);
 }
 
@@ -276,14 +213,7 @@ void Coordinator::OnNotFinite(const Message& message, Outbox* out) {
     ++ignored_;
     return;
   }
-  std::string line = absl::StrCat("diverged at clock ", message.clock, ": ");
-  const std::string worker =
-      what->worker < 0 ? "some worker" : absl::StrCat("worker ", what->worker);
-  if (what->parameters) {
-    absl::StrAppend(&line, what->tensor, " is not finite after an update of ", worker);
-  } else {
-    absl::StrAppend(&line, "the gradient of ", what->tensor, " by ", worker, " is not finite");
-  }
+  std::string line = Divergence(message.clock, *what);
   if (options_.on_divergence) {
     absl::StrAppend(&line, "; ", options_.on_divergence(message.clock));
   }
@@ -299,7 +229,7 @@ void Coordinator::OnTimer(Nanos now, wire::TimerId timer, Outbox* out) {
   const Nanos overslept = now - tick_due_;
   if (overslept > options_.heartbeat_ns) {
     nodes_.ForgivePause(overslept);
-    moved_at_ += overslept;
+    progress_.ForgivePause(overslept);
   }
   for (const Address node : nodes_.Silent(now, options_.timeout_ns)) {
     OnLost(now, node, kLastEpoch, out);
@@ -312,17 +242,15 @@ void Coordinator::OnTimer(Nanos now, wire::TimerId timer, Outbox* out) {
 }
 
 void Coordinator::SettleLinks(Nanos now, Outbox* out) {
-  const auto lives = [&](Address node) -> std::optional<bool> {
-    const Node* entry = nodes_.Find(node);
-    if (entry == nullptr) return std::nullopt;
-    return now - entry->last_heard < 3 * options_.heartbeat_ns;
+  const auto lives = [&](Address node) {
+    return nodes_.HeardWithin(node, now, 3 * options_.heartbeat_ns);
   };
   while (const auto verdict = broken_links_.Judge(now, options_.link_patience_ns, lives)) {
     const Notice why = {kExitPeerLost, verdict->line};
     if (!verdict->can_be_spared) return End(why, out);
     const WorkerId worker{verdict->out.index};
-    AddNews(absl::StrCat(verdict->line, ": ", Spoken(verdict->out), " is counted out"));
-    SendNotice(verdict->out, MessageType::kShutdown, why, out);
+    news_.Add(absl::StrCat(verdict->line, ": ", Spoken(verdict->out), " is counted out"));
+    out->Send(messages_.Notice(verdict->out, MessageType::kShutdown, why));
     RemoveWorker(now, worker, {kExitPeerLost, absl::StrCat(verdict->line, "; no worker is left")},
                  out);
     if (ended_.has_value()) return;
@@ -339,12 +267,9 @@ void Coordinator::CheckDeadlines(Nanos now, Outbox* out) {
       if (waited >= options_.start_timeout_ns) {
         return give_up(absl::StrCat("not started after ", limit, ": missing ", Missing()));
       }
-      if (now - waiting_told_ >= kWaitingNewsEvery) {
-        waiting_told_ = now;
-        AddNews(absl::StrCat("waiting for ", Missing(), " (", whole_seconds(waited), " of ", limit,
-                             ")"));
-      }
-      return;
+      return news_.AddWaiting(
+          now, kWaitingNewsEvery,
+          absl::StrCat("waiting for ", Missing(), " (", whole_seconds(waited), " of ", limit, ")"));
     }
     case Phase::kInstalling:
     case Phase::kRunning: {
@@ -382,31 +307,22 @@ void Coordinator::CheckRebalance(Nanos now, Outbox* out) {
     const Address node = Address::Of(worker);
     const std::string line = absl::StrCat(Spoken(node), " has not agreed to new shares for ",
                                           (now - wait_began_) / kSecond, " s: it is counted out");
-    AddNews(line);
-    SendNotice(node, MessageType::kShutdown, {kExitPeerLost, line}, out);
+    news_.Add(line);
+    out->Send(messages_.Notice(node, MessageType::kShutdown, {kExitPeerLost, line}));
     RemoveWorker(now, worker, {kExitPeerLost, line}, out);
     if (ended_.has_value()) return;
   }
 }
 
 void Coordinator::CheckStandstill(Nanos now, Outbox* out) {
-  const Nanos still = now - moved_at_;
+  const Nanos still = progress_.Still(now);
   if (still < options_.timeout_ns) return;
-  std::vector<std::string> waits;
-  for (const wire::Member& member : roster().workers) {
-    if (members_.IsDone(member.worker)) continue;
-    const auto progress = progress_.find(member.worker);
-    if (progress == progress_.end() || !progress->second.waiting.has_value()) return;
-    waits.push_back(absl::StrCat(Spoken(Address::Of(member.worker)), " has waited ",
-                                 wire::ToString(*progress->second.waiting)));
-  }
+  const std::string waits = progress_.AllWait(members_);
   if (waits.empty()) return;
-  const std::string line = absl::StrCat("nothing has moved for ", still / kSecond,
-                                        " s, and all nodes answer: ", absl::StrJoin(waits, "; "));
+  const std::string line =
+      absl::StrCat("nothing has moved for ", still / kSecond, " s, and all nodes answer: ", waits);
   if (still >= options_.finish_timeout_ns) return End({kExitPeerLost, line}, out);
-  if (now - waiting_told_ < options_.timeout_ns) return;
-  waiting_told_ = now;
-  AddNews(line);
+  news_.AddWaiting(now, options_.timeout_ns, line);
 }
 
 void Coordinator::OnLost(Nanos now, Address node, Epoch heard, Outbox* out, std::string_view why) {
@@ -420,7 +336,7 @@ void Coordinator::OnLost(Nanos now, Address node, Epoch heard, Outbox* out, std:
                ? absl::StrCat(lost, ": its link to the scheduler cannot be made again")
                : absl::StrCat(lost, ": no heartbeat for ", Seconds(silent));
   }
-  AddNews(line);
+  news_.Add(line);
   if (node.role == Role::kWorker) {
     RemoveWorker(now, WorkerId{node.index}, {kExitPeerLost, lost + "; none left"}, out);
   } else {
@@ -428,7 +344,7 @@ void Coordinator::OnLost(Nanos now, Address node, Epoch heard, Outbox* out, std:
     if (phase_ != Phase::kRegistering) End({kExitPeerLost, line}, out);
   }
   // It is told when it speaks again, if somebody is there then.
-  if (ended_.has_value()) SendNotice(node, MessageType::kShutdown, Expelled(), out);
+  if (ended_.has_value()) out->Send(messages_.Notice(node, MessageType::kShutdown, Expelled()));
 }
 
 void Coordinator::RemoveWorker(Nanos now, WorkerId worker, Notice if_none_left, Outbox* out) {
@@ -437,7 +353,7 @@ void Coordinator::RemoveWorker(Nanos now, WorkerId worker, Notice if_none_left, 
   rebalancer_.Forget(worker);
   if (!members_.Remove(worker)) return FinishIfAllDone(now, out);
   if (phase_ != Phase::kSaving && !members_.HasStarted()) return End(std::move(if_none_left), out);
-  PublishRoster(out);
+  messages_.Publish(roster(), out);
   if (evaluator_ == worker) SendEvaluate(now, out);
   EndRebalanceIfAgreed(now, out);
   AdmitNext(now, out);
@@ -461,45 +377,40 @@ void Coordinator::BeginInstalling(Nanos now, Outbox* out) {
       members_.SetEndpoint(WorkerId{place.index}, node.endpoint);
     }
   }
-  AddNews(absl::StrFormat("all registered: %d servers, %d workers", options_.servers,
-                          options_.workers));
-  PublishRoster(out);
+  news_.Add(absl::StrFormat("all registered: %d servers, %d workers", options_.servers,
+                            options_.workers));
+  messages_.Publish(roster(), out);
 }
 
 void Coordinator::BeginRunning(Nanos now, Outbox* out) {
   phase_ = Phase::kRunning;
-  moved_at_ = now;
-  AddNews("started");
-  for (const wire::Member& member : roster().workers) SendStart(member, out);
+  progress_.Begin(now);
+  news_.Add("started");
+  for (const wire::Member& member : roster().workers) out->Send(messages_.Start(member));
   AdmitNext(now, out);
-}
-
-void Coordinator::SendStart(const wire::Member& member, Outbox* out) const {
-  Message start = To(Address::Of(member.worker), MessageType::kStart);
-  start.clock = member.start;
-  out->Send(std::move(start));
 }
 
 void Coordinator::AdmitNext(Nanos now, Outbox* out) {
   if (phase_ != Phase::kRunning || rebalancer_.changing()) return;
-  if (!members_.BeginAdmission(epoch_ + 1)) return;
+  if (!members_.BeginAdmission(messages_.epoch() + 1)) return;
   const WorkerId newcomer = members_.admission()->worker;
   members_.SetEndpoint(newcomer, nodes_.nodes().at(Address::Of(newcomer)).endpoint);
   wait_began_ = now;
-  PublishRoster(out);
+  messages_.Publish(roster(), out);
 }
 
 void Coordinator::AdvanceAdmission(Nanos now, Outbox* out) {
   const std::optional<Admission>& admission = members_.admission();
   if (!admission.has_value() || !acks_.AllReached(admission->awaited)) return;
   if (admission->step == Admission::Step::kFreezing) {
-    members_.Place(acks_.MaxFrontier(), epoch_ + 1);
+    members_.Place(acks_.MaxFrontier(), messages_.epoch() + 1);
     wait_began_ = now;
-    return PublishRoster(out);
+    return messages_.Publish(roster(), out);
   }
   const wire::Member newcomer = members_.EndAdmission();
-  AddNews(absl::StrCat(Spoken(Address::Of(newcomer.worker)), " joined at clock ", newcomer.start));
-  SendStart(newcomer, out);
+  news_.Add(
+      absl::StrCat(Spoken(Address::Of(newcomer.worker)), " joined at clock ", newcomer.start));
+  out->Send(messages_.Start(newcomer));
   AdmitNext(now, out);
 }
 
@@ -510,19 +421,19 @@ void Coordinator::ConsiderRebalance(Nanos now, Outbox* out) {
   std::optional<Rebalancer::Proposal> proposal = rebalancer_.Propose(roster());
   if (!proposal.has_value()) return;
   wait_began_ = now;
-  rebalancer_.Begin(*std::move(proposal), epoch_ + 1);
+  rebalancer_.Begin(*std::move(proposal), messages_.epoch() + 1);
   members_.SetShareLead(options_.rebalance.lead);
-  PublishRoster(out);
+  messages_.Publish(roster(), out);
 }
 
 void Coordinator::EndRebalanceIfAgreed(Nanos now, Outbox* out) {
   const std::optional<double> gain = rebalancer_.EndIfAgreed(roster(), members_.mutable_shares());
   if (!gain.has_value()) return;
   members_.SetShareLead(0);
-  PublishRoster(out);
+  messages_.Publish(roster(), out);
   const wire::Shares& shares = roster().shares.back();
   const auto [low, high] = std::minmax_element(shares.leaves.begin(), shares.leaves.end());
-  AddNews(absl::StrFormat(
+  news_.Add(absl::StrFormat(
       "re-balanced: %d to %d of %d leaves a worker from clock %d, steps "
       "predicted %.0f%% shorter",
       *low, *high, options_.rebalance.leaf_count, shares.from, 100 * *gain / (1 + *gain)));
@@ -540,8 +451,8 @@ void Coordinator::SendEvaluate(Nanos now, Outbox* out) {
   wait_began_ = now;
   evaluator_ = roster().workers.front().worker;
   const Address node = Address::Of(*evaluator_);
-  AddNews(absl::StrCat("all workers done; ", Spoken(node), " evaluates"));
-  out->Send(To(node, MessageType::kEvaluate));
+  news_.Add(absl::StrCat("all workers done; ", Spoken(node), " evaluates"));
+  out->Send(messages_.To(node, MessageType::kEvaluate));
 }
 
 void Coordinator::BeginSaving(Nanos now, Outbox* out) {
@@ -549,8 +460,8 @@ void Coordinator::BeginSaving(Nanos now, Outbox* out) {
   if (!options_.save) return EndWell(out);
   phase_ = Phase::kSaving;
   wait_began_ = now;
-  slow_work_.clear();
-  out->Send(To(Address::Of(ServerId{0}), MessageType::kSave));
+  progress_.ForgetWork();
+  out->Send(messages_.To(Address::Of(ServerId{0}), MessageType::kSave));
 }
 
 void Coordinator::EndWell(Outbox* out) {
@@ -566,57 +477,15 @@ void Coordinator::End(Notice why, Outbox* out) {
   phase_ = Phase::kClosing;
   evaluator_.reset();
   for (const auto& [place, node] : nodes_.nodes()) {
-    SendNotice(place, MessageType::kShutdown, why, out);
+    out->Send(messages_.Notice(place, MessageType::kShutdown, why));
   }
   ended_ = std::move(why);
 }
 
-// ---- Parts of the above
-
-void Coordinator::PublishRoster(Outbox* out) {
-  ++epoch_;
-  const auto send = [&](Address to) {
-    Message message = To(to, MessageType::kRoster);
-    message.body = roster();
-    out->Send(std::move(message));
-  };
-  for (uint32_t k = 0; k < options_.servers * options_.shards_per_server; ++k) {
-    send(Address::Of(ShardId{k}));
-  }
-  for (const wire::ServerEntry& entry : roster().servers) send(Address::Of(entry.server));
-  for (const wire::Member& member : roster().workers) send(Address::Of(member.worker));
-}
-
-Message Coordinator::To(Address to, MessageType type) const {
-  Message message;
-  message.type = type;
-  message.from = Address::Scheduler();
-  message.to = to;
-  message.session = options_.session;
-  message.epoch = epoch_;
-  return message;
-}
-
-void Coordinator::SendNotice(Address to, MessageType type, Notice notice, Outbox* out) const {
-  Message message = To(to, type);
-  // Who is refused is not of the job, and does not learn its session.
-  if (type == MessageType::kRefuse) message.session = 0;
-  message.body = std::move(notice);
-  out->Send(std::move(message));
-}
-
-void Coordinator::AddNews(std::string line) {
-  if (news_.size() >= kNewsMax) news_.erase(news_.begin());
-  news_.push_back(std::move(line));
-}
-
 void Coordinator::AddTo(Fingerprint* f) const {
   f->Add(phase_);
-  f->Add(epoch_);
-  for (const auto& [role, arithmetic] : arithmetic_) {
-    f->Add(role);
-    f->Add(arithmetic.text);
-  }
+  f->Add(messages_.epoch());
+  entrance_.AddTo(f);
   nodes_.AddTo(f);
   members_.AddTo(f);
   acks_.AddTo(f);

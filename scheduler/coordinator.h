@@ -43,9 +43,13 @@
 #include "base/fingerprint.h"
 #include "base/ids.h"
 #include "scheduler/broken_links.h"
+#include "scheduler/entrance.h"
+#include "scheduler/job_progress.h"
 #include "scheduler/members.h"
+#include "scheduler/news.h"
 #include "scheduler/rebalancer.h"
 #include "scheduler/registry.h"
+#include "scheduler/scheduler_messages.h"
 #include "scheduler/shard_acks.h"
 #include "wire/message.h"
 #include "wire/outbox.h"
@@ -110,16 +114,16 @@ class Coordinator {
   void Abort(Nanos now, int32_t code, std::string reason, wire::Outbox* out);
 
   Phase phase() const { return phase_; }
-  Epoch epoch() const { return epoch_; }
+  Epoch epoch() const { return messages_.epoch(); }
   const wire::Roster& roster() const { return members_.roster(); }
   // Who has not registered: "server 1, worker 2".
   std::string Missing() const { return nodes_.Missing(); }
   // Of each rank ever held the latest report, with the counters of its former holders added.
-  const std::map<WorkerId, wire::Progress>& progress() const { return progress_; }
+  const std::map<WorkerId, wire::Progress>& progress() const { return progress_.workers(); }
   const std::optional<wire::Evaluation>& evaluation() const { return evaluation_; }
   const std::optional<wire::Saved>& saved() const { return saved_; }
   // Lines for the user since the last call: who joined, who was lost, what is waited for.
-  std::vector<std::string> TakeNews() { return std::exchange(news_, {}); }
+  std::vector<std::string> TakeNews() { return news_.Take(); }
   // Set when the job is over: the exit code of this process, and why.
   const std::optional<wire::Notice>& ended() const { return ended_; }
   // Messages that were dropped: of nodes that are not registered (any longer), of another session,
@@ -130,13 +134,10 @@ class Coordinator {
 
  private:
   void OnHello(Nanos now, const wire::Message& message, wire::Outbox* out);
-  // Empty: it computes as the others of its role do, or is the first.
-  std::optional<wire::Notice> WhyUnlike(const wire::Hello& hello, wire::Address place);
   void OnRosterAck(Nanos now, const wire::Message& message, wire::Outbox* out);
   void OnWorkerMessage(Nanos now, const wire::Message& message, wire::Outbox* out);
   void OnLeave(Nanos now, WorkerId worker, wire::Outbox* out);
   void OnServerHeartbeat(Nanos now, const wire::Message& message);
-  std::string SlowWorkText() const;
   void TellSlowWork(Nanos now);
   void OnNotFinite(const wire::Message& message, wire::Outbox* out);
   // False when the sender is not registered, or the message is of its rank's former holder.
@@ -145,7 +146,6 @@ class Coordinator {
 
   void BeginInstalling(Nanos now, wire::Outbox* out);
   void BeginRunning(Nanos now, wire::Outbox* out);
-  void SendStart(const wire::Member& member, wire::Outbox* out) const;
   void AdmitNext(Nanos now, wire::Outbox* out);
   void AdvanceAdmission(Nanos now, wire::Outbox* out);
   // Takes the worker out of registry and roster; the job ends with `if_none_left` if it was the
@@ -163,39 +163,25 @@ class Coordinator {
   void CheckDeadlines(Nanos now, wire::Outbox* out);
   void CheckRebalance(Nanos now, wire::Outbox* out);
   void CheckStandstill(Nanos now, wire::Outbox* out);
-  // A new epoch, and its roster to every shard, server and member.
-  void PublishRoster(wire::Outbox* out);
-  wire::Message To(wire::Address to, wire::MessageType type) const;
-  void SendNotice(wire::Address to, wire::MessageType type, wire::Notice notice,
-                  wire::Outbox* out) const;
-  void AddNews(std::string line);
 
   CoordinatorOptions options_;
   Phase phase_ = Phase::kRegistering;
-  Epoch epoch_ = 0;
+  SchedulerMessages messages_;
+  Entrance entrance_;
   Registry nodes_;
   Members members_;
   ShardAcks acks_;
   Rebalancer rebalancer_;
   BrokenLinks broken_links_;
   std::optional<WorkerId> evaluator_;  // kEvaluating
-  std::map<WorkerId, wire::Progress> progress_;
-  std::map<WorkerId, wire::Progress> former_;  // of ranks with a successor, without the latter's
-  struct Arithmetic {
-    std::string text;
-    wire::Address of;
-  };
-  std::map<wire::Role, Arithmetic> arithmetic_;  // with one_arithmetic
+  JobProgress progress_;
   std::optional<wire::Evaluation> evaluation_;
   std::optional<wire::Saved> saved_;
   std::optional<wire::Notice> ended_;
-  std::vector<std::string> news_;
+  News news_;
   uint64_t ignored_ = 0;
   Nanos tick_due_ = 0;
   Nanos wait_began_ = 0;  // of the wait that CheckDeadlines watches
-  Nanos waiting_told_ = 0;
-  Nanos moved_at_ = 0;  // when some worker last told of other counters than before
-  std::map<wire::Address, wire::SlowWork> slow_work_;  // of servers: where they say they are
 };
 
 }  // namespace soapstone::scheduler

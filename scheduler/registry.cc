@@ -7,38 +7,12 @@
 #include "absl/strings/str_join.h"
 #include "base/exit_codes.h"
 #include "glog/logging.h"
+#include "scheduler/spoken.h"
 
 namespace soapstone::scheduler {
-namespace {
 
 using wire::Address;
 using wire::Role;
-
-const char* NameOf(Role role) {
-  switch (role) {
-    case Role::kScheduler:
-      return "scheduler";
-    case Role::kServer:
-      return "server";
-    case Role::kWorker:
-      return "worker";
-    case Role::kShard:
-      return "shard";
-    case Role::kPeer:
-      return "peer";
-    case Role::kNone:
-      break;
-  }
-  return "nobody";
-}
-
-}  // namespace
-
-std::string Spoken(Address node) { return absl::StrCat(NameOf(node.role), " ", node.index); }
-
-std::string Seconds(Nanos duration) {
-  return absl::StrFormat("%.1f s", static_cast<double>(duration) / kSecond);
-}
 
 std::variant<Address, wire::Notice> Registry::PlaceFor(const wire::Hello& hello, Nanos now,
                                                        int32_t taken_code) const {
@@ -53,7 +27,7 @@ std::variant<Address, wire::Notice> Registry::PlaceFor(const wire::Hello& hello,
     if (hello.wanted_rank >= int64_t{count}) {
       return wire::Notice{kExitConfig,
                           absl::StrFormat("rank %d is out of range: the job has %d %ss",
-                                          hello.wanted_rank, count, NameOf(hello.role))};
+                                          hello.wanted_rank, count, Spoken(hello.role))};
     }
     const Address place{hello.role, static_cast<uint32_t>(hello.wanted_rank)};
     const Node* holder = Find(place);
@@ -61,13 +35,13 @@ std::variant<Address, wire::Notice> Registry::PlaceFor(const wire::Hello& hello,
     return wire::Notice{
         taken_code,
         absl::StrFormat("rank %d is taken by another %s, heard from %s ago", hello.wanted_rank,
-                        NameOf(hello.role), Seconds(now - holder->last_heard))};
+                        Spoken(hello.role), Seconds(now - holder->last_heard))};
   }
   for (uint32_t rank = 0; rank < count; ++rank) {
     if (Find({hello.role, rank}) == nullptr) return Address{hello.role, rank};
   }
   return wire::Notice{taken_code, absl::StrFormat("no place is free: the job has %d %ss, all there",
-                                                  count, NameOf(hello.role))};
+                                                  count, Spoken(hello.role))};
 }
 
 std::optional<Address> Registry::PlaceOf(const wire::Hello& hello) const {

@@ -15,12 +15,6 @@
 
 namespace soapstone::scheduler {
 
-// "worker 3": an address in a line for the user.
-std::string Spoken(wire::Address node);
-
-// "5.0 s".
-std::string Seconds(Nanos duration);
-
 struct Node {
   uint64_t nonce = 0;    // of its Hello
   std::string endpoint;  // of a server
@@ -57,6 +51,17 @@ class Registry {
   // Moves all times of hearing forward: `duration` in which the listener itself did not run.
   void ForgivePause(Nanos duration);
 
+  // Somebody holds the place who was told of `epoch`: a message of it is not a former holder's.
+  bool HoldsSince(wire::Address place, Epoch epoch) const {
+    const Node* node = Find(place);
+    return node != nullptr && epoch >= node->welcomed;
+  }
+  // Whether who holds the place was heard less than `within` ago; empty: nobody holds it.
+  std::optional<bool> HeardWithin(wire::Address place, Nanos now, Nanos within) const {
+    const Node* node = Find(place);
+    if (node == nullptr) return std::nullopt;
+    return now - node->last_heard < within;
+  }
   // Null where nobody holds the place.
   const Node* Find(wire::Address place) const;
   const std::map<wire::Address, Node>& nodes() const { return nodes_; }

@@ -1,0 +1,65 @@
+#include "scheduler/entrance.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/exit_codes.h"
+#include "scheduler/spoken.h"
+
+namespace soapstone::scheduler {
+
+using wire::Address;
+using wire::Notice;
+
+Entrance::Verdict Entrance::Judge(Nanos now, const wire::Hello& hello, const Registry& nodes,
+                                  Stage stage) {
+  if (hello.config_digest != options_.config_digest) {
+    // What it should have been is not said: who knows it is given a rank, and the session.
+    return Notice{kExitConfig,
+                  absl::StrFormat("the job's configuration (digest %016x) differs from the "
+                                  "scheduler's: start all with the same job file",
+                                  hello.config_digest)};
+  }
+  if (const auto place = nodes.PlaceOf(hello); place.has_value()) return Again{*place};
+  if (hello.role == wire::Role::kServer && stage != Stage::kRegistering) {
+    return Notice{kExitConfig, "the job is running: a server cannot join it"};
+  }
+  if (stage == Stage::kEnding) {
+    return Notice{kExitConfig, "the job is ending: nobody can join it any more"};
+  }
+  // While the job runs, who holds the place may be dead and not yet known to be: worth a retry.
+  const int32_t taken = stage == Stage::kRegistering ? kExitConfig : kExitPeerLost;
+  const auto found = nodes.PlaceFor(hello, now, taken);
+  if (const auto* why = std::get_if<Notice>(&found)) return *why;
+  const Address place = std::get<Address>(found);
+  if (!IsLike(hello, place)) return WhyUnlike(hello);
+  return place;
+}
+
+// It computes as the others of its role do, or is the first.
+bool Entrance::IsLike(const wire::Hello& hello, Address place) {
+  if (!options_.one_arithmetic) return true;
+  const auto [first, is_first] =
+      arithmetic_.try_emplace(hello.role, Arithmetic{hello.arithmetic, place});
+  return first->second.text == hello.arithmetic;
+}
+
+Notice Entrance::WhyUnlike(const wire::Hello& hello) const {
+  const Arithmetic& first = arithmetic_.at(hello.role);
+  const char* const way_out = hello.role == wire::Role::kWorker
+                                  ? "start all with the same --isa (cluster.isa: sse41, avx2 or "
+                                    "avx512) and the same oneDNN and C library"
+                                  : "start all with the same C library on like processors";
+  return {
+      kExitConfig,
+      absl::StrCat("computes with ", hello.arithmetic, " where ", Spoken(first.of), " does with ",
+                   first.text, ": sums would have other bits than the policy promises; ", way_out)};
+}
+
+void Entrance::AddTo(Fingerprint* f) const {
+  for (const auto& [role, arithmetic] : arithmetic_) {
+    f->Add(role);
+    f->Add(arithmetic.text);
+  }
+}
+
+}  // namespace soapstone::scheduler

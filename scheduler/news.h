@@ -1,0 +1,36 @@
+// News: lines of the scheduler for the user, until somebody takes them.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/ids.h"
+
+namespace soapstone::scheduler {
+
+// Invariant: at most kMax lines are kept; the oldest goes for the next. A value.
+class News {
+ public:
+  static constexpr size_t kMax = 1000;
+
+  void Add(std::string line) {
+    if (lines_.size() >= kMax) lines_.erase(lines_.begin());
+    lines_.push_back(std::move(line));
+  }
+  // The same of what is waited for, unless that was told less than `every` ago.
+  void AddWaiting(Nanos now, Nanos every, std::string line) {
+    if (now - waiting_told_ < every) return;
+    waiting_told_ = now;
+    Add(std::move(line));
+  }
+  // As if something had been told now: the next waiting is told in `every` at the soonest.
+  void BeginWaiting(Nanos now) { waiting_told_ = now; }
+  std::vector<std::string> Take() { return std::exchange(lines_, {}); }
+
+ private:
+  std::vector<std::string> lines_;
+  Nanos waiting_told_ = 0;
+};
+
+}  // namespace soapstone::scheduler
