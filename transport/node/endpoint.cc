@@ -80,11 +80,13 @@ bool SomeoneListens(const std::string& path) {
 
 }  // namespace
 
+bool IsTcp(std::string_view endpoint) { return endpoint.substr(0, std::strlen(kTcp)) == kTcp; }
+
 absl::Status CheckEndpoint(const std::string& endpoint) {
   if (absl::StartsWith(endpoint, kIpc) && endpoint.size() > std::strlen(kIpc)) {
     return absl::OkStatus();
   }
-  if (absl::StartsWith(endpoint, kTcp) && IsHostPort(SplitTcp(endpoint))) return absl::OkStatus();
+  if (IsTcp(endpoint) && IsHostPort(SplitTcp(endpoint))) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "'", endpoint, "' is not an endpoint: write tcp://HOST:PORT (port 0: any) or ipc://PATH"));
 }
@@ -107,7 +109,7 @@ absl::StatusOr<std::string> BindAddress(const std::string& endpoint) {
 
 std::string ConnectAddress(const std::string& endpoint, const std::string& bound,
                            const std::string& advertise_host) {
-  if (!absl::StartsWith(endpoint, kTcp)) return bound;
+  if (!IsTcp(endpoint)) return bound;
   const HostPort asked = SplitTcp(endpoint);
   const HostPort given = SplitTcp(bound);
   std::string host = advertise_host;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -10,6 +11,8 @@ namespace soapstone::transport {
 
 // OK for "tcp://HOST:PORT" and "ipc://PATH"; else InvalidArgument.
 absl::Status CheckEndpoint(const std::string& endpoint);
+
+bool IsTcp(std::string_view endpoint);
 
 // What to bind for `endpoint`: a host name becomes its IPv4 address, as libzmq binds addresses and
 // interfaces only. AlreadyExists where a process listens on an ipc path: libzmq would take the

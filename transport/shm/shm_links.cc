@@ -6,133 +6,30 @@
 #include <sys/eventfd.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstddef>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "base/steady_clock.h"
 #include "glog/logging.h"
+#include "transport/shm/link_socket.h"
 
 namespace soapstone::transport {
 namespace {
 
-constexpr uint32_t kMagic = 0x4B4E4C53;  // "SLNK"
-constexpr uint32_t kVersion = 2;
 constexpr size_t kLocalLinksMax = 4096;
 constexpr size_t kOpeningMax = 256;  // that have not said what they are
 constexpr absl::Duration kOpeningPatience = absl::Seconds(5);
-constexpr size_t kFdsMax = 3;
 constexpr absl::Duration kDeafFor = absl::Seconds(1);  // without descriptors to accept a link
 
 constexpr absl::Duration kDialEvery = absl::Milliseconds(20);  // another socket
 
-enum class Word : uint32_t {
-  kHello = 1,    // a new link: memory and bells come along; `id` is its token
-  kTaken = 2,    // the link, or its new socket
-  kSegment = 3,  // comes along
-  kGoOn = 4,     // this socket takes the place of that of the link with the token `id`
-  kUnknown = 5,  // there is no such link here
-  kBye = 6,      // whoever says it takes nothing any more
-};
-
-// What travels by the socket; descriptors come along.
-struct Note {
-  uint32_t magic = kMagic;
-  uint32_t version = kVersion;
-  Word word = Word::kHello;
-  uint32_t spare = 0;
-  uint64_t id = 0;
-  uint64_t size = 0;
-};
-
-bool SendNote(int socket, const Note& note, absl::Span<const int> fds) {
-  iovec part = {const_cast<Note*>(&note), sizeof(note)};
-  alignas(cmsghdr) char control[CMSG_SPACE(kFdsMax * sizeof(int))] = {};
-  msghdr message = {};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  if (!fds.empty()) {
-    message.msg_control = control;
-    message.msg_controllen = CMSG_SPACE(fds.size() * sizeof(int));
-    cmsghdr* head = CMSG_FIRSTHDR(&message);
-    head->cmsg_level = SOL_SOCKET;
-    head->cmsg_type = SCM_RIGHTS;
-    head->cmsg_len = CMSG_LEN(fds.size() * sizeof(int));
-    std::memcpy(CMSG_DATA(head), fds.data(), fds.size() * sizeof(int));
-  }
-  return sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(note);
-}
-
-// Descriptors that came along, closed unless taken.
-struct Fds {
-  ~Fds() {
-    for (const int fd : fds) close(fd);
-  }
-  std::vector<int> fds;
-};
-
-enum class Got { kNothing, kNote, kEnd };
-
-Got ReceiveNote(int socket, Note* note, Fds* fds) {
-  iovec part = {note, sizeof(*note)};
-  alignas(cmsghdr) char control[CMSG_SPACE(kFdsMax * sizeof(int))] = {};
-  msghdr message = {};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof(control);
-  const ssize_t got = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return Got::kNothing;
-  for (cmsghdr* head = CMSG_FIRSTHDR(&message); got > 0 && head != nullptr;
-       head = CMSG_NXTHDR(&message, head)) {
-    if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS) continue;
-    const size_t count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    fds->fds.resize(count);
-    std::memcpy(fds->fds.data(), CMSG_DATA(head), count * sizeof(int));
-  }
-  const bool good = got == sizeof(*note) && note->magic == kMagic && note->version == kVersion &&
-                    (message.msg_flags & MSG_CTRUNC) == 0;
-  return good ? Got::kNote : Got::kEnd;
-}
-
-// "\0soapstone/ENDPOINT". False: it does not fit.
-bool NameOf(const std::string& endpoint, sockaddr_un* address, socklen_t* size) {
-  const std::string name = absl::StrCat("soapstone/", endpoint);
-  *address = {};
-  address->sun_family = AF_UNIX;
-  if (name.size() + 1 > sizeof(address->sun_path)) return false;
-  name.copy(address->sun_path + 1, name.size());
-  *size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-  return true;
-}
-
-ucred Who(int socket) {
-  ucred who = {.pid = 0, .uid = ~geteuid(), .gid = 0};
-  socklen_t size = sizeof(who);
-  getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &who, &size);
-  return who;
-}
-
-bool IsOwnUser(int socket) { return Who(socket).uid == geteuid(); }
-
-// A socket to who listens there, of our user. -1: none.
-int ConnectTo(const std::string& endpoint) {
-  sockaddr_un address;
-  socklen_t size = 0;
-  if (!NameOf(endpoint, &address, &size)) return -1;
-  const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) return -1;
-  if (connect(fd, reinterpret_cast<sockaddr*>(&address), size) == 0 && IsOwnUser(fd)) return fd;
-  close(fd);
-  return -1;
-}
+using Word = LinkNote::Word;
 
 bool HasEnded(pid_t process) { return process > 0 && kill(process, 0) != 0 && errno == ESRCH; }
 
@@ -164,8 +61,9 @@ struct ShmLinks::Link {
 std::function<bool(const SharedArena::Segment&)> ShmLinks::ShowBy(Link* link) {
   return [link](const SharedArena::Segment& segment) {
     return link->socket >= 0 &&
-           SendNote(link->socket, {.word = Word::kSegment, .id = segment.id, .size = segment.size},
-                    {segment.fd});
+           SendLinkNote(link->socket,
+                        {.word = Word::kSegment, .id = segment.id, .size = segment.size},
+                        {segment.fd});
   };
 }
 
@@ -173,18 +71,7 @@ ShmLinks::ShmLinks(LocalOptions options) : options_(options) {}
 ShmLinks::~ShmLinks() { Close(); }
 
 absl::Status ShmLinks::Listen(const std::string& endpoint) {
-  sockaddr_un address;
-  socklen_t size = 0;
-  if (!NameOf(endpoint, &address, &size)) return absl::InvalidArgumentError("the name is too long");
-  const int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (listener < 0) return absl::ResourceExhaustedError("no Unix socket");
-  if (bind(listener, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
-      listen(listener, SOMAXCONN) != 0) {
-    const int error = errno;
-    close(listener);
-    return absl::UnavailableError(absl::StrCat("a Unix socket: ", std::strerror(error)));
-  }
-  listener_ = listener;
+  SOAP_ASSIGN_OR_RETURN(listener_, ListenForLinks(endpoint));
   return absl::OkStatus();
 }
 
@@ -193,9 +80,9 @@ std::optional<LinkId> ShmLinks::Connect(const std::string& endpoint) {
   auto link = std::make_unique<Link>();
   link->ours = true;
   link->endpoint = endpoint;
-  link->socket = ConnectTo(endpoint);
+  link->socket = DialLink(endpoint);
   if (link->socket < 0 || getrandom(&link->token, sizeof(link->token), 0) < 0) return std::nullopt;
-  link->process = Who(link->socket).pid;
+  link->process = ProcessBehind(link->socket);
   link->bell_in = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   link->bell_out = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   const int memory = SharedChannel::MakeMemory();
@@ -206,9 +93,9 @@ std::optional<LinkId> ShmLinks::Connect(const std::string& endpoint) {
   auto channel = SharedChannel::Map(memory, true, ShowBy(link.get()), options_.unread_bytes_max);
   const bool told =
       channel.ok() &&
-      SendNote(link->socket,
-               {.word = Word::kHello, .id = link->token, .size = SharedChannel::MemoryBytes()},
-               {memory, link->bell_out, link->bell_in});
+      SendLinkNote(link->socket,
+                   {.word = Word::kHello, .id = link->token, .size = SharedChannel::MemoryBytes()},
+                   {memory, link->bell_out, link->bell_in});
   close(memory);
   if (!told) return std::nullopt;
   link->channel = *std::move(channel);
@@ -227,7 +114,7 @@ ShmLinks::State ShmLinks::state(LinkId link) const {
 void ShmLinks::Drop(LinkId link) {
   const auto found = links_.find(link);
   if (found == links_.end()) return;
-  if (found->second->socket >= 0) SendNote(found->second->socket, {.word = Word::kBye}, {});
+  if (found->second->socket >= 0) SendLinkNote(found->second->socket, {.word = Word::kBye});
   Retire(found->second.get(), false);
 }
 
@@ -295,12 +182,12 @@ void ShmLinks::Accept() {
 
 // The other side's Hello: its memory, our bell, its bell.
 bool ShmLinks::TakeOver(Link* link, absl::Span<const int> fds) {
-  if (fds.size() != kFdsMax || link->channel != nullptr) return false;
+  if (fds.size() != kLinkFdsMax || link->channel != nullptr) return false;
   auto channel = SharedChannel::Map(fds[0], false, ShowBy(link), options_.unread_bytes_max);
   if (!channel.ok()) return false;
   // Where it has ended meanwhile, what it had sent is there all the same.
-  SendNote(link->socket, {.word = Word::kTaken}, {});
-  link->process = Who(link->socket).pid;
+  SendLinkNote(link->socket, {.word = Word::kTaken});
+  link->process = ProcessBehind(link->socket);
   link->channel = *std::move(channel);
   link->bell_in = fcntl(fds[1], F_DUPFD_CLOEXEC, 0);
   link->bell_out = fcntl(fds[2], F_DUPFD_CLOEXEC, 0);
@@ -322,11 +209,11 @@ bool ShmLinks::ReadSocket(Link* link) {
 
 // False: nothing is there.
 bool ShmLinks::ReadNote(Link* link) {
-  Note note;
-  Fds came;
-  const Got got = ReceiveNote(link->socket, &note, &came);
-  if (got == Got::kNothing) return false;
-  bool good = got == Got::kNote;
+  LinkNote note;
+  LinkFds came;
+  const LinkNoteCame got = ReceiveLinkNote(link->socket, &note, &came);
+  if (got == LinkNoteCame::kNothing) return false;
+  bool good = got == LinkNoteCame::kNote;
   switch (good ? note.word : Word::kUnknown) {
     case Word::kHello:
       good = TakeOver(link, came.fds);
@@ -352,10 +239,7 @@ bool ShmLinks::ReadNote(Link* link) {
       link->ended = true;
       break;
     case Word::kUnknown:
-      if (good) {
-        link->ended = true;
-        lost_.push_back({link->id, "another process is there now"});
-      }
+      if (good) Lose(link, "another process is there now");
       break;
     default:
       good = false;
@@ -381,19 +265,22 @@ void ShmLinks::Mend(Link* link, SteadyTime now) {
   if (HasEnded(link->process)) {
     link->ended = true;
   } else if (now - link->broken_since >= options_.link_timeout) {
-    link->ended = true;
-    lost_.push_back(
-        {link->id, absl::StrCat("no socket for ", absl::FormatDuration(options_.link_timeout))});
+    Lose(link, absl::StrCat("no socket for ", absl::FormatDuration(options_.link_timeout)));
   } else if (link->ours && link->socket < 0 && now >= link->dial_at) {
     link->dial_at = now + kDialEvery;
     Dial(link);
   }
 }
 
+void ShmLinks::Lose(Link* link, std::string why) {
+  link->ended = true;
+  lost_.push_back({link->id, std::move(why)});
+}
+
 bool ShmLinks::Dial(Link* link) {
-  link->socket = ConnectTo(link->endpoint);
+  link->socket = DialLink(link->endpoint);
   if (link->socket < 0) return false;
-  if (SendNote(link->socket, {.word = Word::kGoOn, .id = link->token}, {}) &&
+  if (SendLinkNote(link->socket, {.word = Word::kGoOn, .id = link->token}) &&
       link->channel->ShowAgain()) {
     return true;
   }
@@ -410,7 +297,7 @@ bool ShmLinks::GoOn(Link* guest, uint64_t token) {
            !l.second->ended;
   });
   if (found == links_.end()) {
-    SendNote(socket, {.word = Word::kUnknown}, {});
+    SendLinkNote(socket, {.word = Word::kUnknown});
     close(socket);
     return true;
   }
@@ -418,7 +305,7 @@ bool ShmLinks::GoOn(Link* guest, uint64_t token) {
   if (link->socket >= 0) close(link->socket);
   link->socket = socket;
   link->broken_since = SteadyTime::InfiniteFuture();
-  if (!SendNote(socket, {.word = Word::kTaken}, {}) || !link->channel->ShowAgain()) Break(link);
+  if (!SendLinkNote(socket, {.word = Word::kTaken}) || !link->channel->ShowAgain()) Break(link);
   return true;
 }
 
@@ -495,7 +382,7 @@ void ShmLinks::AddPollItems(std::vector<pollfd>* items) const {
 void ShmLinks::Close() {
   if (listener_ >= 0) close(std::exchange(listener_, -1));
   for (auto& [id, link] : links_) {
-    if (link->socket >= 0) SendNote(link->socket, {.word = Word::kBye}, {});
+    if (link->socket >= 0) SendLinkNote(link->socket, {.word = Word::kBye});
   }
   while (!links_.empty()) Retire(links_.begin()->second.get(), false);
   open_ = 0;

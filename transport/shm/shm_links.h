@@ -105,6 +105,7 @@ class ShmLinks {
   bool ReadNote(Link* link);
   void Break(Link* link);
   void Mend(Link* link, SteadyTime now);
+  void Lose(Link* link, std::string why);
   bool Dial(Link* link);
   bool GoOn(Link* guest, uint64_t token);
   bool TakeOver(Link* link, absl::Span<const int> fds);

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <climits>
 #include <cstring>
@@ -17,32 +16,21 @@
 namespace soapstone::transport {
 namespace {
 
-constexpr uint32_t kBeginMagic = 0x47454253;  // "SBEG"
-constexpr uint32_t kMoreMagic = 0x524F4D53;   // "SMOR"
-constexpr uint32_t kAckMagic = 0x4B434153;    // "SACK"
-constexpr uint32_t kAskMagic = 0x4B534153;    // "SASK"
-constexpr uint32_t kByeMagic = 0x45594253;    // "SBYE"
-constexpr size_t kCopiedMax = 512;            // frames: a copy is cheaper than a slab that is kept
-constexpr size_t kGatheredMax = 512;          // payloads: a copy is cheaper than parts of their own
-constexpr size_t kSurplusBytes = 512;  // read behind a large payload: what comes next, if small
-constexpr size_t kUnreadMin = 8192;    // of a slab that is read into once more
+constexpr size_t kGatheredMax = 512;  // payloads: a copy is cheaper than parts of their own
 constexpr size_t kEmptyQueuesMax = 16;
 constexpr size_t kReadsMax = 16;  // of one Receive, so that a large message holds nobody up long
 constexpr int kWakeBytesMax = 256 << 10;
 constexpr uint64_t kChunksInWindow = 4;
 constexpr uint32_t kPathEvery = 16;  // looks at the kernel's queue
 constexpr std::byte kZeros[8] = {};
-static_assert(std::endian::native == std::endian::little);
-
-constexpr uint64_t Rounded(uint64_t bytes) { return (bytes + 7) & ~uint64_t{7}; }
 
 }  // namespace
 
 StreamChannel::StreamChannel(uint64_t self, StreamLimits limits, BufferPool* pool)
     : limits_(limits),
-      pool_(pool),
       session_(self, {.bytes_max = limits.queue_bytes_max,
-                      .items_max = static_cast<uint64_t>(limits.queue_messages_max)}) {}
+                      .items_max = static_cast<uint64_t>(limits.queue_messages_max)}),
+      reader_(limits.frame, pool) {}
 
 StreamChannel::~StreamChannel() {
   if (fd_ >= 0) close(fd_);
@@ -76,13 +64,7 @@ void StreamChannel::Detach() {
   chunk_bytes_ = kFlushBytes;
   unsaid_bytes_ = unsaid_messages_ = 0;  // the next greeting says it
   wake_bytes_ = 1;
-  slab_ = {};
-  slab_at_ = slab_end_ = 0;
-  large_head_ = {};
-  incoming_.clear();
-  target_ = nullptr;
-  target_left_ = chunk_left_ = 0;
-  ExpectChunk();
+  reader_.Reset();
 }
 
 // What was written to a connection that has ended, and is not in the other side's hand, goes first
@@ -123,8 +105,8 @@ void StreamChannel::Acknowledge() {
 }
 
 uint64_t StreamChannel::FramingOf(size_t header_bytes, absl::Span<const Buffer> payload) {
-  uint64_t framing = sizeof(ChunkHead) + Rounded(header_bytes) - header_bytes;
-  for (const Buffer& frame : payload) framing += 8 + Rounded(frame.size()) - frame.size();
+  uint64_t framing = sizeof(ChunkHead) + RoundedUpBy8(header_bytes) - header_bytes;
+  for (const Buffer& frame : payload) framing += 8 + RoundedUpBy8(frame.size()) - frame.size();
   return framing;
 }
 
@@ -137,8 +119,8 @@ bool StreamChannel::Full(uint64_t bytes) const {
 absl::Status StreamChannel::Send(std::string_view header, absl::Span<const Buffer> payload,
                                  uint32_t priority) {
   uint64_t payload_bytes = 0;
-  for (const Buffer& frame : payload) payload_bytes += Rounded(frame.size());
-  const uint64_t head_bytes = sizeof(ChunkHead) + 8 * payload.size() + Rounded(header.size());
+  for (const Buffer& frame : payload) payload_bytes += RoundedUpBy8(frame.size());
+  const uint64_t head_bytes = sizeof(ChunkHead) + 8 * payload.size() + RoundedUpBy8(header.size());
   const uint64_t bytes = head_bytes + payload_bytes;
   if (Full(bytes)) Flush();
   if (Full(bytes)) {
@@ -168,11 +150,11 @@ absl::Status StreamChannel::Send(std::string_view header, absl::Span<const Buffe
     to += sizeof(size);
   }
   header.copy(to, header.size());
-  to += Rounded(header.size());
+  to += RoundedUpBy8(header.size());
   if (gathered) {
     for (const Buffer& frame : payload) {
       if (frame.size() > 0) std::memcpy(to, frame.data(), frame.size());
-      to += Rounded(frame.size());
+      to += RoundedUpBy8(frame.size());
     }
     const auto size = static_cast<uint32_t>(payload_bytes);
     std::memcpy(head.data() + offsetof(ChunkHead, bytes), &size, sizeof(size));
@@ -210,7 +192,7 @@ void StreamChannel::AddPayload(Outgoing* message, uint64_t bytes) {
       if (message->at < frame.size()) return;
     }
     // Chunks end at multiples of 8 bytes, so what rounds a frame up is never cut.
-    const uint64_t rounding = Rounded(frame.size()) - frame.size();
+    const uint64_t rounding = RoundedUpBy8(frame.size()) - frame.size();
     if (rounding > 0) AddPart(kZeros, rounding);
     bytes -= rounding;
     ++message->frame;
@@ -376,98 +358,43 @@ void StreamChannel::Break() {
   broke_rules_ = true;
 }
 
-// Goes as far as what was read allows. True: a message is complete.
+// True: a message is complete.
 bool StreamChannel::Parse(Buffers* frames) {
   while (!broken_) {
-    if (target_left_ > 0) {
-      const size_t size = std::min(target_left_, unparsed());
-      if (size > 0) std::memcpy(target_, slab_.data + slab_at_, size);
-      slab_at_ += size;
-      target_ += size;
-      target_left_ -= size;
-      if (target_left_ > 0) return false;
-    }
-    if (unparsed() < need_) return false;
-    switch (step_) {
-      case Step::kChunk:
-        if (!ParseChunkHead()) Break();
-        break;
-      case Step::kHead:
-        if (!ParseHead()) Break();
-        break;
-      case Step::kInPlace:
-        Emit(frames);
-        slab_at_ += chunk_.bytes;
+    switch (reader_.Next(frames)) {
+      case ChunkReader::Came::kNothing:
+        return false;
+      case ChunkReader::Came::kMessage:
+        Received(reader_.message_bytes());
         return true;
-      case Step::kPayload:
-        if (chunk_left_ > 0) {
-          ExpectPayload();
-          break;
-        }
-        ExpectChunk();
-        if (incoming_.back().filled < incoming_.back().bytes) break;
-        Emit(frames);
-        return true;
+      case ChunkReader::Came::kNote:
+        if (!TakeNote(reader_.note())) Break();
+        break;
+      case ChunkReader::Came::kFault:
+        Break();
+        break;
     }
   }
   return false;
 }
 
-void StreamChannel::ExpectChunk() {
-  step_ = Step::kChunk;
-  need_ = sizeof(ChunkHead);
-}
-
-// As much of the chunk as the message's block has room for, which is made larger where it is full.
-void StreamChannel::ExpectPayload() {
-  Incoming& message = incoming_.back();
-  if (message.filled == message.block.size) {
-    const BufferPool::Block larger =
-        pool_->Take(std::min(message.bytes, kAheadFactor * message.filled));
-    std::memcpy(larger.data, message.block.data, message.filled);
-    message.block = larger;
+void StreamChannel::Read() {
+  switch (reader_.Read(fd_)) {
+    case ChunkReader::Got::kAll:
+      readable_ = true;
+      break;
+    case ChunkReader::Got::kSome:
+      readable_ = !can_send_;  // up to the end
+      break;
+    case ChunkReader::Got::kNothing:
+      readable_ = false;
+      break;
+    case ChunkReader::Got::kInterrupted:
+      break;
+    case ChunkReader::Got::kEnd:
+      broken_ = true;
+      break;
   }
-  target_ = message.block.data + message.filled;
-  target_left_ = std::min<uint64_t>(chunk_left_, message.block.size - message.filled);
-  chunk_left_ -= target_left_;
-  message.filled += target_left_;
-  step_ = Step::kPayload;
-  need_ = 0;
-}
-
-bool StreamChannel::ParseChunkHead() {
-  std::memcpy(&chunk_, slab_.data + slab_at_, sizeof(chunk_));
-  slab_at_ += sizeof(chunk_);
-  if (chunk_.bytes % 8 != 0) return false;
-  if (chunk_.magic == kMoreMagic) {
-    if (incoming_.empty() || chunk_.bytes == 0 || chunk_.header_bytes != 0 || chunk_.frames != 0) {
-      return false;
-    }
-    const Incoming& message = incoming_.back();
-    if (chunk_.bytes > message.bytes - message.filled) return false;
-    more_bytes_in_ += sizeof(ChunkHead);
-    chunk_left_ = chunk_.bytes;
-    ExpectPayload();
-    return true;
-  }
-  if (chunk_.magic == kAckMagic || chunk_.magic == kAskMagic || chunk_.magic == kByeMagic) {
-    return TakeNote();
-  }
-  if (chunk_.magic != kBeginMagic || incoming_.size() == kBegunMax ||
-      chunk_.header_bytes > limits_.frame.header_bytes_max ||
-      chunk_.frames > limits_.frame.payload_frames_max) {
-    return false;
-  }
-  const uint64_t head_bytes = 8 * uint64_t{chunk_.frames} + Rounded(chunk_.header_bytes);
-  step_ = Step::kHead;
-  need_ = head_bytes;
-  if (head_bytes > kInPlaceMax) {
-    large_head_ = pool_->Take(head_bytes);
-    target_ = large_head_.data;
-    target_left_ = head_bytes;
-    need_ = 0;
-  }
-  return true;
 }
 
 void StreamChannel::SayBye() {
@@ -476,59 +403,19 @@ void StreamChannel::SayBye() {
 }
 
 // No acknowledgement lets go of what is still to be written, whatever it says.
-bool StreamChannel::TakeNote() {
-  more_bytes_in_ += sizeof(ChunkHead);
-  if (chunk_.bytes != 0) return false;
-  const uint64_t number = uint64_t{chunk_.frames} << 32 | chunk_.header_bytes;
-  if (chunk_.magic == kAskMagic) {
+bool StreamChannel::TakeNote(const ChunkReader::Note& note) {
+  if (note.magic == kAskMagic) {
     Acknowledge();
-    return number == 0;
+    return note.number == 0;
   }
-  if (chunk_.magic == kByeMagic) {
+  if (note.magic == kByeMagic) {
     ended_ = true;
     return false;  // nothing follows
   }
   asked_ = false;
-  if (number > session_.sent()) return false;
+  if (note.number > session_.sent()) return false;
   const uint64_t written = session_.sent() - (batch_bytes_ > 0 ? in_batch_ : 0);
-  return session_.OnAcknowledged(std::min(number, written));
-}
-
-bool StreamChannel::ParseHead() {
-  const bool large = large_head_.data != nullptr;
-  const std::byte* at = large ? large_head_.data : slab_.data + slab_at_;
-  Incoming message;
-  message.sizes.resize(chunk_.frames);
-  uint64_t payload_bytes = 0;
-  for (uint64_t& size : message.sizes) {
-    std::memcpy(&size, at, sizeof(size));
-    at += sizeof(size);
-    if (size > limits_.frame.frame_bytes_max) return false;
-    payload_bytes += size;
-    message.bytes += Rounded(size);
-    if (payload_bytes > limits_.frame.message_bytes_max) return false;
-  }
-  if (chunk_.bytes > message.bytes || (chunk_.bytes == 0 && message.bytes > 0)) return false;
-  const bool in_place = message.bytes <= kInPlaceMax && chunk_.bytes == message.bytes;
-  if (large) {
-    message.header = Buffer(large_head_.owner, at, chunk_.header_bytes);
-  } else if (in_place) {
-    message.header = Buffer(slab_.owner, at, chunk_.header_bytes);
-  } else {
-    message.header = Buffer::CopyOf(at, chunk_.header_bytes);
-  }
-  if (!large) slab_at_ += need_;
-  large_head_ = {};
-  if (!in_place) message.block = pool_->Take(std::min(message.bytes, kAheadMax));
-  incoming_.push_back(std::move(message));
-  if (in_place) {
-    step_ = Step::kInPlace;
-    need_ = chunk_.bytes;
-  } else {
-    chunk_left_ = chunk_.bytes;
-    ExpectPayload();
-  }
-  return true;
+  return session_.OnAcknowledged(std::min(note.number, written));
 }
 
 void StreamChannel::Received(uint64_t bytes) {
@@ -537,77 +424,11 @@ void StreamChannel::Received(uint64_t bytes) {
   if (++unsaid_messages_ >= kAckMessages || unsaid_bytes_ >= kAckBytes) Acknowledge();
 }
 
-void StreamChannel::Emit(Buffers* frames) {
-  Incoming& message = incoming_.back();
-  Received(message.bytes);
-  const bool in_place = message.block.data == nullptr;
-  const BufferPool::Block& from = in_place ? slab_ : message.block;
-  size_t offset = in_place ? slab_at_ : 0;
-  frames->reserve(1 + message.sizes.size());
-  frames->push_back(std::move(message.header));
-  for (const uint64_t size : message.sizes) {
-    const bool copied = in_place && size <= kCopiedMax;
-    frames->push_back(copied ? Buffer::CopyOf(from.data + offset, size) : from.View(offset, size));
-    offset += Rounded(size);
-  }
-  incoming_.pop_back();
-  ExpectChunk();
-}
-
-// So that `bytes` from slab_at_ on have room. Others may still look at what was parsed, so no part
-// of a slab is written twice.
-void StreamChannel::MakeRoom(size_t bytes, size_t unread_min) {
-  if (slab_.data != nullptr && slab_.size - slab_at_ >= bytes &&
-      slab_.size - slab_end_ >= unread_min) {
-    return;
-  }
-  const BufferPool::Block next = pool_->Take(kSlabBytes);
-  const size_t kept = unparsed();
-  if (kept > 0) std::memcpy(next.data, slab_.data + slab_at_, kept);
-  slab_ = next;
-  slab_at_ = 0;
-  slab_end_ = kept;
-}
-
-void StreamChannel::Read() {
-  iovec parts[2];
-  size_t count = 0;
-  const bool direct = target_left_ > 0;
-  // What comes behind the target begins at a multiple of 8 bytes of the stream, and so in the slab,
-  // of which the target may have taken any number.
-  if (direct) slab_at_ = slab_end_ = std::min(Rounded(slab_end_), slab_.size);
-  MakeRoom(need_, direct ? kSurplusBytes : kUnreadMin);
-  size_t room = slab_.size - slab_end_;
-  if (direct) {
-    parts[count++] = {target_, target_left_};
-    room = std::min(room, kSurplusBytes);
-  }
-  parts[count++] = {slab_.data + slab_end_, room};
-  msghdr message = {};
-  message.msg_iov = parts;
-  message.msg_iovlen = count;
-  const ssize_t got = recvmsg(fd_, &message, MSG_DONTWAIT);
-  if (got < 0 && errno == EINTR) return;
-  if (got < 0 && errno == EAGAIN) {
-    readable_ = false;
-    return;
-  }
-  if (got <= 0) {
-    broken_ = true;
-    return;
-  }
-  const auto bytes = static_cast<size_t>(got);
-  readable_ = bytes == target_left_ + room || !can_send_;
-  const size_t placed = std::min(bytes, target_left_);
-  target_ += placed;
-  target_left_ -= placed;
-  slab_end_ += bytes - placed;
-}
-
 void StreamChannel::PrepareToSleep() {
-  const int bytes = target_left_ < kChunkMin
-                        ? 1
-                        : static_cast<int>(std::min<size_t>(target_left_, kWakeBytesMax));
+  const int bytes =
+      reader_.awaited_bytes() < kChunkMin
+          ? 1
+          : static_cast<int>(std::min<size_t>(reader_.awaited_bytes(), kWakeBytesMax));
   if (bytes == wake_bytes_) return;
   wake_bytes_ = bytes;
   setsockopt(fd_, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof(bytes));

@@ -1,8 +1,7 @@
 // StreamChannel: one end of a TCP connection that carries messages between two nodes. What is sent
 // is queued, most urgent first, and written in chunks, so that an urgent message passes a large one
-// at the end of a chunk; small messages are gathered into one write. What is received is read into
-// pooled memory: small messages are parsed where they were read, large ones are read directly to
-// where they stay. docs/wire.md has the bytes.
+// at the end of a chunk; small messages are gathered into one write. ChunkReader
+// (transport/tcp/chunk_reader.h) makes messages of what is received. docs/wire.md has the bytes.
 // A connection may end and another take its place: what the other side did not have in hand is sent
 // again (wire/session.h). Messages are numbered, on both sides, by the order in which their last
 // chunk is on the way, so that numbers need not travel; acknowledgements do, as chunks of their
@@ -16,9 +15,7 @@
 //     it, so a chunk need not say which message it goes on with.
 //  3. At most queue_messages_max messages, and queue_bytes_max bytes or one message, are queued or
 //     not yet acknowledged.
-//  4. Whatever comes in, no memory is taken beyond the limits, nor for the announcement of a large
-//     message: beyond kAheadMax at most kAheadFactor times what has come of it. What breaks the
-//     rules breaks the channel: nothing is received from then on.
+//  4. What breaks the rules breaks the channel: nothing is received from then on.
 // One thread calls it. The buffers it gives out are anyone's.
 #pragma once
 
@@ -37,6 +34,7 @@
 #include "absl/types/span.h"
 #include "base/memory/buffer.h"
 #include "base/memory/recycling.h"
+#include "transport/tcp/chunk_reader.h"
 #include "transport/tcp/kernel_queue.h"
 #include "transport/tcp/send_window.h"
 #include "wire/frame.h"
@@ -56,16 +54,10 @@ struct StreamLimits {
 
 class StreamChannel {
  public:
-  static constexpr size_t kPieceMin = size_t{8} << 10;      // of a chunk, where the link is slow
-  static constexpr size_t kChunkMin = size_t{64} << 10;     // where the connection takes little
-  static constexpr size_t kChunkMax = size_t{1} << 20;      // and where it takes what it is given
-  static constexpr size_t kFlushBytes = size_t{256} << 10;  // queued: not worth waiting for more
-  static constexpr size_t kBegunMax = 8;
-  static constexpr size_t kSlabBytes = size_t{64} << 10;
-  static constexpr uint64_t kAheadMax = uint64_t{64} << 20;
-  static constexpr uint64_t kAheadFactor = 4;
-  static constexpr size_t kInPlaceMax = size_t{16} << 10;  // of a payload that stays in the slab
-
+  static constexpr size_t kPieceMin = size_t{8} << 10;        // of a chunk, where the link is slow
+  static constexpr size_t kChunkMin = size_t{64} << 10;       // where the connection takes little
+  static constexpr size_t kChunkMax = size_t{1} << 20;        // and where it takes what it is given
+  static constexpr size_t kFlushBytes = size_t{256} << 10;    // queued: not worth waiting for more
   static constexpr uint64_t kAckBytes = uint64_t{256} << 10;  // received: worth a chunk to say so
   static constexpr uint64_t kAckMessages = 256;               // likewise
 
@@ -131,19 +123,12 @@ class StreamChannel {
   // Of them, beside messages the first time they are sent: heads of further chunks,
   // acknowledgements, what was sent again.
   int64_t more_bytes() const { return more_bytes_; }
-  int64_t more_bytes_in() const { return more_bytes_in_; }  // the same, of what was received
+  int64_t more_bytes_in() const { return reader_.more_bytes(); }  // of what was received
   // Of the connection that is attached: taken by the kernel, and given sooner or later.
   uint64_t taken_bytes() const { return taken_bytes_; }
   uint64_t connection_bytes() const { return given_bytes_ - taken_before_; }
 
  private:
-  // What begins a chunk. Little-endian, as every machine that this is built for.
-  struct ChunkHead {
-    uint32_t magic;
-    uint32_t bytes;         // of payload in the chunk
-    uint32_t header_bytes;  // of the message that begins here
-    uint32_t frames;        // of its payload
-  };
   struct Outgoing {
     using Head = std::basic_string<char, std::char_traits<char>, RecyclingAllocator<char>>;
     static void* operator new(size_t bytes) { return Recycler::Take(bytes); }
@@ -158,14 +143,6 @@ class StreamChannel {
     uint32_t priority = 0;
   };
   using Outgoings = std::vector<std::unique_ptr<Outgoing>>;
-  struct Incoming {
-    Buffer header;
-    std::vector<uint64_t, RecyclingAllocator<uint64_t>> sizes;  // of the frames
-    BufferPool::Block block;                                    // of all bytes, or of the first
-    uint64_t bytes = 0;                                         // of the payload
-    uint64_t filled = 0;
-  };
-  enum class Step : uint8_t { kChunk, kHead, kInPlace, kPayload };
 
   bool Full(uint64_t bytes) const;
   void QueueAgain();
@@ -180,21 +157,13 @@ class StreamChannel {
   size_t ChunkMax() const;
 
   bool Parse(Buffers* frames);
-  bool ParseChunkHead();
-  bool ParseHead();
-  bool TakeNote();
-  void ExpectChunk();
-  void ExpectPayload();
-  void Emit(Buffers* frames);
+  bool TakeNote(const ChunkReader::Note& note);
   void Received(uint64_t bytes);
   void Break();
   void Read();
-  void MakeRoom(size_t bytes, size_t unread_min);
-  size_t unparsed() const { return slab_end_ - slab_at_; }
 
   int fd_ = -1;
   const StreamLimits limits_;
-  BufferPool* const pool_;
   bool broken_ = false;
   bool broke_rules_ = false;
   bool can_send_ = true;
@@ -232,18 +201,7 @@ class StreamChannel {
   bool says_bye_ = false;
 
   // Receiving.
-  BufferPool::Block slab_;
-  size_t slab_at_ = 0;               // parsed up to here
-  size_t slab_end_ = 0;              // read up to here
-  size_t need_ = sizeof(ChunkHead);  // in the slab, for the next step
-  Step step_ = Step::kChunk;
-  ChunkHead chunk_ = {};
-  BufferPool::Block large_head_;  // of a head that the slab has no room for
-  std::vector<Incoming> incoming_;
-  std::byte* target_ = nullptr;  // where the bytes that come next stay
-  size_t target_left_ = 0;
-  uint64_t chunk_left_ = 0;  // of the chunk's payload, behind the target
-  int64_t more_bytes_in_ = 0;
+  ChunkReader reader_;
   uint64_t unsaid_bytes_ = 0;     // received and not acknowledged
   uint64_t unsaid_messages_ = 0;  // likewise
   int wake_bytes_ = 1;

@@ -380,7 +380,7 @@ TEST_F(StreamChannelTest, WhatBreaksTheRulesIsRefused) {
   }
   Connect(limits);
   std::string deep;
-  for (size_t i = 0; i <= StreamChannel::kBegunMax; ++i) {
+  for (size_t i = 0; i <= kBegunMax; ++i) {
     EXPECT_FALSE(Breaks(deep)) << i;
     deep = Chunk({kBegin, 8, 8, 1}, {90'000}, header + header);
   }
@@ -410,9 +410,9 @@ TEST_F(StreamChannelTest, AnAnnouncedMessageTakesNoMemoryBeforeItsBytesCome) {
     }
   };
   give(Chunk({kBegin, static_cast<uint32_t>(kAnnounced), 8, 1}, {kAnnounced}, std::string(8, 'h')));
-  EXPECT_LE(taken, StreamChannel::kAheadMax + kMb);
+  EXPECT_LE(taken, ChunkReader::kAheadMax + kMb);
   give(std::string(70 * kMb, 'p'));
-  EXPECT_LE(taken, (1 + StreamChannel::kAheadFactor) * StreamChannel::kAheadMax + kMb);
+  EXPECT_LE(taken, (1 + ChunkReader::kAheadFactor) * ChunkReader::kAheadMax + kMb);
   EXPECT_FALSE(receiver.broken());
   close(ends[1]);
 }

@@ -10,8 +10,8 @@
 // A peer is known by the routing id of its connection, which both ends know.
 //
 // Invariants
-//  1. Whoever has no token of ours is sent away, and never holds more than a descriptor for
-//     half_open_patience; there are at most kGuestsMax of them, and the oldest goes for the next.
+//  1. Whoever has no token of ours is sent away; who is silent is as StreamPort says
+//     (transport/tcp/stream_port.h), for half_open_patience.
 //  2. What waits for the other side has a deadline, for which time in which nobody called Progress
 //     does not count: who was stopped has not listened.
 //  3. Of what a stream has taken over nothing is lost, repeated or overtaken by a message of the
@@ -25,6 +25,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -37,9 +38,11 @@
 #include "base/memory/buffer.h"
 #include "base/pause_watch.h"
 #include "base/steady_clock.h"
-#include "transport/byte_counts.h"
 #include "transport/tcp/handshake.h"
 #include "transport/tcp/stream_channel.h"
+#include "transport/tcp/stream_counts.h"
+#include "transport/tcp/stream_port.h"
+#include "transport/tcp/tcp_link.h"
 
 namespace soapstone::transport {
 
@@ -60,8 +63,6 @@ struct LostLink {
 
 class TcpLinks {
  public:
-  static constexpr size_t kGuestsMax = 256;
-
   // Sends a note over ZeroMQ to a peer that we connected to (`ours`), or that connected to us.
   using Tell =
       std::function<absl::Status(const std::string& peer, bool ours, const Handshake& note)>;
@@ -73,7 +74,7 @@ class TcpLinks {
   // Streams are offered from now on, on the interface of `endpoint` ("tcp://1.2.3.4:5", what
   // ZeroMQ is bound to). The port is opened when the first is asked for.
   void OfferAt(const std::string& endpoint) { offered_at_ = endpoint; }
-  uint16_t port() const { return port_; }  // 0: not open
+  uint16_t port() const { return port_.port(); }  // 0: not open
 
   // Asks a peer that we connected to for a stream, unless that was done. `name` is for logs.
   void Ask(const std::string& peer, uint64_t session, const std::string& name);
@@ -114,67 +115,43 @@ class TcpLinks {
   // Hands over what is queued, until the deadline at most.
   void Close(SteadyTime deadline);
 
-  // Since construction.
-  uint64_t framing_sent() const;      // hellos, and heads of further chunks
-  uint64_t framing_received() const;  // heads of further chunks
-  uint64_t dropped_messages() const { return dropped_messages_; }
-  const SocketCounts& sockets() const { return sockets_; }  // of streams that have ended
+  StreamCounts counts() const;  // since construction
 
  private:
-  struct Link;
-  struct PendingConnection {
-    int fd = -1;
-    SteadyTime deadline;
-    char hello[kStreamHelloBytes] = {};
-    size_t have = 0;
-  };
-
-  Link* Find(const std::string& peer) const;
-  absl::Status Listen();
+  TcpLink* Find(const std::string& peer) const;
   void Offer(const std::string& peer, const Handshake& ask);
-  void ConnectTo(Link* link, const Handshake& offer, int fd);
-  void Accept();
-  bool Greet(PendingConnection* guest);  // false: it is done with
-  void Advance(Link* link, SteadyTime now);
-  void Dial(Link* link, SteadyTime now);
-  void ReadAnswer(Link* link, SteadyTime now);
-  void Open(Link* link, int fd);
-  void GiveUp(Link* link, const char* why);
-  void Fail(Link* link, SteadyTime now, const char* why);
-  void Break(Link* link, SteadyTime since);
-  void Lose(Link* link, std::string why);
-  void End(Link* link);
+  void ConnectTo(TcpLink* link, const Handshake& offer, int fd);
+  void Greet(int fd, const std::optional<StreamHello>& hello);
+  void Advance(TcpLink* link, SteadyTime now);
+  void Dial(TcpLink* link, SteadyTime now);
+  void ReadAnswer(TcpLink* link, SteadyTime now);
+  void Open(TcpLink* link, int fd);
+  void GiveUp(TcpLink* link, const char* why);
+  void Fail(TcpLink* link, SteadyTime now, const char* why);
+  void Break(TcpLink* link, SteadyTime since);
+  void Lose(TcpLink* link, std::string why);
+  void End(TcpLink* link);
   void End();
-  bool IsLate(const Link& link, SteadyTime now) const;
-  void BreakIfStalled(Link* link, SteadyTime now);
-  void Account(const Link& link, uint64_t given_bytes);
-  void Erase(const std::string& peer);
 
   const StreamOptions options_;
   const Tell tell_;
   BufferPool pool_;
   std::string offered_at_;  // empty: nowhere
-  int listener_ = -1;
-  uint16_t port_ = 0;
-  SteadyTime deaf_until_ = SteadyTime::InfinitePast();
-  std::unordered_map<std::string, std::unique_ptr<Link>> links_;
-  std::vector<PendingConnection> guests_;
-  std::vector<Link*> turn_;  // open ones
+  StreamPort port_;
+  std::unordered_map<std::string, std::unique_ptr<TcpLink>> links_;
+  std::vector<TcpLink*> turn_;  // open ones
   size_t next_turn_ = 0;
-  Link* hot_ = nullptr;            // gave the latest message
-  std::vector<pollfd> looked_at_;  // scratch of Look
-  mutable Link* found_ = nullptr;  // of the latest Find: most often the next one's too
-  size_t other_items_ = 0;         // than streams, of the latest AddPollItems
+  TcpLink* hot_ = nullptr;            // gave the latest message
+  std::vector<pollfd> looked_at_;     // scratch of Look
+  mutable TcpLink* found_ = nullptr;  // of the latest Find: most often the next one's too
+  size_t other_items_ = 0;            // than streams, of the latest AddPollItems
   bool unfinished_ = false;
   PauseWatch pauses_;
   SteadyTime next_check_ = SteadyTime::InfinitePast();  // for stalls
   std::vector<LostLink> lost_;
   uint64_t self_ = 0;  // this process, to the others
   uint64_t last_number_ = 0;
-  int64_t framing_sent_ = 0;
-  int64_t framing_received_ = 0;
-  uint64_t dropped_messages_ = 0;
-  SocketCounts sockets_;
+  StreamCounts ended_;  // of streams and connections that have ended
 };
 
 }  // namespace soapstone::transport

@@ -1,0 +1,35 @@
+#include "transport/node/way_options.h"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace soapstone::transport {
+
+ZmqSocketOptions SocketOptionsOf(const ZmqOptions& options) {
+  return {.queue_messages_max = options.queue_messages_max,
+          .frame_bytes_max = static_cast<int64_t>(std::max<uint64_t>(
+              options.frame_limits.frame_bytes_max, options.frame_limits.header_bytes_max))};
+}
+
+NumberedOptions NumberedOptionsOf(const ZmqOptions& options) {
+  return {.limits = {.bytes_max = options.queue_bytes_max,
+                     .items_max = static_cast<uint64_t>(options.queue_messages_max)},
+          .link_timeout = options.link_timeout,
+          .links_max = options.route_limits.routes_max};
+}
+
+LocalOptions LocalOptionsOf(const ZmqOptions& options) {
+  return {.link_timeout = options.link_timeout, .unread_bytes_max = options.queue_bytes_max};
+}
+
+StreamOptions StreamOptionsOf(const ZmqOptions& options) {
+  return {.port = options.stream_port,
+          .link_timeout = options.link_timeout,
+          .limits = {.queue_messages_max = options.queue_messages_max,
+                     .queue_bytes_max = options.queue_bytes_max,
+                     .unsent_bytes_max = options.stream_unsent_bytes_max,
+                     .adapts = options.stream_window,
+                     .frame = options.frame_limits}};
+}
+
+}  // namespace soapstone::transport
