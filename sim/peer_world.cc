@@ -88,7 +88,8 @@ void PeerWorld::PublishRoster() {
   }
   message.body = roster;
   for (uint32_t i = 0; i < processes_.size(); ++i) {
-    if (!processes_[i].gone && !processes_[i].expelled) Send({kScheduler, i + 1}, message);
+    if (!processes_[i].gone && !processes_[i].expelled)
+      connections_.Send({kScheduler, i + 1}, message);
   }
 }
 
@@ -109,7 +110,7 @@ uint32_t PeerWorld::Live() const {
 std::vector<PeerWorld::Choice> PeerWorld::Enabled() const {
   std::vector<Choice> choices;
   if (violation_.has_value() || Finished()) return choices;
-  for (const auto& [ends, messages] : channels_) {
+  for (const auto& [ends, messages] : connections_.channels()) {
     // The scheduler waits for a birth; others know nothing of it.
     if (ends.first == kScheduler && !processes_[ends.second - 1].born) continue;
     choices.push_back({PeerKind::kDeliver, ends.first, ends.second});
@@ -183,10 +184,10 @@ void PeerWorld::Do(const Choice& choice) {
       break;
     case PeerKind::kBreak:
       --options_.breaks;
-      Break(choice.from, choice.to);
+      connections_.Break(choice.from, choice.to, options_.mutant != PeerMutant::kNoResume);
       break;
     case PeerKind::kResume:
-      Resume(choice.from, choice.to);
+      connections_.Resume(choice.from, choice.to);
       break;
     case PeerKind::kLose:
       --options_.losses;
@@ -210,7 +211,7 @@ void PeerWorld::Do(const Choice& choice) {
 
 void PeerWorld::Duplicate(uint32_t from, uint32_t to) {
   duplicated_ = true;
-  auto& messages = channels_.at({from, to});
+  Connections::Messages& messages = connections_.Change({from, to});
   Message twin = messages.front();
   if (options_.mutant == PeerMutant::kDuplicateUnseen) {
     std::get<wire::Parcel>(messages.front().body).sequence -= 1;
@@ -225,24 +226,11 @@ void PeerWorld::Remove(uint32_t index) {
   members_changed_ = true;
   processes_[index].gone = true;
   processes_[index].computing.reset();
-  const auto to_it = [&](const auto& c) { return c.first.second == index + 1; };
-  std::erase_if(channels_, to_it);
-  for (auto& [ends, kept] : broken_) std::erase_if(kept, to_it);
-}
-
-// Over a connection that is broken it waits, over one that is lost it is.
-void PeerWorld::Send(Pair ends, Message message) {
-  const Pair link = std::minmax(ends.first, ends.second);
-  if (lost_.contains(link)) return;
-  const auto broken = broken_.find(link);
-  (broken == broken_.end() ? channels_ : broken->second)[ends].push_back(std::move(message));
+  connections_.CutAllTo(index + 1);
 }
 
 void PeerWorld::Deliver(uint32_t from, uint32_t to) {
-  const auto it = channels_.find({from, to});
-  Message message = std::move(it->second.front());
-  it->second.erase(it->second.begin());
-  if (it->second.empty()) channels_.erase(it);
+  Message message = connections_.Take({from, to});
   if (!processes_[to - 1].born) return;
   if (message.type == MessageType::kShutdown) return Remove(to - 1);
   if (options_.mutant == PeerMutant::kLostParcel && message.type == MessageType::kParcel &&
@@ -292,7 +280,7 @@ void PeerWorld::Flush(uint32_t index, wire::Outbox* outbox) {
       if (options_.mutant == PeerMutant::kEarlyHandIn && message.type == MessageType::kStanding) {
         std::get<wire::Parcel>(message.body).finished = true;
       }
-      Send({index + 1, *to + 1}, std::move(message));
+      connections_.Send({index + 1, *to + 1}, std::move(message));
     }
   }
 }
@@ -386,7 +374,7 @@ void PeerWorld::Check() {
   }
   if (violation_.has_value()) return;
   if (Finished()) return CheckEnd();
-  if (channels_.empty() && Enabled().empty()) {
+  if (connections_.channels().empty() && Enabled().empty()) {
     Fail("S5: deadlock: nothing can happen, and not all have handed in");
   }
 }
@@ -406,23 +394,17 @@ void PeerWorld::CheckSum() {
     there += values[i][0] * p.peer.policy()->weight();
     weight += p.peer.policy()->weight();
   }
-  const auto count_parcels = [&](const Channels& channels) {
-    for (const auto& [ends, messages] : channels) {
-      for (const Message& message : messages) {
-        if (message.type != MessageType::kParcel) continue;
-        const auto& parcel = std::get<wire::Parcel>(message.body);
-        weight += parcel.weight;
-        if (ExchangesBy<consistency::PushSumTraits>()) {
-          there += parcel.weight * FirstOf(message.payload[0]);
-        }
-        if (ExchangesBy<consistency::PairwiseTraits>() && parcel.step == 1) {
-          there -= FirstOf(message.payload[0]);
-        }
-      }
+  connections_.ForEach([&](const Message& message) {
+    if (message.type != MessageType::kParcel) return;
+    const auto& parcel = std::get<wire::Parcel>(message.body);
+    weight += parcel.weight;
+    if (ExchangesBy<consistency::PushSumTraits>()) {
+      there += parcel.weight * FirstOf(message.payload[0]);
     }
-  };
-  count_parcels(channels_);
-  for (const auto& [link, kept] : broken_) count_parcels(kept);
+    if (ExchangesBy<consistency::PairwiseTraits>() && parcel.step == 1) {
+      there -= FirstOf(message.payload[0]);
+    }
+  });
   // Merges of shares that are no powers of two round.
   if (std::abs(there - due) > 1e-12 * due) {
     Fail(absl::StrCat("D3: the values sum to ", there, "; the gradients to ", due));
@@ -465,9 +447,10 @@ void PeerWorld::CheckEnd() {
 std::string PeerWorld::Describe(const Choice& choice) const {
   switch (choice.kind) {
     case PeerKind::kDeliver:
-      return absl::StrCat("deliver ", wire::ToString(channels_.at({choice.from, choice.to})[0]));
+      return absl::StrCat("deliver ", wire::ToString(connections_.Head({choice.from, choice.to})));
     case PeerKind::kDuplicate:
-      return absl::StrCat("DUPLICATE ", wire::ToString(channels_.at({choice.from, choice.to})[0]));
+      return absl::StrCat("DUPLICATE ",
+                          wire::ToString(connections_.Head({choice.from, choice.to})));
     case PeerKind::kCompute:
       return absl::StrCat("process ", choice.from, " has its gradient");
     case PeerKind::kBirth:
@@ -508,27 +491,7 @@ void PeerWorld::AddTo(Fingerprint* f) const {
     for (const Clock clock : p.computed) f->Add(clock);
     if (!p.gone && options_.mutant != PeerMutant::kForgetfulPrint) p.peer.AddTo(f);
   }
-  const auto add_channels = [f](const Channels& channels) {
-    f->Add(channels.size());
-    for (const auto& [ends, messages] : channels) {
-      f->Add(ends.first);
-      f->Add(ends.second);
-      f->Add(messages.size());
-      for (const Message& message : messages) message.AddTo(f);
-    }
-  };
-  add_channels(channels_);
-  f->Add(broken_.size());
-  for (const auto& [link, kept] : broken_) {
-    f->Add(link.first);
-    f->Add(link.second);
-    add_channels(kept);
-  }
-  f->Add(lost_.size());
-  for (const auto& [a, b] : lost_) {
-    f->Add(a);
-    f->Add(b);
-  }
+  connections_.AddTo(f);
   links_to_settle_.AddTo(f);
   f->Add(violation_.has_value());
 }

@@ -12,10 +12,9 @@
 //   S5 no deadlock: every live process hands in
 //   L1 the ledgers of peers, and of what their workers are answered, find nothing where these do
 //   not
-// A channel promises what docs/wire.md says (Sessions): over a connection that breaks nothing is
-// lost, repeated or reordered; of one that is lost for good both ends tell the scheduler.
-// Faults void D3 (a lost peer takes its values along), and D2 for who is gone: a round that has not
-// ended everywhere is done again without it.
+// Connections are as sim/world/connections.h says; of a link that is lost both ends tell the
+// scheduler. Faults void D3 (a lost peer takes its values along), and D2 for who is gone: a round
+// that has not ended everywhere is done again without it.
 #pragma once
 
 #include <compare>
@@ -23,7 +22,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,6 +30,7 @@
 #include "base/fingerprint.h"
 #include "scheduler/broken_links.h"
 #include "server/peer/peer.h"
+#include "sim/world/connections.h"
 #include "wire/message.h"
 #include "worker/reply_ledger.h"
 
@@ -108,8 +107,6 @@ class PeerWorld {
   std::vector<std::vector<double>> Values() const;
 
  private:
-  using Pair = std::pair<uint32_t, uint32_t>;
-  using Channels = std::map<Pair, std::vector<wire::Message>>;
   static constexpr uint32_t kScheduler = 0;  // processes are 1 + index in the channels' keys
 
   struct Process {
@@ -140,7 +137,6 @@ class PeerWorld {
   void Deliver(uint32_t from, uint32_t to);
   void Duplicate(uint32_t from, uint32_t to);
   void Take(uint32_t index, wire::Message message);
-  void Send(Pair ends, wire::Message message);
   void Flush(uint32_t index, wire::Outbox* outbox);
   void ToWorker(uint32_t index, const wire::Message& reply);
   void Pull(uint32_t index, Clock clock);
@@ -149,8 +145,6 @@ class PeerWorld {
   double DigitOf(uint32_t index, Clock clock) const;
   uint32_t Live() const;
   void AddLinkChoices(std::vector<Choice>* choices) const;
-  void Break(uint32_t a, uint32_t b);
-  void Resume(uint32_t a, uint32_t b);
   void Lose(uint32_t a, uint32_t b);
   void SettleLinks();
   void Check();
@@ -169,10 +163,7 @@ class PeerWorld {
   consistency::PolicyTraits traits_;
   std::shared_ptr<const wire::Layout> layout_;
   std::vector<Process> processes_;
-  Channels channels_;  // none is empty
-  // Connections that have broken, the lower end first, and what their sessions keep.
-  std::map<Pair, Channels> broken_;
-  std::set<Pair> lost_;
+  Connections connections_;
   scheduler::BrokenLinks links_to_settle_;
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> delivered_;  // kLostParcel
   Epoch epoch_ = 0;

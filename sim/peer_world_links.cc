@@ -12,53 +12,28 @@ using PeerKind = PeerWorld::Choice::Kind;
 
 // A break matters where something is under way; a loss also where nothing is.
 void PeerWorld::AddLinkChoices(std::vector<Choice>* choices) const {
-  std::set<Pair> under_way;
-  for (const auto& [ends, messages] : channels_) {
-    under_way.insert(std::minmax(ends.first, ends.second));
-  }
-  for (const auto& [a, b] : under_way) {
+  for (const auto& [a, b] : connections_.InUse()) {
     if (options_.breaks > 0) choices->push_back({PeerKind::kBreak, a, b});
   }
-  for (const auto& [link, kept] : broken_) {
-    choices->push_back({PeerKind::kResume, link.first, link.second});
-  }
+  for (const auto& [a, b] : connections_.Broken()) choices->push_back({PeerKind::kResume, a, b});
   // One of the two is counted out: somebody has to be left.
   const auto can_lose = [this](uint32_t i) {
     return processes_[i].started && processes_[i].Counts() && !processes_[i].handed_in;
   };
   for (uint32_t i = 0; i < processes_.size() && options_.losses > 0; ++i) {
     for (uint32_t j = i + 1; j < processes_.size(); ++j) {
-      const Pair link(i + 1, j + 1);
-      if (!can_lose(i) || !can_lose(j) || broken_.contains(link) || lost_.contains(link)) continue;
-      choices->push_back({PeerKind::kLose, link.first, link.second});
+      const uint32_t a = i + 1, b = j + 1;
+      if (!can_lose(i) || !can_lose(j)) continue;
+      if (connections_.IsBroken(a, b) || connections_.IsLost(a, b)) continue;
+      choices->push_back({PeerKind::kLose, a, b});
     }
   }
   if (!links_to_settle_.empty()) choices->push_back({PeerKind::kSettle});
 }
 
-void PeerWorld::Break(uint32_t a, uint32_t b) {
-  Channels kept;
-  for (const Pair& ends : {Pair(a, b), Pair(b, a)}) {
-    const auto channel = channels_.find(ends);
-    if (channel == channels_.end()) continue;
-    kept.emplace(ends, std::move(channel->second));
-    channels_.erase(channel);
-  }
-  if (options_.mutant != PeerMutant::kNoResume) broken_.emplace(Pair(a, b), std::move(kept));
-}
-
-void PeerWorld::Resume(uint32_t a, uint32_t b) {
-  Channels kept = std::move(broken_.extract(Pair(a, b)).mapped());
-  for (auto& [ends, messages] : kept) {
-    if (!messages.empty()) channels_.emplace(ends, std::move(messages));
-  }
-}
-
 void PeerWorld::Lose(uint32_t a, uint32_t b) {
   members_changed_ = true;
-  channels_.erase({a, b});
-  channels_.erase({b, a});
-  lost_.insert({a, b});
+  connections_.Lose(a, b);
   if (options_.mutant == PeerMutant::kNoLinkLost) return;
   const Address one = Address::Of(processes_[a - 1].rank);
   const Address other = Address::Of(processes_[b - 1].rank);
@@ -79,7 +54,7 @@ void PeerWorld::SettleLinks() {
     wire::Message notice;
     notice.type = wire::MessageType::kShutdown;
     notice.from = Address::Scheduler();
-    Send({kScheduler, out + 1}, std::move(notice));
+    connections_.Send({kScheduler, out + 1}, std::move(notice));
     PublishRoster();
   }
 }

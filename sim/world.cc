@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/exit_codes.h"
-#include "base/random.h"
 #include "base/status_macros.h"
 #include "glog/logging.h"
 
@@ -28,13 +27,6 @@ bool IsData(const Message& message) {
 
 constexpr Nanos kHour = 3600 * kSecond;
 constexpr uint32_t kHoursMax = 16;  // what hangs for so long hangs for ever
-
-// One leaf's gradient as an integer: a function of what a gradient is a function of.
-int64_t LeafDelta(Clock clock, ShardId shard, BucketId bucket, uint32_t leaf) {
-  const CounterRandom random(Index(shard), RandomUse::kTest, Index(bucket));
-  const uint64_t at = static_cast<uint64_t>(clock) << 20 | leaf;
-  return static_cast<int64_t>(random.Bits(at) >> 16);  // sums stay exact
-}
 
 }  // namespace
 
@@ -84,8 +76,9 @@ void World::RunRegistration() {
     return channel.first.first == kScheduler || channel.first.second == kScheduler;
   };
   for (;;) {
-    const auto it = std::find_if(channels_.begin(), channels_.end(), touches_scheduler);
-    if (it == channels_.end()) return;
+    const auto& channels = connections_.channels();
+    const auto it = std::find_if(channels.begin(), channels.end(), touches_scheduler);
+    if (it == channels.end()) return;
     const auto [from, to] = it->first;
     Deliver(from, to);
   }
@@ -124,40 +117,15 @@ void World::Send(NodeIndex from, std::vector<Message> messages) {
     const std::optional<NodeIndex> to = Route(message.to);
     if (to.has_value() && message.type == MessageType::kWelcome && *to >= NodeOfSlot(0)) {
       // From here on the connection is known by its rank.
-      Slot& slot = slots_[*to - NodeOfSlot(0)];
+      WorldSlot& slot = slots_[*to - NodeOfSlot(0)];
       slot.rank = WorkerId{std::get<wire::Welcome>(message.body).rank};
-      for (const Slot& other : slots_) slot.ranked = std::max(slot.ranked, other.ranked + 1);
+      for (const WorldSlot& other : slots_) slot.ranked = std::max(slot.ranked, other.ranked + 1);
     }
-    if (!to.has_value() || lost_.contains(PairOf(from, *to))) continue;
-    const auto broken = broken_.find(PairOf(from, *to));
-    std::vector<Message>& channel =
-        (broken == broken_.end() ? channels_ : broken->second)[{from, *to}];
+    if (!to.has_value()) continue;
     const bool overtakes =
         message.type == MessageType::kClock &&
         (mutant_ == WorldMutant::kClockOvertakes || mutant_ == WorldMutant::kUncountedClock);
-    channel.insert(overtakes ? channel.begin() : channel.end(), std::move(message));
-  }
-}
-
-// What the mutant does to a message on its arrival. False: it is lost.
-bool World::Mutate(Message* message) const {
-  const bool roster_of_a_loss = message->type == MessageType::kRoster && message->epoch > 1;
-  switch (mutant_) {
-    case WorldMutant::kNoAdoption:
-      return !(roster_of_a_loss && message->to.role == Role::kWorker);
-    case WorldMutant::kNoRelease:
-      return !(roster_of_a_loss && message->to.role == Role::kShard);
-    case WorldMutant::kSharesTooEarly:
-      if (auto* roster = std::get_if<wire::Roster>(&message->body);
-          roster != nullptr && message->to.role == Role::kWorker && !roster->shares.empty()) {
-        for (wire::Shares& shares : roster->shares.Mutable()) shares.from -= 2;
-      }
-      return true;
-    case WorldMutant::kUncountedClock:
-      if (message->type == MessageType::kClock) message->pushes = 0;
-      return true;
-    default:
-      return true;
+    connections_.Send({from, *to}, std::move(message), overtakes);
   }
 }
 
@@ -165,13 +133,13 @@ bool World::Mutate(Message* message) const {
 
 // Some other worker is started and will carry on.
 bool World::CanSpare(uint32_t index) const {
-  if (!IsRunning(slots_[index]) || slots_[index].leaving) return false;
+  if (!slots_[index].running() || slots_[index].leaving) return false;
   if (coordinator_.phase() != scheduler::Coordinator::Phase::kRunning &&
       coordinator_.phase() != scheduler::Coordinator::Phase::kEvaluating) {
     return false;
   }
   for (uint32_t i = 0; i < slots_.size(); ++i) {
-    const Slot& other = slots_[i];
+    const WorldSlot& other = slots_[i];
     if (i != index && other.started && !other.gone && !other.leaving) return true;
   }
   return false;
@@ -179,7 +147,7 @@ bool World::CanSpare(uint32_t index) const {
 
 bool World::CanJoin() const {
   if (coordinator_.phase() != scheduler::Coordinator::Phase::kRunning) return false;
-  const auto holds_rank = [](const Slot& slot) {
+  const auto holds_rank = [](const WorldSlot& slot) {
     return slot.crashed ? !slot.noticed : !slot.gone;
   };
   return static_cast<size_t>(std::count_if(slots_.begin(), slots_.end(), holds_rank)) <
@@ -189,7 +157,7 @@ bool World::CanJoin() const {
 std::vector<Choice> World::Enabled() const {
   std::vector<Choice> choices;
   if (Finished() || Violation().has_value()) return choices;
-  for (const auto& [ends, messages] : channels_) {
+  for (const auto& [ends, messages] : connections_.channels()) {
     const auto [from, to] = ends;
     choices.push_back({Kind::kDeliver, from, to});
     if (faults_.duplicates > 0 && IsData(messages.front())) {
@@ -203,8 +171,8 @@ std::vector<Choice> World::Enabled() const {
     }
   }
   for (uint32_t i = 0; i < slots_.size(); ++i) {
-    const Slot& slot = slots_[i];
-    if (!slot.commands.empty()) choices.push_back({Kind::kDevice, i});
+    const WorldSlot& slot = slots_[i];
+    if (!slot.device.idle()) choices.push_back({Kind::kDevice, i});
     if (slot.crashed && !slot.noticed) choices.push_back({Kind::kNotice, i});
     if (!CanSpare(i)) continue;
     if (faults_.crashes > 0) choices.push_back({Kind::kCrash, i});
@@ -216,14 +184,14 @@ std::vector<Choice> World::Enabled() const {
   AddTimerChoices(&choices);
   if (faults_.joins > 0 && CanJoin()) choices.push_back({Kind::kJoin});
   for (uint32_t i = 0; i < slots_.size() && faults_.reports > 0; ++i) {
-    if (!IsRunning(slots_[i]) || !slots_[i].started) continue;
+    if (!slots_[i].running() || !slots_[i].started) continue;
     for (uint32_t slowness = 1; slowness <= 4; slowness *= 2) {
       choices.push_back({Kind::kReport, i, slowness});
     }
   }
   if (choices.empty() && watched_ && hours_ < kHoursMax) choices.push_back({Kind::kWatch});
   for (uint32_t i = 0; i < slots_.size() && faults_.asks > 0 && !choices.empty(); ++i) {
-    if (Waits(slots_[i])) choices.push_back({Kind::kAsk, i});
+    if (slots_[i].waits()) choices.push_back({Kind::kAsk, i});
   }
   return choices;
 }
@@ -235,45 +203,14 @@ bool World::IsAnswer(const Message& message) const {
 
 void World::Ask(uint32_t index) {
   wire::Outbox outbox;
-  slots_[index].engine->OnTimer(hours_ * kHour, {&outbox, &slots_[index].commands});
+  slots_[index].engine->OnTimer(hours_ * kHour, {&outbox, slots_[index].device.commands()});
   AfterEngine(index, &outbox);
 }
 
 void World::Do(const Choice& choice) {
-  if (uint32_t* left = BudgetOf(choice.kind)) --*left;
+  if (uint32_t* left = faults_.Of(choice.kind)) --*left;
   CarryOut(choice);
   CheckEnd();
-}
-
-// What is left of a kind of which there are only so many; null: of the others.
-uint32_t* World::BudgetOf(Kind kind) {
-  switch (kind) {
-    case Kind::kCrash:
-      return &faults_.crashes;
-    case Kind::kLeave:
-      return &faults_.leaves;
-    case Kind::kJoin:
-      return &faults_.joins;
-    case Kind::kDuplicate:
-      return &faults_.duplicates;
-    case Kind::kReport:
-      return &faults_.reports;
-    case Kind::kBreak:
-      return &faults_.breaks;
-    case Kind::kLose:
-      return &faults_.losses;
-    case Kind::kForget:
-      return &faults_.forgets;
-    case Kind::kAsk:
-      return &faults_.asks;
-    case Kind::kLateWord:
-      return &faults_.late_words;
-    case Kind::kSilence:
-    case Kind::kDeadline:
-      return &faults_.timers;
-    default:
-      return nullptr;
-  }
 }
 
 void World::CarryOut(const Choice& choice) {
@@ -287,8 +224,7 @@ void World::CarryOut(const Choice& choice) {
     case Kind::kNotice:
       return Notice(choice.from);
     case Kind::kCut:
-      channels_.erase({choice.from, choice.to});
-      return;
+      return connections_.Cut({choice.from, choice.to});
     case Kind::kDuplicate:
       return Duplicate(choice.from, choice.to);
     case Kind::kLeave:
@@ -298,9 +234,9 @@ void World::CarryOut(const Choice& choice) {
     case Kind::kReport:
       return Report(choice.from, choice.to);
     case Kind::kBreak:
-      return Break(choice.from, choice.to);
+      return connections_.Break(choice.from, choice.to, mutant_ != WorldMutant::kNoResume);
     case Kind::kResume:
-      return Resume(choice.from, choice.to);
+      return connections_.Resume(choice.from, choice.to);
     case Kind::kLose:
       return Lose(choice.from, choice.to);
     case Kind::kLateWord:
@@ -308,7 +244,8 @@ void World::CarryOut(const Choice& choice) {
     case Kind::kSettle:
       return SettleLinks();
     case Kind::kForget:
-      return Forget(choice.from, choice.to);
+      connections_.Take({choice.from, choice.to});
+      return;
     case Kind::kAsk:
       ++hours_;
       return Ask(choice.from);
@@ -331,7 +268,7 @@ std::optional<std::string> World::Violation() const {
 // ---- How it happens
 
 void World::Notice(uint32_t index) {
-  Slot& slot = slots_[index];
+  WorldSlot& slot = slots_[index];
   slot.noticed = true;
   wire::Outbox outbox;
   coordinator_.OnLost(now_, Address::Of(*slot.rank), kLastEpoch, &outbox);
@@ -339,7 +276,7 @@ void World::Notice(uint32_t index) {
 }
 
 void World::Duplicate(NodeIndex from, NodeIndex to) {
-  auto& messages = channels_.at({from, to});
+  Connections::Messages& messages = connections_.Change({from, to});
   messages.insert(messages.begin(), Message(messages.front()));
   // Another range of leaves: the shard takes it for another push.
   if (mutant_ == WorldMutant::kDuplicateUnseen) --messages.front().leaves.end;
@@ -351,26 +288,16 @@ void World::Leave(uint32_t index) {
   slots_[index].engine->RequestLeave();
 }
 
-void World::Forget(NodeIndex from, NodeIndex to) {
-  auto& messages = channels_.at({from, to});
-  messages.erase(messages.begin());
-  if (messages.empty()) channels_.erase({from, to});
-}
-
 void World::Watch() {
   ++hours_;
   for (uint32_t i = 0; i < slots_.size(); ++i) {
-    if (Waits(slots_[i])) Ask(i);
+    if (slots_[i].waits()) Ask(i);
   }
 }
 
 void World::Deliver(NodeIndex from, NodeIndex to) {
-  const auto it = channels_.find({from, to});
-  CHECK(it != channels_.end());
-  Message message = std::move(it->second.front());
-  it->second.erase(it->second.begin());
-  if (it->second.empty()) channels_.erase(it);
-  if (mutant_ != WorldMutant::kNone && !Mutate(&message)) return;
+  Message message = connections_.Take({from, to});
+  if (!Mutate(mutant_, &message)) return;
   if (to == kScheduler) {
     wire::Outbox outbox;
     const bool changing = coordinator_.roster().share_lead > 0;
@@ -394,7 +321,7 @@ void World::DeliverToShard(uint32_t shard, Message message) {
 }
 
 void World::DeliverToSlot(uint32_t index, const Message& message) {
-  Slot& slot = slots_[index];
+  WorldSlot& slot = slots_[index];
   if (slot.gone) return;
   if (message.type == MessageType::kWelcome && !slot.engine.has_value()) {
     slot.session = message.session;
@@ -404,7 +331,7 @@ void World::DeliverToSlot(uint32_t index, const Message& message) {
   }
   if (message.type == MessageType::kShutdown || message.type == MessageType::kRefuse) {
     slot.gone = true;
-    slot.commands.clear();
+    slot.device.Stop();
     if (slot.rank.has_value() && SlotOf(*slot.rank) == index && !slot.expelled) {
       checkers_.OnWorkerGone(*slot.rank);
     }
@@ -421,12 +348,12 @@ void World::DeliverToSlot(uint32_t index, const Message& message) {
     checkers_.OnWorkerStart(*slot.rank, message.clock);
   }
   wire::Outbox outbox;
-  slot.engine->OnMessage(0, message, {&outbox, &slot.commands});
+  slot.engine->OnMessage(0, message, {&outbox, slot.device.commands()});
   AfterEngine(index, &outbox);
 }
 
 void World::DeliverToPeer(uint32_t index, const Message& message) {
-  Slot& slot = slots_[index];
+  WorldSlot& slot = slots_[index];
   if (!slot.peer.has_value()) return;
   wire::Outbox outbox;
   slot.peer->OnMessage(0, message, &outbox);
@@ -437,13 +364,15 @@ void World::DeliverToPeer(uint32_t index, const Message& message) {
 }
 
 void World::AfterEngine(uint32_t index, wire::Outbox* outbox) {
-  Slot& slot = slots_[index];
+  WorldSlot& slot = slots_[index];
   for (Message& message : outbox->messages) message.session = slot.session;
   if (!slot.expelled) checkers_.AfterWorker(*slot.rank, outbox->messages);
-  for (const Message& message : outbox->messages) RecordSupply(message);
+  if (factory_->shape().rebalance.leaf_count > 0) {
+    for (const Message& message : outbox->messages) supply_.Record(message);
+  }
   if (slot.expelled && slot.engine->failure().has_value()) {
     slot.gone = true;  // refused, it ends
-    slot.commands.clear();
+    slot.device.Stop();
     return;
   }
   if (slot.engine->failure().has_value()) {
@@ -453,76 +382,26 @@ void World::AfterEngine(uint32_t index, wire::Outbox* outbox) {
   if (read.has_value() && !Violation().has_value()) Fail(absl::StrCat("L1: ", *read));
   if (slot.engine->left() && !slot.expelled) checkers_.OnWorkerGone(*slot.rank);
   Send(NodeOfSlot(index), std::move(outbox->messages));
-  while (instant_device_ && !slot.commands.empty()) RunDevice(index);
+  while (instant_device_ && !slot.device.idle()) RunDevice(index);
 }
 
-// Runs commands up to the first that is to be answered, and answers it.
+// Up to the first command that is to be answered.
 void World::RunDevice(uint32_t index) {
-  Slot& slot = slots_[index];
-  while (!slot.commands.empty()) {
-    const worker::DeviceCommand command = std::move(slot.commands.front());
-    slot.commands.erase(slot.commands.begin());
-    RunCommand(&slot, command);
-    if (!command.wants_event) continue;
-    wire::Outbox outbox;
-    slot.engine->OnDevice(0, Answer(slot, command), {&outbox, &slot.commands});
-    AfterEngine(index, &outbox);
-    return;
-  }
-}
-
-void World::RunCommand(Slot* slot, const worker::DeviceCommand& command) {
-  slot->loaded.resize(factory_->worker_layout().shard_count(), kNoClock);
-  const auto* load = std::get_if<worker::LoadCommand>(&command.what);
-  const bool load_all = load != nullptr && !load->shard.has_value();
-  if (mutant_ == WorldMutant::kNoReload && load_all) return;
-  if (load_all) slot->loaded.assign(slot->loaded.size(), command.clock);
-  if (load != nullptr && !load_all) slot->loaded[Index(*load->shard)] = command.clock;
-  if (factory_->shape().policy.keeps_parameters()) return;
-  if (const auto* forward = std::get_if<worker::RunForward>(&command.what)) {
-    CheckLoaded(*slot, command.clock, forward->op, forward->part);
-  } else if (const auto* backward = std::get_if<worker::RunBackward>(&command.what)) {
-    CheckLoaded(*slot, command.clock, backward->op, backward->part);
-  }
-}
-
-// An operator's parameters are those of its stage.
-void World::CheckLoaded(const Slot& slot, Clock clock, uint32_t op, MicroBatchRange part) {
-  for (uint32_t k = 0; k < slot.loaded.size(); ++k) {
-    if (factory_->worker_layout().stage(ShardId{k}) != op) continue;
-    if (slot.loaded[k] == clock) continue;
-    Fail(absl::StrCat("B1: worker ", Index(*slot.rank), " computes leaves [", part.begin, ", ",
-                      part.end, ") of clock ", clock, " with the parameters of clock ",
-                      slot.loaded[k], " of shard ", k));
-  }
-}
-
-worker::DeviceEvent World::Answer(const Slot& slot, const worker::DeviceCommand& command) const {
-  worker::DeviceEvent event = {.run = command.run, .instruction = command.instruction};
-  if (const auto* collect = std::get_if<worker::CollectBucket>(&command.what)) {
-    const int64_t delta = DeltaFor(slot, command.clock, *collect);
-    event.frames = {Buffer::CopyOf(&delta, sizeof(delta))};
-    event.samples = collect->node.size();
-  }
-  return event;
-}
-
-// With the tree a gradient depends on its leaves alone, else on who computed it as well.
-int64_t World::DeltaFor(const Slot& slot, Clock clock, const worker::CollectBucket& what) const {
-  int64_t delta = 0;
-  if (factory_->shape().policy.fixed_tree) {
-    for (uint32_t leaf = what.node.begin; leaf < what.node.end; ++leaf) {
-      delta += LeafDelta(clock, what.shard, what.bucket, leaf);
-    }
-    return delta;
-  }
-  const auto incarnation = static_cast<uint32_t>(&slot - slots_.data());
-  return LeafDelta(clock, what.shard, what.bucket, kUnranked + incarnation);
+  WorldSlot& slot = slots_[index];
+  ScriptedDevice::Outcome done =
+      slot.device.Run(*factory_, {.process = kUnranked + index,
+                                  .rank = *slot.rank,
+                                  .reloads = mutant_ != WorldMutant::kNoReload});
+  if (done.violation.has_value()) Fail(*std::move(done.violation));
+  if (!done.event.has_value()) return;
+  wire::Outbox outbox;
+  slot.engine->OnDevice(0, *done.event, {&outbox, slot.device.commands()});
+  AfterEngine(index, &outbox);
 }
 
 // What it tells need not be true: shares may be anything, as long as all agree on them.
 void World::Report(uint32_t index, uint32_t slowness) {
-  Slot& slot = slots_[index];
+  WorldSlot& slot = slots_[index];
   ++slot.told.clock;
   slot.told.samples += 1000;
   slot.told.compute_ns += 1000 * Nanos{slowness};
@@ -535,26 +414,15 @@ void World::Report(uint32_t index, uint32_t slowness) {
   Send(NodeOfSlot(index), {std::move(message)});
 }
 
-void World::RecordSupply(const Message& push) {
-  const bool first_bucket = push.to == Address::Of(ShardId{0}) && Index(push.bucket) == 0;
-  if (factory_->shape().rebalance.leaf_count == 0) return;
-  if (push.type != MessageType::kPush || !first_bucket) return;
-  for (uint32_t leaf = push.leaves.begin; leaf < push.leaves.end; ++leaf) {
-    ++supplied_[{push.clock, leaf}];
-  }
-}
-
 void World::Crash(uint32_t index) {
-  Slot& slot = slots_[index];
+  WorldSlot& slot = slots_[index];
   members_change_ = true;
   slot.crashed = slot.gone = true;
-  slot.commands.clear();
+  slot.device.Stop();
   slot.engine.reset();
   slot.peer.reset();
   checkers_.OnWorkerGone(*slot.rank);
-  const auto to_it = [&](const auto& channel) { return channel.first.second == NodeOfSlot(index); };
-  std::erase_if(channels_, to_it);
-  for (auto& [ends, kept] : broken_) std::erase_if(kept, to_it);
+  connections_.CutAllTo(NodeOfSlot(index));
 }
 
 // ---- The end
@@ -562,7 +430,7 @@ void World::Crash(uint32_t index) {
 void World::CheckEnd() {
   if (Violation().has_value()) return;
   if (!Finished()) {
-    if (channels_.empty() && Enabled().empty())
+    if (connections_.channels().empty() && Enabled().empty())
       Fail("S5: deadlock: nothing can happen, and the job is not over");
     return;
   }
@@ -573,18 +441,16 @@ void World::CheckEnd() {
   }
   const JobShape& shape = factory_->shape();
   // While nobody comes or goes, each leaf is computed once at every clock, by whatever shares.
-  const bool recorded = shape.rebalance.leaf_count > 0 && !members_change_;
-  for (Clock c = 0; c < shape.clocks && recorded; ++c) {
-    for (uint32_t leaf = 0; leaf < shape.leaf_count; ++leaf) {
-      const auto it = supplied_.find({c, leaf});
-      const uint32_t times = it == supplied_.end() ? 0 : it->second;
-      if (times == 1) continue;
-      return Fail(
-          absl::StrCat("S6: leaf ", leaf, " of clock ", c, " was computed ", times, " times"));
-    }
+  if (shape.rebalance.leaf_count > 0 && !members_change_) {
+    std::optional<std::string> wrong = supply_.WhatIsWrong(shape.clocks, shape.leaf_count);
+    if (wrong.has_value()) return Fail(*std::move(wrong));
   }
-  if (!shape.policy.adopts()) return;
-  // Whatever happened, each leaf of each clock is in the store once.
+  if (shape.policy.adopts()) CheckSums();
+}
+
+// Whatever happened, each leaf of each clock is in the store once.
+void World::CheckSums() {
+  const JobShape& shape = factory_->shape();
   for (const server::Shard& shard : shards_) {
     const auto& counts = shard.store().counts()->buckets();
     for (uint32_t b = 0; b < counts.size(); ++b) {
@@ -607,115 +473,23 @@ void World::Fail(std::string what) {
 }
 
 std::string World::Describe(const Choice& choice) const {
-  const auto head = [&] { return wire::ToString(channels_.at({choice.from, choice.to}).front()); };
-  const auto slot = [&] {
-    const auto& rank = slots_[choice.from].rank;
-    return absl::StrCat(rank.has_value() ? absl::StrCat("worker-", Index(*rank)) : "unranked",
-                        " (process ", choice.from, ")");
-  };
-  switch (choice.kind) {
-    case Kind::kDeliver:
-      return absl::StrCat("deliver ", head());
-    case Kind::kDevice:
-      return absl::StrCat("device of ", slot(), " answers");
-    case Kind::kCrash:
-      return absl::StrCat("CRASH of ", slot());
-    case Kind::kNotice:
-      return absl::StrCat("the coordinator notices the loss of ", slot());
-    case Kind::kCut:
-      return absl::StrCat("CUT: lost from ", head(), " on");
-    case Kind::kDuplicate:
-      return absl::StrCat("DUPLICATE ", head());
-    case Kind::kLeave:
-      return absl::StrCat("LEAVE asked of ", slot());
-    case Kind::kJoin:
-      return absl::StrCat("JOIN of process ", slots_.size());
-    case Kind::kReport:
-      return absl::StrCat("REPORT of ", slot(), ": ", choice.to, " ns a sample");
-    case Kind::kBreak:
-      return absl::StrCat("BREAK between nodes ", choice.from, " and ", choice.to);
-    case Kind::kResume:
-      return absl::StrCat("nodes ", choice.from, " and ", choice.to, " are connected again");
-    case Kind::kLose:
-      return absl::StrCat("LOST: the link between nodes ", choice.from, " and ", choice.to);
-    case Kind::kLateWord:
-      return absl::StrCat("LATE: node ", choice.to, " finds its link to ", slot(), " lost");
-    case Kind::kSettle:
-      return "the coordinator acts upon lost links";
-    case Kind::kForget:
-      return absl::StrCat("FORGOTTEN by its server: ", head());
-    case Kind::kAsk:
-      return absl::StrCat("ASKED AGAIN by ", slot());
-    case Kind::kWatch:
-      return "an hour later all that wait ask again";
-    case Kind::kSilence:
-      return absl::StrCat("TIMEOUT of ", slot(), ", which lives");
-    case Kind::kDeadline:
-      return "DEADLINE of what the coordinator waits for";
-    case Kind::kHeartbeat:
-      return absl::StrCat(slot(), " is heard again");
-  }
-  return "?";
+  const auto head = [&] { return wire::ToString(connections_.Head({choice.from, choice.to})); };
+  const auto slot = [&] { return slots_[choice.from].Name(choice.from); };
+  return sim::Describe(choice, head, slot, slots_.size());
 }
 
 void World::AddTo(Fingerprint* f) const {
-  for (const uint32_t left : {faults_.crashes, faults_.leaves, faults_.joins, faults_.duplicates,
-                              faults_.reports, faults_.breaks, faults_.losses, faults_.late_words,
-                              faults_.forgets, faults_.asks, faults_.timers}) {
-    if (mutant_ != WorldMutant::kForgetfulPrint) f->Add(left);
-  }
+  if (mutant_ != WorldMutant::kForgetfulPrint) faults_.AddTo(f);
   f->Add(members_change_);
   f->Add(now_);
   f->Add(timed_out_);
-  for (const auto& [leaf, times] : supplied_) {
-    f->Add(leaf.first);
-    f->Add(leaf.second);
-    f->Add(times);
-  }
+  supply_.AddTo(f);
   coordinator_.AddTo(f);
   for (const server::Shard& shard : shards_) shard.AddTo(f);
-  for (const Slot& slot : slots_) {
-    f->Add(slot.rank.has_value() ? Index(*slot.rank) : kUnranked);
-    f->Add(uint32_t{slot.started} | uint32_t{slot.leaving} << 1 | uint32_t{slot.crashed} << 2 |
-           uint32_t{slot.noticed} << 3 | uint32_t{slot.gone} << 4 | uint32_t{slot.expelled} << 5 |
-           uint32_t{slot.silent} << 6);
-    f->Add(slot.ranked);
-    f->Add(slot.epoch);
-    for (const Clock loaded : slot.loaded) f->Add(loaded);
-    f->Add(slot.told.clock);
-    f->Add(slot.told.samples);
-    f->Add(slot.told.compute_ns);
-    if (slot.engine.has_value()) slot.engine->AddTo(f);
-    if (slot.peer.has_value()) slot.peer->AddTo(f);
-    f->Add(slot.commands.size());
-    for (const worker::DeviceCommand& command : slot.commands) {
-      f->Add(command.run);
-      f->Add(command.instruction);
-    }
-  }
-  for (const auto& [ends, messages] : channels_) {
-    f->Add(ends.first);
-    f->Add(ends.second);
-    f->Add(messages.size());
-    for (const Message& message : messages) message.AddTo(f);
-  }
-  f->Add(broken_.size());
-  for (const auto& [ends, kept] : broken_) {
-    f->Add(ends.first);
-    f->Add(ends.second);
-    for (const auto& [channel, messages] : kept) {
-      f->Add(channel.first);
-      f->Add(messages.size());
-      for (const Message& message : messages) message.AddTo(f);
-    }
-  }
+  for (const WorldSlot& slot : slots_) slot.AddTo(f);
+  connections_.AddTo(f);
   for (const Epoch epoch : server_epochs_) f->Add(epoch);
   f->Add(hours_);
-  f->Add(lost_.size());
-  for (const auto& [a, b] : lost_) {
-    f->Add(a);
-    f->Add(b);
-  }
   checkers_.AddTo(f);
   f->Add(Violation().has_value());
 }

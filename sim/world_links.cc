@@ -11,20 +11,12 @@ using Kind = Choice::Kind;
 
 constexpr Nanos kSettled = 5 * kSecond / 4;  // beyond CoordinatorOptions::link_patience_ns
 
-std::pair<World::NodeIndex, World::NodeIndex> World::PairOf(NodeIndex a, NodeIndex b) {
-  return std::minmax(a, b);
-}
-
 // A break matters where something is under way; a loss also where nothing is.
 void World::AddLinkChoices(std::vector<Choice>* choices) const {
-  std::set<std::pair<NodeIndex, NodeIndex>> under_way;
-  for (const auto& [ends, messages] : channels_) under_way.insert(PairOf(ends.first, ends.second));
-  for (const auto& [a, b] : under_way) {
+  for (const auto& [a, b] : connections_.InUse()) {
     if (faults_.breaks > 0) choices->push_back({Kind::kBreak, a, b});
   }
-  for (const auto& [ends, kept] : broken_) {
-    choices->push_back({Kind::kResume, ends.first, ends.second});
-  }
+  for (const auto& [a, b] : connections_.Broken()) choices->push_back({Kind::kResume, a, b});
   // Links that there are: of workers and shards, or of workers.
   const bool peers = factory_->shape().policy.decentralised();
   const NodeIndex first = peers ? NodeOfSlot(0) : NodeOfShard(0);
@@ -49,34 +41,14 @@ bool World::CanLose(NodeIndex a, NodeIndex b) const {
     const uint32_t slot = node - NodeOfSlot(0);
     return node < NodeOfSlot(0) || (slots_[slot].started && CanSpare(slot));
   };
-  return a < b && can_spare(a) && can_spare(b) && !lost_.contains(PairOf(a, b)) &&
-         !broken_.contains(PairOf(a, b)) &&
+  return a < b && can_spare(a) && can_spare(b) && !connections_.IsLost(a, b) &&
+         !connections_.IsBroken(a, b) &&
          coordinator_.phase() == scheduler::Coordinator::Phase::kRunning;
-}
-
-void World::Break(NodeIndex a, NodeIndex b) {
-  Channels kept;
-  for (const auto& ends : {std::pair(a, b), std::pair(b, a)}) {
-    const auto channel = channels_.find(ends);
-    if (channel == channels_.end()) continue;
-    kept.emplace(ends, std::move(channel->second));
-    channels_.erase(channel);
-  }
-  if (mutant_ != WorldMutant::kNoResume) broken_.emplace(PairOf(a, b), std::move(kept));
-}
-
-void World::Resume(NodeIndex a, NodeIndex b) {
-  Channels kept = std::move(broken_.extract(PairOf(a, b)).mapped());
-  for (auto& [ends, messages] : kept) {
-    if (!messages.empty()) channels_.emplace(ends, std::move(messages));
-  }
 }
 
 void World::Lose(NodeIndex a, NodeIndex b) {
   members_change_ = true;
-  channels_.erase({a, b});
-  channels_.erase({b, a});
-  lost_.insert(PairOf(a, b));
+  connections_.Lose(a, b);
   if (mutant_ == WorldMutant::kNoLinkLost) return;
   // As the shells do, each at its end (apps/loop/link_losses.h).
   SayLinkLost(a, AddressOf(b), kLastEpoch);
@@ -85,7 +57,7 @@ void World::Lose(NodeIndex a, NodeIndex b) {
 
 // A link's timeout is longer than that of its node: another process may have the rank by then.
 void World::LateWord(uint32_t index, NodeIndex at) {
-  const Slot& slot = slots_[index];
+  const WorldSlot& slot = slots_[index];
   const Epoch heard = mutant_ == WorldMutant::kLateWordTaken ? kLastEpoch : slot.epoch;
   if (at != kScheduler) return SayLinkLost(at, AddressOf(NodeOfSlot(index)), heard);
   const Epoch before = coordinator_.epoch();
@@ -110,10 +82,8 @@ void World::SettleLinks() {
       continue;
     }
     const NodeIndex node = NodeOfSlot(*SlotOf(WorkerId{message.to.index}));
-    const bool lost = std::any_of(lost_.begin(), lost_.end(), [&](const auto& pair) {
-      return pair.first == node || pair.second == node;
-    });
-    if (!lost) Fail("the holder of a rank is counted out, all of whose links work");
+    if (!connections_.HasLostOne(node))
+      Fail("the holder of a rank is counted out, all of whose links work");
   }
   Expel(outbox.messages);
   Send(kScheduler, std::move(outbox.messages));
@@ -125,7 +95,7 @@ void World::Expel(const std::vector<wire::Message>& notices) {
     if (message.type != wire::MessageType::kShutdown || message.to.role != wire::Role::kWorker) {
       continue;
     }
-    Slot& slot = slots_[*SlotOf(WorkerId{message.to.index})];
+    WorldSlot& slot = slots_[*SlotOf(WorkerId{message.to.index})];
     slot.expelled = true;
     checkers_.OnWorkerGone(*slot.rank);
   }

@@ -21,7 +21,7 @@ const scheduler::CoordinatorOptions& Defaults() {
 
 void World::AddTimerChoices(std::vector<Choice>* choices) const {
   for (uint32_t i = 0; i < slots_.size(); ++i) {
-    const Slot& slot = slots_[i];
+    const WorldSlot& slot = slots_[i];
     if (slot.silent && !slot.gone) choices->push_back({Kind::kHeartbeat, i});
     const bool counts = slot.started && !slot.expelled && CanSpare(i);
     if (faults_.timers > 0 && counts) choices->push_back({Kind::kSilence, i});
@@ -48,8 +48,8 @@ void World::HearAll(std::optional<uint32_t> but) {
     coordinator_.OnMessage(now_, HeartbeatOf(NodeOfShard(k)), &answers);
   }
   for (uint32_t i = 0; i < slots_.size(); ++i) {
-    const Slot& slot = slots_[i];
-    const bool heard = IsRunning(slot) && !slot.expelled && i != but;
+    const WorldSlot& slot = slots_[i];
+    const bool heard = slot.running() && !slot.expelled && i != but;
     if (heard) coordinator_.OnMessage(now_, HeartbeatOf(NodeOfSlot(i)), &answers);
   }
 }
@@ -64,10 +64,10 @@ void World::PassSilence(uint32_t index) {
     HearAll(index);
     coordinator_.OnTimer(now_, scheduler::Coordinator::kTick, &out);
   }
-  Slot& slot = slots_[index];
+  WorldSlot& slot = slots_[index];
   slot.expelled = slot.silent = true;
   checkers_.OnWorkerGone(*slot.rank);
-  for (Slot& other : slots_) {
+  for (WorldSlot& other : slots_) {
     if (other.crashed) other.noticed = true;
   }
   if (!Finished()) Expel(out.messages);

@@ -69,7 +69,7 @@ PLANTED = {
         "docs/extending/message.patch",
         "diff --git a/wire/planted.h b/wire/planted.h\nnew file mode 100644\n--- /dev/null\n+++ b/wire/planted.h\n"
         "@@ -0,0 +1 @@\n+#pragma once\n", r"docs/EXTENDING.md:\d+: message: no row for wire/planted.h"),
-    "a longer way for newcomers": ("sim/world.h", "// Line.\n" * 100, r"docs/EXTENDING.md:1: 7 files to read, of 1\d\d\d lines"),
+    "a longer way for newcomers": ("sim/world.h", "// Line.\n" * 300, r"docs/EXTENDING.md:1: 7 files to read, of 1\d\d\d lines"),
     "a link to a heading": ("docs/wire.md", "See [the jobs](jobs.md#injected-delays).\n", None),
 }
 

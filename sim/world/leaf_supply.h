@@ -1,0 +1,53 @@
+// LeafSupply: which leaves the workers of a world have computed, and how often, while their shares
+// of the batch change. A value, of World's. One bucket stands for all.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/fingerprint.h"
+#include "base/ids.h"
+#include "wire/message.h"
+
+namespace soapstone::sim {
+
+class LeafSupply {
+ public:
+  // A message that a worker sends: pushes of bucket 0 of shard 0 count.
+  void Record(const wire::Message& message) {
+    const bool first_bucket =
+        message.to == wire::Address::Of(ShardId{0}) && Index(message.bucket) == 0;
+    if (message.type != wire::MessageType::kPush || !first_bucket) return;
+    for (uint32_t leaf = message.leaves.begin; leaf < message.leaves.end; ++leaf) {
+      ++times_[{message.clock, leaf}];
+    }
+  }
+  // The first leaf that was not computed once, of those clocks.
+  std::optional<std::string> WhatIsWrong(Clock clocks, uint32_t leaf_count) const {
+    for (Clock c = 0; c < clocks; ++c) {
+      for (uint32_t leaf = 0; leaf < leaf_count; ++leaf) {
+        const auto it = times_.find({c, leaf});
+        const uint32_t times = it == times_.end() ? 0 : it->second;
+        if (times == 1) continue;
+        return absl::StrCat("S6: leaf ", leaf, " of clock ", c, " was computed ", times, " times");
+      }
+    }
+    return std::nullopt;
+  }
+  void AddTo(Fingerprint* f) const {
+    for (const auto& [leaf, times] : times_) {
+      f->Add(leaf.first);
+      f->Add(leaf.second);
+      f->Add(times);
+    }
+  }
+
+ private:
+  std::map<std::pair<Clock, uint32_t>, uint32_t> times_;  // by clock and leaf
+};
+
+}  // namespace soapstone::sim
