@@ -41,8 +41,9 @@ BlockCache::BlockCache(const ConnectionGraph* connections, const Machine* machin
       machine_(machine),
       options_(options),
       splits_(&connections->graph(), machine, costs, &connections->classes()),
-      builder_(machine, {.segment_bytes = options.segment_bytes}),
-      sync_builder_(&connections->graph(), machine, &builder_),
+      flow_builder_(machine, {.segment_bytes = options.segment_bytes}),
+      edge_builder_(machine, &flow_builder_),
+      sync_builder_(&connections->graph(), machine, &flow_builder_),
       members_(connections->ops()) {
   ops_.by_class.resize(connections->classes().ops);
   edges_.by_class.resize(connections->edge_classes());
@@ -95,8 +96,8 @@ const EdgeBlock* BlockCache::FindEdge(uint32_t edge, const OpState& from, const 
     for (uint32_t e : connection.edges) {
       overlaps_.push_back(&splits_.Overlaps(e, *from.split, *to.split));
     }
-    builder_.BuildEdge(overlaps_, from.config.devices, to.config.devices, connection.gradient,
-                       block.get());
+    edge_builder_.Build(overlaps_, from.config.devices, to.config.devices, connection.gradient,
+                        block.get());
     words_ += WordsOf(*block);
   }
   return block.get();

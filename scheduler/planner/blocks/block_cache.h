@@ -15,7 +15,10 @@
 #include "absl/types/span.h"
 #include "scheduler/planner/blocks/comm_block.h"
 #include "scheduler/planner/blocks/connection_graph.h"
+#include "scheduler/planner/blocks/edge_builder.h"
+#include "scheduler/planner/blocks/flow_builder.h"
 #include "scheduler/planner/blocks/op_split.h"
+#include "scheduler/planner/blocks/param_pieces.h"
 #include "scheduler/planner/blocks/sync_block.h"
 #include "scheduler/planner/cost/cost_model.h"
 #include "strategy/machine.h"
@@ -67,7 +70,7 @@ class BlockCache {
   void Clear();
 
   // How many queues blocks use: devices, then links, then servers.
-  uint32_t resources() const { return builder_.resources(); }
+  uint32_t resources() const { return flow_builder_.resources(); }
 
  private:
   // What is found, by class, and what was, whose memory is used again.
@@ -87,7 +90,8 @@ class BlockCache {
   const Machine* machine_;
   const Options options_;
   SplitTable splits_;
-  BlockBuilder builder_;
+  FlowBuilder flow_builder_;
+  EdgeBuilder edge_builder_;
   SyncBuilder sync_builder_;
   Found<OpConfig, OpState, ConfigHash> ops_;
   Found<uint64_t, EdgeBlock> edges_;  // by the ids of both states
@@ -95,7 +99,7 @@ class BlockCache {
   size_t words_ = 0;  // without overlaps
   // Memory of the calls.
   std::vector<uint32_t> sync_key_;
-  std::vector<SyncBuilder::Member> members_;
+  std::vector<PlacedSplit> members_;
   std::vector<const std::vector<Overlap>*> overlaps_;
 };
 

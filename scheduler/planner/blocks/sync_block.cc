@@ -14,109 +14,24 @@ Nanos TimeFor(double bytes, double bytes_per_second) {
 
 }  // namespace
 
-SyncBuilder::SyncBuilder(const OpGraph* graph, const Machine* machine, BlockBuilder* builder)
+SyncBuilder::SyncBuilder(const OpGraph* graph, const Machine* machine, FlowBuilder* flows)
     : graph_(graph),
       machine_(machine),
-      builder_(builder),
+      flows_(flows),
       devices_(static_cast<uint32_t>(machine->devices().size())),
-      words_((devices_ + 63) / 64) {
+      pieces_(graph, devices_) {
   backward_parts_.assign(devices_, 0);
   all_servers_.resize(machine->servers().size());
   std::iota(all_servers_.begin(), all_servers_.end(), 0);
 }
 
-void SyncBuilder::AddPiece(const std::vector<uint64_t>& mask, int64_t bytes) {
-  for (size_t i = piece_masks_.size(); i-- > 0;) {
-    if (piece_masks_[i] != mask) continue;
-    pieces_[i].bytes += bytes;
-    return;
-  }
-  Piece piece = {.bytes = bytes};
-  for (uint32_t d = 0; d < devices_; ++d) {
-    if ((mask[d / 64] >> (d % 64) & 1) != 0) piece.holders.push_back(d);
-  }
-  if (piece.holders.empty()) return;
-  piece_masks_.push_back(mask);
-  pieces_.push_back(std::move(piece));
-}
-
-// Cuts the parameter at all boundaries of all its operators; each cell's holders are the devices
-// of the blocks, one an operator, in which it lies.
-void SyncBuilder::AddParam(uint32_t param, absl::Span<const Member> members) {
-  const std::vector<uint32_t>& ops = graph_->params[param].ops;
-  if (uses_.size() < ops.size()) uses_.resize(ops.size());
-  const absl::Span<Use> uses(uses_.data(), ops.size());
-  for (size_t i = 0; i < ops.size(); ++i) {
-    const uint32_t op = ops[i];
-    const std::vector<uint32_t>& of_op = graph_->ops[op].params;
-    const size_t at =
-        static_cast<size_t>(std::find(of_op.begin(), of_op.end(), param) - of_op.begin());
-    const ParamSplit& split = members[op].split->params[at];
-    Use& use = uses[i];
-    use.split = &split;
-    use.masks.assign(split.blocks * words_, 0);
-    for (uint32_t part = 0; part < split.block_of_part.size(); ++part) {
-      const uint32_t device = members[op].devices[part];
-      use.masks[split.block_of_part[part] * words_ + device / 64] |= uint64_t{1} << (device % 64);
-    }
-  }
-  const ParamSplit& first = *uses[0].split;
-  const size_t rank = first.sides.size();
-  std::vector<std::vector<int64_t>>& cuts = cuts_;
-  if (cuts.size() < rank) cuts.resize(rank);
-  for (size_t t = 0; t < rank; ++t) {
-    cuts[t].clear();
-    for (const Use& use : uses) {
-      cuts[t].insert(cuts[t].end(), use.split->begins[t].begin(), use.split->begins[t].end());
-    }
-    std::sort(cuts[t].begin(), cuts[t].end());
-    cuts[t].erase(std::unique(cuts[t].begin(), cuts[t].end()), cuts[t].end());
-    for (Use& use : uses) {
-      if (use.index.size() <= t) use.index.emplace_back();
-      std::vector<uint32_t>& index = use.index[t];
-      index.clear();
-      const std::vector<int64_t>& begins = use.split->begins[t];
-      uint32_t at = 0;
-      for (int64_t cut : cuts[t]) {
-        while (at + 1 < begins.size() && begins[at + 1] <= cut) ++at;
-        index.push_back(at);
-      }
-    }
-    cuts[t].push_back(first.sides[t]);
-  }
-  std::vector<size_t> cell(rank, 0);
-  std::vector<uint64_t> mask(words_);
-  while (true) {
-    int64_t elements = first.sections;
-    for (size_t t = 0; t < rank; ++t) elements *= cuts[t][cell[t] + 1] - cuts[t][cell[t]];
-    std::fill(mask.begin(), mask.end(), 0);
-    for (const Use& use : uses) {
-      size_t block = 0;
-      for (size_t t = 0; t < rank; ++t) {
-        block = block * use.split->begins[t].size() + use.index[t][cell[t]];
-      }
-      for (size_t w = 0; w < words_; ++w) mask[w] |= use.masks[block * words_ + w];
-    }
-    if (elements > 0) AddPiece(mask, elements * kElementBytes);
-    size_t t = rank;
-    while (t > 0 && ++cell[t - 1] + 1 == cuts[t - 1].size()) cell[--t] = 0;
-    if (t == 0) return;
-  }
-}
-
-void SyncBuilder::FindPieces(uint32_t group, absl::Span<const Member> members) {
-  pieces_.clear();
-  piece_masks_.clear();
+// How many backward parts of the group each device has.
+void SyncBuilder::CountParts(uint32_t group, absl::Span<const PlacedSplit> ops) {
   std::fill(backward_parts_.begin(), backward_parts_.end(), 0);
-  std::vector<uint32_t> params;
   for (uint32_t op : graph_->groups[group]) {
     if (graph_->ops[op].params.empty()) continue;
-    for (uint32_t device : members[op].devices) ++backward_parts_[device];
-    params.insert(params.end(), graph_->ops[op].params.begin(), graph_->ops[op].params.end());
+    for (uint32_t device : ops[op].devices) ++backward_parts_[device];
   }
-  std::sort(params.begin(), params.end());
-  params.erase(std::unique(params.begin(), params.end()), params.end());
-  for (uint32_t param : params) AddParam(param, members);
 }
 
 // Reads gradient and parameter and writes the parameter; each received piece is read and added.
@@ -149,9 +64,9 @@ void SyncBuilder::FollowParts(uint32_t device, uint32_t task) {
 }
 
 // By owner and holder.
-std::vector<SyncBuilder::Share> SyncBuilder::SharesOfOwners() const {
+std::vector<SyncBuilder::Share> SyncBuilder::SharesOfOwners(const std::vector<ParamPiece>& pieces) {
   std::vector<Share> shares;
-  for (const Piece& piece : pieces_) {
+  for (const ParamPiece& piece : pieces) {
     for (uint32_t holder : piece.holders) shares.push_back({piece.holders[0], holder, piece.bytes});
   }
   const auto by = [](const Share& a, const Share& b) {
@@ -172,8 +87,8 @@ std::vector<SyncBuilder::Share> SyncBuilder::SharesOfOwners() const {
 
 // Each owner applies what the nodes push to it, and then sends it back to them. A node pushes all
 // that it has of the group at once.
-void SyncBuilder::BuildOwner() {
-  const std::vector<Share> shares = SharesOfOwners();
+void SyncBuilder::BuildOwner(const std::vector<ParamPiece>& pieces) {
+  const std::vector<Share> shares = SharesOfOwners(pieces);
   std::vector<uint32_t> apply_of(devices_, 0);  // by owner
   for (size_t begin = 0, end = 0; begin < shares.size(); begin = end) {
     const uint32_t owner = shares[begin].owner;
@@ -201,13 +116,13 @@ void SyncBuilder::PushToOwners(const std::vector<Share>& shares,
   uint32_t task = 0;
   for (size_t begin = 0, end = 0; begin < pushes.size(); begin = end) {
     const uint32_t node = NodeOf(pushes[begin].holder), owner = pushes[begin].owner;
-    if (begin == 0 || builder_->cuts_flows() || NodeOf(pushes[begin - 1].holder) != node) {
+    if (begin == 0 || flows_->cuts_flows() || NodeOf(pushes[begin - 1].holder) != node) {
       task = AddTask();
     }
     for (end = begin;
          end < pushes.size() && NodeOf(pushes[end].holder) == node && pushes[end].owner == owner;
          ++end) {
-      builder_->AddMessage(machine_->Path(pushes[end].holder, owner), pushes[end].bytes);
+      flows_->AddMessage(machine_->Path(pushes[end].holder, owner), pushes[end].bytes);
       bytes_ += pushes[end].bytes;
       const std::pair<uint32_t, uint32_t> waits = {pushes[end].holder, task};
       if (std::find(device_tasks_.begin(), device_tasks_.end(), waits) == device_tasks_.end()) {
@@ -215,7 +130,7 @@ void SyncBuilder::PushToOwners(const std::vector<Share>& shares,
       }
     }
     ++tasks_.tasks[apply_of[owner]].waits;
-    builder_->EndFlow({&apply_of[owner], 1}, &tasks_);
+    flows_->EndFlow({&apply_of[owner], 1}, &tasks_);
   }
 }
 
@@ -234,16 +149,16 @@ void SyncBuilder::PullFromOwners(const std::vector<Share>& shares,
         sends |= shares[begin].holder != owner;
       }
       if (!sends) continue;
-      if (pulls.empty() || builder_->cuts_flows()) {
+      if (pulls.empty() || flows_->cuts_flows()) {
         pulls.push_back(AddTask());
         tasks_.tasks[pulls.back()].waits = 1;
       }
       for (size_t i = first; i < begin; ++i) {
         if (shares[i].holder == owner) continue;
-        builder_->AddMessage(machine_->Path(owner, shares[i].holder), shares[i].bytes);
+        flows_->AddMessage(machine_->Path(owner, shares[i].holder), shares[i].bytes);
         bytes_ += shares[i].bytes;
       }
-      builder_->EndFlow({}, &tasks_);
+      flows_->EndFlow({}, &tasks_);
     }
     SetDone(apply_of[owner], pulls);
   }
@@ -259,9 +174,9 @@ void SyncBuilder::SetDone(uint32_t apply, absl::Span<const uint32_t> tasks) {
 // A ring of n sends 2·(n − 1)/n of the piece over each of its connections, in 2·(n − 1) rounds: a
 // flow over all of them, behind which the slowest one's latency comes once for each round but the
 // first.
-void SyncBuilder::BuildRing() {
+void SyncBuilder::BuildRing(const std::vector<ParamPiece>& pieces) {
   std::vector<uint32_t> applies;
-  for (const Piece& piece : pieces_) {
+  for (const ParamPiece& piece : pieces) {
     const size_t n = piece.holders.size();
     applies.clear();
     for (uint32_t holder : piece.holders) {
@@ -281,11 +196,11 @@ void SyncBuilder::BuildRing() {
       Nanos latency = 0;
       for (uint32_t link : path) latency += machine_->links()[link].latency_ns;
       latency_max = std::max(latency_max, latency);
-      builder_->AddMessage(path, sent);
+      flows_->AddMessage(path, sent);
       bytes_ += sent;
     }
     const size_t first = tasks_.uses.size();
-    builder_->EndFlow(applies, &tasks_);
+    flows_->EndFlow(applies, &tasks_);
     for (size_t i = first; i < tasks_.uses.size(); ++i) {
       tasks_.uses[i].rest +=
           static_cast<uint32_t>(std::min<Nanos>((rounds - 1) * latency_max, UINT32_MAX / 2));
@@ -295,10 +210,11 @@ void SyncBuilder::BuildRing() {
 
 // Each of S servers keeps 1/S of every piece: it applies gradients as they arrive, and sends the
 // piece back when all have.
-void SyncBuilder::BuildServers(absl::Span<const uint32_t> servers) {
+void SyncBuilder::BuildServers(const std::vector<ParamPiece>& pieces,
+                               absl::Span<const uint32_t> servers) {
   const auto count = static_cast<int64_t>(servers.size());
   std::vector<int64_t> bytes(devices_, 0);  // by holder
-  for (const Piece& piece : pieces_) {
+  for (const ParamPiece& piece : pieces) {
     for (uint32_t holder : piece.holders) bytes[holder] += piece.bytes;
   }
   const auto share = [&](uint32_t holder) { return (bytes[holder] + count - 1) / count; };
@@ -318,15 +234,15 @@ void SyncBuilder::BuildServers(absl::Span<const uint32_t> servers) {
   std::vector<std::vector<uint32_t>> pulls(servers.size());
   for (size_t s = 0; s < servers.size(); ++s) {
     for (const std::vector<uint32_t>& holders : nodes) {
-      if (pulls[s].empty() || builder_->cuts_flows()) {
+      if (pulls[s].empty() || flows_->cuts_flows()) {
         pulls[s].push_back(AddTask());
         tasks_.tasks[pulls[s].back()].waits = static_cast<uint32_t>(nodes.size());
       }
       for (uint32_t holder : holders) {
-        builder_->AddMessage(machine_->PullPath(servers[s], holder), share(holder));
+        flows_->AddMessage(machine_->PullPath(servers[s], holder), share(holder));
         bytes_ += 2 * share(holder);
       }
-      builder_->EndFlow({}, &tasks_);
+      flows_->EndFlow({}, &tasks_);
     }
   }
   for (const std::vector<uint32_t>& holders : nodes) {
@@ -336,34 +252,35 @@ void SyncBuilder::BuildServers(absl::Span<const uint32_t> servers) {
     for (size_t s = 0; s < servers.size(); ++s) {
       const Nanos busy = TimeFor(static_cast<double>(pushed),
                                  machine_->servers()[servers[s]].apply_bytes_per_second);
-      applies.push_back(AddApply(builder_->ServerResource(servers[s]), std::max<Nanos>(1, busy)));
+      applies.push_back(AddApply(flows_->ServerResource(servers[s]), std::max<Nanos>(1, busy)));
       SetDone(applies.back(), pulls[s]);
       tasks_.tasks[applies.back()].waits = 1;
     }
     uint32_t task = 0;
     for (size_t s = 0; s < servers.size(); ++s) {
-      if (s == 0 || builder_->cuts_flows()) {
+      if (s == 0 || flows_->cuts_flows()) {
         task = AddTask();
         for (uint32_t holder : holders) FollowParts(holder, task);
       }
       for (uint32_t holder : holders) {
-        builder_->AddMessage(machine_->PushPath(holder, servers[s]), share(holder));
+        flows_->AddMessage(machine_->PushPath(holder, servers[s]), share(holder));
       }
-      builder_->EndFlow({&applies[s], 1}, &tasks_);
+      flows_->EndFlow({&applies[s], 1}, &tasks_);
     }
   }
 }
 
-void SyncBuilder::Build(uint32_t group, absl::Span<const Member> members,
+void SyncBuilder::Build(uint32_t group, absl::Span<const PlacedSplit> ops,
                         Synchronization synchronization, absl::Span<const uint32_t> servers,
                         SyncBlock* block) {
   tasks_.Clear();
   held_.clear();
   bytes_ = 0;
   device_tasks_.clear();
-  FindPieces(group, members);
+  CountParts(group, ops);
+  const std::vector<ParamPiece>& pieces = pieces_.Find(group, ops);
   std::vector<int64_t> held(devices_, 0);
-  for (const Piece& piece : pieces_) {
+  for (const ParamPiece& piece : pieces) {
     for (uint32_t holder : piece.holders) held[holder] += piece.bytes;
   }
   for (uint32_t d = 0; d < devices_; ++d) {
@@ -371,18 +288,18 @@ void SyncBuilder::Build(uint32_t group, absl::Span<const Member> members,
   }
   switch (synchronization) {
     case Synchronization::kOwner:
-      BuildOwner();
+      BuildOwner(pieces);
       break;
     case Synchronization::kRing:
-      BuildRing();
+      BuildRing(pieces);
       break;
     case Synchronization::kServers:
-      BuildServers(servers.empty() ? all_servers_ : servers);
+      BuildServers(pieces, servers.empty() ? all_servers_ : servers);
       break;
   }
   ListByPart(devices_, device_tasks_, &device_to_);
   const OpenTasks* const all[] = {&tasks_};
-  builder_->SumLoads(all, &loads_);
+  flows_->SumLoads(all, &loads_);
   BlockMemory& memory = block->memory;
   memory.Reset(tasks_.bytes() + BlockMemory::BytesFor(device_to_) + BlockMemory::BytesFor(held_) +
                BlockMemory::BytesFor(loads_));
