@@ -1,4 +1,4 @@
-"""The functions of a C++ file and how long they are, by its braces."""
+"""The functions of a C++ file and how long they are, and the fields of its classes, by its braces."""
 import re
 
 # What a comment, a string or a character says is no code; its line breaks are kept.
@@ -48,4 +48,49 @@ def functions(text):
             before = ""
         else:
             before += char
+    return found
+
+
+CLASS = re.compile(r"\bclass\s+(\w+)[^()]*$")
+NO_FIELD = re.compile(r"^(using|friend|static|typedef|enum|template|struct|class|return)\b")
+FIELD = re.compile(r"\b([a-z]\w*_)\s*(?:\[[^\]]*\]\s*)*(?=\{\}|=|,|$)")
+
+
+def fields_of(statement):
+    """The names that a declaration at class scope gives to fields: they end with an underscore."""
+    statement = re.sub(r"^\s*(?:(?:public|private|protected)\s*:\s*)+", "", statement).strip()
+    if NO_FIELD.match(statement):
+        return []
+    statement = re.sub(r"\bABSL_\w+\([^)]*\)", "", statement)
+    before = None
+    while before != statement:
+        before, statement = statement, re.sub(r"<[^<>]*>", "", statement)
+    return [] if "(" in statement.partition("=")[0] else FIELD.findall(statement)
+
+
+def fields(text):
+    """[(line of its brace, class, how many fields it has)] of each class that is not a struct."""
+    found = []
+    scopes = []  # of each open brace: (class or None, line, text of that level, fields)
+    level, line = "", 1
+    for char in code(text):
+        if char == "\n":
+            line += 1
+        if char == "{":
+            match = CLASS.search(level)
+            enum = re.search(r"\benum\b[^;]*$", level)
+            scopes.append((match[1] if match and not enum else None, line, level, []))
+            level = ""
+        elif char == "}" and scopes:
+            name, begin, level, names = scopes.pop()
+            if name is not None:
+                found.append((begin, name, len(names)))
+            # A function's body ends its declaration; an initialiser's goes on.
+            level = "" if "(" in re.sub(r"<[^<>]*>", "", level.partition("=")[0]) else level + "{}"
+        elif char == ";":
+            if scopes and scopes[-1][0] is not None:
+                scopes[-1][3].extend(fields_of(level))
+            level = ""
+        else:
+            level += char
     return found

@@ -7,13 +7,17 @@ import re
 import subprocess
 
 import examples
-from functions import functions
+from functions import fields, functions
 
 CPP = {".h", ".cc", ".cu", ".cuh"}
 COMMENTED = CPP | {".proto", ".py", ".cmake", ".sh"}
 LINES_MAX = 500
 FUNCTION_LINES_MAX = 60
 KERNEL_LINES_MAX = 120
+FIELDS_MAX = 15
+# What the Engine, the Shard and the Simulator are made of.
+ROOMS_OF_PARTS = {"worker", "worker/program", "server/shard", "scheduler/planner/blocks", "scheduler/planner/timeline",
+                  "scheduler/planner/simulator"}
 FOLDER_FILES_MAX = 40
 # Folders with a file pair for each operator: its name says where to look.
 FILES_BY_OPERATOR = {"compute/cpu", "models/ops"}
@@ -101,6 +105,13 @@ def too_long(tree):
         found += [f"{name}:{line}: a function of {lines} lines; at most {most}: {head}"
                   for line, lines, head in functions(text) if lines > most]
     return found
+
+
+def too_many_fields(tree):
+    """Classes of more than 15 fields among the parts of the Engine, the Shard and the Simulator."""
+    return [f"{name}:{line}: {what} has {count} fields; at most {FIELDS_MAX}" for name in tree.of({".h", ".cc"})
+            if str(pathlib.PurePath(name).parent) in ROOMS_OF_PARTS
+            for line, what, count in fields(tree.text(name)) if count > FIELDS_MAX]
 
 
 def crowded(tree):

@@ -15,10 +15,11 @@ import examples
 import layers
 import pages
 import rules
-from functions import functions
+from functions import fields, functions
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-RULES = [rules.misformatted, rules.too_long, rules.crowded, rules.named_for_nothing, rules.files_that_are_gone, rules.forbidden_words,
+RULES = [rules.misformatted, rules.too_long, rules.too_many_fields, rules.crowded, rules.named_for_nothing, rules.files_that_are_gone,
+         rules.forbidden_words,
          rules.policies_without_a_row, rules.pictures_without_a_command, layers.against_layers, layers.circles,
          layers.dependencies_that_are_no_layers, layers.foreign_types, layers.dates, *pages.RULES,
          *examples.RULES]
@@ -26,6 +27,10 @@ RULES = [rules.misformatted, rules.too_long, rules.crowded, rules.named_for_noth
 
 def long_function(lines):
     return "void Long() {\n" + "  Step();\n" * (lines - 1) + "}\n"
+
+
+def large_class(fields_count):
+    return "class Planted {\n" + "".join(f"  int field_{i}_ = 0;\n" for i in range(fields_count)) + "};\n"
 
 
 # What is written at the end of a file of the copy, and what is said then.
@@ -38,6 +43,10 @@ PLANTED = {
     "a kernel of 120 lines": ("compute/cpu/context.cc", long_function(120), None),
     "a file of 501 lines": ("base/planted.h", "#pragma once\n" + "// Line.\n" * 500, r"base/planted.h:501: a file of 501"),
     "a file of 500 lines": ("base/planted.h", "#pragma once\n" + "// Line.\n" * 499, None),
+    "a class of 16 fields": ("server/shard/planted.h", "#pragma once\n" + large_class(16),
+                             r"server/shard/planted.h:2: Planted has 16 fields; at most 15"),
+    "a class of 15 fields": ("server/shard/planted.h", "#pragma once\n" + large_class(15), None),
+    "a class of 16 fields elsewhere": ("base/planted.h", "#pragma once\n" + large_class(16), None),
     "a name that says nothing": ("base/utils.h", "#pragma once\n", r"base/utils.h:1: a file named utils"),
     "a header without a guard": ("base/planted.h", "int Planted();\n", r"base/planted.h:1: without #pragma once"),
     "an include against the layers": ("consistency/catalogue.cc", '#include "wire/message.h"\n',
@@ -265,6 +274,39 @@ TEST_F(Some, Thing) {
 }  // namespace a
 '''
         self.assertEqual([(line, lines) for line, lines, _ in functions(text)], [(4, 2), (7, 0), (14, 6), (21, 2)])
+
+
+class FieldsTest(unittest.TestCase):
+
+    def test_what_is_a_field(self):
+        text = '''namespace a {
+class B final : public C {
+ public:
+  explicit B(int x) : x_(x), y_{1} { z_ = 0; }
+  int x() const { return x_; }
+  static int Made(int made_);
+  struct Inner {
+    int inner_ = 0;
+  };
+  enum class Kind { kOne };
+
+ private:
+  class D {
+    int d_;
+  };
+  friend class E;
+  using F = int;
+  void Do();  // int comment_;
+  const int x_, y_;
+  std::map<int, std::function<void(int)>> z_;
+  std::atomic<bool> done_ = false;
+  int table_[2][3] = {{1, 2}};
+  SteadyTime at_ = SteadyTime::Past();
+  B* next_ ABSL_GUARDED_BY(mutex_) = nullptr;
+};
+}  // namespace a
+'''
+        self.assertEqual(fields(text), [(13, "D", 1), (2, "B", 7)])
 
 
 if __name__ == "__main__":
