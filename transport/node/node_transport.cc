@@ -229,18 +229,17 @@ absl::Status NodeTransport::SendStamped(wire::Address node, const wire::Message&
     FollowOpening();
   }
   if (const LinkId link = local_.LinkTo(node); link != 0) {
-    if (local_.IsFull(node)) {
+    const bool opening = local_.opening();
+    if (opening && local_.IsFull(node)) {
       return absl::ResourceExhaustedError("the link has not been taken yet");
     }
     absl::Status sent = SendLocally(link, message);
-    if (sent.ok()) local_.Sent(node, message);
+    if (opening && sent.ok()) local_.Sent(node, message);
     return sent;
   }
   const ZmqSockets::Connection* connection = zmq_.sockets()->Find(node);
   const Route* route = connection == nullptr ? routes_.Find(node) : nullptr;
-  if (route != nullptr && route->link != 0) {
-    return SendLocally(route->link, message);
-  }
+  if (route != nullptr && route->link != 0) return SendLocally(route->link, message);
   if (connection == nullptr && route == nullptr) {
     return absl::NotFoundError(absl::StrCat("no route to ", node.ToString()));
   }
