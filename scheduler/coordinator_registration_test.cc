@@ -1,0 +1,182 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_format.h"
+#include "base/exit_codes.h"
+#include "scheduler/coordinator.h"
+#include "scheduler/hand_played_job.h"
+
+namespace soapstone::scheduler {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using Job = HandPlayedJob;
+
+TEST(CoordinatorRegistration, GivesWantedRanksAndElseTheLowestFree) {
+  Job job({.servers = 1, .workers = 3});
+  job.SayHello(Role::kWorker, 1, 11);
+  EXPECT_EQ(job.Last(MessageType::kWelcome).to, Temporary(Role::kWorker, 11));
+  EXPECT_EQ(std::get<wire::Welcome>(job.Last(MessageType::kWelcome).body), (wire::Welcome{1, 11}));
+  job.SayHello(Role::kWorker, -1, 12);
+  EXPECT_EQ(std::get<wire::Welcome>(job.Last(MessageType::kWelcome).body).rank, 0u);
+  job.SayHello(Role::kWorker, -1, 13);
+  EXPECT_EQ(std::get<wire::Welcome>(job.Last(MessageType::kWelcome).body).rank, 2u);
+  EXPECT_EQ(job.coordinator().Missing(), "server 0");
+}
+
+TEST(CoordinatorRegistration, ARankThatIsTakenIsRefused) {
+  Job job({.servers = 1, .workers = 3});
+  job.SayHello(Role::kWorker, 2, 11);
+  job.SayHello(Role::kWorker, 2, 12);
+  EXPECT_EQ(job.Last(MessageType::kRefuse).to, Temporary(Role::kWorker, 12));
+  EXPECT_EQ(job.LastNotice(MessageType::kRefuse),
+            (Notice{kExitConfig, "rank 2 is taken by another worker, heard from 0.0 s ago"}));
+}
+
+TEST(CoordinatorRegistration, ARankBeyondTheCountIsRefused) {
+  Job job({.servers = 2, .workers = 3});
+  job.SayHello(Role::kServer, 2, 11);
+  EXPECT_EQ(job.LastNotice(MessageType::kRefuse),
+            (Notice{kExitConfig, "rank 2 is out of range: the job has 2 servers"}));
+}
+
+TEST(CoordinatorRegistration, OneNodeTooManyIsRefused) {
+  Job job({.servers = 1, .workers = 2});
+  for (uint64_t nonce = 1; nonce <= 3; ++nonce) job.SayHello(Role::kWorker, -1, nonce);
+  EXPECT_EQ(job.LastNotice(MessageType::kRefuse),
+            (Notice{kExitConfig, "no place is free: the job has 2 workers, all there"}));
+}
+
+TEST(CoordinatorRegistration, ARepeatedHelloGetsTheSameWelcome) {
+  Job job({.servers = 1, .workers = 2});
+  job.SayHello(Role::kWorker, -1, 11);
+  const Message first = job.Last(MessageType::kWelcome);
+  job.SayHello(Role::kWorker, -1, 11);
+  EXPECT_EQ(job.Last(MessageType::kWelcome), first);
+  EXPECT_EQ(job.ReceiversOf(MessageType::kWelcome).size(), 2u);
+  EXPECT_EQ(job.coordinator().Missing(), "server 0, worker 1");
+}
+
+TEST(CoordinatorRegistration, AnotherConfigurationIsRefused) {
+  Job job({.servers = 1, .workers = 1});
+  job.SayHello(Role::kWorker, 0, 11, kDigest + 1);
+  EXPECT_EQ(job.LastNotice(MessageType::kRefuse).code, kExitConfig);
+  EXPECT_THAT(job.LastNotice(MessageType::kRefuse).text, HasSubstr("differs from the scheduler's"));
+  // Neither what would have been welcome nor the session: with them it would be.
+  EXPECT_THAT(job.LastNotice(MessageType::kRefuse).text,
+              testing::Not(HasSubstr(absl::StrFormat("%016x", kDigest))));
+  EXPECT_EQ(job.Last(MessageType::kRefuse).session, 0u);
+}
+
+// Under a policy whose bits are promised the first of a role says what they are made with.
+TEST(CoordinatorRegistration, AWorkerOfAnotherArithmeticIsRefusedByBothNames) {
+  Job job({.servers = 1, .workers = 3, .one_arithmetic = true});
+  job.SayHello(Role::kServer, 0, 10, kDigest, "glibc 2.36 with fma");
+  job.SayHello(Role::kWorker, 0, 11, kDigest, "avx512, oneDNN 2.6.3");
+  job.SayHello(Role::kWorker, 1, 12, kDigest, "avx512, oneDNN 2.6.3");
+  EXPECT_EQ(job.ReceiversOf(MessageType::kRefuse).size(), 0u);
+  job.SayHello(Role::kWorker, 2, 13, kDigest, "avx2, oneDNN 2.6.3");
+  const wire::Notice why = job.LastNotice(MessageType::kRefuse);
+  EXPECT_EQ(why.code, kExitConfig);
+  EXPECT_THAT(why.text, HasSubstr("computes with avx2, oneDNN 2.6.3 where worker 0 does with "
+                                  "avx512, oneDNN 2.6.3"));
+  EXPECT_THAT(why.text, HasSubstr("--isa"));
+  EXPECT_EQ(job.coordinator().Missing(), "worker 2");
+  // Its place is free for one that is alike.
+  job.SayHello(Role::kWorker, 2, 14, kDigest, "avx512, oneDNN 2.6.3");
+  EXPECT_EQ(job.coordinator().Missing(), "");
+}
+
+TEST(CoordinatorRegistration, ArithmeticsMayDifferWhereNoBitsArePromised) {
+  Job job({.servers = 1, .workers = 2});
+  job.SayHello(Role::kWorker, 0, 11, kDigest, "avx512, oneDNN 2.6.3");
+  job.SayHello(Role::kWorker, 1, 12, kDigest, "avx2, oneDNN 2.6.3");
+  EXPECT_EQ(job.ReceiversOf(MessageType::kRefuse).size(), 0u);
+  EXPECT_EQ(job.ReceiversOf(MessageType::kWelcome).size(), 2u);
+}
+
+// A successor joins what the first ones began, also when they are gone.
+TEST(CoordinatorRegistration, ASuccessorComputesAsThoseBeforeIt) {
+  Job job({.servers = 1, .workers = 2, .one_arithmetic = true});
+  job.SayHello(Role::kServer, 0, 10, kDigest, "glibc");
+  job.SayHello(Role::kWorker, 0, 11, kDigest, "avx512");
+  job.SayHello(Role::kWorker, 1, 12, kDigest, "avx512");
+  job.AckAll();
+  job.Lose(Worker(0));
+  job.SayHello(Role::kWorker, 0, 13, kDigest, "avx2");
+  EXPECT_EQ(job.LastNotice(MessageType::kRefuse).code, kExitConfig);
+}
+
+TEST(CoordinatorRegistration, AMalformedHelloIsCountedAndDropped) {
+  Job job({.servers = 1, .workers = 1});
+  Message message;
+  message.type = MessageType::kHello;
+  message.from = Temporary(Role::kWorker, 1);
+  job.Deliver(message);
+  message.body = wire::Hello{.role = Role::kServer};
+  job.Deliver(message);
+  EXPECT_THAT(job.sent(), IsEmpty());
+  EXPECT_EQ(job.coordinator().ignored(), 2u);
+}
+
+TEST(CoordinatorRegistration, SaysEveryFiveSecondsWhoIsMissing) {
+  Job job({.servers = 2, .workers = 3});
+  job.SayHello(Role::kServer, 0, 1);
+  job.SayHello(Role::kWorker, 0, 2);
+  job.SayHello(Role::kWorker, 1, 3);
+  job.coordinator().TakeNews();
+  job.RunTo(12 * kSecond, {Server(0), Worker(0), Worker(1)});
+  EXPECT_THAT(job.coordinator().TakeNews(),
+              ElementsAre("waiting for server 1, worker 2 (5 s of 60 s)",
+                          "waiting for server 1, worker 2 (10 s of 60 s)"));
+}
+
+TEST(CoordinatorRegistration, GivesUpAtTheStartTimeout) {
+  Job job({.servers = 2, .workers = 3});
+  job.SayHello(Role::kServer, 0, 1);
+  job.SayHello(Role::kWorker, 0, 2);
+  job.SayHello(Role::kWorker, 1, 3);
+  const std::set<Address> present = {Server(0), Worker(0), Worker(1)};
+  job.RunTo(60 * kSecond - 1, present);
+  EXPECT_FALSE(job.coordinator().ended().has_value());
+  job.RunTo(60 * kSecond, present);
+  const Notice why = {kExitPeerLost, "not started after 60 s: missing server 1, worker 2"};
+  EXPECT_EQ(job.coordinator().ended(), why);
+  EXPECT_EQ(job.LastNotice(MessageType::kShutdown), why);
+  EXPECT_THAT(job.ReceiversOf(MessageType::kShutdown),
+              ElementsAre(Server(0), Worker(0), Worker(1)));
+}
+
+TEST(CoordinatorRegistration, ANodeThatFallsSilentGivesItsPlaceUp) {
+  Job job({.servers = 1, .workers = 2});
+  job.SayHello(Role::kServer, 0, 1);
+  job.SayHello(Role::kWorker, 0, 2);
+  job.RunTo(6 * kSecond, {Worker(0)});
+  EXPECT_EQ(job.coordinator().Missing(), "server 0, worker 1");
+  EXPECT_FALSE(job.coordinator().ended().has_value());
+  job.SayHello(Role::kServer, 0, 3);
+  EXPECT_EQ(job.coordinator().Missing(), "worker 1");
+}
+
+TEST(CoordinatorRegistration, HellosAreSignsOfLife) {
+  Job job({.servers = 1, .workers = 2});
+  for (int second = 0; second < 20; ++second) {
+    job.SayHello(Role::kWorker, 0, 2);
+    job.RunTo((second + 1) * kSecond, {});
+  }
+  EXPECT_EQ(job.coordinator().Missing(), "server 0, worker 1");
+}
+
+TEST(CoordinatorRegistration, ALateHelloOfALostProcessIsRefused) {
+  Job job({.servers = 1, .workers = 2});
+  job.SayHello(Role::kWorker, 0, 2);
+  job.Lose(Worker(0));
+  job.SayHello(Role::kWorker, 0, 2);
+  EXPECT_EQ(job.LastNotice(MessageType::kRefuse).code, kExitPeerLost);
+  EXPECT_EQ(job.coordinator().Missing(), "server 0, worker 0, worker 1");
+}
+
+}  // namespace
+}  // namespace soapstone::scheduler
