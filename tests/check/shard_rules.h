@@ -1,6 +1,6 @@
 // ShardRules: what the shards of a policy space do, and what must hold of it: the policies' actions
-// carried out, and each read and each update checked against what truly is applied. The base of the
-// explorer in policy_space.cc, which says what can happen.
+// carried out, and each read and each update checked against what truly is applied. The base of
+// MemberRules (member_rules.h), on which stands what can happen (space_moves.h).
 #pragma once
 
 #include <algorithm>
