@@ -8,6 +8,12 @@
 
 namespace soapstone::fuzz {
 
+// As it lies in memory.
+template <typename T>
+std::string Bytes(const T& value) {
+  return std::string(reinterpret_cast<const char*>(&value), sizeof(value));
+}
+
 class Corpus {
  public:
   explicit Corpus(std::string dir) : dir_(std::move(dir)) {}
