@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "cluster/worker_recipients.h"
 #include "glog/logging.h"
 #include "server/shard/model_gatherer.h"
 #include "wire/outbox.h"
@@ -278,12 +279,11 @@ void Replayer::SendAll() {
 
 void Replayer::Send(Message message) {
   if (message.to.role == Role::kServer) return AtServer(message);
-  // Of what comes to a worker's node, its peer takes some.
-  const Address peer = Address::PeerOf(WorkerId{message.to.index});
-  if (message.to.role == Role::kWorker && server::Peer::Wants(message) &&
-      by_address_.contains(peer)) {
-    SendTo(peer, message);
-    if (message.type != MessageType::kRoster) return;
+  if (message.to.role == Role::kWorker) {
+    const Address peer = Address::PeerOf(WorkerId{message.to.index});
+    const auto to = cluster::RecipientsOf(message, by_address_.contains(peer));
+    if (to.peer) SendTo(peer, message);
+    if (!to.engine) return;
   }
   const Address to = message.to;
   SendTo(to, std::move(message));

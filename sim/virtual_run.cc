@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/exit_codes.h"
+#include "cluster/worker_recipients.h"
 #include "glog/logging.h"
 
 namespace soapstone::sim {
@@ -181,18 +182,25 @@ void VirtualRun::Deliver(Message message) {
       checkers_.AfterShard(shards_[index], outbox_.messages);
       return SendAll();
     case Role::kWorker:
-      if (workers_[index].peer.has_value() && server::Peer::Wants(message)) {
-        workers_[index].peer->OnMessage(queue_.now(), message, &outbox_);
-        SendAll();
-        if (message.type != MessageType::kRoster) return;
-      }
-      return DeliverToWorker(index, message);
     case Role::kPeer:
-      workers_[index].peer->OnMessage(queue_.now(), std::move(message), &outbox_);
-      return SendAll();
+      return DeliverToNode(index, std::move(message));
     default:
       return;  // servers' own messages: welcomes, rosters
   }
+}
+
+void VirtualRun::DeliverToNode(uint32_t index, Message message) {
+  std::optional<server::Peer>& peer = workers_[index].peer;
+  const cluster::WorkerRecipients to = cluster::RecipientsOf(message, peer.has_value());
+  if (to.peer && !to.engine) {
+    peer->OnMessage(queue_.now(), std::move(message), &outbox_);
+    return SendAll();
+  }
+  if (to.peer) {
+    peer->OnMessage(queue_.now(), message, &outbox_);
+    SendAll();
+  }
+  if (to.engine) DeliverToWorker(index, message);
 }
 
 void VirtualRun::DeliverToWorker(uint32_t index, const Message& message) {

@@ -83,6 +83,8 @@ class VirtualRun {
   void Post(Nanos at, wire::Message message);
   void Fail(uint32_t index);
   double LimitOf(const wire::Message& message) const;
+  // To the worker's engine, its peer, or both.
+  void DeliverToNode(uint32_t index, wire::Message message);
   void DeliverToWorker(uint32_t index, const wire::Message& message);
   void AfterWorker(uint32_t index);
   void SendAll();

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/exit_codes.h"
 #include "base/status_macros.h"
+#include "cluster/worker_recipients.h"
 #include "glog/logging.h"
 
 namespace soapstone::sim {
@@ -339,10 +340,9 @@ void World::DeliverToSlot(uint32_t index, const Message& message) {
   }
   if (!slot.engine.has_value()) return;
   if (message.type == MessageType::kRoster) slot.epoch = message.epoch;
-  if (message.to.role == Role::kPeer || (slot.peer.has_value() && server::Peer::Wants(message))) {
-    DeliverToPeer(index, message);
-    if (message.type != MessageType::kRoster) return;
-  }
+  const cluster::WorkerRecipients to = cluster::RecipientsOf(message, slot.peer.has_value());
+  if (to.peer) DeliverToPeer(index, message);
+  if (!to.engine) return;
   if (message.type == MessageType::kStart && !slot.started) {
     slot.started = true;
     checkers_.OnWorkerStart(*slot.rank, message.clock);
@@ -354,7 +354,6 @@ void World::DeliverToSlot(uint32_t index, const Message& message) {
 
 void World::DeliverToPeer(uint32_t index, const Message& message) {
   WorldSlot& slot = slots_[index];
-  if (!slot.peer.has_value()) return;
   wire::Outbox outbox;
   slot.peer->OnMessage(0, message, &outbox);
   const auto made = slot.peer->ledger().violations().first();

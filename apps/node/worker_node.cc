@@ -18,6 +18,7 @@
 #include "base/exit_codes.h"
 #include "base/status_macros.h"
 #include "base/steady_clock.h"
+#include "cluster/worker_recipients.h"
 #include "worker/device/executor.h"
 #include "worker/device/sparse_executor.h"
 
@@ -202,11 +203,12 @@ void WorkerNode::Dispatch(Nanos now, const wire::Message& message) {
     loop_.mailer().ConnectServers(*roster, first, first + servers);
     loop_.mailer().ConnectWorkers(*roster);
   }
-  if (peer_.has_value() && (message.to.role == wire::Role::kPeer || server::Peer::Wants(message))) {
+  const cluster::WorkerRecipients to = cluster::RecipientsOf(message, peer_.has_value());
+  if (to.peer) {
     ToPeer(now, message);
     DispatchWithin(now);
-    if (message.type != MessageType::kRoster) return;
   }
+  if (!to.engine) return;
   if (message.type == MessageType::kStart && !started_) {
     started_ = true;
     started_with_ = message.epoch;

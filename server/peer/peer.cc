@@ -32,11 +32,6 @@ Peer::Peer(PeerOptions options, std::shared_ptr<PeerVectors> vectors)
       channels_(options_.held_messages_max),
       final_(options_.shard_layout) {}
 
-bool Peer::Wants(const Message& message) {
-  return message.type == MessageType::kRoster ||
-         (message.type == MessageType::kPullReply && message.from.role == wire::Role::kShard);
-}
-
 bool Peer::IsWithinNode(const Message& message) {
   const wire::Role from = message.from.role, to = message.to.role;
   return (from == wire::Role::kPeer && to == wire::Role::kWorker) ||

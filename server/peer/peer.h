@@ -73,9 +73,6 @@ class Peer {
   // kState, kStanding, kFinished. From shards: kPullReply (final). Others are counted and dropped.
   void OnMessage(Nanos now, wire::Message message, wire::Outbox* out);
 
-  // Of what comes to a worker's node under the worker's name: rosters, which both want, and the
-  // shards' final values.
-  static bool Wants(const wire::Message& message);
   // Between a worker and its own peer: it goes over no network.
   static bool IsWithinNode(const wire::Message& message);
 
