@@ -17,6 +17,7 @@
 #include "base/memory/past_cache.h"
 #include "base/steady_clock.h"
 #include "bench/zipf.h"
+#include "cluster/actor_options.h"
 #include "compute/optimizer.h"
 #include "consistency/catalogue.h"
 #include "glog/logging.h"
@@ -88,19 +89,16 @@ void CreateRows(const ClusterLoad& load, server::Store* store) {
 }
 
 std::unique_ptr<server::Shard> MakeShard(const ClusterLoad& load) {
-  const std::shared_ptr<const wire::Layout> layout = LayoutOf(load);
-  const server::TensorStoreOptions store{.layout = layout,
-                                         .shard = ShardId{0},
-                                         .optimizer = *compute::ParseOptimizer("sgd:lr=1e-6"),
-                                         .total_clocks = ClocksOf(load)};
-  server::Store values(store);
+  cluster::TrainingJob job = {.specs = {.policy = *consistency::ParsePolicy("async"),
+                                        .optimizer = *compute::ParseOptimizer("sgd:lr=1e-6")},
+                              .layout = LayoutOf(load),
+                              .micro_batches = 1,
+                              .total_clocks = ClocksOf(load)};
+  cluster::Complete(&job);
+  server::Store values(cluster::StoreOptionsOf(job, ShardId{0}));
   if (load.table_rows > 0) CreateRows(load, &values);
-  return std::make_unique<server::Shard>(
-      server::ShardOptions{.id = ShardId{0},
-                           .layout = layout,
-                           .policy = *consistency::ParsePolicy("async"),
-                           .final_clock = ClocksOf(load)},
-      std::move(values));
+  return std::make_unique<server::Shard>(cluster::ShardOptionsOf(job, ShardId{0}),
+                                         std::move(values));
 }
 
 Message Roster() {

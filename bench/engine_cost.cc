@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "cluster/actor_options.h"
 #include "consistency/policy.h"
 #include "glog/logging.h"
 #include "worker/engine.h"
@@ -24,14 +25,7 @@ constexpr Clock kEndless = 1'000'000'000;
 class Loop {
  public:
   explicit Loop(uint32_t leaf_count)
-      : engine_({.id = WorkerId{0},
-                 .layout = MakeLayout(),
-                 .ops = MakeOps(),
-                 .policy = *consistency::ParsePolicy("backup:b=0"),
-                 .leaf_count = leaf_count,
-                 .total_clocks = kEndless,
-                 .train_samples = leaf_count,
-                 .batch = leaf_count}) {
+      : engine_(cluster::EngineOptionsOf(JobOf(leaf_count), WorkerId{0})) {
     wire::Message roster;
     roster.type = wire::MessageType::kRoster;
     roster.epoch = 2;
@@ -74,6 +68,19 @@ class Loop {
     std::vector<worker::OpOutline> ops;
     for (uint32_t layer = 0; layer < kLayers; ++layer) ops.push_back({{ParamId{layer}}});
     return std::make_shared<const std::vector<worker::OpOutline>>(std::move(ops));
+  }
+
+  // A sample a micro-batch.
+  static cluster::TrainingJob JobOf(uint32_t leaf_count) {
+    cluster::TrainingJob job = {.specs = {.policy = *consistency::ParsePolicy("backup:b=0")},
+                                .layout = MakeLayout(),
+                                .batch = leaf_count,
+                                .micro_batches = leaf_count,
+                                .total_clocks = kEndless,
+                                .train_samples = leaf_count,
+                                .ops = MakeOps()};
+    cluster::Complete(&job);
+    return job;
   }
 
   void Answer(const wire::Message& message) {

@@ -17,6 +17,7 @@
 #include "base/exit_codes.h"
 #include "base/steady_clock.h"
 #include "bench/profile_device.h"
+#include "cluster/actor_options.h"
 #include "compute/optimizer.h"
 #include "consistency/catalogue.h"
 #include "glog/logging.h"
@@ -54,13 +55,25 @@ LayerProfile ProfileOf(const Flags& flags) {
   return Vgg16(flags.scale, static_cast<Nanos>(flags.compute_s * kSecond));
 }
 
-std::shared_ptr<const wire::Layout> LayoutOf(const Flags& flags) {
-  return std::make_shared<const wire::Layout>(*wire::Layout::Build(
+// Its samples are micro-batches, one a worker.
+cluster::TrainingJob JobOf(const Flags& flags) {
+  auto layout = std::make_shared<const wire::Layout>(*wire::Layout::Build(
       ProfileOf(flags).params,
       {.shard_count = flags.shards, .stages = flags.stages ? flags.shards : 1}));
+  cluster::TrainingJob job = {
+      .specs = {.policy = *consistency::ParsePolicy("bsp"),
+                .optimizer = *compute::ParseOptimizer("momentum:lr=0.1,mu=0.9")},
+      .layout = std::move(layout),
+      .seed = 1,
+      .batch = flags.workers,
+      .micro_batches = flags.workers,
+      .total_clocks = flags.steps,
+      .workers = flags.workers,
+      .train_samples = flags.workers,
+      .ops = std::make_shared<const std::vector<worker::OpOutline>>(ProfileOf(flags).Outline())};
+  cluster::Complete(&job);
+  return job;
 }
-
-consistency::PolicyTraits Bsp() { return *consistency::ParsePolicy("bsp"); }
 
 std::unique_ptr<transport::Transport> MakeTransport(const Flags& flags, Address self,
                                                     const std::string& listen) {
@@ -101,20 +114,9 @@ Message Roster(const Flags& flags, Address to) {
 }
 
 std::unique_ptr<server::Shard> MakeShard(const Flags& flags, ShardId id) {
-  const std::shared_ptr<const wire::Layout> layout = LayoutOf(flags);
-  const server::TensorStoreOptions store{
-      .layout = layout,
-      .shard = id,
-      .optimizer = *compute::ParseOptimizer("momentum:lr=0.1,mu=0.9"),
-      .total_clocks = flags.steps,
-      .seed = 1,
-      .fixed_tree = true};
-  return std::make_unique<server::Shard>(server::ShardOptions{.id = id,
-                                                              .layout = layout,
-                                                              .policy = Bsp(),
-                                                              .leaf_count = flags.workers,
-                                                              .final_clock = flags.steps},
-                                         server::Store(store));
+  const cluster::TrainingJob job = JobOf(flags);
+  return std::make_unique<server::Shard>(cluster::ShardOptionsOf(job, id),
+                                         server::Store(cluster::StoreOptionsOf(job, id)));
 }
 
 // Serves until it is told to stop.
@@ -150,18 +152,10 @@ class BenchWorker {
  public:
   explicit BenchWorker(const Flags& flags)
       : flags_(flags),
-        layout_(LayoutOf(flags)),
-        device_(ProfileOf(flags), layout_),
+        job_(JobOf(flags)),
+        device_(ProfileOf(flags), job_.layout),
         loop_(MakeTransport(flags, Address::Of(WorkerId{flags.rank}), ""), flags.shards),
-        engine_({.id = WorkerId{flags.rank},
-                 .layout = layout_,
-                 .ops = std::make_shared<const std::vector<worker::OpOutline>>(
-                     ProfileOf(flags).Outline()),
-                 .policy = Bsp(),
-                 .leaf_count = flags.workers,
-                 .total_clocks = flags.steps,
-                 .train_samples = flags.workers,
-                 .batch = flags.workers}) {}
+        engine_(cluster::EngineOptionsOf(job_, WorkerId{flags.rank})) {}
 
   void Run() {
     const Message roster = Roster(flags_, Address::Of(WorkerId{flags_.rank}));
@@ -226,7 +220,7 @@ class BenchWorker {
   }
 
   const Flags& flags_;
-  std::shared_ptr<const wire::Layout> layout_;
+  const cluster::TrainingJob job_;
   ProfileDevice device_;
   apps::NodeLoop loop_;
   worker::Engine engine_;

@@ -4,7 +4,7 @@
 
 namespace soapstone::apps {
 
-std::string DivergenceAdvice(const wire::JobConfig& config, const JobSpecs& specs,
+std::string DivergenceAdvice(const wire::JobConfig& config, const cluster::JobSpecs& specs,
                              Clock total_clocks, std::optional<Clock> clock) {
   const double rate = clock.has_value() ? compute::LearningRate(specs.optimizer, specs.schedule,
                                                                 *clock, total_clocks)

@@ -10,7 +10,7 @@
 namespace soapstone::apps {
 
 // "learning rate 10000; try a smaller one, ...". `clock`: of the update; none: not known.
-std::string DivergenceAdvice(const wire::JobConfig& config, const JobSpecs& specs,
+std::string DivergenceAdvice(const wire::JobConfig& config, const cluster::JobSpecs& specs,
                              Clock total_clocks, std::optional<Clock> clock);
 
 }  // namespace soapstone::apps

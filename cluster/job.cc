@@ -135,6 +135,29 @@ absl::Status CheckNames(const wire::JobConfig& config) {
   return of_the_zoo ? Named(models::CheckModelName(config.model()), "model") : absl::OkStatus();
 }
 
+// What the configuration says of the training itself.
+void SetTraining(Job* job) {
+  const wire::Training& training = job->config.training();
+  const wire::Cluster& cluster = job->config.cluster();
+  job->seed = training.seed();
+  job->batch = training.batch();
+  job->micro_batches = training.micro_batches();
+  job->workers = cluster.workers();
+  job->rebalance = cluster.rebalance();
+  job->skip_not_finite = SkipsNotFinite(job->config);
+  job->strict = job->config.strict();
+  job->patience_ns = NanosOf(cluster.heartbeat_timeout_s());
+  job->precision = cluster.precision();
+}
+
+// How many local steps the data make of the epochs that are asked for.
+void SetClocks(Job* job) {
+  const wire::Training& training = job->config.training();
+  const Clock samples = static_cast<Clock>(job->train_samples);
+  job->clocks_per_epoch = (samples + training.batch() - 1) / training.batch();
+  job->total_clocks = job->clocks_per_epoch * training.epochs();
+}
+
 // The model and its data. Its layout's parameters and tables are in `params` and `options`.
 absl::Status LoadModel(Job* job, std::vector<ParamSpec>* params, wire::LayoutOptions* options,
                        std::string* model_sha256) {
@@ -151,7 +174,6 @@ absl::Status LoadModel(Job* job, std::vector<ParamSpec>* params, wire::LayoutOpt
                                 config.cluster().table_rows_max());
     if (!model.ok()) return Named(model.status(), "model");
     job->tables = *std::move(model);
-    job->train_samples = job->tables->data().train.size();
     job->test_samples = job->tables->data().test.size();
     options->tables = job->tables->tables();
     job->graph = job->tables->graph();
@@ -160,7 +182,6 @@ absl::Status LoadModel(Job* job, std::vector<ParamSpec>* params, wire::LayoutOpt
   }
   absl::StatusOr<models::TrainTest> data = models::LoadData(DataOptionsOf(config));
   if (!data.ok()) return Named(data.status(), "data");
-  job->train_samples = data->train.size();
   job->test_samples = data->test.size();
   const absl::Status graph = LoadGraph(*data, job, model_sha256);
   if (!graph.ok()) return Named(graph, "model");
@@ -180,31 +201,25 @@ absl::StatusOr<std::shared_ptr<const Job>> PrepareJob(wire::JobConfig config) {
   job->config = std::move(config);
   SOAP_RETURN_IF_ERROR(CheckNames(job->config));
   SOAP_ASSIGN_OR_RETURN(job->specs, CheckJobConfig(job->config));
+  SetTraining(job.get());
 
-  const wire::Cluster& cluster = job->config.cluster();
+  const wire::Cluster& size = job->config.cluster();
   std::vector<ParamSpec> params;
-  wire::LayoutOptions options = {.shard_count = cluster.servers() * cluster.shards_per_server(),
-                                 .bucket_bytes = cluster.bucket_bytes(),
-                                 .stages = StagesOf(cluster)};
+  wire::LayoutOptions options = {.shard_count = size.servers() * size.shards_per_server(),
+                                 .bucket_bytes = size.bucket_bytes(),
+                                 .stages = StagesOf(size)};
   std::string model_sha256;  // of the file that it is from
   SOAP_RETURN_IF_ERROR(LoadModel(job.get(), &params, &options, &model_sha256));
-  if (job->train_samples == 0) return absl::InvalidArgumentError("data: no training samples");
   absl::StatusOr<wire::Layout> layout = wire::Layout::Build(std::move(params), std::move(options));
   if (!layout.ok()) return Named(layout.status(), "cluster");
   job->layout = std::make_shared<const wire::Layout>(*std::move(layout));
-  job->worker_layout =
-      job->specs.policy.decentralised()
-          ? std::make_shared<const wire::Layout>(wire::Layout::Whole(job->layout->params()))
-          : job->layout;
-
-  const wire::Training& training = job->config.training();
-  const Clock samples = static_cast<Clock>(job->train_samples);
-  job->clocks_per_epoch = (samples + training.batch() - 1) / training.batch();
-  job->total_clocks = job->clocks_per_epoch * training.epochs();
+  cluster::Complete(job.get());
+  if (job->train_samples == 0) return absl::InvalidArgumentError("data: no training samples");
+  SetClocks(job.get());
   SOAP_ASSIGN_OR_RETURN(job->curve_step, CurveStepOf(*job));
   // The sampler's batches have all samples then.
-  if (training.batch() > job->train_samples) {
-    job->notes.push_back(absl::StrCat("training.batch: ", training.batch(), " is more than the ",
+  if (job->batch > job->train_samples) {
+    job->notes.push_back(absl::StrCat("training.batch: ", job->batch, " is more than the ",
                                       job->train_samples,
                                       " training samples: each step takes all of them once"));
   }

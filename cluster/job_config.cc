@@ -308,7 +308,7 @@ void FillDefaults(wire::JobConfig* config) {
   if (cluster->bucket_bytes() == 0) cluster->set_bucket_bytes(uint64_t{1} << 20);
 }
 
-absl::StatusOr<JobSpecs> CheckJobConfig(const wire::JobConfig& config) {
+absl::StatusOr<cluster::JobSpecs> CheckJobConfig(const wire::JobConfig& config) {
   const auto named = [](const absl::Status& status, const char* field) {
     return Invalid(absl::StrCat(field, ": ", status.message()));
   };
@@ -336,10 +336,10 @@ absl::StatusOr<JobSpecs> CheckJobConfig(const wire::JobConfig& config) {
   if (config.cluster().precision() != "float32" && !config.output().record_path().empty()) {
     return Invalid("output.record_path: a replay computes in float32; take cluster.precision so");
   }
-  return JobSpecs{.policy = *std::move(policy),
-                  .optimizer = *optimizer,
-                  .schedule = *schedule,
-                  .stragglers = *std::move(stragglers)};
+  return cluster::JobSpecs{.policy = *std::move(policy),
+                           .optimizer = *optimizer,
+                           .schedule = *schedule,
+                           .stragglers = *std::move(stragglers)};
 }
 
 uint64_t JobDigest(const wire::JobConfig& config, uint64_t data_fingerprint) {

@@ -10,9 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "cluster/straggler.h"
-#include "compute/optimizer.h"
-#include "compute/schedule.h"
+#include "cluster/job_specs.h"
 #include "consistency/levels.h"
 #include "consistency/policy.h"
 #include "wire/config/job.pb.h"
@@ -45,16 +43,9 @@ absl::Status ApplyOverrides(absl::Span<const JobOverride> overrides, wire::JobCo
 
 void FillDefaults(wire::JobConfig* config);
 
-// What the spec strings of a configuration mean.
-struct JobSpecs {
-  consistency::PolicyTraits policy;
-  compute::OptimizerSpec optimizer;
-  compute::ScheduleSpec schedule;
-  sim::StragglerModel stragglers;
-};
-
-// REQUIRES: FillDefaults was called. Error: InvalidArgument with one line that names the field.
-absl::StatusOr<JobSpecs> CheckJobConfig(const wire::JobConfig& config);
+// What its spec strings mean. REQUIRES: FillDefaults was called. Error: InvalidArgument with one
+// line that names the field.
+absl::StatusOr<cluster::JobSpecs> CheckJobConfig(const wire::JobConfig& config);
 
 // training.on_nonfinite is "skip".
 bool SkipsNotFinite(const wire::JobConfig& config);

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "cluster/actor_options.h"
 
 namespace soapstone::sim {
 namespace {
@@ -11,18 +12,24 @@ namespace {
 constexpr uint32_t kWorkersMax = 100'000;
 constexpr uint32_t kShardsMax = 4096;
 constexpr uint32_t kBucketsMax = 1024;
+constexpr uint32_t kLeavesEachToRebalance = 16;
+
+absl::Status CheckRange(const char* what, uint64_t value, uint64_t high) {
+  if (value >= 1 && value <= high) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(what, " = ", value, " is outside [1, ", high, "]"));
+}
+
+absl::Status CheckSizes(uint32_t workers, uint32_t shards, Clock clocks) {
+  SOAP_RETURN_IF_ERROR(CheckRange("workers", workers, kWorkersMax));
+  SOAP_RETURN_IF_ERROR(CheckRange("shards", shards, kShardsMax));
+  return CheckRange("clocks", static_cast<uint64_t>(clocks), kClockMax);
+}
 
 absl::Status CheckShape(const JobShape& shape) {
-  const auto in_range = [](const char* what, uint64_t value, uint64_t high) {
-    if (value >= 1 && value <= high) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat(what, " = ", value, " is outside [1, ", high, "]"));
-  };
-  SOAP_RETURN_IF_ERROR(in_range("workers", shape.workers, kWorkersMax));
-  SOAP_RETURN_IF_ERROR(in_range("shards", shape.shards, kShardsMax));
-  SOAP_RETURN_IF_ERROR(in_range("buckets a shard", shape.buckets_per_shard, kBucketsMax));
-  SOAP_RETURN_IF_ERROR(in_range("stages", shape.stages, shape.shards));
-  SOAP_RETURN_IF_ERROR(in_range("clocks", static_cast<uint64_t>(shape.clocks), kClockMax));
+  SOAP_RETURN_IF_ERROR(CheckSizes(shape.workers, shape.shards, shape.clocks));
+  SOAP_RETURN_IF_ERROR(CheckRange("buckets a shard", shape.buckets_per_shard, kBucketsMax));
+  SOAP_RETURN_IF_ERROR(CheckRange("stages", shape.stages, shape.shards));
   // The layout cuts no slice smaller than 1,024 elements.
   if (shape.bucket_elements < 1024) {
     return absl::InvalidArgumentError("a bucket has at least 1024 elements");
@@ -30,93 +37,101 @@ absl::Status CheckShape(const JobShape& shape) {
   return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::StatusOr<ActorFactory> ActorFactory::Make(JobShape shape, const Training* training) {
-  if (training != nullptr) shape.shards = training->layout->shard_count();
-  SOAP_RETURN_IF_ERROR(CheckShape(shape));
-  if (shape.leaf_count == 0) shape.leaf_count = shape.workers;
-  ActorFactory factory;
-  factory.shape_ = std::move(shape);
-  factory.training_ = training;
-  if (training != nullptr) {
-    factory.layout_ = training->layout;
-    factory.ops_ = training->ops;
-  } else {
-    SOAP_RETURN_IF_ERROR(factory.LayOut());
-  }
-  factory.worker_layout_ = factory.layout_;
-  if (factory.shape_.policy.decentralised()) {
-    factory.worker_layout_ =
-        std::make_shared<const wire::Layout>(wire::Layout::Whole(factory.layout_->params()));
-  }
-  return factory;
-}
-
 // A parameter a bucket, all of a stage of one operator.
-absl::Status ActorFactory::LayOut() {
+absl::Status LayOut(const JobShape& shape, cluster::TrainingJob* job) {
   std::vector<ParamSpec> params;
-  const uint32_t count = shape_.shards * shape_.buckets_per_shard;
-  std::vector<worker::OpOutline> ops(shape_.stages);
+  const uint32_t count = shape.shards * shape.buckets_per_shard;
+  std::vector<worker::OpOutline> ops(shape.stages);
   for (uint32_t i = 0; i < count; ++i) {
     params.push_back(
-        {.name = absl::StrCat("p", i), .shape = {static_cast<int64_t>(shape_.bucket_elements), 1}});
-    ops[uint64_t{i} * shape_.stages / count].params.push_back(ParamId{i});
+        {.name = absl::StrCat("p", i), .shape = {static_cast<int64_t>(shape.bucket_elements), 1}});
+    ops[uint64_t{i} * shape.stages / count].params.push_back(ParamId{i});
   }
   SOAP_ASSIGN_OR_RETURN(
       wire::Layout layout,
-      wire::Layout::Build(std::move(params), {.shard_count = shape_.shards,
-                                              .bucket_bytes = shape_.bucket_elements * 4,
-                                              .stages = shape_.stages}));
-  layout_ = std::make_shared<const wire::Layout>(std::move(layout));
-  ops_ = std::make_shared<const std::vector<worker::OpOutline>>(std::move(ops));
+      wire::Layout::Build(std::move(params), {.shard_count = shape.shards,
+                                              .bucket_bytes = shape.bucket_elements * 4,
+                                              .stages = shape.stages}));
+  job->layout = std::make_shared<const wire::Layout>(std::move(layout));
+  job->ops = std::make_shared<const std::vector<worker::OpOutline>>(std::move(ops));
   return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<uint32_t> MicroBatchesOf(const consistency::PolicyTraits& policy, uint32_t workers,
+                                        uint32_t asked, bool rebalance) {
+  SOAP_RETURN_IF_ERROR(consistency::CheckWorkers(policy, workers));
+  if (rebalance && !policy.weighs_samples()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "re-balancing goes with policies that take every gradient, not ", policy.spec));
+  }
+  if (asked == 0) return rebalance ? kLeavesEachToRebalance * workers : workers;
+  if (asked < workers) {
+    return absl::InvalidArgumentError(absl::StrCat("micro_batches: ", asked, " is less than the ",
+                                                   workers, " workers: each needs one at least"));
+  }
+  if (rebalance && asked == workers) {
+    return absl::InvalidArgumentError("re-balancing needs more micro-batches than workers");
+  }
+  return asked;
+}
+
+absl::StatusOr<ActorFactory> ActorFactory::Make(const JobShape& shape) {
+  SOAP_RETURN_IF_ERROR(CheckShape(shape));
+  const uint32_t leaves = shape.leaf_count == 0 ? shape.workers : shape.leaf_count;
+  ActorFactory factory;
+  factory.rebalance_ = shape.rebalance;
+  factory.job_ = {.specs = {.policy = shape.policy},
+                  .batch = leaves,  // without data, one sample a leaf
+                  .micro_batches = leaves,
+                  .total_clocks = shape.clocks,
+                  .workers = shape.workers,
+                  .rebalance = shape.rebalance.leaf_count > 0,
+                  .patience_ns = shape.patience_ns,
+                  .store_fault = shape.store_fault,
+                  .train_samples = leaves};
+  SOAP_RETURN_IF_ERROR(LayOut(shape, &factory.job_));
+  cluster::Complete(&factory.job_);
+  return factory;
+}
+
+absl::StatusOr<ActorFactory> ActorFactory::MakeTraining(const Training& training) {
+  ActorFactory factory;
+  factory.training_ = &training;
+  factory.job_ = training.job;
+  cluster::TrainingJob& job = factory.job_;
+  SOAP_ASSIGN_OR_RETURN(job.micro_batches, MicroBatchesOf(job.specs.policy, job.workers,
+                                                          job.micro_batches, job.rebalance));
+  SOAP_RETURN_IF_ERROR(CheckSizes(job.workers, job.layout->shard_count(), job.total_clocks));
+  if (job.rebalance) factory.rebalance_.leaf_count = job.micro_batches;
+  return factory;
 }
 
 server::Shard ActorFactory::MakeShard(ShardId id) const {
   server::Store store = training_ != nullptr
                             ? training_->make_store(id)
-                            : server::Store(server::CountStore(layout_->bucket_count(id)));
-  store.SetFault(shape_.store_fault);
-  return server::Shard({.id = id,
-                        .layout = layout_,
-                        .policy = shape_.policy,
-                        .leaf_count = shape_.leaf_count,
-                        .final_clock = rounds()},
-                       std::move(store));
+                            : server::Store(server::CountStore(layout().bucket_count(id)));
+  store.SetFault(job_.store_fault);
+  return server::Shard(cluster::ShardOptionsOf(job_, id), std::move(store));
 }
 
 worker::Engine ActorFactory::MakeEngine(WorkerId id) const {
-  return worker::Engine(
-      {.id = id,
-       .layout = worker_layout_,
-       .ops = ops_,
-       .policy = shape_.policy,
-       .leaf_count = shape_.leaf_count,
-       .total_clocks = shape_.clocks,
-       // Without data, one sample a leaf.
-       .train_samples = training_ != nullptr ? training_->train_samples : shape_.leaf_count,
-       .batch = training_ != nullptr ? training_->batch : shape_.leaf_count,
-       .skip_not_finite = training_ != nullptr && training_->skip_not_finite,
-       .patience_ns = shape_.patience_ns});
+  return worker::Engine(cluster::EngineOptionsOf(job_, id));
 }
 
 server::Peer ActorFactory::MakePeer(WorkerId id) const {
-  return server::Peer({.id = id,
-                       .worker_layout = worker_layout_,
-                       .shard_layout = layout_,
-                       .policy = shape_.policy,
-                       .total_clocks = shape_.clocks},
+  return server::Peer(cluster::PeerOptionsOf(job_, id),
                       training_ != nullptr ? training_->make_peer_vectors(id) : nullptr);
 }
 
 scheduler::Coordinator ActorFactory::MakeCoordinator(bool evaluate) const {
   return scheduler::Coordinator({.servers = shards(),
-                                 .workers = shape_.workers,
+                                 .workers = job_.workers,
                                  .shards_per_server = 1,
                                  .evaluate = evaluate,
                                  .save = false,
-                                 .rebalance = shape_.rebalance});
+                                 .rebalance = rebalance_});
 }
 
 wire::Message ActorFactory::MakeHello(wire::Address from, int64_t wanted_rank,

@@ -1,7 +1,8 @@
-// ActorFactory: makes the actors of a simulated cluster, which are the ones that ship: for a job
-// without tensors (count stores, one operator, one leaf a worker unless told otherwise), or for one
-// that really trains, with what its Training puts behind them.
-// Who calls: the virtual cluster and the world. Knows nothing of time or of who picks messages.
+// ActorFactory: makes the actors of a simulated cluster, which are the ones that ship, with the
+// options that they have everywhere (cluster/actor_options.h): of a job without tensors (count
+// stores, one operator, one leaf a worker unless told otherwise), or of one that really trains,
+// with what its Training puts behind them.
+// Who calls: the virtual cluster, the world, the replay. Knows no time, nor who picks messages.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/ids.h"
+#include "cluster/training_job.h"
 #include "consistency/levels.h"
 #include "consistency/policy.h"
 #include "scheduler/coordinator.h"
@@ -23,13 +25,14 @@
 
 namespace soapstone::sim {
 
+// What a job without tensors is made from.
 struct JobShape {
   uint32_t workers = 1;
   uint32_t shards = 1;  // each on a server of its own
   uint32_t buckets_per_shard = 1;
   uint64_t bucket_elements = 1024;  // sizes messages; no memory is taken for them
   consistency::PolicyTraits policy;
-  Clock clocks = 1;                       // local steps of the run
+  Clock clocks = 1;                       // local steps of a worker
   uint32_t leaf_count = 0;                // M; 0: one a worker
   uint32_t stages = 1;                    // of the layout, an operator each; divides shards
   scheduler::RebalanceOptions rebalance;  // its leaf_count is 0, or M
@@ -40,9 +43,11 @@ struct JobShape {
 
 class ActorFactory {
  public:
-  // With `training`, whose layout then says shards and buckets; it outlives the factory. Error:
-  // InvalidArgument where the shape cannot be laid out.
-  static absl::StatusOr<ActorFactory> Make(JobShape shape, const Training* training = nullptr);
+  // Of a job without tensors. Error: InvalidArgument where the shape cannot be laid out.
+  static absl::StatusOr<ActorFactory> Make(const JobShape& shape);
+  // Of one that trains; `training` outlives the factory. Error: InvalidArgument that says which
+  // size of the job is out of bounds.
+  static absl::StatusOr<ActorFactory> MakeTraining(const Training& training);
 
   server::Shard MakeShard(ShardId id) const;
   worker::Engine MakeEngine(WorkerId id) const;
@@ -54,24 +59,28 @@ class ActorFactory {
   // A node's Hello. `from` is where the answer goes.
   wire::Message MakeHello(wire::Address from, int64_t wanted_rank, uint64_t nonce) const;
 
-  const JobShape& shape() const { return shape_; }
-  // Of all levels of the tree of servers: shape().shards where there is none.
+  // Its number of micro-batches is never 0.
+  const cluster::TrainingJob& job() const { return job_; }
+  const consistency::PolicyTraits& policy() const { return job_.specs.policy; }
+  // Of all levels of the tree of servers: the layout's where there is none.
   uint32_t shards() const {
-    return shape_.shards * consistency::ServerCopies(shape_.policy, shape_.workers);
+    return layout().shard_count() * consistency::ServerCopies(policy(), job_.workers);
   }
-  const wire::Layout& layout() const { return *layout_; }
+  const wire::Layout& layout() const { return *job_.layout; }
   // What engines see: the layout, or, decentralised, that of their peer.
-  const wire::Layout& worker_layout() const { return *worker_layout_; }
-  Clock rounds() const { return shape_.policy.Rounds(shape_.clocks); }
+  const wire::Layout& worker_layout() const { return *job_.worker_layout; }
+  Clock rounds() const { return policy().Rounds(job_.total_clocks); }
 
  private:
-  absl::Status LayOut();
-
-  JobShape shape_;
+  cluster::TrainingJob job_;
+  scheduler::RebalanceOptions rebalance_;
   const Training* training_ = nullptr;
-  std::shared_ptr<const wire::Layout> layout_;
-  std::shared_ptr<const wire::Layout> worker_layout_;
-  std::shared_ptr<const std::vector<worker::OpOutline>> ops_;
 };
+
+// How many micro-batches a global batch is cut into: `asked`, or where that is 0 one a worker, or
+// 16 to share them out by speed. Error: InvalidArgument where the policy or the workers do not go
+// with it.
+absl::StatusOr<uint32_t> MicroBatchesOf(const consistency::PolicyTraits& policy, uint32_t workers,
+                                        uint32_t asked, bool rebalance);
 
 }  // namespace soapstone::sim

@@ -45,7 +45,7 @@ class ShardCheckersTest : public testing::Test {
       : factory_(*ActorFactory::Make(
             {.workers = 2, .policy = *consistency::ParsePolicy("ssp:s=1"), .clocks = 5})),
         shard_(factory_.MakeShard(ShardId{0})),
-        checkers_({.policy = factory_.shape().policy, .workers = 2, .rounds = 5}) {
+        checkers_({.policy = factory_.policy(), .workers = 2, .rounds = 5}) {
     Message roster = Make(MessageType::kRoster, 0, kNoClock);
     roster.from = Address::Scheduler();
     roster.body = wire::Roster{

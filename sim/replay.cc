@@ -36,7 +36,7 @@ class Replayer {
   Replayer(const Recording& recording, const ReplayOptions& options, ActorFactory factory)
       : options_(options), factory_(std::move(factory)), coordinator_(options.coordinator) {
     for (const RecordedActor& recorded : recording.actors) AddActor(recorded);
-    if (options.training != nullptr) gatherer_.emplace(options.training->layout);
+    if (options.training != nullptr) gatherer_.emplace(options.training->job.layout);
   }
 
   ReplayResult Run();
@@ -378,16 +378,15 @@ void Replayer::Diverge(const Actor& actor, const std::string& why) {
                                     actor.recorded->events.size(), ": ", why);
 }
 
-absl::Status CheckActors(const Recording& recording, const ReplayOptions& options,
-                         const ActorFactory& factory) {
+absl::Status CheckActors(const Recording& recording, const ActorFactory& factory) {
   for (const RecordedActor& actor : recording.actors) {
     const uint32_t index = actor.address.index;
-    const bool has_peers = options.shape.policy.decentralised();
+    const bool has_peers = factory.policy().decentralised();
     const bool of_worker =
         actor.address.role == Role::kWorker || (actor.address.role == Role::kPeer && has_peers);
     const bool known = actor.address == Address::Scheduler() ||
                        (actor.address.role == Role::kShard && index < factory.shards()) ||
-                       (of_worker && index < factory.shape().workers);
+                       (of_worker && index < factory.job().workers);
     if (!known) {
       return absl::InvalidArgumentError(absl::StrCat(actor.file, ": ", actor.address.ToString(),
                                                      " is no actor of the recorded job"));
@@ -399,8 +398,10 @@ absl::Status CheckActors(const Recording& recording, const ReplayOptions& option
 }  // namespace
 
 absl::StatusOr<ReplayResult> Replay(const Recording& recording, const ReplayOptions& options) {
-  SOAP_ASSIGN_OR_RETURN(ActorFactory factory, ActorFactory::Make(options.shape, options.training));
-  SOAP_RETURN_IF_ERROR(CheckActors(recording, options, factory));
+  SOAP_ASSIGN_OR_RETURN(ActorFactory factory, options.training != nullptr
+                                                  ? ActorFactory::MakeTraining(*options.training)
+                                                  : ActorFactory::Make(options.shape));
+  SOAP_RETURN_IF_ERROR(CheckActors(recording, factory));
   return Replayer(recording, options, std::move(factory)).Run();
 }
 

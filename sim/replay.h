@@ -31,10 +31,10 @@ using ReplayDevice =
     std::function<void(const worker::DeviceCommand&, std::vector<worker::DeviceEvent>*)>;
 
 struct ReplayOptions {
-  JobShape shape;
+  JobShape shape;  // without `training`
   scheduler::CoordinatorOptions coordinator;
-  // Stores and the shape of the model (its device and `settled` are not called); null: count stores
-  // and one operator, as ActorFactory makes them. Outlives the replay.
+  // The job and its stores (its device and `settled` are not called); null: count stores and one
+  // operator, as ActorFactory makes them of `shape`. Outlives the replay.
   const Training* training = nullptr;
   // A device for each process that stood for a worker.
   std::function<ReplayDevice(WorkerId)> make_device;

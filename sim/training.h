@@ -1,9 +1,8 @@
-// Training: what a caller puts behind the actors of a virtual run so that it really trains: the
-// model's shape, the values of the shards, and devices that carry out the workers' commands. The
-// cost model alone goes on deciding when an answer arrives: virtual time for when, real gradients
-// for what.
-// Who calls: experiment/cosim/cosim.h fills it in; the virtual cluster calls it. Knows no model and
-// no kernel: tensors are buffers here.
+// Training: what a caller puts behind the actors of a simulated job so that it really trains: the
+// values of the shards, and devices that carry out the workers' commands. The cost model alone goes
+// on deciding when an answer arrives: virtual time for when, real gradients for what.
+// Who calls: experiment/cosim/cosim.h fills it in; the virtual cluster calls it. Knows no kernel:
+// tensors are buffers here.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +11,10 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "cluster/training_job.h"
 #include "server/peer/peer_vectors.h"
 #include "server/store/store.h"
-#include "wire/layout.h"
 #include "worker/device/device.h"
-#include "worker/program/program.h"
 
 namespace soapstone::sim {
 
@@ -29,11 +27,7 @@ struct TrainingMoment {
 };
 
 struct Training {
-  std::shared_ptr<const wire::Layout> layout;
-  std::shared_ptr<const std::vector<worker::OpOutline>> ops;
-  uint64_t train_samples = 0;    // of the data set
-  uint64_t batch = 0;            // samples of a full global batch
-  bool skip_not_finite = false;  // worker::EngineOptions
+  cluster::TrainingJob job;  // complete
 
   // A shard's store. It counts what it applies as well: the checkers look at counts.
   std::function<server::Store(ShardId)> make_store;

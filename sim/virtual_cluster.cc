@@ -14,14 +14,13 @@ namespace soapstone::sim {
 namespace {
 
 constexpr Clock kUnlimitedClocks = 1'000'000'000;
-constexpr uint32_t kLeavesEachToRebalance = 16;
 
 absl::Status CheckOptions(const VirtualOptions& options) {
   const auto error = [](const char* text) { return absl::InvalidArgumentError(text); };
   if (options.clocks < 0 || options.duration < 0 || !std::isfinite(options.duration)) {
     return error("clocks and duration are not negative");
   }
-  if (options.clocks == 0 && options.duration == 0) {
+  if (options.training == nullptr && options.clocks == 0 && options.duration == 0) {
     return error("the run has no end: give clocks or a duration");
   }
   if (options.iteration_ns < 1 || options.iteration_ns > 3600 * kSecond) {
@@ -29,14 +28,6 @@ absl::Status CheckOptions(const VirtualOptions& options) {
   }
   if (options.timeout_ns < 0 || options.timeout_ns > 3600 * kSecond) {
     return error("the time until a worker that failed is counted out is outside [0, 1 h]");
-  }
-  if (options.leaf_count > 0 && options.leaf_count < options.workers) {
-    return absl::InvalidArgumentError(absl::StrCat("micro_batches: ", options.leaf_count,
-                                                   " is less than the ", options.workers,
-                                                   " workers: each needs one at least"));
-  }
-  if (options.rebalance && options.leaf_count > 0 && options.leaf_count <= options.workers) {
-    return error("re-balancing needs more micro-batches than workers");
   }
   if (options.duration * static_cast<double>(options.iteration_ns) > 9e18) {
     return error("the duration is beyond the range of nanoseconds");
@@ -50,31 +41,28 @@ absl::Status CheckOptions(const VirtualOptions& options) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<ActorFactory> FactoryOf(const VirtualOptions& options) {
+  if (options.training != nullptr) return ActorFactory::MakeTraining(*options.training);
+  JobShape shape = {.workers = options.workers,
+                    .shards = options.shards,
+                    .buckets_per_shard = options.buckets_per_shard,
+                    .clocks = options.clocks > 0 ? options.clocks : kUnlimitedClocks};
+  const uint64_t buckets = std::max<uint64_t>(1, uint64_t{shape.shards} * shape.buckets_per_shard);
+  shape.bucket_elements = std::max<uint64_t>(1024, options.model_elements / buckets);
+  SOAP_ASSIGN_OR_RETURN(shape.policy, consistency::ParsePolicy(options.policy));
+  SOAP_ASSIGN_OR_RETURN(shape.leaf_count, MicroBatchesOf(shape.policy, options.workers,
+                                                         options.leaf_count, options.rebalance));
+  if (options.rebalance) shape.rebalance.leaf_count = shape.leaf_count;
+  return ActorFactory::Make(shape);
+}
+
 }  // namespace
 
 absl::StatusOr<VirtualResult> RunVirtual(const VirtualOptions& options) {
   SOAP_RETURN_IF_ERROR(CheckOptions(options));
   SOAP_ASSIGN_OR_RETURN(StragglerModel stragglers,
                         StragglerModel::Parse(options.stragglers, options.seed));
-  JobShape shape = {.workers = options.workers,
-                    .shards = options.shards,
-                    .buckets_per_shard = options.buckets_per_shard,
-                    .clocks = options.clocks > 0 ? options.clocks : kUnlimitedClocks,
-                    .leaf_count = options.leaf_count};
-  const uint64_t buckets = std::max<uint64_t>(1, uint64_t{shape.shards} * shape.buckets_per_shard);
-  shape.bucket_elements = std::max<uint64_t>(1024, options.model_elements / buckets);
-  SOAP_ASSIGN_OR_RETURN(shape.policy, consistency::ParsePolicy(options.policy));
-  SOAP_RETURN_IF_ERROR(consistency::CheckWorkers(shape.policy, options.workers));
-  if (options.rebalance) {
-    if (!shape.policy.weighs_samples()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "re-balancing goes with policies that take every gradient, not ", options.policy));
-    }
-    if (shape.leaf_count == 0) shape.leaf_count = kLeavesEachToRebalance * shape.workers;
-    shape.rebalance.leaf_count = shape.leaf_count;
-  }
-  SOAP_ASSIGN_OR_RETURN(ActorFactory factory,
-                        ActorFactory::Make(std::move(shape), options.training));
+  SOAP_ASSIGN_OR_RETURN(ActorFactory factory, FactoryOf(options));
   return VirtualRun(options, std::move(factory), std::move(stragglers)).Run();
 }
 

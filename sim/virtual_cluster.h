@@ -45,8 +45,8 @@ struct VirtualOptions {
   Nanos timeout_ns = 5 * kSecond;  // until a worker that failed is counted out
   uint64_t model_elements = 1024;  // float32 parameters; sizes pushes and replies
 
-  // With it the run trains: its layout replaces shards, buckets_per_shard and model_elements.
-  // Outlives the run.
+  // With it the run trains, and its job says what is above of sizes, policy and clocks. Outlives
+  // the run.
   const Training* training = nullptr;
 
   bool timeline = false;                          // keep the spans for TimelineJson

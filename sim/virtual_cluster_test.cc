@@ -144,12 +144,17 @@ TEST(VirtualClusterTest, ATrainingStandsBehindTheActors) {
   }
   std::vector<Nanos> times;
   TrainingMoment last;
+  cluster::TrainingJob job = {.specs = {.policy = *consistency::ParsePolicy("ssp:s=1")},
+                              .layout = layout,
+                              .batch = 3,
+                              .total_clocks = 5,
+                              .workers = 3,
+                              .train_samples = 3,
+                              .ops = std::make_shared<const std::vector<worker::OpOutline>>(
+                                  1, worker::OpOutline{.params = {ParamId{0}}})};
+  cluster::Complete(&job);
   const Training training = {
-      .layout = layout,
-      .ops = std::make_shared<const std::vector<worker::OpOutline>>(
-          1, worker::OpOutline{.params = {ParamId{0}}}),
-      .train_samples = 3,
-      .batch = 3,
+      .job = job,
       .make_store = [&](ShardId shard) { return stores[Index(shard)]; },
       .device =
           [&](WorkerId, const worker::DeviceCommand& command,
@@ -171,12 +176,8 @@ TEST(VirtualClusterTest, ATrainingStandsBehindTheActors) {
             times.push_back(moment.now);
             last = moment;
           }};
-  const VirtualResult result = Simulate({.workers = 3,
-                                         .policy = "ssp:s=1",
-                                         .stragglers = "jitter:sigma=0.2",
-                                         .clocks = 5,
-                                         .latency_us = 20,
-                                         .training = &training});
+  const VirtualResult result =
+      Simulate({.stragglers = "jitter:sigma=0.2", .latency_us = 20, .training = &training});
   EXPECT_EQ(result.violations, 0u) << *result.violation;
   for (uint32_t k = 0; k < 2; ++k) {
     EXPECT_NEAR(stores[k].Read()[0].floats()[0], initial[k] - 0.5 * 5, 1e-5);

@@ -32,11 +32,11 @@ VirtualRun::VirtualRun(const VirtualOptions& options, ActorFactory factory,
       stragglers_(std::move(stragglers)),
       network_(options.latency_us, options.bandwidth_mbps),
       coordinator_(factory_.MakeCoordinator(/*evaluate=*/false)),
-      checkers_({.policy = factory_.shape().policy,
+      checkers_({.policy = factory_.policy(),
                  .shards = factory_.shards(),
-                 .root_shards = factory_.shape().shards,
-                 .workers = options.workers,
-                 .leaf_count = factory_.shape().leaf_count,
+                 .root_shards = factory_.layout().shard_count(),
+                 .workers = factory_.job().workers,
+                 .leaf_count = factory_.job().micro_batches,
                  .rounds = factory_.rounds()}) {
   if (options.duration > 0) {
     horizon_ = static_cast<Nanos>(options.duration * static_cast<double>(options.iteration_ns));
@@ -44,9 +44,9 @@ VirtualRun::VirtualRun(const VirtualOptions& options, ActorFactory factory,
   for (uint32_t k = 0; k < factory_.shards(); ++k) {
     shards_.push_back(factory_.MakeShard(ShardId{k}));
   }
-  for (uint32_t w = 0; w < options.workers; ++w) {
+  for (uint32_t w = 0; w < factory_.job().workers; ++w) {
     workers_.push_back({.engine = factory_.MakeEngine(WorkerId{w})});
-    if (factory_.shape().policy.decentralised()) {
+    if (factory_.policy().decentralised()) {
       workers_.back().peer = factory_.MakePeer(WorkerId{w});
     }
   }
@@ -60,7 +60,7 @@ void VirtualRun::Register() {
   for (uint32_t k = 0; k < shards; ++k) {
     outbox_.Send(factory_.MakeHello(Address::Of(ServerId{k}), k, k + 1));
   }
-  for (uint32_t w = 0; w < options_.workers; ++w) {
+  for (uint32_t w = 0; w < factory_.job().workers; ++w) {
     outbox_.Send(factory_.MakeHello(Address::Of(WorkerId{w}), w, shards + w + 1));
   }
   SendAll();
@@ -229,7 +229,8 @@ void VirtualRun::AfterWorker(uint32_t index) {
   }
   if (worker.engine.done() && worker.done_at < 0) worker.done_at = queue_.now();
   if (worker.engine.failure().has_value()) failure_ = worker.engine.failure();
-  if (options_.rebalance && worker.clock >= worker.reported + kReportEvery) SendHeartbeat(index);
+  const bool told = !factory_.job().rebalance || worker.clock < worker.reported + kReportEvery;
+  if (!told) SendHeartbeat(index);
   SendAll();
   RunCommands(index);
 }
@@ -328,19 +329,17 @@ worker::DeviceEvent VirtualRun::AnswerOf(uint32_t index, const worker::DeviceCom
 Nanos VirtualRun::CostOf(uint32_t index, const worker::DeviceCommand& command) {
   const auto* forward = std::get_if<worker::RunForward>(&command.what);
   if (forward == nullptr || forward->op != 0) return 0;
-  const double share =
-      static_cast<double>(factory_.shape().leaf_count) / static_cast<double>(options_.workers);
+  const double share = static_cast<double>(factory_.job().micro_batches) /
+                       static_cast<double>(factory_.job().workers);
   const double iterations = forward->part.size() / share;
   return std::llround(static_cast<double>(options_.iteration_ns) * iterations *
                       stragglers_.Factor(WorkerId{index}, command.clock));
 }
 
 void VirtualRun::ReportProgress() {
-  double fraction = static_cast<double>(queue_.now()) / static_cast<double>(horizon_);
-  if (options_.clocks > 0) {
-    const double all = static_cast<double>(options_.clocks) * options_.workers;
-    fraction = std::max(fraction, static_cast<double>(iterations_) / all);
-  }
+  const double passed = static_cast<double>(queue_.now()) / static_cast<double>(horizon_);
+  const double all = static_cast<double>(factory_.job().total_clocks) * factory_.job().workers;
+  const double fraction = std::max(passed, static_cast<double>(iterations_) / all);
   if (fraction < reported_ + 0.01) return;
   reported_ = fraction;
   options_.progress(fraction);
@@ -348,8 +347,8 @@ void VirtualRun::ReportProgress() {
 
 VirtualResult VirtualRun::Result(Nanos end) const {
   VirtualResult result;
-  result.policy = factory_.shape().policy.spec;
-  result.guarantee = factory_.shape().policy.guarantee.ToString();
+  result.policy = factory_.policy().spec;
+  result.guarantee = factory_.policy().guarantee.ToString();
   result.stragglers = stragglers_.ToString();
   result.duration = static_cast<double>(end) / static_cast<double>(options_.iteration_ns);
   double busy = 0, total = 0;
@@ -369,7 +368,7 @@ VirtualResult VirtualRun::Result(Nanos end) const {
   result.failures = failures_;
   result.waiting = std::max(0.0, total - busy) / unit;
   if (end > 0) {
-    result.rate = static_cast<double>(iterations_) / (options_.workers * result.duration);
+    result.rate = static_cast<double>(iterations_) / (factory_.job().workers * result.duration);
     result.blocked_fraction = std::max(0.0, 1 - busy / total);
   }
   result.read_lags = checkers_.read_lags();

@@ -49,11 +49,11 @@ World::World(const WorldOptions& options, ActorFactory factory)
       mutant_(options.mutant),
       faults_(options.faults),
       coordinator_(factory_->MakeCoordinator(/*evaluate=*/true)),
-      checkers_({.policy = options.claimed.value_or(factory_->shape().policy),
+      checkers_({.policy = options.claimed.value_or(factory_->policy()),
                  .shards = factory_->shards(),
-                 .root_shards = factory_->shape().shards,
-                 .workers = factory_->shape().workers,
-                 .leaf_count = factory_->shape().leaf_count,
+                 .root_shards = factory_->layout().shard_count(),
+                 .workers = factory_->job().workers,
+                 .leaf_count = factory_->job().micro_batches,
                  .rounds = factory_->rounds()}) {
   wire::Outbox timers;  // time stands still
   coordinator_.Start(0, &timers);
@@ -62,7 +62,7 @@ World::World(const WorldOptions& options, ActorFactory factory)
     shards_.push_back(factory_->MakeShard(ShardId{k}));
     Send(NodeOfShard(k), {factory_->MakeHello(Address::Of(ServerId{k}), k, k + 1)});
   }
-  for (uint32_t w = 0; w < factory_->shape().workers; ++w) AddSlot(w);
+  for (uint32_t w = 0; w < factory_->job().workers; ++w) AddSlot(w);
 }
 
 void World::AddSlot(int64_t wanted_rank) {
@@ -152,7 +152,7 @@ bool World::CanJoin() const {
     return slot.crashed ? !slot.noticed : !slot.gone;
   };
   return static_cast<size_t>(std::count_if(slots_.begin(), slots_.end(), holds_rank)) <
-         factory_->shape().workers;
+         factory_->job().workers;
 }
 
 std::vector<Choice> World::Enabled() const {
@@ -327,7 +327,7 @@ void World::DeliverToSlot(uint32_t index, const Message& message) {
   if (message.type == MessageType::kWelcome && !slot.engine.has_value()) {
     slot.session = message.session;
     slot.engine = factory_->MakeEngine(*slot.rank);
-    if (factory_->shape().policy.decentralised()) slot.peer = factory_->MakePeer(*slot.rank);
+    if (factory_->policy().decentralised()) slot.peer = factory_->MakePeer(*slot.rank);
     return;
   }
   if (message.type == MessageType::kShutdown || message.type == MessageType::kRefuse) {
@@ -366,7 +366,7 @@ void World::AfterEngine(uint32_t index, wire::Outbox* outbox) {
   WorldSlot& slot = slots_[index];
   for (Message& message : outbox->messages) message.session = slot.session;
   if (!slot.expelled) checkers_.AfterWorker(*slot.rank, outbox->messages);
-  if (factory_->shape().rebalance.leaf_count > 0) {
+  if (factory_->job().rebalance) {
     for (const Message& message : outbox->messages) supply_.Record(message);
   }
   if (slot.expelled && slot.engine->failure().has_value()) {
@@ -438,31 +438,31 @@ void World::CheckEnd() {
     return Fail(absl::StrCat("end: the job ended with code ", coordinator_.ended()->code, ": ",
                              coordinator_.ended()->text));
   }
-  const JobShape& shape = factory_->shape();
+  const cluster::TrainingJob& job = factory_->job();
   // While nobody comes or goes, each leaf is computed once at every clock, by whatever shares.
-  if (shape.rebalance.leaf_count > 0 && !members_change_) {
-    std::optional<std::string> wrong = supply_.WhatIsWrong(shape.clocks, shape.leaf_count);
+  if (job.rebalance && !members_change_) {
+    std::optional<std::string> wrong = supply_.WhatIsWrong(job.total_clocks, job.micro_batches);
     if (wrong.has_value()) return Fail(*std::move(wrong));
   }
-  if (shape.policy.adopts()) CheckSums();
+  if (job.specs.policy.adopts()) CheckSums();
 }
 
 // Whatever happened, each leaf of each clock is in the store once.
 void World::CheckSums() {
-  const JobShape& shape = factory_->shape();
+  const cluster::TrainingJob& job = factory_->job();
   for (const server::Shard& shard : shards_) {
     const auto& counts = shard.store().counts()->buckets();
     for (uint32_t b = 0; b < counts.size(); ++b) {
       int64_t due = 0;
-      for (Clock c = 0; c < shape.clocks; ++c) {
-        for (uint32_t leaf = 0; leaf < shape.leaf_count; ++leaf) {
+      for (Clock c = 0; c < job.total_clocks; ++c) {
+        for (uint32_t leaf = 0; leaf < job.micro_batches; ++leaf) {
           due += LeafDelta(c, shard.id(), BucketId{b}, leaf);
         }
       }
       if (counts[b].sum == due) continue;
       return Fail(absl::StrCat("S6: shard ", Index(shard.id()), " bucket ", b,
                                " does not hold each leaf once at the end (version ",
-                               shard.policy().Frontier(), " of ", shape.clocks, ")"));
+                               shard.policy().Frontier(), " of ", job.total_clocks, ")"));
     }
   }
 }

@@ -18,7 +18,7 @@ void World::AddLinkChoices(std::vector<Choice>* choices) const {
   }
   for (const auto& [a, b] : connections_.Broken()) choices->push_back({Kind::kResume, a, b});
   // Links that there are: of workers and shards, or of workers.
-  const bool peers = factory_->shape().policy.decentralised();
+  const bool peers = factory_->policy().decentralised();
   const NodeIndex first = peers ? NodeOfSlot(0) : NodeOfShard(0);
   const NodeIndex end = peers ? NodeOfSlot(static_cast<uint32_t>(slots_.size())) : NodeOfSlot(0);
   for (NodeIndex a = first; a < end && faults_.losses > 0; ++a) {

@@ -127,26 +127,6 @@ absl::Status WriteFiles(const SimulateFlags& flags, const CosimResult& result) {
 
 }  // namespace
 
-experiment::CosimJob CosimJobOf(const Job& job) {
-  const wire::Training& training = job.config.training();
-  return {.graph = *job.graph,
-          .data = job.data,
-          .layout = job.layout,
-          .policy = job.specs.policy,
-          .optimizer = job.specs.optimizer,
-          .schedule = job.specs.schedule,
-          .seed = training.seed(),
-          .given = job.given,
-          .batch = training.batch(),
-          .micro_batches = training.micro_batches(),
-          .total_clocks = job.total_clocks,
-          .workers = job.config.cluster().workers(),
-          .rebalance = job.config.cluster().rebalance(),
-          .skip_not_finite = SkipsNotFinite(job.config),
-          .faults = job.specs.stragglers,
-          .precision = job.config.cluster().precision()};
-}
-
 int SimulateJob(const SimulateFlags& flags) {
   for (const std::string& path : {flags.curve_path, flags.trace_path}) {
     const absl::Status writable = path.empty() ? absl::OkStatus() : models::CheckWritable(path);
@@ -155,10 +135,9 @@ int SimulateJob(const SimulateFlags& flags) {
   const absl::StatusOr<std::shared_ptr<const Job>> job = JobFromFlags(flags);
   if (!job.ok()) return SayConfigError(kSoapstone, job.status());
   SayNotes(kSoapstone, (*job)->notes);
-  const experiment::CosimJob cosim = CosimJobOf(**job);
   Console console(&std::cout, StdoutConsole());
   const absl::StatusOr<CosimResult> result = experiment::Cosimulate(
-      cosim, TimingOf(**job, flags),
+      **job, TimingOf(**job, flags),
       {.samples_per_point = flags.curve_every > 0 ? flags.curve_every : (*job)->curve_step,
        .progress =
            [&](double fraction, const CurvePoint* latest) {

@@ -124,7 +124,7 @@ absl::StatusOr<experiment::RunOutcome> RunInVirtualTime(const experiment::RunPla
   SOAP_ASSIGN_OR_RETURN(
       experiment::CosimResult result,
       experiment::Cosimulate(
-          CosimJobOf(*job),
+          *job,
           {.stragglers = plan.stragglers,
            .seed = plan.config.training().seed(),
            .iteration_ns = std::llround(plan.iteration_ms * static_cast<double>(kMillisecond)),

@@ -10,7 +10,6 @@
 #include "apps/cli/command_line.h"
 #include "apps/cli/console.h"
 #include "apps/cli/job_source.h"
-#include "apps/experiment/cosim_command.h"
 #include "apps/loop/node_loop.h"
 #include "apps/node/compute_backend.h"
 #include "apps/node/scheduler_node.h"
@@ -107,12 +106,11 @@ int ReplayRecording(const ReplayFlags& flags) {
   Console console(&std::cout, StdoutConsole());
   const uint64_t all = recording->events();
   const Nanos began = NodeLoop::Now();
-  const absl::StatusOr<sim::ReplayResult> result =
-      experiment::ReplayJob(CosimJobOf(**job), CoordinatorOptionsOf(**job, recording->session),
-                            *recording, [&](uint64_t events) {
-                              const Nanos now = NodeLoop::Now();
-                              console.Progress(now, ProgressLine(events, all, now - began));
-                            });
+  const absl::StatusOr<sim::ReplayResult> result = experiment::ReplayJob(
+      **job, CoordinatorOptionsOf(**job, recording->session), *recording, [&](uint64_t events) {
+        const Nanos now = NodeLoop::Now();
+        console.Progress(now, ProgressLine(events, all, now - began));
+      });
   console.EndProgress();
   if (!result.ok()) return SayConfigError(kSoapstone, result.status());
   PrintTable((*job)->summary, *recording, *result, NodeLoop::Now() - began);

@@ -7,6 +7,7 @@
 #include "apps/loop/node_loop.h"
 #include "apps/node/delay_injector.h"
 #include "base/status_macros.h"
+#include "cluster/actor_options.h"
 #include "worker/device/executor.h"
 #include "worker/device/sparse_executor.h"
 
@@ -21,51 +22,34 @@ uint32_t LastGradientOp(const models::Graph& graph) {
 }
 
 DelayInjector MakeInjector(const Job& job, WorkerId worker) {
-  const wire::Training& training = job.config.training();
   // base_ms is the time of an equal share of the batch.
-  const double leaves_a_worker = static_cast<double>(training.micro_batches()) /
-                                 static_cast<double>(job.config.cluster().workers());
-  return DelayInjector({.stragglers = job.specs.stragglers,
-                        .worker = worker,
-                        .last_op = job.graph != nullptr ? LastGradientOp(*job.graph) : 0,
-                        .leaf_ns = training.base_ms() * kMillisecond / leaves_a_worker});
+  const double leaves_a_worker =
+      static_cast<double>(job.micro_batches) / static_cast<double>(job.workers);
+  return DelayInjector(
+      {.stragglers = job.specs.stragglers,
+       .worker = worker,
+       .last_op = job.graph != nullptr ? LastGradientOp(*job.graph) : 0,
+       .leaf_ns = job.config.training().base_ms() * kMillisecond / leaves_a_worker});
 }
 
 using Device = std::function<void(const worker::DeviceCommand&, std::vector<worker::DeviceEvent>*)>;
 
 absl::StatusOr<Device> MakeDevice(const Job& job, WorkerId worker,
                                   std::shared_ptr<models::GraphRunner> replica) {
-  const bool skip_not_finite = SkipsNotFinite(job.config);
   if (job.tables != nullptr) {
+    worker::SparseExecutorOptions options = cluster::SparseExecutorOptionsOf(job);
+    options.now = NodeLoop::Now;
+    options.replica = std::move(replica);
     SOAP_ASSIGN_OR_RETURN(std::shared_ptr<worker::SparseExecutor> executor,
-                          worker::SparseExecutor::Create({.model = job.tables,
-                                                          .layout = job.worker_layout,
-                                                          .seed = job.config.training().seed(),
-                                                          .batch = job.config.training().batch(),
-                                                          .now = NodeLoop::Now,
-                                                          .replica = std::move(replica),
-                                                          .skip_not_finite = skip_not_finite}));
+                          worker::SparseExecutor::Create(std::move(options)));
     return [executor](const auto& command, auto* events) { executor->Run(command, events); };
   }
-  const auto spoils = [stragglers = job.specs.stragglers, worker](Clock clock) {
-    return stragglers.Spoils(worker, clock);
-  };
-  SOAP_ASSIGN_OR_RETURN(
-      std::shared_ptr<worker::Executor> executor,
-      worker::Executor::Create({.graph = *job.graph,
-                                .data = job.data,
-                                .layout = job.worker_layout,
-                                .seed = job.config.training().seed(),
-                                .batch = job.config.training().batch(),
-                                .optimizer = job.specs.optimizer,
-                                .local_momentum = job.specs.policy.local_momentum(),
-                                .schedule = job.specs.schedule,
-                                .total_clocks = job.total_clocks,
-                                .now = NodeLoop::Now,
-                                .prefetch = true,
-                                .replica = std::move(replica),
-                                .skip_not_finite = skip_not_finite,
-                                .spoils = spoils}));
+  worker::ExecutorOptions options = cluster::ExecutorOptionsOf(job, worker);
+  options.now = NodeLoop::Now;
+  options.prefetch = true;
+  options.replica = std::move(replica);
+  SOAP_ASSIGN_OR_RETURN(std::shared_ptr<worker::Executor> executor,
+                        worker::Executor::Create(std::move(options)));
   return [executor](const auto& command, auto* events) { executor->Run(command, events); };
 }
 

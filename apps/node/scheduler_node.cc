@@ -49,9 +49,9 @@ scheduler::CoordinatorOptions CoordinatorOptionsOf(const Job& job, uint64_t sess
       .config_digest = job.digest,
       .one_arithmetic = job.specs.policy.guarantee.sequential_bits,
       .heartbeat_ns = NanosOf(cluster.heartbeat_s()),
-      .timeout_ns = NanosOf(cluster.heartbeat_timeout_s()),
+      .timeout_ns = job.patience_ns,
       .start_timeout_ns = NanosOf(cluster.start_timeout_s()),
-      .rebalance = {.leaf_count = cluster.rebalance() ? job.config.training().micro_batches() : 0},
+      .rebalance = {.leaf_count = job.rebalance ? job.micro_batches : 0},
       .on_divergence = [config = job.config, specs = job.specs, clocks = job.total_clocks](
                            Clock clock) { return DivergenceAdvice(config, specs, clocks, clock); }};
 }

@@ -11,6 +11,7 @@
 #include "apps/node/curve_parts.h"
 #include "base/exit_codes.h"
 #include "base/memory/memory_limit.h"
+#include "cluster/actor_options.h"
 
 namespace soapstone::apps {
 namespace {
@@ -74,27 +75,13 @@ void ShardHost::Start(uint32_t rank, uint64_t session, bool pin) {
 }
 
 std::unique_ptr<server::Shard> ShardHost::MakeShard(ShardId id, ShardProgress* progress) const {
-  const server::TensorStoreOptions store{.layout = job_->layout,
-                                         .shard = id,
-                                         .optimizer = job_->specs.optimizer,
-                                         .schedule = job_->specs.schedule,
-                                         .total_clocks = job_->total_clocks,
-                                         .seed = job_->config.training().seed(),
-                                         .given = job_->given,
-                                         .rule = job_->specs.policy.store,
-                                         .checks = job_->config.strict(),
-                                         .fault = job_->store_fault,
-                                         .fixed_tree = job_->specs.policy.fixed_tree,
-                                         .initialised = [progress](uint64_t bytes) {
-                                           progress->done_bytes += bytes;
-                                           return progress->wanted.load();
-                                         }};
-  server::ShardOptions options{.id = id,
-                               .layout = job_->layout,
-                               .policy = job_->specs.policy,
-                               .leaf_count = job_->config.training().micro_batches(),
-                               .final_clock = job_->specs.policy.Rounds(job_->total_clocks),
-                               .held_bytes_max = MemoryLimit() / 2};
+  server::TensorStoreOptions store = cluster::StoreOptionsOf(*job_, id);
+  store.initialised = [progress](uint64_t bytes) {
+    progress->done_bytes += bytes;
+    return progress->wanted.load();
+  };
+  server::ShardOptions options = cluster::ShardOptionsOf(*job_, id);
+  options.held_bytes_max = MemoryLimit() / 2;
   return std::make_unique<server::Shard>(std::move(options), server::Store(store));
 }
 

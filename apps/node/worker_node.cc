@@ -18,9 +18,8 @@
 #include "base/exit_codes.h"
 #include "base/status_macros.h"
 #include "base/steady_clock.h"
+#include "cluster/actor_options.h"
 #include "cluster/worker_recipients.h"
-#include "worker/device/executor.h"
-#include "worker/device/sparse_executor.h"
 
 namespace soapstone::apps {
 namespace {
@@ -61,13 +60,7 @@ absl::Status WorkerNode::Prepare() {
     return absl::FailedPreconditionError(absl::StrCat(
         job_->specs.policy.spec, " has workers reach each other, and this one listens nowhere"));
   }
-  peer_vectors_ = server::MakePeerVectors({.layout = job_->layout,
-                                           .optimizer = job_->specs.optimizer,
-                                           .schedule = job_->specs.schedule,
-                                           .total_clocks = job_->total_clocks,
-                                           .seed = job_->config.training().seed(),
-                                           .given = job_->given,
-                                           .fault = job_->store_fault});
+  peer_vectors_ = server::MakePeerVectors(cluster::PeerVectorsOptionsOf(*job_));
   return absl::OkStatus();
 }
 
@@ -249,28 +242,9 @@ void WorkerNode::OnWelcome(uint32_t rank) {
   loop_.transport().SetSelf(self);
   loop_.transport().SetSession(membership_.session());
   loop_.mailer().SetSelf(self);
-  const wire::Training& training = job_->config.training();
-  engine_.emplace(
-      worker::EngineOptions{.id = WorkerId{rank},
-                            .layout = job_->worker_layout,
-                            .ops = std::make_shared<const std::vector<worker::OpOutline>>(
-                                job_->tables != nullptr ? worker::SparseOutline(*job_->tables)
-                                                        : worker::OutlineOf(*job_->graph)),
-                            .policy = job_->specs.policy,
-                            .leaf_count = training.micro_batches(),
-                            .total_clocks = job_->total_clocks,
-                            .train_samples = job_->train_samples,
-                            .batch = training.batch(),
-                            .skip_not_finite = SkipsNotFinite(job_->config),
-                            .patience_ns = NanosOf(job_->config.cluster().heartbeat_timeout_s())});
+  engine_.emplace(cluster::EngineOptionsOf(*job_, WorkerId{rank}));
   if (job_->specs.policy.decentralised()) {
-    peer_.emplace(server::PeerOptions{.id = WorkerId{rank},
-                                      .worker_layout = job_->worker_layout,
-                                      .shard_layout = job_->layout,
-                                      .policy = job_->specs.policy,
-                                      .total_clocks = job_->total_clocks,
-                                      .checks = job_->config.strict()},
-                  std::move(peer_vectors_));
+    peer_.emplace(cluster::PeerOptionsOf(*job_, WorkerId{rank}), std::move(peer_vectors_));
   }
   absl::StatusOr<DeviceThread::Runner> runner =
       MakeDeviceRunner(*job_, WorkerId{rank}, std::move(warm_));
@@ -279,8 +253,7 @@ void WorkerNode::OnWelcome(uint32_t rank) {
     return;
   }
   device_ = std::make_unique<DeviceThread>(
-      *std::move(runner), [this] { loop_.Wake(); },
-      NanosOf(job_->config.cluster().heartbeat_timeout_s()));
+      *std::move(runner), [this] { loop_.Wake(); }, job_->patience_ns);
   OpenFiles(WorkerId{rank});
   LOG(INFO) << "worker " << rank << " of " << job_->config.cluster().workers() << ": "
             << job_->summary;

@@ -6,12 +6,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "cluster/actor_options.h"
 #include "cluster/evaluator.h"
 #include "cluster/straggler.h"
-#include "experiment/cosim/job_parts.h"
 #include "glog/logging.h"
 #include "models/data/sampler.h"
 #include "models/runtime/graph_runner.h"
+#include "server/peer/peer_vectors.h"
 #include "server/shard/model_gatherer.h"
 #include "server/store/snapshot.h"
 #include "server/store/store.h"
@@ -20,14 +21,17 @@
 namespace soapstone::experiment {
 namespace {
 
-absl::Status CheckJob(const CosimJob& job) {
+absl::Status CheckJob(const cluster::TrainingJob& job) {
   const auto error = [](auto... parts) {
     return absl::InvalidArgumentError(absl::StrCat(parts...));
   };
+  if (job.graph == nullptr || job.tables != nullptr) {
+    return error("co-simulation needs a model of tensors");
+  }
   if (job.data == nullptr || job.data->train.size() == 0 || job.data->test.size() == 0) {
     return error("co-simulation needs training and held-out samples");
   }
-  if (job.layout == nullptr || job.layout->params() != job.graph.params()) {
+  if (job.layout == nullptr || job.layout->params() != job.graph->params()) {
     return error("the layout is not of this graph's parameters");
   }
   if (job.layout->stages() > 1) {
@@ -56,10 +60,11 @@ absl::Status CheckJob(const CosimJob& job) {
 class Backing {
  public:
   // Where workers fail, others take over what was theirs in the middle of a step.
-  Backing(const CosimJob& job, const CosimOptions& options, const sim::StragglerModel& stragglers)
-      : job_(WithFaults(job, stragglers)),
+  Backing(const cluster::TrainingJob& job, const CosimOptions& options,
+          const sim::StragglerModel& stragglers)
+      : job_(InVirtualTime(job, stragglers)),
         options_(options),
-        own_parameters_(stragglers.fails() || job.policy.keeps_parameters()),
+        own_parameters_(stragglers.fails() || job.specs.policy.keeps_parameters()),
         cuts_(job.layout->shard_count()) {}
 
   absl::Status Prepare();
@@ -77,8 +82,11 @@ class Backing {
     models::GraphRunner::Parameters parameters;
   };
 
-  static CosimJob WithFaults(CosimJob job, const sim::StragglerModel& stragglers) {
-    job.faults = stragglers;
+  // The checkers judge the run, and nobody reads checksums.
+  static cluster::TrainingJob InVirtualTime(cluster::TrainingJob job,
+                                            const sim::StragglerModel& stragglers) {
+    job.specs.stragglers = stragglers;
+    job.strict = false;
     return job;
   }
   absl::StatusOr<Device> MakeDevice(WorkerId worker);
@@ -92,7 +100,7 @@ class Backing {
   void AddPoint(const sim::TrainingMoment& moment, std::vector<Buffers> slices);
   std::string Sha256() const;
 
-  const CosimJob job_;
+  const cluster::TrainingJob job_;
   const CosimOptions& options_;
   // A device's parameters outlive its turn; else each step loads them anew, into the replica's own.
   const bool own_parameters_;
@@ -100,8 +108,7 @@ class Backing {
   std::vector<Device> devices_;     // by worker
   const Device* loaded_ = nullptr;  // whose parameters are the replica's own, of devices that load
   std::vector<server::Store> stores_;  // by shard; they share the shards' tensors
-  // Decentralised policies: what a worker sees of its peer, and by worker what that keeps.
-  std::shared_ptr<const wire::Layout> worker_layout_;
+  // Decentralised policies: by worker, what its peer keeps.
   std::vector<std::shared_ptr<server::PeerVectors>> peers_;
   uint64_t next_point_ = 0;  // of theirs: samples trained
   std::unique_ptr<Evaluator> evaluator_;
@@ -114,17 +121,17 @@ class Backing {
 };
 
 absl::Status Backing::Prepare() {
-  worker_layout_ = WorkerLayoutOf(job_);
-  SOAP_ASSIGN_OR_RETURN(replica_, models::GraphRunner::Create(job_.graph, {.seed = job_.seed}));
+  SOAP_ASSIGN_OR_RETURN(replica_, models::GraphRunner::Create(*job_.graph, {.seed = job_.seed}));
   devices_.reserve(job_.workers);
   for (uint32_t w = 0; w < job_.workers; ++w) {
     SOAP_ASSIGN_OR_RETURN(Device device, MakeDevice(WorkerId{w}));
     devices_.push_back(std::move(device));
   }
-  SOAP_ASSIGN_OR_RETURN(Evaluator evaluator, Evaluator::Create(job_.graph, job_.data, job_.layout));
+  SOAP_ASSIGN_OR_RETURN(Evaluator evaluator,
+                        Evaluator::Create(*job_.graph, job_.data, job_.layout));
   evaluator_ = std::make_unique<Evaluator>(std::move(evaluator));
-  for (uint32_t w = 0; w < job_.workers && job_.policy.decentralised(); ++w) {
-    peers_.push_back(MakePeerVectors(job_));
+  for (uint32_t w = 0; w < job_.workers && job_.specs.policy.decentralised(); ++w) {
+    peers_.push_back(server::MakePeerVectors(cluster::PeerVectorsOptionsOf(job_)));
   }
   for (uint32_t k = 0; k < job_.layout->shard_count(); ++k) {
     stores_.push_back(MakeStore(ShardId{k}));
@@ -139,9 +146,8 @@ absl::Status Backing::Prepare() {
 
 absl::StatusOr<Backing::Device> Backing::MakeDevice(WorkerId worker) {
   Device device;
-  worker::ExecutorOptions options = ExecutorOptionsOf(job_, worker);
+  worker::ExecutorOptions options = cluster::ExecutorOptionsOf(job_, worker);
   options.replica = replica_;
-  options.layout = worker_layout_;
   SOAP_ASSIGN_OR_RETURN(device.executor, worker::Executor::Create(std::move(options)));
   if (own_parameters_) device.parameters = replica_->NewParameters();
   return device;
@@ -149,11 +155,11 @@ absl::StatusOr<Backing::Device> Backing::MakeDevice(WorkerId worker) {
 
 server::Store Backing::MakeStore(ShardId shard) {
   const auto buckets = static_cast<uint32_t>(job_.layout->buckets(shard).size());
-  return {server::TensorStore(StoreOptionsOf(job_, shard)), server::CountStore(buckets)};
+  return {server::TensorStore(cluster::StoreOptionsOf(job_, shard)), server::CountStore(buckets)};
 }
 
 sim::Training Backing::Training() {
-  sim::Training training = TrainingOf(job_);
+  sim::Training training = {.job = job_};
   // Those of a tree's branches hold nothing of the model.
   training.make_store = [this](ShardId shard) {
     return Index(shard) < stores_.size() ? stores_[Index(shard)] : MakeStore(shard);
@@ -186,7 +192,8 @@ void Backing::Restart(WorkerId worker) {
   absl::StatusOr<Device> fresh = MakeDevice(worker);
   CHECK(fresh.ok()) << fresh.status();  // its like was made before
   device = *std::move(fresh);
-  if (!peers_.empty()) peers_[Index(worker)] = MakePeerVectors(job_);
+  if (peers_.empty()) return;
+  peers_[Index(worker)] = server::MakePeerVectors(cluster::PeerVectorsOptionsOf(job_));
 }
 
 HeldOut Backing::Evaluate(Device* device) {
@@ -269,7 +276,7 @@ void Backing::Close(CosimResult* result) {
   }
   result->curve = std::move(curve_);
   result->sha256 = Sha256();
-  if (!job_.policy.keeps_parameters() && peers_.empty()) return;
+  if (!job_.specs.policy.keeps_parameters() && peers_.empty()) return;
   std::vector<double> accuracies;
   accuracies.reserve(devices_.size());
   for (size_t w = 0; w < devices_.size(); ++w) {
@@ -287,7 +294,7 @@ void Backing::Close(CosimResult* result) {
 
 }  // namespace
 
-absl::StatusOr<CosimResult> Cosimulate(const CosimJob& job, const CosimTiming& timing,
+absl::StatusOr<CosimResult> Cosimulate(const cluster::TrainingJob& job, const CosimTiming& timing,
                                        const CosimOptions& options) {
   SOAP_RETURN_IF_ERROR(CheckJob(job));
   SOAP_ASSIGN_OR_RETURN(const sim::StragglerModel stragglers,
@@ -295,13 +302,8 @@ absl::StatusOr<CosimResult> Cosimulate(const CosimJob& job, const CosimTiming& t
   Backing backing(job, options, stragglers);
   SOAP_RETURN_IF_ERROR(backing.Prepare());
   const sim::Training training = backing.Training();
-  sim::VirtualOptions run = {.workers = job.workers,
-                             .leaf_count = job.micro_batches,
-                             .rebalance = job.rebalance,
-                             .policy = job.policy.spec,
-                             .stragglers = timing.stragglers,
+  sim::VirtualOptions run = {.stragglers = timing.stragglers,
                              .seed = timing.seed,
-                             .clocks = job.total_clocks,
                              .iteration_ns = timing.iteration_ns,
                              .latency_us = timing.latency_us,
                              .bandwidth_mbps = timing.bandwidth_mbps,

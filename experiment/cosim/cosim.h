@@ -18,36 +18,10 @@
 
 #include "absl/status/statusor.h"
 #include "cluster/curve.h"
-#include "cluster/straggler.h"
-#include "compute/optimizer.h"
-#include "compute/schedule.h"
-#include "consistency/traits.h"
-#include "models/data/dataset.h"
-#include "models/graph/graph.h"
+#include "cluster/training_job.h"
 #include "sim/virtual_cluster.h"
-#include "wire/layout.h"
 
 namespace soapstone::experiment {
-
-// What a job file resolves to. The layout says how many shards there are.
-struct CosimJob {
-  models::Graph graph;
-  std::shared_ptr<const models::TrainTest> data;
-  std::shared_ptr<const wire::Layout> layout;  // of the graph's parameters
-  consistency::PolicyTraits policy;
-  compute::OptimizerSpec optimizer;
-  compute::ScheduleSpec schedule;
-  uint64_t seed = 0;                                  // initial values, order of the data
-  std::shared_ptr<const compute::GivenValues> given;  // initial values that are no seed's; or null
-  uint64_t batch = 0;                                 // samples of a global batch, over all workers
-  uint32_t micro_batches = 0;                         // M of base/leaf_tree.h; 0: one a worker
-  Clock total_clocks = 0;                             // local steps of a worker
-  uint32_t workers = 1;
-  bool rebalance = false;
-  bool skip_not_finite = false;  // training.on_nonfinite
-  sim::StragglerModel faults;    // of a replay: whose gradient is spoilt; else the timing says it
-  std::string precision = "float32";  // as the job asks for it; no other is computed in here
-};
 
 // When things happen (sim/virtual_cluster.h).
 struct CosimTiming {
@@ -93,9 +67,10 @@ struct CosimResult {
   sim::VirtualResult timing;
 };
 
-// Errors: InvalidArgument with what is at fault in the job or the timing; an operator that this
-// machine cannot run. A broken guarantee is no error: see timing.violations.
-absl::StatusOr<CosimResult> Cosimulate(const CosimJob& job, const CosimTiming& timing,
+// `job` is complete; whose gradient is spoilt the timing says, not the job. Errors: InvalidArgument
+// with what is at fault in the job or the timing; an operator that this machine cannot run. A
+// broken guarantee is no error: see timing.violations.
+absl::StatusOr<CosimResult> Cosimulate(const cluster::TrainingJob& job, const CosimTiming& timing,
                                        const CosimOptions& options);
 
 }  // namespace soapstone::experiment

@@ -13,6 +13,7 @@
 namespace soapstone::experiment {
 namespace {
 
+using cluster::TrainingJob;
 using ::testing::HasSubstr;
 
 constexpr char kStalls[] = "jitter:sigma=0.2+stall:p=0.02,factor=6";
@@ -25,24 +26,27 @@ std::shared_ptr<const models::TrainTest> Digits() {
   return *data;
 }
 
-CosimJob JobOf(const std::string& policy, uint32_t workers, Clock clocks,
-               const std::string& model = "lenet5") {
-  models::Graph graph = *models::BuildModel(model, Digits()->train.shape, 10);
+TrainingJob JobOf(const std::string& policy, uint32_t workers, Clock clocks,
+                  const std::string& model = "lenet5") {
+  auto graph =
+      std::make_shared<const models::Graph>(*models::BuildModel(model, Digits()->train.shape, 10));
   auto layout = std::make_shared<const wire::Layout>(
-      *wire::Layout::Build(graph.params(), {.shard_count = 2}));
-  return {.graph = std::move(graph),
-          .data = Digits(),
-          .layout = std::move(layout),
-          .policy = *consistency::ParsePolicy(policy),
-          .optimizer = *compute::ParseOptimizer("momentum:lr=0.03,mu=0.9"),
-          .schedule = *compute::ParseSchedule("constant"),
-          .seed = 3,
-          .batch = 64,
-          .total_clocks = clocks,
-          .workers = workers};
+      *wire::Layout::Build(graph->params(), {.shard_count = 2}));
+  TrainingJob job = {.specs = {.policy = *consistency::ParsePolicy(policy),
+                               .optimizer = *compute::ParseOptimizer("momentum:lr=0.03,mu=0.9"),
+                               .schedule = *compute::ParseSchedule("constant")},
+                     .graph = std::move(graph),
+                     .data = Digits(),
+                     .layout = std::move(layout),
+                     .seed = 3,
+                     .batch = 64,
+                     .total_clocks = clocks,
+                     .workers = workers};
+  cluster::Complete(&job);
+  return job;
 }
 
-CosimResult Train(const CosimJob& job, const CosimTiming& timing,
+CosimResult Train(const TrainingJob& job, const CosimTiming& timing,
                   const CosimOptions& options = {}) {
   auto result = Cosimulate(job, timing, options);
   EXPECT_TRUE(result.ok()) << result.status();
@@ -52,7 +56,7 @@ CosimResult Train(const CosimJob& job, const CosimTiming& timing,
 
 TEST(CosimTest, ARunIsAFunctionOfItsSeeds) {
   for (const char* policy : {"ssp:s=2", "async", "easgd:tau=4,mode=async"}) {
-    const CosimJob job = JobOf(policy, 8, 40);
+    const TrainingJob job = JobOf(policy, 8, 40);
     const CosimTiming timing = {.stragglers = kStalls, .latency_us = 30, .bandwidth_mbps = 1000};
     const CosimOptions options = {.samples_per_point = 320};
     const CosimResult once = Train(job, timing, options);
@@ -69,8 +73,8 @@ TEST(CosimTest, ARunIsAFunctionOfItsSeeds) {
 // at the updates.
 TEST(CosimTest, ItsTimingIsThatOfTheTimingOnlyRun) {
   for (const std::string& policy : consistency::ExamplePolicies()) {
-    const CosimJob job = JobOf(policy, 16, 40, "softmax");
-    if (job.policy.spec.substr(0, 5) == "value") continue;
+    const TrainingJob job = JobOf(policy, 16, 40, "softmax");
+    if (job.specs.policy.spec.substr(0, 5) == "value") continue;
     const CosimResult trained = Train(job, {.stragglers = kStalls, .seed = 2});
     const auto counted = sim::RunVirtual({.workers = 16,
                                           .shards = 2,
@@ -90,7 +94,7 @@ TEST(CosimTest, ItsTimingIsThatOfTheTimingOnlyRun) {
 }
 
 // SHA-256 of the job's initial parameters.
-std::string InitialSha256(const CosimJob& job) {
+std::string InitialSha256(const TrainingJob& job) {
   return server::HashOfShards(job.layout, [&](ShardId shard, BucketId bucket) {
     return server::TensorStore({.layout = job.layout, .shard = shard, .seed = job.seed})
         .ReadBucket(bucket);
@@ -99,16 +103,16 @@ std::string InitialSha256(const CosimJob& job) {
 
 TEST(CosimTest, WithoutALearningRateTheParametersStayAsTheyWere) {
   for (const char* policy : {"bsp", "ssp:s=2", "easgd:tau=2,mode=sync"}) {
-    CosimJob job = JobOf(policy, 4, 10);
+    TrainingJob job = JobOf(policy, 4, 10);
     const std::string initial = InitialSha256(job);
     EXPECT_NE(Train(job, {}).sha256, initial) << policy;
-    job.optimizer.lr = 0;
+    job.specs.optimizer.lr = 0;
     EXPECT_EQ(Train(job, {.stragglers = kStalls}).sha256, initial) << policy;
   }
 }
 
 TEST(CosimTest, TheCurveRisesAndEndsWithTheRun) {
-  const CosimJob job = JobOf("ssp:s=2", 8, 23 * 12);
+  const TrainingJob job = JobOf("ssp:s=2", 8, 23 * 12);
   const uint64_t train = Digits()->train.size();
   const CosimResult result = Train(job, {.stragglers = kStalls}, {.samples_per_point = train});
   ASSERT_EQ(result.curve.size(), 12u);
@@ -161,7 +165,7 @@ TEST(CosimTest, EveryPolicyLearnsInVirtualTime) {
 }
 
 TEST(CosimTest, HundredsOfWorkersFit) {
-  CosimJob job = JobOf("ssp:s=4", 200, 12);
+  TrainingJob job = JobOf("ssp:s=4", 200, 12);
   job.batch = 200;
   const CosimResult result = Train(job, {.stragglers = kStalls});
   EXPECT_EQ(result.iterations, 200u * 12u);
@@ -169,12 +173,12 @@ TEST(CosimTest, HundredsOfWorkersFit) {
 }
 
 TEST(CosimTest, ErrorsNameWhatIsAtFault) {
-  const auto error = [](const CosimJob& job, const CosimTiming& timing) {
+  const auto error = [](const TrainingJob& job, const CosimTiming& timing) {
     return std::string(Cosimulate(job, timing, {}).status().message());
   };
-  CosimJob job = JobOf("bsp", 4, 1);
+  TrainingJob job = JobOf("bsp", 4, 1);
   EXPECT_THAT(error(job, {.stragglers = "x"}), HasSubstr("unknown straggler"));
-  CosimJob half = job;
+  TrainingJob half = job;
   half.precision = "bf16";
   EXPECT_THAT(error(half, {}), HasSubstr("computes in float32"));
   EXPECT_THAT(error(job, {.iteration_ns = 0}), HasSubstr("iteration time"));
@@ -186,7 +190,7 @@ TEST(CosimTest, ErrorsNameWhatIsAtFault) {
   EXPECT_THAT(error(job, {}), HasSubstr("total_clocks"));
   job = JobOf("bsp", 4, 1);
   job.layout = std::make_shared<const wire::Layout>(
-      *wire::Layout::Build(job.graph.params(), {.shard_count = 2, .stages = 2}));
+      *wire::Layout::Build(job.graph->params(), {.shard_count = 2, .stages = 2}));
   EXPECT_THAT(error(job, {}), HasSubstr("communication must be fifo"));
 }
 
@@ -194,20 +198,20 @@ TEST(CosimTest, ErrorsNameWhatIsAtFault) {
 TEST(CosimTest, ARunThatDivergesIsMarked) {
   for (const char* policy : {"bsp", "ssp:s=2", "async", "easgd:tau=2,mode=async", "localsgd:h=2",
                              "allreduce", "tree:group=2"}) {
-    CosimJob job = JobOf(policy, 4, 60);
-    job.optimizer = *compute::ParseOptimizer("sgd:lr=1e4");
+    TrainingJob job = JobOf(policy, 4, 60);
+    job.specs.optimizer = *compute::ParseOptimizer("sgd:lr=1e4");
     const CosimResult result = Train(job, {});
     EXPECT_THAT(result.diverged, HasSubstr("diverged at clock")) << policy;
     EXPECT_THAT(result.diverged, HasSubstr("not finite")) << policy;
     EXPECT_LT(result.iterations, 4u * 60u) << policy;
-    job.optimizer = *compute::ParseOptimizer("sgd:lr=0.01");
+    job.specs.optimizer = *compute::ParseOptimizer("sgd:lr=0.01");
     EXPECT_EQ(Train(job, {}).diverged, "") << policy;
   }
 }
 
 TEST(CosimTest, OneGradientThatIsNotFiniteEndsTheRunOrIsLeftOut) {
   for (const char* policy : {"bsp", "ssp:s=2", "async", "easgd:tau=2,mode=async", "allreduce"}) {
-    CosimJob job = JobOf(policy, 4, 23 * 6, "softmax");
+    TrainingJob job = JobOf(policy, 4, 23 * 6, "softmax");
     const CosimResult plain = Train(job, {});
     const CosimTiming spoilt = {.stragglers = "nan:worker=1,clock=40"};
     EXPECT_THAT(Train(job, spoilt).diverged, HasSubstr("diverged at clock 40: the gradient of"))
@@ -228,7 +232,7 @@ TEST(CosimTest, OneGradientThatIsNotFiniteEndsTheRunOrIsLeftOut) {
 TEST(CosimTest, UnderBspWhatIsLeftOutDoesNotDependOnWhoSharesTheRest) {
   std::vector<std::string> hashes;
   for (const uint32_t workers : {1u, 2u, 4u}) {
-    CosimJob job = JobOf("bsp", workers, 20, "softmax");
+    TrainingJob job = JobOf("bsp", workers, 20, "softmax");
     job.micro_batches = 4;
     job.skip_not_finite = true;
     // Worker 0's first micro-batch is the first of all.

@@ -4,31 +4,34 @@
 #include <utility>
 
 #include "base/status_macros.h"
-#include "experiment/cosim/job_parts.h"
+#include "cluster/actor_options.h"
 #include "glog/logging.h"
+#include "server/peer/peer_vectors.h"
+#include "server/store/store.h"
+#include "worker/device/executor.h"
 
 namespace soapstone::experiment {
 
-absl::StatusOr<sim::ReplayResult> ReplayJob(const CosimJob& job,
+absl::StatusOr<sim::ReplayResult> ReplayJob(const cluster::TrainingJob& job,
                                             const scheduler::CoordinatorOptions& coordinator,
                                             const sim::Recording& recording,
                                             std::function<void(uint64_t events)> progress) {
+  const auto make_executor = [&job](WorkerId worker) {
+    return worker::Executor::Create(cluster::ExecutorOptionsOf(job, worker));
+  };
   // Whether devices can be made at all: the first tells of the others.
-  SOAP_RETURN_IF_ERROR(worker::Executor::Create(ExecutorOptionsOf(job, WorkerId{0})).status());
-  sim::Training training = TrainingOf(job);
-  training.make_store = [&job](ShardId shard) { return server::Store(StoreOptionsOf(job, shard)); };
-  training.make_peer_vectors = [&job](WorkerId) { return MakePeerVectors(job); };
+  SOAP_RETURN_IF_ERROR(make_executor(WorkerId{0}).status());
+  const sim::Training training = {
+      .job = job,
+      .make_store =
+          [&job](ShardId shard) { return server::Store(cluster::StoreOptionsOf(job, shard)); },
+      .make_peer_vectors =
+          [&job](WorkerId) { return server::MakePeerVectors(cluster::PeerVectorsOptionsOf(job)); }};
   const sim::ReplayOptions options = {
-      .shape = {.workers = job.workers,
-                .policy = job.policy,
-                .clocks = job.total_clocks,
-                .leaf_count = job.micro_batches,
-                .patience_ns = coordinator.timeout_ns},
       .coordinator = coordinator,
       .training = &training,
-      .make_device = [&job](WorkerId worker) -> sim::ReplayDevice {
-        absl::StatusOr<std::unique_ptr<worker::Executor>> made =
-            worker::Executor::Create(ExecutorOptionsOf(job, worker));
+      .make_device = [make_executor](WorkerId worker) -> sim::ReplayDevice {
+        absl::StatusOr<std::unique_ptr<worker::Executor>> made = make_executor(worker);
         CHECK(made.ok()) << made.status();
         return [executor = std::shared_ptr<worker::Executor>(*std::move(made))](
                    const worker::DeviceCommand& command, std::vector<worker::DeviceEvent>* events) {

@@ -22,24 +22,28 @@ std::shared_ptr<const models::TrainTest> PeerDigits() {
   return *data;
 }
 
-CosimJob PeerJobOf(const std::string& policy, uint32_t workers, Clock clocks = kClocks,
-                   const std::string& optimizer = "momentum:lr=0.03,mu=0.9") {
-  models::Graph graph = *models::BuildModel("softmax", PeerDigits()->train.shape, 10);
+cluster::TrainingJob PeerJobOf(const std::string& policy, uint32_t workers, Clock clocks = kClocks,
+                               const std::string& optimizer = "momentum:lr=0.03,mu=0.9") {
+  auto graph = std::make_shared<const models::Graph>(
+      *models::BuildModel("softmax", PeerDigits()->train.shape, 10));
   auto layout = std::make_shared<const wire::Layout>(
-      *wire::Layout::Build(graph.params(), {.shard_count = 2}));
-  return {.graph = std::move(graph),
-          .data = PeerDigits(),
-          .layout = std::move(layout),
-          .policy = *consistency::ParsePolicy(policy),
-          .optimizer = *compute::ParseOptimizer(optimizer),
-          .schedule = *compute::ParseSchedule("constant"),
-          .seed = 3,
-          .batch = 64,
-          .total_clocks = clocks,
-          .workers = workers};
+      *wire::Layout::Build(graph->params(), {.shard_count = 2}));
+  cluster::TrainingJob job = {.specs = {.policy = *consistency::ParsePolicy(policy),
+                                        .optimizer = *compute::ParseOptimizer(optimizer),
+                                        .schedule = *compute::ParseSchedule("constant")},
+                              .graph = std::move(graph),
+                              .data = PeerDigits(),
+                              .layout = std::move(layout),
+                              .seed = 3,
+                              .batch = 64,
+                              .total_clocks = clocks,
+                              .workers = workers};
+  cluster::Complete(&job);
+  return job;
 }
 
-CosimResult TrainPeers(const CosimJob& job, const std::string& stragglers = kPeerStalls) {
+CosimResult TrainPeers(const cluster::TrainingJob& job,
+                       const std::string& stragglers = kPeerStalls) {
   auto result = Cosimulate(job, {.stragglers = stragglers, .latency_us = 20}, {});
   EXPECT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->timing.violations, 0u) << result->timing.violation.value_or("");
@@ -59,7 +63,7 @@ TEST(PeerCosimTest, EveryPolicyLearns) {
 
 TEST(PeerCosimTest, ARunIsAFunctionOfItsSeeds) {
   for (const std::string& policy : consistency::ExamplePeerPolicies()) {
-    const CosimJob job = PeerJobOf(policy, 5, 40);
+    const cluster::TrainingJob job = PeerJobOf(policy, 5, 40);
     EXPECT_EQ(TrainPeers(job).sha256, TrainPeers(job).sha256) << policy;
   }
 }
@@ -87,7 +91,8 @@ TEST(PeerCosimTest, AllReduceIsBspUpToRounding) {
 // Complete-graph gossip without momentum: x_i <- mean x - lr g_i keeps the mean where all-reduce
 // with P times the rate would have it, were all gradients taken at the mean.
 TEST(PeerCosimTest, GossipOnTheCompleteGraphAveragesAsAllReduceDoes) {
-  const CosimJob one = PeerJobOf("gossip:mode=dpsgd,graph=complete", 4, 1, "sgd:lr=0.1");
+  const cluster::TrainingJob one =
+      PeerJobOf("gossip:mode=dpsgd,graph=complete", 4, 1, "sgd:lr=0.1");
   // One step from equal values: mean_i (x - lr g_i / n_i) is x - lr (1/n) sum g for equal shares.
   const CosimResult gossip = TrainPeers(one);
   const CosimResult reduce = TrainPeers(PeerJobOf("allreduce", 4, 1, "sgd:lr=0.1"));

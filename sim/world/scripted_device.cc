@@ -12,7 +12,7 @@ namespace {
 // With the tree a gradient depends on its leaves alone, else on who computed it as well.
 int64_t DeltaFor(const ActorFactory& factory, uint32_t process, Clock clock,
                  const worker::CollectBucket& what) {
-  if (!factory.shape().policy.fixed_tree) {
+  if (!factory.policy().fixed_tree) {
     return LeafDelta(clock, what.shard, what.bucket, process);
   }
   int64_t delta = 0;
@@ -65,7 +65,7 @@ void ScriptedDevice::Load(const ActorFactory& factory, const worker::DeviceComma
 // An operator's parameters are those of its stage.
 std::optional<std::string> ScriptedDevice::CheckLoaded(const ActorFactory& factory, WorkerId rank,
                                                        const worker::DeviceCommand& command) const {
-  if (factory.shape().policy.keeps_parameters()) return std::nullopt;
+  if (factory.policy().keeps_parameters()) return std::nullopt;
   uint32_t op = 0;
   MicroBatchRange part;
   if (const auto* forward = std::get_if<worker::RunForward>(&command.what)) {

@@ -16,7 +16,7 @@ void Check(const std::string& text) {
   CHECK_EQ(apps::JobDigest(*again, 1), apps::JobDigest(*config, 1));
   // A trace is a file of its own, which an input must not choose.
   if (absl::StrContains(config->training().stragglers(), "trace")) return;
-  const absl::StatusOr<apps::JobSpecs> specs = apps::CheckJobConfig(*config);
+  const absl::StatusOr<cluster::JobSpecs> specs = apps::CheckJobConfig(*config);
   if (!specs.ok()) return CheckError(specs.status(), "");
   CHECK_GE(apps::ServerCount(*config, specs->policy), 1u);
 }

@@ -3,33 +3,14 @@
 #include <string>
 #include <utility>
 
-#include "consistency/catalogue.h"
 #include "experiment/cosim/cosim.h"
 #include "gtest/gtest.h"
-#include "models/zoo/zoo.h"
 #include "tests/golden/direct_cluster.h"
 
 namespace soapstone::golden {
 namespace {
 
 constexpr char kStalls[] = "jitter:sigma=0.2+stall:p=0.05,factor=6";
-
-experiment::CosimJob JobOf(const TrainingSetup& setup) {
-  models::Graph graph = *models::BuildModel(setup.model, Digits()->train.shape, 10);
-  auto layout = std::make_shared<const wire::Layout>(
-      *wire::Layout::Build(graph.params(), {.shard_count = setup.shards}));
-  return {.graph = std::move(graph),
-          .data = Digits(setup.split_seed),
-          .layout = std::move(layout),
-          .policy = *consistency::ParsePolicy(setup.policy),
-          .optimizer = *compute::ParseOptimizer(setup.optimizer),
-          .schedule = *compute::ParseSchedule(setup.schedule),
-          .seed = setup.seed,
-          .batch = setup.batch,
-          .micro_batches = setup.micro_batches,
-          .total_clocks = setup.steps,
-          .workers = setup.workers};
-}
 
 experiment::CosimResult Train(const TrainingSetup& setup, const experiment::CosimTiming& timing) {
   auto result = experiment::Cosimulate(JobOf(setup), timing, {});

@@ -7,6 +7,7 @@
 #include "base/leaf_tree.h"
 #include "base/random.h"
 #include "base/sha256.h"
+#include "cluster/actor_options.h"
 #include "compute/init.h"
 #include "glog/logging.h"
 #include "models/zoo/zoo.h"
@@ -26,13 +27,10 @@ models::Graph GraphOf(const TrainingSetup& setup) {
 
 class DirectCluster {
  public:
-  explicit DirectCluster(const TrainingSetup& setup)
-      : setup_(setup), policy_(*consistency::ParsePolicy(setup.policy)), graph_(GraphOf(setup)) {
-    layout_ = std::make_shared<const wire::Layout>(*wire::Layout::Build(
-        graph_.params(), {.shard_count = setup.shards, .stages = setup.stages}));
-    const uint32_t copies = consistency::ServerCopies(policy_, setup.workers);
-    for (uint32_t k = 0; k < setup.shards * copies; ++k) AddShard(k);
-    for (uint32_t w = 0; w < setup.workers; ++w) AddWorker(w);
+  explicit DirectCluster(const TrainingSetup& setup) : setup_(setup), job_(JobOf(setup)) {
+    const uint32_t copies = consistency::ServerCopies(job_.specs.policy, setup.workers);
+    for (uint32_t k = 0; k < setup.shards * copies; ++k) AddShard(ShardId{k});
+    for (uint32_t w = 0; w < setup.workers; ++w) AddWorker(WorkerId{w});
     roster_.worker_count = setup.workers;
     for (uint32_t w = 0; w < setup.workers; ++w) {
       roster_.workers.push_back({.worker = WorkerId{w}, .admitted = 1});
@@ -75,45 +73,14 @@ class DirectCluster {
   }
 
  private:
-  void AddShard(uint32_t k) {
-    const server::TensorStoreOptions store = {
-        .layout = layout_,
-        .shard = ShardId{k},
-        .optimizer = *compute::ParseOptimizer(setup_.optimizer),
-        .schedule = *compute::ParseSchedule(setup_.schedule),
-        .total_clocks = setup_.steps,
-        .seed = setup_.seed,
-        .rule = policy_.store,
-        .fixed_tree = policy_.fixed_tree};
-    shards_.emplace_back(server::ShardOptions{.id = ShardId{k},
-                                              .layout = layout_,
-                                              .policy = policy_,
-                                              .leaf_count = setup_.micro_batches,
-                                              .final_clock = policy_.Rounds(setup_.steps)},
-                         server::Store(store));
+  void AddShard(ShardId id) {
+    shards_.emplace_back(cluster::ShardOptionsOf(job_, id),
+                         server::Store(cluster::StoreOptionsOf(job_, id)));
   }
 
-  void AddWorker(uint32_t w) {
-    executors_.push_back(
-        *worker::Executor::Create({.graph = graph_,
-                                   .data = Digits(),
-                                   .layout = layout_,
-                                   .seed = setup_.seed,
-                                   .batch = setup_.batch,
-                                   .optimizer = *compute::ParseOptimizer(setup_.optimizer),
-                                   .local_momentum = policy_.local_momentum(),
-                                   .schedule = *compute::ParseSchedule(setup_.schedule),
-                                   .total_clocks = setup_.steps,
-                                   .now = [] { return Nanos{0}; }}));
-    engines_.emplace_back(worker::EngineOptions{
-        .id = WorkerId{w},
-        .layout = layout_,
-        .ops = std::make_shared<const std::vector<worker::OpOutline>>(worker::OutlineOf(graph_)),
-        .policy = policy_,
-        .leaf_count = setup_.micro_batches,
-        .total_clocks = setup_.steps,
-        .train_samples = Digits()->train.size(),
-        .batch = setup_.batch});
+  void AddWorker(WorkerId id) {
+    executors_.push_back(*worker::Executor::Create(cluster::ExecutorOptionsOf(job_, id)));
+    engines_.emplace_back(cluster::EngineOptionsOf(job_, id));
   }
 
   void SendRoster(Epoch epoch) {
@@ -207,7 +174,7 @@ class DirectCluster {
         result->parameters.insert(result->parameters.end(), values.begin(), values.end());
       }
     }
-    result->sha256 = server::HashOfShards(layout_, [this](ShardId shard, BucketId bucket) {
+    result->sha256 = server::HashOfShards(job_.layout, [this](ShardId shard, BucketId bucket) {
       Message save;
       save.type = MessageType::kSave;
       save.from = Address::Of(ServerId{0});
@@ -216,8 +183,7 @@ class DirectCluster {
       shards_[Index(shard)].OnMessage(0, save, &outbox);
       return outbox.messages.at(0).payload;
     });
-    auto executor = *worker::Executor::Create(
-        {.graph = graph_, .data = Digits(), .layout = layout_, .now = [] { return Nanos{0}; }});
+    auto executor = *worker::Executor::Create(cluster::ExecutorOptionsOf(job_, WorkerId{0}));
     worker::LoadCommand load;
     for (uint32_t k = 0; k < setup_.shards; ++k) load.frames.push_back(shards_[k].store().Read());
     std::vector<worker::DeviceEvent> events;
@@ -227,9 +193,7 @@ class DirectCluster {
   }
 
   TrainingSetup setup_;
-  consistency::PolicyTraits policy_;
-  models::Graph graph_;
-  std::shared_ptr<const wire::Layout> layout_;
+  cluster::TrainingJob job_;
   wire::Roster roster_;
   std::vector<server::Shard> shards_;
   std::vector<worker::Engine> engines_;
@@ -252,6 +216,25 @@ std::shared_ptr<const models::TrainTest> Digits(uint64_t split_seed) {
                            .seed = split_seed}));
   }
   return data;
+}
+
+cluster::TrainingJob JobOf(const TrainingSetup& setup) {
+  auto graph = std::make_shared<const models::Graph>(GraphOf(setup));
+  auto layout = std::make_shared<const wire::Layout>(
+      *wire::Layout::Build(graph->params(), {.shard_count = setup.shards, .stages = setup.stages}));
+  cluster::TrainingJob job = {.specs = {.policy = *consistency::ParsePolicy(setup.policy),
+                                        .optimizer = *compute::ParseOptimizer(setup.optimizer),
+                                        .schedule = *compute::ParseSchedule(setup.schedule)},
+                              .graph = std::move(graph),
+                              .data = Digits(setup.split_seed),
+                              .layout = std::move(layout),
+                              .seed = setup.seed,
+                              .batch = setup.batch,
+                              .micro_batches = setup.micro_batches,
+                              .total_clocks = setup.steps,
+                              .workers = setup.workers};
+  cluster::Complete(&job);
+  return job;
 }
 
 TrainingResult TrainByCluster(const TrainingSetup& setup) { return DirectCluster(setup).Run(); }

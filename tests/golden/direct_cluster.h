@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "cluster/training_job.h"
 #include "models/data/dataset.h"
 #include "server/shard/model_gatherer.h"
 #include "server/shard/shard.h"
@@ -50,6 +51,9 @@ struct TrainingResult {
 
 // The digits, split by `split_seed`.
 std::shared_ptr<const models::TrainTest> Digits(uint64_t split_seed = 0);
+
+// What the setup says of the training itself.
+cluster::TrainingJob JobOf(const TrainingSetup& setup);
 
 // The job by the cluster's actors.
 TrainingResult TrainByCluster(const TrainingSetup& setup);
