@@ -84,17 +84,22 @@ bool IsPlain(const fs::path& folder) {
   return !error && absolute == canonical.lexically_normal();
 }
 
+// From relative to `folder`, which is not empty, to relative to the working folder.
+PathChange ChangeFrom(const std::string& folder) {
+  return [folder, plain = IsPlain(folder)](const std::string& path) {
+    const fs::path joined = fs::path(folder) / path;
+    return plain ? joined.lexically_normal().string() : joined.string();
+  };
+}
+
 }  // namespace
 
 void FromFolder(const std::string& folder, wire::JobConfig* config) {
-  if (folder.empty()) return;
-  const bool plain = IsPlain(folder);
-  ChangePaths(
-      [&](const std::string& path) {
-        const fs::path joined = fs::path(folder) / path;
-        return plain ? joined.lexically_normal().string() : joined.string();
-      },
-      config);
+  if (!folder.empty()) ChangePaths(ChangeFrom(folder), config);
+}
+
+std::string StragglersFromFolder(const std::string& folder, const std::string& stragglers) {
+  return folder.empty() ? stragglers : ChangedFiles(stragglers, ChangeFrom(folder));
 }
 
 void ToFolder(const std::string& folder, wire::JobConfig* config) {

@@ -1,6 +1,6 @@
 // Paths in job files. What is written in a file is relative to the file's folder, so that a job
 // means the same from wherever it is started; what is given by flags is relative to the working
-// folder. Who calls: all that read or write job files.
+// folder. Who calls: all that read or write job files, or files with jobs in them.
 #pragma once
 
 #include <string>
@@ -21,6 +21,8 @@ absl::StatusOr<wire::JobConfig> ReadJobFile(const std::string& path);
 
 // From relative to `folder` to relative to the working folder.
 void FromFolder(const std::string& folder, wire::JobConfig* config);
+// The same of training.stragglers alone.
+std::string StragglersFromFolder(const std::string& folder, const std::string& stragglers);
 // The way back, for a file that is written into `folder`, which must be there.
 void ToFolder(const std::string& folder, wire::JobConfig* config);
 

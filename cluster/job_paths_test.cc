@@ -62,6 +62,13 @@ TEST_F(JobPathsTest, AreRelativeToTheFile) {
   EXPECT_EQ(config->output().curve_path(), "jobs/c.csv");
 }
 
+TEST_F(JobPathsTest, OfStragglersAlone) {
+  const std::string model = "slow:factor=2+trace:file=t.csv,base_us=5+trace:file=/root.csv";
+  EXPECT_EQ(StragglersFromFolder("jobs", model),
+            "slow:factor=2+trace:file=jobs/t.csv,base_us=5+trace:file=/root.csv");
+  EXPECT_EQ(StragglersFromFolder("", model), model);
+}
+
 TEST_F(JobPathsTest, OfAFileHereStayAsTheyAre) {
   Write("a.textproto", kJob);
   EXPECT_EQ(JobText(*ReadJobFile("a.textproto")), JobText(*ParseJobText(kJob, "a")));

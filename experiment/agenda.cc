@@ -12,6 +12,18 @@
 namespace soapstone::experiment {
 namespace {
 
+// Of the run as the file has it: from which folder the experiment is started is not in it.
+std::string IdAsWritten(const Experiment& experiment, RunPlan plan) {
+  const wire::JobConfig& written = experiment.subjects[plan.cell.subject].written;
+  plan.config.set_model(written.model());
+  if (written.has_data()) *plan.config.mutable_data() = written.data();
+  plan.config.mutable_training()->set_initial_weights(written.training().initial_weights());
+  if (!experiment.spec.stragglers().empty()) {
+    plan.stragglers = experiment.spec.stragglers(static_cast<int>(plan.cell.straggler)).model();
+  }
+  return IdOf(plan);
+}
+
 RunPlan PlanOf(const Experiment& experiment, const Cell& cell, size_t candidate, uint64_t seed) {
   const ExperimentSpec& spec = experiment.spec;
   const Grid& grid = experiment.subjects[cell.subject].grids[cell.policy];
@@ -25,7 +37,7 @@ RunPlan PlanOf(const Experiment& experiment, const Cell& cell, size_t candidate,
                .bandwidth_mbps = spec.bandwidth_mbps()};
   plan.config.mutable_training()->set_seed(seed);
   plan.iteration_ms = IterationMs(experiment, cell.workers);
-  plan.id = IdOf(plan);
+  plan.id = IdAsWritten(experiment, plan);
   return plan;
 }
 

@@ -52,6 +52,16 @@ TEST_F(AgendaTest, IdsAreOfTheMeaningNotOfTheNames) {
   EXPECT_NE(TuningPlans(slower, cell)[0].id, id);
 }
 
+TEST_F(AgendaTest, IdsAreOfPathsAsTheyAreWritten) {
+  const Experiment far = *ParseExperiment(FakeSpecText(), "far/from/fake.textproto", AnyJob);
+  const Experiment other = *FakeExperiment(FakeSpecWith("digits.csv", "others.csv"));
+  const Cell cell{0, 1, 1, 4};
+  const RunPlan plan = TuningPlans(far, cell)[0];
+  EXPECT_EQ(plan.config.data().path(), "far/from/digits.csv");
+  EXPECT_EQ(plan.id, TuningPlans(experiment_, cell)[0].id);
+  EXPECT_NE(plan.id, TuningPlans(other, cell)[0].id);
+}
+
 TEST_F(AgendaTest, MeasuresTheCandidateOfLeastTrainingLoss) {
   const Outcomes outcomes = FakeRuns(experiment_);
   const Cell cell{0, 2, 0, 4};

@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "base/sha256.h"
 #include "base/spec.h"
+#include "cluster/job_config.h"
 #include "compute/optimizer.h"
 #include "wire/config/text_config.h"
 
@@ -58,6 +59,8 @@ std::string KindOfRun(wire::JobConfig filled, const std::string& stragglers,
   data->set_labels_path(FileName(data->labels_path()));
   data->set_test_path(FileName(data->test_path()));
   data->set_test_labels_path(FileName(data->test_labels_path()));
+  const std::string onnx = apps::OnnxPathOf(filled.model());
+  if (!onnx.empty()) filled.set_model(absl::StrCat("onnx:", FileName(onnx)));
   wire::Training* training = filled.mutable_training();
   training->clear_seed();
   training->set_initial_weights(FileName(training->initial_weights()));

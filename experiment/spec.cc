@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <set>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "base/sha256.h"
 #include "base/spec.h"
 #include "base/status_macros.h"
+#include "cluster/job_paths.h"
 #include "cluster/straggler.h"
 #include "consistency/catalogue.h"
 #include "experiment/seeds.h"
@@ -32,8 +34,11 @@ absl::Status At(const std::string& place, const std::string& what) {
 // One pass over a file: spec_ and places_ in, experiment_ out.
 class Resolver {
  public:
-  Resolver(const Places& places, Experiment* experiment)
-      : places_(places), experiment_(*experiment), spec_(experiment->spec) {}
+  Resolver(const Places& places, std::string folder, Experiment* experiment)
+      : places_(places),
+        folder_(std::move(folder)),
+        experiment_(*experiment),
+        spec_(experiment->spec) {}
 
   absl::Status Run(const JobCheck& check) {
     SOAP_RETURN_IF_ERROR(Numbers());
@@ -81,6 +86,7 @@ class Resolver {
   std::string PlaceOfTuning(int subject, int policy) const;
 
   const Places& places_;
+  const std::string folder_;  // of the file
   Experiment& experiment_;
   const ExperimentSpec& spec_;
   std::set<std::string> meanings_;  // of all kinds of runs, for their digest
@@ -137,6 +143,7 @@ absl::Status Resolver::Stragglers() {
   for (int i = 0; i < spec_.stragglers_size(); ++i) {
     Straggler straggler = spec_.stragglers(i);
     if (straggler.name().empty()) straggler.set_name(straggler.model());
+    straggler.set_model(apps::StragglersFromFolder(folder_, straggler.model()));
     const auto model = sim::StragglerModel::Parse(straggler.model(), 0);
     if (!model.ok()) {
       return At(places_.Of({{"stragglers", i}, {"model"}}),
@@ -154,10 +161,8 @@ absl::Status Resolver::Stragglers() {
     experiment_.stragglers.push_back(std::move(straggler));
   }
   if (experiment_.stragglers.empty()) {
-    Straggler none;
-    none.set_name("none");
-    none.set_model("none");
-    experiment_.stragglers.push_back(std::move(none));
+    experiment_.stragglers.emplace_back().set_name("none");
+    experiment_.stragglers.back().set_model("none");
   }
   return absl::OkStatus();
 }
@@ -327,9 +332,11 @@ absl::Status Resolver::Subjects() {
   const int count = std::max(1, spec_.subjects_size());
   for (int i = 0; i < count; ++i) {
     const Subject entry = spec_.subjects().empty() ? Subject() : spec_.subjects(i);
-    ResolvedSubject subject{.config = spec_.base(), .target_accuracy = spec_.target_accuracy()};
-    subject.config.MergeFrom(entry.job());
-    subject.name = entry.name().empty() ? subject.config.model() : entry.name();
+    ResolvedSubject subject{.written = spec_.base(), .target_accuracy = spec_.target_accuracy()};
+    subject.written.MergeFrom(entry.job());
+    subject.config = subject.written;
+    apps::FromFolder(folder_, &subject.config);
+    subject.name = entry.name().empty() ? subject.written.model() : entry.name();
     if (entry.target_accuracy() != 0) subject.target_accuracy = entry.target_accuracy();
     if (!(subject.target_accuracy >= 0 && subject.target_accuracy < 1)) {
       return At(PlaceOfSubject(i), "target_accuracy: not between 0 and 1");
@@ -456,7 +463,8 @@ absl::StatusOr<Experiment> ParseExperiment(const std::string& text, const std::s
   Experiment experiment;
   Places places;
   SOAP_RETURN_IF_ERROR(wire::ParseTextConfig(text, name, &experiment.spec, &places));
-  SOAP_RETURN_IF_ERROR(Resolver(places, &experiment).Run(check));
+  const std::string folder = std::filesystem::path(name).parent_path().string();
+  SOAP_RETURN_IF_ERROR(Resolver(places, folder, &experiment).Run(check));
   const std::string canonical = wire::TextOf(experiment.spec);
   Sha256 digest;
   digest.Update(canonical.data(), canonical.size());

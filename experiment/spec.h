@@ -31,7 +31,8 @@ struct Grid {
 
 struct ResolvedSubject {
   std::string name;
-  wire::JobConfig config;      // base with the subject's fields
+  wire::JobConfig written;     // base with the subject's fields
+  wire::JobConfig config;      // the same, its paths relative to the working folder
   double target_accuracy = 0;  // 0: none
   std::vector<Grid> grids;     // by policy
 };
@@ -59,7 +60,7 @@ struct Experiment {
   bool seeds_drawn = false;     // from runs_digest; else the author has chosen them
   std::vector<ResolvedSubject> subjects;
   std::vector<ResolvedPolicy> policies;
-  std::vector<Straggler> stragglers;
+  std::vector<Straggler> stragglers;  // named; their paths are relative to the working folder
   std::vector<uint32_t> workers;
   std::vector<ResolvedClaim> claims;
 };
@@ -67,7 +68,8 @@ struct Experiment {
 // The job with its defaults filled in, or what is wrong with it.
 using JobCheck = std::function<absl::StatusOr<wire::JobConfig>(const wire::JobConfig&)>;
 
-// Errors: InvalidArgument, "name:line:column: what" in one line: an unknown field, a policy or a
+// `name` is the file's path: paths in `text` are relative to its folder. Errors: InvalidArgument,
+// "name:line:column: what" in one line: an unknown field, a policy or a
 // straggler model that is none, settings that do not go together, unequal tuning budgets, no
 // held-out samples, co-simulation in another precision than float32, a claim about what is not in
 // the lists; what `check` says of a job.

@@ -55,6 +55,23 @@ TEST(ExperimentSpec, SubjectsAreMergedOverTheBase) {
   EXPECT_EQ(experiment->subjects[1].grids[2].budget(), 6u);
 }
 
+TEST(ExperimentSpec, PathsAreRelativeToTheFile) {
+  const std::string text = FakeSpecText() + "subjects { name: \"a\" }\n" +
+                           "subjects { job { model: \"onnx:m.onnx\" data { path: \"/root\" } } }";
+  const auto near = ParseExperiment(text, "fake.textproto", AnyJob);
+  const auto far = ParseExperiment(text, "far/from/fake.textproto", AnyJob);
+  ASSERT_TRUE(near.ok() && far.ok()) << near.status() << far.status();
+  EXPECT_EQ(near->subjects[0].config.data().path(), "digits.csv");
+  EXPECT_EQ(far->subjects[0].config.data().path(), "far/from/digits.csv");
+  EXPECT_EQ(far->subjects[1].config.data().path(), "/root");
+  EXPECT_EQ(far->subjects[1].config.model(), "onnx:far/from/m.onnx");
+  EXPECT_EQ(far->subjects[1].name, "onnx:m.onnx");
+  // Where it is started from is no part of what it is.
+  EXPECT_EQ(far->digest, near->digest);
+  EXPECT_EQ(far->runs_digest, near->runs_digest);
+  EXPECT_EQ(far->seeds, near->seeds);
+}
+
 TEST(ExperimentSpec, DigestIsOfTheMeaningAndOfTheClaims) {
   const std::string digest = FakeExperiment()->digest;
   EXPECT_EQ(FakeExperiment(FakeSpecText() + "# a comment\n")->digest, digest);

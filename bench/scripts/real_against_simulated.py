@@ -91,6 +91,11 @@ def number(text, name):
     return float(re.search(r"(?m)^%s: *([0-9.]+)" % name, text).group(1))
 
 
+def in_full(text, folder):
+    """The file with its paths from the root on, so that it means the same in another folder."""
+    return re.sub(r'(path: ")(?!/)', lambda match: f"{match[1]}{folder}/", text)
+
+
 def calibrate(args, text, iteration_ms):
     """Medians of (iteration ms, latency us)."""
     job = os.path.join(args.out, "calibration.textproto")
@@ -244,10 +249,11 @@ def main():
     parser.add_argument("--within", type=float, default=0.1)
     parser.add_argument("--verbose", action="store_true")
     args = parser.parse_args()
+    args.spec, args.out = os.path.abspath(args.spec), os.path.abspath(args.out)
     os.chdir(source)
     os.makedirs(args.out, exist_ok=True)
     with open(args.spec) as file:
-        text = file.read()
+        text = in_full(file.read(), os.path.dirname(args.spec))
     target = number(text, "target_accuracy")
     kept = os.path.join(args.out, "calibration.json")
     if not os.path.exists(kept):

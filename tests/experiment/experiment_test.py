@@ -234,7 +234,7 @@ class ExperimentTest(ExperimentTestCase):
         names = sorted(os.listdir(folder))
         self.assertGreaterEqual(len(names), 5)
         for name in names:
-            output = self.run_experiment("--check", spec=os.path.join(folder, name))
+            output = self.run_experiment("--check", spec=os.path.join(folder, name), folder=self.dir)
             self.assertRegex(output, r"^ok: .*: \d+ runs\n$", name)
 
     def test_real_processes(self):

@@ -59,19 +59,19 @@ class ExperimentTestCase(unittest.TestCase):
         with open(os.path.join(self.out, name)) as file:
             return file.read()
 
-    def start(self, *flags, spec=None):
+    def start(self, *flags, spec=None, folder=SOURCE):
         command = [os.path.join(BIN, "soapstone"), "experiment", spec or self.spec,
                    f"--out={self.out}", *flags]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                   text=True, cwd=SOURCE)
+                                   text=True, cwd=folder)
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         return process
 
-    def run_experiment(self, *flags, spec=None, code=0):
-        """What it prints."""
-        process = self.start(*flags, spec=spec)
+    def run_experiment(self, *flags, spec=None, folder=SOURCE, code=0):
+        """What it prints, in that working folder."""
+        process = self.start(*flags, spec=spec, folder=folder)
         output, _ = process.communicate(timeout=150)
         self.assertEqual(process.returncode, code, output)
         return output
