@@ -17,6 +17,7 @@ std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv) {
   ModelsFlags models;
   ProfileFlags profile;
   PlanFlags plan;
+  DataFlags data;
   CLI::App app("Soapstone: parameter servers with stale-synchronous consistency.", "soapstone");
   app.set_version_flag("--version", kVersion);
   app.require_subcommand(1);
@@ -27,6 +28,7 @@ std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv) {
   const CLI::App* models_app = AddModels(&app, &models);
   const CLI::App* profile_app = AddProfile(&app, &profile);
   const CLI::App* plan_app = AddPlan(&app, &plan);
+  const CLI::App* data_app = AddData(&app, &data);
   const CLI::App* policies_app = app.add_subcommand("policies", "List the consistency policies");
   app.footer(
       "Examples:\n  soapstone train --config=examples/digits-lenet5.textproto\n"
@@ -34,12 +36,14 @@ std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv) {
       "  soapstone models\n"
       "  soapstone profile --model=lenet5\n"
       "  soapstone plan --model=alexnet --machine=examples/machines/p100_4x4.machine.textproto\n"
+      "  soapstone data mnist\n"
       "  soapstone policies\n"
       "`soapstone train --help` lists the flags of train.");
   if (argc > 1 && argv[1][0] != '-' &&
       app.get_subcommands([&](CLI::App* s) { return s->check_name(argv[1]); }).empty()) {
-    std::cerr << "soapstone: no command \"" << argv[1]
-              << "\" (train, simulate, experiment, replay, models, profile, plan, policies)\n";
+    std::cerr
+        << "soapstone: no command \"" << argv[1]
+        << "\" (train, simulate, experiment, replay, models, profile, plan, data, policies)\n";
     return EndNow{kExitConfig};
   }
   const auto parsed = Parse(&app, argc, argv);
@@ -53,6 +57,7 @@ std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv) {
     if (!PlanIsComplete(plan)) return EndNow{kExitConfig};
     return Command(std::move(plan));
   }
+  if (data_app->parsed()) return Command(std::move(data));
   if (policies_app->parsed()) return Command(PoliciesCommand{});
   return Command(std::move(simulate));
 }

@@ -6,6 +6,7 @@
 #include "apps/cli/command_line.h"
 #include "apps/cli/models_flags.h"
 #include "apps/cli/node_flags.h"
+#include "apps/data/data_flags.h"
 #include "apps/experiment/experiment_flags.h"
 #include "apps/experiment/replay_flags.h"
 #include "apps/experiment/simulate_flags.h"
@@ -17,7 +18,7 @@ namespace soapstone::apps {
 struct PoliciesCommand {};
 // NodeFlags: `train`.
 using Command = std::variant<NodeFlags, SimulateFlags, ExperimentFlags, ReplayFlags, ModelsFlags,
-                             ProfileFlags, PlanFlags, PoliciesCommand>;
+                             ProfileFlags, PlanFlags, DataFlags, PoliciesCommand>;
 
 // Of `soapstone`.
 std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv);

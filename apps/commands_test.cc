@@ -104,6 +104,18 @@ TEST(Commands, WhatModelsAndProfileCannotDoIsOneLine) {
   }
 }
 
+TEST(Commands, DataIsACommand) {
+  const char* arguments[] = {"soapstone", "data", "mnist", "--from=here", "--to=there"};
+  const auto data = std::get<DataFlags>(std::get<Command>(ParseCommand(5, arguments)));
+  EXPECT_EQ(data.name, "mnist");
+  EXPECT_EQ(data.from, "here");
+  EXPECT_EQ(data.to, "there");
+  const char* nothing_to_check[] = {"soapstone", "data", "mnist", "--to=there"};
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(std::get<EndNow>(ParseCommand(4, nothing_to_check)).code, kExitConfig);
+  testing::internal::GetCapturedStderr();
+}
+
 TEST(Commands, NoCommandIsAConfigurationError) {
   const char* arguments[] = {"soapstone"};
   testing::internal::CaptureStderr();

@@ -1,10 +1,11 @@
 // soapstone: the command for people: train on this machine, simulate a cluster,
-// compare policies, list them and the models, profile a model, plan its parallelism.
+// compare policies, list them, the models and public data, profile a model, plan its parallelism.
 #include <iostream>
 
 #include "apps/cli/launcher.h"
 #include "apps/cli/models_command.h"
 #include "apps/commands.h"
+#include "apps/data/data_command.h"
 #include "apps/experiment/experiment_command.h"
 #include "apps/experiment/replay_command.h"
 #include "apps/experiment/simulate_command.h"
@@ -43,6 +44,7 @@ int Main(int argc, char** argv) {
   if (const auto* models = std::get_if<ModelsFlags>(command)) return ListModels(*models);
   if (const auto* profile = std::get_if<ProfileFlags>(command)) return Profile(*profile);
   if (const auto* plan = std::get_if<PlanFlags>(command)) return Plan(*plan);
+  if (const auto* data = std::get_if<DataFlags>(command)) return Data(*data);
   return ListPolicies();
 }
 

@@ -108,5 +108,31 @@ class DataTest(ClusterTestCase):
         self.assertIn("model: lenet5 takes samples of input", running.output())
 
 
+class PublicDataTest(ClusterTestCase):
+
+    def test_a_set_is_checked_laid_out_and_trained_on(self):
+        data = self.run_program("soapstone", "data", "digits", f"--from={SOURCE}/data/digits",
+                                f"--to={self.dir}/digits")
+        self.assertEqual(data.wait(60), 0, data.output())
+        flags = data.wait_for(r"^  soapstone train (.*)$")[1].split()
+        self.assertIn(f"--data_path={self.dir}/digits/digits.csv", flags)
+        running = self.run_program("soapstone", "train", *flags, "--check")
+        self.assertEqual(running.wait(60), 0, running.output())
+
+    def test_another_file_is_one_line(self):
+        pathlib.Path(self.dir, "a9a").write_text("+1 1:1\n")
+        data = self.run_program("soapstone", "data", "a9a", f"--from={self.dir}", f"--to={self.dir}/laid")
+        self.assertEqual(data.wait(60), 78, data.output())
+        self.assertRegex(data.output(), r"^soapstone data: a9a: .*/a9a is not the published file: SHA-256 [^\n]*$")
+        self.assertFalse(os.path.exists(f"{self.dir}/laid"))
+
+    def test_every_set_is_listed(self):
+        data = self.run_program("soapstone", "data")
+        self.assertEqual(data.wait(60), 0)
+        for name in ("digits", "mnist", "cifar10", "cifar100", "tinyshakespeare", "a9a", "criteo"):
+            self.assertRegex(data.output(), rf"(?m)^{name}: ")
+        self.assertEqual(data.output().count("  train    soapstone train --model="), 7)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -7,6 +7,7 @@ import re
 PAGE_OF_FLAGS = {  # of each file that registers flags, where they stand besides docs/jobs.md
     "apps/cli/models_flags.cc": "docs/models.md",
     "apps/cli/node_flags.cc": "docs/operations.md",
+    "apps/data/data_flags.cc": "docs/jobs.md",
     "apps/experiment/experiment_flags.cc": "docs/experiments.md",
     "apps/experiment/replay_flags.cc": "docs/simulation.md",
     "apps/experiment/simulate_flags.cc": "docs/simulation.md",
@@ -116,6 +117,36 @@ def counts_that_are_wrong(tree):
         right = words[count] if count < len(words) else str(count)
         if not said or said[1] != right:
             found.append(f"README.md:1: {said[1] if said else 'no number of'} {what}; there are {right}")
+    return found
+
+
+def public_data(tree):
+    """Names of the public data sets of `soapstone data`."""
+    return re.findall(r'\{\.name = "(\w+)",', tree.text("apps/data/public_data.cc"))
+
+
+def public_data_that_differ(tree):
+    """Public data sets beside the table of docs/jobs.md."""
+    page = "docs/jobs.md"
+    rows = {name_of(cells[0]): (line, None) for line, cells in table(tree.text(page), "Public data")}
+    return differences(page, rows, dict.fromkeys(public_data(tree)), "data set", "apps/data/public_data.cc")
+
+
+def data_from_elsewhere(tree):
+    """Examples and experiments whose data are no set of `soapstone data`, in data/ by its name; and pages that name
+    data beside the project."""
+    found = []
+    for name in tree.of({".textproto"}):
+        if not name.startswith(("examples/", "experiment/specs/")):
+            continue
+        for number, line in enumerate(tree.text(name).splitlines(), 1):
+            for path in re.findall(r'path: "([^"]*)"', line):
+                there = os.path.normpath(os.path.join(os.path.dirname(name), path)).split(os.sep)
+                if there[0] != "data" or not set(there[1:2]) & set(public_data(tree)):
+                    found.append(f"{name}:{number}: {path} is of no set of `soapstone data`")
+    for name in tree.of({".md"}):
+        found += [f"{name}:{number}: data beside the project" for number, line in
+                  enumerate(tree.text(name).splitlines(), 1) if "shared/data" in line]
     return found
 
 
@@ -260,5 +291,6 @@ def a_path_that_is_too_long(tree):
 
 
 RULES = [models_that_differ, models_of_tables_that_differ, searchers_that_differ, counts_that_are_wrong,
-         exit_codes_that_differ, messages_that_differ, header_fields_that_differ, job_fields_that_differ,
-         flags_without_a_word, flags_that_are_not, links_that_lead_nowhere, a_path_that_is_too_long]
+         public_data_that_differ, data_from_elsewhere, exit_codes_that_differ, messages_that_differ,
+         header_fields_that_differ, job_fields_that_differ, flags_without_a_word, flags_that_are_not,
+         links_that_lead_nowhere, a_path_that_is_too_long]

@@ -70,6 +70,9 @@ PLANTED = {
                                 r"apps/plan/plan_flags.cc:1: docs/jobs.md and docs/planner.md say nothing of --planted"),
     "an exit code that no page has": ("base/exit_codes.h", "inline constexpr int kExitPlanted = 99;\n",
                                       r"docs/operations.md:\d+: no row for the exit code 99"),
+    "an example with data that nobody can find": (
+        "examples/mnist-lenet5.textproto", 'data { path: "../../shared/mnist" }\n',
+        r"examples/mnist-lenet5.textproto:\d+: ../../shared/mnist is of no set of `soapstone data`"),
     "a link to what is gone": ("docs/wire.md", "See [the folder](../planted).\n", r"docs/wire.md:\d+: there is no planted"),
     "a link to a folder": ("docs/wire.md", "See [the folder](../wire/config).\n", None),
     "a link to no heading": ("docs/wire.md", "See [the jobs](jobs.md#planted).\n",
@@ -103,6 +106,7 @@ REPLACED = {
     "a searcher without a row": ("docs/planner.md", r"\| `greedy`.*\n", "", "no row for the searcher greedy"),
     "a number that is no more": ("README.md", "fifteen searchers", "fourteen searchers",
                                  "README.md:1: fourteen searchers; there are fifteen"),
+    "a data set without a row": ("docs/jobs.md", r"\| `a9a` .*\n", "", "no row for the data set a9a"),
     "an exit code without a row": ("docs/operations.md", r"\| 79 .*\n", "", "no row for the exit code 79"),
     "a message without a row": ("docs/wire.md", r"\| 12 \| Evaluated .*\n", "", "no row for the message Evaluated"),
     "a message of another number": ("wire/message.h", "kFinished = 33", "kFinished = 34",
