@@ -1,5 +1,6 @@
 #include "apps/cli/job_flags.h"
 
+#include <cstring>
 #include <iostream>
 #include <string_view>
 
@@ -15,6 +16,12 @@ bool MattersInSimulation(const JobField& field) {
           path == "cluster.servers" || path == "cluster.shards_per_server" ||
           path == "cluster.bucket_bytes" || path == "cluster.heartbeat_s" ||
           path == "cluster.heartbeat_timeout_s" || path == "cluster.rebalance");
+}
+
+// "--config=" and the like, as a script writes it whose variable is empty. CLI11 would take the
+// next word for the value.
+bool IsFlagWithoutItsValue(std::string_view word) {
+  return word.size() > 3 && word.substr(0, 2) == "--" && word.find('=') == word.size() - 1;
 }
 
 }  // namespace
@@ -64,6 +71,13 @@ std::vector<JobOverride> JobFlagValues::Given() const {
 }
 
 std::variant<std::monostate, EndNow> Parse(CLI::App* app, int argc, const char* const* argv) {
+  for (int i = 1; i < argc; ++i) {
+    if (!IsFlagWithoutItsValue(argv[i])) continue;
+    const std::string_view flag = std::string_view(argv[i]).substr(0, std::strlen(argv[i]) - 1);
+    std::cerr << app->get_name() << ": " << flag
+              << (flag == "--config" ? ": no file named" : ": no value given") << "\n";
+    return EndNow{kExitConfig};
+  }
   try {
     app->parse(argc, argv);
     return std::monostate{};

@@ -10,7 +10,9 @@ namespace {
 
 void AddNodeFlags(CLI::App* app, NodeFlags* flags) {
   app->add_option("--config", flags->config_path, "Job file in protobuf text format")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(
+          [](const std::string& file) { return file.empty() ? std::string("no file named") : ""; });
   app->add_flag("--check", flags->check, "Check the job, its data included, and exit: 0 or 78");
   app->add_flag("--print_config", flags->print_config, "Print the job with flags applied and exit");
 }

@@ -48,6 +48,21 @@ TEST(NodeFlags, MissingValueIsAConfigurationError) {
   EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("--policy"));
 }
 
+// A script whose variable is empty: the next word is no job file, and the example is not meant.
+TEST(NodeFlags, AnEmptyValueTakesNotTheNextWord) {
+  for (const std::vector<const char*>& empty : std::vector<std::vector<const char*>>{
+           {"--config=", "--check"}, {"--check", "--config="}, {"--config", ""}}) {
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(CodeOf(Parse(empty)), kExitConfig);
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_THAT(said, HasSubstr("--config: no file named"));
+    EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
+  }
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(CodeOf(Parse({"--policy=", "--check"})), kExitConfig);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("--policy: no value given"));
+}
+
 TEST(NodeFlags, HelpNamesEveryJobFieldAndSucceeds) {
   testing::internal::CaptureStdout();
   EXPECT_EQ(CodeOf(Parse({"--help"})), kExitOk);

@@ -16,8 +16,8 @@ namespace soapstone::apps {
 // ship with the project.
 wire::JobConfig ExampleJob();
 
-// Of `flags`. Without a job file, and without a word of model, data or training, it is the example,
-// with what the flags change. Servers and workers that neither file nor flags name: one server, and
+// Of `flags`. Without a job file, and without a word of model or data, it is the example, with what
+// the flags change. Servers and workers that neither file nor flags name: one server, and
 // a worker a core, eight at most. The digits are taken from the folder of the project where the
 // working folder has none. `said` gets a line for people of what was chosen, or nothing. Errors: as
 // ConfigFromFlags.

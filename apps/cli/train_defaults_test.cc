@@ -49,6 +49,18 @@ TEST(TrainDefaults, FlagsOfTheClusterAndThePolicyChangeTheExample) {
   EXPECT_EQ(config->cluster().workers(), 3u);
 }
 
+TEST(TrainDefaults, FlagsOfTrainingChangeTheExample) {
+  std::string said;
+  const NodeFlags flags = {.overrides = {Override("epochs", "2"), Override("seed", "7")}};
+  const absl::StatusOr<wire::JobConfig> config = TrainConfigFromFlags(flags, &said);
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->model(), "lenet5");
+  EXPECT_EQ(config->training().epochs(), 2u);
+  EXPECT_EQ(config->training().seed(), 7u);
+  EXPECT_EQ(config->training().batch(), 48u);
+  EXPECT_THAT(said, HasSubstr("lenet5 on the digits"));
+}
+
 TEST(TrainDefaults, WhoNamesAModelGetsNothingOfTheExample) {
   std::string said;
   const NodeFlags flags = {.overrides = {Override("model", "mlp")}};
