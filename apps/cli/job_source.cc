@@ -1,6 +1,12 @@
 #include "apps/cli/job_source.h"
 
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
 #include <iostream>
+#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -11,6 +17,8 @@
 #include "models/formats/safetensors_writer.h"
 
 namespace soapstone::apps {
+
+namespace fs = std::filesystem;
 
 absl::StatusOr<wire::JobConfig> ConfigFromFlags(const NodeFlags& flags) {
   wire::JobConfig config;
@@ -26,16 +34,41 @@ void SayNotes(const std::string& program, const std::vector<std::string>& notes)
   for (const std::string& note : notes) std::cerr << program << ": " << note << "\n";
 }
 
+absl::Status CheckFolderCanBeMade(const std::string& path) {
+  std::error_code error;
+  fs::path nearest = fs::absolute(path, error);  // that is there
+  while (!fs::exists(nearest, error) && nearest.has_relative_path()) {
+    nearest = nearest.parent_path();
+  }
+  if (access((nearest / ".").c_str(), W_OK | X_OK) == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("cannot write to ", nearest.string(), ": ", std::strerror(errno)));
+}
+
+absl::Status CheckOutputs(const wire::JobConfig& config) {
+  const wire::Output& output = config.output();
+  const std::tuple<const char*, const std::string&, absl::Status (*)(const std::string&)> all[] = {
+      {"model_path", output.model_path(), models::CheckWritable},
+      {"trace_path", output.trace_path(), models::CheckWritable},
+      {"curve_path", output.curve_path(), models::CheckWritable},
+      {"log_dir", output.log_dir(), CheckFolderCanBeMade},
+      {"record_path", output.record_path(), CheckFolderCanBeMade}};
+  for (const auto& [field, path, check] : all) {
+    const absl::Status status = path.empty() ? absl::OkStatus() : check(path);
+    if (status.ok()) continue;
+    return absl::InvalidArgumentError(absl::StrCat("output.", field, ": ", status.message()));
+  }
+  return absl::OkStatus();
+}
+
 int PrintOrCheck(const std::string& program, const NodeFlags& flags,
                  const wire::JobConfig& config) {
   if (flags.print_config) std::cout << JobText(config);
   if (!flags.check) return kExitOk;
   const auto job = PrepareJob(config);
   if (!job.ok()) return SayConfigError(program, job.status());
-  if (!config.output().model_path().empty()) {
-    const absl::Status writable = models::CheckWritable(config.output().model_path());
-    if (!writable.ok()) return SayConfigError(program, writable);
-  }
+  const absl::Status writable = CheckOutputs(config);
+  if (!writable.ok()) return SayConfigError(program, writable);
   SayNotes(program, (*job)->notes);
   std::cout << "ok: " << (*job)->summary << "\n";
   return kExitOk;

@@ -18,6 +18,14 @@ absl::StatusOr<wire::JobConfig> ConfigFromFlags(const NodeFlags& flags);
 // Says each on standard error, a line "program: note".
 void SayNotes(const std::string& program, const std::vector<std::string>& notes);
 
+// Whether the folder is there, or can be made, and takes files; makes nothing. Error:
+// InvalidArgument with the path that does not let it.
+absl::Status CheckFolderCanBeMade(const std::string& path);
+
+// The same of all that the job writes: files into folders that are there, and folders. Error:
+// InvalidArgument with the field.
+absl::Status CheckOutputs(const wire::JobConfig& config);
+
 // Carries out --print_config and --check. Returns the exit code.
 int PrintOrCheck(const std::string& program, const NodeFlags& flags, const wire::JobConfig& config);
 

@@ -1,6 +1,8 @@
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -23,10 +25,11 @@
 #include "cluster/job.h"
 #include "cluster/job_paths.h"
 #include "cluster/recording.h"
-#include "models/formats/safetensors_writer.h"
 
 namespace soapstone::apps {
 namespace {
+
+constexpr char kRuns[] = "runs";
 
 // "runs/20260131-235959", or with the process id behind it when that exists already.
 std::string DefaultLogDir() {
@@ -34,8 +37,9 @@ std::string DefaultLogDir() {
   std::tm parts{};
   localtime_r(&now, &parts);
   char text[32];
-  std::strftime(text, sizeof(text), "runs/%Y%m%d-%H%M%S", &parts);
-  return std::filesystem::exists(text) ? absl::StrCat(text, "-", getpid()) : std::string(text);
+  std::strftime(text, sizeof(text), "/%Y%m%d-%H%M%S", &parts);
+  const std::string folder = absl::StrCat(kRuns, text);
+  return std::filesystem::exists(folder) ? absl::StrCat(folder, "-", getpid()) : folder;
 }
 
 absl::StatusOr<std::string> ProgramDir() {
@@ -85,8 +89,10 @@ absl::Status WriteCurve(const wire::JobConfig& config, Console* console) {
   const std::string& path = config.output().curve_path();
   std::ofstream file(path);
   file << experiment::CurveCsv(curve.points) << std::flush;
-  if (!file)
-    return absl::InvalidArgumentError(absl::StrCat("output.curve_path: cannot write ", path));
+  if (!file) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("output.curve_path: cannot write ", path, ": ", std::strerror(errno)));
+  }
   console->Line(absl::StrFormat("  %-22s %s", "curve", path));
   return absl::OkStatus();
 }
@@ -96,14 +102,7 @@ absl::Status WriteCurve(const wire::JobConfig& config, Console* console) {
 absl::StatusOr<LauncherOptions> PrepareLaunch(wire::JobConfig config) {
   SOAP_ASSIGN_OR_RETURN(const std::shared_ptr<const Job> job, PrepareJob(config));
   const wire::Output& output = config.output();
-  if (!output.model_path().empty())
-    SOAP_RETURN_IF_ERROR(models::CheckWritable(output.model_path()));
-  for (const auto& [field, path] : {std::pair("trace_path", output.trace_path()),
-                                    std::pair("curve_path", output.curve_path())}) {
-    const absl::Status status = path.empty() ? absl::OkStatus() : models::CheckWritable(path);
-    if (status.ok()) continue;
-    return absl::InvalidArgumentError(absl::StrCat("output.", field, ": ", status.message()));
-  }
+  SOAP_RETURN_IF_ERROR(CheckOutputs(config));
   if (!config.output().record_path().empty()) SOAP_RETURN_IF_ERROR(CheckRecordingFolder(config));
   if (!output.curve_path().empty()) RemoveCurveParts(*job);
   LauncherOptions options;
@@ -134,6 +133,10 @@ int Train(const NodeFlags& flags) {
   std::string chosen;
   absl::StatusOr<wire::JobConfig> config = TrainConfigFromFlags(flags, &chosen);
   if (!config.ok()) return SayConfigError(kSoapstone, config.status());
+  if (flags.check && config->output().log_dir().empty()) {
+    const absl::Status logs = CheckFolderCanBeMade(kRuns);
+    if (!logs.ok()) return SayConfigError(kSoapstone, logs);
+  }
   if (flags.print_config || flags.check) return PrintOrCheck(kSoapstone, flags, *config);
   absl::StatusOr<LauncherOptions> options = PrepareLaunch(*std::move(config));
   if (!options.ok()) return SayConfigError(kSoapstone, options.status());

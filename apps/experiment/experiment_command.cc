@@ -248,6 +248,10 @@ int RunExperiment(const ExperimentFlags& flags) {
   if (!experiment.ok()) return SayConfigError(kSoapstone, experiment.status());
   const absl::Status prepared = PrepareSubjects(*experiment);
   if (!prepared.ok()) return SayConfigError(kSoapstone, prepared);
+  if (flags.check && !flags.out_dir.empty()) {
+    const absl::Status folder = ExperimentFolder::Check(flags.out_dir);
+    if (!folder.ok()) return SayConfigError(kSoapstone, folder);
+  }
   if (flags.check) {
     const experiment::Agenda agenda(&*experiment, {});
     std::cout << "ok: " << experiment->spec.title() << ": " << agenda.total() << " runs\n";

@@ -13,6 +13,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "apps/cli/job_source.h"
 #include "base/status_macros.h"
 #include "experiment/registry.h"
 #include "experiment/report/report.h"
@@ -24,28 +25,12 @@ namespace fs = std::filesystem;
 
 constexpr char kRegistry[] = "runs.jsonl";
 
-absl::Status Refuse(const std::string& path, const std::string& why) {
+absl::Status Refuse(const std::string& path, absl::string_view why) {
   return absl::InvalidArgumentError(absl::StrCat("--out=", path, ": ", why));
 }
 
 absl::Status CannotWriteRuns(const std::string& path) {
   return absl::InvalidArgumentError(absl::StrCat("cannot write ", path, ": ", strerror(errno)));
-}
-
-// A folder that an experiment may take: none yet, empty, or one with a registry.
-absl::Status CheckFolder(const std::string& path) {
-  std::error_code error;
-  if (!fs::exists(path, error)) {
-    fs::create_directories(path, error);
-    if (error) return Refuse(path, absl::StrCat("cannot be made: ", error.message()));
-    return absl::OkStatus();
-  }
-  if (!fs::is_directory(path, error)) return Refuse(path, "is not a folder");
-  if (fs::exists(absl::StrCat(path, "/", kRegistry), error)) return absl::OkStatus();
-  if (!fs::is_empty(path, error) || error) {
-    return Refuse(path, "is not empty and not an experiment's folder; nothing was changed");
-  }
-  return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> ReadAll(int fd, const std::string& path) {
@@ -73,10 +58,26 @@ absl::Status Replace(const std::string& path, const std::string& text) {
 
 }  // namespace
 
+absl::Status ExperimentFolder::Check(const std::string& path) {
+  std::error_code error;
+  const bool there = fs::exists(path, error);
+  if (there && !fs::is_directory(path, error)) return Refuse(path, "is not a folder");
+  const absl::Status writable = CheckFolderCanBeMade(path);
+  if (!writable.ok()) return Refuse(path, writable.message());
+  if (!there || fs::exists(absl::StrCat(path, "/", kRegistry), error)) return absl::OkStatus();
+  if (!fs::is_empty(path, error) || error) {
+    return Refuse(path, "is not empty and not an experiment's folder; nothing was changed");
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::unique_ptr<ExperimentFolder>> ExperimentFolder::Open(
     const std::string& path, const experiment::Experiment& experiment,
     const std::string& spec_text) {
-  SOAP_RETURN_IF_ERROR(CheckFolder(path));
+  SOAP_RETURN_IF_ERROR(Check(path));
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) return Refuse(path, absl::StrCat("cannot be made: ", error.message()));
   const std::string registry = absl::StrCat(path, "/", kRegistry);
   const int fd = open(registry.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (fd < 0) return CannotWriteRuns(registry);
@@ -84,7 +85,6 @@ absl::StatusOr<std::unique_ptr<ExperimentFolder>> ExperimentFolder::Open(
   if (flock(fd, LOCK_EX | LOCK_NB) != 0) return Refuse(path, "another process is at work in it");
   SOAP_RETURN_IF_ERROR(folder->Load(experiment));
   const std::string spec = absl::StrCat(path, "/spec.textproto");
-  std::error_code error;
   if (!fs::exists(spec, error)) SOAP_RETURN_IF_ERROR(Replace(spec, spec_text));
   return folder;
 }

@@ -106,6 +106,15 @@ TEST_F(ExperimentFolderTest, RefusesTheFolderOfAnotherExperiment) {
   EXPECT_EQ(Read("spec.textproto"), "the file");
 }
 
+TEST_F(ExperimentFolderTest, ChecksWithoutAChange) {
+  EXPECT_TRUE(ExperimentFolder::Check(path_ + "/new/er").ok());
+  EXPECT_FALSE(fs::exists(path_));
+  std::ofstream(path_) << "a file";
+  EXPECT_THAT(std::string(ExperimentFolder::Check(path_).message()), HasSubstr("is not a folder"));
+  EXPECT_THAT(std::string(ExperimentFolder::Check(path_ + "/new").message()),
+              HasSubstr("cannot write to " + path_ + ": Not a directory"));
+}
+
 TEST_F(ExperimentFolderTest, RefusesAFolderThatIsNoExperiments) {
   fs::create_directories(path_);
   Write("precious.txt", "do not touch");

@@ -145,7 +145,8 @@ absl::Status CheckWritable(const std::string& path) {
   if (std::filesystem::is_directory(path, error)) {
     return absl::InvalidArgumentError(absl::StrCat(path, " is a directory"));
   }
-  if (access(directory.c_str(), W_OK) == 0) return absl::OkStatus();
+  // Of a file "." is an error.
+  if (access((directory / ".").c_str(), W_OK) == 0) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("cannot write to ", directory.string(), ": ", std::strerror(errno)));
 }

@@ -100,6 +100,7 @@ TEST_F(SafetensorsWriterTest, UnwritablePlaceIsAnError) {
   EXPECT_THAT(std::string(WriteSafetensors("/nowhere/m", tensors, {}).message()),
               HasSubstr("/nowhere/m"));
   EXPECT_FALSE(CheckWritable("/nowhere/m").ok());
+  EXPECT_FALSE(CheckWritable("/proc/self/cmdline/m").ok());  // a file is no folder
   EXPECT_FALSE(CheckWritable(::testing::TempDir()).ok());
   EXPECT_TRUE(CheckWritable(Path("m")).ok());
   EXPECT_TRUE(CheckWritable("m").ok());

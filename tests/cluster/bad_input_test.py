@@ -41,6 +41,14 @@ class BadInputTest(ClusterTestCase):
     def test_a_model_that_was_meant(self):
         self.refuse_alone(r"^soapstone: model: unknown model 'alexxnet'; did you mean alexnet\?", "--model=alexxnet")
 
+    def test_where_nothing_can_be_written(self):
+        place = self.write("file", b"") + "/there"
+        for check in ((), ("--check",)):
+            self.refuse_alone("output.log_dir: cannot write to .*file: Not a directory", f"--log_dir={place}", *check)
+            for flag, field in (("record", "record_path"), ("model_path", "model_path"), ("curve", "curve_path"),
+                                ("record_trace", "trace_path")):
+                self.refuse(f"output.{field}: cannot write to .*file: Not a directory", f"--{flag}={place}", *check)
+
     def test_simulating_fewer_micro_batches_than_workers(self):
         running = self.run_program("soapstone", "simulate", "--workers=8", "--policy=ssp:s=1",
                                    "--micro_batches=1")

@@ -229,7 +229,12 @@ class ExperimentTest(ExperimentTestCase):
         self.assertEqual(self.run_experiment("--check"), f"ok: Tiny: {RUNS} runs\n")
         self.assertFalse(os.path.exists(self.out))
 
-    def test_the_specs_that_ship_are_good(self):
+    def test_check_tells_of_a_folder_that_cannot_be_written(self):
+        self.out = os.path.join(self.spec, "out")
+        output = self.run_experiment("--check", code=78)
+        self.assertRegex(output, r"^soapstone: --out=.*: cannot write to .*spec.textproto: Not a directory\n$")
+
+    def test_the_specs_that_ship_are_good_from_anywhere(self):
         folder = os.path.join(SOURCE, "experiment", "specs")
         names = sorted(os.listdir(folder))
         self.assertGreaterEqual(len(names), 5)
