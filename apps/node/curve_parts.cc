@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "base/status_macros.h"
 #include "cluster/evaluator.h"
 #include "experiment/statistics.h"
@@ -22,6 +23,7 @@ namespace {
 using server::Snapshot;
 
 constexpr char kReplica[] = "replica";
+constexpr char kNotWritten[] = "not written: ";  // begins a note in the place of a part
 
 // Before the elements of a snapshot.
 struct SnapshotHead {
@@ -30,9 +32,15 @@ struct SnapshotHead {
   uint64_t elements = 0;
 };
 
-absl::Status CannotWritePart(const std::string& path) {
+absl::Status CannotWritePart(const std::string& path, absl::string_view why) {
   return absl::InvalidArgumentError(
-      absl::StrCat("output.curve_path: cannot write ", path, ": ", std::strerror(errno)));
+      absl::StrCat("output.curve_path: cannot write ", path, ": ", why));
+}
+
+// Says why in the place of a part that is not whole: a full disk has room for that again.
+absl::Status LeaveNote(const std::string& path, const std::string& why) {
+  std::ofstream(path, std::ios::trunc) << kNotWritten << why;
+  return CannotWritePart(path, why);
 }
 
 absl::Status Damaged(const std::string& path) {
@@ -43,7 +51,12 @@ absl::StatusOr<std::string> ReadPart(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::stringstream bytes;
   if (file) bytes << file.rdbuf();
-  if (file) return bytes.str();
+  if (file) {
+    const std::string part = bytes.str();
+    absl::string_view why = part;
+    if (absl::ConsumePrefix(&why, kNotWritten)) return CannotWritePart(path, why);
+    return part;
+  }
   return absl::NotFoundError(absl::StrCat("output.curve_path: ", path, ": ", std::strerror(errno)));
 }
 
@@ -174,29 +187,42 @@ absl::Status WriteShardPart(const std::string& path, ShardId shard,
     }
   }
   file.close();
-  return file ? absl::OkStatus() : CannotWritePart(part);
+  return file ? absl::OkStatus() : LeaveNote(part, std::strerror(errno));
 }
 
 absl::StatusOr<std::unique_ptr<WorkerCurve>> WorkerCurve::Open(const std::string& path,
                                                                WorkerId worker) {
   const std::string part = WorkerCurvePart(path, worker);
   std::ofstream file(part, std::ios::app);
-  if (!file) return CannotWritePart(part);
-  return std::unique_ptr<WorkerCurve>(new WorkerCurve(std::move(file)));
+  if (!file) return CannotWritePart(part, std::strerror(errno));
+  return std::unique_ptr<WorkerCurve>(new WorkerCurve(part, std::move(file)));
+}
+
+WorkerCurve::~WorkerCurve() {
+  file_.flush();
+  NoteFailure();
+  if (!failure_.empty()) LeaveNote(part_, failure_).IgnoreError();  // who joins the parts reads it
+}
+
+void WorkerCurve::NoteFailure() {
+  if (!file_ && failure_.empty()) failure_ = std::strerror(errno);
 }
 
 void WorkerCurve::Start(Nanos now, uint64_t bytes) {
   file_ << absl::StrFormat("%d,0,0,%d\n", now, bytes);
+  NoteFailure();
 }
 
 void WorkerCurve::Take(Nanos now, const wire::Progress& progress, uint64_t bytes) {
   if (progress.samples == samples_) return;
   samples_ = progress.samples;
   file_ << absl::StrFormat("%d,%d,%.17g,%d\n", now, progress.samples, progress.loss_sum, bytes);
+  NoteFailure();
 }
 
 void WorkerCurve::TakeReplica(const worker::DeviceEvent& evaluation) {
   file_ << absl::StrFormat("%s,%d,%d\n", kReplica, evaluation.correct, evaluation.samples);
+  NoteFailure();
 }
 
 void RemoveCurveParts(const Job& job) {

@@ -31,12 +31,17 @@ namespace soapstone::apps {
 std::string ShardCurvePart(const std::string& path, ShardId shard);
 std::string WorkerCurvePart(const std::string& path, WorkerId worker);
 
+// Error: InvalidArgument, which the part tells too, as there is no other way to who joins them.
 absl::Status WriteShardPart(const std::string& path, ShardId shard,
                             const std::vector<server::Snapshot>& snapshots);
 
-// A worker's part. Appends: a rank's second process goes on where its first one ended.
+// A worker's part. Appends: a rank's second process goes on where its first one ended. What could
+// not be written, as on a full disk, is told by the part itself, which JoinCurve reads.
 class WorkerCurve {
  public:
+  ~WorkerCurve();
+  WorkerCurve(const WorkerCurve&) = delete;
+  WorkerCurve& operator=(const WorkerCurve&) = delete;
   // Error: it cannot be written.
   static absl::StatusOr<std::unique_ptr<WorkerCurve>> Open(const std::string& path,
                                                            WorkerId worker);
@@ -47,9 +52,13 @@ class WorkerCurve {
   void TakeReplica(const worker::DeviceEvent& evaluation);
 
  private:
-  explicit WorkerCurve(std::ofstream file) : file_(std::move(file)) {}
+  WorkerCurve(std::string part, std::ofstream file)
+      : part_(std::move(part)), file_(std::move(file)) {}
+  void NoteFailure();
 
+  const std::string part_;
   std::ofstream file_;
+  std::string failure_;   // of the first write that failed
   uint64_t samples_ = 0;  // of the last line
 };
 
@@ -60,7 +69,7 @@ struct RealCurve {
   std::optional<experiment::ReplicaAccuracy> replicas;  // policies that average them
 };
 // Of the parts of a job that has ended; removes them. Error: InvalidArgument or NotFound with the
-// part that is missing or damaged.
+// part that is missing, damaged or could not be written.
 absl::StatusOr<RealCurve> JoinCurve(const Job& job);
 
 }  // namespace soapstone::apps

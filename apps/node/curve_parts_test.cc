@@ -1,5 +1,8 @@
 #include "apps/node/curve_parts.h"
 
+#include <signal.h>
+#include <sys/resource.h>
+
 #include <filesystem>
 #include <fstream>
 
@@ -115,6 +118,47 @@ TEST_F(CurvePartsTest, ErrorsNameThePart) {
   WriteWorker(1, "1,0,0,0\n");
   std::ofstream(ShardCurvePart(path_, ShardId{0})) << "short";
   EXPECT_THAT(std::string(JoinCurve(*job_).status().message()), HasSubstr("shard-0 is damaged"));
+}
+
+// As on a full disk: no file takes more than so many bytes.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) : handler_(signal(SIGXFSZ, SIG_IGN)) {
+    getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit = {.rlim_cur = bytes, .rlim_max = before_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileSizeLimit() {
+    setrlimit(RLIMIT_FSIZE, &before_);
+    signal(SIGXFSZ, handler_);
+  }
+
+ private:
+  rlimit before_{};
+  void (*handler_)(int);
+};
+
+TEST_F(CurvePartsTest, WhatCouldNotBeWrittenIsNotDamaged) {
+  absl::Status written;
+  {
+    const FileSizeLimit limit(64);
+    const auto part = WorkerCurve::Open(path_, WorkerId{0});
+    if (part.ok()) (*part)->Start(1, 0);
+    wire::Progress progress;
+    for (Nanos now = 2; part.ok() && now < 1000; ++now) {
+      ++progress.samples;
+      (*part)->Take(now, progress, 50);
+    }
+    written =
+        WriteShardPart(path_, ShardId{0}, {{.slices = {Buffer::CopyOf(std::string(100, 'x'))}}});
+  }
+  EXPECT_THAT(
+      std::string(JoinCurve(*job_).status().message()),
+      HasSubstr("cannot write " + WorkerCurvePart(path_, WorkerId{0}) + ": File too large"));
+  EXPECT_THAT(std::string(written.message()), HasSubstr("shard-0: File too large"));
+  WriteWorker(0, "1,0,0,0\n");
+  WriteWorker(1, "1,0,0,0\n");
+  EXPECT_EQ(JoinCurve(*job_).status().message(), written.message());
 }
 
 }  // namespace
