@@ -33,7 +33,7 @@ void BytesByCause::AddMessage(wire::MessageType type, uint64_t header_bytes,
   } else if (type == wire::MessageType::kEvaluated) {
     control += payload_bytes;
   } else {
-    push += payload_bytes;  // no other type has any (wire/validate.cc)
+    push += payload_bytes;  // updates; and the keys that a pull of rows names, which go their way
   }
 }
 

@@ -12,12 +12,12 @@
 namespace soapstone::transport {
 
 struct BytesByCause {
-  uint64_t push = 0;     // payload: updates
+  uint64_t push = 0;     // payload: updates, and keys of the rows that are asked for
   uint64_t pull = 0;     // payload: parameters that were asked for
   uint64_t parcels = 0;  // payload: between peers
   uint64_t model = 0;    // payload: parameters, gathered at the end of the job
   uint64_t header = 0;   // frame 0 of pushes, clocks, pulls and replies
-  uint64_t control = 0;  // frame 0 of all other messages, which have nothing else
+  uint64_t control = 0;  // frame 0 of all other messages; payload: the confusion of a classifier
   uint64_t framing = 0;  // ZMTP's and streams'; none within a process
   uint64_t total() const { return push + pull + parcels + model + header + control + framing; }
   void Add(const BytesByCause& other);

@@ -67,7 +67,8 @@ enum class MessageType : uint8_t {
   kDone = 9,          // worker -> scheduler: completed its last clock. Body Progress.
   kLeave = 10,        // worker -> scheduler: leaves cleanly after this clock. Body Progress.
   kEvaluate = 11,     // scheduler -> worker: evaluate the final parameters
-  kEvaluated = 12,    // worker -> scheduler. Body Evaluation.
+  kEvaluated = 12,    // worker -> scheduler. Body Evaluation; of a classifier a frame a class: how
+                      // many of its held-out samples were taken for each class, u32
   kSave = 13,         // scheduler -> shard: hand your slices to server 0
   kSlices = 14,       // shard -> server 0: its slices, in the order of layout.slices(shard); then
                       // two frames a table: keys, ascending, and rows

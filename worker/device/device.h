@@ -50,7 +50,8 @@ struct DeviceEvent {
   uint64_t run = 0;
   uint32_t instruction = 0;
   Buffers frames;        // CollectBucket: a buffer a slice of the bucket; of a table keys, rows.
-                         // FindKeys, the last: by shard, then by table, keys
+                         // FindKeys, the last: by shard, then by table, keys. EvaluateModel: of a
+                         // classifier the confusion, a buffer a class, as Evaluated carries it
   uint64_t samples = 0;  // CollectBucket: in the node's sum; EvaluateModel: held-out samples
   // Computed since the last event; zero where there is nothing to report.
   uint64_t trained_samples = 0;
