@@ -48,8 +48,9 @@ std::vector<uint32_t> SmallestSegments(const Graph& graph, int64_t samples,
                                        const std::vector<TensorId>& input_gradients,
                                        size_t kept_bytes) {
   const auto step_of = [&](const std::vector<uint32_t>& segments) {
-    return BuildStepGraph(graph, samples, plans,
-                          {.segments = segments, .input_gradients = input_gradients});
+    return BuildStepGraph(
+        graph, samples, plans,
+        {.segments = segments, .input_gradients = input_gradients, .named = false});
   };
   const std::vector<std::vector<uint32_t>> ways = EvenSegments(CutPoints(graph), plans);
   std::vector<std::pair<size_t, size_t>> by_live;  // bytes alive at most; which way, from 1

@@ -26,7 +26,7 @@ class StepGraphBuilder {
     for (TensorId input : graph.inputs()) {
       const Tensor& tensor = graph.tensor(input);
       const auto bytes = static_cast<size_t>(tensor.spec(samples).bytes());
-      activation_[Index(input)] = NewValue(tensor.name, bytes);
+      activation_[Index(input)] = NewValue("", tensor.name, bytes);
       step_.inputs.push_back(activation_[Index(input)]);
     }
   }
@@ -56,11 +56,15 @@ class StepGraphBuilder {
   }
 
  private:
-  ValueId NewValue(std::string name, size_t bytes) {
+  // `what` is "grad " and the like.
+  ValueId NewValue(const char* what, const std::string& of, size_t bytes) {
     const auto id = static_cast<ValueId>(step_.values.size());
     const auto now = static_cast<uint32_t>(step_.nodes.size());
-    step_.values.push_back(
-        {.name = std::move(name), .bytes = bytes, .first = now, .last = now, .storage = id});
+    step_.values.push_back({.name = options_.named ? absl::StrCat(what, of) : std::string(),
+                            .bytes = bytes,
+                            .first = now,
+                            .last = now,
+                            .storage = id});
     return id;
   }
   // Nodes are appended when all of their values are known: `now` is the node being made.
@@ -68,7 +72,7 @@ class StepGraphBuilder {
     if (id != kNoValue) step_.values[id].last = static_cast<uint32_t>(step_.nodes.size());
   }
   ValueId Scratch(const Op& op, size_t bytes) {
-    return bytes == 0 ? kNoValue : NewValue(absl::StrCat("scratch ", op.name), bytes);
+    return bytes == 0 ? kNoValue : NewValue("scratch ", op.name, bytes);
   }
   bool IsLastSegment(uint32_t op) const {
     return options_.segments.empty() || op >= options_.segments.back();
@@ -105,13 +109,13 @@ class StepGraphBuilder {
     }
     for (size_t j = 0; j < op.outputs.size(); ++j) {
       // What was kept need not be written again, but a kernel writes all of its outputs.
-      const ValueId out = NewValue(graph_.tensor(op.outputs[j]).name, plan.outputs[j].bytes);
+      const ValueId out = NewValue("", graph_.tensor(op.outputs[j]).name, plan.outputs[j].bytes);
       node.outputs.push_back(out);
       if (!again || !kept_[Index(op.outputs[j])]) activation_[Index(op.outputs[j])] = out;
     }
     if (plan.alias) Alias(node.outputs[0], node.inputs[0]);
     if (plan.saved_bytes > 0) {
-      node.saved = saved_[k] = NewValue(absl::StrCat("saved ", op.name), plan.saved_bytes);
+      node.saved = saved_[k] = NewValue("saved ", op.name, plan.saved_bytes);
     }
     node.scratch = Scratch(op, plan.forward_scratch_bytes);
     step_.nodes.push_back(std::move(node));
@@ -133,7 +137,7 @@ class StepGraphBuilder {
     step_.input_grads.assign(graph_.inputs().size(), kNoValue);
     if (!options_.training) return;
     for (size_t i = 0; i < graph_.inputs().size(); ++i) {
-      const std::vector<ValueId>& terms = terms_[Index(graph_.inputs()[i])];
+      const ValueIds& terms = terms_[Index(graph_.inputs()[i])];
       if (terms.empty()) continue;
       CHECK_EQ(terms.size(), 1u) << "an input whose gradient is wanted has one reader";
       step_.input_grads[i] = terms[0];
@@ -184,13 +188,12 @@ class StepGraphBuilder {
 
   // The gradient of a tensor: the only term, or the sum of all. kNoValue: there is none.
   ValueId GradientOf(uint32_t k, TensorId tensor) {
-    const std::vector<ValueId> terms = std::move(terms_[Index(tensor)]);
+    const ValueIds terms = std::move(terms_[Index(tensor)]);
     if (terms.empty()) return kNoValue;
     if (terms.size() == 1) return terms[0];
     Node sum = {.kind = NodeKind::kSum, .op = k, .output_grads = terms};
     for (ValueId term : terms) Read(term);
-    const ValueId out =
-        NewValue(absl::StrCat("grad ", graph_.tensor(tensor).name), step_.values[terms[0]].bytes);
+    const ValueId out = NewValue("grad ", graph_.tensor(tensor).name, step_.values[terms[0]].bytes);
     sum.input_grads = {out};
     step_.nodes.push_back(std::move(sum));
     return out;
@@ -200,7 +203,7 @@ class StepGraphBuilder {
     const bool is_loss = k + 1 == graph_.ops().size();
     if (found != kNoValue || is_loss) return found;
     const std::string& name = graph_.tensor(graph_.ops()[k].outputs[j]).name;
-    const ValueId zero = NewValue(absl::StrCat("grad ", name), plans_[k]->outputs[j].bytes);
+    const ValueId zero = NewValue("grad ", name, plans_[k]->outputs[j].bytes);
     step_.zeros.push_back(zero);
     return zero;
   }
@@ -209,7 +212,7 @@ class StepGraphBuilder {
     if (!HasBackward(k)) return;
     const Op& op = graph_.ops()[k];
     const KernelPlan& plan = *plans_[k];
-    std::vector<ValueId> found;
+    ValueIds found;
     for (TensorId out : op.outputs) found.push_back(GradientOf(k, out));
     Node node = {
         .kind = NodeKind::kBackward, .op = k, .no_work = plan.alias || plan.backward_alias};
@@ -238,8 +241,8 @@ class StepGraphBuilder {
         node->input_grads.push_back(kNoValue);
         continue;
       }
-      const ValueId grad = NewValue(absl::StrCat("grad ", graph_.tensor(in).name),
-                                    step_.values[activation_[Index(in)]].bytes);
+      const ValueId grad =
+          NewValue("grad ", graph_.tensor(in).name, step_.values[activation_[Index(in)]].bytes);
       node->input_grads.push_back(grad);
       terms_[Index(in)].push_back(grad);
       if (node->no_work) Alias(grad, node->output_grads[0]);
@@ -286,12 +289,12 @@ class StepGraphBuilder {
   const std::vector<const KernelPlan*>& plans_;
   const StepOptions& options_;
   const std::vector<bool> wanted_;
-  std::vector<ValueId> activation_;          // by tensor: the value that stands for it now
-  std::vector<bool> kept_;                   // by tensor: from the first forward pass on
-  std::vector<ValueId> saved_;               // by operator
-  std::vector<std::vector<ValueId>> terms_;  // by tensor: gradients from its readers so far
-  std::vector<std::vector<ValueId>> in_;     // by storage: the values in it
-  std::vector<uint32_t> last_in_;            // by storage: the last node that reads one of them
+  std::vector<ValueId> activation_;  // by tensor: the value that stands for it now
+  std::vector<bool> kept_;           // by tensor: from the first forward pass on
+  std::vector<ValueId> saved_;       // by operator
+  std::vector<ValueIds> terms_;      // by tensor: gradients from its readers so far
+  std::vector<ValueIds> in_;         // by storage: the values in it
+  std::vector<uint32_t> last_in_;    // by storage: the last node that reads one of them
   StepGraph step_;
 };
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "compute/kernel.h"
 #include "models/graph/graph.h"
 
@@ -16,6 +17,8 @@ namespace soapstone::models {
 
 using ValueId = uint32_t;
 inline constexpr ValueId kNoValue = UINT32_MAX;
+// Most operators have no more arguments than fit in place: a long model has ten thousand nodes.
+using ValueIds = absl::InlinedVector<ValueId, 4>;
 
 // Something in the planned memory: an activation, a gradient, what a kernel saves, its scratch.
 struct Value {
@@ -36,7 +39,7 @@ struct Node {
   uint32_t op = 0;
   bool again = false;    // kForward: for the second time, since its outputs were not kept
   bool no_work = false;  // outputs are inputs under other names
-  std::vector<ValueId> inputs, outputs, output_grads, input_grads;  // kNoValue: not there
+  ValueIds inputs, outputs, output_grads, input_grads;  // kNoValue: not there
   ValueId saved = kNoValue, scratch = kNoValue;
 };
 
@@ -61,6 +64,7 @@ struct StepOptions {
   // The loss is kept to the end of the step: a device's is copied while the backward pass runs.
   bool keep_loss = false;
   std::vector<TensorId> input_gradients;  // inputs of the graph whose gradients are wanted
+  bool named = true;  // values have their names; without, it is made in less time
 };
 
 // By tensor: whether its gradient is wanted: some parameter lies before it, or such an input.

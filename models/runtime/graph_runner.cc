@@ -199,14 +199,14 @@ void* GraphRunner::At(ValueId id) const {
   return static_cast<std::byte*>(memory_.get()) + current_->memory.offsets[id];
 }
 
-std::vector<const void*> GraphRunner::Read(const std::vector<ValueId>& ids) const {
+std::vector<const void*> GraphRunner::Read(absl::Span<const ValueId> ids) const {
   std::vector<const void*> at;
   at.reserve(ids.size());
   for (ValueId id : ids) at.push_back(At(id));
   return at;
 }
 
-std::vector<void*> GraphRunner::Write(const std::vector<ValueId>& ids) const {
+std::vector<void*> GraphRunner::Write(absl::Span<const ValueId> ids) const {
   std::vector<void*> at;
   at.reserve(ids.size());
   for (ValueId id : ids) at.push_back(At(id));

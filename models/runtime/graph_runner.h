@@ -159,8 +159,8 @@ class GraphRunner {
   absl::Status MakeKernels(int64_t samples, bool training, Prepared* made);
   absl::Status MakeSums(Prepared* made);
   void* At(ValueId id) const;
-  std::vector<const void*> Read(const std::vector<ValueId>& ids) const;
-  std::vector<void*> Write(const std::vector<ValueId>& ids) const;
+  std::vector<const void*> Read(absl::Span<const ValueId> ids) const;
+  std::vector<void*> Write(absl::Span<const ValueId> ids) const;
   std::vector<const float*> ParamsOf(const Op& op);
   void RunForward(const Node& node);
   void RunSum(size_t node);

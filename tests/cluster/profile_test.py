@@ -2,8 +2,8 @@
 import json
 import os
 import re
+import resource
 import subprocess
-import time
 import unittest
 
 from cluster import BIN, SOURCE, ClusterTestCase, needs_bf16
@@ -120,9 +120,12 @@ class ProfileTest(ClusterTestCase):
         self.assertIn("neither avx512_bf16 nor AMX", running.output())
 
     def test_a_model_of_many_layers_is_listed_in_short_and_soon(self):
-        began = time.monotonic()
+        def processor_s():
+            spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+            return spent.ru_utime + spent.ru_stime
+        before = processor_s()
         out = self.soapstone("models", "transformer_lm:layers=800").stdout
-        self.assertLess(time.monotonic() - began, 20)  # 2 s where nothing else runs; it was 39
+        self.assertLess(processor_s() - before, 3)  # 1.6 at real-time priority; it was 39, then 3.3
         self.assertRegex(out, r"\nlayers\.0-799\.\S+ \N{MULTIPLICATION SIGN} 800 ")
         self.assertLess(out.count("\n"), 60)
 
