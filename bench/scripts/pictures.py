@@ -94,9 +94,9 @@ def stalls(options, path):
 def report(options, path):
     """The page's first screens. It is not said where the file lies."""
     with tempfile.TemporaryDirectory() as scratch:
-        soapstone(options, "experiment", "experiment/specs/easgd-tau.textproto", f"--out={scratch}/run")
+        soapstone(options, "experiment", "experiment/specs/first.textproto", f"--out={scratch}/run")
         done = subprocess.run(["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
-                               "--window-size=1000,1400", "--virtual-time-budget=5000",
+                               "--window-size=1000,1350", "--virtual-time-budget=5000",
                                f"--screenshot={os.path.join(ROOT, path)}", f"file://{scratch}/run/report.html"],
                               capture_output=True, text=True, check=False)
     if done.returncode != 0:
