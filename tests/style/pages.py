@@ -150,6 +150,25 @@ def data_from_elsewhere(tree):
     return found
 
 
+def claims_without_a_result(tree):
+    """Claims in README whose numbers no result of their experiment in docs/experiments.md rounds to."""
+    results = tree.text("docs/experiments.md").partition("\n## Results\n")[2]
+    found = []
+    for number, cells in table(tree.text("README.md"), "Policies, measured"):
+        spec, said = name_of(cells[1]), " ".join(cells[2:])
+        below = part(results, rf"\n\*\*`{re.escape(spec)}`\*\*", r"^\*\*`")
+        rounded = []
+        for row in below.splitlines():
+            numbers = re.search(r"\| (\d[\d.]*) \| ([\d.]+) to ([\d.]+) \|", row)
+            if numbers:
+                verdict = ": not supported" if "not supported" in row else ""
+                ratio, low, high = (f"{float(each):.1f}" for each in numbers.groups())
+                rounded.append(f"{ratio} {low} to {high}{verdict}")
+        if said not in rounded:
+            found.append(f"README.md:{number}: docs/experiments.md has no result of {spec} that is {said}")
+    return found
+
+
 def exit_codes_that_differ(tree):
     """Exit codes beside the table of docs/operations.md."""
     code, page = "base/exit_codes.h", "docs/operations.md"
@@ -291,6 +310,6 @@ def a_path_that_is_too_long(tree):
 
 
 RULES = [models_that_differ, models_of_tables_that_differ, searchers_that_differ, counts_that_are_wrong,
-         public_data_that_differ, data_from_elsewhere, exit_codes_that_differ, messages_that_differ,
-         header_fields_that_differ, job_fields_that_differ, flags_without_a_word, flags_that_are_not,
-         links_that_lead_nowhere, a_path_that_is_too_long]
+         public_data_that_differ, data_from_elsewhere, claims_without_a_result, exit_codes_that_differ,
+         messages_that_differ, header_fields_that_differ, job_fields_that_differ, flags_without_a_word,
+         flags_that_are_not, links_that_lead_nowhere, a_path_that_is_too_long]
