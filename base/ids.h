@@ -33,7 +33,7 @@ using Nanos = int64_t;
 inline constexpr Nanos kMillisecond = 1'000'000;
 inline constexpr Nanos kSecond = 1'000'000'000;
 
-// A half-open range [begin, end) of micro-batch indexes ("leaves" of the summation tree).
+// A half-open range [begin, end) of micro-batch indexes (leaves of the summation tree).
 struct MicroBatchRange {
   uint32_t begin = 0;
   uint32_t end = 0;

@@ -241,8 +241,8 @@ class Worker {
     for (uint32_t b = 0; b < gradients_.size(); ++b) {
       Message push = ToShard(MessageType::kPush, clock_);
       push.bucket = BucketId{b};
-      push.leaves = {0, 1};
-      push.leaf_count = 1;
+      push.micro_batches = {0, 1};
+      push.micro_batch_count = 1;
       push.samples = 1;
       push.batch_samples = 1;
       push.payload = gradients_[b];

@@ -24,8 +24,8 @@ constexpr Clock kEndless = 1'000'000'000;
 // One engine, and the least of a shard and of a device: both answer at once.
 class Loop {
  public:
-  explicit Loop(uint32_t leaf_count)
-      : engine_(cluster::EngineOptionsOf(JobOf(leaf_count), WorkerId{0})) {
+  explicit Loop(uint32_t micro_batch_count)
+      : engine_(cluster::EngineOptionsOf(JobOf(micro_batch_count), WorkerId{0})) {
     wire::Message roster;
     roster.type = wire::MessageType::kRoster;
     roster.epoch = 2;
@@ -71,13 +71,13 @@ class Loop {
   }
 
   // A sample a micro-batch.
-  static cluster::TrainingJob JobOf(uint32_t leaf_count) {
+  static cluster::TrainingJob JobOf(uint32_t micro_batch_count) {
     cluster::TrainingJob job = {.specs = {.policy = *consistency::ParsePolicy("backup:b=0")},
                                 .layout = MakeLayout(),
-                                .batch = leaf_count,
-                                .micro_batches = leaf_count,
+                                .batch = micro_batch_count,
+                                .micro_batches = micro_batch_count,
                                 .total_clocks = kEndless,
-                                .train_samples = leaf_count,
+                                .train_samples = micro_batch_count,
                                 .ops = MakeOps()};
     cluster::Complete(&job);
     return job;
@@ -116,11 +116,11 @@ double EngineCost::median() const {
 }
 
 EngineCost MeasureEngine(uint64_t instructions, uint32_t repeats, double seconds) {
-  // Found by what a step of few leaves has.
+  // Found by what a step of few micro-batches has.
   Loop small(16);
   small.Step();
-  const uint64_t a_leaf = std::max<uint64_t>(small.instructions() / 16, 1);
-  Loop loop(static_cast<uint32_t>(std::max<uint64_t>(2, instructions / a_leaf)));
+  const uint64_t a_micro_batch = std::max<uint64_t>(small.instructions() / 16, 1);
+  Loop loop(static_cast<uint32_t>(std::max<uint64_t>(2, instructions / a_micro_batch)));
   loop.Step();
   EngineCost cost = {.instructions = loop.instructions(), .events = loop.events()};
   for (uint32_t repeat = 0; repeat < repeats; ++repeat) {

@@ -25,7 +25,7 @@ struct Flags {
   std::string images;
   std::string model = "lenet5";
   uint64_t batch = 64;
-  uint32_t leaves = 4;
+  uint32_t micro_batches = 4;
   Clock steps = 100;
   int rounds = 5;
   std::string augment = "crop:pad=2+flip";
@@ -35,7 +35,7 @@ double Seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Samples a second of `steps` steps, all leaves one after another.
+// Samples a second of `steps` steps, all micro-batches one after another.
 double Rate(const Flags& flags, const std::shared_ptr<const models::TrainTest>& data,
             const models::Graph& graph, bool prefetch) {
   const auto layout =
@@ -49,11 +49,12 @@ double Rate(const Flags& flags, const std::shared_ptr<const models::TrainTest>& 
                                                    .now = [] { return Nanos{0}; },
                                                    .prefetch = prefetch});
   std::vector<worker::DeviceEvent> events;
-  const auto run = [&](auto pass, uint32_t op, uint32_t leaf, Clock clock) {
+  const auto run = [&](auto pass, uint32_t op, uint32_t micro_batch, Clock clock) {
     pass.op = op;
-    pass.part = {leaf, leaf + 1};
+    pass.part = {micro_batch, micro_batch + 1};
     pass.begins_node = true;
-    executor->Run({.what = pass, .clock = clock, .leaf_count = flags.leaves}, &events);
+    executor->Run({.what = pass, .clock = clock, .micro_batch_count = flags.micro_batches},
+                  &events);
   };
   const models::Batches batches(&data->train, kSeed, flags.batch);
   const auto ops = static_cast<uint32_t>(graph.ops().size());
@@ -61,9 +62,9 @@ double Rate(const Flags& flags, const std::shared_ptr<const models::TrainTest>& 
   double began = 0;
   for (Clock clock = 0; clock < flags.steps; ++clock) {
     if (clock == 2) began = Seconds();  // after what is compiled once
-    for (uint32_t leaf = 0; leaf < flags.leaves; ++leaf) {
-      for (uint32_t op = 0; op < ops; ++op) run(worker::RunForward{}, op, leaf, clock);
-      for (uint32_t op = ops; op-- > 0;) run(worker::RunBackward{}, op, leaf, clock);
+    for (uint32_t micro_batch = 0; micro_batch < flags.micro_batches; ++micro_batch) {
+      for (uint32_t op = 0; op < ops; ++op) run(worker::RunForward{}, op, micro_batch, clock);
+      for (uint32_t op = ops; op-- > 0;) run(worker::RunBackward{}, op, micro_batch, clock);
     }
     if (clock >= 2) samples += batches.BatchSamples(clock);
   }
@@ -130,7 +131,8 @@ int main(int argc, char** argv) {
   app.add_option("--images", flags.images, "Folder, one sub-folder a class")->required();
   app.add_option("--model", flags.model, "Model of the zoo");
   app.add_option("--batch", flags.batch, "Samples of a batch")->check(CLI::PositiveNumber);
-  app.add_option("--leaves", flags.leaves, "Parts of a batch")->check(CLI::PositiveNumber);
+  app.add_option("--micro-batches", flags.micro_batches, "Parts of a batch")
+      ->check(CLI::PositiveNumber);
   app.add_option("--steps", flags.steps, "Steps of a run")->check(CLI::Range(3, 1'000'000));
   app.add_option("--rounds", flags.rounds, "Runs of each kind")->check(CLI::PositiveNumber);
   app.add_option("--augment", flags.augment, "Augmentation");

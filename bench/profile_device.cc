@@ -30,8 +30,8 @@ constexpr float kRate = 0.01f;
 constexpr float kShift = 1e-3f;
 
 // Whole multiples, so that it is exact.
-float ShiftOf(Clock clock, uint32_t leaf) {
-  return kShift * static_cast<float>((clock + leaf) % 7 - 3);
+float ShiftOf(Clock clock, uint32_t micro_batch) {
+  return kShift * static_cast<float>((clock + micro_batch) % 7 - 3);
 }
 
 }  // namespace
@@ -111,7 +111,7 @@ void ProfileDevice::Load(const worker::LoadCommand& load) {
   }
 }
 
-// A part is a leaf (one a worker), and its gradient its node's.
+// A part is a micro-batch (one a worker), and its gradient its node's.
 void ProfileDevice::Backward(const worker::RunBackward& backward, Clock clock) {
   const uint32_t layer = backward.op;
   // What is sent is never written again.

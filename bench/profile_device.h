@@ -3,7 +3,7 @@
 // says whether all was as it should be, but nothing is learnt. Who calls: soapstone-schedule-bench,
 // on the thread of an apps::DeviceThread. Knows nothing of messages.
 //
-//     gradient(e) = rate x(e) + shift(clock, leaf)
+//     gradient(e) = rate x(e) + shift(clock, micro-batch)
 // Time a layer's command should have taken beyond what it took is rested; what it took too long is
 // taken off the next ones, so that a step is as long as the profile says, or as long as it takes.
 #pragma once

@@ -46,9 +46,9 @@ struct Flags {
   uint64_t scale = 16;
   double compute_s = 0.5;
   uint32_t shards = 1;
-  bool stages = false;    // shards by layers
-  bool priority = false;  // messages are sent by it
-  bool fixed = false;     // windows of streams do not adapt
+  bool transfer_stages = false;  // shards by layers
+  bool priority = false;         // messages are sent by it
+  bool fixed = false;            // windows of streams do not adapt
 };
 
 LayerProfile ProfileOf(const Flags& flags) {
@@ -59,7 +59,7 @@ LayerProfile ProfileOf(const Flags& flags) {
 cluster::TrainingJob JobOf(const Flags& flags) {
   auto layout = std::make_shared<const wire::Layout>(*wire::Layout::Build(
       ProfileOf(flags).params,
-      {.shard_count = flags.shards, .stages = flags.stages ? flags.shards : 1}));
+      {.shard_count = flags.shards, .transfer_stages = flags.transfer_stages ? flags.shards : 1}));
   cluster::TrainingJob job = {
       .specs = {.policy = *consistency::ParsePolicy("bsp"),
                 .optimizer = *compute::ParseOptimizer("momentum:lr=0.1,mu=0.9")},
@@ -243,7 +243,7 @@ int Main(int argc, char** argv) {
     command->add_option("--scale", flags.scale, "Divides VGG-16's parameters")
         ->check(CLI::Range(1, 1'000));
     command->add_option("--shards", flags.shards, "Of the server")->check(CLI::Range(1, 64));
-    command->add_flag("--stages", flags.stages, "Shards by layers, asked ahead");
+    command->add_flag("--stages", flags.transfer_stages, "Shards by layers, asked ahead");
     command->add_flag("--priority", flags.priority, "Send earlier layers first");
     command->add_flag("--fixed", flags.fixed, "Without windows that adapt");
   }

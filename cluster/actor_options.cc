@@ -7,7 +7,7 @@ worker::EngineOptions EngineOptionsOf(const TrainingJob& job, WorkerId worker) {
           .layout = job.worker_layout,
           .ops = job.ops,
           .policy = job.specs.policy,
-          .leaf_count = job.micro_batches,
+          .micro_batch_count = job.micro_batches,
           .total_clocks = job.total_clocks,
           .train_samples = job.train_samples,
           .batch = job.batch,
@@ -44,7 +44,7 @@ server::ShardOptions ShardOptionsOf(const TrainingJob& job, ShardId shard) {
   return {.id = shard,
           .layout = job.layout,
           .policy = job.specs.policy,
-          .leaf_count = job.micro_batches,
+          .micro_batch_count = job.micro_batches,
           .final_clock = job.specs.policy.Rounds(job.total_clocks)};
 }
 

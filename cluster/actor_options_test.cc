@@ -76,7 +76,7 @@ TEST(ActorOptionsTest, AnEngineIsToldTheWholeJob) {
   EXPECT_EQ(engine.layout, job.worker_layout);
   EXPECT_EQ(engine.ops, job.ops);
   EXPECT_EQ(engine.policy, job.specs.policy);
-  EXPECT_EQ(engine.leaf_count, 6u);
+  EXPECT_EQ(engine.micro_batch_count, 6u);
   EXPECT_EQ(engine.total_clocks, 40);
   EXPECT_EQ(engine.train_samples, job.data->train.size());
   EXPECT_EQ(engine.batch, 48u);
@@ -121,7 +121,7 @@ TEST(ActorOptionsTest, AShardCountsRoundsAndItsStoreHasTheRules) {
   EXPECT_EQ(shard.id, ShardId{1});
   EXPECT_EQ(shard.layout, job.layout);
   EXPECT_EQ(shard.policy, job.specs.policy);
-  EXPECT_EQ(shard.leaf_count, 6u);
+  EXPECT_EQ(shard.micro_batch_count, 6u);
   EXPECT_EQ(shard.final_clock, 10);
   const server::TensorStoreOptions store = StoreOptionsOf(job, ShardId{1});
   EXPECT_EQ(store.layout, job.layout);

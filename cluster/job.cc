@@ -91,7 +91,7 @@ std::string SummaryOf(const Job& job) {
       Plural(cluster.shards_per_server(), "shard"), Plural(cluster.workers(), "worker"));
 }
 
-uint32_t StagesOf(const wire::Cluster& cluster) {
+uint32_t TransferStagesOf(const wire::Cluster& cluster) {
   return cluster.communication() == "priority" ? cluster.shards_per_server() : 1;
 }
 
@@ -207,7 +207,7 @@ absl::StatusOr<std::shared_ptr<const Job>> PrepareJob(wire::JobConfig config) {
   std::vector<ParamSpec> params;
   wire::LayoutOptions options = {.shard_count = size.servers() * size.shards_per_server(),
                                  .bucket_bytes = size.bucket_bytes(),
-                                 .stages = StagesOf(size)};
+                                 .transfer_stages = TransferStagesOf(size)};
   std::string model_sha256;  // of the file that it is from
   SOAP_RETURN_IF_ERROR(LoadModel(job.get(), &params, &options, &model_sha256));
   absl::StatusOr<wire::Layout> layout = wire::Layout::Build(std::move(params), std::move(options));

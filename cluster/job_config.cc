@@ -16,12 +16,12 @@
 namespace soapstone::apps {
 namespace {
 
-// Leaves a worker by default with cluster.rebalance: shares of whole leaves are then within about
-// 1 / 16 of what speeds ask for.
+// Micro-batches a worker by default with cluster.rebalance: shares of whole micro-batches are then
+// within about 1 / 16 of what speeds ask for.
 constexpr uint32_t kLeavesEachToRebalance = 16;
 
 // Shards a server by default with cluster.communication: priority.
-constexpr uint32_t kStages = 8;
+constexpr uint32_t kTransferStages = 8;
 
 absl::Status Invalid(const std::string& text) { return absl::InvalidArgumentError(text); }
 
@@ -287,14 +287,14 @@ void FillDefaults(wire::JobConfig* config) {
   if (training->on_nonfinite().empty()) training->set_on_nonfinite("stop");
   wire::Cluster* cluster = config->mutable_cluster();
   if (training->micro_batches() == 0) {
-    const uint32_t leaves_each = cluster->rebalance() ? kLeavesEachToRebalance : 1;
-    const uint64_t leaves = uint64_t{leaves_each} * cluster->workers();
-    training->set_micro_batches(static_cast<uint32_t>(
-        std::max<uint64_t>(std::min<uint64_t>(leaves, training->batch()), cluster->workers())));
+    const uint32_t micro_batches_each = cluster->rebalance() ? kLeavesEachToRebalance : 1;
+    const uint64_t micro_batches = uint64_t{micro_batches_each} * cluster->workers();
+    training->set_micro_batches(static_cast<uint32_t>(std::max<uint64_t>(
+        std::min<uint64_t>(micro_batches, training->batch()), cluster->workers())));
   }
   if (cluster->communication().empty()) cluster->set_communication("fifo");
   if (cluster->shards_per_server() == 0) {
-    cluster->set_shards_per_server(cluster->communication() == "priority" ? kStages : 1);
+    cluster->set_shards_per_server(cluster->communication() == "priority" ? kTransferStages : 1);
   }
   if (cluster->transport().empty()) cluster->set_transport("auto");
   if (cluster->device().empty()) cluster->set_device("cpu");

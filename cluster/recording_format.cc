@@ -101,12 +101,12 @@ RecordedEvent EventOf(Nanos now, const Message& message) {
                          .clock = message.clock,
                          .epoch = Low(message.epoch),
                          .bucket = Index(message.bucket),
-                         .leaves = message.leaves};
+                         .micro_batches = message.micro_batches};
   if (const auto* hello = std::get_if<wire::Hello>(&message.body)) {
     event.clock = hello->wanted_rank;
     event.check = hello->nonce;
     event.bucket = static_cast<uint32_t>(hello->role);
-    event.leaves = {Low(hello->config_digest), High(hello->config_digest)};
+    event.micro_batches = {Low(hello->config_digest), High(hello->config_digest)};
     event.epoch = StandInFor(hello->arithmetic);
   } else if (const auto* work = std::get_if<wire::SlowWork>(&message.body)) {
     event.clock = static_cast<Clock>(work->done_bytes);
@@ -124,7 +124,7 @@ RecordedEvent EventOf(Nanos now, const worker::DeviceEvent& event) {
           .check = static_cast<uint64_t>(event.injected_ns),
           .epoch = event.instruction,
           .bucket = CheckOf(event.frames),
-          .leaves = {Low(event.run), High(event.run)}};
+          .micro_batches = {Low(event.run), High(event.run)}};
 }
 
 RecordedEvent ToldEvent(Nanos now, const Message& message) {
@@ -143,7 +143,7 @@ Message MessageOf(const RecordedEvent& event, wire::Address to) {
     message.body = wire::Hello{.role = static_cast<wire::Role>(event.bucket),
                                .wanted_rank = event.clock,
                                .nonce = event.check,
-                               .config_digest = Join(event.leaves),
+                               .config_digest = Join(event.micro_batches),
                                .arithmetic = ArithmeticOf(event.epoch)};
     message.epoch = 0;
     return message;
@@ -155,7 +155,7 @@ Message MessageOf(const RecordedEvent& event, wire::Address to) {
   }
   message.clock = event.clock;
   message.bucket = BucketId{event.bucket};
-  message.leaves = event.leaves;
+  message.micro_batches = event.micro_batches;
   message.final = event.final != 0;
   return message;
 }
@@ -163,16 +163,16 @@ Message MessageOf(const RecordedEvent& event, wire::Address to) {
 bool IsNamed(const RecordedEvent& event, const Message& message) {
   return event.type == message.type && event.from() == message.from &&
          event.epoch == Low(message.epoch) && event.clock == message.clock &&
-         event.bucket == Index(message.bucket) && event.leaves == message.leaves &&
+         event.bucket == Index(message.bucket) && event.micro_batches == message.micro_batches &&
          (event.final != 0) == message.final;
 }
 
-uint64_t RunOf(const RecordedEvent& device_event) { return Join(device_event.leaves); }
+uint64_t RunOf(const RecordedEvent& device_event) { return Join(device_event.micro_batches); }
 
 uint64_t ContentOf(const Message& message) {
   Fingerprint f;
   f.Add(message.worker);
-  f.Add(message.leaf_count);
+  f.Add(message.micro_batch_count);
   f.Add(message.samples);
   f.Add(message.batch_samples);
   f.Add(message.pushes);

@@ -56,11 +56,12 @@ struct RecordedEvent {
   uint8_t final = 0;                    // as in the message
   uint32_t index = 0;
   Nanos now = 0;
-  Clock clock = 0;         // of the message; kDevice: compute_ns; hello: the rank wanted
-  uint64_t check = 0;      // ContentOf the message; kDevice: injected_ns; hello: its nonce
-  uint32_t epoch = 0;      // low half; kDevice: instruction; hello: stands for its arithmetic
-  uint32_t bucket = 0;     // kDevice: CheckOf its frames; hello: role
-  MicroBatchRange leaves;  // kDevice: run; hello: digest of the configuration; low half first
+  Clock clock = 0;      // of the message; kDevice: compute_ns; hello: the rank wanted
+  uint64_t check = 0;   // ContentOf the message; kDevice: injected_ns; hello: its nonce
+  uint32_t epoch = 0;   // low half; kDevice: instruction; hello: stands for its arithmetic
+  uint32_t bucket = 0;  // kDevice: CheckOf its frames; hello: role
+  MicroBatchRange
+      micro_batches;  // kDevice: run; hello: digest of the configuration; low half first
   wire::Address from() const { return {role, index}; }
   friend bool operator==(const RecordedEvent&, const RecordedEvent&) = default;
 };

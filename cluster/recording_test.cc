@@ -22,8 +22,8 @@ wire::Message Push() {
   push.worker = WorkerId{3};
   push.clock = 41;
   push.bucket = BucketId{2};
-  push.leaves = {4, 6};
-  push.leaf_count = 12;
+  push.micro_batches = {4, 6};
+  push.micro_batch_count = 12;
   push.samples = 8;
   const std::vector<float> values(100, 0.5f);
   push.payload = {Buffer::CopyOf(absl::MakeConstSpan(values))};
@@ -71,7 +71,8 @@ TEST(RecordedEventTest, AMessageIsNamedByItsEvent) {
            [](wire::Message* m) { m->type = wire::MessageType::kPull; },
            [](wire::Message* m) { m->from.index = 2; }, [](wire::Message* m) { ++m->epoch; },
            [](wire::Message* m) { ++m->clock; }, [](wire::Message* m) { m->bucket = BucketId{0}; },
-           [](wire::Message* m) { ++m->leaves.end; }, [](wire::Message* m) { m->final = true; }}) {
+           [](wire::Message* m) { ++m->micro_batches.end; },
+           [](wire::Message* m) { m->final = true; }}) {
     wire::Message other = push;
     change(&other);
     EXPECT_FALSE(IsNamed(event, other)) << wire::ToString(other);

@@ -196,9 +196,10 @@ struct Reduce {
   friend bool operator==(const Reduce&, const Reduce&) = default;
 };
 
-// logits [N, .., V], labels [N, ..] i32 → loss [N], hits [N]: the means over a sample's places with
-// a label of −log softmax(logits)[label], and of whether the largest logit (the first of equals) is
-// the label's. A label of −1 stands for a place without. The step's gradient is of Σ_n loss_n.
+// logits [N, .., V], labels [N, ..] i32 → loss [N], correct [N]: the means over a sample's places
+// with a label of −log softmax(logits)[label], and of whether the largest logit (the first of
+// equals) is the label's. A label of −1 stands for a place without. The step's gradient is of Σ_n
+// loss_n.
 struct SoftmaxCrossEntropy {
   friend bool operator==(const SoftmaxCrossEntropy&, const SoftmaxCrossEntropy&) = default;
 };

@@ -20,7 +20,7 @@ struct PushEvent {
   WorkerId worker{};
   Clock clock = 0;  // the worker's clock while it computed this update (0-based)
   BucketId bucket{};
-  MicroBatchRange leaves;  // micro-batches summed in it
+  MicroBatchRange micro_batches;  // micro-batches summed in it
   Ticket ticket{};
   uint64_t staleness = 0;  // updates applied to the bucket since the worker's read
   double mass = 0;         // largest change of a parameter it stands for (value policies only)

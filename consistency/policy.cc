@@ -17,7 +17,7 @@ template <class AnyGate>
 struct GateMaker {
   const PolicyTraits& traits;
   uint32_t bucket_count;
-  uint32_t leaf_count;
+  uint32_t micro_batch_count;
   ShardSeat seat;
 
   template <class Numbers>
@@ -26,9 +26,9 @@ struct GateMaker {
   }
   // These know more of the job.
   AnyGate operator()(const RoundTraits&) const {
-    return RoundGate(
-        traits.adopts() ? RoundGate::Complete::kAllLeaves : RoundGate::Complete::kAllMembers,
-        bucket_count, leaf_count, /*fetches=*/traits.tree());
+    return RoundGate(traits.takes_over() ? RoundGate::Complete::kAllMicroBatches
+                                         : RoundGate::Complete::kAllMembers,
+                     bucket_count, micro_batch_count, /*fetches=*/traits.tree());
   }
   AnyGate operator()(const BatchTraits& gate) const { return BatchGate(gate, bucket_count); }
   AnyGate operator()(const BackupTraits& gate) const {
@@ -39,13 +39,13 @@ struct GateMaker {
 }  // namespace
 
 Policy::AnyGate Policy::MakeGate(const PolicyTraits& traits, uint32_t bucket_count,
-                                 uint32_t leaf_count, ShardSeat seat) {
-  return std::visit(GateMaker<AnyGate>{traits, bucket_count, leaf_count, seat}, traits.gate);
+                                 uint32_t micro_batch_count, ShardSeat seat) {
+  return std::visit(GateMaker<AnyGate>{traits, bucket_count, micro_batch_count, seat}, traits.gate);
 }
 
-Policy::Policy(const PolicyTraits& traits, uint32_t bucket_count, uint32_t leaf_count,
+Policy::Policy(const PolicyTraits& traits, uint32_t bucket_count, uint32_t micro_batch_count,
                ShardSeat seat)
-    : traits_(traits), gate_(MakeGate(traits, bucket_count, leaf_count, seat)) {}
+    : traits_(traits), gate_(MakeGate(traits, bucket_count, micro_batch_count, seat)) {}
 
 Actions Policy::OnJoin(WorkerId worker, Clock clock) {
   return std::visit([&](auto& gate) { return gate.OnJoin(worker, clock); }, gate_);

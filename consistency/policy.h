@@ -26,8 +26,9 @@ namespace soapstone::consistency {
 
 class Policy {
  public:
-  // The policy object of one shard with `bucket_count` buckets; `leaf_count` is M of leaf_tree.h.
-  Policy(const PolicyTraits& traits, uint32_t bucket_count, uint32_t leaf_count,
+  // The policy object of one shard with `bucket_count` buckets; `micro_batch_count` is M of
+  // leaf_tree.h.
+  Policy(const PolicyTraits& traits, uint32_t bucket_count, uint32_t micro_batch_count,
          ShardSeat seat = {});
 
   // A member takes part from `clock` on; called again to raise a member's start clock.
@@ -71,8 +72,8 @@ class Policy {
  private:
   using AnyGate = std::variant<RoundGate, BoundedGate, SubscribedGate, DynamicGate, SampledGate,
                                BatchGate, ValueGate, BackupGate>;
-  static AnyGate MakeGate(const PolicyTraits& traits, uint32_t bucket_count, uint32_t leaf_count,
-                          ShardSeat seat);
+  static AnyGate MakeGate(const PolicyTraits& traits, uint32_t bucket_count,
+                          uint32_t micro_batch_count, ShardSeat seat);
 
   PolicyTraits traits_;
   AnyGate gate_;

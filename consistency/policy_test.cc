@@ -10,18 +10,19 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-Policy Make(std::string_view spec, uint32_t members, uint32_t buckets = 1, uint32_t leaves = 2) {
-  Policy policy(*ParsePolicy(spec), buckets, leaves);
+Policy Make(std::string_view spec, uint32_t members, uint32_t buckets = 1,
+            uint32_t micro_batches = 2) {
+  Policy policy(*ParsePolicy(spec), buckets, micro_batches);
   for (uint32_t w = 0; w < members; ++w) policy.OnJoin(WorkerId{w}, 0);
   return policy;
 }
 
-PushEvent Push(uint32_t worker, Clock clock, MicroBatchRange leaves, uint64_t ticket,
+PushEvent Push(uint32_t worker, Clock clock, MicroBatchRange micro_batches, uint64_t ticket,
                uint32_t bucket = 0) {
   return {.worker = WorkerId{worker},
           .clock = clock,
           .bucket = BucketId{bucket},
-          .leaves = leaves,
+          .micro_batches = micro_batches,
           .ticket = Ticket{ticket}};
 }
 
@@ -81,7 +82,7 @@ TEST(BspTest, ReadOfTheNextVersionWaitsForTheWholeRound) {
             Do(ActionKind::kReply, 5));
 }
 
-TEST(BspTest, LeavesThatAreHereAlreadyAreDropped) {
+TEST(BspTest, MicroBatchesThatAreHereAlreadyAreDropped) {
   Policy policy = Make("bsp", 2);
   policy.OnPush(Push(0, 0, {0, 2}, 1));
   EXPECT_THAT(policy.OnPush(Push(1, 0, {1, 2}, 2)), ElementsAre(Do(ActionKind::kDrop, 2)));
@@ -91,7 +92,7 @@ TEST(BspTest, RoundWaitsForLeavesOfALostMemberAndForNothingElse) {
   Policy policy = Make("bsp", 2);
   policy.OnPush(Push(0, 0, {0, 1}, 1));
   policy.OnClock({.worker = WorkerId{0}, .completed = 1});
-  EXPECT_THAT(policy.OnLeave(WorkerId{1}), IsEmpty());  // its leaf is missing still
+  EXPECT_THAT(policy.OnLeave(WorkerId{1}), IsEmpty());  // its micro-batch is missing still
   const Actions actions = policy.OnPush(Push(0, 0, {1, 2}, 3));
   EXPECT_EQ(actions.back(), Do(ActionKind::kApplyGathered));
   EXPECT_EQ(policy.Frontier(), 1);

@@ -214,8 +214,11 @@ struct PolicyTraits {
   // A worker asks shard k when shard k-1 has answered, so that workers which wait at several shards
   // for each other wait in one order.
   bool ordered_reads() const { return std::holds_alternative<ValueTraits>(gate); }
-  // Every leaf of every clock gets in: leaves of lost workers are taken over by the others.
-  bool adopts() const { return fixed_tree && std::holds_alternative<RoundTraits>(gate) && !tree(); }
+  // Every micro-batch of every clock gets in: micro-batches of lost workers are taken over by the
+  // others.
+  bool takes_over() const {
+    return fixed_tree && std::holds_alternative<RoundTraits>(gate) && !tree();
+  }
   // Groups of workers have servers of their own, between them and the root's (levels.h).
   bool tree() const { return group() > 0; }
   // Ranks of a branch of the tree; 0: there is no tree.

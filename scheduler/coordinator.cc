@@ -431,12 +431,12 @@ void Coordinator::EndRebalanceIfAgreed(Nanos now, Outbox* out) {
   if (!gain.has_value()) return;
   members_.SetShareLead(0);
   messages_.Publish(roster(), out);
-  const wire::Shares& shares = roster().shares.back();
-  const auto [low, high] = std::minmax_element(shares.leaves.begin(), shares.leaves.end());
+  const wire::Shares& last = roster().shares.back();
+  const auto [low, high] =
+      std::minmax_element(last.micro_batches.begin(), last.micro_batches.end());
   news_.Add(absl::StrFormat(
-      "re-balanced: %d to %d of %d leaves a worker from clock %d, steps "
-      "predicted %.0f%% shorter",
-      *low, *high, options_.rebalance.leaf_count, shares.from, 100 * *gain / (1 + *gain)));
+      "re-balanced: %d to %d of %d micro-batches a worker from clock %d, steps %.0f%% shorter",
+      *low, *high, options_.rebalance.micro_batch_count, last.from, 100 * *gain / (1 + *gain)));
   AdmitNext(now, out);
 }
 

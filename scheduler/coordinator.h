@@ -15,7 +15,7 @@
 // At the job's start all workers join together, at clock 0, in one step.
 //
 // With re-balancing (scheduler/rebalancer.h) the shares of a batch change in two steps as well, so
-// that each leaf has one owner at every clock although the workers are at different ones:
+// that each micro-batch has one owner at every clock although the workers are at different ones:
 //   1. a roster asks every member for a bound, the first clock it will not begin until it hears
 //   more;
 //   2. a roster gives the new shares from the greatest of those bounds on: nobody has begun it.

@@ -97,7 +97,7 @@ void Members::AddTo(Fingerprint* f) const {
   f->Add(roster_.servers.size());
   for (const wire::Shares& shares : roster_.shares) {
     f->Add(shares.from);
-    for (const uint32_t leaves : shares.leaves) f->Add(leaves);
+    for (const uint32_t micro_batches : shares.micro_batches) f->Add(micro_batches);
   }
   f->Add(roster_.share_lead);
   f->Add(joiners_.size());

@@ -19,69 +19,71 @@ namespace {
 constexpr size_t kSharesMax = wire::FrameLimits{}.roster_shares_max;
 
 // T(n) over the ranks that are there.
-double StepTime(const std::vector<double>& sample_ns, const std::vector<uint32_t>& leaves) {
+double StepTime(const std::vector<double>& sample_ns, const std::vector<uint32_t>& micro_batches) {
   double longest = 0;
   for (size_t r = 0; r < sample_ns.size(); ++r) {
-    longest = std::max(longest, sample_ns[r] * static_cast<double>(leaves[r]));
+    longest = std::max(longest, sample_ns[r] * static_cast<double>(micro_batches[r]));
   }
   return longest;
 }
 
-// How many leaves each rank computes by the newest shares, adopted ones included.
-std::vector<uint32_t> LeavesNow(const wire::Roster& roster, uint32_t leaf_count) {
+// How many micro-batches each rank computes by the newest shares, those taken over included.
+std::vector<uint32_t> MicroBatchesNow(const wire::Roster& roster, uint32_t micro_batch_count) {
   const Clock newest = roster.shares.empty() ? 0 : roster.shares.back().from;
-  const std::vector<MicroBatchRange> ranges = wire::LeafRanges(roster, newest, leaf_count);
-  std::vector<uint32_t> leaves(ranges.size(), 0);
+  const std::vector<MicroBatchRange> ranges =
+      wire::MicroBatchRanges(roster, newest, micro_batch_count);
+  std::vector<uint32_t> micro_batches(ranges.size(), 0);
   for (const wire::Member& member : roster.workers) {
-    leaves[Index(member.worker)] = ranges[Index(member.worker)].size();
+    micro_batches[Index(member.worker)] = ranges[Index(member.worker)].size();
   }
   for (uint32_t r = 0; r < ranges.size(); ++r) {
     if (FindMember(roster, WorkerId{r}) != nullptr) continue;
     for (uint32_t j = ranges[r].begin; j < ranges[r].end; ++j) {
-      ++leaves[Index(roster.workers[j % roster.workers.size()].worker)];
+      ++micro_batches[Index(roster.workers[j % roster.workers.size()].worker)];
     }
   }
-  return leaves;
+  return micro_batches;
 }
 
-// The ranks that are there, by what a leaf more or less would cost: the least on top.
+// The ranks that are there, by what a micro-batch more or less would cost: the least on top.
 using ByCost = std::priority_queue<std::pair<double, size_t>,
                                    std::vector<std::pair<double, size_t>>, std::greater<>>;
 
 }  // namespace
 
-std::vector<uint32_t> BestShares(const std::vector<double>& sample_ns, uint32_t leaf_count) {
-  CHECK_GE(leaf_count, sample_ns.size());
+std::vector<uint32_t> BestShares(const std::vector<double>& sample_ns, uint32_t micro_batch_count) {
+  CHECK_GE(micro_batch_count, sample_ns.size());
   double speed_sum = 0;
   for (const double t : sample_ns) speed_sum += t > 0 ? 1 / t : 0;
   CHECK_GT(speed_sum, 0);
-  std::vector<uint32_t> leaves(sample_ns.size(), 1);
+  std::vector<uint32_t> micro_batches(sample_ns.size(), 1);
   const auto absent = std::count(sample_ns.begin(), sample_ns.end(), 0.0);
-  const auto to_share = static_cast<double>(leaf_count - absent);
+  const auto to_share = static_cast<double>(micro_batch_count - absent);
   for (size_t r = 0; r < sample_ns.size(); ++r) {
     if (sample_ns[r] == 0) continue;
-    leaves[r] = std::max(1u, static_cast<uint32_t>(to_share / (sample_ns[r] * speed_sum)));
+    micro_batches[r] = std::max(1u, static_cast<uint32_t>(to_share / (sample_ns[r] * speed_sum)));
   }
-  uint64_t sum = std::accumulate(leaves.begin(), leaves.end(), uint64_t{0});
-  const bool add = sum < leaf_count;
-  // What a leaf more would cost, or one less would save.
+  uint64_t sum = std::accumulate(micro_batches.begin(), micro_batches.end(), uint64_t{0});
+  const bool add = sum < micro_batch_count;
+  // What a micro-batch more would cost, or one less would save.
   ByCost ranks;
   const auto enter = [&](size_t r) {
-    if (sample_ns[r] == 0 || (!add && leaves[r] == 1)) return;
-    ranks.emplace(add ? (leaves[r] + 1) * sample_ns[r] : -(leaves[r] * sample_ns[r]), r);
+    if (sample_ns[r] == 0 || (!add && micro_batches[r] == 1)) return;
+    ranks.emplace(add ? (micro_batches[r] + 1) * sample_ns[r] : -(micro_batches[r] * sample_ns[r]),
+                  r);
   };
-  for (size_t r = 0; r < leaves.size(); ++r) enter(r);
-  for (; sum != leaf_count; sum += add ? 1 : -1) {
+  for (size_t r = 0; r < micro_batches.size(); ++r) enter(r);
+  for (; sum != micro_batch_count; sum += add ? 1 : -1) {
     const size_t r = ranks.top().second;
     ranks.pop();
-    leaves[r] += add ? 1 : -1;
+    micro_batches[r] += add ? 1 : -1;
     enter(r);
   }
-  return leaves;
+  return micro_batches;
 }
 
 void Rebalancer::Observe(WorkerId worker, const wire::Progress& progress) {
-  if (options_.leaf_count == 0) return;
+  if (options_.micro_batch_count == 0) return;
   const Nanos busy = progress.compute_ns + progress.injected_ns;
   const Speed start{.clock = progress.clock, .samples = progress.samples, .busy = busy};
   // The first report only says where to count from: what came before it is the start, and a
@@ -166,16 +168,16 @@ std::vector<double> Rebalancer::SampleTimes(const wire::Roster& roster, double* 
 }
 
 std::optional<Rebalancer::Proposal> Rebalancer::Propose(const wire::Roster& roster) {
-  if (options_.leaf_count < roster.worker_count || changing()) return std::nullopt;
+  if (options_.micro_batch_count < roster.worker_count || changing()) return std::nullopt;
   if (readings_ < roster.workers.size() || roster.shares.size() >= kSharesMax) return std::nullopt;
   readings_ = 0;
   double noise = 0;
   const std::vector<double> times = SampleTimes(roster, &noise);
   if (times.empty()) return std::nullopt;
-  Proposal proposal{.leaves = BestShares(times, options_.leaf_count)};
-  proposal.gain =
-      StepTime(times, LeavesNow(roster, options_.leaf_count)) / StepTime(times, proposal.leaves) -
-      1;
+  Proposal proposal{.micro_batches = BestShares(times, options_.micro_batch_count)};
+  proposal.gain = StepTime(times, MicroBatchesNow(roster, options_.micro_batch_count)) /
+                      StepTime(times, proposal.micro_batches) -
+                  1;
   if (proposal.gain <= options_.gain_min + options_.noise_weight * noise) return std::nullopt;
   return proposal;
 }
@@ -216,7 +218,7 @@ std::optional<double> Rebalancer::EndIfAgreed(const wire::Roster& roster,
   std::vector<wire::Shares>& entries = shares->Mutable();
   while (entries.size() >= 2 && entries[1].from <= in_play) entries.erase(entries.begin());
   if (!entries.empty() && from <= entries.back().from) from = entries.back().from + 1;
-  entries.push_back({.from = from, .leaves = std::move(change_->proposal.leaves)});
+  entries.push_back({.from = from, .micro_batches = std::move(change_->proposal.micro_batches)});
   const double gain = change_->proposal.gain;
   change_.reset();
   return gain;
@@ -240,7 +242,7 @@ void Rebalancer::AddTo(Fingerprint* f) const {
   f->Add(changing());
   if (!changing()) return;
   f->Add(change_->epoch);
-  for (const uint32_t leaves : change_->proposal.leaves) f->Add(leaves);
+  for (const uint32_t micro_batches : change_->proposal.micro_batches) f->Add(micro_batches);
   for (const auto& [worker, bound] : change_->bounds) {
     f->Add(worker);
     f->Add(bound);

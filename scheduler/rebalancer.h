@@ -1,16 +1,18 @@
-// Rebalancer: measures how fast the workers are, says when the leaves of a batch should be shared
-// out anew, and keeps the books while all agree on the clock from which the new shares hold. A
-// value: the coordinator feeds it and publishes what comes of it. Knows neither messages nor time.
+// Rebalancer: measures how fast the workers are, says when the micro-batches of a batch should be
+// shared out anew, and keeps the books while all agree on the clock from which the new shares hold.
+// A value: the coordinator feeds it and publishes what comes of it. Knows neither messages nor
+// time.
 //
-// With t_r the measured nanoseconds of a sample on rank r and n_r its leaves, a step takes
-//     T(n) = max over active r of n_r t_r                          (leaves of equal size)
-// The best shares of M leaves are found by giving one to each rank that is absent, to the others
+// With t_r the measured nanoseconds of a sample on rank r and n_r its micro-batches, a step takes
+//     T(n) = max over active r of n_r t_r                          (micro-batches of equal size)
+// The best shares of M micro-batches are found by giving one to each rank that is absent, to the
+// others
 //     n_r = max(1, floor(M' v_r / sum v)),  v = 1 / t,  M' = M - absent ranks
-// then leaf by leaf: one too few goes to the rank with the least (n_r + 1) t_r, one too many comes
-// from the rank with the greatest n_r t_r. They are proposed when
+// then micro-batch by micro-batch: one too few goes to the rank with the least (n_r + 1) t_r, one
+// too many comes from the rank with the greatest n_r t_r. They are proposed when
 //     T(now) / T(best) - 1 > gain_min + noise_weight * max over r of (standard error of t_r) / t_r
-// An absent rank keeps a leaf so that whoever takes it has one from its first clock on, and can be
-// measured.
+// An absent rank keeps a micro-batch so that whoever takes it has one from its first clock on, and
+// can be measured.
 #pragma once
 
 #include <cstdint>
@@ -25,19 +27,19 @@
 namespace soapstone::scheduler {
 
 struct RebalanceOptions {
-  uint32_t leaf_count = 0;     // M; 0: shares are never changed
-  Clock clocks_min = 5;        // between two readings of a worker
-  double memory_clocks = 100;  // a reading's weight falls to 1/e after so many
-  double gain_min = 0.05;      // of the predicted step time
-  double noise_weight = 2;     // noise must not reshuffle
-  double jump_min = 0.25;      // so far off the mean ..
+  uint32_t micro_batch_count = 0;  // M; 0: shares are never changed
+  Clock clocks_min = 5;            // between two readings of a worker
+  double memory_clocks = 100;      // a reading's weight falls to 1/e after so many
+  double gain_min = 0.05;          // of the predicted step time
+  double noise_weight = 2;         // noise must not reshuffle
+  double jump_min = 0.25;          // so far off the mean ..
   uint32_t doubts_max = 3;  // .. so many times in a row: the speed has changed, a new mean begins
   Clock lead = 8;           // see wire::Roster::share_lead
 };
 
 // The best shares by rank for these times of a sample (0: the rank is absent). REQUIRES: some rank
-// is there; as many leaves as ranks.
-std::vector<uint32_t> BestShares(const std::vector<double>& sample_ns, uint32_t leaf_count);
+// is there; as many micro-batches as ranks.
+std::vector<uint32_t> BestShares(const std::vector<double>& sample_ns, uint32_t micro_batch_count);
 
 class Rebalancer {
  public:
@@ -49,8 +51,8 @@ class Rebalancer {
   void Forget(WorkerId worker);
 
   struct Proposal {
-    std::vector<uint32_t> leaves;  // by rank
-    double gain = 0;               // T(now) / T(best) - 1
+    std::vector<uint32_t> micro_batches;  // by rank
+    double gain = 0;                      // T(now) / T(best) - 1
   };
   // What to change to; none while too little is known, or little would be gained. Cheap unless
   // every worker was read since the last time. REQUIRES: nobody is being admitted.

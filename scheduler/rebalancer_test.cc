@@ -22,9 +22,10 @@ using ::testing::IsEmpty;
 
 // ---- Shares
 
-double StepTime(const std::vector<double>& times, const std::vector<uint32_t>& leaves) {
+double StepTime(const std::vector<double>& times, const std::vector<uint32_t>& micro_batches) {
   double longest = 0;
-  for (size_t r = 0; r < times.size(); ++r) longest = std::max(longest, times[r] * leaves[r]);
+  for (size_t r = 0; r < times.size(); ++r)
+    longest = std::max(longest, times[r] * micro_batches[r]);
   return longest;
 }
 
@@ -40,21 +41,22 @@ TEST(BestShares, EveryRankHasALeaf) {
   EXPECT_THAT(BestShares({1, 1000, 900, 2, 0}, 7), ElementsAre(3, 1, 1, 1, 1));
 }
 
-// Every split of M leaves over 3 ranks, by brute force.
+// Every split of M micro-batches over 3 ranks, by brute force.
 TEST(BestShares, NoOtherSplitIsFaster) {
   const CounterRandom random(1, RandomUse::kTest);
   for (uint64_t i = 0; i < 300; ++i) {
     const std::vector<double> times = {1 + 4 * random.Uniform(3 * i),
                                        1 + 4 * random.Uniform(3 * i + 1),
                                        1 + 4 * random.Uniform(3 * i + 2)};
-    const auto leaf_count = static_cast<uint32_t>(3 + i % 20);
-    const std::vector<uint32_t> best = BestShares(times, leaf_count);
-    EXPECT_EQ(std::accumulate(best.begin(), best.end(), 0u), leaf_count);
+    const auto micro_batch_count = static_cast<uint32_t>(3 + i % 20);
+    const std::vector<uint32_t> best = BestShares(times, micro_batch_count);
+    EXPECT_EQ(std::accumulate(best.begin(), best.end(), 0u), micro_batch_count);
     EXPECT_GE(*std::min_element(best.begin(), best.end()), 1u);
-    for (uint32_t a = 1; a + 2 <= leaf_count; ++a) {
-      for (uint32_t b = 1; a + b + 1 <= leaf_count; ++b) {
-        EXPECT_LE(StepTime(times, best), StepTime(times, {a, b, leaf_count - a - b}) * (1 + 1e-12))
-            << leaf_count << " leaves: " << a << " " << b;
+    for (uint32_t a = 1; a + 2 <= micro_batch_count; ++a) {
+      for (uint32_t b = 1; a + b + 1 <= micro_batch_count; ++b) {
+        EXPECT_LE(StepTime(times, best),
+                  StepTime(times, {a, b, micro_batch_count - a - b}) * (1 + 1e-12))
+            << micro_batch_count << " micro-batches: " << a << " " << b;
       }
     }
   }
@@ -69,14 +71,16 @@ wire::Roster RosterOf(uint32_t workers) {
   return roster;
 }
 
-// Reports of `clocks` clocks by every worker, who takes times[w] ns a sample; one sample a leaf.
+// Reports of `clocks` clocks by every worker, who takes times[w] ns a sample; one sample a
+// micro-batch.
 class Measured {
  public:
   Measured(RebalanceOptions options, uint32_t workers)
       : rebalancer(options), roster(RosterOf(workers)), progress_(workers), options_(options) {}
 
   void Report(const std::vector<double>& times, Clock clocks) {
-    const auto ranges = wire::LeafRanges(roster, progress_.front().clock, options_.leaf_count);
+    const auto ranges =
+        wire::MicroBatchRanges(roster, progress_.front().clock, options_.micro_batch_count);
     for (uint32_t w = 0; w < times.size(); ++w) {
       wire::Progress& p = progress_[w];
       p.clock += clocks;
@@ -96,25 +100,25 @@ class Measured {
 };
 
 TEST(Rebalancer, ProposesOnceEveryWorkerWasReadTwice) {
-  Measured m({.leaf_count = 48}, 3);
+  Measured m({.micro_batch_count = 48}, 3);
   m.Report({900, 100, 100}, 10);  // where counting begins
   m.Report({100, 100, 200}, 10);
   EXPECT_FALSE(m.rebalancer.Propose(m.roster).has_value());
   m.Report({100, 100, 200}, 10);
   const auto proposal = m.rebalancer.Propose(m.roster);
   ASSERT_TRUE(proposal.has_value());
-  EXPECT_THAT(proposal->leaves, ElementsAre(20, 19, 9));  // T = 20, as of 19, 19, 10
+  EXPECT_THAT(proposal->micro_batches, ElementsAre(20, 19, 9));  // T = 20, as of 19, 19, 10
   EXPECT_NEAR(proposal->gain, 32.0 / 20 - 1, 1e-9);
 }
 
 TEST(Rebalancer, LittleToGainIsLeftAlone) {
-  Measured m({.leaf_count = 48}, 3);
+  Measured m({.micro_batch_count = 48}, 3);
   for (int i = 0; i < 10; ++i) m.Report({100, 100, 104}, 10);
   EXPECT_FALSE(m.rebalancer.Propose(m.roster).has_value());
 }
 
 TEST(Rebalancer, InjectedTimeCountsAsTime) {
-  Rebalancer rebalancer({.leaf_count = 8});
+  Rebalancer rebalancer({.micro_batch_count = 8});
   for (Clock c = 0; c <= 15; c += 5) {
     const uint64_t samples = 4 * static_cast<uint64_t>(c);
     rebalancer.Observe(WorkerId{0}, {.clock = c, .samples = samples, .compute_ns = 100 * c});
@@ -124,11 +128,11 @@ TEST(Rebalancer, InjectedTimeCountsAsTime) {
   }
   const auto proposal = rebalancer.Propose(RosterOf(2));
   ASSERT_TRUE(proposal.has_value());
-  EXPECT_THAT(proposal->leaves, ElementsAre(6, 2));
+  EXPECT_THAT(proposal->micro_batches, ElementsAre(6, 2));
 }
 
 TEST(Rebalancer, NoiseAsksForMoreGain) {
-  Measured quiet({.leaf_count = 48}, 3), noisy({.leaf_count = 48}, 3);
+  Measured quiet({.micro_batch_count = 48}, 3), noisy({.micro_batch_count = 48}, 3);
   for (int i = 0; i < 4; ++i) {
     quiet.Report({100, 100, 125}, 10);
     noisy.Report({100, i % 2 == 0 ? 90.0 : 110.0, 125}, 10);
@@ -138,21 +142,21 @@ TEST(Rebalancer, NoiseAsksForMoreGain) {
 }
 
 TEST(Rebalancer, TwoReadingsFarOffAreNoise) {
-  Measured m({.leaf_count = 48}, 3);
+  Measured m({.micro_batch_count = 48}, 3);
   for (int i = 0; i < 20; ++i) m.Report({100, 100, i == 15 || i == 16 ? 300.0 : 100.0}, 10);
   EXPECT_FALSE(m.rebalancer.Propose(m.roster).has_value());
 }
 
 TEST(Rebalancer, ThreeReadingsFarOffBeginAnew) {
-  Measured m({.leaf_count = 48}, 3);
+  Measured m({.micro_batch_count = 48}, 3);
   for (int i = 0; i < 20; ++i) m.Report({100, 100, i < 17 ? 100.0 : 300.0}, 10);
   const auto proposal = m.rebalancer.Propose(m.roster);
   ASSERT_TRUE(proposal.has_value());
-  EXPECT_THAT(proposal->leaves, ElementsAre(21, 21, 6));
+  EXPECT_THAT(proposal->micro_batches, ElementsAre(21, 21, 6));
 }
 
 TEST(Rebalancer, OffItProposesNothing) {
-  Measured m({.leaf_count = 0}, 2);
+  Measured m({.micro_batch_count = 0}, 2);
   for (int i = 0; i < 10; ++i) {
     m.rebalancer.Observe(WorkerId{0}, {.clock = 10 * i, .samples = 10u * i, .compute_ns = i});
     m.rebalancer.Observe(WorkerId{1}, {.clock = 10 * i, .samples = 10u * i, .compute_ns = 9 * i});
@@ -163,10 +167,10 @@ TEST(Rebalancer, OffItProposesNothing) {
 // ---- The agreement
 
 TEST(Rebalancer, TheSharesHoldFromTheGreatestBoundOn) {
-  Rebalancer rebalancer({.leaf_count = 4});
+  Rebalancer rebalancer({.micro_batch_count = 4});
   const wire::Roster roster = RosterOf(2);
   SharedList<wire::Shares> shares;
-  rebalancer.Begin({.leaves = {3, 1}}, 5);
+  rebalancer.Begin({.micro_batches = {3, 1}}, 5);
   rebalancer.Record(WorkerId{0}, 5, 30);
   EXPECT_FALSE(rebalancer.EndIfAgreed(roster, &shares).has_value());
   rebalancer.Record(WorkerId{1}, 4, 90);  // of an earlier change
@@ -178,10 +182,10 @@ TEST(Rebalancer, TheSharesHoldFromTheGreatestBoundOn) {
 }
 
 TEST(Rebalancer, EntriesThatNobodyAsksForAreDropped) {
-  Rebalancer rebalancer({.leaf_count = 4, .lead = 8});
+  Rebalancer rebalancer({.micro_batch_count = 4, .lead = 8});
   const wire::Roster roster = RosterOf(1);
   SharedList<wire::Shares> shares = {{10, {4}}, {50, {4}}, {60, {4}}};
-  rebalancer.Begin({.leaves = {4}}, 1);
+  rebalancer.Begin({.micro_batches = {4}}, 1);
   rebalancer.Record(WorkerId{0}, 1, 70);  // it is at clock 61, and may repeat clock 60
   ASSERT_TRUE(rebalancer.EndIfAgreed(roster, &shares).has_value());
   EXPECT_EQ(shares, (SharedList<wire::Shares>{{50, {4}}, {60, {4}}, {70, {4}}}));
@@ -191,7 +195,8 @@ TEST(Rebalancer, EntriesThatNobodyAsksForAreDropped) {
 
 using Job = HandPlayedJob;
 
-const CoordinatorOptions kOptions = {.servers = 1, .workers = 3, .rebalance = {.leaf_count = 48}};
+const CoordinatorOptions kOptions = {
+    .servers = 1, .workers = 3, .rebalance = {.micro_batch_count = 48}};
 
 void SayProgress(Job* job, uint32_t worker, Clock clock, Nanos ns_per_sample) {
   const uint64_t samples = 16 * static_cast<uint64_t>(clock);
@@ -234,7 +239,7 @@ TEST(CoordinatorRebalance, AsksForBoundsThenSharesOut) {
   EXPECT_EQ(LastRoster(job).share_lead, 0);
   EXPECT_EQ(LastRoster(job).shares, (SharedList<wire::Shares>{{21, {20, 19, 9}}}));
   EXPECT_THAT(job.coordinator().TakeNews().back(),
-              HasSubstr("re-balanced: 9 to 20 of 48 leaves a worker from clock 21"));
+              HasSubstr("re-balanced: 9 to 20 of 48 micro-batches a worker from clock 21"));
 }
 
 TEST(CoordinatorRebalance, DoesNotWaitForALostWorker) {

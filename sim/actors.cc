@@ -29,7 +29,7 @@ absl::Status CheckSizes(uint32_t workers, uint32_t shards, Clock clocks) {
 absl::Status CheckShape(const JobShape& shape) {
   SOAP_RETURN_IF_ERROR(CheckSizes(shape.workers, shape.shards, shape.clocks));
   SOAP_RETURN_IF_ERROR(CheckRange("buckets a shard", shape.buckets_per_shard, kBucketsMax));
-  SOAP_RETURN_IF_ERROR(CheckRange("stages", shape.stages, shape.shards));
+  SOAP_RETURN_IF_ERROR(CheckRange("stages", shape.transfer_stages, shape.shards));
   // The layout cuts no slice smaller than 1,024 elements.
   if (shape.bucket_elements < 1024) {
     return absl::InvalidArgumentError("a bucket has at least 1024 elements");
@@ -37,21 +37,21 @@ absl::Status CheckShape(const JobShape& shape) {
   return absl::OkStatus();
 }
 
-// A parameter a bucket, all of a stage of one operator.
+// A parameter a bucket, all of a transfer stage of one operator.
 absl::Status LayOut(const JobShape& shape, cluster::TrainingJob* job) {
   std::vector<ParamSpec> params;
   const uint32_t count = shape.shards * shape.buckets_per_shard;
-  std::vector<worker::OpOutline> ops(shape.stages);
+  std::vector<worker::OpOutline> ops(shape.transfer_stages);
   for (uint32_t i = 0; i < count; ++i) {
     params.push_back(
         {.name = absl::StrCat("p", i), .shape = {static_cast<int64_t>(shape.bucket_elements), 1}});
-    ops[uint64_t{i} * shape.stages / count].params.push_back(ParamId{i});
+    ops[uint64_t{i} * shape.transfer_stages / count].params.push_back(ParamId{i});
   }
   SOAP_ASSIGN_OR_RETURN(
       wire::Layout layout,
       wire::Layout::Build(std::move(params), {.shard_count = shape.shards,
                                               .bucket_bytes = shape.bucket_elements * 4,
-                                              .stages = shape.stages}));
+                                              .transfer_stages = shape.transfer_stages}));
   job->layout = std::make_shared<const wire::Layout>(std::move(layout));
   job->ops = std::make_shared<const std::vector<worker::OpOutline>>(std::move(ops));
   return absl::OkStatus();
@@ -79,18 +79,19 @@ absl::StatusOr<uint32_t> MicroBatchesOf(const consistency::PolicyTraits& policy,
 
 absl::StatusOr<ActorFactory> ActorFactory::Make(const JobShape& shape) {
   SOAP_RETURN_IF_ERROR(CheckShape(shape));
-  const uint32_t leaves = shape.leaf_count == 0 ? shape.workers : shape.leaf_count;
+  const uint32_t micro_batches =
+      shape.micro_batch_count == 0 ? shape.workers : shape.micro_batch_count;
   ActorFactory factory;
   factory.rebalance_ = shape.rebalance;
   factory.job_ = {.specs = {.policy = shape.policy},
-                  .batch = leaves,  // without data, one sample a leaf
-                  .micro_batches = leaves,
+                  .batch = micro_batches,  // without data, one sample a micro-batch
+                  .micro_batches = micro_batches,
                   .total_clocks = shape.clocks,
                   .workers = shape.workers,
-                  .rebalance = shape.rebalance.leaf_count > 0,
+                  .rebalance = shape.rebalance.micro_batch_count > 0,
                   .patience_ns = shape.patience_ns,
                   .store_fault = shape.store_fault,
-                  .train_samples = leaves};
+                  .train_samples = micro_batches};
   SOAP_RETURN_IF_ERROR(LayOut(shape, &factory.job_));
   cluster::Complete(&factory.job_);
   return factory;
@@ -104,7 +105,7 @@ absl::StatusOr<ActorFactory> ActorFactory::MakeTraining(const Training& training
   SOAP_ASSIGN_OR_RETURN(job.micro_batches, MicroBatchesOf(job.specs.policy, job.workers,
                                                           job.micro_batches, job.rebalance));
   SOAP_RETURN_IF_ERROR(CheckSizes(job.workers, job.layout->shard_count(), job.total_clocks));
-  if (job.rebalance) factory.rebalance_.leaf_count = job.micro_batches;
+  if (job.rebalance) factory.rebalance_.micro_batch_count = job.micro_batches;
   return factory;
 }
 

@@ -1,8 +1,8 @@
 // ActorFactory: makes the actors of a simulated cluster, which are the ones that ship, with the
 // options that they have everywhere (cluster/actor_options.h): of a job without tensors (count
-// stores, one operator, one leaf a worker unless told otherwise), or of one that really trains,
-// with what its Training puts behind them.
-// Who calls: the virtual cluster, the world, the replay. Knows no time, nor who picks messages.
+// stores, one operator, one micro-batch a worker unless told otherwise), or of one that really
+// trains, with what its Training puts behind them. Who calls: the virtual cluster, the world, the
+// replay. Knows no time, nor who picks messages.
 #pragma once
 
 #include <cstdint>
@@ -33,9 +33,9 @@ struct JobShape {
   uint64_t bucket_elements = 1024;  // sizes messages; no memory is taken for them
   consistency::PolicyTraits policy;
   Clock clocks = 1;                       // local steps of a worker
-  uint32_t leaf_count = 0;                // M; 0: one a worker
-  uint32_t stages = 1;                    // of the layout, an operator each; divides shards
-  scheduler::RebalanceOptions rebalance;  // its leaf_count is 0, or M
+  uint32_t micro_batch_count = 0;         // M; 0: one a worker
+  uint32_t transfer_stages = 1;           // of the layout, an operator each; divides shards
+  scheduler::RebalanceOptions rebalance;  // its micro_batch_count is 0, or M
   Nanos patience_ns = 5 * kSecond;        // of workers, with values (worker::EngineOptions)
   // Of the shards' stores that count; for tests of ledgers and checkers.
   server::StoreFault store_fault = server::StoreFault::kNone;

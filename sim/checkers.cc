@@ -65,7 +65,7 @@ void Checkers::BeforeShard(const server::Shard& shard, const Message& in) {
   in_.clock = in.clock;
   in_.pushes = in.pushes;
   in_.bucket = Index(in.bucket);
-  in_.leaves = in.leaves;
+  in_.micro_batches = in.micro_batches;
   // Where values are real, a payload is no integer: then updates are counted, not summed.
   const bool integers = in.type == MessageType::kPush && !shard.store().checks_payload();
   in_.delta = integers ? DeltaOf(in) : 0;
@@ -152,8 +152,8 @@ void Checkers::TakeRoster(ShardId shard, Truth* truth) {
   }
 }
 
-// Without the tree a member's contribution to an open round leaves with it; with it, a leaf that
-// is here stays here. Without rounds an update that was taken will be applied.
+// Without the tree a member's contribution to an open round leaves with it; with it, a micro-batch
+// that is here stays here. Without rounds an update that was taken will be applied.
 void Checkers::ForgetPending(WorkerId worker, Truth* truth) {
   if (truth->policy->fixed_tree || !Snapshots(*truth)) return;
   for (auto& pending : truth->pending) {
@@ -173,7 +173,7 @@ void Checkers::TakeGatedPush(const server::Shard& shard, bool rejected, Truth* t
                              Index(in_.worker), " at clock ", in_.clock, ", which is the next"));
   }
   ++next;
-  truth->pending[in_.bucket].push_back({in_.leaves, in_.worker, member.admitted, in_.delta});
+  truth->pending[in_.bucket].push_back({in_.micro_batches, in_.worker, member.admitted, in_.delta});
 }
 
 // A branch whose members all began later has nothing to push for the rounds before.
@@ -226,25 +226,28 @@ void Checkers::TakeHeldPush(bool rejected, Truth* truth) {
   if (!member.present || member.joining || in_.epoch < member.admitted) return;
   if (in_.clock != truth->version || rejected) return;
   auto& pending = truth->pending[in_.bucket];
-  uint32_t leaves_here = 0;
+  uint32_t micro_batches_here = 0;
   for (const Pending& held : pending) {
-    if (!Overlap(held.leaves, in_.leaves)) continue;
-    // With the tree any supplier of a leaf will do, and a node that holds all of those it overlaps,
-    // and more, takes their place. Else it must be a duplicate: two members' contributions are
-    // never the same.
-    const bool within = held.leaves.begin >= in_.leaves.begin && held.leaves.end <= in_.leaves.end;
-    if (truth->policy->adopts() && within) {
-      leaves_here += held.leaves.size();
+    if (!Overlap(held.micro_batches, in_.micro_batches)) continue;
+    // With the tree any supplier of a micro-batch will do, and a node that holds all of those it
+    // overlaps, and more, takes their place. Else it must be a duplicate: two members'
+    // contributions are never the same.
+    const bool within = held.micro_batches.begin >= in_.micro_batches.begin &&
+                        held.micro_batches.end <= in_.micro_batches.end;
+    if (truth->policy->takes_over() && within) {
+      micro_batches_here += held.micro_batches.size();
       continue;
     }
     if (truth->policy->fixed_tree) return;
     if (held.worker == in_.worker && held.admitted == member.admitted) return;
   }
-  if (leaves_here == in_.leaves.size()) return;
-  if (leaves_here > 0) {
-    std::erase_if(pending, [&](const Pending& held) { return Overlap(held.leaves, in_.leaves); });
+  if (micro_batches_here == in_.micro_batches.size()) return;
+  if (micro_batches_here > 0) {
+    std::erase_if(pending, [&](const Pending& held) {
+      return Overlap(held.micro_batches, in_.micro_batches);
+    });
   }
-  pending.push_back({in_.leaves, in_.worker, member.admitted, in_.delta});
+  pending.push_back({in_.micro_batches, in_.worker, member.admitted, in_.delta});
 }
 
 void Checkers::ExpectRound(const server::Shard& shard, Truth* truth) {
@@ -323,7 +326,7 @@ void Checkers::CheckChosen(const server::Shard& shard, const Truth& truth,
 // Where all who took part in an open round have gone, and its contributions with them, the round
 // ends empty: those that are left began later.
 void Checkers::SkipEmptyRounds(Truth* truth) {
-  if (truth->policy->adopts() || LeavesOut(*truth) || truth->applied.empty()) return;
+  if (truth->policy->takes_over() || LeavesOut(*truth) || truth->applied.empty()) return;
   for (const auto& pending : truth->pending) {
     if (!pending.empty()) return;
   }
@@ -332,13 +335,14 @@ void Checkers::SkipEmptyRounds(Truth* truth) {
 
 void Checkers::ExpectCovered(const server::Shard& shard, const Truth& truth) {
   for (size_t b = 0; b < truth.pending.size(); ++b) {
-    uint64_t leaves = 0;
-    for (const Pending& held : truth.pending[b]) leaves += held.leaves.size();
-    if (truth.policy->adopts() && leaves != options_.leaf_count) {
-      Fail(absl::StrCat("B1: ", Where(shard), " published clock ", truth.version, " with ", leaves,
-                        " of ", options_.leaf_count, " leaves in bucket ", b));
+    uint64_t micro_batches = 0;
+    for (const Pending& held : truth.pending[b]) micro_batches += held.micro_batches.size();
+    if (truth.policy->takes_over() && micro_batches != options_.micro_batch_count) {
+      Fail(absl::StrCat("B1: ", Where(shard), " published clock ", truth.version, " with ",
+                        micro_batches, " of ", options_.micro_batch_count,
+                        " micro-batches in bucket ", b));
     }
-    if (truth.policy->fixed_tree) continue;  // what is adopted may be here from others already
+    if (truth.policy->fixed_tree) continue;  // what is taken over may be here from others already
     for (size_t rank = 0; rank < truth.members.size(); ++rank) {
       const Member& member = truth.members[rank];
       if (!member.present || member.joining || member.next[b] > truth.version) continue;
@@ -451,8 +455,9 @@ void Checkers::AddTo(Fingerprint* f) const {
     for (const auto& pending : truth.pending) {
       uint64_t sum = pending.size();  // order does not matter
       for (const Pending& held : pending) {
-        sum += (uint64_t{held.leaves.begin} << 32 | Index(held.worker)) * 0x9E3779B97F4A7C15u +
-               held.admitted;
+        sum +=
+            (uint64_t{held.micro_batches.begin} << 32 | Index(held.worker)) * 0x9E3779B97F4A7C15u +
+            held.admitted;
       }
       f->Add(sum);
     }

@@ -8,7 +8,7 @@
 //   S4 what a worker reads from a shard is what is in its store, and never goes back
 //   S6 every update of a member is applied exactly once, with its own bytes; none of a stranger
 //   B1 snapshot policies: a read of clock t sees exactly the updates of clocks < t, on every shard;
-//      each round's leaves are covered once
+//      each round's micro-batches are covered once
 //   K1 backup: each round takes the updates of P - b members, of the same ones on every shard
 //   L1 the shard's own ledger of the guarantee finds nothing where these do not; of the workers'
 //   and peers' ledgers the world says the same
@@ -55,7 +55,7 @@ struct CheckerOptions {
   uint32_t shards = 1;       // of all levels
   uint32_t root_shards = 0;  // of the root, where there is a tree of servers; else 0
   uint32_t workers = 1;      // ranks
-  uint32_t leaf_count = 1;
+  uint32_t micro_batch_count = 1;
   Clock rounds = 0;  // shard-visible clocks of the run
 };
 
@@ -93,7 +93,7 @@ class Checkers {
     uint64_t last_read = 0;     // version of the values that it read last
   };
   struct Pending {
-    MicroBatchRange leaves;
+    MicroBatchRange micro_batches;
     WorkerId worker{};
     Epoch admitted = 0;
     int64_t delta = 0;
@@ -116,7 +116,7 @@ class Checkers {
     Clock clock = kNoClock;
     uint32_t pushes = 0;
     uint32_t bucket = 0;
-    MicroBatchRange leaves;
+    MicroBatchRange micro_batches;
     int64_t delta = 0;
     wire::Roster roster;
   };

@@ -66,8 +66,8 @@ class ShardCheckersTest : public testing::Test {
   }
   Message Push(uint32_t worker, Clock clock, int64_t delta) {
     Message push = Make(MessageType::kPush, worker, clock);
-    push.leaves = {worker, worker + 1};
-    push.leaf_count = 2;
+    push.micro_batches = {worker, worker + 1};
+    push.micro_batch_count = 2;
     push.samples = 1;
     push.batch_samples = 2;
     push.payload = {Buffer::CopyOf(&delta, sizeof(delta))};

@@ -15,7 +15,7 @@ uint64_t StepsMax(const SeedOptions& options) {
   if (options.steps_max > 0) return options.steps_max;
   const JobShape& shape = options.world.shape;
   const uint64_t messages_a_step =
-      uint64_t{shape.shards} * (4 + 2 * std::max(shape.leaf_count, shape.buckets_per_shard));
+      uint64_t{shape.shards} * (4 + 2 * std::max(shape.micro_batch_count, shape.buckets_per_shard));
   return 20 * (100 + shape.workers * static_cast<uint64_t>(shape.clocks) * messages_a_step);
 }
 

@@ -13,14 +13,14 @@ uint64_t Seeds() {
   return wanted == nullptr ? 100 : std::strtoull(wanted, nullptr, 10);
 }
 
-SeedOptions Options(const std::string& policy, FaultBudget faults, uint32_t stages = 1) {
+SeedOptions Options(const std::string& policy, FaultBudget faults, uint32_t transfer_stages = 1) {
   SeedOptions options;
   options.world.shape = {.workers = 3,
                          .shards = 2,
                          .policy = *consistency::ParsePolicy(policy),
                          .clocks = 6,
-                         .leaf_count = 4,
-                         .stages = stages};
+                         .micro_batch_count = 4,
+                         .transfer_stages = transfer_stages};
   options.world.faults = faults;
   return options;
 }
@@ -30,7 +30,7 @@ class FaultWorldTest : public testing::TestWithParam<std::string> {
   void RunSeeds(FaultBudget faults) {
     const uint64_t seeds = Seeds();
     for (uint64_t seed = 1; seed <= seeds; ++seed) {
-      SeedOptions options = Options(GetParam(), faults, stages_);
+      SeedOptions options = Options(GetParam(), faults, transfer_stages_);
       options.world.watched = watched_;
       const auto report = RunSeed(options, seed);
       ASSERT_TRUE(report.ok()) << report.status();
@@ -38,7 +38,7 @@ class FaultWorldTest : public testing::TestWithParam<std::string> {
     }
   }
 
-  uint32_t stages_ = 1;
+  uint32_t transfer_stages_ = 1;
   bool watched_ = false;
 };
 
@@ -76,7 +76,7 @@ INSTANTIATE_TEST_SUITE_P(LongRounds, FaultWorldTest,
 // Shards by layers: workers ask for the next values shard by shard, and load them one by one.
 class StagedWorldTest : public FaultWorldTest {
  protected:
-  StagedWorldTest() { stages_ = 2; }
+  StagedWorldTest() { transfer_stages_ = 2; }
 };
 
 TEST_P(StagedWorldTest, AnyOrderOfMessages) { RunSeeds({.duplicates = 3}); }

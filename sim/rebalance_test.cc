@@ -1,5 +1,5 @@
-// Re-balancing with the shipped scheduler, workers and shards: every leaf has one owner at every
-// clock whatever happens, and a slow worker costs little.
+// Re-balancing with the shipped scheduler, workers and shards: every micro-batch has one owner at
+// every clock whatever happens, and a slow worker costs little.
 #include <cstdlib>
 
 #include "gmock/gmock.h"
@@ -24,8 +24,8 @@ SeedOptions RebalanceOptions(const std::string& policy, FaultBudget faults) {
                          .shards = 2,
                          .policy = *consistency::ParsePolicy(policy),
                          .clocks = 12,
-                         .leaf_count = 11,
-                         .rebalance = {.leaf_count = 11,
+                         .micro_batch_count = 11,
+                         .rebalance = {.micro_batch_count = 11,
                                        .clocks_min = 1,
                                        .memory_clocks = 1,
                                        .noise_weight = 0,
@@ -105,8 +105,10 @@ TEST(RebalanceRateTest, WithJitterToo) {
 }
 
 TEST(RebalanceRateTest, NoiseIsLeftAlone) {
-  const VirtualOptions even = {
-      .leaf_count = 512, .policy = "ssp:s=4", .stragglers = "jitter:sigma=0.2", .duration = 2000};
+  const VirtualOptions even = {.micro_batch_count = 512,
+                               .policy = "ssp:s=4",
+                               .stragglers = "jitter:sigma=0.2",
+                               .duration = 2000};
   VirtualOptions balanced = even;
   balanced.rebalance = true;
   const VirtualResult result = SimulateRebalanced(balanced);
@@ -127,11 +129,12 @@ TEST(RebalanceRateTest, AChangeOfSpeedIsFollowed) {
 
 // A member that owns no part of a batch owes no update: the checkers would count each as missing.
 TEST(MicroBatchesTest, FewerMicroBatchesThanWorkersAreRefused) {
-  const VirtualOptions options = {.workers = 8, .leaf_count = 7, .policy = "ssp:s=1", .clocks = 10};
+  const VirtualOptions options = {
+      .workers = 8, .micro_batch_count = 7, .policy = "ssp:s=1", .clocks = 10};
   EXPECT_THAT(std::string(RunVirtual(options).status().message()),
               testing::HasSubstr("micro_batches: 7 is less than the 8 workers"));
   VirtualOptions enough = options;
-  enough.leaf_count = 8;
+  enough.micro_batch_count = 8;
   EXPECT_TRUE(RunVirtual(enough).ok());
 }
 
@@ -139,7 +142,7 @@ TEST(RebalanceRateTest, WhatDoesNotGoWithItIsRefused) {
   const auto error = [](const VirtualOptions& options) {
     return std::string(RunVirtual(options).status().message());
   };
-  EXPECT_THAT(error({.leaf_count = 32, .rebalance = true, .clocks = 1}),
+  EXPECT_THAT(error({.micro_batch_count = 32, .rebalance = true, .clocks = 1}),
               testing::HasSubstr("more micro-batches than workers"));
   EXPECT_THAT(error({.rebalance = true, .policy = "easgd:tau=4", .clocks = 1}),
               testing::HasSubstr("every gradient"));

@@ -50,9 +50,10 @@ absl::StatusOr<ActorFactory> FactoryOf(const VirtualOptions& options) {
   const uint64_t buckets = std::max<uint64_t>(1, uint64_t{shape.shards} * shape.buckets_per_shard);
   shape.bucket_elements = std::max<uint64_t>(1024, options.model_elements / buckets);
   SOAP_ASSIGN_OR_RETURN(shape.policy, consistency::ParsePolicy(options.policy));
-  SOAP_ASSIGN_OR_RETURN(shape.leaf_count, MicroBatchesOf(shape.policy, options.workers,
-                                                         options.leaf_count, options.rebalance));
-  if (options.rebalance) shape.rebalance.leaf_count = shape.leaf_count;
+  SOAP_ASSIGN_OR_RETURN(
+      shape.micro_batch_count,
+      MicroBatchesOf(shape.policy, options.workers, options.micro_batch_count, options.rebalance));
+  if (options.rebalance) shape.rebalance.micro_batch_count = shape.micro_batch_count;
   return ActorFactory::Make(shape);
 }
 

@@ -28,8 +28,9 @@ struct VirtualOptions {
   uint32_t workers = 32;
   uint32_t shards = 1;
   uint32_t buckets_per_shard = 1;
-  uint32_t leaf_count = 0;  // micro-batches of a global batch; 0: one a worker, or 16 to re-balance
-  bool rebalance = false;   // share the batch out by measured speed (scheduler/rebalancer.h)
+  uint32_t micro_batch_count =
+      0;                   // micro-batches of a global batch; 0: one a worker, or 16 to re-balance
+  bool rebalance = false;  // share the batch out by measured speed (scheduler/rebalancer.h)
   std::string policy = "ssp:s=4";
   std::string stragglers = "none";
   uint64_t seed = 1;

@@ -36,7 +36,7 @@ VirtualRun::VirtualRun(const VirtualOptions& options, ActorFactory factory,
                  .shards = factory_.shards(),
                  .root_shards = factory_.layout().shard_count(),
                  .workers = factory_.job().workers,
-                 .leaf_count = factory_.job().micro_batches,
+                 .micro_batch_count = factory_.job().micro_batches,
                  .rounds = factory_.rounds()}) {
   if (options.duration > 0) {
     horizon_ = static_cast<Nanos>(options.duration * static_cast<double>(options.iteration_ns));
@@ -325,7 +325,7 @@ worker::DeviceEvent VirtualRun::AnswerOf(uint32_t index, const worker::DeviceCom
   return event;
 }
 
-// An iteration's time is charged to its first operator, shared out over its leaves.
+// An iteration's time is charged to its first operator, shared out over its micro-batches.
 Nanos VirtualRun::CostOf(uint32_t index, const worker::DeviceCommand& command) {
   const auto* forward = std::get_if<worker::RunForward>(&command.what);
   if (forward == nullptr || forward->op != 0) return 0;

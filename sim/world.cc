@@ -53,7 +53,7 @@ World::World(const WorldOptions& options, ActorFactory factory)
                  .shards = factory_->shards(),
                  .root_shards = factory_->layout().shard_count(),
                  .workers = factory_->job().workers,
-                 .leaf_count = factory_->job().micro_batches,
+                 .micro_batch_count = factory_->job().micro_batches,
                  .rounds = factory_->rounds()}) {
   wire::Outbox timers;  // time stands still
   coordinator_.Start(0, &timers);
@@ -279,8 +279,8 @@ void World::Notice(uint32_t index) {
 void World::Duplicate(NodeIndex from, NodeIndex to) {
   Connections::Messages& messages = connections_.Change({from, to});
   messages.insert(messages.begin(), Message(messages.front()));
-  // Another range of leaves: the shard takes it for another push.
-  if (mutant_ == WorldMutant::kDuplicateUnseen) --messages.front().leaves.end;
+  // Another range of micro-batches: the shard takes it for another push.
+  if (mutant_ == WorldMutant::kDuplicateUnseen) --messages.front().micro_batches.end;
 }
 
 void World::Leave(uint32_t index) {
@@ -439,15 +439,16 @@ void World::CheckEnd() {
                              coordinator_.ended()->text));
   }
   const cluster::TrainingJob& job = factory_->job();
-  // While nobody comes or goes, each leaf is computed once at every clock, by whatever shares.
+  // While nobody comes or goes, each micro-batch is computed once at every clock, by whatever
+  // shares.
   if (job.rebalance && !members_change_) {
     std::optional<std::string> wrong = supply_.WhatIsWrong(job.total_clocks, job.micro_batches);
     if (wrong.has_value()) return Fail(*std::move(wrong));
   }
-  if (job.specs.policy.adopts()) CheckSums();
+  if (job.specs.policy.takes_over()) CheckSums();
 }
 
-// Whatever happened, each leaf of each clock is in the store once.
+// Whatever happened, each micro-batch of each clock is in the store once.
 void World::CheckSums() {
   const cluster::TrainingJob& job = factory_->job();
   for (const server::Shard& shard : shards_) {
@@ -455,13 +456,13 @@ void World::CheckSums() {
     for (uint32_t b = 0; b < counts.size(); ++b) {
       int64_t due = 0;
       for (Clock c = 0; c < job.total_clocks; ++c) {
-        for (uint32_t leaf = 0; leaf < job.micro_batches; ++leaf) {
-          due += LeafDelta(c, shard.id(), BucketId{b}, leaf);
+        for (uint32_t micro_batch = 0; micro_batch < job.micro_batches; ++micro_batch) {
+          due += MicroBatchDelta(c, shard.id(), BucketId{b}, micro_batch);
         }
       }
       if (counts[b].sum == due) continue;
       return Fail(absl::StrCat("S6: shard ", Index(shard.id()), " bucket ", b,
-                               " does not hold each leaf once at the end (version ",
+                               " does not hold each micro-batch once at the end (version ",
                                shard.policy().Frontier(), " of ", job.total_clocks, ")"));
     }
   }

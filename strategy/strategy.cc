@@ -49,7 +49,7 @@ absl::Status CheckServers(const OpGraph& graph, const Machine& machine, const St
   }
   if (strategy.servers.size() != graph.groups.size()) {
     return absl::InvalidArgumentError(absl::StrCat("servers of ", strategy.servers.size(),
-                                                   " weight groups; ", graph.model, " has ",
+                                                   " parameter groups; ", graph.model, " has ",
                                                    graph.groups.size()));
   }
   for (uint32_t group = 0; group < graph.groups.size(); ++group) {

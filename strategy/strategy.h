@@ -33,7 +33,8 @@ struct OpConfig {
 //  kOwner    the first device that holds a piece of it takes in the others' gradients, applies them
 //            and sends the piece back ("parameter server at the first replica")
 //  kRing     all-reduce around the ring of the devices that hold a piece; each applies
-//  kServers  the machine's servers, or those among them that keep the weight group (Strategy), each
+//  kServers  the machine's servers, or those among them that keep the parameter group (Strategy),
+//  each
 //            with an equal share of every piece; pieces that one device alone holds go there as
 //            well
 enum class Synchronization : uint8_t { kOwner, kRing, kServers };
@@ -44,8 +45,8 @@ struct Strategy {
   // An iteration i may start when iteration i − 1 − staleness has ended, its parameters pulled.
   // 0: bulk-synchronous.
   uint32_t staleness = 0;
-  // By weight group, the servers that keep its parameters, ascending; none: all of them. Empty: all
-  // keep all groups. Of kServers alone.
+  // By parameter group, the servers that keep its parameters, ascending; none: all of them. Empty:
+  // all keep all groups. Of kServers alone.
   std::vector<std::vector<uint32_t>> servers;
 
   friend bool operator==(const Strategy&, const Strategy&) = default;

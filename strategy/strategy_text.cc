@@ -83,7 +83,7 @@ absl::Status KeptFrom(const wire::Strategy& message, const std::string& file, co
           return !ops.empty() && graph.ops[ops.front()].name == kept.op();
         });
     if (group == graph.groups.end()) {
-      return Refuse(file, "kept: no weight group begins with '", kept.op(), "'");
+      return Refuse(file, "kept: no parameter group begins with '", kept.op(), "'");
     }
     std::vector<uint32_t>& servers =
         strategy->servers[static_cast<size_t>(group - graph.groups.begin())];

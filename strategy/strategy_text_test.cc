@@ -92,7 +92,7 @@ nodes {
   const std::string op = "op: \"" + first->name + "\"";
   EXPECT_THAT(ErrorWith("servers: 2\n", "servers: 4\n"), HasSubstr("there is no server 4 among 4"));
   EXPECT_THAT(ErrorWith("servers: 2\n", "servers: 1\n"), HasSubstr("they must ascend, each once"));
-  EXPECT_THAT(ErrorWith(op, "op: \"other\""), HasSubstr("f: kept: no weight group begins with"));
+  EXPECT_THAT(ErrorWith(op, "op: \"other\""), HasSubstr("f: kept: no parameter group begins with"));
   EXPECT_THAT(ErrorWith(op, "op: \"" + graph_.ops.back().name + "\""),
               HasSubstr("f: servers of " + graph_.ops.back().name + ": it has no parameters"));
   EXPECT_THAT(ErrorWith("kept {", "kept { " + op + " servers: 0 }\nkept {"),

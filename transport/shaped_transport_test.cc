@@ -24,8 +24,8 @@ Message Push(Clock clock, uint64_t bytes = kBytes) {
   message.type = MessageType::kPush;
   message.clock = clock;
   message.to = Address::Of(ShardId{0});
-  message.leaf_count = 1;
-  message.leaves = {0, 1};
+  message.micro_batch_count = 1;
+  message.micro_batches = {0, 1};
   message.payload = {Buffer::CopyOf(absl::MakeConstSpan(std::vector<uint8_t>(bytes)))};
   return message;
 }

@@ -111,8 +111,8 @@ TEST_P(TransportTest, LargePayloadsArriveBitForBit) {
   const CounterRandom random(3, RandomUse::kTest);
   Message push;
   push.type = MessageType::kPush;
-  push.leaves = {0, 1};
-  push.leaf_count = 1;
+  push.micro_batches = {0, 1};
+  push.micro_batch_count = 1;
   for (size_t words :
        {size_t{0}, size_t{1}, size_t{7}, size_t{500}, size_t{2049}, size_t{4} << 20}) {
     std::vector<uint32_t> values(words);
@@ -137,8 +137,8 @@ TEST_P(TransportTest, PayloadOutlivesTheTransports) {
     auto worker = Dial(kWorker0, kServer0, server->endpoint());
     Message push;
     push.type = MessageType::kPush;
-    push.leaves = {0, 1};
-    push.leaf_count = 1;
+    push.micro_batches = {0, 1};
+    push.micro_batch_count = 1;
     push.payload = {Buffer::CopyOf(std::string(100'000, 'x'))};
     ASSERT_TRUE(worker->Send(kServer0, push).ok());
     received = server->Receive(Soon());

@@ -33,9 +33,9 @@ struct CompactHeader {
   uint32_t sender_index;
   uint32_t worker;
   uint32_t bucket;
-  uint32_t leaves_begin;
-  uint32_t leaves_end;
-  uint32_t leaf_count;
+  uint32_t micro_batches_begin;
+  uint32_t micro_batches_end;
+  uint32_t micro_batch_count;
   uint32_t pushes;
   uint8_t from_role;
   uint8_t to_role;
@@ -78,9 +78,9 @@ void EncodeLocalHeader(const Message& message, Address sender, std::string* head
                                  .sender_index = sender.index,
                                  .worker = Index(message.worker),
                                  .bucket = Index(message.bucket),
-                                 .leaves_begin = message.leaves.begin,
-                                 .leaves_end = message.leaves.end,
-                                 .leaf_count = message.leaf_count,
+                                 .micro_batches_begin = message.micro_batches.begin,
+                                 .micro_batches_end = message.micro_batches.end,
+                                 .micro_batch_count = message.micro_batch_count,
                                  .pushes = message.pushes,
                                  .from_role = static_cast<uint8_t>(message.from.role),
                                  .to_role = static_cast<uint8_t>(message.to.role),
@@ -119,8 +119,8 @@ absl::StatusOr<Received> DecodeLocal(absl::Span<const Buffer> frames, const Fram
   message.worker = WorkerId{compact.worker};
   message.clock = compact.clock;
   message.bucket = BucketId{compact.bucket};
-  message.leaves = {compact.leaves_begin, compact.leaves_end};
-  message.leaf_count = compact.leaf_count;
+  message.micro_batches = {compact.micro_batches_begin, compact.micro_batches_end};
+  message.micro_batch_count = compact.micro_batch_count;
   message.samples = compact.samples;
   message.batch_samples = compact.batch_samples;
   message.pushes = compact.pushes;

@@ -116,7 +116,7 @@ struct BodyWriter {
     for (const Shares& shares : body.shares) {
       frame::Shares* entry = out->add_shares();
       entry->set_from(shares.from);
-      entry->mutable_leaves()->Add(shares.leaves.begin(), shares.leaves.end());
+      entry->mutable_micro_batches()->Add(shares.micro_batches.begin(), shares.micro_batches.end());
     }
     out->set_share_lead(body.share_lead);
   }
@@ -185,9 +185,9 @@ void FillHeader(const Message& message, Address sender, frame::Header* header) {
   header->set_worker(Index(message.worker));
   header->set_clock(message.clock);
   header->set_bucket(Index(message.bucket));
-  header->set_leaves_begin(message.leaves.begin);
-  header->set_leaves_end(message.leaves.end);
-  header->set_leaf_count(message.leaf_count);
+  header->set_micro_batches_begin(message.micro_batches.begin);
+  header->set_micro_batches_end(message.micro_batches.end);
+  header->set_micro_batch_count(message.micro_batch_count);
   header->set_samples(message.samples);
   header->set_batch_samples(message.batch_samples);
   header->set_pushes(message.pushes);
@@ -239,7 +239,8 @@ Body ReadRoster(const frame::Roster& in) {
   if (in.shares_size() > 0) body.shares.Mutable().reserve(in.shares_size());
   for (const frame::Shares& entry : in.shares()) {
     body.shares.push_back(
-        {.from = entry.from(), .leaves = {entry.leaves().begin(), entry.leaves().end()}});
+        {.from = entry.from(),
+         .micro_batches = {entry.micro_batches().begin(), entry.micro_batches().end()}});
   }
   body.share_lead = in.share_lead();
   return body;
@@ -356,8 +357,8 @@ absl::StatusOr<Received> FromHeader(const frame::Header& header) {
   message.worker = WorkerId{header.worker()};
   message.clock = header.clock();
   message.bucket = BucketId{header.bucket()};
-  message.leaves = {header.leaves_begin(), header.leaves_end()};
-  message.leaf_count = header.leaf_count();
+  message.micro_batches = {header.micro_batches_begin(), header.micro_batches_end()};
+  message.micro_batch_count = header.micro_batch_count();
   message.samples = header.samples();
   message.batch_samples = header.batch_samples();
   message.pushes = header.pushes();

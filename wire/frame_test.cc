@@ -33,8 +33,8 @@ Message Example(MessageType type, Body body, Buffers payload = {}) {
   message.worker = WorkerId{5};
   message.clock = kClockMax;
   message.bucket = BucketId{6};
-  message.leaves = {3, 9};
-  message.leaf_count = 9;
+  message.micro_batches = {3, 9};
+  message.micro_batch_count = 9;
   message.samples = 64;
   message.batch_samples = 128;
   message.pushes = 17;
@@ -239,10 +239,10 @@ TEST(FrameTest, RefusesClocksOutOfRange) {
 }
 
 TEST(FrameTest, RefusesLeavesOutOfRange) {
-  for (MicroBatchRange leaves :
+  for (MicroBatchRange micro_batches :
        {MicroBatchRange{3, 3}, MicroBatchRange{4, 3}, MicroBatchRange{0, 10}}) {
     Message message = Example(MessageType::kPush, {});
-    message.leaves = leaves;
+    message.micro_batches = micro_batches;
     ExpectRefused(message);
   }
 }

@@ -63,15 +63,16 @@ std::vector<uint64_t> LayerBounds(const std::vector<ParamSpec>& params) {
   return bounds;
 }
 
-// Where stages begin in the row of all elements, and its end. A layer's weight is its share of the
-// layers, which stands for its share of the computation, plus its share of the elements, which is
-// its share of the traffic:
+// Where transfer stages begin in the row of all elements, and its end. A layer's weight is its
+// share of the layers, which stands for its share of the computation, plus its share of the
+// elements, which is its share of the traffic:
 //     weight(l) = 1 / layers + elements(l) / total
 // Stages are of equal weight, but begin with a layer where one begins within half a stage. So early
-// layers, which are small and waited for first, get stages of their own, and a large one several.
-// Each stage has `elements_min` elements at least. In whole numbers: all machines find the same.
-std::vector<uint64_t> StageBounds(const std::vector<ParamSpec>& params, uint32_t stages,
-                                  uint64_t elements_min) {
+// layers, which are small and waited for first, get transfer stages of their own, and a large one
+// several. Each transfer stage has `elements_min` elements at least. In whole numbers: all machines
+// find the same.
+std::vector<uint64_t> TransferStageBounds(const std::vector<ParamSpec>& params,
+                                          uint32_t transfer_stages, uint64_t elements_min) {
   constexpr uint64_t kUnit = 1 << 14;  // elements are below 2^48: products stay below 2^64
   const std::vector<uint64_t> layers = LayerBounds(params);
   const uint64_t total = layers.back();
@@ -81,16 +82,17 @@ std::vector<uint64_t> StageBounds(const std::vector<ParamSpec>& params, uint32_t
         kUnit / (layers.size() - 1) + (layers[l + 1] - layers[l]) * kUnit / total;
     weights.push_back(weights.back() + std::max<uint64_t>(weight, 1));
   }
-  const uint64_t half_stage = weights.back() / stages / 2;
+  const uint64_t half_transfer_stage = weights.back() / transfer_stages / 2;
   std::vector<uint64_t> bounds = {0};
-  for (uint64_t s = 1, l = 0; s < stages; ++s) {
-    const uint64_t target = weights.back() * s / stages;
+  for (uint64_t s = 1, l = 0; s < transfer_stages; ++s) {
+    const uint64_t target = weights.back() * s / transfer_stages;
     while (weights[l + 1] <= target) ++l;
     const uint64_t from_begin = target - weights[l], to_end = weights[l + 1] - target;
     uint64_t at = layers[l] + (layers[l + 1] - layers[l]) * from_begin / (from_begin + to_end);
-    if (std::min(from_begin, to_end) < half_stage) at = layers[from_begin <= to_end ? l : l + 1];
+    if (std::min(from_begin, to_end) < half_transfer_stage)
+      at = layers[from_begin <= to_end ? l : l + 1];
     bounds.push_back(
-        std::clamp(at, bounds.back() + elements_min, total - (stages - s) * elements_min));
+        std::clamp(at, bounds.back() + elements_min, total - (transfer_stages - s) * elements_min));
   }
   bounds.push_back(total);
   return bounds;
@@ -113,20 +115,20 @@ std::vector<Slice> SlicesOf(const std::vector<ParamSpec>& params, uint64_t begin
 }
 
 // By shard.
-std::vector<std::vector<Slice>> DealByStages(const std::vector<ParamSpec>& params,
-                                             const LayoutOptions& options) {
-  const uint64_t parts = options.shard_count / options.stages;  // of a stage
-  const std::vector<uint64_t> bounds = StageBounds(params, options.stages, parts);
+std::vector<std::vector<Slice>> DealByTransferStages(const std::vector<ParamSpec>& params,
+                                                     const LayoutOptions& options) {
+  const uint64_t parts = options.shard_count / options.transfer_stages;  // of a transfer stage
+  const std::vector<uint64_t> bounds = TransferStageBounds(params, options.transfer_stages, parts);
   const uint64_t piece_elements_max =
       std::max<uint64_t>(1024, options.bucket_bytes / sizeof(float));
   std::vector<std::vector<Slice>> dealt(options.shard_count);
   for (uint32_t shard = 0; shard < options.shard_count; ++shard) {
-    const uint64_t first = bounds[shard % options.stages];
-    const uint64_t elements = bounds[shard % options.stages + 1] - first;
+    const uint64_t first = bounds[shard % options.transfer_stages];
+    const uint64_t elements = bounds[shard % options.transfer_stages + 1] - first;
     const auto cut = [&](uint64_t part) {
       return first + elements / parts * part + elements % parts * part / parts;
     };
-    const uint64_t part = shard / options.stages;
+    const uint64_t part = shard / options.transfer_stages;
     dealt[shard] = SlicesOf(params, cut(part), cut(part + 1), piece_elements_max);
   }
   return dealt;
@@ -201,11 +203,11 @@ absl::StatusOr<Layout> Layout::Build(std::vector<ParamSpec> params, LayoutOption
     return absl::InvalidArgumentError(absl::StrCat(options.shard_count, " shards, but only ", total,
                                                    " parameter elements: use fewer servers"));
   }
-  if (options.stages == 0 || options.shard_count % options.stages != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(options.stages, " stages do not divide ", options.shard_count, " shards"));
+  if (options.transfer_stages == 0 || options.shard_count % options.transfer_stages != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        options.transfer_stages, " stages do not divide ", options.shard_count, " shards"));
   }
-  if (options.stages > 1 && params.empty()) {
+  if (options.transfer_stages > 1 && params.empty()) {
     return absl::InvalidArgumentError("stages are of parameters, and the model has none");
   }
   // With pieces of at most total / shards elements there are as many pieces as shards, so that
@@ -217,9 +219,10 @@ absl::StatusOr<Layout> Layout::Build(std::vector<ParamSpec> params, LayoutOption
   const uint64_t piece_elements_max = std::max<uint64_t>(1, std::min(piece_wanted, fair));
 
   Layout layout;
-  layout.stages_ = options.stages;
-  layout.slices_ = options.stages > 1 ? DealByStages(params, options)
-                                      : Deal(Cut(params, piece_elements_max), options.shard_count);
+  layout.transfer_stages_ = options.transfer_stages;
+  layout.slices_ = options.transfer_stages > 1
+                       ? DealByTransferStages(params, options)
+                       : Deal(Cut(params, piece_elements_max), options.shard_count);
   for (std::vector<Slice>& slices : layout.slices_) {
     layout.buckets_.push_back(Group(&slices, options.bucket_bytes));
   }

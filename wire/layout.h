@@ -35,9 +35,10 @@ struct LayoutOptions {
   uint32_t shard_count = 1;
   uint64_t bucket_bytes = 1 << 20;  // a bucket is closed when it reaches this size
   std::vector<TableSpec> tables;    // each spread over all shards, by key
-  // Divides shard_count. Above 1 parameters are laid out by layers: shard k has a part of stage
-  // k % stages of the forward pass, so that a server with `stages` shards has a part of each.
-  uint32_t stages = 1;
+  // Divides shard_count. Above 1 parameters are laid out by layers: shard k has a part of transfer
+  // stage k % transfer stages of the forward pass, so that a server with `stages` shards has a part
+  // of each.
+  uint32_t transfer_stages = 1;
 };
 
 class Layout {
@@ -46,12 +47,12 @@ class Layout {
   // elements, and never more than total / shards, so that no shard is empty; gives pieces, largest
   // first, to the shard with the least so far (ties: lowest id); and groups each shard's pieces,
   // last parameter first, into buckets.
-  // With stages the parameters in forward order are cut into that many stretches (StageBounds in
-  // layout.cc), each of these into equal parts for the shards of its stage, and these into pieces
-  // of at most a bucket.
-  // Error: InvalidArgument when there are more shards than elements (but none at all), neither
-  // parameter nor table, a parameter with a negative dimension, a table with rows of none, stages
-  // that do not divide the shards, or without parameters.
+  // With transfer stages the parameters in forward order are cut into that many stretches
+  // (StageBounds in layout.cc), each of these into equal parts for the shards of its transfer
+  // stage, and these into pieces of at most a bucket. Error: InvalidArgument when there are more
+  // shards than elements (but none at all), neither parameter nor table, a parameter with a
+  // negative dimension, a table with rows of none, transfer stages that do not divide the shards,
+  // or without parameters.
   static absl::StatusOr<Layout> Build(std::vector<ParamSpec> params, LayoutOptions options);
 
   // All of them on one shard: what a worker and its peer see of each other. REQUIRES: params that
@@ -60,10 +61,10 @@ class Layout {
 
   const std::vector<ParamSpec>& params() const { return params_; }
   uint32_t shard_count() const { return static_cast<uint32_t>(buckets_.size()); }
-  uint32_t stages() const { return stages_; }
+  uint32_t transfer_stages() const { return transfer_stages_; }
   // Where in the forward pass a shard's parameters are first used: 0 is first. Also the priority of
   // what is sent to the shard and of its answers.
-  uint32_t stage(ShardId shard) const { return Index(shard) % stages_; }
+  uint32_t transfer_stage(ShardId shard) const { return Index(shard) % transfer_stages_; }
   // Shards beyond them are copies (consistency/levels.h): k and k + shard_count have the same
   // slices.
   const std::vector<Bucket>& buckets(ShardId shard) const {
@@ -102,7 +103,7 @@ class Layout {
  private:
   std::vector<ParamSpec> params_;
   std::vector<TableSpec> tables_;
-  uint32_t stages_ = 1;
+  uint32_t transfer_stages_ = 1;
   std::vector<std::vector<Bucket>> buckets_;
   std::vector<std::vector<Slice>> slices_;
 };

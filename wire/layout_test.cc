@@ -166,16 +166,17 @@ std::vector<ParamSpec> Vgg16() {
 }
 
 TEST(LayoutTest, StagesCoverEverythingInForwardOrder) {
-  for (const auto& [shards, stages] :
+  for (const auto& [shards, transfer_stages] :
        std::vector<std::pair<uint32_t, uint32_t>>{{2, 2}, {6, 3}, {24, 8}, {100, 50}, {500, 500}}) {
-    SCOPED_TRACE(stages);
-    const Layout layout = Built(LeNet5(), {.shard_count = shards, .stages = stages});
+    SCOPED_TRACE(transfer_stages);
+    const Layout layout =
+        Built(LeNet5(), {.shard_count = shards, .transfer_stages = transfer_stages});
     ExpectCovers(layout);
-    EXPECT_EQ(layout.stages(), stages);
-    // No element of a stage comes before one of the stage before.
+    EXPECT_EQ(layout.transfer_stages(), transfer_stages);
+    // No element of a transfer stage comes before one of the transfer stage before.
     for (uint32_t a = 0; a < shards; ++a) {
       for (uint32_t b = 0; b < shards; ++b) {
-        if (layout.stage(ShardId{a}) >= layout.stage(ShardId{b})) continue;
+        if (layout.transfer_stage(ShardId{a}) >= layout.transfer_stage(ShardId{b})) continue;
         const Slice last = layout.buckets(ShardId{a}).front().slices.back();
         const Slice first = layout.buckets(ShardId{b}).back().slices.front();
         EXPECT_LE(last.param, first.param);
@@ -186,17 +187,17 @@ TEST(LayoutTest, StagesCoverEverythingInForwardOrder) {
 }
 
 TEST(LayoutTest, ShardsOfAStageAreEquallyLarge) {
-  const Layout layout = Built(Vgg16(), {.shard_count = 24, .stages = 8});
-  for (uint32_t stage = 0; stage < 8; ++stage) {
+  const Layout layout = Built(Vgg16(), {.shard_count = 24, .transfer_stages = 8});
+  for (uint32_t transfer_stage = 0; transfer_stage < 8; ++transfer_stage) {
     for (uint32_t server = 1; server < 3; ++server) {
-      EXPECT_NEAR(static_cast<double>(layout.elements(ShardId{server * 8 + stage})),
-                  static_cast<double>(layout.elements(ShardId{stage})), 1);
+      EXPECT_NEAR(static_cast<double>(layout.elements(ShardId{server * 8 + transfer_stage})),
+                  static_cast<double>(layout.elements(ShardId{transfer_stage})), 1);
     }
   }
 }
 
 TEST(LayoutTest, EarlyLayersGetStagesOfTheirOwnAndALargeOneSeveral) {
-  const Layout layout = Built(Vgg16(), {.shard_count = 16, .stages = 16});
+  const Layout layout = Built(Vgg16(), {.shard_count = 16, .transfer_stages = 16});
   const ParamId fc6{26};
   uint32_t of_fc6 = 0;
   for (uint32_t k = 0; k < 16; ++k) {
@@ -220,17 +221,19 @@ TEST(LayoutTest, EarlyLayersGetStagesOfTheirOwnAndALargeOneSeveral) {
 }
 
 TEST(LayoutTest, PiecesOfStagesAreNoLargerThanABucket) {
-  const Layout layout = Built(LeNet5(), {.shard_count = 4, .bucket_bytes = 8192, .stages = 2});
+  const Layout layout =
+      Built(LeNet5(), {.shard_count = 4, .bucket_bytes = 8192, .transfer_stages = 2});
   for (uint32_t k = 0; k < 4; ++k) {
     for (const Slice& slice : layout.slices(ShardId{k})) EXPECT_LE(slice.elements(), 2048u);
   }
 }
 
 TEST(LayoutTest, StagesThatDoNotDivideTheShardsAreRefused) {
-  EXPECT_FALSE(Layout::Build({}, {.shard_count = 4, .tables = {{.name = "t"}}, .stages = 2}).ok());
-  const auto refused = Layout::Build(LeNet5(), {.shard_count = 4, .stages = 3});
+  EXPECT_FALSE(
+      Layout::Build({}, {.shard_count = 4, .tables = {{.name = "t"}}, .transfer_stages = 2}).ok());
+  const auto refused = Layout::Build(LeNet5(), {.shard_count = 4, .transfer_stages = 3});
   EXPECT_EQ(refused.status().message(), "3 stages do not divide 4 shards");
-  EXPECT_FALSE(Layout::Build(LeNet5(), {.shard_count = 4, .stages = 0}).ok());
+  EXPECT_FALSE(Layout::Build(LeNet5(), {.shard_count = 4, .transfer_stages = 0}).ok());
 }
 
 }  // namespace

@@ -79,7 +79,7 @@ struct BodyAdder {
     f->Add(body.shares.size());
     for (const Shares& shares : body.shares) {
       f->Add(shares.from);
-      for (uint32_t leaves : shares.leaves) f->Add(leaves);
+      for (uint32_t micro_batches : shares.micro_batches) f->Add(micro_batches);
     }
     f->Add(body.share_lead);
   }
@@ -195,9 +195,9 @@ void Message::AddTo(Fingerprint* f) const {
   f->Add(worker);
   f->Add(clock);
   f->Add(bucket);
-  f->Add(leaves.begin);
-  f->Add(leaves.end);
-  f->Add(leaf_count);
+  f->Add(micro_batches.begin);
+  f->Add(micro_batches.end);
+  f->Add(micro_batch_count);
   f->Add(samples);
   f->Add(batch_samples);
   f->Add(pushes);
@@ -254,9 +254,10 @@ void Progress::LeaveOut(const std::string& tensor, Clock clock, uint64_t updates
 
 bool operator==(const Message& a, const Message& b) {
   const auto fields = [](const Message& m) {
-    return std::tie(m.type, m.from, m.to, m.session, m.epoch, m.worker, m.clock, m.bucket, m.leaves,
-                    m.leaf_count, m.samples, m.batch_samples, m.pushes, m.oldest, m.version,
-                    m.checksum, m.final, m.parked_ns, m.queued_ns, m.body, m.payload);
+    return std::tie(m.type, m.from, m.to, m.session, m.epoch, m.worker, m.clock, m.bucket,
+                    m.micro_batches, m.micro_batch_count, m.samples, m.batch_samples, m.pushes,
+                    m.oldest, m.version, m.checksum, m.final, m.parked_ns, m.queued_ns, m.body,
+                    m.payload);
   };
   return fields(a) == fields(b);
 }
@@ -289,8 +290,8 @@ std::string ToString(const Message& message) {
                                   message.to.ToString());
   if (message.clock != kNoClock) absl::StrAppend(&text, " clock ", message.clock);
   if (message.type == MessageType::kPush) {
-    absl::StrAppend(&text, " bucket ", Index(message.bucket), " leaves [", message.leaves.begin,
-                    ",", message.leaves.end, ")");
+    absl::StrAppend(&text, " bucket ", Index(message.bucket), " leaves [",
+                    message.micro_batches.begin, ",", message.micro_batches.end, ")");
   }
   absl::StrAppend(&text, std::visit(BodyText{}, message.body));
   return text;

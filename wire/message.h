@@ -2,7 +2,7 @@
 // actors and the simulator see only this.
 //
 // Invariant: every data message (push, clock, pull, pull reply, reject) carries its epoch and
-// (worker, clock); push carries its bucket and leaves too.
+// (worker, clock); push carries its bucket and micro-batches too.
 #pragma once
 
 #include <compare>
@@ -144,10 +144,10 @@ struct ServerEntry {
   friend bool operator==(const ServerEntry&, const ServerEntry&) = default;
 };
 
-// How the leaves of a batch are shared out from a clock on: ranges in the order of ranks.
+// How the micro-batches of a batch are shared out from a clock on: ranges in the order of ranks.
 struct Shares {
   Clock from = 0;
-  std::vector<uint32_t> leaves;  // by rank, members or not; their sum is the job's M
+  std::vector<uint32_t> micro_batches;  // by rank, members or not; their sum is the job's M
   friend bool operator==(const Shares&, const Shares&) = default;
 };
 
@@ -319,12 +319,12 @@ struct Message {
   WorkerId worker{};
   Clock clock = kNoClock;
   BucketId bucket{};
-  MicroBatchRange leaves;      // push: which micro-batches are summed in the payload
-  uint32_t leaf_count = 0;     // push: M
-  uint64_t samples = 0;        // push: samples summed in the payload
-  uint64_t batch_samples = 0;  // push: samples of the whole global batch at this clock
-  uint32_t pushes = 0;         // clock: pushes sent to this shard for clock-1
-  Clock oldest = kNoClock;     // reply: min applied clock over members, at the read
+  MicroBatchRange micro_batches;   // push: which micro-batches are summed in the payload
+  uint32_t micro_batch_count = 0;  // push: M
+  uint64_t samples = 0;            // push: samples summed in the payload
+  uint64_t batch_samples = 0;      // push: samples of the whole global batch at this clock
+  uint32_t pushes = 0;             // clock: pushes sent to this shard for clock-1
+  Clock oldest = kNoClock;         // reply: min applied clock over members, at the read
   uint64_t version = 0;   // reply: updates that are in the values it holds, as their keeper counts
   uint64_t checksum = 0;  // reply: of those values, parcel: of its sender's, in a job that checks
                           // them (SumOf); else 0

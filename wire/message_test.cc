@@ -19,8 +19,8 @@ Message Push() {
   message.from = Address::Of(WorkerId{1});
   message.to = Address::Of(ShardId{0});
   message.clock = 3;
-  message.leaves = {0, 2};
-  message.leaf_count = 4;
+  message.micro_batches = {0, 2};
+  message.micro_batch_count = 4;
   message.payload = {Buffer::CopyOf("abcd"), Buffer::CopyOf("efghijkl")};
   return message;
 }
@@ -74,9 +74,9 @@ TEST(MessageTest, FingerprintSeesEveryField) {
   add([](Message* m) { m->worker = WorkerId{1}; });
   add([](Message* m) { m->clock = 4; });
   add([](Message* m) { m->bucket = BucketId{1}; });
-  add([](Message* m) { m->leaves.begin = 1; });
-  add([](Message* m) { m->leaves.end = 1; });
-  add([](Message* m) { m->leaf_count = 5; });
+  add([](Message* m) { m->micro_batches.begin = 1; });
+  add([](Message* m) { m->micro_batches.end = 1; });
+  add([](Message* m) { m->micro_batch_count = 5; });
   add([](Message* m) { m->samples = 1; });
   add([](Message* m) { m->batch_samples = 1; });
   add([](Message* m) { m->pushes = 1; });

@@ -183,12 +183,13 @@ struct BodyCheck {
       SOAP_RETURN_IF_ERROR(CheckClock(shares.from, "roster: shares' clock out of range"));
       if (shares.from <= last) return Invalid("roster: shares not ascending");
       last = shares.from;
-      if (shares.leaves.size() != roster.worker_count) {
+      if (shares.micro_batches.size() != roster.worker_count) {
         return Invalid("roster: shares are not one a rank");
       }
       uint64_t sum = 0;
-      for (const uint32_t leaves : shares.leaves) sum += leaves;
-      if (sum > std::numeric_limits<uint32_t>::max()) return Invalid("roster: too many leaves");
+      for (const uint32_t micro_batches : shares.micro_batches) sum += micro_batches;
+      if (sum > std::numeric_limits<uint32_t>::max())
+        return Invalid("roster: too many micro-batches");
     }
     return CheckClock(roster.share_lead, "roster: share lead out of range");
   }
@@ -280,8 +281,8 @@ absl::Status Validate(const Message& message, const FrameLimits& limits) {
   SOAP_RETURN_IF_ERROR(CheckClock(message.oldest, "oldest clock out of range"));
   if (message.parked_ns < 0 || message.queued_ns < 0) return Invalid("a time is negative");
   if (message.type == MessageType::kPush &&
-      (message.leaves.empty() || message.leaves.end > message.leaf_count)) {
-    return Invalid("push: leaves out of range");
+      (message.micro_batches.empty() || message.micro_batches.end > message.micro_batch_count)) {
+    return Invalid("push: micro-batches out of range");
   }
   const bool absent = message.body.index() == 0;
   const bool other = !absent && message.body.index() == rule->other_body;

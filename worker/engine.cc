@@ -64,7 +64,7 @@ void Engine::OnRoster(Nanos now, const Message& message, EngineOutput out) {
     ack.clock = schedule_.Bind(*roster_);
     out.outbox->Send(std::move(ack));
   }
-  if (options_->policy.adopts()) TakeOver(now, out);
+  if (options_->policy.takes_over()) TakeOver(now, out);
   if (schedule_.TakeReleased()) BeginNext(now, out);
 }
 
@@ -233,7 +233,7 @@ void Engine::BeginNext(Nanos now, EngineOutput out) {
     if (schedule_.finished()) Finish(out);
     return;
   }
-  if (next->kind == Program::Kind::kStep && options_->policy.adopts()) takeover_.OnStep(*next);
+  if (next->kind == Program::Kind::kStep && options_->policy.takes_over()) takeover_.OnStep(*next);
   Begin(now, std::move(next), out);
 }
 
@@ -257,8 +257,8 @@ void Engine::Advance(Nanos now, EngineOutput out) {
   const bool was_loaded = pulls_.loaded();
   Issue(now, &*main_, out);
   if (pulls_.loaded() && !was_loaded) {
-    if (main_->program().kind == Program::Kind::kStep && options_->policy.adopts()) {
-      // Leaves that became ours while we waited belong to this clock too.
+    if (main_->program().kind == Program::Kind::kStep && options_->policy.takes_over()) {
+      // Micro-batches that became ours while we waited belong to this clock too.
       BeginTakeover(now, Takeover::Step::kThis, main_->clock(), out);
     }
   }
@@ -283,7 +283,7 @@ void Engine::IssueToDevice(Nanos now, ProgramRun* run, uint32_t index, EngineOut
   if (!loads) return;
   if (run->program().kind == Program::Kind::kTakeover) return;
   if (!pulls_.OnLoad(now, *run, &progress_)) return;
-  const bool reloads = options_->by_stages() && options_->policy.adopts();
+  const bool reloads = options_->by_transfer_stages() && options_->policy.takes_over();
   if (reloads) {
     takeover_.Keep(pulls_.TakeValues());
   } else {
@@ -320,7 +320,7 @@ void Engine::IssuePull(Nanos now, ProgramRun* run, uint32_t index, ShardId shard
 DeviceCommand Engine::CommandFor(const ProgramRun& run, uint32_t index) const {
   const consistency::PolicyTraits& policy = options_->policy;
   DeviceCommand command = run.CommandFor(index);
-  command.leaf_count = options_->leaf_count;
+  command.micro_batch_count = options_->micro_batch_count;
   command.tree_sum = policy.fixed_tree;
   if (auto* elastic = std::get_if<ElasticCommand>(&command.what)) {
     elastic->frames = pulls_.values();
@@ -348,10 +348,10 @@ Message Engine::MessageFor(ProgramRun* run, uint32_t index) {
   message.to = options_->HomeOf(shard);
   message.epoch = epoch_;
   message.worker = options_->id;
-  message.priority = options_->layout->stage(shard);
+  message.priority = options_->layout->transfer_stage(shard);
   if (message.type == MessageType::kPush) {
     const bool exchange = run->program().kind == Program::Kind::kExchange;
-    message.leaf_count = exchange ? roster_->worker_count : options_->leaf_count;
+    message.micro_batch_count = exchange ? roster_->worker_count : options_->micro_batch_count;
     message.batch_samples = options_->BatchSamples(run->clock());
     progress_.pushed_bytes += message.payload_bytes();
     replies_.OnPush(Index(shard), message.clock);
@@ -399,7 +399,8 @@ void Engine::TakeOver(Nanos now, EngineOutput out) {
   if (stepping && pulls_.loaded()) {
     BeginTakeover(now, Takeover::Step::kThis, main_->clock(), out);
   } else if (stepping && !schedule_.IsFirst(main_->clock())) {
-    // Waiting for the next version: the step before may lack leaves, and its parameters are here.
+    // Waiting for the next version: the step before may lack micro-batches, and its parameters are
+    // here.
     const bool mixed = pulls_.mixed();
     const Clock before = main_->clock() - 1;
     if (BeginTakeover(now, Takeover::Step::kBefore, before, out, mixed) && mixed) {

@@ -1,7 +1,7 @@
 // Engine: the worker's actor. Runs step programs: sends pulls, keeps replies until all shards have
 // answered, hands device instructions to the device, pushes buckets as they become ready, clocks.
-// With a layout by stages it works across the end of a step: a shard is asked for its next values
-// as soon as it has its clock, and the next step's forward pass begins with what is here.
+// With a layout by transfer stages it works across the end of a step: a shard is asked for its next
+// values as soon as it has its clock, and the next step's forward pass begins with what is here.
 //
 // What it knows lies in its parts, which send nothing: which program comes next (step_schedule.h),
 // what of a program may go (program_run.h), the values that were asked for (pulls.h), since when
@@ -11,10 +11,10 @@
 // Invariants
 //  1. Device commands of a program are issued in program order.
 //  2. Parameters are replaced only when all shards' replies of one clock are here; until then
-//     the parameters of the current clock stay valid, so leaves of a lost worker can be recomputed.
-//     By stages they are replaced one after another, and the replies they came from are kept until
-//     the last one is: if a leaf is to be recomputed they are loaded again, and the step begins
-//     anew.
+//     the parameters of the current clock stay valid, so micro-batches of a lost worker can be
+//     recomputed. By transfer stages they are replaced one after another, and the replies they came
+//     from are kept until the last one is: if a micro-batch is to be recomputed they are loaded
+//     again, and the step begins anew.
 //  3. On each channel to a shard, the order is: pushes of clock c, clock c+1, pull of c+1.
 //  4. No clock at or above the bound it told the scheduler is begun before it is set free.
 //  5. Values that are not here `patience_ns` after they were asked for, or twice what answers take
@@ -109,7 +109,7 @@ class Engine {
   void Leave(EngineOutput out);
   void Finish(EngineOutput out);
 
-  // Fixed-tree policies: takes over leaves of lost workers in the step before, or in hand.
+  // Fixed-tree policies: takes over micro-batches of lost workers in the step before, or in hand.
   void TakeOver(Nanos now, EngineOutput out);
   // False: there was none to compute.
   bool BeginTakeover(Nanos now, Takeover::Step step, Clock clock, EngineOutput out,

@@ -21,9 +21,9 @@ ProgramInputs EngineOptions::Inputs() const {
   return {.layout = layout.get(),
           .ops = ops.get(),
           .ordered_reads = policy.ordered_reads(),
-          .by_stages = by_stages(),
+          .by_transfer_stages = by_transfer_stages(),
           .whole_nodes = skip_not_finite,
-          .keys_of_leaves = policy.adopts() ? leaf_count : 0};
+          .keys_of_micro_batches = policy.takes_over() ? micro_batch_count : 0};
 }
 
 }  // namespace soapstone::worker

@@ -21,7 +21,7 @@ struct EngineOptions {
   std::shared_ptr<const wire::Layout> layout;  // decentralised policies: of one shard, the peer
   std::shared_ptr<const std::vector<OpOutline>> ops;
   consistency::PolicyTraits policy;
-  uint32_t leaf_count = 1;
+  uint32_t micro_batch_count = 1;
   Clock total_clocks = 0;      // local steps of the run
   uint64_t train_samples = 0;  // of the data set
   uint64_t batch = 0;          // samples of a full global batch
@@ -30,7 +30,7 @@ struct EngineOptions {
   Nanos patience_ns = 5 * kSecond;  // with values that were asked for
 
   // Each shard's values are loaded when the forward pass comes to them, and asked for ahead.
-  bool by_stages() const { return policy.pulls_ahead() && layout->stages() > 1; }
+  bool by_transfer_stages() const { return policy.pulls_ahead() && layout->transfer_stages() > 1; }
   // The clock of a local step, as shards count.
   Clock ShardClock(Clock step) const { return step / policy.period(); }
   // The clock of a read after `steps` local steps, as who answers it counts.

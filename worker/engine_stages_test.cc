@@ -1,4 +1,4 @@
-// The engine with a layout by stages: it asks ahead, and loads shard by shard.
+// The engine with a layout by transfer stages: it asks ahead, and loads shard by shard.
 #include <algorithm>
 
 #include "gtest/gtest.h"
@@ -7,13 +7,13 @@
 namespace soapstone::worker {
 namespace {
 
-// Two layers in two stages, a shard each.
+// Two layers in two transfer stages, a shard each.
 class StagedEngineTest : public HandPlayedEngine {
  protected:
   StagedEngineTest() {
     layout_ = std::make_shared<const wire::Layout>(*wire::Layout::Build(
         {{.name = "first", .shape = {32, 1}}, {.name = "last", .shape = {32, 1}}},
-        {.shard_count = 2, .stages = 2}));
+        {.shard_count = 2, .transfer_stages = 2}));
     ops_ = {{{ParamId{0}}}, {{ParamId{1}}}};
   }
 
@@ -149,7 +149,7 @@ TEST_F(StagedEngineTest, NoWaitIsCountedWhileTheDeviceRuns) {
   EXPECT_EQ(engine_->progress().blocked_ns, 0);
 }
 
-TEST_F(StagedEngineTest, LeavesOfALostWorkerNeedTheFormerParametersAgain) {
+TEST_F(StagedEngineTest, MicroBatchesOfALostWorkerNeedTheFormerParametersAgain) {
   MakeFirstStep(2);
   Reply(0, 1, 1);
   RunDevice();  // the first layer of step 1 has run forward
@@ -170,7 +170,7 @@ TEST_F(StagedEngineTest, LeavesOfALostWorkerNeedTheFormerParametersAgain) {
                                            "backward", "collect", "load", "forward"}));
   ASSERT_EQ(Sent(MessageType::kPush), 2u);
   EXPECT_EQ(out_.messages[0].clock, 0);
-  EXPECT_EQ(out_.messages[0].leaves, (MicroBatchRange{1, 2}));
+  EXPECT_EQ(out_.messages[0].micro_batches, (MicroBatchRange{1, 2}));
   Reply(1, 1, 1);
   RunDevice();
   EXPECT_EQ(engine_->clock(), 2);

@@ -190,7 +190,7 @@ TEST_F(EngineTest, LeavesOfALostWorkerAreRecomputedInTheStepInHand) {
   RunDevice();
   ASSERT_EQ(Sent(MessageType::kPush), 2u);
   EXPECT_EQ(out_.messages[0].clock, 0);
-  EXPECT_EQ(out_.messages[0].leaves, (MicroBatchRange{1, 2}));
+  EXPECT_EQ(out_.messages[0].micro_batches, (MicroBatchRange{1, 2}));
 }
 
 TEST_F(EngineTest, SspDoesNotGoBackForALostWorker) {

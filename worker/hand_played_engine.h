@@ -21,15 +21,16 @@ using wire::Address;
 using wire::Message;
 using wire::MessageType;
 
-// Worker 0 of a job of one tensor on two shards, with a micro-batch for each of `leaves`.
-inline EngineOptions SmallJob(const std::string& policy, uint32_t leaves, Clock total_clocks) {
+// Worker 0 of a job of one tensor on two shards, with a micro-batch for each of `micro_batches`.
+inline EngineOptions SmallJob(const std::string& policy, uint32_t micro_batches,
+                              Clock total_clocks) {
   return {
       .id = WorkerId{0},
       .layout = std::make_shared<const wire::Layout>(
           *wire::Layout::Build({{.name = "w", .shape = {64}}}, {.shard_count = 2})),
       .ops = std::make_shared<const std::vector<OpOutline>>(std::vector<OpOutline>{{{ParamId{0}}}}),
       .policy = *consistency::ParsePolicy(policy),
-      .leaf_count = leaves,
+      .micro_batch_count = micro_batches,
       .total_clocks = total_clocks,
       .train_samples = 100,
       .batch = 10};

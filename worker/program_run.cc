@@ -76,7 +76,7 @@ void ProgramRun::Make(const SendPush& push, const Instruction& instruction,
   CHECK(handed != collected_.end()) << "a push of what the device has not handed over";
   message->type = wire::MessageType::kPush;
   message->bucket = push.bucket;
-  message->leaves = push.node;
+  message->micro_batches = push.node;
   message->samples = handed->second.samples;
   message->payload = std::move(handed->second.frames);
   collected_.erase(handed);

@@ -168,9 +168,9 @@ TEST_F(ProgramRunTest, EachShardIsAskedForItsKeys) {
 TEST_F(ProgramRunTest, OnlyAForwardPassBeforeALoadIsHeardOf) {
   const wire::Layout layout = *wire::Layout::Build(
       {{.name = "first", .shape = {32, 1}}, {.name = "last", .shape = {32, 1}}},
-      {.shard_count = 2, .stages = 2});
+      {.shard_count = 2, .transfer_stages = 2});
   inputs_.layout = &layout;
-  inputs_.by_stages = true;
+  inputs_.by_transfer_stages = true;
   const ProgramRun run = RunOf(BuildStep(inputs_, PlanSingleNode({0, 1}, {})));
   std::vector<bool> heard;
   for (uint32_t i = 0; i < run.program().instructions.size(); ++i) {

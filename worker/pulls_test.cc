@@ -7,16 +7,16 @@
 namespace soapstone::worker {
 namespace {
 
-// The pulls of a step of a small job. Its program loads all shards at once, or, by stages, one
-// after another.
+// The pulls of a step of a small job. Its program loads all shards at once, or, by transfer stages,
+// one after another.
 class PullsTest : public ::testing::Test {
  protected:
-  void Make(const std::string& policy, bool by_stages = false) {
+  void Make(const std::string& policy, bool by_transfer_stages = false) {
     EngineOptions options = SmallJob(policy, 1, 5);
-    if (by_stages) {
+    if (by_transfer_stages) {
       options.layout = std::make_shared<const wire::Layout>(*wire::Layout::Build(
           {{.name = "first", .shape = {32, 1}}, {.name = "last", .shape = {32, 1}}},
-          {.shard_count = 2, .stages = 2}));
+          {.shard_count = 2, .transfer_stages = 2}));
       options.ops = std::make_shared<const std::vector<OpOutline>>(
           std::vector<OpOutline>{{{ParamId{0}}}, {{ParamId{1}}}});
     }

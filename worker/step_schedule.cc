@@ -81,20 +81,21 @@ std::shared_ptr<const Program> StepSchedule::NextStep(const wire::Roster& roster
 
 Program StepSchedule::BuildStepUnder(const wire::Roster& roster) const {
   const consistency::PolicyTraits& policy = options_->policy;
-  const uint32_t leaf_count = options_->leaf_count;
+  const uint32_t micro_batch_count = options_->micro_batch_count;
   const ProgramInputs inputs = options_->Inputs();
-  wire::OwnedLeaves owned = LeavesOwned(roster, options_->id, shard_clock(), leaf_count);
+  wire::OwnedMicroBatches owned =
+      MicroBatchesOwned(roster, options_->id, shard_clock(), micro_batch_count);
   // A round is closed without the lost as it is without the slow.
-  if (policy.backup()) owned.adopted.clear();
+  if (policy.backup()) owned.taken_over.clear();
   if (policy.keeps_parameters()) {
-    return BuildLocalStep(inputs, PlanSingleNode(owned.own, owned.adopted));
+    return BuildLocalStep(inputs, PlanSingleNode(owned.own, owned.taken_over));
   }
-  if (!policy.fixed_tree) return BuildStep(inputs, PlanSingleNode(owned.own, owned.adopted));
-  // Of a replacement's leaves others may have supplied some.
+  if (!policy.fixed_tree) return BuildStep(inputs, PlanSingleNode(owned.own, owned.taken_over));
+  // Of a replacement's micro-batches others may have supplied some.
   const wire::Member* me = FindMember(roster, options_->id);
   const bool original = me != nullptr && me->original;
-  const Merge merge = policy.adopts() ? Merge::kAll : original ? Merge::kOwn : Merge::kNone;
-  return BuildStep(inputs, PlanTreeNodes(owned.own, owned.adopted, leaf_count, merge));
+  const Merge merge = policy.takes_over() ? Merge::kAll : original ? Merge::kOwn : Merge::kNone;
+  return BuildStep(inputs, PlanTreeNodes(owned.own, owned.taken_over, micro_batch_count, merge));
 }
 
 std::shared_ptr<const Program> StepSchedule::FinalEvaluation() const {

@@ -163,7 +163,7 @@ TEST_F(StepScheduleTest, NoStepAtOrAboveTheBoundIsReturned) {
 TEST_F(StepScheduleTest, AProgramIsBuiltOnceForARosterAndItsShares) {
   Make("bsp", 20);
   schedule_->Start(0);
-  roster_.shares = {{.from = 2, .leaves = {1, 3}}};
+  roster_.shares = {{.from = 2, .micro_batches = {1, 3}}};
   SendRoster();
   const std::shared_ptr<const Program> equal = RunNext();
   EXPECT_EQ(RunNext(), equal);

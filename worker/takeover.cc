@@ -8,7 +8,7 @@ namespace soapstone::worker {
 
 void Takeover::OnStep(const Program& step) {
   planned_before_ = std::move(planned_);
-  planned_.assign(options_->leaf_count, false);
+  planned_.assign(options_->micro_batch_count, false);
   for (const NodePlan& node : step.nodes) {
     std::fill(planned_.begin() + node.node.begin, planned_.begin() + node.node.end, true);
   }
@@ -16,18 +16,20 @@ void Takeover::OnStep(const Program& step) {
 
 ProgramRun* Takeover::Begin(const wire::Roster& roster, Step step, Clock clock, uint64_t id,
                             bool reload) {
-  const uint32_t leaf_count = options_->leaf_count;
+  const uint32_t micro_batch_count = options_->micro_batch_count;
   std::vector<bool>& planned = step == Step::kThis ? planned_ : planned_before_;
-  if (planned.size() != leaf_count) return nullptr;
-  std::vector<uint32_t> leaves;
-  for (const uint32_t leaf : LeavesOwned(roster, options_->id, clock, leaf_count).adopted) {
-    if (planned[leaf]) continue;
-    planned[leaf] = true;
-    leaves.push_back(leaf);
+  if (planned.size() != micro_batch_count) return nullptr;
+  std::vector<uint32_t> micro_batches;
+  for (const uint32_t micro_batch :
+       MicroBatchesOwned(roster, options_->id, clock, micro_batch_count).taken_over) {
+    if (planned[micro_batch]) continue;
+    planned[micro_batch] = true;
+    micro_batches.push_back(micro_batch);
   }
-  if (leaves.empty()) return nullptr;
-  auto program = std::make_shared<const Program>(BuildTakeover(
-      options_->Inputs(), PlanTreeNodes({}, leaves, leaf_count, Merge::kAll), reload));
+  if (micro_batches.empty()) return nullptr;
+  auto program = std::make_shared<const Program>(
+      BuildTakeover(options_->Inputs(),
+                    PlanTreeNodes({}, micro_batches, micro_batch_count, Merge::kAll), reload));
   return &runs_.emplace_back(std::move(program), id,
                              ProgramRun::Clocks{.step = clock, .shard = clock},
                              options_->layout->shard_count());

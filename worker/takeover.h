@@ -1,7 +1,7 @@
 // Takeover: the micro-batches of lost workers that this worker takes over: it recomputes and pushes
 // them, in the step in hand or in the one before, so that every micro-batch of every clock gets in.
-// For policies whose rounds wait for all of them (PolicyTraits::adopts). The engine tells it what
-// each step has planned, asks it at every new roster, and issues the runs that it begins.
+// For policies whose rounds wait for all of them (PolicyTraits::takes_over). The engine tells it
+// what each step has planned, asks it at every new roster, and issues the runs that it begins.
 //
 // Invariants
 //  1. A micro-batch of a clock is planned once by this worker: what its step or a run of this class
@@ -62,7 +62,7 @@ class Takeover {
   std::shared_ptr<const EngineOptions> options_;
   std::vector<bool> planned_;         // by micro-batch: at the newest step
   std::vector<bool> planned_before_;  // and at the step before
-  std::vector<Buffers> values_;       // by shard; by stages only
+  std::vector<Buffers> values_;       // by shard; by transfer stages only
   std::vector<ProgramRun> runs_;
 };
 

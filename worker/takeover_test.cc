@@ -30,15 +30,16 @@ class TakeoverTest : public ::testing::Test {
   }
   // What a takeover under the roster computes, ascending.
   std::vector<uint32_t> Begin(Step step, Clock clock, bool reload = false) {
-    std::vector<uint32_t> leaves;
+    std::vector<uint32_t> micro_batches;
     const ProgramRun* run = takeover_.Begin(roster_, step, clock, next_run_, reload);
-    if (run == nullptr) return leaves;
+    if (run == nullptr) return micro_batches;
     EXPECT_EQ(run->id(), next_run_++);
     EXPECT_EQ(run->clock(), clock);
     for (const NodePlan& plan : run->program().nodes) {
-      for (uint32_t leaf = plan.node.begin; leaf < plan.node.end; ++leaf) leaves.push_back(leaf);
+      for (uint32_t micro_batch = plan.node.begin; micro_batch < plan.node.end; ++micro_batch)
+        micro_batches.push_back(micro_batch);
     }
-    return leaves;
+    return micro_batches;
   }
 
   std::shared_ptr<const EngineOptions> options_;
@@ -76,7 +77,8 @@ TEST_F(TakeoverTest, EveryMicroBatchIsPlannedAndByNobodyTwice) {
       options.id = WorkerId{w};
       const MicroBatchRange own = {2 * w, 2 * w + 2};
       takeovers.emplace_back(Shared(options)).OnStep(StepOf(own));
-      for (uint32_t leaf = own.begin; leaf < own.end; ++leaf) ++planned[w][leaf];
+      for (uint32_t micro_batch = own.begin; micro_batch < own.end; ++micro_batch)
+        ++planned[w][micro_batch];
     }
     while (alive.size() > 1) {
       const size_t at = below(alive.size());
@@ -90,13 +92,13 @@ TEST_F(TakeoverTest, EveryMicroBatchIsPlannedAndByNobodyTwice) {
           for (uint32_t i = plan.node.begin; i < plan.node.end; ++i) ++planned[w][i];
         }
       }
-      for (uint32_t leaf = 0; leaf < kMicroBatches; ++leaf) {
+      for (uint32_t micro_batch = 0; micro_batch < kMicroBatches; ++micro_batch) {
         uint32_t by = 0;
         for (const uint32_t w : alive) {
-          EXPECT_LE(planned[w][leaf], 1u);
-          by += planned[w][leaf];
+          EXPECT_LE(planned[w][micro_batch], 1u);
+          by += planned[w][micro_batch];
         }
-        EXPECT_GE(by, 1u) << "seed " << seed << " leaf " << leaf;
+        EXPECT_GE(by, 1u) << "seed " << seed << " micro-batch " << micro_batch;
       }
     }
   }

@@ -31,7 +31,7 @@ constexpr double kDefaultDuration = 2000;            // mean iterations
 sim::VirtualOptions OptionsOf(const SimulateFlags& flags) {
   sim::VirtualOptions options{.workers = flags.workers,
                               .shards = flags.shards,
-                              .leaf_count = flags.micro_batches,
+                              .micro_batch_count = flags.micro_batches,
                               .rebalance = flags.rebalance,
                               .policy = flags.policy,
                               .stragglers = flags.stragglers,

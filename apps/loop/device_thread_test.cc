@@ -109,11 +109,11 @@ TEST(DeviceThread, AFullOneTakesTheRestLater) {
       },
       [] {}, 5 * kSecond, /*commands_max=*/4);
   uint32_t put = 0;
-  worker::DeviceCommand command = {.leaf_count = 7};
-  while (device.Put(&command)) command = {.instruction = ++put, .leaf_count = 7};
+  worker::DeviceCommand command = {.micro_batch_count = 7};
+  while (device.Put(&command)) command = {.instruction = ++put, .micro_batch_count = 7};
   EXPECT_GE(put, 4u);
   EXPECT_LE(put, 5u);  // one in hand
-  EXPECT_EQ(command.leaf_count, 7u);
+  EXPECT_EQ(command.micro_batch_count, 7u);
   released = true;
   while (put < 100) {
     if (device.Put(&command)) command = {.instruction = ++put};

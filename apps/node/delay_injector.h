@@ -3,9 +3,9 @@
 // is told what a command took.
 //
 // A part (micro-batches that run together) is charged when the backward pass of `last_op` has run,
-// which is before its last gradients are handed over. With k(part) its leaves, t its compute time
-// since the part before, F = Factor(worker, clock):
-//     owed += leaf_ns * k(part) * F - t      where a leaf has a set time (leaf_ns > 0)
+// which is before its last gradients are handed over. With k(part) its micro-batches, t its compute
+// time since the part before, F = Factor(worker, clock):
+//     owed += leaf_ns * k(part) * F - t      where a micro-batch has a set time (leaf_ns > 0)
 //     owed += (F - 1) * t                    else
 //     rest = max(owed, 0)
 // `owed` starts anew with each run of a program, so that a machine too slow for its set time never
@@ -29,8 +29,8 @@ class DelayInjector {
   struct Options {
     sim::StragglerModel stragglers;
     WorkerId worker{};
-    uint32_t last_op = 0;  // the operator whose backward pass completes a part's gradients
-    double leaf_ns = 0;    // set time of a leaf; 0: whatever it takes
+    uint32_t last_op = 0;       // the operator whose backward pass completes a part's gradients
+    double micro_batch_ns = 0;  // set time of a micro-batch; 0: whatever it takes
   };
   explicit DelayInjector(Options options) : options_(std::move(options)) {}
 
@@ -46,10 +46,10 @@ class DelayInjector {
     if (backward == nullptr || backward->op != options_.last_op) return 0;
     const auto took_in_all = static_cast<double>(std::exchange(computed_, 0));
     const double factor = options_.stragglers.Factor(options_.worker, command.clock);
-    owed_ +=
-        options_.leaf_ns > 0
-            ? options_.leaf_ns * static_cast<double>(backward->part.size()) * factor - took_in_all
-            : (factor - 1) * took_in_all;
+    owed_ += options_.micro_batch_ns > 0
+                 ? options_.micro_batch_ns * static_cast<double>(backward->part.size()) * factor -
+                       took_in_all
+                 : (factor - 1) * took_in_all;
     return static_cast<Nanos>(std::clamp(owed_, 0.0, kRestMax));
   }
   // The rest was that long.

@@ -13,10 +13,10 @@ using worker::RunForward;
 
 constexpr uint32_t kLastOp = 1;
 
-DelayInjector Injector(const char* stragglers, double leaf_ns = 0) {
+DelayInjector Injector(const char* stragglers, double micro_batch_ns = 0) {
   return DelayInjector({.stragglers = *sim::StragglerModel::Parse(stragglers, 1),
                         .last_op = kLastOp,
-                        .leaf_ns = leaf_ns});
+                        .micro_batch_ns = micro_batch_ns});
 }
 
 DeviceCommand Command(worker::DeviceWork what) { return {.run = 1, .what = std::move(what)}; }
@@ -32,7 +32,7 @@ TEST(DelayInjector, ChargesThePartWhenItsLastGradientIsThere) {
   EXPECT_EQ(injector.RestAfter(Backward(kLastOp), 40), 2 * 200);
 }
 
-TEST(DelayInjector, ASetTimeIsPerLeafAndCountsTheCompute) {
+TEST(DelayInjector, ASetTimeIsPerMicroBatchAndCountsTheCompute) {
   DelayInjector injector = Injector("slow:factor=2", 1000);
   injector.RestAfter(Command(RunForward{.part = {0, 4}}), 300);
   EXPECT_EQ(injector.RestAfter(Backward(kLastOp), 100), 2 * 4 * 1000 - 400);

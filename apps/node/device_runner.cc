@@ -23,13 +23,13 @@ uint32_t LastGradientOp(const models::Graph& graph) {
 
 DelayInjector MakeInjector(const Job& job, WorkerId worker) {
   // base_ms is the time of an equal share of the batch.
-  const double leaves_a_worker =
+  const double micro_batches_a_worker =
       static_cast<double>(job.micro_batches) / static_cast<double>(job.workers);
   return DelayInjector(
       {.stragglers = job.specs.stragglers,
        .worker = worker,
        .last_op = job.graph != nullptr ? LastGradientOp(*job.graph) : 0,
-       .leaf_ns = job.config.training().base_ms() * kMillisecond / leaves_a_worker});
+       .micro_batch_ns = job.config.training().base_ms() * kMillisecond / micro_batches_a_worker});
 }
 
 using Device = std::function<void(const worker::DeviceCommand&, std::vector<worker::DeviceEvent>*)>;

@@ -51,7 +51,7 @@ scheduler::CoordinatorOptions CoordinatorOptionsOf(const Job& job, uint64_t sess
       .heartbeat_ns = NanosOf(cluster.heartbeat_s()),
       .timeout_ns = job.patience_ns,
       .start_timeout_ns = NanosOf(cluster.start_timeout_s()),
-      .rebalance = {.leaf_count = job.rebalance ? job.micro_batches : 0},
+      .rebalance = {.micro_batch_count = job.rebalance ? job.micro_batches : 0},
       .on_divergence = [config = job.config, specs = job.specs, clocks = job.total_clocks](
                            Clock clock) { return DivergenceAdvice(config, specs, clocks, clock); }};
 }

@@ -17,18 +17,19 @@ namespace {
 
 constexpr size_t kSizesMax = 8;  // others are compiled when they come
 
-// Numbers of samples that a worker computes together: a leaf where sums are along the fixed tree,
-// else its share.
+// Numbers of samples that a worker computes together: a micro-batch where sums are along the fixed
+// tree, else its share.
 std::set<uint64_t> PartSizes(const Job& job) {
   const wire::Training& training = job.config.training();
-  const uint32_t leaf_count = training.micro_batches();
-  const uint32_t ranks = job.specs.policy.fixed_tree ? leaf_count : job.config.cluster().workers();
+  const uint32_t micro_batch_count = training.micro_batches();
+  const uint32_t ranks =
+      job.specs.policy.fixed_tree ? micro_batch_count : job.config.cluster().workers();
   const uint64_t train = job.train_samples;
   std::set<uint64_t> sizes;
   for (const uint64_t batch : {uint64_t{training.batch()}, train % training.batch()}) {
     for (uint32_t rank = 0; rank < ranks; ++rank) {
-      const MicroBatchRange part = LeavesOfRank(rank, ranks, leaf_count);
-      sizes.insert(SamplesOfLeaves(part, leaf_count, batch).size());
+      const MicroBatchRange part = LeavesOfRank(rank, ranks, micro_batch_count);
+      sizes.insert(SamplesOfLeaves(part, micro_batch_count, batch).size());
     }
   }
   sizes.erase(0);

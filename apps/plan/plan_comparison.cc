@@ -25,7 +25,7 @@ std::string ConfigText(const planner::PlanOp& op, const planner::OpConfig& confi
   return absl::StrCat(SplitsText(op, config), " on ", DevicesText(config.devices));
 }
 
-// Of operators, then of the servers that keep weight groups.
+// Of operators, then of the servers that keep parameter groups.
 StrategyComparison ComparisonOf(const planner::OpGraph& graph, const planner::Strategy& a,
                                 const planner::Strategy& b) {
   StrategyComparison comparison;

@@ -18,7 +18,7 @@ namespace soapstone::apps {
 
 using planner::PricedStrategy;
 
-// The operators of a weight group, as one row.
+// The operators of a parameter group, as one row.
 struct PlannedGroup {
   std::string name;
   size_t chunks = 1;
@@ -42,7 +42,7 @@ struct SearcherRow {
 
 // What differs between two strategies.
 struct StrategyDifference {
-  std::string what;  // operator or weight group
+  std::string what;  // operator or parameter group
   std::string first, second;
 };
 struct StrategyComparison {
@@ -79,7 +79,7 @@ std::vector<PlannedGroup> GroupsOf(const planner::OpGraph& graph, const planner:
 std::string ServersText(const std::vector<PlannedGroup>& groups);
 // A line a strategy: step, its parts, bytes, memory.
 std::string StrategiesTable(const PlanSummary& summary);
-// A line a weight group; stretches of groups that are alike are folded (folded_rows.h).
+// A line a parameter group; stretches of groups that are alike are folded (folded_rows.h).
 std::string GroupsTable(const std::vector<PlannedGroup>& groups);
 // A line a searcher.
 std::string SearchersTable(const std::vector<SearcherRow>& rows);

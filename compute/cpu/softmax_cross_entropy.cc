@@ -23,7 +23,7 @@ struct RowNorm {
   float inverse = 0;  // 1/Σ exp(x − max)
 };
 struct RowResult {
-  float loss = 0, hit = 0;
+  float loss = 0, correct = 0;
 };
 
 struct LossTensors {
@@ -47,7 +47,7 @@ SOAPSTONE_EACH_VECTOR_WIDTH void LossRows(const LossTensors& t, int64_t begin, i
     t.norms[r] = {max, 1.0f / sum};
     result.loss = std::log(sum) + (max - x[label]);
     // The first of equals is the label's if none before it is as large.
-    result.hit = x[label] == max && std::find(x, x + label, max) == x + label ? 1.0f : 0.0f;
+    result.correct = x[label] == max && std::find(x, x + label, max) == x + label ? 1.0f : 0.0f;
   }
 }
 
@@ -89,14 +89,14 @@ class CpuSoftmaxCrossEntropy : public CpuKernel {
     ParallelFor(context(), s.rows(), 1,
                 [&](int64_t begin, int64_t end) { LossRows(tensors, begin, end); });
     for (int64_t n = 0; n < s.samples; ++n) {
-      double loss = 0, hits = 0;
+      double loss = 0, correct = 0;
       for (int64_t i = n * s.places; i < (n + 1) * s.places; ++i) {
         loss += results[i].loss;
-        hits += results[i].hit;
+        correct += results[i].correct;
       }
       const double places = static_cast<double>(std::max<int64_t>(LabelledPlaces(s, n, labels), 1));
       static_cast<float*>(a.outputs[0])[n] = static_cast<float>(loss / places);
-      static_cast<float*>(a.outputs[1])[n] = static_cast<float>(hits / places);
+      static_cast<float*>(a.outputs[1])[n] = static_cast<float>(correct / places);
     }
   }
 

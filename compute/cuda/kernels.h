@@ -168,7 +168,7 @@ struct LossPass {
   float* row_hit = nullptr;   // [samples·places]
   float* inverse = nullptr;   // [samples]: 1 / places with a label
 };
-void LossForward(cudaStream_t stream, const LossPass& pass, float* loss, float* hits);
+void LossForward(cudaStream_t stream, const LossPass& pass, float* loss, float* correct);
 void LossBackward(cudaStream_t stream, const LossPass& pass, float* dlogits);
 
 // ---- windows and movement (movement.cu)

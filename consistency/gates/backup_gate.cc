@@ -23,7 +23,7 @@ Actions BackupGate::OnLeave(WorkerId worker) {
 Actions BackupGate::OnPush(const PushEvent& push) {
   if (push.clock < version_) return {{ActionKind::kLeaveOut, push.ticket}};
   if (push.clock > version_) return {{ActionKind::kReject, push.ticket}};
-  // Where its leaves are here already its rank's former holder supplied them.
+  // Where its micro-batches are here already its rank's former holder supplied them.
   return {{held_.Add(push), push.ticket}};
 }
 

@@ -11,13 +11,13 @@
 //     shard k -> shard 0    held(w, t): all pushes of worker w for round t are here
 //     shard 0 -> shard k    chosen(t, set), once N workers are held by every shard
 // It asks for no more than what is there already: a worker that is lost in mid-push is in no set,
-// and one that is lost after it stays in. The update of (w, t) is a function of w's leaves and
-// version t, so a replacement of a rank supplies the same bits as its predecessor, and which of the
-// two is held makes no difference.
+// and one that is lost after it stays in. The update of (w, t) is a function of w's micro-batches
+// and version t, so a replacement of a rank supplies the same bits as its predecessor, and which of
+// the two is held makes no difference.
 //
 // Invariants: K1 version t+1 holds N updates of each round up to t, the same ones on every shard.
 // Shard 0 is at most one version ahead of any other. b = 0 is bsp, as long as nobody is lost:
-// nobody adopts the leaves of a lost worker here.
+// nobody takes over the micro-batches of a lost worker here.
 #pragma once
 
 #include <cstdint>

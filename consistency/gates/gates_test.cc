@@ -31,7 +31,7 @@ Actions Pushed(Policy* policy, uint32_t worker, Clock clock, uint64_t ticket, do
                uint64_t staleness = 0) {
   return policy->OnPush({.worker = WorkerId{worker},
                          .clock = clock,
-                         .leaves = {worker, worker + 1},
+                         .micro_batches = {worker, worker + 1},
                          .ticket = Ticket{ticket},
                          .staleness = staleness,
                          .mass = mass});
@@ -218,19 +218,22 @@ TEST(BackupRoundsTest, ShardZeroChoosesForAll) {
   EXPECT_EQ(lead.OnHeld(ShardId{1}, WorkerId{1}, 0), Actions{});  // too late
 }
 
-// A push of `leaves` of round 0; what is said of which ticket.
+// A push of `micro_batches` of round 0; what is said of which ticket.
 std::vector<std::pair<ActionKind, uint64_t>> NodePushed(Policy* policy, uint32_t worker,
-                                                        MicroBatchRange leaves, uint64_t ticket) {
+                                                        MicroBatchRange micro_batches,
+                                                        uint64_t ticket) {
   std::vector<std::pair<ActionKind, uint64_t>> said;
-  for (const Action& action : policy->OnPush(
-           {.worker = WorkerId{worker}, .clock = 0, .leaves = leaves, .ticket = Ticket{ticket}})) {
+  for (const Action& action : policy->OnPush({.worker = WorkerId{worker},
+                              .clock = 0,
+                              .micro_batches = micro_batches,
+                              .ticket = Ticket{ticket}})) {
     said.emplace_back(action.kind, static_cast<uint64_t>(action.ticket));
   }
   return said;
 }
 
-// Leaves of a lost worker that another one had supplied in part, and was lost too: who takes over
-// both sums all of them.
+// Micro-batches of a lost worker that another one had supplied in part, and was lost too: who takes
+// over both sums all of them.
 TEST(SnapshotRoundsTest, ALargerNodeTakesThePlaceOfItsParts) {
   Policy policy(*ParsePolicy("bsp"), 1, 4);
   for (uint32_t w = 0; w < 2; ++w) policy.OnJoin(WorkerId{w}, 0);

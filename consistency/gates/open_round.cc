@@ -6,20 +6,22 @@ ActionKind HeldPushes::Add(const PushEvent& push, Actions* replaced) {
   if (Index(push.bucket) >= buckets_.size()) return ActionKind::kReject;
   auto& held = buckets_[Index(push.bucket)];
   auto first = std::partition_point(held.begin(), held.end(), [&](const HeldPush& h) {
-    return h.leaves.end <= push.leaves.begin;
+    return h.micro_batches.end <= push.micro_batches.begin;
   });
-  const auto last = std::partition_point(
-      first, held.end(), [&](const HeldPush& h) { return h.leaves.begin < push.leaves.end; });
+  const auto last = std::partition_point(first, held.end(), [&](const HeldPush& h) {
+    return h.micro_batches.begin < push.micro_batches.end;
+  });
   if (first != last) {
-    const bool within =
-        first->leaves.begin >= push.leaves.begin && std::prev(last)->leaves.end <= push.leaves.end;
+    const bool within = first->micro_batches.begin >= push.micro_batches.begin &&
+                        std::prev(last)->micro_batches.end <= push.micro_batches.end;
     uint32_t here = 0;
-    for (auto it = first; it != last; ++it) here += it->leaves.size();
-    if (replaced == nullptr || !within || here == push.leaves.size()) return ActionKind::kDrop;
+    for (auto it = first; it != last; ++it) here += it->micro_batches.size();
+    if (replaced == nullptr || !within || here == push.micro_batches.size())
+      return ActionKind::kDrop;
     for (auto it = first; it != last; ++it) replaced->push_back({ActionKind::kDrop, it->ticket});
     first = held.erase(first, last);
   }
-  held.insert(first, HeldPush{push.leaves, push.worker, push.ticket});
+  held.insert(first, HeldPush{push.micro_batches, push.worker, push.ticket});
   return ActionKind::kHold;
 }
 
@@ -34,8 +36,8 @@ void HeldPushes::AddTo(Fingerprint* f) const {
   for (const auto& held : buckets_) {
     f->Add(held.size());
     for (const HeldPush& h : held) {
-      f->Add(h.leaves.begin);
-      f->Add(h.leaves.end);
+      f->Add(h.micro_batches.begin);
+      f->Add(h.micro_batches.end);
       f->Add(h.worker);
     }
   }

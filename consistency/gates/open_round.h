@@ -14,21 +14,21 @@
 namespace soapstone::consistency {
 
 struct HeldPush {
-  MicroBatchRange leaves;
+  MicroBatchRange micro_batches;
   WorkerId worker{};
   Ticket ticket{};
   friend bool operator==(const HeldPush&, const HeldPush&) = default;
 };
 
-// By bucket, ascending by leaves, never overlapping.
+// By bucket, ascending by micro-batches, never overlapping.
 class HeldPushes {
  public:
   explicit HeldPushes(uint32_t bucket_count) : buckets_(bucket_count) {}
 
-  // kHold; kDrop where some of its leaves are here already; kReject: there is no such bucket.
-  // `replaced`: null, or a push that holds all of the pushes that it overlaps, and more, takes
-  // their place: their drops are added to it. For sums along the tree, whose nodes lie within one
-  // another or apart, and have the same bits whether they come in one or in parts.
+  // kHold; kDrop where some of its micro-batches are here already; kReject: there is no such
+  // bucket. `replaced`: null, or a push that holds all of the pushes that it overlaps, and more,
+  // takes their place: their drops are added to it. For sums along the tree, whose nodes lie within
+  // one another or apart, and have the same bits whether they come in one or in parts.
   ActionKind Add(const PushEvent& push, Actions* replaced = nullptr);
   // Adds an action of `kind` for each, and forgets them.
   void Release(ActionKind kind, Actions* actions);

@@ -35,7 +35,7 @@ Actions RoundGate::OnPush(const PushEvent& push) {
   if (push.clock < version_) return {{ActionKind::kDrop, push.ticket}};
   if (push.clock > version_) return {{ActionKind::kReject, push.ticket}};
   Actions actions;
-  const bool of_the_tree = complete_ == Complete::kAllLeaves;
+  const bool of_the_tree = complete_ == Complete::kAllMicroBatches;
   const ActionKind kind = held_.Add(push, of_the_tree ? &actions : nullptr);
   actions.push_back({kind, push.ticket});
   PublishIfComplete(&actions);
@@ -97,8 +97,8 @@ bool RoundGate::RoundComplete() const {
   if (complete_ == Complete::kAllMembers) return true;
   for (const auto& held : held_.buckets()) {
     uint32_t covered = 0;  // the held ranges never overlap: covering is a matter of counting
-    for (const HeldPush& h : held) covered += h.leaves.size();
-    if (covered != leaf_count_) return false;
+    for (const HeldPush& h : held) covered += h.micro_batches.size();
+    if (covered != micro_batch_count_) return false;
   }
   return true;
 }

@@ -3,14 +3,14 @@
 // order, when the round is complete. So no read sees part of a round, and the result does not
 // depend on arrival order.
 //
-// A round is complete when every member has clocked it and, with kAllLeaves, every bucket's leaves
-// are covered. Because a member clocks round t only after it read version t, no read of t can be
-// outstanding when t+1 is published: one version in memory is a true snapshot.
+// A round is complete when every member has clocked it and, with kAllMicroBatches, every bucket's
+// micro-batches are covered. Because a member clocks round t only after it read version t, no read
+// of t can be outstanding when t+1 is published: one version in memory is a true snapshot.
 //
 // Invariants: version() never falls. A held push is gathered once, or forgotten by no one.
-// When a member leaves under kAllLeaves the others must supply its missing leaves (the worker
-// programs do), as nodes of the tree: of two that overlap the larger counts, and of two that hold
-// the same leaves the first, so each leaf counts exactly once.
+// When a member leaves under kAllMicroBatches the others must supply its missing micro-batches (the
+// worker programs do), as nodes of the tree: of two that overlap the larger counts, and of two that
+// hold the same micro-batches the first, so each micro-batch counts exactly once.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +23,15 @@ namespace soapstone::consistency {
 
 class RoundGate {
  public:
-  enum class Complete : uint8_t { kAllLeaves, kAllMembers };
+  enum class Complete : uint8_t { kAllMicroBatches, kAllMembers };
   // `fetches`: at a branch of the tree; what a round gathers goes to the root, and version t+1 is
   // published when its values have come from there (OnFetched).
-  RoundGate(Complete complete, uint32_t bucket_count, uint32_t leaf_count, bool fetches = false)
-      : complete_(complete), fetches_(fetches), leaf_count_(leaf_count), held_(bucket_count) {}
+  RoundGate(Complete complete, uint32_t bucket_count, uint32_t micro_batch_count,
+            bool fetches = false)
+      : complete_(complete),
+        fetches_(fetches),
+        micro_batch_count_(micro_batch_count),
+        held_(bucket_count) {}
 
   Actions OnJoin(WorkerId worker, Clock clock);
   Actions OnLeave(WorkerId worker);
@@ -57,7 +61,7 @@ class RoundGate {
   bool fetches_ = false;
   bool fetching_ = false;  // the values of version_ are still to come
   bool stale_ = false;     // and will be asked for when a member does
-  uint32_t leaf_count_;
+  uint32_t micro_batch_count_;
   Clock version_ = 0;
   ClockTable clocks_;
   HeldPushes held_;

@@ -34,7 +34,7 @@ absl::Status CheckJob(const cluster::TrainingJob& job) {
   if (job.layout == nullptr || job.layout->params() != job.graph->params()) {
     return error("the layout is not of this graph's parameters");
   }
-  if (job.layout->stages() > 1) {
+  if (job.layout->transfer_stages() > 1) {
     return error("co-simulation knows no order of sending: communication must be fifo");
   }
   if (job.precision != "float32") {
@@ -42,13 +42,13 @@ absl::Status CheckJob(const cluster::TrainingJob& job) {
                  job.precision);
   }
   if (job.batch < 1) return error("batch: at least 1 is needed");
-  const uint32_t leaves = job.micro_batches == 0 ? job.workers : job.micro_batches;
-  if (leaves < job.workers) {
-    return error("micro_batches: ", leaves, " is less than the ", job.workers,
+  const uint32_t micro_batches = job.micro_batches == 0 ? job.workers : job.micro_batches;
+  if (micro_batches < job.workers) {
+    return error("micro_batches: ", micro_batches, " is less than the ", job.workers,
                  " workers: each needs one at least");
   }
-  if (job.batch < leaves) {
-    return error("batch: ", job.batch, " samples is less than the ", leaves,
+  if (job.batch < micro_batches) {
+    return error("batch: ", job.batch, " samples is less than the ", micro_batches,
                  " micro-batches of a batch");
   }
   if (job.total_clocks < 1) return error("total_clocks: at least 1 is needed");

@@ -190,7 +190,7 @@ TEST(CosimTest, ErrorsNameWhatIsAtFault) {
   EXPECT_THAT(error(job, {}), HasSubstr("total_clocks"));
   job = JobOf("bsp", 4, 1);
   job.layout = std::make_shared<const wire::Layout>(
-      *wire::Layout::Build(job.graph->params(), {.shard_count = 2, .stages = 2}));
+      *wire::Layout::Build(job.graph->params(), {.shard_count = 2, .transfer_stages = 2}));
   EXPECT_THAT(error(job, {}), HasSubstr("communication must be fifo"));
 }
 

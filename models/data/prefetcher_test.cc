@@ -43,7 +43,7 @@ class PngBatches : public DataFiles {
   std::unique_ptr<Batches> batches_;
 };
 
-// As a worker that has the leaves [2, 5) and [5, 8) of each batch.
+// As a worker that has the micro-batches [2, 5) and [5, 8) of each batch.
 TEST_F(PngBatches, ExpectedPartsAreThoseThatWouldBeMadeOnTheSpot) {
   Prefetcher prefetcher = MakePrefetcher(kBatch);
   const auto part = [&](Clock clock, uint64_t begin, uint64_t end) {

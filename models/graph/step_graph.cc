@@ -126,8 +126,8 @@ class StepGraphBuilder {
     const Op& loss = graph_.ops().back();
     step_.logits = activation_[Index(loss.inputs[0])];
     step_.loss = activation_[Index(loss.outputs[0])];
-    step_.hits = activation_[Index(loss.outputs[1])];
-    for (ValueId id : {step_.logits, step_.loss, step_.hits}) {
+    step_.correct = activation_[Index(loss.outputs[1])];
+    for (ValueId id : {step_.logits, step_.loss, step_.correct}) {
       step_.values[id].last = static_cast<uint32_t>(step_.nodes.size() - 1);
     }
   }

@@ -50,7 +50,7 @@ struct StepGraph {
   // By graph input: its gradient, which stays to the end of the step; kNoValue: not asked for.
   std::vector<ValueId> input_grads;
   std::vector<ValueId> zeros;  // gradients of outputs that nobody reads: to be zero
-  ValueId logits = kNoValue, loss = kNoValue, hits = kNoValue;
+  ValueId logits = kNoValue, loss = kNoValue, correct = kNoValue;
   // Operator k's backward half is nodes [backward_begin[k], backward_end[k]); empty if it has none.
   std::vector<uint32_t> backward_begin, backward_end;
 };

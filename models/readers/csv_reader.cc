@@ -109,10 +109,10 @@ class CsvBuilder {
 
   absl::Status Finish() {
     if (missing_ > 0 && !options_.drop_missing) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(first_missing_, ", of ", missing_, " in ", missing_rows_, " of ",
-                       missing_rows_ + table_.rows(),
-                       " rows; fill them in, or take --missing=drop, which leaves such rows out"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          first_missing_, ", of ", missing_, " in ", missing_rows_, " of ",
+          missing_rows_ + table_.rows(),
+          " rows; fill them in, or take --missing=drop, which micro-batches such rows out"));
     }
     if (table_.rows() == 0) {
       return absl::InvalidArgumentError(

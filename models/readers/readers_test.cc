@@ -135,9 +135,10 @@ TEST_F(Readers, CsvWithAWrongCellInTheFirstRowIsAnError) {
 
 TEST_F(Readers, CsvCountsMissingValues) {
   const std::string path = Write("a.csv", "a,b,y\n1,,0\n1,2,1\nNA,NaN,0\n1,?,n/a\nnull,2,1\n");
-  EXPECT_THAT(Message(ReadCsv(path)),
-              EndsWith("a.csv:2: column 2 ('b'): '' is a missing value, the first, of 6 in 4 of 5 "
-                       "rows; fill them in, or take --missing=drop, which leaves such rows out"));
+  EXPECT_THAT(
+      Message(ReadCsv(path)),
+      EndsWith("a.csv:2: column 2 ('b'): '' is a missing value, the first, of 6 in 4 of 5 "
+               "rows; fill them in, or take --missing=drop, which micro-batches such rows out"));
   const CsvTable table = *ReadCsv(path, {.drop_missing = true});
   EXPECT_EQ(table.missing, 6u);
   ASSERT_EQ(table.rows(), 1u);

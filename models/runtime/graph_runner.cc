@@ -14,7 +14,7 @@
 namespace soapstone::models {
 namespace {
 
-// A run uses few batch sizes (a leaf is ⌊n/M⌋ or ⌈n/M⌉ samples, and so at an epoch's end).
+// A run uses few batch sizes (a micro-batch is ⌊n/M⌋ or ⌈n/M⌉ samples, and so at an epoch's end).
 constexpr size_t kPreparedMax = 16;
 
 ReplicaOptions WithBackend(ReplicaOptions options) {
@@ -428,7 +428,7 @@ double GraphRunner::loss_sum() const {
   for (float x : loss_.floats().first(static_cast<size_t>(samples_))) sum += x;
   return sum;
 }
-double GraphRunner::correct() const { return SumOf(current_->step.hits); }
+double GraphRunner::correct() const { return SumOf(current_->step.correct); }
 
 std::vector<float> GraphRunner::logits() const {
   CHECK_EQ(forward_done_, graph_.ops().size());

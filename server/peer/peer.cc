@@ -413,8 +413,8 @@ void Peer::HandIn(double weight, wire::Outbox* out) {
       push.type = MessageType::kPush;
       push.clock = 0;
       push.bucket = BucketId{b};
-      push.leaves = {rank, rank + 1};
-      push.leaf_count = roster_->worker_count;
+      push.micro_batches = {rank, rank + 1};
+      push.micro_batch_count = roster_->worker_count;
       push.samples = static_cast<uint64_t>(std::max(1.0, std::round(weight * kWeightUnit)));
       push.batch_samples = push.samples;
       if (vectors_.own != nullptr) {

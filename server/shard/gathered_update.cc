@@ -6,14 +6,14 @@
 namespace soapstone::server {
 
 Contribution ContributionOf(wire::Message push, float weight) {
-  return {push.worker,        push.leaves, push.samples,
-          push.batch_samples, weight,      std::move(push.payload)};
+  return {push.worker, push.micro_batches,     push.samples, push.batch_samples,
+          weight,      std::move(push.payload)};
 }
 
 void GatheredUpdate::Add(wire::Message push, float weight) {
   bucket_ = push.bucket;
   clock_ = push.clock;
-  leaf_count_ = push.leaf_count;
+  micro_batch_count_ = push.micro_batch_count;
   parts_.push_back(ContributionOf(std::move(push), weight));
 }
 

@@ -4,7 +4,8 @@
 //
 // Invariants
 //  1. The parts are those added since Clear, in that order.
-//  2. Bucket, clock and leaf count are those of the last part added: the store is given all parts
+//  2. Bucket, clock and micro-batch count are those of the last part added: the store is given all
+//  parts
 //     of an update under the clock of the last.
 #pragma once
 
@@ -31,7 +32,7 @@ class GatheredUpdate {
   const std::vector<Contribution>& parts() const { return parts_; }
   BucketId bucket() const { return bucket_; }
   Clock clock() const { return clock_; }
-  uint32_t leaf_count() const { return leaf_count_; }
+  uint32_t micro_batch_count() const { return micro_batch_count_; }
   // Whose part has the number of the greatest magnitude, the first of several. REQUIRES: !empty().
   WorkerId Greatest(bool of_table) const;
 
@@ -39,7 +40,7 @@ class GatheredUpdate {
   std::vector<Contribution> parts_;
   BucketId bucket_{};
   Clock clock_ = 0;
-  uint32_t leaf_count_ = 0;
+  uint32_t micro_batch_count_ = 0;
 };
 
 }  // namespace soapstone::server

@@ -12,8 +12,8 @@ wire::Message ValuesOf(uint32_t worker, Clock clock, std::vector<float> values) 
   push.worker = WorkerId{worker};
   push.clock = clock;
   push.bucket = BucketId{3};
-  push.leaves = {worker, worker + 1};
-  push.leaf_count = 4;
+  push.micro_batches = {worker, worker + 1};
+  push.micro_batch_count = 4;
   push.samples = 10 + worker;
   push.batch_samples = 40;
   push.payload.push_back(Buffer::CopyOf<float>(values));
@@ -28,7 +28,7 @@ TEST(GatheredUpdateTest, PartsAreThoseAddedInThatOrder) {
   ASSERT_EQ(update.parts().size(), 2u);
   const Contribution& first = update.parts()[0];
   EXPECT_EQ(first.worker, WorkerId{2});
-  EXPECT_EQ(first.leaves, (MicroBatchRange{2, 3}));
+  EXPECT_EQ(first.micro_batches, (MicroBatchRange{2, 3}));
   EXPECT_EQ(first.samples, 12u);
   EXPECT_EQ(first.batch_samples, 40u);
   EXPECT_EQ(first.weight, 0.5f);
@@ -43,7 +43,7 @@ TEST(GatheredUpdateTest, ItIsOfTheClockOfItsLastPart) {
   update.Add(ValuesOf(0, 5, {2}), 1);
   EXPECT_EQ(update.clock(), 5);
   EXPECT_EQ(update.bucket(), BucketId{3});
-  EXPECT_EQ(update.leaf_count(), 4u);
+  EXPECT_EQ(update.micro_batch_count(), 4u);
 }
 
 TEST(GatheredUpdateTest, AClearedOneHasNoParts) {

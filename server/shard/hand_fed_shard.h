@@ -21,7 +21,7 @@ using wire::MessageType;
 class ShardTest : public ::testing::Test {
  protected:
   // A shard of `policy` that claims the guarantee of `claimed`, by default its own.
-  void Start(const std::string& policy, uint32_t workers, uint32_t leaf_count,
+  void Start(const std::string& policy, uint32_t workers, uint32_t micro_batch_count,
              const std::string& claimed = "", ShardId id = {}) {
     policy_ = *consistency::ParsePolicy(policy);
     if (!claimed.empty()) policy_.guarantee = consistency::ParsePolicy(claimed)->guarantee;
@@ -37,11 +37,11 @@ class ShardTest : public ::testing::Test {
     shard_.emplace(ShardOptions{.id = id,
                                 .layout = layout_,
                                 .policy = policy_,
-                                .leaf_count = leaf_count,
+                                .micro_batch_count = micro_batch_count,
                                 .final_clock = 10,
                                 .seen_pushes_max = seen_pushes_max_},
                    Store(store));
-    leaf_count_ = leaf_count;
+    micro_batch_count_ = micro_batch_count;
     roster_.worker_count = workers;
     for (uint32_t w = 0; w < workers; ++w) {
       roster_.workers.push_back({.worker = WorkerId{w}, .admitted = 1});
@@ -74,10 +74,10 @@ class ShardTest : public ::testing::Test {
     return message;
   }
 
-  Message Push(uint32_t worker, Clock clock, MicroBatchRange leaves, float value) const {
+  Message Push(uint32_t worker, Clock clock, MicroBatchRange micro_batches, float value) const {
     Message push = Data(MessageType::kPush, worker, clock);
-    push.leaves = leaves;
-    push.leaf_count = leaf_count_;
+    push.micro_batches = micro_batches;
+    push.micro_batch_count = micro_batch_count_;
     push.samples = 1;
     push.batch_samples = 1;
     const std::vector<float> values(8, value);
@@ -97,7 +97,7 @@ class ShardTest : public ::testing::Test {
   std::shared_ptr<const wire::Layout> layout_;
   wire::Roster roster_;
   std::optional<Shard> shard_;
-  uint32_t leaf_count_ = 1;
+  uint32_t micro_batch_count_ = 1;
   uint64_t seen_pushes_max_ = ShardOptions{}.seen_pushes_max;
   Nanos now_ = 0;
 };

@@ -109,23 +109,24 @@ void Ledger::OnClock(WorkerId worker, Clock completed) {
 }
 
 bool Ledger::IsSurplus(const Update& update) {
-  if (!shares_leaves_ || Index(update.bucket) >= rounds_.size()) return false;
+  if (!shares_micro_batches_ || Index(update.bucket) >= rounds_.size()) return false;
   Round& round = rounds_[Index(update.bucket)];
   if (update.clock < round.clock) return true;
   if (update.clock > round.clock) return false;
-  const MicroBatchRange leaves = update.leaves;
-  auto first = round.leaves.lower_bound(leaves.begin);
-  if (first != round.leaves.begin() && std::prev(first)->second.end > leaves.begin) return true;
-  const auto last = round.leaves.lower_bound(leaves.end);  // begins behind it
+  const MicroBatchRange micro_batches = update.micro_batches;
+  auto first = round.micro_batches.lower_bound(micro_batches.begin);
+  if (first != round.micro_batches.begin() && std::prev(first)->second.end > micro_batches.begin)
+    return true;
+  const auto last = round.micro_batches.lower_bound(micro_batches.end);  // begins behind it
   if (first == last) return false;
   uint32_t here = 0;
   for (auto it = first; it != last; ++it) here += it->second.end - it->first;
-  if (std::prev(last)->second.end > leaves.end || here == leaves.size()) return true;
+  if (std::prev(last)->second.end > micro_batches.end || here == micro_batches.size()) return true;
   for (auto it = first; it != last; ++it) {
     surplus_.push_back(
         {it->second.worker, update.clock, update.bucket, {it->first, it->second.end}});
   }
-  round.leaves.erase(first, last);
+  round.micro_batches.erase(first, last);
   return false;
 }
 
@@ -139,12 +140,13 @@ void Ledger::OnTaken(const Update& update) {
   }
   if (IsSurplus(update)) {
     surplus_.push_back(update);
-  } else if (shares_leaves_) {
+  } else if (shares_micro_batches_) {
     Round& round = rounds_.size() > Index(update.bucket)
                        ? rounds_[Index(update.bucket)]
                        : (rounds_.resize(Index(update.bucket) + 1), rounds_.back());
     if (update.clock > round.clock) round = {.clock = update.clock};
-    round.leaves.emplace(update.leaves.begin, Round::Node{update.leaves.end, update.worker});
+    round.micro_batches.emplace(update.micro_batches.begin,
+                                Round::Node{update.micro_batches.end, update.worker});
   }
   Refresh(update.worker);
 }
@@ -159,14 +161,14 @@ bool Ledger::Forget(WorkerId worker, Clock clock) {
 }
 
 void Ledger::CheckOrder(const Update& update) {
-  if (shares_leaves_) {
+  if (shares_micro_batches_) {
     if (Index(update.bucket) >= rounds_.size()) return;
     Round& round = rounds_[Index(update.bucket)];
     const bool now = round.clock == update.clock;
-    if (!now || update.leaves.begin < round.applied) {
+    if (!now || update.micro_batches.begin < round.applied) {
       Break({Violation::Kind::kOrder, shard_, update.worker, update.clock, round.clock});
     }
-    if (now) round.applied = update.leaves.end;
+    if (now) round.applied = update.micro_batches.end;
     return;
   }
   Member& member = MemberOf(update.worker);
@@ -198,7 +200,7 @@ void Ledger::OnStored(BucketId bucket, const Store::Stamp& stamp) {
   const std::vector<Update>& given = stored_;
   for (const Update& update : given) {
     // The store is given all parts of an update under the clock of the last.
-    Store::StampWith(update.worker, update.leaves, given.back().clock, &expected);
+    Store::StampWith(update.worker, update.micro_batches, given.back().clock, &expected);
   }
   if (stamp != expected) {
     if (given.empty()) return;
@@ -223,7 +225,7 @@ void Ledger::OnHandIn(WorkerId worker, BucketId bucket, uint64_t sum) {
 void Ledger::OnDropped(const Update& update) {
   const auto copy = std::find_if(surplus_.begin(), surplus_.end(), [&](const Update& s) {
     return s.worker == update.worker && s.clock == update.clock && s.bucket == update.bucket &&
-           s.leaves == update.leaves;
+           s.micro_batches == update.micro_batches;
   });
   const bool surplus = copy != surplus_.end();
   if (surplus) surplus_.erase(copy);

@@ -6,10 +6,10 @@
 // guarantee.
 //
 // An update is pending, applied (the store says so) or dropped. Dropped it counts as never applied,
-// unless its leaves are here from another worker, or its round closed without it as the policy may.
-// Version vector: applied(w) = the least clock of which worker w may have an update that is not in
-// the store = min(clocks that w has completed here, of its oldest pending or dropped update).
-// Asserted, as far as the guarantee says so:
+// unless its micro-batches are here from another worker, or its round closed without it as the
+// policy may. Version vector: applied(w) = the least clock of which worker w may have an update
+// that is not in the store = min(clocks that w has completed here, of its oldest pending or dropped
+// update). Asserted, as far as the guarantee says so:
 //   a read of worker w at clock c   c - min over members of applied <= read_lag_max
 //                                   snapshot reads: and no update of clock c or later is in
 //                                   own writes: and applied(w) >= c
@@ -21,7 +21,7 @@
 //   the values of peers at the end  are the same, where replicas are
 //   an update                       is dropped only where another stands for it; those of one
 //                                   worker and bucket are applied by ascending clocks, those of one
-//                                   round of the fixed tree by ascending leaves, each once
+//                                   round of the fixed tree by ascending micro-batches, each once
 // The unseen mass of the value policies is not asserted here. A value: copied with its shard.
 #pragma once
 
@@ -79,9 +79,10 @@ class Ledger {
     friend bool operator==(const Row&, const Row&) = default;
   };
 
-  // `shares_leaves`: whoever pushes a leaf of a round, it counts once (the fixed tree).
-  Ledger(ShardId shard, const consistency::Guarantee& guarantee, bool shares_leaves = false)
-      : shard_(shard), guarantee_(guarantee), shares_leaves_(shares_leaves) {}
+  // `shares_micro_batches`: whoever pushes a micro-batch of a round, it counts once (the fixed
+  // tree).
+  Ledger(ShardId shard, const consistency::Guarantee& guarantee, bool shares_micro_batches = false)
+      : shard_(shard), guarantee_(guarantee), shares_micro_batches_(shares_micro_batches) {}
 
   // A member takes part from `clock` on; called again to move it there. Is a member no more.
   void OnMember(WorkerId worker, Clock clock);
@@ -93,7 +94,7 @@ class Ledger {
     WorkerId worker{};
     Clock clock = 0;
     BucketId bucket{};
-    MicroBatchRange leaves;
+    MicroBatchRange micro_batches;
   };
   // A push is in hand: pending.
   void OnTaken(const Update& update);
@@ -132,23 +133,23 @@ class Ledger {
     Clock dropped = kClockMax;                          // of the first that nothing stands for
     std::vector<Clock> latest{};                        // by bucket: clock of the last applied
   };
-  // The leaves of one round that have come, of one bucket.
+  // The micro-batches of one round that have come, of one bucket.
   struct Round {
     Clock clock = kNoClock;
     struct Node {
       uint32_t end = 0;
       WorkerId worker{};
     };
-    std::map<uint32_t, Node> leaves;  // by begin; never overlapping
-    uint32_t applied = 0;             // leaves below this
+    std::map<uint32_t, Node> micro_batches;  // by begin; never overlapping
+    uint32_t applied = 0;                    // micro-batches below this
   };
 
   Row& RowOf(WorkerId worker);
   Member& MemberOf(WorkerId worker);
   // A push of `clock` is pending no more. False: it was of a former member of its rank.
   bool Forget(WorkerId worker, Clock clock);
-  // A copy of leaves that have come already. Of two that overlap the larger counts: it takes the
-  // place of its parts, which are copies from then on.
+  // A copy of micro-batches that have come already. Of two that overlap the larger counts: it takes
+  // the place of its parts, which are copies from then on.
   bool IsSurplus(const Update& update);
   void CheckOrder(const Update& update);
   void CheckVersion(const Read& read);
@@ -157,9 +158,9 @@ class Ledger {
 
   ShardId shard_;
   consistency::Guarantee guarantee_;
-  bool shares_leaves_;
+  bool shares_micro_batches_;
   consistency::ClockTable applied_;
-  std::vector<Round> rounds_;           // by bucket, where leaves are shared
+  std::vector<Round> rounds_;           // by bucket, where micro-batches are shared
   std::vector<Store::Stamp> expected_;  // by bucket: what the store should say
   std::vector<Update> given_;           // to the store, which has not said so yet
   std::vector<Update> stored_;          // scratch of OnStored

@@ -29,7 +29,7 @@ struct Books {
   void Take(WorkerId worker, Clock clock) { ledger.OnTaken(Of(worker, clock)); }
   void Apply(WorkerId worker, Clock clock) {
     const Ledger::Update update = Of(worker, clock);
-    Store::StampWith(worker, update.leaves, clock, &stamp);
+    Store::StampWith(worker, update.micro_batches, clock, &stamp);
     ledger.OnApplied(update, 0);
     ledger.OnStored(BucketId{0}, stamp);
   }
@@ -101,16 +101,16 @@ TEST(Ledger, ADroppedUpdateIsNotApplied) {
   EXPECT_EQ(books.violations(), 3u);
 }
 
-TEST(Ledger, ALeafThatIsHereAlreadyMayBeDropped) {
+TEST(Ledger, AMicroBatchThatIsHereAlreadyMayBeDropped) {
   Books books("bsp");
   Ledger ledger(ShardId{0}, consistency::ParsePolicy("bsp")->guarantee, /*shares_leaves=*/true);
   ledger.OnMember(kFirst, 0);
   ledger.OnMember(kSecond, 0);
-  const Ledger::Update adopted = {kFirst, 0, BucketId{0}, {1, 2}};
+  const Ledger::Update taken_over = {kFirst, 0, BucketId{0}, {1, 2}};
   ledger.OnTaken(Of(kFirst, 0));
   ledger.OnTaken(Of(kSecond, 0));
-  ledger.OnTaken(adopted);
-  ledger.OnDropped(adopted);
+  ledger.OnTaken(taken_over);
+  ledger.OnDropped(taken_over);
   EXPECT_EQ(ledger.Total().violations, 0u);
   ledger.OnDropped(Of(kSecond, 0));  // of which there is no other
   EXPECT_EQ(ledger.Total().violations, 1u);

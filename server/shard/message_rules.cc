@@ -12,16 +12,17 @@ namespace {
 using wire::Message;
 using wire::MessageType;
 
-std::string WhyLeavesAreWrong(const Message& push, const ShardOptions& options,
-                              uint32_t worker_count) {
+std::string WhyMicroBatchesAreWrong(const Message& push, const ShardOptions& options,
+                                    uint32_t worker_count) {
   const bool gradient = options.policy.pushes_gradients();
-  const uint32_t leaf_count = gradient ? options.leaf_count : worker_count;
-  if (push.leaf_count != leaf_count || push.leaves.empty() || push.leaves.end > leaf_count) {
-    return absl::StrCat("leaves [", push.leaves.begin, ", ", push.leaves.end, ") of ",
-                        push.leaf_count, "; the job has ", leaf_count);
+  const uint32_t micro_batch_count = gradient ? options.micro_batch_count : worker_count;
+  if (push.micro_batch_count != micro_batch_count || push.micro_batches.empty() ||
+      push.micro_batches.end > micro_batch_count) {
+    return absl::StrCat("micro-batches [", push.micro_batches.begin, ", ", push.micro_batches.end,
+                        ") of ", push.micro_batch_count, "; the job has ", micro_batch_count);
   }
-  if (options.policy.fixed_tree && !IsCanonicalNode(push.leaves, leaf_count)) {
-    return "the leaves are not a node of the summation tree";
+  if (options.policy.fixed_tree && !IsCanonicalNode(push.micro_batches, micro_batch_count)) {
+    return "the micro-batches are not a node of the summation tree";
   }
   if (gradient && (push.batch_samples == 0 || push.samples > push.batch_samples)) {
     return absl::StrCat(push.samples, " samples of a batch of ", push.batch_samples);
@@ -34,7 +35,7 @@ std::string WhyPushIsMalformed(const Message& push, const ShardOptions& options,
   if (Index(push.bucket) >= options.layout->bucket_count(options.id)) {
     return absl::StrCat("no bucket ", Index(push.bucket), " on this shard");
   }
-  std::string why = WhyLeavesAreWrong(push, options, worker_count);
+  std::string why = WhyMicroBatchesAreWrong(push, options, worker_count);
   if (!why.empty() || !store.checks_payload()) return why;
   if (const auto table = options.layout->TableOf(options.id, push.bucket)) {
     return store.tables()->WhyNotRows(*table, push.payload);

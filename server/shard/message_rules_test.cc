@@ -19,7 +19,7 @@ class MessageRulesTest : public ::testing::Test {
     options_.layout = std::make_shared<const wire::Layout>(
         *wire::Layout::Build({{.name = "w", .shape = {8}}}, {.tables = std::move(tables)}));
     options_.policy = *consistency::ParsePolicy(policy);
-    options_.leaf_count = 4;
+    options_.micro_batch_count = 4;
     options_.final_clock = 10;
     store_.emplace(TensorStoreOptions{.layout = options_.layout,
                                       .optimizer = *compute::ParseOptimizer("sgd:lr=1"),
@@ -29,8 +29,8 @@ class MessageRulesTest : public ::testing::Test {
                                       .fixed_tree = options_.policy.fixed_tree});
     push_.type = MessageType::kPush;
     push_.clock = 0;
-    push_.leaves = {0, 2};
-    push_.leaf_count = 4;
+    push_.micro_batches = {0, 2};
+    push_.micro_batch_count = 4;
     push_.samples = 2;
     push_.batch_samples = 4;
     push_.payload = {Values(8)};
@@ -63,14 +63,14 @@ TEST_F(MessageRulesTest, AClockIsOneOfTheRun) {
   }
 }
 
-TEST_F(MessageRulesTest, LeavesAreANodeOfTheJobsTree) {
-  for (const MicroBatchRange leaves : {MicroBatchRange{0, 0}, MicroBatchRange{1, 3},
-                                       MicroBatchRange{2, 5}, MicroBatchRange{3, 1}}) {
-    push_.leaves = leaves;
-    EXPECT_THAT(WhyNot(push_), HasSubstr("leaves")) << leaves.begin;
+TEST_F(MessageRulesTest, MicroBatchesAreANodeOfTheJobsTree) {
+  for (const MicroBatchRange micro_batches : {MicroBatchRange{0, 0}, MicroBatchRange{1, 3},
+                                              MicroBatchRange{2, 5}, MicroBatchRange{3, 1}}) {
+    push_.micro_batches = micro_batches;
+    EXPECT_THAT(WhyNot(push_), HasSubstr("micro-batches")) << micro_batches.begin;
   }
-  push_.leaves = {0, 2};
-  push_.leaf_count = 8;
+  push_.micro_batches = {0, 2};
+  push_.micro_batch_count = 8;
   EXPECT_THAT(WhyNot(push_), HasSubstr("of 8; the job has 4"));
 }
 
@@ -126,8 +126,8 @@ class ElasticRulesTest : public MessageRulesTest {
 
 TEST_F(ElasticRulesTest, LeavesAreRanks) {
   EXPECT_THAT(WhyNot(push_), HasSubstr("of 4; the job has 2"));
-  push_.leaf_count = 2;
-  push_.leaves = {1, 2};
+  push_.micro_batch_count = 2;
+  push_.micro_batches = {1, 2};
   push_.samples = push_.batch_samples = 0;
   EXPECT_EQ(WhyNot(push_), "");
 }

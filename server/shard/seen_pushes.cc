@@ -17,14 +17,14 @@ SeenPushes::Memory SeenPushes::Remember(const Message& push) {
     seen.pushes.clear();
     seen.digest = 0;
   }
-  const Key key = {push.bucket, push.leaves};
+  const Key key = {push.bucket, push.micro_batches};
   if (seen.pushes.contains(key)) return Memory::kSeenBefore;
   if (seen.pushes.size() >= pushes_max_) return Memory::kFull;
   seen.pushes.insert(key);
   Fingerprint digest;
   digest.Add(key.bucket);
-  digest.Add(key.leaves.begin);
-  digest.Add(key.leaves.end);
+  digest.Add(key.micro_batches.begin);
+  digest.Add(key.micro_batches.end);
   seen.digest += digest.value().first;
   return Memory::kNew;
 }

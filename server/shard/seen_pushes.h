@@ -3,7 +3,8 @@
 // messages that it has found well-formed. A value: copied with its shard, keeps no pointers.
 //
 // Invariants
-//  1. Of one worker, clock, bucket and leaves Remember says kNew once. What is of an earlier clock
+//  1. Of one worker, clock, bucket and micro-batches Remember says kNew once. What is of an earlier
+//  clock
 //     than the worker's newest push counts as seen before.
 //  2. It remembers the pushes of one clock a worker, and of those at most `pushes_max`; one more is
 //     kFull, and not remembered.
@@ -43,11 +44,12 @@ class SeenPushes {
  private:
   struct Key {
     BucketId bucket{};
-    MicroBatchRange leaves;
+    MicroBatchRange micro_batches;
     friend bool operator==(const Key&, const Key&) = default;
     template <typename H>
     friend H AbslHashValue(H state, const Key& key) {
-      return H::combine(std::move(state), key.bucket, key.leaves.begin, key.leaves.end);
+      return H::combine(std::move(state), key.bucket, key.micro_batches.begin,
+                        key.micro_batches.end);
     }
   };
   struct OfWorker {

@@ -9,13 +9,14 @@ using Memory = SeenPushes::Memory;
 using wire::Message;
 using wire::MessageType;
 
-Message PushAt(uint32_t worker, Clock clock, uint32_t bucket, MicroBatchRange leaves = {0, 1}) {
+Message PushAt(uint32_t worker, Clock clock, uint32_t bucket,
+               MicroBatchRange micro_batches = {0, 1}) {
   Message push;
   push.type = MessageType::kPush;
   push.worker = WorkerId{worker};
   push.clock = clock;
   push.bucket = BucketId{bucket};
-  push.leaves = leaves;
+  push.micro_batches = micro_batches;
   return push;
 }
 

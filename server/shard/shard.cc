@@ -18,7 +18,7 @@ using wire::Message;
 using wire::MessageType;
 
 Ledger::Update UpdateOf(const Message& push) {
-  return {push.worker, push.clock, push.bucket, push.leaves};
+  return {push.worker, push.clock, push.bucket, push.micro_batches};
 }
 
 ShardOptions AtItsLevel(ShardOptions options) {
@@ -33,8 +33,8 @@ ShardOptions AtItsLevel(ShardOptions options) {
 Shard::Shard(ShardOptions options, Store store)
     : options_(AtItsLevel(std::move(options))),
       store_(std::move(store)),
-      policy_(options_.policy, options_.layout->bucket_count(options_.id), options_.leaf_count,
-              {options_.id, options_.layout->shard_count()}),
+      policy_(options_.policy, options_.layout->bucket_count(options_.id),
+              options_.micro_batch_count, {options_.id, options_.layout->shard_count()}),
       ledger_(options_.id, options_.policy.guarantee,
               options_.policy.fixed_tree &&
                   !std::holds_alternative<consistency::BoundedTraits>(options_.policy.gate)),
@@ -191,7 +191,7 @@ void Shard::OnPush(Message push, wire::Outbox* out) {
                                   .worker = push.worker,
                                   .clock = push.clock,
                                   .bucket = push.bucket,
-                                  .leaves = push.leaves,
+                                  .micro_batches = push.micro_batches,
                                   .staleness = StalenessOf(push)};
   if (std::holds_alternative<consistency::ValueTraits>(options_.policy.gate)) {
     event.mass = store_.MassOf(push.clock, ContributionOf(push, 1));
@@ -201,7 +201,7 @@ void Shard::OnPush(Message push, wire::Outbox* out) {
   CarryOut(policy_.OnPush(event), out);
   // The worker's clock may have come before this push (channels without order).
   if (const std::optional<Message> clock = seen_.TakeWaiting(event.worker)) OnClock(*clock, out);
-  // An adopted leaf comes after all clocks, and may be what the last round waited for.
+  // A micro-batch taken over comes after all clocks, and may be what the last round waited for.
   Settle(out);
 }
 
@@ -359,10 +359,11 @@ void Shard::ApplyGathered(wire::Outbox* out) {
   if (uplink_.has_value()) {
     uplink_->Push(
         epoch(), gathered_,
-        store_.Gather(bucket, gathered_.clock(), gathered_.parts(), gathered_.leaf_count()), out);
+        store_.Gather(bucket, gathered_.clock(), gathered_.parts(), gathered_.micro_batch_count()),
+        out);
   } else {
     const std::optional<uint32_t> odd =
-        store_.Apply(bucket, gathered_.clock(), gathered_.parts(), gathered_.leaf_count(),
+        store_.Apply(bucket, gathered_.clock(), gathered_.parts(), gathered_.micro_batch_count(),
                      policy_.clocks().members());
     if (odd.has_value()) TellNotFinite(*odd, out);
   }
@@ -397,7 +398,7 @@ void Shard::Reply(const Message& pull, wire::Outbox* out) {
   reply.from = Address::Of(options_.id);
   reply.to = members_.AddressOf(pull.worker);
   reply.epoch = epoch();
-  reply.priority = options_.layout->stage(options_.id);
+  reply.priority = options_.layout->transfer_stage(options_.id);
   reply.worker = pull.worker;
   reply.clock = pull.clock;
   // Who comes late gets what there is, and goes on from there.
@@ -437,7 +438,7 @@ void Shard::Reject(const Message& message, std::string why, wire::Outbox* out) {
   reject.type = MessageType::kReject;
   reject.from = Address::Of(options_.id);
   reject.to = message.from;
-  reject.priority = options_.layout->stage(options_.id);
+  reject.priority = options_.layout->transfer_stage(options_.id);
   reject.epoch = message.epoch;  // tells a rank's former holder from the present one
   reject.worker = message.worker;
   reject.clock = message.clock;

@@ -11,7 +11,7 @@
 //   Ledger          what comes of all that, held to the policy's guarantee
 //
 // Invariants
-//  1. A push is applied at most once: keyed by (worker, clock, bucket, leaves).
+//  1. A push is applied at most once: keyed by (worker, clock, bucket, micro-batches).
 //  2. A message of an epoch before its worker's admission is rejected, as is one of a non-member.
 //  3. What is held or parked is bounded: pushes by `held_bytes_max`, pulls by one a worker; what is
 //     remembered of pushes by `seen_pushes_max`. Who goes beyond is refused, with the reason.

@@ -15,7 +15,7 @@ struct ShardOptions {
   ShardId id{};
   std::shared_ptr<const wire::Layout> layout;
   consistency::PolicyTraits policy;
-  uint32_t leaf_count = 1;
+  uint32_t micro_batch_count = 1;
   Clock final_clock = 0;  // shard-visible clocks of the run (PolicyTraits::Rounds)
   uint64_t held_bytes_max = uint64_t{8} << 30;  // the shell takes it from the machine's memory
   // Of one worker and clock, 16 bytes each: it sends one a bucket and node of the summation tree.

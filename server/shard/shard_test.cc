@@ -22,10 +22,12 @@ TEST_F(ShardTest, PushIsAppliedOnceHoweverOftenItArrives) {
 TEST_F(ShardTest, AMillionPushesOfAClockAreToldApart) {
   constexpr uint32_t kPushes = 1'000'000;
   Start("ssp:s=1", 1, kPushes);
-  for (uint32_t leaf = 0; leaf < kPushes; ++leaf) Send(Push(0, 0, {leaf, leaf + 1}, 0.0f));
+  for (uint32_t micro_batch = 0; micro_batch < kPushes; ++micro_batch)
+    Send(Push(0, 0, {micro_batch, micro_batch + 1}, 0.0f));
   EXPECT_EQ(shard_->stats().duplicates, 0u);
   EXPECT_EQ(shard_->stats().pushes_applied, kPushes);
-  for (uint32_t leaf = 0; leaf < kPushes; leaf += 1000) Send(Push(0, 0, {leaf, leaf + 1}, 0.0f));
+  for (uint32_t micro_batch = 0; micro_batch < kPushes; micro_batch += 1000)
+    Send(Push(0, 0, {micro_batch, micro_batch + 1}, 0.0f));
   EXPECT_EQ(shard_->stats().duplicates, kPushes / 1000);
   // The clock that says how many there are counts, so nobody waits.
   Send(Clocked(0, 1, kPushes));
@@ -36,8 +38,8 @@ TEST_F(ShardTest, AMillionPushesOfAClockAreToldApart) {
 TEST_F(ShardTest, MorePushesThanCanBeRememberedAreRefused) {
   seen_pushes_max_ = 3;
   Start("ssp:s=1", 1, 8);
-  for (uint32_t leaf = 0; leaf < 3; ++leaf) {
-    EXPECT_TRUE(Send(Push(0, 0, {leaf, leaf + 1}, 1.0f)).messages.empty());
+  for (uint32_t micro_batch = 0; micro_batch < 3; ++micro_batch) {
+    EXPECT_TRUE(Send(Push(0, 0, {micro_batch, micro_batch + 1}, 1.0f)).messages.empty());
   }
   const wire::Outbox out = Send(Push(0, 0, {3, 4}, 1.0f));
   ASSERT_EQ(out.messages.size(), 1u);
@@ -57,11 +59,11 @@ TEST_F(ShardTest, MorePushesThanCanBeRememberedAreRefused) {
 
 // What is remembered is a set: worlds that differ in the order of arrival alone are one state.
 TEST_F(ShardTest, TheFingerprintHoldsWhatWasSeenInWhateverOrder) {
-  const auto after = [&](std::vector<MicroBatchRange> leaves) {
+  const auto after = [&](std::vector<MicroBatchRange> micro_batches) {
     shard_.reset();
     roster_ = {};
     Start("bsp", 2, 8);
-    for (const MicroBatchRange range : leaves) Send(Push(0, 0, range, 1.0f));
+    for (const MicroBatchRange range : micro_batches) Send(Push(0, 0, range, 1.0f));
     Fingerprint f;
     shard_->AddTo(&f);
     return f.value();
@@ -100,7 +102,7 @@ TEST_F(ShardTest, WrongPayloadSizeIsRejected) {
   EXPECT_EQ(Value(), 0.0f);
 }
 
-TEST_F(ShardTest, LeavesMustBeANodeOfTheTree) {
+TEST_F(ShardTest, MicroBatchesMustBeANodeOfTheTree) {
   Start("bsp", 1, 4);
   EXPECT_EQ(Send(Push(0, 0, {1, 3}, 1.0f)).messages.at(0).type, MessageType::kReject);
   EXPECT_TRUE(Send(Push(0, 0, {0, 2}, 1.0f)).messages.empty());

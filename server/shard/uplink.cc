@@ -26,8 +26,8 @@ void Uplink::Push(Epoch epoch, const GatheredUpdate& gathered, Buffers payload, 
   const std::vector<Contribution>& parts = gathered.parts();
   Message push = ToRoot(MessageType::kPush, epoch, gathered.clock());
   push.bucket = gathered.bucket();
-  push.leaves = {parts.front().leaves.begin, parts.back().leaves.end};
-  push.leaf_count = gathered.leaf_count();
+  push.micro_batches = {parts.front().micro_batches.begin, parts.back().micro_batches.end};
+  push.micro_batch_count = gathered.micro_batch_count();
   push.batch_samples = parts.front().batch_samples;
   for (const Contribution& part : parts) push.samples += part.samples;
   push.payload = std::move(payload);

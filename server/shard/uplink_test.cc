@@ -18,8 +18,8 @@ class UplinkTest : public ::testing::Test {
       Message push;
       push.clock = 3;
       push.bucket = BucketId{7};
-      push.leaves = {2 * i, 2 * i + 2};
-      push.leaf_count = 8;
+      push.micro_batches = {2 * i, 2 * i + 2};
+      push.micro_batch_count = 8;
       push.samples = 5;
       push.batch_samples = 40;
       update.Add(push, 1);
@@ -58,8 +58,8 @@ TEST_F(UplinkTest, ARoundsPartsGoUpAsOnePush) {
   EXPECT_EQ(push.type, MessageType::kPush);
   EXPECT_EQ(push.clock, 3);
   EXPECT_EQ(push.bucket, BucketId{7});
-  EXPECT_EQ(push.leaves, (MicroBatchRange{0, 6}));
-  EXPECT_EQ(push.leaf_count, 8u);
+  EXPECT_EQ(push.micro_batches, (MicroBatchRange{0, 6}));
+  EXPECT_EQ(push.micro_batch_count, 8u);
   EXPECT_EQ(push.samples, 15u);
   EXPECT_EQ(push.batch_samples, 40u);
   EXPECT_EQ(push.payload.at(0).floats()[0], 1.5f);

@@ -21,7 +21,7 @@ namespace soapstone::server {
 // One contribution to an update: payload a buffer a slice of its bucket; of a table keys and rows.
 struct Contribution {
   WorkerId worker{};
-  MicroBatchRange leaves;
+  MicroBatchRange micro_batches;
   uint64_t samples = 0;
   uint64_t batch_samples = 0;
   float weight = 1;  // the policy's

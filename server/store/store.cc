@@ -18,28 +18,29 @@ Store::Store(const TensorStoreOptions& options)
 }
 
 std::optional<uint32_t> Store::Apply(BucketId bucket, Clock clock,
-                                     const std::vector<Contribution>& parts, uint32_t leaf_count,
-                                     size_t replicas) {
+                                     const std::vector<Contribution>& parts,
+                                     uint32_t micro_batch_count, size_t replicas) {
   KeepOlder(bucket);
   if (fault_ == StoreFault::kDropsUpdates) return std::nullopt;
-  if (fault_ == StoreFault::kDoublesUpdates) ApplyNow(bucket, clock, parts, leaf_count, replicas);
+  if (fault_ == StoreFault::kDoublesUpdates)
+    ApplyNow(bucket, clock, parts, micro_batch_count, replicas);
   if (fault_ != StoreFault::kReordersUpdates) {
-    return ApplyNow(bucket, clock, parts, leaf_count, replicas);
+    return ApplyNow(bucket, clock, parts, micro_batch_count, replicas);
   }
   if (withheld_.size() <= Index(bucket)) withheld_.resize(Index(bucket) + 1);
   Withheld before = std::exchange(withheld_[Index(bucket)], {clock, parts});
   if (before.parts.empty()) return std::nullopt;
   withheld_[Index(bucket)] = {};
-  ApplyNow(bucket, clock, parts, leaf_count, replicas);
-  return ApplyNow(bucket, before.clock, before.parts, leaf_count, replicas);
+  ApplyNow(bucket, clock, parts, micro_batch_count, replicas);
+  return ApplyNow(bucket, before.clock, before.parts, micro_batch_count, replicas);
 }
 
 std::optional<uint32_t> Store::ApplyNow(BucketId bucket, Clock clock,
-                                        const std::vector<Contribution>& parts, uint32_t leaf_count,
-                                        size_t replicas) {
+                                        const std::vector<Contribution>& parts,
+                                        uint32_t micro_batch_count, size_t replicas) {
   StampBucket(bucket, clock, parts);
   if (const std::optional<uint32_t> table = TableOf(bucket)) {
-    if (tables_->Apply(*table, clock, parts, leaf_count)) return std::nullopt;
+    if (tables_->Apply(*table, clock, parts, micro_batch_count)) return std::nullopt;
     return params_ + *table;
   }
   if (tensors_ == nullptr) {
@@ -47,14 +48,15 @@ std::optional<uint32_t> Store::ApplyNow(BucketId bucket, Clock clock,
     return std::nullopt;
   }
   if (counts_.has_value()) counts_->Add(bucket, parts.size());
-  const std::optional<ParamId> odd = tensors_->Apply(bucket, clock, parts, leaf_count, replicas);
+  const std::optional<ParamId> odd =
+      tensors_->Apply(bucket, clock, parts, micro_batch_count, replicas);
   if (!odd.has_value()) return std::nullopt;
   return Index(*odd);
 }
 
-void Store::StampWith(WorkerId worker, MicroBatchRange leaves, Clock clock, Stamp* stamp) {
+void Store::StampWith(WorkerId worker, MicroBatchRange micro_batches, Clock clock, Stamp* stamp) {
   ++stamp->updates;
-  const uint64_t what = uint64_t{Index(worker)} << 32 ^ leaves.begin;
+  const uint64_t what = uint64_t{Index(worker)} << 32 ^ micro_batches.begin;
   stamp->order = (stamp->order ^ what) * 0x9E3779B97F4A7C15u + static_cast<uint64_t>(clock);
   stamp->order ^= stamp->order >> 29;
 }
@@ -62,7 +64,7 @@ void Store::StampWith(WorkerId worker, MicroBatchRange leaves, Clock clock, Stam
 void Store::StampBucket(BucketId bucket, Clock clock, const std::vector<Contribution>& parts) {
   if (stamps_.size() <= Index(bucket)) stamps_.resize(Index(bucket) + 1);
   for (const Contribution& part : parts) {
-    StampWith(part.worker, part.leaves, clock, &stamps_[Index(bucket)]);
+    StampWith(part.worker, part.micro_batches, clock, &stamps_[Index(bucket)]);
   }
 }
 
@@ -73,11 +75,11 @@ uint64_t Store::Version() const {
 }
 
 Buffers Store::Gather(BucketId bucket, Clock clock, const std::vector<Contribution>& parts,
-                      uint32_t leaf_count) {
+                      uint32_t micro_batch_count) {
   StampBucket(bucket, clock, parts);
   if (tensors_ != nullptr) {
     if (counts_.has_value()) counts_->Add(bucket, parts.size());
-    return tensors_->SumOf(bucket, parts, leaf_count);
+    return tensors_->SumOf(bucket, parts, micro_batch_count);
   }
   const int64_t before = counts_->buckets()[Index(bucket)].sum;
   counts_->Apply(bucket, parts);

@@ -31,14 +31,15 @@ class Store {
   Store(TensorStore tensors, CountStore counts)
       : tensors_(std::make_shared<TensorStore>(std::move(tensors))), counts_(std::move(counts)) {}
 
-  // Applies `parts` as one update. REQUIRES: with a fixed tree, ascending by leaves. Returns the
-  // tensor that it has left not finite, if any: an index into the layout's parameters, then tables.
+  // Applies `parts` as one update. REQUIRES: with a fixed tree, ascending by micro-batches. Returns
+  // the tensor that it has left not finite, if any: an index into the layout's parameters, then
+  // tables.
   std::optional<uint32_t> Apply(BucketId bucket, Clock clock,
-                                const std::vector<Contribution>& parts, uint32_t leaf_count,
+                                const std::vector<Contribution>& parts, uint32_t micro_batch_count,
                                 size_t replicas);
   // At a branch of the tree, in place of Apply: their sum, to be sent on. Counts count them.
   Buffers Gather(BucketId bucket, Clock clock, const std::vector<Contribution>& parts,
-                 uint32_t leaf_count);
+                 uint32_t micro_batch_count);
   // And the values that came back.
   void Load(Buffers values);
   // The values now: a buffer a slice (none for counts), then keys and rows of each table.
@@ -61,7 +62,7 @@ class Store {
     uint64_t order = 0;
     friend bool operator==(const Stamp&, const Stamp&) = default;
   };
-  static void StampWith(WorkerId worker, MicroBatchRange leaves, Clock clock, Stamp* stamp);
+  static void StampWith(WorkerId worker, MicroBatchRange micro_batches, Clock clock, Stamp* stamp);
   Stamp stamp(BucketId bucket) const {
     return Index(bucket) < stamps_.size() ? stamps_[Index(bucket)] : Stamp();
   }
@@ -89,8 +90,8 @@ class Store {
     std::vector<Contribution> parts;
   };
   std::optional<uint32_t> ApplyNow(BucketId bucket, Clock clock,
-                                   const std::vector<Contribution>& parts, uint32_t leaf_count,
-                                   size_t replicas);
+                                   const std::vector<Contribution>& parts,
+                                   uint32_t micro_batch_count, size_t replicas);
   // What a fault makes of an answer.
   bool Misreads(bool final, StoreFault always, StoreFault at_the_end) const {
     return Version() > 0 && (fault_ == always || (final && fault_ == at_the_end));

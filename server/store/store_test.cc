@@ -22,7 +22,7 @@ TensorStore MakeTensors(std::shared_ptr<const wire::Layout> layout) {
 }
 
 Contribution Ones(const wire::Layout& layout) {
-  Contribution part = {.leaves = {0, 1}, .samples = 1, .batch_samples = 1};
+  Contribution part = {.micro_batches = {0, 1}, .samples = 1, .batch_samples = 1};
   for (const wire::Slice& slice : layout.slices(ShardId{0})) {
     const std::vector<float> ones(slice.elements(), 1.0f);
     part.payload.push_back(Buffer::CopyOf(absl::MakeConstSpan(ones)));
@@ -31,7 +31,7 @@ Contribution Ones(const wire::Layout& layout) {
 }
 
 Contribution PartOf(uint32_t worker) {
-  return {.worker = WorkerId{worker}, .leaves = {worker, worker + 1}};
+  return {.worker = WorkerId{worker}, .micro_batches = {worker, worker + 1}};
 }
 
 TEST(StoreTest, MayCountBesideItsValues) {

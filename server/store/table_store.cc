@@ -39,8 +39,8 @@ SparseRows TableStore::RowsOf(uint32_t table, const Contribution& part) const {
 // absent.
 SparseRows TableStore::TreeSum(uint32_t table, const std::vector<Contribution>& parts,
                                MicroBatchRange range) const {
-  const auto begins_before = [](const Contribution& c, uint32_t leaf) {
-    return c.leaves.begin < leaf;
+  const auto begins_before = [](const Contribution& c, uint32_t micro_batch) {
+    return c.micro_batches.begin < micro_batch;
   };
   const auto first = std::lower_bound(parts.begin(), parts.end(), range.begin, begins_before);
   const auto last = std::lower_bound(first, parts.end(), range.end, begins_before);
@@ -52,7 +52,7 @@ SparseRows TableStore::TreeSum(uint32_t table, const std::vector<Contribution>& 
 }
 
 bool TableStore::Apply(uint32_t table, Clock clock, const std::vector<Contribution>& parts,
-                       uint32_t leaf_count) {
+                       uint32_t micro_batch_count) {
   if (SamplesOf(parts) == 0) return tables_[table].all_finite();
   const compute::Update update = UpdateOf(options_, clock, parts);
   absl::Status applied;
@@ -62,7 +62,7 @@ bool TableStore::Apply(uint32_t table, Clock clock, const std::vector<Contributi
   } else {
     SparseRows sum;
     if (options_.fixed_tree) {
-      sum = TreeSum(table, parts, {0, leaf_count});
+      sum = TreeSum(table, parts, {0, micro_batch_count});
     } else {
       for (const Contribution& part : parts) {
         SparseRows rows = RowsOf(table, part);

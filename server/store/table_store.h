@@ -17,11 +17,11 @@ class TableStore {
   explicit TableStore(TensorStoreOptions options);
 
   // One update of a table by the sum of `parts`, whose payloads are keys and rows (wire/message.h,
-  // kPush). With the fixed tree along it (REQUIRES: ascending by leaves), else in the order given.
-  // A table that is full takes no new rows; that is logged. An update of no samples changes
+  // kPush). With the fixed tree along it (REQUIRES: ascending by micro-batches), else in the order
+  // given. A table that is full takes no new rows; that is logged. An update of no samples changes
   // nothing. False: some row is not finite now. REQUIRES: WhyNotRows is empty for all.
   bool Apply(uint32_t table, Clock clock, const std::vector<Contribution>& parts,
-             uint32_t leaf_count);
+             uint32_t micro_batch_count);
 
   // The rows asked for: a frame a table, [keys, dim] f32. keys: a frame a table, or none at all.
   // `sums`: as SparseTable::Read. REQUIRES: WhyNotKeys is empty.

@@ -17,7 +17,7 @@ namespace {
 using testing::HasSubstr;
 
 constexpr uint32_t kDim = 3;
-constexpr uint32_t kLeaves = 8;
+constexpr uint32_t kMicroBatches = 8;
 
 std::shared_ptr<const wire::Layout> TwoTables(uint32_t shards) {
   return std::make_shared<const wire::Layout>(*wire::Layout::Build(
@@ -36,16 +36,16 @@ TensorStoreOptions TableOptionsOf(std::shared_ptr<const wire::Layout> layout, ui
           .fixed_tree = true};
 }
 
-Contribution PartOf(MicroBatchRange leaves, const SparseRows& rows) {
-  return {.leaves = leaves,
-          .samples = leaves.size(),
-          .batch_samples = kLeaves,
+Contribution PartOf(MicroBatchRange micro_batches, const SparseRows& rows) {
+  return {.micro_batches = micro_batches,
+          .samples = micro_batches.size(),
+          .batch_samples = kMicroBatches,
           .payload = {Buffer::CopyOf<uint64_t>(rows.keys), Buffer::CopyOf<float>(rows.rows)}};
 }
 
 // Some twenty keys of forty, of one shard.
-SparseRows LeafRows(uint32_t leaf) {
-  const CounterRandom random(3, RandomUse::kTest, leaf);
+SparseRows MicroBatchRows(uint32_t micro_batch) {
+  const CounterRandom random(3, RandomUse::kTest, micro_batch);
   SparseRows rows;
   for (uint64_t key = 0; key < 40; ++key) {
     if (random.Uniform(key) < 0.5) continue;
@@ -59,7 +59,7 @@ SparseRows LeafRows(uint32_t leaf) {
 
 // As a worker sums what it owns: by the nodes of the tree.
 SparseRows SumOfNode(MicroBatchRange node) {
-  if (node.size() == 1) return LeafRows(node.begin);
+  if (node.size() == 1) return MicroBatchRows(node.begin);
   const uint32_t mid = LeafSplit(node.begin, node.end);
   return SumOf(SumOfNode({node.begin, mid}), SumOfNode({mid, node.end}), kDim);
 }
@@ -69,7 +69,7 @@ std::vector<float> RowsAfter(const std::vector<MicroBatchRange>& nodes) {
   for (Clock clock = 0; clock < 3; ++clock) {
     std::vector<Contribution> parts;
     for (const MicroBatchRange node : nodes) parts.push_back(PartOf(node, SumOfNode(node)));
-    store.Apply(0, clock, parts, kLeaves);
+    store.Apply(0, clock, parts, kMicroBatches);
   }
   const Buffers all = store.ReadAll();
   EXPECT_EQ(all.size(), 4u);
@@ -77,11 +77,12 @@ std::vector<float> RowsAfter(const std::vector<MicroBatchRange>& nodes) {
   return {rows.begin(), rows.end()};
 }
 
-TEST(TableStoreTest, TheTreeGivesTheSameBitsHoweverLeavesAreDealt) {
-  const std::vector<float> whole = RowsAfter({{0, kLeaves}});
+TEST(TableStoreTest, TheTreeGivesTheSameBitsHoweverMicroBatchesAreDealt) {
+  const std::vector<float> whole = RowsAfter({{0, kMicroBatches}});
   EXPECT_FALSE(whole.empty());
   std::vector<MicroBatchRange> single;
-  for (uint32_t leaf = 0; leaf < kLeaves; ++leaf) single.push_back({leaf, leaf + 1});
+  for (uint32_t micro_batch = 0; micro_batch < kMicroBatches; ++micro_batch)
+    single.push_back({micro_batch, micro_batch + 1});
   EXPECT_EQ(RowsAfter(single), whole);
   EXPECT_EQ(RowsAfter({{0, 4}, {4, 5}, {5, 6}, {6, 8}}), whole);
 }
@@ -94,7 +95,7 @@ TEST(TableStoreTest, WeightsContributions) {
   Contribution first = PartOf({0, 1}, {{5}, {8}});
   Contribution second = PartOf({1, 2}, {{5, 6}, {16, 24}});
   first.weight = 0.5f;
-  store.Apply(1, 0, {first, second}, kLeaves);
+  store.Apply(1, 0, {first, second}, kMicroBatches);
   const std::vector<uint64_t> keys = {5, 6, 7};
   const Buffers read = store.Read({Buffer(), Buffer::CopyOf<uint64_t>(keys)});
   ASSERT_EQ(read.size(), 2u);
@@ -150,9 +151,10 @@ TEST(TableStoreTest, TheModelHasTheRowsOfAllShards) {
       if (wire::ShardOfKey(1, key, 3) != ShardId{k}) continue;
       rows.keys.push_back(key);
       rows.rows.push_back(static_cast<float>(key));
-      pushed[key] = {-static_cast<float>(key) / kLeaves};
+      pushed[key] = {-static_cast<float>(key) / kMicroBatches};
     }
-    stores[k].Apply(layout->BucketOfTable(ShardId{k}, 1), 0, {PartOf({0, 1}, rows)}, kLeaves, 1);
+    stores[k].Apply(layout->BucketOfTable(ShardId{k}, 1), 0, {PartOf({0, 1}, rows)}, kMicroBatches,
+                    1);
   }
   ModelGatherer gatherer(layout);
   wire::Outbox asked, none;

@@ -36,10 +36,10 @@ class TreeSum {
   bool Sum(MicroBatchRange range, absl::Span<float> out) {
     const auto first = std::lower_bound(
         parts_.begin(), parts_.end(), range.begin,
-        [](const Contribution& c, uint32_t begin) { return c.leaves.begin < begin; });
-    if (first == parts_.end() || first->leaves.begin >= range.end) return false;
+        [](const Contribution& c, uint32_t begin) { return c.micro_batches.begin < begin; });
+    if (first == parts_.end() || first->micro_batches.begin >= range.end) return false;
     const bool alone =
-        std::next(first) == parts_.end() || std::next(first)->leaves.begin >= range.end;
+        std::next(first) == parts_.end() || std::next(first)->micro_batches.begin >= range.end;
     if (alone || range.size() < 2) {
       const absl::Span<const float> values = first->payload[slice_].floats();
       std::copy(values.begin(), values.end(), out.begin());
@@ -138,11 +138,11 @@ double TensorStore::Rate(Clock clock) const {
 // Along the fixed tree; else sum_i weight_i part_i in the order given. [elements] f32, valid until
 // the next call.
 absl::Span<const float> TensorStore::SumOf(const std::vector<Contribution>& parts, size_t slice,
-                                           uint32_t leaf_count, size_t elements) {
+                                           uint32_t micro_batch_count, size_t elements) {
   if (parts.size() == 1 && parts[0].weight == 1) return parts[0].payload[slice].floats();
   sum_.resize(elements);
   if (options_.fixed_tree) {
-    TreeSum(parts, slice).Sum({0, leaf_count}, absl::MakeSpan(sum_));
+    TreeSum(parts, slice).Sum({0, micro_batch_count}, absl::MakeSpan(sum_));
     return sum_;
   }
   std::fill(sum_.begin(), sum_.end(), 0.0f);
@@ -235,14 +235,14 @@ void TensorStore::MoveBlock(const BlockMomentumRule& rule, size_t replicas, Slic
   }
 }
 
-bool TensorStore::Combine(const std::vector<Contribution>& parts, size_t slice, uint32_t leaf_count,
-                          size_t replicas, SliceValues* values) {
+bool TensorStore::Combine(const std::vector<Contribution>& parts, size_t slice,
+                          uint32_t micro_batch_count, size_t replicas, SliceValues* values) {
   struct Combiner {
     bool operator()(const OptimizerRule&) const { return false; }
     bool operator()(const CompensatedRule&) const { return false; }
     // centre <- centre + sum_i alpha (x_i - centre)       (Zhang et al., NIPS 2015, eq. 4)
     bool operator()(const ElasticRule&) const {
-      Add(store->SumOf(parts, slice, leaf_count, values->values.size()));
+      Add(store->SumOf(parts, slice, micro_batch_count, values->values.size()));
       return true;
     }
     bool operator()(const AverageRule&) const {
@@ -265,16 +265,17 @@ bool TensorStore::Combine(const std::vector<Contribution>& parts, size_t slice, 
     TensorStore* store;
     const std::vector<Contribution>& parts;
     size_t slice;
-    uint32_t leaf_count;
+    uint32_t micro_batch_count;
     size_t replicas;
     SliceValues* values;
   };
-  return std::visit(Combiner{this, parts, slice, leaf_count, replicas, values}, options_.rule);
+  return std::visit(Combiner{this, parts, slice, micro_batch_count, replicas, values},
+                    options_.rule);
 }
 
 std::optional<ParamId> TensorStore::Apply(BucketId bucket, Clock clock,
                                           const std::vector<Contribution>& parts,
-                                          uint32_t leaf_count, size_t replicas) {
+                                          uint32_t micro_batch_count, size_t replicas) {
   const bool elastic = std::holds_alternative<ElasticRule>(options_.rule);
   const bool passes = std::holds_alternative<OptimizerRule>(options_.rule);
   const auto* compensated = std::get_if<CompensatedRule>(&options_.rule);
@@ -300,7 +301,7 @@ std::optional<ParamId> TensorStore::Apply(BucketId bucket, Clock clock,
       // Others than gradients change the values where they are.
       if (!passes) std::copy(from.begin(), from.end(), slice.values.begin());
     }
-    if (Combine(parts, i, leaf_count, replicas, &slice)) {
+    if (Combine(parts, i, micro_batch_count, replicas, &slice)) {
       if (!AllFinite(slice.values)) odd = param;
       continue;
     }
@@ -308,7 +309,7 @@ std::optional<ParamId> TensorStore::Apply(BucketId bucket, Clock clock,
     const absl::Span<const float> sum =
         compensated != nullptr && average_rate == 0
             ? Compensate(*compensated, parts[0], i, &slice, layout.first_slice)
-            : SumOf(parts, i, leaf_count, slice.values.size());
+            : SumOf(parts, i, micro_batch_count, slice.values.size());
     compute::Update update = UpdateOf(options_, clock, parts);
     update.average_rate = average_rate;
     update.writing = passes || former == nullptr ? writing : compute::Writing::kPlain;
@@ -346,14 +347,15 @@ void TensorStore::AddSums(BucketId bucket, FrameSums* sums) const {
 }
 
 Buffers TensorStore::SumOf(BucketId bucket, const std::vector<Contribution>& parts,
-                           uint32_t leaf_count) {
+                           uint32_t micro_batch_count) {
   if (parts.size() == 1) return parts[0].payload;
   const wire::Bucket& layout = options_.layout->buckets(options_.shard)[Index(bucket)];
   const BufferPool::Block block = pool_.Take(layout.elements() * sizeof(float));
   Buffers sums;
   size_t offset = 0;
   for (size_t i = 0; i < layout.slices.size(); ++i) {
-    const absl::Span<const float> sum = SumOf(parts, i, leaf_count, layout.slices[i].elements());
+    const absl::Span<const float> sum =
+        SumOf(parts, i, micro_batch_count, layout.slices[i].elements());
     const size_t size = sum.size() * sizeof(float);
     std::memcpy(block.data + offset, sum.data(), size);
     sums.push_back(block.View(offset, size));

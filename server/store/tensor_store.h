@@ -6,7 +6,7 @@
 //  1. What is read stays as it was read: an update goes to another block while somebody keeps the
 //     values of its bucket.
 //  2. What an update makes of the values depends on its contributions and on those before it alone:
-//     with a fixed tree not on how leaves are grouped, and never on who reads.
+//     with a fixed tree not on how micro-batches are grouped, and never on who reads.
 //  3. Checksums, where they are kept, are those of the values last written.
 #pragma once
 
@@ -32,14 +32,15 @@ class TensorStore {
   // the elastic rule, whose differences stand for no samples. Returns the parameter whose values,
   // or what the optimizer remembers of them, it has left not finite; none: all are.
   std::optional<ParamId> Apply(BucketId bucket, Clock clock, const std::vector<Contribution>& parts,
-                               uint32_t leaf_count, size_t replicas);
+                               uint32_t micro_batch_count, size_t replicas);
   Buffers Read() const;
   // The part of it that is one bucket's.
   Buffers ReadBucket(BucketId bucket) const;
   // That part of what Read has returned.
   Buffers PartOf(BucketId bucket, const Buffers& all) const;
   // The sum of `parts`, a buffer a slice of the bucket; changes nothing.
-  Buffers SumOf(BucketId bucket, const std::vector<Contribution>& parts, uint32_t leaf_count);
+  Buffers SumOf(BucketId bucket, const std::vector<Contribution>& parts,
+                uint32_t micro_batch_count);
   // The values from now on: a buffer a slice of the shard. Not with Apply.
   void Load(Buffers values);
   // Read, to be sent to `worker`: compensated stores remember what it got.
@@ -80,7 +81,7 @@ class TensorStore {
   // How an update of the bucket writes, after Own.
   compute::Writing WritingTo(BucketId bucket, bool elsewhere);
   absl::Span<const float> SumOf(const std::vector<Contribution>& parts, size_t slice,
-                                uint32_t leaf_count, size_t elements);
+                                uint32_t micro_batch_count, size_t elements);
   absl::Span<const float> Compensate(const consistency::CompensatedRule& rule,
                                      const Contribution& part, size_t slice, SliceValues* values,
                                      size_t first_slice);
@@ -88,7 +89,7 @@ class TensorStore {
   bool SumDeltas(const std::vector<Contribution>& parts, size_t slice, size_t elements);
   void MoveBlock(const consistency::BlockMomentumRule& rule, size_t replicas, SliceValues* values);
   // By rules other than gradients'. False: they are none of these.
-  bool Combine(const std::vector<Contribution>& parts, size_t slice, uint32_t leaf_count,
+  bool Combine(const std::vector<Contribution>& parts, size_t slice, uint32_t micro_batch_count,
                size_t replicas, SliceValues* values);
 
   TensorStoreOptions options_;

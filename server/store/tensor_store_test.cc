@@ -70,20 +70,20 @@ TEST(TensorStoreTest, GivenInitialValuesGoToTheSlicesWhereverTheyAre) {
   }
 }
 
-TEST(TensorStoreTest, SumDoesNotDependOnHowLeavesWereGrouped) {
-  constexpr uint32_t kLeaves = 6;
+TEST(TensorStoreTest, SumDoesNotDependOnHowMicroBatchesWereGrouped) {
+  constexpr uint32_t kMicroBatches = 6;
   const auto layout = MakeLayout(1);
   const size_t slices = layout->slices(ShardId{0}).size();
   const CounterRandom random(1, RandomUse::kTest);
-  const auto leaf_value = [&](uint32_t leaf, size_t i) {
-    return static_cast<float>(random.Normal(leaf * 100'000 + i));
+  const auto micro_batch_value = [&](uint32_t micro_batch, size_t i) {
+    return static_cast<float>(random.Normal(micro_batch * 100'000 + i));
   };
   // The tree's sum of a node, for one slice.
   const std::function<std::vector<float>(MicroBatchRange, size_t)> sum = [&](MicroBatchRange node,
                                                                              size_t n) {
     std::vector<float> out(n);
     if (node.size() == 1) {
-      for (size_t i = 0; i < n; ++i) out[i] = leaf_value(node.begin, i);
+      for (size_t i = 0; i < n; ++i) out[i] = micro_batch_value(node.begin, i);
       return out;
     }
     const uint32_t mid = LeafSplit(node.begin, node.end);
@@ -93,12 +93,13 @@ TEST(TensorStoreTest, SumDoesNotDependOnHowLeavesWereGrouped) {
     return out;
   };
   std::vector<Buffers> results;
-  for (uint32_t workers = 1; workers <= kLeaves; ++workers) {
+  for (uint32_t workers = 1; workers <= kMicroBatches; ++workers) {
     TensorStore store = MakeStore(layout, 0);
     std::vector<Contribution> parts;
     for (uint32_t w = 0; w < workers; ++w) {
-      for (MicroBatchRange node : CanonicalNodes(LeavesOfRank(w, workers, kLeaves), kLeaves)) {
-        Contribution part = {.leaves = node, .samples = 1, .batch_samples = kLeaves};
+      for (MicroBatchRange node :
+           CanonicalNodes(LeavesOfRank(w, workers, kMicroBatches), kMicroBatches)) {
+        Contribution part = {.micro_batches = node, .samples = 1, .batch_samples = kMicroBatches};
         for (size_t s = 0; s < slices; ++s) {
           const std::vector<float> values = sum(node, layout->slices(ShardId{0})[s].elements());
           part.payload.push_back(Buffer::CopyOf<float>(values));
@@ -106,7 +107,7 @@ TEST(TensorStoreTest, SumDoesNotDependOnHowLeavesWereGrouped) {
         parts.push_back(std::move(part));
       }
     }
-    store.Apply(BucketId{0}, 0, parts, kLeaves, workers);
+    store.Apply(BucketId{0}, 0, parts, kMicroBatches, workers);
     results.push_back(store.Read());
   }
   for (const auto& result : results) EXPECT_EQ(result, results[0]);
@@ -117,7 +118,7 @@ TEST(TensorStoreTest, ReadIsASnapshot) {
   TensorStore store = MakeStore(layout, 0);
   const Buffers before = store.Read();
   const float first = before[0].floats()[0];
-  Contribution part = {.leaves = {0, 1}, .samples = 1, .batch_samples = 1};
+  Contribution part = {.micro_batches = {0, 1}, .samples = 1, .batch_samples = 1};
   for (const wire::Slice& slice : layout->slices(ShardId{0})) {
     const std::vector<float> ones(slice.elements(), 1.0f);
     part.payload.push_back(Buffer::CopyOf<float>(ones));
@@ -129,7 +130,7 @@ TEST(TensorStoreTest, ReadIsASnapshot) {
 
 Contribution Constant(const wire::Layout& layout, uint32_t worker, float value, uint64_t samples) {
   Contribution part = {.worker = WorkerId{worker},
-                       .leaves = {worker, worker + 1},
+                       .micro_batches = {worker, worker + 1},
                        .samples = samples,
                        .batch_samples = 4};
   for (const wire::Slice& slice : layout.slices(ShardId{0})) {
@@ -222,7 +223,7 @@ TEST(TensorStoreTest, ReadersDoNotChangeWhatUpdatesDo) {
     if (step % 3 == 2) held.clear();
     uint32_t first = 0;
     for (uint32_t b = 0; b < layout->buckets(ShardId{0}).size(); ++b) {
-      Contribution part{.leaves = {0, 1}, .samples = 1, .batch_samples = 1};
+      Contribution part{.micro_batches = {0, 1}, .samples = 1, .batch_samples = 1};
       for (const wire::Slice& slice : layout->buckets(ShardId{0})[b].slices) {
         std::vector<float> g(slice.elements());
         for (float& value : g) value = static_cast<float>(random.Normal(step * 100'000 + first++));
@@ -249,7 +250,7 @@ TEST(TensorStoreTest, ReadersOfALargeShardDoNotChangeWhatUpdatesDo) {
   for (int step = 0; step < 2; ++step) {
     const Buffers held = read.Read();
     for (uint32_t b = 0; b < layout->buckets(ShardId{0}).size(); ++b) {
-      Contribution part{.leaves = {0, 1}, .samples = 1, .batch_samples = 1};
+      Contribution part{.micro_batches = {0, 1}, .samples = 1, .batch_samples = 1};
       for (const wire::Slice& slice : layout->buckets(ShardId{0})[b].slices) {
         part.payload.push_back(
             Buffer::CopyOf<float>(absl::MakeConstSpan(g).subspan(slice.begin, slice.elements())));

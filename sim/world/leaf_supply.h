@@ -1,5 +1,5 @@
-// LeafSupply: which leaves the workers of a world have computed, and how often, while their shares
-// of the batch change. A value, of World's. One bucket stands for all.
+// LeafSupply: which micro-batches the workers of a world have computed, and how often, while their
+// shares of the batch change. A value, of World's. One bucket stands for all.
 #pragma once
 
 #include <cstdint>
@@ -22,32 +22,34 @@ class LeafSupply {
     const bool first_bucket =
         message.to == wire::Address::Of(ShardId{0}) && Index(message.bucket) == 0;
     if (message.type != wire::MessageType::kPush || !first_bucket) return;
-    for (uint32_t leaf = message.leaves.begin; leaf < message.leaves.end; ++leaf) {
-      ++times_[{message.clock, leaf}];
+    for (uint32_t micro_batch = message.micro_batches.begin;
+         micro_batch < message.micro_batches.end; ++micro_batch) {
+      ++times_[{message.clock, micro_batch}];
     }
   }
-  // The first leaf that was not computed once, of those clocks.
-  std::optional<std::string> WhatIsWrong(Clock clocks, uint32_t leaf_count) const {
+  // The first micro-batch that was not computed once, of those clocks.
+  std::optional<std::string> WhatIsWrong(Clock clocks, uint32_t micro_batch_count) const {
     for (Clock c = 0; c < clocks; ++c) {
-      for (uint32_t leaf = 0; leaf < leaf_count; ++leaf) {
-        const auto it = times_.find({c, leaf});
+      for (uint32_t micro_batch = 0; micro_batch < micro_batch_count; ++micro_batch) {
+        const auto it = times_.find({c, micro_batch});
         const uint32_t times = it == times_.end() ? 0 : it->second;
         if (times == 1) continue;
-        return absl::StrCat("S6: leaf ", leaf, " of clock ", c, " was computed ", times, " times");
+        return absl::StrCat("S6: micro-batch ", micro_batch, " of clock ", c, " was computed ",
+                            times, " times");
       }
     }
     return std::nullopt;
   }
   void AddTo(Fingerprint* f) const {
-    for (const auto& [leaf, times] : times_) {
-      f->Add(leaf.first);
-      f->Add(leaf.second);
+    for (const auto& [micro_batch, times] : times_) {
+      f->Add(micro_batch.first);
+      f->Add(micro_batch.second);
       f->Add(times);
     }
   }
 
  private:
-  std::map<std::pair<Clock, uint32_t>, uint32_t> times_;  // by clock and leaf
+  std::map<std::pair<Clock, uint32_t>, uint32_t> times_;  // by clock and micro-batch
 };
 
 }  // namespace soapstone::sim

@@ -9,24 +9,24 @@
 namespace soapstone::sim {
 namespace {
 
-// With the tree a gradient depends on its leaves alone, else on who computed it as well.
+// With the tree a gradient depends on its micro-batches alone, else on who computed it as well.
 int64_t DeltaFor(const ActorFactory& factory, uint32_t process, Clock clock,
                  const worker::CollectBucket& what) {
   if (!factory.policy().fixed_tree) {
-    return LeafDelta(clock, what.shard, what.bucket, process);
+    return MicroBatchDelta(clock, what.shard, what.bucket, process);
   }
   int64_t delta = 0;
-  for (uint32_t leaf = what.node.begin; leaf < what.node.end; ++leaf) {
-    delta += LeafDelta(clock, what.shard, what.bucket, leaf);
+  for (uint32_t micro_batch = what.node.begin; micro_batch < what.node.end; ++micro_batch) {
+    delta += MicroBatchDelta(clock, what.shard, what.bucket, micro_batch);
   }
   return delta;
 }
 
 }  // namespace
 
-int64_t LeafDelta(Clock clock, ShardId shard, BucketId bucket, uint32_t leaf) {
+int64_t MicroBatchDelta(Clock clock, ShardId shard, BucketId bucket, uint32_t micro_batch) {
   const CounterRandom random(Index(shard), RandomUse::kTest, Index(bucket));
-  const uint64_t at = static_cast<uint64_t>(clock) << 20 | leaf;
+  const uint64_t at = static_cast<uint64_t>(clock) << 20 | micro_batch;
   return static_cast<int64_t>(random.Bits(at) >> 16);
 }
 
@@ -78,9 +78,9 @@ std::optional<std::string> ScriptedDevice::CheckLoaded(const ActorFactory& facto
     return std::nullopt;
   }
   for (uint32_t k = 0; k < loaded_.size(); ++k) {
-    if (factory.worker_layout().stage(ShardId{k}) != op) continue;
+    if (factory.worker_layout().transfer_stage(ShardId{k}) != op) continue;
     if (loaded_[k] == command.clock) continue;
-    return absl::StrCat("B1: worker ", Index(rank), " computes leaves [", part.begin, ", ",
+    return absl::StrCat("B1: worker ", Index(rank), " computes micro-batches [", part.begin, ", ",
                         part.end, ") of clock ", command.clock, " with the parameters of clock ",
                         loaded_[k], " of shard ", k);
   }

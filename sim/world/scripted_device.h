@@ -14,12 +14,12 @@
 
 namespace soapstone::sim {
 
-// One leaf's gradient as an integer: a function of what a gradient is a function of. Sums are
-// exact.
-int64_t LeafDelta(Clock clock, ShardId shard, BucketId bucket, uint32_t leaf);
+// One micro-batch's gradient as an integer: a function of what a gradient is a function of. Sums
+// are exact.
+int64_t MicroBatchDelta(Clock clock, ShardId shard, BucketId bucket, uint32_t micro_batch);
 
 // Invariant: B1, what it computes at a clock it computes with the parameters of that clock, of each
-// shard of the operator's stage; Run says where that is broken.
+// shard of the operator's transfer stage; Run says where that is broken.
 class ScriptedDevice {
  public:
   struct Options {

@@ -10,7 +10,7 @@ using wire::Role;
 bool Mutate(WorldMutant mutant, wire::Message* message) {
   const bool roster_of_a_loss = message->type == MessageType::kRoster && message->epoch > 1;
   switch (mutant) {
-    case WorldMutant::kNoAdoption:
+    case WorldMutant::kNoTakeover:
       return !(roster_of_a_loss && message->to.role == Role::kWorker);
     case WorldMutant::kNoRelease:
       return !(roster_of_a_loss && message->to.role == Role::kShard);

@@ -14,7 +14,7 @@ enum class WorldMutant : uint8_t {
   kDuplicateUnseen,  // a duplicated push does not look like one to the shard
   kClockOvertakes,   // clocks are delivered before the pushes in front of them
   kUncountedClock,   // and do not say how many pushes precede them
-  kNoAdoption,       // workers do not hear of a loss
+  kNoTakeover,       // workers do not hear of a loss
   kNoRelease,        // shards do not hear of a loss
   kSharesTooEarly,   // workers take new shares for valid two clocks before they are
   kNoReload,         // devices do not load the parameters of a former clock again

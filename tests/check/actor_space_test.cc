@@ -19,7 +19,7 @@ WorldOptions Small(const std::string& policy, Clock clocks, FaultBudget faults) 
                     .shards = 1,
                     .policy = *consistency::ParsePolicy(policy),
                     .clocks = clocks,
-                    .leaf_count = 4},
+                    .micro_batch_count = 4},
           .faults = faults,
           .start_registered = true,
           .instant_device = true};
@@ -154,7 +154,7 @@ TEST(ActorSpaceTest, AForgottenAnswerIsAskedForAgain) {
 
 TEST(ActorSpaceTest, TimersThatFireEarlyKillMutants) {
   const std::pair<const char*, WorldMutant> cases[] = {
-      {"bsp", WorldMutant::kNoAdoption},
+      {"bsp", WorldMutant::kNoTakeover},
       {"ssp:s=0", WorldMutant::kNoRelease},
       {"localsgd:h=1", WorldMutant::kNoRelease},
       {"easgd:tau=1,mode=sync", WorldMutant::kNoRelease}};
@@ -182,7 +182,7 @@ TEST(ActorSpaceTest, EveryInterleavingOfDevicesHolds) {
                              "softsync:n=1", "value:v0=1", "backup:b=1"}) {
     WorldOptions options = Small(policy, 2, {});
     options.instant_device = false;
-    options.shape.leaf_count = 2;
+    options.shape.micro_batch_count = 2;
     ExpectClean("devices", options, true);
   }
 }
@@ -195,7 +195,7 @@ TEST(ActorSpaceTest, BspHoldsThroughEveryFaultWithDevices) {
   for (const auto& [name, budget] : faults) {
     WorldOptions options = Small("bsp", 2, budget);
     options.instant_device = false;
-    options.shape.leaf_count = 2;
+    options.shape.micro_batch_count = 2;
     ExpectClean(name, options, true, /*states_min=*/600'000);
     options.claimed = options.shape.policy;
     for (const server::StoreFault fault :
@@ -268,11 +268,12 @@ TEST(ActorSpaceTest, EveryInterleavingOfShardsThatChooseHolds) {
   ExpectClean("two shards, crash", crash, false);
 }
 
-// Two stages of a shard each: the next values are asked for shard by shard, and loaded one by one.
+// Two transfer stages of a shard each: the next values are asked for shard by shard, and loaded one
+// by one.
 WorldOptions Staged(const std::string& policy, Clock clocks, FaultBudget faults) {
   WorldOptions options = Small(policy, clocks, faults);
-  options.shape.shards = options.shape.stages = 2;
-  options.shape.leaf_count = 2;
+  options.shape.shards = options.shape.transfer_stages = 2;
+  options.shape.micro_batch_count = 2;
   return options;
 }
 
@@ -328,7 +329,7 @@ TEST(ActorSpaceTest, EveryMutantIsKilled) {
   const MutantCase cases[] = {
       {"duplicate push applied twice", WorldMutant::kDuplicateUnseen, "async", {.duplicates = 1}},
       {"uncounted clock on its own channel", WorldMutant::kUncountedClock, "ssp:s=0", {}},
-      {"lost leaves are not adopted", WorldMutant::kNoAdoption, "bsp", {.crashes = 1}},
+      {"lost micro-batches are not taken over", WorldMutant::kNoTakeover, "bsp", {.crashes = 1}},
       {"a loss does not wake the parked", WorldMutant::kNoRelease, "ssp:s=0", {.crashes = 1}},
   };
   std::printf("%-36s %8s  %s\n", "mutant", "states", "killed by");
@@ -376,7 +377,7 @@ TEST(ActorSpaceTest, ReplacementWaitsUntilEveryShardHasReachedItsStart) {
                                       .shards = 2,
                                       .policy = *consistency::ParsePolicy("bsp"),
                                       .clocks = 6,
-                                      .leaf_count = 4},
+                                      .micro_batch_count = 4},
                             .faults = {.crashes = 2, .leaves = 1, .joins = 2, .duplicates = 3}}},
                  seed);
     EXPECT_FALSE(report.violation.has_value()) << report.ToString();

@@ -66,7 +66,7 @@ class BackupRules {
     s.rounds.resize(K());
     for (uint32_t k = 0; k < K(); ++k) {
       const consistency::ShardSeat seat = {ShardId{k}, K()};
-      s.policy.emplace_back(traits_, /*bucket_count=*/1, /*leaf_count=*/P(),
+      s.policy.emplace_back(traits_, /*bucket_count=*/1, /*micro_batch_count=*/P(),
                             Is(BackupMutant::kEachShardChooses) ? consistency::ShardSeat{} : seat);
       for (uint32_t w = 0; w < P(); ++w) s.policy[k].OnJoin(WorkerId{w}, 0);
     }

@@ -141,7 +141,7 @@ class Explorer : private BackupRules {
       CarryOut(s, k,
                s->policy[k].OnPush({.worker = WorkerId{w},
                                     .clock = item.clock,
-                                    .leaves = {w, w + 1},
+                                    .micro_batches = {w, w + 1},
                                     .ticket = ticket}));
       return;
     }

@@ -1,6 +1,6 @@
-// MemberRules: how the members of a policy space come and go, and what that takes: leaves of the
-// lost that others make, shards that learn of a change in their own time, processes that end, and a
-// shard's that is restored. Between ShardRules and SpaceMoves, which says when any of it can
+// MemberRules: how the members of a policy space come and go, and what that takes: micro-batches of
+// the lost that others make, shards that learn of a change in their own time, processes that end,
+// and a shard's that is restored. Between ShardRules and SpaceMoves, which says when any of it can
 // happen.
 #pragma once
 
@@ -26,45 +26,45 @@ class MemberRules : protected ShardRules {
     s->start[w] = kNoClock;
   }
 
-  // ---- Leaves of the lost: as wire::LeavesOwned and the engine have it
+  // ---- Micro-batches of the lost: as wire::MicroBatchesOwned and the engine have it
 
   // Those that w makes at `clock`, as far as it has heard who takes part.
-  uint32_t LeavesOf(const State& s, uint32_t w, Clock clock) const {
-    if (!traits_.adopts()) return 1u << w;
+  uint32_t MicroBatchesOf(const State& s, uint32_t w, Clock clock) const {
+    if (!traits_.takes_over()) return 1u << w;
     const auto takes_part = [&](uint32_t u) {
       return s.heard[w][u] != kNoClock && clock >= s.heard[w][u];
     };
-    uint32_t leaves = 0;
-    for (uint32_t leaf = 0; leaf < P(); ++leaf) {
-      uint32_t owner = leaf;
+    uint32_t micro_batches = 0;
+    for (uint32_t micro_batch = 0; micro_batch < P(); ++micro_batch) {
+      uint32_t owner = micro_batch;
       for (uint32_t u = 0; u < P() && !takes_part(owner); ++u) owner = u;
-      if (owner == w) leaves |= 1u << leaf;
+      if (owner == w) micro_batches |= 1u << micro_batch;
     }
-    return leaves;
+    return micro_batches;
   }
 
-  void PushAdopted(State* s, uint32_t w, uint32_t k, uint32_t leaves, Clock clock) {
-    for (uint32_t leaf = 0; leaf < P(); ++leaf) {
-      if ((leaves >> leaf & 1u) == 0 || Has(s->lost, w, k)) continue;
-      s->chan[w][k].push_back({.clock = clock, .leaf = leaf, .adopted = true});
+  void PushTakenOver(State* s, uint32_t w, uint32_t k, uint32_t micro_batches, Clock clock) {
+    for (uint32_t micro_batch = 0; micro_batch < P(); ++micro_batch) {
+      if ((micro_batches >> micro_batch & 1u) == 0 || Has(s->lost, w, k)) continue;
+      s->chan[w][k].push_back({.clock = clock, .micro_batch = micro_batch, .taken_over = true});
     }
   }
 
-  // While it waits for values, the step before may lack leaves that are now its own; those of the
-  // step in hand go with it.
+  // While it waits for values, the step before may lack micro-batches that are now its own; those
+  // of the step in hand go with it.
   void Hear(State* s, uint32_t w) {
     s->to_hear[w] = false;
     s->heard[w] = s->members;
     const Clock before = s->issued[w] - 1;
-    if (!traits_.adopts() || Is(Mutant::kNoAdoption)) return;
+    if (!traits_.takes_over() || Is(Mutant::kNoTakeover)) return;
     if (s->read[w] == (1u << K()) - 1 || before < s->heard[w][w]) return;
-    const uint32_t more = LeavesOf(*s, w, before) & ~s->planned[w];
+    const uint32_t more = MicroBatchesOf(*s, w, before) & ~s->planned[w];
     s->planned[w] |= more;
-    for (uint32_t k = 0; k < K(); ++k) PushAdopted(s, w, k, more, before);
+    for (uint32_t k = 0; k < K(); ++k) PushTakenOver(s, w, k, more, before);
   }
 
   void TellMembers(State* s) const {
-    if (!traits_.adopts()) return;
+    if (!traits_.takes_over()) return;
     for (uint32_t u = 0; u < P(); ++u) s->to_hear[u] = s->alive[u];
   }
 
@@ -87,14 +87,14 @@ class MemberRules : protected ShardRules {
       const Clock at = Is(Mutant::kJoinAtZero) ? 0 : policy.Frontier();
       CarryOut(s, k, policy.OnJoin(WorkerId{w}, at));
       s->start[w] = std::max(s->start[w], at);
-      if (!traits_.adopts()) s->applied[k][w] = at;
+      if (!traits_.takes_over()) s->applied[k][w] = at;
       if (s->to_prepare[w] != 0) return;
       s->members[w] = s->start[w];  // the roster that fixes it goes to shards and workers
       return TellMembers(s);
     }
     s->to_commit[w] &= ~(1u << k);
     CarryOut(s, k, policy.OnJoin(WorkerId{w}, s->start[w]));
-    if (!traits_.adopts()) s->applied[k][w] = s->start[w];
+    if (!traits_.takes_over()) s->applied[k][w] = s->start[w];
   }
 
   Clock JoinAheadClock(const State& s) const {
@@ -129,9 +129,9 @@ class MemberRules : protected ShardRules {
 
   // The shard's process restarts from what it had made durable: its values, and whose clocks are in
   // them. Parked pulls are lost, and asked again; updates that it had taken and not applied are
-  // sent again by those that are still there; where leaves are adopted they are in its journal. Of
-  // a value policy the books on who computes with what are durable too: its policy goes on as it
-  // was.
+  // sent again by those that are still there; where micro-batches are taken over they are in its
+  // journal. Of a value policy the books on who computes with what are durable too: its policy goes
+  // on as it was.
   void Restore(State* s, uint32_t k) {
     --s->restores;
     for (uint32_t w = 0; w < P(); ++w) {
@@ -144,11 +144,12 @@ class MemberRules : protected ShardRules {
     for (uint32_t w = 0; w < P(); ++w) {
       Clock clock = before.clocks().Of(WorkerId{w});
       if (clock == kNoClock) continue;
-      // Where leaves are adopted a member's clock can be ahead of the version while its leaf is in
-      // hand from another's push: its rank's former holder, say.
-      if (traits_.adopts()) clock = std::min(clock, before.Frontier());
+      // Where micro-batches are taken over a member's clock can be ahead of the version while its
+      // micro-batch is in hand from another's push: its rank's former holder, say.
+      if (traits_.takes_over()) clock = std::min(clock, before.Frontier());
       for (const uint64_t ticket : s->held[k]) {
-        if (WorkerOf(ticket) == w && !traits_.adopts()) clock = std::min(clock, ClockOf(ticket));
+        if (WorkerOf(ticket) == w && !traits_.takes_over())
+          clock = std::min(clock, ClockOf(ticket));
       }
       if (Is(Mutant::kRestoreLosesClocks)) clock = 0;
       if (Is(Mutant::kRestoreAheadOfClocks)) clock = before.clocks().Max();
@@ -158,7 +159,7 @@ class MemberRules : protected ShardRules {
     for (const auto& [clock, w] : members) {
       CarryOut(s, k, s->policy[k].OnJoin(WorkerId{w}, clock));
     }
-    if (traits_.adopts()) {
+    if (traits_.takes_over()) {
       Replay(s, k, before);
     } else {
       SendAgain(s, k, before);
@@ -177,22 +178,22 @@ class MemberRules : protected ShardRules {
       if (!options_.one_message && before.clocks().Of(WorkerId{w}) > clock) {
         s->chan[w][k].push_front({.is_clock = true, .clock = clock + 1});
       }
-      s->chan[w][k].push_front({.clock = clock, .leaf = w});
+      s->chan[w][k].push_front({.clock = clock, .micro_batch = w});
     }
   }
 
-  // Of a leaf that it has a shard drops all other copies, so this one must outlive a restart; the
-  // clocks that had come are in the journal as well.
+  // Of a micro-batch that it has a shard drops all other copies, so this one must outlive a
+  // restart; the clocks that had come are in the journal as well.
   void Replay(State* s, uint32_t k, const Policy& before) {
     const std::vector<uint64_t> journal = std::exchange(s->held[k], {});
     if (Is(Mutant::kRestoreLosesHeld)) return;
     for (const uint64_t ticket : journal) {
-      const uint32_t leaf = LeafOf(ticket);
+      const uint32_t micro_batch = MicroBatchOf(ticket);
       CarryOut(s, k,
                s->policy[k].OnPush({.now = s->now[k],
                                     .worker = WorkerId{WorkerOf(ticket)},
                                     .clock = ClockOf(ticket),
-                                    .leaves = {leaf, leaf + 1},
+                                    .micro_batches = {micro_batch, micro_batch + 1},
                                     .ticket = Ticket{ticket}}));
     }
     for (uint32_t w = 0; w < P(); ++w) {

@@ -33,7 +33,7 @@ constexpr std::pair<Mutant, const char*> kNames[] = {
     {Mutant::kHeldSkipsQueue, "a kept update lets a read pass"},
     {Mutant::kUpdateLost, "an update is lost"},
     {Mutant::kUpdateTwice, "an update is applied twice"},
-    {Mutant::kNoAdoption, "leaves of the lost are not adopted"},
+    {Mutant::kNoTakeover, "micro-batches of the lost are not taken over"},
     {Mutant::kRestoreLosesHeld, "restore loses what was taken"},
     {Mutant::kNoResume, "no resume"},
     {Mutant::kNoLinkLost, "no word of the loss"},

@@ -12,9 +12,9 @@
 // answer that waits for the connection is older when it is read. Of one that is lost for good what
 // is under way is gone, the scheduler counts the worker out, each shard hears of it in its own
 // time, and so does the worker, which goes on until then. Where a policy looks at intervals, time
-// is the number of deliveries at the shard. Where leaves of the lost are adopted (bsp), each worker
-// hears of a loss in its own time, and makes the leaves that are then its own, of its step before
-// too. Exhaustive: every reachable state is visited once.
+// is the number of deliveries at the shard. Where micro-batches of the lost are taken over (bsp),
+// each worker hears of a loss in its own time, and makes the micro-batches that are then its own,
+// of its step before too. Exhaustive: every reachable state is visited once.
 #pragma once
 
 #include <cstdint>
@@ -56,7 +56,7 @@ enum class Mutant {
   kHeldSkipsQueue,        // a kept update lets its worker's next read pass (value)
   kUpdateLost,            // the first update of worker 0 does not go in
   kUpdateTwice,           // and goes in twice
-  kNoAdoption,            // nobody makes the lost one's leaves of the step before (bsp)
+  kNoTakeover,            // nobody makes the lost one's micro-batches of the step before (bsp)
   kRestoreLosesHeld,      // what a restored shard had taken and not applied is not sent again
   kNoResume,              // what a broken connection had under way is not sent again
   kNoLinkLost,            // who cannot reach a shard any more says so to nobody
@@ -99,7 +99,7 @@ struct SpaceChoice {
     kCommit,
     kJoin,
     kStart,
-    kHear,  // a worker learns who takes part, where leaves of the lost are adopted
+    kHear,  // a worker learns who takes part, where micro-batches of the lost are taken over
     kCrash,
     kLeave,
     kRestore,

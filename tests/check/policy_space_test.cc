@@ -406,7 +406,7 @@ std::vector<MutantCase> MutantCases() {
                                {Mutant::kHeldSkipsQueue, SpaceOf("value:v0=1")},
                                {Mutant::kLeaveKeepsMember, SpaceOf("localsgd:h=1")},
                                {Mutant::kGatherLosesFirst, SpaceOf("bmuf:h=1")},
-                               {Mutant::kNoAdoption, crash},
+                               {Mutant::kNoTakeover, crash},
                                {Mutant::kRestoreLosesHeld, Restored("bsp")},
                                {Mutant::kRestoreLosesHeld, Restored("softsync:n=1")},
                                {Mutant::kRestoreLosesClocks, Restored("essp:s=1")},

@@ -14,10 +14,10 @@ namespace soapstone::check {
 
 struct Item {
   bool is_clock = false;
-  Clock clock = 0;       // update: computed at it; clock: completed clocks
-  uint32_t leaf = 0;     // update: of whom; another's than the sender's where it was adopted
-  bool adopted = false;  // then no clock comes with it
-  bool is_pull = false;  // asked over a connection that was broken then
+  Clock clock = 0;           // update: computed at it; clock: completed clocks
+  uint32_t micro_batch = 0;  // update: of whom; another's than the sender's where it was taken over
+  bool taken_over = false;   // then no clock comes with it
+  bool is_pull = false;      // asked over a connection that was broken then
 };
 
 struct State {
@@ -42,8 +42,9 @@ struct State {
   std::vector<consistency::Policy> policy;          // by shard
   std::vector<Nanos> now;                           // by shard
   std::vector<std::vector<uint64_t>> held;          // by shard: tickets taken and not yet applied
-  // Where leaves of the lost are adopted: clock from which each rank takes part, kNoClock: none;
-  // the truth, and as each worker has heard it; and the leaves that it pushed for its last clock.
+  // Where micro-batches of the lost are taken over: clock from which each rank takes part,
+  // kNoClock: none; the truth, and as each worker has heard it; and the micro-batches that it
+  // pushed for its last clock.
   std::vector<Clock> members;
   std::vector<std::vector<Clock>> heard;  // [worker][rank]
   std::vector<bool> to_hear;
@@ -90,7 +91,7 @@ struct State {
       f.Add(chan[w][k].size());
       for (const Item& item : chan[w][k]) {
         f.Add((item.clock << 2) | (item.is_pull ? 2 : 0) | (item.is_clock ? 1 : 0));
-        f.Add(item.leaf << 1 | (item.adopted ? 1u : 0u));
+        f.Add(item.micro_batch << 1 | (item.taken_over ? 1u : 0u));
       }
     }
     for (const Clock clock : applied[k]) f.Add(clock);

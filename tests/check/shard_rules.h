@@ -25,20 +25,22 @@ using consistency::Actions;
 using consistency::Policy;
 using consistency::Ticket;
 
-// A push's ticket: leaf, worker, life and clock.
+// A push's ticket: micro-batch, worker, life and clock.
 constexpr uint64_t kPullTickets = 1'000'000;
-constexpr uint64_t kTicketsPerLeaf = 100'000;
+constexpr uint64_t kTicketsPerMicroBatch = 100'000;
 constexpr uint64_t kTicketsPerWorker = 10'000;
 constexpr uint64_t kTicketsPerLife = 100;
 
 inline uint32_t WorkerOf(uint64_t ticket) {
-  return static_cast<uint32_t>(ticket % kTicketsPerLeaf / kTicketsPerWorker);
+  return static_cast<uint32_t>(ticket % kTicketsPerMicroBatch / kTicketsPerWorker);
 }
 inline uint32_t LifeOf(uint64_t ticket) {
   return static_cast<uint32_t>(ticket % kTicketsPerWorker / kTicketsPerLife);
 }
 inline Clock ClockOf(uint64_t ticket) { return static_cast<Clock>(ticket % kTicketsPerLife); }
-inline uint32_t LeafOf(uint64_t ticket) { return static_cast<uint32_t>(ticket / kTicketsPerLeaf); }
+inline uint32_t MicroBatchOf(uint64_t ticket) {
+  return static_cast<uint32_t>(ticket / kTicketsPerMicroBatch);
+}
 
 class ShardRules {
  protected:
@@ -73,7 +75,9 @@ class ShardRules {
   uint32_t K() const { return options_.shards; }
   bool Is(Mutant mutant) const { return options_.mutant == mutant; }
 
-  Policy NewPolicy() const { return Policy(gate_traits_, /*bucket_count=*/1, /*leaf_count=*/P()); }
+  Policy NewPolicy() const {
+    return Policy(gate_traits_, /*bucket_count=*/1, /*micro_batch_count=*/P());
+  }
 
   void Fill(State* s) const {
     s->issued.assign(P(), 0);
@@ -124,8 +128,9 @@ class ShardRules {
     ++reads_;
     bool bad = false;
     for (uint32_t u = 0; u < P(); ++u) {
-      // A member that is gone, or not yet started, promises nothing, unless others make its leaves.
-      if (u == w || (!s.alive[u] && !traits_.adopts())) continue;
+      // A member that is gone, or not yet started, promises nothing, unless others make its
+      // micro-batches.
+      if (u == w || (!s.alive[u] && !traits_.takes_over())) continue;
       const Clock lag = s.issued[w] - s.applied[k][u];
       report_.lag_max = std::max(report_.lag_max, lag);
       if (bound_.has_value() && lag > *bound_) {
@@ -159,8 +164,8 @@ class ShardRules {
     for (uint32_t k = 0; k < K(); ++k) {
       if (!Is(Mutant::kNoDrain)) CarryOut(&end, k, end.policy[k].OnDrain());
       for (uint32_t w = 0; w < P(); ++w) {
-        const bool owed = traits_.adopts() ? any : end.alive[w];
-        const Clock due = traits_.adopts() ? options_.clocks : end.issued[w];
+        const bool owed = traits_.takes_over() ? any : end.alive[w];
+        const Clock due = traits_.takes_over() ? options_.clocks : end.issued[w];
         if (owed && end.applied[k][w] != due) report_.violations.insert("S6 lost or doubled");
       }
     }
@@ -179,14 +184,14 @@ class ShardRules {
     }
   }
 
-  // An update goes into the store: the next of its worker, or, where leaves are adopted, the next
-  // of its leaf, whoever made it.
+  // An update goes into the store: the next of its worker, or, where micro-batches are taken over,
+  // the next of its micro-batch, whoever made it.
   void CountApplied(State* s, uint32_t k, uint64_t ticket) {
     const bool first = ticket == 0;  // of worker 0, at clock 0
     if (Is(Mutant::kUpdateLost) && first) return;
     const uint32_t w = WorkerOf(ticket);
-    const uint32_t slot = traits_.adopts() ? LeafOf(ticket) : w;
-    if (!traits_.adopts() && LifeOf(ticket) != s->life[w]) return;  // of its former life
+    const uint32_t slot = traits_.takes_over() ? MicroBatchOf(ticket) : w;
+    if (!traits_.takes_over() && LifeOf(ticket) != s->life[w]) return;  // of its former life
     const Clock clock = ClockOf(ticket);
     for (int i = 0; i < (Is(Mutant::kUpdateTwice) && first ? 2 : 1); ++i) {
       if (s->applied[k][slot] != clock) report_.violations.insert("S6 lost or doubled");

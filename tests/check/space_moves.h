@@ -146,13 +146,13 @@ class SpaceMoves : protected MemberRules {
     return s.alive[w] && std::count(s.alive.begin(), s.alive.end(), true) > 1;
   }
 
-  // Where others adopt its leaves: once every shard has come to its start clock, so that it is not
-  // left alone with rounds that it cannot supply.
+  // Where others take over its micro-batches: once every shard has come to its start clock, so that
+  // it is not left alone with rounds that it cannot supply.
   bool CanStart(const State& s, uint32_t w) const {
     if (s.alive[w] || s.start[w] == kNoClock || s.to_prepare[w] != 0 || s.to_commit[w] != 0) {
       return false;
     }
-    return !traits_.adopts() ||
+    return !traits_.takes_over() ||
            std::all_of(s.policy.begin(), s.policy.end(),
                        [&](const Policy& policy) { return policy.Frontier() >= s.start[w]; });
   }
@@ -265,7 +265,7 @@ class SpaceMoves : protected MemberRules {
   bool Pull(State* s, uint32_t w, uint32_t k) {
     if (!Has(s->down, w, k)) return TakePull(s, w, k);
     s->parked[w] |= 1u << k;
-    s->chan[w][k].push_back({.clock = s->issued[w], .leaf = w, .is_pull = true});
+    s->chan[w][k].push_back({.clock = s->issued[w], .micro_batch = w, .is_pull = true});
     return true;
   }
 
@@ -289,10 +289,10 @@ class SpaceMoves : protected MemberRules {
   }
 
   void Tick(State* s, uint32_t w) {
-    s->planned[w] = LeavesOf(*s, w, s->issued[w]);
+    s->planned[w] = MicroBatchesOf(*s, w, s->issued[w]);
     for (uint32_t k = 0; k < K(); ++k) {
       if (Has(s->lost, w, k)) continue;
-      PushAdopted(s, w, k, s->planned[w] & ~(1u << w), s->issued[w]);
+      PushTakenOver(s, w, k, s->planned[w] & ~(1u << w), s->issued[w]);
       s->chan[w][k].push_back({false, s->issued[w], w});
       if (!options_.one_message) s->chan[w][k].push_back({true, s->issued[w] + 1});
       if (Is(Mutant::kIssuedClockGate)) {
@@ -312,7 +312,7 @@ class SpaceMoves : protected MemberRules {
     }
     if (std::holds_alternative<consistency::DynamicTraits>(traits_.gate)) ++s->now[k];
     Take(s, w, k, item);
-    if (options_.one_message && !item.adopted) Take(s, w, k, {true, item.clock + 1});
+    if (options_.one_message && !item.taken_over) Take(s, w, k, {true, item.clock + 1});
   }
 
   void DeliverFirstClock(State* s, uint32_t w, uint32_t k) {
@@ -331,8 +331,8 @@ class SpaceMoves : protected MemberRules {
       // The mutant's gate has moved on; the update is applied all the same.
       s->applied[k][w] = std::max(s->applied[k][w], item.clock + 1);
     } else if (!item.is_clock) {
-      const uint64_t leaf = traits_.adopts() ? item.leaf : 0;
-      const uint64_t ticket_number = leaf * kTicketsPerLeaf + w * kTicketsPerWorker +
+      const uint64_t micro_batch = traits_.takes_over() ? item.micro_batch : 0;
+      const uint64_t ticket_number = micro_batch * kTicketsPerMicroBatch + w * kTicketsPerWorker +
                                      s->life[w] * kTicketsPerLife +
                                      static_cast<uint64_t>(item.clock);
       const Ticket ticket{ticket_number};
@@ -340,12 +340,13 @@ class SpaceMoves : protected MemberRules {
         CarryOut(s, k, {{ActionKind::kApply, ticket}});
         return;
       }
-      Actions actions = s->policy[k].OnPush({.now = s->now[k],
-                                             .worker = WorkerId{w},
-                                             .clock = item.clock,
-                                             .leaves = {item.leaf, item.leaf + 1},
-                                             .ticket = ticket,
-                                             .mass = Is(Mutant::kMassIgnored) ? 0.0 : 1.0});
+      Actions actions =
+          s->policy[k].OnPush({.now = s->now[k],
+                               .worker = WorkerId{w},
+                               .clock = item.clock,
+                               .micro_batches = {item.micro_batch, item.micro_batch + 1},
+                               .ticket = ticket,
+                               .mass = Is(Mutant::kMassIgnored) ? 0.0 : 1.0});
       // A duplicate has the ticket of the first copy, which stays in hand.
       const bool in_hand = std::count(s->held[k].begin(), s->held[k].end(), ticket_number) > 0;
       if (in_hand && actions.front().kind == ActionKind::kDrop) return;

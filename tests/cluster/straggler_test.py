@@ -124,7 +124,7 @@ class StragglerTest(ClusterTestCase):
             outputs.append(running.output())
         even, balanced = outputs
         self.assertNotIn("re-balanced", even)
-        match = re.search(r"re-balanced: (\d+) to (\d+) of 48 leaves a worker", balanced)
+        match = re.search(r"re-balanced: (\d+) to (\d+) of 48 micro-batches a worker", balanced)
         self.assertIsNotNone(match, balanced)
         self.assertLess(int(match.group(1)), 13)  # of the slow worker: 9.6 in proportion to speed
         self.assertEqual(self.sha256(even), self.sha256(balanced))

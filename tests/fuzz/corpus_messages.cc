@@ -27,8 +27,8 @@ wire::Message MessageOf(wire::MessageType type, wire::Address from, wire::Addres
   message.worker = WorkerId{1};
   message.clock = 5;
   message.bucket = BucketId{2};
-  message.leaves = {1, 3};
-  message.leaf_count = 4;
+  message.micro_batches = {1, 3};
+  message.micro_batch_count = 4;
   message.samples = 32;
   message.batch_samples = 64;
   message.pushes = 6;

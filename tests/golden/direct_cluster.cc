@@ -220,8 +220,8 @@ std::shared_ptr<const models::TrainTest> Digits(uint64_t split_seed) {
 
 cluster::TrainingJob JobOf(const TrainingSetup& setup) {
   auto graph = std::make_shared<const models::Graph>(GraphOf(setup));
-  auto layout = std::make_shared<const wire::Layout>(
-      *wire::Layout::Build(graph->params(), {.shard_count = setup.shards, .stages = setup.stages}));
+  auto layout = std::make_shared<const wire::Layout>(*wire::Layout::Build(
+      graph->params(), {.shard_count = setup.shards, .transfer_stages = setup.transfer_stages}));
   cluster::TrainingJob job = {.specs = {.policy = *consistency::ParsePolicy(setup.policy),
                                         .optimizer = *compute::ParseOptimizer(setup.optimizer),
                                         .schedule = *compute::ParseSchedule(setup.schedule)},

@@ -25,7 +25,7 @@ struct TrainingSetup {
   std::string schedule = "cosine:warmup=4";
   uint32_t workers = 1;
   uint32_t shards = 1;
-  uint32_t stages = 1;  // of the layout
+  uint32_t transfer_stages = 1;  // of the layout
   uint32_t micro_batches = 4;
   uint64_t batch = 64;
   Clock steps = 30;

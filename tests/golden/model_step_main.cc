@@ -185,7 +185,7 @@ absl::Status WriteStep(const Flags& flags) {
   const absl::Span<const float> sums = result.sums;
   tensors.push_back({"logits", last.spec(flags.samples).shape, result.logits});
   tensors.push_back({"loss", {1}, sums.subspan(0, 1)});
-  tensors.push_back({"hits", {1}, sums.subspan(1, 1)});
+  tensors.push_back({"correct", {1}, sums.subspan(1, 1)});
   for (size_t p = 0; p < params.size(); ++p) {
     tensors.push_back({params[p].name, params[p].shape, replica->param(ParamId(p))});
     tensors.push_back({"grad." + params[p].name, params[p].shape, result.gradients[p]});

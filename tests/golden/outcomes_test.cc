@@ -73,7 +73,7 @@ TEST(OutcomesTest, RunsWithFaultsAreWhatTheyWere) {
                            .shards = 2,
                            .policy = *consistency::ParsePolicy(policy),
                            .clocks = 6,
-                           .leaf_count = 4};
+                           .micro_batch_count = 4};
     options.world.faults = {.crashes = 2,
                             .leaves = 1,
                             .joins = 2,

@@ -66,18 +66,22 @@ TEST(SequentialTest, BspKeepsItsBitsWhenAWorkerIsLost) {
 TEST(SequentialTest, BspKeepsItsBitsByStages) {
   const std::string expected = TrainSequentially({}).sha256;
   for (uint32_t workers : {1u, 2u, 4u}) {
-    for (const auto& [shards, stages] : {std::pair(3u, 3u), std::pair(8u, 4u)}) {
+    for (const auto& [shards, transfer_stages] : {std::pair(3u, 3u), std::pair(8u, 4u)}) {
       for (uint64_t order = 1; order <= 3; ++order) {
-        const TrainingResult result = TrainByCluster(
-            {.workers = workers, .shards = shards, .stages = stages, .order_seed = order});
+        const TrainingResult result = TrainByCluster({.workers = workers,
+                                                      .shards = shards,
+                                                      .transfer_stages = transfer_stages,
+                                                      .order_seed = order});
         EXPECT_EQ(result.failure, "");
-        EXPECT_EQ(result.sha256, expected) << workers << " workers, " << stages << " stages";
+        EXPECT_EQ(result.sha256, expected)
+            << workers << " workers, " << transfer_stages << " stages";
       }
     }
   }
 }
 
-// The shards that are not of the first stage are those whose values come when others' are loaded.
+// The shards that are not of the first transfer stage are those whose values come when others' are
+// loaded.
 TEST(SequentialTest, BspKeepsItsBitsByStagesWhenAWorkerIsLost) {
   const std::string expected = TrainSequentially({}).sha256;
   for (uint32_t lost_on : {0u, 1u, 2u}) {
@@ -85,7 +89,7 @@ TEST(SequentialTest, BspKeepsItsBitsByStagesWhenAWorkerIsLost) {
       for (uint64_t order = 1; order <= 3; ++order) {
         const TrainingResult result = TrainByCluster({.workers = 3,
                                                       .shards = 3,
-                                                      .stages = 3,
+                                                      .transfer_stages = 3,
                                                       .order_seed = order,
                                                       .killed_worker = 1,
                                                       .killed_at = at,

@@ -38,7 +38,7 @@ class Step:
         kinds = {"input": self.inputs, "grad": self.gradients, "output": self.outputs}
         for name, values in tensors.items():
             kind, _, rest = name.partition(".")
-            if name in ("logits", "loss", "hits"):
+            if name in ("logits", "loss", "correct"):
                 setattr(self, name, torch.from_numpy(values))
             elif kind in kinds:
                 kinds[kind][rest] = torch.from_numpy(values)
@@ -59,13 +59,13 @@ class TorchStep:
         loss = F.cross_entropy(logits.flatten(0, -2), labels.flatten(), ignore_index=-1,
                                reduction="none").view(labels.shape[0], -1)
         present = (labels >= 0).view(labels.shape[0], -1)
-        hits = (logits.argmax(-1) == labels).view(labels.shape[0], -1)
+        correct = (logits.argmax(-1) == labels).view(labels.shape[0], -1)
         total = (loss.sum(1) / present.sum(1)).sum()
         if backward:
             total.backward()
         self.loss = total.detach().view(1)
         self.logits = logits.detach()
-        self.hits = (hits.sum(1) / present.sum(1)).sum().view(1)
+        self.correct = (correct.sum(1) / present.sum(1)).sum().view(1)
         self.gradients = {name: p.grad for name, p in self.net.parameters.items()
                           if p.grad is not None}
         if backward:

@@ -63,7 +63,7 @@ class GoldenTestCase(unittest.TestCase):
         guided = torch_step.TorchStep(step, guided=True)
         self.assertEqual(guided.net.used, set(step.parameters), "the model has other parameters")
         self.assertEqual(guided.gradients.keys(), step.gradients.keys())
-        self.assertAlmostEqual(float(step.hits), float(guided.hits), 5)
+        self.assertAlmostEqual(float(step.correct), float(guided.correct), 5)
         found = torch_step.errors(step, guided)
         if guided.net.differing > 0:
             alone = torch_step.TorchStep(step, backward=False)

@@ -85,22 +85,14 @@ def misformatted(tree):
     return found
 
 
-def waived(tree):
-    """{file: the lines that it may have}: what was longer than the rule when it came, and may only become shorter."""
-    rows = [line.split() for line in tree.text("tests/style/long_files.txt").splitlines() if not line.startswith("#")]
-    return {name: int(lines) for name, lines in rows}
-
-
 def too_long(tree):
     """Files of more than 500 lines; functions of more than 60, and kernels of more than 120."""
-    found, may = [], waived(tree)
-    found += [f"tests/style/long_files.txt:1: {name} need not be there" for name in may
-              if name not in tree.known or tree.text(name).count("\n") <= LINES_MAX]
+    found = []
     for name in tree.of(CPP):
         text = tree.text(name)
         lines = text.count("\n")
-        if lines > may.get(name, LINES_MAX):
-            found.append(f"{name}:{LINES_MAX + 1}: a file of {lines} lines; at most {may.get(name, LINES_MAX)}")
+        if lines > LINES_MAX:
+            found.append(f"{name}:{LINES_MAX + 1}: a file of {lines} lines; at most {LINES_MAX}")
         most = KERNEL_LINES_MAX if name.startswith(KERNELS) else FUNCTION_LINES_MAX
         found += [f"{name}:{line}: a function of {lines} lines; at most {most}: {head}"
                   for line, lines, head in functions(text) if lines > most]

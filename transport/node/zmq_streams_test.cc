@@ -33,8 +33,8 @@ Message PushOf(Clock clock, size_t bytes) {
   Message message;
   message.type = MessageType::kPush;
   message.clock = clock;
-  message.leaves = {0, 1};
-  message.leaf_count = 1;
+  message.micro_batches = {0, 1};
+  message.micro_batch_count = 1;
   message.payload = {Buffer::CopyOf(std::string(bytes, 'x'))};
   return message;
 }

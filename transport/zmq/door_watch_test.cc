@@ -117,8 +117,8 @@ class DoorWatchTest : public testing::Test {
   static Message PushOf(size_t bytes) {
     Message push;
     push.type = MessageType::kPush;
-    push.leaves = {0, 1};
-    push.leaf_count = 1;
+    push.micro_batches = {0, 1};
+    push.micro_batch_count = 1;
     push.payload = {Buffer::CopyOf(std::string(bytes, 'x'))};
     return push;
   }

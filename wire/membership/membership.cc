@@ -35,29 +35,32 @@ const Shares* SharesAt(const Roster& roster, Clock clock) {
   return in_force;
 }
 
-std::vector<MicroBatchRange> LeafRanges(const Roster& roster, Clock clock, uint32_t leaf_count) {
+std::vector<MicroBatchRange> MicroBatchRanges(const Roster& roster, Clock clock,
+                                              uint32_t micro_batch_count) {
   std::vector<MicroBatchRange> ranges(roster.worker_count);
   const Shares* shares = SharesAt(roster, clock);
   uint32_t begin = 0;
   for (uint32_t rank = 0; rank < roster.worker_count; ++rank) {
     if (shares == nullptr) {
-      ranges[rank] = LeavesOfRank(rank, roster.worker_count, leaf_count);
+      ranges[rank] = LeavesOfRank(rank, roster.worker_count, micro_batch_count);
       continue;
     }
     // They sum to M, unless the scheduler is of another job: then at least nobody is out of range.
     const bool last = rank + 1 == roster.worker_count;
-    const uint32_t end = last ? leaf_count : std::min(begin + shares->leaves[rank], leaf_count);
+    const uint32_t end =
+        last ? micro_batch_count : std::min(begin + shares->micro_batches[rank], micro_batch_count);
     ranges[rank] = {begin, end};
     begin = end;
   }
   return ranges;
 }
 
-OwnedLeaves LeavesOwned(const Roster& roster, WorkerId worker, Clock clock, uint32_t leaf_count) {
-  OwnedLeaves owned;
+OwnedMicroBatches MicroBatchesOwned(const Roster& roster, WorkerId worker, Clock clock,
+                                    uint32_t micro_batch_count) {
+  OwnedMicroBatches owned;
   const Member* me = FindMember(roster, worker);
   if (me == nullptr || !IsActive(*me, clock)) return owned;
-  const std::vector<MicroBatchRange> ranges = LeafRanges(roster, clock, leaf_count);
+  const std::vector<MicroBatchRange> ranges = MicroBatchRanges(roster, clock, micro_batch_count);
   owned.own = ranges[Index(worker)];
   const std::vector<WorkerId> active = ActiveWorkers(roster, clock);
   if (active.size() == roster.worker_count) return owned;
@@ -66,15 +69,15 @@ OwnedLeaves LeavesOwned(const Roster& roster, WorkerId worker, Clock clock, uint
   std::vector<uint32_t> orphans;
   for (uint32_t rank = 0; rank < roster.worker_count; ++rank) {
     if (present[rank]) continue;
-    for (uint32_t leaf = ranges[rank].begin; leaf < ranges[rank].end; ++leaf) {
-      orphans.push_back(leaf);
+    for (uint32_t micro_batch = ranges[rank].begin; micro_batch < ranges[rank].end; ++micro_batch) {
+      orphans.push_back(micro_batch);
     }
   }
   const auto me_at = std::find(active.begin(), active.end(), worker);
   const MicroBatchRange part =
       LeavesOfRank(static_cast<uint32_t>(me_at - active.begin()),
                    static_cast<uint32_t>(active.size()), static_cast<uint32_t>(orphans.size()));
-  owned.adopted.assign(orphans.begin() + part.begin, orphans.begin() + part.end);
+  owned.taken_over.assign(orphans.begin() + part.begin, orphans.begin() + part.end);
   return owned;
 }
 

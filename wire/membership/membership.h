@@ -18,21 +18,25 @@ std::vector<WorkerId> ActiveWorkers(const Roster& roster, Clock clock);
 // The shares in force at `clock`; null before the first. Valid as long as the roster.
 const Shares* SharesAt(const Roster& roster, Clock clock);
 
-// The leaves of each rank at `clock`, members or not: LeavesOfRank, or with shares n in force
-// [n_0 + .. + n_{r-1}, n_0 + .. + n_r). They partition [0, M).
-std::vector<MicroBatchRange> LeafRanges(const Roster& roster, Clock clock, uint32_t leaf_count);
+// The micro-batches of each rank at `clock`, members or not: LeavesOfRank, or with shares n in
+// force [n_0 + .. + n_{r-1}, n_0 + .. + n_r). They partition [0, M).
+std::vector<MicroBatchRange> MicroBatchRanges(const Roster& roster, Clock clock,
+                                              uint32_t micro_batch_count);
 
-// The micro-batches a worker computes at `clock`. Every leaf has exactly one owner under a roster:
+// The micro-batches a worker computes at `clock`. Every micro-batch has exactly one owner under a
+// roster:
 //   owner(j) = r                       if rank r = the rank whose LeafRanges entry holds j is
 //   active
-//            = active[i]               otherwise: adopted, where j is in the i-th of |active| equal
-//                                      parts of all such leaves, ascending: neighbours stay
+//            = active[i]               otherwise: taken over, where j is in the i-th of |active|
+//            equal
+//                                      parts of all such micro-batches, ascending: neighbours stay
 //                                      together, and can be summed before they are pushed
-struct OwnedLeaves {
-  MicroBatchRange own;            // of its own rank
-  std::vector<uint32_t> adopted;  // of ranks that are not active; ascending
+struct OwnedMicroBatches {
+  MicroBatchRange own;               // of its own rank
+  std::vector<uint32_t> taken_over;  // of ranks that are not active; ascending
 };
-OwnedLeaves LeavesOwned(const Roster& roster, WorkerId worker, Clock clock, uint32_t leaf_count);
+OwnedMicroBatches MicroBatchesOwned(const Roster& roster, WorkerId worker, Clock clock,
+                                    uint32_t micro_batch_count);
 
 inline ServerId ServerOf(ShardId shard, uint32_t shards_per_server) {
   return ServerId{Index(shard) / shards_per_server};

@@ -24,13 +24,15 @@ Roster RosterOf(uint32_t worker_count, uint32_t ranks) {
   return roster;
 }
 
-// How many members own each leaf.
-std::vector<int> Owners(const Roster& roster, Clock clock, uint32_t leaf_count) {
-  std::vector<int> owners(leaf_count, 0);
+// How many members own each micro-batch.
+std::vector<int> Owners(const Roster& roster, Clock clock, uint32_t micro_batch_count) {
+  std::vector<int> owners(micro_batch_count, 0);
   for (uint32_t rank = 0; rank < roster.worker_count; ++rank) {
-    const OwnedLeaves owned = LeavesOwned(roster, WorkerId{rank}, clock, leaf_count);
-    for (uint32_t leaf = owned.own.begin; leaf < owned.own.end; ++leaf) ++owners[leaf];
-    for (uint32_t leaf : owned.adopted) ++owners[leaf];
+    const OwnedMicroBatches owned =
+        MicroBatchesOwned(roster, WorkerId{rank}, clock, micro_batch_count);
+    for (uint32_t micro_batch = owned.own.begin; micro_batch < owned.own.end; ++micro_batch)
+      ++owners[micro_batch];
+    for (uint32_t micro_batch : owned.taken_over) ++owners[micro_batch];
   }
   return owners;
 }
@@ -47,9 +49,11 @@ TEST(Membership, FindsMembersByRank) {
 TEST(Membership, EveryLeafHasOneOwnerForAllSubsetsOfRanks) {
   for (uint32_t count = 1; count <= 5; ++count) {
     for (uint32_t ranks = 1; ranks < (1u << count); ++ranks) {
-      for (uint32_t leaf_count = 1; leaf_count <= 13; ++leaf_count) {
-        EXPECT_THAT(Owners(RosterOf(count, ranks), 0, leaf_count), testing::Each(testing::Eq(1)))
-            << count << " workers, ranks " << ranks << ", " << leaf_count << " leaves";
+      for (uint32_t micro_batch_count = 1; micro_batch_count <= 13; ++micro_batch_count) {
+        EXPECT_THAT(Owners(RosterOf(count, ranks), 0, micro_batch_count),
+                    testing::Each(testing::Eq(1)))
+            << count << " workers, ranks " << ranks << ", " << micro_batch_count
+            << " micro-batches";
       }
     }
   }
@@ -59,31 +63,31 @@ TEST(Membership, AnActiveRankOwnsItsOwnLeavesWhoeverElseIsThere) {
   for (uint32_t ranks = 1; ranks < 16; ++ranks) {
     const Roster roster = RosterOf(4, ranks);
     for (const Member& member : roster.workers) {
-      EXPECT_EQ(LeavesOwned(roster, member.worker, 0, 10).own,
+      EXPECT_EQ(MicroBatchesOwned(roster, member.worker, 0, 10).own,
                 LeavesOfRank(Index(member.worker), 4, 10));
     }
   }
 }
 
 TEST(Membership, OrphansAreSharedOutInEqualPartsOfNeighbours) {
-  // Of ranks of 4 leaves each, 1 and 3 are gone: leaves 4 to 7 and 12 to 15.
+  // Of ranks of 4 micro-batches each, 1 and 3 are gone: 4 to 7 and 12 to 15.
   const Roster roster = RosterOf(5, 0b10101);
-  EXPECT_THAT(LeavesOwned(roster, WorkerId{0}, 0, 20).adopted, ElementsAre(4u, 5u));
-  EXPECT_THAT(LeavesOwned(roster, WorkerId{2}, 0, 20).adopted, ElementsAre(6u, 7u, 12u));
-  EXPECT_THAT(LeavesOwned(roster, WorkerId{4}, 0, 20).adopted, ElementsAre(13u, 14u, 15u));
+  EXPECT_THAT(MicroBatchesOwned(roster, WorkerId{0}, 0, 20).taken_over, ElementsAre(4u, 5u));
+  EXPECT_THAT(MicroBatchesOwned(roster, WorkerId{2}, 0, 20).taken_over, ElementsAre(6u, 7u, 12u));
+  EXPECT_THAT(MicroBatchesOwned(roster, WorkerId{4}, 0, 20).taken_over, ElementsAre(13u, 14u, 15u));
 }
 
 TEST(Membership, WhoIsNotAMemberOwnsNothing) {
-  const OwnedLeaves owned = LeavesOwned(RosterOf(3, 0b101), WorkerId{1}, 0, 9);
+  const OwnedMicroBatches owned = MicroBatchesOwned(RosterOf(3, 0b101), WorkerId{1}, 0, 9);
   EXPECT_TRUE(owned.own.empty());
-  EXPECT_THAT(owned.adopted, IsEmpty());
+  EXPECT_THAT(owned.taken_over, IsEmpty());
 }
 
 TEST(Membership, AJoiningMemberIsNotActive) {
   Roster roster = RosterOf(2, 0b11);
   roster.workers.Mutable()[1].joining = true;
   EXPECT_THAT(ActiveWorkers(roster, 100), ElementsAre(WorkerId{0}));
-  EXPECT_THAT(LeavesOwned(roster, WorkerId{0}, 100, 4).adopted, ElementsAre(2u, 3u));
+  EXPECT_THAT(MicroBatchesOwned(roster, WorkerId{0}, 100, 4).taken_over, ElementsAre(2u, 3u));
 }
 
 TEST(Membership, AMemberIsActiveFromItsStartClockOn) {
@@ -100,10 +104,10 @@ TEST(Membership, SharesHoldFromTheirClockOn) {
   roster.shares = {{5, {1, 6, 2}}, {8, {0, 0, 9}}};
   EXPECT_EQ(SharesAt(roster, 4), nullptr);
   EXPECT_EQ(SharesAt(roster, 7)->from, 5);
-  EXPECT_EQ(LeavesOwned(roster, WorkerId{1}, 4, 9).own, (MicroBatchRange{3, 6}));
-  EXPECT_EQ(LeavesOwned(roster, WorkerId{1}, 5, 9).own, (MicroBatchRange{1, 7}));
-  EXPECT_TRUE(LeavesOwned(roster, WorkerId{1}, 8, 9).own.empty());
-  EXPECT_EQ(LeavesOwned(roster, WorkerId{2}, 100, 9).own, (MicroBatchRange{0, 9}));
+  EXPECT_EQ(MicroBatchesOwned(roster, WorkerId{1}, 4, 9).own, (MicroBatchRange{3, 6}));
+  EXPECT_EQ(MicroBatchesOwned(roster, WorkerId{1}, 5, 9).own, (MicroBatchRange{1, 7}));
+  EXPECT_TRUE(MicroBatchesOwned(roster, WorkerId{1}, 8, 9).own.empty());
+  EXPECT_EQ(MicroBatchesOwned(roster, WorkerId{2}, 100, 9).own, (MicroBatchRange{0, 9}));
 }
 
 TEST(Membership, EveryLeafHasOneOwnerUnderRandomShares) {
@@ -111,18 +115,18 @@ TEST(Membership, EveryLeafHasOneOwnerUnderRandomShares) {
   uint64_t next = 0;
   for (int i = 0; i < 500; ++i) {
     const auto count = static_cast<uint32_t>(1 + random.Below(next++, 6));
-    const auto leaf_count = static_cast<uint32_t>(1 + random.Below(next++, 40));
+    const auto micro_batch_count = static_cast<uint32_t>(1 + random.Below(next++, 40));
     const auto ranks = static_cast<uint32_t>(1 + random.Below(next++, (1u << count) - 1));
     Roster roster = RosterOf(count, ranks);
     for (Clock from = 3; from <= 9; from += 3) {
       Shares shares = {from, std::vector<uint32_t>(count, 0)};
-      for (uint32_t leaf = 0; leaf < leaf_count; ++leaf) {
-        ++shares.leaves[random.Below(next++, count)];
+      for (uint32_t micro_batch = 0; micro_batch < micro_batch_count; ++micro_batch) {
+        ++shares.micro_batches[random.Below(next++, count)];
       }
       roster.shares.push_back(shares);
     }
     for (Clock clock = 0; clock < 12; ++clock) {
-      EXPECT_THAT(Owners(roster, clock, leaf_count), testing::Each(testing::Eq(1)));
+      EXPECT_THAT(Owners(roster, clock, micro_batch_count), testing::Each(testing::Eq(1)));
     }
   }
 }

@@ -41,9 +41,9 @@ struct DeviceCommand {
   uint32_t instruction = 0;  // index in that program
   DeviceWork what;
   bool wants_event = false;
-  Clock clock = 0;          // the global batch it works on; for learning rates too
-  uint32_t leaf_count = 0;  // M, of that batch
-  bool tree_sum = false;    // parts are summed along the fixed tree
+  Clock clock = 0;                 // the global batch it works on; for learning rates too
+  uint32_t micro_batch_count = 0;  // M, of that batch
+  bool tree_sum = false;           // parts are summed along the fixed tree
 };
 
 struct DeviceEvent {

@@ -190,11 +190,12 @@ void Executor::Begin(const models::StepKey& key) {
 
 models::BatchPart Executor::PartAt(const DeviceCommand& command, MicroBatchRange part,
                                    Clock clock) const {
-  const SampleRange range = SamplesOfLeaves(part, command.leaf_count, batches_.BatchSamples(clock));
+  const SampleRange range =
+      SamplesOfLeaves(part, command.micro_batch_count, batches_.BatchSamples(clock));
   return {.clock = clock, .begin = range.begin, .end = range.end};
 }
 
-// A worker most often computes the same leaves at the next clock: those are made meanwhile.
+// A worker most often computes the same micro-batches at the next clock: those are made meanwhile.
 void Executor::TakeSamples(const DeviceCommand& command, const RunForward& forward,
                            const models::BatchPart& part) {
   if (prefetcher_ == nullptr) {

@@ -13,7 +13,7 @@
 namespace soapstone::worker {
 namespace {
 
-constexpr uint32_t kLeaves = 4;
+constexpr uint32_t kDeviceMicroBatches = 4;
 constexpr Clock kClocks = 4;
 
 class CudaExecutorTest : public ::testing::Test {
@@ -71,7 +71,8 @@ class CudaExecutorTest : public ::testing::Test {
     const Program program = BuildStep({layout_.get(), &outline_}, nodes);
     std::vector<DeviceEvent> events;
     for (const Instruction& instruction : program.instructions) {
-      DeviceCommand command = {.clock = clock, .leaf_count = kLeaves, .tree_sum = true};
+      DeviceCommand command = {
+          .clock = clock, .micro_batch_count = kDeviceMicroBatches, .tree_sum = true};
       if (const auto* forward = As<RunForward>(instruction)) {
         command.what = *forward;
       } else if (const auto* backward = As<RunBackward>(instruction)) {
@@ -102,7 +103,8 @@ class CudaExecutorTest : public ::testing::Test {
     for (Clock clock = 0; clock <= kClocks; ++clock) {
       std::vector<DeviceEvent> events;
       if (clock < kClocks) {
-        events = RunClock(executor, PlanTreeNodes({0, 3}, {}, kLeaves, Merge::kOwn), clock);
+        events =
+            RunClock(executor, PlanTreeNodes({0, 3}, {}, kDeviceMicroBatches, Merge::kOwn), clock);
       }
       for (const DeviceEvent& event : last) {
         for (const Buffer& frame : event.frames) {
@@ -142,7 +144,7 @@ TEST_F(CudaExecutorTest, SumsOfRecordedStepsHaveTheBitsOfSingleCallsAndAreThePro
 TEST_F(CudaExecutorTest, WaitingForABucketDoesNotStopTheBackwardPass) {
   const auto replica = MakeReplica({.backend = device_});
   const auto executor = Make(replica);
-  const std::vector<NodePlan> nodes = PlanSingleNode({0, kLeaves}, {});
+  const std::vector<NodePlan> nodes = PlanSingleNode({0, kDeviceMicroBatches}, {});
   for (Clock clock = 0; clock < 2; ++clock) RunClock(executor.get(), nodes, clock);
   replica->Watch();
   RunClock(executor.get(), nodes, 2);

@@ -12,7 +12,7 @@
 namespace soapstone::worker {
 namespace {
 
-constexpr uint32_t kLeaves = 4;
+constexpr uint32_t kExecutorMicroBatches = 4;
 constexpr uint64_t kBatch = 8;
 constexpr Clock kClocks = 9;  // three epochs of 18 samples: the last batch of each is shorter
 
@@ -47,18 +47,23 @@ class ExecutorOnPngs : public models::DataFiles {
                               .spoils = [spoilt](Clock clock) { return clock == spoilt; }});
   }
 
-  // The sum along the tree of leaves [begin, 4), computed one by one.
+  // The sum along the tree of micro-batches [begin, 4), computed one by one.
   DeviceEvent Sum(Executor* executor, uint32_t begin, Clock clock) {
     const auto ops = static_cast<uint32_t>(graph_->ops().size());
     std::vector<DeviceEvent> events;
     const MicroBatchRange node = {begin, 4};
-    for (uint32_t leaf = begin; leaf < 4; ++leaf) {
+    for (uint32_t micro_batch = begin; micro_batch < 4; ++micro_batch) {
       for (uint32_t i = 0; i < 2 * ops; ++i) {
-        const RunForward pass = {
-            .op = i, .node = node, .part = {leaf, leaf + 1}, .begins_node = leaf == begin};
+        const RunForward pass = {.op = i,
+                                 .node = node,
+                                 .part = {micro_batch, micro_batch + 1},
+                                 .begins_node = micro_batch == begin};
         DeviceWork work = pass;
         if (i >= ops) work = Back(pass, 2 * ops - 1 - i);
-        executor->Run({.what = work, .clock = clock, .leaf_count = kLeaves, .tree_sum = true},
+        executor->Run({.what = work,
+                       .clock = clock,
+                       .micro_batch_count = kExecutorMicroBatches,
+                       .tree_sum = true},
                       &events);
       }
     }
@@ -72,7 +77,9 @@ class ExecutorOnPngs : public models::DataFiles {
   }
   static void RunWork(Executor* executor, DeviceWork work, Clock clock) {
     std::vector<DeviceEvent> events;
-    executor->Run({.what = std::move(work), .clock = clock, .leaf_count = kLeaves}, &events);
+    executor->Run(
+        {.what = std::move(work), .clock = clock, .micro_batch_count = kExecutorMicroBatches},
+        &events);
   }
 
   // The gradient of each part of each clock, in one row.
@@ -80,7 +87,7 @@ class ExecutorOnPngs : public models::DataFiles {
     std::vector<float> all;
     const auto ops = static_cast<uint32_t>(graph_->ops().size());
     for (Clock clock = begin; clock < kClocks; ++clock) {
-      // From clock 5 on it has other leaves, as after re-balancing.
+      // From clock 5 on it has other micro-batches, as after re-balancing.
       const uint32_t first = clock < 5 ? 1 : 0;
       for (const MicroBatchRange part :
            {MicroBatchRange{first, first + 1}, MicroBatchRange{first + 1, 4}}) {
@@ -147,8 +154,8 @@ TEST_F(ExecutorOnPngs, AGradientThatIsNotFiniteIsToldOf) {
   EXPECT_EQ(Sum(executor.get(), 2, 2).not_finite.updates, 0u);
 }
 
-// Of leaves 2 and 3 the first is spoilt: what is left is leaf 3's, to the bit, with its samples and
-// its loss; and the next step is as if nothing had been.
+// Of micro-batches 2 and 3 the first is spoilt: what is left is micro-batch 3's, to the bit, with
+// its samples and its loss; and the next step is as if nothing had been.
 TEST_F(ExecutorOnPngs, APartThatIsNotFiniteIsLeftOutWithAllThatBelongsToIt) {
   const std::unique_ptr<Executor> plain = Make(false);
   const std::unique_ptr<Executor> skips = Make(false, /*skip=*/true, /*spoilt=*/1);

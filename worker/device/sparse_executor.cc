@@ -88,7 +88,7 @@ void SparseExecutor::Run(const DeviceCommand& command, std::vector<DeviceEvent>*
 // Training samples. Valid until the next call.
 models::SparseBatch SparseExecutor::BatchOf(const DeviceCommand& command, MicroBatchRange part) {
   const SampleRange range =
-      SamplesOfLeaves(part, command.leaf_count, sampler_.BatchSamples(command.clock));
+      SamplesOfLeaves(part, command.micro_batch_count, sampler_.BatchSamples(command.clock));
   return {.clock = command.clock,
           .samples = sampler_.Samples(command.clock, range.begin, range.end)};
 }

@@ -13,11 +13,11 @@ namespace soapstone::worker {
 namespace {
 
 constexpr uint32_t kShards = 3;
-constexpr uint32_t kSparseLeaves = 4;
+constexpr uint32_t kSparseMicroBatches = 4;
 
 // A command that is answered.
 DeviceEvent RunOn(SparseExecutor* executor, DeviceCommand command) {
-  command.leaf_count = kSparseLeaves;
+  command.micro_batch_count = kSparseMicroBatches;
   command.wants_event = true;
   std::vector<DeviceEvent> events;
   executor->Run(command, &events);
@@ -45,7 +45,8 @@ class SparseExecutorTest : public testing::Test {
   // All of a batch's rows, each with value 0.5.
   Buffers Load() {
     const Buffers keys =
-        Run({.what = FindKeys{.part = {0, kSparseLeaves}, .first = true, .last = true}}).frames;
+        Run({.what = FindKeys{.part = {0, kSparseMicroBatches}, .first = true, .last = true}})
+            .frames;
     LoadCommand load;
     load.frames.resize(kShards);
     for (size_t i = 0; i < keys.size(); ++i) {
@@ -55,11 +56,11 @@ class SparseExecutorTest : public testing::Test {
     Run({.what = std::move(load)});
     return keys;
   }
-  // Parts are single leaves, summed along the tree.
+  // Parts are single micro-batches, summed along the tree.
   void Compute(MicroBatchRange node) {
-    for (uint32_t leaf = node.begin; leaf < node.end; ++leaf) {
-      const MicroBatchRange part = {leaf, leaf + 1};
-      const bool begins = leaf == node.begin;
+    for (uint32_t micro_batch = node.begin; micro_batch < node.end; ++micro_batch) {
+      const MicroBatchRange part = {micro_batch, micro_batch + 1};
+      const bool begins = micro_batch == node.begin;
       Run({.what = RunForward{.node = node, .part = part, .begins_node = begins},
            .tree_sum = true});
       Run({.what = RunBackward{.node = node, .part = part, .begins_node = begins},
@@ -103,7 +104,7 @@ TEST_F(SparseExecutorTest, SumsAlongTheTree) {
   Load();
   for (uint32_t k = 0; k < kShards; ++k) {
     for (uint32_t t = 0; t < 2; ++t) {
-      Compute({0, kSparseLeaves});
+      Compute({0, kSparseMicroBatches});
       const SparseRows whole = Collect(k, t);
       Compute({0, 2});
       const SparseRows first = Collect(k, t);
@@ -160,7 +161,8 @@ class GraphOnRowsTest : public testing::Test {
   DeviceEvent Run(DeviceCommand command) { return RunOn(executor_.get(), std::move(command)); }
   void Load() {
     const Buffers keys =
-        Run({.what = FindKeys{.part = {0, kSparseLeaves}, .first = true, .last = true}}).frames;
+        Run({.what = FindKeys{.part = {0, kSparseMicroBatches}, .first = true, .last = true}})
+            .frames;
     LoadCommand load;
     load.frames.resize(kShards);
     for (uint32_t k = 0; k < kShards; ++k) {
@@ -178,13 +180,13 @@ class GraphOnRowsTest : public testing::Test {
     }
     Run({.what = std::move(load)});
   }
-  // Of all operators, on single leaves. Returns the samples and the loss that were reported.
+  // Of all operators, on single micro-batches. Returns the samples and the loss that were reported.
   std::pair<uint64_t, double> Compute(MicroBatchRange node) {
     std::pair<uint64_t, double> reported = {0, 0};
     const auto ops = static_cast<uint32_t>(model_->graph()->ops().size());
-    for (uint32_t leaf = node.begin; leaf < node.end; ++leaf) {
-      const MicroBatchRange part = {leaf, leaf + 1};
-      const bool begins = leaf == node.begin;
+    for (uint32_t micro_batch = node.begin; micro_batch < node.end; ++micro_batch) {
+      const MicroBatchRange part = {micro_batch, micro_batch + 1};
+      const bool begins = micro_batch == node.begin;
       const auto run = [&](DeviceWork work) {
         const DeviceEvent event = Run({.what = std::move(work), .tree_sum = true});
         reported.first += event.trained_samples;
@@ -226,7 +228,7 @@ TEST_F(GraphOnRowsTest, SumsSlicesAndRowsAlongTheTree) {
   size_t slices = 0;
   size_t rows = 0;
   for (uint32_t k = 0; k < kShards; ++k) {
-    Compute({0, kSparseLeaves});
+    Compute({0, kSparseMicroBatches});
     const std::vector<DeviceEvent> whole = Collect(k);
     Compute({0, 2});
     const std::vector<DeviceEvent> first = Collect(k);
@@ -255,7 +257,7 @@ TEST_F(GraphOnRowsTest, SumsSlicesAndRowsAlongTheTree) {
 
 TEST_F(GraphOnRowsTest, ReportsSamplesAndLossOnce) {
   Load();
-  const auto [samples, loss] = Compute({0, kSparseLeaves});
+  const auto [samples, loss] = Compute({0, kSparseMicroBatches});
   EXPECT_EQ(samples, 16u);
   EXPECT_GT(loss, 0);
   EXPECT_NEAR(Compute({0, 1}).second + Compute({1, 4}).second, loss, 1e-4);

@@ -49,13 +49,14 @@ class Builder {
     last_device_ = static_cast<int64_t>(Append(then, std::move(deps)));
   }
 
-  // By stages: the loads come with the first part's forward pass.
-  void PullByStages() {
+  // By transfer stages: the loads come with the first part's forward pass.
+  void PullByTransferStages() {
     PullAll();
     to_load_.resize(pulls_.size());
     std::iota(to_load_.begin(), to_load_.end(), 0);
     std::stable_sort(to_load_.begin(), to_load_.end(), [&](uint32_t a, uint32_t b) {
-      return inputs_.layout->stage(ShardId{a}) < inputs_.layout->stage(ShardId{b});
+      return inputs_.layout->transfer_stage(ShardId{a}) <
+             inputs_.layout->transfer_stage(ShardId{b});
     });
   }
 
@@ -106,7 +107,7 @@ class Builder {
       std::vector<uint32_t> deps = pulls_[k];
       deps.insert(deps.end(), pushes_[k].begin(), pushes_[k].end());
       const uint32_t clock = Append(SendClock{ShardId{k}}, std::move(deps));
-      if (inputs_.by_stages) Append(SendPrefetch{ShardId{k}}, {clock});
+      if (inputs_.by_transfer_stages) Append(SendPrefetch{ShardId{k}}, {clock});
     }
   }
 
@@ -198,13 +199,13 @@ class Builder {
   int64_t keys_ = -1;                          // the last FindKeys
   std::vector<std::vector<uint32_t>> pulls_;   // by shard
   std::vector<std::vector<uint32_t>> pushes_;  // by shard
-  std::vector<uint32_t> to_load_;              // by stages: shards not loaded yet, in that order
+  std::vector<uint32_t> to_load_;  // by transfer stages: shards not loaded yet, in that order
   std::vector<Waiting> waiting_;
 };
 
 std::vector<MicroBatchRange> KeyParts(const ProgramInputs& inputs,
                                       const std::vector<NodePlan>& nodes) {
-  if (inputs.keys_of_leaves > 0) return {{0, inputs.keys_of_leaves}};
+  if (inputs.keys_of_micro_batches > 0) return {{0, inputs.keys_of_micro_batches}};
   std::vector<MicroBatchRange> parts;
   for (const NodePlan& node : nodes) {
     parts.insert(parts.end(), node.parts.begin(), node.parts.end());
@@ -253,8 +254,8 @@ void LinkProgram(Program* program) {
 Program BuildStep(const ProgramInputs& inputs, const std::vector<NodePlan>& nodes) {
   Builder builder(inputs, Program::Kind::kStep);
   builder.Keys(KeyParts(inputs, nodes));
-  if (inputs.by_stages) {
-    builder.PullByStages();
+  if (inputs.by_transfer_stages) {
+    builder.PullByTransferStages();
   } else {
     builder.PullAllThen(LoadValues{});
   }
@@ -318,18 +319,19 @@ Program BuildFinalEvaluate(const ProgramInputs& inputs) {
 }
 
 std::vector<NodePlan> PlanTreeNodes(MicroBatchRange own, const std::vector<uint32_t>& taken_over,
-                                    uint32_t leaf_count, Merge merge) {
+                                    uint32_t micro_batch_count, Merge merge) {
   std::vector<NodePlan> plans;
-  const auto add = [&](MicroBatchRange leaves, bool merged) {
+  const auto add = [&](MicroBatchRange micro_batches, bool merged) {
     std::vector<MicroBatchRange> nodes;
-    if (merged) nodes = CanonicalNodes(leaves, leaf_count);
-    for (uint32_t leaf = leaves.begin; !merged && leaf < leaves.end; ++leaf) {
-      nodes.push_back({leaf, leaf + 1});
+    if (merged) nodes = CanonicalNodes(micro_batches, micro_batch_count);
+    for (uint32_t micro_batch = micro_batches.begin; !merged && micro_batch < micro_batches.end;
+         ++micro_batch) {
+      nodes.push_back({micro_batch, micro_batch + 1});
     }
     for (const MicroBatchRange node : nodes) {
       NodePlan plan = {node, {}};
-      for (uint32_t leaf = node.begin; leaf < node.end; ++leaf) {
-        plan.parts.push_back({leaf, leaf + 1});
+      for (uint32_t micro_batch = node.begin; micro_batch < node.end; ++micro_batch) {
+        plan.parts.push_back({micro_batch, micro_batch + 1});
       }
       plans.push_back(std::move(plan));
     }
@@ -349,7 +351,7 @@ std::vector<NodePlan> PlanTreeNodes(MicroBatchRange own, const std::vector<uint3
 std::vector<NodePlan> PlanSingleNode(MicroBatchRange own, const std::vector<uint32_t>& taken_over) {
   NodePlan plan;
   if (!own.empty()) plan.parts.push_back(own);
-  for (uint32_t leaf : taken_over) plan.parts.push_back({leaf, leaf + 1});
+  for (uint32_t micro_batch : taken_over) plan.parts.push_back({micro_batch, micro_batch + 1});
   if (plan.parts.empty()) return {};
   plan.node = plan.parts.front();
   return {plan};

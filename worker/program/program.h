@@ -132,8 +132,8 @@ struct OpOutline {
 };
 
 // A sum of gradients that is pushed as one: its range and the parts that are computed for it. With
-// the fixed tree the parts are single leaves, summed along the tree; else `parts` are summed in
-// order.
+// the fixed tree the parts are single micro-batches, summed along the tree; else `parts` are summed
+// in order.
 struct NodePlan {
   MicroBatchRange node;
   std::vector<MicroBatchRange> parts;
@@ -177,22 +177,22 @@ struct ProgramInputs {
   const std::vector<OpOutline>* ops = nullptr;
   bool ordered_reads = false;  // PolicyTraits::ordered_reads
   // Each shard's values are loaded when the forward pass comes to them, and asked for as soon as
-  // the shard has the clock before. For layouts with stages (PolicyTraits::pulls_ahead).
-  bool by_stages = false;
+  // the shard has the clock before. For layouts with transfer stages (PolicyTraits::pulls_ahead).
+  bool by_transfer_stages = false;
   // Nothing of a node is handed over before all of its gradient is there: whether it is finite is
   // known then, and all buckets leave a part of it out or none.
   bool whole_nodes = false;
-  // > 0: a step needs rows of all these leaves, since it may have to take over any of them.
-  uint32_t keys_of_leaves = 0;
+  // > 0: a step needs rows of all these micro-batches, since it may have to take over any of them.
+  uint32_t keys_of_micro_batches = 0;
 };
 
 // Data-parallel step: find the keys (where the model has tables), pull all, load, then per node and
 // part forward and backward; a bucket is collected and pushed as soon as the backward pass of the
 // node's last part has produced it, while earlier layers still run; then clock, per shard. By
-// stages: the loads of the shards that an operator needs stand before its forward pass, and a
-// shard's clock is followed by the pull of its next values.
+// transfer stages: the loads of the shards that an operator needs stand before its forward pass,
+// and a shard's clock is followed by the pull of its next values.
 Program BuildStep(const ProgramInputs& inputs, const std::vector<NodePlan>& nodes);
-// The same without pull, load and clock: leaves taken over from a lost worker in mid-step.
+// The same without pull, load and clock: micro-batches taken over from a lost worker in mid-step.
 // With `reload` the parameters they need are no longer there, and are loaded again first.
 Program BuildTakeover(const ProgramInputs& inputs, const std::vector<NodePlan>& nodes,
                       bool reload = false);
@@ -210,13 +210,13 @@ Program BuildFlush(const ProgramInputs& inputs);
 // Pull all (final), load, evaluate.
 Program BuildFinalEvaluate(const ProgramInputs& inputs);
 
-// Which leaves are summed along the tree before they are pushed, as its largest nodes. Others are
-// pushed one by one: those that someone else may have supplied a part of, where shards do not take
-// a larger node in the place of its parts (they do where PolicyTraits::adopts()).
+// Which micro-batches are summed along the tree before they are pushed, as its largest nodes.
+// Others are pushed one by one: those that someone else may have supplied a part of, where shards
+// do not take a larger node in the place of its parts (they do where PolicyTraits::takes_over()).
 enum class Merge : uint8_t { kNone, kOwn, kAll };
 // The nodes a worker pushes in a step. `taken_over` ascends.
 std::vector<NodePlan> PlanTreeNodes(MicroBatchRange own, const std::vector<uint32_t>& taken_over,
-                                    uint32_t leaf_count, Merge merge);
+                                    uint32_t micro_batch_count, Merge merge);
 // One node for everything the worker owns: policies whose sums need not be reproducible.
 std::vector<NodePlan> PlanSingleNode(MicroBatchRange own, const std::vector<uint32_t>& taken_over);
 

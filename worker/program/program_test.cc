@@ -79,7 +79,7 @@ TEST_F(ProgramTest, ClockComesAfterAllPushesOfItsShard) {
   }
 }
 
-TEST_F(ProgramTest, StepWithoutLeavesStillClocks) {
+TEST_F(ProgramTest, StepWithoutMicroBatchesStillClocks) {
   const Program program = BuildStep(inputs_, {});
   EXPECT_EQ(Count<SendPush>(program), 0u);
   EXPECT_EQ(Count<SendClock>(program), 2u);
@@ -92,7 +92,7 @@ TEST_F(ProgramTest, ATakeoverOnlyComputesAndPushes) {
   EXPECT_EQ(Count<RunForward>(program), 3u);
 }
 
-TEST_F(ProgramTest, LeavesArePushedAsNodesWhereTheyMayBe) {
+TEST_F(ProgramTest, MicroBatchesArePushedAsNodesWhereTheyMayBe) {
   const auto nodes = [](Merge merge) {
     std::vector<MicroBatchRange> ranges;
     for (const NodePlan& plan : PlanTreeNodes({0, 4}, {8, 9, 10, 13}, 16, merge)) {
@@ -122,7 +122,7 @@ TEST_F(ProgramTest, RowsAreAskedForBeforeThePullAndPushedAfterTheBackwardPass) {
   EXPECT_EQ(Count<SendPush>(program), 4u);  // a table on a shard each
   EXPECT_GT(First<CollectBucket>(program), First<RunBackward>(program));
 
-  inputs.keys_of_leaves = 8;  // any leaf may have to be computed
+  inputs.keys_of_micro_batches = 8;  // any micro-batch may have to be computed
   const Program whole = BuildStep(inputs, PlanSingleNode({0, 2}, {5}));
   EXPECT_EQ(Count<FindKeys>(whole), 1u);
   const FindKeys of_all = {.part = {0, 8}, .first = true, .last = true};
@@ -154,14 +154,14 @@ TEST_F(ProgramTest, AModelMayHaveTablesAndTensors) {
   }
 }
 
-// The same layers in two stages on two servers.
+// The same layers in two transfer stages on two servers.
 class StagedProgramTest : public ProgramTest {
  protected:
   StagedProgramTest() {
     layout_ = *wire::Layout::Build(
         {{.name = "first", .shape = {1000, 1}}, {.name = "last", .shape = {8000, 1}}},
-        {.shard_count = 4, .bucket_bytes = 4000, .stages = 2});
-    inputs_.by_stages = true;
+        {.shard_count = 4, .bucket_bytes = 4000, .transfer_stages = 2});
+    inputs_.by_transfer_stages = true;
   }
 };
 
@@ -194,7 +194,7 @@ TEST_F(StagedProgramTest, TheFirstOperatorDoesNotWaitForTheLastStage) {
   for (size_t i = 0; i < first; ++i) {
     loads_before += As<LoadValues>(program.instructions[i]) != nullptr ? 1 : 0;
   }
-  EXPECT_EQ(loads_before, 2u);  // of stage 0, one a server
+  EXPECT_EQ(loads_before, 2u);  // of transfer stage 0, one a server
 }
 
 TEST_F(StagedProgramTest, AShardIsAskedForItsNextValuesAfterItsClock) {
@@ -210,7 +210,7 @@ TEST_F(StagedProgramTest, AShardIsAskedForItsNextValuesAfterItsClock) {
   }
 }
 
-TEST_F(StagedProgramTest, AStepWithoutLeavesLoadsAllTheSame) {
+TEST_F(StagedProgramTest, AStepWithoutMicroBatchesLoadsAllTheSame) {
   EXPECT_EQ(Count<LoadValues>(BuildStep(inputs_, {})), 4u);
 }
 

@@ -24,9 +24,9 @@ PartRegions ReadRegions(const OpGraph& graph, uint32_t edge, const OpConfig& con
 //   4 · Σ_{g≠h} |N_h ∩ P_g|   forward, and the same backward where a gradient flows.
 int64_t EdgeBytes(const PartRegions& written, const PartRegions& read, bool gradient);
 
-// Of a weight group's parameters: 2·(k − 1)·|piece| for every piece that k devices hold, gradients
-// in and parameters back. A parameter that several groups share counts in the first of them.
-// configs: of the group's operators, in the group's order.
+// Of a parameter group's parameters: 2·(k − 1)·|piece| for every piece that k devices hold,
+// gradients in and parameters back. A parameter that several groups share counts in the first of
+// them. configs: of the group's operators, in the group's order.
 int64_t SyncBytes(const OpGraph& graph, uint32_t group, const std::vector<OpConfig>& configs);
 
 // What parts pass around while they compute, forward and backward: of an lstm in k parts by units

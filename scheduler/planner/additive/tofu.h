@@ -40,8 +40,8 @@ struct TofuPlan {
   Strategy strategy;
 };
 
-// At each level, the earlier ones given, the cuts d_1, d_2, .. of all weight groups (an operator's
-// chunks of time are cut alike) for which the bytes of a step are least:
+// At each level, the earlier ones given, the cuts d_1, d_2, .. of all parameter groups (an
+// operator's chunks of time are cut alike) for which the bytes of a step are least:
 //   Σ_edges 4·(1 + gradient)·Σ_{g≠h} |N_h ∩ P_g|  +  Σ_pieces 2·(k − 1)·|piece|  +  exchanges
 // (communication_volume.h), over all dimensions that every operator of a group can still be cut
 // along. Exact by JointChoice over the graph of groups. Tensors lie where they are made, which

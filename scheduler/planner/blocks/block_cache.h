@@ -1,8 +1,8 @@
 // BlockCache finds what follows from configurations alone once, and looks it up afterwards: the
 // state of an operator in a configuration, the tasks of a connection between two such states, those
-// of a weight group's synchronization. Members of an equivalence class share what is found, so that
-// a search's proposals build next to nothing. Called by StrategyState, which holds what is in use.
-// It knows nothing of loads, slots and time.
+// of a parameter group's synchronization. Members of an equivalence class share what is found, so
+// that a search's proposals build next to nothing. Called by StrategyState, which holds what is in
+// use. It knows nothing of loads, slots and time.
 #pragma once
 
 #include <cstddef>

@@ -14,7 +14,7 @@ struct Change {
   OpConfig config;
 };
 
-// Of a weight group that has parameters: who keeps it from now on, as in Strategy::servers.
+// Of a parameter group that has parameters: who keeps it from now on, as in Strategy::servers.
 struct ServerChange {
   uint32_t group = 0;
   std::vector<uint32_t> servers;

@@ -1,5 +1,5 @@
 // Communication as tasks: the transfers of an edge between two operators' parts, and the
-// synchronization of a weight group. A block holds all of one edge or group; it depends on the
+// synchronization of a parameter group. A block holds all of one edge or group; it depends on the
 // configurations at its ends alone, so that a search keeps it and looks it up. Used by the
 // simulator.
 //

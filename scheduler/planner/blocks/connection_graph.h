@@ -65,7 +65,7 @@ class ConnectionGraph {
   const Connection& edge(uint32_t id) const { return connections_[id]; }
   const EdgeEnds& in() const { return in_; }
   const EdgeEnds& out() const { return out_; }
-  // The weight group of the operator's parameters; kNoGroup: it has none.
+  // The parameter group of the operator's parameters; kNoGroup: it has none.
   uint32_t group_of(uint32_t op) const { return group_of_[op]; }
   uint32_t micro_batch_of(uint32_t op) const { return graph_->ops[op].micro_batch; }
   // The first operator of a micro-batch; of the number of micro-batches: the number of operators.

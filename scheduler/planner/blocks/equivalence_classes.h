@@ -1,4 +1,4 @@
-// Equivalence classes of a graph's operators, edges and weight groups: members of one class are
+// Equivalence classes of a graph's operators, edges and parameter groups: members of one class are
 // equal but for their names, as repeated layers, chunks of time and micro-batches are. What follows
 // from shapes and rules alone (splits, overlaps, blocks of tasks) is found once for each class.
 // Used by the simulator.

@@ -1,5 +1,5 @@
-// ParamPieces: cuts the parameters of a weight group where any of its operators cuts them, and says
-// which devices hold which piece. Called by SyncBuilder. It knows no time, and no messages.
+// ParamPieces: cuts the parameters of a parameter group where any of its operators cuts them, and
+// says which devices hold which piece. Called by SyncBuilder. It knows no time, and no messages.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // StrategyState is the strategy that a simulator is set to, as what follows from its
-// configurations: each operator's state, each connection's tasks, each weight group's
+// configurations: each operator's state, each connection's tasks, each parameter group's
 // synchronization. Simulator sets it and Proposal changes it step by step; loads, bounds, task
 // graph and timeline read it. It knows nothing of these.
 #pragma once

@@ -1,4 +1,4 @@
-// The synchronization of one weight group as tasks: which devices hold which pieces of its
+// The synchronization of one parameter group as tasks: which devices hold which pieces of its
 // parameters, what they send to whom once their gradients are complete, who applies, and what comes
 // back. Used by the simulator.
 #pragma once

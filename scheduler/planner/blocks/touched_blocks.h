@@ -1,4 +1,4 @@
-// TouchedBlocks lists which operators, connections and weight groups a proposal's changes touch:
+// TouchedBlocks lists which operators, connections and parameter groups a proposal's changes touch:
 // what has to be found, summed up and placed anew. Proposal fills it; it and TaskGraph read it.
 #pragma once
 

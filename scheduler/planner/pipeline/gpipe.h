@@ -35,8 +35,8 @@ std::vector<PipelineStage> BalanceStages(absl::Span<const std::vector<double>> t
 // with k stages; the least, the fewest micro-batches among equals. Without launches and memory
 // traffic that do not shrink with the samples this is (m + k − 1)/m of a whole batch's stage, and
 // the most micro-batches would be best.
-// graph: whole, in one micro-batch; its weight groups are those of the same model in micro-batches.
-// Strategy: StrategyOfStages(that graph, plan.stages, 0).
+// graph: whole, in one micro-batch; its parameter groups are those of the same model in
+// micro-batches. Strategy: StrategyOfStages(that graph, plan.stages, 0).
 GPipePlan PlanGPipe(const OpGraph& graph, const Machine& machine, const CostModel& costs,
                     const GPipeOptions& options = {});
 

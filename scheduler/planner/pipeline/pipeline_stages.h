@@ -30,7 +30,7 @@ struct PipelineStage {
   friend bool operator==(const PipelineStage&, const PipelineStage&) = default;
 };
 
-// Layer i is weight group i: an operator of the model with its chunks of time and micro-batches.
+// Layer i is parameter group i: an operator of the model with its chunks of time and micro-batches.
 // compute_s on the kind of device that is slowest at it.
 std::vector<PipelineLayer> LayersOf(const OpGraph& graph, const Machine& machine,
                                     const CostModel& costs);

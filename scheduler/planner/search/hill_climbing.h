@@ -25,7 +25,7 @@ namespace soapstone::planner {
 // came to the end. Deterministic but for `limits.stop`.
 bool ClimbByOperator(const Space& space, const TrialLimits& limits, Simulator* simulator);
 
-// As ClimbByOperator, but all operators of a weight group at once, each with the degrees and
+// As ClimbByOperator, but all operators of a parameter group at once, each with the degrees and
 // devices of the group's first.
 bool ClimbByGroup(const Space& space, const TrialLimits& limits, Simulator* simulator);
 

@@ -121,7 +121,7 @@ TEST(ClimbTest, LimitsHold) {
 
 // Two uses of one large weight: its gradients need not cross the slow links only where both uses
 // are split by outputs, or by inputs, alike.
-TEST(ClimbTest, AWeightGroupMovesTogether) {
+TEST(ClimbTest, AParameterGroupMovesTogether) {
   FakeGraph g(16);
   FakeTensor x = g.Add(Linear{.outputs = 64}, {g.Input({16, 64})}, 1);
   g.Add(Linear{.outputs = 64}, {x}, 1);

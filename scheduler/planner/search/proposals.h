@@ -14,12 +14,12 @@ namespace soapstone::planner {
 
 // Draws a proposal:
 //  scattered  one operator, each part on any device (FlexFlow's proposal)
-//  block      one operator, or a whole weight group, on a block of devices
+//  block      one operator, or a whole parameter group, on a block of devices
 //  range      neighbours in the graph's order, all on one block
 //  copy       an operator, or its group, takes a neighbour's degrees and devices
 //  shift      the devices of an operator, group or range move on by a number of devices
 //  degree     one degree of an operator, or group, is doubled or halved
-//  stage      where stages are moved: up to four weight groups next to a boundary between
+//  stage      where stages are moved: up to four parameter groups next to a boundary between
 //             stages take the configuration of the other side (stage_shift.h)
 //  balance    where the space is uneven: the cuts of an operator, a group, all that are split
 //             alike, or all, are set in proportion to speeds, or beside that, or one boundary moves

@@ -1,4 +1,4 @@
-// Where parameters are kept: the servers of a weight group that a search tries. A group whose
+// Where parameters are kept: the servers of a parameter group that a search tries. A group whose
 // devices are of one node is best kept there, as nothing then passes a NIC; a small one by one
 // server, which takes fewer messages. Used by descents and proposals.
 #pragma once

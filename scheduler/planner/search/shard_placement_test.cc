@@ -116,7 +116,7 @@ TEST(ShardPlacementTest, AStrategyIsChecked) {
   EXPECT_THAT(error({{0}, {2}}), HasSubstr("servers of linear1: there is no server 2 among 2"));
   EXPECT_THAT(error({{1, 0}, {}}), HasSubstr("servers of linear0: they must ascend, each once"));
   EXPECT_THAT(error({{1, 1}, {}}), HasSubstr("they must ascend, each once"));
-  EXPECT_THAT(error({{1}}), HasSubstr("servers of 1 weight groups"));
+  EXPECT_THAT(error({{1}}), HasSubstr("servers of 1 parameter groups"));
   EXPECT_THAT(error({{0}, {1}}, Synchronization::kRing), HasSubstr("do not synchronize"));
   EXPECT_EQ(error({}, Synchronization::kRing), "");
   FakeGraph g(2);

@@ -9,7 +9,7 @@
 
 namespace soapstone::planner {
 
-// Whole operators, those of a weight group together, on the devices in order, so that the device
+// Whole operators, those of a parameter group together, on the devices in order, so that the device
 // with the most work (forward and backward) has as little as it can.
 Strategy ModelParallel(const OpGraph& graph, const Machine& machine, const CostModel& costs);
 

@@ -54,7 +54,7 @@ class PartialBounds {
     std::vector<Nanos> forward, backward, both;
     bool gradient = true;
   };
-  // Of a weight group with parameters; empty where there are too many combinations.
+  // Of a parameter group with parameters; empty where there are too many combinations.
   struct GroupTable {
     std::vector<size_t> strides;     // [operator of the group] in `bounds`
     std::vector<SyncBounds> bounds;  // [combination of configurations]

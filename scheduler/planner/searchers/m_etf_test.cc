@@ -55,7 +55,7 @@ TEST(MetfTest, MemoryIsReserved) {
   EXPECT_EQ(Placed(g.graph(), FakeMachine({.memory_bytes = 1000})), (std::vector<uint32_t>{0, 1}));
 }
 
-TEST(MetfTest, WeightGroupsStayTogether) {
+TEST(MetfTest, ParameterGroupsStayTogether) {
   FakeGraph g(4);
   g.Add(Linear{.outputs = 8}, {g.Input({4, 8})}, 1);
   g.Add(Linear{.outputs = 8}, {g.Input({4, 8})}, 1);

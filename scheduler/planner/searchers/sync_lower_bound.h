@@ -1,4 +1,4 @@
-// What the synchronization of a weight group takes at least behind the last backward part of an
+// What the synchronization of a parameter group takes at least behind the last backward part of an
 // operator, and what it puts onto devices. For bounds; found by simulating the group by itself.
 #pragma once
 

@@ -1,7 +1,7 @@
 // TaskGraph lays out the tasks of a strategy for runs of the timeline. Every part of an operator is
 // a forward and a backward task on its device. A part waits for the parts whose output it reads:
 // directly on its own device, else behind a transfer (comm_block.h). Gradients flow back the same
-// ways. When the last backward part of a weight group on a device is over, its gradients are
+// ways. When the last backward part of a parameter group on a device is over, its gradients are
 // synchronized (sync_block.h) while others still compute.
 //
 // Tasks have slots, which are their places in arrays; blocks share the slots out. Blocks are

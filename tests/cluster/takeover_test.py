@@ -15,7 +15,7 @@ MANY = ("--policy=bsp", "--servers=1", "--workers=2", "--batch=1024", "--micro_b
         "--bucket_bytes=2048")
 
 
-class AdoptTest(ClusterTestCase):
+class TakeoverTest(ClusterTestCase):
 
     def ends(self, trace):
         """When worker 0 ended each of its clocks, in seconds of the monotonic clock."""
