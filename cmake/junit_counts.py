@@ -39,6 +39,12 @@ def count_shard(path, counts):
             counts.skip(name)
 
 
+def was_skipped(case):
+    """Whether a test said so itself. What ctest could not start (no program, no folder) is not run either."""
+    skipped = case.find("skipped")
+    return skipped is not None and (case.get("status") == "disabled" or "SKIP_" in skipped.get("message", ""))
+
+
 def count(case, shards, counts):
     path = os.path.join(shards, f"{case.get('name')}.xml")
     failed_before = counts.of["failed"]
@@ -48,24 +54,27 @@ def count(case, shards, counts):
     status = case.get("status")
     if status == "run":
         counts.of["passed"] += 0 if many else 1
-    elif status in ("notrun", "disabled") and case.find("skipped") is not None:
+    elif was_skipped(case):
         counts.skip(case.get("name"))
     elif counts.of["failed"] == failed_before:  # or what failed in it is counted
-        counts.fail(case.get("name"), case.findtext("system-out"))
+        counts.fail(case.get("name"), case.findtext("system-out") or case.get("status"))
 
 
 def cases_of(path):
     return ElementTree.parse(path).getroot().findall("testcase")
 
 
-def after_second_run(case, again):
+def after_second_run(path, case, again):
     """The case that counts: the second run's, where a failed one has run again."""
     second = again.get(case.get("name"))
-    if case.get("status") != "fail" or second is None:
+    if case.get("status") != "fail" or second is None or was_skipped(second):
         return case
     if second.get("status") == "run":
         lines = (case.findtext("system-out") or "").strip().splitlines()
-        print(f"UNSTEADY {case.get('name')}: failed beside others, passed alone", *lines[-15:], sep="\n  ", file=sys.stderr)
+        print(f"UNSTEADY {case.get('name')}: failed beside others, passed alone", *lines[-15:], sep="\n  ",
+              file=sys.stderr)
+        with open(f"{path}.unsteady", "a") as file:
+            file.write(f"{case.get('name')}\n")
     return second
 
 
@@ -78,7 +87,7 @@ def main():
         if os.path.exists(f"{path}.again"):
             again = {case.get("name"): case for case in cases_of(f"{path}.again")}
         for case in cases:
-            count(after_second_run(case, again), shards, counts)
+            count(after_second_run(path, case, again), shards, counts)
     except (OSError, ElementTree.ParseError) as error:
         print(f"check: no results: {error}; see {log}", file=sys.stderr)
         cases = []
