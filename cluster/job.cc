@@ -1,5 +1,6 @@
 #include "cluster/job.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -148,6 +149,7 @@ void SetTraining(Job* job) {
   job->strict = job->config.strict();
   job->patience_ns = NanosOf(cluster.heartbeat_timeout_s());
   job->precision = cluster.precision();
+  job->threads = std::max(1, static_cast<int>(cluster.threads()));
 }
 
 // How many local steps the data make of the epochs that are asked for.

@@ -40,6 +40,7 @@ struct TrainingJob {
   bool strict = false;                // who keeps values keeps checksums of them, for who reads
   Nanos patience_ns = 5 * kSecond;    // of workers, with values that were asked for
   std::string precision = "float32";  // as the job asks for it
+  int threads = 1;                    // of a worker's kernels on a processor: bits depend on it
   server::StoreFault store_fault = server::StoreFault::kNone;  // of all stores; for tests
 
   // What follows from the rest (Complete).

@@ -17,6 +17,7 @@
 #include "base/exit_codes.h"
 #include "base/status_macros.h"
 #include "cluster/job.h"
+#include "cluster/job_paths.h"
 #include "cluster/recording.h"
 #include "experiment/cosim/job_replay.h"
 
@@ -32,6 +33,7 @@ absl::StatusOr<std::shared_ptr<const Job>> JobOf(const sim::Recording& recording
   SOAP_ASSIGN_OR_RETURN(
       wire::JobConfig config,
       ParseJobText(recording.job_text, absl::StrCat(flags.dir, "/", sim::kRecordedJobFile)));
+  FromFolder(flags.dir, &config);
   SOAP_RETURN_IF_ERROR(ApplyOverrides(flags.overrides, &config));
   SOAP_ASSIGN_OR_RETURN(const std::shared_ptr<const Job> job,
                         PrepareDenseJob(std::move(config), "a recording"));

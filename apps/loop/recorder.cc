@@ -14,6 +14,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "cluster/job_paths.h"
 
 namespace soapstone::apps {
 namespace {
@@ -75,6 +76,7 @@ absl::Status BeginRecording(const wire::JobConfig& config) {
   SOAP_RETURN_IF_ERROR(CheckRecordingFolder(config));
   wire::JobConfig job = config;
   job.clear_output();
+  ToFolder(config.output().record_path(), &job);
   return WriteNewFile(absl::StrCat(config.output().record_path(), "/", sim::kRecordedJobFile),
                       JobText(job));
 }

@@ -121,7 +121,8 @@ class Backing {
 };
 
 absl::Status Backing::Prepare() {
-  SOAP_ASSIGN_OR_RETURN(replica_, models::GraphRunner::Create(*job_.graph, {.seed = job_.seed}));
+  SOAP_ASSIGN_OR_RETURN(replica_, models::GraphRunner::Create(
+                                      *job_.graph, {.threads = job_.threads, .seed = job_.seed}));
   devices_.reserve(job_.workers);
   for (uint32_t w = 0; w < job_.workers; ++w) {
     SOAP_ASSIGN_OR_RETURN(Device device, MakeDevice(WorkerId{w}));

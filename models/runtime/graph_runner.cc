@@ -18,7 +18,9 @@ namespace {
 constexpr size_t kPreparedMax = 16;
 
 ReplicaOptions WithBackend(ReplicaOptions options) {
-  if (options.backend == nullptr) options.backend = compute::MakeCpuBackend({});
+  if (options.backend == nullptr) {
+    options.backend = compute::MakeCpuBackend({.threads = options.threads});
+  }
   return options;
 }
 

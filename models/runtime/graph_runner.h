@@ -23,7 +23,8 @@
 namespace soapstone::models {
 
 struct ReplicaOptions {
-  std::shared_ptr<compute::Backend> backend;  // null: the CPU, one thread
+  std::shared_ptr<compute::Backend> backend;  // null: the CPU
+  int threads = 1;                            // of that; bits depend on it
   uint64_t seed = 0;                          // of dropout
   // Keep only some activations and compute the others again in the backward pass, with cuts where
   // the planned memory is least.
