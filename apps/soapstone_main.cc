@@ -51,4 +51,10 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace soapstone::apps
 
-int main(int argc, char** argv) { return soapstone::apps::Main(argc, argv); }
+int main(int argc, char** argv) {
+  const int code = soapstone::apps::Main(argc, argv);
+  std::cout.flush();
+  if (std::cout.good() || code != soapstone::kExitOk) return code;
+  std::cerr << "soapstone: standard output cannot be written\n";
+  return soapstone::kExitConfig;
+}

@@ -23,7 +23,7 @@ namespace soapstone::apps {
 // is cut off.
 class LineSplitter {
  public:
-  explicit LineSplitter(size_t line_bytes_max = 65'536) : line_bytes_max_(line_bytes_max) {}
+  explicit LineSplitter(size_t line_bytes_max) : line_bytes_max_(line_bytes_max) {}
   // Appends bytes; calls `on_line` for each line that they complete, without its newline.
   void Add(std::string_view bytes, const std::function<void(const std::string&)>& on_line);
   // What is left without a newline.
@@ -85,8 +85,10 @@ class ChildProcess {
   pid_t pid_ = -1;
   int stdout_fd_ = -1;
   int stderr_fd_ = -1;
-  LineSplitter stdout_lines_;
-  LineSplitter stderr_lines_;
+  // A report is a line: a server's has a row for each worker and shard, a result one for each
+  // class that was taken for another.
+  LineSplitter stdout_lines_{size_t{64} << 20};
+  LineSplitter stderr_lines_{size_t{64} << 10};
   std::unique_ptr<std::FILE, CloseFile> log_;
   std::deque<std::string> last_lines_;
   std::optional<Ending> ending_;

@@ -77,7 +77,8 @@ int Launcher::Run() {
     return kExitInternal;
   }
   ShowEnd();
-  return stop_->code;
+  // What is missing from the table may be what it is asked for.
+  return unread_reports_ && stop_->code == kExitOk ? kExitInternal : stop_->code;
 }
 
 absl::StatusOr<std::unique_ptr<ChildProcess>> Launcher::Spawn(const std::string& role, int rank,
@@ -152,7 +153,12 @@ void Launcher::ReadChildren() {
 
 void Launcher::OnReport(const std::string& line) {
   absl::StatusOr<Report> report = FromJson(line);
-  if (!report.ok()) return console_->Line(line);
+  if (!report.ok() && !absl::StartsWith(line, "{")) return console_->Line(line);
+  if (!report.ok()) {
+    unread_reports_ = true;
+    return console_->Line(absl::StrCat("soapstone: a report of ", line.size(),
+                                       " bytes cannot be read: ", report.status().message()));
+  }
   if (const auto* listening = std::get_if<Listening>(&*report)) {
     wanted_endpoint_ = listening->endpoint;
   } else if (auto* news = std::get_if<News>(&*report)) {

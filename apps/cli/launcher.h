@@ -101,6 +101,7 @@ class Launcher {
   std::string wanted_endpoint_;  // of Listening; nodes start when it is set
   bool nodes_started_ = false;
   bool training_ = false;  // past the start barrier
+  bool unread_reports_ = false;
   std::string last_news_;
   std::optional<ResultReport> result_;
   std::vector<NodeReport> nodes_;

@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
@@ -97,6 +98,17 @@ absl::Status WriteCurve(const wire::JobConfig& config, Console* console) {
   return absl::OkStatus();
 }
 
+// Nothing waits for this process any more when it says the result, and whoever reads may be slow; a
+// signal ends it.
+absl::Status FinishOutput(int code, OutputThread* output) {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (int s : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, s);
+  sigprocmask(SIG_UNBLOCK, &signals, nullptr);
+  const bool stopped = code == kExitInterrupted || code == kExitTerminated;
+  return output->Finish((stopped ? 2 : 20) * kSecond);
+}
+
 }  // namespace
 
 absl::StatusOr<LauncherOptions> PrepareLaunch(wire::JobConfig config) {
@@ -150,14 +162,18 @@ int Train(const NodeFlags& flags) {
   const uint32_t workers = job.cluster().workers();
   if (!trace_path.empty()) RemoveTraceParts(trace_path, workers);
   const std::string& record_path = job.output().record_path();
-  const int code = Launcher(*std::move(options), &console).Run();
+  int code = Launcher(*std::move(options), &console).Run();
   if (!record_path.empty()) console.Line(RecordedLine(record_path));
   absl::Status joined;
   if (!trace_path.empty()) joined = JoinTraceParts(trace_path, workers);
   if (joined.ok() && code == kExitOk && !job.output().curve_path().empty()) {
     joined = WriteCurve(job, &console);
   }
-  return joined.ok() ? code : SayConfigError(kSoapstone, joined);
+  if (!joined.ok()) code = SayConfigError(kSoapstone, joined);
+  const absl::Status said = FinishOutput(code, &output);
+  if (said.ok()) return code;
+  const int unsaid = SayConfigError(kSoapstone, said);
+  return code == kExitOk && absl::IsUnavailable(said) ? unsaid : code;
 }
 
 }  // namespace soapstone::apps

@@ -5,11 +5,13 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <deque>
 #include <thread>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "base/mutex.h"
 #include "base/steady_clock.h"
@@ -17,10 +19,8 @@
 namespace soapstone::apps {
 namespace {
 
-constexpr size_t kUnflushedMax = size_t{64} << 10;
-
-// False: nobody will read it any more.
-bool WriteAll(int fd, const std::string& text) {
+// 0, or the number of the error after which nothing more can be written.
+int WriteAll(int fd, const std::string& text) {
   for (size_t done = 0; done < text.size();) {
     const ssize_t wrote = write(fd, text.data() + done, text.size() - done);
     if (wrote < 0 && errno == EINTR) continue;
@@ -30,10 +30,10 @@ bool WriteAll(int fd, const std::string& text) {
       poll(&room, 1, -1);
       continue;
     }
-    if (wrote <= 0) return false;
+    if (wrote <= 0) return wrote < 0 ? errno : EIO;
     done += static_cast<size_t>(wrote);
   }
-  return true;
+  return 0;
 }
 
 }  // namespace
@@ -45,6 +45,7 @@ struct OutputThread::Queue {
   size_t bytes ABSL_GUARDED_BY(mutex) = 0;      // of them
   bool writing ABSL_GUARDED_BY(mutex) = false;  // one more is being written
   bool closing ABSL_GUARDED_BY(mutex) = false;
+  int error ABSL_GUARDED_BY(mutex) = 0;  // of the first write that failed
 
   void Put(std::string text, size_t bytes_max) {
     MutexLock lock(&mutex);
@@ -57,9 +58,10 @@ struct OutputThread::Queue {
     changed.NotifyAll();
   }
 
-  // The next to write, once that before it has been; false: there are no more.
-  bool Take(std::string* text) {
+  // The next to write, once that before it has been, with `failed`; false: there are no more.
+  bool Take(int failed, std::string* text) {
     MutexLock lock(&mutex);
+    if (error == 0) error = failed;
     writing = false;
     changed.NotifyAll();
     while (waiting.empty() && !closing) changed.Wait(&mutex, SteadyTime::InfiniteFuture());
@@ -71,12 +73,18 @@ struct OutputThread::Queue {
     return true;
   }
 
-  void Close(SteadyTime deadline) {
+  absl::Status Close(SteadyTime deadline) {
     MutexLock lock(&mutex);
     closing = true;
     changed.NotifyAll();
     while ((!waiting.empty() || writing) && changed.Wait(&mutex, deadline)) {
     }
+    if (error != 0 && error != EPIPE) {
+      return absl::UnavailableError(absl::StrCat("standard output: ", std::strerror(error)));
+    }
+    if (waiting.empty() && !writing) return absl::OkStatus();
+    return absl::DeadlineExceededError(
+        absl::StrCat("standard output: nobody has read the end of it (", bytes, " bytes more)"));
   }
 };
 
@@ -93,28 +101,34 @@ OutputThread::OutputThread(std::ostream* stream, int fd, OutputThreadOptions opt
   pthread_sigmask(SIG_SETMASK, &all, &were);
   std::thread([queue = queue_, fd] {
     std::string text;
-    bool read = true;
-    while (queue->Take(&text)) read = read && WriteAll(fd, text);
+    int failed = 0;
+    while (queue->Take(failed, &text)) {
+      if (failed == 0) failed = WriteAll(fd, text);
+    }
   }).detach();
   pthread_sigmask(SIG_SETMASK, &were, nullptr);
   stream->rdbuf(this);
 }
 
 OutputThread::~OutputThread() {
+  if (stream_->rdbuf() == this) Finish(options_.linger).IgnoreError();
+}
+
+absl::Status OutputThread::Finish(Nanos linger) {
   stream_->rdbuf(before_);
   sync();
-  queue_->Close(SteadyNow() + absl::Nanoseconds(options_.linger));
+  return queue_->Close(SteadyNow() + absl::Nanoseconds(linger));
 }
 
 OutputThread::int_type OutputThread::overflow(int_type c) {
   if (!traits_type::eq_int_type(c, traits_type::eof())) line_ += traits_type::to_char_type(c);
-  if (line_.size() > kUnflushedMax) sync();
+  if (line_.size() > options_.bytes_max) sync();
   return traits_type::not_eof(c);
 }
 
 std::streamsize OutputThread::xsputn(const char* text, std::streamsize count) {
   line_.append(text, static_cast<size_t>(count));
-  if (line_.size() > kUnflushedMax) sync();
+  if (line_.size() > options_.bytes_max) sync();
   return count;
 }
 

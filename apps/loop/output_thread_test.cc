@@ -88,6 +88,39 @@ TEST(OutputThread, WaitsAtADescriptorThatDoesNot) {
   EXPECT_EQ(text, expected);
 }
 
+// A report of many classes is larger than all that may wait: it is one flush, with its newline.
+TEST(OutputThread, NeverDropsTheLast) {
+  Pipe pipe;
+  std::ostream out(nullptr);
+  std::string text;
+  std::jthread reader;
+  {
+    OutputThread thread(&out, pipe.ends[1], {.bytes_max = 200'000});
+    for (int i = 0; i < 1000; ++i) out << LineOf(i) << std::flush;
+    out << std::string(150'000, 'r') << '\n' << std::flush;
+    reader = std::jthread([&] { text = pipe.ReadUntil("r\n"); });
+    EXPECT_TRUE(thread.Finish(20 * kSecond).ok());
+  }
+  reader.join();
+  EXPECT_THAT(text, HasSubstr(std::string(150'000, 'r') + "\n"));
+}
+
+TEST(OutputThread, SaysWhatBecameOfTheEnd) {
+  std::ostream out(nullptr);
+  const int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
+  ASSERT_GE(full, 0);
+  OutputThread lost(&out, full);
+  out << "lost\n" << std::flush;
+  EXPECT_THAT(lost.Finish(kSecond).ToString(),
+              HasSubstr("standard output: No space left on device"));
+  close(full);
+  Pipe pipe;
+  OutputThread unread(&out, pipe.ends[1]);
+  for (int i = 0; i < 100; ++i) out << LineOf(i) << std::flush;
+  EXPECT_THAT(unread.Finish(kSecond / 10).ToString(), HasSubstr("nobody has read the end of it"));
+  pipe.CloseReader();
+}
+
 // 11 MB into a pipe of 4 KiB: the writer is not kept waiting, and the last word stays.
 TEST(OutputThread, DropsTheOldestWhereNobodyReads) {
   constexpr size_t kBytesMax = 10'000;

@@ -75,6 +75,20 @@ class DataTest(ClusterTestCase):
         self.assertAlmostEqual(right / result["test_samples"], result["test_accuracy"], places=6)
         running.wait_for(r"^    2 wolf +" + " +".join(map(str, counts[2])) + "$")
 
+    def test_a_result_of_many_classes_arrives(self):
+        """Its table of confusion is a line of hundreds of kilobytes on its way."""
+        numbers = random.Random(3)
+        path = pathlib.Path(self.dir, "classes.csv")
+        path.write_text("\n".join(f"{numbers.random():.6f},{numbers.random():.6f},{i % 900}" for i in range(3600)))
+        running = self.train("--data_format=csv", f"--data_path={path}", "--model=softmax", "--policy=bsp", "--epochs=1")
+        self.assertEqual(running.wait(120), 0, running.output())
+        self.assertIn("test accuracy", running.output())
+        self.assertNotIn('{"', running.output())
+        with open(f"{self.dir}/logs/ledger.json") as file:
+            result = json.load(file)["result"]
+        self.assertEqual(len(result["confusion"]), 900)
+        self.assertEqual(sum(map(sum, result["confusion"])), result["test_samples"])
+
     def test_rows_with_missing_values_are_left_out(self):
         path = pathlib.Path(self.dir, "a.csv")
         path.write_text("1,0\n?,1\n2,1\n,0\n" * 20)

@@ -86,6 +86,15 @@ class LedgerTest(ClusterTestCase):
         self.assertLessEqual(told, sum(row["times"] for row in found.values()
                                        if row["by"].startswith(("peer", "worker"))))
 
+    def test_a_server_of_many_shards_is_heard(self):
+        """Its report, a row for each worker and shard, is a line of more than 64 KB."""
+        running = self.run_with("doubles", "--policy=ssp:s=2", "--workers=8", "--servers=1", "--shards_per_server=64",
+                                "--micro_batches=8", "--epochs=1")
+        self.assertEqual(running.wait(60), 0, running.output())
+        self.assertRegex(running.output(), r"broken [1-9][\d,]* times in [1-9][\d,]* reads")
+        with open(os.path.join(self.dir, "logs", "ledger.json")) as file:
+            self.assertIn("server-0", {node["name"] for node in json.load(file)["nodes"]})
+
     def test_a_run_without_a_fault_is_whole(self):
         for policy in ("ssp:s=2",) + PEERS:
             with self.subTest(policy):

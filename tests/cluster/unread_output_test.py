@@ -32,6 +32,26 @@ class UnreadOutputTest(ClusterTestCase):
         with open(f"{self.dir}/logs/ledger.json") as file:
             self.assertEqual(len(json.load(file)["nodes"]), 6)
 
+    def test_the_end_is_there_for_who_reads_late(self):
+        process, reader = self.start_unread("soapstone", "train", f"--config={self.config}", f"--log_dir={self.dir}/logs",
+                                            "--progress_every=0")
+        deadline = time.monotonic() + 60
+        while not os.path.exists(f"{self.dir}/logs/ledger.json") and time.monotonic() < deadline:
+            time.sleep(0.1)
+        time.sleep(4)  # as who turns a page
+        text = b""
+        while piece := os.read(reader, 4096):
+            text += piece
+        self.assertEqual(process.wait(20), 0)
+        self.assertIn(b"parameters, sha256", text)
+
+    def test_what_cannot_be_written_is_said(self):
+        for flags in (["train", f"--config={self.config}", f"--log_dir={self.dir}/full", "--epochs=1"], ["policies"]):
+            with self.subTest(flags[0]), open("/dev/full", "wb") as full:
+                done = subprocess.run([f"{BIN}/soapstone", *flags], stdout=full, stderr=subprocess.PIPE, timeout=60)
+                self.assertEqual(done.returncode, 78)
+                self.assertIn(b"soapstone: standard output", done.stderr.splitlines()[-1])
+
     def test_train_hears_a_signal(self):
         process, _ = self.start_unread("soapstone", "train", f"--config={self.config}", f"--log_dir={self.dir}/logs",
                                        "--progress_every=0", "--epochs=100000", "--base_ms=20")
