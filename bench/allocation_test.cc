@@ -72,9 +72,9 @@ TEST_P(AllocationTest, NoneForAMessage) {
   const uint64_t steps = GetParam().steps;
   const uint64_t few = CountOf(steps / 6);
   const uint64_t many = CountOf(steps);
-  const double messages = static_cast<double>((steps - steps / 6) * load.buckets);
+  const uint64_t messages = (steps - steps / 6) * load.buckets;
   EXPECT_LT(static_cast<double>(many) - static_cast<double>(few),
-            0.02 * messages + 2 * QueuedMessagesMax(load))
+            0.02 * static_cast<double>(messages) + 2 * QueuedMessagesMax(load))
       << few << " allocations in " << steps / 6 << " steps, " << many << " in " << steps;
 }
 

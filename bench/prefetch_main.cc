@@ -125,6 +125,7 @@ int Run(const Flags& flags) {
 }  // namespace
 }  // namespace soapstone::bench
 
+// NOLINTNEXTLINE(bugprone-exception-escape): it ends the program.
 int main(int argc, char** argv) {
   soapstone::bench::Flags flags;
   CLI::App app("Steps of a device on a folder of images, with and without prefetching");

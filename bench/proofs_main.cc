@@ -153,4 +153,5 @@ int Run(int argc, char** argv) {
 }  // namespace
 }  // namespace soapstone
 
+// NOLINTNEXTLINE(bugprone-exception-escape): it ends the program.
 int main(int argc, char** argv) { return soapstone::Run(argc, argv); }

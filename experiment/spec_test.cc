@@ -16,7 +16,7 @@ using ::testing::StartsWith;
 std::string ErrorOf(const std::string& text) {
   const absl::StatusOr<Experiment> parsed = FakeExperiment(text);
   EXPECT_FALSE(parsed.ok());
-  const std::string message(parsed.status().message());
+  std::string message(parsed.status().message());
   EXPECT_THAT(message, Not(HasSubstr("\n")));
   EXPECT_THAT(message, StartsWith("fake.textproto"));
   return message;

@@ -22,10 +22,10 @@ RunOutcome Line(int points, double pace) {
     outcome.curve.push_back({.time_s = pace * i,
                              .samples = static_cast<uint64_t>(10 * i),
                              .test_accuracy = 0.1 * i,
-                             .bytes = static_cast<uint64_t>(100 * i)});
+                             .bytes = 100 * static_cast<uint64_t>(i)});
   }
   outcome.duration_s = pace * points;
-  outcome.bytes = static_cast<uint64_t>(100 * points);
+  outcome.bytes = 100 * static_cast<uint64_t>(points);
   return outcome;
 }
 

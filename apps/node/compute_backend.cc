@@ -94,7 +94,7 @@ absl::StatusOr<std::shared_ptr<compute::Backend>> MakeBackend(const wire::Cluste
 }
 
 absl::Status ChooseInstructionSet(const wire::Cluster& cluster) {
-  const absl::Status chosen = compute::CapInstructionSet(cluster.isa());
+  absl::Status chosen = compute::CapInstructionSet(cluster.isa());
   if (chosen.ok()) return chosen;
   return {chosen.code(), absl::StrCat("cluster.isa: ", chosen.message())};
 }

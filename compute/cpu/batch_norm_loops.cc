@@ -206,6 +206,7 @@ SOAPSTONE_INTO_CALLER void WideSums(const NormLayout& layout, const NormChannels
 }
 
 // Of fewer.
+// NOLINTNEXTLINE(readability-function-size): what a loop reads stays in registers
 SOAPSTONE_INTO_CALLER void LanesSums(const NormLayout& layout, int64_t lanes, const NormChannels& k,
                                      bool relu, const float* x, const float* dy,
                                      NormGradientSums* sums) {
@@ -403,6 +404,7 @@ void Normalize(const CpuContext& context, const NormLayout& layout, const NormCh
   });
 }
 
+// NOLINTNEXTLINE(readability-function-size): what a loop reads stays in registers
 void ChannelGradientSums(const CpuContext& context, const NormLayout& layout,
                          const NormChannels& channels, const float* x, const float* dy,
                          NormGradientSums* parts, NormGradientSums* sums) {

@@ -100,6 +100,7 @@ SOAPSTONE_EACH_VECTOR_WIDTH void ResponseRows(const EvenWindow& w, int64_t begin
 }
 
 // dx = dy·u^−β and g = dx·x/u, elements [begin, end)
+// NOLINTNEXTLINE(readability-function-size): what a loop reads stays in registers
 SOAPSTONE_EACH_VECTOR_WIDTH void ResponseTerms(float beta, int64_t begin, int64_t end,
                                                const float* x, const float* u, const float* dy,
                                                float* g, float* dx) {

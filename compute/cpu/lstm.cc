@@ -293,7 +293,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeLstm(const Lstm& op, const KernelReq
     plan.backward_reads_output.assign(request.outputs.size(), false);
     plan.backward_reads_output[0] = true;
     return std::make_unique<CpuLstm>(
-        CpuLstm::Parts{std::move(plan), shape, std::move(memory), std::move(forward_product),
+        CpuLstm::Parts{std::move(plan), shape, memory, std::move(forward_product),
                        std::move(backward_product), std::move(products), std::move(forward_inputs),
                        std::move(backward_inputs), std::move(input_grads)},
         context);

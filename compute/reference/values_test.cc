@@ -59,7 +59,7 @@ CaseResult RunByHand(const HandCase& hand) {
 
 std::vector<float> Only(const HandCase& hand) { return RunByHand(hand).outputs.at(0); }
 
-auto Are(std::vector<float> expected) { return Pointwise(FloatNear(1e-6f), std::move(expected)); }
+auto Are(const std::vector<float>& expected) { return Pointwise(FloatNear(1e-6f), expected); }
 
 TEST(ReferenceValues, LinearMultipliesByRowsOfTheWeight) {
   HandCase s{.op = Linear{.outputs = 2},

@@ -30,7 +30,7 @@ OperatorCase Evaluation(OperatorCase c) {
   c.training = false;
   return c;
 }
-OperatorCase Wanting(OperatorCase c, std::string suffix, std::vector<bool> wanted) {
+OperatorCase Wanting(OperatorCase c, const std::string& suffix, std::vector<bool> wanted) {
   c.name += suffix;
   c.wanted = std::move(wanted);
   return c;

@@ -57,7 +57,7 @@ class DataFiles : public ::testing::Test {
 inline std::string LoadErrorOf(const DataOptions& options) {
   const auto data = LoadData(options);
   EXPECT_FALSE(data.ok()) << options.format << " " << options.path;
-  const std::string message(data.status().message());
+  std::string message(data.status().message());
   EXPECT_EQ(message.find('\n'), std::string::npos) << message;
   return message;
 }

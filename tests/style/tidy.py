@@ -55,8 +55,11 @@ def files(root):
 
 
 def changed(root, names):
-    """Of `names`, those that are not as they were; all of them, where the checks are not."""
+    """Of `names`, those that are not as they were; all of them, where the checks are not. None, where it has never found
+    nothing in the whole tree."""
     tidied = record(root)
+    if not tidied:
+        return []
     if tidied.get(RULES) != digest(root, RULES):
         return list(names)
     return [name for name in names if tidied.get(name) != digest(root, name)]
