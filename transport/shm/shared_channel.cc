@@ -290,9 +290,10 @@ bool SharedChannel::AddSegment(uint64_t id, size_t size, int fd) {
 
 bool SharedChannel::Receive(Buffers* frames) {
   frames->clear();
-  // Also here: who sends nothing for long has its blocks back all the same.
-  if (unlent_.size() < lent_.size()) TakeLeasesBack();
   const auto record = in_.Peek();
+  // Also here: who sends nothing for long has its blocks back all the same. After the look at what
+  // has come (invariant 4).
+  if (unlent_.size() < lent_.size()) TakeLeasesBack();
   if (!record.has_value()) return false;
   if (!Parse(*record, frames)) {
     frames->clear();

@@ -16,6 +16,8 @@
 //     comes, so that nobody waits for those either.
 //  3. Whatever the other side writes, nothing outside the mapped memory is read, and its segments
 //     cannot shrink: SharedArena::IsSealed.
+//  4. What the other side had given back when it sent a message is free before that message is
+//     received: a gradient's block before the values that it went into.
 // One thread calls it; leases come back from any.
 #pragma once
 

@@ -4,9 +4,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <csignal>
+#include <cstdio>
 #include <cstring>
+#include <fstream>
+#include <functional>
 #include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "base/random.h"
 #include "gtest/gtest.h"
@@ -135,6 +141,67 @@ TEST_F(SharedChannelTest, NoMoreIsLentThanTheBounds) {
   held.clear();
   frames_.clear();
   EXPECT_TRUE(Send("h", {block}).ok());  // all came back
+}
+
+// Does something at the moment when this process next looks at the first ring of a link: its page
+// can be neither read nor written until then.
+class AtNextLook {
+ public:
+  explicit AtNextLook(std::function<void()> what) {
+    what_ = std::move(what);
+    std::ifstream maps("/proc/self/maps");
+    for (std::string line; std::getline(maps, line);) {
+      void* begin = nullptr;
+      if (line.find("soapstone-link") == std::string::npos) continue;
+      EXPECT_EQ(std::sscanf(line.c_str(), "%p-", &begin), 1);
+      pages_.push_back(begin);
+    }
+    struct sigaction action = {};
+    action.sa_handler = [](int) { OnLook(); };
+    sigaction(SIGSEGV, &action, &before_);
+    Protect(PROT_NONE);
+  }
+  ~AtNextLook() {
+    Protect(PROT_READ | PROT_WRITE);
+    sigaction(SIGSEGV, &before_, nullptr);
+    pages_.clear();
+  }
+  AtNextLook(const AtNextLook&) = delete;
+  AtNextLook& operator=(const AtNextLook&) = delete;
+
+ private:
+  static void Protect(int how) {
+    for (void* page : pages_) mprotect(page, 4096, how);
+  }
+  static void OnLook() {
+    Protect(PROT_READ | PROT_WRITE);
+    what_();
+  }
+  static inline std::vector<void*> pages_;
+  static inline std::function<void()> what_;
+  struct sigaction before_ = {};
+};
+
+// A worker that hears of new values takes a block for the next gradient at once. Where that of the
+// last was still lent, though its server had let go of it, the job held a model more.
+TEST_F(SharedChannelTest, WhatWasGivenBackBeforeAMessageIsFreeWhenItIsReceived) {
+  Buffers gradient;
+  bool looked = false;
+  bool ring = false;
+  ASSERT_TRUE(theirs_->Send("gradient", {Pooled(1 << 16, 'g')}, &ring).ok());
+  ASSERT_TRUE(ours_->Receive(&gradient));
+  EXPECT_EQ(pool_.idle_bytes(), 0u);
+  {
+    const AtNextLook both([&] {
+      looked = true;
+      gradient.clear();
+      EXPECT_TRUE(Send("values", {}).ok());
+    });
+    ASSERT_TRUE(theirs_->Receive(&frames_));
+  }
+  EXPECT_TRUE(looked);
+  EXPECT_EQ(frames_[0], Buffer::CopyOf("values"));
+  EXPECT_EQ(pool_.idle_bytes(), size_t{1} << 16);
 }
 
 // As a shard does under bsp, which lets go of the first push when the last is here.

@@ -152,7 +152,8 @@ void Executor::TakeBlock(size_t depth) {
   Settle(0);
   if (blocks_.size() <= depth) blocks_.resize(depth + 1);
   // Depth 0 is what gets sent, so it is never written again; the others are scratch.
-  if (depth == 0 || blocks_[depth].data == nullptr) {
+  if (depth == 0) blocks_[depth] = {};  // first: where all of it has been read, it is used again
+  if (blocks_[depth].data == nullptr) {
     blocks_[depth] = pool_.Take(offsets_.back() * sizeof(float));
   }
 }

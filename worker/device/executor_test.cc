@@ -2,7 +2,10 @@
 // bit of a gradient.
 #include "worker/device/executor.h"
 
+#include <algorithm>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "gtest/gtest.h"
 #include "models/data/data_fixture.h"
@@ -114,6 +117,20 @@ TEST_F(ExecutorOnPngs, PrefetchingChangesNoBit) {
   ASSERT_EQ(direct.size(), kClocks * 2 * (25 * 3 + 3));
   EXPECT_NE(direct, std::vector<float>(direct.size()));
   EXPECT_EQ(Gradients(Make(true).get(), 0), direct);
+}
+
+// Else a worker holds two gradients where one would do, and so does the server that maps them.
+TEST_F(ExecutorOnPngs, AGradientThatWasLetGoOfLendsItsMemoryToTheNext) {
+  const auto executor = Make(false);
+  DeviceEvent kept = Sum(executor.get(), 0, 0);
+  const void* first = kept.frames.at(0).data();
+  kept = {};
+  kept = Sum(executor.get(), 0, 1);
+  EXPECT_EQ(kept.frames.at(0).data(), first);
+  const std::vector<float> values(kept.frames[0].floats().begin(), kept.frames[0].floats().end());
+  const DeviceEvent next = Sum(executor.get(), 0, 2);
+  EXPECT_NE(next.frames.at(0).data(), first) << "while it is kept";
+  EXPECT_TRUE(std::equal(values.begin(), values.end(), kept.frames[0].floats().begin()));
 }
 
 TEST_F(ExecutorOnPngs, AnEvaluationSaysWhatWasTakenForWhich) {
