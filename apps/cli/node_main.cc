@@ -19,6 +19,7 @@
 #include "apps/cli/node_flags.h"
 #include "apps/cli/rank_choice.h"
 #include "apps/cli/signal_watch.h"
+#include "apps/loop/log_output.h"
 #include "apps/loop/output_thread.h"
 #include "apps/loop/recorder.h"
 #include "apps/node/compute_backend.h"
@@ -51,9 +52,11 @@ uint64_t RandomNumber() {
 // Logs go to standard error and, where asked, to log_dir/<role>-<rank>.log; without a rank yet,
 // the process id takes its place.
 absl::Status StartLogging(wire::Role role, const RankChoice& rank, const std::string& log_dir) {
-  FLAGS_logtostderr = log_dir.empty();
   FLAGS_alsologtostderr = true;
   FLAGS_logbuflevel = -1;  // each line at once
+  for (const auto level : {google::INFO, google::WARNING, google::ERROR, google::FATAL}) {
+    google::SetLogDestination(level, "");
+  }
   if (!log_dir.empty()) {
     std::error_code error;
     std::filesystem::create_directories(log_dir, error);
@@ -69,9 +72,6 @@ absl::Status StartLogging(wire::Role role, const RankChoice& rank, const std::st
                      role == wire::Role::kScheduler ? "" : absl::StrCat("-", place), ".log");
     google::SetLogDestination(google::INFO, path.c_str());
     google::SetLogSymlink(google::INFO, "");
-    for (const auto level : {google::WARNING, google::ERROR, google::FATAL}) {
-      google::SetLogDestination(level, "");
-    }
   }
   google::InitGoogleLogging(RoleName(role));
   return absl::OkStatus();
@@ -143,6 +143,7 @@ absl::StatusOr<int> RunNode(wire::Role role, const NodeFlags& flags, wire::JobCo
   SOAP_ASSIGN_OR_RETURN(std::unique_ptr<transport::Transport> transport,
                         OpenTransport(role, flags, *job));
   SOAP_RETURN_IF_ERROR(StartLogging(role, rank, job->config.output().log_dir()));
+  const LogOutput log_output;
   OutputThread output(&std::cout, STDOUT_FILENO);
   Console console(&std::cout, ConsoleOf(flags));
   JsonReports json;

@@ -1,9 +1,10 @@
-"""Standard output that nobody reads, as a pager's that is not paged on: the job goes on, and hears signals."""
+"""Output that nobody reads, as a pager's that is not paged on: the job goes on, and hears signals."""
 import fcntl
 import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import time
 import unittest
@@ -13,13 +14,17 @@ from cluster import BIN, ClusterTestCase, alive, descendants
 
 class UnreadOutputTest(ClusterTestCase):
 
-    def start_unread(self, program, *flags):
-        """The program, into a pipe of 4 KiB that is nearly full; (process, the pipe's end to read)."""
+    def start_unread(self, program, *flags, errors=False):
+        """The program, into a pipe of 4 KiB that is nearly full; (process, the pipe's end to read).
+
+        errors: standard error goes there, and standard output nowhere.
+        """
         reader, writer = os.pipe()
         self.addCleanup(os.close, reader)
         fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
         os.write(writer, b"x" * 4000)
-        process = subprocess.Popen([f"{BIN}/{program}", *flags], stdout=writer, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen([f"{BIN}/{program}", *flags], stdout=subprocess.DEVNULL if errors else writer,
+                                   stderr=writer if errors else subprocess.DEVNULL)
         os.close(writer)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
@@ -63,6 +68,24 @@ class UnreadOutputTest(ClusterTestCase):
         process.send_signal(signal.SIGINT)
         self.assertIn(process.wait(20), (130, 143))
         self.assertEqual([name for name, pid in children.items() if alive(pid)], [])
+
+    def test_daemons_whose_errors_nobody_reads(self):
+        """They log at 64 B a line: each has more to say than its pipe has room for."""
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        flags = [f"--config={self.config}", f"--scheduler=tcp://127.0.0.1:{port}", "--servers=1", "--workers=2"]
+        end = {"a job ends well": 0, "a signal is heard": 143}
+        for what, code in end.items():
+            with self.subTest(what):
+                more = ["--epochs=100000", "--base_ms=20"] if code else ["--epochs=1"]
+                started = [self.start_unread(f"soapstone-{role}", *flags, *more, *rank, errors=True)[0]
+                           for role, rank in [("scheduler", []), ("server", ["--rank=0"]), ("worker", ["--rank=0"]),
+                                              ("worker", ["--rank=1"])]]
+                if code:
+                    time.sleep(3)
+                    started[0].send_signal(signal.SIGTERM)
+                self.assertEqual([process.wait(30) for process in started][0], code)
 
     def test_a_stopped_launcher_is_waited_for_by_nobody(self):
         """Its scheduler's pipe is full before long."""
