@@ -77,7 +77,10 @@ class CsvBuilder {
 
   absl::Status Take(const CsvScanner& scanner) {
     const std::vector<absl::string_view>& cells = scanner.cells();
-    if (table_.columns == 0) SOAP_RETURN_IF_ERROR(SetColumns(cells.size()));
+    if (table_.columns == 0) {
+      SOAP_RETURN_IF_ERROR(SetColumns(cells.size()));
+      NoteHeader();
+    }
     line_ = scanner.line();
     if (cells.size() != table_.columns) {
       return Bad(
@@ -109,10 +112,10 @@ class CsvBuilder {
 
   absl::Status Finish() {
     if (missing_ > 0 && !options_.drop_missing) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          first_missing_, ", of ", missing_, " in ", missing_rows_, " of ",
-          missing_rows_ + table_.rows(),
-          " rows; fill them in, or take --missing=drop, which micro-batches such rows out"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(first_missing_, ", of ", missing_, " in ", missing_rows_, " of ",
+                       missing_rows_ + table_.rows(),
+                       " rows; fill them in, or take --missing=drop, which leaves such rows out"));
     }
     if (table_.rows() == 0) {
       return absl::InvalidArgumentError(
@@ -137,6 +140,14 @@ class CsvBuilder {
     return absl::StrCat(": column ", column + 1,
                         named ? absl::StrCat(" ('", CellText(table_.header[column]), "')") : "",
                         ": '", CellText(cell), "'");
+  }
+
+  // A header that cannot name the columns, such as one without a name for the rows' numbers.
+  void NoteHeader() {
+    if (table_.header.empty() || table_.header.size() == table_.columns) return;
+    table_.notes.push_back(absl::StrCat(path_, ": its header has ", table_.header.size(),
+                                        " names and its first row ", table_.columns,
+                                        " values: columns are told by number"));
   }
 
   absl::Status NoNumber(size_t column, absl::string_view cell) const {

@@ -28,6 +28,13 @@ bool IsPadding(char c, char separator) {
   return c != separator && (c == ' ' || c == '\t' || c == '\r');
 }
 
+// Nothing but white space: a row of tabs alone has missing values where tabs separate.
+bool IsBlank(absl::string_view row, char separator) {
+  return std::all_of(row.begin(), row.end(), [separator](char c) {
+    return c != separator && absl::ascii_isspace(static_cast<unsigned char>(c));
+  });
+}
+
 // A decimal comma counts, so that a file that has them is cut where its writer meant it.
 bool IsNumber(absl::string_view cell, char separator) {
   float value = 0;
@@ -69,7 +76,7 @@ bool CsvScanner::Next() {
     if (has_quotes_ && FindFrom(row, 0, '"') != absl::string_view::npos) return ReadQuotedRow();
     at_ = end + 1;
     ++next_line_;
-    if (absl::StripAsciiWhitespace(row).empty()) continue;
+    if (IsBlank(row, separator_)) continue;
     Split(row);
     return true;
   }

@@ -12,7 +12,8 @@
 
 namespace soapstone::models {
 
-// Rows end with a line, or with the text; rows of nothing but white space are left out. A cell is
+// Rows end with a line, or with the text; rows of nothing but white space are left out (a tab that
+// separates is none). A cell is
 // stripped of white space around it. One that begins with a quote ends with one: what is between
 // them is the cell, separators and ends of lines included, and two quotes in it stand for one (RFC
 // 4180, section 2). Without quotes a row costs two passes of memchr.

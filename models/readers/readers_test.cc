@@ -17,6 +17,7 @@
 namespace soapstone::models {
 namespace {
 
+using ::testing::_;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
@@ -135,10 +136,9 @@ TEST_F(Readers, CsvWithAWrongCellInTheFirstRowIsAnError) {
 
 TEST_F(Readers, CsvCountsMissingValues) {
   const std::string path = Write("a.csv", "a,b,y\n1,,0\n1,2,1\nNA,NaN,0\n1,?,n/a\nnull,2,1\n");
-  EXPECT_THAT(
-      Message(ReadCsv(path)),
-      EndsWith("a.csv:2: column 2 ('b'): '' is a missing value, the first, of 6 in 4 of 5 "
-               "rows; fill them in, or take --missing=drop, which micro-batches such rows out"));
+  EXPECT_THAT(Message(ReadCsv(path)),
+              EndsWith("a.csv:2: column 2 ('b'): '' is a missing value, the first, of 6 in 4 of 5 "
+                       "rows; fill them in, or take --missing=drop, which leaves such rows out"));
   const CsvTable table = *ReadCsv(path, {.drop_missing = true});
   EXPECT_EQ(table.missing, 6u);
   ASSERT_EQ(table.rows(), 1u);
@@ -162,6 +162,9 @@ TEST_F(Readers, CsvSaysWhatItSkips) {
   EXPECT_THAT(ReadCsv(Write("a.csv", "a,b,c,d,e,f,g,h,i\n1,2,3,4,5,6,7,8,9\n"))->notes,
               ElementsAre(EndsWith("header skipped: a, b, c, d, e, f, g, h, ...")));
   EXPECT_TRUE(ReadCsv(Write("a.csv", "1,2\n"))->notes.empty());
+  EXPECT_THAT(ReadCsv(Write("a.csv", "x,y\n0,1,2\n"))->notes,
+              ElementsAre(_, EndsWith("a.csv: its header has 2 names and its first row 3 values: "
+                                      "columns are told by number")));
 }
 
 TEST_F(Readers, CsvTakesOffAByteOrderMark) {
@@ -203,6 +206,12 @@ TEST_F(Readers, CsvSeparatorsAreFound) {
   }
   // White space around commas, and semicolons within a header.
   EXPECT_THAT(ReadCsv(Write("a.csv", "a;b;c,d\n1,\t2\n"))->values, ElementsAre(1, 2));
+}
+
+TEST_F(Readers, CsvRowsOfTabsHaveMissingValues) {
+  const std::string path = Write("a.tsv", "1\t2\t0\n\t\t\n \r\n3\t4\t1\n");
+  EXPECT_THAT(Message(ReadCsv(path)), HasSubstr("of 3 in 1 of 3 rows"));
+  EXPECT_EQ(ReadCsv(path, {.drop_missing = true})->missing, 3u);
 }
 
 TEST_F(Readers, CsvSeparatorsAreSet) {

@@ -16,7 +16,7 @@ using compute::Window;
 
 const std::vector<int64_t> kMnist = {1, 28, 28};
 
-// dropout: the rate; 0 micro-batches the operator out.
+// dropout: the rate; 0 leaves the operator out.
 TensorId MaybeDropout(GraphBuilder* b, std::string_view name, double rate, TensorId x) {
   return rate > 0 ? b->Apply(name, Dropout{.rate = rate}, {x}) : x;
 }
