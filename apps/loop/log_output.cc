@@ -30,6 +30,7 @@ LogOutput::~LogOutput() {
   FLAGS_alsologtostderr = also_before_;
 }
 
+// NOLINTNEXTLINE(readability-function-size): as the base's
 void LogOutput::send(google::LogSeverity severity, const char* /*full_filename*/,
                      const char* base_filename, int line, const google::LogMessageTime& time,
                      const char* message, size_t message_len) {

@@ -7,10 +7,11 @@
 #include <utility>
 #include <vector>
 
-#include "absl/synchronization/mutex.h"
+#include "absl/base/thread_annotations.h"
 #include "apps/loop/node_loop.h"
 #include "apps/profile/roofline.h"
 #include "apps/profile/step_profile.h"
+#include "base/mutex.h"
 #include "base/status_macros.h"
 #include "compute/cpu/backend.h"
 #include "glog/logging.h"
@@ -84,21 +85,21 @@ class Meeting {
  public:
   explicit Meeting(size_t count) : count_(count) {}
   void Arrive() {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     const uint64_t round = round_;
     if (++arrived_ == count_) {
       arrived_ = 0;
       ++round_;
+      changed_.NotifyAll();
       return;
     }
-    const auto over = [this, round]()
-                          ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return round_ != round; };
-    mutex_.Await(absl::Condition(&over));
+    while (round_ == round) changed_.Wait(&mutex_, SteadyTime::InfiniteFuture());
   }
 
  private:
   const size_t count_;
-  absl::Mutex mutex_;
+  Mutex mutex_;
+  Signal changed_;
   size_t arrived_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t round_ ABSL_GUARDED_BY(mutex_) = 0;
 };

@@ -13,6 +13,7 @@ FOREIGN = {  # what only one layer may touch
     "(?:cuda|cudnn|cublas)": {"compute"},
     "(?:oneapi/)?dnnl": {"compute"},
     "png": {"models"},
+    "(?:absl/synchronization/)?(?:shared_)?(?:mutex|condition_variable)": {"base"},  # base/mutex.h is for all
 }
 # The machine's date, which may jump: for what people read alone, in the files named. All else takes
 # base/steady_clock.h, or time as a value.
@@ -107,7 +108,7 @@ def foreign_types(tree):
             if not line.lstrip().startswith("#"):
                 continue
             for pattern, homes in FOREIGN.items():
-                match = re.search(r"include\s+[<\"](" + pattern + r")[\w]*[./]", line)
+                match = re.search(r"include\s+[<\"](" + pattern + r")[\w]*[./>]", line)
                 if match and layer not in homes:
                     found.append(f"{name}:{number}: {match[1]} outside {', '.join(sorted(homes))}")
     return found

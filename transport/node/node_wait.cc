@@ -53,7 +53,7 @@ bool NodeWait::Spin(SteadyTime began, SteadyTime until, bool yields) {
       __builtin_ia32_pause();
 #endif
     }
-    if (streams_->Glance()) return true;
+    if (streams_->LookAtLatest()) return true;
     now = SteadyNow();
   } while (now < until);
   return false;
@@ -66,7 +66,7 @@ void NodeWait::NoteWait(absl::Duration waited) {
 
 bool NodeWait::Wait(SteadyTime deadline, absl::Duration sleep_max) {
   const SteadyTime began = SteadyNow();
-  const bool links = links_->worth_a_look();
+  const bool links = links_->may_be_readable();
   const bool spins = links || streams_->any_open();
   const absl::Duration spin = usual_wait_ < kUsualMax ? kSpinMax : kSpin;
   if (spins && Spin(began, std::min(deadline, began + spin), !links)) {

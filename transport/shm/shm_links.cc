@@ -339,7 +339,7 @@ bool ShmLinks::readable() const {
                      [](const Link* link) { return link->channel->readable() || link->ended; });
 }
 
-bool ShmLinks::worth_a_look() const {
+bool ShmLinks::may_be_readable() const {
   const int here = sched_getcpu();
   return std::any_of(turn_.begin(), turn_.end(), [here](const Link* link) {
     return link->state == State::kOpen && link->channel->other_cpu() != here;

@@ -93,7 +93,7 @@ class ShmLinks {
   // A message may come any moment: some other side runs elsewhere, as far as is known. One that
   // shares our processor runs only when we sleep, and the system then wakes it, or us, where a
   // processor is idle.
-  bool worth_a_look() const;
+  bool may_be_readable() const;
 
   void Close();
 

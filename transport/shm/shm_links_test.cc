@@ -167,9 +167,9 @@ TEST_F(ShmLinksTest, WhoSleepsIsWoken) {
 
 // Whoever shares the processor cannot send while one looks.
 TEST_F(ShmLinksTest, ALookIsWorthItWhereAnotherProcessorSends) {
-  EXPECT_FALSE(listener_.worth_a_look());
+  EXPECT_FALSE(listener_.may_be_readable());
   const LinkId out = Open();
-  EXPECT_TRUE(listener_.worth_a_look()) << "nothing known of the other side";
+  EXPECT_TRUE(listener_.may_be_readable()) << "nothing known of the other side";
   std::vector<int> cpus;
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -188,11 +188,11 @@ TEST_F(ShmLinksTest, ALookIsWorthItWhereAnotherProcessorSends) {
     }).join();
   };
   on(cpus.front(), [&] { ASSERT_TRUE(dialler_.Send(out, "here", {}).ok()); });
-  on(cpus.front(), [&] { EXPECT_FALSE(listener_.worth_a_look()); });
+  on(cpus.front(), [&] { EXPECT_FALSE(listener_.may_be_readable()); });
   if (cpus.size() == 1) return;
-  on(cpus.back(), [&] { EXPECT_TRUE(listener_.worth_a_look()); });
+  on(cpus.back(), [&] { EXPECT_TRUE(listener_.may_be_readable()); });
   on(cpus.back(), [&] { ASSERT_TRUE(dialler_.Send(out, "there", {}).ok()); });
-  on(cpus.front(), [&] { EXPECT_TRUE(listener_.worth_a_look()); });
+  on(cpus.front(), [&] { EXPECT_TRUE(listener_.may_be_readable()); });
 }
 
 // The sockets of a link, of either side, are shut while blocks are lent both ways.

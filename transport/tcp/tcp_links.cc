@@ -376,7 +376,7 @@ bool TcpLinks::readable() const {
   });
 }
 
-bool TcpLinks::Glance() {
+bool TcpLinks::LookAtLatest() {
   if (hot_ == nullptr) return false;
   char byte = 0;
   const ssize_t got = recv(hot_->channel->fd(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);

@@ -103,7 +103,7 @@ class TcpLinks {
   std::vector<LostLink> TakeLost() { return std::exchange(lost_, {}); }
   bool any_open() const { return !turn_.empty(); }
   // Something can be read, or may be. Looks only at the stream that was read last.
-  bool Glance();
+  bool LookAtLatest();
   bool readable() const;
   void AddPollItems(std::vector<pollfd>* items);
   // The items of the latest AddPollItems, with what the system says; nothing else came between.

@@ -13,7 +13,7 @@
 
 namespace soapstone::planner {
 
-// Operators of one kind that are split along as many dimensions are kin. A kind knows the
+// Operators that do one thing and are split along as many dimensions are a kind. It knows the
 // configurations that its operators have. Next to a configuration are those in which a factor of
 // one degree has moved to another, on the same devices: n/64, n/32 c/2, n/16 c/4 and so on. What is
 // next to a known one is tried on a few of the kind, spread over the graph; where it makes the step

@@ -22,14 +22,14 @@ size_t CostCache::Hash::operator()(const Strategy& strategy) const {
 }
 
 std::optional<Score> CostCache::Find(const Strategy& strategy) const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(&mutex_);
   const auto it = prices_.find(strategy);
   if (it == prices_.end()) return std::nullopt;
   return it->second;
 }
 
 void CostCache::Add(const Strategy& strategy, const Score& found) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(&mutex_);
   prices_.insert_or_assign(strategy, found);
 }
 

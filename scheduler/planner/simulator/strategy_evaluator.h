@@ -4,12 +4,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "base/mutex.h"
 #include "scheduler/planner/simulator/simulator.h"
 
 namespace soapstone::planner {
@@ -39,8 +40,8 @@ class CostCache {
   struct Hash {
     size_t operator()(const Strategy& strategy) const;
   };
-  mutable std::mutex mutex_;
-  absl::flat_hash_map<Strategy, Score, Hash> prices_;
+  mutable Mutex mutex_;
+  absl::flat_hash_map<Strategy, Score, Hash> prices_ ABSL_GUARDED_BY(mutex_);
 };
 
 struct SearchProblem;
