@@ -194,10 +194,16 @@ void AddTimeRows(const ResultReport& r, std::string* table) {
   }
 }
 
+// "61.56". What is no finite number was larger than a double holds, whatever JSON made of it.
+std::string PerplexityText(double perplexity) {
+  if (!std::isfinite(perplexity)) return "above 1e308";
+  return absl::StrFormat("%.4g", perplexity);
+}
+
 // "0.1430", "4.1200 (perplexity 61.56)".
 std::string LossText(double loss, double perplexity) {
   return absl::StrCat(absl::StrFormat("%.4f", loss),
-                      perplexity == 0 ? "" : absl::StrFormat(" (perplexity %.4g)", perplexity));
+                      perplexity == 0 ? "" : absl::StrCat(" (perplexity ", PerplexityText(perplexity), ")"));
 }
 
 void AddTestRows(const ResultReport& r, const TableOptions& options, std::string* table) {
@@ -354,7 +360,7 @@ std::string DurationText(double seconds) {
 
 std::string ToLine(const ProgressReport& p) {
   const std::string perplexity =
-      p.perplexity == 0 ? "" : absl::StrFormat("  perplexity %.4g", p.perplexity);
+      p.perplexity == 0 ? "" : absl::StrCat("  perplexity ", PerplexityText(p.perplexity));
   return absl::StrFormat(
       "epoch %d/%d  samples/s %s  loss %.4f%s  lag %.1f (max %d)  workers %d  ETA %s", p.epoch,
       p.epochs, WithCommas(static_cast<uint64_t>(std::max(0.0, p.samples_per_s))), p.loss,

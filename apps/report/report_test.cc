@@ -129,7 +129,10 @@ TEST(Report, LanguageModelsHaveTheirPerplexity) {
   result.train_perplexity = std::numeric_limits<double>::infinity();
   const std::string table = ToTable(result, {});
   EXPECT_THAT(table, HasSubstr("(loss 0.0000 (perplexity 9.25), 360 held-out samples)"));
-  EXPECT_THAT(table, HasSubstr("training loss          0.0000 (perplexity inf)"));
+  EXPECT_THAT(table, HasSubstr("training loss          0.0000 (perplexity above 1e308)"));
+  // As JSON has it: null.
+  progress.perplexity = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_THAT(ToLine(progress), HasSubstr("perplexity above 1e308  lag"));
 }
 
 TEST(Report, TheConfusionOfManyClassesIsInAFile) {
