@@ -202,8 +202,9 @@ std::string PerplexityText(double perplexity) {
 
 // "0.1430", "4.1200 (perplexity 61.56)".
 std::string LossText(double loss, double perplexity) {
-  return absl::StrCat(absl::StrFormat("%.4f", loss),
-                      perplexity == 0 ? "" : absl::StrCat(" (perplexity ", PerplexityText(perplexity), ")"));
+  return absl::StrCat(
+      absl::StrFormat("%.4f", loss),
+      perplexity == 0 ? "" : absl::StrCat(" (perplexity ", PerplexityText(perplexity), ")"));
 }
 
 void AddTestRows(const ResultReport& r, const TableOptions& options, std::string* table) {

@@ -19,6 +19,22 @@ FLAG = re.compile(r"(?<![\w-])--[a-z][a-z0-9_-]*[a-z0-9](?![\w-])")
 REGISTERED = re.compile(r'add_(?:option|flag|argument)\w*\(\s*"([^"]+)"')
 LINK = re.compile(r"\]\(([^()\s]+)\)")
 CODE = re.compile(r"`[^`]*`")
+PROSE_CHARACTERS_MAX = 120
+
+
+def long_lines(tree):
+    """Lines of pages with more than 120 characters that could be broken: prose, but no table, code or picture."""
+    found = []
+    for name in tree.of({".md"}):
+        fenced, code, blank = False, False, True
+        for number, line in enumerate(tree.text(name).splitlines(), 1):
+            fenced ^= line.lstrip().startswith("```")
+            code = line.startswith("    ") and (code or blank)
+            blank = not line.strip()
+            breakable = " " in CODE.sub("", line).strip() and not line.lstrip().startswith(("|", "#", "!["))
+            if len(line) > PROSE_CHARACTERS_MAX and breakable and not (fenced or code):
+                found.append(f"{name}:{number}: a line of {len(line)} characters; at most {PROSE_CHARACTERS_MAX}")
+    return found
 
 
 def table(text, heading):
@@ -309,7 +325,7 @@ def a_path_that_is_too_long(tree):
     return []
 
 
-RULES = [models_that_differ, models_of_tables_that_differ, searchers_that_differ, counts_that_are_wrong,
+RULES = [long_lines, models_that_differ, models_of_tables_that_differ, searchers_that_differ, counts_that_are_wrong,
          public_data_that_differ, data_from_elsewhere, claims_without_a_result, exit_codes_that_differ,
          messages_that_differ, header_fields_that_differ, job_fields_that_differ, flags_without_a_word,
          flags_that_are_not, links_that_lead_nowhere, a_path_that_is_too_long]

@@ -67,6 +67,8 @@ PLANTED = {
     "device code": ("worker/program/program.cc", "#include <cuda_runtime.h>\n", r"worker/program/program.cc:\d+: cuda outside compute"),
     "the date": ("server/shard/ledger.cc", "absl::Time Now() { return absl::Now(); }\n", r"server/shard/ledger.cc:\d+: .*date"),
     "the date in a comment": ("server/shard/ledger.cc", "// absl::Now() jumps.\n", None),
+    "a long line of a page": ("docs/wire.md", "\nA word " + "and another " * 10 + "end.\n", r"docs/wire.md:\d+: a line of \d+ characters"),
+    "a long line of code": ("docs/wire.md", "\n    soapstone" + " models" * 20 + "\n", None),
     "a flag that no program has": ("docs/wire.md", "Give it `--planted`.\n",
                                    r"docs/wire.md:\d+: no program has the flag --planted"),
     "a flag that no page has": ("apps/plan/plan_flags.cc", 'void Add(CLI::App* a) { a->add_flag("--planted"); }\n',
