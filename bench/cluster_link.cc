@@ -23,6 +23,7 @@
 #include "glog/logging.h"
 #include "server/shard/shard.h"
 #include "transport/node/node_transport.h"
+#include "wire/header_fields.h"
 #include "wire/layout.h"
 
 namespace soapstone::bench {
@@ -233,6 +234,7 @@ class Worker {
     message.epoch = kEpoch;
     message.worker = WorkerId{0};
     message.clock = clock;
+    message.body = wire::BodyFrom(type, {});
     return message;
   }
 
@@ -240,16 +242,16 @@ class Worker {
     if (!batches_.empty()) gradients_[0] = batches_[static_cast<size_t>(clock_) % batches_.size()];
     for (uint32_t b = 0; b < gradients_.size(); ++b) {
       Message push = ToShard(MessageType::kPush, clock_);
-      push.bucket = BucketId{b};
-      push.micro_batches = {0, 1};
-      push.micro_batch_count = 1;
-      push.samples = 1;
-      push.batch_samples = 1;
+      push.body = wire::Push{.bucket = BucketId{b},
+                             .micro_batches = {0, 1},
+                             .micro_batch_count = 1,
+                             .samples = 1,
+                             .batch_samples = 1};
       push.payload = gradients_[b];
       Send(push);
     }
     Message clock = ToShard(MessageType::kClock, ++clock_);
-    clock.pushes = static_cast<uint32_t>(gradients_.size());
+    clock.body = wire::Completion{.pushes = static_cast<uint32_t>(gradients_.size())};
     Send(clock);
   }
 

@@ -89,7 +89,8 @@ class Loop {
     wire::Message reply;
     reply.type = wire::MessageType::kPullReply;
     reply.from = message.to;
-    reply.clock = reply.oldest = message.clock;
+    reply.clock = message.clock;
+    reply.body = wire::PullReply{.oldest = message.clock};
     engine_.OnMessage(0, reply, {&out_, &commands_});
   }
   void Answer(const worker::DeviceCommand& command) {

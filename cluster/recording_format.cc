@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "base/fingerprint.h"
+#include "wire/header_fields.h"
 
 namespace soapstone::sim {
 namespace {
@@ -84,6 +85,16 @@ bool IsOfServer(const RecordedEvent& event) {
   return event.type == MessageType::kHeartbeat && event.role == wire::Role::kServer;
 }
 
+// What tells a message apart from others of its type, sender and clock.
+wire::HeaderFields NamesOf(const Message& message) {
+  wire::HeaderFields fields = wire::HeaderFieldsOf(message);
+  // A shard says it of each worker in turn.
+  if (message.type == MessageType::kHeld) {
+    fields.micro_batches = {Index(message.worker), Index(message.worker) + 1};
+  }
+  return fields;
+}
+
 }  // namespace
 
 std::string EventsFileName(wire::Address actor, uint32_t instance) {
@@ -92,16 +103,17 @@ std::string EventsFileName(wire::Address actor, uint32_t instance) {
 }
 
 RecordedEvent EventOf(Nanos now, const Message& message) {
+  const wire::HeaderFields named = NamesOf(message);
   RecordedEvent event = {.kind = EventKind::kMessage,
                          .type = message.type,
                          .role = message.from.role,
-                         .final = message.final,
+                         .final = named.final,
                          .index = message.from.index,
                          .now = now,
                          .clock = message.clock,
                          .epoch = Low(message.epoch),
-                         .bucket = Index(message.bucket),
-                         .micro_batches = message.micro_batches};
+                         .bucket = Index(named.bucket),
+                         .micro_batches = named.micro_batches};
   if (const auto* hello = std::get_if<wire::Hello>(&message.body)) {
     event.clock = hello->wanted_rank;
     event.check = hello->nonce;
@@ -154,29 +166,32 @@ Message MessageOf(const RecordedEvent& event, wire::Address to) {
     return message;
   }
   message.clock = event.clock;
-  message.bucket = BucketId{event.bucket};
-  message.micro_batches = event.micro_batches;
-  message.final = event.final != 0;
+  message.body = wire::BodyFrom(event.type, {.bucket = BucketId{event.bucket},
+                                             .micro_batches = event.micro_batches,
+                                             .final = event.final != 0});
   return message;
 }
 
+// In recordings of before, a Reject's event has the bucket that was refused.
 bool IsNamed(const RecordedEvent& event, const Message& message) {
+  const wire::HeaderFields named = NamesOf(message);
   return event.type == message.type && event.from() == message.from &&
          event.epoch == Low(message.epoch) && event.clock == message.clock &&
-         event.bucket == Index(message.bucket) && event.micro_batches == message.micro_batches &&
-         (event.final != 0) == message.final;
+         (event.bucket == Index(named.bucket) || event.type == MessageType::kReject) &&
+         event.micro_batches == named.micro_batches && (event.final != 0) == named.final;
 }
 
 uint64_t RunOf(const RecordedEvent& device_event) { return Join(device_event.micro_batches); }
 
 uint64_t ContentOf(const Message& message) {
+  const wire::HeaderFields fields = wire::HeaderFieldsOf(message);
   Fingerprint f;
   f.Add(message.worker);
-  f.Add(message.micro_batch_count);
-  f.Add(message.samples);
-  f.Add(message.batch_samples);
-  f.Add(message.pushes);
-  f.Add(message.oldest);
+  f.Add(fields.micro_batch_count);
+  f.Add(fields.samples);
+  f.Add(fields.batch_samples);
+  f.Add(fields.pushes);
+  f.Add(fields.oldest);
   AddBody(message.body, &f);
   f.Add(message.payload.size());
   for (const Buffer& buffer : message.payload) AddSample(buffer, &f);

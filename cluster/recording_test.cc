@@ -21,10 +21,8 @@ wire::Message Push() {
   push.epoch = 7;
   push.worker = WorkerId{3};
   push.clock = 41;
-  push.bucket = BucketId{2};
-  push.micro_batches = {4, 6};
-  push.micro_batch_count = 12;
-  push.samples = 8;
+  push.body = wire::Push{
+      .bucket = BucketId{2}, .micro_batches = {4, 6}, .micro_batch_count = 12, .samples = 8};
   const std::vector<float> values(100, 0.5f);
   push.payload = {Buffer::CopyOf(absl::MakeConstSpan(values))};
   return push;
@@ -70,13 +68,23 @@ TEST(RecordedEventTest, AMessageIsNamedByItsEvent) {
   for (const auto& change : std::vector<void (*)(wire::Message*)>{
            [](wire::Message* m) { m->type = wire::MessageType::kPull; },
            [](wire::Message* m) { m->from.index = 2; }, [](wire::Message* m) { ++m->epoch; },
-           [](wire::Message* m) { ++m->clock; }, [](wire::Message* m) { m->bucket = BucketId{0}; },
-           [](wire::Message* m) { ++m->micro_batches.end; },
-           [](wire::Message* m) { m->final = true; }}) {
+           [](wire::Message* m) { ++m->clock; },
+           [](wire::Message* m) { wire::As<wire::Push>(m).bucket = BucketId{0}; },
+           [](wire::Message* m) { ++wire::As<wire::Push>(m).micro_batches.end; },
+           [](wire::Message* m) { m->body = wire::Pull{.final = true}; }}) {
     wire::Message other = push;
     change(&other);
     EXPECT_FALSE(IsNamed(event, other)) << wire::ToString(other);
   }
+}
+
+TEST(RecordedEventTest, ARejectIsNamedWhateverItRefused) {
+  wire::Message reject;
+  reject.type = wire::MessageType::kReject;
+  reject.body = wire::Notice{0, "not a member"};
+  RecordedEvent event = EventOf(1, reject);
+  event.bucket = 5;  // as events had it before bodies
+  EXPECT_TRUE(IsNamed(event, reject));
 }
 
 TEST(RecordedEventTest, OtherContentsHaveAnotherCheck) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "wire/header_fields.h"
+
 namespace soapstone::cluster {
 namespace {
 
@@ -16,6 +18,7 @@ wire::Message Make(MessageType type, Address from, Address to = Address::Of(Work
   message.type = type;
   message.from = from;
   message.to = to;
+  message.body = wire::BodyFrom(type, {});
   return message;
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/ids.h"
+#include "wire/header_fields.h"
 #include "wire/message.h"
 #include "wire/outbox.h"
 
@@ -17,7 +18,7 @@ class SchedulerMessages {
 
   Epoch epoch() const { return epoch_; }
 
-  // A message without a body.
+  // A message whose body, if it has one, says nothing.
   wire::Message To(wire::Address to, wire::MessageType type) const {
     wire::Message message;
     message.type = type;
@@ -25,6 +26,7 @@ class SchedulerMessages {
     message.to = to;
     message.session = session_;
     message.epoch = epoch_;
+    message.body = wire::BodyFrom(type, {});
     return message;
   }
   wire::Message Welcome(wire::Address to, wire::Welcome welcome) const {

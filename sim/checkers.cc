@@ -63,9 +63,11 @@ void Checkers::BeforeShard(const server::Shard& shard, const Message& in) {
   in_.worker = in.worker;
   in_.epoch = in.epoch;
   in_.clock = in.clock;
-  in_.pushes = in.pushes;
-  in_.bucket = Index(in.bucket);
-  in_.micro_batches = in.micro_batches;
+  const auto* completion = std::get_if<wire::Completion>(&in.body);
+  in_.pushes = completion != nullptr ? completion->pushes : 0;
+  const auto* push = std::get_if<wire::Push>(&in.body);
+  in_.bucket = push != nullptr ? Index(push->bucket) : 0;
+  in_.micro_batches = push != nullptr ? push->micro_batches : MicroBatchRange();
   // Where values are real, a payload is no integer: then updates are counted, not summed.
   const bool integers = in.type == MessageType::kPush && !shard.store().checks_payload();
   in_.delta = integers ? DeltaOf(in) : 0;
@@ -359,6 +361,7 @@ void Checkers::ExpectCovered(const server::Shard& shard, const Truth& truth) {
 }
 
 void Checkers::CheckReply(const server::Shard& shard, const Message& reply, Truth* truth) {
+  const auto& body = wire::As<wire::PullReply>(reply);
   const uint32_t rank = Index(reply.worker);
   if (rank >= truth->members.size()) return;
   Member& member = truth->members[rank];
@@ -370,7 +373,7 @@ void Checkers::CheckReply(const server::Shard& shard, const Message& reply, Trut
     return absl::StrCat("a read of worker ", rank, " at clock ", reply.clock, " from ",
                         Where(shard));
   };
-  if (reply.final) {
+  if (body.final) {
     if (frontier < options_.rounds) {
       Fail(absl::StrCat("final: ", describe(), " came before clock ", frontier, " ended"));
     }
@@ -391,16 +394,15 @@ void Checkers::CheckReply(const server::Shard& shard, const Message& reply, Trut
   if (!snapshots && truth->policy->guarantee.own_writes && member.applied < reply.clock) {
     Fail(absl::StrCat("S2: ", describe(), " lacks its own update of clock ", member.applied));
   }
-  if (!truth->applied.empty() && reply.oldest > frontier) {
-    Fail(
-        absl::StrCat("S1: ", describe(), " claims oldest ", reply.oldest, ", truth is ", frontier));
+  if (!truth->applied.empty() && body.oldest > frontier) {
+    Fail(absl::StrCat("S1: ", describe(), " claims oldest ", body.oldest, ", truth is ", frontier));
   }
-  if (reply.version < member.last_read) Fail(absl::StrCat("S4: ", describe(), " went back"));
+  if (body.version < member.last_read) Fail(absl::StrCat("S4: ", describe(), " went back"));
   const uint64_t total = TotalApplied(truth->counts);
-  if (reply.version != total) {
-    Fail(absl::StrCat("S4: ", describe(), " holds ", reply.version, " updates of ", total));
+  if (body.version != total) {
+    Fail(absl::StrCat("S4: ", describe(), " holds ", body.version, " updates of ", total));
   }
-  member.last_read = reply.version;
+  member.last_read = body.version;
 }
 
 void Checkers::OnWorkerStart(WorkerId worker, Clock clock) {

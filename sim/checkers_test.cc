@@ -5,6 +5,7 @@
 #include "gtest/gtest.h"
 #include "sim/actors.h"
 #include "sim/fault_world.h"
+#include "wire/header_fields.h"
 
 namespace soapstone::sim {
 namespace {
@@ -62,14 +63,15 @@ class ShardCheckersTest : public testing::Test {
     message.epoch = 1;
     message.worker = WorkerId{worker};
     message.clock = clock;
+    message.body = wire::BodyFrom(type, {});
     return message;
   }
   Message Push(uint32_t worker, Clock clock, int64_t delta) {
     Message push = Make(MessageType::kPush, worker, clock);
-    push.micro_batches = {worker, worker + 1};
-    push.micro_batch_count = 2;
-    push.samples = 1;
-    push.batch_samples = 2;
+    push.body = wire::Push{.micro_batches = {worker, worker + 1},
+                           .micro_batch_count = 2,
+                           .samples = 1,
+                           .batch_samples = 2};
     push.payload = {Buffer::CopyOf(&delta, sizeof(delta))};
     return push;
   }
@@ -122,7 +124,9 @@ TEST_F(ShardCheckersTest, AnAnswerFromTheBlockBeforeIsCaught) {
       wire::Outbox outbox;
       checkers.BeforeShard(shard, message);
       shard.OnMessage(0, message, &outbox);
-      for (Message& sent : outbox.messages) sent.version -= older ? 1 : 0;
+      for (Message& sent : outbox.messages) {
+        if (older) --wire::As<wire::PullReply>(&sent).version;
+      }
       checkers.AfterShard(shard, outbox.messages);
     };
     feed(Push(0, 0, 7), false);

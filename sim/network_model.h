@@ -32,7 +32,9 @@ class NetworkModel {
   static uint64_t BytesOf(const wire::Message& message, const wire::Layout& layout) {
     uint64_t elements = 0;
     if (message.type == wire::MessageType::kPush) {
-      elements = layout.buckets(ShardId{message.to.index})[Index(message.bucket)].elements();
+      elements =
+          layout.buckets(ShardId{message.to.index})[Index(wire::As<wire::Push>(message).bucket)]
+              .elements();
     } else if (message.type == wire::MessageType::kPullReply) {
       elements = layout.elements(ShardId{message.from.index});
     } else if (const auto* parcel = std::get_if<wire::Parcel>(&message.body)) {

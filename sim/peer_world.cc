@@ -269,8 +269,8 @@ void PeerWorld::Flush(uint32_t index, wire::Outbox* outbox) {
     if (message.to.role == Role::kWorker) {
       ToWorker(index, message);
     } else if (message.to.role == Role::kShard) {
-      if (message.type == MessageType::kPush) {
-        processes_[index].handed_weight = static_cast<double>(message.samples) / (1 << 20);
+      if (const auto* push = std::get_if<wire::Push>(&message.body)) {
+        processes_[index].handed_weight = static_cast<double>(push->samples) / (1 << 20);
       }
       processes_[index].handed_in = true;
     } else if (const auto to = ProcessOf(WorkerId{message.to.index}); to.has_value()) {
@@ -301,6 +301,7 @@ void PeerWorld::Pull(uint32_t index, Clock clock) {
   pull.type = MessageType::kPull;
   pull.from = Address::Of(processes_[index].rank);
   pull.clock = clock;
+  pull.body = wire::Pull{};
   Take(index, std::move(pull));
 }
 
@@ -322,12 +323,10 @@ void PeerWorld::Compute(uint32_t index) {
   push.type = MessageType::kPush;
   push.from = Address::Of(processes_[index].rank);
   push.clock = clock;
-  push.samples = 1;
+  push.body = wire::Push{.samples = 1};
   push.payload = {Buffer::CopyOf(absl::MakeConstSpan(gradient))};
-  Message done = push;
-  done.type = MessageType::kClock;
-  done.clock = clock + 1;
-  done.payload.clear();
+  Message done = {.type = MessageType::kClock, .from = push.from, .clock = clock + 1};
+  done.body = wire::Completion{};
   processes_[index].replies.OnPush(0, clock);
   processes_[index].applied += processes_[index].peer.policy()->weight() * DigitOf(index, clock);
   Take(index, std::move(push));

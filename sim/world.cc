@@ -280,7 +280,8 @@ void World::Duplicate(NodeIndex from, NodeIndex to) {
   Connections::Messages& messages = connections_.Change({from, to});
   messages.insert(messages.begin(), Message(messages.front()));
   // Another range of micro-batches: the shard takes it for another push.
-  if (mutant_ == WorldMutant::kDuplicateUnseen) --messages.front().micro_batches.end;
+  if (mutant_ != WorldMutant::kDuplicateUnseen) return;
+  if (auto* push = std::get_if<wire::Push>(&messages.front().body)) --push->micro_batches.end;
 }
 
 void World::Leave(uint32_t index) {

@@ -16,6 +16,7 @@ constexpr Address kServer = {Role::kServer, 1};
 Message PullOf(Address from = {}) {
   Message message;
   message.type = MessageType::kPull;
+  message.body = wire::Pull{};
   message.from = from;
   return message;
 }
@@ -92,6 +93,14 @@ TEST(IdentityTest, AdmitsItsOwnSessionOnly) {
   EXPECT_FALSE(Admits(server, MessageType::kPull, 0, kWorker));
   EXPECT_FALSE(Admits(server, MessageType::kWelcome, 8, Address::Scheduler()));
   EXPECT_FALSE(Admits(server, MessageType::kHello, 0, Address::Temporary(Role::kWorker, 1)));
+}
+
+// A worker's peer takes what its worker pushes as it is.
+TEST(IdentityTest, NobodySpeaksInItsOwnName) {
+  for (const Address self : {kWorker, kServer, Address::Scheduler()}) {
+    EXPECT_FALSE(Admits(Node(self, 9), MessageType::kPull, 9, self, kTheirs));
+    EXPECT_FALSE(Admits(Node(self, 9), MessageType::kPull, 9, self, kOurs));
+  }
 }
 
 TEST(IdentityTest, SchedulerAdmitsStrangersHellos) {

@@ -24,8 +24,7 @@ Message Push(Clock clock, uint64_t bytes = kBytes) {
   message.type = MessageType::kPush;
   message.clock = clock;
   message.to = Address::Of(ShardId{0});
-  message.micro_batch_count = 1;
-  message.micro_batches = {0, 1};
+  message.body = wire::Push{.micro_batches = {0, 1}, .micro_batch_count = 1};
   message.payload = {Buffer::CopyOf(absl::MakeConstSpan(std::vector<uint8_t>(bytes)))};
   return message;
 }
@@ -91,6 +90,7 @@ TEST_F(ShapedTransportTest, WhatIsReceivedTakesItsTimeAndKeepsItsOrder) {
   for (Clock c = 0; c < 20; ++c) {
     Message reply = Push(c);
     reply.type = MessageType::kPullReply;
+    reply.body = wire::PullReply{};
     reply.to = Address::Of(WorkerId{0});
     ASSERT_TRUE(server_->Send(Address::Of(WorkerId{0}), reply).ok());
   }

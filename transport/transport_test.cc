@@ -34,6 +34,7 @@ SteadyTime Soon() { return SteadyNow() + kPatience; }
 Message Pull(Clock clock) {
   Message message;
   message.type = MessageType::kPull;
+  message.body = wire::Pull{};
   message.clock = clock;
   return message;
 }
@@ -111,8 +112,7 @@ TEST_P(TransportTest, LargePayloadsArriveBitForBit) {
   const CounterRandom random(3, RandomUse::kTest);
   Message push;
   push.type = MessageType::kPush;
-  push.micro_batches = {0, 1};
-  push.micro_batch_count = 1;
+  push.body = wire::Push{.micro_batches = {0, 1}, .micro_batch_count = 1};
   for (size_t words :
        {size_t{0}, size_t{1}, size_t{7}, size_t{500}, size_t{2049}, size_t{4} << 20}) {
     std::vector<uint32_t> values(words);
@@ -137,8 +137,7 @@ TEST_P(TransportTest, PayloadOutlivesTheTransports) {
     auto worker = Dial(kWorker0, kServer0, server->endpoint());
     Message push;
     push.type = MessageType::kPush;
-    push.micro_batches = {0, 1};
-    push.micro_batch_count = 1;
+    push.body = wire::Push{.micro_batches = {0, 1}, .micro_batch_count = 1};
     push.payload = {Buffer::CopyOf(std::string(100'000, 'x'))};
     ASSERT_TRUE(worker->Send(kServer0, push).ok());
     received = server->Receive(Soon());
@@ -158,6 +157,7 @@ TEST_P(TransportTest, AnswersByTheRouteLearned) {
     ASSERT_TRUE(request.has_value());
     Message reply;
     reply.type = MessageType::kPullReply;
+    reply.body = wire::PullReply{};
     reply.from = Address::Of(ShardId{0});
     reply.clock = request->clock;
     ASSERT_TRUE(server->Send(request->from, reply).ok());
@@ -219,6 +219,7 @@ TEST_P(TransportTest, ServersMessagesTeachTheServersRoute) {
   EXPECT_EQ(received->from, Address::Of(ShardId{1}));
   Message save;
   save.type = MessageType::kSave;
+  save.body = wire::Save{};
   save.to = Address::Of(ShardId{1});
   ASSERT_TRUE(scheduler->Send(kServer0, save).ok());
   const std::optional<Message> asked = server->Receive(Soon());
@@ -290,6 +291,7 @@ TEST_P(TransportTest, FullAnswerQueueIsAnErrorNotAWait) {
   ASSERT_TRUE(server->Receive(Soon()).has_value());
   Message reply;
   reply.type = MessageType::kPullReply;
+  reply.body = wire::PullReply{};
   reply.payload = {Buffer::CopyOf(std::string(10'000, 'x'))};
   absl::Status status;
   const SteadyTime deadline = Soon();
@@ -387,6 +389,7 @@ TEST_P(TransportTest, NodesOnThreadsTalk) {
     ASSERT_TRUE(request.has_value());
     Message reply;
     reply.type = MessageType::kPullReply;
+    reply.body = wire::PullReply{};
     reply.clock = request->clock;
     reply.payload = {Buffer::CopyOf("parameters")};
     ASSERT_TRUE(server->Send(request->from, reply).ok());

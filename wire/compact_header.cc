@@ -2,9 +2,9 @@
 
 #include <cstring>
 #include <type_traits>
-#include <variant>
 
 #include "base/status_macros.h"
+#include "wire/header_fields.h"
 
 namespace soapstone::wire {
 namespace {
@@ -24,7 +24,7 @@ struct CompactHeader {
   uint64_t samples;
   uint64_t batch_samples;
   int64_t oldest;
-  uint64_t updates;  // Message::version
+  uint64_t updates;  // HeaderFields::version
   uint64_t checksum;
   int64_t parked_ns;
   int64_t queued_ns;
@@ -52,36 +52,52 @@ absl::StatusOr<Address> AddressFrom(uint8_t role, uint32_t index) {
   return Address{static_cast<Role>(role), index};
 }
 
+HeaderFields FieldsFrom(const CompactHeader& compact) {
+  return {.bucket = BucketId{compact.bucket},
+          .micro_batches = {compact.micro_batches_begin, compact.micro_batches_end},
+          .micro_batch_count = compact.micro_batch_count,
+          .samples = compact.samples,
+          .batch_samples = compact.batch_samples,
+          .pushes = compact.pushes,
+          .oldest = compact.oldest,
+          .version = compact.updates,
+          .checksum = compact.checksum,
+          .final = compact.final != 0,
+          .parked_ns = compact.parked_ns,
+          .queued_ns = compact.queued_ns};
+}
+
 }  // namespace
 
 void EncodeLocalHeader(const Message& message, Address sender, std::string* header) {
-  if (!std::holds_alternative<std::monostate>(message.body)) {
+  if (!IsInHeader(message.body)) {
     *header = EncodeHeader(message, sender);
     return;
   }
+  const HeaderFields fields = HeaderFieldsOf(message);
   const CompactHeader compact = {.magic = kCompactMagic,
                                  .version = kCompactVersion,
                                  .type = static_cast<uint8_t>(message.type),
-                                 .final = static_cast<uint8_t>(message.final ? 1 : 0),
+                                 .final = static_cast<uint8_t>(fields.final ? 1 : 0),
                                  .session = message.session,
                                  .epoch = message.epoch,
                                  .clock = message.clock,
-                                 .samples = message.samples,
-                                 .batch_samples = message.batch_samples,
-                                 .oldest = message.oldest,
-                                 .updates = message.version,
-                                 .checksum = message.checksum,
-                                 .parked_ns = message.parked_ns,
-                                 .queued_ns = message.queued_ns,
+                                 .samples = fields.samples,
+                                 .batch_samples = fields.batch_samples,
+                                 .oldest = fields.oldest,
+                                 .updates = fields.version,
+                                 .checksum = fields.checksum,
+                                 .parked_ns = fields.parked_ns,
+                                 .queued_ns = fields.queued_ns,
                                  .from_index = message.from.index,
                                  .to_index = message.to.index,
                                  .sender_index = sender.index,
                                  .worker = Index(message.worker),
-                                 .bucket = Index(message.bucket),
-                                 .micro_batches_begin = message.micro_batches.begin,
-                                 .micro_batches_end = message.micro_batches.end,
-                                 .micro_batch_count = message.micro_batch_count,
-                                 .pushes = message.pushes,
+                                 .bucket = Index(fields.bucket),
+                                 .micro_batches_begin = fields.micro_batches.begin,
+                                 .micro_batches_end = fields.micro_batches.end,
+                                 .micro_batch_count = fields.micro_batch_count,
+                                 .pushes = fields.pushes,
                                  .from_role = static_cast<uint8_t>(message.from.role),
                                  .to_role = static_cast<uint8_t>(message.to.role),
                                  .sender_role = static_cast<uint8_t>(sender.role),
@@ -118,18 +134,7 @@ absl::StatusOr<Received> DecodeLocal(absl::Span<const Buffer> frames, const Fram
   message.epoch = compact.epoch;
   message.worker = WorkerId{compact.worker};
   message.clock = compact.clock;
-  message.bucket = BucketId{compact.bucket};
-  message.micro_batches = {compact.micro_batches_begin, compact.micro_batches_end};
-  message.micro_batch_count = compact.micro_batch_count;
-  message.samples = compact.samples;
-  message.batch_samples = compact.batch_samples;
-  message.pushes = compact.pushes;
-  message.oldest = compact.oldest;
-  message.version = compact.updates;
-  message.checksum = compact.checksum;
-  message.final = compact.final != 0;
-  message.parked_ns = compact.parked_ns;
-  message.queued_ns = compact.queued_ns;
+  message.body = BodyFrom(message.type, FieldsFrom(compact));
   message.payload.assign(payload.begin(), payload.end());
   SOAP_RETURN_IF_ERROR(ValidateSender(message.from, received.sender));
   SOAP_RETURN_IF_ERROR(Validate(message, limits));

@@ -1,7 +1,7 @@
-// CompactHeader: the header of a message without a body as fixed bytes, for links within a machine:
-// half the cost of a small message over such a link was its protobuf. Who calls: the transport, for
-// those links; between machines the header is frame.h's, which other releases and languages can
-// read.
+// CompactHeader: a header that says all of its message's body, as fixed bytes, for links within a
+// machine: half the cost of a small message over such a link was its protobuf. Who calls: the
+// transport, for those links; between machines the header is frame.h's, which other releases and
+// languages can read.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace soapstone::wire {
 
-// Frame 0 for a link within the machine: compact where the message has no body, else as
+// Frame 0 for a link within the machine: compact where the header says all of the body, else as
 // EncodeHeader. Replaces what `header` held.
 void EncodeLocalHeader(const Message& message, Address sender, std::string* header);
 

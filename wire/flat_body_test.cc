@@ -23,8 +23,6 @@ Message WithBody(MessageType type, Body body) {
   Message message;
   message.type = type;
   message.from = Address::Of(ServerId{7});
-  message.micro_batches = {0, 1};
-  message.micro_batch_count = 1;
   message.body = std::move(body);
   return message;
 }

@@ -9,6 +9,7 @@
 #include "base/status_macros.h"
 #include "glog/logging.h"
 #include "wire/frame.pb.h"
+#include "wire/header_fields.h"
 
 namespace soapstone::wire {
 namespace {
@@ -80,6 +81,8 @@ struct BodyWriter {
   frame::Header* header;
 
   void operator()(const std::monostate&) const {}
+  template <HeaderBody B>
+  void operator()(const B&) const {}  // FillHeader's
   template <FlatBody B>
   void operator()(const B& body) const {
     ProtoMessage* out =
@@ -184,19 +187,20 @@ void FillHeader(const Message& message, Address sender, frame::Header* header) {
   header->set_epoch(message.epoch);
   header->set_worker(Index(message.worker));
   header->set_clock(message.clock);
-  header->set_bucket(Index(message.bucket));
-  header->set_micro_batches_begin(message.micro_batches.begin);
-  header->set_micro_batches_end(message.micro_batches.end);
-  header->set_micro_batch_count(message.micro_batch_count);
-  header->set_samples(message.samples);
-  header->set_batch_samples(message.batch_samples);
-  header->set_pushes(message.pushes);
-  header->set_oldest(message.oldest);
-  header->set_version(message.version);
-  header->set_checksum(message.checksum);
-  header->set_final(message.final);
-  header->set_parked_ns(message.parked_ns);
-  header->set_queued_ns(message.queued_ns);
+  const HeaderFields fields = HeaderFieldsOf(message);
+  header->set_bucket(Index(fields.bucket));
+  header->set_micro_batches_begin(fields.micro_batches.begin);
+  header->set_micro_batches_end(fields.micro_batches.end);
+  header->set_micro_batch_count(fields.micro_batch_count);
+  header->set_samples(fields.samples);
+  header->set_batch_samples(fields.batch_samples);
+  header->set_pushes(fields.pushes);
+  header->set_oldest(fields.oldest);
+  header->set_version(fields.version);
+  header->set_checksum(fields.checksum);
+  header->set_final(fields.final);
+  header->set_parked_ns(fields.parked_ns);
+  header->set_queued_ns(fields.queued_ns);
   std::visit(BodyWriter{header}, message.body);
   for (const Buffer& buffer : message.payload) header->add_payload_bytes(buffer.size());
 }
@@ -339,6 +343,21 @@ absl::StatusOr<Body> ReadBody(const frame::Header& header) {
   return Body{};
 }
 
+HeaderFields FieldsFrom(const frame::Header& header) {
+  return {.bucket = BucketId{header.bucket()},
+          .micro_batches = {header.micro_batches_begin(), header.micro_batches_end()},
+          .micro_batch_count = header.micro_batch_count(),
+          .samples = header.samples(),
+          .batch_samples = header.batch_samples(),
+          .pushes = header.pushes(),
+          .oldest = header.oldest(),
+          .version = header.version(),
+          .checksum = header.checksum(),
+          .final = header.final(),
+          .parked_ns = header.parked_ns(),
+          .queued_ns = header.queued_ns()};
+}
+
 absl::StatusOr<Received> FromHeader(const frame::Header& header) {
   if (header.type() > std::numeric_limits<uint8_t>::max()) {
     return absl::InvalidArgumentError(absl::StrCat("unknown message type ", header.type()));
@@ -356,19 +375,13 @@ absl::StatusOr<Received> FromHeader(const frame::Header& header) {
   message.epoch = header.epoch();
   message.worker = WorkerId{header.worker()};
   message.clock = header.clock();
-  message.bucket = BucketId{header.bucket()};
-  message.micro_batches = {header.micro_batches_begin(), header.micro_batches_end()};
-  message.micro_batch_count = header.micro_batch_count();
-  message.samples = header.samples();
-  message.batch_samples = header.batch_samples();
-  message.pushes = header.pushes();
-  message.oldest = header.oldest();
-  message.version = header.version();
-  message.checksum = header.checksum();
-  message.final = header.final();
-  message.parked_ns = header.parked_ns();
-  message.queued_ns = header.queued_ns();
+  const HeaderFields fields = FieldsFrom(header);
+  if (header.body_case() == frame::Header::BODY_NOT_SET) {
+    message.body = BodyFrom(message.type, fields);
+    return received;
+  }
   SOAP_ASSIGN_OR_RETURN(message.body, ReadBody(header));
+  TakeHeaderFields(fields, &message.body);
   return received;
 }
 

@@ -8,6 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/frame_sums.h"
+#include "glog/logging.h"
+#include "wire/header_fields.h"
 
 namespace soapstone::wire {
 namespace {
@@ -47,6 +49,8 @@ struct BodyAdder {
   Fingerprint* f;
 
   void operator()(const std::monostate&) const {}
+  template <HeaderBody B>
+  void operator()(const B&) const {}  // added with the header's
   template <FlatBody B>
   void operator()(const B& body) const {
     B::Fields([&](const char*, auto field) { AddField(body.*field, f); });
@@ -134,6 +138,14 @@ struct BodyAdder {
 // What a reader of a log looks for in a body; of a flat one that has no text of its own, all.
 struct BodyText {
   std::string operator()(const std::monostate&) const { return ""; }
+  template <HeaderBody B>
+  std::string operator()(const B&) const {
+    return "";
+  }
+  std::string operator()(const Push& body) const {
+    return absl::StrCat(" bucket ", Index(body.bucket), " leaves [", body.micro_batches.begin, ",",
+                        body.micro_batches.end, ")");
+  }
   template <FlatBody B>
   std::string operator()(const B& body) const {
     std::string text;
@@ -194,20 +206,21 @@ void Message::AddTo(Fingerprint* f) const {
   f->Add(epoch);
   f->Add(worker);
   f->Add(clock);
-  f->Add(bucket);
-  f->Add(micro_batches.begin);
-  f->Add(micro_batches.end);
-  f->Add(micro_batch_count);
-  f->Add(samples);
-  f->Add(batch_samples);
-  f->Add(pushes);
-  f->Add(oldest);
-  f->Add(version);
-  f->Add(checksum);
-  f->Add(final);
-  f->Add(parked_ns);
-  f->Add(queued_ns);
-  f->Add(body.index());
+  const HeaderFields fields = HeaderFieldsOf(*this);
+  f->Add(fields.bucket);
+  f->Add(fields.micro_batches.begin);
+  f->Add(fields.micro_batches.end);
+  f->Add(fields.micro_batch_count);
+  f->Add(fields.samples);
+  f->Add(fields.batch_samples);
+  f->Add(fields.pushes);
+  f->Add(fields.oldest);
+  f->Add(fields.version);
+  f->Add(fields.checksum);
+  f->Add(fields.final);
+  f->Add(fields.parked_ns);
+  f->Add(fields.queued_ns);
+  f->Add(IsInHeader(body) ? size_t{0} : body.index());  // what is there is said already
   std::visit(BodyAdder{f}, body);
   f->Add(payload.size());
   for (const Buffer& buffer : payload) {
@@ -254,12 +267,14 @@ void Progress::LeaveOut(const std::string& tensor, Clock clock, uint64_t updates
 
 bool operator==(const Message& a, const Message& b) {
   const auto fields = [](const Message& m) {
-    return std::tie(m.type, m.from, m.to, m.session, m.epoch, m.worker, m.clock, m.bucket,
-                    m.micro_batches, m.micro_batch_count, m.samples, m.batch_samples, m.pushes,
-                    m.oldest, m.version, m.checksum, m.final, m.parked_ns, m.queued_ns, m.body,
-                    m.payload);
+    return std::tie(m.type, m.from, m.to, m.session, m.epoch, m.worker, m.clock, m.body, m.payload);
   };
   return fields(a) == fields(b);
+}
+
+void DieOfBody(const Message& message) {
+  LOG(FATAL) << "a message whose body (" << message.body.index()
+             << ") is another type's: " << ToString(message);
 }
 
 uint64_t Message::payload_bytes() const {
@@ -289,10 +304,6 @@ std::string ToString(const Message& message) {
   std::string text = absl::StrCat(NameOf(message.type), " ", message.from.ToString(), " -> ",
                                   message.to.ToString());
   if (message.clock != kNoClock) absl::StrAppend(&text, " clock ", message.clock);
-  if (message.type == MessageType::kPush) {
-    absl::StrAppend(&text, " bucket ", Index(message.bucket), " leaves [",
-                    message.micro_batches.begin, ",", message.micro_batches.end, ")");
-  }
   absl::StrAppend(&text, std::visit(BodyText{}, message.body));
   return text;
 }

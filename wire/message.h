@@ -2,7 +2,7 @@
 // actors and the simulator see only this.
 //
 // Invariant: every data message (push, clock, pull, pull reply, reject) carries its epoch and
-// (worker, clock); push carries its bucket and micro-batches too.
+// (worker, clock); what else a type carries is its body.
 #pragma once
 
 #include <compare>
@@ -62,16 +62,16 @@ enum class MessageType : uint8_t {
   kRosterAck = 5,     // shard -> scheduler: installed `epoch`; `clock` = the shard's frontier.
                       // worker -> scheduler, where share_lead > 0: `clock` = its bound b
   kStart = 6,         // scheduler -> worker: all shards are ready; begin at `clock`
-  kHeartbeat = 7,     // node -> scheduler, with body Progress from workers
+  kHeartbeat = 7,     // node -> scheduler. Body Progress, SlowWork or none.
   kHeartbeatAck = 8,  // scheduler -> node
   kDone = 9,          // worker -> scheduler: completed its last clock. Body Progress.
   kLeave = 10,        // worker -> scheduler: leaves cleanly after this clock. Body Progress.
   kEvaluate = 11,     // scheduler -> worker: evaluate the final parameters
   kEvaluated = 12,    // worker -> scheduler. Body Evaluation; of a classifier a frame a class: how
                       // many of its held-out samples were taken for each class, u32
-  kSave = 13,         // scheduler -> shard: hand your slices to server 0
-  kSlices = 14,       // shard -> server 0: its slices, in the order of layout.slices(shard); then
-                      // two frames a table: keys, ascending, and rows
+  kSave = 13,         // scheduler -> server 0 -> shard: hand me it. Body Save.
+  kSlices = 14,       // shard -> server 0: the bucket's slices, in the layout's order; of a table
+                      // two frames: keys, ascending, and rows. Body Slices.
   kSaved = 15,        // server 0 -> scheduler: model written. Body Saved.
   kShutdown = 16,     // scheduler -> all: the job is over. Body Notice.
   // server, worker -> scheduler: in a strict job the guarantee was broken. Body Notice.
@@ -80,11 +80,13 @@ enum class MessageType : uint8_t {
   kLinkLost = 19,   // node -> scheduler: it cannot reach another node. Body LostLink.
   // Data: worker <-> shard.
   kPush = 20,       // one bucket's gradient (or elastic difference); a frame a slice. Of a table:
-                    // the keys of rows, ascending, then their gradients, [keys, dim]
-  kClock = 21,      // the worker completed `clock`-1 on this shard, after `pushes` pushes for it
+                    // the keys of rows, ascending, then their gradients, [keys, dim]. Body Push.
+  kClock = 21,      // the worker completed `clock`-1 on this shard. Body Completion.
   kPull = 22,       // asks for the shard's parameters, to be used at `clock`, and of each table
-                    // for the rows of some keys: a frame a table, ascending; or no frame, no row
-  kPullReply = 23,  // a frame a slice, then a frame a table: the rows asked for, [keys, dim]
+                    // for the rows of some keys: a frame a table, ascending; or no frame, no row.
+                    // Body Pull.
+  kPullReply = 23,  // a frame a slice, then a frame a table: the rows asked for, [keys, dim].
+                    // Body PullReply.
   kReject = 24,     // shard -> worker: a data message was not taken; `epoch` is the refused
                     // message's. Body Notice.
   // Data: shard <-> shard.
@@ -268,6 +270,9 @@ struct Parcel {
   double weight = 0;        // push-sum: the share of omega that goes along
   bool has_values = false;  // kStanding
   bool finished = false;    // kStanding
+  // The header's on the wire, as those of a HeaderBody.
+  uint64_t samples = 0;   // of the gradients in a round's sum
+  uint64_t checksum = 0;  // of its sender's values, in a job that checks them; else 0
   friend bool operator==(const Parcel&, const Parcel&) = default;
 };
 
@@ -305,8 +310,62 @@ struct LostLink {
   friend bool operator==(const LostLink&, const LostLink&) = default;
 };
 
+// The bodies of data messages and of saving. On the wire their fields are the header's own
+// (wire/header_fields.h): a message a gradient is small change beside it, but not a pull or a
+// clock.
+template <class Body>
+concept HeaderBody = Body::kInHeader;
+
+struct Push {
+  BucketId bucket{};
+  MicroBatchRange micro_batches;   // which of them are summed in the payload
+  uint32_t micro_batch_count = 0;  // M
+  uint64_t samples = 0;            // summed in the payload
+  uint64_t batch_samples = 0;      // of the whole global batch at this clock
+  static constexpr bool kInHeader = true;
+  friend bool operator==(const Push&, const Push&) = default;
+};
+
+struct Completion {
+  uint32_t pushes = 0;  // sent to this shard for the clock that is complete
+  static constexpr bool kInHeader = true;
+  friend bool operator==(const Completion&, const Completion&) = default;
+};
+
+struct Pull {
+  bool final = false;  // the parameters after the last clock
+  static constexpr bool kInHeader = true;
+  friend bool operator==(const Pull&, const Pull&) = default;
+};
+
+struct PullReply {
+  Clock oldest = kNoClock;  // the least clock applied over members, at the read
+  uint64_t version = 0;     // updates that are in the values, as their keeper counts
+  uint64_t checksum = 0;    // of the values (SumOf), in a job that checks them; else 0
+  bool final = false;       // the parameters after the last clock
+  Nanos parked_ns = 0;      // from the shard's first look at its pull to the answer
+  Nanos queued_ns = 0;      // of its pull, from arrival to that look
+  static constexpr bool kInHeader = true;
+  friend bool operator==(const PullReply&, const PullReply&) = default;
+};
+
+struct Save {
+  BucketId bucket{};
+  static constexpr bool kInHeader = true;
+  friend bool operator==(const Save&, const Save&) = default;
+};
+
+struct Slices {
+  BucketId bucket{};
+  uint64_t checksum = 0;  // as a reply's
+  static constexpr bool kInHeader = true;
+  friend bool operator==(const Slices&, const Slices&) = default;
+};
+
+// Fingerprints hold a body's place here: new ones come last.
 using Body = std::variant<std::monostate, Hello, Welcome, Roster, Progress, Evaluation, Saved,
-                          Notice, Parcel, WorkerSet, NotFinite, LostLink, SlowWork>;
+                          Notice, Parcel, WorkerSet, NotFinite, LostLink, SlowWork, Push,
+                          Completion, Pull, PullReply, Save, Slices>;
 
 struct Message {
   MessageType type = MessageType::kNone;
@@ -318,31 +377,38 @@ struct Message {
   // Data messages.
   WorkerId worker{};
   Clock clock = kNoClock;
-  BucketId bucket{};
-  MicroBatchRange micro_batches;   // push: which micro-batches are summed in the payload
-  uint32_t micro_batch_count = 0;  // push: M
-  uint64_t samples = 0;            // push: samples summed in the payload
-  uint64_t batch_samples = 0;      // push: samples of the whole global batch at this clock
-  uint32_t pushes = 0;             // clock: pushes sent to this shard for clock-1
-  Clock oldest = kNoClock;         // reply: min applied clock over members, at the read
-  uint64_t version = 0;   // reply: updates that are in the values it holds, as their keeper counts
-  uint64_t checksum = 0;  // reply: of those values, parcel: of its sender's, in a job that checks
-                          // them (SumOf); else 0
-  bool final = false;     // pull, reply: the parameters after the last clock
-  Nanos parked_ns = 0;    // reply: from the shard's first look at its pull to the answer
-  Nanos queued_ns = 0;    // in a server: from arrival to that look; reply: of its pull
+
   // Not on the wire: of several that wait for the same connection the least goes first, and those
   // of one priority in the order sent.
   uint32_t priority = 0;
+  // Not on the wire: in a server, from arrival to its shard's first look.
+  Nanos queued_ns = 0;
 
-  Body body;
+  Body body;  // the one of the type, as Validate (wire/frame.h) sees to
   Buffers payload;
 
-  // Priorities apart.
+  // Of what is on the wire.
   friend bool operator==(const Message& a, const Message& b);
   void AddTo(Fingerprint* f) const;
   uint64_t payload_bytes() const;
 };
+
+// A message's body has another type than its own type says: the program ends.
+[[noreturn]] void DieOfBody(const Message& message);
+
+// The body of a message whose type says that it has this one.
+template <class B>
+const B& As(const Message& message) {
+  const B* body = std::get_if<B>(&message.body);
+  if (body == nullptr) DieOfBody(message);
+  return *body;
+}
+template <class B>
+B& As(Message* message) {
+  B* body = std::get_if<B>(&message->body);
+  if (body == nullptr) DieOfBody(*message);
+  return *body;
+}
 
 // The checksum of a reply's frames: of its tensors', then of the single rows of the last frames,
 // one for each of `row_bytes`, which says how long a row of it is.

@@ -13,14 +13,13 @@ std::pair<uint64_t, uint64_t> PrintOf(const Message& message) {
   return f.value();
 }
 
-Message Push() {
+Message PushOf() {
   Message message;
   message.type = MessageType::kPush;
   message.from = Address::Of(WorkerId{1});
   message.to = Address::Of(ShardId{0});
   message.clock = 3;
-  message.micro_batches = {0, 2};
-  message.micro_batch_count = 4;
+  message.body = Push{.micro_batches = {0, 2}, .micro_batch_count = 4};
   message.payload = {Buffer::CopyOf("abcd"), Buffer::CopyOf("efghijkl")};
   return message;
 }
@@ -40,7 +39,7 @@ TEST(MessageTest, TemporaryAddressesAreNoRanks) {
 }
 
 TEST(MessageTest, DescribesAPush) {
-  EXPECT_EQ(ToString(Push()), "push worker-1 -> shard-0 clock 3 bucket 0 leaves [0,2)");
+  EXPECT_EQ(ToString(PushOf()), "push worker-1 -> shard-0 clock 3 bucket 0 leaves [0,2)");
 }
 
 TEST(MessageTest, DescribesANotice) {
@@ -53,15 +52,15 @@ TEST(MessageTest, DescribesANotice) {
 }
 
 TEST(MessageTest, CountsPayloadBytes) {
-  EXPECT_EQ(Push().payload_bytes(), 12u);
+  EXPECT_EQ(PushOf().payload_bytes(), 12u);
   EXPECT_EQ(Message().payload_bytes(), 0u);
 }
 
 TEST(MessageTest, FingerprintSeesEveryField) {
-  std::set<std::pair<uint64_t, uint64_t>> prints = {PrintOf(Push())};
+  std::set<std::pair<uint64_t, uint64_t>> prints = {PrintOf(PushOf())};
   int variants = 1;
   const auto add = [&](auto change) {
-    Message message = Push();
+    Message message = PushOf();
     change(&message);
     prints.insert(PrintOf(message));
     ++variants;
@@ -73,21 +72,26 @@ TEST(MessageTest, FingerprintSeesEveryField) {
   add([](Message* m) { m->epoch = 1; });
   add([](Message* m) { m->worker = WorkerId{1}; });
   add([](Message* m) { m->clock = 4; });
-  add([](Message* m) { m->bucket = BucketId{1}; });
-  add([](Message* m) { m->micro_batches.begin = 1; });
-  add([](Message* m) { m->micro_batches.end = 1; });
-  add([](Message* m) { m->micro_batch_count = 5; });
-  add([](Message* m) { m->samples = 1; });
-  add([](Message* m) { m->batch_samples = 1; });
-  add([](Message* m) { m->pushes = 1; });
-  add([](Message* m) { m->oldest = 1; });
-  add([](Message* m) { m->version = 1; });
-  add([](Message* m) { m->checksum = 1; });
-  add([](Message* m) { m->final = true; });
-  add([](Message* m) { m->parked_ns = 1; });
-  add([](Message* m) { m->queued_ns = 1; });
+  add([](Message* m) { As<Push>(m).bucket = BucketId{1}; });
+  add([](Message* m) { As<Push>(m).micro_batches.begin = 1; });
+  add([](Message* m) { As<Push>(m).micro_batches.end = 1; });
+  add([](Message* m) { As<Push>(m).micro_batch_count = 5; });
+  add([](Message* m) { As<Push>(m).samples = 1; });
+  add([](Message* m) { As<Push>(m).batch_samples = 1; });
+  add([](Message* m) { m->body = Completion{.pushes = 1}; });
+  add([](Message* m) { m->body = PullReply{.oldest = 1}; });
+  add([](Message* m) { m->body = PullReply{.version = 1}; });
+  add([](Message* m) { m->body = PullReply{.checksum = 1}; });
+  add([](Message* m) { m->body = Pull{.final = true}; });
+  add([](Message* m) { m->body = PullReply{.parked_ns = 1}; });
+  add([](Message* m) { m->body = PullReply{.queued_ns = 1}; });
   add([](Message* m) { m->payload[1] = Buffer::CopyOf("efghijkm"); });
   add([](Message* m) { m->payload.pop_back(); });
+  add([](Message* m) { m->body = Save{.bucket = BucketId{7}}; });
+  add([](Message* m) { m->body = Slices{.bucket = BucketId{7}, .checksum = 1}; });
+  add([](Message* m) { m->body = Parcel{}; });
+  add([](Message* m) { m->body = Parcel{.samples = 1}; });
+  add([](Message* m) { m->body = Parcel{.checksum = 1}; });
   add([](Message* m) { m->body = Welcome{}; });
   add([](Message* m) { m->body = Welcome{.rank = 1}; });
   add([](Message* m) { m->body = Progress{.loss_sum = 0.5}; });
@@ -102,17 +106,25 @@ TEST(MessageTest, FingerprintSeesEveryField) {
   EXPECT_EQ(prints.size(), static_cast<size_t>(variants));
 }
 
-TEST(MessageTest, PriorityIsNotPartOfWhatItSays) {
+TEST(MessageTest, WhatIsNotOnTheWireIsNotPartOfWhatItSays) {
   Message urgent, other;
   other.priority = 7;
+  other.queued_ns = 8;
   EXPECT_EQ(urgent, other);
   Fingerprint of_urgent, of_other;
   urgent.AddTo(&of_urgent);
   other.AddTo(&of_other);
   EXPECT_EQ(of_urgent.value(), of_other.value());
-  other.final = true;
+  other.body = Pull{.final = true};
   EXPECT_NE(urgent, other);
 }
+
+TEST(MessageDeathTest, ABodyOfAnotherTypeIsNamed) {
+  EXPECT_DEATH(As<PullReply>(PushOf()), "another type's: push worker-1 -> shard-0 clock 3");
+}
+
+// The bodies that are sent the most must not make the others' place larger.
+static_assert(sizeof(Push) <= sizeof(Progress) && sizeof(PullReply) <= sizeof(Progress));
 
 TEST(ProgressTest, WhatIsLeftOutIsCountedByTensorAndBounded) {
   Progress progress;

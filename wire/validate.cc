@@ -59,17 +59,20 @@ constexpr TypeRule kTypes[] = {
      .name = "evaluated",
      .body = kBodyIndex<Evaluation>,
      .payload = true},
-    {.type = MessageType::kSave, .name = "save"},
-    {.type = MessageType::kSlices, .name = "slices", .payload = true},
+    {.type = MessageType::kSave, .name = "save", .body = kBodyIndex<Save>},
+    {.type = MessageType::kSlices, .name = "slices", .body = kBodyIndex<Slices>, .payload = true},
     {.type = MessageType::kSaved, .name = "saved", .body = kBodyIndex<Saved>},
     {.type = MessageType::kShutdown, .name = "shutdown", .body = kBodyIndex<Notice>},
     {.type = MessageType::kBroken, .name = "broken", .body = kBodyIndex<Notice>},
     {.type = MessageType::kNotFinite, .name = "not-finite", .body = kBodyIndex<NotFinite>},
     {.type = MessageType::kLinkLost, .name = "link-lost", .body = kBodyIndex<LostLink>},
-    {.type = MessageType::kPush, .name = "push", .payload = true},
-    {.type = MessageType::kClock, .name = "clock"},
-    {.type = MessageType::kPull, .name = "pull", .payload = true},
-    {.type = MessageType::kPullReply, .name = "pull-reply", .payload = true},
+    {.type = MessageType::kPush, .name = "push", .body = kBodyIndex<Push>, .payload = true},
+    {.type = MessageType::kClock, .name = "clock", .body = kBodyIndex<Completion>},
+    {.type = MessageType::kPull, .name = "pull", .body = kBodyIndex<Pull>, .payload = true},
+    {.type = MessageType::kPullReply,
+     .name = "pull-reply",
+     .body = kBodyIndex<PullReply>,
+     .payload = true},
     {.type = MessageType::kReject, .name = "reject", .body = kBodyIndex<Notice>},
     {.type = MessageType::kHeld, .name = "held"},
     {.type = MessageType::kChosen, .name = "chosen", .body = kBodyIndex<WorkerSet>},
@@ -115,6 +118,23 @@ struct BodyCheck {
   }
 
   absl::Status operator()(const std::monostate&) const { return absl::OkStatus(); }
+
+  template <HeaderBody B>
+  absl::Status operator()(const B&) const {
+    return absl::OkStatus();
+  }
+
+  absl::Status operator()(const Push& push) const {
+    if (push.micro_batches.empty() || push.micro_batches.end > push.micro_batch_count) {
+      return Invalid("push: micro-batches out of range");
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status operator()(const PullReply& reply) const {
+    if (reply.parked_ns < 0 || reply.queued_ns < 0) return Invalid("a time is negative");
+    return CheckClock(reply.oldest, "oldest clock out of range");
+  }
 
   // Losses may be any number: that training diverges is for its owner to learn.
   template <FlatBody B>
@@ -278,12 +298,6 @@ absl::Status Validate(const Message& message, const FrameLimits& limits) {
   SOAP_RETURN_IF_ERROR(CheckRole(message.from.role, "unknown role of from"));
   SOAP_RETURN_IF_ERROR(CheckRole(message.to.role, "unknown role of to"));
   SOAP_RETURN_IF_ERROR(CheckClock(message.clock, "clock out of range"));
-  SOAP_RETURN_IF_ERROR(CheckClock(message.oldest, "oldest clock out of range"));
-  if (message.parked_ns < 0 || message.queued_ns < 0) return Invalid("a time is negative");
-  if (message.type == MessageType::kPush &&
-      (message.micro_batches.empty() || message.micro_batches.end > message.micro_batch_count)) {
-    return Invalid("push: micro-batches out of range");
-  }
   const bool absent = message.body.index() == 0;
   const bool other = !absent && message.body.index() == rule->other_body;
   if (message.body.index() != rule->body && !other && !(absent && rule->body_optional)) {

@@ -103,8 +103,8 @@ void Engine::OnPullReply(Nanos now, const Message& reply, EngineOutput out) {
   const Clock next = main_.has_value() ? main_->shard_clock() + 1 : schedule_.shard_clock();
   if (pulls_.KeepEarly(shard, next, reply) || !main_.has_value()) return;
   const bool late = reply.clock < main_->shard_clock();
-  if (options_->policy.skips() && !reply.final && reply.clock > main_->shard_clock() &&
-      !pulls_.loaded()) {
+  if (options_->policy.skips() && !wire::As<wire::PullReply>(reply).final &&
+      reply.clock > main_->shard_clock() && !pulls_.loaded()) {
     if (!FastForward(reply.clock, out)) return BeginNext(now, out);
   } else if (main_->fast_forwarded() && !pulls_.loaded() && late) {
     // The answer to a pull that was sent before another shard's answer let us go on from later.
@@ -116,7 +116,9 @@ void Engine::OnPullReply(Nanos now, const Message& reply, EngineOutput out) {
 void Engine::TakeReply(Nanos now, ShardId shard, const Message& reply, EngineOutput out) {
   ProgramRun& run = *main_;
   // Replies of an earlier clock (duplicates) must not pass for this one's.
-  if (reply.final != run.final() || (!run.final() && reply.clock != run.shard_clock())) return;
+  if (wire::As<wire::PullReply>(reply).final != run.final() ||
+      (!run.final() && reply.clock != run.shard_clock()))
+    return;
   if (run.IsAnswered(shard)) {
     // Fresher values of a shard that need not be waited for any more, while others must be.
     if (pulls_.IsFresher(shard, reply)) pulls_.Take(shard, reply, &progress_);
@@ -158,6 +160,7 @@ void Engine::SayEnd(EngineOutput out) {
     Message message = ToScheduler(MessageType::kClock);
     message.to = options_->HomeOf(ShardId{k});
     message.clock = schedule_.clock();
+    message.body = wire::Completion{};
     out.outbox->Send(std::move(message));
   }
 }
@@ -351,8 +354,9 @@ Message Engine::MessageFor(ProgramRun* run, uint32_t index) {
   message.priority = options_->layout->transfer_stage(shard);
   if (message.type == MessageType::kPush) {
     const bool exchange = run->program().kind == Program::Kind::kExchange;
-    message.micro_batch_count = exchange ? roster_->worker_count : options_->micro_batch_count;
-    message.batch_samples = options_->BatchSamples(run->clock());
+    auto& push = wire::As<wire::Push>(&message);
+    push.micro_batch_count = exchange ? roster_->worker_count : options_->micro_batch_count;
+    push.batch_samples = options_->BatchSamples(run->clock());
     progress_.pushed_bytes += message.payload_bytes();
     replies_.OnPush(Index(shard), message.clock);
   }

@@ -170,7 +170,7 @@ TEST_F(StagedEngineTest, MicroBatchesOfALostWorkerNeedTheFormerParametersAgain) 
                                            "backward", "collect", "load", "forward"}));
   ASSERT_EQ(Sent(MessageType::kPush), 2u);
   EXPECT_EQ(out_.messages[0].clock, 0);
-  EXPECT_EQ(out_.messages[0].micro_batches, (MicroBatchRange{1, 2}));
+  EXPECT_EQ(wire::As<wire::Push>(out_.messages[0]).micro_batches, (MicroBatchRange{1, 2}));
   Reply(1, 1, 1);
   RunDevice();
   EXPECT_EQ(engine_->clock(), 2);

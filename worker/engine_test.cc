@@ -91,6 +91,7 @@ TEST_F(EngineTest, RowsMustBeThoseAskedFor) {
     EXPECT_EQ(out_.messages.back().payload.size(), 1u);
     Message reply;
     reply.type = MessageType::kPullReply;
+    reply.body = wire::PullReply{};
     reply.clock = 0;
     reply.from = Address::Of(ShardId{0});
     const std::vector<float> row(3, 1.0f);
@@ -190,7 +191,7 @@ TEST_F(EngineTest, LeavesOfALostWorkerAreRecomputedInTheStepInHand) {
   RunDevice();
   ASSERT_EQ(Sent(MessageType::kPush), 2u);
   EXPECT_EQ(out_.messages[0].clock, 0);
-  EXPECT_EQ(out_.messages[0].micro_batches, (MicroBatchRange{1, 2}));
+  EXPECT_EQ(wire::As<wire::Push>(out_.messages[0]).micro_batches, (MicroBatchRange{1, 2}));
 }
 
 TEST_F(EngineTest, SspDoesNotGoBackForALostWorker) {

@@ -55,7 +55,7 @@ inline Message AnswerOf(uint32_t shard, Clock clock, Clock oldest, const std::st
   reply.type = MessageType::kPullReply;
   reply.from = Address::Of(ShardId{shard});
   reply.clock = clock;
-  reply.oldest = oldest;
+  reply.body = wire::PullReply{.oldest = oldest};
   if (!bytes.empty()) reply.payload = {Buffer::CopyOf(bytes)};
   return reply;
 }
@@ -95,8 +95,8 @@ class HandPlayedEngine : public ::testing::Test {
 
   void Reply(uint32_t shard, Clock clock, Clock oldest, Nanos parked_ns = 0, Nanos queued_ns = 0) {
     Message reply = AnswerOf(shard, clock, oldest);
-    reply.parked_ns = parked_ns;
-    reply.queued_ns = queued_ns;
+    wire::As<wire::PullReply>(&reply).parked_ns = parked_ns;
+    wire::As<wire::PullReply>(&reply).queued_ns = queued_ns;
     Deliver(reply);
   }
 

@@ -66,7 +66,7 @@ wire::Message ProgramRun::MessageFor(uint32_t index) {
 void ProgramRun::Make(const SendPull& pull, const Instruction&, wire::Message* message) {
   const std::span<const Buffer> keys = KeysOf(pull.shard);
   message->type = wire::MessageType::kPull;
-  message->final = clocks_.final;
+  message->body = wire::Pull{.final = clocks_.final};
   message->payload.assign(keys.begin(), keys.end());
 }
 
@@ -75,9 +75,8 @@ void ProgramRun::Make(const SendPush& push, const Instruction& instruction,
   const auto handed = collected_.find(instruction.deps.front());
   CHECK(handed != collected_.end()) << "a push of what the device has not handed over";
   message->type = wire::MessageType::kPush;
-  message->bucket = push.bucket;
-  message->micro_batches = push.node;
-  message->samples = handed->second.samples;
+  message->body = wire::Push{
+      .bucket = push.bucket, .micro_batches = push.node, .samples = handed->second.samples};
   message->payload = std::move(handed->second.frames);
   collected_.erase(handed);
   ++pushes_[Index(push.shard)];
@@ -86,12 +85,13 @@ void ProgramRun::Make(const SendPush& push, const Instruction& instruction,
 void ProgramRun::Make(const SendClock& clock, const Instruction&, wire::Message* message) {
   message->type = wire::MessageType::kClock;
   message->clock = clocks_.shard + 1;
-  message->pushes = pushes_[Index(clock.shard)];
+  message->body = wire::Completion{.pushes = pushes_[Index(clock.shard)]};
 }
 
 void ProgramRun::Make(const SendPrefetch&, const Instruction&, wire::Message* message) {
   message->type = wire::MessageType::kPull;
   message->clock = clocks_.shard + 1;
+  message->body = wire::Pull{};
 }
 
 void ProgramRun::OnEvent(DeviceEvent event) {

@@ -57,15 +57,16 @@ TEST_F(ProgramRunTest, EachPushHasWhatWasHandedOverForItAndEachClockTheirNumber)
         } else if (const auto* push = As<SendPush>(instruction)) {
           const Message message = run.MessageFor(index);
           EXPECT_EQ(message.type, MessageType::kPush);
-          EXPECT_EQ(message.samples, instruction.deps.front());
-          EXPECT_EQ(message.bucket, push->bucket);
+          EXPECT_EQ(wire::As<wire::Push>(message).samples, instruction.deps.front());
+          EXPECT_EQ(wire::As<wire::Push>(message).bucket, push->bucket);
           ++pushed[Index(push->shard)];
           run.Satisfy(index);
         } else if (const auto* clock = As<SendClock>(instruction)) {
           const Message message = run.MessageFor(index);
           EXPECT_EQ(message.clock, 6);
-          EXPECT_EQ(message.pushes, pushed[Index(clock->shard)]);
-          EXPECT_EQ(message.pushes, layout_.buckets(clock->shard).size());
+          EXPECT_EQ(wire::As<wire::Completion>(message).pushes, pushed[Index(clock->shard)]);
+          EXPECT_EQ(wire::As<wire::Completion>(message).pushes,
+                    layout_.buckets(clock->shard).size());
           run.Satisfy(index);
         }
         if (!run.satisfied(index)) outstanding.push_back(index);

@@ -63,7 +63,8 @@ std::optional<PullWatch::Wait> PullWatch::Longest(Nanos now, const ProgramRun& r
 }
 
 bool PullWatch::TakeSurplus(const ProgramRun& run, ShardId shard, const wire::Message& reply) {
-  if (run.program().kind != Program::Kind::kExchange || reply.final) return false;
+  if (run.program().kind != Program::Kind::kExchange || wire::As<wire::PullReply>(reply).final)
+    return false;
   if (reply.clock != surplus_clock_ || Index(shard) >= surplus_.size()) return false;
   if (surplus_[Index(shard)] == 0) return false;
   --surplus_[Index(shard)];

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <span>
 #include <utility>
+#include <variant>
 
 namespace soapstone::worker {
 namespace {
@@ -62,23 +63,24 @@ void Pulls::OnAskedAhead(ShardId shard, Clock clock) {
 bool Pulls::KeepEarly(ShardId shard, Clock next, const wire::Message& reply) {
   const bool asked = Index(shard) < ahead_.size() && ahead_[Index(shard)] == reply.clock;
   if (!asked && !options_->policy.subscribed()) return false;
-  if (reply.final || reply.clock != next) return false;
+  if (wire::As<wire::PullReply>(reply).final || reply.clock != next) return false;
   early_.resize(options_->layout->shard_count());
   early_[Index(shard)] = reply;
   return true;
 }
 
 void Pulls::Take(ShardId shard, const wire::Message& reply, wire::Progress* progress) {
+  const auto& body = wire::As<wire::PullReply>(reply);
   values_[Index(shard)] = reply.payload;
-  oldest_[Index(shard)] = reply.oldest;
+  oldest_[Index(shard)] = body.oldest;
   if (!options_->policy.ordered_reads()) parked_ns_ = queued_ns_ = 0;
-  parked_ns_ += reply.parked_ns;
-  queued_ns_ += reply.queued_ns;
+  parked_ns_ += body.parked_ns;
+  queued_ns_ += body.queued_ns;
   progress->pulled_bytes += reply.payload_bytes();
 }
 
 bool Pulls::IsFresher(ShardId shard, const wire::Message& reply) const {
-  return unasked_ && !loaded_ && reply.oldest > oldest_[Index(shard)];
+  return unasked_ && !loaded_ && wire::As<wire::PullReply>(reply).oldest > oldest_[Index(shard)];
 }
 
 bool Pulls::HasRowsAskedFor(const ProgramRun& run, ShardId shard,
@@ -135,8 +137,9 @@ void Pulls::Rewind() {
 void Pulls::AddTo(Fingerprint* f) const {
   f->Add(early_.size());
   for (const wire::Message& early : early_) {
+    const auto* reply = std::get_if<wire::PullReply>(&early.body);
     f->Add(early.clock);
-    f->Add(early.oldest);
+    f->Add(reply != nullptr ? reply->oldest : kNoClock);  // none is here yet
   }
   for (const Clock asked : ahead_) f->Add(asked);
   for (const Clock oldest : oldest_) f->Add(oldest);

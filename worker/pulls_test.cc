@@ -80,7 +80,7 @@ TEST_F(PullsTest, EarlyValuesAreKeptForTheClockToComeWhereNobodyNeedAsk) {
   EXPECT_FALSE(keep(0));
   EXPECT_FALSE(keep(2));
   Message final = AnswerOf(0, 1, 1, "a");
-  final.final = true;
+  wire::As<wire::PullReply>(&final).final = true;
   EXPECT_FALSE(pulls_->KeepEarly(ShardId{0}, 1, final));
   EXPECT_TRUE(keep(1));
   EXPECT_FALSE(pulls_->KeepEarly(ShardId{1}, 1, AnswerOf(1, 1, 1, "b")));
@@ -124,8 +124,8 @@ TEST_F(PullsTest, OfAWaitNoMoreIsParkedAndQueuedThanWasWaited) {
       Begin(100);
       pulls_->OnDue(103);
       Message reply = AnswerOf(0, 1, 1);
-      reply.parked_ns = parked;
-      reply.queued_ns = queued;
+      wire::As<wire::PullReply>(&reply).parked_ns = parked;
+      wire::As<wire::PullReply>(&reply).queued_ns = queued;
       pulls_->Take(ShardId{0}, reply, &progress_);
       Load(113);
       EXPECT_EQ(progress_.blocked_ns, 10);
@@ -141,7 +141,7 @@ TEST_F(PullsTest, PullsInTurnAreWaitedForSinceTheRunBegan) {
   pulls_->OnDue(103);
   for (const uint32_t shard : {0u, 1u}) {
     Message reply = AnswerOf(shard, 1, 1);
-    reply.parked_ns = 4;
+    wire::As<wire::PullReply>(&reply).parked_ns = 4;
     pulls_->Take(ShardId{shard}, reply, &progress_);
   }
   Load(113);

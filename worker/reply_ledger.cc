@@ -18,32 +18,34 @@ void ReplyLedger::OnReply(uint32_t index, const wire::Message& reply) {
   // At the end a peer hands on the shards' values, at which it has looked itself, and with them no
   // version of its own. Rounds that leave members out are counted by rounds, which the shard's
   // ledger does.
-  if (reply.final && steps_) return;
+  const auto& body = wire::As<wire::PullReply>(reply);
+  if (body.final && steps_) return;
   ++replies_;
   const bool by_clocks = !guarantee_.left_out_max.has_value();
-  const Clock lag = reply.clock - reply.oldest;
+  const Clock lag = reply.clock - body.oldest;
   const std::optional<Clock>& bound = guarantee_.read_lag_max;
-  if (!reply.final && by_clocks && bound.has_value() && lag > *bound) {
+  if (!body.final && by_clocks && bound.has_value() && lag > *bound) {
     Break("read_lag", reply,
           [&] { return absl::StrCat("lags by ", lag, "; the bound is ", *bound); });
-  } else if (reply.final && by_clocks && reply.oldest < reply.clock) {
-    Break("final", reply, [&] { return absl::StrCat("is final, at clock ", reply.oldest); });
-  } else if (reply.version < keeper.version) {
+  } else if (body.final && by_clocks && body.oldest < reply.clock) {
+    Break("final", reply, [&] { return absl::StrCat("is final, at clock ", body.oldest); });
+  } else if (body.version < keeper.version) {
     Break("older", reply, [&] {
-      return absl::StrCat("holds ", reply.version, " updates; one before held ", keeper.version);
+      return absl::StrCat("holds ", body.version, " updates; one before held ", keeper.version);
     });
-  } else if (reply.checksum != 0 && wire::SumOf(reply.payload, row_bytes_) != reply.checksum) {
+  } else if (body.checksum != 0 && wire::SumOf(reply.payload, row_bytes_) != body.checksum) {
     Break("content", reply, [] { return "holds other values than its keeper has written"; });
   } else if (counts_own_) {
     CheckOwn(reply, &keeper);
   }
-  keeper.version = std::max(keeper.version, reply.version);
+  keeper.version = std::max(keeper.version, body.version);
 }
 
 // Members that come and go take updates along: with each epoch it begins anew.
 void ReplyLedger::CheckOwn(const wire::Message& reply, Keeper* keeper) {
+  const uint64_t version = wire::As<wire::PullReply>(reply).version;
   if (!keeper->first.has_value() || reply.epoch != keeper->epoch) {
-    *keeper = {.first = reply.version, .version = keeper->version, .epoch = reply.epoch};
+    *keeper = {.first = version, .version = keeper->version, .epoch = reply.epoch};
     return;
   }
   uint64_t own = 0;
@@ -52,9 +54,9 @@ void ReplyLedger::CheckOwn(const wire::Message& reply, Keeper* keeper) {
     keeper->pushed.erase(keeper->pushed.begin());
   }
   *keeper->first += own;  // what there is at least, from now on
-  if (reply.version >= *keeper->first) return;
+  if (version >= *keeper->first) return;
   Break("own_writes", reply, [&] {
-    return absl::StrCat("holds ", reply.version,
+    return absl::StrCat("holds ", version,
                         " updates, and lacks some of its reader's: ", *keeper->first, " are due");
   });
 }

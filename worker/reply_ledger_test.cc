@@ -21,8 +21,7 @@ wire::Message Reply(Clock clock, Clock oldest, uint64_t version) {
   reply.from = wire::Address::Of(ShardId{0});
   reply.epoch = 1;
   reply.clock = clock;
-  reply.oldest = oldest;
-  reply.version = version;
+  reply.body = wire::PullReply{.oldest = oldest, .version = version};
   return reply;
 }
 
@@ -61,10 +60,10 @@ TEST(ReplyLedger, OwnUpdatesAreInWhereThatIsPromised) {
 TEST(ReplyLedger, AFinalReplyIsOfTheEnd) {
   ReplyLedger ledger = LedgerOf("async");
   wire::Message reply = Reply(4, 4, 9);
-  reply.final = true;
+  wire::As<wire::PullReply>(&reply).final = true;
   ledger.OnReply(0, reply);
   EXPECT_EQ(ledger.violations().count(), 0u);
-  reply.oldest = 3;
+  wire::As<wire::PullReply>(&reply).oldest = 3;
   ledger.OnReply(0, reply);
   EXPECT_EQ(ledger.violations().count(), 1u);
 }
@@ -76,7 +75,7 @@ TEST(ReplyLedger, ContentIsWhatTheChecksumWasTakenOf) {
   reply.payload = {Buffer::CopyOf(absl::MakeConstSpan(values))};
   FrameSums all;
   all.Add(ContentSum(values.data(), values.size() * sizeof(float)));
-  reply.checksum = all.value();
+  wire::As<wire::PullReply>(&reply).checksum = all.value();
   ledger.OnReply(0, reply);
   EXPECT_EQ(ledger.violations().count(), 0u);
   reply.payload = {Buffer::CopyOf(absl::MakeConstSpan(std::vector<float>{1, 2, 4}))};

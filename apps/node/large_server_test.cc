@@ -164,7 +164,7 @@ TEST(LargeServer, MakesHandsOverHashesAndWritesWithoutASilence) {
   const SteadyTime began = SteadyNow();
   EXPECT_EQ(scheduler.Await(wire::MessageType::kRosterAck).epoch, 1u);
   const SteadyTime made = SteadyNow();
-  scheduler.Send(wire::Address::Of(ServerId{0}), wire::MessageType::kSave, {}, 1);
+  scheduler.Send(wire::Address::Of(ServerId{0}), wire::MessageType::kSave, wire::Save{}, 1);
   const wire::Message saved = scheduler.Await(wire::MessageType::kSaved);
   const SteadyTime written = SteadyNow();
   scheduler.Send(wire::Address::Of(ServerId{0}), wire::MessageType::kShutdown,

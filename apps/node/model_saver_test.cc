@@ -77,8 +77,9 @@ class ModelSaverTest : public ::testing::Test {
       for (const wire::Message& request : asked) {
         wire::Message answer;
         answer.from = request.to;
-        answer.bucket = request.bucket;
-        answer.payload = stores_[request.to.index].ReadBucket(request.bucket);
+        const BucketId bucket = wire::As<wire::Save>(request).bucket;
+        answer.body = wire::Slices{.bucket = bucket};
+        answer.payload = stores_[request.to.index].ReadBucket(bucket);
         const absl::Status taken = saver.OnSlices(answer, &out);
         EXPECT_TRUE(taken.ok()) << taken;
       }

@@ -148,7 +148,7 @@ void ServerNode::OnSlices(const wire::Message& message) {
   if (!taken.ok() || saver_->IsAsWritten(message)) return;
   const auto text = [&] {
     return absl::StrCat(message.from.ToString(), " gives the model's file other values of bucket ",
-                        Index(message.bucket), " than it has written");
+                        Index(wire::As<wire::Slices>(message).bucket), " than it has written");
   };
   saved_.Add("content", WorkerId{0}, job_->total_clocks, text);
   failure_ = {kExitBroken, absl::StrCat(job_->specs.policy.spec, " broke its guarantee: ", text())};

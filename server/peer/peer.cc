@@ -57,7 +57,7 @@ void Peer::OnMessage(Nanos now, Message message, wire::Outbox* out) {
       if (message.from.role == wire::Role::kPeer) return OnPeer(std::move(message), out);
       break;
     case MessageType::kPullReply:
-      if (message.from.role == wire::Role::kShard && message.final) {
+      if (message.from.role == wire::Role::kShard && wire::As<wire::PullReply>(message).final) {
         return OnFinalReply(message, out);
       }
       break;
@@ -105,7 +105,7 @@ void Peer::OnWorker(Message message, wire::Outbox* out) {
     default:
       break;
   }
-  if (message.final) return OnFinalPull(message, out);
+  if (wire::As<wire::Pull>(message).final) return OnFinalPull(message, out);
   pulled_at_ = now_;
   CarryOut(policy_->OnPull(message.clock), out);
 }
@@ -121,7 +121,7 @@ void Peer::OnFinalPull(const Message& pull, wire::Outbox* out) {
     question.epoch = epoch_;
     question.worker = options_.id;
     question.clock = 1;
-    question.final = true;
+    question.body = wire::Pull{.final = true};
     out->Send(std::move(question));
   }
 }
@@ -144,8 +144,7 @@ void Peer::OnFinalReply(const Message& reply, wire::Outbox* out) {
   answer.epoch = epoch_;
   answer.worker = options_.id;
   answer.clock = final_.Finish();
-  answer.oldest = answer.clock;
-  answer.final = true;
+  answer.body = wire::PullReply{.oldest = answer.clock, .final = true};
   if (vectors_.own != nullptr) {
     answer.payload =
         CutSlices(final_.Flat(offsets_, *vectors_.own), options_.worker_layout->slices(kOnly),
@@ -192,7 +191,7 @@ void Peer::TakeFromPeer(Message message, wire::Outbox* out) {
   ++stats_.parcels_received;
   const bool values = message.type == MessageType::kParcel || message.type == MessageType::kState;
   if (message.epoch < epoch_ && (!values || policy_->lock_step())) return;  // void
-  if (message.checksum != 0) ledger_.OnOthersValues(from, message.clock, message.checksum);
+  if (parcel->checksum != 0) ledger_.OnOthersValues(from, message.clock, parcel->checksum);
   switch (message.type) {
     case MessageType::kStanding:
       return CarryOut(policy_->OnStanding(from,
@@ -215,7 +214,7 @@ void Peer::TakeFromPeer(Message message, wire::Outbox* out) {
                               .round = message.clock,
                               .step = content.step,
                               .range = {content.begin, content.end},
-                              .samples = message.samples,
+                              .samples = content.samples,
                               .weight = content.weight,
                               .ticket = ticket}),
            out);
@@ -267,9 +266,8 @@ void Peer::CarryOut(const PeerActions& actions, wire::Outbox* out) {
 
 void Peer::CarryOutSend(const PeerAction& action, wire::Outbox* out) {
   const uint64_t elements = offsets_.back();
-  wire::Parcel parcel = {.step = action.step, .weight = action.weight};
+  wire::Parcel parcel = {.step = action.step, .weight = action.weight, .samples = action.samples};
   Buffers payload;
-  uint64_t checksum = 0;
   MessageType type = MessageType::kParcel;
   if (action.kind == Kind::kSendSum) {
     parcel.begin = action.range.begin;
@@ -279,7 +277,7 @@ void Peer::CarryOutSend(const PeerAction& action, wire::Outbox* out) {
     // A round's sums leave before its step: the values are those that it began with.
     if (options_.checks && options_.policy.guarantee.same_replicas && vectors_.own != nullptr) {
       if (!ledger_.KnowsValues(action.round)) ledger_.OnValues(action.round, ContentOfValues());
-      checksum = ledger_.values_sum();
+      parcel.checksum = ledger_.values_sum();
     }
   } else if (action.kind == Kind::kSendValues) {
     parcel.end = elements;
@@ -290,13 +288,7 @@ void Peer::CarryOutSend(const PeerAction& action, wire::Outbox* out) {
     if (vectors_.own != nullptr) payload = vectors_.own->State();
   }
   ToPeer(action.to,
-         {.type = type,
-          .clock = action.round,
-          .samples = action.samples,
-          .checksum = checksum,
-          .body = parcel,
-          .payload = std::move(payload)},
-         out);
+         {.type = type, .clock = action.round, .body = parcel, .payload = std::move(payload)}, out);
 }
 
 void Peer::Adopt(consistency::Ticket ticket) {
@@ -373,16 +365,16 @@ void Peer::Reply(Clock clock, wire::Outbox* out) {
   reply.epoch = epoch_;
   reply.worker = options_.id;
   reply.clock = clock;
-  reply.oldest = clock;
-  reply.parked_ns = now_ - pulled_at_;
-  reply.version = ledger_.steps();
+  wire::PullReply body = {
+      .oldest = clock, .version = ledger_.steps(), .parked_ns = now_ - pulled_at_};
   if (vectors_.own != nullptr) {
     reply.payload = CutSlices(vectors_.own->Values(), options_.worker_layout->slices(kOnly),
                               offsets_, vectors_.own->bytes({0, 1}));
-    reply.version = vectors_.own->version();
-    if (options_.checks) reply.checksum = ContentOfValues();
+    body.version = vectors_.own->version();
+    if (options_.checks) body.checksum = ContentOfValues();
   }
-  ledger_.OnRead(clock, reply.version);
+  ledger_.OnRead(clock, body.version);
+  reply.body = body;
   out->Send(std::move(reply));
 }
 
@@ -401,6 +393,7 @@ void Peer::HandIn(double weight, wire::Outbox* out) {
   Buffer flat;
   if (vectors_.own != nullptr) flat = vectors_.own->Values();
   const uint32_t rank = Index(options_.id);
+  const auto samples = static_cast<uint64_t>(std::max(1.0, std::round(weight * kWeightUnit)));
   for (uint32_t k = 0; k < options_.shard_layout->shard_count(); ++k) {
     const auto& buckets = options_.shard_layout->buckets(ShardId{k});
     Message message;
@@ -412,11 +405,11 @@ void Peer::HandIn(double weight, wire::Outbox* out) {
       Message push = message;
       push.type = MessageType::kPush;
       push.clock = 0;
-      push.bucket = BucketId{b};
-      push.micro_batches = {rank, rank + 1};
-      push.micro_batch_count = roster_->worker_count;
-      push.samples = static_cast<uint64_t>(std::max(1.0, std::round(weight * kWeightUnit)));
-      push.batch_samples = push.samples;
+      push.body = wire::Push{.bucket = BucketId{b},
+                             .micro_batches = {rank, rank + 1},
+                             .micro_batch_count = roster_->worker_count,
+                             .samples = samples,
+                             .batch_samples = samples};
       if (vectors_.own != nullptr) {
         push.payload = CutSlices(flat, buckets[b].slices, offsets_, vectors_.own->bytes({0, 1}));
       }
@@ -424,7 +417,7 @@ void Peer::HandIn(double weight, wire::Outbox* out) {
     }
     message.type = MessageType::kClock;
     message.clock = 1;
-    message.pushes = static_cast<uint32_t>(buckets.size());
+    message.body = wire::Completion{.pushes = static_cast<uint32_t>(buckets.size())};
     out->Send(std::move(message));
   }
 }

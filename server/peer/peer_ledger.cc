@@ -76,12 +76,13 @@ void PeerLedger::OnGroup() {
 }
 
 void PeerLedger::OnFinalReply(const wire::Message& reply) {
-  if (reply.oldest < reply.clock) {
+  const auto& body = wire::As<wire::PullReply>(reply);
+  if (body.oldest < reply.clock) {
     log_.Add("final", self_, reply.clock, [&] {
       return absl::StrCat("peer ", Index(self_), ": the final answer of ", reply.from.ToString(),
                           " lacks what some have handed in");
     });
-  } else if (reply.checksum != 0 && wire::SumOf(reply.payload) != reply.checksum) {
+  } else if (body.checksum != 0 && wire::SumOf(reply.payload) != body.checksum) {
     log_.Add("content", self_, reply.clock, [&] {
       return absl::StrCat("peer ", Index(self_), ": the final answer of ", reply.from.ToString(),
                           " holds other values than its keeper has written");

@@ -81,16 +81,16 @@ TEST(PeerLedger, AFinalAnswerIsOfTheEndAndWhatWasWritten) {
   const std::vector<float> values = {1, 2};
   wire::Message reply;
   reply.from = wire::Address::Of(ShardId{1});
-  reply.clock = reply.oldest = 1;
+  reply.clock = 1;
   reply.payload = {Buffer::CopyOf(absl::MakeConstSpan(values))};
-  reply.checksum = wire::SumOf(reply.payload);
+  reply.body = wire::PullReply{.oldest = 1, .checksum = wire::SumOf(reply.payload)};
   PeerLedger ledger(kSelf);
   ledger.OnFinalReply(reply);
   EXPECT_EQ(ledger.violations().count(), 0u);
-  reply.checksum += 1;
+  ++wire::As<wire::PullReply>(&reply).checksum;
   ledger.OnFinalReply(reply);
   EXPECT_THAT(*ledger.violations().first(), ::testing::HasSubstr("other values"));
-  reply.oldest = 0;
+  wire::As<wire::PullReply>(&reply).oldest = 0;
   ledger.OnFinalReply(reply);
   EXPECT_EQ(ledger.violations().rows()[1].kind, "final");
 }

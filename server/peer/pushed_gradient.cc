@@ -6,9 +6,10 @@ namespace soapstone::server {
 
 bool PushedGradient::Fits(const wire::Message& push, const std::vector<wire::Bucket>& buckets,
                           const PeerVectors* vectors) {
-  if (Index(push.bucket) >= buckets.size()) return false;
+  const BucketId bucket = wire::As<wire::Push>(push).bucket;
+  if (Index(bucket) >= buckets.size()) return false;
   if (vectors == nullptr) return true;
-  const std::vector<wire::Slice>& slices = buckets[Index(push.bucket)].slices;
+  const std::vector<wire::Slice>& slices = buckets[Index(bucket)].slices;
   return std::equal(slices.begin(), slices.end(), push.payload.begin(), push.payload.end(),
                     [&](const wire::Slice& slice, const Buffer& frame) {
                       return frame.size() == vectors->bytes({slice.begin, slice.end});
@@ -19,9 +20,10 @@ uint64_t PushedGradient::Complete(const std::vector<wire::Bucket>& buckets,
                                   const std::vector<uint64_t>& offsets, PeerVectors* vectors) {
   uint64_t samples = 0;
   for (const wire::Message& push : pushes_) {
-    samples = std::max(samples, push.samples);
+    const auto& body = wire::As<wire::Push>(push);
+    samples = std::max(samples, body.samples);
     if (vectors == nullptr) continue;
-    const std::vector<wire::Slice>& slices = buckets[Index(push.bucket)].slices;
+    const std::vector<wire::Slice>& slices = buckets[Index(body.bucket)].slices;
     for (size_t i = 0; i < slices.size(); ++i) {
       vectors->AddGradient(offsets[Index(slices[i].param)] + slices[i].begin, push.payload[i]);
     }

@@ -25,8 +25,7 @@ class PushedGradientTest : public ::testing::Test {
   // Of a bucket, all its elements `value`.
   wire::Message PushOf(uint32_t bucket, double value, uint64_t samples) const {
     wire::Message push;
-    push.bucket = BucketId{bucket};
-    push.samples = samples;
+    push.body = wire::Push{.bucket = BucketId{bucket}, .samples = samples};
     for (const wire::Slice& slice : buckets()[bucket].slices) {
       const std::vector<double> values(slice.elements(), value);
       push.payload.push_back(Buffer::CopyOf(values.data(), values.size() * sizeof(double)));
@@ -84,10 +83,10 @@ TEST_F(PushedGradientTest, APushFitsItsBucketsSlices) {
   const wire::Message push = PushOf(1, 1, 8);
   EXPECT_TRUE(PushedGradient::Fits(push, buckets(), vectors_.get()));
   wire::Message other = push;
-  other.bucket = BucketId{2};
+  wire::As<wire::Push>(&other).bucket = BucketId{2};
   EXPECT_FALSE(PushedGradient::Fits(other, buckets(), vectors_.get()));
   EXPECT_FALSE(PushedGradient::Fits(other, buckets(), nullptr));
-  other.bucket = BucketId{0};  // of another size
+  wire::As<wire::Push>(&other).bucket = BucketId{0};  // of another size
   EXPECT_FALSE(PushedGradient::Fits(other, buckets(), vectors_.get()));
   EXPECT_TRUE(PushedGradient::Fits(other, buckets(), nullptr));
   other = push;

@@ -6,14 +6,16 @@
 namespace soapstone::server {
 
 Contribution ContributionOf(wire::Message push, float weight) {
-  return {push.worker, push.micro_batches,     push.samples, push.batch_samples,
+  const auto& body = wire::As<wire::Push>(push);
+  return {push.worker, body.micro_batches,     body.samples, body.batch_samples,
           weight,      std::move(push.payload)};
 }
 
 void GatheredUpdate::Add(wire::Message push, float weight) {
-  bucket_ = push.bucket;
+  const auto& body = wire::As<wire::Push>(push);
+  bucket_ = body.bucket;
   clock_ = push.clock;
-  micro_batch_count_ = push.micro_batch_count;
+  micro_batch_count_ = body.micro_batch_count;
   parts_.push_back(ContributionOf(std::move(push), weight));
 }
 

@@ -11,11 +11,11 @@ wire::Message ValuesOf(uint32_t worker, Clock clock, std::vector<float> values) 
   wire::Message push;
   push.worker = WorkerId{worker};
   push.clock = clock;
-  push.bucket = BucketId{3};
-  push.micro_batches = {worker, worker + 1};
-  push.micro_batch_count = 4;
-  push.samples = 10 + worker;
-  push.batch_samples = 40;
+  push.body = wire::Push{.bucket = BucketId{3},
+                         .micro_batches = {worker, worker + 1},
+                         .micro_batch_count = 4,
+                         .samples = 10 + worker,
+                         .batch_samples = 40};
   push.payload.push_back(Buffer::CopyOf<float>(values));
   return push;
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "server/shard/shard.h"
+#include "wire/header_fields.h"
 
 namespace soapstone::server {
 
@@ -71,15 +72,16 @@ class ShardTest : public ::testing::Test {
     message.epoch = 1;
     message.worker = WorkerId{worker};
     message.clock = clock;
+    message.body = wire::BodyFrom(type, {});
     return message;
   }
 
   Message Push(uint32_t worker, Clock clock, MicroBatchRange micro_batches, float value) const {
     Message push = Data(MessageType::kPush, worker, clock);
-    push.micro_batches = micro_batches;
-    push.micro_batch_count = micro_batch_count_;
-    push.samples = 1;
-    push.batch_samples = 1;
+    push.body = wire::Push{.micro_batches = micro_batches,
+                           .micro_batch_count = micro_batch_count_,
+                           .samples = 1,
+                           .batch_samples = 1};
     const std::vector<float> values(8, value);
     push.payload.push_back(Buffer::CopyOf<float>(values));
     return push;
@@ -87,7 +89,7 @@ class ShardTest : public ::testing::Test {
 
   Message Clocked(uint32_t worker, Clock completed, uint32_t pushes) const {
     Message message = Data(MessageType::kClock, worker, completed);
-    message.pushes = pushes;
+    message.body = wire::Completion{.pushes = pushes};
     return message;
   }
 

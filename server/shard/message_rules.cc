@@ -12,7 +12,7 @@ namespace {
 using wire::Message;
 using wire::MessageType;
 
-std::string WhyMicroBatchesAreWrong(const Message& push, const ShardOptions& options,
+std::string WhyMicroBatchesAreWrong(const wire::Push& push, const ShardOptions& options,
                                     uint32_t worker_count) {
   const bool gradient = options.policy.pushes_gradients();
   const uint32_t micro_batch_count = gradient ? options.micro_batch_count : worker_count;
@@ -32,15 +32,16 @@ std::string WhyMicroBatchesAreWrong(const Message& push, const ShardOptions& opt
 
 std::string WhyPushIsMalformed(const Message& push, const ShardOptions& options, const Store& store,
                                uint32_t worker_count) {
-  if (Index(push.bucket) >= options.layout->bucket_count(options.id)) {
-    return absl::StrCat("no bucket ", Index(push.bucket), " on this shard");
+  const auto& body = wire::As<wire::Push>(push);
+  if (Index(body.bucket) >= options.layout->bucket_count(options.id)) {
+    return absl::StrCat("no bucket ", Index(body.bucket), " on this shard");
   }
-  std::string why = WhyMicroBatchesAreWrong(push, options, worker_count);
+  std::string why = WhyMicroBatchesAreWrong(body, options, worker_count);
   if (!why.empty() || !store.checks_payload()) return why;
-  if (const auto table = options.layout->TableOf(options.id, push.bucket)) {
+  if (const auto table = options.layout->TableOf(options.id, body.bucket)) {
     return store.tables()->WhyNotRows(*table, push.payload);
   }
-  const auto& slices = options.layout->buckets(options.id)[Index(push.bucket)].slices;
+  const auto& slices = options.layout->buckets(options.id)[Index(body.bucket)].slices;
   if (push.payload.size() != slices.size()) {
     return absl::StrCat(push.payload.size(), " payload frames for ", slices.size(), " slices");
   }

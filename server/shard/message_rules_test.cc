@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "consistency/catalogue.h"
+#include "wire/header_fields.h"
 
 namespace soapstone::server {
 namespace {
@@ -29,10 +30,8 @@ class MessageRulesTest : public ::testing::Test {
                                       .fixed_tree = options_.policy.fixed_tree});
     push_.type = MessageType::kPush;
     push_.clock = 0;
-    push_.micro_batches = {0, 2};
-    push_.micro_batch_count = 4;
-    push_.samples = 2;
-    push_.batch_samples = 4;
+    push_.body = wire::Push{
+        .micro_batches = {0, 2}, .micro_batch_count = 4, .samples = 2, .batch_samples = 4};
     push_.payload = {Values(8)};
   }
 
@@ -42,6 +41,8 @@ class MessageRulesTest : public ::testing::Test {
   std::string WhyNot(const Message& message) const {
     return WhyMalformed(message, options_, *store_, /*worker_count=*/2);
   }
+
+  wire::Push& body() { return wire::As<wire::Push>(&push_); }
 
   ShardOptions options_;
   std::optional<Store> store_;
@@ -54,6 +55,7 @@ TEST_F(MessageRulesTest, AClockIsOneOfTheRun) {
   for (const MessageType type : {MessageType::kPush, MessageType::kClock, MessageType::kPull}) {
     Message message = type == MessageType::kPush ? push_ : Message();
     message.type = type;
+    if (type != MessageType::kPush) message.body = wire::BodyFrom(type, {});
     message.clock = 10;
     EXPECT_EQ(WhyNot(message), "");
     message.clock = 11;
@@ -66,23 +68,23 @@ TEST_F(MessageRulesTest, AClockIsOneOfTheRun) {
 TEST_F(MessageRulesTest, MicroBatchesAreANodeOfTheJobsTree) {
   for (const MicroBatchRange micro_batches : {MicroBatchRange{0, 0}, MicroBatchRange{1, 3},
                                               MicroBatchRange{2, 5}, MicroBatchRange{3, 1}}) {
-    push_.micro_batches = micro_batches;
+    body().micro_batches = micro_batches;
     EXPECT_THAT(WhyNot(push_), HasSubstr("micro-batches")) << micro_batches.begin;
   }
-  push_.micro_batches = {0, 2};
-  push_.micro_batch_count = 8;
+  body().micro_batches = {0, 2};
+  body().micro_batch_count = 8;
   EXPECT_THAT(WhyNot(push_), HasSubstr("of 8; the job has 4"));
 }
 
 TEST_F(MessageRulesTest, SamplesArePartOfABatch) {
-  push_.samples = 5;
+  body().samples = 5;
   EXPECT_THAT(WhyNot(push_), HasSubstr("5 samples of a batch of 4"));
-  push_.samples = push_.batch_samples = 0;
+  body().samples = body().batch_samples = 0;
   EXPECT_THAT(WhyNot(push_), HasSubstr("0 samples of a batch of 0"));
 }
 
 TEST_F(MessageRulesTest, ABucketIsOneOfTheShard) {
-  push_.bucket = BucketId{1};
+  body().bucket = BucketId{1};
   EXPECT_THAT(WhyNot(push_), HasSubstr("no bucket 1"));
 }
 
@@ -100,6 +102,7 @@ TEST_F(MessageRulesTest, APayloadFitsTheSlices) {
 TEST_F(MessageRulesTest, WithoutTablesAPullAsksForNoRows) {
   Message pull;
   pull.type = MessageType::kPull;
+  pull.body = wire::Pull{};
   pull.clock = 0;
   EXPECT_EQ(WhyNot(pull), "");
   pull.payload = {Values(2)};
@@ -126,9 +129,9 @@ class ElasticRulesTest : public MessageRulesTest {
 
 TEST_F(ElasticRulesTest, LeavesAreRanks) {
   EXPECT_THAT(WhyNot(push_), HasSubstr("of 4; the job has 2"));
-  push_.micro_batch_count = 2;
-  push_.micro_batches = {1, 2};
-  push_.samples = push_.batch_samples = 0;
+  body().micro_batch_count = 2;
+  body().micro_batches = {1, 2};
+  body().samples = body().batch_samples = 0;
   EXPECT_EQ(WhyNot(push_), "");
 }
 
@@ -139,13 +142,14 @@ class TableRulesTest : public MessageRulesTest {
 
 TEST_F(TableRulesTest, KeysAndRowsAreTheTables) {
   const std::vector<uint64_t> keys = {3, 5};
-  push_.bucket = BucketId{1};
+  body().bucket = BucketId{1};
   push_.payload = {Buffer::CopyOf(keys.data(), 16), Values(4)};
   EXPECT_EQ(WhyNot(push_), "");
   push_.payload = {Buffer::CopyOf(keys.data(), 16), Values(3)};
   EXPECT_NE(WhyNot(push_), "");
   Message pull;
   pull.type = MessageType::kPull;
+  pull.body = wire::Pull{};
   pull.clock = 0;
   pull.payload = {Buffer::CopyOf(keys.data(), 16)};
   EXPECT_EQ(WhyNot(pull), "");

@@ -53,7 +53,7 @@ void ModelGatherer::Ask(Key bucket, wire::Outbox* out) {
   message.type = wire::MessageType::kSave;
   message.from = wire::Address::Of(ServerId{0});
   message.to = wire::Address::Of(shard);
-  message.bucket = id;
+  message.body = wire::Save{.bucket = id};
   out->Send(std::move(message));
 }
 
@@ -74,13 +74,14 @@ void ModelGatherer::AskForMore(wire::Outbox* out) {
 
 absl::Status ModelGatherer::OnSlices(const wire::Message& message, wire::Outbox* out) {
   const uint32_t shard = message.from.index;
-  const uint32_t bucket = Index(message.bucket);
+  const BucketId id = wire::As<wire::Slices>(message).bucket;
+  const uint32_t bucket = Index(id);
   if (message.from.role != wire::Role::kShard || shard >= awaited_.size() ||
       bucket >= awaited_[shard].size() || !awaited_[shard][bucket]) {
     return absl::InvalidArgumentError(absl::StrCat(
         "bucket ", bucket, " of ", message.from.ToString(), ", which was not asked for it"));
   }
-  if (const auto table = layout_->TableOf(ShardId{shard}, message.bucket)) {
+  if (const auto table = layout_->TableOf(ShardId{shard}, id)) {
     SOAP_RETURN_IF_ERROR(TakeRows(message, *table));
     awaited_[shard][bucket] = false;
     --awaited_count_;
@@ -103,17 +104,18 @@ absl::Status ModelGatherer::OnSlices(const wire::Message& message, wire::Outbox*
   }
   awaited_[shard][bucket] = false;
   --awaited_count_;
-  here_[{ShardId{shard}, message.bucket}] = {message.payload, slices.size()};
+  here_[{ShardId{shard}, id}] = {message.payload, slices.size()};
   return absl::OkStatus();
 }
 
 bool ModelGatherer::IsAsWritten(const wire::Message& message) const {
-  if (message.checksum == 0) return true;
-  const auto table = layout_->TableOf(ShardId{message.from.index}, message.bucket);
-  if (!table.has_value()) return wire::SumOf(message.payload) == message.checksum;
+  const auto& body = wire::As<wire::Slices>(message);
+  if (body.checksum == 0) return true;
+  const auto table = layout_->TableOf(ShardId{message.from.index}, body.bucket);
+  if (!table.has_value()) return wire::SumOf(message.payload) == body.checksum;
   const size_t row_bytes = layout_->tables()[*table].dim * sizeof(float);
   return message.payload.size() == 2 &&
-         wire::SumOf({message.payload[1]}, {row_bytes}) == message.checksum;
+         wire::SumOf({message.payload[1]}, {row_bytes}) == body.checksum;
 }
 
 std::optional<Buffer> ModelGatherer::TakeNext() {
@@ -184,8 +186,9 @@ std::string HashOfShards(std::shared_ptr<const wire::Layout> layout,
     for (const wire::Message& asked : out.messages) {
       wire::Message answer;
       answer.from = asked.to;
-      answer.bucket = asked.bucket;
-      answer.payload = read(ShardId{asked.to.index}, asked.bucket);
+      const BucketId bucket = wire::As<wire::Save>(asked).bucket;
+      answer.body = wire::Slices{.bucket = bucket};
+      answer.payload = read(ShardId{asked.to.index}, bucket);
       const absl::Status taken = gatherer.OnSlices(answer, &more);
       CHECK(taken.ok()) << taken;
     }

@@ -21,9 +21,10 @@ class Shards {
     Message answer;
     answer.type = wire::MessageType::kSlices;
     answer.from = asked.to;
-    answer.bucket = asked.bucket;
+    const BucketId bucket = wire::As<wire::Save>(asked).bucket;
+    answer.body = wire::Slices{.bucket = bucket};
     for (const wire::Slice& slice :
-         layout_->buckets(ShardId{asked.to.index})[Index(asked.bucket)].slices) {
+         layout_->buckets(ShardId{asked.to.index})[Index(bucket)].slices) {
       std::vector<float> values(slice.elements());
       std::iota(values.begin(), values.end(),
                 static_cast<float>(1000 * Index(slice.param) + slice.begin));
@@ -128,7 +129,7 @@ TEST(ModelGathererTest, WhatWasNotAskedForOrDoesNotFitIsAnError) {
   wrong.from.index = 9;
   EXPECT_THAT(std::string(gatherer.OnSlices(wrong, &out).message()), HasSubstr("not asked for"));
   wrong = right;
-  wrong.bucket = BucketId{1000};
+  wrong.body = wire::Slices{.bucket = BucketId{1000}};
   EXPECT_FALSE(gatherer.OnSlices(wrong, &out).ok());
   wrong = right;
   wrong.payload.pop_back();

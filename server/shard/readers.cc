@@ -21,13 +21,15 @@ std::optional<Message> Readers::PullOfSubscriber(WorkerId worker, Clock clock) c
   Message pull;
   pull.worker = worker;
   pull.clock = clock;
+  pull.body = wire::Pull{};
   return pull;
 }
 
 void Readers::OnAnswered(Nanos now, Message* reply) {
   Reader& reader = Of(reply->worker);
-  reply->parked_ns = now - reader.asked_at;
-  reply->queued_ns = reader.queued_ns;
+  auto& body = wire::As<wire::PullReply>(reply);
+  body.parked_ns = now - reader.asked_at;
+  body.queued_ns = reader.queued_ns;
   reader.versions = versions_;
 }
 

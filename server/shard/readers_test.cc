@@ -19,6 +19,13 @@ Message AskedBy(WorkerId worker, Clock clock = 0, Nanos queued_ns = 0) {
   return message;
 }
 
+Message ReplyTo(WorkerId worker) {
+  Message reply;
+  reply.worker = worker;
+  reply.body = wire::PullReply{};
+  return reply;
+}
+
 Readers NewReaders(bool subscribed = false) {
   return Readers({.bucket_count = 2, .final_clock = 10, .subscribed = subscribed});
 }
@@ -69,20 +76,20 @@ TEST(ReadersTest, AWorkerWaitsFromItsPullOn) {
   Readers readers = NewReaders();
   readers.OnPull(100, AskedBy(kReader, 0, /*queued_ns=*/7));
   readers.OnClock(120, AskedBy(kReader, 1, /*queued_ns=*/9));
-  Message reply = AskedBy(kReader);
+  Message reply = ReplyTo(kReader);
   readers.OnAnswered(150, &reply);
-  EXPECT_EQ(reply.parked_ns, 50);
-  EXPECT_EQ(reply.queued_ns, 7);
+  EXPECT_EQ(wire::As<wire::PullReply>(reply).parked_ns, 50);
+  EXPECT_EQ(wire::As<wire::PullReply>(reply).queued_ns, 7);
 }
 
 TEST(ReadersTest, ASubscriberWaitsFromItsClockOn) {
   Readers readers = NewReaders(/*subscribed=*/true);
   readers.OnPull(100, AskedBy(kReader, 0, /*queued_ns=*/7));
   readers.OnClock(120, AskedBy(kReader, 1, /*queued_ns=*/9));
-  Message reply = AskedBy(kReader);
+  Message reply = ReplyTo(kReader);
   readers.OnAnswered(150, &reply);
-  EXPECT_EQ(reply.parked_ns, 30);
-  EXPECT_EQ(reply.queued_ns, 9);
+  EXPECT_EQ(wire::As<wire::PullReply>(reply).parked_ns, 30);
+  EXPECT_EQ(wire::As<wire::PullReply>(reply).queued_ns, 9);
 }
 
 TEST(ReadersTest, ASubscriberReadsAtEveryClockButTheLast) {
@@ -91,7 +98,7 @@ TEST(ReadersTest, ASubscriberReadsAtEveryClockButTheLast) {
   ASSERT_TRUE(pull.has_value());
   EXPECT_EQ(pull->worker, kReader);
   EXPECT_EQ(pull->clock, 9);
-  EXPECT_FALSE(pull->final);
+  EXPECT_FALSE(wire::As<wire::Pull>(*pull).final);
   EXPECT_FALSE(readers.PullOfSubscriber(kReader, 10).has_value());
 }
 
@@ -99,7 +106,7 @@ TEST(ReadersTest, StalenessCountsTheUpdatesOfABucketSinceItsRead) {
   Readers readers = NewReaders();
   readers.OnUpdated(kBucket);
   EXPECT_EQ(readers.StalenessOf(kReader, kBucket), 1u);  // it has read nothing
-  Message reply = AskedBy(kReader);
+  Message reply = ReplyTo(kReader);
   readers.OnAnswered(0, &reply);
   EXPECT_EQ(readers.StalenessOf(kReader, kBucket), 0u);
   readers.OnUpdated(kBucket);

@@ -17,7 +17,8 @@ SeenPushes::Memory SeenPushes::Remember(const Message& push) {
     seen.pushes.clear();
     seen.digest = 0;
   }
-  const Key key = {push.bucket, push.micro_batches};
+  const auto& body = wire::As<wire::Push>(push);
+  const Key key = {body.bucket, body.micro_batches};
   if (seen.pushes.contains(key)) return Memory::kSeenBefore;
   if (seen.pushes.size() >= pushes_max_) return Memory::kFull;
   seen.pushes.insert(key);
@@ -33,7 +34,7 @@ bool SeenPushes::Covers(const Message& clock) {
   OfWorker& seen = Of(clock.worker);
   const size_t here = seen.clock == clock.clock - 1 ? seen.pushes.size() : 0;
   // Where the worker has gone on, what is missing would not be taken any more.
-  if (seen.clock >= clock.clock || here >= clock.pushes) return true;
+  if (seen.clock >= clock.clock || here >= wire::As<wire::Completion>(clock).pushes) return true;
   seen.waiting = clock;
   return false;
 }
@@ -53,7 +54,7 @@ void SeenPushes::AddTo(Fingerprint* f) const {
     f->Add(w);
     f->Add(seen.clock);
     f->Add(seen.waiting.has_value() ? seen.waiting->clock : kNoClock);
-    f->Add(seen.waiting.has_value() ? seen.waiting->pushes : 0);
+    f->Add(seen.waiting.has_value() ? wire::As<wire::Completion>(*seen.waiting).pushes : 0);
     f->Add(seen.pushes.size());
     f->Add(seen.digest);
   }

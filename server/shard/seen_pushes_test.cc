@@ -15,8 +15,7 @@ Message PushAt(uint32_t worker, Clock clock, uint32_t bucket,
   push.type = MessageType::kPush;
   push.worker = WorkerId{worker};
   push.clock = clock;
-  push.bucket = BucketId{bucket};
-  push.micro_batches = micro_batches;
+  push.body = wire::Push{.bucket = BucketId{bucket}, .micro_batches = micro_batches};
   return push;
 }
 
@@ -26,7 +25,7 @@ Message Completed(uint32_t worker, Clock clock, uint32_t pushes) {
   message.type = MessageType::kClock;
   message.worker = WorkerId{worker};
   message.clock = clock;
-  message.pushes = pushes;
+  message.body = wire::Completion{.pushes = pushes};
   return message;
 }
 

@@ -18,7 +18,8 @@ using wire::Message;
 using wire::MessageType;
 
 Ledger::Update UpdateOf(const Message& push) {
-  return {push.worker, push.clock, push.bucket, push.micro_batches};
+  const auto& body = wire::As<wire::Push>(push);
+  return {push.worker, push.clock, body.bucket, body.micro_batches};
 }
 
 ShardOptions AtItsLevel(ShardOptions options) {
@@ -187,11 +188,12 @@ void Shard::OnPush(Message push, wire::Outbox* out) {
            out);
     return;
   }
+  const auto& body = wire::As<wire::Push>(push);
   consistency::PushEvent event = {.now = now_,
                                   .worker = push.worker,
                                   .clock = push.clock,
-                                  .bucket = push.bucket,
-                                  .micro_batches = push.micro_batches,
+                                  .bucket = body.bucket,
+                                  .micro_batches = body.micro_batches,
                                   .staleness = StalenessOf(push)};
   if (std::holds_alternative<consistency::ValueTraits>(options_.policy.gate)) {
     event.mass = store_.MassOf(push.clock, ContributionOf(push, 1));
@@ -216,7 +218,7 @@ void Shard::OnClock(const Message& message, wire::Outbox* out) {
 
 void Shard::OnPull(Message pull, wire::Outbox* out) {
   readers_.OnPull(now_, pull);
-  if (pull.final) {
+  if (wire::As<wire::Pull>(pull).final) {
     readers_.KeepFinal(std::move(pull));
     AnswerFinalPulls(out);
     return;
@@ -249,7 +251,7 @@ void Shard::OnRoot(Message message, wire::Outbox* out) {
     ++stats_.rejects;
     return;
   }
-  if (message.final) {
+  if (wire::As<wire::PullReply>(message).final) {
     if (!uplink_->TakeFinal()) return;
     store_.Load(std::move(message.payload));
     for (const auto& [worker, pull] : readers_.TakeFinal()) Reply(pull, out);
@@ -263,8 +265,9 @@ void Shard::OnRoot(Message message, wire::Outbox* out) {
 
 // Server 0 asks for bucket after bucket. Of a branch the root has the values.
 void Shard::OnSave(const Message& message, wire::Outbox* out) {
+  const BucketId bucket = wire::As<wire::Save>(message).bucket;
   if (message.from != Address::Of(ServerId{0}) || uplink_.has_value() ||
-      Index(message.bucket) >= options_.layout->bucket_count(options_.id)) {
+      Index(bucket) >= options_.layout->bucket_count(options_.id)) {
     ++stats_.rejects;
     return;
   }
@@ -273,10 +276,9 @@ void Shard::OnSave(const Message& message, wire::Outbox* out) {
   slices.from = Address::Of(options_.id);
   slices.to = message.from;
   slices.epoch = epoch();
-  slices.bucket = message.bucket;
-  Store::Answer answer = store_.ReadToSave(message.bucket);
+  Store::Answer answer = store_.ReadToSave(bucket);
+  slices.body = wire::Slices{.bucket = bucket, .checksum = answer.checksum};
   slices.payload = std::move(answer.values);
-  slices.checksum = answer.checksum;
   out->Send(std::move(slices));
 }
 
@@ -325,7 +327,8 @@ void Shard::CarryOutInHand(const Action& action, wire::Outbox* out) {
     case ActionKind::kGather:
       ledger_.OnApplied(UpdateOf(message), StalenessOf(message));
       if (options_.policy.guarantee.same_replicas && !message.payload.empty()) {
-        ledger_.OnHandIn(message.worker, message.bucket, wire::SumOf(message.payload));
+        ledger_.OnHandIn(message.worker, wire::As<wire::Push>(message).bucket,
+                         wire::SumOf(message.payload));
       }
       gathered_.Add(std::move(message), action.weight);
       if (action.kind == ActionKind::kApply) ApplyGathered(out);
@@ -393,6 +396,7 @@ void Shard::TellNotFinite(uint32_t tensor, wire::Outbox* out) {
 }
 
 void Shard::Reply(const Message& pull, wire::Outbox* out) {
+  const bool final = wire::As<wire::Pull>(pull).final;
   Message reply;
   reply.type = MessageType::kPullReply;
   reply.from = Address::Of(options_.id);
@@ -402,16 +406,14 @@ void Shard::Reply(const Message& pull, wire::Outbox* out) {
   reply.worker = pull.worker;
   reply.clock = pull.clock;
   // Who comes late gets what there is, and goes on from there.
-  if (options_.policy.skips() && !pull.final)
-    reply.clock = std::max(pull.clock, policy_.Frontier());
-  reply.final = pull.final;
-  reply.oldest = policy_.Oldest();
-  Store::Answer answer = store_.ReadFor(pull.worker, pull.payload, pull.final);
+  if (options_.policy.skips() && !final) reply.clock = std::max(pull.clock, policy_.Frontier());
+  Store::Answer answer = store_.ReadFor(pull.worker, pull.payload, final);
   reply.payload = std::move(answer.values);
-  reply.version = answer.version;
-  reply.checksum = answer.checksum;
-  const Ledger::Read read = {pull.worker, reply.clock, reply.oldest, reply.version};
-  if (pull.final) {
+  const Clock oldest = policy_.Oldest();
+  reply.body = wire::PullReply{
+      .oldest = oldest, .version = answer.version, .checksum = answer.checksum, .final = final};
+  const Ledger::Read read = {pull.worker, reply.clock, oldest, answer.version};
+  if (final) {
     ledger_.OnFinalRead(read);
   } else {
     ledger_.OnRead(read);
@@ -442,7 +444,6 @@ void Shard::Reject(const Message& message, std::string why, wire::Outbox* out) {
   reject.epoch = message.epoch;  // tells a rank's former holder from the present one
   reject.worker = message.worker;
   reject.clock = message.clock;
-  reject.bucket = message.bucket;
   reject.body = wire::Notice{0, std::move(why)};
   out->Send(std::move(reject));
 }

@@ -93,7 +93,7 @@ class Shard {
   void Reply(const wire::Message& pull, wire::Outbox* out);
   void Reject(const wire::Message& message, std::string why, wire::Outbox* out);
   uint64_t StalenessOf(const wire::Message& push) const {
-    return readers_.StalenessOf(push.worker, push.bucket);
+    return readers_.StalenessOf(push.worker, wire::As<wire::Push>(push).bucket);
   }
 
   ShardOptions options_;  // with the policy as this level of the tree has it

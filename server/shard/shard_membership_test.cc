@@ -33,7 +33,7 @@ TEST_F(ShardTest, WorkerMayNotSpeakInAnothersName) {
 TEST_F(ShardTest, LostMemberReleasesTheFinalPull) {
   Start("async", 2, 2);
   Message pull = Data(MessageType::kPull, 0, 10);
-  pull.final = true;
+  pull.body = wire::Pull{.final = true};
   Send(Clocked(0, 10, 0));
   Send(pull);
   roster_.workers.pop_back();

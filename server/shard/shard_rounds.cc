@@ -22,7 +22,6 @@ void ShardRounds::TellHeld(Epoch epoch, WorkerId worker, Clock clock, wire::Outb
   Message message = Word(MessageType::kHeld, epoch, clock);
   message.to = Address::Of(ShardId{0});
   message.worker = worker;
-  message.micro_batches = {Index(worker), Index(worker) + 1};  // names it in recordings
   out->Send(std::move(message));
 }
 

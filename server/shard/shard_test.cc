@@ -114,7 +114,7 @@ TEST_F(ShardTest, ReplyCarriesTheOldestAppliedClock) {
   Send(Clocked(0, 1, 1));
   const wire::Outbox out = Send(Data(MessageType::kPull, 0, 1));
   ASSERT_EQ(out.messages.size(), 1u);
-  EXPECT_EQ(out.messages[0].oldest, 0);
+  EXPECT_EQ(wire::As<wire::PullReply>(out.messages[0]).oldest, 0);
   EXPECT_EQ(shard_->ledger().rows().at(0).read_lags.CountIn(1), 1u);
 }
 
@@ -130,8 +130,8 @@ TEST_F(ShardTest, ReplySaysHowLongItsPullWaited) {
   now_ = 130;
   const wire::Outbox out = Send(Clocked(1, 1, 1));
   ASSERT_EQ(out.messages.size(), 1u);
-  EXPECT_EQ(out.messages[0].parked_ns, 30);
-  EXPECT_EQ(out.messages[0].queued_ns, 7);
+  EXPECT_EQ(wire::As<wire::PullReply>(out.messages[0]).parked_ns, 30);
+  EXPECT_EQ(wire::As<wire::PullReply>(out.messages[0]).queued_ns, 7);
 }
 
 TEST_F(ShardTest, ASubscriberWaitsFromItsClockOn) {
@@ -144,16 +144,16 @@ TEST_F(ShardTest, ASubscriberWaitsFromItsClockOn) {
   now_ = 130;
   const wire::Outbox out = Send(Clocked(1, 1, 1));
   ASSERT_EQ(out.messages.size(), 1u);
-  EXPECT_EQ(out.messages[0].parked_ns, 30);
+  EXPECT_EQ(wire::As<wire::PullReply>(out.messages[0]).parked_ns, 30);
 }
 
 TEST_F(ShardTest, FinalPullWaitsForEveryMembersLastClock) {
   Start("async", 2, 2);
   Message pull = Data(MessageType::kPull, 0, 10);
-  pull.final = true;
+  pull.body = wire::Pull{.final = true};
   Send(Clocked(0, 10, 0));
   EXPECT_TRUE(Send(pull).messages.empty());
-  EXPECT_EQ(Send(Clocked(1, 10, 0)).messages.at(0).final, true);
+  EXPECT_TRUE(wire::As<wire::PullReply>(Send(Clocked(1, 10, 0)).messages.at(0)).final);
 }
 
 TEST_F(ShardTest, ElasticDifferencesAreAddedToTheCentre) {
@@ -166,7 +166,7 @@ TEST_F(ShardTest, BspAppliesTheMeanOverTheGlobalBatch) {
   Start("bsp", 2, 2);
   for (uint32_t w = 0; w < 2; ++w) {
     Message push = Push(w, 0, {w, w + 1}, 4.0f);
-    push.batch_samples = 2;
+    wire::As<wire::Push>(&push).batch_samples = 2;
     Send(push);
     Send(Clocked(w, 1, 1));
   }
@@ -180,14 +180,14 @@ TEST_F(ShardTest, OnlyServerZeroMayAskForTheModel) {
   save.from = Address::Scheduler();
   EXPECT_TRUE(Send(save).messages.empty());
   save.from = Address::Of(ServerId{0});
-  save.bucket = BucketId{1000};
+  save.body = wire::Save{.bucket = BucketId{1000}};
   EXPECT_TRUE(Send(save).messages.empty());
   EXPECT_EQ(shard_->stats().rejects, 3u);
-  save.bucket = BucketId{0};
+  save.body = wire::Save{.bucket = BucketId{0}};
   const wire::Outbox answer = Send(save);
   ASSERT_EQ(answer.messages.size(), 1u);
   EXPECT_EQ(answer.messages[0].type, MessageType::kSlices);
-  EXPECT_EQ(answer.messages[0].bucket, BucketId{0});
+  EXPECT_EQ(wire::As<wire::Slices>(answer.messages[0]).bucket, BucketId{0});
 }
 
 TEST_F(ShardTest, ADivergenceIsToldOnceWithWhoAndWhat) {

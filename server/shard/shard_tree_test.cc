@@ -30,11 +30,11 @@ TEST_F(BranchTest, ARoundGoesUpAsOnePushAndItsValuesComeBack) {
   ASSERT_EQ(up.size(), 3u);
   EXPECT_EQ(up[0].type, MessageType::kPush);
   EXPECT_EQ(up[0].worker, WorkerId{0});  // the group
-  EXPECT_EQ(up[0].micro_batches, (MicroBatchRange{0, 2}));
-  EXPECT_EQ(up[0].samples, 2u);
+  EXPECT_EQ(wire::As<wire::Push>(up[0]).micro_batches, (MicroBatchRange{0, 2}));
+  EXPECT_EQ(wire::As<wire::Push>(up[0]).samples, 2u);
   EXPECT_EQ(up[0].payload.at(0).floats()[0], 3);
   EXPECT_EQ(up[1].type, MessageType::kClock);
-  EXPECT_EQ(up[1].pushes, 1u);
+  EXPECT_EQ(wire::As<wire::Completion>(up[1]).pushes, 1u);
   EXPECT_EQ(up[2].type, MessageType::kPull);
   const Message reply = SendValues(1, 7).messages.at(0);
   EXPECT_EQ(reply.to, Address::Of(WorkerId{0}));

@@ -25,11 +25,13 @@ Message Uplink::ToRoot(MessageType type, Epoch epoch, Clock clock) const {
 void Uplink::Push(Epoch epoch, const GatheredUpdate& gathered, Buffers payload, wire::Outbox* out) {
   const std::vector<Contribution>& parts = gathered.parts();
   Message push = ToRoot(MessageType::kPush, epoch, gathered.clock());
-  push.bucket = gathered.bucket();
-  push.micro_batches = {parts.front().micro_batches.begin, parts.back().micro_batches.end};
-  push.micro_batch_count = gathered.micro_batch_count();
-  push.batch_samples = parts.front().batch_samples;
-  for (const Contribution& part : parts) push.samples += part.samples;
+  wire::Push body = {
+      .bucket = gathered.bucket(),
+      .micro_batches = {parts.front().micro_batches.begin, parts.back().micro_batches.end},
+      .micro_batch_count = gathered.micro_batch_count(),
+      .batch_samples = parts.front().batch_samples};
+  for (const Contribution& part : parts) body.samples += part.samples;
+  push.body = body;
   push.payload = std::move(payload);
   ++pushes_;
   out->Send(std::move(push));
@@ -37,18 +39,20 @@ void Uplink::Push(Epoch epoch, const GatheredUpdate& gathered, Buffers payload, 
 
 void Uplink::Complete(Epoch epoch, Clock clock, wire::Outbox* out) {
   Message message = ToRoot(MessageType::kClock, epoch, clock);
-  message.pushes = std::exchange(pushes_, 0);
+  message.body = wire::Completion{.pushes = std::exchange(pushes_, 0)};
   out->Send(std::move(message));
 }
 
 void Uplink::Fetch(Epoch epoch, Clock clock, wire::Outbox* out) {
-  out->Send(ToRoot(MessageType::kPull, epoch, clock));
+  Message pull = ToRoot(MessageType::kPull, epoch, clock);
+  pull.body = wire::Pull{};
+  out->Send(std::move(pull));
 }
 
 void Uplink::FetchFinal(Epoch epoch, Clock clock, wire::Outbox* out) {
   if (std::exchange(final_asked_, true)) return;
   Message pull = ToRoot(MessageType::kPull, epoch, clock);
-  pull.final = true;
+  pull.body = wire::Pull{.final = true};
   out->Send(std::move(pull));
 }
 

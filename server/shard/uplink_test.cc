@@ -17,11 +17,11 @@ class UplinkTest : public ::testing::Test {
     for (uint32_t i = 0; i < parts; ++i) {
       Message push;
       push.clock = 3;
-      push.bucket = BucketId{7};
-      push.micro_batches = {2 * i, 2 * i + 2};
-      push.micro_batch_count = 8;
-      push.samples = 5;
-      push.batch_samples = 40;
+      push.body = wire::Push{.bucket = BucketId{7},
+                             .micro_batches = {2 * i, 2 * i + 2},
+                             .micro_batch_count = 8,
+                             .samples = 5,
+                             .batch_samples = 40};
       update.Add(push, 1);
     }
     uplink_.Push(/*epoch=*/2, update, {Buffer::CopyOf<float>(std::vector<float>{1.5f})}, &out_);
@@ -46,10 +46,10 @@ TEST_F(UplinkTest, AllGoesToTheRootInTheNameOfTheGroup) {
   }
   EXPECT_EQ(out_.messages[2].type, MessageType::kPull);
   EXPECT_EQ(out_.messages[2].clock, 4);
-  EXPECT_FALSE(out_.messages[2].final);
+  EXPECT_FALSE(wire::As<wire::Pull>(out_.messages[2]).final);
   EXPECT_EQ(out_.messages[3].type, MessageType::kPull);
   EXPECT_EQ(out_.messages[3].clock, 10);
-  EXPECT_TRUE(out_.messages[3].final);
+  EXPECT_TRUE(wire::As<wire::Pull>(out_.messages[3]).final);
 }
 
 TEST_F(UplinkTest, ARoundsPartsGoUpAsOnePush) {
@@ -57,11 +57,11 @@ TEST_F(UplinkTest, ARoundsPartsGoUpAsOnePush) {
   const Message& push = out_.messages.at(0);
   EXPECT_EQ(push.type, MessageType::kPush);
   EXPECT_EQ(push.clock, 3);
-  EXPECT_EQ(push.bucket, BucketId{7});
-  EXPECT_EQ(push.micro_batches, (MicroBatchRange{0, 6}));
-  EXPECT_EQ(push.micro_batch_count, 8u);
-  EXPECT_EQ(push.samples, 15u);
-  EXPECT_EQ(push.batch_samples, 40u);
+  EXPECT_EQ(wire::As<wire::Push>(push), (wire::Push{.bucket = BucketId{7},
+                                                    .micro_batches = {0, 6},
+                                                    .micro_batch_count = 8,
+                                                    .samples = 15,
+                                                    .batch_samples = 40}));
   EXPECT_EQ(push.payload.at(0).floats()[0], 1.5f);
 }
 
@@ -70,7 +70,7 @@ TEST_F(UplinkTest, AClockSaysHowManyPushesWentBeforeIt) {
     uplink_.Complete(2, clock, &out_);
     EXPECT_EQ(out_.messages.back().type, MessageType::kClock);
     EXPECT_EQ(out_.messages.back().clock, clock);
-    return out_.messages.back().pushes;
+    return wire::As<wire::Completion>(out_.messages.back()).pushes;
   };
   Push();
   Push();

@@ -162,15 +162,16 @@ TEST(TableStoreTest, TheModelHasTheRowsOfAllShards) {
   ASSERT_EQ(asked.messages.size(), 6u);
   wire::Message torn;
   torn.from = wire::Address::Of(ShardId{0});
-  torn.bucket = layout->BucketOfTable(ShardId{0}, 0);
+  torn.body = wire::Slices{.bucket = layout->BucketOfTable(ShardId{0}, 0)};
   torn.payload = {Buffer::CopyOf("12345678"), Buffer()};
   EXPECT_FALSE(gatherer.OnSlices(torn, &none).ok());
   for (const wire::Message& request : asked.messages) {
     EXPECT_FALSE(gatherer.has_tables());
     wire::Message slices;
     slices.from = request.to;
-    slices.bucket = request.bucket;
-    slices.payload = stores[request.to.index].ReadBucket(request.bucket);
+    const BucketId bucket = wire::As<wire::Save>(request).bucket;
+    slices.body = wire::Slices{.bucket = bucket};
+    slices.payload = stores[request.to.index].ReadBucket(bucket);
     const absl::Status taken = gatherer.OnSlices(slices, &none);
     ASSERT_TRUE(taken.ok()) << taken;
   }

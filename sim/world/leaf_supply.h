@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "base/fingerprint.h"
@@ -19,11 +20,11 @@ class LeafSupply {
  public:
   // A message that a worker sends: pushes of bucket 0 of shard 0 count.
   void Record(const wire::Message& message) {
-    const bool first_bucket =
-        message.to == wire::Address::Of(ShardId{0}) && Index(message.bucket) == 0;
-    if (message.type != wire::MessageType::kPush || !first_bucket) return;
-    for (uint32_t micro_batch = message.micro_batches.begin;
-         micro_batch < message.micro_batches.end; ++micro_batch) {
+    const auto* push = std::get_if<wire::Push>(&message.body);
+    if (push == nullptr || message.to != wire::Address::Of(ShardId{0})) return;
+    if (Index(push->bucket) != 0) return;
+    for (uint32_t micro_batch = push->micro_batches.begin; micro_batch < push->micro_batches.end;
+         ++micro_batch) {
       ++times_[{message.clock, micro_batch}];
     }
   }

@@ -21,7 +21,7 @@ bool Mutate(WorldMutant mutant, wire::Message* message) {
       }
       return true;
     case WorldMutant::kUncountedClock:
-      if (message->type == MessageType::kClock) message->pushes = 0;
+      if (message->type == MessageType::kClock) wire::As<wire::Completion>(message).pushes = 0;
       return true;
     default:
       return true;

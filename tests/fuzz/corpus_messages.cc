@@ -26,13 +26,6 @@ wire::Message MessageOf(wire::MessageType type, wire::Address from, wire::Addres
   message.epoch = 3;
   message.worker = WorkerId{1};
   message.clock = 5;
-  message.bucket = BucketId{2};
-  message.micro_batches = {1, 3};
-  message.micro_batch_count = 4;
-  message.samples = 32;
-  message.batch_samples = 64;
-  message.pushes = 6;
-  message.oldest = 4;
   message.body = std::move(body);
   for (const size_t size : payload) {
     message.payload.push_back(Buffer::CopyOf(std::string(size, 'p')));
@@ -110,8 +103,11 @@ std::vector<Sent> Messages() {
                                {{3, {4, 0, 2, 1, 1}}},
                                8};
   const wire::Progress progress = {7, 8, 0.125, 9, 10, 11, 12, 13, {1, 2, 0}, 14};
-  wire::Message push = MessageOf(MessageType::kPush, worker, shard, {}, {8, 16});
-  push.final = true;
+  const wire::Push push = {.bucket = BucketId{2},
+                           .micro_batches = {1, 3},
+                           .micro_batch_count = 4,
+                           .samples = 32,
+                           .batch_samples = 64};
   return {
       {"hello", worker, MessageOf(MessageType::kHello, worker, scheduler, hello)},
       {"welcome", scheduler,
@@ -125,10 +121,14 @@ std::vector<Sent> Messages() {
        MessageOf(MessageType::kSaved, server, scheduler, wire::Saved{"model.safetensors", "00"})},
       {"shutdown", scheduler,
        MessageOf(MessageType::kShutdown, scheduler, worker, wire::Notice{0, "the job is over"})},
-      {"push", worker, push},
-      {"clock", worker, MessageOf(MessageType::kClock, worker, shard)},
-      {"pull", worker, MessageOf(MessageType::kPull, worker, shard, {}, {8})},
-      {"pull-reply", server, MessageOf(MessageType::kPullReply, shard, worker, {}, {4, 0, 12})},
+      {"push", worker, MessageOf(MessageType::kPush, worker, shard, push, {8, 16})},
+      {"clock", worker, MessageOf(MessageType::kClock, worker, shard, wire::Completion{6})},
+      {"pull", worker, MessageOf(MessageType::kPull, worker, shard, wire::Pull{true}, {8})},
+      {"pull-reply", server,
+       MessageOf(MessageType::kPullReply, shard, worker, wire::PullReply{.oldest = 4}, {4, 0, 12})},
+      {"save", server, MessageOf(MessageType::kSave, server, shard, wire::Save{BucketId{2}})},
+      {"slices", server,
+       MessageOf(MessageType::kSlices, shard, server, wire::Slices{BucketId{2}, 5}, {4})},
       {"reject", server, MessageOf(MessageType::kReject, shard, worker, wire::Notice{1, "old"})},
       {"chosen", server,
        MessageOf(MessageType::kChosen, shard, wire::Address::Of(ShardId{1}),

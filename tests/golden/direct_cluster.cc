@@ -178,7 +178,7 @@ class DirectCluster {
       Message save;
       save.type = MessageType::kSave;
       save.from = Address::Of(ServerId{0});
-      save.bucket = bucket;
+      save.body = wire::Save{.bucket = bucket};
       wire::Outbox outbox;
       shards_[Index(shard)].OnMessage(0, save, &outbox);
       return outbox.messages.at(0).payload;

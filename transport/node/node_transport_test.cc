@@ -34,6 +34,7 @@ SteadyTime ZmqSoon() { return SteadyNow() + absl::Seconds(60); }
 Message ZmqPull(Clock clock) {
   Message message;
   message.type = MessageType::kPull;
+  message.body = wire::Pull{};
   message.clock = clock;
   return message;
 }
@@ -252,8 +253,7 @@ TEST_F(NodeTransportTest, CloseDoesNotWaitLongerThanItsLinger) {
 TEST_F(NodeTransportTest, TheKernelCountsWhatWeCount) {
   Message push;
   push.type = MessageType::kPush;
-  push.micro_batches = {0, 1};
-  push.micro_batch_count = 1;
+  push.body = wire::Push{.micro_batches = {0, 1}, .micro_batch_count = 1};
   for (const size_t size : {0, 1, 255, 256, 5'000'000}) {
     push.payload = {Buffer::CopyOf(std::string(size, 'x')), Buffer::CopyOf("abcd")};
     ASSERT_TRUE(worker_->Send(kZmqServer, push).ok());
@@ -277,8 +277,7 @@ TEST_F(NodeTransportTest, WhatLingersIsCountedToo) {
   ExpectServes();
   Message push;
   push.type = MessageType::kPush;
-  push.micro_batches = {0, 1};
-  push.micro_batch_count = 1;
+  push.body = wire::Push{.micro_batches = {0, 1}, .micro_batch_count = 1};
   push.payload = {Buffer::CopyOf(std::string(20'000'000, 'x'))};
   ASSERT_TRUE(worker_->Send(kZmqServer, push).ok());
   std::thread closer([this] { worker_->Close(absl::Seconds(30)); });

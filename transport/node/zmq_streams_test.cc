@@ -33,8 +33,7 @@ Message PushOf(Clock clock, size_t bytes) {
   Message message;
   message.type = MessageType::kPush;
   message.clock = clock;
-  message.micro_batches = {0, 1};
-  message.micro_batch_count = 1;
+  message.body = wire::Push{.micro_batches = {0, 1}, .micro_batch_count = 1};
   message.payload = {Buffer::CopyOf(std::string(bytes, 'x'))};
   return message;
 }

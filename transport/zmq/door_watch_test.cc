@@ -117,8 +117,7 @@ class DoorWatchTest : public testing::Test {
   static Message PushOf(size_t bytes) {
     Message push;
     push.type = MessageType::kPush;
-    push.micro_batches = {0, 1};
-    push.micro_batch_count = 1;
+    push.body = wire::Push{.micro_batches = {0, 1}, .micro_batch_count = 1};
     push.payload = {Buffer::CopyOf(std::string(bytes, 'x'))};
     return push;
   }
