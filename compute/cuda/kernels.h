@@ -46,6 +46,12 @@ void MultiplyTensors(cudaStream_t stream, int64_t n, const float* a, const float
 void AddToRows(cudaStream_t stream, int64_t rows, int64_t n, const float* x, const float* b,
                float* y);
 
+// To the nearest, ties to even.
+void ToBfloat16(cudaStream_t stream, int64_t n, const float* x, uint16_t* y);
+void FromBfloat16(cudaStream_t stream, int64_t n, const uint16_t* x, float* y);
+
+// ---- dropout (dropout.cu)
+
 struct DropoutPass {
   uint64_t seed = 0;
   uint32_t use = 0;  // RandomUse::kDropout
@@ -58,11 +64,7 @@ struct DropoutPass {
 };
 void DropoutElements(cudaStream_t stream, const DropoutPass& pass, const float* x, float* y);
 
-// To the nearest, ties to even.
-void ToBfloat16(cudaStream_t stream, int64_t n, const float* x, uint16_t* y);
-void FromBfloat16(cudaStream_t stream, int64_t n, const uint16_t* x, float* y);
-
-// ---- sums and normalisation (reductions.cu)
+// ---- sums, and the softmax of rows (reductions.cu)
 
 // out [cols] = Σ_rows x [rows, cols]. partial: ColumnPartials floats.
 int64_t ColumnPartials(int64_t rows, int64_t cols);
@@ -77,6 +79,19 @@ struct ChannelShape {
 int64_t ChannelPartials(const ChannelShape& shape);  // floats, two sums at once
 void SumChannels(cudaStream_t stream, const ChannelShape& shape, const float* x, float* partial,
                  float* out);
+
+// In place, scores [rows, cols]: p = softmax(scale · s) over the first `visible` columns, 0 behind
+// them: cols, or (row % period) + 1 where period > 0.
+struct SoftmaxPass {
+  int64_t rows = 0, cols = 0;
+  float scale = 1;
+  int64_t period = 0;
+};
+void SoftmaxRows(cudaStream_t stream, const SoftmaxPass& pass, float* scores);
+// In place, dp → ds = scale · p · (dp − Σ p·dp).
+void SoftmaxRowsBackward(cudaStream_t stream, const SoftmaxPass& pass, const float* p, float* dp);
+
+// ---- batch normalisation (batch_norm.cu)
 
 // mean, inverse deviation and variance (÷ n) by channel, [C] each.
 struct ChannelStatistics {
@@ -124,6 +139,8 @@ struct RunningGradient {
 };
 void RunningStatistics(cudaStream_t stream, int64_t channels, const RunningGradient& g);
 
+// ---- layer normalisation (layer_norm.cu)
+
 struct LayerNormPass {
   int64_t rows = 0, cols = 0;
   float epsilon = 0;
@@ -147,16 +164,7 @@ struct LayerNormGradient {
 };
 void LayerNormBackward(cudaStream_t stream, const LayerNormGradient& g);
 
-// In place, scores [rows, cols]: p = softmax(scale · s) over the first `visible` columns, 0 behind
-// them: cols, or (row % period) + 1 where period > 0.
-struct SoftmaxPass {
-  int64_t rows = 0, cols = 0;
-  float scale = 1;
-  int64_t period = 0;
-};
-void SoftmaxRows(cudaStream_t stream, const SoftmaxPass& pass, float* scores);
-// In place, dp → ds = scale · p · (dp − Σ p·dp).
-void SoftmaxRowsBackward(cudaStream_t stream, const SoftmaxPass& pass, const float* p, float* dp);
+// ---- softmax and cross-entropy (softmax_cross_entropy.cu)
 
 // logits [samples, places, classes], labels [samples, places].
 struct LossPass {
@@ -171,7 +179,7 @@ struct LossPass {
 void LossForward(cudaStream_t stream, const LossPass& pass, float* loss, float* correct);
 void LossBackward(cudaStream_t stream, const LossPass& pass, float* dlogits);
 
-// ---- windows and movement (movement.cu)
+// ---- pooling (pool.cu)
 
 struct PoolPass {
   int64_t planes = 0;  // samples · channels
@@ -186,6 +194,8 @@ void MaxPoolBackward(cudaStream_t stream, const PoolPass& pass, const int32_t* c
                      const float* dy, float* dx);
 void AveragePoolForward(cudaStream_t stream, const PoolPass& pass, const float* x, float* y);
 void AveragePoolBackward(cudaStream_t stream, const PoolPass& pass, const float* dy, float* dx);
+
+// ---- response normalisation (local_response_norm.cu)
 
 // s = k + α/size Σ x²; y = x·s^−β. s is kept if not null. Shape [samples, channels, inner].
 struct ResponsePass {
@@ -202,6 +212,8 @@ struct ResponseGradient {
   float* dx = nullptr;
 };
 void ResponseBackward(cudaStream_t stream, const ResponsePass& pass, const ResponseGradient& g);
+
+// ---- movement (movement.cu)
 
 // to[r·to_stride + i] = from[r·from_stride + i], r < rows, i < width: words of 4 bytes.
 struct SectionCopy {
@@ -237,6 +249,17 @@ struct StridedSum {
 };
 void ReduceStrided(cudaStream_t stream, const StridedSum& sum, const float* x, float* y);
 
+// Copies slices to or from one flat buffer, at most kSlicesAtOnce. begin[i]: of slice i in flat.
+constexpr int kSlicesAtOnce = 64;
+struct SliceTable {
+  int count = 0;
+  int64_t begin[kSlicesAtOnce + 1] = {};
+  float* slice[kSlicesAtOnce] = {};
+};
+void CopySlices(cudaStream_t stream, const SliceTable& table, float* flat, bool to_flat);
+
+// ---- embedding (embedding.cu)
+
 struct EmbeddingPass {
   int64_t places = 0, rows = 0, dim = 0;
   const int32_t* ids = nullptr;
@@ -247,16 +270,7 @@ void EmbeddingForward(cudaStream_t stream, const EmbeddingPass& pass, const floa
 void EmbeddingBackward(cudaStream_t stream, const EmbeddingPass& pass, const float* dy,
                        float* dweight);
 
-// Copies slices to or from one flat buffer, at most kSlicesAtOnce. begin[i]: of slice i in flat.
-constexpr int kSlicesAtOnce = 64;
-struct SliceTable {
-  int count = 0;
-  int64_t begin[kSlicesAtOnce + 1] = {};
-  float* slice[kSlicesAtOnce] = {};
-};
-void CopySlices(cudaStream_t stream, const SliceTable& table, float* flat, bool to_flat);
-
-// ---- recurrence and additive attention (sequence.cu)
+// ---- recurrence (lstm.cu)
 
 // One time step of all samples. Strides are from one sample to the next.
 struct LstmStep {
@@ -297,6 +311,8 @@ struct LstmShift {
 };
 void LstmShiftStates(cudaStream_t stream, const LstmShift& shift);
 
+// ---- additive attention (additive_attention.cu)
+
 // q [N, T, D], k [N, S, D], v [D], scores [N, T, S].
 struct AdditivePass {
   int64_t samples = 0, queries = 0, keys = 0, dim = 0;
@@ -312,7 +328,7 @@ void AdditiveKeyGradient(cudaStream_t stream, const AdditivePass& pass, const fl
 void AdditiveVectorGradient(cudaStream_t stream, const AdditivePass& pass, const float* ds,
                             float* partial);
 
-// ---- products of all pairs (sequence.cu)
+// ---- products of all pairs (pairwise_dot.cu)
 
 // x [samples, vectors, dim], y [samples, vectors (vectors − 1)/2].
 struct PairwisePass {

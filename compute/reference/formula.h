@@ -60,7 +60,7 @@ class ReluOf : public Formula {
 };
 
 // The request's shapes are those that models/ops infers; CHECKs guard what an operator's loops rely
-// on. Each is in the file of its family: linear.cc, conv2d.cc, ...
+// on. Each is in the file of its name: linear.cc, conv2d.cc, ...
 std::unique_ptr<Formula> MakeFormula(const Linear& op, const KernelRequest& request);
 std::unique_ptr<Formula> MakeFormula(const Conv2d& op, const KernelRequest& request);
 std::unique_ptr<Formula> MakeFormula(const Pool& op, const KernelRequest& request);

@@ -37,6 +37,17 @@ TensorUse AlongEach(size_t rank) {
   return use;
 }
 
+std::vector<TensorUse> Pieces(const std::vector<compute::TensorSpec>& tensors, int64_t axis) {
+  std::vector<TensorUse> uses;
+  int64_t before = 0;
+  for (const compute::TensorSpec& tensor : tensors) {
+    uses.push_back(AlongEach(tensor.shape.size()));
+    uses.back()[static_cast<size_t>(axis)].offset = -before;
+    before += tensor.shape[static_cast<size_t>(axis)];
+  }
+  return uses;
+}
+
 PartitionRule ElementwiseRule(const std::vector<int64_t>& shape, size_t inputs) {
   PartitionRule rule = {.dims = DimsOf(shape)};
   rule.inputs.assign(inputs, AlongEach(shape.size()));

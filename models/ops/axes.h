@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "compute/op.h"
 #include "models/ops/partition.h"
 
 namespace soapstone::models {
@@ -20,6 +21,8 @@ std::vector<IterationDim> DimsOf(const std::vector<int64_t>& shape);
 void Rename(IterationDim* dim, std::string name, DimKind kind);
 // Axis i of the tensor along dimension i.
 TensorUse AlongEach(size_t rank);
+// Uses of tensors that lie one behind the other along `axis` of what is iterated over.
+std::vector<TensorUse> Pieces(const std::vector<compute::TensorSpec>& tensors, int64_t axis);
 // All inputs and the output have the shape of the dimensions.
 PartitionRule ElementwiseRule(const std::vector<int64_t>& shape, size_t inputs);
 

@@ -1,5 +1,4 @@
-// Rules (op_rules.h) of joining and cutting along an axis: shapes, costs, partitions. Definition:
-// compute/op.h.
+// Rules (op_rules.h) of joining along an axis: shapes, costs, partitions. Definition: compute/op.h.
 #pragma once
 
 #include "models/ops/op_rules.h"
@@ -10,10 +9,5 @@ absl::StatusOr<OpShapes> InferShapes(const compute::Concat& op,
                                      absl::Span<const compute::TensorSpec> inputs);
 OpCost CostOf(const compute::Concat& op, const OpShapes& shapes);
 PartitionRule PartitionOf(const compute::Concat& op, const OpShapes& shapes);
-
-absl::StatusOr<OpShapes> InferShapes(const compute::Split& op,
-                                     absl::Span<const compute::TensorSpec> inputs);
-OpCost CostOf(const compute::Split& op, const OpShapes& shapes);
-PartitionRule PartitionOf(const compute::Split& op, const OpShapes& shapes);
 
 }  // namespace soapstone::models

@@ -1,6 +1,5 @@
 #include "models/ops/reshape.h"
 
-#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -62,26 +61,6 @@ absl::StatusOr<OpShapes> InferShapes(const compute::Reshape& op,
   return OpShapes{.inputs = {inputs[0]}, .outputs = {std::move(y)}};
 }
 
-absl::StatusOr<OpShapes> InferShapes(const compute::Transpose& op,
-                                     absl::Span<const compute::TensorSpec> inputs) {
-  if (inputs.size() != 1) return ShapeError("it takes 1 input, not ", inputs.size());
-  const Shape& x = inputs[0].shape;
-  std::vector<int64_t> sorted = op.permutation;
-  std::sort(sorted.begin(), sorted.end());
-  bool permutes = sorted.size() == x.size() && !x.empty();
-  for (size_t i = 0; permutes && i < x.size(); ++i) permutes = sorted[i] == static_cast<int64_t>(i);
-  if (!permutes) {
-    return ShapeError(ShapeText(op.permutation), " is no permutation of the axes of ",
-                      ShapeText(x));
-  }
-  if (op.permutation[0] != 0) {
-    return ShapeError("the batch must stay first, not go as in ", ShapeText(op.permutation));
-  }
-  compute::TensorSpec y = {.type = inputs[0].type};
-  for (int64_t axis : op.permutation) y.shape.push_back(x[static_cast<size_t>(axis)]);
-  return OpShapes{.inputs = {inputs[0]}, .outputs = {std::move(y)}};
-}
-
 OpCost CostOf(const compute::Reshape& /*op*/, const OpShapes& shapes) {
   (void)shapes;
   return {};  // the same memory under another name
@@ -111,18 +90,6 @@ PartitionRule PartitionOf(const compute::Reshape& /*op*/, const OpShapes& shapes
         .dim = dim, .scale = unit / x_step, .window = unit / x_step};
     rule.outputs[0][group.y_begin + 1] = {
         .dim = dim, .scale = unit / y_step, .window = unit / y_step};
-  }
-  return rule;
-}
-
-OpCost CostOf(const compute::Transpose& /*op*/, const OpShapes& shapes) {
-  return CostOfMoving(shapes);
-}
-
-PartitionRule PartitionOf(const compute::Transpose& op, const OpShapes& shapes) {
-  PartitionRule rule = ElementwiseRule(shapes.outputs[0].shape, 1);
-  for (size_t i = 0; i < op.permutation.size(); ++i) {
-    rule.inputs[0][static_cast<size_t>(op.permutation[i])] = Along(static_cast<int>(i));
   }
   return rule;
 }

@@ -1,5 +1,5 @@
-// Rules (op_rules.h) of other shapes and orders of the same elements: shapes, costs, partitions.
-// Definition: compute/op.h.
+// Rules (op_rules.h) of other shapes of the same elements: shapes, costs, partitions. Definition:
+// compute/op.h.
 #pragma once
 
 #include "models/ops/op_rules.h"
@@ -10,10 +10,5 @@ absl::StatusOr<OpShapes> InferShapes(const compute::Reshape& op,
                                      absl::Span<const compute::TensorSpec> inputs);
 OpCost CostOf(const compute::Reshape& op, const OpShapes& shapes);
 PartitionRule PartitionOf(const compute::Reshape& op, const OpShapes& shapes);
-
-absl::StatusOr<OpShapes> InferShapes(const compute::Transpose& op,
-                                     absl::Span<const compute::TensorSpec> inputs);
-OpCost CostOf(const compute::Transpose& op, const OpShapes& shapes);
-PartitionRule PartitionOf(const compute::Transpose& op, const OpShapes& shapes);
 
 }  // namespace soapstone::models

@@ -52,6 +52,45 @@ absl::Status CheckInputs(absl::Span<const compute::TensorSpec> inputs, size_t co
   return absl::OkStatus();
 }
 
+absl::Status CheckSequences(absl::Span<const compute::TensorSpec> inputs) {
+  SOAP_RETURN_IF_ERROR(CheckInputs(inputs, 3));
+  const char* const names[] = {"queries [N, T, D]", "keys [N, S, D]", "values [N, S, E]"};
+  for (size_t i = 0; i < 3; ++i) {
+    if (inputs[i].shape.size() != 3) {
+      return ShapeError("it takes ", names[i], ", not ", ShapeText(inputs[i].shape));
+    }
+  }
+  const Shape& q = inputs[0].shape;
+  const Shape& k = inputs[1].shape;
+  const Shape& v = inputs[2].shape;
+  if (k[0] != q[0] || k[2] != q[2]) {
+    return ShapeError("keys ", ShapeText(k), " do not fit queries ", ShapeText(q),
+                      ": they differ in samples or features");
+  }
+  if (v[0] != k[0] || v[1] != k[1]) {
+    return ShapeError("values ", ShapeText(v), " do not fit keys ", ShapeText(k),
+                      ": there is one value a key");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckAlike(absl::Span<const compute::TensorSpec> inputs) {
+  for (const compute::TensorSpec& input : inputs) {
+    SOAP_RETURN_IF_ERROR(CheckFloat(input));
+    if (input.shape != inputs[0].shape) {
+      return ShapeError("its inputs must have one shape, not ", ShapeText(inputs[0].shape), " and ",
+                        ShapeText(input.shape));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckAxis(int64_t axis, const Shape& shape) {
+  const auto rank = static_cast<int64_t>(shape.size());
+  if (axis >= 1 && axis < rank) return absl::OkStatus();
+  return ShapeError("axis ", axis, " is none of ", ShapeText(shape), "'s, or is the batch");
+}
+
 absl::Status CheckImage(const compute::TensorSpec& input) {
   if (input.shape.size() == 4) return absl::OkStatus();
   return ShapeError("it takes an image [N, C, H, W], not ", ShapeText(input.shape));

@@ -31,6 +31,12 @@ absl::Status CheckCount(const std::string& what, int64_t value);
 // Error unless there are `count` inputs, all of them f32.
 absl::Status CheckInputs(absl::Span<const compute::TensorSpec> inputs, size_t count);
 absl::Status CheckFloat(const compute::TensorSpec& input);
+// Error unless they are f32 queries [N, T, D], keys [N, S, D], values [N, S, ..].
+absl::Status CheckSequences(absl::Span<const compute::TensorSpec> inputs);
+// Error unless the inputs are f32 and of one shape.
+absl::Status CheckAlike(absl::Span<const compute::TensorSpec> inputs);
+// Error unless the shape has the axis, and it is not the batch's.
+absl::Status CheckAxis(int64_t axis, const Shape& shape);
 // Error unless the input is [N, C, H, W].
 absl::Status CheckImage(const compute::TensorSpec& input);
 // Error unless the window is possible and fits into an image [N, C, H, W].

@@ -9,7 +9,7 @@ import pages
 PAGE = "docs/EXTENDING.md"
 FOLDER = "docs/extending"
 # How many files each may touch, tests and docs among them; of an operator besides its kernels.
-FILES_MAX = {"message": 4, "policy": 5, "operator": 12, "link": 3}
+FILES_MAX = {"message": 4, "policy": 5, "operator": 11, "link": 3}
 KERNEL_FOLDERS = ("compute/reference/", "compute/cpu/", "compute/cuda/")
 KERNEL = "a kernel"  # how the row of a kernel's file begins
 

@@ -19,8 +19,8 @@ FIELDS_MAX = 15
 ROOMS_OF_PARTS = {"worker", "worker/program", "server/shard", "scheduler/planner/blocks", "scheduler/planner/timeline",
                   "scheduler/planner/simulator"}
 FOLDER_FILES_MAX = 40
-# Folders with a file pair for each operator: its name says where to look.
-FILES_BY_OPERATOR = {"compute/cpu", "models/ops"}
+# Folders with files for each operator: its name says where to look (operators.py).
+FILES_BY_OPERATOR = {"compute/cpu", "compute/cuda", "models/ops"}
 TOP_FOLDERS_MAX = 25
 KERNELS = ("compute/cpu/", "compute/cuda/", "compute/reference/")
 NOT_SOURCES = {".git", "build", "runs"}  # as .gitignore

@@ -13,6 +13,7 @@ import unittest
 
 import examples
 import layers
+import operators
 import pages
 import rules
 from functions import fields, functions
@@ -21,8 +22,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 RULES = [rules.misformatted, rules.too_long, rules.too_many_fields, rules.crowded, rules.named_for_nothing, rules.files_that_are_gone,
          rules.forbidden_words,
          rules.policies_without_a_row, rules.pictures_without_a_command, layers.against_layers, layers.circles,
-         layers.dependencies_that_are_no_layers, layers.foreign_types, layers.dates, *pages.RULES,
-         *examples.RULES]
+         layers.dependencies_that_are_no_layers, layers.foreign_types, layers.dates, *operators.RULES,
+         *pages.RULES, *examples.RULES]
 
 
 def long_function(lines):
@@ -49,6 +50,14 @@ PLANTED = {
     "a class of 16 fields elsewhere": ("base/planted.h", "#pragma once\n" + large_class(16), None),
     "a name that says nothing": ("base/utils.h", "#pragma once\n", r"base/utils.h:1: a file named utils"),
     "a header without a guard": ("base/planted.h", "int Planted();\n", r"base/planted.h:1: without #pragma once"),
+    "operators under a name of their own": ("compute/cuda/normalization.cc", '#include "compute/cuda/operators.h"\n',
+                                            r"compute/cuda/normalization.cc:1: named for no operator"),
+    "kernels under a name of their own": ("compute/cuda/loss.cu", '#include "compute/cuda/kernels.h"\n',
+                                          r"compute/cuda/loss.cu:1: named for no operator"),
+    "another backend's helper": ("compute/reference/gemm.h", "#pragma once\n",
+                                 r"compute/reference/gemm.h:1: named for no operator"),
+    "kernels of an operator": ("compute/cuda/transpose.cu", '#include "compute/cuda/kernels.h"\n', None),
+    "a test beside operators": ("compute/cuda/normalization_test.cc", '#include "compute/cuda/operators.h"\n', None),
     "an include against the layers": ("consistency/catalogue.cc", '#include "wire/message.h"\n',
                                       r"consistency/catalogue.cc:\d+: consistency may not include wire"),
     "an include into another room": ("scheduler/broken_links.cc", '#include "strategy/machine.h"\n',
@@ -92,6 +101,10 @@ PLANTED = {
 
 # What is written in the place of what in a file of the copy, and what is said then.
 REPLACED = {
+    "an operator without files": ("compute/op.h", "SoftmaxCrossEntropy>;", "SoftmaxCrossEntropy, PlantedNorm2d>;",
+                                  "PlantedNorm2d has no planted_norm2d.cc in models/ops, compute/reference, compute/cpu, "
+                                  "compute/cuda"),
+    "no list of operators": ("compute/op.h", "using Operator =", "using Operands =", "compute/op.h:1: no list of operators"),
     "a policy without a row": ("docs/consistency.md", r"\| `essp.*\n", "", "no row for the policy essp"),
     "an example whose place has changed": ("wire/frame.proto", "SlowWork slow_work = 37;", "SlowWork slow = 37;",
                                            "docs/extending/message.patch:1: the example does not apply: "),
@@ -225,6 +238,22 @@ class PlantedTest(unittest.TestCase):
         self.restore(page)
         self.assertEqual(len(found), 1, found)
         self.assertIn("message: 5 files; at most 4", found.pop())
+
+    def test_an_operator_that_is_renamed_in_one_backend_is_found(self):
+        self.assertEqual(operators.operators_by_other_names(rules.Tree(self.copy, True)), [])
+        (self.copy / "compute/cuda/batch_norm.cc").rename(self.copy / "compute/cuda/norm.cc")
+        found = operators.operators_by_other_names(rules.Tree(self.copy, True))
+        (self.copy / "compute/cuda/norm.cc").rename(self.copy / "compute/cuda/batch_norm.cc")
+        self.assertEqual(len(found), 2, found)
+        self.assertEqual(found[0], "compute/cuda/norm.cc:1: named for no operator of compute/op.h, and not among "
+                                   "compute/cuda's helpers")
+        self.assertRegex(found[1], r"^compute/op.h:\d+: BatchNorm has no batch_norm.cc in compute/cuda$")
+
+    def test_a_helper_that_is_gone_is_found(self):
+        (self.copy / "compute/cpu/gemm.h").rename(self.copy / "gemm.h")
+        found = operators.operators_by_other_names(rules.Tree(self.copy, True))
+        (self.copy / "gemm.h").rename(self.copy / "compute/cpu/gemm.h")
+        self.assertEqual(found, ["tests/style/operators.py:1: compute/cpu has no helper gemm"])
 
     def test_a_crowded_folder_is_found(self):
         self.assertEqual(rules.crowded(rules.Tree(self.copy, True)), [])

@@ -1,7 +1,16 @@
 // The device's kernels, compiled for the host (see emulator.h).
 #define SOAPSTONE_CUDA_EMULATED
+#include "compute/cuda/additive_attention.cu"
+#include "compute/cuda/batch_norm.cu"
+#include "compute/cuda/dropout.cu"
 #include "compute/cuda/elementwise.cu"
+#include "compute/cuda/embedding.cu"
+#include "compute/cuda/layer_norm.cu"
+#include "compute/cuda/local_response_norm.cu"
+#include "compute/cuda/lstm.cu"
 #include "compute/cuda/movement.cu"
 #include "compute/cuda/optimizer.cu"
+#include "compute/cuda/pairwise_dot.cu"
+#include "compute/cuda/pool.cu"
 #include "compute/cuda/reductions.cu"
-#include "compute/cuda/sequence.cu"
+#include "compute/cuda/softmax_cross_entropy.cu"
