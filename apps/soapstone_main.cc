@@ -2,6 +2,7 @@
 // compare policies, list them, the models and public data, profile a model, plan its parallelism.
 #include <iostream>
 
+#include "apps/cli/job_source.h"
 #include "apps/cli/launcher.h"
 #include "apps/cli/models_command.h"
 #include "apps/commands.h"
@@ -9,6 +10,7 @@
 #include "apps/experiment/experiment_command.h"
 #include "apps/experiment/replay_command.h"
 #include "apps/experiment/simulate_command.h"
+#include "apps/loop/standard_descriptors.h"
 #include "apps/plan/plan_command.h"
 #include "apps/profile/profile_command.h"
 #include "base/exit_codes.h"
@@ -52,9 +54,6 @@ int Main(int argc, char** argv) {
 }  // namespace soapstone::apps
 
 int main(int argc, char** argv) {
-  const int code = soapstone::apps::Main(argc, argv);
-  std::cout.flush();
-  if (std::cout.good() || code != soapstone::kExitOk) return code;
-  std::cerr << "soapstone: standard output cannot be written\n";
-  return soapstone::kExitConfig;
+  soapstone::apps::HoldStandardDescriptors(soapstone::apps::WhenClosed::kError);
+  return soapstone::apps::CodeOfOutput("soapstone", soapstone::apps::Main(argc, argv));
 }

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "apps/loop/writer_thread.h"
 #include "base/exit_codes.h"
 #include "base/status_macros.h"
 #include "cluster/job.h"
@@ -26,6 +27,10 @@ absl::StatusOr<wire::JobConfig> ConfigFromFlags(const NodeFlags& flags) {
     SOAP_ASSIGN_OR_RETURN(config, ReadJobFile(flags.config_path));
   }
   SOAP_RETURN_IF_ERROR(ApplyOverrides(flags.overrides, &config));
+  if (flags.config_path.empty() && config.model().empty()) {
+    return absl::InvalidArgumentError(
+        "no job was named: --config=FILE, the same for all its processes");
+  }
   FillDefaults(&config);
   return config;
 }
@@ -75,9 +80,19 @@ int PrintOrCheck(const std::string& program, const NodeFlags& flags,
 }
 
 int SayConfigError(const std::string& program, const absl::Status& status) {
-  std::cerr << program << ": " << absl::StrReplaceAll(std::string(status.message()), {{"\n", " "}})
-            << "\n";
+  // A daemon's signals are heard by nobody any more: not even this may wait for a reader.
+  std::cerr.flush();
+  WriterThread errors(STDERR_FILENO, {.name = "standard error", .bytes_max = 1 << 20});
+  errors.Put(absl::StrCat(program, ": ",
+                          absl::StrReplaceAll(std::string(status.message()), {{"\n", " "}}), "\n"));
+  errors.Finish(2 * kSecond).IgnoreError();
   return absl::IsInternal(status) ? kExitInternal : kExitConfig;
+}
+
+int CodeOfOutput(const std::string& program, int code) {
+  std::cout.flush();
+  if (std::cout.good() || code != kExitOk) return code;
+  return SayConfigError(program, absl::InvalidArgumentError("standard output cannot be written"));
 }
 
 }  // namespace soapstone::apps

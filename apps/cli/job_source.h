@@ -33,4 +33,8 @@ int PrintOrCheck(const std::string& program, const NodeFlags& flags, const wire:
 // kExitInternal where the error is none of the user's.
 int SayConfigError(const std::string& program, const absl::Status& status);
 
+// What a program ends with: `code`, but kExitConfig where it is well and standard output could not
+// be written, which is said.
+int CodeOfOutput(const std::string& program, int code);
+
 }  // namespace soapstone::apps

@@ -22,6 +22,7 @@
 #include "apps/loop/log_output.h"
 #include "apps/loop/output_thread.h"
 #include "apps/loop/recorder.h"
+#include "apps/loop/standard_descriptors.h"
 #include "apps/node/compute_backend.h"
 #include "apps/node/scheduler_node.h"
 #include "apps/node/server_node.h"
@@ -111,12 +112,16 @@ absl::StatusOr<std::unique_ptr<transport::Transport>> OpenTransport(wire::Role r
   return transport;
 }
 
+// With `output` ends what the process prints: what could not be written is the log's, and the
+// code's where there is no worse one.
 template <typename Node>
-int RunUntilSignal(Node* node, SignalWatch* signals) {
+int RunUntilSignal(Node* node, SignalWatch* signals, OutputThread* output) {
   signals->Attach([node](int code) { node->RequestStop(code); });
   const int code = node->Run();
   signals->Detach();
-  return code;
+  const absl::Status said = output->Finish(OutputThreadOptions{}.linger);
+  LOG_IF(ERROR, !said.ok()) << said.message();
+  return code == kExitOk && absl::IsUnavailable(said) ? kExitConfig : code;
 }
 
 absl::StatusOr<int> RunNode(wire::Role role, const NodeFlags& flags, wire::JobConfig config,
@@ -140,10 +145,10 @@ absl::StatusOr<int> RunNode(wire::Role role, const NodeFlags& flags, wire::JobCo
   if (role == wire::Role::kScheduler && records) {
     SOAP_RETURN_IF_ERROR(CheckRecordingFolder(job->config));
   }
-  SOAP_ASSIGN_OR_RETURN(std::unique_ptr<transport::Transport> transport,
-                        OpenTransport(role, flags, *job));
   SOAP_RETURN_IF_ERROR(StartLogging(role, rank, job->config.output().log_dir()));
   const LogOutput log_output;
+  SOAP_ASSIGN_OR_RETURN(std::unique_ptr<transport::Transport> transport,
+                        OpenTransport(role, flags, *job));
   OutputThread output(&std::cout, STDOUT_FILENO);
   Console console(&std::cout, ConsoleOf(flags));
   JsonReports json;
@@ -158,7 +163,7 @@ absl::StatusOr<int> RunNode(wire::Role role, const NodeFlags& flags, wire::JobCo
     ReportSink* const reports = flags.json_progress ? static_cast<ReportSink*>(&json) : &text;
     SchedulerNode node(job, std::move(transport), session, reports);
     node.RecordTo(std::move(recorder));
-    return RunUntilSignal(&node, &signals);
+    return RunUntilSignal(&node, &signals, &output);
   }
   LOG_IF(INFO, flags.rank.empty())
       << "rank " << (rank.rank < 0 ? "" : absl::StrCat(rank.rank, " ")) << "from " << rank.source;
@@ -167,10 +172,10 @@ absl::StatusOr<int> RunNode(wire::Role role, const NodeFlags& flags, wire::JobCo
   if (role == wire::Role::kServer) {
     ServerNode node(job, std::move(transport), registration, node_reports);
     if (flags.placement.pin_shards) node.PinShards();
-    return RunUntilSignal(&node, &signals);
+    return RunUntilSignal(&node, &signals, &output);
   }
   WorkerNode node(job, std::move(transport), registration, node_reports);
-  return RunUntilSignal(&node, &signals);
+  return RunUntilSignal(&node, &signals, &output);
 }
 
 // A link within the machine takes three descriptors: a few hundred peers are more than the usual
@@ -182,10 +187,8 @@ void RaiseDescriptorLimit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-}  // namespace
-
-int NodeMain(wire::Role role, int argc, char** argv, server::StoreFault fault) {
-  const std::string program = absl::StrCat("soapstone-", RoleName(role));
+int Main(wire::Role role, const std::string& program, int argc, char** argv,
+         server::StoreFault fault) {
   const auto parsed = ParseNodeFlags(program, argc, argv);
   if (const EndNow* end = std::get_if<EndNow>(&parsed)) return end->code;
   const NodeFlags& flags = std::get<NodeFlags>(parsed);
@@ -195,6 +198,14 @@ int NodeMain(wire::Role role, int argc, char** argv, server::StoreFault fault) {
   RaiseDescriptorLimit();
   const absl::StatusOr<int> code = RunNode(role, flags, *config, fault);
   return code.ok() ? *code : SayConfigError(program, code.status());
+}
+
+}  // namespace
+
+int NodeMain(wire::Role role, int argc, char** argv, server::StoreFault fault) {
+  HoldStandardDescriptors(WhenClosed::kSilent);
+  const std::string program = absl::StrCat("soapstone-", RoleName(role));
+  return CodeOfOutput(program, Main(role, program, argc, argv, fault));
 }
 
 }  // namespace soapstone::apps

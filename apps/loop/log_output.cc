@@ -17,7 +17,8 @@ LogOutput::LogOutput(Nanos linger)
     : linger_(linger),
       threshold_before_(FLAGS_stderrthreshold),
       also_before_(FLAGS_alsologtostderr),
-      writer_(STDERR_FILENO, "standard error", kBytesMax) {
+      writer_(STDERR_FILENO,
+              {.name = "standard error", .bytes_max = kBytesMax, .notes_loss = true}) {
   FLAGS_alsologtostderr = false;
   FLAGS_stderrthreshold = google::NUM_SEVERITIES;
   google::AddLogSink(this);

@@ -8,7 +8,7 @@ OutputThread::OutputThread(std::ostream* stream, int fd, OutputThreadOptions opt
     : stream_(stream),
       before_(stream->rdbuf()),
       options_(options),
-      writer_(fd, "standard output", options.bytes_max) {
+      writer_(fd, {.name = "standard output", .bytes_max = options.bytes_max}) {
   stream->flush();
   stream->rdbuf(this);
 }

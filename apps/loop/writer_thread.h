@@ -13,13 +13,19 @@
 
 namespace soapstone::apps {
 
+struct WriterOptions {
+  std::string name;         // of the descriptor, for errors
+  size_t bytes_max = 0;     // that wait
+  bool notes_loss = false;  // where texts could not be written, or were dropped, a line says so
+};
+
 // Thread-safe. Invariants: Put takes no longer than a copy; what is dropped is whole texts, the
-// oldest first, and never the last, however large it is; the thread blocks every signal. The
-// descriptor must stay open: the thread outlives this where nobody reads.
+// oldest first, and never the last, however large it is; a text that cannot be written keeps none
+// after it from being tried; the thread blocks every signal. The descriptor must stay open: the
+// thread outlives this where nobody reads.
 class WriterThread {
  public:
-  // `name`: of the descriptor, for errors. `bytes_max`: that wait.
-  WriterThread(int fd, std::string name, size_t bytes_max);
+  WriterThread(int fd, WriterOptions options);
   WriterThread(const WriterThread&) = delete;
   WriterThread& operator=(const WriterThread&) = delete;
 

@@ -35,6 +35,12 @@ class BadInputTest(ClusterTestCase):
         self.assertRegex(running.output(), wanted)
         self.assertEqual(len(running.lines), 1, running.output())
 
+    def test_a_daemon_without_a_job(self):
+        for role in ("scheduler", "server", "worker"):
+            running = self.run_program(f"soapstone-{role}", "--scheduler=tcp://127.0.0.1:7070")
+            self.assertEqual(running.wait(20), 78, running.output())
+            self.assertRegex(running.output(), f"^soapstone-{role}: no job was named: --config=FILE")
+
     def test_a_policy_that_was_meant(self):
         self.refuse_alone(r"^soapstone: policy: unknown policy 'ssq'; did you mean ssp\?", "--policy=ssq")
 

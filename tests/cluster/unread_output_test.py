@@ -87,6 +87,85 @@ class UnreadOutputTest(ClusterTestCase):
                     started[0].send_signal(signal.SIGTERM)
                 self.assertEqual([process.wait(30) for process in started][0], code)
 
+    def test_an_error_that_nobody_reads_ends_a_daemon(self):
+        """Its pipe is full before it starts: what it cannot say it does not wait to say."""
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            flags = [f"--config={self.config}", f"--scheduler=tcp://127.0.0.1:{taken.getsockname()[1]}"]
+            reader, writer = os.pipe()
+            self.addCleanup(os.close, reader)
+            self.addCleanup(os.close, writer)
+            fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+            os.write(writer, b"x" * 4096)
+            for role, more in {"scheduler": [], "worker": ["--data_path=/nonexistent"]}.items():
+                with self.subTest(role):
+                    done = subprocess.run([f"{BIN}/soapstone-{role}", *flags, *more], stderr=writer, timeout=30)
+                    self.assertEqual(done.returncode, 78)
+
+    def test_a_log_that_could_not_be_written_goes_on(self):
+        """Its reader goes, and another comes."""
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        path = f"{self.dir}/log"
+        os.mkfifo(path)
+        first = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        flags = [f"--config={self.config}", f"--scheduler=tcp://127.0.0.1:{port}", "--servers=1", "--workers=2"]
+        with open(path, "wb") as writer:
+            scheduler = subprocess.Popen([f"{BIN}/soapstone-scheduler", *flags], stderr=writer, stdout=subprocess.DEVNULL)
+        self.addCleanup(scheduler.wait)
+        self.addCleanup(scheduler.kill)
+        time.sleep(1)
+        self.assertIn(b"scheduler at", os.read(first, 65536))
+        os.close(first)
+        servers = [subprocess.Popen([f"{BIN}/soapstone-server", *flags, "--rank=0"], stderr=subprocess.DEVNULL)]
+        time.sleep(1)  # what is said of the server is lost
+        second = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        self.addCleanup(os.close, second)
+        scheduler.send_signal(signal.SIGTERM)
+        self.assertEqual(scheduler.wait(30), 143)
+        text = os.read(second, 65536)
+        self.assertRegex(text, rb"^\([1-9][0-9]* lines are missing here\)\n")
+        self.assertIn(b"143", text)
+        for server in servers:
+            server.wait(30)
+
+    def test_descriptors_that_are_closed_are_no_others(self):
+        """What a process opens next must not get the number of its standard error."""
+        def closed():
+            for fd in range(3):
+                os.close(fd)
+
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        scheduler = subprocess.Popen([f"{BIN}/soapstone-scheduler", f"--config={self.config}",
+                                      f"--scheduler=tcp://127.0.0.1:{port}"], preexec_fn=closed)
+        self.addCleanup(scheduler.wait)
+        self.addCleanup(scheduler.kill)
+        time.sleep(1)
+        self.assertEqual([os.readlink(f"/proc/{scheduler.pid}/fd/{fd}") for fd in range(3)], ["/dev/null"] * 3)
+        errors = subprocess.run([f"{BIN}/soapstone", "policies"], stderr=subprocess.PIPE, timeout=60,
+                                preexec_fn=lambda: (os.close(0), os.close(1)))
+        self.assertEqual(errors.returncode, 78)
+        self.assertIn(b"standard output", errors.stderr)
+
+    def test_a_daemons_result_that_cannot_be_written_is_said(self):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        flags = [f"--config={self.config}", f"--scheduler=tcp://127.0.0.1:{port}", "--servers=1", "--workers=1",
+                 "--epochs=1"]
+        with open("/dev/full", "wb") as full:
+            scheduler = subprocess.Popen([f"{BIN}/soapstone-scheduler", *flags], stdout=full, stderr=subprocess.PIPE)
+            others = [subprocess.Popen([f"{BIN}/soapstone-{role}", *flags, "--rank=0"], stderr=subprocess.DEVNULL)
+                      for role in ("server", "worker")]
+            _, errors = scheduler.communicate(timeout=60)
+        self.assertEqual(scheduler.returncode, 78)
+        self.assertIn(b"standard output: No space left on device", errors)
+        self.assertEqual([process.wait(30) for process in others], [0, 0])
+
     def test_a_stopped_launcher_is_waited_for_by_nobody(self):
         """Its scheduler's pipe is full before long."""
         running = self.train("--epochs=100000", "--base_ms=5", "--heartbeat_s=0.05")
