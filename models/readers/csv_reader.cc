@@ -55,8 +55,22 @@ class CsvBuilder {
   CsvBuilder(std::string path, const CsvOptions& options, CsvTable* table)
       : path_(std::move(path)), options_(options), table_(*table) {}
 
+  // Rows before the header, or before the first of data, that say nothing.
+  bool PassOver(const CsvScanner& scanner) {
+    const std::vector<absl::string_view>& cells = scanner.cells();
+    const bool empty = std::all_of(cells.begin(), cells.end(), [](absl::string_view cell) {
+      return absl::StripAsciiWhitespace(cell).empty();
+    });
+    empty_rows_ += empty ? 1 : 0;
+    return empty;
+  }
+
   // The first row: a header, or data.
   absl::Status TakeFirst(const CsvScanner& scanner) {
+    if (empty_rows_ > 0) {
+      table_.notes.push_back(
+          absl::StrCat(path_, ": empty rows before all others skipped: ", empty_rows_));
+    }
     const std::vector<absl::string_view>& cells = scanner.cells();
     float value = 0;
     const bool header = std::none_of(cells.begin(), cells.end(), [&value](absl::string_view cell) {
@@ -235,6 +249,7 @@ class CsvBuilder {
   LabelKind kind_ = LabelKind::kNotKnown;
   absl::flat_hash_map<std::string, float> names_;
   uint64_t missing_ = 0;
+  uint64_t empty_rows_ = 0;  // before all others
   uint64_t missing_rows_ = 0;
   std::string first_missing_;
 };
@@ -270,8 +285,11 @@ absl::StatusOr<CsvTable> ReadCsv(const std::string& path, const CsvOptions& opti
   }
   CsvScanner scanner(text, separator);
   CsvBuilder builder(path, options, &table);
-  for (bool first = true; scanner.Next(); first = false) {
+  bool first = true;
+  while (scanner.Next()) {
+    if (first && builder.PassOver(scanner)) continue;
     SOAP_RETURN_IF_ERROR(first ? builder.TakeFirst(scanner) : builder.Take(scanner));
+    first = false;
   }
   if (!scanner.status().ok()) {
     return absl::InvalidArgumentError(absl::StrCat(path, ":", scanner.status().message()));

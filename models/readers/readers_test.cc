@@ -214,6 +214,17 @@ TEST_F(Readers, CsvRowsOfTabsHaveMissingValues) {
   EXPECT_EQ(ReadCsv(path, {.drop_missing = true})->missing, 3u);
 }
 
+TEST_F(Readers, CsvRowsWithNothingBeforeAllOthersAreSkippedAndSaid) {
+  for (const char* text : {"\t\t\n\t\t\na\tb\ty\n1\t2\t0\n3\t4\t1\n",
+                           ",,\n,,\na,b,y\n1,2,0\n3,4,1\n", ",,\n , ,\n1,2,0\n3,4,1\n"}) {
+    const CsvTable table = *ReadCsv(Write("a.csv", text));
+    EXPECT_THAT(table.values, ElementsAre(1, 2, 0, 3, 4, 1));
+    EXPECT_THAT(table.notes,
+                ::testing::Contains(EndsWith("a.csv: empty rows before all others skipped: 2")));
+  }
+  EXPECT_THAT(Message(ReadCsv(Write("a.csv", ",,\n,,\n"))), HasSubstr("no rows"));
+}
+
 TEST_F(Readers, CsvSeparatorsAreSet) {
   const std::string path = Write("a.csv", "1;2,3\n");
   EXPECT_THAT(ReadCsv(path, {.separator = "semicolon"})->label_names, ElementsAre("2,3"));
