@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """clang-tidy of all files that are not as they were when it last found nothing; and that it finds a fault.
 
-usage: tidy.py BUILD [--whole] [--write]     BUILD: a configured and built folder, for what is generated there
+usage: tidy.py BUILD [--rest | --whole] [--write]     BUILD: a configured and built folder, for what is generated there
+  --rest    also files that nobody has looked at yet: what is left of a whole run that was ended
   --whole   all files, not only those that differ from tests/tidied
-  --write   where nothing is found, tests/tidied says so of all files that were looked at
+  --write   tests/tidied says of each file that was looked at whether nothing was found, as soon as that is known
 
-tests/tidied has a line a file: the first digits of its SHA-256, and its name; and one for .clang-tidy: where that
-differs, all files do. (Digests and no commit: what continuous integration checks out may have no history.) The last
-line printed: "passed failed", a file being one test.
+tests/tidied has a line a file: the first digits of its SHA-256, or "-" where nobody has looked at it yet, and its name;
+and one for .clang-tidy: where that differs, all files do. A file without a line is new, and is looked at. (Digests and no
+commit: what continuous integration checks out may have no history.) The last line printed: "passed failed", a file being
+one test.
 """
 import argparse
 import concurrent.futures
@@ -32,6 +34,7 @@ LEFT_OUT = ("compute/cuda/",)
 # Half the time of a file is its headers: so many of a folder are one translation unit.
 TOGETHER = 8
 DIGITS = 16
+NOT_YET = "-"
 DIAGNOSTIC = re.compile(r"^(\S+?):(\d+):\d+: (?:warning|error): (.*) \[([\w.,-]+)\]$", re.M)
 # The unit itself is no file of the tree: it includes .cc files.
 CHECKS = "-bugprone-suspicious-include"
@@ -43,7 +46,7 @@ def digest(root, name):
 
 
 def record(root):
-    """{file: the digest with which nothing was found}"""
+    """{file: the digest with which nothing was found, or NOT_YET}"""
     path = root / RECORD
     if not path.exists():
         return {}
@@ -54,15 +57,16 @@ def files(root):
     return [name for name in rules.Tree(root).of({".h", ".cc"}) if not name.startswith(LEFT_OUT)]
 
 
-def changed(root, names):
-    """Of `names`, those that are not as they were; all of them, where the checks are not. None, where it has never found
-    nothing in the whole tree."""
+def changed(root, names, rest=False):
+    """Of `names`, those that are not as they were; all of them, where the checks are not. With `rest` also those that
+    nobody has looked at; that is all, where there is no record."""
     tidied = record(root)
     if not tidied:
-        return []
+        return list(names) if rest else []
     if tidied.get(RULES) != digest(root, RULES):
         return list(names)
-    return [name for name in names if tidied.get(name) != digest(root, name)]
+    return [name for name in names
+            if (rest if tidied.get(name) == NOT_YET else tidied.get(name) != digest(root, name))]
 
 
 def batches(names):
@@ -77,6 +81,12 @@ def batches(names):
     for _, group in sorted(groups.items()):
         for first in range(0, len(group), TOGETHER):
             yield group[first:first + TOGETHER]
+
+
+def seen_in(batch, wanted):
+    """The files of `wanted` that are looked at with a batch: those, and the headers of its sources."""
+    headers = {str(pathlib.PurePath(name).with_suffix(".h")) for name in batch}
+    return [name for name in wanted if name in batch or name in headers]
 
 
 def findings(root, build, batch, wanted):
@@ -105,6 +115,12 @@ def look_at(root, build, batch, wanted):
     return said
 
 
+def look_and_digest(root, build, batch, wanted):
+    """(as look_at(), {file: its digest}): of before the look, since a file may be changed during it."""
+    digests = {name: digest(root, name) for name in seen_in(batch, wanted)}
+    return look_at(root, build, batch, wanted), digests
+
+
 def planted(build):
     """Whether a fault is found in a source, in a header in a room below a room, and in one with a digit in its name."""
     with tempfile.TemporaryDirectory(prefix="soapstone-tidy-") as folder:
@@ -119,33 +135,51 @@ def planted(build):
         return [name for name in names if not any(line.startswith(name) and "identifier-naming" in line for line in said)]
 
 
-def write(root, names):
-    tidied = {name: digest(root, name) for name in [RULES, *names]}
-    lines = ["# What clang-tidy last found nothing in (tests/style/tidy.py BUILD --write)."]
-    lines += [f"{value} {name}" for name, value in sorted(tidied.items())]
-    (root / RECORD).write_text("\n".join(lines) + "\n")
+class Record:
+    """tests/tidied, as it is while files are looked at."""
+
+    def __init__(self, root, names):
+        before = record(root)
+        same_rules = before.get(RULES) == digest(root, RULES)
+        self.root = root
+        self.tidied = {name: before[name] if name in before and same_rules else NOT_YET for name in names
+                       if not before or not same_rules or name in before}
+        self.tidied[RULES] = digest(root, RULES)
+
+    def take(self, digests, found_in):
+        """Nothing was found in those that were looked at, as they were then, but for those that something was found in."""
+        self.tidied.update(digests)
+        for name in found_in:
+            self.tidied.pop(name, None)  # as a new one: it is looked at until nothing is found
+        lines = ["# What clang-tidy last found nothing in (tests/style/tidy.py BUILD --write)."]
+        lines += [f"{value} {name}" for name, value in sorted(self.tidied.items())]
+        (self.root / RECORD).write_text("\n".join(lines) + "\n")
 
 
 def main(arguments):
     build = os.path.abspath(arguments.build)
     names = files(ROOT)
-    wanted = names if arguments.whole else changed(ROOT, names)
+    wanted = names if arguments.whole else changed(ROOT, names, arguments.rest)
+    tidied = Record(ROOT, names) if arguments.write else None
     began, said, done = time.monotonic(), set(), 0
     todo = list(batches(wanted))
+    for name in planted(build):
+        said.add(f"{name}:1: a planted fault was not found")
+        print(f"{name}: a planted fault was not found", file=sys.stderr)
+        tidied, todo = None, []  # whoever does not find that finds nothing
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for found in pool.map(lambda batch: look_at(ROOT, build, batch, wanted), todo):
+        looks = [pool.submit(look_and_digest, ROOT, build, batch, wanted) for batch in todo]
+        for look in looks:
+            found, digests = look.result()
             done += 1
             for line in sorted(found - said):
                 print(line, file=sys.stderr, flush=True)
             said |= found
+            if tidied:
+                tidied.take(digests, {line.partition(":")[0] for line in said})
             if sys.stderr.isatty():
                 print(f"\r{done} of {len(todo)} units, {time.monotonic() - began:.0f} s", end="", file=sys.stderr)
-    for name in planted(build):
-        said.add(f"{name}:1: a planted fault was not found")
-        print(f"{name}: a planted fault was not found", file=sys.stderr)
     failed = len({line.partition(":")[0] for line in said})
-    if arguments.write and not failed:
-        write(ROOT, names)
     print(len(wanted) + 1 - failed, failed)
     return failed > 0
 
@@ -153,6 +187,7 @@ def main(arguments):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build")
+    parser.add_argument("--rest", action="store_true")
     parser.add_argument("--whole", action="store_true")
     parser.add_argument("--write", action="store_true")
     sys.exit(main(parser.parse_args()))
