@@ -64,6 +64,7 @@ void Coordinator::OnMessage(Nanos now, const Message& message, Outbox* out) {
   nodes_.Hear(message.from, now);
   if (message.type == MessageType::kHeartbeat) {
     out->Send(messages_.To(message.from, MessageType::kHeartbeatAck));
+    if (phase_ == Phase::kRegistering && nodes_.complete()) BeginInstalling(now, out);
   }
   if (const auto* lost = std::get_if<wire::LostLink>(&message.body)) {
     // Not of a link to the rank's former holder.
@@ -108,9 +109,9 @@ bool Coordinator::IsFromRegistered(const Message& message, Outbox* out) {
 }
 
 void Coordinator::AnswerAfterTheEnd(const Message& message, Outbox* out) const {
-  if (message.type == MessageType::kHello) {
-    out->Send(messages_.Notice(message.from, MessageType::kRefuse,
-                               {kExitConfig, absl::StrCat("the job is over: ", ended_->text)}));
+  if (const auto* hello = std::get_if<wire::Hello>(&message.body)) {
+    const Entrance::Out over = entrance_.AfterTheEnd(*hello, *ended_);
+    out->Send(messages_.Notice(message.from, over.type, over.why));
   } else if (message.type == MessageType::kHeartbeat && message.session == options_.session) {
     const bool known = nodes_.Find(message.from) != nullptr;
     out->Send(messages_.Notice(message.from, MessageType::kShutdown, known ? *ended_ : Expelled()));
@@ -124,12 +125,11 @@ void Coordinator::OnHello(Nanos now, const Message& message, Outbox* out) {
     ++ignored_;
     return;
   }
-  const auto stage = phase_ == Phase::kRegistering  ? Entrance::Stage::kRegistering
-                     : phase_ >= Phase::kEvaluating ? Entrance::Stage::kEnding
-                                                    : Entrance::Stage::kRunning;
-  const Entrance::Verdict verdict = entrance_.Judge(now, *hello, nodes_, stage);
-  if (const auto* why = std::get_if<Notice>(&verdict)) {
-    return out->Send(messages_.Notice(message.from, MessageType::kRefuse, *why));
+  auto stage = phase_ >= Phase::kEvaluating ? Entrance::Stage::kEnding : Entrance::Stage::kRunning;
+  if (phase_ == Phase::kRegistering) stage = Entrance::Stage::kRegistering;
+  const Entrance::Verdict verdict = entrance_.Judge(now, *hello, &nodes_, stage);
+  if (const auto* is_out = std::get_if<Entrance::Out>(&verdict)) {
+    return out->Send(messages_.Notice(message.from, is_out->type, is_out->why));
   }
   const auto welcome = [&](Address place) {
     out->Send(messages_.Welcome(message.from, {place.index, hello->nonce}));

@@ -298,16 +298,20 @@ TEST_F(CoordinatorJoin, AShardThatDoesNotAnswerTheSecondTimeEndsTheJob) {
             (Notice{kExitPeerLost, "shard 1 has not taken roster 4 for 60 s"}));
 }
 
-// Its holder may have died just now: the newcomer is to try again.
-TEST_F(CoordinatorJoin, ATakenRankIsWorthARetryWhileTheJobRuns) {
+// Its holder may have died just now: the newcomer waits until that is known.
+TEST_F(CoordinatorJoin, ATakenRankIsWaitedForWhileTheJobRuns) {
   job_.SayHello(Role::kWorker, 0, 77);
-  EXPECT_EQ(job_.LastNotice(MessageType::kRefuse).code, kExitPeerLost);
+  EXPECT_EQ(job_.ReceiversOf(MessageType::kRefuse).size(), 0u);
+  EXPECT_EQ(job_.Last(MessageType::kWait).to, Temporary(Role::kWorker, 77));
+  job_.Lose(Worker(0));
+  job_.SayHello(Role::kWorker, 0, 77);
+  EXPECT_EQ(std::get<wire::Welcome>(job_.Last(MessageType::kWelcome).body).rank, 0u);
 }
 
 TEST_F(CoordinatorJoin, AServerCannotJoinARunningJob) {
   job_.SayHello(Role::kServer, -1, 77);
   EXPECT_EQ(job_.LastNotice(MessageType::kRefuse),
-            (Notice{kExitConfig, "the job is running: a server cannot join it"}));
+            (Notice{kExitPeerLost, "the job is running: a server cannot join it"}));
 }
 
 TEST_F(CoordinatorJoin, NobodyJoinsAJobThatIsEnding) {
@@ -315,7 +319,7 @@ TEST_F(CoordinatorJoin, NobodyJoinsAJobThatIsEnding) {
   job_.Say(Worker(2), MessageType::kDone, AtClock(10));
   job_.SayHello(Role::kWorker, 1, 77);
   EXPECT_EQ(job_.LastNotice(MessageType::kRefuse),
-            (Notice{kExitConfig, "the job is ending: nobody can join it any more"}));
+            (Notice{kExitPeerLost, "the job is ending: nobody can join it any more"}));
 }
 
 TEST(CoordinatorJoinEarly, ANewcomerDuringTheInstallationIsAdmittedAfterIt) {

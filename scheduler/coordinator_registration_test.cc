@@ -26,13 +26,43 @@ TEST(CoordinatorRegistration, GivesWantedRanksAndElseTheLowestFree) {
   EXPECT_EQ(job.coordinator().Missing(), "server 0");
 }
 
-TEST(CoordinatorRegistration, ARankThatIsTakenIsRefused) {
+// A controller starts a killed server again before anybody knows that it is dead.
+TEST(CoordinatorRegistration, WhoTakesADeadOnesRankWaitsUntilItIsCountedOut) {
   Job job({.servers = 1, .workers = 3});
-  job.SayHello(Role::kWorker, 2, 11);
-  job.SayHello(Role::kWorker, 2, 12);
-  EXPECT_EQ(job.Last(MessageType::kRefuse).to, Temporary(Role::kWorker, 12));
-  EXPECT_EQ(job.LastNotice(MessageType::kRefuse),
-            (Notice{kExitConfig, "rank 2 is taken by another worker, heard from 0.0 s ago"}));
+  job.SayHello(Role::kServer, 0, 11);
+  job.SayHello(Role::kServer, 0, 12);
+  EXPECT_EQ(job.Last(MessageType::kWait).to, Temporary(Role::kServer, 12));
+  EXPECT_EQ(job.LastNotice(MessageType::kWait),
+            (Notice{kExitPeerLost, "rank 0 is taken by another server, heard from 0.0 s ago"}));
+  EXPECT_EQ(job.Last(MessageType::kWait).session, 0u);  // it has no place yet
+  job.RunTo(6 * kSecond, {});
+  job.SayHello(Role::kServer, 0, 12);
+  EXPECT_EQ(job.Last(MessageType::kWelcome).to, Temporary(Role::kServer, 12));
+  // The dead one was only slow: it is no server any more.
+  job.SayHello(Role::kServer, 0, 11);
+  EXPECT_EQ(job.LastNotice(MessageType::kRefuse).code, kExitPeerLost);
+  EXPECT_EQ(job.ReceiversOf(MessageType::kRefuse).size(), 1u);
+}
+
+// All places are taken, one of them by a dead process: a job that began with it would end by it.
+TEST(CoordinatorRegistration, AJobDoesNotBeginWithOneWhoseRankAnotherWants) {
+  Job job({.servers = 1, .workers = 1});
+  job.SayHello(Role::kServer, 0, 11);
+  job.SayHello(Role::kServer, 0, 12);
+  job.SayHello(Role::kWorker, 0, 13);
+  EXPECT_EQ(job.coordinator().phase(), Coordinator::Phase::kRegistering);
+  job.RunTo(6 * kSecond, {Worker(0)});
+  job.SayHello(Role::kServer, 0, 12);
+  EXPECT_EQ(job.coordinator().phase(), Coordinator::Phase::kInstalling);
+}
+
+TEST(CoordinatorRegistration, ItBeginsWithOneWhoIsHeardThoughAnotherWantsItsRank) {
+  Job job({.servers = 1, .workers = 1});
+  job.SayHello(Role::kServer, 0, 11);
+  job.SayHello(Role::kServer, 0, 12);
+  job.SayHello(Role::kWorker, 0, 13);
+  job.Say(Server(0), MessageType::kHeartbeat);
+  EXPECT_EQ(job.coordinator().phase(), Coordinator::Phase::kInstalling);
 }
 
 TEST(CoordinatorRegistration, ARankBeyondTheCountIsRefused) {
@@ -42,11 +72,11 @@ TEST(CoordinatorRegistration, ARankBeyondTheCountIsRefused) {
             (Notice{kExitConfig, "rank 2 is out of range: the job has 2 servers"}));
 }
 
-TEST(CoordinatorRegistration, OneNodeTooManyIsRefused) {
+TEST(CoordinatorRegistration, OneNodeTooManyWaitsForAPlace) {
   Job job({.servers = 1, .workers = 2});
   for (uint64_t nonce = 1; nonce <= 3; ++nonce) job.SayHello(Role::kWorker, -1, nonce);
-  EXPECT_EQ(job.LastNotice(MessageType::kRefuse),
-            (Notice{kExitConfig, "no place is free: the job has 2 workers, all there"}));
+  EXPECT_EQ(job.LastNotice(MessageType::kWait),
+            (Notice{kExitPeerLost, "no place is free: the job has 2 workers, all there"}));
 }
 
 TEST(CoordinatorRegistration, ARepeatedHelloGetsTheSameWelcome) {

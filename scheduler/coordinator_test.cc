@@ -304,7 +304,7 @@ TEST(CoordinatorEnd, LateHeartbeatsAndHellosAreToldSo) {
   EXPECT_EQ(job.LastNotice(MessageType::kShutdown), (Notice{kExitInterrupted, "interrupted"}));
   job.SayHello(Role::kWorker, -1, 5);
   EXPECT_EQ(job.LastNotice(MessageType::kRefuse),
-            (Notice{kExitConfig, "the job is over: interrupted"}));
+            (Notice{kExitPeerLost, "the job is over: interrupted"}));
 }
 
 TEST(CoordinatorEnd, NoTimerIsSetAfterIt) {

@@ -1,5 +1,7 @@
 #include "scheduler/entrance.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/exit_codes.h"
@@ -10,26 +12,36 @@ namespace soapstone::scheduler {
 using wire::Address;
 using wire::Notice;
 
-Entrance::Verdict Entrance::Judge(Nanos now, const wire::Hello& hello, const Registry& nodes,
+namespace {
+
+Entrance::Out Refuse(int32_t code, std::string text) {
+  return {wire::MessageType::kRefuse, {code, std::move(text)}};
+}
+
+}  // namespace
+
+Entrance::Verdict Entrance::Judge(Nanos now, const wire::Hello& hello, Registry* nodes,
                                   Stage stage) {
   if (hello.config_digest != options_.config_digest) {
     // What it should have been is not said: who knows it is given a rank, and the session.
-    return Notice{kExitConfig,
-                  absl::StrFormat("the job's configuration (digest %016x) differs from the "
-                                  "scheduler's: start all with the same job file",
-                                  hello.config_digest)};
+    return Refuse(kExitConfig,
+                  absl::StrFormat("the job's configuration (digest %016x) differs from "
+                                  "the scheduler's: start all with the same job file",
+                                  hello.config_digest));
   }
-  if (const auto place = nodes.PlaceOf(hello); place.has_value()) return Again{*place};
+  if (const auto place = nodes->PlaceOf(hello); place.has_value()) return Again{*place};
   if (hello.role == wire::Role::kServer && stage != Stage::kRegistering) {
-    return Notice{kExitConfig, "the job is running: a server cannot join it"};
+    return Refuse(kExitPeerLost, "the job is running: a server cannot join it");
   }
   if (stage == Stage::kEnding) {
-    return Notice{kExitConfig, "the job is ending: nobody can join it any more"};
+    return Refuse(kExitPeerLost, "the job is ending: nobody can join it any more");
   }
-  // While the job runs, who holds the place may be dead and not yet known to be: worth a retry.
-  const int32_t taken = stage == Stage::kRegistering ? kExitConfig : kExitPeerLost;
-  const auto found = nodes.PlaceFor(hello, now, taken);
-  if (const auto* why = std::get_if<Notice>(&found)) return *why;
+  const auto found = nodes->PlaceFor(hello, now);
+  if (const auto* why = std::get_if<Notice>(&found)) return Refuse(why->code, why->text);
+  if (const auto* taken = std::get_if<Registry::Taken>(&found)) {
+    if (taken->place.has_value()) nodes->Contest(*taken->place);
+    return Out{wire::MessageType::kWait, {kExitPeerLost, taken->why}};
+  }
   const Address place = std::get<Address>(found);
   if (!IsLike(hello, place)) return WhyUnlike(hello);
   return place;
@@ -43,16 +55,24 @@ bool Entrance::IsLike(const wire::Hello& hello, Address place) {
   return first->second.text == hello.arithmetic;
 }
 
-Notice Entrance::WhyUnlike(const wire::Hello& hello) const {
+Entrance::Out Entrance::WhyUnlike(const wire::Hello& hello) const {
   const Arithmetic& first = arithmetic_.at(hello.role);
   const char* const way_out = hello.role == wire::Role::kWorker
                                   ? "start all with the same --isa (cluster.isa: sse41, avx2 or "
                                     "avx512) and the same oneDNN and C library"
                                   : "start all with the same C library on like processors";
-  return {
+  return Refuse(
       kExitConfig,
       absl::StrCat("computes with ", hello.arithmetic, " where ", Spoken(first.of), " does with ",
-                   first.text, ": sums would have other bits than the policy promises; ", way_out)};
+                   first.text, ": sums would have other bits than the policy promises; ", way_out));
+}
+
+Entrance::Out Entrance::AfterTheEnd(const wire::Hello& hello, const Notice& end) const {
+  const bool for_good = end.code == kExitInternal || end.code == kExitBroken ||
+                        end.code == kExitConfig || end.code == kExitNotFinite;
+  const bool same_job = hello.config_digest == options_.config_digest;
+  return Refuse(same_job && for_good ? end.code : kExitPeerLost,
+                absl::StrCat("the job is over: ", end.text));
 }
 
 void Entrance::AddTo(Fingerprint* f) const {

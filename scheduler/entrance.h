@@ -21,7 +21,9 @@ struct EntranceOptions {
 
 // Invariants:
 //  1. Who is refused learns nothing of the job that it did not say itself.
-//  2. With one_arithmetic the first of each role says what the job's bits are made with, for as
+//  2. A process that takes the place of another which is dead, and not yet known to be, is let in
+//     as soon as it is known: it waits, and is refused for good only where waiting does not help.
+//  3. With one_arithmetic the first of each role says what the job's bits are made with, for as
 //     long as it runs.
 class Entrance {
  public:
@@ -31,9 +33,18 @@ class Entrance {
   struct Again {  // this very process has been let in before
     wire::Address place;
   };
-  // Refused; in already; or where it may sit. REQUIRES: its role is server or worker.
-  using Verdict = std::variant<wire::Notice, Again, wire::Address>;
-  Verdict Judge(Nanos now, const wire::Hello& hello, const Registry& nodes, Stage stage);
+  struct Out {  // for good (kRefuse), or until its place is free (kWait)
+    wire::MessageType type = wire::MessageType::kRefuse;
+    wire::Notice why;
+  };
+  // Not let in; in already; or where it may sit. REQUIRES: its role is server or worker.
+  using Verdict = std::variant<Out, Again, wire::Address>;
+  // Tells `nodes` where two processes want one rank.
+  Verdict Judge(Nanos now, const wire::Hello& hello, Registry* nodes, Stage stage);
+
+  // What a Hello is told after the job's end with `end`: that end, where the same job would come to
+  // it again.
+  Out AfterTheEnd(const wire::Hello& hello, const wire::Notice& end) const;
 
   void AddTo(Fingerprint* f) const;
 
@@ -43,7 +54,7 @@ class Entrance {
     wire::Address of;
   };
   bool IsLike(const wire::Hello& hello, wire::Address place);
-  wire::Notice WhyUnlike(const wire::Hello& hello) const;
+  Out WhyUnlike(const wire::Hello& hello) const;
 
   EntranceOptions options_;
   std::map<wire::Role, Arithmetic> arithmetic_;

@@ -26,9 +26,10 @@ class EntranceTest : public testing::Test {
  protected:
   // "refused CODE: text", "again RANK", "rank RANK"; who is let in sits there.
   std::string Judge(const wire::Hello& hello, Stage stage = Stage::kRegistering) {
-    const Entrance::Verdict verdict = entrance_.Judge(0, hello, nodes_, stage);
-    if (const auto* why = std::get_if<wire::Notice>(&verdict)) {
-      return "refused " + std::to_string(why->code) + ": " + why->text;
+    const Entrance::Verdict verdict = entrance_.Judge(0, hello, &nodes_, stage);
+    if (const auto* out = std::get_if<Entrance::Out>(&verdict)) {
+      if (out->type == wire::MessageType::kWait) return "wait: " + out->why.text;
+      return "refused " + std::to_string(out->why.code) + ": " + out->why.text;
     }
     if (const auto* again = std::get_if<Entrance::Again>(&verdict)) {
       return "again " + std::to_string(again->place.index);
@@ -47,6 +48,22 @@ TEST_F(EntranceTest, EachProcessHasOneRank) {
   EXPECT_EQ(Judge(HelloOf(Role::kWorker, 1)), "again 0");
   EXPECT_EQ(Judge(HelloOf(Role::kWorker, 2)), "rank 1");
   EXPECT_EQ(Judge(HelloOf(Role::kServer, 3)), "rank 0");
+  EXPECT_EQ(Judge(HelloOf(Role::kServer, 4)).substr(0, 6), "wait: ");
+}
+
+// The same job would come to the same end again; another one, or one that was only interrupted, may
+// be tried.
+TEST_F(EntranceTest, WhoComesAfterTheEndIsToTryAgainUnlessThatCannotHelp) {
+  wire::Hello hello = HelloOf(Role::kWorker, 1);
+  const auto after = [&](int32_t code) { return entrance_.AfterTheEnd(hello, {code, "why"}).why; };
+  for (const int32_t code : {kExitOk, kExitPeerLost, kExitTerminated, kExitInterrupted}) {
+    EXPECT_EQ(after(code), (wire::Notice{kExitPeerLost, "the job is over: why"}));
+  }
+  for (const int32_t code : {kExitConfig, kExitNotFinite, kExitBroken, kExitInternal}) {
+    EXPECT_EQ(after(code).code, code);
+  }
+  hello.config_digest = 8;
+  EXPECT_EQ(after(kExitConfig).code, kExitPeerLost);
 }
 
 TEST_F(EntranceTest, AnotherConfigurationIsRefusedWithoutAWordOfOurs) {

@@ -156,7 +156,9 @@ class HandPlayedJob {
   void Collect(wire::Outbox* out) {
     for (Message& message : out->messages) {
       EXPECT_EQ(message.from, Address::Scheduler());
-      EXPECT_EQ(message.session, message.type == MessageType::kRefuse ? 0 : kSession);
+      const bool outside =
+          message.type == MessageType::kRefuse || message.type == MessageType::kWait;
+      EXPECT_EQ(message.session, outside ? 0 : kSession);
       sent_.push_back(std::move(message));
     }
     for (const wire::TimerRequest& timer : out->timers) {

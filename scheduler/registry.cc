@@ -1,5 +1,6 @@
 #include "scheduler/registry.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -14,8 +15,8 @@ namespace soapstone::scheduler {
 using wire::Address;
 using wire::Role;
 
-std::variant<Address, wire::Notice> Registry::PlaceFor(const wire::Hello& hello, Nanos now,
-                                                       int32_t taken_code) const {
+std::variant<Address, Registry::Taken, wire::Notice> Registry::PlaceFor(const wire::Hello& hello,
+                                                                        Nanos now) const {
   for (const auto& [place, nonce] : gone_) {
     if (place.role == hello.role && nonce == hello.nonce) {
       return wire::Notice{kExitPeerLost, absl::StrCat("expelled: this process was ", Spoken(place),
@@ -32,16 +33,15 @@ std::variant<Address, wire::Notice> Registry::PlaceFor(const wire::Hello& hello,
     const Address place{hello.role, static_cast<uint32_t>(hello.wanted_rank)};
     const Node* holder = Find(place);
     if (holder == nullptr) return place;
-    return wire::Notice{
-        taken_code,
-        absl::StrFormat("rank %d is taken by another %s, heard from %s ago", hello.wanted_rank,
-                        Spoken(hello.role), Seconds(now - holder->last_heard))};
+    return Taken{place, absl::StrFormat("rank %d is taken by another %s, heard from %s ago",
+                                        hello.wanted_rank, Spoken(hello.role),
+                                        Seconds(now - holder->last_heard))};
   }
   for (uint32_t rank = 0; rank < count; ++rank) {
     if (Find({hello.role, rank}) == nullptr) return Address{hello.role, rank};
   }
-  return wire::Notice{taken_code, absl::StrFormat("no place is free: the job has %d %ss, all there",
-                                                  count, Spoken(hello.role))};
+  return Taken{std::nullopt, absl::StrFormat("no place is free: the job has %d %ss, all there",
+                                             count, Spoken(hello.role))};
 }
 
 std::optional<Address> Registry::PlaceOf(const wire::Hello& hello) const {
@@ -65,7 +65,20 @@ void Registry::Remove(Address place) {
 
 void Registry::Hear(Address place, Nanos now) {
   const auto it = nodes_.find(place);
-  if (it != nodes_.end()) it->second.last_heard = now;
+  if (it == nodes_.end()) return;
+  it->second.last_heard = now;
+  it->second.contested = false;
+}
+
+void Registry::Contest(Address place) {
+  const auto it = nodes_.find(place);
+  if (it != nodes_.end()) it->second.contested = true;
+}
+
+bool Registry::complete() const {
+  return nodes_.size() == size_t{servers_} + workers_ &&
+         std::none_of(nodes_.begin(), nodes_.end(),
+                      [](const auto& node) { return node.second.contested; });
 }
 
 void Registry::ForgivePause(Nanos duration) {
@@ -103,6 +116,7 @@ void Registry::AddTo(Fingerprint* f) const {
     f->Add(node.nonce);
     f->Add(node.endpoint);
     f->Add(node.welcomed);
+    f->Add(node.contested);
   }
   f->Add(gone_.size());
   for (const auto& [place, nonce] : gone_) {

@@ -22,6 +22,7 @@ struct Node {
   // a message of this rank with an older (nonzero) epoch is the former holder's.
   Epoch welcomed = 0;
   Nanos last_heard = 0;
+  bool contested = false;  // another process has asked for its rank since it was last heard
   friend bool operator==(const Node&, const Node&) = default;
 };
 
@@ -31,11 +32,14 @@ class Registry {
  public:
   Registry(uint32_t servers, uint32_t workers) : servers_(servers), workers_(workers) {}
 
+  struct Taken {  // somebody holds the place, who may be dead and not yet known to be
+    std::optional<wire::Address> place;  // the wanted one
+    std::string why;
+  };
   // The place `hello` may take: its wanted rank, else the lowest that is free; or why there is
-  // none, with `taken_code` where somebody holds it. Changes nothing. REQUIRES: its role is server
-  // or worker.
-  std::variant<wire::Address, wire::Notice> PlaceFor(const wire::Hello& hello, Nanos now,
-                                                     int32_t taken_code) const;
+  // none, for now or for good. Changes nothing. REQUIRES: its role is server or worker.
+  std::variant<wire::Address, Taken, wire::Notice> PlaceFor(const wire::Hello& hello,
+                                                            Nanos now) const;
   // The place which this very process (by role and nonce) holds already.
   std::optional<wire::Address> PlaceOf(const wire::Hello& hello) const;
 
@@ -48,6 +52,8 @@ class Registry {
   // one's.
   void Remove(wire::Address place);
   void Hear(wire::Address place, Nanos now);
+  // Another process asks for a taken place: its holder may be dead.
+  void Contest(wire::Address place);
   // Moves all times of hearing forward: `duration` in which the listener itself did not run.
   void ForgivePause(Nanos duration);
 
@@ -67,7 +73,8 @@ class Registry {
   const std::map<wire::Address, Node>& nodes() const { return nodes_; }
   // Nodes not heard from for longer than `timeout`.
   std::vector<wire::Address> Silent(Nanos now, Nanos timeout) const;
-  bool complete() const { return nodes_.size() == size_t{servers_} + workers_; }
+  // Every place is taken, by somebody who was heard since another process asked for it.
+  bool complete() const;
   // Places that nobody holds: "server 1, worker 2".
   std::string Missing() const;
 

@@ -39,10 +39,10 @@ class SchedulerMessages {
     message.clock = member.start;
     return message;
   }
-  // `type`: kRefuse or kShutdown.
+  // `type`: kRefuse, kWait or kShutdown. Who has no place learns no session.
   wire::Message Notice(wire::Address to, wire::MessageType type, wire::Notice notice) const {
     wire::Message message = To(to, type);
-    if (type == wire::MessageType::kRefuse) message.session = 0;
+    if (type != wire::MessageType::kShutdown) message.session = 0;
     message.body = std::move(notice);
     return message;
   }

@@ -331,7 +331,9 @@ void World::DeliverToSlot(uint32_t index, const Message& message) {
     if (factory_->policy().decentralised()) slot.peer = factory_->MakePeer(*slot.rank);
     return;
   }
-  if (message.type == MessageType::kShutdown || message.type == MessageType::kRefuse) {
+  // Time stands still here: who is to wait for its place gives up.
+  if (message.type == MessageType::kShutdown || message.type == MessageType::kRefuse ||
+      message.type == MessageType::kWait) {
     slot.gone = true;
     slot.device.Stop();
     if (slot.rank.has_value() && SlotOf(*slot.rank) == index && !slot.expelled) {

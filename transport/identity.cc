@@ -47,7 +47,7 @@ absl::Status Identity::Admit(const wire::Received& received, const Way& way) con
   }
   if (session_ == 0 && received.sender.role == wire::Role::kScheduler &&
       (message.type == wire::MessageType::kWelcome || message.type == wire::MessageType::kRefuse ||
-       message.type == wire::MessageType::kShutdown)) {
+       message.type == wire::MessageType::kWait || message.type == wire::MessageType::kShutdown)) {
     return absl::OkStatus();
   }
   // Neither session is printed: logs travel further than what guards the routes should.

@@ -78,6 +78,7 @@ enum class MessageType : uint8_t {
   kBroken = 17,
   kNotFinite = 18,  // worker, shard -> scheduler: at `clock` training diverged. Body NotFinite.
   kLinkLost = 19,   // node -> scheduler: it cannot reach another node. Body LostLink.
+  kWait = 34,  // scheduler -> node: no place yet, and why; its Hello is to come again. Body Notice.
   // Data: worker <-> shard.
   kPush = 20,       // one bucket's gradient (or elastic difference); a frame a slice. Of a table:
                     // the keys of rows, ascending, then their gradients, [keys, dim]. Body Push.

@@ -66,6 +66,7 @@ constexpr TypeRule kTypes[] = {
     {.type = MessageType::kBroken, .name = "broken", .body = kBodyIndex<Notice>},
     {.type = MessageType::kNotFinite, .name = "not-finite", .body = kBodyIndex<NotFinite>},
     {.type = MessageType::kLinkLost, .name = "link-lost", .body = kBodyIndex<LostLink>},
+    {.type = MessageType::kWait, .name = "wait", .body = kBodyIndex<Notice>},
     {.type = MessageType::kPush, .name = "push", .body = kBodyIndex<Push>, .payload = true},
     {.type = MessageType::kClock, .name = "clock", .body = kBodyIndex<Completion>},
     {.type = MessageType::kPull, .name = "pull", .body = kBodyIndex<Pull>, .payload = true},

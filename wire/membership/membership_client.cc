@@ -33,6 +33,8 @@ void MembershipClient::OnMessage(Nanos now, const Message& message, Outbox* /*ou
     } else if (message.type == MessageType::kRefuse && notice != nullptr) {
       ended_ = *notice;
       return;
+    } else if (message.type == MessageType::kWait && notice != nullptr) {
+      waits_ = notice->text;
     }
   }
   // Also before Welcome: the job may end while our Hello is on its way.
@@ -59,6 +61,9 @@ void MembershipClient::OnTimer(Nanos now, Body body, Outbox* out) {
       const double silent_s = static_cast<double>(now - last_heard_) / kSecond;
       ended_ =
           Notice{kExitPeerLost, absl::StrFormat("scheduler lost: silent for %.1f s", silent_s)};
+    } else if (!waits_.empty()) {
+      ended_ = Notice{kExitPeerLost,
+                      absl::StrCat("no place for ", (now - started_) / kSecond, " s: ", waits_)};
     } else {
       const std::string at =
           options_.scheduler.empty() ? "" : absl::StrCat(" at ", options_.scheduler);
@@ -73,6 +78,13 @@ void MembershipClient::OnTimer(Nanos now, Body body, Outbox* out) {
     SendHello(out);
   }
   SetNextTick(now, out);
+}
+
+std::string MembershipClient::TakeWaitLine(Nanos now) {
+  if (waits_.empty() || rank_.has_value() || now < say_waits_) return "";
+  say_waits_ = now + kSayWaitsEvery;
+  return absl::StrCat("waiting for a place (", (now - started_) / kSecond, " of ",
+                      options_.start_timeout_ns / kSecond, " s): ", waits_);
 }
 
 void MembershipClient::OnLinkLost(Nanos now, std::string why, Outbox* out) {

@@ -33,6 +33,7 @@ struct MembershipClientOptions {
 class MembershipClient {
  public:
   static constexpr TimerId kTick{1000};
+  static constexpr Nanos kSayWaitsEvery = 5 * kSecond;
 
   explicit MembershipClient(MembershipClientOptions options) : options_(std::move(options)) {}
 
@@ -40,9 +41,9 @@ class MembershipClient {
   Address temporary_address() const;
 
   void Start(Nanos now, Outbox* out);
-  // Takes kWelcome, kRefuse, kHeartbeatAck, kShutdown; any message from the scheduler counts as a
-  // sign of life, so the shell passes all of them here, and also on to the shards or the engine.
-  // Once welcomed, messages of another session are ignored.
+  // Takes kWelcome, kRefuse, kWait, kHeartbeatAck, kShutdown; any message from the scheduler counts
+  // as a sign of life, so the shell passes all of them here, and also on to the shards or the
+  // engine. Once welcomed, messages of another session are ignored.
   void OnMessage(Nanos now, const Message& message, Outbox* out);
   // At kTick. `body` rides on the heartbeat: a worker's Progress, a server's SlowWork, or none.
   void OnTimer(Nanos now, Body body, Outbox* out);
@@ -50,6 +51,10 @@ class MembershipClient {
   // The link to the scheduler is lost, and with it what was under way. It is asked once more, by
   // another link: if it has counted this node out, it says so; else this node ends a second later.
   void OnLinkLost(Nanos now, std::string why, Outbox* out);
+
+  // What it waits for while it has no place; empty: nothing, or that was said less than
+  // kSayWaitsEvery ago.
+  std::string TakeWaitLine(Nanos now);
 
   std::optional<uint32_t> rank() const { return rank_; }
   uint64_t session() const { return session_; }  // 0 before Welcome
@@ -65,7 +70,9 @@ class MembershipClient {
   MembershipClientOptions options_;
   std::optional<uint32_t> rank_;
   uint64_t session_ = 0;
-  Epoch epoch_ = 0;  // newest that the scheduler told; tells it from a rank's former holder
+  Epoch epoch_ = 0;      // newest that the scheduler told; tells it from a rank's former holder
+  std::string waits_;    // for a place, as the scheduler last said
+  Nanos say_waits_ = 0;  // not before
   Nanos started_ = 0;
   Nanos last_heard_ = 0;
   Nanos tick_due_ = 0;

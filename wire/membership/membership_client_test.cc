@@ -107,6 +107,32 @@ TEST(MembershipClient, RepeatsHelloAndNothingElseUntilWelcomed) {
   EXPECT_EQ(node.CountOf(MessageType::kHeartbeat), 0u);
 }
 
+TEST(MembershipClient, WhoIsToWaitAsksAgainAndSaysNowAndThenWhatFor) {
+  MembershipClient client(WorkerOptions());
+  Outbox out;
+  client.Start(0, &out);
+  EXPECT_EQ(client.TakeWaitLine(0), "");
+  const Message wait = FromScheduler(MessageType::kWait, Notice{138, "rank 2 is taken"}, 0);
+  client.OnMessage(kSecond, wait, &out);
+  EXPECT_EQ(client.TakeWaitLine(kSecond), "waiting for a place (1 of 60 s): rank 2 is taken");
+  EXPECT_EQ(client.TakeWaitLine(2 * kSecond), "");
+  EXPECT_EQ(client.TakeWaitLine(6 * kSecond), "waiting for a place (6 of 60 s): rank 2 is taken");
+  client.OnMessage(7 * kSecond, FromScheduler(MessageType::kWelcome, Welcome{2, kNonce}), &out);
+  client.OnMessage(8 * kSecond, wait, &out);  // late
+  EXPECT_EQ(client.TakeWaitLine(20 * kSecond), "");
+  EXPECT_FALSE(client.ended().has_value());
+}
+
+TEST(MembershipClient, WaitingForAPlaceEndsAtTheStartTimeoutWithItsReason) {
+  Node node(WorkerOptions());
+  node.RunTo(30 * kSecond);
+  node.Take(FromScheduler(MessageType::kWait, Notice{138, "rank 2 is taken"}, 0));
+  EXPECT_FALSE(node.enrolment().ended().has_value());
+  node.RunTo(60 * kSecond);
+  EXPECT_EQ(node.enrolment().ended(),
+            (Notice{kExitPeerLost, "no place for 60 s: rank 2 is taken"}));
+}
+
 TEST(MembershipClient, WelcomeGivesRankAndSessionAndStartsHeartbeats) {
   Node node(WorkerOptions());
   node.set_progress({.clock = 5});
