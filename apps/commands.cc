@@ -2,8 +2,10 @@
 
 #include <CLI/CLI.hpp>
 #include <iostream>
+#include <string_view>
 #include <utility>
 
+#include "apps/cli/environment_flags.h"
 #include "apps/cli/job_flags.h"
 #include "base/exit_codes.h"
 
@@ -11,6 +13,7 @@ namespace soapstone::apps {
 
 std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv) {
   NodeFlags train;
+  NodeCommand node;
   SimulateFlags simulate;
   ExperimentFlags experiment;
   ReplayFlags replay;
@@ -21,7 +24,8 @@ std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv) {
   CLI::App app("Soapstone: parameter servers with stale-synchronous consistency.", "soapstone");
   app.set_version_flag("--version", kVersion);
   app.require_subcommand(1);
-  const CLI::App* train_app = AddTrain(&app, &train);
+  CLI::App* train_app = AddTrain(&app, &train);
+  CLI::App* node_app = AddNode(&app, &node.flags);
   AddSimulate(&app, &simulate);
   const CLI::App* experiment_app = AddExperiment(&app, &experiment);
   const CLI::App* replay_app = AddReplay(&app, &replay);
@@ -41,14 +45,19 @@ std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv) {
       "`soapstone train --help` lists the flags of train.");
   if (argc > 1 && argv[1][0] != '-' &&
       app.get_subcommands([&](CLI::App* s) { return s->check_name(argv[1]); }).empty()) {
-    std::cerr
-        << "soapstone: no command \"" << argv[1]
-        << "\" (train, simulate, experiment, replay, models, profile, plan, data, policies)\n";
+    std::cerr << "soapstone: no command \"" << argv[1]
+              << "\" (train, node, simulate, experiment, replay, models, profile, plan, data, "
+                 "policies)\n";
     return EndNow{kExitConfig};
   }
+  // Of the commands that are not called nothing is set.
+  const std::string_view called = argc > 1 ? argv[1] : "";
+  if (called == "train") TakeFromEnvironment(train_app);
+  if (called == "node") TakeFromEnvironment(node_app);
   const auto parsed = Parse(&app, argc, argv);
   if (const EndNow* end = std::get_if<EndNow>(&parsed)) return *end;
   if (train_app->parsed()) return Command(std::move(train));
+  if (node_app->parsed()) return Command(std::move(node));
   if (experiment_app->parsed()) return Command(std::move(experiment));
   if (replay_app->parsed()) return Command(std::move(replay));
   if (models_app->parsed()) return Command(std::move(models));

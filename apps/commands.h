@@ -16,9 +16,12 @@
 namespace soapstone::apps {
 
 struct PoliciesCommand {};
+struct NodeCommand {
+  NodeFlags flags;
+};
 // NodeFlags: `train`.
 using Command = std::variant<NodeFlags, SimulateFlags, ExperimentFlags, ReplayFlags, ModelsFlags,
-                             ProfileFlags, PlanFlags, DataFlags, PoliciesCommand>;
+                             ProfileFlags, PlanFlags, DataFlags, PoliciesCommand, NodeCommand>;
 
 // Of `soapstone`.
 std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv);

@@ -1,11 +1,14 @@
-// soapstone: the command for people: train on this machine, simulate a cluster,
-// compare policies, list them, the models and public data, profile a model, plan its parallelism.
+// soapstone: the command for people: train on this machine, be one process of a job, simulate a
+// cluster, compare policies, list them, the models and public data, profile a model, plan its
+// parallelism.
 #include <iostream>
+#include <string_view>
 
 #include "apps/cli/job_source.h"
 #include "apps/cli/launcher.h"
 #include "apps/cli/models_command.h"
 #include "apps/commands.h"
+#include "apps/daemon/node_command.h"
 #include "apps/data/data_command.h"
 #include "apps/experiment/experiment_command.h"
 #include "apps/experiment/replay_command.h"
@@ -38,6 +41,7 @@ int Main(int argc, char** argv) {
   if (const EndNow* end = std::get_if<EndNow>(&parsed)) return end->code;
   const Command* command = std::get_if<Command>(&parsed);
   if (const auto* train = std::get_if<NodeFlags>(command)) return Train(*train);
+  if (const auto* node = std::get_if<NodeCommand>(command)) return RunNodeCommand(node->flags);
   if (const auto* simulate = std::get_if<SimulateFlags>(command)) return Simulate(*simulate);
   if (const auto* experiment = std::get_if<ExperimentFlags>(command)) {
     return RunExperiment(*experiment);
@@ -54,6 +58,8 @@ int Main(int argc, char** argv) {
 }  // namespace soapstone::apps
 
 int main(int argc, char** argv) {
-  soapstone::apps::HoldStandardDescriptors(soapstone::apps::WhenClosed::kError);
+  using soapstone::apps::WhenClosed;
+  const bool daemon = argc > 1 && std::string_view(argv[1]) == "node";
+  soapstone::apps::HoldStandardDescriptors(daemon ? WhenClosed::kSilent : WhenClosed::kError);
   return soapstone::apps::CodeOfOutput("soapstone", soapstone::apps::Main(argc, argv));
 }

@@ -1,5 +1,5 @@
 // soapstone-worker: one worker process of a job.
-#include "apps/cli/node_main.h"
+#include "apps/daemon/node_main.h"
 
 int main(int argc, char** argv) {
   return soapstone::apps::NodeMain(soapstone::wire::Role::kWorker, argc, argv);

@@ -93,6 +93,7 @@ absl::Status CheckCluster(const wire::Cluster& cluster) {
   SOAP_RETURN_IF_ERROR(CheckSeconds(cluster.heartbeat_timeout_s(), "cluster.heartbeat_timeout_s"));
   SOAP_RETURN_IF_ERROR(CheckSeconds(cluster.link_timeout_s(), "cluster.link_timeout_s"));
   SOAP_RETURN_IF_ERROR(CheckSeconds(cluster.start_timeout_s(), "cluster.start_timeout_s"));
+  SOAP_RETURN_IF_ERROR(CheckSeconds(cluster.grace_s(), "cluster.grace_s"));
   if (cluster.heartbeat_timeout_s() < 2 * cluster.heartbeat_s()) {
     return Invalid(absl::StrCat("cluster.heartbeat_timeout_s: ", cluster.heartbeat_timeout_s(),
                                 " is less than two heartbeats of ", cluster.heartbeat_s(), " s"));
@@ -305,6 +306,7 @@ void FillDefaults(wire::JobConfig* config) {
   if (cluster->heartbeat_timeout_s() == 0) cluster->set_heartbeat_timeout_s(5);
   if (cluster->link_timeout_s() == 0) cluster->set_link_timeout_s(cluster->heartbeat_timeout_s());
   if (cluster->start_timeout_s() == 0) cluster->set_start_timeout_s(60);
+  if (cluster->grace_s() == 0) cluster->set_grace_s(25);
   if (cluster->bucket_bytes() == 0) cluster->set_bucket_bytes(uint64_t{1} << 20);
 }
 
@@ -348,6 +350,11 @@ uint64_t JobDigest(const wire::JobConfig& config, uint64_t data_fingerprint) {
   meaning.mutable_cluster()->clear_scheduler();
   meaning.mutable_cluster()->clear_transport();
   meaning.mutable_cluster()->clear_link_bytes();
+  meaning.mutable_cluster()->clear_heartbeat_s();
+  meaning.mutable_cluster()->clear_heartbeat_timeout_s();
+  meaning.mutable_cluster()->clear_start_timeout_s();
+  meaning.mutable_cluster()->clear_link_timeout_s();
+  meaning.mutable_cluster()->clear_grace_s();
   if (config.cluster().isa() == "auto") meaning.mutable_cluster()->clear_isa();
   wire::Data* data = meaning.mutable_data();
   data->clear_path();

@@ -28,10 +28,11 @@ absl::Span<const JobField> JobFields();
 // True where the field is true or false: its flag may stand without a value.
 bool IsSwitch(const JobField& field);
 
-// A flag as given on the command line.
+// A flag as given.
 struct JobOverride {
   const JobField* field = nullptr;
   std::string value;
+  std::string variable;  // of the environment; empty: it was on the command line
 };
 
 // Parses a text-format JobConfig. `name` stands for the file in errors.
@@ -56,10 +57,10 @@ std::string OnnxPathOf(const std::string& model);
 // Server processes of the job: cluster.servers for each level of a tree of servers.
 uint32_t ServerCount(const wire::JobConfig& config, const consistency::PolicyTraits& policy);
 
-// The same number for every process of a job, and another one for another job. Leaves out what may
-// differ by machine or does not change the result: endpoints, paths, outputs. `data_fingerprint`
-// stands for the
-// contents of the data and of files that the model and its initial values are from.
+// What the processes of a job must agree on: the same number for all of them, and another one for
+// another job or another number of servers, workers or shards. Leaves out what may differ by
+// machine or does not change the result: endpoints, paths, outputs, timeouts. `data_fingerprint`
+// stands for the contents of the data and of files that the model and its initial values are from.
 uint64_t JobDigest(const wire::JobConfig& config, uint64_t data_fingerprint);
 
 // Text format, all set fields.

@@ -330,11 +330,22 @@ TEST(JobDigest, IsTheMeaningAndNotThePlace) {
   moved.mutable_data()->set_path("/elsewhere/digits.csv.gz");
   moved.mutable_cluster()->set_scheduler("tcp://somewhere:1");
   moved.mutable_output()->set_log_dir("logs");
+  for (const char* flag :
+       {"heartbeat_s", "heartbeat_timeout_s", "start_timeout_s", "link_timeout_s", "grace_s"}) {
+    const JobOverride change{FieldOf(flag), "17"};
+    ASSERT_TRUE(ApplyOverrides({&change, 1}, &moved).ok());
+  }
   wire::JobConfig other = config;
   other.set_policy("async");
   EXPECT_EQ(JobDigest(config, 1), JobDigest(moved, 1));
   EXPECT_NE(JobDigest(config, 1), JobDigest(other, 1));
   EXPECT_NE(JobDigest(config, 1), JobDigest(config, 2));
+  for (const char* flag : {"servers", "workers", "shards_per_server", "bucket_bytes"}) {
+    other = config;
+    const JobOverride change{FieldOf(flag), "17"};
+    ASSERT_TRUE(ApplyOverrides({&change, 1}, &other).ok());
+    EXPECT_NE(JobDigest(config, 1), JobDigest(other, 1)) << flag;
+  }
 }
 
 TEST(JobDigest, FilesOfTheModelCountByTheirContents) {

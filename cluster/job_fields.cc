@@ -74,6 +74,8 @@ constexpr JobField kFields[] = {
     {"link_bytes", "cluster.link_bytes",
      "Kept for another node until it has them; more has to wait [512 MiB, or 1/16 of the memory]"},
     {"start_timeout_s", "cluster.start_timeout_s", "All must have registered by then [60]"},
+    {"grace_s", "cluster.grace_s",
+     "SIGTERM: time to finish the step in hand and leave; a second SIGTERM is at once [25]"},
     {"bucket_bytes", "cluster.bucket_bytes", "Size at which a push message is closed [1 MiB]"},
     {"rebalance", "cluster.rebalance", "Share each batch out by the workers' measured speed"},
     {"communication", "cluster.communication",
@@ -100,6 +102,9 @@ constexpr JobField kFields[] = {
      "Write the workers' iteration times to this CSV (--stragglers=trace:file=.. replays it)"},
     {"record", "output.record_path",
      "Record what every actor handles in this folder, a new one (`soapstone replay` replays it)"},
+    {"tensorboard", "output.tensorboard_path",
+     "Write loss, rate, lags and learning rate by clock to a TensorBoard event file in this "
+     "folder"},
     {"curve", "output.curve_path", "Write loss and held-out accuracy against time to this CSV"},
     {"curve_every", "output.curve_every",
      "Samples from a point of the curve to the next [a sixtieth of the run]"},
@@ -117,13 +122,16 @@ pb::Message* FindHolder(const std::string& path, pb::Message* root,
   }
 }
 
-absl::Status SetField(const JobField& target, const std::string& text, wire::JobConfig* config) {
+absl::Status SetField(const JobOverride& override, wire::JobConfig* config) {
+  const JobField& target = *override.field;
+  const std::string& text = override.value;
   const pb::FieldDescriptor* field = nullptr;
   pb::Message* holder = FindHolder(target.path, config, &field);
   const pb::Reflection* reflection = holder->GetReflection();
   const auto refuse = [&](const char* wanted) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--", target.flag, "=", text, ": ", wanted, " is needed"));
+    const std::string name =
+        override.variable.empty() ? absl::StrCat("--", target.flag) : override.variable;
+    return absl::InvalidArgumentError(absl::StrCat(name, "=", text, ": ", wanted, " is needed"));
   };
   switch (field->cpp_type()) {
     case pb::FieldDescriptor::CPPTYPE_STRING:
@@ -171,7 +179,7 @@ bool IsSwitch(const JobField& field) {
 
 absl::Status ApplyOverrides(absl::Span<const JobOverride> overrides, wire::JobConfig* config) {
   for (const JobOverride& override : overrides) {
-    SOAP_RETURN_IF_ERROR(SetField(*override.field, override.value, config));
+    SOAP_RETURN_IF_ERROR(SetField(override, config));
   }
   return absl::OkStatus();
 }

@@ -1,5 +1,5 @@
-// What all command lines share: the name of the command, how a parse ends. Reads no file and no
-// environment: a command line in, values out.
+// What all command lines share: the name of the command, how a parse ends. Reads no file: a command
+// line, and for some the environment (environment_flags.h), in, values out.
 #pragma once
 
 namespace soapstone::apps {

@@ -1,5 +1,6 @@
 #include "apps/cli/job_flags.h"
 
+#include <cstdlib>
 #include <cstring>
 #include <iostream>
 #include <string_view>
@@ -22,6 +23,13 @@ bool MattersInSimulation(const JobField& field) {
 // next word for the value.
 bool IsFlagWithoutItsValue(std::string_view word) {
   return word.size() > 3 && word.substr(0, 2) == "--" && word.find('=') == word.size() - 1;
+}
+
+// The variable that has set an option; empty: the command line has.
+std::string VariableOf(const CLI::Option& option) {
+  const std::string name = option.get_envname();
+  const char* const value = name.empty() ? nullptr : std::getenv(name.c_str());
+  return value != nullptr && option.results().back() == value ? name : "";
 }
 
 }  // namespace
@@ -65,7 +73,7 @@ std::vector<JobOverride> JobFlagValues::Given() const {
   for (const JobField& field : JobFields()) {
     const auto it = options_.find(&field);
     if (it == options_.end() || it->second->count() == 0) continue;
-    given.push_back({&field, it->second->results().back()});
+    given.push_back({&field, it->second->results().back(), VariableOf(*it->second)});
   }
   return given;
 }

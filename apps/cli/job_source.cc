@@ -57,6 +57,7 @@ absl::Status CheckOutputs(const wire::JobConfig& config) {
       {"trace_path", output.trace_path(), models::CheckWritable},
       {"curve_path", output.curve_path(), models::CheckWritable},
       {"log_dir", output.log_dir(), CheckFolderCanBeMade},
+      {"tensorboard_path", output.tensorboard_path(), CheckFolderCanBeMade},
       {"record_path", output.record_path(), CheckFolderCanBeMade}};
   for (const auto& [field, path, check] : all) {
     const absl::Status status = path.empty() ? absl::OkStatus() : check(path);

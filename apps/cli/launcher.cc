@@ -23,7 +23,7 @@ namespace {
 constexpr int kPollMillis = 100;
 // From a signal or the scheduler's end until the rest are told to end; and until they are killed.
 constexpr Nanos kTermAfter = 1500 * kMillisecond;
-constexpr Nanos kKillAfter = 2 * kSecond;  // after SIGTERM
+constexpr Nanos kKillAfter = 2 * kSecond;  // after SIGTERM; on a signal of ours grace_s more
 // A server that ends with a code may have been told to by the scheduler, which ends a little later.
 constexpr Nanos kSuccessorRetry = kSecond / 2;
 constexpr Nanos kSchedulerGrace = 2500 * kMillisecond;
@@ -140,6 +140,7 @@ void Launcher::ReadSignals() {
     console_->Line(absl::StrCat(reason, ": stopping"));
     scheduler()->Signal(number == SIGINT ? SIGINT : SIGTERM);  // it tells the others
     BeginStop(code, reason, kTermAfter);
+    stop_->kill_at = NodeLoop::Now() + NanosOf(options_.config.cluster().grace_s()) + kKillAfter;
   }
 }
 

@@ -1,8 +1,10 @@
 #include "apps/cli/node_flags.h"
 
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 #include <memory>
 
+#include "apps/cli/environment_flags.h"
 #include "apps/cli/job_flags.h"
 
 namespace soapstone::apps {
@@ -17,6 +19,13 @@ void AddNodeFlags(CLI::App* app, NodeFlags* flags) {
   app->add_flag("--print_config", flags->print_config, "Print the job with flags applied and exit");
 }
 
+void AddLogFormat(CLI::App* app, NodeFlags* flags) {
+  app->add_option("--log_format", "Of standard error: text, or json, an object a line [text]")
+      ->type_name("FORMAT")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->each([flags](const std::string& format) { flags->json_log = format == "json"; });
+}
+
 void AddProgressEvery(CLI::App* app, NodeFlags* flags) {
   app->add_option("--progress_every", flags->progress_every_s,
                   "Where standard output is no terminal: seconds from a line of progress to the "
@@ -24,41 +33,56 @@ void AddProgressEvery(CLI::App* app, NodeFlags* flags) {
       ->type_name("SECONDS");
 }
 
-void AddPlaceFlags(const std::string& program, CLI::App* app, NodeFlags* flags) {
-  if (program == "soapstone-scheduler") {
-    app->add_option("--progress", "Progress on standard output: json, a JSON object a line")
-        ->type_name("json")
-        ->check(CLI::IsMember({"json"}))
-        ->each([flags](const std::string&) { flags->json_progress = true; });
-    AddProgressEvery(app, flags);
-    return;
-  }
-  app->add_option("--rank", flags->rank,
-                  "Rank in its role. Without it: JOB_COMPLETION_INDEX, SLURM_PROCID or RANK from "
-                  "the environment, else the scheduler hands one out")
-      ->type_name("N");
+void AddJson(const std::string& help, CLI::App* app, NodeFlags* flags) {
+  app->add_option("--progress", help)
+      ->type_name("json")
+      ->check(CLI::IsMember({"json"}))
+      ->each([flags](const std::string&) { flags->json_progress = true; });
+}
+
+void AddPlacement(CLI::App* app, NodeFlags* flags) {
   app->add_option("--cpus", flags->placement.cpus, "Run on these CPUs only, such as 0-3,8 [any]")
       ->type_name("LIST");
   app->add_option("--numa_node", flags->placement.numa_node,
                   "Take memory from this node while it has some, and run on its CPUs [any]")
       ->type_name("N");
-  if (program == "soapstone-server") {
-    app->add_flag("--pin_shards", flags->placement.pin_shards,
-                  "Keep the thread of each shard on one CPU, of --cpus in turn [any of them]");
-    app->add_option("--bind", flags->bind,
-                    "Endpoint to listen on, such as tcp://10.0.0.7:* [a free port, on the address "
-                    "that reaches the scheduler]")
-        ->type_name("ENDPOINT");
-    app->add_option(
-           "--stream_port", flags->stream_port,
-           "Port at which streams of data are taken, where only some are open [a free one]")
-        ->type_name("PORT");
-  }
-  app->add_option("--progress", "json: closing counters as a JSON line on standard output")
-      ->type_name("json")
-      ->check(CLI::IsMember({"json"}))
-      ->each([flags](const std::string&) { flags->json_progress = true; });
 }
+
+void AddServerPlace(CLI::App* app, NodeFlags* flags) {
+  app->add_flag("--pin_shards", flags->placement.pin_shards,
+                "Keep the thread of each shard on one CPU, of --cpus in turn [any of them]");
+  app->add_option("--bind", flags->bind,
+                  "Endpoint to listen on, such as tcp://10.0.0.7:* [a free port, on the address "
+                  "that reaches the scheduler]")
+      ->type_name("ENDPOINT");
+  app->add_option("--stream_port", flags->stream_port,
+                  "Port at which streams of data are taken, where only some are open [a free one]")
+      ->type_name("PORT");
+}
+
+void AddPlaceFlags(const std::string& program, CLI::App* app, NodeFlags* flags) {
+  if (program == "soapstone-scheduler") {
+    AddJson("Progress on standard output: json, a JSON object a line", app, flags);
+    AddProgressEvery(app, flags);
+    return;
+  }
+  app->add_option("--rank", flags->rank,
+                  "Rank in its role; hostname: the number that ends the host's name. Without it: "
+                  "JOB_COMPLETION_INDEX, SLURM_PROCID or RANK from the environment, else the "
+                  "scheduler hands one out")
+      ->type_name("N");
+  AddPlacement(app, flags);
+  if (program == "soapstone-server") AddServerPlace(app, flags);
+  AddJson("json: closing counters as a JSON line on standard output", app, flags);
+}
+
+constexpr char kVariables[] =
+    "SOAPSTONE_<FLAG> in the environment, such as SOAPSTONE_WORKERS=4, sets a flag that the "
+    "command "
+    "line does not.\n";
+constexpr char kCodes[] =
+    "Exit codes: 0 done, 76 guarantee broken (--strict), 78 configuration error, 79 training "
+    "diverged, 138 peer lost (retry), 143 SIGTERM, 130 Ctrl-C, 70 a bug or a hung device.";
 
 }  // namespace
 
@@ -77,15 +101,16 @@ std::variant<NodeFlags, EndNow> ParseNodeFlags(const std::string& program, int a
   app.set_version_flag("--version", kVersion);
   AddNodeFlags(&app, &flags);
   AddPlaceFlags(program, &app, &flags);
+  AddLogFormat(&app, &flags);
   job.AddTo(&app);
-  app.footer(
-      "Example:\n  " + program +
-      " --config=examples/digits-lenet5.textproto --scheduler=tcp://127.0.0.1:7070\n"
-      "Exit codes: 0 done, 76 guarantee broken (--strict), 78 configuration error, 79 training "
-      "diverged, 138 peer lost (retry), 143 SIGTERM, 130 Ctrl-C, 70 a bug or a hung device.");
+  app.footer("Example:\n  " + program +
+             " --config=examples/digits-lenet5.textproto --scheduler=tcp://127.0.0.1:7070\n" +
+             kVariables + kCodes);
+  TakeFromEnvironment(&app);
   const auto parsed = Parse(&app, argc, argv);
   if (const EndNow* end = std::get_if<EndNow>(&parsed)) return *end;
   flags.overrides = job.Given();
+  flags.variables = TakenFromEnvironment(app);
   return flags;
 }
 
@@ -95,13 +120,59 @@ CLI::App* AddTrain(CLI::App* app, NodeFlags* flags) {
   AddProgressEvery(command, flags);
   const auto job = std::make_shared<JobFlagValues>();
   job->AddTo(command);
-  command->callback([flags, job] { flags->overrides = job->Given(); });
+  command->callback([flags, job, command] {
+    flags->overrides = job->Given();
+    flags->variables = TakenFromEnvironment(*command);
+  });
   command->footer(
-      "Example:\n  soapstone train --config=examples/digits-lenet5.textproto --servers=2 "
-      "--workers=3 --policy=ssp:s=2\n"
-      "Exit codes: 0 done, 76 guarantee broken (--strict), 78 configuration error, 79 training "
-      "diverged, 138 peer lost (retry), 143 SIGTERM, 130 Ctrl-C, 70 a bug or a hung device.");
+      std::string("Example:\n  soapstone train --config=examples/digits-lenet5.textproto "
+                  "--servers=2 --workers=3 --policy=ssp:s=2\n") +
+      kVariables + kCodes);
   return command;
+}
+
+CLI::App* AddNode(CLI::App* app, NodeFlags* flags) {
+  CLI::App* command = app->add_subcommand(
+      "node", "One process of a job, whose role follows from a number over all of them");
+  AddNodeFlags(command, flags);
+  command
+      ->add_option("--index", flags->index,
+                   "0: the scheduler; then the servers; then the workers. Without it: "
+                   "JOB_COMPLETION_INDEX, SLURM_PROCID or RANK from the environment")
+      ->type_name("N");
+  AddPlacement(command, flags);
+  AddServerPlace(command, flags);
+  AddJson("json: reports on standard output, a JSON object a line", command, flags);
+  AddProgressEvery(command, flags);
+  AddLogFormat(command, flags);
+  const auto job = std::make_shared<JobFlagValues>();
+  job->AddTo(command);
+  command->callback([flags, job, command] {
+    flags->overrides = job->Given();
+    flags->variables = TakenFromEnvironment(*command);
+  });
+  command->footer(
+      std::string("Example:\n  srun -n 7 soapstone node --config=job.textproto\n"
+                  "The scheduler is where --scheduler says, else MASTER_ADDR and MASTER_PORT, else "
+                  "on the first of SLURM_STEP_NODELIST; port 7070. DMLC_ROLE, DMLC_PS_ROOT_URI, "
+                  "DMLC_PS_ROOT_PORT, DMLC_NUM_SERVER and DMLC_NUM_WORKER are understood.\n") +
+      kVariables + kCodes);
+  return command;
+}
+
+void ForgetNodeVariables() {
+  for (const char* program : {"soapstone-scheduler", "soapstone-server", "soapstone-worker"}) {
+    NodeFlags flags;
+    JobFlagValues job;
+    CLI::App app;
+    AddNodeFlags(&app, &flags);
+    AddPlaceFlags(program, &app, &flags);
+    AddLogFormat(&app, &flags);
+    job.AddTo(&app);
+    for (const CLI::Option* option : app.get_options()) {
+      unsetenv(EnvironmentName(option->get_single_name()).c_str());
+    }
+  }
 }
 
 }  // namespace soapstone::apps

@@ -1,13 +1,16 @@
-// The command lines of the three daemons, and what `soapstone train` shares with them.
+// The command lines of the three daemons, of `soapstone node`, which becomes one of them, and what
+// `soapstone train` shares with them. Flags may come from the environment (environment_flags.h).
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "apps/cli/command_line.h"
 #include "apps/cli/console.h"
+#include "apps/cli/rank_choice.h"
 #include "apps/loop/cpu_placement.h"
 #include "cluster/job_config.h"
 
@@ -22,13 +25,17 @@ struct NodeFlags {
   std::string config_path;
   std::vector<JobOverride> overrides;  // in the order of JobFields()
   std::string rank;                    // as given; empty: not given
+  std::string index;                   // of `soapstone node`, likewise: over all roles
+  std::optional<RankChoice> place;     // what that came to; rank -1: the scheduler hands one out
   std::string bind;                    // endpoint of a server; empty: chosen
   uint16_t stream_port = 0;            // of a server's streams; 0: chosen
   CpuPlacement placement;              // of a server or a worker
   bool check = false;
   bool print_config = false;
   bool json_progress = false;
-  uint32_t progress_every_s = 10;  // where standard output is no terminal
+  bool json_log = false;               // on standard error
+  uint32_t progress_every_s = 10;      // where standard output is no terminal
+  std::vector<std::string> variables;  // "SOAPSTONE_WORKERS=4": flags that the environment has set
 };
 
 // Of this process's standard output, with progress as the flags say.
@@ -38,7 +45,11 @@ ConsoleOptions ConsoleOf(const NodeFlags& flags);
 std::variant<NodeFlags, EndNow> ParseNodeFlags(const std::string& program, int argc,
                                                const char* const* argv);
 
-// The command `train`; `flags` is filled in when `app` is parsed.
+// The commands `train` and `node`; `flags` is filled in when `app` is parsed.
 CLI::App* AddTrain(CLI::App* app, NodeFlags* flags);
+CLI::App* AddNode(CLI::App* app, NodeFlags* flags);
+
+// Unsets the variables that are daemons' flags: what starts them has said all in a job file.
+void ForgetNodeVariables();
 
 }  // namespace soapstone::apps

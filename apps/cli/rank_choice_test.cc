@@ -5,14 +5,12 @@
 #include <map>
 #include <string>
 
-#include "apps/cli/listen_choice.h"
-
 namespace soapstone::apps {
 namespace {
 
 absl::StatusOr<RankChoice> Choose(const std::string& flag,
                                   const std::map<std::string, std::string>& environment) {
-  return ChooseRank(flag, [&](const char* name) -> const char* {
+  return ChooseRank(flag, "trainer-server-7", [&](const char* name) -> const char* {
     const auto it = environment.find(name);
     return it == environment.end() ? nullptr : it->second.c_str();
   });
@@ -45,25 +43,25 @@ TEST(RankChoice, NoRankIsAnErrorThatNamesItsSource) {
             "RANK=two: a rank is a whole number from 0");
 }
 
-TEST(ListenChoice, LoopbackStaysOnThisMachine) {
-  EXPECT_EQ(ChooseListen("", "tcp://127.0.0.1:7070", "s")->listen, "tcp://127.0.0.1:0");
+TEST(RankChoice, AStatefulSetsPodMayTakeItsNumber) {
+  EXPECT_EQ(Choose("hostname", {{"RANK", "2"}})->rank, 7);
+  EXPECT_EQ(Choose("hostname", {})->source, "hostname trainer-server-7");
+  EXPECT_FALSE(ChooseRank("hostname", "localhost", [](const char*) { return nullptr; }).ok());
 }
 
-TEST(ListenChoice, IpcListensBesideTheScheduler) {
-  EXPECT_EQ(ChooseListen("", "ipc:///tmp/job", "server-7")->listen, "ipc:///tmp/job.server-7");
+TEST(RankChoice, ItsOwnVariableIsNamedAsTheSource) {
+  EXPECT_EQ(Choose("3", {{"SOAPSTONE_RANK", "3"}})->source, "SOAPSTONE_RANK");
+  EXPECT_EQ(Choose("3", {{"SOAPSTONE_RANK", "4"}})->source, "--rank");
 }
 
-TEST(ListenChoice, TheFlagIsTaken) {
-  EXPECT_EQ(ChooseListen("tcp://10.0.0.7:0", "tcp://10.0.0.1:1", "s")->listen, "tcp://10.0.0.7:0");
-  const auto all = ChooseListen("tcp://*:5000", "tcp://127.0.0.1:1", "s");
-  EXPECT_EQ(all->listen, "tcp://*:5000");
-  EXPECT_EQ(all->advertise_host, "127.0.0.1");
-}
-
-TEST(ListenChoice, NoEndpointIsAnError) {
-  for (const char* scheduler : {"", "tcp://", "tcp://host", "udp://host:1", "host:1"}) {
-    EXPECT_FALSE(ChooseListen("", scheduler, "s").ok()) << scheduler;
-  }
+// Launchers that count over all roles set such.
+TEST(RankChoice, ARankThatTheJobDoesNotHaveNamesItsSourceAndWhatToDo) {
+  EXPECT_TRUE(CheckRank({1, "SLURM_PROCID"}, "worker", 2).ok());
+  EXPECT_TRUE(CheckRank({-1, "the scheduler"}, "worker", 2).ok());
+  EXPECT_EQ(CheckRank({2, "--rank"}, "worker", 2).message(), "--rank=2: the job has 2 workers");
+  EXPECT_EQ(CheckRank({4, "SLURM_PROCID"}, "server", 2).message(),
+            "SLURM_PROCID=4: the job has 2 servers; unset it or set SOAPSTONE_RANK, or let "
+            "`soapstone node` take it as a number over all roles");
 }
 
 }  // namespace

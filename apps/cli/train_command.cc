@@ -154,6 +154,10 @@ int Train(const NodeFlags& flags) {
   if (!options.ok()) return SayConfigError(kSoapstone, options.status());
   if (!chosen.empty()) std::cerr << kSoapstone << ": " << chosen << "\n";
   SayNotes(kSoapstone, options->notes);
+  for (const std::string& variable : flags.variables) {
+    std::cerr << kSoapstone << ": from the environment: " << variable << "\n";
+  }
+  ForgetNodeVariables();  // the children's job file has them
   OutputThread output(&std::cout, STDOUT_FILENO);
   Console console(&std::cout, ConsoleOf(flags));
   options->utf8 = SpeaksUtf8([](const char* name) { return std::getenv(name); });

@@ -21,7 +21,7 @@
 #include "apps/cli/command_line.h"
 #include "apps/cli/console.h"
 #include "apps/cli/job_source.h"
-#include "apps/cli/signal_watch.h"
+#include "apps/daemon/signal_watch.h"
 #include "apps/experiment/experiment_folder.h"
 #include "apps/experiment/experiment_runs.h"
 #include "apps/loop/node_loop.h"

@@ -3,7 +3,12 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 
 namespace soapstone::apps {
 namespace {
@@ -13,8 +18,23 @@ thread_local bool ends_process = false;
 
 }  // namespace
 
-LogOutput::LogOutput(Nanos linger)
+std::string JsonLogLine(const LogOrigin& origin, const char* severity, const char* file, int line,
+                        double unix_seconds, std::string_view message) {
+  nlohmann::ordered_json json;
+  json["time"] = absl::FormatTime(
+      "%Y-%m-%dT%H:%M:%E6SZ", absl::UnixEpoch() + absl::Seconds(unix_seconds), absl::UTCTimeZone());
+  json["severity"] = severity;
+  json["role"] = origin.role;
+  if (origin.rank >= 0) json["rank"] = origin.rank;
+  json["host"] = origin.host;
+  json["place"] = absl::StrCat(file, ":", line);
+  json["message"] = message;
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+LogOutput::LogOutput(Nanos linger, std::optional<LogOrigin> json)
     : linger_(linger),
+      json_(std::move(json)),
       threshold_before_(FLAGS_stderrthreshold),
       also_before_(FLAGS_alsologtostderr),
       writer_(STDERR_FILENO,
@@ -35,7 +55,14 @@ LogOutput::~LogOutput() {
 void LogOutput::send(google::LogSeverity severity, const char* /*full_filename*/,
                      const char* base_filename, int line, const google::LogMessageTime& time,
                      const char* message, size_t message_len) {
-  writer_.Put(ToString(severity, base_filename, line, time, message, message_len) + "\n");
+  std::string text =
+      json_.has_value()
+          ? JsonLogLine(*json_, google::GetLogSeverityName(severity), base_filename, line,
+                        static_cast<double>(time.timestamp()) + time.usec() / 1e6,
+                        {message, message_len})
+          : ToString(severity, base_filename, line, time, message, message_len);
+  text.push_back('\n');
+  writer_.Put(std::move(text));
   ends_process = severity == google::GLOG_FATAL;
 }
 

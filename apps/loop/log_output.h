@@ -4,12 +4,29 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
 
 #include "apps/loop/writer_thread.h"
 #include "base/ids.h"
 #include "glog/logging.h"
 
 namespace soapstone::apps {
+
+// What each JSON line of a log begins with.
+struct LogOrigin {
+  std::string role;   // "server"
+  int64_t rank = -1;  // -1: not known when the log began
+  std::string host;
+};
+
+// {"time": ..., "severity": ..., "role": ..., "rank": ..., "host": ..., "place": "file.cc:12",
+// "message": ...}, without a line's end. `unix_seconds` with its microseconds; bytes that are no
+// UTF-8 are replaced.
+std::string JsonLogLine(const LogOrigin& origin, const char* severity, const char* file, int line,
+                        double unix_seconds, std::string_view message);
 
 // While it lives, lines of the log go to a thread of its own instead of straight to standard error.
 // Invariants: no line waits for a reader; the last words of a process that a LOG(FATAL) ends are
@@ -19,7 +36,8 @@ class LogOutput : public google::LogSink {
  public:
   static constexpr size_t kBytesMax = size_t{16} << 20;
 
-  explicit LogOutput(Nanos linger = 2 * kSecond);
+  // `json`: the lines are JSON objects, of this origin; else glog's.
+  explicit LogOutput(Nanos linger = 2 * kSecond, std::optional<LogOrigin> json = std::nullopt);
   ~LogOutput() override;
   LogOutput(const LogOutput&) = delete;
   LogOutput& operator=(const LogOutput&) = delete;
@@ -33,6 +51,7 @@ class LogOutput : public google::LogSink {
   void Finish();
 
   const Nanos linger_;
+  const std::optional<LogOrigin> json_;
   const google::LogSeverity threshold_before_;
   const bool also_before_;
   WriterThread writer_;

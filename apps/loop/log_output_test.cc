@@ -116,5 +116,16 @@ TEST(LogOutputDeathTest, DeathWaitsForNoReader) {
       ::testing::KilledBySignal(SIGABRT), "");
 }
 
+TEST(JsonLogLine, IsOneObjectThatKeepsWhatWasSaid) {
+  const LogOrigin origin = {"server", 3, "n1"};
+  EXPECT_EQ(
+      JsonLogLine(origin, "WARNING", "peer.cc", 12, 1.5, "a \"b\"\nc"),
+      R"({"time":"1970-01-01T00:00:01.500000Z","severity":"WARNING","role":"server","rank":3,)"
+      R"("host":"n1","place":"peer.cc:12","message":"a \"b\"\nc"})");
+  const std::string odd = JsonLogLine({"scheduler", -1, "n\xff"}, "INFO", "x.cc", 1, 0, "\xc3(");
+  EXPECT_EQ(odd.find("rank"), std::string::npos);
+  EXPECT_EQ(odd.find('\xff'), std::string::npos);
+}
+
 }  // namespace
 }  // namespace soapstone::apps

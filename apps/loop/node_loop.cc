@@ -22,7 +22,7 @@ NodeLoop::NodeLoop(std::unique_ptr<transport::Transport> transport, uint32_t sha
 
 void NodeLoop::RequestStop(int code) {
   int none = 0;
-  stop_code_.compare_exchange_strong(none, code);
+  if (!stop_code_.compare_exchange_strong(none, code)) stop_now_ = true;
   transport_->Wake();
 }
 

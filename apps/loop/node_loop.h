@@ -22,10 +22,12 @@ class NodeLoop {
  public:
   NodeLoop(std::unique_ptr<transport::Transport> transport, uint32_t shards_per_server);
 
-  // Asks for a clean stop; `code` is the exit code it shall end with. The first request counts.
+  // Asks for a clean stop; `code` is the exit code it shall end with. The first request counts; a
+  // second one asks to stop at once.
   void RequestStop(int code);
   int stop_code() const { return stop_code_.load(); }  // 0: not asked
   bool stop_requested() const { return stop_code() != 0; }
+  bool stop_now_requested() const { return stop_now_.load(); }
   void Wake() { transport_->Wake(); }
 
   // The steady clock's, as actors take it.
@@ -69,6 +71,7 @@ class NodeLoop {
   Nanos deadline_patience_ = 0;
   int deadline_uses_ = 0;
   std::atomic<int> stop_code_{0};
+  std::atomic<bool> stop_now_{false};
   std::optional<Nanos> last_heartbeat_;
   Nanos heartbeat_gap_max_ = 0;
 };

@@ -1,5 +1,8 @@
 #include "apps/node/registration.h"
 
+#include <glog/logging.h>
+
+#include <string>
 #include <utility>
 
 #include "apps/node/compute_backend.h"
@@ -20,6 +23,11 @@ wire::MembershipClientOptions MembershipClientOptionsOf(const Job& job, wire::Ro
           .heartbeat_ns = NanosOf(cluster.heartbeat_s()),
           .timeout_ns = NanosOf(cluster.heartbeat_timeout_s()),
           .start_timeout_ns = NanosOf(cluster.start_timeout_s())};
+}
+
+void LogWaiting(Nanos now, wire::MembershipClient* membership) {
+  const std::string line = membership->TakeWaitLine(now);
+  LOG_IF(WARNING, !line.empty()) << line;
 }
 
 }  // namespace soapstone::apps

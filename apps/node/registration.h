@@ -19,4 +19,7 @@ wire::MembershipClientOptions MembershipClientOptionsOf(const Job& job, wire::Ro
                                                         Registration registration,
                                                         std::string endpoint);
 
+// Logs what this node waits for while it has no place, every few seconds.
+void LogWaiting(Nanos now, wire::MembershipClient* membership);
+
 }  // namespace soapstone::apps

@@ -52,6 +52,7 @@ int ServerNode::Run() {
     ContinueSaving(now);
     if (!failure_.has_value()) failure_ = shards_.failure();
     ReportLostLinks(now, wire::Role::kServer, &loop_, &membership_, &out_);
+    LogWaiting(now, &membership_);
     loop_.Flush(&out_);
   }
   return Finish();

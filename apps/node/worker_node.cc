@@ -31,8 +31,7 @@ constexpr Nanos kCommandsPatience = kMillisecond;  // while the device has as ma
 // Events of the device that are taken between two looks at the network and the timers: a heartbeat
 // is not late because the device is fast.
 constexpr int kEventsAtOnce = 64;
-constexpr Nanos kHeldUnsaid = kSecond;          // a step, for others that take too little
-constexpr Nanos kLeavePatience = 30 * kSecond;  // to finish the step in hand
+constexpr Nanos kHeldUnsaid = kSecond;  // a step, for others that take too little
 constexpr absl::Duration kWorkerLinger = absl::Seconds(1);
 constexpr absl::Duration kWorkerLookAgain = absl::Milliseconds(1);
 constexpr uint64_t kReplicaRun = 0;  // of the shell's own command; the engine's runs begin with 1
@@ -91,6 +90,7 @@ int WorkerNode::Run() {
     LookAtDevice(now);
     if (curve_ != nullptr) KeepCurve(now);
     ReportLostLinks(now, wire::Role::kWorker, &loop_, &membership_, &out_);
+    LogWaiting(now, &membership_);
     for (const wire::TimerId timer : loop_.TakeDue(now)) {
       if (timer == worker::Engine::kWatch) AskAgain(now);
       if (timer != wire::MembershipClient::kTick) continue;
@@ -153,7 +153,7 @@ void WorkerNode::LookAtDevice(Nanos now) {
     LOG(WARNING) << text;
     return;
   }
-  hung_ = true;
+  abandon_device_ = true;
   if (!end_.has_value()) end_ = {kExitInternal, text};
 }
 
@@ -318,7 +318,7 @@ uint64_t WorkerNode::MovedBytes() const {
 }
 
 void WorkerNode::BeginLeaving(Nanos now) {
-  leave_by_ = now + kLeavePatience;
+  leave_by_ = now + NanosOf(job_->config.cluster().grace_s());
   if (engine_.has_value() && started_ && !engine_->done()) {
     LOG(INFO) << "leaving after the step in hand";
     Record({.kind = sim::EventKind::kLeave, .now = now});
@@ -357,8 +357,11 @@ bool WorkerNode::Over(Nanos now) {
     end_ = {loop_.stop_code(), "left"};
   } else if (membership_.ended().has_value()) {
     end_ = *membership_.ended();
-  } else if (leave_by_.has_value() && now > *leave_by_) {
-    end_ = {loop_.stop_code(), "left in the middle of a step, which took too long"};
+  } else if (leave_by_.has_value() && (now > *leave_by_ || loop_.stop_now_requested())) {
+    const bool twice = loop_.stop_now_requested();
+    abandon_device_ = true;
+    end_ = {loop_.stop_code(), absl::StrCat("left in the middle of a step",
+                                            twice ? ": asked twice" : ", longer than grace_s")};
   }
   return end_.has_value();
 }
@@ -438,7 +441,7 @@ void WorkerNode::Flush(Nanos now) {
 
 int WorkerNode::Finish() {
   if (preparing_.joinable()) preparing_.join();
-  if (hung_) {
+  if (abandon_device_) {
     DeviceThread::Abandon(std::move(device_));
   } else {
     AwaitReplica();

@@ -110,7 +110,7 @@ class WorkerNode {
   std::optional<server::Peer> peer_;  // of decentralised policies
   std::unique_ptr<DeviceThread> device_;
   Nanos look_at_device_ = 0;               // from then on
-  bool hung_ = false;                      // it is: cannot be waited for
+  bool abandon_device_ = false;            // it cannot be waited for: hung, or in a long step
   std::unique_ptr<IterationTrace> trace_;  // null: not asked for
   std::unique_ptr<Recorder> recorder_;     // likewise: of the engine
   std::unique_ptr<Recorder> peer_recorder_;

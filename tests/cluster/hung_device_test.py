@@ -1,43 +1,13 @@
 """A device that does not come back from a command: its worker says in which, and ends."""
-import ctypes
 import os
 import signal
 import time
 import unittest
 
 from cluster import ClusterTestCase, descendants
-
-PTRACE_SEIZE, PTRACE_INTERRUPT, WALL = 0x4206, 0x4207, 0x40000000
-LIBC = ctypes.CDLL(None, use_errno=True)
-LIBC.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
-LIBC.ptrace.restype = ctypes.c_long
-
-
-def thread_named(pid, name):
-    for thread in os.listdir(f"/proc/{pid}/task"):
-        with open(f"/proc/{pid}/task/{thread}/comm") as comm:
-            if comm.read().strip() == name:
-                return int(thread)
-    raise AssertionError(f"process {pid} has no thread {name}")
-
+from stopped_thread import reap, stop_thread, thread_named
 
 class HungDeviceTest(ClusterTestCase):
-
-    def stop_thread(self, thread):
-        """The thread stands still, and its process does not."""
-        for request in (PTRACE_SEIZE, PTRACE_INTERRUPT):
-            if LIBC.ptrace(request, thread, None, None) != 0:
-                self.skipTest(f"NOT TESTED: ptrace: {os.strerror(ctypes.get_errno())}")
-        os.waitpid(thread, WALL)
-
-    def reap(self, thread, seconds):
-        """A thread that is traced ends when its tracer has seen it end."""
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            if os.waitpid(thread, WALL | os.WNOHANG)[0] == thread:
-                return
-            time.sleep(0.05)
-        raise AssertionError("the worker of the hung device has not ended")
 
     def test_a_hung_device_is_named_and_its_worker_ends(self):
         # Layers of 2,048: the device is nearly always in an operator.
@@ -50,19 +20,19 @@ class HungDeviceTest(ClusterTestCase):
             running.wait_for(r"^epoch [2-9]/")
             worker = descendants(running.pid)["worker-1"]
             device = thread_named(worker, "device")
-            self.stop_thread(device)
+            stop_thread(self, device)
             stopped = time.monotonic()
             # Now and then it holds a lock that others need, and the whole process stands still.
             if running.wait_for("worker-1: .*the device is slow|worker 1 lost", 10).group(0)[-4:] != "lost":
                 break
             os.kill(worker, signal.SIGKILL)
-            self.reap(device, 10)
+            reap(device, 10)
             self.assertEqual(running.wait(150), 0, running.output())
         line = running.wait_for("worker-1: .*the device is stuck: it has (.*) for", 30).group(1)
         self.assertRegex(line, r"been in (forward|backward) of |been in|taken no command")
         # At four times the timeout, looked at once a second.
         self.assertLess(time.monotonic() - stopped, 12)
-        self.reap(device, 10)
+        reap(device, 10)
         self.assertEqual(running.wait(150), 0, running.output())
         self.assertIn("worker 1 lost", running.output())
         self.assertEqual(self.sha256(running.output()), self.sha256(undisturbed.output()))

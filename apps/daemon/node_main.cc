@@ -1,4 +1,4 @@
-#include "apps/cli/node_main.h"
+#include "apps/daemon/node_main.h"
 
 #include <glog/logging.h>
 #include <sys/random.h>
@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
@@ -13,17 +14,19 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "apps/cli/console_reports.h"
 #include "apps/cli/job_source.h"
-#include "apps/cli/listen_choice.h"
 #include "apps/cli/node_flags.h"
 #include "apps/cli/rank_choice.h"
-#include "apps/cli/signal_watch.h"
+#include "apps/daemon/listen_choice.h"
+#include "apps/daemon/signal_watch.h"
 #include "apps/loop/log_output.h"
 #include "apps/loop/output_thread.h"
 #include "apps/loop/recorder.h"
 #include "apps/loop/standard_descriptors.h"
 #include "apps/node/compute_backend.h"
+#include "apps/node/event_reports.h"
 #include "apps/node/scheduler_node.h"
 #include "apps/node/server_node.h"
 #include "apps/node/wire_limits.h"
@@ -36,11 +39,6 @@
 
 namespace soapstone::apps {
 namespace {
-
-const char* RoleName(wire::Role role) {
-  if (role == wire::Role::kScheduler) return "scheduler";
-  return role == wire::Role::kServer ? "server" : "worker";
-}
 
 uint64_t RandomNumber() {
   uint64_t number = 0;
@@ -100,7 +98,8 @@ absl::StatusOr<std::unique_ptr<transport::Transport>> OpenTransport(wire::Role r
   if (listens) {
     SOAP_ASSIGN_OR_RETURN(
         const ListenChoice choice,
-        ChooseListen(flags.bind, scheduler, absl::StrCat(RoleName(role), "-", getpid())));
+        AwaitListen(flags.bind, scheduler, absl::StrCat(RoleName(role), "-", getpid()),
+                    absl::Seconds(job.config.cluster().start_timeout_s())));
     options.listen = choice.listen;
     options.advertise_host = choice.advertise_host;
   }
@@ -124,15 +123,46 @@ int RunUntilSignal(Node* node, SignalWatch* signals, OutputThread* output) {
   return code == kExitOk && absl::IsUnavailable(said) ? kExitConfig : code;
 }
 
+std::string HostName() {
+  char host[HOST_NAME_MAX + 1] = "";
+  gethostname(host, sizeof(host) - 1);
+  return host;
+}
+
+// Of JSON lines, where those are asked for.
+std::optional<LogOrigin> OriginOf(wire::Role role, const RankChoice& rank, const NodeFlags& flags) {
+  if (!flags.json_log) return std::nullopt;
+  return LogOrigin{RoleName(role), role == wire::Role::kScheduler ? -1 : rank.rank, HostName()};
+}
+
+// Null where the job asks for none.
+absl::StatusOr<std::unique_ptr<EventReports>> OpenEvents(const Job& job, ReportSink* next) {
+  const std::string& folder = job.config.output().tensorboard_path();
+  if (folder.empty()) return nullptr;
+  const auto rate = [specs = job.specs, clocks = job.total_clocks](Clock clock) {
+    return compute::LearningRate(specs.optimizer, specs.schedule, clock, clocks);
+  };
+  return EventReports::Open(folder, rate, job.total_clocks, next);
+}
+
+absl::StatusOr<RankChoice> RankOf(wire::Role role, const NodeFlags& flags, const Job& job) {
+  if (role == wire::Role::kScheduler) return RankChoice{};
+  if (flags.place.has_value()) return *flags.place;
+  SOAP_ASSIGN_OR_RETURN(RankChoice choice, ChooseRank(flags.rank, HostName(),
+                                                      [](const char* n) { return getenv(n); }));
+  const bool server = role == wire::Role::kServer;
+  const uint32_t count =
+      server ? ServerCount(job.config, job.specs.policy) : job.config.cluster().workers();
+  SOAP_RETURN_IF_ERROR(CheckRank(choice, RoleName(role), count));
+  return choice;
+}
+
 absl::StatusOr<int> RunNode(wire::Role role, const NodeFlags& flags, wire::JobConfig config,
                             server::StoreFault fault) {
   SOAP_RETURN_IF_ERROR(Place(flags.placement));
   SignalWatch signals;
-  RankChoice rank;
-  if (role != wire::Role::kScheduler) {
-    SOAP_ASSIGN_OR_RETURN(rank, ChooseRank(flags.rank, [](const char* n) { return getenv(n); }));
-  }
   SOAP_ASSIGN_OR_RETURN(std::shared_ptr<const Job> job, PrepareJob(std::move(config)));
+  SOAP_ASSIGN_OR_RETURN(const RankChoice rank, RankOf(role, flags, *job));
   if (fault != server::StoreFault::kNone) {
     Job faulty = *job;
     faulty.store_fault = fault;
@@ -146,7 +176,9 @@ absl::StatusOr<int> RunNode(wire::Role role, const NodeFlags& flags, wire::JobCo
     SOAP_RETURN_IF_ERROR(CheckRecordingFolder(job->config));
   }
   SOAP_RETURN_IF_ERROR(StartLogging(role, rank, job->config.output().log_dir()));
-  const LogOutput log_output;
+  const LogOutput log_output(2 * kSecond, OriginOf(role, rank, flags));
+  LOG_IF(INFO, !flags.variables.empty())
+      << "from the environment: " << absl::StrJoin(flags.variables, ", ");
   SOAP_ASSIGN_OR_RETURN(std::unique_ptr<transport::Transport> transport,
                         OpenTransport(role, flags, *job));
   OutputThread output(&std::cout, STDOUT_FILENO);
@@ -160,12 +192,14 @@ absl::StatusOr<int> RunNode(wire::Role role, const NodeFlags& flags, wire::JobCo
     if (records) SOAP_RETURN_IF_ERROR(BeginRecording(job->config));
     SOAP_ASSIGN_OR_RETURN(std::unique_ptr<Recorder> recorder,
                           Recorder::Open(*job, wire::Address::Scheduler(), session));
-    ReportSink* const reports = flags.json_progress ? static_cast<ReportSink*>(&json) : &text;
+    ReportSink* reports = flags.json_progress ? static_cast<ReportSink*>(&json) : &text;
+    SOAP_ASSIGN_OR_RETURN(const std::unique_ptr<EventReports> events, OpenEvents(*job, reports));
+    if (events != nullptr) reports = events.get();
     SchedulerNode node(job, std::move(transport), session, reports);
     node.RecordTo(std::move(recorder));
     return RunUntilSignal(&node, &signals, &output);
   }
-  LOG_IF(INFO, flags.rank.empty())
+  LOG_IF(INFO, rank.source != "--rank")
       << "rank " << (rank.rank < 0 ? "" : absl::StrCat(rank.rank, " ")) << "from " << rank.source;
   const Registration registration{.wanted_rank = rank.rank, .nonce = RandomNumber()};
   ReportSink* node_reports = flags.json_progress ? &json : nullptr;
@@ -194,13 +228,25 @@ int Main(wire::Role role, const std::string& program, int argc, char** argv,
   const NodeFlags& flags = std::get<NodeFlags>(parsed);
   const absl::StatusOr<wire::JobConfig> config = ConfigFromFlags(flags);
   if (!config.ok()) return SayConfigError(program, config.status());
-  if (flags.print_config || flags.check) return PrintOrCheck(program, flags, *config);
-  RaiseDescriptorLimit();
-  const absl::StatusOr<int> code = RunNode(role, flags, *config, fault);
-  return code.ok() ? *code : SayConfigError(program, code.status());
+  return RunRole(role, program, flags, *config, fault);
 }
 
 }  // namespace
+
+const char* RoleName(wire::Role role) {
+  if (role == wire::Role::kScheduler) return "scheduler";
+  return role == wire::Role::kServer ? "server" : "worker";
+}
+
+int RunRole(wire::Role role, const std::string& program, const NodeFlags& flags,
+            const wire::JobConfig& config, server::StoreFault fault) {
+  if (flags.print_config || flags.check) return PrintOrCheck(program, flags, config);
+  RaiseDescriptorLimit();
+  const absl::StatusOr<int> code = RunNode(role, flags, config, fault);
+  if (code.ok()) return *code;
+  const int why = SayConfigError(program, code.status());
+  return absl::IsUnavailable(code.status()) ? kExitPeerLost : why;
+}
 
 int NodeMain(wire::Role role, int argc, char** argv, server::StoreFault fault) {
   HoldStandardDescriptors(WhenClosed::kSilent);

@@ -1,25 +1,32 @@
-#include "apps/cli/listen_choice.h"
+#include "apps/daemon/listen_choice.h"
 
 #include <arpa/inet.h>
+#include <glog/logging.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/steady_clock.h"
 
 namespace soapstone::apps {
 namespace {
+
+constexpr absl::Duration kLookAgain = absl::Milliseconds(500);
+constexpr absl::Duration kSayEvery = absl::Seconds(5);
 
 // The local IPv4 address from which packets to host:port leave; nothing is sent.
 absl::StatusOr<std::string> AddressTowards(const std::string& host, const std::string& port) {
   const addrinfo hints{.ai_family = AF_INET, .ai_socktype = SOCK_DGRAM};
   addrinfo* found = nullptr;
   if (getaddrinfo(host.c_str(), port.c_str(), &hints, &found) != 0) {
-    return absl::InvalidArgumentError(
+    return absl::UnavailableError(
         absl::StrCat("cluster.scheduler: the name ", host, " does not resolve"));
   }
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, freeaddrinfo);
@@ -31,7 +38,7 @@ absl::StatusOr<std::string> AddressTowards(const std::string& host, const std::s
   if (fd >= 0) close(fd);
   char text[INET_ADDRSTRLEN] = "";
   if (!known || inet_ntop(AF_INET, &local.sin_addr, text, sizeof(text)) == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat("cluster.scheduler: no route to ", host));
+    return absl::UnavailableError(absl::StrCat("cluster.scheduler: no route to ", host));
   }
   return std::string(text);
 }
@@ -57,6 +64,26 @@ absl::StatusOr<ListenChoice> ChooseListen(const std::string& bind, const std::st
   if (!bind.empty()) return ListenChoice{.listen = bind, .advertise_host = *local};
   if (absl::StartsWith(*local, "127.")) return ListenChoice{.listen = "tcp://127.0.0.1:0"};
   return ListenChoice{.listen = "tcp://*:0", .advertise_host = *local};
+}
+
+absl::StatusOr<ListenChoice> AwaitListen(const std::string& bind, const std::string& scheduler,
+                                         const std::string& tag, absl::Duration patience) {
+  const SteadyTime began = SteadyNow();
+  SteadyTime say_at = began;
+  for (;;) {
+    absl::StatusOr<ListenChoice> choice = ChooseListen(bind, scheduler, tag);
+    const SteadyTime now = SteadyNow();
+    if (choice.ok() || !absl::IsUnavailable(choice.status())) return choice;
+    if (now - began >= patience) {
+      return absl::UnavailableError(absl::StrCat(choice.status().message(), ", tried for ",
+                                                 absl::ToInt64Seconds(now - began), " s"));
+    }
+    if (now >= say_at) {
+      LOG(WARNING) << choice.status().message() << " yet; trying again";
+      say_at = now + kSayEvery;
+    }
+    absl::SleepFor(std::min(kLookAgain, patience - (now - began)));
+  }
 }
 
 }  // namespace soapstone::apps

@@ -1,4 +1,4 @@
-#include "apps/cli/signal_watch.h"
+#include "apps/daemon/signal_watch.h"
 
 #include <cstdlib>
 #include <ctime>

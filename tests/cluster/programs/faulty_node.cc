@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
-#include "apps/cli/node_main.h"
+#include "apps/daemon/node_main.h"
 
 int main(int argc, char** argv) {
   using soapstone::server::StoreFault;

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 
 namespace soapstone::apps {
 
@@ -16,7 +17,13 @@ struct ListenChoice {
 //   tcp on this machine    a free port on the loopback interface
 //   tcp elsewhere          a free port on all interfaces, told as the address that has the route
 //   ipc                    a path beside the scheduler's, with `tag` in it
+// Errors: InvalidArgument: it can never work; Unavailable: the scheduler's name does not resolve,
+// or there is no route to it. Names of a cluster take seconds until they are there.
 absl::StatusOr<ListenChoice> ChooseListen(const std::string& bind, const std::string& scheduler,
                                           const std::string& tag);
+
+// The same, again each half second while it is Unavailable, for `patience`; logs that it waits.
+absl::StatusOr<ListenChoice> AwaitListen(const std::string& bind, const std::string& scheduler,
+                                         const std::string& tag, absl::Duration patience);
 
 }  // namespace soapstone::apps
