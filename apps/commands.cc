@@ -8,6 +8,7 @@
 #include "apps/cli/environment_flags.h"
 #include "apps/cli/job_flags.h"
 #include "base/exit_codes.h"
+#include "base/version.h"
 
 namespace soapstone::apps {
 
@@ -21,6 +22,7 @@ std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv) {
   ProfileFlags profile;
   PlanFlags plan;
   DataFlags data;
+  TopFlags top;
   CLI::App app("Soapstone: parameter servers with stale-synchronous consistency.", "soapstone");
   app.set_version_flag("--version", kVersion);
   app.require_subcommand(1);
@@ -33,6 +35,7 @@ std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv) {
   const CLI::App* profile_app = AddProfile(&app, &profile);
   const CLI::App* plan_app = AddPlan(&app, &plan);
   const CLI::App* data_app = AddData(&app, &data);
+  const CLI::App* top_app = AddTop(&app, &top);
   const CLI::App* policies_app = app.add_subcommand("policies", "List the consistency policies");
   app.footer(
       "Examples:\n  soapstone train --config=examples/digits-lenet5.textproto\n"
@@ -46,11 +49,10 @@ std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv) {
   if (argc > 1 && argv[1][0] != '-' &&
       app.get_subcommands([&](CLI::App* s) { return s->check_name(argv[1]); }).empty()) {
     std::cerr << "soapstone: no command \"" << argv[1]
-              << "\" (train, node, simulate, experiment, replay, models, profile, plan, data, "
+              << "\" (train, node, simulate, experiment, replay, models, profile, plan, data, top, "
                  "policies)\n";
     return EndNow{kExitConfig};
   }
-  // Of the commands that are not called nothing is set.
   const std::string_view called = argc > 1 ? argv[1] : "";
   if (called == "train") TakeFromEnvironment(train_app);
   if (called == "node") TakeFromEnvironment(node_app);
@@ -67,6 +69,7 @@ std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv) {
     return Command(std::move(plan));
   }
   if (data_app->parsed()) return Command(std::move(data));
+  if (top_app->parsed()) return Command(std::move(top));
   if (policies_app->parsed()) return Command(PoliciesCommand{});
   return Command(std::move(simulate));
 }

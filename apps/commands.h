@@ -12,6 +12,7 @@
 #include "apps/experiment/simulate_flags.h"
 #include "apps/plan/plan_flags.h"
 #include "apps/profile/profile_flags.h"
+#include "apps/top/top_flags.h"
 
 namespace soapstone::apps {
 
@@ -20,8 +21,9 @@ struct NodeCommand {
   NodeFlags flags;
 };
 // NodeFlags: `train`.
-using Command = std::variant<NodeFlags, SimulateFlags, ExperimentFlags, ReplayFlags, ModelsFlags,
-                             ProfileFlags, PlanFlags, DataFlags, PoliciesCommand, NodeCommand>;
+using Command =
+    std::variant<NodeFlags, SimulateFlags, ExperimentFlags, ReplayFlags, ModelsFlags, ProfileFlags,
+                 PlanFlags, DataFlags, PoliciesCommand, NodeCommand, TopFlags>;
 
 // Of `soapstone`.
 std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv);

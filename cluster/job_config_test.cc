@@ -324,6 +324,19 @@ TEST_F(DataOfAJob, BadFilesAreSaidInALine) {
               HasSubstr("other.png: an image of 1×2, where 3×4 is needed"));
 }
 
+TEST(JobConfig, AnEndpointThatIsNoneIsSaidBeforeAnythingStarts) {
+  wire::JobConfig config = GoodConfig();
+  for (const char* good : {"tcp://host:7070", "tcp://*:0", "ipc:///tmp/job"}) {
+    config.mutable_cluster()->set_scheduler(good);
+    EXPECT_TRUE(CheckJobConfig(config).ok()) << CheckJobConfig(config).status();
+  }
+  for (const char* bad : {"127.0.0.1:7070", "localhost", "tcp://", "tcp://host", "udp://host:1"}) {
+    config.mutable_cluster()->set_scheduler(bad);
+    EXPECT_NE(CheckJobConfig(config).status().message().find("cluster.scheduler"),
+              std::string::npos);
+  }
+}
+
 TEST(JobDigest, IsTheMeaningAndNotThePlace) {
   const wire::JobConfig config = GoodConfig();
   wire::JobConfig moved = config;

@@ -33,11 +33,25 @@ absl::Status Identity::CheckWay(wire::Address sender, const Way& way) const {
       "said to be from ", sender.ToString(), ", to whom we connected, but not by that connection"));
 }
 
+namespace {
+
+bool IsOfScheduler(wire::MessageType type) {
+  using enum wire::MessageType;
+  return type == kWelcome || type == kRefuse || type == kWait || type == kRoster ||
+         type == kStart || type == kHeartbeatAck || type == kEvaluate || type == kShutdown;
+}
+
+}  // namespace
+
 absl::Status Identity::Admit(const wire::Received& received, const Way& way) const {
   const wire::Message& message = received.message;
   SOAP_RETURN_IF_ERROR(CheckWay(received.sender, way));
   // What a node says to itself stays within it; its parts trust it.
   if (received.sender == self_) return absl::InvalidArgumentError("in this node's own name");
+  if (received.sender.role != wire::Role::kScheduler && IsOfScheduler(message.type)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("what only the scheduler may say, from ", received.sender.ToString()));
+  }
   if (session_ != 0 && message.session == session_) return absl::OkStatus();
   if (message.type == wire::MessageType::kHello && self_.role == wire::Role::kScheduler) {
     // A rank is taught only with the session: a stranger cannot take a member's route.

@@ -96,6 +96,17 @@ TEST(IdentityTest, AdmitsItsOwnSessionOnly) {
 }
 
 // A worker's peer takes what its worker pushes as it is.
+TEST(IdentityTest, WhatTheSchedulerSaysNobodyElseMay) {
+  for (const MessageType type :
+       {MessageType::kWelcome, MessageType::kRefuse, MessageType::kWait, MessageType::kRoster,
+        MessageType::kStart, MessageType::kHeartbeatAck, MessageType::kEvaluate,
+        MessageType::kShutdown}) {
+    EXPECT_FALSE(Admits(Node(kWorker, 9), type, 9, kServer, kOurs)) << static_cast<int>(type);
+    EXPECT_FALSE(Admits(Node(kServer, 9), type, 9, kWorker, kTheirs)) << static_cast<int>(type);
+    EXPECT_TRUE(Admits(Node(kWorker, 9), type, 9, Address::Scheduler(), kOurs));
+  }
+}
+
 TEST(IdentityTest, NobodySpeaksInItsOwnName) {
   for (const Address self : {kWorker, kServer, Address::Scheduler()}) {
     EXPECT_FALSE(Admits(Node(self, 9), MessageType::kPull, 9, self, kTheirs));

@@ -14,7 +14,6 @@
 
 namespace soapstone::apps {
 
-inline constexpr char kVersion[] = "soapstone 0.1.0";
 inline constexpr int64_t kBatchMax = 1'000'000;  // samples of a step, where a flag says how many
 
 // Values of job flags while CLI11 fills them in: it keeps references, so the addresses must last.

@@ -16,6 +16,7 @@
 #include "apps/report/result_text.h"
 #include "base/exit_codes.h"
 #include "base/status_macros.h"
+#include "cluster/job.h"
 
 namespace soapstone::apps {
 namespace {
@@ -86,6 +87,12 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> Launcher::Spawn(const std::string&
   std::vector<std::string> command = {absl::StrCat(options_.program_dir, "/soapstone-", role),
                                       absl::StrCat("--config=", options_.log_dir, "/job.textproto"),
                                       "--progress=json"};
+  if (rank < 0 && !options_.http.empty()) {
+    command.push_back(absl::StrCat("--http=", options_.http));
+    if (!options_.http_name.empty()) {
+      command.push_back(absl::StrCat("--http_name=", options_.http_name));
+    }
+  }
   if (rank >= 0) {
     command.push_back(absl::StrCat("--rank=", rank));
     command.push_back(absl::StrCat("--scheduler=", wanted_endpoint_));
@@ -162,6 +169,9 @@ void Launcher::OnReport(const std::string& line) {
   }
   if (const auto* listening = std::get_if<Listening>(&*report)) {
     wanted_endpoint_ = listening->endpoint;
+    if (listening->http.empty()) return;
+    console_->Line(absl::StrCat("pages at http://", listening->http, "/statusz"));
+    WriteFile("http", absl::StrCat("http://", listening->http, "\n"));
   } else if (auto* news = std::get_if<News>(&*report)) {
     training_ = training_ || news->text == "started";
     console_->Line(news->text);

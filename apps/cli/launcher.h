@@ -30,6 +30,8 @@ struct LauncherOptions {
   // A worker that was killed is started anew so much later; none: it is not. Of jobs whose
   // straggler model kills workers.
   std::optional<Nanos> successor_after;
+  std::string http;  // of the scheduler's pages; empty: none
+  std::string http_name;
   std::vector<std::string> notes;  // Job::notes
   bool utf8 = false;               // the console has Unicode's blocks
 };
@@ -40,8 +42,9 @@ absl::StatusOr<LauncherOptions> PrepareLaunch(wire::JobConfig config);
 
 // Invariants
 //  1. Servers and workers start once the scheduler listens, at the endpoint it has then.
-//  2. When Run returns no child runs. From the first word of an end (a signal, a failed child, the
-//     scheduler's exit) to that return it takes less than 5 s.
+//  2. When Run returns no child runs. From the first word of an end (a failed child, the
+//  scheduler's
+//     exit) to that return it takes less than 5 s; from a signal grace_s more.
 // One thread. Run blocks SIGTERM, SIGINT, SIGHUP and SIGCHLD in it, and ignores SIGPIPE. `console`
 // outlives it.
 class Launcher {

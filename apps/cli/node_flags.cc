@@ -6,6 +6,7 @@
 
 #include "apps/cli/environment_flags.h"
 #include "apps/cli/job_flags.h"
+#include "base/version.h"
 
 namespace soapstone::apps {
 namespace {
@@ -24,6 +25,18 @@ void AddLogFormat(CLI::App* app, NodeFlags* flags) {
       ->type_name("FORMAT")
       ->check(CLI::IsMember({"text", "json"}))
       ->each([flags](const std::string& format) { flags->json_log = format == "json"; });
+}
+
+void AddHttp(const std::string& usual, CLI::App* app, NodeFlags* flags) {
+  app->add_option("--http", flags->http,
+                  "Serve /metrics, /healthz, /readyz and /statusz there, such as 127.0.0.1:9400 or "
+                  "*:9400; off: nowhere [" +
+                      usual + "]")
+      ->type_name("ADDRESS:PORT");
+  app->add_option(
+         "--http_name", flags->http_name,
+         "A host name that these pages may be asked for by, beside addresses and localhost")
+      ->type_name("NAME");
 }
 
 void AddProgressEvery(CLI::App* app, NodeFlags* flags) {
@@ -102,6 +115,7 @@ std::variant<NodeFlags, EndNow> ParseNodeFlags(const std::string& program, int a
   AddNodeFlags(&app, &flags);
   AddPlaceFlags(program, &app, &flags);
   AddLogFormat(&app, &flags);
+  AddHttp("off", &app, &flags);
   job.AddTo(&app);
   app.footer("Example:\n  " + program +
              " --config=examples/digits-lenet5.textproto --scheduler=tcp://127.0.0.1:7070\n" +
@@ -118,6 +132,7 @@ CLI::App* AddTrain(CLI::App* app, NodeFlags* flags) {
   CLI::App* command = app->add_subcommand("train", "Train a model with a cluster on this machine");
   AddNodeFlags(command, flags);
   AddProgressEvery(command, flags);
+  AddHttp("a free port of 127.0.0.1", command, flags);
   const auto job = std::make_shared<JobFlagValues>();
   job->AddTo(command);
   command->callback([flags, job, command] {
@@ -145,6 +160,7 @@ CLI::App* AddNode(CLI::App* app, NodeFlags* flags) {
   AddJson("json: reports on standard output, a JSON object a line", command, flags);
   AddProgressEvery(command, flags);
   AddLogFormat(command, flags);
+  AddHttp("off", command, flags);
   const auto job = std::make_shared<JobFlagValues>();
   job->AddTo(command);
   command->callback([flags, job, command] {
@@ -168,6 +184,7 @@ void ForgetNodeVariables() {
     AddNodeFlags(&app, &flags);
     AddPlaceFlags(program, &app, &flags);
     AddLogFormat(&app, &flags);
+    AddHttp("off", &app, &flags);
     job.AddTo(&app);
     for (const CLI::Option* option : app.get_options()) {
       unsetenv(EnvironmentName(option->get_single_name()).c_str());

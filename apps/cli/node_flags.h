@@ -33,6 +33,8 @@ struct NodeFlags {
   bool check = false;
   bool print_config = false;
   bool json_progress = false;
+  std::string http;                    // where its pages are served; empty: nowhere
+  std::string http_name;               // a host name that they may be asked for by
   bool json_log = false;               // on standard error
   uint32_t progress_every_s = 10;      // where standard output is no terminal
   std::vector<std::string> variables;  // "SOAPSTONE_WORKERS=4": flags that the environment has set

@@ -160,6 +160,8 @@ int Train(const NodeFlags& flags) {
   ForgetNodeVariables();  // the children's job file has them
   OutputThread output(&std::cout, STDOUT_FILENO);
   Console console(&std::cout, ConsoleOf(flags));
+  options->http = flags.http.empty() ? "127.0.0.1:0" : flags.http;
+  options->http_name = flags.http_name;
   options->utf8 = SpeaksUtf8([](const char* name) { return std::getenv(name); });
   const wire::JobConfig job = options->config;
   const std::string& trace_path = job.output().trace_path();

@@ -29,6 +29,7 @@
 #include "apps/node/event_reports.h"
 #include "apps/node/scheduler_node.h"
 #include "apps/node/server_node.h"
+#include "apps/node/status_host.h"
 #include "apps/node/wire_limits.h"
 #include "apps/node/worker_node.h"
 #include "apps/report/process_memory.h"
@@ -135,6 +136,15 @@ std::optional<LogOrigin> OriginOf(wire::Role role, const RankChoice& rank, const
   return LogOrigin{RoleName(role), role == wire::Role::kScheduler ? -1 : rank.rank, HostName()};
 }
 
+// Null where nothing is to be shown.
+absl::StatusOr<std::unique_ptr<StatusHost>> OpenStatus(const NodeFlags& flags) {
+  if (flags.http.empty() || flags.http == "off") return nullptr;
+  SOAP_ASSIGN_OR_RETURN(std::unique_ptr<StatusHost> status,
+                        StatusHost::Start({.address = flags.http, .name = flags.http_name}));
+  LOG(INFO) << "pages at http://" << status->address() << "/statusz";
+  return status;
+}
+
 // Null where the job asks for none.
 absl::StatusOr<std::unique_ptr<EventReports>> OpenEvents(const Job& job, ReportSink* next) {
   const std::string& folder = job.config.output().tensorboard_path();
@@ -181,6 +191,7 @@ absl::StatusOr<int> RunNode(wire::Role role, const NodeFlags& flags, wire::JobCo
       << "from the environment: " << absl::StrJoin(flags.variables, ", ");
   SOAP_ASSIGN_OR_RETURN(std::unique_ptr<transport::Transport> transport,
                         OpenTransport(role, flags, *job));
+  SOAP_ASSIGN_OR_RETURN(const std::unique_ptr<StatusHost> status, OpenStatus(flags));
   OutputThread output(&std::cout, STDOUT_FILENO);
   Console console(&std::cout, ConsoleOf(flags));
   JsonReports json;
@@ -197,6 +208,7 @@ absl::StatusOr<int> RunNode(wire::Role role, const NodeFlags& flags, wire::JobCo
     if (events != nullptr) reports = events.get();
     SchedulerNode node(job, std::move(transport), session, reports);
     node.RecordTo(std::move(recorder));
+    node.ShowAt(status.get());
     return RunUntilSignal(&node, &signals, &output);
   }
   LOG_IF(INFO, rank.source != "--rank")
@@ -206,9 +218,11 @@ absl::StatusOr<int> RunNode(wire::Role role, const NodeFlags& flags, wire::JobCo
   if (role == wire::Role::kServer) {
     ServerNode node(job, std::move(transport), registration, node_reports);
     if (flags.placement.pin_shards) node.PinShards();
+    node.ShowAt(status.get());
     return RunUntilSignal(&node, &signals, &output);
   }
   WorkerNode node(job, std::move(transport), registration, node_reports);
+  node.ShowAt(status.get());
   return RunUntilSignal(&node, &signals, &output);
 }
 

@@ -115,7 +115,7 @@ TEST(OutputThread, SaysWhatBecameOfTheEnd) {
               HasSubstr("standard output: No space left on device"));
   close(full);
   Pipe pipe;
-  OutputThread unread(&out, pipe.ends[1]);
+  OutputThread unread(&out, dup(pipe.ends[1]));  // left open: its thread outlives it
   for (int i = 0; i < 100; ++i) out << LineOf(i) << std::flush;
   EXPECT_THAT(unread.Finish(kSecond / 10).ToString(), HasSubstr("nobody has read the end of it"));
   pipe.CloseReader();

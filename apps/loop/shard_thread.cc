@@ -102,11 +102,28 @@ std::vector<server::Snapshot> ShardThread::TakeSnapshots() {
   return std::move(snapshots_);
 }
 
+std::shared_ptr<const ShardStatus> ShardThread::AskStatus() {
+  status_asked_.store(true, std::memory_order_relaxed);
+  if (serving_ && !options_.own_thread) SayStatus();
+  return status_.Get();
+}
+
+void ShardThread::SayStatus() {
+  if (!status_asked_.exchange(false, std::memory_order_relaxed)) return;
+  const server::Ledger::Row all = shard_->ledger().Total();
+  status_.Set({.shard = shard_->id(),
+               .stats = shard_->stats(),
+               .read_lags = all.read_lags,
+               .stalenesses = all.stalenesses,
+               .violations = all.violations});
+}
+
 void ShardThread::Run() {
   LOG_IF(WARNING, options_.cpu.has_value() && !StayOn(*options_.cpu))
       << "shard " << Index(shard_->id()) << ": its thread cannot stay on CPU " << *options_.cpu;
   BoundedInbox<Arrival>::Items arrivals;
   while (true) {
+    SayStatus();
     if (!in_.TakeAll(&arrivals, SteadyNow() + kShardLookAgain)) {
       if (in_.closed()) return;
       continue;

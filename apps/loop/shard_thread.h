@@ -15,8 +15,10 @@
 #include <vector>
 
 #include "apps/loop/recorder.h"
+#include "base/histogram.h"
 #include "base/ids.h"
 #include "base/memory/bounded_inbox.h"
+#include "observe/status/published.h"
 #include "server/shard/shard.h"
 #include "server/store/snapshot.h"
 #include "wire/message.h"
@@ -42,6 +44,15 @@ struct ShardThreadOptions {
   uint64_t queued_bytes_max = uint64_t{256} << 20;  // from then on it is behind
 };
 
+// What a shard's counters say, as metrics show them.
+struct ShardStatus {
+  ShardId shard{};
+  server::ShardStats stats;
+  Histogram read_lags;    // of all workers
+  Histogram stalenesses;  // likewise
+  uint64_t violations = 0;
+};
+
 // The loop's thread constructs, Puts, Looks and Joins. `out` outlives it.
 class ShardThread {
  public:
@@ -62,6 +73,10 @@ class ShardThread {
   // So much is queued that the loop shall bring it no more than it takes.
   bool behind() const;
 
+  // Its counters as they were when it last looked up after this was asked; null: not made yet. Does
+  // not wait.
+  std::shared_ptr<const ShardStatus> AskStatus();
+
   bool made() const { return made_.load(std::memory_order_acquire); }
   uint64_t made_bytes() const { return progress_.done_bytes.load(std::memory_order_relaxed); }
   // For how long its thread has been at one message, and at which ("a push of clock 3").
@@ -81,6 +96,8 @@ class ShardThread {
   };
 
   void Make();
+  // Where somebody has asked.
+  void SayStatus();
   void TookFromQueue(uint64_t bytes) {
     queued_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
     queued_.fetch_sub(1, std::memory_order_relaxed);
@@ -106,6 +123,8 @@ class ShardThread {
   ShardThreadOptions options_;
   wire::Outbox outbox_;  // of the thread that handles messages
   std::atomic<bool> broken_{false};
+  std::atomic<bool> status_asked_{false};
+  status::Published<ShardStatus> status_;
   std::jthread thread_;
 };
 

@@ -17,6 +17,7 @@ namespace {
 using scheduler::Coordinator;
 
 constexpr Nanos kReportEvery = kSecond / 2;
+constexpr size_t kNewsShown = 50;
 constexpr absl::Duration kSchedulerLinger = absl::Seconds(2);
 
 double ReportSeconds(Nanos duration) {
@@ -35,6 +36,32 @@ std::vector<WorkerTimes> TimesOf(const ProgressByWorker& progress) {
                      .network = ReportSeconds(p.blocked_ns - p.parked_ns - p.queued_ns)});
   }
   return times;
+}
+
+WorkerStatus StatusOfWorker(WorkerId worker, const wire::Progress& progress, WorkerTimes times,
+                            const wire::Roster& roster) {
+  WorkerStatus status = {.worker = Index(worker),
+                         .clock = progress.clock,
+                         .samples = progress.samples,
+                         .times = times};
+  const auto member = std::lower_bound(  // a roster is ascending
+      roster.workers.begin(), roster.workers.end(), worker,
+      [](const wire::Member& m, WorkerId wanted) { return m.worker < wanted; });
+  status.member = member != roster.workers.end() && member->worker == worker;
+  if (progress.samples > 0) {
+    status.loss = progress.loss_sum / static_cast<double>(progress.samples);
+  }
+  uint64_t reads = 0;
+  uint64_t weighted = 0;
+  for (size_t lag = 0; lag < progress.read_lags.size(); ++lag) {
+    if (progress.read_lags[lag] == 0) continue;
+    reads += progress.read_lags[lag];
+    weighted += lag * progress.read_lags[lag];
+    status.lag_max = lag;
+  }
+  if (reads > 0) status.lag_mean = static_cast<double>(weighted) / static_cast<double>(reads);
+  if (progress.waiting.has_value()) status.waits = wire::ToString(*progress.waiting);
+  return status;
 }
 
 }  // namespace
@@ -73,7 +100,8 @@ SchedulerNode::SchedulerNode(std::shared_ptr<const Job> job,
 }
 
 int SchedulerNode::Run() {
-  reports_->Take(Listening{loop_.transport().endpoint()});
+  reports_->Take(
+      Listening{loop_.transport().endpoint(), status_ == nullptr ? "" : status_->address()});
   const Nanos began = loop_.Now();
   Record({.kind = sim::EventKind::kStart, .now = began});
   coordinator_.Start(began, &out_);
@@ -97,6 +125,7 @@ int SchedulerNode::Run() {
     Flush();
     Watch(now);
     Report(now);
+    Show(status_, now, [&] { return StatusNow(now); });
   }
   const ResultReport result = Result();
   LOG(INFO) << "ended with exit code " << result.code << ": " << result.reason;
@@ -159,10 +188,7 @@ void SchedulerNode::Flush() {
 }
 
 void SchedulerNode::Watch(Nanos now) {
-  for (std::string& line : coordinator_.TakeNews()) {
-    LOG(INFO) << line;
-    reports_->Take(News{std::move(line)});
-  }
+  for (std::string& line : coordinator_.TakeNews()) Tell(std::move(line));
   TellViolations();
   const bool running = coordinator_.phase() == Coordinator::Phase::kRunning;
   if (running && !running_since_.has_value()) running_since_ = now;
@@ -170,6 +196,13 @@ void SchedulerNode::Watch(Nanos now) {
     running_until_ = now;
     last_progress_ = meter_.Take(now, coordinator_.progress(), coordinator_.roster());
   }
+}
+
+void SchedulerNode::Tell(std::string line) {
+  LOG(INFO) << line;
+  news_.push_back(line);
+  if (news_.size() > kNewsShown) news_.pop_front();
+  reports_->Take(News{std::move(line)});
 }
 
 // Once a worker: a strict job ends with the first, another goes on.
@@ -189,6 +222,40 @@ void SchedulerNode::Report(Nanos now) {
   next_report_ = now + kReportEvery;
   last_progress_ = meter_.Take(now, coordinator_.progress(), coordinator_.roster());
   if (last_progress_.samples > 0) reports_->Take(last_progress_);
+  for (std::string& line :
+       slow_.Take(now, *running_since_, coordinator_.progress(), coordinator_.roster())) {
+    Tell(std::move(line));
+  }
+}
+
+NodeStatus SchedulerNode::StatusNow(Nanos now) const {
+  constexpr const char* kPhases[] = {"registering", "installing", "running",
+                                     "evaluating",  "saving",     "closing"};
+  NodeStatus status = StatusOf(*job_, loop_, "scheduler", -1, now, began_);
+  JobStatus& job = status.job;
+  const Coordinator::Phase phase = coordinator_.phase();
+  job.phase = kPhases[static_cast<size_t>(phase)];
+  job.ready = true;  // it listens
+  if (phase == Coordinator::Phase::kRegistering)
+    job.waits = "waiting for " + coordinator_.Missing();
+  const wire::Roster& roster = coordinator_.roster();
+  job.servers = ServerCount(job_->config, job_->specs.policy);
+  job.servers_there = static_cast<uint32_t>(roster.servers.size());
+  job.workers_wanted = job_->config.cluster().workers();
+  job.progress = last_progress_;
+  job.progress.clocks = job_->total_clocks;
+  job.progress.workers = static_cast<uint32_t>(roster.workers.size());
+  job.news.assign(news_.begin(), news_.end());
+  std::vector<WorkerTimes> times = TimesOf(coordinator_.progress());
+  auto time = times.begin();
+  for (const auto& [worker, progress] : coordinator_.progress()) {
+    job.workers.push_back(StatusOfWorker(worker, progress, *time++, roster));
+    const auto pace = slow_.paces().find(worker);
+    if (pace == slow_.paces().end()) continue;
+    job.workers.back().step_s = pace->second.step_s;
+    job.workers.back().slowdown = pace->second.slowdown;
+  }
+  return status;
 }
 
 void SchedulerNode::AddEvaluation(ResultReport* result) const {

@@ -3,16 +3,20 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <set>
+#include <string>
 #include <string_view>
 #include <utility>
 
 #include "apps/loop/node_loop.h"
 #include "apps/loop/recorder.h"
+#include "apps/node/status_host.h"
 #include "apps/report/progress_meter.h"
 #include "apps/report/report.h"
+#include "apps/report/slow_workers.h"
 #include "base/memory/buffer.h"
 #include "cluster/job.h"
 #include "scheduler/coordinator.h"
@@ -32,6 +36,8 @@ class SchedulerNode {
 
   // Before Run: what the coordinator handles is written there. May be null.
   void RecordTo(std::unique_ptr<Recorder> recorder) { recorder_ = std::move(recorder); }
+  // Before Run: how the job is, is shown there. May be null; outlives it.
+  void ShowAt(StatusHost* status) { status_ = status; }
   // Runs the job to its end. Returns the exit code.
   int Run();
   // Ends the job; Run returns `code`.
@@ -48,6 +54,8 @@ class SchedulerNode {
   void Watch(Nanos now);  // phases and news
   void TellViolations();
   void Report(Nanos now);
+  void Tell(std::string line);
+  NodeStatus StatusNow(Nanos now) const;
   ResultReport Result() const;
   void AddEvaluation(ResultReport* result) const;
 
@@ -56,6 +64,10 @@ class SchedulerNode {
   scheduler::Coordinator coordinator_;
   ProgressMeter meter_;
   ReportSink* reports_;
+  StatusHost* status_ = nullptr;
+  const Nanos began_ = NodeLoop::Now();
+  SlowWorkers slow_;
+  std::deque<std::string> news_;  // the last of them
   std::unique_ptr<Recorder> recorder_;
   wire::Outbox out_;
   Buffers confusion_;  // of the evaluation that counted

@@ -53,6 +53,7 @@ int ServerNode::Run() {
     if (!failure_.has_value()) failure_ = shards_.failure();
     ReportLostLinks(now, wire::Role::kServer, &loop_, &membership_, &out_);
     LogWaiting(now, &membership_);
+    Show(status_, now, [&] { return StatusNow(now); });
     loop_.Flush(&out_);
   }
   return Finish();
@@ -124,6 +125,25 @@ wire::Body ServerNode::SlowWork() const {
   if (saver_.has_value()) work = saver_->work();
   if (!work.has_value()) return {};
   return *work;
+}
+
+NodeStatus ServerNode::StatusNow(Nanos now) {
+  const int64_t rank = rank_.has_value() ? *rank_ : -1;
+  NodeStatus status = StatusOf(*job_, loop_, "server", rank, now, began_);
+  status.shards = shards_.AskStatus();
+  const bool rostered = loop_.epoch() > 0;
+  const bool making = rank_.has_value() && shards_.work().has_value();
+  status.job.ready = rostered && !making;
+  status.job.phase = saver_.has_value() ? "saving"
+                     : status.job.ready ? "running"
+                     : making           ? "installing"
+                                        : "registering";
+  if (!rank_.has_value()) {
+    status.job.waits = "waiting for a rank";
+  } else if (!status.job.ready) {
+    status.job.waits = making ? "making its parameters" : "waiting for the other nodes to register";
+  }
+  return status;
 }
 
 void ServerNode::BeginSaving() {

@@ -11,6 +11,7 @@
 #include "apps/node/model_saver.h"
 #include "apps/node/registration.h"
 #include "apps/node/shard_host.h"
+#include "apps/node/status_host.h"
 #include "apps/report/report.h"
 #include "cluster/job.h"
 #include "consistency/violation_log.h"
@@ -30,6 +31,8 @@ class ServerNode {
   int Run();
   // Before Run: the thread of each shard stays on one of the CPUs that this process may use.
   void PinShards() { pin_shards_ = true; }
+  // Before Run: how it is, is shown there. May be null; outlives it.
+  void ShowAt(StatusHost* status) { status_ = status; }
   // Leaves the job, which ends by it; Run returns `code`.
   void RequestStop(int code) { loop_.RequestStop(code); }
 
@@ -42,6 +45,7 @@ class ServerNode {
   void TakeAnswers(Nanos now);
   // What the next heartbeat says.
   wire::Body SlowWork() const;
+  NodeStatus StatusNow(Nanos now);
   void SayLastWord(const wire::Notice& end);
   void BeginSaving();
   void OnSlices(const wire::Message& message);
@@ -53,6 +57,8 @@ class ServerNode {
   NodeLoop loop_;
   wire::MembershipClient membership_;
   ReportSink* reports_;
+  StatusHost* status_ = nullptr;
+  const Nanos began_ = NodeLoop::Now();
   MessageInbox answers_;
   bool pin_shards_ = false;
   std::optional<uint32_t> rank_;

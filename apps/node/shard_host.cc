@@ -138,6 +138,15 @@ std::optional<wire::SlowWork> ShardHost::work() const {
   return work;
 }
 
+std::vector<ShardStatus> ShardHost::AskStatus() {
+  std::vector<ShardStatus> all;
+  for (const std::unique_ptr<ShardThread>& shard : shards_) {
+    const std::shared_ptr<const ShardStatus> status = shard->AskStatus();
+    if (status != nullptr) all.push_back(*status);
+  }
+  return all;
+}
+
 void ShardHost::Join() {
   for (const std::unique_ptr<ShardThread>& shard : shards_) shard->Join();
 }

@@ -36,6 +36,9 @@ class ShardHost {
   // While shards are made.
   std::optional<wire::SlowWork> work() const;
 
+  // The counters of each that is made, not older than its last message but one or a second.
+  std::vector<ShardStatus> AskStatus();
+
   // Ends all of their threads.
   void Join();
   // REQUIRES: joined.

@@ -102,8 +102,25 @@ int WorkerNode::Run() {
     }
     if (loop_.stop_requested() && !leave_by_.has_value()) BeginLeaving(now);
     Flush(now);
+    Show(status_, now, [&] { return StatusNow(now); });
   }
   return Finish();
+}
+
+NodeStatus WorkerNode::StatusNow(Nanos now) const {
+  const std::optional<uint32_t> rank = membership_.rank();
+  NodeStatus status =
+      StatusOf(*job_, loop_, "worker", rank.has_value() ? *rank : int64_t{-1}, now, began_);
+  status.job.ready = engine_.has_value() && loop_.epoch() > 0;
+  status.job.phase = started_ ? "running" : status.job.ready ? "installing" : "registering";
+  if (!status.job.ready) {
+    status.job.waits = preparing_.joinable() ? "preparing its device"
+                       : rank.has_value()    ? "waiting for the other nodes to register"
+                                             : "waiting for a rank";
+  }
+  if (engine_.has_value()) status.progress = engine_->ProgressAt(now);
+  status.violations = Violations();
+  return status;
 }
 
 // A step that is held is waited for as values are: where nothing moves the scheduler says why.

@@ -17,6 +17,7 @@
 #include "apps/loop/recorder.h"
 #include "apps/node/curve_parts.h"
 #include "apps/node/registration.h"
+#include "apps/node/status_host.h"
 #include "apps/report/report.h"
 #include "base/exit_codes.h"
 #include "base/memory/bounded_inbox.h"
@@ -40,6 +41,8 @@ class WorkerNode {
 
   // Works until the job ends. Returns the exit code.
   int Run();
+  // Before Run: how it is, is shown there. May be null; outlives it.
+  void ShowAt(StatusHost* status) { status_ = status; }
   // Finishes the step in hand, pushes it and leaves; Run returns `code`.
   void RequestStop(int code) { loop_.RequestStop(code); }
 
@@ -96,7 +99,11 @@ class WorkerNode {
   std::unique_ptr<transport::Transport> Shaped(std::unique_ptr<transport::Transport> transport);
   worker::EngineOutput Output() { return {.outbox = &out_, .commands = &commands_}; }
 
+  NodeStatus StatusNow(Nanos now) const;
+
   std::shared_ptr<const Job> job_;
+  StatusHost* status_ = nullptr;
+  const Nanos began_ = NodeLoop::Now();
   transport::ShapedTransport* shaped_ = nullptr;  // null: no model limits the links
   NodeLoop loop_;
   wire::MembershipClient membership_;

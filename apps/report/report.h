@@ -19,6 +19,7 @@ namespace soapstone::apps {
 // The scheduler's endpoint, once it listens.
 struct Listening {
   std::string endpoint;
+  std::string http;  // "127.0.0.1:9400", where its pages are; empty: nowhere
   friend bool operator==(const Listening&, const Listening&) = default;
 };
 

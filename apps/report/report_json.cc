@@ -37,7 +37,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SocketCounts, connections, given_bytes, taken
 
 namespace soapstone::apps {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Listening, endpoint)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Listening, endpoint, http)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(News, text)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProgressReport, epoch, epochs, clock, clocks, samples,
                                    samples_per_s, loss, perplexity, lag_max, lag_mean, eta_s,

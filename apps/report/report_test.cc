@@ -40,7 +40,7 @@ Histogram HistogramOf(const std::vector<uint64_t>& values) {
 
 TEST(Report, EveryKindSurvivesJson) {
   const std::vector<Report> reports = {
-      Listening{"tcp://127.0.0.1:1"}, News{"worker 1 lost: \"x\""},
+      Listening{"tcp://127.0.0.1:1", "127.0.0.1:2"}, News{"worker 1 lost: \"x\""},
       ProgressReport{.epoch = 2, .epochs = 3, .loss = 0.25, .lag_max = 2, .eta_s = -1},
       SomeResult(),
       NodeReport{

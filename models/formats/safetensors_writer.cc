@@ -37,6 +37,18 @@ std::string MakeHeader(const std::vector<TensorOutline>& tensors, const Metadata
   return text;
 }
 
+// What a link leads to: the link itself is not to be replaced.
+std::string BehindLinks(std::string path) {
+  constexpr int kLinksMax = 16;
+  std::error_code error;
+  for (int links = 0; links < kLinksMax && std::filesystem::is_symlink(path, error); ++links) {
+    const std::filesystem::path target = std::filesystem::read_symlink(path, error);
+    if (error) break;
+    path = (std::filesystem::path(path).parent_path() / target).string();
+  }
+  return path;
+}
+
 bool Put(std::FILE* file, const void* data, size_t size) {
   return size == 0 || std::fwrite(data, size, 1, file) == 1;
 }
@@ -55,7 +67,7 @@ uint64_t TensorOutline::bytes() const {
 }
 
 SafetensorsWriter::SafetensorsWriter(std::string path, std::vector<TensorOutline> tensors)
-    : path_(std::move(path)),
+    : path_(BehindLinks(std::move(path))),
       temporary_(absl::StrCat(path_, ".tmp.", getpid())),
       tensors_(std::move(tensors)),
       file_(std::fopen(temporary_.c_str(), "wb")) {
@@ -144,6 +156,10 @@ absl::Status CheckWritable(const std::string& path) {
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) {
     return absl::InvalidArgumentError(absl::StrCat(path, " is a directory"));
+  }
+  if (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " is no regular file; leave the flag out where nothing is to be kept"));
   }
   // Of a file "." is an error.
   if (access((directory / ".").c_str(), W_OK) == 0) return absl::OkStatus();

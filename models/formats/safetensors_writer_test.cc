@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -104,6 +105,26 @@ TEST_F(SafetensorsWriterTest, UnwritablePlaceIsAnError) {
   EXPECT_FALSE(CheckWritable(::testing::TempDir()).ok());
   EXPECT_TRUE(CheckWritable(Path("m")).ok());
   EXPECT_TRUE(CheckWritable("m").ok());
+  // A device would be replaced by the model, and a pipe waited at for ever.
+  EXPECT_FALSE(CheckWritable("/dev/null").ok());
+  const std::string pipe = Path("pipe");
+  std::remove(pipe.c_str());
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_FALSE(CheckWritable(pipe).ok());
+}
+
+TEST_F(SafetensorsWriterTest, AModelIsWrittenWhereALinkLeads) {
+  const std::string target = Path("behind_a_link");
+  const std::string link = Path("link");
+  for (const std::string& path : {target, link}) std::remove(path.c_str());
+  ASSERT_EQ(symlink(target.c_str(), link.c_str()), 0);
+  ASSERT_TRUE(CheckWritable(link).ok());
+  auto writer = SafetensorsWriter::Create(link, {}, {});
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  ASSERT_TRUE((*writer)->Finish({}).ok());
+  char read[1024] = "";
+  EXPECT_GT(readlink(link.c_str(), read, sizeof(read)), 0);
+  EXPECT_EQ(access(target.c_str(), R_OK), 0);
 }
 
 }  // namespace

@@ -70,6 +70,11 @@ absl::StatusOr<ModelSpec> ParseModel(std::string_view model) {
 }
 
 absl::Status UnknownModel(const std::string& name) {
+  if (name.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "no model is named: --model, one of ", absl::StrJoin(ModelNames(), ", "),
+        ", or of a file onnx:FILE; of tables: logistic, matrix_factorisation, skip_gram, dlrm"));
+  }
   return absl::InvalidArgumentError(
       absl::StrCat("unknown model '", name, "'", DidYouMean(name, ModelNames()),
                    "; known: ", absl::StrJoin(ModelNames(), ", "), ", and of a file onnx:FILE"));

@@ -6,8 +6,9 @@ usage: tidy.py BUILD [--rest | --whole] [--write]     BUILD: a configured and bu
   --whole   all files, not only those that differ from tests/tidied
   --write   tests/tidied says of each file that was looked at whether nothing was found, as soon as that is known
 
-tests/tidied has a line a file: the first digits of its SHA-256, or "-" where nobody has looked at it yet, and its name;
-and one for .clang-tidy: where that differs, all files do. A file without a line is new, and is looked at. (Digests and no
+tests/tidied has a line a file: the first digits of its SHA-256, behind a "-" where nobody has looked at it as it is, and
+its name; and one for .clang-tidy: where that differs, or there is no record, all files are looked at. So is a file without
+a line, and one that was changed since. (Digests and no
 commit: what continuous integration checks out may have no history.) The last line printed: "passed failed", a file being
 one test.
 """
@@ -46,7 +47,7 @@ def digest(root, name):
 
 
 def record(root):
-    """{file: the digest with which nothing was found, or NOT_YET}"""
+    """{file: the digest with which nothing was found; behind NOT_YET: with which nobody looked}"""
     path = root / RECORD
     if not path.exists():
         return {}
@@ -58,24 +59,32 @@ def files(root):
 
 
 def changed(root, names, rest=False):
-    """Of `names`, those that are not as they were; all of them, where the checks are not. With `rest` also those that
-    nobody has looked at; that is all, where there is no record."""
+    """Of `names`, those that are not as they were; all of them, where the checks are not or there is no record. With `rest`
+    also those that nobody has looked at."""
     tidied = record(root)
-    if not tidied:
-        return list(names) if rest else []
     if tidied.get(RULES) != digest(root, RULES):
         return list(names)
     return [name for name in names
-            if (rest if tidied.get(name) == NOT_YET else tidied.get(name) != digest(root, name))]
+            if rest and tidied.get(name, "").startswith(NOT_YET) or
+            tidied.get(name, "").removeprefix(NOT_YET) != digest(root, name)]
+
+
+def header_of(name):
+    """The header of a source's name, where the source includes it; else None."""
+    path = pathlib.PurePath(name)
+    header = str(path.with_suffix(".h"))
+    if path.suffix != ".cc" or not (ROOT / header).exists():
+        return None
+    return header if f'#include "{header}"' in (ROOT / name).read_text() else None
 
 
 def batches(names):
     """Lists of files that are looked at as one translation unit: of one folder, tests apart. A header is looked at in its
-    source's, which uses it."""
-    there, groups = set(names), {}
+    source's, where that uses it."""
+    with_sources, groups = {header_of(name) for name in names}, {}
     for name in names:
         path = pathlib.PurePath(name)
-        if path.suffix == ".h" and str(path.with_suffix(".cc")) in there:
+        if name in with_sources:
             continue
         groups.setdefault((str(path.parent), path.stem.endswith("_test")), []).append(name)
     for _, group in sorted(groups.items()):
@@ -85,7 +94,7 @@ def batches(names):
 
 def seen_in(batch, wanted):
     """The files of `wanted` that are looked at with a batch: those, and the headers of its sources."""
-    headers = {str(pathlib.PurePath(name).with_suffix(".h")) for name in batch}
+    headers = {header_of(name) for name in batch}
     return [name for name in wanted if name in batch or name in headers]
 
 
@@ -142,8 +151,8 @@ class Record:
         before = record(root)
         same_rules = before.get(RULES) == digest(root, RULES)
         self.root = root
-        self.tidied = {name: before[name] if name in before and same_rules else NOT_YET for name in names
-                       if not before or not same_rules or name in before}
+        self.tidied = {name: before[name] if name in before and same_rules else NOT_YET + digest(root, name)
+                       for name in names if not before or not same_rules or name in before}
         self.tidied[RULES] = digest(root, RULES)
 
     def take(self, digests, found_in):

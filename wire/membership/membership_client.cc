@@ -81,10 +81,16 @@ void MembershipClient::OnTimer(Nanos now, Body body, Outbox* out) {
 }
 
 std::string MembershipClient::TakeWaitLine(Nanos now) {
-  if (waits_.empty() || rank_.has_value() || now < say_waits_) return "";
+  const bool started = tick_due_ != 0;
+  if (!started || rank_.has_value() || now < say_waits_) return "";
+  // The answer to the first Hello takes a moment.
+  if (waits_.empty() && now - started_ < kSayWaitsEvery) return "";
   say_waits_ = now + kSayWaitsEvery;
   return absl::StrCat("waiting for a place (", (now - started_) / kSecond, " of ",
-                      options_.start_timeout_ns / kSecond, " s): ", waits_);
+                      options_.start_timeout_ns / kSecond, " s): ",
+                      waits_.empty()
+                          ? absl::StrCat("no answer from the scheduler at ", options_.scheduler)
+                          : waits_);
 }
 
 void MembershipClient::OnLinkLost(Nanos now, std::string why, Outbox* out) {

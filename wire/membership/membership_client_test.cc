@@ -112,6 +112,11 @@ TEST(MembershipClient, WhoIsToWaitAsksAgainAndSaysNowAndThenWhatFor) {
   Outbox out;
   client.Start(0, &out);
   EXPECT_EQ(client.TakeWaitLine(0), "");
+  MembershipClient alone(WorkerOptions());
+  EXPECT_EQ(alone.TakeWaitLine(9 * kSecond), "");  // it prepares, and has not asked yet
+  alone.Start(10 * kSecond, &out);
+  EXPECT_EQ(alone.TakeWaitLine(15 * kSecond),
+            "waiting for a place (5 of 60 s): no answer from the scheduler at tcp://head:5555");
   const Message wait = FromScheduler(MessageType::kWait, Notice{138, "rank 2 is taken"}, 0);
   client.OnMessage(kSecond, wait, &out);
   EXPECT_EQ(client.TakeWaitLine(kSecond), "waiting for a place (1 of 60 s): rank 2 is taken");

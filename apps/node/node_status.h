@@ -1,0 +1,42 @@
+// NodeStatus: all that a node shows of itself at a moment, as a value that its loop makes and its
+// HTTP thread reads; and the metrics that follow from it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "apps/loop/node_loop.h"
+#include "apps/loop/shard_thread.h"
+#include "apps/report/job_status.h"
+#include "cluster/job.h"
+#include "observe/metrics/family.h"
+#include "transport/transport.h"
+#include "wire/message.h"
+
+namespace soapstone::apps {
+
+// Workers with series of their own on the scheduler; of more, the first so many have them.
+inline constexpr size_t kMetricsWorkersMax = 256;
+
+struct NodeStatus {
+  JobStatus job;
+  std::string model;
+  transport::TransportStats moved;
+  uint64_t queued_bytes = 0;
+  double heartbeat_gap_s = 0;
+  std::vector<ShardStatus> shards;         // of a server
+  std::optional<wire::Progress> progress;  // of a worker
+  uint64_t violations = 0;                 // of a worker
+};
+
+// What all nodes show alike. `began`: of the node.
+NodeStatus StatusOf(const Job& job, const NodeLoop& loop, const char* role, int64_t rank, Nanos now,
+                    Nanos began);
+
+metrics::Families FamiliesOf(const NodeStatus& status);
+
+// Of this process, by what the kernel says now.
+metrics::Families ProcessFamilies();
+
+}  // namespace soapstone::apps

@@ -1,0 +1,201 @@
+"""A job's pages from outside: metrics that Prometheus takes, health, who is missing, who is slow; and `soapstone top`."""
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import unittest
+import urllib.error
+import urllib.request
+
+from cluster import BIN, ClusterTestCase
+
+LONG = "--epochs=100000"
+
+
+def get(url):
+    """(code, body)"""
+    try:
+        with urllib.request.urlopen(url, timeout=20) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def promtool():
+    """Debian's, unpacked from its package: installed it would start a service. None where it cannot be had."""
+    found = shutil.which("promtool")
+    if found:
+        return found
+    folder = os.path.join(os.path.dirname(BIN), "promtool")
+    unpacked = os.path.join(folder, "usr/bin/promtool")
+    if not os.path.exists(unpacked):
+        os.makedirs(folder, exist_ok=True)
+        script = "apt-get download -q prometheus && dpkg-deb -x prometheus_*.deb ."
+        subprocess.run(["sh", "-c", script], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return unpacked if os.path.exists(unpacked) else None
+
+
+class StatusTest(ClusterTestCase):
+
+    def start_with_pages(self, *flags):
+        """{name: (Running, address of its pages)}"""
+        nodes = {}
+        running = self.run_program("soapstone-scheduler", f"--config={self.config}", "--scheduler=tcp://127.0.0.1:0",
+                                   "--progress=json", "--http=127.0.0.1:0", *flags)
+        endpoint = running.wait_for('"endpoint":"([^"]+)"').group(1)
+        nodes["scheduler"] = (running, running.wait_for(r"pages at (http://[^/]+)/").group(1))
+        for role, count in (("server", 2), ("worker", 2)):
+            for rank in range(count):
+                running = self.run_program(f"soapstone-{role}", f"--config={self.config}", f"--scheduler={endpoint}",
+                                           f"--rank={rank}", "--http=127.0.0.1:0", *flags)
+                nodes[f"{role}-{rank}"] = (running, running.wait_for(r"pages at (http://[^/]+)/").group(1))
+        return nodes, endpoint
+
+    def test_pages_of_all_roles(self):
+        nodes, endpoint = self.start_with_pages(LONG, "--start_timeout_s=600")
+        scheduler, pages = nodes["scheduler"]
+        scheduler.wait_for("server 1 registered")
+        scheduler.wait_for("worker 1 registered")
+        time.sleep(1)
+        self.assertEqual(get(pages + "/readyz"), (200, "ok, waiting for worker 2\n"))
+        code, why = get(nodes["server-0"][1] + "/readyz")
+        self.assertEqual((code, why), (503, "waiting for the other nodes to register\n"))
+        for _, address in nodes.values():
+            self.assertEqual(get(address + "/healthz"), (200, "ok\n"))
+        last = self.run_program("soapstone-worker", f"--config={self.config}", f"--scheduler={endpoint}", "--rank=2", LONG)
+        scheduler.wait_for('"event":"progress"')
+        time.sleep(1.5)
+        for name, (_, address) in nodes.items():
+            self.assertEqual(get(address + "/readyz"), (200, "ok\n"), name)
+        status = json.loads(get(pages + "/statusz.json")[1])
+        self.assertEqual((status["phase"], status["servers_there"], status["progress"]["workers"]), ("running", 2, 3))
+        self.assertEqual([worker["worker"] for worker in status["workers"]], [0, 1, 2])
+        self.assertIn("all registered: 2 servers, 3 workers", status["news"])
+        self.check_metrics(nodes)
+        last.process.send_signal(signal.SIGSTOP)  # its silence ends no page
+        self.assertEqual(get(pages + "/healthz")[0], 200)
+        last.process.send_signal(signal.SIGCONT)
+
+    def check_metrics(self, nodes):
+        bounds = {"scheduler": 60 + 10 * 3, "server": 40 + 40, "worker": 60}
+        pages = {name: get(address + "/metrics")[1] for name, (_, address) in nodes.items()}
+        for name, page in pages.items():
+            lines = [line for line in page.splitlines() if not line.startswith("#")]
+            self.assertLessEqual(len(lines), bounds[name.split("-")[0]], page)
+        value = lambda name, line: float(re.search(rf"^{re.escape(line)} (\S+)$", pages[name], re.M).group(1))
+        self.assertGreater(value("server-0", 'soapstone_shard_updates_total{shard="0",outcome="applied"}'), 0)
+        reads = value("server-0", 'soapstone_shard_read_lag_clocks_count{shard="0"}')
+        self.assertEqual(reads, value("server-0", 'soapstone_shard_read_lag_clocks_bucket{shard="0",le="2"}'))  # ssp:s=2
+        self.assertGreater(value("worker-0", "soapstone_samples_total"), 0)
+        self.assertEqual(value("scheduler", 'soapstone_job_phase{phase="running"}'), 1)
+        self.assertEqual(value("scheduler", 'soapstone_job_members{role="worker"}'), 3)
+        for name in pages:
+            self.assertGreater(value(name, "process_resident_memory_bytes"), 1e6)
+            self.assertLess(abs(value(name, "process_start_time_seconds") - time.time()), 120)
+        tool = promtool()
+        if tool is None:
+            print("NOT TESTED: promtool cannot be had")
+            return
+        for name, page in pages.items():
+            done = subprocess.run([tool, "check", "metrics"], input=page, capture_output=True, text=True)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), f"{name}: {done.stdout}{done.stderr}")
+
+    def test_a_job_is_unharmed_by_clients(self):
+        """Two hundred that say nothing or read nothing, and some that ask for much."""
+        undisturbed = self.train("--epochs=12", "--policy=bsp")
+        self.assertEqual(undisturbed.wait(60), 0, undisturbed.output())
+        running = self.train("--epochs=12", "--policy=bsp", "--base_ms=20")
+        address = running.wait_for(r"pages at http://([^/]+)/").group(1)
+        host, port = address.split(":")
+        silent = []
+        for i in range(200):
+            client = socket.create_connection((host, int(port)), timeout=5)
+            if i % 2:
+                client.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n" + (b"\r\n" if i % 4 == 1 else b"X: y\r\n"))
+            silent.append(client)
+        self.assertEqual(running.wait(90), 0, running.output())
+        for client in silent:
+            client.close()
+        self.assertEqual(self.sha256(running.output()), self.sha256(undisturbed.output()))
+
+    def test_top_shows_a_job_by_its_log_folder_until_it_ends(self):
+        running = self.train(LONG, "--base_ms=20")
+        running.wait_for("pages at")
+        running.wait_for("started")
+        time.sleep(2)
+        once = subprocess.run([f"{BIN}/soapstone", "top", f"{self.dir}/logs", "--once"], capture_output=True, text=True,
+                              timeout=30)
+        self.assertEqual(once.returncode, 0, once.stderr)
+        self.assertIn("scheduler  running", once.stdout)
+        self.assertIn("servers 2 of 2  workers 3 of 3", once.stdout)
+        self.assertEqual(len(re.findall(r"^ +[012] +\d+ ", once.stdout, re.M)), 3, once.stdout)
+        watching = self.run_program("soapstone", "top", f"{self.dir}/logs", "--every=0.2")
+        watching.wait_for("scheduler  running")
+        running.process.send_signal(signal.SIGTERM)
+        self.assertEqual(running.wait(40), 143)
+        self.assertEqual(watching.wait(20), 0, watching.output())
+        self.assertIn("the job has ended", watching.output())
+        for where, why in ((f"{self.dir}/logs", "http://"), (self.dir, "no log folder"), ("http://127.0.0.1:1", "127.0.0.1:1")):
+            gone = subprocess.run([f"{BIN}/soapstone", "top", where], capture_output=True, text=True, timeout=30)
+            self.assertEqual(gone.returncode, 78)
+            self.assertIn(why, gone.stderr)
+
+    def test_a_port_that_is_taken_is_said(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            at = f"127.0.0.1:{taken.getsockname()[1]}"
+            running = self.train("--epochs=1", f"--http={at}")
+            self.assertEqual(running.wait(30), 78, running.output())
+            self.assertIn(f"--http={at}: cannot listen there: Address already in use", running.output())
+        off = self.train("--epochs=1", "--http=off")
+        self.assertEqual(off.wait(60), 0, off.output())
+        self.assertNotIn("pages at", off.output())
+
+    def test_a_slow_worker_is_named(self):
+        running = self.train(LONG, "--base_ms=20", "--stragglers=slow:workers=1,factor=2", "--workers=4")
+        running.wait_for("started")
+        began = time.monotonic()
+        named = running.wait_for(r"worker (\d) is slow: (\d+) ms a step, median (\d+) ms", 15)
+        self.assertLess(time.monotonic() - began, 10)
+        self.assertGreater(int(named.group(2)), 1.5 * int(named.group(3)))
+        address = re.search(r"pages at (http://[^/]+)/", running.output()).group(1)
+        status = json.loads(get(address + "/statusz.json")[1])
+        slow = [worker["worker"] for worker in status["workers"] if worker["slowdown"] > 1.5]
+        self.assertEqual(slow, [int(named.group(1))])
+        self.assertIn(f'soapstone_worker_slowdown_ratio{{worker="{named.group(1)}"}}', get(address + "/metrics")[1])
+
+
+class StatusCiTest(StatusTest):
+    """What takes minutes."""
+
+    test_pages_of_all_roles = test_a_job_is_unharmed_by_clients = test_a_port_that_is_taken_is_said = None
+    test_top_shows_a_job_by_its_log_folder_until_it_ends = test_a_slow_worker_is_named = None
+
+    def test_even_workers_are_not_named_slow(self):
+        for seed in range(20):
+            running = self.train("--base_ms=20", "--epochs=30", f"--seed={seed + 1}")
+            self.assertEqual(running.wait(120), 0, running.output())
+            self.assertNotIn("is slow", running.output())
+
+    def test_a_loop_that_stands_still_is_told_within_a_minute(self):
+        nodes, _ = self.start_with_pages(LONG, "--start_timeout_s=600")
+        process, address = nodes["worker-0"]
+        from stopped_thread import reap, stop_thread
+        stop_thread(self, process.pid)  # its first thread is the loop; the pages have one of their own
+        time.sleep(50)
+        self.assertEqual(get(address + "/healthz"), (200, "ok\n"))
+        time.sleep(15)
+        code, why = get(address + "/healthz")
+        self.assertEqual(code, 503)
+        self.assertIn("the loop has stood still for", why)
+        os.kill(process.pid, signal.SIGKILL)
+        reap(process.pid, 10)
+
+
+if __name__ == "__main__":
+    unittest.main()
