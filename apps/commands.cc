@@ -12,6 +12,21 @@
 
 namespace soapstone::apps {
 
+namespace {
+
+constexpr char kExamples[] =
+    "Examples:\n  soapstone train --config=examples/digits-lenet5.textproto\n"
+    "  soapstone simulate --workers=32 --policy=ssp:s=4\n"
+    "  soapstone models\n"
+    "  soapstone profile --model=lenet5\n"
+    "  soapstone plan --model=alexnet --machine=examples/machines/p100_4x4.machine.textproto\n"
+    "  soapstone data mnist\n"
+    "  soapstone keygen --out=keys\n"
+    "  soapstone policies\n"
+    "`soapstone train --help` lists the flags of train.";
+
+}  // namespace
+
 std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv) {
   NodeFlags train;
   NodeCommand node;
@@ -23,6 +38,7 @@ std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv) {
   PlanFlags plan;
   DataFlags data;
   TopFlags top;
+  KeygenFlags keygen;
   CLI::App app("Soapstone: parameter servers with stale-synchronous consistency.", "soapstone");
   app.set_version_flag("--version", kVersion);
   app.require_subcommand(1);
@@ -36,21 +52,14 @@ std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv) {
   const CLI::App* plan_app = AddPlan(&app, &plan);
   const CLI::App* data_app = AddData(&app, &data);
   const CLI::App* top_app = AddTop(&app, &top);
+  const CLI::App* keygen_app = AddKeygen(&app, &keygen);
   const CLI::App* policies_app = app.add_subcommand("policies", "List the consistency policies");
-  app.footer(
-      "Examples:\n  soapstone train --config=examples/digits-lenet5.textproto\n"
-      "  soapstone simulate --workers=32 --policy=ssp:s=4\n"
-      "  soapstone models\n"
-      "  soapstone profile --model=lenet5\n"
-      "  soapstone plan --model=alexnet --machine=examples/machines/p100_4x4.machine.textproto\n"
-      "  soapstone data mnist\n"
-      "  soapstone policies\n"
-      "`soapstone train --help` lists the flags of train.");
+  app.footer(kExamples);
   if (argc > 1 && argv[1][0] != '-' &&
       app.get_subcommands([&](CLI::App* s) { return s->check_name(argv[1]); }).empty()) {
     std::cerr << "soapstone: no command \"" << argv[1]
               << "\" (train, node, simulate, experiment, replay, models, profile, plan, data, top, "
-                 "policies)\n";
+                 "keygen, policies)\n";
     return EndNow{kExitConfig};
   }
   const std::string_view called = argc > 1 ? argv[1] : "";
@@ -70,6 +79,7 @@ std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv) {
   }
   if (data_app->parsed()) return Command(std::move(data));
   if (top_app->parsed()) return Command(std::move(top));
+  if (keygen_app->parsed()) return Command(std::move(keygen));
   if (policies_app->parsed()) return Command(PoliciesCommand{});
   return Command(std::move(simulate));
 }

@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "apps/cli/command_line.h"
+#include "apps/cli/keygen_flags.h"
 #include "apps/cli/models_flags.h"
 #include "apps/cli/node_flags.h"
 #include "apps/data/data_flags.h"
@@ -23,7 +24,7 @@ struct NodeCommand {
 // NodeFlags: `train`.
 using Command =
     std::variant<NodeFlags, SimulateFlags, ExperimentFlags, ReplayFlags, ModelsFlags, ProfileFlags,
-                 PlanFlags, DataFlags, PoliciesCommand, NodeCommand, TopFlags>;
+                 PlanFlags, DataFlags, PoliciesCommand, NodeCommand, TopFlags, KeygenFlags>;
 
 // Of `soapstone`.
 std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv);

@@ -1,10 +1,11 @@
 // soapstone: the command for people: train on this machine, be one process of a job, simulate a
 // cluster, compare policies, list them, the models and public data, profile a model, plan its
-// parallelism.
+// parallelism, make keys.
 #include <iostream>
 #include <string_view>
 
 #include "apps/cli/job_source.h"
+#include "apps/cli/keygen_command.h"
 #include "apps/cli/launcher.h"
 #include "apps/cli/models_command.h"
 #include "apps/commands.h"
@@ -53,6 +54,7 @@ int Main(int argc, char** argv) {
   if (const auto* plan = std::get_if<PlanFlags>(command)) return Plan(*plan);
   if (const auto* data = std::get_if<DataFlags>(command)) return Data(*data);
   if (const auto* top = std::get_if<TopFlags>(command)) return Top(*top);
+  if (const auto* keygen = std::get_if<KeygenFlags>(command)) return Keygen(*keygen);
   return ListPolicies();
 }
 

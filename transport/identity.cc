@@ -6,6 +6,28 @@
 #include "base/status_macros.h"
 
 namespace soapstone::transport {
+namespace {
+
+// Who bends or ends a job may be no other.
+bool IsOfTheScheduler(wire::MessageType type) {
+  using wire::MessageType;
+  switch (type) {
+    case MessageType::kWelcome:
+    case MessageType::kRefuse:
+    case MessageType::kRoster:
+    case MessageType::kStart:
+    case MessageType::kHeartbeatAck:
+    case MessageType::kEvaluate:
+    case MessageType::kShutdown:
+    case MessageType::kWait:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
 absl::StatusOr<wire::Message> Identity::Stamp(wire::Address node,
                                               const wire::Message& message) const {
   if (self_.role == wire::Role::kNone) {
@@ -16,8 +38,9 @@ absl::StatusOr<wire::Message> Identity::Stamp(wire::Address node,
     stamped.from = self_;
   }
   if (stamped.to.role == wire::Role::kNone) stamped.to = node;
-  // Who is refused is not of the job, and does not learn its session.
-  const bool tells = stamped.type != wire::MessageType::kRefuse;
+  // Who is refused, or is to wait, is not of the job, and does not learn its session.
+  const bool tells =
+      stamped.type != wire::MessageType::kRefuse && stamped.type != wire::MessageType::kWait;
   if (stamped.session == 0 && tells) stamped.session = session_;
   SOAP_RETURN_IF_ERROR(wire::ValidateSender(stamped.from, self_));
   SOAP_RETURN_IF_ERROR(wire::Validate(stamped, limits_));
@@ -33,22 +56,19 @@ absl::Status Identity::CheckWay(wire::Address sender, const Way& way) const {
       "said to be from ", sender.ToString(), ", to whom we connected, but not by that connection"));
 }
 
-namespace {
-
-bool IsOfScheduler(wire::MessageType type) {
-  using enum wire::MessageType;
-  return type == kWelcome || type == kRefuse || type == kWait || type == kRoster ||
-         type == kStart || type == kHeartbeatAck || type == kEvaluate || type == kShutdown;
+absl::Status Identity::CheckRole(const wire::Received& received, const Way& way) const {
+  if (way.role != wire::Role::kNone && received.sender.role == way.role) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("said to be from ", received.sender.ToString(), ", with another role's key"));
 }
-
-}  // namespace
 
 absl::Status Identity::Admit(const wire::Received& received, const Way& way) const {
   const wire::Message& message = received.message;
   SOAP_RETURN_IF_ERROR(CheckWay(received.sender, way));
+  if (requires_roles_) SOAP_RETURN_IF_ERROR(CheckRole(received, way));
   // What a node says to itself stays within it; its parts trust it.
   if (received.sender == self_) return absl::InvalidArgumentError("in this node's own name");
-  if (received.sender.role != wire::Role::kScheduler && IsOfScheduler(message.type)) {
+  if (received.sender.role != wire::Role::kScheduler && IsOfTheScheduler(message.type)) {
     return absl::InvalidArgumentError(
         absl::StrCat("what only the scheduler may say, from ", received.sender.ToString()));
   }

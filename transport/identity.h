@@ -17,6 +17,9 @@ class Identity {
 
   void SetSelf(wire::Address self) { self_ = self; }
   void SetSession(uint64_t session) { session_ = session; }
+  // From here on nobody speaks but in the role whose key was shown, and nobody but the scheduler
+  // says what only it may say.
+  void RequireRoles() { requires_roles_ = true; }
   wire::Address self() const { return self_; }
   uint64_t session() const { return session_; }
 
@@ -28,8 +31,9 @@ class Identity {
 
   // How a message came.
   struct Way {
-    bool by_our_connection = false;    // else by one that was made to us
-    bool connected_to_sender = false;  // we have a connection of our own to its sender
+    bool by_our_connection = false;       // else by one that was made to us
+    bool connected_to_sender = false;     // we have a connection of our own to its sender
+    wire::Role role = wire::Role::kNone;  // whose key was shown; kNone: nobody's
   };
 
   // OK when the message's session allows it in:
@@ -42,10 +46,12 @@ class Identity {
 
  private:
   absl::Status CheckWay(wire::Address sender, const Way& way) const;
+  absl::Status CheckRole(const wire::Received& received, const Way& way) const;
 
   wire::FrameLimits limits_;
   wire::Address self_;
   uint64_t session_ = 0;
+  bool requires_roles_ = false;
 };
 
 }  // namespace soapstone::transport

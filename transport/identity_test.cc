@@ -1,5 +1,8 @@
 #include "transport/identity.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "gtest/gtest.h"
 
 namespace soapstone::transport {
@@ -157,6 +160,42 @@ TEST(IdentityTest, WhoWasConnectedToSpeaksByThatConnectionUnlessBothConnect) {
   EXPECT_FALSE(Admits(worker, MessageType::kPullReply, 9, kServer, kByTheOther));
   EXPECT_TRUE(Admits(worker, MessageType::kParcel, 9, {Role::kWorker, 4}, kByTheOther));
   EXPECT_TRUE(Admits(Node(kServer, 9), MessageType::kPull, 9, kWorker, kTheirs));
+}
+
+constexpr Role kKeyed[] = {Role::kScheduler, Role::kServer, Role::kWorker};
+constexpr MessageType kSaidByTheSchedulerAlone[] = {
+    MessageType::kWelcome,      MessageType::kRefuse,   MessageType::kRoster,   MessageType::kStart,
+    MessageType::kHeartbeatAck, MessageType::kEvaluate, MessageType::kShutdown, MessageType::kWait};
+
+// Every role's key, in every role's name, every type.
+TEST(IdentityTest, WithKeysEachSpeaksInItsRoleWhatThatMaySay) {
+  Identity server = Node({Role::kServer, 9}, 9);
+  server.RequireRoles();
+  for (const Role key : {Role::kNone, Role::kScheduler, Role::kServer, Role::kWorker}) {
+    for (const Role name : kKeyed) {
+      for (uint8_t number = 1; number <= static_cast<uint8_t>(MessageType::kWait); ++number) {
+        const auto type = static_cast<MessageType>(number);
+        const bool of_scheduler = std::count(std::begin(kSaidByTheSchedulerAlone),
+                                             std::end(kSaidByTheSchedulerAlone), type) > 0;
+        const bool may = key == name && (key == Role::kScheduler || !of_scheduler);
+        Identity::Way way = kOurs;
+        way.role = key;
+        EXPECT_EQ(Admits(server, type, 9, {name, 0}, way), may)
+            << static_cast<int>(key) << " as " << static_cast<int>(name) << " says " << int{number};
+      }
+    }
+  }
+}
+
+TEST(IdentityTest, WithKeysThereIsNoNewcomerWithoutOne) {
+  Identity scheduler = Node(Address::Scheduler(), 9);
+  scheduler.RequireRoles();
+  for (const Role key : {Role::kNone, Role::kServer, Role::kWorker}) {
+    Identity::Way way = kTheirs;
+    way.role = key;
+    EXPECT_EQ(Admits(scheduler, MessageType::kHello, 0, Address::Temporary(Role::kWorker, 1), way),
+              key == Role::kWorker);
+  }
 }
 
 }  // namespace

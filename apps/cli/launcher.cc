@@ -93,6 +93,7 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> Launcher::Spawn(const std::string&
       command.push_back(absl::StrCat("--http_name=", options_.http_name));
     }
   }
+  if (!options_.key.empty()) command.push_back(absl::StrCat("--key=", options_.key));
   if (rank >= 0) {
     command.push_back(absl::StrCat("--rank=", rank));
     command.push_back(absl::StrCat("--scheduler=", wanted_endpoint_));

@@ -26,6 +26,7 @@ struct LauncherOptions {
   wire::JobConfig config;   // checked, with defaults
   uint32_t servers = 0;     // processes, of all levels of a tree of servers
   std::string log_dir;      // exists
+  std::string key;          // the folder of the children's keys; empty: without
   std::string program_dir;  // holds soapstone-scheduler, -server and -worker
   // A worker that was killed is started anew so much later; none: it is not. Of jobs whose
   // straggler model kills workers.

@@ -16,6 +16,11 @@ void AddNodeFlags(CLI::App* app, NodeFlags* flags) {
       ->type_name("FILE")
       ->check(
           [](const std::string& file) { return file.empty() ? std::string("no file named") : ""; });
+  app->add_option("--key", flags->key,
+                  "Speak encrypted, and with those alone that have keys of the same `soapstone "
+                  "keygen`: its folder, or in it ROLE.key; train needs all of it [everybody]")
+      ->type_name("PATH")
+      ->check([](const std::string& path) { return path.empty() ? "no file named" : ""; });
   app->add_flag("--check", flags->check, "Check the job, its data included, and exit: 0 or 78");
   app->add_flag("--print_config", flags->print_config, "Print the job with flags applied and exit");
 }

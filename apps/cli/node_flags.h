@@ -23,6 +23,7 @@ namespace soapstone::apps {
 // What every process of a job, and `soapstone train`, understands.
 struct NodeFlags {
   std::string config_path;
+  std::string key;                     // a key file, or a folder of them; empty: without keys
   std::vector<JobOverride> overrides;  // in the order of JobFields()
   std::string rank;                    // as given; empty: not given
   std::string index;                   // of `soapstone node`, likewise: over all roles

@@ -26,6 +26,7 @@
 #include "cluster/job.h"
 #include "cluster/job_paths.h"
 #include "cluster/recording.h"
+#include "security/job_keys.h"
 
 namespace soapstone::apps {
 namespace {
@@ -76,6 +77,15 @@ std::string RecordedLine(const std::string& dir) {
   return absl::StrCat("\nrecorded ", WithCommas(recording->events()), " events of ",
                       recording->actors.size(), " actors, ", Bytes(recording->bytes),
                       ": soapstone replay ", dir);
+}
+
+// Before any of them starts: each child has the key of its role.
+absl::Status CheckKeys(const std::string& folder) {
+  if (folder.empty()) return absl::OkStatus();
+  for (const security::KeyRole role : security::kKeyRoles) {
+    SOAP_RETURN_IF_ERROR(security::ReadJobKeys(folder, role).status());
+  }
+  return absl::OkStatus();
 }
 
 // Of a run that has ended well.
@@ -145,6 +155,8 @@ int Train(const NodeFlags& flags) {
   std::string chosen;
   absl::StatusOr<wire::JobConfig> config = TrainConfigFromFlags(flags, &chosen);
   if (!config.ok()) return SayConfigError(kSoapstone, config.status());
+  const absl::Status keys = CheckKeys(flags.key);
+  if (!keys.ok()) return SayConfigError(kSoapstone, keys);
   if (flags.check && config->output().log_dir().empty()) {
     const absl::Status logs = CheckFolderCanBeMade(kRuns);
     if (!logs.ok()) return SayConfigError(kSoapstone, logs);
@@ -157,6 +169,7 @@ int Train(const NodeFlags& flags) {
   for (const std::string& variable : flags.variables) {
     std::cerr << kSoapstone << ": from the environment: " << variable << "\n";
   }
+  options->key = flags.key;
   ForgetNodeVariables();  // the children's job file has them
   OutputThread output(&std::cout, STDOUT_FILENO);
   Console console(&std::cout, ConsoleOf(flags));

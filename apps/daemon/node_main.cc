@@ -13,6 +13,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "apps/cli/console_reports.h"
@@ -36,6 +37,7 @@
 #include "base/exit_codes.h"
 #include "base/status_macros.h"
 #include "cluster/job.h"
+#include "security/job_keys.h"
 #include "transport/node/node_transport.h"
 
 namespace soapstone::apps {
@@ -77,6 +79,35 @@ absl::Status StartLogging(wire::Role role, const RankChoice& rank, const std::st
   return absl::OkStatus();
 }
 
+security::KeyRole KeyRoleOf(wire::Role role) {
+  if (role == wire::Role::kScheduler) return security::KeyRole::kScheduler;
+  return role == wire::Role::kServer ? security::KeyRole::kServer : security::KeyRole::kWorker;
+}
+
+// Null without --key.
+absl::StatusOr<std::shared_ptr<const security::JobKeys>> KeysOf(wire::Role role,
+                                                                const NodeFlags& flags) {
+  if (flags.key.empty()) return nullptr;
+  SOAP_ASSIGN_OR_RETURN(security::JobKeys keys, security::ReadJobKeys(flags.key, KeyRoleOf(role)));
+  return std::make_shared<const security::JobKeys>(std::move(keys));
+}
+
+// Who may be at the other end, said at each start.
+void SaySecurity(const transport::ZmqOptions& options) {
+  if (options.keys != nullptr) {
+    LOG(INFO) << "secured by key " << security::Fingerprint(options.keys->own())
+              << ": all goes encrypted over ZeroMQ, nothing by streams or shared memory";
+    return;
+  }
+  const bool within = options.listen.empty() || absl::StartsWith(options.listen, "ipc://") ||
+                      absl::StartsWith(options.listen, "tcp://127.") ||
+                      absl::StartsWith(options.listen, "tcp://localhost:");
+  LOG_IF(WARNING, !within)
+      << "no keys: whoever reaches " << options.listen
+      << " can read and bend this job; soapstone keygen --out=keys makes some, "
+         "and --key=keys at each process uses them";
+}
+
 absl::StatusOr<std::unique_ptr<transport::Transport>> OpenTransport(wire::Role role,
                                                                     const NodeFlags& flags,
                                                                     const Job& job) {
@@ -86,6 +117,7 @@ absl::StatusOr<std::unique_ptr<transport::Transport>> OpenTransport(wire::Role r
         "cluster.scheduler: an endpoint is needed, such as --scheduler=tcp://127.0.0.1:7070");
   }
   transport::ZmqOptions options;
+  SOAP_ASSIGN_OR_RETURN(options.keys, KeysOf(role, flags));
   options.shared_memory = job.config.cluster().transport() == "auto";
   options.streams = job.config.cluster().transport() != "zeromq";
   options.stream_port = flags.stream_port;
@@ -104,6 +136,7 @@ absl::StatusOr<std::unique_ptr<transport::Transport>> OpenTransport(wire::Role r
     options.listen = choice.listen;
     options.advertise_host = choice.advertise_host;
   }
+  SaySecurity(options);
   SOAP_ASSIGN_OR_RETURN(std::unique_ptr<transport::Transport> transport,
                         transport::MakeZmqTransport(options));
   if (role != wire::Role::kScheduler) {

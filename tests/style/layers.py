@@ -8,8 +8,8 @@ from rules import CPP
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([\w/]+)/[\w.]+"', re.M)
 ALL_CODE = ("tests", "bench")
 FOREIGN = {  # what only one layer may touch
-    "zmq": {"transport"},
-    "google/protobuf": {"wire", "cluster"},
+    "zmq": {"security", "transport"},
+    "google/protobuf": {"cluster", "security", "wire"},
     "(?:cuda|cudnn|cublas)": {"compute"},
     "(?:oneapi/)?dnnl": {"compute"},
     "png": {"models"},

@@ -44,7 +44,7 @@ bool IsForStreams(wire::MessageType type) { return type >= wire::MessageType::kP
 class NodeTransport final : public Transport {
  public:
   explicit NodeTransport(const ZmqOptions& options)
-      : options_(options),
+      : options_(Sealed(options)),
         identity_(options.frame_limits),
         routes_(options.route_limits),
         local_links_(LocalOptionsOf(options)),
@@ -99,7 +99,8 @@ class NodeTransport final : public Transport {
   Taken TakeSocket(wire::Message* message);
   Taken Judge(absl::StatusOr<wire::Message> accepted, wire::Message* message);
   enum class By : uint8_t { kZmq, kLink, kStream };
-  absl::StatusOr<wire::Message> Accept(absl::Span<const Buffer> frames, const Route* route, By by);
+  absl::StatusOr<wire::Message> Accept(absl::Span<const Buffer> frames, const Route* route, By by,
+                                       wire::Role role = wire::Role::kNone);
   absl::Status SendByStream(const std::string& peer, const wire::Message& message);
   absl::Status SendByZmq(const ZmqSockets::Connection* connection, const Route* route,
                          const wire::Message& message);
@@ -136,6 +137,7 @@ class NodeTransport final : public Transport {
 };
 
 absl::Status NodeTransport::Open() {
+  if (options_.keys != nullptr) identity_.RequireRoles();
   SOAP_RETURN_IF_ERROR(wait_.Open());
   SOAP_RETURN_IF_ERROR(zmq_.sockets()->Open());
   if (options_.listen.empty()) return absl::OkStatus();
@@ -355,7 +357,7 @@ NodeTransport::Taken NodeTransport::TakeSocket(wire::Message* message) {
   }
   const Route route = {.routing_id = from.routing_id};
   absl::StatusOr<wire::Message> accepted =
-      Accept(frames_, from.answered ? &route : nullptr, By::kZmq);
+      Accept(frames_, from.answered ? &route : nullptr, By::kZmq, from.role);
   if (accepted.ok()) {
     // A stranger's Hello is no proof.
     const bool ours = identity_.session() != 0 && accepted->session == identity_.session();
@@ -397,9 +399,8 @@ void NodeTransport::TakeNote(const ZmqSockets::Source& from, const Buffer& frame
   const std::optional<Handshake> note = DecodeNote(frame);
   if (note.has_value() && identity_.session() == 0) return;  // from one that was welcomed before us
   if (!note.has_value() || note->session == 0 || note->session != identity_.session()) {
-    rejections_.Add(absl::InvalidArgumentError("a note of another session or release"),
-                    SteadyNow());
-    return;
+    const auto why = absl::InvalidArgumentError("a note of another session or release");
+    return rejections_.Add(why, SteadyNow());
   }
   zmq_.Watch(from);
   zmq_.Prove(from.routing_id);
@@ -431,7 +432,7 @@ NodeTransport::Taken NodeTransport::TakeOne(wire::Message* message) {
 
 // `route`: how the sender is answered; null: it was connected to.
 absl::StatusOr<wire::Message> NodeTransport::Accept(absl::Span<const Buffer> frames,
-                                                    const Route* route, By by) {
+                                                    const Route* route, By by, wire::Role role) {
   SOAP_ASSIGN_OR_RETURN(wire::Received received,
                         by == By::kZmq ? wire::Decode(frames, options_.frame_limits)
                                        : wire::DecodeLocal(frames, options_.frame_limits));
@@ -440,8 +441,8 @@ absl::StatusOr<wire::Message> NodeTransport::Accept(absl::Span<const Buffer> fra
   // What peers say on a link they made is told from what is answered on ours by the link.
   const bool ours = route == nullptr || (by == By::kLink && linked && link == route->link);
   const bool connected = !ours && (linked || zmq_.sockets()->Find(received.sender) != nullptr);
-  SOAP_RETURN_IF_ERROR(
-      identity_.Admit(received, {.by_our_connection = ours, .connected_to_sender = connected}));
+  SOAP_RETURN_IF_ERROR(identity_.Admit(
+      received, {.by_our_connection = ours, .connected_to_sender = connected, .role = role}));
   const bool learns = route != nullptr && !linked;
   if (learns && !routes_.Learn(received.sender, *route, received.message.epoch)) {
     return absl::ResourceExhaustedError(

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "security/job_keys.h"
 #include "transport/route_table.h"
 #include "transport/transport.h"
 #include "transport/zmq/door.h"
@@ -36,6 +37,10 @@ struct ZmqOptions {
   wire::FrameLimits frame_limits;
   RouteLimits route_limits;
   DoorLimits door;  // for who connects and has not proved to be of the job
+  // Where set, the node speaks with those alone that have keys of the same job, encrypted; each in
+  // the role of its key. Then all goes over ZeroMQ: there are no streams and no shared memory,
+  // which have no seal.
+  std::shared_ptr<const security::JobKeys> keys;
 };
 
 // A transport with its own I/O thread. It may be made by one thread and used by another. Wake may

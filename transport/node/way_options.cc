@@ -4,11 +4,26 @@
 #include <cstdint>
 
 namespace soapstone::transport {
+namespace {
+
+constexpr int kHandshakeMs = 10'000;
+constexpr int kSecuredHandshakeMs = 3'000;  // two answers from memory
+
+}  // namespace
+
+ZmqOptions Sealed(ZmqOptions options) {
+  const bool in_clear = options.keys == nullptr;
+  options.shared_memory = options.shared_memory && in_clear;
+  options.streams = options.streams && in_clear;
+  return options;
+}
 
 ZmqSocketOptions SocketOptionsOf(const ZmqOptions& options) {
   return {.queue_messages_max = options.queue_messages_max,
           .frame_bytes_max = static_cast<int64_t>(std::max<uint64_t>(
-              options.frame_limits.frame_bytes_max, options.frame_limits.header_bytes_max))};
+              options.frame_limits.frame_bytes_max, options.frame_limits.header_bytes_max)),
+          .handshake_ms = options.keys != nullptr ? kSecuredHandshakeMs : kHandshakeMs,
+          .keys = options.keys};
 }
 
 NumberedOptions NumberedOptionsOf(const ZmqOptions& options) {

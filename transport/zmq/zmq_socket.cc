@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "glog/logging.h"
+#include "transport/zmq/zap_handler.h"
 
 namespace soapstone::transport {
 namespace {
@@ -118,6 +119,24 @@ void SetOption(void* socket, int option, int value) {
   CHECK_EQ(zmq_setsockopt(socket, option, &value, sizeof(value)), 0) << option;
 }
 
+void SetKey(void* socket, int option, const uint8_t* key) {
+  CHECK_EQ(zmq_setsockopt(socket, option, key, security::Secret::kBytes), 0) << option;
+}
+
+// From here on libzmq takes no other mechanism from the other side.
+void SetKeys(void* socket, int type, const ZmqSocketOptions& options) {
+  const security::JobKeys& keys = *options.keys;
+  SetKey(socket, ZMQ_CURVE_SECRETKEY, keys.secret.data());
+  if (type == ZMQ_DEALER) {
+    SetKey(socket, ZMQ_CURVE_PUBLICKEY, keys.own().data());
+    SetKey(socket, ZMQ_CURVE_SERVERKEY, keys.PublicOf(KeyRoleOf(options.connects_to)).data());
+    return;
+  }
+  SetOption(socket, ZMQ_CURVE_SERVER, 1);
+  CHECK_EQ(zmq_setsockopt(socket, ZMQ_ZAP_DOMAIN, kZapDomain, sizeof(kZapDomain) - 1), 0);
+  SetOption(socket, ZMQ_ZAP_ENFORCE_DOMAIN, 1);  // where nobody answers, nobody comes in
+}
+
 }  // namespace
 
 absl::StatusOr<ZmqSocket> ZmqSocket::Open(void* context, int type,
@@ -153,6 +172,11 @@ absl::StatusOr<ZmqSocket> ZmqSocket::Open(void* context, int type,
                             options.routing_id.size()),
              0);
   }
+  if (options.keys != nullptr) {
+    SetKeys(socket, type, options);
+    opened.asks_who_ = type == ZMQ_ROUTER;
+    opened.connects_to_ = options.connects_to;
+  }
   return opened;
 }
 
@@ -161,6 +185,8 @@ ZmqSocket& ZmqSocket::operator=(ZmqSocket&& other) noexcept {
   socket_ = std::exchange(other.socket_, nullptr);
   events_ = std::exchange(other.events_, nullptr);
   ended_ = std::exchange(other.ended_, false);
+  asks_who_ = other.asks_who_;
+  connects_to_ = other.connects_to_;
   return *this;
 }
 
@@ -229,8 +255,9 @@ absl::Status ZmqSocket::Send(std::string_view routing_id, std::string_view heade
   return absl::OkStatus();
 }
 
-bool ZmqSocket::Receive(size_t frames_max, Buffers* frames, int* fd) {
+bool ZmqSocket::Receive(size_t frames_max, Buffers* frames, int* fd, wire::Role* role) {
   frames->clear();
+  if (role != nullptr) *role = connects_to_;
   bool more = true;
   while (more) {
     auto frame = std::allocate_shared<ReceivedFrame>(RecyclingAllocator<ReceivedFrame>());
@@ -242,6 +269,10 @@ bool ZmqSocket::Receive(size_t frames_max, Buffers* frames, int* fd) {
     }
     more = zmq_msg_more(&frame->message) != 0;
     if (!more) *fd = zmq_msg_get(&frame->message, ZMQ_SRCFD);
+    if (!more && asks_who_ && role != nullptr) {
+      const char* const user = zmq_msg_gets(&frame->message, "User-Id");
+      *role = user != nullptr ? RoleOfUserId(user) : wire::Role::kNone;
+    }
     if (frames->size() < frames_max) frames->push_back(Share(std::move(frame)));
   }
   return true;

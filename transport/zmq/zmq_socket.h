@@ -1,9 +1,10 @@
 // One libzmq socket, owned, with multipart messages as Buffers and errors as Status. Included by
-// transport/*.cc only: no other folder sees libzmq.
+// transport/*.cc only. Besides, security/ makes keys with libzmq; no other folder sees it.
 #pragma once
 
 #include <zmq.h>
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,6 +15,8 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "base/memory/buffer.h"
+#include "security/job_keys.h"
+#include "wire/message.h"
 
 namespace soapstone::transport {
 
@@ -22,6 +25,11 @@ struct ZmqSocketOptions {
   int64_t frame_bytes_max = -1;     // a peer that sends more is disconnected; -1: no limit
   std::string routing_id;           // of a DEALER: how the ROUTER at the other end knows it
   int handshake_ms = 10'000;        // of a ROUTER: for who connects to speak ZeroMQ's language
+  // Where set, everything is encrypted (CURVE): a ROUTER lets in who has a key of the job's, as a
+  // ZapHandler of the context says; a DEALER speaks with nobody who has not the key of
+  // `connects_to`.
+  std::shared_ptr<const security::JobKeys> keys;
+  wire::Role connects_to = wire::Role::kNone;
 };
 
 // Moves only. One thread at a time.
@@ -48,9 +56,10 @@ class ZmqSocket {
                     absl::Span<const Buffer> payload);
 
   // Takes the next message's frames, at most frames_max of them (the rest is dropped), each
-  // 4-byte aligned, and the descriptor of the connection it came by (-1: libzmq does not say).
-  // False when there is none.
-  bool Receive(size_t frames_max, Buffers* frames, int* fd);
+  // 4-byte aligned, the descriptor of the connection it came by (-1: libzmq does not say), and
+  // whose key was shown there (kNone: of a socket without keys), where asked. False when there is
+  // none.
+  bool Receive(size_t frames_max, Buffers* frames, int* fd, wire::Role* role = nullptr);
 
   // Of a socket that has not connected yet: from here on HasEnded says whether a connection of it
   // has ended, also where nothing had come by it. `context`: the socket's.
@@ -66,7 +75,10 @@ class ZmqSocket {
 
  private:
   void* socket_ = nullptr;
-  void* events_ = nullptr;  // where libzmq tells of ends
+  // Of a socket with keys.
+  bool asks_who_ = false;                       // a ROUTER: each connection's differs
+  wire::Role connects_to_ = wire::Role::kNone;  // a DEALER: CURVE has proved that it is
+  void* events_ = nullptr;                      // where libzmq tells of ends
   bool ended_ = false;
 };
 

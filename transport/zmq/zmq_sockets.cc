@@ -42,6 +42,7 @@ uint64_t BytesOf(std::string_view header, absl::Span<const Buffer> payload) {
 ZmqSockets::~ZmqSockets() {
   CloseDoor();
   router_.Close(absl::ZeroDuration());
+  CloseZap();
   connections_.clear();
   Terminate();
 }
@@ -60,6 +61,9 @@ absl::Status ZmqSockets::Open() {
 }
 
 absl::Status ZmqSockets::Listen(const std::string& address) {
+  if (options_.keys != nullptr) {
+    SOAP_ASSIGN_OR_RETURN(zap_, ZapHandler::Open(context_, options_.keys));
+  }
   SOAP_ASSIGN_OR_RETURN(router_, ZmqSocket::Open(context_, ZMQ_ROUTER, options_));
   // A path of a file system has its own guard.
   if (address.rfind("tcp://", 0) == 0) {
@@ -70,17 +74,20 @@ absl::Status ZmqSockets::Listen(const std::string& address) {
 
 absl::Status ZmqSockets::Connect(wire::Address peer, const std::string& endpoint) {
   SOAP_ASSIGN_OR_RETURN(const std::string id, NewRoutingId());
-  SOAP_ASSIGN_OR_RETURN(ZmqSocket socket, Dial(id, endpoint));
+  SOAP_ASSIGN_OR_RETURN(ZmqSocket socket, Dial(peer.role, id, endpoint));
   connections_.insert_or_assign(peer, Connection{.socket = std::move(socket),
                                                  .routing_id = id,
                                                  .endpoint = endpoint,
+                                                 .peer = peer.role,
                                                  .link = LinkWatch(DealerHandshakeBytes())});
   List();
   return absl::OkStatus();
 }
 
-absl::StatusOr<ZmqSocket> ZmqSockets::Dial(const std::string& id, const std::string& endpoint) {
+absl::StatusOr<ZmqSocket> ZmqSockets::Dial(wire::Role peer, const std::string& id,
+                                           const std::string& endpoint) {
   ZmqSocketOptions options = options_;
+  options.connects_to = peer;
   options.routing_id = id;
   SOAP_ASSIGN_OR_RETURN(ZmqSocket socket, ZmqSocket::Open(context_, ZMQ_DEALER, options));
   SOAP_RETURN_IF_ERROR(socket.WatchEnds(context_));
@@ -91,7 +98,7 @@ absl::StatusOr<ZmqSocket> ZmqSockets::Dial(const std::string& id, const std::str
 absl::Status ZmqSockets::Redial(const std::string& id) {
   Connection* connection = FindByRoutingId(id);
   if (connection == nullptr) return absl::NotFoundError("no such connection");
-  SOAP_ASSIGN_OR_RETURN(connection->socket, Dial(id, connection->endpoint));
+  SOAP_ASSIGN_OR_RETURN(connection->socket, Dial(connection->peer, id, connection->endpoint));
   connection->link.Renew();
   return absl::OkStatus();
 }
@@ -165,8 +172,14 @@ uint64_t ZmqSockets::TakeGivenBefore(const std::string& routing_id) {
 }
 
 void ZmqSockets::CloseDoor() {
-  strangers_ = strangers();
+  if (door_ != nullptr) strangers_ += door_->strangers();
   door_ = nullptr;
+}
+
+// Behind the ROUTER: where nobody answers libzmq lets everybody in, though without a User-Id.
+void ZmqSockets::CloseZap() {
+  if (zap_ != nullptr) strangers_ += zap_->refused();
+  zap_ = nullptr;
 }
 
 ZmqSocket& ZmqSockets::socket(size_t i) {
@@ -184,7 +197,8 @@ bool ZmqSockets::Receive(size_t frames_max, Buffers* frames, Source* from) {
   for (size_t tried = 0; tried < sockets; ++tried) {
     const size_t i = next_ % sockets;
     next_ = i + 1;
-    if (!socket(i).Receive(frames_max + 1, frames, &from->fd)) continue;
+    if (!socket(i).Receive(frames_max + 1, frames, &from->fd, &from->role)) continue;
+    if (options_.keys != nullptr && from->role == wire::Role::kNone) continue;
     if (door_ != nullptr) door_->Reads();
     from->socket = i;
     from->answered = router_.open() && i == 0;
@@ -238,10 +252,14 @@ void ZmqSockets::AddPollItems(std::vector<zmq_pollitem_t>* items) {
 void ZmqSockets::Close(absl::Duration linger, SocketCounts* counts) {
   CloseDoor();
   router_.Close(linger);
+  CloseZap();
   for (Connection* connection : listed_) connection->socket.Close(linger);
   Terminate();  // waits for what lingers
-  for (const Connection* connection : listed_) counts->Add(connection->link.Counts());
-  for (const auto& [routing_id, link] : links_) counts->Add(link.Counts());
+  // What CURVE adds to what was given is libzmq's: with keys there is nothing to compare.
+  if (options_.keys == nullptr) {
+    for (const Connection* connection : listed_) counts->Add(connection->link.Counts());
+    for (const auto& [routing_id, link] : links_) counts->Add(link.Counts());
+  }
   listed_.clear();
   connections_.clear();
   links_.clear();

@@ -24,6 +24,7 @@
 #include "transport/byte_counts.h"
 #include "transport/tcp_watch.h"
 #include "transport/zmq/door_watch.h"
+#include "transport/zmq/zap_handler.h"
 #include "transport/zmq/zmq_socket.h"
 #include "wire/message.h"
 
@@ -52,6 +53,7 @@ class ZmqSockets {
     ZmqSocket socket;
     std::string routing_id;
     std::string endpoint;
+    wire::Role peer = wire::Role::kNone;
     LinkWatch link;
   };
   Connection* Find(wire::Address peer);                // null: not connected to
@@ -72,8 +74,9 @@ class ZmqSockets {
   // rest. `frames` without the routing id. False: none.
   struct Source {
     std::string routing_id;
-    bool answered = false;  // it came to the ROUTER
-    int fd = -1;            // of the connection, unless libzmq does not say
+    bool answered = false;                // it came to the ROUTER
+    int fd = -1;                          // of the connection, unless libzmq does not say
+    wire::Role role = wire::Role::kNone;  // whose key was shown; kNone: without keys
     size_t socket = 0;
   };
   bool Receive(size_t frames_max, Buffers* frames, Source* from);
@@ -83,7 +86,11 @@ class ZmqSockets {
   // A connection to the ROUTER began, by who has shown before that it knows our session.
   void Knocked(const Source& from);
   // Connections to the ROUTER that were held back or ended before something of our session came.
-  uint64_t strangers() const { return strangers_ + (door_ != nullptr ? door_->strangers() : 0); }
+  // Or, with keys, were refused for theirs.
+  uint64_t strangers() const {
+    return strangers_ + (door_ != nullptr ? door_->strangers() : 0) +
+           (zap_ != nullptr ? zap_->refused() : 0);
+  }
 
   void AddPollItems(std::vector<zmq_pollitem_t>* items);
 
@@ -92,11 +99,13 @@ class ZmqSockets {
 
  private:
   void Terminate();
-  absl::StatusOr<ZmqSocket> Dial(const std::string& id, const std::string& endpoint);
+  absl::StatusOr<ZmqSocket> Dial(wire::Role peer, const std::string& id,
+                                 const std::string& endpoint);
   void List();
   LinkWatch* AnsweredLink(const std::string& routing_id);
   uint64_t TakeGivenBefore(const std::string& routing_id);
   void CloseDoor();
+  void CloseZap();
   void Prove(const Source& from);
   size_t count() const { return listed_.size() + (router_.open() ? 1 : 0); }
   ZmqSocket& socket(size_t i);
@@ -112,6 +121,7 @@ class ZmqSockets {
   std::deque<std::pair<std::string, uint64_t>> given_before_;
   const DoorLimits door_limits_;
   std::unique_ptr<DoorWatch> door_;              // of the ROUTER, over tcp
+  std::unique_ptr<ZapHandler> zap_;              // with keys, where it listens
   std::unordered_map<std::string, int> proven_;  // the descriptor that was, by routing id
   uint64_t strangers_ = 0;                       // of the door, once it is closed
   size_t next_ = 0;                              // whose turn it is in Receive

@@ -1,0 +1,191 @@
+"""Jobs with keys (--key): the same model, nothing to read on the wire, and no way in without a key."""
+import os
+import socket
+import stat
+import subprocess
+import threading
+import time
+import unittest
+
+import stranger
+from cluster import ClusterTestCase, alive, descendants
+from hostile_test import listening_ports
+
+MAGIC = b"SOAP"  # each message's frame 0 begins with it (docs/wire.md)
+
+
+class Wire:
+    """All that passes the loopback interface while it is there."""
+
+    def __init__(self):
+        self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+        self.socket.bind(("lo", 0))
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 << 20)
+        self.socket.settimeout(0.1)
+        self.ports, self.packets, self.messages = set(), 0, 0
+        self.ends = threading.Event()
+        self.thread = threading.Thread(target=self.read, daemon=True)
+
+    def read(self):
+        while not self.ends.is_set():
+            try:
+                packet = self.socket.recv(65536)
+            except TimeoutError:
+                continue
+            header = packet[14:]
+            if len(header) < 40 or header[0] >> 4 != 4 or header[9] != socket.IPPROTO_TCP:
+                continue
+            tcp = header[(header[0] & 15) * 4:]
+            if {int.from_bytes(tcp[:2], "big"), int.from_bytes(tcp[2:4], "big")} & self.ports:
+                self.packets += 1
+                self.messages += tcp.count(MAGIC)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.ends.set()
+        self.thread.join()
+        self.socket.close()
+
+
+class SecuredTest(ClusterTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.keys = self.make_keys("keys")
+
+    def make_keys(self, name):
+        folder = os.path.join(self.dir, name)
+        made = self.run_program("soapstone", "keygen", f"--out={folder}")
+        self.assertEqual(made.wait(20), 0, made.output())
+        return folder
+
+    def end(self, program, *flags):
+        """(code, output) of one that does not get to work."""
+        running = self.run_program(program, f"--config={self.config}", *flags)
+        return running.wait(60), running.output()
+
+    def trained(self, *flags):
+        running = self.train("--policy=bsp", "--epochs=3", "--transport=sockets", *flags)
+        self.assertEqual(running.wait(120), 0, running.output())
+        return running.output()
+
+    def test_the_same_model(self):
+        secured = self.trained(f"--key={self.keys}")
+        with open(f"{self.dir}/logs/worker-0.log") as log:
+            self.assertIn("secured by key", log.read())
+        self.assertEqual(self.sha256(secured), self.sha256(self.trained()))
+
+    def test_nothing_is_readable_on_the_wire(self):
+        seen = {}
+        for name, flags in (("plain", ["--transport=zeromq"]),
+                            ("secured", ["--transport=sockets", f"--key={self.keys}"])):
+            try:
+                wire = Wire()
+            except PermissionError:
+                self.skipTest("NOT TESTED: packets may not be read here")
+            with wire:
+                running = self.train("--policy=bsp", "--epochs=1000", *flags)
+                running.wait_for(r"epoch [1-9]\d*/", 120)
+                wire.ports.update(listening_ports(descendants(running.pid).values()))
+                deadline = time.monotonic() + 20
+                while wire.packets < 500 and time.monotonic() < deadline:
+                    time.sleep(0.05)
+                running.process.terminate()
+                self.assertEqual(running.wait(30), 143, running.output())
+            seen[name] = wire
+            self.assertGreaterEqual(wire.packets, 500)
+        print({name: (wire.packets, wire.messages) for name, wire in seen.items()})
+        self.assertGreater(seen["plain"].messages, 100)
+        # Four bytes occur by chance once in 4 GiB.
+        self.assertLessEqual(seen["secured"].messages, 1)
+
+    def test_strangers_do_not_get_as_far_as_a_message(self):
+        running = self.train("--policy=bsp", "--epochs=1000", f"--key={self.keys}")
+        running.wait_for("started")
+        children = descendants(running.pid)
+        for port in listening_ports(children.values()):
+            # As a member without keys, and as one of ZMTP 1, which has none.
+            for greeting in (stranger.GREETING + stranger.ready(),
+                             b"\x01\x00" + stranger.frame(stranger.shutdown()),
+                             b"\xff" + b"\0" * 8 + b"\x7f\x01" + b"\x05\x00\x00"):
+                with socket.create_connection(("127.0.0.1", port), timeout=8) as peer:
+                    peer.sendall(greeting + stranger.frame(stranger.shutdown()))
+                    self.assert_is_ended(peer)
+        self.assertEqual([name for name, pid in children.items() if not alive(pid)], [])
+        running.process.terminate()
+        self.assertEqual(running.wait(30), 143, running.output())
+
+    def assert_is_ended(self, peer):
+        """It is told no more than a greeting, and the connection goes."""
+        told = b""
+        try:
+            while came := peer.recv(4096):
+                told += came
+        except ConnectionError:
+            pass
+        self.assertLess(len(told), 200)
+        self.assertNotIn(MAGIC, told)
+
+    def test_processes_with_other_keys_or_none_do_not_come_in(self):
+        other = self.make_keys("other")
+        flags = [f"--config={self.config}", "--servers=1", "--workers=1", "--start_timeout_s=4",
+                 "--transport=sockets", "--epochs=1"]
+        scheduler = self.run_program("soapstone-scheduler", *flags, f"--key={self.keys}",
+                                     "--scheduler=tcp://127.0.0.1:0", "--progress=json")
+        endpoint = scheduler.wait_for('"endpoint":"([^"]+)"').group(1)
+        server = self.run_program("soapstone-server", *flags, f"--scheduler={endpoint}")
+        worker = self.run_program("soapstone-worker", *flags, f"--scheduler={endpoint}", f"--key={other}")
+        for running in (scheduler, server, worker):
+            self.assertEqual(running.wait(60), 138, running.output())
+        self.assertIn("missing server 0, worker 0", scheduler.output())
+
+    def test_keys_that_cannot_be_used_end_with_78(self):
+        worker = f"{self.keys}/worker.key"
+        self.assertEqual(stat.S_IMODE(os.stat(worker).st_mode), 0o600)
+        at = "--scheduler=tcp://127.0.0.1:7070"
+        code, said = self.end("soapstone-server", at, f"--key={worker}")
+        self.assertEqual((code, "needs server.key" in said), (78, True), said)
+        os.chmod(worker, 0o644)
+        for program, flags in (("soapstone-worker", [at, f"--key={worker}"]),
+                               ("soapstone-worker", [at, f"--key={self.keys}"])):
+            code, said = self.end(program, *flags)
+            self.assertEqual((code, f"chmod 600 {worker}" in said), (78, True), said)
+        train = self.train(f"--key={self.keys}")
+        self.assertEqual(train.wait(20), 78)
+        self.assertIn(f"chmod 600 {worker}", train.output())
+        self.assertFalse(os.path.exists(f"{self.dir}/logs"))
+        os.unlink(worker)
+        code, said = self.end("soapstone-worker", at, f"--key={self.keys}")
+        self.assertEqual((code, "worker.key: No such file" in said), (78, True), said)
+        again = self.run_program("soapstone", "keygen", f"--out={self.keys}")
+        self.assertEqual(again.wait(20), 78)
+        self.assertIn("nothing is overwritten", again.output())
+        self.assertFalse(os.path.exists(worker))
+
+    def test_who_listens_to_all_without_keys_is_warned(self):
+        for flags, warned in (([], True), ([f"--key={self.keys}"], False)):
+            scheduler = self.run_program("soapstone-scheduler", f"--config={self.config}",
+                                         "--scheduler=tcp://*:0", "--progress=json", *flags)
+            scheduler.wait_for('"endpoint":"([^"]+)"')
+            self.assertEqual("soapstone keygen --out=keys" in scheduler.output(), warned)
+
+    def test_no_secret_is_told(self):
+        secrets = []
+        for role in ("scheduler", "server", "worker"):
+            with open(f"{self.keys}/{role}.key") as file:
+                line = next(line for line in file if line.startswith("secret"))
+            secrets.append(line.split('"')[1])
+        output = self.trained(f"--key={self.keys}")
+        found = subprocess.run(["cat", *(os.path.join(self.dir, "logs", name)
+                                         for name in os.listdir(f"{self.dir}/logs"))],
+                               stdout=subprocess.PIPE, check=True).stdout.decode(errors="replace")
+        self.assertIn("secured by key", found)
+        for secret in secrets:
+            self.assertNotIn(secret, output + found)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,189 @@
+// A job with keys: its members speak as ever, and a stranger, or a member in another's role, in
+// vain.
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "base/steady_clock.h"
+#include "gtest/gtest.h"
+#include "transport/node/node_transport.h"
+#include "transport/zmq/zap_handler.h"
+#include "transport/zmq/zmq_socket.h"
+
+namespace soapstone::transport {
+namespace {
+
+using security::JobKeys;
+using security::KeyRole;
+using wire::Address;
+using wire::Message;
+using wire::MessageType;
+using wire::Role;
+
+constexpr uint64_t kSecuredSession = 78;
+constexpr Address kSecuredServer = {Role::kServer, 0};
+constexpr Address kSecuredWorker = {Role::kWorker, 0};
+constexpr absl::Duration kInVain = absl::Milliseconds(700);
+
+class SecuredTransportTest : public testing::Test {
+ protected:
+  using Keys = std::shared_ptr<const JobKeys>;
+
+  void SetUp() override {
+    folder_ = absl::StrCat(testing::TempDir(), "/secured-",
+                           testing::UnitTest::GetInstance()->current_test_info()->name());
+    std::filesystem::remove_all(folder_);
+    ASSERT_TRUE(security::GenerateKeys(folder_).ok());
+    server_ = Make({.listen = "tcp://127.0.0.1:0", .keys = Of(KeyRole::kServer)}, kSecuredServer);
+  }
+
+  Keys Of(KeyRole role) const {
+    absl::StatusOr<JobKeys> keys = security::ReadJobKeys(folder_, role);
+    EXPECT_TRUE(keys.ok()) << keys.status();
+    return std::make_shared<const JobKeys>(*std::move(keys));
+  }
+  static std::unique_ptr<Transport> Make(const ZmqOptions& options, Address self) {
+    absl::StatusOr<std::unique_ptr<Transport>> made = MakeZmqTransport(options);
+    EXPECT_TRUE(made.ok()) << made.status();
+    (*made)->SetSelf(self);
+    (*made)->SetSession(kSecuredSession);
+    return *std::move(made);
+  }
+  // One that knows the session, and connects to the server.
+  std::unique_ptr<Transport> Member(Keys keys, Address self) {
+    std::unique_ptr<Transport> member = Make({.keys = std::move(keys)}, self);
+    EXPECT_TRUE(member->Connect(kSecuredServer, server_->endpoint()).ok());
+    return member;
+  }
+  static Message PullAt(Clock clock) {
+    Message message;
+    message.type = MessageType::kPull;
+    message.body = wire::Pull{};
+    message.clock = clock;
+    return message;
+  }
+  // The next that the server takes while `member`, too, is given time; nothing: none in time.
+  std::optional<Message> Taken(Transport* member, absl::Duration within) {
+    const SteadyTime deadline = SteadyNow() + within;
+    while (SteadyNow() < deadline) {
+      if (auto taken = server_->Receive(SteadyNow() + absl::Milliseconds(5))) return taken;
+      member->Receive(SteadyNow() + absl::Milliseconds(5));
+    }
+    return std::nullopt;
+  }
+  void ExpectSecuredServes() {
+    const auto worker = Member(Of(KeyRole::kWorker), kSecuredWorker);
+    ASSERT_TRUE(worker->Send(kSecuredServer, PullAt(5)).ok());
+    const std::optional<Message> taken = Taken(worker.get(), absl::Seconds(60));
+    ASSERT_TRUE(taken.has_value());
+    EXPECT_EQ(taken->from, kSecuredWorker);
+    ASSERT_TRUE(server_->Send(kSecuredWorker, PullAt(6)).ok());
+    const std::optional<Message> reply = worker->Receive(SteadyNow() + absl::Seconds(60));
+    ASSERT_TRUE(reply.has_value());
+    EXPECT_EQ(reply->clock, 6);
+  }
+
+  std::string folder_;
+  std::unique_ptr<Transport> server_;
+};
+
+TEST_F(SecuredTransportTest, MembersSpeakBothWays) {
+  ExpectSecuredServes();
+  EXPECT_EQ(server_->stats().strangers, 0u);
+  EXPECT_EQ(server_->stats().rejected_messages, 0u);
+}
+
+// It would be in clear.
+TEST_F(SecuredTransportTest, NothingGoesByStreamsOrSharedMemory) {
+  const auto scheduler = Make({.listen = "tcp://127.0.0.1:0",
+                               .shared_memory = true,
+                               .streams = true,
+                               .keys = Of(KeyRole::kScheduler)},
+                              Address::Scheduler());
+  const auto worker =
+      Make({.shared_memory = true, .streams = true, .keys = Of(KeyRole::kWorker)}, kSecuredWorker);
+  ASSERT_TRUE(worker->Connect(Address::Scheduler(), scheduler->endpoint()).ok());
+  for (Clock clock = 1; clock <= 50; ++clock) {
+    ASSERT_TRUE(worker->Send(Address::Scheduler(), PullAt(clock)).ok());
+    const std::optional<Message> taken = scheduler->Receive(SteadyNow() + absl::Seconds(60));
+    ASSERT_TRUE(taken.has_value());
+    EXPECT_EQ(taken->clock, clock);
+    worker->Receive(SteadyNow() + absl::Milliseconds(2));
+  }
+  EXPECT_EQ(worker->stats().shared_bytes, 0u);
+  EXPECT_EQ(worker->stats().streamed_messages, 0u);
+}
+
+TEST_F(SecuredTransportTest, WithoutKeysNothingArrivesEitherWay) {
+  const auto plain = Member(nullptr, kSecuredWorker);
+  ASSERT_TRUE(plain->Send(kSecuredServer, PullAt(1)).ok());
+  EXPECT_FALSE(Taken(plain.get(), kInVain).has_value());
+  EXPECT_EQ(server_->stats().received_messages, 0u);
+  EXPECT_EQ(server_->stats().rejected_messages, 0u) << "it came as far as the node";
+  ExpectSecuredServes();
+}
+
+TEST_F(SecuredTransportTest, TheKeysOfAnotherJobAreRefusedAndCounted) {
+  const std::string other = absl::StrCat(folder_, "/other");
+  ASSERT_TRUE(security::GenerateKeys(other).ok());
+  // It has learned the server's public key, which is no secret.
+  auto forged = std::make_shared<JobKeys>(*security::ReadJobKeys(other, KeyRole::kWorker));
+  const size_t server = static_cast<size_t>(KeyRole::kServer);
+  forged->public_keys[server] = Of(KeyRole::kServer)->public_keys[server];
+  const auto stranger = Member(forged, kSecuredWorker);
+  ASSERT_TRUE(stranger->Send(kSecuredServer, PullAt(1)).ok());
+  EXPECT_FALSE(Taken(stranger.get(), kInVain).has_value());
+  EXPECT_EQ(server_->stats().received_messages, 0u);
+  EXPECT_EQ(server_->stats().rejected_messages, 0u) << "it came as far as the node";
+  EXPECT_GE(server_->stats().strangers, 1u);
+  ExpectSecuredServes();
+}
+
+TEST_F(SecuredTransportTest, AMemberSpeaksInItsOwnRoleAlone) {
+  const auto worker = Member(Of(KeyRole::kWorker), {Role::kServer, 1});
+  ASSERT_TRUE(worker->Send(kSecuredServer, PullAt(1)).ok());
+  EXPECT_FALSE(Taken(worker.get(), kInVain).has_value());
+  EXPECT_EQ(server_->stats().received_messages, 0u);
+  EXPECT_GE(server_->stats().rejected_messages, 1u);
+  ExpectSecuredServes();
+}
+
+TEST_F(SecuredTransportTest, AWorkerDoesNotEndTheJob) {
+  const auto worker = Member(Of(KeyRole::kWorker), kSecuredWorker);
+  Message end;
+  end.type = MessageType::kShutdown;
+  end.body = wire::Notice{.code = 0, .text = "done"};
+  ASSERT_TRUE(worker->Send(kSecuredServer, end).ok());
+  EXPECT_FALSE(Taken(worker.get(), kInVain).has_value());
+  EXPECT_GE(server_->stats().rejected_messages, 1u);
+}
+
+TEST_F(SecuredTransportTest, WhoHasNotTheSchedulersKeyIsNotTakenForIt) {
+  for (const bool has_keys : {true, false}) {
+    const auto false_one =
+        Make({.listen = "tcp://127.0.0.1:0", .keys = has_keys ? Of(KeyRole::kWorker) : nullptr},
+             Address::Scheduler());
+    const auto member = Make({.keys = Of(KeyRole::kServer)}, kSecuredServer);
+    ASSERT_TRUE(member->Connect(Address::Scheduler(), false_one->endpoint()).ok());
+    ASSERT_TRUE(member->Send(Address::Scheduler(), PullAt(1)).ok());
+    const SteadyTime deadline = SteadyNow() + kInVain;
+    while (SteadyNow() < deadline) {
+      EXPECT_FALSE(false_one->Receive(SteadyNow() + absl::Milliseconds(5)).has_value());
+      EXPECT_FALSE(member->Receive(SteadyNow() + absl::Milliseconds(5)).has_value());
+    }
+    EXPECT_EQ(false_one->stats().rejected_messages, 0u) << "something came in";
+  }
+}
+
+TEST(ZapHandlerTest, UserIdsAreRoles) {
+  for (const Role role : {Role::kScheduler, Role::kServer, Role::kWorker}) {
+    EXPECT_EQ(RoleOfUserId(security::NameOf(KeyRoleOf(role))), role);
+  }
+  EXPECT_EQ(RoleOfUserId(""), Role::kNone);
+  EXPECT_EQ(RoleOfUserId("peer"), Role::kNone);
+}
+
+}  // namespace
+}  // namespace soapstone::transport
