@@ -50,6 +50,43 @@ class Wire:
         self.socket.close()
 
 
+class Bender:
+    """Between who connects to `port` and `to`: now and then changes a bit of what passes."""
+
+    def __init__(self, to, every):
+        self.to, self.every, self.bent, self.next = to, every, 0, time.monotonic() + every
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                here, _ = self.listener.accept()
+                there = socket.create_connection(("127.0.0.1", self.to))
+            except OSError:
+                return
+            for source, sink in ((here, there), (there, here)):
+                threading.Thread(target=self.carry, args=(source, sink), daemon=True).start()
+
+    def carry(self, source, sink):
+        try:
+            while came := bytearray(source.recv(65536)):
+                if time.monotonic() > self.next:
+                    came[len(came) // 2] ^= 1 << self.bent % 8
+                    self.bent += 1
+                    self.next = time.monotonic() + self.every
+                sink.sendall(came)
+        except OSError:
+            pass
+        for end in (source, sink):
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+        source.close()
+
+
 class SecuredTest(ClusterTestCase):
 
     def setUp(self):
@@ -128,6 +165,26 @@ class SecuredTest(ClusterTestCase):
             pass
         self.assertLess(len(told), 200)
         self.assertNotIn(MAGIC, told)
+
+    def test_bits_that_change_on_the_way_change_nothing(self):
+        flags = [f"--config={self.config}", "--servers=1", "--workers=1", "--transport=sockets",
+                 "--policy=bsp", "--base_ms=20", "--epochs=3", f"--key={self.keys}"]
+        hashes = set()
+        for every in (None, 0.4):
+            scheduler = self.run_program("soapstone-scheduler", *flags, "--scheduler=tcp://127.0.0.1:0",
+                                         "--progress=json")
+            port = int(scheduler.wait_for('"endpoint":"tcp://127.0.0.1:([0-9]+)"').group(1))
+            bender = Bender(port, every or 1e9)
+            self.addCleanup(bender.listener.close)
+            at = f"--scheduler=tcp://127.0.0.1:{bender.port}"
+            server = self.run_program("soapstone-server", *flags, at)
+            worker = self.run_program("soapstone-worker", *flags, at)
+            for running in (scheduler, server, worker):
+                self.assertEqual(running.wait(90), 0, running.output())
+            hashes.add(scheduler.wait_for('"sha256":"([0-9a-f]{64})"').group(1))
+        print(f"{bender.bent} bits were changed")
+        self.assertGreaterEqual(bender.bent, 3)
+        self.assertEqual(len(hashes), 1)
 
     def test_processes_with_other_keys_or_none_do_not_come_in(self):
         other = self.make_keys("other")
