@@ -84,7 +84,7 @@ TEST_F(JobKeysTest, AFullDiskLeavesNothing) {
 
 TEST_F(JobKeysTest, OthersMayNotReadIt) {
   ASSERT_TRUE(GenerateKeys(dir_).ok());
-  for (const mode_t mode : {0640, 0604, 0620, 0601}) {
+  for (const mode_t mode : {0604, 0620, 0601, 0666}) {
     chmod(File("worker").c_str(), mode);
     const absl::Status read = ReadJobKeys(dir_, KeyRole::kWorker).status();
     EXPECT_THAT(read.message(), HasSubstr(absl::StrCat("chmod 600 ", File("worker"))));

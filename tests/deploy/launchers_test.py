@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""The files of launchers: every exit code of base/exit_codes.h is either tried again or not, alike in systemd's units,
+Slurm's scripts and docs/deploy.md; units are valid, scripts are shell.
+
+  launchers_test.py BIN"""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BIN = None
+# What each code means to whoever starts processes: ok, again, or never; stopped: somebody asked for the end.
+MEANING = {"Ok": "ok", "ReplayDiffers": "never", "Internal": "never", "Broken": "never", "Config": "never",
+           "NotFinite": "never", "Interrupted": "stopped", "PeerLost": "again", "Terminated": "stopped"}
+
+
+def exit_codes():
+    text = (ROOT / "base/exit_codes.h").read_text()
+    return {name: int(code) for name, code in re.findall(r"int kExit(\w+) =\s+(\d+);", text)}
+
+
+def prevented(unit):
+    return {int(code) for code in re.search(r"^RestartPreventExitStatus=(.*)$", unit, re.M).group(1).split()}
+
+
+def requeued(script):
+    return {int(code) for code in re.findall(r"\$code -eq (\d+)", script)}
+
+
+def units():
+    return sorted((ROOT / "deploy/systemd").glob("*.service"))
+
+
+class CodesTest(unittest.TestCase):
+    def test_every_code_has_a_meaning(self):
+        self.assertEqual(set(exit_codes()), set(MEANING))
+
+    def codes(self, meaning):
+        return {code for name, code in exit_codes().items() if MEANING[name] == meaning}
+
+    def test_systemd(self):
+        self.assertEqual(len(units()), 3)
+        for unit in units():
+            self.assertEqual(prevented(unit.read_text()), self.codes("never"), unit.name)
+            self.assertIn("SuccessExitStatus=143", unit.read_text(), unit.name)
+
+    def test_slurm(self):
+        killed = {128 + 9}  # srun's word for a process that was killed, whatever the others end with
+        self.assertEqual(requeued((ROOT / "deploy/slurm/soapstone.sbatch").read_text()), self.codes("again") | killed)
+
+    def test_the_page(self):
+        page = (ROOT / "docs/deploy.md").read_text()
+        rows = dict(re.findall(r"^\| (\d+(?:, \d+)*) \| (never|again|stopped|ok)", page, re.M))
+        told = {int(code): meaning for codes, meaning in rows.items() for code in codes.split(", ")}
+        self.assertEqual(told, {code: MEANING[name] for name, code in exit_codes().items()})
+
+    def test_a_code_left_out_is_found(self):
+        unit = units()[0].read_text().replace(" 78", "")
+        self.assertNotEqual(prevented(unit), self.codes("never"))
+
+
+class FilesTest(unittest.TestCase):
+    def test_flags_exist(self):
+        for unit in units():
+            program, arguments = re.search(r"^ExecStart=/usr/bin/(\S+) (.*)$", unit.read_text(), re.M).groups()
+            known = subprocess.run([f"{BIN}/{program}", "--help"], capture_output=True, text=True, timeout=60).stdout
+            for flag in re.findall(r"--[a-z_]+", arguments):
+                self.assertIn(flag, re.findall(r"--[a-z_]+", known), unit.name)
+
+    def test_scripts_are_shell(self):
+        scripts = [*sorted((ROOT / "deploy/slurm").glob("*.sbatch")), ROOT / "deploy/image/build", ROOT / "deploy/try",
+                   *(p for p in sorted((ROOT / "deploy/sandbox").iterdir()) if p.suffix == "")]
+        for script in scripts:
+            run = subprocess.run(["bash", "-n", script], capture_output=True, text=True, timeout=30)
+            self.assertEqual(run.returncode, 0, run.stderr)
+
+    @unittest.skipUnless(shutil.which("systemd-analyze"), "systemd-analyze is not installed")
+    def test_units_are_valid(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for unit in [*units(), ROOT / "deploy/systemd/soapstone.target"]:
+                text = re.sub(r"/usr/bin/soapstone-\w+", "/usr/bin/env", unit.read_text())
+                (pathlib.Path(folder) / unit.name).write_text(text)
+            names = [p.name.replace("@.", "@0.") for p in units()]
+            run = subprocess.run(["systemd-analyze", "verify", "--man=no", *names], capture_output=True, text=True,
+                                 timeout=60, cwd=folder, env={**os.environ, "SYSTEMD_UNIT_PATH": folder + ":"})
+            odd = [line for line in (run.stdout + run.stderr).splitlines() if "soapstone" in line]
+            self.assertEqual(odd, [])
+
+    def test_the_image_has_one_user_and_no_stranger(self):
+        text = (ROOT / "deploy/image/Containerfile").read_text()
+        self.assertRegex(text, r"(?m)^USER 65532:65532$")
+        self.assertNotRegex(text, r"(?m)^ADD ")
+        self.assertEqual(re.findall(r"(?m)^FROM (.*)$", text), ["scratch"])
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        print(__doc__, file=sys.stderr)
+        sys.exit(78)
+    BIN = os.path.abspath(sys.argv.pop(1))
+    unittest.main()

@@ -1,0 +1,242 @@
+#!/usr/bin/env python3
+"""The manifests of deploy/kubernetes, rendered by each kubectl there is: well-formed, of a piece, closed to whoever
+needs no way in; and thirty faults, planted one at a time, are found.
+
+  manifests_test.py BIN      BIN has the programs, whose --help knows every flag that a manifest uses
+Ends with 77 where kubectl or python3-yaml is missing. SOAPSTONE_KUBECTL names further kubectls, by colons."""
+import copy
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+
+try:
+    import yaml
+except ImportError:
+    print("SKIPPED: python3-yaml is not installed", file=sys.stderr)
+    sys.exit(77)
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from manifest_rules import faults, of_kind, pods  # noqa: E402
+from policy_eval import may_enter, may_leave  # noqa: E402
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "deploy/kubernetes"
+BIN = None
+KUBECTLS = [k for k in [shutil.which("kubectl"), *os.environ.get("SOAPSTONE_KUBECTL", "").split(":")] if k]
+AGAIN = {"Interrupted", "PeerLost", "Terminated", "Ok"}  # exit codes that are not the end of a job for good
+
+
+def render(folder, kubectl=None):
+    run = subprocess.run([kubectl or KUBECTLS[0], "kustomize", str(folder)], capture_output=True, text=True,
+                         timeout=60)
+    if run.returncode != 0:
+        raise AssertionError(f"{folder}: {run.stderr}")
+    return [o for o in yaml.safe_load_all(run.stdout) if o]
+
+
+def overlays():
+    return [FOLDER / "base"] + sorted(p for p in (FOLDER / "overlays").iterdir() if p.is_dir())
+
+
+def exit_codes():
+    text = (ROOT / "base/exit_codes.h").read_text()
+    return {name: int(code) for name, code in re.findall(r"int kExit(\w+) =\s+(\d+);", text)}
+
+
+def flags(command):
+    text = subprocess.run(command + ["--help"], capture_output=True, text=True, timeout=60, check=True).stdout
+    return set(re.findall(r"--([a-z_]+)", text))
+
+
+def gather_facts():
+    by_role = {role: flags([f"{BIN}/soapstone-{role}"]) for role in ("scheduler", "server", "worker")}
+    by_role["node"] = flags([f"{BIN}/soapstone", "node"])
+    return {"flags": by_role, "for_good": {code for name, code in exit_codes().items() if name not in AGAIN}}
+
+
+def labels(role):
+    return {"app.kubernetes.io/name": "soapstone", "app.kubernetes.io/component": role,
+            "app.kubernetes.io/part-of": "soapstone"}
+
+
+ROLES = ("scheduler", "server", "worker")
+DNS_NAMESPACE = {"kubernetes.io/metadata.name": "kube-system"}
+PORTS = (53, 80, 443, 2379, 6443, 7069, 7070, 7071, 7072, 7073, 9400, 10250)
+BASE_EDGES = {("server", "scheduler", 7070), ("worker", "scheduler", 7070),
+              *((source, "server", port) for source in ("server", "worker") for port in (7071, 7072))}
+
+
+def open_edges(policies):
+    """Every way out of a pod and every way into one that is open, by itself: a port that is open on one side alone
+    is a hole that waits for the other."""
+    found = set()
+    for role in ROLES:
+        for port in PORTS:
+            for other, pod in [(r, labels(r)) for r in ROLES] + [("stranger", {})]:
+                if may_leave(policies, labels(role), pod, port):
+                    found.add(("out", role, other, port))
+                if may_enter(policies, labels(role), pod, port):
+                    found.add(("in", other, role, port))
+            for protocol in ("TCP", "UDP"):
+                if may_leave(policies, labels(role), {}, port, protocol, target_namespace=DNS_NAMESPACE):
+                    found.add(("out", role, "dns/" + protocol, port))
+            if may_enter(policies, labels(role), labels("worker"), port, source_namespace={"own": "no"}):
+                found.add(("in", "another namespace", role, port))
+    return found
+
+
+def both(edges):
+    return {(way, *edge) for edge in edges for way in ("in", "out")}
+
+
+DNS_EDGES = {("out", role, "dns/" + protocol, 53) for role in ROLES for protocol in ("TCP", "UDP")}
+
+
+class ManifestsTest(unittest.TestCase):
+    def test_every_overlay_is_sound(self):
+        facts = gather_facts()
+        for folder in overlays():
+            with self.subTest(folder.name):
+                self.assertEqual(faults(render(folder), facts), [])
+
+    def test_every_kubectl_renders_the_same(self):
+        if len(KUBECTLS) < 2:
+            print("one kubectl only; SOAPSTONE_KUBECTL names more", file=sys.stderr)
+        order = lambda o: (o["kind"], o["metadata"]["name"])
+        for folder in overlays():
+            with self.subTest(folder.name):
+                first, *others = [sorted(render(folder, k), key=order) for k in KUBECTLS]
+                for other in others:
+                    self.assertEqual(first, other)
+
+    def test_pods_are_the_bases(self):
+        # JobSet and runtime repeat base's pods: but for names they must stay the same.
+        base = pods(render(FOLDER / "base"))
+        for overlay in ("jobset", "trainer"):
+            for name, pod in pods(render(FOLDER / "overlays" / overlay)).items():
+                role = "worker" if name == "node" else name
+                wanted, got = copy.deepcopy(base["soapstone-" + role]), copy.deepcopy(pod)
+                for each in (wanted, got):
+                    container = each["spec"]["containers"][0]
+                    container["name"] = role
+                    container["env"] = [e for e in container["env"] if e["name"] != "SOAPSTONE_SCHEDULER"]
+                with self.subTest(f"{overlay}: {name}"):
+                    self.assertEqual(got, wanted)
+
+    def test_jobs_are_the_same_everywhere(self):
+        base = (FOLDER / "base/job.textproto").read_text()
+        for other in sorted((FOLDER / "overlays").glob("*/job.textproto")):
+            self.assertEqual(other.read_text(), base, other)
+
+    def test_the_job_is_valid(self):
+        text = (FOLDER / "base/job.textproto").read_text()
+        text = text.replace("/usr/share/soapstone/", f"{ROOT}/data/digits/").replace("/out/", "/tmp/")
+        job = pathlib.Path(os.environ.get("TMPDIR", "/tmp")) / f"manifests-{os.getpid()}.textproto"
+        job.write_text(text)
+        self.addCleanup(job.unlink)
+        run = subprocess.run([f"{BIN}/soapstone-scheduler", f"--config={job}", "--check"], capture_output=True,
+                             text=True, timeout=60)
+        self.assertEqual(run.returncode, 0, run.stderr)
+
+
+class FenceTest(unittest.TestCase):
+    def fence(self, folder):
+        return of_kind(render(FOLDER / folder), "NetworkPolicy")
+
+    def test_base(self):
+        self.assertEqual(open_edges(self.fence("base")), both(BASE_EDGES) | DNS_EDGES)
+
+    def test_peers(self):
+        among = {("worker", "worker", port) for port in PORTS}
+        self.assertEqual(open_edges(self.fence("overlays/peers")), both(BASE_EDGES | among) | DNS_EDGES)
+
+    def test_single(self):
+        among = {(a, b, port) for a in ROLES for b in ROLES for port in (7070, 7071, 7072)}
+        self.assertEqual(open_edges(self.fence("overlays/single")), both(among) | DNS_EDGES)
+
+    def test_without_a_policy_all_is_open(self):
+        # The evaluator's own check: what nobody fences is not shut.
+        self.assertIn(("in", "stranger", "scheduler", 7070), open_edges([]))
+
+
+def planted():
+    """Thirty ways to break base: (what, function of its objects)."""
+    find = lambda objects, kind, name: next(o for o in of_kind(objects, kind) if o["metadata"]["name"] == name)
+    job = lambda o, role="server": find(o, "Job", f"soapstone-{role}")["spec"]
+    pod = lambda o, role="server": job(o, role)["template"]["spec"]
+    box = lambda o, role="server": pod(o, role)["containers"][0]
+    fence = lambda o, role: find(o, "NetworkPolicy", f"soapstone-{role}")["spec"]
+    put = lambda where, **fields: where.update(fields)
+    env = lambda o, i, **fields: box(o)["env"][i].update(fields)
+    return [
+        ("a number as text", lambda o: put(job(o), completions="2")),
+        ("a text as number", lambda o: env(o, 2, value=7072)),
+        ("a field of another object", lambda o: put(job(o), serviceName="x")),
+        ("a misspelt field", lambda o: put(pod(o), restartpolicy="Never")),
+        ("a misspelt version", lambda o: find(o, "Job", "soapstone-server").update(apiVersion="batch/v2")),
+        ("a restart for ever", lambda o: put(pod(o), restartPolicy="Always")),
+        ("too few servers", lambda o: put(job(o), completions=1, parallelism=1)),
+        ("too many workers", lambda o: put(job(o, "worker"), parallelism=4)),
+        ("the scheduler's port", lambda o: box(o, "scheduler")["env"][0].update(value="tcp://*:7077")),
+        ("the streams' port", lambda o: env(o, 2, value="7073")),
+        ("a port that is not declared", lambda o: box(o)["ports"].pop()),
+        ("the service's port", lambda o: find(o, "Service", "soapstone-scheduler")["spec"]["ports"][0].update(port=70)),
+        ("the scheduler's name", lambda o: env(o, 0, value="tcp://scheduler:7070")),
+        ("a name that waits", lambda o: find(o, "Service", "soapstone-scheduler")["spec"].pop(
+            "publishNotReadyAddresses")),
+        ("the service's selector", lambda o: find(o, "Service", "soapstone-scheduler")["spec"]["selector"].update(
+            {"app.kubernetes.io/component": "schedule"})),
+        ("a pod's label", lambda o: job(o)["template"]["metadata"]["labels"].update(
+            {"app.kubernetes.io/component": "servers"})),
+        ("a policy's label", lambda o: fence(o, "worker")["podSelector"]["matchLabels"].update(
+            {"app.kubernetes.io/component": "workers"})),
+        ("a policy's port", lambda o: fence(o, "server")["ingress"][0]["ports"][1].update(port=7073)),
+        ("a policy's other port", lambda o: fence(o, "server")["ingress"][0]["ports"].append(
+            {"protocol": "TCP", "port": 9400})),
+        ("a policy without peers", lambda o: fence(o, "scheduler")["ingress"][0].pop("from")),
+        ("a policy in one direction", lambda o: put(fence(o, "worker"), policyTypes=["Ingress"])),
+        ("a budget of percents", lambda o: put(find(o, "PodDisruptionBudget", "soapstone-server")["spec"],
+                                               minAvailable="100%")),
+        ("a budget that is too small", lambda o: put(find(o, "PodDisruptionBudget", "soapstone-server")["spec"],
+                                                     minAvailable=1)),
+        ("a volume that is not", lambda o: box(o)["volumeMounts"][0].update(name="jobs")),
+        ("a map that is not", lambda o: pod(o)["volumes"][0]["configMap"].update(name="job")),
+        ("root", lambda o: pod(o)["securityContext"].update(runAsUser=0)),
+        ("a root that can be written", lambda o: box(o)["securityContext"].update(readOnlyRootFilesystem=False)),
+        ("a token", lambda o: pod(o).pop("automountServiceAccountToken")),
+        ("an exit code that is tried again", lambda o: job(o)["podFailurePolicy"]["rules"][1]["onExitCodes"][
+            "values"].remove(78)),
+        ("another container's code", lambda o: job(o)["podFailurePolicy"]["rules"][1]["onExitCodes"].update(
+            containerName="main")),
+        ("a flag that is not", lambda o: env(o, 1, name="SOAPSTONE_BINDS")),
+        ("too short a grace", lambda o: put(pod(o), terminationGracePeriodSeconds=30)),
+    ]
+
+
+class PlantedTest(unittest.TestCase):
+    def test_each_is_found(self):
+        facts, base = gather_facts(), render(FOLDER / "base")
+        missed = []
+        for what, plant in planted():
+            broken = copy.deepcopy(base)
+            plant(broken)
+            wrong = faults(broken, facts)
+            if not wrong and open_edges(of_kind(broken, "NetworkPolicy")) == both(BASE_EDGES) | DNS_EDGES:
+                missed.append(what)
+        self.assertEqual(missed, [])
+        self.assertGreaterEqual(len(planted()), 30)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        print(__doc__, file=sys.stderr)
+        sys.exit(78)
+    BIN = sys.argv.pop(1)
+    if not KUBECTLS:
+        print("SKIPPED: there is no kubectl", file=sys.stderr)
+        sys.exit(77)
+    unittest.main()
