@@ -154,6 +154,20 @@ class StrangerTest(ClusterTestCase):
         running.process.terminate()
         self.assertEqual(running.wait(30), 143, running.output())
 
+    def test_floods_of_a_job_with_keys_cost_as_little(self):
+        keys = self.run_program("soapstone", "keygen", f"--out={self.dir}/keys")
+        self.assertEqual(keys.wait(20), 0, keys.output())
+        running, children, ports, quiet = self.flooded("--policy=bsp", "--epochs=100000",
+                                                       f"--key={self.dir}/keys")
+        rate, (said, ended) = self.rate_beside(running, ports, 3)
+        growth = self.growth(children, quiet)
+        print(f"flooders said {said:,} bytes, {ended:,} connections were ended; growth "
+              f"{max(growth.values()) >> 20} MiB at most; {rate:.1f} epochs a second")
+        self.assertGreater(said, 16 << 20)
+        self.assertGreater(rate, 0)
+        self.assertLess(max(growth.values()), BEYOND_QUIET, growth)
+        self.end(running, children)
+
     def test_floods_cost_little(self):
         running, children, ports, quiet = self.flooded("--policy=bsp", "--epochs=100000")
         seconds, pairs = (6, 9) if LONG else (3, 1)
