@@ -14,6 +14,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SANDBOX = ROOT / "deploy/sandbox/slurm"
+PROCESSES = 7
 failures = []
 
 
@@ -116,11 +117,14 @@ def cancelled(work, bin_folder):
     while node_pids(work / "long") and time.monotonic() < began + 60:
         time.sleep(0.2)
     took = time.monotonic() - began
-    said = log.read_text()
-    left = len(re.findall("ended: left", said))
-    say(took < 25 and left > 0 and "Killed" not in said,
-        f"scancel: nothing runs {took:.1f} s later; {left} workers left, nothing was killed")
     await_state(job, ("CANCELLED", "FAILED"), 30)
+    deadline = time.monotonic() + 10  # srun writes what it was given when the step is over
+    ended = set()
+    while len(ended) < PROCESSES and time.monotonic() < deadline:
+        time.sleep(0.3)
+        ended = set(re.findall(r"(?m)^(\d): .*ended", log.read_text()))
+    say(took < 25 and len(ended) == PROCESSES and "Killed" not in log.read_text(),
+        f"scancel: nothing runs {took:.1f} s later; {len(ended)} of {PROCESSES} ended by themselves")
 
 
 def requeued(work, bin_folder):
