@@ -33,7 +33,7 @@ inline Address Temporary(Role role, uint64_t nonce) {
 class HandPlayedJob {
  public:
   explicit HandPlayedJob(CoordinatorOptions options)
-      : options_(Complete(options)), coordinator_(options_) {
+      : options_(Complete(std::move(options))), coordinator_(options_) {
     wire::Outbox out;
     coordinator_.Start(now_, &out);
     Collect(&out);

@@ -105,7 +105,7 @@ absl::Status WriteNew(const std::string& path, const std::string& text) {
       write(file.fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
       fsync(file.fd) == 0;
   if (written) return absl::OkStatus();
-  const absl::Status why = fails("cannot be written: ");
+  absl::Status why = fails("cannot be written: ");
   unlink(path.c_str());
   return why;
 }
@@ -126,7 +126,7 @@ absl::Status WriteAll(const std::string& folder, const JobKeys& keys,
     file.file.set_worker(Encode(keys.PublicOf(KeyRole::kWorker).data()));
     Wiped text;
     google::protobuf::TextFormat::PrintToString(file.file, &text.text);
-    const absl::Status written = WriteNew(PathOf(folder, role), text.text);
+    absl::Status written = WriteNew(PathOf(folder, role), text.text);
     if (!written.ok()) {
       for (const std::string& path : made) unlink(path.c_str());
       return written;

@@ -1,6 +1,7 @@
 #include "apps/report/job_status.h"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
@@ -74,7 +75,7 @@ std::string Cut(std::string line, size_t columns) {
 
 std::string Bar(double share, size_t width, bool utf8) {
   share = std::clamp(share, 0.0, 1.0);
-  const auto full = static_cast<size_t>(share * static_cast<double>(width) + 0.5);
+  const auto full = static_cast<size_t>(std::lround(share * static_cast<double>(width)));
   std::string bar;
   for (size_t i = 0; i < width; ++i) bar += i < full ? (utf8 ? "█" : "#") : (utf8 ? "·" : ".");
   return bar;

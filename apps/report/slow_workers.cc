@@ -1,6 +1,7 @@
 #include "apps/report/slow_workers.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 
 #include "absl/strings/str_cat.h"
@@ -72,7 +73,7 @@ std::vector<std::string> SlowWorkers::Take(Nanos now, Nanos since, const Progres
           absl::StrCat("worker ", Index(worker), " is slow: ", Millis(pace.step_s),
                        " a step, median ", Millis(median), ", since ",
                        DurationText(static_cast<double>(verdict.since - since) / kSecond),
-                       "; compute ", static_cast<int>(100 * pace.compute + 0.5), "%"));
+                       "; compute ", std::lround(100 * pace.compute), "%"));
     } else {
       lines.push_back(absl::StrCat("worker ", Index(worker), " is slow no more: ",
                                    Millis(pace.step_s), " a step, median ", Millis(median)));

@@ -25,6 +25,10 @@ std::string ReadAll(const std::string& path) {
   return bytes.str();
 }
 
+std::string BytesOf(const std::vector<float>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
+}
+
 class SafetensorsWriterTest : public ::testing::Test {
  protected:
   std::string Path(const std::string& name) {
@@ -50,8 +54,8 @@ TEST_F(SafetensorsWriterTest, ReadsBack) {
   EXPECT_EQ(header["a.weight"]["shape"], (std::vector<int>{2, 3}));
   EXPECT_EQ(header["a.weight"]["data_offsets"], (std::vector<int>{0, 24}));
   EXPECT_EQ(header["b"]["data_offsets"], (std::vector<int>{24, 28}));
-  EXPECT_EQ(std::memcmp(bytes.data() + 8 + header_bytes, a_.data(), 24), 0);
-  EXPECT_EQ(std::memcmp(bytes.data() + 8 + header_bytes + 24, b_.data(), 4), 0);
+  EXPECT_EQ(bytes.substr(8 + header_bytes, 24), BytesOf(a_));
+  EXPECT_EQ(bytes.substr(8 + header_bytes + 24), BytesOf(b_));
 }
 
 TEST_F(SafetensorsWriterTest, LeavesNoTemporaryFile) {

@@ -99,6 +99,7 @@ struct HttpServer::Daemon {
 
   // What libmicrohttpd calls when the headers are there, again for each part of a body, and at its
   // end.
+  // NOLINTNEXTLINE(readability-function-size): the library's parameters
   static MHD_Result OnRequest(void* self, MHD_Connection* connection, const char* path,
                               const char* method, const char* /*version*/, const char* /*data*/,
                               size_t* data_size, void** request) {

@@ -38,7 +38,8 @@ def promtool():
     if not os.path.exists(unpacked):
         os.makedirs(folder, exist_ok=True)
         script = "apt-get download -q prometheus && dpkg-deb -x prometheus_*.deb ."
-        subprocess.run(["sh", "-c", script], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        subprocess.run(["timeout", "60", "sh", "-c", script], cwd=folder, stdout=subprocess.DEVNULL,
+                       stderr=subprocess.DEVNULL)
     return unpacked if os.path.exists(unpacked) else None
 
 
