@@ -98,14 +98,6 @@ absl::Status CheckCluster(const wire::Cluster& cluster) {
     return Invalid(absl::StrCat("cluster.heartbeat_timeout_s: ", cluster.heartbeat_timeout_s(),
                                 " is less than two heartbeats of ", cluster.heartbeat_s(), " s"));
   }
-  const std::string& scheduler = cluster.scheduler();
-  const bool endpoint =
-      absl::StartsWith(scheduler, "ipc://") ||
-      (absl::StartsWith(scheduler, "tcp://") && scheduler.rfind(':') > sizeof("tcp://") - 1);
-  if (!scheduler.empty() && !endpoint) {
-    return Invalid(absl::StrCat("cluster.scheduler: \"", scheduler,
-                                "\" is not tcp://HOST:PORT or ipc://PATH"));
-  }
   const std::string& transport = cluster.transport();
   if (transport != "auto" && transport != "sockets" && transport != "zeromq") {
     return Invalid(absl::StrCat("cluster.transport: \"", transport,
@@ -350,6 +342,16 @@ absl::StatusOr<cluster::JobSpecs> CheckJobConfig(const wire::JobConfig& config) 
                            .optimizer = *optimizer,
                            .schedule = *schedule,
                            .stragglers = *std::move(stragglers)};
+}
+
+absl::Status CheckEndpoint(const wire::Cluster& cluster) {
+  const std::string& scheduler = cluster.scheduler();
+  const bool endpoint =
+      absl::StartsWith(scheduler, "ipc://") ||
+      (absl::StartsWith(scheduler, "tcp://") && scheduler.rfind(':') > sizeof("tcp://") - 1);
+  if (scheduler.empty() || endpoint) return absl::OkStatus();
+  return Invalid(
+      absl::StrCat("cluster.scheduler: \"", scheduler, "\" is not tcp://HOST:PORT or ipc://PATH"));
 }
 
 uint64_t JobDigest(const wire::JobConfig& config, uint64_t data_fingerprint) {

@@ -48,6 +48,9 @@ void FillDefaults(wire::JobConfig* config);
 // line that names the field.
 absl::StatusOr<cluster::JobSpecs> CheckJobConfig(const wire::JobConfig& config);
 
+// Whether processes can meet at cluster.scheduler, where it is set. Error: InvalidArgument.
+absl::Status CheckEndpoint(const wire::Cluster& cluster);
+
 // training.on_nonfinite is "skip".
 bool SkipsNotFinite(const wire::JobConfig& config);
 

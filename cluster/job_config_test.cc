@@ -326,9 +326,9 @@ TEST_F(DataOfAJob, BadFilesAreSaidInALine) {
 
 TEST(JobConfig, AnEndpointThatIsNoneIsSaidBeforeAnythingStarts) {
   wire::JobConfig config = GoodConfig();
-  for (const char* good : {"tcp://host:7070", "tcp://*:0", "ipc:///tmp/job"}) {
+  for (const char* good : {"", "tcp://host:7070", "tcp://*:0", "ipc:///tmp/job"}) {
     config.mutable_cluster()->set_scheduler(good);
-    EXPECT_TRUE(CheckJobConfig(config).ok()) << CheckJobConfig(config).status();
+    EXPECT_TRUE(CheckEndpoint(config.cluster()).ok()) << good;
   }
   for (const char* bad : {"127.0.0.1:7070", "localhost", "tcp://", "tcp://host", "udp://host:1"}) {
     config.mutable_cluster()->set_scheduler(bad);

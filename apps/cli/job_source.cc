@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <initializer_list>
 #include <iostream>
 #include <tuple>
 
@@ -73,8 +74,9 @@ int PrintOrCheck(const std::string& program, const NodeFlags& flags,
   if (!flags.check) return kExitOk;
   const auto job = PrepareJob(config);
   if (!job.ok()) return SayConfigError(program, job.status());
-  const absl::Status writable = CheckOutputs(config);
-  if (!writable.ok()) return SayConfigError(program, writable);
+  for (const absl::Status& status : {CheckEndpoint(config.cluster()), CheckOutputs(config)}) {
+    if (!status.ok()) return SayConfigError(program, status);
+  }
   SayNotes(program, (*job)->notes);
   std::cout << "ok: " << (*job)->summary << "\n";
   return kExitOk;

@@ -124,6 +124,7 @@ absl::Status FinishOutput(int code, OutputThread* output) {
 absl::StatusOr<LauncherOptions> PrepareLaunch(wire::JobConfig config) {
   SOAP_ASSIGN_OR_RETURN(const std::shared_ptr<const Job> job, PrepareJob(config));
   const wire::Output& output = config.output();
+  SOAP_RETURN_IF_ERROR(CheckEndpoint(config.cluster()));
   SOAP_RETURN_IF_ERROR(CheckOutputs(config));
   if (!config.output().record_path().empty()) SOAP_RETURN_IF_ERROR(CheckRecordingFolder(config));
   if (!output.curve_path().empty()) RemoveCurveParts(*job);

@@ -20,6 +20,7 @@ std::unique_ptr<status::HttpPage> Text(int code, std::string body) {
 
 absl::StatusOr<std::unique_ptr<StatusHost>> StatusHost::Start(status::HttpOptions options) {
   auto host = std::make_unique<StatusHost>();
+  host->turned_ = NodeLoop::Now();  // what hangs before it turns at all hangs too
   auto server = status::HttpServer::Start(
       std::move(options),
       [self = host.get()](const std::string& path) { return self->PageOf(path, NodeLoop::Now()); });
@@ -36,8 +37,7 @@ void StatusHost::Turn(Nanos now, const std::function<NodeStatus()>& make) {
 }
 
 std::unique_ptr<status::HttpPage> StatusHost::PageOf(const std::string& path, Nanos now) const {
-  const Nanos turned = turned_.load(std::memory_order_relaxed);
-  const Nanos still = turned == 0 ? 0 : now - turned;
+  const Nanos still = now - turned_.load(std::memory_order_relaxed);
   if (path == "/healthz") {
     if (still <= kLoopPatience) return Text(200, "ok\n");
     return Text(503, absl::StrCat("the loop has stood still for ", still / kSecond, " s\n"));

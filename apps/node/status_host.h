@@ -31,7 +31,7 @@ class StatusHost {
   std::unique_ptr<status::HttpPage> PageOf(const std::string& path, Nanos now) const;
 
  private:
-  std::atomic<Nanos> turned_{0};  // 0: not yet
+  std::atomic<Nanos> turned_{0};  // last; before the first turn, when this was started
   Nanos next_ = 0;
   status::Published<NodeStatus> status_;
   std::unique_ptr<status::HttpServer> server_;  // last: it calls the others

@@ -136,8 +136,10 @@ class ClusterTestCase(unittest.TestCase):
         running.reader.join(10)
         running.process.stdout.close()
 
-    def train(self, *flags):
-        """With progress as often as tests look for it."""
+    def train(self, *flags, pages=False):
+        """With progress as often as tests look for it. Without `pages` the scheduler listens at its own port alone."""
+        if not pages:
+            flags = ("--http=off", *flags)
         return self.run_program("soapstone", "train", f"--config={self.config}",
                                 f"--log_dir={self.dir}/logs", "--progress_every=2", *flags)
 

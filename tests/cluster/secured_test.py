@@ -140,7 +140,7 @@ class SecuredTest(ClusterTestCase):
         self.assertLessEqual(seen["secured"].messages, 1)
 
     def test_strangers_do_not_get_as_far_as_a_message(self):
-        running = self.train("--policy=bsp", "--epochs=1000", f"--key={self.keys}", "--http=off")
+        running = self.train("--policy=bsp", "--epochs=1000", f"--key={self.keys}")
         running.wait_for("started")
         children = descendants(running.pid)
         for port in listening_ports(children.values()):

@@ -173,7 +173,7 @@ class StatusTest(StatusTestCase):
         """Two hundred that say nothing or read nothing, and some that ask for much."""
         undisturbed = self.train("--epochs=12", "--policy=bsp")
         self.assertEqual(undisturbed.wait(60), 0, undisturbed.output())
-        running = self.train("--epochs=12", "--policy=bsp", "--base_ms=20")
+        running = self.train("--epochs=12", "--policy=bsp", "--base_ms=20", pages=True)
         address = running.wait_for(r"pages at http://([^/]+)/").group(1)
         host, port = address.split(":")
         silent = []
@@ -188,7 +188,7 @@ class StatusTest(StatusTestCase):
         self.assertEqual(self.sha256(running.output()), self.sha256(undisturbed.output()))
 
     def test_top_shows_a_job_by_its_log_folder_until_it_ends(self):
-        running = self.train(LONG, "--base_ms=20")
+        running = self.train(LONG, "--base_ms=20", pages=True)
         running.wait_for("pages at")
         running.wait_for("started")
         time.sleep(2)
@@ -214,15 +214,15 @@ class StatusTest(StatusTestCase):
             taken.bind(("127.0.0.1", 0))
             taken.listen()
             at = f"127.0.0.1:{taken.getsockname()[1]}"
-            running = self.train("--epochs=1", f"--http={at}")
+            running = self.train("--epochs=1", f"--http={at}", pages=True)
             self.assertEqual(running.wait(30), 78, running.output())
             self.assertIn(f"--http={at}: cannot listen there: Address already in use", running.output())
-        off = self.train("--epochs=1", "--http=off")
+        off = self.train("--epochs=1")
         self.assertEqual(off.wait(60), 0, off.output())
         self.assertNotIn("pages at", off.output())
 
     def test_a_slow_worker_is_named(self):
-        running = self.train(LONG, "--base_ms=20", "--stragglers=slow:workers=1,factor=2", "--workers=4")
+        running = self.train(LONG, "--base_ms=20", "--stragglers=slow:workers=1,factor=2", "--workers=4", pages=True)
         running.wait_for("started")
         began = time.monotonic()
         named = running.wait_for(r"worker (\d) is slow: (\d+) ms a step, median (\d+) ms", 15)
