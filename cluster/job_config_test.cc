@@ -332,8 +332,7 @@ TEST(JobConfig, AnEndpointThatIsNoneIsSaidBeforeAnythingStarts) {
   }
   for (const char* bad : {"127.0.0.1:7070", "localhost", "tcp://", "tcp://host", "udp://host:1"}) {
     config.mutable_cluster()->set_scheduler(bad);
-    EXPECT_NE(CheckJobConfig(config).status().message().find("cluster.scheduler"),
-              std::string::npos);
+    EXPECT_THAT(CheckEndpoint(config.cluster()).message(), HasSubstr("cluster.scheduler")) << bad;
   }
 }
 

@@ -32,8 +32,10 @@ class HostileLink {
     CHECK(ours.ok()) << ours.status();
     ours_ = *std::move(ours);
     close(fd);
-    messages_ = std::make_unique<SharedRing>(memory_.data(), SharedChannel::kRingBytes);
-    leases_ = std::make_unique<SharedRing>(memory_.data() + 2 * kMessageRing, kLeaseRingBytes);
+    messages_ = std::make_unique<SharedRing>(memory_.data(), SharedChannel::kRingBytes,
+                                             SharedChannel::kRingBytes / 16);
+    leases_ = std::make_unique<SharedRing>(memory_.data() + 2 * kMessageRing, kLeaseRingBytes,
+                                           kLeaseRingBytes / 2);
   }
 
   void Run(FuzzInput input) {

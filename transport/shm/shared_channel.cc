@@ -14,8 +14,10 @@
 namespace soapstone::transport {
 namespace {
 
-constexpr size_t kLeaseBytes = 16;  // of a record in the rings of leases
-constexpr size_t kLeaseRingBytes = 2 * SharedChannel::kLeasesMax * kLeaseBytes;
+constexpr size_t kMessageHome = SharedChannel::kRingBytes / 16;
+// All leases there are come back into their ring while nobody looks.
+constexpr size_t kLeaseHome = SharedChannel::kLeasesMax * SharedRing::Taking(sizeof(uint32_t));
+constexpr size_t kLeaseRingBytes = 2 * kLeaseHome;
 constexpr size_t kPage = 4096;
 // Of a record in a block, which is copied out: more than frames' places, a header of the largest
 // size and what lies inline need. A segment may be of any size and hold no memory.
@@ -81,7 +83,7 @@ class SharedChannel::Lease {
     inward_->held.fetch_sub(1, std::memory_order_relaxed);
     MutexLock lock(&inward_->mutex);
     std::byte* record = inward_->leases.Reserve(sizeof(lease_));
-    if (record == nullptr) return;  // the other side has broken the ring: nobody waits for it
+    if (record == nullptr) return;  // the other side has lent more than it may: that is its loss
     std::memcpy(record, &lease_, sizeof(lease_));
     inward_->leases.Publish();
   }
@@ -117,13 +119,14 @@ SharedChannel::SharedChannel(std::shared_ptr<PageBlock> memory, bool first,
                              uint64_t unread_bytes_max)
     : unread_bytes_max_(unread_bytes_max),
       memory_(std::move(memory)),
-      out_(memory_->data() + (first ? 0 : kMessageRing), kRingBytes),
-      in_(memory_->data() + (first ? kMessageRing : 0), kRingBytes),
-      leases_back_(memory_->data() + 2 * kMessageRing + (first ? kLeaseRing : 0), kLeaseRingBytes),
+      out_(memory_->data() + (first ? 0 : kMessageRing), kRingBytes, kMessageHome),
+      in_(memory_->data() + (first ? kMessageRing : 0), kRingBytes, kMessageHome),
+      leases_back_(memory_->data() + 2 * kMessageRing + (first ? kLeaseRing : 0), kLeaseRingBytes,
+                   kLeaseHome),
       show_(std::move(show)),
       inward_(std::make_shared<Inward>(
           memory_, SharedRing(memory_->data() + 2 * kMessageRing + (first ? 0 : kLeaseRing),
-                              kLeaseRingBytes))),
+                              kLeaseRingBytes, kLeaseHome))),
       lent_(kLeasesMax) {
   unlent_.reserve(kLeasesMax);
   for (uint32_t i = kLeasesMax; i > 0; --i) unlent_.push_back(i - 1);

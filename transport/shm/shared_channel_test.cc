@@ -204,6 +204,26 @@ TEST_F(SharedChannelTest, WhatWasGivenBackBeforeAMessageIsFreeWhenItIsReceived) 
   EXPECT_EQ(pool_.idle_bytes(), size_t{1} << 16);
 }
 
+// Every block comes back, however many are given back while their owner computes. Once some were
+// lost, each a gradient's block for good, where a look had found the ring of leases empty before.
+TEST_F(SharedChannelTest, EveryLeaseComesBackThoughNobodyLooksForIt) {
+  const BufferPool::Block block = pool_.Take(1 << 16);
+  const auto owner = std::make_shared<int>(0);
+  for (const size_t count : {size_t{600}, SharedChannel::kHeldMax, SharedChannel::kLeasesMax}) {
+    std::vector<Buffers> kept;
+    for (size_t i = 0; i < count; ++i) {
+      ASSERT_TRUE(Send("h", {Buffer(owner, block.data, block.size)}).ok()) << i;
+      ASSERT_TRUE(theirs_->Receive(&frames_));
+      kept.push_back(frames_);
+    }
+    frames_.clear();
+    kept.clear();
+    Buffers nothing;
+    EXPECT_FALSE(ours_->Receive(&nothing));  // hears of the leases
+    EXPECT_EQ(owner.use_count(), 1) << count;
+  }
+}
+
 // As a shard does under bsp, which lets go of the first push when the last is here.
 TEST_F(SharedChannelTest, WhoKeepsAllThatComesDoesNotHoldUpTheSender) {
   std::vector<Buffers> kept;
@@ -375,7 +395,7 @@ TEST_F(SharedChannelTest, ARecordInABlockIsOfBoundedSize) {
   const int segment = SharedArena::MakeSealed("segment", kLarge);
   ASSERT_TRUE(theirs->AddSegment(1, kLarge, segment));
   close(segment);
-  SharedRing ring(memory.data(), SharedChannel::kRingBytes);
+  SharedRing ring(memory.data(), SharedChannel::kRingBytes, SharedChannel::kRingBytes / 16);
   struct {
     uint32_t header_bytes = 8, frames = 0, lease = 1, indirect = 1;
     uint64_t segment = 1, offset = 0, size = 0;

@@ -5,15 +5,6 @@
 #include <cstring>
 
 namespace soapstone::transport {
-namespace {
-
-// A writer whose records have all been read begins again at the start, behind this part of the
-// ring: so what a quiet link has touched stays small, and in the cache.
-constexpr size_t kHomePart = 16;
-
-constexpr uint64_t Padded(uint64_t size) { return (size + 7) / 8 * 8; }
-
-}  // namespace
 
 uint64_t SharedRing::taken() {
   const uint64_t taken = head_->taken.load(std::memory_order_acquire);
@@ -25,10 +16,10 @@ std::byte* SharedRing::Reserve(size_t size) {
   if (broken_ || size > RecordMax(capacity_)) return nullptr;
   const uint64_t used = position_ - taken();
   if (broken_) return nullptr;
-  const uint64_t wanted = kPrefix + Padded(size);
+  const uint64_t wanted = Taking(size);
   const uint64_t at = position_ % capacity_;
   const uint64_t to_end = capacity_ - at;
-  const bool restarts = used == 0 && at >= capacity_ / kHomePart && to_end + wanted <= capacity_;
+  const bool restarts = used == 0 && at >= home_ && to_end + wanted <= capacity_;
   const uint64_t skipped = wanted <= to_end && !restarts ? 0 : to_end;
   if (used + skipped + wanted > capacity_) return nullptr;
   if (skipped > 0) std::memcpy(bytes_ + at, &kSkip, sizeof(kSkip));
@@ -63,7 +54,7 @@ std::optional<absl::Span<const std::byte>> SharedRing::Peek() {
       at = 0;
       std::memcpy(&size, bytes_, sizeof(size));
     }
-    const uint64_t wanted = kPrefix + Padded(size);
+    const uint64_t wanted = Taking(size);
     if (size <= RecordMax(capacity_) && skipped + wanted <= there && at + wanted <= capacity_) {
       next_ = position_ + skipped + wanted;
       return absl::MakeConstSpan(bytes_ + at + kPrefix, size);

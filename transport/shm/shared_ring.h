@@ -6,6 +6,11 @@
 // and its bytes, rounded up to 8; it does not wrap: a size of kSkip says that the rest of the way
 // to the end is left out, for want of room there or because the reader has caught up. Positions
 // only grow; position p is at byte p mod capacity.
+//
+// A writer whose records have all been read begins again at the start once it is behind the first
+// `home` bytes: so what a quiet link has touched stays small, and in the cache. What it leaves out
+// counts as taken until the reader has come past it. So only `home` bytes of records are sure to
+// find room while nothing is read, and not the capacity.
 #pragma once
 
 #include <atomic>
@@ -18,6 +23,8 @@
 namespace soapstone::transport {
 
 class SharedRing {
+  static constexpr size_t kPrefix = 8;
+
  public:
   struct Head {
     alignas(64) std::atomic<uint64_t> written{0};
@@ -29,13 +36,16 @@ class SharedRing {
   static constexpr size_t BytesFor(size_t capacity) { return sizeof(Head) + capacity; }
   // The largest record of a ring.
   static constexpr size_t RecordMax(size_t capacity) { return capacity / 4; }
+  // What a record of `size` bytes takes of the ring.
+  static constexpr size_t Taking(size_t size) { return kPrefix + (size + 7) / 8 * 8; }
 
-  // `memory` has BytesFor(capacity) bytes, zeroed at first, aligned to 64. capacity: a multiple
-  // of 8.
-  SharedRing(std::byte* memory, size_t capacity)
+  // `memory` has BytesFor(capacity) bytes, zeroed at first, aligned to 64. capacity, home:
+  // multiples of 8.
+  SharedRing(std::byte* memory, size_t capacity, size_t home)
       : head_(reinterpret_cast<Head*>(memory)),
         bytes_(memory + sizeof(Head)),
-        capacity_(capacity) {}
+        capacity_(capacity),
+        home_(home) {}
 
   // ---- The writer's
   // Room for a record of `size` bytes, at most RecordMax, to be filled before Publish; null: none
@@ -66,11 +76,11 @@ class SharedRing {
 
  private:
   static constexpr uint32_t kSkip = 0xFFFFFFFF;
-  static constexpr size_t kPrefix = 8;
 
   Head* head_;
   std::byte* bytes_;
   size_t capacity_;
+  size_t home_;
   uint64_t position_ = 0;  // of the next record to write, or to read; ours alone
   uint64_t next_ = 0;      // behind the record reserved, or peeked at
   bool broken_ = false;

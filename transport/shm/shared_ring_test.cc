@@ -14,6 +14,7 @@ namespace soapstone::transport {
 namespace {
 
 constexpr size_t kCapacity = 4096;
+constexpr size_t kHome = 256;
 
 class SharedRingTest : public ::testing::Test {
  protected:
@@ -33,7 +34,7 @@ class SharedRingTest : public ::testing::Test {
   }
 
   alignas(64) std::byte memory_[SharedRing::BytesFor(kCapacity)] = {};
-  SharedRing writer_{memory_, kCapacity}, reader_{memory_, kCapacity};
+  SharedRing writer_{memory_, kCapacity, kHome}, reader_{memory_, kCapacity, kHome};
   SharedRing::Head* head() { return reinterpret_cast<SharedRing::Head*>(memory_); }
 };
 
@@ -64,8 +65,22 @@ TEST_F(SharedRingTest, WhoseReaderKeepsUpTouchesTheFirstPartOnly) {
     ASSERT_EQ(Read(), text);
   }
   const std::byte* bytes = memory_ + sizeof(SharedRing::Head);
-  for (size_t at = kCapacity / 16 + 128; at < kCapacity; ++at) {
+  for (size_t at = kHome + 128; at < kCapacity; ++at) {
     ASSERT_EQ(bytes[at], std::byte{0}) << at;
+  }
+}
+
+// Wherever the writer is when its reader stops.
+TEST_F(SharedRingTest, TheFirstPartsBytesFindRoomWhileNothingIsRead) {
+  for (int before = 0; before < 200; ++before) {
+    for (int i = 0; i < before; ++i) {
+      ASSERT_TRUE(Write("four"));
+      ASSERT_EQ(Read(), "four");
+    }
+    for (size_t bytes = 0; bytes < kHome; bytes += SharedRing::Taking(4)) {
+      ASSERT_TRUE(Write("four")) << before << " before, " << bytes;
+    }
+    while (Read().has_value()) continue;
   }
 }
 
@@ -135,12 +150,12 @@ TEST_F(SharedRingTest, TwoThreads) {
 
 TEST_F(SharedRingTest, PositionsThatCannotBeBreakTheRing) {
   for (const uint64_t written : {kCapacity + 8, size_t{3}, ~size_t{0}}) {
-    SharedRing reader(memory_, kCapacity);
+    SharedRing reader(memory_, kCapacity, kHome);
     head()->written = written;
     EXPECT_FALSE(reader.Peek().has_value());
     EXPECT_TRUE(reader.broken()) << written;
   }
-  SharedRing writer(memory_, kCapacity);
+  SharedRing writer(memory_, kCapacity, kHome);
   head()->taken = 1;
   EXPECT_EQ(writer.Reserve(8), nullptr);
   EXPECT_TRUE(writer.broken());
@@ -148,7 +163,7 @@ TEST_F(SharedRingTest, PositionsThatCannotBeBreakTheRing) {
 
 TEST_F(SharedRingTest, SizesThatCannotBeBreakTheRing) {
   for (const uint32_t size : {uint32_t{9}, uint32_t{4000}, 0xFFFFFFFEu, 0xFFFFFFFFu}) {
-    SharedRing reader(memory_, kCapacity);
+    SharedRing reader(memory_, kCapacity, kHome);
     head()->written = 16;
     std::memcpy(memory_ + sizeof(SharedRing::Head), &size, sizeof(size));
     EXPECT_FALSE(reader.Peek().has_value());
