@@ -301,7 +301,15 @@ void Launcher::CarryOutStop() {
     for (const auto& child : children_) child->Signal(SIGTERM);
   }
   if (now < stop_->kill_at) return;
-  for (const auto& child : children_) child->Signal(SIGKILL);
+  for (const auto& child : children_) {
+    if (child->ending().has_value()) continue;
+    if (!stop_->killed) {
+      console_->EndProgress();
+      console_->Line(absl::StrCat(child->name(), ": killed, for it has not ended"));
+    }
+    child->Signal(SIGKILL);
+  }
+  stop_->killed = true;
 }
 
 bool Launcher::AllEnded() const {

@@ -66,6 +66,7 @@ class Launcher {
     Nanos term_at = 0;   // SIGTERM to those that still run
     Nanos kill_at = 0;
     bool terminated = false;
+    bool killed = false;
   };
 
   absl::StatusOr<std::unique_ptr<ChildProcess>> Spawn(const std::string& role, int rank,

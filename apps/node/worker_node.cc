@@ -458,41 +458,43 @@ void WorkerNode::Flush(Nanos now) {
 
 int WorkerNode::Finish() {
   if (preparing_.joinable()) preparing_.join();
-  if (abandon_device_) {
-    DeviceThread::Abandon(std::move(device_));
-  } else {
-    AwaitReplica();
-    device_.reset();
-  }
+  if (!abandon_device_) AwaitReplica();
   loop_.mailer().Retry();
   loop_.transport().Close(kWorkerLinger);
   LogEnd(*end_);
+  ReportEnd();
+  // Last: of a large model it takes seconds, and who started us does not wait for ever.
+  if (abandon_device_) DeviceThread::Abandon(std::move(device_));
+  device_.reset();
+  return end_->code;
+}
+
+void WorkerNode::ReportEnd() {
   const transport::TransportStats moved = loop_.transport().stats();
   if (const uint64_t violations = Violations(); violations > 0) {
     LOG(ERROR) << "the guarantee of " << job_->specs.policy.spec << " was broken " << violations
                << " times, as this worker has seen";
   }
-  if (reports_ != nullptr && membership_.rank().has_value()) {
-    NodeReport report{.name = absl::StrCat("worker-", *membership_.rank()),
-                      .sent = moved.sent,
-                      .received = moved.received,
-                      .sockets = moved.sockets,
-                      .shared_bytes = moved.shared_bytes,
-                      .malformed = moved.rejected_messages,
-                      .strangers = moved.strangers,
-                      .heartbeat_gap_s = loop_.heartbeat_gap_s(),
-                      .resident_peak_bytes = ReadResidentMemory().peak_bytes};
-    const std::string rank = absl::StrCat(*membership_.rank());
-    if (engine_.has_value()) {
-      report.answers = engine_->replies().replies();
-      AddViolations(engine_->replies().violations(), absl::StrCat("worker ", rank), &report);
-    }
-    if (peer_.has_value()) {
-      AddViolations(peer_->ledger().violations(), absl::StrCat("peer ", rank), &report);
-    }
-    reports_->Take(report);
+  if (reports_ == nullptr || !membership_.rank().has_value()) return;
+  NodeReport report{.name = absl::StrCat("worker-", *membership_.rank()),
+                    .sent = moved.sent,
+                    .received = moved.received,
+                    .sockets = moved.sockets,
+                    .shared_bytes = moved.shared_bytes,
+                    .malformed = moved.rejected_messages,
+                    .strangers = moved.strangers,
+                    .heartbeat_gap_s = loop_.heartbeat_gap_s(),
+                    .resident_peak_bytes = ReadResidentMemory().peak_bytes};
+  if (engine_.has_value()) {
+    report.answers = engine_->replies().replies();
+    AddViolations(engine_->replies().violations(), absl::StrCat("worker ", *membership_.rank()),
+                  &report);
   }
-  return end_->code;
+  if (peer_.has_value()) {
+    AddViolations(peer_->ledger().violations(), absl::StrCat("peer ", *membership_.rank()),
+                  &report);
+  }
+  reports_->Take(report);
 }
 
 }  // namespace soapstone::apps

@@ -89,6 +89,7 @@ class WorkerNode {
   bool Over(Nanos now);
   void Flush(Nanos now);
   int Finish();
+  void ReportEnd();
   // A step begins only where links take what the last ones made: under a policy that waits for
   // nobody there would be ever more of it, for a node that reads nothing.
   bool MayBegin(const worker::DeviceCommand& next, Nanos now);

@@ -52,6 +52,8 @@ output {{ model_path: "{model}" }}
         with open(f"{self.dir}/logs/ledger.json") as file:
             ledger = json.load(file)
         nodes = {node["name"]: node for node in ledger["nodes"]}
+        self.assertEqual({"server-0", "worker-0", "worker-1"}, set(nodes) - {"scheduler"},
+                         "who frees a large model has said before how it went")
         size = hidden * hidden // 2 * 4
         server = nodes["server-0"]
         gap = max(node.get("heartbeat_gap_s", 0) for node in nodes.values())
