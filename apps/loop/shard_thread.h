@@ -51,6 +51,9 @@ struct ShardStatus {
   Histogram read_lags;    // of all workers
   Histogram stalenesses;  // likewise
   uint64_t violations = 0;
+  Clock frontier = 0;
+  size_t parked_pulls = 0;
+  uint64_t held_bytes = 0;
 };
 
 // The loop's thread constructs, Puts, Looks and Joins. `out` outlives it.

@@ -105,6 +105,9 @@ void AddShard(const ShardStatus& shard, Families* families) {
   families->AddHistogram(Series::kShardReadLag, shard.read_lags, {name});
   families->AddHistogram(Series::kShardUpdateStaleness, shard.stalenesses, {name});
   families->Add(Series::kShardViolations, static_cast<double>(shard.violations), {name});
+  families->Add(Series::kShardFrontier, static_cast<double>(shard.frontier), {name});
+  families->Add(Series::kShardParkedPulls, static_cast<double>(shard.parked_pulls), {name});
+  families->Add(Series::kShardHeldBytes, static_cast<double>(shard.held_bytes), {name});
 }
 
 void AddWorker(const NodeStatus& status, Families* families) {

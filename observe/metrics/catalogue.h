@@ -47,6 +47,9 @@ enum class Series : uint8_t {
   kShardReadLag,
   kShardUpdateStaleness,
   kShardViolations,
+  kShardFrontier,
+  kShardParkedPulls,
+  kShardHeldBytes,
   // Of workers.
   kClocks,
   kSamples,

@@ -8,13 +8,17 @@
 
 #include <cctype>
 #include <cstring>
+#include <map>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 #include "base/status_macros.h"
+#include "base/steady_clock.h"
 
 namespace soapstone::status {
 namespace {
@@ -80,10 +84,81 @@ MHD_Result Answer(MHD_Connection* connection, const HttpPage& page) {
 
 }  // namespace
 
+// The connections there are, and since when each owes us a whole request, or us to it an answer.
+class HttpServer::Connections {
+ public:
+  explicit Connections(absl::Duration patience)
+      : patience_(patience), watch_([this] { EndSlowOnes(); }) {}
+  ~Connections() {
+    MutexLock lock(&mutex_);
+    stop_ = true;
+    stopped_.Notify();
+  }
+  Connections(const Connections&) = delete;
+  Connections& operator=(const Connections&) = delete;
+
+  void Began(MHD_Connection* connection) {
+    const auto* facts = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    if (facts == nullptr) return;
+    MutexLock lock(&mutex_);
+    open_[connection] = {facts->connect_fd, SteadyNow()};
+  }
+  void Answered(MHD_Connection* connection) {
+    MutexLock lock(&mutex_);
+    if (const auto found = open_.find(connection); found != open_.end()) {
+      found->second.since = SteadyNow();
+    }
+  }
+  // Before its descriptor is closed.
+  void Ended(MHD_Connection* connection) {
+    MutexLock lock(&mutex_);
+    open_.erase(connection);
+  }
+
+ private:
+  struct Open {
+    int fd = -1;
+    SteadyTime since;
+  };
+  void EndSlowOnes() {
+    MutexLock lock(&mutex_);
+    while (!stop_) {
+      stopped_.Wait(&mutex_, SteadyNow() + patience_ / 4);
+      for (const auto& [connection, one] : open_) {
+        if (SteadyNow() - one.since > patience_) shutdown(one.fd, SHUT_RDWR);
+      }
+    }
+  }
+
+  const absl::Duration patience_;
+  Mutex mutex_;
+  Signal stopped_;
+  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
+  std::map<MHD_Connection*, Open> open_ ABSL_GUARDED_BY(mutex_);
+  std::jthread watch_;  // the last: it uses all of them
+};
+
 struct HttpServer::Daemon {
-  HttpOptions options;
-  Handler handler;
+  explicit Daemon(HttpOptions options, Handler handler)
+      : options(std::move(options)),
+        handler(std::move(handler)),
+        open(this->options.request_patience) {}
+
+  const HttpOptions options;
+  const Handler handler;
+  Connections open;
   MHD_Daemon* mhd = nullptr;
+
+  static void OnConnection(void* self, MHD_Connection* connection, void** /*socket*/,
+                           MHD_ConnectionNotificationCode what) {
+    Connections& open = static_cast<Daemon*>(self)->open;
+    if (what == MHD_CONNECTION_NOTIFY_STARTED) open.Began(connection);
+    if (what == MHD_CONNECTION_NOTIFY_CLOSED) open.Ended(connection);
+  }
+  static void OnAnswered(void* self, MHD_Connection* connection, void** /*request*/,
+                         MHD_RequestTerminationCode /*how*/) {
+    static_cast<Daemon*>(self)->open.Answered(connection);
+  }
 
   HttpPage PageFor(const char* host, const char* path, const char* method) const {
     const bool reads = std::strcmp(method, MHD_HTTP_METHOD_GET) == 0 ||
@@ -134,18 +209,18 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(HttpOptions option
   sockaddr_in bound{};
   socklen_t size = sizeof(bound);
   getsockname(fd, reinterpret_cast<sockaddr*>(&bound), &size);
-  auto daemon = std::make_unique<Daemon>();
-  daemon->options = std::move(options);
-  daemon->handler = std::move(handler);
   sigset_t all;  // signals are for who watches them, on another thread
   sigset_t were;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, &were);
+  auto daemon = std::make_unique<Daemon>(std::move(options), std::move(handler));
   daemon->mhd = MHD_start_daemon(
       MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL, 0, nullptr, nullptr, &Daemon::OnRequest,
       daemon.get(), MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, kConnectionsMax,
       MHD_OPTION_PER_IP_CONNECTION_LIMIT, kPerAddressMax, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-      kConnectionBytes, MHD_OPTION_CONNECTION_TIMEOUT, kIdleSeconds, MHD_OPTION_END);
+      kConnectionBytes, MHD_OPTION_CONNECTION_TIMEOUT, kIdleSeconds, MHD_OPTION_NOTIFY_CONNECTION,
+      &Daemon::OnConnection, daemon.get(), MHD_OPTION_NOTIFY_COMPLETED, &Daemon::OnAnswered,
+      daemon.get(), MHD_OPTION_END);
   pthread_sigmask(SIG_SETMASK, &were, nullptr);
   if (daemon->mhd == nullptr) {
     close(fd);

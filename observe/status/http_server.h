@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 
 namespace soapstone::status {
 
@@ -19,11 +20,14 @@ struct HttpPage {
 struct HttpOptions {
   std::string address;  // "127.0.0.1:9400"; "*:9400": all interfaces; port 0: a free one
   std::string name;     // a host name that it may be called by, beside addresses and localhost
+  absl::Duration request_patience = absl::Seconds(30);
 };
 
 // One thread of its own serves all connections. Bounds: 64 connections, 16 from one address, 32 KiB
-// each, 10 s of idleness. GET and HEAD alone (405); a Host that is no address of the machine, not
-// localhost and not `name` is 421: a page of another site cannot have a browser read this one.
+// each, 10 s of idleness, and `request_patience` from the beginning, or the end of the last answer,
+// to the end of the next: who sends a byte now and then keeps nobody out. GET and HEAD alone (405);
+// a Host that is no address of the machine, not localhost and not `name` is 421: a page of another
+// site cannot have a browser read this one.
 class HttpServer {
  public:
   // The page of a path, null: there is none (404). Called on the server's thread.
@@ -39,6 +43,7 @@ class HttpServer {
   const std::string& address() const { return address_; }
 
  private:
+  class Connections;
   struct Daemon;
   explicit HttpServer(std::unique_ptr<Daemon> daemon);
 

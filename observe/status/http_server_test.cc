@@ -37,8 +37,8 @@ class HttpServerTest : public ::testing::Test {
     server_ = *std::move(server);
   }
 
-  int Connect() const {
-    const std::string& address = server_->address();
+  int Connect() const { return ConnectTo(server_->address()); }
+  static int ConnectTo(const std::string& address) {
     sockaddr_in to{};
     to.sin_family = AF_INET;
     to.sin_port = htons(static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
@@ -125,6 +125,29 @@ TEST_F(HttpServerTest, ManyWhoSayNothingDoNotKeepOthersOutForLong) {
     if (page.empty()) std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
   EXPECT_THAT(page, StartsWith("HTTP/1.1 200"));
+}
+
+// Within the time of idleness, so that libmicrohttpd waits for more; and who asks in time stays.
+TEST_F(HttpServerTest, WhoSendsAByteNowAndThenIsEnded) {
+  const auto page = [](const std::string&) { return std::make_unique<HttpPage>(); };
+  auto server = HttpServer::Start(
+      {.address = "127.0.0.1:0", .request_patience = absl::Milliseconds(800)}, page);
+  ASSERT_TRUE(server.ok());
+  const int slow = ConnectTo((*server)->address());
+  const int steady = ConnectTo((*server)->address());
+  bool ended = false;
+  for (int i = 0; i < 100 && !ended; ++i) {
+    const std::string text = i == 0 ? "GET / HTTP/1.1\r\nX: " : "x";
+    ended = send(slow, text.data(), text.size(), MSG_NOSIGNAL) < 0;
+    const std::string whole = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    ASSERT_GT(send(steady, whole.data(), whole.size(), MSG_NOSIGNAL), 0) << i;
+    char answer[1000];
+    ASSERT_GT(recv(steady, answer, sizeof(answer), 0), 0) << i;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  EXPECT_TRUE(ended);
+  close(slow);
+  close(steady);
 }
 
 TEST_F(HttpServerTest, AnAddressThatIsNoneIsSaid) {

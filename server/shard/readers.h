@@ -53,6 +53,7 @@ class Readers {
     final_pulls_.insert_or_assign(pull.worker, std::move(pull));
   }
   bool final_waits() const { return !final_pulls_.empty(); }
+  size_t final_pulls() const { return final_pulls_.size(); }
   // By worker; none waits any more.
   std::map<WorkerId, wire::Message> TakeFinal() { return std::exchange(final_pulls_, {}); }
 

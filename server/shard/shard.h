@@ -61,6 +61,8 @@ class Shard {
   const Ledger& ledger() const { return ledger_; }
   const consistency::Policy& policy() const { return policy_; }
   const Store& store() const { return store_; }
+  uint64_t held_bytes() const { return held_.bytes(); }  // of updates that wait
+  size_t parked_pulls() const { return held_.pulls() + readers_.final_pulls(); }
   Epoch epoch() const { return members_.epoch(); }
   void AddTo(Fingerprint* f) const;
 

@@ -1,0 +1,67 @@
+#include "apps/node/node_status.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "observe/metrics/exposition.h"
+
+namespace soapstone::apps {
+namespace {
+
+using ::testing::HasSubstr;
+
+NodeStatus OfScheduler(uint32_t workers) {
+  NodeStatus status;
+  status.job = {.role = "scheduler", .version = "1", .policy = "ssp:s=2", .phase = "running"};
+  status.job.progress = {.samples = 1'000'000, .loss = 0.123456789, .eta_s = 12.5};
+  for (uint32_t w = 0; w < workers; ++w) {
+    status.job.workers.push_back({.worker = w,
+                                  .member = true,
+                                  .clock = 123'456,
+                                  .samples = 98'765'432,
+                                  .times = {.compute = 1234.5678, .policy = 0.123456},
+                                  .slowdown = 1.03125});
+  }
+  return status;
+}
+
+// With those of the process: at most 60, and 10 for each worker that has its own.
+TEST(NodeStatus, ASchedulersSeriesAreBounded) {
+  const size_t process = ProcessFamilies().count();
+  for (const uint32_t workers : {0u, 1u, 32u, 300u}) {
+    const size_t own = std::min<size_t>(workers, kMetricsWorkersMax);
+    EXPECT_LE(FamiliesOf(OfScheduler(workers)).count() + process, 60 + 10 * own) << workers;
+  }
+  EXPECT_LE(metrics::Exposition(FamiliesOf(OfScheduler(32))).size(), 64u << 10);
+  EXPECT_THAT(metrics::Exposition(FamiliesOf(OfScheduler(300))),
+              HasSubstr("\nsoapstone_workers_omitted 44\n"));
+}
+
+// At most 40, and 40 for each shard, however many workers have read from it.
+TEST(NodeStatus, AServersSeriesAreBounded) {
+  NodeStatus status;
+  status.job = {.role = "server", .version = "1", .policy = "bsp"};
+  Histogram lags;
+  for (uint64_t lag = 0; lag < 1000; ++lag) lags.Add(lag);
+  const size_t process = ProcessFamilies().count();
+  for (uint32_t shards = 1; shards <= 16; ++shards) {
+    status.shards.push_back(
+        {.shard = ShardId{shards - 1}, .read_lags = lags, .stalenesses = lags, .frontier = 7});
+    EXPECT_LE(FamiliesOf(status).count() + process, 40 + 40 * shards);
+  }
+  EXPECT_THAT(metrics::Exposition(FamiliesOf(status)),
+              HasSubstr("\nsoapstone_shard_frontier_clocks{shard=\"15\"} 7\n"));
+}
+
+// At most 60, and none of another worker.
+TEST(NodeStatus, AWorkersSeriesAreBounded) {
+  NodeStatus status;
+  status.job = {.role = "worker", .rank = 299, .version = "1", .policy = "bsp"};
+  status.progress.emplace();
+  EXPECT_LE(FamiliesOf(status).count() + ProcessFamilies().count(), 60u);
+}
+
+}  // namespace
+}  // namespace soapstone::apps
