@@ -3,18 +3,21 @@ TensorBoard event file, read by a reader that shares nothing with what wrote it;
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import struct
 import subprocess
+import sys
 import time
 import unittest
 import urllib.error
 import urllib.request
 
-from cluster import BIN, ClusterTestCase
+from cluster import BIN, SOURCE, ClusterTestCase
 from stopped_thread import reap, stop_thread
+
+sys.path.append(f"{SOURCE}/tests/deploy")
+from promtool import promtool  # noqa: E402
 
 LONG = "--epochs=100000"
 
@@ -26,21 +29,6 @@ def get(url):
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
-
-
-def promtool():
-    """Debian's, unpacked from its package: installed it would start a service. None where it cannot be had."""
-    found = shutil.which("promtool")
-    if found:
-        return found
-    folder = os.path.join(os.path.dirname(BIN), "promtool")
-    unpacked = os.path.join(folder, "usr/bin/promtool")
-    if not os.path.exists(unpacked):
-        os.makedirs(folder, exist_ok=True)
-        script = "apt-get download -q prometheus && dpkg-deb -x prometheus_*.deb ."
-        subprocess.run(["timeout", "60", "sh", "-c", script], cwd=folder, stdout=subprocess.DEVNULL,
-                       stderr=subprocess.DEVNULL)
-    return unpacked if os.path.exists(unpacked) else None
 
 
 def crc32c(data):
@@ -161,7 +149,7 @@ class StatusTest(StatusTestCase):
         for name in pages:
             self.assertGreater(value(name, "process_resident_memory_bytes"), 1e6)
             self.assertLess(abs(value(name, "process_start_time_seconds") - time.time()), 120)
-        tool = promtool()
+        tool = promtool(BIN)
         if tool is None:
             print("NOT TESTED: promtool cannot be had")
             return

@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 """Runs jobs on the cluster of deploy/sandbox/kubernetes with overlay `plain`, and looks at what becomes of them.
 
-  cluster_trial.py BIN [--faults]
-BIN has the programs whose hash the cluster's must equal. Ends with 0 or 70; each line of what it says is a check."""
+--faults: also with keys, without a worker, without a server, and with a wrong field. --runs: instead, N times, a job
+that loses a server. BIN has the programs whose hash the cluster's must equal. Ends with 0 or 70; each line of what it
+says is a check."""
+import argparse
 import json
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -31,12 +34,23 @@ def say(right, what):
         failures.append(what)
 
 
-def manifests(change=lambda job: job):
-    """What `kubectl apply -k` would send, with a changed job file."""
-    rendered = subprocess.run(["kubectl", "kustomize", ROOT / "deploy/kubernetes/overlays/plain"], capture_output=True,
-                              text=True, timeout=60, check=True).stdout
+def rendered(overlay):
+    """The objects of overlay `plain`, or of another one over it."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = pathlib.Path(folder) / "kubernetes"
+        shutil.copytree(ROOT / "deploy/kubernetes", copy)
+        if overlay != "plain":
+            file = copy / "overlays" / overlay / "kustomization.yaml"
+            file.write_text(file.read_text().replace("../../base", "../plain"))
+        text = subprocess.run(["kubectl", "kustomize", copy / "overlays" / overlay], capture_output=True, text=True,
+                              timeout=60, check=True).stdout
     import yaml
-    objects = [o for o in yaml.safe_load_all(rendered) if o]
+    return [o for o in yaml.safe_load_all(text) if o]
+
+
+def manifests(overlay, change):
+    """What `kubectl apply -k` would send, with a changed job file."""
+    objects = rendered(overlay)
     for o in objects:
         if o["kind"] == "ConfigMap":
             o["data"]["job.textproto"] = change(o["data"]["job.textproto"])
@@ -95,14 +109,14 @@ def hash_of(text):
 
 
 def remove():
-    kubectl("delete", "jobs,services,configmaps,poddisruptionbudgets,networkpolicies", "-l",
+    kubectl("delete", "jobs,services,configmaps,secrets,poddisruptionbudgets,networkpolicies", "-l",
             "app.kubernetes.io/part-of=soapstone", "--wait=true")
     kubectl("delete", "configmap", "soapstone-job", "--ignore-not-found")
     await_("all pods gone", 120, lambda: not pods())
 
 
-def apply(change=lambda job: job):
-    kubectl("apply", "-f", "-", stdin=manifests(change))
+def apply(change=lambda job: job, overlay="plain"):
+    kubectl("apply", "-f", "-", stdin=manifests(overlay, change))
 
 
 def trained_here(bin_folder, change=lambda job: job):
@@ -122,35 +136,64 @@ def longer(job):
         "  schedule:", "  base_ms: 12\n  schedule:")
 
 
-def trains(bin_folder):
+def trains(bin_folder, what="plain", overlay="plain"):
     began = time.monotonic()
-    apply()
-    if await_("all jobs complete", 240, lambda: all_jobs("Complete")):
-        say(True, f"all jobs complete, {time.monotonic() - began:.0f} s after apply")
-    await_("no pod is left running", 10, lambda: not any(running(r) for r in ROLES)) and say(True, "no pod is running")
+    apply(overlay=overlay)
+    if await_(f"{what}: all jobs complete", 240, lambda: all_jobs("Complete")):
+        say(True, f"{what}: all jobs complete, {time.monotonic() - began:.0f} s after apply")
+    if await_(f"{what}: no pod is left running", 10, lambda: not any(running(r) for r in ROLES)):
+        say(True, f"{what}: no pod is running")
     text = logs()
     wanted = trained_here(bin_folder)
-    say(wanted is not None and hash_of(text) == wanted, f"the hash of soapstone train: {wanted}")
+    say(wanted is not None and hash_of(text) == wanted, f"{what}: the hash of soapstone train: {wanted}")
     for line in text.splitlines():
         if "test accuracy" in line:
             print("       " + line)
+
+
+def with_keys(bin_folder):
+    with tempfile.TemporaryDirectory() as folder:
+        keys = pathlib.Path(folder) / "keys"
+        subprocess.run([f"{bin_folder}/soapstone", "keygen", f"--out={keys}"], check=True, capture_output=True, timeout=60)
+        for role in ROLES:
+            secret = f"soapstone-{role}-key"
+            kubectl("create", "secret", "generic", secret, f"--from-file={role}.key={keys}/{role}.key")
+            kubectl("label", "secret", secret, "app.kubernetes.io/part-of=soapstone")
+    trains(bin_folder, "with keys", "keys")
+    say("soapstone keygen" not in logs(), "with keys: the scheduler does not warn that there are none")
     remove()
+
+
+def ready(pod):
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in pod["status"].get("conditions", []))
+
+
+def probed():
+    """Of a job that runs: every pod says that it is ready, which takes all three of its probes."""
+    if await_("every pod is ready", 60, lambda: len(pods()) >= 6 and all(map(ready, pods()))):
+        say(True, f"all {len(pods())} pods are ready")
+
+
+def killed_by_probes():
+    told = [e["message"] for e in items("events")]
+    return [m for m in told if re.search("failed (liveness|startup) probe", m)]
 
 
 def codes():
     return sorted(c for c in map(ended, pods()) if c is not None)
 
 
-def loses(bin_folder, role, wanted):
+def loses(role, wanted):
     apply(longer)
     await_(f"the {role}s run", 240, lambda: len(running(role)) >= 2)
     await_("the job runs", 120, lambda: "started" in logs())
-    time.sleep(3)
+    probed()
     victim = running(role)[0]
     began = time.monotonic()
     kubectl("delete", "pod", victim, "--grace-period=0", "--force")
     if await_(f"complete without {victim}", 180, lambda: all_jobs("Complete")):
-        say(True, f"{role} deleted: complete {time.monotonic() - began:.0f} s later; exit codes {codes()}")
+        took = time.monotonic() - began
+        say(took <= 90, f"{role} deleted: complete {took:.0f} s later; exit codes {codes()}")
     say(NEVER_AGAIN not in codes(), f"{role} deleted: no {NEVER_AGAIN}")
     say(hash_of(logs()) == wanted, f"{role} deleted: the hash of soapstone train: {wanted}")
     remove()
@@ -163,21 +206,31 @@ def wrong_field():
     text = logs()
     say("epoch" in text and 'no field named "epoch"' in text, "a wrong field: the line is in kubectl logs")
     seen = {c for c in map(ended, pods()) if c is not None}
-    say(seen == {NEVER_AGAIN}, f"a wrong field: every pod ended with 78: {sorted(seen)}")
+    tries = len(pods("scheduler"))
+    say(seen == {NEVER_AGAIN}, f"a wrong field: every pod ended with 78: {sorted(seen)}; the scheduler's after {tries} tries")
     remove()
 
 
 def main():
-    if len(sys.argv) < 2:
-        print(__doc__, file=sys.stderr)
-        return 78
-    bin_folder = sys.argv[1]
-    trains(bin_folder)
-    if "--faults" in sys.argv[2:]:
-        wanted = trained_here(bin_folder, longer)
-        loses(bin_folder, "worker", wanted)
-        loses(bin_folder, "server", wanted)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("bin")
+    parser.add_argument("--faults", action="store_true")
+    parser.add_argument("--runs", type=int, default=0)
+    asked = parser.parse_args()
+    wanted = trained_here(asked.bin, longer) if asked.faults or asked.runs else None
+    for i in range(asked.runs):
+        print(f"run {i + 1}", flush=True)
+        loses("server", wanted)
+    if not asked.runs:
+        trains(asked.bin)
+        remove()
+    if asked.faults:
+        with_keys(asked.bin)
+        loses("worker", wanted)
+        loses("server", wanted)
         wrong_field()
+    killed = killed_by_probes()
+    say(killed == [], f"no pod was killed by a probe {killed or ''}")
     return 70 if failures else 0
 
 

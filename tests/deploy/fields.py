@@ -1,6 +1,6 @@
 """The fields of Kubernetes objects that the manifests may use, each with its type: one that is not here is an
 error, as it is to a server that validates strictly. Field names and types are those of Kubernetes 1.32, JobSet
-v1alpha2 and Kubeflow Trainer v1alpha1."""
+v1alpha2, Kubeflow Trainer v1alpha1 and the Prometheus operator's v1."""
 
 TEXTS = {"*": str}  # any keys, values that are texts
 
@@ -32,7 +32,8 @@ POD = {
     "securityContext": {"runAsNonRoot": bool, "runAsUser": int, "runAsGroup": int, "fsGroup": int,
                         "seccompProfile": {"type": {"RuntimeDefault"}}},
     "topologySpreadConstraints": [SCHEDULING], "containers": [CONTAINER],
-    "volumes": [{"name": str, "configMap": {"name": str}, "emptyDir": {}}],
+    "volumes": [{"name": str, "configMap": {"name": str}, "emptyDir": {},
+                 "secret": {"secretName": str, "defaultMode": int}}],
 }
 JOB_SPEC = {
     "completionMode": {"Indexed"}, "completions": int, "parallelism": int, "backoffLimit": int, "suspend": bool,
@@ -69,6 +70,10 @@ OBJECTS = {
         "mlPolicy": {"numNodes": int}, "template": {"spec": JOB_SET_SPEC}}},
     ("trainer.kubeflow.org/v1alpha1", "TrainJob"): {"metadata": labels(), "spec": {
         "runtimeRef": {"name": str}, "trainer": {"numNodes": int}}},
+    ("monitoring.coreos.com/v1", "PodMonitor"): {"metadata": labels(), "spec": {
+        "selector": SELECTOR, "podMetricsEndpoints": [{"port": str, "path": str, "interval": str}]}},
+    ("monitoring.coreos.com/v1", "PrometheusRule"): {"metadata": labels(), "spec": {"groups": [{
+        "name": str, "rules": [{"alert": str, "expr": str, "for": str, "labels": TEXTS, "annotations": TEXTS}]}]}},
 }
 
 

@@ -13,7 +13,12 @@ JOBS_IN = {  # the Job specs in an object, by name
 }
 UID = 65532
 GRACE_MARGIN_S = 15
-FLAG_OF_PORT = {"tcp://*:7070": 7070, "tcp://*:7071": 7071, "7072": 7072}
+FLAG_OF_PORT = {"tcp://*:7070": 7070, "tcp://*:7071": 7071, "7072": 7072, "0.0.0.0:9400": 9400}
+PAGES = 9400
+STANDS_STILL_S = 60  # for so long /healthz says that a loop that does not turn is well
+PROBES = {"startupProbe": "/healthz", "livenessProbe": "/healthz", "readinessProbe": "/readyz"}
+PATIENCE_S = {"startupProbe": (240, 240), "livenessProbe": (STANDS_STILL_S, STANDS_STILL_S), "readinessProbe": (1, 10)}
+GROUP_MAY_READ = 0o440  # with fsGroup, what a mounted key is
 
 
 def of_kind(objects, kind):
@@ -136,6 +141,52 @@ def names_lead_somewhere(objects, _):
             yield f"{name}: declares ports {sorted(ports)}, and listens at {sorted(listens)}"
 
 
+def probes_fit(objects, _):
+    for name, _, c in containers(objects):
+        if environment(c).get("SOAPSTONE_HTTP") != f"0.0.0.0:{PAGES}":
+            yield f"{name}: no pages for its probes"
+        if [p["name"] for p in c["ports"] if p["containerPort"] == PAGES] != ["http"]:
+            yield f"{name}: port {PAGES} is not named http"
+        for probe, path in PROBES.items():
+            asks = c[probe]["httpGet"]
+            if (asks["path"], asks["port"]) != (path, PAGES):
+                yield f"{name}: {probe} asks {asks['path']} at {asks['port']}, not {path} at {PAGES}"
+            least, most = PATIENCE_S[probe]
+            if not least <= c[probe]["periodSeconds"] * c[probe]["failureThreshold"] <= most:
+                yield f"{name}: {probe} gives up too early or too late"
+
+
+def keys_fit(objects, _):
+    """Every pod has the key of its role and no other, where one has any."""
+    having = set()
+    for name, pod, c in containers(objects):
+        role = role_of(c)
+        secrets = {v["name"]: v["secret"] for v in pod.get("volumes", []) if "secret" in v}
+        for secret in secrets.values():
+            if secret["secretName"] != f"soapstone-{role}-key":
+                yield f"{name}: has {secret['secretName']}, which is not its role's"
+            if secret.get("defaultMode") != GROUP_MAY_READ:
+                yield f"{name}: its key's mode is not {GROUP_MAY_READ:o}"
+        mounted = {m["mountPath"] for m in c["volumeMounts"] if m["name"] in secrets and m.get("readOnly")}
+        keys = {a.partition("=")[2] for a in c["args"] if a.startswith("--key=")}
+        if keys != {f"{path}/{role}.key" for path in mounted}:
+            yield f"{name}: uses the keys {sorted(keys)}, and has {sorted(mounted)}"
+        having.add(bool(keys))
+    if len(having) > 1:
+        yield "some pods have keys, and some have none"
+
+
+def monitored(objects, _):
+    names = {p["name"] for _, _, c in containers(objects) for p in c.get("ports", [])}
+    labels = [pod["metadata"]["labels"] for pod in pods(objects).values()]
+    for o in of_kind(objects, "PodMonitor"):
+        for endpoint in o["spec"]["podMetricsEndpoints"]:
+            if endpoint["port"] not in names or endpoint["port"] != "http" or endpoint["path"] != "/metrics":
+                yield f"{o['metadata']['name']}: no metrics at {endpoint}"
+        if not all(selects(o["spec"]["selector"], each) for each in labels):
+            yield f"{o['metadata']['name']}: leaves pods out"
+
+
 def selectors_find_pods(objects, _):
     labels = [pod["metadata"]["labels"] for pod in pods(objects).values()]
     for o in objects:
@@ -178,8 +229,8 @@ def counts_agree(objects, _):
             yield f"{o['metadata']['name']}: numNodes is not the job's workers"
 
 
-RULES = (well_formed, flags_exist, codes_fit, pods_are_restricted, names_lead_somewhere, selectors_find_pods,
-         counts_agree)
+RULES = (well_formed, flags_exist, codes_fit, pods_are_restricted, names_lead_somewhere, probes_fit, keys_fit, monitored,
+         selectors_find_pods, counts_agree)
 
 
 def faults(objects, facts):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The manifests of deploy/kubernetes, rendered by each kubectl there is: well-formed, of a piece, closed to whoever
-needs no way in; and thirty faults, planted one at a time, are found.
+needs no way in; and some forty faults, planted one at a time, are found.
 
   manifests_test.py BIN      BIN has the programs, whose --help knows every flag that a manifest uses
 Ends with 77 where kubectl or python3-yaml is missing. SOAPSTONE_KUBECTL names further kubectls, by colons."""
@@ -65,6 +65,7 @@ def labels(role):
 
 ROLES = ("scheduler", "server", "worker")
 DNS_NAMESPACE = {"kubernetes.io/metadata.name": "kube-system"}
+MONITORING = {"kubernetes.io/metadata.name": "monitoring"}
 PORTS = (53, 80, 443, 2379, 6443, 7069, 7070, 7071, 7072, 7073, 9400, 10250)
 BASE_EDGES = {("server", "scheduler", 7070), ("worker", "scheduler", 7070),
               *((source, "server", port) for source in ("server", "worker") for port in (7071, 7072))}
@@ -86,6 +87,8 @@ def open_edges(policies):
                     found.add(("out", role, "dns/" + protocol, port))
             if may_enter(policies, labels(role), labels("worker"), port, source_namespace={"own": "no"}):
                 found.add(("in", "another namespace", role, port))
+            if may_enter(policies, labels(role), {}, port, source_namespace=MONITORING):
+                found.add(("in", "monitoring", role, port))
     return found
 
 
@@ -93,7 +96,9 @@ def both(edges):
     return {(way, *edge) for edge in edges for way in ("in", "out")}
 
 
-DNS_EDGES = {("out", role, "dns/" + protocol, 53) for role in ROLES for protocol in ("TCP", "UDP")}
+# To names, and from where metrics are gathered.
+AROUND = {*(("out", role, "dns/" + protocol, 53) for role in ROLES for protocol in ("TCP", "UDP")),
+          *(("in", "monitoring", role, 9400) for role in ROLES)}
 
 
 class ManifestsTest(unittest.TestCase):
@@ -148,15 +153,18 @@ class FenceTest(unittest.TestCase):
         return of_kind(render(FOLDER / folder), "NetworkPolicy")
 
     def test_base(self):
-        self.assertEqual(open_edges(self.fence("base")), both(BASE_EDGES) | DNS_EDGES)
+        self.assertEqual(open_edges(self.fence("base")), both(BASE_EDGES) | AROUND)
+
+    def test_keys(self):
+        self.assertEqual(open_edges(self.fence("overlays/keys")), both(BASE_EDGES) | AROUND)
 
     def test_peers(self):
         among = {("worker", "worker", port) for port in PORTS}
-        self.assertEqual(open_edges(self.fence("overlays/peers")), both(BASE_EDGES | among) | DNS_EDGES)
+        self.assertEqual(open_edges(self.fence("overlays/peers")), both(BASE_EDGES | among) | AROUND)
 
     def test_single(self):
         among = {(a, b, port) for a in ROLES for b in ROLES for port in (7070, 7071, 7072)}
-        self.assertEqual(open_edges(self.fence("overlays/single")), both(among) | DNS_EDGES)
+        self.assertEqual(open_edges(self.fence("overlays/single")), both(among) | AROUND)
 
     def test_without_a_policy_all_is_open(self):
         # The evaluator's own check: what nobody fences is not shut.
@@ -164,7 +172,7 @@ class FenceTest(unittest.TestCase):
 
 
 def planted():
-    """Thirty ways to break base: (what, function of its objects)."""
+    """Ways to break base: (what, function of its objects)."""
     find = lambda objects, kind, name: next(o for o in of_kind(objects, kind) if o["metadata"]["name"] == name)
     job = lambda o, role="server": find(o, "Job", f"soapstone-{role}")["spec"]
     pod = lambda o, role="server": job(o, role)["template"]["spec"]
@@ -214,19 +222,73 @@ def planted():
             containerName="main")),
         ("a flag that is not", lambda o: env(o, 1, name="SOAPSTONE_BINDS")),
         ("too short a grace", lambda o: put(pod(o), terminationGracePeriodSeconds=30)),
+        ("a probe at a port where nobody is", lambda o: put(box(o)["startupProbe"]["httpGet"], port=9401)),
+        ("a probe at the data's port", lambda o: put(box(o)["livenessProbe"]["httpGet"], port=7071)),
+        ("a probe of no page", lambda o: put(box(o)["startupProbe"]["httpGet"], path="/health")),
+        ("a life that hangs upon others", lambda o: put(box(o)["livenessProbe"]["httpGet"], path="/readyz")),
+        ("a readiness that hangs upon nobody", lambda o: put(box(o)["readinessProbe"]["httpGet"], path="/healthz")),
+        ("no liveness", lambda o: box(o, "worker").pop("livenessProbe")),
+        ("an impatient liveness", lambda o: put(box(o)["livenessProbe"], failureThreshold=1)),
+        ("too little time to start", lambda o: put(box(o)["startupProbe"], failureThreshold=3)),
+        ("a probe of a misspelt kind", lambda o: put(box(o)["startupProbe"], httpget={})),
+        ("pages for this pod alone", lambda o: env(o, 3, value="127.0.0.1:9400")),
+        ("no pages", lambda o: box(o)["env"].pop(3)),
+        ("pages that a worker does not declare", lambda o: box(o, "worker")["ports"].clear()),
+        ("metrics for everybody", lambda o: fence(o, "monitoring")["ingress"][0].pop("from")),
+        ("metrics for the whole namespace", lambda o: fence(o, "monitoring")["ingress"][0].update(
+            {"from": [{"podSelector": {}}]})),
+        ("all ports for monitoring", lambda o: fence(o, "monitoring")["ingress"][0].pop("ports")),
+        ("metrics of one role", lambda o: fence(o, "monitoring")["podSelector"]["matchLabels"].update(
+            {"app.kubernetes.io/component": "scheduler"})),
+    ]
+
+
+def planted_in_keys():
+    """The same for overlay `keys`."""
+    pod = lambda o, role="server": pods(o)[f"soapstone-{role}"]["spec"]
+    secret = lambda o, role="server": next(v["secret"] for v in pod(o, role)["volumes"] if "secret" in v)
+    box = lambda o, role="server": pod(o, role)["containers"][0]
+    mount = lambda o, role="server": next(m for m in box(o, role)["volumeMounts"] if m["name"] == "keys")
+    return [
+        ("a key that all may read", lambda o: secret(o).update(defaultMode=0o444)),
+        ("a key that its pod may not read", lambda o: secret(o).update(defaultMode=0o400)),
+        ("another role's key", lambda o: secret(o, "worker").update(secretName="soapstone-server-key")),
+        ("another role's file", lambda o: box(o).update(args=[a.replace("server.key", "worker.key")
+                                                              for a in box(o)["args"]])),
+        ("a key that is not mounted", lambda o: mount(o).update(mountPath="/run/keys")),
+        ("a key that can be written", lambda o: mount(o).pop("readOnly")),
+        ("a pod without a key", lambda o: (box(o)["args"].pop(), pod(o)["volumes"].pop(0),
+                                           box(o)["volumeMounts"].remove(mount(o)))),
+        ("a flag that is not", lambda o: box(o).update(args=[a.replace("--key=", "--keys=") for a in box(o)["args"]])),
+        ("a misspelt secret", lambda o: secret(o).update(secretname="x")),
+    ]
+
+
+def planted_in_monitoring():
+    """The same for overlay `monitoring`."""
+    spec = lambda o, kind: of_kind(o, kind)[0]["spec"]
+    endpoint = lambda o: spec(o, "PodMonitor")["podMetricsEndpoints"][0]
+    return [
+        ("metrics at the data's port", lambda o: endpoint(o).update(port="data")),
+        ("metrics of another page", lambda o: endpoint(o).update(path="/statusz")),
+        ("metrics of servers alone", lambda o: spec(o, "PodMonitor")["selector"]["matchLabels"].update(
+            {"app.kubernetes.io/component": "server"})),
+        ("a misspelt rule", lambda o: spec(o, "PrometheusRule")["groups"][0]["rules"][0].update(expression="1")),
     ]
 
 
 class PlantedTest(unittest.TestCase):
     def test_each_is_found(self):
-        facts, base = gather_facts(), render(FOLDER / "base")
-        missed = []
-        for what, plant in planted():
-            broken = copy.deepcopy(base)
-            plant(broken)
-            wrong = faults(broken, facts)
-            if not wrong and open_edges(of_kind(broken, "NetworkPolicy")) == both(BASE_EDGES) | DNS_EDGES:
-                missed.append(what)
+        facts, missed = gather_facts(), []
+        for folder, faulty in (("base", planted()), ("overlays/keys", planted_in_keys()),
+                               ("overlays/monitoring", planted_in_monitoring())):
+            whole = render(FOLDER / folder)
+            for what, plant in faulty:
+                broken = copy.deepcopy(whole)
+                plant(broken)
+                wrong = faults(broken, facts)
+                if not wrong and open_edges(of_kind(broken, "NetworkPolicy")) == both(BASE_EDGES) | AROUND:
+                    missed.append(what)
         self.assertEqual(missed, [])
         self.assertGreaterEqual(len(planted()), 30)
 
