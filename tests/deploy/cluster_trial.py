@@ -131,9 +131,9 @@ def trained_here(bin_folder, change=lambda job: job):
 
 
 def longer(job):
-    """A job of some twenty seconds, so that there is time to delete something."""
+    """A job of some thirty seconds, so that there is time to delete something."""
     return job.replace("epochs: 30", "epochs: 60").replace(
-        "  schedule:", "  base_ms: 12\n  schedule:")
+        "  schedule:", "  base_ms: 16\n  schedule:")
 
 
 def trains(bin_folder, what="plain", overlay="plain"):
@@ -169,9 +169,14 @@ def ready(pod):
 
 
 def probed():
-    """Of a job that runs: every pod says that it is ready, which takes all three of its probes."""
-    if await_("every pod is ready", 60, lambda: len(pods()) >= 6 and all(map(ready, pods()))):
-        say(True, f"all {len(pods())} pods are ready")
+    """The pods of a job that runs, once every one says that it is ready, which takes all three of its probes."""
+    def all_ready():
+        there = pods()
+        return there if len(there) >= 6 and all(map(ready, there)) else None
+    there = await_("every pod is ready", 60, all_ready)
+    if there:
+        say(True, f"all {len(there)} pods are ready")
+    return there or []
 
 
 def killed_by_probes():
@@ -187,8 +192,12 @@ def loses(role, wanted):
     apply(longer)
     await_(f"the {role}s run", 240, lambda: len(running(role)) >= 2)
     await_("the job runs", 120, lambda: "started" in logs())
-    probed()
-    victim = running(role)[0]
+    victims = [p["metadata"]["name"] for p in probed()
+               if p["metadata"]["labels"]["app.kubernetes.io/component"] == role]
+    if not victims:
+        remove()
+        return
+    victim = victims[0]
     began = time.monotonic()
     kubectl("delete", "pod", victim, "--grace-period=0", "--force")
     if await_(f"complete without {victim}", 180, lambda: all_jobs("Complete")):
