@@ -72,6 +72,15 @@ class FilesTest(unittest.TestCase):
             for flag in re.findall(r"--[a-z_]+", arguments):
                 self.assertIn(flag, re.findall(r"--[a-z_]+", known), unit.name)
 
+    def test_a_unit_with_a_key_differs_by_it_alone(self):
+        for unit in units():
+            role = re.match(r"soapstone-(\w+)", unit.name).group(1)
+            drop_in = (ROOT / "deploy/systemd/keys" / f"{unit.name}.d/keys.conf").read_text()
+            run = re.search(r"^ExecStart=.*$", unit.read_text(), re.M).group(0)
+            self.assertEqual([line for line in drop_in.splitlines() if not line.startswith("#")],
+                             ["[Service]", f"LoadCredential={role}.key:/etc/soapstone/keys/{role}.key", "ExecStart=",
+                              f"{run} --key=%d/{role}.key"])
+
     def test_scripts_are_shell(self):
         scripts = [*sorted((ROOT / "deploy/slurm").glob("*.sbatch")), ROOT / "deploy/image/build", ROOT / "deploy/try",
                    *(p for p in sorted((ROOT / "deploy/sandbox").iterdir()) if p.suffix == "")]
@@ -85,6 +94,10 @@ class FilesTest(unittest.TestCase):
             for unit in [*units(), ROOT / "deploy/systemd/soapstone.target"]:
                 text = re.sub(r"/usr/bin/soapstone-\w+", "/usr/bin/env", unit.read_text())
                 (pathlib.Path(folder) / unit.name).write_text(text)
+            for drop_in in (ROOT / "deploy/systemd/keys").glob("*/keys.conf"):
+                place = pathlib.Path(folder) / drop_in.parent.name
+                place.mkdir()
+                (place / drop_in.name).write_text(re.sub(r"/usr/bin/soapstone-\w+", "/usr/bin/env", drop_in.read_text()))
             names = [p.name.replace("@.", "@0.") for p in units()]
             run = subprocess.run(["systemd-analyze", "verify", "--man=no", *names], capture_output=True, text=True,
                                  timeout=60, cwd=folder, env={**os.environ, "SYSTEMD_UNIT_PATH": folder + ":"})

@@ -37,10 +37,10 @@ def free_port():
         return listener.getsockname()[1]
 
 
-def submit(script, job, log, bin_folder):
+def submit(script, job, log, bin_folder, keys=""):
     # Virtual nodes have names that no resolver knows; they are all this machine.
     scheduler = f"tcp://127.0.0.1:{free_port()}"
-    environment = f"ALL,JOB={job},SOAPSTONE={bin_folder}/soapstone,SOAPSTONE_SCHEDULER={scheduler}"
+    environment = f"ALL,JOB={job},SOAPSTONE={bin_folder}/soapstone,SOAPSTONE_SCHEDULER={scheduler},KEYS={keys}"
     return slurm("sbatch", "--parsable", f"--export={environment}", f"--output={log}",
                  str(ROOT / "deploy/slurm" / script)).strip().split(";")[0]
 
@@ -94,11 +94,15 @@ def main():
         text = text.replace("/usr/share/soapstone", f"{ROOT}/data/digits").replace("/out/", folder + "/")
         (work / "job").write_text(text)
         (work / "long").write_text(text.replace("epochs: 30", "epochs: 3000"))
-        for script in ("soapstone.sbatch", "heterogeneous.sbatch"):
-            log = work / (script + ".log")
-            state = await_state(submit(script, work / "job", log, bin_folder), ("COMPLETED", "FAILED", "CANCELLED"), 60)
+        subprocess.run([f"{bin_folder}/soapstone", "keygen", f"--out={work}/keys"], check=True, capture_output=True,
+                       timeout=60)
+        for script, keys in (("soapstone.sbatch", ""), ("heterogeneous.sbatch", ""), ("soapstone.sbatch", work / "keys")):
+            log = work / f"{script}{'.keys' if keys else ''}.log"
+            state = await_state(submit(script, work / "job", log, bin_folder, keys),
+                                ("COMPLETED", "FAILED", "CANCELLED"), 60)
             said = log.read_text() if log.exists() else ""
-            say(state["JobState"] == "COMPLETED" and "test accuracy" in said, f"{script}: {state}")
+            say(state["JobState"] == "COMPLETED" and "test accuracy" in said and
+                ("secured by key" in said) == bool(keys), f"{script}{', with keys' if keys else ''}: {state}")
             if state["JobState"] != "COMPLETED":
                 print(said[-2000:])
         cancelled(work, bin_folder)
