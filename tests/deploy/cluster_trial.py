@@ -14,10 +14,15 @@ import sys
 import tempfile
 import time
 
+from manifests_test import BASE_EDGES
+from pod_connections import edges_of, tables
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SANDBOX = ROOT / "deploy/sandbox/kubernetes"
 ROLES = ("scheduler", "server", "worker")
 NEVER_AGAIN = 78
+ALWAYS = {("server", "scheduler", 7070), ("worker", "scheduler", 7070), ("worker", "server", 7071),
+          ("worker", "server", 7072)}
 failures = []
 
 
@@ -179,6 +184,13 @@ def probed():
     return there or []
 
 
+def fenced(there):
+    """Of a job that runs: who is connected to whom is what the fence lets through, and all of it that always is."""
+    role_of = {p["status"]["podIP"]: p["metadata"]["labels"]["app.kubernetes.io/component"] for p in there}
+    seen = edges_of(tables(), role_of)
+    say(seen <= BASE_EDGES and ALWAYS <= seen, f"connections that the fence lets through: {sorted(seen)}")
+
+
 def killed_by_probes():
     told = [e["message"] for e in items("events")]
     return [m for m in told if re.search("failed (liveness|startup) probe", m)]
@@ -192,7 +204,10 @@ def loses(role, wanted):
     apply(longer)
     await_(f"the {role}s run", 240, lambda: len(running(role)) >= 2)
     await_("the job runs", 120, lambda: "started" in logs())
-    victims = [p["metadata"]["name"] for p in probed()
+    there = probed()
+    if there:
+        fenced(there)
+    victims = [p["metadata"]["name"] for p in there
                if p["metadata"]["labels"]["app.kubernetes.io/component"] == role]
     if not victims:
         remove()
