@@ -39,6 +39,7 @@ struct Flags {
   bool pin = false;
   double seconds = 0.5;  // of one measurement, or so
   std::string json_path;
+  std::string key;
   std::string only;  // part of what the row is called; "": all
   uint64_t rows = 10'000'000;
   std::string gloo_script = "bench/scripts/gloo_all_reduce.py";
@@ -59,7 +60,9 @@ uint32_t BucketsOf(uint64_t bytes) {
 
 class Run {
  public:
-  explicit Run(const Flags& flags) : flags_(flags) {}
+  explicit Run(const Flags& flags) : flags_(flags) {
+    if (!flags.key.empty()) ours_.push_back({ClusterLink::kSealedTcp, "sealed"});
+  }
 
   void All() {
     if (flags_.only == kSparse) return Sparse();
@@ -85,9 +88,6 @@ class Run {
   };
   static constexpr NamedRaw kRaw[] = {
       {RawLink::kTcp, "TCP"}, {RawLink::kZmqTcp, "ZeroMQ tcp"}, {RawLink::kZmqIpc, "ZeroMQ ipc"}};
-  static constexpr NamedLink kOurs[] = {{ClusterLink::kSharedMemory, "shared"},
-                                        {ClusterLink::kTcp, "tcp"},
-                                        {ClusterLink::kIpc, "ipc"}};
 
   // One thing that is measured.
   struct Measurement {
@@ -117,7 +117,7 @@ class Run {
         group.push_back(
             {"raw push", raw.name, bytes, [=] { return RawPush(raw.link, bytes, messages); }});
       }
-      for (const NamedLink& ours : kOurs) AddOurs(ours, bytes, messages, &group);
+      for (const NamedLink& ours : ours_) AddOurs(ours, bytes, messages, &group);
       InTurn(group);
     }
     Group trips;
@@ -126,7 +126,7 @@ class Run {
       trips.push_back({"raw round trip", raw.name, kTripBytes,
                        [=] { return RawRoundTrips(raw.link, kTripBytes, kTrips); }});
     }
-    for (const NamedLink& ours : kOurs) {
+    for (const NamedLink& ours : ours_) {
       trips.push_back({"push and pull, in turn", ours.name, kTripBytes, [=, this] {
                          return RunOurs({.link = ours.link,
                                          .value_bytes = kTripBytes,
@@ -144,7 +144,7 @@ class Run {
     const std::vector<uint64_t> sizes = {kMb, 16 * kMb, 64 * kMb};
     if (flags_.only == kGloo) {
       for (const uint64_t bytes : sizes) {
-        for (const NamedLink& ours : kOurs) InTurn({PushAndPull(ours, bytes)});
+        for (const NamedLink& ours : ours_) InTurn({PushAndPull(ours, bytes)});
       }
     }
     auto rows = GlooAllReduce({.script = flags_.gloo_script,
@@ -176,7 +176,7 @@ class Run {
                              [&](uint32_t repeat) { return core.Read(repeat); }));
       sparse_.push_back(SparseRowOf(absl::StrCat("create ", name), "", load.dim, {core.Create()}));
     }
-    for (const NamedLink& ours : kOurs) {
+    for (const NamedLink& ours : ours_) {
       const ClusterLoad push = {
           .link = ours.link,
           .value_bytes = uint64_t{load.batch} * (sizeof(uint64_t) + load.dim * sizeof(float)),
@@ -226,6 +226,7 @@ class Run {
 
   Sample RunOurs(ClusterLoad load) const {
     load.pinned = flags_.pin;
+    load.key = flags_.key;
     return RunCluster(load);
   }
 
@@ -263,6 +264,9 @@ class Run {
   }
 
   const Flags flags_;
+  std::vector<NamedLink> ours_ = {{ClusterLink::kSharedMemory, "shared"},
+                                  {ClusterLink::kTcp, "tcp"},
+                                  {ClusterLink::kIpc, "ipc"}};
   std::vector<Row> rows_;
   std::vector<SparseRow> sparse_;
 };
@@ -298,6 +302,9 @@ void AddFlags(CLI::App* app, Flags* flags) {
       "Our server and worker on processors 1 and 0, as --cpus of the daemons would [where "
       "the system puts them]");
   app->add_option("--json", flags->json_path, "Write the rows to this file")->type_name("FILE");
+  app->add_option("--key", flags->key,
+                  "Measure sealed streams too, with the keys of this folder (soapstone keygen)")
+      ->type_name("FOLDER");
   app->add_option(
          "--only", flags->only,
          "Links' rows whose name has this in it, such as tcp; sparse: sparse tables and nothing "

@@ -21,6 +21,7 @@
 #include "compute/optimizer.h"
 #include "consistency/catalogue.h"
 #include "glog/logging.h"
+#include "security/job_keys.h"
 #include "server/shard/shard.h"
 #include "transport/node/node_transport.h"
 #include "wire/header_fields.h"
@@ -64,11 +65,18 @@ std::shared_ptr<const wire::Layout> LayoutOf(const ClusterLoad& load) {
       *wire::Layout::Build(std::move(params), {.bucket_bytes = BucketBytesOf(load)}));
 }
 
-transport::ZmqOptions OptionsOf(const ClusterLoad& load) {
-  return {.shared_memory = load.link == ClusterLink::kSharedMemory,
-          .streams = load.link == ClusterLink::kTcp,
-          .queue_messages_max = QueuedMessagesMax(load),
-          .queue_bytes_max = kQueuedBytesMax};
+transport::ZmqOptions OptionsOf(const ClusterLoad& load, security::KeyRole role) {
+  const bool sealed = load.link == ClusterLink::kSealedTcp;
+  transport::ZmqOptions options = {.shared_memory = load.link == ClusterLink::kSharedMemory,
+                                   .streams = load.link == ClusterLink::kTcp || sealed,
+                                   .queue_messages_max = QueuedMessagesMax(load),
+                                   .queue_bytes_max = kQueuedBytesMax};
+  if (sealed) {
+    auto keys = security::ReadJobKeys(load.key, role);
+    CHECK(keys.ok()) << keys.status();
+    options.keys = std::make_shared<const security::JobKeys>(*std::move(keys));
+  }
+  return options;
 }
 
 Clock ClocksOf(const ClusterLoad& load) {
@@ -117,7 +125,7 @@ Message Roster() {
 
 // A server's loop, as apps/node/server_node.cc has it, without a job around it.
 void Serve(const ClusterLoad& load, const std::function<void(const std::string&)>& ready) {
-  transport::ZmqOptions options = OptionsOf(load);
+  transport::ZmqOptions options = OptionsOf(load, security::KeyRole::kServer);
   options.listen = load.link == ClusterLink::kIpc
                        ? absl::StrCat("ipc://@soapstone-bench-", getpid())
                        : "tcp://127.0.0.1:0";
@@ -148,7 +156,7 @@ class Worker {
  public:
   Worker(const ClusterLoad& load, const std::string& endpoint)
       : load_(load), layout_(LayoutOf(load)) {
-    auto transport = transport::MakeZmqTransport(OptionsOf(load));
+    auto transport = transport::MakeZmqTransport(OptionsOf(load, security::KeyRole::kWorker));
     CHECK(transport.ok()) << transport.status();
     transport_ = *std::move(transport);
     transport_->SetSelf(kWorker);

@@ -3,12 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "bench/processes.h"
 
 namespace soapstone::bench {
 
-enum class ClusterLink { kSharedMemory, kTcp, kIpc };
+enum class ClusterLink { kSharedMemory, kTcp, kIpc, kSealedTcp };
 
 struct ClusterLoad {
   ClusterLink link = ClusterLink::kTcp;
@@ -24,6 +25,7 @@ struct ClusterLoad {
   uint32_t batch_rows = 4096;
   uint32_t dim = 16;
   double exponent = 1.1;
+  std::string key;      // kSealedTcp: the folder of the keys, as --key of the daemons
   bool pinned = false;  // a processor for each process, as --cpus of the daemons does
 };
 

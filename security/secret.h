@@ -2,7 +2,7 @@
 // printed: a log line that names one does not compile.
 #pragma once
 
-#include <strings.h>
+#include <string.h>
 
 #include <array>
 #include <cstddef>

@@ -36,6 +36,15 @@ struct SocketCounts {
   friend bool operator==(const SocketCounts&, const SocketCounts&) = default;
 };
 
+// What was said by somebody who is not a stream's other side, or changed on the way, by cause.
+struct ProofFaults {
+  uint64_t hellos = 0;   // without the token, or the proof of it
+  uint64_t offers = 0;   // in clear, in a job with keys
+  uint64_t records = 0;  // changed, repeated, left out
+  uint64_t lengths = 0;  // of records, that none has
+  friend bool operator==(const ProofFaults&, const ProofFaults&) = default;
+};
+
 // ZMTP 3 (rfc.zeromq.org/spec/23): flags and length before each frame.
 constexpr uint64_t ZmtpFrameBytes(size_t frame_bytes) { return frame_bytes <= 255 ? 2 : 9; }
 uint64_t ZmtpFramingOf(size_t header_bytes, absl::Span<const Buffer> payload);

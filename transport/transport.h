@@ -31,6 +31,7 @@ struct TransportStats {
   uint64_t rejected_messages = 0;  // malformed, wrong session, or from an unknown sender
   uint64_t dropped_messages = 0;   // no route, or the peer's queue is full
   uint64_t strangers = 0;          // connections held back or ended (transport/zmq/door.h)
+  ProofFaults proof_faults;        // each ended a connection, or kept one from coming about
   SocketCounts sockets;            // since Close: of all TCP connections on which something came
 };
 

@@ -48,6 +48,14 @@ void AddTransport(const NodeStatus& status, Families* families) {
       {Series::kQueuedBytes, status.queued_bytes},
       {Series::kStrangers, moved.strangers}};
   for (const auto& [series, count] : counts) families->Add(series, static_cast<double>(count));
+  const transport::ProofFaults& faults = moved.proof_faults;
+  const std::pair<const char*, uint64_t> causes[] = {{"hello", faults.hellos},
+                                                     {"offer", faults.offers},
+                                                     {"record", faults.records},
+                                                     {"length", faults.lengths}};
+  for (const auto& [cause, count] : causes) {
+    families->Add(Series::kProofFaults, static_cast<double>(count), {cause});
+  }
   families->Add(Series::kHeartbeatGap, status.heartbeat_gap_s);
 }
 

@@ -70,6 +70,15 @@ constexpr Entry kTable[] = {
      {},
      "all",
      "connections that were held back or ended at the door"},
+    {kProofFaults,
+     "soapstone_proof_faults_total",
+     kCounter,
+     {"cause"},
+     "all",
+     "what ended a stream's connection, or kept one from coming about: hello (without the token or "
+     "its proof), offer (without keys, in a job with keys), record (changed, repeated or left "
+     "out), "
+     "length (of a record, that none has)"},
     {kHeartbeatGap,
      "soapstone_heartbeat_gap_seconds",
      kGauge,

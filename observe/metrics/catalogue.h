@@ -24,6 +24,7 @@ enum class Series : uint8_t {
   kDroppedMessages,
   kQueuedBytes,
   kStrangers,
+  kProofFaults,
   kHeartbeatGap,
   kResidentBytes,
   kCpuSeconds,

@@ -1,5 +1,6 @@
 """Jobs with keys (--key): the same model, nothing to read on the wire, and no way in without a key."""
 import os
+import re
 import socket
 import stat
 import subprocess
@@ -8,10 +9,14 @@ import time
 import unittest
 
 import stranger
+from blocked_links import nft, own_network
 from cluster import ClusterTestCase, alive, descendants
 from hostile_test import listening_ports
+from stranger_test import free_port
 
-MAGIC = b"SOAP"  # each message's frame 0 begins with it (docs/wire.md)
+# A message's frame 0 begins with one of the first two, a chunk of a stream with the third (docs/wire.md).
+MAGIC = re.compile(b"SOAP|SOAC|SBEG")
+RELAY = "127.0.0.9"  # what a relay connects from, so that its own connections are not sent to it
 
 
 class Wire:
@@ -38,7 +43,7 @@ class Wire:
             tcp = header[(header[0] & 15) * 4:]
             if {int.from_bytes(tcp[:2], "big"), int.from_bytes(tcp[2:4], "big")} & self.ports:
                 self.packets += 1
-                self.messages += tcp.count(MAGIC)
+                self.messages += len(MAGIC.findall(tcp))
 
     def __enter__(self):
         self.thread.start()
@@ -63,7 +68,7 @@ class Bender:
         while True:
             try:
                 here, _ = self.listener.accept()
-                there = socket.create_connection(("127.0.0.1", self.to))
+                there = socket.create_connection(("127.0.0.1", self.to), source_address=(RELAY, 0))
             except OSError:
                 return
             for source, sink in ((here, there), (there, here)):
@@ -117,7 +122,7 @@ class SecuredTest(ClusterTestCase):
 
     def test_nothing_is_readable_on_the_wire(self):
         seen = {}
-        for name, flags in (("plain", ["--transport=zeromq"]),
+        for name, flags in (("plain", ["--transport=sockets"]),
                             ("secured", ["--transport=sockets", f"--key={self.keys}"])):
             try:
                 wire = Wire()
@@ -164,7 +169,7 @@ class SecuredTest(ClusterTestCase):
         except ConnectionError:
             pass
         self.assertLess(len(told), 200)
-        self.assertNotIn(MAGIC, told)
+        self.assertIsNone(MAGIC.search(told))
 
     def test_bits_that_change_on_the_way_change_nothing(self):
         flags = [f"--config={self.config}", "--servers=1", "--workers=1", "--transport=sockets",
@@ -184,6 +189,37 @@ class SecuredTest(ClusterTestCase):
             hashes.add(scheduler.wait_for('"sha256":"([0-9a-f]{64})"').group(1))
         print(f"{bender.bent} bits were changed")
         self.assertGreaterEqual(bender.bent, 3)
+        self.assertEqual(len(hashes), 1)
+
+    def test_bits_that_change_on_streams_change_nothing(self):
+        why_not = own_network()
+        if why_not is not None:
+            self.skipTest(f"NOT TESTED: streams through a relay: {why_not}")
+        streams = free_port()
+        flags = [f"--config={self.config}", "--servers=1", "--workers=2", "--transport=sockets",
+                 "--policy=bsp", "--base_ms=20", "--epochs=3", f"--key={self.keys}"]
+        hashes = set()
+        bender = Bender(streams, 1e9)
+        self.addCleanup(bender.listener.close)
+        nft(f"table ip nat {{ chain output {{ type nat hook output priority -100;\n"
+            f"ip saddr != {RELAY} tcp dport {streams} redirect to :{bender.port}\n}}\n}}\n")
+        self.addCleanup(nft, "delete table ip nat\n")
+        for every in (1e9, 0.3):
+            bender.every, bender.next = every, time.monotonic() + every
+            scheduler = self.run_program("soapstone-scheduler", *flags, "--scheduler=tcp://127.0.0.1:0",
+                                         "--progress=json")
+            at = "--scheduler=" + scheduler.wait_for('"endpoint":"([^"]+)"').group(1)
+            server = self.run_program("soapstone-server", *flags, at, f"--stream_port={streams}")
+            workers = [self.run_program("soapstone-worker", *flags, at) for _ in range(2)]
+            for running in (scheduler, server, *workers):
+                self.assertEqual(running.wait(90), 0, running.output())
+            hashes.add(scheduler.wait_for('"sha256":"([0-9a-f]{64})"').group(1))
+        nodes = "\n".join(running.output() for running in (server, *workers))
+        made_again = nodes.count("connection was made again after")
+        print(f"{bender.bent} bits of streams were changed, {made_again} connections made again")
+        self.assertGreaterEqual(bender.bent, 3)
+        self.assertGreaterEqual(made_again, 3)
+        self.assertIn("bytes were changed on the way", nodes)
         self.assertEqual(len(hashes), 1)
 
     def test_processes_with_other_keys_or_none_do_not_come_in(self):

@@ -11,6 +11,7 @@
 #include "glog/logging.h"
 #include "transport/identity.h"
 #include "transport/node/endpoint.h"
+#include "transport/node/node_counts.h"
 #include "transport/node/node_wait.h"
 #include "transport/node/numbered_links.h"
 #include "transport/node/shm_connections.h"
@@ -44,7 +45,7 @@ bool IsForStreams(wire::MessageType type) { return type >= wire::MessageType::kP
 class NodeTransport final : public Transport {
  public:
   explicit NodeTransport(const ZmqOptions& options)
-      : options_(Sealed(options)),
+      : options_(WaysOf(options)),
         identity_(options.frame_limits),
         routes_(options.route_limits),
         local_links_(LocalOptionsOf(options)),
@@ -72,15 +73,10 @@ class NodeTransport final : public Transport {
   void Close(absl::Duration linger) override;
   std::string endpoint() const override { return endpoint_; }
   TransportStats stats() const override {
-    TransportStats stats = stats_;
+    TransportStats stats = counts_.With(streams_.counts());
     stats.rejected_messages = rejections_.count();
     stats.strangers = zmq_.sockets().strangers();
     stats.sent.framing += zmq_.framing_sent();
-    const StreamCounts streams = streams_.counts();
-    stats.sent.framing += static_cast<uint64_t>(streams.framing_sent);
-    stats.received.framing += static_cast<uint64_t>(streams.framing_received);
-    stats.dropped_messages += streams.dropped_messages;
-    stats.sockets.Add(streams.sockets);
     return stats;
   }
 
@@ -98,8 +94,7 @@ class NodeTransport final : public Transport {
   Taken TakeStream(wire::Message* message);
   Taken TakeSocket(wire::Message* message);
   Taken Judge(absl::StatusOr<wire::Message> accepted, wire::Message* message);
-  enum class By : uint8_t { kZmq, kLink, kStream };
-  absl::StatusOr<wire::Message> Accept(absl::Span<const Buffer> frames, const Route* route, By by,
+  absl::StatusOr<wire::Message> Accept(absl::Span<const Buffer> frames, const Route* route, Way way,
                                        wire::Role role = wire::Role::kNone);
   absl::Status SendByStream(const std::string& peer, const wire::Message& message);
   absl::Status SendByZmq(const ZmqSockets::Connection* connection, const Route* route,
@@ -133,7 +128,7 @@ class NodeTransport final : public Transport {
   std::string header_;       // of the message that is being sent
   std::string stream_peer_;  // scratch of TakeStream
   Buffers frames_;           // scratch of TakeOne
-  TransportStats stats_;
+  NodeCounts counts_;
 };
 
 absl::Status NodeTransport::Open() {
@@ -184,7 +179,7 @@ absl::Status NodeTransport::Send(wire::Address node, const wire::Message& messag
   SOAP_ASSIGN_OR_RETURN(const wire::Message stamped, identity_.Stamp(node, message));
   absl::Status sent = SendStamped(node, stamped);
   if (absl::IsResourceExhausted(sent) && TakeEarly()) sent = SendStamped(node, stamped);
-  if (!sent.ok()) ++stats_.dropped_messages;
+  if (!sent.ok()) counts_.Dropped();
   return sent;
 }
 
@@ -205,7 +200,7 @@ void NodeTransport::FollowOpening() {
               << ", not through shared memory: it did not take the link";
     if (!ConnectSocket(refused.node, refused.endpoint).ok()) continue;
     for (const wire::Message& message : refused.untaken) {
-      if (!SendStamped(refused.node, message).ok()) ++stats_.dropped_messages;
+      if (!SendStamped(refused.node, message).ok()) counts_.Dropped();
     }
   }
 }
@@ -219,9 +214,7 @@ absl::Status NodeTransport::SendLocally(LinkId link, const wire::Message& messag
   wire::EncodeLocalHeader(message, identity_.self(), &header_);
   SOAP_RETURN_IF_ERROR(CheckHeader());
   SOAP_RETURN_IF_ERROR(local_links_.Send(link, header_, message.payload));
-  ++stats_.sent_messages;
-  stats_.sent.AddMessage(message.type, header_.size(), message.payload_bytes());
-  stats_.shared_bytes += header_.size() + message.payload_bytes();
+  counts_.Sent(Way::kLink, message, header_);
   return absl::OkStatus();
 }
 
@@ -259,10 +252,7 @@ absl::Status NodeTransport::SendByStream(const std::string& peer, const wire::Me
   wire::EncodeLocalHeader(message, identity_.self(), &header_);
   SOAP_RETURN_IF_ERROR(CheckHeader());
   SOAP_RETURN_IF_ERROR(streams_.Send(peer, header_, message.payload, message.priority));
-  ++stats_.sent_messages;
-  ++stats_.streamed_messages;
-  stats_.sent.AddMessage(message.type, header_.size(), message.payload_bytes());
-  stats_.sent.framing += StreamChannel::FramingOf(header_.size(), message.payload);
+  counts_.Sent(Way::kStream, message, header_);
   return absl::OkStatus();
 }
 
@@ -276,15 +266,14 @@ absl::Status NodeTransport::SendByZmq(const ZmqSockets::Connection* connection, 
   if (!sent.ok()) {
     return absl::Status(sent.code(), absl::StrCat(message.to.ToString(), ": ", sent.message()));
   }
-  ++stats_.sent_messages;
-  stats_.sent.AddMessage(message.type, header_.size(), message.payload_bytes());
+  counts_.Sent(Way::kZmq, message, header_);
   return absl::OkStatus();
 }
 
 absl::Status NodeTransport::TellNote(const std::string& peer, bool ours, const Handshake& note) {
   const std::string frame = EncodeNote(note);
   SOAP_RETURN_IF_ERROR(zmq_.Send(peer, ours, frame, {}));
-  stats_.sent.control += frame.size();
+  counts_.SentNote(frame.size());
   return absl::OkStatus();
 }
 
@@ -335,14 +324,15 @@ NodeTransport::Taken NodeTransport::TakeLocal(wire::Message* message) {
     local_in_a_row_ = 0;
     return Taken::kNothing;
   }
-  return Judge(Accept(frames_, &route, By::kLink), message);
+  return Judge(Accept(frames_, &route, Way::kLink), message);
 }
 
 NodeTransport::Taken NodeTransport::TakeStream(wire::Message* message) {
   bool ours = false;
   if (!streams_.Receive(&stream_peer_, &ours, &frames_)) return Taken::kNothing;
   const Route route = {.routing_id = stream_peer_};
-  return Judge(Accept(frames_, ours ? nullptr : &route, By::kStream), message);
+  const wire::Role role = streams_.RoleOf(stream_peer_);
+  return Judge(Accept(frames_, ours ? nullptr : &route, Way::kStream, role), message);
 }
 
 NodeTransport::Taken NodeTransport::TakeSocket(wire::Message* message) {
@@ -357,7 +347,7 @@ NodeTransport::Taken NodeTransport::TakeSocket(wire::Message* message) {
   }
   const Route route = {.routing_id = from.routing_id};
   absl::StatusOr<wire::Message> accepted =
-      Accept(frames_, from.answered ? &route : nullptr, By::kZmq, from.role);
+      Accept(frames_, from.answered ? &route : nullptr, Way::kZmq, from.role);
   if (accepted.ok()) {
     // A stranger's Hello is no proof.
     const bool ours = identity_.session() != 0 && accepted->session == identity_.session();
@@ -404,15 +394,15 @@ void NodeTransport::TakeNote(const ZmqSockets::Source& from, const Buffer& frame
   }
   zmq_.Watch(from);
   zmq_.Prove(from.routing_id);
-  stats_.received.control += frame.size();
-  stats_.received.framing +=
-      ZmtpFramingOf(frame.size() + NumberedLinks::kTrailerBytes, {}) + NumberedLinks::kTrailerBytes;
+  counts_.ReceivedNote(frame.size());
   if (!options_.streams || note->word == Handshake::Word::kHere) return;
   // Notes of the two roles do not go the same way.
   const bool asks = note->word == Handshake::Word::kAsk;
   const bool answers =
       note->word == Handshake::Word::kOffer || note->word == Handshake::Word::kRefuse;
-  if (from.answered ? !answers : !asks) streams_.OnNote(from.routing_id, *note, from.fd);
+  if (from.answered ? !answers : !asks) {
+    streams_.OnNote(from.routing_id, *note, from.fd, from.role);
+  }
 }
 
 // Links before streams before sockets, and now and then the other way round, so that none starves.
@@ -432,14 +422,14 @@ NodeTransport::Taken NodeTransport::TakeOne(wire::Message* message) {
 
 // `route`: how the sender is answered; null: it was connected to.
 absl::StatusOr<wire::Message> NodeTransport::Accept(absl::Span<const Buffer> frames,
-                                                    const Route* route, By by, wire::Role role) {
+                                                    const Route* route, Way way, wire::Role role) {
   SOAP_ASSIGN_OR_RETURN(wire::Received received,
-                        by == By::kZmq ? wire::Decode(frames, options_.frame_limits)
-                                       : wire::DecodeLocal(frames, options_.frame_limits));
+                        way == Way::kZmq ? wire::Decode(frames, options_.frame_limits)
+                                         : wire::DecodeLocal(frames, options_.frame_limits));
   const LinkId link = local_.LinkTo(received.sender);
   const bool linked = link != 0;
   // What peers say on a link they made is told from what is answered on ours by the link.
-  const bool ours = route == nullptr || (by == By::kLink && linked && link == route->link);
+  const bool ours = route == nullptr || (way == Way::kLink && linked && link == route->link);
   const bool connected = !ours && (linked || zmq_.sockets()->Find(received.sender) != nullptr);
   SOAP_RETURN_IF_ERROR(identity_.Admit(
       received, {.by_our_connection = ours, .connected_to_sender = connected, .role = role}));
@@ -448,16 +438,7 @@ absl::StatusOr<wire::Message> NodeTransport::Accept(absl::Span<const Buffer> fra
     return absl::ResourceExhaustedError(
         "no room for another route, or of a former holder of the rank");
   }
-  ++stats_.received_messages;
-  stats_.received.AddMessage(received.message.type, frames[0].size(),
-                             received.message.payload_bytes());
-  if (by == By::kZmq) {
-    constexpr size_t kTrailer = NumberedLinks::kTrailerBytes;
-    stats_.received.framing +=
-        ZmtpFramingOf(frames[0].size() + kTrailer, frames.subspan(1)) + kTrailer;
-  } else if (by == By::kStream) {
-    stats_.received.framing += StreamChannel::FramingOf(frames[0].size(), frames.subspan(1));
-  }
+  counts_.Received(way, received.message, frames);
   return std::move(received.message);
 }
 
@@ -486,7 +467,7 @@ void NodeTransport::Close(absl::Duration linger) {
   local_links_.Close();
   const SteadyTime deadline = SteadyNow() + linger;
   streams_.Close(deadline);
-  zmq_.Close(deadline, &stats_.sockets);
+  zmq_.Close(deadline, counts_.sockets());
 }
 
 }  // namespace

@@ -38,8 +38,8 @@ struct ZmqOptions {
   RouteLimits route_limits;
   DoorLimits door;  // for who connects and has not proved to be of the job
   // Where set, the node speaks with those alone that have keys of the same job, encrypted; each in
-  // the role of its key. Then all goes over ZeroMQ: there are no streams and no shared memory,
-  // which have no seal.
+  // the role of its key. Streams are sealed then, and there is no shared memory, where nobody
+  // proves who it is.
   std::shared_ptr<const security::JobKeys> keys;
 };
 

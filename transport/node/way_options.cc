@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "security/record_cipher.h"
+
 namespace soapstone::transport {
 namespace {
 
@@ -11,10 +13,8 @@ constexpr int kSecuredHandshakeMs = 3'000;  // two answers from memory
 
 }  // namespace
 
-ZmqOptions Sealed(ZmqOptions options) {
-  const bool in_clear = options.keys == nullptr;
-  options.shared_memory = options.shared_memory && in_clear;
-  options.streams = options.streams && in_clear;
+ZmqOptions WaysOf(ZmqOptions options) {
+  options.shared_memory = options.shared_memory && options.keys == nullptr;
   return options;
 }
 
@@ -40,6 +40,7 @@ LocalOptions LocalOptionsOf(const ZmqOptions& options) {
 StreamOptions StreamOptionsOf(const ZmqOptions& options) {
   return {.port = options.stream_port,
           .link_timeout = options.link_timeout,
+          .ciphers = options.keys != nullptr ? security::CiphersHere() : uint8_t{0},
           .limits = {.queue_messages_max = options.queue_messages_max,
                      .queue_bytes_max = options.queue_bytes_max,
                      .unsent_bytes_max = options.stream_unsent_bytes_max,

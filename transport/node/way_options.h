@@ -10,8 +10,8 @@
 
 namespace soapstone::transport {
 
-// With keys: without the ways that have no seal.
-ZmqOptions Sealed(ZmqOptions options);
+// With keys: without shared memory, where nobody proves who it is.
+ZmqOptions WaysOf(ZmqOptions options);
 ZmqSocketOptions SocketOptionsOf(const ZmqOptions& options);
 NumberedOptions NumberedOptionsOf(const ZmqOptions& options);
 LocalOptions LocalOptionsOf(const ZmqOptions& options);

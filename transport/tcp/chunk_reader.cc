@@ -216,7 +216,7 @@ void ChunkReader::MakeRoom(size_t bytes, size_t unread_min) {
   slab_end_ = kept;
 }
 
-ChunkReader::Got ChunkReader::Read(int fd) {
+ChunkReader::Got ChunkReader::Read(int fd, SealedStream* seal) {
   iovec parts[2];
   size_t count = 0;
   const bool direct = target_left_ > 0;
@@ -233,12 +233,15 @@ ChunkReader::Got ChunkReader::Read(int fd) {
   msghdr message = {};
   message.msg_iov = parts;
   message.msg_iovlen = count;
-  const ssize_t got = recvmsg(fd, &message, MSG_DONTWAIT);
+  const ssize_t got =
+      seal == nullptr ? recvmsg(fd, &message, MSG_DONTWAIT) : seal->Read(fd, {parts, count});
+  if (seal != nullptr) more_bytes_ += static_cast<int64_t>(seal->TakeOverheadIn());
   if (got < 0 && errno == EINTR) return Got::kInterrupted;
   if (got < 0 && errno == EAGAIN) return Got::kNothing;
+  if (got < 0 && errno == EBADMSG && seal != nullptr) return Got::kForged;
   if (got <= 0) return Got::kEnd;
   const auto bytes = static_cast<size_t>(got);
-  const bool all = bytes == target_left_ + room;
+  const bool all = bytes == target_left_ + room || (seal != nullptr && seal->has_more());
   const size_t placed = std::min(bytes, target_left_);
   target_ += placed;
   target_left_ -= placed;

@@ -12,6 +12,7 @@
 #include "base/memory/buffer.h"
 #include "base/memory/recycling.h"
 #include "transport/tcp/chunk.h"
+#include "transport/tcp/sealed_stream.h"
 #include "wire/frame.h"
 
 namespace soapstone::transport {
@@ -58,14 +59,16 @@ class ChunkReader {
     kSome,     // all that there was
     kNothing,  // that is there yet
     kInterrupted,
-    kEnd,  // of the connection
+    kEnd,     // of the connection
+    kForged,  // what was sealed is not what came
   };
-  // Reads once from the connection `fd`, without waiting. REQUIRES: Next has said kNothing.
-  Got Read(int fd);
+  // Reads once from the connection `fd`, without waiting, through `seal` where there is one.
+  // REQUIRES: Next has said kNothing.
+  Got Read(int fd, SealedStream* seal = nullptr);
   // What is known to come: the rest of a part of a large message.
   size_t awaited_bytes() const { return target_left_; }
 
-  // Heads of further chunks and notes, since construction.
+  // Heads of further chunks and notes, and of records, since construction.
   int64_t more_bytes() const { return more_bytes_; }
 
  private:

@@ -10,11 +10,19 @@
 #include <string>
 
 #include "base/memory/buffer.h"
+#include "security/record_cipher.h"
+#include "security/secret.h"
 #include "wire/session.h"
 
 namespace soapstone::transport {
 
 using StreamToken = std::array<uint8_t, 16>;
+
+// What seals a stream, of a job with keys.
+struct StreamKeys {
+  security::Cipher cipher = security::Cipher::kNone;  // kNone: the stream is in clear
+  security::Secret from_asker, from_offerer;          // of what they send
+};
 
 struct Handshake {
   enum class Word : uint16_t {
@@ -29,15 +37,19 @@ struct Handshake {
   uint64_t session = 0;  // the job's: others are not listened to
   uint64_t number = 0;   // of the attempt, chosen by who asks
   StreamToken token = {};
+  uint8_t ciphers = 0;  // kAsk: the set of those that may be offered
+  StreamKeys keys;      // kOffer
 };
 
+// 48 bytes, or 112 where it has keys.
 std::string EncodeNote(const Handshake& note);
 bool IsNote(const Buffer& frame);
-// Empty: not a note, or of another version.
+// Empty: not a note, of another version, or of a cipher that is not known.
 std::optional<Handshake> DecodeNote(const Buffer& frame);
 
 // What each side says first on a connection of the stream: who connects says the token it was
-// given, and which connection of the stream this is; both say how far they are.
+// given, and which connection of the stream this is; both say how far they are. Of a job with keys
+// the token is not said but proved, on both sides (transport/tcp/stream_seal.h).
 struct StreamHello {
   enum class Verdict : uint16_t {
     kGoOn = 0,
@@ -45,7 +57,8 @@ struct StreamHello {
   };
   Verdict verdict = Verdict::kGoOn;
   uint32_t connection = 0;  // of the stream, from 1: a later one takes the place of an earlier
-  StreamToken token = {};   // zeros in the answer
+  uint32_t stream = 0;      // which one, of a job with keys
+  StreamToken token = {};   // zeros in the answer; of a job with keys the proof
   wire::SessionGreeting greeting;
 };
 inline constexpr size_t kStreamHelloBytes = 56;

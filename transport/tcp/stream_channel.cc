@@ -36,13 +36,15 @@ StreamChannel::~StreamChannel() {
   if (fd_ >= 0) close(fd_);
 }
 
-bool StreamChannel::Attach(int fd, const wire::SessionGreeting& theirs) {
+bool StreamChannel::Attach(int fd, const wire::SessionGreeting& theirs,
+                           std::unique_ptr<SealedStream> seal) {
   if (theirs.self == 0 || (session_.other() != 0 && theirs.self != session_.other())) return false;
   using Greeted = wire::Session<std::unique_ptr<Outgoing>, RecyclingAllocator>::Greeted;
   if (session_.OnGreeting(theirs) != Greeted::kGoesOn) return false;
   if (fd_ >= 0) Detach();
   QueueAgain();
   fd_ = fd;
+  seal_ = std::move(seal);
   adapts_ = limits_.adapts && IsTcpConnection(fd);
   SetKernelQueue(fd_, {.unsent_bytes = limits_.unsent_bytes_max});
   readable_ = true;
@@ -57,7 +59,9 @@ void StreamChannel::Detach() {
   batch_.clear();
   heads_.clear();
   batch_at_ = batch_bytes_ = in_batch_ = 0;
-  taken_before_ += std::exchange(taken_bytes_, 0);
+  taken_before_ += taken_bytes();
+  taken_bytes_ = 0;
+  seal_.reset();
   refused_ = acknowledges_ = asks_ = asked_ = false;
   broken_ = broke_rules_ = readable_ = false;
   can_send_ = true;
@@ -293,10 +297,10 @@ void StreamChannel::Refused() {
 // Between a refusal and the write after it: what has arrived meanwhile is what the link carries.
 void StreamChannel::LookAtKernel() {
   const std::optional<uint64_t> outstanding = OutstandingBytes(fd_);
-  if (!outstanding.has_value() || *outstanding > taken_bytes_) return;
+  if (!outstanding.has_value() || *outstanding > taken_bytes()) return;
   if (looks_++ % kPathEvery == 0) path_ = PathOf(fd_);
   const bool changed = window_.OnLook({.now = absl::GetCurrentTimeNanos(),
-                                       .acknowledged = taken_bytes_ - *outstanding,
+                                       .acknowledged = taken_bytes() - *outstanding,
                                        .outstanding = *outstanding,
                                        .round_trip_min = path_.round_trip_min,
                                        .segment_bytes = path_.segment_bytes});
@@ -310,26 +314,39 @@ void StreamChannel::LookAtKernel() {
   chunk_bytes_ = std::min(chunk_bytes_, ChunkMax());
 }
 
+// As sendmsg of the batch's next `parts`. What the seal adds is given to the connection too.
+ssize_t StreamChannel::Write(size_t parts) {
+  if (seal_ == nullptr) {
+    msghdr message = {};
+    message.msg_iov = &batch_[batch_at_];
+    message.msg_iovlen = parts;
+    return sendmsg(fd_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  }
+  const ssize_t written = seal_->Write(fd_, {batch_.data() + batch_at_, parts});
+  const uint64_t more = seal_->TakeOverheadOut();
+  given_bytes_ += more;
+  more_bytes_ += static_cast<int64_t>(more);
+  taken_bytes_ += more;
+  return written;
+}
+
 // A chunk, and so what an urgent message may have to wait for, grows while the kernel takes it all,
 // and shrinks where it does not.
 void StreamChannel::Flush() {
   unflushed_bytes_ = 0;
   if (refused_ && adapts_) LookAtKernel();
-  while (can_send() && (batch_bytes_ > 0 || FillBatch())) {
+  while (can_send() && (batch_bytes_ > 0 || unwritten() > 0 || FillBatch())) {
     const size_t parts = std::min<size_t>(batch_.size() - batch_at_, IOV_MAX);
-    msghdr message = {};
-    message.msg_iov = &batch_[batch_at_];
-    message.msg_iovlen = parts;
-    const ssize_t written = sendmsg(fd_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t written = Write(parts);
     if (written < 0 && errno == EINTR) continue;
     if (written < 0 && errno != EAGAIN) {
       can_send_ = false;
       readable_ = true;  // up to the end
       return;
     }
-    const bool all_parts = parts == batch_.size() - batch_at_;
+    const bool all_parts = parts == batch_.size() - batch_at_ && seal_ == nullptr;
     if (written > 0) Advance(static_cast<size_t>(written));
-    if (batch_bytes_ > 0 && (written <= 0 || all_parts)) {
+    if (unwritten() > 0 || (batch_bytes_ > 0 && (written <= 0 || all_parts))) {
       Refused();
       return;
     }
@@ -379,7 +396,7 @@ bool StreamChannel::Parse(Buffers* frames) {
 }
 
 void StreamChannel::Read() {
-  switch (reader_.Read(fd_)) {
+  switch (reader_.Read(fd_, seal_.get())) {
     case ChunkReader::Got::kAll:
       readable_ = true;
       break;
@@ -393,6 +410,9 @@ void StreamChannel::Read() {
       break;
     case ChunkReader::Got::kEnd:
       broken_ = true;
+      break;
+    case ChunkReader::Got::kForged:
+      Break();
       break;
   }
 }
@@ -425,10 +445,11 @@ void StreamChannel::Received(uint64_t bytes) {
 }
 
 void StreamChannel::PrepareToSleep() {
+  // A part of a record that is there already says nothing before the rest comes.
+  const size_t held = seal_ != nullptr ? seal_->held_bytes() : 0;
+  const size_t awaited = reader_.awaited_bytes() - std::min(held, reader_.awaited_bytes());
   const int bytes =
-      reader_.awaited_bytes() < kChunkMin
-          ? 1
-          : static_cast<int>(std::min<size_t>(reader_.awaited_bytes(), kWakeBytesMax));
+      awaited < kChunkMin ? 1 : static_cast<int>(std::min<size_t>(awaited, kWakeBytesMax));
   if (bytes == wake_bytes_) return;
   wake_bytes_ = bytes;
   setsockopt(fd_, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof(bytes));

@@ -36,6 +36,7 @@
 #include "base/memory/recycling.h"
 #include "transport/tcp/chunk_reader.h"
 #include "transport/tcp/kernel_queue.h"
+#include "transport/tcp/sealed_stream.h"
 #include "transport/tcp/send_window.h"
 #include "wire/frame.h"
 #include "wire/session.h"
@@ -70,9 +71,11 @@ class StreamChannel {
   // What this end says first on a connection that is to be the channel's.
   wire::SessionGreeting greeting() const { return session_.greeting(); }
   // Takes over `fd`, a connected socket on which the other side has said `theirs`, in the place of
-  // the connection that was there. False: the other side is not the one that this channel was with,
-  // or has in hand what it cannot have; `fd` stays the caller's, and the channel as it was.
-  bool Attach(int fd, const wire::SessionGreeting& theirs);
+  // the connection that was there; what follows goes through `seal` where there is one. False: the
+  // other side is not the one that this channel was with, or has in hand what it cannot have; `fd`
+  // stays the caller's, and the channel as it was.
+  bool Attach(int fd, const wire::SessionGreeting& theirs,
+              std::unique_ptr<SealedStream> seal = nullptr);
   // Lets go of the connection; what was not acknowledged will be sent again by the next one.
   void Detach();
   bool attached() const { return fd_ >= 0; }
@@ -112,20 +115,23 @@ class StreamChannel {
   // False: what is sent arrives nowhere; what came may still be received.
   bool can_send() const { return fd_ >= 0 && can_send_ && !broken_; }
   bool wants_to_write() const {
-    return can_send() && (queued_messages_ > 0 || batch_bytes_ > 0 || acknowledges_ || asks_);
+    return can_send() &&
+           (queued_messages_ > 0 || batch_bytes_ > 0 || unwritten() > 0 || acknowledges_ || asks_);
   }
   // The connection has ended or the other side broke the rules; what came before was given out.
   bool broken() const { return broken_; }
   bool broke_rules() const { return broke_rules_; }
+  // Of the connection that is attached.
+  SealFault seal_fault() const { return seal_ != nullptr ? seal_->fault() : SealFault::kNone; }
   int fd() const { return fd_; }
   const SendWindow& window() const { return window_; }
   uint64_t given_bytes() const { return given_bytes_; }  // to connections, sooner or later
-  // Of them, beside messages the first time they are sent: heads of further chunks,
+  // Of them, beside messages the first time they are sent: heads of further chunks and of records,
   // acknowledgements, what was sent again.
   int64_t more_bytes() const { return more_bytes_; }
   int64_t more_bytes_in() const { return reader_.more_bytes(); }  // of what was received
   // Of the connection that is attached: taken by the kernel, and given sooner or later.
-  uint64_t taken_bytes() const { return taken_bytes_; }
+  uint64_t taken_bytes() const { return taken_bytes_ - unwritten(); }
   uint64_t connection_bytes() const { return given_bytes_ - taken_before_; }
 
  private:
@@ -151,6 +157,8 @@ class StreamChannel {
   void AddPayload(Outgoing* message, uint64_t bytes);
   void AddPart(const void* data, size_t size);
   bool FillBatch();
+  size_t unwritten() const { return seal_ != nullptr ? seal_->unwritten() : 0; }
+  ssize_t Write(size_t parts);
   void Advance(size_t written);
   void Refused();
   void LookAtKernel();
@@ -163,6 +171,7 @@ class StreamChannel {
   void Read();
 
   int fd_ = -1;
+  std::unique_ptr<SealedStream> seal_;  // null: what goes by the connection is in clear
   const StreamLimits limits_;
   bool broken_ = false;
   bool broke_rules_ = false;
@@ -183,7 +192,7 @@ class StreamChannel {
   bool adapts_ = false;
   SendWindow window_;
   bool refused_ = false;      // the kernel took less than it was given, and has not taken all since
-  uint64_t taken_bytes_ = 0;  // by the kernel, of this connection
+  uint64_t taken_bytes_ = 0;  // by the kernel, or the seal, of this connection
   uint64_t taken_before_ = 0;                                // by those before it
   uint64_t holdable_bytes_ = SendWindowOptions().bytes_max;  // less can be held to
   uint32_t looks_ = 0;

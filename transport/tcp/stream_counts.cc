@@ -16,6 +16,8 @@ void StreamCounts::AddConnection(const StreamChannel& channel, uint64_t given_by
     sockets.given_bytes += kStreamHelloBytes + given_bytes;
     watch->AddTo(&sockets);
   }
+  if (channel.seal_fault() == SealFault::kRecord) ++faults.records;
+  if (channel.seal_fault() == SealFault::kLength) ++faults.lengths;
 }
 
 void StreamCounts::AddFraming(const StreamChannel& channel) {

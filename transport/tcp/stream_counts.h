@@ -15,6 +15,7 @@ struct StreamCounts {
   int64_t framing_received = 0;  // heads of further chunks
   uint64_t dropped_messages = 0;
   SocketCounts sockets;  // of connections that have ended
+  ProofFaults faults;
 
   // The channel's connection ends. `given_bytes`: of the channel's, to it.
   void AddConnection(const StreamChannel& channel, uint64_t given_bytes);

@@ -47,7 +47,9 @@ int TcpLink::ConnectError() const {
 }
 
 bool TcpLink::SayHello() const {
-  return SendHello(fd, {.connection = connection, .token = token, .greeting = channel->greeting()});
+  StreamHello hello = {.connection = connection, .greeting = channel->greeting()};
+  seal.Prove(&hello, /*answer=*/false);
+  return SendHello(fd, hello);
 }
 
 void TcpLink::Opened() {

@@ -13,6 +13,8 @@
 #include "transport/tcp/handshake.h"
 #include "transport/tcp/stream_channel.h"
 #include "transport/tcp/stream_dial.h"
+#include "transport/tcp/stream_seal.h"
+#include "wire/message.h"
 
 namespace soapstone::transport {
 
@@ -57,12 +59,13 @@ struct TcpLink {
   std::optional<SteadyTime> StalledSince(SteadyTime now);
 
   std::string peer;
-  std::string name;  // for logs
+  std::string name;                     // for logs
+  wire::Role role = wire::Role::kNone;  // whose key its other side has; kNone: without keys
   bool ours = false;
   State state = State::kNone;
   uint64_t session = 0;
   uint64_t number = 0;
-  StreamToken token = {};
+  StreamSeal seal;
   SocketAddress address;    // ours: of the other side
   uint32_t connection = 0;  // the latest
   int fd = -1;              // before it is the channel's

@@ -21,6 +21,7 @@ namespace {
 constexpr size_t kStreamLinksMax = 16'384;
 constexpr absl::Duration kDialPatience = absl::Seconds(1);         // before TCP tries it again
 constexpr absl::Duration kCheckEvery = absl::Milliseconds(250);    // for stalls
+constexpr int kBreaksToALine = 20;                                 // of the log
 constexpr absl::Duration kLookAgainAfter = absl::Milliseconds(1);  // in Close
 
 }  // namespace
@@ -52,17 +53,19 @@ void TcpLinks::Ask(const std::string& peer, uint64_t session, const std::string&
   link->name = name;
   link->session = session;
   link->number = ++last_number_;
-  const Handshake note = {
-      .word = Handshake::Word::kAsk, .session = session, .number = link->number};
+  const Handshake note = {.word = Handshake::Word::kAsk,
+                          .session = session,
+                          .number = link->number,
+                          .ciphers = options_.ciphers};
   if (!tell_(peer, true, note).ok()) return;
   link->asked = true;
   link->state = TcpLink::State::kAsked;
 }
 
-void TcpLinks::OnNote(const std::string& peer, const Handshake& note, int fd) {
+void TcpLinks::OnNote(const std::string& peer, const Handshake& note, int fd, wire::Role role) {
   using Word = Handshake::Word;
   if (note.word == Word::kAsk) {
-    Offer(peer, note);
+    Offer(peer, note, role);
     return;
   }
   TcpLink* link = Find(peer);
@@ -73,11 +76,12 @@ void TcpLinks::OnNote(const std::string& peer, const Handshake& note, int fd) {
     return;
   }
   if (!link->ours || link->state != TcpLink::State::kAsked) return;
+  link->role = role;
   if (note.word == Word::kOffer) ConnectTo(link, note, fd);
   if (note.word == Word::kRefuse) GiveUp(link, "the other side offers none");
 }
 
-void TcpLinks::Offer(const std::string& peer, const Handshake& ask) {
+void TcpLinks::Offer(const std::string& peer, const Handshake& ask, wire::Role role) {
   if (TcpLink* before = Find(peer); before != nullptr) {
     if (before->ours || ask.number <= before->number) return;
     // Who asks anew has given the stream up that was there.
@@ -94,15 +98,18 @@ void TcpLinks::Offer(const std::string& peer, const Handshake& ask) {
   }
   Handshake note = {.word = Handshake::Word::kRefuse, .session = ask.session, .number = ask.number};
   auto link = std::make_unique<TcpLink>();
-  const bool random = getrandom(link->token.data(), link->token.size(), 0) ==
-                      static_cast<ssize_t>(link->token.size());
-  if (port_.open() && random && links_.size() < kStreamLinksMax) {
+  const bool random =
+      getrandom(note.token.data(), note.token.size(), 0) == static_cast<ssize_t>(note.token.size());
+  const auto keys = StreamSeal::MakeKeys(options_.ciphers, ask.ciphers);
+  if (port_.open() && random && keys.has_value() && links_.size() < kStreamLinksMax) {
     note.word = Handshake::Word::kOffer;
     note.port = port_.port();
-    note.token = link->token;
+    note.keys = *keys;
+    link->seal = StreamSeal(note.token, *keys, /*asked=*/false);
   }
   if (!tell_(peer, false, note).ok() || note.word == Handshake::Word::kRefuse) return;
   link->peer = peer;
+  link->role = role;
   link->session = ask.session;
   link->number = ask.number;
   link->channel = std::make_unique<StreamChannel>(self_, options_.limits, &pool_);
@@ -114,12 +121,17 @@ void TcpLinks::Offer(const std::string& peer, const Handshake& ask) {
 
 // To the machine at the other end of ZeroMQ's connection.
 void TcpLinks::ConnectTo(TcpLink* link, const Handshake& offer, int fd) {
+  if ((offer.keys.cipher != security::Cipher::kNone) != sealed()) {
+    ++ended_.faults.offers;
+    GiveUp(link, sealed() ? "it is offered without keys" : "it is offered with keys");
+    return;
+  }
   if (fd < 0 || getpeername(fd, link->address.get(), &link->address.size) != 0 ||
       !link->address.SetPort(offer.port)) {
     GiveUp(link, "its address is not known");
     return;
   }
-  link->token = offer.token;
+  link->seal = StreamSeal(offer.token, offer.keys, /*asked=*/true);
   link->channel = std::make_unique<StreamChannel>(self_, options_.limits, &pool_);
   Dial(link, SteadyNow());
 }
@@ -151,23 +163,26 @@ void TcpLinks::Fail(TcpLink* link, SteadyTime now, const char* why) {
 // A connection to our port has said what it is.
 void TcpLinks::Greet(int fd, const std::optional<StreamHello>& hello) {
   const auto found = std::find_if(links_.begin(), links_.end(), [&](const auto& l) {
-    return !l.second->ours && hello.has_value() && l.second->token == hello->token;
+    return !l.second->ours && hello.has_value() && l.second->seal.Proves(*hello, false);
   });
   TcpLink* link = found == links_.end() ? nullptr : found->second.get();
   if (link == nullptr || hello->connection <= link->connection) {
     // Somebody without our token; or an old connection that speaks after a new one.
     LOG_EVERY_N(WARNING, 100) << "somebody without our token at the port for streams: sent away";
-    if (link == nullptr) SendHello(fd, {.verdict = StreamHello::Verdict::kUnknown});
+    if (link == nullptr) {
+      ++ended_.faults.hellos;
+      SendHello(fd, {.verdict = StreamHello::Verdict::kUnknown});
+    }
     close(fd);
     return;
   }
   link->connection = hello->connection;
   if (link->state == TcpLink::State::kOpen) Break(link, SteadyNow());
-  const StreamHello answer = {.connection = hello->connection,
-                              .greeting = link->channel->greeting()};
+  StreamHello answer = {.connection = hello->connection, .greeting = link->channel->greeting()};
+  link->seal.Prove(&answer, /*answer=*/true);
   if (!SendHello(fd, answer)) {
     close(fd);
-  } else if (link->channel->Attach(fd, hello->greeting)) {
+  } else if (link->channel->Attach(fd, hello->greeting, link->seal.Of(hello->connection))) {
     Open(link, fd);
   } else {
     close(fd);
@@ -182,7 +197,7 @@ void TcpLinks::Open(TcpLink* link, int fd) {
       << "a stream's connection was made again after " << SteadyNow() - link->broken_since;
   link->Opened();
   ended_.framing_sent += static_cast<int64_t>(kStreamHelloBytes);
-  turn_.push_back(link);
+  turns_.Add(link);
   Advance(link, SteadyNow());
   link->channel->Flush();
 }
@@ -194,8 +209,13 @@ void TcpLinks::ReadAnswer(TcpLink* link, SteadyTime now) {
     return;
   }
   const std::optional<StreamHello> answer = DecodeStreamHello(link->answer);
+  const bool proved = answer.has_value() && link->seal.Proves(*answer, true);
+  if (sealed() && !(proved && answer->connection == link->connection)) {
+    ++ended_.faults.hellos;
+    return Fail(link, now, "the answer is not the other side's");  // who it is may be there too
+  }
   const bool known = answer.has_value() && answer->verdict == StreamHello::Verdict::kGoOn;
-  if (known && link->channel->Attach(link->fd, answer->greeting)) {
+  if (known && link->channel->Attach(link->fd, answer->greeting, link->seal.Of(link->connection))) {
     Open(link, link->fd);
   } else if (link->began()) {
     Lose(link, "another process is there now, or it is out of step");
@@ -238,7 +258,11 @@ void TcpLinks::Advance(TcpLink* link, SteadyTime now) {
 }
 
 void TcpLinks::GiveUp(TcpLink* link, const char* why) {
-  LOG(INFO) << link->name << " is reached over ZeroMQ alone: no stream to it (" << why << ")";
+  const char* slow = sealed() ? ", which is slow with keys" : "";
+  google::LogMessage(__FILE__, __LINE__, sealed() ? google::GLOG_WARNING : google::GLOG_INFO)
+          .stream()
+      << link->name << " is reached over ZeroMQ alone" << slow << ": no stream to it (" << why
+      << ")";
   link->CloseDialled();
   link->channel.reset();
   link->state = TcpLink::State::kNone;
@@ -249,8 +273,7 @@ void TcpLinks::GiveUp(TcpLink* link, const char* why) {
 void TcpLinks::Break(TcpLink* link, SteadyTime since) {
   ended_.AddConnection(*link->channel, link->channel->taken_bytes());
   link->channel->Detach();
-  if (hot_ == link) hot_ = nullptr;
-  std::erase(turn_, link);
+  turns_.Remove(link);
   link->state = TcpLink::State::kBroken;
   link->broken_since = std::min(link->broken_since, since);
   link->dial_at = SteadyTime::InfinitePast();
@@ -282,10 +305,14 @@ void TcpLinks::Drop(const std::string& peer) {
     ended_.dropped_messages += channel.unsent_messages();
     ended_.AddFraming(channel);
   }
-  if (hot_ == link) hot_ = nullptr;
-  std::erase(turn_, link);
+  turns_.Remove(link);
   found_ = nullptr;
   links_.erase(std::string(peer));
+}
+
+wire::Role TcpLinks::RoleOf(const std::string& peer) const {
+  const TcpLink* link = Find(peer);
+  return link != nullptr ? link->role : wire::Role::kNone;
 }
 
 bool TcpLinks::Carries(const std::string& peer) const {
@@ -302,12 +329,11 @@ bool TcpLinks::Receive(std::string* peer, bool* ours, Buffers* frames) {
   for (const bool reads : {false, true}) {
     // What answers what was read goes before more is read.
     if (reads) Flush();
-    for (size_t tried = 0; tried < turn_.size(); ++tried) {
-      if (next_turn_ >= turn_.size()) next_turn_ = 0;
-      TcpLink* link = turn_[next_turn_++];
+    for (size_t tried = 0; tried < turns_.links().size(); ++tried) {
+      TcpLink* link = turns_.Next();
       StreamChannel& channel = *link->channel;
       if (link->heard_switch && (reads ? channel.Receive(frames) : channel.TakeRead(frames))) {
-        hot_ = link;
+        turns_.NoteGave(link);
         *peer = link->peer;
         *ours = link->ours;
         return true;
@@ -317,17 +343,14 @@ bool TcpLinks::Receive(std::string* peer, bool* ours, Buffers* frames) {
         continue;
       }
       if (!channel.broken()) continue;
-      LOG_IF(WARNING, channel.broke_rules()) << "a stream broke the rules: closed";
+      LOG_IF_EVERY_N(WARNING, channel.broke_rules(), kBreaksToALine)
+          << (channel.seal_fault() == SealFault::kNone
+                  ? "a stream broke the rules: closed"
+                  : "a stream's bytes were changed on the way: its connection is made again");
       Break(link, SteadyNow());
     }
   }
   return false;
-}
-
-void TcpLinks::Flush() {
-  for (TcpLink* link : turn_) {
-    if (link->channel->unflushed()) link->channel->Flush();
-  }
 }
 
 void TcpLinks::Progress() {
@@ -370,21 +393,6 @@ void TcpLinks::Progress() {
   }
 }
 
-bool TcpLinks::readable() const {
-  return std::any_of(turn_.begin(), turn_.end(), [](const TcpLink* link) {
-    return link->heard_switch && (link->channel->readable() || link->channel->broken());
-  });
-}
-
-bool TcpLinks::LookAtLatest() {
-  if (hot_ == nullptr) return false;
-  char byte = 0;
-  const ssize_t got = recv(hot_->channel->fd(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-  if (got < 0) return false;
-  hot_->channel->SetReadable();
-  return true;
-}
-
 void TcpLinks::AddPollItems(std::vector<pollfd>* items) {
   const size_t before = items->size();
   port_.AddPollItems(items);
@@ -395,25 +403,12 @@ void TcpLinks::AddPollItems(std::vector<pollfd>* items) {
         {.fd = link->fd, .events = static_cast<int16_t>(connecting ? POLLOUT : POLLIN)});
   }
   other_items_ = items->size() - before;
-  for (const TcpLink* link : turn_) {
-    // Not even an end is to be heard of before all that came over ZeroMQ.
-    int events = link->heard_switch ? POLLIN : 0;
-    if (link->channel->wants_to_write()) events |= POLLOUT;
-    if (events == 0) continue;
-    link->channel->PrepareToSleep();
-    items->push_back({.fd = link->channel->fd(), .events = static_cast<int16_t>(events)});
-  }
+  turns_.AddPollItems(items);
 }
 
 void TcpLinks::Polled(absl::Span<const pollfd> items) {
   const absl::Span<const pollfd> others = items.subspan(0, other_items_);
-  auto link = turn_.begin();
-  for (const pollfd& item : items.subspan(others.size())) {
-    while ((*link)->channel->fd() != item.fd) ++link;  // not polled: see AddPollItems
-    StreamChannel& channel = *(*link)->channel;
-    if ((item.revents & POLLOUT) != 0) channel.Flush();
-    if ((item.revents & ~POLLOUT) != 0) channel.SetReadable();
-  }
+  turns_.Polled(items.subspan(others.size()));
   if (std::any_of(others.begin(), others.end(), [](const pollfd& i) { return i.revents != 0; })) {
     Progress();
   }
@@ -434,14 +429,14 @@ void TcpLinks::Look() {
 // Until the other sides have in hand what was sent: a connection may still break.
 void TcpLinks::Close(SteadyTime deadline) {
   std::vector<pollfd> items;
-  for (TcpLink* link : turn_) {
+  for (TcpLink* link : turns_.links()) {
     link->channel->Acknowledge();
     if (!link->channel->all_acknowledged()) link->channel->AskForAcknowledgement();
   }
   for (;;) {
     bool left_any = false;
     Buffers frames;
-    for (TcpLink* link : std::vector<TcpLink*>(turn_)) {
+    for (TcpLink* link : std::vector<TcpLink*>(turns_.links())) {
       StreamChannel& channel = *link->channel;
       channel.Flush();
       // What the other side sends is not given out any more, and must not keep it from reading.
@@ -470,7 +465,7 @@ void TcpLinks::Close(SteadyTime deadline) {
     }
     if (unfinished_) Progress();
   }
-  for (TcpLink* link : turn_) link->channel->SayBye();
+  for (TcpLink* link : turns_.links()) link->channel->SayBye();
   End();
 }
 

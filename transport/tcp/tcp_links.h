@@ -17,6 +17,8 @@
 //  3. Of what a stream has taken over nothing is lost, repeated or overtaken by a message of the
 //     same priority, but where TakeLost says that all of it is.
 //  4. A later connection of a stream takes the place of an earlier; never the other way round.
+//  5. Of a job with keys each byte behind the hellos is sealed, and hellos are proved. What is not
+//     right ends the connection, and nothing else: it is made again.
 // One thread calls it.
 #pragma once
 
@@ -42,6 +44,7 @@
 #include "transport/tcp/stream_channel.h"
 #include "transport/tcp/stream_counts.h"
 #include "transport/tcp/stream_port.h"
+#include "transport/tcp/stream_turns.h"
 #include "transport/tcp/tcp_link.h"
 
 namespace soapstone::transport {
@@ -52,6 +55,8 @@ struct StreamOptions {
   absl::Duration half_open_patience = absl::Seconds(10);
   // Without a connection for this long, a stream is lost.
   absl::Duration link_timeout = absl::Seconds(5);
+  // Streams are sealed, by ciphers of this set, and none is made in clear. 0: all are in clear.
+  uint8_t ciphers = 0;
   StreamLimits limits;
 };
 
@@ -78,8 +83,12 @@ class TcpLinks {
 
   // Asks a peer that we connected to for a stream, unless that was done. `name` is for logs.
   void Ask(const std::string& peer, uint64_t session, const std::string& name);
-  // A note came from the peer by the connection `fd` of ZeroMQ (-1: unknown).
-  void OnNote(const std::string& peer, const Handshake& note, int fd);
+  // A note came from the peer by the connection `fd` of ZeroMQ (-1: unknown), with the key of
+  // `role`.
+  void OnNote(const std::string& peer, const Handshake& note, int fd,
+              wire::Role role = wire::Role::kNone);
+  // Whose key was shown where the stream was agreed on; so what comes by it is from there.
+  wire::Role RoleOf(const std::string& peer) const;
   // Forgets the peer; what is queued is lost.
   void Drop(const std::string& peer);
 
@@ -92,7 +101,7 @@ class TcpLinks {
   bool Receive(std::string* peer, bool* ours, Buffers* frames);
 
   // Writes what is queued.
-  void Flush();
+  void Flush() { turns_.Flush(); }
   // Goes on with what is half done. Call it when something of AddPollItems came, and where
   // unfinished(), now and then.
   void Progress();
@@ -101,10 +110,10 @@ class TcpLinks {
   bool unfinished() const { return unfinished_; }
   // Streams lost since the last call; they carry nothing any more.
   std::vector<LostLink> TakeLost() { return std::exchange(lost_, {}); }
-  bool any_open() const { return !turn_.empty(); }
+  bool any_open() const { return !turns_.empty(); }
   // Something can be read, or may be. Looks only at the stream that was read last.
-  bool LookAtLatest();
-  bool readable() const;
+  bool LookAtLatest() { return turns_.LookAtLatest(); }
+  bool readable() const { return turns_.readable(); }
   void AddPollItems(std::vector<pollfd>* items);
   // The items of the latest AddPollItems, with what the system says; nothing else came between.
   void Polled(absl::Span<const pollfd> items);
@@ -118,8 +127,9 @@ class TcpLinks {
   StreamCounts counts() const;  // since construction
 
  private:
+  bool sealed() const { return options_.ciphers != 0; }
   TcpLink* Find(const std::string& peer) const;
-  void Offer(const std::string& peer, const Handshake& ask);
+  void Offer(const std::string& peer, const Handshake& ask, wire::Role role);
   void ConnectTo(TcpLink* link, const Handshake& offer, int fd);
   void Greet(int fd, const std::optional<StreamHello>& hello);
   void Advance(TcpLink* link, SteadyTime now);
@@ -139,9 +149,7 @@ class TcpLinks {
   std::string offered_at_;  // empty: nowhere
   StreamPort port_;
   std::unordered_map<std::string, std::unique_ptr<TcpLink>> links_;
-  std::vector<TcpLink*> turn_;  // open ones
-  size_t next_turn_ = 0;
-  TcpLink* hot_ = nullptr;            // gave the latest message
+  StreamTurns turns_;
   std::vector<pollfd> looked_at_;     // scratch of Look
   mutable TcpLink* found_ = nullptr;  // of the latest Find: most often the next one's too
   size_t other_items_ = 0;            // than streams, of the latest AddPollItems
