@@ -36,12 +36,14 @@ struct SocketCounts {
   friend bool operator==(const SocketCounts&, const SocketCounts&) = default;
 };
 
-// What was said by somebody who is not a stream's other side, or changed on the way, by cause.
+// What was said by somebody who is not the other side of a stream or link, or changed on the way,
+// by cause.
 struct ProofFaults {
   uint64_t hellos = 0;   // without the token, or the proof of it
   uint64_t offers = 0;   // in clear, in a job with keys
   uint64_t records = 0;  // changed, repeated, left out
   uint64_t lengths = 0;  // of records, that none has
+  uint64_t links = 0;    // through shared memory, without a proof of a key
   friend bool operator==(const ProofFaults&, const ProofFaults&) = default;
 };
 

@@ -52,7 +52,8 @@ void AddTransport(const NodeStatus& status, Families* families) {
   const std::pair<const char*, uint64_t> causes[] = {{"hello", faults.hellos},
                                                      {"offer", faults.offers},
                                                      {"record", faults.records},
-                                                     {"length", faults.lengths}};
+                                                     {"length", faults.lengths},
+                                                     {"link", faults.links}};
   for (const auto& [cause, count] : causes) {
     families->Add(Series::kProofFaults, static_cast<double>(count), {cause});
   }

@@ -75,10 +75,10 @@ constexpr Entry kTable[] = {
      kCounter,
      {"cause"},
      "all",
-     "what ended a stream's connection, or kept one from coming about: hello (without the token or "
-     "its proof), offer (without keys, in a job with keys), record (changed, repeated or left "
-     "out), "
-     "length (of a record, that none has)"},
+     "what ended a connection, or kept one from coming about: hello (of a stream, without "
+     "the token or its proof), offer (of one without keys, in a job with keys), record "
+     "(changed, repeated or left out), length (of a record, that none has), link (through "
+     "shared memory, without a proof of a key)"},
     {kHeartbeatGap,
      "soapstone_heartbeat_gap_seconds",
      kGauge,

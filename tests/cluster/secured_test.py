@@ -12,10 +12,12 @@ import stranger
 from blocked_links import nft, own_network
 from cluster import ClusterTestCase, alive, descendants
 from hostile_test import listening_ports
+from status_test import get as get_page
 from stranger_test import free_port
 
 # A message's frame 0 begins with one of the first two, a chunk of a stream with the third (docs/wire.md).
 MAGIC = re.compile(b"SOAP|SOAC|SBEG")
+MAGIC_WORDS = b"SBEG" + b"\0" * 60
 RELAY = "127.0.0.9"  # what a relay connects from, so that its own connections are not sent to it
 
 
@@ -221,6 +223,52 @@ class SecuredTest(ClusterTestCase):
         self.assertGreaterEqual(made_again, 3)
         self.assertIn("bytes were changed on the way", nodes)
         self.assertEqual(len(hashes), 1)
+
+    def test_strangers_at_streams_and_links_get_nothing_and_are_counted(self):
+        """By a process of the same user that has no key, at a server."""
+        flags = [f"--config={self.config}", "--policy=bsp", "--epochs=100000", f"--key={self.keys}"]
+        streams = free_port()
+        scheduler = self.run_program("soapstone-scheduler", *flags, "--scheduler=tcp://127.0.0.1:0",
+                                     "--progress=json", "--servers=1", "--workers=2")
+        at = "--scheduler=" + scheduler.wait_for('"endpoint":"([^"]+)"').group(1)
+        flags += ["--servers=1", "--workers=2", at]
+        server = self.run_program("soapstone-server", *flags, f"--stream_port={streams}", "--http=127.0.0.1:0")
+        page = server.wait_for(r"pages at (http://[^/]+)/").group(1) + "/metrics"
+        # One by shared memory, one by streams.
+        workers = [self.run_program("soapstone-worker", *flags, f"--transport={transport}")
+                   for transport in ("auto", "sockets")]
+        scheduler.wait_for('"event":"progress"')
+        deadline = time.monotonic() + 30
+        while streams not in listening_ports([server.pid]) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        attacks = 0
+        for attack in (stranger.stream_hello(), stranger.stream_hello(connection=0xFFFFFFFF), b"\0" * 56, MAGIC_WORDS):
+            with socket.create_connection(("127.0.0.1", streams), timeout=20) as peer:
+                peer.sendall(attack)
+                attacks += 1
+                self.assert_is_ended(peer)
+        links = 0
+        for name in stranger.link_sockets(server.pid):
+            for say in (stranger.link_hello, stranger.link_claim, stranger.link_echo):
+                with stranger.Link(name) as link:
+                    self.assertTrue(link.nonce.startswith(b"SPRF"), link.nonce)
+                    say(link)
+                    links += 1
+                    self.assertEqual(link.all_that_comes(), (b"", []))
+        self.assertEqual(links, 3)
+        expected = {"hello": attacks, "offer": 0, "record": 0, "length": 0, "link": links}
+        faults, deadline = None, time.monotonic() + 20
+        while faults != expected and time.monotonic() < deadline:
+            said = get_page(page)[1]
+            faults = {cause: int(count) for cause, count in
+                      re.findall(r'soapstone_proof_faults_total{cause="(.+)"} (\d+)', said)}
+        self.assertEqual(faults, expected)
+        self.assertGreater(int(re.search(r"soapstone_shared_bytes_total (\d+)", said).group(1)), 0)
+        for running in (scheduler, server, *workers):
+            self.assertTrue(alive(running.pid), running.output())
+        scheduler.process.terminate()
+        for running in (scheduler, server, *workers):
+            self.assertEqual(running.wait(30), 143, running.output())
 
     def test_processes_with_other_keys_or_none_do_not_come_in(self):
         other = self.make_keys("other")

@@ -115,6 +115,72 @@ class Peer:
         self.socket.close()
 
 
+# ---- At the port for streams, and at the sockets of shared memory (docs/wire.md).
+
+def stream_hello(connection=1):
+    """Of a stream whose token is not known."""
+    return struct.pack("<4sHHII16sQQQ", b"STRM", 2, 0, connection, random.getrandbits(32), os.urandom(16), 7, 0, 0)
+
+
+def link_sockets(pid):
+    """Names of the sockets at which a process takes links through shared memory."""
+    inodes = set()
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        try:
+            inodes.add(os.readlink(f"/proc/{pid}/fd/{fd}"))
+        except OSError:
+            pass
+    with open("/proc/net/unix") as table:
+        rows = [line.split() for line in list(table)[1:]]
+    return [row[7] for row in rows if len(row) > 7 and row[7].startswith("@soapstone/") and row[3] == "00010000" and
+            f"socket:[{row[6]}]" in inodes]
+
+
+class Link:
+    """A connection to such a socket, and what it is told first."""
+
+    def __init__(self, name):
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.socket.settimeout(20)
+        self.socket.connect("\0" + name[1:])
+        self.nonce = self.socket.recv(1000)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.socket.close()
+
+    def all_that_comes(self):
+        """(bytes, descriptors) up to the end."""
+        told, descriptors = b"", []
+        try:
+            while True:
+                came, fds, _, _ = socket.recv_fds(self.socket, 1000, 10)
+                told, descriptors = told + came, descriptors + fds
+                if not came:
+                    return told, descriptors
+        except ConnectionError:
+            return told, descriptors
+
+
+def link_hello(link):
+    """Memory and bells, without a proof."""
+    fds = [os.memfd_create("stranger") for _ in range(3)]
+    socket.send_fds(link.socket, [struct.pack("<4sIIIQQ", b"SLNK", 2, 1, 0, 1, 4096)], fds)
+    for fd in fds:
+        os.close(fd)
+
+
+def link_claim(link):
+    """Of a worker, with a proof that is none."""
+    link.socket.send(struct.pack("<4sIII32s16s", b"SPRF", 1, 2, 2, os.urandom(32), os.urandom(16)))
+
+
+def link_echo(link):
+    link.socket.send(link.nonce)
+
+
 # ---- Floods: what each connection begins with, and says then again and again.
 
 def whole_messages(_):

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "base/status_macros.h"
 #include "base/steady_clock.h"
 #include "glog/logging.h"
@@ -20,6 +21,7 @@
 #include "transport/rejections.h"
 #include "transport/shm/shm_links.h"
 #include "transport/tcp/tcp_links.h"
+#include "transport/zmq/zap_handler.h"
 #include "transport/zmq/zmq_sockets.h"
 #include "wire/compact_header.h"
 
@@ -29,6 +31,7 @@ namespace {
 constexpr int kLocalInARow = 16;  // messages of links to a look at sockets
 constexpr int kLookEvery = 64;    // messages to a look at all streams, and at sockets
 constexpr absl::Duration kUnfinishedWait = absl::Milliseconds(20);  // while links are made
+constexpr absl::Duration kOpeningLook = absl::Milliseconds(1);      // in Close
 constexpr int kTendEveryMessages = 64;                              // messages
 constexpr int kProgressEvery = 256;  // messages to a look at links' sockets
 
@@ -45,7 +48,7 @@ bool IsForStreams(wire::MessageType type) { return type >= wire::MessageType::kP
 class NodeTransport final : public Transport {
  public:
   explicit NodeTransport(const ZmqOptions& options)
-      : options_(WaysOf(options)),
+      : options_(options),
         identity_(options.frame_limits),
         routes_(options.route_limits),
         local_links_(LocalOptionsOf(options)),
@@ -76,6 +79,7 @@ class NodeTransport final : public Transport {
     TransportStats stats = counts_.With(streams_.counts());
     stats.rejected_messages = rejections_.count();
     stats.strangers = zmq_.sockets().strangers();
+    stats.proof_faults.links = local_links_.unproven();
     stats.sent.framing += zmq_.framing_sent();
     return stats;
   }
@@ -89,6 +93,7 @@ class NodeTransport final : public Transport {
   absl::Status ConnectSocket(wire::Address peer, const std::string& endpoint);
   void ForgetConnection(wire::Address peer);
   void FollowOpening();
+  void FinishOpening(SteadyTime deadline);
   Taken TakeOne(wire::Message* message);
   Taken TakeLocal(wire::Message* message);
   Taken TakeStream(wire::Message* message);
@@ -324,7 +329,11 @@ NodeTransport::Taken NodeTransport::TakeLocal(wire::Message* message) {
     local_in_a_row_ = 0;
     return Taken::kNothing;
   }
-  return Judge(Accept(frames_, &route, Way::kLink), message);
+  wire::Role role = wire::Role::kNone;
+  if (options_.keys != nullptr) {
+    if (const auto proved = local_links_.RoleOf(route.link)) role = RoleOf(*proved);
+  }
+  return Judge(Accept(frames_, &route, Way::kLink, role), message);
 }
 
 NodeTransport::Taken NodeTransport::TakeStream(wire::Message* message) {
@@ -461,11 +470,21 @@ bool NodeTransport::Poll(SteadyTime deadline) {
   return true;
 }
 
+// With keys a link is handed over after some words; what was sent by it goes then.
+void NodeTransport::FinishOpening(SteadyTime deadline) {
+  while (options_.keys != nullptr && local_.opening() && SteadyNow() < deadline) {
+    local_links_.Progress();
+    FollowOpening();
+    if (local_.opening()) absl::SleepFor(kOpeningLook);
+  }
+}
+
 void NodeTransport::Close(absl::Duration linger) {
   if (closed_) return;
+  const SteadyTime deadline = SteadyNow() + linger;
+  FinishOpening(deadline);
   closed_ = true;
   local_links_.Close();
-  const SteadyTime deadline = SteadyNow() + linger;
   streams_.Close(deadline);
   zmq_.Close(deadline, counts_.sockets());
 }

@@ -37,9 +37,8 @@ struct ZmqOptions {
   wire::FrameLimits frame_limits;
   RouteLimits route_limits;
   DoorLimits door;  // for who connects and has not proved to be of the job
-  // Where set, the node speaks with those alone that have keys of the same job, encrypted; each in
-  // the role of its key. Streams are sealed then, and there is no shared memory, where nobody
-  // proves who it is.
+  // Where set, the node speaks with those alone that have keys of the same job, each in the role of
+  // its key; what leaves the machine is encrypted.
   std::shared_ptr<const security::JobKeys> keys;
 };
 

@@ -95,16 +95,12 @@ TEST_F(SecuredTransportTest, MembersSpeakBothWays) {
   EXPECT_EQ(server_->stats().rejected_messages, 0u);
 }
 
-// Data goes by sealed streams, and the kernel counts what we count of them; nothing by shared
-// memory.
+// Where there is no shared memory between the two.
 TEST_F(SecuredTransportTest, DataGoesBySealedStreams) {
-  const auto server = Make({.listen = "tcp://127.0.0.1:0",
-                            .shared_memory = true,
-                            .streams = true,
-                            .keys = Of(KeyRole::kServer)},
-                           kSecuredServer);
-  const auto worker =
-      Make({.shared_memory = true, .streams = true, .keys = Of(KeyRole::kWorker)}, kSecuredWorker);
+  const auto server =
+      Make({.listen = "tcp://127.0.0.1:0", .streams = true, .keys = Of(KeyRole::kServer)},
+           kSecuredServer);
+  const auto worker = Make({.streams = true, .keys = Of(KeyRole::kWorker)}, kSecuredWorker);
   ASSERT_TRUE(worker->Connect(kSecuredServer, server->endpoint()).ok());
   const auto pass = [](Transport* from, Transport* to, wire::Address whom, Message message) {
     ASSERT_TRUE(from->Send(whom, message).ok());
@@ -141,6 +137,31 @@ TEST_F(SecuredTransportTest, DataGoesBySealedStreams) {
     EXPECT_EQ(stats.proof_faults, ProofFaults());
     EXPECT_GE(stats.sockets.connections, 1u);
   }
+}
+
+// Within a machine: each is still heard in the role of its key alone.
+TEST_F(SecuredTransportTest, DataGoesBySharedMemory) {
+  const auto server = Make({.listen = "tcp://127.0.0.1:0",
+                            .shared_memory = true,
+                            .streams = true,
+                            .keys = Of(KeyRole::kServer)},
+                           kSecuredServer);
+  for (const bool honest : {true, false}) {
+    const auto worker = Make({.shared_memory = true, .keys = Of(KeyRole::kWorker)},
+                             honest ? kSecuredWorker : Address{Role::kServer, 1});
+    ASSERT_TRUE(worker->Connect(kSecuredServer, server->endpoint()).ok());
+    ASSERT_TRUE(worker->Send(kSecuredServer, PullAt(3)).ok());
+    std::optional<Message> taken;
+    const SteadyTime end = SteadyNow() + (honest ? absl::Seconds(60) : kInVain);
+    while (!taken.has_value() && SteadyNow() < end) {
+      worker->Receive(SteadyNow() + absl::Milliseconds(1));
+      taken = server->Receive(SteadyNow() + absl::Milliseconds(1));
+    }
+    EXPECT_EQ(taken.has_value(), honest);
+    EXPECT_GT(worker->stats().shared_bytes, 0u);
+  }
+  EXPECT_GE(server->stats().rejected_messages, 1u);
+  EXPECT_EQ(server->stats().proof_faults, ProofFaults());
 }
 
 TEST_F(SecuredTransportTest, WithoutKeysNothingArrivesEitherWay) {

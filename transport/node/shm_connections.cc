@@ -5,6 +5,7 @@
 #include "absl/status/status.h"
 #include "base/memory/shared_arena.h"
 #include "glog/logging.h"
+#include "transport/zmq/zap_handler.h"
 
 namespace soapstone::transport {
 
@@ -18,7 +19,7 @@ void ShmConnections::Listen(const std::string& endpoint) {
 
 bool ShmConnections::Connect(wire::Address node, const std::string& endpoint) {
   Drop(node);
-  const std::optional<LinkId> link = links_->Connect(endpoint);
+  const std::optional<LinkId> link = links_->Connect(endpoint, KeyRoleOf(node.role));
   if (!link.has_value()) return false;
   connections_[node] = {.link = *link, .endpoint = endpoint};
   opening_ = true;

@@ -13,11 +13,6 @@ constexpr int kSecuredHandshakeMs = 3'000;  // two answers from memory
 
 }  // namespace
 
-ZmqOptions WaysOf(ZmqOptions options) {
-  options.shared_memory = options.shared_memory && options.keys == nullptr;
-  return options;
-}
-
 ZmqSocketOptions SocketOptionsOf(const ZmqOptions& options) {
   return {.queue_messages_max = options.queue_messages_max,
           .frame_bytes_max = static_cast<int64_t>(std::max<uint64_t>(
@@ -34,7 +29,9 @@ NumberedOptions NumberedOptionsOf(const ZmqOptions& options) {
 }
 
 LocalOptions LocalOptionsOf(const ZmqOptions& options) {
-  return {.link_timeout = options.link_timeout, .unread_bytes_max = options.queue_bytes_max};
+  return {.link_timeout = options.link_timeout,
+          .unread_bytes_max = options.queue_bytes_max,
+          .keys = options.keys};
 }
 
 StreamOptions StreamOptionsOf(const ZmqOptions& options) {

@@ -10,8 +10,6 @@
 
 namespace soapstone::transport {
 
-// With keys: without shared memory, where nobody proves who it is.
-ZmqOptions WaysOf(ZmqOptions options);
 ZmqSocketOptions SocketOptionsOf(const ZmqOptions& options);
 NumberedOptions NumberedOptionsOf(const ZmqOptions& options);
 LocalOptions LocalOptionsOf(const ZmqOptions& options);

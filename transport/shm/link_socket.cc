@@ -76,6 +76,18 @@ LinkNoteCame ReceiveLinkNote(int socket, LinkNote* note, LinkFds* fds) {
   return good ? LinkNoteCame::kNote : LinkNoteCame::kEnd;
 }
 
+bool SendProofNote(int socket, const ProofNote& note) {
+  return send(socket, &note, sizeof(note), MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(note);
+}
+
+LinkNoteCame ReceiveProofNote(int socket, ProofNote* note) {
+  const ssize_t got = recv(socket, note, sizeof(*note), MSG_DONTWAIT | MSG_TRUNC);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return LinkNoteCame::kNothing;
+  if (got <= 0) return LinkNoteCame::kEnd;
+  if (got != sizeof(*note)) note->magic = 0;
+  return LinkNoteCame::kNote;
+}
+
 absl::StatusOr<int> ListenForLinks(const std::string& endpoint) {
   sockaddr_un address;
   socklen_t size = 0;

@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "transport/shm/link_proof.h"
 
 namespace soapstone::transport {
 
@@ -54,6 +55,10 @@ enum class LinkNoteCame : uint8_t {
   kEnd,  // of the socket, or something that is no note of ours
 };
 LinkNoteCame ReceiveLinkNote(int socket, LinkNote* note, LinkFds* fds);
+
+// The same of a proof. A packet of another kind is given out as a note without a magic.
+bool SendProofNote(int socket, const ProofNote& note);
+LinkNoteCame ReceiveProofNote(int socket, ProofNote* note);
 
 // Listens for links to `endpoint`, by the name "\0soapstone/ENDPOINT". Errors: InvalidArgument (the
 // name is too long), Unavailable (somebody else has it), ResourceExhausted.

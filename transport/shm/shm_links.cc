@@ -17,6 +17,7 @@
 #include "base/status_macros.h"
 #include "base/steady_clock.h"
 #include "glog/logging.h"
+#include "transport/shm/link_proof.h"
 #include "transport/shm/link_socket.h"
 
 namespace soapstone::transport {
@@ -37,7 +38,7 @@ bool HasEnded(pid_t process) { return process > 0 && kill(process, 0) != 0 && er
 
 struct ShmLinks::Link {
   ~Link() {
-    for (const int fd : {socket, bell_in, bell_out}) {
+    for (const int fd : {socket, bell_in, bell_out, memory}) {
       if (fd >= 0) close(fd);
     }
   }
@@ -49,17 +50,22 @@ struct ShmLinks::Link {
   pid_t process = 0;     // at the other end; 0: not to be known
   SteadyTime broken_since = SteadyTime::InfiniteFuture();
   SteadyTime dial_at = SteadyTime::InfinitePast();
-  int socket = -1;     // -1: broken, unless the link has ended
-  int bell_in = -1;    // the other side rings it, when we sleep
-  int bell_out = -1;   // and we the other's
+  int socket = -1;    // -1: broken, unless the link has ended
+  int bell_in = -1;   // the other side rings it, when we sleep
+  int bell_out = -1;  // and we the other's
+  int memory = -1;    // ours: to be handed over
+  // What is proved before anything else is said by the socket; nothing: it has been, or need not.
+  std::optional<LinkProof> proof;
+  std::optional<security::KeyRole> role;  // whose key the other side has, or is to have
   bool ended = false;  // the other side takes nothing: what it sent before is still there
   SteadyTime opened = SteadyNow();
   std::unique_ptr<SharedChannel> channel;  // null: it has not said Hello
 };
 
-// By whatever socket the link has then.
+// By whatever socket the link has then. What is to be proved first, all is shown after.
 std::function<bool(const SharedArena::Segment&)> ShmLinks::ShowBy(Link* link) {
   return [link](const SharedArena::Segment& segment) {
+    if (link->socket >= 0 && link->proof.has_value()) return true;
     return link->socket >= 0 &&
            SendLinkNote(link->socket,
                         {.word = Word::kSegment, .id = segment.id, .size = segment.size},
@@ -67,15 +73,16 @@ std::function<bool(const SharedArena::Segment&)> ShmLinks::ShowBy(Link* link) {
   };
 }
 
-ShmLinks::ShmLinks(LocalOptions options) : options_(options) {}
+ShmLinks::ShmLinks(LocalOptions options) : options_(std::move(options)) {}
 ShmLinks::~ShmLinks() { Close(); }
 
 absl::Status ShmLinks::Listen(const std::string& endpoint) {
   SOAP_ASSIGN_OR_RETURN(listener_, ListenForLinks(endpoint));
+  endpoint_ = endpoint;
   return absl::OkStatus();
 }
 
-std::optional<LinkId> ShmLinks::Connect(const std::string& endpoint) {
+std::optional<LinkId> ShmLinks::Connect(const std::string& endpoint, security::KeyRole listener) {
   if (links_.size() >= kLocalLinksMax) return std::nullopt;
   auto link = std::make_unique<Link>();
   link->ours = true;
@@ -85,25 +92,43 @@ std::optional<LinkId> ShmLinks::Connect(const std::string& endpoint) {
   link->process = ProcessBehind(link->socket);
   link->bell_in = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   link->bell_out = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-  const int memory = SharedChannel::MakeMemory();
-  if (memory < 0 || link->bell_in < 0 || link->bell_out < 0) {
-    if (memory >= 0) close(memory);
+  link->memory = SharedChannel::MakeMemory();
+  if (link->memory < 0 || link->bell_in < 0 || link->bell_out < 0) return std::nullopt;
+  auto channel =
+      SharedChannel::Map(link->memory, true, ShowBy(link.get()), options_.unread_bytes_max);
+  if (!channel.ok()) return std::nullopt;
+  link->channel = *std::move(channel);
+  if (options_.keys != nullptr) {
+    link->role = listener;
+    link->proof.emplace(options_.keys, endpoint, listener, /*listens=*/false);
+  } else if (!Proved(link.get())) {
     return std::nullopt;
   }
-  auto channel = SharedChannel::Map(memory, true, ShowBy(link.get()), options_.unread_bytes_max);
-  const bool told =
-      channel.ok() &&
-      SendLinkNote(link->socket,
-                   {.word = Word::kHello, .id = link->token, .size = SharedChannel::MemoryBytes()},
-                   {memory, link->bell_out, link->bell_in});
-  close(memory);
-  if (!told) return std::nullopt;
-  link->channel = *std::move(channel);
   link->id = ++last_id_;
   turn_.push_back(link.get());
   const LinkId id = link->id;
   links_.emplace(id, std::move(link));
   return id;
+}
+
+// Nothing is left to prove by a socket of ours: the link is handed over, or goes on by it. False:
+// the socket has broken.
+bool ShmLinks::Proved(Link* link) {
+  if (link->memory < 0) {
+    return SendLinkNote(link->socket, {.word = Word::kGoOn, .id = link->token}) &&
+           link->channel->ShowAgain();
+  }
+  const bool told = SendLinkNote(
+      link->socket, {.word = Word::kHello, .id = link->token, .size = SharedChannel::MemoryBytes()},
+      {link->memory, link->bell_out, link->bell_in});
+  close(std::exchange(link->memory, -1));
+  return told && link->channel->ShowAgain();
+}
+
+std::optional<security::KeyRole> ShmLinks::RoleOf(LinkId link) const {
+  const auto found = links_.find(link);
+  if (found == links_.end() || found->second->proof.has_value()) return std::nullopt;
+  return found->second->role;
 }
 
 ShmLinks::State ShmLinks::state(LinkId link) const {
@@ -114,7 +139,9 @@ ShmLinks::State ShmLinks::state(LinkId link) const {
 void ShmLinks::Drop(LinkId link) {
   const auto found = links_.find(link);
   if (found == links_.end()) return;
-  if (found->second->socket >= 0) SendLinkNote(found->second->socket, {.word = Word::kBye});
+  if (found->second->socket >= 0 && !found->second->proof.has_value()) {
+    SendLinkNote(found->second->socket, {.word = Word::kBye});
+  }
   Retire(found->second.get(), false);
 }
 
@@ -176,7 +203,13 @@ void ShmLinks::Accept() {
     auto link = std::make_unique<Link>();
     link->socket = fd;
     link->id = ++last_id_;
-    if (IsOwnUser(fd)) links_.emplace(link->id, std::move(link));
+    if (!IsOwnUser(fd)) continue;
+    if (options_.keys != nullptr) {
+      link->proof.emplace(options_.keys, endpoint_, options_.keys->role, /*listens=*/true);
+      const std::optional<ProofNote> first = link->proof->First();
+      if (!first.has_value() || !SendProofNote(fd, *first)) continue;
+    }
+    links_.emplace(link->id, std::move(link));
   }
 }
 
@@ -207,8 +240,31 @@ bool ShmLinks::ReadSocket(Link* link) {
   return false;
 }
 
+// As ReadNote, of what comes before notes.
+bool ShmLinks::ReadProof(Link* link) {
+  ProofNote note;
+  const LinkNoteCame came = ReceiveProofNote(link->socket, &note);
+  if (came == LinkNoteCame::kNothing) return false;
+  std::optional<ProofNote> answer;
+  bool good = came == LinkNoteCame::kNote && link->proof->Take(note, &answer);
+  if (!good && came == LinkNoteCame::kNote) {
+    ++unproven_;
+    LOG_EVERY_N(WARNING, 100) << "somebody without a key of the job asks for shared memory, or "
+                              << "answers in a member's place: sent away";
+  }
+  if (good && answer.has_value()) good = SendProofNote(link->socket, *answer);
+  if (good && link->proof->proven()) {
+    link->role = link->proof->other();
+    link->proof.reset();
+    good = !link->ours || Proved(link);
+  }
+  if (!good && link->socket >= 0) Break(link);
+  return true;
+}
+
 // False: nothing is there.
 bool ShmLinks::ReadNote(Link* link) {
+  if (link->proof.has_value()) return ReadProof(link);
   LinkNote note;
   LinkFds came;
   const LinkNoteCame got = ReceiveLinkNote(link->socket, &note, &came);
@@ -280,10 +336,11 @@ void ShmLinks::Lose(Link* link, std::string why) {
 bool ShmLinks::Dial(Link* link) {
   link->socket = DialLink(link->endpoint);
   if (link->socket < 0) return false;
-  if (SendLinkNote(link->socket, {.word = Word::kGoOn, .id = link->token}) &&
-      link->channel->ShowAgain()) {
+  if (options_.keys != nullptr) {
+    link->proof.emplace(options_.keys, link->endpoint, *link->role, /*listens=*/false);
     return true;
   }
+  if (Proved(link)) return true;
   close(std::exchange(link->socket, -1));
   return false;
 }
@@ -294,7 +351,7 @@ bool ShmLinks::GoOn(Link* guest, uint64_t token) {
   guest->ended = true;
   const auto found = std::find_if(links_.begin(), links_.end(), [&](const auto& l) {
     return !l.second->ours && l.second->channel != nullptr && l.second->token == token &&
-           !l.second->ended;
+           l.second->role == guest->role && !l.second->ended;
   });
   if (found == links_.end()) {
     SendLinkNote(socket, {.word = Word::kUnknown});
@@ -382,7 +439,9 @@ void ShmLinks::AddPollItems(std::vector<pollfd>* items) const {
 void ShmLinks::Close() {
   if (listener_ >= 0) close(std::exchange(listener_, -1));
   for (auto& [id, link] : links_) {
-    if (link->socket >= 0) SendLinkNote(link->socket, {.word = Word::kBye});
+    if (link->socket >= 0 && !link->proof.has_value()) {
+      SendLinkNote(link->socket, {.word = Word::kBye});
+    }
   }
   while (!links_.empty()) Retire(links_.begin()->second.get(), false);
   open_ = 0;

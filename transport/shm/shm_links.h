@@ -8,10 +8,13 @@
 // The socket may break while both processes live. What is in the memory is there all the same: who
 // made the link makes another socket, says the link's token, and both go on.
 //
+// With keys both sides prove that they have some of the job first (transport/shm/link_proof.h).
+//
 // Invariants
 //  1. Messages of a link arrive in the order sent, each once, whatever becomes of its socket; those
 //     that were sent before a process ended are given out before the link is.
-//  2. Only processes of the same user are taken.
+//  2. Only processes of the same user are taken; with keys those alone that have proved theirs, and
+//     nobody is handed memory, or says a token, before the other side has.
 //  3. Nothing outlives the processes: memory and sockets are descriptors, not names.
 // One thread calls it, but for what channels say of leases.
 #pragma once
@@ -34,6 +37,7 @@
 #include "base/memory/buffer.h"
 #include "base/pause_watch.h"
 #include "base/steady_clock.h"
+#include "security/job_keys.h"
 #include "transport/shm/shared_channel.h"
 
 namespace soapstone::transport {
@@ -50,6 +54,7 @@ struct LocalOptions {
   absl::Duration link_timeout = absl::Seconds(5);  // a link without a socket for so long is lost
   // Lent by a link and not read by the other side, or one message; more has to wait.
   uint64_t unread_bytes_max = SharedChannel::kUnreadBytesMax;
+  std::shared_ptr<const security::JobKeys> keys;  // null: whoever is of the same user is taken
 };
 
 class ShmLinks {
@@ -63,8 +68,14 @@ class ShmLinks {
   absl::Status Listen(const std::string& endpoint);
 
   // A link to the node at `endpoint`, which can be sent to at once; once the other side has taken
-  // it, it is kOpen. Empty: nobody of this machine listens there, or not for links.
-  std::optional<LinkId> Connect(const std::string& endpoint);
+  // it, it is kOpen. Empty: nobody of this machine listens there, or not for links. With keys: the
+  // other side is to have that of `listener`.
+  std::optional<LinkId> Connect(const std::string& endpoint,
+                                security::KeyRole listener = security::KeyRole::kServer);
+  // Whose key the other side has proved; nothing: no key is asked for, or it is not known yet.
+  std::optional<security::KeyRole> RoleOf(LinkId link) const;
+  // Those that did not prove a key, since construction.
+  uint64_t unproven() const { return unproven_; }
 
   enum class State : uint8_t { kOpening, kOpen, kGone };
   State state(LinkId link) const;
@@ -103,6 +114,8 @@ class ShmLinks {
   void Accept();
   bool ReadSocket(Link* link);
   bool ReadNote(Link* link);
+  bool ReadProof(Link* link);
+  bool Proved(Link* link);
   void Break(Link* link);
   void Mend(Link* link, SteadyTime now);
   void Lose(Link* link, std::string why);
@@ -118,6 +131,8 @@ class ShmLinks {
   bool mending_ = false;
   PauseWatch pauses_;
   std::vector<LostLocalLink> lost_;
+  uint64_t unproven_ = 0;
+  std::string endpoint_;  // links to which are taken
   int listener_ = -1;
   SteadyTime deaf_until_ = SteadyTime::InfinitePast();
   std::map<LinkId, std::unique_ptr<Link>> links_;

@@ -55,6 +55,11 @@ security::KeyRole KeyRoleOf(wire::Role role) {
   return role == wire::Role::kServer ? security::KeyRole::kServer : security::KeyRole::kWorker;
 }
 
+wire::Role RoleOf(security::KeyRole role) {
+  if (role == security::KeyRole::kScheduler) return wire::Role::kScheduler;
+  return role == security::KeyRole::kServer ? wire::Role::kServer : wire::Role::kWorker;
+}
+
 absl::StatusOr<std::unique_ptr<ZapHandler>> ZapHandler::Open(
     void* context, std::shared_ptr<const security::JobKeys> keys) {
   std::unique_ptr<ZapHandler> handler(new ZapHandler(std::move(keys)));

@@ -25,6 +25,7 @@ inline constexpr char kZapDomain[] = "soapstone";
 // The role that a User-Id says; kNone: none.
 wire::Role RoleOfUserId(std::string_view user_id);
 security::KeyRole KeyRoleOf(wire::Role role);  // REQUIRES: a scheduler, server or worker
+wire::Role RoleOf(security::KeyRole role);
 
 // Threading: one thread makes it, before a socket of the context listens, and destroys it, before
 // the context goes, but after those sockets: where nobody answers libzmq lets everybody in.

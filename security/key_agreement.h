@@ -1,0 +1,16 @@
+// Key agreement: the secret that two who know each other's public keys have together, and nobody
+// else. Called by who proves whose key it has.
+#pragma once
+
+#include <optional>
+
+#include "security/job_keys.h"
+#include "security/secret.h"
+
+namespace soapstone::security {
+
+// X25519 (RFC 7748) of one's own secret and the other's public key: both get the same. Nothing: the
+// public key is one of the few that agree with everybody on the same secret, or no key.
+std::optional<Secret> AgreedSecret(const Secret& own, const PublicKey& other);
+
+}  // namespace soapstone::security

@@ -1,0 +1,219 @@
+// Links of a job with keys: who has none of them, and is of the same user, gets nothing.
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/steady_clock.h"
+#include "gtest/gtest.h"
+#include "transport/shm/link_proof.h"
+#include "transport/shm/link_socket.h"
+#include "transport/shm/shm_links.h"
+
+namespace soapstone::transport {
+namespace {
+
+using security::JobKeys;
+using security::KeyRole;
+using Keys = std::shared_ptr<const JobKeys>;
+using Note = std::optional<ProofNote>;
+
+class ProvedLinksTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(SharedArena::Enable());
+    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+    folder_ = absl::StrCat(testing::TempDir(), "/proved-", test->name());
+    std::filesystem::remove_all(folder_);
+    ASSERT_TRUE(security::GenerateKeys(folder_).ok());
+    ASSERT_TRUE(security::GenerateKeys(folder_ + "/other").ok());
+    endpoint_ = absl::StrCat("tcp://proved:", getpid(), "-", test->name());
+    server_ = std::make_unique<ShmLinks>(LocalOptions{.keys = Of(KeyRole::kServer)});
+    worker_ = std::make_unique<ShmLinks>(LocalOptions{.keys = Of(KeyRole::kWorker)});
+  }
+  Keys Of(KeyRole role, const char* job = "") const {
+    return std::make_shared<const JobKeys>(*security::ReadJobKeys(folder_ + job, role));
+  }
+  // Turns both until `done`; false: not in time.
+  template <typename Done>
+  bool Turn(const Done& done, absl::Duration within = absl::Seconds(20)) {
+    for (const SteadyTime until = SteadyNow() + within; !done();) {
+      if (SteadyNow() > until) return false;
+      server_->Progress();
+      worker_->Progress();
+    }
+    return true;
+  }
+  std::string Next(ShmLinks* at, LinkId* from) {
+    Buffers frames;
+    if (!Turn([&] { return at->Receive(from, &frames); })) return "nothing";
+    return std::string(reinterpret_cast<const char*>(frames[0].data()), frames[0].size());
+  }
+  // The other side has closed it.
+  bool IsEnded(int fd) {
+    char bytes[200];
+    return Turn([&] { return recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT) == 0; });
+  }
+  ProofNote NonceFrom(int fd) {
+    ProofNote note;
+    EXPECT_TRUE(Turn([&] { return ReceiveProofNote(fd, &note) == LinkNoteCame::kNote; }));
+    return note;
+  }
+
+  std::string folder_, endpoint_;
+  std::unique_ptr<ShmLinks> server_, worker_;
+};
+
+TEST_F(ProvedLinksTest, MembersGetALinkAndKnowWhoseItIs) {
+  ASSERT_TRUE(server_->Listen(endpoint_).ok());
+  const auto out = worker_->Connect(endpoint_, KeyRole::kServer);
+  ASSERT_TRUE(out.has_value());
+  BufferPool pool;
+  const Buffer large = pool.Take(1 << 20).View();
+  ASSERT_TRUE(worker_->Send(*out, "before anything is proved", {large}).ok());
+  EXPECT_EQ(worker_->RoleOf(*out), std::nullopt);
+  LinkId in = 0, back = 0;
+  EXPECT_EQ(Next(server_.get(), &in), "before anything is proved");
+  ASSERT_TRUE(server_->Send(in, "answer", {large}).ok());
+  EXPECT_EQ(Next(worker_.get(), &back), "answer");
+  EXPECT_EQ(back, *out);
+  EXPECT_EQ(worker_->RoleOf(*out), KeyRole::kServer);
+  EXPECT_EQ(server_->RoleOf(in), KeyRole::kWorker);
+  EXPECT_EQ(server_->unproven() + worker_->unproven(), 0u);
+}
+
+TEST_F(ProvedLinksTest, ASocketThatBreaksIsProvedAgain) {
+  ASSERT_TRUE(server_->Listen(endpoint_).ok());
+  const auto out = worker_->Connect(endpoint_, KeyRole::kServer);
+  ASSERT_TRUE(out.has_value());
+  ASSERT_TRUE(Turn([&] { return worker_->state(*out) == ShmLinks::State::kOpen; }));
+  for (int round = 0; round < 4; ++round) {
+    std::vector<pollfd> items;
+    worker_->AddPollItems(&items);
+    ASSERT_EQ(shutdown(items[0].fd, SHUT_RDWR), 0);
+    BufferPool pool;  // a segment that was never shown
+    const Buffer large = pool.Take(size_t{24} << 20).View();
+    const std::string text = absl::StrCat(round);
+    ASSERT_TRUE(Turn([&] { return worker_->Send(*out, text, {large}).ok(); }));
+    LinkId in = 0;
+    ASSERT_EQ(Next(server_.get(), &in), text);
+  }
+  EXPECT_TRUE(worker_->TakeLost().empty());
+  EXPECT_TRUE(server_->TakeLost().empty());
+  EXPECT_EQ(server_->unproven() + worker_->unproven(), 0u);
+}
+
+// A process of the same user without a key of the job, or with one and another's role.
+TEST_F(ProvedLinksTest, WithoutAKeyThereIsNoLink) {
+  ASSERT_TRUE(server_->Listen(endpoint_).ok());
+  const int memory = SharedChannel::MakeMemory();
+  uint64_t sent_away = 0;
+  const auto expect_is_sent_away = [&](const char* who, const auto& say) {
+    const int fd = DialLink(endpoint_);
+    ASSERT_GE(fd, 0);
+    say(fd, NonceFrom(fd));
+    const LinkNote hello = {.word = LinkNote::Word::kHello, .id = 1, .size = 1};
+    SendLinkNote(fd, hello, {memory, memory, memory});
+    EXPECT_TRUE(IsEnded(fd)) << who;
+    EXPECT_EQ(server_->unproven(), ++sent_away) << who;
+    EXPECT_FALSE(server_->any_open()) << who;
+    close(fd);
+  };
+  const auto claim_of = [&](Keys keys, const ProofNote& nonce) {
+    Note claim;
+    LinkProof proof(std::move(keys), endpoint_, KeyRole::kServer, false);
+    EXPECT_TRUE(proof.Take(nonce, &claim));
+    return *claim;
+  };
+  expect_is_sent_away("who proves nothing", [](int, const ProofNote&) {});
+  expect_is_sent_away("a proof of zeros", [](int fd, const ProofNote&) {
+    SendProofNote(fd, {.word = ProofNote::Word::kClaim, .role = 2});
+  });
+  expect_is_sent_away("no role", [](int fd, const ProofNote&) {
+    SendProofNote(fd, {.word = ProofNote::Word::kClaim, .role = 77});
+  });
+  expect_is_sent_away("what it was told",
+                      [](int fd, const ProofNote& nonce) { SendProofNote(fd, nonce); });
+  expect_is_sent_away("another job's keys", [&](int fd, const ProofNote& nonce) {
+    SendProofNote(fd, claim_of(Of(KeyRole::kWorker, "/other"), nonce));
+  });
+  expect_is_sent_away("a worker that says it is the scheduler",
+                      [&](int fd, const ProofNote& nonce) {
+                        ProofNote claim = claim_of(Of(KeyRole::kWorker), nonce);
+                        claim.role = static_cast<uint32_t>(KeyRole::kScheduler);
+                        SendProofNote(fd, claim);
+                      });
+  expect_is_sent_away("a claim for another nonce", [&](int fd, const ProofNote& nonce) {
+    ProofNote other = nonce;
+    other.nonce[5] ^= 1;
+    SendProofNote(fd, claim_of(Of(KeyRole::kWorker), other));
+  });
+  close(memory);
+}
+
+// Who listens in a server's place is handed no memory, whatever it answers.
+TEST_F(ProvedLinksTest, WhoListensWithoutAKeyIsHandedNothing) {
+  const int listener = *ListenForLinks(endpoint_);
+  for (int kind = 0; kind < 4; ++kind) {
+    const auto out = worker_->Connect(endpoint_, KeyRole::kServer);
+    ASSERT_TRUE(out.has_value());
+    ASSERT_TRUE(worker_->Send(*out, "secret", {}).ok());
+    const int fd = accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    ASSERT_GE(fd, 0);
+    LinkProof false_one(Of(KeyRole::kWorker), endpoint_, KeyRole::kWorker, true);
+    ASSERT_TRUE(SendProofNote(fd, *false_one.First()));
+    if (kind == 0) SendLinkNote(fd, {.word = LinkNote::Word::kTaken});
+    ProofNote claim = NonceFrom(fd);
+    EXPECT_EQ(claim.word, ProofNote::Word::kClaim);
+    if (kind == 1) SendProofNote(fd, {.word = ProofNote::Word::kAnswer});
+    if (kind == 2) {  // the proof that it was given
+      claim.word = ProofNote::Word::kAnswer;
+      SendProofNote(fd, claim);
+    }
+    Note answer;
+    if (kind == 3) {  // a worker in a server's place
+      false_one.Take(claim, &answer);
+      SendProofNote(fd, answer.value_or(ProofNote{.word = ProofNote::Word::kAnswer}));
+    }
+    // Nothing but the claim came, and no descriptor.
+    LinkNote note;
+    LinkFds came;
+    EXPECT_TRUE(Turn([&] { return ReceiveLinkNote(fd, &note, &came) == LinkNoteCame::kEnd; }));
+    EXPECT_TRUE(came.fds.empty());
+    LinkId from = 0;
+    Buffers frames;
+    EXPECT_TRUE(Turn([&] {
+      return !worker_->Receive(&from, &frames) && worker_->state(*out) == ShmLinks::State::kGone;
+    }));
+    EXPECT_EQ(worker_->unproven(), static_cast<uint64_t>(kind + 1));
+    close(fd);
+  }
+  close(listener);
+}
+
+TEST_F(ProvedLinksTest, AProofIsForOneExchangeAndOneEndpoint) {
+  const auto exchange = [&](const std::string& here, const std::string& there) {
+    LinkProof listens(Of(KeyRole::kServer), here, KeyRole::kServer, true);
+    LinkProof connects(Of(KeyRole::kWorker), there, KeyRole::kServer, false);
+    Note claim, answer, none;
+    const Note nonce = listens.First();
+    return connects.Take(*nonce, &claim) && listens.Take(*claim, &answer) &&
+           connects.Take(*answer, &none) && listens.proven() && connects.proven() &&
+           !connects.Take(*answer, &none) && !listens.Take(*claim, &none);
+  };
+  EXPECT_TRUE(exchange("a", "a"));
+  EXPECT_FALSE(exchange("a", "b"));
+}
+
+}  // namespace
+}  // namespace soapstone::transport
