@@ -64,11 +64,7 @@ void RecordCipher::FreeContext::operator()(EVP_CIPHER_CTX* context) const {
 }
 
 RecordCipher::RecordCipher(Cipher cipher, const Secret& key, Use use, uint64_t records_per_key)
-    : cipher_(cipher),
-      use_(use),
-      records_per_key_(records_per_key),
-      key_(key),
-      context_(EVP_CIPHER_CTX_new()) {
+    : use_(use), records_per_key_(records_per_key), key_(key), context_(EVP_CIPHER_CTX_new()) {
   EVP_CIPHER* fetched = EVP_CIPHER_fetch(nullptr, NameOf(cipher), nullptr);
   CHECK(fetched != nullptr) << "OpenSSL has no " << NameOf(cipher);
   const int seals = use_ == Use::kSeal ? 1 : 0;

@@ -69,7 +69,6 @@ class RecordCipher {
   };
   void SetKey();
 
-  Cipher cipher_;
   Use use_;
   uint64_t records_per_key_;
   uint64_t records_ = 0;
