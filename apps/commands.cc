@@ -11,7 +11,6 @@
 #include "base/version.h"
 
 namespace soapstone::apps {
-
 namespace {
 
 constexpr char kExamples[] =
@@ -24,6 +23,25 @@ constexpr char kExamples[] =
     "  soapstone keygen --out=keys\n"
     "  soapstone policies\n"
     "`soapstone train --help` lists the flags of train.";
+
+// It is not listed: people do not call it.
+const CLI::App* AddAgent(CLI::App* app) {
+  return app
+      ->add_subcommand("agent", "What `soapstone train --hosts` starts on each host, over ssh")
+      ->group("")
+      ->footer("It is told what to do on standard input.");
+}
+
+// Then it has been said.
+bool IsUnknown(int argc, const char* const* argv, CLI::App* app) {
+  if (argc < 2 || argv[1][0] == '-') return false;
+  const auto called = [&](CLI::App* command) { return command->check_name(argv[1]); };
+  if (!app->get_subcommands(called).empty()) return false;
+  std::cerr << "soapstone: no command \"" << argv[1]
+            << "\" (train, node, simulate, experiment, replay, models, profile, plan, data, top, "
+               "keygen, policies)\n";
+  return true;
+}
 
 }  // namespace
 
@@ -53,15 +71,11 @@ std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv) {
   const CLI::App* data_app = AddData(&app, &data);
   const CLI::App* top_app = AddTop(&app, &top);
   const CLI::App* keygen_app = AddKeygen(&app, &keygen);
+  const CLI::App* agent_app = AddAgent(&app);
   const CLI::App* policies_app = app.add_subcommand("policies", "List the consistency policies");
   app.footer(kExamples);
-  if (argc > 1 && argv[1][0] != '-' &&
-      app.get_subcommands([&](CLI::App* s) { return s->check_name(argv[1]); }).empty()) {
-    std::cerr << "soapstone: no command \"" << argv[1]
-              << "\" (train, node, simulate, experiment, replay, models, profile, plan, data, top, "
-                 "keygen, policies)\n";
-    return EndNow{kExitConfig};
-  }
+  if (IsUnknown(argc, argv, &app)) return EndNow{kExitConfig};
+  // Of the commands that are not called nothing is set.
   const std::string_view called = argc > 1 ? argv[1] : "";
   if (called == "train") TakeFromEnvironment(train_app);
   if (called == "node") TakeFromEnvironment(node_app);
@@ -80,6 +94,7 @@ std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv) {
   if (data_app->parsed()) return Command(std::move(data));
   if (top_app->parsed()) return Command(std::move(top));
   if (keygen_app->parsed()) return Command(std::move(keygen));
+  if (agent_app->parsed()) return Command(AgentCommand{});
   if (policies_app->parsed()) return Command(PoliciesCommand{});
   return Command(std::move(simulate));
 }

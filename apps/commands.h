@@ -18,13 +18,14 @@
 namespace soapstone::apps {
 
 struct PoliciesCommand {};
+struct AgentCommand {};
 struct NodeCommand {
   NodeFlags flags;
 };
 // NodeFlags: `train`.
-using Command =
-    std::variant<NodeFlags, SimulateFlags, ExperimentFlags, ReplayFlags, ModelsFlags, ProfileFlags,
-                 PlanFlags, DataFlags, PoliciesCommand, NodeCommand, TopFlags, KeygenFlags>;
+using Command = std::variant<NodeFlags, SimulateFlags, ExperimentFlags, ReplayFlags, ModelsFlags,
+                             ProfileFlags, PlanFlags, DataFlags, PoliciesCommand, NodeCommand,
+                             TopFlags, KeygenFlags, AgentCommand>;
 
 // Of `soapstone`.
 std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv);

@@ -14,6 +14,8 @@
 #include "apps/experiment/experiment_command.h"
 #include "apps/experiment/replay_command.h"
 #include "apps/experiment/simulate_command.h"
+#include "apps/hosts/agent_command.h"
+#include "apps/hosts/train_on_hosts.h"
 #include "apps/loop/standard_descriptors.h"
 #include "apps/plan/plan_command.h"
 #include "apps/profile/profile_command.h"
@@ -42,7 +44,10 @@ int Main(int argc, char** argv) {
   const auto parsed = ParseCommand(argc, argv);
   if (const EndNow* end = std::get_if<EndNow>(&parsed)) return end->code;
   const Command* command = std::get_if<Command>(&parsed);
-  if (const auto* train = std::get_if<NodeFlags>(command)) return Train(*train);
+  if (const auto* train = std::get_if<NodeFlags>(command)) {
+    return train->hosts_path.empty() ? Train(*train) : TrainOnHosts(*train);
+  }
+  if (std::holds_alternative<AgentCommand>(*command)) return RunAgent();
   if (const auto* node = std::get_if<NodeCommand>(command)) return RunNodeCommand(node->flags);
   if (const auto* simulate = std::get_if<SimulateFlags>(command)) return Simulate(*simulate);
   if (const auto* experiment = std::get_if<ExperimentFlags>(command)) {

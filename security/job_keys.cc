@@ -114,6 +114,11 @@ std::string PathOf(const std::string& folder, KeyRole role) {
   return absl::StrCat(folder, "/", NameOf(role), ".key");
 }
 
+std::string FileOf(const std::string& path, KeyRole role) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(path, ignored) ? PathOf(path, role) : path;
+}
+
 absl::Status WriteAll(const std::string& folder, const JobKeys& keys,
                       const std::array<Secret, kKeyRoles.size()>& secrets) {
   std::vector<std::string> made;
@@ -160,8 +165,7 @@ std::string Fingerprint(const PublicKey& key) {
 }
 
 absl::StatusOr<JobKeys> ReadJobKeys(const std::string& path, KeyRole role) {
-  std::error_code ignored;
-  const std::string file = std::filesystem::is_directory(path, ignored) ? PathOf(path, role) : path;
+  const std::string file = FileOf(path, role);
   Wiped text;
   SOAP_RETURN_IF_ERROR(ReadText(file, &text.text));
   WipedFile read;
@@ -181,6 +185,13 @@ absl::StatusOr<JobKeys> ReadJobKeys(const std::string& path, KeyRole role) {
                      Decode(read.file.worker(), keys.public_keys[2].data());
   if (!whole || !BelongTogether(keys)) return Wrong(file, "its keys are damaged");
   return keys;
+}
+
+absl::StatusOr<std::string> ReadKeyText(const std::string& path, KeyRole role) {
+  SOAP_RETURN_IF_ERROR(ReadJobKeys(path, role).status());
+  std::string text;
+  SOAP_RETURN_IF_ERROR(ReadText(FileOf(path, role), &text));
+  return text;
 }
 
 absl::StatusOr<JobKeys> GenerateKeys(const std::string& folder) {

@@ -44,6 +44,10 @@ std::string Fingerprint(const PublicKey& key);
 // read it (with the mode to set), it is no key file, or of another role.
 absl::StatusOr<JobKeys> ReadJobKeys(const std::string& path, KeyRole role);
 
+// The text of that file, for a process of the role that reads it elsewhere. Errors: those of
+// ReadJobKeys.
+absl::StatusOr<std::string> ReadKeyText(const std::string& path, KeyRole role);
+
 // Makes new keys, and ROLE.key for each role in `folder`, which is made where it is not there.
 // Files are for their owner alone. Error: InvalidArgument: one of the files exists (nothing is
 // overwritten), or cannot be written; then none of them is left.

@@ -61,6 +61,14 @@ TEST_F(JobKeysTest, EachRoleReadsItsOwn) {
   EXPECT_EQ(made->RoleOf(""), std::nullopt);
 }
 
+TEST_F(JobKeysTest, ItsTextIsTheFileOfThatRoleAlone) {
+  ASSERT_TRUE(GenerateKeys(dir_).ok());
+  EXPECT_EQ(*ReadKeyText(dir_, KeyRole::kWorker), Text(File("worker")));
+  EXPECT_FALSE(ReadKeyText(File("worker"), KeyRole::kServer).ok());
+  chmod(File("worker").c_str(), 0644);
+  EXPECT_FALSE(ReadKeyText(dir_, KeyRole::kWorker).ok());
+}
+
 TEST_F(JobKeysTest, NothingIsOverwrittenAndNothingHalfIsLeft) {
   ASSERT_TRUE(GenerateKeys(dir_).ok());
   const std::string before = Text(File("worker"));

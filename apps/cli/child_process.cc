@@ -18,16 +18,18 @@ namespace {
 
 constexpr size_t kLastLinesMax = 10;
 constexpr int kExecFailed = 127;
+constexpr size_t kReadAtOnceMax = size_t{4} << 20;
 
 struct Pipe {
   int read_end = -1;
   int write_end = -1;
-  bool Open() {
+  // `ours`: the end that stays here.
+  bool Open(int Pipe::*ours) {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0) return false;
     read_end = ends[0];
     write_end = ends[1];
-    fcntl(read_end, F_SETFL, O_NONBLOCK);
+    fcntl(this->*ours, F_SETFL, O_NONBLOCK);
     return true;
   }
   void Close() {
@@ -37,8 +39,8 @@ struct Pipe {
 };
 
 // In the child, between fork and exec: only what is safe there.
-[[noreturn]] void BecomeProgram(char* const* arguments, const Pipe& out, const Pipe& err,
-                                pid_t parent) {
+[[noreturn]] void BecomeProgram(char* const* arguments, const std::vector<int>& inherited,
+                                const Pipe& in, const Pipe& out, const Pipe& err, pid_t parent) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(kExecFailed);  // it died before we asked
@@ -46,11 +48,11 @@ struct Pipe {
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   signal(SIGPIPE, SIG_DFL);
-  const int nothing = open("/dev/null", O_RDONLY);
-  dup2(nothing, STDIN_FILENO);
+  dup2(in.read_end >= 0 ? in.read_end : open("/dev/null", O_RDONLY), STDIN_FILENO);
   dup2(out.write_end, STDOUT_FILENO);
   dup2(err.write_end, STDERR_FILENO);
-  execv(arguments[0], arguments);
+  for (const int fd : inherited) fcntl(fd, F_SETFD, 0);
+  execvp(arguments[0], arguments);
   const char* why = strerror(errno);
   const bool said = write(STDERR_FILENO, why, strlen(why)) > 0;
   _exit(said ? kExecFailed : kExecFailed + 1);
@@ -59,9 +61,11 @@ struct Pipe {
 // Reads what is there into `lines`. Closes the pipe at its end.
 void Drain(int* fd, LineSplitter* lines, const std::function<void(const std::string&)>& on_line) {
   char bytes[16384];
-  while (*fd >= 0) {
+  // Who writes as fast as this reads would keep it for ever.
+  for (size_t taken = 0; *fd >= 0 && taken < kReadAtOnceMax;) {
     const ssize_t n = read(*fd, bytes, sizeof(bytes));
     if (n > 0) {
+      taken += static_cast<size_t>(n);
       lines->Add({bytes, static_cast<size_t>(n)}, on_line);
     } else if (n < 0 && errno == EINTR) {
       continue;
@@ -131,20 +135,24 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(Spec spec) {
   std::vector<char*> arguments;
   for (std::string& argument : child->spec_.command) arguments.push_back(argument.data());
   arguments.push_back(nullptr);
+  Pipe in;
   Pipe out;
   Pipe err;
   const pid_t parent = getpid();
-  const bool piped = out.Open() && err.Open();
+  const bool piped = (!child->spec_.fed || in.Open(&Pipe::write_end)) &&
+                     out.Open(&Pipe::read_end) && err.Open(&Pipe::read_end);
   child->pid_ = piped ? fork() : -1;
-  if (child->pid_ == 0) BecomeProgram(arguments.data(), out, err, parent);
+  if (child->pid_ == 0)
+    BecomeProgram(arguments.data(), child->spec_.inherited, in, out, err, parent);
   if (child->pid_ < 0) {
     const absl::Status status = failed("fork");
-    out.Close();
-    err.Close();
+    for (Pipe* pipe : {&in, &out, &err}) pipe->Close();
     return status;
   }
+  if (in.read_end >= 0) close(in.read_end);
   close(out.write_end);
   close(err.write_end);
+  child->stdin_fd_ = in.write_end;
   child->stdout_fd_ = out.read_end;
   child->stderr_fd_ = err.read_end;
   return child;
@@ -156,15 +164,39 @@ ChildProcess::~ChildProcess() {
     kill(pid_, SIGKILL);
     waitpid(pid_, nullptr, 0);  // a killed process ends at once
   }
+  CloseStdin();
   if (stdout_fd_ >= 0) close(stdout_fd_);
   if (stderr_fd_ >= 0) close(stderr_fd_);
 }
 
-void ChildProcess::ReadStdout(const std::function<void(const std::string&)>& on_line) {
+void ChildProcess::AppendFds(std::vector<int>* fds) const {
+  for (const int fd : {stdout_fd_, stderr_fd_}) {
+    if (fd >= 0) fds->push_back(fd);
+  }
+}
+
+std::optional<size_t> ChildProcess::Feed(std::string_view bytes) {
+  size_t written = 0;
+  while (stdin_fd_ >= 0 && written < bytes.size()) {
+    const ssize_t n = write(stdin_fd_, bytes.data() + written, bytes.size() - written);
+    if (n > 0) written += static_cast<size_t>(n);
+    if (n < 0 && errno == EAGAIN) break;
+    if (n < 0 && errno != EINTR) CloseStdin();
+  }
+  if (stdin_fd_ < 0) return std::nullopt;
+  return written;
+}
+
+void ChildProcess::CloseStdin() {
+  if (stdin_fd_ >= 0) close(stdin_fd_);
+  stdin_fd_ = -1;
+}
+
+void ChildProcess::ReadStdout(const OnLine& on_line) {
   Drain(&stdout_fd_, &stdout_lines_, on_line);
 }
 
-void ChildProcess::ReadStderr(const std::function<void(const std::string&)>& on_line) {
+void ChildProcess::ReadStderr(const OnLine& on_line) {
   Drain(&stderr_fd_, &stderr_lines_, [&](const std::string& line) {
     std::fprintf(log_.get(), "%s\n", line.c_str());
     std::fflush(log_.get());

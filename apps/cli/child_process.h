@@ -12,10 +12,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "apps/cli/launched.h"
 
 namespace soapstone::apps {
 
@@ -34,60 +36,60 @@ class LineSplitter {
   std::string line_;
 };
 
-// How a process ended.
-struct Ending {
-  bool by_signal = false;
-  int number = 0;  // the exit code, or the signal
-  bool good() const { return !by_signal && number == 0; }
-  std::string ToString() const;  // "exit code 70 (internal error)", "killed by SIGKILL"
-  friend bool operator==(const Ending&, const Ending&) = default;
-};
-
-class ChildProcess {
+class ChildProcess final : public Launched {
  public:
   struct Spec {
     std::string name;                  // "worker-1"
     std::vector<std::string> command;  // [0]: the program's path
     std::string log_path;
+    bool fed = false;            // by Feed; else its standard input is empty
+    std::vector<int> inherited;  // descriptors that it has too, by the same numbers
+    // A report is a line: a server's has a row for each worker and shard, a result one for each
+    // class that was taken for another.
+    size_t stdout_line_bytes_max = size_t{64} << 20;
   };
 
   // Forks and execs: in a process group of its own, killed when the launcher dies.
   static absl::StatusOr<std::unique_ptr<ChildProcess>> Start(Spec spec);
   // Kills it if it still runs.
-  ~ChildProcess();
+  ~ChildProcess() override;
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
 
-  const std::string& name() const { return spec_.name; }
+  const std::string& name() const override { return spec_.name; }
   pid_t pid() const { return pid_; }
   int stdout_fd() const { return stdout_fd_; }  // -1 once at its end
   int stderr_fd() const { return stderr_fd_; }
 
-  // Reads what is there. Standard error also goes to the log file.
-  void ReadStdout(const std::function<void(const std::string&)>& on_line);
-  void ReadStderr(const std::function<void(const std::string&)>& on_line);
+  void AppendFds(std::vector<int>* fds) const override;
+  // Reads what is there, 4 MiB at most.
+  void ReadStdout(const OnLine& on_line) override;
+  void ReadStderr(const OnLine& on_line) override;
 
-  void Signal(int signal_number);
-  // Looks whether it has ended; does not wait.
-  void Poll();
-  const std::optional<Ending>& ending() const { return ending_; }
-  // The last lines of standard error, oldest first.
-  const std::deque<std::string>& last_lines() const { return last_lines_; }
-  const std::string& log_path() const { return spec_.log_path; }
+  // Writes what its standard input takes now. How many bytes that was; none: it takes no more,
+  // ever.
+  std::optional<size_t> Feed(std::string_view bytes);
+  void CloseStdin();
+
+  void Signal(int signal_number) override;
+  void Poll() override;
+  const std::optional<Ending>& ending() const override { return ending_; }
+  const std::deque<std::string>& last_lines() const override { return last_lines_; }
+  const std::string& log_path() const override { return spec_.log_path; }
 
  private:
   struct CloseFile {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };
-  explicit ChildProcess(Spec spec) : spec_(std::move(spec)) {}
+  explicit ChildProcess(Spec spec)
+      : spec_(std::move(spec)), stdout_lines_(spec_.stdout_line_bytes_max) {}
 
   Spec spec_;
   pid_t pid_ = -1;
+  int stdin_fd_ = -1;
   int stdout_fd_ = -1;
   int stderr_fd_ = -1;
-  // A report is a line: a server's has a row for each worker and shard, a result one for each
-  // class that was taken for another.
-  LineSplitter stdout_lines_{size_t{64} << 20};
+  LineSplitter stdout_lines_;
   LineSplitter stderr_lines_{size_t{64} << 10};
   std::unique_ptr<std::FILE, CloseFile> log_;
   std::deque<std::string> last_lines_;

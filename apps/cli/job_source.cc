@@ -51,7 +51,7 @@ absl::Status CheckFolderCanBeMade(const std::string& path) {
       absl::StrCat("cannot write to ", nearest.string(), ": ", std::strerror(errno)));
 }
 
-absl::Status CheckOutputs(const wire::JobConfig& config) {
+absl::Status CheckOutputs(const wire::JobConfig& config, bool model_here) {
   const wire::Output& output = config.output();
   const std::tuple<const char*, const std::string&, absl::Status (*)(const std::string&)> all[] = {
       {"model_path", output.model_path(), models::CheckWritable},
@@ -61,7 +61,8 @@ absl::Status CheckOutputs(const wire::JobConfig& config) {
       {"tensorboard_path", output.tensorboard_path(), CheckFolderCanBeMade},
       {"record_path", output.record_path(), CheckFolderCanBeMade}};
   for (const auto& [field, path, check] : all) {
-    const absl::Status status = path.empty() ? absl::OkStatus() : check(path);
+    const bool elsewhere = &path == &output.model_path() && !model_here;
+    const absl::Status status = path.empty() || elsewhere ? absl::OkStatus() : check(path);
     if (status.ok()) continue;
     return absl::InvalidArgumentError(absl::StrCat("output.", field, ": ", status.message()));
   }
@@ -74,7 +75,9 @@ int PrintOrCheck(const std::string& program, const NodeFlags& flags,
   if (!flags.check) return kExitOk;
   const auto job = PrepareJob(config);
   if (!job.ok()) return SayConfigError(program, job.status());
-  for (const absl::Status& status : {CheckEndpoint(config.cluster()), CheckOutputs(config)}) {
+  const bool model_here = flags.hosts_path.empty();
+  for (const absl::Status& status :
+       {CheckEndpoint(config.cluster()), CheckOutputs(config, model_here)}) {
     if (!status.ok()) return SayConfigError(program, status);
   }
   SayNotes(program, (*job)->notes);

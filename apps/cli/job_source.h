@@ -22,9 +22,9 @@ void SayNotes(const std::string& program, const std::vector<std::string>& notes)
 // InvalidArgument with the path that does not let it.
 absl::Status CheckFolderCanBeMade(const std::string& path);
 
-// The same of all that the job writes: files into folders that are there, and folders. Error:
-// InvalidArgument with the field.
-absl::Status CheckOutputs(const wire::JobConfig& config);
+// The same of all that the job writes: files into folders that are there, and folders. The model
+// only where it is written `here`. Error: InvalidArgument with the field.
+absl::Status CheckOutputs(const wire::JobConfig& config, bool model_here = true);
 
 // Carries out --print_config and --check. Returns the exit code.
 int PrintOrCheck(const std::string& program, const NodeFlags& flags, const wire::JobConfig& config);

@@ -82,8 +82,13 @@ int Launcher::Run() {
   return unread_reports_ && stop_->code == kExitOk ? kExitInternal : stop_->code;
 }
 
-absl::StatusOr<std::unique_ptr<ChildProcess>> Launcher::Spawn(const std::string& role, int rank,
-                                                              const std::string& log_name) const {
+absl::StatusOr<std::unique_ptr<Launched>> Launcher::Spawn(const std::string& role, int rank,
+                                                          const std::string& log_name) const {
+  const std::string log_path = absl::StrCat(options_.log_dir, "/", log_name, ".log");
+  if (rank >= 0 && options_.hosts != nullptr) {
+    return options_.hosts->Start(
+        {.role = role, .rank = rank, .scheduler = wanted_endpoint_, .log_path = log_path});
+  }
   std::vector<std::string> command = {absl::StrCat(options_.program_dir, "/soapstone-", role),
                                       absl::StrCat("--config=", options_.log_dir, "/job.textproto"),
                                       "--progress=json"};
@@ -100,12 +105,12 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> Launcher::Spawn(const std::string&
   }
   return ChildProcess::Start({.name = rank < 0 ? role : absl::StrCat(role, "-", rank),
                               .command = std::move(command),
-                              .log_path = absl::StrCat(options_.log_dir, "/", log_name, ".log")});
+                              .log_path = log_path});
 }
 
 absl::Status Launcher::StartChild(const std::string& role, int rank) {
   const std::string log_name = rank < 0 ? role : absl::StrCat(role, "-", rank);
-  SOAP_ASSIGN_OR_RETURN(std::unique_ptr<ChildProcess> child, Spawn(role, rank, log_name));
+  SOAP_ASSIGN_OR_RETURN(std::unique_ptr<Launched> child, Spawn(role, rank, log_name));
   children_.push_back(std::move(child));
   told_.push_back(false);
   return absl::OkStatus();
@@ -124,13 +129,13 @@ absl::Status Launcher::StartNodes(const std::string& endpoint) {
 }
 
 void Launcher::WaitForEvents() {
-  std::vector<pollfd> fds = {{.fd = signal_fd_, .events = POLLIN}};
-  for (const auto& child : children_) {
-    for (const int fd : {child->stdout_fd(), child->stderr_fd()}) {
-      if (fd >= 0) fds.push_back({.fd = fd, .events = POLLIN});
-    }
-  }
+  std::vector<int> readable = {signal_fd_};
+  for (const auto& child : children_) child->AppendFds(&readable);
+  if (options_.hosts != nullptr) options_.hosts->AppendFds(&readable);
+  std::vector<pollfd> fds;
+  for (const int fd : readable) fds.push_back({.fd = fd, .events = POLLIN});
   poll(fds.data(), fds.size(), kPollMillis);
+  if (options_.hosts != nullptr) options_.hosts->Turn();
 }
 
 void Launcher::ReadSignals() {
@@ -154,7 +159,7 @@ void Launcher::ReadSignals() {
 
 void Launcher::ReadChildren() {
   for (size_t i = 0; i < children_.size(); ++i) {
-    ChildProcess* child = children_[i].get();
+    Launched* child = children_[i].get();
     child->ReadStdout([this](const std::string& line) { OnReport(line); });
     child->ReadStderr([this, child](const std::string& line) { OnStderrLine(*child, line); });
   }
@@ -181,16 +186,18 @@ void Launcher::OnReport(const std::string& line) {
     if (!stop_.has_value()) console_->Progress(NodeLoop::Now(), ToLine(*progress));
   } else if (auto* result = std::get_if<ResultReport>(&*report)) {
     result_ = std::move(*result);
+    std::string& model = result_->model_path;
+    if (options_.hosts != nullptr && !model.empty()) model = options_.hosts->ModelAt(model);
   } else if (auto* node = std::get_if<NodeReport>(&*report)) {
     nodes_.push_back(std::move(*node));
   }
 }
 
-void Launcher::OnStderrLine(const ChildProcess& child, const std::string& line) {
+void Launcher::OnStderrLine(const Launched& child, const std::string& line) {
   // Towards the end all say the same; and the scheduler's information comes as news.
   if (stop_.has_value() || result_.has_value()) return;
   const bool info = !training_ && absl::EndsWith(child.name(), "-0");  // one of each role will do
-  const std::optional<std::string> shown = ForwardedLine(child.name(), line, info);
+  const std::optional<std::string> shown = ForwardedLine(child.label(), line, info);
   if (shown.has_value()) console_->Line(*shown);
 }
 
@@ -209,7 +216,7 @@ void Launcher::CheckEndings() {
 }
 
 bool Launcher::AwaitSuccessor(size_t index) {
-  const ChildProcess& child = *children_[index];
+  const Launched& child = *children_[index];
   if (!options_.successor_after.has_value() || stop_.has_value() || result_.has_value() ||
       !absl::StartsWith(child.name(), "worker")) {
     return false;
@@ -219,7 +226,7 @@ bool Launcher::AwaitSuccessor(size_t index) {
   const bool refused = !ending.by_signal && ending.number == kExitPeerLost;
   if (ending != Ending{.by_signal = true, .number = SIGKILL} && !refused) return false;
   const Nanos after = refused ? kSuccessorRetry : *options_.successor_after;
-  console_->Line(absl::StrFormat("%s: %s; a successor starts in %.1f s", child.name(),
+  console_->Line(absl::StrFormat("%s: %s; a successor starts in %.1f s", child.label(),
                                  ending.ToString(), static_cast<double>(after) / kSecond));
   successors_[index] = NodeLoop::Now() + after;
   return true;
@@ -243,7 +250,7 @@ absl::Status Launcher::StartSuccessors() {
   return absl::OkStatus();
 }
 
-void Launcher::OnSchedulerEnded(const ChildProcess& child) {
+void Launcher::OnSchedulerEnded(const Launched& child) {
   const Ending& ending = *child.ending();
   if (stop_.has_value()) {
     // A stop without a reason of its own was begun by a node that the scheduler had told to end. A
@@ -257,7 +264,7 @@ void Launcher::OnSchedulerEnded(const ChildProcess& child) {
   BeginStop(CodeFor(ending), "", kTermAfter);
 }
 
-void Launcher::OnEnded(const ChildProcess& child) {
+void Launcher::OnEnded(const Launched& child) {
   const Ending& ending = *child.ending();
   if (stop_.has_value() || result_.has_value() || ending.good()) return;
   const bool told_to = !ending.by_signal && ending.number != kExitInternal &&
@@ -265,17 +272,17 @@ void Launcher::OnEnded(const ChildProcess& child) {
   const bool is_worker = absl::StartsWith(child.name(), "worker");
   if (is_worker && training_) {
     // The scheduler decides whether the rest go on.
-    if (!told_to) console_->Line(absl::StrCat(child.name(), ": ", ending.ToString()));
+    if (!told_to) console_->Line(absl::StrCat(child.label(), ": ", ending.ToString()));
   } else if (told_to) {
     BeginStop(CodeFor(ending), "", kSchedulerGrace);
-    stop_->by = absl::StrCat(child.name(), " ended: ", ending.ToString());
+    stop_->by = absl::StrCat(child.label(), " ended: ", ending.ToString());
   } else {
     Fail(child, CodeFor(ending));
   }
 }
 
-void Launcher::Fail(const ChildProcess& child, int code) {
-  const std::string what = absl::StrCat(child.name(), " failed: ", child.ending()->ToString());
+void Launcher::Fail(const Launched& child, int code) {
+  const std::string what = absl::StrCat(child.label(), " failed: ", child.ending()->ToString());
   console_->EndProgress();
   console_->Line(absl::StrCat("soapstone: ", what, "; stopping the rest"));
   if (code != kExitConfig) {  // of that, the line was shown as it came

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "apps/cli/child_process.h"
 #include "apps/cli/console.h"
+#include "apps/cli/launched.h"
 #include "apps/cli/node_flags.h"
 #include "apps/report/report.h"
 #include "base/ids.h"
@@ -20,7 +21,8 @@
 namespace soapstone::apps {
 
 // Checks the job, then runs it. Returns the exit code of `soapstone train`.
-int Train(const NodeFlags& flags);
+// `hosts`: where servers and workers run; null: on this machine.
+int Train(const NodeFlags& flags, Hosts* hosts = nullptr);
 
 struct LauncherOptions {
   wire::JobConfig config;   // checked, with defaults
@@ -28,6 +30,7 @@ struct LauncherOptions {
   std::string log_dir;      // exists
   std::string key;          // the folder of the children's keys; empty: without
   std::string program_dir;  // holds soapstone-scheduler, -server and -worker
+  Hosts* hosts = nullptr;   // that start servers and workers; null: this machine does
   // A worker that was killed is started anew so much later; none: it is not. Of jobs whose
   // straggler model kills workers.
   std::optional<Nanos> successor_after;
@@ -38,14 +41,14 @@ struct LauncherOptions {
 };
 
 // Everything that can be known before a process starts: checks, the log folder, the children's job
-// file. Error: InvalidArgument with one line.
-absl::StatusOr<LauncherOptions> PrepareLaunch(wire::JobConfig config);
+// file. `hosts`: as Train's. Error: InvalidArgument with one line.
+absl::StatusOr<LauncherOptions> PrepareLaunch(wire::JobConfig config, Hosts* hosts = nullptr);
 
 // Invariants
 //  1. Servers and workers start once the scheduler listens, at the endpoint it has then.
-//  2. When Run returns no child runs. From the first word of an end (a failed child, the
-//  scheduler's
-//     exit) to that return it takes less than 5 s; from a signal grace_s more.
+//  2. When Run returns no child runs, but of a host that is lost. From the first word of an end (a
+//     failed child, the scheduler's exit) to that return it takes less than 6 s; from a signal
+//     grace_s more.
 // One thread. Run blocks SIGTERM, SIGINT, SIGHUP and SIGCHLD in it, and ignores SIGPIPE. `console`
 // outlives it.
 class Launcher {
@@ -69,22 +72,22 @@ class Launcher {
     bool killed = false;
   };
 
-  absl::StatusOr<std::unique_ptr<ChildProcess>> Spawn(const std::string& role, int rank,
-                                                      const std::string& log_name) const;
+  absl::StatusOr<std::unique_ptr<Launched>> Spawn(const std::string& role, int rank,
+                                                  const std::string& log_name) const;
   absl::Status StartChild(const std::string& role, int rank);
   absl::Status StartNodes(const std::string& endpoint);
   void WaitForEvents();
   void ReadSignals();
   void ReadChildren();
   void OnReport(const std::string& line);
-  void OnStderrLine(const ChildProcess& child, const std::string& line);
+  void OnStderrLine(const Launched& child, const std::string& line);
   void CheckEndings();
-  void OnEnded(const ChildProcess& child);
+  void OnEnded(const Launched& child);
   // True: a successor will take this worker's place, when it is due.
   bool AwaitSuccessor(size_t index);
   absl::Status StartSuccessors();
-  void OnSchedulerEnded(const ChildProcess& child);
-  void Fail(const ChildProcess& child, int code);
+  void OnSchedulerEnded(const Launched& child);
+  void Fail(const Launched& child, int code);
   void BeginStop(int code, std::string reason, Nanos grace);
   void CarryOutStop();
   void TakeSignals();
@@ -94,14 +97,14 @@ class Launcher {
   // What all reported at their end, as files.
   TableOptions WriteResult() const;
   void ShowEnd();
-  ChildProcess* scheduler() { return children_.front().get(); }
+  Launched* scheduler() { return children_.front().get(); }
 
   LauncherOptions options_;
   Console* console_;
   int signal_fd_ = -1;
-  std::vector<std::unique_ptr<ChildProcess>> children_;  // the scheduler first
-  std::vector<bool> told_;                               // by child: its end was handled
-  std::map<size_t, Nanos> successors_;                   // by child: when one is due
+  std::vector<std::unique_ptr<Launched>> children_;  // the scheduler first
+  std::vector<bool> told_;                           // by child: its end was handled
+  std::map<size_t, Nanos> successors_;               // by child: when one is due
   uint64_t successors_started_ = 0;
   std::string wanted_endpoint_;  // of Listening; nodes start when it is set
   bool nodes_started_ = false;

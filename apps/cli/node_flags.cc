@@ -51,6 +51,16 @@ void AddProgressEvery(CLI::App* app, NodeFlags* flags) {
       ->type_name("SECONDS");
 }
 
+void AddHosts(CLI::App* app, NodeFlags* flags) {
+  app->add_option("--hosts", flags->hosts_path,
+                  "Run servers and workers on the hosts of this file, a line each: host [slots=N] "
+                  "[role=server|worker] [addr=IP] [cpus=LIST] [this machine]")
+      ->type_name("FILE");
+  app->add_option("--ssh", flags->ssh,
+                  "What reaches a host: its name and a command follow [ssh -o BatchMode=yes]")
+      ->type_name("COMMAND");
+}
+
 void AddJson(const std::string& help, CLI::App* app, NodeFlags* flags) {
   app->add_option("--progress", help)
       ->type_name("json")
@@ -134,10 +144,12 @@ std::variant<NodeFlags, EndNow> ParseNodeFlags(const std::string& program, int a
 }
 
 CLI::App* AddTrain(CLI::App* app, NodeFlags* flags) {
-  CLI::App* command = app->add_subcommand("train", "Train a model with a cluster on this machine");
+  CLI::App* command = app->add_subcommand(
+      "train", "Train a model with a cluster on this machine, or on hosts reached by ssh");
   AddNodeFlags(command, flags);
   AddProgressEvery(command, flags);
   AddHttp("a free port of 127.0.0.1", command, flags);
+  AddHosts(command, flags);
   const auto job = std::make_shared<JobFlagValues>();
   job->AddTo(command);
   command->callback([flags, job, command] {

@@ -31,6 +31,8 @@ struct NodeFlags {
   std::string bind;                    // endpoint of a server; empty: chosen
   uint16_t stream_port = 0;            // of a server's streams; 0: chosen
   CpuPlacement placement;              // of a server or a worker
+  std::string hosts_path;              // of `soapstone train`; empty: all runs on this machine
+  std::string ssh;                     // the command that reaches a host
   bool check = false;
   bool print_config = false;
   bool json_progress = false;

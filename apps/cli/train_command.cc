@@ -121,14 +121,15 @@ absl::Status FinishOutput(int code, OutputThread* output) {
 
 }  // namespace
 
-absl::StatusOr<LauncherOptions> PrepareLaunch(wire::JobConfig config) {
+absl::StatusOr<LauncherOptions> PrepareLaunch(wire::JobConfig config, Hosts* hosts) {
   SOAP_ASSIGN_OR_RETURN(const std::shared_ptr<const Job> job, PrepareJob(config));
   const wire::Output& output = config.output();
   SOAP_RETURN_IF_ERROR(CheckEndpoint(config.cluster()));
-  SOAP_RETURN_IF_ERROR(CheckOutputs(config));
+  SOAP_RETURN_IF_ERROR(CheckOutputs(config, hosts == nullptr));
   if (!config.output().record_path().empty()) SOAP_RETURN_IF_ERROR(CheckRecordingFolder(config));
   if (!output.curve_path().empty()) RemoveCurveParts(*job);
   LauncherOptions options;
+  options.hosts = hosts;
   SOAP_ASSIGN_OR_RETURN(options.program_dir, ProgramDir());
   options.log_dir = config.output().log_dir();
   if (options.log_dir.empty()) options.log_dir = DefaultLogDir();
@@ -152,7 +153,7 @@ absl::StatusOr<LauncherOptions> PrepareLaunch(wire::JobConfig config) {
   return options;
 }
 
-int Train(const NodeFlags& flags) {
+int Train(const NodeFlags& flags, Hosts* hosts) {
   std::string chosen;
   absl::StatusOr<wire::JobConfig> config = TrainConfigFromFlags(flags, &chosen);
   if (!config.ok()) return SayConfigError(kSoapstone, config.status());
@@ -162,8 +163,15 @@ int Train(const NodeFlags& flags) {
     const absl::Status logs = CheckFolderCanBeMade(kRuns);
     if (!logs.ok()) return SayConfigError(kSoapstone, logs);
   }
-  if (flags.print_config || flags.check) return PrintOrCheck(kSoapstone, flags, *config);
-  absl::StatusOr<LauncherOptions> options = PrepareLaunch(*std::move(config));
+  if (hosts != nullptr) {
+    const absl::Status settled = hosts->Settle(&*config);
+    if (!settled.ok()) return SayConfigError(kSoapstone, settled);
+  }
+  if (flags.print_config || flags.check) {
+    const int code = PrintOrCheck(kSoapstone, flags, *config);
+    return code == kExitOk && flags.check && hosts != nullptr ? hosts->Open(*config) : code;
+  }
+  absl::StatusOr<LauncherOptions> options = PrepareLaunch(*std::move(config), hosts);
   if (!options.ok()) return SayConfigError(kSoapstone, options.status());
   if (!chosen.empty()) std::cerr << kSoapstone << ": " << chosen << "\n";
   SayNotes(kSoapstone, options->notes);
@@ -171,6 +179,8 @@ int Train(const NodeFlags& flags) {
     std::cerr << kSoapstone << ": from the environment: " << variable << "\n";
   }
   options->key = flags.key;
+  const int opened = hosts == nullptr ? kExitOk : hosts->Open(options->config);
+  if (opened != kExitOk) return opened;
   ForgetNodeVariables();  // the children's job file has them
   OutputThread output(&std::cout, STDOUT_FILENO);
   Console console(&std::cout, ConsoleOf(flags));

@@ -21,7 +21,8 @@ namespace {
 constexpr absl::Duration kLookAgain = absl::Milliseconds(500);
 constexpr absl::Duration kSayEvery = absl::Seconds(5);
 
-// The local IPv4 address from which packets to host:port leave; nothing is sent.
+}  // namespace
+
 absl::StatusOr<std::string> AddressTowards(const std::string& host, const std::string& port) {
   const addrinfo hints{.ai_family = AF_INET, .ai_socktype = SOCK_DGRAM};
   addrinfo* found = nullptr;
@@ -42,8 +43,6 @@ absl::StatusOr<std::string> AddressTowards(const std::string& host, const std::s
   }
   return std::string(text);
 }
-
-}  // namespace
 
 absl::StatusOr<ListenChoice> ChooseListen(const std::string& bind, const std::string& scheduler,
                                           const std::string& tag) {

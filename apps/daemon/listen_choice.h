@@ -22,7 +22,12 @@ struct ListenChoice {
 absl::StatusOr<ListenChoice> ChooseListen(const std::string& bind, const std::string& scheduler,
                                           const std::string& tag);
 
-// The same, again each half second while it is Unavailable, for `patience`; logs that it waits.
+// The IPv4 address of this machine from which packets to host:port leave; nothing is sent. Error:
+// Unavailable, `host` does not resolve, or there is no route to it.
+absl::StatusOr<std::string> AddressTowards(const std::string& host, const std::string& port);
+
+// As ChooseListen, again each half second while it is Unavailable, for `patience`; logs that it
+// waits.
 absl::StatusOr<ListenChoice> AwaitListen(const std::string& bind, const std::string& scheduler,
                                          const std::string& tag, absl::Duration patience);
 
