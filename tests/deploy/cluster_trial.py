@@ -91,7 +91,9 @@ def await_(what, seconds, done):
             return result
         time.sleep(0.5)
     say(False, f"{what} within {seconds} s")
-    print(kubectl("get", "pods", "-o", "wide", check=False))
+    print(kubectl("get", "pods,endpoints", "-o", "wide", check=False))
+    for name in [n for role in ROLES for n in running(role)]:
+        print(f"{name}: {kubectl('logs', '--tail=4', name, check=False)}")
     return None
 
 
