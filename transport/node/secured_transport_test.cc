@@ -102,7 +102,7 @@ TEST_F(SecuredTransportTest, DataGoesBySealedStreams) {
            kSecuredServer);
   const auto worker = Make({.streams = true, .keys = Of(KeyRole::kWorker)}, kSecuredWorker);
   ASSERT_TRUE(worker->Connect(kSecuredServer, server->endpoint()).ok());
-  const auto pass = [](Transport* from, Transport* to, wire::Address whom, Message message) {
+  const auto pass = [](Transport* from, Transport* to, wire::Address whom, const Message& message) {
     ASSERT_TRUE(from->Send(whom, message).ok());
     std::optional<Message> taken;
     for (const SteadyTime end = SteadyNow() + absl::Seconds(60); !taken && SteadyNow() < end;) {

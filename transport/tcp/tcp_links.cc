@@ -377,18 +377,17 @@ void TcpLinks::Progress() {
     if (link->IsLate(now, options_.link_timeout)) late.push_back(link.get());
   }
   for (TcpLink* link : late) {
-    if (link->state == TcpLink::State::kEnded) {
+    const bool ended = link->state == TcpLink::State::kEnded;
+    if (ended || !(link->began() || link->ours)) {
       Drop(link->peer);
-    } else if (now - link->broken_since >= options_.link_timeout && link->began()) {
+    } else if (!link->began()) {
+      GiveUp(link, "the other side did not answer in time");
+    } else if (now - link->broken_since >= options_.link_timeout) {
       Lose(link, absl::StrCat("no connection for ",
                               absl::FormatDuration(
                                   absl::Floor(now - link->broken_since, absl::Milliseconds(1)))));
-    } else if (link->began()) {
-      Fail(link, now, "no answer in time");
-    } else if (link->ours) {
-      GiveUp(link, "the other side did not answer in time");
     } else {
-      Drop(link->peer);
+      Fail(link, now, "no answer in time");
     }
   }
 }
