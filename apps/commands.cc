@@ -2,12 +2,16 @@
 
 #include <CLI/CLI.hpp>
 #include <iostream>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/str_join.h"
 #include "apps/cli/environment_flags.h"
 #include "apps/cli/job_flags.h"
 #include "base/exit_codes.h"
+#include "base/nearest_name.h"
 #include "base/version.h"
 
 namespace soapstone::apps {
@@ -37,9 +41,12 @@ bool IsUnknown(int argc, const char* const* argv, CLI::App* app) {
   if (argc < 2 || argv[1][0] == '-') return false;
   const auto called = [&](CLI::App* command) { return command->check_name(argv[1]); };
   if (!app->get_subcommands(called).empty()) return false;
-  std::cerr << "soapstone: no command \"" << argv[1]
-            << "\" (train, node, simulate, experiment, replay, models, profile, plan, data, top, "
-               "keygen, policies)\n";
+  std::vector<std::string> names;
+  for (const CLI::App* command : app->get_subcommands({})) {
+    if (!command->get_group().empty()) names.push_back(command->get_name());
+  }
+  std::cerr << "soapstone: no command \"" << argv[1] << "\"" << DidYouMean(argv[1], names) << " ("
+            << absl::StrJoin(names, ", ") << ")\n";
   return true;
 }
 

@@ -85,7 +85,9 @@ CLI::App* AddSimulate(CLI::App* app, SimulateFlags* flags) {
       "Examples:\n  soapstone simulate --workers=32 --policy=ssp:s=4 "
       "--stragglers=jitter:sigma=0.2+stall:p=0.02,factor=6\n"
       "  soapstone simulate --job=examples/digits-lenet5.textproto --workers=32 --batch=128 "
-      "--micro_batches=32 --stragglers=stall:p=0.02,factor=6");
+      "--micro_batches=32 --stragglers=stall:p=0.02,factor=6\n"
+      "Exit codes: 0 done, 70 a guarantee was broken, 78 configuration error, 79 training "
+      "diverged.");
   return command;
 }
 
