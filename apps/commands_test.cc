@@ -116,6 +116,16 @@ TEST(Commands, DataIsACommand) {
   testing::internal::GetCapturedStderr();
 }
 
+TEST(Commands, WhoMistypesOneIsToldWhichThereAre) {
+  const char* arguments[] = {"soapstone", "trian"};
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(std::get<EndNow>(ParseCommand(2, arguments)).code, kExitConfig);
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("\"trian\"; did you mean train? (train, node, simulate, "), said.npos)
+      << said;
+  EXPECT_EQ(said.find("agent"), said.npos) << said;  // which is not for people
+}
+
 TEST(Commands, NoCommandIsAConfigurationError) {
   const char* arguments[] = {"soapstone"};
   testing::internal::CaptureStderr();
