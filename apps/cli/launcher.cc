@@ -312,7 +312,7 @@ void Launcher::CarryOutStop() {
     if (child->ending().has_value()) continue;
     if (!stop_->killed) {
       console_->EndProgress();
-      console_->Line(absl::StrCat(child->name(), ": killed, for it has not ended"));
+      console_->Line(absl::StrCat(child->label(), ": killed, for it has not ended"));
     }
     child->Signal(SIGKILL);
   }
