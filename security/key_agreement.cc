@@ -1,6 +1,7 @@
 #include "security/key_agreement.h"
 
 #include <openssl/evp.h>
+#include <sys/random.h>
 
 #include <memory>
 
@@ -24,6 +25,21 @@ std::optional<Secret> AgreedSecret(const Secret& own, const PublicKey& other) {
                       size == Secret::kBytes;
   if (!agrees) return std::nullopt;
   return agreed;
+}
+
+std::optional<KeyPair> MakeKeyPair() {
+  KeyPair pair;
+  if (getrandom(pair.secret.data(), Secret::kBytes, 0) != static_cast<ssize_t>(Secret::kBytes)) {
+    return std::nullopt;
+  }
+  const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(
+      EVP_PKEY_new_raw_private_key(EVP_PKEY_X25519, nullptr, pair.secret.data(), Secret::kBytes),
+      EVP_PKEY_free);
+  size_t size = pair.open.size();
+  if (key == nullptr || EVP_PKEY_get_raw_public_key(key.get(), pair.open.data(), &size) != 1) {
+    return std::nullopt;
+  }
+  return pair;
 }
 
 }  // namespace soapstone::security

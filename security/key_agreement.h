@@ -13,4 +13,11 @@ namespace soapstone::security {
 // public key is one of the few that agree with everybody on the same secret, or no key.
 std::optional<Secret> AgreedSecret(const Secret& own, const PublicKey& other);
 
+// A key of its own for one exchange, which nobody else has ever.
+struct KeyPair {
+  Secret secret;
+  PublicKey open = {};
+};
+std::optional<KeyPair> MakeKeyPair();  // nothing: there is no randomness
+
 }  // namespace soapstone::security

@@ -54,5 +54,15 @@ TEST(KeyAgreementTest, AKeyThatAgreesWithEverybodyAgreesWithNobody) {
   EXPECT_FALSE(AgreedSecret(Octets<Secret>(std::string(64, '7').c_str()), PublicKey{}).has_value());
 }
 
+TEST(KeyAgreementTest, PairsAreNewAndAgree) {
+  const auto one = MakeKeyPair(), two = MakeKeyPair();
+  ASSERT_TRUE(one.has_value() && two.has_value());
+  EXPECT_NE(one->open, two->open);
+  const auto here = AgreedSecret(one->secret, two->open),
+             there = AgreedSecret(two->secret, one->open);
+  ASSERT_TRUE(here.has_value() && there.has_value());
+  EXPECT_EQ(std::memcmp(here->data(), there->data(), Secret::kBytes), 0);
+}
+
 }  // namespace
 }  // namespace soapstone::security

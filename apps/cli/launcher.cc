@@ -15,12 +15,14 @@
 #include "apps/loop/node_loop.h"
 #include "apps/report/result_text.h"
 #include "base/exit_codes.h"
+#include "base/plain_text.h"
 #include "base/status_macros.h"
 #include "cluster/job.h"
 
 namespace soapstone::apps {
 namespace {
 
+constexpr char kScheduler[] = "scheduler";
 constexpr int kPollMillis = 100;
 // From a signal or the scheduler's end until the rest are told to end; and until they are killed.
 constexpr Nanos kTermAfter = 1500 * kMillisecond;
@@ -57,7 +59,7 @@ void Launcher::TakeSignals() {
 
 int Launcher::Run() {
   TakeSignals();
-  absl::Status started = StartChild("scheduler", -1);
+  absl::Status started = StartChild(kScheduler, -1);
   while (started.ok() && !AllEnded()) {
     WaitForEvents();
     ReadSignals();
@@ -160,20 +162,30 @@ void Launcher::ReadSignals() {
 void Launcher::ReadChildren() {
   for (size_t i = 0; i < children_.size(); ++i) {
     Launched* child = children_[i].get();
-    child->ReadStdout([this](const std::string& line) { OnReport(line); });
+    child->ReadStdout([this, child](const std::string& line) { OnReport(*child, line); });
     child->ReadStderr([this, child](const std::string& line) { OnStderrLine(*child, line); });
   }
 }
 
-void Launcher::OnReport(const std::string& line) {
+// Of the job the scheduler speaks alone: another process may run on a host that is to be believed
+// about itself and nothing else.
+void Launcher::OnReport(const Launched& child, const std::string& line) {
+  const bool of_job = child.name() == kScheduler;
   absl::StatusOr<Report> report = FromJson(line);
-  if (!report.ok() && !absl::StartsWith(line, "{")) return console_->Line(line);
+  if (!report.ok() && !absl::StartsWith(line, "{")) return console_->Line(PlainText(line));
   if (!report.ok()) {
-    unread_reports_ = true;
-    return console_->Line(absl::StrCat("soapstone: a report of ", line.size(),
-                                       " bytes cannot be read: ", report.status().message()));
+    unread_reports_ = unread_reports_ || of_job;
+    return console_->Line(
+        absl::StrCat("soapstone: a report of ", line.size(), " bytes of ", child.label(),
+                     " cannot be read: ", PlainText(std::string(report.status().message()))));
   }
-  if (const auto* listening = std::get_if<Listening>(&*report)) {
+  if (auto* node = std::get_if<NodeReport>(&*report)) {
+    if (node->name != child.name()) return;
+    std::erase_if(nodes_, [&](const NodeReport& former) { return former.name == node->name; });
+    nodes_.push_back(std::move(*node));
+  } else if (!of_job) {
+    return;
+  } else if (const auto* listening = std::get_if<Listening>(&*report)) {
     wanted_endpoint_ = listening->endpoint;
     if (listening->http.empty()) return;
     console_->Line(absl::StrCat("pages at http://", listening->http, "/statusz"));
@@ -188,8 +200,6 @@ void Launcher::OnReport(const std::string& line) {
     result_ = std::move(*result);
     std::string& model = result_->model_path;
     if (options_.hosts != nullptr && !model.empty()) model = options_.hosts->ModelAt(model);
-  } else if (auto* node = std::get_if<NodeReport>(&*report)) {
-    nodes_.push_back(std::move(*node));
   }
 }
 

@@ -79,7 +79,7 @@ class Launcher {
   void WaitForEvents();
   void ReadSignals();
   void ReadChildren();
-  void OnReport(const std::string& line);
+  void OnReport(const Launched& child, const std::string& line);
   void OnStderrLine(const Launched& child, const std::string& line);
   void CheckEndings();
   void OnEnded(const Launched& child);

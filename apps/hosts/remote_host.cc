@@ -20,6 +20,7 @@ constexpr size_t kStrangeBytesMax = size_t{1} << 20;
 constexpr int kStrangeShownMax = 160;  // bytes of a line
 constexpr size_t kLogBytesMax = size_t{256} << 20;
 constexpr size_t kLastLinesMax = 10;
+constexpr size_t kLastLineBytesMax = 4096;
 constexpr Nanos kSilenceMax = 20 * kSecond;
 constexpr Nanos kKillHeeded = 2 * kSecond;
 constexpr Nanos kFarewell = 4 * kSecond;  // the agent needs 2 s
@@ -63,7 +64,7 @@ class RemoteProcess final : public Launched {
   void Take(OutputLine line) {
     if (!line.is_error) return reports_.push_back(std::move(line.text));
     Log(line.text);
-    last_lines_.push_back(line.text);
+    last_lines_.push_back(line.text.substr(0, kLastLineBytesMax));
     if (last_lines_.size() > kLastLinesMax) last_lines_.pop_front();
     errors_.push_back(std::move(line.text));
   }

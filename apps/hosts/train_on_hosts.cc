@@ -25,6 +25,7 @@
 #include "apps/hosts/remote_host.h"
 #include "apps/loop/node_loop.h"
 #include "base/exit_codes.h"
+#include "base/plain_text.h"
 #include "base/status_macros.h"
 #include "cluster/job.h"
 #include "cluster/job_config.h"
@@ -37,7 +38,8 @@ namespace {
 constexpr int kPollMillis = 20;
 constexpr size_t kHostsBytesMax = size_t{1} << 20;
 constexpr char kDefaultSsh[] = "ssh -o BatchMode=yes";
-constexpr int kNoProgram = 126;  // a shell's codes from there on: not to be run, not there
+constexpr size_t kErrorShownMax = 1000;  // bytes of a host's
+constexpr int kNoProgram = 126;          // a shell's codes from there on: not to be run, not there
 
 std::string Quoted(const std::string& word) {
   return absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
@@ -201,12 +203,12 @@ std::pair<std::string, bool> SshHosts::Fault(const RemoteHost& host, Nanos patie
                                              const std::string& build) const {
   if (host.checked().has_value()) {
     const Checked& checked = *host.checked();
-    if (!checked.build.empty() && checked.build != build) {
-      return {absl::StrCat("another build of soapstone, ", checked.build.substr(0, 12), ", not ",
-                           build.substr(0, 12)),
+    if (checked.build != build) {
+      return {absl::StrCat("another build of soapstone, ", PlainText(checked.build.substr(0, 12)),
+                           ", not ", build.substr(0, 12)),
               false};
     }
-    return {checked.error, false};
+    return {PlainText(checked.error.substr(0, kErrorShownMax)), false};
   }
   if (!host.lost().has_value()) {
     return {absl::StrCat("no answer for ", patience / kSecond, " s"), true};

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/plain_text.h"
 
 namespace soapstone::apps {
 
@@ -55,14 +56,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-// What other nodes or files say, for a terminal: no control characters.
-std::string Plain(std::string text) {
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  }
-  return text;
-}
-
 // Cut at a character's beginning.
 std::string Cut(std::string line, size_t columns) {
   size_t shown = 0;
@@ -93,7 +86,7 @@ std::string WorkerLine(const WorkerStatus& w, Clock target, bool utf8) {
       percent(w.times.shard), percent(w.times.network), 1000 * w.step_s);
   if (w.slowdown > 0) absl::StrAppendFormat(&line, "  x%.1f", w.slowdown);
   if (!w.member) absl::StrAppend(&line, "  not a member");
-  if (!w.waits.empty()) absl::StrAppend(&line, "  waits ", Plain(w.waits));
+  if (!w.waits.empty()) absl::StrAppend(&line, "  waits ", PlainText(w.waits));
   return line;
 }
 
@@ -192,7 +185,7 @@ std::string StatusScreen(const JobStatus& s, size_t columns, bool utf8) {
   if (!s.news.empty()) lines.emplace_back();
   for (const std::string& line : s.news) lines.push_back(line);
   for (std::string& line : lines) {
-    if (!utf8 || line.find("█") == line.npos) line = Plain(std::move(line));
+    if (!utf8 || line.find("█") == line.npos) line = PlainText(std::move(line));
     line = Cut(std::move(line), columns);
   }
   return absl::StrJoin(lines, "\n") + "\n";

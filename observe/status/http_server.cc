@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cstring>
 #include <map>
@@ -27,6 +28,9 @@ constexpr unsigned kConnectionsMax = 64;
 constexpr unsigned kPerAddressMax = 16;
 constexpr size_t kConnectionBytes = 32 * 1024;
 constexpr unsigned kIdleSeconds = 10;
+// Where places are few, others want them.
+constexpr absl::Duration kCrowdedPatience = absl::Seconds(2);
+constexpr absl::Duration kLookEvery = absl::Milliseconds(500);
 
 absl::StatusOr<sockaddr_in> AddressOf(const std::string& text) {
   const auto wrong = [&] {
@@ -123,9 +127,11 @@ class HttpServer::Connections {
   void EndSlowOnes() {
     MutexLock lock(&mutex_);
     while (!stop_) {
-      stopped_.Wait(&mutex_, SteadyNow() + patience_ / 4);
+      stopped_.Wait(&mutex_, SteadyNow() + std::min(patience_ / 10, kLookEvery));
+      const bool crowded = open_.size() + kPerAddressMax > kConnectionsMax;
+      const absl::Duration patience = crowded ? std::min(patience_, kCrowdedPatience) : patience_;
       for (const auto& [connection, one] : open_) {
-        if (SteadyNow() - one.since > patience_) shutdown(one.fd, SHUT_RDWR);
+        if (SteadyNow() - one.since > patience) shutdown(one.fd, SHUT_RDWR);
       }
     }
   }

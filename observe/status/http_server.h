@@ -25,7 +25,8 @@ struct HttpOptions {
 
 // One thread of its own serves all connections. Bounds: 64 connections, 16 from one address, 32 KiB
 // each, 10 s of idleness, and `request_patience` from the beginning, or the end of the last answer,
-// to the end of the next: who sends a byte now and then keeps nobody out. GET and HEAD alone (405);
+// to the end of the next, of which only 2 s are left where more than 48 connections are open: who
+// sends a byte now and then keeps nobody out for long. GET and HEAD alone (405);
 // a Host that is no address of the machine, not localhost and not `name` is 421: a page of another
 // site cannot have a browser read this one.
 class HttpServer {

@@ -1,7 +1,5 @@
 #include "transport/shm/link_proof.h"
 
-#include <sys/random.h>
-
 #include <string_view>
 #include <utility>
 
@@ -23,45 +21,43 @@ std::string_view TextOf(const Bytes& bytes) {
 
 }  // namespace
 
-LinkProof::LinkProof(std::shared_ptr<const security::JobKeys> keys, std::string endpoint,
+LinkProof::LinkProof(std::shared_ptr<const security::JobKeys> keys, std::string meeting,
                      security::KeyRole listener, bool listens)
     : keys_(std::move(keys)),
-      endpoint_(std::move(endpoint)),
+      meeting_(std::move(meeting)),
       listener_(listener),
       connector_(keys_->role),
       listens_(listens) {}
 
-std::optional<ProofNote> LinkProof::First() {
-  ProofNote note = {.word = ProofNote::Word::kNonce};
-  if (getrandom(listener_nonce_.data(), listener_nonce_.size(), 0) !=
-      static_cast<ssize_t>(listener_nonce_.size())) {
-    return std::nullopt;
-  }
-  note.nonce = listener_nonce_;
+bool LinkProof::MakeNonce(security::PublicKey* nonce) {
+  const auto pair = security::MakeKeyPair();
+  if (!pair.has_value()) return false;
+  of_nonce_ = pair->secret;
+  *nonce = pair->open;
   said_ = true;
-  return note;
+  return true;
 }
 
-std::optional<security::Proof> LinkProof::ProofOf(const char* what) const {
-  const auto agreed =
-      security::AgreedSecret(keys_->secret, keys_->PublicOf(listens_ ? connector_ : listener_));
+std::optional<ProofNote> LinkProof::First() {
+  if (!MakeNonce(&listener_nonce_)) return std::nullopt;
+  return ProofNote{.word = ProofNote::Word::kNonce, .nonce = listener_nonce_};
+}
+
+std::optional<security::Proof> LinkProof::ProofOf(const char* what, const security::Secret& own,
+                                                  const security::PublicKey& other) const {
+  const auto agreed = security::AgreedSecret(own, other);
   if (!agreed.has_value()) return std::nullopt;
   std::string text = absl::StrCat(what, " ", NameOf(connector_), " ", NameOf(listener_), " ");
   text += TextOf(listener_nonce_);
   text += TextOf(connector_nonce_);
-  text += endpoint_;
+  text += meeting_;
   return security::ProofOf(*agreed, text);
 }
 
 bool LinkProof::TakeNonce(const ProofNote& note, std::optional<ProofNote>* answer) {
-  if (said_) return false;
+  if (said_ || !MakeNonce(&connector_nonce_)) return false;
   listener_nonce_ = note.nonce;
-  if (getrandom(connector_nonce_.data(), connector_nonce_.size(), 0) !=
-      static_cast<ssize_t>(connector_nonce_.size())) {
-    return false;
-  }
-  said_ = true;
-  const auto proof = ProofOf(kClaimed);
+  const auto proof = ProofOf(kClaimed, keys_->secret, listener_nonce_);
   if (!proof.has_value()) return false;
   *answer = ProofNote{.word = ProofNote::Word::kClaim,
                       .role = static_cast<uint32_t>(connector_),
@@ -74,7 +70,8 @@ bool LinkProof::TakeClaim(const ProofNote& note, std::optional<ProofNote>* answe
   if (!said_ || !IsRole(note.role)) return false;
   connector_ = static_cast<security::KeyRole>(note.role);
   connector_nonce_ = note.nonce;
-  const auto claimed = ProofOf(kClaimed), answered = ProofOf(kAnswered);
+  const auto claimed = ProofOf(kClaimed, of_nonce_, keys_->PublicOf(connector_));
+  const auto answered = ProofOf(kAnswered, keys_->secret, connector_nonce_);
   if (!claimed.has_value() || !answered.has_value() ||
       !security::EqualInConstantTime(*claimed, note.proof)) {
     return false;
@@ -95,7 +92,7 @@ bool LinkProof::Take(const ProofNote& note, std::optional<ProofNote>* answer) {
       return listens_ && TakeClaim(note, answer);
     case ProofNote::Word::kAnswer: {
       if (listens_ || !said_) return false;
-      const auto answered = ProofOf(kAnswered);
+      const auto answered = ProofOf(kAnswered, of_nonce_, keys_->PublicOf(listener_));
       proven_ = answered.has_value() && security::EqualInConstantTime(*answered, note.proof);
       return proven_;
     }

@@ -63,6 +63,10 @@ LinkNoteCame ReceiveProofNote(int socket, ProofNote* note);
 // Listens for links to `endpoint`, by the name "\0soapstone/ENDPOINT". Errors: InvalidArgument (the
 // name is too long), Unavailable (somebody else has it), ResourceExhausted.
 absl::StatusOr<int> ListenForLinks(const std::string& endpoint);
+
+// Where such names are the same: this start of the machine, and this network namespace of it. Who
+// is elsewhere has another text. Empty: not to be known.
+std::string WhereNamesAre();
 // A socket to who listens there, of our user. -1: none.
 int DialLink(const std::string& endpoint);
 

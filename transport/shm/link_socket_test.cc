@@ -1,7 +1,9 @@
 #include "transport/shm/link_socket.h"
 
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <string>
@@ -71,6 +73,23 @@ TEST_F(LinkSocketTest, ANameThatDoesNotFitIsAnError) {
   const std::string endpoint(200, 'e');
   EXPECT_EQ(ListenForLinks(endpoint).status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(DialLink(endpoint), -1);
+}
+
+// Names of another network namespace are other names: who is there has another text.
+TEST_F(LinkSocketTest, AnotherNetworkIsElsewhere) {
+  const std::string here = WhereNamesAre();
+  EXPECT_FALSE(here.empty());
+  EXPECT_EQ(WhereNamesAre(), here);
+  const pid_t child = fork();
+  if (child == 0) {
+    if (unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0 && unshare(CLONE_NEWNET) != 0) _exit(2);
+    const std::string there = WhereNamesAre();
+    _exit(!there.empty() && there != here ? 0 : 1);
+  }
+  int ended = 0;
+  ASSERT_EQ(waitpid(child, &ended, 0), child);
+  if (WEXITSTATUS(ended) == 2) GTEST_SKIP() << "no namespaces may be made here";
+  EXPECT_EQ(ended, 0);
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/steady_clock.h"
 #include "gtest/gtest.h"
+#include "security/key_agreement.h"
 #include "transport/shm/link_proof.h"
 #include "transport/shm/link_socket.h"
 #include "transport/shm/shm_links.h"
@@ -198,6 +199,86 @@ TEST_F(ProvedLinksTest, WhoListensWithoutAKeyIsHandedNothing) {
     EXPECT_EQ(worker_->unproven(), static_cast<uint64_t>(kind + 1));
     close(fd);
   }
+  close(listener);
+}
+
+// The secret of a worker's and the scheduler's keys together is known to every worker.
+TEST_F(ProvedLinksTest, AWorkersKeyDoesNotAnswerAsTheScheduler) {
+  const Keys attacker = Of(KeyRole::kWorker);
+  LinkProof victim(Of(KeyRole::kWorker), endpoint_, KeyRole::kScheduler, false);
+  const auto pair = security::MakeKeyPair();
+  Note claim, none;
+  ASSERT_TRUE(victim.Take({.word = ProofNote::Word::kNonce, .nonce = pair->open}, &claim));
+  const auto& scheduler = attacker->PublicOf(KeyRole::kScheduler);
+  for (const auto& known : {security::AgreedSecret(attacker->secret, scheduler),
+                            security::AgreedSecret(pair->secret, scheduler),
+                            security::AgreedSecret(attacker->secret, claim->nonce),
+                            security::AgreedSecret(pair->secret, claim->nonce),
+                            security::AgreedSecret(pair->secret, attacker->own())}) {
+    std::string text = "soapstone link answer worker scheduler ";
+    text.append(reinterpret_cast<const char*>(pair->open.data()), pair->open.size());
+    text.append(reinterpret_cast<const char*>(claim->nonce.data()), claim->nonce.size());
+    text += endpoint_;
+    ASSERT_FALSE(victim.Take(
+        {.word = ProofNote::Word::kAnswer, .proof = security::ProofOf(*known, text)}, &none));
+    EXPECT_FALSE(victim.proven());
+  }
+}
+
+// Nor does who has a server's key claim a worker's at a server.
+TEST_F(ProvedLinksTest, AServersKeyDoesNotClaimToBeAWorkers) {
+  LinkProof victim(Of(KeyRole::kServer), endpoint_, KeyRole::kServer, true);
+  const Keys attacker = Of(KeyRole::kServer);
+  const Note nonce = victim.First();
+  const auto pair = security::MakeKeyPair();
+  const auto& worker = attacker->PublicOf(KeyRole::kWorker);
+  for (const auto& known : {security::AgreedSecret(attacker->secret, worker),
+                            security::AgreedSecret(pair->secret, worker),
+                            security::AgreedSecret(pair->secret, nonce->nonce),
+                            security::AgreedSecret(attacker->secret, nonce->nonce)}) {
+    std::string text = "soapstone link claim worker server ";
+    text.append(reinterpret_cast<const char*>(nonce->nonce.data()), nonce->nonce.size());
+    text.append(reinterpret_cast<const char*>(pair->open.data()), pair->open.size());
+    text += endpoint_;
+    Note answer;
+    EXPECT_FALSE(victim.Take({.word = ProofNote::Word::kClaim,
+                              .role = static_cast<uint32_t>(KeyRole::kWorker),
+                              .nonce = pair->open,
+                              .proof = security::ProofOf(*known, text)},
+                             &answer));
+  }
+}
+
+// While a new socket is to be proved, what lies in the memory is still its owner's.
+TEST_F(ProvedLinksTest, WhatComesWhileASocketIsProvedAnewIsNotLost) {
+  ASSERT_TRUE(server_->Listen(endpoint_).ok());
+  const auto out = worker_->Connect(endpoint_, KeyRole::kServer);
+  ASSERT_TRUE(out.has_value());
+  ASSERT_TRUE(worker_->Send(*out, "first", {}).ok());
+  LinkId in = 0, back = 0;
+  ASSERT_EQ(Next(server_.get(), &in), "first");
+  ASSERT_TRUE(Turn([&] { return worker_->state(*out) == ShmLinks::State::kOpen; }));
+  std::vector<pollfd> items;
+  worker_->AddPollItems(&items);
+  ASSERT_EQ(shutdown(items[0].fd, SHUT_RDWR), 0);
+  for (int i = 0; i < 3; ++i) worker_->Progress();  // it dials; the server does not turn
+  ASSERT_TRUE(server_->Send(in, "meanwhile", {}).ok());
+  Buffers frames;
+  ASSERT_TRUE(worker_->Receive(&back, &frames));
+  EXPECT_EQ(worker_->RoleOf(back), KeyRole::kServer);
+}
+
+// Whoever has the name of an endpoint and says nothing does not keep messages for ever.
+TEST_F(ProvedLinksTest, WhoNeverProvesAnythingIsLeft) {
+  const int listener = *ListenForLinks(endpoint_);
+  const auto out = worker_->Connect(endpoint_, KeyRole::kServer);
+  ASSERT_TRUE(out.has_value());
+  ASSERT_TRUE(worker_->Send(*out, "waits", {}).ok());
+  LinkId from = 0;
+  Buffers frames;
+  EXPECT_TRUE(Turn([&] {
+    return !worker_->Receive(&from, &frames) && worker_->state(*out) == ShmLinks::State::kGone;
+  }));
   close(listener);
 }
 

@@ -32,6 +32,10 @@ constexpr absl::Duration kDialEvery = absl::Milliseconds(20);  // another socket
 
 using Word = LinkNote::Word;
 
+std::string MeetingAt(const std::string& endpoint) {
+  return absl::StrCat(endpoint, " ", WhereNamesAre());
+}
+
 bool HasEnded(pid_t process) { return process > 0 && kill(process, 0) != 0 && errno == ESRCH; }
 
 }  // namespace
@@ -57,6 +61,7 @@ struct ShmLinks::Link {
   // What is proved before anything else is said by the socket; nothing: it has been, or need not.
   std::optional<LinkProof> proof;
   std::optional<security::KeyRole> role;  // whose key the other side has, or is to have
+  bool proved = false;                    // once: whoever has the link's memory since is that one
   bool ended = false;  // the other side takes nothing: what it sent before is still there
   SteadyTime opened = SteadyNow();
   std::unique_ptr<SharedChannel> channel;  // null: it has not said Hello
@@ -77,6 +82,9 @@ ShmLinks::ShmLinks(LocalOptions options) : options_(std::move(options)) {}
 ShmLinks::~ShmLinks() { Close(); }
 
 absl::Status ShmLinks::Listen(const std::string& endpoint) {
+  if (options_.keys != nullptr && WhereNamesAre().empty()) {
+    return absl::UnavailableError("/proc does not say which machine and network this is");
+  }
   SOAP_ASSIGN_OR_RETURN(listener_, ListenForLinks(endpoint));
   endpoint_ = endpoint;
   return absl::OkStatus();
@@ -84,6 +92,7 @@ absl::Status ShmLinks::Listen(const std::string& endpoint) {
 
 std::optional<LinkId> ShmLinks::Connect(const std::string& endpoint, security::KeyRole listener) {
   if (links_.size() >= kLocalLinksMax) return std::nullopt;
+  if (options_.keys != nullptr && WhereNamesAre().empty()) return std::nullopt;
   auto link = std::make_unique<Link>();
   link->ours = true;
   link->endpoint = endpoint;
@@ -100,7 +109,7 @@ std::optional<LinkId> ShmLinks::Connect(const std::string& endpoint, security::K
   link->channel = *std::move(channel);
   if (options_.keys != nullptr) {
     link->role = listener;
-    link->proof.emplace(options_.keys, endpoint, listener, /*listens=*/false);
+    link->proof.emplace(options_.keys, MeetingAt(endpoint), listener, /*listens=*/false);
   } else if (!Proved(link.get())) {
     return std::nullopt;
   }
@@ -127,7 +136,8 @@ bool ShmLinks::Proved(Link* link) {
 
 std::optional<security::KeyRole> ShmLinks::RoleOf(LinkId link) const {
   const auto found = links_.find(link);
-  if (found == links_.end() || found->second->proof.has_value()) return std::nullopt;
+  // Also while a new socket is to be proved: what comes is from who has had the memory all along.
+  if (found == links_.end() || !found->second->proved) return std::nullopt;
   return found->second->role;
 }
 
@@ -205,7 +215,8 @@ void ShmLinks::Accept() {
     link->id = ++last_id_;
     if (!IsOwnUser(fd)) continue;
     if (options_.keys != nullptr) {
-      link->proof.emplace(options_.keys, endpoint_, options_.keys->role, /*listens=*/true);
+      link->proof.emplace(options_.keys, MeetingAt(endpoint_), options_.keys->role,
+                          /*listens=*/true);
       const std::optional<ProofNote> first = link->proof->First();
       if (!first.has_value() || !SendProofNote(fd, *first)) continue;
     }
@@ -255,6 +266,7 @@ bool ShmLinks::ReadProof(Link* link) {
   if (good && answer.has_value()) good = SendProofNote(link->socket, *answer);
   if (good && link->proof->proven()) {
     link->role = link->proof->other();
+    link->proved = true;
     link->proof.reset();
     good = !link->ours || Proved(link);
   }
@@ -337,7 +349,8 @@ bool ShmLinks::Dial(Link* link) {
   link->socket = DialLink(link->endpoint);
   if (link->socket < 0) return false;
   if (options_.keys != nullptr) {
-    link->proof.emplace(options_.keys, link->endpoint, *link->role, /*listens=*/false);
+    link->proof.emplace(options_.keys, MeetingAt(link->endpoint), *link->role,
+                        /*listens=*/false);
     return true;
   }
   if (Proved(link)) return true;
@@ -379,6 +392,8 @@ void ShmLinks::Progress() {
     pauses_.Forgive(&link->broken_since);
     if (link->broken_since != SteadyTime::InfiniteFuture() && !link->ended) Mend(link.get(), now);
     const bool late = now - link->opened > kOpeningPatience;
+    // Nobody has its memory: what was to go by it goes another way.
+    if (late && link->proof.has_value() && link->memory >= 0) Break(link.get());
     if (link->channel == nullptr && (link->ended || late)) retired.push_back(link.get());
   }
   for (Link* link : retired) Retire(link, link->ended);

@@ -211,7 +211,10 @@ void TcpLinks::ReadAnswer(TcpLink* link, SteadyTime now) {
   const std::optional<StreamHello> answer = DecodeStreamHello(link->answer);
   const bool proved = answer.has_value() && link->seal.Proves(*answer, true);
   if (sealed() && !(proved && answer->connection == link->connection)) {
-    ++ended_.faults.hellos;
+    // A process that has taken the other's place cannot prove that it does not know the stream.
+    if (!answer.has_value() || answer->verdict == StreamHello::Verdict::kGoOn) {
+      ++ended_.faults.hellos;
+    }
     return Fail(link, now, "the answer is not the other side's");  // who it is may be there too
   }
   const bool known = answer.has_value() && answer->verdict == StreamHello::Verdict::kGoOn;
