@@ -12,7 +12,9 @@ from cluster import ClusterTestCase, descendants
 MIB = 1 << 20
 # 1.1 million parameters: a worker's gradient for one of two servers is 2.2 MB in buckets of 1 MiB at most; what peers
 # send one another is the whole of 4.5 MB. A link keeps cluster.link_bytes, or one message where that is larger.
-JOB = ["--model=mlp:hidden=1024", "--epochs=12", "--strict"]
+MODEL = ["--model=mlp:hidden=1024", "--strict"]
+JOB = [*MODEL, "--epochs=12"]
+LONGER = 40  # epochs of who waits for nobody: on a machine that does nothing else 12 take two seconds
 BUCKET = MIB
 WHOLE = 4_600_000
 DEFAULT = 512 * MIB
@@ -41,10 +43,11 @@ class StoppedNodeTestCase(ClusterTestCase):
             time.sleep(0.02)
         return most
 
-    def stop_one(self, policy, name, seconds, link_bytes=MIB, transport="auto", message=BUCKET, times=1):
+    def stop_one(self, policy, name, seconds, link_bytes=MIB, transport="auto", message=BUCKET, times=1, epochs=12):
         """The output of a job of which `name` stops for so long; others may keep `times` what a link does."""
         bound = times * max(link_bytes or DEFAULT, message)
-        flags = [*JOB, f"--policy={policy}", f"--transport={transport}", "--heartbeat_timeout_s=60"]
+        flags = [*MODEL, f"--epochs={epochs}", f"--policy={policy}", f"--transport={transport}",
+                 "--heartbeat_timeout_s=60"]
         if link_bytes:
             flags.append(f"--link_bytes={link_bytes}")
         # A folder of its own: two jobs run at a time.
@@ -53,6 +56,7 @@ class StoppedNodeTestCase(ClusterTestCase):
         running.wait_for(r"^epoch \d+/", 120)
         children = descendants(running.pid)
         before = self.greatest(children, 2)
+        self.assertIsNone(running.process.poll(), "over before anybody was stopped:\n" + running.output())
         os.kill(children[name], signal.SIGSTOP)
         during = self.greatest(children, seconds)
         self.assertIsNone(running.process.poll(), "over before it was stopped:\n" + running.output())
@@ -96,7 +100,7 @@ class StoppedNodeTest(StoppedNodeTestCase):
 
     def test_a_peer_where_nobody_waits_for_another(self):
         # What a link keeps, as much that waits for it, and what the step in hand makes.
-        self.stop_one("gossip:mode=pushsum", "worker-1", 4, message=WHOLE, times=3)
+        self.stop_one("gossip:mode=pushsum", "worker-1", 4, message=WHOLE, times=3, epochs=LONGER)
 
     def test_a_step_is_not_held_for_who_was_counted_out(self):
         self.counted_out("gossip:mode=pushsum", "worker-1", True, *JOB, f"--link_bytes={MIB}")
@@ -138,7 +142,7 @@ class StoppedNodeCiTest(StoppedNodeTestCase):
         self.check("gossip:mode=adpsgd", "worker-1", message=WHOLE)
 
     def test_a_peer_where_nobody_waits_for_another(self):
-        self.check("gossip:mode=pushsum", "worker-1", message=WHOLE, times=3)
+        self.check("gossip:mode=pushsum", "worker-1", message=WHOLE, times=3, epochs=LONGER)
 
     def test_a_step_is_not_held_for_who_was_counted_out(self):
         for policy in ["gossip:mode=pushsum", "gossip:mode=dpsgd"]:
