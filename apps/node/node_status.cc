@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "apps/report/process_memory.h"
 #include "base/version.h"
 
 namespace soapstone::apps {
@@ -180,6 +181,19 @@ NodeStatus StatusOf(const Job& job, const NodeLoop& loop, const char* role, int6
   status.queued_bytes = loop.mailer().waiting_bytes();
   status.heartbeat_gap_s = loop.heartbeat_gap_s();
   return status;
+}
+
+NodeReport ReportOf(std::string name, const NodeLoop& loop) {
+  const transport::TransportStats moved = loop.transport().stats();
+  return {.name = std::move(name),
+          .sent = moved.sent,
+          .received = moved.received,
+          .sockets = moved.sockets,
+          .shared_bytes = moved.shared_bytes,
+          .malformed = moved.rejected_messages,
+          .strangers = moved.strangers,
+          .heartbeat_gap_s = loop.heartbeat_gap_s(),
+          .resident_peak_bytes = ReadResidentMemory().peak_bytes};
 }
 
 Families FamiliesOf(const NodeStatus& status) {

@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "apps/loop/node_loop.h"
 #include "apps/loop/shard_thread.h"
 #include "apps/report/job_status.h"
+#include "apps/report/report.h"
 #include "cluster/job.h"
 #include "observe/metrics/family.h"
 #include "transport/transport.h"
@@ -35,6 +37,9 @@ NodeStatus StatusOf(const Job& job, const NodeLoop& loop, const char* role, int6
                     Nanos began);
 
 metrics::Families FamiliesOf(const NodeStatus& status);
+
+// How a server or worker went, as all of them tell it at their end.
+NodeReport ReportOf(std::string name, const NodeLoop& loop);
 
 // Of this process, by what the kernel says now.
 metrics::Families ProcessFamilies();

@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "apps/loop/link_losses.h"
-#include "apps/report/process_memory.h"
 #include "base/exit_codes.h"
 #include "base/steady_clock.h"
 
@@ -222,16 +221,7 @@ void ServerNode::SayLastWord(const wire::Notice& end) {
 
 void ServerNode::ReportEnd() {
   if (!rank_.has_value()) return;
-  const transport::TransportStats moved = loop_.transport().stats();
-  NodeReport report{.name = absl::StrCat("server-", *rank_),
-                    .sent = moved.sent,
-                    .received = moved.received,
-                    .sockets = moved.sockets,
-                    .shared_bytes = moved.shared_bytes,
-                    .malformed = moved.rejected_messages,
-                    .strangers = moved.strangers,
-                    .heartbeat_gap_s = loop_.heartbeat_gap_s(),
-                    .resident_peak_bytes = ReadResidentMemory().peak_bytes};
+  NodeReport report = ReportOf(absl::StrCat("server-", *rank_), loop_);
   shards_.AddTo(&report);
   AddViolations(saved_, report.name, &report);
   shards_.WriteCurve();

@@ -14,7 +14,6 @@
 #include "apps/node/device_runner.h"
 #include "apps/node/warm_replica.h"
 #include "apps/node/wire_limits.h"
-#include "apps/report/process_memory.h"
 #include "base/exit_codes.h"
 #include "base/status_macros.h"
 #include "base/steady_clock.h"
@@ -470,21 +469,12 @@ int WorkerNode::Finish() {
 }
 
 void WorkerNode::ReportEnd() {
-  const transport::TransportStats moved = loop_.transport().stats();
   if (const uint64_t violations = Violations(); violations > 0) {
     LOG(ERROR) << "the guarantee of " << job_->specs.policy.spec << " was broken " << violations
                << " times, as this worker has seen";
   }
   if (reports_ == nullptr || !membership_.rank().has_value()) return;
-  NodeReport report{.name = absl::StrCat("worker-", *membership_.rank()),
-                    .sent = moved.sent,
-                    .received = moved.received,
-                    .sockets = moved.sockets,
-                    .shared_bytes = moved.shared_bytes,
-                    .malformed = moved.rejected_messages,
-                    .strangers = moved.strangers,
-                    .heartbeat_gap_s = loop_.heartbeat_gap_s(),
-                    .resident_peak_bytes = ReadResidentMemory().peak_bytes};
+  NodeReport report = ReportOf(absl::StrCat("worker-", *membership_.rank()), loop_);
   if (engine_.has_value()) {
     report.answers = engine_->replies().replies();
     AddViolations(engine_->replies().violations(), absl::StrCat("worker ", *membership_.rank()),

@@ -113,9 +113,6 @@ class BrokenLinkTest(ClusterTestCase):
             time.sleep(draw.uniform(0.02, 0.2))
         return broken
 
-    # What a run of eager comes to depends on who is late, near the edge of stability (docs/experiments.md).
-    LEAST_ACCURACY = {"eager": 0.5}
-
     def check(self, policy, transport, *flags, processes=6):
         command = [f"--policy={policy}", f"--transport={transport}", *LENGTH, "--strict", *flags]
         running = self.train(*command)
@@ -130,7 +127,7 @@ class BrokenLinkTest(ClusterTestCase):
         for times in re.findall(r"broken (\d+) times", running.output()):
             self.assertEqual(times, "0")
         self.assertRegex(running.output(), "messages refused .* 0 by shards, 0 duplicates")
-        self.assertGreaterEqual(self.accuracy(running.output()), self.LEAST_ACCURACY.get(policy, 0.9))
+        self.assertGreaterEqual(self.accuracy(running.output()), 0.9)
         return running.output()
 
     def check_bsp(self, transport, **more):
@@ -176,16 +173,18 @@ class BrokenLinkTest(ClusterTestCase):
         self.check_all("allreduce")
 
     def test_eager(self):
-        self.check_all("eager")
+        # Who is late leaves its part to a later round, whose step is the larger: at the job's own rate of 0.03 one run in
+        # thirty diverges.
+        self.check_all("eager", "--optimizer=momentum:lr=0.01,mu=0.9,decay=1e-4")
 
     def test_gossip(self):
         for mode in ["dpsgd", "adpsgd", "pushsum", "gossipgrad"]:
             self.check_all(f"gossip:mode={mode}")
 
-    def check_all(self, policy, **more):
+    def check_all(self, policy, *flags, **more):
         """Over streams; where there is time for many breaks by every way."""
         for transport in ["sockets"] if BREAKS <= 3 else ["sockets", "zeromq", "auto"]:
-            self.check(policy, transport, **more)
+            self.check(policy, transport, *flags, **more)
 
 
 if __name__ == "__main__":
