@@ -1,10 +1,13 @@
 #include "cluster/job.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/counted.h"
 #include "base/fingerprint.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
@@ -74,26 +77,44 @@ absl::StatusOr<uint64_t> CurveStepOf(const Job& job) {
                                                  kPointsMax, " are kept"));
 }
 
-std::string Plural(uint64_t n, const char* noun) {
-  return absl::StrCat(n, " ", noun, n == 1 ? "" : "s");
-}
-
 std::string SummaryOf(const Job& job) {
   const wire::Cluster& cluster = job.config.cluster();
   std::string size;
-  if (job.tables != nullptr) size = Plural(job.tables->tables().size(), "table");
+  if (job.tables != nullptr) size = Counted(job.tables->tables().size(), "table");
   if (job.graph != nullptr) {
     absl::StrAppend(&size, size.empty() ? "" : ", ", job.graph->parameter_count(), " parameters");
   }
   return absl::StrFormat(
       "%s (%s) on %s (%d training, %d held-out samples), %s: %s of %s, %s", job.config.model(),
       size, job.config.data().format(), job.train_samples, job.test_samples, job.specs.policy.spec,
-      Plural(ServerCount(job.config, job.specs.policy), "server"),
-      Plural(cluster.shards_per_server(), "shard"), Plural(cluster.workers(), "worker"));
+      Counted(ServerCount(job.config, job.specs.policy), "server"),
+      Counted(cluster.shards_per_server(), "shard"), Counted(cluster.workers(), "worker"));
 }
 
 uint32_t TransferStagesOf(const wire::Cluster& cluster) {
   return cluster.communication() == "priority" ? cluster.shards_per_server() : 1;
+}
+
+// What could not be read, of `what`: where nothing is at the data's path, how to get some.
+absl::Status NamedData(const absl::Status& status, const char* what, const wire::Data& data) {
+  std::error_code error;
+  if (data.path().empty() || std::filesystem::exists(data.path(), error)) {
+    return Named(status, what);
+  }
+  return absl::Status(
+      status.code(),
+      absl::StrCat("data: ", status.message(), "; `soapstone data` says how to get public sets"));
+}
+
+absl::StatusOr<models::TrainTest> LoadDenseData(const wire::JobConfig& config) {
+  absl::StatusOr<models::TrainTest> data = models::LoadData(DataOptionsOf(config));
+  if (!data.ok()) return NamedData(data.status(), "data", config.data());
+  if (data->train.classes == 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("data: ", config.data().path(),
+                     ": every sample has the same label; a classifier needs two classes"));
+  }
+  return data;
 }
 
 // A model of the zoo, or of an ONNX file with its own values.
@@ -174,7 +195,7 @@ absl::Status LoadModel(Job* job, std::vector<ParamSpec>* params, wire::LayoutOpt
                                  .test_fraction = data.test_fraction(),
                                  .seed = config.training().seed()},
                                 config.cluster().table_rows_max());
-    if (!model.ok()) return Named(model.status(), "model");
+    if (!model.ok()) return NamedData(model.status(), "model", data);
     job->tables = *std::move(model);
     job->test_samples = job->tables->data().test.size();
     options->tables = job->tables->tables();
@@ -182,8 +203,8 @@ absl::Status LoadModel(Job* job, std::vector<ParamSpec>* params, wire::LayoutOpt
     if (job->graph != nullptr) *params = job->graph->params();
     return absl::OkStatus();
   }
-  absl::StatusOr<models::TrainTest> data = models::LoadData(DataOptionsOf(config));
-  if (!data.ok()) return Named(data.status(), "data");
+  absl::StatusOr<models::TrainTest> data = LoadDenseData(config);
+  if (!data.ok()) return data.status();
   job->test_samples = data->test.size();
   const absl::Status graph = LoadGraph(*data, job, model_sha256);
   if (!graph.ok()) return Named(graph, "model");

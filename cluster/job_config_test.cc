@@ -307,8 +307,10 @@ TEST_F(DataOfAJob, SequencesNeedAModelThatTakesThem) {
 }
 
 TEST_F(DataOfAJob, BadFilesAreSaidInALine) {
-  EXPECT_EQ(ErrorOf(ConfigOf("words", "/nowhere.txt")),
-            "data: /nowhere.txt: No such file or directory");
+  EXPECT_EQ(
+      ErrorOf(ConfigOf("words", "/nowhere.txt")),
+      "data: /nowhere.txt: No such file or directory; `soapstone data` says how to get public "
+      "sets");
   EXPECT_THAT(ErrorOf(ConfigOf("images", "/nowhere")),
               HasSubstr("data: /nowhere: No such file or directory"));
   EXPECT_THAT(ErrorOf(ConfigOf("bytes", Write("a.txt", "abc"))),
@@ -322,6 +324,12 @@ TEST_F(DataOfAJob, BadFilesAreSaidInALine) {
   WritePng("images/c0/other.png", {.channels = 1, .height = 1, .width = 2}, {1, 2});
   EXPECT_THAT(ErrorOf(ConfigOf("images", PathOf("images"))),
               HasSubstr("other.png: an image of 1×2, where 3×4 is needed"));
+}
+
+TEST_F(DataOfAJob, OneClassIsNoTask) {
+  const std::string path = Write("one.csv", "0.1,0.2,0\n0.3,0.2,0\n0.1,0.5,0\n");
+  EXPECT_EQ(ErrorOf(ConfigOf("csv", path)),
+            "data: " + path + ": every sample has the same label; a classifier needs two classes");
 }
 
 TEST(JobConfig, AnEndpointThatIsNoneIsSaidBeforeAnythingStarts) {

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/counted.h"
 #include "base/exit_codes.h"
 #include "scheduler/spoken.h"
 
@@ -377,8 +378,8 @@ void Coordinator::BeginInstalling(Nanos now, Outbox* out) {
       members_.SetEndpoint(WorkerId{place.index}, node.endpoint);
     }
   }
-  news_.Add(absl::StrFormat("all registered: %d servers, %d workers", options_.servers,
-                            options_.workers));
+  news_.Add(absl::StrCat("all registered: ", Counted(options_.servers, "server"), ", ",
+                         Counted(options_.workers, "worker")));
   messages_.Publish(roster(), out);
 }
 
@@ -432,8 +433,7 @@ void Coordinator::EndRebalanceIfAgreed(Nanos now, Outbox* out) {
   members_.SetShareLead(0);
   messages_.Publish(roster(), out);
   const wire::Shares& last = roster().shares.back();
-  const auto [low, high] =
-      std::minmax_element(last.micro_batches.begin(), last.micro_batches.end());
+  const auto [low, high] = std::ranges::minmax_element(last.micro_batches);
   news_.Add(absl::StrFormat(
       "re-balanced: %d to %d of %d micro-batches a worker from clock %d, steps %.0f%% shorter",
       *low, *high, options_.rebalance.micro_batch_count, last.from, 100 * *gain / (1 + *gain)));

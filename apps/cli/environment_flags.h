@@ -16,7 +16,9 @@ std::string EnvironmentName(std::string_view flag);
 // (--help, --check and the like). Paths of secrets are left out too: an environment is handed on.
 void TakeFromEnvironment(CLI::App* app);
 
-// After the parse: "SOAPSTONE_WORKERS=4" for each flag of `app` that the environment has set.
+// After the parse: "SOAPSTONE_WORKERS=4" for each flag of `app` that the environment has set;
+// first, "SOAPSTONE_WORKER is no flag's; did you mean SOAPSTONE_WORKERS?" for each that is near
+// one.
 std::vector<std::string> TakenFromEnvironment(const CLI::App& app);
 
 }  // namespace soapstone::apps

@@ -9,6 +9,7 @@
 #include <iostream>
 #include <tuple>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "apps/loop/writer_thread.h"
@@ -21,6 +22,19 @@
 namespace soapstone::apps {
 
 namespace fs = std::filesystem;
+namespace {
+
+// "training.batch: at least 1 is needed (--batch)": whoever set no field, but a flag, finds it.
+std::string WithFlag(std::string line) {
+  for (const JobField& field : JobFields()) {
+    const std::string flag = absl::StrCat("--", field.flag);
+    if (!absl::StartsWith(line, absl::StrCat(field.path, ": "))) continue;
+    if (!absl::StrContains(line, flag)) absl::StrAppend(&line, " (", flag, ")");
+  }
+  return line;
+}
+
+}  // namespace
 
 absl::StatusOr<wire::JobConfig> ConfigFromFlags(const NodeFlags& flags) {
   wire::JobConfig config;
@@ -89,8 +103,8 @@ int SayConfigError(const std::string& program, const absl::Status& status) {
   // A daemon's signals are heard by nobody any more: not even this may wait for a reader.
   std::cerr.flush();
   WriterThread errors(STDERR_FILENO, {.name = "standard error", .bytes_max = 1 << 20});
-  errors.Put(absl::StrCat(program, ": ",
-                          absl::StrReplaceAll(std::string(status.message()), {{"\n", " "}}), "\n"));
+  const std::string line = absl::StrReplaceAll(std::string(status.message()), {{"\n", " "}});
+  errors.Put(absl::StrCat(program, ": ", WithFlag(line), "\n"));
   errors.Finish(2 * kSecond).IgnoreError();
   return absl::IsInternal(status) ? kExitInternal : kExitConfig;
 }

@@ -3,11 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "base/exit_codes.h"
 
 namespace soapstone::apps {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 std::variant<NodeFlags, EndNow> Parse(std::vector<const char*> arguments,
@@ -108,4 +110,17 @@ TEST(NodeFlags, DaemonsArePlaced) {
 }
 
 }  // namespace
+TEST(NodeFlags, AMisspeltVariableIsAskedFor) {
+  setenv("SOAPSTONE_WORKER", "3", 1);
+  setenv("SOAPSTONE_EPOCHS", "3", 1);
+  setenv("SOAPSTONE_SERVICE_HOST", "10.0.0.1", 1);  // Kubernetes' own, of a service of this name
+  const auto parsed = Parse({}, "soapstone-scheduler");
+  for (const char* name : {"WORKER", "EPOCHS", "SERVICE_HOST"}) {
+    unsetenv(absl::StrCat("SOAPSTONE_", name).c_str());
+  }
+  EXPECT_THAT(std::get<NodeFlags>(parsed).variables,
+              ElementsAre("SOAPSTONE_WORKER is no flag's; did you mean SOAPSTONE_WORKERS?",
+                          "SOAPSTONE_EPOCHS=3"));
+}
+
 }  // namespace soapstone::apps

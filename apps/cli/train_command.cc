@@ -167,6 +167,9 @@ int Train(const NodeFlags& flags, Hosts* hosts) {
     const absl::Status settled = hosts->Settle(&*config);
     if (!settled.ok()) return SayConfigError(kSoapstone, settled);
   }
+  for (const std::string& variable : flags.variables) {
+    std::cerr << kSoapstone << ": from the environment: " << variable << "\n";
+  }
   if (flags.print_config || flags.check) {
     const int code = PrintOrCheck(kSoapstone, flags, *config);
     return code == kExitOk && flags.check && hosts != nullptr ? hosts->Open(*config) : code;
@@ -175,9 +178,6 @@ int Train(const NodeFlags& flags, Hosts* hosts) {
   if (!options.ok()) return SayConfigError(kSoapstone, options.status());
   if (!chosen.empty()) std::cerr << kSoapstone << ": " << chosen << "\n";
   SayNotes(kSoapstone, options->notes);
-  for (const std::string& variable : flags.variables) {
-    std::cerr << kSoapstone << ": from the environment: " << variable << "\n";
-  }
   options->key = flags.key;
   const int opened = hosts == nullptr ? kExitOk : hosts->Open(options->config);
   if (opened != kExitOk) return opened;

@@ -34,6 +34,8 @@ training {
 )";
 constexpr char kDigits[] = "data/digits/digits.csv.gz";
 constexpr uint32_t kWorkersMax = 8;
+constexpr uint32_t kEpochs = 10;  // of a job that flags alone describe
+constexpr uint32_t kBatch = 32;
 
 // How long, how fast and from which seed, the example can be told.
 bool SaysWhatToTrain(const JobOverride& override) {
@@ -72,6 +74,11 @@ absl::StatusOr<wire::JobConfig> TrainConfigFromFlags(const NodeFlags& flags, std
   } else if (!flags.config_path.empty()) {
     SOAP_ASSIGN_OR_RETURN(config, ReadJobFile(flags.config_path));
   }
+  const bool bare = flags.config_path.empty() && !example;  // of flags alone
+  if (bare) {
+    config.mutable_training()->set_epochs(kEpochs);
+    config.mutable_training()->set_batch(kBatch);
+  }
   wire::Cluster* cluster = config.mutable_cluster();
   const bool sized = cluster->servers() > 0 && cluster->workers() > 0;
   if (cluster->servers() == 0) cluster->set_servers(1);
@@ -79,6 +86,10 @@ absl::StatusOr<wire::JobConfig> TrainConfigFromFlags(const NodeFlags& flags, std
     cluster->set_workers(std::clamp(std::thread::hardware_concurrency(), 1u, kWorkersMax));
   }
   SOAP_RETURN_IF_ERROR(ApplyOverrides(flags.overrides, &config));
+  const wire::Training& training = config.training();
+  if (bare && !config.model().empty()) {
+    *said = absl::StrCat("epochs: ", training.epochs(), ", batch: ", training.batch());
+  }
   if (!sized && !said->empty()) {
     absl::StrAppend(said, "; servers: ", cluster->servers(), ", workers: ", cluster->workers());
   }

@@ -17,8 +17,9 @@ namespace soapstone::apps {
 wire::JobConfig ExampleJob();
 
 // Of `flags`. Without a job file, and without a word of model or data, it is the example, with what
-// the flags change. Servers and workers that neither file nor flags name: one server, and
-// a worker a core, eight at most. The digits are taken from the folder of the project where the
+// the flags change. Where flags name a model or data and there is no file: 10 epochs,
+// batches of 32. Servers and workers that neither file nor flags name: one server, and a worker a
+// core, eight at most. The digits are taken from the folder of the project where the
 // working folder has none. `said` gets a line for people of what was chosen, or nothing. Errors: as
 // ConfigFromFlags.
 absl::StatusOr<wire::JobConfig> TrainConfigFromFlags(const NodeFlags& flags, std::string* said);

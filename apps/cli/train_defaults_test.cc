@@ -8,7 +8,6 @@ namespace soapstone::apps {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 JobOverride Override(std::string_view flag, std::string value) {
   for (const JobField& field : JobFields()) {
@@ -67,8 +66,10 @@ TEST(TrainDefaults, WhoNamesAModelGetsNothingOfTheExample) {
   const absl::StatusOr<wire::JobConfig> config = TrainConfigFromFlags(flags, &said);
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->model(), "mlp");
-  EXPECT_EQ(config->training().epochs(), 0u);
-  EXPECT_THAT(said, IsEmpty());
+  EXPECT_EQ(config->training().epochs(), 10u);
+  EXPECT_EQ(config->training().batch(), 32u);
+  EXPECT_EQ(config->training().seed(), 0u);
+  EXPECT_THAT(said, HasSubstr("epochs: 10, batch: 32; servers: 1, workers: "));
 }
 
 TEST(TrainDefaults, WhatIsSaidIsKeptThoughItBeWrong) {

@@ -96,7 +96,7 @@ class BadInputTest(ClusterTestCase):
         self.refuse("--polcy", "--polcy=bsp")
 
     def test_zero_workers(self):
-        self.refuse("cluster.workers: 0", "--workers=0")
+        self.refuse(r"cluster.workers: 0 .* \(--workers\)$", "--workers=0")
 
     def test_negative_epochs(self):
         self.refuse("--epochs=-3", "--epochs=-3")

@@ -145,7 +145,7 @@ class LaunchTest(LaunchTestCase):
                             environment={**place, "DMLC_ROLE": role}) for role in ("scheduler", "server", "worker", "worker")]
         for node in nodes:
             self.assertEqual(node.wait(60), 0, node.output())
-        self.assertIn("all registered: 1 servers, 2 workers", nodes[0].output())
+        self.assertIn("all registered: 1 server, 2 workers", nodes[0].output())
 
     def test_flags_come_from_the_environment_below_the_command_line(self):
         # SOAPSTONE_SCHEDULER is nobody's there: the children's job says where the scheduler is.
