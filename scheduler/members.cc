@@ -46,7 +46,7 @@ void Members::Place(Clock start, Epoch epoch) {
 }
 
 wire::Member Members::EndAdmission() {
-  const wire::Member newcomer = Newcomer();
+  wire::Member newcomer = Newcomer();
   CHECK(!newcomer.joining);
   admission_.reset();
   return newcomer;

@@ -20,7 +20,7 @@ using testing::HasSubstr;
 class SparseDatasetTest : public testing::Test {
  protected:
   std::string Write(const std::string& name, const std::string& text) {
-    const std::string path =
+    std::string path =
         testing::TempDir() + "/sparse_dataset_" + name + "-" + std::to_string(getpid());
     std::ofstream(path) << text;
     return path;

@@ -29,7 +29,7 @@ class Weights : public ::testing::Test {
   }
   // A file with this header and these many bytes of data.
   std::string Write(const std::string& header, const std::string& data) {
-    const std::string path = Path("file");
+    std::string path = Path("file");
     std::ofstream file(path, std::ios::binary);
     const uint64_t bytes = header.size();
     file.write(reinterpret_cast<const char*>(&bytes), sizeof(bytes));

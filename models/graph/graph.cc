@@ -97,7 +97,7 @@ TensorId GraphBuilder::Apply(std::string_view name, compute::Operator what,
 
 std::vector<TensorId> GraphBuilder::ApplyAll(std::string_view name, compute::Operator what,
                                              std::vector<TensorId> inputs, size_t outputs) {
-  const std::vector<TensorId> failed(outputs);
+  std::vector<TensorId> failed(outputs);
   if (!status_.ok()) return failed;
   if (!names_.insert(std::string(name)).second) {
     Fail(what, name, "the name is taken");
@@ -152,7 +152,8 @@ void GraphBuilder::SetInitialScales() {
     const Op* before = weighted[Index(op.inputs[0])];
     if (before == nullptr) continue;
     ParamSpec& weight = graph_.params_[soapstone::Index(before->params[0])];
-    const double fan_in = static_cast<double>(Product(weight.shape) / weight.shape[0]);
+    const double fan_in =
+        static_cast<double>(Product(weight.shape)) / static_cast<double>(weight.shape[0]);
     weight.scale = std::sqrt(6.0 / fan_in);
   }
 }

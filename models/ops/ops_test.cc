@@ -21,12 +21,12 @@ TensorSpec F(std::vector<int64_t> shape) { return {DataType::kFloat32, std::move
 TensorSpec I(std::vector<int64_t> shape) { return {DataType::kInt32, std::move(shape)}; }
 
 // The message, or "OK".
-std::string ErrorOf(const compute::Operator& op, std::vector<TensorSpec> inputs) {
+std::string ErrorOf(const compute::Operator& op, const std::vector<TensorSpec>& inputs) {
   const absl::StatusOr<OpShapes> shapes = InferShapes(op, inputs);
   return shapes.ok() ? "OK" : std::string(shapes.status().message());
 }
 
-OpShapes ShapesOf(const compute::Operator& op, std::vector<TensorSpec> inputs) {
+OpShapes ShapesOf(const compute::Operator& op, const std::vector<TensorSpec>& inputs) {
   absl::StatusOr<OpShapes> shapes = InferShapes(op, inputs);
   EXPECT_TRUE(shapes.ok()) << shapes.status();
   return shapes.ok() ? *shapes : OpShapes{};

@@ -35,7 +35,7 @@ std::shared_ptr<compute::Backend> DeviceOrNull() {
 
 #define SOAPSTONE_DEVICE_OR_SKIP(name)                           \
   const std::shared_ptr<compute::Backend> name = DeviceOrNull(); \
-  if (name == nullptr) GTEST_SKIP() << "no CUDA device to run it on"
+  if ((name) == nullptr) GTEST_SKIP() << "no CUDA device to run it on"
 
 std::unique_ptr<GraphRunner> MakeReplica(const std::string& model, ReplicaOptions options) {
   options.seed = 7;

@@ -29,7 +29,7 @@ struct ModelSpec {
   }
   int64_t classes(int64_t without) const { return input.classes > 0 ? input.classes : without; }
   int64_t steps(int64_t without) const { return input.steps > 0 ? input.steps : without; }
-  std::vector<int64_t> image(std::vector<int64_t> without) const {
+  std::vector<int64_t> image(const std::vector<int64_t>& without) const {
     return input.image.empty() ? without : input.image;
   }
 };

@@ -111,7 +111,7 @@ class NodeContext {
   int64_t Int(absl::string_view name, int64_t without) const;
   double Float(absl::string_view name, double without) const;
   std::string Text(absl::string_view name, absl::string_view without) const;
-  std::vector<int64_t> Ints(absl::string_view name, std::vector<int64_t> without) const;
+  std::vector<int64_t> Ints(absl::string_view name, const std::vector<int64_t>& without) const;
 
   bool Has(size_t input) const {
     return input < node_.inputs.size() && !node_.inputs[input].empty();

@@ -34,9 +34,10 @@ std::string NodeContext::Text(absl::string_view name, absl::string_view without)
   return CleanText(attribute == nullptr ? without : attribute->s);
 }
 
-std::vector<int64_t> NodeContext::Ints(absl::string_view name, std::vector<int64_t> without) const {
+std::vector<int64_t> NodeContext::Ints(absl::string_view name,
+                                       const std::vector<int64_t>& without) const {
   const OnnxAttribute* attribute = Find(name);
-  return attribute == nullptr ? std::move(without) : attribute->integers;
+  return attribute == nullptr ? without : attribute->integers;
 }
 
 bool NodeContext::IsRead(size_t output) const {

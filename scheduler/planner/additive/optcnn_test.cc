@@ -68,7 +68,7 @@ TEST(OptCnnTest, TheCostOfOneLayerIsItsComputeAndItsRing) {
   const FakeCosts costs;
   const Space space(&g.graph(), &machine);
   const AdditiveCost cost = MakeAdditiveCost(space, costs);
-  const auto of = [&](std::vector<uint32_t> degrees) {
+  const auto of = [&](const std::vector<uint32_t>& degrees) {
     for (size_t i = 0; i < cost.configs[0].size(); ++i) {
       if (cost.configs[0][i].degrees == degrees) return cost.problem.nodes[0][i];
     }

@@ -188,7 +188,7 @@ class OverlapFinder {
     index_a_.assign(a.degrees.size(), kFree);
     index_b_.assign(b.degrees.size(), kFree);
   }
-  void AddDimension(Side a, Side b) {
+  void AddDimension(const Side& a, const Side& b) {
     meetings_.push_back(MeetingsOf(a, b));
     places_.push_back(NumberPlaces(&meetings_.back()));
     sides_.emplace_back(a.dim, b.dim);
