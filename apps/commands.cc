@@ -63,6 +63,7 @@ std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv) {
   PlanFlags plan;
   DataFlags data;
   TopFlags top;
+  TimelineFlags timeline;
   KeygenFlags keygen;
   CLI::App app("Soapstone: parameter servers with stale-synchronous consistency.", "soapstone");
   app.set_version_flag("--version", kVersion);
@@ -77,6 +78,7 @@ std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv) {
   const CLI::App* plan_app = AddPlan(&app, &plan);
   const CLI::App* data_app = AddData(&app, &data);
   const CLI::App* top_app = AddTop(&app, &top);
+  const CLI::App* timeline_app = AddTimeline(&app, &timeline);
   const CLI::App* keygen_app = AddKeygen(&app, &keygen);
   const CLI::App* agent_app = AddAgent(&app);
   const CLI::App* policies_app = app.add_subcommand("policies", "List the consistency policies");
@@ -100,6 +102,7 @@ std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv) {
   }
   if (data_app->parsed()) return Command(std::move(data));
   if (top_app->parsed()) return Command(std::move(top));
+  if (timeline_app->parsed()) return Command(std::move(timeline));
   if (keygen_app->parsed()) return Command(std::move(keygen));
   if (agent_app->parsed()) return Command(AgentCommand{});
   if (policies_app->parsed()) return Command(PoliciesCommand{});

@@ -13,6 +13,7 @@
 #include "apps/experiment/simulate_flags.h"
 #include "apps/plan/plan_flags.h"
 #include "apps/profile/profile_flags.h"
+#include "apps/timeline/timeline_flags.h"
 #include "apps/top/top_flags.h"
 
 namespace soapstone::apps {
@@ -25,7 +26,7 @@ struct NodeCommand {
 // NodeFlags: `train`.
 using Command = std::variant<NodeFlags, SimulateFlags, ExperimentFlags, ReplayFlags, ModelsFlags,
                              ProfileFlags, PlanFlags, DataFlags, PoliciesCommand, NodeCommand,
-                             TopFlags, KeygenFlags, AgentCommand>;
+                             TopFlags, TimelineFlags, KeygenFlags, AgentCommand>;
 
 // Of `soapstone`.
 std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv);

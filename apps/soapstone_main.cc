@@ -19,6 +19,7 @@
 #include "apps/loop/standard_descriptors.h"
 #include "apps/plan/plan_command.h"
 #include "apps/profile/profile_command.h"
+#include "apps/timeline/timeline_command.h"
 #include "apps/top/top_command.h"
 #include "base/exit_codes.h"
 #include "consistency/catalogue.h"
@@ -59,6 +60,7 @@ int Main(int argc, char** argv) {
   if (const auto* plan = std::get_if<PlanFlags>(command)) return Plan(*plan);
   if (const auto* data = std::get_if<DataFlags>(command)) return Data(*data);
   if (const auto* top = std::get_if<TopFlags>(command)) return Top(*top);
+  if (const auto* timeline = std::get_if<TimelineFlags>(command)) return DrawJobTimeline(*timeline);
   if (const auto* keygen = std::get_if<KeygenFlags>(command)) return Keygen(*keygen);
   return ListPolicies();
 }

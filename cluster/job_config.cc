@@ -11,6 +11,7 @@
 #include "models/data/augmentation.h"
 #include "models/readers/csv_reader.h"
 #include "models/tables/sparse_model.h"
+#include "observe/timeline/clock_range.h"
 #include "wire/config/text_config.h"
 
 namespace soapstone::apps {
@@ -196,6 +197,15 @@ absl::Status CheckFailures(const wire::Output& output, const sim::StragglerModel
   return absl::OkStatus();
 }
 
+absl::Status CheckTimeline(const wire::Output& output) {
+  if (!output.timeline_clocks().empty() && output.timeline_path().empty()) {
+    return Invalid("output.timeline_clocks: of no timeline; set output.timeline_path too");
+  }
+  const absl::Status range = timeline::ParseClockRange(output.timeline_clocks()).status();
+  if (range.ok()) return range;
+  return Invalid(absl::StrCat("output.timeline_clocks: ", range.message()));
+}
+
 absl::Status CheckData(const wire::Data& data) {
   if (data.path().empty() && data.format() != "copy") {
     return Invalid(absl::StrCat("data.path: format ", data.format(), " needs one"));
@@ -335,6 +345,7 @@ absl::StatusOr<cluster::JobSpecs> CheckJobConfig(const wire::JobConfig& config) 
       sim::StragglerModel::Parse(config.training().stragglers(), config.training().seed());
   if (!stragglers.ok()) return named(stragglers.status(), "training.stragglers");
   SOAP_RETURN_IF_ERROR(CheckFailures(config.output(), *stragglers));
+  SOAP_RETURN_IF_ERROR(CheckTimeline(config.output()));
   if (config.cluster().precision() != "float32" && !config.output().record_path().empty()) {
     return Invalid("output.record_path: a replay computes in float32; take cluster.precision so");
   }

@@ -105,6 +105,10 @@ constexpr JobField kFields[] = {
     {"tensorboard", "output.tensorboard_path",
      "Write loss, rate, lags and learning rate by clock to a TensorBoard event file in this "
      "folder"},
+    {"timeline", "output.timeline_path",
+     "Write what each process does into this folder (`soapstone timeline` draws it)"},
+    {"timeline_clocks", "output.timeline_clocks",
+     "Only of these clocks, such as 100:120; the last is not included [all, the latest stay]"},
     {"curve", "output.curve_path", "Write loss and held-out accuracy against time to this CSV"},
     {"curve_every", "output.curve_every",
      "Samples from a point of the curve to the next [a sixtieth of the run]"},

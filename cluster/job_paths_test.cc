@@ -22,6 +22,7 @@ data {
 training { initial_weights: "w.safetensors" stragglers: "slow:factor=2+trace:file=t.csv,base_us=5" }
 output {
   model_path: "out/m" log_dir: "logs" trace_path: "t.csv" record_path: "r" curve_path: "c.csv"
+  timeline_path: "e"
 }
 )";
 
@@ -60,6 +61,7 @@ TEST_F(JobPathsTest, AreRelativeToTheFile) {
   EXPECT_EQ(config->output().trace_path(), "jobs/t.csv");
   EXPECT_EQ(config->output().record_path(), "jobs/r");
   EXPECT_EQ(config->output().curve_path(), "jobs/c.csv");
+  EXPECT_EQ(config->output().timeline_path(), "jobs/e");
 }
 
 TEST_F(JobPathsTest, OfStragglersAlone) {

@@ -73,6 +73,7 @@ absl::Status CheckOutputs(const wire::JobConfig& config, bool model_here) {
       {"curve_path", output.curve_path(), models::CheckWritable},
       {"log_dir", output.log_dir(), CheckFolderCanBeMade},
       {"tensorboard_path", output.tensorboard_path(), CheckFolderCanBeMade},
+      {"timeline_path", output.timeline_path(), CheckFolderCanBeMade},
       {"record_path", output.record_path(), CheckFolderCanBeMade}};
   for (const auto& [field, path, check] : all) {
     const bool elsewhere = &path == &output.model_path() && !model_here;

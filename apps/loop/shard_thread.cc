@@ -146,10 +146,23 @@ void ShardThread::Run() {
   }
 }
 
+void ShardThread::NoteHandled(timeline::Event handled) {
+  const Nanos now = NodeLoop::Now();
+  handled.end_ns = now;
+  if (handled.kind != timeline::EventKind::kNone) options_.events->Write(handled);
+  for (const wire::Message& answer : outbox_.messages) {
+    const timeline::Event answered = AnsweredEvent(answer, now);
+    if (answered.kind != timeline::EventKind::kNone) options_.events->Write(answered);
+  }
+}
+
 bool ShardThread::Handle(Nanos now, Arrival arrival) {
   if (options_.recorder != nullptr) options_.recorder->Write(sim::EventOf(now, arrival.message));
   arrival.message.queued_ns = now - arrival.at;
+  timeline::Event handled;
+  if (options_.events != nullptr) handled = HandledEvent(arrival.message, now);
   shard_->OnMessage(now, std::move(arrival.message), &outbox_);
+  if (options_.events != nullptr) NoteHandled(handled);
   if (options_.strict && shard_->ledger().first_violation().has_value()) {
     broken_ = true;
     in_.Close();

@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "apps/loop/job_events.h"
 #include "apps/loop/recorder.h"
 #include "base/histogram.h"
 #include "base/ids.h"
@@ -37,10 +38,11 @@ using ShardMaker = std::function<std::unique_ptr<server::Shard>(ShardProgress*)>
 struct ShardThreadOptions {
   // The shard is given no more messages once its guarantee is broken.
   bool strict = false;
-  std::optional<server::SnapshotTaker> taker;  // empty: no learning curve is asked for
-  std::unique_ptr<Recorder> recorder;          // null: not recorded
-  bool own_thread = true;                      // false: Put handles the message
-  std::optional<int> cpu;                      // the thread stays there; empty: where it may run
+  std::optional<server::SnapshotTaker> taker;   // empty: no learning curve is asked for
+  std::unique_ptr<Recorder> recorder;           // null: not recorded
+  std::unique_ptr<timeline::EventFile> events;  // null: no timeline
+  bool own_thread = true;                       // false: Put handles the message
+  std::optional<int> cpu;                       // the thread stays there; empty: where it may run
   uint64_t queued_bytes_max = uint64_t{256} << 20;  // from then on it is behind
 };
 
@@ -106,6 +108,8 @@ class ShardThread {
     queued_.fetch_sub(1, std::memory_order_relaxed);
   }
   void Run();
+  // What was handled has ended, and its answers wait.
+  void NoteHandled(timeline::Event handled);
   // False: the thread is to end.
   bool Handle(Nanos now, Arrival arrival);
 

@@ -66,11 +66,13 @@ void ShardHost::Start(uint32_t rank, uint64_t session, bool pin) {
     if (pin && !own_thread) StayOn(CpuInTurn(0));
     shards_.push_back(std::make_unique<ShardThread>(
         [this, id](ShardProgress* progress) { return MakeShard(id, progress); }, answers_, wake_,
-        ShardThreadOptions{.strict = job_->config.strict(),
-                           .taker = taker,
-                           .recorder = OpenRecorder(id, session),
-                           .own_thread = own_thread,
-                           .cpu = cpu}));
+        ShardThreadOptions{
+            .strict = job_->config.strict(),
+            .taker = taker,
+            .recorder = OpenRecorder(id, session),
+            .events = OpenEvents(*job_, timeline::ThreadKind::kShard, Index(id), session),
+            .own_thread = own_thread,
+            .cpu = cpu}));
   }
 }
 

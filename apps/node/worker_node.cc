@@ -235,6 +235,7 @@ void WorkerNode::ToPeer(Nanos now, wire::Message message) {
 void WorkerNode::ToEngine(Nanos now, const wire::Message& message) {
   // What comes for the address it had before its rank is the membership's.
   if (!message.to.IsTemporary()) Record(sim::EventOf(now, message));
+  timeline_.OnMessage(message);
   engine_->OnMessage(now, message, Output());
 }
 
@@ -268,8 +269,9 @@ void WorkerNode::OnWelcome(uint32_t rank) {
     end_ = {kExitInternal, std::string(runner.status().message())};
     return;
   }
+  timeline_.Open(*job_, WorkerId{rank}, membership_.session());
   device_ = std::make_unique<DeviceThread>(
-      *std::move(runner), [this] { loop_.Wake(); }, job_->patience_ns);
+      timeline_.Around(*std::move(runner)), [this] { loop_.Wake(); }, job_->patience_ns);
   OpenFiles(WorkerId{rank});
   LOG(INFO) << "worker " << rank << " of " << job_->config.cluster().workers() << ": "
             << job_->summary;
@@ -452,7 +454,10 @@ void WorkerNode::Flush(Nanos now) {
     auto* progress = std::get_if<wire::Progress>(&message.body);
     if (progress != nullptr) progress->violations = Violations();
   }
+  if (started_) timeline_.OnProgress(engine_->progress());
+  timeline_.BeforeSending(out_.messages);
   loop_.Flush(&out_);
+  timeline_.AfterSending();
 }
 
 int WorkerNode::Finish() {

@@ -15,6 +15,7 @@
 #include "apps/loop/device_thread.h"
 #include "apps/loop/node_loop.h"
 #include "apps/loop/recorder.h"
+#include "apps/loop/worker_timeline.h"
 #include "apps/node/curve_parts.h"
 #include "apps/node/registration.h"
 #include "apps/node/status_host.h"
@@ -123,6 +124,7 @@ class WorkerNode {
   std::unique_ptr<Recorder> recorder_;     // likewise: of the engine
   std::unique_ptr<Recorder> peer_recorder_;
   std::unique_ptr<WorkerCurve> curve_;  // likewise
+  WorkerTimeline timeline_;
   enum class Replica : uint8_t { kTraining, kAsked, kEvaluated };
   Replica replica_ = Replica::kTraining;  // where its own accuracy is asked for
   bool started_ = false;

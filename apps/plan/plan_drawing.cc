@@ -2,18 +2,17 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "apps/plan/plan_report.h"
+#include "observe/timeline/trace_writer.h"
 
 namespace soapstone::apps {
 namespace {
 
-using Json = nlohmann::json;
 using planner::OpGraph;
 using planner::TimelineTask;
 
@@ -28,34 +27,22 @@ std::string EscapeDot(const std::string& text) {
 }  // namespace
 
 std::string PlanTrace(const DrawnStep& step) {
-  Json events = Json::array();
-  const std::string title = absl::StrCat(step.graph->model, " on ", step.machine->name());
-  events.push_back(
-      {{"name", "process_name"}, {"ph", "M"}, {"pid", 0}, {"args", {{"name", title}}}});
+  timeline::TraceWriter writer;
+  writer.NameProcess(0, absl::StrCat(step.graph->model, " on ", step.machine->name()));
   for (const Track& track : TracksOf(step)) {
-    events.push_back({{"name", "thread_name"},
-                      {"ph", "M"},
-                      {"pid", 0},
-                      {"tid", track.resource},
-                      {"args", {{"name", track.name}}}});
-    events.push_back({{"name", "thread_sort_index"},
-                      {"ph", "M"},
-                      {"pid", 0},
-                      {"tid", track.resource},
-                      {"args", {{"sort_index", track.resource}}}});
+    const timeline::TrackId on = {.process = 0, .track = track.resource};
+    writer.NameTrack(on, track.name);
+    writer.PlaceTrack(on, track.resource);
     for (const TimelineTask& task : track.tasks) {
-      events.push_back({{"name", TaskName(*step.graph, task)},
-                        {"cat", KindText(task.kind)},
-                        {"ph", "X"},
-                        {"pid", 0},
-                        {"tid", track.resource},
-                        {"ts", static_cast<double>(task.start) / 1e3},
-                        {"dur", static_cast<double>(task.end - task.start) / 1e3},
-                        {"args", {{"kind", KindText(task.kind)}, {"index", task.index}}}});
+      writer.Add({.on = on,
+                  .name = TaskName(*step.graph, task),
+                  .category = KindText(task.kind),
+                  .begin = static_cast<Nanos>(task.start),
+                  .end = static_cast<Nanos>(task.end)},
+                 {{"kind", KindText(task.kind)}, {"index", task.index}});
     }
   }
-  const Json object = {{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events)}};
-  return object.dump() + "\n";
+  return writer.Finish();
 }
 
 std::string PlanDot(const OpGraph& graph, const planner::Strategy& strategy) {

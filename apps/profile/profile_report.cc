@@ -10,6 +10,7 @@
 #include "apps/cli/model_listing.h"
 #include "apps/report/report.h"
 #include "models/graph/graph_text.h"
+#include "observe/timeline/trace_writer.h"
 
 namespace soapstone::apps {
 namespace {
@@ -246,65 +247,52 @@ std::string ProfileJson(const ProfileReport& report) {
 
 namespace {
 
-Json NameEvent(const char* of, int process, int track, const std::string& name) {
-  return {{"name", of}, {"ph", "M"}, {"pid", process}, {"tid", track}, {"args", {{"name", name}}}};
-}
-
-Json SliceEvent(int process, int track, const std::string& name, const TimeSlice& slice) {
-  return {{"name", name},
-          {"ph", "X"},
-          {"pid", process},
-          {"tid", track},
-          {"ts", static_cast<double>(slice.begin) / 1e3},
-          {"dur", static_cast<double>(slice.took()) / 1e3}};
-}
-
 // An operator's half in the typical step.
-Json OperatorEvent(const ProfileReport& report, size_t k, bool forward) {
+void AddOperator(const ProfileReport& report, size_t k, bool forward,
+                 timeline::TraceWriter* writer) {
   const StepProfile& steps = report.kept.steps;
   const models::Op& op = report.graph.ops()[k];
   const models::OpCost cost = models::CostOf(op.what, report.graph.ShapesOf(op, steps.samples));
   const char* const half = forward ? "forward" : "backward";
-  Json event =
-      SliceEvent(0, 0, op.name, forward ? steps.typical.forward[k] : steps.typical.backward[k]);
-  event["cat"] = half;
-  event["args"] = {{"kind", std::string(compute::NameOf(op.what))},
-                   {"half", half},
-                   {"flops", forward ? cost.forward_flops : cost.backward_flops},
-                   {"bytes", forward ? cost.forward_bytes : cost.backward_bytes}};
-  return event;
+  const TimeSlice& slice = forward ? steps.typical.forward[k] : steps.typical.backward[k];
+  writer->Add({.name = op.name, .category = half, .begin = slice.begin, .end = slice.end},
+              {{"kind", std::string(compute::NameOf(op.what))},
+               {"half", half},
+               {"flops", forward ? cost.forward_flops : cost.backward_flops},
+               {"bytes", forward ? cost.forward_bytes : cost.backward_bytes}});
 }
 
 void AddQueues(int process, const std::string& title, const std::vector<compute::QueueSpan>& spans,
-               Json* events) {
-  events->push_back(NameEvent("process_name", process, 0, title));
+               timeline::TraceWriter* writer) {
+  writer->NameProcess(process, title);
   const char* const queues[] = {"kernels", "copies to the device", "copies from the device"};
   for (int queue = 0; queue < static_cast<int>(compute::kQueues); ++queue) {
-    events->push_back(NameEvent("thread_name", process, queue, queues[queue]));
+    writer->NameTrack({process, queue}, queues[queue]);
   }
   for (const compute::QueueSpan& span : spans) {
-    events->push_back(
-        SliceEvent(process, static_cast<int>(span.queue), span.name, {span.begin_ns, span.end_ns}));
+    writer->Add({.on = {process, static_cast<int>(span.queue)},
+                 .name = span.name,
+                 .begin = span.begin_ns,
+                 .end = span.end_ns});
   }
 }
 
 }  // namespace
 
 std::string ProfileTrace(const ProfileReport& report) {
-  Json events = Json::array();
+  timeline::TraceWriter writer;
   const std::string title = absl::StrCat(report.model, ", ", report.kept.steps.samples, " samples");
   if (report.on_device) {
-    AddQueues(0, title, report.kept.steps.as_run, &events);
-    AddQueues(1, title + ", operators one by one", report.kept.steps.typical.spans, &events);
+    AddQueues(0, title, report.kept.steps.as_run, &writer);
+    AddQueues(1, title + ", operators one by one", report.kept.steps.typical.spans, &writer);
   } else {
-    events.push_back(NameEvent("process_name", 0, 0, title));
-    events.push_back(NameEvent("thread_name", 0, 0, "operators"));
+    writer.NameProcess(0, title);
+    writer.NameTrack({}, "operators");
     const size_t ops = report.graph.ops().size();
-    for (size_t k = 0; k < ops; ++k) events.push_back(OperatorEvent(report, k, true));
-    for (size_t k = ops; k-- > 0;) events.push_back(OperatorEvent(report, k, false));
+    for (size_t k = 0; k < ops; ++k) AddOperator(report, k, true, &writer);
+    for (size_t k = ops; k-- > 0;) AddOperator(report, k, false, &writer);
   }
-  const Json object = {{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events)}};
-  return object.dump() + "\n";
+  return writer.Finish();
 }
 
 }  // namespace soapstone::apps

@@ -1,0 +1,69 @@
+#include "apps/loop/job_events.h"
+
+#include <glog/logging.h>
+
+#include <utility>
+
+#include "base/fingerprint.h"
+
+namespace soapstone::apps {
+
+using timeline::Event;
+using timeline::EventKind;
+using wire::MessageType;
+
+std::unique_ptr<timeline::EventFile> OpenEvents(const Job& job, timeline::ThreadKind kind,
+                                                uint32_t index, uint64_t session,
+                                                std::vector<std::string> names) {
+  const wire::Output& output = job.config.output();
+  if (output.timeline_path().empty()) return nullptr;
+  absl::StatusOr<timeline::ClockRange> clocks = timeline::ParseClockRange(output.timeline_clocks());
+  if (!clocks.ok()) return nullptr;  // checked with the job
+  auto file = timeline::EventFile::Make({.folder = output.timeline_path(),
+                                         .kind = kind,
+                                         .index = index,
+                                         .session = session,
+                                         .clocks = *clocks,
+                                         .names = std::move(names)});
+  if (file.ok()) return *std::move(file);
+  LOG(WARNING) << file.status().message() << "; the job goes on without it";
+  return nullptr;
+}
+
+uint64_t FlowOf(const wire::Message& push) {
+  const auto& body = wire::As<wire::Push>(push);
+  Fingerprint f;
+  f.Add(push.worker);
+  f.Add(push.clock);
+  f.Add(push.to.index);
+  f.Add(body.bucket);
+  f.Add(body.micro_batches.begin);
+  f.Add(body.micro_batches.end);
+  return f.value().first;
+}
+
+Event HandledEvent(const wire::Message& message, Nanos begin_ns) {
+  Event event = {.begin_ns = begin_ns, .clock = message.clock, .with = Index(message.worker)};
+  if (message.type == MessageType::kPush) {
+    event.kind = EventKind::kApply;
+    event.flow = FlowOf(message);
+  } else if (message.type == MessageType::kClock) {
+    event.kind = EventKind::kCompletion;
+    --event.clock;  // of the clock that is complete
+  } else if (message.type == MessageType::kPull) {
+    event.kind = EventKind::kRead;
+  }
+  return event;
+}
+
+Event AnsweredEvent(const wire::Message& answer, Nanos now) {
+  const auto* reply = std::get_if<wire::PullReply>(&answer.body);
+  if (reply == nullptr || reply->final) return {};
+  return {.begin_ns = now - reply->parked_ns,
+          .end_ns = now,
+          .clock = answer.clock,
+          .kind = EventKind::kAnswer,
+          .with = Index(answer.worker)};
+}
+
+}  // namespace soapstone::apps
