@@ -12,6 +12,7 @@
 #include "base/exit_codes.h"
 #include "bench/cluster_link.h"
 #include "bench/engine_cost.h"
+#include "bench/event_cost.h"
 #include "bench/gloo.h"
 #include "bench/memory.h"
 #include "bench/planner.h"
@@ -29,7 +30,7 @@ constexpr uint64_t kApplyBytes = 64 * kMb;
 constexpr uint64_t kTripBytes = 4 * kKb;
 constexpr uint64_t kTrips = 5000;
 constexpr char kSparse[] = "sparse", kGloo[] = "gloo", kPlanner[] = "planner", kUnlike[] = "unlike",
-               kEngine[] = "engine";
+               kEngine[] = "engine", kEvents[] = "events";
 constexpr uint64_t kStepLengths[] = {2'000, 20'000, 200'000};
 constexpr char kPairFile[] = "examples/machines/heterogeneous_pair.machine.textproto";
 constexpr uint64_t kPairProposals = 200'000;
@@ -308,9 +309,9 @@ void AddFlags(CLI::App* app, Flags* flags) {
   app->add_option(
          "--only", flags->only,
          "Links' rows whose name has this in it, such as tcp; sparse: sparse tables and nothing "
-         "else; engine: what a worker's engine costs an instruction; planner: simulations and "
-         "proposals "
-         "a second; unlike: plans for the unlike pair of examples/machines, from the root of the "
+         "else; engine: what a worker's engine costs an instruction; events: what an event of a "
+         "timeline costs; planner: simulations and proposals a second; unlike: plans for the "
+         "unlike pair of examples/machines, from the root of the "
          "source")
       ->type_name("TEXT");
   app->add_option("--rows", flags->rows, "Of a sparse table [10,000,000]")
@@ -349,6 +350,10 @@ int Main(int argc, char** argv) {
   if (flags.only == kPlanner) return Planner(flags);
   if (flags.only == kEngine) {
     std::cout << EngineCosts(flags);
+    return kExitOk;
+  }
+  if (flags.only == kEvents) {
+    std::cout << EventTable(flags.repeats, flags.seconds);
     return kExitOk;
   }
   if (flags.only == kUnlike) {
