@@ -185,9 +185,9 @@ TEST_P(HostileMessagesTest, NoneEndsAnEngine) {
       engine.OnMessage(0, FromTheScheduler(MessageType::kStart, 1, 0), {&outbox_, &commands});
     }
     for (Nanos now = 1; now < 60 && !engine.failure().has_value(); ++now) {
-      Message message = stranger->Next();
+      const Message message = stranger->Next();
       const bool own_peer = message.from == Address::PeerOf(WorkerId{0});
-      if (!own_peer) engine.OnMessage(now, std::move(message), {&outbox_, &commands});
+      if (!own_peer) engine.OnMessage(now, message, {&outbox_, &commands});
     }
     Fingerprint f;
     engine.AddTo(&f);

@@ -20,7 +20,7 @@ namespace {
 using models::Block;
 using models::Range;
 
-models::Graph Model(const std::string& name, models::ModelInput input = {}) {
+models::Graph Model(const std::string& name, const models::ModelInput& input = {}) {
   return *models::BuildModel(name, input);
 }
 

@@ -43,7 +43,7 @@ class StrategyTextTest : public testing::Test {
   }
   std::string ErrorWith(const std::string& from, const std::string& to) const {
     EXPECT_THAT(Text(), HasSubstr(from));
-    const std::string error(Read(absl::StrReplaceAll(Text(), {{from, to}})).status().message());
+    std::string error(Read(absl::StrReplaceAll(Text(), {{from, to}})).status().message());
     EXPECT_EQ(error.find('\n'), std::string::npos);
     return error;
   }

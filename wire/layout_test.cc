@@ -20,7 +20,7 @@ std::vector<ParamSpec> LeNet5() {
 }
 
 Layout Built(std::vector<ParamSpec> params, LayoutOptions options) {
-  absl::StatusOr<Layout> layout = Layout::Build(std::move(params), options);
+  absl::StatusOr<Layout> layout = Layout::Build(std::move(params), std::move(options));
   EXPECT_TRUE(layout.ok()) << layout.status();
   return *std::move(layout);
 }

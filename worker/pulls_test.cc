@@ -51,7 +51,7 @@ class PullsTest : public ::testing::Test {
 };
 
 TEST_F(PullsTest, ValuesAreKeptUntilTheLastLoadIsIssued) {
-  Make("bsp", /*by_stages=*/true);
+  Make("bsp", /*by_transfer_stages=*/true);
   Begin();
   Take(0, "a");
   Take(1, "b");
@@ -71,7 +71,7 @@ TEST_F(PullsTest, ValuesAreKeptUntilTheLastLoadIsIssued) {
 }
 
 TEST_F(PullsTest, EarlyValuesAreKeptForTheClockToComeWhereNobodyNeedAsk) {
-  Make("bsp", /*by_stages=*/true);
+  Make("bsp", /*by_transfer_stages=*/true);
   const auto keep = [&](Clock clock) {
     return pulls_->KeepEarly(ShardId{0}, 1, AnswerOf(0, clock, clock, "a"));
   };
@@ -90,7 +90,7 @@ TEST_F(PullsTest, EarlyValuesAreKeptForTheClockToComeWhereNobodyNeedAsk) {
 }
 
 TEST_F(PullsTest, EarlyValuesAreTakenOnce) {
-  Make("bsp", /*by_stages=*/true);
+  Make("bsp", /*by_transfer_stages=*/true);
   pulls_->OnAskedAhead(ShardId{1}, 1);
   ASSERT_TRUE(pulls_->KeepEarly(ShardId{1}, 1, AnswerOf(1, 1, 1, "early")));
   Begin();
@@ -150,7 +150,7 @@ TEST_F(PullsTest, PullsInTurnAreWaitedForSinceTheRunBegan) {
 }
 
 TEST_F(PullsTest, NothingIsWaitedForWhileTheDeviceIsBusy) {
-  Make("bsp", /*by_stages=*/true);
+  Make("bsp", /*by_transfer_stages=*/true);
   Begin(0);
   Load(10);
   Load(50);

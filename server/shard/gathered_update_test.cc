@@ -7,7 +7,7 @@
 namespace soapstone::server {
 namespace {
 
-wire::Message ValuesOf(uint32_t worker, Clock clock, std::vector<float> values) {
+wire::Message ValuesOf(uint32_t worker, Clock clock, const std::vector<float>& values) {
   wire::Message push;
   push.worker = WorkerId{worker};
   push.clock = clock;

@@ -103,7 +103,8 @@ TEST(Ledger, ADroppedUpdateIsNotApplied) {
 
 TEST(Ledger, AMicroBatchThatIsHereAlreadyMayBeDropped) {
   Books books("bsp");
-  Ledger ledger(ShardId{0}, consistency::ParsePolicy("bsp")->guarantee, /*shares_leaves=*/true);
+  Ledger ledger(ShardId{0}, consistency::ParsePolicy("bsp")->guarantee,
+                /*shares_micro_batches=*/true);
   ledger.OnMember(kFirst, 0);
   ledger.OnMember(kSecond, 0);
   const Ledger::Update taken_over = {kFirst, 0, BucketId{0}, {1, 2}};
@@ -118,7 +119,8 @@ TEST(Ledger, AMicroBatchThatIsHereAlreadyMayBeDropped) {
 
 TEST(Ledger, RoundsGoInByAscendingLeaves) {
   for (const bool ascending : {true, false}) {
-    Ledger ledger(ShardId{0}, consistency::ParsePolicy("bsp")->guarantee, /*shares_leaves=*/true);
+    Ledger ledger(ShardId{0}, consistency::ParsePolicy("bsp")->guarantee,
+                  /*shares_micro_batches=*/true);
     ledger.OnMember(kFirst, 0);
     ledger.OnMember(kSecond, 0);
     for (const WorkerId worker : {kFirst, kSecond}) ledger.OnTaken(Of(worker, 0));

@@ -105,7 +105,7 @@ TEST(SeenPushesTest, AForgottenWorkerBeginsAnew) {
 }
 
 TEST(SeenPushesTest, TheFingerprintIsOfTheSet) {
-  const auto after = [](std::vector<Message> pushes) {
+  const auto after = [](const std::vector<Message>& pushes) {
     SeenPushes seen(100);
     for (const Message& push : pushes) seen.Remember(push);
     return PrintOf(seen);

@@ -59,7 +59,7 @@ TEST_F(ShardTest, MorePushesThanCanBeRememberedAreRefused) {
 
 // What is remembered is a set: worlds that differ in the order of arrival alone are one state.
 TEST_F(ShardTest, TheFingerprintHoldsWhatWasSeenInWhateverOrder) {
-  const auto after = [&](std::vector<MicroBatchRange> micro_batches) {
+  const auto after = [&](const std::vector<MicroBatchRange>& micro_batches) {
     shard_.reset();
     roster_ = {};
     Start("bsp", 2, 8);

@@ -305,7 +305,7 @@ TEST(SparseTable, SumsAreOfWhatWasWritten) {
                                 .rows_max = 4,
                                 .checks = true};
   SparseTable table(options);
-  const auto read = [&](std::vector<uint64_t> keys) {
+  const auto read = [&](const std::vector<uint64_t>& keys) {
     std::vector<float> rows(keys.size() * options.dim);
     FrameSums kept, content;
     table.Read(keys, absl::MakeSpan(rows), &kept);

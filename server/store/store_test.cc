@@ -45,7 +45,7 @@ TEST(StoreTest, MayCountBesideItsValues) {
 }
 
 TEST(StoreTest, AStampTellsWhatWasAppliedInWhichOrder) {
-  const auto stamp_after = [](std::vector<std::vector<Contribution>> updates) {
+  const auto stamp_after = [](const std::vector<std::vector<Contribution>>& updates) {
     Store store{CountStore(2)};
     for (Clock clock = 0; const std::vector<Contribution>& parts : updates) {
       store.Apply(BucketId{1}, clock++, parts, 4, 4);

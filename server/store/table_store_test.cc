@@ -122,7 +122,7 @@ TEST(TableStoreTest, SaysWhatIsWrongWithFramesFromOutside) {
     }
   }
   const TableStore store(TableOptionsOf(layout, 2));
-  const auto keys = [](std::vector<uint64_t> of) { return Buffer::CopyOf<uint64_t>(of); };
+  const auto keys = [](const std::vector<uint64_t>& of) { return Buffer::CopyOf<uint64_t>(of); };
   const Buffer rows = Buffer::CopyOf<float>(std::vector<float>(3 * kDim));
   EXPECT_EQ(store.WhyNotKeys({}), "");
   EXPECT_EQ(store.WhyNotKeys({keys(here), Buffer()}), "");

@@ -14,7 +14,7 @@ namespace soapstone::check {
 namespace {
 
 BackupReport Explore(const BackupOptions& options) {
-  const BackupReport report = ExploreBackup(options);
+  BackupReport report = ExploreBackup(options);
   std::printf("backup:b=%u P=%u K=%u clocks<=%d: %llu states, %llu transitions\n", options.spare,
               options.workers, options.shards, static_cast<int>(options.clocks),
               static_cast<unsigned long long>(report.states),

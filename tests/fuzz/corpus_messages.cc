@@ -17,7 +17,7 @@ namespace soapstone::fuzz {
 namespace {
 
 wire::Message MessageOf(wire::MessageType type, wire::Address from, wire::Address to,
-                        wire::Body body = {}, std::vector<size_t> payload = {}) {
+                        wire::Body body = {}, const std::vector<size_t>& payload = {}) {
   wire::Message message;
   message.type = type;
   message.from = from;

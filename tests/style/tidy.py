@@ -106,6 +106,7 @@ def findings(root, build, batch, wanted):
         lines = json.dumps([{"name": str(root / name)} for name in wanted])
         command = [TIDY, "--quiet", f"--config-file={root / RULES}", f"--checks={CHECKS}", f"--header-filter=^{re.escape(str(root))}/",
                    f"--line-filter={lines}", str(unit), "--", "-std=c++20", "-I", str(root), "-isystem", build,
+                   "-isystem", f"{build}/tests/fuzz/corpus_test",
                    "-isystem", os.path.join(build, "wire"), f'-DSOAPSTONE_SOURCE_DIR="{root}"',
                    f'-DSOAPSTONE_BINARY_DIR="{build}"', "-Wno-unused-function", "-Wno-pragma-once-outside-header"]
         done = subprocess.run(command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

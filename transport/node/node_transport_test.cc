@@ -278,7 +278,7 @@ TEST_F(NodeTransportTest, WhatLingersIsCountedToo) {
   Message push;
   push.type = MessageType::kPush;
   push.body = wire::Push{.micro_batches = {0, 1}, .micro_batch_count = 1};
-  push.payload = {Buffer::CopyOf(std::string(20'000'000, 'x'))};
+  push.payload = {Buffer::CopyOf<char>(std::vector<char>(20'000'000, 'x'))};
   ASSERT_TRUE(worker_->Send(kZmqServer, push).ok());
   std::thread closer([this] { worker_->Close(absl::Seconds(30)); });
   EXPECT_TRUE(server_->Receive(ZmqSoon()).has_value());

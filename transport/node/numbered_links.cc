@@ -140,7 +140,7 @@ absl::Status NumberedLinks::Send(const std::string& peer, bool ours, std::string
   }
   link->session.Keep({std::string(header), Buffers(payload.begin(), payload.end())}, bytes);
   if (!link->holds && link->next_to_put == link->session.sent()) {
-    const absl::Status put = PutOne(link);
+    absl::Status put = PutOne(link);
     // Nobody is there, and nobody was since this began.
     if (absl::IsNotFound(put) && link->session.other() == 0) {
       Drop(peer);
@@ -162,7 +162,7 @@ absl::Status NumberedLinks::PutOne(Link* link) {
   frame_.assign(sent.header);
   frame_.append(reinterpret_cast<const char*>(&trailer), sizeof(trailer));
   const bool again = link->next_to_put <= link->put_once;
-  const absl::Status put = put_(link->peer, link->ours, frame_, sent.payload, again);
+  absl::Status put = put_(link->peer, link->ours, frame_, sent.payload, again);
   if (!put.ok()) return put;
   link->put_once = std::max(link->put_once, link->next_to_put);
   ++link->next_to_put;

@@ -44,7 +44,7 @@ class SparseExecutorTest : public testing::Test {
   DeviceEvent Run(DeviceCommand command) { return RunOn(executor_.get(), std::move(command)); }
   // All of a batch's rows, each with value 0.5.
   Buffers Load() {
-    const Buffers keys =
+    Buffers keys =
         Run({.what = FindKeys{.part = {0, kSparseMicroBatches}, .first = true, .last = true}})
             .frames;
     LoadCommand load;

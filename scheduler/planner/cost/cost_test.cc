@@ -28,7 +28,7 @@ const std::vector<DeviceKind>& Kinds() {
   return *kinds;
 }
 
-OpGraph PlanOf(const std::string& model, int64_t batch, models::ModelInput input = {}) {
+OpGraph PlanOf(const std::string& model, int64_t batch, const models::ModelInput& input = {}) {
   return *MakeOpGraph(*models::BuildModel(model, input), {.batch = batch});
 }
 

@@ -31,7 +31,7 @@ std::string Branches() {
 }
 
 std::string ErrorOf(const std::string& text) {
-  const std::string error(ParseProfile(text, "f").status().message());
+  std::string error(ParseProfile(text, "f").status().message());
   EXPECT_EQ(error.find('\n'), std::string::npos);
   return error;
 }

@@ -37,7 +37,7 @@ OpGraph WideLayers(int layers, int64_t batch) {
   return *MakeOpGraph(*b.Build(), {.batch = batch});
 }
 
-std::vector<StaleIteration> Iterations(std::vector<Score> of) {
+std::vector<StaleIteration> Iterations(const std::vector<Score>& of) {
   std::vector<StaleIteration> all;
   for (const Score& found : of) all.push_back({static_cast<uint32_t>(all.size()), found});
   return all;

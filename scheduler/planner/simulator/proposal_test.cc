@@ -75,7 +75,7 @@ std::string QueueFault(const OpGraph& graph, size_t devices,
   }
   for (auto& [resource, tasks] : queues) {
     if (graph.micro_batches > 1 && resource < devices) {
-      const std::string fault = DeviceFault(graph, tasks);
+      std::string fault = DeviceFault(graph, tasks);
       if (!fault.empty()) return fault;
       continue;
     }
