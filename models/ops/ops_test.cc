@@ -161,8 +161,8 @@ TEST(OpErrorsTest, OfAbsurdSizes) {
   EXPECT_THAT(ErrorOf(compute::Reshape{{big, big}}, {F({2, 6})}), HasSubstr("more than 2^40"));
 }
 
-OpCost CostOn(const compute::Operator& op, std::vector<TensorSpec> inputs) {
-  return CostOf(op, ShapesOf(op, std::move(inputs)));
+OpCost CostOn(const compute::Operator& op, const std::vector<TensorSpec>& inputs) {
+  return CostOf(op, ShapesOf(op, inputs));
 }
 
 TEST(OpCostTest, OfProducts) {
