@@ -201,7 +201,7 @@ absl::Status CheckTimeline(const wire::Output& output) {
   if (!output.timeline_clocks().empty() && output.timeline_path().empty()) {
     return Invalid("output.timeline_clocks: of no timeline; set output.timeline_path too");
   }
-  const absl::Status range = timeline::ParseClockRange(output.timeline_clocks()).status();
+  absl::Status range = timeline::ParseClockRange(output.timeline_clocks()).status();
   if (range.ok()) return range;
   return Invalid(absl::StrCat("output.timeline_clocks: ", range.message()));
 }
