@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <filesystem>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
 #include "cluster/job_config.h"
@@ -53,6 +56,19 @@ std::string DigitsOfTheProject() {
   return std::filesystem::exists(digits, error) ? digits.string() : "";
 }
 
+// "epochs: 10, batch: 32": those of the two that no flag sets.
+std::string ChosenOfTraining(const std::vector<JobOverride>& overrides) {
+  std::vector<std::string> chosen;
+  for (const auto& [name, value] : {std::pair("epochs", kEpochs), std::pair("batch", kBatch)}) {
+    const bool is_set =
+        std::any_of(overrides.begin(), overrides.end(), [&](const JobOverride& override) {
+          return override.field->path == absl::StrCat("training.", name);
+        });
+    if (!is_set) chosen.push_back(absl::StrCat(name, ": ", value));
+  }
+  return absl::StrJoin(chosen, ", ");
+}
+
 }  // namespace
 
 wire::JobConfig ExampleJob() {
@@ -86,10 +102,7 @@ absl::StatusOr<wire::JobConfig> TrainConfigFromFlags(const NodeFlags& flags, std
     cluster->set_workers(std::clamp(std::thread::hardware_concurrency(), 1u, kWorkersMax));
   }
   SOAP_RETURN_IF_ERROR(ApplyOverrides(flags.overrides, &config));
-  const wire::Training& training = config.training();
-  if (bare && !config.model().empty()) {
-    *said = absl::StrCat("epochs: ", training.epochs(), ", batch: ", training.batch());
-  }
+  if (bare && !config.model().empty()) *said = ChosenOfTraining(flags.overrides);
   if (!sized && !said->empty()) {
     absl::StrAppend(said, "; servers: ", cluster->servers(), ", workers: ", cluster->workers());
   }

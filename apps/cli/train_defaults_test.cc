@@ -8,6 +8,7 @@ namespace soapstone::apps {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 JobOverride Override(std::string_view flag, std::string value) {
   for (const JobField& field : JobFields()) {
@@ -70,6 +71,18 @@ TEST(TrainDefaults, WhoNamesAModelGetsNothingOfTheExample) {
   EXPECT_EQ(config->training().batch(), 32u);
   EXPECT_EQ(config->training().seed(), 0u);
   EXPECT_THAT(said, HasSubstr("epochs: 10, batch: 32; servers: 1, workers: "));
+}
+
+TEST(TrainDefaults, OnlyWhatNoFlagSetsIsSaid) {
+  std::string said;
+  NodeFlags flags = {.overrides = {Override("model", "mlp"), Override("epochs", "3")}};
+  const absl::StatusOr<wire::JobConfig> config = TrainConfigFromFlags(flags, &said);
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->training().epochs(), 3u);
+  EXPECT_THAT(said, StartsWith("batch: 32; servers: 1"));
+  flags.overrides.push_back(Override("batch", "8"));
+  ASSERT_TRUE(TrainConfigFromFlags(flags, &said).ok());
+  EXPECT_EQ(said, "");
 }
 
 TEST(TrainDefaults, WhatIsSaidIsKeptThoughItBeWrong) {
