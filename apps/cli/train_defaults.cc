@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -56,16 +55,16 @@ std::string DigitsOfTheProject() {
   return std::filesystem::exists(digits, error) ? digits.string() : "";
 }
 
+bool IsSet(const std::vector<JobOverride>& overrides, absl::string_view path) {
+  return std::any_of(overrides.begin(), overrides.end(),
+                     [&](const JobOverride& override) { return override.field->path == path; });
+}
+
 // "epochs: 10, batch: 32": those of the two that no flag sets.
 std::string ChosenOfTraining(const std::vector<JobOverride>& overrides) {
   std::vector<std::string> chosen;
-  for (const auto& [name, value] : {std::pair("epochs", kEpochs), std::pair("batch", kBatch)}) {
-    const bool is_set =
-        std::any_of(overrides.begin(), overrides.end(), [&](const JobOverride& override) {
-          return override.field->path == absl::StrCat("training.", name);
-        });
-    if (!is_set) chosen.push_back(absl::StrCat(name, ": ", value));
-  }
+  if (!IsSet(overrides, "training.epochs")) chosen.push_back(absl::StrCat("epochs: ", kEpochs));
+  if (!IsSet(overrides, "training.batch")) chosen.push_back(absl::StrCat("batch: ", kBatch));
   return absl::StrJoin(chosen, ", ");
 }
 
