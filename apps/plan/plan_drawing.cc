@@ -27,7 +27,7 @@ std::string EscapeDot(const std::string& text) {
 }  // namespace
 
 std::string PlanTrace(const DrawnStep& step) {
-  timeline::TraceWriter writer;
+  timeline::TraceWriter writer(timeline::TraceWriter::kUnbounded);
   writer.NameProcess(0, absl::StrCat(step.graph->model, " on ", step.machine->name()));
   for (const Track& track : TracksOf(step)) {
     const timeline::TrackId on = {.process = 0, .track = track.resource};

@@ -280,7 +280,7 @@ void AddQueues(int process, const std::string& title, const std::vector<compute:
 }  // namespace
 
 std::string ProfileTrace(const ProfileReport& report) {
-  timeline::TraceWriter writer;
+  timeline::TraceWriter writer(timeline::TraceWriter::kUnbounded);
   const std::string title = absl::StrCat(report.model, ", ", report.kept.steps.samples, " samples");
   if (report.on_device) {
     AddQueues(0, title, report.kept.steps.as_run, &writer);

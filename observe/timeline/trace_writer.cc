@@ -77,7 +77,7 @@ bool TraceWriter::AddFlow(uint64_t id, TrackId from, Nanos from_ns, TrackId to, 
 
 std::string TraceWriter::Finish(Json about) {
   std::string more;
-  if (!about.is_null()) {
+  if (left_out_ > 0 || !about.is_null()) {
     about["left_out"] = left_out_;
     more = absl::StrCat(R"(,"otherData":)", TextOf(about));
     if (more.size() > kAboutBytesMax) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -33,6 +34,7 @@ struct Slice {
 class TraceWriter {
  public:
   static constexpr size_t kBytesMax = size_t{64} << 20;
+  static constexpr size_t kUnbounded = std::numeric_limits<size_t>::max();
 
   // REQUIRES: bytes_max >= 64 KiB.
   explicit TraceWriter(size_t bytes_max = kBytesMax) : bytes_max_(bytes_max) {}

@@ -70,5 +70,19 @@ TEST(TraceWriterTest, KeepsItsBoundAndCountsWhatItLeavesOut) {
   EXPECT_EQ(trace["otherData"]["left_out"], 1000 - added);
 }
 
+TEST(TraceWriterTest, WhatIsLeftOutIsCountedThoughNothingElseIsKnown) {
+  TraceWriter writer(64 << 10);
+  const std::string name(70'000, 'x');
+  EXPECT_FALSE(writer.Add({.name = name, .begin = 0, .end = 1}));
+  EXPECT_EQ(Json::parse(writer.Finish())["otherData"]["left_out"], 1);
+}
+
+TEST(TraceWriterTest, WithoutABoundNothingIsLeftOut) {
+  TraceWriter writer(TraceWriter::kUnbounded);
+  const std::string name(TraceWriter::kBytesMax, 'x');
+  EXPECT_TRUE(writer.Add({.name = name, .begin = 0, .end = 1}));
+  EXPECT_GT(writer.Finish().size(), TraceWriter::kBytesMax);
+}
+
 }  // namespace
 }  // namespace soapstone::timeline
