@@ -119,6 +119,14 @@ absl::Status FinishOutput(int code, OutputThread* output) {
   return output->Finish((stopped ? 2 : 20) * kSecond);
 }
 
+absl::Status MakeFolder(const char* field, const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (!error) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, ": cannot make ", path, ": ", error.message()));
+}
+
 }  // namespace
 
 absl::StatusOr<LauncherOptions> PrepareLaunch(wire::JobConfig config, Hosts* hosts) {
@@ -133,11 +141,9 @@ absl::StatusOr<LauncherOptions> PrepareLaunch(wire::JobConfig config, Hosts* hos
   SOAP_ASSIGN_OR_RETURN(options.program_dir, ProgramDir());
   options.log_dir = config.output().log_dir();
   if (options.log_dir.empty()) options.log_dir = DefaultLogDir();
-  std::error_code error;
-  std::filesystem::create_directories(options.log_dir, error);
-  if (error) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("output.log_dir: cannot make ", options.log_dir, ": ", error.message()));
+  SOAP_RETURN_IF_ERROR(MakeFolder("output.log_dir", options.log_dir));
+  if (!output.timeline_path().empty() && hosts == nullptr) {
+    SOAP_RETURN_IF_ERROR(MakeFolder("output.timeline_path", output.timeline_path()));
   }
   SOAP_RETURN_IF_ERROR(WriteJobFile(options.log_dir, config));
   options.config = std::move(config);

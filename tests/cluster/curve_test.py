@@ -172,6 +172,9 @@ class TimelineTest(ClusterTestCase):
         job = self.train("--timeline_clocks=9:3", f"--timeline={self.events}")
         self.assertEqual(job.wait(20), 78)
         self.assertIn("output.timeline_clocks: \"9:3\" is no range of clocks", job.output())
+        job = self.train("--timeline=/proc/nowhere")  # which nobody may make, though root may write there
+        self.assertEqual(job.wait(20), 78, job.output())
+        self.assertIn("output.timeline_path: cannot make /proc/nowhere: ", job.output())
 
     def test_a_file_that_is_there_is_whole(self):
         job = self.train(f"--timeline={self.events}", "--timeline_clocks=0:30", "--epochs=2")
