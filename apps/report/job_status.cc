@@ -17,19 +17,22 @@ static double Number(const nlohmann::json& object, const char* key) {
   return it == object.end() || it->is_null() ? 0 : it->get<double>();
 }
 
-static void to_json(nlohmann::json& object, const WorkerTimes& t) {
-  object = {{"compute", t.compute},
-            {"injected", t.injected},
-            {"policy", t.policy},
-            {"shard", t.shard},
-            {"network", t.network}};
+// No to_json: report_json.cc has one, with the worker's number.
+static nlohmann::json TimesJson(const WorkerTimes& t) {
+  return {{"compute", t.compute},
+          {"injected", t.injected},
+          {"policy", t.policy},
+          {"shard", t.shard},
+          {"network", t.network}};
 }
 
 static void to_json(nlohmann::json& object, const WorkerStatus& w) {
-  object = {{"worker", w.worker},     {"member", w.member}, {"clock", w.clock},
-            {"samples", w.samples},   {"loss", w.loss},     {"lag_mean", w.lag_mean},
-            {"lag_max", w.lag_max},   {"times_s", w.times}, {"step_s", w.step_s},
-            {"slowdown", w.slowdown}, {"waits", w.waits}};
+  object = {{"worker", w.worker},   {"member", w.member},
+            {"clock", w.clock},     {"samples", w.samples},
+            {"loss", w.loss},       {"lag_mean", w.lag_mean},
+            {"lag_max", w.lag_max}, {"times_s", TimesJson(w.times)},
+            {"step_s", w.step_s},   {"slowdown", w.slowdown},
+            {"waits", w.waits}};
 }
 
 static void from_json(const nlohmann::json& object, WorkerStatus& w) {
