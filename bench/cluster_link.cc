@@ -21,7 +21,7 @@
 #include "compute/optimizer.h"
 #include "consistency/catalogue.h"
 #include "glog/logging.h"
-#include "security/job_keys.h"
+#include "security/process_keys.h"
 #include "server/shard/shard.h"
 #include "transport/node/node_transport.h"
 #include "wire/header_fields.h"
@@ -65,18 +65,32 @@ std::shared_ptr<const wire::Layout> LayoutOf(const ClusterLoad& load) {
       *wire::Layout::Build(std::move(params), {.bucket_bytes = BucketBytesOf(load)}));
 }
 
-transport::ZmqOptions OptionsOf(const ClusterLoad& load, security::KeyRole role) {
-  const bool sealed = load.link == ClusterLink::kSealedTcp;
-  transport::ZmqOptions options = {.shared_memory = load.link == ClusterLink::kSharedMemory,
-                                   .streams = load.link == ClusterLink::kTcp || sealed,
-                                   .queue_messages_max = QueuedMessagesMax(load),
-                                   .queue_bytes_max = kQueuedBytesMax};
-  if (sealed) {
-    auto keys = security::ReadJobKeys(load.key, role);
-    CHECK(keys.ok()) << keys.status();
-    options.keys = std::make_shared<const security::JobKeys>(*std::move(keys));
-  }
-  return options;
+// Null where the link is not sealed.
+using Process = std::shared_ptr<const security::ProcessKeys>;
+Process ProcessOf(const ClusterLoad& load, security::KeyRole role) {
+  if (load.link != ClusterLink::kSealedTcp) return nullptr;
+  auto keys = security::ReadJobKeys(load.key, role);
+  CHECK(keys.ok()) << keys.status();
+  return security::MakeProcessKeys(std::make_shared<const security::JobKeys>(*std::move(keys)));
+}
+
+// Known to both before they begin, as by a roster.
+struct Processes {
+  Process server, worker;
+};
+
+void SetHolders(const Processes& processes, transport::Transport* transport) {
+  if (processes.server == nullptr) return;
+  transport->SetHolder(kServer, security::BytesOf(processes.server->own.open));
+  transport->SetHolder(kWorker, security::BytesOf(processes.worker->own.open));
+}
+
+transport::ZmqOptions OptionsOf(const ClusterLoad& load, Process process) {
+  return {.shared_memory = load.link == ClusterLink::kSharedMemory,
+          .streams = load.link == ClusterLink::kTcp || process != nullptr,
+          .queue_messages_max = QueuedMessagesMax(load),
+          .queue_bytes_max = kQueuedBytesMax,
+          .keys = std::move(process)};
 }
 
 Clock ClocksOf(const ClusterLoad& load) {
@@ -124,15 +138,17 @@ Message Roster() {
 }
 
 // A server's loop, as apps/node/server_node.cc has it, without a job around it.
-void Serve(const ClusterLoad& load, const std::function<void(const std::string&)>& ready) {
-  transport::ZmqOptions options = OptionsOf(load, security::KeyRole::kServer);
+void Serve(const ClusterLoad& load, const Processes& processes,
+           const std::function<void(const std::string&)>& ready) {
+  transport::ZmqOptions options = OptionsOf(load, processes.server);
   options.listen = load.link == ClusterLink::kIpc
                        ? absl::StrCat("ipc://@soapstone-bench-", getpid())
                        : "tcp://127.0.0.1:0";
-  auto transport = transport::MakeZmqTransport(options);
+  auto transport = transport::MakeNodeTransport(options);
   CHECK(transport.ok()) << transport.status();
   (*transport)->SetSelf(kServer);
   (*transport)->SetSession(kSession);
+  SetHolders(processes, transport->get());
   const std::string endpoint = (*transport)->endpoint();
   apps::NodeLoop loop(*std::move(transport), 1);
   apps::MessageInbox answers(kAnswersMax);
@@ -154,13 +170,14 @@ void Serve(const ClusterLoad& load, const std::function<void(const std::string&)
 
 class Worker {
  public:
-  Worker(const ClusterLoad& load, const std::string& endpoint)
+  Worker(const ClusterLoad& load, const Processes& processes, const std::string& endpoint)
       : load_(load), layout_(LayoutOf(load)) {
-    auto transport = transport::MakeZmqTransport(OptionsOf(load, security::KeyRole::kWorker));
+    auto transport = transport::MakeNodeTransport(OptionsOf(load, processes.worker));
     CHECK(transport.ok()) << transport.status();
     transport_ = *std::move(transport);
     transport_->SetSelf(kWorker);
     transport_->SetSession(kSession);
+    SetHolders(processes, transport_.get());
     CHECK(transport_->Connect(kServer, endpoint).ok());
     if (load.table_rows > 0) {
       DrawRows();
@@ -314,15 +331,17 @@ Sample RunCluster(const ClusterLoad& load) {
   const auto place = [&](const char* cpu) {
     if (load.pinned) CHECK(apps::Place({.cpus = cpu}).ok()) << "no processor " << cpu;
   };
+  const Processes processes = {ProcessOf(load, security::KeyRole::kServer),
+                               ProcessOf(load, security::KeyRole::kWorker)};
   return Measure(
       "a server and a worker",
       [&](const auto& ready) {
         place("1");
-        Serve(load, ready);
+        Serve(load, processes, ready);
       },
       [&](const std::string& endpoint, pid_t server) {
         place("0");
-        Worker worker(load, endpoint);
+        Worker worker(load, processes, endpoint);
         worker.WarmUp();
         return worker.Run(server);
       });

@@ -81,7 +81,7 @@ std::unique_ptr<transport::Transport> MakeTransport(const Flags& flags, Address 
   options.listen = listen;
   options.streams = true;
   options.stream_window = !flags.fixed;
-  auto transport = transport::MakeZmqTransport(options);
+  auto transport = transport::MakeNodeTransport(options);
   CHECK(transport.ok()) << transport.status();
   (*transport)->SetSelf(self);
   (*transport)->SetSession(kSession);
@@ -159,7 +159,7 @@ class BenchWorker {
 
   void Run() {
     const Message roster = Roster(flags_, Address::Of(WorkerId{flags_.rank}));
-    loop_.mailer().ConnectServers(std::get<wire::Roster>(roster.body), 0, 1);
+    loop_.router().ConnectServers(std::get<wire::Roster>(roster.body), 0, 1);
     apps::DeviceThread thread([this](const auto& command, auto* events,
                                      const auto& rest) { device_.Run(command, events, rest); },
                               [this] { loop_.Wake(); });

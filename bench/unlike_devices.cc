@@ -57,13 +57,13 @@ absl::StatusOr<Machine> MachineOf(const std::string& path) {
 class Steps {
  public:
   Steps(const OpGraph* graph, const Machine* machine, const planner::CostModel* costs)
-      : graph_(*graph), machine_(*machine), costs_(*costs), pricer_(graph, machine, costs) {}
+      : graph_(*graph), machine_(*machine), costs_(*costs), evaluator_(graph, machine, costs) {}
 
   // Each with the synchronization that suits it best.
   Nanos Best(absl::Span<const Strategy> strategies) {
     planner::Score best;
     for (Strategy strategy : strategies) {
-      const auto found = pricer_.PriceBest(&strategy);
+      const auto found = evaluator_.PriceBest(&strategy);
       CHECK(found.ok()) << found.status();
       best = std::min(best, *found);
     }
@@ -85,7 +85,7 @@ class Steps {
   const OpGraph& graph_;
   const Machine& machine_;
   const planner::CostModel& costs_;
-  planner::StrategyEvaluator pricer_;
+  planner::StrategyEvaluator evaluator_;
 };
 
 std::string RowOf(const Load& load, const Machine& machine, uint64_t proposals) {

@@ -104,6 +104,11 @@ absl::Status CheckCluster(const wire::Cluster& cluster) {
     return Invalid(absl::StrCat("cluster.transport: \"", transport,
                                 "\" is neither auto nor sockets nor zeromq"));
   }
+  const std::string& security = cluster.security();
+  if (security != "auto" && security != "required" && security != "off") {
+    return Invalid(
+        absl::StrCat("cluster.security: \"", security, "\" is none of auto, required and off"));
+  }
   const std::string& device = cluster.device();
   if (device != "auto" && device != "cpu" && device != "cuda") {
     return Invalid(absl::StrCat("cluster.device: \"", device, "\" is none of auto, cpu and cuda"));
@@ -308,6 +313,7 @@ void FillDefaults(wire::JobConfig* config) {
     cluster->set_shards_per_server(cluster->communication() == "priority" ? kTransferStages : 1);
   }
   if (cluster->transport().empty()) cluster->set_transport("auto");
+  if (cluster->security().empty()) cluster->set_security("auto");
   if (cluster->device().empty()) cluster->set_device("cpu");
   if (cluster->threads() == 0) cluster->set_threads(1);
   if (cluster->precision().empty()) cluster->set_precision("float32");
@@ -365,11 +371,25 @@ absl::Status CheckEndpoint(const wire::Cluster& cluster) {
       absl::StrCat("cluster.scheduler: \"", scheduler, "\" is not tcp://HOST:PORT or ipc://PATH"));
 }
 
+absl::Status CheckSecurity(const wire::Cluster& cluster, bool has_keys) {
+  if (cluster.security() == "required" && !has_keys) {
+    return Invalid(
+        "cluster.security: required, and there is no --key: soapstone keygen --out=keys makes "
+        "keys, and --key=keys at each process uses them");
+  }
+  if (cluster.security() == "off" && has_keys) {
+    return Invalid("cluster.security: off, and there is a --key: leave out one of the two");
+  }
+  return absl::OkStatus();
+}
+
 uint64_t JobDigest(const wire::JobConfig& config, uint64_t data_fingerprint) {
   wire::JobConfig meaning = config;
   meaning.clear_output();
   meaning.mutable_cluster()->clear_scheduler();
   meaning.mutable_cluster()->clear_transport();
+  // Who has no keys does not come as far as to say a digest.
+  meaning.mutable_cluster()->clear_security();
   meaning.mutable_cluster()->clear_link_bytes();
   meaning.mutable_cluster()->clear_heartbeat_s();
   meaning.mutable_cluster()->clear_heartbeat_timeout_s();

@@ -344,6 +344,30 @@ TEST(JobConfig, AnEndpointThatIsNoneIsSaidBeforeAnythingStarts) {
   }
 }
 
+TEST(JobConfigCheck, SecurityThatIsRequiredTakesKeysAndOffTakesNone) {
+  wire::JobConfig config = GoodConfig();
+  for (const char* security : {"auto", "required", "off"}) {
+    config.mutable_cluster()->set_security(security);
+    EXPECT_TRUE(CheckJobConfig(config).ok()) << security;
+    for (const bool keys : {false, true}) {
+      const absl::Status status = CheckSecurity(config.cluster(), keys);
+      const std::string fits = keys ? "required" : "off";
+      EXPECT_EQ(status.ok(), security == fits || security == std::string("auto")) << security;
+      if (!status.ok()) {
+        EXPECT_THAT(status.message(), HasSubstr("cluster.security: ")) << security;
+      }
+    }
+  }
+  EXPECT_THAT(CheckSecurity(config.cluster(), true).message(), HasSubstr("--key"));
+  config.mutable_cluster()->set_security("required");
+  EXPECT_THAT(CheckSecurity(config.cluster(), false).message(),
+              HasSubstr("soapstone keygen --out=keys"));
+  for (const char* bad : {"on", "Required", "none"}) {
+    config.mutable_cluster()->set_security(bad);
+    EXPECT_THAT(CheckJobConfig(config).status().message(), HasSubstr("cluster.security")) << bad;
+  }
+}
+
 TEST(JobDigest, IsTheMeaningAndNotThePlace) {
   const wire::JobConfig config = GoodConfig();
   wire::JobConfig moved = config;
@@ -357,6 +381,7 @@ TEST(JobDigest, IsTheMeaningAndNotThePlace) {
   }
   wire::JobConfig other = config;
   other.set_policy("async");
+  moved.mutable_cluster()->set_security("required");
   EXPECT_EQ(JobDigest(config, 1), JobDigest(moved, 1));
   EXPECT_NE(JobDigest(config, 1), JobDigest(other, 1));
   EXPECT_NE(JobDigest(config, 1), JobDigest(config, 2));

@@ -82,6 +82,8 @@ constexpr JobField kFields[] = {
      "fifo, or priority: shards by layers, the first layers' messages first [fifo]"},
     {"transport", "cluster.transport",
      "auto: shared memory between nodes of a machine; sockets: never; zeromq: no streams [auto]"},
+    {"security", "cluster.security",
+     "auto: by keys where --key is given; required: an error without; off: an error with [auto]"},
     {"device", "cluster.device",
      "What workers compute on: cpu; cuda: a GPU, and where there is none the processor, with a "
      "warning; auto: the same without [cpu]"},

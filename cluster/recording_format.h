@@ -46,8 +46,9 @@ enum class EventKind : uint8_t {
   kAbort = 6,    // coordinator: ends the job with code `clock`
   kLeave = 7,    // engine: is asked to leave
   kTold = 8,     // worker: its process, not its actor, tells the scheduler of its progress
+  kEnded = 9,    // coordinator: the connection to node (role, index) has ended
 };
-inline constexpr EventKind kLastEventKind = EventKind::kTold;
+inline constexpr EventKind kLastEventKind = EventKind::kEnded;
 
 struct RecordedEvent {
   EventKind kind = EventKind::kNone;

@@ -115,6 +115,19 @@ TEST(RecordedEventTest, AHelloIsKeptWhole) {
 }
 
 // What the scheduler compares: the same for the same, another for another, none for none.
+// Nothing is decided by what a server says of its reads, so a replay does without.
+TEST(RecordedEventTest, AServersReadsAreAHeartbeatWithoutBody) {
+  wire::Message beat;
+  beat.type = wire::MessageType::kHeartbeat;
+  beat.from = wire::Address::Of(ServerId{1});
+  beat.epoch = 3;
+  beat.body = wire::ServerProgress{{{.shard = ShardId{1}, .frontier = 4}}};
+  const wire::Message back = MessageOf(EventOf(5, beat), wire::Address::Scheduler());
+  EXPECT_EQ(back.from, beat.from);
+  EXPECT_EQ(back.epoch, beat.epoch);
+  EXPECT_TRUE(std::holds_alternative<std::monostate>(back.body));
+}
+
 TEST(RecordedEventTest, HellosOfUnlikeProcessorsStayUnlike) {
   const auto back = [](const std::string& arithmetic) {
     wire::Message hello;

@@ -76,7 +76,7 @@ endif()
 
 # Half the compile time, for builds that are made to be run once; whoever changes a file again and
 # again is faster without.
-option(SOAPSTONE_UNITY "Compile six files of a target as one, and tests' headers ahead" ON)
+option(SOAPSTONE_UNITY "Compile sixteen files of a target as one, and tests' headers ahead" ON)
 
 include_directories(${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
 include(GoogleTest)
@@ -112,6 +112,18 @@ function(soapstone_files NAME)
   endforeach()
 endfunction()
 
+# soapstone_embed(OUT HEADER NAMESPACE Function=file...): OUT is a C++ file, made when one of the files has changed, by
+# which the program has them in it: HEADER declares in NAMESPACE a function for each that returns its bytes.
+function(soapstone_embed OUT HEADER NAMESPACE)
+  list(TRANSFORM ARGN REPLACE "^[^=]+=" "" OUTPUT_VARIABLE files)
+  list(JOIN ARGN "|" assets)
+  add_custom_command(OUTPUT ${OUT}
+    COMMAND ${CMAKE_COMMAND} -D OUT=${OUT} -D HEADER=${HEADER} -D NAMESPACE=${NAMESPACE} -D "ASSETS=${assets}"
+      -P ${CMAKE_SOURCE_DIR}/cmake/embed.cmake
+    DEPENDS ${CMAKE_SOURCE_DIR}/cmake/embed.cmake ${files}
+    VERBATIM)
+endfunction()
+
 # soapstone_library(NAME HDRS ... SRCS ... TESTS ... DEPS ... [LABELS label] [SHARDS n] [OWN_OPTIONS])
 # Defines target soapstone_NAME from the folder's files, and one test program NAME_test
 # of its TESTS. DEPS are other folders' names (the include edges) or imported targets. OWN_OPTIONS: it is
@@ -130,7 +142,7 @@ function(soapstone_library NAME)
     add_library(soapstone_${NAME} STATIC ${ARG_SRCS} ${ARG_HDRS})
     target_link_libraries(soapstone_${NAME} PUBLIC ${links})
     if(SOAPSTONE_UNITY)
-      set_target_properties(soapstone_${NAME} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
+      set_target_properties(soapstone_${NAME} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 16)
       if(NOT ARG_OWN_OPTIONS)
         target_precompile_headers(soapstone_${NAME} REUSE_FROM soapstone_headers)
       endif()
@@ -180,7 +192,7 @@ function(soapstone_test NAME)
   if(ARG_LABELS MATCHES slow)
     # The explorer is a template, and runs for minutes: it is compiled as a library is.
   elseif(TARGET soapstone_test_headers)
-    set_target_properties(${NAME} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
+    set_target_properties(${NAME} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 16)
     target_precompile_headers(${NAME} REUSE_FROM soapstone_test_headers)
     # GCC 12 says that strings overflow or overlap which do not (its bug 105329), and that free() does
     # not go with an operator new that calls it. Sanitized builds have more of that kind.

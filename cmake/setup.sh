@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Installs the Debian 12 packages that are missing, saying which; with --test the browser that tests
 # open the report in, the PyTorch that models are compared with (with a BLAS that is eight times as
-# fast as Debian's default), what drops packets between processes, what the style is checked with
-# and what renders Kubernetes' manifests (where there is no kubectl), with --fuzz what the fuzz preset needs. Where nothing is missing it only looks.
+# fast as Debian's default), what drops packets between processes, what the style is checked with,
+# what prints Grafana's dashboards and what renders Kubernetes' manifests (where there is no kubectl),
+# with --fuzz what the fuzz preset needs. Where nothing is missing it only looks.
 set -euo pipefail
 
 packages=(build-essential g++ cmake ninja-build ccache pkg-config git python3
@@ -13,7 +14,7 @@ for option in "$@"; do
   case $option in
     --test)
       packages+=(chromium python3-torch libopenblas0-pthread nftables iproute2 clang-14
-        clang-format-14 clang-tidy-14 python3-yaml)
+        clang-format-14 clang-tidy-14 python3-yaml jsonnet)
       if ! command -v kubectl >/dev/null; then packages+=(kubernetes-client); fi
       ;;
     --fuzz) packages+=(clang-14 libclang-rt-14-dev) ;;

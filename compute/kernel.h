@@ -1,6 +1,7 @@
 // Kernel: one operator at one fixed shape on one backend, prepared once and run many times.
 // Backend makes them: reference/ (plain loops, for tests), cpu/ (oneDNN and own loops), cuda/.
-// Run by models/replica. Knows no graph: which memory it works in is planned by its caller.
+// Run by models/runtime/graph_runner.h. Knows no graph: which memory it works in is planned by its
+// caller.
 #pragma once
 
 #include <cstddef>

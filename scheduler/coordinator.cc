@@ -36,7 +36,8 @@ Coordinator::Coordinator(CoordinatorOptions options)
       nodes_(options_.servers, options_.workers),
       members_(options_.workers, options_.shards_per_server),
       acks_(options_.servers * options_.shards_per_server),
-      rebalancer_(options_.rebalance) {}
+      rebalancer_(options_.rebalance),
+      reports_(options_.workers, options_.shards_per_server) {}
 
 void Coordinator::Start(Nanos now, Outbox* out) {
   wait_began_ = now;
@@ -65,7 +66,7 @@ void Coordinator::OnMessage(Nanos now, const Message& message, Outbox* out) {
   nodes_.Hear(message.from, now);
   if (message.type == MessageType::kHeartbeat) {
     out->Send(messages_.To(message.from, MessageType::kHeartbeatAck));
-    if (phase_ == Phase::kRegistering && nodes_.complete()) BeginInstalling(now, out);
+    BeginIfComplete(now, out);
   }
   if (const auto* lost = std::get_if<wire::LostLink>(&message.body)) {
     // Not of a link to the rank's former holder.
@@ -92,6 +93,8 @@ void Coordinator::OnServerHeartbeat(Nanos now, const Message& message) {
   const bool waits = phase_ == Phase::kInstalling || phase_ == Phase::kSaving;
   const auto* work = std::get_if<wire::SlowWork>(&message.body);
   if (progress_.RecordWork(message.from, work) && waits) wait_began_ = now;
+  const auto* reads = std::get_if<wire::ServerProgress>(&message.body);
+  if (reads != nullptr && !reports_.Record(now, ServerId{message.from.index}, *reads)) ++ignored_;
 }
 
 void Coordinator::TellSlowWork(Nanos now) {
@@ -137,21 +140,21 @@ void Coordinator::OnHello(Nanos now, const Message& message, Outbox* out) {
   };
   if (const auto* again = std::get_if<Entrance::Again>(&verdict)) {
     nodes_.Hear(again->place, now);
-    return welcome(again->place);
+    welcome(again->place);
+    return BeginIfComplete(now, out);
   }
   const Address place = std::get<Address>(verdict);
   // It hears of the job by the next roster; up to the present one others may speak of its rank's
   // former holder.
-  nodes_.Add(place, {hello->nonce, hello->endpoint, messages_.epoch() + 1, now});
+  nodes_.Add(place, *hello, messages_.epoch() + 1, now);
   welcome(place);
   if (phase_ == Phase::kRegistering) {
     news_.Add(absl::StrCat(Spoken(place), " registered"));
-    if (nodes_.complete()) BeginInstalling(now, out);
-    return;
+    return BeginIfComplete(now, out);
   }
   news_.Add(absl::StrCat(Spoken(place), " asks to join"));
   progress_.Succeed(WorkerId{place.index});
-  members_.Enqueue(WorkerId{place.index});
+  members_.Enqueue(nodes_.EntryOf(WorkerId{place.index}));
   AdmitNext(now, out);
 }
 
@@ -361,10 +364,6 @@ void Coordinator::RemoveWorker(Nanos now, WorkerId worker, Notice if_none_left, 
   FinishIfAllDone(now, out);
 }
 
-void Coordinator::Abort(Nanos /*now*/, int32_t code, std::string reason, Outbox* out) {
-  if (!ended_.has_value()) End({code, std::move(reason)}, out);
-}
-
 // ---- The phases of a job, in their order
 
 void Coordinator::BeginInstalling(Nanos now, Outbox* out) {
@@ -372,10 +371,9 @@ void Coordinator::BeginInstalling(Nanos now, Outbox* out) {
   wait_began_ = now;
   for (const auto& [place, node] : nodes_.nodes()) {
     if (place.role == Role::kServer) {
-      members_.AddServer({ServerId{place.index}, node.endpoint});
+      members_.AddServer({ServerId{place.index}, node.endpoint, node.key});
     } else {
-      members_.AddOriginal(WorkerId{place.index}, kFirstEpoch);
-      members_.SetEndpoint(WorkerId{place.index}, node.endpoint);
+      members_.AddOriginal(nodes_.EntryOf(WorkerId{place.index}), kFirstEpoch);
     }
   }
   news_.Add(absl::StrCat("all registered: ", Counted(options_.servers, "server"), ", ",
@@ -394,8 +392,6 @@ void Coordinator::BeginRunning(Nanos now, Outbox* out) {
 void Coordinator::AdmitNext(Nanos now, Outbox* out) {
   if (phase_ != Phase::kRunning || rebalancer_.changing()) return;
   if (!members_.BeginAdmission(messages_.epoch() + 1)) return;
-  const WorkerId newcomer = members_.admission()->worker;
-  members_.SetEndpoint(newcomer, nodes_.nodes().at(Address::Of(newcomer)).endpoint);
   wait_began_ = now;
   messages_.Publish(roster(), out);
 }

@@ -50,6 +50,7 @@
 #include "scheduler/rebalancer.h"
 #include "scheduler/registry.h"
 #include "scheduler/scheduler_messages.h"
+#include "scheduler/server_reports.h"
 #include "scheduler/shard_acks.h"
 #include "wire/message.h"
 #include "wire/outbox.h"
@@ -106,20 +107,40 @@ class Coordinator {
   // former holder, who is counted out already. `why`: what it said of it itself.
   void OnLost(Nanos now, wire::Address node, Epoch heard, wire::Outbox* out,
               std::string_view why = {});
+  // The connection to a node has ended, which has that rank or said its Hello by that temporary
+  // address. It may make another; the job does not begin before it was heard.
+  void OnConnectionEnded(wire::Address node) {
+    const std::optional<wire::Address> place = nodes_.PlaceAt(node);
+    if (phase_ == Phase::kRegistering && place.has_value()) nodes_.Doubt(*place);
+  }
   // Counts out who cannot be reached by others that live, a heartbeat after the first report
   // (scheduler/broken_links.h); the job ends where nobody can be spared.
   void SettleLinks(Nanos now, wire::Outbox* out);
   bool links_to_settle() const { return !broken_links_.empty(); }
   // Ends the job from outside (SIGTERM, Ctrl-C).
-  void Abort(Nanos now, int32_t code, std::string reason, wire::Outbox* out);
+  void Abort(Nanos /*now*/, int32_t code, std::string reason, wire::Outbox* out) {
+    if (!ended_.has_value()) End({code, std::move(reason)}, out);
+  }
 
   Phase phase() const { return phase_; }
   Epoch epoch() const { return messages_.epoch(); }
   const wire::Roster& roster() const { return members_.roster(); }
+  // By which key the process is known that has the place; empty: nobody has it, or it has none.
+  std::string KeyOf(wire::Address place) const {
+    const Node* node = nodes_.Find(place);
+    return node != nullptr ? node->key : "";
+  }
   // Who has not registered: "server 1, worker 2".
-  std::string Missing() const { return nodes_.Missing(); }
+  std::string Missing() const { return nodes_.Missing(phase_ == Phase::kRegistering); }
+  // The machine of who holds the rank, as it says; empty: nobody does, or it does not say.
+  std::string HostOf(wire::Address place) const {
+    const Node* node = nodes_.Find(place);
+    return node == nullptr ? "" : node->host;
+  }
   // Of each rank ever held the latest report, with the counters of its former holders added.
   const std::map<WorkerId, wire::Progress>& progress() const { return progress_.workers(); }
+  // How the reads of the servers' shards stand, by what each last said of them.
+  const ServerReports& reports() const { return reports_; }
   const std::optional<wire::Evaluation>& evaluation() const { return evaluation_; }
   const std::optional<wire::Saved>& saved() const { return saved_; }
   // Lines for the user since the last call: who joined, who was lost, what is waited for.
@@ -144,6 +165,9 @@ class Coordinator {
   bool IsFromRegistered(const wire::Message& message, wire::Outbox* out);
   void AnswerAfterTheEnd(const wire::Message& message, wire::Outbox* out) const;
 
+  void BeginIfComplete(Nanos now, wire::Outbox* out) {
+    if (phase_ == Phase::kRegistering && nodes_.complete()) BeginInstalling(now, out);
+  }
   void BeginInstalling(Nanos now, wire::Outbox* out);
   void BeginRunning(Nanos now, wire::Outbox* out);
   void AdmitNext(Nanos now, wire::Outbox* out);
@@ -175,6 +199,7 @@ class Coordinator {
   BrokenLinks broken_links_;
   std::optional<WorkerId> evaluator_;  // kEvaluating
   JobProgress progress_;
+  ServerReports reports_;
   std::optional<wire::Evaluation> evaluation_;
   std::optional<wire::Saved> saved_;
   std::optional<wire::Notice> ended_;

@@ -131,7 +131,8 @@ TEST_F(CoordinatorJoin, FirstStepListsTheNewcomerAsJoining) {
                                        .admitted = 3,
                                        .joining = true,
                                        .original = false,
-                                       .endpoint = "tcp://host"}));
+                                       .endpoint = "tcp://host",
+                                       .key = job_.KeyOf(77)}));
   EXPECT_THAT(
       job_.ReceiversOf(MessageType::kRoster),
       ElementsAre(Shard(0), Shard(1), Server(0), Server(1), Worker(0), Worker(1), Worker(2)));
@@ -168,7 +169,8 @@ TEST_F(CoordinatorJoin, SecondStepStartsItAtTheHighestFrontier) {
                                        .admitted = 3,
                                        .joining = false,
                                        .original = false,
-                                       .endpoint = "tcp://host"}));
+                                       .endpoint = "tcp://host",
+                                       .key = job_.KeyOf(77)}));
   job_.Ack(0, 5);
   EXPECT_THAT(job_.ReceiversOf(MessageType::kStart), IsEmpty());
   job_.Ack(1, 8);

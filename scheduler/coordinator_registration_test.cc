@@ -56,6 +56,60 @@ TEST(CoordinatorRegistration, AJobDoesNotBeginWithOneWhoseRankAnotherWants) {
   EXPECT_EQ(job.coordinator().phase(), Coordinator::Phase::kInstalling);
 }
 
+// Killed when it had registered: the last worker comes before the server is silent for long, and
+// before another process stands for it.
+TEST(CoordinatorRegistration, AJobDoesNotBeginWithOneWhoseConnectionHasEnded) {
+  for (const Address known_as : {Server(0), Temporary(Role::kServer, 11)}) {
+    Job job({.servers = 1, .workers = 1});
+    job.SayHello(Role::kServer, 0, 11);
+    job.coordinator().OnConnectionEnded(known_as);
+    job.SayHello(Role::kWorker, 0, 12);
+    EXPECT_EQ(job.coordinator().phase(), Phase::kRegistering);
+    EXPECT_EQ(job.coordinator().Missing(), "server 0");
+    job.RunTo(6 * kSecond, {Worker(0)});
+    job.SayHello(Role::kServer, 0, 13);
+    EXPECT_EQ(job.coordinator().phase(), Phase::kInstalling);
+    EXPECT_EQ(job.coordinator().KeyOf(Server(0)), Job::KeyOf(13));
+  }
+}
+
+TEST(CoordinatorRegistration, ItBeginsOnceWhoseConnectionHadEndedIsHeardAgain) {
+  Job job({.servers = 1, .workers = 1});
+  job.SayHello(Role::kServer, 0, 11);
+  job.coordinator().OnConnectionEnded(Server(0));
+  job.SayHello(Role::kWorker, 0, 12);
+  EXPECT_EQ(job.coordinator().phase(), Phase::kRegistering);
+  job.Say(Server(0), MessageType::kHeartbeat);
+  EXPECT_EQ(job.coordinator().phase(), Phase::kInstalling);
+
+  Job by_hello({.servers = 1, .workers = 1});
+  by_hello.SayHello(Role::kServer, 0, 11);
+  by_hello.coordinator().OnConnectionEnded(Temporary(Role::kServer, 11));
+  by_hello.SayHello(Role::kWorker, 0, 12);
+  by_hello.SayHello(Role::kServer, 0, 11);  // its Welcome was lost with the connection
+  EXPECT_EQ(by_hello.coordinator().phase(), Phase::kInstalling);
+}
+
+TEST(CoordinatorRegistration, OfOthersAndLaterTheEndOfAConnectionSaysNothing) {
+  Job job({.servers = 1, .workers = 1});
+  job.SayHello(Role::kServer, 0, 11);
+  job.coordinator().OnConnectionEnded(Temporary(Role::kServer, 12));
+  job.coordinator().OnConnectionEnded(Worker(0));
+  job.SayHello(Role::kWorker, 0, 13);
+  EXPECT_EQ(job.coordinator().phase(), Phase::kInstalling);
+  job.coordinator().OnConnectionEnded(Server(0));
+  EXPECT_EQ(job.coordinator().Missing(), "");
+}
+
+// Whoever else asks for a member's rank does not make the job say that it is gone.
+TEST(CoordinatorRegistration, NobodyIsMissingFromARunningJobWhoseRankAnotherWants) {
+  Job job({.servers = 1, .workers = 1});
+  job.StartAll();
+  job.SayHello(Role::kWorker, 0, 13);
+  EXPECT_EQ(job.LastNotice(MessageType::kWait).code, kExitPeerLost);
+  EXPECT_EQ(job.coordinator().Missing(), "");
+}
+
 TEST(CoordinatorRegistration, ItBeginsWithOneWhoIsHeardThoughAnotherWantsItsRank) {
   Job job({.servers = 1, .workers = 1});
   job.SayHello(Role::kServer, 0, 11);

@@ -46,6 +46,27 @@ TEST(CoordinatorStart, IsPatientWithShardsThatAreBeingMade) {
   EXPECT_THAT(job.coordinator().ended()->text, HasSubstr("has not taken roster 1 for 60 s"));
 }
 
+// It decides nothing by it, and counts what cannot be.
+TEST(CoordinatorStart, KeepsWhatServersSayOfTheirReads) {
+  Job job({.servers = 2, .workers = 2});
+  job.RegisterAll();
+  const auto say = [&](Address from, uint32_t shard, uint32_t worker) {
+    wire::ShardReads reads = {.shard = ShardId{shard}, .reader_count = 1};
+    reads.readers = {{.worker = WorkerId{worker}, .reads = 1}};
+    job.Say(from, MessageType::kHeartbeat, wire::ServerProgress{{reads}});
+  };
+  say(Server(0), 0, 1);
+  say(Server(1), 1, 0);
+  EXPECT_EQ(job.coordinator().ignored(), 0u);
+  EXPECT_EQ(job.coordinator().reports().all().size(), 2u);
+  say(Server(1), 0, 0);  // of the other's shard
+  say(Server(1), 1, 2);  // of a worker that the job has not
+  EXPECT_EQ(job.coordinator().ignored(), 2u);
+  say(Worker(1), 0, 0);  // a worker has no shards
+  const auto& first = job.coordinator().reports().all().at(ServerId{0});
+  EXPECT_EQ(first.progress.shards[0].readers[0].worker, WorkerId{1});
+}
+
 TEST(CoordinatorStart, WhenAllAreThereTheFirstRosterGoesToEverybody) {
   Job job({.servers = 2, .workers = 2, .shards_per_server = 2});
   job.RegisterAll();
@@ -60,10 +81,16 @@ TEST(CoordinatorStart, WhenAllAreThereTheFirstRosterGoesToEverybody) {
   EXPECT_EQ(roster.worker_count, 2u);
   EXPECT_EQ(roster.shards_per_server, 2u);
   ASSERT_EQ(roster.workers.size(), 2u);
-  EXPECT_EQ(roster.workers[1],
-            (wire::Member{.worker = WorkerId{1}, .admitted = 1, .endpoint = "tcp://host"}));
+  EXPECT_EQ(roster.workers[1], (wire::Member{.worker = WorkerId{1},
+                                             .admitted = 1,
+                                             .endpoint = "tcp://host",
+                                             .key = job.coordinator().KeyOf(Worker(1))}));
   ASSERT_EQ(roster.servers.size(), 2u);
-  EXPECT_EQ(roster.servers[1], (wire::ServerEntry{ServerId{1}, "tcp://host"}));
+  const std::string key = job.coordinator().KeyOf(Server(1));
+  EXPECT_EQ(roster.servers[1], (wire::ServerEntry{ServerId{1}, "tcp://host", key}));
+  EXPECT_EQ(key.substr(0, 4), "key ");
+  EXPECT_NE(key, job.coordinator().KeyOf(Worker(1)));
+  EXPECT_EQ(job.coordinator().KeyOf(Worker(2)), "") << "nobody has that rank";
 }
 
 TEST(CoordinatorStart, WorkersStartWhenTheLastShardHasTheRoster) {

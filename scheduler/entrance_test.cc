@@ -35,7 +35,7 @@ class EntranceTest : public testing::Test {
       return "again " + std::to_string(again->place.index);
     }
     const Address place = std::get<Address>(verdict);
-    nodes_.Add(place, {.nonce = hello.nonce});
+    nodes_.Add(place, hello, 0, 0);
     return "rank " + std::to_string(place.index);
   }
 
@@ -49,6 +49,16 @@ TEST_F(EntranceTest, EachProcessHasOneRank) {
   EXPECT_EQ(Judge(HelloOf(Role::kWorker, 2)), "rank 1");
   EXPECT_EQ(Judge(HelloOf(Role::kServer, 3)), "rank 0");
   EXPECT_EQ(Judge(HelloOf(Role::kServer, 4)).substr(0, 6), "wait: ");
+}
+
+// Who says another's nonce is not for that the other process.
+TEST_F(EntranceTest, AProcessIsKnownByItsKeyToo) {
+  wire::Hello hello = HelloOf(Role::kServer, 3);
+  hello.key = "a key";
+  EXPECT_EQ(Judge(hello), "rank 0");
+  EXPECT_EQ(Judge(hello), "again 0");
+  hello.key = "another";
+  EXPECT_EQ(Judge(hello).substr(0, 6), "wait: ");
 }
 
 // The same job would come to the same end again; another one, or one that was only interrupted, may

@@ -61,12 +61,15 @@ class HandPlayedJob {
     coordinator_.OnMessage(now_, message, &out);
     Collect(&out);
   }
+  // Of the process that says this nonce.
+  static std::string KeyOf(uint64_t nonce) { return "key " + std::to_string(nonce); }
   void SayHello(Role role, int64_t wanted_rank, uint64_t nonce, uint64_t digest = kDigest,
                 const std::string& arithmetic = "") {
     Message message;
     message.type = MessageType::kHello;
     message.from = Temporary(role, nonce);
-    message.body = wire::Hello{role, wanted_rank, "tcp://host", nonce, digest, arithmetic};
+    message.body =
+        wire::Hello{role, wanted_rank, "tcp://host", nonce, digest, arithmetic, KeyOf(nonce)};
     Deliver(message);
   }
   void Ack(uint32_t shard, Clock frontier = 0) {

@@ -38,8 +38,8 @@ TEST(JobProgressTest, OnlyOtherCountersAreAMove) {
 
 TEST(JobProgressTest, AllWaitOnlyWhereNobodyThatIsNotDoneComputes) {
   Members members(2, 1);
-  members.AddOriginal(kWorker, 1);
-  members.AddOriginal(kOther, 1);
+  members.AddOriginal({.worker = kWorker}, 1);
+  members.AddOriginal({.worker = kOther}, 1);
   JobProgress progress;
   wire::Progress waiting = At(1, 10);
   waiting.waiting = wire::Waiting{};

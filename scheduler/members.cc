@@ -13,26 +13,24 @@ Members::Members(uint32_t worker_count, uint32_t shards_per_server) {
   roster_.shards_per_server = shards_per_server;
 }
 
-void Members::AddOriginal(WorkerId worker, Epoch admitted) {
-  roster_.workers.push_back({.worker = worker, .admitted = admitted});
-}
-
-void Members::SetEndpoint(WorkerId worker, const std::string& endpoint) {
-  for (wire::Member& member : roster_.workers.Mutable()) {
-    if (member.worker == worker) member.endpoint = endpoint;
-  }
+void Members::AddOriginal(wire::Member member, Epoch admitted) {
+  member.admitted = admitted;
+  roster_.workers.push_back(std::move(member));
 }
 
 bool Members::BeginAdmission(Epoch epoch) {
   if (admission_.has_value() || joiners_.empty()) return false;
-  const WorkerId worker = joiners_.front();
+  wire::Member newcomer = std::move(joiners_.front());
   joiners_.erase(joiners_.begin());
+  newcomer.admitted = epoch;
+  newcomer.joining = true;
+  newcomer.original = false;
+  admission_ = Admission{newcomer.worker, Admission::Step::kFreezing, epoch};
   std::vector<wire::Member>& workers = roster_.workers.Mutable();
   const auto after = std::find_if(workers.begin(), workers.end(), [&](const wire::Member& member) {
-    return member.worker > worker;
+    return member.worker > newcomer.worker;
   });
-  workers.insert(after, {.worker = worker, .admitted = epoch, .joining = true, .original = false});
-  admission_ = Admission{worker, Admission::Step::kFreezing, epoch};
+  workers.insert(after, std::move(newcomer));
   return true;
 }
 
@@ -53,7 +51,7 @@ wire::Member Members::EndAdmission() {
 }
 
 bool Members::Remove(WorkerId worker) {
-  std::erase(joiners_, worker);
+  std::erase_if(joiners_, [&](const wire::Member& joiner) { return joiner.worker == worker; });
   done_.erase(worker);
   if (IsBeingAdmitted(worker)) admission_.reset();
   return std::erase_if(roster_.workers.Mutable(),
@@ -101,7 +99,7 @@ void Members::AddTo(Fingerprint* f) const {
   }
   f->Add(roster_.share_lead);
   f->Add(joiners_.size());
-  for (const WorkerId worker : joiners_) f->Add(worker);
+  for (const wire::Member& joiner : joiners_) f->Add(joiner.worker);
   f->Add(admission_.has_value());
   if (admission_.has_value()) {
     f->Add(admission_->worker);

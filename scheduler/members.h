@@ -36,12 +36,10 @@ class Members {
 
   // The job's first nodes, ascending.
   void AddServer(wire::ServerEntry server) { roster_.servers.push_back(std::move(server)); }
-  void AddOriginal(WorkerId worker, Epoch admitted);
-  // Where other workers reach a member; empty where none needs to.
-  void SetEndpoint(WorkerId worker, const std::string& endpoint);
+  void AddOriginal(wire::Member member, Epoch admitted);
 
-  // Behind those who wait already.
-  void Enqueue(WorkerId worker) { joiners_.push_back(worker); }
+  // Behind those who wait already: its rank, and where and by which key others reach it.
+  void Enqueue(wire::Member newcomer) { joiners_.push_back(std::move(newcomer)); }
   // Step 1: lists the first of those who wait, as joining from `epoch` on. False, changing nothing,
   // while an admission is under way or nobody waits.
   bool BeginAdmission(Epoch epoch);
@@ -77,7 +75,7 @@ class Members {
   wire::Member& Newcomer();
 
   wire::Roster roster_;
-  std::vector<WorkerId> joiners_;  // registered, wait for admission; oldest first
+  std::vector<wire::Member> joiners_;  // registered, wait for admission; oldest first
   std::optional<Admission> admission_;
   std::set<WorkerId> done_;  // completed their last clock
 };

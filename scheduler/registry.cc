@@ -46,14 +46,26 @@ std::variant<Address, Registry::Taken, wire::Notice> Registry::PlaceFor(const wi
 
 std::optional<Address> Registry::PlaceOf(const wire::Hello& hello) const {
   for (const auto& [place, node] : nodes_) {
-    if (place.role == hello.role && node.nonce == hello.nonce) return place;
+    const bool same = node.nonce == hello.nonce && node.key == hello.key;
+    if (place.role == hello.role && same) return place;
   }
   return std::nullopt;
 }
 
-void Registry::Add(Address place, Node node) {
-  const bool added = nodes_.emplace(place, std::move(node)).second;
+void Registry::Add(Address place, const wire::Hello& hello, Epoch welcomed, Nanos now) {
+  const Node node = {.nonce = hello.nonce,
+                     .endpoint = hello.endpoint,
+                     .key = hello.key,
+                     .host = hello.host,
+                     .welcomed = welcomed,
+                     .last_heard = now};
+  const bool added = nodes_.emplace(place, node).second;
   CHECK(added) << Spoken(place) << " is registered already";
+}
+
+wire::Member Registry::EntryOf(WorkerId worker) const {
+  const Node& node = nodes_.at(Address::Of(worker));
+  return {.worker = worker, .endpoint = node.endpoint, .key = node.key};
 }
 
 void Registry::Remove(Address place) {
@@ -67,18 +79,26 @@ void Registry::Hear(Address place, Nanos now) {
   const auto it = nodes_.find(place);
   if (it == nodes_.end()) return;
   it->second.last_heard = now;
-  it->second.contested = false;
+  it->second.doubted = false;
 }
 
-void Registry::Contest(Address place) {
+void Registry::Doubt(Address place) {
   const auto it = nodes_.find(place);
-  if (it != nodes_.end()) it->second.contested = true;
+  if (it != nodes_.end()) it->second.doubted = true;
+}
+
+std::optional<Address> Registry::PlaceAt(Address node) const {
+  if (Find(node) != nullptr) return node;
+  for (const auto& [place, holder] : nodes_) {
+    if (Address::Temporary(place.role, holder.nonce) == node) return place;
+  }
+  return std::nullopt;
 }
 
 bool Registry::complete() const {
   return nodes_.size() == size_t{servers_} + workers_ &&
          std::none_of(nodes_.begin(), nodes_.end(),
-                      [](const auto& node) { return node.second.contested; });
+                      [](const auto& node) { return node.second.doubted; });
 }
 
 void Registry::ForgivePause(Nanos duration) {
@@ -98,11 +118,13 @@ std::vector<Address> Registry::Silent(Nanos now, Nanos timeout) const {
   return silent;
 }
 
-std::string Registry::Missing() const {
+std::string Registry::Missing(bool with_doubted) const {
   std::vector<std::string> missing;
   for (const Role role : {Role::kServer, Role::kWorker}) {
     for (uint32_t rank = 0; rank < CountOf(role); ++rank) {
-      if (Find({role, rank}) == nullptr) missing.push_back(Spoken({role, rank}));
+      const Node* node = Find({role, rank});
+      if (node == nullptr || (with_doubted && node->doubted))
+        missing.push_back(Spoken({role, rank}));
     }
   }
   return absl::StrJoin(missing, ", ");
@@ -116,7 +138,8 @@ void Registry::AddTo(Fingerprint* f) const {
     f->Add(node.nonce);
     f->Add(node.endpoint);
     f->Add(node.welcomed);
-    f->Add(node.contested);
+    f->Add(node.doubted);
+    f->Add(node.key);
   }
   f->Add(gone_.size());
   for (const auto& [place, nonce] : gone_) {

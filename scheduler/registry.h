@@ -18,11 +18,15 @@ namespace soapstone::scheduler {
 struct Node {
   uint64_t nonce = 0;    // of its Hello
   std::string endpoint;  // of a server
+  std::string key;       // of its process; empty: the job has none
+  std::string host;      // as it says
   // Epoch when it was given its rank. Whoever held the rank before was never told of this epoch, so
   // a message of this rank with an older (nonzero) epoch is the former holder's.
   Epoch welcomed = 0;
   Nanos last_heard = 0;
-  bool contested = false;  // another process has asked for its rank since it was last heard
+  // It may be dead: since it was last heard another process has asked for its rank, or its
+  // connection has ended.
+  bool doubted = false;
   friend bool operator==(const Node&, const Node&) = default;
 };
 
@@ -46,14 +50,16 @@ class Registry {
   // A server's or worker's rank of this job, free or not.
   bool IsRank(wire::Address place) const { return place.index < CountOf(place.role); }
 
-  // REQUIRES: `place` is free, and a rank.
-  void Add(wire::Address place, Node node);
+  // REQUIRES: `place` is free, and a rank. `welcomed`: as Node's.
+  void Add(wire::Address place, const wire::Hello& hello, Epoch welcomed, Nanos now);
   // Frees the place, and remembers the process so that a late Hello of it is not taken for a new
   // one's.
   void Remove(wire::Address place);
   void Hear(wire::Address place, Nanos now);
-  // Another process asks for a taken place: its holder may be dead.
-  void Contest(wire::Address place);
+  // Who holds the place may be dead.
+  void Doubt(wire::Address place);
+  // The place of the process that is known by that rank, or by the temporary address of its Hello.
+  std::optional<wire::Address> PlaceAt(wire::Address node) const;
   // Moves all times of hearing forward: `duration` in which the listener itself did not run.
   void ForgivePause(Nanos duration);
 
@@ -71,12 +77,15 @@ class Registry {
   // Null where nobody holds the place.
   const Node* Find(wire::Address place) const;
   const std::map<wire::Address, Node>& nodes() const { return nodes_; }
+  // Of a roster: the rank, and where and by which key its holder is reached. REQUIRES: it has one.
+  wire::Member EntryOf(WorkerId worker) const;
   // Nodes not heard from for longer than `timeout`.
   std::vector<wire::Address> Silent(Nanos now, Nanos timeout) const;
-  // Every place is taken, by somebody who was heard since another process asked for it.
+  // Every place is taken, by somebody of whom there is no doubt.
   bool complete() const;
-  // Places that nobody holds: "server 1, worker 2".
-  std::string Missing() const;
+  // Places that nobody holds, and `with_doubted` those of somebody who is in doubt: "server 1,
+  // worker 2".
+  std::string Missing(bool with_doubted) const;
 
   friend bool operator==(const Registry&, const Registry&) = default;
   void AddTo(Fingerprint* f) const;  // all but the times

@@ -116,7 +116,12 @@ class Stranger {
         wire::WorkerSet{.workers = {WorkerId{0}, WorkerId{1 + 7 * small}}},
         wire::NotFinite{.worker = static_cast<int64_t>(Pick(4)) - 1, .tensor = "w"},
         wire::LostLink{.other = Address::Of(WorkerId{small}), .why = "gone"},
-        wire::SlowWork{.done_bytes = size, .total_bytes = Size()}};
+        wire::SlowWork{.done_bytes = size, .total_bytes = Size()},
+        wire::ServerProgress{
+            {{.shard = ShardId{small},
+              .frontier = ClockOfAny(),
+              .reader_count = static_cast<uint32_t>(Size()),
+              .readers = {{WorkerId{small}, ClockOfAny(), size, Size(), Size(), small}}}}}};
     return all[Pick(std::size(all))];
   }
 

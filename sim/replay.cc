@@ -258,6 +258,8 @@ void Replayer::HandleAtScheduler(const RecordedEvent& event) {
       return coordinator_.OnTimer(event.now, wire::TimerId{event.index}, &outbox_);
     case EventKind::kLost:
       return coordinator_.OnLost(event.now, event.from(), event.check, &outbox_);
+    case EventKind::kEnded:
+      return coordinator_.OnConnectionEnded(event.from());
     default:
       return coordinator_.Abort(event.now, static_cast<int32_t>(event.clock), "aborted", &outbox_);
   }

@@ -44,6 +44,13 @@ void SocketCounts::Add(const SocketCounts& other) {
   resent_bytes += other.resent_bytes;
 }
 
+void HandshakeFailures::Add(const HandshakeFailures& other) {
+  keys += other.keys;
+  roles += other.roles;
+  mechanisms += other.mechanisms;
+  cut_off += other.cut_off;
+}
+
 uint64_t ZmtpFramingOf(size_t header_bytes, absl::Span<const Buffer> payload) {
   uint64_t bytes = ZmtpFrameBytes(header_bytes);
   for (const Buffer& buffer : payload) bytes += ZmtpFrameBytes(buffer.size());

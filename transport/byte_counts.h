@@ -44,7 +44,18 @@ struct ProofFaults {
   uint64_t records = 0;  // changed, repeated, left out
   uint64_t lengths = 0;  // of records, that none has
   uint64_t links = 0;    // through shared memory, without a proof of a key
+  uint64_t names = 0;    // of nodes that other processes are, or without a proof of one's own
   friend bool operator==(const ProofFaults&, const ProofFaults&) = default;
+};
+
+// Handshakes of those who connected over ZeroMQ that came to nothing, by cause.
+struct HandshakeFailures {
+  uint64_t keys = 0;        // a key that is none of the job's, or encrypted for another one
+  uint64_t roles = 0;       // of a role that has nothing to say here
+  uint64_t mechanisms = 0;  // another mechanism than the job's, or none
+  uint64_t cut_off = 0;     // ended in the middle, or by its deadline
+  void Add(const HandshakeFailures& other);
+  friend bool operator==(const HandshakeFailures&, const HandshakeFailures&) = default;
 };
 
 // ZMTP 3 (rfc.zeromq.org/spec/23): flags and length before each frame.

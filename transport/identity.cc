@@ -1,6 +1,7 @@
 #include "transport/identity.h"
 
 #include <utility>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -56,16 +57,35 @@ absl::Status Identity::CheckWay(wire::Address sender, const Way& way) const {
       "said to be from ", sender.ToString(), ", to whom we connected, but not by that connection"));
 }
 
-absl::Status Identity::CheckRole(const wire::Received& received, const Way& way) const {
-  if (way.role != wire::Role::kNone && received.sender.role == way.role) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("said to be from ", received.sender.ToString(), ", with another role's key"));
+absl::Status Identity::CheckKeys(const wire::Received& received, const Way& way) const {
+  const wire::Address from = received.message.from;
+  const auto said = [&](const char* but) {
+    return absl::PermissionDeniedError(
+        absl::StrCat("said to be from ", from.ToString(), " at ", received.sender.ToString(), but));
+  };
+  if (way.role == wire::Role::kNone || received.sender.role != way.role) {
+    return said(", with another role's key");
+  }
+  if (!IsOfHolder(received, way)) return said(", by another process");
+  const bool of_shard = from.role == wire::Role::kShard && shards_per_server_ > 0;
+  if (of_shard && from.index / shards_per_server_ != received.sender.index) {
+    return said(", which has no such shard");
+  }
+  return absl::OkStatus();
+}
+
+// Who has no rank yet has only to say Hello, and which key is to have one.
+bool Identity::IsOfHolder(const wire::Received& received, const Way& way) {
+  if (way.key.empty()) return false;
+  if (!received.sender.IsTemporary()) return received.sender == way.holder;
+  const auto* hello = std::get_if<wire::Hello>(&received.message.body);
+  return hello != nullptr && hello->key == way.key;
 }
 
 absl::Status Identity::Admit(const wire::Received& received, const Way& way) const {
   const wire::Message& message = received.message;
   SOAP_RETURN_IF_ERROR(CheckWay(received.sender, way));
-  if (requires_roles_) SOAP_RETURN_IF_ERROR(CheckRole(received, way));
+  if (requires_keys_) SOAP_RETURN_IF_ERROR(CheckKeys(received, way));
   // What a node says to itself stays within it; its parts trust it.
   if (received.sender == self_) return absl::InvalidArgumentError("in this node's own name");
   if (received.sender.role != wire::Role::kScheduler && IsOfTheScheduler(message.type)) {

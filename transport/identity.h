@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -13,13 +14,15 @@ namespace soapstone::transport {
 
 class Identity {
  public:
-  explicit Identity(wire::FrameLimits limits) : limits_(limits) {}
+  // `shards_per_server`: shard k is of server k / shards_per_server; 0: nobody's in particular.
+  explicit Identity(wire::FrameLimits limits, uint32_t shards_per_server = 0)
+      : limits_(limits), shards_per_server_(shards_per_server) {}
 
   void SetSelf(wire::Address self) { self_ = self; }
   void SetSession(uint64_t session) { session_ = session; }
-  // From here on nobody speaks but in the role whose key was shown, and nobody but the scheduler
-  // says what only it may say.
-  void RequireRoles() { requires_roles_ = true; }
+  // From here on nobody speaks but in the role whose key was shown, and in the rank that the roster
+  // gives to the process whose key was shown. Who has no rank yet says Hello, with that key.
+  void RequireKeys() { requires_keys_ = true; }
   wire::Address self() const { return self_; }
   uint64_t session() const { return session_; }
 
@@ -31,9 +34,12 @@ class Identity {
 
   // How a message came.
   struct Way {
-    bool by_our_connection = false;       // else by one that was made to us
-    bool connected_to_sender = false;     // we have a connection of our own to its sender
+    bool by_our_connection = false;    // else by one that was made to us
+    bool connected_to_sender = false;  // we have a connection of our own to its sender
+    // Of a job with keys.
     wire::Role role = wire::Role::kNone;  // whose key was shown; kNone: nobody's
+    std::string_view key = {};            // of which process; empty: none was shown
+    wire::Address holder = {};            // who that is; kNone: it has no rank
   };
 
   // OK when the message's session allows it in:
@@ -46,12 +52,14 @@ class Identity {
 
  private:
   absl::Status CheckWay(wire::Address sender, const Way& way) const;
-  absl::Status CheckRole(const wire::Received& received, const Way& way) const;
+  absl::Status CheckKeys(const wire::Received& received, const Way& way) const;
+  static bool IsOfHolder(const wire::Received& received, const Way& way);
 
   wire::FrameLimits limits_;
+  uint32_t shards_per_server_;
   wire::Address self_;
   uint64_t session_ = 0;
-  bool requires_roles_ = false;
+  bool requires_keys_ = false;
 };
 
 }  // namespace soapstone::transport

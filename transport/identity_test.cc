@@ -167,10 +167,19 @@ constexpr MessageType kSaidByTheSchedulerAlone[] = {
     MessageType::kWelcome,      MessageType::kRefuse,   MessageType::kRoster,   MessageType::kStart,
     MessageType::kHeartbeatAck, MessageType::kEvaluate, MessageType::kShutdown, MessageType::kWait};
 
+constexpr char kKey[] = "thirty-two bytes that say who is";
+
+Identity::Way WithKey(Identity::Way way, Role role, Address holder = {}) {
+  way.role = role;
+  way.key = kKey;
+  way.holder = holder;
+  return way;
+}
+
 // Every role's key, in every role's name, every type.
 TEST(IdentityTest, WithKeysEachSpeaksInItsRoleWhatThatMaySay) {
   Identity server = Node({Role::kServer, 9}, 9);
-  server.RequireRoles();
+  server.RequireKeys();
   for (const Role key : {Role::kNone, Role::kScheduler, Role::kServer, Role::kWorker}) {
     for (const Role name : kKeyed) {
       for (uint8_t number = 1; number <= static_cast<uint8_t>(MessageType::kWait); ++number) {
@@ -178,24 +187,70 @@ TEST(IdentityTest, WithKeysEachSpeaksInItsRoleWhatThatMaySay) {
         const bool of_scheduler = std::count(std::begin(kSaidByTheSchedulerAlone),
                                              std::end(kSaidByTheSchedulerAlone), type) > 0;
         const bool may = key == name && (key == Role::kScheduler || !of_scheduler);
-        Identity::Way way = kOurs;
-        way.role = key;
-        EXPECT_EQ(Admits(server, type, 9, {name, 0}, way), may)
+        EXPECT_EQ(Admits(server, type, 9, {name, 0}, WithKey(kOurs, key, {name, 0})), may)
             << static_cast<int>(key) << " as " << static_cast<int>(name) << " says " << int{number};
       }
     }
   }
 }
 
-TEST(IdentityTest, WithKeysThereIsNoNewcomerWithoutOne) {
-  Identity scheduler = Node(Address::Scheduler(), 9);
-  scheduler.RequireRoles();
-  for (const Role key : {Role::kNone, Role::kServer, Role::kWorker}) {
-    Identity::Way way = kTheirs;
-    way.role = key;
-    EXPECT_EQ(Admits(scheduler, MessageType::kHello, 0, Address::Temporary(Role::kWorker, 1), way),
-              key == Role::kWorker);
+TEST(IdentityTest, WithKeysEachSpeaksInTheRankOfItsProcess) {
+  Identity server = Node({Role::kServer, 9}, 9);
+  server.RequireKeys();
+  const auto takes = [&](Address sender, Address holder, Identity::Way way = kTheirs) {
+    return Admits(server, MessageType::kPull, 9, sender, WithKey(way, sender.role, holder));
+  };
+  for (const Identity::Way way : {kOurs, kTheirs}) {
+    EXPECT_TRUE(takes(kWorker, kWorker, way));
+    EXPECT_FALSE(takes(kWorker, {Role::kWorker, 4}, way)) << "another worker";
+    EXPECT_FALSE(takes(kWorker, {Role::kServer, 3}, way)) << "the same rank of another role";
+    EXPECT_FALSE(takes(kWorker, {}, way)) << "a process without a rank";
+    EXPECT_FALSE(takes(kServer, {Role::kServer, 2}, way)) << "another server";
   }
+  Identity::Way keyless = WithKey(kTheirs, Role::kWorker, kWorker);
+  keyless.key = {};
+  EXPECT_FALSE(Admits(server, MessageType::kPull, 9, kWorker, keyless));
+}
+
+TEST(IdentityTest, WithKeysWhoHasNoRankSaysHelloAndWhichKeyIsToHaveOne) {
+  Identity scheduler = Node(Address::Scheduler(), 9);
+  scheduler.RequireKeys();
+  const Address newcomer = Address::Temporary(Role::kWorker, 1);
+  const auto takes = [&](MessageType type, const std::string& said, Identity::Way way) {
+    Message message;
+    message.type = type;
+    message.session = 9;
+    message.from = newcomer;
+    if (type == MessageType::kHello) message.body = wire::Hello{.key = said};
+    return scheduler.Admit({message, newcomer}, way).ok();
+  };
+  EXPECT_TRUE(takes(MessageType::kHello, kKey, WithKey(kTheirs, Role::kWorker)));
+  EXPECT_TRUE(takes(MessageType::kHello, kKey, WithKey(kTheirs, Role::kWorker, kWorker)))
+      << "once more, after it was welcomed";
+  EXPECT_FALSE(takes(MessageType::kHello, "", WithKey(kTheirs, Role::kWorker)));
+  EXPECT_FALSE(takes(MessageType::kHello, "another's key", WithKey(kTheirs, Role::kWorker)));
+  EXPECT_FALSE(takes(MessageType::kHeartbeat, kKey, WithKey(kTheirs, Role::kWorker)));
+  for (const Role other : {Role::kNone, Role::kServer}) {
+    EXPECT_FALSE(takes(MessageType::kHello, kKey, WithKey(kTheirs, other)));
+  }
+  Identity::Way keyless = WithKey(kTheirs, Role::kWorker);
+  keyless.key = {};
+  EXPECT_FALSE(takes(MessageType::kHello, "", keyless));
+}
+
+TEST(IdentityTest, WithKeysAServerSpeaksForItsOwnShards) {
+  Identity worker({}, /*shards_per_server=*/2);
+  worker.SetSelf(kWorker);
+  worker.SetSession(9);
+  const auto takes = [&](const Identity& at, uint32_t shard) {
+    Message message = PullOf(Address::Of(ShardId{shard}));
+    message.session = 9;
+    return at.Admit({message, kServer}, WithKey(kOurs, Role::kServer, kServer)).ok();
+  };
+  EXPECT_TRUE(takes(worker, 0)) << "without keys anybody may";
+  worker.RequireKeys();
+  for (const uint32_t shard : {2, 3}) EXPECT_TRUE(takes(worker, shard)) << shard;
+  for (const uint32_t shard : {0, 1, 4}) EXPECT_FALSE(takes(worker, shard)) << shard;
 }
 
 }  // namespace

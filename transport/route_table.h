@@ -56,6 +56,9 @@ class RouteTable {
     return true;
   }
 
+  // The rank of `node` is another process's now.
+  void Forget(wire::Address node) { routes_.erase(node); }
+
   // Null when unknown. Valid until the next Learn. A node that is gone keeps its route: it may
   // reconnect, and what it may take is bounded.
   const Route* Find(wire::Address node) const {

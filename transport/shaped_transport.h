@@ -42,9 +42,14 @@ class ShapedTransport : public Transport {
   }
   void SetSelf(wire::Address self) override { inside_->SetSelf(self); }
   void SetSession(uint64_t session) override { inside_->SetSession(session); }
+  std::string process_key() const override { return inside_->process_key(); }
+  void SetHolder(wire::Address node, const std::string& key) override {
+    inside_->SetHolder(node, key);
+  }
   absl::Status Send(wire::Address node, const wire::Message& message) override;
   std::optional<wire::Message> Receive(SteadyTime deadline) override;
   std::vector<LostNode> TakeLost() override { return inside_->TakeLost(); }
+  std::vector<wire::Address> TakeEnded() override { return inside_->TakeEnded(); }
   void Wake() override { inside_->Wake(); }
   // What is held is handed on at once.
   void Close(absl::Duration linger) override;

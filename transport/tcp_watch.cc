@@ -57,6 +57,12 @@ bool TcpWatch::stands() const {
   return !info.has_value() || info->tcpi_state == BPF_TCP_ESTABLISHED;
 }
 
+MovedBytes TcpWatch::moved() const {
+  const std::optional<tcp_info> info = InfoOf(fd_);
+  if (!info.has_value()) return {};
+  return {.out = info->tcpi_bytes_acked, .in = info->tcpi_bytes_received};
+}
+
 void TcpWatch::AddTo(SocketCounts* counts) const {
   const std::optional<tcp_info> info = InfoOf(fd_);
   if (!info.has_value()) return;

@@ -14,6 +14,12 @@
 
 namespace soapstone::transport {
 
+// Of one connection.
+struct MovedBytes {
+  uint64_t out = 0;  // taken over by the other side's kernel
+  uint64_t in = 0;   // by ours
+};
+
 // One TCP connection. Moves only.
 class TcpWatch {
  public:
@@ -27,6 +33,8 @@ class TcpWatch {
 
   // Neither end has closed it, and it was not reset.
   bool stands() const;
+  // What has crossed it so far.
+  MovedBytes moved() const;
   // Bytes taken and sent again; the rest is left as it is.
   void AddTo(SocketCounts* counts) const;
 
@@ -51,6 +59,8 @@ class LinkWatch {
   bool broken() const { return fd_ >= 0 && watch_.has_value() && !watch_->stands(); }
   // Another connection is made, which may get the latest one's descriptor.
   void Renew() { fd_ = -1; }
+  // Of the latest connection that something came by; zero where it is not watched.
+  MovedBytes moved() const { return watch_.has_value() ? watch_->moved() : MovedBytes{}; }
   // All zero when nothing was received, or a connection could not be watched.
   SocketCounts Counts() const;
 

@@ -32,6 +32,7 @@ struct TransportStats {
   uint64_t dropped_messages = 0;   // no route, or the peer's queue is full
   uint64_t strangers = 0;          // connections held back or ended (transport/zmq/door.h)
   ProofFaults proof_faults;        // each ended a connection, or kept one from coming about
+  HandshakeFailures handshakes;    // likewise
   SocketCounts sockets;            // since Close: of all TCP connections on which something came
 };
 
@@ -58,6 +59,11 @@ class Transport {
   // Send stamps it. Messages of another session are rejected and counted; 0: not known yet.
   // Identity::Admit (transport/identity.h) has the rule.
   virtual void SetSession(uint64_t session) = 0;
+  // In a job with keys: by which others know this process, to be said in its Hello; else empty.
+  virtual std::string process_key() const { return ""; }
+  // In a job with keys: the process with this key has the rank of `node`, as the scheduler says; no
+  // other is heard as it, or sent to. Before anything is sent to, or taken from, the node.
+  virtual void SetHolder(wire::Address /*node*/, const std::string& /*key*/) {}
 
   // Queues a message for `node` (a scheduler, server or worker; the caller has mapped shards to
   // their server). It leaves when the caller turns to Receive or Close, if not before. Never
@@ -72,6 +78,11 @@ class Transport {
 
   // Nodes to which the link was lost since the last call.
   virtual std::vector<LostNode> TakeLost() { return {}; }
+
+  // Nodes whose connection to this one has ended since the last call, by rank or, where they have
+  // not spoken under it, by temporary address. Each makes it again, or is gone: that is known once
+  // it is heard. A hint, from tcp and links: not of every connection.
+  virtual std::vector<wire::Address> TakeEnded() { return {}; }
 
   // Makes a Receive in progress return early. Any thread.
   virtual void Wake() = 0;

@@ -65,10 +65,10 @@ class TransportTest : public testing::TestWithParam<Kind> {
   std::unique_ptr<Transport> Make(const std::string& endpoint, Address self,
                                   uint64_t session = kSession) {
     absl::StatusOr<std::unique_ptr<Transport>> made =
-        IsZmq(GetParam()) ? MakeZmqTransport({.listen = endpoint,
-                                              .shared_memory = GetParam() == Kind::kShared,
-                                              .streams = GetParam() == Kind::kStreams,
-                                              .queue_messages_max = kQueueMax})
+        IsZmq(GetParam()) ? MakeNodeTransport({.listen = endpoint,
+                                               .shared_memory = GetParam() == Kind::kShared,
+                                               .streams = GetParam() == Kind::kStreams,
+                                               .queue_messages_max = kQueueMax})
                           : network_.Join(endpoint);
     EXPECT_TRUE(made.ok()) << made.status();
     (*made)->SetSelf(self);
@@ -352,7 +352,7 @@ TEST_P(TransportTest, NoRouteIsNotFound) {
 TEST_P(TransportTest, EndpointInUseSaysSo) {
   auto server = Listen(kServer0);
   const absl::Status status = IsZmq(GetParam())
-                                  ? MakeZmqTransport({.listen = server->endpoint()}).status()
+                                  ? MakeNodeTransport({.listen = server->endpoint()}).status()
                                   : network_.Join(server->endpoint()).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists) << status;
   EXPECT_EQ(status.message().find("address in use: " + server->endpoint()), 0u) << status;

@@ -51,19 +51,32 @@ inline Message Example(MessageType type, Body body, Buffers payload = {}) {
   return message;
 }
 
-inline std::vector<Message> HandMadeExamples() {
-  const Buffers payload = {Buffer::CopyOf("a slice of"), Buffer(), Buffer::CopyOf("floats")};
-  const Hello hello = {Role::kWorker, 3, "tcp://a:1", 99, 1u << 31, "avx2, oneDNN 2.6.3"};
-  const Roster roster = {{{WorkerId{0}, 1, 2, true, false}, {WorkerId{4}, 3, 4, false, true}},
-                         {{ServerId{0}, "tcp://a:1"}, {ServerId{1}, "ipc:///tmp/\xff"}},
-                         5,
-                         2,
-                         {{3, {4, 0, 2, 1, 1}}, {9, {1, 1, 2, 0, 4}}},
-                         8};
+inline Progress ExampleProgress() {
   Progress progress = {7, 8, -0.125, 9, 10, 11, 12, 13, {1, 2, 0}, 14};
   progress.left_out = {{"w", 3, 2}, {"\xff", 1, 0}};
   progress.waiting = Waiting{.of = Address::Of(ShardId{3}), .clock = 4, .for_ns = 5, .asked = 6};
   progress.violations = 4;
+  return progress;
+}
+
+inline ServerProgress ExampleReads() {
+  return {{{ShardId{2}, 5, 2, 1, {{WorkerId{1}, 6, 3, 4, 2, 0}, {WorkerId{4}, -1, 1, 0, 0, 1500}}},
+           {ShardId{3}, kClockMax, 1000, 6,
+            std::vector<ReaderState>(7, {WorkerId{9}, 9, 8, 7, 6, 5})}}};
+}
+
+inline std::vector<Message> HandMadeExamples() {
+  const Buffers payload = {Buffer::CopyOf("a slice of"), Buffer(), Buffer::CopyOf("floats")};
+  const std::string key(kProcessKeyBytes, '\x90');
+  const Hello hello = {Role::kWorker,        3,   "tcp://a:1", 99, 1u << 31,
+                       "avx2, oneDNN 2.6.3", key, "n\xff<b>"};
+  const Roster roster = {{{WorkerId{0}, 1, 2, true, false, "", key}, {WorkerId{4}, 3, 4, false}},
+                         {{ServerId{0}, "tcp://a:1", key}, {ServerId{1}, "ipc:///tmp/\xff"}},
+                         5,
+                         2,
+                         {{3, {4, 0, 2, 1, 1}}, {9, {1, 1, 2, 0, 4}}},
+                         8};
+  const Progress progress = ExampleProgress();
   const Notice notice = {-3, "why"};
   return {
       Example(MessageType::kHello, hello),
@@ -75,6 +88,7 @@ inline std::vector<Message> HandMadeExamples() {
       Example(MessageType::kHeartbeat, {}),
       Example(MessageType::kHeartbeat, progress),
       Example(MessageType::kHeartbeat, SlowWork{7, 9}),
+      Example(MessageType::kHeartbeat, ExampleReads()),
       Example(MessageType::kHeartbeatAck, {}),
       Example(MessageType::kDone, progress),
       Example(MessageType::kLeave, progress),

@@ -174,6 +174,103 @@ TEST(FrameTest, RefusesSharesThatActorsCouldNotUse) {
   ExpectRefused(with(many));
 }
 
+// `count` readers, one after the other; the reports of all of whom have been taken.
+ShardReads ReadsOf(uint32_t count, const ReaderState& like = {.reads = 1}) {
+  ShardReads reads;
+  for (uint32_t w = 0; w < count; ++w) {
+    reads.readers.push_back(like);
+    reads.readers.back().worker = WorkerId{w};
+  }
+  reads.reader_count = count;
+  reads.parked_count = like.parked_ms > 0 ? count : 0;
+  return reads;
+}
+
+void ExpectReads(bool taken, const ShardReads& reads) {
+  const Message message = Example(MessageType::kHeartbeat, ServerProgress{{reads}});
+  EXPECT_EQ(Validate(message).ok(), taken) << taken;
+  EXPECT_EQ(Decode(Frames(message, kSender)).ok(), taken) << taken;
+}
+
+TEST(FrameTest, RefusesReadsThatCannotBe) {
+  ExpectReads(true, ReadsOf(0));
+  ExpectReads(true, ReadsOf(3, {.reads = 4, .lag_sum = 8, .lag_max = 2, .parked_ms = 1}));
+  ExpectReads(false, ReadsOf(3, {.reads = 4, .lag_sum = 9, .lag_max = 2}));
+  ExpectReads(false, ReadsOf(3, {.reads = 4, .lag_sum = 1, .lag_max = 2}));
+  ExpectReads(false, ReadsOf(3, {.reads = 4, .lag_sum = 1}));
+  ExpectReads(false, ReadsOf(3, {.lag_sum = 2, .lag_max = 2}));
+  constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
+  ExpectReads(true, ReadsOf(1, {.reads = kMost, .lag_sum = kMost, .lag_max = kMost}));
+  ExpectReads(false, ReadsOf(1, {.reads = 1, .lag_sum = kMost, .lag_max = kMost - 1}));
+  ShardReads reads = ReadsOf(3);
+  reads.readers[1].worker = WorkerId{0};
+  ExpectReads(false, reads);
+  reads = ReadsOf(3);
+  reads.readers[2].worker = WorkerId{100'000};
+  ExpectReads(false, reads);
+  reads = ReadsOf(3);
+  reads.parked_count = 1;  // nobody says that it waits
+  ExpectReads(false, reads);
+  reads = ReadsOf(3);
+  reads.frontier = kClockMax + 1;
+  ExpectReads(false, reads);
+  ExpectReads(false, ReadsOf(3, {.clock = -2}));
+}
+
+TEST(FrameTest, RefusesOtherNumbersOfReadersThanItSays) {
+  ExpectReads(true, ReadsOf(256));
+  ExpectReads(false, ReadsOf(257));
+  for (const uint32_t listed : {6u, 7u, 8u}) {
+    ShardReads reads = ReadsOf(listed);
+    reads.reader_count = 1000;
+    reads.parked_count = 999;
+    ExpectReads(listed == ShardReads::kQuantiles.size(), reads);
+    reads.reader_count = listed - 1;
+    reads.parked_count = 0;
+    ExpectReads(false, reads);
+  }
+  ShardReads reads = ReadsOf(7);
+  reads.reader_count = 100'001;
+  ExpectReads(false, reads);
+  reads.reader_count = 8;
+  reads.parked_count = 9;
+  ExpectReads(false, reads);
+}
+
+TEST(FrameTest, ShardsOfAServersProgressAscend) {
+  const auto with = [](const std::vector<uint32_t>& ids) {
+    ServerProgress progress;
+    for (const uint32_t id : ids) progress.shards.push_back({.shard = ShardId{id}});
+    return Example(MessageType::kHeartbeat, progress);
+  };
+  EXPECT_TRUE(Decode(Frames(with({3, 4, 9}), kSender)).ok());
+  ExpectRefused(with({3, 3}));
+  ExpectRefused(with({4, 3}));
+  ExpectRefused(with({100'000}));
+  std::vector<uint32_t> many(ServerProgress::kShardsMax + 1);
+  for (uint32_t i = 0; i < many.size(); ++i) many[i] = i;
+  EXPECT_FALSE(Validate(with(many)).ok());
+  many.pop_back();
+  EXPECT_TRUE(Decode(Frames(with(many), kSender)).ok());
+}
+
+// A job of a week: ten reads a second, far behind, by workers that have waited for five minutes.
+TEST(FrameTest, AReaderTakesAtMost24Bytes) {
+  const ReaderState busy = {.clock = 6'000'000,
+                            .reads = 6'000'000,
+                            .lag_sum = 600'000'000,
+                            .lag_max = 2000,
+                            .parked_ms = 300'000};
+  for (const uint32_t readers : {1u, 32u, 256u}) {
+    const auto bytes = [](const ShardReads& reads) {
+      return EncodeHeader(Example(MessageType::kHeartbeat, ServerProgress{{reads}}), kSender)
+          .size();
+    };
+    // Tags and lengths of the lists are the shard's.
+    EXPECT_LE(bytes(ReadsOf(readers, busy)), bytes(ReadsOf(0)) + 20 + 24 * readers) << readers;
+  }
+}
+
 TEST(FrameTest, RefusesTimesBelowZero) {
   for (const Progress& progress :
        {Progress{.compute_ns = -1}, Progress{.blocked_ns = -1}, Progress{.injected_ns = -1},
@@ -189,10 +286,30 @@ TEST(FrameTest, RefusesLongText) {
   ExpectRefused(Example(MessageType::kRefuse, Notice{.text = text}));
   ExpectRefused(Example(MessageType::kHello, Hello{.endpoint = text}));
   ExpectRefused(Example(MessageType::kHello, Hello{.arithmetic = std::string(81, 'x')}));
+  ExpectRefused(Example(MessageType::kHello, Hello{.host = std::string(256, 'x')}));
   ExpectRefused(Example(MessageType::kHello, Hello{.arithmetic = "avx2\nscheduler lost"}));
   ExpectRefused(Example(MessageType::kSaved, Saved{.path = text}));
   ExpectRefused(Example(MessageType::kSaved, Saved{.sha256 = text}));
   ExpectRefused(Example(MessageType::kRoster, Roster{.servers = {{.endpoint = text}}}));
+}
+
+TEST(FrameTest, AKeyOfAProcessIsAsLongAsItIs) {
+  const auto decodes = [](const std::string& key) {
+    return std::vector<bool>{
+        Decode(Frames(Example(MessageType::kHello, Hello{.key = key}), kSender)).ok(),
+        Decode(Frames(Example(MessageType::kRoster, Roster{.servers = {{.key = key}}}), kSender))
+            .ok(),
+        Decode(Frames(Example(MessageType::kRoster,
+                              Roster{.workers = {{.key = key}}, .worker_count = 1}),
+                      kSender))
+            .ok()};
+  };
+  for (const size_t size : {0, 32}) {
+    EXPECT_EQ(decodes(std::string(size, 'k')), std::vector<bool>(3, true)) << size;
+  }
+  for (const size_t size : {1, 31, 33}) {
+    EXPECT_EQ(decodes(std::string(size, 'k')), std::vector<bool>(3, false)) << size;
+  }
 }
 
 TEST(FrameTest, RefusesRanksOutOfRange) {
@@ -218,10 +335,14 @@ TEST(FrameTest, RosterOfTheLargestClusterFits) {
   Roster roster;
   roster.worker_count = 100'000;
   for (uint32_t i = 0; i < 100'000; ++i) {
-    roster.workers.push_back({.worker = WorkerId{i}, .start = kClockMax, .admitted = 1u << 30});
+    roster.workers.push_back({.worker = WorkerId{i},
+                              .start = kClockMax,
+                              .admitted = 1u << 30,
+                              .key = std::string(kProcessKeyBytes, 'k')});
   }
   for (uint32_t i = 0; i < 10'000; ++i) {
-    roster.servers.push_back({ServerId{i}, "tcp://node-000000.cluster.local:65535"});
+    roster.servers.push_back(
+        {ServerId{i}, "tcp://node-000000.cluster.local:65535", std::string(kProcessKeyBytes, 'k')});
   }
   EXPECT_TRUE(Decode(Frames(Example(MessageType::kRoster, roster), kSender)).ok());
 }

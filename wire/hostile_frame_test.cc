@@ -11,6 +11,7 @@
 #include "base/random.h"
 #include "gtest/gtest.h"
 #include "wire/example_frames.h"
+#include "wire/frame.pb.h"
 
 namespace soapstone::wire {
 namespace {
@@ -24,7 +25,7 @@ std::vector<Body> OneOfEach(const std::variant<Bodies...>* /*all*/) {
 TEST(HostileFrameTest, OfATypeOnlyItsOwnBodyIsValidAndComesOut) {
   std::set<std::pair<MessageType, size_t>> allowed;
   for (const Message& message : Examples()) allowed.insert({message.type, message.body.index()});
-  EXPECT_GE(allowed.size(), 32u);  // a heartbeat has one of three
+  EXPECT_GE(allowed.size(), 33u);  // a heartbeat has one of four, or none
   std::vector<Body> bodies = OneOfEach(static_cast<const Body*>(nullptr));
   for (Body& body : bodies) {
     if (std::holds_alternative<Push>(body)) body = Push{{}, {0, 1}, 1};
@@ -124,6 +125,33 @@ Buffers Mutate(const Message& message, const CounterRandom& random) {
   frames.insert(frames.end(), message.payload.begin(), message.payload.end());
   if (random.Below(2, 8) == 0) frames.resize(random.Below(3, frames.size() + 3));
   return frames;
+}
+
+// Lists of a server's progress that are not of one length, or longer than any may be: nothing is
+// made of them, whatever is left.
+TEST(HostileFrameTest, ReadersOfAShardAreListsOfOneLength) {
+  const Message message =
+      Example(MessageType::kHeartbeat,
+              ServerProgress{{{ShardId{0}, 1, 1, 0, {{WorkerId{0}, 4, 3, 2, 1, 0}}}}});
+  const std::string good = EncodeHeader(message, kSender);
+  const auto refused = [&](auto change) {
+    frame::Header header;
+    EXPECT_TRUE(header.ParseFromString(good.substr(kFramePrefixBytes)));
+    change(header.mutable_server_progress());
+    std::string bytes = good.substr(0, kFramePrefixBytes) + header.SerializeAsString();
+    Seal(&bytes);
+    return !Decode({Buffer::CopyOf(bytes)}).ok();
+  };
+  EXPECT_FALSE(refused([](frame::ServerProgress*) {}));
+  EXPECT_TRUE(refused([](auto* p) { p->mutable_shards(0)->add_workers(1); }));
+  EXPECT_TRUE(refused([](auto* p) { p->mutable_shards(0)->clear_clocks(); }));
+  EXPECT_TRUE(refused([](auto* p) { p->mutable_shards(0)->add_reads(1); }));
+  EXPECT_TRUE(refused([](auto* p) { p->mutable_shards(0)->clear_lag_sums(); }));
+  EXPECT_TRUE(refused([](auto* p) { p->mutable_shards(0)->add_lag_maxima(1); }));
+  EXPECT_TRUE(refused([](auto* p) { p->mutable_shards(0)->clear_parked_ms(); }));
+  EXPECT_TRUE(refused([](auto* p) {
+    for (size_t i = 0; i < ServerProgress::kShardsMax; ++i) p->add_shards()->set_shard(1 + i);
+  }));
 }
 
 TEST(HostileFrameTest, MutationsAreRefusedOrValid) {

@@ -62,6 +62,8 @@ struct BodyAdder {
     f->Add(body.nonce);
     f->Add(body.config_digest);
     f->Add(body.arithmetic);
+    f->Add(body.key);
+    f->Add(body.host);
   }
   void operator()(const Roster& body) const {
     f->Add(body.workers.size());
@@ -72,11 +74,13 @@ struct BodyAdder {
       f->Add(member.joining);
       f->Add(member.original);
       f->Add(member.endpoint);
+      f->Add(member.key);
     }
     f->Add(body.servers.size());
     for (const ServerEntry& entry : body.servers) {
       f->Add(entry.server);
       f->Add(entry.endpoint);
+      f->Add(entry.key);
     }
     f->Add(body.worker_count);
     f->Add(body.shards_per_server);
@@ -133,6 +137,24 @@ struct BodyAdder {
     f->Add(body.workers.size());
     for (const WorkerId worker : body.workers) f->Add(worker);
   }
+  void operator()(const ServerProgress& body) const {
+    f->Add(body.shards.size());
+    for (const ShardReads& shard : body.shards) {
+      f->Add(shard.shard);
+      f->Add(shard.frontier);
+      f->Add(shard.reader_count);
+      f->Add(shard.parked_count);
+      f->Add(shard.readers.size());
+      for (const ReaderState& reader : shard.readers) {
+        f->Add(reader.worker);
+        f->Add(reader.clock);
+        f->Add(reader.reads);
+        f->Add(reader.lag_sum);
+        f->Add(reader.lag_max);
+        f->Add(reader.parked_ms);
+      }
+    }
+  }
 };
 
 // What a reader of a log looks for in a body; of a flat one that has no text of its own, all.
@@ -184,6 +206,9 @@ struct BodyText {
   }
   std::string operator()(const WorkerSet& body) const {
     return absl::StrCat(" ", body.workers.size(), " workers");
+  }
+  std::string operator()(const ServerProgress& body) const {
+    return absl::StrCat(" reads of ", body.shards.size(), " shards");
   }
   std::string operator()(const NotFinite& body) const {
     return absl::StrCat(body.parameters ? " parameters '" : " gradient '", body.tensor,

@@ -5,6 +5,7 @@
 // (worker, clock); what else a type carries is its body.
 #pragma once
 
+#include <array>
 #include <compare>
 #include <cstdint>
 #include <optional>
@@ -62,7 +63,7 @@ enum class MessageType : uint8_t {
   kRosterAck = 5,     // shard -> scheduler: installed `epoch`; `clock` = the shard's frontier.
                       // worker -> scheduler, where share_lead > 0: `clock` = its bound b
   kStart = 6,         // scheduler -> worker: all shards are ready; begin at `clock`
-  kHeartbeat = 7,     // node -> scheduler. Body Progress, SlowWork or none.
+  kHeartbeat = 7,     // node -> scheduler. Body Progress, SlowWork, ServerProgress or none.
   kHeartbeatAck = 8,  // scheduler -> node
   kDone = 9,          // worker -> scheduler: completed its last clock. Body Progress.
   kLeave = 10,        // worker -> scheduler: leaves cleanly after this clock. Body Progress.
@@ -108,6 +109,9 @@ concept FlatBody = requires {
   Body::kName;
 };
 
+// Of a process key (security/process_keys.h): so many bytes, or none in a job without keys.
+inline constexpr size_t kProcessKeyBytes = 32;
+
 struct Hello {
   Role role = Role::kNone;
   int64_t wanted_rank = -1;    // -1: any
@@ -116,6 +120,8 @@ struct Hello {
   uint64_t config_digest = 0;  // of the job's meaning; must equal the scheduler's
   // What the bits of its sums depend on besides the job, such as "avx2, oneDNN 2.6.3".
   std::string arithmetic;
+  std::string key;   // of a job with keys: the process's own, its public half
+  std::string host;  // its machine's name, as that calls itself; for people
   friend bool operator==(const Hello&, const Hello&) = default;
 };
 
@@ -138,12 +144,14 @@ struct Member {
   bool joining = false;  // known to shards, start not yet fixed
   bool original = true;  // there since the job's start; false for a replacement
   std::string endpoint;  // where other workers reach it; empty where none needs to
+  std::string key;       // of its process, as its Hello says it
   friend bool operator==(const Member&, const Member&) = default;
 };
 
 struct ServerEntry {
   ServerId server{};
   std::string endpoint;
+  std::string key;  // as a member's
   friend bool operator==(const ServerEntry&, const ServerEntry&) = default;
 };
 
@@ -229,6 +237,43 @@ struct SlowWork {
     visit("total_bytes", &SlowWork::total_bytes);
   }
   friend bool operator==(const SlowWork&, const SlowWork&) = default;
+};
+
+// How one that reads a shard stands there: a worker, and at the root of a tree of servers a group.
+// Counts are since the shard's start.
+struct ReaderState {
+  WorkerId worker{};
+  Clock clock = kNoClock;  // that it has completed there; kNoClock: it is no member
+  uint64_t reads = 0;
+  uint64_t lag_sum = 0;    // of the reads
+  uint64_t lag_max = 0;    // likewise
+  uint32_t parked_ms = 0;  // it waits for values now, and has for so long; 0: it does not
+  friend bool operator==(const ReaderState&, const ReaderState&) = default;
+};
+
+// How the reads of one shard stand.
+struct ShardReads {
+  static constexpr size_t kReadersMax = 256;
+  // Of more readers, and where a server has many shards, those stand for all that have so many
+  // hundredths of them at or below their mean lag.
+  static constexpr std::array<uint64_t, 7> kQuantiles = {0, 10, 25, 50, 75, 90, 100};
+
+  ShardId shard{};
+  Clock frontier = 0;
+  uint32_t reader_count = 0;  // members, and others who have read
+  uint32_t parked_count = 0;  // of them, who wait now
+  // All, ascending; or those of kQuantiles, in its order.
+  std::vector<ReaderState> readers;
+  bool folded() const { return readers.size() != reader_count; }
+  friend bool operator==(const ShardReads&, const ShardReads&) = default;
+};
+
+// What a server's heartbeat says of its shards' reads, every second one. At most 24 bytes a reader.
+struct ServerProgress {
+  static constexpr size_t kShardsMax = 512;    // of a server with more, the first
+  static constexpr size_t kReadersMax = 4096;  // of all its shards; beyond it shards are folded
+  std::vector<ShardReads> shards;              // ascending
+  friend bool operator==(const ServerProgress&, const ServerProgress&) = default;
 };
 
 struct Evaluation {
@@ -366,7 +411,7 @@ struct Slices {
 // Fingerprints hold a body's place here: new ones come last.
 using Body = std::variant<std::monostate, Hello, Welcome, Roster, Progress, Evaluation, Saved,
                           Notice, Parcel, WorkerSet, NotFinite, LostLink, SlowWork, Push,
-                          Completion, Pull, PullReply, Save, Slices>;
+                          Completion, Pull, PullReply, Save, Slices, ServerProgress>;
 
 struct Message {
   MessageType type = MessageType::kNone;

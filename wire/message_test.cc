@@ -101,9 +101,35 @@ TEST(MessageTest, FingerprintSeesEveryField) {
   add([](Message* m) { m->body = Saved{.path = "a"}; });
   add([](Message* m) { m->body = Hello{.endpoint = "a"}; });
   add([](Message* m) { m->body = Hello{.arithmetic = "a"}; });
+  add([](Message* m) { m->body = Hello{.key = "a"}; });
+  add([](Message* m) { m->body = Hello{.host = "a"}; });
   add([](Message* m) { m->body = Roster{.workers = {Member{}}}; });
+  add([](Message* m) { m->body = Roster{.workers = {Member{.key = "a"}}}; });
   add([](Message* m) { m->body = Roster{.servers = {ServerEntry{}}}; });
+  add([](Message* m) { m->body = Roster{.servers = {ServerEntry{.key = "a"}}}; });
   EXPECT_EQ(prints.size(), static_cast<size_t>(variants));
+}
+
+TEST(MessageTest, FingerprintSeesEveryNumberOfAServersReads) {
+  std::set<std::pair<uint64_t, uint64_t>> prints;
+  const auto add = [&](const ShardReads& reads) {
+    Message message;
+    message.body = ServerProgress{{reads}};
+    prints.insert(PrintOf(message));
+  };
+  add({});
+  add({.shard = ShardId{1}});
+  add({.frontier = 1});
+  add({.reader_count = 1});
+  add({.parked_count = 1});
+  add({.readers = {{}}});
+  add({.readers = {{.worker = WorkerId{1}}}});
+  add({.readers = {{.clock = 1}}});
+  add({.readers = {{.reads = 1}}});
+  add({.readers = {{.lag_sum = 1}}});
+  add({.readers = {{.lag_max = 1}}});
+  add({.readers = {{.parked_ms = 1}}});
+  EXPECT_EQ(prints.size(), 12u);
 }
 
 TEST(MessageTest, WhatIsNotOnTheWireIsNotPartOfWhatItSays) {

@@ -17,6 +17,7 @@ namespace soapstone::wire {
 namespace {
 
 constexpr size_t kArithmeticBytesMax = 80;
+constexpr size_t kHostBytesMax = 255;
 
 // What belongs to a message type: its name, the body's index in Body, whether the body may be
 // absent, and whether payload may follow.
@@ -24,7 +25,7 @@ struct TypeRule {
   MessageType type = MessageType::kNone;
   const char* name = "";
   size_t body = 0;
-  size_t other_body = 0;  // likewise allowed, where it is not 0
+  std::array<size_t, 2> other_bodies = {};  // likewise allowed, where they are not 0
   bool body_optional = false;
   bool payload = false;
 };
@@ -49,7 +50,7 @@ constexpr TypeRule kTypes[] = {
     {.type = MessageType::kHeartbeat,
      .name = "heartbeat",
      .body = kBodyIndex<Progress>,
-     .other_body = kBodyIndex<SlowWork>,
+     .other_bodies = {kBodyIndex<SlowWork>, kBodyIndex<ServerProgress>},
      .body_optional = true},
     {.type = MessageType::kHeartbeatAck, .name = "heartbeat-ack"},
     {.type = MessageType::kDone, .name = "done", .body = kBodyIndex<Progress>},
@@ -118,6 +119,11 @@ struct BodyCheck {
     return absl::OkStatus();
   }
 
+  static absl::Status CheckKey(const std::string& key, const char* what) {
+    if (!key.empty() && key.size() != kProcessKeyBytes) return Invalid(what);
+    return absl::OkStatus();
+  }
+
   absl::Status operator()(const std::monostate&) const { return absl::OkStatus(); }
 
   template <HeaderBody B>
@@ -161,6 +167,8 @@ struct BodyCheck {
         !std::all_of(hello.arithmetic.begin(), hello.arithmetic.end(), quotable)) {
       return Invalid("hello: arithmetic is no short line");
     }
+    SOAP_RETURN_IF_ERROR(CheckKey(hello.key, "hello: no key of a process"));
+    if (hello.host.size() > kHostBytesMax) return Invalid("hello: host too long");
     return CheckText(hello.endpoint, "hello: endpoint too long");
   }
 
@@ -186,6 +194,7 @@ struct BodyCheck {
       if (member.start < 0) return Invalid("roster: start out of range");
       SOAP_RETURN_IF_ERROR(CheckClock(member.start, "roster: start out of range"));
       SOAP_RETURN_IF_ERROR(CheckText(member.endpoint, "roster: endpoint too long"));
+      SOAP_RETURN_IF_ERROR(CheckKey(member.key, "roster: no key of a process"));
       last = Index(member.worker);
     }
     last = -1;
@@ -193,6 +202,7 @@ struct BodyCheck {
       if (Index(entry.server) <= last) return Invalid("roster: servers not ascending");
       if (Index(entry.server) >= ranks_max()) return Invalid("roster: server out of range");
       SOAP_RETURN_IF_ERROR(CheckText(entry.endpoint, "roster: endpoint too long"));
+      SOAP_RETURN_IF_ERROR(CheckKey(entry.key, "roster: no key of a process"));
       last = Index(entry.server);
     }
     return CheckShares(roster);
@@ -244,6 +254,55 @@ struct BodyCheck {
     }
     if (waiting.for_ns < 0) return Invalid("progress: a time is negative");
     return CheckClock(waiting.clock, "progress: clock waited for out of range");
+  }
+
+  // Counts of integers: none can be NaN. Numbers that contradict each other are no counts of reads.
+  absl::Status CheckReader(const ReaderState& reader) const {
+    if (Index(reader.worker) >= ranks_max()) return Invalid("server progress: rank out of range");
+    SOAP_RETURN_IF_ERROR(CheckClock(reader.clock, "server progress: clock out of range"));
+    const bool none = reader.lag_max == 0;
+    const bool fits = none ? reader.lag_sum == 0
+                           : reader.lag_sum >= reader.lag_max &&
+                                 (reader.lag_sum - 1) / reader.lag_max < reader.reads;
+    return fits ? absl::OkStatus() : Invalid("server progress: lags that no reads add up to");
+  }
+
+  absl::Status operator()(const ServerProgress& progress) const {
+    if (progress.shards.size() > ServerProgress::kShardsMax) {
+      return Invalid("server progress: too many shards");
+    }
+    int64_t last = -1;
+    for (const ShardReads& shard : progress.shards) {
+      if (Index(shard.shard) <= last) return Invalid("server progress: shards not ascending");
+      last = Index(shard.shard);
+      if (last >= ranks_max()) return Invalid("server progress: shard out of range");
+      SOAP_RETURN_IF_ERROR(CheckClock(shard.frontier, "server progress: frontier out of range"));
+      SOAP_RETURN_IF_ERROR(CheckReaders(shard));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckReaders(const ShardReads& shard) const {
+    const size_t most = shard.folded() ? ShardReads::kQuantiles.size() : ShardReads::kReadersMax;
+    const bool whole = !shard.folded() || shard.readers.size() == most;
+    if (!whole || shard.readers.size() > most || shard.readers.size() > shard.reader_count ||
+        shard.reader_count > limits.roster_entries_max || shard.parked_count > shard.reader_count) {
+      return Invalid("server progress: readers do not add up");
+    }
+    uint32_t parked = 0;
+    int64_t last = -1;
+    for (const ReaderState& reader : shard.readers) {
+      SOAP_RETURN_IF_ERROR(CheckReader(reader));
+      if (!shard.folded() && Index(reader.worker) <= last) {
+        return Invalid("server progress: readers not ascending");
+      }
+      last = Index(reader.worker);
+      parked += reader.parked_ms > 0 ? 1 : 0;
+    }
+    if (!shard.folded() && parked != shard.parked_count) {
+      return Invalid("server progress: readers do not add up");
+    }
+    return absl::OkStatus();
   }
 
   absl::Status operator()(const NotFinite& what) const {
@@ -305,7 +364,8 @@ absl::Status Validate(const Message& message, const FrameLimits& limits) {
   SOAP_RETURN_IF_ERROR(CheckRole(message.to.role, "unknown role of to"));
   SOAP_RETURN_IF_ERROR(CheckClock(message.clock, "clock out of range"));
   const bool absent = message.body.index() == 0;
-  const bool other = !absent && message.body.index() == rule->other_body;
+  const bool other = !absent && std::count(rule->other_bodies.begin(), rule->other_bodies.end(),
+                                           message.body.index()) > 0;
   if (message.body.index() != rule->body && !other && !(absent && rule->body_optional)) {
     return Invalid("body does not belong to the message type");
   }

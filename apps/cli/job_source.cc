@@ -92,7 +92,8 @@ int PrintOrCheck(const std::string& program, const NodeFlags& flags,
   if (!job.ok()) return SayConfigError(program, job.status());
   const bool model_here = flags.hosts_path.empty();
   for (const absl::Status& status :
-       {CheckEndpoint(config.cluster()), CheckOutputs(config, model_here)}) {
+       {CheckSecurity(config.cluster(), !flags.key.empty()), CheckEndpoint(config.cluster()),
+        CheckOutputs(config, model_here)}) {
     if (!status.ok()) return SayConfigError(program, status);
   }
   SayNotes(program, (*job)->notes);

@@ -23,7 +23,7 @@ namespace soapstone::apps {
 namespace {
 
 constexpr char kScheduler[] = "scheduler";
-constexpr int kPollMillis = 100;
+constexpr int kChildrenPollMillis = 100;
 // From a signal or the scheduler's end until the rest are told to end; and until they are killed.
 constexpr Nanos kTermAfter = 1500 * kMillisecond;
 constexpr Nanos kKillAfter = 2 * kSecond;  // after SIGTERM; on a signal of ours grace_s more
@@ -136,7 +136,7 @@ void Launcher::WaitForEvents() {
   if (options_.hosts != nullptr) options_.hosts->AppendFds(&readable);
   std::vector<pollfd> fds;
   for (const int fd : readable) fds.push_back({.fd = fd, .events = POLLIN});
-  poll(fds.data(), fds.size(), kPollMillis);
+  poll(fds.data(), fds.size(), kChildrenPollMillis);
   if (options_.hosts != nullptr) options_.hosts->Turn();
 }
 
@@ -188,7 +188,7 @@ void Launcher::OnReport(const Launched& child, const std::string& line) {
   } else if (const auto* listening = std::get_if<Listening>(&*report)) {
     wanted_endpoint_ = listening->endpoint;
     if (listening->http.empty()) return;
-    console_->Line(absl::StrCat("pages at http://", listening->http, "/statusz"));
+    console_->Line(absl::StrCat("pages at http://", listening->http, "/"));
     WriteFile("http", absl::StrCat("http://", listening->http, "\n"));
   } else if (auto* news = std::get_if<News>(&*report)) {
     training_ = training_ || news->text == "started";

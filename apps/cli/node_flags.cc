@@ -34,8 +34,8 @@ void AddLogFormat(CLI::App* app, NodeFlags* flags) {
 
 void AddHttp(const std::string& usual, CLI::App* app, NodeFlags* flags) {
   app->add_option("--http", flags->http,
-                  "Serve /metrics, /healthz, /readyz and /statusz there, such as 127.0.0.1:9400 or "
-                  "*:9400; off: nowhere [" +
+                  "Serve /metrics, /healthz, /readyz and /statusz there, and of the scheduler a "
+                  "dashboard at /; such as 127.0.0.1:9400 or *:9400; off: nowhere [" +
                       usual + "]")
       ->type_name("ADDRESS:PORT");
   app->add_option(

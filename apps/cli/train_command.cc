@@ -80,7 +80,8 @@ std::string RecordedLine(const std::string& dir) {
 }
 
 // Before any of them starts: each child has the key of its role.
-absl::Status CheckKeys(const std::string& folder) {
+absl::Status CheckKeys(const wire::Cluster& cluster, const std::string& folder) {
+  SOAP_RETURN_IF_ERROR(CheckSecurity(cluster, !folder.empty()));
   if (folder.empty()) return absl::OkStatus();
   for (const security::KeyRole role : security::kKeyRoles) {
     SOAP_RETURN_IF_ERROR(security::ReadJobKeys(folder, role).status());
@@ -163,7 +164,7 @@ int Train(const NodeFlags& flags, Hosts* hosts) {
   std::string chosen;
   absl::StatusOr<wire::JobConfig> config = TrainConfigFromFlags(flags, &chosen);
   if (!config.ok()) return SayConfigError(kSoapstone, config.status());
-  const absl::Status keys = CheckKeys(flags.key);
+  const absl::Status keys = CheckKeys(config->cluster(), flags.key);
   if (!keys.ok()) return SayConfigError(kSoapstone, keys);
   if (flags.check && config->output().log_dir().empty()) {
     const absl::Status logs = CheckFolderCanBeMade(kRuns);

@@ -37,7 +37,7 @@
 #include "base/exit_codes.h"
 #include "base/status_macros.h"
 #include "cluster/job.h"
-#include "security/job_keys.h"
+#include "security/process_keys.h"
 #include "transport/node/node_transport.h"
 
 namespace soapstone::apps {
@@ -85,18 +85,21 @@ security::KeyRole KeyRoleOf(wire::Role role) {
 }
 
 // Null without --key.
-absl::StatusOr<std::shared_ptr<const security::JobKeys>> KeysOf(wire::Role role,
-                                                                const NodeFlags& flags) {
+absl::StatusOr<std::shared_ptr<const security::ProcessKeys>> KeysOf(wire::Role role,
+                                                                    const NodeFlags& flags) {
   if (flags.key.empty()) return nullptr;
   SOAP_ASSIGN_OR_RETURN(security::JobKeys keys, security::ReadJobKeys(flags.key, KeyRoleOf(role)));
-  return std::make_shared<const security::JobKeys>(std::move(keys));
+  auto process =
+      security::MakeProcessKeys(std::make_shared<const security::JobKeys>(std::move(keys)));
+  if (process == nullptr) return absl::InternalError("no randomness for a key of this process");
+  return process;
 }
 
 // Who may be at the other end, said at each start.
 void SaySecurity(const transport::ZmqOptions& options) {
   if (options.keys != nullptr) {
-    LOG(INFO) << "secured by key " << security::Fingerprint(options.keys->own())
-              << ": all goes encrypted over ZeroMQ, nothing by streams or shared memory";
+    LOG(INFO) << "secured by key " << security::Fingerprint(options.keys->job->own())
+              << ": encrypted between machines, each process in the role and rank of its key";
     return;
   }
   const bool within = options.listen.empty() || absl::StartsWith(options.listen, "ipc://") ||
@@ -108,22 +111,23 @@ void SaySecurity(const transport::ZmqOptions& options) {
          "and --key=keys at each process uses them";
 }
 
-absl::StatusOr<std::unique_ptr<transport::Transport>> OpenTransport(wire::Role role,
-                                                                    const NodeFlags& flags,
-                                                                    const Job& job) {
+absl::StatusOr<std::unique_ptr<transport::Transport>> OpenTransport(
+    wire::Role role, const NodeFlags& flags, const Job& job,
+    std::shared_ptr<const security::ProcessKeys> keys) {
   const std::string& scheduler = job.config.cluster().scheduler();
   if (scheduler.empty()) {
     return absl::InvalidArgumentError(
         "cluster.scheduler: an endpoint is needed, such as --scheduler=tcp://127.0.0.1:7070");
   }
   transport::ZmqOptions options;
-  SOAP_ASSIGN_OR_RETURN(options.keys, KeysOf(role, flags));
+  options.keys = std::move(keys);
   options.shared_memory = job.config.cluster().transport() == "auto";
   options.streams = job.config.cluster().transport() != "zeromq";
   options.stream_port = flags.stream_port;
   options.link_timeout = absl::Seconds(job.config.cluster().link_timeout_s());
   options.queue_bytes_max = LinkBytesOf(job);
   LimitToJob(job, &options);
+  SOAP_RETURN_IF_ERROR(CheckFrames(job, options));
   if (role == wire::Role::kScheduler) options.listen = scheduler;
   // Workers that keep the parameters among themselves are reached by each other.
   const bool listens = role == wire::Role::kServer ||
@@ -138,7 +142,7 @@ absl::StatusOr<std::unique_ptr<transport::Transport>> OpenTransport(wire::Role r
   }
   SaySecurity(options);
   SOAP_ASSIGN_OR_RETURN(std::unique_ptr<transport::Transport> transport,
-                        transport::MakeZmqTransport(options));
+                        transport::MakeNodeTransport(options));
   if (role != wire::Role::kScheduler) {
     SOAP_RETURN_IF_ERROR(transport->Connect(wire::Address::Scheduler(), scheduler));
   }
@@ -169,12 +173,22 @@ std::optional<LogOrigin> OriginOf(wire::Role role, const RankChoice& rank, const
   return LogOrigin{RoleName(role), role == wire::Role::kScheduler ? -1 : rank.rank, HostName()};
 }
 
+std::string SecurityText(const security::ProcessKeys* keys) {
+  if (keys == nullptr) return "off: neither encrypted nor authenticated";
+  return absl::StrCat("on: encrypted and authenticated, by key ",
+                      security::Fingerprint(keys->job->own()));
+}
+
 // Null where nothing is to be shown.
-absl::StatusOr<std::unique_ptr<StatusHost>> OpenStatus(const NodeFlags& flags) {
+absl::StatusOr<std::unique_ptr<StatusHost>> OpenStatus(wire::Role role, const NodeFlags& flags,
+                                                       const security::ProcessKeys* keys) {
   if (flags.http.empty() || flags.http == "off") return nullptr;
-  SOAP_ASSIGN_OR_RETURN(std::unique_ptr<StatusHost> status,
-                        StatusHost::Start({.address = flags.http, .name = flags.http_name}));
-  LOG(INFO) << "pages at http://" << status->address() << "/statusz";
+  const bool scheduler = role == wire::Role::kScheduler;
+  SOAP_ASSIGN_OR_RETURN(
+      std::unique_ptr<StatusHost> status,
+      StatusHost::Start({.address = flags.http, .name = flags.http_name},
+                        {.dashboard = scheduler, .security = SecurityText(keys)}));
+  LOG(INFO) << "pages at http://" << status->address() << (scheduler ? "/" : "/statusz");
   return status;
 }
 
@@ -200,17 +214,21 @@ absl::StatusOr<RankChoice> RankOf(wire::Role role, const NodeFlags& flags, const
   return choice;
 }
 
+std::shared_ptr<const Job> WithFault(std::shared_ptr<const Job> job, server::StoreFault fault) {
+  if (fault == server::StoreFault::kNone) return job;
+  Job faulty = *job;
+  faulty.store_fault = fault;
+  return std::make_shared<const Job>(std::move(faulty));
+}
+
 absl::StatusOr<int> RunNode(wire::Role role, const NodeFlags& flags, wire::JobConfig config,
                             server::StoreFault fault) {
+  SOAP_RETURN_IF_ERROR(CheckSecurity(config.cluster(), !flags.key.empty()));
   SOAP_RETURN_IF_ERROR(Place(flags.placement));
   SignalWatch signals;
   SOAP_ASSIGN_OR_RETURN(std::shared_ptr<const Job> job, PrepareJob(std::move(config)));
   SOAP_ASSIGN_OR_RETURN(const RankChoice rank, RankOf(role, flags, *job));
-  if (fault != server::StoreFault::kNone) {
-    Job faulty = *job;
-    faulty.store_fault = fault;
-    job = std::make_shared<const Job>(std::move(faulty));
-  }
+  job = WithFault(std::move(job), fault);
   if (role == wire::Role::kWorker) {
     SOAP_RETURN_IF_ERROR(ChooseInstructionSet(job->config.cluster()));
   }
@@ -222,9 +240,12 @@ absl::StatusOr<int> RunNode(wire::Role role, const NodeFlags& flags, wire::JobCo
   const LogOutput log_output(2 * kSecond, OriginOf(role, rank, flags));
   LOG_IF(INFO, !flags.variables.empty())
       << "from the environment: " << absl::StrJoin(flags.variables, ", ");
+  SOAP_ASSIGN_OR_RETURN(const std::shared_ptr<const security::ProcessKeys> keys,
+                        KeysOf(role, flags));
   SOAP_ASSIGN_OR_RETURN(std::unique_ptr<transport::Transport> transport,
-                        OpenTransport(role, flags, *job));
-  SOAP_ASSIGN_OR_RETURN(const std::unique_ptr<StatusHost> status, OpenStatus(flags));
+                        OpenTransport(role, flags, *job, keys));
+  SOAP_ASSIGN_OR_RETURN(const std::unique_ptr<StatusHost> status,
+                        OpenStatus(role, flags, keys.get()));
   OutputThread output(&std::cout, STDOUT_FILENO);
   Console console(&std::cout, ConsoleOf(flags));
   JsonReports json;
@@ -246,7 +267,8 @@ absl::StatusOr<int> RunNode(wire::Role role, const NodeFlags& flags, wire::JobCo
   }
   LOG_IF(INFO, rank.source != "--rank")
       << "rank " << (rank.rank < 0 ? "" : absl::StrCat(rank.rank, " ")) << "from " << rank.source;
-  const Registration registration{.wanted_rank = rank.rank, .nonce = RandomNumber()};
+  const Registration registration{
+      .wanted_rank = rank.rank, .nonce = RandomNumber(), .host = HostName()};
   ReportSink* node_reports = flags.json_progress ? &json : nullptr;
   if (role == wire::Role::kServer) {
     ServerNode node(job, std::move(transport), registration, node_reports);

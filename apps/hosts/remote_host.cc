@@ -21,7 +21,7 @@ constexpr int kStrangeShownMax = 160;  // bytes of a line
 constexpr size_t kLogBytesMax = size_t{256} << 20;
 constexpr size_t kLastLinesMax = 10;
 constexpr size_t kLastLineBytesMax = 4096;
-constexpr Nanos kSilenceMax = 20 * kSecond;
+constexpr Nanos kHostSilenceMax = 20 * kSecond;
 constexpr Nanos kKillHeeded = 2 * kSecond;
 constexpr Nanos kFarewell = 4 * kSecond;  // the agent needs 2 s
 constexpr Nanos kShortFarewell = kSecond;
@@ -158,7 +158,7 @@ void RemoteHost::LookForLoss() {
                                  : ": " + absl::Utf8SafeCHexEscape(ssh_->last_lines().back().substr(
                                               0, kStrangeShownMax));
     Lose(absl::StrCat("the connection ended, ", ssh_->ending()->ToString(), said));
-  } else if (checked_.has_value() && now - heard_ > kSilenceMax) {
+  } else if (checked_.has_value() && now - heard_ > kHostSilenceMax) {
     Lose("nothing was heard for 20 s");
   } else if (kill_due_.has_value() && now > *kill_due_) {
     Lose("its processes did not end when they were killed");

@@ -35,7 +35,7 @@
 namespace soapstone::apps {
 namespace {
 
-constexpr int kPollMillis = 20;
+constexpr int kHostsPollMillis = 20;
 constexpr size_t kHostsBytesMax = size_t{1} << 20;
 constexpr char kDefaultSsh[] = "ssh -o BatchMode=yes";
 constexpr size_t kErrorShownMax = 1000;  // bytes of a host's
@@ -195,7 +195,7 @@ void SshHosts::AwaitChecks(Nanos patience) {
     }
     std::vector<pollfd> fds;
     for (const int fd : readable) fds.push_back({.fd = fd, .events = POLLIN});
-    if (waits) poll(fds.data(), fds.size(), kPollMillis);
+    if (waits) poll(fds.data(), fds.size(), kHostsPollMillis);
   }
 }
 

@@ -98,7 +98,11 @@ void MessageRouter::SetAlias(wire::Address node, wire::Address at) {
 }
 
 void MessageRouter::Follow(const wire::Roster& roster) {
+  for (const wire::ServerEntry& entry : roster.servers) {
+    transport_->SetHolder(wire::Address::Of(entry.server), entry.key);
+  }
   for (const wire::Member& member : roster.workers) {
+    transport_->SetHolder(wire::Address::Of(member.worker), member.key);
     const auto [known, is_first] = admitted_.try_emplace(member.worker, member.admitted);
     if (is_first || known->second == member.admitted) continue;
     known->second = member.admitted;

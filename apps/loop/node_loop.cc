@@ -18,7 +18,7 @@ constexpr int kDeadlineUses = 16;
 }  // namespace
 
 NodeLoop::NodeLoop(std::unique_ptr<transport::Transport> transport, uint32_t shards_per_server)
-    : transport_(std::move(transport)), mailer_(transport_.get(), shards_per_server) {}
+    : transport_(std::move(transport)), router_(transport_.get(), shards_per_server) {}
 
 void NodeLoop::RequestStop(int code) {
   int none = 0;
@@ -34,7 +34,7 @@ void NodeLoop::Flush(wire::Outbox* out) {
   out->timers.clear();
   for (wire::Message& message : out->messages) {
     if (message.type == wire::MessageType::kHeartbeat) NoteHeartbeat();
-    mailer_.Send(std::move(message));
+    router_.Send(std::move(message));
   }
   out->messages.clear();
 }
@@ -58,8 +58,8 @@ SteadyTime NodeLoop::DeadlineOf(Nanos patience) const {
 }
 
 std::optional<wire::Message> NodeLoop::Next(Nanos patience) {
-  if (mailer_.waiting()) {
-    mailer_.Retry();
+  if (router_.waiting()) {
+    router_.Retry();
     patience = std::min(patience, kRetryEvery);
   }
   if (deadline_uses_ == 0 || patience != deadline_patience_) {
@@ -88,7 +88,7 @@ std::vector<wire::TimerId> NodeLoop::TakeDue(Nanos now) {
 
 std::vector<transport::LostNode> NodeLoop::TakeLost() {
   std::vector<transport::LostNode> lost = transport_->TakeLost();
-  for (transport::LostNode& node : mailer_.TakeLost()) lost.push_back(std::move(node));
+  for (transport::LostNode& node : router_.TakeLost()) lost.push_back(std::move(node));
   return lost;
 }
 

@@ -53,8 +53,8 @@ class NodeLoop {
   // The greatest of the rosters that came.
   Epoch epoch() const { return epoch_; }
 
-  MessageRouter& mailer() { return mailer_; }
-  const MessageRouter& mailer() const { return mailer_; }
+  MessageRouter& router() { return router_; }
+  const MessageRouter& router() const { return router_; }
   transport::Transport& transport() { return *transport_; }
   const transport::Transport& transport() const { return *transport_; }
 
@@ -63,7 +63,7 @@ class NodeLoop {
   void NoteHeartbeat();
 
   std::unique_ptr<transport::Transport> transport_;
-  MessageRouter mailer_;
+  MessageRouter router_;
   std::map<wire::TimerId, Nanos> timers_;
   // Of the last Next, which serves again while messages come one after the other.
   SteadyTime deadline_;

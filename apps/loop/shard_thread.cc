@@ -111,15 +111,12 @@ std::shared_ptr<const ShardStatus> ShardThread::AskStatus() {
 void ShardThread::SayStatus() {
   if (!status_asked_.exchange(false, std::memory_order_relaxed)) return;
   const server::Ledger::Row all = shard_->ledger().Total();
-  status_.Set(
-      {.shard = shard_->id(),
-       .stats = shard_->stats(),
-       .read_lags = all.read_lags,
-       .stalenesses = all.stalenesses,
-       .violations = all.violations,
-       .frontier = shard_->policy().clocks().members() == 0 ? 0 : shard_->policy().Frontier(),
-       .parked_pulls = shard_->parked_pulls(),
-       .held_bytes = shard_->held_bytes()});
+  status_.Set({.stats = shard_->stats(),
+               .read_lags = all.read_lags,
+               .stalenesses = all.stalenesses,
+               .violations = all.violations,
+               .held_bytes = shard_->held_bytes(),
+               .reads = shard_->Reads(NodeLoop::Now())});
 }
 
 void ShardThread::Run() {

@@ -46,16 +46,14 @@ struct ShardThreadOptions {
   uint64_t queued_bytes_max = uint64_t{256} << 20;  // from then on it is behind
 };
 
-// What a shard's counters say, as metrics show them.
+// What a shard's counters say, as metrics and heartbeats show them.
 struct ShardStatus {
-  ShardId shard{};
   server::ShardStats stats;
   Histogram read_lags;    // of all workers
   Histogram stalenesses;  // likewise
   uint64_t violations = 0;
-  Clock frontier = 0;
-  size_t parked_pulls = 0;
   uint64_t held_bytes = 0;
+  wire::ShardReads reads;  // of each worker
 };
 
 // The loop's thread constructs, Puts, Looks and Joins. `out` outlives it.

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -13,7 +14,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "apps/loop/node_loop.h"
 #include "apps/node/server_node.h"
+#include "apps/node/status_host.h"
 #include "apps/report/process_memory.h"
 #include "base/sha256.h"
 #include "base/steady_clock.h"
@@ -123,6 +126,31 @@ class HandPlayedScheduler {
   size_t steps_ = 0;
 };
 
+// Looks at a node's health all the while, as an orchestrator's probes do.
+class Watcher {
+ public:
+  explicit Watcher(StatusHost& pages)
+      : thread_([this, &pages](const std::stop_token& stop) {
+          while (!stop.stop_requested()) {
+            const int code = pages.PageOf("/healthz", NodeLoop::Now())->code;
+            ++looks_;
+            if (code != 200) ++unwell_;
+            std::this_thread::sleep_for(std::chrono::milliseconds(20));
+          }
+        }) {}
+  void Stop() {
+    thread_.request_stop();
+    thread_.join();
+  }
+  size_t looks() const { return looks_; }  // after Stop
+  size_t unwell() const { return unwell_; }
+
+ private:
+  size_t looks_ = 0;
+  size_t unwell_ = 0;
+  std::jthread thread_;  // last: it counts in the others
+};
+
 // Of the file's last `bytes`, its values.
 std::string HashOfValues(const std::string& path, uint64_t bytes) {
   std::ifstream file(path, std::ios::binary);
@@ -150,6 +178,10 @@ TEST(LargeServer, MakesHandsOverHashesAndWritesWithoutASilence) {
   ASSERT_TRUE(transport.ok()) << transport.status();
   ASSERT_TRUE((*transport)->Connect(wire::Address::Scheduler(), kScheduler).ok());
   ServerNode node(*job, *std::move(transport), Registration{0, 1}, nullptr);
+  auto pages = StatusHost::Start({.address = "127.0.0.1:0"}, {});
+  ASSERT_TRUE(pages.ok()) << pages.status();
+  node.ShowAt(pages->get());
+  Watcher watcher(**pages);
   int code = -1;
   std::jthread server([&] { code = node.Run(); });
 
@@ -167,6 +199,7 @@ TEST(LargeServer, MakesHandsOverHashesAndWritesWithoutASilence) {
   scheduler.Send(wire::Address::Of(ServerId{0}), wire::MessageType::kSave, wire::Save{}, 1);
   const wire::Message saved = scheduler.Await(wire::MessageType::kSaved);
   const SteadyTime written = SteadyNow();
+  watcher.Stop();
   scheduler.Send(wire::Address::Of(ServerId{0}), wire::MessageType::kShutdown,
                  wire::Notice{0, "done"});
   server.join();
@@ -184,6 +217,8 @@ TEST(LargeServer, MakesHandsOverHashesAndWritesWithoutASilence) {
       scheduler.steps_of_progress(),
       4.0 * static_cast<double>(resident) / static_cast<double>(bytes));
   EXPECT_LE(scheduler.greatest_gap(), absl::Seconds(2));
+  EXPECT_GT(watcher.looks(), 20u);
+  EXPECT_EQ(watcher.unwell(), 0u) << "/healthz of a server at work";
   EXPECT_GE(scheduler.steps_of_progress(), bytes < 1'000'000'000 ? 1u : 2u);
   // The values, a version being made, a worker's gradient: of which there is none here.
   EXPECT_LE(static_cast<double>(resident), 1.15 * 3 * static_cast<double>(bytes) + (64 << 20));

@@ -49,16 +49,23 @@ void AddTransport(const NodeStatus& status, Families* families) {
       {Series::kQueuedBytes, status.queued_bytes},
       {Series::kStrangers, moved.strangers}};
   for (const auto& [series, count] : counts) families->Add(series, static_cast<double>(count));
+  const transport::HandshakeFailures& handshakes = moved.handshakes;
+  const std::pair<const char*, uint64_t> failures[] = {{"key", handshakes.keys},
+                                                       {"role", handshakes.roles},
+                                                       {"mechanism", handshakes.mechanisms},
+                                                       {"cut", handshakes.cut_off}};
+  for (const auto& [cause, count] : failures) {
+    families->Add(Series::kHandshakeFailures, static_cast<double>(count), {cause});
+  }
   const transport::ProofFaults& faults = moved.proof_faults;
-  const std::pair<const char*, uint64_t> causes[] = {{"hello", faults.hellos},
-                                                     {"offer", faults.offers},
-                                                     {"record", faults.records},
-                                                     {"length", faults.lengths},
-                                                     {"link", faults.links}};
+  const std::pair<const char*, uint64_t> causes[] = {
+      {"hello", faults.hellos},   {"offer", faults.offers}, {"record", faults.records},
+      {"length", faults.lengths}, {"link", faults.links},   {"name", faults.names}};
   for (const auto& [cause, count] : causes) {
     families->Add(Series::kProofFaults, static_cast<double>(count), {cause});
   }
   families->Add(Series::kHeartbeatGap, status.heartbeat_gap_s);
+  families->AddDurations(Series::kLoopTurn, status.turns.milliseconds, status.turns.sum);
 }
 
 void AddTimes(Series series, const WorkerTimes& times, const std::vector<std::string>& worker,
@@ -104,7 +111,7 @@ void AddJob(const JobStatus& job, Families* families) {
 }
 
 void AddShard(const ShardStatus& shard, Families* families) {
-  const std::string name = absl::StrCat(Index(shard.shard));
+  const std::string name = absl::StrCat(Index(shard.reads.shard));
   const std::pair<const char*, uint64_t> outcomes[] = {{"applied", shard.stats.pushes_applied},
                                                        {"duplicate", shard.stats.duplicates},
                                                        {"late", shard.stats.left_out},
@@ -115,8 +122,8 @@ void AddShard(const ShardStatus& shard, Families* families) {
   families->AddHistogram(Series::kShardReadLag, shard.read_lags, {name});
   families->AddHistogram(Series::kShardUpdateStaleness, shard.stalenesses, {name});
   families->Add(Series::kShardViolations, static_cast<double>(shard.violations), {name});
-  families->Add(Series::kShardFrontier, static_cast<double>(shard.frontier), {name});
-  families->Add(Series::kShardParkedPulls, static_cast<double>(shard.parked_pulls), {name});
+  families->Add(Series::kShardFrontier, static_cast<double>(shard.reads.frontier), {name});
+  families->Add(Series::kShardParkedPulls, static_cast<double>(shard.reads.parked_count), {name});
   families->Add(Series::kShardHeldBytes, static_cast<double>(shard.held_bytes), {name});
 }
 
@@ -177,8 +184,9 @@ NodeStatus StatusOf(const Job& job, const NodeLoop& loop, const char* role, int6
                 .phase = "registering",
                 .up_s = SecondsOf(now - began)};
   status.model = job.config.model();
+  status.secured = !loop.transport().process_key().empty();
   status.moved = loop.transport().stats();
-  status.queued_bytes = loop.mailer().waiting_bytes();
+  status.queued_bytes = loop.router().waiting_bytes();
   status.heartbeat_gap_s = loop.heartbeat_gap_s();
   return status;
 }
@@ -202,6 +210,8 @@ Families FamiliesOf(const NodeStatus& status) {
   families.Add(Series::kBuildInfo, 1, {job.version});
   families.Add(Series::kJobInfo, 1,
                {status.model, job.policy, job.role, job.rank < 0 ? "" : absl::StrCat(job.rank)});
+  families.Add(Series::kSecurityInfo, 1,
+               {status.secured ? "curve" : "none", status.secured ? "keys" : "none"});
   AddTransport(status, &families);
   if (job.role == "scheduler") AddJob(job, &families);
   for (const ShardStatus& shard : status.shards) AddShard(shard, &families);

@@ -11,6 +11,8 @@
 #include "apps/loop/shard_thread.h"
 #include "apps/report/job_status.h"
 #include "apps/report/report.h"
+#include "base/histogram.h"
+#include "base/ids.h"
 #include "cluster/job.h"
 #include "observe/metrics/family.h"
 #include "transport/transport.h"
@@ -21,12 +23,21 @@ namespace soapstone::apps {
 // Workers with series of their own on the scheduler; of more, the first so many have them.
 inline constexpr size_t kMetricsWorkersMax = 256;
 
+// Of the turns that a node's loop has made, each from a message that came, or the end of waiting
+// for one, to the next wait.
+struct TurnTimes {
+  Histogram milliseconds;
+  Nanos sum = 0;
+};
+
 struct NodeStatus {
   JobStatus job;
   std::string model;
+  bool secured = false;  // by keys
   transport::TransportStats moved;
   uint64_t queued_bytes = 0;
   double heartbeat_gap_s = 0;
+  TurnTimes turns;
   std::vector<ShardStatus> shards;         // of a server
   std::optional<wire::Progress> progress;  // of a worker
   uint64_t violations = 0;                 // of a worker

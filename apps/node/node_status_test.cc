@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "apps/node/status_host.h"
+#include "base/ids.h"
 #include "observe/metrics/exposition.h"
 
 namespace soapstone::apps {
@@ -47,12 +49,27 @@ TEST(NodeStatus, AServersSeriesAreBounded) {
   for (uint64_t lag = 0; lag < 1000; ++lag) lags.Add(lag);
   const size_t process = ProcessFamilies().count();
   for (uint32_t shards = 1; shards <= 16; ++shards) {
-    status.shards.push_back(
-        {.shard = ShardId{shards - 1}, .read_lags = lags, .stalenesses = lags, .frontier = 7});
+    status.shards.push_back({.read_lags = lags,
+                             .stalenesses = lags,
+                             .reads = {.shard = ShardId{shards - 1}, .frontier = 7}});
     EXPECT_LE(FamiliesOf(status).count() + process, 40 + 40 * shards);
   }
   EXPECT_THAT(metrics::Exposition(FamiliesOf(status)),
               HasSubstr("\nsoapstone_shard_frontier_clocks{shard=\"15\"} 7\n"));
+}
+
+// Of each turn the time that it took, and none of what the loop waits in between.
+TEST(StatusHost, TurnsAreCountedByTheTimeThatEachTook) {
+  auto host = StatusHost::Start({.address = "127.0.0.1:0"}, {});
+  ASSERT_TRUE(host.ok()) << host.status();
+  const Nanos began = NodeLoop::Now();
+  for (const Nanos took : {0, 20, 2000}) {
+    (*host)->Turn(began - took * kMillisecond, [] { return NodeStatus(); });
+  }
+  (*host)->Turn(NodeLoop::Now() + StatusHost::kEvery, [] { return NodeStatus(); });
+  const std::string page = (*host)->PageOf("/metrics", began)->body;
+  EXPECT_THAT(page, HasSubstr("soapstone_loop_turn_seconds_bucket{le=\"0.016\"} 2\n"));
+  EXPECT_THAT(page, HasSubstr("soapstone_loop_turn_seconds_bucket{le=\"+Inf\"} 4\n"));
 }
 
 // At most 60, and none of another worker.

@@ -11,14 +11,16 @@ namespace soapstone::apps {
 
 wire::MembershipClientOptions MembershipClientOptionsOf(const Job& job, wire::Role role,
                                                         Registration registration,
-                                                        std::string endpoint) {
+                                                        const transport::Transport& transport) {
   const wire::Cluster& cluster = job.config.cluster();
   return {.role = role,
           .wanted_rank = registration.wanted_rank,
-          .endpoint = std::move(endpoint),
+          .endpoint = transport.endpoint(),
           .nonce = registration.nonce,
           .config_digest = job.digest,
           .arithmetic = ArithmeticOf(role, cluster),
+          .key = transport.process_key(),
+          .host = std::move(registration.host),
           .scheduler = cluster.scheduler(),
           .heartbeat_ns = NanosOf(cluster.heartbeat_s()),
           .timeout_ns = NanosOf(cluster.heartbeat_timeout_s()),

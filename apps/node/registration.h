@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cluster/job.h"
+#include "transport/transport.h"
 #include "wire/membership/membership_client.h"
 
 namespace soapstone::apps {
@@ -12,12 +13,13 @@ namespace soapstone::apps {
 struct Registration {
   int64_t wanted_rank = -1;  // -1: whatever is free
   uint64_t nonce = 0;        // random: tells processes apart that want one rank
+  std::string host;          // the machine's name
 };
 
-// `endpoint`: where a server is reached; empty for workers.
+// `transport`: by which the node is reached.
 wire::MembershipClientOptions MembershipClientOptionsOf(const Job& job, wire::Role role,
                                                         Registration registration,
-                                                        std::string endpoint);
+                                                        const transport::Transport& transport);
 
 // Logs what this node waits for while it has no place, every few seconds.
 void LogWaiting(Nanos now, wire::MembershipClient* membership);

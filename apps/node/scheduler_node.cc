@@ -7,8 +7,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "base/exit_codes.h"
 #include "cluster/divergence.h"
+#include "consistency/levels.h"
 #include "models/runtime/confusion.h"
 
 namespace soapstone::apps {
@@ -96,7 +98,7 @@ SchedulerNode::SchedulerNode(std::shared_ptr<const Job> job,
       reports_(reports) {
   loop_.transport().SetSelf(wire::Address::Scheduler());
   loop_.transport().SetSession(session);
-  loop_.mailer().SetSelf(wire::Address::Scheduler());
+  loop_.router().SetSelf(wire::Address::Scheduler());
 }
 
 int SchedulerNode::Run() {
@@ -109,6 +111,7 @@ int SchedulerNode::Run() {
   while (!coordinator_.ended().has_value()) {
     const std::optional<wire::Message> message = loop_.Next(kReportEvery);
     const Nanos now = loop_.Now();
+    DoubtThoseThatEnded(now);
     if (message.has_value()) Deliver(now, *message);
     for (const wire::TimerId timer : loop_.TakeDue(now)) {
       Record({.kind = sim::EventKind::kTimer, .index = static_cast<uint32_t>(timer), .now = now});
@@ -133,7 +136,7 @@ int SchedulerNode::Run() {
     const absl::Status written = WriteRecordedHash(job_->config, result.sha256);
     LOG_IF(ERROR, !written.ok()) << written.message();
   }
-  loop_.mailer().Retry();
+  loop_.router().Retry();
   loop_.transport().Close(kSchedulerLinger);
   const transport::TransportStats moved = loop_.transport().stats();
   reports_->Take(NodeReport{.name = "scheduler",
@@ -142,7 +145,17 @@ int SchedulerNode::Run() {
                             .sockets = moved.sockets,
                             .shared_bytes = moved.shared_bytes});
   reports_->Take(result);
+  ShowEnd(result);
   return result.code;
+}
+
+// Everybody else has been told and is on the way out: who looks at the pages learns it too.
+void SchedulerNode::ShowEnd(const ResultReport& result) {
+  if (status_ == nullptr) return;
+  const Nanos now = loop_.Now();
+  NodeStatus last = StatusNow(now);
+  last.job.ended = {.code = result.code, .reason = result.reason};
+  absl::SleepFor(absl::Nanoseconds(status_->ShowEnd(now, std::move(last))));
 }
 
 void SchedulerNode::Deliver(Nanos now, const wire::Message& message) {
@@ -178,11 +191,22 @@ void SchedulerNode::Lose(Nanos now, wire::Address node, Epoch heard, std::string
   coordinator_.OnLost(now, node, heard, &out_, why);
 }
 
+// Before a message is looked at, which may be of a connection that was made since.
+void SchedulerNode::DoubtThoseThatEnded(Nanos now) {
+  if (coordinator_.phase() != Coordinator::Phase::kRegistering) return;
+  for (const wire::Address node : loop_.transport().TakeEnded()) {
+    Record({.kind = sim::EventKind::kEnded, .role = node.role, .index = node.index, .now = now});
+    coordinator_.OnConnectionEnded(node);
+  }
+}
+
 void SchedulerNode::Flush() {
   for (const wire::Message& message : out_.messages) {
     const auto* welcome = std::get_if<wire::Welcome>(&message.body);
     if (welcome == nullptr) continue;
-    loop_.mailer().SetAlias({message.to.role, welcome->rank}, message.to);
+    const wire::Address place = {message.to.role, welcome->rank};
+    loop_.transport().SetHolder(place, coordinator_.KeyOf(place));
+    loop_.router().SetAlias(place, message.to);
   }
   loop_.Flush(&out_);
 }
@@ -200,6 +224,10 @@ void SchedulerNode::Watch(Nanos now) {
 
 void SchedulerNode::Tell(std::string line) {
   LOG(INFO) << line;
+  Keep(std::move(line));
+}
+
+void SchedulerNode::Keep(std::string line) {
   news_.push_back(line);
   if (news_.size() > kNewsShown) news_.pop_front();
   reports_->Take(News{std::move(line)});
@@ -213,7 +241,7 @@ void SchedulerNode::TellViolations() {
                                     job_->specs.policy.spec, " was broken ", progress.violations,
                                     " times so far; its log says where first");
     LOG(ERROR) << line;
-    reports_->Take(News{std::move(line)});
+    Keep(std::move(line));
   }
 }
 
@@ -221,7 +249,10 @@ void SchedulerNode::Report(Nanos now) {
   if (coordinator_.phase() != Coordinator::Phase::kRunning || now < next_report_) return;
   next_report_ = now + kReportEvery;
   last_progress_ = meter_.Take(now, coordinator_.progress(), coordinator_.roster());
-  if (last_progress_.samples > 0) reports_->Take(last_progress_);
+  if (last_progress_.samples > 0) {
+    reports_->Take(last_progress_);
+    history_.Take(ReportSeconds(now - *running_since_), last_progress_);
+  }
   for (std::string& line :
        slow_.Take(now, *running_since_, coordinator_.progress(), coordinator_.roster())) {
     Tell(std::move(line));
@@ -242,20 +273,44 @@ NodeStatus SchedulerNode::StatusNow(Nanos now) const {
   job.servers = ServerCount(job_->config, job_->specs.policy);
   job.servers_there = static_cast<uint32_t>(roster.servers.size());
   job.workers_wanted = job_->config.cluster().workers();
+  job.missing = coordinator_.Missing();
+  job.decentralised = job_->specs.policy.decentralised();
   job.progress = last_progress_;
   job.progress.clocks = job_->total_clocks;
   job.progress.workers = static_cast<uint32_t>(roster.workers.size());
+  job.shards = LagsNow(now);
+  job.history = history_.points();
   job.news.assign(news_.begin(), news_.end());
   std::vector<WorkerTimes> times = TimesOf(coordinator_.progress());
   auto time = times.begin();
   for (const auto& [worker, progress] : coordinator_.progress()) {
     job.workers.push_back(StatusOfWorker(worker, progress, *time++, roster));
+    job.workers.back().host = coordinator_.HostOf(wire::Address::Of(worker));
     const auto pace = slow_.paces().find(worker);
     if (pace == slow_.paces().end()) continue;
     job.workers.back().step_s = pace->second.step_s;
     job.workers.back().slowdown = pace->second.slowdown;
   }
   return status;
+}
+
+std::vector<ShardLags> SchedulerNode::LagsNow(Nanos now) const {
+  std::vector<ShardLags> lags;
+  for (const auto& [server, report] : coordinator_.reports().all()) {
+    for (const wire::ShardReads& reads : report.progress.shards) {
+      const consistency::Level level =
+          consistency::LevelOf(reads.shard, job_->layout->shard_count(), job_->specs.policy);
+      const consistency::Guarantee guarantee =
+          consistency::TraitsOfLevel(job_->specs.policy, level).guarantee;
+      lags.push_back({.server = Index(server),
+                      .groups = level == consistency::Level::kRoot,
+                      .age_s = ReportSeconds(now - report.at),
+                      .read_lag_max = guarantee.read_lag_max,
+                      .clock_gap_max = guarantee.clock_gap_max,
+                      .reads = reads});
+    }
+  }
+  return lags;
 }
 
 void SchedulerNode::AddEvaluation(ResultReport* result) const {

@@ -10,10 +10,12 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "apps/loop/node_loop.h"
 #include "apps/loop/recorder.h"
 #include "apps/node/status_host.h"
+#include "apps/report/progress_history.h"
 #include "apps/report/progress_meter.h"
 #include "apps/report/report.h"
 #include "apps/report/slow_workers.h"
@@ -49,13 +51,18 @@ class SchedulerNode {
     if (recorder_ != nullptr) recorder_->Write(event);
   }
   void TakeLastWord(Nanos now, wire::Address node, const wire::Notice& end);
+  void DoubtThoseThatEnded(Nanos now);
   void Lose(Nanos now, wire::Address node, Epoch heard, std::string_view why = {});
   void Flush();
   void Watch(Nanos now);  // phases and news
   void TellViolations();
   void Report(Nanos now);
+  // News for the user: to the log too, or where that has it already.
   void Tell(std::string line);
+  void Keep(std::string line);
   NodeStatus StatusNow(Nanos now) const;
+  std::vector<ShardLags> LagsNow(Nanos now) const;
+  void ShowEnd(const ResultReport& result);
   ResultReport Result() const;
   void AddEvaluation(ResultReport* result) const;
 
@@ -67,6 +74,7 @@ class SchedulerNode {
   StatusHost* status_ = nullptr;
   const Nanos began_ = NodeLoop::Now();
   SlowWorkers slow_;
+  ProgressHistory history_;
   std::deque<std::string> news_;  // the last of them
   std::unique_ptr<Recorder> recorder_;
   wire::Outbox out_;

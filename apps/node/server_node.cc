@@ -3,10 +3,12 @@
 #include <glog/logging.h>
 
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "apps/loop/link_losses.h"
+#include "apps/report/server_progress.h"
 #include "base/exit_codes.h"
 #include "base/steady_clock.h"
 
@@ -24,12 +26,12 @@ constexpr absl::Duration kBehindPatience = absl::Milliseconds(10);
 }  // namespace
 
 ServerNode::ServerNode(std::shared_ptr<const Job> job,
-                       std::unique_ptr<transport::Transport> transport, Registration registration,
-                       ReportSink* reports)
+                       std::unique_ptr<transport::Transport> transport,
+                       const Registration& registration, ReportSink* reports)
     : job_(std::move(job)),
       loop_(std::move(transport), job_->config.cluster().shards_per_server()),
-      membership_(MembershipClientOptionsOf(*job_, wire::Role::kServer, registration,
-                                            loop_.transport().endpoint())),
+      membership_(
+          MembershipClientOptionsOf(*job_, wire::Role::kServer, registration, loop_.transport())),
       reports_(reports),
       answers_(kAnswersMax),
       shards_(job_, &answers_, [this] { loop_.Wake(); }) {
@@ -44,7 +46,7 @@ int ServerNode::Run() {
     const Nanos now = loop_.Now();
     if (message.has_value()) Dispatch(now, *std::move(message));
     for (const wire::TimerId timer : loop_.TakeDue(now)) {
-      if (timer == wire::MembershipClient::kTick) membership_.OnTimer(now, SlowWork(), &out_);
+      if (timer == wire::MembershipClient::kTick) membership_.OnTimer(now, HeartbeatBody(), &out_);
     }
     shards_.Look(now);
     TakeAnswers(now);
@@ -52,8 +54,8 @@ int ServerNode::Run() {
     if (!failure_.has_value()) failure_ = shards_.failure();
     ReportLostLinks(now, wire::Role::kServer, &loop_, &membership_, &out_);
     LogWaiting(now, &membership_);
-    Show(status_, now, [&] { return StatusNow(now); });
     loop_.Flush(&out_);
+    Show(status_, now, [&] { return StatusNow(now); });
   }
   return Finish();
 }
@@ -76,10 +78,10 @@ void ServerNode::Dispatch(Nanos now, wire::Message message) {
   // Before a shard acknowledges it: what comes of that, by another connection, may be ahead of the
   // copy that is this server's own.
   if (const auto* roster = std::get_if<wire::Roster>(&message.body)) {
-    loop_.mailer().Follow(*roster);
+    loop_.router().Follow(*roster);
     // Server 0 gathers the model; a branch of a tree talks to its root.
     const uint32_t root_servers = job_->config.cluster().servers();
-    loop_.mailer().ConnectServers(*roster, 0, *rank_ < root_servers ? 1 : root_servers);
+    loop_.router().ConnectServers(*roster, 0, *rank_ < root_servers ? 1 : root_servers);
     roster_ = *roster;
   }
   if (message.to.role == wire::Role::kShard) return shards_.Put(now, std::move(message));
@@ -94,7 +96,7 @@ void ServerNode::OnWelcome(uint32_t rank) {
   const wire::Address self = wire::Address::Of(ServerId{rank});
   loop_.transport().SetSelf(self);
   loop_.transport().SetSession(membership_.session());
-  loop_.mailer().SetSelf(self);
+  loop_.router().SetSelf(self);
   shards_.Start(rank, membership_.session(), pin_shards_);
   const uint32_t count = job_->config.cluster().shards_per_server();
   LOG(INFO) << "server " << rank << " of " << ServerCount(job_->config, job_->specs.policy) << ", "
@@ -106,7 +108,7 @@ void ServerNode::Send(Nanos now, wire::Message message) {
   const wire::Address self = wire::Address::Of(ServerId{*rank_});
   if (message.to == self && message.type == MessageType::kSlices) {
     OnSlices(message);
-  } else if (loop_.mailer().NodeOf(message.to) == self) {
+  } else if (loop_.router().NodeOf(message.to) == self) {
     shards_.Put(now, std::move(message));
   } else {
     out_.Send(std::move(message));
@@ -119,11 +121,16 @@ void ServerNode::TakeAnswers(Nanos now) {
   }
 }
 
-wire::Body ServerNode::SlowWork() const {
+wire::Body ServerNode::HeartbeatBody() {
   std::optional<wire::SlowWork> work = shards_.work();
   if (saver_.has_value()) work = saver_->work();
-  if (!work.has_value()) return {};
-  return *work;
+  if (work.has_value()) return *work;
+  told_reads_ = !told_reads_;
+  if (!told_reads_) return {};
+  std::vector<wire::ShardReads> reads;
+  for (ShardStatus& shard : shards_.AskStatus()) reads.push_back(std::move(shard.reads));
+  if (reads.empty()) return {};
+  return ProgressOf(std::move(reads));
 }
 
 NodeStatus ServerNode::StatusNow(Nanos now) {
@@ -148,7 +155,7 @@ NodeStatus ServerNode::StatusNow(Nanos now) {
 void ServerNode::BeginSaving() {
   if (*rank_ != 0 || saver_.has_value()) return;
   // Others have had nothing to say to server 0's shards, or may not have reached them yet.
-  loop_.mailer().ConnectServers(roster_, 0, job_->config.cluster().servers());
+  loop_.router().ConnectServers(roster_, 0, job_->config.cluster().servers());
   models::Metadata metadata = {{"model", job_->config.model()},
                                {"policy", job_->specs.policy.spec}};
   if (job_->tables != nullptr && !job_->tables->data().vocabulary.empty()) {

@@ -25,7 +25,7 @@ class ServerNode {
  public:
   // `transport` listens and has been connected to the scheduler.
   ServerNode(std::shared_ptr<const Job> job, std::unique_ptr<transport::Transport> transport,
-             Registration registration, ReportSink* reports);
+             const Registration& registration, ReportSink* reports);
 
   // Serves until the job ends. Returns the exit code.
   int Run();
@@ -44,7 +44,7 @@ class ServerNode {
   void Send(Nanos now, wire::Message message);
   void TakeAnswers(Nanos now);
   // What the next heartbeat says.
-  wire::Body SlowWork() const;
+  wire::Body HeartbeatBody();
   NodeStatus StatusNow(Nanos now);
   void SayLastWord(const wire::Notice& end);
   void BeginSaving();
@@ -61,6 +61,7 @@ class ServerNode {
   const Nanos began_ = NodeLoop::Now();
   MessageInbox answers_;
   bool pin_shards_ = false;
+  bool told_reads_ = false;  // by the last heartbeat
   std::optional<uint32_t> rank_;
   wire::Roster roster_;
   ShardHost shards_;

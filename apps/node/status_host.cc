@@ -1,10 +1,12 @@
 #include "apps/node/status_host.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "apps/loop/node_loop.h"
 #include "observe/metrics/exposition.h"
+#include "observe/status/dashboard.h"
 
 namespace soapstone::apps {
 namespace {
@@ -18,8 +20,9 @@ std::unique_ptr<status::HttpPage> Text(int code, std::string body) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<StatusHost>> StatusHost::Start(status::HttpOptions options) {
-  auto host = std::make_unique<StatusHost>();
+absl::StatusOr<std::unique_ptr<StatusHost>> StatusHost::Start(status::HttpOptions options,
+                                                              StatusHostOptions own) {
+  auto host = std::make_unique<StatusHost>(std::move(own));
   host->turned_ = NodeLoop::Now();  // what hangs before it turns at all hangs too
   auto server = status::HttpServer::Start(
       std::move(options),
@@ -29,14 +32,33 @@ absl::StatusOr<std::unique_ptr<StatusHost>> StatusHost::Start(status::HttpOption
   return host;
 }
 
-void StatusHost::Turn(Nanos now, const std::function<NodeStatus()>& make) {
-  turned_.store(now, std::memory_order_relaxed);
-  if (now < next_) return;
-  next_ = now + kEvery;
-  status_.Set(make());
+void StatusHost::Turn(Nanos began, const std::function<NodeStatus()>& make) {
+  turned_.store(began, std::memory_order_relaxed);
+  const Nanos took = std::max<Nanos>(NodeLoop::Now() - began, 0);
+  turns_.milliseconds.Add(static_cast<uint64_t>(took / kMillisecond));
+  turns_.sum += took;
+  if (began < next_) return;
+  next_ = began + kEvery;
+  Set(make());
 }
 
-std::unique_ptr<status::HttpPage> StatusHost::PageOf(const std::string& path, Nanos now) const {
+Nanos StatusHost::ShowEnd(Nanos now, NodeStatus last) {
+  turned_.store(now, std::memory_order_relaxed);
+  Set(std::move(last));
+  return now - watched_.load(std::memory_order_relaxed) < kWatched ? kEndShown : 0;
+}
+
+void StatusHost::Set(NodeStatus status) {
+  status.job.security = options_.security;
+  status.turns = turns_;
+  status_.Set(std::move(status));
+}
+
+std::unique_ptr<status::HttpPage> StatusHost::PageOf(const std::string& path, Nanos now) {
+  if (options_.dashboard) {
+    auto file = status::DashboardFile(path);
+    if (file != nullptr) return file;
+  }
   const Nanos still = now - turned_.load(std::memory_order_relaxed);
   if (path == "/healthz") {
     if (still <= kLoopPatience) return Text(200, "ok\n");
@@ -60,6 +82,7 @@ std::unique_ptr<status::HttpPage> StatusHost::PageOf(const std::string& path, Na
     return page;
   }
   if (path == "/statusz.json") {
+    watched_.store(now, std::memory_order_relaxed);
     auto page = Text(200, StatusJson(job) + "\n");
     page->type = "application/json";
     return page;

@@ -1,11 +1,13 @@
-// StatusHost: the pages of a node: /metrics, /healthz, /readyz, /statusz, /statusz.json. The loop
-// tells it that it turns and, now and then, how the node is; a thread of its own answers.
+// StatusHost: the pages of a node: /metrics, /healthz, /readyz, /statusz, /statusz.json, and of the
+// scheduler the dashboard at /. The loop tells it that it turns and, now and then, how the node is;
+// a thread of its own answers.
 #pragma once
 
 #include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "apps/node/node_status.h"
@@ -15,32 +17,53 @@
 
 namespace soapstone::apps {
 
+struct StatusHostOptions {
+  bool dashboard = false;
+  std::string security;  // what protects the node's connections, in words
+};
+
 class StatusHost {
  public:
+  static constexpr Nanos kNobody = -kSecond * 1'000'000;
   static constexpr Nanos kEvery = kSecond / 2;  // from a status to the next
   static constexpr Nanos kLoopPatience =
       60 * kSecond;  // a loop that stands still for so long hangs
+  // Who has asked for the status within kWatched looks once a second, and is shown the end for so
+  // long.
+  static constexpr Nanos kWatched = 3 * kSecond;
+  static constexpr Nanos kEndShown = 1200 * kMillisecond;
 
-  static absl::StatusOr<std::unique_ptr<StatusHost>> Start(status::HttpOptions options);
+  explicit StatusHost(StatusHostOptions options) : options_(std::move(options)) {}
+  static absl::StatusOr<std::unique_ptr<StatusHost>> Start(status::HttpOptions options,
+                                                           StatusHostOptions own);
   const std::string& address() const { return server_->address(); }
 
-  // The loop calls it at each turn; `make` is called where a new status is due.
-  void Turn(Nanos now, const std::function<NodeStatus()>& make);
+  // The loop calls it at the end of each turn, with when that began; `make` is called where a new
+  // status is due.
+  void Turn(Nanos began, const std::function<NodeStatus()>& make);
+  // The last status, with the loop's end. How long it is to be left there: nothing where nobody
+  // looks.
+  Nanos ShowEnd(Nanos now, NodeStatus last);
 
   // The page of a path at `now`. Thread-safe.
-  std::unique_ptr<status::HttpPage> PageOf(const std::string& path, Nanos now) const;
+  std::unique_ptr<status::HttpPage> PageOf(const std::string& path, Nanos now);
 
  private:
-  std::atomic<Nanos> turned_{0};  // last; before the first turn, when this was started
+  void Set(NodeStatus status);
+
+  const StatusHostOptions options_;
+  std::atomic<Nanos> turned_{0};         // last; before the first turn, when this was started
+  std::atomic<Nanos> watched_{kNobody};  // when the status was last asked for
   Nanos next_ = 0;
+  TurnTimes turns_;
   status::Published<NodeStatus> status_;
   std::unique_ptr<status::HttpServer> server_;  // last: it calls the others
 };
 
 // Turns `host`, which may be null.
 template <class Make>
-void Show(StatusHost* host, Nanos now, const Make& make) {
-  if (host != nullptr) host->Turn(now, make);
+void Show(StatusHost* host, Nanos began, const Make& make) {
+  if (host != nullptr) host->Turn(began, make);
 }
 
 }  // namespace soapstone::apps

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "apps/report/process_memory.h"
 
 namespace soapstone::apps {
@@ -42,6 +43,17 @@ void LimitToJob(const Job& job, transport::ZmqOptions* options) {
         std::min(limits.frame_bytes_max, std::max(LargestFrameBytes(job), kFrameBytesMin));
   }
   options->door.connections_max = kVisitorsMin + 2 * nodes;
+  options->shards_per_server = job.config.cluster().shards_per_server();
+}
+
+absl::Status CheckFrames(const Job& job, const transport::ZmqOptions& options) {
+  const uint64_t largest = job.layout->tables().empty() ? LargestFrameBytes(job) : 0;
+  const bool by_zmq_alone = options.keys != nullptr && !options.streams;
+  if (!by_zmq_alone || largest <= transport::kSecuredFrameBytesMax) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("cluster.transport: zeromq, which with keys carries no frame of more than ",
+                   transport::kSecuredFrameBytesMax, " bytes, and this job has some of ", largest,
+                   "; set it to auto or sockets"));
 }
 
 }  // namespace soapstone::apps

@@ -14,4 +14,7 @@ uint64_t LinkBytesOf(const Job& job);
 // transport's own limits. Who connects is given what all nodes need to connect at the same time.
 void LimitToJob(const Job& job, transport::ZmqOptions* options);
 
+// Whether what the job sends can go by these ways. Error: InvalidArgument, with what to do.
+absl::Status CheckFrames(const Job& job, const transport::ZmqOptions& options);
+
 }  // namespace soapstone::apps

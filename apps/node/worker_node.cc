@@ -38,12 +38,12 @@ constexpr uint64_t kReplicaRun = 0;  // of the shell's own command; the engine's
 }  // namespace
 
 WorkerNode::WorkerNode(std::shared_ptr<const Job> job,
-                       std::unique_ptr<transport::Transport> transport, Registration registration,
-                       ReportSink* reports)
+                       std::unique_ptr<transport::Transport> transport,
+                       const Registration& registration, ReportSink* reports)
     : job_(std::move(job)),
       loop_(Shaped(std::move(transport)), job_->config.cluster().shards_per_server()),
-      membership_(MembershipClientOptionsOf(*job_, wire::Role::kWorker, registration,
-                                            loop_.transport().endpoint())),
+      membership_(
+          MembershipClientOptionsOf(*job_, wire::Role::kWorker, registration, loop_.transport())),
       wanted_rank_(registration.wanted_rank),
       reports_(reports),
       waiting_bytes_max_(LinkBytesOf(*job_)) {
@@ -125,7 +125,7 @@ NodeStatus WorkerNode::StatusNow(Nanos now) const {
 // A step that is held is waited for as values are: where nothing moves the scheduler says why.
 wire::Progress WorkerNode::ProgressAt(Nanos now) const {
   wire::Progress progress = engine_->ProgressAt(now);
-  const std::optional<MessageRouter::Backlog> most = loop_.mailer().Greatest();
+  const std::optional<MessageRouter::Backlog> most = loop_.router().Greatest();
   const bool held = held_since_.has_value() && now - *held_since_ > kHeldUnsaid && !due_.empty();
   if (progress.waiting.has_value() || !held || !most.has_value()) return progress;
   const uint32_t shards = job_->config.cluster().shards_per_server();
@@ -145,7 +145,7 @@ void WorkerNode::AskAgain(Nanos now) {
   const std::optional<wire::Waiting> waiting = engine_->ProgressAt(now).waiting;
   if (!waiting.has_value()) return;
   LOG(WARNING) << "worker " << *membership_.rank() << " waits " << wire::ToString(*waiting) << " ("
-               << loop_.mailer().NodeOf(waiting->of).ToString() << ")";
+               << loop_.router().NodeOf(waiting->of).ToString() << ")";
 }
 
 // True: there may be more of them.
@@ -208,9 +208,9 @@ void WorkerNode::Dispatch(Nanos now, const wire::Message& message) {
     const WorkerId self{*membership_.rank()};
     const uint32_t first =
         Index(consistency::ShardFor(self, ShardId{0}, servers, job_->specs.policy));
-    loop_.mailer().Follow(*roster);
-    loop_.mailer().ConnectServers(*roster, first, first + servers);
-    loop_.mailer().ConnectWorkers(*roster);
+    loop_.router().Follow(*roster);
+    loop_.router().ConnectServers(*roster, first, first + servers);
+    loop_.router().ConnectWorkers(*roster);
   }
   const cluster::WorkerRecipients to = cluster::RecipientsOf(message, peer_.has_value());
   if (to.peer) {
@@ -258,7 +258,7 @@ void WorkerNode::OnWelcome(uint32_t rank) {
   const wire::Address self = wire::Address::Of(WorkerId{rank});
   loop_.transport().SetSelf(self);
   loop_.transport().SetSession(membership_.session());
-  loop_.mailer().SetSelf(self);
+  loop_.router().SetSelf(self);
   engine_.emplace(cluster::EngineOptionsOf(*job_, WorkerId{rank}));
   if (job_->specs.policy.decentralised()) {
     peer_.emplace(cluster::PeerOptionsOf(*job_, WorkerId{rank}), std::move(peer_vectors_));
@@ -421,8 +421,8 @@ void WorkerNode::FailIfDue(const worker::DeviceCommand& command) const {
 
 bool WorkerNode::MayBegin(const worker::DeviceCommand& next, Nanos now) {
   if (step_ == next.clock || leave_by_.has_value()) return true;  // the step in hand, or the last
-  const std::optional<MessageRouter::Backlog> most = loop_.mailer().Greatest();
-  if (most.has_value() && loop_.mailer().waiting_bytes() > waiting_bytes_max_) {
+  const std::optional<MessageRouter::Backlog> most = loop_.router().Greatest();
+  if (most.has_value() && loop_.router().waiting_bytes() > waiting_bytes_max_) {
     if (!held_since_.has_value()) held_since_ = now;
     if (!said_held_ && now - *held_since_ > kHeldUnsaid) {
       said_held_ = true;
@@ -463,7 +463,7 @@ void WorkerNode::Flush(Nanos now) {
 int WorkerNode::Finish() {
   if (preparing_.joinable()) preparing_.join();
   if (!abandon_device_) AwaitReplica();
-  loop_.mailer().Retry();
+  loop_.router().Retry();
   loop_.transport().Close(kWorkerLinger);
   LogEnd(*end_);
   ReportEnd();

@@ -38,7 +38,7 @@ class WorkerNode {
  public:
   // `transport` has been connected to the scheduler.
   WorkerNode(std::shared_ptr<const Job> job, std::unique_ptr<transport::Transport> transport,
-             Registration registration, ReportSink* reports);
+             const Registration& registration, ReportSink* reports);
 
   // Works until the job ends. Returns the exit code.
   int Run();

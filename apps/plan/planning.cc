@@ -137,20 +137,21 @@ std::vector<planner::TimelineTask> Planning::Timeline(const planner::Strategy& s
 
 std::vector<planner::PricedStrategy> Planning::Baselines() const {
   const auto devices = static_cast<uint32_t>(machine_->devices().size());
-  const auto priced = [this](planner::StrategyEvaluator* pricer, const std::string& name,
+  const auto priced = [this](planner::StrategyEvaluator* evaluator, const std::string& name,
                              planner::Strategy strategy) {
-    CHECK(pricer->PriceBest(&strategy).ok());
-    return planner::PriceStrategy(name, strategy, *machine_, price_options(), &pricer->simulator());
+    CHECK(evaluator->PriceBest(&strategy).ok());
+    return planner::PriceStrategy(name, strategy, *machine_, price_options(),
+                                  &evaluator->simulator());
   };
   std::vector<planner::PricedStrategy> all(3);
   // The expert's takes longest.
   std::thread other([&] {
-    planner::StrategyEvaluator pricer = MakePricer();
-    all[2] = priced(&pricer, "expert", planner::ExpertStrategy(graph_, *machine_));
+    planner::StrategyEvaluator evaluator = MakeEvaluator();
+    all[2] = priced(&evaluator, "expert", planner::ExpertStrategy(graph_, *machine_));
   });
-  planner::StrategyEvaluator pricer = MakePricer();
-  all[0] = priced(&pricer, "data parallel", planner::DataParallel(graph_, devices));
-  all[1] = priced(&pricer, "model parallel", planner::ModelParallel(graph_, *machine_, *costs_));
+  planner::StrategyEvaluator evaluator = MakeEvaluator();
+  all[0] = priced(&evaluator, "data parallel", planner::DataParallel(graph_, devices));
+  all[1] = priced(&evaluator, "model parallel", planner::ModelParallel(graph_, *machine_, *costs_));
   other.join();
   return all;
 }

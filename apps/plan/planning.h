@@ -65,7 +65,7 @@ class Planning {
 
  private:
   explicit Planning(models::Graph model) : model_(std::move(model)) {}
-  planner::StrategyEvaluator MakePricer() const {
+  planner::StrategyEvaluator MakeEvaluator() const {
     return {&graph_, machine_.get(), costs_.get(), simulator_options_, ways_, prices_.get()};
   }
   planner::PriceOptions price_options() const {

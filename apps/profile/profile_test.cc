@@ -301,6 +301,8 @@ TEST(ModelListing, AModelOverTablesHasOperatorsWhereItHasTensors) {
 
 TEST(ModelListing, UnknownModelsAreNamed) {
   EXPECT_THAT(std::string(DetailOf("lenet6", 8).status().message()), HasSubstr("lenet6"));
+  EXPECT_THAT(std::string(DetailOf("logistc", 8).status().message()),
+              HasSubstr("did you mean logistic?"));
   EXPECT_THAT(std::string(DetailOf("logistic", 8).status().message()),
               HasSubstr("logistic is a model over tables alone"));
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -10,54 +9,7 @@
 #include "base/plain_text.h"
 
 namespace soapstone::apps {
-
-// Numbers that are not finite are null in JSON, and not known again afterwards.
-static double Number(const nlohmann::json& object, const char* key) {
-  const auto it = object.find(key);
-  return it == object.end() || it->is_null() ? 0 : it->get<double>();
-}
-
-// No to_json: report_json.cc has one, with the worker's number.
-static nlohmann::json TimesJson(const WorkerTimes& t) {
-  return {{"compute", t.compute},
-          {"injected", t.injected},
-          {"policy", t.policy},
-          {"shard", t.shard},
-          {"network", t.network}};
-}
-
-static void to_json(nlohmann::json& object, const WorkerStatus& w) {
-  object = {{"worker", w.worker},   {"member", w.member},
-            {"clock", w.clock},     {"samples", w.samples},
-            {"loss", w.loss},       {"lag_mean", w.lag_mean},
-            {"lag_max", w.lag_max}, {"times_s", TimesJson(w.times)},
-            {"step_s", w.step_s},   {"slowdown", w.slowdown},
-            {"waits", w.waits}};
-}
-
-static void from_json(const nlohmann::json& object, WorkerStatus& w) {
-  const nlohmann::json& times = object.at("times_s");
-  w = {.worker = object.at("worker"),
-       .member = object.at("member"),
-       .clock = object.at("clock"),
-       .samples = object.at("samples"),
-       .loss = Number(object, "loss"),
-       .lag_mean = Number(object, "lag_mean"),
-       .lag_max = object.at("lag_max"),
-       .times = {.worker = object.at("worker"),
-                 .compute = Number(times, "compute"),
-                 .injected = Number(times, "injected"),
-                 .policy = Number(times, "policy"),
-                 .shard = Number(times, "shard"),
-                 .network = Number(times, "network")},
-       .step_s = Number(object, "step_s"),
-       .slowdown = Number(object, "slowdown"),
-       .waits = object.at("waits")};
-}
-
 namespace {
-
-using Json = nlohmann::json;
 
 // Cut at a character's beginning.
 std::string Cut(std::string line, size_t columns) {
@@ -88,80 +40,44 @@ std::string WorkerLine(const WorkerStatus& w, Clock target, bool utf8) {
       w.lag_mean, w.lag_max, percent(w.times.compute + w.times.injected), percent(w.times.policy),
       percent(w.times.shard), percent(w.times.network), 1000 * w.step_s);
   if (w.slowdown > 0) absl::StrAppendFormat(&line, "  x%.1f", w.slowdown);
+  if (!w.host.empty()) absl::StrAppend(&line, "  on ", w.host);
   if (!w.member) absl::StrAppend(&line, "  not a member");
-  if (!w.waits.empty()) absl::StrAppend(&line, "  waits ", PlainText(w.waits));
+  if (!w.waits.empty()) absl::StrAppend(&line, "  waits ", w.waits);
   return line;
 }
 
-}  // namespace
-
-std::string StatusJson(const JobStatus& s) {
-  const ProgressReport& p = s.progress;
-  const Json json = {{"role", s.role},
-                     {"rank", s.rank},
-                     {"version", s.version},
-                     {"job", s.job},
-                     {"policy", s.policy},
-                     {"phase", s.phase},
-                     {"ready", s.ready},
-                     {"waits", s.waits},
-                     {"up_s", s.up_s},
-                     {"security", s.security},
-                     {"servers", s.servers},
-                     {"servers_there", s.servers_there},
-                     {"workers_wanted", s.workers_wanted},
-                     {"progress",
-                      {{"epoch", p.epoch},
-                       {"epochs", p.epochs},
-                       {"clock", p.clock},
-                       {"clocks", p.clocks},
-                       {"samples", p.samples},
-                       {"samples_per_s", p.samples_per_s},
-                       {"loss", p.loss},
-                       {"lag_mean", p.lag_mean},
-                       {"lag_max", p.lag_max},
-                       {"eta_s", p.eta_s},
-                       {"workers", p.workers}}},
-                     {"workers", s.workers},
-                     {"news", s.news}};
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-absl::StatusOr<JobStatus> StatusFromJson(const std::string& text) {
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return absl::InvalidArgumentError("no status: no JSON object");
-  try {
-    const Json& p = json.at("progress");
-    return JobStatus{.role = json.at("role"),
-                     .rank = json.at("rank"),
-                     .version = json.at("version"),
-                     .job = json.at("job"),
-                     .policy = json.at("policy"),
-                     .phase = json.at("phase"),
-                     .ready = json.at("ready"),
-                     .waits = json.at("waits"),
-                     .up_s = Number(json, "up_s"),
-                     .security = json.at("security"),
-                     .servers = json.at("servers"),
-                     .servers_there = json.at("servers_there"),
-                     .workers_wanted = json.at("workers_wanted"),
-                     .progress = {.epoch = p.at("epoch"),
-                                  .epochs = p.at("epochs"),
-                                  .clock = p.at("clock"),
-                                  .clocks = p.at("clocks"),
-                                  .samples = p.at("samples"),
-                                  .samples_per_s = Number(p, "samples_per_s"),
-                                  .loss = Number(p, "loss"),
-                                  .lag_max = p.at("lag_max"),
-                                  .lag_mean = Number(p, "lag_mean"),
-                                  .eta_s = Number(p, "eta_s"),
-                                  .workers = p.at("workers")},
-                     .workers = json.at("workers").get<std::vector<WorkerStatus>>(),
-                     .news = json.at("news").get<std::vector<std::string>>()};
-  } catch (const Json::exception& error) {
-    return absl::InvalidArgumentError(absl::StrCat("no status: ", error.what()));
+// Its readers with their mean lag and, in brackets, the greatest; those that wait with a star.
+std::string ShardLine(const ShardLags& s) {
+  const wire::ShardReads& reads = s.reads;
+  std::string line = absl::StrFormat("%6d %9d %4d of %-4d ", Index(reads.shard), reads.frontier,
+                                     reads.parked_count, reads.reader_count);
+  for (const wire::ReaderState& r : reads.readers) {
+    const double mean =
+        r.reads == 0 ? 0 : static_cast<double>(r.lag_sum) / static_cast<double>(r.reads);
+    absl::StrAppendFormat(&line, "  %s%d: %.1f (%d)%s", s.groups ? "group " : "", Index(r.worker),
+                          mean, r.lag_max, r.parked_ms > 0 ? "*" : "");
   }
+  if (reads.folded()) absl::StrAppend(&line, "  of ", reads.reader_count, ", by mean lag");
+  return line;
 }
+
+void AddTables(const JobStatus& s, bool utf8, std::vector<std::string>* lines) {
+  if (!s.workers.empty()) {
+    lines->emplace_back();
+    lines->push_back(
+        "worker     clock              lag mean  max compute policy shard network  ms/step");
+  }
+  for (const WorkerStatus& worker : s.workers) {
+    lines->push_back(WorkerLine(worker, s.progress.clocks, utf8));
+  }
+  if (!s.shards.empty()) {
+    lines->emplace_back();
+    lines->push_back(" shard  frontier    waiting    lag of each worker's reads: mean (max)");
+  }
+  for (const ShardLags& shard : s.shards) lines->push_back(ShardLine(shard));
+}
+
+}  // namespace
 
 std::string StatusScreen(const JobStatus& s, size_t columns, bool utf8) {
   std::vector<std::string> lines;
@@ -177,19 +93,15 @@ std::string StatusScreen(const JobStatus& s, size_t columns, bool utf8) {
     lines.push_back(ToLine(s.progress));
   }
   lines.push_back(absl::StrCat("security ", s.security));
-  if (!s.workers.empty()) {
-    lines.emplace_back();
-    lines.push_back(
-        "worker     clock              lag mean  max compute policy shard network  ms/step");
-    for (const WorkerStatus& worker : s.workers) {
-      lines.push_back(WorkerLine(worker, s.progress.clocks, utf8));
-    }
+  if (s.ready && !s.missing.empty()) lines.push_back(absl::StrCat("missing ", s.missing));
+  if (s.ended.has_value()) {
+    lines.push_back(absl::StrCat("ended with ", s.ended->code, ": ", s.ended->reason));
   }
+  AddTables(s, utf8, &lines);
   if (!s.news.empty()) lines.emplace_back();
   for (const std::string& line : s.news) lines.push_back(line);
   for (std::string& line : lines) {
-    if (!utf8 || line.find("█") == line.npos) line = PlainText(std::move(line));
-    line = Cut(std::move(line), columns);
+    line = Cut(PlainText(std::move(line)), columns);
   }
   return absl::StrJoin(lines, "\n") + "\n";
 }

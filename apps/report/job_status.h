@@ -3,18 +3,22 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "apps/report/progress_history.h"
 #include "apps/report/report.h"
 #include "base/ids.h"
+#include "wire/message.h"
 
 namespace soapstone::apps {
 
 // Of a worker, as the scheduler knows it.
 struct WorkerStatus {
   uint32_t worker = 0;
+  std::string host;     // as it says; empty: not known, or it is gone
   bool member = false;  // it takes part now
   Clock clock = 0;      // completed
   uint64_t samples = 0;
@@ -26,6 +30,25 @@ struct WorkerStatus {
   double slowdown = 0;  // that over the median worker's; 0: not known
   std::string waits;    // for what, now; empty: for nothing that it has told
   friend bool operator==(const WorkerStatus&, const WorkerStatus&) = default;
+};
+
+// How the reads of a shard stand, by what its server last said.
+struct ShardLags {
+  uint32_t server = 0;
+  bool groups = false;  // its readers are groups of workers: it is at the root of a tree
+  double age_s = 0;     // since that came
+  // What the policy promises there; empty: nothing.
+  std::optional<Clock> read_lag_max;
+  std::optional<Clock> clock_gap_max;
+  wire::ShardReads reads;
+  friend bool operator==(const ShardLags&, const ShardLags&) = default;
+};
+
+// How the job ended.
+struct JobEnd {
+  int code = 0;  // of the exit
+  std::string reason;
+  friend bool operator==(const JobEnd&, const JobEnd&) = default;
 };
 
 struct JobStatus {
@@ -43,9 +66,14 @@ struct JobStatus {
   uint32_t servers = 0;  // of the job
   uint32_t servers_there = 0;
   uint32_t workers_wanted = 0;
+  std::string missing;         // "server 1, worker 2": nobody has these ranks
+  bool decentralised = false;  // workers read from one another: shards do not see their clocks
   ProgressReport progress;
   std::vector<WorkerStatus> workers;
+  std::vector<ShardLags> shards;  // ascending
+  std::vector<HistoryPoint> history;
   std::vector<std::string> news;  // the last lines, oldest first
+  std::optional<JobEnd> ended;
   friend bool operator==(const JobStatus&, const JobStatus&) = default;
 };
 

@@ -47,7 +47,27 @@ JobStatus Running() {
        .step_s = 0.1,
        .slowdown = 1},
       {.worker = 1, .clock = 3, .times = {.worker = 1}, .waits = "10 s for shard-0"}};
+  status.workers[0].host = "n0";
+  status.missing = "worker 2";
+  status.shards = {
+      {.server = 0,
+       .age_s = 0.25,
+       .read_lag_max = 2,
+       .clock_gap_max = 3,
+       .reads = {.shard = ShardId{0},
+                 .frontier = 30,
+                 .reader_count = 2,
+                 .parked_count = 1,
+                 .readers = {{WorkerId{0}, 33, 10, 25, 4, 1500}, {WorkerId{1}, kNoClock, 3}}}},
+      {.server = 1,
+       .groups = true,
+       .reads = {.shard = ShardId{1},
+                 .frontier = 29,
+                 .reader_count = 1000,
+                 .readers = std::vector<wire::ReaderState>(7, {WorkerId{9}, 30, 8, 4, 1})}}};
+  status.history = {{0, 0, 10, 2.5, 0}, {1, 12, 12.5, 0.25, 0.5}};
   status.news = {"started", "worker 1 lost"};
+  status.ended = {.code = 79, .reason = "the loss is NaN"};
   return status;
 }
 
@@ -62,10 +82,14 @@ TEST(JobStatus, NumbersThatAreNotFiniteAndRubbishAreTakenWithoutHarm) {
   JobStatus status = Running();
   status.progress.loss = std::numeric_limits<double>::quiet_NaN();
   status.workers[0].loss = std::numeric_limits<double>::infinity();
+  status.workers[0].host = "\xff<b>";
+  status.history[0].loss = std::numeric_limits<double>::quiet_NaN();
   status.news.push_back("odd \xff");
   const auto back = StatusFromJson(StatusJson(status));
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ(back->progress.loss, 0);
+  EXPECT_EQ(back->history[0].loss, 0);
+  EXPECT_EQ(back->history[1], status.history[1]);
   for (const char* text :
        {"", "[]", "{}", "{\"progress\": 3}", "null", "{\"progress\": {\"epoch\": \"x\"}}"}) {
     EXPECT_FALSE(StatusFromJson(text).ok()) << text;
@@ -79,6 +103,11 @@ TEST(JobStatus, TheScreenSaysWhoIsHowFarWithinItsWidth) {
   EXPECT_THAT(screen, HasSubstr("###........."));
   EXPECT_THAT(screen, HasSubstr(" 75%     25%"));
   EXPECT_THAT(screen, HasSubstr("not a member  waits 10 s for shard-0"));
+  EXPECT_THAT(screen, HasSubstr("  on n0"));
+  EXPECT_THAT(screen, HasSubstr("\nmissing worker 2\n"));
+  EXPECT_THAT(screen, HasSubstr("\nended with 79: the loss is NaN\n"));
+  EXPECT_THAT(screen, HasSubstr("     0        30    1 of 2      0: 2.5 (4)*  1: 0.0 (0)\n"));
+  EXPECT_THAT(screen, HasSubstr("group 9: 0.5 (1)  of 1000, by mean lag\n"));
   EXPECT_THAT(screen, HasSubstr("\nworker 1 lost\n"));
   for (const bool utf8 : {false, true}) {
     std::istringstream lines(StatusScreen(Running(), 40, utf8));
@@ -93,8 +122,11 @@ TEST(JobStatus, TheScreenSaysWhoIsHowFarWithinItsWidth) {
 // What a node says is shown, and does nothing to a terminal.
 TEST(JobStatus, OthersWordsAreText) {
   JobStatus status = Running();
-  status.workers[1].waits = "\x1b[2J\x07";
-  status.news = {"worker \x1b]0;owned\x07 lost"};
+  // Who writes a bar as the screen draws them is no less another.
+  status.workers[1].waits = "█\x1b[2J\x07";
+  status.workers[1].host = "█\x1b[2J\x07";
+  status.ended->reason = "█\x1b[2J\x07";
+  status.news = {"worker █\x1b]0;owned\x07 lost"};
   for (const bool utf8 : {false, true}) {
     const std::string screen = StatusScreen(status, 200, utf8);
     EXPECT_THAT(screen, Not(HasSubstr("\x1b")));

@@ -19,7 +19,10 @@
 #include "apps/cli/job_source.h"
 #include "apps/report/job_status.h"
 #include "base/exit_codes.h"
+#include "base/plain_text.h"
 #include "base/status_macros.h"
+#include "observe/status/dashboard.h"
+#include "observe/timeline/whole_file.h"
 
 namespace soapstone::apps {
 namespace {
@@ -79,11 +82,28 @@ absl::StatusOr<JobStatus> Look(const std::string& address) {
   return StatusFromJson(page);
 }
 
+absl::Status Save(const std::string& address, const std::string& path) {
+  SOAP_ASSIGN_OR_RETURN(const std::string page, Get(address + "/statusz.json"));
+  SOAP_ASSIGN_OR_RETURN(const JobStatus seen, StatusFromJson(page));
+  if (seen.role != "scheduler") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--save: ", address, " are the pages of a ", PlainText(seen.role),
+                     ", which knows itself alone; the dashboard is the scheduler's"));
+  }
+  absl::Status written = timeline::WriteWholeFile(path, status::SavedDashboard(page));
+  if (written.ok()) return written;
+  return absl::InvalidArgumentError(absl::StrCat("--save: ", written.message()));
+}
+
 }  // namespace
 
 int Top(const TopFlags& flags) {
   const absl::StatusOr<std::string> address = AddressOf(flags.where);
   if (!address.ok()) return SayConfigError(kTopProgram, address.status());
+  if (!flags.save.empty()) {
+    const absl::Status saved = Save(*address, flags.save);
+    return saved.ok() ? kExitOk : SayConfigError(kTopProgram, saved);
+  }
   const bool utf8 = SpeaksUtf8([](const char* name) { return std::getenv(name); });
   const bool redraws = !flags.once && isatty(STDOUT_FILENO) != 0;
   for (bool seen = false;; seen = true) {
@@ -96,6 +116,10 @@ int Top(const TopFlags& flags) {
     if (redraws) std::cout << "\x1b[H\x1b[2J";  // home, clear
     std::cout << StatusScreen(*status, Columns(), utf8) << std::flush;
     if (flags.once || !std::cout) return kExitOk;
+    if (status->ended.has_value()) {
+      std::cout << "the job has ended with " << status->ended->code << "\n";
+      return kExitOk;
+    }
     absl::SleepFor(absl::Seconds(flags.every_s));
   }
 }

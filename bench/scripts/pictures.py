@@ -5,14 +5,19 @@
 
 NAME: of PICTURES; none: all. Each is made by a command of the repository: timelines by `soapstone plan --svg`, curves
 of accuracy from what `soapstone simulate --curve` writes, the report by `soapstone experiment`, as a browser shows it
-(Debian: chromium). All but the last come out the same byte for byte.
+(Debian: chromium); the dashboard, in such a browser, and the screen of `soapstone top` are of a job that runs here for
+half a minute. All but these three come out the same byte for byte.
 """
 import argparse
+import base64
+import contextlib
 import csv
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from xml.sax.saxutils import escape
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -21,6 +26,9 @@ BYTES_MAX = 200_000
 
 STALLS = ["--job=examples/digits-lenet5.textproto", "--workers=32", "--batch=128", "--micro_batches=32", "--epochs=20",
           "--schedule=constant", "--stragglers=jitter:sigma=0.2+stall:p=0.02,factor=6", "--seed=1", "--curve_every=256"]
+LIVE = ["--config=examples/digits-lenet5.textproto", "--servers=2", "--workers=4", "--policy=ssp:s=2", "--epochs=30",
+        "--base_ms=60", "--stragglers=slow:workers=1,factor=2"]
+LIVE_S = 20
 POLICIES = {"bsp": "momentum:lr=0.08,mu=0.9,decay=1e-4", "ssp:s=4": "sgd:lr=0.3,decay=1e-4"}
 
 
@@ -103,6 +111,50 @@ def report(options, path):
         sys.exit(f"chromium: {done.stderr.strip()}")
 
 
+@contextlib.contextmanager
+def live_job(options):
+    """The log folder of a job that runs, with a worker that is slow, and has done so for long enough to be seen."""
+    with tempfile.TemporaryDirectory() as scratch:
+        job = subprocess.Popen([os.path.join(ROOT, options.bin, "soapstone"), "train", *LIVE, f"--log_dir={scratch}/logs"],
+                               cwd=ROOT, stdout=subprocess.DEVNULL)
+        try:
+            time.sleep(LIVE_S)
+            if job.poll() is not None:
+                sys.exit(f"soapstone train {' '.join(LIVE)} has ended with {job.returncode}")
+            yield f"{scratch}/logs"
+        finally:
+            job.send_signal(signal.SIGTERM)
+            job.wait()
+
+
+def dashboard(options, path):
+    sys.path.append(os.path.join(ROOT, "tests/dashboard"))
+    from browser import Browser  # pylint: disable=import-outside-toplevel
+    with live_job(options) as logs, open(f"{logs}/http", encoding="ascii") as file, \
+            tempfile.TemporaryDirectory() as scratch:
+        browser = Browser(f"{scratch}/profile")
+        browser.open(file.read().strip() + "/", width=1000, height=1290)
+        time.sleep(12)  # readings of ten seconds
+        picture = browser.picture()
+        browser.close()
+    with open(os.path.join(ROOT, path), "wb") as file:
+        file.write(base64.b64decode(picture))
+
+
+def top(options, path):
+    """A terminal's text as SVG."""
+    with live_job(options) as logs:
+        done = subprocess.run([os.path.join(ROOT, options.bin, "soapstone"), "top", logs, "--once"], capture_output=True,
+                              text=True, check=True, env={**os.environ, "LC_ALL": "C.UTF-8"})
+    lines = done.stdout.splitlines()
+    width, height = 8 + round(7.25 * max(map(len, lines))), 12 + 17 * len(lines)
+    svg = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
+           'font-family="monospace" font-size="12" fill="#e6edf3">', f'<rect width="{width}" height="{height}" fill="#0d1117"/>']
+    svg += [f'<text x="8" y="{20 + 17 * i}" xml:space="preserve">{escape(line)}</text>' for i, line in enumerate(lines) if line]
+    with open(os.path.join(ROOT, path), "w", encoding="utf-8") as file:
+        file.write("\n".join([*svg, "</svg>", ""]))
+
+
 PICTURES = {
     "plan.svg": plan("--model=alexnet", "--machine=examples/machines/p100_4x4.machine.textproto", "--devices=4",
                      "--proposals=1500"),
@@ -110,6 +162,8 @@ PICTURES = {
                          "--batch=16", "--search=gpipe", "--micro_batches=4"),
     "stalls.svg": stalls,
     "report.png": report,
+    "dashboard.png": dashboard,
+    "top.svg": top,
 }
 
 

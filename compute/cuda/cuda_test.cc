@@ -69,7 +69,7 @@ TensorSpec Reals(std::vector<int64_t> shape) { return {DataType::kFloat32, std::
 TensorSpec Integers(std::vector<int64_t> shape) { return {DataType::kInt32, std::move(shape)}; }
 
 // Larger than a block of threads, a part of a sum, a launch's list or a group of ids.
-std::vector<OperatorCase> LargerCases() {
+std::vector<OperatorCase> LargerLayers() {
   return {
       {"linear_many_rows",
        Linear{.outputs = 7, .relu = true},
@@ -101,6 +101,11 @@ std::vector<OperatorCase> LargerCases() {
        {Reals({5, 3, 290}), Integers({5, 3})},
        {},
        {Reals({5}), Reals({5})}},
+  };
+}
+
+std::vector<OperatorCase> LargerAttentionsAndSums() {
+  return {
       {"attention_more_heads",
        MultiHeadAttention{.heads = 5, .causal = true},
        {Reals({2, 150, 20}), Reals({2, 150, 20}), Reals({2, 150, 20})},
@@ -137,6 +142,12 @@ std::vector<OperatorCase> LargerCases() {
        {Reals({36, 4}), Reals({36, 9}), Reals({36})},
        {Reals({40, 10, 9}), Reals({40, 9}), Reals({40, 9})}},
   };
+}
+
+std::vector<OperatorCase> LargerCases() {
+  std::vector<OperatorCase> cases = LargerLayers();
+  for (OperatorCase& more : LargerAttentionsAndSums()) cases.push_back(std::move(more));
+  return cases;
 }
 
 TEST(CudaTest, TheCasesHaveEveryOperator) {

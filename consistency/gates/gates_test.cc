@@ -112,7 +112,7 @@ TEST(SampledGateTest, EveryShardDrawsAlikeAndSeedsDiffer) {
   EXPECT_NE(decisions("psp:sample=2,s=0"), decisions("psp:sample=2,s=0,seed=2"));
 }
 
-TEST(BatchedUpdatesTest, TakesFloorOfPOverNArrivals) {
+TEST(BatchGateTest, TakesFloorOfPOverNArrivals) {
   Policy policy = MakeGate("softsync:n=2", 5);  // floor(5 / 2) = 2
   EXPECT_THAT(Pushed(&policy, 3, 0, 1), ElementsAre(Action{ActionKind::kHold, Ticket{1}}));
   EXPECT_THAT(
@@ -121,7 +121,7 @@ TEST(BatchedUpdatesTest, TakesFloorOfPOverNArrivals) {
                   Action{ActionKind::kGather, Ticket{2}}, Action{ActionKind::kApplyGathered}));
 }
 
-TEST(BatchedUpdatesTest, WeightsAreNOverTheStaleness) {
+TEST(BatchGateTest, WeightsAreNOverTheStaleness) {
   Policy policy = MakeGate("softsync:n=4,rate=each", 4);
   EXPECT_EQ(Pushed(&policy, 0, 0, 1, 1, 0)[1].weight, 4);
   EXPECT_EQ(Pushed(&policy, 1, 0, 2, 1, 1)[1].weight, 4);
@@ -172,7 +172,7 @@ std::vector<ActionKind> Kinds(const Actions& actions) {
   return kinds;
 }
 
-TEST(BackupRoundsTest, TheLastIsLeftOut) {
+TEST(BackupGateTest, TheLastIsLeftOut) {
   Policy policy = MakeGate("backup:b=1", 3);
   for (const uint32_t w : {2, 0, 1}) Pushed(&policy, w, 0, w);
   EXPECT_EQ(Clocked(&policy, 2, 1), Actions{});
@@ -186,7 +186,7 @@ TEST(BackupRoundsTest, TheLastIsLeftOut) {
   EXPECT_EQ(Pulled(&policy, 0, 2), ActionKind::kPark);
 }
 
-TEST(BackupRoundsTest, ALateUpdateIsLeftOut) {
+TEST(BackupGateTest, ALateUpdateIsLeftOut) {
   Policy policy = MakeGate("backup:b=1", 2);
   Pushed(&policy, 0, 0, 1);
   Clocked(&policy, 0, 1);
@@ -195,7 +195,7 @@ TEST(BackupRoundsTest, ALateUpdateIsLeftOut) {
 }
 
 // Shard 1 reports; shard 0 chooses when both hold two workers' updates.
-TEST(BackupRoundsTest, ShardZeroChoosesForAll) {
+TEST(BackupGateTest, ShardZeroChoosesForAll) {
   const PolicyTraits traits = *ParsePolicy("backup:b=1");
   Policy lead(traits, 1, 3, {ShardId{0}, 2}), other(traits, 1, 3, {ShardId{1}, 2});
   for (Policy* policy : {&lead, &other}) {
@@ -234,7 +234,7 @@ std::vector<std::pair<ActionKind, uint64_t>> NodePushed(Policy* policy, uint32_t
 
 // Micro-batches of a lost worker that another one had supplied in part, and was lost too: who takes
 // over both sums all of them.
-TEST(SnapshotRoundsTest, ALargerNodeTakesThePlaceOfItsParts) {
+TEST(RoundGateTest, ALargerNodeTakesThePlaceOfItsParts) {
   Policy policy(*ParsePolicy("bsp"), 1, 4);
   for (uint32_t w = 0; w < 2; ++w) policy.OnJoin(WorkerId{w}, 0);
   using enum ActionKind;
@@ -251,7 +251,7 @@ TEST(SnapshotRoundsTest, ALargerNodeTakesThePlaceOfItsParts) {
   EXPECT_EQ(policy.Frontier(), 1);
 }
 
-TEST(SnapshotRoundsTest, WhatIsHereAlreadyIsDropped) {
+TEST(RoundGateTest, WhatIsHereAlreadyIsDropped) {
   Policy policy(*ParsePolicy("bsp"), 1, 4);
   for (uint32_t w = 0; w < 2; ++w) policy.OnJoin(WorkerId{w}, 0);
   using enum ActionKind;

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/nearest_name.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "glog/logging.h"
@@ -136,8 +137,17 @@ absl::StatusOr<TrainTest> LoadData(const DataOptions& options) {
     SOAP_RETURN_IF_ERROR(SetAugmentation(options, &data));
     return data;
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("unknown data format '", options.format, "'; known: ", DataFormats()));
+  for (const char* of_tables : {"libsvm", "triples", "text", "criteo"}) {
+    if (options.format != of_tables) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        of_tables, " is a data format of models over tables, such as logistic; other models take ",
+        DataFormats()));
+  }
+  std::vector<std::string> known;
+  for (const DataFormat& format : kDataFormats) known.emplace_back(format.name);
+  return absl::InvalidArgumentError(absl::StrCat("unknown data format '", options.format, "'",
+                                                 DidYouMean(options.format, known),
+                                                 "; known: ", DataFormats()));
 }
 
 }  // namespace soapstone::models

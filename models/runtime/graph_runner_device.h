@@ -1,6 +1,6 @@
 // ReplicaDevice: what a replica keeps of a device that computes beside its caller: parameters and
 // gradients in its memory, their copies, and the recorded segments of a step. A part of
-// models/replica, called by nobody else.
+// graph_runner.h, called by nobody else.
 //
 // Queues in a step (>: waits for):
 //   to the device    parameters of an operator > all that was asked for before the step

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -69,15 +70,22 @@ absl::StatusOr<ModelSpec> ParseModel(std::string_view model) {
   return spec;
 }
 
+// Of tables (models/tables/sparse_model.h).
+constexpr const char* kOfTables[] = {"logistic", "matrix_factorisation", "skip_gram", "dlrm"};
+
 absl::Status UnknownModel(const std::string& name) {
+  const auto all = [](const char* link) {
+    return absl::StrCat(absl::StrJoin(ModelNames(), ", "), ", ", link,
+                        " of a file onnx:FILE; of tables: ", absl::StrJoin(kOfTables, ", "));
+  };
   if (name.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "no model is named: --model, one of ", absl::StrJoin(ModelNames(), ", "),
-        ", or of a file onnx:FILE; of tables: logistic, matrix_factorisation, skip_gram, dlrm"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("no model is named: --model, one of ", all("or")));
   }
+  std::vector<std::string> known = ModelNames();
+  known.insert(known.end(), std::begin(kOfTables), std::end(kOfTables));
   return absl::InvalidArgumentError(
-      absl::StrCat("unknown model '", name, "'", DidYouMean(name, ModelNames()),
-                   "; known: ", absl::StrJoin(ModelNames(), ", "), ", and of a file onnx:FILE"));
+      absl::StrCat("unknown model '", name, "'", DidYouMean(name, known), "; known: ", all("and")));
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ enum class Series : uint8_t {
   // Of all nodes.
   kBuildInfo,
   kJobInfo,
+  kSecurityInfo,
   kSentBytes,
   kReceivedBytes,
   kSharedBytes,
@@ -24,8 +25,10 @@ enum class Series : uint8_t {
   kDroppedMessages,
   kQueuedBytes,
   kStrangers,
+  kHandshakeFailures,
   kProofFaults,
   kHeartbeatGap,
+  kLoopTurn,
   kResidentBytes,
   kCpuSeconds,
   kStartTime,

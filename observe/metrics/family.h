@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/histogram.h"
+#include "base/ids.h"
 #include "observe/metrics/catalogue.h"
 
 namespace soapstone::metrics {
@@ -26,9 +27,11 @@ class Families {
  public:
   // REQUIRES: as many label values as the series has labels; no histogram.
   void Add(Series series, double value, std::vector<std::string> labels = {});
-  // Their sum takes a number beyond 15 for the least of its bucket.
+  // Of clocks. Their sum takes a number beyond 15 for the least of its bucket.
   void AddHistogram(Series series, const Histogram& histogram,
                     std::vector<std::string> labels = {});
+  // Of durations, by whole milliseconds, shown in seconds; `sum` is of them all.
+  void AddDurations(Series series, const Histogram& milliseconds, Nanos sum);
   void Add(const Families& other);
 
   const std::map<Series, std::vector<Sample>>& samples() const { return samples_; }

@@ -1,10 +1,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fstream>
 #include <set>
 #include <sstream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "observe/metrics/catalogue.h"
 #include "observe/metrics/exposition.h"
@@ -59,6 +62,21 @@ TEST(Families, LagsAreCountedByExactEdges) {
   }
   EXPECT_EQ(sample.at_most.back().second, 70u);
   EXPECT_EQ(families.count(), 12u);
+}
+
+TEST(Families, DurationsAreInSeconds) {
+  Histogram milliseconds;
+  for (const uint64_t took : {0, 0, 3, 4, 1023, 1024}) milliseconds.Add(took);
+  Families families;
+  families.AddDurations(Series::kLoopTurn, milliseconds, 5 * kSecond / 2);
+  const Sample& sample = families.samples().at(Series::kLoopTurn).at(0);
+  EXPECT_EQ(sample.value, 2.5);
+  const std::vector<std::pair<double, uint64_t>> at_most = {
+      {.001, 2}, {.016, 4}, {.256, 4}, {1.024, 5}};
+  ASSERT_EQ(sample.at_most.size(), 5u);
+  for (size_t i = 0; i < at_most.size(); ++i) EXPECT_EQ(sample.at_most[i], at_most[i]) << i;
+  EXPECT_TRUE(std::isinf(sample.at_most[4].first));
+  EXPECT_EQ(sample.at_most[4].second, 6u);
 }
 
 TEST(Exposition, IsWhatPrometheusReads) {

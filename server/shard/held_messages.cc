@@ -8,7 +8,6 @@ using wire::MessageType;
 
 Ticket HeldMessages::Keep(Message message) {
   if (message.type == MessageType::kPush) bytes_ += message.payload_bytes();
-  if (message.type == MessageType::kPull) ++pulls_;
   const Ticket ticket{next_ticket_++};
   messages_.emplace(ticket, std::move(message));
   return ticket;
@@ -18,7 +17,6 @@ HeldMessages::Entry HeldMessages::Take(Ticket ticket) {
   const auto it = messages_.find(ticket);
   if (it == messages_.end()) return {};
   if (it->second.type == MessageType::kPush) bytes_ -= it->second.payload_bytes();
-  if (it->second.type == MessageType::kPull) --pulls_;
   return messages_.extract(it);
 }
 

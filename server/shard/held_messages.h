@@ -5,8 +5,7 @@
 // Invariants
 //  1. A ticket is given out once, and they ascend. It names its message until that is taken; then,
 //     as one that was never given, it names none.
-//  2. pulls() are those in hand. bytes() is the sum of the payloads of the pushes in hand, whatever
-//  became of others, and at
+//  2. bytes() is the sum of the payloads of the pushes in hand, whatever became of others, and at
 //     most `bytes_max`. Pulls do not count: the shard keeps one a worker.
 #pragma once
 
@@ -40,12 +39,10 @@ class HeldMessages {
   Entry Take(consistency::Ticket ticket);
 
   uint64_t bytes() const { return bytes_; }
-  size_t pulls() const { return pulls_; }
 
  private:
   uint64_t bytes_max_;
   uint64_t bytes_ = 0;
-  size_t pulls_ = 0;
   uint64_t next_ticket_ = 1;
   ByTicket messages_;
 };

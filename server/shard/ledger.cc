@@ -272,7 +272,9 @@ void Ledger::OnRead(const Read& read) {
   const bool rounds = guarantee_.left_out_max.has_value();
   const Clock min = rounds ? newest_ + 1 : applied_.Min();
   const Clock lag = std::max<Clock>(0, clock - min);
-  RowOf(worker).read_lags.Add(static_cast<uint64_t>(lag));
+  Row& row = RowOf(worker);
+  row.read_lags.Add(static_cast<uint64_t>(lag));
+  row.lag_sum += static_cast<uint64_t>(lag);
   const Clock own = applied_.Of(worker);
   if (guarantee_.read_lag_max.has_value() && lag > *guarantee_.read_lag_max) {
     Break({Violation::Kind::kReadLag, shard_, worker, clock, lag, *guarantee_.read_lag_max});
@@ -306,6 +308,7 @@ Ledger::Row Ledger::Total() const {
   Row total;
   for (const Row& row : rows_) {
     total.read_lags.Add(row.read_lags);
+    total.lag_sum += row.lag_sum;
     total.stalenesses.Add(row.stalenesses);
     total.violations += row.violations;
   }

@@ -74,6 +74,7 @@ class Ledger {
   // Of one worker at this shard.
   struct Row {
     Histogram read_lags;    // reads by lag
+    uint64_t lag_sum = 0;   // of them
     Histogram stalenesses;  // updates by gradient staleness
     uint64_t violations = 0;
     friend bool operator==(const Row&, const Row&) = default;

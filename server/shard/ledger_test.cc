@@ -56,6 +56,8 @@ TEST(Ledger, LagIsToTheSlowestMember) {
   EXPECT_EQ(books.ledger.rows()[0].read_lags.CountIn(2), 1u);
   EXPECT_EQ(books.ledger.rows()[1].read_lags.CountIn(0), 1u);
   EXPECT_EQ(books.ledger.Total().read_lags.count(), 2u);
+  EXPECT_EQ(books.ledger.rows()[0].lag_sum, 2u);
+  EXPECT_EQ(books.ledger.Total().lag_sum, 2u);
   EXPECT_EQ(books.ledger.first_violation(), std::nullopt);
 }
 

@@ -14,6 +14,12 @@ void Readers::OnAsked(Nanos now, const Message& message) {
   Reader& reader = Of(message.worker);
   reader.asked_at = now;
   reader.queued_ns = message.queued_ns;
+  reader.waits = true;
+}
+
+std::optional<Nanos> Readers::WaitsSince(WorkerId worker) const {
+  if (Index(worker) >= readers_.size() || !readers_[Index(worker)].waits) return std::nullopt;
+  return readers_[Index(worker)].asked_at;
 }
 
 std::optional<Message> Readers::PullOfSubscriber(WorkerId worker, Clock clock) const {
@@ -30,6 +36,7 @@ void Readers::OnAnswered(Nanos now, Message* reply) {
   auto& body = wire::As<wire::PullReply>(reply);
   body.parked_ns = now - reader.asked_at;
   body.queued_ns = reader.queued_ns;
+  reader.waits = false;
   reader.versions = versions_;
 }
 

@@ -9,6 +9,7 @@
 //  3. StalenessOf a bucket is the number of OnUpdated for it since the worker's latest OnAnswered,
 //     of all where it was never answered, or is another process now.
 //  4. A subscriber is sent nothing for the last clock: there is no step to read for.
+//  5. WaitsSince a worker is empty exactly where nothing that it has asked for is owed to it.
 #pragma once
 
 #include <cstdint>
@@ -40,6 +41,7 @@ class Readers {
   void OnPull(Nanos now, const wire::Message& pull) { OnAsked(now, pull); }
   void OnClock(Nanos now, const wire::Message& clock) {
     if (subscribed_) OnAsked(now, clock);
+    if (subscribed_ && clock.clock >= final_clock_) Of(clock.worker).waits = false;
   }
   // `ticket` is the worker's pull in hand from now on. Returns the former one, which may have been
   // answered; 0: none.
@@ -53,7 +55,6 @@ class Readers {
     final_pulls_.insert_or_assign(pull.worker, std::move(pull));
   }
   bool final_waits() const { return !final_pulls_.empty(); }
-  size_t final_pulls() const { return final_pulls_.size(); }
   // By worker; none waits any more.
   std::map<WorkerId, wire::Message> TakeFinal() { return std::exchange(final_pulls_, {}); }
 
@@ -62,6 +63,12 @@ class Readers {
   // The worker reads the buckets as they are. Tells the reply how long that took.
   void OnAnswered(Nanos now, wire::Message* reply);
   uint64_t StalenessOf(WorkerId worker, BucketId bucket) const;
+  // The worker's pull is refused: it is told so, and waits no more.
+  void OnRefused(WorkerId worker) { Of(worker).waits = false; }
+  // Since when the worker waits for values; empty: it does not.
+  std::optional<Nanos> WaitsSince(WorkerId worker) const;
+  // Up to the last worker that has asked.
+  size_t size() const { return readers_.size(); }
 
   // The worker's rank is vacant, or another process's. Returns its pull in hand, as Replace.
   consistency::Ticket Forget(WorkerId worker);
@@ -73,6 +80,7 @@ class Readers {
     consistency::Ticket pull{};      // its latest, if any
     Nanos asked_at = 0;              // when that came; subscribed: its clock
     Nanos queued_ns = 0;             // and how long it had waited for us
+    bool waits = false;              // what it asked for is owed to it
     std::vector<uint64_t> versions;  // by bucket, at its latest read
   };
   Reader& Of(WorkerId worker);

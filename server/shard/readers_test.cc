@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+
 namespace soapstone::server {
 namespace {
 
@@ -90,6 +92,35 @@ TEST(ReadersTest, ASubscriberWaitsFromItsClockOn) {
   readers.OnAnswered(150, &reply);
   EXPECT_EQ(wire::As<wire::PullReply>(reply).parked_ns, 30);
   EXPECT_EQ(wire::As<wire::PullReply>(reply).queued_ns, 9);
+}
+
+TEST(ReadersTest, WhoWaitsWaitsUntilItIsAnsweredRefusedOrForgotten) {
+  Readers readers = NewReaders();
+  EXPECT_EQ(readers.WaitsSince(kReader), std::nullopt);
+  const auto answer = [&] {
+    Message reply = ReplyTo(kReader);
+    readers.OnAnswered(150, &reply);
+  };
+  const auto refuse = [&] { readers.OnRefused(kReader); };
+  const auto forget = [&] { readers.Forget(kReader); };
+  for (const std::function<void()>& end : {std::function<void()>(answer), {refuse}, {forget}}) {
+    readers.OnPull(100, AskedBy(kReader));
+    readers.OnPull(120, AskedBy(kReader));
+    EXPECT_EQ(readers.WaitsSince(kReader), 120);
+    EXPECT_EQ(readers.WaitsSince(WorkerId{0}), std::nullopt);
+    end();
+    EXPECT_EQ(readers.WaitsSince(kReader), std::nullopt);
+  }
+}
+
+TEST(ReadersTest, NothingIsOwedToASubscriberAfterTheLastClock) {
+  Readers readers = NewReaders(/*subscribed=*/true);
+  readers.OnClock(100, AskedBy(kReader, 9));
+  EXPECT_EQ(readers.WaitsSince(kReader), 100);
+  readers.OnClock(120, AskedBy(kReader, 10));
+  EXPECT_EQ(readers.WaitsSince(kReader), std::nullopt);
+  readers.OnPull(130, AskedBy(kReader, 10));  // for the final values
+  EXPECT_EQ(readers.WaitsSince(kReader), 130);
 }
 
 TEST(ReadersTest, ASubscriberReadsAtEveryClockButTheLast) {

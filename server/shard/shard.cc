@@ -1,6 +1,7 @@
 #include "server/shard/shard.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -346,6 +347,7 @@ void Shard::CarryOutInHand(const Action& action, wire::Outbox* out) {
       break;
     default:
       if (message.type == MessageType::kPush) ledger_.OnRefused(UpdateOf(message));
+      if (message.type == MessageType::kPull) readers_.OnRefused(message.worker);
       Reject(message,
              absl::StrCat("clock ", message.clock, " is against the order; the shard is at ",
                           policy_.Frontier()),
@@ -446,6 +448,32 @@ void Shard::Reject(const Message& message, std::string why, wire::Outbox* out) {
   reject.clock = message.clock;
   reject.body = wire::Notice{0, std::move(why)};
   out->Send(std::move(reject));
+}
+
+wire::ShardReads Shard::Reads(Nanos now) const {
+  wire::ShardReads reads = {.shard = options_.id,
+                            .frontier = policy_.clocks().members() == 0 ? 0 : policy_.Frontier()};
+  const std::vector<Ledger::Row>& rows = ledger_.rows();
+  const size_t ranks = std::max({rows.size(), readers_.size(), size_t{policy_.clocks().ranks()}});
+  for (size_t w = 0; w < ranks; ++w) {
+    const WorkerId worker{static_cast<uint32_t>(w)};
+    const std::optional<Nanos> since = readers_.WaitsSince(worker);
+    wire::ReaderState reader = {.worker = worker, .clock = policy_.clocks().Of(worker)};
+    if (w < rows.size()) {
+      reader.reads = rows[w].read_lags.count();
+      reader.lag_sum = rows[w].lag_sum;
+      reader.lag_max = rows[w].read_lags.max();
+    }
+    if (since.has_value()) {
+      reader.parked_ms = static_cast<uint32_t>(
+          std::clamp<Nanos>((now - *since) / kMillisecond, 1, std::numeric_limits<int32_t>::max()));
+      ++reads.parked_count;
+    }
+    const bool member = reader.clock != kNoClock;
+    if (member || reader.reads > 0 || since.has_value()) reads.readers.push_back(reader);
+  }
+  reads.reader_count = static_cast<uint32_t>(reads.readers.size());
+  return reads;
 }
 
 void Shard::AddTo(Fingerprint* f) const {

@@ -62,7 +62,8 @@ class Shard {
   const consistency::Policy& policy() const { return policy_; }
   const Store& store() const { return store_; }
   uint64_t held_bytes() const { return held_.bytes(); }  // of updates that wait
-  size_t parked_pulls() const { return held_.pulls() + readers_.final_pulls(); }
+  // How its reads stand at `now`, with all of its readers.
+  wire::ShardReads Reads(Nanos now) const;
   Epoch epoch() const { return members_.epoch(); }
   void AddTo(Fingerprint* f) const;
 

@@ -134,6 +134,37 @@ TEST_F(ShardTest, ReplySaysHowLongItsPullWaited) {
   EXPECT_EQ(wire::As<wire::PullReply>(out.messages[0]).queued_ns, 7);
 }
 
+// Of three workers one is two clocks ahead and waits, one has read, and one has not.
+TEST_F(ShardTest, ItSaysHowItsReadsStand) {
+  Start("ssp:s=1", 3, 3);
+  EXPECT_EQ(shard_->Reads(0).reader_count, 3u);
+  const auto pull = [&](uint32_t worker, Clock clock) {
+    Send(Data(MessageType::kPull, worker, clock));
+  };
+  for (Clock clock = 0; clock < 2; ++clock) {
+    pull(0, clock);
+    Send(Push(0, clock, {0, 1}, 1));
+    Send(Clocked(0, clock + 1, 1));
+  }
+  pull(1, 0);
+  now_ = 5 * kSecond;
+  pull(0, 2);  // the others are at 0: it waits
+  const wire::ShardReads reads = shard_->Reads(now_ + 1500 * kMillisecond);
+  EXPECT_EQ(reads.frontier, 0);
+  EXPECT_EQ(reads.parked_count, 1u);
+  std::vector<wire::ReaderState> expected = {
+      {WorkerId{0}, /*clock=*/2, /*reads=*/2, /*lag_sum=*/1, /*lag_max=*/1, /*parked_ms=*/1500},
+      {WorkerId{1}, /*clock=*/0, /*reads=*/1},
+      {WorkerId{2}, /*clock=*/0}};
+  EXPECT_EQ(reads.readers, expected);
+  EXPECT_EQ(reads.reader_count, 3u);
+  EXPECT_EQ(shard_->Reads(now_).readers[0].parked_ms, 1u);  // it waits, if not for long
+  roster_.workers = {{.worker = WorkerId{1}, .admitted = 1}};
+  SendRoster(2);
+  expected = {{WorkerId{0}, kNoClock, 2, 1, 1}, {WorkerId{1}, 0, 1}};
+  EXPECT_EQ(shard_->Reads(now_).readers, expected);  // who has read stays, and waits no more
+}
+
 TEST_F(ShardTest, ASubscriberWaitsFromItsClockOn) {
   Start("essp:s=0", 2, 2);
   Send(Data(MessageType::kPull, 0, 0));

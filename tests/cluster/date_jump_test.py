@@ -27,7 +27,7 @@ class DateJumpTest(ClusterTestCase):
         self.addCleanup(self.shift.close)
         self.environment = {"LD_PRELOAD": LIBRARY, "SOAPSTONE_DATE_SHIFT": path}
 
-    def jump_to(self, shift):
+    def move_to(self, shift):
         self.shift[:8] = struct.pack("q", shift)
 
     def check(self, policy, transport):
@@ -41,7 +41,7 @@ class DateJumpTest(ClusterTestCase):
         running.wait_for(r"^epoch \d+/")
         jumps = 0
         while running.process.poll() is None and jumps < 40:
-            self.jump_to(JUMPS[jumps % len(JUMPS)])
+            self.move_to(JUMPS[jumps % len(JUMPS)])
             jumps += 1
             time.sleep(0.05)
         self.assertEqual(running.wait(90), 0, running.output())

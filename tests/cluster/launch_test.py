@@ -98,6 +98,25 @@ class LaunchTest(LaunchTestCase):
         self.assertIn("waiting for a place", job.nodes["server-0"].output())
         self.assertIn("does not resolve yet; trying again", job.nodes["server-1"].output())
 
+    def test_a_job_does_not_begin_with_a_server_that_has_died(self):
+        # Neither silent for long nor asked for by another yet: that its connection has ended is all there is to see.
+        for transport in ("auto", "sockets"):
+            with self.subTest(transport):
+                port = free_port()
+                flags = [f"--config={self.config}", f"--scheduler=tcp://127.0.0.1:{port}", "--servers=1", "--workers=1",
+                         "--epochs=1", f"--transport={transport}"]
+                scheduler = self.start("soapstone-scheduler", *flags)
+                server = self.start("soapstone-server", *flags, "--rank=0")
+                scheduler.wait_for("server 0 registered", 30)
+                server.process.kill()
+                server.process.wait()
+                worker = self.start("soapstone-worker", *flags, "--rank=0")
+                scheduler.wait_for("worker 0 registered", 30)
+                second = self.start("soapstone-server", *flags, "--rank=0")
+                for node in (scheduler, worker, second):
+                    self.assertEqual(node.wait(60), 0, f"{scheduler.output()}\n{node.output()}")
+                self.assertIn("waiting for a place", second.output())
+
     def test_a_name_that_never_resolves_is_worth_another_try(self):
         for program in ("soapstone-server", "soapstone-worker"):
             node = self.start(program, f"--config={self.config}", f"--scheduler=tcp://{NAME}:{self.port}",

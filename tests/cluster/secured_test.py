@@ -18,6 +18,7 @@ from stranger_test import free_port
 # A message's frame 0 begins with one of the first two, a chunk of a stream with the third (docs/wire.md).
 MAGIC = re.compile(b"SOAP|SOAC|SBEG")
 MAGIC_WORDS = b"SBEG" + b"\0" * 60
+OF_LIARS = ["--servers=1", "--workers=3", "--policy=bsp"]
 RELAY = "127.0.0.9"  # what a relay connects from, so that its own connections are not sent to it
 
 
@@ -256,7 +257,7 @@ class SecuredTest(ClusterTestCase):
                     links += 1
                     self.assertEqual(link.all_that_comes(), (b"", []))
         self.assertEqual(links, 3)
-        expected = {"hello": attacks, "offer": 0, "record": 0, "length": 0, "link": links}
+        expected = {"hello": attacks, "offer": 0, "record": 0, "length": 0, "link": links, "name": 0}
         faults, deadline = None, time.monotonic() + 20
         while faults != expected and time.monotonic() < deadline:
             said = get_page(page)[1]
@@ -317,6 +318,76 @@ class SecuredTest(ClusterTestCase):
                 scheduler.wait_for("secured by key", 10)
                 self.assertNotIn("soapstone keygen", scheduler.output())
 
+    def test_security_that_is_required_or_off_is_kept(self):
+        at = "--scheduler=tcp://127.0.0.1:7070"
+        for flags, says in ((["--security=required"], "soapstone keygen --out=keys"),
+                            (["--security=off", f"--key={self.keys}"], "leave out one of the two"),
+                            (["--security=on"], "none of auto, required and off")):
+            for program, more in (("soapstone-worker", [at]), ("soapstone-worker", [at, "--check"])):
+                code, said = self.end(program, *more, *flags)
+                self.assertEqual((code, "cluster.security" in said, says in said), (78, True, True), said)
+            train = self.train(*flags)
+            self.assertEqual(train.wait(20), 78, train.output())
+            self.assertIn(says, train.output())
+        code, said = self.end("soapstone-worker", at, "--check", "--security=required", f"--key={self.keys}")
+        self.assertEqual(code, 0, said)
+
+    def handshakes_counted(self, page, least):
+        """The page of metrics, and {cause: handshakes that came to nothing}, of each cause that many at least."""
+        deadline = time.monotonic() + 20
+        while True:
+            said = get_page(page)[1]
+            counted = {cause: int(count) for cause, count in
+                       re.findall(r'soapstone_handshake_failures_total{cause="(.+)"} (\d+)', said)}
+            if all(counted.get(cause, 0) >= count for cause, count in least.items()):
+                return said, counted
+            self.assertLess(time.monotonic(), deadline, counted)
+            time.sleep(0.1)
+
+    def test_handshakes_that_come_to_nothing_are_counted_by_cause(self):
+        scheduler = self.run_program("soapstone-scheduler", f"--config={self.config}", "--scheduler=tcp://127.0.0.1:0",
+                                     "--progress=json", "--http=127.0.0.1:0", f"--key={self.keys}")
+        endpoint = scheduler.wait_for('"endpoint":"([^"]+)"').group(1)
+        page = scheduler.wait_for(r"pages at (http://[^/]+)/").group(1) + "/metrics"
+        port = int(endpoint.rsplit(":", 1)[1])
+        old = b"\x01\x00" + stranger.frame(stranger.shutdown())  # ZMTP 1
+        for said, cut in ((stranger.GREETING + stranger.ready(), False), (old, False), (b"GET / HTTP/1.1\r\n\r\n", False),
+                          (stranger.GREETING[:20], True), (b"", True)):
+            with socket.create_connection(("127.0.0.1", port), timeout=8) as peer:
+                peer.sendall(said)
+                if not cut:
+                    self.assert_is_ended(peer)
+        said, counted = self.handshakes_counted(page, {"mechanism": 3, "cut": 1})
+        # It tries again and again. Of no language are those of whom nothing else is told, so it comes after them.
+        other = self.run_program("soapstone-worker", f"--config={self.config}", f"--scheduler={endpoint}",
+                                 f"--key={self.make_keys('other')}")
+        said, counted = self.handshakes_counted(page, {"key": 1, "mechanism": 3, "cut": 1})
+        self.assertEqual((counted["role"], counted["mechanism"]), (0, 3), counted)
+        self.assertIn('soapstone_security_info{encryption="curve",authentication="keys"} 1', said)
+        self.assertTrue(alive(scheduler.pid) and alive(other.pid))
+
+    def test_a_port_for_streams_that_is_not_open_is_named(self):
+        """Where frames are too large for ZeroMQ."""
+        why_not = own_network()
+        if why_not is not None:
+            self.skipTest(f"NOT TESTED: a port that is not open: {why_not}")
+        streams = free_port()
+        nft(f"table ip filter {{ chain output {{ type filter hook output priority 0;\n"
+            f"tcp dport {streams} reject with tcp reset\n}}\n}}\n")
+        self.addCleanup(nft, "delete table ip filter\n")
+        large = ["--servers=1", "--workers=1", "--policy=bsp", "--model=mlp:hidden=4300", "--bucket_bytes=16777216",
+                 "--epochs=1", f"--key={self.keys}"]
+        flags = [f"--config={self.config}", *large, "--transport=sockets"]
+        scheduler = self.run_program("soapstone-scheduler", *flags, "--scheduler=tcp://127.0.0.1:0", "--progress=json")
+        at = "--scheduler=" + scheduler.wait_for('"endpoint":"([^"]+)"').group(1)
+        server = self.run_program("soapstone-server", *flags, at, f"--stream_port={streams}")
+        worker = self.run_program("soapstone-worker", *flags, at)
+        for running in (scheduler, server, worker):
+            self.assertEqual(running.wait(90), 138, running.output())
+        worker.wait_for(f"ended: .*frames of [0-9]+ bytes.* port {streams} ")
+        code, said = self.end("soapstone-server", *large, "--transport=zeromq", at)
+        self.assertEqual((code, "set it to auto or sockets" in said), (78, True), said)
+
     def test_no_secret_is_told(self):
         secrets = []
         for role in ("scheduler", "server", "worker"):
@@ -330,6 +401,85 @@ class SecuredTest(ClusterTestCase):
         self.assertIn("secured by key", found)
         for secret in secrets:
             self.assertNotIn(secret, output + found)
+
+
+class FalseMemberTest(ClusterTestCase):
+    """A member that speaks as another: the rest train as if nobody had spoken."""
+
+    def setUp(self):
+        super().setUp()
+        self.keys = f"{self.dir}/keys"
+        made = self.run_program("soapstone", "keygen", f"--out={self.keys}")
+        self.assertEqual(made.wait(20), 0, made.output())
+
+    def start(self, epochs, *flags):
+        """A job whose worker 2 lies. (scheduler, the others, {role: its page of metrics})"""
+        self.epochs = epochs
+        flags = [f"--config={self.config}", f"--key={self.keys}", *OF_LIARS, f"--epochs={epochs}", *flags]
+        scheduler = self.run_program("soapstone-scheduler", *flags, "--scheduler=tcp://127.0.0.1:0", "--progress=json",
+                                     "--http=127.0.0.1:0")
+        self.flags = flags + ["--scheduler=" + scheduler.wait_for('"endpoint":"([^"]+)"').group(1)]
+        server = self.run_program("soapstone-server", *self.flags, "--http=127.0.0.1:0")
+        workers = [self.run_program("soapstone-worker", *self.flags, f"--rank={rank}") for rank in (0, 1)]
+        pages = {role: node.wait_for(r"pages at (http://[^/]+)/").group(1) + "/metrics"
+                 for role, node in (("scheduler", scheduler), ("server", server))}
+        self.liar = subprocess.Popen([f"{self.bin}/soapstone-false-member", *self.flags], stdin=subprocess.PIPE,
+                                     stdout=subprocess.PIPE, text=True)
+        self.addCleanup(self.end_liar)
+        self.assertEqual(self.liar.stdout.readline(), "member\n")
+        return scheduler, [server, *workers], pages
+
+    def end_liar(self):
+        self.liar.kill()
+        self.liar.communicate()
+
+    def tell(self, words):
+        print(words, file=self.liar.stdin, flush=True)
+        self.assertEqual(self.liar.stdout.readline(), words.split()[0] + "\n")
+
+    def expect_names(self, pages, least):
+        """So often has somebody spoken in another's name, at each of the nodes."""
+        for role, page in pages.items():
+            count, deadline = -1, time.monotonic() + 30
+            while count < least and time.monotonic() < deadline:
+                said = get_page(page)[1]
+                count = int(re.search(r'soapstone_proof_faults_total{cause="name"} (\d+)', said).group(1))
+                time.sleep(0.05)
+            self.assertGreaterEqual(count, least, role)
+
+    def expect_trained(self, scheduler, others):
+        """All is as in a job in which nobody lies."""
+        honest = self.train(*OF_LIARS, f"--epochs={self.epochs}")
+        self.assertEqual(honest.wait(120), 0, honest.output())
+        for running in (scheduler, *others):
+            self.assertEqual(running.wait(120), 0, running.output())
+        sha256 = scheduler.wait_for('"sha256":"([0-9a-f]{64})"').group(1)
+        self.assertEqual(sha256, self.sha256(honest.output()))
+
+    def test_a_member_does_not_speak_as_another(self):
+        scheduler, others, pages = self.start(2)
+        self.tell("as 1")
+        self.expect_names(pages, 1)
+        self.tell("other 1")
+        self.expect_names({"scheduler": pages["scheduler"]}, 2)
+        # In its own name it may.
+        self.tell("leave")
+        scheduler.wait_for("worker 2 left after clock 0")
+        self.expect_trained(scheduler, others)
+        self.assertNotIn("worker 1 left", scheduler.output())
+
+    def test_who_was_counted_out_does_not_speak_as_its_successor(self):
+        scheduler, others, pages = self.start(6, "--heartbeat_timeout_s=1.5", "--transport=sockets", "--base_ms=40")
+        self.tell("silent")
+        scheduler.wait_for("worker 2 lost")
+        successor = self.run_program("soapstone-worker", *self.flags, "--rank=2")
+        scheduler.wait_for("worker 2 joined at clock")
+        self.tell("as 2")
+        self.expect_names(pages, 1)
+        self.tell("other 2")  # with what it was welcomed with
+        self.expect_names({"scheduler": pages["scheduler"]}, 2)
+        self.expect_trained(scheduler, [*others, successor])
+        self.assertNotIn("worker 2 left", scheduler.output())
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """A job from outside: metrics that Prometheus takes, health, who is missing, who is slow, `soapstone top`; the scheduler's
 TensorBoard event file, read by a reader that shares nothing with what wrote it; and JSON logs."""
+import concurrent.futures
 import json
 import os
 import re
@@ -128,10 +129,36 @@ class StatusTest(StatusTestCase):
         self.assertEqual((status["phase"], status["servers_there"], status["progress"]["workers"]), ("running", 2, 3))
         self.assertEqual([worker["worker"] for worker in status["workers"]], [0, 1, 2])
         self.assertIn("all registered: 2 servers, 3 workers", status["news"])
+        self.assertEqual({worker["host"] for worker in status["workers"]}, {socket.gethostname()})
+        self.assertEqual((status["missing"], status["ended"]), ("", None))
+        self.check_shards(status["shards"])
+        self.check_saving(nodes)
         self.check_metrics(nodes)
         last.process.send_signal(signal.SIGSTOP)  # its silence ends no page
         self.assertEqual(get(pages + "/healthz")[0], 200)
         last.process.send_signal(signal.SIGCONT)
+
+    def check_shards(self, shards):
+        """As each server tells of its own, within the bound of ssp:s=2."""
+        self.assertEqual([(shard["shard"], shard["server"]) for shard in shards], [(0, 0), (1, 1)])
+        for shard in shards:
+            self.assertLess(shard["age_s"], 3)
+            self.assertEqual((shard["read_lag_max"], shard["clock_gap_max"], shard["groups"]), (2, 3, False))
+            self.assertEqual([reader[0] for reader in shard["readers"]], [0, 1, 2])
+            clocks = [reader[1] for reader in shard["readers"]]
+            self.assertLessEqual(max(clocks) - min(clocks), 3)
+            for _, _, reads, lags, most, _ in shard["readers"]:
+                self.assertGreater(reads, 0)
+                self.assertTrue(most <= lags <= most * reads and most <= 2, shard)
+
+    def check_saving(self, nodes):
+        for name, path, why in (("server-0", f"{self.dir}/page.html", "are the pages of a server"),
+                                ("scheduler", "/proc/nothing/page.html", "cannot write")):
+            done = subprocess.run([f"{BIN}/soapstone", "top", nodes[name][1], f"--save={path}"], capture_output=True,
+                                  text=True, timeout=60)
+            self.assertEqual(done.returncode, 78, name)
+            self.assertIn(why, done.stderr)
+            self.assertFalse(os.path.exists(path))
 
     def check_metrics(self, nodes):
         bounds = {"scheduler": 60 + 10 * 3, "server": 40 + 40, "worker": 60}
@@ -185,13 +212,14 @@ class StatusTest(StatusTestCase):
         self.assertEqual(once.returncode, 0, once.stderr)
         self.assertIn("scheduler  running", once.stdout)
         self.assertIn("servers 2 of 2  workers 3 of 3", once.stdout)
-        self.assertEqual(len(re.findall(r"^ +[012] +\d+ ", once.stdout, re.M)), 3, once.stdout)
+        self.assertEqual(len(re.findall(r"^ +[012] +\d+ .*%.* on \S+$", once.stdout, re.M)), 3, once.stdout)
+        self.assertEqual(len(re.findall(r"^ +[01] +\d+ +\d of 3 +0: \d.* 2: \d", once.stdout, re.M)), 2, once.stdout)
         watching = self.run_program("soapstone", "top", f"{self.dir}/logs", "--every=0.2")
         watching.wait_for("scheduler  running")
         running.process.send_signal(signal.SIGTERM)
         self.assertEqual(running.wait(40), 143)
         self.assertEqual(watching.wait(20), 0, watching.output())
-        self.assertIn("the job has ended", watching.output())
+        self.assertIn("the job has ended with 143", watching.output())
         for where, why in ((f"{self.dir}/logs", "http://"), (self.dir, "no log folder"), ("http://127.0.0.1:1", "127.0.0.1:1")):
             gone = subprocess.run([f"{BIN}/soapstone", "top", where], capture_output=True, text=True, timeout=30)
             self.assertEqual(gone.returncode, 78)
@@ -227,10 +255,16 @@ class StatusCiTest(StatusTestCase):
     """What takes minutes."""
 
     def test_even_workers_are_not_named_slow(self):
-        for seed in range(20):
-            running = self.train("--base_ms=20", "--epochs=30", f"--seed={seed + 1}")
-            self.assertEqual(running.wait(120), 0, running.output())
-            self.assertNotIn("is slow", running.output())
+        def run(seed):
+            running = self.run_program("soapstone", "train", f"--config={self.config}", f"--log_dir={self.dir}/logs-{seed}",
+                                       "--http=off", "--base_ms=20", "--epochs=30", f"--seed={seed + 1}")
+            return running.wait(120), running.output()
+
+        # They mostly sleep.
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            for code, output in pool.map(run, range(20)):
+                self.assertEqual(code, 0, output)
+                self.assertNotIn("is slow", output)
 
     def test_a_loop_that_stands_still_is_told_within_a_minute(self):
         nodes, _ = self.start_with_pages(LONG, "--start_timeout_s=600")

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A real Prometheus, unpacked from Debian's package, gathers the metrics of a job's daemons and reads deploy/monitoring.
+"""A real Prometheus, unpacked from Debian's package, gathers the metrics of a job's daemons, reads deploy/monitoring, and
+is asked what the dashboards there ask for.
 
 BIN has the programs. Ends with 0 or 70; each line of what it says is a check."""
 import argparse
@@ -15,6 +16,7 @@ import urllib.parse
 import urllib.request
 
 from cluster_trial import ROOT, failures, say
+from dashboards_test import boards, expressions
 from promtool import prometheus
 from rules_test import alerts, catalogue
 
@@ -93,6 +95,11 @@ def looks(server, processes, port):
     await_(40, lambda: all(name in gathered() or f"{name}_bucket" in gathered() for name in wanted))
     missing = {name for name in wanted if name not in gathered() and f"{name}_bucket" not in gathered()}
     say(missing == set(), f"all {len(wanted)} series of the catalogue are there {missing or ''}")
+    for board, several in ((name, expressions(board)) for name, board in boards().items()):
+        empty = lambda: [e for e in several if not server.ask(e)]  # noqa: E731
+        await_(60, lambda: not empty())
+        left = [e for e in empty() if not any(name in e for name in ABSENT_MAYBE)]
+        say(left == [], f"dashboard {board}: all {len(several)} expressions have something to show {left or ''}")
     slow = await_(90, lambda: {a for a in server.firing() if a[0] == "WorkerSlow"})
     ratio = {s["metric"]["worker"]: float(s["value"][1]) for s in server.ask("soapstone_worker_slowdown_ratio")}
     named = {("WorkerSlow", max(ratio, key=ratio.get))} if ratio else None

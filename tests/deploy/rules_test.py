@@ -55,6 +55,13 @@ MUTANTS = [
     ("Strangers", "[5m]", "[30m]"),
     ("Strangers", "> 0", "> 100"),
     ("Strangers", "increase(soapstone_strangers_total[5m])", "soapstone_strangers_total"),
+    ("HandshakesFail", "[5m]", "[30m]"),
+    ("HandshakesFail", "> 0", "> 100"),
+    ("HandshakesFail", "{cause!=\"cut\"}", ""),
+    ("HandshakesFail", "increase(soapstone_handshake_failures_total{cause!=\"cut\"}[5m])",
+     "soapstone_handshake_failures_total{cause!=\"cut\"}"),
+    ("SecurityOff", "{encryption=\"none\"}", ""),
+    ("SecurityOff", "for: 10m", "for: 0s"),
     ("ProofFaults", "[5m]", "[30m]"),
     ("ProofFaults", "> 0", "> 100"),
     ("ProofFaults", "increase(soapstone_proof_faults_total[5m])", "soapstone_proof_faults_total"),
@@ -104,7 +111,7 @@ def tested(rules):
 
 def catalogue():
     """{series: labels} of docs/metrics.md."""
-    rows = re.findall(r"^\| `(\w+)` \| ([\w, ]*) \|", (ROOT / "docs/metrics.md").read_text(), re.M)
+    rows = re.findall(r"^\| `(\w+)` \| ([\w, ]*) \| \w+ \|", (ROOT / "docs/metrics.md").read_text(), re.M)
     return {name: {"job", "instance", *filter(None, labels.split(", "))} for name, labels in rows}
 
 

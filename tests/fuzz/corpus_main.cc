@@ -17,6 +17,7 @@
 #include "glog/logging.h"
 #include "models/formats/onnx/onnx_bytes.h"
 #include "models/formats/safetensors_writer.h"
+#include "observe/timeline/event_file_format.h"
 #include "tests/fuzz/corpus_folder.h"
 #include "tests/fuzz/corpus_messages.h"
 
@@ -268,6 +269,45 @@ void Recordings(const Corpus& corpus) {
                  device.substr(0, device.size() - 60));
 }
 
+// Of a worker's loop and of a shard: a step, a push and its apply, a pull and its answer.
+void Timelines(const Corpus& corpus) {
+  using timeline::EventKind;
+  const auto file = [](timeline::ThreadKind kind, const std::vector<timeline::Event>& events) {
+    const std::string names = "linear1\nlinear2";
+    const timeline::FileHeader header = {.magic = timeline::kMagic,
+                                         .kind = kind,
+                                         .names_bytes = static_cast<uint32_t>(names.size()),
+                                         .capacity = 24,
+                                         .session = 9,
+                                         .machine = 3,
+                                         .host = {'a'},
+                                         .written = events.size()};
+    std::string bytes = Bytes(header);
+    bytes.resize(timeline::kNamesAt, '\0');
+    bytes += names;
+    bytes.resize(timeline::SlotsAt(header.names_bytes), '\0');
+    for (const timeline::Event& event : events) bytes += Bytes(event);
+    bytes.resize(timeline::FileBytes(header.names_bytes, header.capacity), '\0');
+    return bytes;
+  };
+  const std::string loop =
+      file(timeline::ThreadKind::kWorkerLoop, {{100, 900, 0, 0, EventKind::kStep},
+                                               {700, 710, 0, 77, EventKind::kPush},
+                                               {720, 890, 1, 0, EventKind::kPull, 0, 3, 4}});
+  const std::string device =
+      file(timeline::ThreadKind::kWorkerDevice,
+           {{110, 300, 0, 0, EventKind::kForward, 0}, {310, 690, 0, 0, EventKind::kBackward, 1}});
+  const std::string shard =
+      file(timeline::ThreadKind::kShard,
+           {{705, 800, 0, 77, EventKind::kApply}, {810, 850, 1, 0, EventKind::kAnswer}});
+  const auto put = [&](const char* name, const std::string& first, const std::string& second) {
+    corpus.Put("timeline", name, Bytes(static_cast<uint16_t>(first.size())) + first + second);
+  };
+  put("flow", loop, shard);
+  put("device", loop, device);
+  put("torn", loop, shard.substr(0, shard.size() - 30));
+}
+
 // ---- Texts
 
 void Texts(const Corpus& corpus, const std::string& root) {
@@ -323,6 +363,7 @@ void WriteCorpora(const std::string& dir) {
   Images(corpus);
   Tables(corpus);
   Recordings(corpus);
+  Timelines(corpus);
   Texts(corpus, dir + "/../../..");
 }
 

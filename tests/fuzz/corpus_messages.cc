@@ -103,6 +103,8 @@ std::vector<Sent> Messages() {
                                {{3, {4, 0, 2, 1, 1}}},
                                8};
   const wire::Progress progress = {7, 8, 0.125, 9, 10, 11, 12, 13, {1, 2, 0}, 14};
+  const wire::ServerProgress reads = {
+      {{ShardId{0}, 5, 2, 1, {{WorkerId{0}, 6, 3, 4, 2, 0}, {WorkerId{1}, 5, 1, 0, 0, 1500}}}}};
   const wire::Push push = {.bucket = BucketId{2},
                            .micro_batches = {1, 3},
                            .micro_batch_count = 4,
@@ -114,6 +116,7 @@ std::vector<Sent> Messages() {
        MessageOf(MessageType::kWelcome, scheduler, worker, wire::Welcome{2, 9})},
       {"roster", scheduler, MessageOf(MessageType::kRoster, scheduler, worker, roster)},
       {"heartbeat", worker, MessageOf(MessageType::kHeartbeat, worker, scheduler, progress)},
+      {"reads", server, MessageOf(MessageType::kHeartbeat, server, scheduler, reads)},
       {"done", worker, MessageOf(MessageType::kDone, worker, scheduler, progress)},
       {"evaluated", worker,
        MessageOf(MessageType::kEvaluated, worker, scheduler, wire::Evaluation{3, 2, 0.5})},

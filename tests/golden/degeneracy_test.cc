@@ -116,6 +116,7 @@ TEST_P(LearningTest, Learns) {
   TrainingSetup setup = {.workers = 3, .shards = 2, .steps = 23 * 15, .order_seed = 3};
   if (GetParam().starts_with("eamsgd")) setup.optimizer = "sgd:lr=0.01";
   if (GetParam().ends_with("rate=each")) setup.optimizer = "momentum:lr=0.02,mu=0.9";
+  if (GetParam().starts_with("dcasgd")) setup.optimizer = "momentum:lr=0.03,mu=0.9";
   const TrainingResult result = Train(setup, GetParam());
   EXPECT_GE(result.test_accuracy, 0.95);
   std::printf("%-36s test accuracy %.4f\n", GetParam().c_str(), result.test_accuracy);

@@ -19,12 +19,16 @@ UsePAM no
 PidFile none
 """
 
+# Unpacked, not installed: an installation would start a daemon. The second is the first's library.
+PACKAGES = ["openssh-server", "libwrap0"]
+
 
 class SshCiTest(MachinesTestCase):
 
     def setUp(self):
         super().setUp()
         sshd = self.unpacked()
+        libraries = [os.path.dirname(at) for at in glob.glob(f"{self.dir}/package/**/libwrap.so.0", recursive=True)]
         for key in ("host", "user"):
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", f"{self.dir}/{key}"], check=True)
         with open(f"{self.dir}/sshd_config", "w") as file:
@@ -42,7 +46,7 @@ class SshCiTest(MachinesTestCase):
                             "mount -t tmpfs none /run; mkdir /run/sshd")
             self.sshds.append(subprocess.Popen(
                 [*self.machines.enter(number), sshd, "-D", "-e", "-f", f"{self.dir}/sshd_config"],
-                stderr=subprocess.DEVNULL))
+                stderr=subprocess.DEVNULL, env={**os.environ, "LD_LIBRARY_PATH": ":".join(libraries)}))
             self.addCleanup(self.sshds[-1].wait)
             self.addCleanup(self.sshds[-1].kill)
         for number in (1, 2, 3):
@@ -51,10 +55,11 @@ class SshCiTest(MachinesTestCase):
 
     def unpacked(self):
         try:
-            subprocess.run(["apt-get", "download", "-q", "openssh-server"], cwd=self.dir, check=True, timeout=120,
+            subprocess.run(["apt-get", "download", "-q", *PACKAGES], cwd=self.dir, check=True, timeout=120,
                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            package, = glob.glob(f"{self.dir}/openssh-server_*.deb")
-            subprocess.run(["dpkg-deb", "-x", package, f"{self.dir}/package"], check=True)
+            for name in PACKAGES:
+                package, = glob.glob(f"{self.dir}/{name}_*.deb")
+                subprocess.run(["dpkg-deb", "-x", package, f"{self.dir}/package"], check=True)
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             self.skipTest(f"NOT TESTED: openssh-server cannot be had: {error}")
         return f"{self.dir}/package/usr/sbin/sshd"

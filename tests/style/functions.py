@@ -6,6 +6,7 @@ NOT_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"
 SCOPE = re.compile(r"^\s*(inline\s+)?namespace\b|^\s*extern\s*$")
 INITIALISER = re.compile(r"\)\s*(noexcept\s*)?:.*(?<!noexcept)(?<!try)[\w>]\s*$", re.S)  # S() : a_{1}
 TYPE = re.compile(r"\b(class|struct|union|enum)\b[^()]*$")
+LAMBDA = re.compile(r"\[[^\[\]]*\]\s*(?:\([^()]*\))?\s*(?:mutable|noexcept|constexpr|\s|->[\s\w:<>,*&]+)*$")
 
 
 def code(text):
@@ -27,6 +28,11 @@ def functions(text):
             inside = any(kind == "function" for kind, _, _ in scopes)
             if inside:
                 kind = "other"
+            elif LAMBDA.search(before):
+                kind = "function"
+            elif before.count("(") > before.count(")"):  # a default argument's
+                scopes.append(("value", line, before))
+                continue
             elif SCOPE.search(before.strip()) or TYPE.search(before):
                 kind = "scope"
             elif "(" in before and not re.search(r"=\s*$|\(\s*$|,\s*$", before):
@@ -41,6 +47,9 @@ def functions(text):
             if not scopes:
                 continue
             kind, begin, head = scopes.pop()
+            if kind == "value":
+                before = head + "{}"
+                continue
             if kind == "function":
                 found.append((begin, line - begin, head))
             before = head + "{}" if kind == "initialiser" else ""

@@ -1,12 +1,15 @@
 """Who includes whom: the edges of the tree are those of layers.txt, a line a room: "room: rooms below it". A room is a
 folder, or a sub-folder that has a line of its own."""
+import os
 import pathlib
 import re
 
 from rules import CPP
 
-INCLUDE = re.compile(r'^\s*#\s*include\s+"([\w/]+)/[\w.]+"', re.M)
+INCLUDE = re.compile(r'^\s*#\s*(?:include|import)\s*[<"]([\w./-]+)/[\w.-]+[">]', re.M)
+TESTS = "tests"  # of nobody's
 ALL_CODE = ("tests", "bench")
+NO_ROOMS = (*ALL_CODE, "cmake")
 FOREIGN = {  # what only one layer may touch
     "zmq": {"security", "transport"},
     "google/protobuf": {"cluster", "security", "wire"},
@@ -61,12 +64,19 @@ def against_layers(tree):
     allowed, of_tests = read_layers(tree)
     found = []
     for name in tree.of(CPP):
-        room = room_of(pathlib.PurePath(name).parent, allowed)
+        folder = str(pathlib.PurePath(name).parent)
+        room = room_of(folder, allowed)
         if not room:
+            if not folder.startswith(NO_ROOMS):
+                found.append(f"{name}:1: {folder} is no room of tests/style/layers.txt")
             continue
-        below = allowed[room] | (of_tests.get(room, set()) if name.endswith("_test.cc") else set())
+        is_test = name.endswith("_test.cc")
+        below = allowed[room] | (of_tests.get(room, set()) if is_test else set())
         for match in INCLUDE.finditer(tree.text(name)):
-            target = room_of(match[1], allowed)
+            included = os.path.normpath(os.path.join(folder, match[1])) if match[1].startswith(".") else match[1]
+            target = room_of(included, allowed)
+            if included.startswith(TESTS) and not is_test:
+                target = TESTS
             if target and target != room and target not in below:
                 line = tree.text(name).count("\n", 0, match.start()) + 1
                 found.append(f"{name}:{line}: {room} may not include {target}")

@@ -10,9 +10,10 @@
 #include "base/status_macros.h"
 #include "base/steady_clock.h"
 #include "glog/logging.h"
-#include "transport/identity.h"
 #include "transport/node/endpoint.h"
+#include "transport/node/known_nodes.h"
 #include "transport/node/node_counts.h"
+#include "transport/node/node_sender.h"
 #include "transport/node/node_wait.h"
 #include "transport/node/numbered_links.h"
 #include "transport/node/shm_connections.h"
@@ -35,43 +36,38 @@ constexpr absl::Duration kOpeningLook = absl::Milliseconds(1);      // in Close
 constexpr int kTendEveryMessages = 64;                              // messages
 constexpr int kProgressEvery = 256;  // messages to a look at links' sockets
 
-// Where a node that we did not connect to was heard.
-struct Route {
-  std::string routing_id;  // of the ROUTER's peer
-  LinkId link = 0;         // or this, where it is not 0
-  friend bool operator==(const Route&, const Route&) = default;
-};
-
-// What there can be much of; the rest is as well off with ZeroMQ.
-bool IsForStreams(wire::MessageType type) { return type >= wire::MessageType::kPush; }
-
 class NodeTransport final : public Transport {
  public:
   explicit NodeTransport(const ZmqOptions& options)
       : options_(options),
-        identity_(options.frame_limits),
-        routes_(options.route_limits),
-        local_links_(LocalOptionsOf(options)),
-        local_(&local_links_, static_cast<size_t>(options.queue_messages_max)),
-        zmq_(SocketOptionsOf(options), options.door, NumberedOptionsOf(options),
+        shm_links_(LocalOptionsOf(
+            options, [this](const auto& key) { return !nodes_.holders().IsAwaited(key); })),
+        local_(&shm_links_, static_cast<size_t>(options.queue_messages_max)),
+        zmq_(SocketOptionsOf(options), options.door,
+             NumberedOptionsOf(options, [this](const auto& peer) { return nodes_.Waits(peer); }),
              // One frame beyond the limit is kept (and one for the header), so that Decode sees
              // that there are too many.
              options.frame_limits.payload_frames_max + 2, &rejections_),
         streams_(StreamOptionsOf(options),
                  [this](const std::string& peer, bool ours, const Handshake& note) {
-                   return TellNote(peer, ours, note);
+                   return sender_.TellNote(peer, ours, note);
                  }),
-        wait_(&local_links_, &streams_, zmq_.sockets()) {}
+        wait_(&shm_links_, &streams_, zmq_.sockets()),
+        nodes_(options, &shm_links_, &local_, zmq_.sockets()),
+        sender_(options, {&shm_links_, &local_, &zmq_, &streams_}, &nodes_, &counts_) {}
   ~NodeTransport() override { Close(absl::ZeroDuration()); }
 
   absl::Status Open();
 
   absl::Status Connect(wire::Address peer, const std::string& endpoint) override;
-  void SetSelf(wire::Address self) override { identity_.SetSelf(self); }
-  void SetSession(uint64_t session) override { identity_.SetSession(session); }
+  void SetSelf(wire::Address self) override { nodes_.identity().SetSelf(self); }
+  void SetSession(uint64_t session) override { nodes_.identity().SetSession(session); }
+  std::string process_key() const override { return nodes_.holders().own_key(); }
+  void SetHolder(wire::Address node, const std::string& key) override;
   absl::Status Send(wire::Address node, const wire::Message& message) override;
   std::optional<wire::Message> Receive(SteadyTime deadline) override;
   std::vector<LostNode> TakeLost() override { return std::exchange(lost_, {}); }
+  std::vector<wire::Address> TakeEnded() override;
   void Wake() override { wait_.Wake(); }
   void Close(absl::Duration linger) override;
   std::string endpoint() const override { return endpoint_; }
@@ -79,7 +75,9 @@ class NodeTransport final : public Transport {
     TransportStats stats = counts_.With(streams_.counts());
     stats.rejected_messages = rejections_.count();
     stats.strangers = zmq_.sockets().strangers();
-    stats.proof_faults.links = local_links_.unproven();
+    stats.handshakes = zmq_.sockets().handshakes();
+    stats.proof_faults.links = shm_links_.unproven();
+    stats.proof_faults.names = nodes_.impostors();
     stats.sent.framing += zmq_.framing_sent();
     return stats;
   }
@@ -87,57 +85,45 @@ class NodeTransport final : public Transport {
  private:
   enum class Taken { kNothing, kRejected, kMessage };
 
-  absl::Status SendStamped(wire::Address node, const wire::Message& message);
-  absl::Status CheckHeader() const;
-  absl::Status SendLocally(LinkId link, const wire::Message& message);
-  absl::Status ConnectSocket(wire::Address peer, const std::string& endpoint);
-  void ForgetConnection(wire::Address peer);
-  void FollowOpening();
   void FinishOpening(SteadyTime deadline);
   Taken TakeOne(wire::Message* message);
   Taken TakeLocal(wire::Message* message);
   Taken TakeStream(wire::Message* message);
   Taken TakeSocket(wire::Message* message);
   Taken Judge(absl::StatusOr<wire::Message> accepted, wire::Message* message);
-  absl::StatusOr<wire::Message> Accept(absl::Span<const Buffer> frames, const Route* route, Way way,
-                                       wire::Role role = wire::Role::kNone);
-  absl::Status SendByStream(const std::string& peer, const wire::Message& message);
-  absl::Status SendByZmq(const ZmqSockets::Connection* connection, const Route* route,
-                         const wire::Message& message);
+  absl::StatusOr<wire::Message> Accept(const KnownNodes::Arrival& arrival);
   bool TakeEarly();
   void Tend();
   void Lose(const LostLink& lost);
   void LoseLocal(const LostLocalLink& lost);
-  absl::Status TellNote(const std::string& peer, bool ours, const Handshake& note);
   void TakeNote(const ZmqSockets::Source& from, const Buffer& frame);
+  uint64_t session() const { return nodes_.identity().session(); }
   bool Poll(SteadyTime deadline);
 
   const ZmqOptions options_;
   std::string endpoint_;
   bool closed_ = false;
 
-  Identity identity_;
-  RouteTable<Route> routes_;
-  ShmLinks local_links_;
+  ShmLinks shm_links_;
   ShmConnections local_;
   Rejections rejections_;
   ZmqLinks zmq_;
   TcpLinks streams_;
   NodeWait wait_;
+  KnownNodes nodes_;
+  NodeCounts counts_;
+  NodeSender sender_;
   std::vector<LostNode> lost_;
   std::optional<wire::Message> early_;  // came while a Send waited for room
   int since_tend_ = 0;
   int local_in_a_row_ = 0;
   int since_look_ = 0;
   int since_progress_ = 0;
-  std::string header_;       // of the message that is being sent
   std::string stream_peer_;  // scratch of TakeStream
   Buffers frames_;           // scratch of TakeOne
-  NodeCounts counts_;
 };
 
 absl::Status NodeTransport::Open() {
-  if (options_.keys != nullptr) identity_.RequireRoles();
   SOAP_RETURN_IF_ERROR(wait_.Open());
   SOAP_RETURN_IF_ERROR(zmq_.sockets()->Open());
   if (options_.listen.empty()) return absl::OkStatus();
@@ -151,39 +137,20 @@ absl::Status NodeTransport::Open() {
 
 absl::Status NodeTransport::Connect(wire::Address peer, const std::string& endpoint) {
   if (closed_) return absl::FailedPreconditionError("the transport is closed");
-  SOAP_RETURN_IF_ERROR(CheckEndpoint(endpoint));
-  if (options_.shared_memory && SharedArena::Enable() && local_.Connect(peer, endpoint)) {
-    ForgetConnection(peer);
-    return absl::OkStatus();
-  }
-  return ConnectSocket(peer, endpoint);
+  return sender_.Connect(peer, endpoint);
 }
 
-void NodeTransport::ForgetConnection(wire::Address peer) {
-  const ZmqSockets::Connection* before = zmq_.sockets()->Find(peer);
-  if (before == nullptr) return;
-  streams_.Drop(before->routing_id);
-  zmq_.Disconnect(peer);
-}
-
-absl::Status NodeTransport::ConnectSocket(wire::Address peer, const std::string& endpoint) {
-  const ZmqSockets::Connection* before = zmq_.sockets()->Find(peer);
-  if (before != nullptr) streams_.Drop(before->routing_id);
-  SOAP_RETURN_IF_ERROR(zmq_.Connect(peer, endpoint));
-  if (identity_.session() == 0) return absl::OkStatus();
-  // Until something of the session has come the other side takes little (transport/zmq/door.h).
-  const Handshake here = {.word = Handshake::Word::kHere, .session = identity_.session()};
-  const std::string& routing_id = zmq_.sockets()->Find(peer)->routing_id;
-  SOAP_RETURN_IF_ERROR(TellNote(routing_id, true, here));
-  zmq_.Expect(routing_id);  // a roster names who was there
-  return absl::OkStatus();
+void NodeTransport::SetHolder(wire::Address node, const std::string& key) {
+  if (!nodes_.SetHolder(node, key)) return;
+  zmq_.Release();
+  shm_links_.Progress();
 }
 
 absl::Status NodeTransport::Send(wire::Address node, const wire::Message& message) {
   if (closed_) return absl::FailedPreconditionError("the transport is closed");
-  SOAP_ASSIGN_OR_RETURN(const wire::Message stamped, identity_.Stamp(node, message));
-  absl::Status sent = SendStamped(node, stamped);
-  if (absl::IsResourceExhausted(sent) && TakeEarly()) sent = SendStamped(node, stamped);
+  SOAP_ASSIGN_OR_RETURN(const wire::Message stamped, nodes_.identity().Stamp(node, message));
+  absl::Status sent = sender_.Send(node, stamped);
+  if (absl::IsResourceExhausted(sent) && TakeEarly()) sent = sender_.Send(node, stamped);
   if (!sent.ok()) counts_.Dropped();
   return sent;
 }
@@ -197,89 +164,6 @@ bool NodeTransport::TakeEarly() {
   if (TakeOne(&message) == Taken::kMessage) early_ = std::move(message);
   Tend();
   return true;
-}
-
-void NodeTransport::FollowOpening() {
-  for (const ShmConnections::Refused& refused : local_.Follow()) {
-    LOG(INFO) << refused.node.ToString() << " is reached at " << refused.endpoint
-              << ", not through shared memory: it did not take the link";
-    if (!ConnectSocket(refused.node, refused.endpoint).ok()) continue;
-    for (const wire::Message& message : refused.untaken) {
-      if (!SendStamped(refused.node, message).ok()) counts_.Dropped();
-    }
-  }
-}
-
-absl::Status NodeTransport::CheckHeader() const {
-  if (header_.size() <= options_.frame_limits.header_bytes_max) return absl::OkStatus();
-  return absl::InvalidArgumentError("the message's header is too large");
-}
-
-absl::Status NodeTransport::SendLocally(LinkId link, const wire::Message& message) {
-  wire::EncodeLocalHeader(message, identity_.self(), &header_);
-  SOAP_RETURN_IF_ERROR(CheckHeader());
-  SOAP_RETURN_IF_ERROR(local_links_.Send(link, header_, message.payload));
-  counts_.Sent(Way::kLink, message, header_);
-  return absl::OkStatus();
-}
-
-absl::Status NodeTransport::SendStamped(wire::Address node, const wire::Message& message) {
-  if (local_.opening()) {
-    local_links_.Progress();
-    FollowOpening();
-  }
-  if (const LinkId link = local_.LinkTo(node); link != 0) {
-    const bool opening = local_.opening();
-    if (opening && local_.IsFull(node)) {
-      return absl::ResourceExhaustedError("the link has not been taken yet");
-    }
-    absl::Status sent = SendLocally(link, message);
-    if (opening && sent.ok()) local_.Sent(node, message);
-    return sent;
-  }
-  const ZmqSockets::Connection* connection = zmq_.sockets()->Find(node);
-  const Route* route = connection == nullptr ? routes_.Find(node) : nullptr;
-  if (route != nullptr && route->link != 0) return SendLocally(route->link, message);
-  if (connection == nullptr && route == nullptr) {
-    return absl::NotFoundError(absl::StrCat("no route to ", node.ToString()));
-  }
-  const std::string& peer = connection != nullptr ? connection->routing_id : route->routing_id;
-  if (streams_.Carries(peer)) return SendByStream(peer, message);
-  SOAP_RETURN_IF_ERROR(SendByZmq(connection, route, message));
-  if (options_.streams && connection != nullptr && IsForStreams(message.type) &&
-      IsTcp(connection->endpoint) && identity_.session() != 0) {
-    streams_.Ask(peer, identity_.session(), connection->endpoint);
-  }
-  return absl::OkStatus();
-}
-
-absl::Status NodeTransport::SendByStream(const std::string& peer, const wire::Message& message) {
-  wire::EncodeLocalHeader(message, identity_.self(), &header_);
-  SOAP_RETURN_IF_ERROR(CheckHeader());
-  SOAP_RETURN_IF_ERROR(streams_.Send(peer, header_, message.payload, message.priority));
-  counts_.Sent(Way::kStream, message, header_);
-  return absl::OkStatus();
-}
-
-absl::Status NodeTransport::SendByZmq(const ZmqSockets::Connection* connection, const Route* route,
-                                      const wire::Message& message) {
-  header_ = wire::EncodeHeader(message, identity_.self());
-  SOAP_RETURN_IF_ERROR(CheckHeader());
-  const absl::Status sent =
-      zmq_.Send(connection != nullptr ? connection->routing_id : route->routing_id,
-                connection != nullptr, header_, message.payload);
-  if (!sent.ok()) {
-    return absl::Status(sent.code(), absl::StrCat(message.to.ToString(), ": ", sent.message()));
-  }
-  counts_.Sent(Way::kZmq, message, header_);
-  return absl::OkStatus();
-}
-
-absl::Status NodeTransport::TellNote(const std::string& peer, bool ours, const Handshake& note) {
-  const std::string frame = EncodeNote(note);
-  SOAP_RETURN_IF_ERROR(zmq_.Send(peer, ours, frame, {}));
-  counts_.SentNote(frame.size());
-  return absl::OkStatus();
 }
 
 std::optional<wire::Message> NodeTransport::Receive(SteadyTime deadline) {
@@ -317,31 +201,29 @@ NodeTransport::Taken NodeTransport::Judge(absl::StatusOr<wire::Message> accepted
 NodeTransport::Taken NodeTransport::TakeLocal(wire::Message* message) {
   if (++since_progress_ >= kProgressEvery) {
     since_progress_ = 0;
-    local_links_.Progress();
+    shm_links_.Progress();
   }
-  if (local_.opening()) FollowOpening();
+  if (local_.opening()) sender_.FollowOpening();
   if (++local_in_a_row_ > kLocalInARow) {
     local_in_a_row_ = 0;
     return Taken::kNothing;
   }
-  Route route;
-  if (!local_links_.Receive(&route.link, &frames_)) {
+  KnownNodes::Arrival arrival = {.way = Way::kLink};
+  if (!shm_links_.Receive(&arrival.route.link, &frames_)) {
     local_in_a_row_ = 0;
     return Taken::kNothing;
   }
-  wire::Role role = wire::Role::kNone;
-  if (options_.keys != nullptr) {
-    if (const auto proved = local_links_.RoleOf(route.link)) role = RoleOf(*proved);
-  }
-  return Judge(Accept(frames_, &route, Way::kLink, role), message);
+  return Judge(Accept(arrival), message);
 }
 
 NodeTransport::Taken NodeTransport::TakeStream(wire::Message* message) {
   bool ours = false;
   if (!streams_.Receive(&stream_peer_, &ours, &frames_)) return Taken::kNothing;
-  const Route route = {.routing_id = stream_peer_};
-  const wire::Role role = streams_.RoleOf(stream_peer_);
-  return Judge(Accept(frames_, ours ? nullptr : &route, Way::kStream, role), message);
+  return Judge(Accept({.way = Way::kStream,
+                       .route = {.routing_id = stream_peer_},
+                       .answered = !ours,
+                       .role = streams_.RoleOf(stream_peer_)}),
+               message);
 }
 
 NodeTransport::Taken NodeTransport::TakeSocket(wire::Message* message) {
@@ -354,12 +236,11 @@ NodeTransport::Taken NodeTransport::TakeSocket(wire::Message* message) {
     frames_.clear();
     return Taken::kRejected;
   }
-  const Route route = {.routing_id = from.routing_id};
-  absl::StatusOr<wire::Message> accepted =
-      Accept(frames_, from.answered ? &route : nullptr, Way::kZmq, from.role);
+  absl::StatusOr<wire::Message> accepted = Accept(
+      {.route = {.routing_id = from.routing_id}, .answered = from.answered, .role = from.role});
   if (accepted.ok()) {
     // A stranger's Hello is no proof.
-    const bool ours = identity_.session() != 0 && accepted->session == identity_.session();
+    const bool ours = session() != 0 && accepted->session == session();
     if (ours || !from.answered) zmq_.Watch(from);
     if (ours) zmq_.Prove(from.routing_id);
   }
@@ -373,43 +254,55 @@ void NodeTransport::Tend() {
   for (const LostLink& lost : zmq_.TakeLost()) Lose(lost);
   streams_.Tend();
   for (const LostLink& lost : streams_.TakeLost()) Lose(lost);
-  if (local_links_.mending()) local_links_.Progress();
-  for (const LostLocalLink& lost : local_links_.TakeLost()) LoseLocal(lost);
+  if (shm_links_.mending()) shm_links_.Progress();
+  for (const LostLocalLink& lost : shm_links_.TakeLost()) LoseLocal(lost);
+  if (sender_.waiting()) sender_.Tend();
+  for (LostNode& lost : sender_.TakeLost()) lost_.push_back(std::move(lost));
 }
 
 void NodeTransport::LoseLocal(const LostLocalLink& lost) {
-  if (const std::optional<wire::Address> node = local_.NodeOf(lost.link)) {
-    return lost_.push_back({*node, lost.why});
-  }
-  const auto known = routes_.NodeWhere([&](const Route& r) { return r.link == lost.link; });
-  if (known.has_value()) lost_.push_back({known->first, lost.why, known->second});
+  if (auto node = nodes_.LostWith({.link = lost.link}, lost.why)) lost_.push_back(*std::move(node));
 }
 
 void NodeTransport::Lose(const LostLink& lost) {
   streams_.Drop(lost.peer);
-  if (const std::optional<wire::Address> node = zmq_.sockets()->PeerOf(lost.peer)) {
-    return lost_.push_back({*node, lost.why});
+  auto node = nodes_.LostWith({.routing_id = lost.peer}, lost.why);
+  if (node.has_value()) lost_.push_back(*std::move(node));
+}
+
+std::vector<wire::Address> NodeTransport::TakeEnded() {
+  std::vector<Route> routes;
+  for (const LinkId link : shm_links_.TakeEnded()) routes.push_back({.link = link});
+  for (std::string& id : zmq_.sockets()->TakeEnded()) {
+    routes.push_back({.routing_id = std::move(id)});
   }
-  const auto known = routes_.NodeWhere([&](const Route& r) { return r.routing_id == lost.peer; });
-  if (known.has_value()) lost_.push_back({known->first, lost.why, known->second});
+  std::vector<wire::Address> ended;
+  for (const Route& route : routes) {
+    if (const auto node = nodes_.LostWith(route, ""); node.has_value()) ended.push_back(node->node);
+  }
+  return ended;
 }
 
 void NodeTransport::TakeNote(const ZmqSockets::Source& from, const Buffer& frame) {
   const std::optional<Handshake> note = DecodeNote(frame);
-  if (note.has_value() && identity_.session() == 0) return;  // from one that was welcomed before us
-  if (!note.has_value() || note->session == 0 || note->session != identity_.session()) {
+  if (note.has_value() && note->word == Handshake::Word::kProcess) {
+    const absl::Status proven = nodes_.TakeProcess(from, *note);
+    if (!proven.ok()) return rejections_.Add(proven, SteadyNow());
+    if (note->session == 0) return;  // who made it has no rank yet
+  }
+  if (note.has_value() && session() == 0) return;  // from one that was welcomed before us
+  if (!note.has_value() || note->session == 0 || note->session != session()) {
     const auto why = absl::InvalidArgumentError("a note of another session or release");
     return rejections_.Add(why, SteadyNow());
   }
   zmq_.Watch(from);
   zmq_.Prove(from.routing_id);
   counts_.ReceivedNote(frame.size());
-  if (!options_.streams || note->word == Handshake::Word::kHere) return;
-  // Notes of the two roles do not go the same way.
+  if (!options_.streams || !note->IsOfStream()) return;
+  // Notes of the two roles do not go the same way, but where both may do without.
   const bool asks = note->word == Handshake::Word::kAsk;
-  const bool answers =
-      note->word == Handshake::Word::kOffer || note->word == Handshake::Word::kRefuse;
-  if (from.answered ? !answers : !asks) {
+  const bool offers = note->word == Handshake::Word::kOffer;
+  if (from.answered ? !offers : !asks) {
     streams_.OnNote(from.routing_id, *note, from.fd, from.role);
   }
 }
@@ -429,26 +322,15 @@ NodeTransport::Taken NodeTransport::TakeOne(wire::Message* message) {
   return sockets_first ? Taken::kNothing : TakeSocket(message);
 }
 
-// `route`: how the sender is answered; null: it was connected to.
-absl::StatusOr<wire::Message> NodeTransport::Accept(absl::Span<const Buffer> frames,
-                                                    const Route* route, Way way, wire::Role role) {
+// What is in frames_.
+absl::StatusOr<wire::Message> NodeTransport::Accept(const KnownNodes::Arrival& arrival) {
   SOAP_ASSIGN_OR_RETURN(wire::Received received,
-                        way == Way::kZmq ? wire::Decode(frames, options_.frame_limits)
-                                         : wire::DecodeLocal(frames, options_.frame_limits));
-  const LinkId link = local_.LinkTo(received.sender);
-  const bool linked = link != 0;
-  // What peers say on a link they made is told from what is answered on ours by the link.
-  const bool ours = route == nullptr || (way == Way::kLink && linked && link == route->link);
-  const bool connected = !ours && (linked || zmq_.sockets()->Find(received.sender) != nullptr);
-  SOAP_RETURN_IF_ERROR(identity_.Admit(
-      received, {.by_our_connection = ours, .connected_to_sender = connected, .role = role}));
-  const bool learns = route != nullptr && !linked;
-  if (learns && !routes_.Learn(received.sender, *route, received.message.epoch)) {
-    return absl::ResourceExhaustedError(
-        "no room for another route, or of a former holder of the rank");
-  }
-  counts_.Received(way, received.message, frames);
-  return std::move(received.message);
+                        arrival.way == Way::kZmq
+                            ? wire::Decode(frames_, options_.frame_limits)
+                            : wire::DecodeLocal(frames_, options_.frame_limits));
+  SOAP_ASSIGN_OR_RETURN(wire::Message message, nodes_.Take(std::move(received), arrival));
+  counts_.Received(arrival.way, message, frames_);
+  return message;
 }
 
 // Waits until something may have arrived. False when the deadline has passed.
@@ -462,19 +344,21 @@ bool NodeTransport::Poll(SteadyTime deadline) {
   }
   if (streams_.readable()) return true;
   left = std::min(left, zmq_.longest_sleep());
-  if (streams_.unfinished() || local_links_.mending()) left = std::min(left, kUnfinishedWait);
+  if (streams_.unfinished() || shm_links_.mending() || sender_.waiting()) {
+    left = std::min(left, kUnfinishedWait);
+  }
   const bool of_links = wait_.Wait(deadline, left);
-  if (of_links && !local_.opening()) local_links_.Progress();
+  if (of_links && !local_.opening()) shm_links_.Progress();
   Tend();
-  if (local_.opening()) local_links_.Progress();
+  if (local_.opening()) shm_links_.Progress();
   return true;
 }
 
 // With keys a link is handed over after some words; what was sent by it goes then.
 void NodeTransport::FinishOpening(SteadyTime deadline) {
   while (options_.keys != nullptr && local_.opening() && SteadyNow() < deadline) {
-    local_links_.Progress();
-    FollowOpening();
+    shm_links_.Progress();
+    sender_.FollowOpening();
     if (local_.opening()) absl::SleepFor(kOpeningLook);
   }
 }
@@ -484,14 +368,14 @@ void NodeTransport::Close(absl::Duration linger) {
   const SteadyTime deadline = SteadyNow() + linger;
   FinishOpening(deadline);
   closed_ = true;
-  local_links_.Close();
+  shm_links_.Close();
   streams_.Close(deadline);
   zmq_.Close(deadline, counts_.sockets());
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Transport>> MakeZmqTransport(const ZmqOptions& options) {
+absl::StatusOr<std::unique_ptr<Transport>> MakeNodeTransport(const ZmqOptions& options) {
   auto transport = std::make_unique<NodeTransport>(options);
   SOAP_RETURN_IF_ERROR(transport->Open());
   return transport;

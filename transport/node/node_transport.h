@@ -6,13 +6,19 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "security/job_keys.h"
+#include "security/process_keys.h"
 #include "transport/route_table.h"
 #include "transport/transport.h"
 #include "transport/zmq/door.h"
 #include "wire/frame.h"
 
 namespace soapstone::transport {
+
+// In a job with keys the largest frame that goes over ZeroMQ, and the largest that libzmq takes,
+// with what encryption adds: of who connects it takes in as much before it knows who that is.
+// Larger ones go by streams and links.
+inline constexpr uint64_t kSealedFrameExtraBytes = 256;
+inline constexpr uint64_t kSecuredFrameBytesMax = (uint64_t{8} << 20) - kSealedFrameExtraBytes;
 
 struct ZmqOptions {
   // "tcp://HOST:PORT" (port 0: the system chooses; host *: all interfaces) or "ipc://PATH". Empty:
@@ -29,6 +35,8 @@ struct ZmqOptions {
   // where the window adapts to the rate of the link (transport/tcp/send_window.h).
   uint32_t stream_unsent_bytes_max = 512 << 10;
   bool stream_window = true;
+  // For a stream to come about, and for who connects for one to say what it is.
+  absl::Duration stream_patience = absl::Seconds(10);
   std::string advertise_host;       // in endpoint(), in the place of the host in `listen`
   int queue_messages_max = 10'000;  // per peer and direction; beyond, Send is an error
   uint64_t queue_bytes_max = uint64_t{512} << 20;  // the same; or one message
@@ -38,8 +46,10 @@ struct ZmqOptions {
   RouteLimits route_limits;
   DoorLimits door;  // for who connects and has not proved to be of the job
   // Where set, the node speaks with those alone that have keys of the same job, each in the role of
-  // its key; what leaves the machine is encrypted.
-  std::shared_ptr<const security::JobKeys> keys;
+  // its key and the rank that the roster gives its process (Transport::SetHolder); what leaves the
+  // machine is encrypted.
+  std::shared_ptr<const security::ProcessKeys> keys;
+  uint32_t shards_per_server = 0;  // with keys a server speaks for its own alone; 0: for any
 };
 
 // A transport with its own I/O thread. It may be made by one thread and used by another. Wake may
@@ -50,6 +60,6 @@ struct ZmqOptions {
 //
 // Errors: AlreadyExists (address in use), InvalidArgument (no such address), PermissionDenied,
 // ResourceExhausted (too many open files).
-absl::StatusOr<std::unique_ptr<Transport>> MakeZmqTransport(const ZmqOptions& options);
+absl::StatusOr<std::unique_ptr<Transport>> MakeNodeTransport(const ZmqOptions& options);
 
 }  // namespace soapstone::transport

@@ -6,12 +6,14 @@
 #include <unistd.h>
 #include <zmq.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/strings/numbers.h"
+#include "absl/time/clock.h"
 #include "base/random.h"
 #include "base/steady_clock.h"
 #include "gtest/gtest.h"
@@ -59,7 +61,7 @@ class NodeTransportTest : public testing::Test {
   void TearDown() override { zmq_ctx_term(context_); }
 
   static std::unique_ptr<Transport> Make(const ZmqOptions& options, Address self) {
-    absl::StatusOr<std::unique_ptr<Transport>> made = MakeZmqTransport(options);
+    absl::StatusOr<std::unique_ptr<Transport>> made = MakeNodeTransport(options);
     EXPECT_TRUE(made.ok()) << made.status();
     (*made)->SetSelf(self);
     (*made)->SetSession(kZmqSession);
@@ -236,7 +238,7 @@ TEST_F(NodeTransportTest, AHostNameCanBeListenedOn) {
 }
 
 TEST_F(NodeTransportTest, AnAddressOfAnotherMachineIsRefused) {
-  const absl::Status status = MakeZmqTransport({.listen = "tcp://192.0.2.1:0"}).status();
+  const absl::Status status = MakeNodeTransport({.listen = "tcp://192.0.2.1:0"}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
   EXPECT_NE(status.message().find("tcp://192.0.2.1:0"), std::string::npos) << status;
 }
@@ -287,6 +289,94 @@ TEST_F(NodeTransportTest, WhatLingersIsCountedToo) {
   const TransportStats stats = worker_->stats();
   EXPECT_EQ(stats.sockets.taken_bytes, stats.sockets.given_bytes);
   EXPECT_GT(stats.sockets.taken_bytes, 20'000'000u);
+}
+
+// ---- Connections that end
+
+class EndedConnectionTest : public NodeTransportTest {
+ protected:
+  static constexpr Address kStill = {Role::kWorker, 1};
+  static constexpr Address kScheduler = {Role::kScheduler, 0};
+
+  void SetUp() override {}
+  static Message Beat() {
+    Message message;
+    message.type = MessageType::kHeartbeat;
+    return message;
+  }
+  void Open(bool shared_memory) {
+    server_ = Make({.listen = "tcp://127.0.0.1:0", .shared_memory = shared_memory}, kScheduler);
+    worker_ = Make({.shared_memory = shared_memory}, kZmqWorker);
+    still_ = Make({.shared_memory = shared_memory}, kStill);
+  }
+  void Say(Transport* from) {
+    EXPECT_TRUE(from->Connect(kScheduler, server_->endpoint()).ok());
+    EXPECT_TRUE(from->Send(kScheduler, Beat()).ok());
+    Hear(from);
+  }
+  void Hear(Transport* from) {
+    const SteadyTime deadline = ZmqSoon();
+    while (!server_->Receive(SteadyNow() + absl::Milliseconds(5)).has_value()) {
+      ASSERT_LT(SteadyNow(), deadline);
+      from->Receive(SteadyNow() + absl::Milliseconds(5));
+    }
+    from->Receive(SteadyNow() + absl::Milliseconds(50));  // that a link was taken
+  }
+  // Those that end until `node` has.
+  std::vector<Address> EndedUntil(Address node) {
+    std::vector<Address> all;
+    const SteadyTime deadline = SteadyNow() + absl::Seconds(60);
+    while (SteadyNow() < deadline) {
+      for (const Address ended : server_->TakeEnded()) all.push_back(ended);
+      if (std::find(all.begin(), all.end(), node) != all.end()) break;
+      server_->Receive(SteadyNow() + absl::Milliseconds(5));
+    }
+    return all;
+  }
+
+  std::unique_ptr<Transport> still_;
+};
+
+TEST_F(EndedConnectionTest, IsSaidOfTheNodeThatSpokeByIt) {
+  for (const bool shared_memory : {false, true}) {
+    Open(shared_memory);
+    Say(worker_.get());
+    Say(still_.get());
+    EXPECT_TRUE(server_->TakeEnded().empty());
+    worker_.reset();
+    EXPECT_EQ(EndedUntil(kZmqWorker), std::vector{kZmqWorker}) << shared_memory;
+    EXPECT_TRUE(server_->TakeEnded().empty());
+  }
+}
+
+// As of one that is killed when its Hello has been read.
+TEST_F(EndedConnectionTest, IsSaidOfOneWithoutARank) {
+  for (const bool shared_memory : {false, true}) {
+    Open(shared_memory);
+    const Address temporary = Address::Temporary(Role::kWorker, 5);
+    worker_->SetSelf(temporary);
+    worker_->SetSession(0);
+    EXPECT_TRUE(worker_->Connect(kScheduler, server_->endpoint()).ok());
+    Message hello;
+    hello.type = MessageType::kHello;
+    hello.body = wire::Hello{.role = Role::kWorker, .nonce = 5};
+    EXPECT_TRUE(worker_->Send(kScheduler, hello).ok());
+    Hear(worker_.get());
+    worker_.reset();
+    EXPECT_EQ(EndedUntil(temporary), std::vector{temporary}) << shared_memory;
+  }
+}
+
+// libzmq gives the descriptor to the next connection: what ended before it was heard is not its
+// end.
+TEST_F(EndedConnectionTest, IsNotThatOfWhoHasItsDescriptorNow) {
+  Open(false);
+  Say(worker_.get());
+  worker_.reset();
+  absl::SleepFor(absl::Milliseconds(200));  // the descriptor is free
+  Say(still_.get());
+  EXPECT_EQ(EndedUntil(kZmqWorker), std::vector{kZmqWorker});
+  EXPECT_TRUE(server_->TakeEnded().empty());
 }
 
 }  // namespace

@@ -23,6 +23,9 @@ constexpr absl::Duration kQuietMax = absl::Milliseconds(600);
 constexpr int kSilentPart = 3;  // of the link's timeout; at most
 constexpr absl::Duration kSilentMax = absl::Seconds(3);
 constexpr absl::Duration kDialAgainMin = absl::Milliseconds(100);  // from one dial to the next
+// So much in that time is a message on its way; questions and answers are less.
+constexpr absl::Duration kLookAtMovedEvery = absl::Milliseconds(500);
+constexpr uint64_t kMovedBytes = uint64_t{16} << 10;
 constexpr absl::Duration kTellAfter = absl::Milliseconds(20);
 constexpr absl::Duration kAskAfter = absl::Milliseconds(200);  // doubled up to
 constexpr absl::Duration kAskMax = absl::Milliseconds(800);
@@ -261,6 +264,10 @@ NumberedLinks::Came NumberedLinks::Receive(const std::string& peer, bool ours, B
     return Came::kOther;
   }
   if (!Greeted(link, {trailer.self, trailer.other, trailer.received}, now)) return Came::kOther;
+  if (!ours && options_.waits && options_.waits(peer)) {
+    link->waiting_number = trailer.number;
+    return Came::kOther;
+  }
   if (!IsNext(link, trailer.number)) return Came::kOther;
   link->unsaid_bytes += size + BytesOf(absl::MakeConstSpan(*frames).subspan(1));
   ++link->unsaid_messages;
@@ -296,6 +303,14 @@ bool NumberedLinks::IsNext(Link* link, uint64_t number) {
   link->told_gap_at = link->session.received() + 1;
   Say(link, Word::kTell, number);
   return false;
+}
+
+// Each of those goes back to what is not in hand.
+void NumberedLinks::Release() {
+  for (auto& [peer, link] : links_) {
+    if (link.waiting_number == 0 || options_.waits(peer)) continue;
+    Say(&link, Word::kTell, std::exchange(link.waiting_number, 0));
+  }
 }
 
 void NumberedLinks::OnNote(Link* link, const Note& note, SteadyTime now) {
@@ -347,11 +362,28 @@ void NumberedLinks::Hear(Link* link, SteadyTime now) {
   link->holds = false;
 }
 
+// Answers wait behind a large message, at either end.
+void NumberedLinks::LookAtMoved(Link* link, SteadyTime now) {
+  const bool asks = link->waits || now - link->heard_at >= kQuietMax;
+  if (!moved_ || !asks || now - link->looked_at < kLookAtMovedEvery) return;
+  const MovedBytes moved = moved_(link->peer, link->ours);
+  // Not what moved before somebody looked, nor another connection's.
+  const bool looked = now - link->looked_at < 2 * kLookAtMovedEvery;
+  const auto much = [&](uint64_t before, uint64_t bytes) {
+    return looked && bytes >= before && bytes - before >= kMovedBytes;
+  };
+  if (much(link->moved.out, moved.out)) link->moved_out_at = now;
+  if (much(link->moved.in, moved.in)) link->moved_in_at = now;
+  link->moved = moved;
+  link->looked_at = now;
+}
+
 // For the whole of link_timeout since somebody was to answer: who is stopped for less than that,
 // just after it was heard or a while later, has lost nothing.
 bool NumberedLinks::IsSilent(const Link& link, SteadyTime now) const {
   if (link.session.other() == 0 && !link.expected) return false;
-  if (now - link.heard_at < options_.link_timeout) return false;
+  const SteadyTime there_at = std::max({link.heard_at, link.moved_out_at, link.moved_in_at});
+  if (now - there_at < options_.link_timeout) return false;
   if (!link.session.kept().empty() && now - link.kept_since >= options_.link_timeout) return true;
   return link.ours && now - link.asked_since >= options_.link_timeout;
 }
@@ -361,7 +393,8 @@ void NumberedLinks::ForgivePause(SteadyTime now) {
   pauses_.Look(now);
   if (!pauses_.paused()) return;
   for (auto& [peer, link] : links_) {
-    for (SteadyTime* at : {&link.kept_since, &link.heard_at, &link.asked_since, &link.dialled_at}) {
+    for (SteadyTime* at : {&link.kept_since, &link.heard_at, &link.asked_since, &link.dialled_at,
+                           &link.moved_out_at, &link.moved_in_at}) {
       pauses_.Forgive(at);
     }
   }
@@ -374,6 +407,7 @@ void NumberedLinks::Tend(SteadyTime now) {
   std::vector<Link*> silent;
   for (auto& [peer, link] : links_) {
     if (link.waits || link.ours) TendOne(&link, now);
+    LookAtMoved(&link, now);
     if (IsSilent(link, now)) silent.push_back(&link);
   }
   for (Link* link : silent) {
@@ -389,9 +423,12 @@ void NumberedLinks::TendOne(Link* link, SteadyTime now) {
   if (link->session.kept().empty() && !quiet) return;
   if (link->ask_at == SteadyTime::InfiniteFuture()) link->ask_at = now;
   const absl::Duration silent_max = std::min(kSilentMax, options_.link_timeout / kSilentPart);
-  if (quiet && now - std::max(link->heard_at, link->dialled_at) >= silent_max) {
-    DialAgain(link, now);
-  }
+  // A length that was changed on the way makes libzmq wait for what will never come: then one
+  // direction goes on, and the other is taken over by the kernel and by nobody else.
+  const bool one_way = link->ours && heard && !link->session.kept().empty();
+  SteadyTime since = std::max(link->moved_out_at, link->dialled_at);
+  since = std::max(since, quiet ? std::max(link->heard_at, link->moved_in_at) : link->kept_since);
+  if ((quiet || one_way) && now - since >= silent_max) DialAgain(link, now);
   if (now >= link->ask_at) Ask(link, now);
 }
 

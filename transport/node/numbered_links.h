@@ -14,8 +14,10 @@
 //     lost, as is one at whose other end another process appears: TakeLost says so. Where nothing
 //     is due who connected asks, so that a link that is broken is known before it is needed. Time
 //     in which nobody called does not count: who was stopped, or slept with its machine, has not
-//     listened.
-//  4. At most links_max links, of which unproven_max are of peers that have not shown that they
+//     listened. Nor does time in which the kernel moves a message that is larger than the link is
+//     fast.
+//  4. Of whose messages have to wait none is in hand, and all are asked for again by Release.
+//  5. At most links_max links, of which unproven_max are of peers that have not shown that they
 //     know the job's session; beyond, the oldest of those is forgotten.
 // One thread calls it. Times are the caller's.
 #pragma once
@@ -36,6 +38,7 @@
 #include "base/pause_watch.h"
 #include "base/steady_clock.h"
 #include "transport/tcp/tcp_links.h"
+#include "transport/tcp_watch.h"
 #include "wire/session.h"
 
 namespace soapstone::transport {
@@ -45,6 +48,8 @@ struct NumberedOptions {
   absl::Duration link_timeout = absl::Seconds(5);
   size_t links_max = 100'000;
   size_t unproven_max = 1024;
+  // What who connected to us sends is not taken for now; it keeps it. Empty: all is taken.
+  std::function<bool(const std::string& peer)> waits = nullptr;
 };
 
 class NumberedLinks {
@@ -59,8 +64,13 @@ class NumberedLinks {
   // Has ZeroMQ make another connection to a peer that we connected to: it may keep one on which
   // nothing moves, without a word.
   using Redial = std::function<void(const std::string& peer)>;
-  NumberedLinks(NumberedOptions options, Put put, Redial redial)
-      : options_(options), put_(std::move(put)), redial_(std::move(redial)) {}
+  // What the kernel has moved on a peer's latest connection. Empty: that is not known.
+  using Moved = std::function<MovedBytes(const std::string& peer, bool ours)>;
+  NumberedLinks(NumberedOptions options, Put put, Redial redial, Moved moved = nullptr)
+      : options_(std::move(options)),
+        put_(std::move(put)),
+        redial_(std::move(redial)),
+        moved_(std::move(moved)) {}
 
   // Sends a message, or keeps it until it can be. Errors: ResourceExhausted (invariant 2),
   // NotFound (who had connected to us is gone).
@@ -79,6 +89,8 @@ class NumberedLinks {
   // The peer, to whom something is on its way, is known to have been there `now`: it counts as lost
   // also where it was never heard.
   void Expect(const std::string& peer, SteadyTime now);
+  // Takes what had to wait and has not to any more.
+  void Release();
   // The peer has shown that it knows the job's session.
   void Prove(const std::string& peer);
   bool IsProven(const std::string& peer) {
@@ -117,11 +129,17 @@ class NumberedLinks {
     uint64_t put_once = 0;  // numbers up to here were handed over before
     uint16_t attempt = 0;   // of ours: how often we have gone back
     uint16_t their_attempt = 0;
-    uint64_t told_gap_at = 0;  // received() + 1 when a gap was told of; with their_attempt
+    uint64_t waiting_number = 0;  // the latest that had to wait; 0: none
+    uint64_t told_gap_at = 0;     // received() + 1 when a gap was told of; with their_attempt
     SteadyTime kept_since = SteadyTime::InfiniteFuture();
     SteadyTime heard_at = SteadyTime::InfinitePast();
     SteadyTime asked_since = SteadyTime::InfiniteFuture();  // and not heard
     SteadyTime dialled_at = SteadyTime::InfinitePast();
+    // When much was seen to have moved, each way.
+    SteadyTime moved_out_at = SteadyTime::InfinitePast();
+    SteadyTime moved_in_at = SteadyTime::InfinitePast();
+    MovedBytes moved;  // up to looked_at
+    SteadyTime looked_at = SteadyTime::InfinitePast();
     SteadyTime ask_at = SteadyTime::InfiniteFuture();
     absl::Duration ask_again;
     SteadyTime tell_at = SteadyTime::InfiniteFuture();
@@ -148,6 +166,7 @@ class NumberedLinks {
   void Lose(Link* link, std::string why);
   void TendOne(Link* link, SteadyTime now);
   void ForgivePause(SteadyTime now);
+  void LookAtMoved(Link* link, SteadyTime now);
   bool IsSilent(const Link& link, SteadyTime now) const;
   static void Hear(Link* link, SteadyTime now);
   void GoBack(Link* link, uint64_t number);
@@ -158,6 +177,7 @@ class NumberedLinks {
   const NumberedOptions options_;
   const Put put_;
   const Redial redial_;
+  const Moved moved_;
   std::unordered_map<std::string, Link> links_;
   std::deque<std::string> unproven_;  // oldest first; some may be proven or gone by now
   std::vector<LostLink> lost_;

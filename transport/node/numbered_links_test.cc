@@ -24,6 +24,7 @@ class NumberedLinksTest : public testing::Test {
     std::deque<Buffers> in;
     std::vector<std::string> got;
     int redialled = 0;
+    MovedBytes moved;
   };
   void SetUp() override {
     Make(0, {});
@@ -41,7 +42,21 @@ class NumberedLinksTest : public testing::Test {
           ends_[1 - e].in.push_back(std::move(frames));
           return absl::OkStatus();
         },
-        [this, e](const std::string&) { ++ends_[e].redialled; });
+        [this, e](const std::string&) { ++ends_[e].redialled; },
+        [this, e](const std::string&, bool ours) {
+          EXPECT_EQ(ours, e == 0);
+          return ends_[e].moved;
+        });
+  }
+  // Nothing arrives for that time, while so much a second crosses the connection, seen by both.
+  void Cross(absl::Duration time, MovedBytes a_second) {
+    for (SteadyTime end = now_ + time; now_ < end; now_ += absl::Milliseconds(10)) {
+      ends_[0].moved.out += a_second.out / 100;
+      ends_[1].moved.in += a_second.out / 100;
+      ends_[0].moved.in += a_second.in / 100;
+      ends_[1].moved.out += a_second.in / 100;
+      for (End& end : ends_) end.links->Tend(now_);
+    }
   }
   absl::Status Send(int e, const std::string& text) {
     return ends_[e].links->Send("peer", e == 0, text, {}, now_);
@@ -101,6 +116,30 @@ TEST_F(NumberedLinksTest, EachMessageArrivesOnceWhateverIsLost) {
   }
 }
 
+TEST_F(NumberedLinksTest, WhatHasToWaitIsLeftWithItsSenderAndAskedForByRelease) {
+  bool waits = true;
+  Make(1, {.waits = [&](const std::string&) { return waits; }});
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(Send(0, absl::StrCat(i)).ok());
+  ASSERT_TRUE(Send(1, "the other way").ok());
+  Pass(absl::Seconds(20));
+  EXPECT_EQ(ends_[0].got, std::vector<std::string>{"the other way"});
+  EXPECT_TRUE(ends_[1].got.empty());
+  EXPECT_FALSE(ends_[0].links->all_acknowledged());
+  EXPECT_TRUE(ends_[0].links->TakeLost().empty()) << "somebody answers";
+  ends_[1].links->Release();
+  Pass(absl::Milliseconds(50));
+  EXPECT_TRUE(ends_[1].got.empty()) << "it has to wait on";
+  waits = false;
+  ends_[1].links->Release();
+  Turn(0);
+  Turn(1);
+  EXPECT_EQ(ends_[1].got, (std::vector<std::string>{"0", "1", "2"})) << "without a wait";
+  ASSERT_TRUE(Send(0, "3").ok());
+  Pass(absl::Milliseconds(100));
+  EXPECT_EQ(ends_[1].got.size(), 4u);
+  EXPECT_TRUE(ends_[0].links->all_acknowledged());
+}
+
 TEST_F(NumberedLinksTest, WhatIsKeptIsBounded) {
   Make(0, {.limits = {.bytes_max = 100, .items_max = 3}});
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(Send(0, "x").ok());
@@ -125,6 +164,75 @@ TEST_F(NumberedLinksTest, ASilentConnectionIsMadeAnewAndThenLost) {
   const std::vector<LostLink> lost = ends_[0].links->TakeLost();
   ASSERT_EQ(lost.size(), 1u);
   EXPECT_EQ(lost[0].peer, "peer");
+}
+
+// The other side speaks, and hears nothing: its libzmq waits for the end of a frame whose length
+// was changed on the way.
+TEST_F(NumberedLinksTest, AConnectionThatCarriesOneWayAloneIsMadeAnew) {
+  ASSERT_TRUE(Send(0, "before").ok());
+  Pass(absl::Seconds(1));
+  ASSERT_TRUE(Send(0, "swallowed").ok());
+  for (int i = 0; i < 400 && ends_[0].redialled == 0; ++i) {
+    if (i % 20 == 0) {
+      ASSERT_TRUE(Send(1, "a word").ok());
+    }
+    Turn(0);
+    ends_[1].in.clear();
+    Turn(1);
+    now_ += absl::Milliseconds(10);
+  }
+  EXPECT_EQ(ends_[0].redialled, 1);
+  Pass(absl::Seconds(1));
+  EXPECT_EQ(ends_[1].got, (std::vector<std::string>{"before", "swallowed"}));
+  EXPECT_EQ(ends_[0].redialled, 1);
+  EXPECT_TRUE(ends_[0].links->TakeLost().empty());
+  EXPECT_TRUE(ends_[1].links->TakeLost().empty());
+}
+
+// Answers come behind it, whichever way it goes.
+TEST_F(NumberedLinksTest, AMessageMayTakeAsLongAsTheKernelMovesIt) {
+  for (const bool out : {true, false}) {
+    SCOPED_TRACE(out);
+    SetUp();
+    ends_[0].redialled = 0;
+    ASSERT_TRUE(Send(0, "before").ok());
+    ASSERT_TRUE(Send(1, "before").ok());
+    Pass(absl::Seconds(1));
+    for (End& end : ends_) end.got.clear();
+    ASSERT_TRUE(Send(out ? 0 : 1, "large").ok());
+    Cross(absl::Minutes(2), out ? MovedBytes{.out = 100'000} : MovedBytes{.in = 100'000});
+    EXPECT_EQ(ends_[0].redialled, 0);
+    for (End& end : ends_) EXPECT_TRUE(end.links->TakeLost().empty());
+    // A stall, as without one.
+    Cross(absl::Seconds(3), {});
+    EXPECT_GE(ends_[0].redialled, 1);
+    Pass(absl::Seconds(1));
+    EXPECT_EQ(ends_[out ? 1 : 0].got, std::vector<std::string>{"large"});
+  }
+}
+
+// Who is stopped has a kernel that takes questions over, and who is far sends answers.
+TEST_F(NumberedLinksTest, WhatQuestionsTakeIsNoMessageOnItsWay) {
+  ASSERT_TRUE(Send(0, "before").ok());
+  Pass(absl::Seconds(1));
+  ASSERT_TRUE(Send(0, "large").ok());
+  Cross(absl::Seconds(10), {.out = 10'000, .in = 10'000});
+  EXPECT_GE(ends_[0].redialled, 1);
+  EXPECT_EQ(ends_[0].links->TakeLost().size(), 1u);
+}
+
+// What moves the other way does not tell that this one does.
+TEST_F(NumberedLinksTest, AWayThatIsSwallowedIsSeenBesideOneThatIsBusy) {
+  ASSERT_TRUE(Send(0, "before").ok());
+  Pass(absl::Seconds(1));
+  ASSERT_TRUE(Send(0, "swallowed").ok());
+  for (int i = 0; i < 4; ++i) {
+    Cross(absl::Milliseconds(500), {.in = 1'000'000});
+    ends_[1].in.clear();
+    ASSERT_TRUE(Send(1, "a word").ok());
+    Turn(0);
+  }
+  EXPECT_EQ(ends_[0].redialled, 1);
 }
 
 // Broken links are known before they are needed; a quiet one that answers is as good as any.

@@ -1,5 +1,9 @@
 // A job with keys: its members speak as ever, and a stranger, or a member in another's role, in
 // vain.
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -8,9 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/steady_clock.h"
 #include "gtest/gtest.h"
-#include "transport/node/node_transport.h"
+#include "transport/node/secured_job.h"
 #include "transport/zmq/zap_handler.h"
-#include "transport/zmq/zmq_socket.h"
 
 namespace soapstone::transport {
 namespace {
@@ -22,86 +25,19 @@ using wire::Message;
 using wire::MessageType;
 using wire::Role;
 
-constexpr uint64_t kSecuredSession = 78;
-constexpr Address kSecuredServer = {Role::kServer, 0};
-constexpr Address kSecuredWorker = {Role::kWorker, 0};
-constexpr absl::Duration kInVain = absl::Milliseconds(700);
-
-class SecuredTransportTest : public testing::Test {
- protected:
-  using Keys = std::shared_ptr<const JobKeys>;
-
-  void SetUp() override {
-    folder_ = absl::StrCat(testing::TempDir(), "/secured-",
-                           testing::UnitTest::GetInstance()->current_test_info()->name());
-    std::filesystem::remove_all(folder_);
-    ASSERT_TRUE(security::GenerateKeys(folder_).ok());
-    server_ = Make({.listen = "tcp://127.0.0.1:0", .keys = Of(KeyRole::kServer)}, kSecuredServer);
-  }
-
-  Keys Of(KeyRole role) const {
-    absl::StatusOr<JobKeys> keys = security::ReadJobKeys(folder_, role);
-    EXPECT_TRUE(keys.ok()) << keys.status();
-    return std::make_shared<const JobKeys>(*std::move(keys));
-  }
-  static std::unique_ptr<Transport> Make(const ZmqOptions& options, Address self) {
-    absl::StatusOr<std::unique_ptr<Transport>> made = MakeZmqTransport(options);
-    EXPECT_TRUE(made.ok()) << made.status();
-    (*made)->SetSelf(self);
-    (*made)->SetSession(kSecuredSession);
-    return *std::move(made);
-  }
-  // One that knows the session, and connects to the server.
-  std::unique_ptr<Transport> Member(Keys keys, Address self) {
-    std::unique_ptr<Transport> member = Make({.keys = std::move(keys)}, self);
-    EXPECT_TRUE(member->Connect(kSecuredServer, server_->endpoint()).ok());
-    return member;
-  }
-  static Message PullAt(Clock clock) {
-    Message message;
-    message.type = MessageType::kPull;
-    message.body = wire::Pull{};
-    message.clock = clock;
-    return message;
-  }
-  // The next that the server takes while `member`, too, is given time; nothing: none in time.
-  std::optional<Message> Taken(Transport* member, absl::Duration within) {
-    const SteadyTime deadline = SteadyNow() + within;
-    while (SteadyNow() < deadline) {
-      if (auto taken = server_->Receive(SteadyNow() + absl::Milliseconds(5))) return taken;
-      member->Receive(SteadyNow() + absl::Milliseconds(5));
-    }
-    return std::nullopt;
-  }
-  void ExpectSecuredServes() {
-    const auto worker = Member(Of(KeyRole::kWorker), kSecuredWorker);
-    ASSERT_TRUE(worker->Send(kSecuredServer, PullAt(5)).ok());
-    const std::optional<Message> taken = Taken(worker.get(), absl::Seconds(60));
-    ASSERT_TRUE(taken.has_value());
-    EXPECT_EQ(taken->from, kSecuredWorker);
-    ASSERT_TRUE(server_->Send(kSecuredWorker, PullAt(6)).ok());
-    const std::optional<Message> reply = worker->Receive(SteadyNow() + absl::Seconds(60));
-    ASSERT_TRUE(reply.has_value());
-    EXPECT_EQ(reply->clock, 6);
-  }
-
-  std::string folder_;
-  std::unique_ptr<Transport> server_;
-};
+using SecuredTransportTest = SecuredJob;
 
 TEST_F(SecuredTransportTest, MembersSpeakBothWays) {
-  ExpectSecuredServes();
+  ExpectServesMembers();
   EXPECT_EQ(server_->stats().strangers, 0u);
   EXPECT_EQ(server_->stats().rejected_messages, 0u);
 }
 
 // Where there is no shared memory between the two.
 TEST_F(SecuredTransportTest, DataGoesBySealedStreams) {
-  const auto server =
-      Make({.listen = "tcp://127.0.0.1:0", .streams = true, .keys = Of(KeyRole::kServer)},
-           kSecuredServer);
-  const auto worker = Make({.streams = true, .keys = Of(KeyRole::kWorker)}, kSecuredWorker);
-  ASSERT_TRUE(worker->Connect(kSecuredServer, server->endpoint()).ok());
+  server_ = Listen({.streams = true});
+  const auto worker =
+      Connected(Make({.streams = true, .keys = Of(KeyRole::kWorker)}, kFirstWorker));
   const auto pass = [](Transport* from, Transport* to, wire::Address whom, const Message& message) {
     ASSERT_TRUE(from->Send(whom, message).ok());
     std::optional<Message> taken;
@@ -115,23 +51,23 @@ TEST_F(SecuredTransportTest, DataGoesBySealedStreams) {
   };
   const SteadyTime end = SteadyNow() + absl::Seconds(60);
   for (Clock clock = 1;
-       (worker->stats().streamed_messages == 0 || server->stats().streamed_messages == 0) &&
+       (worker->stats().streamed_messages == 0 || server_->stats().streamed_messages == 0) &&
        SteadyNow() < end;
        ++clock) {
-    ASSERT_NO_FATAL_FAILURE(pass(worker.get(), server.get(), kSecuredServer, PullAt(clock)));
-    ASSERT_NO_FATAL_FAILURE(pass(server.get(), worker.get(), kSecuredWorker, PullAt(clock)));
+    ASSERT_NO_FATAL_FAILURE(pass(worker.get(), server_.get(), kFirstServer, PullAt(clock)));
+    ASSERT_NO_FATAL_FAILURE(pass(server_.get(), worker.get(), kFirstWorker, PullAt(clock)));
   }
   Message push = PullAt(7);
   push.type = MessageType::kPush;
   push.body = wire::Push{.micro_batches = {0, 1}, .micro_batch_count = 1};
   for (const size_t bytes : {4, 5000, 70'000, 10'000'000}) {
     push.payload = {Buffer::CopyOf(std::string(bytes, 'x'))};
-    ASSERT_NO_FATAL_FAILURE(pass(worker.get(), server.get(), kSecuredServer, push));
+    ASSERT_NO_FATAL_FAILURE(pass(worker.get(), server_.get(), kFirstServer, push));
   }
   EXPECT_GE(worker->stats().streamed_messages, 4u);
   worker->Close(absl::Seconds(1));
-  server->Close(absl::Seconds(1));
-  for (const Transport* node : {worker.get(), server.get()}) {
+  server_->Close(absl::Seconds(1));
+  for (const Transport* node : {worker.get(), server_.get()}) {
     const TransportStats stats = node->stats();
     EXPECT_EQ(stats.shared_bytes, 0u);
     EXPECT_EQ(stats.proof_faults, ProofFaults());
@@ -141,36 +77,76 @@ TEST_F(SecuredTransportTest, DataGoesBySealedStreams) {
 
 // Within a machine: each is still heard in the role of its key alone.
 TEST_F(SecuredTransportTest, DataGoesBySharedMemory) {
-  const auto server = Make({.listen = "tcp://127.0.0.1:0",
-                            .shared_memory = true,
-                            .streams = true,
-                            .keys = Of(KeyRole::kServer)},
-                           kSecuredServer);
+  server_ = Listen({.shared_memory = true, .streams = true});
   for (const bool honest : {true, false}) {
-    const auto worker = Make({.shared_memory = true, .keys = Of(KeyRole::kWorker)},
-                             honest ? kSecuredWorker : Address{Role::kServer, 1});
-    ASSERT_TRUE(worker->Connect(kSecuredServer, server->endpoint()).ok());
-    ASSERT_TRUE(worker->Send(kSecuredServer, PullAt(3)).ok());
-    std::optional<Message> taken;
-    const SteadyTime end = SteadyNow() + (honest ? absl::Seconds(60) : kInVain);
-    while (!taken.has_value() && SteadyNow() < end) {
-      worker->Receive(SteadyNow() + absl::Milliseconds(1));
-      taken = server->Receive(SteadyNow() + absl::Milliseconds(1));
-    }
-    EXPECT_EQ(taken.has_value(), honest);
+    const auto worker = Connected(Make({.shared_memory = true, .keys = Of(KeyRole::kWorker)},
+                                       honest ? kFirstWorker : Address{Role::kServer, 1}));
+    ASSERT_TRUE(worker->Send(kFirstServer, PullAt(3)).ok());
+    EXPECT_EQ(Taken(worker.get(), honest ? absl::Seconds(60) : kInVain).has_value(), honest);
     EXPECT_GT(worker->stats().shared_bytes, 0u);
   }
-  EXPECT_GE(server->stats().rejected_messages, 1u);
-  EXPECT_EQ(server->stats().proof_faults, ProofFaults());
+  EXPECT_GE(server_->stats().rejected_messages, 1u);
+  EXPECT_EQ(server_->stats().proof_faults, ProofFaults{.names = 1});
 }
 
 TEST_F(SecuredTransportTest, WithoutKeysNothingArrivesEitherWay) {
-  const auto plain = Member(nullptr, kSecuredWorker);
-  ASSERT_TRUE(plain->Send(kSecuredServer, PullAt(1)).ok());
+  const auto plain = Member(nullptr, kFirstWorker);
+  ASSERT_TRUE(plain->Send(kFirstServer, PullAt(1)).ok());
   EXPECT_FALSE(Taken(plain.get(), kInVain).has_value());
   EXPECT_EQ(server_->stats().received_messages, 0u);
   EXPECT_EQ(server_->stats().rejected_messages, 0u) << "it came as far as the node";
-  ExpectSecuredServes();
+  const HandshakeFailures failures = server_->stats().handshakes;
+  EXPECT_GE(failures.mechanisms, 1u);
+  EXPECT_EQ(failures.keys + failures.roles, 0u);
+  ExpectServesMembers();
+}
+
+TEST_F(SecuredTransportTest, WhoLeavesInTheHandshakeIsCounted) {
+  const std::string at = server_->endpoint();
+  for (const std::string& said : {std::string(), std::string("\xff\0\0\0\0\0\0\0\1\x7f", 10)}) {
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(std::stoi(at.substr(at.rfind(':') + 1))));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    ASSERT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+    send(fd, said.data(), said.size(), MSG_NOSIGNAL);
+    close(fd);
+  }
+  for (const SteadyTime end = SteadyNow() + absl::Seconds(60);
+       server_->stats().handshakes.cut_off < 2 && SteadyNow() < end;) {
+    server_->Receive(SteadyNow() + absl::Milliseconds(5));
+  }
+  EXPECT_EQ(server_->stats().handshakes, HandshakeFailures{.cut_off = 2});
+}
+
+// A server has nothing to say to a worker that listens, nor the scheduler to anybody that it would
+// have to connect to.
+TEST_F(SecuredTransportTest, ARoleOfNoUseIsRefusedInTheHandshake) {
+  struct Case {
+    KeyRole listens, connects;
+    bool may;
+  };
+  for (const Case& c : {Case{KeyRole::kWorker, KeyRole::kWorker, true},
+                        {KeyRole::kWorker, KeyRole::kServer, false},
+                        {KeyRole::kWorker, KeyRole::kScheduler, false},
+                        {KeyRole::kServer, KeyRole::kServer, true},
+                        {KeyRole::kServer, KeyRole::kScheduler, false}}) {
+    const auto as = [](KeyRole role, uint32_t rank) { return Address{RoleOf(role), rank}; };
+    const auto listener =
+        Outsider({.listen = "tcp://127.0.0.1:0", .keys = Of(c.listens)}, as(c.listens, 5));
+    const auto other = Outsider({.keys = Of(c.connects)}, as(c.connects, 6));
+    listener->SetHolder(as(c.connects, 6), other->process_key());
+    other->SetHolder(as(c.listens, 5), listener->process_key());
+    ASSERT_TRUE(other->Connect(as(c.listens, 5), listener->endpoint()).ok());
+    ASSERT_TRUE(other->Send(as(c.listens, 5), PullAt(1)).ok());
+    const auto taken = Next(listener.get(), other.get(), c.may ? absl::Seconds(60) : kInVain);
+    const std::string what =
+        absl::StrCat(security::NameOf(c.connects), " to ", security::NameOf(c.listens));
+    EXPECT_EQ(taken.has_value(), c.may) << what;
+    EXPECT_EQ(listener->stats().handshakes.roles > 0, !c.may) << what;
+    EXPECT_EQ(listener->stats().rejected_messages, 0u) << what;
+  }
 }
 
 TEST_F(SecuredTransportTest, TheKeysOfAnotherJobAreRefusedAndCounted) {
@@ -179,31 +155,33 @@ TEST_F(SecuredTransportTest, TheKeysOfAnotherJobAreRefusedAndCounted) {
   // It has learned the server's public key, which is no secret.
   auto forged = std::make_shared<JobKeys>(*security::ReadJobKeys(other, KeyRole::kWorker));
   const size_t server = static_cast<size_t>(KeyRole::kServer);
-  forged->public_keys[server] = Of(KeyRole::kServer)->public_keys[server];
-  const auto stranger = Member(forged, kSecuredWorker);
-  ASSERT_TRUE(stranger->Send(kSecuredServer, PullAt(1)).ok());
+  forged->public_keys[server] = Of(KeyRole::kServer)->job->public_keys[server];
+  const auto stranger = Member(security::MakeProcessKeys(forged), kFirstWorker);
+  ASSERT_TRUE(stranger->Send(kFirstServer, PullAt(1)).ok());
   EXPECT_FALSE(Taken(stranger.get(), kInVain).has_value());
   EXPECT_EQ(server_->stats().received_messages, 0u);
   EXPECT_EQ(server_->stats().rejected_messages, 0u) << "it came as far as the node";
   EXPECT_GE(server_->stats().strangers, 1u);
-  ExpectSecuredServes();
+  EXPECT_GE(server_->stats().handshakes.keys, 1u);
+  EXPECT_EQ(server_->stats().handshakes.roles, 0u);
+  ExpectServesMembers();
 }
 
 TEST_F(SecuredTransportTest, AMemberSpeaksInItsOwnRoleAlone) {
   const auto worker = Member(Of(KeyRole::kWorker), {Role::kServer, 1});
-  ASSERT_TRUE(worker->Send(kSecuredServer, PullAt(1)).ok());
+  ASSERT_TRUE(worker->Send(kFirstServer, PullAt(1)).ok());
   EXPECT_FALSE(Taken(worker.get(), kInVain).has_value());
   EXPECT_EQ(server_->stats().received_messages, 0u);
   EXPECT_GE(server_->stats().rejected_messages, 1u);
-  ExpectSecuredServes();
+  ExpectServesMembers();
 }
 
 TEST_F(SecuredTransportTest, AWorkerDoesNotEndTheJob) {
-  const auto worker = Member(Of(KeyRole::kWorker), kSecuredWorker);
+  const auto worker = Member(Of(KeyRole::kWorker), kFirstWorker);
   Message end;
   end.type = MessageType::kShutdown;
   end.body = wire::Notice{.code = 0, .text = "done"};
-  ASSERT_TRUE(worker->Send(kSecuredServer, end).ok());
+  ASSERT_TRUE(worker->Send(kFirstServer, end).ok());
   EXPECT_FALSE(Taken(worker.get(), kInVain).has_value());
   EXPECT_GE(server_->stats().rejected_messages, 1u);
 }
@@ -213,7 +191,7 @@ TEST_F(SecuredTransportTest, WhoHasNotTheSchedulersKeyIsNotTakenForIt) {
     const auto false_one =
         Make({.listen = "tcp://127.0.0.1:0", .keys = has_keys ? Of(KeyRole::kWorker) : nullptr},
              Address::Scheduler());
-    const auto member = Make({.keys = Of(KeyRole::kServer)}, kSecuredServer);
+    const auto member = Make({.keys = Of(KeyRole::kServer)}, kFirstServer);
     ASSERT_TRUE(member->Connect(Address::Scheduler(), false_one->endpoint()).ok());
     ASSERT_TRUE(member->Send(Address::Scheduler(), PullAt(1)).ok());
     const SteadyTime deadline = SteadyNow() + kInVain;

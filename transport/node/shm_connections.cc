@@ -17,9 +17,11 @@ void ShmConnections::Listen(const std::string& endpoint) {
                                 << " as well: " << listening.message();
 }
 
-bool ShmConnections::Connect(wire::Address node, const std::string& endpoint) {
+bool ShmConnections::Connect(wire::Address node, const std::string& endpoint,
+                             const security::PublicKey& key) {
   Drop(node);
-  const std::optional<LinkId> link = links_->Connect(endpoint, KeyRoleOf(node.role));
+  const LinkEnd listener = {.role = KeyRoleOf(node.role), .key = key};
+  const std::optional<LinkId> link = links_->Connect(endpoint, listener);
   if (!link.has_value()) return false;
   connections_[node] = {.link = *link, .endpoint = endpoint};
   opening_ = true;

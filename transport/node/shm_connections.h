@@ -27,8 +27,8 @@ class ShmConnections {
   // Takes links of who connects to `endpoint`, where the system lets it; else says that it does
   // not.
   void Listen(const std::string& endpoint);
-  // False: nobody of this machine takes links there.
-  bool Connect(wire::Address node, const std::string& endpoint);
+  // False: nobody of this machine takes links there. `key`: with keys, of the node's process.
+  bool Connect(wire::Address node, const std::string& endpoint, const security::PublicKey& key);
   // Forgets the link to the node, if there is one.
   void Drop(wire::Address node);
   bool opening() const { return opening_; }

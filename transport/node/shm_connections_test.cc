@@ -26,7 +26,7 @@ class ShmConnectionsTest : public testing::Test {
 };
 
 TEST_F(ShmConnectionsTest, WhatIsSentIsKeptUntilTheLinkIsTaken) {
-  ASSERT_TRUE(connections_.Connect(kNode, endpoint_));
+  ASSERT_TRUE(connections_.Connect(kNode, endpoint_, {}));
   EXPECT_TRUE(connections_.opening());
   EXPECT_EQ(connections_.NodeOf(connections_.LinkTo(kNode)), kNode);
   for (int i = 0; i < 2; ++i) {
@@ -46,7 +46,7 @@ TEST_F(ShmConnectionsTest, WhatIsSentIsKeptUntilTheLinkIsTaken) {
 }
 
 TEST_F(ShmConnectionsTest, WhoDoesNotTakeTheLinkIsToldWithWhatWasSent) {
-  ASSERT_TRUE(connections_.Connect(kNode, endpoint_));
+  ASSERT_TRUE(connections_.Connect(kNode, endpoint_, {}));
   wire::Message message;
   message.clock = 5;
   connections_.Sent(kNode, message);
@@ -66,7 +66,7 @@ TEST_F(ShmConnectionsTest, WhoDoesNotTakeTheLinkIsToldWithWhatWasSent) {
   EXPECT_EQ(refused[0].untaken[0].clock, 5);
   EXPECT_EQ(connections_.LinkTo(kNode), 0u);
   EXPECT_FALSE(connections_.opening());
-  EXPECT_FALSE(connections_.Connect(kNode, endpoint_)) << "nobody listens there any more";
+  EXPECT_FALSE(connections_.Connect(kNode, endpoint_, {})) << "nobody listens there any more";
 }
 
 }  // namespace

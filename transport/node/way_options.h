@@ -2,6 +2,9 @@
 // options. Included by transport/*.cc only.
 #pragma once
 
+#include <functional>
+#include <string>
+
 #include "transport/node/node_transport.h"
 #include "transport/node/numbered_links.h"
 #include "transport/shm/shm_links.h"
@@ -10,9 +13,12 @@
 
 namespace soapstone::transport {
 
+// `waits`, `admits`: as NumberedOptions and LocalOptions have them.
 ZmqSocketOptions SocketOptionsOf(const ZmqOptions& options);
-NumberedOptions NumberedOptionsOf(const ZmqOptions& options);
-LocalOptions LocalOptionsOf(const ZmqOptions& options);
+NumberedOptions NumberedOptionsOf(const ZmqOptions& options,
+                                  std::function<bool(const std::string&)> waits);
+LocalOptions LocalOptionsOf(const ZmqOptions& options,
+                            std::function<bool(const security::PublicKey&)> admits);
 StreamOptions StreamOptionsOf(const ZmqOptions& options);
 
 }  // namespace soapstone::transport

@@ -30,13 +30,12 @@ ZmqLinks::ZmqLinks(const ZmqSocketOptions& sockets, const DoorLimits& door,
           [this](const std::string& peer) {
             const absl::Status dialled = sockets_.Redial(peer);
             LOG_IF(WARNING, !dialled.ok()) << "no other connection: " << dialled;
-          }) {}
+          },
+          [this](const std::string& peer, bool ours) { return sockets_.MovedOn(peer, ours); }) {}
 
-absl::Status ZmqLinks::Connect(wire::Address node, const std::string& endpoint) {
-  if (const ZmqSockets::Connection* before = sockets_.Find(node)) {
-    numbered_.Drop(before->routing_id);
-  }
-  return sockets_.Connect(node, endpoint);
+absl::Status ZmqLinks::Connect(wire::Address node, const std::string& endpoint,
+                               const security::PublicKey& key) {
+  return sockets_.Connect(node, endpoint, key);
 }
 
 void ZmqLinks::Disconnect(wire::Address node) {

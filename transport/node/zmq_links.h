@@ -45,8 +45,9 @@ class ZmqLinks {
   ZmqSockets* sockets() { return &sockets_; }
   const ZmqSockets& sockets() const { return sockets_; }
 
-  // Replaces an earlier connection to the node, with its session.
-  absl::Status Connect(wire::Address node, const std::string& endpoint);
+  // `key`: with keys, of the node's process. REQUIRES: there is no connection to the node.
+  absl::Status Connect(wire::Address node, const std::string& endpoint,
+                       const security::PublicKey& key);
   // REQUIRES: there is a connection to the node.
   void Disconnect(wire::Address node);
   // The peer is known to be there: if it is never heard, it is lost.
@@ -64,6 +65,8 @@ class ZmqLinks {
   Came Receive(Buffers* frames, ZmqSockets::Source* from);
   // What came last from there was valid (to a connection of ours), or of our session.
   void Watch(const ZmqSockets::Source& from) { framing_sent_ += sockets_.Watch(from); }
+  // Whose messages had to wait may be heard now (NumberedOptions::waits).
+  void Release() { numbered_.Release(); }
   // It was of our session.
   void Prove(const std::string& peer) { numbered_.Prove(peer); }
 

@@ -24,8 +24,8 @@ using wire::MessageType;
 using wire::Role;
 
 constexpr uint64_t kStreamsSession = 77;
-constexpr Address kServer0 = {Role::kServer, 0};
-constexpr Address kWorker0 = {Role::kWorker, 0};
+constexpr Address kStreamsServer = {Role::kServer, 0};
+constexpr Address kStreamsWorker = {Role::kWorker, 0};
 
 SteadyTime StreamsSoon() { return SteadyNow() + absl::Seconds(60); }
 
@@ -40,7 +40,7 @@ Message PushOf(Clock clock, size_t bytes) {
 
 std::unique_ptr<Transport> Make(ZmqOptions options, Address self) {
   options.streams = true;
-  absl::StatusOr<std::unique_ptr<Transport>> made = MakeZmqTransport(options);
+  absl::StatusOr<std::unique_ptr<Transport>> made = MakeNodeTransport(options);
   EXPECT_TRUE(made.ok()) << made.status();
   (*made)->SetSelf(self);
   (*made)->SetSession(kStreamsSession);
@@ -50,15 +50,15 @@ std::unique_ptr<Transport> Make(ZmqOptions options, Address self) {
 class ZmqStreamsTest : public testing::Test {
  protected:
   void SetUp() override {
-    server_ = Make({.listen = "tcp://127.0.0.1:0"}, kServer0);
-    worker_ = Make({}, kWorker0);
-    ASSERT_TRUE(worker_->Connect(kServer0, server_->endpoint()).ok());
+    server_ = Make({.listen = "tcp://127.0.0.1:0"}, kStreamsServer);
+    worker_ = Make({}, kStreamsWorker);
+    ASSERT_TRUE(worker_->Connect(kStreamsServer, server_->endpoint()).ok());
   }
   // A message and its answer.
   void Trip(Clock clock) {
-    ASSERT_TRUE(worker_->Send(kServer0, PushOf(clock, 100)).ok());
+    ASSERT_TRUE(worker_->Send(kStreamsServer, PushOf(clock, 100)).ok());
     Pass(worker_.get(), server_.get(), clock);
-    ASSERT_TRUE(server_->Send(kWorker0, PushOf(clock, 200)).ok());
+    ASSERT_TRUE(server_->Send(kStreamsWorker, PushOf(clock, 200)).ok());
     Pass(server_.get(), worker_.get(), clock);
   }
   // What was sent arrives; the sender's loop turns meanwhile.
@@ -86,7 +86,7 @@ class ZmqStreamsTest : public testing::Test {
 TEST_F(ZmqStreamsTest, AStreamComesAbout) {
   OpenStream();
   for (const size_t bytes : {0, 4, 5000, 70'000, 10'000'000}) {
-    ASSERT_TRUE(worker_->Send(kServer0, PushOf(7, bytes)).ok());
+    ASSERT_TRUE(worker_->Send(kStreamsServer, PushOf(7, bytes)).ok());
     Pass(worker_.get(), server_.get(), 7);
   }
 }
@@ -95,7 +95,7 @@ TEST_F(ZmqStreamsTest, AMessageAtOtherTypesStaysWithZmq) {
   Message beat;
   beat.type = MessageType::kHeartbeat;
   for (int i = 0; i < 5; ++i) {
-    ASSERT_TRUE(worker_->Send(kServer0, beat).ok());
+    ASSERT_TRUE(worker_->Send(kStreamsServer, beat).ok());
     ASSERT_TRUE(server_->Receive(StreamsSoon()).has_value());
   }
   EXPECT_EQ(worker_->stats().sent.control, server_->stats().received.control);
@@ -114,7 +114,7 @@ TEST_F(ZmqStreamsTest, OrderIsKeptOverTheSwitchUnderLoad) {
       }
     };
     for (Clock clock = 0; clock < kCount;) {
-      if (worker_->Send(kServer0, PushOf(clock, clock % 50 == 0 ? 50'000 : 64)).ok()) ++clock;
+      if (worker_->Send(kStreamsServer, PushOf(clock, clock % 50 == 0 ? 50'000 : 64)).ok()) ++clock;
       answer(SteadyTime::InfinitePast());
     }
     for (const SteadyTime end = StreamsSoon(); next_answer < kCount && SteadyNow() < end;)
@@ -127,7 +127,7 @@ TEST_F(ZmqStreamsTest, OrderIsKeptOverTheSwitchUnderLoad) {
     ASSERT_TRUE(message.has_value());
     ASSERT_EQ(message->clock, clock);
     for (const SteadyTime end = StreamsSoon();
-         !server_->Send(kWorker0, PushOf(clock, 10)).ok() && SteadyNow() < end;) {
+         !server_->Send(kStreamsWorker, PushOf(clock, 10)).ok() && SteadyNow() < end;) {
     }
   }
   // The last answers leave as the loop turns.
@@ -139,9 +139,9 @@ TEST_F(ZmqStreamsTest, OrderIsKeptOverTheSwitchUnderLoad) {
 TEST_F(ZmqStreamsTest, TheKernelCountsWhatWeCount) {
   OpenStream();
   for (const size_t size : {0, 1, 255, 256, 5'000'000}) {
-    ASSERT_TRUE(worker_->Send(kServer0, PushOf(1, size)).ok());
+    ASSERT_TRUE(worker_->Send(kStreamsServer, PushOf(1, size)).ok());
     Pass(worker_.get(), server_.get(), 1);
-    ASSERT_TRUE(server_->Send(kWorker0, PushOf(2, size)).ok());
+    ASSERT_TRUE(server_->Send(kStreamsWorker, PushOf(2, size)).ok());
     Pass(server_.get(), worker_.get(), 2);
   }
   worker_->Close(absl::Seconds(1));
@@ -157,8 +157,8 @@ TEST_F(ZmqStreamsTest, TheKernelCountsWhatWeCount) {
 
 TEST_F(ZmqStreamsTest, WhatLingersIsHandedOver) {
   OpenStream();
-  ASSERT_TRUE(worker_->Send(kServer0, PushOf(1, 50'000'000)).ok());
-  ASSERT_TRUE(worker_->Send(kServer0, PushOf(2, 10)).ok());
+  ASSERT_TRUE(worker_->Send(kStreamsServer, PushOf(1, 50'000'000)).ok());
+  ASSERT_TRUE(worker_->Send(kStreamsServer, PushOf(2, 10)).ok());
   std::atomic<bool> closed = false;
   std::thread closer([&] {
     worker_->Close(absl::Seconds(60));
@@ -177,19 +177,19 @@ TEST_F(ZmqStreamsTest, WhatLingersIsHandedOver) {
 
 TEST_F(ZmqStreamsTest, APeerThatEndsInTheMiddleLeavesNothingStuck) {
   OpenStream();
-  ASSERT_TRUE(worker_->Send(kServer0, PushOf(1, 100'000'000)).ok());
+  ASSERT_TRUE(worker_->Send(kStreamsServer, PushOf(1, 100'000'000)).ok());
   worker_->Receive(SteadyTime::InfinitePast());
   server_->Receive(SteadyTime::InfinitePast());
   worker_.reset();  // without lingering: in the middle of the message
   absl::Status status;
   for (const SteadyTime end = StreamsSoon(); !absl::IsNotFound(status) && SteadyNow() < end;) {
-    status = server_->Send(kWorker0, PushOf(1, 1));
+    status = server_->Send(kStreamsWorker, PushOf(1, 1));
     EXPECT_FALSE(server_->Receive(SteadyNow() + absl::Milliseconds(1)).has_value());
   }
   EXPECT_TRUE(absl::IsNotFound(status)) << status;
   // Another one with its rank is served.
-  worker_ = Make({}, kWorker0);
-  ASSERT_TRUE(worker_->Connect(kServer0, server_->endpoint()).ok());
+  worker_ = Make({}, kStreamsWorker);
+  ASSERT_TRUE(worker_->Connect(kStreamsServer, server_->endpoint()).ok());
   Trip(1);
 }
 
@@ -197,10 +197,10 @@ TEST_F(ZmqStreamsTest, AServerThatComesBackIsReachedAgain) {
   OpenStream();
   const std::string endpoint = server_->endpoint();
   server_.reset();
-  server_ = Make({.listen = endpoint}, kServer0);
+  server_ = Make({.listen = endpoint}, kStreamsServer);
   std::optional<Message> message;
   for (const SteadyTime end = StreamsSoon(); !message.has_value() && SteadyNow() < end;) {
-    (void)worker_->Send(kServer0, PushOf(3, 10)).ok();
+    (void)worker_->Send(kStreamsServer, PushOf(3, 10)).ok();
     worker_->Receive(SteadyTime::InfinitePast());
     message = server_->Receive(SteadyNow() + absl::Milliseconds(1));
   }
@@ -212,8 +212,8 @@ TEST_F(ZmqStreamsTest, AnUrgentMessagePassesALargeOne) {
   Message large = PushOf(1, 100'000'000);
   large.priority = 5;
   Message urgent = PushOf(2, 10);
-  ASSERT_TRUE(worker_->Send(kServer0, large).ok());
-  ASSERT_TRUE(worker_->Send(kServer0, urgent).ok());
+  ASSERT_TRUE(worker_->Send(kStreamsServer, large).ok());
+  ASSERT_TRUE(worker_->Send(kStreamsServer, urgent).ok());
   Pass(worker_.get(), server_.get(), 2);
   Pass(worker_.get(), server_.get(), 1);
 }

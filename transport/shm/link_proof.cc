@@ -21,13 +21,19 @@ std::string_view TextOf(const Bytes& bytes) {
 
 }  // namespace
 
-LinkProof::LinkProof(std::shared_ptr<const security::JobKeys> keys, std::string meeting,
-                     security::KeyRole listener, bool listens)
+LinkProof::LinkProof(std::shared_ptr<const security::ProcessKeys> keys, std::string meeting,
+                     const LinkEnd& listener)
     : keys_(std::move(keys)),
       meeting_(std::move(meeting)),
       listener_(listener),
-      connector_(keys_->role),
-      listens_(listens) {}
+      connector_(keys_->job->role),
+      connector_key_(keys_->own.open),
+      listens_(false) {}
+
+LinkProof::LinkProof(const std::shared_ptr<const security::ProcessKeys>& keys, std::string meeting)
+    : LinkProof(keys, std::move(meeting), {.role = keys->job->role, .key = keys->own.open}) {
+  listens_ = true;
+}
 
 bool LinkProof::MakeNonce(security::PublicKey* nonce) {
   const auto pair = security::MakeKeyPair();
@@ -43,25 +49,42 @@ std::optional<ProofNote> LinkProof::First() {
   return ProofNote{.word = ProofNote::Word::kNonce, .nonce = listener_nonce_};
 }
 
-std::optional<security::Proof> LinkProof::ProofOf(const char* what, const security::Secret& own,
+std::optional<security::Proof> LinkProof::ProofOf(std::string_view what,
+                                                  const security::Secret& own,
                                                   const security::PublicKey& other) const {
   const auto agreed = security::AgreedSecret(own, other);
   if (!agreed.has_value()) return std::nullopt;
-  std::string text = absl::StrCat(what, " ", NameOf(connector_), " ", NameOf(listener_), " ");
+  std::string text(what);
+  absl::StrAppend(&text, " ", NameOf(connector_), " ", NameOf(listener_.role), " ");
   text += TextOf(listener_nonce_);
   text += TextOf(connector_nonce_);
+  text += TextOf(connector_key_);
   text += meeting_;
   return security::ProofOf(*agreed, text);
+}
+
+// One proof in the other's text: who lacks either key makes neither.
+std::optional<security::Proof> LinkProof::ClaimBy(const security::Secret& of_role,
+                                                  const security::PublicKey& with_role,
+                                                  const security::Secret& of_process,
+                                                  const security::PublicKey& with_process) const {
+  const auto process = ProofOf(kClaimed, of_process, with_process);
+  if (!process.has_value()) return std::nullopt;
+  std::string claim(kClaimed);
+  claim += TextOf(*process);
+  return ProofOf(claim, of_role, with_role);
 }
 
 bool LinkProof::TakeNonce(const ProofNote& note, std::optional<ProofNote>* answer) {
   if (said_ || !MakeNonce(&connector_nonce_)) return false;
   listener_nonce_ = note.nonce;
-  const auto proof = ProofOf(kClaimed, keys_->secret, listener_nonce_);
+  const auto proof =
+      ClaimBy(keys_->job->secret, listener_nonce_, keys_->own.secret, listener_nonce_);
   if (!proof.has_value()) return false;
   *answer = ProofNote{.word = ProofNote::Word::kClaim,
                       .role = static_cast<uint32_t>(connector_),
                       .nonce = connector_nonce_,
+                      .key = connector_key_,
                       .proof = *proof};
   return true;
 }
@@ -70,8 +93,10 @@ bool LinkProof::TakeClaim(const ProofNote& note, std::optional<ProofNote>* answe
   if (!said_ || !IsRole(note.role)) return false;
   connector_ = static_cast<security::KeyRole>(note.role);
   connector_nonce_ = note.nonce;
-  const auto claimed = ProofOf(kClaimed, of_nonce_, keys_->PublicOf(connector_));
-  const auto answered = ProofOf(kAnswered, keys_->secret, connector_nonce_);
+  connector_key_ = note.key;
+  const auto claimed =
+      ClaimBy(of_nonce_, keys_->job->PublicOf(connector_), of_nonce_, connector_key_);
+  const auto answered = ProofOf(kAnswered, keys_->own.secret, connector_nonce_);
   if (!claimed.has_value() || !answered.has_value() ||
       !security::EqualInConstantTime(*claimed, note.proof)) {
     return false;
@@ -92,7 +117,7 @@ bool LinkProof::Take(const ProofNote& note, std::optional<ProofNote>* answer) {
       return listens_ && TakeClaim(note, answer);
     case ProofNote::Word::kAnswer: {
       if (listens_ || !said_) return false;
-      const auto answered = ProofOf(kAnswered, of_nonce_, keys_->PublicOf(listener_));
+      const auto answered = ProofOf(kAnswered, of_nonce_, listener_.key);
       proven_ = answered.has_value() && security::EqualInConstantTime(*answered, note.proof);
       return proven_;
     }

@@ -26,7 +26,7 @@ namespace {
 
 using security::JobKeys;
 using security::KeyRole;
-using Keys = std::shared_ptr<const JobKeys>;
+using Process = std::shared_ptr<const security::ProcessKeys>;
 using Note = std::optional<ProofNote>;
 
 class ProvedLinksTest : public testing::Test {
@@ -39,11 +39,17 @@ class ProvedLinksTest : public testing::Test {
     ASSERT_TRUE(security::GenerateKeys(folder_).ok());
     ASSERT_TRUE(security::GenerateKeys(folder_ + "/other").ok());
     endpoint_ = absl::StrCat("tcp://proved:", getpid(), "-", test->name());
-    server_ = std::make_unique<ShmLinks>(LocalOptions{.keys = Of(KeyRole::kServer)});
-    worker_ = std::make_unique<ShmLinks>(LocalOptions{.keys = Of(KeyRole::kWorker)});
+    at_server_ = Of(KeyRole::kServer);
+    at_worker_ = Of(KeyRole::kWorker);
+    server_there_ = {.role = KeyRole::kServer, .key = at_server_->own.open};
+    server_ = std::make_unique<ShmLinks>(LocalOptions{
+        .keys = at_server_, .admits = [this](const security::PublicKey&) { return admits_; }});
+    worker_ = std::make_unique<ShmLinks>(LocalOptions{.keys = at_worker_});
   }
-  Keys Of(KeyRole role, const char* job = "") const {
-    return std::make_shared<const JobKeys>(*security::ReadJobKeys(folder_ + job, role));
+  // A process of its own each time.
+  Process Of(KeyRole role, const char* job = "") const {
+    return security::MakeProcessKeys(
+        std::make_shared<const JobKeys>(*security::ReadJobKeys(folder_ + job, role)));
   }
   // Turns both until `done`; false: not in time.
   template <typename Done>
@@ -72,30 +78,36 @@ class ProvedLinksTest : public testing::Test {
   }
 
   std::string folder_, endpoint_;
+  Process at_server_, at_worker_;
+  LinkEnd server_there_;
+  bool admits_ = true;
   std::unique_ptr<ShmLinks> server_, worker_;
 };
 
 TEST_F(ProvedLinksTest, MembersGetALinkAndKnowWhoseItIs) {
   ASSERT_TRUE(server_->Listen(endpoint_).ok());
-  const auto out = worker_->Connect(endpoint_, KeyRole::kServer);
+  const auto out = worker_->Connect(endpoint_, server_there_);
   ASSERT_TRUE(out.has_value());
   BufferPool pool;
   const Buffer large = pool.Take(1 << 20).View();
   ASSERT_TRUE(worker_->Send(*out, "before anything is proved", {large}).ok());
-  EXPECT_EQ(worker_->RoleOf(*out), std::nullopt);
+  EXPECT_EQ(worker_->Proven(*out), nullptr);
   LinkId in = 0, back = 0;
   EXPECT_EQ(Next(server_.get(), &in), "before anything is proved");
   ASSERT_TRUE(server_->Send(in, "answer", {large}).ok());
   EXPECT_EQ(Next(worker_.get(), &back), "answer");
   EXPECT_EQ(back, *out);
-  EXPECT_EQ(worker_->RoleOf(*out), KeyRole::kServer);
-  EXPECT_EQ(server_->RoleOf(in), KeyRole::kWorker);
+  ASSERT_NE(worker_->Proven(*out), nullptr);
+  EXPECT_EQ(*worker_->Proven(*out), server_there_);
+  const LinkEnd worker_there = {.role = KeyRole::kWorker, .key = at_worker_->own.open};
+  ASSERT_NE(server_->Proven(in), nullptr);
+  EXPECT_EQ(*server_->Proven(in), worker_there);
   EXPECT_EQ(server_->unproven() + worker_->unproven(), 0u);
 }
 
 TEST_F(ProvedLinksTest, ASocketThatBreaksIsProvedAgain) {
   ASSERT_TRUE(server_->Listen(endpoint_).ok());
-  const auto out = worker_->Connect(endpoint_, KeyRole::kServer);
+  const auto out = worker_->Connect(endpoint_, server_there_);
   ASSERT_TRUE(out.has_value());
   ASSERT_TRUE(Turn([&] { return worker_->state(*out) == ShmLinks::State::kOpen; }));
   for (int round = 0; round < 4; ++round) {
@@ -130,9 +142,9 @@ TEST_F(ProvedLinksTest, WithoutAKeyThereIsNoLink) {
     EXPECT_FALSE(server_->any_open()) << who;
     close(fd);
   };
-  const auto claim_of = [&](Keys keys, const ProofNote& nonce) {
+  const auto claim_of = [&](Process process, const ProofNote& nonce) {
     Note claim;
-    LinkProof proof(std::move(keys), endpoint_, KeyRole::kServer, false);
+    LinkProof proof(std::move(process), endpoint_, server_there_);
     EXPECT_TRUE(proof.Take(nonce, &claim));
     return *claim;
   };
@@ -165,13 +177,13 @@ TEST_F(ProvedLinksTest, WithoutAKeyThereIsNoLink) {
 // Who listens in a server's place is handed no memory, whatever it answers.
 TEST_F(ProvedLinksTest, WhoListensWithoutAKeyIsHandedNothing) {
   const int listener = *ListenForLinks(endpoint_);
-  for (int kind = 0; kind < 4; ++kind) {
-    const auto out = worker_->Connect(endpoint_, KeyRole::kServer);
+  for (int kind = 0; kind < 5; ++kind) {
+    const auto out = worker_->Connect(endpoint_, server_there_);
     ASSERT_TRUE(out.has_value());
     ASSERT_TRUE(worker_->Send(*out, "secret", {}).ok());
     const int fd = accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
     ASSERT_GE(fd, 0);
-    LinkProof false_one(Of(KeyRole::kWorker), endpoint_, KeyRole::kWorker, true);
+    LinkProof false_one(Of(kind == 4 ? KeyRole::kServer : KeyRole::kWorker), endpoint_);
     ASSERT_TRUE(SendProofNote(fd, *false_one.First()));
     if (kind == 0) SendLinkNote(fd, {.word = LinkNote::Word::kTaken});
     ProofNote claim = NonceFrom(fd);
@@ -182,7 +194,7 @@ TEST_F(ProvedLinksTest, WhoListensWithoutAKeyIsHandedNothing) {
       SendProofNote(fd, claim);
     }
     Note answer;
-    if (kind == 3) {  // a worker in a server's place
+    if (kind >= 3) {  // a worker, or another server, in a server's place
       false_one.Take(claim, &answer);
       SendProofNote(fd, answer.value_or(ProofNote{.word = ProofNote::Word::kAnswer}));
     }
@@ -204,20 +216,24 @@ TEST_F(ProvedLinksTest, WhoListensWithoutAKeyIsHandedNothing) {
 
 // The secret of a worker's and the scheduler's keys together is known to every worker.
 TEST_F(ProvedLinksTest, AWorkersKeyDoesNotAnswerAsTheScheduler) {
-  const Keys attacker = Of(KeyRole::kWorker);
-  LinkProof victim(Of(KeyRole::kWorker), endpoint_, KeyRole::kScheduler, false);
+  const Process attacker = Of(KeyRole::kWorker);
+  const auto& scheduler = attacker->job->PublicOf(KeyRole::kScheduler);
+  LinkProof victim(Of(KeyRole::kWorker), endpoint_,
+                   {.role = KeyRole::kScheduler, .key = scheduler});
   const auto pair = security::MakeKeyPair();
   Note claim, none;
   ASSERT_TRUE(victim.Take({.word = ProofNote::Word::kNonce, .nonce = pair->open}, &claim));
-  const auto& scheduler = attacker->PublicOf(KeyRole::kScheduler);
-  for (const auto& known : {security::AgreedSecret(attacker->secret, scheduler),
-                            security::AgreedSecret(pair->secret, scheduler),
-                            security::AgreedSecret(attacker->secret, claim->nonce),
-                            security::AgreedSecret(pair->secret, claim->nonce),
-                            security::AgreedSecret(pair->secret, attacker->own())}) {
+  const auto& worker = attacker->job->secret;
+  for (const auto& known :
+       {security::AgreedSecret(worker, scheduler), security::AgreedSecret(pair->secret, scheduler),
+        security::AgreedSecret(worker, claim->nonce),
+        security::AgreedSecret(pair->secret, claim->nonce),
+        security::AgreedSecret(attacker->own.secret, claim->nonce),
+        security::AgreedSecret(pair->secret, attacker->job->own())}) {
     std::string text = "soapstone link answer worker scheduler ";
-    text.append(reinterpret_cast<const char*>(pair->open.data()), pair->open.size());
-    text.append(reinterpret_cast<const char*>(claim->nonce.data()), claim->nonce.size());
+    for (const auto& said : {pair->open, claim->nonce, claim->key}) {
+      text.append(reinterpret_cast<const char*>(said.data()), said.size());
+    }
     text += endpoint_;
     ASSERT_FALSE(victim.Take(
         {.word = ProofNote::Word::kAnswer, .proof = security::ProofOf(*known, text)}, &none));
@@ -227,32 +243,104 @@ TEST_F(ProvedLinksTest, AWorkersKeyDoesNotAnswerAsTheScheduler) {
 
 // Nor does who has a server's key claim a worker's at a server.
 TEST_F(ProvedLinksTest, AServersKeyDoesNotClaimToBeAWorkers) {
-  LinkProof victim(Of(KeyRole::kServer), endpoint_, KeyRole::kServer, true);
-  const Keys attacker = Of(KeyRole::kServer);
+  LinkProof victim(Of(KeyRole::kServer), endpoint_);
+  const Process attacker = Of(KeyRole::kServer);
   const Note nonce = victim.First();
   const auto pair = security::MakeKeyPair();
-  const auto& worker = attacker->PublicOf(KeyRole::kWorker);
-  for (const auto& known : {security::AgreedSecret(attacker->secret, worker),
-                            security::AgreedSecret(pair->secret, worker),
-                            security::AgreedSecret(pair->secret, nonce->nonce),
-                            security::AgreedSecret(attacker->secret, nonce->nonce)}) {
-    std::string text = "soapstone link claim worker server ";
-    text.append(reinterpret_cast<const char*>(nonce->nonce.data()), nonce->nonce.size());
-    text.append(reinterpret_cast<const char*>(pair->open.data()), pair->open.size());
+  const auto& worker = attacker->job->PublicOf(KeyRole::kWorker);
+  const auto claim_by = [&](const security::Secret& process, const security::Secret& role) {
+    std::string text = " worker server ";
+    for (const auto& said : {nonce->nonce, pair->open, attacker->own.open}) {
+      text.append(reinterpret_cast<const char*>(said.data()), said.size());
+    }
     text += endpoint_;
+    const security::Proof inner = security::ProofOf(process, "soapstone link claim" + text);
+    const std::string both = "soapstone link claim" + std::string(inner.begin(), inner.end());
+    return security::ProofOf(role, both + text);
+  };
+  const auto process = security::AgreedSecret(attacker->own.secret, nonce->nonce);
+  for (const auto& known : {security::AgreedSecret(attacker->job->secret, worker),
+                            security::AgreedSecret(pair->secret, worker),
+                            security::AgreedSecret(pair->secret, nonce->nonce), process,
+                            security::AgreedSecret(attacker->job->secret, nonce->nonce)}) {
     Note answer;
     EXPECT_FALSE(victim.Take({.word = ProofNote::Word::kClaim,
                               .role = static_cast<uint32_t>(KeyRole::kWorker),
                               .nonce = pair->open,
-                              .proof = security::ProofOf(*known, text)},
+                              .key = attacker->own.open,
+                              .proof = claim_by(*process, *known)},
                              &answer));
   }
+}
+
+// Of a member of whom the listener has not heard yet.
+TEST_F(ProvedLinksTest, AClaimIsLeftUnansweredUntilItsProcessIsAdmitted) {
+  ASSERT_TRUE(server_->Listen(endpoint_).ok());
+  admits_ = false;
+  const auto out = worker_->Connect(endpoint_, server_there_);
+  ASSERT_TRUE(out.has_value());
+  ASSERT_TRUE(worker_->Send(*out, "early", {}).ok());
+  bool came = false;
+  ASSERT_TRUE(Turn([&] {  // the server has read the claim, and reads no more
+    std::vector<pollfd> items;
+    server_->AddPollItems(&items);
+    came = came || items.size() > 1;
+    return came && items.size() == 1;
+  }));
+  LinkId in = 0;
+  Buffers frames;
+  for (int i = 0; i < 100; ++i) {
+    server_->Progress();
+    worker_->Progress();
+    ASSERT_FALSE(server_->Receive(&in, &frames));
+    ASSERT_EQ(worker_->state(*out), ShmLinks::State::kOpening);
+  }
+  admits_ = true;
+  EXPECT_EQ(Next(server_.get(), &in), "early");
+  EXPECT_EQ(worker_->state(*out), ShmLinks::State::kOpen);
+  EXPECT_EQ(server_->unproven(), 0u);
+}
+
+// Though it has learned the token of a member's link.
+TEST_F(ProvedLinksTest, AnotherProcessDoesNotGoOnWithALink) {
+  ASSERT_TRUE(server_->Listen(endpoint_).ok());
+  constexpr uint64_t kToken = 5;
+  const auto dial = [&](const Process& process) {
+    const int fd = DialLink(endpoint_);
+    LinkProof proof(process, endpoint_ + " " + WhereNamesAre(), server_there_);
+    Note claim, none;
+    EXPECT_TRUE(proof.Take(NonceFrom(fd), &claim));
+    EXPECT_TRUE(SendProofNote(fd, *claim));
+    EXPECT_TRUE(proof.Take(NonceFrom(fd), &none));
+    return fd;
+  };
+  const auto answer = [&](int fd) {
+    LinkNote note;
+    LinkFds came;
+    EXPECT_TRUE(Turn([&] { return ReceiveLinkNote(fd, &note, &came) == LinkNoteCame::kNote; }));
+    return note.word;
+  };
+  const int memory = SharedChannel::MakeMemory();
+  ASSERT_TRUE(SharedChannel::Map(memory, true, {}, 1 << 20).ok());
+  const int first = dial(at_worker_);
+  const LinkNote hello = {
+      .word = LinkNote::Word::kHello, .id = kToken, .size = SharedChannel::MemoryBytes()};
+  ASSERT_TRUE(SendLinkNote(first, hello, {memory, memory, memory}));
+  EXPECT_EQ(answer(first), LinkNote::Word::kTaken);
+  for (const bool honest : {false, true}) {
+    const int again = dial(honest ? at_worker_ : Of(KeyRole::kWorker));
+    ASSERT_TRUE(SendLinkNote(again, {.word = LinkNote::Word::kGoOn, .id = kToken}));
+    EXPECT_EQ(answer(again), honest ? LinkNote::Word::kTaken : LinkNote::Word::kUnknown);
+    close(again);
+  }
+  close(first);
+  close(memory);
 }
 
 // While a new socket is to be proved, what lies in the memory is still its owner's.
 TEST_F(ProvedLinksTest, WhatComesWhileASocketIsProvedAnewIsNotLost) {
   ASSERT_TRUE(server_->Listen(endpoint_).ok());
-  const auto out = worker_->Connect(endpoint_, KeyRole::kServer);
+  const auto out = worker_->Connect(endpoint_, server_there_);
   ASSERT_TRUE(out.has_value());
   ASSERT_TRUE(worker_->Send(*out, "first", {}).ok());
   LinkId in = 0, back = 0;
@@ -265,13 +353,14 @@ TEST_F(ProvedLinksTest, WhatComesWhileASocketIsProvedAnewIsNotLost) {
   ASSERT_TRUE(server_->Send(in, "meanwhile", {}).ok());
   Buffers frames;
   ASSERT_TRUE(worker_->Receive(&back, &frames));
-  EXPECT_EQ(worker_->RoleOf(back), KeyRole::kServer);
+  ASSERT_NE(worker_->Proven(back), nullptr);
+  EXPECT_EQ(*worker_->Proven(back), server_there_);
 }
 
 // Whoever has the name of an endpoint and says nothing does not keep messages for ever.
 TEST_F(ProvedLinksTest, WhoNeverProvesAnythingIsLeft) {
   const int listener = *ListenForLinks(endpoint_);
-  const auto out = worker_->Connect(endpoint_, KeyRole::kServer);
+  const auto out = worker_->Connect(endpoint_, server_there_);
   ASSERT_TRUE(out.has_value());
   ASSERT_TRUE(worker_->Send(*out, "waits", {}).ok());
   LinkId from = 0;
@@ -284,13 +373,11 @@ TEST_F(ProvedLinksTest, WhoNeverProvesAnythingIsLeft) {
 
 TEST_F(ProvedLinksTest, AProofIsForOneExchangeAndOneEndpoint) {
   const auto exchange = [&](const std::string& here, const std::string& there) {
-    LinkProof listens(Of(KeyRole::kServer), here, KeyRole::kServer, true);
-    LinkProof connects(Of(KeyRole::kWorker), there, KeyRole::kServer, false);
+    LinkProof listens(at_server_, here), connects(at_worker_, there, server_there_);
     Note claim, answer, none;
     const Note nonce = listens.First();
     return connects.Take(*nonce, &claim) && listens.Take(*claim, &answer) &&
-           connects.Take(*answer, &none) && listens.proven() && connects.proven() &&
-           !connects.Take(*answer, &none) && !listens.Take(*claim, &none);
+           connects.Take(*answer, &none) && listens.proven() && connects.proven();
   };
   EXPECT_TRUE(exchange("a", "a"));
   EXPECT_FALSE(exchange("a", "b"));

@@ -17,14 +17,14 @@
 #include "base/status_macros.h"
 #include "base/steady_clock.h"
 #include "glog/logging.h"
-#include "transport/shm/link_proof.h"
 #include "transport/shm/link_socket.h"
 
 namespace soapstone::transport {
 namespace {
 
-constexpr size_t kLocalLinksMax = 4096;
-constexpr size_t kOpeningMax = 256;  // that have not said what they are
+constexpr size_t kShmLinksMax = 4096;
+constexpr size_t kOpeningMax = 256;      // that have not said what they are
+constexpr size_t kEndedLinksMax = 4096;  // that nobody has asked for
 constexpr absl::Duration kOpeningPatience = absl::Seconds(5);
 constexpr absl::Duration kDeafFor = absl::Seconds(1);  // without descriptors to accept a link
 
@@ -60,8 +60,9 @@ struct ShmLinks::Link {
   int memory = -1;    // ours: to be handed over
   // What is proved before anything else is said by the socket; nothing: it has been, or need not.
   std::optional<LinkProof> proof;
-  std::optional<security::KeyRole> role;  // whose key the other side has, or is to have
-  bool proved = false;                    // once: whoever has the link's memory since is that one
+  std::optional<ProofNote> answer;  // to be said once the other side is admitted
+  LinkEnd other;                    // what it has proved to be, or is to be
+  bool proved = false;              // once: whoever has the link's memory since is that one
   bool ended = false;  // the other side takes nothing: what it sent before is still there
   SteadyTime opened = SteadyNow();
   std::unique_ptr<SharedChannel> channel;  // null: it has not said Hello
@@ -90,8 +91,8 @@ absl::Status ShmLinks::Listen(const std::string& endpoint) {
   return absl::OkStatus();
 }
 
-std::optional<LinkId> ShmLinks::Connect(const std::string& endpoint, security::KeyRole listener) {
-  if (links_.size() >= kLocalLinksMax) return std::nullopt;
+std::optional<LinkId> ShmLinks::Connect(const std::string& endpoint, const LinkEnd& listener) {
+  if (links_.size() >= kShmLinksMax) return std::nullopt;
   if (options_.keys != nullptr && WhereNamesAre().empty()) return std::nullopt;
   auto link = std::make_unique<Link>();
   link->ours = true;
@@ -108,8 +109,8 @@ std::optional<LinkId> ShmLinks::Connect(const std::string& endpoint, security::K
   if (!channel.ok()) return std::nullopt;
   link->channel = *std::move(channel);
   if (options_.keys != nullptr) {
-    link->role = listener;
-    link->proof.emplace(options_.keys, MeetingAt(endpoint), listener, /*listens=*/false);
+    link->other = listener;
+    link->proof.emplace(options_.keys, MeetingAt(endpoint), listener);
   } else if (!Proved(link.get())) {
     return std::nullopt;
   }
@@ -134,11 +135,11 @@ bool ShmLinks::Proved(Link* link) {
   return told && link->channel->ShowAgain();
 }
 
-std::optional<security::KeyRole> ShmLinks::RoleOf(LinkId link) const {
+const LinkEnd* ShmLinks::Proven(LinkId link) const {
   const auto found = links_.find(link);
   // Also while a new socket is to be proved: what comes is from who has had the memory all along.
-  if (found == links_.end() || !found->second->proved) return std::nullopt;
-  return found->second->role;
+  if (found == links_.end() || !found->second->proved) return nullptr;
+  return &found->second->other;
 }
 
 ShmLinks::State ShmLinks::state(LinkId link) const {
@@ -200,7 +201,7 @@ bool ShmLinks::Receive(LinkId* link, Buffers* frames) {
 void ShmLinks::Accept() {
   const auto opening = static_cast<size_t>(std::count_if(
       links_.begin(), links_.end(), [](const auto& l) { return l.second->channel == nullptr; }));
-  for (size_t i = opening; i < kOpeningMax && links_.size() < kLocalLinksMax; ++i) {
+  for (size_t i = opening; i < kOpeningMax && links_.size() < kShmLinksMax; ++i) {
     const int fd = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0) {
       // Without a descriptor to spare whoever waits is not taken, and cannot be sent away either.
@@ -215,8 +216,7 @@ void ShmLinks::Accept() {
     link->id = ++last_id_;
     if (!IsOwnUser(fd)) continue;
     if (options_.keys != nullptr) {
-      link->proof.emplace(options_.keys, MeetingAt(endpoint_), options_.keys->role,
-                          /*listens=*/true);
+      link->proof.emplace(options_.keys, MeetingAt(endpoint_));
       const std::optional<ProofNote> first = link->proof->First();
       if (!first.has_value() || !SendProofNote(fd, *first)) continue;
     }
@@ -251,8 +251,26 @@ bool ShmLinks::ReadSocket(Link* link) {
   return false;
 }
 
+bool ShmLinks::Admits(const Link& link) const {
+  return link.ours || !options_.admits || options_.admits(link.other.key);
+}
+
+// Nothing is left to prove by the socket. False: it has broken.
+bool ShmLinks::Answer(Link* link) {
+  const bool said = !link->answer.has_value() || SendProofNote(link->socket, *link->answer);
+  link->answer.reset();
+  link->proof.reset();
+  link->proved = true;
+  return said && (!link->ours || Proved(link));
+}
+
 // As ReadNote, of what comes before notes.
 bool ShmLinks::ReadProof(Link* link) {
+  if (link->answer.has_value()) {
+    if (!Admits(*link)) return false;
+    if (!Answer(link)) Break(link);
+    return true;
+  }
   ProofNote note;
   const LinkNoteCame came = ReceiveProofNote(link->socket, &note);
   if (came == LinkNoteCame::kNothing) return false;
@@ -263,12 +281,13 @@ bool ShmLinks::ReadProof(Link* link) {
     LOG_EVERY_N(WARNING, 100) << "somebody without a key of the job asks for shared memory, or "
                               << "answers in a member's place: sent away";
   }
-  if (good && answer.has_value()) good = SendProofNote(link->socket, *answer);
   if (good && link->proof->proven()) {
-    link->role = link->proof->other();
-    link->proved = true;
-    link->proof.reset();
-    good = !link->ours || Proved(link);
+    link->other = {.role = link->proof->other(), .key = link->proof->other_key()};
+    link->answer = answer;
+    if (!Admits(*link)) return false;
+    good = Answer(link);
+  } else if (good && answer.has_value()) {
+    good = SendProofNote(link->socket, *answer);
   }
   if (!good && link->socket >= 0) Break(link);
   return true;
@@ -349,8 +368,7 @@ bool ShmLinks::Dial(Link* link) {
   link->socket = DialLink(link->endpoint);
   if (link->socket < 0) return false;
   if (options_.keys != nullptr) {
-    link->proof.emplace(options_.keys, MeetingAt(link->endpoint), *link->role,
-                        /*listens=*/false);
+    link->proof.emplace(options_.keys, MeetingAt(link->endpoint), link->other);
     return true;
   }
   if (Proved(link)) return true;
@@ -364,7 +382,7 @@ bool ShmLinks::GoOn(Link* guest, uint64_t token) {
   guest->ended = true;
   const auto found = std::find_if(links_.begin(), links_.end(), [&](const auto& l) {
     return !l.second->ours && l.second->channel != nullptr && l.second->token == token &&
-           l.second->role == guest->role && !l.second->ended;
+           l.second->other == guest->other && !l.second->ended;
   });
   if (found == links_.end()) {
     SendLinkNote(socket, {.word = Word::kUnknown});
@@ -401,6 +419,11 @@ void ShmLinks::Progress() {
 
 void ShmLinks::Retire(Link* link, bool ended) {
   if (!ended && link->channel != nullptr) link->channel->Abandon();
+  if (ended && link->channel != nullptr) {
+    if (ended_.size() >= kEndedLinksMax)
+      ended_.erase(ended_.begin(), ended_.begin() + kEndedLinksMax / 2);
+    ended_.push_back(link->id);
+  }
   if (link->state == State::kOpen) --open_;
   std::erase(turn_, link);
   links_.erase(link->id);
@@ -444,7 +467,8 @@ void ShmLinks::AddPollItems(std::vector<pollfd>* items) const {
     items->push_back({.fd = listener_, .events = POLLIN});
   }
   for (const auto& [id, link] : links_) {
-    if (!link->ended && link->socket >= 0) {
+    // Of who has to wait nothing more is read.
+    if (!link->ended && link->socket >= 0 && !link->answer.has_value()) {
       items->push_back({.fd = link->socket, .events = POLLIN});
     }
     if (link->bell_in >= 0) items->push_back({.fd = link->bell_in, .events = POLLIN});

@@ -8,7 +8,8 @@
 // The socket may break while both processes live. What is in the memory is there all the same: who
 // made the link makes another socket, says the link's token, and both go on.
 //
-// With keys both sides prove that they have some of the job first (transport/shm/link_proof.h).
+// With keys both sides prove first which process of the job they are (transport/shm/link_proof.h).
+// Of a process that is not awaited yet the claim is left unanswered until it is.
 //
 // Invariants
 //  1. Messages of a link arrive in the order sent, each once, whatever becomes of its socket; those
@@ -37,7 +38,8 @@
 #include "base/memory/buffer.h"
 #include "base/pause_watch.h"
 #include "base/steady_clock.h"
-#include "security/job_keys.h"
+#include "security/process_keys.h"
+#include "transport/shm/link_proof.h"
 #include "transport/shm/shared_channel.h"
 
 namespace soapstone::transport {
@@ -54,7 +56,10 @@ struct LocalOptions {
   absl::Duration link_timeout = absl::Seconds(5);  // a link without a socket for so long is lost
   // Lent by a link and not read by the other side, or one message; more has to wait.
   uint64_t unread_bytes_max = SharedChannel::kUnreadBytesMax;
-  std::shared_ptr<const security::JobKeys> keys;  // null: whoever is of the same user is taken
+  // Null: whoever is of the same user is taken.
+  std::shared_ptr<const security::ProcessKeys> keys = nullptr;
+  // With keys: whether the process with this one may have a link now. Empty: each may.
+  std::function<bool(const security::PublicKey&)> admits = nullptr;
 };
 
 class ShmLinks {
@@ -69,11 +74,10 @@ class ShmLinks {
 
   // A link to the node at `endpoint`, which can be sent to at once; once the other side has taken
   // it, it is kOpen. Empty: nobody of this machine listens there, or not for links. With keys: the
-  // other side is to have that of `listener`.
-  std::optional<LinkId> Connect(const std::string& endpoint,
-                                security::KeyRole listener = security::KeyRole::kServer);
-  // Whose key the other side has proved; nothing: no key is asked for, or it is not known yet.
-  std::optional<security::KeyRole> RoleOf(LinkId link) const;
+  // other side is to be `listener`.
+  std::optional<LinkId> Connect(const std::string& endpoint, const LinkEnd& listener = {});
+  // What the other side has proved to be; null: no key is asked for, or it is not known yet.
+  const LinkEnd* Proven(LinkId link) const;
   // Those that did not prove a key, since construction.
   uint64_t unproven() const { return unproven_; }
 
@@ -100,6 +104,9 @@ class ShmLinks {
   // Some socket is to be made again: call Progress within tens of milliseconds.
   bool mending() const { return mending_; }
   std::vector<LostLocalLink> TakeLost() { return std::exchange(lost_, {}); }
+  // Links whose other process has ended since the last call, those of TakeLost among them; of very
+  // many the last.
+  std::vector<LinkId> TakeEnded() { return std::exchange(ended_, {}); }
   bool readable() const;
   // A message may come any moment: some other side runs elsewhere, as far as is known. One that
   // shares our processor runs only when we sleep, and the system then wakes it, or us, where a
@@ -116,6 +123,8 @@ class ShmLinks {
   bool ReadNote(Link* link);
   bool ReadProof(Link* link);
   bool Proved(Link* link);
+  bool Answer(Link* link);
+  bool Admits(const Link& link) const;
   void Break(Link* link);
   void Mend(Link* link, SteadyTime now);
   void Lose(Link* link, std::string why);
@@ -131,6 +140,7 @@ class ShmLinks {
   bool mending_ = false;
   PauseWatch pauses_;
   std::vector<LostLocalLink> lost_;
+  std::vector<LinkId> ended_;
   uint64_t unproven_ = 0;
   std::string endpoint_;  // links to which are taken
   int listener_ = -1;

@@ -26,6 +26,8 @@ static_assert(std::is_trivially_copyable_v<NoteBytes> && sizeof(NoteBytes) == 48
 using security::Secret;
 
 constexpr size_t kSealedNoteBytes = sizeof(NoteBytes) + 2 * Secret::kBytes;
+constexpr size_t kProcessNoteBytes = sizeof(NoteBytes) + Secret::kBytes;
+constexpr uint16_t kLastWord = static_cast<uint16_t>(Handshake::Word::kProcess);
 
 struct HelloBytes {
   uint32_t magic;
@@ -55,6 +57,9 @@ std::string EncodeNote(const Handshake& note) {
       .spare = {},
       .token = note.token};
   std::string frame(reinterpret_cast<const char*>(&bytes), sizeof(bytes));
+  if (note.word == Handshake::Word::kProcess) {
+    frame.append(reinterpret_cast<const char*>(note.key.data()), note.key.size());
+  }
   if (!sealed) return frame;
   for (const Secret* key : {&note.keys.from_asker, &note.keys.from_offerer}) {
     frame.append(reinterpret_cast<const char*>(key->data()), Secret::kBytes);
@@ -64,7 +69,10 @@ std::string EncodeNote(const Handshake& note) {
 
 bool IsNote(const Buffer& frame) {
   uint32_t magic = 0;
-  if (frame.size() != sizeof(NoteBytes) && frame.size() != kSealedNoteBytes) return false;
+  if (frame.size() != sizeof(NoteBytes) && frame.size() != kProcessNoteBytes &&
+      frame.size() != kSealedNoteBytes) {
+    return false;
+  }
   std::memcpy(&magic, frame.data(), sizeof(magic));
   return magic == kNoteMagic;
 }
@@ -73,12 +81,17 @@ std::optional<Handshake> DecodeNote(const Buffer& frame) {
   if (!IsNote(frame)) return std::nullopt;
   NoteBytes bytes;
   std::memcpy(&bytes, frame.data(), sizeof(bytes));
-  if (bytes.version != kStreamVersion || bytes.word < 1 || bytes.word > 5) return std::nullopt;
+  if (bytes.version != kStreamVersion || bytes.word < 1 || bytes.word > kLastWord) {
+    return std::nullopt;
+  }
   Handshake note = {.word = static_cast<Handshake::Word>(bytes.word),
                     .port = bytes.port,
                     .session = bytes.session,
                     .number = bytes.number,
                     .token = bytes.token};
+  const bool of_process = note.word == Handshake::Word::kProcess;
+  if (of_process != (frame.size() == kProcessNoteBytes)) return std::nullopt;
+  if (of_process) std::memcpy(note.key.data(), frame.data() + sizeof(bytes), note.key.size());
   const bool sealed = frame.size() == kSealedNoteBytes;
   if (!sealed) {
     note.ciphers = bytes.ciphers;

@@ -1,6 +1,6 @@
-// Handshake: what two transports tell each other over ZeroMQ to agree on a stream
-// (transport/tcp/tcp_links.h). A message of one frame that is not a wire::Message. docs/wire.md
-// has the bytes.
+// Handshake: what two transports tell each other over ZeroMQ, of the connection itself and to agree
+// on a stream (transport/tcp/tcp_links.h). A message of one frame that is not a wire::Message.
+// docs/wire.md has the bytes.
 #pragma once
 
 #include <array>
@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/memory/buffer.h"
+#include "security/job_keys.h"
 #include "security/record_cipher.h"
 #include "security/secret.h"
 #include "wire/session.h"
@@ -31,17 +32,23 @@ struct Handshake {
     kRefuse = 3,  // the other side: there is none to be had
     kSwitch = 4,  // either: what follows from me comes by the stream
     kHere = 5,    // who connected: a connection of the job; of no stream, number 0
+    // Who connected, first of all, of a job with keys: which process it is, which `token` proves
+    // (transport/node/rank_holders.h); of no stream. With the session it is a kHere too.
+    kProcess = 6,
   };
+  bool IsOfStream() const { return word != Word::kHere && word != Word::kProcess; }
+
   Word word = Word::kAsk;
   uint16_t port = 0;
   uint64_t session = 0;  // the job's: others are not listened to
   uint64_t number = 0;   // of the attempt, chosen by who asks
   StreamToken token = {};
-  uint8_t ciphers = 0;  // kAsk: the set of those that may be offered
-  StreamKeys keys;      // kOffer
+  uint8_t ciphers = 0;           // kAsk: the set of those that may be offered
+  StreamKeys keys;               // kOffer
+  security::PublicKey key = {};  // kProcess
 };
 
-// 48 bytes, or 112 where it has keys.
+// 48 bytes, 80 of a process, or 112 of an offer with keys.
 std::string EncodeNote(const Handshake& note);
 bool IsNote(const Buffer& frame);
 // Empty: not a note, of another version, or of a cipher that is not known.

@@ -237,6 +237,26 @@ std::string TextOfToken(const StreamToken& token) {
   return std::string(reinterpret_cast<const char*>(token.data()), token.size());
 }
 
+// Both know then which port is not open, and neither waits.
+TEST_F(SealedLinksTest, WhoCannotConnectSaysSo) {
+  uint16_t shut = 0;
+  close(ListenLocally(&shut));
+  asker_->Ask("peer", kSealedSession, "the server");
+  offered_port_ = shut;
+  Deliver();
+  const auto why = [](const TcpLinks* links) {
+    return links->WhyNone("peer", absl::ZeroDuration());
+  };
+  for (int i = 0; i < 10'000 && why(server_.get()).empty(); ++i) {
+    Turn();
+    Deliver();
+  }
+  const std::string here = absl::StrCat("port ", server_->port(), " of this node");
+  EXPECT_NE(why(server_.get()).find(here), std::string::npos) << why(server_.get());
+  const std::string there = absl::StrCat("the server, Connection refused; open port ", shut);
+  EXPECT_NE(why(asker_.get()).find(there), std::string::npos) << why(asker_.get());
+}
+
 TEST_F(SealedLinksTest, NothingCanBeReadOnTheWay) {
   Connect();
   const std::string secret = "what nobody else may read";

@@ -114,7 +114,8 @@ TEST(HandshakeTest, NotesWithKeysComeAsTheyWere) {
   std::string ask = frame;
   ask[6] = static_cast<char>(Handshake::Word::kAsk);
   EXPECT_FALSE(DecodeNote(Buffer::CopyOf(ask)).has_value()) << "only an offer has keys";
-  for (const size_t size : {47, 49, 80, 111, 113}) {
+  EXPECT_FALSE(DecodeNote(Buffer::CopyOf(frame.substr(0, 80))).has_value()) << "of a process";
+  for (const size_t size : {47, 49, 79, 81, 111, 113}) {
     EXPECT_FALSE(IsNote(Buffer::CopyOf((frame + "x").substr(0, size)))) << size;
   }
 }

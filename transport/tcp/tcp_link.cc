@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace soapstone::transport {
 namespace {
 
@@ -75,6 +77,18 @@ std::optional<SteadyTime> TcpLink::StalledSince(SteadyTime now) {
   const absl::Duration silent = std::min(now - pulse_at, pulse.silent);
   if (silent < kStallMax) return std::nullopt;
   return now - silent;
+}
+
+std::string TcpLink::WhyNone(bool unanswered) {
+  if (state == State::kAsked && unanswered) {
+    return name + " makes none; set its cluster.transport to auto or sockets";
+  }
+  if (state != State::kNone) return "";
+  if (!ours) return why_none;
+  const uint16_t port = address.port();
+  const std::string way_out = port == 0 ? "set one by --stream_port"
+                                        : absl::StrCat("open port ", port, " of it to this node");
+  return absl::StrCat(name, ", ", why_none, "; ", way_out);
 }
 
 }  // namespace soapstone::transport

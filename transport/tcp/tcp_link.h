@@ -57,9 +57,13 @@ struct TcpLink {
   // Bytes are on the way for long and nothing is heard of the other kernel, since when. One whose
   // process does not read says so, and is waited for. Call it now and then while it is kOpen.
   std::optional<SteadyTime> StalledSince(SteadyTime now);
+  // Why there will be none, and what can be done about it; empty: there may be one.
+  // `unanswered`: the other side would have answered by now.
+  std::string WhyNone(bool unanswered);
 
   std::string peer;
   std::string name;                     // for logs
+  std::string why_none;                 // kNone: why not
   wire::Role role = wire::Role::kNone;  // whose key its other side has; kNone: without keys
   bool ours = false;
   State state = State::kNone;

@@ -18,7 +18,7 @@
 namespace soapstone::transport {
 namespace {
 
-constexpr size_t kStreamLinksMax = 16'384;
+constexpr size_t kTcpLinksMax = 16'384;
 constexpr absl::Duration kDialPatience = absl::Seconds(1);         // before TCP tries it again
 constexpr absl::Duration kCheckEvery = absl::Milliseconds(250);    // for stalls
 constexpr int kBreaksToALine = 20;                                 // of the log
@@ -44,7 +44,7 @@ TcpLink* TcpLinks::Find(const std::string& peer) const {
 void TcpLinks::Ask(const std::string& peer, uint64_t session, const std::string& name) {
   TcpLink* link = Find(peer);
   if (link == nullptr) {
-    if (links_.size() >= kStreamLinksMax) return;
+    if (links_.size() >= kTcpLinksMax) return;
     link = links_.emplace(peer, std::make_unique<TcpLink>()).first->second.get();
     link->peer = peer;
     link->ours = true;
@@ -75,6 +75,11 @@ void TcpLinks::OnNote(const std::string& peer, const Handshake& note, int fd, wi
     if (link->channel != nullptr) link->channel->SetReadable();
     return;
   }
+  if (note.word == Word::kRefuse && link->state == TcpLink::State::kOffered) {
+    link->why_none = absl::StrCat("the other side does not reach port ", port_.port(),
+                                  " of this node; open it, or set another by --stream_port");
+    return Shut(link);
+  }
   if (!link->ours || link->state != TcpLink::State::kAsked) return;
   link->role = role;
   if (note.word == Word::kOffer) ConnectTo(link, note, fd);
@@ -101,7 +106,7 @@ void TcpLinks::Offer(const std::string& peer, const Handshake& ask, wire::Role r
   const bool random =
       getrandom(note.token.data(), note.token.size(), 0) == static_cast<ssize_t>(note.token.size());
   const auto keys = StreamSeal::MakeKeys(options_.ciphers, ask.ciphers);
-  if (port_.open() && random && keys.has_value() && links_.size() < kStreamLinksMax) {
+  if (port_.open() && random && keys.has_value() && links_.size() < kTcpLinksMax) {
     note.word = Handshake::Word::kOffer;
     note.port = port_.port();
     note.keys = *keys;
@@ -266,6 +271,18 @@ void TcpLinks::GiveUp(TcpLink* link, const char* why) {
           .stream()
       << link->name << " is reached over ZeroMQ alone" << slow << ": no stream to it (" << why
       << ")";
+  // Who offered it would wait, and may have something that goes by streams alone.
+  if (sealed() && link->channel != nullptr) {
+    const Handshake note = {
+        .word = Handshake::Word::kRefuse, .session = link->session, .number = link->number};
+    tell_(link->peer, true, note).IgnoreError();
+  }
+  link->why_none = why;
+  Shut(link);
+}
+
+// No stream comes of it.
+void TcpLinks::Shut(TcpLink* link) {
   link->CloseDialled();
   link->channel.reset();
   link->state = TcpLink::State::kNone;
@@ -311,11 +328,6 @@ void TcpLinks::Drop(const std::string& peer) {
   turns_.Remove(link);
   found_ = nullptr;
   links_.erase(std::string(peer));
-}
-
-wire::Role TcpLinks::RoleOf(const std::string& peer) const {
-  const TcpLink* link = Find(peer);
-  return link != nullptr ? link->role : wire::Role::kNone;
 }
 
 bool TcpLinks::Carries(const std::string& peer) const {

@@ -88,10 +88,21 @@ class TcpLinks {
   void OnNote(const std::string& peer, const Handshake& note, int fd,
               wire::Role role = wire::Role::kNone);
   // Whose key was shown where the stream was agreed on; so what comes by it is from there.
-  wire::Role RoleOf(const std::string& peer) const;
+  wire::Role RoleOf(const std::string& peer) const {
+    const TcpLink* link = Find(peer);
+    return link != nullptr ? link->role : wire::Role::kNone;
+  }
   // Forgets the peer; what is queued is lost.
   void Drop(const std::string& peer);
 
+  // Why there is no stream with the peer, and will be none, and what can be done about
+  // it; empty: there is one, or may be. `waited`: for an answer, so far.
+  std::string WhyNone(const std::string& peer, absl::Duration waited) const {
+    TcpLink* link = Find(peer);
+    return link != nullptr ? link->WhyNone(waited >= options_.half_open_patience) : "";
+  }
+  // One has been offered to the peer, which connected to us.
+  bool IsMaking(const std::string& peer) const { return Find(peer) != nullptr; }
   // True: messages for the peer go by its stream.
   bool Carries(const std::string& peer) const;
   absl::Status Send(const std::string& peer, std::string_view header,
@@ -137,6 +148,7 @@ class TcpLinks {
   void ReadAnswer(TcpLink* link, SteadyTime now);
   void Open(TcpLink* link, int fd);
   void GiveUp(TcpLink* link, const char* why);
+  static void Shut(TcpLink* link);
   void Fail(TcpLink* link, SteadyTime now, const char* why);
   void Break(TcpLink* link, SteadyTime since);
   void Lose(TcpLink* link, std::string why);

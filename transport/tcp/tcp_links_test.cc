@@ -351,6 +351,23 @@ TEST_F(TcpLinksTest, WhoKnowsTheTokenIsLetInBesideAllThatAreSilent) {
   for (const int fd : fds) close(fd);
 }
 
+TEST(HandshakeTest, AProcessSaysItsKey) {
+  Handshake note = {.word = Word::kProcess, .session = kLinksSession, .token = {5}};
+  note.key[31] = 7;
+  std::string bytes = EncodeNote(note);
+  ASSERT_EQ(bytes.size(), 80u);
+  const std::optional<Handshake> read = DecodeNote(Buffer::CopyOf(bytes));
+  ASSERT_TRUE(read.has_value());
+  EXPECT_EQ(read->key, note.key);
+  EXPECT_EQ(read->token, note.token);
+  EXPECT_EQ(read->session, kLinksSession);
+  EXPECT_FALSE(DecodeNote(Buffer::CopyOf(bytes.substr(0, 48))).has_value()) << "without it";
+  for (const int word : {0, 1, 2, 3, 4, 5, 7}) {
+    bytes[6] = static_cast<char>(word);
+    EXPECT_FALSE(DecodeNote(Buffer::CopyOf(bytes)).has_value()) << word;
+  }
+}
+
 TEST(HandshakeTest, OnlyOurNotesAreRead) {
   const Handshake note = {
       .word = Word::kOffer, .port = 9, .session = kLinksSession, .number = 3, .token = {5}};
@@ -361,6 +378,7 @@ TEST(HandshakeTest, OnlyOurNotesAreRead) {
   EXPECT_EQ(read->number, 3u);
   EXPECT_EQ(read->token, note.token);
   EXPECT_FALSE(IsNote(Buffer::CopyOf(bytes + "x")));
+  EXPECT_FALSE(DecodeNote(Buffer::CopyOf(bytes + std::string(32, 'k'))).has_value());
   EXPECT_FALSE(IsNote(Buffer()));
   bytes[4] = 99;
   EXPECT_FALSE(DecodeNote(Buffer::CopyOf(bytes)).has_value()) << "another version";

@@ -34,6 +34,7 @@ constexpr int kNapMaxMs = 3'600'000;
 constexpr int kNapWithHeldMs = 20;
 constexpr int kNapToSayMs = 1000;
 constexpr int kEventsOfALook = 4096;
+constexpr size_t kEndsMax = 4096;  // that nobody has asked for
 constexpr absl::Duration kSayEvery = absl::Seconds(1);
 
 struct End {
@@ -50,6 +51,12 @@ bool IsOf(int fd, int port) {
   if (ntohs(reinterpret_cast<const sockaddr_in&>(here.storage).sin_port) != port) return false;
   End there;
   return getpeername(fd, there.get(), &there.size) == 0;
+}
+
+// Of how one went: such an event names no connection.
+bool IsOfHandshake(uint16_t event) {
+  return event != ZMQ_EVENT_LISTENING && event != ZMQ_EVENT_ACCEPTED &&
+         event != ZMQ_EVENT_DISCONNECTED;
 }
 
 // Of "tcp://HOST:PORT"; -1 where there is none.
@@ -106,8 +113,9 @@ bool Poll(int epoll, int fd, uint32_t events) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<DoorWatch>> DoorWatch::Open(void* context, void* router,
-                                                           const DoorLimits& limits) {
-  std::unique_ptr<DoorWatch> watch(new DoorWatch(router, limits));
+                                                           const DoorLimits& limits,
+                                                           absl::Duration handshake) {
+  std::unique_ptr<DoorWatch> watch(new DoorWatch(router, limits, handshake));
   SOAP_ASSIGN_OR_RETURN(ZmqSocket monitor, ZmqSocket::Open(context, ZMQ_PAIR, {}));
   watch->epoll_ = epoll_create1(EPOLL_CLOEXEC);
   watch->stop_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -118,7 +126,9 @@ absl::StatusOr<std::unique_ptr<DoorWatch>> DoorWatch::Open(void* context, void* 
       !Poll(watch->epoll_, watch->stop_, EPOLLIN) || !Poll(watch->epoll_, events, EPOLLIN)) {
     return absl::ResourceExhaustedError("too many open files");
   }
-  const int wanted = ZMQ_EVENT_LISTENING | ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED;
+  const int wanted = ZMQ_EVENT_LISTENING | ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED |
+                     ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
+                     ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
   if (zmq_socket_monitor(router, kMonitorAt, wanted) != 0) {
     return absl::ResourceExhaustedError(
         absl::StrCat("cannot watch who connects: ", zmq_strerror(errno)));
@@ -203,6 +213,7 @@ void DoorWatch::TakeEvents(SteadyTime now) {
     bool too_late = false;
   };
   std::vector<Event> events;
+  int handshakes = 0;
   Buffers frames;
   int unused = -1;
   while (events.size() < kEventsOfALook && monitor_.Receive(2, &frames, &unused)) {
@@ -211,7 +222,12 @@ void DoorWatch::TakeEvents(SteadyTime now) {
     if (frames.size() != 2 || frames[0].size() != sizeof(event) + sizeof(value)) continue;
     std::memcpy(&event, frames[0].data(), sizeof(event));
     std::memcpy(&value, frames[0].data() + sizeof(event), sizeof(value));
-    events.push_back({event, static_cast<int>(value), PortOf(frames[1])});
+    Count(event, value, now);
+    if (!IsOfHandshake(event)) {
+      events.push_back({event, static_cast<int>(value), PortOf(frames[1])});
+    } else if (++handshakes >= kEventsOfALook) {
+      break;
+    }
   }
   std::set<int> ended;  // the descriptor is closed, or another's
   for (size_t i = events.size(); i-- > 0;) {
@@ -231,7 +247,35 @@ void DoorWatch::TakeEvents(SteadyTime now) {
   }
 }
 
+void DoorWatch::Count(uint16_t event, uint32_t value, SteadyTime now) {
+  if (event == ZMQ_EVENT_ACCEPTED) tally_.Accepted(now);
+  if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) tally_.Succeeded();
+  if (event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH) tally_.WasRefused();
+  if (event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL) {
+    const bool unopened = value == ZMQ_PROTOCOL_ERROR_ZMTP_CRYPTOGRAPHIC;
+    unopened ? tally_.WasUnopened() : tally_.WasForItsWords();
+  }
+  if (event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL) tally_.WasCutOff();
+}
+
+HandshakeFailures DoorWatch::handshakes() {
+  const SteadyTime now = SteadyNow();
+  const MutexLock lock(&mutex_);
+  TakeEvents(now);
+  return {
+      .keys = tally_.unopened(), .mechanisms = tally_.mechanisms(now), .cut_off = tally_.cut_off()};
+}
+
+std::vector<int> DoorWatch::TakeEnded() {
+  const SteadyTime now = SteadyNow();
+  const MutexLock lock(&mutex_);
+  TakeEvents(now);
+  return std::exchange(ended_, {});
+}
+
 void DoorWatch::Leave(int fd, SteadyTime now) {
+  if (ended_.size() >= kEndsMax) ended_.erase(ended_.begin(), ended_.begin() + kEndsMax / 2);
+  ended_.push_back(fd);
   if (const auto copy = copies_.find(fd); copy != copies_.end()) {
     door_.Count(fd, ReceivedBy(copy->second));
   }

@@ -14,12 +14,15 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/mutex.h"
 #include "base/steady_clock.h"
+#include "transport/byte_counts.h"
 #include "transport/zmq/door.h"
+#include "transport/zmq/handshake_tally.h"
 #include "transport/zmq/zmq_socket.h"
 
 namespace soapstone::transport {
@@ -28,8 +31,10 @@ namespace soapstone::transport {
 class DoorWatch {
  public:
   // `router`, of `context`, is about to listen. Errors: ResourceExhausted.
+  // `handshake`: as long as one may take.
   static absl::StatusOr<std::unique_ptr<DoorWatch>> Open(void* context, void* router,
-                                                         const DoorLimits& limits);
+                                                         const DoorLimits& limits,
+                                                         absl::Duration handshake);
   ~DoorWatch();
   DoorWatch(const DoorWatch&) = delete;
   DoorWatch& operator=(const DoorWatch&) = delete;
@@ -42,18 +47,25 @@ class DoorWatch {
     if (!reading_) round_.store(++rounds_, std::memory_order_release);
     reading_ = true;
   }
+  // Connections, by their descriptors, that have ended since the last call, in their order; of very
+  // many the last. What has a descriptor now was heard after that.
+  std::vector<int> TakeEnded();
   // There is nothing left to read.
   void AllRead() {
     if (reading_) round_.store(++rounds_, std::memory_order_release);
     reading_ = false;
   }
+  // Those that came to nothing, but for those that were refused for their own keys.
+  HandshakeFailures handshakes();
   // Connections that were held, or ended.
   uint64_t strangers() const { return strangers_.load(std::memory_order_relaxed); }
 
  private:
-  DoorWatch(void* router, const DoorLimits& limits) : router_(router), door_(limits) {}
+  DoorWatch(void* router, const DoorLimits& limits, absl::Duration handshake)
+      : router_(router), door_(limits), tally_(handshake) {}
   void Run();
   void TakeEvents(SteadyTime now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Count(uint16_t event, uint32_t value, SteadyTime now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Leave(int fd, SteadyTime now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enter(int fd, int port, SteadyTime now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Look(SteadyTime now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -75,8 +87,10 @@ class DoorWatch {
   Mutex mutex_;
   ZmqSocket monitor_ ABSL_GUARDED_BY(mutex_);
   Door door_ ABSL_GUARDED_BY(mutex_);
+  HandshakeTally tally_ ABSL_GUARDED_BY(mutex_);
   std::map<int, int> copies_ ABSL_GUARDED_BY(mutex_);  // of unproven descriptors
   int listener_ ABSL_GUARDED_BY(mutex_) = -1;          // a duplicate
+  std::vector<int> ended_ ABSL_GUARDED_BY(mutex_);
   bool shut_ ABSL_GUARDED_BY(mutex_) = false;
   // Of the thread.
   uint64_t said_ = 0;

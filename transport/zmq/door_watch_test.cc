@@ -108,7 +108,7 @@ class DoorWatchTest : public testing::Test {
     server_ = Make({.listen = "tcp://127.0.0.1:0", .door = limits}, kDoorServer);
   }
   static std::unique_ptr<Transport> Make(const ZmqOptions& options, Address self) {
-    absl::StatusOr<std::unique_ptr<Transport>> made = MakeZmqTransport(options);
+    absl::StatusOr<std::unique_ptr<Transport>> made = MakeNodeTransport(options);
     EXPECT_TRUE(made.ok()) << made.status();
     (*made)->SetSelf(self);
     (*made)->SetSession(kDoorSession);

@@ -39,6 +39,13 @@ std::vector<std::string> Receive(void* socket) {
   return frames;
 }
 
+// The scheduler is connected to by all others and connects to nobody; workers to each other, and
+// no server to them.
+bool MayConnect(security::KeyRole who, security::KeyRole to) {
+  if (who == security::KeyRole::kScheduler) return false;
+  return to != security::KeyRole::kWorker || who == security::KeyRole::kWorker;
+}
+
 }  // namespace
 
 wire::Role RoleOfUserId(std::string_view user_id) {
@@ -103,12 +110,17 @@ void ZapHandler::AnswerOne() {
   if (request.size() == kRequestFrames && request[kMechanism] == "CURVE") {
     role = keys_->RoleOf(request[kCredentials]);
   }
-  if (!role.has_value()) refused_.fetch_add(1, std::memory_order_relaxed);
+  if (!role.has_value()) {
+    strangers_.fetch_add(1, std::memory_order_relaxed);
+  } else if (!MayConnect(*role, keys_->role)) {
+    misplaced_.fetch_add(1, std::memory_order_relaxed);
+    role.reset();
+  }
   const std::array<std::string_view, 6> answer = {
       "1.0",
       request.size() > kRequestId ? std::string_view(request[kRequestId]) : std::string_view(),
       role.has_value() ? "200" : "400",
-      role.has_value() ? "" : "no key of this job",
+      role.has_value() ? "" : "no key of this job, or of no use here",
       role.has_value() ? security::NameOf(*role) : "",
       ""};
   for (size_t i = 0; i < answer.size(); ++i) {

@@ -1,8 +1,8 @@
 // ZapHandler: tells libzmq whose key may connect (ZAP, rfc.zeromq.org/spec/27): for each connection
 // to a socket of the context that does the handshake of CURVE it is asked, and answers from memory.
-// A key of the job's is let in, with its role as User-Id, which libzmq gives with each message that
-// comes by the connection; any other is not. A thread of its own answers: the node's loop may be
-// busy, and who connects waits.
+// A key of the job's is let in where its role has something to say, with that role as User-Id,
+// which libzmq gives with each message that comes by the connection; any other is not. A thread of
+// its own answers: the node's loop may be busy, and who connects waits.
 #pragma once
 
 #include <atomic>
@@ -38,8 +38,10 @@ class ZapHandler {
   ZapHandler(const ZapHandler&) = delete;
   ZapHandler& operator=(const ZapHandler&) = delete;
 
-  // Connections that came with a key that is none of the job's.
-  uint64_t refused() const { return refused_.load(std::memory_order_relaxed); }
+  // Connections that came with a key that is none of the job's, or of a role that is not heard
+  // here.
+  uint64_t strangers() const { return strangers_.load(std::memory_order_relaxed); }
+  uint64_t misplaced() const { return misplaced_.load(std::memory_order_relaxed); }
 
  private:
   explicit ZapHandler(std::shared_ptr<const security::JobKeys> keys) : keys_(std::move(keys)) {}
@@ -49,7 +51,8 @@ class ZapHandler {
   const std::shared_ptr<const security::JobKeys> keys_;
   void* socket_ = nullptr;  // of the thread, once it runs
   int stop_ = -1;
-  std::atomic<uint64_t> refused_ = 0;
+  std::atomic<uint64_t> strangers_ = 0;
+  std::atomic<uint64_t> misplaced_ = 0;
   std::thread thread_;
 };
 

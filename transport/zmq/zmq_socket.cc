@@ -21,6 +21,7 @@ constexpr int kReconnectMaxMs = 1000;
 // made, as TCP itself tries again less and less often. Sessions lose nothing by it.
 constexpr int kUnansweredMaxMs = 2000;
 constexpr int kConnectMaxMs = 1000;
+constexpr int kBacklog = 128;  // connections that nobody has accepted yet
 constexpr int kKeepaliveIdleS = 30;
 constexpr int kKeepaliveIntervalS = 10;
 constexpr int kKeepaliveProbes = 3;
@@ -125,13 +126,13 @@ void SetKey(void* socket, int option, const uint8_t* key) {
 
 // From here on libzmq takes no other mechanism from the other side.
 void SetKeys(void* socket, int type, const ZmqSocketOptions& options) {
-  const security::JobKeys& keys = *options.keys;
-  SetKey(socket, ZMQ_CURVE_SECRETKEY, keys.secret.data());
   if (type == ZMQ_DEALER) {
-    SetKey(socket, ZMQ_CURVE_PUBLICKEY, keys.own().data());
-    SetKey(socket, ZMQ_CURVE_SERVERKEY, keys.PublicOf(KeyRoleOf(options.connects_to)).data());
+    SetKey(socket, ZMQ_CURVE_SECRETKEY, options.keys->job->secret.data());
+    SetKey(socket, ZMQ_CURVE_PUBLICKEY, options.keys->job->own().data());
+    SetKey(socket, ZMQ_CURVE_SERVERKEY, options.listener_key.data());
     return;
   }
+  SetKey(socket, ZMQ_CURVE_SECRETKEY, options.keys->own.secret.data());
   SetOption(socket, ZMQ_CURVE_SERVER, 1);
   CHECK_EQ(zmq_setsockopt(socket, ZMQ_ZAP_DOMAIN, kZapDomain, sizeof(kZapDomain) - 1), 0);
 }
@@ -157,6 +158,7 @@ absl::StatusOr<ZmqSocket> ZmqSocket::Open(void* context, int type,
   CHECK_EQ(zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &options.frame_bytes_max, sizeof(int64_t)), 0);
   if (type == ZMQ_ROUTER) {
     SetOption(socket, ZMQ_HANDSHAKE_IVL, options.handshake_ms);
+    SetOption(socket, ZMQ_BACKLOG, kBacklog);
     SetOption(socket, ZMQ_ROUTER_MANDATORY, 1);
     // A peer that reconnects takes its routing id along; the id is random, so nobody else can.
     SetOption(socket, ZMQ_ROUTER_HANDOVER, 1);
@@ -184,19 +186,21 @@ ZmqSocket& ZmqSocket::operator=(ZmqSocket&& other) noexcept {
   socket_ = std::exchange(other.socket_, nullptr);
   events_ = std::exchange(other.events_, nullptr);
   ended_ = std::exchange(other.ended_, false);
+  fd_ = std::exchange(other.fd_, -1);
   asks_who_ = other.asks_who_;
   connects_to_ = other.connects_to_;
   return *this;
 }
 
-absl::Status ZmqSocket::WatchEnds(void* context) {
+absl::Status ZmqSocket::WatchConnection(void* context) {
   const auto fails = [] {
     return absl::ResourceExhaustedError(
         absl::StrCat("cannot watch a connection: ", zmq_strerror(errno)));
   };
   static std::atomic<uint64_t> last = 0;
   const std::string at = absl::StrCat("inproc://ends-", ++last);
-  if (zmq_socket_monitor(socket_, at.c_str(), ZMQ_EVENT_DISCONNECTED) != 0) return fails();
+  if (zmq_socket_monitor(socket_, at.c_str(), ZMQ_EVENT_CONNECTED | ZMQ_EVENT_DISCONNECTED) != 0)
+    return fails();
   events_ = zmq_socket(context, ZMQ_PAIR);
   if (events_ == nullptr) return fails();
   // libzmq's thread would wait for room.
@@ -206,13 +210,32 @@ absl::Status ZmqSocket::WatchEnds(void* context) {
   return absl::OkStatus();
 }
 
-bool ZmqSocket::HasEnded() {
-  if (ended_ || events_ == nullptr) return ended_;
+// An event is two frames: what it is and the descriptor, and where to.
+void ZmqSocket::TakeEvents() {
+  if (events_ == nullptr) return;
+  struct __attribute__((packed)) {
+    uint16_t what;
+    int32_t fd;
+  } event;
   zmq_msg_t message;
   zmq_msg_init(&message);
-  while (zmq_msg_recv(&message, events_, ZMQ_DONTWAIT) >= 0) ended_ = true;
+  while (zmq_msg_recv(&message, events_, ZMQ_DONTWAIT) >= 0) {
+    if (zmq_msg_more(&message) == 0 || zmq_msg_size(&message) != sizeof(event)) continue;
+    std::memcpy(&event, zmq_msg_data(&message), sizeof(event));
+    if (event.what == ZMQ_EVENT_DISCONNECTED) ended_ = true;
+    if (event.what == ZMQ_EVENT_CONNECTED && fd_ < 0) fd_ = event.fd;
+  }
   zmq_msg_close(&message);
+}
+
+bool ZmqSocket::HasEnded() {
+  TakeEvents();
   return ended_;
+}
+
+int ZmqSocket::ConnectedFd() {
+  TakeEvents();
+  return ended_ ? -1 : fd_;
 }
 
 absl::Status ZmqSocket::Bind(const std::string& endpoint) {

@@ -15,7 +15,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "base/memory/buffer.h"
-#include "security/job_keys.h"
+#include "security/process_keys.h"
 #include "wire/message.h"
 
 namespace soapstone::transport {
@@ -25,11 +25,12 @@ struct ZmqSocketOptions {
   int64_t frame_bytes_max = -1;     // a peer that sends more is disconnected; -1: no limit
   std::string routing_id;           // of a DEALER: how the ROUTER at the other end knows it
   int handshake_ms = 10'000;        // of a ROUTER: for who connects to speak ZeroMQ's language
-  // Where set, everything is encrypted (CURVE): a ROUTER lets in who has a key of the job's, as a
-  // ZapHandler of the context says; a DEALER speaks with nobody who has not the key of
-  // `connects_to`.
-  std::shared_ptr<const security::JobKeys> keys;
+  // Where set, everything is encrypted (CURVE): a ROUTER has its process's key and lets in who has
+  // one of the job's roles', as a ZapHandler of the context says; a DEALER has its role's, and
+  // speaks with nobody who has not `listener_key`.
+  std::shared_ptr<const security::ProcessKeys> keys;
   wire::Role connects_to = wire::Role::kNone;
+  security::PublicKey listener_key = {};
 };
 
 // Moves only. One thread at a time.
@@ -61,11 +62,13 @@ class ZmqSocket {
   // none.
   bool Receive(size_t frames_max, Buffers* frames, int* fd, wire::Role* role = nullptr);
 
-  // Of a socket that has not connected yet: from here on HasEnded says whether a connection of it
-  // has ended, also where nothing had come by it. `context`: the socket's.
+  // Of a socket that has not connected yet: from here on it is known whether a connection of it has
+  // ended, also where nothing had come by it, and its descriptor. `context`: the socket's.
   // Errors: ResourceExhausted.
-  absl::Status WatchEnds(void* context);
+  absl::Status WatchConnection(void* context);
   bool HasEnded();
+  // Of the first connection; negative: there is none, or it has ended.
+  int ConnectedFd();
 
   // Unsent messages stay queued for `linger` (context termination waits for that).
   void Close(absl::Duration linger);
@@ -74,12 +77,15 @@ class ZmqSocket {
   bool open() const { return socket_ != nullptr; }
 
  private:
+  void TakeEvents();
+
   void* socket_ = nullptr;
   // Of a socket with keys.
   bool asks_who_ = false;                       // a ROUTER: each connection's differs
   wire::Role connects_to_ = wire::Role::kNone;  // a DEALER: CURVE has proved that it is
-  void* events_ = nullptr;                      // where libzmq tells of ends
+  void* events_ = nullptr;                      // where libzmq tells of connections
   bool ended_ = false;
+  int fd_ = -1;  // of the first connection; libzmq's
 };
 
 }  // namespace soapstone::transport

@@ -17,6 +17,7 @@ constexpr int kSocketsMax = 3 * 16'384;  // three for each connection that this 
 constexpr size_t kRoutingIdBytes = 15;   // as many as a std::string holds in place
 constexpr size_t kAnsweredMax = 16'384;  // links of the ROUTER that are counted
 constexpr size_t kGivenBeforeMax = 1024;
+constexpr size_t kEndedIdsMax = 4096;
 
 // How ROUTERs know a connection of ours: random, so that nobody can take it over by a guess.
 absl::StatusOr<std::string> NewRoutingId() {
@@ -62,35 +63,39 @@ absl::Status ZmqSockets::Open() {
 
 absl::Status ZmqSockets::Listen(const std::string& address) {
   if (options_.keys != nullptr) {
-    SOAP_ASSIGN_OR_RETURN(zap_, ZapHandler::Open(context_, options_.keys));
+    SOAP_ASSIGN_OR_RETURN(zap_, ZapHandler::Open(context_, options_.keys->job));
   }
   SOAP_ASSIGN_OR_RETURN(router_, ZmqSocket::Open(context_, ZMQ_ROUTER, options_));
   // A path of a file system has its own guard.
   if (address.rfind("tcp://", 0) == 0) {
-    SOAP_ASSIGN_OR_RETURN(door_, DoorWatch::Open(context_, router_.handle(), door_limits_));
+    SOAP_ASSIGN_OR_RETURN(door_, DoorWatch::Open(context_, router_.handle(), door_limits_,
+                                                 absl::Milliseconds(options_.handshake_ms)));
   }
   return router_.Bind(address);
 }
 
-absl::Status ZmqSockets::Connect(wire::Address peer, const std::string& endpoint) {
+absl::Status ZmqSockets::Connect(wire::Address peer, const std::string& endpoint,
+                                 const security::PublicKey& key) {
   SOAP_ASSIGN_OR_RETURN(const std::string id, NewRoutingId());
-  SOAP_ASSIGN_OR_RETURN(ZmqSocket socket, Dial(peer.role, id, endpoint));
+  SOAP_ASSIGN_OR_RETURN(ZmqSocket socket, Dial(peer.role, key, id, endpoint));
   connections_.insert_or_assign(peer, Connection{.socket = std::move(socket),
                                                  .routing_id = id,
                                                  .endpoint = endpoint,
                                                  .peer = peer.role,
+                                                 .key = key,
                                                  .link = LinkWatch(DealerHandshakeBytes())});
   List();
   return absl::OkStatus();
 }
 
-absl::StatusOr<ZmqSocket> ZmqSockets::Dial(wire::Role peer, const std::string& id,
-                                           const std::string& endpoint) {
+absl::StatusOr<ZmqSocket> ZmqSockets::Dial(wire::Role peer, const security::PublicKey& key,
+                                           const std::string& id, const std::string& endpoint) {
   ZmqSocketOptions options = options_;
   options.connects_to = peer;
+  options.listener_key = key;
   options.routing_id = id;
   SOAP_ASSIGN_OR_RETURN(ZmqSocket socket, ZmqSocket::Open(context_, ZMQ_DEALER, options));
-  SOAP_RETURN_IF_ERROR(socket.WatchEnds(context_));
+  SOAP_RETURN_IF_ERROR(socket.WatchConnection(context_));
   SOAP_RETURN_IF_ERROR(socket.Connect(endpoint));
   return socket;
 }
@@ -98,7 +103,9 @@ absl::StatusOr<ZmqSocket> ZmqSockets::Dial(wire::Role peer, const std::string& i
 absl::Status ZmqSockets::Redial(const std::string& id) {
   Connection* connection = FindByRoutingId(id);
   if (connection == nullptr) return absl::NotFoundError("no such connection");
-  SOAP_ASSIGN_OR_RETURN(connection->socket, Dial(connection->peer, id, connection->endpoint));
+  SOAP_ASSIGN_OR_RETURN(connection->socket,
+                        Dial(connection->peer, connection->key, id, connection->endpoint));
+  connection->unheard.reset();
   connection->link.Renew();
   return absl::OkStatus();
 }
@@ -132,6 +139,25 @@ std::vector<std::string> ZmqSockets::Broken() {
     if (ended || connection->link.broken()) broken.push_back(connection->routing_id);
   }
   return broken;
+}
+
+// The first message may be the large one.
+MovedBytes ZmqSockets::Connection::Moved() {
+  if (link.fd() >= 0) {
+    unheard.reset();
+    return link.moved();
+  }
+  if (!unheard.has_value()) unheard = TcpWatch::Of(socket.ConnectedFd());
+  return unheard.has_value() ? unheard->moved() : MovedBytes{};
+}
+
+MovedBytes ZmqSockets::MovedOn(const std::string& id, bool ours) {
+  if (ours) {
+    Connection* connection = FindByRoutingId(id);
+    return connection != nullptr ? connection->Moved() : MovedBytes{};
+  }
+  const LinkWatch* link = AnsweredLink(id);
+  return link != nullptr ? link->moved() : MovedBytes{};
 }
 
 std::optional<wire::Address> ZmqSockets::PeerOf(const std::string& id) const {
@@ -172,14 +198,24 @@ uint64_t ZmqSockets::TakeGivenBefore(const std::string& routing_id) {
 }
 
 void ZmqSockets::CloseDoor() {
-  if (door_ != nullptr) strangers_ += door_->strangers();
+  if (door_ != nullptr) {
+    strangers_ += door_->strangers();
+    handshakes_.Add(door_->handshakes());
+  }
   door_ = nullptr;
 }
 
 // Behind the ROUTER: where nobody answers libzmq lets everybody in, though without a User-Id.
 void ZmqSockets::CloseZap() {
-  if (zap_ != nullptr) strangers_ += zap_->refused();
+  if (zap_ != nullptr) handshakes_.Add({.keys = zap_->strangers(), .roles = zap_->misplaced()});
   zap_ = nullptr;
+}
+
+HandshakeFailures ZmqSockets::handshakes() const {
+  HandshakeFailures failures = handshakes_;
+  if (door_ != nullptr) failures.Add(door_->handshakes());
+  if (zap_ != nullptr) failures.Add({.keys = zap_->strangers(), .roles = zap_->misplaced()});
+  return failures;
 }
 
 ZmqSocket& ZmqSockets::socket(size_t i) {
@@ -206,6 +242,7 @@ bool ZmqSockets::Receive(size_t frames_max, Buffers* frames, Source* from) {
       const Buffer& id = frames->front();
       from->routing_id.assign(reinterpret_cast<const char*>(id.data()), id.size());
       frames->erase(frames->begin());
+      if (door_ != nullptr && from->fd >= 0) Hear(*from);
     } else {
       from->routing_id = listed_[router_.open() ? i - 1 : i]->routing_id;
     }
@@ -213,6 +250,28 @@ bool ZmqSockets::Receive(size_t frames_max, Buffers* frames, Source* from) {
   }
   if (door_ != nullptr) door_->AllRead();
   return false;
+}
+
+void ZmqSockets::Hear(const Source& from) {
+  const auto heard = heard_.find(from.fd);
+  if (heard != heard_.end() && heard->second == from.routing_id) return;
+  CollectEnded();  // among them who had the descriptor before
+  heard_.insert_or_assign(from.fd, from.routing_id);
+}
+
+void ZmqSockets::CollectEnded() {
+  for (const int fd : door_->TakeEnded()) {
+    const auto heard = heard_.find(fd);
+    if (heard == heard_.end()) continue;
+    ended_.push_back(std::move(heard->second));
+    heard_.erase(heard);
+  }
+  if (ended_.size() > kEndedIdsMax) ended_.erase(ended_.begin(), ended_.end() - kEndedIdsMax);
+}
+
+std::vector<std::string> ZmqSockets::TakeEnded() {
+  if (door_ != nullptr) CollectEnded();
+  return std::exchange(ended_, {});
 }
 
 void ZmqSockets::Prove(const Source& from) {
@@ -264,6 +323,7 @@ void ZmqSockets::Close(absl::Duration linger, SocketCounts* counts) {
   connections_.clear();
   links_.clear();
   proven_.clear();
+  heard_.clear();
 }
 
 }  // namespace soapstone::transport

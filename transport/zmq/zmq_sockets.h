@@ -44,8 +44,9 @@ class ZmqSockets {
   bool listens() const { return router_.open(); }
   std::string bound_to() const { return router_.last_endpoint(); }
 
-  // Replaces an earlier connection to the peer.
-  absl::Status Connect(wire::Address peer, const std::string& endpoint);
+  // Replaces an earlier connection to the peer. `key`: with keys, of the peer's process.
+  absl::Status Connect(wire::Address peer, const std::string& endpoint,
+                       const security::PublicKey& key);
   void Disconnect(wire::Address peer);
   // Another connection takes the place of the one that is known by `id`, under the same name.
   absl::Status Redial(const std::string& id);
@@ -54,7 +55,10 @@ class ZmqSockets {
     std::string routing_id;
     std::string endpoint;
     wire::Role peer = wire::Role::kNone;
+    security::PublicKey key = {};  // with keys, of its process
     LinkWatch link;
+    std::optional<TcpWatch> unheard = {};  // until something has come by it
+    MovedBytes Moved();
   };
   Connection* Find(wire::Address peer);                // null: not connected to
   Connection* FindByRoutingId(const std::string& id);  // the same
@@ -62,6 +66,8 @@ class ZmqSockets {
   // Those whose latest connection has ended, and which libzmq makes again by itself, without a
   // knock and going on in the middle of what was queued.
   std::vector<std::string> Broken();
+  // By the latest connection of that name, `ours` or the ROUTER's.
+  MovedBytes MovedOn(const std::string& id, bool ours);
   std::optional<wire::Address> PeerOf(const std::string& id) const;
 
   // Errors as ZmqSocket::Send. `bytes`: what the message takes, with ZMTP's part.
@@ -85,12 +91,18 @@ class ZmqSockets {
   uint64_t Watch(const Source& from);
   // A connection to the ROUTER began, by who has shown before that it knows our session.
   void Knocked(const Source& from);
+  // Connections to the ROUTER over tcp by which something came, and that have ended since the last
+  // call, by their routing ids; of very many the last. One may have been made again meanwhile.
+  std::vector<std::string> TakeEnded();
   // Connections to the ROUTER that were held back or ended before something of our session came.
   // Or, with keys, were refused for theirs.
   uint64_t strangers() const {
-    return strangers_ + (door_ != nullptr ? door_->strangers() : 0) +
-           (zap_ != nullptr ? zap_->refused() : 0);
+    const HandshakeFailures failures = handshakes();
+    return strangers_ + (door_ != nullptr ? door_->strangers() : 0) + failures.keys +
+           failures.roles;
   }
+  // Of who connected to the ROUTER. Of a path of a file system those for their key alone.
+  HandshakeFailures handshakes() const;
 
   void AddPollItems(std::vector<zmq_pollitem_t>* items);
 
@@ -99,14 +111,16 @@ class ZmqSockets {
 
  private:
   void Terminate();
-  absl::StatusOr<ZmqSocket> Dial(wire::Role peer, const std::string& id,
-                                 const std::string& endpoint);
+  absl::StatusOr<ZmqSocket> Dial(wire::Role peer, const security::PublicKey& key,
+                                 const std::string& id, const std::string& endpoint);
   void List();
   LinkWatch* AnsweredLink(const std::string& routing_id);
   uint64_t TakeGivenBefore(const std::string& routing_id);
   void CloseDoor();
   void CloseZap();
   void Prove(const Source& from);
+  void Hear(const Source& from);
+  void CollectEnded();
   size_t count() const { return listed_.size() + (router_.open() ? 1 : 0); }
   ZmqSocket& socket(size_t i);
 
@@ -123,7 +137,10 @@ class ZmqSockets {
   std::unique_ptr<DoorWatch> door_;              // of the ROUTER, over tcp
   std::unique_ptr<ZapHandler> zap_;              // with keys, where it listens
   std::unordered_map<std::string, int> proven_;  // the descriptor that was, by routing id
+  std::unordered_map<int, std::string> heard_;   // routing ids by their descriptors, over tcp
+  std::vector<std::string> ended_;               // of those
   uint64_t strangers_ = 0;                       // of the door, once it is closed
+  HandshakeFailures handshakes_;                 // of door and ZAP, once they are
   size_t next_ = 0;                              // whose turn it is in Receive
 };
 

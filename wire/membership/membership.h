@@ -25,12 +25,10 @@ std::vector<MicroBatchRange> MicroBatchRanges(const Roster& roster, Clock clock,
 
 // The micro-batches a worker computes at `clock`. Every micro-batch has exactly one owner under a
 // roster:
-//   owner(j) = r                       if rank r = the rank whose LeafRanges entry holds j is
-//   active
-//            = active[i]               otherwise: taken over, where j is in the i-th of |active|
-//            equal
-//                                      parts of all such micro-batches, ascending: neighbours stay
-//                                      together, and can be summed before they are pushed
+//   owner(j) = r           if r, the rank whose MicroBatchRanges entry holds j, is active
+//            = active[i]   otherwise: taken over, where j is in the i-th of |active| equal parts of
+//                          all such micro-batches, ascending: neighbours stay together, and can be
+//                          summed before they are pushed
 struct OwnedMicroBatches {
   MicroBatchRange own;               // of its own rank
   std::vector<uint32_t> taken_over;  // of ranks that are not active; ascending

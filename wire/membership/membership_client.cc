@@ -110,8 +110,14 @@ void MembershipClient::SendHello(Outbox* out) const {
   message.type = MessageType::kHello;
   message.from = temporary_address();
   message.to = Address::Scheduler();
-  message.body = Hello{options_.role,  options_.wanted_rank,   options_.endpoint,
-                       options_.nonce, options_.config_digest, options_.arithmetic};
+  message.body = Hello{.role = options_.role,
+                       .wanted_rank = options_.wanted_rank,
+                       .endpoint = options_.endpoint,
+                       .nonce = options_.nonce,
+                       .config_digest = options_.config_digest,
+                       .arithmetic = options_.arithmetic,
+                       .key = options_.key,
+                       .host = options_.host};
   out->Send(std::move(message));
 }
 

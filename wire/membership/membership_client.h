@@ -24,6 +24,8 @@ struct MembershipClientOptions {
   uint64_t nonce = 0;
   uint64_t config_digest = 0;
   std::string arithmetic;  // as wire::Hello
+  std::string key;         // likewise
+  std::string host;        // likewise
   std::string scheduler;   // where it is called, for the error's text
   Nanos heartbeat_ns = kSecond / 2;
   Nanos timeout_ns = 5 * kSecond;         // scheduler silent for this long: lost

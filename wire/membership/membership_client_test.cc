@@ -35,7 +35,7 @@ class Node {
     Collect();
   }
 
-  // Lets time pass until `until`, or until the enrolment asks for no more.
+  // Lets time pass until `until`, or until the membership asks for no more.
   void RunTo(Nanos until) {
     while (due_ >= 0 && due_ <= until) Fire(due_);
     now_ = until;
@@ -63,7 +63,7 @@ class Node {
     }
   }
 
-  const MembershipClient& enrolment() const { return membership_; }
+  const MembershipClient& membership() const { return membership_; }
   const Message& last() const { return sent_.back(); }
   size_t CountOf(MessageType type) const {
     size_t count = 0;
@@ -95,7 +95,7 @@ TEST(MembershipClient, SaysHelloFromATemporaryAddressWithAllItIsAskedFor) {
   const Node node(WorkerOptions());
   ASSERT_EQ(node.CountOf(MessageType::kHello), 1u);
   EXPECT_EQ(node.last().from, (Address{Role::kWorker, 0x80000000u | 0x34567890u}));
-  EXPECT_EQ(node.last().from, node.enrolment().temporary_address());
+  EXPECT_EQ(node.last().from, node.membership().temporary_address());
   EXPECT_EQ(node.last().to, Address::Scheduler());
   EXPECT_EQ(std::get<Hello>(node.last().body), (Hello{Role::kWorker, 2, "", kNonce, 7}));
 }
@@ -132,9 +132,9 @@ TEST(MembershipClient, WaitingForAPlaceEndsAtTheStartTimeoutWithItsReason) {
   Node node(WorkerOptions());
   node.RunTo(30 * kSecond);
   node.Take(FromScheduler(MessageType::kWait, Notice{138, "rank 2 is taken"}, 0));
-  EXPECT_FALSE(node.enrolment().ended().has_value());
+  EXPECT_FALSE(node.membership().ended().has_value());
   node.RunTo(60 * kSecond);
-  EXPECT_EQ(node.enrolment().ended(),
+  EXPECT_EQ(node.membership().ended(),
             (Notice{kExitPeerLost, "no place for 60 s: rank 2 is taken"}));
 }
 
@@ -142,8 +142,8 @@ TEST(MembershipClient, WelcomeGivesRankAndSessionAndStartsHeartbeats) {
   Node node(WorkerOptions());
   node.set_progress({.clock = 5});
   node.BeWelcomed();
-  EXPECT_EQ(node.enrolment().rank(), 2u);
-  EXPECT_EQ(node.enrolment().session(), kSession);
+  EXPECT_EQ(node.membership().rank(), 2u);
+  EXPECT_EQ(node.membership().session(), kSession);
   node.RunTo(kSecond);
   EXPECT_EQ(node.CountOf(MessageType::kHello), 1u);
   EXPECT_EQ(node.CountOf(MessageType::kHeartbeat), 2u);
@@ -174,20 +174,20 @@ TEST(MembershipClient, HeartbeatsCarryTheNewestEpochHeardOf) {
 TEST(MembershipClient, AnotherProcessesWelcomeIsIgnored) {
   Node node(WorkerOptions());
   node.Take(FromScheduler(MessageType::kWelcome, Welcome{0, kNonce + 1}));
-  EXPECT_FALSE(node.enrolment().rank().has_value());
+  EXPECT_FALSE(node.membership().rank().has_value());
 }
 
 TEST(MembershipClient, ASecondWelcomeChangesNothing) {
   Node node(WorkerOptions());
   node.BeWelcomed();
   node.Take(FromScheduler(MessageType::kWelcome, Welcome{0, kNonce}));
-  EXPECT_EQ(node.enrolment().rank(), 2u);
+  EXPECT_EQ(node.membership().rank(), 2u);
 }
 
 TEST(MembershipClient, ARefusalEndsItWithItsCode) {
   Node node(WorkerOptions());
   node.Take(FromScheduler(MessageType::kRefuse, Notice{kExitConfig, "rank 2 is taken"}));
-  EXPECT_EQ(node.enrolment().ended(), (Notice{kExitConfig, "rank 2 is taken"}));
+  EXPECT_EQ(node.membership().ended(), (Notice{kExitConfig, "rank 2 is taken"}));
   node.RunTo(10 * kSecond);
   EXPECT_EQ(node.CountOf(MessageType::kHello), 1u);
 }
@@ -196,15 +196,15 @@ TEST(MembershipClient, ARefusalAfterWelcomeIsIgnored) {
   Node node(WorkerOptions());
   node.BeWelcomed();
   node.Take(FromScheduler(MessageType::kRefuse, Notice{kExitConfig, "rank 2 is taken"}));
-  EXPECT_FALSE(node.enrolment().ended().has_value());
+  EXPECT_FALSE(node.membership().ended().has_value());
 }
 
 TEST(MembershipClient, GivesUpWhenNotWelcomedInTime) {
   Node node(WorkerOptions());
   node.RunTo(60 * kSecond - 1);
-  EXPECT_FALSE(node.enrolment().ended().has_value());
+  EXPECT_FALSE(node.membership().ended().has_value());
   node.RunTo(60 * kSecond);
-  EXPECT_EQ(node.enrolment().ended(),
+  EXPECT_EQ(node.membership().ended(),
             (Notice{kExitPeerLost, "no answer from the scheduler at tcp://head:5555 for 60 s"}));
 }
 
@@ -212,11 +212,11 @@ TEST(MembershipClient, ASilentSchedulerIsLost) {
   Node node(WorkerOptions());
   node.BeWelcomed();
   node.RunHeardTo(20 * kSecond);
-  EXPECT_FALSE(node.enrolment().ended().has_value());
+  EXPECT_FALSE(node.membership().ended().has_value());
   node.RunTo(25 * kSecond - 1);
-  EXPECT_FALSE(node.enrolment().ended().has_value());
+  EXPECT_FALSE(node.membership().ended().has_value());
   node.RunTo(25 * kSecond);
-  EXPECT_EQ(node.enrolment().ended(), (Notice{kExitPeerLost, "scheduler lost: silent for 5.0 s"}));
+  EXPECT_EQ(node.membership().ended(), (Notice{kExitPeerLost, "scheduler lost: silent for 5.0 s"}));
 }
 
 TEST(MembershipClient, AnyMessageOfTheSchedulerIsASignOfLife) {
@@ -225,7 +225,7 @@ TEST(MembershipClient, AnyMessageOfTheSchedulerIsASignOfLife) {
   node.RunTo(4 * kSecond);
   node.Take(FromScheduler(MessageType::kRoster, Roster{}));
   node.RunTo(8 * kSecond);
-  EXPECT_FALSE(node.enrolment().ended().has_value());
+  EXPECT_FALSE(node.membership().ended().has_value());
 }
 
 TEST(MembershipClient, ASchedulerOfAnotherSessionIsAsGoodAsSilent) {
@@ -235,17 +235,17 @@ TEST(MembershipClient, ASchedulerOfAnotherSessionIsAsGoodAsSilent) {
   node.Take(FromScheduler(MessageType::kHeartbeatAck, {}, kSession + 1));
   node.Take(FromScheduler(MessageType::kShutdown, Notice{0, "done"}, kSession + 1));
   node.RunTo(5 * kSecond);
-  ASSERT_TRUE(node.enrolment().ended().has_value());
-  EXPECT_EQ(node.enrolment().ended()->code, kExitPeerLost);
+  ASSERT_TRUE(node.membership().ended().has_value());
+  EXPECT_EQ(node.membership().ended()->code, kExitPeerLost);
 }
 
 TEST(MembershipClient, OurOwnPauseIsNotTheSchedulersSilence) {
   Node node(WorkerOptions());
   node.BeWelcomed();
   node.Fire(30 * kSecond);  // suspended meanwhile
-  EXPECT_FALSE(node.enrolment().ended().has_value());
+  EXPECT_FALSE(node.membership().ended().has_value());
   node.RunTo(36 * kSecond);
-  EXPECT_TRUE(node.enrolment().ended().has_value());
+  EXPECT_TRUE(node.membership().ended().has_value());
 }
 
 TEST(MembershipClient, WithoutItsLinkToTheSchedulerItAsksOnceMoreAndEnds) {
@@ -255,9 +255,9 @@ TEST(MembershipClient, WithoutItsLinkToTheSchedulerItAsksOnceMoreAndEnds) {
   const size_t said = node.CountOf(MessageType::kHeartbeat);
   node.LoseLink();
   EXPECT_EQ(node.CountOf(MessageType::kHeartbeat), said + 1);
-  EXPECT_FALSE(node.enrolment().ended().has_value());
+  EXPECT_FALSE(node.membership().ended().has_value());
   node.RunTo(2 * kSecond + kSecond / 10);
-  EXPECT_EQ(node.enrolment().ended(), (Notice{kExitPeerLost, "scheduler lost: cut"}));
+  EXPECT_EQ(node.membership().ended(), (Notice{kExitPeerLost, "scheduler lost: cut"}));
 }
 
 TEST(MembershipClient, WhatTheSchedulerSaysToThatIsTheReason) {
@@ -266,14 +266,14 @@ TEST(MembershipClient, WhatTheSchedulerSaysToThatIsTheReason) {
   node.LoseLink();
   node.Take(FromScheduler(MessageType::kShutdown, Notice{kExitPeerLost, "expelled"}));
   node.RunTo(5 * kSecond);
-  EXPECT_EQ(node.enrolment().ended(), (Notice{kExitPeerLost, "expelled"}));
+  EXPECT_EQ(node.membership().ended(), (Notice{kExitPeerLost, "expelled"}));
 }
 
 TEST(MembershipClient, ShutdownEndsItWithItsCode) {
   Node node(WorkerOptions());
   node.BeWelcomed();
   node.Take(FromScheduler(MessageType::kShutdown, Notice{0, "done"}));
-  EXPECT_EQ(node.enrolment().ended(), (Notice{0, "done"}));
+  EXPECT_EQ(node.membership().ended(), (Notice{0, "done"}));
   node.RunTo(kSecond);
   EXPECT_EQ(node.CountOf(MessageType::kHeartbeat), 0u);
 }
@@ -281,7 +281,7 @@ TEST(MembershipClient, ShutdownEndsItWithItsCode) {
 TEST(MembershipClient, ShutdownCountsBeforeWelcomeToo) {
   Node node(WorkerOptions());
   node.Take(FromScheduler(MessageType::kShutdown, Notice{kExitPeerLost, "server 1 lost"}));
-  EXPECT_EQ(node.enrolment().ended()->code, kExitPeerLost);
+  EXPECT_EQ(node.membership().ended()->code, kExitPeerLost);
 }
 
 TEST(MembershipClient, TheFirstEndStands) {
@@ -289,7 +289,7 @@ TEST(MembershipClient, TheFirstEndStands) {
   node.BeWelcomed();
   node.Take(FromScheduler(MessageType::kShutdown, Notice{0, "done"}));
   node.Take(FromScheduler(MessageType::kShutdown, Notice{kExitPeerLost, "late"}));
-  EXPECT_EQ(node.enrolment().ended(), (Notice{0, "done"}));
+  EXPECT_EQ(node.membership().ended(), (Notice{0, "done"}));
 }
 
 TEST(MembershipClient, OnlyTheSchedulerIsListenedTo) {
@@ -297,7 +297,7 @@ TEST(MembershipClient, OnlyTheSchedulerIsListenedTo) {
   Message forged = FromScheduler(MessageType::kShutdown, Notice{0, "done"});
   forged.from = Address::Of(WorkerId{1});
   node.Take(forged);
-  EXPECT_FALSE(node.enrolment().ended().has_value());
+  EXPECT_FALSE(node.membership().ended().has_value());
 }
 
 }  // namespace

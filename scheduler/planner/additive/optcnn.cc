@@ -37,10 +37,10 @@ absl::StatusOr<SearchResult> OptCnnSearcher::Search(const SearchProblem& problem
   } else {
     result.note = "stopped by the budget before the tables were eliminated: data parallelism";
   }
-  StrategyEvaluator pricer(problem, options.simulator);
-  SOAP_ASSIGN_OR_RETURN(result.found, pricer.PriceBest(&strategy));
+  StrategyEvaluator evaluator(problem, options.simulator);
+  SOAP_ASSIGN_OR_RETURN(result.found, evaluator.PriceBest(&strategy));
   result.strategy = std::move(strategy);
-  result.counts = pricer.counts();
+  result.counts = evaluator.counts();
   return result;
 }
 

@@ -20,11 +20,11 @@ StrategyEvaluator::StrategyEvaluator(const SearchProblem& problem, const Simulat
 absl::StatusOr<SearchResult> RunSearcher(const Searcher& searcher, const SearchProblem& problem,
                                          const SearchOptions& options) {
   SOAP_ASSIGN_OR_RETURN(SearchResult result, searcher.Search(problem, options));
-  StrategyEvaluator pricer(problem, options.simulator);
-  SOAP_ASSIGN_OR_RETURN(result.found, pricer.Price(result.strategy));
+  StrategyEvaluator evaluator(problem, options.simulator);
+  SOAP_ASSIGN_OR_RETURN(result.found, evaluator.Price(result.strategy));
   if (!searcher.is_search()) return result;
   Strategy data = DataParallel(problem.graph(), problem.space->devices());
-  SOAP_ASSIGN_OR_RETURN(const Score of_data, pricer.PriceBest(&data));
+  SOAP_ASSIGN_OR_RETURN(const Score of_data, evaluator.PriceBest(&data));
   if (!(of_data < result.found)) return result;
   const std::string note = result.found.overflow_bytes > of_data.overflow_bytes
                                ? absl::StrFormat("its own plan needs or moves %d bytes too many",
@@ -40,11 +40,11 @@ absl::StatusOr<SearchResult> RunSearcher(const Searcher& searcher, const SearchP
 
 absl::StatusOr<SearchResult> PricedAlone(const SearchProblem& problem, const SearchOptions& options,
                                          Strategy strategy) {
-  StrategyEvaluator pricer(problem, options.simulator);
+  StrategyEvaluator evaluator(problem, options.simulator);
   SearchResult result;
-  SOAP_ASSIGN_OR_RETURN(result.found, pricer.PriceBest(&strategy));
+  SOAP_ASSIGN_OR_RETURN(result.found, evaluator.PriceBest(&strategy));
   result.strategy = std::move(strategy);
-  result.counts = pricer.counts();
+  result.counts = evaluator.counts();
   return result;
 }
 

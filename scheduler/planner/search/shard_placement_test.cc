@@ -134,13 +134,13 @@ TEST(ShardPlacementTest, AnotherWayForgetsServers) {
   strategy.servers = {{0}, {1}};
   SetSynchronization(Synchronization::kServers, &strategy);
   EXPECT_EQ(strategy.servers.size(), 2u);
-  StrategyEvaluator pricer(&c.graph, &c.machine, &c.costs);
+  StrategyEvaluator evaluator(&c.graph, &c.machine, &c.costs);
   Strategy best = strategy;
   // Each device applies its own, 96.
-  EXPECT_EQ(pricer.PriceBest(&best)->step_ns, 48 + 96);
+  EXPECT_EQ(evaluator.PriceBest(&best)->step_ns, 48 + 96);
   EXPECT_THAT(best.servers, IsEmpty());
-  EXPECT_EQ(pricer.Look(strategy)->step_ns, 164);
-  EXPECT_EQ(pricer.Look(c.apart)->step_ns, 252);
+  EXPECT_EQ(evaluator.Look(strategy)->step_ns, 164);
+  EXPECT_EQ(evaluator.Look(c.apart)->step_ns, 252);
   SetSynchronization(Synchronization::kRing, &strategy);
   EXPECT_THAT(strategy.servers, IsEmpty());
 }
@@ -197,24 +197,24 @@ TEST(ShardPlacementTest, SpreadsGroupsByBytes) {
   Simulator now(&c.graph, &c.machine, &c.costs);
   ASSERT_TRUE(now.SetStrategy(c.data).ok());
   EXPECT_EQ(now.HeldBytes(0), 14'400);
-  const auto keeper_of = [&](absl::Span<const uint32_t> groups, uint32_t group) {
+  const auto home_of = [&](absl::Span<const uint32_t> groups, uint32_t group) {
     for (const ServerChange& change : placement.Spread(now, groups)) {
       if (change.group == group) return static_cast<int>(change.servers.at(0));
     }
     return -1;
   };
   const Keepers all = {0, 1, 2, 3};
-  EXPECT_EQ(keeper_of(all, 1), 0);
-  EXPECT_EQ(keeper_of(all, 0), 1);
-  EXPECT_EQ(keeper_of(all, 2), 1);
-  EXPECT_EQ(keeper_of(all, 3), 1);
+  EXPECT_EQ(home_of(all, 1), 0);
+  EXPECT_EQ(home_of(all, 0), 1);
+  EXPECT_EQ(home_of(all, 2), 1);
+  EXPECT_EQ(home_of(all, 3), 1);
   // Beside the others' equal shares the first server is as good as the second.
-  EXPECT_EQ(keeper_of(Keepers{0}, 0), 0);
-  EXPECT_EQ(keeper_of(Keepers{0}, 1), -1);
+  EXPECT_EQ(home_of(Keepers{0}, 0), 0);
+  EXPECT_EQ(home_of(Keepers{0}, 1), -1);
   Strategy strategy = c.data;
   strategy.servers = {{}, {0}, {}, {}, {}};
   ASSERT_TRUE(now.SetStrategy(strategy).ok());
-  EXPECT_EQ(keeper_of(Keepers{0}, 0), 1);
+  EXPECT_EQ(home_of(Keepers{0}, 0), 1);
 }
 
 TEST(ShardPlacementTest, ADescentIsNeverWorseThanAllServers) {

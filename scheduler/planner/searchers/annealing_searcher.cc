@@ -44,9 +44,9 @@ struct Seed {
 absl::Status AddPriced(const SearchProblem& problem, const SearchOptions& options,
                        absl::Span<const Strategy> strategies, std::vector<Seed>* seeds) {
   if (strategies.empty()) return absl::OkStatus();
-  StrategyEvaluator pricer(problem, options.simulator);
+  StrategyEvaluator evaluator(problem, options.simulator);
   for (const Strategy& strategy : strategies) {
-    SOAP_ASSIGN_OR_RETURN(const Score found, pricer.Look(strategy));
+    SOAP_ASSIGN_OR_RETURN(const Score found, evaluator.Look(strategy));
     seeds->push_back({strategy, found});
   }
   return absl::OkStatus();
@@ -125,15 +125,15 @@ bool HasServersToChoose(const SearchProblem& problem, Synchronization way) {
 
 // Under servers each in the best of a few ways for them to keep its groups.
 absl::StatusOr<std::vector<Seed>> WithWay(const SearchProblem& problem, std::vector<Seed> seeds,
-                                          Synchronization way, StrategyEvaluator* pricer) {
+                                          Synchronization way, StrategyEvaluator* evaluator) {
   for (Seed& seed : seeds) {
     SetSynchronization(way, &seed.strategy);
     if (!HasServersToChoose(problem, way)) {
-      SOAP_ASSIGN_OR_RETURN(seed.found, pricer->Look(seed.strategy));
+      SOAP_ASSIGN_OR_RETURN(seed.found, evaluator->Look(seed.strategy));
       continue;
     }
-    SOAP_RETURN_IF_ERROR(pricer->Price(seed.strategy).status());
-    Simulator& simulator = pricer->simulator();
+    SOAP_RETURN_IF_ERROR(evaluator->Price(seed.strategy).status());
+    Simulator& simulator = evaluator->simulator();
     DescendByServers(*problem.space, {}, false, &simulator);
     seed.strategy = simulator.strategy();
     seed.found = {simulator.StepTime(), simulator.Overflow()};
@@ -144,11 +144,11 @@ absl::StatusOr<std::vector<Seed>> WithWay(const SearchProblem& problem, std::vec
 // The best of them, under servers, with who keeps what as it suits it: the same seed where equal
 // shares are best, or nothing else is possible.
 absl::StatusOr<Seed> WithServers(const SearchProblem& problem, const std::vector<Seed>& seeds,
-                                 const std::function<bool()>& stop, StrategyEvaluator* pricer) {
+                                 const std::function<bool()>& stop, StrategyEvaluator* evaluator) {
   Seed best = *std::min_element(seeds.begin(), seeds.end(),
                                 [](const Seed& a, const Seed& b) { return a.found < b.found; });
-  SOAP_RETURN_IF_ERROR(pricer->Price(best.strategy).status());
-  Simulator& simulator = pricer->simulator();
+  SOAP_RETURN_IF_ERROR(evaluator->Price(best.strategy).status());
+  Simulator& simulator = evaluator->simulator();
   DescendByServers(*problem.space, {.trials = {.stop = stop}}, true, &simulator);
   best.strategy = simulator.strategy();
   best.found = {simulator.StepTime(), simulator.Overflow()};
@@ -159,10 +159,10 @@ absl::StatusOr<Seed> WithServers(const SearchProblem& problem, const std::vector
 absl::StatusOr<std::vector<Synchronization>> WaysByBest(const SearchProblem& problem,
                                                         const std::vector<Seed>& seeds,
                                                         std::vector<Synchronization> ways,
-                                                        StrategyEvaluator* pricer) {
+                                                        StrategyEvaluator* evaluator) {
   std::vector<std::pair<Score, Synchronization>> order;
   for (const Synchronization way : ways) {
-    SOAP_ASSIGN_OR_RETURN(const std::vector<Seed> priced, WithWay(problem, seeds, way, pricer));
+    SOAP_ASSIGN_OR_RETURN(const std::vector<Seed> priced, WithWay(problem, seeds, way, evaluator));
     Score best;
     for (const Seed& seed : priced) best = std::min(best, seed.found);
     order.emplace_back(best, way);
@@ -184,8 +184,8 @@ absl::StatusOr<Descended> AddDescended(const SearchProblem& problem, const Searc
   const Seed& best = *std::min_element(
       seeds->begin(), seeds->end(), [](const Seed& a, const Seed& b) { return a.found < b.found; });
   Descended result = {.best_seed = best.found};
-  StrategyEvaluator pricer(problem, options.simulator);
-  SOAP_RETURN_IF_ERROR(pricer.Price(best.strategy).status());
+  StrategyEvaluator evaluator(problem, options.simulator);
+  SOAP_RETURN_IF_ERROR(evaluator.Price(best.strategy).status());
   const auto limits = [&options](int share) {
     if (!options.used) return TrialLimits{.proposals = options.proposals / share};
     return TrialLimits{
@@ -193,7 +193,7 @@ absl::StatusOr<Descended> AddDescended(const SearchProblem& problem, const Searc
         .threads = options.threads};
   };
   const double began = options.used ? options.used() : 0;
-  Simulator& simulator = pricer.simulator();
+  Simulator& simulator = evaluator.simulator();
   ClimbByGroup(*problem.space, limits(kClimbShare), &simulator);
   DescendByGroup(*problem.space, {.trials = limits(kDescentShare)}, &simulator);
   if (options.used) {
@@ -207,9 +207,9 @@ absl::StatusOr<Descended> AddDescended(const SearchProblem& problem, const Searc
 
 // To a local optimum.
 absl::Status Descend(const SearchProblem& problem, const TrialLimits& limits,
-                     StrategyEvaluator* pricer, SearchResult* best) {
-  SOAP_RETURN_IF_ERROR(pricer->Price(best->strategy).status());
-  Simulator& simulator = pricer->simulator();
+                     StrategyEvaluator* evaluator, SearchResult* best) {
+  SOAP_RETURN_IF_ERROR(evaluator->Price(best->strategy).status());
+  Simulator& simulator = evaluator->simulator();
   ClimbByOperator(*problem.space, limits, &simulator);
   DescendByServers(*problem.space, {.trials = limits}, true, &simulator);
   best->locally_optimal = DescendByOperator(*problem.space, {.trials = limits}, &simulator);
@@ -224,11 +224,11 @@ absl::Status Descend(const SearchProblem& problem, const TrialLimits& limits,
 absl::StatusOr<SearchResult> WalkForATime(const SearchProblem& problem,
                                           const SearchOptions& options, double proposals_a_share,
                                           std::vector<Seed> seeds) {
-  StrategyEvaluator pricer(problem, options.simulator);
+  StrategyEvaluator evaluator(problem, options.simulator);
   SOAP_ASSIGN_OR_RETURN(const std::vector<Synchronization> ways,
-                        WaysByBest(problem, seeds, problem.ways(), &pricer));
+                        WaysByBest(problem, seeds, problem.ways(), &evaluator));
   SearchResult best = {.strategy = seeds.back().strategy};
-  SOAP_ASSIGN_OR_RETURN(best.found, pricer.PriceBest(&best.strategy));
+  SOAP_ASSIGN_OR_RETURN(best.found, evaluator.PriceBest(&best.strategy));
   SearchOptions walk = options;
   walk.descend = false;
   walk.proposals = kFirstWalk;
@@ -248,7 +248,7 @@ absl::StatusOr<SearchResult> WalkForATime(const SearchProblem& problem,
     const Synchronization way =
         i < 2 * ways.size() ? ways[i % ways.size()] : best.strategy.synchronization;
     seeds.push_back({best.strategy, best.found});
-    SOAP_ASSIGN_OR_RETURN(std::vector<Seed> priced, WithWay(problem, seeds, way, &pricer));
+    SOAP_ASSIGN_OR_RETURN(std::vector<Seed> priced, WithWay(problem, seeds, way, &evaluator));
     seeds.pop_back();
     const double length = static_cast<double>(walk.proposals) /
                           static_cast<double>(std::max<size_t>(problem.graph().ops.size(), 1));
@@ -256,7 +256,7 @@ absl::StatusOr<SearchResult> WalkForATime(const SearchProblem& problem,
                                  options.beta_first, options.beta_last);
     if (HasServersToChoose(problem, way)) {
       SOAP_ASSIGN_OR_RETURN(priced.emplace_back(),
-                            WithServers(problem, priced, walk.stop, &pricer));
+                            WithServers(problem, priced, walk.stop, &evaluator));
     }
     SOAP_ASSIGN_OR_RETURN(SearchResult found, SearchByWalk(*problem.space, *problem.costs,
                                                            BestOf(priced, walk.chains), walk));
@@ -266,7 +266,7 @@ absl::StatusOr<SearchResult> WalkForATime(const SearchProblem& problem,
       hopeless[i] = static_cast<double>(found.found.step_ns) >
                     kHopeless * static_cast<double>(best.found.step_ns);
     }
-    SOAP_ASSIGN_OR_RETURN(found.found, pricer.PriceBest(&found.strategy));
+    SOAP_ASSIGN_OR_RETURN(found.found, evaluator.PriceBest(&found.strategy));
     if (found.found < best.found) best = std::move(found);
     const double now = options.used();
     left = kWalksShare - now;
@@ -278,9 +278,9 @@ absl::StatusOr<SearchResult> WalkForATime(const SearchProblem& problem,
   }
   best.accepted = accepted;
   SOAP_RETURN_IF_ERROR(
-      Descend(problem, {.stop = walk.stop, .threads = options.threads}, &pricer, &best));
+      Descend(problem, {.stop = walk.stop, .threads = options.threads}, &evaluator, &best));
   best.counts = counts;
-  best.counts += pricer.counts();
+  best.counts += evaluator.counts();
   return best;
 }
 

@@ -400,9 +400,9 @@ std::vector<std::vector<uint32_t>> MeshesOf(uint32_t devices, uint32_t axes_max)
 MeshPlan PlanByMeshLayout(const OpGraph& graph, const Machine& machine, const CostModel& costs,
                           const MeshLayoutOptions& options) {
   MeshPlan plan = LayoutSearch(graph, machine, costs, options).Run();
-  StrategyEvaluator pricer(&graph, &machine, &costs, options.simulator);
-  CHECK(pricer.PriceBest(&plan.strategy).ok());
-  Simulator& simulator = pricer.simulator();
+  StrategyEvaluator evaluator(&graph, &machine, &costs, options.simulator);
+  CHECK(evaluator.PriceBest(&plan.strategy).ok());
+  Simulator& simulator = evaluator.simulator();
   CHECK(simulator.SetStrategy(plan.strategy).ok());
   const Breakdown parts = simulator.Explain();
   plan.step_ns = parts.step_ns;

@@ -39,7 +39,7 @@ absl::StatusOr<SearchResult> RandomSearcher::Search(const SearchProblem& problem
                                                     const SearchOptions& options) const {
   const auto ops = static_cast<uint32_t>(problem.graph().ops.size());
   const std::vector<Synchronization> ways = problem.ways();
-  StrategyEvaluator pricer(problem, options.simulator);
+  StrategyEvaluator evaluator(problem, options.simulator);
   RandomSource random(options.seed, kRandomStream);
   SearchResult result;
   Strategy drawn;
@@ -49,24 +49,24 @@ absl::StatusOr<SearchResult> RandomSearcher::Search(const SearchProblem& problem
     if (i > 0 && i % kDrawsUnasked == 0 && options.ShouldStop()) break;
     for (uint32_t op = 0; op < ops; ++op) problem.space->DrawBlock(op, &random, &drawn.ops[op]);
     drawn.synchronization = ways[random.Below(static_cast<uint32_t>(ways.size()))];
-    SOAP_ASSIGN_OR_RETURN(const Score found, pricer.Price(drawn));
+    SOAP_ASSIGN_OR_RETURN(const Score found, evaluator.Price(drawn));
     if (!(found < result.found)) continue;
     result.found = found;
     result.strategy = drawn;
     Show(options, i, found);
   }
-  result.counts = pricer.counts();
+  result.counts = evaluator.counts();
   return result;
 }
 
 absl::StatusOr<SearchResult> GreedySearcher::Search(const SearchProblem& problem,
                                                     const SearchOptions& options) const {
-  StrategyEvaluator pricer(problem, options.simulator);
+  StrategyEvaluator evaluator(problem, options.simulator);
   Strategy start = DataParallel(problem.graph(), problem.space->devices());
   SearchResult result;
-  SOAP_ASSIGN_OR_RETURN(result.best_seed, pricer.PriceBest(&start));
-  SOAP_RETURN_IF_ERROR(pricer.Price(start).status());
-  Simulator& simulator = pricer.simulator();
+  SOAP_ASSIGN_OR_RETURN(result.best_seed, evaluator.PriceBest(&start));
+  SOAP_RETURN_IF_ERROR(evaluator.Price(start).status());
+  Simulator& simulator = evaluator.simulator();
   bool stopped = false;
   uint64_t tried = 0;
   for (int pass = 0; pass < kPasses && !stopped; ++pass) {
@@ -90,7 +90,7 @@ absl::StatusOr<SearchResult> GreedySearcher::Search(const SearchProblem& problem
   }
   result.strategy = simulator.strategy();
   result.found = {simulator.StepTime(), simulator.Overflow()};
-  result.counts = pricer.counts();
+  result.counts = evaluator.counts();
   if (stopped) result.note = "stopped by the budget";
   return result;
 }

@@ -25,8 +25,8 @@ struct SearcherCase {
   }
   SearchProblem problem() const { return {.space = &space, .costs = &costs}; }
   Score Price(const Strategy& strategy) const {
-    StrategyEvaluator pricer(problem(), {});
-    const absl::StatusOr<Score> found = pricer.Price(strategy);
+    StrategyEvaluator evaluator(problem(), {});
+    const absl::StatusOr<Score> found = evaluator.Price(strategy);
     CHECK(found.ok()) << found.status();
     return *found;
   }
@@ -74,8 +74,8 @@ TEST(SearcherTest, NamesAreDistinctAndFound) {
 TEST(SearcherTest, EachPricesItsStrategyAsTheSimulatorDoes) {
   const SearcherCase c;
   Strategy data = DataParallel(c.graph, 4);
-  StrategyEvaluator pricer(c.problem(), {});
-  const Score of_data = *pricer.PriceBest(&data);
+  StrategyEvaluator evaluator(c.problem(), {});
+  const Score of_data = *evaluator.PriceBest(&data);
   for (const Searcher* searcher : Searchers()) {
     SCOPED_TRACE(std::string(searcher->name()));
     const auto result = RunSearcher(*searcher, c.problem(), {.proposals = 300});
@@ -108,8 +108,8 @@ TEST(SearcherTest, ResultsAreFunctionsOfTheSeed) {
 TEST(SearcherTest, WhatIsSlowerThanDataParallelismIsReplacedByIt) {
   const SearcherCase c;
   Strategy data = DataParallel(c.graph, 4);
-  StrategyEvaluator pricer(c.problem(), {});
-  const Score of_data = *pricer.PriceBest(&data);
+  StrategyEvaluator evaluator(c.problem(), {});
+  const Score of_data = *evaluator.PriceBest(&data);
   const Strategy slow = SingleDevice(c.graph, 0);
   ASSERT_LT(of_data, c.Price(slow));
   const auto result = RunSearcher(ToldSearcher(slow), c.problem(), {});
@@ -172,8 +172,8 @@ TEST(SearcherTest, AWalkWithoutTimeIsDataParallelism) {
   const auto result = (*FindSearcher("mcmc"))->Search(c.problem(), options);
   ASSERT_TRUE(result.ok());
   Strategy data = DataParallel(c.graph, 4);
-  StrategyEvaluator pricer(c.problem(), {});
-  const Score of_data = *pricer.PriceBest(&data);
+  StrategyEvaluator evaluator(c.problem(), {});
+  const Score of_data = *evaluator.PriceBest(&data);
   EXPECT_EQ(result->strategy, data);
   EXPECT_EQ(result->found.step_ns, of_data.step_ns);
 }

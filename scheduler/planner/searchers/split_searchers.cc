@@ -86,12 +86,12 @@ absl::StatusOr<SearchResult> StagesSearcher::Search(const SearchProblem& problem
                                                     const SearchOptions& options) const {
   const auto devices = static_cast<uint32_t>(problem.machine().devices().size());
   const auto stop = [&options] { return options.ShouldStop(); };
-  StrategyEvaluator pricer(problem, options.simulator);
+  StrategyEvaluator evaluator(problem, options.simulator);
   std::vector<std::pair<Score, Strategy>> found;
   for (const BlockPlan& plan : BlockPlans(problem.graph(), problem.machine(), *problem.costs)) {
     if (!found.empty() && stop()) break;
     Strategy strategy = StrategyOfStages(problem.graph(), plan.stages, 0);
-    SOAP_ASSIGN_OR_RETURN(const Score priced, pricer.PriceBest(&strategy));
+    SOAP_ASSIGN_OR_RETURN(const Score priced, evaluator.PriceBest(&strategy));
     found.emplace_back(priced, std::move(strategy));
   }
   // Of a model of one layer, or on one device: a block of all.
@@ -101,9 +101,9 @@ absl::StatusOr<SearchResult> StagesSearcher::Search(const SearchProblem& problem
   SearchResult result = {.best_seed = found[0].first};
   for (const auto& [priced, strategy] : found) {
     if (!result.strategy.ops.empty() && stop()) break;
-    SOAP_RETURN_IF_ERROR(pricer.Price(strategy).status());
-    Simulator& simulator = pricer.simulator();
-    const uint64_t proposed = pricer.counts().proposed;
+    SOAP_RETURN_IF_ERROR(evaluator.Price(strategy).status());
+    Simulator& simulator = evaluator.simulator();
+    const uint64_t proposed = evaluator.counts().proposed;
     const uint64_t left = options.proposals - std::min(proposed, options.proposals);
     DescendByStage(*problem.space,
                    {.trials = {.proposals = options.used ? UINT64_MAX : left, .stop = stop}},
@@ -113,7 +113,7 @@ absl::StatusOr<SearchResult> StagesSearcher::Search(const SearchProblem& problem
     result.found = now;
     result.strategy = simulator.strategy();
   }
-  result.counts = pricer.counts();
+  result.counts = evaluator.counts();
   return result;
 }
 

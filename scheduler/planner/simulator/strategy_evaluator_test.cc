@@ -9,7 +9,7 @@
 namespace soapstone::planner {
 namespace {
 
-struct PricerCase {
+struct EvaluatorCase {
   OpGraph graph = *MakeOpGraph(*models::BuildModel("lenet5", models::ModelInput{}), {.batch = 64});
   Machine machine = FakeMachine({.nodes = 2, .bytes_per_ns = 0.1, .servers = 2});
   FakeCosts costs;
@@ -25,15 +25,15 @@ struct PricerCase {
 };
 
 TEST(StrategyEvaluatorTest, ChoosesTheBestOfTheWaysItMay) {
-  const PricerCase c;
+  const EvaluatorCase c;
   using Ways = std::vector<Synchronization>;
   const Ways all = SynchronizationsOf(c.machine);
   EXPECT_EQ(all.size(), 3u);
   for (const Ways& ways : {all, Ways{Synchronization::kOwner, Synchronization::kServers},
                            Ways{Synchronization::kOwner}}) {
-    StrategyEvaluator pricer(&c.graph, &c.machine, &c.costs, {}, ways);
+    StrategyEvaluator evaluator(&c.graph, &c.machine, &c.costs, {}, ways);
     Strategy best = c.data;
-    const Score found = *pricer.PriceBest(&best);
+    const Score found = *evaluator.PriceBest(&best);
     EXPECT_NE(std::find(ways.begin(), ways.end(), best.synchronization), ways.end());
     EXPECT_EQ(found.step_ns, c.PriceOf(best.synchronization).step_ns);
     for (const Synchronization way : ways) EXPECT_FALSE(c.PriceOf(way) < found);
@@ -41,7 +41,7 @@ TEST(StrategyEvaluatorTest, ChoosesTheBestOfTheWaysItMay) {
 }
 
 TEST(StrategyEvaluatorTest, WhatOneHasPricedNoOtherSimulates) {
-  const PricerCase c;
+  const EvaluatorCase c;
   CostCache list;
   Strategy first = c.data, second = c.data;
   StrategyEvaluator a(&c.graph, &c.machine, &c.costs, {}, {}, &list);
@@ -60,11 +60,11 @@ TEST(StrategyEvaluatorTest, WhatOneHasPricedNoOtherSimulates) {
 }
 
 TEST(StrategyEvaluatorTest, RefusesWhatIsNoStrategy) {
-  const PricerCase c;
-  StrategyEvaluator pricer(&c.graph, &c.machine, &c.costs);
+  const EvaluatorCase c;
+  StrategyEvaluator evaluator(&c.graph, &c.machine, &c.costs);
   Strategy none;
-  EXPECT_FALSE(pricer.PriceBest(&none).ok());
-  EXPECT_FALSE(pricer.Price(none).ok());
+  EXPECT_FALSE(evaluator.PriceBest(&none).ok());
+  EXPECT_FALSE(evaluator.Price(none).ok());
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
-# Writes OUT, a C++ file with a function for each of ASSETS ("Function=file" items) that returns the
-# file's bytes. Run as a script when a file has changed.
-set(text "// Generated from experiment/web.\n#include \"experiment/report/web_assets.h\"\n\n")
-string(APPEND text "namespace soapstone::experiment {\n")
+# Writes OUT, a C++ file with a function for each of ASSETS ("Function=file|..." ) that returns the file's bytes, as HEADER
+# declares them in NAMESPACE. Run as a script when a file has changed; soapstone_embed() sees to that.
+set(text "// Generated.\n#include \"${HEADER}\"\n\n")
+string(APPEND text "namespace ${NAMESPACE} {\n")
 string(REPLACE "|" ";" ASSETS "${ASSETS}")
 foreach(asset IN LISTS ASSETS)
   string(REGEX MATCH "^([^=]+)=(.+)$" matched "${asset}")
@@ -12,5 +12,5 @@ foreach(asset IN LISTS ASSETS)
     "absl::string_view ${name}() {\n"
     "  return {reinterpret_cast<const char*>(k${name}), sizeof(k${name})};\n}\n")
 endforeach()
-string(APPEND text "}  // namespace soapstone::experiment\n")
+string(APPEND text "}  // namespace ${NAMESPACE}\n")
 file(WRITE "${OUT}" "${text}")
