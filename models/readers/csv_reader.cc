@@ -44,6 +44,23 @@ bool IsMissing(absl::string_view cell) {
   return false;
 }
 
+// No cell a number, and no row of data whose values are all missing but the label: of `?,NA,cat`
+// only one cell could be a column's name.
+bool IsHeader(const std::vector<absl::string_view>& cells) {
+  float value = 0;
+  size_t marked = 0;
+  size_t names = 0;
+  for (const absl::string_view cell : cells) {
+    if (ParseCell(cell, &value)) return false;
+    if (!IsMissing(cell)) {
+      ++names;
+    } else if (!absl::StripAsciiWhitespace(cell).empty()) {
+      ++marked;
+    }
+  }
+  return marked == 0 || names > 1;
+}
+
 // A cell's text, printable and short.
 std::string CellText(absl::string_view cell) {
   return absl::Utf8SafeCHexEscape(cell.substr(0, kCellShownMax));
@@ -72,11 +89,7 @@ class CsvBuilder {
           absl::StrCat(path_, ": empty rows before all others skipped: ", empty_rows_));
     }
     const std::vector<absl::string_view>& cells = scanner.cells();
-    float value = 0;
-    const bool header = std::none_of(cells.begin(), cells.end(), [&value](absl::string_view cell) {
-      return ParseCell(cell, &value);
-    });
-    if (!header) return Take(scanner);
+    if (!IsHeader(cells)) return Take(scanner);
     for (const absl::string_view cell : cells) {
       table_.header.emplace_back(absl::StripAsciiWhitespace(cell));
     }

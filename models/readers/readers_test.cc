@@ -21,6 +21,7 @@ using ::testing::_;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Not;
 
 // A directory of this test alone.
@@ -147,6 +148,17 @@ TEST_F(Readers, CsvCountsMissingValues) {
   EXPECT_THAT(table.notes.back(), EndsWith("a.csv: 4 of 5 rows left out, for 6 missing values"));
   EXPECT_THAT(Message(ReadCsv(Write("b.csv", "1,\n"), {.drop_missing = true})),
               EndsWith("b.csv: no rows without a missing value"));
+}
+
+// Else it would be taken for a header and be counted nowhere.
+TEST_F(Readers, CsvWithOnlyMissingValuesInTheFirstRowHasNoHeader) {
+  const CsvTable table = *ReadCsv(Write("a.csv", "?,NA,cat\n1,2,dog\n"), {.drop_missing = true});
+  EXPECT_THAT(table.header, IsEmpty());
+  EXPECT_EQ(table.missing, 2u);
+  ASSERT_EQ(table.rows(), 1u);
+  EXPECT_THAT(ReadCsv(Write("a.csv", "Na,K,y\n1,2,0\n"))->header, ElementsAre("Na", "K", "y"));
+  EXPECT_THAT(ReadCsv(Write("a.csv", ",length,y\n0,2,0\n"))->header,
+              ElementsAre("", "length", "y"));
 }
 
 TEST_F(Readers, CsvLabelsOfRowsLeftOutAreNoClasses) {
