@@ -4,7 +4,9 @@
 #include <iostream>
 #include <map>
 
+#include "absl/status/status.h"
 #include "apps/cli/job_flags.h"
+#include "apps/cli/named_model.h"
 #include "apps/plan/plan_search.h"
 
 namespace soapstone::apps {
@@ -142,6 +144,12 @@ bool PlanIsComplete(const PlanFlags& flags) {
   const bool has_model = !flags.model.empty() || !flags.config_path.empty() ||
                          !flags.strategy_path.empty() || !flags.compare.empty();
   if (!flags.measure_machine.empty() || (has_model && !flags.machine_path.empty())) return true;
+  // A wrong model is said before a machine is asked for.
+  const absl::Status named = flags.model.empty() ? absl::OkStatus() : GraphOf(flags.model).status();
+  if (!named.ok()) {
+    std::cerr << "soapstone plan: " << named.message() << "\n";
+    return false;
+  }
   std::cerr << "soapstone plan: " << (has_model ? "--machine" : "--model")
             << " is required (--help lists the flags)\n";
   return false;

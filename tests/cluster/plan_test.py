@@ -332,6 +332,7 @@ class PlanTest(ClusterTestCase):
 
     def test_what_cannot_be_is_refused_in_one_line(self):
         self.refuse("--machine is required", "--model=mlp")
+        self.refuse("did you mean logistic", "--model=logistc")
         self.refuse("unknown model 'nonesuch'", "--model=nonesuch", machine("p100_4x4"))
         self.refuse("No such file", "--model=mlp", "--machine=/nonexistent")
         self.refuse("has 16 devices, not 17", "--model=mlp", machine("p100_4x4"), "--devices=17")
