@@ -33,7 +33,7 @@ Coordinator::Coordinator(CoordinatorOptions options)
       messages_(options_.session, options_.servers * options_.shards_per_server),
       entrance_(
           {.config_digest = options_.config_digest, .one_arithmetic = options_.one_arithmetic}),
-      nodes_(options_.servers, options_.workers),
+      nodes_(options_.servers, options_.workers, options_.heartbeat_ns),
       members_(options_.workers, options_.shards_per_server),
       acks_(options_.servers * options_.shards_per_server),
       rebalancer_(options_.rebalance),

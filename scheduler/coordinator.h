@@ -108,10 +108,10 @@ class Coordinator {
   void OnLost(Nanos now, wire::Address node, Epoch heard, wire::Outbox* out,
               std::string_view why = {});
   // The connection to a node has ended, which has that rank or said its Hello by that temporary
-  // address. It may make another; the job does not begin before it was heard.
-  void OnConnectionEnded(wire::Address node) {
-    const std::optional<wire::Address> place = nodes_.PlaceAt(node);
-    if (phase_ == Phase::kRegistering && place.has_value()) nodes_.Doubt(*place);
+  // address. It may make another; the job does not begin before it was heard a heartbeat later:
+  // what is heard until then was under way.
+  void OnConnectionEnded(Nanos now, wire::Address node) {
+    if (phase_ == Phase::kRegistering) nodes_.End(node, now);
   }
   // Counts out who cannot be reached by others that live, a heartbeat after the first report
   // (scheduler/broken_links.h); the job ends where nobody can be spared.

@@ -62,7 +62,7 @@ TEST(CoordinatorRegistration, AJobDoesNotBeginWithOneWhoseConnectionHasEnded) {
   for (const Address known_as : {Server(0), Temporary(Role::kServer, 11)}) {
     Job job({.servers = 1, .workers = 1});
     job.SayHello(Role::kServer, 0, 11);
-    job.coordinator().OnConnectionEnded(known_as);
+    job.coordinator().OnConnectionEnded(job.now(), known_as);
     job.SayHello(Role::kWorker, 0, 12);
     EXPECT_EQ(job.coordinator().phase(), Phase::kRegistering);
     EXPECT_EQ(job.coordinator().Missing(), "server 0");
@@ -76,28 +76,44 @@ TEST(CoordinatorRegistration, AJobDoesNotBeginWithOneWhoseConnectionHasEnded) {
 TEST(CoordinatorRegistration, ItBeginsOnceWhoseConnectionHadEndedIsHeardAgain) {
   Job job({.servers = 1, .workers = 1});
   job.SayHello(Role::kServer, 0, 11);
-  job.coordinator().OnConnectionEnded(Server(0));
+  job.coordinator().OnConnectionEnded(job.now(), Server(0));
   job.SayHello(Role::kWorker, 0, 12);
+  job.Say(Server(0), MessageType::kHeartbeat);  // was under way
   EXPECT_EQ(job.coordinator().phase(), Phase::kRegistering);
+  job.SetNow(job.now() + kSecond / 2);
   job.Say(Server(0), MessageType::kHeartbeat);
   EXPECT_EQ(job.coordinator().phase(), Phase::kInstalling);
 
   Job by_hello({.servers = 1, .workers = 1});
   by_hello.SayHello(Role::kServer, 0, 11);
-  by_hello.coordinator().OnConnectionEnded(Temporary(Role::kServer, 11));
+  by_hello.coordinator().OnConnectionEnded(by_hello.now(), Temporary(Role::kServer, 11));
   by_hello.SayHello(Role::kWorker, 0, 12);
+  by_hello.SetNow(by_hello.now() + kSecond / 2);
   by_hello.SayHello(Role::kServer, 0, 11);  // its Welcome was lost with the connection
   EXPECT_EQ(by_hello.coordinator().phase(), Phase::kInstalling);
+}
+
+// Killed when it had said Hello, which was under way when its end was known.
+TEST(CoordinatorRegistration, AJobDoesNotBeginWithOneWhoHadEndedBeforeItWasHeard) {
+  Job job({.servers = 1, .workers = 1});
+  job.SayHello(Role::kWorker, 0, 12);
+  job.coordinator().OnConnectionEnded(job.now(), Temporary(Role::kServer, 11));
+  job.SayHello(Role::kServer, 0, 11);
+  EXPECT_EQ(job.coordinator().phase(), Phase::kRegistering);
+  EXPECT_EQ(job.coordinator().Missing(), "server 0");
+  job.SetNow(job.now() + kSecond / 2);
+  job.SayHello(Role::kServer, 0, 11);  // it lives, and came again
+  EXPECT_EQ(job.coordinator().phase(), Phase::kInstalling);
 }
 
 TEST(CoordinatorRegistration, OfOthersAndLaterTheEndOfAConnectionSaysNothing) {
   Job job({.servers = 1, .workers = 1});
   job.SayHello(Role::kServer, 0, 11);
-  job.coordinator().OnConnectionEnded(Temporary(Role::kServer, 12));
-  job.coordinator().OnConnectionEnded(Worker(0));
+  job.coordinator().OnConnectionEnded(job.now(), Temporary(Role::kServer, 12));
+  job.coordinator().OnConnectionEnded(job.now(), Worker(0));
   job.SayHello(Role::kWorker, 0, 13);
   EXPECT_EQ(job.coordinator().phase(), Phase::kInstalling);
-  job.coordinator().OnConnectionEnded(Server(0));
+  job.coordinator().OnConnectionEnded(job.now(), Server(0));
   EXPECT_EQ(job.coordinator().Missing(), "");
 }
 
@@ -115,6 +131,9 @@ TEST(CoordinatorRegistration, ItBeginsWithOneWhoIsHeardThoughAnotherWantsItsRank
   job.SayHello(Role::kServer, 0, 11);
   job.SayHello(Role::kServer, 0, 12);
   job.SayHello(Role::kWorker, 0, 13);
+  job.SetNow(job.now() + kSecond / 4);
+  job.SayHello(Role::kServer, 0, 12);  // asked again the doubt is no younger
+  job.SetNow(job.now() + kSecond / 4);
   job.Say(Server(0), MessageType::kHeartbeat);
   EXPECT_EQ(job.coordinator().phase(), Coordinator::Phase::kInstalling);
 }

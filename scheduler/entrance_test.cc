@@ -39,7 +39,7 @@ class EntranceTest : public testing::Test {
     return "rank " + std::to_string(place.index);
   }
 
-  Registry nodes_{1, 2};
+  Registry nodes_{1, 2, /*under_way_ns=*/kSecond / 2};
   Entrance entrance_{{.config_digest = 9, .one_arithmetic = true}};
 };
 

@@ -58,7 +58,8 @@ void Registry::Add(Address place, const wire::Hello& hello, Epoch welcomed, Nano
                      .key = hello.key,
                      .host = hello.host,
                      .welcomed = welcomed,
-                     .last_heard = now};
+                     .last_heard = now,
+                     .doubted = EndedAs(Address::Temporary(place.role, hello.nonce), now)};
   const bool added = nodes_.emplace(place, node).second;
   CHECK(added) << Spoken(place) << " is registered already";
 }
@@ -78,27 +79,44 @@ void Registry::Remove(Address place) {
 void Registry::Hear(Address place, Nanos now) {
   const auto it = nodes_.find(place);
   if (it == nodes_.end()) return;
-  it->second.last_heard = now;
-  it->second.doubted = false;
+  Node& node = it->second;
+  node.last_heard = now;
+  if (node.doubted.has_value() && now - *node.doubted >= under_way_ns_) node.doubted.reset();
 }
 
-void Registry::Doubt(Address place) {
+// Asked again and again it is no older: its holder could not be heard in between.
+void Registry::Question(Address place, Nanos now) {
   const auto it = nodes_.find(place);
-  if (it != nodes_.end()) it->second.doubted = true;
+  if (it != nodes_.end() && !it->second.doubted.has_value()) it->second.doubted = now;
 }
 
-std::optional<Address> Registry::PlaceAt(Address node) const {
-  if (Find(node) != nullptr) return node;
-  for (const auto& [place, holder] : nodes_) {
-    if (Address::Temporary(place.role, holder.nonce) == node) return place;
+void Registry::End(Address node, Nanos now) {
+  if (Node* holder = HolderAt(node); holder != nullptr) {
+    holder->doubted = now;
+    return;
   }
-  return std::nullopt;
+  std::erase_if(ended_, [&](const auto& e) { return now - e.second >= under_way_ns_; });
+  if (node.IsTemporary() && ended_.size() < kEndedMax) ended_[node] = now;
+}
+
+Node* Registry::HolderAt(Address node) {
+  if (const auto it = nodes_.find(node); it != nodes_.end()) return &it->second;
+  for (auto& [place, holder] : nodes_) {
+    if (Address::Temporary(place.role, holder.nonce) == node) return &holder;
+  }
+  return nullptr;
+}
+
+std::optional<Nanos> Registry::EndedAs(Address temporary, Nanos now) const {
+  const auto it = ended_.find(temporary);
+  if (it == ended_.end() || now - it->second >= under_way_ns_) return std::nullopt;
+  return it->second;
 }
 
 bool Registry::complete() const {
   return nodes_.size() == size_t{servers_} + workers_ &&
          std::none_of(nodes_.begin(), nodes_.end(),
-                      [](const auto& node) { return node.second.doubted; });
+                      [](const auto& node) { return node.second.doubted.has_value(); });
 }
 
 void Registry::ForgivePause(Nanos duration) {
@@ -123,7 +141,7 @@ std::string Registry::Missing(bool with_doubted) const {
   for (const Role role : {Role::kServer, Role::kWorker}) {
     for (uint32_t rank = 0; rank < CountOf(role); ++rank) {
       const Node* node = Find({role, rank});
-      if (node == nullptr || (with_doubted && node->doubted))
+      if (node == nullptr || (with_doubted && node->doubted.has_value()))
         missing.push_back(Spoken({role, rank}));
     }
   }
@@ -138,7 +156,7 @@ void Registry::AddTo(Fingerprint* f) const {
     f->Add(node.nonce);
     f->Add(node.endpoint);
     f->Add(node.welcomed);
-    f->Add(node.doubted);
+    f->Add(node.doubted.has_value());
     f->Add(node.key);
   }
   f->Add(gone_.size());
@@ -146,6 +164,11 @@ void Registry::AddTo(Fingerprint* f) const {
     f->Add(place.role);
     f->Add(place.index);
     f->Add(nonce);
+  }
+  f->Add(ended_.size());
+  for (const auto& [node, when] : ended_) {
+    f->Add(node.role);
+    f->Add(node.index);
   }
 }
 

@@ -24,9 +24,9 @@ struct Node {
   // a message of this rank with an older (nonzero) epoch is the former holder's.
   Epoch welcomed = 0;
   Nanos last_heard = 0;
-  // It may be dead: since it was last heard another process has asked for its rank, or its
-  // connection has ended.
-  bool doubted = false;
+  // Since when it may be dead, as another process has asked for its rank or its connection has
+  // ended; empty: it was heard after that.
+  std::optional<Nanos> doubted = std::nullopt;
   friend bool operator==(const Node&, const Node&) = default;
 };
 
@@ -34,7 +34,10 @@ struct Node {
 // servers, then workers, ascending.
 class Registry {
  public:
-  Registry(uint32_t servers, uint32_t workers) : servers_(servers), workers_(workers) {}
+  // `under_way_ns`: what a process has sent may be read so long after its end is known, so nothing
+  // that is heard within that time after a doubt says that it lives.
+  Registry(uint32_t servers, uint32_t workers, Nanos under_way_ns)
+      : servers_(servers), workers_(workers), under_way_ns_(under_way_ns) {}
 
   struct Taken {  // somebody holds the place, who may be dead and not yet known to be
     std::optional<wire::Address> place;  // the wanted one
@@ -56,10 +59,11 @@ class Registry {
   // one's.
   void Remove(wire::Address place);
   void Hear(wire::Address place, Nanos now);
-  // Who holds the place may be dead.
-  void Doubt(wire::Address place);
-  // The place of the process that is known by that rank, or by the temporary address of its Hello.
-  std::optional<wire::Address> PlaceAt(wire::Address node) const;
+  // Another process asks for the place: who holds it may be dead.
+  void Question(wire::Address place, Nanos now);
+  // A connection has ended, of the process that is known by that rank or by the temporary address
+  // of its Hello, which may be under way still.
+  void End(wire::Address node, Nanos now);
   // Moves all times of hearing forward: `duration` in which the listener itself did not run.
   void ForgivePause(Nanos duration);
 
@@ -91,6 +95,10 @@ class Registry {
   void AddTo(Fingerprint* f) const;  // all but the times
 
  private:
+  static constexpr size_t kEndedMax = 1024;
+
+  Node* HolderAt(wire::Address node);
+  std::optional<Nanos> EndedAs(wire::Address temporary, Nanos now) const;
   uint32_t CountOf(wire::Role role) const {
     if (role == wire::Role::kServer) return servers_;
     return role == wire::Role::kWorker ? workers_ : 0;
@@ -98,7 +106,9 @@ class Registry {
 
   uint32_t servers_;
   uint32_t workers_;
+  Nanos under_way_ns_;
   std::map<wire::Address, Node> nodes_;
+  std::map<wire::Address, Nanos> ended_;    // of whom nothing was heard, and when; of the last
   std::map<wire::Address, uint64_t> gone_;  // nonce of the last holder that was removed
 };
 

@@ -259,7 +259,7 @@ void Replayer::HandleAtScheduler(const RecordedEvent& event) {
     case EventKind::kLost:
       return coordinator_.OnLost(event.now, event.from(), event.check, &outbox_);
     case EventKind::kEnded:
-      return coordinator_.OnConnectionEnded(event.from());
+      return coordinator_.OnConnectionEnded(event.now, event.from());
     default:
       return coordinator_.Abort(event.now, static_cast<int32_t>(event.clock), "aborted", &outbox_);
   }

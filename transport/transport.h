@@ -81,7 +81,8 @@ class Transport {
 
   // Nodes whose connection to this one has ended since the last call, by rank or, where they have
   // not spoken under it, by temporary address. Each makes it again, or is gone: that is known once
-  // it is heard. A hint, from tcp and links: not of every connection.
+  // it is heard. Who sent what Receive gave last is said again, if it came by a connection that had
+  // ended. A hint, from tcp and links: not of every connection.
   virtual std::vector<wire::Address> TakeEnded() { return {}; }
 
   // Makes a Receive in progress return early. Any thread.

@@ -196,7 +196,7 @@ void SchedulerNode::DoubtThoseThatEnded(Nanos now) {
   if (coordinator_.phase() != Coordinator::Phase::kRegistering) return;
   for (const wire::Address node : loop_.transport().TakeEnded()) {
     Record({.kind = sim::EventKind::kEnded, .role = node.role, .index = node.index, .now = now});
-    coordinator_.OnConnectionEnded(node);
+    coordinator_.OnConnectionEnded(now, node);
   }
 }
 

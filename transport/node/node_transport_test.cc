@@ -367,6 +367,24 @@ TEST_F(EndedConnectionTest, IsSaidOfOneWithoutARank) {
   }
 }
 
+// Who has ended does not live for what it said before: each message of it says so again.
+TEST_F(EndedConnectionTest, IsSaidAgainWithWhatIsReadAfterIt) {
+  Open(false);
+  Say(worker_.get());
+  for (int sent = 0; sent < 2; ++sent) EXPECT_TRUE(worker_->Send(kScheduler, Beat()).ok());
+  worker_->Close(absl::Milliseconds(200));
+  worker_.reset();
+  absl::SleepFor(absl::Milliseconds(200));
+  EXPECT_EQ(server_->TakeEnded(), std::vector{kZmqWorker});
+  int read = 0;
+  while (server_->Receive(SteadyNow() + absl::Milliseconds(200)).has_value()) {
+    const std::vector<Address> ended = server_->TakeEnded();
+    EXPECT_TRUE(std::count(ended.begin(), ended.end(), kZmqWorker) > 0) << read;
+    ++read;
+  }
+  EXPECT_EQ(read, 2);
+}
+
 // libzmq gives the descriptor to the next connection: what ended before it was heard is not its
 // end.
 TEST_F(EndedConnectionTest, IsNotThatOfWhoHasItsDescriptorNow) {

@@ -237,10 +237,9 @@ void DoorWatch::TakeEvents(SteadyTime now) {
   for (const Event& event : events) {
     if (event.what == ZMQ_EVENT_LISTENING) {
       if (listener_ < 0) listener_ = fcntl(event.fd, F_DUPFD_CLOEXEC, 0);
-    } else if (event.what == ZMQ_EVENT_ACCEPTED && event.too_late) {
-      door_.EnterUnseen(event.fd, now);
     } else if (event.what == ZMQ_EVENT_ACCEPTED) {
-      Enter(event.fd, event.port, now);
+      free_.erase(event.fd);
+      event.too_late ? door_.EnterUnseen(event.fd, now) : Enter(event.fd, event.port, now);
     } else {
       Leave(event.fd, now);
     }
@@ -273,9 +272,15 @@ std::vector<int> DoorWatch::TakeEnded() {
   return std::exchange(ended_, {});
 }
 
+bool DoorWatch::HasEnded(int fd) const {
+  const MutexLock lock(&mutex_);
+  return free_.contains(fd);
+}
+
 void DoorWatch::Leave(int fd, SteadyTime now) {
   if (ended_.size() >= kEndsMax) ended_.erase(ended_.begin(), ended_.begin() + kEndsMax / 2);
   ended_.push_back(fd);
+  free_.insert(fd);
   if (const auto copy = copies_.find(fd); copy != copies_.end()) {
     door_.Count(fd, ReceivedBy(copy->second));
   }

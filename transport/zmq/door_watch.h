@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -50,6 +51,9 @@ class DoorWatch {
   // Connections, by their descriptors, that have ended since the last call, in their order; of very
   // many the last. What has a descriptor now was heard after that.
   std::vector<int> TakeEnded();
+  // The connection that had the descriptor has ended, and none has it now. As of the last call of
+  // TakeEnded.
+  bool HasEnded(int fd) const;
   // There is nothing left to read.
   void AllRead() {
     if (reading_) round_.store(++rounds_, std::memory_order_release);
@@ -84,13 +88,14 @@ class DoorWatch {
   std::atomic<uint64_t> round_ = 0;
   std::atomic<uint64_t> strangers_ = 0;
   std::atomic<uint64_t> came_and_went_ = 0;
-  Mutex mutex_;
+  mutable Mutex mutex_;
   ZmqSocket monitor_ ABSL_GUARDED_BY(mutex_);
   Door door_ ABSL_GUARDED_BY(mutex_);
   HandshakeTally tally_ ABSL_GUARDED_BY(mutex_);
   std::map<int, int> copies_ ABSL_GUARDED_BY(mutex_);  // of unproven descriptors
   int listener_ ABSL_GUARDED_BY(mutex_) = -1;          // a duplicate
   std::vector<int> ended_ ABSL_GUARDED_BY(mutex_);
+  std::set<int> free_ ABSL_GUARDED_BY(mutex_);  // descriptors of ended ones that nobody has since
   bool shut_ ABSL_GUARDED_BY(mutex_) = false;
   // Of the thread.
   uint64_t said_ = 0;

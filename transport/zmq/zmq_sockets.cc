@@ -256,7 +256,11 @@ void ZmqSockets::Hear(const Source& from) {
   const auto heard = heard_.find(from.fd);
   if (heard != heard_.end() && heard->second == from.routing_id) return;
   CollectEnded();  // among them who had the descriptor before
-  heard_.insert_or_assign(from.fd, from.routing_id);
+  if (door_->HasEnded(from.fd)) {
+    ended_.push_back(from.routing_id);  // it was under way
+  } else {
+    heard_.insert_or_assign(from.fd, from.routing_id);
+  }
 }
 
 void ZmqSockets::CollectEnded() {

@@ -92,7 +92,8 @@ class ZmqSockets {
   // A connection to the ROUTER began, by who has shown before that it knows our session.
   void Knocked(const Source& from);
   // Connections to the ROUTER over tcp by which something came, and that have ended since the last
-  // call, by their routing ids; of very many the last. One may have been made again meanwhile.
+  // call, by their routing ids; of very many the last. One may have been made again meanwhile. Also
+  // that of what Receive gave last, where it came by one that had ended.
   std::vector<std::string> TakeEnded();
   // Connections to the ROUTER that were held back or ended before something of our session came.
   // Or, with keys, were refused for theirs.
