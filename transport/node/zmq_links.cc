@@ -89,12 +89,13 @@ void ZmqLinks::Tend(SteadyTime now) {
   if (now >= look_for_broken_at_) {
     look_for_broken_at_ = now + kBrokenEvery;
     for (const std::string& peer : sockets_.Broken()) numbered_.Broke(peer, now);
+    sockets_.TendRetired(now);
   }
   numbered_.Tend(now);
 }
 
 absl::Duration ZmqLinks::longest_sleep() const {
-  if (numbered_.waiting()) return kDueWait;
+  if (numbered_.waiting() || sockets_.has_retired()) return kDueWait;
   return numbered_.size() > 0 ? kIdleWait : absl::InfiniteDuration();
 }
 

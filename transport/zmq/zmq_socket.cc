@@ -186,6 +186,7 @@ ZmqSocket& ZmqSocket::operator=(ZmqSocket&& other) noexcept {
   socket_ = std::exchange(other.socket_, nullptr);
   events_ = std::exchange(other.events_, nullptr);
   ended_ = std::exchange(other.ended_, false);
+  connected_ = std::exchange(other.connected_, false);
   fd_ = std::exchange(other.fd_, -1);
   asks_who_ = other.asks_who_;
   connects_to_ = other.connects_to_;
@@ -222,6 +223,7 @@ void ZmqSocket::TakeEvents() {
   while (zmq_msg_recv(&message, events_, ZMQ_DONTWAIT) >= 0) {
     if (zmq_msg_more(&message) == 0 || zmq_msg_size(&message) != sizeof(event)) continue;
     std::memcpy(&event, zmq_msg_data(&message), sizeof(event));
+    connected_ = event.what == ZMQ_EVENT_CONNECTED;
     if (event.what == ZMQ_EVENT_DISCONNECTED) ended_ = true;
     if (event.what == ZMQ_EVENT_CONNECTED && fd_ < 0) fd_ = event.fd;
   }
@@ -231,6 +233,11 @@ void ZmqSocket::TakeEvents() {
 bool ZmqSocket::HasEnded() {
   TakeEvents();
   return ended_;
+}
+
+bool ZmqSocket::IsConnected() {
+  TakeEvents();
+  return connected_;
 }
 
 int ZmqSocket::ConnectedFd() {

@@ -67,6 +67,8 @@ class ZmqSocket {
   // Errors: ResourceExhausted.
   absl::Status WatchConnection(void* context);
   bool HasEnded();
+  // Now, as far as libzmq has told.
+  bool IsConnected();
   // Of the first connection; negative: there is none, or it has ended.
   int ConnectedFd();
 
@@ -85,6 +87,7 @@ class ZmqSocket {
   wire::Role connects_to_ = wire::Role::kNone;  // a DEALER: CURVE has proved that it is
   void* events_ = nullptr;                      // where libzmq tells of connections
   bool ended_ = false;
+  bool connected_ = false;
   int fd_ = -1;  // of the first connection; libzmq's
 };
 

@@ -18,6 +18,7 @@ constexpr size_t kRoutingIdBytes = 15;   // as many as a std::string holds in pl
 constexpr size_t kAnsweredMax = 16'384;  // links of the ROUTER that are counted
 constexpr size_t kGivenBeforeMax = 1024;
 constexpr size_t kEndedIdsMax = 4096;
+constexpr absl::Duration kLingerMin = absl::Milliseconds(50);
 
 // How ROUTERs know a connection of ours: random, so that nobody can take it over by a guess.
 absl::StatusOr<std::string> NewRoutingId() {
@@ -45,6 +46,7 @@ ZmqSockets::~ZmqSockets() {
   router_.Close(absl::ZeroDuration());
   CloseZap();
   connections_.clear();
+  retired_.Close(absl::ZeroDuration());
   Terminate();
 }
 
@@ -78,6 +80,7 @@ absl::Status ZmqSockets::Connect(wire::Address peer, const std::string& endpoint
                                  const security::PublicKey& key) {
   SOAP_ASSIGN_OR_RETURN(const std::string id, NewRoutingId());
   SOAP_ASSIGN_OR_RETURN(ZmqSocket socket, Dial(peer.role, key, id, endpoint));
+  Retire(peer);
   connections_.insert_or_assign(peer, Connection{.socket = std::move(socket),
                                                  .routing_id = id,
                                                  .endpoint = endpoint,
@@ -103,14 +106,22 @@ absl::StatusOr<ZmqSocket> ZmqSockets::Dial(wire::Role peer, const security::Publ
 absl::Status ZmqSockets::Redial(const std::string& id) {
   Connection* connection = FindByRoutingId(id);
   if (connection == nullptr) return absl::NotFoundError("no such connection");
-  SOAP_ASSIGN_OR_RETURN(connection->socket,
+  SOAP_ASSIGN_OR_RETURN(ZmqSocket socket,
                         Dial(connection->peer, connection->key, id, connection->endpoint));
+  retired_.Take(std::exchange(connection->socket, std::move(socket)), SteadyNow());
   connection->unheard.reset();
   connection->link.Renew();
   return absl::OkStatus();
 }
 
+void ZmqSockets::Retire(wire::Address peer) {
+  Connection* connection = Find(peer);
+  if (connection == nullptr) return;
+  retired_.Take(std::move(connection->socket), SteadyNow());
+}
+
 void ZmqSockets::Disconnect(wire::Address peer) {
+  Retire(peer);
   connections_.erase(peer);
   List();
 }
@@ -313,10 +324,13 @@ void ZmqSockets::AddPollItems(std::vector<zmq_pollitem_t>* items) {
 }
 
 void ZmqSockets::Close(absl::Duration linger, SocketCounts* counts) {
+  // The other end often closes too: why its end must not come meanwhile, RetiredSockets says.
+  linger = std::max(linger, kLingerMin);
   CloseDoor();
   router_.Close(linger);
   CloseZap();
   for (Connection* connection : listed_) connection->socket.Close(linger);
+  retired_.Close(linger);
   Terminate();  // waits for what lingers
   // What CURVE adds to what was given is libzmq's: with keys there is nothing to compare.
   if (options_.keys == nullptr) {

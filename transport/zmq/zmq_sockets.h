@@ -21,9 +21,11 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "base/memory/buffer.h"
+#include "base/steady_clock.h"
 #include "transport/byte_counts.h"
 #include "transport/tcp_watch.h"
 #include "transport/zmq/door_watch.h"
+#include "transport/zmq/retired_sockets.h"
 #include "transport/zmq/zap_handler.h"
 #include "transport/zmq/zmq_socket.h"
 #include "wire/message.h"
@@ -66,6 +68,10 @@ class ZmqSockets {
   // Those whose latest connection has ended, and which libzmq makes again by itself, without a
   // knock and going on in the middle of what was queued.
   std::vector<std::string> Broken();
+  // Closes sockets that others have taken the place of, as soon as that can be. Every 50 ms or so
+  // while there are some.
+  void TendRetired(SteadyTime now) { retired_.Tend(now); }
+  bool has_retired() const { return !retired_.empty(); }
   // By the latest connection of that name, `ours` or the ROUTER's.
   MovedBytes MovedOn(const std::string& id, bool ours);
   std::optional<wire::Address> PeerOf(const std::string& id) const;
@@ -112,6 +118,7 @@ class ZmqSockets {
 
  private:
   void Terminate();
+  void Retire(wire::Address peer);
   absl::StatusOr<ZmqSocket> Dial(wire::Role peer, const security::PublicKey& key,
                                  const std::string& id, const std::string& endpoint);
   void List();
@@ -129,6 +136,7 @@ class ZmqSockets {
   void* context_ = nullptr;
   ZmqSocket router_;
   std::map<wire::Address, Connection> connections_;
+  RetiredSockets retired_;
   std::vector<Connection*> listed_;                   // values of connections_, in order
   std::unordered_map<std::string, LinkWatch> links_;  // of the ROUTER, by routing id
   // Answers (a Welcome) to those of whom nothing was watched yet, the newest ones: routing id and

@@ -1,0 +1,24 @@
+#include "transport/zmq/retired_sockets.h"
+
+#include <utility>
+
+namespace soapstone::transport {
+
+void RetiredSockets::Take(ZmqSocket socket, SteadyTime now) {
+  if (!socket.open() || !socket.IsConnected()) return;  // closed on leaving
+  if (retired_.size() >= kCountMax) retired_.pop_front();
+  retired_.push_back({std::move(socket), now + kLiveMax});
+}
+
+void RetiredSockets::Tend(SteadyTime now) {
+  std::erase_if(retired_, [now](Retired& retired) {
+    return !retired.socket.IsConnected() || now >= retired.until;
+  });
+}
+
+void RetiredSockets::Close(absl::Duration linger) {
+  for (Retired& retired : retired_) retired.socket.Close(linger);
+  retired_.clear();
+}
+
+}  // namespace soapstone::transport

@@ -1,0 +1,44 @@
+// RetiredSockets: sockets in whose place another has come, until they may be closed. libzmq ends
+// the process (an assertion in its session_base.cpp, clean_pipes) where a connection breaks just
+// when its socket is closed, with a message half sent: and a connection in whose place another
+// comes does break then, for the ROUTER at the other end lets go of it. So a socket is closed when
+// its connection has ended. One that nobody ends has kLiveMax, beyond what TCP waits for an
+// answer. Included by transport/*.cc only.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+
+#include "absl/time/time.h"
+#include "base/steady_clock.h"
+#include "transport/zmq/zmq_socket.h"
+
+namespace soapstone::transport {
+
+// One thread at a time.
+class RetiredSockets {
+ public:
+  static constexpr absl::Duration kLiveMax = absl::Seconds(5);
+  // What they have queued stays in memory. It is shared with the session, which sends it again by
+  // the next one.
+  static constexpr size_t kCountMax = 16;
+
+  // Closes it at once if it has no connection. Else the oldest is closed where there are too many.
+  // REQUIRES: its connection is watched.
+  void Take(ZmqSocket socket, SteadyTime now);
+  // Closes what can be. To be called before libzmq connects again by itself: it does after 100 ms.
+  void Tend(SteadyTime now);
+  // Closes all; what is unsent lingers.
+  void Close(absl::Duration linger);
+  bool empty() const { return retired_.empty(); }
+  size_t size() const { return retired_.size(); }
+
+ private:
+  struct Retired {
+    ZmqSocket socket;
+    SteadyTime until;
+  };
+  std::deque<Retired> retired_;  // the oldest first
+};
+
+}  // namespace soapstone::transport

@@ -1,0 +1,142 @@
+#include "transport/zmq/retired_sockets.h"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <zmq.h>
+
+#include <atomic>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "gtest/gtest.h"
+
+namespace soapstone::transport {
+namespace {
+
+constexpr char kName[] = "Sa name of 15 b";
+constexpr int kFdsMax = 256;
+
+class RetiredSocketsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    router_ = *ZmqSocket::Open(context_, ZMQ_ROUTER, {});
+    ASSERT_TRUE(router_.Bind("tcp://127.0.0.1:*").ok());
+  }
+  void TearDown() override {
+    retired_.Close(absl::ZeroDuration());
+    router_.Close(absl::ZeroDuration());
+    zmq_ctx_term(context_);
+  }
+  ZmqSocket Dial(const std::string& endpoint) {
+    ZmqSocketOptions options;
+    options.routing_id = kName;
+    ZmqSocket socket = *ZmqSocket::Open(context_, ZMQ_DEALER, options);
+    EXPECT_TRUE(socket.WatchConnection(context_).ok());
+    EXPECT_TRUE(socket.Connect(endpoint).ok());
+    return socket;
+  }
+  ZmqSocket Connected() {
+    ZmqSocket socket = Dial(router_.last_endpoint());
+    const SteadyTime deadline = SteadyNow() + absl::Seconds(60);
+    while (!socket.IsConnected() && SteadyNow() < deadline) absl::SleepFor(absl::Milliseconds(1));
+    EXPECT_TRUE(socket.IsConnected());
+    return socket;
+  }
+  // Until none is left. REQUIRES: that is to be.
+  void TendUntilEmpty() {
+    const SteadyTime deadline = SteadyNow() + absl::Seconds(60);
+    while (!retired_.empty() && SteadyNow() < deadline) {
+      retired_.Tend(SteadyNow());
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+    EXPECT_TRUE(retired_.empty());
+  }
+
+  void* const context_ = zmq_ctx_new();
+  ZmqSocket router_;
+  RetiredSockets retired_;
+};
+
+TEST_F(RetiredSocketsTest, OneThatIsNotConnectedIsClosedAtOnce) {
+  retired_.Take(Dial("tcp://127.0.0.1:1"), SteadyNow());
+  EXPECT_TRUE(retired_.empty());
+  retired_.Take(ZmqSocket(), SteadyNow());
+  EXPECT_TRUE(retired_.empty());
+}
+
+TEST_F(RetiredSocketsTest, OneThatLivesIsClosedOnceItsConnectionHasEnded) {
+  retired_.Take(Connected(), SteadyNow());
+  retired_.Tend(SteadyNow());
+  EXPECT_EQ(retired_.size(), 1u);
+  router_.Close(absl::ZeroDuration());
+  TendUntilEmpty();
+}
+
+TEST_F(RetiredSocketsTest, OneThatNobodyEndsHasItsTime) {
+  const SteadyTime now = SteadyNow();
+  retired_.Take(Connected(), now);
+  retired_.Tend(now + RetiredSockets::kLiveMax / 2);
+  EXPECT_EQ(retired_.size(), 1u);
+  retired_.Tend(now + RetiredSockets::kLiveMax);
+  EXPECT_TRUE(retired_.empty());
+}
+
+TEST_F(RetiredSocketsTest, TheirNumberIsBounded) {
+  for (size_t k = 0; k < 2 * RetiredSockets::kCountMax; ++k) {
+    retired_.Take(Connected(), SteadyNow());
+  }
+  EXPECT_EQ(retired_.size(), RetiredSockets::kCountMax);
+}
+
+// Of all connections of this process about half, as a network does.
+void BreakSome(uint32_t dice) {
+  for (int fd = 3; fd < kFdsMax; ++fd) {
+    sockaddr_storage peer = {};
+    socklen_t size = sizeof(peer);
+    const bool connected = getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) == 0;
+    if (!connected || peer.ss_family != AF_INET) continue;
+    dice = dice * 1664525u + 1013904223u;
+    if (dice >> 31 != 0) shutdown(fd, SHUT_RDWR);
+  }
+}
+
+// Closed as they are replaced, they end this process within some two hundred of these rounds.
+TEST_F(RetiredSocketsTest, ConnectionsMayBreakWhileTheyAreReplacedInTheMiddleOfMessages) {
+  constexpr uint32_t kRounds = 400;
+  constexpr int kMessages = 6;
+  std::atomic<bool> done = false;
+  std::thread reader([&] {
+    Buffers frames;
+    int fd = -1;
+    while (!done) {
+      zmq_pollitem_t item = {router_.handle(), 0, ZMQ_POLLIN, 0};
+      zmq_poll(&item, 1, 5);
+      router_.Receive(SIZE_MAX, &frames, &fd);
+    }
+  });
+  const std::vector<char> bytes(1 << 18);
+  const std::vector<Buffer> parts(6, Buffer::CopyOf(bytes.data(), bytes.size()));
+  ZmqSocket socket = Dial(router_.last_endpoint());
+  for (uint32_t round = 0; round < kRounds; ++round) {
+    const uint32_t dice = round * 2654435761u;
+    for (int k = 0; k < kMessages; ++k) (void)socket.Send("", "head", parts);
+    absl::SleepFor(absl::Microseconds(dice >> 20));
+    ZmqSocket next = Dial(router_.last_endpoint());
+    std::thread breaker([dice] {
+      absl::SleepFor(absl::Microseconds(dice >> 8 & 255));
+      BreakSome(dice);
+    });
+    absl::SleepFor(absl::Microseconds(dice & 255));
+    retired_.Take(std::exchange(socket, std::move(next)), SteadyNow());
+    breaker.join();
+    retired_.Tend(SteadyNow());
+  }
+  done = true;
+  reader.join();
+}
+
+}  // namespace
+}  // namespace soapstone::transport
