@@ -71,6 +71,8 @@ std::optional<wire::Message> NodeLoop::Next(Nanos patience) {
   std::optional<wire::Message> message = transport_->Receive(deadline_);
   if (!message.has_value()) deadline_uses_ = 0;
   if (message.has_value() && message->type == wire::MessageType::kRoster) {
+    lost_ = TakeLost();
+    for (transport::LostNode& node : lost_) node.epoch = std::min(node.epoch, epoch_);
     epoch_ = std::max(epoch_, message->epoch);
   }
   return message;
@@ -87,7 +89,8 @@ std::vector<wire::TimerId> NodeLoop::TakeDue(Nanos now) {
 }
 
 std::vector<transport::LostNode> NodeLoop::TakeLost() {
-  std::vector<transport::LostNode> lost = transport_->TakeLost();
+  std::vector<transport::LostNode> lost = std::exchange(lost_, {});
+  for (transport::LostNode& node : transport_->TakeLost()) lost.push_back(std::move(node));
   for (transport::LostNode& node : router_.TakeLost()) lost.push_back(std::move(node));
   return lost;
 }

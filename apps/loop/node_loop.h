@@ -43,7 +43,8 @@ class NodeLoop {
   // Timers that are due, each once.
   std::vector<wire::TimerId> TakeDue(Nanos now);
 
-  // Nodes that what was sent to them does not reach, each once.
+  // Nodes that what was sent to them does not reach, each once. Their epoch is at most that of the
+  // rosters that had come when the link was lost: a later one may give the rank to another process.
   std::vector<transport::LostNode> TakeLost();
 
   // The longest that this loop has been without sending a heartbeat, since its first; the present
@@ -68,6 +69,7 @@ class NodeLoop {
   // Of the last Next, which serves again while messages come one after the other.
   SteadyTime deadline_;
   Epoch epoch_ = 0;
+  std::vector<transport::LostNode> lost_;  // until the roster that came last
   Nanos deadline_patience_ = 0;
   int deadline_uses_ = 0;
   std::atomic<int> stop_code_{0};
