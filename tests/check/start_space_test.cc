@@ -342,7 +342,7 @@ class StartWorld {
 };
 
 sim::ExploreReport ExploreStart(const StartShape& shape) {
-  const sim::ExploreReport report = sim::Explore(StartWorld(shape), {.states_max = 5'000'000});
+  sim::ExploreReport report = sim::Explore(StartWorld(shape), {.states_max = 5'000'000});
   std::printf("start of %u workers, deaths %d, breaks %d%s, carrier %d, mutant %d: %s\n",
               shape.workers, shape.deaths, shape.breaks, shape.intruder ? ", an intruder" : "",
               static_cast<int>(shape.carrier), static_cast<int>(shape.mutant),

@@ -92,14 +92,14 @@ TEST_F(RetiredSocketsTest, TheirNumberIsBounded) {
 }
 
 // Of all connections of this process about half, as a network does.
-void BreakSome(uint32_t dice) {
+void BreakSome(uint32_t numbers) {
   for (int fd = 3; fd < kFdsMax; ++fd) {
     sockaddr_storage peer = {};
     socklen_t size = sizeof(peer);
     const bool connected = getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) == 0;
     if (!connected || peer.ss_family != AF_INET) continue;
-    dice = dice * 1664525u + 1013904223u;
-    if (dice >> 31 != 0) shutdown(fd, SHUT_RDWR);
+    numbers = numbers * 1664525u + 1013904223u;
+    if (numbers >> 31 != 0) shutdown(fd, SHUT_RDWR);
   }
 }
 
@@ -121,15 +121,15 @@ TEST_F(RetiredSocketsTest, ConnectionsMayBreakWhileTheyAreReplacedInTheMiddleOfM
   const std::vector<Buffer> parts(6, Buffer::CopyOf(bytes.data(), bytes.size()));
   ZmqSocket socket = Dial(router_.last_endpoint());
   for (uint32_t round = 0; round < kRounds; ++round) {
-    const uint32_t dice = round * 2654435761u;
+    const uint32_t numbers = round * 2654435761u;
     for (int k = 0; k < kMessages; ++k) (void)socket.Send("", "head", parts);
-    absl::SleepFor(absl::Microseconds(dice >> 20));
+    absl::SleepFor(absl::Microseconds(numbers >> 20));
     ZmqSocket next = Dial(router_.last_endpoint());
-    std::thread breaker([dice] {
-      absl::SleepFor(absl::Microseconds(dice >> 8 & 255));
-      BreakSome(dice);
+    std::thread breaker([numbers] {
+      absl::SleepFor(absl::Microseconds(numbers >> 8 & 255));
+      BreakSome(numbers);
     });
-    absl::SleepFor(absl::Microseconds(dice & 255));
+    absl::SleepFor(absl::Microseconds(numbers & 255));
     retired_.Take(std::exchange(socket, std::move(next)), SteadyNow());
     breaker.join();
     retired_.Tend(SteadyNow());
