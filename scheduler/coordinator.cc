@@ -75,6 +75,7 @@ void Coordinator::OnMessage(Nanos now, const Message& message, Outbox* out) {
       ++ignored_;
       return;
     }
+    if (broken_links_.empty()) out->SetTimer(kSettle, now + options_.link_patience_ns);
     return broken_links_.Record(now, message.from, *lost);
   }
   if (message.from.role == Role::kWorker) return OnWorkerMessage(now, message, out);
@@ -227,7 +228,9 @@ void Coordinator::OnNotFinite(const Message& message, Outbox* out) {
 // ---- Time and losses
 
 void Coordinator::OnTimer(Nanos now, wire::TimerId timer, Outbox* out) {
-  if (timer != kTick || ended_.has_value()) return;
+  if (ended_.has_value()) return;
+  if (timer == kSettle) return SettleLinks(now, out);
+  if (timer != kTick) return;
   // What we slept through (a suspended machine) is not the others' silence: their heartbeats of
   // that time still wait in our queue.
   const Nanos overslept = now - tick_due_;

@@ -69,7 +69,7 @@ struct CoordinatorOptions {
   Nanos heartbeat_ns = kSecond / 2;
   Nanos timeout_ns = 5 * kSecond;
   // From the report of a lost link to the verdict: all ends that lost theirs at the same time have
-  // reported by then, though quiet links are asked less than twice a second only.
+  // reported by then, though quiet links are asked twice a second only.
   Nanos link_patience_ns = 1200 * kMillisecond;
   // To register. For all shards to take a roster, from when they last came forward with their
   // initial values.
@@ -94,6 +94,7 @@ class Coordinator {
     kClosing,  // kShutdown sent
   };
   static constexpr wire::TimerId kTick{1};
+  static constexpr wire::TimerId kSettle{2};  // SettleLinks, between two ticks
 
   explicit Coordinator(CoordinatorOptions options);
 

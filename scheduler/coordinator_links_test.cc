@@ -62,6 +62,28 @@ TEST_F(CoordinatorLinks, OfTwoWorkersElseTheOneOfTheHigherRank) {
       ElementsAre("the link between worker 0 and worker 1 is lost (cut): worker 1 is counted out"));
 }
 
+// With a second between two ticks.
+TEST(CoordinatorSettles, WhenItsPatienceIsOverAndNotAtTheNextTick) {
+  Job job({.servers = 1, .workers = 2, .heartbeat_ns = kSecond});
+  job.StartAll();
+  job.coordinator().TakeNews();
+  job.RunTo(11 * kSecond / 10, job.Everybody());
+  Message message;
+  message.type = MessageType::kLinkLost;
+  message.from = Server(0);
+  message.session = kSession;
+  message.epoch = job.coordinator().epoch();
+  message.body = wire::LostLink{Worker(1), "cut"};
+  job.Deliver(message);
+  EXPECT_TRUE(job.coordinator().TakeNews().empty());
+  job.RunTo(22 * kSecond / 10, job.Everybody());
+  EXPECT_TRUE(job.coordinator().TakeNews().empty());
+  job.RunTo(24 * kSecond / 10, job.Everybody());
+  EXPECT_THAT(job.coordinator().TakeNews(),
+              ElementsAre("the link between server 0 and worker 1 is lost "
+                          "(cut): worker 1 is counted out"));
+}
+
 // Its link to the scheduler is found lost before the pair is judged, and another takes its rank.
 TEST_F(CoordinatorLinks, WhatWasSaidOfWhoIsCountedOutIsNotOfTheNextHolder) {
   LoseLink(kSecond, Server(0), Worker(1));

@@ -97,17 +97,22 @@ class HandPlayedJob {
 
   // --- time: fires the timers that are due; who is alive sends a heartbeat before each
   void RunTo(Nanos until, const std::set<Address>& alive) {
-    while (due_ >= 0 && due_ <= until) {
+    while ((due_ >= 0 && due_ <= until) || (settle_due_ >= 0 && settle_due_ <= until)) {
+      if (settle_due_ >= 0 && (due_ < 0 || settle_due_ < due_)) {
+        now_ = std::exchange(settle_due_, -1);
+        Fire(Coordinator::kSettle);
+        continue;
+      }
       now_ = due_;
       for (const Address node : alive) Say(node, MessageType::kHeartbeat);
       Fire();
     }
     now_ = until;
   }
-  void Fire() {
-    due_ = -1;
+  void Fire(wire::TimerId timer = Coordinator::kTick) {
+    if (timer == Coordinator::kTick) due_ = -1;
     wire::Outbox out;
-    coordinator_.OnTimer(now_, Coordinator::kTick, &out);
+    coordinator_.OnTimer(now_, timer, &out);
     Collect(&out);
   }
   void SetNow(Nanos now) { now_ = now; }
@@ -165,15 +170,15 @@ class HandPlayedJob {
       sent_.push_back(std::move(message));
     }
     for (const wire::TimerRequest& timer : out->timers) {
-      EXPECT_EQ(timer.id, Coordinator::kTick);
-      due_ = timer.at;
+      (timer.id == Coordinator::kSettle ? settle_due_ : due_) = timer.at;
     }
   }
 
   CoordinatorOptions options_;
   Coordinator coordinator_;
   Nanos now_ = 0;
-  Nanos due_ = -1;
+  Nanos due_ = -1;         // of kTick
+  Nanos settle_due_ = -1;  // of kSettle
   std::vector<Message> sent_;
 };
 

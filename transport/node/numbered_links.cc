@@ -19,7 +19,7 @@ constexpr uint16_t kNoteVersion = 1;
 constexpr absl::Duration kTendEvery = absl::Milliseconds(10);
 constexpr absl::Duration kTendIdleEvery = absl::Milliseconds(200);
 // A connection of ours on which nothing was heard for this long is asked, and then made anew.
-constexpr absl::Duration kQuietMax = absl::Milliseconds(600);
+constexpr absl::Duration kQuietMax = absl::Milliseconds(400);
 constexpr int kSilentPart = 3;  // of the link's timeout; at most
 constexpr absl::Duration kSilentMax = absl::Seconds(3);
 constexpr absl::Duration kDialAgainMin = absl::Milliseconds(100);  // from one dial to the next
