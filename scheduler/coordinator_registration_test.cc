@@ -138,6 +138,25 @@ TEST(CoordinatorRegistration, ItBeginsWithOneWhoIsHeardThoughAnotherWantsItsRank
   EXPECT_EQ(job.coordinator().phase(), Coordinator::Phase::kInstalling);
 }
 
+// Processes that go on asking, each half a second, for ranks whose holders live.
+TEST(CoordinatorRegistration, ItBeginsThoughTwoGoOnAskingForRanksOutOfStep) {
+  Job job({.servers = 1, .workers = 2});
+  job.SayHello(Role::kServer, 0, 11);
+  job.SayHello(Role::kWorker, 0, 12);
+  constexpr Nanos kStep = kSecond / 20;
+  for (int step = 0; step < 60; ++step) {
+    job.SetNow(step * kStep);
+    const int phase = step % 10;
+    if (phase == 0) job.SayHello(Role::kServer, 0, 21);
+    if (phase == 5) job.SayHello(Role::kWorker, 0, 22);
+    if (phase == 9) job.Say(Server(0), MessageType::kHeartbeat);
+    if (phase == 4) job.Say(Worker(0), MessageType::kHeartbeat);
+    if (step == 21) job.SayHello(Role::kWorker, 1, 13);
+    if (step > 21) job.Say(Worker(1), MessageType::kHeartbeat);
+  }
+  EXPECT_EQ(job.coordinator().phase(), Coordinator::Phase::kInstalling);
+}
+
 TEST(CoordinatorRegistration, ARankBeyondTheCountIsRefused) {
   Job job({.servers = 2, .workers = 3});
   job.SayHello(Role::kServer, 2, 11);

@@ -39,7 +39,7 @@ Entrance::Verdict Entrance::Judge(Nanos now, const wire::Hello& hello, Registry*
   const auto found = nodes->PlaceFor(hello, now);
   if (const auto* why = std::get_if<Notice>(&found)) return Refuse(why->code, why->text);
   if (const auto* taken = std::get_if<Registry::Taken>(&found)) {
-    if (taken->place.has_value()) nodes->Question(*taken->place, now);
+    if (taken->place.has_value()) nodes->Question(*taken->place, hello.nonce, now);
     return Out{wire::MessageType::kWait, {kExitPeerLost, taken->why}};
   }
   const Address place = std::get<Address>(found);

@@ -81,13 +81,21 @@ void Registry::Hear(Address place, Nanos now) {
   if (it == nodes_.end()) return;
   Node& node = it->second;
   node.last_heard = now;
-  if (node.doubted.has_value() && now - *node.doubted >= under_way_ns_) node.doubted.reset();
+  if (!node.doubted.has_value() || now - *node.doubted < under_way_ns_) return;
+  node.doubted.reset();
+  if (node.asker.has_value()) node.answered.insert(*std::exchange(node.asker, std::nullopt));
 }
 
-// Asked again and again it is no older: its holder could not be heard in between.
-void Registry::Question(Address place, Nanos now) {
+// Two that go on asking for two ranks, out of step, would else leave no moment in which neither
+// holder is in doubt.
+void Registry::Question(Address place, uint64_t asker, Nanos now) {
   const auto it = nodes_.find(place);
-  if (it != nodes_.end() && !it->second.doubted.has_value()) it->second.doubted = now;
+  if (it == nodes_.end()) return;
+  Node& node = it->second;
+  if (node.doubted.has_value() || node.answered.contains(asker)) return;
+  if (node.answered.size() >= kAnsweredMax) return;
+  node.doubted = now;
+  node.asker = asker;
 }
 
 void Registry::End(Address node, Nanos now) {
@@ -157,6 +165,9 @@ void Registry::AddTo(Fingerprint* f) const {
     f->Add(node.endpoint);
     f->Add(node.welcomed);
     f->Add(node.doubted.has_value());
+    f->Add(node.asker.value_or(0));
+    f->Add(node.answered.size());
+    for (const uint64_t nonce : node.answered) f->Add(nonce);
     f->Add(node.key);
   }
   f->Add(gone_.size());

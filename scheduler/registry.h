@@ -5,6 +5,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -27,6 +28,9 @@ struct Node {
   // Since when it may be dead, as another process has asked for its rank or its connection has
   // ended; empty: it was heard after that.
   std::optional<Nanos> doubted = std::nullopt;
+  std::optional<uint64_t> asker =
+      std::nullopt;                  // the nonce of who asks for its rank, while in doubt
+  std::set<uint64_t> answered = {};  // of those after whose first word it was heard
   friend bool operator==(const Node&, const Node&) = default;
 };
 
@@ -59,8 +63,9 @@ class Registry {
   // one's.
   void Remove(wire::Address place);
   void Hear(wire::Address place, Nanos now);
-  // Another process asks for the place: who holds it may be dead.
-  void Question(wire::Address place, Nanos now);
+  // The process with the nonce `asker` asks for the place: who holds it may be dead. Once for each:
+  // who goes on asking is answered when the holder was heard after its first word.
+  void Question(wire::Address place, uint64_t asker, Nanos now);
   // A connection has ended, of the process that is known by that rank or by the temporary address
   // of its Hello, which may be under way still.
   void End(wire::Address node, Nanos now);
@@ -96,6 +101,7 @@ class Registry {
 
  private:
   static constexpr size_t kEndedMax = 1024;
+  static constexpr size_t kAnsweredMax = 16;  // of more askers none casts a doubt
 
   Node* HolderAt(wire::Address node);
   std::optional<Nanos> EndedAs(wire::Address temporary, Nanos now) const;
