@@ -104,7 +104,13 @@ void Registry::End(Address node, Nanos now) {
     return;
   }
   std::erase_if(ended_, [&](const auto& e) { return now - e.second >= under_way_ns_; });
-  if (node.IsTemporary() && ended_.size() < kEndedMax) ended_[node] = now;
+  if (!node.IsTemporary()) return;
+  if (ended_.size() >= kEndedMax) {
+    ended_.erase(std::min_element(ended_.begin(), ended_.end(), [](const auto& a, const auto& b) {
+      return a.second < b.second;
+    }));
+  }
+  ended_[node] = now;
 }
 
 Node* Registry::HolderAt(Address node) {

@@ -86,17 +86,33 @@ absl::Status WriteRecordedHash(const wire::JobConfig& config, const std::string&
                       absl::StrCat(sha256, "\n"));
 }
 
+namespace {
+
+// A recording that this very job has begun.
+bool IsOf(const std::string& path, uint64_t job_digest, uint64_t session) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  sim::RecordingHeader header;
+  const bool whole = read(fd, &header, sizeof(header)) == ssize_t{sizeof(header)};
+  close(fd);
+  return whole && header.job_digest == job_digest && header.session == session;
+}
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<Recorder>> Recorder::Open(const Job& job, wire::Address actor,
                                                          uint64_t session) {
   const std::string& dir = job.config.output().record_path();
   if (dir.empty()) return nullptr;
   SOAP_RETURN_IF_ERROR(MakeFolder(dir));
-  // Only a worker, and the peer beside it, can have had a predecessor in the same job.
+  // A worker, and the peer beside it, can have had a predecessor in the same job. So can a server,
+  // before the start: of that nothing is replayed.
   const bool may_follow = actor.role == wire::Role::kWorker || actor.role == wire::Role::kPeer;
   int fd = -1;
   std::string path;
   for (uint32_t instance = 1; fd < 0 && instance <= kInstancesMax; ++instance) {
     path = absl::StrCat(dir, "/", sim::EventsFileName(actor, instance));
+    if (actor.role == wire::Role::kShard && IsOf(path, job.digest, session)) unlink(path.c_str());
     fd = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     if (fd < 0 && (errno != EEXIST || !may_follow)) break;
   }

@@ -86,6 +86,17 @@ TEST_F(RecorderTest, AKilledProcessLeavesAllItWrote) {
   EXPECT_EQ(recording.actors[0].state, sim::RecordingState::kOpen);
 }
 
+TEST_F(RecorderTest, AServerThatIsReplacedBeforeTheStartLeavesNothing) {
+  ASSERT_TRUE(BeginRecording(job_.config).ok());
+  const wire::Address shard = wire::Address::Of(ShardId{0});
+  (*Recorder::Open(job_, shard, 9))->Write(Event(1));
+  (*Recorder::Open(job_, shard, 9))->Write(Event(2));
+  const sim::Recording recording = Read();
+  ASSERT_EQ(recording.actors.size(), 1u);
+  ASSERT_EQ(recording.actors[0].events.size(), 1u);
+  EXPECT_EQ(recording.actors[0].events[0], Event(2));
+}
+
 TEST_F(RecorderTest, OnAFullDiskTheRecordingEndsAndTheProcessGoesOn) {
   ASSERT_TRUE(BeginRecording(job_.config).ok());
   // A limit on the size of files stands for a full disk.
@@ -124,7 +135,7 @@ TEST_F(RecorderTest, NothingIsOverwritten) {
               HasSubstr("holds a recording already"));
   EXPECT_THAT(std::string(CheckRecordingFolder(job_.config).message()),
               HasSubstr("holds a recording already"));
-  const auto again = Recorder::Open(job_, wire::Address::Of(ShardId{0}), 9);
+  const auto again = Recorder::Open(job_, wire::Address::Of(ShardId{0}), 10);  // another job's
   EXPECT_THAT(std::string(again.status().message()), HasSubstr("shard-0.events: File exists"));
 }
 

@@ -122,8 +122,7 @@ int SchedulerNode::Run() {
       Lose(now, lost.node, lost.epoch);
     }
     if (loop_.stop_requested()) {
-      Record({.kind = sim::EventKind::kAbort, .now = now, .clock = loop_.stop_code()});
-      coordinator_.Abort(now, loop_.stop_code(), "stopped by a signal", &out_);
+      Abort(now, loop_.stop_code(), "stopped by a signal");
     }
     Flush();
     Watch(now);
@@ -173,13 +172,17 @@ void SchedulerNode::Deliver(Nanos now, const wire::Message& message) {
 // Why a node ends that the job cannot go on without. What is to be mended before the job can be
 // tried again is the job's own end; else the node is lost.
 void SchedulerNode::TakeLastWord(Nanos now, wire::Address node, const wire::Notice& end) {
-  if (end.code == kExitBroken) return coordinator_.Abort(now, kExitBroken, end.text, &out_);
+  if (end.code == kExitBroken) return Abort(now, kExitBroken, end.text);
   if (node.role != wire::Role::kServer) return;
   if (end.code == kExitConfig) {
-    return coordinator_.Abort(now, kExitConfig, absl::StrCat("server ", node.index, ": ", end.text),
-                              &out_);
+    return Abort(now, kExitConfig, absl::StrCat("server ", node.index, ": ", end.text));
   }
   Lose(now, node, kLastEpoch, end.text);
+}
+
+void SchedulerNode::Abort(Nanos now, int32_t code, std::string why) {
+  Record({.kind = sim::EventKind::kAbort, .now = now, .clock = code});
+  coordinator_.Abort(now, code, std::move(why), &out_);
 }
 
 void SchedulerNode::Lose(Nanos now, wire::Address node, Epoch heard, std::string_view why) {

@@ -52,6 +52,7 @@ class SchedulerNode {
   }
   void TakeLastWord(Nanos now, wire::Address node, const wire::Notice& end);
   void DoubtThoseThatEnded(Nanos now);
+  void Abort(Nanos now, int32_t code, std::string why);
   void Lose(Nanos now, wire::Address node, Epoch heard, std::string_view why = {});
   void Flush();
   void Watch(Nanos now);  // phases and news

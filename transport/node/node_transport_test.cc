@@ -345,7 +345,8 @@ TEST_F(EndedConnectionTest, IsSaidOfTheNodeThatSpokeByIt) {
     EXPECT_TRUE(server_->TakeEnded().empty());
     worker_.reset();
     EXPECT_EQ(EndedUntil(kZmqWorker), std::vector{kZmqWorker}) << shared_memory;
-    EXPECT_TRUE(server_->TakeEnded().empty());
+    // Of a link also that its process has ended.
+    for (const Address ended : server_->TakeEnded()) EXPECT_EQ(ended, kZmqWorker);
   }
 }
 
@@ -383,6 +384,29 @@ TEST_F(EndedConnectionTest, IsSaidAgainWithWhatIsReadAfterIt) {
     ++read;
   }
   EXPECT_EQ(read, 2);
+}
+
+// It ends before anything of it is read, and another connection has its descriptor by then.
+TEST_F(EndedConnectionTest, IsSaidOfOneWhoseDescriptorAnotherHasBeforeItIsRead) {
+  Open(false);
+  EXPECT_TRUE(worker_->Connect(kScheduler, server_->endpoint()).ok());
+  EXPECT_TRUE(worker_->Send(kScheduler, Beat()).ok());
+  worker_->Close(absl::Milliseconds(200));
+  worker_.reset();
+  absl::SleepFor(absl::Milliseconds(200));
+  EXPECT_TRUE(still_->Connect(kScheduler, server_->endpoint()).ok());
+  EXPECT_TRUE(still_->Send(kScheduler, Beat()).ok());
+  still_->Receive(SteadyNow() + absl::Milliseconds(200));
+  bool read = false;
+  const SteadyTime deadline = ZmqSoon();
+  while (!read && SteadyNow() < deadline) {
+    const auto message = server_->Receive(SteadyNow() + absl::Milliseconds(5));
+    const std::vector<Address> ended = server_->TakeEnded();
+    if (!message.has_value() || message->from != kZmqWorker) continue;
+    read = true;
+    EXPECT_TRUE(std::count(ended.begin(), ended.end(), kZmqWorker) > 0);
+  }
+  EXPECT_TRUE(read);
 }
 
 // libzmq gives the descriptor to the next connection: what ended before it was heard is not its

@@ -342,8 +342,17 @@ void ShmLinks::Break(Link* link) {
     link->ended = true;
     return;
   }
+  // Of a process that is not reaped yet, or of another container, nobody knows more for long.
+  NoteEnd(*link);
   link->broken_since = std::min(link->broken_since, SteadyNow());
   mending_ = true;
+}
+
+void ShmLinks::NoteEnd(const Link& link) {
+  if (ended_.size() >= kEndedLinksMax) {
+    ended_.erase(ended_.begin(), ended_.begin() + kEndedLinksMax / 2);
+  }
+  ended_.push_back(link.id);
 }
 
 // A link without a socket, or of whose new socket nothing was heard yet.
@@ -419,11 +428,7 @@ void ShmLinks::Progress() {
 
 void ShmLinks::Retire(Link* link, bool ended) {
   if (!ended && link->channel != nullptr) link->channel->Abandon();
-  if (ended && link->channel != nullptr) {
-    if (ended_.size() >= kEndedLinksMax)
-      ended_.erase(ended_.begin(), ended_.begin() + kEndedLinksMax / 2);
-    ended_.push_back(link->id);
-  }
+  if (ended && link->channel != nullptr) NoteEnd(*link);
   if (link->state == State::kOpen) --open_;
   std::erase(turn_, link);
   links_.erase(link->id);

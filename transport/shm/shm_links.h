@@ -104,7 +104,8 @@ class ShmLinks {
   // Some socket is to be made again: call Progress within tens of milliseconds.
   bool mending() const { return mending_; }
   std::vector<LostLocalLink> TakeLost() { return std::exchange(lost_, {}); }
-  // Links whose other process has ended since the last call, those of TakeLost among them; of very
+  // Links whose socket has broken or whose other process has ended, all of whose words are read
+  // then, since the last call, those of TakeLost among them, some twice; of very
   // many the last.
   std::vector<LinkId> TakeEnded() { return std::exchange(ended_, {}); }
   bool readable() const;
@@ -125,6 +126,7 @@ class ShmLinks {
   bool Proved(Link* link);
   bool Answer(Link* link);
   bool Admits(const Link& link) const;
+  void NoteEnd(const Link& link);
   void Break(Link* link);
   void Mend(Link* link, SteadyTime now);
   void Lose(Link* link, std::string why);

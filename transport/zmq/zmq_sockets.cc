@@ -260,6 +260,7 @@ bool ZmqSockets::Receive(size_t frames_max, Buffers* frames, Source* from) {
     return true;
   }
   if (door_ != nullptr) door_->AllRead();
+  ended_unheard_.clear();
   return false;
 }
 
@@ -267,8 +268,9 @@ void ZmqSockets::Hear(const Source& from) {
   const auto heard = heard_.find(from.fd);
   if (heard != heard_.end() && heard->second == from.routing_id) return;
   CollectEnded();  // among them who had the descriptor before
-  if (door_->HasEnded(from.fd)) {
-    ended_.push_back(from.routing_id);  // it was under way
+  if (door_->HasEnded(from.fd) || ended_unheard_.contains(from.fd)) {
+    // It was under way; or is of who has the descriptor since, and will be heard again.
+    ended_.push_back(from.routing_id);
   } else {
     heard_.insert_or_assign(from.fd, from.routing_id);
   }
@@ -277,7 +279,10 @@ void ZmqSockets::Hear(const Source& from) {
 void ZmqSockets::CollectEnded() {
   for (const int fd : door_->TakeEnded()) {
     const auto heard = heard_.find(fd);
-    if (heard == heard_.end()) continue;
+    if (heard == heard_.end()) {
+      ended_unheard_.insert(fd);
+      continue;
+    }
     ended_.push_back(std::move(heard->second));
     heard_.erase(heard);
   }
@@ -342,6 +347,7 @@ void ZmqSockets::Close(absl::Duration linger, SocketCounts* counts) {
   links_.clear();
   proven_.clear();
   heard_.clear();
+  ended_unheard_.clear();
 }
 
 }  // namespace soapstone::transport

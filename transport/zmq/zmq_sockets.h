@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -147,10 +148,11 @@ class ZmqSockets {
   std::unique_ptr<ZapHandler> zap_;              // with keys, where it listens
   std::unordered_map<std::string, int> proven_;  // the descriptor that was, by routing id
   std::unordered_map<int, std::string> heard_;   // routing ids by their descriptors, over tcp
-  std::vector<std::string> ended_;               // of those
-  uint64_t strangers_ = 0;                       // of the door, once it is closed
-  HandshakeFailures handshakes_;                 // of door and ZAP, once they are
-  size_t next_ = 0;                              // whose turn it is in Receive
+  std::set<int> ended_unheard_;     // descriptors; what came by them may be there to be read
+  std::vector<std::string> ended_;  // routing ids
+  uint64_t strangers_ = 0;          // of the door, once it is closed
+  HandshakeFailures handshakes_;    // of door and ZAP, once they are
+  size_t next_ = 0;                 // whose turn it is in Receive
 };
 
 }  // namespace soapstone::transport
