@@ -83,7 +83,8 @@ void Registry::Hear(Address place, Nanos now) {
   node.last_heard = now;
   if (!node.doubted.has_value() || now - *node.doubted < under_way_ns_) return;
   node.doubted.reset();
-  if (node.asker.has_value()) node.answered.insert(*std::exchange(node.asker, std::nullopt));
+  node.answered.merge(node.askers);
+  node.askers.clear();
 }
 
 // Two that go on asking for two ranks, out of step, would else leave no moment in which neither
@@ -92,10 +93,10 @@ void Registry::Question(Address place, uint64_t asker, Nanos now) {
   const auto it = nodes_.find(place);
   if (it == nodes_.end()) return;
   Node& node = it->second;
-  if (node.doubted.has_value() || node.answered.contains(asker)) return;
-  if (node.answered.size() >= kAnsweredMax) return;
-  node.doubted = now;
-  node.asker = asker;
+  if (node.answered.contains(asker)) return;
+  if (node.answered.size() + node.askers.size() >= kAnsweredMax) return;
+  if (!node.doubted.has_value()) node.doubted = now;
+  node.askers.insert(asker);
 }
 
 void Registry::End(Address node, Nanos now) {
@@ -171,7 +172,8 @@ void Registry::AddTo(Fingerprint* f) const {
     f->Add(node.endpoint);
     f->Add(node.welcomed);
     f->Add(node.doubted.has_value());
-    f->Add(node.asker.value_or(0));
+    f->Add(node.askers.size());
+    for (const uint64_t nonce : node.askers) f->Add(nonce);
     f->Add(node.answered.size());
     for (const uint64_t nonce : node.answered) f->Add(nonce);
     f->Add(node.key);

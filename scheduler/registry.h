@@ -28,8 +28,8 @@ struct Node {
   // Since when it may be dead, as another process has asked for its rank or its connection has
   // ended; empty: it was heard after that.
   std::optional<Nanos> doubted = std::nullopt;
-  std::optional<uint64_t> asker =
-      std::nullopt;                  // the nonce of who asks for its rank, while in doubt
+  // The nonces of those who ask for its rank, while it is in doubt.
+  std::set<uint64_t> askers = {};
   std::set<uint64_t> answered = {};  // of those after whose first word it was heard
   friend bool operator==(const Node&, const Node&) = default;
 };

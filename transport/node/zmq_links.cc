@@ -108,6 +108,7 @@ void ZmqLinks::Close(SteadyTime deadline, SocketCounts* counts) {
     while (Receive(&frames, &from) != Came::kNothing && SteadyNow() < deadline) {
     }
     numbered_.Tend(SteadyNow());
+    sockets_.TendRetired(SteadyNow());
     if (numbered_.all_acknowledged() || SteadyNow() >= deadline) break;
     items.clear();
     sockets_.AddPollItems(&items);

@@ -6,13 +6,15 @@ namespace soapstone::transport {
 
 void RetiredSockets::Take(ZmqSocket socket, SteadyTime now) {
   if (!socket.open() || !socket.IsConnected()) return;  // closed on leaving
+  socket.ForgetEnds();
   if (retired_.size() >= kCountMax) retired_.pop_front();
   retired_.push_back({std::move(socket), now + kLiveMax});
 }
 
 void RetiredSockets::Tend(SteadyTime now) {
   std::erase_if(retired_, [now](Retired& retired) {
-    return !retired.socket.IsConnected() || now >= retired.until;
+    // One that libzmq has connected again would take the routing id of the present one.
+    return retired.socket.HasEnded() || now >= retired.until;
   });
 }
 

@@ -1,7 +1,7 @@
 // RetiredSockets: sockets in whose place another has come, until they may be closed. libzmq ends
 // the process (an assertion in its session_base.cpp, clean_pipes) where a connection breaks just
 // when its socket is closed, with a message half sent: and a connection in whose place another
-// comes does break then, for the ROUTER at the other end lets go of it. So a socket is closed when
+// comes often breaks then. So a socket is closed when
 // its connection has ended. One that nobody ends has kLiveMax, beyond what TCP waits for an
 // answer. Included by transport/*.cc only.
 #pragma once

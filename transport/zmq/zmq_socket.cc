@@ -235,6 +235,11 @@ bool ZmqSocket::HasEnded() {
   return ended_;
 }
 
+void ZmqSocket::ForgetEnds() {
+  TakeEvents();
+  ended_ = false;
+}
+
 bool ZmqSocket::IsConnected() {
   TakeEvents();
   return connected_;

@@ -67,6 +67,8 @@ class ZmqSocket {
   // Errors: ResourceExhausted.
   absl::Status WatchConnection(void* context);
   bool HasEnded();
+  // Of what has ended so far HasEnded says nothing more.
+  void ForgetEnds();
   // Now, as far as libzmq has told.
   bool IsConnected();
   // Of the first connection; negative: there is none, or it has ended.

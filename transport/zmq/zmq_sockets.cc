@@ -278,11 +278,9 @@ void ZmqSockets::Hear(const Source& from) {
 
 void ZmqSockets::CollectEnded() {
   for (const int fd : door_->TakeEnded()) {
+    ended_unheard_.insert(fd);
     const auto heard = heard_.find(fd);
-    if (heard == heard_.end()) {
-      ended_unheard_.insert(fd);
-      continue;
-    }
+    if (heard == heard_.end()) continue;
     ended_.push_back(std::move(heard->second));
     heard_.erase(heard);
   }
