@@ -18,7 +18,7 @@ class TofuLevel {
   // before: [group] → dimensions of the levels so far.
   TofuLevel(const OpGraph& graph, const std::vector<std::vector<int>>& before,
             const std::vector<uint32_t>& devices)
-      : graph_(graph), before_(before), devices_(devices) {
+      : graph_(graph), before_(before) {
     std::vector<uint32_t> counts;
     for (uint32_t group = 0; group < graph.groups.size(); ++group) {
       options_.push_back(OptionsOf(group));
@@ -100,7 +100,6 @@ class TofuLevel {
 
   const OpGraph& graph_;
   const std::vector<std::vector<int>>& before_;
-  const std::vector<uint32_t>& devices_;
   std::vector<std::vector<int>> options_;       // [group]: dimensions
   std::vector<std::vector<OpConfig>> configs_;  // [op][choice of its group]
   std::map<std::pair<uint32_t, uint32_t>, std::vector<std::vector<double>>> between_;
