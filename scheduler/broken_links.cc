@@ -19,6 +19,15 @@ void BrokenLinks::Forget(wire::Address node) {
   });
 }
 
+std::optional<Nanos> BrokenLinks::NextDue(Nanos now, Nanos patience) const {
+  std::optional<Nanos> next;
+  for (const auto& [pair, broken] : pairs_) {
+    const Nanos due = broken.since + patience;
+    if (due > now && (!next.has_value() || due < *next)) next = due;
+  }
+  return next;
+}
+
 size_t BrokenLinks::CountOf(wire::Address node) const {
   return static_cast<size_t>(std::count_if(pairs_.begin(), pairs_.end(), [&](const auto& pair) {
     return pair.first.first == node || pair.first.second == node;

@@ -50,6 +50,8 @@ class BrokenLinks {
     }
     return std::nullopt;
   }
+  // When the next pair is to be judged that has not been yet; empty: there is none.
+  std::optional<Nanos> NextDue(Nanos now, Nanos patience) const;
   bool empty() const { return pairs_.empty(); }
   void AddTo(Fingerprint* f) const;
 

@@ -23,6 +23,9 @@ using wire::Role;
 
 constexpr Nanos kWaitingNewsEvery = 5 * kSecond;
 constexpr Epoch kFirstEpoch = 1;
+// What a process has sent may lie so long in the queues of both kernels.
+constexpr Nanos kUnderWayMin = kSecond / 2;
+constexpr size_t kWaitingMax = 1024;  // of more the last learn of the end by their own timeout
 
 Notice Expelled() { return {kExitPeerLost, "expelled: was silent for too long"}; }
 
@@ -33,7 +36,7 @@ Coordinator::Coordinator(CoordinatorOptions options)
       messages_(options_.session, options_.servers * options_.shards_per_server),
       entrance_(
           {.config_digest = options_.config_digest, .one_arithmetic = options_.one_arithmetic}),
-      nodes_(options_.servers, options_.workers, options_.heartbeat_ns),
+      nodes_(options_.servers, options_.workers, std::max(options_.heartbeat_ns, kUnderWayMin)),
       members_(options_.workers, options_.shards_per_server),
       acks_(options_.servers * options_.shards_per_server),
       rebalancer_(options_.rebalance),
@@ -50,6 +53,7 @@ void Coordinator::Start(Nanos now, Outbox* out) {
 
 void Coordinator::OnMessage(Nanos now, const Message& message, Outbox* out) {
   if (ended_.has_value()) return AnswerAfterTheEnd(message, out);
+  ForgivePause(now);
   if (message.type == MessageType::kHello) return OnHello(now, message, out);
   // Session 0 passes: actors do not know the session, where no shell stamps it (simulation).
   if (message.session != 0 && message.session != options_.session) {
@@ -69,14 +73,7 @@ void Coordinator::OnMessage(Nanos now, const Message& message, Outbox* out) {
     BeginIfComplete(now, out);
   }
   if (const auto* lost = std::get_if<wire::LostLink>(&message.body)) {
-    // Not of a link to the rank's former holder.
-    if (!nodes_.HoldsSince(lost->other, message.epoch) ||
-        !nodes_.HoldsSince(message.from, message.epoch)) {
-      ++ignored_;
-      return;
-    }
-    if (broken_links_.empty()) out->SetTimer(kSettle, now + options_.link_patience_ns);
-    return broken_links_.Record(now, message.from, *lost);
+    return OnLostLink(now, message, *lost, out);
   }
   if (message.from.role == Role::kWorker) return OnWorkerMessage(now, message, out);
   if (message.type == MessageType::kHeartbeat) return OnServerHeartbeat(now, message);
@@ -115,7 +112,8 @@ bool Coordinator::IsFromRegistered(const Message& message, Outbox* out) {
 
 void Coordinator::AnswerAfterTheEnd(const Message& message, Outbox* out) const {
   if (const auto* hello = std::get_if<wire::Hello>(&message.body)) {
-    const Entrance::Out over = entrance_.AfterTheEnd(*hello, *ended_);
+    const bool same_job = hello->config_digest == options_.config_digest;
+    const Entrance::Out over = Entrance::AfterTheEnd(same_job, *ended_);
     out->Send(messages_.Notice(message.from, over.type, over.why));
   } else if (message.type == MessageType::kHeartbeat && message.session == options_.session) {
     const bool known = nodes_.Find(message.from) != nullptr;
@@ -134,6 +132,9 @@ void Coordinator::OnHello(Nanos now, const Message& message, Outbox* out) {
   if (phase_ == Phase::kRegistering) stage = Entrance::Stage::kRegistering;
   const Entrance::Verdict verdict = entrance_.Judge(now, *hello, &nodes_, stage);
   if (const auto* is_out = std::get_if<Entrance::Out>(&verdict)) {
+    if (is_out->type == MessageType::kWait && waiting_.size() < kWaitingMax) {
+      waiting_.insert(message.from);
+    }
     return out->Send(messages_.Notice(message.from, is_out->type, is_out->why));
   }
   const auto welcome = [&](Address place) {
@@ -145,8 +146,8 @@ void Coordinator::OnHello(Nanos now, const Message& message, Outbox* out) {
     return BeginIfComplete(now, out);
   }
   const Address place = std::get<Address>(verdict);
-  // It hears of the job by the next roster; up to the present one others may speak of its rank's
-  // former holder.
+  waiting_.erase(message.from);
+  // Up to the present roster its rank's former holder may speak.
   nodes_.Add(place, *hello, messages_.epoch() + 1, now);
   welcome(place);
   if (phase_ == Phase::kRegistering) {
@@ -229,15 +230,12 @@ void Coordinator::OnNotFinite(const Message& message, Outbox* out) {
 
 void Coordinator::OnTimer(Nanos now, wire::TimerId timer, Outbox* out) {
   if (ended_.has_value()) return;
-  if (timer == kSettle) return SettleLinks(now, out);
-  if (timer != kTick) return;
-  // What we slept through (a suspended machine) is not the others' silence: their heartbeats of
-  // that time still wait in our queue.
-  const Nanos overslept = now - tick_due_;
-  if (overslept > options_.heartbeat_ns) {
-    nodes_.ForgivePause(overslept);
-    progress_.ForgivePause(overslept);
+  if (timer == kSettle) {
+    SettleLinks(now, out);
+    return AwaitSettling(now, out);
   }
+  if (timer != kTick) return;
+  ForgivePause(now);
   for (const Address node : nodes_.Silent(now, options_.timeout_ns)) {
     OnLost(now, node, kLastEpoch, out);
   }
@@ -248,20 +246,14 @@ void Coordinator::OnTimer(Nanos now, wire::TimerId timer, Outbox* out) {
   out->SetTimer(kTick, tick_due_);
 }
 
-void Coordinator::SettleLinks(Nanos now, Outbox* out) {
-  const auto lives = [&](Address node) {
-    return nodes_.HeardWithin(node, now, 3 * options_.heartbeat_ns);
-  };
-  while (const auto verdict = broken_links_.Judge(now, options_.link_patience_ns, lives)) {
-    const Notice why = {kExitPeerLost, verdict->line};
-    if (!verdict->can_be_spared) return End(why, out);
-    const WorkerId worker{verdict->out.index};
-    news_.Add(absl::StrCat(verdict->line, ": ", Spoken(verdict->out), " is counted out"));
-    out->Send(messages_.Notice(verdict->out, MessageType::kShutdown, why));
-    RemoveWorker(now, worker, {kExitPeerLost, absl::StrCat(verdict->line, "; no worker is left")},
-                 out);
-    if (ended_.has_value()) return;
-  }
+// What we slept through (a suspended machine) is not the others' silence: their heartbeats of that
+// time still wait in our queue. Before the first of them is looked at.
+void Coordinator::ForgivePause(Nanos now) {
+  const Nanos overslept = now - tick_due_;
+  if (overslept <= options_.heartbeat_ns) return;
+  nodes_.ForgivePause(now, overslept);
+  progress_.ForgivePause(overslept);
+  tick_due_ = now;
 }
 
 void Coordinator::CheckDeadlines(Nanos now, Outbox* out) {
@@ -478,7 +470,15 @@ void Coordinator::End(Notice why, Outbox* out) {
   for (const auto& [place, node] : nodes_.nodes()) {
     out->Send(messages_.Notice(place, MessageType::kShutdown, why));
   }
+  const Entrance::Out over = Entrance::AfterTheEnd(true, why);
+  for (const Address node : waiting_) out->Send(messages_.Notice(node, over.type, over.why));
   ended_ = std::move(why);
+}
+
+void Coordinator::AddTimesTo(Fingerprint* f) const {
+  nodes_.AddTimesTo(f);
+  f->Add(tick_due_);
+  f->Add(wait_began_);
 }
 
 void Coordinator::AddTo(Fingerprint* f) const {
@@ -490,6 +490,7 @@ void Coordinator::AddTo(Fingerprint* f) const {
   acks_.AddTo(f);
   rebalancer_.AddTo(f);
   broken_links_.AddTo(f);
+  f->Add(waiting_.size());
   f->Add(evaluator_.has_value());
   if (evaluator_.has_value()) f->Add(*evaluator_);
   f->Add(ended_.has_value());

@@ -35,6 +35,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -114,8 +115,8 @@ class Coordinator {
   void OnConnectionEnded(Nanos now, wire::Address node) {
     if (phase_ == Phase::kRegistering) nodes_.End(node, now);
   }
-  // Counts out who cannot be reached by others that live, a heartbeat after the first report
-  // (scheduler/broken_links.h); the job ends where nobody can be spared.
+  // Counts out who cannot be reached by others that live, link_patience_ns after the first report
+  // of a pair (scheduler/broken_links.h); the job ends where nobody can be spared.
   void SettleLinks(Nanos now, wire::Outbox* out);
   bool links_to_settle() const { return !broken_links_.empty(); }
   // Ends the job from outside (SIGTERM, Ctrl-C).
@@ -153,12 +154,20 @@ class Coordinator {
   uint64_t ignored() const { return ignored_; }
   // All that decides later behaviour, times excepted.
   void AddTo(Fingerprint* f) const;
+  // Those times, while it registers.
+  void AddTimesTo(Fingerprint* f) const;
 
  private:
   void OnHello(Nanos now, const wire::Message& message, wire::Outbox* out);
   void OnRosterAck(Nanos now, const wire::Message& message, wire::Outbox* out);
   void OnWorkerMessage(Nanos now, const wire::Message& message, wire::Outbox* out);
   void OnLeave(Nanos now, WorkerId worker, wire::Outbox* out);
+  void OnLostLink(Nanos now, const wire::Message& message, const wire::LostLink& lost,
+                  wire::Outbox* out);
+  // Who holds the rank is named by the rosters from `epoch` on, or an earlier one.
+  bool HasBeenTold(wire::Address node, Epoch epoch) const;
+  void AwaitSettling(Nanos now, wire::Outbox* out) const;
+  void ForgivePause(Nanos now);
   void OnServerHeartbeat(Nanos now, const wire::Message& message);
   void TellSlowWork(Nanos now);
   void OnNotFinite(const wire::Message& message, wire::Outbox* out);
@@ -193,6 +202,7 @@ class Coordinator {
   Phase phase_ = Phase::kRegistering;
   SchedulerMessages messages_;
   Entrance entrance_;
+  std::set<wire::Address> waiting_;  // for a place, by their temporary addresses
   Registry nodes_;
   Members members_;
   ShardAcks acks_;

@@ -84,6 +84,26 @@ TEST(CoordinatorSettles, WhenItsPatienceIsOverAndNotAtTheNextTick) {
                           "(cut): worker 1 is counted out"));
 }
 
+// The second pair is reported half a second after the first, and waits no longer for it.
+TEST(CoordinatorSettles, EachPairByItself) {
+  Job job({.servers = 1, .workers = 3, .heartbeat_ns = kSecond});
+  job.StartAll();
+  Message message;
+  message.type = MessageType::kLinkLost;
+  message.from = Server(0);
+  message.session = kSession;
+  message.epoch = job.coordinator().epoch();
+  for (const uint32_t worker : {1u, 2u}) {
+    job.RunTo((6 + 5 * worker) * kSecond / 10, job.Everybody());
+    message.body = wire::LostLink{Worker(worker), "cut"};
+    job.Deliver(message);
+  }
+  job.RunTo(24 * kSecond / 10, job.Everybody());
+  EXPECT_EQ(job.coordinator().roster().workers.size(), 2u);
+  job.RunTo(29 * kSecond / 10, job.Everybody());
+  EXPECT_EQ(job.coordinator().roster().workers.size(), 1u);
+}
+
 // Its link to the scheduler is found lost before the pair is judged, and another takes its rank.
 TEST_F(CoordinatorLinks, WhatWasSaidOfWhoIsCountedOutIsNotOfTheNextHolder) {
   LoseLink(kSecond, Server(0), Worker(1));
@@ -108,6 +128,25 @@ TEST_F(CoordinatorLinks, WhatIsSaidBeforeTheNewHoldersRosterIsOfTheFormer) {
   job_.Deliver(message);
   job_.RunTo(4 * kSecond, job_.Everybody());
   EXPECT_NE(wire::FindMember(job_.coordinator().roster(), WorkerId{1}), nullptr);
+}
+
+// Both ranks have new holders, who are let in one after the other: the first one's roster says
+// nothing of the second one.
+TEST_F(CoordinatorLinks, WhatIsSaidByARosterThatDoesNotNameTheNewHolderIsOfTheFormer) {
+  job_.RunTo(kSecond, job_.Everybody());
+  job_.Lose(Worker(1));
+  job_.Lose(Worker(2));
+  job_.SayHello(Role::kWorker, 1, 77);
+  job_.SayHello(Role::kWorker, 2, 78);
+  ASSERT_NE(wire::FindMember(job_.coordinator().roster(), WorkerId{1}), nullptr);
+  LoseLink(kSecond, Server(0), Worker(2));  // it waits yet
+  job_.AckAll();
+  job_.AckAll();
+  job_.AckAll();
+  job_.AckAll();
+  ASSERT_NE(wire::FindMember(job_.coordinator().roster(), WorkerId{2}), nullptr);
+  job_.RunTo(4 * kSecond, job_.Everybody());
+  EXPECT_NE(wire::FindMember(job_.coordinator().roster(), WorkerId{2}), nullptr);
 }
 
 TEST_F(CoordinatorLinks, OfTwoServersNoneCanBeSpared) {

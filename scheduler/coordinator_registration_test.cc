@@ -126,6 +126,32 @@ TEST(CoordinatorRegistration, NobodyIsMissingFromARunningJobWhoseRankAnotherWant
   EXPECT_EQ(job.coordinator().Missing(), "");
 }
 
+// It would else ask on, of nobody, for as long as a job may take to start.
+TEST(CoordinatorRegistration, WhoWaitsForAPlaceIsToldOfTheEnd) {
+  Job job({.servers = 1, .workers = 1});
+  job.StartAll();
+  job.SayHello(Role::kWorker, 0, 13);
+  job.SayHello(Role::kWorker, 0, 14);
+  job.Abort(kExitTerminated, "stopped by a signal");
+  EXPECT_EQ(job.ReceiversOf(MessageType::kRefuse).size(), 2u);
+  EXPECT_EQ(job.LastNotice(MessageType::kRefuse),
+            (Notice{kExitPeerLost, "the job is over: stopped by a signal"}));
+}
+
+// The scheduler itself did not run for ten seconds, and reads then what was sent before them.
+TEST(CoordinatorRegistration, WhatWasUnderWayBeforeAPauseSaysNothingAfterIt) {
+  Job job({.servers = 1, .workers = 1});
+  job.SayHello(Role::kServer, 0, 11);
+  job.coordinator().OnConnectionEnded(job.now(), Server(0));
+  job.SetNow(job.now() + 10 * kSecond);
+  job.Say(Server(0), MessageType::kHeartbeat);
+  job.SayHello(Role::kWorker, 0, 12);
+  EXPECT_EQ(job.coordinator().phase(), Phase::kRegistering);
+  job.SetNow(job.now() + kSecond / 2);
+  job.Say(Server(0), MessageType::kHeartbeat);
+  EXPECT_EQ(job.coordinator().phase(), Phase::kInstalling);
+}
+
 TEST(CoordinatorRegistration, ItBeginsWithOneWhoIsHeardThoughAnotherWantsItsRank) {
   Job job({.servers = 1, .workers = 1});
   job.SayHello(Role::kServer, 0, 11);
@@ -145,7 +171,7 @@ TEST(CoordinatorRegistration, ItBeginsThoughTwoGoOnAskingForRanksOutOfStep) {
   job.SayHello(Role::kWorker, 0, 12);
   constexpr Nanos kStep = kSecond / 20;
   for (int step = 0; step < 60; ++step) {
-    job.SetNow(step * kStep);
+    job.RunTo(step * kStep, {});
     const int phase = step % 10;
     if (phase == 0) job.SayHello(Role::kServer, 0, 21);
     if (phase == 5) job.SayHello(Role::kWorker, 0, 22);

@@ -67,10 +67,9 @@ Entrance::Out Entrance::WhyUnlike(const wire::Hello& hello) const {
                    first.text, ": sums would have other bits than the policy promises; ", way_out));
 }
 
-Entrance::Out Entrance::AfterTheEnd(const wire::Hello& hello, const Notice& end) const {
+Entrance::Out Entrance::AfterTheEnd(bool same_job, const Notice& end) {
   const bool for_good = end.code == kExitInternal || end.code == kExitBroken ||
                         end.code == kExitConfig || end.code == kExitNotFinite;
-  const bool same_job = hello.config_digest == options_.config_digest;
   return Refuse(same_job && for_good ? end.code : kExitPeerLost,
                 absl::StrCat("the job is over: ", end.text));
 }

@@ -42,9 +42,9 @@ class Entrance {
   // Tells `nodes` where two processes want one rank.
   Verdict Judge(Nanos now, const wire::Hello& hello, Registry* nodes, Stage stage);
 
-  // What a Hello is told after the job's end with `end`: that end, where the same job would come to
-  // it again.
-  Out AfterTheEnd(const wire::Hello& hello, const wire::Notice& end) const;
+  // What who asks for a place is told when the job has ended with `end`: that end, where the same
+  // job would come to it again. `same_job`: it asked with this job's digest.
+  static Out AfterTheEnd(bool same_job, const wire::Notice& end);
 
   void AddTo(Fingerprint* f) const;
 

@@ -64,16 +64,14 @@ TEST_F(EntranceTest, AProcessIsKnownByItsKeyToo) {
 // The same job would come to the same end again; another one, or one that was only interrupted, may
 // be tried.
 TEST_F(EntranceTest, WhoComesAfterTheEndIsToTryAgainUnlessThatCannotHelp) {
-  wire::Hello hello = HelloOf(Role::kWorker, 1);
-  const auto after = [&](int32_t code) { return entrance_.AfterTheEnd(hello, {code, "why"}).why; };
+  const auto after = [](int32_t code) { return Entrance::AfterTheEnd(true, {code, "why"}).why; };
   for (const int32_t code : {kExitOk, kExitPeerLost, kExitTerminated, kExitInterrupted}) {
     EXPECT_EQ(after(code), (wire::Notice{kExitPeerLost, "the job is over: why"}));
   }
   for (const int32_t code : {kExitConfig, kExitNotFinite, kExitBroken, kExitInternal}) {
     EXPECT_EQ(after(code).code, code);
   }
-  hello.config_digest = 8;
-  EXPECT_EQ(after(kExitConfig).code, kExitPeerLost);
+  EXPECT_EQ(Entrance::AfterTheEnd(false, {kExitConfig, "why"}).why.code, kExitPeerLost);
 }
 
 TEST_F(EntranceTest, AnotherConfigurationIsRefusedWithoutAWordOfOurs) {

@@ -95,8 +95,7 @@ void Registry::Question(Address place, uint64_t asker, Nanos now) {
   Node& node = it->second;
   if (node.answered.contains(asker)) return;
   if (node.answered.size() + node.askers.size() >= kAnsweredMax) return;
-  if (!node.doubted.has_value()) node.doubted = now;
-  node.askers.insert(asker);
+  if (node.askers.insert(asker).second) node.doubted = now;
 }
 
 void Registry::End(Address node, Nanos now) {
@@ -134,8 +133,12 @@ bool Registry::complete() const {
                       [](const auto& node) { return node.second.doubted.has_value(); });
 }
 
-void Registry::ForgivePause(Nanos duration) {
-  for (auto& [place, node] : nodes_) node.last_heard += duration;
+void Registry::ForgivePause(Nanos now, Nanos duration) {
+  for (auto& [place, node] : nodes_) {
+    node.last_heard += duration;
+    if (node.doubted.has_value()) node.doubted = now;
+  }
+  for (auto& [node, when] : ended_) when = now;
 }
 
 const Node* Registry::Find(Address place) const {
@@ -161,6 +164,14 @@ std::string Registry::Missing(bool with_doubted) const {
     }
   }
   return absl::StrJoin(missing, ", ");
+}
+
+void Registry::AddTimesTo(Fingerprint* f) const {
+  for (const auto& [place, node] : nodes_) {
+    f->Add(node.last_heard);
+    f->Add(node.doubted.value_or(-1));
+  }
+  for (const auto& [node, when] : ended_) f->Add(when);
 }
 
 void Registry::AddTo(Fingerprint* f) const {

@@ -63,20 +63,16 @@ class Registry {
   // one's.
   void Remove(wire::Address place);
   void Hear(wire::Address place, Nanos now);
-  // The process with the nonce `asker` asks for the place: who holds it may be dead. Once for each:
-  // who goes on asking is answered when the holder was heard after its first word.
+  // The process with the nonce `asker` asks for the place: who holds it may be dead, since the
+  // first word of each. Who goes on asking is answered when the holder was heard after that.
   void Question(wire::Address place, uint64_t asker, Nanos now);
   // A connection has ended, of the process that is known by that rank or by the temporary address
   // of its Hello, which may be under way still.
   void End(wire::Address node, Nanos now);
-  // Moves all times of hearing forward: `duration` in which the listener itself did not run.
-  void ForgivePause(Nanos duration);
+  // The listener itself did not run for `duration`, until now: what was sent before is under way
+  // still.
+  void ForgivePause(Nanos now, Nanos duration);
 
-  // Somebody holds the place who was told of `epoch`: a message of it is not a former holder's.
-  bool HoldsSince(wire::Address place, Epoch epoch) const {
-    const Node* node = Find(place);
-    return node != nullptr && epoch >= node->welcomed;
-  }
   // Whether who holds the place was heard less than `within` ago; empty: nobody holds it.
   std::optional<bool> HeardWithin(wire::Address place, Nanos now, Nanos within) const {
     const Node* node = Find(place);
@@ -98,6 +94,7 @@ class Registry {
 
   friend bool operator==(const Registry&, const Registry&) = default;
   void AddTo(Fingerprint* f) const;  // all but the times
+  void AddTimesTo(Fingerprint* f) const;
 
  private:
   static constexpr size_t kEndedMax = 1024;

@@ -2,10 +2,12 @@
 // while what they carried is still under way, a process dies at any moment before the start and
 // another stands for it. The coordinator is the shipped one (scheduler/coordinator.h); connections
 // are what transport/transport.h promises of TakeEnded.
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <deque>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -30,13 +32,18 @@ using wire::MessageType;
 using wire::Role;
 
 constexpr Nanos kBeat = kSecond / 2;  // of heartbeats, and between two Hellos
-constexpr int kFairBeats = 16;
+// In heartbeats, how soon a job begins where nothing goes wrong any more. A dead process is counted
+// out after 2.5; one that lives is heard at the next but one after a doubt.
+constexpr int kFairBeats = 4;
+constexpr int kFairBeatsOfLiving = 2;
 
 enum class StartMutant {
   kNone,
   kEndUntold,          // nobody hears of a connection's end
   kLateWordBelieved,   // what an ended connection carried counts as any other
   kHeardAtOnce,        // and takes a doubt back at once
+  kHeardTooLate,       // a doubt stays for three heartbeats more
+  kAskingSaysNothing,  // that another asks for a rank does not make its holder doubtful
   kOnlyRanks,          // ends are told of those alone that have spoken under their rank
   kDoubtStays,         // who was in doubt once is so for ever
   kAskedAgainYounger,  // each time that another asks for a rank its holder is in doubt anew
@@ -45,8 +52,7 @@ enum class StartMutant {
 // How a connection's end and what it carried come to be known.
 enum class Carrier {
   kSocket,  // in any order; what is read after the end is known as such
-  kStream,  // likewise of a Hello alone, but what is read later is read within a heartbeat
-  kMemory,  // the end is told when all has been read
+  kMemory,  // likewise, and when all is read the end is told again: within a heartbeat
 };
 
 struct StartShape {
@@ -61,7 +67,17 @@ struct StartShape {
 
 class StartWorld {
  public:
-  enum class Kind : uint8_t { kSpeak, kDeliver, kCut, kDie, kBreak, kTellEnd, kReplace, kPass };
+  enum class Kind : uint8_t {
+    kSpeak,
+    kDeliver,
+    kCut,
+    kDie,
+    kBreak,
+    kTellEarly,
+    kTellEnd,
+    kReplace,
+    kPass
+  };
   struct Choice {
     Kind kind{};
     uint32_t slot = 0;
@@ -94,11 +110,12 @@ class StartWorld {
       if (!slot.alive && !slot.queue.empty()) choices.push_back({Kind::kCut, i});
       if (slot.alive && deaths_ > 0) choices.push_back({Kind::kDie, i});
       if (slot.alive && breaks_ > 0 && slot.spoke >= 0) choices.push_back({Kind::kBreak, i});
+      if (CanTellEarly(slot)) choices.push_back({Kind::kTellEarly, i});
       if (CanTellEnd(slot)) choices.push_back({Kind::kTellEnd, i});
       if (!slot.alive && !slot.replaced) choices.push_back({Kind::kReplace, i});
       // A message of one that lives takes less than a heartbeat.
       settled = settled && !CanSpeak(slot) && (!slot.alive || slot.queue.empty());
-      if (shape_.carrier == Carrier::kStream) settled = settled && slot.queue.empty();
+      if (shape_.carrier == Carrier::kMemory) settled = settled && slot.queue.empty();
     }
     if (settled) choices.push_back({Kind::kPass});
     return choices;
@@ -113,14 +130,21 @@ class StartWorld {
   std::optional<std::string> Violation() const { return violation_; }
 
   std::string Describe(const Choice& choice) const {
-    constexpr const char* kNames[] = {
-        "speaks",          "is read",     "is lost a word",    "dies", "its connection breaks",
-        "its end is told", "is replaced", "a heartbeat passes"};
+    constexpr const char* kNames[] = {"speaks",
+                                      "is read",
+                                      "is lost a word",
+                                      "dies",
+                                      "its connection breaks",
+                                      "its end is told before all is read",
+                                      "its end is told",
+                                      "is replaced",
+                                      "a heartbeat passes"};
     return absl::StrCat("process ", choice.slot, ": ", kNames[static_cast<int>(choice.kind)]);
   }
 
   void AddTo(Fingerprint* f) const {
     coordinator_.AddTo(f);
+    coordinator_.AddTimesTo(f);
     f->Add(beat_);
     f->Add(deaths_);
     f->Add(breaks_);
@@ -133,7 +157,10 @@ class StartWorld {
       f->Add(slot.connection);
       f->Add(slot.heard);
       f->Add(slot.told);
-      f->Add(slot.doubted);  // the coordinator's print leaves times out
+      f->Add(slot.told_early);
+      f->Add(slot.asked);
+      f->Add(slot.askers.size());
+      f->Add(slot.doubted);
       f->Add(slot.queue.size());
       for (const Word& word : slot.queue) {
         f->Add(word.connection);
@@ -156,29 +183,37 @@ class StartWorld {
     bool replaced = false;
     bool welcomed = false;
     bool heard_by_rank = false;
-    int spoke = -1;      // in which heartbeat it spoke last
-    int connection = 0;  // its present one, or its last
-    uint32_t heard = 0;  // those by which something was read, a bit each
-    int told = -1;       // the latest whose end is known
-    int doubted = -1;    // in which heartbeat the coordinator was told of an end of it last
+    int spoke = -1;        // in which heartbeat it spoke last
+    int connection = 0;    // its present one, or its last
+    uint32_t heard = 0;    // those by which something was read, a bit each
+    int told = -1;         // the latest whose end is known, with all that it carried
+    int told_early = -1;   // the latest whose end is known
+    bool doubted = false;  // the coordinator was told of an end of it
+    int asked = -1;        // in which heartbeat another first asked for its rank; -1: read since
+    std::set<uint64_t> askers;
     std::deque<Word> queue;
   };
 
   void AddSlot(Role role, uint32_t rank) {
-    slots_.push_back({.role = role, .rank = rank, .nonce = slots_.size() + 1});
+    uint64_t nonce = 1;  // of a role: a server's says nothing of a worker's
+    for (const Slot& slot : slots_) nonce += slot.role == role ? 1 : 0;
+    slots_.push_back({.role = role, .rank = rank, .nonce = nonce});
   }
   Nanos now() const { return beat_ * kBeat; }
-  static std::string KeyOf(const Slot& slot) { return absl::StrCat("key ", slot.nonce); }
+  static std::string KeyOf(const Slot& slot) {
+    return absl::StrCat("key ", slot.nonce, " of ", static_cast<int>(slot.role));
+  }
   bool CanSpeak(const Slot& slot) const { return slot.alive && slot.spoke < beat_; }
-  // Whose a connection was is known once something was read by it. Beside a stream there is always
-  // one on which the process has named itself.
-  bool IsKnownOf(const Slot& slot, int connection) const {
-    if (shape_.carrier == Carrier::kStream) return slot.heard != 0;
+  // Whose a connection was is known once something was read by it.
+  static bool IsKnownOf(const Slot& slot, int connection) {
     return (slot.heard >> connection & 1) != 0;
   }
   // The connections up to this one have ended.
   static int EndedOf(const Slot& slot) {
     return slot.alive ? slot.connection - 1 : slot.connection;
+  }
+  bool CanTellEarly(const Slot& slot) const {
+    return shape_.carrier == Carrier::kMemory && slot.told_early < EndedOf(slot);
   }
   bool CanTellEnd(const Slot& slot) const {
     if (slot.told >= EndedOf(slot)) return false;
@@ -206,8 +241,13 @@ class StartWorld {
         --breaks_;
         ++slot->connection;
         return;
+      case Kind::kTellEarly:
+        ++slot->told_early;
+        if (IsKnownOf(*slot, slot->told_early)) TellEnd(slot);
+        return;
       case Kind::kTellEnd:
         ++slot->told;
+        slot->told_early = std::max(slot->told, slot->told_early);
         if (IsKnownOf(*slot, slot->told)) TellEnd(slot);
         return;
       case Kind::kReplace:
@@ -243,10 +283,12 @@ class StartWorld {
   void TellEnd(Slot* slot) {
     if (shape_.mutant == StartMutant::kEndUntold) return;
     if (shape_.mutant == StartMutant::kOnlyRanks && !slot->heard_by_rank) return;
-    slot->doubted = beat_;
+    slot->doubted = true;
     const Address known_as = slot->heard_by_rank ? Address{slot->role, slot->rank}
                                                  : Address::Temporary(slot->role, slot->nonce);
-    const Nanos when = shape_.mutant == StartMutant::kHeardAtOnce ? now() - kBeat : now();
+    Nanos when = now();
+    if (shape_.mutant == StartMutant::kHeardAtOnce) when -= kBeat;
+    if (shape_.mutant == StartMutant::kHeardTooLate) when += 3 * kBeat;
     coordinator_.OnConnectionEnded(when, known_as);
   }
 
@@ -257,17 +299,34 @@ class StartWorld {
     const bool hello = word.message.type == MessageType::kHello;
     slot->heard |= 1u << word.connection;
     slot->heard_by_rank = slot->heard_by_rank || !hello;
-    const bool marked =
-        shape_.carrier == Carrier::kSocket || (shape_.carrier == Carrier::kStream && hello);
-    bool late = marked && word.connection <= slot->told;
+    bool late = word.connection <= std::max(slot->told, slot->told_early);
     if (shape_.mutant == StartMutant::kLateWordBelieved) late = false;
-    if (shape_.mutant == StartMutant::kDoubtStays) late = late || slot->doubted >= 0;
+    if (shape_.mutant == StartMutant::kDoubtStays) late = late || slot->doubted;
     if (late) TellEnd(slot);
+    if (beat_ > slot->asked) slot->asked = -1;
     wire::Outbox out;
-    coordinator_.OnMessage(now(), word.message, &out);
+    if (hello && shape_.mutant == StartMutant::kAskingSaysNothing) {
+      Message message = word.message;
+      std::get<wire::Hello>(message.body).wanted_rank = -1;  // the only one of its role
+      coordinator_.OnMessage(now(), message, &out);
+    } else {
+      coordinator_.OnMessage(now(), word.message, &out);
+    }
     if (shape_.mutant == StartMutant::kAskedAgainYounger && hello) AskAgain(out);
+    if (hello) NoteAsking(*slot, out);
     Take(out);
     if (Finished()) CheckWhoBegins();
+  }
+
+  void NoteAsking(const Slot& asker, const wire::Outbox& out) {
+    for (const Message& message : out.messages) {
+      if (message.type != MessageType::kWait) continue;
+      for (Slot& slot : slots_) {
+        const bool holds = coordinator_.KeyOf({slot.role, slot.rank}) == KeyOf(slot);
+        if (slot.role != asker.role || slot.rank != asker.rank || !holds) continue;
+        if (slot.askers.insert(asker.nonce).second) slot.asked = beat_;
+      }
+    }
   }
 
   void AskAgain(const wire::Outbox& out) {
@@ -297,8 +356,13 @@ class StartWorld {
     for (uint32_t i = 0; i < slots_.size(); ++i) {
       const Slot& slot = slots_[i];
       if (coordinator_.KeyOf({slot.role, slot.rank}) != KeyOf(slot)) continue;
-      if (slot.alive || slot.told < slot.connection) continue;
-      violation_ = absl::StrCat("the job begins with process ", i, ", whose end was known");
+      if (slot.alive) continue;
+      if (std::max(slot.told, slot.told_early) >= slot.connection) {
+        violation_ = absl::StrCat("the job begins with process ", i, ", whose end was known");
+      } else if (slot.asked >= 0) {
+        violation_ = absl::StrCat("the job begins with process ", i,
+                                  ", of whom nothing was heard since another wants its rank");
+      }
     }
   }
 
@@ -306,7 +370,9 @@ class StartWorld {
   void CheckThatItBegins() {
     StartWorld fair(*this);
     fair.fair_ = true;
-    for (int beat = 0; beat < kFairBeats; ++beat) {
+    const bool all_live = std::ranges::all_of(slots_, [](const Slot& slot) { return slot.alive; });
+    const int beats = all_live ? kFairBeatsOfLiving : kFairBeats;
+    for (int beat = 0; beat < beats; ++beat) {
       // The last first, who may want another's rank.
       for (size_t i = fair.slots_.size(); i-- > 0;) fair.Settle(static_cast<uint32_t>(i));
       if (fair.violation_.has_value() || fair.Finished()) break;
@@ -327,6 +393,7 @@ class StartWorld {
       CarryOut({Kind::kDeliver, i});
     }
     if (done()) return;
+    while (CanTellEarly(slots_[i])) CarryOut({Kind::kTellEarly, i});
     while (CanTellEnd(slots_[i])) CarryOut({Kind::kTellEnd, i});
     if (!slots_[i].alive && !slots_[i].replaced) CarryOut({Kind::kReplace, i});
   }
@@ -350,7 +417,7 @@ sim::ExploreReport ExploreStart(const StartShape& shape) {
   return report;
 }
 
-constexpr Carrier kCarriers[] = {Carrier::kSocket, Carrier::kStream, Carrier::kMemory};
+constexpr Carrier kCarriers[] = {Carrier::kSocket, Carrier::kMemory};
 
 TEST(StartSpaceTest, AJobBeginsWithoutThoseWhoseEndIsKnown) {
   for (const Carrier carrier : kCarriers) {
@@ -368,11 +435,12 @@ TEST(StartSpaceTest, AJobBeginsWithoutThoseWhoseEndIsKnown) {
 TEST(StartSpaceTest, EachMutantDies) {
   const std::pair<StartMutant, StartShape> dying[] = {
       {StartMutant::kEndUntold, {}},
-      {StartMutant::kEndUntold, {.carrier = Carrier::kStream}},
       {StartMutant::kEndUntold, {.carrier = Carrier::kMemory}},
       {StartMutant::kLateWordBelieved, {}},
-      {StartMutant::kLateWordBelieved, {.carrier = Carrier::kStream}},
-      {StartMutant::kHeardAtOnce, {.carrier = Carrier::kStream}},
+      {StartMutant::kHeardAtOnce, {.carrier = Carrier::kMemory}},
+      {StartMutant::kHeardTooLate, {.deaths = 0, .breaks = 1}},
+      {StartMutant::kAskingSaysNothing, {}},
+      {StartMutant::kAskingSaysNothing, {.carrier = Carrier::kMemory}},
       {StartMutant::kOnlyRanks, {}},
       {StartMutant::kOnlyRanks, {.carrier = Carrier::kMemory}},
       {StartMutant::kDoubtStays, {.deaths = 0, .breaks = 1}},

@@ -185,11 +185,12 @@ bool ShmLinks::Receive(LinkId* link, Buffers* frames) {
       if (candidate->socket >= 0) ReadSocket(candidate);
       got = channel.Receive(frames);
     }
+    const bool waits = candidate->broken_since != SteadyTime::InfiniteFuture();
     if (got) {
       *link = candidate->id;
+      if (waits || candidate->ended) NoteEnd(*candidate);  // it was under way
       return true;
     }
-    const bool waits = candidate->broken_since != SteadyTime::InfiniteFuture();
     if (channel.broken() || (channel.wants_segment() && !waits) || candidate->ended) {
       LOG_IF(WARNING, !candidate->ended) << "a link through shared memory broke the rules: closed";
       Retire(candidate, candidate->ended);
