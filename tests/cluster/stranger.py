@@ -299,6 +299,13 @@ def memory_of(pid):
     return now, most
 
 
+def cpu_of(pid):
+    """Seconds of processors so far."""
+    with open(f"/proc/{pid}/stat") as stat:
+        fields = stat.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 if __name__ == "__main__":  # stranger.py KIND CONNECTIONS SECONDS PORT...: a flooder, nice 19
     import sys
     os.nice(19)

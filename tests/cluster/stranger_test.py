@@ -89,6 +89,24 @@ class StrangerTest(ClusterTestCase):
         for running in (scheduler, server, worker):
             self.assertEqual(running.wait(60), 0, running.output())
 
+    def test_where_descriptors_are_few(self):
+        """Sixty-four who say nothing: who cannot accept one more does not try without pause, and is reached all the same."""
+        port = free_port()
+        flags = [f"--config={self.config}", f"--scheduler=tcp://127.0.0.1:{port}", "--transport=sockets", "--http=off",
+                 "--servers=1", "--workers=1", "--epochs=2"]
+        scheduler = self.run_program("/usr/bin/prlimit", "--nofile=48:48", f"{self.bin}/soapstone-scheduler", *flags)
+        connect(port).close()
+        with contextlib.ExitStack() as silent:
+            for _ in range(64):
+                silent.enter_context(socket.create_connection(("127.0.0.1", port)))
+            time.sleep(1)
+            before = stranger.cpu_of(scheduler.process.pid)
+            time.sleep(2)
+            self.assertLess(stranger.cpu_of(scheduler.process.pid) - before, 1)
+            nodes = [self.run_program(f"soapstone-{role}", *flags) for role in ("server", "worker")]
+            for running in (scheduler, *nodes):
+                self.assertEqual(running.wait(60), 0, running.output())
+
     def test_during_the_run_and_after_a_loss(self):
         running = self.train("--policy=bsp", "--epochs=2000", "--transport=sockets")
         running.wait_for("started")

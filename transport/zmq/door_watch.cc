@@ -292,8 +292,10 @@ void DoorWatch::Enter(int fd, int port, SteadyTime now) {
   Forget(fd);
   const int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
   if (copy < 0 || !IsOf(copy, port) || !Poll(epoll_, copy, EPOLLIN | EPOLLRDHUP | EPOLLET)) {
-    // It has ended, or cannot be watched.
+    // It has ended, or cannot be watched. Where no descriptor is left it goes at once: libzmq tries
+    // without pause to accept who comes next.
     if (copy >= 0) close(copy);
+    if (copy < 0 && IsOf(fd, port)) EndConnection(fd);
     door_.EnterUnseen(fd, now);
     return;
   }

@@ -7,6 +7,7 @@ namespace soapstone::transport {
 void RetiredSockets::Take(ZmqSocket socket, SteadyTime now) {
   if (!socket.open() || !socket.IsConnected()) return;  // closed on leaving
   socket.ForgetEnds();
+  socket.EndConnection();
   if (retired_.size() >= kCountMax) retired_.pop_front();
   retired_.push_back({std::move(socket), now + kLiveMax});
 }

@@ -1,9 +1,9 @@
 // RetiredSockets: sockets in whose place another has come, until they may be closed. libzmq ends
 // the process (an assertion in its session_base.cpp, clean_pipes) where a connection breaks just
 // when its socket is closed, with a message half sent: and a connection in whose place another
-// comes often breaks then. So a socket is closed when
-// its connection has ended. One that nobody ends has kLiveMax, beyond what TCP waits for an
-// answer. Included by transport/*.cc only.
+// comes often breaks then. So its connection is ended first, and a socket is closed when libzmq has
+// told of that. Not before: a ROUTER keeps the earlier of two connections of one name as long as
+// that lives. Included by transport/*.cc only.
 #pragma once
 
 #include <cstddef>
@@ -18,12 +18,13 @@ namespace soapstone::transport {
 // One thread at a time.
 class RetiredSockets {
  public:
-  static constexpr absl::Duration kLiveMax = absl::Seconds(5);
+  static constexpr absl::Duration kLiveMax = absl::Seconds(5);  // if libzmq tells of no end
   // What they have queued stays in memory. It is shared with the session, which sends it again by
   // the next one.
   static constexpr size_t kCountMax = 16;
 
-  // Closes it at once if it has no connection. Else the oldest is closed where there are too many.
+  // Closes it at once if it has no connection, else ends that; what is queued or under way is lost.
+  // The oldest is closed where there are too many.
   // REQUIRES: its connection is watched.
   void Take(ZmqSocket socket, SteadyTime now);
   // Closes what can be. To be called before libzmq connects again by itself: it does after 100 ms.

@@ -1,5 +1,7 @@
 #include "transport/zmq/zmq_socket.h"
 
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -225,7 +227,7 @@ void ZmqSocket::TakeEvents() {
     std::memcpy(&event, zmq_msg_data(&message), sizeof(event));
     connected_ = event.what == ZMQ_EVENT_CONNECTED;
     if (event.what == ZMQ_EVENT_DISCONNECTED) ended_ = true;
-    if (event.what == ZMQ_EVENT_CONNECTED && fd_ < 0) fd_ = event.fd;
+    if (event.what == ZMQ_EVENT_CONNECTED) fd_ = event.fd;
   }
   zmq_msg_close(&message);
 }
@@ -248,6 +250,13 @@ bool ZmqSocket::IsConnected() {
 int ZmqSocket::ConnectedFd() {
   TakeEvents();
   return ended_ ? -1 : fd_;
+}
+
+// The descriptor may be another connection's by now, if this one ended a moment ago: sessions go on
+// over that one's next.
+void ZmqSocket::EndConnection() {
+  TakeEvents();
+  if (connected_ && fd_ >= 0) shutdown(fd_, SHUT_RDWR);
 }
 
 absl::Status ZmqSocket::Bind(const std::string& endpoint) {

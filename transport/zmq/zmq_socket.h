@@ -73,6 +73,8 @@ class ZmqSocket {
   bool IsConnected();
   // Of the first connection; negative: there is none, or it has ended.
   int ConnectedFd();
+  // Ends the present connection, as its network might: both ends are told. libzmq makes another.
+  void EndConnection();
 
   // Unsent messages stay queued for `linger` (context termination waits for that).
   void Close(absl::Duration linger);
@@ -90,7 +92,7 @@ class ZmqSocket {
   void* events_ = nullptr;                      // where libzmq tells of connections
   bool ended_ = false;
   bool connected_ = false;
-  int fd_ = -1;  // of the first connection; libzmq's
+  int fd_ = -1;  // of the latest connection, or the one before; libzmq's
 };
 
 }  // namespace soapstone::transport
