@@ -50,7 +50,7 @@ class CodesTest(unittest.TestCase):
             self.assertIn("SuccessExitStatus=143", unit.read_text(), unit.name)
 
     def test_slurm(self):
-        killed = {128 + 9}  # srun's word for a process that was killed, whatever the others end with
+        killed = {128 + 9}  # bash's word for a scheduler that was killed
         self.assertEqual(requeued((ROOT / "deploy/slurm/soapstone.sbatch").read_text()), self.codes("again") | killed)
 
     def test_the_page(self):

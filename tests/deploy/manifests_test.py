@@ -64,14 +64,15 @@ def labels(role):
 
 
 ROLES = ("scheduler", "server", "worker")
-DNS_NAMESPACE = {"kubernetes.io/metadata.name": "kube-system"}
+DNS = ({}, {"kubernetes.io/metadata.name": "kube-system"})  # labels of a pod that answers, and of its namespace
+PLAIN_DNS = ({"k8s-app": "kube-dns"}, {"namespaces": "have no label of their name"})
 MONITORING = {"kubernetes.io/metadata.name": "monitoring"}
 PORTS = (53, 80, 443, 2379, 6443, 7069, 7070, 7071, 7072, 7073, 9400, 10250)
 BASE_EDGES = {("server", "scheduler", 7070), ("worker", "scheduler", 7070),
               *((source, "server", port) for source in ("server", "worker") for port in (7071, 7072))}
 
 
-def open_edges(policies):
+def open_edges(policies, dns=DNS):
     """Every way out of a pod and every way into one that is open, by itself: a port that is open on one side alone
     is a hole that waits for the other."""
     found = set()
@@ -83,7 +84,7 @@ def open_edges(policies):
                 if may_enter(policies, labels(role), pod, port):
                     found.add(("in", other, role, port))
             for protocol in ("TCP", "UDP"):
-                if may_leave(policies, labels(role), {}, port, protocol, target_namespace=DNS_NAMESPACE):
+                if may_leave(policies, labels(role), dns[0], port, protocol, target_namespace=dns[1]):
                     found.add(("out", role, "dns/" + protocol, port))
             if may_enter(policies, labels(role), labels("worker"), port, source_namespace={"own": "no"}):
                 found.add(("in", "another namespace", role, port))
@@ -121,10 +122,12 @@ class ManifestsTest(unittest.TestCase):
     def test_pods_are_the_bases(self):
         # JobSet and runtime repeat base's pods: but for names they must stay the same.
         base = pods(render(FOLDER / "base"))
-        for overlay in ("jobset", "trainer"):
+        keys = pods(render(FOLDER / "overlays/keys"))
+        for overlay in ("jobset", "trainer", "jobset_keys", "trainer_keys"):
+            bases = keys if overlay.endswith("_keys") else base
             for name, pod in pods(render(FOLDER / "overlays" / overlay)).items():
                 role = "worker" if name == "node" else name
-                wanted, got = copy.deepcopy(base["soapstone-" + role]), copy.deepcopy(pod)
+                wanted, got = copy.deepcopy(bases["soapstone-" + role]), copy.deepcopy(pod)
                 for each in (wanted, got):
                     container = each["spec"]["containers"][0]
                     container["name"] = role
@@ -149,22 +152,24 @@ class ManifestsTest(unittest.TestCase):
 
 
 class FenceTest(unittest.TestCase):
-    def fence(self, folder):
-        return of_kind(render(FOLDER / folder), "NetworkPolicy")
+    def edges(self, folder, dns=DNS):
+        return open_edges(of_kind(render(folder), "NetworkPolicy"), dns)
 
-    def test_base(self):
-        self.assertEqual(open_edges(self.fence("base")), both(BASE_EDGES) | AROUND)
-
-    def test_keys(self):
-        self.assertEqual(open_edges(self.fence("overlays/keys")), both(BASE_EDGES) | AROUND)
-
-    def test_peers(self):
+    def test_every_overlay_with_pods(self):
         among = {("worker", "worker", port) for port in PORTS}
-        self.assertEqual(open_edges(self.fence("overlays/peers")), both(BASE_EDGES | among) | AROUND)
+        all_of_one_job = {(a, b, port) for a in ROLES for b in ROLES for port in (7070, 7071, 7072)}
+        others = {"peers": BASE_EDGES | among, "single": all_of_one_job, "kueue": all_of_one_job}
+        fenced = [folder for folder in overlays() if pods(render(folder))]
+        self.assertGreaterEqual(len(fenced), 11)
+        for folder in fenced:
+            dns = PLAIN_DNS if folder.name == "plain" else DNS
+            with self.subTest(folder.name):
+                self.assertEqual(self.edges(folder, dns), both(others.get(folder.name, BASE_EDGES)) | AROUND)
 
-    def test_single(self):
-        among = {(a, b, port) for a in ROLES for b in ROLES for port in (7070, 7071, 7072)}
-        self.assertEqual(open_edges(self.fence("overlays/single")), both(among) | AROUND)
+    def test_plain_asks_the_dns_alone(self):
+        elsewhere = ({}, PLAIN_DNS[1])
+        names = {edge for edge in self.edges(FOLDER / "overlays/plain", elsewhere) if edge[2].startswith("dns")}
+        self.assertEqual(names, set())
 
     def test_without_a_policy_all_is_open(self):
         # The evaluator's own check: what nobody fences is not shut.

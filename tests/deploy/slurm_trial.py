@@ -83,6 +83,13 @@ def node_pids(job):
     return found
 
 
+def victim(job, process):
+    for pid in node_pids(job):
+        if f"SLURM_PROCID={process}".encode() in pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+            return pid
+    raise RuntimeError(f"process {process} of {job} does not run")
+
+
 def main():
     if len(sys.argv) != 2:
         print(__doc__, file=sys.stderr)
@@ -107,6 +114,7 @@ def main():
                 print(said[-2000:])
         cancelled(work, bin_folder)
         requeued(work, bin_folder)
+        survived(work, bin_folder)
         wrong(work, bin_folder)
     return 70 if failures else 0
 
@@ -136,18 +144,25 @@ def requeued(work, bin_folder):
     job = submit("soapstone.sbatch", work / "long", log, bin_folder)
     await_text(log, "started", 60)
     time.sleep(1)
-    victim = None
-    for pid in node_pids(work / "long"):
-        variables = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-        if b"SLURM_PROCID=1" in variables:
-            victim = pid
-    os.kill(victim, 9)
+    os.kill(victim(work / "long", 1), 9)
     deadline = time.monotonic() + 90
     while shown(job)["Restarts"] != "1" and time.monotonic() < deadline:
         time.sleep(0.3)
     say(shown(job)["Restarts"] == "1" and "a peer was lost" in log.read_text(), f"a server killed: requeued: {shown(job)}")
     slurm("scancel", job)
     await_state(job, ("CANCELLED", "FAILED"), 60)
+
+
+def survived(work, bin_folder):
+    (work / "middling").write_text((work / "job").read_text().replace("epochs: 30", "epochs: 300"))
+    log = work / "survived.log"
+    job = submit("soapstone.sbatch", work / "middling", log, bin_folder)
+    await_text(log, "started", 60)
+    os.kill(victim(work / "middling", PROCESSES - 1), 9)
+    state = await_state(job, ("COMPLETED", "FAILED"), 120)
+    said = log.read_text()
+    say(state["JobState"] == "COMPLETED" and state["Restarts"] == "0" and "test accuracy" in said and "lost" in said,
+        f"a worker killed: the others end it: {state}")
 
 
 def wrong(work, bin_folder):
