@@ -3,14 +3,14 @@
 
 #include <string>
 
+#include "absl/strings/string_view.h"
+
 namespace soapstone {
 
-// Control characters are question marks: none of it moves a cursor or names a window.
-inline std::string PlainText(std::string text) {
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  }
-  return text;
-}
+// A question mark for each character that does something else than to be seen, and for each byte
+// that is not UTF-8: controls (C0, DEL, C1: they move cursors and name windows), line separators,
+// and what turns the direction of writing (a text that reads otherwise than it is). Line feeds
+// too.
+std::string PlainText(absl::string_view text);
 
 }  // namespace soapstone

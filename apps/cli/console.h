@@ -30,6 +30,7 @@ class Console {
   Console(std::ostream* out, ConsoleOptions options) : out_(out), options_(std::move(options)) {}
   Console(std::ostream* out, bool terminal) : Console(out, ConsoleOptions{.terminal = terminal}) {}
 
+  // A line, or some; made harmless, as most are of other nodes.
   void Line(const std::string& text);
   // The latest progress, at time `now`. On a terminal it is cut to its width: of what goes on in a
   // second line only that one would be refreshed.

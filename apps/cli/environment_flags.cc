@@ -62,6 +62,11 @@ void TakeFromEnvironment(CLI::App* app) {
 std::vector<std::string> TakenFromEnvironment(const CLI::App& app) {
   std::vector<std::string> taken = Misspelt(app);
   for (const CLI::Option* option : app.get_options()) {
+    const std::string name = option->get_single_name();
+    if (OfOneCall().contains(name) && std::getenv(EnvironmentName(name).c_str()) != nullptr) {
+      taken.push_back(absl::StrCat(EnvironmentName(name), " is not taken: say --", name,
+                                   " on the command line"));
+    }
     if (option->get_envname().empty()) continue;
     const char* const value = std::getenv(option->get_envname().c_str());
     const bool is_its = value != nullptr && option->results() == std::vector<std::string>{value};

@@ -172,12 +172,12 @@ void Launcher::ReadChildren() {
 void Launcher::OnReport(const Launched& child, const std::string& line) {
   const bool of_job = child.name() == kScheduler;
   absl::StatusOr<Report> report = FromJson(line);
-  if (!report.ok() && !absl::StartsWith(line, "{")) return console_->Line(PlainText(line));
+  if (!report.ok() && !absl::StartsWith(line, "{")) return console_->Line(line);
   if (!report.ok()) {
     unread_reports_ = unread_reports_ || of_job;
-    return console_->Line(
-        absl::StrCat("soapstone: a report of ", line.size(), " bytes of ", child.label(),
-                     " cannot be read: ", PlainText(std::string(report.status().message()))));
+    return console_->Line(absl::StrCat("soapstone: a report of ", line.size(), " bytes of ",
+                                       child.label(),
+                                       " cannot be read: ", PlainText(report.status().message())));
   }
   if (auto* node = std::get_if<NodeReport>(&*report)) {
     if (node->name != child.name()) return;
@@ -192,7 +192,7 @@ void Launcher::OnReport(const Launched& child, const std::string& line) {
     WriteFile("http", absl::StrCat("http://", listening->http, "\n"));
   } else if (auto* news = std::get_if<News>(&*report)) {
     training_ = training_ || news->text == "started";
-    console_->Line(news->text);
+    console_->Line(PlainText(news->text));  // one line
     last_news_ = std::move(news->text);
   } else if (const auto* progress = std::get_if<ProgressReport>(&*report)) {
     if (!stop_.has_value()) console_->Progress(NodeLoop::Now(), ToLine(*progress));

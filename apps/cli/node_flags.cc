@@ -40,7 +40,8 @@ void AddHttp(const std::string& usual, CLI::App* app, NodeFlags* flags) {
       ->type_name("ADDRESS:PORT");
   app->add_option(
          "--http_name", flags->http_name,
-         "A host name that these pages may be asked for by, beside addresses and localhost")
+         "A host name that these pages may be asked for by, beside addresses, localhost and this "
+         "machine's own")
       ->type_name("NAME");
 }
 

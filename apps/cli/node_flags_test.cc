@@ -110,6 +110,15 @@ TEST(NodeFlags, DaemonsArePlaced) {
 }
 
 }  // namespace
+TEST(NodeFlags, AKeyIsNotTakenFromTheEnvironmentAndThatIsSaid) {
+  setenv("SOAPSTONE_KEY", "/keys", 1);
+  const auto parsed = Parse({}, "soapstone-scheduler");
+  unsetenv("SOAPSTONE_KEY");
+  EXPECT_EQ(std::get<NodeFlags>(parsed).key, "");
+  EXPECT_THAT(std::get<NodeFlags>(parsed).variables,
+              ElementsAre("SOAPSTONE_KEY is not taken: say --key on the command line"));
+}
+
 TEST(NodeFlags, AMisspeltVariableIsAskedFor) {
   setenv("SOAPSTONE_WORKER", "3", 1);
   setenv("SOAPSTONE_EPOCHS", "3", 1);

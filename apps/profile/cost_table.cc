@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/special_file.h"
 #include "base/status_macros.h"
 #include "compute/op_text.h"
 #include "models/graph/graph_text.h"
@@ -113,11 +114,12 @@ wire::CostTable MakeCostTable(const models::Graph& graph, const CostOrigin& orig
 }
 
 absl::Status WriteCostTable(const std::string& path, const wire::CostTable& table) {
-  const std::string part = path + ".part";
+  const bool special = IsSpecialFile(path);
+  const std::string part = special ? path : path + ".part";
   std::ofstream file(part);
   file << "# Operators of one model, measured by `soapstone profile --costs` (docs/models.md).\n"
        << wire::TextOf(table) << std::flush;
-  if (!file || std::rename(part.c_str(), path.c_str()) != 0) {
+  if (!file || (!special && std::rename(part.c_str(), path.c_str()) != 0)) {
     return absl::InvalidArgumentError(
         absl::StrCat("cannot write ", path, ": ", std::strerror(errno)));
   }

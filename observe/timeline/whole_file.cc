@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
+#include "base/special_file.h"
 
 namespace soapstone::timeline {
 namespace {
@@ -29,9 +30,18 @@ int WriteAll(int fd, std::string_view text) {
   return fsync(fd) == 0 || errno == EINVAL ? 0 : errno;
 }
 
+absl::Status WriteInto(const std::string& path, std::string_view text) {
+  const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return Cannot(path, errno);
+  const int error = WriteAll(fd, text);
+  close(fd);
+  return error == 0 ? absl::OkStatus() : Cannot(path, error);
+}
+
 }  // namespace
 
 absl::Status WriteWholeFile(const std::string& path, std::string_view text) {
+  if (IsSpecialFile(path)) return WriteInto(path, text);
   const std::string folder = (std::filesystem::path(path).parent_path() / "").string();
   const std::string beside = absl::StrCat(path, ".part.", getpid());
   int fd = open(folder.empty() ? "." : folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0644);
