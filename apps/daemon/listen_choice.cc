@@ -66,7 +66,8 @@ absl::StatusOr<ListenChoice> ChooseListen(const std::string& bind, const std::st
 }
 
 absl::StatusOr<ListenChoice> AwaitListen(const std::string& bind, const std::string& scheduler,
-                                         const std::string& tag, absl::Duration patience) {
+                                         const std::string& tag, absl::Duration patience,
+                                         const std::function<void()>& waits) {
   const SteadyTime began = SteadyNow();
   SteadyTime say_at = began;
   for (;;) {
@@ -81,6 +82,7 @@ absl::StatusOr<ListenChoice> AwaitListen(const std::string& bind, const std::str
       LOG(WARNING) << choice.status().message() << " yet; trying again";
       say_at = now + kSayEvery;
     }
+    waits();
     absl::SleepFor(std::min(kLookAgain, patience - (now - began)));
   }
 }

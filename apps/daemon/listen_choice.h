@@ -1,6 +1,7 @@
 // ListenChoice: where a server listens, and what it tells its peers, so that they reach it.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -27,8 +28,9 @@ absl::StatusOr<ListenChoice> ChooseListen(const std::string& bind, const std::st
 absl::StatusOr<std::string> AddressTowards(const std::string& host, const std::string& port);
 
 // As ChooseListen, again each half second while it is Unavailable, for `patience`; logs that it
-// waits.
+// waits. `waits` is called each time.
 absl::StatusOr<ListenChoice> AwaitListen(const std::string& bind, const std::string& scheduler,
-                                         const std::string& tag, absl::Duration patience);
+                                         const std::string& tag, absl::Duration patience,
+                                         const std::function<void()>& waits);
 
 }  // namespace soapstone::apps

@@ -23,6 +23,7 @@
 #include "apps/daemon/listen_choice.h"
 #include "apps/daemon/signal_watch.h"
 #include "apps/loop/log_output.h"
+#include "apps/loop/node_loop.h"
 #include "apps/loop/output_thread.h"
 #include "apps/loop/recorder.h"
 #include "apps/loop/standard_descriptors.h"
@@ -113,7 +114,7 @@ void SaySecurity(const transport::ZmqOptions& options) {
 
 absl::StatusOr<std::unique_ptr<transport::Transport>> OpenTransport(
     wire::Role role, const NodeFlags& flags, const Job& job,
-    std::shared_ptr<const security::ProcessKeys> keys) {
+    std::shared_ptr<const security::ProcessKeys> keys, StatusHost* status) {
   const std::string& scheduler = job.config.cluster().scheduler();
   if (scheduler.empty()) {
     return absl::InvalidArgumentError(
@@ -133,10 +134,13 @@ absl::StatusOr<std::unique_ptr<transport::Transport>> OpenTransport(
   const bool listens = role == wire::Role::kServer ||
                        (role == wire::Role::kWorker && job.specs.policy.decentralised());
   if (listens) {
+    const auto waits = [status] {
+      if (status != nullptr) status->Starts(NodeLoop::Now());
+    };
     SOAP_ASSIGN_OR_RETURN(
         const ListenChoice choice,
         AwaitListen(flags.bind, scheduler, absl::StrCat(RoleName(role), "-", getpid()),
-                    absl::Seconds(job.config.cluster().start_timeout_s())));
+                    absl::Seconds(job.config.cluster().start_timeout_s()), waits));
     options.listen = choice.listen;
     options.advertise_host = choice.advertise_host;
   }
@@ -186,7 +190,7 @@ absl::StatusOr<std::unique_ptr<StatusHost>> OpenStatus(wire::Role role, const No
   const bool scheduler = role == wire::Role::kScheduler;
   SOAP_ASSIGN_OR_RETURN(
       std::unique_ptr<StatusHost> status,
-      StatusHost::Start({.address = flags.http, .name = flags.http_name},
+      StatusHost::Start({.address = flags.http, .names = {HostName(), flags.http_name}},
                         {.dashboard = scheduler, .security = SecurityText(keys)}));
   LOG(INFO) << "pages at http://" << status->address() << (scheduler ? "/" : "/statusz");
   return status;
@@ -221,6 +225,13 @@ std::shared_ptr<const Job> WithFault(std::shared_ptr<const Job> job, server::Sto
   return std::make_shared<const Job>(std::move(faulty));
 }
 
+// While a thread of this process does what nobody will use, and cannot be stopped.
+[[noreturn]] void EndAtOnce(int code, LogOutput* log) {
+  google::FlushLogFiles(google::INFO);
+  log->WaitTillSent();
+  std::_Exit(code);
+}
+
 absl::StatusOr<int> RunNode(wire::Role role, const NodeFlags& flags, wire::JobConfig config,
                             server::StoreFault fault) {
   SOAP_RETURN_IF_ERROR(CheckSecurity(config.cluster(), !flags.key.empty()));
@@ -237,15 +248,16 @@ absl::StatusOr<int> RunNode(wire::Role role, const NodeFlags& flags, wire::JobCo
     SOAP_RETURN_IF_ERROR(CheckRecordingFolder(job->config));
   }
   SOAP_RETURN_IF_ERROR(StartLogging(role, rank, job->config.output().log_dir()));
-  const LogOutput log_output(2 * kSecond, OriginOf(role, rank, flags));
+  LogOutput log_output(2 * kSecond, OriginOf(role, rank, flags));
   LOG_IF(INFO, !flags.variables.empty())
       << "from the environment: " << absl::StrJoin(flags.variables, ", ");
   SOAP_ASSIGN_OR_RETURN(const std::shared_ptr<const security::ProcessKeys> keys,
                         KeysOf(role, flags));
-  SOAP_ASSIGN_OR_RETURN(std::unique_ptr<transport::Transport> transport,
-                        OpenTransport(role, flags, *job, keys));
+  // First: who looks after processes ends one that does not answer, and a name takes its time.
   SOAP_ASSIGN_OR_RETURN(const std::unique_ptr<StatusHost> status,
                         OpenStatus(role, flags, keys.get()));
+  SOAP_ASSIGN_OR_RETURN(std::unique_ptr<transport::Transport> transport,
+                        OpenTransport(role, flags, *job, keys, status.get()));
   OutputThread output(&std::cout, STDOUT_FILENO);
   Console console(&std::cout, ConsoleOf(flags));
   JsonReports json;
@@ -278,7 +290,9 @@ absl::StatusOr<int> RunNode(wire::Role role, const NodeFlags& flags, wire::JobCo
   }
   WorkerNode node(job, std::move(transport), registration, node_reports);
   node.ShowAt(status.get());
-  return RunUntilSignal(&node, &signals, &output);
+  const int code = RunUntilSignal(&node, &signals, &output);
+  if (node.still_prepares()) EndAtOnce(code, &log_output);
+  return code;
 }
 
 // A link within the machine takes three descriptors: a few hundred peers are more than the usual

@@ -41,7 +41,9 @@ void NodeLoop::Flush(wire::Outbox* out) {
 
 void NodeLoop::NoteHeartbeat() {
   const Nanos now = Now();
-  heartbeat_gap_max_ = std::max(heartbeat_gap_max_, now - last_heartbeat_.value_or(now));
+  const Nanos gap = now - last_heartbeat_.value_or(now);
+  heartbeat_gap_max_ = std::max(heartbeat_gap_max_, gap);
+  if (gap > kLate) ++heartbeats_late_;
   last_heartbeat_ = now;
 }
 

@@ -50,6 +50,9 @@ class NodeLoop {
   // The longest that this loop has been without sending a heartbeat, since its first; the present
   // silence counts.
   double heartbeat_gap_s() const;
+  // Heartbeats more than kLate after the one before.
+  uint64_t heartbeats_late() const { return heartbeats_late_; }
+  static constexpr Nanos kLate = 5 * kSecond / 2;  // half of what the scheduler waits by default
 
   // The greatest of the rosters that came.
   Epoch epoch() const { return epoch_; }
@@ -76,6 +79,7 @@ class NodeLoop {
   std::atomic<bool> stop_now_{false};
   std::optional<Nanos> last_heartbeat_;
   Nanos heartbeat_gap_max_ = 0;
+  uint64_t heartbeats_late_ = 0;
 };
 
 // Logs why a node ends: an error, unless it was asked to.

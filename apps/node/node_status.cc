@@ -65,6 +65,7 @@ void AddTransport(const NodeStatus& status, Families* families) {
     families->Add(Series::kProofFaults, static_cast<double>(count), {cause});
   }
   families->Add(Series::kHeartbeatGap, status.heartbeat_gap_s);
+  families->Add(Series::kHeartbeatsLate, static_cast<double>(status.heartbeats_late));
   families->AddDurations(Series::kLoopTurn, status.turns.milliseconds, status.turns.sum);
 }
 
@@ -96,6 +97,7 @@ void AddJob(const JobStatus& job, Families* families) {
   }
   families->Add(Series::kJobMembers, job.servers_there, {"server"});
   families->Add(Series::kJobMembers, progress.workers, {"worker"});
+  if (job.ended.has_value()) families->Add(Series::kJobEndCode, job.ended->code);
   size_t shown = 0;
   for (const WorkerStatus& worker : job.workers) {
     if (++shown > kMetricsWorkersMax) break;
@@ -139,6 +141,9 @@ void AddWorker(const NodeStatus& status, Families* families) {
             .network = SecondsOf(p.blocked_ns - p.parked_ns - p.queued_ns)},
            {}, families);
   families->Add(Series::kSkippedSteps, static_cast<double>(p.skipped));
+  uint64_t left_out = 0;
+  for (const wire::LeftOut& tensor : p.left_out) left_out += tensor.updates;
+  families->Add(Series::kLeftOutUpdates, static_cast<double>(left_out));
   families->Add(Series::kViolations, static_cast<double>(status.violations));
 }
 
@@ -164,10 +169,11 @@ double BootSeconds() {
   return 0;
 }
 
-double OpenDescriptors() {
+std::optional<double> OpenDescriptors() {
   const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir("/proc/self/fd"), closedir);
-  double count = -3;  // ".", "..", and this folder's own
-  while (folder != nullptr && readdir(folder.get()) != nullptr) ++count;
+  if (folder == nullptr) return std::nullopt;  // none is left to look with
+  double count = -3;                           // ".", "..", and this folder's own
+  while (readdir(folder.get()) != nullptr) ++count;
   return count;
 }
 
@@ -188,6 +194,7 @@ NodeStatus StatusOf(const Job& job, const NodeLoop& loop, const char* role, int6
   status.moved = loop.transport().stats();
   status.queued_bytes = loop.router().waiting_bytes();
   status.heartbeat_gap_s = loop.heartbeat_gap_s();
+  status.heartbeats_late = loop.heartbeats_late();
   return status;
 }
 
@@ -236,7 +243,7 @@ Families ProcessFamilies() {
     families.Add(Series::kResidentBytes,
                  std::stod(fields[kPages]) * static_cast<double>(sysconf(_SC_PAGESIZE)));
   }
-  families.Add(Series::kOpenFds, OpenDescriptors());
+  if (const auto open = OpenDescriptors(); open.has_value()) families.Add(Series::kOpenFds, *open);
   return families;
 }
 

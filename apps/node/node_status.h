@@ -37,6 +37,7 @@ struct NodeStatus {
   transport::TransportStats moved;
   uint64_t queued_bytes = 0;
   double heartbeat_gap_s = 0;
+  uint64_t heartbeats_late = 0;
   TurnTimes turns;
   std::vector<ShardStatus> shards;         // of a server
   std::optional<wire::Progress> progress;  // of a worker

@@ -154,7 +154,10 @@ void SchedulerNode::ShowEnd(const ResultReport& result) {
   const Nanos now = loop_.Now();
   NodeStatus last = StatusNow(now);
   last.job.ended = {.code = result.code, .reason = result.reason};
-  absl::SleepFor(absl::Nanoseconds(status_->ShowEnd(now, std::move(last))));
+  status_->ShowEnd(now, std::move(last));
+  while (!status_->EndIsShown(loop_.Now()) && !loop_.stop_requested()) {
+    absl::SleepFor(absl::Milliseconds(20));
+  }
 }
 
 void SchedulerNode::Deliver(Nanos now, const wire::Message& message) {

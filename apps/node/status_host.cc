@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "apps/loop/node_loop.h"
+#include "base/exit_codes.h"
 #include "observe/metrics/exposition.h"
 #include "observe/status/dashboard.h"
 
@@ -12,6 +13,12 @@ namespace soapstone::apps {
 namespace {
 
 constexpr size_t kScreenColumns = 200;
+
+// The same job would come to the same end again.
+bool IsToBeMended(int code) {
+  return code == kExitInternal || code == kExitBroken || code == kExitConfig ||
+         code == kExitNotFinite;
+}
 
 std::unique_ptr<status::HttpPage> Text(int code, std::string body) {
   return std::make_unique<status::HttpPage>(
@@ -42,10 +49,22 @@ void StatusHost::Turn(Nanos began, const std::function<NodeStatus()>& make) {
   Set(make());
 }
 
-Nanos StatusHost::ShowEnd(Nanos now, NodeStatus last) {
+void StatusHost::ShowEnd(Nanos now, NodeStatus last) {
   turned_.store(now, std::memory_order_relaxed);
+  const bool to_be_mended = last.job.ended.has_value() && IsToBeMended(last.job.ended->code);
   Set(std::move(last));
-  return now - watched_.load(std::memory_order_relaxed) < kWatched ? kEndShown : 0;
+  ended_ = now;
+  const bool watched = now - watched_.load(std::memory_order_relaxed) < kWatched;
+  shown_least_ = watched ? now + kEndShown : now;
+  const Nanos scraped = scraped_.load(std::memory_order_relaxed);
+  const Nanos every = scraped_every_.load(std::memory_order_relaxed);
+  const bool awaited = to_be_mended && now - scraped < kScraped;
+  shown_until_ = awaited ? scraped + every + kScrapeLate : now;
+}
+
+bool StatusHost::EndIsShown(Nanos now) const {
+  const bool scraped = scraped_.load(std::memory_order_relaxed) >= ended_;
+  return now >= shown_least_ && (scraped || now >= shown_until_);
 }
 
 void StatusHost::Set(NodeStatus status) {
@@ -75,6 +94,8 @@ std::unique_ptr<status::HttpPage> StatusHost::PageOf(const std::string& path, Na
     return Text(200, job.waits.empty() ? "ok\n" : absl::StrCat("ok, ", job.waits, "\n"));
   }
   if (path == "/metrics") {
+    const Nanos before = scraped_.exchange(now, std::memory_order_relaxed);
+    if (now - before < kScraped) scraped_every_.store(now - before, std::memory_order_relaxed);
     metrics::Families families = FamiliesOf(*status);
     families.Add(ProcessFamilies());
     auto page = Text(200, metrics::Exposition(families));

@@ -28,10 +28,16 @@ class StatusHost {
   static constexpr Nanos kEvery = kSecond / 2;  // from a status to the next
   static constexpr Nanos kLoopPatience =
       60 * kSecond;  // a loop that stands still for so long hangs
-  // Who has asked for the status within kWatched looks once a second, and is shown the end for so
-  // long.
+  // Who has asked for the status within kWatched looks once a second, and is shown the end for
+  // kEndShown.
   static constexpr Nanos kWatched = 3 * kSecond;
   static constexpr Nanos kEndShown = 1200 * kMillisecond;
+  // Who has asked for the metrics within kScraped does so again and again. An end that is to be
+  // mended stays there until the next time, which is expected after as long as the last one or,
+  // where there was one only, after kScrapeEvery; it may be later by kScrapeLate.
+  static constexpr Nanos kScraped = 60 * kSecond;
+  static constexpr Nanos kScrapeEvery = 15 * kSecond;
+  static constexpr Nanos kScrapeLate = kSecond;
 
   explicit StatusHost(StatusHostOptions options) : options_(std::move(options)) {}
   static absl::StatusOr<std::unique_ptr<StatusHost>> Start(status::HttpOptions options,
@@ -41,9 +47,12 @@ class StatusHost {
   // The loop calls it at the end of each turn, with when that began; `make` is called where a new
   // status is due.
   void Turn(Nanos began, const std::function<NodeStatus()>& make);
-  // The last status, with the loop's end. How long it is to be left there: nothing where nobody
-  // looks.
-  Nanos ShowEnd(Nanos now, NodeStatus last);
+  // The node comes forward, though its loop does not turn yet. Thread-safe.
+  void Starts(Nanos now) { turned_.store(now, std::memory_order_relaxed); }
+  // The last status, with the job's end.
+  void ShowEnd(Nanos now, NodeStatus last);
+  // Who looks has seen it, or has had the time. REQUIRES: ShowEnd.
+  bool EndIsShown(Nanos now) const;
 
   // The page of a path at `now`. Thread-safe.
   std::unique_ptr<status::HttpPage> PageOf(const std::string& path, Nanos now);
@@ -54,6 +63,11 @@ class StatusHost {
   const StatusHostOptions options_;
   std::atomic<Nanos> turned_{0};         // last; before the first turn, when this was started
   std::atomic<Nanos> watched_{kNobody};  // when the status was last asked for
+  std::atomic<Nanos> scraped_{kNobody};  // when the metrics were
+  std::atomic<Nanos> scraped_every_{kScrapeEvery};
+  Nanos shown_until_ = 0;  // at most
+  Nanos shown_least_ = 0;
+  Nanos ended_ = 0;
   Nanos next_ = 0;
   TurnTimes turns_;
   status::Published<NodeStatus> status_;

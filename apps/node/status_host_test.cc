@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/exit_codes.h"
+
 namespace soapstone::apps {
 namespace {
 
@@ -48,14 +50,37 @@ TEST(StatusHost, TheEndIsLeftThereForWhoLooks) {
   end.job.ended = {.code = 0, .reason = "done"};
   StatusHost host({.dashboard = true});
   host.Turn(kSecond, [] { return Of("scheduler"); });
-  EXPECT_EQ(host.ShowEnd(kSecond, end), 0);
-  BodyAt(&host, "/", kSecond);  // the page alone is not looked at yet, and a scrape never
-  BodyAt(&host, "/metrics", kSecond);
-  EXPECT_EQ(host.ShowEnd(kSecond, end), 0);
+  host.ShowEnd(kSecond, end);
+  EXPECT_TRUE(host.EndIsShown(kSecond));
+  BodyAt(&host, "/", kSecond);  // the page alone is not looked at yet
+  BodyAt(&host, "/metrics", kSecond - 1);
+  host.ShowEnd(kSecond, end);
+  EXPECT_TRUE(host.EndIsShown(kSecond));
   BodyAt(&host, "/statusz.json", kSecond);
-  EXPECT_EQ(host.ShowEnd(kSecond + StatusHost::kWatched - 1, end), StatusHost::kEndShown);
-  EXPECT_EQ(host.ShowEnd(kSecond + StatusHost::kWatched, end), 0);
+  const Nanos late = kSecond + StatusHost::kWatched - 1;
+  host.ShowEnd(late, end);
+  EXPECT_FALSE(host.EndIsShown(late + StatusHost::kEndShown - 1));
+  EXPECT_TRUE(host.EndIsShown(late + StatusHost::kEndShown));
+  host.ShowEnd(kSecond + StatusHost::kWatched, end);
+  EXPECT_TRUE(host.EndIsShown(kSecond + StatusHost::kWatched));
   EXPECT_THAT(BodyAt(&host, "/statusz.json"), HasSubstr("\"reason\":\"done\""));
+}
+
+// An alert of it would else have nothing to go by.
+TEST(StatusHost, AnEndThatIsToBeMendedIsThereAtTheNextScrape) {
+  NodeStatus end = Of("scheduler");
+  end.job.ended = {.code = kExitNotFinite, .reason = "diverged"};
+  StatusHost host({.dashboard = true});
+  host.Turn(kSecond, [] { return Of("scheduler"); });
+  host.ShowEnd(100 * kSecond, end);
+  EXPECT_TRUE(host.EndIsShown(100 * kSecond));  // nobody scrapes
+  BodyAt(&host, "/metrics", 90 * kSecond);
+  BodyAt(&host, "/metrics", 95 * kSecond);
+  host.ShowEnd(98 * kSecond, end);
+  EXPECT_FALSE(host.EndIsShown(101 * kSecond - 1));
+  EXPECT_TRUE(host.EndIsShown(101 * kSecond));  // it does no more
+  EXPECT_THAT(BodyAt(&host, "/metrics", 100 * kSecond), HasSubstr("soapstone_job_end_code 79"));
+  EXPECT_TRUE(host.EndIsShown(100 * kSecond));
 }
 
 }  // namespace

@@ -32,6 +32,7 @@ constexpr Nanos kCommandsPatience = kMillisecond;  // while the device has as ma
 constexpr int kEventsAtOnce = 64;
 constexpr Nanos kHeldUnsaid = kSecond;  // a step, for others that take too little
 constexpr absl::Duration kWorkerLinger = absl::Seconds(1);
+constexpr absl::Duration kPreparedSoon = absl::Milliseconds(100);
 constexpr absl::Duration kWorkerLookAgain = absl::Milliseconds(1);
 constexpr uint64_t kReplicaRun = 0;  // of the shell's own command; the engine's runs begin with 1
 
@@ -461,7 +462,10 @@ void WorkerNode::Flush(Nanos now) {
 }
 
 int WorkerNode::Finish() {
-  if (preparing_.joinable()) preparing_.join();
+  if (preparing_.joinable()) {  // for nobody any more
+    still_prepares_ = !prepared_.Take(SteadyNow() + kPreparedSoon).has_value();
+    if (!still_prepares_) preparing_.join();
+  }
   if (!abandon_device_) AwaitReplica();
   loop_.router().Retry();
   loop_.transport().Close(kWorkerLinger);

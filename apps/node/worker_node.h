@@ -46,6 +46,9 @@ class WorkerNode {
   void ShowAt(StatusHost* status) { status_ = status; }
   // Finishes the step in hand, pushes it and leaves; Run returns `code`.
   void RequestStop(int code) { loop_.RequestStop(code); }
+  // After Run: it was stopped while its device was prepared, which nobody can end. To destroy this
+  // waits for that.
+  bool still_prepares() const { return still_prepares_; }
 
  private:
   // What takes as long as the model is large, before this worker registers: kernels, memory, a
@@ -115,6 +118,7 @@ class WorkerNode {
   std::unique_ptr<server::PeerVectors> peer_vectors_;  // until the peer has them
   BoundedInbox<absl::Status> prepared_{1};             // how Prepare ended
   std::jthread preparing_;
+  bool still_prepares_ = false;
   std::optional<worker::Engine> engine_;
   std::optional<server::Peer> peer_;  // of decentralised policies
   std::unique_ptr<DeviceThread> device_;

@@ -14,10 +14,10 @@
 
 namespace soapstone::apps {
 
-// A worker is slow whose own time a step over a window of 5 s and at least 5 clocks is more
-// than 1.5 times the median's, twice running; it is slow no more below 1.3 times, twice running.
-// The median of an even number is the lesser one, so that of two workers one can be slow.
-// Invariant: each beginning and each end is told once.
+// A worker is slow whose own time a step over its last 5 s and at least 5 clocks, however long
+// those take, is more than 1.5 times the median's, twice running; it is slow no more below 1.3
+// times, twice running. The median of an even number is the lesser one, so that of two workers one
+// can be slow. Invariant: each beginning and each end is told once.
 class SlowWorkers {
  public:
   struct Pace {
@@ -40,18 +40,27 @@ class SlowWorkers {
   static constexpr double kSlow = 1.5;
   static constexpr double kSlowNoMore = 1.3;
 
-  struct Reading {
+  struct Sample {
     Nanos at = 0;
-    std::map<WorkerId, wire::Progress> progress;
+    Clock clock = 0;
+    Nanos own = 0;       // its own time so far
+    Nanos computed = 0;  // of that, what it computed
   };
+  // Of looks at which it had come on: those within its window, and the last before it. With steps
+  // of half a minute there are no more of them than with short ones.
+  using Samples = std::deque<Sample>;
   struct Verdict {
     bool slow = false;
     int against = 0;  // looks running that say otherwise
     Nanos since = 0;  // of the first of them
   };
-  void Measure(const Reading& first, const Reading& last);
+  // Whether it has come on since the last look.
+  static bool Add(Nanos now, const wire::Progress& progress, Samples* samples);
+  void Measure();
+  std::string Judge(WorkerId worker, const Pace& pace, Nanos since);
 
-  std::deque<Reading> readings_;  // within the window, and the last before it
+  Nanos looked_ = -kEvery;
+  std::map<WorkerId, Samples> samples_;
   std::map<WorkerId, Pace> paces_;
   std::map<WorkerId, Verdict> verdicts_;
 };

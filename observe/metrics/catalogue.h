@@ -28,6 +28,7 @@ enum class Series : uint8_t {
   kHandshakeFailures,
   kProofFaults,
   kHeartbeatGap,
+  kHeartbeatsLate,
   kLoopTurn,
   kResidentBytes,
   kCpuSeconds,
@@ -41,6 +42,7 @@ enum class Series : uint8_t {
   kJobLoss,
   kJobRemaining,
   kJobMembers,
+  kJobEndCode,
   kWorkerClocks,
   kWorkerSamples,
   kWorkerTime,
@@ -59,6 +61,7 @@ enum class Series : uint8_t {
   kSamples,
   kTime,
   kSkippedSteps,
+  kLeftOutUpdates,
   kViolations,
 };
 

@@ -170,8 +170,9 @@ struct HttpServer::Daemon {
     const bool reads = std::strcmp(method, MHD_HTTP_METHOD_GET) == 0 ||
                        std::strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
     if (!reads) return {.code = 405, .body = "only GET and HEAD\n"};
-    if (host != nullptr && !IsHostAllowed(host, options.name)) {
-      return {.code = 421, .body = "called by a name that is not its own (--http_name)\n"};
+    if (host != nullptr && !IsHostAllowed(host, options.names)) {
+      return {.code = 421,
+              .body = "called by a name that it does not know as its own (--http_name)\n"};
     }
     std::unique_ptr<HttpPage> page = handler(path);
     if (page == nullptr) return {.code = 404, .body = "no such page\n"};
@@ -199,13 +200,14 @@ struct HttpServer::Daemon {
   }
 };
 
-bool IsHostAllowed(const std::string& host, const std::string& name) {
+bool IsHostAllowed(const std::string& host, const std::vector<std::string>& names) {
   std::string bare = absl::AsciiStrToLower(host);
   if (absl::StartsWith(bare, "[")) return absl::StrContains(bare, "]");  // an address
   bare = bare.substr(0, bare.rfind(':'));
   in_addr address{};
   return bare.empty() || bare == "localhost" || inet_pton(AF_INET, bare.c_str(), &address) == 1 ||
-         (!name.empty() && bare == absl::AsciiStrToLower(name));
+         std::ranges::any_of(
+             names, [&](const std::string& name) { return bare == absl::AsciiStrToLower(name); });
 }
 
 absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(HttpOptions options,

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -19,7 +20,8 @@ struct HttpPage {
 
 struct HttpOptions {
   std::string address;  // "127.0.0.1:9400"; "*:9400": all interfaces; port 0: a free one
-  std::string name;     // a host name that it may be called by, beside addresses and localhost
+  // Host names that it may be called by, beside addresses and localhost.
+  std::vector<std::string> names;
   absl::Duration request_patience = absl::Seconds(30);
 };
 
@@ -27,8 +29,8 @@ struct HttpOptions {
 // each, 10 s of idleness, and `request_patience` from the beginning, or the end of the last answer,
 // to the end of the next, of which only 2 s are left where more than 48 connections are open: who
 // sends a byte now and then keeps nobody out for long. GET and HEAD alone (405);
-// a Host that is no address of the machine, not localhost and not `name` is 421: a page of another
-// site cannot have a browser read this one.
+// a Host that is no address, not localhost and none of `names` is 421: a page of another site
+// cannot have a browser read this one.
 class HttpServer {
  public:
   // The page of a path, null: there is none (404). Called on the server's thread.
@@ -52,7 +54,7 @@ class HttpServer {
   std::string address_;
 };
 
-// Whether a request with this Host header is meant for a server with this name.
-bool IsHostAllowed(const std::string& host, const std::string& name);
+// Whether a request with this Host header is meant for a server with these names.
+bool IsHostAllowed(const std::string& host, const std::vector<std::string>& names);
 
 }  // namespace soapstone::status

@@ -25,7 +25,7 @@ class HttpServerTest : public ::testing::Test {
  protected:
   void SetUp() override {
     auto server = HttpServer::Start(
-        {.address = "127.0.0.1:0", .name = "head.example"},
+        {.address = "127.0.0.1:0", .names = {"", "Head.example"}},
         [](const std::string& path) -> std::unique_ptr<HttpPage> {
           if (path == "/large") {
             return std::make_unique<HttpPage>(HttpPage{.body = std::string(4'000'000, 'x')});

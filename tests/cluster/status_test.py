@@ -138,6 +138,29 @@ class StatusTest(StatusTestCase):
         self.assertEqual(get(pages + "/healthz")[0], 200)
         last.process.send_signal(signal.SIGCONT)
 
+    def test_a_server_that_waits_for_a_name_has_pages(self):
+        server = self.run_program("soapstone-server", f"--config={self.config}", "--rank=0", "--http=127.0.0.1:0",
+                                  "--scheduler=tcp://soapstone.invalid:7070")
+        address = server.wait_for(r"pages at (http://[^/]+)/").group(1)
+        server.wait_for("does not resolve yet")
+        self.assertEqual(get(address + "/healthz"), (200, "ok\n"))
+        self.assertEqual(get(address + "/readyz"), (503, "starting\n"))
+        server.process.terminate()
+        self.assertEqual(server.wait(20), 143, server.output())
+
+    def test_a_job_that_diverges_is_seen_so_by_who_scrapes(self):
+        running = self.train("--policy=bsp", "--optimizer=sgd:lr=1e4", "--base_ms=20", pages=True)
+        address = "http://" + running.wait_for(r"pages at http://([^/]+)/").group(1)
+        last = ""
+        while running.process.poll() is None:
+            try:
+                last = get(address + "/metrics")[1]
+            except OSError:
+                break
+            time.sleep(0.3)
+        self.assertEqual(running.wait(30), 79, running.output())
+        self.assertIn("\nsoapstone_job_end_code 79\n", last)
+
     def check_shards(self, shards):
         """As each server tells of its own, within the bound of ssp:s=2."""
         self.assertEqual([(shard["shard"], shard["server"]) for shard in shards], [(0, 0), (1, 1)])

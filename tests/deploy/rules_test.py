@@ -32,9 +32,12 @@ MUTANTS = [
     ("GuaranteeBroken", "soapstone_shard_violations_total > 0", "soapstone_shard_violations_total >= 0"),
     ("GuaranteeBroken", "soapstone_shard_violations_total > 0", "soapstone_shard_violations_total > 1"),
     ("GuaranteeBroken", " or soapstone_violations_total > 0", ""),
-    ("LossNotFinite", "soapstone_job_loss != soapstone_job_loss or ", ""),
-    ("LossNotFinite", " or abs(soapstone_job_loss) == Inf", ""),
-    ("LossNotFinite", "== Inf", ">= 0"),
+    ("LossNotFinite", "== 79", "> 79"),
+    ("LossNotFinite", "== 79", "< 79"),
+    ("LossNotFinite", "max_over_time(soapstone_job_end_code[5m])", "soapstone_job_end_code"),
+    ("LossNotFinite", "[5m]", "[10m]"),
+    ("UpdatesLeftOut", "[5m]", "[30m]"),
+    ("UpdatesLeftOut", "> 0", "> 100"),
     ("NoProgress", "offset 2m", "offset 1m"),
     ("NoProgress", "offset 2m", "offset 4m"),
     ("NoProgress", "\n      and on (job, instance) min_over_time(soapstone_job_phase{phase=\"running\"}[2m]) == 1", ""),
@@ -69,9 +72,9 @@ MUTANTS = [
     ("ServerMemory", "1.1 *", "3 *"),
     ("ServerMemory", "for: 15m", "for: 5m"),
     ("ServerMemory", "\n      and on (job, instance) soapstone_job_info{role=\"server\"}", ""),
-    ("HeartbeatsLate", "> 2.5", "> 0.4"),
-    ("HeartbeatsLate", "> 2.5", "> 5"),
-    ("HeartbeatsLate", " and changes(soapstone_heartbeat_gap_seconds[5m]) > 0", ""),
+    ("HeartbeatsLate", "[5m]", "[30m]"),
+    ("HeartbeatsLate", "> 0", "> 100"),
+    ("HeartbeatsLate", "increase(soapstone_heartbeats_late_total[5m])", "soapstone_heartbeats_late_total"),
 ]
 
 
