@@ -4,6 +4,7 @@ local b = import 'board.libsonnet';
 b.board('job', 'job', [
   [
     b.number('Phase', b.of('soapstone_job_phase') + ' == 1', legend='{{phase}}'),
+    b.number('Ended with', b.of('soapstone_job_end_code')),
     b.number('Clock of the slowest worker', b.of('soapstone_job_clocks')),
     b.number('Clocks of a worker', b.of('soapstone_job_clocks_target')),
     b.number('To go', b.of('soapstone_job_remaining_seconds'), 's'),
@@ -24,6 +25,7 @@ b.board('job', 'job', [
   ],
   [
     b.lines('Longest without a heartbeat', [[b.of('soapstone_heartbeat_gap_seconds'), '{{instance}}']], 's'),
+    b.lines('Late heartbeats a second', [[b.rate('soapstone_heartbeats_late_total'), '{{instance}}']]),
     b.lines('Turns of the loop, 99 of 100', [[b.quantile(0.99, 'soapstone_loop_turn_seconds', 'instance'), '{{instance}}']], 's'),
     b.lines('Guarantee broken', [
       [b.of('soapstone_shard_violations_total'), 'shard {{shard}}'],

@@ -30,5 +30,6 @@ b.board('worker', 'workers', [
   [
     b.number('Workers without series of their own', b.of('soapstone_workers_omitted')),
     b.number('Steps not made', 'sum by (job) (%s)' % b.of('soapstone_skipped_steps_total')),
+    b.number('Updates left out', 'sum by (job) (%s)' % b.of('soapstone_left_out_updates_total')),
   ],
 ])
