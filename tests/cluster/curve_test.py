@@ -141,6 +141,23 @@ class TimelineTest(ClusterTestCase):
         self.assertLessEqual(os.path.getsize(f"{self.events}/timeline.json"), 64 << 20)
         self.assert_whole(self.read(), 3, range(100, 120))
 
+    def test_of_machines_whose_clocks_differ(self):
+        if subprocess.run(["unshare", "-T", "true"], stderr=subprocess.DEVNULL).returncode != 0:
+            self.skipTest("no time namespaces here")
+        flags = [f"--config={self.config}", f"--timeline={self.events}", "--timeline_clocks=100:120", "--epochs=100000",
+                 "--transport=sockets"]
+        scheduler = self.run_program("soapstone-scheduler", *flags, "--scheduler=tcp://127.0.0.1:0", "--progress=json")
+        endpoint = scheduler.wait_for('"endpoint":"([^"]+)"').group(1)
+        for nth, (role, rank) in enumerate((("server", 0), ("server", 1), *(("worker", w) for w in range(3)))):
+            self.run_program("/usr/bin/unshare", "-T", f"--monotonic={1000 * nth * nth}", f"{BIN}/soapstone-{role}", *flags,
+                             f"--scheduler={endpoint}", f"--rank={rank}")
+        drawn = self.draw("--clocks=100:120")
+        self.assertEqual(drawn.returncode, 0, drawn.stderr)
+        self.assertIn("60 steps of 3 workers", drawn.stdout)
+        self.assert_whole(self.read(), 3, range(100, 120))
+        scheduler.process.send_signal(signal.SIGTERM)
+        self.assertEqual(scheduler.wait(20), 143)
+
     def test_a_worker_that_dies_and_clocks_that_never_come(self):
         job = self.train(f"--timeline={self.events}", "--epochs=100000", "--policy=ssp:s=2")
         job.wait_for(r"step|samples/s|clock")
