@@ -2,36 +2,30 @@
 // ways. Knows no message: it is told when each left, by its sender's clock, and when it came.
 #pragma once
 
-#include <cstdint>
-#include <limits>
 #include <optional>
 
 #include "base/ids.h"
 
 namespace soapstone::timeline {
 
-// Of the fastest message there it took d, of the fastest back d'. With offset = their clock - ours:
-//   forth = came there - left here = offset + d      back = came here - left there = d' - offset
-//   offset = (forth - back) / 2, and wrong by (forth + back) / 2 = (d + d') / 2 at most
+// With offset = their clock - ours, of a message that took d there, and one that took d' back:
+//   came there - left here = offset + d      came here - left there = d' - offset
+// No message takes less than nothing: -back <= offset <= forth, of the least of each.
 // A value. Times beyond 2^59 are nobody's, and are dropped.
 class ClockOffset {
  public:
   void Forth(Nanos left_here, Nanos came_there) { Take(left_here, came_there, &forth_); }
   void Back(Nanos left_there, Nanos came_here) { Take(left_there, came_here, &back_); }
 
-  struct Estimate {
-    Nanos offset = 0;
-    Nanos error = 0;
-  };
-  // Empty: nothing went one of the ways.
-  std::optional<Estimate> estimate() const;
+  // The least; empty: nothing went that way.
+  std::optional<Nanos> forth() const { return forth_; }
+  std::optional<Nanos> back() const { return back_; }
 
  private:
-  static constexpr Nanos kNone = std::numeric_limits<Nanos>::max();
-  static void Take(Nanos left, Nanos came, Nanos* least);
+  static void Take(Nanos left, Nanos came, std::optional<Nanos>* least);
 
-  Nanos forth_ = kNone;
-  Nanos back_ = kNone;
+  std::optional<Nanos> forth_;
+  std::optional<Nanos> back_;
 };
 
 }  // namespace soapstone::timeline

@@ -1,9 +1,11 @@
 #include "observe/timeline/machine_clocks.h"
 
+#include <cstdlib>
 #include <optional>
 #include <tuple>
 #include <utility>
 
+#include "absl/types/span.h"
 #include "observe/timeline/clock_offset.h"
 
 namespace soapstone::timeline {
@@ -65,32 +67,65 @@ Offsets OffsetsOf(const std::vector<ThreadEvents>& threads) {
   return offsets;
 }
 
+// The clock of `to` is ahead of that of `from` by so much at most.
+struct Bound {
+  uint64_t from = 0, to = 0;
+  Nanos ahead_max = 0;
+};
+
+std::vector<Bound> BoundsOf(const Offsets& offsets) {
+  std::vector<Bound> bounds;
+  for (const auto& [pair, offset] : offsets) {
+    if (const auto forth = offset.forth()) bounds.push_back({pair.first, pair.second, *forth});
+    if (const auto back = offset.back()) bounds.push_back({pair.second, pair.first, *back});
+  }
+  return bounds;
+}
+
+// How far each clock is ahead of the first's at most, by the bounds one after the other: shortest
+// paths (Bellman-Ford). Clocks that run at other speeds can make a round trip negative: no path is
+// longer than there are machines.
+std::map<uint64_t, Nanos> AheadMax(uint64_t first, size_t machines,
+                                   absl::Span<const Bound> bounds) {
+  constexpr Nanos kMost = Nanos{1} << 60;
+  std::map<uint64_t, Nanos> ahead = {{first, 0}};
+  bool shorter = true;
+  for (size_t round = 0; round < machines && shorter; ++round) {
+    shorter = false;
+    for (const Bound& bound : bounds) {
+      const auto from = ahead.find(bound.from);
+      if (from == ahead.end() || bound.to == first) continue;
+      const Nanos through = from->second + bound.ahead_max;
+      if (through < -kMost || through > kMost) continue;
+      const auto [to, fresh] = ahead.try_emplace(bound.to, through);
+      if (!fresh && to->second <= through) continue;
+      to->second = through;
+      shorter = true;
+    }
+  }
+  return ahead;
+}
+
 }  // namespace
 
+// Those that are ahead as far as they may be satisfy all bounds, those that are as little ahead as
+// they may be do too, and so does the middle between them: no message of any pair goes back in
+// time.
 MachineClocks::MachineClocks(const std::vector<ThreadEvents>& threads) {
   for (const ThreadEvents& thread : threads) machines_[thread.machine].host = thread.host;
   if (threads.empty()) return;
-  machines_[threads.front().machine].known = true;
-  if (machines_.size() == 1) return;
-  const Offsets offsets = OffsetsOf(threads);
-  // From the first on, each time by the link that adds the least error.
-  while (true) {
-    std::optional<std::pair<uint64_t, Machine>> best;
-    for (const auto& [pair, offset] : offsets) {
-      const std::optional<ClockOffset::Estimate> estimate = offset.estimate();
-      const Machine& a = machines_[pair.first];
-      const Machine& b = machines_[pair.second];
-      if (!estimate.has_value() || a.known == b.known) continue;
-      const Machine& from = a.known ? a : b;
-      Machine found = a.known ? b : a;
-      found.offset = from.offset + (a.known ? estimate->offset : -estimate->offset);
-      found.error = from.error + estimate->error;
-      found.known = true;
-      if (best.has_value() && best->second.error <= found.error) continue;
-      best = {a.known ? pair.second : pair.first, found};
-    }
-    if (!best.has_value()) return;
-    machines_[best->first] = best->second;
+  const uint64_t first = threads.front().machine;
+  std::vector<Bound> bounds = BoundsOf(OffsetsOf(threads));
+  const std::map<uint64_t, Nanos> most = AheadMax(first, machines_.size(), bounds);
+  for (Bound& bound : bounds) std::swap(bound.from, bound.to);
+  const std::map<uint64_t, Nanos> behind_most = AheadMax(first, machines_.size(), bounds);
+  for (auto& [id, machine] : machines_) {
+    const auto high = most.find(id);
+    const auto low = behind_most.find(id);
+    machine.known = high != most.end() && low != behind_most.end();
+    if (!machine.known) continue;
+    machine.offset = (high->second - low->second) / 2;
+    machine.error = std::abs(high->second + low->second) / 2;
   }
 }
 
