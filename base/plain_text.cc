@@ -40,7 +40,8 @@ bool IsPlain(uint32_t code) {
   if (code < 0x20 || (code >= 0x7f && code <= 0x9f)) return false;
   if (code == 0x2028 || code == 0x2029) return false;
   const bool turns = code == 0x61c || code == 0x200e || code == 0x200f ||
-                     (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
+                     (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x206f) ||
+                     (code >= 0xfff9 && code <= 0xfffb);
   return !turns;
 }
 
@@ -60,6 +61,17 @@ std::string PlainText(absl::string_view text) {
     text.remove_prefix(bytes);
   }
   return plain;
+}
+
+std::string PlainLines(absl::string_view text) {
+  std::string plain;
+  while (true) {
+    const size_t end = text.find('\n');
+    plain += PlainText(text.substr(0, end));
+    if (end == text.npos) return plain;
+    plain.push_back('\n');
+    text.remove_prefix(end + 1);
+  }
 }
 
 }  // namespace soapstone

@@ -12,5 +12,7 @@ namespace soapstone {
 // and what turns the direction of writing (a text that reads otherwise than it is). Line feeds
 // too.
 std::string PlainText(absl::string_view text);
+// The same of each line; line feeds stay.
+std::string PlainLines(absl::string_view text);
 
 }  // namespace soapstone

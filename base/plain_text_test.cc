@@ -23,8 +23,14 @@ TEST(PlainText, WhatMovesACursorOrNamesAWindowDoesNot) {
   EXPECT_EQ(PlainText("\u2028\u2029"), "??");
 }
 
+TEST(PlainText, OfLinesTheirEndsStay) {
+  EXPECT_EQ(PlainLines("a\x1b\n\nb\r\n"), "a?\n\nb?\n");
+  EXPECT_EQ(PlainLines(""), "");
+}
+
 TEST(PlainText, WhatTurnsTheDirectionDoesNot) {
   EXPECT_EQ(PlainText("exit code \u202e97"), "exit code ?97");
+  EXPECT_EQ(PlainText("\u206a\u206f\ufff9\ufffb"), "????");
   EXPECT_EQ(PlainText("\u061c\u200e\u200f\u202a\u202e\u2066\u2069"), "???????");
 }
 

@@ -1,4 +1,4 @@
-// Files that are no data: devices, pipes, sockets.
+// Files that are no data: devices, pipes, sockets, links.
 #pragma once
 
 #include <sys/stat.h>
@@ -7,11 +7,12 @@
 
 namespace soapstone {
 
-// There is something at `path`, or behind a link there, that a file written elsewhere must not take
-// the place of: for root /dev/null would be a file of data from then on.
+// There is something at `path` that a file written elsewhere must not take the place of: for root
+// /dev/null would be a file of data from then on, and /dev/stdout, a link, nobody's output any
+// more.
 inline bool IsSpecialFile(const std::string& path) {
   struct stat there = {};
-  return stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode);
+  return lstat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode);
 }
 
 }  // namespace soapstone

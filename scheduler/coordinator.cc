@@ -6,7 +6,6 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "base/counted.h"
 #include "base/exit_codes.h"
 #include "scheduler/spoken.h"
@@ -132,9 +131,7 @@ void Coordinator::OnHello(Nanos now, const Message& message, Outbox* out) {
   if (phase_ == Phase::kRegistering) stage = Entrance::Stage::kRegistering;
   const Entrance::Verdict verdict = entrance_.Judge(now, *hello, &nodes_, stage);
   if (const auto* is_out = std::get_if<Entrance::Out>(&verdict)) {
-    if (is_out->type == MessageType::kWait && waiting_.size() < kWaitingMax) {
-      waiting_.insert(message.from);
-    }
+    if (is_out->type == MessageType::kWait) TakeWaiting(now, message.from);
     return out->Send(messages_.Notice(message.from, is_out->type, is_out->why));
   }
   const auto welcome = [&](Address place) {
@@ -158,6 +155,12 @@ void Coordinator::OnHello(Nanos now, const Message& message, Outbox* out) {
   progress_.Succeed(WorkerId{place.index});
   members_.Enqueue(nodes_.EntryOf(WorkerId{place.index}));
   AdmitNext(now, out);
+}
+
+// It asks once a heartbeat; of who has stopped nobody is told.
+void Coordinator::TakeWaiting(Nanos now, Address node) {
+  std::erase_if(waiting_, [&](const auto& w) { return now - w.second > options_.timeout_ns; });
+  if (waiting_.size() < kWaitingMax || waiting_.contains(node)) waiting_[node] = now;
 }
 
 void Coordinator::OnRosterAck(Nanos now, const Message& message, Outbox* out) {
@@ -298,21 +301,6 @@ void Coordinator::CheckDeadlines(Nanos now, Outbox* out) {
   }
 }
 
-// Who lives and does not say where it can change its share would keep all others from theirs, and
-// newcomers out, for ever.
-void Coordinator::CheckRebalance(Nanos now, Outbox* out) {
-  if (!rebalancer_.changing() || now - wait_began_ < options_.start_timeout_ns) return;
-  for (const WorkerId worker : rebalancer_.Unanswered(roster())) {
-    const Address node = Address::Of(worker);
-    const std::string line = absl::StrCat(Spoken(node), " has not agreed to new shares for ",
-                                          (now - wait_began_) / kSecond, " s: it is counted out");
-    news_.Add(line);
-    out->Send(messages_.Notice(node, MessageType::kShutdown, {kExitPeerLost, line}));
-    RemoveWorker(now, worker, {kExitPeerLost, line}, out);
-    if (ended_.has_value()) return;
-  }
-}
-
 void Coordinator::CheckStandstill(Nanos now, Outbox* out) {
   const Nanos still = progress_.Still(now);
   if (still < options_.timeout_ns) return;
@@ -406,31 +394,6 @@ void Coordinator::AdvanceAdmission(Nanos now, Outbox* out) {
   AdmitNext(now, out);
 }
 
-// Called at each report of a worker, so it must be cheap while nothing changes.
-void Coordinator::ConsiderRebalance(Nanos now, Outbox* out) {
-  const bool admitting = members_.admission().has_value() || members_.somebody_waits();
-  if (phase_ != Phase::kRunning || admitting) return;
-  std::optional<Rebalancer::Proposal> proposal = rebalancer_.Propose(roster());
-  if (!proposal.has_value()) return;
-  wait_began_ = now;
-  rebalancer_.Begin(*std::move(proposal), messages_.epoch() + 1);
-  members_.SetShareLead(options_.rebalance.lead);
-  messages_.Publish(roster(), out);
-}
-
-void Coordinator::EndRebalanceIfAgreed(Nanos now, Outbox* out) {
-  const std::optional<double> gain = rebalancer_.EndIfAgreed(roster(), members_.mutable_shares());
-  if (!gain.has_value()) return;
-  members_.SetShareLead(0);
-  messages_.Publish(roster(), out);
-  const wire::Shares& last = roster().shares.back();
-  const auto [low, high] = std::ranges::minmax_element(last.micro_batches);
-  news_.Add(absl::StrFormat(
-      "re-balanced: %d to %d of %d micro-batches a worker from clock %d, steps %.0f%% shorter",
-      *low, *high, options_.rebalance.micro_batch_count, last.from, 100 * *gain / (1 + *gain)));
-  AdmitNext(now, out);
-}
-
 void Coordinator::FinishIfAllDone(Nanos now, Outbox* out) {
   if (phase_ != Phase::kRunning || !members_.AllDone()) return;
   if (!options_.evaluate) return BeginSaving(now, out);
@@ -471,7 +434,9 @@ void Coordinator::End(Notice why, Outbox* out) {
     out->Send(messages_.Notice(place, MessageType::kShutdown, why));
   }
   const Entrance::Out over = Entrance::AfterTheEnd(true, why);
-  for (const Address node : waiting_) out->Send(messages_.Notice(node, over.type, over.why));
+  for (const auto& [node, asked] : waiting_) {
+    out->Send(messages_.Notice(node, over.type, over.why));
+  }
   ended_ = std::move(why);
 }
 

@@ -35,7 +35,6 @@
 #include <functional>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -192,6 +191,7 @@ class Coordinator {
   void BeginSaving(Nanos now, wire::Outbox* out);
   // The model is there; its loss says whether it is one.
   void EndWell(wire::Outbox* out);
+  void TakeWaiting(Nanos now, wire::Address node);
   void End(wire::Notice why, wire::Outbox* out);
 
   void CheckDeadlines(Nanos now, wire::Outbox* out);
@@ -202,7 +202,8 @@ class Coordinator {
   Phase phase_ = Phase::kRegistering;
   SchedulerMessages messages_;
   Entrance entrance_;
-  std::set<wire::Address> waiting_;  // for a place, by their temporary addresses
+  // Who waits for a place, by their temporary addresses, and when they last asked.
+  std::map<wire::Address, Nanos> waiting_;
   Registry nodes_;
   Members members_;
   ShardAcks acks_;

@@ -93,8 +93,8 @@ TEST(CoordinatorSettles, EachPairByItself) {
   message.from = Server(0);
   message.session = kSession;
   message.epoch = job.coordinator().epoch();
-  for (const uint32_t worker : {1u, 2u}) {
-    job.RunTo((6 + 5 * worker) * kSecond / 10, job.Everybody());
+  for (const uint32_t worker : {2u, 1u}) {
+    job.RunTo((21 - 5 * worker) * kSecond / 10, job.Everybody());
     message.body = wire::LostLink{Worker(worker), "cut"};
     job.Deliver(message);
   }
@@ -139,12 +139,20 @@ TEST_F(CoordinatorLinks, WhatIsSaidByARosterThatDoesNotNameTheNewHolderIsOfTheFo
   job_.SayHello(Role::kWorker, 1, 77);
   job_.SayHello(Role::kWorker, 2, 78);
   ASSERT_NE(wire::FindMember(job_.coordinator().roster(), WorkerId{1}), nullptr);
+  const Epoch before = job_.coordinator().epoch();
   LoseLink(kSecond, Server(0), Worker(2));  // it waits yet
   job_.AckAll();
   job_.AckAll();
   job_.AckAll();
   job_.AckAll();
   ASSERT_NE(wire::FindMember(job_.coordinator().roster(), WorkerId{2}), nullptr);
+  Message late;  // said before that roster
+  late.type = MessageType::kLinkLost;
+  late.from = Server(1);
+  late.session = kSession;
+  late.epoch = before;
+  late.body = wire::LostLink{Worker(2), "cut"};
+  job_.Deliver(late);
   job_.RunTo(4 * kSecond, job_.Everybody());
   EXPECT_NE(wire::FindMember(job_.coordinator().roster(), WorkerId{2}), nullptr);
 }

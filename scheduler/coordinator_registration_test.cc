@@ -126,6 +126,36 @@ TEST(CoordinatorRegistration, NobodyIsMissingFromARunningJobWhoseRankAnotherWant
   EXPECT_EQ(job.coordinator().Missing(), "");
 }
 
+TEST(CoordinatorRegistration, NorDoesAHelloOfWhoHadEndedBeforeThePause) {
+  Job job({.servers = 1, .workers = 1});
+  job.coordinator().OnConnectionEnded(job.now(), Temporary(Role::kServer, 11));
+  job.SetNow(job.now() + 10 * kSecond);
+  job.SayHello(Role::kServer, 0, 11);
+  job.SayHello(Role::kWorker, 0, 12);
+  EXPECT_EQ(job.coordinator().phase(), Phase::kRegistering);
+}
+
+TEST(CoordinatorRegistration, WhoHasWaitedAndGotAPlaceIsToldAsAMember) {
+  Job job({.servers = 1, .workers = 1});
+  job.SayHello(Role::kServer, 0, 11);
+  job.SayHello(Role::kServer, 0, 12);
+  job.RunTo(6 * kSecond, {});
+  job.SayHello(Role::kServer, 0, 12);
+  job.Abort(kExitTerminated, "stopped by a signal");
+  EXPECT_TRUE(job.ReceiversOf(MessageType::kRefuse).empty());
+}
+
+TEST(CoordinatorRegistration, WhoAskedLongAgoIsNotToldOfTheEnd) {
+  Job job({.servers = 1, .workers = 1});
+  job.StartAll();
+  job.SayHello(Role::kWorker, 0, 13);
+  job.RunTo(10 * kSecond, job.Everybody());
+  job.SayHello(Role::kWorker, 0, 14);
+  job.Abort(kExitTerminated, "stopped by a signal");
+  EXPECT_EQ(job.Last(MessageType::kRefuse).to, Temporary(Role::kWorker, 14));
+  EXPECT_EQ(job.ReceiversOf(MessageType::kRefuse).size(), 1u);
+}
+
 // It would else ask on, of nobody, for as long as a job may take to start.
 TEST(CoordinatorRegistration, WhoWaitsForAPlaceIsToldOfTheEnd) {
   Job job({.servers = 1, .workers = 1});

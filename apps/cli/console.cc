@@ -8,7 +8,6 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "base/plain_text.h"
 
 namespace soapstone::apps {
@@ -51,8 +50,7 @@ bool SpeaksUtf8(const std::function<const char*(const char*)>& environment) {
 
 void Console::Line(const std::string& text) {
   if (!shown_.empty()) *out_ << kEraseLine;
-  for (const absl::string_view line : absl::StrSplit(text, '\n')) *out_ << PlainText(line) << "\n";
-  *out_ << shown_ << std::flush;
+  *out_ << PlainLines(text) << "\n" << shown_ << std::flush;
 }
 
 void Console::Progress(Nanos now, const std::string& text) {

@@ -151,6 +151,11 @@ void Launcher::ReadSignals() {
       stop_->kill_at = NodeLoop::Now();  // asked twice
       continue;
     }
+    if (result_.has_value()) {  // the job is over, and its end stays what it is
+      scheduler()->Signal(SIGTERM);
+      BeginStop(result_->code, "", kTermAfter);
+      continue;
+    }
     const std::string reason = number == SIGINT ? "interrupted" : "terminated";
     console_->Line(absl::StrCat(reason, ": stopping"));
     scheduler()->Signal(number == SIGINT ? SIGINT : SIGTERM);  // it tells the others

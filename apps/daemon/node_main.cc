@@ -228,7 +228,7 @@ std::shared_ptr<const Job> WithFault(std::shared_ptr<const Job> job, server::Sto
 // While a thread of this process does what nobody will use, and cannot be stopped.
 [[noreturn]] void EndAtOnce(int code, LogOutput* log) {
   google::FlushLogFiles(google::INFO);
-  log->WaitTillSent();
+  log->Finish();
   std::_Exit(code);
 }
 

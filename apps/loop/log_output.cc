@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "base/plain_text.h"
 
 namespace soapstone::apps {
 namespace {
@@ -55,12 +56,12 @@ LogOutput::~LogOutput() {
 void LogOutput::send(google::LogSeverity severity, const char* /*full_filename*/,
                      const char* base_filename, int line, const google::LogMessageTime& time,
                      const char* message, size_t message_len) {
+  const std::string words = PlainLines({message, message_len});  // of others, many
   std::string text =
       json_.has_value()
           ? JsonLogLine(*json_, google::GetLogSeverityName(severity), base_filename, line,
-                        static_cast<double>(time.timestamp()) + time.usec() / 1e6,
-                        {message, message_len})
-          : ToString(severity, base_filename, line, time, message, message_len);
+                        static_cast<double>(time.timestamp()) + time.usec() / 1e6, words)
+          : ToString(severity, base_filename, line, time, words.data(), words.size());
   text.push_back('\n');
   writer_.Put(std::move(text));
   ends_process = severity == google::GLOG_FATAL;

@@ -46,10 +46,10 @@ class LogOutput : public google::LogSink {
             int line, const google::LogMessageTime& time, const char* message,
             size_t message_len) override;
   void WaitTillSent() override;
-
- private:
+  // Waits until all is written, `linger` at most. Nothing is written after that.
   void Finish();
 
+ private:
   const Nanos linger_;
   const std::optional<LogOrigin> json_;
   const google::LogSeverity threshold_before_;

@@ -20,6 +20,7 @@ using scheduler::Coordinator;
 
 constexpr Nanos kReportEvery = kSecond / 2;
 constexpr size_t kNewsShown = 50;
+constexpr Nanos kEndUnsaid = 2 * kSecond;  // that it stays there for so long
 constexpr absl::Duration kSchedulerLinger = absl::Seconds(2);
 
 double ReportSeconds(Nanos duration) {
@@ -155,7 +156,12 @@ void SchedulerNode::ShowEnd(const ResultReport& result) {
   NodeStatus last = StatusNow(now);
   last.job.ended = {.code = result.code, .reason = result.reason};
   status_->ShowEnd(now, std::move(last));
-  while (!status_->EndIsShown(loop_.Now()) && !loop_.stop_requested()) {
+  if (const Nanos left = status_->EndLeft(now); left > kEndUnsaid) {
+    reports_->Take(News{absl::StrCat("ended with ", result.code, ": ", result.reason,
+                                     "; that stays at /metrics until it is read, ", left / kSecond,
+                                     " s at most, or until a signal")});
+  }
+  while (status_->EndLeft(loop_.Now()) > 0 && !loop_.stop_requested()) {
     absl::SleepFor(absl::Milliseconds(20));
   }
 }

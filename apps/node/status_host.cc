@@ -52,19 +52,31 @@ void StatusHost::Turn(Nanos began, const std::function<NodeStatus()>& make) {
 void StatusHost::ShowEnd(Nanos now, NodeStatus last) {
   turned_.store(now, std::memory_order_relaxed);
   const bool to_be_mended = last.job.ended.has_value() && IsToBeMended(last.job.ended->code);
-  Set(std::move(last));
-  ended_ = now;
   const bool watched = now - watched_.load(std::memory_order_relaxed) < kWatched;
-  shown_least_ = watched ? now + kEndShown : now;
   const Nanos scraped = scraped_.load(std::memory_order_relaxed);
-  const Nanos every = scraped_every_.load(std::memory_order_relaxed);
+  const Nanos longer = std::max(interval_.load(std::memory_order_relaxed),
+                                interval_before_.load(std::memory_order_relaxed));
   const bool awaited = to_be_mended && now - scraped < kScraped;
-  shown_until_ = awaited ? scraped + every + kScrapeLate : now;
+  Set(std::move(last));
+  scrapes_before_end_ = scrapes_.load(std::memory_order_acquire);
+  shown_least_ = watched ? now + kEndShown : now;
+  const Nanos next = scraped + (longer > 0 ? longer : kScrapeEvery) + kScrapeLate;
+  shown_until_ = awaited ? std::max(next, now) : now;
 }
 
-bool StatusHost::EndIsShown(Nanos now) const {
-  const bool scraped = scraped_.load(std::memory_order_relaxed) >= ended_;
-  return now >= shown_least_ && (scraped || now >= shown_until_);
+Nanos StatusHost::EndLeft(Nanos now) const {
+  const bool scraped = scrapes_.load(std::memory_order_acquire) > scrapes_before_end_;
+  return std::max<Nanos>({0, shown_least_ - now, scraped ? 0 : shown_until_ - now});
+}
+
+// Of one page that was read before this.
+void StatusHost::NoteScrape(Nanos now) {
+  const Nanos before = scraped_.exchange(now, std::memory_order_relaxed);
+  if (now - before < kScraped) {
+    interval_before_.store(interval_.exchange(now - before, std::memory_order_relaxed),
+                           std::memory_order_relaxed);
+  }
+  scrapes_.fetch_add(1, std::memory_order_release);
 }
 
 void StatusHost::Set(NodeStatus status) {
@@ -94,8 +106,7 @@ std::unique_ptr<status::HttpPage> StatusHost::PageOf(const std::string& path, Na
     return Text(200, job.waits.empty() ? "ok\n" : absl::StrCat("ok, ", job.waits, "\n"));
   }
   if (path == "/metrics") {
-    const Nanos before = scraped_.exchange(now, std::memory_order_relaxed);
-    if (now - before < kScraped) scraped_every_.store(now - before, std::memory_order_relaxed);
+    NoteScrape(now);
     metrics::Families families = FamiliesOf(*status);
     families.Add(ProcessFamilies());
     auto page = Text(200, metrics::Exposition(families));

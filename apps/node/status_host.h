@@ -33,9 +33,9 @@ class StatusHost {
   static constexpr Nanos kWatched = 3 * kSecond;
   static constexpr Nanos kEndShown = 1200 * kMillisecond;
   // Who has asked for the metrics within kScraped does so again and again. An end that is to be
-  // mended stays there until the next time, which is expected after as long as the last one or,
-  // where there was one only, after kScrapeEvery; it may be later by kScrapeLate.
-  static constexpr Nanos kScraped = 60 * kSecond;
+  // mended stays there until the next time, which is expected after the longer of the last two
+  // intervals or, where there was none, after kScrapeEvery; it may be later by kScrapeLate.
+  static constexpr Nanos kScraped = 150 * kSecond;
   static constexpr Nanos kScrapeEvery = 15 * kSecond;
   static constexpr Nanos kScrapeLate = kSecond;
 
@@ -51,23 +51,26 @@ class StatusHost {
   void Starts(Nanos now) { turned_.store(now, std::memory_order_relaxed); }
   // The last status, with the job's end.
   void ShowEnd(Nanos now, NodeStatus last);
-  // Who looks has seen it, or has had the time. REQUIRES: ShowEnd.
-  bool EndIsShown(Nanos now) const;
+  // How long it is to be left there at most: 0 once who looks has seen it, or has had the time.
+  // REQUIRES: ShowEnd.
+  Nanos EndLeft(Nanos now) const;
 
   // The page of a path at `now`. Thread-safe.
   std::unique_ptr<status::HttpPage> PageOf(const std::string& path, Nanos now);
 
  private:
+  void NoteScrape(Nanos now);
   void Set(NodeStatus status);
 
   const StatusHostOptions options_;
   std::atomic<Nanos> turned_{0};         // last; before the first turn, when this was started
   std::atomic<Nanos> watched_{kNobody};  // when the status was last asked for
   std::atomic<Nanos> scraped_{kNobody};  // when the metrics were
-  std::atomic<Nanos> scraped_every_{kScrapeEvery};
+  std::atomic<Nanos> interval_{0}, interval_before_{0};  // between scrapes; 0: none yet
+  std::atomic<uint64_t> scrapes_{0};
+  uint64_t scrapes_before_end_ = 0;
   Nanos shown_until_ = 0;  // at most
   Nanos shown_least_ = 0;
-  Nanos ended_ = 0;
   Nanos next_ = 0;
   TurnTimes turns_;
   status::Published<NodeStatus> status_;

@@ -51,18 +51,18 @@ TEST(StatusHost, TheEndIsLeftThereForWhoLooks) {
   StatusHost host({.dashboard = true});
   host.Turn(kSecond, [] { return Of("scheduler"); });
   host.ShowEnd(kSecond, end);
-  EXPECT_TRUE(host.EndIsShown(kSecond));
+  EXPECT_EQ(0, host.EndLeft(kSecond));
   BodyAt(&host, "/", kSecond);  // the page alone is not looked at yet
   BodyAt(&host, "/metrics", kSecond - 1);
   host.ShowEnd(kSecond, end);
-  EXPECT_TRUE(host.EndIsShown(kSecond));
+  EXPECT_EQ(0, host.EndLeft(kSecond));
   BodyAt(&host, "/statusz.json", kSecond);
   const Nanos late = kSecond + StatusHost::kWatched - 1;
   host.ShowEnd(late, end);
-  EXPECT_FALSE(host.EndIsShown(late + StatusHost::kEndShown - 1));
-  EXPECT_TRUE(host.EndIsShown(late + StatusHost::kEndShown));
+  EXPECT_LT(0, host.EndLeft(late + StatusHost::kEndShown - 1));
+  EXPECT_EQ(0, host.EndLeft(late + StatusHost::kEndShown));
   host.ShowEnd(kSecond + StatusHost::kWatched, end);
-  EXPECT_TRUE(host.EndIsShown(kSecond + StatusHost::kWatched));
+  EXPECT_EQ(0, host.EndLeft(kSecond + StatusHost::kWatched));
   EXPECT_THAT(BodyAt(&host, "/statusz.json"), HasSubstr("\"reason\":\"done\""));
 }
 
@@ -73,14 +73,14 @@ TEST(StatusHost, AnEndThatIsToBeMendedIsThereAtTheNextScrape) {
   StatusHost host({.dashboard = true});
   host.Turn(kSecond, [] { return Of("scheduler"); });
   host.ShowEnd(100 * kSecond, end);
-  EXPECT_TRUE(host.EndIsShown(100 * kSecond));  // nobody scrapes
+  EXPECT_EQ(0, host.EndLeft(100 * kSecond));  // nobody scrapes
   BodyAt(&host, "/metrics", 90 * kSecond);
   BodyAt(&host, "/metrics", 95 * kSecond);
   host.ShowEnd(98 * kSecond, end);
-  EXPECT_FALSE(host.EndIsShown(101 * kSecond - 1));
-  EXPECT_TRUE(host.EndIsShown(101 * kSecond));  // it does no more
+  EXPECT_LT(0, host.EndLeft(101 * kSecond - 1));
+  EXPECT_EQ(0, host.EndLeft(101 * kSecond));  // it does no more
   EXPECT_THAT(BodyAt(&host, "/metrics", 100 * kSecond), HasSubstr("soapstone_job_end_code 79"));
-  EXPECT_TRUE(host.EndIsShown(100 * kSecond));
+  EXPECT_EQ(0, host.EndLeft(100 * kSecond));
 }
 
 }  // namespace

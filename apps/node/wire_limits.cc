@@ -11,20 +11,20 @@ namespace soapstone::apps {
 namespace {
 
 constexpr uint64_t kFrameBytesMin = 64 << 10;
-constexpr uint64_t kHeaderBytesMin = 1 << 20;   // a push of 65,536 slices, and the counts of reads
-constexpr uint64_t kNodeHeaderBytes = 8 << 10;  // of a roster, with an endpoint of 4,096 bytes
-constexpr uint64_t kVisitors = 64;              // and two a node, whose connections begin so
-constexpr uint64_t kVisitorsMin = 4;
+constexpr uint64_t kHeaderBytesMin = 1 << 20;    // a push of 65,536 slices, and the counts of reads
+constexpr uint64_t kNodeHeaderBytes = 8 << 10;   // of a roster, with an endpoint of 4,096 bytes
+constexpr uint64_t kVisitors = 64;               // and two a node, whose connections begin so
+constexpr uint64_t kStrangersMin = 4;            // beside all members at once
 constexpr uint64_t kVisitorDescriptorShare = 8;  // of what the process may open
 constexpr uint64_t kLinkBytes = uint64_t{512} << 20;
 constexpr uint64_t kLinkMemoryShare = 16;  // of what there is
 
 // Where no descriptor is left, libzmq tries without pause to accept who waits.
-uint64_t VisitorsMax(uint64_t nodes) {
+uint64_t WithinDescriptors(uint64_t visitors, uint64_t nodes) {
   rlimit limit = {};
-  const uint64_t wanted = kVisitors + 2 * nodes;
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return wanted;
-  return std::min(wanted, std::max(kVisitorsMin, limit.rlim_cur / kVisitorDescriptorShare));
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return visitors;
+  const uint64_t share = limit.rlim_cur / kVisitorDescriptorShare;
+  return std::min(visitors, std::max(nodes + kStrangersMin, share));
 }
 
 uint64_t LargestFrameBytes(const Job& job) {
@@ -54,7 +54,9 @@ void LimitToJob(const Job& job, transport::ZmqOptions* options) {
     limits.frame_bytes_max =
         std::min(limits.frame_bytes_max, std::max(LargestFrameBytes(job), kFrameBytesMin));
   }
-  options->door.connections_max = VisitorsMax(nodes);
+  const uint64_t visitors = kVisitors + 2 * nodes;
+  options->door.connections_max = WithinDescriptors(visitors, nodes);
+  options->door.ends_max = visitors / 4;
   options->shards_per_server = job.config.cluster().shards_per_server();
 }
 

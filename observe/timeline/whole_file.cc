@@ -31,7 +31,7 @@ int WriteAll(int fd, std::string_view text) {
 }
 
 absl::Status WriteInto(const std::string& path, std::string_view text) {
-  const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (fd < 0) return Cannot(path, errno);
   const int error = WriteAll(fd, text);
   close(fd);

@@ -107,6 +107,15 @@ class StrangerTest(ClusterTestCase):
             for running in (scheduler, *nodes):
                 self.assertEqual(running.wait(60), 0, running.output())
 
+    def test_members_find_a_way_in_where_descriptors_are_few(self):
+        port = free_port()
+        flags = [f"--config={self.config}", f"--scheduler=tcp://127.0.0.1:{port}", "--transport=sockets", "--http=off",
+                 "--servers=1", "--workers=12", "--epochs=2"]
+        scheduler = self.run_program("/usr/bin/prlimit", "--nofile=64:64", f"{self.bin}/soapstone-scheduler", *flags)
+        nodes = [self.run_program(f"soapstone-{role}", *flags) for role in ("server", *["worker"] * 12)]
+        for running in (scheduler, *nodes):
+            self.assertEqual(running.wait(60), 0, running.output())
+
     def test_during_the_run_and_after_a_loss(self):
         running = self.train("--policy=bsp", "--epochs=2000", "--transport=sockets")
         running.wait_for("started")

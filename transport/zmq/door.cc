@@ -64,7 +64,7 @@ void Door::Went(int fd, uint64_t bytes, SteadyTime now) {
   gone_.back().bytes += bytes;
   gone_bytes_ += bytes;
   ends_.push_back(now);
-  const size_t many = std::max<size_t>(limits_.connections_max / 4, 1);
+  const size_t many = std::max<size_t>(limits_.ends_max, 1);
   while (ends_.size() > many) ends_.pop_front();
   if (ends_.size() == many && now - ends_.front() < kComeAndGoTime) shut_until_ = now + kShutFor;
 }

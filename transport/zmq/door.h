@@ -34,13 +34,14 @@ namespace soapstone::transport {
 struct DoorLimits {
   uint64_t bytes_max = 16 << 10;  // a greeting, minutes of Hellos, a heartbeat
   size_t connections_max = 64;
+  size_t ends_max = 16;  // within Door::kComeAndGoTime; as many shut the door
   absl::Duration patience = absl::Seconds(10);
   uint64_t total_bytes_max() const { return 2 * connections_max * bytes_max; }
 };
 
 class Door {
  public:
-  // The door is shut by as many ends within kComeAndGoTime as a quarter of connections_max.
+  // Of how many ends shut the door, DoorLimits says.
   static constexpr absl::Duration kComeAndGoTime = absl::Seconds(1);
   static constexpr absl::Duration kShutFor = absl::Seconds(2);
   static constexpr absl::Duration kShutStay = absl::Milliseconds(20);
@@ -77,6 +78,7 @@ class Door {
 
   bool shut(SteadyTime now) const { return now < shut_until_; }
   bool IsUnproven(int fd) const { return visitors_.contains(fd); }
+  size_t unproven() const { return visitors_.size(); }
   bool IsHeld(int fd) const;
   size_t unproven_count() const { return visitors_.size(); }
   size_t held_count() const;

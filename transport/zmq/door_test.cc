@@ -10,7 +10,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 constexpr DoorLimits kLimits = {
-    .bytes_max = 100, .connections_max = 8, .patience = absl::Seconds(10)};
+    .bytes_max = 100, .connections_max = 8, .ends_max = 2, .patience = absl::Seconds(10)};
 
 class DoorTest : public testing::Test {
  protected:

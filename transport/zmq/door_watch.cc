@@ -36,6 +36,7 @@ constexpr int kNapToSayMs = 1000;
 constexpr int kEventsOfALook = 4096;
 constexpr size_t kEndsMax = 4096;  // that nobody has asked for
 constexpr absl::Duration kSayEvery = absl::Seconds(1);
+constexpr int kSayKeysEveryS = 10;
 
 struct End {
   sockaddr_storage storage = {};
@@ -165,6 +166,7 @@ bool DoorWatch::Prove(int fd) {
   // before this message came is known from here on.
   TakeEvents(now);
   door_.Round(round_.load(std::memory_order_acquire), now);
+  unwatched_.erase(fd);
   if (!door_.Prove(fd)) return false;
   Forget(fd);
   return true;
@@ -250,6 +252,10 @@ void DoorWatch::Count(uint16_t event, uint32_t value, SteadyTime now) {
   if (event == ZMQ_EVENT_ACCEPTED) tally_.Accepted(now);
   if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) tally_.Succeeded();
   if (event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH) tally_.WasRefused();
+  if (event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL || event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH) {
+    LOG_EVERY_T(WARNING, kSayKeysEveryS)
+        << "a handshake failed: who connects has other keys than this process, or one of both none";
+  }
   if (event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL) {
     const bool unopened = value == ZMQ_PROTOCOL_ERROR_ZMTP_CRYPTOGRAPHIC;
     unopened ? tally_.WasUnopened() : tally_.WasForItsWords();
@@ -281,6 +287,7 @@ void DoorWatch::Leave(int fd, SteadyTime now) {
   if (ended_.size() >= kEndsMax) ended_.erase(ended_.begin(), ended_.begin() + kEndsMax / 2);
   ended_.push_back(fd);
   free_.insert(fd);
+  unwatched_.erase(fd);
   if (const auto copy = copies_.find(fd); copy != copies_.end()) {
     door_.Count(fd, ReceivedBy(copy->second));
   }
@@ -292,10 +299,17 @@ void DoorWatch::Enter(int fd, int port, SteadyTime now) {
   Forget(fd);
   const int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
   if (copy < 0 || !IsOf(copy, port) || !Poll(epoll_, copy, EPOLLIN | EPOLLRDHUP | EPOLLET)) {
-    // It has ended, or cannot be watched. Where no descriptor is left it goes at once: libzmq tries
-    // without pause to accept who comes next.
+    // It has ended, or cannot be watched. Where no descriptor is left, and there are as many as may
+    // be, it goes at once: libzmq tries without pause to accept who comes next.
     if (copy >= 0) close(copy);
-    if (copy < 0 && IsOf(fd, port)) EndConnection(fd);
+    if (copy < 0 && IsOf(fd, port)) {
+      const bool full = door_.unproven() + unwatched_.size() >= connections_max_;
+      if (full) {
+        EndConnection(fd);
+      } else {
+        unwatched_.insert(fd);
+      }
+    }
     door_.EnterUnseen(fd, now);
     return;
   }

@@ -66,7 +66,10 @@ class DoorWatch {
 
  private:
   DoorWatch(void* router, const DoorLimits& limits, absl::Duration handshake)
-      : router_(router), door_(limits), tally_(handshake) {}
+      : router_(router),
+        connections_max_(limits.connections_max),
+        door_(limits),
+        tally_(handshake) {}
   void Run();
   void TakeEvents(SteadyTime now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Count(uint16_t event, uint32_t value, SteadyTime now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -79,6 +82,7 @@ class DoorWatch {
   void Say(SteadyTime now);
 
   void* const router_;
+  const size_t connections_max_;
   int epoll_ = -1;
   int stop_ = -1;
   // Of the node's thread.
@@ -93,6 +97,7 @@ class DoorWatch {
   Door door_ ABSL_GUARDED_BY(mutex_);
   HandshakeTally tally_ ABSL_GUARDED_BY(mutex_);
   std::map<int, int> copies_ ABSL_GUARDED_BY(mutex_);  // of unproven descriptors
+  std::set<int> unwatched_ ABSL_GUARDED_BY(mutex_);    // unproven ones, for want of descriptors
   int listener_ ABSL_GUARDED_BY(mutex_) = -1;          // a duplicate
   std::vector<int> ended_ ABSL_GUARDED_BY(mutex_);
   std::set<int> free_ ABSL_GUARDED_BY(mutex_);  // descriptors of ended ones that nobody has since

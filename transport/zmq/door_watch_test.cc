@@ -185,7 +185,7 @@ TEST_F(DoorWatchTest, AFrameLargerThanTheJobsIsEnded) {
 
 TEST_F(DoorWatchTest, TheOldestOfTooManyIsEnded) {
   server_->Close(absl::ZeroDuration());
-  Open({.connections_max = 2});
+  Open({.connections_max = 2, .ends_max = 1});
   const ByHand first(server_->endpoint());
   const ByHand second(server_->endpoint());
   const ByHand third(server_->endpoint());
@@ -195,7 +195,7 @@ TEST_F(DoorWatchTest, TheOldestOfTooManyIsEnded) {
 
 TEST_F(DoorWatchTest, MembersSendWhatTheyLike) {
   server_->Close(absl::ZeroDuration());
-  Open({.connections_max = 4});
+  Open({.connections_max = 4, .ends_max = 1});
   auto worker = Make({}, kDoorWorker);
   ASSERT_TRUE(worker->Connect(kDoorServer, server_->endpoint()).ok());
   for (int i = 0; i < 20; ++i) {

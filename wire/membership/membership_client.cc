@@ -8,6 +8,12 @@
 #include "base/exit_codes.h"
 
 namespace soapstone::wire {
+namespace {
+
+constexpr char kNoAnswer[] =
+    ": it is not there, or not reached, or one of us has other keys, or none";
+
+}  // namespace
 
 Address MembershipClient::temporary_address() const {
   return Address::Temporary(options_.role, options_.nonce);
@@ -68,7 +74,7 @@ void MembershipClient::OnTimer(Nanos now, Body body, Outbox* out) {
       const std::string at =
           options_.scheduler.empty() ? "" : absl::StrCat(" at ", options_.scheduler);
       ended_ = Notice{kExitPeerLost, absl::StrCat("no answer from the scheduler", at, " for ",
-                                                  (now - started_) / kSecond, " s")};
+                                                  (now - started_) / kSecond, " s", kNoAnswer)};
     }
     return;
   }
@@ -88,9 +94,9 @@ std::string MembershipClient::TakeWaitLine(Nanos now) {
   say_waits_ = now + kSayWaitsEvery;
   return absl::StrCat("waiting for a place (", (now - started_) / kSecond, " of ",
                       options_.start_timeout_ns / kSecond, " s): ",
-                      waits_.empty()
-                          ? absl::StrCat("no answer from the scheduler at ", options_.scheduler)
-                          : waits_);
+                      waits_.empty() ? absl::StrCat("no answer from the scheduler at ",
+                                                    options_.scheduler, kNoAnswer)
+                                     : waits_);
 }
 
 void MembershipClient::OnLinkLost(Nanos now, std::string why, Outbox* out) {

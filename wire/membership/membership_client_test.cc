@@ -116,7 +116,9 @@ TEST(MembershipClient, WhoIsToWaitAsksAgainAndSaysNowAndThenWhatFor) {
   EXPECT_EQ(alone.TakeWaitLine(9 * kSecond), "");  // it prepares, and has not asked yet
   alone.Start(10 * kSecond, &out);
   EXPECT_EQ(alone.TakeWaitLine(15 * kSecond),
-            "waiting for a place (5 of 60 s): no answer from the scheduler at tcp://head:5555");
+            "waiting for a place (5 of 60 s): no answer from the scheduler at tcp://head:5555: it "
+            "is not there, or not "
+            "reached, or one of us has other keys, or none");
   const Message wait = FromScheduler(MessageType::kWait, Notice{138, "rank 2 is taken"}, 0);
   client.OnMessage(kSecond, wait, &out);
   EXPECT_EQ(client.TakeWaitLine(kSecond), "waiting for a place (1 of 60 s): rank 2 is taken");
@@ -205,7 +207,9 @@ TEST(MembershipClient, GivesUpWhenNotWelcomedInTime) {
   EXPECT_FALSE(node.membership().ended().has_value());
   node.RunTo(60 * kSecond);
   EXPECT_EQ(node.membership().ended(),
-            (Notice{kExitPeerLost, "no answer from the scheduler at tcp://head:5555 for 60 s"}));
+            (Notice{kExitPeerLost,
+                    "no answer from the scheduler at tcp://head:5555 for 60 s: it is "
+                    "not there, or not reached, or one of us has other keys, or none"}));
 }
 
 TEST(MembershipClient, ASilentSchedulerIsLost) {
