@@ -23,11 +23,15 @@ class CoordinatorLinks : public ::testing::Test {
   // `node` says so at `at`.
   void LoseLink(Nanos at, Address node, Address other) {
     job_.RunTo(at, job_.Everybody());
+    SayLost(node, other, job_.coordinator().epoch());
+  }
+  // By the roster of that epoch.
+  void SayLost(Address node, Address other, Epoch epoch) {
     Message message;
     message.type = MessageType::kLinkLost;
     message.from = node;
     message.session = kSession;
-    message.epoch = job_.coordinator().epoch();
+    message.epoch = epoch;
     message.body = wire::LostLink{other, "cut"};
     job_.Deliver(message);
   }
@@ -119,13 +123,7 @@ TEST_F(CoordinatorLinks, WhatIsSaidBeforeTheNewHoldersRosterIsOfTheFormer) {
   job_.Lose(Worker(1));
   const Epoch without = job_.coordinator().epoch();
   job_.SayHello(Role::kWorker, 1, 77);
-  Message message;
-  message.type = MessageType::kLinkLost;
-  message.from = Server(0);
-  message.session = kSession;
-  message.epoch = without;
-  message.body = wire::LostLink{Worker(1), "cut"};
-  job_.Deliver(message);
+  SayLost(Server(0), Worker(1), without);
   job_.RunTo(4 * kSecond, job_.Everybody());
   EXPECT_NE(wire::FindMember(job_.coordinator().roster(), WorkerId{1}), nullptr);
 }
@@ -146,13 +144,7 @@ TEST_F(CoordinatorLinks, WhatIsSaidByARosterThatDoesNotNameTheNewHolderIsOfTheFo
   job_.AckAll();
   job_.AckAll();
   ASSERT_NE(wire::FindMember(job_.coordinator().roster(), WorkerId{2}), nullptr);
-  Message late;  // said before that roster
-  late.type = MessageType::kLinkLost;
-  late.from = Server(1);
-  late.session = kSession;
-  late.epoch = before;
-  late.body = wire::LostLink{Worker(2), "cut"};
-  job_.Deliver(late);
+  SayLost(Server(1), Worker(2), before);
   job_.RunTo(4 * kSecond, job_.Everybody());
   EXPECT_NE(wire::FindMember(job_.coordinator().roster(), WorkerId{2}), nullptr);
 }

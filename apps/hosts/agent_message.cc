@@ -5,18 +5,19 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "apps/report/strict_json.h"
 #include "base/sha256.h"
 
 namespace soapstone::apps {
 
 using Json = nlohmann::json;
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CheckJob, build, job)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StartProcess, id, index, name, scheduler, bind, cpus, key)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SignalProcess, id, number)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Checked, build, error)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OutputLine, id, is_error, text)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProcessEnded, id, by_signal, number)
+SOAPSTONE_JSON(CheckJob, build, job)
+SOAPSTONE_JSON(StartProcess, id, index, name, scheduler, bind, cpus, key)
+SOAPSTONE_JSON(SignalProcess, id, number)
+SOAPSTONE_JSON(Checked, build, error)
+SOAPSTONE_JSON(OutputLine, id, is_error, text)
+SOAPSTONE_JSON(ProcessEnded, id, by_signal, number)
 
 static void to_json(Json& object, const StillHere& /*unused*/) { object = Json::object(); }
 static void from_json(const Json& /*unused*/, StillHere& /*unused*/) {}

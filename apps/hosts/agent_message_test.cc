@@ -37,6 +37,16 @@ TEST(AgentMessageTest, RubbishIsNone) {
   }
 }
 
+// The cast that would be made of them has no meaning.
+TEST(AgentMessageTest, NumbersThatAreNoneOfTheirFieldsAreRubbish) {
+  const std::string end = R"(,"number":9,"soapstone":"signal"})";
+  EXPECT_TRUE(FromJsonLine(R"({"id":1)" + end).has_value());
+  for (const char* id : {"6.7e81", "1e300", "-1e300", "1.5", "99999999999", "-99999999999", "true",
+                         "18446744073709551615", "null"}) {
+    EXPECT_FALSE(FromJsonLine(std::string(R"({"id":)") + id + end).has_value()) << id;
+  }
+}
+
 TEST(AgentMessageTest, BracketsInATextAreItsOwn) {
   const OutputLine line{.id = 1, .text = R"(a "[{" and \ :::::::::::::::::::: ])"};
   EXPECT_EQ(FromJsonLine(ToJsonLine(line)), AgentMessage(line));

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "apps/report/job_status.h"
+#include "apps/report/strict_json.h"
 
 namespace soapstone::apps {
 
@@ -32,15 +33,15 @@ static void to_json(Json& object, const WorkerStatus& w) {
 
 static void from_json(const Json& object, WorkerStatus& w) {
   const Json& times = object.at("times_s");
-  w = {.worker = object.at("worker"),
+  w = {.worker = Whole{object.at("worker")},
        .host = object.at("host"),
        .member = object.at("member"),
-       .clock = object.at("clock"),
-       .samples = object.at("samples"),
+       .clock = Whole{object.at("clock")},
+       .samples = Whole{object.at("samples")},
        .loss = Number(object, "loss"),
        .lag_mean = Number(object, "lag_mean"),
-       .lag_max = object.at("lag_max"),
-       .times = {.worker = object.at("worker"),
+       .lag_max = Whole{object.at("lag_max")},
+       .times = {.worker = Whole{object.at("worker")},
                  .compute = Number(times, "compute"),
                  .injected = Number(times, "injected"),
                  .policy = Number(times, "policy"),
@@ -58,7 +59,7 @@ static Json BoundJson(const std::optional<Clock>& bound) {
 
 static std::optional<Clock> BoundFrom(const Json& object) {
   if (object.is_null()) return std::nullopt;
-  return object.get<Clock>();
+  return WholeFrom<Clock>(object);
 }
 
 // A reader is a list of its numbers: there is one for each worker and shard.
@@ -80,22 +81,22 @@ static void to_json(Json& object, const ShardLags& s) {
 }
 
 static void from_json(const Json& object, ShardLags& s) {
-  s = {.server = object.at("server"),
+  s = {.server = Whole{object.at("server")},
        .groups = object.at("groups"),
        .age_s = Number(object, "age_s"),
        .read_lag_max = BoundFrom(object.at("read_lag_max")),
        .clock_gap_max = BoundFrom(object.at("clock_gap_max")),
-       .reads = {.shard = ShardId{object.at("shard").get<uint32_t>()},
-                 .frontier = object.at("frontier"),
-                 .reader_count = object.at("reader_count"),
-                 .parked_count = object.at("parked_count")}};
+       .reads = {.shard = ShardId{WholeFrom<uint32_t>(object.at("shard"))},
+                 .frontier = Whole{object.at("frontier")},
+                 .reader_count = Whole{object.at("reader_count")},
+                 .parked_count = Whole{object.at("parked_count")}}};
   for (const Json& r : object.at("readers")) {
-    s.reads.readers.push_back({.worker = WorkerId{r.at(0).get<uint32_t>()},
-                               .clock = r.at(1),
-                               .reads = r.at(2),
-                               .lag_sum = r.at(3),
-                               .lag_max = r.at(4),
-                               .parked_ms = r.at(5)});
+    s.reads.readers.push_back({.worker = WorkerId{WholeFrom<uint32_t>(r.at(0))},
+                               .clock = Whole{r.at(1)},
+                               .reads = Whole{r.at(2)},
+                               .lag_sum = Whole{r.at(3)},
+                               .lag_max = Whole{r.at(4)},
+                               .parked_ms = Whole{r.at(5)}});
   }
 }
 
@@ -108,7 +109,7 @@ static void from_json(const Json& object, HistoryPoint& p) {
     return object.at(i).is_null() ? 0 : object.at(i).get<double>();
   };
   p = {.at_s = number(0),
-       .clock = object.at(1),
+       .clock = Whole{object.at(1)},
        .samples_per_s = number(2),
        .loss = number(3),
        .lag_mean = number(4)};
@@ -121,7 +122,7 @@ static Json EndJson(const std::optional<JobEnd>& end) {
 
 static std::optional<JobEnd> EndFrom(const Json& object) {
   if (object.is_null()) return std::nullopt;
-  return JobEnd{.code = object.at("code"), .reason = object.at("reason")};
+  return JobEnd{.code = Whole{object.at("code")}, .reason = object.at("reason")};
 }
 
 static Json ProgressJson(const ProgressReport& p) {
@@ -132,17 +133,17 @@ static Json ProgressJson(const ProgressReport& p) {
 }
 
 static ProgressReport ProgressFrom(const Json& p) {
-  return {.epoch = p.at("epoch"),
-          .epochs = p.at("epochs"),
-          .clock = p.at("clock"),
-          .clocks = p.at("clocks"),
-          .samples = p.at("samples"),
+  return {.epoch = Whole{p.at("epoch")},
+          .epochs = Whole{p.at("epochs")},
+          .clock = Whole{p.at("clock")},
+          .clocks = Whole{p.at("clocks")},
+          .samples = Whole{p.at("samples")},
           .samples_per_s = Number(p, "samples_per_s"),
           .loss = Number(p, "loss"),
-          .lag_max = p.at("lag_max"),
+          .lag_max = Whole{p.at("lag_max")},
           .lag_mean = Number(p, "lag_mean"),
           .eta_s = Number(p, "eta_s"),
-          .workers = p.at("workers")};
+          .workers = Whole{p.at("workers")}};
 }
 
 std::string StatusJson(const JobStatus& s) {
@@ -175,7 +176,7 @@ absl::StatusOr<JobStatus> StatusFromJson(const std::string& text) {
   if (!json.is_object()) return absl::InvalidArgumentError("no status: no JSON object");
   try {
     return JobStatus{.role = json.at("role"),
-                     .rank = json.at("rank"),
+                     .rank = Whole{json.at("rank")},
                      .version = json.at("version"),
                      .job = json.at("job"),
                      .policy = json.at("policy"),
@@ -184,9 +185,9 @@ absl::StatusOr<JobStatus> StatusFromJson(const std::string& text) {
                      .waits = json.at("waits"),
                      .up_s = Number(json, "up_s"),
                      .security = json.at("security"),
-                     .servers = json.at("servers"),
-                     .servers_there = json.at("servers_there"),
-                     .workers_wanted = json.at("workers_wanted"),
+                     .servers = Whole{json.at("servers")},
+                     .servers_there = Whole{json.at("servers_there")},
+                     .workers_wanted = Whole{json.at("workers_wanted")},
                      .missing = json.at("missing"),
                      .decentralised = json.at("decentralised"),
                      .progress = ProgressFrom(json.at("progress")),

@@ -96,6 +96,17 @@ TEST(JobStatus, NumbersThatAreNotFiniteAndRubbishAreTakenWithoutHarm) {
   }
 }
 
+TEST(JobStatus, ANumberThatIsNoneOfItsFieldIsRubbish) {
+  const std::string text = StatusJson(Running());
+  const std::string clocks = "\"clocks\":120";
+  ASSERT_NE(text.find(clocks), std::string::npos);
+  for (const char* number : {"1e300", "120.5", "-1e25", "99999999999999999999"}) {
+    std::string odd = text;
+    odd.replace(odd.find(clocks), clocks.size(), std::string("\"clocks\":") + number);
+    EXPECT_FALSE(StatusFromJson(odd).ok()) << number;
+  }
+}
+
 TEST(JobStatus, TheScreenSaysWhoIsHowFarWithinItsWidth) {
   const std::string screen = StatusScreen(Running(), 200, false);
   EXPECT_THAT(screen, HasSubstr("scheduler  running"));

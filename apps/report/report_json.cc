@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "apps/report/report.h"
+#include "apps/report/strict_json.h"
 
 namespace soapstone {
 
@@ -17,46 +18,40 @@ static void to_json(nlohmann::json& object, const Histogram& histogram) {
 }
 static void from_json(const nlohmann::json& object, Histogram& histogram) {
   histogram = {};
-  for (const auto& [value, times] :
-       object.at("counts").get<std::vector<std::pair<uint64_t, uint64_t>>>()) {
-    histogram.Add(value, times);
-  }
-  histogram.Add(object.at("max").get<uint64_t>(), 0);
+  std::vector<std::pair<uint64_t, uint64_t>> counts;
+  apps::ReadField(object.at("counts"), counts);
+  for (const auto& [value, times] : counts) histogram.Add(value, times);
+  histogram.Add(apps::WholeFrom<uint64_t>(object.at("max")), 0);
 }
 
 }  // namespace soapstone
 
 namespace soapstone::transport {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BytesByCause, push, pull, parcels, model, header, control,
-                                   framing)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SocketCounts, connections, given_bytes, taken_bytes,
-                                   resent_bytes)
+SOAPSTONE_JSON(BytesByCause, push, pull, parcels, model, header, control, framing)
+SOAPSTONE_JSON(SocketCounts, connections, given_bytes, taken_bytes, resent_bytes)
 
 }  // namespace soapstone::transport
 
 namespace soapstone::apps {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Listening, endpoint, http)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(News, text)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProgressReport, epoch, epochs, clock, clocks, samples,
-                                   samples_per_s, loss, perplexity, lag_max, lag_mean, eta_s,
-                                   workers)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WorkerTimes, worker, compute, injected, policy, shard, network)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LeftOutRow, worker, tensor, updates, first_clock)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LossPoint, samples, loss)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ResultReport, code, reason, job, guarantee, test_samples,
-                                   test_accuracy, test_loss, test_perplexity, confusion,
-                                   class_names, balanced_accuracy, seconds, samples, samples_per_s,
-                                   train_loss, train_perplexity, losses, pushed_bytes, pulled_bytes,
-                                   read_lags, times, left_out, violations, rejects, malformed,
-                                   strangers, sha256, model_path)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LedgerRow, worker, shard, read_lags, stalenesses, violations)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ViolationRow, by, kind, worker, clock, times, first)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NodeReport, name, sent, received, sockets, shared_bytes,
-                                   malformed, strangers, rejects, duplicates, left_out,
-                                   heartbeat_gap_s, resident_peak_bytes, answers, ledger,
-                                   violations)
+SOAPSTONE_JSON(Listening, endpoint, http)
+SOAPSTONE_JSON(News, text)
+SOAPSTONE_JSON(ProgressReport, epoch, epochs, clock, clocks, samples, samples_per_s, loss,
+               perplexity, lag_max, lag_mean, eta_s, workers)
+SOAPSTONE_JSON(WorkerTimes, worker, compute, injected, policy, shard, network)
+SOAPSTONE_JSON(LeftOutRow, worker, tensor, updates, first_clock)
+SOAPSTONE_JSON(LossPoint, samples, loss)
+SOAPSTONE_JSON(ResultReport, code, reason, job, guarantee, test_samples, test_accuracy, test_loss,
+               test_perplexity, confusion, class_names, balanced_accuracy, seconds, samples,
+               samples_per_s, train_loss, train_perplexity, losses, pushed_bytes, pulled_bytes,
+               read_lags, times, left_out, violations, rejects, malformed, strangers, sha256,
+               model_path)
+SOAPSTONE_JSON(LedgerRow, worker, shard, read_lags, stalenesses, violations)
+SOAPSTONE_JSON(ViolationRow, by, kind, worker, clock, times, first)
+SOAPSTONE_JSON(NodeReport, name, sent, received, sockets, shared_bytes, malformed, strangers,
+               rejects, duplicates, left_out, heartbeat_gap_s, resident_peak_bytes, answers, ledger,
+               violations)
 
 namespace {
 

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 
+#include "absl/strings/str_cat.h"
+
 namespace soapstone::apps {
 namespace {
 
@@ -67,6 +69,17 @@ TEST(Report, OtherLinesAreErrors) {
   for (const char* line : {"", "{", "[]", "{\"event\":3}", "{\"event\":\"nap\"}",
                            "{\"event\":\"news\"}", "{\"event\":\"progress\",\"epoch\":\"x\"}"}) {
     EXPECT_FALSE(FromJson(line).ok()) << line;
+  }
+}
+
+TEST(Report, ANumberThatIsNoneOfItsFieldIsAnError) {
+  const std::string line = ToJson(ProgressReport{.epoch = 7});
+  const std::string epoch = "\"epoch\":7,";
+  ASSERT_NE(line.find(epoch), std::string::npos) << line;
+  for (const char* number : {"1e300", "7.5", "99999999999999999999"}) {
+    std::string odd = line;
+    odd.replace(odd.find(epoch), epoch.size(), absl::StrCat("\"epoch\":", number, ","));
+    EXPECT_FALSE(FromJson(odd).ok()) << number;
   }
 }
 
