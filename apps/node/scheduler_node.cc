@@ -161,7 +161,10 @@ void SchedulerNode::ShowEnd(const ResultReport& result) {
                                      "; that stays at /metrics until it is read, ", left / kSecond,
                                      " s at most, or until a signal")});
   }
-  while (status_->EndLeft(loop_.Now()) > 0 && !loop_.stop_requested()) {
+  // Where a signal has ended the job, it takes another to end this.
+  const bool stopped = loop_.stop_requested();
+  const auto told = [&] { return stopped ? loop_.stop_now_requested() : loop_.stop_requested(); };
+  while (status_->EndLeft(loop_.Now()) > 0 && !told()) {
     absl::SleepFor(absl::Milliseconds(20));
   }
 }

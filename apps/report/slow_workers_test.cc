@@ -69,7 +69,7 @@ TEST_F(SlowWorkersTest, OneIsNamedWhereStepsTakeSeconds) {
   EXPECT_THAT(Run(60 * kSecond, {2000, 2100, 2000}), IsEmpty());
   const auto lines = Run(60 * kSecond, {2000, 4000, 2000});
   ASSERT_EQ(lines.size(), 1u);
-  EXPECT_EQ(lines[0].substr(0, 26), "worker 1 is slow: 4000 ms ");
+  EXPECT_EQ(lines[0].substr(0, 17), "worker 1 is slow:");
   EXPECT_NEAR(slow_.paces().at(WorkerId{1}).slowdown, 2.0, 0.01);
   EXPECT_EQ(Run(60 * kSecond, {2000, 2100, 2000}).size(), 1u);
 }
