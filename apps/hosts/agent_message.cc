@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "apps/report/strict_json.h"
 #include "base/sha256.h"
+#include "base/strict_json.h"
 
 namespace soapstone::apps {
 

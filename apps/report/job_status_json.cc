@@ -3,7 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "apps/report/job_status.h"
-#include "apps/report/strict_json.h"
+#include "base/strict_json.h"
 
 namespace soapstone::apps {
 

@@ -3,7 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "apps/report/report.h"
-#include "apps/report/strict_json.h"
+#include "base/strict_json.h"
 
 namespace soapstone {
 
@@ -19,9 +19,9 @@ static void to_json(nlohmann::json& object, const Histogram& histogram) {
 static void from_json(const nlohmann::json& object, Histogram& histogram) {
   histogram = {};
   std::vector<std::pair<uint64_t, uint64_t>> counts;
-  apps::ReadField(object.at("counts"), counts);
+  ReadField(object.at("counts"), counts);
   for (const auto& [value, times] : counts) histogram.Add(value, times);
-  histogram.Add(apps::WholeFrom<uint64_t>(object.at("max")), 0);
+  histogram.Add(WholeFrom<uint64_t>(object.at("max")), 0);
 }
 
 }  // namespace soapstone

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace soapstone::apps {
+namespace soapstone {
 
 template <class T>
 concept WholeNumber = std::integral<T> && !std::same_as<T, bool>;
@@ -56,11 +56,11 @@ void ReadField(const nlohmann::json& json, std::vector<T>& field) {
   for (size_t i = 0; i < json.size(); ++i) ReadField(json.at(i), field.emplace_back());
 }
 
-}  // namespace soapstone::apps
+}  // namespace soapstone
 
 // As NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE, and strict.
 #define SOAPSTONE_READ_FIELD(field) \
-  ::soapstone::apps::ReadField(nlohmann_json_j.at(#field), nlohmann_json_t.field);
+  ::soapstone::ReadField(nlohmann_json_j.at(#field), nlohmann_json_t.field);
 #define SOAPSTONE_JSON(Type, ...)                                                       \
   static void to_json(nlohmann::json& nlohmann_json_j, const Type& nlohmann_json_t) {   \
     NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(NLOHMANN_JSON_TO, __VA_ARGS__))            \
