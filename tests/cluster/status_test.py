@@ -149,7 +149,7 @@ class StatusTest(StatusTestCase):
         self.assertEqual(server.wait(20), 143, server.output())
 
     def test_a_job_that_diverges_is_seen_so_by_who_scrapes(self):
-        running = self.train("--policy=bsp", "--optimizer=sgd:lr=1e4", "--base_ms=20", pages=True)
+        running = self.train("--policy=bsp", "--optimizer=sgd:lr=1e4", "--base_ms=300", pages=True)
         address = "http://" + running.wait_for(r"pages at http://([^/]+)/").group(1)
         last = ""
         while running.process.poll() is None:
@@ -157,7 +157,7 @@ class StatusTest(StatusTestCase):
                 last = get(address + "/metrics")[1]
             except OSError:
                 break
-            time.sleep(0.3)
+            time.sleep(0.1)
         self.assertEqual(running.wait(30), 79, running.output())
         self.assertIn("\nsoapstone_job_end_code 79\n", last)
 
