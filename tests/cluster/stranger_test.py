@@ -89,12 +89,17 @@ class StrangerTest(ClusterTestCase):
         for running in (scheduler, server, worker):
             self.assertEqual(running.wait(60), 0, running.output())
 
-    def test_where_descriptors_are_few(self):
-        """Sixty-four who say nothing: who cannot accept one more does not try without pause, and is reached all the same."""
+    def start_with_descriptors(self, most, workers):
+        """(port, flags of the job, its scheduler, which may open so many)"""
         port = free_port()
         flags = [f"--config={self.config}", f"--scheduler=tcp://127.0.0.1:{port}", "--transport=sockets", "--http=off",
-                 "--servers=1", "--workers=1", "--epochs=2"]
-        scheduler = self.run_program("/usr/bin/prlimit", "--nofile=48:48", f"{self.bin}/soapstone-scheduler", *flags)
+                 "--servers=1", workers, "--epochs=2"]
+        return port, flags, self.run_program("/usr/bin/prlimit", f"--nofile={most}:{most}",
+                                             f"{self.bin}/soapstone-scheduler", *flags)
+
+    def test_where_descriptors_are_few(self):
+        """Sixty-four who say nothing: who cannot accept one more does not try without pause, and is reached all the same."""
+        port, flags, scheduler = self.start_with_descriptors(48, "--workers=1")
         connect(port).close()
         with contextlib.ExitStack() as silent:
             for _ in range(64):
@@ -108,10 +113,7 @@ class StrangerTest(ClusterTestCase):
                 self.assertEqual(running.wait(60), 0, running.output())
 
     def test_members_find_a_way_in_where_descriptors_are_few(self):
-        port = free_port()
-        flags = [f"--config={self.config}", f"--scheduler=tcp://127.0.0.1:{port}", "--transport=sockets", "--http=off",
-                 "--servers=1", "--workers=12", "--epochs=2"]
-        scheduler = self.run_program("/usr/bin/prlimit", "--nofile=64:64", f"{self.bin}/soapstone-scheduler", *flags)
+        _, flags, scheduler = self.start_with_descriptors(64, "--workers=12")
         nodes = [self.run_program(f"soapstone-{role}", *flags) for role in ("server", *["worker"] * 12)]
         for running in (scheduler, *nodes):
             self.assertEqual(running.wait(60), 0, running.output())
