@@ -33,7 +33,10 @@ constexpr int kLocalInARow = 16;  // messages of links to a look at sockets
 constexpr int kLookEvery = 64;    // messages to a look at all streams, and at sockets
 constexpr absl::Duration kUnfinishedWait = absl::Milliseconds(20);  // while links are made
 constexpr absl::Duration kOpeningLook = absl::Milliseconds(1);      // in Close
-constexpr int kTendEveryMessages = 64;                              // messages
+// What is tended has times of its own, of 10 ms and more: that the one is looked at with each wait
+// would cost a round trip in shared memory a tenth of its time.
+constexpr absl::Duration kTendAfter = absl::Milliseconds(1);
+constexpr int kTendEveryMessages = 64;
 constexpr int kProgressEvery = 256;  // messages to a look at links' sockets
 
 class NodeTransport final : public Transport {
@@ -93,7 +96,8 @@ class NodeTransport final : public Transport {
   Taken Judge(absl::StatusOr<wire::Message> accepted, wire::Message* message);
   absl::StatusOr<wire::Message> Accept(const KnownNodes::Arrival& arrival);
   bool TakeEarly();
-  void Tend();
+  void Tend(SteadyTime now);
+  void TendIfDue(SteadyTime now);
   void Lose(const LostLink& lost);
   void LoseLocal(const LostLocalLink& lost);
   void TakeNote(const ZmqSockets::Source& from, const Buffer& frame);
@@ -115,7 +119,8 @@ class NodeTransport final : public Transport {
   NodeSender sender_;
   std::vector<LostNode> lost_;
   std::optional<wire::Message> early_;  // came while a Send waited for room
-  int since_tend_ = 0;
+  int since_tend_ = 0;                  // messages
+  SteadyTime tended_at_ = SteadyTime::InfinitePast();
   int local_in_a_row_ = 0;
   int since_look_ = 0;
   int since_progress_ = 0;
@@ -162,14 +167,14 @@ bool NodeTransport::TakeEarly() {
   streams_.Look();
   wire::Message message;
   if (TakeOne(&message) == Taken::kMessage) early_ = std::move(message);
-  Tend();
+  Tend(SteadyNow());
   return true;
 }
 
 std::optional<wire::Message> NodeTransport::Receive(SteadyTime deadline) {
   if (early_.has_value()) return std::exchange(early_, std::nullopt);
   wire::Message message;
-  if (++since_tend_ >= kTendEveryMessages) Tend();
+  if (++since_tend_ >= kTendEveryMessages) Tend(SteadyNow());
   while (!closed_) {
     switch (TakeOne(&message)) {
       case Taken::kMessage:
@@ -248,9 +253,15 @@ NodeTransport::Taken NodeTransport::TakeSocket(wire::Message* message) {
 }
 
 // What takes its time: connections made again, messages sent again, links given up.
-void NodeTransport::Tend() {
+void NodeTransport::TendIfDue(SteadyTime now) {
+  const bool pressing = shm_links_.mending() || streams_.unfinished() || sender_.waiting();
+  if (pressing || now - tended_at_ >= kTendAfter) Tend(now);
+}
+
+void NodeTransport::Tend(SteadyTime now) {
   since_tend_ = 0;
-  zmq_.Tend(SteadyNow());
+  tended_at_ = now;
+  zmq_.Tend(now);
   for (const LostLink& lost : zmq_.TakeLost()) Lose(lost);
   streams_.Tend();
   for (const LostLink& lost : streams_.TakeLost()) Lose(lost);
@@ -336,8 +347,9 @@ absl::StatusOr<wire::Message> NodeTransport::Accept(const KnownNodes::Arrival& a
 // Waits until something may have arrived. False when the deadline has passed.
 bool NodeTransport::Poll(SteadyTime deadline) {
   streams_.Flush();
-  Tend();
-  absl::Duration left = deadline - SteadyNow();
+  const SteadyTime now = SteadyNow();
+  TendIfDue(now);
+  absl::Duration left = deadline - now;
   if (left <= absl::ZeroDuration()) {
     streams_.Look();
     return false;
@@ -347,9 +359,9 @@ bool NodeTransport::Poll(SteadyTime deadline) {
   if (streams_.unfinished() || shm_links_.mending() || sender_.waiting()) {
     left = std::min(left, kUnfinishedWait);
   }
-  const bool of_links = wait_.Wait(deadline, left);
-  if (of_links && !local_.opening()) shm_links_.Progress();
-  Tend();
+  const NodeWait::Waited waited = wait_.Wait(now, deadline, left);
+  if (waited.of_links && !local_.opening()) shm_links_.Progress();
+  TendIfDue(waited.ended);
   if (local_.opening()) shm_links_.Progress();
   return true;
 }

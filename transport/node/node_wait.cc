@@ -42,7 +42,6 @@ void NodeWait::Wake() {
   [[maybe_unused]] const ssize_t written = write(wake_fd_, &one, sizeof(one));
 }
 
-// True: something came on a link or a stream, or a Wake.
 bool NodeWait::Spin(SteadyTime began, SteadyTime until, bool yields) {
   SteadyTime now = began;
   do {
@@ -64,19 +63,19 @@ void NodeWait::NoteWait(absl::Duration waited) {
   usual_wait_ += (std::min(waited, 4 * kSpinMax) - usual_wait_) / 8;
 }
 
-bool NodeWait::Wait(SteadyTime deadline, absl::Duration sleep_max) {
-  const SteadyTime began = SteadyNow();
+NodeWait::Waited NodeWait::Wait(SteadyTime now, SteadyTime deadline, absl::Duration sleep_max) {
   const bool links = links_->may_be_readable();
   const bool spins = links || streams_->any_open();
   const absl::Duration spin = usual_wait_ < kUsualMax ? kSpinMax : kSpin;
-  if (spins && Spin(began, std::min(deadline, began + spin), !links)) {
-    NoteWait(SteadyNow() - began);
-    return false;
+  if (spins && Spin(now, std::min(deadline, now + spin), !links)) {
+    const SteadyTime ended = SteadyNow();
+    NoteWait(ended - now);
+    return {.ended = ended};
   }
   sleeps_ = true;
   if (wake_ || links_->PrepareToSleep()) {
     sleeps_ = false;
-    return false;
+    return {.ended = SteadyNow()};
   }
   const size_t link_count = ListPollItems();
   const absl::Duration wait =
@@ -85,9 +84,10 @@ bool NodeWait::Wait(SteadyTime deadline, absl::Duration sleep_max) {
                           static_cast<long>(absl::ToInt64Milliseconds(wait)));  // NOLINT: zmq's
   PCHECK(rc >= 0 || errno == EINTR) << "zmq_poll";
   sleeps_ = false;
-  if (rc > 0) NoteWait(SteadyNow() - began);
+  const SteadyTime ended = SteadyNow();
+  if (rc > 0) NoteWait(ended - now);
   links_->Woke();
-  return rc > 0 && Dispatch(link_count);
+  return {.ended = ended, .of_links = rc > 0 && Dispatch(link_count)};
 }
 
 // Returns how many of fds_ are of links.

@@ -42,11 +42,16 @@ class NodeWait {
   // There was a Wake since the last call.
   bool TakeWake() { return wake_ && wake_.exchange(false); }
 
+  struct Waited {
+    SteadyTime ended;
+    bool of_links = false;  // sockets of links have something (ShmLinks::Progress)
+  };
   // Waits until something may have come, until the deadline, or for `sleep_max` and a moment. What
-  // came on streams is taken note of. True: sockets of links have something (ShmLinks::Progress).
-  bool Wait(SteadyTime deadline, absl::Duration sleep_max);
+  // came on streams is taken note of. now: the time.
+  Waited Wait(SteadyTime now, SteadyTime deadline, absl::Duration sleep_max);
 
  private:
+  // True: something came on a link or a stream, or a Wake.
   bool Spin(SteadyTime began, SteadyTime until, bool yields);
   void NoteWait(absl::Duration waited);
   size_t ListPollItems();
