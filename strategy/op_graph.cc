@@ -158,8 +158,8 @@ class Builder {
   absl::StatusOr<OpGraph> Build() && {
     for (int64_t i = 0; i < options_.micro_batches; ++i) {
       micro_batch_ = static_cast<uint32_t>(i);
-      samples_ = (i + 1) * options_.batch / options_.micro_batches -
-                 i * options_.batch / options_.micro_batches;
+      first_sample_ = i * options_.batch / options_.micro_batches;
+      samples_ = (i + 1) * options_.batch / options_.micro_batches - first_sample_;
       written_.assign(graph_.tensors().size(), {});
       SOAP_RETURN_IF_ERROR(AddMicroBatch());
     }
@@ -203,6 +203,7 @@ class Builder {
     const auto id = static_cast<uint32_t>(plan_.ops.size());
     op.model_op = op.group = model_op;
     op.micro_batch = micro_batch_;
+    op.first_sample = first_sample_;
     if (options_.micro_batches > 1) absl::StrAppend(&op.name, "#", micro_batch_);
     plan_.groups[model_op].push_back(id);
     for (const ParamId param : graph_.ops()[model_op].params) {
@@ -301,6 +302,16 @@ class Builder {
   void Read(TensorId tensor, Axis axis, const Range& range, uint32_t to, uint32_t input) {
     const Written& from = written_[models::Index(tensor)];  // no pieces: a batch's
     const std::vector<int64_t>& shape = plan_.ops[to].shapes.inputs[input].shape;
+    if (from.pieces.empty()) {
+      const auto field = std::find(graph_.inputs().begin(), graph_.inputs().end(), tensor);
+      std::vector<int64_t> offset(shape.size(), 0);
+      offset[0] = -first_sample_;
+      if (axis != kNoAxis) offset[axis] = -range.begin;
+      plan_.ops[to].feeds.push_back(
+          {.field = static_cast<uint32_t>(field - graph_.inputs().begin()),
+           .input = input,
+           .offset = std::move(offset)});
+    }
     for (const Piece& piece : from.pieces) {
       std::vector<int64_t> offset(shape.size(), 0);
       if (axis != kNoAxis) offset[axis] -= range.begin;
@@ -328,10 +339,10 @@ class Builder {
   const models::Graph& graph_;
   const OpGraphOptions options_;
   TimeAxes times_;
-  const std::vector<bool> wanted_;  // by tensor: its gradient
-  uint32_t micro_batch_ = 0;        // that is being added
-  int64_t samples_ = 0;             // in it
-  std::vector<Written> written_;    // by tensor, in it
+  const std::vector<bool> wanted_;          // by tensor: its gradient
+  uint32_t micro_batch_ = 0;                // that is being added
+  int64_t first_sample_ = 0, samples_ = 0;  // in it
+  std::vector<Written> written_;            // by tensor, in it
   OpGraph plan_;
 };
 

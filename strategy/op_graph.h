@@ -23,6 +23,15 @@ struct PlanEdge {
   friend bool operator==(const PlanEdge&, const PlanEdge&) = default;
 };
 
+// A field of the batch that an operator reads. Element x of the field is element x + offset of the
+// input.
+struct PlanFeed {
+  uint32_t field = 0;  // of the model's inputs
+  uint32_t input = 0;
+  std::vector<int64_t> offset;  // by dimension, the batch first
+  friend bool operator==(const PlanFeed&, const PlanFeed&) = default;
+};
+
 // One operator, or a chunk of time of it, of one micro-batch.
 struct PlanOp {
   // Of the model's operator; of a chunk "decoder.lstm.0@2", of a micro-batch "conv1#3", of a chunk
@@ -33,9 +42,11 @@ struct PlanOp {
   models::PartitionRule rule;     // of these shapes
   std::vector<uint32_t> params;   // into OpGraph::params, in the order of shapes.params
   std::vector<uint32_t> in, out;  // edges, ascending; they join operators of one micro-batch
-  uint32_t model_op = 0;          // of the model's graph
-  uint32_t group = 0;             // into OpGraph::groups
-  uint32_t micro_batch = 0;       // from 0 to OpGraph::micro_batches
+  std::vector<PlanFeed> feeds;
+  uint32_t model_op = 0;     // of the model's graph
+  uint32_t group = 0;        // into OpGraph::groups
+  uint32_t micro_batch = 0;  // from 0 to OpGraph::micro_batches
+  int64_t first_sample = 0;  // of the micro-batch, in the batch
 };
 
 // A parameter; chunks of time and micro-batches share theirs.

@@ -16,9 +16,9 @@ struct Storage {
   size_t offset = 0;
 };
 
-std::vector<Storage> StoragesOf(const StepGraph& step) {
-  std::vector<Storage> storages(step.values.size());
-  for (const Value& value : step.values) {
+std::vector<Storage> StoragesOf(const std::vector<Value>& values) {
+  std::vector<Storage> storages(values.size());
+  for (const Value& value : values) {
     Storage& s = storages[value.storage];
     s.bytes = std::max(s.bytes, (value.bytes + kAlignment - 1) / kAlignment * kAlignment);
     s.first = std::min(s.first, value.first);
@@ -42,8 +42,10 @@ size_t LiveBytesMax(const std::vector<Storage>& storages, size_t nodes) {
 
 }  // namespace
 
-MemoryPlan PlanMemory(const StepGraph& step) {
-  std::vector<Storage> storages = StoragesOf(step);
+MemoryPlan PlanMemory(const StepGraph& step) { return PlanMemory(step.values, step.nodes.size()); }
+
+MemoryPlan PlanMemory(const std::vector<Value>& values, size_t nodes) {
+  std::vector<Storage> storages = StoragesOf(values);
   std::vector<size_t> order;
   for (size_t i = 0; i < storages.size(); ++i) {
     if (storages[i].bytes > 0) order.push_back(i);
@@ -52,20 +54,20 @@ MemoryPlan PlanMemory(const StepGraph& step) {
     return storages[a].bytes != storages[b].bytes ? storages[a].bytes > storages[b].bytes : a < b;
   });
   MemoryPlan plan;
-  OccupiedMemory occupied(static_cast<uint32_t>(step.nodes.size()) + 1);
+  OccupiedMemory occupied(static_cast<uint32_t>(nodes) + 1);
   for (size_t i : order) {
     Storage& s = storages[i];
     s.offset = occupied.LowestFree(s.first, s.last, s.bytes);
     occupied.Take(s.first, s.last, s.offset, s.offset + s.bytes);
     plan.bytes = std::max(plan.bytes, s.offset + s.bytes);
   }
-  for (const Value& value : step.values) plan.offsets.push_back(storages[value.storage].offset);
-  plan.live_bytes_max = LiveBytesMax(storages, step.nodes.size());
+  for (const Value& value : values) plan.offsets.push_back(storages[value.storage].offset);
+  plan.live_bytes_max = LiveBytesMax(storages, nodes);
   return plan;
 }
 
 size_t LiveBytesMax(const StepGraph& step) {
-  return LiveBytesMax(StoragesOf(step), step.nodes.size());
+  return LiveBytesMax(StoragesOf(step.values), step.nodes.size());
 }
 
 }  // namespace soapstone::models

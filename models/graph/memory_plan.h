@@ -20,6 +20,8 @@ struct MemoryPlan {
 // values and t nodes it takes some n·log t steps where few gaps are left, as in steps of layers
 // that are alike.
 MemoryPlan PlanMemory(const StepGraph& step);
+// The same for values of any list of so many nodes.
+MemoryPlan PlanMemory(const std::vector<Value>& values, size_t nodes);
 
 // MemoryPlan::live_bytes_max without the plan, which takes much longer.
 size_t LiveBytesMax(const StepGraph& step);

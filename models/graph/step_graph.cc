@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "glog/logging.h"
+#include "models/graph/storage_sharing.h"
 
 namespace soapstone::models {
 namespace {
@@ -50,8 +51,8 @@ class StepGraphBuilder {
       step_.values[step_.loss].last = static_cast<uint32_t>(step_.nodes.size() - 1);
     }
     KeepInputGradients();
-    FindStorages();
-    for (uint32_t node = 0; node < step_.nodes.size(); ++node) ShareInPlace(node);
+    StorageSharing sharing(&step_.values);
+    for (uint32_t node = 0; node < step_.nodes.size(); ++node) ShareInPlace(node, &sharing);
     return std::move(step_);
   }
 
@@ -251,38 +252,21 @@ class StepGraphBuilder {
 
   void Alias(ValueId value, ValueId of) { step_.values[value].storage = step_.values[of].storage; }
 
-  void FindStorages() {
-    in_.assign(step_.values.size(), {});
-    last_in_.assign(step_.values.size(), 0);
-    for (ValueId id = 0; id < step_.values.size(); ++id) {
-      const Value& value = step_.values[id];
-      in_[value.storage].push_back(id);
-      last_in_[value.storage] = std::max(last_in_[value.storage], value.last);
-    }
-  }
-
   // A kernel that may run in place does, where nothing in that memory is read afterwards.
-  void ShareInPlace(uint32_t index) {
+  void ShareInPlace(uint32_t index, StorageSharing* sharing) const {
     const Node& node = step_.nodes[index];
     if (node.kind == NodeKind::kSum || node.no_work) return;
     const KernelPlan& plan = *plans_[node.op];
     const bool forward = node.kind == NodeKind::kForward;
     if (!(forward ? plan.forward_in_place : plan.backward_in_place)) return;
     const ValueId from = forward ? node.inputs[0] : node.output_grads[0];
-    const ValueId to = forward ? node.outputs[0] : node.input_grads[0];
-    if (from == kNoValue || to == kNoValue) return;
-    const ValueId storage = step_.values[from].storage;
-    const ValueId own = step_.values[to].storage;
-    if (own != to || storage == own || step_.values[from].bytes != step_.values[to].bytes) return;
-    if (step_.values[storage].bytes != step_.values[to].bytes) return;
     // Another argument of this very node must not lie there too.
     if (forward && std::count(node.inputs.begin(), node.inputs.end(), from) > 1) return;
-    if (std::count(step_.inputs.begin(), step_.inputs.end(), storage) > 0) return;
-    if (last_in_[storage] > index) return;
-    for (ValueId value : in_[own]) step_.values[value].storage = storage;
-    in_[storage].insert(in_[storage].end(), in_[own].begin(), in_[own].end());
-    in_[own].clear();
-    last_in_[storage] = std::max(last_in_[storage], last_in_[own]);
+    if (from != kNoValue &&
+        std::count(step_.inputs.begin(), step_.inputs.end(), step_.values[from].storage) > 0) {
+      return;
+    }
+    sharing->Share(index, from, forward ? node.outputs[0] : node.input_grads[0]);
   }
 
   const Graph& graph_;
@@ -293,8 +277,6 @@ class StepGraphBuilder {
   std::vector<bool> kept_;           // by tensor: from the first forward pass on
   std::vector<ValueId> saved_;       // by operator
   std::vector<ValueIds> terms_;      // by tensor: gradients from its readers so far
-  std::vector<ValueIds> in_;         // by storage: the values in it
-  std::vector<uint32_t> last_in_;    // by storage: the last node that reads one of them
   StepGraph step_;
 };
 

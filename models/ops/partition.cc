@@ -6,6 +6,12 @@
 
 namespace soapstone::models {
 
+int64_t ElementsOf(const Block& block) {
+  int64_t elements = 1;
+  for (const Range& range : block) elements *= range.size();
+  return elements;
+}
+
 Range ReachOf(const DimUse& use, const Range& part) {
   const int64_t first = part.begin / use.per;
   const int64_t last = (part.end + use.per - 1) / use.per - 1;

@@ -16,6 +16,7 @@ struct Range {
   friend bool operator==(const Range&, const Range&) = default;
 };
 using Block = std::vector<Range>;  // one range a dimension: of a tensor, or of an iteration space
+int64_t ElementsOf(const Block& block);
 
 // A dimension of what an operator iterates over. Splitting by
 //  sample, attribute: parts need parts of the inputs (with halo), and all of the parameters

@@ -1,0 +1,96 @@
+// What is priced is what is sent: for random strategies of the networks the lowering's messages are
+// the simulator's, one for one and byte by byte. SOAPSTONE_STRATEGIES sets how many.
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "glog/logging.h"
+#include "gtest/gtest.h"
+#include "models/zoo/zoo.h"
+#include "scheduler/planner/blocks/edge_messages.h"
+#include "scheduler/planner/blocks/op_split.h"
+#include "scheduler/planner/cost/no_costs.h"
+#include "scheduler/planner/planner_fixture.h"
+#include "scheduler/planner/simulator/simulator.h"
+#include "strategy/lowering.h"
+#include "strategy/testing/random_strategies.h"
+
+namespace soapstone::planner {
+namespace {
+
+// (edge, producer's part, consumers' device, bytes, consumers)
+using Sent = std::tuple<uint32_t, uint32_t, uint32_t, int64_t, std::vector<uint32_t>>;
+
+std::vector<Sent> Priced(const OpGraph& graph, const Machine& machine, const Strategy& strategy) {
+  const NoCosts costs;
+  SplitTable splits(&graph, &machine, &costs);
+  EdgeMessages messages(&machine);
+  std::vector<Sent> sent;
+  for (uint32_t e = 0; e < graph.edges.size(); ++e) {
+    const PlanEdge& edge = graph.edges[e];
+    const OpConfig& from = strategy.ops[edge.from];
+    const OpConfig& to = strategy.ops[edge.to];
+    const std::vector<Overlap>* const overlaps[] = {
+        &splits.Overlaps(e, *splits.Find(edge.from, from), *splits.Find(edge.to, to))};
+    messages.Find(overlaps, from.devices, to.devices);
+    for (const EdgeMessage& message : messages.all()) {
+      sent.emplace_back(e, message.producer, message.device, message.bytes, message.consumers);
+      std::sort(std::get<4>(sent.back()).begin(), std::get<4>(sent.back()).end());
+    }
+  }
+  std::sort(sent.begin(), sent.end());
+  return sent;
+}
+
+std::vector<Sent> Executed(const TeamProgram& program, bool backward) {
+  std::vector<Sent> sent;
+  for (const BlockMessage& m : program.messages) {
+    if (m.backward != backward) continue;
+    sent.emplace_back(m.edge, m.producer, backward ? m.from : m.to, m.bytes, m.consumers);
+    std::sort(std::get<4>(sent.back()).begin(), std::get<4>(sent.back()).end());
+  }
+  std::sort(sent.begin(), sent.end());
+  return sent;
+}
+
+TEST(ExecutedMessagesTest, TheirBytesAreThoseThatAreSimulated) {
+  const char* const text = std::getenv("SOAPSTONE_STRATEGIES");
+  int strategies = 60;
+  if (text != nullptr) CHECK(absl::SimpleAtoi(text, &strategies));
+  const std::vector<std::string> names = {"alexnet", "resnet50", "inception_v3",
+                                          "rnnlm",   "gnmt",     "transformer_lm"};
+  const NoCosts costs;
+  for (size_t n = 0; n < names.size(); ++n) {
+    // Of full size, but for what repeats itself.
+    const OpGraph graph =
+        *MakeOpGraph(*models::BuildModel(names[n], models::ModelInput{}), {.batch = 32});
+    for (int i = static_cast<int>(n); i < strategies; i += static_cast<int>(names.size())) {
+      Draws draws(static_cast<uint64_t>(i), 3);
+      const SplitOptions options = {.seats = static_cast<uint32_t>(draws.Between(2, 16)),
+                                    .parts_max = 16};
+      const Machine machine = FakeMachine({.nodes = 1, .devices_per_node = options.seats});
+      const Strategy strategy = RandomStrategy(graph, options, &draws);
+      const auto program = Lower(graph, strategy, CanonicalOrder(graph, strategy, options.seats));
+      ASSERT_TRUE(program.ok()) << names[n] << " " << i << ": " << program.status();
+      const std::vector<Sent> priced = Priced(graph, machine, strategy);
+      ASSERT_EQ(Executed(*program, false), priced) << names[n] << " " << i;
+      std::vector<Sent> gradients;
+      for (const Sent& sent : priced) {
+        if (graph.edges[std::get<0>(sent)].gradient) gradients.push_back(sent);
+      }
+      ASSERT_EQ(Executed(*program, true), gradients) << names[n] << " " << i;
+      int64_t bytes = 0;
+      for (const BlockMessage& message : program->messages) bytes += message.bytes;
+      Simulator simulator(&graph, &machine, &costs);
+      ASSERT_TRUE(simulator.SetStrategy(strategy).ok());
+      ASSERT_EQ(simulator.Explain().transfer_bytes, bytes) << names[n] << " " << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace soapstone::planner

@@ -1,0 +1,18 @@
+#include "strategy/lowering.h"
+
+#include "base/status_macros.h"
+
+namespace soapstone::planner {
+
+absl::StatusOr<TeamProgram> Lower(const OpGraph& graph, const Strategy& strategy,
+                                  const Order& order) {
+  SOAP_RETURN_IF_ERROR(CheckOrder(graph, strategy, order));
+  SOAP_ASSIGN_OR_RETURN(const TeamParts team, TeamParts::Make(&graph, &strategy));
+  TeamProgram program = {.messages = team.messages()};
+  for (uint32_t seat = 0; seat < order.size(); ++seat) {
+    program.seats.push_back(SectionBuilder(&team, seat, order[seat]).Build());
+  }
+  return program;
+}
+
+}  // namespace soapstone::planner
