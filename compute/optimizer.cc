@@ -144,6 +144,11 @@ Moments MomentsOf(OptimizerKind kind) {
   LOG(FATAL) << "optimizer kind " << static_cast<int>(kind);
 }
 
+uint64_t FloatsOf(OptimizerKind kind) {
+  const Moments moments = MomentsOf(kind);
+  return (moments.first ? 1 : 0) + (moments.second ? 1 : 0);
+}
+
 absl::StatusOr<OptimizerSpec> ParseOptimizer(std::string_view text) {
   SOAP_ASSIGN_OR_RETURN(const Spec spec, Spec::Parse(text));
   for (const KindRow& row : Kinds()) {

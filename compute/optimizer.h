@@ -62,6 +62,8 @@ struct Moments {
   bool second = false;
 };
 Moments MomentsOf(OptimizerKind kind);
+// State by element of a parameter: 0 sgd, 1 momentum, 2 adam.
+uint64_t FloatsOf(OptimizerKind kind);
 
 // How new values are written. Bits do not depend on it.
 enum class Writing {

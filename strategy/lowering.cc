@@ -5,9 +5,9 @@
 namespace soapstone::planner {
 
 absl::StatusOr<TeamProgram> Lower(const OpGraph& graph, const Strategy& strategy,
-                                  const Order& order) {
+                                  const Order& order, Purpose purpose) {
   SOAP_RETURN_IF_ERROR(CheckOrder(graph, strategy, order));
-  SOAP_ASSIGN_OR_RETURN(const TeamParts team, TeamParts::Make(&graph, &strategy));
+  SOAP_ASSIGN_OR_RETURN(const TeamParts team, TeamParts::Make(&graph, &strategy, purpose));
   TeamProgram program = {.messages = team.messages()};
   for (uint32_t seat = 0; seat < order.size(); ++seat) {
     program.seats.push_back(SectionBuilder(&team, seat, order[seat]).Build());

@@ -23,6 +23,6 @@ struct TeamProgram {
 // Errors: those of CheckOrder; Unimplemented, naming the operator: what no kernel runs alone (parts
 // of an lstm's units, batch norm over samples or places that others have, chunks of time).
 absl::StatusOr<TeamProgram> Lower(const OpGraph& graph, const Strategy& strategy,
-                                  const Order& order);
+                                  const Order& order, Purpose purpose = Purpose::kRun);
 
 }  // namespace soapstone::planner

@@ -11,17 +11,19 @@ namespace soapstone::planner {
 using models::PartOperator;
 using models::PartTensor;
 
-absl::StatusOr<TeamParts> TeamParts::Make(const OpGraph* graph, const Strategy* strategy) {
+absl::StatusOr<TeamParts> TeamParts::Make(const OpGraph* graph, const Strategy* strategy,
+                                          Purpose purpose) {
   TeamParts team(graph, strategy);
-  SOAP_RETURN_IF_ERROR(team.MakeParts());
+  SOAP_RETURN_IF_ERROR(team.MakeParts(purpose));
   for (uint32_t edge = 0; edge < graph->edges.size(); ++edge) team.AddEdge(edge);
   return team;
 }
 
-absl::Status TeamParts::MakeParts() {
+absl::Status TeamParts::MakeParts(Purpose purpose) {
+  const bool runs = purpose == Purpose::kRun;
   for (uint32_t k = 0; k < graph_->ops.size(); ++k) {
     const PlanOp& op = graph_->ops[k];
-    if (graph_->time_chunk > 0 && op.name.find('@') != std::string::npos) {
+    if (runs && graph_->time_chunk > 0 && op.name.find('@') != std::string::npos) {
       return absl::UnimplementedError(
           absl::StrCat(op.name, ": chunks of time are planned, but not run yet"));
     }
@@ -33,7 +35,7 @@ absl::Status TeamParts::MakeParts() {
         return absl::Status(made.status().code(),
                             absl::StrCat(op.name, ": ", made.status().message()));
       }
-      if (made->exchanges_statistics) {
+      if (runs && made->exchanges_statistics) {
         return absl::UnimplementedError(absl::StrCat(
             op.name, ": parts of batch norm that exchange means are planned, but not run yet"));
       }

@@ -41,11 +41,20 @@ struct Contribution {
   size_t meeting = 0;
 };
 
+// For what a strategy is lowered.
+enum class Purpose : uint8_t {
+  kRun,
+  // To know what its sections take in memory: what workers cannot run yet for want of exchanges
+  // within an operator, or of sums over chunks of time, has its memory all the same.
+  kMeasure
+};
+
 // Keeps the pointers; both outlive it.
 class TeamParts {
  public:
   // Errors: Unimplemented, naming the operator: what no kernel runs alone.
-  static absl::StatusOr<TeamParts> Make(const OpGraph* graph, const Strategy* strategy);
+  static absl::StatusOr<TeamParts> Make(const OpGraph* graph, const Strategy* strategy,
+                                        Purpose purpose);
 
   const OpGraph& graph() const { return *graph_; }
   uint32_t SeatOf(uint32_t op, uint32_t part) const { return strategy_->ops[op].devices[part]; }
@@ -66,7 +75,7 @@ class TeamParts {
 
  private:
   TeamParts(const OpGraph* graph, const Strategy* strategy) : graph_(graph), strategy_(strategy) {}
-  absl::Status MakeParts();
+  absl::Status MakeParts(Purpose purpose);
   void AddEdge(uint32_t edge);
   uint32_t AddMessage(uint32_t edge, const Meeting& met, uint32_t from, uint32_t to, bool backward);
 

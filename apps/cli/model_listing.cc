@@ -33,11 +33,9 @@ std::string SizeColumns(const ModelSize& size) {
 }
 
 Json MemoryJson(const StepMemory& memory) {
-  return {{"parameters", memory.parameter_bytes},
-          {"gradients", memory.gradient_bytes},
-          {"batch", memory.batch_bytes},
-          {"activations", memory.activation_bytes},
-          {"total", memory.total()}};
+  return {{"parameters", memory.parameter_bytes}, {"gradients", memory.gradient_bytes},
+          {"batch", memory.batch_bytes},          {"activations", memory.activation_bytes},
+          {"optimizer", memory.optimizer_bytes},  {"total", memory.total()}};
 }
 
 Json SizeJson(const ModelSize& size) {
@@ -68,11 +66,20 @@ uint64_t ParametersOf(const models::Graph& graph, const models::Op& op) {
   return elements;
 }
 
+StepMemory MemoryOf(const models::Graph& graph, const ListedStep& step,
+                    const models::MemoryPlan& plan) {
+  StepMemory memory = StepMemoryOf(graph, step.batch, plan);
+  memory.optimizer_bytes = step.optimizer_floats * memory.parameter_bytes;
+  return memory;
+}
+
 void AddPlan(const char* title, const StepMemory& memory, const LivePeak& peak, std::string* text) {
-  absl::StrAppendFormat(text, "%-24s %s: parameters %s, gradients %s, batch %s, activations %s\n",
-                        title, Bytes(memory.total()), Bytes(memory.parameter_bytes),
-                        Bytes(memory.gradient_bytes), Bytes(memory.batch_bytes),
-                        Bytes(memory.activation_bytes));
+  absl::StrAppendFormat(
+      text, "%-24s %s: parameters %s, gradients %s, batch %s, activations %s%s\n", title,
+      Bytes(memory.total()), Bytes(memory.parameter_bytes), Bytes(memory.gradient_bytes),
+      Bytes(memory.batch_bytes), Bytes(memory.activation_bytes),
+      memory.optimizer_bytes == 0 ? ""
+                                  : absl::StrCat(", optimizer ", Bytes(memory.optimizer_bytes)));
   absl::StrAppendFormat(text, "  most at %s: %s\n", peak.at, Bytes(peak.bytes));
   for (const LiveValue& value : peak.largest) {
     absl::StrAppendFormat(text, "  %12s  %s\n", Bytes(value.bytes), value.name);
@@ -143,26 +150,26 @@ std::string SplitsOf(const models::Graph& graph, const models::Op& op) {
   return absl::StrJoin(dims, " ");
 }
 
-absl::StatusOr<ModelSize> SizeOf(const std::string& model, int64_t batch) {
+absl::StatusOr<ModelSize> SizeOf(const std::string& model, const ListedStep& step) {
   SOAP_ASSIGN_OR_RETURN(models::Graph graph, GraphOf(model));
   SOAP_ASSIGN_OR_RETURN(const models::StepPlan plan,
-                        models::GraphRunner::PlanStep(graph, {}, batch));
+                        models::GraphRunner::PlanStep(graph, {}, step.batch));
   return ModelSize{.model = model,
                    .operators = graph.ops().size(),
                    .parameters = graph.parameter_count(),
                    .flops_per_sample = graph.flops_per_sample(),
-                   .memory = StepMemoryOf(graph, batch, plan.memory)};
+                   .memory = MemoryOf(graph, step, plan.memory)};
 }
 
 absl::StatusOr<std::vector<ZooLine>> ListZoo(
-    int64_t batch, const std::function<void(const std::string&, double)>& progress) {
+    const ListedStep& step, const std::function<void(const std::string&, double)>& progress) {
   std::vector<ZooLine> lines;
   const std::vector<models::ZooEntry> zoo = models::Zoo();
   for (const models::ZooEntry& entry : zoo) {
     if (progress) progress(entry.name, static_cast<double>(lines.size()) / zoo.size());
     ZooLine line = {.description = entry.description};
-    SOAP_ASSIGN_OR_RETURN(line.full, SizeOf(entry.name, batch));
-    SOAP_ASSIGN_OR_RETURN(line.tiny, SizeOf(entry.name + ":tiny", batch));
+    SOAP_ASSIGN_OR_RETURN(line.full, SizeOf(entry.name, step));
+    SOAP_ASSIGN_OR_RETURN(line.tiny, SizeOf(entry.name + ":tiny", step));
     lines.push_back(std::move(line));
   }
   return lines;
@@ -208,16 +215,16 @@ std::string ZooJson(const std::vector<ZooLine>& lines, int64_t batch) {
   return object.dump(kListingIndent) + "\n";
 }
 
-absl::StatusOr<ModelDetail> DetailOf(const std::string& model, int64_t batch) {
+absl::StatusOr<ModelDetail> DetailOf(const std::string& model, const ListedStep& step) {
   SOAP_ASSIGN_OR_RETURN(models::Graph graph, GraphOf(model));
   SOAP_ASSIGN_OR_RETURN(const models::StepPlan plan,
-                        models::GraphRunner::PlanStep(graph, {}, batch));
+                        models::GraphRunner::PlanStep(graph, {}, step.batch));
   SOAP_ASSIGN_OR_RETURN(const models::StepPlan again,
-                        models::GraphRunner::PlanStep(graph, {.recompute = true}, batch));
+                        models::GraphRunner::PlanStep(graph, {.recompute = true}, step.batch));
   ModelDetail detail = {.model = model,
-                        .batch = batch,
-                        .memory = StepMemoryOf(graph, batch, plan.memory),
-                        .recomputed = StepMemoryOf(graph, batch, again.memory),
+                        .batch = step.batch,
+                        .memory = MemoryOf(graph, step, plan.memory),
+                        .recomputed = MemoryOf(graph, step, again.memory),
                         .live_bytes = plan.memory.live_bytes_max,
                         .peak = LivePeakOf(graph, plan.step, kLargestShown),
                         .recomputed_peak = LivePeakOf(graph, again.step, kLargestShown)};

@@ -13,6 +13,12 @@
 
 namespace soapstone::apps {
 
+// Of the step whose memory is listed.
+struct ListedStep {
+  int64_t batch = 8;
+  uint64_t optimizer_floats = 0;  // state by element of a parameter
+};
+
 // Of one model (named_model.h) at one size.
 struct ModelSize {
   std::string model;  // "resnet50", "resnet50:tiny"
@@ -21,7 +27,7 @@ struct ModelSize {
   int64_t flops_per_sample = 0;  // forward and backward
   StepMemory memory;             // of a step
 };
-absl::StatusOr<ModelSize> SizeOf(const std::string& model, int64_t batch);
+absl::StatusOr<ModelSize> SizeOf(const std::string& model, const ListedStep& step);
 
 struct ZooLine {
   std::string description;
@@ -29,7 +35,7 @@ struct ZooLine {
 };
 // progress: which model is being looked at, and how many have been; may be null.
 absl::StatusOr<std::vector<ZooLine>> ListZoo(
-    int64_t batch, const std::function<void(const std::string&, double)>& progress);
+    const ListedStep& step, const std::function<void(const std::string&, double)>& progress);
 std::string ZooTable(const std::vector<ZooLine>& lines, int64_t batch);
 std::string ZooJson(const std::vector<ZooLine>& lines, int64_t batch);
 
@@ -42,7 +48,7 @@ struct ModelDetail {
   uint64_t live_bytes = 0;        // no plan that keeps all is below it
   LivePeak peak, recomputed_peak;
 };
-absl::StatusOr<ModelDetail> DetailOf(const std::string& model, int64_t batch);
+absl::StatusOr<ModelDetail> DetailOf(const std::string& model, const ListedStep& step);
 // Stretches of operators that are alike are folded (apps/report/folded_rows.h); the JSON has all.
 std::string DetailTable(const ModelDetail& detail);
 std::string DetailJson(const ModelDetail& detail);

@@ -13,6 +13,9 @@ CLI::App* AddModels(CLI::App* app, ModelsFlags* flags) {
       "NAME", flags->model, "One model, with its options: rnnlm:hidden=512; or onnx:FILE");
   models->add_option("--batch", flags->batch, "Samples of the step whose memory is shown [8]")
       ->check(CLI::Range(int64_t{1}, kBatchMax));
+  models->add_option(
+      "--optimizer", flags->optimizer,
+      "Whose state counts as well, as in a job: adam:lr=1e-3 [none: servers have it]");
   CLI::Option* json = models->add_flag("--json", flags->json, "A JSON object instead of a table");
   models->add_flag("--dot", flags->dot, "The graph of NAME in Graphviz' language")
       ->needs(name)

@@ -13,6 +13,7 @@ namespace soapstone::apps {
 struct ModelsFlags {
   std::string model;  // empty: all
   int64_t batch = 8;
+  std::string optimizer;  // empty: its state is not counted
   bool json = false;
   bool dot = false;
 };

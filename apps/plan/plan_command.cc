@@ -40,6 +40,9 @@ namespace {
 
 constexpr char kPlanProgram[] = "soapstone plan";
 constexpr size_t kAlternativesShown = 12;
+// So often a search is done again that found what does not fit after all, in a part of its time.
+constexpr int kMemoryTries = 2;
+constexpr double kAgainShare = 0.25;
 
 double GiB(int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 double StepMs(Nanos ns) { return static_cast<double>(ns) / 1e6; }
@@ -179,14 +182,29 @@ class PlanRun {
 
   // The baselines that are held against it.
   absl::StatusOr<std::vector<PricedStrategy>> Choose() {
-    const SearchLimits limits = {.seed = flags_.seed,
-                                 .proposals = flags_.proposals,
-                                 .budget_s = flags_.budget_s,
-                                 .micro_batches = flags_.micro_batches == 0,
-                                 .staleness = flags_.staleness};
+    SearchLimits limits = {.seed = flags_.seed,
+                           .proposals = flags_.proposals,
+                           .budget_s = flags_.budget_s,
+                           .micro_batches = flags_.micro_batches == 0,
+                           .staleness = flags_.staleness};
     // What they price is known to the search, unless it comes with a graph of its own.
     std::vector<PricedStrategy> baselines;
     if (!limits.micro_batches) baselines = planning_->Baselines();
+    for (int tries = 0;; ++tries) {
+      SOAP_RETURN_IF_ERROR(ChooseOnce(limits, &baselines));
+      const PricedStrategy& plan = chosen();
+      const bool lacks_memory = plan.overflow_bytes > plan.moved_over_bytes;
+      if (!lacks_memory || !fits_as_counted_ || tries == kMemoryTries) return baselines;
+      // What the search counted fits, and what would run does not: once more, with less to count
+      // on.
+      planning_->TightenMemory(plan);
+      limits.budget_s = kAgainShare * flags_.budget_s;
+      summary_.strategies.clear();
+      summary_.searchers.clear();
+    }
+  }
+
+  absl::Status ChooseOnce(const SearchLimits& limits, std::vector<PricedStrategy>* baselines) {
     std::vector<SearchRun> runs(1);
     if (flags_.search == kAllSearchers) {
       SOAP_ASSIGN_OR_RETURN(runs, RunAllSearches(*planning_, limits));
@@ -205,10 +223,11 @@ class PlanRun {
       planning_->UseGraph(*std::move(best.graph));
       summary_.micro_batches = std::move(best.trials);
       SOAP_RETURN_IF_ERROR(CheckExplain());
-      baselines = planning_->Baselines();
+      *baselines = planning_->Baselines();
     }
-    Take(best, baselines);
-    return baselines;
+    fits_as_counted_ = best.result.found.overflow_bytes == 0;
+    Take(best, *baselines);
+    return absl::OkStatus();
   }
 
   // What a search found runs, or it is no plan; a fixed rule is shown as it is.
@@ -307,6 +326,7 @@ class PlanRun {
   const PlanFlags& flags_;
   std::unique_ptr<Planning> planning_;
   std::vector<uint32_t> explained_;  // operators
+  bool fits_as_counted_ = true;      // what the search found, by what it counted itself
   PlanSummary summary_;
 };
 

@@ -53,6 +53,8 @@ void AddPlanInputs(CLI::App* plan, PlanFlags* flags) {
   plan->add_option("--sync", flags->synchronization,
                    "Synchronize by owner, ring or servers [whichever is best]")
       ->check(CLI::IsMember({"owner", "ring", "servers"}));
+  plan->add_option("--optimizer", flags->optimizer,
+                   "Whose state counts as memory, as in a job: adam:lr=1e-3 [the job's, or sgd]");
   CLI::Option* budget =
       plan->add_option("--budget", flags->budget_s, "Time of each search: 10s, 5m, 1h [10s]")
           ->type_name("TIME");

@@ -19,6 +19,7 @@ absl::Status FillFromJob(const PlanFlags& flags, PlanningOptions* options) {
   if (!flags.model.empty()) config.set_model(flags.model);
   if (options->devices == 0) options->devices = config.cluster().workers();
   if (options->batch == 0) options->batch = config.training().batch();
+  if (options->optimizer.empty()) options->optimizer = config.training().optimizer();
   wire::Cluster* cluster = config.mutable_cluster();
   cluster->set_servers(std::max(1u, cluster->servers()));
   cluster->set_workers(std::max(1u, cluster->workers()));
@@ -42,7 +43,8 @@ absl::StatusOr<PlanningOptions> OptionsOf(const PlanFlags& flags) {
                              .jitter = flags.jitter,
                              .moved_gb = flags.moved_gb,
                              .costs_path = flags.costs_path,
-                             .synchronization = flags.synchronization};
+                             .synchronization = flags.synchronization,
+                             .optimizer = flags.optimizer};
   if (!flags.config_path.empty()) SOAP_RETURN_IF_ERROR(FillFromJob(flags, &options));
   return options;
 }

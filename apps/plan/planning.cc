@@ -10,8 +10,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "apps/cli/named_model.h"
+#include "apps/plan/executed_memory.h"
 #include "apps/profile/cost_table.h"
 #include "base/status_macros.h"
+#include "compute/optimizer.h"
 #include "glog/logging.h"
 #include "scheduler/planner/cost/measured_cost.h"
 #include "scheduler/planner/cost/roofline_cost.h"
@@ -89,12 +91,43 @@ absl::StatusOr<std::unique_ptr<Planning>> Planning::Create(const PlanningOptions
                                                                     1, options.micro_batches)}));
   planning->graph_.model = options.model;
   planning->jitter_ = options.jitter;
+  if (!options.optimizer.empty()) {
+    SOAP_ASSIGN_OR_RETURN(const compute::OptimizerSpec optimizer,
+                          compute::ParseOptimizer(options.optimizer));
+    planning->simulator_options_.optimizer_floats =
+        static_cast<double>(compute::FloatsOf(optimizer.kind));
+  }
   if (options.moved_gb > 0) {
     planning->simulator_options_.moved_bytes_max = static_cast<int64_t>(options.moved_gb * 1e9);
   }
   SOAP_ASSIGN_OR_RETURN(planning->costs_,
                         CostsOf(options.costs_path, planning->graph_, *planning->machine_));
+  planning->CalibrateMemory();
   return planning;
+}
+
+// What searches count of one device that does it all, and what its section takes.
+void Planning::CalibrateMemory() {
+  const planner::Strategy alone = planner::SingleDevice(graph_, 0);
+  const absl::StatusOr<std::vector<int64_t>> bytes =
+      ExecutedMemory(graph_, alone, {.optimizer_floats = simulator_options_.optimizer_floats});
+  if (!bytes.ok()) return;
+  planner::Simulator simulator(&graph_, machine_.get(), costs_.get(), simulator_options_);
+  CHECK(simulator.SetStrategy(alone).ok());
+  const int64_t counted = simulator.CountedBytes(0, 1);  // alone it ends one and begins the next
+  section_share_ = std::min(1.0, static_cast<double>(counted) / static_cast<double>((*bytes)[0]));
+  simulator_options_.memory_share = section_share_;
+}
+
+void Planning::TightenMemory(const planner::PricedStrategy& plan) {
+  constexpr double kRoom = 0.97;  // another plan is a little different
+  double least = 1;
+  for (uint32_t d = 0; d < plan.breakdown.memory_bytes.size(); ++d) {
+    least = std::min(least, static_cast<double>(machine_->kind_of(d).memory_bytes) /
+                                static_cast<double>(plan.breakdown.memory_bytes[d]));
+  }
+  simulator_options_.memory_share *= kRoom * least;
+  prices_ = std::make_unique<planner::CostCache>();
 }
 
 absl::StatusOr<planner::OpGraph> Planning::GraphOf(int64_t micro_batches) const {
@@ -126,7 +159,33 @@ std::vector<planner::StaleIteration> Planning::Stalenesses(planner::Strategy str
 planner::PricedStrategy Planning::Price(const std::string& name,
                                         const planner::Strategy& strategy) const {
   planner::Simulator simulator(&graph_, machine_.get(), costs_.get(), simulator_options_);
-  return planner::PriceStrategy(name, strategy, *machine_, price_options(), &simulator);
+  planner::PricedStrategy priced =
+      planner::PriceStrategy(name, strategy, *machine_, price_options(), &simulator);
+  MeasureMemory(&priced);
+  return priced;
+}
+
+void Planning::MeasureMemory(planner::PricedStrategy* priced) const {
+  const size_t devices = machine_->devices().size();
+  absl::StatusOr<std::vector<int64_t>> bytes = absl::UnavailableError("not measured");
+  if (devices <= kMeasuredDevices) {
+    bytes = ExecutedMemory(graph_, priced->strategy,
+                           {.devices = static_cast<uint32_t>(devices),
+                            .in_flight = priced->breakdown.in_flight,
+                            .optimizer_floats = simulator_options_.optimizer_floats});
+  }
+  if (!bytes.ok()) {
+    bytes = priced->breakdown.memory_bytes;
+    for (int64_t& of : *bytes) {
+      of = static_cast<int64_t>(static_cast<double>(of) / section_share_);
+    }
+  }
+  priced->breakdown.memory_bytes = *bytes;
+  priced->overflow_bytes = priced->moved_over_bytes;
+  for (uint32_t d = 0; d < devices; ++d) {
+    const auto room = static_cast<int64_t>(machine_->kind_of(d).memory_bytes);
+    priced->overflow_bytes += std::max<int64_t>(0, (*bytes)[d] - room);
+  }
 }
 
 std::vector<planner::TimelineTask> Planning::Timeline(const planner::Strategy& strategy) const {
@@ -140,8 +199,10 @@ std::vector<planner::PricedStrategy> Planning::Baselines() const {
   const auto priced = [this](planner::StrategyEvaluator* evaluator, const std::string& name,
                              planner::Strategy strategy) {
     CHECK(evaluator->PriceBest(&strategy).ok());
-    return planner::PriceStrategy(name, strategy, *machine_, price_options(),
-                                  &evaluator->simulator());
+    planner::PricedStrategy of =
+        planner::PriceStrategy(name, strategy, *machine_, price_options(), &evaluator->simulator());
+    MeasureMemory(&of);
+    return of;
   };
   std::vector<planner::PricedStrategy> all(3);
   // The expert's takes longest.

@@ -32,6 +32,7 @@ struct PlanningOptions {
   double moved_gb = 0;          // of a step, at most, 10^9 bytes each; 0: any number
   std::string costs_path;       // empty: the roofline
   std::string synchronization;  // owner, ring, servers; empty: whichever is best
+  std::string optimizer;        // as of a job: "adam:lr=1e-3"; empty: one without state
 };
 
 // Error: the file and why.
@@ -39,11 +40,16 @@ absl::StatusOr<std::string> ReadTextFile(const std::string& path);
 
 class Planning {
  public:
+  static constexpr size_t kMeasuredDevices = 16;
+
   static absl::StatusOr<std::unique_ptr<Planning>> Create(const PlanningOptions& options);
 
   const planner::OpGraph& graph() const { return graph_; }
   // The model in so many micro-batches, all else as in graph(). Errors: as of MakeOpGraph.
   absl::StatusOr<planner::OpGraph> GraphOf(int64_t micro_batches) const;
+  // The simulator's counting is to leave so much less of devices' memory from now on: a plan that
+  // it took for one that fits needs more. Prices of before are void.
+  void TightenMemory(const planner::PricedStrategy& plan);
   // Plans this one, of GraphOf, from now on; strategies and prices() of before are void.
   void UseGraph(planner::OpGraph graph);
   const planner::Machine& machine() const { return *machine_; }
@@ -52,6 +58,9 @@ class Planning {
   const std::vector<planner::Synchronization>& ways() const { return ways_; }
   const planner::SimulatorOptions& simulator_options() const { return simulator_options_; }
 
+  // Its memory is what its sections take (executed_memory.h), where they can be made and there are
+  // at most kMeasuredDevices; else what the simulator counts, times what one device's section takes
+  // of what is counted there.
   // REQUIRES: the strategy is one for the graph and the machine.
   planner::PricedStrategy Price(const std::string& name, const planner::Strategy& strategy) const;
   // The mean iteration under each staleness up to `max`, stale copies held in memory.
@@ -68,6 +77,8 @@ class Planning {
   planner::StrategyEvaluator MakeEvaluator() const {
     return {&graph_, machine_.get(), costs_.get(), simulator_options_, ways_, prices_.get()};
   }
+  void CalibrateMemory();
+  void MeasureMemory(planner::PricedStrategy* priced) const;
   planner::PriceOptions price_options() const {
     return {.moved_bytes_max = simulator_options_.moved_bytes_max, .jitter = jitter_};
   }
@@ -76,6 +87,7 @@ class Planning {
   std::unique_ptr<planner::Machine> machine_;
   std::unique_ptr<planner::CostModel> costs_;
   double jitter_ = 0;
+  double section_share_ = 1;  // what is counted of one device, of what its section takes
   planner::SimulatorOptions simulator_options_;
   std::vector<planner::Synchronization> ways_;
   std::unique_ptr<planner::CostCache> prices_ = std::make_unique<planner::CostCache>();

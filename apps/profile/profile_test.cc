@@ -268,7 +268,7 @@ TEST(CostTable, OtherVersionsAndOtherTextAreRefused) {
 }
 
 TEST(ModelListing, HasTheWholeZooInBothSizes) {
-  const std::vector<ZooLine> lines = *ListZoo(2, nullptr);
+  const std::vector<ZooLine> lines = *ListZoo({.batch = 2}, nullptr);
   const std::string table = ZooTable(lines, 2);
   for (const std::string& name : models::ModelNames()) {
     EXPECT_THAT(table, HasSubstr("\n" + name + " "));
@@ -283,7 +283,7 @@ TEST(ModelListing, HasTheWholeZooInBothSizes) {
 }
 
 TEST(ModelListing, AModelsOperatorsWithTheirSplits) {
-  const ModelDetail detail = *DetailOf("lenet5:tiny", 8);
+  const ModelDetail detail = *DetailOf("lenet5:tiny", {.batch = 8});
   EXPECT_EQ(SplitsOf(detail.graph, detail.graph.ops()[2]), "n:S o:P h:A w:A i:R");
   EXPECT_THAT(DetailTable(detail), HasSubstr("fc1"));
   const Json json = Json::parse(DetailJson(detail));
@@ -294,16 +294,16 @@ TEST(ModelListing, AModelsOperatorsWithTheirSplits) {
 }
 
 TEST(ModelListing, AModelOverTablesHasOperatorsWhereItHasTensors) {
-  const ModelDetail detail = *DetailOf("dlrm:tiny", 8);
+  const ModelDetail detail = *DetailOf("dlrm:tiny", {.batch = 8});
   EXPECT_THAT(DetailTable(detail), HasSubstr("pairwise_dot"));
   EXPECT_THAT(DetailTable(detail), HasSubstr("input rows [26,8] float32"));
 }
 
 TEST(ModelListing, UnknownModelsAreNamed) {
-  EXPECT_THAT(std::string(DetailOf("lenet6", 8).status().message()), HasSubstr("lenet6"));
-  EXPECT_THAT(std::string(DetailOf("logistc", 8).status().message()),
+  EXPECT_THAT(std::string(DetailOf("lenet6", {.batch = 8}).status().message()), HasSubstr("lenet6"));
+  EXPECT_THAT(std::string(DetailOf("logistc", {.batch = 8}).status().message()),
               HasSubstr("did you mean logistic?"));
-  EXPECT_THAT(std::string(DetailOf("logistic", 8).status().message()),
+  EXPECT_THAT(std::string(DetailOf("logistic", {.batch = 8}).status().message()),
               HasSubstr("logistic is a model over tables alone"));
 }
 

@@ -17,8 +17,9 @@ struct StepMemory {
   uint64_t gradient_bytes = 0;    // of all parameters
   uint64_t batch_bytes = 0;       // the samples, as the data hand them out
   uint64_t activation_bytes = 0;  // the planned block: activations, their gradients, scratch
+  uint64_t optimizer_bytes = 0;   // its state, where it is asked for
   uint64_t total() const {
-    return parameter_bytes + gradient_bytes + batch_bytes + activation_bytes;
+    return parameter_bytes + gradient_bytes + batch_bytes + activation_bytes + optimizer_bytes;
   }
 };
 StepMemory StepMemoryOf(const models::Graph& graph, int64_t samples,

@@ -5,10 +5,11 @@
 
 namespace soapstone::planner {
 
-DeviceMemory::DeviceMemory(const Machine& machine, uint32_t micro_batches)
+DeviceMemory::DeviceMemory(const Machine& machine, uint32_t micro_batches, double share)
     : micro_batches_(micro_batches) {
   for (uint32_t device = 0; device < machine.devices().size(); ++device) {
-    capacity_.push_back(static_cast<int64_t>(machine.kind_of(device).memory_bytes));
+    capacity_.push_back(
+        static_cast<int64_t>(share * static_cast<double>(machine.kind_of(device).memory_bytes)));
   }
   all_.assign(capacity_.size(), 0);
   if (micro_batches > 1) activations_.assign(capacity_.size() * size_t{micro_batches}, 0);

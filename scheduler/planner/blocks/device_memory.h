@@ -24,7 +24,8 @@ namespace soapstone::planner {
 // Not to be shared between threads.
 class DeviceMemory {
  public:
-  DeviceMemory(const Machine& machine, uint32_t micro_batches);
+  // share: of a device's memory that what is counted here may take.
+  DeviceMemory(const Machine& machine, uint32_t micro_batches, double share = 1);
 
   void Clear();
   // Outputs, and what is received: kept while the micro-batch is under way. Negative: taken away.

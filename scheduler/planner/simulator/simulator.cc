@@ -13,6 +13,7 @@ Simulator::Simulator(const OpGraph* graph, const Machine* machine, const CostMod
       now_(&connections_, &cache_),
       loads_(&connections_, *machine, cache_.resources(),
              {.optimizer_floats = options.optimizer_floats,
+              .memory_share = options.memory_share,
               .moved_bytes_max = options.moved_bytes_max}),
       tasks_(&connections_),
       bounds_(&connections_, loads_.devices()),

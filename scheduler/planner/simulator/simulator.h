@@ -46,6 +46,7 @@ namespace soapstone::planner {
 struct SimulatorOptions {
   int64_t segment_bytes = 0;            // comm_block.h
   double optimizer_floats = 0;          // state kept by element of a parameter: 1 momentum, 2 adam
+  double memory_share = 1;              // of devices' memory, for what is counted (Overflow)
   int64_t moved_bytes_max = INT64_MAX;  // of all messages of a step
 };
 
@@ -116,6 +117,10 @@ class Simulator {
   // backward, of the micro-batches that are under way; parameters, their gradients, optimizer
   // state, and a copy for each step of staleness.
   int64_t Overflow() const { return loads_.fit().overflow; }
+  // What is counted of a device, were so many micro-batches under way at once.
+  int64_t CountedBytes(uint32_t device, uint32_t in_flight) const {
+    return loads_.HeldBytes(device, in_flight);
+  }
   // How many micro-batches of a step are under way at most; all of them, where they fit.
   uint32_t in_flight() const { return loads_.fit().in_flight; }
   Breakdown Explain();

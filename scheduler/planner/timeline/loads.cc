@@ -10,7 +10,7 @@ Loads::Loads(const ConnectionGraph* connections, const Machine& machine, uint32_
       options_(options),
       compute_(machine.devices().size(), 0),
       communication_(resources, 0),
-      memory_(machine, connections->micro_batches()) {}
+      memory_(machine, connections->micro_batches(), options.memory_share) {}
 
 void Loads::Clear(uint32_t staleness) {
   std::fill(compute_.begin(), compute_.end(), 0);

@@ -32,6 +32,7 @@ class Loads {
  public:
   struct Options {
     double optimizer_floats = 0;          // state kept by element of a parameter
+    double memory_share = 1;              // of devices' memory, for what is counted
     int64_t moved_bytes_max = INT64_MAX;  // of all messages of a step
   };
   // Keeps the pointer, which must outlive it. resources: of all queues.
@@ -49,6 +50,9 @@ class Loads {
   void FindFit();
   const MemoryFit& fit() const { return fit_; }
   void set_fit(const MemoryFit& fit) { fit_ = fit; }
+  int64_t HeldBytes(uint32_t device, uint32_t in_flight) const {
+    return memory_.Held(device, in_flight);
+  }
   int64_t MemoryOf(uint32_t device) const { return memory_.Held(device, fit_.in_flight); }
 
   size_t devices() const { return compute_.size(); }
