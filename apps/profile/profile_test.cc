@@ -300,7 +300,8 @@ TEST(ModelListing, AModelOverTablesHasOperatorsWhereItHasTensors) {
 }
 
 TEST(ModelListing, UnknownModelsAreNamed) {
-  EXPECT_THAT(std::string(DetailOf("lenet6", {.batch = 8}).status().message()), HasSubstr("lenet6"));
+  EXPECT_THAT(std::string(DetailOf("lenet6", {.batch = 8}).status().message()),
+              HasSubstr("lenet6"));
   EXPECT_THAT(std::string(DetailOf("logistc", {.batch = 8}).status().message()),
               HasSubstr("did you mean logistic?"));
   EXPECT_THAT(std::string(DetailOf("logistic", {.batch = 8}).status().message()),
