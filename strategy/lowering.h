@@ -20,8 +20,9 @@ struct TeamProgram {
   std::vector<SeatProgram> seats;
 };
 
-// Errors: those of CheckOrder; Unimplemented, naming the operator: what no kernel runs alone (parts
-// of an lstm's units, batch norm over samples or places that others have, chunks of time).
+// Errors: those of CheckConfig, seats being devices, and of CheckOrder; Unimplemented, naming the
+// operator: what no kernel runs alone (parts of an lstm's units, batch norm over samples or places
+// that others have, chunks of time).
 absl::StatusOr<TeamProgram> Lower(const OpGraph& graph, const Strategy& strategy,
                                   const Order& order, Purpose purpose = Purpose::kRun);
 

@@ -18,7 +18,7 @@ constexpr int64_t kBackwardTime = 2;
 // All tasks of a team and what each waits for.
 class TaskNet {
  public:
-  TaskNet(const OpGraph& graph, const Strategy& strategy) : graph_(graph) {
+  TaskNet(const OpGraph& graph, const Strategy& strategy) : graph_(graph), strategy_(strategy) {
     for (uint32_t op = 0; op < graph.ops.size(); ++op) {
       first_.push_back(static_cast<uint32_t>(tasks_.size()));
       const bool backward = HasBackward(graph, graph.ops[op]);
@@ -55,8 +55,7 @@ class TaskNet {
   // Whether the operator's part has such a task.
   bool Has(const TaskRef& task) const {
     if (task.op >= first_.size() || (task.backward && !has_backward_[task.op])) return false;
-    const uint32_t end = task.op + 1 < first_.size() ? first_[task.op + 1] : size();
-    return IdOf(task) < end;
+    return task.part < strategy_.ops[task.op].devices.size();
   }
   uint32_t size() const { return static_cast<uint32_t>(tasks_.size()); }
   const TaskRef& task(uint32_t id) const { return tasks_[id]; }
@@ -80,6 +79,7 @@ class TaskNet {
   }
 
   const OpGraph& graph_;
+  const Strategy& strategy_;
   std::vector<uint32_t> first_;  // by operator: its first task
   std::vector<bool> has_backward_;
   std::vector<TaskRef> tasks_;
@@ -92,7 +92,11 @@ class TaskNet {
 class ListSchedule {
  public:
   ListSchedule(const OpGraph& graph, const TaskNet& net, uint32_t seats, uint32_t in_flight)
-      : graph_(graph), net_(net), in_flight_(in_flight), order_(seats), seats_(seats) {
+      : graph_(graph),
+        net_(net),
+        in_flight_(std::min(in_flight, static_cast<uint32_t>(graph.micro_batches))),
+        order_(seats),
+        seats_(seats) {
     for (uint32_t id = 0; id < net.size(); ++id) waits_.push_back(net.waits(id));
     ready_at_.assign(net.size(), 0);
     for (Seat& seat : seats_) {

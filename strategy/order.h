@@ -33,6 +33,7 @@ bool HasBackward(const OpGraph& graph, const PlanOp& op);
 Order CanonicalOrder(const OpGraph& graph, const Strategy& strategy, uint32_t seats,
                      uint32_t in_flight = 0);
 
+// REQUIRES: CheckStrategy, but for where the devices are.
 // Errors: InvalidArgument: a task that is not the seat's, is missing or there twice; orders that
 // wait for each other, with the tasks at which they do.
 absl::Status CheckOrder(const OpGraph& graph, const Strategy& strategy, const Order& order);

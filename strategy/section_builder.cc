@@ -119,7 +119,8 @@ void SectionBuilder::AddMessages() {
     const BlockMessage& message = team_.messages()[m];
     if (message.to == seat_) {
       incoming_[m] = static_cast<uint32_t>(section.incoming.size());
-      section.incoming.push_back({.number = m, .size = SizeOf(message.region)});
+      section.incoming.push_back(
+          {.number = m, .size = SizeOf(message.region), .backward = message.backward});
     }
     if (message.from == seat_) {
       outgoing_[m] = static_cast<uint32_t>(section.outgoing.size());
@@ -151,7 +152,8 @@ SectionPart SectionBuilder::MakePart(uint32_t k, uint32_t p, bool own) {
     part.outputs.push_back(MakeOutput(k, p, what.outputs[j], own));
   }
   for (const PartTensor& param : what.params) {
-    part.params.push_back(ParamBlockOf(op.params[param.source], param));
+    part.param_shapes.push_back(param.shape());
+    if (own) part.params.push_back(ParamBlockOf(op.params[param.source], param));
   }
   return part;
 }

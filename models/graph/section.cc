@@ -1,5 +1,6 @@
 #include "models/graph/section.h"
 
+#include <utility>
 #include <variant>
 
 namespace soapstone::models {
@@ -12,6 +13,27 @@ int64_t Move::elements() const {
 
 bool SectionPart::is_loss() const {
   return std::holds_alternative<compute::SoftmaxCrossEntropy>(op);
+}
+
+Section ForwardHalf(Section section) {
+  std::vector<SectionStep> steps;
+  for (const SectionStep& step : section.steps) {
+    switch (step.kind) {
+      case SectionStep::Kind::kTake:
+        if (!section.incoming[step.index].backward) steps.push_back(step);
+        break;
+      case SectionStep::Kind::kForward:
+        steps.push_back(step);
+        break;
+      case SectionStep::Kind::kBackward:
+        break;
+      case SectionStep::Kind::kGive:
+        if (!section.outgoing[step.index].backward) steps.push_back(step);
+        break;
+    }
+  }
+  section.steps = std::move(steps);
+  return section;
 }
 
 }  // namespace soapstone::models

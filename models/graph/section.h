@@ -89,7 +89,8 @@ struct SectionPart {
   int64_t first_sample = 0;  // within the batch
   std::vector<PartInput> inputs;
   std::vector<PartOutput> outputs;
-  std::vector<uint32_t> params;  // into param_blocks
+  std::vector<std::vector<int64_t>> param_shapes;
+  std::vector<uint32_t> params;  // into param_blocks; of others' parts none
   bool backward = true;          // it has a backward half
   bool is_loss() const;
 };
@@ -104,6 +105,7 @@ struct OutgoingBlock {
 struct IncomingBlock {
   uint32_t number = 0;
   std::vector<int64_t> size;
+  bool backward = false;
 };
 
 // kTake stands before the first part that reads a message, kGive behind the last that makes it.
@@ -127,5 +129,8 @@ struct Section {
   std::vector<IncomingBlock> incoming;
   std::vector<SectionStep> steps;
 };
+
+// The section without its backward halves, and without the messages of these: for evaluation.
+Section ForwardHalf(Section section);
 
 }  // namespace soapstone::models

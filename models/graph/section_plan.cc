@@ -31,10 +31,9 @@ bool IsWhole(const OutgoingBlock& block, int64_t elements) {
 
 class SectionPlanner {
  public:
-  SectionPlanner(const Section& section, const std::vector<const KernelPlan*>& plans, bool training)
+  SectionPlanner(const Section& section, const std::vector<const KernelPlan*>& plans)
       : section_(section),
         plans_(plans),
-        training_(training),
         parts_(section.parts.size()),
         last_read_(section.incoming.size(), 0) {
     for (size_t p = 0; p < parts_.size(); ++p) {
@@ -63,10 +62,10 @@ class SectionPlanner {
           Forward(step.index);
           break;
         case SectionStep::Kind::kBackward:
-          if (training_) Backward(step.index);
+          Backward(step.index);
           break;
         case SectionStep::Kind::kGive:
-          if (training_ || !section_.outgoing[step.index].backward) Give(step.index);
+          Give(step.index);
           break;
       }
     }
@@ -402,22 +401,21 @@ class SectionPlanner {
     for (uint32_t index = 0; index < plan_.nodes.size(); ++index) {
       const SectionNode& node = plan_.nodes[index];
       if (node.no_work) continue;
-      if (node.kind == Kind::kMask) sharing.Share(index, node.inputs[0], node.outputs[0]);
+      if (node.kind == Kind::kMask) {
+        sharing.Share(index, node.inputs[0], node.inputs, node.outputs[0]);
+      }
       if (node.kind == Kind::kForward && plans_[node.part]->forward_in_place) {
-        const ValueId from = node.inputs[0];
-        // Another argument of this very node must not lie there too.
-        if (std::count(node.inputs.begin(), node.inputs.end(), from) > 1) continue;
-        sharing.Share(index, from, node.outputs[0]);
+        sharing.Share(index, node.inputs[0], node.inputs, node.outputs[0]);
       }
       if (node.kind == Kind::kBackward && plans_[node.part]->backward_in_place) {
-        sharing.Share(index, node.output_grads[0], node.input_grads[0]);
+        const ValueId from = node.output_grads[0];
+        sharing.Share(index, from, {from}, node.input_grads[0]);
       }
     }
   }
 
   const Section& section_;
   const std::vector<const KernelPlan*>& plans_;
-  const bool training_;
   std::vector<PartValues> parts_;
   std::vector<uint32_t> last_read_;  // by incoming block: the last step that reads it
   uint32_t step_ = 0;
@@ -426,10 +424,9 @@ class SectionPlanner {
 
 }  // namespace
 
-SectionPlan PlanSection(const Section& section, const std::vector<const KernelPlan*>& plans,
-                        bool training) {
+SectionPlan PlanSection(const Section& section, const std::vector<const KernelPlan*>& plans) {
   CHECK_EQ(plans.size(), section.parts.size());
-  return SectionPlanner(section, plans, training).Plan();
+  return SectionPlanner(section, plans).Plan();
 }
 
 }  // namespace soapstone::models

@@ -56,9 +56,8 @@ struct SectionPlan {
   std::vector<std::vector<uint32_t>> last_read;
 };
 
-// plans: by part, the others' too. Not training: no backward halves, no gradients. Keeps pointers
-// into the section.
+// plans: by part, the others' too. Keeps pointers into the section.
 SectionPlan PlanSection(const Section& section,
-                        const std::vector<const compute::KernelPlan*>& plans, bool training);
+                        const std::vector<const compute::KernelPlan*>& plans);
 
 }  // namespace soapstone::models

@@ -260,13 +260,12 @@ class StepGraphBuilder {
     const bool forward = node.kind == NodeKind::kForward;
     if (!(forward ? plan.forward_in_place : plan.backward_in_place)) return;
     const ValueId from = forward ? node.inputs[0] : node.output_grads[0];
-    // Another argument of this very node must not lie there too.
-    if (forward && std::count(node.inputs.begin(), node.inputs.end(), from) > 1) return;
     if (from != kNoValue &&
         std::count(step_.inputs.begin(), step_.inputs.end(), step_.values[from].storage) > 0) {
       return;
     }
-    sharing->Share(index, from, forward ? node.outputs[0] : node.input_grads[0]);
+    sharing->Share(index, from, forward ? node.inputs : ValueIds{from},
+                   forward ? node.outputs[0] : node.input_grads[0]);
   }
 
   const Graph& graph_;

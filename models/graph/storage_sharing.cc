@@ -13,9 +13,13 @@ StorageSharing::StorageSharing(std::vector<Value>* values)
   }
 }
 
-void StorageSharing::Share(uint32_t node, ValueId from, ValueId to) {
+void StorageSharing::Share(uint32_t node, ValueId from, const ValueIds& arguments, ValueId to) {
   if (from == kNoValue || to == kNoValue) return;
   const ValueId storage = values_[from].storage;
+  const auto lies_there = [&](ValueId id) {
+    return id != kNoValue && values_[id].storage == storage;
+  };
+  if (std::count_if(arguments.begin(), arguments.end(), lies_there) > 1) return;
   const ValueId own = values_[to].storage;
   if (own != to || storage == own || values_[from].bytes != values_[to].bytes) return;
   if (values_[storage].bytes != values_[to].bytes || last_in_[storage] > node) return;

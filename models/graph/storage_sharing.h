@@ -14,9 +14,10 @@ class StorageSharing {
   // All values, with their lifetimes; outlives it. Aliases have their storages already.
   explicit StorageSharing(std::vector<Value>* values);
 
-  // For a node that may write `to` where it reads `from`, and reads nothing else there. Does it if
-  // both are as large, `to` has no other's storage, and no value there is read after the node.
-  void Share(uint32_t node, ValueId from, ValueId to);
+  // For a node that may write `to` where it reads `from`, one of its arguments. Does it if both are
+  // as large, `to` has no other's storage, no other argument lies there under any name, and no
+  // value there is read after the node.
+  void Share(uint32_t node, ValueId from, const ValueIds& arguments, ValueId to);
 
  private:
   std::vector<Value>& values_;

@@ -21,6 +21,32 @@ void MoveRun(const float* from, float* to, int64_t n, BoxWrite write, float scal
   }
 }
 
+// Elements that lie in a row on both sides: those of axes from `outer` on, of which all but the
+// first are whole in both tensors.
+struct Run {
+  size_t outer = 0;
+  int64_t elements = 1;
+};
+
+Run RunOf(const Move& move, const std::vector<int64_t>& from_shape,
+          const std::vector<int64_t>& to_shape) {
+  Run run = {.outer = move.size.size()};
+  while (run.outer > 0) {
+    const size_t axis = --run.outer;
+    run.elements *= move.size[axis];
+    if (move.size[axis] != from_shape[axis] || move.size[axis] != to_shape[axis]) break;
+  }
+  return run;
+}
+
+// Where the element `index` of a box is that begins at `begin`.
+int64_t PlaceOf(const std::vector<int64_t>& shape, const std::vector<int64_t>& begin,
+                const std::vector<int64_t>& index) {
+  int64_t place = 0;
+  for (size_t i = 0; i < shape.size(); ++i) place = place * shape[i] + begin[i] + index[i];
+  return place;
+}
+
 }  // namespace
 
 void MoveBox(const Move& move, const std::vector<int64_t>& from_shape, const void* from,
@@ -28,25 +54,13 @@ void MoveBox(const Move& move, const std::vector<int64_t>& from_shape, const voi
   const size_t rank = move.size.size();
   CHECK(from_shape.size() == rank && to_shape.size() == rank);
   if (move.elements() == 0) return;
-  // Axes from `outer` on are one run: all but the first of them are whole on both sides.
-  size_t outer = rank;
-  int64_t run = 1;
-  while (outer > 0) {
-    --outer;
-    run *= move.size[outer];
-    if (move.size[outer] != from_shape[outer] || move.size[outer] != to_shape[outer]) break;
-  }
+  const Run run = RunOf(move, from_shape, to_shape);
   std::vector<int64_t> index(rank, 0);
   while (true) {
-    int64_t at_from = 0;
-    int64_t at_to = 0;
-    for (size_t i = 0; i < rank; ++i) {
-      at_from = at_from * from_shape[i] + move.from[i] + index[i];
-      at_to = at_to * to_shape[i] + move.to[i] + index[i];
-    }
-    MoveRun(static_cast<const float*>(from) + at_from, static_cast<float*>(to) + at_to, run, write,
+    MoveRun(static_cast<const float*>(from) + PlaceOf(from_shape, move.from, index),
+            static_cast<float*>(to) + PlaceOf(to_shape, move.to, index), run.elements, write,
             scale);
-    size_t i = outer;
+    size_t i = run.outer;
     while (i > 0 && ++index[i - 1] == move.size[i - 1]) index[--i] = 0;
     if (i == 0) return;
   }

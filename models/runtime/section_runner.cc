@@ -42,7 +42,7 @@ std::string KeyOf(const compute::KernelRequest& request) {
   for (const bool wanted : request.input_grads_wanted) key += wanted ? '+' : '-';
   key += request.training ? 't' : 'e';
   if (std::holds_alternative<compute::Dropout>(request.op)) {
-    absl::StrAppend(&key, "#", request.op_index);
+    absl::StrAppend(&key, "#", request.op_index, " ", request.seed);
   }
   return key;
 }
@@ -50,7 +50,7 @@ std::string KeyOf(const compute::KernelRequest& request) {
 }  // namespace
 
 SectionRunner::SectionRunner(Section section, SectionOptions options)
-    : section_(std::move(section)),
+    : section_(options.training ? std::move(section) : ForwardHalf(std::move(section))),
       options_(WithBackend(std::move(options))),
       made_(options_.kernels == nullptr ? std::make_shared<KernelCache>() : options_.kernels) {}
 
@@ -80,7 +80,7 @@ absl::Status SectionRunner::Prepare() {
   SOAP_RETURN_IF_ERROR(MakeKernels());
   std::vector<const compute::KernelPlan*> plans;
   for (const compute::Kernel* kernel : kernels_) plans.push_back(&kernel->plan());
-  plan_ = PlanSection(section_, plans, options_.training);
+  plan_ = PlanSection(section_, plans);
   memory_plan_ = PlanMemory(plan_.values, plan_.nodes.size());
   return MakeSums();
 }
@@ -102,8 +102,8 @@ compute::KernelRequest SectionRunner::RequestOf(uint32_t p) const {
     request.inputs.push_back(std::move(format));
     if (options_.training) request.input_grads_wanted.push_back(input.gradient);
   }
-  for (const uint32_t block : part.params) {
-    request.params.push_back({.shape = section_.param_blocks[block].tensor.shape()});
+  for (const std::vector<int64_t>& shape : part.param_shapes) {
+    request.params.push_back({.shape = shape});
   }
   for (const PartOutput& output : part.outputs) request.outputs.push_back(output.spec);
   return request;
@@ -187,7 +187,27 @@ std::vector<const float*> SectionRunner::ParamsOf(const SectionPart& part) const
   return at;
 }
 
+// Every box that a part reads of a field is there.
+absl::Status SectionRunner::CheckBatch(const SectionBatch& batch) const {
+  for (uint32_t p = 0; p < section_.own_parts; ++p) {
+    for (const PartInput& input : section_.parts[p].inputs) {
+      const Assembly& from = input.from;
+      if (from.kind != Assembly::Kind::kField) continue;
+      bool fits = from.field < batch.fields.size() && from.field < batch.shapes.size() &&
+                  batch.shapes[from.field].size() == from.move.size.size();
+      for (size_t i = 0; fits && i < from.move.size.size(); ++i) {
+        fits = from.move.from[i] + from.move.size[i] <= batch.shapes[from.field][i];
+      }
+      if (fits) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          section_.parts[p].name, " reads more of input ", from.field, " than the batch has"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status SectionRunner::Begin(const SectionBatch& batch) {
+  SOAP_RETURN_IF_ERROR(CheckBatch(batch));
   if (memory_ == nullptr) {
     SOAP_ASSIGN_OR_RETURN(memory_, options_.backend->Allocate(memory_plan_.bytes));
   }
@@ -219,7 +239,7 @@ void SectionRunner::Backward(uint32_t part, absl::Span<const absl::Span<float>> 
 
 Buffer SectionRunner::Give(uint32_t outgoing) {
   RunStep(SectionStep::Kind::kGive, outgoing);
-  const Buffer block = given_.View();
+  Buffer block = given_.View();
   given_ = {};
   return block;
 }

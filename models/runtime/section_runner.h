@@ -29,7 +29,7 @@ struct SectionOptions {
   std::shared_ptr<KernelCache> kernels;       // of that backend; null: its own
   int threads = 1;                            // of that; bits depend on it
   uint64_t seed = 0;                          // of dropout
-  bool training = true;                       // false: forward halves, as in evaluation
+  bool training = true;                       // false: ForwardHalf, as in evaluation
 };
 
 // Of the batch that a run is for.
@@ -64,7 +64,8 @@ class SectionRunner {
   // The values of a block of parameters, to be written before parts that read it. [its shape] f32
   absl::Span<float> param(uint32_t block) { return params_[block].floats(); }
 
-  // Error: out of memory.
+  // Errors: out of memory; InvalidArgument: a batch that has less than parts read. Ids are within
+  // their tables (whoever makes batches sees to it).
   absl::Status Begin(const SectionBatch& batch);
   // REQUIRES: the size of the block. It is kept until the last step that reads it.
   void Take(uint32_t incoming, Buffer block);
@@ -82,6 +83,7 @@ class SectionRunner {
   absl::Status Prepare();
   absl::Status MakeKernels();
   absl::Status MakeSums();
+  absl::Status CheckBatch(const SectionBatch& batch) const;
   compute::KernelRequest RequestOf(uint32_t part) const;
   absl::StatusOr<compute::Kernel*> KernelFor(const compute::KernelRequest& request);
   const compute::Format& FormatOf(uint32_t part, uint32_t slot) const {

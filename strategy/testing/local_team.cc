@@ -34,9 +34,10 @@ absl::StatusOr<std::unique_ptr<LocalTeam>> LocalTeam::Create(OpGraph graph,
     if (team->options_.spoil) team->options_.spoil(&seat.section);
     SOAP_ASSIGN_OR_RETURN(
         std::unique_ptr<models::SectionRunner> runner,
-        models::SectionRunner::Create(
-            seat.section,
-            {.backend = team->options_.backend, .kernels = kernels, .seed = team->options_.seed}));
+        models::SectionRunner::Create(seat.section, {.backend = team->options_.backend,
+                                                     .kernels = kernels,
+                                                     .seed = team->options_.seed,
+                                                     .training = team->options_.training}));
     team->seats_.push_back(std::move(runner));
   }
   return team;

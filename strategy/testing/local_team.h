@@ -42,6 +42,7 @@ struct LocalTeamOptions {
   std::shared_ptr<compute::Backend> backend;  // null: the CPU
   uint64_t seed = 0;                          // of dropout
   SeatTurns turns = SeatTurns::kAscending;
+  bool training = true;                         // false: forward halves, no gradients
   std::function<void(models::Section*)> spoil;  // a fault, in every seat's section; null: none
 };
 

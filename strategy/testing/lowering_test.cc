@@ -420,6 +420,106 @@ TEST(LoweringTest, EveryFaultOfBitsIsSeen) {
   }
 }
 
+// A tensor that one operator reads under two names: kernels that write in place may not do so.
+TEST(LoweringTest, ATensorUnderTwoNamesIsNotOverwritten) {
+  models::GraphBuilder b("two_names");
+  models::TensorId x = b.Input("x", models::DataType::kFloat32, {4, 3});
+  x = b.Apply("shift", compute::AddParameter{}, {x});
+  const models::TensorId name = b.Apply("name", compute::Reshape{{4, 3}}, {x});
+  const models::TensorId sum = b.Apply("sum", compute::Add{}, {name, x, x});
+  b.Loss("loss", b.Apply("head", compute::Linear{.outputs = 7}, {b.Flatten("flat", sum)}));
+  const models::Graph graph = *b.Build();
+  const OpGraph plan = *MakeOpGraph(graph, {.batch = 3});
+  const Tensors params = InitialParams(graph, 1);
+  const Batch batch = RandomBatch(graph, 3, 1);
+  const std::shared_ptr<compute::Backend> cpu = compute::MakeCpuBackend({});
+  const std::shared_ptr<compute::Backend> reference = compute::MakeReferenceBackend();
+  const auto whole = WholeStep(graph, plan, params, batch, 1, {.backend = cpu});
+  const auto right = WholeStep(graph, plan, params, batch, 1, {.backend = reference});
+  EXPECT_EQ(Compare(graph, *whole, *right, *right), "");
+}
+
+TEST(LoweringTest, SeedsHaveKernelsOfTheirOwn) {
+  models::GraphBuilder b("drop");
+  models::TensorId x = b.Input("x", models::DataType::kFloat32, {40});
+  x = b.Apply("drop", compute::Dropout{.rate = 0.5}, {x});
+  b.Loss("loss", b.Apply("head", compute::Linear{.outputs = 7}, {x}));
+  const models::Graph graph = *b.Build();
+  const OpGraph plan = *MakeOpGraph(graph, {.batch = 3});
+  const Strategy strategy = SingleDevice(plan, 0);
+  const TeamProgram program = *Lower(plan, strategy, CanonicalOrder(plan, strategy, 1));
+  const std::shared_ptr<compute::Backend> cpu = compute::MakeCpuBackend({});
+  const auto kernels = std::make_shared<models::KernelCache>();
+  for (const uint64_t seed : {1, 2}) {
+    EXPECT_TRUE(models::SectionRunner::Plan(program.seats[0].section,
+                                            {.backend = cpu, .kernels = kernels, .seed = seed})
+                    .ok());
+  }
+  EXPECT_EQ(kernels->size(), 2 + 2u);  // of each seed one that drops; head and loss are shared
+}
+
+// Evaluation: the forward half of any order, with the messages of that half alone.
+TEST(LoweringTest, TheForwardHalfOfAPipelineRuns) {
+  for (int i = 0; i < 26; ++i) {
+    const Placement placed = RandomPlacement(i);
+    const Order order = CanonicalOrder(placed.plan, placed.strategy, placed.seats, 1);
+    auto team = LocalTeam::Create(placed.plan, placed.strategy, order,
+                                  {.seed = 3, .turns = SeatTurns::kShuffled, .training = false});
+    ASSERT_TRUE(team.ok()) << placed.name << ": " << team.status();
+    (*team)->SetParams(placed.params);
+    const auto split = (*team)->Step(placed.batch, 1);
+    ASSERT_TRUE(split.ok()) << placed.name << ": " << split.status();
+    const auto whole = WholeStep(placed.graph, placed.plan, placed.params, placed.batch, 1,
+                                 {.seed = 3, .training = false});
+    EXPECT_EQ(split->correct, whole->correct) << placed.name;
+    EXPECT_NEAR(split->loss, whole->loss, 1e-6 * std::abs(whole->loss)) << placed.name;
+  }
+}
+
+TEST(LoweringTest, ASeatHoldsTheParametersOfItsOwnPartsAlone) {
+  const models::Graph graph = *models::BuildModel("alexnet:tiny", models::ModelInput{});
+  const OpGraph plan = *MakeOpGraph(graph, {.batch = 4});
+  Draws draws(1);
+  const Strategy strategy = RandomPipeline(plan, 3, &draws);
+  const TeamProgram program = *Lower(plan, strategy, CanonicalOrder(plan, strategy, 3));
+  size_t blocks = 0;
+  for (const SeatProgram& seat : program.seats) blocks += seat.section.param_blocks.size();
+  EXPECT_EQ(blocks, graph.params().size());
+}
+
+TEST(LoweringTest, WhatIsNoStrategyIsRefused) {
+  const models::Graph graph = *models::BuildModel("lenet5:tiny", models::ModelInput{});
+  const OpGraph plan = *MakeOpGraph(graph, {.batch = 4});
+  const Strategy good = SingleDevice(plan, 0);
+  const Order order = CanonicalOrder(plan, good, 1);
+  const auto refuses = [&](const Strategy& strategy, const Order& tasks) {
+    return Lower(plan, strategy, tasks).status().code() == absl::StatusCode::kInvalidArgument;
+  };
+  Strategy strategy = good;
+  strategy.ops.pop_back();
+  EXPECT_TRUE(refuses(strategy, order));
+  strategy = good;
+  strategy.ops[0].devices.push_back(0);
+  EXPECT_TRUE(refuses(strategy, order));
+  strategy = good;
+  strategy.ops[0].degrees.clear();
+  EXPECT_TRUE(refuses(strategy, order));
+  strategy = good;
+  strategy.ops[0].devices[0] = 1;
+  EXPECT_TRUE(refuses(strategy, order));
+  Order tasks = order;
+  tasks[0][0].part = 0x80000000;
+  EXPECT_TRUE(refuses(good, tasks));
+  tasks[0][0].part = UINT32_MAX;
+  EXPECT_TRUE(refuses(good, tasks));
+  EXPECT_EQ(CanonicalOrder(plan, good, 1, UINT32_MAX), order);
+  // A batch that is smaller than the section's.
+  auto team = LocalTeam::Create(plan, good, order, {});
+  (*team)->SetParams(InitialParams(graph, 1));
+  EXPECT_EQ((*team)->Step(RandomBatch(graph, 3, 1), 1).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
 TEST(LoweringTest, WhatNoKernelRunsAloneIsNamed) {
   const models::Graph graph = *models::BuildModel("resnet50:tiny", models::ModelInput{});
   const OpGraph plan = *MakeOpGraph(graph, {.batch = 4});

@@ -35,6 +35,10 @@ struct Subject {
   std::vector<Shape> inputs;
   size_t outputs = 1;
   int64_t ids = 0;  // of the first input, if that is integers
+  // The first input is read under another name: that of a Reshape to its own shape, which lies in
+  // the same memory.
+  bool renamed = false;
+  size_t again = 0;  // the last input is read so many times more
 };
 
 Window RandomWindow(Draws* draws) {
@@ -104,7 +108,8 @@ Subject RandomSequenceOperator(int64_t kind, Draws* draws) {
       const int64_t rows = draws->Between(3, 20);
       return {.what = compute::Embedding{.rows = rows, .dim = draws->Between(2, 8)},
               .inputs = {{steps}},
-              .ids = rows};
+              .ids = rows,
+              .renamed = draws->Coin()};
     }
     case 3: {
       const bool state = draws->Coin();
@@ -151,9 +156,15 @@ Subject RandomPlainOperator(int64_t kind, Draws* draws) {
     case 1:
       return {.what = compute::Dropout{.rate = 0.4}, .inputs = {x}};
     case 2:
-      return {.what = compute::Add{.relu = draws->Coin()}, .inputs = {x, x, x}};
-    case 3:
-      return {.what = compute::Multiply{}, .inputs = {x, x}};
+      return {.what = compute::Add{.relu = draws->Coin()},
+              .inputs = {x, x, x},
+              .again = static_cast<size_t>(draws->Between(0, 2))};
+    case 3: {
+      const bool square = draws->Coin();
+      return {.what = compute::Multiply{},
+              .inputs = std::vector<Shape>(square ? 1 : 2, x),
+              .again = square ? size_t{1} : 0};
+    }
     default:
       return {.what = compute::AddParameter{}, .inputs = {x}};
   }
@@ -174,6 +185,13 @@ absl::StatusOr<OneOperator> TryOperator(Draws* draws) {
     inputs.push_back(ids ? x
                          : builder.Apply(absl::StrCat("shift", i), compute::AddParameter{}, {x}));
   }
+  const auto renamed = [&](size_t i) {
+    return builder.Apply("renamed", compute::Reshape{subject.inputs[i]}, {inputs[i]});
+  };
+  if (subject.renamed) inputs[0] = renamed(0);
+  const bool by_name = subject.again > 0 && draws->Coin();  // once of these, and first of all
+  inputs.insert(inputs.end(), subject.again - (by_name ? 1 : 0), inputs.back());
+  if (by_name) inputs.insert(inputs.begin(), renamed(subject.inputs.size() - 1));
   const std::vector<TensorId> outputs =
       builder.ApplyAll("subject", subject.what, inputs, subject.outputs);
   std::vector<TensorId> flat;
@@ -309,11 +327,14 @@ absl::StatusOr<StepResult> WholeStep(const models::Graph& graph, const OpGraph& 
                                                     static_cast<size_t>(batch.samples) *
                                                     static_cast<size_t>(begin));
     }
-    SOAP_RETURN_IF_ERROR(runner->Begin(
-        end - begin, fields, {.step = step, .first_sample = static_cast<uint64_t>(begin)}));
+    SOAP_RETURN_IF_ERROR(runner->Begin(end - begin, fields,
+                                       {.training = options.training,
+                                        .step = step,
+                                        .first_sample = static_cast<uint64_t>(begin)}));
     for (size_t op = 0; op < graph.ops().size(); ++op) runner->ForwardOp(op);
     result.loss += runner->loss_sum();
     result.correct += runner->correct();
+    if (!options.training) continue;
     Tensors gradients;
     for (const std::vector<float>& param : params) gradients.emplace_back(param.size());
     for (size_t op = graph.ops().size(); op-- > 0;) {
