@@ -7,17 +7,17 @@
 namespace soapstone::models {
 namespace {
 
-void MoveRun(const float* from, float* to, int64_t n, BoxWrite write, float scale) {
-  if (write == BoxWrite::kAdd) {
-    if (scale == 1) {
+void MoveRun(const float* from, float* to, int64_t n, BoxWrite write) {
+  if (write.adds) {
+    if (write.scale == 1) {
       for (int64_t i = 0; i < n; ++i) to[i] += from[i];
     } else {
-      for (int64_t i = 0; i < n; ++i) to[i] += scale * from[i];
+      for (int64_t i = 0; i < n; ++i) to[i] += write.scale * from[i];
     }
-  } else if (scale == 1) {
+  } else if (write.scale == 1) {
     std::memcpy(to, from, static_cast<size_t>(n) * sizeof(float));
   } else {
-    for (int64_t i = 0; i < n; ++i) to[i] = scale * from[i];
+    for (int64_t i = 0; i < n; ++i) to[i] = write.scale * from[i];
   }
 }
 
@@ -50,7 +50,7 @@ int64_t PlaceOf(const std::vector<int64_t>& shape, const std::vector<int64_t>& b
 }  // namespace
 
 void MoveBox(const Move& move, const std::vector<int64_t>& from_shape, const void* from,
-             const std::vector<int64_t>& to_shape, void* to, BoxWrite write, float scale) {
+             const std::vector<int64_t>& to_shape, void* to, BoxWrite write) {
   const size_t rank = move.size.size();
   CHECK(from_shape.size() == rank && to_shape.size() == rank);
   if (move.elements() == 0) return;
@@ -58,8 +58,7 @@ void MoveBox(const Move& move, const std::vector<int64_t>& from_shape, const voi
   std::vector<int64_t> index(rank, 0);
   while (true) {
     MoveRun(static_cast<const float*>(from) + PlaceOf(from_shape, move.from, index),
-            static_cast<float*>(to) + PlaceOf(to_shape, move.to, index), run.elements, write,
-            scale);
+            static_cast<float*>(to) + PlaceOf(to_shape, move.to, index), run.elements, write);
     size_t i = run.outer;
     while (i > 0 && ++index[i - 1] == move.size[i - 1]) index[--i] = 0;
     if (i == 0) return;

@@ -9,12 +9,14 @@
 
 namespace soapstone::models {
 
-enum class BoxWrite : uint8_t { kCopy, kAdd };
+// How it is written: from's box times `scale`, added to what is there or in its place.
+struct BoxWrite {
+  bool adds = false;
+  float scale = 1;
+};
 
-// to's box = scale · from's box, or is increased by that. from, to: whole tensors of these shapes,
-// which hold the box at move.from and move.to.
+// from, to: whole tensors of these shapes, which hold the box at move.from and move.to.
 void MoveBox(const Move& move, const std::vector<int64_t>& from_shape, const void* from,
-             const std::vector<int64_t>& to_shape, void* to, BoxWrite write = BoxWrite::kCopy,
-             float scale = 1);
+             const std::vector<int64_t>& to_shape, void* to, BoxWrite write = {});
 
 }  // namespace soapstone::models

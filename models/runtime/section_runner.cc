@@ -313,17 +313,16 @@ void SectionRunner::RunField(const SectionNode& node) {
 // gradient: of a part's input, else a part's output. A message is the box alone.
 void SectionRunner::AddBox(const Box& box, ValueId source, bool gradient, const Shape& to_shape,
                            void* to) {
-  const BoxWrite write = box.adds ? BoxWrite::kAdd : BoxWrite::kCopy;
+  const BoxWrite write = {.adds = box.adds, .scale = box.scale};
   if (box.source.kind == BlockSource::Kind::kMessage) {
     CHECK_GT(taken_[box.source.index].size(), 0u) << "a message that is not there";
-    MoveBox(box.move, box.move.size, taken_[box.source.index].data(), to_shape, to, write,
-            box.scale);
+    MoveBox(box.move, box.move.size, taken_[box.source.index].data(), to_shape, to, write);
     return;
   }
   const SectionPart& part = section_.parts[box.source.index];
   const Shape& shape =
       gradient ? part.inputs[box.source.slot].spec.shape : part.outputs[box.source.slot].spec.shape;
-  MoveBox(box.move, shape, At(source), to_shape, to, write, box.scale);
+  MoveBox(box.move, shape, At(source), to_shape, to, write);
 }
 
 void SectionRunner::RunAssemble(const SectionNode& node) {
