@@ -70,8 +70,11 @@ def goes_to_its_end(bin_folder):
         if len(there) == PROCESSES and not running:
             break
         time.sleep(0.2)
-    codes = [c["State"]["ExitCode"] for c in containers()]
-    say(codes == [0] * PROCESSES, f"all containers ended with 0: {codes}")
+    states = [(c["State"]["Status"], c["State"]["ExitCode"]) for c in containers()]
+    ended = states == [("exited", 0)] * PROCESSES
+    say(ended, f"all containers ended with 0: {states}")
+    if not ended:
+        print(compose("logs", check=False))
     say(seen == CLOSED, f"the kernel's word for one of them: {seen}")
     say(page in (200, 503), f"the scheduler's pages are at 127.0.0.1:9400: {page}")
     text = "".join(run("podman", "logs", c["Name"]) for c in containers() if "scheduler" in c["Name"])
