@@ -97,7 +97,7 @@ class NodeTransport final : public Transport {
   absl::StatusOr<wire::Message> Accept(const KnownNodes::Arrival& arrival);
   bool TakeEarly();
   void Tend(SteadyTime now);
-  void TendIfDue(SteadyTime now);
+  bool TendIfDue(SteadyTime now);
   void Lose(const LostLink& lost);
   void LoseLocal(const LostLocalLink& lost);
   void TakeNote(const ZmqSockets::Source& from, const Buffer& frame);
@@ -252,12 +252,15 @@ NodeTransport::Taken NodeTransport::TakeSocket(wire::Message* message) {
   return Judge(std::move(accepted), message);
 }
 
-// What takes its time: connections made again, messages sent again, links given up.
-void NodeTransport::TendIfDue(SteadyTime now) {
+// Whether it was due, or pressed.
+bool NodeTransport::TendIfDue(SteadyTime now) {
   const bool pressing = shm_links_.mending() || streams_.unfinished() || sender_.waiting();
-  if (pressing || now - tended_at_ >= kTendAfter) Tend(now);
+  if (!pressing && now - tended_at_ < kTendAfter) return false;
+  Tend(now);
+  return true;
 }
 
+// What takes its time: connections made again, messages sent again, links given up.
 void NodeTransport::Tend(SteadyTime now) {
   since_tend_ = 0;
   tended_at_ = now;
@@ -348,7 +351,7 @@ absl::StatusOr<wire::Message> NodeTransport::Accept(const KnownNodes::Arrival& a
 bool NodeTransport::Poll(SteadyTime deadline) {
   streams_.Flush();
   const SteadyTime now = SteadyNow();
-  TendIfDue(now);
+  const bool tended = TendIfDue(now);
   absl::Duration left = deadline - now;
   if (left <= absl::ZeroDuration()) {
     streams_.Look();
@@ -359,6 +362,7 @@ bool NodeTransport::Poll(SteadyTime deadline) {
   if (streams_.unfinished() || shm_links_.mending() || sender_.waiting()) {
     left = std::min(left, kUnfinishedWait);
   }
+  if (!tended) left = std::min(left, kTendAfter);  // no longer sleep before what came was tended
   const NodeWait::Waited waited = wait_.Wait(now, deadline, left);
   if (waited.of_links && !local_.opening()) shm_links_.Progress();
   TendIfDue(waited.ended);
