@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,16 @@ enum class InitKind : uint8_t {
   kNormal,   // normal with standard deviation `scale`
 };
 
+// The box of a tensor that a piece of it is: [begin, begin + the piece's shape).
+struct PieceOf {
+  uint32_t param = 0;  // of the model
+  std::string name;    // of that
+  std::vector<int64_t> shape;
+  std::vector<int64_t> begin;
+  friend bool operator==(const PieceOf&, const PieceOf&) = default;
+};
+
+// A parameter of a model, or a piece of one, which is kept as a tensor of its own.
 struct ParamSpec {
   std::string name;            // as written to the model file, e.g. "conv1.weight"
   std::vector<int64_t> shape;  // row-major
@@ -25,6 +36,7 @@ struct ParamSpec {
   // > 0: not trained but averaged, as a running mean is: its "gradient" g, a mean over samples like
   // any other, is applied as x − average_rate·g whatever the optimizer and its learning rate.
   double average_rate = 0;
+  std::optional<PieceOf> piece;
 
   uint64_t elements() const {
     uint64_t n = 1;

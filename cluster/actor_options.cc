@@ -1,18 +1,60 @@
 #include "cluster/actor_options.h"
 
+#include "wire/membership/teams.h"
+
 namespace soapstone::cluster {
+namespace {
+
+// Of the shards whose parameters the worker's seat holds.
+std::shared_ptr<const wire::Layout> SeatLayoutOf(const TrainingJob& job, uint32_t seat) {
+  return std::make_shared<const wire::Layout>(
+      job.layout->Only(ShardsOf(*job.team, seat, *job.layout)));
+}
+
+std::shared_ptr<const models::Section> SectionOf(const planner::TeamProgram& program,
+                                                 uint32_t seat) {
+  return std::make_shared<const models::Section>(program.seats[seat].section);
+}
+
+}  // namespace
 
 worker::EngineOptions EngineOptionsOf(const TrainingJob& job, WorkerId worker) {
-  return {.id = worker,
-          .layout = job.worker_layout,
-          .ops = job.ops,
-          .policy = job.specs.policy,
-          .micro_batch_count = job.micro_batches,
-          .total_clocks = job.total_clocks,
-          .train_samples = job.train_samples,
-          .batch = job.batch,
-          .skip_not_finite = job.skip_not_finite,
-          .patience_ns = job.patience_ns};
+  worker::EngineOptions options = {.id = worker,
+                                   .layout = job.worker_layout,
+                                   .ops = job.ops,
+                                   .policy = job.specs.policy,
+                                   .micro_batch_count = job.micro_batches,
+                                   .total_clocks = job.total_clocks,
+                                   .train_samples = job.train_samples,
+                                   .batch = job.batch,
+                                   .skip_not_finite = job.skip_not_finite,
+                                   .patience_ns = job.patience_ns};
+  if (job.team == nullptr) return options;
+  const uint32_t seat = wire::SeatOf(worker, job.team->shape);
+  options.layout = SeatLayoutOf(job, seat);
+  options.seat = std::make_shared<const worker::SeatOptions>(
+      SeatOptionsOf(*job.team, seat, *job.layout, *options.layout));
+  return options;
+}
+
+worker::SeatExecutorOptions SeatExecutorOptionsOf(const TrainingJob& job, WorkerId worker) {
+  const uint32_t seat = wire::SeatOf(worker, job.team->shape);
+  worker::SeatExecutorOptions options = {
+      .evaluation_batch = job.team->evaluation_batch,
+      .data = job.data,
+      .layout = SeatLayoutOf(job, seat),
+      .seed = job.seed,
+      .batch = job.batch,
+      .micro_batches = job.micro_batches,
+      .total_clocks = job.total_clocks,
+      .now = [] { return Nanos{0}; },
+      .spoils = [stragglers = job.specs.stragglers,
+                 worker](Clock clock) { return stragglers.Spoils(worker, clock); }};
+  for (const auto& [samples, program] : job.team->plan.steps) {
+    options.sections[static_cast<uint64_t>(samples)] = SectionOf(program, seat);
+  }
+  options.evaluation = options.sections.at(options.evaluation_batch);
+  return options;
 }
 
 worker::ExecutorOptions ExecutorOptionsOf(const TrainingJob& job, WorkerId worker) {
@@ -41,11 +83,15 @@ worker::SparseExecutorOptions SparseExecutorOptionsOf(const TrainingJob& job) {
 }
 
 server::ShardOptions ShardOptionsOf(const TrainingJob& job, ShardId shard) {
-  return {.id = shard,
-          .layout = job.layout,
-          .policy = job.specs.policy,
-          .micro_batch_count = job.micro_batches,
-          .final_clock = job.specs.policy.Rounds(job.total_clocks)};
+  server::ShardOptions options = {.id = shard,
+                                  .layout = job.layout,
+                                  .policy = job.specs.policy,
+                                  .micro_batch_count = job.micro_batches,
+                                  .final_clock = job.specs.policy.Rounds(job.total_clocks)};
+  if (job.team == nullptr) return options;
+  options.team = job.team->shape;
+  options.holders = HoldersOf(*job.team, shard);
+  return options;
 }
 
 server::TensorStoreOptions StoreOptionsOf(const TrainingJob& job, ShardId shard) {

@@ -11,6 +11,7 @@
 #include "server/shard/shard_options.h"
 #include "server/store/contribution.h"
 #include "worker/device/executor.h"
+#include "worker/device/seat_executor.h"
 #include "worker/device/sparse_executor.h"
 #include "worker/engine_options.h"
 
@@ -22,6 +23,9 @@ worker::EngineOptions EngineOptionsOf(const TrainingJob& job, WorkerId worker);
 // where time is virtual a device takes none.
 worker::ExecutorOptions ExecutorOptionsOf(const TrainingJob& job, WorkerId worker);
 worker::SparseExecutorOptions SparseExecutorOptionsOf(const TrainingJob& job);
+
+// Of a worker that has a seat; without a backend. REQUIRES: the job has a team.
+worker::SeatExecutorOptions SeatExecutorOptionsOf(const TrainingJob& job, WorkerId worker);
 
 server::ShardOptions ShardOptionsOf(const TrainingJob& job, ShardId shard);
 server::TensorStoreOptions StoreOptionsOf(const TrainingJob& job, ShardId shard);

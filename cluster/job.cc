@@ -11,6 +11,7 @@
 #include "base/fingerprint.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
+#include "cluster/job_strategy.h"
 #include "models/formats/onnx/read_onnx.h"
 #include "models/formats/weights.h"
 #include "models/runtime/model_input.h"
@@ -61,6 +62,7 @@ uint64_t FingerprintOf(const Job& job, const std::string& model_sha256) {
   fingerprint.Add(dense ? job.data->test.Digest() : job.tables->data().test.Digest());
   fingerprint.Add(model_sha256);
   if (job.given != nullptr) fingerprint.Add(DigestOf(*job.given));
+  if (job.team != nullptr) fingerprint.Add(job.strategy_sha256);
   return fingerprint.value().first;
 }
 
@@ -216,10 +218,29 @@ absl::Status LoadModel(Job* job, std::vector<ParamSpec>* params, wire::LayoutOpt
   return absl::OkStatus();
 }
 
+// Makes the team of the job's strategy, and the layout of what its seats hold.
+absl::StatusOr<wire::Layout> LayoutOfTeam(Job* job, wire::LayoutOptions options) {
+  if (job->tables != nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("strategy: a model of tables, as ", job->config.model(), ", is not split"));
+  }
+  SOAP_ASSIGN_OR_RETURN(const StrategyFile file, ReadStrategyFile(job->config));
+  SOAP_RETURN_IF_ERROR(CheckStrategyGoes(job->config, job->specs, file.strategy));
+  SOAP_ASSIGN_OR_RETURN(job->team,
+                        MakeTeam(file, *job->graph, job->data->train.size(), job->test_samples));
+  job->strategy_sha256 = file.sha256;
+  wire::Cluster* cluster = job->config.mutable_cluster();
+  cluster->set_shards_per_server(job->team->sets());
+  options.shard_count = cluster->servers() * cluster->shards_per_server();
+  return wire::Layout::BuildOfPieces(job->team->plan.params, job->team->plan.holders,
+                                     std::move(options));
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const Job>> PrepareJob(wire::JobConfig config) {
   auto job = std::make_shared<Job>();
+  SOAP_RETURN_IF_ERROR(FillFromStrategy(&config));
   FillDefaults(&config);
   job->config = std::move(config);
   SOAP_RETURN_IF_ERROR(CheckNames(job->config));
@@ -233,7 +254,9 @@ absl::StatusOr<std::shared_ptr<const Job>> PrepareJob(wire::JobConfig config) {
                                  .transfer_stages = TransferStagesOf(size)};
   std::string model_sha256;  // of the file that it is from
   SOAP_RETURN_IF_ERROR(LoadModel(job.get(), &params, &options, &model_sha256));
-  absl::StatusOr<wire::Layout> layout = wire::Layout::Build(std::move(params), std::move(options));
+  absl::StatusOr<wire::Layout> layout = size.strategy().empty()
+                                            ? wire::Layout::Build(std::move(params), options)
+                                            : LayoutOfTeam(job.get(), std::move(options));
   if (!layout.ok()) return Named(layout.status(), "cluster");
   job->layout = std::make_shared<const wire::Layout>(*std::move(layout));
   cluster::Complete(job.get());

@@ -21,6 +21,7 @@ struct Job : cluster::TrainingJob {
   Clock clocks_per_epoch = 0;
   uint64_t curve_step = 1;  // samples from a point of the learning curve to the next
   uint64_t digest = 0;
+  std::string strategy_sha256;     // of the text of its file
   std::string summary;             // one line for people
   std::vector<std::string> notes;  // what they should know before it runs, a line each
 };

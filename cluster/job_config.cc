@@ -31,7 +31,8 @@ absl::Status CheckTraining(const wire::JobConfig& config) {
   const wire::Cluster& cluster = config.cluster();
   if (training.epochs() < 1) return Invalid("training.epochs: at least 1 is needed");
   if (training.batch() < 1) return Invalid("training.batch: at least 1 is needed");
-  if (training.micro_batches() < cluster.workers()) {
+  const bool split = !cluster.strategy().empty();  // all workers compute the same micro-batches
+  if (!split && training.micro_batches() < cluster.workers()) {
     return Invalid(absl::StrCat("training.micro_batches: ", training.micro_batches(),
                                 " is less than the ", cluster.workers(),
                                 " workers: each needs one at least"));
@@ -335,7 +336,8 @@ absl::StatusOr<cluster::JobSpecs> CheckJobConfig(const wire::JobConfig& config) 
   SOAP_RETURN_IF_ERROR(CheckData(config.data()));
   absl::StatusOr<consistency::PolicyTraits> policy = consistency::ParsePolicy(config.policy());
   if (!policy.ok()) return named(policy.status(), "policy");
-  const absl::Status fits = consistency::CheckWorkers(*policy, config.cluster().workers());
+  const absl::Status fits = consistency::CheckWorkers(
+      *policy, config.cluster().strategy().empty() ? config.cluster().workers() : 1);
   if (!fits.ok()) return named(fits, "policy");
   SOAP_RETURN_IF_ERROR(CheckTree(config, *policy));
   SOAP_RETURN_IF_ERROR(CheckRebalance(config, *policy));
@@ -391,6 +393,7 @@ uint64_t JobDigest(const wire::JobConfig& config, uint64_t data_fingerprint) {
   // Who has no keys does not come as far as to say a digest.
   meaning.mutable_cluster()->clear_security();
   meaning.mutable_cluster()->clear_link_bytes();
+  meaning.mutable_cluster()->clear_strategy();  // its text is in the fingerprint
   meaning.mutable_cluster()->clear_heartbeat_s();
   meaning.mutable_cluster()->clear_heartbeat_timeout_s();
   meaning.mutable_cluster()->clear_start_timeout_s();

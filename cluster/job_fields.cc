@@ -64,8 +64,13 @@ constexpr JobField kFields[] = {
      "Stretch an iteration to this many ms, times its straggler factor [as long as it takes]"},
     {"servers", "cluster.servers", "Server processes [of train: 1]"},
     {"workers", "cluster.workers", "Worker processes [of train: one a core, 8 at most]"},
+    {"strategy", "cluster.strategy",
+     "Split the model over the workers as this file of `soapstone plan` says [each runs all of "
+     "it]"},
     {"shards_per_server", "cluster.shards_per_server",
-     "Shards, each a thread, of a server [1; 8 with --communication=priority]"},
+     "Shards, each a thread, of a server [1; 8 with --communication=priority; of a strategy as "
+     "many "
+     "as sets of workers hold parameters]"},
     {"scheduler", "cluster.scheduler", "Endpoint of the scheduler, such as tcp://host:7070"},
     {"heartbeat_s", "cluster.heartbeat_s", "Seconds between heartbeats [0.5]"},
     {"heartbeat_timeout_s", "cluster.heartbeat_timeout_s", "Silent for this long is lost [5]"},

@@ -74,6 +74,7 @@ void ChangePaths(const PathChange& change, wire::JobConfig* config) {
     }
     training->set_stragglers(ChangedFiles(training->stragglers(), change));
   }
+  if (config->has_cluster()) paths.push_back(config->mutable_cluster()->mutable_strategy());
   for (std::string* path : paths) *path = Changed(*path, change);
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/ids.h"
 #include "cluster/job_specs.h"
+#include "cluster/team_options.h"
 #include "compute/init.h"
 #include "models/data/dataset.h"
 #include "models/graph/graph.h"
@@ -42,6 +43,8 @@ struct TrainingJob {
   std::string precision = "float32";  // as the job asks for it
   int threads = 1;                    // of a worker's kernels on a processor: bits depend on it
   server::StoreFault store_fault = server::StoreFault::kNone;  // of all stores; for tests
+  // The model is split over the workers; null: each runs all of it.
+  std::shared_ptr<const TeamJob> team;
 
   // What follows from the rest (Complete).
   uint64_t train_samples = 0;

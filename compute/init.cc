@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 
+#include "base/piece_runs.h"
 #include "base/random.h"
 #include "glog/logging.h"
 
@@ -68,11 +69,12 @@ void InitRow(const RowInit& init, uint64_t key, absl::Span<float> out) {
   }
 }
 
-void InitSlice(const ParamSpec& spec, uint64_t seed, ParamId param, uint64_t begin,
+namespace {
+
+// Elements [begin, begin + out.size()) of the whole parameter.
+void InitWhole(const ParamSpec& spec, uint64_t seed, uint32_t param, uint64_t begin,
                absl::Span<float> out) {
-  CHECK_LE(begin, spec.elements());
-  CHECK_LE(out.size(), spec.elements() - begin);
-  const CounterRandom random(seed, RandomUse::kInit, Index(param));
+  const CounterRandom random(seed, RandomUse::kInit, param);
   switch (spec.init) {
     case InitKind::kZero:
       std::fill(out.begin(), out.end(), 0.0f);
@@ -93,14 +95,41 @@ void InitSlice(const ParamSpec& spec, uint64_t seed, ParamId param, uint64_t beg
   }
 }
 
+// Calls each(element of the whole, its part of `out`).
+template <typename Each>
+void ForRuns(const ParamSpec& spec, uint64_t begin, absl::Span<float> out, const Each& each) {
+  CHECK_LE(begin, spec.elements());
+  CHECK_LE(out.size(), spec.elements() - begin);
+  const PieceRuns runs(spec);
+  for (size_t done = 0; done < out.size();) {
+    const PieceRuns::Run run = runs.RunAt(begin + done);
+    const size_t count = std::min<size_t>(run.count, out.size() - done);
+    each(run.at, out.subspan(done, count));
+    done += count;
+  }
+}
+
+uint32_t NumberOf(const ParamSpec& spec, ParamId param) {
+  return spec.piece.has_value() ? spec.piece->param : Index(param);
+}
+
+}  // namespace
+
+void InitSlice(const ParamSpec& spec, uint64_t seed, ParamId param, uint64_t begin,
+               absl::Span<float> out) {
+  ForRuns(spec, begin, out, [&](uint64_t at, absl::Span<float> part) {
+    InitWhole(spec, seed, NumberOf(spec, param), at, part);
+  });
+}
+
 void InitSlice(const ParamSpec& spec, uint64_t seed, const GivenValues* given, ParamId param,
                uint64_t begin, absl::Span<float> out) {
   if (given == nullptr) return InitSlice(spec, seed, param, begin, out);
-  const std::vector<float>& values = given->at(Index(param));
-  CHECK_EQ(values.size(), spec.elements());
-  CHECK_LE(begin, values.size());
-  CHECK_LE(out.size(), values.size() - begin);
-  std::copy_n(values.begin() + static_cast<std::ptrdiff_t>(begin), out.size(), out.begin());
+  const std::vector<float>& values = given->at(NumberOf(spec, param));
+  ForRuns(spec, begin, out, [&](uint64_t at, absl::Span<float> part) {
+    CHECK_LE(at + part.size(), values.size());
+    std::copy_n(values.begin() + static_cast<std::ptrdiff_t>(at), part.size(), part.begin());
+  });
 }
 
 }  // namespace soapstone::compute

@@ -1,5 +1,6 @@
 // Initial values of parameters. Each element is a function of (seed, parameter, element) alone, so
-// that any slice of a parameter, made anywhere, has the bits of the whole. Shards call it.
+// that any slice of a parameter, and of a piece of one, made anywhere, has the bits of the whole.
+// Shards call it.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@ namespace soapstone::compute {
 void InitSlice(const ParamSpec& spec, uint64_t seed, ParamId param, uint64_t begin,
                absl::Span<float> out);
 
-// Initial values that are given, as from a file: [elements] f32 by ParamId.
+// Initial values that are given, as from a file: [elements] f32 by parameter of the model.
 using GivenValues = std::vector<std::vector<float>>;
 
 // The same, of what a parameter starts with: its given values, or without any (null) as above.

@@ -196,16 +196,25 @@ void Coordinator::OnWorkerMessage(Nanos now, const Message& message, Outbox* out
       }
       break;
     case MessageType::kEvaluated:
-      if (const auto* evaluation = std::get_if<wire::Evaluation>(&message.body);
-          evaluation != nullptr && evaluator_ == worker) {
-        evaluation_ = *evaluation;
-        return BeginSaving(now, out);
-      }
-      break;
+      return OnEvaluated(now, worker, message, out);
     default:
       break;
   }
   ++ignored_;
+}
+
+// Of a team each seat tells what it has computed of the loss.
+void Coordinator::OnEvaluated(Nanos now, WorkerId worker, const Message& message, Outbox* out) {
+  const auto* evaluation = std::get_if<wire::Evaluation>(&message.body);
+  if (evaluation == nullptr || evaluators_.erase(worker) == 0) {
+    ++ignored_;
+    return;
+  }
+  if (!evaluation_.has_value()) evaluation_.emplace();
+  evaluation_->samples += evaluation->samples;
+  evaluation_->correct += evaluation->correct;
+  evaluation_->loss_sum += evaluation->loss_sum;
+  if (evaluators_.empty()) BeginSaving(now, out);
 }
 
 void Coordinator::OnLeave(Nanos now, WorkerId worker, Outbox* out) {
@@ -290,8 +299,8 @@ void Coordinator::CheckDeadlines(Nanos now, Outbox* out) {
     }
     case Phase::kEvaluating:
       if (waited < options_.finish_timeout_ns) return;
-      return give_up(absl::StrCat(Spoken(Address::Of(*evaluator_)), " has not evaluated for ",
-                                  whole_seconds(waited)));
+      return give_up(absl::StrCat(Spoken(Address::Of(*evaluators_.begin())),
+                                  " has not evaluated for ", whole_seconds(waited)));
     case Phase::kSaving:
       TellSlowWork(now);
       if (waited < options_.finish_timeout_ns) return;
@@ -340,8 +349,15 @@ void Coordinator::RemoveWorker(Nanos now, WorkerId worker, Notice if_none_left, 
   rebalancer_.Forget(worker);
   if (!members_.Remove(worker)) return FinishIfAllDone(now, out);
   if (phase_ != Phase::kSaving && !members_.HasStarted()) return End(std::move(if_none_left), out);
+  if (phase_ != Phase::kSaving && options_.team.has_value()) {
+    return End({if_none_left.code, absl::StrCat(Spoken(Address::Of(worker)),
+                                                " is gone, and no team goes on without one "
+                                                "of its ",
+                                                options_.team->seats, " seats")},
+               out);
+  }
   messages_.Publish(roster(), out);
-  if (evaluator_ == worker) SendEvaluate(now, out);
+  if (evaluators_.contains(worker)) SendEvaluate(now, out);
   EndRebalanceIfAgreed(now, out);
   AdmitNext(now, out);
   FinishIfAllDone(now, out);
@@ -403,14 +419,26 @@ void Coordinator::FinishIfAllDone(Nanos now, Outbox* out) {
 
 void Coordinator::SendEvaluate(Nanos now, Outbox* out) {
   wait_began_ = now;
-  evaluator_ = roster().workers.front().worker;
-  const Address node = Address::Of(*evaluator_);
-  news_.Add(absl::StrCat("all workers done; ", Spoken(node), " evaluates"));
-  out->Send(messages_.To(node, MessageType::kEvaluate));
+  evaluators_.clear();
+  evaluation_.reset();
+  const WorkerId first = roster().workers.front().worker;
+  if (!options_.team.has_value()) {
+    evaluators_ = {first};
+    news_.Add(absl::StrCat("all workers done; ", Spoken(Address::Of(first)), " evaluates"));
+  } else {
+    const WorkerId team = wire::TeamOf(first, *options_.team);
+    for (uint32_t seat = 0; seat < options_.team->seats; ++seat) {
+      evaluators_.insert(wire::WorkerAt(team, seat, *options_.team));
+    }
+    news_.Add(absl::StrCat("all workers done; team ", Index(team), " evaluates"));
+  }
+  for (const WorkerId worker : evaluators_) {
+    out->Send(messages_.To(Address::Of(worker), MessageType::kEvaluate));
+  }
 }
 
 void Coordinator::BeginSaving(Nanos now, Outbox* out) {
-  evaluator_.reset();
+  evaluators_.clear();
   if (!options_.save) return EndWell(out);
   phase_ = Phase::kSaving;
   wait_began_ = now;
@@ -429,7 +457,7 @@ void Coordinator::EndWell(Outbox* out) {
 
 void Coordinator::End(Notice why, Outbox* out) {
   phase_ = Phase::kClosing;
-  evaluator_.reset();
+  evaluators_.clear();
   for (const auto& [place, node] : nodes_.nodes()) {
     out->Send(messages_.Notice(place, MessageType::kShutdown, why));
   }
@@ -456,8 +484,8 @@ void Coordinator::AddTo(Fingerprint* f) const {
   rebalancer_.AddTo(f);
   broken_links_.AddTo(f);
   f->Add(waiting_.size());
-  f->Add(evaluator_.has_value());
-  if (evaluator_.has_value()) f->Add(*evaluator_);
+  f->Add(evaluators_.size());
+  for (const WorkerId worker : evaluators_) f->Add(worker);
   f->Add(ended_.has_value());
   if (ended_.has_value()) f->Add(ended_->code);
 }

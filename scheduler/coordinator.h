@@ -35,6 +35,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -52,6 +53,7 @@
 #include "scheduler/scheduler_messages.h"
 #include "scheduler/server_reports.h"
 #include "scheduler/shard_acks.h"
+#include "wire/membership/teams.h"
 #include "wire/message.h"
 #include "wire/outbox.h"
 
@@ -76,9 +78,11 @@ struct CoordinatorOptions {
   Nanos start_timeout_ns = 60 * kSecond;
   // For the evaluation. For the saving, from when it last came forward.
   Nanos finish_timeout_ns = 30 * 60 * kSecond;
-  bool evaluate = true;  // final evaluation by one worker
+  bool evaluate = true;  // final evaluation by one worker, or one team
   bool save = true;      // servers gather, hash (and write) the model
   RebalanceOptions rebalance;
+  // Where the model is split over teams of workers. A team cannot go on without one of its seats.
+  std::optional<wire::TeamShape> team;
   // Where training has diverged at a clock: what was set, and what to try. Null: nothing is said.
   std::function<std::string(Clock)> on_divergence;
 };
@@ -188,6 +192,7 @@ class Coordinator {
   void EndRebalanceIfAgreed(Nanos now, wire::Outbox* out);
   void FinishIfAllDone(Nanos now, wire::Outbox* out);
   void SendEvaluate(Nanos now, wire::Outbox* out);
+  void OnEvaluated(Nanos now, WorkerId worker, const wire::Message& message, wire::Outbox* out);
   void BeginSaving(Nanos now, wire::Outbox* out);
   // The model is there; its loss says whether it is one.
   void EndWell(wire::Outbox* out);
@@ -209,7 +214,7 @@ class Coordinator {
   ShardAcks acks_;
   Rebalancer rebalancer_;
   BrokenLinks broken_links_;
-  std::optional<WorkerId> evaluator_;  // kEvaluating
+  std::set<WorkerId> evaluators_;  // kEvaluating: who has not answered
   JobProgress progress_;
   ServerReports reports_;
   std::optional<wire::Evaluation> evaluation_;

@@ -127,13 +127,13 @@ class TimeAxes {
 };
 
 // Who writes a tensor: its pieces along `axis`, or the whole as one.
-struct Piece {
+struct TimePiece {
   uint32_t op = 0, output = 0;
   Range steps;  // of the axis
 };
 struct Written {
   Axis axis = kNoAxis;
-  std::vector<Piece> pieces;
+  std::vector<TimePiece> pieces;
 };
 
 class Builder {
@@ -312,7 +312,7 @@ class Builder {
            .input = input,
            .offset = std::move(offset)});
     }
-    for (const Piece& piece : from.pieces) {
+    for (const TimePiece& piece : from.pieces) {
       std::vector<int64_t> offset(shape.size(), 0);
       if (axis != kNoAxis) offset[axis] -= range.begin;
       if (from.axis != kNoAxis) offset[from.axis] += piece.steps.begin;

@@ -119,13 +119,17 @@ void SectionBuilder::AddMessages() {
     const BlockMessage& message = team_.messages()[m];
     if (message.to == seat_) {
       incoming_[m] = static_cast<uint32_t>(section.incoming.size());
-      section.incoming.push_back(
-          {.number = m, .size = SizeOf(message.region), .backward = message.backward});
+      section.incoming.push_back({.number = m,
+                                  .seat = message.from,
+                                  .size = SizeOf(message.region),
+                                  .backward = message.backward});
     }
     if (message.from == seat_) {
       outgoing_[m] = static_cast<uint32_t>(section.outgoing.size());
-      section.outgoing.push_back(
-          {.number = m, .size = SizeOf(message.region), .backward = message.backward});
+      section.outgoing.push_back({.number = m,
+                                  .seat = message.to,
+                                  .size = SizeOf(message.region),
+                                  .backward = message.backward});
     }
   }
 }
@@ -143,6 +147,7 @@ SectionPart SectionBuilder::MakePart(uint32_t k, uint32_t p, bool own) {
   SectionPart part = {.name = op.name, .op = what.op, .model_op = op.model_op};
   if (team_.PartsOf(k) > 1) absl::StrAppend(&part.name, "[", p, "]");
   part.first_sample = op.first_sample;
+  part.micro_batch = op.micro_batch;
   if (op.rule.dims[0].kind == models::DimKind::kSample) part.first_sample += block[0].begin;
   part.backward = HasBackward(graph_, op);
   for (uint32_t i = 0; i < what.inputs.size(); ++i) {

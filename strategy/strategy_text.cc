@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "strategy/machine_text.h"
 #include "wire/config/text_config.h"
 
 namespace soapstone::planner {
@@ -19,8 +20,8 @@ absl::Status Refuse(const std::string& file, const Pieces&... pieces) {
 
 std::string ShortHash(const std::string& sha256) { return sha256.substr(0, 12); }
 
-absl::Status CheckMadeFor(const wire::Strategy& message, const std::string& file,
-                          const OpGraph& graph, const Machine& machine) {
+absl::Status CheckModel(const wire::Strategy& message, const std::string& file,
+                        const OpGraph& graph) {
   if (message.model_sha256() != graph.model_sha256) {
     return Refuse(file, "a strategy for ", message.model(), " (", ShortHash(message.model_sha256()),
                   "), not for ", graph.model, " (", ShortHash(graph.model_sha256), ")");
@@ -34,6 +35,11 @@ absl::Status CheckMadeFor(const wire::Strategy& message, const std::string& file
     return Refuse(file, "a strategy for ", micro_batches, " micro-batches, not for ",
                   graph.micro_batches);
   }
+  return absl::OkStatus();
+}
+
+absl::Status CheckMachine(const wire::Strategy& message, const std::string& file,
+                          const Machine& machine) {
   const std::string machine_sha256 = HashOf(machine);
   if (message.machine_sha256() != machine_sha256) {
     return Refuse(file, "a strategy for ", message.devices(), " devices of ", message.machine(),
@@ -158,9 +164,10 @@ absl::StatusOr<wire::Strategy> ParseStrategy(const std::string& text, const std:
   return message;
 }
 
-absl::StatusOr<Strategy> StrategyFrom(const wire::Strategy& message, const std::string& file,
-                                      const OpGraph& graph, const Machine& machine) {
-  SOAP_RETURN_IF_ERROR(CheckMadeFor(message, file, graph, machine));
+namespace {
+
+absl::StatusOr<Strategy> Read(const wire::Strategy& message, const std::string& file,
+                              const OpGraph& graph) {
   if (static_cast<size_t>(message.ops_size()) != graph.ops.size()) {
     return Refuse(file, "ops: it has ", message.ops_size(), " operators, the model ",
                   graph.ops.size());
@@ -178,8 +185,40 @@ absl::StatusOr<Strategy> StrategyFrom(const wire::Strategy& message, const std::
     strategy.ops.push_back(std::move(config));
   }
   SOAP_RETURN_IF_ERROR(KeptFrom(message, file, graph, &strategy));
+  return strategy;
+}
+
+}  // namespace
+
+absl::StatusOr<Strategy> StrategyFrom(const wire::Strategy& message, const std::string& file,
+                                      const OpGraph& graph, const Machine& machine) {
+  SOAP_RETURN_IF_ERROR(CheckModel(message, file, graph));
+  SOAP_RETURN_IF_ERROR(CheckMachine(message, file, machine));
+  SOAP_ASSIGN_OR_RETURN(Strategy strategy, Read(message, file, graph));
   const absl::Status fits = CheckStrategy(graph, machine, strategy);
   if (!fits.ok()) return Refuse(file, fits.message());
+  return strategy;
+}
+
+absl::StatusOr<Strategy> StrategyForWorkers(const wire::Strategy& message, const std::string& file,
+                                            const OpGraph& graph) {
+  SOAP_RETURN_IF_ERROR(CheckModel(message, file, graph));
+  SOAP_ASSIGN_OR_RETURN(Strategy strategy, Read(message, file, graph));
+  if (message.devices() < 1 || message.devices() > kDevicesMax) {
+    return Refuse(file, "devices: ", message.devices(), " is not 1 to ", kDevicesMax);
+  }
+  std::vector<bool> used(message.devices());
+  for (size_t k = 0; k < graph.ops.size(); ++k) {
+    const absl::Status fits = CheckConfig(graph.ops[k], strategy.ops[k], message.devices());
+    if (!fits.ok()) return Refuse(file, fits.message());
+    for (const uint32_t device : strategy.ops[k].devices) used[device] = true;
+  }
+  const auto idle = std::find(used.begin(), used.end(), false);
+  if (idle != used.end()) {
+    return Refuse(file, "device ", idle - used.begin(),
+                  " has no part of the model, and a worker there "
+                  "nothing to do; plan for fewer devices (soapstone plan --devices)");
+  }
   return strategy;
 }
 

@@ -26,6 +26,12 @@ absl::StatusOr<wire::Strategy> ParseStrategy(const std::string& text, const std:
 absl::StatusOr<Strategy> StrategyFrom(const wire::Strategy& message, const std::string& file,
                                       const OpGraph& graph, const Machine& machine);
 
+// The same for workers that are to run it, whatever machine it was planned for: devices are their
+// seats. Servers are looked at by who knows how many there are. Errors: as above, without the
+// machine; a device without a part.
+absl::StatusOr<Strategy> StrategyForWorkers(const wire::Strategy& message, const std::string& file,
+                                            const OpGraph& graph);
+
 // "owner", "ring", "servers"
 std::string NameOf(Synchronization synchronization);
 

@@ -6,7 +6,8 @@ namespace {
 bool IsData(wire::MessageType type) {
   using wire::MessageType;
   return type == MessageType::kPush || type == MessageType::kClock || type == MessageType::kPull ||
-         type == MessageType::kPullReply || type == MessageType::kParcel;
+         type == MessageType::kPullReply || type == MessageType::kParcel ||
+         type == MessageType::kBlock;
 }
 
 }  // namespace
@@ -15,6 +16,7 @@ void BytesByCause::Add(const BytesByCause& other) {
   push += other.push;
   pull += other.pull;
   parcels += other.parcels;
+  blocks += other.blocks;
   model += other.model;
   header += other.header;
   control += other.control;
@@ -28,6 +30,8 @@ void BytesByCause::AddMessage(wire::MessageType type, uint64_t header_bytes,
     pull += payload_bytes;
   } else if (type == wire::MessageType::kParcel || type == wire::MessageType::kState) {
     parcels += payload_bytes;
+  } else if (type == wire::MessageType::kBlock) {
+    blocks += payload_bytes;
   } else if (type == wire::MessageType::kSlices) {
     model += payload_bytes;
   } else if (type == wire::MessageType::kEvaluated) {

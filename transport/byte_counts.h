@@ -15,11 +15,14 @@ struct BytesByCause {
   uint64_t push = 0;     // payload: updates, and keys of the rows that are asked for
   uint64_t pull = 0;     // payload: parameters that were asked for
   uint64_t parcels = 0;  // payload: between peers
+  uint64_t blocks = 0;   // payload: between the workers of a team
   uint64_t model = 0;    // payload: parameters, gathered at the end of the job
-  uint64_t header = 0;   // frame 0 of pushes, clocks, pulls and replies
+  uint64_t header = 0;   // frame 0 of pushes, clocks, pulls, replies, parcels and blocks
   uint64_t control = 0;  // frame 0 of all other messages; payload: the confusion of a classifier
   uint64_t framing = 0;  // ZMTP's and streams'; none within a process
-  uint64_t total() const { return push + pull + parcels + model + header + control + framing; }
+  uint64_t total() const {
+    return push + pull + parcels + blocks + model + header + control + framing;
+  }
   void Add(const BytesByCause& other);
   // One message; `header_bytes`: of frame 0.
   void AddMessage(wire::MessageType type, uint64_t header_bytes, uint64_t payload_bytes);

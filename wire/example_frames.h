@@ -121,6 +121,7 @@ inline std::vector<Message> HandMadeExamples() {
       Example(MessageType::kHeld, {}),
       Example(MessageType::kChosen, WorkerSet{{WorkerId{0}, WorkerId{3}}}),
       Example(MessageType::kStanding, Parcel{.has_values = true, .finished = true}),
+      Example(MessageType::kBlock, Block{}, {Buffer::CopyOf("abcd")}),
   };
 }
 

@@ -42,6 +42,10 @@ void ForShared(const Slices*, const Visit& visit) {
   visit(&Slices::checksum, &HeaderFields::checksum);
 }
 template <class Visit>
+void ForShared(const Block*, const Visit& visit) {
+  visit(&Block::number, &HeaderFields::bucket);
+}
+template <class Visit>
 void ForShared(const Parcel*, const Visit& visit) {
   visit(&Parcel::samples, &HeaderFields::samples);
   visit(&Parcel::checksum, &HeaderFields::checksum);
@@ -52,10 +56,16 @@ void ForShared(const B*, const Visit&) {
   static_assert(!HeaderBody<B>);
 }
 
+// A number and an id are the same on the wire.
+template <class To, class From>
+void Assign(const From& from, To* to) {
+  *to = static_cast<To>(from);
+}
+
 template <class B>
 B Read(const HeaderFields& fields) {
   B body;
-  ForShared(&body, [&](auto own, auto shared) { body.*own = fields.*shared; });
+  ForShared(&body, [&](auto own, auto shared) { Assign(fields.*shared, &(body.*own)); });
   return body;
 }
 
@@ -65,7 +75,7 @@ HeaderFields HeaderFieldsOf(const Message& message) {
   HeaderFields fields;
   std::visit(
       [&](const auto& body) {
-        ForShared(&body, [&](auto own, auto shared) { fields.*shared = body.*own; });
+        ForShared(&body, [&](auto own, auto shared) { Assign(body.*own, &(fields.*shared)); });
       },
       message.body);
   return fields;
@@ -85,6 +95,8 @@ Body BodyFrom(MessageType type, const HeaderFields& fields) {
       return Read<Save>(fields);
     case MessageType::kSlices:
       return Read<Slices>(fields);
+    case MessageType::kBlock:
+      return Read<Block>(fields);
     default:
       return {};
   }
@@ -92,7 +104,9 @@ Body BodyFrom(MessageType type, const HeaderFields& fields) {
 
 void TakeHeaderFields(const HeaderFields& fields, Body* body) {
   std::visit(
-      [&](auto& of) { ForShared(&of, [&](auto own, auto shared) { of.*own = fields.*shared; }); },
+      [&](auto& of) {
+        ForShared(&of, [&](auto own, auto shared) { Assign(fields.*shared, &(of.*own)); });
+      },
       *body);
 }
 

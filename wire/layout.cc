@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
+#include <numeric>
 #include <queue>
 #include <string>
 #include <utility>
@@ -228,6 +229,53 @@ absl::StatusOr<Layout> Layout::Build(std::vector<ParamSpec> params, LayoutOption
   }
   layout.params_ = std::move(params);
   layout.tables_ = std::move(options.tables);
+  return layout;
+}
+
+absl::StatusOr<Layout> Layout::BuildOfPieces(std::vector<ParamSpec> params,
+                                             const PieceHolders& holders, LayoutOptions options) {
+  SOAP_RETURN_IF_ERROR(CountElements(params).status());
+  if (holders.sets == 0 || options.shard_count % holders.sets != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(options.shard_count, " shards, but ",
+                                                   holders.sets, " sets of holders a server"));
+  }
+  const uint32_t servers = options.shard_count / holders.sets;
+  std::vector<uint32_t> all(servers);
+  std::iota(all.begin(), all.end(), 0);
+  const uint64_t bucket_elements = std::max<uint64_t>(1, options.bucket_bytes / sizeof(float));
+  Layout layout;
+  layout.slices_.resize(options.shard_count);
+  for (uint32_t p = 0; p < params.size(); ++p) {
+    const std::vector<uint32_t>& keepers =
+        holders.servers.empty() || holders.servers[p].empty() ? all : holders.servers[p];
+    const uint64_t elements = params[p].elements();
+    for (uint64_t i = 0; i < keepers.size(); ++i) {
+      if (keepers[i] >= servers) {
+        return absl::InvalidArgumentError(absl::StrCat("parameter '", params[p].name,
+                                                       "' is kept by server ", keepers[i],
+                                                       ", and there are ", servers));
+      }
+      std::vector<Slice>& slices = layout.slices_[keepers[i] * holders.sets + holders.set_of[p]];
+      const uint64_t end = elements * (i + 1) / keepers.size();
+      for (uint64_t at = elements * i / keepers.size(); at < end; at += bucket_elements) {
+        slices.push_back({ParamId{p}, at, std::min(at + bucket_elements, end)});
+      }
+    }
+  }
+  for (std::vector<Slice>& slices : layout.slices_) {
+    layout.buckets_.push_back(Group(&slices, options.bucket_bytes));
+  }
+  layout.params_ = std::move(params);
+  return layout;
+}
+
+Layout Layout::Only(const std::vector<ShardId>& shards) const {
+  Layout layout;
+  layout.params_ = params_;
+  for (const ShardId shard : shards) {
+    layout.buckets_.push_back(buckets(shard));
+    layout.slices_.push_back(slices(shard));
+  }
   return layout;
 }
 

@@ -31,6 +31,14 @@ struct Bucket {
   friend bool operator==(const Bucket&, const Bucket&) = default;
 };
 
+// Of parameters that are pieces, each held by a set of a team's workers (strategy/pieces.h): which
+// set holds each, and which servers keep it in equal shares, ascending; none: all of them.
+struct PieceHolders {
+  uint32_t sets = 0;
+  std::vector<uint32_t> set_of;                // by parameter
+  std::vector<std::vector<uint32_t>> servers;  // by parameter
+};
+
 struct LayoutOptions {
   uint32_t shard_count = 1;
   uint64_t bucket_bytes = 1 << 20;  // a bucket is closed when it reaches this size
@@ -58,6 +66,14 @@ class Layout {
   // All of them on one shard: what a worker and its peer see of each other. REQUIRES: params that
   // Build takes.
   static Layout Whole(std::vector<ParamSpec> params);
+
+  // Of pieces: shard k has those that set k % sets holds, of what server k / sets keeps; no shard
+  // has pieces of two sets, and one may have none. Of the options without tables and transfer
+  // stages. Error: as Build, and shards that are not so many a server as there are sets.
+  static absl::StatusOr<Layout> BuildOfPieces(std::vector<ParamSpec> params,
+                                              const PieceHolders& holders, LayoutOptions options);
+  // These shards alone, numbered anew in this order; parameters keep their ids.
+  Layout Only(const std::vector<ShardId>& shards) const;
 
   const std::vector<ParamSpec>& params() const { return params_; }
   uint32_t shard_count() const { return static_cast<uint32_t>(buckets_.size()); }

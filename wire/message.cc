@@ -254,6 +254,11 @@ void Message::AddTo(Fingerprint* f) const {
 }
 
 std::string ToString(const Waiting& waiting) {
+  if (waiting.of.role == Role::kWorker) {
+    return absl::StrFormat("%.1f s for %s: a block of clock %d",
+                           static_cast<double>(waiting.for_ns) / kSecond, waiting.of.ToString(),
+                           waiting.clock);
+  }
   return absl::StrFormat("%.1f s for %s: values of clock %d, asked for again %d times",
                          static_cast<double>(waiting.for_ns) / kSecond, waiting.of.ToString(),
                          waiting.clock, waiting.asked);

@@ -99,6 +99,9 @@ enum class MessageType : uint8_t {
   kState = 31,     // all that a newcomer needs: the values, then the optimizer's state
   kStanding = 32,  // where a peer stands, said when members change; `clock`: its version
   kFinished = 33,  // a peer has nothing more to send
+  // Data: worker <-> worker of a team.
+  kBlock = 35,  // of the team's messages at `clock` one, plain, a frame; without a frame: its
+                // receiver may begin the clock after that (docs/execution.md). Body Block.
 };
 
 // A body whose fields are numbers and text says them once, by name: its printing, its form on the
@@ -184,9 +187,10 @@ struct LeftOut {
   friend bool operator==(const LeftOut&, const LeftOut&) = default;
 };
 
-// Values that a worker has waited for, longer than it should, and has asked for again.
+// Values that a worker has waited for, longer than it should, and has asked for again; or a block of
+// another worker of its team, which is not asked for.
 struct Waiting {
-  Address of;       // who has them: a shard, or the worker's own peer
+  Address of;       // who has them: a shard, the worker's own peer, or that worker
   Clock clock = 0;  // of the read, as who has them counts
   Nanos for_ns = 0;
   uint32_t asked = 0;  // again, so often
@@ -408,10 +412,16 @@ struct Slices {
   friend bool operator==(const Slices&, const Slices&) = default;
 };
 
+struct Block {
+  uint32_t number = 0;  // of the team's messages
+  static constexpr bool kInHeader = true;
+  friend bool operator==(const Block&, const Block&) = default;
+};
+
 // Fingerprints hold a body's place here: new ones come last.
 using Body = std::variant<std::monostate, Hello, Welcome, Roster, Progress, Evaluation, Saved,
                           Notice, Parcel, WorkerSet, NotFinite, LostLink, SlowWork, Push,
-                          Completion, Pull, PullReply, Save, Slices, ServerProgress>;
+                          Completion, Pull, PullReply, Save, Slices, ServerProgress, Block>;
 
 struct Message {
   MessageType type = MessageType::kNone;

@@ -82,6 +82,7 @@ constexpr TypeRule kTypes[] = {
     {.type = MessageType::kState, .name = "state", .body = kBodyIndex<Parcel>, .payload = true},
     {.type = MessageType::kStanding, .name = "standing", .body = kBodyIndex<Parcel>},
     {.type = MessageType::kFinished, .name = "finished", .body = kBodyIndex<Parcel>},
+    {.type = MessageType::kBlock, .name = "block", .body = kBodyIndex<Block>, .payload = true},
 };
 
 // Where each number's rule is in kTypes; past its end: there is no such type.
@@ -249,8 +250,9 @@ struct BodyCheck {
     }
     if (!progress.waiting.has_value()) return absl::OkStatus();
     const Waiting& waiting = *progress.waiting;
-    if (waiting.of.role != Role::kShard && waiting.of.role != Role::kPeer) {
-      return Invalid("progress: who is waited for keeps no values");
+    if (waiting.of.role != Role::kShard && waiting.of.role != Role::kPeer &&
+        waiting.of.role != Role::kWorker) {
+      return Invalid("progress: who is waited for sends nothing");
     }
     if (waiting.for_ns < 0) return Invalid("progress: a time is negative");
     return CheckClock(waiting.clock, "progress: clock waited for out of range");

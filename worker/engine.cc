@@ -28,6 +28,7 @@ Engine::Engine(EngineOptions options)
       pulls_(options_),
       watch_(options_->patience_ns, options_->layout->shard_count()),
       takeover_(options_),
+      blocks_(options_),
       replies_(options_->policy, options_->layout->shard_count(), RowBytes(*options_->layout)) {}
 
 void Engine::OnMessage(Nanos now, const Message& message, EngineOutput out) {
@@ -43,6 +44,9 @@ void Engine::OnMessage(Nanos now, const Message& message, EngineOutput out) {
       break;
     case MessageType::kReject:
       OnReject(message);
+      break;
+    case MessageType::kBlock:
+      OnBlock(now, message, out);
       break;
     case MessageType::kEvaluate:
       if (phase_ != Phase::kDone || main_.has_value()) return;
@@ -64,7 +68,7 @@ void Engine::OnRoster(Nanos now, const Message& message, EngineOutput out) {
     ack.clock = schedule_.Bind(*roster_);
     out.outbox->Send(std::move(ack));
   }
-  if (options_->policy.takes_over()) TakeOver(now, out);
+  if (options_->takes_over()) TakeOver(now, out);
   if (schedule_.TakeReleased()) BeginNext(now, out);
 }
 
@@ -96,9 +100,9 @@ bool Engine::FitsLayout(ShardId shard, const Message& reply) {
 }
 
 void Engine::OnPullReply(Nanos now, const Message& reply, EngineOutput out) {
-  const bool of_shard = reply.from.role == wire::Role::kShard;  // else the peer's
-  const ShardId shard{of_shard ? reply.from.index % options_->layout->shard_count() : 0};
-  if (reply.from != options_->HomeOf(shard) || !FitsLayout(shard, reply)) return;
+  const std::optional<ShardId> home = options_->ShardAt(reply.from);
+  if (!home.has_value() || !FitsLayout(*home, reply)) return;
+  const ShardId shard = *home;
   replies_.OnReply(Index(shard), reply);
   const Clock next = main_.has_value() ? main_->shard_clock() + 1 : schedule_.shard_clock();
   if (pulls_.KeepEarly(shard, next, reply) || !main_.has_value()) return;
@@ -132,6 +136,20 @@ void Engine::TakeReply(Nanos now, ShardId shard, const Message& reply, EngineOut
   pulls_.Take(shard, reply, &progress_);
   watch_.OnAnswered(now, shard);
   run.Answer(shard);
+  Advance(now, out);
+}
+
+// Blocks come when their senders have them: before this worker has begun their clock, too.
+void Engine::OnBlock(Nanos now, const Message& message, EngineOutput out) {
+  const Clock clock = main_.has_value() ? main_->clock() : schedule_.next_clock();
+  if (!blocks_.Keep(message, clock)) {
+    ++progress_.rejects;
+    return;
+  }
+  if (!main_.has_value() || message.clock != main_->clock()) return;
+  const auto waiting = main_->AwaitedBlock(wire::As<wire::Block>(message).number);
+  if (!waiting.has_value()) return;
+  main_->Satisfy(*waiting);
   Advance(now, out);
 }
 
@@ -183,12 +201,30 @@ wire::Progress Engine::ProgressAt(Nanos now) const {
   wire::Progress progress = progress_;
   std::optional<PullWatch::Wait> wait;
   if (main_.has_value()) wait = watch_.Longest(now, *main_);
-  if (!wait.has_value()) return progress;
+  if (!wait.has_value()) {
+    progress.waiting = WaitsForBlock(now);
+    return progress;
+  }
   progress.waiting = wire::Waiting{.of = options_->HomeOf(wait->shard),
                                    .clock = main_->shard_clock(),
                                    .for_ns = wait->for_ns,
                                    .asked = wait->asked};
   return progress;
+}
+
+// Longer than the patience: said, and ends nothing by itself.
+std::optional<wire::Waiting> Engine::WaitsForBlock(Nanos now) const {
+  if (!block_wait_.has_value() || !main_.has_value()) return std::nullopt;
+  const Nanos for_ns = now - block_wait_->since;
+  const SeatOutline* outline = options_->SeatOutlineAt(main_->clock());
+  if (for_ns < options_->patience_ns || outline == nullptr) return std::nullopt;
+  for (const SeatOutline::Block& block : outline->incoming) {
+    if (block.number != block_wait_->number) continue;
+    const wire::TeamShape& team = options_->seat->team;
+    const WorkerId of = wire::WorkerAt(wire::TeamOf(options_->id, team), block.seat, team);
+    return wire::Waiting{.of = Address::Of(of), .clock = main_->clock(), .for_ns = for_ns};
+  }
+  return std::nullopt;
 }
 
 void Engine::OnDevice(Nanos now, DeviceEvent event, EngineOutput out) {
@@ -210,7 +246,11 @@ void Engine::OnDevice(Nanos now, DeviceEvent event, EngineOutput out) {
     message.payload = event.frames;
     out.outbox->Send(std::move(message));
   }
+  const uint32_t done = event.instruction;
   run->OnEvent(std::move(event));
+  if (const TakeBlock* next = run->WaitsFor(done)) {
+    block_wait_ = {.since = now, .number = next->number};
+  }
   Advance(now, out);
 }
 
@@ -236,7 +276,7 @@ void Engine::BeginNext(Nanos now, EngineOutput out) {
     if (schedule_.finished()) Finish(out);
     return;
   }
-  if (next->kind == Program::Kind::kStep && options_->policy.takes_over()) takeover_.OnStep(*next);
+  if (next->kind == Program::Kind::kStep && options_->takes_over()) takeover_.OnStep(*next);
   Begin(now, std::move(next), out);
 }
 
@@ -260,7 +300,7 @@ void Engine::Advance(Nanos now, EngineOutput out) {
   const bool was_loaded = pulls_.loaded();
   Issue(now, &*main_, out);
   if (pulls_.loaded() && !was_loaded) {
-    if (main_->program().kind == Program::Kind::kStep && options_->policy.takes_over()) {
+    if (main_->program().kind == Program::Kind::kStep && options_->takes_over()) {
       // Micro-batches that became ours while we waited belong to this clock too.
       BeginTakeover(now, Takeover::Step::kThis, main_->clock(), out);
     }
@@ -279,14 +319,18 @@ void Engine::Issue(Nanos now, ProgramRun* run, EngineOutput out) {
 }
 
 void Engine::IssueToDevice(Nanos now, ProgramRun* run, uint32_t index, EngineOutput out) {
-  const DeviceCommand& command = out.commands->emplace_back(CommandFor(*run, index));
+  DeviceCommand& command = out.commands->emplace_back(CommandFor(*run, index));
+  if (auto* take = std::get_if<TakeCommand>(&command.what)) {
+    take->block = blocks_.Take(run->clock(), take->number);
+    block_wait_.reset();
+  }
   if (!command.wants_event) run->Satisfy(index);
   const bool loads = std::holds_alternative<LoadCommand>(command.what) ||
                      std::holds_alternative<ElasticCommand>(command.what);
   if (!loads) return;
   if (run->program().kind == Program::Kind::kTakeover) return;
   if (!pulls_.OnLoad(now, *run, &progress_)) return;
-  const bool reloads = options_->by_transfer_stages() && options_->policy.takes_over();
+  const bool reloads = options_->by_transfer_stages() && options_->takes_over();
   if (reloads) {
     takeover_.Keep(pulls_.TakeValues());
   } else {
@@ -298,6 +342,10 @@ void Engine::IssueToNetwork(Nanos now, ProgramRun* run, uint32_t index, EngineOu
   const Instruction& instruction = run->instruction(index);
   if (const auto* pull = As<SendPull>(instruction)) {
     return IssuePull(now, run, index, pull->shard, out);
+  }
+  if (const auto* receive = As<ReceiveBlock>(instruction)) {
+    if (blocks_.IsHere(run->clock(), receive->number)) run->Satisfy(index);
+    return;
   }
   if (const auto* ahead = As<SendPrefetch>(instruction)) {
     // After the last clock there are final pulls only.
@@ -345,12 +393,17 @@ DeviceCommand Engine::CommandFor(const ProgramRun& run, uint32_t index) const {
 }
 
 Message Engine::MessageFor(ProgramRun* run, uint32_t index) {
-  const ShardId shard = ShardOf(std::get<NetworkInstruction>(run->instruction(index).what));
   Message message = run->MessageFor(index);
   message.from = Address::Of(options_->id);
-  message.to = options_->HomeOf(shard);
   message.epoch = epoch_;
   message.worker = options_->id;
+  if (const auto* block = As<SendBlock>(run->instruction(index))) {
+    const wire::TeamShape& team = options_->seat->team;
+    message.to = Address::Of(wire::WorkerAt(wire::TeamOf(options_->id, team), block->seat, team));
+    return message;
+  }
+  const ShardId shard = ShardOf(std::get<NetworkInstruction>(run->instruction(index).what));
+  message.to = options_->HomeOf(shard);
   message.priority = options_->layout->transfer_stage(shard);
   if (message.type == MessageType::kPush) {
     const bool exchange = run->program().kind == Program::Kind::kExchange;
@@ -369,7 +422,11 @@ void Engine::EndRun(Nanos now, EngineOutput out) {
   pulls_.End();
   main_.reset();
   schedule_.OnEnd(kind);
-  if (kind == Program::Kind::kFinalEvaluate) return takeover_.Close();
+  blocks_.DropBefore(schedule_.next_clock());
+  if (kind == Program::Kind::kFinalEvaluate || kind == Program::Kind::kEvaluateBatch) {
+    std::shared_ptr<const Program> next = schedule_.NextEvaluation();
+    return next != nullptr ? Begin(now, std::move(next), out) : takeover_.Close();
+  }
   if (kind == Program::Kind::kFlush) return Leave(out);
   progress_.clock = schedule_.clock();
   BeginNext(now, out);
@@ -449,6 +506,7 @@ void Engine::AddTo(Fingerprint* f) const {
   pulls_.AddTo(f);
   watch_.AddTo(f);
   takeover_.AddTo(f);
+  if (options_->seat != nullptr) blocks_.AddTo(f);
 }
 
 }  // namespace soapstone::worker

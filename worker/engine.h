@@ -5,8 +5,8 @@
 //
 // What it knows lies in its parts, which send nothing: which program comes next (step_schedule.h),
 // what of a program may go (program_run.h), the values that were asked for (pulls.h), since when
-// they are waited for (pull_watch.h), what a lost worker owed (takeover.h), and what its reads show
-// of the guarantee (reply_ledger.h).
+// they are waited for (pull_watch.h), what a lost worker owed (takeover.h), what the other seats of
+// its team have sent (team_blocks.h), and what its reads show of the guarantee (reply_ledger.h).
 //
 // Invariants
 //  1. Device commands of a program are issued in program order.
@@ -41,6 +41,7 @@
 #include "worker/reply_ledger.h"
 #include "worker/step_schedule.h"
 #include "worker/takeover.h"
+#include "worker/team_blocks.h"
 
 namespace soapstone::worker {
 
@@ -55,7 +56,7 @@ class Engine {
 
   explicit Engine(EngineOptions options);
 
-  // From the network: kRoster, kStart, kPullReply, kReject, kEvaluate. Others are dropped.
+  // From the network: kRoster, kStart, kPullReply, kReject, kBlock, kEvaluate. Others are dropped.
   void OnMessage(Nanos now, const wire::Message& message, EngineOutput out);
   void OnDevice(Nanos now, DeviceEvent event, EngineOutput out);
   // At kWatch: asks again for what has not come. It ends nothing: a read may be parked for an hour.
@@ -90,6 +91,8 @@ class Engine {
   void OnStart(Nanos now, const wire::Message& message, EngineOutput out);
   void OnReject(const wire::Message& message);
   void OnPullReply(Nanos now, const wire::Message& reply, EngineOutput out);
+  void OnBlock(Nanos now, const wire::Message& message, EngineOutput out);
+  std::optional<wire::Waiting> WaitsForBlock(Nanos now) const;
   // False: it has other frames than the layout, which is a failure.
   bool FitsLayout(ShardId shard, const wire::Message& reply);
   // An answer to the run in hand, of no later clock.
@@ -136,6 +139,13 @@ class Engine {
   Pulls pulls_;                     // of main_
   PullWatch watch_;                 // of main_
   Takeover takeover_;
+  TeamBlocks blocks_;  // of a worker with a seat
+  // The device of one with a seat waits for a block since then.
+  struct BlockWait {
+    Nanos since = 0;
+    uint32_t number = 0;
+  };
+  std::optional<BlockWait> block_wait_;
   wire::Progress progress_;
   bool diverged_ = false;
   std::optional<std::string> failure_;

@@ -8,7 +8,29 @@ namespace soapstone::worker {
 
 wire::Address EngineOptions::HomeOf(ShardId shard) const {
   if (policy.decentralised()) return wire::Address::PeerOf(id);
+  if (seat != nullptr) return wire::Address::Of(seat->shards[Index(shard)]);
   return wire::Address::Of(consistency::ShardFor(id, shard, layout->shard_count(), policy));
+}
+
+std::optional<ShardId> EngineOptions::ShardAt(wire::Address home) const {
+  ShardId shard{0};
+  if (seat != nullptr) {
+    const auto at = std::find(seat->shards.begin(), seat->shards.end(), ShardId{home.index});
+    if (at == seat->shards.end()) return std::nullopt;
+    shard = ShardId{static_cast<uint32_t>(at - seat->shards.begin())};
+  } else if (home.role == wire::Role::kShard) {  // else the peer
+    shard = ShardId{home.index % layout->shard_count()};
+  }
+  return HomeOf(shard) == home ? std::optional(shard) : std::nullopt;
+}
+
+const SeatOutline* EngineOptions::SeatOutlineAt(Clock clock) const {
+  if (clock >= total_clocks) {
+    const auto batch = static_cast<uint64_t>(clock - total_clocks);
+    return batch < seat->evaluation_batches ? &seat->evaluation : nullptr;
+  }
+  const auto at = seat->steps.find(BatchSamples(clock));
+  return at == seat->steps.end() ? nullptr : &at->second;
 }
 
 uint64_t EngineOptions::BatchSamples(Clock step) const {
@@ -23,7 +45,7 @@ ProgramInputs EngineOptions::Inputs() const {
           .ordered_reads = policy.ordered_reads(),
           .by_transfer_stages = by_transfer_stages(),
           .whole_nodes = skip_not_finite,
-          .keys_of_micro_batches = policy.takes_over() ? micro_batch_count : 0};
+          .keys_of_micro_batches = takes_over() ? micro_batch_count : 0};
 }
 
 }  // namespace soapstone::worker

@@ -5,16 +5,29 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/ids.h"
 #include "consistency/traits.h"
 #include "wire/layout.h"
+#include "wire/membership/teams.h"
 #include "wire/message.h"
 #include "worker/program/program.h"
 
 namespace soapstone::worker {
+
+// Of a worker that has a seat in a team.
+struct SeatOptions {
+  wire::TeamShape team;
+  // The shards of the parameters that it holds, by what its own layout numbers them.
+  std::vector<ShardId> shards;
+  std::map<uint64_t, SeatOutline> steps;  // by samples of the batch
+  SeatOutline evaluation;                 // of a batch of held-out samples
+  uint64_t evaluation_batches = 0;
+};
 
 struct EngineOptions {
   WorkerId id{};
@@ -27,7 +40,8 @@ struct EngineOptions {
   uint64_t batch = 0;          // samples of a full global batch
   // A gradient that is not finite is left out by the device, and counted; else it ends the job.
   bool skip_not_finite = false;
-  Nanos patience_ns = 5 * kSecond;  // with values that were asked for
+  Nanos patience_ns = 5 * kSecond;          // with values that were asked for
+  std::shared_ptr<const SeatOptions> seat;  // null: the worker runs the whole model
 
   // Each shard's values are loaded when the forward pass comes to them, and asked for ahead.
   bool by_transfer_stages() const { return policy.pulls_ahead() && layout->transfer_stages() > 1; }
@@ -39,6 +53,13 @@ struct EngineOptions {
   }
   // Who keeps the parameters of `shard`: the shard, or the worker's own peer.
   wire::Address HomeOf(ShardId shard) const;
+  // The inverse; none: it keeps none of this worker's.
+  std::optional<ShardId> ShardAt(wire::Address home) const;
+  // It computes what a lost worker owed: of a team nobody can, one that is whole takes over.
+  bool takes_over() const { return policy.takes_over() && seat == nullptr; }
+  // What the seat runs at a clock; behind the run's last, batches that are evaluated. Null:
+  // nothing.
+  const SeatOutline* SeatOutlineAt(Clock clock) const;
   // Samples of the global batch at a step: the last batch of an epoch may be smaller.
   uint64_t BatchSamples(Clock step) const;
   // Of every program of this worker. Valid as long as the options.

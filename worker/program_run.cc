@@ -1,5 +1,6 @@
 #include "worker/program_run.h"
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 
@@ -12,6 +13,7 @@ namespace {
 // ends with them, or the device has to wait after them unless what is to be loaded is here.
 struct IsHeardOf {
   bool before_load;  // a LoadValues is next in the program
+  bool before_wait;  // a TakeBlock is next on the device, or nothing
 
   bool operator()(const FindKeys&) const { return true; }
   bool operator()(const LoadValues&) const { return false; }
@@ -22,12 +24,19 @@ struct IsHeardOf {
   bool operator()(const MoveElastically&) const { return false; }
   bool operator()(const TakeDelta&) const { return false; }
   bool operator()(const EvaluateModel&) const { return true; }
+  bool operator()(const BeginBatch&) const { return before_wait; }
+  bool operator()(const RunSection&) const { return before_wait; }
+  bool operator()(const TakeBlock&) const { return before_wait; }
+  bool operator()(const GiveBlock&) const { return true; }
 };
 
 // Of those that read parameters the parameters are the engine's to add.
 struct WorkOf {
   DeviceWork operator()(const LoadValues& load) const { return LoadCommand{.shard = load.shard}; }
   DeviceWork operator()(const MoveElastically&) const { return ElasticCommand{}; }
+  DeviceWork operator()(const TakeBlock& take) const {
+    return TakeCommand{.index = take.index, .number = take.number};
+  }
   template <typename Same>
   DeviceWork operator()(const Same& what) const {
     return what;
@@ -49,8 +58,21 @@ DeviceCommand ProgramRun::CommandFor(uint32_t index) const {
   return {.run = id_,
           .instruction = index,
           .what = std::visit(WorkOf{}, *what),
-          .wants_event = std::visit(IsHeardOf{before_load}, *what),
+          .wants_event = std::visit(IsHeardOf{before_load, WaitsBehind(index)}, *what),
           .clock = clocks_.step};
+}
+
+bool ProgramRun::WaitsBehind(uint32_t index) const {
+  const std::vector<uint32_t>& device = program().device;
+  const auto next = std::upper_bound(device.begin(), device.end(), index);
+  return next == device.end() || As<TakeBlock>(instruction(*next)) != nullptr;
+}
+
+const TakeBlock* ProgramRun::WaitsFor(uint32_t index) const {
+  const std::vector<uint32_t>& device = program().device;
+  const auto next = std::upper_bound(device.begin(), device.end(), index);
+  if (next == device.end() || issued(*next)) return nullptr;
+  return As<TakeBlock>(instruction(*next));
 }
 
 wire::Message ProgramRun::MessageFor(uint32_t index) {
@@ -94,11 +116,35 @@ void ProgramRun::Make(const SendPrefetch&, const Instruction&, wire::Message* me
   message->body = wire::Pull{};
 }
 
+void ProgramRun::Make(const SendBlock& block, const Instruction& instruction,
+                      wire::Message* message) {
+  message->type = wire::MessageType::kBlock;
+  message->clock = clocks_.step;
+  message->body = wire::Block{.number = block.number};
+  if (instruction.deps.empty()) return;
+  const auto handed = collected_.find(instruction.deps.front());
+  CHECK(handed != collected_.end()) << "a block that the device has not handed over";
+  message->payload = std::move(handed->second.frames);
+  collected_.erase(handed);
+}
+
+void ProgramRun::Make(const ReceiveBlock&, const Instruction&, wire::Message*) {
+  LOG(FATAL) << "nothing is sent to receive";
+}
+
+std::optional<uint32_t> ProgramRun::AwaitedBlock(uint32_t number) const {
+  const auto at = program().receives.find(number);
+  if (at == program().receives.end() || !issued(at->second) || satisfied(at->second)) {
+    return std::nullopt;
+  }
+  return at->second;
+}
+
 void ProgramRun::OnEvent(DeviceEvent event) {
   const uint32_t index = event.instruction;
   if (As<FindKeys>(instruction(index))) {
     keys_ = std::move(event.frames);
-  } else if (As<CollectBucket>(instruction(index))) {
+  } else if (As<CollectBucket>(instruction(index)) || As<GiveBlock>(instruction(index))) {
     collected_[index] = std::move(event);
   }
   Satisfy(index);

@@ -76,6 +76,11 @@ class ProgramRun {
   // until the device hands over others.
   std::span<const Buffer> KeysOf(ShardId shard) const;
 
+  // What the device waits for that has done `index`, where it is a block that is not here.
+  const TakeBlock* WaitsFor(uint32_t index) const;
+  // The instruction that waits for this block of the team's; none: nobody does, or not yet.
+  std::optional<uint32_t> AwaitedBlock(uint32_t number) const;
+
   // It goes on from a later clock. Returns the shards whose answers, of the former clock, do not
   // count any more, ascending: their pulls are outstanding again.
   std::vector<ShardId> FastForward(Clock clock);
@@ -85,11 +90,15 @@ class ProgramRun {
   void AddTo(Fingerprint* f) const;
 
  private:
+  // Behind it the device may have to wait, or has nothing to do.
+  bool WaitsBehind(uint32_t index) const;
   // Makes of `message`, which has the run's clock, that of the instruction.
   void Make(const SendPull& pull, const Instruction& instruction, wire::Message* message);
   void Make(const SendPush& push, const Instruction& instruction, wire::Message* message);
   void Make(const SendClock& clock, const Instruction& instruction, wire::Message* message);
   void Make(const SendPrefetch& ahead, const Instruction& instruction, wire::Message* message);
+  void Make(const SendBlock& block, const Instruction& instruction, wire::Message* message);
+  void Make(const ReceiveBlock& block, const Instruction& instruction, wire::Message* message);
 
   uint64_t id_;
   Clocks clocks_;

@@ -4,6 +4,7 @@
 #include <utility>
 #include <variant>
 
+#include "glog/logging.h"
 #include "wire/membership/membership.h"
 
 namespace soapstone::worker {
@@ -70,8 +71,10 @@ std::shared_ptr<const Program> StepSchedule::NextStep(const wire::Roster& roster
   const Clock shares_from = shares != nullptr ? shares->from : kNoClock;
   // A newcomer of this epoch changes who owns what at its start clock.
   const bool starts_later = latest_start_ > 0 && shard_clock() <= latest_start_;
+  const uint64_t samples = options_->seat != nullptr ? options_->BatchSamples(clock_) : 0;
   if (step_ == nullptr || step_epoch_ != epoch || starts_later ||
-      step_shares_from_ != shares_from) {
+      step_shares_from_ != shares_from || step_samples_ != samples) {
+    step_samples_ = samples;
     step_ = std::make_shared<Program>(BuildStepUnder(roster));
     step_epoch_ = epoch;
     step_shares_from_ = shares_from;
@@ -83,6 +86,11 @@ Program StepSchedule::BuildStepUnder(const wire::Roster& roster) const {
   const consistency::PolicyTraits& policy = options_->policy;
   const uint32_t micro_batch_count = options_->micro_batch_count;
   const ProgramInputs inputs = options_->Inputs();
+  if (options_->seat != nullptr) {
+    const SeatOutline* outline = options_->SeatOutlineAt(clock_);
+    CHECK(outline != nullptr) << "a batch of a size that the strategy was not lowered for";
+    return BuildSeatStep(inputs, *outline, {0, micro_batch_count});
+  }
   wire::OwnedMicroBatches owned =
       MicroBatchesOwned(roster, options_->id, shard_clock(), micro_batch_count);
   // A round is closed without the lost as it is without the slow.
@@ -98,7 +106,18 @@ Program StepSchedule::BuildStepUnder(const wire::Roster& roster) const {
   return BuildStep(inputs, PlanTreeNodes(owned.own, owned.taken_over, micro_batch_count, merge));
 }
 
+std::shared_ptr<const Program> StepSchedule::NextEvaluation() const {
+  const auto batch = static_cast<uint64_t>(evaluated_);
+  if (options_->seat == nullptr || batch >= options_->seat->evaluation_batches) return nullptr;
+  const bool last = batch + 1 == options_->seat->evaluation_batches;
+  return std::make_shared<Program>(
+      BuildSeatEvaluation(options_->Inputs(), options_->seat->evaluation, last));
+}
+
 std::shared_ptr<const Program> StepSchedule::FinalEvaluation() const {
+  if (options_->seat != nullptr) {
+    return std::make_shared<Program>(BuildSeatFinalLoad(options_->Inputs()));
+  }
   return std::make_shared<Program>(BuildFinalEvaluate(options_->Inputs()));
 }
 
@@ -106,6 +125,8 @@ ProgramRun::Clocks StepSchedule::ClocksOf(Program::Kind kind) const {
   switch (kind) {
     case Program::Kind::kFinalEvaluate:
       return {.step = clock_, .shard = options_->ReadClock(options_->total_clocks), .final = true};
+    case Program::Kind::kEvaluateBatch:
+      return {.step = next_clock(), .shard = options_->ReadClock(options_->total_clocks)};
     case Program::Kind::kFlush:
       return {.step = clock_, .shard = options_->ReadClock(clock_)};
     case Program::Kind::kExchange:
@@ -132,6 +153,9 @@ void StepSchedule::OnEnd(Program::Kind kind) {
     case Program::Kind::kInitialPull:
       round_ = shard_clock();
       break;
+    case Program::Kind::kEvaluateBatch:
+      ++evaluated_;
+      break;
     default:
       break;
   }
@@ -151,6 +175,7 @@ void StepSchedule::AddTo(Fingerprint* f) const {
   f->Add(held_);
   f->Add(round_);
   f->Add(latest_start_);
+  f->Add(evaluated_);
   f->Add(step_ != nullptr ? step_epoch_ : 0);
 }
 

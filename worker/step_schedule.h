@@ -46,6 +46,8 @@ class StepSchedule {
   // What to run now. Null: all is done, or a step is held.
   std::shared_ptr<const Program> Next(const wire::Roster& roster, Epoch epoch);
   std::shared_ptr<const Program> FinalEvaluation() const;
+  // Of a seat: the next batch of held-out samples. Null: there is none.
+  std::shared_ptr<const Program> NextEvaluation() const;
   // When a run of that kind is that begins now.
   ProgramRun::Clocks ClocksOf(Program::Kind kind) const;
   // A run of that kind has ended.
@@ -58,6 +60,8 @@ class StepSchedule {
   Clock clock() const { return clock_; }
   // The same as shards count them.
   Clock shard_clock() const { return options_->ShardClock(clock_); }
+  // Of the next step; behind the last one's, of the next batch that is evaluated.
+  Clock next_clock() const { return clock_ + evaluated_; }
   // Some step of this worker is completed.
   bool has_stepped() const { return clock_ > start_clock_; }
   // A step of that clock is this worker's first.
@@ -76,6 +80,7 @@ class StepSchedule {
 
   std::shared_ptr<const EngineOptions> options_;
   Clock clock_ = 0;             // completed local steps
+  Clock evaluated_ = 0;         // batches of held-out samples
   Clock start_clock_ = 0;       // first local step of this worker
   bool at_exchange_ = false;    // local steps of the round are done
   Clock round_ = kNoClock;      // of the last initial pull: whose start is loaded
@@ -86,6 +91,7 @@ class StepSchedule {
   std::shared_ptr<const Program> step_;  // of step_epoch_
   Epoch step_epoch_ = 0;
   Clock step_shares_from_ = kNoClock;
+  uint64_t step_samples_ = 0;  // of a seat, whose steps are made for a size
 };
 
 }  // namespace soapstone::worker

@@ -12,6 +12,7 @@
 #include "base/status_macros.h"
 #include "cluster/job_config.h"
 #include "cluster/job_paths.h"
+#include "cluster/job_strategy.h"
 #include "glog/logging.h"
 
 namespace soapstone::apps {
@@ -61,11 +62,19 @@ bool IsSet(const std::vector<JobOverride>& overrides, absl::string_view path) {
 }
 
 // "epochs: 10, batch: 32": those of the two that no flag sets.
-std::string ChosenOfTraining(const std::vector<JobOverride>& overrides) {
+std::string ChosenOfTraining(const std::vector<JobOverride>& overrides, bool split) {
   std::vector<std::string> chosen;
   if (!IsSet(overrides, "training.epochs")) chosen.push_back(absl::StrCat("epochs: ", kEpochs));
-  if (!IsSet(overrides, "training.batch")) chosen.push_back(absl::StrCat("batch: ", kBatch));
+  if (!split && !IsSet(overrides, "training.batch"))
+    chosen.push_back(absl::StrCat("batch: ", kBatch));
   return absl::StrJoin(chosen, ", ");
+}
+
+// What no flag and no file says, and a strategy does.
+void LeaveToStrategy(const std::vector<JobOverride>& overrides, wire::JobConfig* config) {
+  wire::Training* training = config->mutable_training();
+  if (!IsSet(overrides, "training.batch")) training->clear_batch();
+  if (!IsSet(overrides, "training.micro_batches")) training->clear_micro_batches();
 }
 
 }  // namespace
@@ -94,14 +103,17 @@ absl::StatusOr<wire::JobConfig> TrainConfigFromFlags(const NodeFlags& flags, std
     config.mutable_training()->set_epochs(kEpochs);
     config.mutable_training()->set_batch(kBatch);
   }
+  SOAP_RETURN_IF_ERROR(ApplyOverrides(flags.overrides, &config));
+  const bool split = !config.cluster().strategy().empty();
+  if (split && (example || bare)) LeaveToStrategy(flags.overrides, &config);
+  SOAP_RETURN_IF_ERROR(FillFromStrategy(&config));
   wire::Cluster* cluster = config.mutable_cluster();
   const bool sized = cluster->servers() > 0 && cluster->workers() > 0;
   if (cluster->servers() == 0) cluster->set_servers(1);
   if (cluster->workers() == 0) {
     cluster->set_workers(std::clamp(std::thread::hardware_concurrency(), 1u, kWorkersMax));
   }
-  SOAP_RETURN_IF_ERROR(ApplyOverrides(flags.overrides, &config));
-  if (bare && !config.model().empty()) *said = ChosenOfTraining(flags.overrides);
+  if (bare && !config.model().empty()) *said = ChosenOfTraining(flags.overrides, split);
   if (!sized && !said->empty()) {
     absl::StrAppend(said, "; servers: ", cluster->servers(), ", workers: ", cluster->workers());
   }

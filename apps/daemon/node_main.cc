@@ -130,9 +130,11 @@ absl::StatusOr<std::unique_ptr<transport::Transport>> OpenTransport(
   LimitToJob(job, &options);
   SOAP_RETURN_IF_ERROR(CheckFrames(job, options));
   if (role == wire::Role::kScheduler) options.listen = scheduler;
-  // Workers that keep the parameters among themselves are reached by each other.
-  const bool listens = role == wire::Role::kServer ||
-                       (role == wire::Role::kWorker && job.specs.policy.decentralised());
+  // Workers that keep the parameters among themselves, and those of a team, are reached by each
+  // other.
+  const bool listens =
+      role == wire::Role::kServer ||
+      (role == wire::Role::kWorker && (job.specs.policy.decentralised() || job.team != nullptr));
   if (listens) {
     const auto waits = [status] {
       if (status != nullptr) status->Starts(NodeLoop::Now());

@@ -25,6 +25,11 @@ struct Kinds {
   EventKind operator()(const worker::ElasticCommand&) const { return EventKind::kElastic; }
   EventKind operator()(const worker::TakeDelta&) const { return EventKind::kDelta; }
   EventKind operator()(const worker::EvaluateModel&) const { return EventKind::kEvaluate; }
+  // Of a seat nothing is written down (CheckStrategyGoes).
+  EventKind operator()(const worker::BeginBatch&) const { return EventKind::kLoad; }
+  EventKind operator()(const worker::RunSection&) const { return EventKind::kForward; }
+  EventKind operator()(const worker::TakeCommand&) const { return EventKind::kLoad; }
+  EventKind operator()(const worker::GiveBlock&) const { return EventKind::kCollect; }
 };
 
 uint32_t OperatorOf(const worker::DeviceWork& what) {

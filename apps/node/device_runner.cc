@@ -73,4 +73,10 @@ absl::StatusOr<DeviceThread::Runner> MakeDeviceRunner(
   };
 }
 
+absl::StatusOr<DeviceThread::Runner> MakeSeatRunner(std::shared_ptr<worker::SeatExecutor> seat) {
+  return [seat = std::move(seat)](const worker::DeviceCommand& command,
+                                  std::vector<worker::DeviceEvent>* events,
+                                  const DeviceThread::Rest&) { seat->Run(command, events); };
+}
+
 }  // namespace soapstone::apps

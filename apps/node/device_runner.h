@@ -9,6 +9,7 @@
 #include "apps/loop/device_thread.h"
 #include "cluster/job.h"
 #include "models/runtime/graph_runner.h"
+#include "worker/device/seat_executor.h"
 
 namespace soapstone::apps {
 
@@ -16,5 +17,8 @@ namespace soapstone::apps {
 // this machine cannot run.
 absl::StatusOr<DeviceThread::Runner> MakeDeviceRunner(const Job& job, WorkerId worker,
                                                       std::shared_ptr<models::GraphRunner> replica);
+
+// Of a worker that has a seat in a team.
+absl::StatusOr<DeviceThread::Runner> MakeSeatRunner(std::shared_ptr<worker::SeatExecutor> seat);
 
 }  // namespace soapstone::apps

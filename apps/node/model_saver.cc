@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/piece_runs.h"
 #include "base/status_macros.h"
 #include "base/steady_clock.h"
 
@@ -29,7 +30,9 @@ std::vector<models::TensorOutline> OutlinesOf(const wire::Layout& layout,
                         .shape = {std::ssize(tables[t].keys)},
                         .keys = !tables[t].keys.empty()});
   }
-  for (const ParamSpec& param : layout.params()) outlines.push_back({param.name, param.shape});
+  for (const ParamSpec& param : WholeParams(layout.params())) {
+    outlines.push_back({param.name, param.shape});
+  }
   for (size_t t = 0; t < tables.size(); ++t) {
     outlines.push_back({.name = absl::StrCat(layout.tables()[t].name, ".rows"),
                         .shape = {std::ssize(tables[t].keys), layout.tables()[t].dim}});

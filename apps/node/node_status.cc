@@ -28,9 +28,9 @@ double SecondsOf(Nanos duration) { return static_cast<double>(duration) / kSecon
 
 void AddBytes(Series series, const transport::BytesByCause& bytes, Families* families) {
   const std::pair<const char*, uint64_t> causes[] = {
-      {"push", bytes.push},      {"pull", bytes.pull},     {"parcels", bytes.parcels},
-      {"model", bytes.model},    {"header", bytes.header}, {"control", bytes.control},
-      {"framing", bytes.framing}};
+      {"push", bytes.push},       {"pull", bytes.pull},      {"parcels", bytes.parcels},
+      {"blocks", bytes.blocks},   {"model", bytes.model},    {"header", bytes.header},
+      {"control", bytes.control}, {"framing", bytes.framing}};
   for (const auto& [cause, count] : causes) {
     families->Add(series, static_cast<double>(count), {cause});
   }

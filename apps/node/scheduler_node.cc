@@ -82,6 +82,7 @@ scheduler::CoordinatorOptions CoordinatorOptionsOf(const Job& job, uint64_t sess
       .timeout_ns = job.patience_ns,
       .start_timeout_ns = NanosOf(cluster.start_timeout_s()),
       .rebalance = {.micro_batch_count = job.rebalance ? job.micro_batches : 0},
+      .team = job.team != nullptr ? std::optional(job.team->shape) : std::nullopt,
       .on_divergence = [config = job.config, specs = job.specs, clocks = job.total_clocks](
                            Clock clock) { return DivergenceAdvice(config, specs, clocks, clock); }};
 }

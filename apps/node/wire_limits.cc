@@ -35,7 +35,14 @@ uint64_t LargestFrameBytes(const Job& job) {
       elements = std::max(elements, slice.elements());
     }
   }
-  return elements * sizeof(float);
+  uint64_t bytes = elements * sizeof(float);
+  if (job.team == nullptr) return bytes;
+  for (const auto& [samples, program] : job.team->plan.steps) {
+    for (const planner::BlockMessage& message : program.messages) {
+      bytes = std::max(bytes, static_cast<uint64_t>(message.bytes));
+    }
+  }
+  return bytes;
 }
 
 }  // namespace

@@ -29,6 +29,7 @@
 #include "transport/shaped_transport.h"
 #include "transport/transport.h"
 #include "wire/membership/membership_client.h"
+#include "worker/device/seat_executor.h"
 #include "worker/engine.h"
 
 namespace soapstone::apps {
@@ -54,6 +55,7 @@ class WorkerNode {
   // What takes as long as the model is large, before this worker registers: kernels, memory, a
   // peer's values. The loop looks after signals meanwhile.
   absl::Status Prepare();
+  absl::Status PrepareSeat();
   void RegisterIfPrepared(Nanos now);
   void Dispatch(Nanos now, const wire::Message& message);
   // Carries messages between the engine and its peer until there is none.
@@ -115,6 +117,7 @@ class WorkerNode {
   int64_t wanted_rank_;  // -1: any
   ReportSink* reports_;
   std::shared_ptr<models::GraphRunner> warm_;          // until the device has it
+  std::shared_ptr<worker::SeatExecutor> seat_;         // likewise, of a worker with a seat
   std::unique_ptr<server::PeerVectors> peer_vectors_;  // until the peer has them
   BoundedInbox<absl::Status> prepared_{1};             // how Prepare ended
   std::jthread preparing_;

@@ -29,9 +29,9 @@ void AddRow(const std::string& name, const std::string& value, std::string* tabl
 // "677.6 MB: push 49.9%  pull 49.9%  ...".
 std::string CausesText(const transport::BytesByCause& bytes) {
   const std::pair<const char*, uint64_t> causes[] = {
-      {"push", bytes.push},      {"pull", bytes.pull},     {"parcels", bytes.parcels},
-      {"model", bytes.model},    {"header", bytes.header}, {"control", bytes.control},
-      {"framing", bytes.framing}};
+      {"push", bytes.push},       {"pull", bytes.pull},      {"parcels", bytes.parcels},
+      {"blocks", bytes.blocks},   {"model", bytes.model},    {"header", bytes.header},
+      {"control", bytes.control}, {"framing", bytes.framing}};
   std::vector<std::string> shares;
   for (const auto& [name, part] : causes) {
     if (part == 0) continue;

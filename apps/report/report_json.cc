@@ -28,7 +28,7 @@ static void from_json(const nlohmann::json& object, Histogram& histogram) {
 
 namespace soapstone::transport {
 
-SOAPSTONE_JSON(BytesByCause, push, pull, parcels, model, header, control, framing)
+SOAPSTONE_JSON(BytesByCause, push, pull, parcels, blocks, model, header, control, framing)
 SOAPSTONE_JSON(SocketCounts, connections, given_bytes, taken_bytes, resent_bytes)
 
 }  // namespace soapstone::transport

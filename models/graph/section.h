@@ -87,6 +87,7 @@ struct SectionPart {
   compute::Operator op;
   uint32_t model_op = 0;     // dropout's key
   int64_t first_sample = 0;  // within the batch
+  uint32_t micro_batch = 0;
   std::vector<PartInput> inputs;
   std::vector<PartOutput> outputs;
   std::vector<std::vector<int64_t>> param_shapes;
@@ -97,6 +98,7 @@ struct SectionPart {
 
 struct OutgoingBlock {
   uint32_t number = 0;  // of the team's messages
+  uint32_t seat = 0;    // whom it is for
   std::vector<int64_t> size;
   bool backward = false;   // of gradients of inputs; else of outputs
   std::vector<Box> boxes;  // of parts: one forward; backward those that read the region
@@ -104,6 +106,7 @@ struct OutgoingBlock {
 
 struct IncomingBlock {
   uint32_t number = 0;
+  uint32_t seat = 0;  // who sends it
   std::vector<int64_t> size;
   bool backward = false;
 };

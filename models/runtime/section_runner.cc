@@ -214,6 +214,7 @@ absl::Status SectionRunner::Begin(const SectionBatch& batch) {
   batch_ = batch;
   next_step_ = 0;
   loss_sum_ = correct_ = 0;
+  samples_ = 0;
   return absl::OkStatus();
 }
 
@@ -394,13 +395,15 @@ void SectionRunner::RunForward(const SectionNode& node) {
 }
 
 void SectionRunner::CountLoss(const SectionPart& part, const SectionNode& node) {
-  const auto samples = static_cast<size_t>(part.outputs[0].spec.elements());
+  const int64_t counted = std::max<int64_t>(0, batch_.counted - part.first_sample);
+  const int64_t samples = std::min(part.outputs[0].spec.elements(), counted);
   const auto* const loss = static_cast<const float*>(At(node.outputs[0]));
   const auto* const correct = static_cast<const float*>(At(node.outputs[1]));
-  for (size_t i = 0; i < samples; ++i) {
+  for (int64_t i = 0; i < samples; ++i) {
     loss_sum_ += loss[i];
     correct_ += correct[i];
   }
+  samples_ += samples;
 }
 
 void SectionRunner::RunBackward(const SectionNode& node) {

@@ -38,6 +38,7 @@ struct SectionBatch {
   absl::Span<const void* const> fields;
   std::vector<std::vector<int64_t>> shapes;  // of the fields, the batch first
   uint64_t step = 0, first_sample = 0;       // dropout's keys
+  int64_t counted = INT64_MAX;               // samples from there on do not count in loss and hits
 };
 
 // A run is: Begin, then every step of the section in its order: Take, Forward, Backward, Give.
@@ -77,6 +78,7 @@ class SectionRunner {
   // Of all parts that compute the loss, since Begin: sums over samples.
   double loss_sum() const { return loss_sum_; }
   double correct() const { return correct_; }
+  int64_t samples() const { return samples_; }  // that count
 
  private:
   SectionRunner(Section section, SectionOptions options);
@@ -123,6 +125,7 @@ class SectionRunner {
   absl::Span<const absl::Span<float>> gradients_;  // of the part that runs backward
   BufferPool::Block given_;
   double loss_sum_ = 0, correct_ = 0;
+  int64_t samples_ = 0;
 };
 
 }  // namespace soapstone::models

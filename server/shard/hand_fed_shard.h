@@ -40,7 +40,9 @@ class ShardTest : public ::testing::Test {
                                 .policy = policy_,
                                 .micro_batch_count = micro_batch_count,
                                 .final_clock = 10,
-                                .seen_pushes_max = seen_pushes_max_},
+                                .seen_pushes_max = seen_pushes_max_,
+                                .team = team_,
+                                .holders = holders_},
                    Store(store));
     micro_batch_count_ = micro_batch_count;
     roster_.worker_count = workers;
@@ -100,6 +102,8 @@ class ShardTest : public ::testing::Test {
   wire::Roster roster_;
   std::optional<Shard> shard_;
   uint32_t micro_batch_count_ = 1;
+  std::optional<wire::TeamShape> team_;  // before Start: members are teams
+  std::vector<uint32_t> holders_;
   uint64_t seen_pushes_max_ = ShardOptions{}.seen_pushes_max;
   Nanos now_ = 0;
 };

@@ -31,8 +31,9 @@ class HeldMessages {
 
   explicit HeldMessages(uint64_t bytes_max) : bytes_max_(bytes_max) {}
 
-  bool HasRoomFor(const wire::Message& push) const {
-    return bytes_ + push.payload_bytes() <= bytes_max_;
+  // `elsewhere`: bytes of pushes that the shard has in hand besides.
+  bool HasRoomFor(const wire::Message& push, uint64_t elsewhere = 0) const {
+    return bytes_ + elsewhere + push.payload_bytes() <= bytes_max_;
   }
   // REQUIRES: HasRoomFor, of a push.
   consistency::Ticket Keep(wire::Message message);

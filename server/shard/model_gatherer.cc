@@ -14,25 +14,17 @@ static_assert(std::endian::native == std::endian::little, "files and hashes are 
 ModelGatherer::ModelGatherer(std::shared_ptr<const wire::Layout> layout, uint64_t window_bytes)
     : layout_(std::move(layout)),
       window_bytes_(window_bytes),
+      asked_(layout_),
+      taken_(layout_),
       asked_for_(layout_->shard_count()),
       awaited_(layout_->shard_count()),
       rows_of_(layout_->tables().size(), std::vector<Buffers>(layout_->shard_count())),
       tables_missing_(layout_->tables().size() * layout_->shard_count()),
       tables_(layout_->tables().size()) {
   for (uint32_t k = 0; k < layout_->shard_count(); ++k) {
-    const ShardId shard{k};
-    asked_for_[k].resize(layout_->bucket_count(shard));
-    awaited_[k].resize(layout_->bucket_count(shard));
-    const std::vector<wire::Bucket>& buckets = layout_->buckets(shard);
-    for (uint32_t b = 0; b < buckets.size(); ++b) {
-      for (uint32_t i = 0; i < buckets[b].slices.size(); ++i) {
-        places_.push_back({buckets[b].slices[i], shard, BucketId{b}, i});
-      }
-    }
+    asked_for_[k].resize(layout_->bucket_count(ShardId{k}));
+    awaited_[k].resize(layout_->bucket_count(ShardId{k}));
   }
-  std::sort(places_.begin(), places_.end(), [](const Place& a, const Place& b) {
-    return std::pair(a.slice.param, a.slice.begin) < std::pair(b.slice.param, b.slice.begin);
-  });
 }
 
 void ModelGatherer::Start(wire::Outbox* out) {
@@ -59,14 +51,15 @@ void ModelGatherer::Ask(Key bucket, wire::Outbox* out) {
 
 void ModelGatherer::AskForMore(wire::Outbox* out) {
   if (!has_tables()) return;
-  for (; asked_ < places_.size(); ++asked_) {
-    const Place& place = places_[asked_];
+  for (; !asked_.done(); asked_.Advance()) {
+    const ModelCursor::Place& place = asked_.place();
     if (asked_for_[Index(place.shard)][Index(place.bucket)]) continue;
     const uint64_t bytes =
         layout_->buckets(place.shard)[Index(place.bucket)].elements() * sizeof(float);
-    // What is next is asked for in any case: buckets used in part may fill the window.
+    // What is next is asked for in any case once all before it has been let go of: buckets used in
+    // part may fill the window.
     const bool enough = out_bytes_ + bytes > window_bytes_ || awaited_count_ >= kAwaitedMax;
-    if (asked_ > taken_ && enough) return;
+    if ((asked_.passed() > taken_.passed() || held_bytes_ > 0) && enough) return;
     out_bytes_ += bytes;
     Ask({place.shard, place.bucket}, out);
   }
@@ -104,7 +97,8 @@ absl::Status ModelGatherer::OnSlices(const wire::Message& message, wire::Outbox*
   }
   awaited_[shard][bucket] = false;
   --awaited_count_;
-  here_[{ShardId{shard}, id}] = {message.payload, slices.size()};
+  here_[{ShardId{shard}, id}] = {message.payload,
+                                 layout_->buckets(ShardId{shard})[bucket].elements()};
   return absl::OkStatus();
 }
 
@@ -119,18 +113,22 @@ bool ModelGatherer::IsAsWritten(const wire::Message& message) const {
 }
 
 std::optional<Buffer> ModelGatherer::TakeNext() {
-  if (!has_tables() || taken_ == places_.size()) return std::nullopt;
-  const Place& place = places_[taken_];
+  if (!has_tables() || taken_.done()) return std::nullopt;
+  const ModelCursor::Place place = taken_.place();
   const auto it = here_.find({place.shard, place.bucket});
   if (it == here_.end()) return std::nullopt;
-  ++taken_;
-  Buffer values = std::move(it->second.frames[place.index]);
-  if (--it->second.left == 0) here_.erase(it);
+  taken_.Advance();
+  Buffer values = it->second.frames[place.index].Slice(place.begin * sizeof(float),
+                                                       place.count * sizeof(float));
+  it->second.left -= place.count;
+  held_bytes_ += values.size();
+  if (it->second.left == 0) here_.erase(it);
   return values;
 }
 
 void ModelGatherer::Release(uint64_t bytes, wire::Outbox* out) {
-  CHECK_LE(bytes, out_bytes_);
+  CHECK_LE(bytes, held_bytes_);
+  held_bytes_ -= bytes;
   out_bytes_ -= bytes;
   AskForMore(out);
 }

@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "base/memory/sparse_rows.h"
 #include "base/sha256.h"
+#include "server/shard/model_cursor.h"
 #include "wire/layout.h"
 #include "wire/message.h"
 #include "wire/outbox.h"
@@ -46,23 +47,17 @@ class ModelGatherer {
   bool has_tables() const { return tables_missing_ == 0; }
   // All rows of each. REQUIRES: has_tables.
   const std::vector<SparseRows>& tables() const { return tables_; }
-  // The next values: [n] f32 of one slice. Empty: not here yet, or there are no more.
+  // The next values: [n] f32, of one slice. Empty: not here yet, or there are no more.
   std::optional<Buffer> TakeNext();
   // So much of what was taken has been let go of.
   void Release(uint64_t bytes, wire::Outbox* out);
   // Everything was taken.
-  bool all_taken() const { return has_tables() && taken_ == places_.size(); }
+  bool all_taken() const { return has_tables() && taken_.done(); }
 
  private:
-  struct Place {  // of a slice
-    wire::Slice slice;
-    ShardId shard{};
-    BucketId bucket{};
-    uint32_t index = 0;  // in the bucket
-  };
   struct Arrived {
     Buffers frames;
-    size_t left = 0;  // not yet taken
+    uint64_t left = 0;  // elements that are not yet taken
   };
   using Key = std::pair<ShardId, BucketId>;
 
@@ -73,10 +68,10 @@ class ModelGatherer {
 
   std::shared_ptr<const wire::Layout> layout_;
   uint64_t window_bytes_;
-  std::vector<Place> places_;                 // in the model's order
-  size_t asked_ = 0;                          // of places_: their buckets are asked for
-  size_t taken_ = 0;                          // of places_
+  ModelCursor asked_;                         // behind it: buckets are asked for
+  ModelCursor taken_;                         // behind it: values are taken
   uint64_t out_bytes_ = 0;                    // asked for and not released
+  uint64_t held_bytes_ = 0;                   // taken and not released
   std::vector<std::vector<bool>> asked_for_;  // by shard and bucket
   std::vector<std::vector<bool>> awaited_;    // likewise: the answer has not come
   size_t awaited_count_ = 0;

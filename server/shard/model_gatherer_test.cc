@@ -1,7 +1,6 @@
 #include "server/shard/model_gatherer.h"
 
 #include <deque>
-#include <numeric>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -12,7 +11,7 @@ namespace {
 using ::testing::HasSubstr;
 using wire::Message;
 
-// Shards whose element e of parameter p is 1000 p + e.
+// Shards whose element e of the model's parameter p is 1000 p + e.
 class Shards {
  public:
   explicit Shards(std::shared_ptr<const wire::Layout> layout) : layout_(std::move(layout)) {}
@@ -25,9 +24,12 @@ class Shards {
     answer.body = wire::Slices{.bucket = bucket};
     for (const wire::Slice& slice :
          layout_->buckets(ShardId{asked.to.index})[Index(bucket)].slices) {
-      std::vector<float> values(slice.elements());
-      std::iota(values.begin(), values.end(),
-                static_cast<float>(1000 * Index(slice.param) + slice.begin));
+      const PieceRuns runs(layout_->params()[Index(slice.param)]);
+      const uint32_t whole = WholeOf(layout_->params(), Index(slice.param));
+      std::vector<float> values;
+      for (uint64_t e = slice.begin; e < slice.end; ++e) {
+        values.push_back(static_cast<float>(1000 * whole + runs.RunAt(e).at));
+      }
       answer.payload.push_back(Buffer::CopyOf<float>(values));
     }
     return answer;
@@ -44,6 +46,29 @@ std::shared_ptr<const wire::Layout> LayoutOf(uint32_t shards, uint64_t bucket_by
                             {.name = "c", .shape = {50, 100}},
                             {.name = "d", .shape = {3000}}},
                            {.shard_count = shards, .bucket_bytes = bucket_bytes}));
+}
+
+// The same tensors in pieces that two sets of workers hold.
+std::shared_ptr<const wire::Layout> LayoutOfPieces(uint32_t servers, uint64_t bucket_bytes) {
+  const auto piece = [](uint32_t param, const char* name, std::vector<int64_t> shape,
+                        std::vector<int64_t> begin, std::vector<int64_t> of) {
+    ParamSpec spec = {.name = name, .shape = std::move(of)};
+    spec.piece = {
+        .param = param, .name = name, .shape = std::move(shape), .begin = std::move(begin)};
+    return spec;
+  };
+  std::vector<ParamSpec> pieces = {piece(0, "a", {200, 40}, {0, 0}, {80, 25}),
+                                   piece(0, "a", {200, 40}, {0, 25}, {80, 15}),
+                                   piece(0, "a", {200, 40}, {80, 0}, {120, 25}),
+                                   piece(0, "a", {200, 40}, {80, 25}, {120, 15}),
+                                   piece(1, "b", {7}, {0}, {7}),
+                                   piece(2, "c", {50, 100}, {0, 0}, {50, 1}),
+                                   piece(2, "c", {50, 100}, {0, 1}, {50, 99}),
+                                   piece(3, "d", {3000}, {0}, {1000}),
+                                   piece(3, "d", {3000}, {1000}, {2000})};
+  const wire::PieceHolders holders = {.sets = 2, .set_of = {0, 1, 1, 0, 0, 1, 0, 0, 1}};
+  return std::make_shared<const wire::Layout>(*wire::Layout::BuildOfPieces(
+      std::move(pieces), holders, {.shard_count = 2 * servers, .bucket_bytes = bucket_bytes}));
 }
 
 uint64_t BytesOf(const Message& message) { return message.payload_bytes(); }
@@ -111,6 +136,25 @@ TEST(ModelGathererTest, HandsOnTheModelInItsOrderWithinTheWindow) {
               << shards << " shards, buckets of " << bucket_bytes << ", window " << window;
           // Beside the window: what is next, and two buckets a shard that are used in part.
           EXPECT_LE(most, window + (2 * shards + 1) * (bucket_bytes + 4096));
+        }
+      }
+    }
+  }
+}
+
+TEST(ModelGathererTest, PutsPiecesTogether) {
+  uint64_t most = 0;
+  const std::vector<float> whole = Gather(LayoutOf(1, 4096), 1 << 20, false, &most);
+  for (const uint32_t servers : {1u, 3u}) {
+    for (const uint64_t bucket_bytes : {1u << 9, 1u << 14}) {
+      for (const uint64_t window : {1u, 1u << 14, 1u << 30}) {
+        for (const bool last_first : {false, true}) {
+          const auto layout = LayoutOfPieces(servers, bucket_bytes);
+          EXPECT_EQ(layout->elements(), whole.size());
+          most = 0;
+          EXPECT_EQ(Gather(layout, window, last_first, &most), whole)
+              << servers << " servers, buckets of " << bucket_bytes << ", window " << window;
+          EXPECT_LE(most, window + 8 * servers * (bucket_bytes + 4096));
         }
       }
     }

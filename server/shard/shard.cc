@@ -40,7 +40,7 @@ Shard::Shard(ShardOptions options, Store store)
       ledger_(options_.id, options_.policy.guarantee,
               options_.policy.fixed_tree &&
                   !std::holds_alternative<consistency::BoundedTraits>(options_.policy.gate)),
-      members_(options_.id, options_.layout->shard_count(), options_.policy),
+      members_(options_.id, options_.layout->shard_count(), options_.policy, options_.team),
       rounds_(options_.id, options_.layout->shard_count()),
       seen_(options_.seen_pushes_max),
       held_(options_.held_bytes_max),
@@ -49,6 +49,9 @@ Shard::Shard(ShardOptions options, Store store)
                 .subscribed = options_.policy.subscribed()}) {
   if (members_.level() == Level::kBranch) {
     uplink_.emplace(options_.id, options_.layout->shard_count());
+  }
+  if (options_.team.has_value()) {
+    front_.emplace(*options_.team, options_.holders, options_.team_fault);
   }
 }
 
@@ -77,6 +80,9 @@ void Shard::OnMessage(Nanos now, Message message, wire::Outbox* out) {
       return;
   }
   std::string why = members_.WhyNotTaken(message);
+  if (why.empty() && front_.has_value() && !front_->Holds(message.worker)) {
+    why = absl::StrCat("worker ", Index(message.worker), " holds nothing of this shard");
+  }
   if (why.empty()) why = WhyMalformed(message, options_, store_, members_.roster().worker_count);
   if (!why.empty()) {
     Reject(message, std::move(why), out);
@@ -129,7 +135,12 @@ void Shard::Join(WorkerId worker, Clock clock, wire::Outbox* out) {
 
 // Its held pushes stay: they are complete updates.
 void Shard::Leave(WorkerId worker, wire::Outbox* out) {
-  seen_.Forget(worker);
+  if (front_.has_value()) {
+    for (const WorkerId holder : front_->HoldersOf(worker)) seen_.Forget(holder);
+    front_->Forget(worker);
+  } else {
+    seen_.Forget(worker);
+  }
   held_.Take(readers_.Forget(worker));
   ledger_.OnGone(worker);
   CarryOut(policy_.OnLeave(worker), out);
@@ -182,13 +193,28 @@ void Shard::OnPush(Message push, wire::Outbox* out) {
            out);
     return;
   }
-  if (!held_.HasRoomFor(push)) {
+  if (!held_.HasRoomFor(push, front_.has_value() ? front_->bytes() : 0)) {
     Reject(push,
            absl::StrCat("more than ", options_.held_bytes_max >> 20,
                         " MiB of updates held; is a member stuck?"),
            out);
     return;
   }
+  const WorkerId sender = push.worker;
+  if (!front_.has_value()) {
+    TakePush(std::move(push), out);
+  } else if (std::optional<std::vector<Message>> parts = front_->TakePush(std::move(push))) {
+    Message whole = std::move((*parts)[0]);
+    for (size_t p = 1; p < parts->size(); ++p) store_.AddPart((*parts)[p].payload, &whole.payload);
+    TakePush(std::move(whole), out);
+  }
+  // The worker's clock may have come before this push (channels without order).
+  if (const std::optional<Message> clock = seen_.TakeWaiting(sender)) OnClock(*clock, out);
+  // A micro-batch taken over comes after all clocks, and may be what the last round waited for.
+  Settle(out);
+}
+
+void Shard::TakePush(Message push, wire::Outbox* out) {
   const auto& body = wire::As<wire::Push>(push);
   consistency::PushEvent event = {.now = now_,
                                   .worker = push.worker,
@@ -202,22 +228,26 @@ void Shard::OnPush(Message push, wire::Outbox* out) {
   ledger_.OnTaken(UpdateOf(push));
   event.ticket = held_.Keep(std::move(push));
   CarryOut(policy_.OnPush(event), out);
-  // The worker's clock may have come before this push (channels without order).
-  if (const std::optional<Message> clock = seen_.TakeWaiting(event.worker)) OnClock(*clock, out);
-  // A micro-batch taken over comes after all clocks, and may be what the last round waited for.
-  Settle(out);
 }
 
 // A clock counts once the updates it stands for are here: it says how many there are.
 void Shard::OnClock(const Message& message, wire::Outbox* out) {
   if (!seen_.Covers(message)) return;
-  readers_.OnClock(now_, message);
-  ledger_.OnClock(message.worker, message.clock);
-  CarryOut(policy_.OnClock({now_, message.worker, message.clock}), out);
+  std::optional<Message> whole;  // of the team
+  if (front_.has_value() && !(whole = front_->TakeClock(message)).has_value()) return;
+  const Message& clock = whole.has_value() ? *whole : message;
+  readers_.OnClock(now_, clock);
+  ledger_.OnClock(clock.worker, clock.clock);
+  CarryOut(policy_.OnClock({now_, clock.worker, clock.clock}), out);
   Settle(out);
 }
 
 void Shard::OnPull(Message pull, wire::Outbox* out) {
+  if (front_.has_value()) {
+    std::optional<Message> whole = front_->TakePull(std::move(pull));
+    if (!whole.has_value()) return;
+    pull = *std::move(whole);
+  }
   readers_.OnPull(now_, pull);
   if (wire::As<wire::Pull>(pull).final) {
     readers_.KeepFinal(std::move(pull));
@@ -421,7 +451,12 @@ void Shard::Reply(const Message& pull, wire::Outbox* out) {
     ledger_.OnRead(read);
   }
   readers_.OnAnswered(now_, &reply);
-  out->Send(std::move(reply));
+  if (!front_.has_value()) return out->Send(std::move(reply));
+  for (const WorkerId holder : front_->HoldersOf(pull.worker)) {
+    reply.to = Address::Of(holder);
+    reply.worker = holder;
+    out->Send(reply);
+  }
 }
 
 // A final pull waits until every member's last clock is in the store.
@@ -484,6 +519,7 @@ void Shard::AddTo(Fingerprint* f) const {
   if (uplink_.has_value()) uplink_->AddTo(f);
   seen_.AddTo(f);
   readers_.AddTo(f);
+  if (front_.has_value()) front_->AddTo(f);
 }
 
 }  // namespace soapstone::server

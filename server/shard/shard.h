@@ -8,6 +8,7 @@
 //   GatheredUpdate  the update that is being put together
 //   ShardRounds     word between shards of rounds that leave some workers out
 //   Uplink          word from a branch of a tree to its root
+//   TeamFront       the seats of a team, where a model is split over several, as one worker
 //   Ledger          what comes of all that, held to the policy's guarantee
 //
 // Invariants
@@ -32,6 +33,7 @@
 #include "server/shard/shard_members.h"
 #include "server/shard/shard_options.h"
 #include "server/shard/shard_rounds.h"
+#include "server/shard/team_front.h"
 #include "server/shard/uplink.h"
 #include "server/store/store.h"
 #include "wire/membership/membership.h"
@@ -61,7 +63,9 @@ class Shard {
   const Ledger& ledger() const { return ledger_; }
   const consistency::Policy& policy() const { return policy_; }
   const Store& store() const { return store_; }
-  uint64_t held_bytes() const { return held_.bytes(); }  // of updates that wait
+  uint64_t held_bytes() const {
+    return held_.bytes() + (front_.has_value() ? front_->bytes() : 0);
+  }  // of updates that wait
   // How its reads stand at `now`, with all of its readers.
   wire::ShardReads Reads(Nanos now) const;
   Epoch epoch() const { return members_.epoch(); }
@@ -73,6 +77,8 @@ class Shard {
   void OnSave(const wire::Message& message, wire::Outbox* out);
   // From members.
   void OnPush(wire::Message message, wire::Outbox* out);
+  // Of a worker, or of a whole team.
+  void TakePush(wire::Message push, wire::Outbox* out);
   void OnClock(const wire::Message& message, wire::Outbox* out);
   void OnPull(wire::Message message, wire::Outbox* out);
   // From other shards: of a round, and of the root.
@@ -106,7 +112,8 @@ class Shard {
   Ledger ledger_;
   ShardMembers members_;
   ShardRounds rounds_;
-  std::optional<Uplink> uplink_;  // of a branch
+  std::optional<Uplink> uplink_;    // of a branch
+  std::optional<TeamFront> front_;  // where members are teams
   SeenPushes seen_;
   HeldMessages held_;
   Readers readers_;

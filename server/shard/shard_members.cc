@@ -56,6 +56,10 @@ wire::Roster BranchRoster(const wire::Roster& roster, uint32_t group, const Poli
 // The members that this shard has, of those that the job has.
 wire::Roster ShardMembers::OwnOf(const wire::Roster& roster, const PolicyTraits& traits,
                                  std::optional<Clock>* restart) {
+  if (team_.has_value()) {
+    workers_ = roster;
+    return wire::TeamRoster(roster, *team_);
+  }
   if (level_ == Level::kFlat) return roster;
   const wire::Roster before =
       std::exchange(groups_, GroupRoster(workers_, groups_, roster, epoch_, traits));
@@ -99,7 +103,7 @@ Address ShardMembers::AddressOf(WorkerId worker) const {
 }
 
 std::string ShardMembers::WhyNotTaken(const Message& message) const {
-  const wire::Member* member = FindMember(roster_, message.worker);
+  const wire::Member* member = FindMember(team_.has_value() ? workers_ : roster_, message.worker);
   if (member == nullptr) {
     return absl::StrCat("worker ", Index(message.worker), " is not a member in epoch ", epoch_);
   }

@@ -1,8 +1,10 @@
 // ShardMembers: whom a shard has for members, of those that the job's roster has. In a flat cluster
 // they are the workers. In a tree of servers (consistency/levels.h) a root's members are the groups
-// of workers, which speak through their branches, and a branch's are the workers of its group. The
-// shard installs rosters and asks who may speak; the checkers of the simulator make the same
-// rosters for themselves. A value: copied with its shard, keeps no pointers.
+// of workers, which speak through their branches, and a branch's are the workers of its group.
+// Where a model is split over teams of workers, members are the teams (wire/membership/teams.h),
+// whose workers speak for themselves. The shard installs rosters and asks who may speak; the
+// checkers of the simulator make the same rosters for themselves. A value: copied with its shard,
+// keeps no pointers.
 //
 // Invariants
 //  1. Members are those of the newest roster installed. A message is taken of a member alone, from
@@ -20,6 +22,7 @@
 
 #include "base/fingerprint.h"
 #include "consistency/levels.h"
+#include "wire/membership/teams.h"
 #include "wire/message.h"
 
 namespace soapstone::server {
@@ -37,10 +40,13 @@ wire::Roster BranchRoster(const wire::Roster& roster, uint32_t group,
 class ShardMembers {
  public:
   // `root_shards`: of the layout.
-  ShardMembers(ShardId self, uint32_t root_shards, const consistency::PolicyTraits& traits)
+  // `team`: where its members are teams of workers.
+  ShardMembers(ShardId self, uint32_t root_shards, const consistency::PolicyTraits& traits,
+               std::optional<wire::TeamShape> team = std::nullopt)
       : self_(self),
         root_shards_(root_shards),
-        level_(consistency::LevelOf(self, root_shards, traits)) {}
+        level_(consistency::LevelOf(self, root_shards, traits)),
+        team_(team) {}
 
   struct Change {
     std::vector<WorkerId> gone;  // ascending
@@ -68,9 +74,11 @@ class ShardMembers {
   ShardId self_;
   uint32_t root_shards_;
   consistency::Level level_;
+  std::optional<wire::TeamShape> team_;
   Epoch epoch_ = 0;
-  wire::Roster roster_;   // of the members
-  wire::Roster workers_;  // in a tree: as the scheduler sent it, and as the root has it
+  wire::Roster roster_;  // of the members
+  wire::Roster
+      workers_;  // in a tree, or of teams: as the scheduler sent it, and as the root has it
   wire::Roster groups_;
 };
 

@@ -4,10 +4,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "base/ids.h"
 #include "consistency/traits.h"
+#include "server/shard/team_front.h"
 #include "wire/layout.h"
+#include "wire/membership/teams.h"
 
 namespace soapstone::server {
 
@@ -20,6 +24,11 @@ struct ShardOptions {
   uint64_t held_bytes_max = uint64_t{8} << 30;  // the shell takes it from the machine's memory
   // Of one worker and clock, 16 bytes each: it sends one a bucket and node of the summation tree.
   uint64_t seen_pushes_max = uint64_t{1} << 22;
+  // Of a job whose model is split over teams: how they are made up, and the seats that hold this
+  // shard's parameters, ascending. To the policy a team is one worker.
+  std::optional<wire::TeamShape> team;
+  std::vector<uint32_t> holders;
+  TeamFault team_fault = TeamFault::kNone;  // for tests
 };
 
 }  // namespace soapstone::server

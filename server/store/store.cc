@@ -74,6 +74,25 @@ uint64_t Store::Version() const {
   return all;
 }
 
+void Store::AddPart(const Buffers& part, Buffers* sum) {
+  for (size_t i = 0; i < sum->size(); ++i) {
+    const Buffer before = (*sum)[i];
+    const BufferPool::Block block = joined_.Take(before.size());
+    if (tensors_ == nullptr) {  // counts
+      int64_t a = 0, b = 0;
+      std::memcpy(&a, before.data(), std::min(before.size(), sizeof(a)));
+      std::memcpy(&b, part[i].data(), std::min(part[i].size(), sizeof(b)));
+      a += b;
+      std::memcpy(block.data, &a, std::min(before.size(), sizeof(a)));
+    } else {
+      const absl::Span<const float> x = before.floats(), y = part[i].floats();
+      const absl::Span<float> to = block.floats();
+      for (size_t e = 0; e < to.size(); ++e) to[e] = x[e] + y[e];
+    }
+    (*sum)[i] = block.View();
+  }
+}
+
 Buffers Store::Gather(BucketId bucket, Clock clock, const std::vector<Contribution>& parts,
                       uint32_t micro_batch_count) {
   StampBucket(bucket, clock, parts);

@@ -40,6 +40,9 @@ class Store {
   // At a branch of the tree, in place of Apply: their sum, to be sent on. Counts count them.
   Buffers Gather(BucketId bucket, Clock clock, const std::vector<Contribution>& parts,
                  uint32_t micro_batch_count);
+  // `sum` += part, each as a push carries it: of several seats that hold the same parameters. What
+  // `sum` views is not written to.
+  void AddPart(const Buffers& part, Buffers* sum);
   // And the values that came back.
   void Load(Buffers values);
   // The values now: a buffer a slice (none for counts), then keys and rows of each table.
@@ -109,6 +112,7 @@ class Store {
   std::optional<CountStore> counts_;
   std::vector<Stamp> stamps_;  // by bucket
   bool checks_ = false;
+  BufferPool joined_;  // AddPart's
   StoreFault fault_ = StoreFault::kNone;
   std::vector<Withheld> withheld_;   // by bucket; a fault's
   Answer older_;                     // likewise: tensors

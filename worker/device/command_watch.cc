@@ -21,6 +21,10 @@ struct Kinds {
   WorkKind operator()(const ElasticCommand&) const { return {"elastic", {}}; }
   WorkKind operator()(const TakeDelta&) const { return {"delta", {}}; }
   WorkKind operator()(const EvaluateModel&) const { return {"evaluate", {}}; }
+  WorkKind operator()(const BeginBatch&) const { return {"begin", {}}; }
+  WorkKind operator()(const RunSection& run) const { return {"section", run.first}; }
+  WorkKind operator()(const TakeCommand&) const { return {"take", {}}; }
+  WorkKind operator()(const GiveBlock&) const { return {"give", {}}; }
 };
 
 }  // namespace

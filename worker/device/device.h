@@ -32,9 +32,17 @@ struct ElasticCommand {
   double alpha = 0;             // moving rate
 };
 
-// What the device does: an instruction, and where it reads parameters these.
+// TakeBlock with the block.
+struct TakeCommand {
+  uint32_t index = 0;
+  uint32_t number = 0;
+  Buffer block;
+};
+
+// What the device does: an instruction, and where it reads parameters or a block these.
 using DeviceWork = std::variant<FindKeys, LoadCommand, RunForward, RunBackward, CollectBucket,
-                                UpdateLocally, ElasticCommand, TakeDelta, EvaluateModel>;
+                                UpdateLocally, ElasticCommand, TakeDelta, EvaluateModel, BeginBatch,
+                                RunSection, TakeCommand, GiveBlock>;
 
 struct DeviceCommand {
   uint64_t run = 0;          // which execution of a program this belongs to
@@ -51,7 +59,8 @@ struct DeviceEvent {
   uint32_t instruction = 0;
   Buffers frames;        // CollectBucket: a buffer a slice of the bucket; of a table keys, rows.
                          // FindKeys, the last: by shard, then by table, keys. EvaluateModel: of a
-                         // classifier the confusion, a buffer a class, as Evaluated carries it
+                         // classifier the confusion, a buffer a class, as Evaluated carries it.
+                         // GiveBlock: the block
   uint64_t samples = 0;  // CollectBucket: in the node's sum; EvaluateModel: held-out samples
   // Computed since the last event; zero where there is nothing to report.
   uint64_t trained_samples = 0;

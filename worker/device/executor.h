@@ -17,6 +17,7 @@
 #include "base/memory/buffer.h"
 #include "compute/optimizer.h"
 #include "compute/schedule.h"
+#include "glog/logging.h"
 #include "models/data/batches.h"
 #include "models/data/dataset.h"
 #include "models/data/mini_batch.h"
@@ -101,6 +102,11 @@ class Executor {
   void CarryOut(const DeviceCommand& command, const ElasticCommand& elastic, DeviceEvent* event);
   void CarryOut(const DeviceCommand& command, const TakeDelta& delta, DeviceEvent* event);
   void CarryOut(const DeviceCommand& command, const EvaluateModel& evaluate, DeviceEvent* event);
+  // A seat's.
+  template <typename Other>
+  void CarryOut(const DeviceCommand&, const Other&, DeviceEvent*) {
+    LOG(FATAL) << "of a team's section";
+  }
 
   void BeginPart(const DeviceCommand& command, const RunForward& forward);
   models::BatchPart PartAt(const DeviceCommand& command, MicroBatchRange part, Clock clock) const;

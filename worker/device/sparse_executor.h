@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "base/memory/buffer.h"
 #include "base/memory/sparse_rows.h"
+#include "glog/logging.h"
 #include "models/data/sampler.h"
 #include "models/tables/sparse_model.h"
 #include "wire/layout.h"
@@ -63,6 +64,11 @@ class SparseExecutor {
   void CarryOut(const DeviceCommand& command, const ElasticCommand& elastic, DeviceEvent* event);
   void CarryOut(const DeviceCommand& command, const TakeDelta& delta, DeviceEvent* event);
   void CarryOut(const DeviceCommand& command, const EvaluateModel& evaluate, DeviceEvent* event);
+  // A seat's.
+  template <typename Other>
+  void CarryOut(const DeviceCommand&, const Other&, DeviceEvent*) {
+    LOG(FATAL) << "of a team's section";
+  }
   // Whether the graph's executor has a part in it.
   bool ConcernsGraph(const DeviceCommand& command) const;
   void SumRows(const DeviceCommand& command, const RunBackward& backward);

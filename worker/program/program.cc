@@ -111,6 +111,21 @@ class Builder {
     }
   }
 
+  // The steps of a seat; with `node` buckets leave as they get ready.
+  void RunSeat(const SeatOutline& outline, bool held_out, std::optional<MicroBatchRange> node) {
+    std::vector<uint32_t> granted;
+    for (const SeatOutline::Block& grant : outline.grants) {
+      Append(SendBlock{.number = grant.number, .seat = grant.seat}, {});
+    }
+    for (const SeatOutline::Block& awaited : outline.awaited) {
+      granted.push_back(Append(ReceiveBlock{.number = awaited.number}, {}));
+    }
+    Device(BeginBatch{.held_out = held_out}, std::move(granted));
+    if (node.has_value()) StartBuckets();
+    for (uint32_t s = 0; s < outline.steps.size(); ++s) RunSeatStep(outline, s, node);
+    CHECK(!node.has_value() || waiting_.empty()) << "a gradient that no part of the seat makes";
+  }
+
   Program Take() {
     LinkProgram(&program_);
     return std::move(program_);
@@ -153,6 +168,36 @@ class Builder {
         waiting.params.erase(std::unique(waiting.params.begin(), waiting.params.end()),
                              waiting.params.end());
         waiting_.push_back(std::move(waiting));
+      }
+    }
+  }
+
+  void RunSeatStep(const SeatOutline& outline, uint32_t s, std::optional<MicroBatchRange> node) {
+    const SeatOutline::Step& step = outline.steps[s];
+    switch (step.kind) {
+      case SeatOutline::Step::Kind::kTake: {
+        const uint32_t number = outline.incoming[step.index].number;
+        const uint32_t received = Append(ReceiveBlock{.number = number}, {});
+        Device(TakeBlock{.index = step.index, .number = number}, {received});
+        break;
+      }
+      case SeatOutline::Step::Kind::kGive: {
+        const SeatOutline::Block& block = outline.outgoing[step.index];
+        Device(GiveBlock{.index = step.index});
+        Append(SendBlock{.number = block.number, .seat = block.seat},
+               {static_cast<uint32_t>(last_device_)});
+        break;
+      }
+      case SeatOutline::Step::Kind::kRun: {
+        auto* const before = std::get_if<DeviceInstruction>(&program_.instructions.back().what);
+        auto* const run = before != nullptr ? std::get_if<RunSection>(before) : nullptr;
+        if (run != nullptr && run->last == s) {
+          run->last = s + 1;
+        } else {
+          Device(RunSection{.first = s, .last = s + 1});
+        }
+        if (node.has_value() && !step.ready.empty()) PushReady(step.ready, *node);
+        break;
       }
     }
   }
@@ -215,6 +260,19 @@ std::vector<MicroBatchRange> KeyParts(const ProgramInputs& inputs,
 
 }  // namespace
 
+ShardId ShardOf(const NetworkInstruction& what) {
+  return std::visit(
+      []<typename Message>(const Message& message) {
+        if constexpr (std::is_same_v<Message, SendBlock> || std::is_same_v<Message, ReceiveBlock>) {
+          LOG(FATAL) << "a message that is for no shard";
+          return ShardId{};
+        } else {
+          return message.shard;
+        }
+      },
+      what);
+}
+
 void LinkProgram(Program* program) {
   const std::vector<Instruction>& instructions = program->instructions;
   const auto waits = [&](const Instruction& instruction, uint32_t dependency) {
@@ -224,6 +282,7 @@ void LinkProgram(Program* program) {
   program->first_dependant.assign(instructions.size() + 1, 0);
   program->device.clear();
   program->pulls.clear();
+  program->receives.clear();
   program->loads = 0;
   for (uint32_t i = 0; i < instructions.size(); ++i) {
     const Instruction& instruction = instructions[i];
@@ -236,6 +295,9 @@ void LinkProgram(Program* program) {
     if (const auto* pull = As<SendPull>(instruction)) {
       CHECK_EQ(Index(pull->shard), program->pulls.size()) << "one a shard, in order";
       program->pulls.push_back(i);
+    }
+    if (const auto* receive = As<ReceiveBlock>(instruction)) {
+      CHECK(program->receives.emplace(receive->number, i).second) << "a block that comes twice";
     }
     const bool loads = As<LoadValues>(instruction) || As<MoveElastically>(instruction);
     program->loads += loads ? 1 : 0;
@@ -315,6 +377,28 @@ Program BuildFinalEvaluate(const ProgramInputs& inputs) {
   builder.Keys({{}}, /*held_out=*/true);
   builder.PullAllThen(LoadValues{});
   builder.Device(EvaluateModel{});
+  return builder.Take();
+}
+
+Program BuildSeatStep(const ProgramInputs& inputs, const SeatOutline& outline,
+                      MicroBatchRange node) {
+  Builder builder(inputs, Program::Kind::kStep);
+  builder.PullAllThen(LoadValues{});
+  builder.RunSeat(outline, /*held_out=*/false, node);
+  builder.ClockAll();
+  return builder.Take();
+}
+
+Program BuildSeatFinalLoad(const ProgramInputs& inputs) {
+  Builder builder(inputs, Program::Kind::kFinalEvaluate);
+  builder.PullAllThen(LoadValues{});
+  return builder.Take();
+}
+
+Program BuildSeatEvaluation(const ProgramInputs& inputs, const SeatOutline& outline, bool last) {
+  Builder builder(inputs, Program::Kind::kEvaluateBatch);
+  builder.RunSeat(outline, /*held_out=*/true, std::nullopt);
+  if (last) builder.Device(EvaluateModel{});
   return builder.Take();
 }
 

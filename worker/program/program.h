@@ -2,14 +2,16 @@
 // executes it; the planner will time the same program. A value: built once for a membership and
 // shared by all steps that run under it.
 //
-// Two kinds of instruction. Those of the device (FindKeys .. EvaluateModel) go to its queue in
+// Two kinds of instruction. Those of the device (FindKeys .. GiveBlock) go to its queue in
 // program order and run there one after another, like kernels on a stream: an instruction that
 // depends on an earlier device instruction need not wait for its completion. Those of the network
-// (SendPull .. SendPrefetch) are messages; whoever depends on a SendPull waits for its reply, and a
-// SendPush waits for the device to hand over the bucket (CollectBucket).
+// (SendPull .. ReceiveBlock) are messages; whoever depends on a SendPull waits for its reply, a
+// SendPush waits for the device to hand over the bucket (CollectBucket), and a ReceiveBlock is the
+// other end of another worker's SendBlock.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -19,6 +21,7 @@
 
 #include "base/ids.h"
 #include "wire/layout.h"
+#include "worker/program/seat_outline.h"
 
 namespace soapstone::worker {
 
@@ -72,7 +75,30 @@ struct MoveElastically {
 struct TakeDelta {
   friend bool operator==(const TakeDelta&, const TakeDelta&) = default;
 };
-// Loss and accuracy on the held-out data.
+// Of a seat of a team (worker/program/seat_outline.h): the samples of the clock; or, where it
+// evaluates, of a batch of held-out ones.
+struct BeginBatch {
+  bool held_out = false;
+  friend bool operator==(const BeginBatch&, const BeginBatch&) = default;
+};
+// Steps [first, last) of the seat's section, which are forward and backward halves of parts.
+struct RunSection {
+  uint32_t first = 0;
+  uint32_t last = 0;
+  friend bool operator==(const RunSection&, const RunSection&) = default;
+};
+// What a ReceiveBlock has brought becomes the section's incoming block `index`.
+struct TakeBlock {
+  uint32_t index = 0;
+  uint32_t number = 0;
+  friend bool operator==(const TakeBlock&, const TakeBlock&) = default;
+};
+// Hands over the section's outgoing block `index`.
+struct GiveBlock {
+  uint32_t index = 0;
+  friend bool operator==(const GiveBlock&, const GiveBlock&) = default;
+};
+// Loss and accuracy on the held-out data; of a seat, of all batches since its last one of training.
 struct EvaluateModel {
   friend bool operator==(const EvaluateModel&, const EvaluateModel&) = default;
 };
@@ -100,9 +126,24 @@ struct SendPrefetch {
   friend bool operator==(const SendPrefetch&, const SendPrefetch&) = default;
 };
 
+// Sends another seat of the team what the GiveBlock that it depends on handed over; without one,
+// word that the other may begin this clock.
+struct SendBlock {
+  uint32_t number = 0;  // of the team's messages
+  uint32_t seat = 0;
+  friend bool operator==(const SendBlock&, const SendBlock&) = default;
+};
+// Done when the block is here.
+struct ReceiveBlock {
+  uint32_t number = 0;
+  friend bool operator==(const ReceiveBlock&, const ReceiveBlock&) = default;
+};
+
 using DeviceInstruction = std::variant<FindKeys, LoadValues, RunForward, RunBackward, CollectBucket,
-                                       UpdateLocally, MoveElastically, TakeDelta, EvaluateModel>;
-using NetworkInstruction = std::variant<SendPull, SendPush, SendClock, SendPrefetch>;
+                                       UpdateLocally, MoveElastically, TakeDelta, EvaluateModel,
+                                       BeginBatch, RunSection, TakeBlock, GiveBlock>;
+using NetworkInstruction =
+    std::variant<SendPull, SendPush, SendClock, SendPrefetch, SendBlock, ReceiveBlock>;
 
 struct Instruction {
   std::variant<DeviceInstruction, NetworkInstruction> what;
@@ -113,10 +154,8 @@ struct Instruction {
 inline bool IsOfDevice(const Instruction& instruction) {
   return std::holds_alternative<DeviceInstruction>(instruction.what);
 }
-// Whom the message is for.
-inline ShardId ShardOf(const NetworkInstruction& what) {
-  return std::visit([](const auto& message) { return message.shard; }, what);
-}
+// Which shard the message is for. REQUIRES: it is for one.
+ShardId ShardOf(const NetworkInstruction& what);
 // The instruction, if it is a `What`; else null. Valid as long as the instruction.
 template <typename What>
 const What* As(const Instruction& instruction) {
@@ -149,6 +188,7 @@ struct Program {
     kExchange,
     kFlush,
     kFinalEvaluate,
+    kEvaluateBatch,
   };
   Kind kind{};
   std::vector<Instruction> instructions;
@@ -164,9 +204,10 @@ struct Program {
   std::vector<uint32_t> awaited;          // by instruction: whose dependant it is so often
   std::vector<uint32_t> first_dependant;  // by instruction, in `dependants`, and the end
   std::vector<uint32_t> dependants;
-  std::vector<uint32_t> device;  // the device instructions
-  std::vector<uint32_t> pulls;   // the SendPull, by shard; empty: there is none
-  uint32_t loads = 0;            // LoadValues, MoveElastically
+  std::vector<uint32_t> device;           // the device instructions
+  std::vector<uint32_t> pulls;            // the SendPull, by shard; empty: there is none
+  std::map<uint32_t, uint32_t> receives;  // the ReceiveBlock, by number
+  uint32_t loads = 0;                     // LoadValues, MoveElastically
 };
 
 // Fills in the links. The builders below have done so.
@@ -209,6 +250,16 @@ Program BuildDeltaPush(const ProgramInputs& inputs, MicroBatchRange node);
 Program BuildFlush(const ProgramInputs& inputs);
 // Pull all (final), load, evaluate.
 Program BuildFinalEvaluate(const ProgramInputs& inputs);
+
+// A step of a seat of a team: pull all, load, then its section's steps in their order, with what
+// they receive and send; a bucket is collected and pushed as soon as all of its gradient is there;
+// then clock, per shard. `node`: all micro-batches of the team's batch.
+Program BuildSeatStep(const ProgramInputs& inputs, const SeatOutline& outline,
+                      MicroBatchRange node);
+// Pull all (final) and load; then, for each batch of held-out samples, its forward halves, and
+// after those of the last what came of all.
+Program BuildSeatFinalLoad(const ProgramInputs& inputs);
+Program BuildSeatEvaluation(const ProgramInputs& inputs, const SeatOutline& outline, bool last);
 
 // Which micro-batches are summed along the tree before they are pushed, as its largest nodes.
 // Others are pushed one by one: those that someone else may have supplied a part of, where shards

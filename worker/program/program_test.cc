@@ -238,5 +238,49 @@ TEST_F(ProgramTest, WholeNodesLeaveAfterTheirLastGradientWithEveryBucketOnce) {
   }
 }
 
+// A seat that takes a block, runs two halves, gives one, and runs the half that completes both
+// parameters.
+SeatOutline SmallSeat() {
+  using Kind = SeatOutline::Step::Kind;
+  return {.steps = {{.kind = Kind::kTake, .index = 0},
+                    {.kind = Kind::kRun},
+                    {.kind = Kind::kRun},
+                    {.kind = Kind::kGive, .index = 0},
+                    {.kind = Kind::kRun, .ready = {ParamId{0}, ParamId{1}}}},
+          .incoming = {{.number = 7, .seat = 2, .bytes = 16}},
+          .outgoing = {{.number = 8, .seat = 3, .bytes = 16}},
+          .grants = {{.number = 20, .seat = 2}},
+          .awaited = {{.number = 21, .seat = 3}}};
+}
+
+TEST_F(ProgramTest, ASeatRunsItsStepsInOrderAndSendsWhatIsReady) {
+  const Program program = BuildSeatStep(inputs_, SmallSeat(), {0, 4});
+  std::vector<RunSection> runs;
+  for (const Instruction& instruction : program.instructions) {
+    if (const auto* run = As<RunSection>(instruction)) runs.push_back(*run);
+  }
+  EXPECT_EQ(runs, (std::vector<RunSection>{{1, 3}, {4, 5}}));
+  EXPECT_EQ(program.receives.size(), 2u);  // of the block, and of the word from seat 3
+  EXPECT_EQ(Count<SendBlock>(program), 2u);
+  EXPECT_EQ(As<SendBlock>(program.instructions[First<SendBlock>(program)])->number, 20u);
+  EXPECT_LT(First<RunSection>(program), First<GiveBlock>(program));
+  size_t buckets = 0;
+  for (uint32_t k = 0; k < 2; ++k) buckets += layout_.buckets(ShardId{k}).size();
+  EXPECT_EQ(Count<SendPush>(program), buckets);
+  EXPECT_EQ(Count<SendClock>(program), 2u);
+  // A block is taken once it is here, and not before word of its clock.
+  const Instruction& take = program.instructions[First<TakeBlock>(program)];
+  EXPECT_EQ(std::count(take.deps.begin(), take.deps.end(), program.receives.at(7)), 1);
+  const Instruction& begin = program.instructions[First<BeginBatch>(program)];
+  EXPECT_EQ(std::count(begin.deps.begin(), begin.deps.end(), program.receives.at(21)), 1);
+}
+
+TEST_F(ProgramTest, ASeatEvaluatesWithoutParametersOnTheirWay) {
+  const Program program = BuildSeatEvaluation(inputs_, SmallSeat(), /*last=*/true);
+  EXPECT_EQ(Count<SendPull>(program) + Count<SendPush>(program) + Count<SendClock>(program), 0u);
+  EXPECT_NE(As<EvaluateModel>(program.instructions.back()), nullptr);
+  EXPECT_EQ(Count<EvaluateModel>(BuildSeatEvaluation(inputs_, SmallSeat(), false)), 0u);
+}
+
 }  // namespace
 }  // namespace soapstone::worker

@@ -1,5 +1,6 @@
 // What is priced is what is sent: for random strategies of the networks the lowering's messages are
-// the simulator's, one for one and byte by byte. SOAPSTONE_STRATEGIES sets how many.
+// the simulator's, one for one and byte by byte, and parameters have the holders that it has.
+// SOAPSTONE_STRATEGIES sets how many.
 #include <algorithm>
 #include <cstdlib>
 #include <map>
@@ -13,10 +14,12 @@
 #include "models/zoo/zoo.h"
 #include "scheduler/planner/blocks/edge_messages.h"
 #include "scheduler/planner/blocks/op_split.h"
+#include "scheduler/planner/blocks/param_pieces.h"
 #include "scheduler/planner/cost/no_costs.h"
 #include "scheduler/planner/planner_fixture.h"
 #include "scheduler/planner/simulator/simulator.h"
 #include "strategy/lowering.h"
+#include "strategy/pieces.h"
 #include "strategy/testing/random_strategies.h"
 
 namespace soapstone::planner {
@@ -57,6 +60,36 @@ std::vector<Sent> Executed(const TeamProgram& program, bool backward) {
   return sent;
 }
 
+// By group and holders: bytes of parameters.
+using HeldBytes = std::map<std::pair<uint32_t, std::vector<uint32_t>>, int64_t>;
+
+HeldBytes PricedPieces(const OpGraph& graph, const Machine& machine, const Strategy& strategy) {
+  const NoCosts costs;
+  SplitTable splits(&graph, &machine, &costs);
+  std::vector<PlacedSplit> placed;
+  for (uint32_t k = 0; k < graph.ops.size(); ++k) {
+    placed.push_back({splits.Find(k, strategy.ops[k]), strategy.ops[k].devices});
+  }
+  ParamPieces pieces(&graph, static_cast<uint32_t>(machine.devices().size()));
+  HeldBytes held;
+  for (uint32_t g = 0; g < graph.groups.size(); ++g) {
+    if (!HasParams(graph, g)) continue;
+    for (const ParamPiece& piece : pieces.Find(g, placed)) held[{g, piece.holders}] += piece.bytes;
+  }
+  return held;
+}
+
+HeldBytes ExecutedPieces(const OpGraph& graph, const Strategy& strategy) {
+  const absl::StatusOr<Pieces> pieces = PiecesOf(graph, strategy);
+  CHECK(pieces.ok()) << pieces.status();
+  HeldBytes held;
+  for (const Piece& piece : pieces->pieces) {
+    const uint32_t op = graph.params[piece.param].ops.front();
+    held[{graph.ops[op].group, pieces->sets[piece.set]}] += models::ElementsOf(piece.block) * 4;
+  }
+  return held;
+}
+
 TEST(ExecutedMessagesTest, TheirBytesAreThoseThatAreSimulated) {
   const char* const text = std::getenv("SOAPSTONE_STRATEGIES");
   int strategies = 60;
@@ -83,6 +116,8 @@ TEST(ExecutedMessagesTest, TheirBytesAreThoseThatAreSimulated) {
         if (graph.edges[std::get<0>(sent)].gradient) gradients.push_back(sent);
       }
       ASSERT_EQ(Executed(*program, true), gradients) << names[n] << " " << i;
+      ASSERT_EQ(ExecutedPieces(graph, strategy), PricedPieces(graph, machine, strategy))
+          << names[n] << " " << i;
       int64_t bytes = 0;
       for (const BlockMessage& message : program->messages) bytes += message.bytes;
       Simulator simulator(&graph, &machine, &costs);

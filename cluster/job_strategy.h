@@ -1,0 +1,48 @@
+// What a strategy file means for a job: the sizes that it settles, what it does not go with, and
+// the team that it makes of the workers (team_options.h). Called by PrepareJob, and before it where
+// the job's defaults are chosen.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cluster/job_specs.h"
+#include "cluster/team_options.h"
+#include "models/graph/graph.h"
+#include "wire/config/job.pb.h"
+#include "wire/config/strategy.pb.h"
+
+namespace soapstone::apps {
+
+struct StrategyFile {
+  std::string path;
+  wire::Strategy strategy;
+  std::string sha256;  // of its text
+};
+
+// The job's, which it must name. Errors: the file and why, one line.
+absl::StatusOr<StrategyFile> ReadStrategyFile(const wire::JobConfig& config);
+
+// Sets what the job leaves open and the strategy says: model, workers, batch, micro-batches.
+// Errors: as ReadStrategyFile; nothing where the job names none.
+absl::Status FillFromStrategy(wire::JobConfig* config);
+
+// Whether the job is of the strategy's sizes, and asks for nothing that teams cannot do. Error:
+// InvalidArgument, one line that names the field. REQUIRES: defaults are filled in.
+absl::Status CheckStrategyGoes(const wire::JobConfig& config, const cluster::JobSpecs& specs,
+                               const wire::Strategy& strategy);
+
+// Sizes of the batches of an epoch, the full one first.
+std::vector<int64_t> BatchSizes(uint64_t train_samples, uint64_t batch);
+
+// The team. Errors: those of PlanTeam, naming the file; no held-out samples.
+absl::StatusOr<std::shared_ptr<const cluster::TeamJob>> MakeTeam(const StrategyFile& file,
+                                                                 const models::Graph& graph,
+                                                                 uint64_t train_samples,
+                                                                 uint64_t test_samples);
+
+}  // namespace soapstone::apps

@@ -1,0 +1,148 @@
+// A shard whose members are teams of workers: what the seats that hold its parameters send becomes
+// what one worker says.
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/shard/hand_fed_shard.h"
+
+namespace soapstone::server {
+namespace {
+
+using ::testing::HasSubstr;
+
+class TeamTest : public ShardTest {
+ protected:
+  // `teams` of four seats each, of which these hold the shard.
+  void StartTeams(uint32_t teams, std::vector<uint32_t> holders,
+                  const std::string& policy = "bsp") {
+    team_ = {.teams = teams, .seats = 4};
+    holders_ = std::move(holders);
+    Start(policy, 4 * teams, 1);
+  }
+  wire::Outbox SendPush(uint32_t worker, Clock clock, float value) {
+    return Send(Push(worker, clock, {0, 1}, value));
+  }
+};
+
+TEST_F(TeamTest, IsOneWorkerWhosePushIsTheSumOfItsSeats) {
+  StartTeams(1, {0, 1, 3});
+  SendPush(0, 0, 1);
+  SendPush(3, 0, 4);
+  Send(Clocked(0, 1, 1));
+  Send(Clocked(3, 1, 1));
+  EXPECT_EQ(Value(), 0);
+  SendPush(1, 0, 2);
+  EXPECT_EQ(shard_->policy().Frontier(), 0);
+  Send(Clocked(1, 1, 1));
+  EXPECT_EQ(Value(), -7);
+  EXPECT_EQ(shard_->policy().Frontier(), 1);
+  EXPECT_EQ(shard_->stats().rejects, 0u);
+}
+
+// 1e8 + 1 − 1e8 is 0 in float32 in the order of seats, and 1 in another.
+class TeamOrderTest : public TeamTest,
+                      public ::testing::WithParamInterface<std::vector<uint32_t>> {};
+TEST_P(TeamOrderTest, SumsInTheOrderOfSeatsWhateverComesFirst) {
+  StartTeams(1, {0, 1, 2});
+  const float values[] = {1e8F, 1, -1e8F};
+  for (const uint32_t seat : GetParam()) SendPush(seat, 0, values[seat]);
+  for (const uint32_t seat : GetParam()) Send(Clocked(seat, 1, 1));
+  EXPECT_EQ(shard_->policy().Frontier(), 1);
+  EXPECT_EQ(Value(), 0);
+}
+INSTANTIATE_TEST_SUITE_P(Orders, TeamOrderTest,
+                         ::testing::Values(std::vector<uint32_t>{0, 1, 2},
+                                           std::vector<uint32_t>{2, 1, 0},
+                                           std::vector<uint32_t>{1, 2, 0},
+                                           std::vector<uint32_t>{2, 0, 1}));
+
+TEST_F(TeamTest, AClockThatOvertakesAPushWaitsForIt) {
+  StartTeams(1, {0, 1});
+  Send(Clocked(0, 1, 1));
+  SendPush(1, 0, 2);
+  Send(Clocked(1, 1, 1));
+  EXPECT_EQ(shard_->policy().Frontier(), 0);
+  SendPush(0, 0, 1);
+  EXPECT_EQ(shard_->policy().Frontier(), 1);
+  EXPECT_EQ(Value(), -3);
+}
+
+TEST_F(TeamTest, ASeatThatSpeaksTwiceIsHeardOnce) {
+  StartTeams(1, {0, 1});
+  SendPush(0, 0, 1);
+  SendPush(0, 0, 1);
+  SendPush(1, 0, 2);
+  SendPush(1, 0, 2);
+  Send(Clocked(0, 1, 1));
+  Send(Clocked(0, 1, 1));
+  EXPECT_EQ(shard_->policy().Frontier(), 0);
+  Send(Clocked(1, 1, 1));
+  EXPECT_EQ(Value(), -3);
+  EXPECT_EQ(shard_->stats().duplicates, 2u);
+}
+
+TEST_F(TeamTest, IsAnsweredWhenAllHaveAskedAndFromOneState) {
+  StartTeams(1, {1, 2});
+  EXPECT_TRUE(Send(Data(MessageType::kPull, 1, 0)).messages.empty());
+  EXPECT_TRUE(Send(Data(MessageType::kPull, 1, 0)).messages.empty());  // asked again
+  const wire::Outbox answers = Send(Data(MessageType::kPull, 2, 0));
+  ASSERT_EQ(answers.messages.size(), 2u);
+  for (uint32_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(answers.messages[i].to, Address::Of(WorkerId{1 + i}));
+    EXPECT_EQ(answers.messages[i].worker, WorkerId{1 + i});
+  }
+  EXPECT_EQ(wire::As<wire::PullReply>(answers.messages[0]).version,
+            wire::As<wire::PullReply>(answers.messages[1]).version);
+  // Once a clock: the answer is under way.
+  EXPECT_TRUE(Send(Data(MessageType::kPull, 1, 0)).messages.empty());
+  EXPECT_TRUE(Send(Data(MessageType::kPull, 2, 0)).messages.empty());
+}
+
+TEST_F(TeamTest, WhoHoldsNothingOfTheShardIsRefused) {
+  StartTeams(1, {0, 1});
+  const wire::Outbox out = SendPush(2, 0, 5);
+  ASSERT_EQ(out.messages.size(), 1u);
+  EXPECT_EQ(out.messages[0].type, MessageType::kReject);
+  EXPECT_THAT(wire::As<wire::Notice>(out.messages[0]).text, HasSubstr("holds nothing"));
+}
+
+TEST_F(TeamTest, TwoTeamsAreTwoWorkers) {
+  StartTeams(2, {0, 3}, "ssp:s=0");
+  SendPush(0, 0, 1);
+  SendPush(7, 0, 20);
+  EXPECT_EQ(Value(), 0);
+  SendPush(3, 0, 2);
+  EXPECT_EQ(Value(), -3);
+  SendPush(4, 0, 10);
+  EXPECT_EQ(Value(), -33);
+  for (const uint32_t worker : {0, 3, 4}) Send(Clocked(worker, 1, 1));
+  EXPECT_EQ(shard_->policy().Frontier(), 0);
+  Send(Clocked(7, 1, 1));
+  EXPECT_EQ(shard_->policy().Frontier(), 1);
+}
+
+TEST_F(TeamTest, ATeamThatLacksASeatIsNoMember) {
+  StartTeams(2, {0, 3}, "ssp:s=0");
+  SendPush(4, 0, 10);
+  roster_.workers.pop_back();  // worker 7
+  SendRoster(2);
+  EXPECT_EQ(shard_->policy().clocks().members(), 1u);
+  EXPECT_EQ(shard_->held_bytes(), 0u);  // what waited for 7 is dropped
+  SendPush(0, 0, 1);
+  SendPush(3, 0, 2);
+  EXPECT_EQ(Value(), -3);
+  Send(Clocked(0, 1, 1));
+  Send(Clocked(3, 1, 1));
+  EXPECT_EQ(shard_->policy().Frontier(), 1);
+}
+
+TEST_F(TeamTest, WhatWaitsForOthersCountsAsHeld) {
+  StartTeams(1, {0, 1, 2});
+  SendPush(0, 0, 1);
+  SendPush(2, 0, 1);
+  EXPECT_EQ(shard_->held_bytes(), 64u);
+  SendPush(1, 0, 1);
+  EXPECT_EQ(shard_->held_bytes(), 32u);  // the team's, which its clock is to complete
+}
+
+}  // namespace
+}  // namespace soapstone::server

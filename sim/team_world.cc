@@ -1,0 +1,323 @@
+#include "sim/team_world.h"
+
+#include <algorithm>
+#include <cstring>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "cluster/actor_options.h"
+#include "server/store/count_store.h"
+#include "wire/membership/teams.h"
+
+namespace soapstone::sim {
+namespace {
+
+using wire::Address;
+using wire::Message;
+using wire::MessageType;
+using worker::SeatOutline;
+
+// A seat's gradient of a bucket, exact in sums.
+int64_t DeltaOf(Clock clock, uint32_t seat, ShardId shard, BucketId bucket) {
+  const auto place = int64_t{Index(shard)} * 64 + Index(bucket);
+  return (int64_t{1} << (8 * seat)) * (clock + 1) * (place + 1);
+}
+
+uint64_t BlockId(Clock clock, uint32_t number) {
+  return static_cast<uint64_t>(clock + 1) << 32 | number;
+}
+
+Buffer BlockOf(Clock clock, uint32_t number, uint64_t bytes) {
+  std::string content(bytes, '\0');
+  const uint64_t id = BlockId(clock, number);
+  std::memcpy(content.data(), &id, std::min<size_t>(bytes, sizeof(id)));
+  return Buffer::CopyOf(content);
+}
+
+// What a mutant makes of a seat's programs.
+worker::EngineOptions OptionsOf(const cluster::TrainingJob& job, WorkerId worker,
+                                TeamMutant mutant) {
+  worker::EngineOptions options = cluster::EngineOptionsOf(job, worker);
+  worker::SeatOptions seat = *options.seat;
+  for (auto& [samples, outline] : seat.steps) {
+    if (mutant == TeamMutant::kNoGrants) outline.awaited.clear();
+    if (mutant != TeamMutant::kOrdersWait || Index(worker) != 0) continue;
+    const auto find = [&](SeatOutline::Step::Kind kind) {
+      return std::find_if(outline.steps.begin(), outline.steps.end(),
+                          [&](const SeatOutline::Step& step) { return step.kind == kind; });
+    };
+    const auto take = find(SeatOutline::Step::Kind::kTake);
+    const auto give = find(SeatOutline::Step::Kind::kGive);
+    if (give < take && take != outline.steps.end()) std::rotate(give, take, take + 1);
+  }
+  if (mutant == TeamMutant::kNoGrants) seat.evaluation.awaited.clear();
+  options.seat = std::make_shared<const worker::SeatOptions>(std::move(seat));
+  return options;
+}
+
+server::TeamFault FaultOf(TeamMutant mutant) {
+  switch (mutant) {
+    case TeamMutant::kFirstPush:
+      return server::TeamFault::kFirstPush;
+    case TeamMutant::kFirstPull:
+      return server::TeamFault::kFirstPull;
+    default:
+      return server::TeamFault::kNone;
+  }
+}
+
+}  // namespace
+
+TeamWorld::TeamWorld(const TeamWorldOptions& options)
+    : job_(options.job), mutant_(options.mutant), duplicates_left_(options.duplicates) {
+  for (uint32_t w = 0; w < job_->team->shape.seats; ++w) {
+    auto shared = std::make_shared<const worker::EngineOptions>(
+        OptionsOf(*job_, WorkerId{w}, options.mutant));
+    seats_.push_back({.engine = worker::Engine(*shared), .options = shared});
+  }
+  for (uint32_t k = 0; k < job_->layout->shard_count(); ++k) {
+    server::ShardOptions shard = cluster::ShardOptionsOf(*job_, ShardId{k});
+    shard.team_fault = FaultOf(options.mutant);
+    shards_.emplace_back(shard,
+                         server::Store(server::CountStore(job_->layout->bucket_count(ShardId{k}))));
+  }
+  Message roster;
+  roster.type = MessageType::kRoster;
+  roster.from = Address::Scheduler();
+  roster.epoch = 1;
+  wire::Roster body = {.worker_count = job_->workers};
+  for (uint32_t w = 0; w < job_->workers; ++w) {
+    body.workers.push_back({.worker = WorkerId{w}, .admitted = 1});
+  }
+  roster.body = body;
+  Message start = roster;
+  start.type = MessageType::kStart;
+  start.clock = 0;
+  start.body = {};
+  for (server::Shard& shard : shards_) {
+    wire::Outbox out;
+    shard.OnMessage(0, roster, &out);
+  }
+  for (uint32_t w = 0; w < seats_.size(); ++w) {
+    channels_[{scheduler(), w}] = {roster, start};
+  }
+}
+
+uint32_t TeamWorld::NodeOf(Address to) const {
+  if (to.role == wire::Role::kWorker) return to.index;
+  if (to.role == wire::Role::kShard) return static_cast<uint32_t>(seats_.size()) + to.index;
+  return scheduler();
+}
+
+bool TeamWorld::Finished() const {
+  return std::all_of(seats_.begin(), seats_.end(), [](const Seat& seat) { return seat.evaluated; });
+}
+
+std::vector<TeamWorld::Choice> TeamWorld::Enabled() const {
+  std::vector<Choice> choices;
+  if (Finished()) return choices;
+  for (const auto& [channel, messages] : channels_) {
+    choices.push_back({Choice::Kind::kDeliver, channel.first, channel.second});
+    if (duplicates_left_ == 0 || channel.first == scheduler() || channel.second == scheduler()) {
+      continue;
+    }
+    choices.push_back({Choice::Kind::kDuplicate, channel.first, channel.second});
+  }
+  for (uint32_t w = 0; w < seats_.size(); ++w) {
+    if (!seats_[w].commands.empty()) choices.push_back({Choice::Kind::kDevice, w});
+  }
+  return choices;
+}
+
+void TeamWorld::Do(const Choice& choice) {
+  switch (choice.kind) {
+    case Choice::Kind::kDeliver:
+      Deliver(choice.from, choice.to);
+      break;
+    case Choice::Kind::kDevice:
+      RunDevice(choice.from);
+      break;
+    case Choice::Kind::kDuplicate: {
+      std::deque<Message>& messages = channels_.at({choice.from, choice.to});
+      Message copy = messages.front();
+      if (mutant_ == TeamMutant::kBlockTwice && copy.type == MessageType::kBlock) ++copy.clock;
+      messages.insert(messages.begin() + 1, std::move(copy));
+      --duplicates_left_;
+      break;
+    }
+  }
+  if (violation_.has_value()) return;
+  if (Finished()) return CheckEnd();
+  if (Enabled().empty()) Fail("S5: nothing can happen, and seats wait");
+}
+
+void TeamWorld::Send(uint32_t from, wire::Outbox* out) {
+  for (Message& message : out->messages) {
+    const uint32_t to = NodeOf(message.to);
+    if (to == scheduler()) {
+      OnScheduler(message);
+    } else {
+      channels_[{from, to}].push_back(std::move(message));
+    }
+  }
+}
+
+// Of the scheduler's part the end alone: when all are done the team evaluates.
+void TeamWorld::OnScheduler(const Message& message) {
+  if (message.type == MessageType::kDone) seats_[message.from.index].done = true;
+  if (message.type == MessageType::kEvaluated) seats_[message.from.index].evaluated = true;
+  if (message.type != MessageType::kDone) return;
+  if (!std::all_of(seats_.begin(), seats_.end(), [](const Seat& seat) { return seat.done; })) {
+    return;
+  }
+  for (uint32_t w = 0; w < seats_.size(); ++w) {
+    Message evaluate;
+    evaluate.type = MessageType::kEvaluate;
+    evaluate.from = Address::Scheduler();
+    channels_[{scheduler(), w}].push_back(std::move(evaluate));
+  }
+}
+
+void TeamWorld::Deliver(uint32_t from, uint32_t to) {
+  const auto channel = channels_.find({from, to});
+  Message message = std::move(channel->second.front());
+  channel->second.pop_front();
+  if (channel->second.empty()) channels_.erase(channel);
+  wire::Outbox out;
+  if (to < seats_.size()) {
+    Seat& seat = seats_[to];
+    seat.engine.OnMessage(0, message, {.outbox = &out, .commands = &seat.commands});
+    if (seat.engine.failure().has_value()) Fail(*seat.engine.failure());
+    Send(to, &out);
+    return;
+  }
+  const auto shard = to - static_cast<uint32_t>(seats_.size());
+  shards_[shard].OnMessage(0, std::move(message), &out);
+  CheckAnswers(shard, out);
+  Send(to, &out);
+}
+
+// T1, where answers are made: those that leave together are of one state, and a read at clock c has
+// the team's updates of all clocks before.
+void TeamWorld::CheckAnswers(uint32_t shard, const wire::Outbox& out) {
+  const std::vector<uint32_t>& holders = cluster::HoldersOf(*job_->team, ShardId{shard});
+  size_t answers = 0;
+  for (const Message& message : out.messages) {
+    if (message.type == MessageType::kReject) {
+      Fail(absl::StrCat("refused: ", wire::ToString(message)));
+    }
+    if (message.type != MessageType::kPullReply) continue;
+    ++answers;
+    const Clock clock =
+        wire::As<wire::PullReply>(message).final ? job_->total_clocks : message.clock;
+    for (const server::CountStore::Count& count : shards_[shard].store().counts()->buckets()) {
+      if (static_cast<Clock>(count.applied) >= clock) continue;
+      Fail(absl::StrCat("T1: ", wire::ToString(message), " lacks the team's own updates"));
+    }
+  }
+  if (answers % holders.size() != 0) Fail("T1: not all holders are answered together");
+}
+
+void TeamWorld::RunDevice(uint32_t w) {
+  Seat& seat = seats_[w];
+  std::optional<worker::DeviceEvent> event;
+  while (!seat.commands.empty() && !event.has_value()) {
+    const worker::DeviceCommand command = std::move(seat.commands.front());
+    seat.commands.erase(seat.commands.begin());
+    worker::DeviceEvent made = {.run = command.run, .instruction = command.instruction};
+    RunCommand(w, command, &made);
+    if (command.wants_event) event = std::move(made);
+  }
+  if (!event.has_value()) return;
+  wire::Outbox out;
+  seat.engine.OnDevice(0, *std::move(event), {.outbox = &out, .commands = &seat.commands});
+  Send(w, &out);
+}
+
+void TeamWorld::RunCommand(uint32_t w, const worker::DeviceCommand& command,
+                           worker::DeviceEvent* event) {
+  Seat& seat = seats_[w];
+  const Clock of = std::min(command.clock, job_->total_clocks);
+  if (std::holds_alternative<worker::LoadCommand>(command.what)) {
+    if (mutant_ != TeamMutant::kEarlyLoad || seat.loaded == kNoClock) seat.loaded = of;
+  } else if (std::holds_alternative<worker::RunSection>(command.what)) {
+    if (seat.loaded == of) return;
+    Fail(absl::StrCat("B1: seat ", w, " computes clock ", command.clock,
+                      " with the parameters of clock ", seat.loaded));
+  } else if (const auto* take = std::get_if<worker::TakeCommand>(&command.what)) {
+    uint64_t id = 0;
+    std::memcpy(&id, take->block.data(), std::min(take->block.size(), sizeof(id)));
+    if (id == BlockId(command.clock, take->number)) return;
+    Fail(absl::StrCat("B2: seat ", w, " takes at clock ", command.clock, " as block ", take->number,
+                      " block ", id & 0xffffffff, " of clock ",
+                      static_cast<int64_t>(id >> 32) - 1));
+  } else if (const auto* give = std::get_if<worker::GiveBlock>(&command.what)) {
+    const SeatOutline::Block& block =
+        seat.options->SeatOutlineAt(command.clock)->outgoing[give->index];
+    event->frames = {BlockOf(command.clock, block.number, block.bytes)};
+  } else if (const auto* collect = std::get_if<worker::CollectBucket>(&command.what)) {
+    const ShardId shard = seat.options->seat->shards[Index(collect->shard)];
+    const int64_t delta = DeltaOf(command.clock, w, shard, collect->bucket);
+    event->frames = {Buffer::CopyOf(&delta, sizeof(delta))};
+    event->samples = 1;
+  }
+}
+
+void TeamWorld::CheckEnd() {
+  for (uint32_t k = 0; k < shards_.size(); ++k) {
+    const auto& counts = shards_[k].store().counts()->buckets();
+    for (uint32_t b = 0; b < counts.size(); ++b) {
+      int64_t sum = 0;
+      for (Clock clock = 0; clock < job_->total_clocks; ++clock) {
+        for (const uint32_t seat : cluster::HoldersOf(*job_->team, ShardId{k})) {
+          sum += DeltaOf(clock, seat, ShardId{k}, BucketId{b});
+        }
+      }
+      if (counts[b].sum == sum && counts[b].applied == static_cast<uint64_t>(job_->total_clocks)) {
+        continue;
+      }
+      Fail(absl::StrCat("E1: bucket ", b, " of shard ", k, " has ", counts[b].applied,
+                        " updates that sum to ", counts[b].sum, ", not ", job_->total_clocks,
+                        " that sum to ", sum));
+    }
+    if (shards_[k].ledger().violations().count() > 0) {
+      Fail(absl::StrCat("L1: ", *shards_[k].ledger().violations().first()));
+    }
+  }
+}
+
+void TeamWorld::Fail(std::string what) {
+  if (!violation_.has_value()) violation_ = std::move(what);
+}
+
+std::string TeamWorld::Describe(const Choice& choice) const {
+  if (choice.kind == Choice::Kind::kDevice) return absl::StrCat("device of seat ", choice.from);
+  const Message& message = channels_.at({choice.from, choice.to}).front();
+  return absl::StrCat(choice.kind == Choice::Kind::kDeliver ? "deliver " : "duplicate ",
+                      wire::ToString(message));
+}
+
+void TeamWorld::AddTo(Fingerprint* f) const {
+  for (const Seat& seat : seats_) {
+    seat.engine.AddTo(f);
+    f->Add(seat.commands.size());
+    for (const worker::DeviceCommand& command : seat.commands) {
+      f->Add(command.run);
+      f->Add(command.instruction);
+    }
+    f->Add(seat.loaded);
+    f->Add(seat.done);
+    f->Add(seat.evaluated);
+  }
+  for (const server::Shard& shard : shards_) shard.AddTo(f);
+  f->Add(channels_.size());
+  for (const auto& [channel, messages] : channels_) {
+    f->Add(channel.first);
+    f->Add(channel.second);
+    f->Add(messages.size());
+    for (const Message& message : messages) message.AddTo(f);
+  }
+  f->Add(duplicates_left_);
+}
+
+}  // namespace soapstone::sim

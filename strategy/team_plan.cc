@@ -1,0 +1,108 @@
+#include "strategy/team_plan.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "strategy/op_graph.h"
+#include "strategy/order.h"
+#include "strategy/strategy_text.h"
+
+namespace soapstone::planner {
+namespace {
+
+absl::Status InFile(const std::string& file, const absl::Status& status) {
+  return absl::Status(status.code(), absl::StrCat(file, ": ", status.message()));
+}
+
+// What workers cannot do yet of what a strategy may ask for.
+absl::Status CheckMeans(const Strategy& strategy) {
+  if (strategy.synchronization != Synchronization::kServers) {
+    return absl::UnimplementedError(
+        absl::StrCat("synchronization: ", NameOf(strategy.synchronization),
+                     " is planned, but not run yet; workers take strategies with parameters on "
+                     "servers (soapstone "
+                     "plan --sync=servers)"));
+  }
+  if (strategy.staleness > 0) {
+    return absl::UnimplementedError(
+        absl::StrCat("staleness: ", strategy.staleness,
+                     " is planned, but not run yet: a team has one iteration under way; plan with "
+                     "--staleness=0"));
+  }
+  return absl::OkStatus();
+}
+
+// Of a dimension that has another extent now.
+absl::Status ScaleCuts(const models::IterationDim& from, const models::IterationDim& to,
+                       uint32_t degree, const std::string& op, std::vector<int64_t>* cuts) {
+  const absl::Status nothing = absl::InvalidArgumentError(
+      absl::StrCat(op, ": ", degree, " parts along '", to.name, "', which has ", to.extent,
+                   " in the last batch of an epoch: take a training.batch that divides the "
+                   "training samples"));
+  if (degree > DegreeMax(to)) return nothing;
+  int64_t before = 0;
+  for (int64_t& cut : *cuts) {
+    cut = (cut * to.extent / from.extent) / to.unit * to.unit;
+    if (cut <= before || cut >= to.extent) return nothing;
+    before = cut;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<TeamProgram> LowerFor(const OpGraph& graph, const Strategy& strategy,
+                                     uint32_t seats) {
+  return Lower(graph, strategy, CanonicalOrder(graph, strategy, seats));
+}
+
+}  // namespace
+
+absl::StatusOr<Strategy> ForOtherBatch(const OpGraph& from, const Strategy& strategy,
+                                       const OpGraph& to) {
+  Strategy other = strategy;
+  for (size_t k = 0; k < to.ops.size(); ++k) {
+    const std::vector<models::IterationDim>& dims = to.ops[k].rule.dims;
+    OpConfig& config = other.ops[k];
+    for (size_t d = 0; d < dims.size(); ++d) {
+      const models::IterationDim& was = from.ops[k].rule.dims[d];
+      if (dims[d].extent == was.extent) continue;
+      std::vector<int64_t> none;
+      SOAP_RETURN_IF_ERROR(ScaleCuts(was, dims[d], config.degrees[d], to.ops[k].name,
+                                     config.cuts.empty() ? &none : &config.cuts[d]));
+    }
+  }
+  return other;
+}
+
+absl::StatusOr<TeamPlan> PlanTeam(const models::Graph& graph, const wire::Strategy& message,
+                                  const std::string& file, const std::vector<int64_t>& sizes) {
+  TeamPlan plan = {
+      .seats = message.devices(),
+      .micro_batches = static_cast<uint32_t>(std::max<int64_t>(1, message.micro_batches()))};
+  OpGraphOptions options = {.batch = message.batch(),
+                            .time_chunk = message.time_chunk(),
+                            .micro_batches = plan.micro_batches};
+  absl::StatusOr<OpGraph> whole = MakeOpGraph(graph, options);
+  if (!whole.ok()) return InFile(file, whole.status());
+  SOAP_ASSIGN_OR_RETURN(const Strategy strategy, StrategyForWorkers(message, file, *whole));
+  if (const absl::Status means = CheckMeans(strategy); !means.ok()) return InFile(file, means);
+  absl::StatusOr<Pieces> pieces = PiecesOf(*whole, strategy);
+  if (!pieces.ok()) return InFile(file, pieces.status());
+  for (const int64_t size : sizes) {
+    options.batch = size;
+    absl::StatusOr<OpGraph> of_size = MakeOpGraph(graph, options);
+    if (!of_size.ok()) return InFile(file, of_size.status());
+    absl::StatusOr<Strategy> fitted = ForOtherBatch(*whole, strategy, *of_size);
+    if (!fitted.ok()) return InFile(file, fitted.status());
+    absl::StatusOr<TeamProgram> program = LowerFor(*of_size, *fitted, plan.seats);
+    if (!program.ok()) return InFile(file, program.status());
+    plan.steps[size] = *std::move(program);
+  }
+  plan.holders = HoldersOf(*pieces, *whole, strategy);
+  plan.params = SpecsOf(*pieces, graph.params());
+  plan.pieces = *std::move(pieces);
+  return plan;
+}
+
+}  // namespace soapstone::planner

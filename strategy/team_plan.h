@@ -1,0 +1,41 @@
+// TeamPlan: what a strategy file makes of a model for the workers of a team: what each of them runs
+// of a batch of each size that occurs, and what of the parameters it holds. Every process of a job
+// makes the same from the same file. A value.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "models/graph/graph.h"
+#include "strategy/lowering.h"
+#include "strategy/pieces.h"
+#include "wire/config/strategy.pb.h"
+
+namespace soapstone::planner {
+
+struct TeamPlan {
+  uint32_t seats = 1;
+  uint32_t micro_batches = 1;
+  Pieces pieces;
+  wire::PieceHolders holders;
+  std::vector<ParamSpec> params;         // the pieces
+  std::map<int64_t, TeamProgram> steps;  // by samples of the batch
+};
+
+// sizes: of the batches that occur, the strategy's own first. `file` stands for the text in errors.
+// Errors, "file: what": those of StrategyForWorkers and Lower; Unimplemented: parameters that are
+// not on servers, several iterations under way; InvalidArgument: sizes of which a part would have
+// nothing.
+absl::StatusOr<TeamPlan> PlanTeam(const models::Graph& graph, const wire::Strategy& message,
+                                  const std::string& file, const std::vector<int64_t>& sizes);
+
+// A strategy for a graph of the same model and another batch: cuts between samples stand where they
+// stood, in proportion. Errors: InvalidArgument, naming an operator of which a part would have
+// nothing.
+absl::StatusOr<Strategy> ForOtherBatch(const OpGraph& from, const Strategy& strategy,
+                                       const OpGraph& to);
+
+}  // namespace soapstone::planner

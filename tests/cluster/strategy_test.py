@@ -1,0 +1,169 @@
+"""Strategies of `soapstone plan` run by real processes: the bits of one process where operators are whole, one hash
+whatever carries the blocks where they are split, and what becomes of a team that loses a seat."""
+import os
+import signal
+import unittest
+
+from cluster import ClusterTestCase, descendants
+
+JOB = """
+model: "%(model)s"
+data { %(data)s }
+policy: "bsp"
+training { epochs: %(epochs)d batch: 48 micro_batches: %(micro_batches)d seed: 1 optimizer: "momentum:lr=0.03,mu=0.9" }
+cluster { servers: 1 workers: 1 heartbeat_s: 0.2 heartbeat_timeout_s: 3 }
+"""
+MACHINE = """
+name: "lab"
+kinds { name: "core" tflops: 0.02 memory_gbytes_per_s: 10 memory_gib: 4 launch_us: 5 }
+nodes { name: "w" count: %d devices: 1 kind: "core" %s }
+nodes { name: "s" count: %d servers: 1 server_apply_gbytes_per_s: 4 %s }
+"""
+NIC = "nics { count: 1 connection { gbytes_per_s: 1.25 latency_us: 10 } direct: true }"
+
+
+class StrategyTestCase(ClusterTestCase):
+
+    def write_job(self, model="lenet5", data=None, epochs=1, micro_batches=1):
+        data = data or f'format: "digits" path: "{os.environ["SOAPSTONE_SOURCE"]}/data/digits/digits.csv.gz"'
+        with open(self.config, "w") as file:
+            file.write(JOB % {"model": model, "data": data, "epochs": epochs, "micro_batches": micro_batches})
+
+    def plan(self, search, seats, micro_batches=1, servers=1):
+        """The path of a strategy of the job's model, by that searcher."""
+        machine = f"{self.dir}/m{seats}.machine.textproto"
+        with open(machine, "w") as file:
+            file.write(MACHINE % (seats, NIC, servers, NIC))
+        path = f"{self.dir}/{search}{seats}x{micro_batches}.strategy.textproto"
+        planning = self.run_program("soapstone", "plan", f"--machine={machine}", f"--config={self.config}",
+                                    f"--devices={seats}", f"--micro_batches={micro_batches}", f"--search={search}",
+                                    "--proposals=200", "--sync=servers", f"--output={path}")
+        self.assertEqual(planning.wait(120), 0, planning.output())
+        return path
+
+    def hash_of(self, *flags):
+        running = self.train(*flags)
+        self.assertEqual(running.wait(170), 0, running.output())
+        return self.sha256(running.output())
+
+    def split(self, strategy, seats, *flags):
+        return self.hash_of(f"--strategy={strategy}", f"--workers={seats}", *flags)
+
+
+class BitsTest(StrategyTestCase):
+    """Operators that are whole, on whatever seats: the bits of one process that sums the same micro-batches."""
+
+    def test_a_pipeline_has_the_bits_of_one_process(self):
+        self.write_job(micro_batches=4)
+        whole = self.hash_of("--workers=1")
+        for seats in (2, 3):
+            strategy = self.plan("gpipe", seats, micro_batches=4)
+            self.assertEqual(self.split(strategy, seats), whole, seats)
+
+    def test_a_placement_has_the_bits_of_one_process_with_two_servers(self):
+        self.write_job()
+        whole = self.hash_of("--workers=1")
+        strategy = self.plan("model", 3, servers=2)
+        self.assertEqual(self.split(strategy, 3, "--servers=2"), whole)
+
+
+class SameTest(StrategyTestCase):
+    """Operators that are split: one hash over transports and runs."""
+
+    def check(self, search, seats):
+        self.write_job()
+        strategy = self.plan(search, seats)
+        hashes = {self.split(strategy, seats, f"--transport={transport}")
+                  for transport in ("auto", "sockets", "zeromq")}
+        self.assertEqual(len(hashes), 1)
+
+    def test_samples_over_three_workers(self):
+        self.check("data", 3)
+
+    def test_outputs_of_linears_over_two_workers(self):
+        self.check("expert", 2)
+
+
+class LearnsTest(StrategyTestCase):
+
+    def check(self, policy):
+        self.write_job(epochs=10)
+        strategy = self.plan("expert", 2)
+        running = self.train(f"--strategy={strategy}", "--workers=2", f"--policy={policy}", "--strict")
+        self.assertEqual(running.wait(170), 0, running.output())
+        self.assertGreaterEqual(self.accuracy(running.output()), 0.95, running.output())
+        self.assertIn("broken 0 times", running.output())
+
+    def test_under_bsp(self):
+        self.check("bsp")
+
+    def test_under_ssp(self):
+        self.check("ssp:s=2")
+
+    def test_under_async(self):
+        self.check("async")
+
+
+class LostSeatTest(StrategyTestCase):
+
+    def test_a_team_that_loses_a_seat_ends(self):
+        self.write_job(epochs=1000)
+        strategy = self.plan("expert", 2)
+        running = self.train(f"--strategy={strategy}", "--workers=2")
+        running.wait_for(r"clock|epoch")
+        children = descendants(running.pid)
+        os.kill(children["worker-1"], signal.SIGKILL)
+        self.assertEqual(running.wait(60), 138, running.output())
+        self.assertIn("2 seats", running.output())
+        self.assert_nothing_left(children)
+
+    def test_a_stopped_seat_is_counted_out(self):
+        self.write_job(epochs=1000)
+        strategy = self.plan("data", 2)
+        running = self.train(f"--strategy={strategy}", "--workers=2")
+        running.wait_for(r"clock|epoch")
+        children = descendants(running.pid)
+        os.kill(children["worker-0"], signal.SIGSTOP)
+        self.addCleanup(os.kill, children["worker-0"], signal.SIGKILL)
+        running.wait_for("worker 0 lost", 60)
+
+
+class RefusedTest(StrategyTestCase):
+    """One line, 78, and nothing is started."""
+
+    def refuse(self, *flags):
+        running = self.train(*flags)
+        self.assertEqual(running.wait(60), 78, running.output())
+        lines = [line for line in running.output().splitlines() if "cluster.strategy" in line or "strategy" in line]
+        self.assertEqual(len(lines), 1, running.output())
+        return lines[0]
+
+    def test_what_does_not_go_with_it(self):
+        self.write_job()
+        strategy = self.plan("data", 2)
+        run = (f"--strategy={strategy}", "--workers=2")
+        self.assertIn("is for 2 devices", self.refuse(f"--strategy={strategy}", "--workers=3"))
+        self.assertIn("batch of 48", self.refuse(*run, "--batch=32"))
+        self.assertIn("micro-batches", self.refuse(*run, "--micro_batches=2"))
+        self.assertIn("a strategy for", self.refuse(*run, "--model=mlp"))
+        for policy in ("easgd:tau=4", "allreduce", "backup:b=1", "value:v0=1", "essp:s=1", "softsync:n=2"):
+            self.assertIn("does not take a model that is split", self.refuse(*run, f"--policy={policy}"))
+        self.assertIn("on_nonfinite", self.refuse(*run, "--on_nonfinite=skip"))
+        self.assertIn("record_path", self.refuse(*run, f"--record={self.dir}/recording"))
+        self.assertIn("No such file", self.refuse("--strategy=/nowhere", "--workers=2"))
+
+    def test_a_file_that_is_cut_short_or_not_one(self):
+        self.write_job()
+        strategy = self.plan("data", 2)
+        with open(strategy) as file:
+            text = file.read()
+        for i, wrong in enumerate((text[:len(text) // 2], text.replace("devices: 1", "devices: 7"), "", "\0\0",
+                                   text.replace('synchronization: "servers"', 'synchronization: "owner"'))):
+            path = f"{self.dir}/wrong{i}.strategy.textproto"
+            with open(path, "w") as file:
+                file.write(wrong)
+            self.assertIn(path, self.refuse(f"--strategy={path}", "--workers=2"))
+
+
+if __name__ == "__main__":
+    unittest.main()

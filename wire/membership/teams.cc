@@ -1,0 +1,28 @@
+#include "wire/membership/teams.h"
+
+#include <algorithm>
+
+namespace soapstone::wire {
+
+Roster TeamRoster(const Roster& roster, const TeamShape& shape) {
+  Roster teams = roster;
+  teams.workers = {};
+  teams.worker_count = shape.teams;
+  uint32_t seats = 0;  // of the team in hand, that are there
+  Member team;
+  for (const Member& member : roster.workers) {  // they ascend
+    const WorkerId of = TeamOf(member.worker, shape);
+    if (seats == 0 || team.worker != of) {
+      seats = 0;
+      team = {.worker = of};
+    }
+    team.start = std::max(team.start, member.start);
+    team.admitted = std::max(team.admitted, member.admitted);
+    team.joining = team.joining || member.joining;
+    team.original = team.original && member.original;
+    if (++seats == shape.seats) teams.workers.push_back(team);
+  }
+  return teams;
+}
+
+}  // namespace soapstone::wire

@@ -1,0 +1,34 @@
+// Teams: the workers that run one copy of a model together, each in a seat of its own. To whoever
+// counts replicas a team is one worker: shards and policies see a roster of teams. Values.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/ids.h"
+#include "wire/message.h"
+
+namespace soapstone::wire {
+
+// Worker t · seats + k has seat k of team t.
+struct TeamShape {
+  uint32_t teams = 1;
+  uint32_t seats = 1;
+  friend bool operator==(const TeamShape&, const TeamShape&) = default;
+};
+
+inline WorkerId TeamOf(WorkerId worker, const TeamShape& shape) {
+  return WorkerId{Index(worker) / shape.seats};
+}
+inline uint32_t SeatOf(WorkerId worker, const TeamShape& shape) {
+  return Index(worker) % shape.seats;
+}
+inline WorkerId WorkerAt(WorkerId team, uint32_t seat, const TeamShape& shape) {
+  return WorkerId{Index(team) * shape.seats + seat};
+}
+
+// The teams all of whose seats are members, as members: admitted with the last of them, and from
+// its start on.
+Roster TeamRoster(const Roster& roster, const TeamShape& shape);
+
+}  // namespace soapstone::wire

@@ -1,0 +1,376 @@
+#include "worker/device/seat_executor.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <utility>
+#include <variant>
+
+#include "base/finite.h"
+#include "base/leaf_tree.h"
+#include "base/status_macros.h"
+#include "models/runtime/model_input.h"
+
+namespace soapstone::worker {
+namespace {
+
+using models::SectionStep;
+
+// Whether the piece lies in the block of its parameter that a part reads.
+bool LiesIn(const ParamSpec& piece, const models::ParamBlock& block) {
+  if (piece.piece->param != block.param) return false;
+  for (size_t d = 0; d < piece.shape.size(); ++d) {
+    const models::Range& range = block.tensor.block[d];
+    const int64_t begin = piece.piece->begin[d];
+    if (begin < range.begin || begin + piece.shape[d] > range.end) return false;
+  }
+  return true;
+}
+
+// Where the piece's elements are in the block, with what is put around that.
+PieceRuns RunsIn(const ParamSpec& piece, const models::ParamBlock& block) {
+  ParamSpec within = {.shape = piece.shape};
+  within.piece = {.shape = block.tensor.shape()};
+  for (size_t d = 0; d < piece.shape.size(); ++d) {
+    within.piece->begin.push_back(piece.piece->begin[d] - block.tensor.block[d].begin +
+                                  block.tensor.before[d]);
+  }
+  return PieceRuns(within);
+}
+
+// Which pieces of the layout's lie in the block, ascending.
+std::vector<uint32_t> PiecesIn(const models::ParamBlock& block, const wire::Layout& layout) {
+  std::vector<uint32_t> pieces;
+  for (uint32_t p = 0; p < layout.params().size(); ++p) {
+    if (LiesIn(layout.params()[p], block)) pieces.push_back(p);
+  }
+  return pieces;
+}
+
+uint64_t BytesOf(const std::vector<int64_t>& size) {
+  return static_cast<uint64_t>(compute::TensorSpec{.shape = size}.bytes());
+}
+
+}  // namespace
+
+SeatOutline OutlineOf(const models::Section& section, const wire::Layout& layout) {
+  SeatOutline outline;
+  for (const models::IncomingBlock& block : section.incoming) {
+    outline.incoming.push_back({block.number, block.seat, BytesOf(block.size)});
+  }
+  for (const models::OutgoingBlock& block : section.outgoing) {
+    outline.outgoing.push_back({block.number, block.seat, BytesOf(block.size)});
+  }
+  std::map<uint32_t, size_t> last;  // by piece: the step behind which its gradient is all there
+  for (const SectionStep& step : section.steps) {
+    SeatOutline::Step to = {.index = step.index};
+    if (step.kind == SectionStep::Kind::kTake) to.kind = SeatOutline::Step::Kind::kTake;
+    if (step.kind == SectionStep::Kind::kGive) to.kind = SeatOutline::Step::Kind::kGive;
+    if (step.kind == SectionStep::Kind::kBackward) {
+      for (const uint32_t block : section.parts[step.index].params) {
+        for (const uint32_t piece : PiecesIn(section.param_blocks[block], layout)) {
+          last[piece] = outline.steps.size();
+        }
+      }
+    }
+    outline.steps.push_back(std::move(to));
+  }
+  for (const auto& [piece, step] : last) outline.steps[step].ready.push_back(ParamId{piece});
+  return outline;
+}
+
+SeatExecutor::SeatExecutor(SeatExecutorOptions options)
+    : options_(std::move(options)),
+      batches_(&options_.data->train, options_.seed, options_.batch),
+      kernels_(std::make_shared<models::KernelCache>()),
+      sums_(options_.layout->params().size()) {}
+
+absl::StatusOr<std::unique_ptr<SeatExecutor>> SeatExecutor::Create(SeatExecutorOptions options) {
+  std::unique_ptr<SeatExecutor> executor(new SeatExecutor(std::move(options)));
+  for (const auto& [samples, section] : executor->options_.sections) {
+    SOAP_ASSIGN_OR_RETURN(executor->bound_[samples], executor->Bind(*section, /*training=*/true));
+  }
+  return executor;
+}
+
+std::vector<SeatExecutor::Use> SeatExecutor::UsesOf(const models::ParamBlock& block) const {
+  std::vector<Use> uses;
+  const std::vector<ParamSpec>& params = options_.layout->params();
+  for (const uint32_t piece : PiecesIn(block, *options_.layout)) {
+    uses.push_back({.piece = piece,
+                    .runs = RunsIn(params[piece], block),
+                    .whole = params[piece].shape == block.tensor.shape()});
+  }
+  return uses;
+}
+
+absl::StatusOr<SeatExecutor::Bound> SeatExecutor::Bind(const models::Section& section,
+                                                       bool training) {
+  Bound bound;
+  SOAP_ASSIGN_OR_RETURN(bound.runner,
+                        models::SectionRunner::Create(section, {.backend = options_.backend,
+                                                                .kernels = kernels_,
+                                                                .seed = options_.seed,
+                                                                .training = training}));
+  for (const models::ParamBlock& block : section.param_blocks) {
+    bound.uses.push_back(UsesOf(block));
+  }
+  bound.parts.assign(sums_.size(), std::vector<uint32_t>(options_.micro_batches));
+  for (const SectionStep& step : section.steps) {
+    if (step.kind != SectionStep::Kind::kBackward) continue;
+    const models::SectionPart& part = section.parts[step.index];
+    for (const uint32_t block : part.params) {
+      for (const Use& use : bound.uses[block]) ++bound.parts[use.piece][part.micro_batch];
+    }
+  }
+  return bound;
+}
+
+void SeatExecutor::Run(const DeviceCommand& command, std::vector<DeviceEvent>* events) {
+  const Nanos begin = options_.now();
+  DeviceEvent event = {.run = command.run, .instruction = command.instruction};
+  std::visit([&](const auto& what) { CarryOut(command, what, &event); }, command.what);
+  compute_ns_ += options_.now() - begin;
+  if (!command.wants_event) return;
+  event.not_finite = std::exchange(not_finite_, {});
+  event.trained_samples = std::exchange(trained_samples_, 0);
+  if (!std::holds_alternative<EvaluateModel>(command.what)) {
+    event.loss_sum = std::exchange(loss_sum_, 0.0);
+  }
+  event.compute_ns = std::exchange(compute_ns_, 0);
+  events->push_back(std::move(event));
+}
+
+void SeatExecutor::CarryOut(const DeviceCommand& command, const LoadCommand& load, DeviceEvent*) {
+  values_ = load.frames;
+  if (command.clock < options_.total_clocks) LoadInto(&BoundAt(command.clock));
+}
+
+SeatExecutor::Bound& SeatExecutor::BoundAt(Clock clock) {
+  const auto at = bound_.find(batches_.BatchSamples(clock));
+  CHECK(at != bound_.end()) << "a batch of a size that the strategy was not lowered for";
+  return at->second;
+}
+
+// From the answers of the shards to the blocks that parts read.
+void SeatExecutor::LoadInto(Bound* bound) {
+  for (uint32_t k = 0; k < values_.size(); ++k) {
+    if (values_[k].empty()) continue;
+    const std::vector<wire::Slice>& slices = options_.layout->slices(ShardId{k});
+    for (size_t i = 0; i < slices.size(); ++i) {
+      const wire::Slice& slice = slices[i];
+      const absl::Span<const float> from = values_[k][i].floats();
+      for (uint32_t b = 0; b < bound->uses.size(); ++b) {
+        for (const Use& use : bound->uses[b]) {
+          if (use.piece != Index(slice.param)) continue;
+          const absl::Span<float> to = bound->runner->param(b);
+          for (uint64_t e = slice.begin; e < slice.end;) {
+            const PieceRuns::Run run = use.runs.RunAt(e);
+            const uint64_t count = std::min(run.count, slice.end - e);
+            std::memcpy(to.data() + run.at, from.data() + (e - slice.begin), count * sizeof(float));
+            e += count;
+          }
+        }
+      }
+    }
+  }
+}
+
+bool SeatExecutor::ReadsData(const models::Section& section) const {
+  for (uint32_t p = 0; p < section.own_parts; ++p) {
+    for (const models::PartInput& input : section.parts[p].inputs) {
+      if (input.from.kind == models::Assembly::Kind::kField) return true;
+    }
+  }
+  return false;
+}
+
+void SeatExecutor::CarryOut(const DeviceCommand& command, const BeginBatch& begin, DeviceEvent*) {
+  int64_t counted = INT64_MAX;
+  if (begin.held_out) {
+    if (!evaluates_.has_value()) {
+      bound_.clear();  // their memory is not needed any more
+      absl::StatusOr<Bound> bound = Bind(*options_.evaluation, /*training=*/false);
+      LOG_IF(FATAL, !bound.ok()) << "the held-out samples: " << bound.status();
+      evaluates_ = *std::move(bound);
+      LoadInto(&*evaluates_);
+    }
+    running_ = &*evaluates_;
+    const auto batch = static_cast<uint64_t>(command.clock - options_.total_clocks);
+    FillHeldOut(batch);
+    counted = static_cast<int64_t>(options_.data->test.size() - batch * options_.evaluation_batch);
+  } else {
+    running_ = &BoundAt(command.clock);
+    for (Sum& sum : sums_) sum = {};
+    const uint64_t samples = batches_.BatchSamples(command.clock);
+    if (ReadsData(running_->runner->section())) {
+      batches_.Fill({.clock = command.clock, .begin = 0, .end = samples}, &feed_);
+    }
+  }
+  models::SectionBatch batch = {.step = static_cast<uint64_t>(command.clock), .counted = counted};
+  fields_ = models::FieldsOf(feed_);
+  batch.fields = fields_;
+  const std::vector<models::FieldSpec> specs = options_.data->train.fields();
+  for (size_t f = 0; f < fields_.size(); ++f) {
+    batch.shapes.push_back({feed_.samples});
+    batch.shapes.back().insert(batch.shapes.back().end(), specs[f].shape.begin(),
+                               specs[f].shape.end());
+  }
+  const absl::Status begun = running_->runner->Begin(batch);
+  LOG_IF(FATAL, !begun.ok()) << "a step of " << feed_.samples << " samples: " << begun;
+}
+
+// The last batch is filled up with its first sample, which does not count.
+void SeatExecutor::FillHeldOut(uint64_t batch) {
+  if (!ReadsData(running_->runner->section())) return;
+  const uint64_t first = batch * options_.evaluation_batch;
+  std::vector<uint64_t> indexes(options_.evaluation_batch, first);
+  for (uint64_t i = 0; i < indexes.size(); ++i) {
+    if (first + i < options_.data->test.size()) indexes[i] = first + i;
+  }
+  options_.data->test.Gather(indexes, &feed_);
+}
+
+void SeatExecutor::CarryOut(const DeviceCommand& command, const RunSection& run, DeviceEvent*) {
+  models::SectionRunner& runner = *running_->runner;
+  const double loss = runner.loss_sum(), correct = runner.correct();
+  const int64_t samples = runner.samples();
+  for (uint32_t s = run.first; s < run.last; ++s) {
+    const SectionStep step = runner.section().steps[s];
+    if (step.kind == SectionStep::Kind::kForward) {
+      runner.Forward(step.index);
+    } else {
+      RunBackward(step.index, command.clock);
+    }
+  }
+  if (command.clock >= options_.total_clocks) {
+    tested_loss_ += runner.loss_sum() - loss;
+    tested_correct_ += runner.correct() - correct;
+    tested_ += static_cast<uint64_t>(runner.samples() - samples);
+    return;
+  }
+  loss_sum_ += runner.loss_sum() - loss;
+  trained_samples_ += static_cast<uint64_t>(runner.samples() - samples);
+}
+
+// A gradient that is a piece's whole, and its micro-batch's first, is written where it is summed.
+void SeatExecutor::RunBackward(uint32_t p, Clock clock) {
+  models::SectionRunner& runner = *running_->runner;
+  const models::SectionPart& part = runner.section().parts[p];
+  std::vector<absl::Span<float>> gradients;
+  std::vector<bool> in_place;
+  if (scratch_.size() < part.params.size()) scratch_.resize(part.params.size());
+  for (size_t i = 0; i < part.params.size(); ++i) {
+    const std::vector<Use>& uses = running_->uses[part.params[i]];
+    const size_t elements = runner.param(part.params[i]).size();
+    in_place.push_back(uses.size() == 1 && uses[0].whole);
+    if (in_place.back()) {
+      Sum::Leaf& leaf = sums_[uses[0].piece].leaves[part.micro_batch];
+      in_place.back() = leaf.parts == 0;
+      if (in_place.back()) {
+        leaf.gradient = pool_.Take(elements * sizeof(float));
+        gradients.push_back(leaf.gradient.floats());
+        continue;
+      }
+    }
+    scratch_[i].resize(elements);
+    gradients.push_back(absl::MakeSpan(scratch_[i]));
+  }
+  runner.Backward(p, gradients);
+  for (size_t i = 0; i < part.params.size(); ++i) {
+    for (const Use& use : running_->uses[part.params[i]]) {
+      if (!in_place[i]) AddPart(use, gradients[i], part.micro_batch);
+      Sum::Leaf& leaf = sums_[use.piece].leaves[part.micro_batch];
+      ++leaf.parts;
+      if (leaf.parts == running_->parts[use.piece][part.micro_batch]) Complete(use.piece, clock);
+    }
+  }
+}
+
+// What a part gives of a piece: written where it is the first of its micro-batch, else added.
+void SeatExecutor::AddPart(const Use& use, absl::Span<const float> gradient, uint32_t micro_batch) {
+  Sum::Leaf& leaf = sums_[use.piece].leaves[micro_batch];
+  const uint64_t elements = options_.layout->params()[use.piece].elements();
+  const bool first = leaf.parts == 0;
+  if (first) leaf.gradient = pool_.Take(elements * sizeof(float));
+  float* const to = leaf.gradient.floats().data();
+  for (uint64_t e = 0; e < elements;) {
+    const PieceRuns::Run run = use.runs.RunAt(e);
+    const float* const from = gradient.data() + run.at;
+    if (first) {
+      std::memcpy(to + e, from, run.count * sizeof(float));
+    } else {
+      for (uint64_t i = 0; i < run.count; ++i) to[e + i] += from[i];
+    }
+    e += run.count;
+  }
+}
+
+// Micro-batches that are all there join the tree, in their order. Of one that this seat has no part
+// of there is nothing to add.
+void SeatExecutor::Complete(uint32_t piece, Clock clock) {
+  Sum& sum = sums_[piece];
+  const std::vector<uint32_t>& parts = running_->parts[piece];
+  const MicroBatchRange all = {0, options_.micro_batches};
+  while (sum.next < options_.micro_batches) {
+    const auto leaf = sum.leaves.find(sum.next);
+    const uint32_t wanted = parts[sum.next];
+    if (wanted > 0 && (leaf == sum.leaves.end() || leaf->second.parts < wanted)) return;
+    sum.stack.emplace_back();
+    if (wanted > 0) {
+      BufferPool::Block gradient = std::move(leaf->second.gradient);
+      sum.leaves.erase(leaf);
+      if (options_.spoils != nullptr && clock != spoiled_ && options_.spoils(clock)) {
+        spoiled_ = clock;
+        gradient.floats().front() = std::nanf("");
+      }
+      if (!AllFinite(gradient.floats()) && not_finite_.updates++ == 0) not_finite_.tensor = piece;
+      sum.stack.back() = std::move(gradient);
+    }
+    for (uint32_t m = NodesCompletedBy(sum.next, all); m > 0; --m) {
+      const BufferPool::Block top = std::move(sum.stack.back());
+      sum.stack.pop_back();
+      BufferPool::Block& below = sum.stack.back();
+      if (below.data == nullptr) {
+        below = top;
+      } else if (top.data != nullptr) {
+        const absl::Span<float> to = below.floats();
+        const absl::Span<const float> from = top.floats();
+        for (size_t e = 0; e < to.size(); ++e) to[e] += from[e];
+      }
+    }
+    ++sum.next;
+  }
+}
+
+void SeatExecutor::CarryOut(const DeviceCommand&, const TakeCommand& take, DeviceEvent*) {
+  running_->runner->Take(take.index, take.block);
+}
+
+void SeatExecutor::CarryOut(const DeviceCommand&, const GiveBlock& give, DeviceEvent* event) {
+  event->frames.push_back(running_->runner->Give(give.index));
+}
+
+void SeatExecutor::CarryOut(const DeviceCommand& command, const CollectBucket& collect,
+                            DeviceEvent* event) {
+  for (const wire::Slice& slice :
+       options_.layout->buckets(collect.shard)[Index(collect.bucket)].slices) {
+    const Sum& sum = sums_[Index(slice.param)];
+    CHECK(sum.next == options_.micro_batches && sum.stack.size() == 1)
+        << "a gradient that is not there";
+    event->frames.push_back(
+        sum.stack[0].View(slice.begin * sizeof(float), slice.elements() * sizeof(float)));
+  }
+  event->samples = batches_.BatchSamples(command.clock);
+}
+
+void SeatExecutor::CarryOut(const DeviceCommand& command, const EvaluateModel&,
+                            DeviceEvent* event) {
+  *event = {.run = command.run, .instruction = command.instruction};
+  event->loss_sum = tested_loss_;
+  event->samples = tested_;
+  event->correct = static_cast<uint64_t>(std::llround(tested_correct_));
+}
+
+}  // namespace soapstone::worker

@@ -1,0 +1,136 @@
+// SeatExecutor: carries out the device commands of a worker that has a seat in a team: it runs its
+// section of the model, part by part (models/runtime/section_runner.h), takes and gives the blocks
+// between seats, and sums the gradients of the pieces of parameters that it holds. Owned by the
+// device thread of a worker's shell; knows nothing of messages or of other seats.
+//
+// Invariants
+//  1. Of a piece the gradients of one micro-batch's parts are added in the order in which they run,
+//     and those of micro-batches along the fixed tree: the bits do not depend on when blocks come.
+//  2. What is handed over is never written again.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/memory/buffer.h"
+#include "base/piece_runs.h"
+#include "compute/kernel.h"
+#include "glog/logging.h"
+#include "models/data/batches.h"
+#include "models/data/dataset.h"
+#include "models/graph/section.h"
+#include "models/runtime/section_runner.h"
+#include "wire/layout.h"
+#include "worker/device/device.h"
+#include "worker/program/seat_outline.h"
+
+namespace soapstone::worker {
+
+struct SeatExecutorOptions {
+  // By samples of the batch; and of a batch of held-out samples, of `evaluation_batch`.
+  std::map<uint64_t, std::shared_ptr<const models::Section>> sections;
+  std::shared_ptr<const models::Section> evaluation;
+  uint64_t evaluation_batch = 1;
+  std::shared_ptr<const models::TrainTest> data;
+  std::shared_ptr<const wire::Layout> layout;  // of the pieces that it holds
+  uint64_t seed = 0;
+  uint64_t batch = 1;
+  uint32_t micro_batches = 1;
+  std::shared_ptr<compute::Backend> backend;  // not null
+  Clock total_clocks = 0;
+  std::function<Nanos()> now;
+  std::function<bool(Clock)> spoils;  // as ExecutorOptions::spoils
+};
+
+// The outline of a section, without words (SeatOutline::grants, awaited).
+SeatOutline OutlineOf(const models::Section& section, const wire::Layout& layout);
+
+class SeatExecutor {
+ public:
+  // Prepares kernels for all sizes of batch. Error: a part that no kernel runs.
+  static absl::StatusOr<std::unique_ptr<SeatExecutor>> Create(SeatExecutorOptions options);
+  SeatExecutor(const SeatExecutor&) = delete;
+  SeatExecutor& operator=(const SeatExecutor&) = delete;
+
+  // Carries out one command; appends its event, where one is wanted.
+  void Run(const DeviceCommand& command, std::vector<DeviceEvent>* events);
+
+ private:
+  // Where a piece lies in a block of parameters that parts read.
+  struct Use {
+    uint32_t piece = 0;
+    PieceRuns runs;
+    bool whole = false;  // the block is the piece
+  };
+  // A section that is ready to run, and how its blocks of parameters and the pieces belong
+  // together.
+  struct Bound {
+    std::unique_ptr<models::SectionRunner> runner;
+    std::vector<std::vector<Use>> uses;  // by block of parameters
+    // By piece and micro-batch: backward parts that add to its gradient.
+    std::vector<std::vector<uint32_t>> parts;
+  };
+  // The sum of a piece's gradient that is being made.
+  struct Sum {
+    struct Leaf {
+      BufferPool::Block gradient;
+      uint32_t parts = 0;  // so far
+    };
+    std::map<uint32_t, Leaf> leaves;       // micro-batches that are begun and not in the stack
+    uint32_t next = 0;                     // micro-batch that joins the stack
+    std::vector<BufferPool::Block> stack;  // of the tree; without data: nothing was to be added
+  };
+
+  explicit SeatExecutor(SeatExecutorOptions options);
+  absl::StatusOr<Bound> Bind(const models::Section& section, bool training);
+  std::vector<Use> UsesOf(const models::ParamBlock& block) const;
+
+  void CarryOut(const DeviceCommand& command, const LoadCommand& load, DeviceEvent* event);
+  void CarryOut(const DeviceCommand& command, const BeginBatch& begin, DeviceEvent* event);
+  void CarryOut(const DeviceCommand& command, const RunSection& run, DeviceEvent* event);
+  void CarryOut(const DeviceCommand& command, const TakeCommand& take, DeviceEvent* event);
+  void CarryOut(const DeviceCommand& command, const GiveBlock& give, DeviceEvent* event);
+  void CarryOut(const DeviceCommand& command, const CollectBucket& collect, DeviceEvent* event);
+  void CarryOut(const DeviceCommand& command, const EvaluateModel& evaluate, DeviceEvent* event);
+  template <typename Other>
+  void CarryOut(const DeviceCommand&, const Other&, DeviceEvent*) {
+    LOG(FATAL) << "not a seat's to do";
+  }
+
+  Bound& BoundAt(Clock clock);
+  void LoadInto(Bound* bound);
+  void FillHeldOut(uint64_t batch);
+  void RunBackward(uint32_t part, Clock clock);
+  void AddPart(const Use& use, absl::Span<const float> gradient, uint32_t micro_batch);
+  void Complete(uint32_t piece, Clock clock);
+  bool ReadsData(const models::Section& section) const;
+
+  SeatExecutorOptions options_;
+  models::Batches batches_;
+  std::shared_ptr<models::KernelCache> kernels_;
+  std::map<uint64_t, Bound> bound_;  // by samples of the batch
+  std::optional<Bound> evaluates_;   // from the first batch of held-out samples on
+  std::vector<Buffers> values_;      // the last that were loaded, by shard
+  Bound* running_ = nullptr;
+  models::MiniBatch feed_;
+  std::vector<const void*> fields_;  // of it, as the section in hand has them
+  BufferPool pool_;
+  std::vector<Sum> sums_;  // by parameter of the layout
+  std::vector<std::vector<float>> scratch_;
+  Clock spoiled_ = kNoClock;
+  // Since the last event.
+  uint64_t trained_samples_ = 0;
+  double loss_sum_ = 0;
+  Nanos compute_ns_ = 0;
+  DeviceEvent::NotFinite not_finite_;
+  // Of the batches of held-out samples so far.
+  uint64_t tested_ = 0;
+  double tested_loss_ = 0, tested_correct_ = 0;
+};
+
+}  // namespace soapstone::worker

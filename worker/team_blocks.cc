@@ -1,0 +1,60 @@
+#include "worker/team_blocks.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "glog/logging.h"
+
+namespace soapstone::worker {
+namespace {
+
+const SeatOutline::Block* FindBlock(const std::vector<SeatOutline::Block>& blocks,
+                                    uint32_t number) {
+  const auto at = std::find_if(blocks.begin(), blocks.end(), [&](const SeatOutline::Block& block) {
+    return block.number == number;
+  });
+  return at == blocks.end() ? nullptr : &*at;
+}
+
+}  // namespace
+
+bool TeamBlocks::Keep(const wire::Message& message, Clock now) {
+  const SeatOptions* seat = options_->seat.get();
+  if (seat == nullptr || message.clock < now || message.clock > now + 1) return false;
+  const SeatOutline* outline = options_->SeatOutlineAt(message.clock);
+  if (outline == nullptr) return false;
+  const uint32_t number = wire::As<wire::Block>(message).number;
+  const SeatOutline::Block* expected = FindBlock(outline->incoming, number);
+  const bool grants = expected == nullptr;
+  if (grants) expected = FindBlock(outline->awaited, number);
+  if (expected == nullptr || message.payload.size() != (grants ? 0u : 1u)) return false;
+  const WorkerId sender =
+      wire::WorkerAt(wire::TeamOf(options_->id, seat->team), expected->seat, seat->team);
+  if (message.from != wire::Address::Of(sender)) return false;
+  const Buffer block = grants ? Buffer() : message.payload[0];
+  if (block.size() != expected->bytes || !block.IsFloatAligned()) return false;
+  return blocks_.try_emplace({message.clock, number}, block).second;
+}
+
+Buffer TeamBlocks::Take(Clock clock, uint32_t number) {
+  const auto at = blocks_.find({clock, number});
+  CHECK(at != blocks_.end()) << "a block that is not here";
+  Buffer block = std::move(at->second);
+  at->second = Buffer();  // its place stays: a second copy is known by it
+  return block;
+}
+
+void TeamBlocks::DropBefore(Clock clock) {
+  blocks_.erase(blocks_.begin(), blocks_.lower_bound({clock, 0}));
+}
+
+void TeamBlocks::AddTo(Fingerprint* f) const {
+  f->Add(blocks_.size());
+  for (const auto& [key, block] : blocks_) {
+    f->Add(key.first);
+    f->Add(key.second);
+    f->Add(block.size());
+  }
+}
+
+}  // namespace soapstone::worker

@@ -1,0 +1,47 @@
+// TeamBlocks: what other seats of its team have sent a worker that its programs have not taken yet.
+// The engine keeps here what comes, whatever clock it is at, and takes out what an instruction asks
+// for; it sends nothing.
+//
+// Invariants
+//  1. Of each (clock, number) at most one is kept, of those of the present clock and the next:
+//  nobody
+//     in the team is further ahead, since a seat hears of each other one that it sends to once a
+//     clock (SeatOutline::awaited, or a block).
+//  2. What is kept is of the size that the section expects, from the seat that it expects it of.
+// A value: copied with its engine. Keeps the options, which do not change.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "base/fingerprint.h"
+#include "base/ids.h"
+#include "base/memory/buffer.h"
+#include "wire/message.h"
+#include "worker/engine_options.h"
+
+namespace soapstone::worker {
+
+class TeamBlocks {
+ public:
+  explicit TeamBlocks(std::shared_ptr<const EngineOptions> options)
+      : options_(std::move(options)) {}
+
+  // False: it is foreign, of another size, too late, too early or here already, and not kept.
+  bool Keep(const wire::Message& message, Clock now);
+  bool IsHere(Clock clock, uint32_t number) const { return blocks_.contains({clock, number}); }
+  // REQUIRES: IsHere.
+  Buffer Take(Clock clock, uint32_t number);
+  // What is left of clocks below is not wanted any more.
+  void DropBefore(Clock clock);
+
+  void AddTo(Fingerprint* f) const;
+
+ private:
+  std::shared_ptr<const EngineOptions> options_;
+  std::map<std::pair<Clock, uint32_t>, Buffer> blocks_;
+};
+
+}  // namespace soapstone::worker
