@@ -11,7 +11,7 @@
 #include "base/fingerprint.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
-#include "cluster/job_strategy.h"
+#include "cluster/team/job_strategy.h"
 #include "models/formats/onnx/read_onnx.h"
 #include "models/formats/weights.h"
 #include "models/runtime/model_input.h"

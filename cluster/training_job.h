@@ -10,7 +10,7 @@
 
 #include "base/ids.h"
 #include "cluster/job_specs.h"
-#include "cluster/team_options.h"
+#include "cluster/team/team_options.h"
 #include "compute/init.h"
 #include "models/data/dataset.h"
 #include "models/graph/graph.h"

@@ -11,7 +11,7 @@
 #include "base/status_macros.h"
 #include "cluster/worker_recipients.h"
 #include "glog/logging.h"
-#include "server/shard/model_gatherer.h"
+#include "server/model/model_gatherer.h"
 #include "wire/outbox.h"
 
 namespace soapstone::sim {

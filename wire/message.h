@@ -187,8 +187,8 @@ struct LeftOut {
   friend bool operator==(const LeftOut&, const LeftOut&) = default;
 };
 
-// Values that a worker has waited for, longer than it should, and has asked for again; or a block of
-// another worker of its team, which is not asked for.
+// Values that a worker has waited for, longer than it should, and has asked for again; or a block
+// of another worker of its team, which is not asked for.
 struct Waiting {
   Address of;       // who has them: a shard, the worker's own peer, or that worker
   Clock clock = 0;  // of the read, as who has them counts

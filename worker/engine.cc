@@ -202,7 +202,7 @@ wire::Progress Engine::ProgressAt(Nanos now) const {
   std::optional<PullWatch::Wait> wait;
   if (main_.has_value()) wait = watch_.Longest(now, *main_);
   if (!wait.has_value()) {
-    progress.waiting = WaitsForBlock(now);
+    if (main_.has_value()) progress.waiting = blocks_.WaitsFor(now, main_->clock());
     return progress;
   }
   progress.waiting = wire::Waiting{.of = options_->HomeOf(wait->shard),
@@ -210,21 +210,6 @@ wire::Progress Engine::ProgressAt(Nanos now) const {
                                    .for_ns = wait->for_ns,
                                    .asked = wait->asked};
   return progress;
-}
-
-// Longer than the patience: said, and ends nothing by itself.
-std::optional<wire::Waiting> Engine::WaitsForBlock(Nanos now) const {
-  if (!block_wait_.has_value() || !main_.has_value()) return std::nullopt;
-  const Nanos for_ns = now - block_wait_->since;
-  const SeatOutline* outline = options_->SeatOutlineAt(main_->clock());
-  if (for_ns < options_->patience_ns || outline == nullptr) return std::nullopt;
-  for (const SeatOutline::Block& block : outline->incoming) {
-    if (block.number != block_wait_->number) continue;
-    const wire::TeamShape& team = options_->seat->team;
-    const WorkerId of = wire::WorkerAt(wire::TeamOf(options_->id, team), block.seat, team);
-    return wire::Waiting{.of = Address::Of(of), .clock = main_->clock(), .for_ns = for_ns};
-  }
-  return std::nullopt;
 }
 
 void Engine::OnDevice(Nanos now, DeviceEvent event, EngineOutput out) {
@@ -248,9 +233,7 @@ void Engine::OnDevice(Nanos now, DeviceEvent event, EngineOutput out) {
   }
   const uint32_t done = event.instruction;
   run->OnEvent(std::move(event));
-  if (const TakeBlock* next = run->WaitsFor(done)) {
-    block_wait_ = {.since = now, .number = next->number};
-  }
+  if (const TakeBlock* next = run->WaitsFor(done)) blocks_.OnWaiting(now, next->number);
   Advance(now, out);
 }
 
@@ -322,7 +305,7 @@ void Engine::IssueToDevice(Nanos now, ProgramRun* run, uint32_t index, EngineOut
   DeviceCommand& command = out.commands->emplace_back(CommandFor(*run, index));
   if (auto* take = std::get_if<TakeCommand>(&command.what)) {
     take->block = blocks_.Take(run->clock(), take->number);
-    block_wait_.reset();
+    blocks_.OnTaken();
   }
   if (!command.wants_event) run->Satisfy(index);
   const bool loads = std::holds_alternative<LoadCommand>(command.what) ||

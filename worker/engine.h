@@ -92,7 +92,6 @@ class Engine {
   void OnReject(const wire::Message& message);
   void OnPullReply(Nanos now, const wire::Message& reply, EngineOutput out);
   void OnBlock(Nanos now, const wire::Message& message, EngineOutput out);
-  std::optional<wire::Waiting> WaitsForBlock(Nanos now) const;
   // False: it has other frames than the layout, which is a failure.
   bool FitsLayout(ShardId shard, const wire::Message& reply);
   // An answer to the run in hand, of no later clock.
@@ -140,12 +139,6 @@ class Engine {
   PullWatch watch_;                 // of main_
   Takeover takeover_;
   TeamBlocks blocks_;  // of a worker with a seat
-  // The device of one with a seat waits for a block since then.
-  struct BlockWait {
-    Nanos since = 0;
-    uint32_t number = 0;
-  };
-  std::optional<BlockWait> block_wait_;
   wire::Progress progress_;
   bool diverged_ = false;
   std::optional<std::string> failure_;

@@ -28,12 +28,25 @@ bool TeamBlocks::Keep(const wire::Message& message, Clock now) {
   const bool grants = expected == nullptr;
   if (grants) expected = FindBlock(outline->awaited, number);
   if (expected == nullptr || message.payload.size() != (grants ? 0u : 1u)) return false;
-  const WorkerId sender =
-      wire::WorkerAt(wire::TeamOf(options_->id, seat->team), expected->seat, seat->team);
-  if (message.from != wire::Address::Of(sender)) return false;
+  if (message.from != wire::Address::Of(WorkerOf(*expected))) return false;
   const Buffer block = grants ? Buffer() : message.payload[0];
   if (block.size() != expected->bytes || !block.IsFloatAligned()) return false;
   return blocks_.try_emplace({message.clock, number}, block).second;
+}
+
+WorkerId TeamBlocks::WorkerOf(const SeatOutline::Block& block) const {
+  const wire::TeamShape& team = options_->seat->team;
+  return wire::WorkerAt(wire::TeamOf(options_->id, team), block.seat, team);
+}
+
+std::optional<wire::Waiting> TeamBlocks::WaitsFor(Nanos now, Clock clock) const {
+  if (!wait_.has_value() || now - wait_->since < options_->patience_ns) return std::nullopt;
+  const SeatOutline* outline = options_->SeatOutlineAt(clock);
+  const SeatOutline::Block* block =
+      outline != nullptr ? FindBlock(outline->incoming, wait_->number) : nullptr;
+  if (block == nullptr) return std::nullopt;
+  return wire::Waiting{
+      .of = wire::Address::Of(WorkerOf(*block)), .clock = clock, .for_ns = now - wait_->since};
 }
 
 Buffer TeamBlocks::Take(Clock clock, uint32_t number) {

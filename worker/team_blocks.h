@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "base/fingerprint.h"
@@ -37,11 +38,24 @@ class TeamBlocks {
   // What is left of clocks below is not wanted any more.
   void DropBefore(Clock clock);
 
+  // The device has nothing to do until the block is here; it has one to take.
+  void OnWaiting(Nanos now, uint32_t number) { wait_ = Wait{.since = now, .number = number}; }
+  void OnTaken() { wait_.reset(); }
+  // The block of `clock` that the device waits for, where that is longer than the patience.
+  std::optional<wire::Waiting> WaitsFor(Nanos now, Clock clock) const;
+
   void AddTo(Fingerprint* f) const;
 
  private:
+  struct Wait {
+    Nanos since = 0;
+    uint32_t number = 0;
+  };
+  WorkerId WorkerOf(const SeatOutline::Block& block) const;
+
   std::shared_ptr<const EngineOptions> options_;
   std::map<std::pair<Clock, uint32_t>, Buffer> blocks_;
+  std::optional<Wait> wait_;
 };
 
 }  // namespace soapstone::worker

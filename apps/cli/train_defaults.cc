@@ -12,7 +12,7 @@
 #include "base/status_macros.h"
 #include "cluster/job_config.h"
 #include "cluster/job_paths.h"
-#include "cluster/job_strategy.h"
+#include "cluster/team/job_strategy.h"
 #include "glog/logging.h"
 
 namespace soapstone::apps {

@@ -4,7 +4,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "apps/loop/node_loop.h"
+#include "apps/node/compute_backend.h"
 #include "apps/node/delay_injector.h"
 #include "base/status_macros.h"
 #include "cluster/actor_options.h"
@@ -55,8 +57,14 @@ absl::StatusOr<Device> MakeDevice(const Job& job, WorkerId worker,
 
 }  // namespace
 
-absl::StatusOr<DeviceThread::Runner> MakeDeviceRunner(
-    const Job& job, WorkerId worker, std::shared_ptr<models::GraphRunner> replica) {
+absl::StatusOr<DeviceThread::Runner> MakeDeviceRunner(const Job& job, WorkerId worker,
+                                                      std::shared_ptr<models::GraphRunner> replica,
+                                                      std::shared_ptr<worker::SeatExecutor> seat) {
+  if (seat != nullptr) {
+    return [seat = std::move(seat)](const worker::DeviceCommand& command,
+                                    std::vector<worker::DeviceEvent>* events,
+                                    const DeviceThread::Rest&) { seat->Run(command, events); };
+  }
   SOAP_ASSIGN_OR_RETURN(Device device, MakeDevice(job, worker, std::move(replica)));
   return [device = std::move(device), injector = MakeInjector(job, worker), injected = Nanos{0}](
              const worker::DeviceCommand& command, std::vector<worker::DeviceEvent>* events,
@@ -73,10 +81,30 @@ absl::StatusOr<DeviceThread::Runner> MakeDeviceRunner(
   };
 }
 
-absl::StatusOr<DeviceThread::Runner> MakeSeatRunner(std::shared_ptr<worker::SeatExecutor> seat) {
-  return [seat = std::move(seat)](const worker::DeviceCommand& command,
-                                  std::vector<worker::DeviceEvent>* events,
-                                  const DeviceThread::Rest&) { seat->Run(command, events); };
+absl::StatusOr<std::shared_ptr<worker::SeatExecutor>> PrepareSeat(const Job& job,
+                                                                  int64_t wanted_rank,
+                                                                  bool listens) {
+  if (wanted_rank < 0) {
+    return absl::FailedPreconditionError(
+        "cluster.strategy gives each worker its part of the model by its rank: start it with "
+        "--rank=N");
+  }
+  if (job.workers > 1 && !listens) {
+    return absl::FailedPreconditionError(
+        "cluster.strategy has workers reach each other, and this one listens nowhere");
+  }
+  if (wanted_rank >= int64_t{job.workers}) return nullptr;  // it will be refused
+  const auto rank = static_cast<uint32_t>(wanted_rank);
+  worker::SeatExecutorOptions options = cluster::SeatExecutorOptionsOf(job, WorkerId{rank});
+  options.now = NodeLoop::Now;
+  SOAP_ASSIGN_OR_RETURN(options.backend, MakeBackend(job.config.cluster(), rank));
+  return worker::SeatExecutor::Create(std::move(options));
+}
+
+std::string NameOfWork(const Job& job, uint32_t op) {
+  if (job.team != nullptr) return absl::StrCat("step ", op);
+  const bool named = job.graph != nullptr && op < job.graph->ops().size();
+  return named ? job.graph->ops()[op].name : absl::StrCat("operator ", op);
 }
 
 }  // namespace soapstone::apps

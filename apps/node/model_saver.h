@@ -1,5 +1,5 @@
 // ModelSaver: the end of the job on server 0: has the model gathered
-// (server/shard/model_gatherer.h), and hashes and writes it as it comes, on a thread: the loop that
+// (server/model/model_gatherer.h), and hashes and writes it as it comes, on a thread: the loop that
 // brings it has heartbeats to send. The server's shell owns one from kSave on.
 #pragma once
 
@@ -16,7 +16,7 @@
 #include "base/memory/bounded_inbox.h"
 #include "base/mutex.h"
 #include "models/formats/safetensors_writer.h"
-#include "server/shard/model_gatherer.h"
+#include "server/model/model_gatherer.h"
 #include "wire/layout.h"
 #include "wire/message.h"
 

@@ -11,7 +11,6 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "apps/loop/link_losses.h"
-#include "apps/node/compute_backend.h"
 #include "apps/node/device_runner.h"
 #include "apps/node/warm_replica.h"
 #include "apps/node/wire_limits.h"
@@ -52,29 +51,12 @@ WorkerNode::WorkerNode(std::shared_ptr<const Job> job,
   loop_.transport().SetSelf(membership_.temporary_address());
 }
 
-// What it runs depends on its rank, which is therefore to be known before it registers.
-absl::Status WorkerNode::PrepareSeat() {
-  if (wanted_rank_ < 0) {
-    return absl::FailedPreconditionError(
-        "cluster.strategy gives each worker its part of the model by its rank: start it with "
-        "--rank=N");
-  }
-  if (job_->config.cluster().workers() > 1 && loop_.transport().endpoint().empty()) {
-    return absl::FailedPreconditionError(
-        "cluster.strategy has workers reach each other, and this one listens nowhere");
-  }
-  if (wanted_rank_ >= job_->config.cluster().workers()) return absl::OkStatus();  // will be refused
-  worker::SeatExecutorOptions options =
-      cluster::SeatExecutorOptionsOf(*job_, WorkerId{static_cast<uint32_t>(wanted_rank_)});
-  options.now = NodeLoop::Now;
-  SOAP_ASSIGN_OR_RETURN(options.backend,
-                        MakeBackend(job_->config.cluster(), static_cast<uint32_t>(wanted_rank_)));
-  SOAP_ASSIGN_OR_RETURN(seat_, worker::SeatExecutor::Create(std::move(options)));
-  return absl::OkStatus();
-}
-
 absl::Status WorkerNode::Prepare() {
-  if (job_->team != nullptr) return PrepareSeat();
+  if (job_->team != nullptr) {
+    SOAP_ASSIGN_OR_RETURN(seat_,
+                          PrepareSeat(*job_, wanted_rank_, !loop_.transport().endpoint().empty()));
+    return absl::OkStatus();
+  }
   const auto rank = static_cast<uint32_t>(std::max<int64_t>(wanted_rank_, 0));
   SOAP_ASSIGN_OR_RETURN(warm_, WarmReplica(*job_, rank));
   if (!job_->specs.policy.decentralised()) return absl::OkStatus();
@@ -206,13 +188,7 @@ std::string WorkerNode::TextOf(const worker::Overdue& overdue) const {
   }
   const std::optional<uint32_t> op = overdue.what.op;
   std::string what(overdue.what.name);
-  if (op.has_value() && job_->team != nullptr) {
-    absl::StrAppend(&what, " from step ", *op);
-  } else if (op.has_value() && job_->graph != nullptr && *op < job_->graph->ops().size()) {
-    absl::StrAppend(&what, " of ", job_->graph->ops()[*op].name);
-  } else if (op.has_value()) {
-    absl::StrAppend(&what, " of operator ", *op);
-  }
+  if (op.has_value()) absl::StrAppend(&what, " of ", NameOfWork(*job_, *op));
   const std::string before =
       overdue.median_ns < 0 ? "it had not been done three times before"
                             : absl::StrFormat("it took %.3f s before",
@@ -290,8 +266,7 @@ void WorkerNode::OnWelcome(uint32_t rank) {
     peer_.emplace(cluster::PeerOptionsOf(*job_, WorkerId{rank}), std::move(peer_vectors_));
   }
   absl::StatusOr<DeviceThread::Runner> runner =
-      seat_ != nullptr ? MakeSeatRunner(std::move(seat_))
-                       : MakeDeviceRunner(*job_, WorkerId{rank}, std::move(warm_));
+      MakeDeviceRunner(*job_, WorkerId{rank}, std::move(warm_), std::move(seat_));
   if (!runner.ok()) {
     end_ = {kExitInternal, std::string(runner.status().message())};
     return;

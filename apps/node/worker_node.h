@@ -55,7 +55,6 @@ class WorkerNode {
   // What takes as long as the model is large, before this worker registers: kernels, memory, a
   // peer's values. The loop looks after signals meanwhile.
   absl::Status Prepare();
-  absl::Status PrepareSeat();
   void RegisterIfPrepared(Nanos now);
   void Dispatch(Nanos now, const wire::Message& message);
   // Carries messages between the engine and its peer until there is none.

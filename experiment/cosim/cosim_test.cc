@@ -7,7 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "models/zoo/zoo.h"
-#include "server/shard/model_gatherer.h"
+#include "server/model/model_gatherer.h"
 #include "server/store/store.h"
 
 namespace soapstone::experiment {

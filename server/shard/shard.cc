@@ -30,6 +30,11 @@ ShardOptions AtItsLevel(ShardOptions options) {
   return options;
 }
 
+std::optional<TeamFront> FrontOf(const ShardOptions& options) {
+  if (!options.team.has_value()) return std::nullopt;
+  return TeamFront(*options.team, options.holders, options.team_fault);
+}
+
 }  // namespace
 
 Shard::Shard(ShardOptions options, Store store)
@@ -40,7 +45,8 @@ Shard::Shard(ShardOptions options, Store store)
       ledger_(options_.id, options_.policy.guarantee,
               options_.policy.fixed_tree &&
                   !std::holds_alternative<consistency::BoundedTraits>(options_.policy.gate)),
-      members_(options_.id, options_.layout->shard_count(), options_.policy, options_.team),
+      members_(options_.id, options_.layout->shard_count(), options_.policy, options_.team,
+               FrontOf(options_)),
       rounds_(options_.id, options_.layout->shard_count()),
       seen_(options_.seen_pushes_max),
       held_(options_.held_bytes_max),
@@ -49,9 +55,6 @@ Shard::Shard(ShardOptions options, Store store)
                 .subscribed = options_.policy.subscribed()}) {
   if (members_.level() == Level::kBranch) {
     uplink_.emplace(options_.id, options_.layout->shard_count());
-  }
-  if (options_.team.has_value()) {
-    front_.emplace(*options_.team, options_.holders, options_.team_fault);
   }
 }
 
@@ -80,9 +83,6 @@ void Shard::OnMessage(Nanos now, Message message, wire::Outbox* out) {
       return;
   }
   std::string why = members_.WhyNotTaken(message);
-  if (why.empty() && front_.has_value() && !front_->Holds(message.worker)) {
-    why = absl::StrCat("worker ", Index(message.worker), " holds nothing of this shard");
-  }
   if (why.empty()) why = WhyMalformed(message, options_, store_, members_.roster().worker_count);
   if (!why.empty()) {
     Reject(message, std::move(why), out);
@@ -135,9 +135,9 @@ void Shard::Join(WorkerId worker, Clock clock, wire::Outbox* out) {
 
 // Its held pushes stay: they are complete updates.
 void Shard::Leave(WorkerId worker, wire::Outbox* out) {
-  if (front_.has_value()) {
-    for (const WorkerId holder : front_->HoldersOf(worker)) seen_.Forget(holder);
-    front_->Forget(worker);
+  if (TeamFront* front = members_.front()) {
+    for (const WorkerId holder : front->HoldersOf(worker)) seen_.Forget(holder);
+    front->Forget(worker);
   } else {
     seen_.Forget(worker);
   }
@@ -193,7 +193,7 @@ void Shard::OnPush(Message push, wire::Outbox* out) {
            out);
     return;
   }
-  if (!held_.HasRoomFor(push, front_.has_value() ? front_->bytes() : 0)) {
+  if (!held_.HasRoomFor(push, ApartBytes())) {
     Reject(push,
            absl::StrCat("more than ", options_.held_bytes_max >> 20,
                         " MiB of updates held; is a member stuck?"),
@@ -201,9 +201,10 @@ void Shard::OnPush(Message push, wire::Outbox* out) {
     return;
   }
   const WorkerId sender = push.worker;
-  if (!front_.has_value()) {
+  if (members_.front() == nullptr) {
     TakePush(std::move(push), out);
-  } else if (std::optional<std::vector<Message>> parts = front_->TakePush(std::move(push))) {
+  } else if (std::optional<std::vector<Message>> parts =
+                 members_.front()->TakePush(std::move(push))) {
     Message whole = std::move((*parts)[0]);
     for (size_t p = 1; p < parts->size(); ++p) store_.AddPart((*parts)[p].payload, &whole.payload);
     TakePush(std::move(whole), out);
@@ -234,7 +235,8 @@ void Shard::TakePush(Message push, wire::Outbox* out) {
 void Shard::OnClock(const Message& message, wire::Outbox* out) {
   if (!seen_.Covers(message)) return;
   std::optional<Message> whole;  // of the team
-  if (front_.has_value() && !(whole = front_->TakeClock(message)).has_value()) return;
+  TeamFront* const front = members_.front();
+  if (front != nullptr && !(whole = front->TakeClock(message)).has_value()) return;
   const Message& clock = whole.has_value() ? *whole : message;
   readers_.OnClock(now_, clock);
   ledger_.OnClock(clock.worker, clock.clock);
@@ -243,8 +245,8 @@ void Shard::OnClock(const Message& message, wire::Outbox* out) {
 }
 
 void Shard::OnPull(Message pull, wire::Outbox* out) {
-  if (front_.has_value()) {
-    std::optional<Message> whole = front_->TakePull(std::move(pull));
+  if (members_.front() != nullptr) {
+    std::optional<Message> whole = members_.front()->TakePull(std::move(pull));
     if (!whole.has_value()) return;
     pull = *std::move(whole);
   }
@@ -451,8 +453,8 @@ void Shard::Reply(const Message& pull, wire::Outbox* out) {
     ledger_.OnRead(read);
   }
   readers_.OnAnswered(now_, &reply);
-  if (!front_.has_value()) return out->Send(std::move(reply));
-  for (const WorkerId holder : front_->HoldersOf(pull.worker)) {
+  if (members_.front() == nullptr) return out->Send(std::move(reply));
+  for (const WorkerId holder : members_.front()->HoldersOf(pull.worker)) {
     reply.to = Address::Of(holder);
     reply.worker = holder;
     out->Send(reply);
@@ -485,32 +487,6 @@ void Shard::Reject(const Message& message, std::string why, wire::Outbox* out) {
   out->Send(std::move(reject));
 }
 
-wire::ShardReads Shard::Reads(Nanos now) const {
-  wire::ShardReads reads = {.shard = options_.id,
-                            .frontier = policy_.clocks().members() == 0 ? 0 : policy_.Frontier()};
-  const std::vector<Ledger::Row>& rows = ledger_.rows();
-  const size_t ranks = std::max({rows.size(), readers_.size(), size_t{policy_.clocks().ranks()}});
-  for (size_t w = 0; w < ranks; ++w) {
-    const WorkerId worker{static_cast<uint32_t>(w)};
-    const std::optional<Nanos> since = readers_.WaitsSince(worker);
-    wire::ReaderState reader = {.worker = worker, .clock = policy_.clocks().Of(worker)};
-    if (w < rows.size()) {
-      reader.reads = rows[w].read_lags.count();
-      reader.lag_sum = rows[w].lag_sum;
-      reader.lag_max = rows[w].read_lags.max();
-    }
-    if (since.has_value()) {
-      reader.parked_ms = static_cast<uint32_t>(
-          std::clamp<Nanos>((now - *since) / kMillisecond, 1, std::numeric_limits<int32_t>::max()));
-      ++reads.parked_count;
-    }
-    const bool member = reader.clock != kNoClock;
-    if (member || reader.reads > 0 || since.has_value()) reads.readers.push_back(reader);
-  }
-  reads.reader_count = static_cast<uint32_t>(reads.readers.size());
-  return reads;
-}
-
 void Shard::AddTo(Fingerprint* f) const {
   policy_.AddTo(f);
   store_.AddTo(f);
@@ -519,7 +495,6 @@ void Shard::AddTo(Fingerprint* f) const {
   if (uplink_.has_value()) uplink_->AddTo(f);
   seen_.AddTo(f);
   readers_.AddTo(f);
-  if (front_.has_value()) front_->AddTo(f);
 }
 
 }  // namespace soapstone::server

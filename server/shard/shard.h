@@ -63,9 +63,7 @@ class Shard {
   const Ledger& ledger() const { return ledger_; }
   const consistency::Policy& policy() const { return policy_; }
   const Store& store() const { return store_; }
-  uint64_t held_bytes() const {
-    return held_.bytes() + (front_.has_value() ? front_->bytes() : 0);
-  }  // of updates that wait
+  uint64_t held_bytes() const { return held_.bytes() + ApartBytes(); }  // of updates that wait
   // How its reads stand at `now`, with all of its readers.
   wire::ShardReads Reads(Nanos now) const;
   Epoch epoch() const { return members_.epoch(); }
@@ -105,6 +103,11 @@ class Shard {
     return readers_.StalenessOf(push.worker, wire::As<wire::Push>(push).bucket);
   }
 
+  // Of pushes that wait for other seats of their team.
+  uint64_t ApartBytes() const {
+    return members_.front() != nullptr ? members_.front()->bytes() : 0;
+  }
+
   ShardOptions options_;  // with the policy as this level of the tree has it
   Store store_;
   consistency::Policy policy_;
@@ -112,8 +115,7 @@ class Shard {
   Ledger ledger_;
   ShardMembers members_;
   ShardRounds rounds_;
-  std::optional<Uplink> uplink_;    // of a branch
-  std::optional<TeamFront> front_;  // where members are teams
+  std::optional<Uplink> uplink_;  // of a branch
   SeenPushes seen_;
   HeldMessages held_;
   Readers readers_;

@@ -112,6 +112,9 @@ std::string ShardMembers::WhyNotTaken(const Message& message) const {
     return absl::StrCat("stale epoch ", message.epoch, "; the worker was admitted in epoch ",
                         member->admitted);
   }
+  if (front_.has_value() && !front_->Holds(message.worker)) {
+    return absl::StrCat("worker ", Index(message.worker), " holds nothing of this shard");
+  }
   return "";
 }
 
@@ -121,6 +124,7 @@ void ShardMembers::AddTo(Fingerprint* f) const {
     f->Add(member.worker);
     f->Add(member.admitted);
   }
+  if (front_.has_value()) front_->AddTo(f);
 }
 
 }  // namespace soapstone::server

@@ -18,10 +18,12 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/fingerprint.h"
 #include "consistency/levels.h"
+#include "server/shard/team_front.h"
 #include "wire/membership/teams.h"
 #include "wire/message.h"
 
@@ -40,13 +42,15 @@ wire::Roster BranchRoster(const wire::Roster& roster, uint32_t group,
 class ShardMembers {
  public:
   // `root_shards`: of the layout.
-  // `team`: where its members are teams of workers.
+  // `team`: where its members are teams of workers; `front` joins those that hold this shard.
   ShardMembers(ShardId self, uint32_t root_shards, const consistency::PolicyTraits& traits,
-               std::optional<wire::TeamShape> team = std::nullopt)
+               std::optional<wire::TeamShape> team = std::nullopt,
+               std::optional<TeamFront> front = std::nullopt)
       : self_(self),
         root_shards_(root_shards),
         level_(consistency::LevelOf(self, root_shards, traits)),
-        team_(team) {}
+        team_(team),
+        front_(std::move(front)) {}
 
   struct Change {
     std::vector<WorkerId> gone;  // ascending
@@ -59,6 +63,9 @@ class ShardMembers {
   consistency::Level level() const { return level_; }
   Epoch epoch() const { return epoch_; }  // 0: none is installed
   const wire::Roster& roster() const { return roster_; }
+  // Null: each member is one worker.
+  TeamFront* front() { return front_.has_value() ? &*front_ : nullptr; }
+  const TeamFront* front() const { return front_.has_value() ? &*front_ : nullptr; }
   // The greatest start clock of those that have one.
   Clock LatestStart() const;
   // Where member `worker` sends from, and is answered.
@@ -75,6 +82,7 @@ class ShardMembers {
   uint32_t root_shards_;
   consistency::Level level_;
   std::optional<wire::TeamShape> team_;
+  std::optional<TeamFront> front_;
   Epoch epoch_ = 0;
   wire::Roster roster_;  // of the members
   wire::Roster

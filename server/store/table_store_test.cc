@@ -7,7 +7,7 @@
 #include "compute/optimizer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/shard/model_gatherer.h"
+#include "server/model/model_gatherer.h"
 #include "server/store/store.h"
 #include "wire/key_shard.h"
 

@@ -9,7 +9,7 @@
 #include "base/random.h"
 #include "consistency/catalogue.h"
 #include "gtest/gtest.h"
-#include "server/shard/model_gatherer.h"
+#include "server/model/model_gatherer.h"
 
 namespace soapstone::server {
 namespace {

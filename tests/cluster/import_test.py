@@ -84,7 +84,7 @@ class ImportTest(ClusterTestCase):
     def test_a_model_file_goes_through_pytorch_and_comes_back(self):
         weights, sha256 = self.make("lenet5")
         onnx = self.path("model.onnx")
-        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "through_pytorch.py")
+        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "programs", "through_pytorch.py")
         # Debian's PyTorch belongs to Debian's Python.
         done = subprocess.run(["/usr/bin/python3", "-B", script, weights, onnx],
                               capture_output=True, text=True, timeout=100, check=False)

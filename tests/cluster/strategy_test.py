@@ -1,6 +1,7 @@
 """Strategies of `soapstone plan` run by real processes: the bits of one process where operators are whole, one hash
 whatever carries the blocks where they are split, and what becomes of a team that loses a seat."""
 import os
+import re
 import signal
 import unittest
 
@@ -41,6 +42,21 @@ class StrategyTestCase(ClusterTestCase):
         self.assertEqual(planning.wait(120), 0, planning.output())
         return path
 
+    def place(self, seats, micro_batches, seat_of):
+        """The path of a strategy of whole operators: the i-th of n, all its micro-batches, on seat_of(i, n)."""
+        with open(self.plan("model", seats, micro_batches)) as file:
+            text = file.read()
+        names = re.findall(r'^ops \{\n  name: "([^"]+)"', text, re.MULTILINE)
+        order = list(dict.fromkeys(name.split("#")[0] for name in names))
+        head = text[:text.index("ops {")] + "".join(re.findall(r"^micro_batches: .*\n", text, re.MULTILINE))
+        path = f"{self.dir}/placed{seats}.strategy.textproto"
+        with open(path, "w") as file:
+            file.write(head)
+            for name in names:
+                file.write('ops { name: "%s" devices: %d }\n' %
+                           (name, seat_of(order.index(name.split("#")[0]), len(order))))
+        return path
+
     def hash_of(self, *flags):
         running = self.train(*flags)
         self.assertEqual(running.wait(170), 0, running.output())
@@ -57,8 +73,14 @@ class BitsTest(StrategyTestCase):
         self.write_job(micro_batches=4)
         whole = self.hash_of("--workers=1")
         for seats in (2, 3):
-            strategy = self.plan("gpipe", seats, micro_batches=4)
+            strategy = self.place(seats, 4, lambda i, n, seats=seats: i * seats // n)
             self.assertEqual(self.split(strategy, seats), whole, seats)
+
+    def test_scattered_operators_have_the_bits_of_one_process(self):
+        self.write_job(micro_batches=2)
+        whole = self.hash_of("--workers=1")
+        strategy = self.place(3, 2, lambda i, n: (2 * i + 1) % 3)
+        self.assertEqual(self.split(strategy, 3), whole)
 
     def test_a_placement_has_the_bits_of_one_process_with_two_servers(self):
         self.write_job()
@@ -116,6 +138,22 @@ class LostSeatTest(StrategyTestCase):
         self.assertEqual(running.wait(60), 138, running.output())
         self.assertIn("2 seats", running.output())
         self.assert_nothing_left(children)
+
+    def test_a_launcher_that_is_asked_to_stop_ends_all(self):
+        self.write_job(epochs=1000)
+        strategy = self.plan("data", 2)
+        running = self.train(f"--strategy={strategy}", "--workers=2")
+        running.wait_for(r"clock|epoch")
+        children = descendants(running.pid)
+        os.kill(running.pid, signal.SIGTERM)
+        self.assertEqual(running.wait(60), 143, running.output())
+        self.assert_nothing_left(children)
+
+    def test_a_loss_that_diverges_is_said(self):
+        self.write_job(epochs=20)
+        strategy = self.plan("expert", 2)
+        running = self.train(f"--strategy={strategy}", "--workers=2", "--optimizer=sgd:lr=1e4")
+        self.assertEqual(running.wait(60), 79, running.output())
 
     def test_a_stopped_seat_is_counted_out(self):
         self.write_job(epochs=1000)

@@ -11,7 +11,7 @@
 
 #include "cluster/training_job.h"
 #include "models/data/dataset.h"
-#include "server/shard/model_gatherer.h"
+#include "server/model/model_gatherer.h"
 #include "server/shard/shard.h"
 #include "worker/device/executor.h"
 #include "worker/engine.h"

@@ -1,4 +1,4 @@
-#include "server/shard/model_gatherer.h"
+#include "server/model/model_gatherer.h"
 
 #include <deque>
 

@@ -1,4 +1,4 @@
-#include "server/shard/model_cursor.h"
+#include "server/model/model_cursor.h"
 
 #include <algorithm>
 

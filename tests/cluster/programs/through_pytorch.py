@@ -1,6 +1,9 @@
 """through_pytorch.py MODEL.safetensors MODEL.onnx: loads LeNet-5's parameters by name into PyTorch, as
 a stranger would, and exports it. Exit code 77 without PyTorch."""
+import os
 import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 try:
     import torch

@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "cluster/job_specs.h"
-#include "cluster/team_options.h"
+#include "cluster/team/team_options.h"
 #include "models/graph/graph.h"
 #include "wire/config/job.pb.h"
 #include "wire/config/strategy.pb.h"

@@ -9,7 +9,7 @@
 #include <functional>
 #include <thread>
 
-#include "apps/node/inproc_job.h"
+#include "apps/node/inproc/inproc_job.h"
 #include "base/exit_codes.h"
 #include "base/steady_clock.h"
 #include "consistency/catalogue.h"

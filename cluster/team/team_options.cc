@@ -1,4 +1,4 @@
-#include "cluster/team_options.h"
+#include "cluster/team/team_options.h"
 
 #include <set>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "cluster/job_strategy.h"
+#include "cluster/team/job_strategy.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -15,7 +15,7 @@
 #include "absl/status/status.h"
 #include "base/memory/sparse_rows.h"
 #include "base/sha256.h"
-#include "server/shard/model_cursor.h"
+#include "server/model/model_cursor.h"
 #include "wire/layout.h"
 #include "wire/message.h"
 #include "wire/outbox.h"

@@ -9,7 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
-#include "apps/node/inproc_job.h"
+#include "apps/node/inproc/inproc_job.h"
 #include "strategy/machine_text.h"
 #include "strategy/strategy_text.h"
 #include "strategy/testing/random_strategies.h"
