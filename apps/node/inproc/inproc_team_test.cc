@@ -51,9 +51,11 @@ planner::OpGraph GraphOf(uint32_t micro_batches) {
 
 planner::Machine MachineOf(uint32_t devices) {
   const std::string text = absl::StrCat(
-      "kinds { name: 'k' tflops: 1 memory_gbytes_per_s: 1 memory_gib: 1 }\n"
+      "name: 'm' kinds { name: 'k' tflops: 1 memory_gbytes_per_s: 1 memory_gib: 1 }\n"
       "nodes { name: 'n' count: 1 devices: ",
-      devices, " kind: 'k' servers: 1 mesh { gbytes_per_s: 1 } server_apply_gbytes_per_s: 1 }");
+      devices,
+      " kind: 'k' servers: 1 mesh { gbytes_per_s: 1 } host { gbytes_per_s: 1 } "
+      "server_apply_gbytes_per_s: 1 }");
   const auto machine = planner::ParseMachine(text, "test");
   CHECK(machine.ok()) << machine.status();
   return *machine;

@@ -63,6 +63,19 @@ std::vector<Sent> Executed(const TeamProgram& program, bool backward) {
 // By group and holders: bytes of parameters.
 using HeldBytes = std::map<std::pair<uint32_t, std::vector<uint32_t>>, int64_t>;
 
+// Whether parts of some operator of the group add up: each is priced with the bias, which the first
+// of them alone has.
+bool AddsUp(const OpGraph& graph, const Strategy& strategy, uint32_t group) {
+  for (const uint32_t op : graph.groups[group]) {
+    const std::vector<models::IterationDim>& dims = graph.ops[op].rule.dims;
+    for (size_t d = 0; d < dims.size(); ++d) {
+      const bool reduces = dims[d].kind == models::DimKind::kReduction;
+      if (reduces && strategy.ops[op].degrees[d] > 1) return true;
+    }
+  }
+  return false;
+}
+
 HeldBytes PricedPieces(const OpGraph& graph, const Machine& machine, const Strategy& strategy) {
   const NoCosts costs;
   SplitTable splits(&graph, &machine, &costs);
@@ -73,7 +86,7 @@ HeldBytes PricedPieces(const OpGraph& graph, const Machine& machine, const Strat
   ParamPieces pieces(&graph, static_cast<uint32_t>(machine.devices().size()));
   HeldBytes held;
   for (uint32_t g = 0; g < graph.groups.size(); ++g) {
-    if (!HasParams(graph, g)) continue;
+    if (!HasParams(graph, g) || AddsUp(graph, strategy, g)) continue;
     for (const ParamPiece& piece : pieces.Find(g, placed)) held[{g, piece.holders}] += piece.bytes;
   }
   return held;
@@ -85,6 +98,7 @@ HeldBytes ExecutedPieces(const OpGraph& graph, const Strategy& strategy) {
   HeldBytes held;
   for (const Piece& piece : pieces->pieces) {
     const uint32_t op = graph.params[piece.param].ops.front();
+    if (AddsUp(graph, strategy, graph.ops[op].group)) continue;
     held[{graph.ops[op].group, pieces->sets[piece.set]}] += models::ElementsOf(piece.block) * 4;
   }
   return held;
