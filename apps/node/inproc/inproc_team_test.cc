@@ -92,6 +92,14 @@ class Team {
   const std::string path_ = ::testing::TempDir() + "team.strategy.textproto";
 };
 
+// All micro-batches of an operator are where its first is: sums along the tree are one seat's then.
+planner::Strategy Together(const planner::OpGraph& graph, planner::Strategy strategy) {
+  for (const std::vector<uint32_t>& ops : graph.groups) {
+    for (const uint32_t op : ops) strategy.ops[op].devices = strategy.ops[ops.front()].devices;
+  }
+  return strategy;
+}
+
 // Whether workers take it: each has a part, and each part a sample of the last batch.
 bool IsTaken(const Team& team) {
   const auto job = PrepareJob(team.Config(1));
@@ -114,9 +122,10 @@ TEST(InprocTeamTest, PlacementsHaveTheBitsOfOneProcess) {
     const auto micro_batches = static_cast<uint32_t>(draws.Between(1, 5));
     const planner::OpGraph graph = GraphOf(micro_batches);
     Team team(seats, micro_batches);
-    team.Write(graph, draws.Coin() ? planner::RandomPipeline(graph, seats, &draws)
-                                   : planner::RandomStrategy(
-                                         graph, {.seats = seats, .splits = false}, &draws));
+    team.Write(graph, draws.Coin()
+                          ? planner::RandomPipeline(graph, seats, &draws)
+                          : Together(graph, planner::RandomStrategy(
+                                                graph, {.seats = seats, .splits = false}, &draws)));
     if (!IsTaken(team)) continue;
     EXPECT_EQ(team.Run(static_cast<uint32_t>(draws.Between(1, 2))), WholeHash(micro_batches))
         << made;
