@@ -224,7 +224,7 @@ absl::StatusOr<wire::Layout> LayoutOfTeam(Job* job, wire::LayoutOptions options)
     return absl::InvalidArgumentError(
         absl::StrCat("strategy: a model of tables, as ", job->config.model(), ", is not split"));
   }
-  SOAP_ASSIGN_OR_RETURN(const StrategyFile file, ReadStrategyFile(job->config));
+  SOAP_ASSIGN_OR_RETURN(const JobStrategy file, ReadJobStrategy(job->config));
   SOAP_RETURN_IF_ERROR(CheckStrategyGoes(job->config, job->specs, file.strategy));
   SOAP_ASSIGN_OR_RETURN(job->team,
                         MakeTeam(file, *job->graph, job->data->train.size(), job->test_samples));

@@ -131,4 +131,12 @@ bool RunsAlone(const PlanOp& op, size_t dim) {
   return d.splittable && !d.exchanges_statistics && !exchanges;
 }
 
+void KeepWhatRunsAlone(OpGraph* graph) {
+  for (PlanOp& op : graph->ops) {
+    for (size_t d = 0; d < op.rule.dims.size(); ++d) {
+      op.rule.dims[d].splittable = RunsAlone(op, d);
+    }
+  }
+}
+
 }  // namespace soapstone::planner

@@ -93,5 +93,7 @@ uint32_t SlotOf(const std::vector<models::PartTensor>& tensors, uint32_t source)
 // Whether parts along the dimension are operators that workers run: without exchanging anything
 // while they compute.
 bool RunsAlone(const PlanOp& op, size_t dim);
+// The others are not to be split: for who plans what workers can run.
+void KeepWhatRunsAlone(OpGraph* graph);
 
 }  // namespace soapstone::planner

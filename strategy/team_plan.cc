@@ -23,13 +23,13 @@ absl::Status CheckMeans(const Strategy& strategy) {
         absl::StrCat("synchronization: ", NameOf(strategy.synchronization),
                      " is planned, but not run yet; workers take strategies with parameters on "
                      "servers (soapstone "
-                     "plan --sync=servers)"));
+                     "plan --for_workers)"));
   }
   if (strategy.staleness > 0) {
     return absl::UnimplementedError(
         absl::StrCat("staleness: ", strategy.staleness,
                      " is planned, but not run yet: a team has one iteration under way; plan with "
-                     "--staleness=0"));
+                     "--for_workers"));
   }
   return absl::OkStatus();
 }

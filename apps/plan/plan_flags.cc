@@ -53,6 +53,11 @@ void AddPlanInputs(CLI::App* plan, PlanFlags* flags) {
   plan->add_option("--sync", flags->synchronization,
                    "Synchronize by owner, ring or servers [whichever is best]")
       ->check(CLI::IsMember({"owner", "ring", "servers"}));
+  plan->add_flag("--for_workers", flags->for_workers,
+                 "Only what `soapstone train --strategy` can run: parts that compute alone, "
+                 "parameters on servers, one iteration under way")
+      ->excludes(plan->get_option("--time_chunk"))
+      ->excludes(plan->get_option("--staleness"));
   plan->add_option("--optimizer", flags->optimizer,
                    "Whose state counts as memory, as in a job: adam:lr=1e-3 [the job's, or sgd]");
   CLI::Option* budget =

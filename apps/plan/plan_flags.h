@@ -34,6 +34,7 @@ struct PlanFlags {
   std::string measure_machine;  // a file
   double step_ms = 20;          // between meetings of the processes that are measured
   std::string synchronization;  // of baselines; empty: whichever is best
+  bool for_workers = false;     // only what workers can run
   std::string optimizer;        // empty: the job's, or one without state
 };
 

@@ -44,7 +44,15 @@ absl::StatusOr<PlanningOptions> OptionsOf(const PlanFlags& flags) {
                              .moved_gb = flags.moved_gb,
                              .costs_path = flags.costs_path,
                              .synchronization = flags.synchronization,
+                             .for_workers = flags.for_workers,
                              .optimizer = flags.optimizer};
+  if (flags.for_workers) {
+    if (!flags.synchronization.empty() && flags.synchronization != "servers") {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--for_workers: workers run what servers synchronize, not ", flags.synchronization));
+    }
+    options.synchronization = "servers";
+  }
   if (!flags.config_path.empty()) SOAP_RETURN_IF_ERROR(FillFromJob(flags, &options));
   return options;
 }

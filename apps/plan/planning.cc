@@ -19,6 +19,7 @@
 #include "scheduler/planner/cost/roofline_cost.h"
 #include "scheduler/planner/searchers/baselines.h"
 #include "strategy/machine_text.h"
+#include "strategy/team_parts.h"
 
 namespace soapstone::apps {
 namespace {
@@ -90,6 +91,8 @@ absl::StatusOr<std::unique_ptr<Planning>> Planning::Create(const PlanningOptions
                                                                 .micro_batches = std::max<int64_t>(
                                                                     1, options.micro_batches)}));
   planning->graph_.model = options.model;
+  planning->for_workers_ = options.for_workers;
+  if (options.for_workers) planner::KeepWhatRunsAlone(&planning->graph_);
   planning->jitter_ = options.jitter;
   if (!options.optimizer.empty()) {
     SOAP_ASSIGN_OR_RETURN(const compute::OptimizerSpec optimizer,
@@ -136,6 +139,7 @@ absl::StatusOr<planner::OpGraph> Planning::GraphOf(int64_t micro_batches) const 
                                                       .time_chunk = graph_.time_chunk,
                                                       .micro_batches = micro_batches}));
   graph.model = graph_.model;
+  if (for_workers_) planner::KeepWhatRunsAlone(&graph);
   return graph;
 }
 

@@ -32,6 +32,7 @@ struct PlanningOptions {
   double moved_gb = 0;          // of a step, at most, 10^9 bytes each; 0: any number
   std::string costs_path;       // empty: the roofline
   std::string synchronization;  // owner, ring, servers; empty: whichever is best
+  bool for_workers = false;     // only splits whose parts workers can run
   std::string optimizer;        // as of a job: "adam:lr=1e-3"; empty: one without state
 };
 
@@ -86,6 +87,7 @@ class Planning {
   planner::OpGraph graph_;
   std::unique_ptr<planner::Machine> machine_;
   std::unique_ptr<planner::CostModel> costs_;
+  bool for_workers_ = false;
   double jitter_ = 0;
   double section_share_ = 1;  // what is counted of one device, of what its section takes
   planner::SimulatorOptions simulator_options_;

@@ -47,8 +47,8 @@ absl::Status CheckSizes(const wire::JobConfig& config, const wire::Strategy& str
 
 }  // namespace
 
-absl::StatusOr<StrategyFile> ReadStrategyFile(const wire::JobConfig& config) {
-  StrategyFile read = {.path = config.cluster().strategy()};
+absl::StatusOr<JobStrategy> ReadJobStrategy(const wire::JobConfig& config) {
+  JobStrategy read = {.path = config.cluster().strategy()};
   std::ifstream file(read.path);
   std::stringstream text;
   if (file) text << file.rdbuf();
@@ -64,7 +64,7 @@ absl::StatusOr<StrategyFile> ReadStrategyFile(const wire::JobConfig& config) {
 
 absl::Status FillFromStrategy(wire::JobConfig* config) {
   if (config->cluster().strategy().empty()) return absl::OkStatus();
-  SOAP_ASSIGN_OR_RETURN(const StrategyFile file, ReadStrategyFile(*config));
+  SOAP_ASSIGN_OR_RETURN(const JobStrategy file, ReadJobStrategy(*config));
   const wire::Strategy& strategy = file.strategy;
   if (config->model().empty()) config->set_model(strategy.model());
   wire::Cluster* cluster = config->mutable_cluster();
@@ -114,7 +114,7 @@ std::vector<int64_t> BatchSizes(uint64_t train_samples, uint64_t batch) {
   return sizes;
 }
 
-absl::StatusOr<std::shared_ptr<const cluster::TeamJob>> MakeTeam(const StrategyFile& file,
+absl::StatusOr<std::shared_ptr<const cluster::TeamJob>> MakeTeam(const JobStrategy& file,
                                                                  const models::Graph& graph,
                                                                  uint64_t train_samples,
                                                                  uint64_t test_samples) {

@@ -18,17 +18,17 @@
 
 namespace soapstone::apps {
 
-struct StrategyFile {
+struct JobStrategy {
   std::string path;
   wire::Strategy strategy;
   std::string sha256;  // of its text
 };
 
 // The job's, which it must name. Errors: the file and why, one line.
-absl::StatusOr<StrategyFile> ReadStrategyFile(const wire::JobConfig& config);
+absl::StatusOr<JobStrategy> ReadJobStrategy(const wire::JobConfig& config);
 
 // Sets what the job leaves open and the strategy says: model, workers, batch, micro-batches.
-// Errors: as ReadStrategyFile; nothing where the job names none.
+// Errors: as ReadJobStrategy; nothing where the job names none.
 absl::Status FillFromStrategy(wire::JobConfig* config);
 
 // Whether the job is of the strategy's sizes, and asks for nothing that teams cannot do. Error:
@@ -40,7 +40,7 @@ absl::Status CheckStrategyGoes(const wire::JobConfig& config, const cluster::Job
 std::vector<int64_t> BatchSizes(uint64_t train_samples, uint64_t batch);
 
 // The team. Errors: those of PlanTeam, naming the file; no held-out samples.
-absl::StatusOr<std::shared_ptr<const cluster::TeamJob>> MakeTeam(const StrategyFile& file,
+absl::StatusOr<std::shared_ptr<const cluster::TeamJob>> MakeTeam(const JobStrategy& file,
                                                                  const models::Graph& graph,
                                                                  uint64_t train_samples,
                                                                  uint64_t test_samples);

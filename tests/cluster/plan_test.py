@@ -362,6 +362,24 @@ class PlanTest(ClusterTestCase):
             file.write('name: "bad"\nnodes { name: "n" count: 1 devices: 1 kind: "none" }\n')
         self.refuse(re.escape(f"{bad}:2:") + ".*no kind 'none'", "--model=mlp", f"--machine={bad}")
 
+    def test_for_workers_nothing_is_planned_that_they_do_not_run(self):
+        with open(os.path.join(self.dir, "m.machine.textproto"), "w", encoding="utf-8") as file:
+            file.write(SLOW_NICS)
+        flags = [f"--machine={self.dir}/m.machine.textproto", "--devices=2", "--model=resnet50:tiny", "--for_workers",
+                 "--proposals=200"]
+        for search in ("data", "mesh", "mcmc"):
+            path = os.path.join(self.dir, search)
+            self.plan(*flags, f"--search={search}", f"--output={path}")
+            with open(path, encoding="utf-8") as file:
+                text = file.read()
+            self.assertIn('synchronization: "servers"', text)
+            norms = re.findall(r'name: "[^"]*bn[^"]*"\n(.*?)\n}', text, re.DOTALL)
+            self.assertGreater(len(norms), 5)
+            for norm in norms:
+                self.assertNotRegex(norm, r'dim: "[nhw]"')
+        self.refuse("not owner", *flags, "--sync=owner")
+        self.refuse("excludes", *flags, "--staleness=2")
+
     def test_a_plan_that_moves_too_much_is_refused(self):
         self.refuse(r"no plan was found that moves at most 1e-06 GB in a step: the least is [0-9.]+ "
                     "GB too many", "--model=lenet5", machine("p100_4x4"), "--devices=4",

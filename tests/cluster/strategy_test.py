@@ -38,7 +38,7 @@ class StrategyTestCase(ClusterTestCase):
         path = f"{self.dir}/{search}{seats}x{micro_batches}.strategy.textproto"
         planning = self.run_program("soapstone", "plan", f"--machine={machine}", f"--config={self.config}",
                                     f"--devices={seats}", f"--micro_batches={micro_batches}", f"--search={search}",
-                                    "--proposals=200", "--sync=servers", f"--output={path}")
+                                    "--proposals=200", "--for_workers", f"--output={path}")
         self.assertEqual(planning.wait(120), 0, planning.output())
         return path
 
