@@ -5,6 +5,7 @@ import re
 import signal
 import unittest
 
+from broken_link_test import BREAKS, BrokenLinkTest
 from cluster import ClusterTestCase, descendants
 
 JOB = """
@@ -124,6 +125,34 @@ class LearnsTest(StrategyTestCase):
 
     def test_under_async(self):
         self.check("async")
+
+
+class BrokenTeamLinkTest(StrategyTestCase):
+    """Connections that break while blocks are under way: not a bit differs."""
+
+    def check(self, transport):
+        self.write_job(epochs=60 if BREAKS > 3 else 25)
+        strategy = self.plan("expert", 3)
+        run = (f"--strategy={strategy}", "--workers=3", f"--transport={transport}", "--strict")
+        undisturbed = self.hash_of(*run)
+        running = self.train(*run)
+        running.wait_for(r"^epoch \d+/")
+        children = descendants(running.pid)
+        broken = BrokenLinkTest.break_links(self, running, children, BREAKS, transport)
+        self.assertEqual(running.wait(150), 0, running.output())
+        print(f"over {transport}: {sum(broken.values())} breaks: {dict(broken)}", flush=True)
+        self.assertGreaterEqual(sum(broken.values()), BREAKS, "the run was over before all breaks")
+        self.assertEqual(self.sha256(running.output()), undisturbed)
+        self.assertRegex(running.output(), "messages refused .* 0 by shards, 0 duplicates")
+
+    def test_streams(self):
+        self.check("sockets")
+
+    def test_zeromq(self):
+        self.check("zeromq")
+
+    def test_shared_memory(self):
+        self.check("auto")
 
 
 class LostSeatTest(StrategyTestCase):
