@@ -5,9 +5,17 @@ namespace {
 
 bool IsData(wire::MessageType type) {
   using wire::MessageType;
-  return type == MessageType::kPush || type == MessageType::kClock || type == MessageType::kPull ||
-         type == MessageType::kPullReply || type == MessageType::kParcel ||
-         type == MessageType::kBlock;
+  switch (type) {
+    case MessageType::kPush:
+    case MessageType::kClock:
+    case MessageType::kPull:
+    case MessageType::kPullReply:
+    case MessageType::kParcel:
+    case MessageType::kBlock:
+      return true;
+    default:
+      return false;
+  }
 }
 
 }  // namespace
@@ -26,18 +34,26 @@ void BytesByCause::Add(const BytesByCause& other) {
 void BytesByCause::AddMessage(wire::MessageType type, uint64_t header_bytes,
                               uint64_t payload_bytes) {
   (IsData(type) ? header : control) += header_bytes;
-  if (type == wire::MessageType::kPullReply) {
-    pull += payload_bytes;
-  } else if (type == wire::MessageType::kParcel || type == wire::MessageType::kState) {
-    parcels += payload_bytes;
-  } else if (type == wire::MessageType::kBlock) {
-    blocks += payload_bytes;
-  } else if (type == wire::MessageType::kSlices) {
-    model += payload_bytes;
-  } else if (type == wire::MessageType::kEvaluated) {
-    control += payload_bytes;
-  } else {
-    push += payload_bytes;  // updates; and the keys that a pull of rows names, which go their way
+  if (payload_bytes == 0) return;
+  switch (type) {
+    case wire::MessageType::kPullReply:
+      pull += payload_bytes;
+      break;
+    case wire::MessageType::kParcel:
+    case wire::MessageType::kState:
+      parcels += payload_bytes;
+      break;
+    case wire::MessageType::kBlock:
+      blocks += payload_bytes;
+      break;
+    case wire::MessageType::kSlices:
+      model += payload_bytes;
+      break;
+    case wire::MessageType::kEvaluated:
+      control += payload_bytes;
+      break;
+    default:
+      push += payload_bytes;  // updates; and the keys that a pull of rows names, which go their way
   }
 }
 

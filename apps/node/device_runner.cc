@@ -8,6 +8,7 @@
 #include "apps/loop/node_loop.h"
 #include "apps/node/compute_backend.h"
 #include "apps/node/delay_injector.h"
+#include "apps/report/step_memory.h"
 #include "base/status_macros.h"
 #include "cluster/actor_options.h"
 #include "worker/device/executor.h"
@@ -98,7 +99,13 @@ absl::StatusOr<std::shared_ptr<worker::SeatExecutor>> PrepareSeat(const Job& job
   worker::SeatExecutorOptions options = cluster::SeatExecutorOptionsOf(job, WorkerId{rank});
   options.now = NodeLoop::Now;
   SOAP_ASSIGN_OR_RETURN(options.backend, MakeBackend(job.config.cluster(), rank));
-  return worker::SeatExecutor::Create(std::move(options));
+  const uint64_t available = FreeMemory(options.backend.get());
+  SOAP_ASSIGN_OR_RETURN(std::shared_ptr<worker::SeatExecutor> seat,
+                        worker::SeatExecutor::Create(std::move(options)));
+  SOAP_RETURN_IF_ERROR(
+      CheckFits(absl::StrCat("seat ", rank, " of ", job.config.cluster().strategy()),
+                seat->memory_bytes(), available));
+  return seat;
 }
 
 std::string NameOfWork(const Job& job, uint32_t op) {

@@ -1,6 +1,7 @@
 #include "worker/device/seat_executor.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <numeric>
@@ -92,6 +93,23 @@ absl::StatusOr<std::unique_ptr<SeatExecutor>> SeatExecutor::Create(SeatExecutorO
     SOAP_ASSIGN_OR_RETURN(executor->bound_[samples], executor->Bind(*section, /*training=*/true));
   }
   return executor;
+}
+
+uint64_t SeatExecutor::memory_bytes() const {
+  uint64_t parameters = 0, step = 0;
+  for (const auto& [samples, bound] : bound_) {
+    uint64_t early = 0;  // of this clock and the next
+    for (const models::IncomingBlock& block : bound.runner->section().incoming) {
+      early += 2 * BytesOf(block.size);
+    }
+    step = std::max(step, static_cast<uint64_t>(bound.runner->memory().bytes) + early);
+    for (const models::ParamBlock& block : bound.runner->section().param_blocks) {
+      parameters += BytesOf(block.tensor.shape());
+    }
+  }
+  const uint64_t held = options_.layout->elements() * sizeof(float);
+  const auto levels = static_cast<uint64_t>(std::bit_width(options_.micro_batches));
+  return step + parameters + held * (1 + levels);
 }
 
 std::vector<SeatExecutor::Use> SeatExecutor::UsesOf(const models::ParamBlock& block) const {

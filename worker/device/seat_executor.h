@@ -57,6 +57,11 @@ class SeatExecutor {
   SeatExecutor(const SeatExecutor&) = delete;
   SeatExecutor& operator=(const SeatExecutor&) = delete;
 
+  // What a step takes at most, of the sizes of batch: the sections' memory and the blocks of
+  // parameters that parts read, what was pulled of them, their gradients along the tree, and blocks
+  // that come before they are wanted.
+  uint64_t memory_bytes() const;
+
   // Carries out one command; appends its event, where one is wanted.
   void Run(const DeviceCommand& command, std::vector<DeviceEvent>* events);
 
