@@ -221,8 +221,8 @@ absl::Status LoadModel(Job* job, std::vector<ParamSpec>* params, wire::LayoutOpt
 // Makes the team of the job's strategy, and the layout of what its seats hold.
 absl::StatusOr<wire::Layout> LayoutOfTeam(Job* job, wire::LayoutOptions options) {
   if (job->tables != nullptr) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("strategy: a model of tables, as ", job->config.model(), ", is not split"));
+    return absl::InvalidArgumentError(absl::StrCat("cluster.strategy: a model of tables, as ",
+                                                   job->config.model(), ", is not split"));
   }
   SOAP_ASSIGN_OR_RETURN(const JobStrategy file, ReadJobStrategy(job->config));
   SOAP_RETURN_IF_ERROR(CheckStrategyGoes(job->config, job->specs, file.strategy));
@@ -230,7 +230,13 @@ absl::StatusOr<wire::Layout> LayoutOfTeam(Job* job, wire::LayoutOptions options)
                         MakeTeam(file, *job->graph, job->data->train.size(), job->test_samples));
   job->strategy_sha256 = file.sha256;
   wire::Cluster* cluster = job->config.mutable_cluster();
-  cluster->set_shards_per_server(job->team->sets());
+  const uint32_t sets = job->team->sets();
+  if (cluster->shards_per_server() > 1 && cluster->shards_per_server() != sets) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "cluster.shards_per_server: ", cluster->shards_per_server(), "; of ", file.path,
+        " a server has ", sets, ", one for each set of workers that hold parameters"));
+  }
+  cluster->set_shards_per_server(sets);
   options.shard_count = cluster->servers() * cluster->shards_per_server();
   return wire::Layout::BuildOfPieces(job->team->plan.params, job->team->plan.holders,
                                      std::move(options));
@@ -254,10 +260,10 @@ absl::StatusOr<std::shared_ptr<const Job>> PrepareJob(wire::JobConfig config) {
                                  .transfer_stages = TransferStagesOf(size)};
   std::string model_sha256;  // of the file that it is from
   SOAP_RETURN_IF_ERROR(LoadModel(job.get(), &params, &options, &model_sha256));
-  absl::StatusOr<wire::Layout> layout = size.strategy().empty()
-                                            ? wire::Layout::Build(std::move(params), options)
-                                            : LayoutOfTeam(job.get(), std::move(options));
-  if (!layout.ok()) return Named(layout.status(), "cluster");
+  const bool split = !size.strategy().empty();
+  absl::StatusOr<wire::Layout> layout = split ? LayoutOfTeam(job.get(), std::move(options))
+                                              : wire::Layout::Build(std::move(params), options);
+  if (!layout.ok()) return split ? layout.status() : Named(layout.status(), "cluster");
   job->layout = std::make_shared<const wire::Layout>(*std::move(layout));
   cluster::Complete(job.get());
   if (job->train_samples == 0) return absl::InvalidArgumentError("data: no training samples");
@@ -286,6 +292,7 @@ absl::StatusOr<std::shared_ptr<const Job>> PrepareDenseJob(wire::JobConfig confi
                                                    " keeps its parameters in tables, which ", what,
                                                    " does not take; `soapstone train` does"));
   }
+  SOAP_RETURN_IF_ERROR(CheckUnsplit(config, what));
   return PrepareJob(std::move(config));
 }
 

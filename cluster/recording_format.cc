@@ -61,7 +61,7 @@ void AddBody(const wire::Body& body, Fingerprint* f) {
     f->Add(progress->compute_ns);
     f->Add(progress->blocked_ns);
   } else if (const auto* evaluation = std::get_if<wire::Evaluation>(&body)) {
-    f->Add(evaluation->correct);
+    f->AddWord(std::bit_cast<uint64_t>(evaluation->correct));
     f->AddWord(std::bit_cast<uint64_t>(evaluation->loss_sum));
   } else if (const auto* saved = std::get_if<wire::Saved>(&body)) {
     f->Add(saved->sha256);

@@ -78,8 +78,11 @@ TeamWorld::TeamWorld(const TeamWorldOptions& options)
   for (uint32_t k = 0; k < job_->layout->shard_count(); ++k) {
     server::ShardOptions shard = cluster::ShardOptionsOf(*job_, ShardId{k});
     shard.team_fault = FaultOf(options.mutant);
-    shards_.emplace_back(shard,
-                         server::Store(server::CountStore(job_->layout->bucket_count(ShardId{k}))));
+    server::Store store(server::CountStore(job_->layout->bucket_count(ShardId{k})));
+    if (options.mutant == TeamMutant::kUpdatesLost) {
+      store.SetFault(server::StoreFault::kDropsUpdates);
+    }
+    shards_.emplace_back(shard, std::move(store));
   }
   Message roster;
   roster.type = MessageType::kRoster;

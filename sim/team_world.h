@@ -38,6 +38,7 @@ enum class TeamMutant : uint8_t {
   // Of shards (server::TeamFault).
   kFirstPush,
   kFirstPull,
+  kUpdatesLost,  // of their stores
 };
 
 struct TeamWorldOptions {

@@ -41,7 +41,9 @@ absl::Status CheckCuts(const PlanOp& op, const OpConfig& config) {
   return absl::OkStatus();
 }
 
-absl::Status CheckServers(const OpGraph& graph, const Machine& machine, const Strategy& strategy) {
+}  // namespace
+
+absl::Status CheckServers(const OpGraph& graph, size_t count, const Strategy& strategy) {
   if (strategy.servers.empty()) return absl::OkStatus();
   if (strategy.synchronization != Synchronization::kServers) {
     return absl::InvalidArgumentError(
@@ -63,16 +65,13 @@ absl::Status CheckServers(const OpGraph& graph, const Machine& machine, const St
         servers.end()) {
       return refuse("they must ascend, each once");
     }
-    if (servers.back() >= machine.servers().size()) {
-      return refuse(
-          absl::StrCat("there is no server ", servers.back(), " among ", machine.servers().size()));
+    if (servers.back() >= count) {
+      return refuse(absl::StrCat("there is no server ", servers.back(), " among ", count));
     }
     if (!HasParams(graph, group)) return refuse("it has no parameters");
   }
   return absl::OkStatus();
 }
-
-}  // namespace
 
 void SetSynchronization(Synchronization way, Strategy* strategy) {
   strategy->synchronization = way;
@@ -156,7 +155,7 @@ absl::Status CheckStrategy(const OpGraph& graph, const Machine& machine, const S
     return absl::InvalidArgumentError(
         absl::StrCat("machine ", machine.name(), " has no servers to keep the parameters"));
   }
-  SOAP_RETURN_IF_ERROR(CheckServers(graph, machine, strategy));
+  SOAP_RETURN_IF_ERROR(CheckServers(graph, machine.servers().size(), strategy));
   for (size_t i = 0; i < graph.ops.size(); ++i) {
     const auto devices = static_cast<uint32_t>(machine.devices().size());
     SOAP_RETURN_IF_ERROR(CheckConfig(graph.ops[i], strategy.ops[i], devices));

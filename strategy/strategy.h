@@ -68,6 +68,8 @@ absl::Status CheckConfig(const PlanOp& op, const OpConfig& config, uint32_t devi
 //  Besides: servers that are not there, in another order or twice; of a group without parameters;
 //  where servers do not synchronize.
 absl::Status CheckStrategy(const OpGraph& graph, const Machine& machine, const Strategy& strategy);
+// Of that the servers: `count` of them are there. Error: InvalidArgument, naming the group.
+absl::Status CheckServers(const OpGraph& graph, size_t count, const Strategy& strategy);
 
 // The strategy with another way to synchronize: where parameters are kept is forgotten if it is not
 // by servers.

@@ -12,6 +12,7 @@ namespace soapstone::planner {
 namespace {
 
 constexpr uint32_t kStrategyVersion = 1;
+constexpr size_t kAnyServers = size_t{1} << 20;  // who has them knows how many there are
 
 template <class... Pieces>
 absl::Status Refuse(const std::string& file, const Pieces&... pieces) {
@@ -213,6 +214,8 @@ absl::StatusOr<Strategy> StrategyForWorkers(const wire::Strategy& message, const
     if (!fits.ok()) return Refuse(file, fits.message());
     for (const uint32_t device : strategy.ops[k].devices) used[device] = true;
   }
+  const absl::Status kept = CheckServers(graph, kAnyServers, strategy);
+  if (!kept.ok()) return Refuse(file, kept.message());
   const auto idle = std::find(used.begin(), used.end(), false);
   if (idle != used.end()) {
     return Refuse(file, "device ", idle - used.begin(),

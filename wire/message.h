@@ -282,7 +282,7 @@ struct ServerProgress {
 
 struct Evaluation {
   uint64_t samples = 0;
-  uint64_t correct = 0;
+  double correct = 0;  // of many places a sample counts by the share that is
   double loss_sum = 0;
   static constexpr char kName[] = "evaluation";
   template <class Visit>

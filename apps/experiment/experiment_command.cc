@@ -30,6 +30,7 @@
 #include "base/status_macros.h"
 #include "cluster/job.h"
 #include "cluster/job_config.h"
+#include "cluster/team/job_strategy.h"
 #include "experiment/report/claims.h"
 #include "experiment/run_json.h"
 
@@ -54,6 +55,7 @@ absl::StatusOr<wire::JobConfig> CheckJob(const wire::JobConfig& config) {
   wire::JobConfig filled = config;
   FillDefaults(&filled);
   SOAP_RETURN_IF_ERROR(CheckJobConfig(filled).status());
+  SOAP_RETURN_IF_ERROR(CheckUnsplit(filled, "an experiment"));
   return filled;
 }
 

@@ -80,7 +80,7 @@ void PrintTable(const std::string& summary, const sim::Recording& recording,
   ReplayRow("sent and not handled", WithCommas(result.unread));
   if (result.evaluation.has_value() && result.evaluation->samples > 0) {
     ReplayRow("test accuracy",
-              absl::StrFormat("%.4f", static_cast<double>(result.evaluation->correct) /
+              absl::StrFormat("%.4f", result.evaluation->correct /
                                           static_cast<double>(result.evaluation->samples)));
   }
   ReplayRow("sha256, recorded",

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -221,7 +222,8 @@ void WorkerCurve::Take(Nanos now, const wire::Progress& progress, uint64_t bytes
 }
 
 void WorkerCurve::TakeReplica(const worker::DeviceEvent& evaluation) {
-  file_ << absl::StrFormat("%s,%d,%d\n", kReplica, evaluation.correct, evaluation.samples);
+  file_ << absl::StrFormat("%s,%d,%d\n", kReplica, std::llround(evaluation.correct),
+                           evaluation.samples);
   NoteFailure();
 }
 

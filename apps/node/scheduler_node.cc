@@ -334,7 +334,7 @@ void SchedulerNode::AddEvaluation(ResultReport* result) const {
   if (!evaluation.has_value()) return;
   const double samples = static_cast<double>(std::max<uint64_t>(1, evaluation->samples));
   result->test_samples = evaluation->samples;
-  result->test_accuracy = static_cast<double>(evaluation->correct) / samples;
+  result->test_accuracy = std::round(evaluation->correct) / samples;
   result->test_loss = evaluation->loss_sum / samples;
   if (IsLanguageModel(*job_)) result->test_perplexity = std::exp(result->test_loss);
   absl::StatusOr<models::Confusion> confusion = models::ConfusionOf(confusion_);

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,6 +17,8 @@
 
 namespace soapstone::apps {
 namespace {
+
+namespace fs = std::filesystem;
 
 absl::Status Refuse(const std::string& why) {
   return absl::InvalidArgumentError(absl::StrCat("cluster.strategy: ", why));
@@ -49,6 +53,10 @@ absl::Status CheckSizes(const wire::JobConfig& config, const wire::Strategy& str
 
 absl::StatusOr<JobStrategy> ReadJobStrategy(const wire::JobConfig& config) {
   JobStrategy read = {.path = config.cluster().strategy()};
+  std::error_code error;
+  if (fs::exists(read.path, error) && !fs::is_regular_file(read.path, error)) {
+    return Refuse(absl::StrCat(read.path, " is no file that each process of the job could read"));
+  }
   std::ifstream file(read.path);
   std::stringstream text;
   if (file) text << file.rdbuf();
@@ -104,6 +112,12 @@ absl::Status CheckStrategyGoes(const wire::JobConfig& config, const cluster::Job
     if (is_set) return Refuse(absl::StrCat("it does not go with ", why));
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckUnsplit(const wire::JobConfig& config, const char* what) {
+  if (config.cluster().strategy().empty()) return absl::OkStatus();
+  return Refuse(absl::StrCat(config.cluster().strategy(), " splits the model, which ", what,
+                             " does not take so far; `soapstone train` does"));
 }
 
 std::vector<int64_t> BatchSizes(uint64_t train_samples, uint64_t batch) {

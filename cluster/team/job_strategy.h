@@ -36,6 +36,9 @@ absl::Status FillFromStrategy(wire::JobConfig* config);
 absl::Status CheckStrategyGoes(const wire::JobConfig& config, const cluster::JobSpecs& specs,
                                const wire::Strategy& strategy);
 
+// `what` does not run split models: error where the job has a strategy.
+absl::Status CheckUnsplit(const wire::JobConfig& config, const char* what);
+
 // Sizes of the batches of an epoch, the full one first.
 std::vector<int64_t> BatchSizes(uint64_t train_samples, uint64_t batch);
 

@@ -154,12 +154,13 @@ TEST(TeamSpaceTest, EachMutantDiesWhereTheShippedOneHolds) {
     const char* space;
     const char* kills;
   } rows[] = {{TeamMutant::kOrdersWait, "orders that wait for each other", "pipeline", "S5"},
-              {TeamMutant::kNoGrants, "no word of a clock is waited for", "forward", ""},
+              {TeamMutant::kNoGrants, "no word of a clock is waited for", "forward", "S5"},
               {TeamMutant::kEarlyLoad, "computes with old parameters", "pipeline", "B1"},
               {TeamMutant::kBlockTwice, "a block passes for the next clock's",
                "pipeline, a message twice", "B2"},
               {TeamMutant::kFirstPush, "the first push is the team's", "shared", "E1"},
-              {TeamMutant::kFirstPull, "the first pull is the team's", "shared", ""}};
+              {TeamMutant::kFirstPull, "the first pull is the team's", "shared", "S5"},
+              {TeamMutant::kUpdatesLost, "a shard loses updates", "shared", "T1"}};
   for (const auto& row : rows) {
     for (const TeamSpace& space : Spaces()) {
       if (space.name != row.space) continue;

@@ -127,6 +127,26 @@ class LearnsTest(StrategyTestCase):
         self.check("async")
 
 
+class EvaluationTest(StrategyTestCase):
+
+    def test_places_of_samples_on_several_seats_add_up(self):
+        """Of a language model a sample counts by the share of its places: seats must not round theirs."""
+        text = f"{self.dir}/text"
+        with open(text, "w") as file:
+            file.write("a parameter server keeps what workers read and write. " * 60)
+        self.write_job("rnnlm:tiny", f'format: "bytes" path: "{text}" length: 16 test_fraction: 0.3', epochs=2,
+                       micro_batches=2)
+        whole = self.train("--workers=1")
+        self.assertEqual(whole.wait(100), 0, whole.output())
+        self.write_job("rnnlm:tiny", f'format: "bytes" path: "{text}" length: 16 test_fraction: 0.3', epochs=2)
+        strategy = self.plan("data", 2)
+        team = self.train(f"--strategy={strategy}", "--workers=2")
+        self.assertEqual(team.wait(100), 0, team.output())
+        self.assertEqual(self.sha256(team.output()), self.sha256(whole.output()))
+        self.assertEqual(self.accuracy(team.output()), self.accuracy(whole.output()))
+        self.assertGreater(self.accuracy(team.output()), 0)
+
+
 class BrokenTeamLinkTest(StrategyTestCase):
     """Connections that break while blocks are under way: not a bit differs."""
 
@@ -217,7 +237,14 @@ class RefusedTest(StrategyTestCase):
             self.assertIn("does not take a model that is split", self.refuse(*run, f"--policy={policy}"))
         self.assertIn("on_nonfinite", self.refuse(*run, "--on_nonfinite=skip"))
         self.assertIn("record_path", self.refuse(*run, f"--record={self.dir}/recording"))
+        self.assertIn("shards_per_server", self.refuse(*run, "--shards_per_server=7"))
         self.assertIn("No such file", self.refuse("--strategy=/nowhere", "--workers=2"))
+        self.assertIn("is no file", self.refuse(f"--strategy={self.dir}", "--workers=2"))
+        with open(self.config, "a") as file:
+            file.write(f'cluster {{ strategy: "{strategy}" workers: 2 }}')
+        simulated = self.run_program("soapstone", "simulate", f"--job={self.config}")
+        self.assertEqual(simulated.wait(60), 78, simulated.output())
+        self.assertIn("a simulation does not take", simulated.output())
 
     def test_a_file_that_is_cut_short_or_not_one(self):
         self.write_job()
@@ -225,7 +252,8 @@ class RefusedTest(StrategyTestCase):
         with open(strategy) as file:
             text = file.read()
         for i, wrong in enumerate((text[:len(text) // 2], text.replace("devices: 1", "devices: 7"), "", "\0\0",
-                                   text.replace('synchronization: "servers"', 'synchronization: "owner"'))):
+                                   text.replace('synchronization: "servers"', 'synchronization: "owner"'),
+                                   text + 'kept { op: "conv1" servers: 0 servers: 0 }')):
             path = f"{self.dir}/wrong{i}.strategy.textproto"
             with open(path, "w") as file:
                 file.write(wrong)

@@ -67,7 +67,7 @@ struct DeviceEvent {
   double loss_sum = 0;
   Nanos compute_ns = 0;
   Nanos injected_ns = 0;  // rested, as a straggler model asked
-  uint64_t correct = 0;   // EvaluateModel
+  double correct = 0;     // EvaluateModel
   // Since the last event: parts whose gradient was not finite, of the first of them the tensor
   // (wire::Layout::NameOf) that was found so. Or a step of the device's own, UpdateLocally, has
   // left parameters so.

@@ -413,7 +413,7 @@ DeviceEvent Executor::Evaluate() {
     }
   }
   event.frames = models::FramesOf(confusion);
-  event.correct = static_cast<uint64_t>(std::llround(correct));
+  event.correct = std::round(correct);
   return event;
 }
 

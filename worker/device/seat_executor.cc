@@ -388,7 +388,7 @@ void SeatExecutor::CarryOut(const DeviceCommand& command, const EvaluateModel&,
   *event = {.run = command.run, .instruction = command.instruction};
   event->loss_sum = tested_loss_;
   event->samples = tested_;
-  event->correct = static_cast<uint64_t>(std::llround(tested_correct_));
+  event->correct = tested_correct_;  // a part of the team's
 }
 
 }  // namespace soapstone::worker
