@@ -101,7 +101,7 @@ class Stranger {
         wire::Welcome{.rank = small, .nonce = Pick(3)},
         HostileRoster(static_cast<uint32_t>(Pick(3))),
         wire::Progress{.clock = ClockOfAny(), .samples = size, .read_lags = {1, size}},
-        wire::Evaluation{.samples = size, .correct = Size(), .loss_sum = 1},
+        wire::Evaluation{.samples = size, .correct = static_cast<double>(Size()), .loss_sum = 1},
         wire::Saved{.path = "model", .sha256 = "0"},
         wire::Notice{.code = static_cast<int32_t>(Pick(200)) - 100, .text = "why"},
         wire::Parcel{.sequence = Size(),
