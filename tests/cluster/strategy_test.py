@@ -240,8 +240,10 @@ class RefusedTest(StrategyTestCase):
         self.assertIn("shards_per_server", self.refuse(*run, "--shards_per_server=7"))
         self.assertIn("No such file", self.refuse("--strategy=/nowhere", "--workers=2"))
         self.assertIn("is no file", self.refuse(f"--strategy={self.dir}", "--workers=2"))
-        with open(self.config, "a") as file:
-            file.write(f'cluster {{ strategy: "{strategy}" workers: 2 }}')
+        with open(self.config) as file:
+            text = file.read()
+        with open(self.config, "w") as file:
+            file.write(text.replace("cluster { servers: 1 workers: 1", f'cluster {{ strategy: "{strategy}" servers: 1'))
         simulated = self.run_program("soapstone", "simulate", f"--job={self.config}")
         self.assertEqual(simulated.wait(60), 78, simulated.output())
         self.assertIn("a simulation does not take", simulated.output())
