@@ -238,8 +238,7 @@ absl::StatusOr<wire::Layout> LayoutOfTeam(Job* job, wire::LayoutOptions options)
   }
   cluster->set_shards_per_server(sets);
   options.shard_count = cluster->servers() * cluster->shards_per_server();
-  return wire::Layout::BuildOfPieces(job->team->plan.params, job->team->plan.holders,
-                                     std::move(options));
+  return wire::Layout::BuildOfPieces(job->team->plan.params, job->team->plan.holders, options);
 }
 
 }  // namespace

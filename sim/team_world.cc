@@ -39,7 +39,8 @@ worker::EngineOptions OptionsOf(const cluster::TrainingJob& job, WorkerId worker
                                 TeamMutant mutant) {
   worker::EngineOptions options = cluster::EngineOptionsOf(job, worker);
   worker::SeatOptions seat = *options.seat;
-  for (auto& [samples, outline] : seat.steps) {
+  for (auto& of_size : seat.steps) {
+    SeatOutline& outline = of_size.second;
     if (mutant == TeamMutant::kNoGrants) outline.awaited.clear();
     if (mutant != TeamMutant::kOrdersWait || Index(worker) != 0) continue;
     const auto find = [&](SeatOutline::Step::Kind kind) {

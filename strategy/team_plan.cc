@@ -37,7 +37,7 @@ absl::Status CheckMeans(const Strategy& strategy) {
 // Of a dimension that has another extent now.
 absl::Status ScaleCuts(const models::IterationDim& from, const models::IterationDim& to,
                        uint32_t degree, const std::string& op, std::vector<int64_t>* cuts) {
-  const absl::Status nothing = absl::InvalidArgumentError(
+  absl::Status nothing = absl::InvalidArgumentError(
       absl::StrCat(op, ": ", degree, " parts along '", to.name, "', which has ", to.extent,
                    " in the last batch of an epoch: take a training.batch that divides the "
                    "training samples"));

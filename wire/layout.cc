@@ -233,7 +233,8 @@ absl::StatusOr<Layout> Layout::Build(std::vector<ParamSpec> params, LayoutOption
 }
 
 absl::StatusOr<Layout> Layout::BuildOfPieces(std::vector<ParamSpec> params,
-                                             const PieceHolders& holders, LayoutOptions options) {
+                                             const PieceHolders& holders,
+                                             const LayoutOptions& options) {
   SOAP_RETURN_IF_ERROR(CountElements(params).status());
   if (holders.sets == 0 || options.shard_count % holders.sets != 0) {
     return absl::InvalidArgumentError(absl::StrCat(options.shard_count, " shards, but ",

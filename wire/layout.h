@@ -71,7 +71,8 @@ class Layout {
   // has pieces of two sets, and one may have none. Of the options without tables and transfer
   // stages. Error: as Build, and shards that are not so many a server as there are sets.
   static absl::StatusOr<Layout> BuildOfPieces(std::vector<ParamSpec> params,
-                                              const PieceHolders& holders, LayoutOptions options);
+                                              const PieceHolders& holders,
+                                              const LayoutOptions& options);
   // These shards alone, numbered anew in this order; parameters keep their ids.
   Layout Only(const std::vector<ShardId>& shards) const;
 

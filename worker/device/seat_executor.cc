@@ -102,7 +102,7 @@ uint64_t SeatExecutor::memory_bytes() const {
     for (const models::IncomingBlock& block : bound.runner->section().incoming) {
       early += 2 * BytesOf(block.size);
     }
-    step = std::max(step, static_cast<uint64_t>(bound.runner->memory().bytes) + early);
+    step += static_cast<uint64_t>(bound.runner->memory().bytes) + early;
     for (const models::ParamBlock& block : bound.runner->section().param_blocks) {
       parameters += BytesOf(block.tensor.shape());
     }
