@@ -2,6 +2,7 @@
 // actors and kernels of the real cluster. SOAPSTONE_TEAMS sets how many.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <fstream>
@@ -9,6 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "apps/node/inproc/inproc_job.h"
 #include "strategy/machine_text.h"
 #include "strategy/strategy_text.h"
@@ -89,7 +91,8 @@ class Team {
 
  private:
   const uint32_t seats_, micro_batches_;
-  const std::string path_ = ::testing::TempDir() + "team.strategy.textproto";
+  const std::string path_ =
+      absl::StrCat(::testing::TempDir(), "team-", getpid(), ".strategy.textproto");
 };
 
 // All micro-batches of an operator are where its first is: sums along the tree are one seat's then.
