@@ -113,6 +113,8 @@ absl::StatusOr<wire::JobConfig> TrainConfigFromFlags(const NodeFlags& flags, std
   if (cluster->workers() == 0) {
     cluster->set_workers(std::clamp(std::thread::hardware_concurrency(), 1u, kWorkersMax));
   }
+  // Once more: a number that is given as 0 is not one that is left open.
+  SOAP_RETURN_IF_ERROR(ApplyOverrides(flags.overrides, &config));
   if (bare && !config.model().empty()) *said = ChosenOfTraining(flags.overrides, split);
   if (!sized && !said->empty()) {
     absl::StrAppend(said, "; servers: ", cluster->servers(), ", workers: ", cluster->workers());

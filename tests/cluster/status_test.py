@@ -184,7 +184,7 @@ class StatusTest(StatusTestCase):
             self.assertFalse(os.path.exists(path))
 
     def check_metrics(self, nodes):
-        bounds = {"scheduler": 62 + 10 * 3, "server": 40 + 40, "worker": 60}
+        bounds = {"scheduler": 64 + 10 * 3, "server": 42 + 40, "worker": 62}
         pages = {name: get(address + "/metrics")[1] for name, (_, address) in nodes.items()}
         for name, page in pages.items():
             lines = [line for line in page.splitlines() if not line.startswith("#")]
