@@ -229,6 +229,10 @@ absl::StatusOr<wire::Layout> LayoutOfTeam(Job* job, wire::LayoutOptions options)
   SOAP_ASSIGN_OR_RETURN(job->team,
                         MakeTeam(file, *job->graph, job->data->train.size(), job->test_samples));
   job->strategy_sha256 = file.sha256;
+  if (job->team->plan.owned) {
+    job->notes.push_back(absl::StrCat("by ", file.path,
+                                      " workers keep the parameters: no process is a server alone"));
+  }
   wire::Cluster* cluster = job->config.mutable_cluster();
   const uint32_t sets = job->team->sets();
   if (cluster->shards_per_server() > 1 && cluster->shards_per_server() != sets) {

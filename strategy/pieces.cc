@@ -137,6 +137,10 @@ wire::PieceHolders HoldersOf(const Pieces& pieces, const OpGraph& graph, const S
   for (const Piece& piece : pieces.pieces) {
     holders.set_of.push_back(piece.set);
     holders.servers.emplace_back();
+    if (strategy.synchronization == Synchronization::kOwner) {
+      holders.servers.back() = {pieces.sets[piece.set].front()};
+      continue;
+    }
     if (strategy.servers.empty()) continue;
     const uint32_t op = graph.params[piece.param].ops.front();
     holders.servers.back() = strategy.servers[graph.ops[op].group];

@@ -37,7 +37,8 @@ absl::StatusOr<Pieces> PiecesOf(const OpGraph& graph, const Strategy& strategy);
 // is all of it. params: the model's.
 std::vector<ParamSpec> SpecsOf(const Pieces& pieces, const std::vector<ParamSpec>& params);
 
-// Which set holds each, and which servers keep it by the strategy.
+// Which set holds each, and which servers keep it by the strategy: of an owner's, the server beside
+// the first holder, which has that seat's number.
 wire::PieceHolders HoldersOf(const Pieces& pieces, const OpGraph& graph, const Strategy& strategy);
 
 }  // namespace soapstone::planner

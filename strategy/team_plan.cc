@@ -18,12 +18,10 @@ absl::Status InFile(const std::string& file, const absl::Status& status) {
 
 // What workers cannot do yet of what a strategy may ask for.
 absl::Status CheckMeans(const Strategy& strategy) {
-  if (strategy.synchronization != Synchronization::kServers) {
+  if (strategy.synchronization == Synchronization::kRing) {
     return absl::UnimplementedError(
-        absl::StrCat("synchronization: ", NameOf(strategy.synchronization),
-                     " is planned, but not run yet; workers take strategies with parameters on "
-                     "servers (soapstone "
-                     "plan --for_workers)"));
+        "synchronization: ring is planned, but not run yet; workers take strategies whose "
+        "parameters are at owners or on servers (soapstone plan --for_workers)");
   }
   if (strategy.staleness > 0) {
     return absl::UnimplementedError(
@@ -99,6 +97,7 @@ absl::StatusOr<TeamPlan> PlanTeam(const models::Graph& graph, const wire::Strate
     if (!program.ok()) return InFile(file, program.status());
     plan.steps[size] = *std::move(program);
   }
+  plan.owned = strategy.synchronization == Synchronization::kOwner;
   plan.holders = HoldersOf(*pieces, *whole, strategy);
   plan.params = SpecsOf(*pieces, graph.params());
   plan.pieces = *std::move(pieces);

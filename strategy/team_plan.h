@@ -18,6 +18,7 @@ namespace soapstone::planner {
 
 struct TeamPlan {
   uint32_t seats = 1;
+  bool owned = false;  // each piece is kept beside its first holder: server k in seat k's process
   uint32_t micro_batches = 1;
   Pieces pieces;
   wire::PieceHolders holders;
@@ -26,8 +27,8 @@ struct TeamPlan {
 };
 
 // sizes: of the batches that occur, the strategy's own first. `file` stands for the text in errors.
-// Errors, "file: what": those of StrategyForWorkers and Lower; Unimplemented: parameters that are
-// not on servers, several iterations under way; InvalidArgument: sizes of which a part would have
+// Errors, "file: what": those of StrategyForWorkers and Lower; Unimplemented: parameters that a ring
+// synchronizes, several iterations under way; InvalidArgument: sizes of which a part would have
 // nothing.
 absl::StatusOr<TeamPlan> PlanTeam(const models::Graph& graph, const wire::Strategy& message,
                                   const std::string& file, const std::vector<int64_t>& sizes);

@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
 #include "apps/loop/node_loop.h"
 #include "apps/report/result_text.h"
 #include "base/exit_codes.h"
@@ -110,6 +111,13 @@ absl::StatusOr<std::unique_ptr<Launched>> Launcher::Spawn(const std::string& rol
                               .log_path = log_path});
 }
 
+// The server beside a worker, where they keep the parameters; else "".
+std::string Launcher::ServerIn(const Launched& child) const {
+  constexpr absl::string_view kWorker = "worker-";
+  if (options_.servers > 0 || !absl::StartsWith(child.name(), kWorker)) return "";
+  return absl::StrCat("server-", child.name().substr(kWorker.size()));
+}
+
 absl::Status Launcher::StartChild(const std::string& role, int rank) {
   const std::string log_name = rank < 0 ? role : absl::StrCat(role, "-", rank);
   SOAP_ASSIGN_OR_RETURN(std::unique_ptr<Launched> child, Spawn(role, rank, log_name));
@@ -185,7 +193,7 @@ void Launcher::OnReport(const Launched& child, const std::string& line) {
                                        " cannot be read: ", PlainText(report.status().message())));
   }
   if (auto* node = std::get_if<NodeReport>(&*report)) {
-    if (node->name != child.name()) return;
+    if (node->name != child.name() && node->name != ServerIn(child)) return;
     std::erase_if(nodes_, [&](const NodeReport& former) { return former.name == node->name; });
     nodes_.push_back(std::move(*node));
   } else if (!of_job) {

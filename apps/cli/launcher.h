@@ -26,7 +26,7 @@ int Train(const NodeFlags& flags, Hosts* hosts = nullptr);
 
 struct LauncherOptions {
   wire::JobConfig config;   // checked, with defaults
-  uint32_t servers = 0;     // processes, of all levels of a tree of servers
+  uint32_t servers = 0;     // processes, of all levels of a tree; 0: in those of the workers
   std::string log_dir;      // exists
   std::string key;          // the folder of the children's keys; empty: without
   std::string program_dir;  // holds soapstone-scheduler, -server and -worker
@@ -74,6 +74,7 @@ class Launcher {
 
   absl::StatusOr<std::unique_ptr<Launched>> Spawn(const std::string& role, int rank,
                                                   const std::string& log_name) const;
+  std::string ServerIn(const Launched& child) const;
   absl::Status StartChild(const std::string& role, int rank);
   absl::Status StartNodes(const std::string& endpoint);
   void WaitForEvents();

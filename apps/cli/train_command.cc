@@ -26,6 +26,7 @@
 #include "cluster/job.h"
 #include "cluster/job_paths.h"
 #include "cluster/recording.h"
+#include "cluster/team/job_strategy.h"
 #include "security/job_keys.h"
 
 namespace soapstone::apps {
@@ -149,7 +150,7 @@ absl::StatusOr<LauncherOptions> PrepareLaunch(wire::JobConfig config, Hosts* hos
   SOAP_RETURN_IF_ERROR(WriteJobFile(options.log_dir, config));
   options.config = std::move(config);
   options.notes = job->notes;
-  options.servers = ServerCount(options.config, job->specs.policy);
+  SOAP_ASSIGN_OR_RETURN(options.servers, ServerProcesses(options.config, job->specs));
   if (job->specs.stragglers.fails()) {
     // Before it was counted out, its place is taken.
     const wire::Cluster& cluster = options.config.cluster();

@@ -11,6 +11,7 @@
 #include "apps/daemon/node_place.h"
 #include "base/status_macros.h"
 #include "cluster/job_config.h"
+#include "cluster/team/job_strategy.h"
 
 namespace soapstone::apps {
 namespace {
@@ -47,11 +48,13 @@ absl::StatusOr<NodePlace> Place(const NodeFlags& flags, const wire::JobConfig& c
         "SLURM_PROCID, RANK or DMLC_ROLE");
   }
   SOAP_ASSIGN_OR_RETURN(const cluster::JobSpecs specs, CheckJobConfig(config));
-  return PlaceOf(index, ServerCount(config, specs.policy), config.cluster().workers());
+  SOAP_ASSIGN_OR_RETURN(const uint32_t servers, ServerProcesses(config, specs));
+  return PlaceOf(index, servers, config.cluster().workers());
 }
 
 // The place, and in `config` where the scheduler is: for the scheduler, where it listens.
 absl::StatusOr<NodePlace> Settle(const NodeFlags& flags, wire::JobConfig* config) {
+  SOAP_RETURN_IF_ERROR(FillFromStrategy(config));
   SOAP_ASSIGN_OR_RETURN(const NodePlace place, Place(flags, *config));
   wire::Cluster* const cluster = config->mutable_cluster();
   if (cluster->scheduler().empty()) {

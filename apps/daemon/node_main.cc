@@ -29,6 +29,7 @@
 #include "apps/loop/standard_descriptors.h"
 #include "apps/node/compute_backend.h"
 #include "apps/node/event_reports.h"
+#include "apps/node/owner_node.h"
 #include "apps/node/scheduler_node.h"
 #include "apps/node/server_node.h"
 #include "apps/node/status_host.h"
@@ -208,6 +209,15 @@ absl::StatusOr<std::unique_ptr<EventReports>> OpenEvents(const Job& job, ReportS
   return EventReports::Open(folder, rate, job.total_clocks, next);
 }
 
+absl::Status CheckRole(wire::Role role, const Job& job) {
+  if (role != wire::Role::kServer || job.team == nullptr || !job.team->plan.owned) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("cluster.strategy: of ", job.config.cluster().strategy(),
+                   " workers keep the parameters, so the job has no server to start"));
+}
+
 absl::StatusOr<RankChoice> RankOf(wire::Role role, const NodeFlags& flags, const Job& job) {
   if (role == wire::Role::kScheduler) return RankChoice{};
   if (flags.place.has_value()) return *flags.place;
@@ -234,12 +244,62 @@ std::shared_ptr<const Job> WithFault(std::shared_ptr<const Job> job, server::Sto
   std::_Exit(code);
 }
 
+// The worker's flags for the server beside it, which takes what ports are free.
+NodeFlags FlagsBeside(const NodeFlags& flags) {
+  NodeFlags beside = flags;
+  beside.stream_port = 0;
+  if (absl::StartsWith(flags.bind, "tcp://")) {
+    beside.bind = absl::StrCat(flags.bind.substr(0, flags.bind.rfind(':')), ":0");
+  } else {
+    beside.bind.clear();
+  }
+  return beside;
+}
+
+// What a worker's process has of itself.
+struct WorkerProcess {
+  std::shared_ptr<const Job> job;
+  std::unique_ptr<transport::Transport> transport;
+  Registration registration;
+  ReportSink* reports = nullptr;
+  StatusHost* status = nullptr;
+};
+
+// A worker, with the server beside it where workers keep the parameters.
+absl::StatusOr<int> RunWorker(const NodeFlags& flags, WorkerProcess process, SignalWatch* signals,
+                              OutputThread* output, LogOutput* log) {
+  std::optional<ServerNode> server;
+  if (process.job->team != nullptr && process.job->team->plan.owned) {
+    const NodeFlags beside = FlagsBeside(flags);
+    SOAP_ASSIGN_OR_RETURN(auto keys, KeysOf(wire::Role::kServer, beside));
+    SOAP_ASSIGN_OR_RETURN(
+        std::unique_ptr<transport::Transport> transport,
+        OpenTransport(wire::Role::kServer, beside, *process.job, std::move(keys), process.status));
+    Registration registration = process.registration;
+    registration.nonce = RandomNumber();
+    server.emplace(process.job, std::move(transport), registration, process.reports);
+  }
+  WorkerNode worker(process.job, std::move(process.transport), process.registration,
+                    process.reports);
+  worker.ShowAt(process.status);
+  int code = kExitOk;
+  if (server.has_value()) {
+    OwnerNode both(&worker, &*server);
+    code = RunUntilSignal(&both, signals, output);
+  } else {
+    code = RunUntilSignal(&worker, signals, output);
+  }
+  if (worker.still_prepares()) EndAtOnce(code, log);
+  return code;
+}
+
 absl::StatusOr<int> RunNode(wire::Role role, const NodeFlags& flags, wire::JobConfig config,
                             server::StoreFault fault) {
   SOAP_RETURN_IF_ERROR(CheckSecurity(config.cluster(), !flags.key.empty()));
   SOAP_RETURN_IF_ERROR(Place(flags.placement));
   SignalWatch signals;
   SOAP_ASSIGN_OR_RETURN(std::shared_ptr<const Job> job, PrepareJob(std::move(config)));
+  SOAP_RETURN_IF_ERROR(CheckRole(role, *job));
   SOAP_ASSIGN_OR_RETURN(const RankChoice rank, RankOf(role, flags, *job));
   job = WithFault(std::move(job), fault);
   if (role == wire::Role::kWorker) {
@@ -290,11 +350,8 @@ absl::StatusOr<int> RunNode(wire::Role role, const NodeFlags& flags, wire::JobCo
     node.ShowAt(status.get());
     return RunUntilSignal(&node, &signals, &output);
   }
-  WorkerNode node(job, std::move(transport), registration, node_reports);
-  node.ShowAt(status.get());
-  const int code = RunUntilSignal(&node, &signals, &output);
-  if (node.still_prepares()) EndAtOnce(code, &log_output);
-  return code;
+  return RunWorker(flags, {job, std::move(transport), registration, node_reports, status.get()},
+                   &signals, &output, &log_output);
 }
 
 // A link within the machine takes three descriptors: a few hundred peers are more than the usual

@@ -30,6 +30,7 @@
 #include "cluster/job.h"
 #include "cluster/job_config.h"
 #include "cluster/job_paths.h"
+#include "cluster/team/job_strategy.h"
 #include "security/job_keys.h"
 
 namespace soapstone::apps {
@@ -118,10 +119,14 @@ class SshHosts final : public Hosts {
     for (const auto& [line, host] : hosts_) host->Turn();
   }
   std::string ModelAt(const std::string& path) const override {
-    return absl::StrCat(lines_[places_.servers[0]].host, ":", path);
+    return absl::StrCat(lines_[first_server()].host, ":", path);
   }
 
  private:
+  // Which line has server 0, which writes the model.
+  size_t first_server() const {
+    return places_.servers.empty() ? places_.workers[0] : places_.servers[0];
+  }
   absl::Status Connect(const std::string& program);
   void SendChecks(const wire::JobConfig& config, const std::string& build);
   void AwaitChecks(Nanos patience);
@@ -143,9 +148,15 @@ absl::Status SshHosts::Settle(wire::JobConfig* config) {
   SOAP_ASSIGN_OR_RETURN(const std::string text, ReadHosts(file_));
   SOAP_ASSIGN_OR_RETURN(lines_, ParseHosts(text, file_));
   SOAP_ASSIGN_OR_RETURN(const cluster::JobSpecs specs, CheckJobConfig(*config));
-  SOAP_ASSIGN_OR_RETURN(places_, PlaceOnHosts(lines_, ServerCount(*config, specs.policy),
-                                              config->cluster().workers(), file_));
-  return SettleScheduler(lines_[places_.servers[0]], config->mutable_cluster());
+  SOAP_ASSIGN_OR_RETURN(const uint32_t servers, ServerProcesses(*config, specs));
+  if (servers == 0 && !key_.empty()) {
+    return absl::InvalidArgumentError(
+        "--key does not go with --hosts and a strategy whose workers keep the parameters so far: a "
+        "host is given one key, and such a worker has two");
+  }
+  SOAP_ASSIGN_OR_RETURN(places_,
+                        PlaceOnHosts(lines_, servers, config->cluster().workers(), file_));
+  return SettleScheduler(lines_[first_server()], config->mutable_cluster());
 }
 
 absl::Status SshHosts::Connect(const std::string& program) {
@@ -178,7 +189,7 @@ void SshHosts::SendChecks(const wire::JobConfig& config, const std::string& buil
   wire::JobConfig without_model = job;
   without_model.mutable_output()->clear_model_path();
   for (const auto& [line, host] : hosts_) {
-    const bool saves_it = places_.servers[0] == line;
+    const bool saves_it = first_server() == line;
     host->Send(CheckJob{.build = build, .job = JobText(saves_it ? job : without_model)});
   }
 }

@@ -11,6 +11,8 @@
 #include "apps/report/step_memory.h"
 #include "base/status_macros.h"
 #include "cluster/actor_options.h"
+#include "cluster/team/team_options.h"
+#include "compute/optimizer.h"
 #include "worker/device/executor.h"
 #include "worker/device/sparse_executor.h"
 
@@ -54,6 +56,19 @@ absl::StatusOr<Device> MakeDevice(const Job& job, WorkerId worker,
   SOAP_ASSIGN_OR_RETURN(std::shared_ptr<worker::Executor> executor,
                         worker::Executor::Create(std::move(options)));
   return [executor](const auto& command, auto* events) { executor->Run(command, events); };
+}
+
+// Of the server beside a seat: values, the version that is being made, the optimizer's state, and a
+// gradient of each holder.
+uint64_t KeptBytes(const Job& job, uint32_t rank) {
+  const uint64_t state = 2 + compute::FloatsOf(job.specs.optimizer.kind);
+  uint64_t bytes = 0;
+  for (uint32_t set = 0; set < job.team->sets(); ++set) {
+    const ShardId shard{rank * job.team->sets() + set};
+    const uint64_t floats = state + cluster::HoldersOf(*job.team, shard).size();
+    bytes += job.layout->elements(shard) * sizeof(float) * floats;
+  }
+  return bytes;
 }
 
 }  // namespace
@@ -102,9 +117,12 @@ absl::StatusOr<std::shared_ptr<worker::SeatExecutor>> PrepareSeat(const Job& job
   const uint64_t available = FreeMemory(options.backend.get());
   SOAP_ASSIGN_OR_RETURN(std::shared_ptr<worker::SeatExecutor> seat,
                         worker::SeatExecutor::Create(std::move(options)));
-  SOAP_RETURN_IF_ERROR(
-      CheckFits(absl::StrCat("seat ", rank, " of ", job.config.cluster().strategy()),
-                seat->memory_bytes(), available));
+  const std::string& file = job.config.cluster().strategy();
+  const bool keeps = job.team->plan.owned;
+  SOAP_RETURN_IF_ERROR(CheckFits(absl::StrCat("seat ", rank, " of ", file,
+                                              keeps ? ", with the parameters that it keeps" : ""),
+                                 seat->memory_bytes() + (keeps ? KeptBytes(job, rank) : 0),
+                                 available));
   return seat;
 }
 

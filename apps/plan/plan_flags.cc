@@ -55,7 +55,7 @@ void AddPlanInputs(CLI::App* plan, PlanFlags* flags) {
       ->check(CLI::IsMember({"owner", "ring", "servers"}));
   plan->add_flag("--for_workers", flags->for_workers,
                  "Only what `soapstone train --strategy` can run: parts that compute alone, "
-                 "parameters on servers, one iteration under way")
+                 "parameters at owners or on servers, one iteration under way")
       ->excludes(plan->get_option("--time_chunk"))
       ->excludes(plan->get_option("--staleness"));
   plan->add_option("--optimizer", flags->optimizer,

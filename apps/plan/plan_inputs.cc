@@ -21,6 +21,7 @@ absl::Status FillFromJob(const PlanFlags& flags, PlanningOptions* options) {
   if (options->batch == 0) options->batch = config.training().batch();
   if (options->optimizer.empty()) options->optimizer = config.training().optimizer();
   wire::Cluster* cluster = config.mutable_cluster();
+  cluster->clear_strategy();  // may be what is planned
   cluster->set_servers(std::max(1u, cluster->servers()));
   cluster->set_workers(std::max(1u, cluster->workers()));
   SOAP_ASSIGN_OR_RETURN(const std::shared_ptr<const Job> job, PrepareJob(std::move(config)));
@@ -46,12 +47,9 @@ absl::StatusOr<PlanningOptions> OptionsOf(const PlanFlags& flags) {
                              .synchronization = flags.synchronization,
                              .for_workers = flags.for_workers,
                              .optimizer = flags.optimizer};
-  if (flags.for_workers) {
-    if (!flags.synchronization.empty() && flags.synchronization != "servers") {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "--for_workers: workers run what servers synchronize, not ", flags.synchronization));
-    }
-    options.synchronization = "servers";
+  if (flags.for_workers && flags.synchronization == "ring") {
+    return absl::InvalidArgumentError(
+        "--for_workers: workers run what owners or servers synchronize, not ring");
   }
   if (!flags.config_path.empty()) SOAP_RETURN_IF_ERROR(FillFromJob(flags, &options));
   return options;

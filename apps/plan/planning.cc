@@ -40,8 +40,9 @@ absl::StatusOr<std::unique_ptr<planner::CostModel>> CostsOf(const std::string& p
   return std::unique_ptr<planner::CostModel>(std::move(measured));
 }
 
-// Those that baselines choose from.
+// Those that baselines choose from; for workers, those that they run.
 absl::StatusOr<std::vector<planner::Synchronization>> WaysOf(const std::string& asked,
+                                                             bool for_workers,
                                                              const planner::Machine& machine) {
   using planner::Synchronization;
   const bool has_servers = !machine.servers().empty();
@@ -52,7 +53,8 @@ absl::StatusOr<std::vector<planner::Synchronization>> WaysOf(const std::string& 
   if (asked == "owner") return std::vector<Synchronization>{Synchronization::kOwner};
   if (asked == "ring") return std::vector<Synchronization>{Synchronization::kRing};
   if (asked == "servers") return std::vector<Synchronization>{Synchronization::kServers};
-  std::vector<Synchronization> all = {Synchronization::kOwner, Synchronization::kRing};
+  std::vector<Synchronization> all = {Synchronization::kOwner};
+  if (!for_workers) all.push_back(Synchronization::kRing);
   if (has_servers) all.push_back(Synchronization::kServers);
   return all;
 }
@@ -82,7 +84,7 @@ absl::StatusOr<std::unique_ptr<Planning>> Planning::Create(const PlanningOptions
   }
   std::unique_ptr<Planning> planning(new Planning(std::move(model)));
   planning->machine_ = std::make_unique<planner::Machine>(std::move(machine));
-  SOAP_ASSIGN_OR_RETURN(planning->ways_, WaysOf(options.synchronization, *planning->machine_));
+  SOAP_ASSIGN_OR_RETURN(planning->ways_, WaysOf(options.synchronization, options.for_workers, *planning->machine_));
   const auto devices = static_cast<int64_t>(planning->machine_->devices().size());
   const int64_t batch = options.batch > 0 ? options.batch : kSamplesPerDevice * devices;
   SOAP_ASSIGN_OR_RETURN(planning->graph_,

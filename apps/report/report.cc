@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iostream>
+#include <syncstream>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -391,6 +392,8 @@ std::string ToTable(const ResultReport& r, const std::vector<NodeReport>& nodes,
   return table;
 }
 
-void JsonReports::Take(const Report& report) { std::cout << ToJson(report) << std::endl; }
+void JsonReports::Take(const Report& report) {
+  std::osyncstream(std::cout) << ToJson(report) << '\n' << std::flush;
+}
 
 }  // namespace soapstone::apps

@@ -13,6 +13,7 @@
 #include "base/counted.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
+#include "cluster/job_config.h"
 #include "strategy/strategy_text.h"
 
 namespace soapstone::apps {
@@ -28,6 +29,10 @@ absl::Status Refuse(const std::string& why) {
 // and apply gradients as they are.
 bool TakesTeams(const consistency::PolicyTraits& policy) {
   return policy.takes_tables() && !policy.deferred();
+}
+
+bool KeptByWorkers(const wire::Strategy& strategy) {
+  return strategy.synchronization() == planner::NameOf(planner::Synchronization::kOwner);
 }
 
 absl::Status CheckSizes(const wire::JobConfig& config, const wire::Strategy& strategy) {
@@ -77,6 +82,7 @@ absl::Status FillFromStrategy(wire::JobConfig* config) {
   if (config->model().empty()) config->set_model(strategy.model());
   wire::Cluster* cluster = config->mutable_cluster();
   if (cluster->workers() == 0) cluster->set_workers(strategy.devices());
+  if (KeptByWorkers(strategy)) cluster->set_servers(strategy.devices());
   wire::Training* training = config->mutable_training();
   if (training->batch() == 0) training->set_batch(static_cast<uint32_t>(strategy.batch()));
   if (training->micro_batches() == 0) {
@@ -112,6 +118,15 @@ absl::Status CheckStrategyGoes(const wire::JobConfig& config, const cluster::Job
     if (is_set) return Refuse(absl::StrCat("it does not go with ", why));
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<uint32_t> ServerProcesses(const wire::JobConfig& config,
+                                         const cluster::JobSpecs& specs) {
+  if (!config.cluster().strategy().empty()) {
+    SOAP_ASSIGN_OR_RETURN(const JobStrategy file, ReadJobStrategy(config));
+    if (KeptByWorkers(file.strategy)) return 0;
+  }
+  return ServerCount(config, specs.policy);
 }
 
 absl::Status CheckUnsplit(const wire::JobConfig& config, const char* what) {

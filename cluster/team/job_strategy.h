@@ -27,7 +27,8 @@ struct JobStrategy {
 // The job's, which it must name. Errors: the file and why, one line.
 absl::StatusOr<JobStrategy> ReadJobStrategy(const wire::JobConfig& config);
 
-// Sets what the job leaves open and the strategy says: model, workers, batch, micro-batches.
+// Sets what the job leaves open and the strategy says: model, workers, batch, micro-batches. Where
+// its workers keep the parameters there is a server beside each, whatever the job says.
 // Errors: as ReadJobStrategy; nothing where the job names none.
 absl::Status FillFromStrategy(wire::JobConfig* config);
 
@@ -35,6 +36,11 @@ absl::Status FillFromStrategy(wire::JobConfig* config);
 // InvalidArgument, one line that names the field. REQUIRES: defaults are filled in.
 absl::Status CheckStrategyGoes(const wire::JobConfig& config, const cluster::JobSpecs& specs,
                                const wire::Strategy& strategy);
+
+// Processes of servers that a job has: none where its strategy has the workers keep the parameters,
+// server k in the process of worker k. REQUIRES: FillFromStrategy. Errors: as ReadJobStrategy.
+absl::StatusOr<uint32_t> ServerProcesses(const wire::JobConfig& config,
+                                         const cluster::JobSpecs& specs);
 
 // `what` does not run split models: error where the job has a strategy.
 absl::Status CheckUnsplit(const wire::JobConfig& config, const char* what);

@@ -16,6 +16,7 @@ const std::vector<uint32_t>& HoldersOf(const TeamJob& team, ShardId shard) {
 std::vector<ShardId> ShardsOf(const TeamJob& team, uint32_t seat, const wire::Layout& layout) {
   std::vector<ShardId> shards;
   for (uint32_t k = 0; k < layout.shard_count(); ++k) {
+    if (layout.elements(ShardId{k}) == 0) continue;
     const std::vector<uint32_t>& holders = HoldersOf(team, ShardId{k});
     if (std::binary_search(holders.begin(), holders.end(), seat)) shards.push_back(ShardId{k});
   }

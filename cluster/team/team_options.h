@@ -29,7 +29,7 @@ struct TeamJob {
 
 // The seats that hold a shard's parameters, ascending.
 const std::vector<uint32_t>& HoldersOf(const TeamJob& team, ShardId shard);
-// The shards that a seat holds, ascending.
+// The shards that a seat holds, ascending; none of those without parameters.
 std::vector<ShardId> ShardsOf(const TeamJob& team, uint32_t seat, const wire::Layout& layout);
 
 // Who must hear of whom at each clock (SeatOutline::grants, awaited): for each seat that sends to

@@ -372,12 +372,12 @@ class PlanTest(ClusterTestCase):
             self.plan(*flags, f"--search={search}", f"--output={path}")
             with open(path, encoding="utf-8") as file:
                 text = file.read()
-            self.assertIn('synchronization: "servers"', text)
+            self.assertRegex(text, r'synchronization: "(owner|servers)"')
             norms = re.findall(r'name: "[^"]*bn[^"]*"\n(.*?)\n}', text, re.DOTALL)
             self.assertGreater(len(norms), 5)
             for norm in norms:
                 self.assertNotRegex(norm, r'dim: "[nhw]"')
-        self.refuse("not owner", *flags, "--sync=owner")
+        self.refuse("not ring", *flags, "--sync=ring")
         self.refuse("excludes", *flags, "--staleness=2")
 
     def test_a_plan_that_moves_too_much_is_refused(self):

@@ -31,21 +31,21 @@ class StrategyTestCase(ClusterTestCase):
         with open(self.config, "w") as file:
             file.write(JOB % {"model": model, "data": data, "epochs": epochs, "micro_batches": micro_batches})
 
-    def plan(self, search, seats, micro_batches=1, servers=1):
+    def plan(self, search, seats, micro_batches=1, servers=1, sync="servers"):
         """The path of a strategy of the job's model, by that searcher."""
         machine = f"{self.dir}/m{seats}.machine.textproto"
         with open(machine, "w") as file:
             file.write(MACHINE % (seats, NIC, servers, NIC))
-        path = f"{self.dir}/{search}{seats}x{micro_batches}.strategy.textproto"
+        path = f"{self.dir}/{search}{seats}x{micro_batches}{sync}.strategy.textproto"
         planning = self.run_program("soapstone", "plan", f"--machine={machine}", f"--config={self.config}",
                                     f"--devices={seats}", f"--micro_batches={micro_batches}", f"--search={search}",
-                                    "--proposals=200", "--for_workers", f"--output={path}")
+                                    "--proposals=200", "--for_workers", f"--sync={sync}", f"--output={path}")
         self.assertEqual(planning.wait(120), 0, planning.output())
         return path
 
-    def place(self, seats, micro_batches, seat_of):
+    def place(self, seats, micro_batches, seat_of, sync="servers"):
         """The path of a strategy of whole operators: the i-th of n, all its micro-batches, on seat_of(i, n)."""
-        with open(self.plan("model", seats, micro_batches)) as file:
+        with open(self.plan("model", seats, micro_batches, sync=sync)) as file:
             text = file.read()
         names = re.findall(r'^ops \{\n  name: "([^"]+)"', text, re.MULTILINE)
         order = list(dict.fromkeys(name.split("#")[0] for name in names))
@@ -105,6 +105,79 @@ class SameTest(StrategyTestCase):
 
     def test_outputs_of_linears_over_two_workers(self):
         self.check("expert", 2)
+
+
+class OwnerTest(StrategyTestCase):
+    """Workers that keep the parameters themselves: no process is a server, and no bit differs."""
+
+    def test_placements_have_the_bits_of_one_process(self):
+        self.write_job(micro_batches=4)
+        whole = self.hash_of("--workers=1")
+        for seats in (2, 3):
+            strategy = self.place(seats, 4, lambda i, n, seats=seats: i * seats // n, sync="owner")
+            self.assertEqual(self.split(strategy, seats), whole, seats)
+
+    def test_splits_have_the_bits_that_they_have_with_servers(self):
+        self.write_job()
+        for search in ("data", "expert"):
+            kept = self.plan(search, 3)
+            owned = self.plan(search, 3, sync="owner")
+            hashes = {self.split(kept, 3)} | {self.split(owned, 3, f"--transport={transport}")
+                                              for transport in ("auto", "sockets", "zeromq")}
+            self.assertEqual(len(hashes), 1, search)
+
+    def start(self, *flags, epochs=1000, seats=2):
+        self.write_job(epochs=epochs)
+        strategy = self.plan("expert", seats, sync="owner")
+        return self.train(f"--strategy={strategy}", f"--workers={seats}", *flags)
+
+    def test_processes_are_workers_and_a_scheduler(self):
+        running = self.start("--servers=1", seats=3)
+        running.wait_for(r"clock|epoch")
+        self.assertEqual(set(descendants(running.pid)), {"scheduler", "worker-0", "worker-1", "worker-2"})
+        os.kill(running.pid, signal.SIGTERM)
+        self.assertEqual(running.wait(60), 143, running.output())
+
+    def test_it_learns_under_a_bound_with_ledgers(self):
+        running = self.start("--policy=ssp:s=2", "--strict", epochs=10)
+        self.assertEqual(running.wait(170), 0, running.output())
+        self.assertGreaterEqual(self.accuracy(running.output()), 0.95, running.output())
+        # Told by the servers beside the workers.
+        self.assertRegex(running.output(), r"broken 0 times in [1-9][0-9,]* reads")
+
+    def test_with_keys(self):
+        keys = f"{self.dir}/keys"
+        self.assertEqual(self.run_program("soapstone", "keygen", f"--out={keys}").wait(20), 0)
+        open_hash = self.start(epochs=1)
+        self.assertEqual(open_hash.wait(100), 0, open_hash.output())
+        sealed = self.start(f"--key={keys}", epochs=1)
+        self.assertEqual(sealed.wait(100), 0, sealed.output())
+        self.assertEqual(self.sha256(sealed.output()), self.sha256(open_hash.output()))
+
+    def test_an_owner_that_is_killed_ends_the_job(self):
+        running = self.start()
+        running.wait_for(r"clock|epoch")
+        children = descendants(running.pid)
+        os.kill(children["worker-1"], signal.SIGKILL)
+        self.assertEqual(running.wait(60), 138, running.output())
+        self.assert_nothing_left(children)
+
+    def test_an_owner_that_is_asked_to_stop_ends_the_job(self):
+        running = self.start()
+        running.wait_for(r"clock|epoch")
+        children = descendants(running.pid)
+        os.kill(children["worker-0"], signal.SIGTERM)
+        self.assertEqual(running.wait(60), 138, running.output())
+        self.assertIn("server 0 lost: stopped by a signal", running.output())
+        self.assert_nothing_left(children)
+
+    def test_a_server_has_no_place_in_it(self):
+        self.write_job()
+        strategy = self.plan("data", 2, sync="owner")
+        running = self.run_program("soapstone-server", f"--config={self.config}", f"--strategy={strategy}",
+                                   "--workers=2", "--scheduler=tcp://127.0.0.1:1")
+        self.assertEqual(running.wait(20), 78, running.output())
+        self.assertIn("workers keep the parameters", running.output())
 
 
 class LearnsTest(StrategyTestCase):
@@ -254,7 +327,7 @@ class RefusedTest(StrategyTestCase):
         with open(strategy) as file:
             text = file.read()
         for i, wrong in enumerate((text[:len(text) // 2], text.replace("devices: 1", "devices: 7"), "", "\0\0",
-                                   text.replace('synchronization: "servers"', 'synchronization: "owner"'),
+                                   text.replace('synchronization: "servers"', 'synchronization: "ring"'),
                                    text + 'kept { op: "conv1" servers: 0 servers: 0 }')):
             path = f"{self.dir}/wrong{i}.strategy.textproto"
             with open(path, "w") as file:

@@ -74,7 +74,7 @@ const security::PublicKey* KnownNodes::KeyAt(const Route& route) const {
   return end != nullptr ? &end->key : nullptr;
 }
 
-absl::StatusOr<wire::Message> KnownNodes::Take(wire::Received received, const Arrival& arrival) {
+absl::Status KnownNodes::Admit(const wire::Received& received, const Arrival& arrival) {
   const wire::Address sender = received.sender;
   const LinkId link = local_->LinkTo(sender);
   const bool linked = link != 0;
@@ -95,7 +95,7 @@ absl::StatusOr<wire::Message> KnownNodes::Take(wire::Received received, const Ar
   const absl::Status admitted = identity_.Admit(received, way);
   if (absl::IsPermissionDenied(admitted)) ++impostors_;
   SOAP_RETURN_IF_ERROR(admitted);
-  if (ours || linked) return std::move(received.message);
+  if (ours || linked) return absl::OkStatus();
   if (key != nullptr && sender.IsTemporary()) {
     const Route* known = routes_.Find(sender);
     const security::PublicKey* first = known != nullptr ? KeyAt(*known) : nullptr;
@@ -108,7 +108,7 @@ absl::StatusOr<wire::Message> KnownNodes::Take(wire::Received received, const Ar
     return absl::ResourceExhaustedError(
         "no room for another route, or of a former holder of the rank");
   }
-  return std::move(received.message);
+  return absl::OkStatus();
 }
 
 std::optional<LostNode> KnownNodes::LostWith(const Route& route, const std::string& why) const {

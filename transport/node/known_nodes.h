@@ -70,9 +70,9 @@ class KnownNodes {
     bool answered = false;                // it was made to us; of a link that is known here
     wire::Role role = wire::Role::kNone;  // with keys: whose was shown, where that is not a link
   };
-  // The message, if its sender may say it that way; its route is known then. Errors: those of
+  // Whether its sender may say it that way; its route is known then. Errors: those of
   // Identity::Admit; PermissionDenied: in another's name; ResourceExhausted.
-  absl::StatusOr<wire::Message> Take(wire::Received received, const Arrival& arrival);
+  absl::Status Admit(const wire::Received& received, const Arrival& arrival);
   // In another process's name, or without a proof of one's own.
   uint64_t impostors() const { return impostors_; }
 

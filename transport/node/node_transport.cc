@@ -93,11 +93,11 @@ class NodeTransport final : public Transport {
   Taken TakeLocal(wire::Message* message);
   Taken TakeStream(wire::Message* message);
   Taken TakeSocket(wire::Message* message);
-  Taken Judge(absl::StatusOr<wire::Message> accepted, wire::Message* message);
-  absl::StatusOr<wire::Message> Accept(const KnownNodes::Arrival& arrival);
+  Taken Accept(const KnownNodes::Arrival& arrival, wire::Message* message);
   bool TakeEarly();
   void Tend(SteadyTime now);
-  bool TendIfDue(SteadyTime now);
+  void TendIfDue(SteadyTime now);
+  void Sleep(SteadyTime now, SteadyTime deadline);
   void Lose(const LostLink& lost);
   void LoseLocal(const LostLocalLink& lost);
   void TakeNote(const ZmqSockets::Source& from, const Buffer& frame);
@@ -173,33 +173,23 @@ bool NodeTransport::TakeEarly() {
 
 std::optional<wire::Message> NodeTransport::Receive(SteadyTime deadline) {
   if (early_.has_value()) return std::exchange(early_, std::nullopt);
-  wire::Message message;
+  std::optional<wire::Message> message(std::in_place);
   if (++since_tend_ >= kTendEveryMessages) Tend(SteadyNow());
-  while (!closed_) {
-    switch (TakeOne(&message)) {
+  for (bool waits = true; waits && !closed_;) {
+    switch (TakeOne(&*message)) {
       case Taken::kMessage:
         return message;
       case Taken::kRejected:
         // A flood of garbage must not hold the caller beyond its deadline.
-        if (wait_.TakeWake() || SteadyNow() >= deadline) return std::nullopt;
+        waits = !wait_.TakeWake() && SteadyNow() < deadline;
         break;
       case Taken::kNothing:
-        if (wait_.TakeWake() || !Poll(deadline)) return std::nullopt;
+        waits = !wait_.TakeWake() && Poll(deadline);
         break;
     }
   }
-  return std::nullopt;
-}
-
-NodeTransport::Taken NodeTransport::Judge(absl::StatusOr<wire::Message> accepted,
-                                          wire::Message* message) {
-  frames_.clear();
-  if (!accepted.ok()) {
-    rejections_.Add(accepted.status(), SteadyNow());
-    return Taken::kRejected;
-  }
-  *message = *std::move(accepted);
-  return Taken::kMessage;
+  message.reset();
+  return message;
 }
 
 // Links before sockets, and now and then the other way round, so that neither starves.
@@ -218,17 +208,17 @@ NodeTransport::Taken NodeTransport::TakeLocal(wire::Message* message) {
     local_in_a_row_ = 0;
     return Taken::kNothing;
   }
-  return Judge(Accept(arrival), message);
+  return Accept(arrival, message);
 }
 
 NodeTransport::Taken NodeTransport::TakeStream(wire::Message* message) {
   bool ours = false;
   if (!streams_.Receive(&stream_peer_, &ours, &frames_)) return Taken::kNothing;
-  return Judge(Accept({.way = Way::kStream,
-                       .route = {.routing_id = stream_peer_},
-                       .answered = !ours,
-                       .role = streams_.RoleOf(stream_peer_)}),
-               message);
+  return Accept({.way = Way::kStream,
+                 .route = {.routing_id = stream_peer_},
+                 .answered = !ours,
+                 .role = streams_.RoleOf(stream_peer_)},
+                message);
 }
 
 NodeTransport::Taken NodeTransport::TakeSocket(wire::Message* message) {
@@ -241,23 +231,21 @@ NodeTransport::Taken NodeTransport::TakeSocket(wire::Message* message) {
     frames_.clear();
     return Taken::kRejected;
   }
-  absl::StatusOr<wire::Message> accepted = Accept(
-      {.route = {.routing_id = from.routing_id}, .answered = from.answered, .role = from.role});
-  if (accepted.ok()) {
+  const Taken taken = Accept(
+      {.route = {.routing_id = from.routing_id}, .answered = from.answered, .role = from.role},
+      message);
+  if (taken == Taken::kMessage) {
     // A stranger's Hello is no proof.
-    const bool ours = session() != 0 && accepted->session == session();
+    const bool ours = session() != 0 && message->session == session();
     if (ours || !from.answered) zmq_.Watch(from);
     if (ours) zmq_.Prove(from.routing_id);
   }
-  return Judge(std::move(accepted), message);
+  return taken;
 }
 
-// Whether it was due, or pressed.
-bool NodeTransport::TendIfDue(SteadyTime now) {
+void NodeTransport::TendIfDue(SteadyTime now) {
   const bool pressing = shm_links_.mending() || streams_.unfinished() || sender_.waiting();
-  if (!pressing && now - tended_at_ < kTendAfter) return false;
-  Tend(now);
-  return true;
+  if (pressing || now - tended_at_ >= kTendAfter) Tend(now);
 }
 
 // What takes its time: connections made again, messages sent again, links given up.
@@ -336,38 +324,56 @@ NodeTransport::Taken NodeTransport::TakeOne(wire::Message* message) {
   return sockets_first ? Taken::kNothing : TakeSocket(message);
 }
 
-// What is in frames_.
-absl::StatusOr<wire::Message> NodeTransport::Accept(const KnownNodes::Arrival& arrival) {
-  SOAP_ASSIGN_OR_RETURN(wire::Received received,
-                        arrival.way == Way::kZmq
-                            ? wire::Decode(frames_, options_.frame_limits)
-                            : wire::DecodeLocal(frames_, options_.frame_limits));
-  SOAP_ASSIGN_OR_RETURN(wire::Message message, nodes_.Take(std::move(received), arrival));
-  counts_.Received(arrival.way, message, frames_);
-  return message;
+// What is in frames_. A message is moved once on its way: to move one takes as long as to send a
+// small one within the machine does in all its other parts.
+NodeTransport::Taken NodeTransport::Accept(const KnownNodes::Arrival& arrival,
+                                           wire::Message* message) {
+  absl::StatusOr<wire::Received> received =
+      arrival.way == Way::kZmq ? wire::Decode(frames_, options_.frame_limits)
+                               : wire::DecodeLocal(frames_, options_.frame_limits);
+  const absl::Status admitted =
+      received.ok() ? nodes_.Admit(*received, arrival) : received.status();
+  if (admitted.ok()) {
+    counts_.Received(arrival.way, received->message, frames_);
+    *message = std::move(received->message);
+  } else {
+    rejections_.Add(admitted, SteadyNow());
+  }
+  frames_.clear();
+  return admitted.ok() ? Taken::kMessage : Taken::kRejected;
 }
 
 // Waits until something may have arrived. False when the deadline has passed.
 bool NodeTransport::Poll(SteadyTime deadline) {
   streams_.Flush();
-  const SteadyTime now = SteadyNow();
-  const bool tended = TendIfDue(now);
+  SteadyTime now = SteadyNow();
+  TendIfDue(now);
   absl::Duration left = deadline - now;
   if (left <= absl::ZeroDuration()) {
     streams_.Look();
     return false;
   }
   if (streams_.readable()) return true;
-  left = std::min(left, zmq_.longest_sleep());
+  if (wait_.Spin(deadline, &now)) {
+    TendIfDue(now);
+  } else {
+    Sleep(now, deadline);
+  }
+  if (local_.opening()) shm_links_.Progress();
+  return true;
+}
+
+// Before a sleep all is tended, for it may be long. One that is cut short for what is due in a
+// millisecond instead costs a timer of the machine, which is dearer.
+void NodeTransport::Sleep(SteadyTime now, SteadyTime deadline) {
+  if (now != tended_at_) Tend(now);
+  absl::Duration left = std::min(deadline - now, zmq_.longest_sleep());
   if (streams_.unfinished() || shm_links_.mending() || sender_.waiting()) {
     left = std::min(left, kUnfinishedWait);
   }
-  if (!tended) left = std::min(left, kTendAfter);  // no longer sleep before what came was tended
-  const NodeWait::Waited waited = wait_.Wait(now, deadline, left);
+  const NodeWait::Waited waited = wait_.Sleep(left);
   if (waited.of_links && !local_.opening()) shm_links_.Progress();
   TendIfDue(waited.ended);
-  if (local_.opening()) shm_links_.Progress();
-  return true;
 }
 
 // With keys a link is handed over after some words; what was sent by it goes then.

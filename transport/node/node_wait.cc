@@ -42,7 +42,7 @@ void NodeWait::Wake() {
   [[maybe_unused]] const ssize_t written = write(wake_fd_, &one, sizeof(one));
 }
 
-bool NodeWait::Spin(SteadyTime began, SteadyTime until, bool yields) {
+bool NodeWait::SpinUntil(SteadyTime began, SteadyTime until, bool yields) {
   SteadyTime now = began;
   do {
     if (yields && now - began > kSpin) sched_yield();
@@ -63,15 +63,18 @@ void NodeWait::NoteWait(absl::Duration waited) {
   usual_wait_ += (std::min(waited, 4 * kSpinMax) - usual_wait_) / 8;
 }
 
-NodeWait::Waited NodeWait::Wait(SteadyTime now, SteadyTime deadline, absl::Duration sleep_max) {
+bool NodeWait::Spin(SteadyTime deadline, SteadyTime* now) {
+  began_ = *now;
   const bool links = links_->may_be_readable();
-  const bool spins = links || streams_->any_open();
+  if (!links && !streams_->any_open()) return false;
   const absl::Duration spin = usual_wait_ < kUsualMax ? kSpinMax : kSpin;
-  if (spins && Spin(now, std::min(deadline, now + spin), !links)) {
-    const SteadyTime ended = SteadyNow();
-    NoteWait(ended - now);
-    return {.ended = ended};
-  }
+  const bool came = SpinUntil(began_, std::min(deadline, began_ + spin), !links);
+  *now = SteadyNow();
+  if (came) NoteWait(*now - began_);
+  return came;
+}
+
+NodeWait::Waited NodeWait::Sleep(absl::Duration sleep_max) {
   sleeps_ = true;
   if (wake_ || links_->PrepareToSleep()) {
     sleeps_ = false;
@@ -85,7 +88,7 @@ NodeWait::Waited NodeWait::Wait(SteadyTime now, SteadyTime deadline, absl::Durat
   PCHECK(rc >= 0 || errno == EINTR) << "zmq_poll";
   sleeps_ = false;
   const SteadyTime ended = SteadyNow();
-  if (rc > 0) NoteWait(ended - now);
+  if (rc > 0) NoteWait(ended - began_);
   links_->Woke();
   return {.ended = ended, .of_links = rc > 0 && Dispatch(link_count)};
 }

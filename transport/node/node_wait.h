@@ -20,7 +20,7 @@
 namespace soapstone::transport {
 
 // Invariants
-//  1. A Wake ends the Wait that it meets, or the next one: sleeps_ stands before wake_ is looked
+//  1. A Wake ends the wait that it meets, or the next one: sleeps_ stands before wake_ is looked
 //  at.
 //  2. The processor is given up while it only looks at streams; for a link it is not: the other
 //     side is known to run elsewhere, and whoever else wants this one might keep it for
@@ -46,13 +46,15 @@ class NodeWait {
     SteadyTime ended;
     bool of_links = false;  // sockets of links have something (ShmLinks::Progress)
   };
-  // Waits until something may have come, until the deadline, or for `sleep_max` and a moment. What
-  // came on streams is taken note of. now: the time.
-  Waited Wait(SteadyTime now, SteadyTime deadline, absl::Duration sleep_max);
+  // A wait begins: looks for a moment, until the deadline at most. True: something came on a link or
+  // a stream, or a Wake. now: the time, before and after.
+  bool Spin(SteadyTime deadline, SteadyTime* now);
+  // It goes on, where that has found nothing: until something may have come, or for `sleep_max` and
+  // a moment. What came on streams is taken note of.
+  Waited Sleep(absl::Duration sleep_max);
 
  private:
-  // True: something came on a link or a stream, or a Wake.
-  bool Spin(SteadyTime began, SteadyTime until, bool yields);
+  bool SpinUntil(SteadyTime began, SteadyTime until, bool yields);
   void NoteWait(absl::Duration waited);
   size_t ListPollItems();
   bool Dispatch(size_t link_count);
@@ -63,8 +65,9 @@ class NodeWait {
   int wake_fd_ = -1;
   std::atomic<bool> wake_ = false;
   std::atomic<bool> sleeps_ = false;   // or is about to
-  std::vector<pollfd> fds_;            // scratch of Wait: of links, then of streams
+  std::vector<pollfd> fds_;            // scratch of Sleep: of links, then of streams
   std::vector<zmq_pollitem_t> items_;  // likewise: wake_fd_, then fds_, then ZeroMQ's
+  SteadyTime began_;                   // the wait under way
   absl::Duration usual_wait_;          // of late
 };
 

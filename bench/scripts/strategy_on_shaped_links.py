@@ -1,0 +1,244 @@
+#!/usr/bin/env python3
+"""What a plan gains over data parallelism on slow links: real processes, real kernels, real bytes.
+
+    bench/scripts/strategy_on_shaped_links.py [--bin=build/release/bin] [--model=alexnet] [--rate_mbps=1000]
+
+Needs root: the scheduler, the server and each worker get a network namespace, joined by a bridge; tc (tbf)
+limits each one's link in both directions. Each worker computes on a processor of its own. Ways, in turn,
+A B C D D C B A:
+
+    server     data parallelism, parameters on the one server
+    ring       data parallelism by all-reduce
+    owner      data parallelism, parameters kept by the workers: as `soapstone plan --search=data --sync=owner`
+    plan       what `soapstone plan --for_workers` finds for these links
+
+Prints for each the samples a second, their ratio to the fastest data parallelism, what the planner had
+predicted for a step, and what a worker's link carried a step (sent and received; counters of the interface).
+Exit code 1: the plan gains less than --at_least.
+"""
+import argparse
+import json
+import os
+import random
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+SWITCH = "soap-switch"
+NET = "10.213.78"
+PATIENCE_S = 400
+JOB = """
+model: "{model}"
+data {{ {data} }}
+policy: "{policy}"
+training {{ epochs: {epochs} batch: {batch} micro_batches: {workers} seed: 1 optimizer: "sgd:lr=0.001" }}
+cluster {{ servers: 1 workers: {workers} heartbeat_timeout_s: 30 threads: 1 scheduler: "tcp://{net}.1:7918" {more} }}
+"""
+MACHINE = """
+name: "shaped"
+kinds {{ name: "core" tflops: {tflops} memory_gbytes_per_s: 8 memory_gib: 8 launch_us: 5 }}
+nodes {{ name: "w" count: {workers} devices: 1 kind: "core" {nic} }}
+nodes {{ name: "s" count: 1 servers: 1 server_apply_gbytes_per_s: 4 {nic} }}
+"""
+NIC = "nics {{ count: 1 connection {{ gbytes_per_s: {rate} latency_us: 50 }} direct: true }}"
+
+
+def ip(*words):
+    subprocess.run(["ip", *words], check=True)
+
+
+def places(workers):
+    """Namespace and address of each."""
+    return [(f"soap-n{i}", f"{NET}.{10 + i}") for i in range(workers + 1)]
+
+
+def take_down(workers):
+    for name in [SWITCH] + [name for name, _ in places(workers)]:
+        subprocess.run(["ip", "netns", "del", name], stderr=subprocess.DEVNULL, check=False)
+
+
+def shape(namespace, device, rate_mbps):
+    subprocess.run(["tc", "-n", namespace, "qdisc", "add", "dev", device, "root", "tbf", "rate",
+                    f"{rate_mbps}mbit", "burst", "256kb", "latency", "20ms"], check=True)
+
+
+def set_up(workers, rate_mbps):
+    take_down(workers)
+    ip("netns", "add", SWITCH)
+    ip("-n", SWITCH, "link", "add", "bridge", "type", "bridge")
+    ip("-n", SWITCH, "addr", "add", f"{NET}.1/24", "dev", "bridge")
+    ip("-n", SWITCH, "link", "set", "bridge", "up")
+    for i, (name, address) in enumerate(places(workers)):
+        ip("netns", "add", name)
+        ip("link", "add", f"port{i}", "netns", SWITCH, "type", "veth", "peer", "name", "eth0", "netns", name)
+        ip("-n", SWITCH, "link", "set", f"port{i}", "master", "bridge", "up")
+        ip("-n", name, "addr", "add", f"{address}/24", "dev", "eth0")
+        for device in ("lo", "eth0"):
+            ip("-n", name, "link", "set", device, "up")
+        shape(name, "eth0", rate_mbps)
+        shape(SWITCH, f"port{i}", rate_mbps)
+
+
+def carried(namespace):
+    """Bytes that its link has sent and received."""
+    out = subprocess.run(["ip", "-n", namespace, "-s", "-j", "link", "show", "eth0"], check=True, capture_output=True)
+    stats = json.loads(out.stdout)[0]["stats64"]
+    return stats["tx"]["bytes"] + stats["rx"]["bytes"]
+
+
+class Trial:
+
+    def __init__(self, args, folder):
+        self.args, self.folder = args, folder
+        self.make_data()
+        self.nic = NIC.format(rate=args.rate_mbps / 8000)
+
+    def make_data(self):
+        """Random images, as large as the model's, two classes."""
+        draws = random.Random(1)
+        for label in range(2):
+            for part, count in (("train", self.args.steps * self.args.batch // 2), ("test", 1)):
+                folder = f"{self.folder}/{part}/{label}"
+                os.makedirs(folder)
+                for i in range(count):
+                    with open(f"{folder}/{i}.raw", "wb") as file:
+                        file.write(draws.randbytes(3 * self.args.side**2))
+        self.data = (f'format: "images" path: "{self.folder}/train" test_path: "{self.folder}/test" channels: 3 '
+                     f'height: {self.args.side} width: {self.args.side}')
+
+    def job(self, policy="bsp", strategy=None):
+        path = f"{self.folder}/{policy}-{strategy is not None}.textproto"
+        more = f'strategy: "{strategy}"' if strategy else ""
+        with open(path, "w") as file:
+            file.write(JOB.format(model=self.args.model, data=self.data, policy=policy, epochs=1, net=NET,
+                                  batch=self.args.batch, workers=self.args.workers, more=more))
+        return path
+
+    def plan(self, name, *flags):
+        machine = f"{self.folder}/machine.textproto"
+        with open(machine, "w") as file:
+            file.write(MACHINE.format(tflops=self.args.tflops, workers=self.args.workers, nic=self.nic))
+        path = f"{self.folder}/{name}.strategy.textproto"
+        command = [f"{self.args.bin}/soapstone", "plan", f"--config={self.job()}", f"--machine={machine}",
+                   f"--devices={self.args.workers}", f"--batch={self.args.batch}", "--micro_batches=1",
+                   "--for_workers", f"--output={path}", *flags]
+        if self.args.costs:
+            command.append(f"--costs={self.args.costs}")
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            sys.exit(f"{' '.join(command)}: {done.stderr}")
+        with open(path) as file:
+            text = file.read()
+        if "micro_batches" not in text:
+            text += "\n"
+        return path, text
+
+    def start(self, namespace, cpu, role, config, *flags):
+        command = ["ip", "netns", "exec", namespace, "taskset", "-c", str(cpu), f"{self.args.bin}/soapstone-{role}",
+                   f"--config={config}", *flags]
+        log = open(f"{self.folder}/{role}{namespace[-1]}.log", "w")
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+
+    def run(self, config, servers):
+        """Samples a second, and bytes a step of worker 0's link."""
+        nodes = places(self.args.workers)
+        processes = [self.start(SWITCH, 0, "scheduler", config, "--progress=json")]
+        time.sleep(0.3)
+        cpus = os.cpu_count()
+        for i, (name, address) in enumerate(nodes):
+            server = i == self.args.workers
+            if server and not servers:
+                continue
+            processes.append(self.start(name, i % cpus, "server" if server else "worker", config,
+                                        f"--rank={0 if server else i}", f"--bind=tcp://{address}:0"))
+        before = carried(nodes[0][0])
+        try:
+            out, _ = processes[0].communicate(timeout=PATIENCE_S)
+            for process in processes[1:]:
+                process.wait(timeout=30)
+        finally:
+            for process in processes:
+                if process.poll() is None:
+                    process.kill()
+                process.wait()
+        results = [report for report in map(json.loads, out.splitlines()) if "samples_per_s" in report and
+                   "test_loss" in report]
+        if processes[0].returncode != 0 or not results:
+            sys.exit(f"the scheduler ended with {processes[0].returncode}; logs in {self.folder}")
+        return results[-1]["samples_per_s"], (carried(nodes[0][0]) - before) / self.args.steps
+
+
+def one_micro_batch(config):
+    """The job of a strategy, whose micro-batches are the strategy's."""
+    with open(config) as file:
+        text = file.read()
+    with open(config, "w") as file:
+        file.write(re.sub(r"micro_batches: \d+", "micro_batches: 1", text))
+    return config
+
+
+def predicted_ms(text):
+    match = re.search(r"iteration_ns: (\d+)", text)
+    return float(match.group(1)) / 1e6 if match else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", default="build/release/bin")
+    parser.add_argument("--model", default="alexnet")
+    parser.add_argument("--side", type=int, default=224, help="of images")
+    parser.add_argument("--rate_mbps", type=int, default=1000)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--steps", type=int, default=6)
+    parser.add_argument("--pairs", type=int, default=1, help="of rounds there and back")
+    parser.add_argument("--budget", default="10s", help="of the search")
+    parser.add_argument("--tflops", type=float, default=0.06, help="of a processor")
+    parser.add_argument("--costs", default="", help="measured ones (soapstone profile); empty: by the roofline")
+    parser.add_argument("--at_least", type=float, default=2.0)
+    args = parser.parse_args()
+    if os.geteuid() != 0 or not all(shutil.which(tool) for tool in ("ip", "tc", "taskset")):
+        sys.exit("needs root, ip and tc (iproute2), and taskset: links are shaped between network namespaces")
+    folder = tempfile.mkdtemp(prefix="soapstone-shaped-")
+    trial = Trial(args, folder)
+    by_owner, owner_text = trial.plan("owner", "--search=data", "--sync=owner")
+    _, server_text = trial.plan("server", "--search=data", "--sync=servers")
+    found, found_text = trial.plan("found", f"--budget={args.budget}")
+    kept_by_workers = 'synchronization: "owner"' in found_text
+    ways = {
+        "server": (lambda: trial.job(), True, predicted_ms(server_text)),
+        "ring": (lambda: trial.job("allreduce"), True, 0),
+        "owner": (lambda: one_micro_batch(trial.job("bsp", by_owner)), False, predicted_ms(owner_text)),
+        "plan": (lambda: one_micro_batch(trial.job("bsp", found)), not kept_by_workers, predicted_ms(found_text)),
+    }
+    print(f"{args.model}, batch {args.batch} over {args.workers} workers, {args.rate_mbps} Mb/s each way, "
+          f"{args.steps} steps a run; the plan keeps parameters "
+          f"{'with the workers' if kept_by_workers else 'on the server'}", flush=True)
+    rates, moved = {way: [] for way in ways}, {way: [] for way in ways}
+    try:
+        set_up(args.workers, args.rate_mbps)
+        for _ in range(args.pairs):
+            for way in [*ways, *reversed(ways)]:
+                job, servers, _ = ways[way]
+                rate, link = trial.run(job(), servers)
+                rates[way].append(rate)
+                moved[way].append(link)
+    finally:
+        take_down(args.workers)
+    fastest = max(statistics.median(rates[way]) for way in ways if way != "plan")
+    for way, (_, _, predicted) in ways.items():
+        rate = statistics.median(rates[way])
+        print(f"  {way:7} {rate:8.2f} samples/s ({min(rates[way]):.2f} to {max(rates[way]):.2f})  "
+              f"{rate / fastest:5.2f} of the fastest data parallelism  step {1e3 * args.batch / rate:7.0f} ms"
+              f"{f', predicted {predicted:.0f}' if predicted else ''}  link {statistics.median(moved[way]) / 1e6:.1f} MB "
+              "a step", flush=True)
+    shutil.rmtree(folder)
+    sys.exit(0 if statistics.median(rates["plan"]) / fastest >= args.at_least else 1)
+
+
+if __name__ == "__main__":
+    main()
