@@ -230,8 +230,8 @@ absl::StatusOr<wire::Layout> LayoutOfTeam(Job* job, wire::LayoutOptions options)
                         MakeTeam(file, *job->graph, job->data->train.size(), job->test_samples));
   job->strategy_sha256 = file.sha256;
   if (job->team->plan.owned) {
-    job->notes.push_back(absl::StrCat("by ", file.path,
-                                      " workers keep the parameters: no process is a server alone"));
+    job->notes.push_back(absl::StrCat(
+        "by ", file.path, " workers keep the parameters: no process is a server alone"));
   }
   wire::Cluster* cluster = job->config.mutable_cluster();
   const uint32_t sets = job->team->sets();

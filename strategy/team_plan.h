@@ -27,9 +27,9 @@ struct TeamPlan {
 };
 
 // sizes: of the batches that occur, the strategy's own first. `file` stands for the text in errors.
-// Errors, "file: what": those of StrategyForWorkers and Lower; Unimplemented: parameters that a ring
-// synchronizes, several iterations under way; InvalidArgument: sizes of which a part would have
-// nothing.
+// Errors, "file: what": those of StrategyForWorkers and Lower; Unimplemented: parameters that a
+// ring synchronizes, several iterations under way; InvalidArgument: sizes of which a part would
+// have nothing.
 absl::StatusOr<TeamPlan> PlanTeam(const models::Graph& graph, const wire::Strategy& message,
                                   const std::string& file, const std::vector<int64_t>& sizes);
 

@@ -154,8 +154,7 @@ absl::Status SshHosts::Settle(wire::JobConfig* config) {
         "--key does not go with --hosts and a strategy whose workers keep the parameters so far: a "
         "host is given one key, and such a worker has two");
   }
-  SOAP_ASSIGN_OR_RETURN(places_,
-                        PlaceOnHosts(lines_, servers, config->cluster().workers(), file_));
+  SOAP_ASSIGN_OR_RETURN(places_, PlaceOnHosts(lines_, servers, config->cluster().workers(), file_));
   return SettleScheduler(lines_[first_server()], config->mutable_cluster());
 }
 

@@ -119,10 +119,9 @@ absl::StatusOr<std::shared_ptr<worker::SeatExecutor>> PrepareSeat(const Job& job
                         worker::SeatExecutor::Create(std::move(options)));
   const std::string& file = job.config.cluster().strategy();
   const bool keeps = job.team->plan.owned;
-  SOAP_RETURN_IF_ERROR(CheckFits(absl::StrCat("seat ", rank, " of ", file,
-                                              keeps ? ", with the parameters that it keeps" : ""),
-                                 seat->memory_bytes() + (keeps ? KeptBytes(job, rank) : 0),
-                                 available));
+  SOAP_RETURN_IF_ERROR(CheckFits(
+      absl::StrCat("seat ", rank, " of ", file, keeps ? ", with the parameters that it keeps" : ""),
+      seat->memory_bytes() + (keeps ? KeptBytes(job, rank) : 0), available));
   return seat;
 }
 

@@ -84,7 +84,8 @@ absl::StatusOr<std::unique_ptr<Planning>> Planning::Create(const PlanningOptions
   }
   std::unique_ptr<Planning> planning(new Planning(std::move(model)));
   planning->machine_ = std::make_unique<planner::Machine>(std::move(machine));
-  SOAP_ASSIGN_OR_RETURN(planning->ways_, WaysOf(options.synchronization, options.for_workers, *planning->machine_));
+  SOAP_ASSIGN_OR_RETURN(planning->ways_,
+                        WaysOf(options.synchronization, options.for_workers, *planning->machine_));
   const auto devices = static_cast<int64_t>(planning->machine_->devices().size());
   const int64_t batch = options.batch > 0 ? options.batch : kSamplesPerDevice * devices;
   SOAP_ASSIGN_OR_RETURN(planning->graph_,

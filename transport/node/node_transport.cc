@@ -328,9 +328,9 @@ NodeTransport::Taken NodeTransport::TakeOne(wire::Message* message) {
 // small one within the machine does in all its other parts.
 NodeTransport::Taken NodeTransport::Accept(const KnownNodes::Arrival& arrival,
                                            wire::Message* message) {
-  absl::StatusOr<wire::Received> received =
-      arrival.way == Way::kZmq ? wire::Decode(frames_, options_.frame_limits)
-                               : wire::DecodeLocal(frames_, options_.frame_limits);
+  absl::StatusOr<wire::Received> received = arrival.way == Way::kZmq
+                                                ? wire::Decode(frames_, options_.frame_limits)
+                                                : wire::DecodeLocal(frames_, options_.frame_limits);
   const absl::Status admitted =
       received.ok() ? nodes_.Admit(*received, arrival) : received.status();
   if (admitted.ok()) {

@@ -46,8 +46,8 @@ class NodeWait {
     SteadyTime ended;
     bool of_links = false;  // sockets of links have something (ShmLinks::Progress)
   };
-  // A wait begins: looks for a moment, until the deadline at most. True: something came on a link or
-  // a stream, or a Wake. now: the time, before and after.
+  // A wait begins: looks for a moment, until the deadline at most. True: something came on a link
+  // or a stream, or a Wake. now: the time, before and after.
   bool Spin(SteadyTime deadline, SteadyTime* now);
   // It goes on, where that has found nothing: until something may have come, or for `sleep_max` and
   // a moment. What came on streams is taken note of.

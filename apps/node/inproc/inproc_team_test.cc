@@ -67,8 +67,9 @@ class Team {
  public:
   Team(uint32_t seats, uint32_t micro_batches) : seats_(seats), micro_batches_(micro_batches) {}
 
-  void Write(const planner::OpGraph& graph, planner::Strategy strategy) {
-    planner::SetSynchronization(planner::Synchronization::kServers, &strategy);
+  void Write(const planner::OpGraph& graph, planner::Strategy strategy,
+             planner::Synchronization way = planner::Synchronization::kServers) {
+    planner::SetSynchronization(way, &strategy);
     wire::Strategy message = planner::MessageOf(graph, MachineOf(seats_), "none", strategy);
     std::ofstream(path_) << wire::TextOf(message);
   }
@@ -143,11 +144,15 @@ TEST(InprocTeamTest, SplitsHaveOneHashWhateverTheServers) {
     const auto micro_batches = static_cast<uint32_t>(draws.Between(1, 3));
     const planner::OpGraph graph = GraphOf(micro_batches);
     Team team(seats, micro_batches);
-    team.Write(graph, planner::RandomStrategy(graph, {.seats = seats, .parts_max = 4}, &draws));
+    const planner::Strategy strategy =
+        planner::RandomStrategy(graph, {.seats = seats, .parts_max = 4}, &draws);
+    team.Write(graph, strategy);
     if (!IsTaken(team)) continue;
     const std::string once = team.Run(1);
     EXPECT_EQ(once.size(), 64u) << once;
     EXPECT_EQ(team.Run(3), once) << made;
+    team.Write(graph, strategy, planner::Synchronization::kOwner);
+    EXPECT_EQ(team.Run(1), once) << made;  // of one server beside each worker, whatever is asked
     ++made;
   }
 }
