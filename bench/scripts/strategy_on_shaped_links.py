@@ -5,15 +5,17 @@
 
 Needs root: the scheduler, the server and each worker get a network namespace, joined by a bridge; tc (tbf)
 limits each one's link in both directions. Each worker computes on a processor of its own. Ways, in turn,
-A B C D D C B A:
+there and back:
 
     server     data parallelism, parameters on the one server
     ring       data parallelism by all-reduce
     owner      data parallelism, parameters kept by the workers: as `soapstone plan --search=data --sync=owner`
+    ddp        PyTorch's DistributedDataParallel over gloo, alexnet alone (Debian's python3-torch)
     plan       what `soapstone plan --for_workers` finds for these links
 
-Prints for each the samples a second, their ratio to the fastest data parallelism, what the planner had
-predicted for a step, and what a worker's link carried a step (sent and received; counters of the interface).
+Prints for each the samples a second, their ratio to the fastest data parallelism of ours, what the planner had
+predicted for a step, and what worker 0's link carried a step (sent and received; counters of the interface; among it
+what is sent once at the start, and for the model at the end).
 Exit code 1: the plan gains less than --at_least.
 """
 import argparse
@@ -31,6 +33,7 @@ import time
 SWITCH = "soap-switch"
 NET = "10.213.78"
 PATIENCE_S = 400
+PYTHON = "/usr/bin/python3"  # for which Debian has torch
 JOB = """
 model: "{model}"
 data {{ {data} }}
@@ -45,6 +48,35 @@ nodes {{ name: "w" count: {workers} devices: 1 kind: "core" {nic} }}
 nodes {{ name: "s" count: 1 servers: 1 server_apply_gbytes_per_s: 4 {nic} }}
 """
 NIC = "nics {{ count: 1 connection {{ gbytes_per_s: {rate} latency_us: 50 }} direct: true }}"
+
+DDP = r'''
+import sys, time
+import torch
+import torch.distributed as dist
+from torch import nn
+rank, world, master, batch, steps, side = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], *map(int, sys.argv[4:7])
+torch.set_num_threads(1)
+torch.manual_seed(1)
+dist.init_process_group("gloo", init_method=f"tcp://{master}:7919", rank=rank, world_size=world)
+def relu(): return nn.ReLU(True)
+net = nn.Sequential(
+    nn.Conv2d(3, 64, 11, 4, 2), relu(), nn.MaxPool2d(3, 2), nn.Conv2d(64, 192, 5, 1, 2), relu(), nn.MaxPool2d(3, 2),
+    nn.Conv2d(192, 384, 3, 1, 1), relu(), nn.Conv2d(384, 256, 3, 1, 1), relu(), nn.Conv2d(256, 256, 3, 1, 1), relu(),
+    nn.MaxPool2d(3, 2), nn.Flatten(), nn.Dropout(.5), nn.Linear(9216, 4096), relu(), nn.Dropout(.5),
+    nn.Linear(4096, 4096), relu(), nn.Linear(4096, 2))
+net = nn.parallel.DistributedDataParallel(net)
+optimizer = torch.optim.SGD(net.parameters(), lr=.001)
+x, y = torch.randn(batch // world, 3, side, side), torch.randint(2, (batch // world,))
+for step in range(steps + 1):  # the first prepares
+    if step == 1:
+        dist.barrier()
+        begin = time.perf_counter()
+    optimizer.zero_grad(set_to_none=True)
+    nn.functional.cross_entropy(net(x), y).backward()
+    optimizer.step()
+dist.barrier()
+print(batch * steps / (time.perf_counter() - begin))
+'''
 
 
 def ip(*words):
@@ -133,8 +165,6 @@ class Trial:
             sys.exit(f"{' '.join(command)}: {done.stderr}")
         with open(path) as file:
             text = file.read()
-        if "micro_batches" not in text:
-            text += "\n"
         return path, text
 
     def start(self, namespace, cpu, role, config, *flags):
@@ -149,12 +179,12 @@ class Trial:
         processes = [self.start(SWITCH, 0, "scheduler", config, "--progress=json")]
         time.sleep(0.3)
         cpus = os.cpu_count()
-        for i, (name, address) in enumerate(nodes):
+        for i, (name, _) in enumerate(nodes):
             server = i == self.args.workers
             if server and not servers:
                 continue
             processes.append(self.start(name, i % cpus, "server" if server else "worker", config,
-                                        f"--rank={0 if server else i}", f"--bind=tcp://{address}:0"))
+                                        f"--rank={0 if server else i}"))
         before = carried(nodes[0][0])
         try:
             out, _ = processes[0].communicate(timeout=PATIENCE_S)
@@ -170,6 +200,27 @@ class Trial:
         if processes[0].returncode != 0 or not results:
             sys.exit(f"the scheduler ended with {processes[0].returncode}; logs in {self.folder}")
         return results[-1]["samples_per_s"], (carried(nodes[0][0]) - before) / self.args.steps
+
+    def run_ddp(self):
+        nodes = places(self.args.workers)[:self.args.workers]
+        environment = dict(os.environ, OMP_NUM_THREADS="1", GLOO_SOCKET_IFNAME="eth0")
+        before = carried(nodes[0][0])
+        sizes = [str(n) for n in (self.args.batch, self.args.steps, self.args.side)]
+        processes = [
+            subprocess.Popen(["ip", "netns", "exec", name, "taskset", "-c", str(i % os.cpu_count()), PYTHON, "-c", DDP,
+                              str(i), str(len(nodes)), nodes[0][1], *sizes],
+                             stdout=subprocess.PIPE, text=True, env=environment)
+            for i, (name, _) in enumerate(nodes)]
+        try:
+            outs = [process.communicate(timeout=PATIENCE_S)[0] for process in processes]
+        finally:
+            for process in processes:
+                if process.poll() is None:
+                    process.kill()
+                process.wait()
+        if any(process.returncode for process in processes):
+            sys.exit("DDP ended early: python3-torch is needed, with gloo")
+        return float(outs[0]), (carried(nodes[0][0]) - before) / self.args.steps
 
 
 def one_micro_batch(config):
@@ -199,6 +250,7 @@ def main():
     parser.add_argument("--budget", default="10s", help="of the search")
     parser.add_argument("--tflops", type=float, default=0.06, help="of a processor")
     parser.add_argument("--costs", default="", help="measured ones (soapstone profile); empty: by the roofline")
+    parser.add_argument("--ways", default="", help="those to hold the plan against, such as ddp,owner [all]")
     parser.add_argument("--at_least", type=float, default=2.0)
     args = parser.parse_args()
     if os.geteuid() != 0 or not all(shutil.which(tool) for tool in ("ip", "tc", "taskset")):
@@ -209,12 +261,18 @@ def main():
     _, server_text = trial.plan("server", "--search=data", "--sync=servers")
     found, found_text = trial.plan("found", f"--budget={args.budget}")
     kept_by_workers = 'synchronization: "owner"' in found_text
+    # How one run of each goes, and what a step is predicted to take.
     ways = {
-        "server": (lambda: trial.job(), True, predicted_ms(server_text)),
-        "ring": (lambda: trial.job("allreduce"), True, 0),
-        "owner": (lambda: one_micro_batch(trial.job("bsp", by_owner)), False, predicted_ms(owner_text)),
-        "plan": (lambda: one_micro_batch(trial.job("bsp", found)), not kept_by_workers, predicted_ms(found_text)),
+        "server": (lambda: trial.run(trial.job(), True), predicted_ms(server_text)),
+        "ring": (lambda: trial.run(trial.job("allreduce"), True), 0),
+        "owner": (lambda: trial.run(one_micro_batch(trial.job("bsp", by_owner)), False), predicted_ms(owner_text)),
+        "ddp": (trial.run_ddp, 0),
+        "plan": (lambda: trial.run(one_micro_batch(trial.job("bsp", found)), not kept_by_workers),
+                 predicted_ms(found_text)),
     }
+    if args.model != "alexnet":
+        del ways["ddp"]
+    ways = {way: of for way, of in ways.items() if not args.ways or way in ("plan", *args.ways.split(","))}
     print(f"{args.model}, batch {args.batch} over {args.workers} workers, {args.rate_mbps} Mb/s each way, "
           f"{args.steps} steps a run; the plan keeps parameters "
           f"{'with the workers' if kept_by_workers else 'on the server'}", flush=True)
@@ -223,19 +281,19 @@ def main():
         set_up(args.workers, args.rate_mbps)
         for _ in range(args.pairs):
             for way in [*ways, *reversed(ways)]:
-                job, servers, _ = ways[way]
-                rate, link = trial.run(job(), servers)
+                rate, link = ways[way][0]()
                 rates[way].append(rate)
                 moved[way].append(link)
     finally:
         take_down(args.workers)
-    fastest = max(statistics.median(rates[way]) for way in ways if way != "plan")
-    for way, (_, _, predicted) in ways.items():
+    others = [way for way in ways if way not in ("plan", "ddp")] or ["plan"]
+    fastest = max(statistics.median(rates[way]) for way in others)
+    for way, (_, predicted) in ways.items():
         rate = statistics.median(rates[way])
-        print(f"  {way:7} {rate:8.2f} samples/s ({min(rates[way]):.2f} to {max(rates[way]):.2f})  "
-              f"{rate / fastest:5.2f} of the fastest data parallelism  step {1e3 * args.batch / rate:7.0f} ms"
-              f"{f', predicted {predicted:.0f}' if predicted else ''}  link {statistics.median(moved[way]) / 1e6:.1f} MB "
-              "a step", flush=True)
+        said = f", predicted {predicted:.0f}" if predicted else ""
+        print(f"  {way:7} {rate:8.2f} samples/s ({min(rates[way]):.2f} to {max(rates[way]):.2f})  {rate / fastest:5.2f} "
+              f"of the fastest of {', '.join(others)}  step {1e3 * args.batch / rate:7.0f} ms{said}  link "
+              f"{statistics.median(moved[way]) / 1e6:.1f} MB a step", flush=True)
     shutil.rmtree(folder)
     sys.exit(0 if statistics.median(rates["plan"]) / fastest >= args.at_least else 1)
 
