@@ -231,7 +231,8 @@ absl::StatusOr<wire::Layout> LayoutOfTeam(Job* job, wire::LayoutOptions options)
   job->strategy_sha256 = file.sha256;
   if (job->team->plan.owned) {
     job->notes.push_back(absl::StrCat(
-        "by ", file.path, " workers keep the parameters: no process is a server alone"));
+        "by ", file.path,
+        " each worker keeps parameters: the servers are within the workers' processes"));
   }
   wire::Cluster* cluster = job->config.mutable_cluster();
   const uint32_t sets = job->team->sets();

@@ -324,7 +324,10 @@ void Coordinator::CheckStandstill(Nanos now, Outbox* out) {
 void Coordinator::OnLost(Nanos now, Address node, Epoch heard, Outbox* out, std::string_view why) {
   const Node* entry = nodes_.Find(node);
   if (ended_.has_value() || entry == nullptr || heard < entry->welcomed) return;
-  const std::string lost = absl::StrCat(Spoken(node), " lost");
+  const bool beside = options_.beside_workers && node.role == Role::kServer;
+  const std::string where =
+      beside ? absl::StrCat(", in the process of worker ", node.index, ",") : "";
+  const std::string lost = absl::StrCat(Spoken(node), where, " lost");
   const Nanos silent = now - entry->last_heard;
   std::string line = absl::StrCat(lost, ": ", std::string(why));
   if (why.empty()) {

@@ -83,6 +83,7 @@ struct CoordinatorOptions {
   RebalanceOptions rebalance;
   // Where the model is split over teams of workers. A team cannot go on without one of its seats.
   std::optional<wire::TeamShape> team;
+  bool beside_workers = false;  // server k is in the process of worker k
   // Where training has diverged at a clock: what was set, and what to try. Null: nothing is said.
   std::function<std::string(Clock)> on_divergence;
 };

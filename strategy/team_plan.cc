@@ -97,6 +97,7 @@ absl::StatusOr<TeamPlan> PlanTeam(const models::Graph& graph, const wire::Strate
     if (!program.ok()) return InFile(file, program.status());
     plan.steps[size] = *std::move(program);
   }
+  for (const OpConfig& op : strategy.ops) plan.whole = plan.whole && op.devices.size() == 1;
   plan.owned = strategy.synchronization == Synchronization::kOwner;
   plan.holders = HoldersOf(*pieces, *whole, strategy);
   plan.params = SpecsOf(*pieces, graph.params());

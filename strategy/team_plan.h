@@ -20,6 +20,7 @@ struct TeamPlan {
   uint32_t seats = 1;
   bool owned = false;  // each piece is kept beside its first holder: server k in seat k's process
   uint32_t micro_batches = 1;
+  bool whole = true;  // every operator is
   Pieces pieces;
   wire::PieceHolders holders;
   std::vector<ParamSpec> params;         // the pieces

@@ -17,6 +17,7 @@
 #include "base/status_macros.h"
 #include "cluster/job.h"
 #include "cluster/job_paths.h"
+#include "cluster/team/job_strategy.h"
 #include "models/formats/safetensors_writer.h"
 
 namespace soapstone::apps {
@@ -46,6 +47,7 @@ absl::StatusOr<wire::JobConfig> ConfigFromFlags(const NodeFlags& flags) {
     return absl::InvalidArgumentError(
         "no job was named: --config=FILE, the same for all its processes");
   }
+  SOAP_RETURN_IF_ERROR(FillFromStrategy(&config));
   FillDefaults(&config);
   return config;
 }

@@ -54,7 +54,6 @@ absl::StatusOr<NodePlace> Place(const NodeFlags& flags, const wire::JobConfig& c
 
 // The place, and in `config` where the scheduler is: for the scheduler, where it listens.
 absl::StatusOr<NodePlace> Settle(const NodeFlags& flags, wire::JobConfig* config) {
-  SOAP_RETURN_IF_ERROR(FillFromStrategy(config));
   SOAP_ASSIGN_OR_RETURN(const NodePlace place, Place(flags, *config));
   wire::Cluster* const cluster = config->mutable_cluster();
   if (cluster->scheduler().empty()) {

@@ -271,6 +271,12 @@ absl::StatusOr<int> RunWorker(const NodeFlags& flags, WorkerProcess process, Sig
   std::optional<ServerNode> server;
   if (process.job->team != nullptr && process.job->team->plan.owned) {
     const NodeFlags beside = FlagsBeside(flags);
+    if (!flags.key.empty() && !std::filesystem::is_directory(flags.key)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--key: ", flags.key, ": by ", process.job->config.cluster().strategy(),
+                       " a worker keeps parameters, and needs worker.key and server.key: give the "
+                       "folder that has both"));
+    }
     SOAP_ASSIGN_OR_RETURN(auto keys, KeysOf(wire::Role::kServer, beside));
     SOAP_ASSIGN_OR_RETURN(
         std::unique_ptr<transport::Transport> transport,

@@ -83,6 +83,7 @@ scheduler::CoordinatorOptions CoordinatorOptionsOf(const Job& job, uint64_t sess
       .start_timeout_ns = NanosOf(cluster.start_timeout_s()),
       .rebalance = {.micro_batch_count = job.rebalance ? job.micro_batches : 0},
       .team = job.team != nullptr ? std::optional(job.team->shape) : std::nullopt,
+      .beside_workers = job.team != nullptr && job.team->plan.owned,
       .on_divergence = [config = job.config, specs = job.specs, clocks = job.total_clocks](
                            Clock clock) { return DivergenceAdvice(config, specs, clocks, clock); }};
 }
@@ -353,7 +354,11 @@ ResultReport SchedulerNode::Result() const {
   result.code = coordinator_.ended()->code;
   result.reason = coordinator_.ended()->text;
   result.job = job_->summary;
-  result.guarantee = job_->specs.policy.guarantee.ToString();
+  consistency::Guarantee guarantee = job_->specs.policy.guarantee;
+  // Split operators are their wholes up to rounding.
+  const bool whole = job_->team == nullptr || job_->team->plan.whole;
+  guarantee.sequential_bits = guarantee.sequential_bits && whole;
+  result.guarantee = guarantee.ToString();
   AddEvaluation(&result);
   if (running_since_.has_value()) {
     result.seconds = ReportSeconds(running_until_.value_or(loop_.Now()) - *running_since_);

@@ -251,7 +251,7 @@ class PlanRun {
         planning_->graph().model, planning_->graph().batch, machine.name(),
         GiB(plan.overflow_bytes), machine.devices().size(), GiB(needed[fullest]),
         GiB(static_cast<int64_t>(machine.kind_of(fullest).memory_bytes)),
-        flags_.micro_batches == 1 ? ", --micro_batches=auto" : ""));
+        flags_.micro_batches.value_or(1) == 1 ? ", --micro_batches=auto" : ""));
   }
 
   // Of the plan's bounds the least that is worth it: a search has looked at them together with the

@@ -29,9 +29,10 @@ void AddPlanInputs(CLI::App* plan, PlanFlags* flags) {
   plan->add_option("--time_chunk", flags->time_chunk,
                    "Cut sequences into chunks of so many steps, each placed by itself [whole]")
       ->check(CLI::Range(int64_t{1}, int64_t{1'000'000}));
-  plan->add_option("--micro_batches", flags->micro_batches,
-                   "Cut the batch into so many micro-batches, of which as many are under way at "
-                   "once as fit on the devices; auto: as many as are best [1]")
+  plan->add_option(
+          "--micro_batches", flags->micro_batches,
+          "Cut the batch into so many micro-batches, of which as many are under way at "
+          "once as fit on the devices; auto: as many as are best [1; the job's, for workers]")
       ->type_name("N|auto")
       ->transform(CLI::Validator(ReadMicroBatches, ""));
   plan->add_option("--costs", flags->costs_path,

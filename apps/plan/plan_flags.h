@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace CLI {
@@ -17,7 +18,7 @@ struct PlanFlags {
   uint32_t devices = 0;  // 0: all
   int64_t batch = 0;     // 0: 64 a device
   int64_t time_chunk = 0;
-  int64_t micro_batches = 1;  // 0: to be chosen
+  std::optional<int64_t> micro_batches;  // 0: to be chosen
   std::string search = "mcmc";
   double budget_s = 10;
   uint64_t proposals = 0;  // of each chain; 0: as many as the budget allows

@@ -19,6 +19,9 @@ absl::Status FillFromJob(const PlanFlags& flags, PlanningOptions* options) {
   if (!flags.model.empty()) config.set_model(flags.model);
   if (options->devices == 0) options->devices = config.cluster().workers();
   if (options->batch == 0) options->batch = config.training().batch();
+  if (flags.for_workers && !flags.micro_batches.has_value()) {
+    options->micro_batches = std::max<int64_t>(1, config.training().micro_batches());
+  }
   if (options->optimizer.empty()) options->optimizer = config.training().optimizer();
   wire::Cluster* cluster = config.mutable_cluster();
   cluster->clear_strategy();  // may be what is planned
@@ -40,7 +43,7 @@ absl::StatusOr<PlanningOptions> OptionsOf(const PlanFlags& flags) {
                              .devices = flags.devices,
                              .batch = flags.batch,
                              .time_chunk = flags.time_chunk,
-                             .micro_batches = flags.micro_batches,
+                             .micro_batches = flags.micro_batches.value_or(1),
                              .jitter = flags.jitter,
                              .moved_gb = flags.moved_gb,
                              .costs_path = flags.costs_path,

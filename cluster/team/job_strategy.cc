@@ -38,18 +38,23 @@ bool KeptByWorkers(const wire::Strategy& strategy) {
 absl::Status CheckSizes(const wire::JobConfig& config, const wire::Strategy& strategy) {
   const std::string& file = config.cluster().strategy();
   if (config.cluster().workers() != strategy.devices()) {
-    return Refuse(absl::StrCat(file, " is for ", Counted(strategy.devices(), "device"),
-                               "; the job has ", Counted(config.cluster().workers(), "worker")));
+    return Refuse(
+        absl::StrCat(file, " is for ", Counted(strategy.devices(), "device"), "; the job has ",
+                     Counted(config.cluster().workers(), "worker"),
+                     ": leave that out, or plan with --devices=", config.cluster().workers()));
   }
   if (config.training().batch() != static_cast<uint64_t>(strategy.batch())) {
-    return Refuse(absl::StrCat(file, " is for a batch of ", strategy.batch(),
-                               "; training.batch is ", config.training().batch()));
+    return Refuse(
+        absl::StrCat(file, " is for a batch of ", strategy.batch(), "; training.batch is ",
+                     config.training().batch(),
+                     ": leave that out, or plan with --batch=", config.training().batch()));
   }
   const int64_t micro_batches = std::max<int64_t>(1, strategy.micro_batches());
   if (config.training().micro_batches() != micro_batches) {
-    return Refuse(absl::StrCat(file, " is for ", micro_batches,
-                               " micro-batches; training.micro_batches is ",
-                               config.training().micro_batches()));
+    return Refuse(absl::StrCat(
+        file, " is for ", micro_batches, micro_batches == 1 ? " micro-batch" : " micro-batches",
+        "; training.micro_batches is ", config.training().micro_batches(),
+        ": leave that out, or plan with --micro_batches=", config.training().micro_batches()));
   }
   return absl::OkStatus();
 }

@@ -168,8 +168,35 @@ class OwnerTest(StrategyTestCase):
         children = descendants(running.pid)
         os.kill(children["worker-0"], signal.SIGTERM)
         self.assertEqual(running.wait(60), 138, running.output())
-        self.assertIn("server 0 lost: stopped by a signal", running.output())
+        self.assertIn("server 0, in the process of worker 0, lost: stopped by a signal", running.output())
         self.assert_nothing_left(children)
+
+    def test_by_hand_with_what_the_job_leaves_open(self):
+        """Daemons take from the strategy what `train` does: here servers and micro-batches."""
+        self.write_job()
+        with open(self.config) as file:
+            text = file.read()
+        with open(self.config, "w") as file:
+            file.write(text.replace("servers: 1 workers: 1", "workers: 2").replace("micro_batches: 1", ""))
+        strategy = self.plan("data", 2, sync="owner")
+        expected = self.hash_of(f"--strategy={strategy}")
+        run = (f"--config={self.config}", f"--strategy={strategy}", f"--scheduler=ipc://{self.dir}/scheduler")
+        scheduler = self.run_program("soapstone-scheduler", *run)
+        workers = [self.run_program("soapstone-worker", *run, f"--rank={rank}") for rank in range(2)]
+        for process in (scheduler, *workers):
+            self.assertEqual(process.wait(100), 0, process.output())
+        self.assertEqual(self.sha256(scheduler.output()), expected)
+
+    def test_the_key_of_a_worker_alone_is_not_enough(self):
+        keys = f"{self.dir}/keys"
+        self.assertEqual(self.run_program("soapstone", "keygen", f"--out={keys}").wait(20), 0)
+        self.write_job()
+        strategy = self.plan("data", 2, sync="owner")
+        running = self.run_program("soapstone-worker", f"--config={self.config}", f"--strategy={strategy}",
+                                   "--workers=2", "--rank=0", f"--key={keys}/worker.key",
+                                   "--scheduler=tcp://127.0.0.1:1")
+        self.assertEqual(running.wait(20), 78, running.output())
+        self.assertIn("worker.key and server.key: give the folder", running.output())
 
     def test_a_server_has_no_place_in_it(self):
         self.write_job()
@@ -304,7 +331,7 @@ class RefusedTest(StrategyTestCase):
         run = (f"--strategy={strategy}", "--workers=2")
         self.assertIn("is for 2 devices", self.refuse(f"--strategy={strategy}", "--workers=3"))
         self.assertIn("batch of 48", self.refuse(*run, "--batch=32"))
-        self.assertIn("micro-batches", self.refuse(*run, "--micro_batches=2"))
+        self.assertIn("is for 1 micro-batch;", self.refuse(*run, "--micro_batches=2"))
         self.assertIn("a strategy for", self.refuse(*run, "--model=mlp"))
         for policy in ("easgd:tau=4", "allreduce", "backup:b=1", "value:v0=1", "essp:s=1", "softsync:n=2"):
             self.assertIn("does not take a model that is split", self.refuse(*run, f"--policy={policy}"))
