@@ -367,6 +367,7 @@ bool NodeTransport::Poll(SteadyTime deadline) {
 // millisecond instead costs a timer of the machine, which is dearer.
 void NodeTransport::Sleep(SteadyTime now, SteadyTime deadline) {
   if (now != tended_at_) Tend(now);
+  // The processor may have been others' until the deadline had passed.
   absl::Duration left = std::min(deadline - now, zmq_.longest_sleep());
   if (streams_.unfinished() || shm_links_.mending() || sender_.waiting()) {
     left = std::min(left, kUnfinishedWait);

@@ -81,8 +81,9 @@ NodeWait::Waited NodeWait::Sleep(absl::Duration sleep_max) {
     return {.ended = SteadyNow()};
   }
   const size_t link_count = ListPollItems();
-  const absl::Duration wait =
-      std::min(absl::Ceil(sleep_max, absl::Milliseconds(1)), absl::Hours(1));
+  // What is below 0 would be for ever.
+  const absl::Duration wait = std::clamp(absl::Ceil(sleep_max, absl::Milliseconds(1)),
+                                         absl::ZeroDuration(), absl::Hours(1));
   const int rc = zmq_poll(items_.data(), static_cast<int>(items_.size()),
                           static_cast<long>(absl::ToInt64Milliseconds(wait)));  // NOLINT: zmq's
   PCHECK(rc >= 0 || errno == EINTR) << "zmq_poll";

@@ -50,7 +50,7 @@ class NodeWait {
   // or a stream, or a Wake. now: the time, before and after.
   bool Spin(SteadyTime deadline, SteadyTime* now);
   // It goes on, where that has found nothing: until something may have come, or for `sleep_max` and
-  // a moment. What came on streams is taken note of.
+  // a moment; not at all where that is not above 0. What came on streams is taken note of.
   Waited Sleep(absl::Duration sleep_max);
 
  private:
