@@ -72,6 +72,7 @@ TEST(JobText, RoundTrip) {
 TEST(JobText, MissingFileIsNamed) {
   EXPECT_THAT(std::string(ReadJobFile("/nowhere/job.textproto").status().message()),
               HasSubstr("/nowhere/job.textproto: No such file"));
+  EXPECT_THAT(std::string(ReadJobFile("/").status().message()), HasSubstr("/: Is a directory"));
 }
 
 TEST(JobOverrides, EveryFieldCanBeSet) {

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <functional>
 #include <sstream>
+#include <system_error>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -129,6 +130,10 @@ std::string StragglersWithoutFolders(const std::string& stragglers) {
 }
 
 absl::StatusOr<wire::JobConfig> ReadJobFile(const std::string& path) {
+  std::error_code error;
+  if (fs::is_directory(path, error)) {  // which reads as an empty file
+    return absl::NotFoundError(absl::StrCat("job file ", path, ": ", std::strerror(EISDIR)));
+  }
   std::ifstream file(path);
   std::stringstream text;
   if (file) text << file.rdbuf();

@@ -39,8 +39,9 @@ std::string StrawMan(const Experiment& experiment, const CellResult& cell) {
     return why("reached the target in ", cell.reached, " of ", runs, " runs");
   const Grid& grid = experiment.subjects[cell.cell.subject].grids[cell.cell.policy];
   if (!AtEdge(grid, *cell.candidate)) return "";
-  return why("its best candidate, ", grid.candidates[*cell.candidate].optimizer,
-             ", is at the edge of its grid: a better one may lie outside");
+  return why(
+      "its best candidate, ", grid.candidates[*cell.candidate].optimizer,
+      ", is at the edge of its grid, or ten times from the next rate: a better one may lie there");
 }
 
 std::string IdenticalRuns(const Results& results, const ResolvedClaim& claim) {

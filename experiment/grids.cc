@@ -22,6 +22,9 @@ Family FamilyOf(const Settings& settings) {
   return {.rest = absl::StrCat(optimizer->ToString(), " ", settings.schedule), .rate = rate};
 }
 
+// Rates further apart than ten times, and what a decimal's rounding adds, have others between them.
+constexpr double kNeighbourMax = 10 * (1 + 1e-6);
+
 }  // namespace
 
 bool AtEdge(const Grid& grid, size_t candidate) {
@@ -31,8 +34,8 @@ bool AtEdge(const Grid& grid, size_t candidate) {
   for (const Settings& settings : grid.candidates) {
     const Family other = FamilyOf(settings);
     if (other.rest != chosen.rest) continue;
-    smaller = smaller || other.rate < chosen.rate;
-    greater = greater || other.rate > chosen.rate;
+    smaller = smaller || (other.rate < chosen.rate && chosen.rate <= kNeighbourMax * other.rate);
+    greater = greater || (other.rate > chosen.rate && other.rate <= kNeighbourMax * chosen.rate);
   }
   return !smaller || !greater;
 }

@@ -447,6 +447,12 @@ absl::Status Resolver::OneClaim(int i) {
       (claim.at_least() > 0 && claim.at_most() > 0)) {
     return error("give one of at_least and at_most, above 0, or neither");
   }
+  const double factor = std::max(claim.at_least(), claim.at_most());
+  if (claim.of() != Claim::ideal_rate && factor > 0 && factor < 1) {
+    return error(
+        "at_least, at_most: a factor below 1 says that who is named as faster is slower: name the "
+        "other");
+  }
   experiment_.claims.push_back(resolved);
   return absl::OkStatus();
 }

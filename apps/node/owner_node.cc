@@ -15,13 +15,16 @@ int OwnerNode::Run() {
   const int worked = worker_->Run();
   // The job cannot go on without the worker. Where it has ended well the server may have to save
   // the model yet.
-  if (worked != kExitOk) server_->RequestStop(worked);
+  if (worked != kExitOk) server_->EndWith(worker_->ended());
   server.join();
+  if (stop_code_ != 0) return stop_code_;
   return worked != kExitOk ? worked : served;
 }
 
+// The worker goes when its server has said so: of the two words the scheduler would hear either
+// first, and the job would end with one code or the other.
 void OwnerNode::RequestStop(int code) {
-  worker_->RequestStop(code);
+  stop_code_ = code;
   server_->RequestStop(code);
 }
 

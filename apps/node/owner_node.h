@@ -4,6 +4,8 @@
 // the process. They end together.
 #pragma once
 
+#include <atomic>
+
 #include "apps/node/server_node.h"
 #include "apps/node/worker_node.h"
 
@@ -15,13 +17,14 @@ class OwnerNode {
   OwnerNode(WorkerNode* worker, ServerNode* server) : worker_(worker), server_(server) {}
 
   // Works and serves until the job ends, the server on a thread of its own. Returns the exit code:
-  // the worker's, or where that is good the server's.
+  // that of a stop that was asked for; else the worker's, or where that is good the server's.
   int Run();
   void RequestStop(int code);
 
  private:
   WorkerNode* worker_;
   ServerNode* server_;
+  std::atomic<int> stop_code_ = 0;
 };
 
 }  // namespace soapstone::apps

@@ -200,14 +200,27 @@ void ServerNode::ContinueSaving(Nanos now) {
   out_.Send(std::move(message));
 }
 
+void ServerNode::EndWith(const wire::Notice& why) {
+  {
+    const MutexLock lock(&mutex_);
+    ends_with_ = why;
+  }
+  loop_.RequestStop(why.code);
+}
+
 int ServerNode::Finish() {
   wire::Notice end{loop_.stop_code(), "stopped by a signal"};
+  const std::optional<wire::Notice> beside = [this] {
+    const MutexLock lock(&mutex_);
+    return ends_with_;
+  }();
+  if (beside.has_value()) end = *beside;
   const bool told = membership_.ended().has_value();
   if (told) end = *membership_.ended();
   if (failure_.has_value()) end = *failure_;
   if (!told && rank_.has_value()) SayLastWord(end);
   loop_.Flush(&out_);
-  LogEnd(end);
+  if (!beside.has_value()) LogEnd(end);
   answers_.Close();
   saver_.reset();
   shards_.Join();

@@ -7,12 +7,14 @@
 #include <memory>
 #include <optional>
 
+#include "absl/base/thread_annotations.h"
 #include "apps/loop/node_loop.h"
 #include "apps/node/model_saver.h"
 #include "apps/node/registration.h"
 #include "apps/node/shard_host.h"
 #include "apps/node/status_host.h"
 #include "apps/report/report.h"
+#include "base/mutex.h"
 #include "cluster/job.h"
 #include "consistency/violation_log.h"
 #include "transport/transport.h"
@@ -35,6 +37,8 @@ class ServerNode {
   void ShowAt(StatusHost* status) { status_ = status; }
   // Leaves the job, which ends by it; Run returns `code`.
   void RequestStop(int code) { loop_.RequestStop(code); }
+  // The same, because of something else in its process that has ended so, and has said it.
+  void EndWith(const wire::Notice& why);
 
  private:
   std::optional<wire::Message> Receive();
@@ -69,6 +73,8 @@ class ServerNode {
   std::optional<ModelSaver> saver_;  // server 0's, from kSave on
   consistency::ViolationLog saved_;  // of what the file gets
   std::optional<wire::Notice> failure_;
+  Mutex mutex_;
+  std::optional<wire::Notice> ends_with_ ABSL_GUARDED_BY(mutex_);
   wire::Outbox out_;
 };
 

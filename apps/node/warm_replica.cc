@@ -1,5 +1,6 @@
 #include "apps/node/warm_replica.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 #include <vector>
@@ -24,9 +25,9 @@ std::set<uint64_t> PartSizes(const Job& job) {
   const uint32_t micro_batch_count = training.micro_batches();
   const uint32_t ranks =
       job.specs.policy.fixed_tree ? micro_batch_count : job.config.cluster().workers();
-  const uint64_t train = job.train_samples;
+  const uint64_t full = std::min<uint64_t>(training.batch(), job.train_samples);
   std::set<uint64_t> sizes;
-  for (const uint64_t batch : {uint64_t{training.batch()}, train % training.batch()}) {
+  for (const uint64_t batch : {full, job.train_samples % full}) {
     for (uint32_t rank = 0; rank < ranks; ++rank) {
       const MicroBatchRange part = LeavesOfRank(rank, ranks, micro_batch_count);
       sizes.insert(SamplesOfLeaves(part, micro_batch_count, batch).size());

@@ -39,5 +39,18 @@ TEST(WarmReplicaTest, ComputesAsAFreshReplicaDoes) {
   }
 }
 
+// Memory is for the samples that there are, not for those that are asked for.
+TEST(WarmReplicaTest, ABatchLargerThanTheDataTakesWhatTheDataTake) {
+  wire::JobConfig config;
+  config.set_model("lenet5");
+  config.mutable_data()->set_path(std::string(SOAPSTONE_SOURCE_DIR) + "/data/digits/digits.csv.gz");
+  config.mutable_training()->set_epochs(1);
+  config.mutable_training()->set_batch(1'000'000'000);
+  config.mutable_cluster()->set_servers(1);
+  config.mutable_cluster()->set_workers(2);
+  const auto warm = WarmReplica(**PrepareJob(config), 0);
+  EXPECT_TRUE(warm.ok()) << warm.status();
+}
+
 }  // namespace
 }  // namespace soapstone::apps

@@ -47,6 +47,8 @@ class WorkerNode {
   void ShowAt(StatusHost* status) { status_ = status; }
   // Finishes the step in hand, pushes it and leaves; Run returns `code`.
   void RequestStop(int code) { loop_.RequestStop(code); }
+  // After Run: how it ended.
+  const wire::Notice& ended() const { return *end_; }
   // After Run: it was stopped while its device was prepared, which nobody can end. To destroy this
   // waits for that.
   bool still_prepares() const { return still_prepares_; }

@@ -183,6 +183,16 @@ TEST(Dishonest, OneGridForAllThatStopsShortOfTheBaselinesBestRate) {
   }
 }
 
+// Two absurd rates beside the one that the baseline is held to.
+TEST(Dishonest, AGridWithAHoleAroundTheBaselinesRate) {
+  for (const char* rates : {"[1e-7, 0.2, 1e5]", "[0.1, 0.2, 2.1]", "[0.019, 0.2, 0.4]"}) {
+    const JudgedClaim claim = JudgedWith({{"[0.1, 0.2, 0.4]", rates}})[0];
+    EXPECT_EQ(claim.verdict, Verdict::kWithheld) << rates;
+    EXPECT_THAT(Said(claim, 12), HasSubstr("ten times from the next rate"));
+  }
+  EXPECT_EQ(Said(JudgedWith({{"[0.1, 0.2, 0.4]", "[0.02, 0.2, 2]"}})[0], 12), "");
+}
+
 // Rates far apart, and the same number of candidates: no better one of its own kind was tried.
 TEST(Dishonest, ACandidateThatStandsAlone) {
   const JudgedClaim claim =
