@@ -429,8 +429,7 @@ absl::Status Resolver::OneClaim(int i) {
     const std::string& text = experiment_.stragglers[resolved.straggler].model();
     const auto model = sim::StragglerModel::Parse(text, 0);
     if (model.ok() && (model->fails() || model->limits_links())) {
-      return error(
-          "of: ideal_rate is of models that slow computing alone, not of link or failstop");
+      return error("of: ideal_rate is of models that slow computing, not of link or failstop");
     }
   }
   if (!claim.subject().empty()) {
@@ -443,15 +442,10 @@ absl::Status Resolver::OneClaim(int i) {
                           Find(i, "workers", absl::StrCat(claim.workers()), experiment_.workers,
                                [](uint32_t workers) { return absl::StrCat(workers); }));
   }
-  if (claim.at_least() < 0 || claim.at_most() < 0 ||
-      (claim.at_least() > 0 && claim.at_most() > 0)) {
-    return error("give one of at_least and at_most, above 0, or neither");
-  }
-  const double factor = std::max(claim.at_least(), claim.at_most());
-  if (claim.of() != Claim::ideal_rate && factor > 0 && factor < 1) {
-    return error(
-        "at_least, at_most: a factor below 1 says that who is named as faster is slower: name the "
-        "other");
+  const double least = claim.at_least(), most = claim.at_most(), factor = std::max(least, most);
+  const bool slower = claim.of() != Claim::ideal_rate && factor > 0 && factor < 1;
+  if (slower || least < 0 || most < 0 || (least > 0 && most > 0)) {
+    return error("give one of at_least and at_most, or neither; a ratio of 1 or more");
   }
   experiment_.claims.push_back(resolved);
   return absl::OkStatus();

@@ -191,6 +191,15 @@ TEST(ExperimentSpec, APolicyMayReBalance) {
               HasSubstr("it is a policy's"));
 }
 
+// Below 1 it would say of the slower that it is faster.
+TEST(ExperimentSpec, ARatioThatIsClaimedIsOneOrMore) {
+  const std::string claim = "claims { faster: \"bsp\" than: \"async\" ";
+  for (const char* factor : {"at_least: 0.2 }", "at_most: 0.5 }", "at_least: -1 }"}) {
+    EXPECT_THAT(ErrorOf(FakeSpecText() + claim + factor), HasSubstr("a ratio of 1 or more"));
+  }
+  EXPECT_TRUE(FakeExperiment(FakeSpecText() + claim + "at_most: 1 }").ok());
+}
+
 TEST(ExperimentSpec, AnIdealRateIsComparedWithNoPolicy) {
   const char* claim = "claims { faster: \"bsp\" of: ideal_rate at_least: 0.9 }\n";
   EXPECT_TRUE(FakeExperiment(FakeSpecText() + claim).ok());

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iostream>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -82,6 +83,7 @@ class PlanRun {
       SOAP_RETURN_IF_ERROR(TakeGiven(given));
     }
     SOAP_RETURN_IF_ERROR(CheckFits());
+    SOAP_RETURN_IF_ERROR(CheckAllWork());
     ChooseStaleness();
     for (PricedStrategy& baseline : baselines) {
       if (baseline.name != summary_.strategies[0].name) {
@@ -228,6 +230,21 @@ class PlanRun {
     fits_as_counted_ = best.result.found.overflow_bytes == 0;
     Take(best, *baselines);
     return absl::OkStatus();
+  }
+
+  // Workers without a part of the model have nothing to do, and are refused.
+  absl::Status CheckAllWork() const {
+    if (!flags_.for_workers || flags_.output_path.empty()) return absl::OkStatus();
+    std::set<uint32_t> used;
+    for (const planner::OpConfig& op : chosen().strategy.ops) {
+      used.insert(op.devices.begin(), op.devices.end());
+    }
+    const size_t devices = planning_->machine().devices().size();
+    if (used.size() == devices) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--for_workers: the best that was found for ", planning_->graph().model, " with batch ",
+        planning_->graph().batch, " has work for ", used.size(), " of ", devices,
+        " devices: more do not help; plan with --devices=", used.size(), ", or a larger --batch"));
   }
 
   // What a search found runs, or it is no plan; a fixed rule is shown as it is.
