@@ -198,6 +198,22 @@ class OwnerTest(StrategyTestCase):
         self.assertEqual(running.wait(20), 78, running.output())
         self.assertIn("worker.key and server.key: give the folder", running.output())
 
+    def test_a_worker_that_fails_says_why_and_is_not_said_to_be_stopped(self):
+        self.write_job()
+        strategy = self.plan("data", 2, sync="owner")
+        running = self.run_program("soapstone-worker", f"--config={self.config}", f"--strategy={strategy}",
+                                   "--workers=2", "--scheduler=tcp://127.0.0.1:1")
+        self.assertEqual(running.wait(20), 78, running.output())
+        self.assertIn("start it with --rank=N", running.output())
+        self.assertNotIn("stopped by a signal", running.output())
+
+    def test_sequential_bits_are_claimed_of_whole_operators_alone(self):
+        self.write_job()
+        for strategy, whole in ((self.plan("data", 2), False), (self.place(2, 1, lambda i, n: 2 * i // n), True)):
+            running = self.train(f"--strategy={strategy}", "--workers=2")
+            self.assertEqual(running.wait(100), 0, running.output())
+            self.assertEqual("bits of sequential SGD" in running.output(), whole, running.output())
+
     def test_a_server_has_no_place_in_it(self):
         self.write_job()
         strategy = self.plan("data", 2, sync="owner")
@@ -313,6 +329,22 @@ class LostSeatTest(StrategyTestCase):
         os.kill(children["worker-0"], signal.SIGSTOP)
         self.addCleanup(os.kill, children["worker-0"], signal.SIGKILL)
         running.wait_for("worker 0 lost", 60)
+
+
+class IdleDeviceTest(StrategyTestCase):
+
+    def test_a_plan_that_leaves_a_worker_without_work_is_none(self):
+        self.write_job()
+        slow = NIC.replace("gbytes_per_s: 1.25", "gbytes_per_s: 0.0001")
+        machine = f"{self.dir}/slow.machine.textproto"
+        with open(machine, "w") as file:
+            file.write(MACHINE % (2, slow, 1, slow))
+        path = f"{self.dir}/idle.strategy.textproto"
+        planning = self.run_program("soapstone", "plan", f"--machine={machine}", f"--config={self.config}", "--devices=2",
+                                    "--proposals=200", "--for_workers", f"--output={path}")
+        self.assertEqual(planning.wait(60), 78, planning.output())
+        self.assertIn("has work for 1 of 2 devices: more do not help; plan with --devices=1", planning.output())
+        self.assertFalse(os.path.exists(path) and os.path.getsize(path) > 0)
 
 
 class RefusedTest(StrategyTestCase):
