@@ -73,6 +73,32 @@ function axis(label, format, size) {
           values: (u, splits) => splits.map(format)};
 }
 
+function targetLine(u, target) {
+  if (!target) return;
+  const y = u.valToPos(target, "y", true);
+  const {left, width: wide} = u.bbox;
+  u.ctx.save();
+  u.ctx.strokeStyle = css("--soft");
+  u.ctx.setLineDash([4, 4]);
+  u.ctx.beginPath();
+  u.ctx.moveTo(left, y);
+  u.ctx.lineTo(left + wide, y);
+  u.ctx.stroke();
+  u.ctx.restore();
+}
+
+// How many lines and points a chart shows, for who tests it.
+function countPoints(u, figure) {
+  let points = 0, drawn = 0;
+  for (let i = 1; i < u.data.length; i += 3) {
+    const here = u.data[i].filter(known).length;
+    points += here;
+    drawn += here > 0 ? 1 : 0;
+  }
+  figure.dataset.series = drawn;
+  figure.dataset.points = points;
+}
+
 // lines: [{policy, median, low, high}] over `at`; arrays with null where nothing is known.
 function lineChart(figure, options) {
   const host = make("div");
@@ -97,35 +123,13 @@ function lineChart(figure, options) {
       bands.push({series: [first + 1, first + 2], fill: colour + "26"});
     }
     const width = () => Math.max(280, figure.clientWidth);
-    const targetLine = u => {
-      if (!options.target) return;
-      const y = u.valToPos(options.target, "y", true);
-      const {left, width: wide} = u.bbox;
-      u.ctx.save();
-      u.ctx.strokeStyle = css("--soft");
-      u.ctx.setLineDash([4, 4]);
-      u.ctx.beginPath();
-      u.ctx.moveTo(left, y);
-      u.ctx.lineTo(left + wide, y);
-      u.ctx.stroke();
-      u.ctx.restore();
-    };
     chart = new uPlot({
       width: width(), height: options.height || 300, series, bands,
       scales: {x: {time: false, ...(options.xScale || {})}, y: options.yScale || {}},
       axes: [axis(options.xLabel, options.xFormat), axis(options.yLabel, options.yFormat, 58)],
       cursor: {focus: {prox: 24}}, focus: {alpha: 0.25},
       hooks: {
-        draw: [targetLine, u => {
-          let points = 0, drawn = 0;
-          for (let i = 1; i < u.data.length; i += 3) {
-            const here = u.data[i].filter(known).length;
-            points += here;
-            drawn += here > 0 ? 1 : 0;
-          }
-          figure.dataset.series = drawn;
-          figure.dataset.points = points;
-        }],
+        draw: [u => targetLine(u, options.target), u => countPoints(u, figure)],
         setSeries: [(u, index, change) => {  // a policy's band goes with its line
           if (index === null || change.show === undefined || index % 3 !== 1) return;
           for (const edge of [1, 2]) u.setSeries(index + edge, {show: change.show});

@@ -1,7 +1,7 @@
-"""Runs a test of a module here, as `python3 MODULE.py -v CLASS.TEST` would, and ends with 77 where it skipped itself:
+"""Runs a test of a module here, as `python3 MODULE -v CLASS.TEST` would, and ends with 77 where it skipped itself:
 ctest takes what ends with 0 for passed.
 
-usage: run_test.py MODULE.py CLASS.TEST
+usage: run_test.py MODULE CLASS.TEST
 """
 import os
 import sys

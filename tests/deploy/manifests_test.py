@@ -177,8 +177,8 @@ class FenceTest(unittest.TestCase):
         self.assertIn(("in", "stranger", "scheduler", 7070), open_edges([]))
 
 
-def planted():
-    """Ways to break base: (what, function of its objects)."""
+def planted_in_jobs():
+    """Ways to break base's jobs, services and fences: (what, function of its objects)."""
     find = lambda objects, kind, name: next(o for o in of_kind(objects, kind) if o["metadata"]["name"] == name)
     job = lambda o, role="server": find(o, "Job", f"soapstone-{role}")["spec"]
     pod = lambda o, role="server": job(o, role)["template"]["spec"]
@@ -219,6 +219,19 @@ def planted():
                                                      minAvailable=1)),
         ("a volume that is not", lambda o: box(o)["volumeMounts"][0].update(name="jobs")),
         ("a map that is not", lambda o: pod(o)["volumes"][0]["configMap"].update(name="job")),
+    ]
+
+
+def planted_in_pods():
+    """Ways to break what base's pods may, their probes and pages."""
+    find = lambda objects, kind, name: next(o for o in of_kind(objects, kind) if o["metadata"]["name"] == name)
+    job = lambda o, role="server": find(o, "Job", f"soapstone-{role}")["spec"]
+    pod = lambda o, role="server": job(o, role)["template"]["spec"]
+    box = lambda o, role="server": pod(o, role)["containers"][0]
+    fence = lambda o, role: find(o, "NetworkPolicy", f"soapstone-{role}")["spec"]
+    put = lambda where, **fields: where.update(fields)
+    env = lambda o, i, **fields: box(o)["env"][i].update(fields)
+    return [
         ("root", lambda o: pod(o)["securityContext"].update(runAsUser=0)),
         ("a root that can be written", lambda o: box(o)["securityContext"].update(readOnlyRootFilesystem=False)),
         ("a token", lambda o: pod(o).pop("automountServiceAccountToken")),
@@ -247,6 +260,11 @@ def planted():
         ("metrics of one role", lambda o: fence(o, "monitoring")["podSelector"]["matchLabels"].update(
             {"app.kubernetes.io/component": "scheduler"})),
     ]
+
+
+def planted():
+    """Ways to break base."""
+    return [*planted_in_jobs(), *planted_in_pods()]
 
 
 def planted_in_keys():

@@ -1,4 +1,5 @@
-"""The functions of a C++ file and how long they are, and the fields of its classes, by its braces."""
+"""The functions of a file and how long they are; of C++, the fields of its classes too, by its braces."""
+import ast
 import re
 
 # What a comment, a string or a character says is no code; its line breaks are kept.
@@ -57,6 +58,39 @@ def functions(text):
             before = ""
         else:
             before += char
+    return found
+
+
+def functions_of_python(text):
+    """The same of Python; what is defined within a function counts there."""
+    found = []
+
+    def visit(node):
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                found.append((child.lineno, child.end_lineno - child.lineno, child.name))
+            else:
+                visit(child)
+    try:
+        visit(ast.parse(text))
+    except SyntaxError:
+        return []
+    return found
+
+
+JAVASCRIPT = re.compile(r"^( *)(?:.*\bfunction\b.*|.*=>\s*)\{$")
+
+
+def functions_of_javascript(text):
+    """The same of JavaScript, whose closing brace stands below the beginning of the line that opens it."""
+    found, lines, ended = [], text.splitlines(), 0
+    for number, line in enumerate(lines, 1):
+        match = JAVASCRIPT.match(line)
+        if not match or number < ended:
+            continue
+        last = next((at for at in range(number, len(lines)) if lines[at].startswith(match[1] + "}")), len(lines))
+        ended = last + 1
+        found.append((number, last + 1 - number, line.strip()))
     return found
 
 

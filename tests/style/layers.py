@@ -4,9 +4,11 @@ import os
 import pathlib
 import re
 
-from rules import CPP
+from comments import CPP, without_comments
 
-INCLUDE = re.compile(r'^\s*#\s*(?:include|import)\s*[<"]([\w./-]+)/[\w.-]+[">]', re.M)
+# Each kind of include, be it by a digraph, with blanks or lines broken anywhere; and what it names.
+DIRECTIVE = re.compile(r"^[^\S\n]*(?:#|%:)[^\S\n]*(?:include(?:_next)?|import)\b[^\S\n]*([^\n]*)", re.M)
+LITERAL = re.compile(r'[<"]([^<>"]+)[">]$')
 TESTS = "tests"  # of nobody's
 ALL_CODE = ("tests", "bench")
 NO_ROOMS = (*ALL_CODE, "cmake")
@@ -59,26 +61,41 @@ def room_of(folder, rooms):
     return next((str(p) for p in [path, *path.parents] if str(p) in rooms), "")
 
 
+def includes(text):
+    """[(line, what it includes; None where a macro says what)] of a program."""
+    code = re.sub(r"\\\n", "", without_comments(text))
+    return [(code.count("\n", 0, match.start()) + 1, literal[1] if (literal := LITERAL.match(match[1].strip())) else None)
+            for match in DIRECTIVE.finditer(code)]
+
+
+def file_included(tree, folder, included):
+    """The path, from the root, of what a file of a folder includes."""
+    beside = os.path.normpath(os.path.join(folder, included))
+    return beside if included.startswith(".") or beside in tree.known else os.path.normpath(included)
+
+
 def against_layers(tree):
-    """Includes from a room into one that is not below it."""
+    """Includes from a room into one that is not below it, and those by which nobody can tell."""
     allowed, of_tests = read_layers(tree)
     found = []
     for name in tree.of(CPP):
         folder = str(pathlib.PurePath(name).parent)
         room = room_of(folder, allowed)
         if not room:
-            if not folder.startswith(NO_ROOMS):
+            if pathlib.PurePath(folder).parts[:1] not in [(top,) for top in NO_ROOMS]:
                 found.append(f"{name}:1: {folder} is no room of tests/style/layers.txt")
             continue
         is_test = name.endswith("_test.cc")
         below = allowed[room] | (of_tests.get(room, set()) if is_test else set())
-        for match in INCLUDE.finditer(tree.text(name)):
-            included = os.path.normpath(os.path.join(folder, match[1])) if match[1].startswith(".") else match[1]
-            target = room_of(included, allowed)
-            if included.startswith(TESTS) and not is_test:
+        for line, included in includes(tree.text(name)):
+            if included is None:
+                found.append(f"{name}:{line}: an include whose file a macro names")
+                continue
+            path = file_included(tree, folder, included)
+            target = room_of(os.path.dirname(path), allowed)
+            if pathlib.PurePath(path).parts[0] == TESTS and not is_test:
                 target = TESTS
             if target and target != room and target not in below:
-                line = tree.text(name).count("\n", 0, match.start()) + 1
                 found.append(f"{name}:{line}: {room} may not include {target}")
     return found
 
@@ -116,13 +133,11 @@ def foreign_types(tree):
         layer = name.partition("/")[0]
         if layer in ALL_CODE:
             continue
-        for number, line in enumerate(tree.text(name).splitlines(), 1):
-            if not line.lstrip().startswith("#"):
-                continue
+        for line, included in includes(tree.text(name)):
             for pattern, homes in FOREIGN.items():
-                match = re.search(r"include\s+[<\"](" + pattern + r")[\w]*[./>]", line)
+                match = re.match("(" + pattern + r")[\w]*([./]|$)", included or "")
                 if match and layer not in homes:
-                    found.append(f"{name}:{number}: {match[1]} outside {', '.join(sorted(homes))}")
+                    found.append(f"{name}:{line}: {match[1]} outside {', '.join(sorted(homes))}")
     return found
 
 

@@ -7,10 +7,20 @@ import re
 import subprocess
 
 import examples
-from functions import fields, functions
+import pages
+from comments import CMAKE, CPP, FOREIGN, kind_of, prose
+from functions import fields, functions, functions_of_javascript, functions_of_python
 
-CPP = {".h", ".cc", ".cu", ".cuh"}
-COMMENTED = CPP | {".proto", ".py", ".cmake", ".sh"}
+# All kinds of files that there are: of another one no rule would know what to look at.
+KINDS = CPP | {".proto", ".py", ".cmake", ".sh", ".md", ".txt", ".textproto", ".js", ".css", ".html", ".svg", ".png", ".json",
+               ".yaml", ".yml", ".jsonnet", ".libsonnet", ".conf", ".service", ".target", ".example", ".sbatch",
+               ".packages", ".patch"}
+WITHOUT_A_SUFFIX = {"check", "quickstart", ".ci/run", "tests/tidied", "deploy/try", "deploy/image/Containerfile",
+                    "deploy/image/build", "deploy/sandbox/kubernetes", "deploy/sandbox/kubernetes_build",
+                    "deploy/sandbox/pause_image", "deploy/sandbox/slurm", "experiment/web/LICENSE.uPlot", ".clang-format", ".clang-tidy",
+                    ".gitignore"}
+DATA = ("data/", "tests/fuzz/corpus/")  # files of any kind
+PICTURES = {".png"}
 LINES_MAX = 500
 FUNCTION_LINES_MAX = 60
 KERNEL_LINES_MAX = 120
@@ -37,6 +47,9 @@ SAYS_WHAT_WAS = "docs/decisions/"
 PICTURES_SCRIPT = "bench/scripts/pictures.py"
 PICTURES_FOLDER = "docs/pictures"
 PLANTS = "tests/style/"  # names what is not there, to plant it
+
+
+FUNCTIONS = {**dict.fromkeys(CPP, functions), ".py": functions_of_python, ".js": functions_of_javascript}
 
 
 @functools.lru_cache(maxsize=None)
@@ -67,6 +80,17 @@ class Tree:
     def of(self, suffixes):
         return [name for name in self.files if pathlib.PurePath(name).suffix in suffixes]
 
+    def is_text(self, name):
+        return pathlib.PurePath(name).suffix not in PICTURES and not name.startswith((*DATA, *FOREIGN))
+
+    def texts(self):
+        """(name, text) of what people wrote here."""
+        return [(name, self.text(name)) for name in self.files if self.is_text(name)]
+
+    def programs(self):
+        """Those of them that say something to a machine."""
+        return [(name, text) for name, text in self.texts() if kind_of(name, text) not in {"", ".md", ".svg"}]
+
     def text(self, name):
         path = self.root / name
         return text_of(path, path.stat().st_mtime_ns)
@@ -87,16 +111,23 @@ def misformatted(tree):
 def too_long(tree):
     """Programs of more than 500 lines; functions of more than 60, and of CUDA's files of more than 120."""
     found = []
-    for name in tree.of(COMMENTED):
-        lines = tree.text(name).count("\n")
+    for name, text in tree.programs():
+        kind = kind_of(name, text)
+        lines = text.count("\n")
         if lines > LINES_MAX:
             found.append(f"{name}:{LINES_MAX + 1}: a file of {lines} lines; at most {LINES_MAX}")
-    for name in tree.of(CPP):
-        text = tree.text(name)
-        most = KERNEL_LINES_MAX if name.endswith((".cu", ".cuh")) else FUNCTION_LINES_MAX
+        most = KERNEL_LINES_MAX if kind in {".cu", ".cuh"} else FUNCTION_LINES_MAX
+        find = FUNCTIONS.get(kind, lambda text: [])
         found += [f"{name}:{line}: a function of {lines} lines; at most {most}: {head}"
-                  for line, lines, head in functions(text) if lines > most]
+                  for line, lines, head in find(text) if lines > most]
     return found
+
+
+def of_no_kind(tree):
+    """Files of a kind that no rule knows: a .cpp or an .inc would be looked at by none."""
+    return [f"{name}:1: a file of a kind that no rule knows" for name in tree.files
+            if not name.startswith(DATA) and name not in WITHOUT_A_SUFFIX
+            and pathlib.PurePath(name).suffix not in KINDS]
 
 
 def too_many_fields(tree):
@@ -121,6 +152,18 @@ def crowded(tree):
     return found
 
 
+def top_folders_that_differ(tree):
+    """Top-level folders beside the tree of ARCHITECTURE.md."""
+    page = "ARCHITECTURE.md"
+    if page not in tree.files:
+        return []
+    drawn = pages.part(tree.text(page), r"\n## The tree\n\s*```\n", r"^```")
+    rows = set(re.findall(r"^(\w[\w-]*)/ ", drawn, re.M))
+    there = {name.partition("/")[0] for name in tree.known if "/" in name and not name.startswith(".")}
+    return ([f"{page}:1: nothing of the folder {folder}" for folder in sorted(there - rows)] +
+            [f"{page}:1: there is no folder {folder}" for folder in sorted(rows - there)])
+
+
 def named_for_nothing(tree):
     """Files that are named for no thing, and headers that may be included twice."""
     found = [f"{name}:1: a file named {path.stem}" for name in tree.files
@@ -128,29 +171,16 @@ def named_for_nothing(tree):
     return found + [f"{name}:1: without #pragma once" for name in tree.of({".h"}) if "#pragma once" not in tree.text(name)]
 
 
-def prose(name, text):
-    """(line number, what is said there) of a page, or of the comments of a program."""
-    suffix = pathlib.PurePath(name).suffix
-    if suffix == ".md":
-        yield from enumerate(text.splitlines(), 1)
-    elif suffix in COMMENTED:
-        mark = "//" if suffix in CPP | {".proto"} else "#"
-        for number, line in enumerate(text.splitlines(), 1):
-            _, found, comment = line.partition(mark)
-            if found:
-                yield number, comment
-
-
 def files_that_are_gone(tree):
     """Comments and pages that name a file which is not there."""
     known = tree.known | examples.made_by_examples(tree)
     stems = {pathlib.PurePath(name).name for name in known}
     found = []
-    for name in tree.of(COMMENTED | {".md"}):
+    for name, text in tree.texts():
         if name.startswith((SAYS_WHAT_WAS, PLANTS)):
             continue
         here = pathlib.PurePath(name).parent
-        for number, said in prose(name, tree.text(name)):
+        for number, said in prose(name, text):
             for match in FILE_NAME.finditer(said):
                 file = match[1]
                 there = file in known or os.path.normpath(here / file) in known or ("/" not in file and file in stems)
@@ -189,13 +219,9 @@ def forbidden_words(tree):
     pattern = re.compile("|".join(sorted({"_?".join(each) for each in gone_parts.values()}, key=len, reverse=True)), re.I)
     found = []
     for name in tree.files:
-        path = pathlib.PurePath(name)
         if name == "docs/GLOSSARY.md" or name.startswith((SAYS_WHAT_WAS, PLANTS)):
             continue
-        lines = [(1, name)]
-        if path.suffix in COMMENTED | {".md", ".txt"} or not path.suffix and path.parent == pathlib.PurePath("."):
-            lines += enumerate(tree.text(name).splitlines(), 1)
-        for number, line in lines:
+        for number, line in [(1, name), *enumerate(tree.text(name).splitlines() if tree.is_text(name) else [], 1)]:
             if not pattern.search(line):
                 continue
             found += [f"{name}:{number}: {word} is {gone[word]} now" for word, its in gone_parts.items()
@@ -205,8 +231,9 @@ def forbidden_words(tree):
 
 def policies_without_a_row(tree):
     """Policies of the catalogue that the table of docs/consistency.md does not have."""
-    policies = re.findall(r'^    \{"(\w+)", "', tree.text("consistency/catalogue.cc"), re.M)
-    if not policies:
+    entries = pages.part(tree.text("consistency/catalogue.cc"), r"PolicyEntry kEntries\[\] = \{", r"^};")
+    policies = re.findall(r'\{\s*"(\w+)",\s*"[^"]*",\s*&Parse\w+', entries)
+    if not policies or len(policies) != len(re.findall(r"&Parse", entries)):
         return ["consistency/catalogue.cc:1: no list of policies"]
     rows = set(re.findall(r"^\| `(\w+)", tree.text("docs/consistency.md"), re.M))
     return [f"docs/consistency.md:1: no row for the policy {name}" for name in policies if name not in rows]
