@@ -7,10 +7,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "base/nearest_name.h"
 #include "base/status_macros.h"
 
 namespace soapstone {
 namespace {
+
+constexpr size_t kTellingLetters = 3;  // of fewer, any other name of one letter is near
 
 std::vector<std::string> Split(std::string_view text, char separator) {
   return absl::StrSplit(absl::string_view(text.data(), text.size()), separator);
@@ -90,9 +93,10 @@ std::string Spec::Text(std::string_view key, std::string_view fallback) const {
 absl::Status Spec::AllowOnly(const std::vector<std::string>& known) const {
   for (const auto& [key, value] : arguments) {
     if (std::find(known.begin(), known.end(), key) != known.end()) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, ": unknown argument '", key, "'; it takes ",
-                     known.empty() ? std::string("none") : absl::StrJoin(known, ", ")));
+    return absl::InvalidArgumentError(absl::StrCat(
+        name, ": unknown argument '", key, "'",
+        key.size() < kTellingLetters ? std::string() : DidYouMean(key, known), "; it takes ",
+        known.empty() ? std::string("none") : absl::StrJoin(known, ", ")));
   }
   return absl::OkStatus();
 }

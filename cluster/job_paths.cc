@@ -18,6 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr char kIpc[] = "ipc://";
 constexpr char kOnnx[] = "onnx:";
 constexpr char kFile[] = "file=";
 
@@ -75,7 +76,14 @@ void ChangePaths(const PathChange& change, wire::JobConfig* config) {
     }
     training->set_stragglers(ChangedFiles(training->stragglers(), change));
   }
-  if (config->has_cluster()) paths.push_back(config->mutable_cluster()->mutable_strategy());
+  if (config->has_cluster()) {
+    wire::Cluster* cluster = config->mutable_cluster();
+    paths.push_back(cluster->mutable_strategy());
+    if (cluster->scheduler().starts_with(kIpc)) {
+      cluster->set_scheduler(
+          absl::StrCat(kIpc, Changed(cluster->scheduler().substr(std::strlen(kIpc)), change)));
+    }
+  }
   for (std::string* path : paths) *path = Changed(*path, change);
 }
 

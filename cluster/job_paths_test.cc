@@ -24,6 +24,7 @@ output {
   model_path: "out/m" log_dir: "logs" trace_path: "t.csv" record_path: "r" curve_path: "c.csv"
   timeline_path: "e"
 }
+cluster { scheduler: "ipc://s.sock" strategy: "plan" }
 )";
 
 class JobPathsTest : public testing::Test {
@@ -62,6 +63,15 @@ TEST_F(JobPathsTest, AreRelativeToTheFile) {
   EXPECT_EQ(config->output().record_path(), "jobs/r");
   EXPECT_EQ(config->output().curve_path(), "jobs/c.csv");
   EXPECT_EQ(config->output().timeline_path(), "jobs/e");
+  EXPECT_EQ(config->cluster().scheduler(), "ipc://jobs/s.sock");
+  EXPECT_EQ(config->cluster().strategy(), "jobs/plan");
+}
+
+TEST_F(JobPathsTest, AnAddressIsNoPath) {
+  Write("jobs/a.textproto", "model: \"mlp\" cluster { scheduler: \"tcp://host:7070\" }");
+  EXPECT_EQ(ReadJobFile("jobs/a.textproto")->cluster().scheduler(), "tcp://host:7070");
+  Write("jobs/a.textproto", "model: \"mlp\" cluster { scheduler: \"ipc:///run/s\" }");
+  EXPECT_EQ(ReadJobFile("jobs/a.textproto")->cluster().scheduler(), "ipc:///run/s");
 }
 
 TEST_F(JobPathsTest, OfStragglersAlone) {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/memory/past_cache.h"
+#include "base/nearest_name.h"
 #include "base/spec.h"
 #include "base/status_macros.h"
 #include "base/vectors.h"
@@ -170,11 +171,11 @@ absl::StatusOr<OptimizerSpec> ParseOptimizer(std::string_view text) {
     SOAP_ASSIGN_OR_RETURN(out.l2, spec.Real("l2", 0, 0, 1e6));
     return out;
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "unknown optimizer '", spec.name,
-      "'; known: ", absl::StrJoin(Kinds(), ", ", [](std::string* out, const KindRow& row) {
-        out->append(row.name);
-      })));
+  std::vector<std::string> known;
+  for (const KindRow& row : Kinds()) known.emplace_back(row.name);
+  return absl::InvalidArgumentError(absl::StrCat("unknown optimizer '", spec.name, "'",
+                                                 DidYouMean(spec.name, known),
+                                                 "; known: ", absl::StrJoin(known, ", ")));
 }
 
 std::string OptimizerSpec::ToString() const {

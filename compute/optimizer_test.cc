@@ -273,6 +273,7 @@ TEST(ParseOptimizer, ReadsItsKeys) {
 }
 
 TEST(ParseOptimizer, UnknownNameListsTheKnown) {
+  EXPECT_THAT(ErrorOf("adma"), HasSubstr("unknown optimizer 'adma'; did you mean adam?; known: "));
   EXPECT_THAT(ErrorOf("lars"), HasSubstr("unknown optimizer 'lars'; known: sgd, momentum, "
                                          "nesterov, adagrad, rmsprop, adam, adamw, ftrl"));
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "base/nearest_name.h"
 #include "base/spec.h"
 #include "base/status_macros.h"
 
@@ -40,8 +41,9 @@ absl::StatusOr<ScheduleSpec> ParseSchedule(std::string_view text) {
     SOAP_ASSIGN_OR_RETURN(out.min, spec.Real("min", 0, 0, 1));
     return out;
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("unknown schedule '", spec.name, "'; known: constant, step, cosine"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "unknown schedule '", spec.name, "'", DidYouMean(spec.name, {"constant", "step", "cosine"}),
+      "; known: constant, step, cosine"));
 }
 
 // warm-up:  lr·(c + 1)/warmup                        for c < warmup, and from there on

@@ -51,6 +51,9 @@ TEST(Schedule, CosineStaysAtItsMinimumPastTheEnd) {
 
 TEST(Schedule, ErrorsNameTheKnown) {
   EXPECT_THAT(ScheduleErrorOf("poly"), HasSubstr("known: constant, step, cosine"));
+  EXPECT_THAT(ScheduleErrorOf("cosin"),
+              HasSubstr("'cosin'; did you mean cosine?; known: constant"));
+  EXPECT_THAT(ScheduleErrorOf("step:evry=3"), HasSubstr("'evry'; did you mean every?; it takes"));
   EXPECT_THAT(ScheduleErrorOf("cosine:every=3"), HasSubstr("unknown argument 'every'"));
   EXPECT_THAT(ScheduleErrorOf("step"), HasSubstr("every=CLOCKS is required"));
   EXPECT_THAT(ScheduleErrorOf("step:every=0"), HasSubstr("outside"));

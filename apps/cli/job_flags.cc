@@ -1,11 +1,15 @@
 #include "apps/cli/job_flags.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/exit_codes.h"
+#include "base/nearest_name.h"
 
 namespace soapstone::apps {
 namespace {
@@ -23,6 +27,27 @@ bool MattersInSimulation(const JobField& field) {
 // next word for the value.
 bool IsFlagWithoutItsValue(std::string_view word) {
   return word.size() > 3 && word.substr(0, 2) == "--" && word.find('=') == word.size() - 1;
+}
+
+// "; did you mean --epochs?" of the first flag that neither the program nor the command has; or
+// empty.
+std::string FlagMeant(const CLI::App& app, int argc, const char* const* argv) {
+  std::vector<std::string> known;
+  const auto add = [&](const CLI::App& of) {
+    for (const CLI::Option* option : of.get_options()) {
+      for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+    }
+  };
+  add(app);
+  for (const CLI::App* command : app.get_subcommands()) add(*command);
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view argument = argv[i];
+    const std::string flag(argument.substr(0, argument.find('=')));
+    if (flag.starts_with("--") && std::ranges::find(known, flag) == known.end()) {
+      return DidYouMean(flag, known);
+    }
+  }
+  return "";
 }
 
 // The variable that has set an option; empty: the command line has.
@@ -97,7 +122,8 @@ std::variant<std::monostate, EndNow> Parse(CLI::App* app, int argc, const char* 
     for (char& c : line) {
       if (c == '\n') c = ' ';
     }
-    std::cerr << app->get_name() << ": " << line << " (--help lists the flags)\n";
+    std::cerr << app->get_name() << ": " << line << FlagMeant(*app, argc, argv)
+              << " (--help lists the flags)\n";
     return EndNow{kExitConfig};
   }
 }

@@ -100,7 +100,8 @@ void AddGivenStrategies(CLI::App* plan, PlanFlags* flags) {
                        "A strategy file, priced (and drawn) as it is, without a search")
           ->type_name("FILE")
           ->excludes(compare);
-  for (const char* of_searches : {"--search", "--budget", "--proposals", "--staleness"}) {
+  for (const char* of_searches : {"--search", "--budget", "--proposals", "--staleness", "--sync",
+                                  "--seed", "--for_workers"}) {
     compare->excludes(plan->get_option(of_searches));
     strategy->excludes(plan->get_option(of_searches));
   }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "apps/cli/job_source.h"
 #include "base/status_macros.h"
 #include "cluster/job.h"
 #include "cluster/job_paths.h"
@@ -28,6 +29,7 @@ absl::Status FillFromJob(const PlanFlags& flags, PlanningOptions* options) {
   cluster->set_servers(std::max(1u, cluster->servers()));
   cluster->set_workers(std::max(1u, cluster->workers()));
   SOAP_ASSIGN_OR_RETURN(const std::shared_ptr<const Job> job, PrepareJob(std::move(config)));
+  SayNotes("soapstone plan", job->notes);
   options->model = job->config.model();
   options->graph = job->graph;
   if (options->graph != nullptr) return absl::OkStatus();

@@ -22,6 +22,7 @@ namespace {
 
 constexpr size_t kCellShownMax = 40;
 constexpr size_t kHeaderShownMax = 8;
+constexpr size_t kCountedMin = 4;  // 0, 1, 2 may well be a sample
 constexpr size_t kLabelNamesMax = 65536;
 constexpr absl::string_view kByteOrderMark = "\xef\xbb\xbf";
 
@@ -44,21 +45,37 @@ bool IsMissing(absl::string_view cell) {
   return false;
 }
 
-// No cell a number, and no row of data whose values are all missing but the label: of `?,NA,cat`
-// only one cell could be a column's name.
-bool IsHeader(const std::vector<absl::string_view>& cells) {
+// Whether the numbers among the cells are 0, 1, 2, ..., as a table whose columns have no names is
+// given them by what writes it (pandas), beside a label's that has one.
+bool AreCounted(const std::vector<absl::string_view>& cells) {
+  size_t counted = 0;
   float value = 0;
-  size_t marked = 0;
-  size_t names = 0;
   for (const absl::string_view cell : cells) {
-    if (ParseCell(cell, &value)) return false;
-    if (!IsMissing(cell)) {
+    if (!ParseCell(cell, &value)) continue;
+    if (absl::StripAsciiWhitespace(cell) != absl::StrCat(counted)) return false;
+    ++counted;
+  }
+  return counted >= kCountedMin;
+}
+
+// No cell a number, and no row of data whose values are all missing but the label: of `?,NA,cat`,
+// or
+// `,,cat`, only one cell could be a column's name; that of rows' numbers may have none. Or numbers
+// that only count the columns.
+bool IsHeader(const std::vector<absl::string_view>& cells) {
+  if (AreCounted(cells)) return true;
+  float value = 0;
+  size_t missing = 0;
+  size_t names = 0;
+  for (size_t c = 0; c < cells.size(); ++c) {
+    if (ParseCell(cells[c], &value)) return false;
+    if (!IsMissing(cells[c])) {
       ++names;
-    } else if (!absl::StripAsciiWhitespace(cell).empty()) {
-      ++marked;
+    } else if (c > 0 || !absl::StripAsciiWhitespace(cells[c]).empty()) {
+      ++missing;
     }
   }
-  return marked == 0 || names > 1;
+  return missing == 0 || names > 1;
 }
 
 // A cell's text, printable and short.

@@ -159,6 +159,22 @@ TEST_F(Readers, CsvWithOnlyMissingValuesInTheFirstRowHasNoHeader) {
   EXPECT_THAT(ReadCsv(Write("a.csv", "Na,K,y\n1,2,0\n"))->header, ElementsAre("Na", "K", "y"));
   EXPECT_THAT(ReadCsv(Write("a.csv", ",length,y\n0,2,0\n"))->header,
               ElementsAre("", "length", "y"));
+  EXPECT_THAT(
+      Message(ReadCsv(Write("a.csv", ",,cat\n1,2,dog\n"))),
+      EndsWith("a.csv:1: column 1: '' is a missing value, the first, of 2 in 1 of 2 rows; fill "
+               "them in, or take --missing=drop, which leaves such rows out"));
+}
+
+// As pandas writes columns without names; else it would be a sample, of a class of its own.
+TEST_F(Readers, CsvWithNumberedColumnsHasAHeader) {
+  const CsvTable table = *ReadCsv(Write("a.csv", "0,1,2,3,target\n5,6,7,8,cat\n"));
+  EXPECT_THAT(table.header, ElementsAre("0", "1", "2", "3", "target"));
+  EXPECT_THAT(table.label_names, ElementsAre("cat"));
+  EXPECT_THAT(table.notes, ElementsAre(EndsWith("header skipped: 0, 1, 2, 3, target")));
+  EXPECT_EQ(ReadCsv(Write("a.csv", ",0,1,2,3\n0,5,6,7,1\n"))->rows(), 1u);
+  EXPECT_EQ(ReadCsv(Write("a.csv", "0,1,2\n5,6,7\n"))->rows(), 2u);        // may be a sample
+  EXPECT_EQ(ReadCsv(Write("a.csv", "0,1,2,4\n5,6,7,1\n"))->rows(), 2u);    // counts nothing
+  EXPECT_EQ(ReadCsv(Write("a.csv", "0,1,2,3.0\n5,6,7,1\n"))->rows(), 2u);  // a number
 }
 
 TEST_F(Readers, CsvLabelsOfRowsLeftOutAreNoClasses) {

@@ -1,8 +1,8 @@
 #include "models/zoo/zoo.h"
 
 #include <algorithm>
-#include <array>
 #include <iterator>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -19,33 +19,58 @@ struct Known {
   const char* name;
   const char* description;
   absl::StatusOr<Graph> (*build)(const ModelSpec& spec);
+  std::vector<std::string> options = {};  // besides tiny
 };
 
-constexpr std::array<Known, 13> kKnown = {{
-    {"softmax", "one linear layer", BuildSoftmax},
-    {"mlp", "two hidden layers, ReLU", BuildMlp},
-    {"lenet5", "LeCun et al. 1998; images of 28x28 or 8x8", BuildLenet5},
-    {"alexnet", "Krizhevsky 2014, one tower; 3x224x224", BuildAlexnet},
-    {"resnet50", "He et al. 2016, 3+4+6+3 bottlenecks; 3x224x224", BuildResnet50},
-    {"resnet101", "He et al. 2016, 3+4+23+3 bottlenecks; 3x224x224", BuildResnet101},
-    {"inception_v3", "Szegedy et al. 2016, no auxiliary head; 3x299x299", BuildInceptionV3},
-    {"nasnet_a", "Zoph et al. 2018, 3 x (5 normal cells + reduction); 3x224x224", BuildNasnetA},
-    {"rnntc", "text classifier, 4 LSTM layers of 1024; 40 steps", BuildRnntc},
-    {"rnnlm", "language model, 2 LSTM layers of 2048; 40 steps", BuildRnnlm},
-    {"gnmt", "translation, 2 + 2 LSTM layers of 1024, attention; 40 steps", BuildGnmt},
-    {"transformer_lm", "pre-norm decoder, 12 layers of 768; 512 steps", BuildTransformerLm},
-    {"bert_base", "Devlin et al. 2019, encoder with classifier; 512 steps", BuildBertBase},
-}};
-
-constexpr std::array<const char*, 4> kOptions = {"dropout", "layers", "hidden", "heads"};
+const std::vector<Known>& KnownModels() {
+  static const auto* const kKnown = new std::vector<Known>{
+      {"softmax", "one linear layer", BuildSoftmax},
+      {"mlp", "two hidden layers, ReLU", BuildMlp, {"hidden"}},
+      {"lenet5", "LeCun et al. 1998; images of 28x28 or 8x8", BuildLenet5},
+      {"alexnet", "Krizhevsky 2014, one tower; 3x224x224", BuildAlexnet, {"dropout", "hidden"}},
+      {"resnet50", "He et al. 2016, 3+4+6+3 bottlenecks; 3x224x224", BuildResnet50, {"hidden"}},
+      {"resnet101", "He et al. 2016, 3+4+23+3 bottlenecks; 3x224x224", BuildResnet101, {"hidden"}},
+      {"inception_v3",
+       "Szegedy et al. 2016, no auxiliary head; 3x299x299",
+       BuildInceptionV3,
+       {"dropout"}},
+      {"nasnet_a",
+       "Zoph et al. 2018, 3 x (5 normal cells + reduction); 3x224x224",
+       BuildNasnetA,
+       {"hidden", "layers"}},
+      {"rnntc",
+       "text classifier, 4 LSTM layers of 1024; 40 steps",
+       BuildRnntc,
+       {"hidden", "layers"}},
+      {"rnnlm",
+       "language model, 2 LSTM layers of 2048; 40 steps",
+       BuildRnnlm,
+       {"hidden", "layers"}},
+      {"gnmt",
+       "translation, 2 + 2 LSTM layers of 1024, attention; 40 steps",
+       BuildGnmt,
+       {"hidden", "layers"}},
+      {"transformer_lm",
+       "pre-norm decoder, 12 layers of 768; 512 steps",
+       BuildTransformerLm,
+       {"dropout", "heads", "hidden", "layers"}},
+      {"bert_base",
+       "Devlin et al. 2019, encoder with classifier; 512 steps",
+       BuildBertBase,
+       {"dropout", "heads", "hidden", "layers"}},
+  };
+  return *kKnown;
+}
 
 // "name", "name:tiny", "name:key=value,key=value"
-absl::StatusOr<ModelSpec> ParseModel(std::string_view model) {
+absl::StatusOr<ModelSpec> ParseModel(std::string_view model, const Known& known) {
   const std::vector<std::string> halves =
       absl::StrSplit(absl::string_view(model.data(), model.size()), absl::MaxSplits(':', 1));
   ModelSpec spec = {.name = halves[0]};
   if (halves.size() == 1) return spec;
   const std::vector<std::string> options = absl::StrSplit(halves[1], ',');
+  std::vector<std::string> takes = {"tiny"};
+  for (const std::string& key : known.options) takes.push_back(key + "=");
   for (const std::string& option : options) {
     const std::vector<std::string> pair = absl::StrSplit(option, absl::MaxSplits('=', 1));
     if (option == "tiny") {
@@ -53,11 +78,11 @@ absl::StatusOr<ModelSpec> ParseModel(std::string_view model) {
       continue;
     }
     double value = 0;
-    const bool known = std::find(kOptions.begin(), kOptions.end(), pair[0]) != kOptions.end();
-    if (!known || pair.size() != 2 || !absl::SimpleAtod(pair[1], &value)) {
-      return absl::InvalidArgumentError(absl::StrCat(spec.name, ": option '", option,
-                                                     "' is none of tiny, ",
-                                                     absl::StrJoin(kOptions, "=, "), "="));
+    const bool taken = std::ranges::find(known.options, pair[0]) != known.options.end();
+    if (!taken || pair.size() != 2 || !absl::SimpleAtod(pair[1], &value)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(spec.name, ": option '", option, "': it takes ", absl::StrJoin(takes, ", "),
+                       taken ? " with a number" : DidYouMean(pair[0] + "=", takes)));
     }
     const bool is_rate = pair[0] == "dropout";
     if (is_rate ? !(value >= 0 && value < 1) : !(value >= 1 && value <= 1 << 20)) {
@@ -92,23 +117,25 @@ absl::Status UnknownModel(const std::string& name) {
 
 std::vector<ZooEntry> Zoo() {
   std::vector<ZooEntry> entries;
-  for (const Known& known : kKnown) entries.push_back({known.name, known.description});
+  for (const Known& known : KnownModels()) entries.push_back({known.name, known.description});
   return entries;
 }
 
 std::vector<std::string> ModelNames() {
   std::vector<std::string> names;
-  for (const Known& known : kKnown) names.emplace_back(known.name);
+  for (const Known& known : KnownModels()) names.emplace_back(known.name);
   return names;
 }
 
 absl::StatusOr<Graph> BuildModel(std::string_view model, const ModelInput& input) {
-  SOAP_ASSIGN_OR_RETURN(ModelSpec spec, ParseModel(model));
-  spec.input = input;
-  for (const Known& known : kKnown) {
-    if (spec.name == known.name) return known.build(spec);
+  const std::string name(model.substr(0, model.find(':')));
+  for (const Known& known : KnownModels()) {
+    if (name != known.name) continue;
+    SOAP_ASSIGN_OR_RETURN(ModelSpec spec, ParseModel(model, known));
+    spec.input = input;
+    return known.build(spec);
   }
-  return UnknownModel(spec.name);
+  return UnknownModel(name);
 }
 
 absl::Status CheckModelName(std::string_view model) {

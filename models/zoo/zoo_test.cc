@@ -1,6 +1,7 @@
 #include "models/zoo/zoo.h"
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -87,15 +88,49 @@ TEST(Zoo, OptionsAreTaken) {
   EXPECT_EQ(BuildModel("alexnet:dropout=0", ModelInput{})->ops().size(), with - 2);
 }
 
+// What a model takes changes it; what would not is refused, or it would be ignored in silence.
+TEST(Zoo, AnOptionThatIsTakenCounts) {
+  const auto text = [](const Graph& graph) {
+    std::string all;
+    for (const ParamSpec& param : graph.params()) {
+      absl::StrAppend(&all, param.name, " ", absl::StrJoin(param.shape, "x"), "\n");
+    }
+    for (const Op& op : graph.ops()) {
+      absl::StrAppend(&all, op.name, " ", op.cost.forward_flops, " ", op.cost.forward_bytes, "\n");
+    }
+    return all;
+  };
+  size_t taken = 0;
+  for (const std::string& name : ModelNames()) {
+    const std::string plain = text(*BuildModel(name + ":tiny", ModelInput{}));
+    for (const char* option : {"dropout=0.25", "layers=3", "hidden=24", "heads=2"}) {
+      const auto other = BuildModel(absl::StrCat(name, ":tiny,", option), ModelInput{});
+      if (!other.ok()) {
+        EXPECT_THAT(std::string(other.status().message()), HasSubstr("it takes tiny")) << name;
+        continue;
+      }
+      ++taken;
+      if (std::string(option) != "heads=2") {  // heads change no size
+        EXPECT_NE(text(*other), plain) << name << " " << option;
+      }
+    }
+  }
+  EXPECT_EQ(taken, 22u);
+}
+
 TEST(Zoo, BadOptionsAreNamed) {
   const auto error = [](std::string_view model) {
     return std::string(BuildModel(model, ModelInput{}).status().message());
   };
   EXPECT_THAT(error("vgg"), HasSubstr("unknown model 'vgg'; known: softmax, mlp, lenet5"));
-  EXPECT_THAT(error("resnet50:huge"), HasSubstr("option 'huge' is none of tiny, dropout="));
+  EXPECT_THAT(error("resnet50:huge"), HasSubstr("option 'huge': it takes tiny, hidden="));
+  EXPECT_THAT(error("mlp:layers=7"), HasSubstr("mlp: option 'layers=7': it takes tiny, hidden="));
+  EXPECT_THAT(error("softmax:hidden=7"), HasSubstr("option 'hidden=7': it takes tiny"));
+  EXPECT_THAT(error("rnnlm:hiden=7"), HasSubstr("hidden=, layers=; did you mean hidden=?"));
   EXPECT_THAT(error("rnnlm:hidden=0"), HasSubstr("hidden=0: it must be a number from 1"));
   EXPECT_THAT(error("alexnet:dropout=1"), HasSubstr("at least 0 and below 1"));
-  EXPECT_THAT(error("rnnlm:hidden="), HasSubstr("option 'hidden='"));
+  EXPECT_THAT(error("rnnlm:hidden="),
+              HasSubstr("option 'hidden=': it takes tiny, hidden=, layers= with a number"));
 }
 
 TEST(Zoo, DataDecideTheSizes) {

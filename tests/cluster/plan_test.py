@@ -271,7 +271,22 @@ class PlanTest(ClusterTestCase):
         self.assertIn("on 0-1", {row["first"][-6:] for row in report["differences"]})
         for flag in ("--svg", "--trace", "--dot", "--output", "--explain"):
             self.refuse(f"--compare excludes {flag}|{flag} excludes --compare", compare, machine("p100_4x4"), f"{flag}=x")
+        for flag in ("--seed=2", "--sync=ring", "--for_workers"):  # a search's
+            name = flag.partition("=")[0]
+            self.refuse(f"--compare excludes {name}|{name} excludes --compare", compare, machine("p100_4x4"), flag)
+            self.refuse(f"--strategy excludes {name}|{name} excludes --strategy", f"--strategy={paths[0]}",
+                        machine("p100_4x4"), flag)
         self.refuse("A,B", f"--compare={paths[0]}", machine("p100_4x4"))
+
+    def test_a_flag_that_is_misspelt_has_its_nearest_name(self):
+        self.refuse("not expected: --serch=all; did you mean --search\\?", "--model=mlp", machine("p100_4x4"), "--serch=all")
+
+    def test_what_a_job_is_told_the_plan_of_it_says_too(self):
+        path = f"{self.dir}/job.textproto"
+        with open(path, "w") as file:
+            file.write('model: "mlp" data { format: "digits" } training { batch: 4096 epochs: 1 micro_batches: 8 }')
+        done = self.plan(f"--config={path}", machine("p100_4x4"), "--devices=2", "--search=data")
+        self.assertIn("soapstone plan: training.batch: 4096 is more than the", done.stderr)
 
     def test_an_operator_is_explained(self):
         out = self.plan("--model=lenet5", machine("p100_4x4"), "--devices=2", "--search=data",

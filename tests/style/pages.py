@@ -298,8 +298,9 @@ def anchors(text):
 def links_that_lead_nowhere(tree):
     """Links of pages to files and headings that are not there."""
     found = []
-    folders = {str(above) for name in tree.known for above in pathlib.PurePath(name).parents}
-    for name in tree.of({".md"}):
+    pages = tree.of({".md"})
+    folders = {str(above) for name in tree.known for above in pathlib.PurePath(name).parents} if pages else set()
+    for name in pages:
         text, here = tree.text(name), pathlib.PurePath(name).parent
         for number, line in enumerate(text.splitlines(), 1):
             for link in LINK.findall(line):

@@ -63,9 +63,12 @@ class Tree:
     """The files of a checkout that git knows; of a copy, or where git knows nothing, all that there are but what is
     built. The rules look at `files`, all or some of them."""
 
-    def __init__(self, root, is_copy=False, only=None):
+    def __init__(self, root, is_copy=False, only=None, known=None):
         self.root = pathlib.Path(root)
         done = None
+        if known is not None:
+            self.known, self.files = known, sorted(known) if only is None else only
+            return
         if not is_copy:
             done = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=root,
                                   stdout=subprocess.PIPE, text=True)
@@ -78,7 +81,7 @@ class Tree:
         self.files = sorted(self.known) if only is None else only
 
     def of(self, suffixes):
-        return [name for name in self.files if pathlib.PurePath(name).suffix in suffixes]
+        return [name for name in self.files if os.path.splitext(name)[1] in suffixes]
 
     def is_text(self, name):
         return pathlib.PurePath(name).suffix not in PICTURES and not name.startswith((*DATA, *FOREIGN))
@@ -141,11 +144,11 @@ def crowded(tree):
     """Folders of more than 40 files; a top level of more than 25 folders."""
     files = {}
     for name in tree.known:
-        folder = str(pathlib.PurePath(name).parent)
+        folder = name.rpartition("/")[0] or "."
         files[folder] = files.get(folder, 0) + 1
     found = [f"{folder}:1: a folder of {count} files; at most {FOLDER_FILES_MAX}" for folder, count in sorted(files.items())
              if count > FOLDER_FILES_MAX and folder not in FILES_BY_NAME]
-    top = {pathlib.PurePath(folder).parts[0] for folder in files if folder != "."}
+    top = {folder.partition("/")[0] for folder in files if folder != "."}
     top = {folder for folder in top if not folder.startswith(".")}
     if len(top) > TOP_FOLDERS_MAX:
         found.append(f".:1: {len(top)} folders at the top; at most {TOP_FOLDERS_MAX}")
@@ -174,7 +177,7 @@ def named_for_nothing(tree):
 def files_that_are_gone(tree):
     """Comments and pages that name a file which is not there."""
     known = tree.known | examples.made_by_examples(tree)
-    stems = {pathlib.PurePath(name).name for name in known}
+    stems = {name.rpartition("/")[2] for name in known}
     found = []
     for name, text in tree.texts():
         if name.startswith((SAYS_WHAT_WAS, PLANTS)):
