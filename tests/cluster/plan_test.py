@@ -13,7 +13,7 @@ MACHINES = os.path.join(SOURCE, "examples", "machines")
 
 
 # Two nodes that hardly hear each other.
-DIGITS = os.path.join(os.path.dirname(os.path.dirname(MACHINES)), "data", "digits", "digits.csv.gz")
+DIGITS = os.path.join(SOURCE, "data", "digits", "digits.csv.gz")
 SLOW_NICS = """name: "slow_nics"
 kinds { name: "gpu" tflops: 1 memory_gbytes_per_s: 100 memory_gib: 4 launch_us: 5 }
 nodes {
