@@ -193,26 +193,26 @@ std::string OptimizerSpec::ToString() const {
   LOG(FATAL) << "optimizer kind " << static_cast<int>(kind);
 }
 
+void BeginStep(OptimizerKind kind, size_t n, SliceState* state) {
+  SizeMoments(kind, n, state);
+  state->steps += 1;
+}
+
 SOAPSTONE_EACH_VECTOR_WIDTH
-bool ApplyGradient(const OptimizerSpec& spec, const Update& update,
-                   absl::Span<const float> gradient, absl::Span<const float> from,
-                   absl::Span<float> param, SliceState* state) {
+bool ApplyPart(const OptimizerSpec& spec, const Update& update, absl::Span<const float> gradient,
+               absl::Span<const float> from, absl::Span<float> param, size_t begin,
+               SliceState* state) {
   CHECK_EQ(gradient.size(), param.size());
   CHECK_EQ(from.size(), param.size());
-  SizeMoments(spec.kind, param.size(), state);
-  state->steps += 1;
-  if (update.average_rate > 0) {
-    SliceState none;
-    return ApplyGradient(
-        {}, {.lr = update.average_rate, .scale = update.scale, .writing = update.writing}, gradient,
-        from, param, &none);
-  }
+  const Moments moments = MomentsOf(spec.kind);
+  CHECK(!moments.first || begin + param.size() <= state->first.size());
+  CHECK(!moments.second || begin + param.size() <= state->second.size());
   OptimizerPass pass = PassOf(spec, update, param.size());
   pass.gradient = gradient.data();
   pass.from = from.data();
   pass.w = param.data();
-  if (!state->first.empty()) pass.first = state->first.data();
-  if (!state->second.empty()) pass.second = state->second.data();
+  if (moments.first) pass.first = state->first.data() + begin;
+  if (moments.second) pass.second = state->second.data() + begin;
   if (IsAdam(spec.kind)) {
     const double t = static_cast<double>(state->steps);
     Unbias(1 - std::pow(spec.beta1, t), 1 - std::pow(spec.beta2, t), &pass);
@@ -220,6 +220,19 @@ bool ApplyGradient(const OptimizerSpec& spec, const Update& update,
   const bool backwards = state->steps % 2 == 0;
   return AreFinite(pass.l2 != 0 ? RunBlocks<true>(spec, pass, update.writing, backwards)
                                 : RunBlocks<false>(spec, pass, update.writing, backwards));
+}
+
+bool ApplyGradient(const OptimizerSpec& spec, const Update& update,
+                   absl::Span<const float> gradient, absl::Span<const float> from,
+                   absl::Span<float> param, SliceState* state) {
+  BeginStep(spec.kind, param.size(), state);
+  if (update.average_rate > 0) {
+    SliceState none;
+    return ApplyPart({},
+                     {.lr = update.average_rate, .scale = update.scale, .writing = update.writing},
+                     gradient, from, param, 0, &none);
+  }
+  return ApplyPart(spec, update, gradient, from, param, 0, state);
 }
 
 }  // namespace soapstone::compute

@@ -90,6 +90,12 @@ struct Update {
 bool ApplyGradient(const OptimizerSpec& spec, const Update& update,
                    absl::Span<const float> gradient, absl::Span<const float> from,
                    absl::Span<float> param, SliceState* state);
+// The same part by part: a step begins, then each part of the slice takes it, in whatever order.
+// n: elements of the slice; `begin`: where in it the part is. REQUIRES: of Update, average_rate 0.
+void BeginStep(OptimizerKind kind, size_t n, SliceState* state);
+bool ApplyPart(const OptimizerSpec& spec, const Update& update, absl::Span<const float> gradient,
+               absl::Span<const float> from, absl::Span<float> param, size_t begin,
+               SliceState* state);
 // In place.
 inline bool ApplyGradient(const OptimizerSpec& spec, const Update& update,
                           absl::Span<const float> gradient, absl::Span<float> param,

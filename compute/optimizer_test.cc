@@ -237,6 +237,33 @@ TEST_P(EveryOptimizer, BitsDoNotDependOnHowTheyAreWritten) {
   }
 }
 
+TEST_P(EveryOptimizer, BitsOfAStepInPartsAreThoseOfAWhole) {
+  constexpr size_t kSize = 300;
+  const OptimizerSpec spec = *ParseOptimizer(GetParam());
+  const CounterRandom random(6, RandomUse::kTest);
+  std::vector<float> whole(kSize), g(kSize), to(kSize);
+  for (size_t i = 0; i < kSize; ++i) whole[i] = static_cast<float>(random.Normal(i));
+  std::vector<float> parts = whole;
+  SliceState whole_state, parts_state;
+  for (int step = 0; step < 4; ++step) {
+    for (size_t i = 0; i < kSize; ++i) {
+      g[i] = static_cast<float>(random.Normal((step + 1) * kSize + i));
+    }
+    const Update update = {.lr = 0.013, .scale = 1.0 / 7};
+    ApplyGradient(spec, update, g, absl::MakeSpan(whole), &whole_state);
+    BeginStep(spec.kind, kSize, &parts_state);
+    // The last first; the middle one is empty.
+    for (const auto& [begin, end] : {std::pair<size_t, size_t>{211, kSize}, {90, 90}, {0, 211}}) {
+      ASSERT_TRUE(ApplyPart(spec, update, absl::MakeConstSpan(g).subspan(begin, end - begin),
+                            absl::MakeConstSpan(parts).subspan(begin, end - begin),
+                            absl::MakeSpan(to).subspan(begin, end - begin), begin, &parts_state));
+    }
+    parts = to;
+    ASSERT_EQ(whole, parts) << step;
+    ASSERT_EQ(whole_state, parts_state);
+  }
+}
+
 // f(w) = ½·(w − 3)²
 TEST_P(EveryOptimizer, FindsTheMinimumOfAParabola) {
   OptimizerSpec spec = *ParseOptimizer(GetParam());

@@ -8,10 +8,16 @@
 
 #include "base/frame_sums.h"
 #include "compute/init.h"
+#include "server/peer/flat_vector.h"
 #include "server/peer/peer_ledger.h"
 
 namespace soapstone::server {
 namespace {
+
+// Blocks of vectors that are used again: the values to come, and a chunk that is added to or sent.
+constexpr size_t kIdleMin = size_t{16} << 20;  // bytes
+constexpr size_t kIdleVectors = 2;
+constexpr size_t kInCache = size_t{1} << 20;  // elements
 
 // An optimizer over a flat vector of T, with its state.
 struct FloatStep {
@@ -29,24 +35,44 @@ struct FloatStep {
 
   //   x <- x - lr (1/n) sum g, as TensorStore::Apply of a whole batch does. False: not all is
   //   finite.
-  bool Apply(Clock round, uint64_t samples, absl::Span<const float> sum, absl::Span<float> values) {
+  bool Apply(Clock round, uint64_t samples, const FlatVector<float>& sum,
+             absl::Span<const float> from, absl::Span<float> to, BufferPool* /*pool*/) {
     const Clock clock = std::min(round, total_clocks - 1);
     const compute::Update update = {
         .lr = compute::LearningRate(spec, schedule, clock, total_clocks),
         .scale = 1.0 / static_cast<double>(samples),
-        .fraction = 1};
-    std::vector<std::vector<float>> averaged;
-    for (const Average& a : averages) {
-      averaged.emplace_back(values.begin() + a.begin, values.begin() + a.end);
+        .fraction = 1,
+        .writing = to.size() < kInCache ? compute::Writing::kPlain : compute::Writing::kPast};
+    compute::BeginStep(spec.kind, to.size(), &state);
+    bool finite = true;
+    const auto apply = [&](ElementRange part, const float* g) {
+      const size_t n = part.size();
+      finite &= compute::ApplyPart(spec, update, {g, n}, from.subspan(part.begin, n),
+                                   to.subspan(part.begin, n), part.begin, &state);
+    };
+    const auto average = [&](ElementRange part, const float* g, double rate) {
+      const size_t n = part.size();
       compute::SliceState none;
-      compute::ApplyGradient({}, {.scale = update.scale, .average_rate = a.rate},
-                             sum.subspan(a.begin, a.end - a.begin), absl::MakeSpan(averaged.back()),
-                             &none);
-    }
-    const bool finite = compute::ApplyGradient(spec, update, sum, values, &state);
-    for (size_t i = 0; i < averages.size(); ++i) {
-      std::copy(averaged[i].begin(), averaged[i].end(), values.begin() + averages[i].begin);
-    }
+      finite &=
+          compute::ApplyPart({}, {.lr = rate, .scale = update.scale}, {g, n},
+                             from.subspan(part.begin, n), to.subspan(part.begin, n), 0, &none);
+    };
+    sum.Walk(sum.all(), [&](ElementRange part, const float* g) {
+      std::vector<float> zeros;
+      if (g == nullptr) {
+        zeros.resize(part.size());
+        g = zeros.data();
+      }
+      uint64_t at = part.begin;
+      for (const Average& a : averages) {
+        const ElementRange here = {std::max(a.begin, at), std::min(a.end, part.end)};
+        if (here.begin >= here.end) continue;
+        if (at < here.begin) apply({at, here.begin}, g + (at - part.begin));
+        average(here, g + (here.begin - part.begin), a.rate);
+        at = here.end;
+      }
+      if (at < part.end) apply({at, part.end}, g + (at - part.begin));
+    });
     return finite;
   }
   // REQUIRES: Apply has found one.
@@ -84,9 +110,11 @@ struct DoubleStep {
   using Element = double;
   DoubleStepFunction apply;
 
-  bool Apply(Clock round, uint64_t samples, absl::Span<const double> sum,
-             absl::Span<double> values) const {
-    apply(round, samples, sum, values);
+  bool Apply(Clock round, uint64_t samples, const FlatVector<double>& sum,
+             absl::Span<const double> from, absl::Span<double> to, BufferPool* pool) const {
+    std::copy(from.begin(), from.end(), to.begin());
+    const Buffer whole = sum.Read(sum.all(), pool);
+    apply(round, samples, {reinterpret_cast<const double*>(whole.data()), to.size()}, to);
     return true;  // a checker of sums writes NaN where it finds one wrong
   }
   static uint64_t FirstOdd(absl::Span<const double>) { return 0; }
@@ -98,72 +126,78 @@ template <typename Step>
 class Vectors final : public PeerVectors {
  public:
   using T = typename Step::Element;
-  Vectors(std::vector<T> values, Step step)
-      : values_(std::move(values)),
-        gradient_(values_.size()),
-        contribution_(values_.size()),
-        sum_(values_.size()),
-        step_(std::move(step)) {}
+  Vectors(absl::Span<const T> values, Step step)
+      : elements_(values.size()),
+        gradient_(elements_),
+        contribution_(elements_),
+        sum_(elements_),
+        step_(std::move(step)),
+        pool_(kIdleMin + kIdleVectors * elements_ * sizeof(T)) {
+    values_ = Make([&](T* to) { std::copy(values.begin(), values.end(), to); });
+  }
 
   std::unique_ptr<PeerVectors> Clone() const override { return std::make_unique<Vectors>(*this); }
-  uint64_t elements() const override { return values_.size(); }
+  uint64_t elements() const override { return elements_; }
   size_t bytes(ElementRange range) const override { return range.size() * sizeof(T); }
 
   void AddGradient(uint64_t offset, const Buffer& frame) override {
-    const T* from = ElementsOf(frame);
-    const size_t count = frame.size() / sizeof(T);
-    for (size_t e = 0; e < count; ++e) gradient_[offset + e] += from[e];
+    gradient_.Add({offset, offset + frame.size() / sizeof(T)}, frame, T{1}, &pool_);
   }
   void Stage() override {
-    for (size_t e = 0; e < sum_.size(); ++e) sum_[e] = contribution_[e] += gradient_[e];
-    Clear(&gradient_);
+    if (contribution_.zero()) {
+      std::swap(contribution_, gradient_);
+    } else {
+      for (const auto& part : gradient_.parts()) {
+        contribution_.Add(part.range, part.view, T{1}, &pool_);
+      }
+    }
+    gradient_.Clear();
+    sum_ = contribution_;
   }
-  void Discard() override { Clear(&contribution_); }
-  void ClearSum() override { Clear(&sum_); }
+  void Discard() override { contribution_.Clear(); }
+  void ClearSum() override { sum_.Clear(); }
   void AddValues(double factor) override {
-    const T by = static_cast<T>(factor);
-    for (size_t e = 0; e < sum_.size(); ++e) sum_[e] += by * values_[e];
+    sum_.Add(sum_.all(), values_, static_cast<T>(factor), &pool_);
   }
   void AddParcel(ElementRange range, const Buffer& parcel, double factor) override {
-    if (!Takes(Kind::kAddParcel, range.begin)) return;
-    const T* from = ElementsOf(parcel);
-    const T by = static_cast<T>(factor);
-    for (size_t e = 0; e < range.size(); ++e) sum_[range.begin + e] += by * from[e];
+    if (Takes(Kind::kAddParcel, range.begin)) {
+      sum_.Add(range, parcel, static_cast<T>(factor), &pool_);
+    }
   }
   void SetParcel(ElementRange range, const Buffer& parcel) override {
-    if (!Takes(Kind::kSetParcel, range.begin)) return;
-    if (range.size() > 0) std::memcpy(&sum_[range.begin], parcel.data(), parcel.size());
+    if (Takes(Kind::kSetParcel, range.begin)) sum_.Set(range, parcel);
   }
-  void ValuesFromSum() override { values_ = sum_; }
+  void ValuesFromSum() override { values_ = sum_.Read(sum_.all(), &pool_); }
   void AddToValues(const Buffer& parcel, double factor) override {
     if (!Takes(Kind::kAddToValues)) return;
     const T* from = ElementsOf(parcel);
     const T by = static_cast<T>(factor);
-    for (size_t e = 0; e < values_.size(); ++e) values_[e] += by * from[e];
+    Remake([&](T value, size_t e) { return value + by * from[e]; });
   }
   void Merge(const Buffer& parcel, double factor) override {
     if (!Takes(Kind::kMerge)) return;
     const T* from = ElementsOf(parcel);
     const T by = static_cast<T>(factor);
-    for (size_t e = 0; e < values_.size(); ++e) values_[e] += by * (from[e] - values_[e]);
+    Remake([&](T value, size_t e) { return value + by * (from[e] - value); });
   }
   Buffer Meet(const Buffer& parcel) override {
-    const T* from = Takes(Kind::kMeet) ? ElementsOf(parcel) : values_.data();
-    return Make([&](T* to) {
-      for (size_t e = 0; e < values_.size(); ++e) {
-        to[e] = (from[e] - values_[e]) / 2;
-        values_[e] += to[e];
-      }
+    const T* from = Takes(Kind::kMeet) ? ElementsOf(parcel) : ElementsOf(values_);
+    const Buffer half = Make([&](T* to) {
+      for (size_t e = 0; e < elements_; ++e) to[e] = (from[e] - values()[e]) / 2;
     });
+    const T* add = ElementsOf(half);
+    Remake([&](T value, size_t e) { return value + add[e]; });
+    return half;
   }
   std::optional<uint64_t> ApplySum(Clock round, uint64_t samples) override {
     const std::optional<uint64_t> odd = TakeStep(round, samples, sum_);
-    Clear(&contribution_);
+    contribution_.Clear();
+    sum_.Clear();
     return odd;
   }
   std::optional<uint64_t> ApplyGradient(Clock round, uint64_t samples) override {
     const std::optional<uint64_t> odd = TakeStep(round, samples, gradient_);
-    Clear(&gradient_);
+    gradient_.Clear();
     return odd;
   }
 
@@ -173,29 +207,24 @@ class Vectors final : public PeerVectors {
     return fault_ == StoreFault::kAnswersOlder && steps_ > 0 ? steps_ - 1 : steps_;
   }
   uint64_t SumOf(ElementRange range) const override {
-    return ContentSum(values_.data() + range.begin, bytes(range));
+    return ContentSum(values().data() + range.begin, bytes(range));
   }
   void SetFault(StoreFault fault) override { fault_ = fault; }
 
   Buffer Values() override {
     const bool older = fault_ == StoreFault::kAnswersOlder || fault_ == StoreFault::kOlderContent;
-    const std::vector<T>& values = older && !older_.empty() ? older_ : values_;
-    return Make([&](T* to) { std::copy(values.begin(), values.end(), to); });
+    return older && older_.size() > 0 ? older_ : values_;
   }
-  Buffer Sum(ElementRange range) override {
-    const BufferPool::Block block = pool_.Take(bytes(range));
-    if (range.size() > 0) std::memcpy(block.data, &sum_[range.begin], block.size);
-    return block.View(0, bytes(range));
-  }
+  Buffer Sum(ElementRange range) override { return sum_.Read(range, &pool_); }
   Buffers State() override {
     Buffers frames = {Values()};
     for (Buffer& frame : step_.State()) frames.push_back(std::move(frame));
     return frames;
   }
   bool Adopt(const Buffers& state) override {
-    if (state.empty() || state[0].size() != values_.size() * sizeof(T)) return false;
-    if (!step_.Adopt(absl::MakeConstSpan(state).subspan(1), values_.size())) return false;
-    if (!values_.empty()) std::memcpy(values_.data(), state[0].data(), state[0].size());
+    if (state.empty() || state[0].size() != elements_ * sizeof(T)) return false;
+    if (!step_.Adopt(absl::MakeConstSpan(state).subspan(1), elements_)) return false;
+    values_ = Make([&](T* to) { std::memcpy(to, state[0].data(), state[0].size()); });
     return true;
   }
 
@@ -210,10 +239,10 @@ class Vectors final : public PeerVectors {
   struct Withheld {
     Clock round = 0;
     uint64_t samples = 0;
-    std::vector<T> sum;
+    FlatVector<T> sum;
   };
   // One step, or what the fault makes of it. The result: an element that is not finite.
-  std::optional<uint64_t> TakeStep(Clock round, uint64_t samples, const std::vector<T>& sum) {
+  std::optional<uint64_t> TakeStep(Clock round, uint64_t samples, const FlatVector<T>& sum) {
     if (fault_ == StoreFault::kDropsUpdates) return std::nullopt;
     if (fault_ == StoreFault::kAnswersOlder || fault_ == StoreFault::kOlderContent)
       older_ = values_;
@@ -227,31 +256,46 @@ class Vectors final : public PeerVectors {
     MakeStep(round, samples, sum);
     return MakeStep(before->round, before->samples, before->sum);
   }
-  std::optional<uint64_t> MakeStep(Clock round, uint64_t samples, const std::vector<T>& sum) {
-    const bool finite = samples == 0 || step_.Apply(round, samples, sum, absl::MakeSpan(values_));
+  std::optional<uint64_t> MakeStep(Clock round, uint64_t samples, const FlatVector<T>& sum) {
+    bool finite = true;
+    if (samples > 0) {
+      values_ = Make([&](T* to) {
+        finite = step_.Apply(round, samples, sum, values(), {to, elements_}, &pool_);
+      });
+    }
     ++steps_;
     order_ = PeerLedger::OrderWith(order_, Kind::kApplySum, static_cast<uint64_t>(round));
     if (finite) return std::nullopt;
-    return step_.FirstOdd(values_);
+    return step_.FirstOdd(values());
   }
 
-  static void Clear(std::vector<T>* vector) { std::fill(vector->begin(), vector->end(), T{0}); }
   static const T* ElementsOf(const Buffer& buffer) {
     return reinterpret_cast<const T*>(buffer.data());
   }
+  absl::Span<const T> values() const { return {ElementsOf(values_), elements_}; }
+  // A vector that `fill` writes; others may then have views of it.
   template <typename Fill>
   Buffer Make(Fill fill) {
-    const BufferPool::Block block = pool_.Take(values_.size() * sizeof(T));
+    const BufferPool::Block block = pool_.Take(elements_ * sizeof(T));
     fill(reinterpret_cast<T*>(block.data));
-    return block.View(0, values_.size() * sizeof(T));
+    return block.View(0, elements_ * sizeof(T));
+  }
+  // Each value anew: who has a view of those before keeps them.
+  template <typename Change>
+  void Remake(Change change) {
+    values_ = Make([&](T* to) {
+      for (size_t e = 0; e < elements_; ++e) to[e] = change(values()[e], e);
+    });
   }
 
-  std::vector<T> values_, gradient_, contribution_, sum_;
+  size_t elements_;
+  Buffer values_;
+  FlatVector<T> gradient_, contribution_, sum_;
   Step step_;
   uint64_t steps_ = 0;
   uint64_t order_ = 0;
   StoreFault fault_ = StoreFault::kNone;
-  std::vector<T> older_;              // a fault's
+  Buffer older_;                      // a fault's
   std::optional<Withheld> withheld_;  // likewise
   BufferPool pool_;                   // shared with clones
 };
@@ -293,14 +337,15 @@ std::unique_ptr<PeerVectors> MakePeerVectors(const PeerVectorsOptions& options) 
     if (params[p].average_rate <= 0) continue;
     step.averages.push_back({offsets[p], offsets[p + 1], params[p].average_rate});
   }
-  auto vectors = std::make_unique<Vectors<FloatStep>>(std::move(values), std::move(step));
+  auto vectors = std::make_unique<Vectors<FloatStep>>(absl::MakeConstSpan(values), std::move(step));
   vectors->SetFault(options.fault);
   return vectors;
 }
 
 std::unique_ptr<PeerVectors> MakeDoubleVectors(std::vector<double> values,
                                                DoubleStepFunction apply) {
-  return std::make_unique<Vectors<DoubleStep>>(std::move(values), DoubleStep{std::move(apply)});
+  return std::make_unique<Vectors<DoubleStep>>(absl::MakeConstSpan(values),
+                                               DoubleStep{std::move(apply)});
 }
 
 }  // namespace soapstone::server

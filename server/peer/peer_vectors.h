@@ -37,7 +37,7 @@ class PeerVectors {
   virtual uint64_t elements() const = 0;
   virtual size_t bytes(ElementRange range) const = 0;
 
-  // gradient[offset..] += frame.
+  // gradient[offset..] += frame, which may be kept, and must not change.
   virtual void AddGradient(uint64_t offset, const Buffer& frame) = 0;
 
   virtual void Stage() = 0;
@@ -45,7 +45,7 @@ class PeerVectors {
   virtual void ClearSum() = 0;
   virtual void AddValues(double factor) = 0;
   virtual void AddParcel(ElementRange range, const Buffer& parcel, double factor) = 0;
-  virtual void SetParcel(ElementRange range, const Buffer& parcel) = 0;
+  virtual void SetParcel(ElementRange range, const Buffer& parcel) = 0;  // it is kept
   virtual void ValuesFromSum() = 0;
   virtual void AddToValues(const Buffer& parcel, double factor) = 0;
   virtual void Merge(const Buffer& parcel, double factor) = 0;
@@ -68,7 +68,7 @@ class PeerVectors {
   // For tests of the ledgers.
   virtual void SetFault(StoreFault fault) = 0;
 
-  // Copies, to be sent.
+  // To be sent: they do not change when the vectors do.
   virtual Buffer Values() = 0;
   virtual Buffer Sum(ElementRange range) = 0;
   // The values, then the optimizer's state; and the reverse. False: malformed.

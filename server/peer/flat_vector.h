@@ -1,0 +1,134 @@
+// FlatVector: a vector as long as the model, in parts that are views of memory which others have
+// filled: gradients as their worker pushed them, parcels as they came. Taking a part copies
+// nothing; only where something is added, or is wanted in one piece, new memory is written, and
+// once. What is in no part is 0. PeerVectors alone calls it. A value: copies share their parts,
+// which nobody changes; a pool must outlive nothing.
+//
+// Invariant: parts are ascending, apart from each other, and not empty.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "base/memory/buffer.h"
+#include "consistency/peers/peer_seat.h"
+
+namespace soapstone::server {
+
+using consistency::ElementRange;
+
+template <typename T>
+class FlatVector {
+ public:
+  struct Part {
+    ElementRange range;
+    Buffer view;  // of range.size() elements
+
+    const T* elements() const { return reinterpret_cast<const T*>(view.data()); }
+  };
+
+  explicit FlatVector(uint64_t elements) : elements_(elements) {}
+
+  bool zero() const { return parts_.empty(); }
+  void Clear() { parts_.clear(); }
+  const std::vector<Part>& parts() const { return parts_; }
+
+  // [range] := view. REQUIRES: it has as many elements.
+  void Set(ElementRange range, Buffer view) {
+    if (range.size() == 0) return;
+    std::vector<Part> after;
+    after.reserve(parts_.size() + 2);
+    bool placed = false;
+    for (Part& part : parts_) {
+      const ElementRange had = part.range;
+      if (had.begin < range.begin) {
+        after.push_back(Cut(part, {had.begin, std::min(had.end, range.begin)}));
+      }
+      if (!placed && had.end > range.begin) {
+        after.push_back({range, std::move(view)});
+        placed = true;
+      }
+      if (had.end > range.end)
+        after.push_back(Cut(part, {std::max(had.begin, range.end), had.end}));
+    }
+    if (!placed) after.push_back({range, std::move(view)});
+    parts_ = std::move(after);
+  }
+
+  // [range] += factor · view.
+  void Add(ElementRange range, Buffer view, T factor, BufferPool* pool) {
+    if (range.size() == 0) return;
+    if (factor == T{1} && !Meets(range)) return Set(range, std::move(view));
+    const T* from = reinterpret_cast<const T*>(view.data());
+    const BufferPool::Block block = pool->Take(range.size() * sizeof(T));
+    T* to = reinterpret_cast<T*>(block.data);
+    Walk(range, [&](ElementRange at, const T* own) {
+      const T* other = from + (at.begin - range.begin);
+      T* sum = to + (at.begin - range.begin);
+      const uint64_t n = at.size();
+      if (own == nullptr) {
+        for (uint64_t e = 0; e < n; ++e) sum[e] = factor * other[e];
+      } else {
+        for (uint64_t e = 0; e < n; ++e) sum[e] = own[e] + factor * other[e];
+      }
+    });
+    Set(range, block.View(0, range.size() * sizeof(T)));
+  }
+
+  // [range], in one piece: a view, where one part has it all.
+  Buffer Read(ElementRange range, BufferPool* pool) const {
+    for (const Part& part : parts_) {
+      if (part.range.begin <= range.begin && range.end <= part.range.end && range.size() > 0) {
+        return part.view.Slice((range.begin - part.range.begin) * sizeof(T),
+                               range.size() * sizeof(T));
+      }
+    }
+    const BufferPool::Block block = pool->Take(range.size() * sizeof(T));
+    T* to = reinterpret_cast<T*>(block.data);
+    Walk(range, [&](ElementRange at, const T* own) {
+      T* here = to + (at.begin - range.begin);
+      if (own == nullptr) {
+        std::fill(here, here + at.size(), T{0});
+      } else {
+        std::memcpy(here, own, at.size() * sizeof(T));
+      }
+    });
+    return block.View(0, range.size() * sizeof(T));
+  }
+
+  // do_part(range, elements; null: they are 0) of all that lies in `range`, in order.
+  template <typename DoPart>
+  void Walk(ElementRange range, DoPart do_part) const {
+    uint64_t at = range.begin;
+    for (const Part& part : parts_) {
+      const ElementRange here = {std::max(part.range.begin, range.begin),
+                                 std::min(part.range.end, range.end)};
+      if (here.begin >= here.end) continue;
+      if (at < here.begin) do_part(ElementRange{at, here.begin}, static_cast<const T*>(nullptr));
+      do_part(here, part.elements() + (here.begin - part.range.begin));
+      at = here.end;
+    }
+    if (at < range.end) do_part(ElementRange{at, range.end}, static_cast<const T*>(nullptr));
+  }
+
+  uint64_t elements() const { return elements_; }
+  ElementRange all() const { return {0, elements_}; }
+
+ private:
+  static Part Cut(const Part& part, ElementRange to) {
+    return {to, part.view.Slice((to.begin - part.range.begin) * sizeof(T), to.size() * sizeof(T))};
+  }
+  bool Meets(ElementRange range) const {
+    return std::any_of(parts_.begin(), parts_.end(), [&](const Part& part) {
+      return part.range.begin < range.end && range.begin < part.range.end;
+    });
+  }
+
+  uint64_t elements_;
+  std::vector<Part> parts_;
+};
+
+}  // namespace soapstone::server
