@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/fingerprint.h"
 #include "base/status_macros.h"
 #include "cluster/job_paths.h"
@@ -212,6 +214,34 @@ absl::Status CheckTimeline(const wire::Output& output) {
   return Invalid(absl::StrCat("output.timeline_clocks: ", range.message()));
 }
 
+// What means something for some formats only, and would be ignored for others.
+absl::Status CheckFormatsFields(const wire::Data& data) {
+  struct Field {
+    const char* name;
+    bool set;
+    std::vector<std::string> formats;
+  };
+  const bool sized = data.height() > 0 || data.width() > 0;
+  const Field fields[] = {
+      {"labels_path", !data.labels_path().empty(), {"idx"}},
+      {"test_labels_path", !data.test_labels_path().empty(), {"idx"}},
+      {"height and data.width", sized, {"csv", "images"}},
+      {"channels", data.channels() > 0, {"images"}},
+      {"length", data.length() > 0, {"bytes", "words", "parallel", "copy"}},
+      {"vocabulary", data.vocabulary() > 0, {"words", "parallel", "copy"}},
+      {"samples", data.samples() > 0, {"copy"}},
+      {"label_column", !data.label_column().empty(), {"csv"}},
+      {"separator", !data.separator().empty(), {"csv"}},
+      {"missing", !data.missing().empty(), {"csv"}},
+  };
+  for (const Field& field : fields) {
+    if (!field.set || absl::c_linear_search(field.formats, data.format())) continue;
+    return Invalid(absl::StrCat("data.", field.name, ": of format ",
+                                absl::StrJoin(field.formats, ", "), ", not of ", data.format()));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckData(const wire::Data& data) {
   if (data.path().empty() && data.format() != "copy") {
     return Invalid(absl::StrCat("data.path: format ", data.format(), " needs one"));
@@ -233,13 +263,7 @@ absl::Status CheckData(const wire::Data& data) {
   if (!data.missing().empty() && data.missing() != "stop" && data.missing() != "drop") {
     return Invalid(absl::StrCat("data.missing: \"", data.missing(), "\" is neither stop nor drop"));
   }
-  for (const auto& [field, value] :
-       {std::pair("separator", data.separator()), std::pair("label_column", data.label_column()),
-        std::pair("missing", data.missing())}) {
-    if (value.empty() || data.format() == "csv") continue;
-    return Invalid(absl::StrCat("data.", field, ": of format csv, not of ", data.format()));
-  }
-  return absl::OkStatus();
+  return CheckFormatsFields(data);
 }
 
 }  // namespace

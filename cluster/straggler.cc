@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/types/span.h"
+#include "base/nearest_name.h"
 #include "base/random.h"
 #include "base/status_macros.h"
 #include "cluster/straggler_trace.h"
@@ -106,13 +107,15 @@ const std::vector<Rule>& Rules() {
 
 absl::StatusOr<const Rule*> FindRule(const Spec& spec) {
   std::vector<const char*> usages;
+  std::vector<std::string> names;
   for (const Rule& rule : Rules()) {
     if (spec.name == rule.name) return &rule;
     usages.push_back(rule.usage);
+    names.emplace_back(rule.name);
   }
-  return absl::InvalidArgumentError(absl::StrCat("unknown straggler model '", spec.name,
-                                                 "'; there are ", absl::StrJoin(usages, ", "),
-                                                 ", and several joined by '+'"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("unknown straggler model '", spec.name, "'", DidYouMean(spec.name, names),
+                   "; there are ", absl::StrJoin(usages, ", "), ", and several joined by '+'"));
 }
 
 absl::Status NeedArgument(const Rule& rule, const Spec& spec, const char* key) {

@@ -2,6 +2,12 @@
 // line, and for some the environment (environment_flags.h), in, values out.
 #pragma once
 
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
 namespace soapstone::apps {
 
 inline constexpr char kSoapstone[] = "soapstone";  // the command, which its errors begin with
@@ -10,5 +16,17 @@ inline constexpr char kSoapstone[] = "soapstone";  // the command, which its err
 struct EndNow {
   int code = 0;
 };
+
+// A flag's real numbers. CLI11's own range lets through what is no number, for it is neither too
+// small nor too large.
+inline CLI::Validator Within(double low, double high) {
+  return CLI::Validator(
+      [low, high](const std::string& text) {
+        double value = 0;
+        if (absl::SimpleAtod(text, &value) && value >= low && value <= high) return std::string();
+        return absl::StrCat("'", text, "' is no number from ", low, " to ", high);
+      },
+      absl::StrCat("FLOAT in [", low, " - ", high, "]"));
+}
 
 }  // namespace soapstone::apps

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/exit_codes.h"
 #include "base/nearest_name.h"
 
@@ -29,9 +30,9 @@ bool IsFlagWithoutItsValue(std::string_view word) {
   return word.size() > 3 && word.substr(0, 2) == "--" && word.find('=') == word.size() - 1;
 }
 
-// "; did you mean --epochs?" of the first flag that neither the program nor the command has; or
-// empty.
-std::string FlagMeant(const CLI::App& app, int argc, const char* const* argv) {
+// "no flag --epoch; did you mean --epochs?" of the first flag that neither the program nor the
+// command has; or empty.
+std::string NoSuchFlag(const CLI::App& app, int argc, const char* const* argv) {
   std::vector<std::string> known;
   const auto add = [&](const CLI::App& of) {
     for (const CLI::Option* option : of.get_options()) {
@@ -44,7 +45,7 @@ std::string FlagMeant(const CLI::App& app, int argc, const char* const* argv) {
     const std::string_view argument = argv[i];
     const std::string flag(argument.substr(0, argument.find('=')));
     if (flag.starts_with("--") && std::ranges::find(known, flag) == known.end()) {
-      return DidYouMean(flag, known);
+      return absl::StrCat("no flag ", flag, DidYouMean(flag, known));
     }
   }
   return "";
@@ -118,12 +119,13 @@ std::variant<std::monostate, EndNow> Parse(CLI::App* app, int argc, const char* 
     app->exit(success, std::cout, std::cerr);
     return EndNow{kExitOk};
   } catch (const CLI::ParseError& error) {
-    std::string line = error.what();
+    // Without it something else may be missing, which is the less that is wrong.
+    std::string line = NoSuchFlag(*app, argc, argv);
+    if (line.empty()) line = error.what();
     for (char& c : line) {
       if (c == '\n') c = ' ';
     }
-    std::cerr << app->get_name() << ": " << line << FlagMeant(*app, argc, argv)
-              << " (--help lists the flags)\n";
+    std::cerr << app->get_name() << ": " << line << " (--help lists the flags)\n";
     return EndNow{kExitConfig};
   }
 }

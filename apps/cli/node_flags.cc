@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <memory>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "apps/cli/environment_flags.h"
 #include "apps/cli/job_flags.h"
 #include "base/version.h"
@@ -32,12 +34,23 @@ void AddLogFormat(CLI::App* app, NodeFlags* flags) {
       ->each([flags](const std::string& format) { flags->json_log = format == "json"; });
 }
 
+// Empty: it is one, or "off".
+std::string WhyNoAddress(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  uint32_t port = 0;
+  const bool is_address = colon != text.npos && colon > 0 &&
+                          absl::SimpleAtoi(text.substr(colon + 1), &port) && port <= 65535;
+  if (is_address || text.empty() || text == "off") return "";
+  return absl::StrCat("'", text, "' is not ADDRESS:PORT, such as 127.0.0.1:9400, or off");
+}
+
 void AddHttp(const std::string& usual, CLI::App* app, NodeFlags* flags) {
   app->add_option("--http", flags->http,
                   "Serve /metrics, /healthz, /readyz and /statusz there, and of the scheduler a "
                   "dashboard at /; such as 127.0.0.1:9400 or *:9400; off: nowhere [" +
                       usual + "]")
-      ->type_name("ADDRESS:PORT");
+      ->type_name("ADDRESS:PORT")
+      ->check(WhyNoAddress);
   app->add_option(
          "--http_name", flags->http_name,
          "A host name that these pages may be asked for by, beside addresses, localhost and this "
@@ -53,13 +66,15 @@ void AddProgressEvery(CLI::App* app, NodeFlags* flags) {
 }
 
 void AddHosts(CLI::App* app, NodeFlags* flags) {
-  app->add_option("--hosts", flags->hosts_path,
-                  "Run servers and workers on the hosts of this file, a line each: host [slots=N] "
-                  "[role=server|worker] [addr=IP] [cpus=LIST] [this machine]")
-      ->type_name("FILE");
+  CLI::Option* hosts = app->add_option(
+      "--hosts", flags->hosts_path,
+      "Run servers and workers on the hosts of this file, a line each: host [slots=N] "
+      "[role=server|worker] [addr=IP] [cpus=LIST] [this machine]");
+  hosts->type_name("FILE");
   app->add_option("--ssh", flags->ssh,
                   "What reaches a host: its name and a command follow [ssh -o BatchMode=yes]")
-      ->type_name("COMMAND");
+      ->type_name("COMMAND")
+      ->needs(hosts);
 }
 
 void AddJson(const std::string& help, CLI::App* app, NodeFlags* flags) {

@@ -104,6 +104,14 @@ absl::StatusOr<wire::JobConfig> TrainConfigFromFlags(const NodeFlags& flags, std
     config.mutable_training()->set_batch(kBatch);
   }
   SOAP_RETURN_IF_ERROR(ApplyOverrides(flags.overrides, &config));
+  if (bare && config.model().empty()) {
+    const auto of_data =
+        std::find_if(flags.overrides.begin(), flags.overrides.end(), SaysWhatToTrain);
+    return absl::InvalidArgumentError(
+        absl::StrCat("--", of_data->field->flag,
+                     ": a flag of the data begins a job of its own: --model, and "
+                     "where the data are, must be named too"));
+  }
   const bool split = !config.cluster().strategy().empty();
   if (split && (example || bare)) LeaveToStrategy(flags.overrides, &config);
   SOAP_RETURN_IF_ERROR(FillFromStrategy(&config));
@@ -115,7 +123,7 @@ absl::StatusOr<wire::JobConfig> TrainConfigFromFlags(const NodeFlags& flags, std
   }
   // Once more: a number that is given as 0 is not one that is left open.
   SOAP_RETURN_IF_ERROR(ApplyOverrides(flags.overrides, &config));
-  if (bare && !config.model().empty()) *said = ChosenOfTraining(flags.overrides, split);
+  if (bare) *said = ChosenOfTraining(flags.overrides, split);
   if (!sized && !said->empty()) {
     absl::StrAppend(said, "; servers: ", cluster->servers(), ", workers: ", cluster->workers());
   }

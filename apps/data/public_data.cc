@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "apps/report/report.h"
+#include "base/nearest_name.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "models/readers/gzip_reader.h"
@@ -219,8 +220,8 @@ absl::StatusOr<PublicDataSet> PublicDataSetOf(const std::string& name) {
     if (set.name == name) return set;
     names.push_back(set.name);
   }
-  return absl::NotFoundError(
-      absl::StrCat("no data set \"", name, "\" (", absl::StrJoin(names, ", "), ")"));
+  return absl::NotFoundError(absl::StrCat("no data set \"", name, "\"", DidYouMean(name, names),
+                                          " (", absl::StrJoin(names, ", "), ")"));
 }
 
 std::string UsualFolder(const PublicDataSet& set) { return absl::StrCat("data/", set.name); }

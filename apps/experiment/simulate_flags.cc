@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "apps/cli/command_line.h"
 #include "apps/cli/job_flags.h"
 
 namespace soapstone::apps {
@@ -25,7 +26,7 @@ CLI::Option* AddCosimulation(CLI::App* app, SimulateFlags* flags) {
       ->needs(job);
   app->add_option("--target", flags->target,
                   "With --job: show when this test accuracy was reached [0.95]")
-      ->check(CLI::Range(0.0, 1.0))
+      ->check(Within(0.0, 1.0))
       ->needs(job);
   return job;
 }
@@ -52,12 +53,12 @@ void AddTiming(CLI::App* app, SimulateFlags* flags) {
       ->check(CLI::NonNegativeNumber);
   app->add_option("--iteration_us", flags->iteration_us,
                   "An iteration of a worker where no straggler model applies [1000]")
-      ->check(CLI::Range(0.001, 3.6e9));
+      ->check(Within(0.001, 3.6e9));
   app->add_option("--bandwidth_gbps", flags->bandwidth_gbps, "Of each link; 0: no limit [0]")
       ->check(CLI::NonNegativeNumber);
   app->add_option("--heartbeat_timeout_s", flags->heartbeat_timeout_s,
                   "Until a worker that failed (failstop) is counted out [5]")
-      ->check(CLI::Range(0.0, 3600.0));
+      ->check(Within(0.0, 3600.0));
   app->add_option("--elements", flags->elements, "Parameters of the model: sizes messages [1024]")
       ->check(CLI::PositiveNumber);
   app->add_option("--seed", flags->seed, "Seed of the straggler models [1]");

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "absl/status/status.h"
+#include "apps/cli/command_line.h"
 #include "apps/cli/job_flags.h"
 #include "apps/cli/named_model.h"
 #include "apps/plan/plan_search.h"
@@ -43,11 +44,11 @@ void AddPlanInputs(CLI::App* plan, PlanFlags* flags) {
       ->check(CLI::Range(0, 64));
   plan->add_option("--moved_gb", flags->moved_gb,
                    "Only plans whose step moves so many gigabytes at most, 10^9 bytes each [any]")
-      ->check(CLI::Range(1e-6, 1e9));
+      ->check(Within(1e-6, 1e9));
   plan->add_option("--jitter", flags->jitter,
                    "Also the mean and 95th percentile of steps whose parts vary, by a log-normal "
                    "factor of this sigma [0]")
-      ->check(CLI::Range(0.0, 2.0));
+      ->check(Within(0.0, 2.0));
   plan->add_option("--search", flags->search,
                    "Who searches (below); all: each in turn, compared [mcmc]")
       ->check(CLI::IsMember(SearchNames()));
@@ -66,7 +67,7 @@ void AddPlanInputs(CLI::App* plan, PlanFlags* flags) {
           ->type_name("TIME");
   budget->transform(
       CLI::AsNumberWithUnit(std::map<std::string, double>{{"s", 1}, {"m", 60}, {"h", 3600}}));
-  budget->check(CLI::Range(0.001, 1e6));
+  budget->check(Within(0.001, 1e6));
   plan->add_option("--proposals", flags->proposals,
                    "Of each chain, instead of a time: the result is then the same everywhere")
       ->check(CLI::PositiveNumber)
@@ -118,12 +119,17 @@ void AddMeasurement(CLI::App* plan, PlanFlags* flags) {
               "Write a machine file of --devices processes at once on this machine [all cores], "
               "which are measured while they do steps of --model with --batch samples each")
           ->type_name("FILE");
-  for (const char* of_plans : {"--config", "--strategy", "--compare"}) {
+  for (const char* of_plans :
+       {"--config", "--strategy", "--compare", "--machine", "--search", "--budget", "--proposals",
+        "--sync", "--staleness", "--moved_gb", "--jitter", "--micro_batches", "--output", "--trace",
+        "--svg", "--dot", "--explain", "--json"}) {
     measure->excludes(plan->get_option(of_plans));
   }
   plan->add_option("--step_ms", flags->step_ms,
                    "Without --model: time of their work between meetings [20]")
-      ->check(CLI::Range(0.1, 10000.0));
+      ->check(Within(0.1, 10000.0))
+      ->needs(measure)
+      ->excludes(plan->get_option("--model"));
 }
 
 }  // namespace

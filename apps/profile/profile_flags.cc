@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "apps/cli/command_line.h"
 #include "apps/cli/job_flags.h"
 
 namespace soapstone::apps {
@@ -52,7 +53,7 @@ CLI::App* AddProfile(CLI::App* app, ProfileFlags* flags) {
   profile
       ->add_option("--seconds", flags->seconds,
                    "Of steps that are measured, at each batch size; at least 3 steps [3]")
-      ->check(CLI::Range(0.0, 86400.0));
+      ->check(Within(0.0, 86400.0));
   profile->add_option("--top", flags->top, "Operators shown, those that take longest [25]")
       ->check(CLI::Range(1, 1'000'000));
   profile->add_flag("--recompute", flags->recompute,

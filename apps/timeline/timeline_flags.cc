@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "apps/cli/command_line.h"
 namespace soapstone::apps {
 
 CLI::App* AddTimeline(CLI::App* app, TimelineFlags* flags) {
@@ -19,7 +20,7 @@ CLI::App* AddTimeline(CLI::App* app, TimelineFlags* flags) {
       ->add_option("--wait", flags->wait_s,
                    "Seconds in which a running job may come to the last of --clocks [60]")
       ->type_name("SECONDS")
-      ->check(CLI::Range(0.0, 86400.0));
+      ->check(Within(0.0, 86400.0));
   timeline->footer(
       "Example:\n  soapstone train --config=examples/digits-lenet5.textproto --timeline=events\n"
       "  soapstone timeline events --clocks=100:120\n"

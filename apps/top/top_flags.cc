@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "apps/cli/command_line.h"
 namespace soapstone::apps {
 
 CLI::App* AddTop(CLI::App* app, TopFlags* flags) {
@@ -19,7 +20,7 @@ CLI::App* AddTop(CLI::App* app, TopFlags* flags) {
       ->excludes("--once");
   top->add_option("--every", flags->every_s, "Seconds from a look to the next [1]")
       ->type_name("SECONDS")
-      ->check(CLI::Range(0.1, 3600.0));
+      ->check(Within(0.1, 3600.0));
   top->footer(
       "Example:\n  soapstone top runs/quickstart\n  soapstone top http://host0:9400 --once\n"
       "  soapstone top http://host0:9400 --save=page.html\n"

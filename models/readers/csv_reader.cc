@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "base/nearest_name.h"
 #include "base/status_macros.h"
 #include "models/readers/csv_scanner.h"
 #include "models/readers/gzip_reader.h"
@@ -23,6 +24,7 @@ namespace {
 constexpr size_t kCellShownMax = 40;
 constexpr size_t kHeaderShownMax = 8;
 constexpr size_t kCountedMin = 4;  // 0, 1, 2 may well be a sample
+constexpr size_t kCountedBesideMin = 2;
 constexpr size_t kLabelNamesMax = 65536;
 constexpr absl::string_view kByteOrderMark = "\xef\xbb\xbf";
 
@@ -55,7 +57,9 @@ bool AreCounted(const std::vector<absl::string_view>& cells) {
     if (absl::StripAsciiWhitespace(cell) != absl::StrCat(counted)) return false;
     ++counted;
   }
-  return counted >= kCountedMin;
+  // An empty first cell is that of a column of rows' numbers.
+  return counted >=
+         (absl::StripAsciiWhitespace(cells[0]).empty() ? kCountedBesideMin : kCountedMin);
 }
 
 // No cell a number, and no row of data whose values are all missing but the label: of `?,NA,cat`,
@@ -231,9 +235,9 @@ class CsvBuilder {
     const std::vector<std::string>& header = table_.header;
     const auto at = std::find(header.begin(), header.end(), wanted);
     if (header.empty() || at == header.end()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(path_, ": label_column: no '", CellText(wanted), "' in ",
-                       header.empty() ? "it: it has no header" : "its header"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          path_, ": label_column: no '", CellText(wanted), "' in ",
+          header.empty() ? "it: it has no header" : "its header", DidYouMean(wanted, header)));
     }
     if (header.size() != columns || std::count(header.begin(), header.end(), wanted) > 1) {
       return absl::InvalidArgumentError(

@@ -1,5 +1,6 @@
 #include "models/readers/gzip_reader.h"
 
+#include <sys/stat.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -22,6 +23,11 @@ struct GzClose {
 }  // namespace
 
 absl::StatusOr<std::string> ReadMaybeGzip(const std::string& path, size_t bytes_max) {
+  struct stat about = {};
+  // To open a pipe is to wait for who writes into it.
+  if (::stat(path.c_str(), &about) == 0 && !S_ISREG(about.st_mode) && !S_ISDIR(about.st_mode)) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": is no file, nor a folder"));
+  }
   errno = 0;
   const std::unique_ptr<gzFile_s, GzClose> file(gzopen(path.c_str(), "rb"));
   if (file == nullptr) {

@@ -1,4 +1,5 @@
 // The readers under dataset.h: gzip, CSV and IDX, good files and bad ones.
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -165,6 +166,13 @@ TEST_F(Readers, CsvWithOnlyMissingValuesInTheFirstRowHasNoHeader) {
                "them in, or take --missing=drop, which leaves such rows out"));
 }
 
+TEST_F(Readers, CsvOfAPipeIsAnError) {
+  const std::string path = Write("pipe.csv", "");
+  ASSERT_EQ(std::remove(path.c_str()), 0);
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  EXPECT_THAT(Message(ReadCsv(path)), EndsWith("pipe.csv: is no file, nor a folder"));
+}
+
 // As pandas writes columns without names; else it would be a sample, of a class of its own.
 TEST_F(Readers, CsvWithNumberedColumnsHasAHeader) {
   const CsvTable table = *ReadCsv(Write("a.csv", "0,1,2,3,target\n5,6,7,8,cat\n"));
@@ -172,6 +180,7 @@ TEST_F(Readers, CsvWithNumberedColumnsHasAHeader) {
   EXPECT_THAT(table.label_names, ElementsAre("cat"));
   EXPECT_THAT(table.notes, ElementsAre(EndsWith("header skipped: 0, 1, 2, 3, target")));
   EXPECT_EQ(ReadCsv(Write("a.csv", ",0,1,2,3\n0,5,6,7,1\n"))->rows(), 1u);
+  EXPECT_EQ(ReadCsv(Write("a.csv", ",0,1,label\n0,5,6,1\n"))->rows(), 1u);
   EXPECT_EQ(ReadCsv(Write("a.csv", "0,1,2\n5,6,7\n"))->rows(), 2u);        // may be a sample
   EXPECT_EQ(ReadCsv(Write("a.csv", "0,1,2,4\n5,6,7,1\n"))->rows(), 2u);    // counts nothing
   EXPECT_EQ(ReadCsv(Write("a.csv", "0,1,2,3.0\n5,6,7,1\n"))->rows(), 2u);  // a number

@@ -28,6 +28,14 @@ std::string InputsText(const Graph& graph) {
   });
 }
 
+// A flat vector may be taken as one: a file's model has [D] where data without a height have
+// [1, 1, D].
+bool SameShape(const std::vector<int64_t>& shape, const FieldSpec& field) {
+  const std::vector<int64_t>& has = field.shape;
+  return shape == has || (has.size() == 3 && has[0] == 1 && has[1] == 1 && shape.size() == 1 &&
+                          shape[0] == has[2] && field.is_float);
+}
+
 // Tokens must be rows of the tables that are read by them.
 absl::Status CheckTokens(const Graph& graph, const Dataset& data) {
   for (const Op& op : graph.ops()) {
@@ -68,7 +76,7 @@ absl::Status CheckFields(const Graph& graph, const Dataset& data) {
   for (size_t f = 0; same && f < fields.size(); ++f) {
     const Tensor& tensor = graph.tensor(graph.inputs()[f]);
     same = (tensor.type == DataType::kFloat32) == fields[f].is_float &&
-           tensor.shape == fields[f].shape;
+           SameShape(tensor.shape, fields[f]);
   }
   if (same) return CheckTokens(graph, data);
   return absl::InvalidArgumentError(absl::StrCat(

@@ -1,7 +1,10 @@
 #include "models/zoo/zoo.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -14,6 +17,9 @@
 
 namespace soapstone::models {
 namespace {
+
+constexpr double kLayersMax = 4096;  // a graph of more takes minutes to plan
+constexpr double kSizeMax = 1 << 20;
 
 struct Known {
   const char* name;
@@ -69,10 +75,15 @@ absl::StatusOr<ModelSpec> ParseModel(std::string_view model, const Known& known)
   ModelSpec spec = {.name = halves[0]};
   if (halves.size() == 1) return spec;
   const std::vector<std::string> options = absl::StrSplit(halves[1], ',');
+  std::set<std::string> given;
   std::vector<std::string> takes = {"tiny"};
   for (const std::string& key : known.options) takes.push_back(key + "=");
   for (const std::string& option : options) {
     const std::vector<std::string> pair = absl::StrSplit(option, absl::MaxSplits('=', 1));
+    if (!given.insert(pair[0]).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(spec.name, ": option '", pair[0], "' is given twice"));
+    }
     if (option == "tiny") {
       spec.tiny = true;
       continue;
@@ -85,10 +96,12 @@ absl::StatusOr<ModelSpec> ParseModel(std::string_view model, const Known& known)
                        taken ? " with a number" : DidYouMean(pair[0] + "=", takes)));
     }
     const bool is_rate = pair[0] == "dropout";
-    if (is_rate ? !(value >= 0 && value < 1) : !(value >= 1 && value <= 1 << 20)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(spec.name, ": ", option, ": it must be ",
-                       is_rate ? "at least 0 and below 1" : "a number from 1 to 1048576"));
+    const double most = pair[0] == "layers" ? kLayersMax : kSizeMax;
+    const bool whole = value == std::floor(value);
+    if (is_rate ? !(value >= 0 && value < 1) : !(value >= 1 && value <= most && whole)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          spec.name, ": ", option, ": it must be ",
+          is_rate ? "at least 0 and below 1" : absl::StrCat("a whole number from 1 to ", most)));
     }
     spec.options[pair[0]] = value;
   }

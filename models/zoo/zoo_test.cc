@@ -127,7 +127,12 @@ TEST(Zoo, BadOptionsAreNamed) {
   EXPECT_THAT(error("mlp:layers=7"), HasSubstr("mlp: option 'layers=7': it takes tiny, hidden="));
   EXPECT_THAT(error("softmax:hidden=7"), HasSubstr("option 'hidden=7': it takes tiny"));
   EXPECT_THAT(error("rnnlm:hiden=7"), HasSubstr("hidden=, layers=; did you mean hidden=?"));
-  EXPECT_THAT(error("rnnlm:hidden=0"), HasSubstr("hidden=0: it must be a number from 1"));
+  EXPECT_THAT(error("rnnlm:hidden=0"), HasSubstr("hidden=0: it must be a whole number from 1 to"));
+  EXPECT_THAT(error("rnnlm:hidden=1.5"), HasSubstr("hidden=1.5: it must be a whole number"));
+  EXPECT_THAT(error("rnnlm:layers=4097"),
+              HasSubstr("layers=4097: it must be a whole number from 1 to 4096"));
+  EXPECT_THAT(error("rnnlm:layers=1,layers=2"), HasSubstr("rnnlm: option 'layers' is given twice"));
+  EXPECT_THAT(error("mlp:tiny,tiny"), HasSubstr("option 'tiny' is given twice"));
   EXPECT_THAT(error("alexnet:dropout=1"), HasSubstr("at least 0 and below 1"));
   EXPECT_THAT(error("rnnlm:hidden="),
               HasSubstr("option 'hidden=': it takes tiny, hidden=, layers= with a number"));

@@ -280,7 +280,12 @@ class PlanTest(ClusterTestCase):
         self.refuse("A,B", f"--compare={paths[0]}", machine("p100_4x4"))
 
     def test_a_flag_that_is_misspelt_has_its_nearest_name(self):
-        self.refuse("not expected: --serch=all; did you mean --search\\?", "--model=mlp", machine("p100_4x4"), "--serch=all")
+        self.refuse("no flag --serch; did you mean --search\\?", "--model=mlp", machine("p100_4x4"), "--serch=all")
+        self.refuse("no flag --modle; did you mean --model\\?", "--modle=mlp")
+
+    def test_what_is_no_number_is_in_no_range(self):
+        for flag in ("--jitter=nan", "--moved_gb=nan", "--budget=nans", "--jitter=inf"):
+            self.refuse("number|range", "--model=mlp", machine("p100_4x4"), flag)
 
     def test_what_a_job_is_told_the_plan_of_it_says_too(self):
         path = f"{self.dir}/job.textproto"

@@ -13,17 +13,17 @@ MARKED = {".html", ".svg"}  # <!-- to -->
 PAGES = {".md"}
 # Files by whose name, not its end, one knows what they are: CMake's, and scripts that say so themselves.
 CMAKE = "CMakeLists.txt"
-FOREIGN = ("experiment/web/uPlot",)  # a library's
+FOREIGN = ("experiment/web/uPlot.iife.min.js", "experiment/web/uPlot.min.css")  # a library's
 
 # A comment, or a string, in which nothing is one.
 PIECE = re.compile(r'(?P<line>//[^\n]*)|(?P<block>/\*.*?\*/)|(?P<raw>R"(?P<mark>\w*)\(.*?\)(?P=mark)")|'
-                   r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'', re.S)
+                   r'"(?:\\.|[^"\\\n])*"|(?<![0-9a-fA-F])\'(?:\\.|[^\'\\\n])+\'', re.S)
 
 
 def kind_of(name, text):
     """The suffix by which comments are known; of a script without one, its language's; "" of what has none."""
     path = pathlib.PurePath(name)
-    if name.startswith(FOREIGN):
+    if name in FOREIGN:
         return ""
     if path.name == CMAKE:
         return ".cmake"

@@ -2,12 +2,15 @@
 import ast
 import re
 
-# What a comment, a string or a character says is no code; its line breaks are kept.
-NOT_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'', re.S)
+# What a comment, a string or a character says is no code; its line breaks are kept. An apostrophe between digits is no
+# character's.
+NOT_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|'
+                      r"(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])+'", re.S)
 SCOPE = re.compile(r"^\s*(inline\s+)?namespace\b|^\s*extern\s*$")
 INITIALISER = re.compile(r"\)\s*(noexcept\s*)?:.*(?<!noexcept)(?<!try)[\w>]\s*$", re.S)  # S() : a_{1}
 TYPE = re.compile(r"\b(class|struct|union|enum)\b[^()]*$")
-LAMBDA = re.compile(r"\[[^\[\]]*\]\s*(?:\([^()]*\))?\s*(?:mutable|noexcept|constexpr|\s|->[\s\w:<>,*&]+)*$")
+PARENTHESES = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"  # two deep
+LAMBDA = re.compile(r"\[[^\[\]]*\]\s*(?:" + PARENTHESES + r")?\s*(?:mutable|noexcept|constexpr|\s|->[\s\w:<>,*&]+)*$")
 
 
 def code(text):
@@ -16,9 +19,42 @@ def code(text):
     return re.sub(r"^[ \t]*#(?:[^\n\\]|\\\n|\\.)*", lambda match: "\n" * match.group().count("\n"), text, flags=re.M)
 
 
+CONDITION = re.compile(r"^[ \t]*#[ \t]*(if|ifdef|ifndef|elif|else|endif)\b")
+MACRO = re.compile(r"^[ \t]*#[ \t]*define\b(?:[^\n]*\\\n)+[^\n]*", re.M)
+
+
+def ways(text):
+    """A program where the first half of each #if is there, and where the second is, line for line: each half may have
+    braces that the other has too."""
+    lines = text.split("\n")
+    stack, halves, with_second = [], [], set()
+    for number, line in enumerate(lines):
+        match = CONDITION.match(line)
+        if match and match[1].startswith("if"):
+            stack.append((number, 1))
+        elif match and match[1] in {"elif", "else"} and stack:
+            stack[-1] = (stack[-1][0], 2)
+            with_second.add(stack[-1][0])
+        elif match and stack:
+            stack.pop()
+        halves.append(list(stack))
+    yield "\n".join("" if any(half == 2 for _, half in within) else line for line, within in zip(lines, halves))
+    if with_second:
+        yield "\n".join("" if any(half == 1 and at in with_second for at, half in within) else line
+                        for line, within in zip(lines, halves))
+
+
 def functions(text):
-    """[(line of its brace, lines to the closing one, what stands before it)] of each function. What is defined within
-    one counts there."""
+    """[(line of its brace, lines to the closing one, what stands before it)] of each function, and of each macro. What
+    is defined within one counts there."""
+    found = {(text.count("\n", 0, match.start()) + 1, match[0].count("\n"), match[0].partition("\n")[0])
+             for match in MACRO.finditer(text)}
+    for way in ways(text):
+        found.update(functions_of_one_way(way))
+    return sorted(found)
+
+
+def functions_of_one_way(text):
     found = []
     scopes = []  # of each open brace: "scope" (of declarations), "function" with its line, or "other"
     before, line = "", 1
@@ -73,17 +109,20 @@ def functions_of_python(text):
                 visit(child)
     try:
         visit(ast.parse(text))
-    except SyntaxError:
-        return []
+    except SyntaxError as error:
+        return [(error.lineno or 1, len(text.splitlines()), "cannot be read as Python")]
     return found
 
 
-JAVASCRIPT = re.compile(r"^( *)(?:.*\bfunction\b.*|.*=>\s*)\{$")
+# How a function, or a method, begins: its brace may come on a later line.
+JAVASCRIPT = re.compile(r"^( *)(?!\()(?:[^/(]*\bfunction\b.*|.*=>\s*\(?\{|(?:export |async |static |get |set |\*)*"
+                        r"(?!(?:if|for|while|switch|catch|else|do|return)\b)[\w$#]+\s*\([^;]*\{)$")
 
 
 def functions_of_javascript(text):
     """The same of JavaScript, whose closing brace stands below the beginning of the line that opens it."""
-    found, lines, ended = [], text.splitlines(), 0
+    found, ended = [], 0
+    lines = [re.sub(r"\s*//.*", "", line) for line in text.splitlines()]
     for number, line in enumerate(lines, 1):
         match = JAVASCRIPT.match(line)
         if not match or number < ended:
@@ -96,7 +135,7 @@ def functions_of_javascript(text):
 
 CLASS = re.compile(r"\bclass\s+(\w+)[^()]*$")
 NO_FIELD = re.compile(r"^(using|friend|static|typedef|enum|template|struct|class|return)\b")
-FIELD = re.compile(r"\b([a-z]\w*_)\s*(?:\[[^\]]*\]\s*)*(?=\{\}|=|,|$)")
+FIELD = re.compile(r"\b([a-z]\w*_)\s*(?:\[[^\]]*\]\s*)*(?::\s*\d+\s*)?(?=\{\}|=|,|$)")
 
 
 def fields_of(statement):
@@ -104,7 +143,7 @@ def fields_of(statement):
     statement = re.sub(r"^\s*(?:(?:public|private|protected)\s*:\s*)+", "", statement).strip()
     if NO_FIELD.match(statement):
         return []
-    statement = re.sub(r"\bABSL_\w+\([^)]*\)", "", statement)
+    statement = re.sub(r"\b(?:ABSL_\w+|alignas)\s*" + PARENTHESES, "", statement)
     before = None
     while before != statement:
         before, statement = statement, re.sub(r"<[^<>]*>", "", statement)

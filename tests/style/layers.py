@@ -20,6 +20,7 @@ FOREIGN = {  # what only one layer may touch
     "png": {"models"},
     "(?:absl/synchronization/)?(?:shared_)?(?:mutex|condition_variable)": {"base"},  # base/mutex.h is for all
 }
+FOREIGN_TYPES = (re.compile(r"\bstd::(?:\w+_)?(?:mutex|condition_variable\w*)\b"), {"base"})
 # The machine's date, which may jump: for what people read alone, in the files named. All else takes
 # base/steady_clock.h, or time as a value.
 DATE = re.compile(r"absl::(Now|Time|UnixEpoch|InfiniteFuture|InfinitePast)\b|system_clock|CLOCK_REALTIME|"
@@ -120,8 +121,10 @@ def dependencies_that_are_no_layers(tree):
         name = f"{room}/CMakeLists.txt"
         if name not in tree.known or room in {"apps", "experiment"}:
             continue
-        match = re.search(r"soapstone_library\(.*?DEPS(.*?)\)", tree.text(name), re.S)
-        dependencies = {d for d in match[1].split() if d in allowed} if match else set()
+        lists = re.findall(r"soapstone_library\([^()]*?DEPS([^()]*)\)|target_link_libraries\(([^()]*)\)", tree.text(name))
+        named = {word for several in lists for words in several if not re.match(r"\s*\w+_test\b", words)
+                 for word in words.split()}
+        dependencies = {d for d in allowed if d in named or "soapstone_" + d.replace("/", "_") in named} - {room}
         found += [f"{name}:1: {room} may not depend on {other}" for other in sorted(dependencies - below)]
     return found
 
@@ -133,6 +136,10 @@ def foreign_types(tree):
         layer = name.partition("/")[0]
         if layer in ALL_CODE:
             continue
+        if layer not in FOREIGN_TYPES[1]:
+            found += [f"{name}:{number}: a mutex of another kind than base/mutex.h's"
+                      for number, line in enumerate(without_comments(tree.text(name)).split("\n"), 1)
+                      if FOREIGN_TYPES[0].search(line)]
         for line, included in includes(tree.text(name)):
             for pattern, homes in FOREIGN.items():
                 match = re.match("(" + pattern + r")[\w]*([./]|$)", included or "")
