@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/files/whole_file.h"
 #include "base/status_macros.h"
 
 namespace soapstone::apps {
@@ -53,16 +54,14 @@ void RemoveTraceParts(const std::string& path, uint32_t workers) {
 }
 
 absl::Status JoinTraceParts(const std::string& path, uint32_t workers) {
-  std::ofstream joined(path);
-  joined << kHeader;
+  std::string joined = kHeader;
   for (uint32_t w = 0; w < workers; ++w) {
     std::ifstream part(TracePart(path, WorkerId{w}));
     std::string line;
     std::getline(part, line);  // the header
-    while (std::getline(part, line)) joined << line << '\n';
+    while (std::getline(part, line)) joined += line + "\n";
   }
-  joined.close();
-  if (!joined) return CannotWriteTrace(path);
+  SOAP_RETURN_IF_ERROR(WriteWholeFile(path, joined));
   RemoveTraceParts(path, workers);
   return absl::OkStatus();
 }

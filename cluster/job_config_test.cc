@@ -72,7 +72,7 @@ TEST(JobText, RoundTrip) {
 TEST(JobText, MissingFileIsNamed) {
   EXPECT_THAT(std::string(ReadJobFile("/nowhere/job.textproto").status().message()),
               HasSubstr("/nowhere/job.textproto: No such file"));
-  EXPECT_THAT(std::string(ReadJobFile("/").status().message()), HasSubstr("/: Is a directory"));
+  EXPECT_THAT(std::string(ReadJobFile("/").status().message()), HasSubstr("/: is a folder"));
 }
 
 TEST(JobOverrides, EveryFieldCanBeSet) {
@@ -282,6 +282,12 @@ TEST_F(DataOfAJob, OptionsOfTablesAreOfTables) {
   wire::JobConfig config = ConfigOf("cifar10", "a.bin");
   config.mutable_data()->set_label_column("1");
   EXPECT_EQ(ErrorOf(config), "data.label_column: of format csv, not of cifar10");
+  // Of other formats alone, and ignored else.
+  EXPECT_EQ(ErrorWith("labels_path", "a"), "data.labels_path: of format idx, not of digits");
+  EXPECT_EQ(ErrorWith("channels", "3"), "data.channels: of format images, not of digits");
+  EXPECT_EQ(ErrorWith("length", "5"),
+            "data.length: of format bytes, words, parallel, copy, not of digits");
+  EXPECT_EQ(ErrorWith("samples", "5"), "data.samples: of format copy, not of digits");
   EXPECT_EQ(ErrorWith("separator", "x"),
             "data.separator: \"x\" is none of auto, comma, semicolon and tab");
   EXPECT_EQ(ErrorWith("missing", "mean"), "data.missing: \"mean\" is neither stop nor drop");

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/files/whole_file.h"
 #include "cluster/job_config.h"
 
 namespace soapstone::apps {
@@ -138,17 +139,11 @@ std::string StragglersWithoutFolders(const std::string& stragglers) {
 }
 
 absl::StatusOr<wire::JobConfig> ReadJobFile(const std::string& path) {
-  std::error_code error;
-  if (fs::is_directory(path, error)) {  // which reads as an empty file
-    return absl::NotFoundError(absl::StrCat("job file ", path, ": ", std::strerror(EISDIR)));
+  const absl::StatusOr<std::string> text = ReadWholeFile(path);
+  if (!text.ok()) {
+    return absl::Status(text.status().code(), absl::StrCat("job file ", text.status().message()));
   }
-  std::ifstream file(path);
-  std::stringstream text;
-  if (file) text << file.rdbuf();
-  if (!file) {
-    return absl::NotFoundError(absl::StrCat("job file ", path, ": ", std::strerror(errno)));
-  }
-  absl::StatusOr<wire::JobConfig> config = ParseJobText(text.str(), path);
+  absl::StatusOr<wire::JobConfig> config = ParseJobText(*text, path);
   if (config.ok()) FromFolder(fs::path(path).parent_path().string(), &*config);
   return config;
 }

@@ -12,18 +12,17 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "base/files/whole_file.h"
 #include "base/status_macros.h"
 #include "wire/frame.h"
 
 namespace soapstone::sim {
 namespace {
 
+constexpr size_t kFileBytesMax = size_t{1} << 36;
+
 absl::StatusOr<std::string> ReadFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  if (file) text << file.rdbuf();
-  if (!file) return absl::NotFoundError(absl::StrCat(path, ": ", std::strerror(errno)));
-  return text.str();
+  return ReadWholeFile(path, kFileBytesMax);
 }
 
 bool IsRole(uint32_t number) { return number <= static_cast<uint32_t>(wire::Role::kPeer); }

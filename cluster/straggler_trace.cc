@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "base/files/whole_file.h"
 #include "base/status_macros.h"
 
 namespace soapstone::sim {
@@ -90,6 +91,10 @@ double Median(std::vector<double> values) {
 using TimesByWorker = std::map<uint64_t, std::map<uint64_t, double>>;
 
 absl::StatusOr<TimesByWorker> ReadTimes(const std::string& path, bool* is_factor) {
+  const absl::Status is_file = CheckIsFile(path);
+  if (!is_file.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("trace: ", is_file.message()));
+  }
   std::ifstream file(path);
   if (!file) return absl::NotFoundError(absl::StrCat("trace: ", path, ": ", std::strerror(errno)));
   const auto at = [&](size_t line, const absl::Status& status) {

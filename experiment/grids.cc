@@ -24,6 +24,12 @@ Family FamilyOf(const Settings& settings) {
 
 // Rates further apart than ten times, and what a decimal's rounding adds, have others between them.
 constexpr double kNeighbourMax = 10 * (1 + 1e-6);
+// Closer ones are one rate tried twice: what is beside it says nothing of what is further on.
+constexpr double kNeighbourMin = 1.25 * (1 - 1e-6);
+
+bool AreNeighbours(double smaller, double greater) {
+  return greater >= kNeighbourMin * smaller && greater <= kNeighbourMax * smaller;
+}
 
 }  // namespace
 
@@ -34,8 +40,8 @@ bool AtEdge(const Grid& grid, size_t candidate) {
   for (const Settings& settings : grid.candidates) {
     const Family other = FamilyOf(settings);
     if (other.rest != chosen.rest) continue;
-    smaller = smaller || (other.rate < chosen.rate && chosen.rate <= kNeighbourMax * other.rate);
-    greater = greater || (other.rate > chosen.rate && other.rate <= kNeighbourMax * chosen.rate);
+    smaller = smaller || AreNeighbours(other.rate, chosen.rate);
+    greater = greater || AreNeighbours(chosen.rate, other.rate);
   }
   return !smaller || !greater;
 }

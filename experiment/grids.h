@@ -9,8 +9,8 @@
 namespace soapstone::experiment {
 
 // Whether a better learning rate may lie where the grid has none: of the candidates that differ
-// from this one in the rate alone, none has a smaller rate of at least a tenth of its own, or none
-// a greater one of at most ten times. False where nothing is tuned. REQUIRES: candidate is one of
+// from this one in the rate alone, none has a rate 1.25 to 10 times smaller, or none one 1.25 to 10
+// times greater. False where nothing is tuned. REQUIRES: candidate is one of
 // the grid's.
 bool AtEdge(const Grid& grid, size_t candidate);
 

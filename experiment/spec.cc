@@ -102,7 +102,9 @@ absl::Status Resolver::Numbers() {
   SOAP_RETURN_IF_ERROR(within(spec_.target_accuracy(), "target_accuracy", 0, 1));
   SOAP_RETURN_IF_ERROR(within(spec_.iteration_ms(), "iteration_ms", 0, 1e6));
   SOAP_RETURN_IF_ERROR(within(spec_.latency_us(), "latency_us", 0, 1e9));
-  SOAP_RETURN_IF_ERROR(within(spec_.bandwidth_mbps(), "bandwidth_mbps", 0, 1e9));
+  if (spec_.bandwidth_mbps() != 0) {  // 0: no limit
+    SOAP_RETURN_IF_ERROR(within(spec_.bandwidth_mbps(), "bandwidth_mbps", 0.001, 1e9));
+  }
   if (spec_.mode() == ExperimentSpec::cosim && spec_.iteration_ms() == 0) {
     return At(places_.Of({}), "iteration_ms: co-simulation needs the time of an iteration");
   }
@@ -140,6 +142,7 @@ absl::Status Resolver::Policies() {
 
 absl::Status Resolver::Stragglers() {
   std::set<std::string> names;
+  std::map<std::string, std::string> models;  // as text, and who has it
   for (int i = 0; i < spec_.stragglers_size(); ++i) {
     Straggler straggler = spec_.stragglers(i);
     if (straggler.name().empty()) straggler.set_name(straggler.model());
@@ -153,6 +156,11 @@ absl::Status Resolver::Stragglers() {
       return At(places_.Of({{"stragglers", i}, {"model"}}),
                 "stragglers.model: failstop goes with co-simulated runs: a real worker that fails "
                 "takes its part of the learning curve along");
+    }
+    if (const auto [same, fresh] = models.try_emplace(model->ToString(), straggler.name());
+        !fresh) {
+      return At(places_.Of({{"stragglers", i}}),
+                absl::StrCat("stragglers: ", straggler.name(), " is the model of ", same->second));
     }
     if (!names.insert(straggler.name()).second) {
       return At(places_.Of({{"stragglers", i}}),
@@ -370,8 +378,16 @@ absl::Status Resolver::OneJob(size_t subject, size_t policy, const Settings& set
                      ", ", workers, " workers: ", filled.status().message()));
   }
   for (const Straggler& straggler : experiment_.stragglers) {
-    meanings_.insert(
-        KindOfRun(*filled, straggler.model(), spec_, IterationMs(experiment_, workers)));
+    const bool fresh =
+        meanings_
+            .insert(KindOfRun(*filled, straggler.model(), spec_, IterationMs(experiment_, workers)))
+            .second;
+    if (fresh) continue;
+    // They would be one run, and claims would compare it with itself.
+    return At(PlaceOfSubject(static_cast<int>(subject)),
+              absl::StrCat("the runs of ", experiment_.subjects[subject].name, ", ",
+                           experiment_.policies[policy].name, ", ", workers,
+                           " workers are those of another row: leave one of them out"));
   }
   return absl::OkStatus();
 }
@@ -384,7 +400,7 @@ absl::Status Resolver::Jobs(const JobCheck& check) {
       runs += experiment_.stragglers.size() * experiment_.workers.size() *
               (grid.budget() + experiment_.seeds.size());
       std::vector<uint32_t> counts = experiment_.workers;
-      if (spec_.one_worker()) counts.push_back(1);
+      if (spec_.one_worker() && !std::ranges::count(counts, 1u)) counts.push_back(1);
       for (const Settings& settings : grid.candidates) {
         for (const uint32_t workers : counts) {
           SOAP_RETURN_IF_ERROR(OneJob(s, p, settings, workers, check));

@@ -94,6 +94,11 @@ TEST(ExperimentSpec, ListedTwice) {
   EXPECT_THAT(ErrorWith("spec: \"async\"", "spec: \"bsp\""), HasSubstr("bsp is listed twice"));
   EXPECT_THAT(ErrorWith("seed_count: 7", "seeds: [1, 2, 3, 4, 1]"), HasSubstr("seeds: 1"));
   EXPECT_THAT(ErrorWith("name: \"transient\"", "name: \"none\""), HasSubstr("named none"));
+  // Their runs would be the same ones.
+  EXPECT_THAT(ErrorWith("stall:p=0.02,factor=6", "none"), HasSubstr("is the model of none"));
+  EXPECT_THAT(
+      ErrorWith("seed_count: 7", "seed_count: 7 subjects { name: \"a\" } subjects { name: \"b\" }"),
+      HasSubstr("the runs of b, bsp, 4 workers are those of another row"));
 }
 
 TEST(ExperimentSpec, TheSameFileIsForBothModes) {

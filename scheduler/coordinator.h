@@ -137,6 +137,8 @@ class Coordinator {
     return node != nullptr ? node->key : "";
   }
   // Who has not registered: "server 1, worker 2".
+  // How many of a role have registered, or, once the job has a roster, are in it.
+  uint32_t Present(wire::Role role) const;
   std::string Missing() const { return nodes_.Missing(phase_ == Phase::kRegistering); }
   // The machine of who holds the rank, as it says; empty: nobody does, or it does not say.
   std::string HostOf(wire::Address place) const {

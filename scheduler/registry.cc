@@ -154,6 +154,14 @@ std::vector<Address> Registry::Silent(Nanos now, Nanos timeout) const {
   return silent;
 }
 
+uint32_t Registry::HoldersOf(Role role) const {
+  uint32_t holders = 0;
+  for (uint32_t rank = 0; rank < CountOf(role); ++rank) {
+    if (Find({role, rank}) != nullptr) ++holders;
+  }
+  return holders;
+}
+
 std::string Registry::Missing(bool with_doubted) const {
   std::vector<std::string> missing;
   for (const Role role : {Role::kServer, Role::kWorker}) {

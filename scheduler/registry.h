@@ -92,6 +92,9 @@ class Registry {
   // worker 2".
   std::string Missing(bool with_doubted) const;
 
+  // Places of a role that somebody holds.
+  uint32_t HoldersOf(wire::Role role) const;
+
   friend bool operator==(const Registry&, const Registry&) = default;
   void AddTo(Fingerprint* f) const;  // all but the times
   void AddTimesTo(Fingerprint* f) const;

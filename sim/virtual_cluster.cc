@@ -35,8 +35,10 @@ absl::Status CheckOptions(const VirtualOptions& options) {
   if (!(options.latency_us >= 0 && options.latency_us <= 1e9)) {
     return error("the latency is outside [0, 1e9] us");
   }
-  if (!(options.bandwidth_mbps >= 0 && options.bandwidth_mbps <= 1e9)) {
-    return error("the bandwidth is outside [0, 1e9] Mbit/s; 0: no limit");
+  // Of less a message would take longer than nanoseconds can count.
+  if (options.bandwidth_mbps != 0 &&
+      !(options.bandwidth_mbps >= 0.001 && options.bandwidth_mbps <= 1e9)) {
+    return error("the bandwidth is outside [0.001, 1e9] Mbit/s; 0: no limit");
   }
   return absl::OkStatus();
 }

@@ -11,8 +11,11 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "apps/cli/command_line.h"
 #include "apps/loop/writer_thread.h"
+#include "apps/report/process_memory.h"
 #include "base/exit_codes.h"
 #include "base/status_macros.h"
 #include "cluster/job.h"
@@ -86,6 +89,20 @@ absl::Status CheckOutputs(const wire::JobConfig& config, bool model_here) {
   return absl::OkStatus();
 }
 
+absl::Status CheckParametersFit(const Job& job, uint64_t available_bytes) {
+  if (job.graph == nullptr || job.team != nullptr) return absl::OkStatus();
+  const bool on_devices = job.config.cluster().device() == "cuda";
+  const uint64_t workers = on_devices ? 0 : job.config.cluster().workers();
+  const double bytes = sizeof(float) * static_cast<double>(job.graph->parameter_count());
+  const double needed = bytes * static_cast<double>(2 + 2 * workers);
+  if (needed <= static_cast<double>(available_bytes)) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrFormat(
+      "model: the parameters of %s need %.1f GB of memory on this machine (two versions on the "
+      "servers, values and gradient on each of %d workers), and %.1f are available; take fewer "
+      "workers or a smaller model",
+      job.config.model(), needed / 1e9, workers, static_cast<double>(available_bytes) / 1e9));
+}
+
 int PrintOrCheck(const std::string& program, const NodeFlags& flags,
                  const wire::JobConfig& config) {
   if (flags.print_config) std::cout << JobText(config);
@@ -95,7 +112,9 @@ int PrintOrCheck(const std::string& program, const NodeFlags& flags,
   const bool model_here = flags.hosts_path.empty();
   for (const absl::Status& status :
        {CheckSecurity(config.cluster(), !flags.key.empty()), CheckEndpoint(config.cluster()),
-        CheckOutputs(config, model_here)}) {
+        CheckOutputs(config, model_here),
+        program == kSoapstone && model_here ? CheckParametersFit(**job, AvailableMemory())
+                                            : absl::OkStatus()}) {
     if (!status.ok()) return SayConfigError(program, status);
   }
   SayNotes(program, (*job)->notes);

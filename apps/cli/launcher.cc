@@ -16,6 +16,7 @@
 #include "apps/loop/node_loop.h"
 #include "apps/report/result_text.h"
 #include "base/exit_codes.h"
+#include "base/files/whole_file.h"
 #include "base/plain_text.h"
 #include "base/status_macros.h"
 #include "cluster/job.h"
@@ -297,7 +298,10 @@ void Launcher::OnEnded(const Launched& child) {
     // The scheduler decides whether the rest go on.
     if (!told_to) console_->Line(absl::StrCat(child.label(), ": ", ending.ToString()));
   } else if (told_to) {
-    BeginStop(CodeFor(ending), "", kSchedulerGrace);
+    // Before the start the scheduler would go on, and let another one take its place; a signal to
+    // one of them is no signal to the job.
+    const bool signalled = ending.number == kExitTerminated || ending.number == kExitInterrupted;
+    BeginStop(signalled ? kExitPeerLost : CodeFor(ending), "", kSchedulerGrace);
     stop_->by = absl::StrCat(child.label(), " ended: ", ending.ToString());
   } else {
     Fail(child, CodeFor(ending));
@@ -348,16 +352,16 @@ bool Launcher::AllEnded() const {
                      [](const auto& child) { return child->ending().has_value(); });
 }
 
-std::string Launcher::WriteFile(const char* name, const std::string& content) const {
+std::string Launcher::WriteFile(const char* name, const std::string& content) {
   std::string path = absl::StrCat(options_.log_dir, "/", name);
-  std::ofstream file(path);
-  file << content << std::flush;
-  if (file) return path;
-  console_->Line(absl::StrCat("soapstone: cannot write ", path));
+  const absl::Status written = WriteWholeFile(path, content);
+  if (written.ok()) return path;
+  unwritten_ = std::string(written.message());
+  console_->Line(absl::StrCat("soapstone: ", unwritten_));
   return "";
 }
 
-TableOptions Launcher::WriteResult() const {
+TableOptions Launcher::WriteResult() {
   TableOptions written = {.utf8 = options_.utf8};
   written.ledger_path = WriteFile("ledger.json", LedgerJson(*result_, nodes_) + "\n");
   if (result_->losses.size() > 1) {
@@ -375,6 +379,7 @@ void Launcher::ShowEnd() {
   const TableOptions written = result_.has_value() ? WriteResult() : TableOptions();
   if (stop_->code == kExitOk && result_.has_value()) {
     console_->Line(ToTable(*result_, nodes_, written));
+    if (!unwritten_.empty()) stop_->code = kExitConfig;  // and it was said why
     return;
   }
   std::string reason = stop_->reason;

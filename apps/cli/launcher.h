@@ -94,9 +94,9 @@ class Launcher {
   void TakeSignals();
   bool AllEnded() const;
   // Into the log folder; its path, or "".
-  std::string WriteFile(const char* name, const std::string& content) const;
+  std::string WriteFile(const char* name, const std::string& content);
   // What all reported at their end, as files.
-  TableOptions WriteResult() const;
+  TableOptions WriteResult();
   void ShowEnd();
   Launched* scheduler() { return children_.front().get(); }
 
@@ -115,6 +115,7 @@ class Launcher {
   std::optional<ResultReport> result_;
   std::vector<NodeReport> nodes_;
   std::optional<Stop> stop_;
+  std::string unwritten_;  // why a file of the result could not be written
 };
 
 }  // namespace soapstone::apps

@@ -40,7 +40,7 @@ TEST(NodeFlags, UnknownFlagIsOneLineAndAConfigurationError) {
   testing::internal::CaptureStderr();
   EXPECT_EQ(CodeOf(Parse({"--polcy=bsp"})), kExitConfig);
   const std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_THAT(said, HasSubstr("--polcy=bsp"));
+  EXPECT_THAT(said, HasSubstr("no flag --polcy; did you mean --policy?"));
   EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
 }
 

@@ -20,7 +20,9 @@
 #include "apps/loop/output_thread.h"
 #include "apps/loop/recorder.h"
 #include "apps/node/curve_parts.h"
+#include "apps/report/process_memory.h"
 #include "base/exit_codes.h"
+#include "base/files/whole_file.h"
 #include "base/status_macros.h"
 #include "cluster/iteration_trace.h"
 #include "cluster/job.h"
@@ -66,10 +68,9 @@ absl::Status WriteJobFile(const std::string& folder, wire::JobConfig config) {
   if (config.cluster().scheduler().empty()) {
     config.mutable_cluster()->set_scheduler("tcp://127.0.0.1:0");
   }
-  std::ofstream file(path);
-  file << JobText(config) << std::flush;
-  if (file) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("output.log_dir: cannot write ", path));
+  const absl::Status written = WriteWholeFile(path, JobText(config));
+  if (written.ok()) return written;
+  return absl::InvalidArgumentError(absl::StrCat("output.log_dir: ", written.message()));
 }
 
 std::string RecordedLine(const std::string& dir) {
@@ -100,11 +101,9 @@ absl::Status WriteCurve(const wire::JobConfig& config, Console* console) {
                                   curve.replicas->max));
   }
   const std::string& path = config.output().curve_path();
-  std::ofstream file(path);
-  file << experiment::CurveCsv(curve.points) << std::flush;
-  if (!file) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("output.curve_path: cannot write ", path, ": ", std::strerror(errno)));
+  const absl::Status written = WriteWholeFile(path, experiment::CurveCsv(curve.points));
+  if (!written.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("output.curve_path: ", written.message()));
   }
   console->Line(absl::StrFormat("  %-22s %s", "curve", path));
   return absl::OkStatus();
@@ -136,6 +135,7 @@ absl::StatusOr<LauncherOptions> PrepareLaunch(wire::JobConfig config, Hosts* hos
   const wire::Output& output = config.output();
   SOAP_RETURN_IF_ERROR(CheckEndpoint(config.cluster()));
   SOAP_RETURN_IF_ERROR(CheckOutputs(config, hosts == nullptr));
+  if (hosts == nullptr) SOAP_RETURN_IF_ERROR(CheckParametersFit(*job, AvailableMemory()));
   if (!config.output().record_path().empty()) SOAP_RETURN_IF_ERROR(CheckRecordingFolder(config));
   if (!output.curve_path().empty()) RemoveCurveParts(*job);
   LauncherOptions options;

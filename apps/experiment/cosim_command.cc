@@ -17,6 +17,7 @@
 #include "apps/node/compute_backend.h"
 #include "apps/report/report.h"
 #include "base/exit_codes.h"
+#include "base/files/whole_file.h"
 #include "base/status_macros.h"
 #include "cluster/divergence.h"
 #include "cluster/job.h"
@@ -106,20 +107,13 @@ void PrintTable(const Job& job, const SimulateFlags& flags, const CosimResult& r
   CosimRow("parameters, sha256", result.sha256);
 }
 
-absl::Status WriteFile(const std::string& path, const std::string& text) {
-  std::ofstream file(path);
-  file << text << std::flush;
-  if (file) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("cannot write ", path));
-}
-
 absl::Status WriteFiles(const SimulateFlags& flags, const CosimResult& result) {
   if (!flags.curve_path.empty()) {
-    SOAP_RETURN_IF_ERROR(WriteFile(flags.curve_path, experiment::CurveCsv(result.curve)));
+    SOAP_RETURN_IF_ERROR(WriteWholeFile(flags.curve_path, experiment::CurveCsv(result.curve)));
     CosimRow("curve", flags.curve_path);
   }
   if (!flags.trace_path.empty()) {
-    SOAP_RETURN_IF_ERROR(WriteFile(flags.trace_path, sim::TimelineJson(result.timing)));
+    SOAP_RETURN_IF_ERROR(WriteWholeFile(flags.trace_path, sim::TimelineJson(result.timing)));
     CosimRow("timeline", flags.trace_path);
   }
   return absl::OkStatus();

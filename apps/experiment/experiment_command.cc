@@ -27,6 +27,7 @@
 #include "apps/loop/node_loop.h"
 #include "apps/report/report.h"
 #include "base/exit_codes.h"
+#include "base/files/whole_file.h"
 #include "base/status_macros.h"
 #include "cluster/job.h"
 #include "cluster/job_config.h"
@@ -42,14 +43,6 @@ constexpr int kRunBarWidth = 24;
 using experiment::Experiment;
 using experiment::RunOutcome;
 using experiment::RunPlan;
-
-absl::StatusOr<std::string> ReadSpec(const std::string& path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  if (file) text << file.rdbuf();
-  if (!file) return absl::NotFoundError(absl::StrCat(path, ": ", std::strerror(errno)));
-  return text.str();
-}
 
 absl::StatusOr<wire::JobConfig> CheckJob(const wire::JobConfig& config) {
   wire::JobConfig filled = config;
@@ -243,7 +236,7 @@ std::string ProgressText(const ExperimentProgress& progress, const std::string& 
 }
 
 int RunExperiment(const ExperimentFlags& flags) {
-  const absl::StatusOr<std::string> text = ReadSpec(flags.spec_path);
+  const absl::StatusOr<std::string> text = ReadWholeFile(flags.spec_path);
   if (!text.ok()) return SayConfigError(kSoapstone, text.status());
   const absl::StatusOr<Experiment> experiment =
       experiment::ParseExperiment(*text, flags.spec_path, CheckJob);

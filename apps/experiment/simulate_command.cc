@@ -19,6 +19,7 @@
 #include "apps/experiment/cosim_command.h"
 #include "apps/loop/node_loop.h"
 #include "base/exit_codes.h"
+#include "base/files/whole_file.h"
 #include "sim/virtual_cluster.h"
 
 namespace soapstone::apps {
@@ -93,12 +94,8 @@ int Simulate(const SimulateFlags& flags) {
         rates.size(), *low, *high);
   }
   if (!flags.trace_path.empty()) {
-    std::ofstream file(flags.trace_path);
-    file << sim::TimelineJson(*result) << std::flush;
-    if (!file) {
-      return SayConfigError(kSoapstone, absl::InvalidArgumentError(absl::StrCat(
-                                            "--trace: cannot write ", flags.trace_path)));
-    }
+    const absl::Status written = WriteWholeFile(flags.trace_path, sim::TimelineJson(*result));
+    if (!written.ok()) return SayConfigError(kSoapstone, written);
     std::cout << "timeline written to " << flags.trace_path << " (open it in ui.perfetto.dev)\n";
   }
   return EndOfSimulation(violations, violation);

@@ -25,6 +25,7 @@
 #include "apps/hosts/remote_host.h"
 #include "apps/loop/node_loop.h"
 #include "base/exit_codes.h"
+#include "base/files/whole_file.h"
 #include "base/plain_text.h"
 #include "base/status_macros.h"
 #include "cluster/job.h"
@@ -61,16 +62,9 @@ absl::Status CheckOutputsOfHosts(const wire::Output& output) {
 }
 
 absl::StatusOr<std::string> ReadHosts(const std::string& path) {
-  std::error_code error;
-  std::ifstream file(path);
-  std::string text(kHostsBytesMax + 1, '\0');
-  const bool is_file = std::filesystem::is_regular_file(path, error);
-  if (!is_file || (!file.read(text.data(), text.size()) && !file.eof())) {
-    return absl::InvalidArgumentError(absl::StrCat("--hosts: cannot read ", path));
-  }
-  text.resize(static_cast<size_t>(file.gcount()));
-  if (text.size() <= kHostsBytesMax) return text;
-  return absl::InvalidArgumentError(absl::StrCat("--hosts: ", path, " has more than 1 MiB"));
+  absl::StatusOr<std::string> text = ReadWholeFile(path, kHostsBytesMax);
+  if (text.ok()) return text;
+  return absl::InvalidArgumentError(absl::StrCat("--hosts: cannot read ", text.status().message()));
 }
 
 // In `cluster`, where it is not said, where the scheduler listens so that it is reached by `host`.

@@ -24,6 +24,7 @@ namespace {
 using server::Snapshot;
 
 constexpr char kReplica[] = "replica";
+constexpr size_t kWhyMax = 200;
 constexpr char kNotWritten[] = "not written: ";  // begins a note in the place of a part
 
 // Before the elements of a snapshot.
@@ -40,12 +41,13 @@ absl::Status CannotWritePart(const std::string& path, absl::string_view why) {
 
 // Says why in the place of a part that is not whole: a full disk has room for that again.
 absl::Status LeaveNote(const std::string& path, const std::string& why) {
-  std::ofstream(path, std::ios::trunc) << kNotWritten << why;
+  std::ofstream(path, std::ios::trunc) << kNotWritten << why << "\n";
   return CannotWritePart(path, why);
 }
 
 absl::Status Damaged(const std::string& path) {
-  return absl::InvalidArgumentError(absl::StrCat("output.curve_path: ", path, " is damaged"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("output.curve_path: ", path, " is damaged, or the disk was full"));
 }
 
 absl::StatusOr<std::string> ReadPart(const std::string& path) {
@@ -55,7 +57,9 @@ absl::StatusOr<std::string> ReadPart(const std::string& path) {
   if (file) {
     const std::string part = bytes.str();
     absl::string_view why = part;
-    if (absl::ConsumePrefix(&why, kNotWritten)) return CannotWritePart(path, why);
+    if (absl::ConsumePrefix(&why, kNotWritten)) {
+      return CannotWritePart(path, why.substr(0, std::min(why.find('\n'), kWhyMax)));
+    }
     return part;
   }
   return absl::NotFoundError(absl::StrCat("output.curve_path: ", path, ": ", std::strerror(errno)));
@@ -200,7 +204,7 @@ absl::StatusOr<std::unique_ptr<WorkerCurve>> WorkerCurve::Open(const std::string
 }
 
 WorkerCurve::~WorkerCurve() {
-  file_.flush();
+  file_.close();  // or what it still holds would follow the note
   NoteFailure();
   if (!failure_.empty()) LeaveNote(part_, failure_).IgnoreError();  // who joins the parts reads it
 }

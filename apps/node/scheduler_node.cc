@@ -288,13 +288,13 @@ NodeStatus SchedulerNode::StatusNow(Nanos now) const {
     job.waits = "waiting for " + coordinator_.Missing();
   const wire::Roster& roster = coordinator_.roster();
   job.servers = ServerCount(job_->config, job_->specs.policy);
-  job.servers_there = static_cast<uint32_t>(roster.servers.size());
+  job.servers_there = coordinator_.Present(wire::Role::kServer);
   job.workers_wanted = job_->config.cluster().workers();
   job.missing = coordinator_.Missing();
   job.decentralised = job_->specs.policy.decentralised();
   job.progress = last_progress_;
   job.progress.clocks = job_->total_clocks;
-  job.progress.workers = static_cast<uint32_t>(roster.workers.size());
+  job.progress.workers = coordinator_.Present(wire::Role::kWorker);
   job.shards = LagsNow(now);
   job.history = history_.points();
   job.news.assign(news_.begin(), news_.end());

@@ -26,6 +26,7 @@
 #include "apps/profile/machine_probe.h"
 #include "apps/report/report.h"
 #include "base/exit_codes.h"
+#include "base/files/whole_file.h"
 #include "base/status_macros.h"
 #include "glog/logging.h"
 #include "models/formats/safetensors_writer.h"
@@ -47,13 +48,6 @@ constexpr double kAgainShare = 0.25;
 
 double GiB(int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 double StepMs(Nanos ns) { return static_cast<double>(ns) / 1e6; }
-
-absl::Status WriteText(const std::string& path, const std::string& text) {
-  std::ofstream file(path);
-  file << text << std::flush;
-  if (file) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("cannot write ", path));
-}
 
 class PlanRun {
  public:
@@ -308,21 +302,21 @@ class PlanRun {
       wire::Strategy message =
           planner::MessageOf(graph, planning_->machine(), summary_.costs_sha256, plan.strategy);
       FillPrediction(plan, message.mutable_predicted());
-      SOAP_RETURN_IF_ERROR(WriteText(
+      SOAP_RETURN_IF_ERROR(WriteWholeFile(
           flags_.output_path,
           absl::StrCat("# By `soapstone plan` (docs/planner.md).\n", wire::TextOf(message))));
     }
     if (!flags_.dot_path.empty()) {
-      SOAP_RETURN_IF_ERROR(WriteText(flags_.dot_path, PlanDot(graph, plan.strategy)));
+      SOAP_RETURN_IF_ERROR(WriteWholeFile(flags_.dot_path, PlanDot(graph, plan.strategy)));
     }
     if (flags_.trace_path.empty() && flags_.svg_path.empty()) return absl::OkStatus();
     const std::vector<planner::TimelineTask> timeline = planning_->Timeline(plan.strategy);
     const DrawnStep step = {
         .graph = &graph, .machine = &planning_->machine(), .timeline = timeline};
     if (!flags_.trace_path.empty()) {
-      SOAP_RETURN_IF_ERROR(WriteText(flags_.trace_path, PlanTrace(step)));
+      SOAP_RETURN_IF_ERROR(WriteWholeFile(flags_.trace_path, PlanTrace(step)));
     }
-    if (!flags_.svg_path.empty()) return WriteText(flags_.svg_path, PlanSvg(step));
+    if (!flags_.svg_path.empty()) return WriteWholeFile(flags_.svg_path, PlanSvg(step));
     return absl::OkStatus();
   }
 

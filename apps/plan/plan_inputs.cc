@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "apps/cli/job_source.h"
+#include "base/files/whole_file.h"
 #include "base/status_macros.h"
 #include "cluster/job.h"
 #include "cluster/job_paths.h"
@@ -62,7 +63,7 @@ absl::StatusOr<PlanningOptions> OptionsOf(const PlanFlags& flags) {
 
 absl::StatusOr<StrategyFile> ReadStrategyFile(const std::string& path) {
   StrategyFile file = {.path = path};
-  SOAP_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path));
+  SOAP_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(path));
   SOAP_ASSIGN_OR_RETURN(file.message, planner::ParseStrategy(text, path));
   return file;
 }

@@ -12,6 +12,7 @@
 #include "apps/cli/named_model.h"
 #include "apps/plan/executed_memory.h"
 #include "apps/profile/cost_table.h"
+#include "base/files/whole_file.h"
 #include "base/status_macros.h"
 #include "compute/optimizer.h"
 #include "glog/logging.h"
@@ -61,14 +62,6 @@ absl::StatusOr<std::vector<planner::Synchronization>> WaysOf(const std::string& 
 
 }  // namespace
 
-absl::StatusOr<std::string> ReadTextFile(const std::string& path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  if (file) text << file.rdbuf();
-  if (!file) return absl::NotFoundError(absl::StrCat(path, ": ", std::strerror(errno)));
-  return text.str();
-}
-
 absl::StatusOr<std::unique_ptr<Planning>> Planning::Create(const PlanningOptions& options) {
   models::Graph model;
   if (options.graph != nullptr) {
@@ -76,7 +69,7 @@ absl::StatusOr<std::unique_ptr<Planning>> Planning::Create(const PlanningOptions
   } else {
     SOAP_ASSIGN_OR_RETURN(model, apps::GraphOf(options.model));
   }
-  SOAP_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(options.machine_path));
+  SOAP_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(options.machine_path));
   SOAP_ASSIGN_OR_RETURN(planner::Machine machine,
                         planner::ParseMachine(text, options.machine_path));
   if (options.devices > 0) {

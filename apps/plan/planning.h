@@ -36,9 +36,6 @@ struct PlanningOptions {
   std::string optimizer;        // as of a job: "adam:lr=1e-3"; empty: one without state
 };
 
-// Error: the file and why.
-absl::StatusOr<std::string> ReadTextFile(const std::string& path);
-
 class Planning {
  public:
   static constexpr size_t kMeasuredDevices = 16;

@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "base/special_file.h"
+#include "base/files/whole_file.h"
 #include "base/status_macros.h"
 #include "compute/op_text.h"
 #include "models/graph/graph_text.h"
@@ -114,26 +114,19 @@ wire::CostTable MakeCostTable(const models::Graph& graph, const CostOrigin& orig
 }
 
 absl::Status WriteCostTable(const std::string& path, const wire::CostTable& table) {
-  const bool special = IsSpecialFile(path);
-  const std::string part = special ? path : path + ".part";
-  std::ofstream file(part);
-  file << "# Operators of one model, measured by `soapstone profile --costs` (docs/models.md).\n"
-       << wire::TextOf(table) << std::flush;
-  if (!file || (!special && std::rename(part.c_str(), path.c_str()) != 0)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("cannot write ", path, ": ", std::strerror(errno)));
-  }
-  return absl::OkStatus();
+  return WriteWholeFile(
+      path,
+      absl::StrCat(
+          "# Operators of one model, measured by `soapstone profile --costs` (docs/models.md).\n",
+          wire::TextOf(table)));
 }
 
 absl::StatusOr<wire::CostTable> ReadCostTable(const std::string& path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  if (file) text << file.rdbuf();
-  if (!file) {
-    return absl::NotFoundError(absl::StrCat("cost table ", path, ": ", std::strerror(errno)));
+  const absl::StatusOr<std::string> text = ReadWholeFile(path);
+  if (!text.ok()) {
+    return absl::Status(text.status().code(), absl::StrCat("cost table ", text.status().message()));
   }
-  return planner::ParseCostTable(text.str(), path);
+  return planner::ParseCostTable(*text, path);
 }
 
 }  // namespace soapstone::apps

@@ -22,6 +22,7 @@
 #include "apps/report/report.h"
 #include "apps/report/step_memory.h"
 #include "base/exit_codes.h"
+#include "base/files/whole_file.h"
 #include "base/status_macros.h"
 #include "models/formats/safetensors_writer.h"
 
@@ -163,12 +164,7 @@ class ProfileRun {
 
   absl::Status Write() const {
     if (!flags_.trace_path.empty()) {
-      std::ofstream file(flags_.trace_path);
-      file << ProfileTrace(report_) << std::flush;
-      if (!file) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("--trace: cannot write ", flags_.trace_path));
-      }
+      SOAP_RETURN_IF_ERROR(WriteWholeFile(flags_.trace_path, ProfileTrace(report_)));
     }
     if (flags_.costs_path.empty()) return absl::OkStatus();
     std::vector<StepProfile> profiles = {report_.kept.steps};

@@ -10,11 +10,11 @@
 #include "apps/cli/console.h"
 #include "apps/cli/job_source.h"
 #include "base/exit_codes.h"
+#include "base/files/whole_file.h"
 #include "base/status_macros.h"
 #include "base/steady_clock.h"
 #include "observe/timeline/draw_timeline.h"
 #include "observe/timeline/read_events.h"
-#include "observe/timeline/whole_file.h"
 
 namespace soapstone::apps {
 namespace {
@@ -95,7 +95,7 @@ absl::Status Draw(const TimelineFlags& flags) {
   AwaitApplies(flags, clocks, &folder, &timeline);
   if (timeline.steps == 0) return NoneOf(clocks, folder);
   const std::string path = flags.out.empty() ? flags.folder + "/timeline.json" : flags.out;
-  SOAP_RETURN_IF_ERROR(timeline::WriteWholeFile(path, timeline.text));
+  SOAP_RETURN_IF_ERROR(WriteWholeFile(path, timeline.text));
   for (const auto& notes : {folder.notes, timeline.notes}) {
     for (const std::string& note : notes) std::cerr << kTimelineProgram << ": " << note << "\n";
   }

@@ -19,10 +19,10 @@
 #include "apps/cli/job_source.h"
 #include "apps/report/job_status.h"
 #include "base/exit_codes.h"
+#include "base/files/whole_file.h"
 #include "base/plain_text.h"
 #include "base/status_macros.h"
 #include "observe/status/dashboard.h"
-#include "observe/timeline/whole_file.h"
 
 namespace soapstone::apps {
 namespace {
@@ -90,7 +90,7 @@ absl::Status Save(const std::string& address, const std::string& path) {
         absl::StrCat("--save: ", address, " are the pages of a ", PlainText(seen.role),
                      ", which knows itself alone; the dashboard is the scheduler's"));
   }
-  absl::Status written = timeline::WriteWholeFile(path, status::SavedDashboard(page));
+  absl::Status written = WriteWholeFile(path, status::SavedDashboard(page));
   if (written.ok()) return written;
   return absl::InvalidArgumentError(absl::StrCat("--save: ", written.message()));
 }

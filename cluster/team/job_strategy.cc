@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/counted.h"
+#include "base/files/whole_file.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "cluster/job_config.h"
@@ -63,19 +64,13 @@ absl::Status CheckSizes(const wire::JobConfig& config, const wire::Strategy& str
 
 absl::StatusOr<JobStrategy> ReadJobStrategy(const wire::JobConfig& config) {
   JobStrategy read = {.path = config.cluster().strategy()};
-  std::error_code error;
-  if (fs::exists(read.path, error) && !fs::is_regular_file(read.path, error)) {
-    return Refuse(absl::StrCat(read.path, " is no file that each process of the job could read"));
-  }
-  std::ifstream file(read.path);
-  std::stringstream text;
-  if (file) text << file.rdbuf();
-  if (!file) return Refuse(absl::StrCat(read.path, ": ", std::strerror(errno)));
-  absl::StatusOr<wire::Strategy> strategy = planner::ParseStrategy(text.str(), read.path);
+  const absl::StatusOr<std::string> text = ReadWholeFile(read.path);
+  if (!text.ok()) return Refuse(std::string(text.status().message()));
+  absl::StatusOr<wire::Strategy> strategy = planner::ParseStrategy(*text, read.path);
   if (!strategy.ok()) return Refuse(std::string(strategy.status().message()));
   read.strategy = *std::move(strategy);
   Sha256 digest;
-  digest.Update(text.str().data(), text.str().size());
+  digest.Update(text->data(), text->size());
   read.sha256 = digest.HexDigest();
   return read;
 }

@@ -193,6 +193,15 @@ TEST(Dishonest, AGridWithAHoleAroundTheBaselinesRate) {
   EXPECT_EQ(Said(JudgedWith({{"[0.1, 0.2, 0.4]", "[0.02, 0.2, 2]"}})[0], 12), "");
 }
 
+// The best rate once more, in other digits: no other one was tried on that side.
+TEST(Dishonest, TheBaselinesBestRateTwice) {
+  for (const char* rates : {"[0.1, 0.2, 0.20001]", "[0.1, 0.2, 0.22]", "[0.199, 0.2, 0.4]"}) {
+    const JudgedClaim claim = JudgedWith({{"[0.1, 0.2, 0.4]", rates}})[0];
+    EXPECT_EQ(claim.verdict, Verdict::kWithheld) << rates;
+    EXPECT_THAT(Said(claim, 12), HasSubstr("is at the edge of its grid")) << rates;
+  }
+}
+
 // Rates far apart, and the same number of candidates: no better one of its own kind was tried.
 TEST(Dishonest, ACandidateThatStandsAlone) {
   const JudgedClaim claim =

@@ -62,10 +62,9 @@ bool AreCounted(const std::vector<absl::string_view>& cells) {
          (absl::StripAsciiWhitespace(cells[0]).empty() ? kCountedBesideMin : kCountedMin);
 }
 
-// No cell a number, and no row of data whose values are all missing but the label: of `?,NA,cat`,
-// or
-// `,,cat`, only one cell could be a column's name; that of rows' numbers may have none. Or numbers
-// that only count the columns.
+// No cell a number, and no row of data whose values are all missing but the label: of `?,NA,cat`
+// only one cell could be a column's name, and of `,,cat`; that of rows' numbers may have none. Or
+// numbers that only count the columns.
 bool IsHeader(const std::vector<absl::string_view>& cells) {
   if (AreCounted(cells)) return true;
   float value = 0;
@@ -235,9 +234,9 @@ class CsvBuilder {
     const std::vector<std::string>& header = table_.header;
     const auto at = std::find(header.begin(), header.end(), wanted);
     if (header.empty() || at == header.end()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          path_, ": label_column: no '", CellText(wanted), "' in ",
-          header.empty() ? "it: it has no header" : "its header", DidYouMean(wanted, header)));
+      return absl::InvalidArgumentError(
+          absl::StrCat(path_, ": label_column: no '", CellText(wanted), "' in ",
+                       header.empty() ? "it: it has no header" : "its header", NamesNear(wanted)));
     }
     if (header.size() != columns || std::count(header.begin(), header.end(), wanted) > 1) {
       return absl::InvalidArgumentError(
@@ -247,6 +246,14 @@ class CsvBuilder {
     }
     table_.label_column = static_cast<size_t>(at - header.begin());
     return absl::OkStatus();
+  }
+
+  // Of the header, as it may be shown; of names of a letter or two any is near.
+  std::string NamesNear(const std::string& wanted) const {
+    if (wanted.size() < 3) return "";
+    std::vector<std::string> shown;
+    for (const std::string& name : table_.header) shown.push_back(CellText(name));
+    return DidYouMean(CellText(wanted), shown);
   }
 
   // The label's number, or its name's place among the names.

@@ -1,6 +1,5 @@
 #include "models/readers/gzip_reader.h"
 
-#include <sys/stat.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "base/files/whole_file.h"
 
 namespace soapstone::models {
 namespace {
@@ -23,11 +23,8 @@ struct GzClose {
 }  // namespace
 
 absl::StatusOr<std::string> ReadMaybeGzip(const std::string& path, size_t bytes_max) {
-  struct stat about = {};
-  // To open a pipe is to wait for who writes into it.
-  if (::stat(path.c_str(), &about) == 0 && !S_ISREG(about.st_mode) && !S_ISDIR(about.st_mode)) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": is no file, nor a folder"));
-  }
+  const absl::Status is_file = CheckIsFile(path);
+  if (!is_file.ok()) return is_file;
   errno = 0;
   const std::unique_ptr<gzFile_s, GzClose> file(gzopen(path.c_str(), "rb"));
   if (file == nullptr) {

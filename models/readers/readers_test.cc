@@ -170,7 +170,7 @@ TEST_F(Readers, CsvOfAPipeIsAnError) {
   const std::string path = Write("pipe.csv", "");
   ASSERT_EQ(std::remove(path.c_str()), 0);
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
-  EXPECT_THAT(Message(ReadCsv(path)), EndsWith("pipe.csv: is no file, nor a folder"));
+  EXPECT_THAT(Message(ReadCsv(path)), EndsWith("pipe.csv: is no file"));
 }
 
 // As pandas writes columns without names; else it would be a sample, of a class of its own.

@@ -47,6 +47,26 @@ class BadInputTest(ClusterTestCase):
     def test_a_model_that_was_meant(self):
         self.refuse_alone(r"^soapstone: model: unknown model 'alexxnet'; did you mean alexnet\?", "--model=alexxnet")
 
+    def test_a_pipe_as_a_file(self):
+        pipe = os.path.join(self.dir, "pipe")
+        os.mkfifo(pipe)
+        for flag in (f"--config={pipe}", f"--data_path={pipe}", f"--test_path={pipe}", f"--hosts={pipe}",
+                     f"--stragglers=trace:file={pipe}", f"--strategy={pipe}"):
+            self.refuse_alone("is no file", *([] if "config" in flag else ["--model=lenet5"]), flag)
+
+    def test_a_model_that_this_machine_cannot_hold(self):
+        self.refuse("model: the parameters of mlp:hidden=200000 need .* GB of memory on this machine",
+                    "--model=mlp:hidden=200000")
+
+    def test_pages_at_no_address(self):
+        self.refuse("--http: 'foo' is not ADDRESS:PORT", "--http=foo")
+
+    def test_what_the_datas_format_does_not_have(self):
+        self.refuse("data.labels_path: of format idx, not of digits", "--labels_path=x")
+
+    def test_a_flag_of_the_data_without_a_model(self):
+        self.refuse_alone("--test_fraction: a flag of the data begins a job of its own", "--test_fraction=0.3")
+
     def test_where_nothing_can_be_written(self):
         place = self.write("file", b"") + "/there"
         for check in ((), ("--check",)):

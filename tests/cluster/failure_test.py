@@ -133,21 +133,34 @@ class FailureTest(ClusterTestCase):
         self.assertEqual(running.wait(120), 0, running.output())
         self.assertIn("worker 2 left after clock", running.output())
 
+    def start_without_a_worker(self, number):
+        """A job that waits for worker 2, which is stopped, and whose server 1 got the signal when it had registered."""
+        running = self.train(LONG)
+        running.wait_for("scheduler at")
+        sent = {}
+        deadline = time.monotonic() + 10
+        while len(sent) < 2 and time.monotonic() < deadline:
+            for name, pid in descendants(running.pid).items():
+                if name == "worker-2" and name not in sent:
+                    os.kill(pid, signal.SIGSTOP)
+                    sent[name] = pid
+                if name == "server-1" and "server 1 registered" in running.output():
+                    os.kill(pid, number)
+                    sent[name] = pid
+        return running, sent
+
+    def test_a_server_told_to_stop_before_the_start(self):
+        # The signal was for it alone, not for the job.
+        running, sent = self.start_without_a_worker(signal.SIGTERM)
+        children = descendants(running.pid)
+        self.assertEqual(running.wait(30), 138, running.output())
+        self.assertRegex(running.output().splitlines()[-1], "ended with exit code 138: server.1")
+        self.assert_nothing_left(children | sent)
+
     def test_a_server_counted_out_before_the_start_is_the_reason_of_the_end(self):
         # What ends the scheduler, which waits for another server, is the launcher; nobody else sent
         # a signal, so 143 would be a lie.
-        running = self.train(LONG)
-        running.wait_for("scheduler at")
-        stopped = {}
-        deadline = time.monotonic() + 10
-        while len(stopped) < 2 and time.monotonic() < deadline:
-            for name, pid in descendants(running.pid).items():
-                if name == "worker-2" and name not in stopped:  # so that the job does not start
-                    os.kill(pid, signal.SIGSTOP)
-                    stopped[name] = pid
-                if name == "server-1" and "server 1 registered" in running.output():
-                    os.kill(pid, signal.SIGSTOP)
-                    stopped[name] = pid
+        running, stopped = self.start_without_a_worker(signal.SIGSTOP)
         children = descendants(running.pid)
         running.wait_for("server 1 lost", 20)
         for pid in stopped.values():

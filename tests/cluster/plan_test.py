@@ -284,7 +284,7 @@ class PlanTest(ClusterTestCase):
         self.refuse("no flag --modle; did you mean --model\\?", "--modle=mlp")
 
     def test_what_is_no_number_is_in_no_range(self):
-        for flag in ("--jitter=nan", "--moved_gb=nan", "--budget=nans", "--jitter=inf"):
+        for flag in ("--jitter=nan", "--moved_gb=nan", "--jitter=inf"):
             self.refuse("number|range", "--model=mlp", machine("p100_4x4"), flag)
 
     def test_what_a_job_is_told_the_plan_of_it_says_too(self):

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -116,6 +117,20 @@ std::string ConnectAddress(const std::string& endpoint, const std::string& bound
   if (host.empty() && IsAnyHost(asked.host)) host = NameOfThisMachine();
   if (host.empty()) host = ResolveIPv4(asked.host) ? asked.host : given.host;
   return absl::StrCat(kTcp, host, ":", given.port);
+}
+
+SocketFile SocketFileOf(const std::string& address) {
+  if (!absl::StartsWith(address, kIpc)) return {};
+  struct stat there = {};
+  const std::string path = address.substr(std::strlen(kIpc));
+  if (lstat(path.c_str(), &there) != 0 || !S_ISSOCK(there.st_mode)) return {};
+  return {.path = path, .device = there.st_dev, .inode = there.st_ino};
+}
+
+void RemoveSocketFile(const SocketFile& file) {
+  if (file.path.empty()) return;
+  const SocketFile now = SocketFileOf(absl::StrCat(kIpc, file.path));
+  if (now.device == file.device && now.inode == file.inode) unlink(file.path.c_str());
 }
 
 }  // namespace soapstone::transport

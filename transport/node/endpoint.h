@@ -1,6 +1,7 @@
 // Endpoints as text: what a socket is asked to bind, and what peers are told to connect to.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -24,5 +25,15 @@ absl::StatusOr<std::string> BindAddress(const std::string& endpoint);
 // interfaces", this machine's name, or 127.0.0.1 when the name does not resolve.
 std::string ConnectAddress(const std::string& endpoint, const std::string& bound,
                            const std::string& advertise_host);
+
+// The file that a socket bound to an ipc path has made; libzmq leaves it there.
+struct SocketFile {
+  std::string path;  // empty: none
+  uint64_t device = 0, inode = 0;
+};
+// Of what was bound to `address` just now.
+SocketFile SocketFileOf(const std::string& address);
+// Unless another file has taken its place meanwhile.
+void RemoveSocketFile(const SocketFile& file);
 
 }  // namespace soapstone::transport

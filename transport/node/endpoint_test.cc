@@ -1,5 +1,13 @@
 #include "transport/node/endpoint.h"
 
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 
 namespace soapstone::transport {
@@ -40,6 +48,33 @@ TEST(EndpointTest, AllInterfacesAreNotAnAddressToConnectTo) {
   EXPECT_TRUE(CheckEndpoint(shown).ok()) << shown;
   EXPECT_EQ(shown.find("0.0.0.0"), std::string::npos) << shown;
   EXPECT_EQ(shown.find('*'), std::string::npos) << shown;
+}
+
+TEST(EndpointTest, ASocketsFileIsRemovedUnlessItIsAnothers) {
+  const std::string path = absl::StrCat(::testing::TempDir(), "/socket-", getpid());
+  const auto bound = [&path] {
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    std::strncpy(address.sun_path, path.c_str(), sizeof(address.sun_path) - 1);
+    const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    EXPECT_EQ(bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+    return fd;
+  };
+  const int first = bound();
+  const SocketFile file = SocketFileOf("ipc://" + path);
+  EXPECT_EQ(file.path, path);
+  EXPECT_TRUE(SocketFileOf("tcp://127.0.0.1:1").path.empty());
+  const std::string aside = path + "-aside";  // or its number would be given out again
+  ASSERT_EQ(std::rename(path.c_str(), aside.c_str()), 0);
+  const int second = bound();
+  RemoveSocketFile(file);
+  EXPECT_EQ(access(path.c_str(), F_OK), 0);
+  RemoveSocketFile(SocketFileOf("ipc://" + path));
+  EXPECT_NE(access(path.c_str(), F_OK), 0);
+  RemoveSocketFile(file);  // it is gone: nothing happens
+  unlink(aside.c_str());
+  close(first);
+  close(second);
 }
 
 }  // namespace

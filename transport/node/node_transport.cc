@@ -106,6 +106,7 @@ class NodeTransport final : public Transport {
 
   const ZmqOptions options_;
   std::string endpoint_;
+  SocketFile socket_file_;
   bool closed_ = false;
 
   ShmLinks shm_links_;
@@ -134,6 +135,7 @@ absl::Status NodeTransport::Open() {
   if (options_.listen.empty()) return absl::OkStatus();
   SOAP_ASSIGN_OR_RETURN(const std::string address, BindAddress(options_.listen));
   SOAP_RETURN_IF_ERROR(zmq_.sockets()->Listen(address));
+  socket_file_ = SocketFileOf(address);
   endpoint_ = ConnectAddress(options_.listen, zmq_.sockets()->bound_to(), options_.advertise_host);
   if (options_.shared_memory) local_.Listen(endpoint_);
   if (options_.streams && IsTcp(endpoint_)) streams_.OfferAt(zmq_.sockets()->bound_to());
@@ -394,6 +396,7 @@ void NodeTransport::Close(absl::Duration linger) {
   shm_links_.Close();
   streams_.Close(deadline);
   zmq_.Close(deadline, counts_.sockets());
+  RemoveSocketFile(socket_file_);
 }
 
 }  // namespace

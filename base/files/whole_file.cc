@@ -1,18 +1,22 @@
-#include "observe/timeline/whole_file.h"
+#include "base/files/whole_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
-#include "base/special_file.h"
+#include "base/files/special_file.h"
 
-namespace soapstone::timeline {
+namespace soapstone {
 namespace {
+
+constexpr size_t kChunkBytes = size_t{1} << 18;
 
 absl::Status Cannot(const std::string& path, int error) {
   return absl::InvalidArgumentError(
@@ -40,6 +44,34 @@ absl::Status WriteInto(const std::string& path, std::string_view text) {
 
 }  // namespace
 
+absl::Status CheckIsFile(const std::string& path) {
+  struct stat there = {};
+  if (stat(path.c_str(), &there) != 0 || S_ISREG(there.st_mode)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, S_ISDIR(there.st_mode) ? ": is a folder" : ": is no file"));
+}
+
+absl::StatusOr<std::string> ReadWholeFile(const std::string& path, size_t bytes_max) {
+  const absl::Status is_file = CheckIsFile(path);
+  if (!is_file.ok()) return is_file;
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return absl::NotFoundError(absl::StrCat(path, ": ", std::strerror(errno)));
+  std::string text;
+  int error = 0;
+  for (ssize_t got = 1; got > 0 && text.size() <= bytes_max;) {
+    const size_t had = text.size();
+    text.resize(had + kChunkBytes);
+    got = read(fd, text.data() + had, kChunkBytes);
+    if (got < 0) error = errno;
+    text.resize(had + static_cast<size_t>(std::max<ssize_t>(got, 0)));
+    if (got < 0 && errno == EINTR) got = 1, error = 0;
+  }
+  close(fd);
+  if (error != 0) return absl::NotFoundError(absl::StrCat(path, ": ", std::strerror(error)));
+  if (text.size() <= bytes_max) return text;
+  return absl::ResourceExhaustedError(absl::StrCat(path, ": more than ", bytes_max, " bytes"));
+}
+
 absl::Status WriteWholeFile(const std::string& path, std::string_view text) {
   if (IsSpecialFile(path)) return WriteInto(path, text);
   const std::string folder = (std::filesystem::path(path).parent_path() / "").string();
@@ -63,4 +95,4 @@ absl::Status WriteWholeFile(const std::string& path, std::string_view text) {
   return Cannot(path, error);
 }
 
-}  // namespace soapstone::timeline
+}  // namespace soapstone

@@ -1,4 +1,4 @@
-#include "observe/timeline/whole_file.h"
+#include "base/files/whole_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -7,10 +7,10 @@
 #include <cstdio>
 #include <string>
 
-#include "base/special_file.h"
+#include "base/files/special_file.h"
 #include "gtest/gtest.h"
 
-namespace soapstone::timeline {
+namespace soapstone {
 namespace {
 
 TEST(WholeFile, ADeviceOrPipeIsWrittenIntoAndStaysOne) {
@@ -25,6 +25,22 @@ TEST(WholeFile, ADeviceOrPipeIsWrittenIntoAndStaysOne) {
   EXPECT_STREQ(read_back, "text");
   close(reader);
   EXPECT_TRUE(IsSpecialFile(pipe));
+}
+
+TEST(WholeFile, WhatIsNoFileIsNotRead) {
+  const std::string pipe = testing::TempDir() + "/whole_file_unread";
+  std::remove(pipe.c_str());
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_EQ(ReadWholeFile(pipe).status().message(), pipe + ": is no file");  // and nobody waits
+  EXPECT_EQ(ReadWholeFile("/dev/zero").status().message(), "/dev/zero: is no file");
+  EXPECT_EQ(ReadWholeFile("/").status().message(), "/: is a folder");
+  EXPECT_EQ(ReadWholeFile("/nowhere/a").status().message(),
+            "/nowhere/a: No such file or directory");
+  const std::string path = testing::TempDir() + "/whole_file_read";
+  ASSERT_TRUE(WriteWholeFile(path, std::string(300'000, 'x')).ok());
+  EXPECT_EQ(ReadWholeFile(path)->size(), 300'000u);
+  EXPECT_EQ(ReadWholeFile(path, 300'000)->size(), 300'000u);
+  EXPECT_EQ(ReadWholeFile(path, 299'999).status().message(), path + ": more than 299999 bytes");
 }
 
 TEST(WholeFile, AFullDeviceIsSaid) {
@@ -47,4 +63,4 @@ TEST(WholeFile, AFileIsReplaced) {
 }
 
 }  // namespace
-}  // namespace soapstone::timeline
+}  // namespace soapstone
