@@ -377,6 +377,11 @@ absl::StatusOr<cluster::JobSpecs> CheckJobConfig(const wire::JobConfig& config) 
       sim::StragglerModel::Parse(config.training().stragglers(), config.training().seed());
   if (!stragglers.ok()) return named(stragglers.status(), "training.stragglers");
   SOAP_RETURN_IF_ERROR(CheckFailures(config.output(), *stragglers));
+  if (const int64_t spoilt = stragglers->spoilt_worker_max();
+      spoilt >= config.cluster().workers()) {
+    return Invalid(absl::StrCat("training.stragglers: nan:worker=", spoilt, ": there are ",
+                                config.cluster().workers(), " workers, from 0 on"));
+  }
   SOAP_RETURN_IF_ERROR(CheckTimeline(config.output()));
   if (config.cluster().precision() != "float32" && !config.output().record_path().empty()) {
     return Invalid("output.record_path: a replay computes in float32; take cluster.precision so");

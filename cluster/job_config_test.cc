@@ -172,6 +172,8 @@ TEST(CheckJobConfig, PrecisionIsOfProductsThatAreReplayedInFloat32) {
 
 TEST(CheckJobConfig, StragglersAreChecked) {
   EXPECT_THAT(ErrorWith("stragglers", "slwo"), HasSubstr("training.stragglers: unknown straggler"));
+  EXPECT_THAT(ErrorWith("stragglers", "nan:worker=9,clock=1"),
+              HasSubstr("nan:worker=9: there are"));
   EXPECT_THAT(ErrorWith("on_nonfinite", "ignore"),
               HasSubstr("training.on_nonfinite: \"ignore\" is neither stop nor skip"));
   EXPECT_THAT(ErrorWith("base_ms", "-1"), HasSubstr("training.base_ms: -1 is not within"));

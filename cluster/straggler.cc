@@ -291,6 +291,15 @@ bool StragglerModel::Spoils(WorkerId worker, Clock clock) const {
   });
 }
 
+int64_t StragglerModel::spoilt_worker_max() const {
+  int64_t most = -1;
+  for (const StragglerPart& part : parts_) {
+    const auto* spoilt = std::get_if<SpoiltGradient>(&part.model);
+    if (spoilt != nullptr) most = std::max(most, spoilt->worker);
+  }
+  return most;
+}
+
 Nanos StragglerModel::down_ns() const {
   for (const StragglerPart& part : parts_) {
     const auto* fails = std::get_if<FailStop>(&part.model);

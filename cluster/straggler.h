@@ -156,6 +156,8 @@ class StragglerModel {
   bool fails() const { return Has<FailStop>(); }
   // True: the gradient of `worker` at `clock` is to have a NaN.
   bool Spoils(WorkerId worker, Clock clock) const;
+  // The greatest rank whose gradients it spoils; -1: nobody's.
+  int64_t spoilt_worker_max() const;
   // From a failure to the successor's start. 0: fails() is false.
   Nanos down_ns() const;
 

@@ -1,9 +1,12 @@
 #include "experiment/grids.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "base/spec.h"
+#include "base/status_macros.h"
 #include "compute/optimizer.h"
 
 namespace soapstone::experiment {
@@ -44,6 +47,33 @@ bool AtEdge(const Grid& grid, size_t candidate) {
     greater = greater || AreNeighbours(chosen.rate, other.rate);
   }
   return !smaller || !greater;
+}
+
+absl::StatusOr<std::vector<Settings>> CandidatesOf(const Tuning& tuning,
+                                                   const wire::Training& training) {
+  std::vector<Settings> candidates;
+  for (const double rate : tuning.learning_rates()) {
+    if (!(std::isfinite(rate) && rate > 0)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("tuning.learning_rates: ", rate, " is not above 0"));
+    }
+    SOAP_ASSIGN_OR_RETURN(Spec optimizer,
+                          Spec::Parse(training.optimizer().empty() ? "sgd" : training.optimizer()));
+    optimizer.arguments["lr"] = absl::StrCat(rate);
+    candidates.push_back({optimizer.ToString(), training.schedule()});
+  }
+  for (const Candidate& candidate : tuning.candidates()) {
+    candidates.push_back(
+        {candidate.optimizer().empty() ? training.optimizer() : candidate.optimizer(),
+         candidate.schedule().empty() ? training.schedule() : candidate.schedule()});
+  }
+  if (candidates.empty()) candidates.push_back({training.optimizer(), training.schedule()});
+  for (const Settings& settings : candidates) {
+    if (std::count(candidates.begin(), candidates.end(), settings) == 1) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("tuning: ", settings.optimizer, " is tried twice"));
+  }
+  return candidates;
 }
 
 bool SameGrid(const Grid& a, const Grid& b) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <vector>
 
 #include "experiment/spec.h"
 
@@ -13,6 +14,11 @@ namespace soapstone::experiment {
 // times greater. False where nothing is tuned. REQUIRES: candidate is one of
 // the grid's.
 bool AtEdge(const Grid& grid, size_t candidate);
+
+// The candidates of a tuning, where it has none the job's own settings. Error: a rate that is not
+// above 0, an optimizer that is none, one that is tried twice; the spec knows the place.
+absl::StatusOr<std::vector<Settings>> CandidatesOf(const Tuning& tuning,
+                                                   const wire::Training& training);
 
 // The same candidates, in any order, and the same seeds.
 bool SameGrid(const Grid& a, const Grid& b);

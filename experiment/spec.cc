@@ -14,6 +14,7 @@
 #include "cluster/job_paths.h"
 #include "cluster/straggler.h"
 #include "consistency/catalogue.h"
+#include "experiment/grids.h"
 #include "experiment/seeds.h"
 #include "wire/config/text_config.h"
 
@@ -266,32 +267,10 @@ absl::Status Resolver::Delays(int subject, const wire::JobConfig& config) const 
 
 absl::StatusOr<Grid> Resolver::GridOf(const Tuning& tuning, const std::string& place,
                                       const wire::JobConfig& config) {
-  const wire::Training& training = config.training();
   Grid grid;
-  for (const double rate : tuning.learning_rates()) {
-    if (!(std::isfinite(rate) && rate > 0)) {
-      return At(place, absl::StrCat("tuning.learning_rates: ", rate, " is not above 0"));
-    }
-    absl::StatusOr<Spec> optimizer =
-        Spec::Parse(training.optimizer().empty() ? "sgd" : training.optimizer());
-    if (!optimizer.ok()) return At(place, std::string(optimizer.status().message()));
-    optimizer->arguments["lr"] = absl::StrCat(rate);
-    grid.candidates.push_back({optimizer->ToString(), training.schedule()});
-  }
-  for (const Candidate& candidate : tuning.candidates()) {
-    grid.candidates.push_back(
-        {candidate.optimizer().empty() ? training.optimizer() : candidate.optimizer(),
-         candidate.schedule().empty() ? training.schedule() : candidate.schedule()});
-  }
-  if (grid.candidates.empty()) {
-    grid.candidates.push_back({training.optimizer(), training.schedule()});
-  }
-  for (size_t i = 0; i < grid.candidates.size(); ++i) {
-    if (std::count(grid.candidates.begin(), grid.candidates.end(), grid.candidates[i]) == 1) {
-      continue;
-    }
-    return At(place, absl::StrCat("tuning: ", grid.candidates[i].optimizer, " is tried twice"));
-  }
+  absl::StatusOr<std::vector<Settings>> candidates = CandidatesOf(tuning, config.training());
+  if (!candidates.ok()) return At(place, std::string(candidates.status().message()));
+  grid.candidates = *std::move(candidates);
   if (grid.candidates.size() == 1) return grid;
   const bool own = !tuning.seeds().empty() || tuning.seed_count() > 0;
   const Tuning& chosen = own ? tuning : spec_.tuning();

@@ -258,13 +258,6 @@ void Coordinator::OnTimer(Nanos now, wire::TimerId timer, Outbox* out) {
   out->SetTimer(kTick, tick_due_);
 }
 
-uint32_t Coordinator::Present(wire::Role role) const {
-  if (phase_ == Phase::kRegistering) return nodes_.HoldersOf(role);
-  const wire::Roster& now = roster();
-  return static_cast<uint32_t>(role == wire::Role::kServer ? now.servers.size()
-                                                           : now.workers.size());
-}
-
 // What we slept through (a suspended machine) is not the others' silence: their heartbeats of that
 // time still wait in our queue. Before the first of them is looked at.
 void Coordinator::ForgivePause(Nanos now) {

@@ -138,7 +138,11 @@ class Coordinator {
   }
   // Who has not registered: "server 1, worker 2".
   // How many of a role have registered, or, once the job has a roster, are in it.
-  uint32_t Present(wire::Role role) const;
+  uint32_t Present(wire::Role role) const {
+    if (phase_ == Phase::kRegistering) return nodes_.HoldersOf(role);
+    const bool servers = role == wire::Role::kServer;
+    return static_cast<uint32_t>(servers ? roster().servers.size() : roster().workers.size());
+  }
   std::string Missing() const { return nodes_.Missing(phase_ == Phase::kRegistering); }
   // The machine of who holds the rank, as it says; empty: nobody does, or it does not say.
   std::string HostOf(wire::Address place) const {

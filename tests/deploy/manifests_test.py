@@ -177,15 +177,8 @@ class FenceTest(unittest.TestCase):
         self.assertIn(("in", "stranger", "scheduler", 7070), open_edges([]))
 
 
-def planted_in_jobs():
+def planted_in_jobs(find, job, pod, box, fence, put, env):
     """Ways to break base's jobs, services and fences: (what, function of its objects)."""
-    find = lambda objects, kind, name: next(o for o in of_kind(objects, kind) if o["metadata"]["name"] == name)
-    job = lambda o, role="server": find(o, "Job", f"soapstone-{role}")["spec"]
-    pod = lambda o, role="server": job(o, role)["template"]["spec"]
-    box = lambda o, role="server": pod(o, role)["containers"][0]
-    fence = lambda o, role: find(o, "NetworkPolicy", f"soapstone-{role}")["spec"]
-    put = lambda where, **fields: where.update(fields)
-    env = lambda o, i, **fields: box(o)["env"][i].update(fields)
     return [
         ("a number as text", lambda o: put(job(o), completions="2")),
         ("a text as number", lambda o: env(o, 2, value=7072)),
@@ -222,15 +215,8 @@ def planted_in_jobs():
     ]
 
 
-def planted_in_pods():
+def planted_in_pods(job, pod, box, fence, put, env):
     """Ways to break what base's pods may, their probes and pages."""
-    find = lambda objects, kind, name: next(o for o in of_kind(objects, kind) if o["metadata"]["name"] == name)
-    job = lambda o, role="server": find(o, "Job", f"soapstone-{role}")["spec"]
-    pod = lambda o, role="server": job(o, role)["template"]["spec"]
-    box = lambda o, role="server": pod(o, role)["containers"][0]
-    fence = lambda o, role: find(o, "NetworkPolicy", f"soapstone-{role}")["spec"]
-    put = lambda where, **fields: where.update(fields)
-    env = lambda o, i, **fields: box(o)["env"][i].update(fields)
     return [
         ("root", lambda o: pod(o)["securityContext"].update(runAsUser=0)),
         ("a root that can be written", lambda o: box(o)["securityContext"].update(readOnlyRootFilesystem=False)),
@@ -264,7 +250,14 @@ def planted_in_pods():
 
 def planted():
     """Ways to break base."""
-    return [*planted_in_jobs(), *planted_in_pods()]
+    find = lambda objects, kind, name: next(o for o in of_kind(objects, kind) if o["metadata"]["name"] == name)
+    job = lambda o, role="server": find(o, "Job", f"soapstone-{role}")["spec"]
+    pod = lambda o, role="server": job(o, role)["template"]["spec"]
+    box = lambda o, role="server": pod(o, role)["containers"][0]
+    fence = lambda o, role: find(o, "NetworkPolicy", f"soapstone-{role}")["spec"]
+    put = lambda where, **fields: where.update(fields)
+    env = lambda o, i, **fields: box(o)["env"][i].update(fields)
+    return [*planted_in_jobs(find, job, pod, box, fence, put, env), *planted_in_pods(job, pod, box, fence, put, env)]
 
 
 def planted_in_keys():
