@@ -199,20 +199,20 @@ void BeginStep(OptimizerKind kind, size_t n, SliceState* state) {
 }
 
 SOAPSTONE_EACH_VECTOR_WIDTH
-bool ApplyPart(const OptimizerSpec& spec, const Update& update, absl::Span<const float> gradient,
-               absl::Span<const float> from, absl::Span<float> param, size_t begin,
+bool ApplyPart(const OptimizerSpec& spec, const Update& update, const StepPart& part,
                SliceState* state) {
-  CHECK_EQ(gradient.size(), param.size());
-  CHECK_EQ(from.size(), param.size());
+  const size_t n = part.param.size();
+  CHECK_EQ(part.gradient.size(), n);
+  CHECK_EQ(part.from.size(), n);
   const Moments moments = MomentsOf(spec.kind);
-  CHECK(!moments.first || begin + param.size() <= state->first.size());
-  CHECK(!moments.second || begin + param.size() <= state->second.size());
-  OptimizerPass pass = PassOf(spec, update, param.size());
-  pass.gradient = gradient.data();
-  pass.from = from.data();
-  pass.w = param.data();
-  if (moments.first) pass.first = state->first.data() + begin;
-  if (moments.second) pass.second = state->second.data() + begin;
+  CHECK(!moments.first || part.begin + n <= state->first.size());
+  CHECK(!moments.second || part.begin + n <= state->second.size());
+  OptimizerPass pass = PassOf(spec, update, n);
+  pass.gradient = part.gradient.data();
+  pass.from = part.from.data();
+  pass.w = part.param.data();
+  if (moments.first) pass.first = state->first.data() + part.begin;
+  if (moments.second) pass.second = state->second.data() + part.begin;
   if (IsAdam(spec.kind)) {
     const double t = static_cast<double>(state->steps);
     Unbias(1 - std::pow(spec.beta1, t), 1 - std::pow(spec.beta2, t), &pass);
@@ -230,9 +230,9 @@ bool ApplyGradient(const OptimizerSpec& spec, const Update& update,
     SliceState none;
     return ApplyPart({},
                      {.lr = update.average_rate, .scale = update.scale, .writing = update.writing},
-                     gradient, from, param, 0, &none);
+                     {.gradient = gradient, .from = from, .param = param}, &none);
   }
-  return ApplyPart(spec, update, gradient, from, param, 0, state);
+  return ApplyPart(spec, update, {.gradient = gradient, .from = from, .param = param}, state);
 }
 
 }  // namespace soapstone::compute

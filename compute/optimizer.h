@@ -91,10 +91,15 @@ bool ApplyGradient(const OptimizerSpec& spec, const Update& update,
                    absl::Span<const float> gradient, absl::Span<const float> from,
                    absl::Span<float> param, SliceState* state);
 // The same part by part: a step begins, then each part of the slice takes it, in whatever order.
-// n: elements of the slice; `begin`: where in it the part is. REQUIRES: of Update, average_rate 0.
+// n: elements of the slice. REQUIRES: of Update, average_rate 0.
+struct StepPart {
+  size_t begin = 0;                  // where in the slice it is
+  absl::Span<const float> gradient;  // as ApplyGradient's
+  absl::Span<const float> from;
+  absl::Span<float> param;
+};
 void BeginStep(OptimizerKind kind, size_t n, SliceState* state);
-bool ApplyPart(const OptimizerSpec& spec, const Update& update, absl::Span<const float> gradient,
-               absl::Span<const float> from, absl::Span<float> param, size_t begin,
+bool ApplyPart(const OptimizerSpec& spec, const Update& update, const StepPart& part,
                SliceState* state);
 // In place.
 inline bool ApplyGradient(const OptimizerSpec& spec, const Update& update,

@@ -254,9 +254,12 @@ TEST_P(EveryOptimizer, BitsOfAStepInPartsAreThoseOfAWhole) {
     BeginStep(spec.kind, kSize, &parts_state);
     // The last first; the middle one is empty.
     for (const auto& [begin, end] : {std::pair<size_t, size_t>{211, kSize}, {90, 90}, {0, 211}}) {
-      ASSERT_TRUE(ApplyPart(spec, update, absl::MakeConstSpan(g).subspan(begin, end - begin),
-                            absl::MakeConstSpan(parts).subspan(begin, end - begin),
-                            absl::MakeSpan(to).subspan(begin, end - begin), begin, &parts_state));
+      ASSERT_TRUE(ApplyPart(spec, update,
+                            {.begin = begin,
+                             .gradient = absl::MakeConstSpan(g).subspan(begin, end - begin),
+                             .from = absl::MakeConstSpan(parts).subspan(begin, end - begin),
+                             .param = absl::MakeSpan(to).subspan(begin, end - begin)},
+                            &parts_state));
     }
     parts = to;
     ASSERT_EQ(whole, parts) << step;

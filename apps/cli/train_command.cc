@@ -69,7 +69,7 @@ absl::Status WriteJobFile(const std::string& folder, wire::JobConfig config) {
     config.mutable_cluster()->set_scheduler("tcp://127.0.0.1:0");
   }
   const absl::Status written = WriteWholeFile(path, JobText(config));
-  if (written.ok()) return written;
+  if (written.ok()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("output.log_dir: ", written.message()));
 }
 

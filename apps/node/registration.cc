@@ -4,10 +4,17 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "apps/node/compute_backend.h"
+#include "transport/node/endpoint.h"
 
 namespace soapstone::apps {
+namespace {
+
+constexpr Nanos kTurn = 5 * kSecond;  // as TakeWaitLine
+
+}  // namespace
 
 wire::MembershipClientOptions MembershipClientOptionsOf(const Job& job, wire::Role role,
                                                         Registration registration,
@@ -27,9 +34,19 @@ wire::MembershipClientOptions MembershipClientOptionsOf(const Job& job, wire::Ro
           .start_timeout_ns = NanosOf(cluster.start_timeout_s())};
 }
 
-void LogWaiting(Nanos now, wire::MembershipClient* membership) {
+void WaitForPlace(Nanos now, const std::string& scheduler, wire::MembershipClient* membership,
+                  transport::Transport* transport) {
   const std::string line = membership->TakeWaitLine(now);
-  LOG_IF(WARNING, !line.empty()) << line;
+  if (line.empty()) return;
+  LOG(WARNING) << line;
+  if (!membership->unanswered()) return;
+  const std::vector<std::string> endpoints = transport::EndpointsOf(scheduler);
+  if (endpoints.size() < 2) return;
+  // One line is said each kTurn; the first address has had its time before the first.
+  const std::string& next = endpoints[static_cast<size_t>(now / kTurn) % endpoints.size()];
+  LOG(INFO) << scheduler << " is at " << endpoints.size() << " addresses; asking at " << next;
+  const absl::Status connected = transport->Connect(wire::Address::Scheduler(), next);
+  LOG_IF(WARNING, !connected.ok()) << connected;
 }
 
 }  // namespace soapstone::apps

@@ -21,7 +21,10 @@ wire::MembershipClientOptions MembershipClientOptionsOf(const Job& job, wire::Ro
                                                         Registration registration,
                                                         const transport::Transport& transport);
 
-// Logs what this node waits for while it has no place, every few seconds.
-void LogWaiting(Nanos now, wire::MembershipClient* membership);
+// While this node has no place: logs what it waits for, every few seconds. Where nobody answers and
+// the scheduler's name has several addresses, such as those of a pod that is gone and of the one in
+// its place, it asks at the next of them.
+void WaitForPlace(Nanos now, const std::string& scheduler, wire::MembershipClient* membership,
+                  transport::Transport* transport);
 
 }  // namespace soapstone::apps

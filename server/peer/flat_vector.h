@@ -37,7 +37,7 @@ class FlatVector {
   const std::vector<Part>& parts() const { return parts_; }
 
   // [range] := view. REQUIRES: it has as many elements.
-  void Set(ElementRange range, Buffer view) {
+  void Set(ElementRange range, const Buffer& view) {
     if (range.size() == 0) return;
     std::vector<Part> after;
     after.reserve(parts_.size() + 2);
@@ -48,20 +48,20 @@ class FlatVector {
         after.push_back(Cut(part, {had.begin, std::min(had.end, range.begin)}));
       }
       if (!placed && had.end > range.begin) {
-        after.push_back({range, std::move(view)});
+        after.push_back({range, view});
         placed = true;
       }
       if (had.end > range.end)
         after.push_back(Cut(part, {std::max(had.begin, range.end), had.end}));
     }
-    if (!placed) after.push_back({range, std::move(view)});
+    if (!placed) after.push_back({range, view});
     parts_ = std::move(after);
   }
 
   // [range] += factor · view.
-  void Add(ElementRange range, Buffer view, T factor, BufferPool* pool) {
+  void Add(ElementRange range, const Buffer& view, T factor, BufferPool* pool) {
     if (range.size() == 0) return;
-    if (factor == T{1} && !Meets(range)) return Set(range, std::move(view));
+    if (factor == T{1} && !Meets(range)) return Set(range, view);
     const T* from = reinterpret_cast<const T*>(view.data());
     const BufferPool::Block block = pool->Take(range.size() * sizeof(T));
     T* to = reinterpret_cast<T*>(block.data);

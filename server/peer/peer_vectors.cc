@@ -47,15 +47,21 @@ struct FloatStep {
     bool finite = true;
     const auto apply = [&](ElementRange part, const float* g) {
       const size_t n = part.size();
-      finite &= compute::ApplyPart(spec, update, {g, n}, from.subspan(part.begin, n),
-                                   to.subspan(part.begin, n), part.begin, &state);
+      finite &= compute::ApplyPart(spec, update,
+                                   {.begin = part.begin,
+                                    .gradient = {g, n},
+                                    .from = from.subspan(part.begin, n),
+                                    .param = to.subspan(part.begin, n)},
+                                   &state);
     };
     const auto average = [&](ElementRange part, const float* g, double rate) {
       const size_t n = part.size();
       compute::SliceState none;
-      finite &=
-          compute::ApplyPart({}, {.lr = rate, .scale = update.scale}, {g, n},
-                             from.subspan(part.begin, n), to.subspan(part.begin, n), 0, &none);
+      finite &= compute::ApplyPart({}, {.lr = rate, .scale = update.scale},
+                                   {.gradient = {g, n},
+                                    .from = from.subspan(part.begin, n),
+                                    .param = to.subspan(part.begin, n)},
+                                   &none);
     };
     sum.Walk(sum.all(), [&](ElementRange part, const float* g) {
       std::vector<float> zeros;
@@ -182,7 +188,7 @@ class Vectors final : public PeerVectors {
   }
   Buffer Meet(const Buffer& parcel) override {
     const T* from = Takes(Kind::kMeet) ? ElementsOf(parcel) : ElementsOf(values_);
-    const Buffer half = Make([&](T* to) {
+    Buffer half = Make([&](T* to) {
       for (size_t e = 0; e < elements_; ++e) to[e] = (from[e] - values()[e]) / 2;
     });
     const T* add = ElementsOf(half);
@@ -342,10 +348,9 @@ std::unique_ptr<PeerVectors> MakePeerVectors(const PeerVectorsOptions& options) 
   return vectors;
 }
 
-std::unique_ptr<PeerVectors> MakeDoubleVectors(std::vector<double> values,
+std::unique_ptr<PeerVectors> MakeDoubleVectors(absl::Span<const double> values,
                                                DoubleStepFunction apply) {
-  return std::make_unique<Vectors<DoubleStep>>(absl::MakeConstSpan(values),
-                                               DoubleStep{std::move(apply)});
+  return std::make_unique<Vectors<DoubleStep>>(values, DoubleStep{std::move(apply)});
 }
 
 }  // namespace soapstone::server

@@ -94,7 +94,7 @@ std::unique_ptr<PeerVectors> MakePeerVectors(const PeerVectorsOptions& options);
 // For checkers of conservation: f64, values given; `apply` stands for the optimizer.
 using DoubleStepFunction = std::function<void(
     Clock round, uint64_t samples, absl::Span<const double> sum, absl::Span<double> values)>;
-std::unique_ptr<PeerVectors> MakeDoubleVectors(std::vector<double> values,
+std::unique_ptr<PeerVectors> MakeDoubleVectors(absl::Span<const double> values,
                                                DoubleStepFunction apply);
 
 // Where each parameter begins in a flat vector; then the total.

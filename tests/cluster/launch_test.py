@@ -100,6 +100,22 @@ class LaunchTest(LaunchTestCase):
         self.assertIn("waiting for a place", job.nodes["server-0"].output())
         self.assertIn("does not resolve yet; trying again", job.nodes["server-1"].output())
 
+    @unittest.skipUnless(own_mounts(), "NOT TESTED: no mounts of its own for names")
+    def test_a_name_with_the_address_of_one_that_is_gone(self):
+        # As a headless service names a pod that has failed beside the one in its place. The resolver puts an address
+        # first that is like one's own.
+        job = LateJob(self, "b", start_timeout_s=60)
+        with open(job.hosts, "w") as file:
+            file.write(f"127.0.0.1 localhost\n127.0.0.1 {NAME}\n127.0.0.9 {NAME}\n")
+        scheduler = self.start("soapstone-scheduler", *job.flags, f"--scheduler=tcp://127.0.0.9:{job.port}")
+        for rank in range(2):
+            job.start("server", rank)
+        for rank in range(3):
+            job.start("worker", rank)
+        for node in [scheduler, *job.nodes.values()]:
+            self.assertEqual(node.wait(60), 0, f"{scheduler.output()}\n{job.output()}")
+        self.assertIn("is at 2 addresses; asking at", job.nodes["server-0"].output())
+
     def test_a_job_does_not_begin_with_a_server_that_has_died(self):
         # Neither silent for long nor asked for by another yet: that its connection has ended is all there is to see.
         for transport in ("auto", "sockets"):

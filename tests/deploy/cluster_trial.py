@@ -227,7 +227,7 @@ def loses(role, wanted):
 
 def wrong_field():
     apply(lambda job: job.replace("epochs:", "epoch:"))
-    await_("the scheduler's job fails", 300, lambda: any(
+    await_("the scheduler's job fails", 480, lambda: any(
         "Failed" in condition(j) for j in items("jobs") if j["metadata"]["name"] == "soapstone-scheduler"))
     text = logs()
     say("epoch" in text and 'no field named "epoch"' in text, "a wrong field: the line is in kubectl logs")

@@ -14,7 +14,7 @@ PAGE_OF_FLAGS = {  # of each file that registers flags, where they stand besides
     "apps/plan/plan_flags.cc": "docs/planner.md",
     "apps/profile/profile_flags.cc": "docs/models.md",
 }
-FLAGS_OF_OTHERS = {"--from-file", "--help", "--gtest_filter", "--output-on-failure", "--test-dir", "--tool"}
+FLAGS_OF_OTHERS = {"--from-file", "--help", "--gtest_filter", "--output-on-failure", "--storage", "--test-dir", "--tool"}
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z0-9_-]*[a-z0-9](?![\w-])")
 REGISTERED = re.compile(r'add_(?:option|flag|argument)\w*\(\s*"([^"]+)"')
 LINK = re.compile(r"\]\(([^()\s]+)\)")

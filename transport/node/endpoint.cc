@@ -119,6 +119,23 @@ std::string ConnectAddress(const std::string& endpoint, const std::string& bound
   return absl::StrCat(kTcp, host, ":", given.port);
 }
 
+std::vector<std::string> EndpointsOf(const std::string& endpoint) {
+  std::vector<std::string> endpoints;
+  if (!IsTcp(endpoint)) return {endpoint};
+  const HostPort at = SplitTcp(endpoint);
+  const addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM};
+  addrinfo* found = nullptr;
+  if (getaddrinfo(at.host.c_str(), nullptr, &hints, &found) != 0) return {endpoint};
+  char text[INET_ADDRSTRLEN];
+  for (const addrinfo* each = found; each != nullptr; each = each->ai_next) {
+    const auto* address = reinterpret_cast<const sockaddr_in*>(each->ai_addr);
+    if (inet_ntop(AF_INET, &address->sin_addr, text, sizeof(text)) == nullptr) continue;
+    endpoints.push_back(absl::StrCat(kTcp, text, ":", at.port));
+  }
+  freeaddrinfo(found);
+  return endpoints.size() > 1 ? endpoints : std::vector<std::string>{endpoint};
+}
+
 SocketFile SocketFileOf(const std::string& address) {
   if (!absl::StartsWith(address, kIpc)) return {};
   struct stat there = {};

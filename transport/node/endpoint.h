@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -25,6 +26,10 @@ absl::StatusOr<std::string> BindAddress(const std::string& endpoint);
 // interfaces", this machine's name, or 127.0.0.1 when the name does not resolve.
 std::string ConnectAddress(const std::string& endpoint, const std::string& bound,
                            const std::string& advertise_host);
+
+// `endpoint` by each of the IPv4 addresses that its name has now, in their order; one: as it is,
+// for libzmq asks anew by each attempt. It takes the first alone. Waits for the resolver.
+std::vector<std::string> EndpointsOf(const std::string& endpoint);
 
 // The file that a socket bound to an ipc path has made; libzmq leaves it there.
 struct SocketFile {

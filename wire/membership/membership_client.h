@@ -57,6 +57,8 @@ class MembershipClient {
   // What it waits for while it has no place; empty: nothing, or that was said less than
   // kSayWaitsEvery ago.
   std::string TakeWaitLine(Nanos now);
+  // It asks for a place, and nobody has said anything to that yet.
+  bool unanswered() const { return tick_due_ != 0 && !rank_.has_value() && waits_.empty(); }
 
   std::optional<uint32_t> rank() const { return rank_; }
   uint64_t session() const { return session_; }  // 0 before Welcome
