@@ -2,6 +2,7 @@
 
 #include <glog/logging.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,11 +11,6 @@
 #include "transport/node/endpoint.h"
 
 namespace soapstone::apps {
-namespace {
-
-constexpr Nanos kTurn = 5 * kSecond;  // as TakeWaitLine
-
-}  // namespace
 
 wire::MembershipClientOptions MembershipClientOptionsOf(const Job& job, wire::Role role,
                                                         Registration registration,
@@ -35,15 +31,16 @@ wire::MembershipClientOptions MembershipClientOptionsOf(const Job& job, wire::Ro
 }
 
 void WaitForPlace(Nanos now, const std::string& scheduler, wire::MembershipClient* membership,
-                  transport::Transport* transport) {
+                  transport::Transport* transport, size_t* turn) {
   const std::string line = membership->TakeWaitLine(now);
   if (line.empty()) return;
   LOG(WARNING) << line;
   if (!membership->unanswered()) return;
-  const std::vector<std::string> endpoints = transport::EndpointsOf(scheduler);
+  std::vector<std::string> endpoints = transport::EndpointsOf(scheduler);
   if (endpoints.size() < 2) return;
-  // One line is said each kTurn; the first address has had its time before the first.
-  const std::string& next = endpoints[static_cast<size_t>(now / kTurn) % endpoints.size()];
+  // In an order of our own: who answers for the name may begin with another one each time.
+  std::sort(endpoints.begin(), endpoints.end());
+  const std::string& next = endpoints[(*turn)++ % endpoints.size()];
   LOG(INFO) << scheduler << " is at " << endpoints.size() << " addresses; asking at " << next;
   const absl::Status connected = transport->Connect(wire::Address::Scheduler(), next);
   LOG_IF(WARNING, !connected.ok()) << connected;

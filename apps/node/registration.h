@@ -23,8 +23,8 @@ wire::MembershipClientOptions MembershipClientOptionsOf(const Job& job, wire::Ro
 
 // While this node has no place: logs what it waits for, every few seconds. Where nobody answers and
 // the scheduler's name has several addresses, such as those of a pod that is gone and of the one in
-// its place, it asks at the next of them.
+// its place, it asks at the next of them. `turn`: how often it has; the caller keeps it.
 void WaitForPlace(Nanos now, const std::string& scheduler, wire::MembershipClient* membership,
-                  transport::Transport* transport);
+                  transport::Transport* transport, size_t* turn);
 
 }  // namespace soapstone::apps
