@@ -64,6 +64,9 @@ absl::Status CheckOutputsOfHosts(const wire::Output& output) {
 absl::StatusOr<std::string> ReadHosts(const std::string& path) {
   absl::StatusOr<std::string> text = ReadWholeFile(path, kHostsBytesMax);
   if (text.ok()) return text;
+  if (absl::IsResourceExhausted(text.status())) {
+    return absl::InvalidArgumentError(absl::StrCat("--hosts: ", path, " has more than 1 MiB"));
+  }
   return absl::InvalidArgumentError(absl::StrCat("--hosts: cannot read ", text.status().message()));
 }
 

@@ -371,7 +371,7 @@ class RefusedTest(StrategyTestCase):
         self.assertIn("record_path", self.refuse(*run, f"--record={self.dir}/recording"))
         self.assertIn("shards_per_server", self.refuse(*run, "--shards_per_server=7"))
         self.assertIn("No such file", self.refuse("--strategy=/nowhere", "--workers=2"))
-        self.assertIn("is no file", self.refuse(f"--strategy={self.dir}", "--workers=2"))
+        self.assertIn("is a folder", self.refuse(f"--strategy={self.dir}", "--workers=2"))
         with open(self.config) as file:
             text = file.read()
         with open(self.config, "w") as file:
