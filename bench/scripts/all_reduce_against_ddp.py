@@ -7,8 +7,8 @@ A worker has one thread. The ways take turns, there and back. Prints for each th
 and, pair by pair, the ratios of all-reduce to the other two. Needs Debian's python3-torch for DDP.
 """
 import argparse
-import json
 import os
+import re
 import shutil
 import statistics
 import subprocess
@@ -37,14 +37,12 @@ class Here(Trial):
         path = f"{self.folder}/{policy}.textproto"
         with open(path, "w") as file:
             file.write(JOB.format(data=self.data, policy=policy, batch=self.args.batch, workers=self.args.workers))
-        done = subprocess.run([f"{self.args.bin}/soapstone", "train", f"--config={path}", "--progress=json",
-                               f"--log_dir={self.folder}/logs"], capture_output=True, text=True, timeout=PATIENCE_S,
-                              check=False)
-        results = [report for report in map(json.loads, done.stdout.splitlines()) if "test_loss" in report and
-                   "samples_per_s" in report]
-        if done.returncode != 0 or not results:
+        done = subprocess.run([f"{self.args.bin}/soapstone", "train", f"--config={path}", f"--log_dir={self.folder}/logs"],
+                              capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        rate = re.search(r"^ +samples/s +([\d,.]+) ", done.stdout, re.M)
+        if done.returncode != 0 or not rate:
             sys.exit(f"soapstone train ended with {done.returncode}: {done.stderr}")
-        return results[-1]["samples_per_s"]
+        return float(rate[1].replace(",", ""))
 
     def ddp(self):
         environment = dict(os.environ, OMP_NUM_THREADS="1", GLOO_SOCKET_IFNAME="lo")

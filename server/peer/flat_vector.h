@@ -72,10 +72,23 @@ class FlatVector {
       if (own == nullptr) {
         for (uint64_t e = 0; e < n; ++e) sum[e] = factor * other[e];
       } else {
-        for (uint64_t e = 0; e < n; ++e) sum[e] = own[e] + factor * other[e];
+        AddScaled(own, other, factor, n, sum);
       }
     });
     Set(range, block.View(0, range.size() * sizeof(T)));
+  }
+
+  // [range], as it lies: views of parts, and zeros between them.
+  Buffers Views(ElementRange range, BufferPool* pool) const {
+    Buffers views;
+    Walk(range, [&](ElementRange at, const T* own) {
+      if (own == nullptr || views.size() >= kViewsMax) return;
+      views.push_back(Read(at, pool));
+    });
+    size_t bytes = 0;
+    for (const Buffer& view : views) bytes += view.size();
+    if (bytes == range.size() * sizeof(T)) return views;
+    return {Read(range, pool)};
   }
 
   // [range], in one piece: a view, where one part has it all.
@@ -118,6 +131,12 @@ class FlatVector {
   ElementRange all() const { return {0, elements_}; }
 
  private:
+  static constexpr size_t kViewsMax = 4096;
+
+  // sum = own + factor · other
+  static void AddScaled(const T* own, const T* other, T factor, uint64_t n, T* sum) {
+    for (uint64_t e = 0; e < n; ++e) sum[e] = own[e] + factor * other[e];
+  }
   static Part Cut(const Part& part, ElementRange to) {
     return {to, part.view.Slice((to.begin - part.range.begin) * sizeof(T), to.size() * sizeof(T))};
   }

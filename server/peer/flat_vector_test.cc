@@ -40,6 +40,19 @@ TEST_F(FlatVectorTest, PartsAreViews) {
   EXPECT_NE(vector_.Read({3, 8}, &pool_).data(), parcel.data());
 }
 
+TEST_F(FlatVectorTest, ViewsAreOfPartsWhereTheyHaveAll) {
+  const Buffer left = Of({1, 2, 3}), right = Of({4, 5});
+  vector_.Set({1, 4}, left);
+  vector_.Set({4, 6}, right);
+  const Buffers views = vector_.Views({2, 6}, &pool_);
+  ASSERT_EQ(views.size(), 2u);
+  EXPECT_EQ(views[0].data(), left.data() + sizeof(float));
+  EXPECT_EQ(views[1].data(), right.data());
+  ASSERT_EQ(vector_.Views({0, 6}, &pool_).size(), 1u);
+  EXPECT_EQ(vector_.Views({0, 6}, &pool_)[0].floats()[0], 0);
+  EXPECT_TRUE(vector_.Views({3, 3}, &pool_).empty());
+}
+
 // Others have views of a part: adding to it writes elsewhere.
 TEST_F(FlatVectorTest, NoPartIsChanged) {
   const Buffer parcel = Of({1, 2});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 #include <utility>
 
 #include "base/frame_sums.h"
@@ -21,6 +22,16 @@ using Kind = consistency::PeerActionKind;
 
 constexpr ShardId kOnly{0};              // of the worker's layout
 constexpr double kWeightUnit = 1 << 20;  // of a hand-in's samples: shares of omega to a millionth
+
+// A parcel's frames, one after the other.
+Buffer Joined(const Buffers& frames) {
+  if (frames.size() == 1) return frames.front();
+  std::string bytes;
+  for (const Buffer& frame : frames) {
+    bytes.append(reinterpret_cast<const char*>(frame.data()), frame.size());
+  }
+  return Buffer::CopyOf(bytes);
+}
 
 }  // namespace
 
@@ -167,9 +178,13 @@ bool Peer::PayloadFits(const Message& message) const {
   const auto& parcel = std::get<wire::Parcel>(message.body);
   if (vectors_.own == nullptr || message.type == MessageType::kState)
     return true;  // Adopt checks it
-  if (message.payload.empty()) return parcel.begin == parcel.end;
-  return parcel.end <= vectors_.own->elements() && message.payload.size() == 1 &&
-         message.payload[0].size() == vectors_.own->bytes({parcel.begin, parcel.end});
+  if (parcel.end > vectors_.own->elements()) return false;
+  uint64_t bytes = 0;
+  for (const Buffer& frame : message.payload) {
+    if (frame.size() % vectors_.own->bytes({0, 1}) != 0) return false;
+    bytes += frame.size();
+  }
+  return bytes == vectors_.own->bytes({parcel.begin, parcel.end});
 }
 
 void Peer::TakeFromPeer(Message message, wire::Outbox* out) {
@@ -222,11 +237,6 @@ void Peer::TakeFromPeer(Message message, wire::Outbox* out) {
 
 // ---- What the policy says
 
-Buffer Peer::TakeParcel(Ticket ticket) {
-  Buffers payload = parcels_.Take(ticket);
-  return payload.empty() ? Buffer() : std::move(payload.front());
-}
-
 void Peer::CarryOut(const PeerActions& actions, wire::Outbox* out) {
   for (const PeerAction& action : actions) {
     switch (action.kind) {
@@ -252,7 +262,7 @@ void Peer::CarryOut(const PeerActions& actions, wire::Outbox* out) {
         HandIn(action.weight, out);
         break;
       case Kind::kForget:
-        TakeParcel(action.ticket);
+        parcels_.Take(action.ticket);
         break;
       default:
         CarryOutOnVectors(action, out);
@@ -273,7 +283,7 @@ void Peer::CarryOutSend(const PeerAction& action, wire::Outbox* out) {
     parcel.begin = action.range.begin;
     parcel.end = action.range.end;
     if (vectors_.own != nullptr && action.range.size() > 0)
-      payload = {vectors_.own->Sum(action.range)};
+      payload = vectors_.own->Sum(action.range);
     // A round's sums leave before its step: the values are those that it began with.
     if (options_.checks && options_.policy.guarantee.same_replicas && vectors_.own != nullptr) {
       if (!ledger_.KnowsValues(action.round)) ledger_.OnValues(action.round, ContentOfValues());
@@ -311,10 +321,10 @@ void Peer::CarryOutOnVectors(const PeerAction& action, wire::Outbox* out) {
   if (action.kind == Kind::kApplyGradient) samples = gradient_.TakeSamples();
   if (action.kind == Kind::kStage) gradient_.TakeSamples();
   if (action.kind == Kind::kAdopt) return Adopt(action.ticket);
-  const Buffer parcel = takes_parcel ? TakeParcel(action.ticket) : Buffer();
+  const Buffers parcel = takes_parcel ? parcels_.Take(action.ticket) : Buffers();
   if (action.kind == Kind::kMeet) {
     Buffers answer;
-    if (vectors_.own != nullptr) answer = {vectors_.own->Meet(parcel)};
+    if (vectors_.own != nullptr) answer = {vectors_.own->Meet(Joined(parcel))};
     return ToPeer(action.to,
                   {.type = MessageType::kParcel,
                    .clock = action.round,
@@ -340,9 +350,9 @@ void Peer::CarryOutOnVectors(const PeerAction& action, wire::Outbox* out) {
     case Kind::kValuesFromSum:
       return vectors_.own->ValuesFromSum();
     case Kind::kMerge:
-      return vectors_.own->Merge(parcel, action.factor);
+      return vectors_.own->Merge(Joined(parcel), action.factor);
     case Kind::kAddToValues:
-      return vectors_.own->AddToValues(parcel, action.factor);
+      return vectors_.own->AddToValues(Joined(parcel), action.factor);
     case Kind::kApplySum:
       odd = vectors_.own->ApplySum(action.round, samples);
       break;

@@ -98,7 +98,6 @@ class Peer {
   void CarryOutSend(const consistency::PeerAction& action, wire::Outbox* out);
   void Adopt(consistency::Ticket ticket);
   void CarryOutOnVectors(const consistency::PeerAction& action, wire::Outbox* out);
-  Buffer TakeParcel(consistency::Ticket ticket);
   void Reply(Clock clock, wire::Outbox* out);
   uint64_t ContentOfValues() const;
   void HandIn(double weight, wire::Outbox* out);

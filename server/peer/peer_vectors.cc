@@ -165,13 +165,16 @@ class Vectors final : public PeerVectors {
   void AddValues(double factor) override {
     sum_.Add(sum_.all(), values_, static_cast<T>(factor), &pool_);
   }
-  void AddParcel(ElementRange range, const Buffer& parcel, double factor) override {
-    if (Takes(Kind::kAddParcel, range.begin)) {
-      sum_.Add(range, parcel, static_cast<T>(factor), &pool_);
-    }
+  void AddParcel(ElementRange range, const Buffers& parcel, double factor) override {
+    if (!Takes(Kind::kAddParcel, range.begin)) return;
+    EachFrame(range, parcel, [&](ElementRange part, const Buffer& frame) {
+      sum_.Add(part, frame, static_cast<T>(factor), &pool_);
+    });
   }
-  void SetParcel(ElementRange range, const Buffer& parcel) override {
-    if (Takes(Kind::kSetParcel, range.begin)) sum_.Set(range, parcel);
+  void SetParcel(ElementRange range, const Buffers& parcel) override {
+    if (!Takes(Kind::kSetParcel, range.begin)) return;
+    EachFrame(range, parcel,
+              [&](ElementRange part, const Buffer& frame) { sum_.Set(part, frame); });
   }
   void ValuesFromSum() override { values_ = sum_.Read(sum_.all(), &pool_); }
   void AddToValues(const Buffer& parcel, double factor) override {
@@ -221,7 +224,7 @@ class Vectors final : public PeerVectors {
     const bool older = fault_ == StoreFault::kAnswersOlder || fault_ == StoreFault::kOlderContent;
     return older && older_.size() > 0 ? older_ : values_;
   }
-  Buffer Sum(ElementRange range) override { return sum_.Read(range, &pool_); }
+  Buffers Sum(ElementRange range) override { return sum_.Views(range, &pool_); }
   Buffers State() override {
     Buffers frames = {Values()};
     for (Buffer& frame : step_.State()) frames.push_back(std::move(frame));
@@ -277,6 +280,15 @@ class Vectors final : public PeerVectors {
 
   static const T* ElementsOf(const Buffer& buffer) {
     return reinterpret_cast<const T*>(buffer.data());
+  }
+  template <typename DoFrame>
+  static void EachFrame(ElementRange range, const Buffers& parcel, DoFrame do_frame) {
+    uint64_t at = range.begin;
+    for (const Buffer& frame : parcel) {
+      const uint64_t end = at + frame.size() / sizeof(T);
+      do_frame(ElementRange{at, end}, frame);
+      at = end;
+    }
   }
   absl::Span<const T> values() const { return {ElementsOf(values_), elements_}; }
   // A vector that `fill` writes; others may then have views of it.

@@ -44,8 +44,9 @@ class PeerVectors {
   virtual void Discard() = 0;
   virtual void ClearSum() = 0;
   virtual void AddValues(double factor) = 0;
-  virtual void AddParcel(ElementRange range, const Buffer& parcel, double factor) = 0;
-  virtual void SetParcel(ElementRange range, const Buffer& parcel) = 0;  // it is kept
+  // Of a parcel in however many frames; they are kept, and must not change.
+  virtual void AddParcel(ElementRange range, const Buffers& parcel, double factor) = 0;
+  virtual void SetParcel(ElementRange range, const Buffers& parcel) = 0;
   virtual void ValuesFromSum() = 0;
   virtual void AddToValues(const Buffer& parcel, double factor) = 0;
   virtual void Merge(const Buffer& parcel, double factor) = 0;
@@ -70,7 +71,7 @@ class PeerVectors {
 
   // To be sent: they do not change when the vectors do.
   virtual Buffer Values() = 0;
-  virtual Buffer Sum(ElementRange range) = 0;
+  virtual Buffers Sum(ElementRange range) = 0;
   // The values, then the optimizer's state; and the reverse. False: malformed.
   virtual Buffers State() = 0;
   virtual bool Adopt(const Buffers& state) = 0;
