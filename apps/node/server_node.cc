@@ -53,8 +53,7 @@ int ServerNode::Run() {
     ContinueSaving(now);
     if (!failure_.has_value()) failure_ = shards_.failure();
     ReportLostLinks(now, wire::Role::kServer, &loop_, &membership_, &out_);
-    WaitForPlace(now, job_->config.cluster().scheduler(), &membership_, &loop_.transport(),
-                 &asked_elsewhere_);
+    WaitForPlace(now, job_->config.cluster().scheduler(), &membership_, &loop_.transport(), &turn_);
     loop_.Flush(&out_);
     Show(status_, now, [&] { return StatusNow(now); });
   }

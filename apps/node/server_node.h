@@ -60,7 +60,7 @@ class ServerNode {
   std::shared_ptr<const Job> job_;
   NodeLoop loop_;
   wire::MembershipClient membership_;
-  size_t asked_elsewhere_ = 0;  // for a place
+  size_t turn_ = 0;  // of addresses, for a place
   ReportSink* reports_;
   StatusHost* status_ = nullptr;
   const Nanos began_ = NodeLoop::Now();

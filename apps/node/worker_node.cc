@@ -95,8 +95,7 @@ int WorkerNode::Run() {
     LookAtDevice(now);
     if (curve_ != nullptr) KeepCurve(now);
     ReportLostLinks(now, wire::Role::kWorker, &loop_, &membership_, &out_);
-    WaitForPlace(now, job_->config.cluster().scheduler(), &membership_, &loop_.transport(),
-                 &asked_elsewhere_);
+    WaitForPlace(now, job_->config.cluster().scheduler(), &membership_, &loop_.transport(), &turn_);
     for (const wire::TimerId timer : loop_.TakeDue(now)) {
       if (timer == worker::Engine::kWatch) AskAgain(now);
       if (timer != wire::MembershipClient::kTick) continue;

@@ -115,8 +115,8 @@ class WorkerNode {
   transport::ShapedTransport* shaped_ = nullptr;  // null: no model limits the links
   NodeLoop loop_;
   wire::MembershipClient membership_;
-  size_t asked_elsewhere_ = 0;  // for a place
-  int64_t wanted_rank_;         // -1: any
+  size_t turn_ = 0;      // of addresses, for a place
+  int64_t wanted_rank_;  // -1: any
   ReportSink* reports_;
   std::shared_ptr<models::GraphRunner> warm_;          // until the device has it
   std::shared_ptr<worker::SeatExecutor> seat_;         // likewise, of a worker with a seat
