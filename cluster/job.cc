@@ -300,4 +300,18 @@ absl::StatusOr<std::shared_ptr<const Job>> PrepareDenseJob(wire::JobConfig confi
   return PrepareJob(std::move(config));
 }
 
+absl::Status CheckParametersFit(const Job& job, uint64_t available_bytes) {
+  if (job.graph == nullptr || job.team != nullptr) return absl::OkStatus();
+  const bool on_devices = job.config.cluster().device() == "cuda";
+  const uint64_t workers = on_devices ? 0 : job.config.cluster().workers();
+  const double bytes = sizeof(float) * static_cast<double>(job.graph->parameter_count());
+  const double needed = bytes * static_cast<double>(2 + 2 * workers);
+  if (needed <= static_cast<double>(available_bytes)) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrFormat(
+      "model: the parameters of %s need %.1f GB of memory on this machine (two versions on the "
+      "servers, values and gradient on each of %d workers), and %.1f are available; take fewer "
+      "workers or a smaller model",
+      job.config.model(), needed / 1e9, workers, static_cast<double>(available_bytes) / 1e9));
+}
+
 }  // namespace soapstone::apps

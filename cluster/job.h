@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/ids.h"
 #include "cluster/job_config.h"
@@ -38,6 +39,11 @@ absl::StatusOr<std::shared_ptr<const Job>> PrepareDenseJob(wire::JobConfig confi
 // Whether its loss is a token's, so that exp(loss) is the perplexity: of texts, all of whose
 // sequences have as many tokens. Not of pairs of sentences, where it is the mean of a sentence's.
 bool IsLanguageModel(const Job& job);
+
+// Whether all processes of the job can hold its parameters at once: the servers two versions of
+// them, each worker values and a gradient, unless its device has them. What else they need each
+// says for itself, and seats of a strategy what they hold. Error: ResourceExhausted.
+absl::Status CheckParametersFit(const Job& job, uint64_t available_bytes);
 
 inline Nanos NanosOf(double seconds) {
   return static_cast<Nanos>(seconds * static_cast<double>(kSecond));

@@ -11,7 +11,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "apps/cli/command_line.h"
 #include "apps/loop/writer_thread.h"
@@ -87,20 +86,6 @@ absl::Status CheckOutputs(const wire::JobConfig& config, bool model_here) {
     return absl::InvalidArgumentError(absl::StrCat("output.", field, ": ", status.message()));
   }
   return absl::OkStatus();
-}
-
-absl::Status CheckParametersFit(const Job& job, uint64_t available_bytes) {
-  if (job.graph == nullptr || job.team != nullptr) return absl::OkStatus();
-  const bool on_devices = job.config.cluster().device() == "cuda";
-  const uint64_t workers = on_devices ? 0 : job.config.cluster().workers();
-  const double bytes = sizeof(float) * static_cast<double>(job.graph->parameter_count());
-  const double needed = bytes * static_cast<double>(2 + 2 * workers);
-  if (needed <= static_cast<double>(available_bytes)) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrFormat(
-      "model: the parameters of %s need %.1f GB of memory on this machine (two versions on the "
-      "servers, values and gradient on each of %d workers), and %.1f are available; take fewer "
-      "workers or a smaller model",
-      job.config.model(), needed / 1e9, workers, static_cast<double>(available_bytes) / 1e9));
 }
 
 int PrintOrCheck(const std::string& program, const NodeFlags& flags,

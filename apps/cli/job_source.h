@@ -27,11 +27,6 @@ absl::Status CheckFolderCanBeMade(const std::string& path);
 // only where it is written `here`. Error: InvalidArgument with the field.
 absl::Status CheckOutputs(const wire::JobConfig& config, bool model_here = true);
 
-// Whether all processes of the job can hold its parameters on this machine at once: a server two
-// versions of them, a worker values and a gradient. What else they need each says for itself.
-// Error: ResourceExhausted.
-absl::Status CheckParametersFit(const Job& job, uint64_t available_bytes);
-
 // Carries out --print_config and --check. Returns the exit code.
 int PrintOrCheck(const std::string& program, const NodeFlags& flags, const wire::JobConfig& config);
 

@@ -58,7 +58,7 @@ class FlatVector {
     parts_ = std::move(after);
   }
 
-  // [range] += factor · view.
+  // [range] += factor · view
   void Add(ElementRange range, const Buffer& view, T factor, BufferPool* pool) {
     if (range.size() == 0) return;
     if (factor == T{1} && !Meets(range)) return Set(range, view);
@@ -72,7 +72,7 @@ class FlatVector {
       if (own == nullptr) {
         for (uint64_t e = 0; e < n; ++e) sum[e] = factor * other[e];
       } else {
-        AddScaled(own, other, factor, n, sum);
+        for (uint64_t e = 0; e < n; ++e) sum[e] = own[e] + factor * other[e];
       }
     });
     Set(range, block.View(0, range.size() * sizeof(T)));
@@ -133,10 +133,6 @@ class FlatVector {
  private:
   static constexpr size_t kViewsMax = 4096;
 
-  // sum = own + factor · other
-  static void AddScaled(const T* own, const T* other, T factor, uint64_t n, T* sum) {
-    for (uint64_t e = 0; e < n; ++e) sum[e] = own[e] + factor * other[e];
-  }
   static Part Cut(const Part& part, ElementRange to) {
     return {to, part.view.Slice((to.begin - part.range.begin) * sizeof(T), to.size() * sizeof(T))};
   }

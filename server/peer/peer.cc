@@ -181,7 +181,7 @@ bool Peer::PayloadFits(const Message& message) const {
   if (parcel.end > vectors_.own->elements()) return false;
   uint64_t bytes = 0;
   for (const Buffer& frame : message.payload) {
-    if (frame.size() % vectors_.own->bytes({0, 1}) != 0) return false;
+    if (frame.size() % vectors_.own->bytes({0, 1}) != 0 || !frame.IsFloatAligned()) return false;
     bytes += frame.size();
   }
   return bytes == vectors_.own->bytes({parcel.begin, parcel.end});
