@@ -10,7 +10,7 @@
 #include <iterator>
 #include <utility>
 
-#include "absl/time/clock.h"
+#include "base/steady_clock.h"
 #include "transport/tcp/kernel_queue.h"
 
 namespace soapstone::transport {
@@ -299,7 +299,7 @@ void StreamChannel::LookAtKernel() {
   const std::optional<uint64_t> outstanding = OutstandingBytes(fd_);
   if (!outstanding.has_value() || *outstanding > taken_bytes()) return;
   if (looks_++ % kPathEvery == 0) path_ = PathOf(fd_);
-  const bool changed = window_.OnLook({.now = absl::GetCurrentTimeNanos(),
+  const bool changed = window_.OnLook({.now = SteadyNow().nanos(),
                                        .acknowledged = taken_bytes() - *outstanding,
                                        .outstanding = *outstanding,
                                        .round_trip_min = path_.round_trip_min,
