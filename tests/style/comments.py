@@ -17,7 +17,7 @@ FOREIGN = ("experiment/web/uPlot.iife.min.js", "experiment/web/uPlot.min.css")  
 
 # A comment, or a string, in which nothing is one.
 PIECE = re.compile(r'(?P<line>//[^\n]*)|(?P<block>/\*.*?\*/)|(?P<raw>R"(?P<mark>\w*)\(.*?\)(?P=mark)")|'
-                   r'"(?:\\.|[^"\\\n])*"|(?<![0-9a-fA-F])\'(?:\\.|[^\'\\\n])+\'', re.S)
+                   r'"(?:\\.|[^"\\\n])*"|(?:\bu8|(?<![0-9a-fA-F]))\'(?:\\.|[^\'\\\n])+\'', re.S)
 
 
 def kind_of(name, text):
@@ -34,6 +34,7 @@ def kind_of(name, text):
     return ".sh" if path.name == "Containerfile" else ""
 
 
+@functools.lru_cache(maxsize=None)
 def without_comments(text):
     """A program of C++ without its comments, line for line; strings stay."""
     def blank(match):

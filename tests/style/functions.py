@@ -5,12 +5,14 @@ import re
 # What a comment, a string or a character says is no code; its line breaks are kept. An apostrophe between digits is no
 # character's.
 NOT_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|'
-                      r"(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])+'", re.S)
+                      r"(?:\bu8|(?<![0-9a-fA-F]))'(?:\\.|[^'\\\n])+'", re.S)
 SCOPE = re.compile(r"^\s*(inline\s+)?namespace\b|^\s*extern\s*$")
 INITIALISER = re.compile(r"\)\s*(noexcept\s*)?:.*(?<!noexcept)(?<!try)[\w>]\s*$", re.S)  # S() : a_{1}
 TYPE = re.compile(r"\b(class|struct|union|enum)\b[^()]*$")
 PARENTHESES = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"  # two deep
 LAMBDA = re.compile(r"\[[^\[\]]*\]\s*(?:" + PARENTHESES + r")?\s*(?:mutable|noexcept|constexpr|\s|->[\s\w:<>,*&]+)*$")
+# Whose braces hold what must compile: requires requires(T t) {. Those behind F() requires(N > 4) { are a function's.
+REQUIREMENT = re.compile(r"(?:\brequires|[=(!]|&&|\|\|)\s*requires\s*(?:" + PARENTHESES + r")?\s*$")
 
 
 def code(text):
@@ -54,6 +56,11 @@ def functions(text):
     return sorted(found)
 
 
+def is_open(before):
+    """Whether it ends within parentheses, or within what a lambda keeps."""
+    return before.count("(") > before.count(")") or before.count("[") > before.count("]")
+
+
 def functions_of_one_way(text):
     found = []
     scopes = []  # of each open brace: "scope" (of declarations), "function" with its line, or "other"
@@ -67,7 +74,7 @@ def functions_of_one_way(text):
                 kind = "other"
             elif LAMBDA.search(before):
                 kind = "function"
-            elif before.count("(") > before.count(")"):  # a default argument's
+            elif is_open(before) or REQUIREMENT.search(before):  # a default argument's
                 scopes.append(("value", line, before))
                 continue
             elif SCOPE.search(before.strip()) or TYPE.search(before):
@@ -89,7 +96,8 @@ def functions_of_one_way(text):
                 continue
             if kind == "function":
                 found.append((begin, line - begin, head))
-            before = head + "{}" if kind == "initialiser" else ""
+            goes_on = kind == "initialiser" or is_open(head)  # behind a lambda that is an argument
+            before = LAMBDA.sub("", head) + "{}" if goes_on else ""
         elif char == ";":
             before = ""
         else:
@@ -115,14 +123,15 @@ def functions_of_python(text):
 
 
 # How a function, or a method, begins: its brace may come on a later line.
-JAVASCRIPT = re.compile(r"^( *)(?!\()(?:[^/(]*\bfunction\b.*|.*=>\s*\(?\{|(?:export |async |static |get |set |\*)*"
+JAVASCRIPT = re.compile(r"^( *)(?!\()(?:[^/(]*\bfunction\b.*|.*=>\s*\(?\{|static \{|"
+                        r"(?:export |async |static |get |set |\*)*"
                         r"(?!(?:if|for|while|switch|catch|else|do|return)\b)[\w$#]+\s*\([^;]*\{)$")
 
 
 def functions_of_javascript(text):
     """The same of JavaScript, whose closing brace stands below the beginning of the line that opens it."""
     found, ended = [], 0
-    lines = [re.sub(r"\s*//.*", "", line) for line in text.splitlines()]
+    lines = [line.rstrip() for line in NOT_CODE.sub(lambda match: "\n" * match[0].count("\n"), text).splitlines()]
     for number, line in enumerate(lines, 1):
         match = JAVASCRIPT.match(line)
         if not match or number < ended:

@@ -19,12 +19,15 @@ FOREIGN = {  # what only one layer may touch
     "(?:oneapi/)?dnnl": {"compute"},
     "png": {"models"},
     "(?:absl/synchronization/)?(?:shared_)?(?:mutex|condition_variable)": {"base"},  # base/mutex.h is for all
+    "(?:semaphore|latch|barrier)": {"base"},
 }
-FOREIGN_TYPES = (re.compile(r"\bstd::(?:\w+_)?(?:mutex|condition_variable\w*)\b"), {"base"})
+FOREIGN_TYPES = (re.compile(r"\bstd::(?:\w+_)?(?:mutex|condition_variable\w*|semaphore|latch|barrier)\b|"
+                            r"\bpthread_(?:mutex|cond|rwlock|spin|spinlock|barrier)_\w+"), {"base"})
 # The machine's date, which may jump: for what people read alone, in the files named. All else takes
 # base/steady_clock.h, or time as a value.
-DATE = re.compile(r"absl::(Now|Time|UnixEpoch|InfiniteFuture|InfinitePast)\b|system_clock|CLOCK_REALTIME|"
-                  r"gettimeofday|\btime\((nullptr|NULL|0|&)|file_clock|"
+DATE = re.compile(r"absl::(Now|Time|UnixEpoch|InfiniteFuture|InfinitePast|GetCurrentTimeNanos)\b|"
+                  r"\b(system|file|utc|tai)_clock|file_time_type::clock|CLOCK_REALTIME|CLOCK_TAI|"
+                  r"gettimeofday|timespec_get|sem_timedwait|\btime\((nullptr|NULL|0|&|\{\})|"
                   r"\b(Await|Wait|LockWhen)\w*With(Timeout|Deadline)\b")
 DATE_IS_MEANT = {
     "apps/cli/train_command.cc",  # the name of a job's folder
@@ -32,6 +35,8 @@ DATE_IS_MEANT = {
     "apps/node/event_reports.cc",  # an event's, for who reads it
     "tests/cluster/programs/shifted_date.cc",  # moves it
 }
+# By which Abseil's names of the date are written without absl::, or behind another word.
+ABSL_BY_ANOTHER_NAME = re.compile(r"\bnamespace\s+(\w+\s*=\s*)?(::)?absl\s*;")
 
 
 OF_TESTS = "tests of "
@@ -121,9 +126,13 @@ def dependencies_that_are_no_layers(tree):
         name = f"{room}/CMakeLists.txt"
         if name not in tree.known or room in {"apps", "experiment"}:
             continue
-        lists = re.findall(r"soapstone_library\([^()]*?DEPS([^()]*)\)|target_link_libraries\(([^()]*)\)", tree.text(name))
-        named = {word for several in lists for words in several if not re.match(r"\s*\w+_test\b", words)
+        said = re.sub("#.*", "", tree.text(name))
+        lists = re.findall(r"soapstone_library\([^()]*?DEPS([^()]*)\)|target_link_libraries\(([^()]*)\)", said)
+        named = {word.strip('"') for several in lists for words in several if not re.match(r"\s*\w+_test\b", words)
                  for word in words.split()}
+        if re.search(r"^\s*link_libraries\(", said, re.M | re.I):
+            found.append(f"{name}:1: link_libraries, which is for all targets: DEPS instead")
+        found += [f"{name}:1: a dependency that a variable names: {word}" for word in sorted(named) if "$" in word]
         dependencies = {d for d in allowed if d in named or "soapstone_" + d.replace("/", "_") in named} - {room}
         found += [f"{name}:1: {room} may not depend on {other}" for other in sorted(dependencies - below)]
     return found
@@ -152,8 +161,10 @@ def dates(tree):
     """Where the date is asked for, and is not meant; files on the list for nothing."""
     found = []
     for name in tree.of(CPP):
-        lines = [number for number, line in enumerate(tree.text(name).splitlines(), 1)
-                 if DATE.search(line.split("//")[0])]
+        text = without_comments(tree.text(name))
+        lines = [number for number, line in enumerate(text.split("\n"), 1) if DATE.search(line)]
+        found += [f"{name}:{text.count(chr(10), 0, match.start()) + 1}: names Abseil's date without absl::"
+                  for match in ABSL_BY_ANOTHER_NAME.finditer(text)]
         if name not in DATE_IS_MEANT:
             found += [f"{name}:{number}: asks for the machine's date, which may jump" for number in lines]
         elif not lines:

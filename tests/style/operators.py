@@ -1,5 +1,6 @@
 """The rule of operators' files: whoever looks for an operator finds it under one name, that of its struct in
 compute/op.h, among the rules of models and in each backend."""
+import os
 import pathlib
 import re
 
@@ -53,7 +54,7 @@ def operators_by_other_names(tree):
         without = [folder for folder in HELPERS if f"{folder}/{file_of(name)}.cc" not in tree.known]
         if without:
             found.append(f"{VARIANT}:{line}: {name} has no {file_of(name)}.cc in {', '.join(without)}")
-    there = {str(pathlib.PurePath(name).with_suffix("")) for name in tree.known}
+    there = {os.path.splitext(name)[0] for name in tree.known}
     found += [f"tests/style/operators.py:1: {folder} has no helper {helper}" for folder, helpers in HELPERS.items()
               for helper in sorted(helpers) if f"{folder}/{helper}" not in there]
     return found

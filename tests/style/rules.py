@@ -9,7 +9,7 @@ import subprocess
 import examples
 import pages
 from comments import CMAKE, CPP, FOREIGN, kind_of, prose
-from functions import code, fields, functions, functions_of_javascript, functions_of_python
+from functions import NOT_CODE, fields, functions, functions_of_javascript, functions_of_python
 
 # All kinds of files that there are: of another one no rule would know what to look at.
 KINDS = CPP | {".proto", ".py", ".cmake", ".sh", ".md", ".txt", ".textproto", ".js", ".css", ".html", ".svg", ".png", ".json",
@@ -19,7 +19,7 @@ WITHOUT_A_SUFFIX = {"check", "quickstart", ".ci/run", "tests/tidied", "deploy/tr
                     "deploy/image/build", "deploy/sandbox/kubernetes", "deploy/sandbox/kubernetes_build",
                     "deploy/sandbox/pause_image", "deploy/sandbox/slurm", "experiment/web/LICENSE.uPlot", ".clang-format", ".clang-tidy",
                     ".gitignore"}
-DATA = ("data/digits/digits.csv.gz", "tests/fuzz/corpus/")  # files of any kind
+DATA = ("data/digits/digits.csv.gz", "tests/fuzz/corpus/")  # files of any kind but programs
 PICTURES = {".png"}
 LINES_MAX = 500
 FUNCTION_LINES_MAX = 60
@@ -37,22 +37,25 @@ CLANG_FORMAT = "clang-format-14"
 FORMATTED_AT_ONCE = 40
 FORBIDDEN_STEMS = {"common", "util", "utils", "misc", "helper", "helpers", "manager"}
 # A file's name in prose, with or without its folder.
-FILE_NAME = re.compile(r"(?<![\w/.<>{}*$~-])((?:[\w.-]+/)*[\w-]+\.(?:h|cc|cu|cuh|py|proto|txt|sh|md|textproto|cmake))\b"
-                       r"(?![\w/(])")
+FILE_NAME = re.compile(r"(?<![\w/.<>{}*$~-])((?:[\w.-]+/)*[\w-]+\.(?:h|cc|cu|cuh|py|proto|txt|sh|md|textproto|cmake|"
+                       r"yml|yaml|js|css))\b(?![\w/(])")
 # Of other kinds, and of several dots, where a top-level folder begins it: runs.csv may be a reader's.
 FILE_BY_FOLDER = re.compile(r"(?<![\w/.<>{}*$~-])((?:[\w-]+/)(?:[\w.-]+/)*[\w.-]*\w\.\w+)\b(?![\w/(*])")
-BRACES = re.compile(r"(\b[\w./-]+\.)\{(\w+(?:,\w+)+)\}")  # x.{h,cc}
+FOLDER_NAME = re.compile(r"(?<![\w/.<>{}*$~-])((?:[\w.-]+/)+)(?![\w/<>{}*$~(-]|\.\w)")
+BRACES = re.compile(r"(\b[\w./-]+)\{(\w*(?:,\w+)+)\}([\w.]*)")  # x.{h,cc}, x{,_test}.cc
 # Names of the reader's own files in examples, and of other projects'.
 FILES_ELSEWHERE = {"job.textproto", "spec.textproto", "recorded-job.textproto", "graph.txt", "train.txt", "file.cc",
                    "NAME_fuzz.cc", "omp.h", "linux/tcp.h", "dnnl-config.cmake", "onnx.proto", "x.h", "x.cc",
-                   "x_test.cc", "x_format.h"}
-GENERATED = (".pb.h", ".pb.cc")
+                   "x_test.cc", "x_format.h", "base/planted.h", "keys/kustomization.yaml",
+                   "absl/base/thread_annotations.h", "Node.js"}
+GENERATED = re.compile(r"\.pb\.(h|cc)$")
 SAYS_WHAT_WAS = "docs/decisions/"
 PICTURES_SCRIPT = "bench/scripts/pictures.py"
 PICTURES_FOLDER = "docs/pictures"
-PLANTS = "tests/style/"  # names what is not there, to plant it
+PLANTS = "tests/style/plants.py"  # names what is not there, to plant it
 
 
+FILE = re.compile(r"[\w.+@/-]+", re.A)  # what a path consists of
 FUNCTIONS = {**dict.fromkeys(CPP, functions), ".py": functions_of_python, ".js": functions_of_javascript}
 
 
@@ -74,10 +77,10 @@ class Tree:
             self.known, self.files = known, sorted(known) if only is None else only
             return
         if not is_copy:
-            done = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=root,
-                                  stdout=subprocess.PIPE, text=True)
+            done = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=root,
+                                  stdout=subprocess.PIPE)
         if done is not None and done.returncode == 0:
-            self.known = {name for name in done.stdout.splitlines() if (self.root / name).is_file()}
+            self.known = {name for name in os.fsdecode(done.stdout).split("\0") if name and (self.root / name).is_file()}
         else:
             paths = [path.relative_to(root) for path in self.root.rglob("*") if path.is_file()]
             self.known = {str(path) for path in paths if path.parts[0] not in NOT_SOURCES and
@@ -88,7 +91,9 @@ class Tree:
         return [name for name in self.files if os.path.splitext(name)[1] in suffixes]
 
     def is_text(self, name):
-        return pathlib.PurePath(name).suffix not in PICTURES and not name.startswith(DATA) and name not in FOREIGN
+        suffix = pathlib.PurePath(name).suffix
+        is_data = name.startswith(DATA) and suffix not in FUNCTIONS
+        return suffix not in PICTURES and not is_data and name not in FOREIGN
 
     def texts(self):
         """(name, text) of what people wrote here."""
@@ -115,6 +120,12 @@ def misformatted(tree):
     return found
 
 
+def never_formatted(tree):
+    """Where clang-format is told to leave C++ as it is."""
+    return [f"{name}:{number}: formatting is turned off" for name in tree.of(CPP)
+            for number, line in enumerate(tree.text(name).splitlines(), 1) if "clang-format off" in line]
+
+
 def too_long(tree):
     """Programs of more than 500 lines; functions of more than 60, and of CUDA's files of more than 120."""
     found = []
@@ -135,6 +146,11 @@ def of_no_kind(tree):
     return [f"{name}:1: a file of a kind that no rule knows" for name in tree.files
             if not name.startswith(DATA) and name not in WITHOUT_A_SUFFIX
             and pathlib.PurePath(name).suffix not in KINDS]
+
+
+def badly_named(tree):
+    """Files whose names have a blank, or what is not ASCII: other programs break them in two, or quote them."""
+    return [f"{name}:1: a name of more than letters, digits and ._-+@" for name in tree.files if not FILE.fullmatch(name)]
 
 
 def too_many_fields(tree):
@@ -179,9 +195,11 @@ def named_for_nothing(tree):
 
 
 def files_that_are_gone(tree):
-    """Comments and pages that name a file which is not there."""
+    """Comments and pages that name a file, or a folder, which is not there."""
     known = tree.known | examples.made_by_examples(tree)
     tops = {name.partition("/")[0] for name in known if "/" in name}
+    known |= {str(above) for folder in {name.rpartition("/")[0] for name in known}
+              for above in (pathlib.PurePath(folder), *pathlib.PurePath(folder).parents)}
     stems = {name.rpartition("/")[2] for name in known}
     found = []
     for name, text in tree.texts():
@@ -189,12 +207,14 @@ def files_that_are_gone(tree):
             continue
         here = pathlib.PurePath(name).parent
         for number, said in prose(name, text):
-            said = BRACES.sub(lambda match: " ".join(match[1] + end for end in match[2].split(",")), said)
+            said = BRACES.sub(lambda match: " ".join(match[1] + each + match[3] for each in match[2].split(",")), said)
             named = {match[1] for match in FILE_NAME.finditer(said)}
-            named |= {match[1] for match in FILE_BY_FOLDER.finditer(said) if match[1].partition("/")[0] in tops}
+            named |= {match[1] for pattern in (FILE_BY_FOLDER, FOLDER_NAME) for match in pattern.finditer(said)
+                      if match[1].partition("/")[0] in tops}
             for file in sorted(named):
-                there = file in known or os.path.normpath(here / file) in known or ("/" not in file and file in stems)
-                if not there and file not in FILES_ELSEWHERE and not file.endswith(GENERATED):
+                path = GENERATED.sub(".proto", file.rstrip("/"))
+                there = path in known or os.path.normpath(here / path) in known or ("/" not in path and path in stems)
+                if not there and file not in FILES_ELSEWHERE:
                     found.append(f"{name}:{number}: there is no {file}")
     return found
 
@@ -215,7 +235,7 @@ def has_word(name, word):
     """Whether parts of a name are those of a word, or of its plural."""
     *first, last = word
     ends = {last, last + "s", last + "es"}
-    if first and name[-1:] and name[-1] in {"".join(first) + end for end in ends}:
+    if first and not {"".join(first) + end for end in ends}.isdisjoint(name):
         return True  # written as one
     return any(name[at:at + len(first)] == tuple(first) and name[at + len(first)] in ends
                for at in range(len(name) - len(first)))
@@ -241,15 +261,32 @@ def forbidden_words(tree):
     return found
 
 
+MODES = re.compile(r"\bmode=(\w+(?:\\?\|\w+)*)")
+
+
+def of_modes(policy, spec):
+    """{"gossip:mode=dpsgd", ...}: a policy with each mode that a spec has; itself where that has none."""
+    modes = MODES.search(spec)
+    return {f"{policy}:mode={mode}" for mode in re.findall(r"\w+", modes[1])} if modes else {policy}
+
+
 def policies_without_a_row(tree):
-    """Policies of the catalogue that the table of docs/consistency.md does not have."""
-    entries = pages.part(tree.text("consistency/catalogue.cc"), r"PolicyEntry kEntries\[\] = \{", r"^};")
-    policies = re.findall(r'\{\s*"(\w+)",\s*"', entries)
-    braces = code(entries).count("{")  # of entries, and of what is within them
-    if not policies or len(policies) != braces:
-        return ["consistency/catalogue.cc:1: no list of policies"]
-    rows = set(re.findall(r"^\| `(\w+)", tree.text("docs/consistency.md"), re.M))
-    return [f"docs/consistency.md:1: no row for the policy {name}" for name in policies if name not in rows]
+    """Policies of the catalogue that the table of docs/consistency.md does not have, with each mode."""
+    where, page = "consistency/catalogue.cc", "docs/consistency.md"
+    text = tree.text(where)
+    entries = pages.part(text, r"PolicyEntry kEntries\[\] = \{", r"^};")
+    policies = dict(re.findall(r'\{\s*"(\w+)",\s*"([^"]*)"', entries))
+    code = NOT_CODE.sub("", entries)
+    between = re.sub(r"\{[^{}]*\}", "", code).replace(",", "")  # nothing: no macro's entries, no #include
+    tables = re.findall(r"<PolicyEntry\b|\bPolicyEntry\s*(?:\w+\s*)?[\[={]", text)
+    if not policies or len(policies) != code.count("{") or between.strip() or len(tables) != 1:
+        return [f"{where}:1: no list of policies"]
+    rows = set()
+    for _, cells in pages.table(tree.text(page), "Consistency policies"):
+        name, _, arguments = pages.name_of(cells[0]).partition(":")
+        rows |= of_modes(name, arguments if MODES.search(arguments) else policies.get(name, ""))
+    return [f"{page}:1: no row for the policy {name}" for policy, spec in policies.items()
+            for name in sorted(of_modes(policy, spec) - rows)]
 
 
 def pictures_without_a_command(tree):
