@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,6 +14,12 @@ namespace {
 
 using models::Block;
 using models::Range;
+
+// A shard answers when all that it has of a clock is applied. Were all that two seats share one
+// set, nothing of it would be on its way before the last gradient is there; and of a small set a
+// message costs more than the wait.
+constexpr int64_t kSetStagesMax = 8;
+constexpr int64_t kStageBytesMin = 1 << 20;
 
 struct Held {
   Block block;
@@ -87,6 +94,39 @@ std::vector<uint32_t> HoldersOfCell(const std::vector<Held>& held, const Block& 
   return seats;
 }
 
+int64_t BytesOf(const Piece& piece) {
+  return models::ElementsOf(piece.block) * static_cast<int64_t>(sizeof(float));
+}
+
+// The same pieces, in sets of which none that moves keeps more than an eighth of what its holders
+// share, or one piece. What one seat has, and keeps, does not move. A parameter of one dimension,
+// such as a bias, belongs to the layer before it.
+Pieces InStages(const Pieces& whole, const Strategy& strategy) {
+  std::vector<int64_t> bytes(whole.sets.size());
+  for (const Piece& piece : whole.pieces) bytes[piece.set] += BytesOf(piece);
+  struct Stage {
+    std::optional<uint32_t> set;
+    int64_t left = 0;  // bytes that go into it
+  };
+  std::vector<Stage> stages(whole.sets.size());
+  Pieces cut;
+  for (Piece piece : whole.pieces) {
+    const std::vector<uint32_t>& seats = whole.sets[piece.set];
+    const bool stays = seats.size() == 1 && strategy.synchronization == Synchronization::kOwner;
+    Stage& stage = stages[piece.set];
+    const bool full = piece.block.size() > 1 && BytesOf(piece) > stage.left;
+    if (!stage.set.has_value() || (full && !stays)) {
+      stage.set = static_cast<uint32_t>(cut.sets.size());
+      stage.left = std::max(kStageBytesMin, bytes[piece.set] / kSetStagesMax);
+      cut.sets.push_back(seats);
+    }
+    stage.left -= BytesOf(piece);
+    piece.set = *stage.set;
+    cut.pieces.push_back(std::move(piece));
+  }
+  return cut;
+}
+
 }  // namespace
 
 absl::StatusOr<Pieces> PiecesOf(const OpGraph& graph, const Strategy& strategy) {
@@ -110,7 +150,7 @@ absl::StatusOr<Pieces> PiecesOf(const OpGraph& graph, const Strategy& strategy) 
     return absl::InvalidArgumentError(absl::StrCat(whole.name, ": no part of the strategy reads ",
                                                    elements - covered, " of its elements"));
   }
-  return pieces;
+  return InStages(pieces, strategy);
 }
 
 std::vector<ParamSpec> SpecsOf(const Pieces& pieces, const std::vector<ParamSpec>& params) {

@@ -23,8 +23,9 @@ struct Piece {
 };
 
 struct Pieces {
-  std::vector<Piece> pieces;                // by parameter, then row-major
-  std::vector<std::vector<uint32_t>> sets;  // of seats, ascending; in the order of the pieces
+  std::vector<Piece> pieces;  // by parameter, then row-major
+  // Of seats, ascending; in the order of the pieces. Seats that share much have several.
+  std::vector<std::vector<uint32_t>> sets;
   friend bool operator==(const Pieces&, const Pieces&) = default;
 };
 
