@@ -128,7 +128,7 @@ void BlockCache::Clear() {
   ops_.Forget();
   edges_.Forget();
   syncs_.Forget();
-  words_ = 0;
+  words_ = held_words_ = 0;
 }
 
 }  // namespace soapstone::planner

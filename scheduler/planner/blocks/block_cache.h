@@ -5,6 +5,7 @@
 // use. It knows nothing of loads, slots and time.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -65,7 +66,10 @@ class BlockCache {
                             Synchronization synchronization, const std::vector<uint32_t>& servers);
 
   size_t words() const { return words_ + splits_.overlap_words(); }
-  bool full() const { return words() > options_.words_max; }
+  // Of a strategy that takes more than the cache is to have by itself, beyond twice that.
+  bool full() const { return words() > std::max(options_.words_max, 2 * held_words_); }
+  // What is there now is in use as a whole.
+  void Hold() { held_words_ = words(); }
   // Forgets all states and blocks, and keeps their memory for others.
   void Clear();
 
@@ -96,7 +100,8 @@ class BlockCache {
   Found<OpConfig, OpState, ConfigHash> ops_;
   Found<uint64_t, EdgeBlock> edges_;  // by the ids of both states
   Found<std::vector<uint32_t>, SyncBlock> syncs_;
-  size_t words_ = 0;  // without overlaps
+  size_t words_ = 0;       // without overlaps
+  size_t held_words_ = 0;  // of Hold
   // Memory of the calls.
   std::vector<uint32_t> sync_key_;
   std::vector<PlacedSplit> members_;

@@ -21,10 +21,13 @@ Strategy StrategyState::strategy() const {
 }
 
 void StrategyState::Set(const Strategy& strategy) {
+  if (cache_->full()) cache_->Clear();
+  const bool alone = cache_->words() == 0;
   strategy_ = strategy;
   strategy_.ops.clear();
   strategy_.servers.resize(connections_->groups());
   FindAll(strategy.ops);
+  if (alone) cache_->Hold();
   hash_ = {};
   for (uint32_t op = 0; op < ops_.size(); ++op) {
     for (int i : {0, 1}) hash_.words[i] ^= absl::HashOf(op, ops_[op]->hash[i]);
@@ -43,6 +46,7 @@ bool StrategyState::RefreshFullCache() {
   const std::vector<OpConfig> configs = strategy().ops;
   cache_->Clear();
   FindAll(configs);
+  cache_->Hold();
   return true;
 }
 

@@ -79,10 +79,12 @@ TEST(StrategyStateTest, HashesTellStrategiesApart) {
 
 TEST(StrategyStateTest, AFullCacheIsEmptiedAndTheStrategyStays) {
   SimulatorParts p(ZooGraph("lenet5"), {.servers = 1}, {.words_max = 1});
-  const Strategy strategy = DataParallel(p.graph, 2);
   RandomSource random(1, 0);
-  for (int i = 0; i < 3; ++i) p.now.Set(p.DrawStrategy(&random));
-  p.now.Set(strategy);
+  Strategy strategy;
+  while (!p.cache.full()) {
+    strategy = p.DrawStrategy(&random);
+    p.now.Set(strategy);
+  }
   const size_t words = p.cache.words();
   EXPECT_TRUE(p.now.RefreshFullCache());
   EXPECT_LT(p.cache.words(), words);
@@ -90,9 +92,16 @@ TEST(StrategyStateTest, AFullCacheIsEmptiedAndTheStrategyStays) {
   StrategyState fresh(&p.connections, &p.cache);
   fresh.Set(strategy);
   ExpectEqual(p, p.now, fresh);
-  SimulatorParts roomy(ZooGraph("lenet5"));
-  roomy.now.Set(DataParallel(roomy.graph, 2));
-  EXPECT_FALSE(roomy.now.RefreshFullCache());
+  EXPECT_FALSE(p.now.RefreshFullCache());
+}
+
+// Else each proposal would find all of it anew.
+TEST(StrategyStateTest, AStrategyLargerThanTheCacheIsFoundOnce) {
+  SimulatorParts p(ZooGraph("lenet5"), {.servers = 1}, {.words_max = 1});
+  p.now.Set(DataParallel(p.graph, 2));
+  const OpState* const state = &p.now.op(0);
+  EXPECT_FALSE(p.now.RefreshFullCache());
+  EXPECT_EQ(&p.now.op(0), state);
 }
 
 }  // namespace
