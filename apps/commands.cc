@@ -36,17 +36,22 @@ const CLI::App* AddAgent(CLI::App* app) {
       ->footer("It is told what to do on standard input.");
 }
 
-// Then it has been said.
+// No command, or one that there is not. Then it has been said.
 bool IsUnknown(int argc, const char* const* argv, CLI::App* app) {
-  if (argc < 2 || argv[1][0] == '-') return false;
+  if (argc > 1 && argv[1][0] == '-') return false;
   const auto called = [&](CLI::App* command) { return command->check_name(argv[1]); };
-  if (!app->get_subcommands(called).empty()) return false;
+  if (argc > 1 && !app->get_subcommands(called).empty()) return false;
   std::vector<std::string> names;
   for (const CLI::App* command : app->get_subcommands({})) {
     if (!command->get_group().empty()) names.push_back(command->get_name());
   }
-  std::cerr << "soapstone: no command \"" << argv[1] << "\"" << DidYouMean(argv[1], names) << " ("
-            << absl::StrJoin(names, ", ") << ")\n";
+  const std::string all = absl::StrJoin(names, ", ");
+  if (argc < 2) {
+    std::cerr << "soapstone: a command is needed: " << all << " (--help says what each does)\n";
+  } else {
+    std::cerr << "soapstone: no command \"" << argv[1] << "\"" << DidYouMean(argv[1], names) << " ("
+              << all << ")\n";
+  }
   return true;
 }
 

@@ -130,7 +130,8 @@ TEST(Commands, NoCommandIsAConfigurationError) {
   const char* arguments[] = {"soapstone"};
   testing::internal::CaptureStderr();
   EXPECT_EQ(std::get<EndNow>(ParseCommand(1, arguments)).code, kExitConfig);
-  testing::internal::GetCapturedStderr();
+  EXPECT_EQ(testing::internal::GetCapturedStderr().find("soapstone: a command is needed: train, "),
+            0u);
 }
 
 }  // namespace

@@ -107,10 +107,9 @@ absl::StatusOr<wire::JobConfig> TrainConfigFromFlags(const NodeFlags& flags, std
   if (bare && config.model().empty()) {
     const auto of_data =
         std::find_if(flags.overrides.begin(), flags.overrides.end(), SaysWhatToTrain);
-    return absl::InvalidArgumentError(
-        absl::StrCat("--", of_data->field->flag,
-                     ": a flag of the data begins a job of its own: --model, and "
-                     "where the data are, must be named too"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--", of_data->field->flag, ": a flag of the data begins a job of its own: --model",
+        config.data().path().empty() ? ", and where the data are," : "", " must be named too"));
   }
   const bool split = !config.cluster().strategy().empty();
   if (split && (example || bare)) LeaveToStrategy(flags.overrides, &config);

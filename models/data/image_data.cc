@@ -25,6 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int32_t kClassesMax = 65536;
+constexpr char kDigitsFormat[] = "digits";
 constexpr int64_t kDigitsSide = 8;
 constexpr float kDigitsValueMax = 16;
 constexpr int kDigitsClasses = 10;
@@ -64,8 +65,10 @@ absl::StatusOr<ImageShape> CsvShape(const DataOptions& options, const std::strin
   const int64_t width = options.width;
   if (height < 1 || width < 1 || height > features || width > features / height ||
       features % (height * width) != 0) {
-    return BadImages(
-        path, absl::StrCat(features, " values a line are no images of ", height, "×", width));
+    const bool digits = options.format == kDigitsFormat;
+    return BadImages(path,
+                     absl::StrCat(features, " values a line are no images of ", height, "×", width,
+                                  digits ? "; other tables are of data.format csv" : ""));
   }
   return ImageShape{.channels = features / (height * width), .height = height, .width = width};
 }
@@ -171,7 +174,7 @@ absl::StatusOr<RawSamples> ReadCsvSamples(const DataOptions& options, const std:
 }
 
 absl::StatusOr<RawSamples> ReadDigits(const std::string& path) {
-  const DataOptions image = {.height = kDigitsSide, .width = kDigitsSide};
+  const DataOptions image = {.format = kDigitsFormat, .height = kDigitsSide, .width = kDigitsSide};
   SOAP_ASSIGN_OR_RETURN(RawSamples data, ReadCsvSamples(image, path, nullptr));
   const bool named = !data.class_names.empty();
   if (data.shape.channels != 1 || data.classes > kDigitsClasses || named) {
@@ -280,7 +283,7 @@ absl::StatusOr<RawSamples> ReadFolderSamples(const DataOptions& options, const s
 absl::StatusOr<RawSamples> ReadSamples(const DataOptions& options, const RawSamples* train) {
   const bool test = train != nullptr;
   const std::string& path = test ? options.test_path : options.path;
-  if (options.format == "digits") return ReadDigits(path);
+  if (options.format == kDigitsFormat) return ReadDigits(path);
   if (options.format == "csv") return ReadCsvSamples(options, path, train);
   if (options.format == "idx") {
     return ReadIdxSamples(path, test ? options.test_labels_path : options.labels_path);

@@ -65,7 +65,9 @@ class BadInputTest(ClusterTestCase):
         self.refuse("data.labels_path: of format idx, not of digits", "--labels_path=x")
 
     def test_a_flag_of_the_data_without_a_model(self):
-        self.refuse_alone("--test_fraction: a flag of the data begins a job of its own", "--test_fraction=0.3")
+        begins = ": a flag of the data begins a job of its own: --model"
+        self.refuse_alone(f"--test_fraction{begins}, and where the data are, must be named", "--test_fraction=0.3")
+        self.refuse_alone(f"--data_path{begins} must be named", "--data_path=x.csv")
 
     def test_where_nothing_can_be_written(self):
         place = self.write("file", b"") + "/there"
