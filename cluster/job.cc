@@ -239,7 +239,7 @@ absl::StatusOr<wire::Layout> LayoutOfTeam(Job* job, wire::LayoutOptions options)
   if (cluster->shards_per_server() > 1 && cluster->shards_per_server() != sets) {
     return absl::InvalidArgumentError(absl::StrCat(
         "cluster.shards_per_server: ", cluster->shards_per_server(), "; of ", file.path,
-        " a server has ", sets, ", one for each set of workers that hold parameters"));
+        " a server has ", sets, ", as the workers hold its parameters: leave that out"));
   }
   cluster->set_shards_per_server(sets);
   options.shard_count = cluster->servers() * cluster->shards_per_server();

@@ -68,9 +68,8 @@ constexpr JobField kFields[] = {
      "Split the model over the workers as this file of `soapstone plan` says [each runs all of "
      "it]"},
     {"shards_per_server", "cluster.shards_per_server",
-     "Shards, each a thread, of a server [1; 8 with --communication=priority; of a strategy as "
-     "many "
-     "as sets of workers hold parameters]"},
+     "Shards, each a thread, of a server [1; 8 with --communication=priority; with a strategy it "
+     "says how many]"},
     {"scheduler", "cluster.scheduler", "Endpoint of the scheduler, such as tcp://host:7070"},
     {"heartbeat_s", "cluster.heartbeat_s", "Seconds between heartbeats [0.5]"},
     {"heartbeat_timeout_s", "cluster.heartbeat_timeout_s", "Silent for this long is lost [5]"},

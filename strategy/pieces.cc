@@ -18,7 +18,7 @@ using models::Range;
 // A shard answers when all that it has of a clock is applied. Were all that two seats share one
 // set, nothing of it would be on its way before the last gradient is there; and of a small set a
 // message costs more than the wait.
-constexpr int64_t kSetStagesMax = 8;
+constexpr int64_t kStageShare = 8;  // of what the same seats hold, a stage has the eighth part
 constexpr int64_t kStageBytesMin = 1 << 20;
 
 struct Held {
@@ -117,7 +117,7 @@ Pieces InStages(const Pieces& whole, const Strategy& strategy) {
     const bool full = piece.block.size() > 1 && BytesOf(piece) > stage.left;
     if (!stage.set.has_value() || (full && !stays)) {
       stage.set = static_cast<uint32_t>(cut.sets.size());
-      stage.left = std::max(kStageBytesMin, bytes[piece.set] / kSetStagesMax);
+      stage.left = std::max(kStageBytesMin, bytes[piece.set] / kStageShare);
       cut.sets.push_back(seats);
     }
     stage.left -= BytesOf(piece);

@@ -66,7 +66,7 @@ class BlockCache {
                             Synchronization synchronization, const std::vector<uint32_t>& servers);
 
   size_t words() const { return words_ + splits_.overlap_words(); }
-  // Of a strategy that takes more than the cache is to have by itself, beyond twice that.
+  // Beyond words_max, and beyond twice what one strategy takes by itself.
   bool full() const { return words() > std::max(options_.words_max, 2 * held_words_); }
   // What is there now is in use as a whole.
   void Hold() { held_words_ = words(); }
