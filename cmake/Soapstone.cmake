@@ -74,6 +74,11 @@ if(SOAPSTONE_SANITIZE MATCHES undefined)
   list(APPEND SOAPSTONE_TEST_OPTIONS -fno-sanitize=undefined)
 endif()
 
+# A test is linked in a third of the time. What is dropped are the lines of source, which sanitizers name.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT SOAPSTONE_SANITIZE)
+  set(SOAPSTONE_TEST_LINK_OPTIONS -fuse-ld=gold -Wl,--strip-debug)
+endif()
+
 # Half the compile time, for builds that are made to be run once; whoever changes a file again and
 # again is faster without.
 option(SOAPSTONE_UNITY "Compile sixteen files of a target as one, and tests' headers ahead" ON)
@@ -189,6 +194,7 @@ function(soapstone_test NAME)
   endif()
   add_executable(${NAME} ${ARG_SRCS})
   target_link_libraries(${NAME} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest_main)
+  target_link_options(${NAME} PRIVATE ${SOAPSTONE_TEST_LINK_OPTIONS})
   if(ARG_LABELS MATCHES slow)
     # The explorer is a template, and runs for minutes: it is compiled as a library is.
   elseif(TARGET soapstone_test_headers)
