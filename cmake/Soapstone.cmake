@@ -69,7 +69,7 @@ if(SOAPSTONE_FUZZ)
 endif()
 # Tests' own files: what is compiled there once and runs for a moment is not worth optimising, and
 # it is the libraries that are examined for undefined behaviour.
-set(SOAPSTONE_TEST_OPTIONS $<$<CONFIG:Release>:-O1> $<$<CONFIG:Debug>:-O0>)
+set(SOAPSTONE_TEST_OPTIONS "$<$<CONFIG:Release>:-O1;-g0>" $<$<CONFIG:Debug>:-O0>)
 if(SOAPSTONE_SANITIZE MATCHES undefined)
   list(APPEND SOAPSTONE_TEST_OPTIONS -fno-sanitize=undefined)
 endif()

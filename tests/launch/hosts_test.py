@@ -62,7 +62,7 @@ class HostsTest(LyingTestCase):
         self.assert_nothing_runs()
 
     def test_an_agent_whose_processes_do_not_end(self):
-        running = self.lie("deaf", "--start_timeout_s=2")
+        running = self.lie("deaf", "--start_timeout_s=6")
         self.assertEqual(running.wait(30), 138, running.output())
         running.wait_for("127.0.0.2: the host is lost: its processes did not end when they were killed")
         self.assert_nothing_runs()
