@@ -5,6 +5,7 @@ needs no way in; and some forty faults, planted one at a time, are found.
   manifests_test.py BIN      BIN has the programs, whose --help knows every flag that a manifest uses
 Ends with 77 where kubectl or python3-yaml is missing. SOAPSTONE_KUBECTL names further kubectls, by colons."""
 import copy
+import functools
 import os
 import pathlib
 import re
@@ -20,7 +21,7 @@ except ImportError:
     sys.exit(77)
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from manifest_rules import faults, of_kind, pods  # noqa: E402
+from manifest_rules import containers, environment, faults, of_kind, pods  # noqa: E402
 from policy_eval import may_enter, may_leave  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -150,6 +151,59 @@ class ManifestsTest(unittest.TestCase):
         run = subprocess.run([f"{BIN}/soapstone-scheduler", f"--config={job}", "--check"], capture_output=True,
                              text=True, timeout=60)
         self.assertEqual(run.returncode, 0, run.stderr)
+
+
+# Fields that a process may have to itself.
+OWN_FIELDS = re.compile(r"^  scheduler: .*\n", re.M)
+
+
+@functools.cache
+def understood(command, variables):
+    """The job that a program makes of its file, its flags and its environment; or what it says against them."""
+    run = subprocess.run([*command, "--print_config"], env={**os.environ, **dict(variables)}, capture_output=True,
+                         text=True, timeout=60)
+    return OWN_FIELDS.sub("", run.stdout) if run.returncode == 0 else run.stderr
+
+
+def jobs_as_understood(objects):
+    """By container."""
+    [text] = {o["data"]["job.textproto"] for o in of_kind(objects, "ConfigMap")}
+    file = pathlib.Path(os.environ.get("TMPDIR", "/tmp")) / f"manifests-{os.getpid()}-{hash(text)}.textproto"
+    file.write_text(text.replace("/usr/share/soapstone/", f"{ROOT}/data/digits/"))
+    try:
+        found = {}
+        for name, _, container in containers(objects):
+            program, *words = container["command"]
+            args = [a.replace("/etc/soapstone/job.textproto", str(file)) for a in container["args"]]
+            variables = {**environment(container), "JOB_COMPLETION_INDEX": "0"}
+            found[name] = understood((f"{BIN}/{program.rpartition('/')[2]}", *words, *args),
+                                     tuple(sorted(variables.items())))
+        return found
+    finally:
+        file.unlink()
+
+
+class OneJobTest(unittest.TestCase):
+    """A scheduler refuses who has another job than it has itself."""
+
+    def test_in_every_overlay(self):
+        for folder in overlays():
+            if folder.name == "monitoring":
+                continue
+            with self.subTest(folder.name):
+                jobs = jobs_as_understood(render(folder))
+                self.assertGreater(len(jobs), 0)
+                for name, job in jobs.items():
+                    self.assertIn('model: "lenet5"', job, name)
+                self.assertEqual(len(set(jobs.values())), 1, jobs)
+
+    def test_an_environment_of_workers_alone_is_found(self):
+        for variable, value in (("SOAPSTONE_THREADS", "4"), ("SOAPSTONE_DEVICE", "cuda")):
+            objects = render(FOLDER / "base")
+            for name, _, container in containers(objects):
+                if "worker" in name:
+                    container["env"].append({"name": variable, "value": value})
+            self.assertEqual(len(set(jobs_as_understood(objects).values())), 2, variable)
 
 
 class FenceTest(unittest.TestCase):
