@@ -90,8 +90,8 @@ constexpr Entry kTable[] = {
      {"cause"},
      "all",
      "what ended a connection, or kept one from coming about: hello (of a stream, without "
-     "the token or its proof), offer (of one without keys, in a job with keys), record "
-     "(changed, repeated or left out), length (of a record, that none has), link (through "
+     "the token or its proof, or never said), offer (of one without keys, in a job with keys), "
+     "record (changed, repeated or left out), length (of a record, that none has), link (through "
      "shared memory, without a proof of a key), name (of a node that another process is)"},
     {kHeartbeatGap,
      "soapstone_heartbeat_gap_seconds",

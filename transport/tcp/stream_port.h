@@ -8,6 +8,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -20,7 +21,8 @@ namespace soapstone::transport {
 // Invariants
 //  1. Who has not said its hello holds nothing but a descriptor, and for `patience` at most; there
 //     are at most kPendingMax of them, and the oldest goes for the next.
-//  2. It never waits; where descriptors are short it takes nobody for a while.
+//  2. Who says nothing costs nothing while it does so: the system tells who has spoken.
+//  3. It never waits; where descriptors are short it takes nobody for a while.
 // One thread calls it.
 class StreamPort {
  public:
@@ -42,7 +44,18 @@ class StreamPort {
   // Takes who has connected, reads what they say, and sends away who was silent for too long.
   void Progress(const OnHello& on_hello);
   bool any_pending() const { return !pending_.empty(); }
+  // Somebody came so lately that its hello is on its way.
+  bool expects_hello(SteadyTime now) const {
+    return !pending_.empty() && pending_.back().deadline - patience_ + kOnItsWay > now;
+  }
+  // When the oldest of those is sent away; far off where there is none.
+  SteadyTime next_end() const {
+    return pending_.empty() ? SteadyTime::InfiniteFuture() : pending_.front().deadline;
+  }
+  // One: readable when Progress has something to take.
   void AddPollItems(std::vector<pollfd>* items) const;
+  // Since the last call: who was sent away for its silence, or ended before its hello was whole.
+  uint64_t TakeSilent() { return std::exchange(silent_, 0); }
 
   void Close();
 
@@ -53,13 +66,22 @@ class StreamPort {
     char hello[kStreamHelloBytes] = {};
     size_t have = 0;
   };
+  using Pending = std::vector<PendingConnection>;
+  static constexpr absl::Duration kOnItsWay = absl::Milliseconds(20);
+
+  void Listen(bool on);
   void Accept();
+  bool ReadReady(const OnHello& on_hello);
+  void Read(int fd, const OnHello& on_hello);
+  void SendAway(Pending::iterator connection);
 
   const absl::Duration patience_;
   int listener_ = -1;
+  int ready_ = -1;  // an epoll: of the listener, while it listens, and of those without a hello
   uint16_t port_ = 0;
-  SteadyTime deaf_until_ = SteadyTime::InfinitePast();
-  std::vector<PendingConnection> pending_;  // oldest first
+  std::optional<SteadyTime> deaf_until_;
+  Pending pending_;  // oldest first
+  uint64_t silent_ = 0;
 };
 
 }  // namespace soapstone::transport

@@ -2,12 +2,14 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <string>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "gtest/gtest.h"
 
 namespace soapstone::transport {
@@ -75,12 +77,55 @@ TEST_F(StreamPortTest, TheOldestOfTheSilentGoesForTheNext) {
     Dial(port);
     Progress(&port);
   }
-  std::vector<pollfd> items;
-  port.AddPollItems(&items);
-  EXPECT_EQ(items.size(), StreamPort::kPendingMax + 1) << "the port, and those that are silent";
+  EXPECT_EQ(port.TakeSilent(), 1u);
   char byte = 0;
   EXPECT_EQ(recv(dialled_[0], &byte, 1, MSG_DONTWAIT), 0);
   EXPECT_LT(recv(dialled_[1], &byte, 1, MSG_DONTWAIT), 0);
+}
+
+bool IsReadable(const StreamPort& port) {
+  std::vector<pollfd> items;
+  port.AddPollItems(&items);
+  return items.size() == 1 && poll(items.data(), 1, 0) == 1;
+}
+
+// Neither a wait nor a look at the port has more to do for them.
+TEST_F(StreamPortTest, TheSilentWakeNobodyAndThoseBehindThemAreHeard) {
+  StreamPort port(absl::Seconds(60));
+  ASSERT_TRUE(port.Open("tcp://127.0.0.1:1", 0).ok());
+  EXPECT_FALSE(IsReadable(port));
+  for (size_t i = 0; i < StreamPort::kPendingMax; ++i) {
+    Dial(port);
+    Progress(&port);
+  }
+  EXPECT_FALSE(IsReadable(port));
+  const int fd = Dial(port);
+  EXPECT_TRUE(IsReadable(port));
+  Progress(&port);
+  EXPECT_TRUE(port.expects_hello(SteadyNow()));
+  EXPECT_FALSE(IsReadable(port));
+  const std::string hello = EncodeStreamHello({.connection = 3, .token = {7}});
+  ASSERT_EQ(write(fd, hello.data(), hello.size()), static_cast<ssize_t>(hello.size()));
+  EXPECT_TRUE(IsReadable(port));
+  Progress(&port);
+  ASSERT_EQ(hellos_.size(), 1u);
+  EXPECT_FALSE(IsReadable(port));
+}
+
+TEST_F(StreamPortTest, TheSilentAndThoseThatEndAreSentAwayAndCounted) {
+  StreamPort port(absl::Milliseconds(30));
+  ASSERT_TRUE(port.Open("tcp://127.0.0.1:1", 0).ok());
+  EXPECT_GT(port.next_end(), SteadyNow() + absl::Hours(1));
+  shutdown(Dial(port), SHUT_WR);
+  Dial(port);
+  Progress(&port);
+  EXPECT_EQ(port.TakeSilent(), 1u);
+  EXPECT_LE(port.next_end(), SteadyNow() + absl::Milliseconds(30));
+  absl::SleepFor(absl::Milliseconds(40));
+  EXPECT_FALSE(port.expects_hello(SteadyNow()));
+  Progress(&port);
+  EXPECT_EQ(port.TakeSilent(), 1u);
+  EXPECT_FALSE(port.any_pending());
 }
 
 TEST_F(StreamPortTest, APortThatIsTakenIsAnError) {

@@ -372,7 +372,8 @@ void TcpLinks::Progress() {
   const SteadyTime now = SteadyNow();
   pauses_.Look(now);
   port_.Progress([this](int fd, const std::optional<StreamHello>& hello) { Greet(fd, hello); });
-  unfinished_ = port_.any_pending();
+  unfinished_ = port_.expects_hello(now);
+  ended_.faults.hellos += port_.TakeSilent();
   std::vector<TcpLink*> late;
   const bool checks = now >= next_check_;
   if (checks) next_check_ = now + kCheckEvery;
@@ -429,7 +430,8 @@ void TcpLinks::Polled(absl::Span<const pollfd> items) {
 }
 
 void TcpLinks::Tend() {
-  if (unfinished_ || (any_open() && SteadyNow() >= next_check_)) Progress();
+  const SteadyTime next = any_open() ? next_check_ : SteadyTime::InfiniteFuture();
+  if (unfinished_ || SteadyNow() >= std::min(next, port_.next_end())) Progress();
 }
 
 void TcpLinks::Look() {
@@ -442,7 +444,6 @@ void TcpLinks::Look() {
 
 // Until the other sides have in hand what was sent: a connection may still break.
 void TcpLinks::Close(SteadyTime deadline) {
-  std::vector<pollfd> items;
   for (TcpLink* link : turns_.links()) {
     link->channel->Acknowledge();
     if (!link->channel->all_acknowledged()) link->channel->AskForAcknowledgement();
@@ -471,11 +472,12 @@ void TcpLinks::Close(SteadyTime deadline) {
     }
     const absl::Duration left = deadline - SteadyNow();
     if (!left_any || left <= absl::ZeroDuration()) break;
-    items.clear();
-    AddPollItems(&items);
+    looked_at_.clear();
+    AddPollItems(&looked_at_);
     const absl::Duration wait = std::min(left, kLookAgainAfter);
-    if (poll(items.data(), items.size(), static_cast<int>(absl::ToInt64Milliseconds(wait))) > 0) {
-      Polled(items);
+    if (poll(looked_at_.data(), looked_at_.size(),
+             static_cast<int>(absl::ToInt64Milliseconds(wait))) > 0) {
+      Polled(looked_at_);
     }
     if (unfinished_) Progress();
   }

@@ -1,6 +1,7 @@
 #include "transport/zmq/door.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace soapstone::transport {
 
@@ -72,6 +73,13 @@ void Door::Went(int fd, uint64_t bytes, SteadyTime now) {
 void Door::Count(int fd, uint64_t bytes) {
   if (const auto visitor = visitors_.find(fd); visitor != visitors_.end()) {
     visitor->second.bytes = bytes;
+    visitor->second.spoke = visitor->second.spoke || bytes > 0;
+  }
+}
+
+void Door::Tried(int fd) {
+  if (const auto visitor = visitors_.find(fd); visitor != visitors_.end()) {
+    visitor->second.spoke = true;
   }
 }
 
@@ -115,10 +123,15 @@ void Door::Judge(int fd, Visitor* visitor, bool full, SteadyTime now, Orders* or
 void Door::EndTooMany(SteadyTime now, Orders* orders) {
   const auto goes_first = [](const auto& a, const auto& b) {
     if (a.second.too_much != b.second.too_much) return a.second.too_much;
+    if (a.second.spoke != b.second.spoke) return b.second.spoke;
     return a.second.number < b.second.number;
   };
   while (visitors_.size() > limits_.connections_max) {
-    End(std::min_element(visitors_.begin(), visitors_.end(), goes_first), now, orders);
+    auto goes = std::min_element(visitors_.begin(), visitors_.end(), goes_first);
+    if (goes->second.spoke && !goes->second.too_much) {
+      goes = std::next(visitors_.begin(), chance_() % visitors_.size());
+    }
+    End(goes, now, orders);
   }
 }
 

@@ -8,12 +8,14 @@
 // it wait. A member whose proof the node has not come to read is let go on with it; a stranger that
 // is held costs nothing more, where one that is sent away comes again. Where many come and go
 // (whatever breaks ZeroMQ's language is ended by libzmq itself), the door is *shut*: connections
-// are accepted, but begin held, for kShutStay each.
+// are accepted, but begin held, for kShutStay each; what they say in that time they say again, when
+// their TCP's time for that is over (200 ms).
 //
 // Invariants. None depends on how large the job's messages are.
 //  1. An unproven connection that has sent more than bytes_max is held, and ended after `patience`.
-//  2. There are at most connections_max unproven ones; of those beyond, who is held goes first,
-//     then the oldest.
+//  2. There are at most connections_max unproven ones; of those beyond, who has sent too much goes
+//     first, then who has said nothing, the oldest of them, then by chance: who must say it again
+//     (below) has a chance to come to it however many come behind.
 //  3. While all unproven ones together sent more than total_bytes_max, with those that left and
 //     whose messages the node may not have read, all are held, whatever they sent, and who would be
 //     ended after `patience` is ended after kBlamedAfter.
@@ -24,6 +26,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <random>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -52,7 +55,9 @@ class Door {
   // has read all that had come, is called a stranger.
   static constexpr absl::Duration kBlamedAfter = absl::Seconds(1);
 
-  explicit Door(DoorLimits limits) : limits_(limits) {}
+  // chance_seed: of who goes by chance.
+  explicit Door(DoorLimits limits, uint64_t chance_seed = 1)
+      : limits_(limits), chance_(chance_seed) {}
 
   // How far the node has read: odd while it reads, one more when it has found nothing left, and
   // again one more when something has come.
@@ -67,6 +72,8 @@ class Door {
   void Leave(int fd, SteadyTime now);
   // The connection has received so much, in all.
   void Count(int fd, uint64_t bytes);
+  // It has tried to say something, while nothing was taken from it.
+  void Tried(int fd);
 
   // What is to be done now, each once. Who is ended counts as having left.
   struct Orders {
@@ -99,6 +106,7 @@ class Door {
     uint64_t number = 0;  // in the order of arrival
     SteadyTime entered;
     uint64_t bytes = 0;
+    bool spoke = false;
     bool held = false;
     bool too_much = false;  // it has sent more than bytes_max
     SteadyTime too_much_since;
@@ -117,6 +125,7 @@ class Door {
   void EndTooMany(SteadyTime now, Orders* orders);
 
   DoorLimits limits_;
+  std::minstd_rand chance_;
   Visitors visitors_;            // unproven
   std::map<int, Unread> left_;   // by descriptors that may have unread messages of who left
   std::deque<Unread> gone_;      // of unproven ones that left

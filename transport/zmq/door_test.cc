@@ -129,6 +129,38 @@ TEST_F(DoorTest, OfTooManyWhoIsHeldGoesFirstThenTheOldest) {
   EXPECT_EQ(door_.unproven_count(), 8u);
 }
 
+// However many come and say nothing: who has tried to say something stays until it is heard.
+TEST_F(DoorTest, WhoHasSpokenStaysWhoHasNotGoes) {
+  door_.Enter(100, /*held=*/true, now_);
+  door_.Tried(100);
+  Enter(101, 64);
+  for (int fd = 1; fd < 100; ++fd) {
+    Enter(fd, 0);
+    Look();
+    now_ += absl::Milliseconds(1);
+    ASSERT_TRUE(door_.IsUnproven(100) && door_.IsUnproven(101)) << fd;
+  }
+  EXPECT_EQ(door_.unproven_count(), 8u);
+}
+
+// Where all speak, one that came early has a chance to be there still when many have come.
+TEST_F(DoorTest, OfThoseThatSpokeOneGoesByChance) {
+  int stayed = 0;
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    Door door(kLimits, seed + 1);
+    for (int fd = 0; fd < 24; ++fd) {
+      door.Enter(fd, false, now_);
+      door.Count(fd, 64);
+      door.Look(now_);
+    }
+    stayed += door.IsUnproven(0) ? 1 : 0;
+    EXPECT_EQ(door.unproven_count(), 8u);
+  }
+  // (8/9)^16 = 0.15.
+  EXPECT_GT(stayed, 4);
+  EXPECT_LT(stayed, 40);
+}
+
 TEST_F(DoorTest, WhereAllTogetherSentTooMuchNobodySaysMoreAndWhoIsBlamedGoesSooner) {
   Enter(1, 700);
   Enter(2, 900);

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <linux/filter.h>
+#include <linux/sock_diag.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <sys/epoll.h>
@@ -97,6 +98,13 @@ bool TakeNoData(int fd) {
   };
   const sock_fprog filter = {.len = std::size(program), .filter = program};
   return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof(filter)) == 0;
+}
+
+// Whether a segment came that the filter has dropped.
+bool HasDropped(int fd) {
+  uint32_t info[SK_MEMINFO_VARS] = {};
+  socklen_t size = sizeof(info);
+  return getsockopt(fd, SOL_SOCKET, SO_MEMINFO, info, &size) == 0 && info[SK_MEMINFO_DROPS] > 0;
 }
 
 void TakeAll(int fd) {
@@ -322,7 +330,11 @@ void DoorWatch::Enter(int fd, int port, SteadyTime now) {
 
 void DoorWatch::Look(SteadyTime now) {
   for (const auto& [fd, copy] : copies_) {
-    if (!door_.IsHeld(fd)) door_.Count(fd, ReceivedBy(copy));
+    if (!door_.IsHeld(fd)) {
+      door_.Count(fd, ReceivedBy(copy));
+    } else if (HasDropped(copy)) {
+      door_.Tried(fd);
+    }
   }
   const Door::Orders orders = door_.Look(now);
   // Before somebody sees an end.

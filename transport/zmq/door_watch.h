@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <random>
 #include <set>
 #include <string>
 #include <thread>
@@ -68,7 +69,7 @@ class DoorWatch {
   DoorWatch(void* router, const DoorLimits& limits, absl::Duration handshake)
       : router_(router),
         connections_max_(limits.connections_max),
-        door_(limits),
+        door_(limits, std::random_device{}()),
         tally_(handshake) {}
   void Run();
   void TakeEvents(SteadyTime now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -6,12 +6,16 @@
 #include <unistd.h>
 #include <zmq.h>
 
+#include <atomic>
 #include <cstring>
+#include <deque>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/numbers.h"
+#include "absl/time/clock.h"
 #include "base/random.h"
 #include "base/steady_clock.h"
 #include "gtest/gtest.h"
@@ -273,6 +277,32 @@ TEST_F(DoorWatchTest, AMemberComesAgainWhileTheDoorIsShut) {
   EXPECT_GT(BreakConnectionsTo(server_->endpoint()), 0);
   ExpectAll(worker.get(), 1);
   EXPECT_EQ(server_->stats().strangers, 0u);
+}
+
+// Some hundred empty connections a second take the places of the unproven sooner than TCP says
+// again what a newcomer said to a door that was shut (200 ms).
+TEST_F(DoorWatchTest, ANewcomerIsHeardWhileManyConnectAndSayNothing) {
+  server_->Close(absl::ZeroDuration());
+  Open({});
+  std::atomic<bool> over = false;
+  std::thread strangers([&] {
+    std::deque<std::unique_ptr<ByHand>> there;
+    while (!over) {
+      there.push_back(std::make_unique<ByHand>(server_->endpoint()));
+      if (there.size() > 300) there.pop_front();
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+  });
+  // So that the door is shut.
+  const SteadyTime until = SteadyNow() + absl::Seconds(1);
+  while (SteadyNow() < until) server_->Receive(SteadyNow() + absl::Milliseconds(1));
+  EXPECT_GT(server_->stats().strangers, 16u);
+  auto worker = Make({}, kDoorWorker);
+  ASSERT_TRUE(worker->Connect(kDoorServer, server_->endpoint()).ok());
+  ASSERT_TRUE(worker->Send(kDoorServer, PushOf(100)).ok());
+  ExpectAll(worker.get(), 1);
+  over = true;
+  strangers.join();
 }
 
 TEST_F(DoorWatchTest, AHelloIsNoProof) {
