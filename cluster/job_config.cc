@@ -5,8 +5,11 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "base/fingerprint.h"
 #include "base/status_macros.h"
 #include "cluster/job_paths.h"
@@ -394,12 +397,22 @@ absl::StatusOr<cluster::JobSpecs> CheckJobConfig(const wire::JobConfig& config) 
 
 absl::Status CheckEndpoint(const wire::Cluster& cluster) {
   const std::string& scheduler = cluster.scheduler();
-  const bool endpoint =
-      absl::StartsWith(scheduler, "ipc://") ||
-      (absl::StartsWith(scheduler, "tcp://") && scheduler.rfind(':') > sizeof("tcp://") - 1);
-  if (scheduler.empty() || endpoint) return absl::OkStatus();
-  return Invalid(
-      absl::StrCat("cluster.scheduler: \"", scheduler, "\" is not tcp://HOST:PORT or ipc://PATH"));
+  if (scheduler.empty() || absl::StartsWith(scheduler, "ipc://")) return absl::OkStatus();
+  const auto refuse = [&scheduler](const char* why) {
+    return Invalid(absl::StrCat("cluster.scheduler: \"", scheduler, "\" ", why));
+  };
+  absl::string_view rest = scheduler;
+  const size_t colon = rest.rfind(':');
+  if (!absl::ConsumePrefix(&rest, "tcp://") || colon <= sizeof("tcp://") - 1) {
+    return refuse("is not tcp://HOST:PORT or ipc://PATH");
+  }
+  const absl::string_view host = rest.substr(0, rest.rfind(':'));
+  if (absl::StrContains(host, ':')) return refuse("is of IPv6, which is not spoken: name the host");
+  int port = -1;
+  if (!absl::SimpleAtoi(rest.substr(host.size() + 1), &port) || port < 0 || port > 65535) {
+    return refuse("has no port from 0 to 65535");
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckSecurity(const wire::Cluster& cluster, bool has_keys) {

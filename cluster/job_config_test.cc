@@ -347,7 +347,9 @@ TEST(JobConfig, AnEndpointThatIsNoneIsSaidBeforeAnythingStarts) {
     config.mutable_cluster()->set_scheduler(good);
     EXPECT_TRUE(CheckEndpoint(config.cluster()).ok()) << good;
   }
-  for (const char* bad : {"127.0.0.1:7070", "localhost", "tcp://", "tcp://host", "udp://host:1"}) {
+  for (const char* bad : {"127.0.0.1:7070", "localhost", "tcp://", "tcp://host", "udp://host:1",
+                          "tcp://host:abc", "tcp://host:", "tcp://host:-1", "tcp://host:65536",
+                          "tcp://*:*", "tcp://:7070", "tcp://[::1]:7070"}) {
     config.mutable_cluster()->set_scheduler(bad);
     EXPECT_THAT(CheckEndpoint(config.cluster()).message(), HasSubstr("cluster.scheduler")) << bad;
   }

@@ -96,7 +96,7 @@ void AddServerPlace(CLI::App* app, NodeFlags* flags) {
   app->add_flag("--pin_shards", flags->placement.pin_shards,
                 "Keep the thread of each shard on one CPU, of --cpus in turn [any of them]");
   app->add_option("--bind", flags->bind,
-                  "Endpoint to listen on, such as tcp://10.0.0.7:* [a free port, on the address "
+                  "Endpoint to listen on, such as tcp://10.0.0.7:0 [a free port, on the address "
                   "that reaches the scheduler]")
       ->type_name("ENDPOINT");
   app->add_option("--stream_port", flags->stream_port,

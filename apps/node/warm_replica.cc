@@ -6,11 +6,14 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "apps/loop/node_loop.h"
 #include "apps/node/compute_backend.h"
 #include "apps/node/random_batch.h"
+#include "apps/report/report.h"
 #include "apps/report/step_memory.h"
 #include "base/leaf_tree.h"
 #include "base/status_macros.h"
+#include "glog/logging.h"
 #include "models/runtime/model_input.h"
 
 namespace soapstone::apps {
@@ -37,11 +40,40 @@ std::set<uint64_t> PartSizes(const Job& job) {
   return sizes;
 }
 
+// Says now and then how far a step is that takes long: nobody hears from a worker before it has
+// registered.
+class SlowStep {
+ public:
+  SlowStep(uint64_t samples, size_t passes) : samples_(samples), passes_(passes) {}
+  void Passed() {
+    ++passed_;
+    const Nanos now = NodeLoop::Now();
+    if (now < say_next_) return;
+    say_next_ = now + kSayEvery;
+    LOG(WARNING) << "tries a step of " << samples_ << " samples before it registers: " << passed_
+                 << " of " << passes_ << " operators, "
+                 << DurationText(static_cast<double>(now - began_) / kSecond)
+                 << " so far; the scheduler waits for cluster.start_timeout_s";
+  }
+
+ private:
+  static constexpr Nanos kSayEvery = 5 * kSecond;
+  const uint64_t samples_;
+  const size_t passes_;  // of operators, forward and backward
+  const Nanos began_ = NodeLoop::Now();
+  Nanos say_next_ = began_ + kSayEvery;
+  size_t passed_ = 0;
+};
+
 absl::Status RunOnce(uint64_t samples, models::GraphRunner* replica) {
   const models::MiniBatch feed = RandomBatch(replica->graph(), static_cast<int64_t>(samples), 0);
   SOAP_RETURN_IF_ERROR(replica->Begin(feed.samples, models::FieldsOf(feed)));
   const models::Graph& graph = replica->graph();
-  for (size_t op = 0; op < graph.ops().size(); ++op) replica->ForwardOp(op);
+  SlowStep slow(samples, 2 * graph.ops().size());
+  for (size_t op = 0; op < graph.ops().size(); ++op) {
+    replica->ForwardOp(op);
+    slow.Passed();
+  }
   BufferPool pool = replica->NewPool();
   std::vector<BufferPool::Block> blocks;
   for (size_t op = graph.ops().size(); op-- > 0;) {
@@ -52,6 +84,7 @@ absl::Status RunOnce(uint64_t samples, models::GraphRunner* replica) {
     }
     replica->BackwardOp(op, gradients);
     if (!replica->on_device()) blocks.clear();  // else they are still to come
+    slow.Passed();
   }
   replica->WaitForGradients(0);
   return absl::OkStatus();
