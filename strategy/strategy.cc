@@ -41,6 +41,15 @@ absl::Status CheckCuts(const PlanOp& op, const OpConfig& config) {
   return absl::OkStatus();
 }
 
+// Where part j of this dimension begins and the one before it ends.
+int64_t Boundary(const models::IterationDim& dim, const OpConfig& config, size_t d, uint32_t j) {
+  const int64_t degree = config.degrees[d];
+  if (j == 0) return 0;
+  if (j == degree) return dim.extent;
+  if (d < config.cuts.size() && !config.cuts[d].empty()) return config.cuts[d][j - 1];
+  return j * (dim.extent / dim.unit) / degree * dim.unit;
+}
+
 }  // namespace
 
 absl::Status CheckServers(const OpGraph& graph, size_t count, const Strategy& strategy) {
@@ -92,24 +101,17 @@ uint32_t DegreeMax(const models::IterationDim& dim) {
 
 std::vector<int64_t> BoundariesOf(const models::IterationDim& dim, const OpConfig& config,
                                   size_t d) {
-  const int64_t degree = config.degrees[d];
-  std::vector<int64_t> bounds = {0};
-  if (d < config.cuts.size() && !config.cuts[d].empty()) {
-    bounds.insert(bounds.end(), config.cuts[d].begin(), config.cuts[d].end());
-  } else {
-    const int64_t units = dim.extent / dim.unit;
-    for (int64_t j = 1; j < degree; ++j) bounds.push_back(j * units / degree * dim.unit);
-  }
-  bounds.push_back(dim.extent);
+  std::vector<int64_t> bounds;
+  for (uint32_t j = 0; j <= config.degrees[d]; ++j) bounds.push_back(Boundary(dim, config, d, j));
   return bounds;
 }
 
 models::Block PartBlock(const PlanOp& op, const OpConfig& config, uint32_t part) {
   models::Block block(config.degrees.size());
   for (size_t d = config.degrees.size(); d-- > 0;) {
-    const std::vector<int64_t> bounds = BoundariesOf(op.rule.dims[d], config, d);
+    const models::IterationDim& dim = op.rule.dims[d];
     const uint32_t at = part % config.degrees[d];
-    block[d] = {bounds[at], bounds[at + 1]};
+    block[d] = {Boundary(dim, config, d, at), Boundary(dim, config, d, at + 1)};
     part /= config.degrees[d];
   }
   return block;

@@ -15,7 +15,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "apps/cli/job_source.h"
+#include "apps/loop/node_loop.h"
 #include "apps/plan/plan_comparison.h"
 #include "apps/plan/plan_drawing.h"
 #include "apps/plan/plan_inputs.h"
@@ -45,6 +47,11 @@ constexpr size_t kAlternativesShown = 12;
 // So often a search is done again that found what does not fit after all, in a part of its time.
 constexpr int kMemoryTries = 2;
 constexpr double kAgainShare = 0.25;
+// Of the budget: until then what the plan is compared with is priced; until then a search ends,
+// which has all of the budget where that was quick, and some of it in any case.
+constexpr double kBaselinesShare = 0.3;
+constexpr double kSearchUntil = 1.2;
+constexpr double kSearchShareMin = 0.05;
 
 double GiB(int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 double StepMs(Nanos ns) { return static_cast<double>(ns) / 1e6; }
@@ -70,16 +77,20 @@ class PlanRun {
     summary_.machine = &planning_->machine();
     summary_.costs = flags_.costs_path.empty() ? "roofline" : flags_.costs_path;
     summary_.costs_sha256 = planning_->costs().sha256();
-    std::vector<PricedStrategy> baselines;
+    ComparedStrategies baselines;
     if (given.path.empty()) {
       SOAP_ASSIGN_OR_RETURN(baselines, Choose());
+      if (!baselines.left_out.empty()) {
+        absl::StrAppend(&summary_.search, "; no time to compare it with ",
+                        absl::StrJoin(baselines.left_out, ", "));
+      }
     } else {
       SOAP_RETURN_IF_ERROR(TakeGiven(given));
     }
     SOAP_RETURN_IF_ERROR(CheckFits());
     SOAP_RETURN_IF_ERROR(CheckAllWork());
     ChooseStaleness();
-    for (PricedStrategy& baseline : baselines) {
+    for (PricedStrategy& baseline : baselines.priced) {
       if (baseline.name != summary_.strategies[0].name) {
         summary_.strategies.push_back(std::move(baseline));
       }
@@ -177,15 +188,20 @@ class PlanRun {
   }
 
   // The baselines that are held against it.
-  absl::StatusOr<std::vector<PricedStrategy>> Choose() {
+  absl::StatusOr<ComparedStrategies> Choose() {
     SearchLimits limits = {.seed = flags_.seed,
                            .proposals = flags_.proposals,
                            .budget_s = flags_.budget_s,
                            .micro_batches = flags_.micro_batches == 0,
                            .staleness = flags_.staleness};
     // What they price is known to the search, unless it comes with a graph of its own.
-    std::vector<PricedStrategy> baselines;
-    if (!limits.micro_batches) baselines = planning_->Baselines();
+    ComparedStrategies baselines;
+    if (!limits.micro_batches) {
+      baselines = Baselines(kBaselinesShare);
+      if (IsTimed()) {
+        limits.budget_s *= std::clamp(kSearchUntil - Used(), kSearchShareMin, 1.0);
+      }
+    }
     for (int tries = 0;; ++tries) {
       SOAP_RETURN_IF_ERROR(ChooseOnce(limits, &baselines));
       const PricedStrategy& plan = chosen();
@@ -200,7 +216,20 @@ class PlanRun {
     }
   }
 
-  absl::Status ChooseOnce(const SearchLimits& limits, std::vector<PricedStrategy>* baselines) {
+  bool IsTimed() const { return flags_.proposals == 0; }
+  double Used() const {
+    return static_cast<double>(NodeLoop::Now() - began_) / kSecond / flags_.budget_s;
+  }
+  // Those that can be priced until so much of the budget is used up. A rule that is no search is
+  // shown however slow it is.
+  ComparedStrategies Baselines(double share) const {
+    const auto searcher = planner::FindSearcher(flags_.search);
+    const bool searches = !searcher.ok() || (*searcher)->is_search();  // not: all of them
+    if (!IsTimed() || !searches) return planning_->Baselines({});
+    return planning_->Baselines([this, share] { return Used() > share; });
+  }
+
+  absl::Status ChooseOnce(const SearchLimits& limits, ComparedStrategies* baselines) {
     std::vector<SearchRun> runs(1);
     if (flags_.search == kAllSearchers) {
       SOAP_ASSIGN_OR_RETURN(runs, RunAllSearches(*planning_, limits));
@@ -219,10 +248,10 @@ class PlanRun {
       planning_->UseGraph(*std::move(best.graph));
       summary_.micro_batches = std::move(best.trials);
       SOAP_RETURN_IF_ERROR(CheckExplain());
-      *baselines = planning_->Baselines();
+      *baselines = Baselines(1);
     }
     fits_as_counted_ = best.result.found.overflow_bytes == 0;
-    Take(best, *baselines);
+    Take(best, baselines->priced);
     return absl::OkStatus();
   }
 
@@ -282,7 +311,8 @@ class PlanRun {
     const auto it = std::find_if(baselines.begin(), baselines.end(), same);
     const bool is_search = (*planner::FindSearcher(run.row.name))->is_search();
     summary_.strategies.push_back(
-        it != baselines.end() && !is_search ? *it : planning_->Price("found", run.result.strategy));
+        it != baselines.end() ? *it : planning_->Price("found", run.result.strategy));
+    if (is_search) summary_.strategies.back().name = "found";
     if (!is_search) {
       summary_.search = absl::StrCat("no search: ", chosen().name);
       return;
@@ -335,6 +365,7 @@ class PlanRun {
   }
 
   const PlanFlags& flags_;
+  const Nanos began_ = NodeLoop::Now();
   std::unique_ptr<Planning> planning_;
   std::vector<uint32_t> explained_;  // operators
   bool fits_as_counted_ = true;      // what the search found, by what it counted itself

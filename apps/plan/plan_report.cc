@@ -3,14 +3,17 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <set>
+#include <tuple>
 #include <utility>
+#include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "apps/report/folded_rows.h"
 #include "apps/report/report.h"
+#include "scheduler/planner/blocks/equivalence_classes.h"
 #include "strategy/strategy_text.h"
 
 namespace soapstone::apps {
@@ -36,9 +39,77 @@ int64_t BlockBytes(const models::TensorUse& use, const std::vector<int64_t>& sha
 
 // By device; a parameter's block is kept once, its gradient beside it.
 struct Kept {
-  std::map<uint32_t, int64_t> bytes;                     // of parameters
-  std::map<uint32_t, std::map<uint32_t, int64_t>> made;  // by micro-batch: outputs
-  std::set<std::pair<uint32_t, std::string>> params;     // device; parameter and block
+  std::map<uint32_t, int64_t> bytes;                                     // of parameters
+  std::map<uint32_t, std::map<uint32_t, int64_t>> made;                  // by micro-batch: outputs
+  absl::flat_hash_set<std::tuple<uint32_t, uint32_t, uint32_t>> params;  // device, parameter, block
+};
+
+// What the table needs to know of an operator's parts.
+struct SplitFacts {
+  std::vector<int64_t> made;              // [part], bytes
+  std::vector<std::vector<Nanos>> costs;  // [kind][part], forward and backward
+  struct Held {
+    uint32_t block = 0;  // equal for equal blocks of a tensor, whoever holds them
+    int64_t bytes = 0;
+  };
+  std::vector<std::vector<Held>> held;  // [parameter of the operator][part]
+};
+
+// Of equal operators that are split alike it is found once: of a thousand parts, of each of a
+// hundred layers, that is most of a plan's table.
+class FactsOfSplits {
+ public:
+  FactsOfSplits(const OpGraph& graph, const Machine& machine, const planner::CostModel& costs)
+      : graph_(graph),
+        machine_(machine),
+        costs_(costs),
+        classes_(planner::FindEquivalenceClasses(graph)) {}
+
+  const SplitFacts& Of(uint32_t op, const OpConfig& config) {
+    const auto key = std::make_tuple(classes_.of_op[op], config.degrees, config.cuts);
+    const auto [it, added] = found_.try_emplace(key);
+    if (added) Find(graph_.ops[op], config, &it->second);
+    return it->second;
+  }
+
+ private:
+  void Find(const PlanOp& op, const OpConfig& config, SplitFacts* facts) {
+    facts->costs.resize(machine_.kinds().size());
+    facts->held.resize(op.params.size());
+    for (uint32_t part = 0; part < config.devices.size(); ++part) {
+      const models::Block block = planner::PartBlock(op, config, part);
+      for (uint32_t kind = 0; kind < facts->costs.size(); ++kind) {
+        const planner::PartCost cost = costs_.CostOf(op, block, kind);
+        facts->costs[kind].push_back(cost.forward_ns + cost.backward_ns);
+      }
+      int64_t made = 0;
+      for (size_t o = 0; o < op.shapes.outputs.size(); ++o) {
+        made += BlockBytes(op.rule.outputs[o], op.shapes.outputs[o].shape, block);
+      }
+      facts->made.push_back(made);
+      for (size_t p = 0; p < op.params.size(); ++p) {
+        const std::vector<int64_t>& shape = op.shapes.params[p].shape;
+        facts->held[p].push_back({NumberOf(models::BlockOf(op.rule.params[p], shape, block)),
+                                  BlockBytes(op.rule.params[p], shape, block)});
+      }
+    }
+  }
+
+  uint32_t NumberOf(const models::Block& block) {
+    std::vector<int64_t> sides;
+    for (const models::Range& range : block) sides.insert(sides.end(), {range.begin, range.end});
+    return numbers_.try_emplace(std::move(sides), static_cast<uint32_t>(numbers_.size()))
+        .first->second;
+  }
+
+  const OpGraph& graph_;
+  const Machine& machine_;
+  const planner::CostModel& costs_;
+  const planner::EquivalenceClasses classes_;
+  std::map<std::tuple<uint32_t, std::vector<uint32_t>, std::vector<std::vector<int64_t>>>,
+           SplitFacts>
+      found_;
+  std::map<std::vector<int64_t>, uint32_t> numbers_;
 };
 
 // On the fullest device, with as many micro-batches as may be under way, which follow each other.
@@ -59,28 +130,19 @@ int64_t MostKept(const Kept& kept, uint32_t in_flight) {
   return most;
 }
 
-std::string BlockKey(uint32_t param, const models::Block& block) {
-  std::string key = absl::StrCat(param);
-  for (const models::Range& range : block) absl::StrAppend(&key, " ", range.begin, "-", range.end);
-  return key;
-}
-
-void AddPart(const PlanOp& op, const models::Block& part, uint32_t device, Kept* kept) {
-  for (size_t o = 0; o < op.shapes.outputs.size(); ++o) {
-    kept->made[device][op.micro_batch] +=
-        BlockBytes(op.rule.outputs[o], op.shapes.outputs[o].shape, part);
-  }
+void AddPart(const PlanOp& op, const SplitFacts& facts, uint32_t part, uint32_t device,
+             Kept* kept) {
+  kept->made[device][op.micro_batch] += facts.made[part];
   for (size_t p = 0; p < op.params.size(); ++p) {
-    const std::vector<int64_t>& shape = op.shapes.params[p].shape;
-    const std::string key = BlockKey(op.params[p], models::BlockOf(op.rule.params[p], shape, part));
-    if (!kept->params.emplace(device, key).second) continue;
-    kept->bytes[device] += 2 * BlockBytes(op.rule.params[p], shape, part);
+    const SplitFacts::Held& held = facts.held[p][part];
+    if (!kept->params.emplace(device, op.params[p], held.block).second) continue;
+    kept->bytes[device] += 2 * held.bytes;
   }
 }
 
-PlannedGroup GroupOf(const OpGraph& graph, const Machine& machine, const planner::CostModel& costs,
+PlannedGroup GroupOf(const OpGraph& graph, const Machine& machine,
                      const planner::Strategy& strategy, uint32_t in_flight,
-                     const std::vector<uint32_t>& ops) {
+                     const std::vector<uint32_t>& ops, FactsOfSplits* splits) {
   PlannedGroup group = {.name = planner::NameOfGroup(graph, graph.ops[ops.front()].group),
                         .chunks = ops.size()};
   std::vector<uint32_t> devices;
@@ -93,12 +155,11 @@ PlannedGroup GroupOf(const OpGraph& graph, const Machine& machine, const planner
     if (group.splits != splits) group.splits = "varies";
     devices.insert(devices.end(), config.devices.begin(), config.devices.end());
     Nanos slowest = 0;
+    const SplitFacts& facts = splits->Of(id, config);
     for (uint32_t part = 0; part < config.devices.size(); ++part) {
       const uint32_t device = config.devices[part];
-      const models::Block block = planner::PartBlock(op, config, part);
-      const planner::PartCost cost = costs.CostOf(op, block, machine.devices()[device].kind);
-      slowest = std::max(slowest, cost.forward_ns + cost.backward_ns);
-      AddPart(op, block, device, &kept);
+      slowest = std::max(slowest, facts.costs[machine.devices()[device].kind][part]);
+      AddPart(op, facts, part, device, &kept);
     }
     group.compute_ns += slowest;
   }
@@ -174,8 +235,9 @@ std::vector<PlannedGroup> GroupsOf(const OpGraph& graph, const Machine& machine,
                                    const planner::CostModel& costs,
                                    const planner::Strategy& strategy, uint32_t in_flight) {
   std::vector<PlannedGroup> groups;
+  FactsOfSplits splits(graph, machine, costs);
   for (const std::vector<uint32_t>& ops : graph.groups) {
-    groups.push_back(GroupOf(graph, machine, costs, strategy, in_flight, ops));
+    groups.push_back(GroupOf(graph, machine, strategy, in_flight, ops, &splits));
   }
   return groups;
 }

@@ -121,6 +121,7 @@ class OneSearch {
     options.progress = [this](const planner::SearchProgress& progress) {
       meter_.Show(planning_.graph().micro_batches, progress);
     };
+    if (options.used && searcher_.is_search()) options.give_up = [this] { return Used() > 1; };
     SOAP_ASSIGN_OR_RETURN(run_.result, planner::RunSearcher(searcher_, problem, options));
     return absl::OkStatus();
   }

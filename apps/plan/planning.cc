@@ -4,6 +4,8 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <iterator>
+#include <optional>
 #include <sstream>
 #include <thread>
 #include <utility>
@@ -20,6 +22,7 @@
 #include "scheduler/planner/cost/roofline_cost.h"
 #include "scheduler/planner/searchers/baselines.h"
 #include "strategy/machine_text.h"
+#include "strategy/strategy_text.h"
 #include "strategy/team_parts.h"
 
 namespace soapstone::apps {
@@ -194,27 +197,49 @@ std::vector<planner::TimelineTask> Planning::Timeline(const planner::Strategy& s
   return simulator.Timeline();
 }
 
-std::vector<planner::PricedStrategy> Planning::Baselines() const {
+ComparedStrategies Planning::Compare(const std::string& name, planner::Strategy strategy,
+                                     planner::StrategyEvaluator* evaluator) const {
+  ComparedStrategies result;
+  const absl::StatusOr<planner::Score> found = evaluator->PriceBest(&strategy);
+  CHECK(found.ok()) << found.status();
+  for (const planner::Synchronization way : ways_) {
+    planner::Strategy tried = strategy;
+    planner::SetSynchronization(way, &tried);
+    const std::optional<planner::Score> known = prices_->Find(tried);
+    if (known.has_value() && known->priced()) continue;
+    result.left_out.push_back(absl::StrCat(name, " by ", planner::NameOf(way)));
+  }
+  if (!found->priced()) return result;
+  result.priced.push_back(
+      planner::PriceStrategy(name, strategy, *machine_, price_options(), &evaluator->simulator()));
+  MeasureMemory(&result.priced[0]);
+  return result;
+}
+
+ComparedStrategies Planning::Baselines(const std::function<bool()>& give_up) const {
   const auto devices = static_cast<uint32_t>(machine_->devices().size());
-  const auto priced = [this](planner::StrategyEvaluator* evaluator, const std::string& name,
-                             planner::Strategy strategy) {
-    CHECK(evaluator->PriceBest(&strategy).ok());
-    planner::PricedStrategy of =
-        planner::PriceStrategy(name, strategy, *machine_, price_options(), &evaluator->simulator());
-    MeasureMemory(&of);
-    return of;
-  };
-  std::vector<planner::PricedStrategy> all(3);
+  std::vector<ComparedStrategies> all(3);
   // The expert's takes longest.
   std::thread other([&] {
     planner::StrategyEvaluator evaluator = MakeEvaluator();
-    all[2] = priced(&evaluator, "expert", planner::ExpertStrategy(graph_, *machine_));
+    evaluator.set_give_up(give_up);
+    all[2] = Compare("expert", planner::ExpertStrategy(graph_, *machine_), &evaluator);
   });
   planner::StrategyEvaluator evaluator = MakeEvaluator();
-  all[0] = priced(&evaluator, "data parallel", planner::DataParallel(graph_, devices));
-  all[1] = priced(&evaluator, "model parallel", planner::ModelParallel(graph_, *machine_, *costs_));
+  planner::Strategy data = planner::DataParallel(graph_, devices);
+  planner::SetSynchronization(ways_[0], &data);
+  CHECK(evaluator.Look(data).ok());
+  evaluator.set_give_up(give_up);
+  all[0] = Compare("data parallel", data, &evaluator);
+  all[1] =
+      Compare("model parallel", planner::ModelParallel(graph_, *machine_, *costs_), &evaluator);
   other.join();
-  return all;
+  ComparedStrategies result;
+  for (ComparedStrategies& of : all) {
+    std::move(of.priced.begin(), of.priced.end(), std::back_inserter(result.priced));
+    std::move(of.left_out.begin(), of.left_out.end(), std::back_inserter(result.left_out));
+  }
+  return result;
 }
 
 }  // namespace soapstone::apps

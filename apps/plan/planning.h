@@ -2,6 +2,7 @@
 // and what the simulator predicts of a strategy for them. Used by `soapstone plan`.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -36,6 +37,11 @@ struct PlanningOptions {
   std::string optimizer;        // as of a job: "adam:lr=1e-3"; empty: one without state
 };
 
+struct ComparedStrategies {
+  std::vector<planner::PricedStrategy> priced;
+  std::vector<std::string> left_out;  // "expert by servers": for want of time
+};
+
 class Planning {
  public:
   static constexpr size_t kMeasuredDevices = 16;
@@ -65,8 +71,10 @@ class Planning {
   std::vector<planner::StaleIteration> Stalenesses(planner::Strategy strategy, uint32_t max) const;
   std::vector<planner::TimelineTask> Timeline(const planner::Strategy& strategy) const;
   // Data parallelism, model parallelism, the expert's, each with the synchronization that was asked
-  // for, or else the one that suits it best. Two threads.
-  std::vector<planner::PricedStrategy> Baselines() const;
+  // for, or else the one that suits it best. Two threads, which ask give_up while they price one:
+  // where it says so, that is left out, but for data parallelism in the first way. Empty: nothing
+  // is.
+  ComparedStrategies Baselines(const std::function<bool()>& give_up) const;
   // What is priced so far; searches add to it. Threading: its own.
   planner::CostCache* prices() const { return prices_.get(); }
 
@@ -75,6 +83,9 @@ class Planning {
   planner::StrategyEvaluator MakeEvaluator() const {
     return {&graph_, machine_.get(), costs_.get(), simulator_options_, ways_, prices_.get()};
   }
+  // One baseline.
+  ComparedStrategies Compare(const std::string& name, planner::Strategy strategy,
+                             planner::StrategyEvaluator* evaluator) const;
   void CalibrateMemory();
   void MeasureMemory(planner::PricedStrategy* priced) const;
   planner::PriceOptions price_options() const {

@@ -49,10 +49,10 @@ class LinkLoads {
 
 Nanos ComputeOf(const OpSplit& split, const OpConfig& config, const Machine& machine) {
   Nanos slowest = 0;
+  const std::vector<Nanos> exchange = ExchangeTimes(split, config.devices, machine);
   for (uint32_t part = 0; part < split.parts; ++part) {
     const PartCost& cost = split.costs[machine.devices()[config.devices[part]].kind][part];
-    const Nanos exchange = ExchangeTime(split, config.devices, machine, part);
-    slowest = std::max(slowest, cost.forward_ns + cost.backward_ns + 2 * exchange);
+    slowest = std::max(slowest, cost.forward_ns + cost.backward_ns + 2 * exchange[part]);
   }
   return slowest;
 }

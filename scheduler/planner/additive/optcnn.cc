@@ -38,6 +38,7 @@ absl::StatusOr<SearchResult> OptCnnSearcher::Search(const SearchProblem& problem
     result.note = "stopped by the budget before the tables were eliminated: data parallelism";
   }
   StrategyEvaluator evaluator(problem, options.simulator);
+  evaluator.set_give_up(options.give_up);
   SOAP_ASSIGN_OR_RETURN(result.found, evaluator.PriceBest(&strategy));
   result.strategy = std::move(strategy);
   result.counts = evaluator.counts();

@@ -56,11 +56,11 @@ void BlockCache::SetTimes(OpState* state) const {
   state->backward.resize(split.parts);
   state->forward_min = state->backward_min = INT64_MAX;
   state->forward_max = state->backward_max = 0;
+  const std::vector<Nanos> exchange = ExchangeTimes(split, state->config.devices, *machine_);
   for (uint32_t part = 0; part < split.parts; ++part) {
     const uint32_t kind = machine_->devices()[state->config.devices[part]].kind;
-    const Nanos exchange = ExchangeTime(split, state->config.devices, *machine_, part);
-    const Nanos forward = split.costs[kind][part].forward_ns + exchange;
-    const Nanos backward = split.costs[kind][part].backward_ns + exchange;
+    const Nanos forward = split.costs[kind][part].forward_ns + exchange[part];
+    const Nanos backward = split.costs[kind][part].backward_ns + exchange[part];
     state->forward[part] = forward;
     state->backward[part] = backward;
     state->forward_min = std::min(state->forward_min, forward);

@@ -36,7 +36,6 @@ void SetRings(const PlanOp& op, OpSplit* split) {
   }
   if (ring == 1) return;
   std::map<std::vector<uint32_t>, std::vector<uint32_t>> rings;
-  std::vector<std::vector<uint32_t>> key_of_part;
   int64_t statistics = 0;  // of batch norm: a part's mean and variance by channel, summed up
   for (uint32_t part = 0; part < split->parts; ++part) {
     std::vector<uint32_t> key;
@@ -53,11 +52,10 @@ void SetRings(const PlanOp& op, OpSplit* split) {
                                         ? split->output_bytes[part] / (op.rule.exchanges + 1)
                                         : statistics / ring);
     rings[key].push_back(part);
-    key_of_part.push_back(std::move(key));
   }
   split->exchange_rounds =
       op.rule.exchanges > 0 ? op.rule.exchanges * (ring - 1) : 2 * int64_t{ring - 1};
-  for (const auto& key : key_of_part) split->rings.push_back(rings[key]);
+  for (auto& [key, parts] : rings) split->rings.push_back(std::move(parts));
 }
 
 ParamSplit ParamSplitOf(const models::TensorUse& use, const std::vector<int64_t>& shape,
@@ -402,18 +400,20 @@ void SplitTable::ForgetOverlaps() {
   overlap_words_ = 0;
 }
 
-Nanos ExchangeTime(const OpSplit& split, const std::vector<uint32_t>& devices,
-                   const Machine& machine, uint32_t part) {
-  if (split.rings.empty()) return 0;
-  const std::vector<uint32_t>& ring = split.rings[part];
-  Nanos slowest = 0;
-  for (size_t i = 0; i < ring.size(); ++i) {
-    const uint32_t from = devices[ring[i]];
-    const uint32_t to = devices[ring[(i + 1) % ring.size()]];
-    if (from == to) continue;
-    slowest = std::max(slowest, MessageTime(machine, from, to, split.exchange_bytes[ring[i]]));
+std::vector<Nanos> ExchangeTimes(const OpSplit& split, const std::vector<uint32_t>& devices,
+                                 const Machine& machine) {
+  std::vector<Nanos> times(split.parts, 0);
+  for (const std::vector<uint32_t>& ring : split.rings) {
+    Nanos slowest = 0;
+    for (size_t i = 0; i < ring.size(); ++i) {
+      const uint32_t from = devices[ring[i]];
+      const uint32_t to = devices[ring[(i + 1) % ring.size()]];
+      if (from == to) continue;
+      slowest = std::max(slowest, MessageTime(machine, from, to, split.exchange_bytes[ring[i]]));
+    }
+    for (uint32_t part : ring) times[part] = slowest * split.exchange_rounds;
   }
-  return slowest * split.exchange_rounds;
+  return times;
 }
 
 }  // namespace soapstone::planner

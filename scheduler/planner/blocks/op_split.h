@@ -36,11 +36,10 @@ struct OpSplit {
   std::vector<std::vector<PartCost>> costs;  // [kind][part], each at least 1 ns
   std::vector<int64_t> output_bytes;         // [part], kept from forward to backward
   // Parts that exchange while they compute: of an lstm the units' parts at each step, of batch norm
-  // those that share statistics. [part] → parts of its ring, and bytes a part passes on in a round.
-  // Empty where there is nothing to exchange.
-  std::vector<std::vector<uint32_t>> rings;
-  int64_t exchange_rounds = 0;  // each round: one message to the next of the ring
-  std::vector<int64_t> exchange_bytes;
+  // those that share statistics. Empty where there is nothing to exchange.
+  std::vector<std::vector<uint32_t>> rings;  // of parts; each is in one
+  int64_t exchange_rounds = 0;               // each round: one message to the next of the ring
+  std::vector<int64_t> exchange_bytes;       // [part], that it passes on in a round
 
   std::vector<ParamSplit> params;  // in the order of the operator's
 
@@ -89,10 +88,10 @@ class SplitTable {
   size_t overlap_words_ = 0;
 };
 
-// Nanoseconds that part `part` spends on exchanges in a forward or a backward pass when parts are
+// [part] → nanoseconds that it spends on exchanges in a forward or a backward pass when parts are
 // on these devices: rounds of a ring, each as long as its slowest message. Such messages are
 // counted into the parts' time, and do not occupy links.
-Nanos ExchangeTime(const OpSplit& split, const std::vector<uint32_t>& devices,
-                   const Machine& machine, uint32_t part);
+std::vector<Nanos> ExchangeTimes(const OpSplit& split, const std::vector<uint32_t>& devices,
+                                 const Machine& machine);
 
 }  // namespace soapstone::planner

@@ -20,32 +20,41 @@ Strategy StrategyState::strategy() const {
   return strategy;
 }
 
-void StrategyState::Set(const Strategy& strategy) {
+bool StrategyState::Set(const Strategy& strategy, const std::function<bool()>& give_up) {
   if (cache_->full()) cache_->Clear();
   const bool alone = cache_->words() == 0;
   strategy_ = strategy;
   strategy_.ops.clear();
   strategy_.servers.resize(connections_->groups());
-  FindAll(strategy.ops);
+  if (!FindAll(strategy.ops, give_up)) return false;
   if (alone) cache_->Hold();
   hash_ = {};
   for (uint32_t op = 0; op < ops_.size(); ++op) {
     for (int i : {0, 1}) hash_.words[i] ^= absl::HashOf(op, ops_[op]->hash[i]);
   }
   for (uint32_t group = 0; group < syncs_.size(); ++group) HashServers(group);
+  return true;
 }
 
-void StrategyState::FindAll(absl::Span<const OpConfig> configs) {
-  for (uint32_t op = 0; op < ops_.size(); ++op) ops_[op] = cache_->FindOp(op, configs[op]);
-  for (uint32_t edge = 0; edge < edges_.size(); ++edge) edges_[edge] = FindEdge(edge);
-  for (uint32_t group = 0; group < syncs_.size(); ++group) syncs_[group] = FindSync(group);
+bool StrategyState::FindAll(absl::Span<const OpConfig> configs,
+                            const std::function<bool()>& give_up) {
+  bool over = false;
+  const auto goes_on = [&] { return !(over = over || (give_up && give_up())); };
+  for (uint32_t op = 0; op < ops_.size() && goes_on(); ++op) {
+    ops_[op] = cache_->FindOp(op, configs[op]);
+  }
+  for (uint32_t edge = 0; edge < edges_.size() && goes_on(); ++edge) edges_[edge] = FindEdge(edge);
+  for (uint32_t group = 0; group < syncs_.size() && goes_on(); ++group) {
+    syncs_[group] = FindSync(group);
+  }
+  return goes_on();
 }
 
 bool StrategyState::RefreshFullCache() {
   if (!cache_->full()) return false;
   const std::vector<OpConfig> configs = strategy().ops;
   cache_->Clear();
-  FindAll(configs);
+  FindAll(configs, {});
   cache_->Hold();
   return true;
 }

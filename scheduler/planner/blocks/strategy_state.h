@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -33,8 +34,9 @@ class StrategyState {
   // Keeps the pointers, which must outlive it.
   StrategyState(const ConnectionGraph* connections, BlockCache* cache);
 
-  // REQUIRES CheckStrategy
-  void Set(const Strategy& strategy);
+  // give_up: asked now and then; where it says so, Set ends with false, and there is no strategy
+  // until the next. Empty: never. REQUIRES CheckStrategy
+  bool Set(const Strategy& strategy, const std::function<bool()>& give_up = {});
   Strategy strategy() const;
   // Empties the cache where it is full, and finds all anew: true, and then no pointer to a state or
   // a block that was got before is one.
@@ -66,7 +68,7 @@ class StrategyState {
   void RestoreHash(const StrategyHash& hash) { hash_ = hash; }
 
  private:
-  void FindAll(absl::Span<const OpConfig> configs);
+  bool FindAll(absl::Span<const OpConfig> configs, const std::function<bool()>& give_up);
   const EdgeBlock* FindEdge(uint32_t edge) const;
   const SyncBlock* FindSync(uint32_t group) const;
   void HashServers(uint32_t group);

@@ -30,9 +30,11 @@ class Chain {
     simulator_.set_early_rejection(options.early_rejection);
   }
 
-  absl::Status Start(const Strategy& seed) {
-    SOAP_RETURN_IF_ERROR(simulator_.SetStrategy(seed));
-    now_ = {simulator_.StepTime(), simulator_.Overflow()};
+  // DeadlineExceeded: given up.
+  absl::Status Start(const Strategy& seed, const std::function<bool()>& give_up) {
+    SOAP_RETURN_IF_ERROR(simulator_.SetStrategy(seed, give_up));
+    SOAP_ASSIGN_OR_RETURN(const Nanos step, simulator_.StepTimeUnless(give_up));
+    now_ = {step, simulator_.Overflow()};
     Keep();
     return absl::OkStatus();
   }
@@ -108,8 +110,8 @@ void Exchange(std::vector<std::unique_ptr<Chain>>* chains, double done, Nanos sc
         static_cast<double>(a.now().step_ns - b.now().step_ns) / static_cast<double>(scale);
     if (u > std::exp(std::min(0.0, (a.BetaAt(done) - b.BetaAt(done)) * energy))) continue;
     const Strategy of_a = a.simulator().strategy();
-    CHECK(a.Start(b.simulator().strategy()).ok());
-    CHECK(b.Start(of_a).ok());
+    CHECK(a.Start(b.simulator().strategy(), {}).ok());
+    CHECK(b.Start(of_a, {}).ok());
   }
 }
 
@@ -140,8 +142,9 @@ absl::StatusOr<SearchResult> SearchByWalk(const Space& space, const CostModel& c
   Simulator& first = chains[0]->simulator();
   std::vector<std::pair<Score, size_t>> order;
   for (size_t i = 0; i < seeds.size(); ++i) {
-    SOAP_RETURN_IF_ERROR(first.SetStrategy(seeds[i]));
-    order.push_back({{first.StepTime(), first.Overflow()}, i});
+    SOAP_RETURN_IF_ERROR(first.SetStrategy(seeds[i], options.give_up));
+    SOAP_ASSIGN_OR_RETURN(const Nanos step, first.StepTimeUnless(options.give_up));
+    order.push_back({{step, first.Overflow()}, i});
   }
   std::sort(order.begin(), order.end());
   SearchResult result;
@@ -149,7 +152,7 @@ absl::StatusOr<SearchResult> SearchByWalk(const Space& space, const CostModel& c
   result.strategy = seeds[order[0].second];
   const Nanos scale = std::max<Nanos>(1, result.best_seed.step_ns);
   for (size_t i = 0; i < chains.size(); ++i) {
-    SOAP_RETURN_IF_ERROR(chains[i]->Start(seeds[order[i % order.size()].second]));
+    SOAP_RETURN_IF_ERROR(chains[i]->Start(seeds[order[i % order.size()].second], options.give_up));
   }
 
   RandomSource random(options.seed, UINT32_MAX);

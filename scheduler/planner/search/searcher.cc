@@ -21,8 +21,12 @@ absl::StatusOr<SearchResult> RunSearcher(const Searcher& searcher, const SearchP
                                          const SearchOptions& options) {
   SOAP_ASSIGN_OR_RETURN(SearchResult result, searcher.Search(problem, options));
   StrategyEvaluator evaluator(problem, options.simulator);
-  SOAP_ASSIGN_OR_RETURN(result.found, evaluator.Price(result.strategy));
+  // What was found last of all is known; only where there is time it is priced a second time.
+  const bool late = options.give_up && options.give_up();
+  SOAP_ASSIGN_OR_RETURN(result.found,
+                        late ? evaluator.Look(result.strategy) : evaluator.Price(result.strategy));
   if (!searcher.is_search()) return result;
+  evaluator.set_give_up(options.give_up);
   Strategy data = DataParallel(problem.graph(), problem.space->devices());
   SOAP_ASSIGN_OR_RETURN(const Score of_data, evaluator.PriceBest(&data));
   if (!(of_data < result.found)) return result;
@@ -41,6 +45,7 @@ absl::StatusOr<SearchResult> RunSearcher(const Searcher& searcher, const SearchP
 absl::StatusOr<SearchResult> PricedAlone(const SearchProblem& problem, const SearchOptions& options,
                                          Strategy strategy) {
   StrategyEvaluator evaluator(problem, options.simulator);
+  evaluator.set_give_up(options.give_up);
   SearchResult result;
   SOAP_ASSIGN_OR_RETURN(result.found, evaluator.PriceBest(&strategy));
   result.strategy = std::move(strategy);

@@ -40,6 +40,10 @@ struct SearchOptions {
   // The share of a time that is used up, from 0 on: the search ends soon after 1, and `proposals`
   // is no limit. Asked as `stop` is. Empty: the search is not timed.
   std::function<double()> used;
+  // Asked while one strategy is priced, which on a thousand devices may take longer than there is:
+  // where it says so, the strategy is left out. From several threads at once; empty: none is left
+  // out.
+  std::function<bool()> give_up;
   std::function<void(const SearchProgress&)> progress;  // by rounds; may be empty
 
   bool ShouldStop() const { return (stop && stop()) || (used && used() >= 1); }
@@ -89,7 +93,8 @@ class Searcher {
   // time for that.
   virtual bool searches_staleness() const { return false; }
   // The best it finds, priced by the simulator of `options`. Errors: InvalidArgument: a seed is no
-  // strategy for the space's graph and machine.
+  // strategy for the space's graph and machine. DeadlineExceeded: what it would begin with is given
+  // up.
   virtual absl::StatusOr<SearchResult> Search(const SearchProblem& problem,
                                               const SearchOptions& options) const = 0;
 };
@@ -100,6 +105,7 @@ absl::StatusOr<SearchResult> RunSearcher(const Searcher& searcher, const SearchP
                                          const SearchOptions& options);
 
 // The result of a searcher that comes to one strategy: with the synchronization that suits it best.
+// It may be given up, and then is not priced.
 absl::StatusOr<SearchResult> PricedAlone(const SearchProblem& problem, const SearchOptions& options,
                                          Strategy strategy);
 

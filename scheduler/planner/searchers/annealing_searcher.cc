@@ -4,10 +4,14 @@
 #include <atomic>
 #include <iterator>
 #include <numeric>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "scheduler/planner/additive/optcnn.h"
 #include "scheduler/planner/search/coordinate_descent.h"
@@ -41,6 +45,11 @@ struct Seed {
   Score found;
 };
 
+const Seed& BestSeed(const std::vector<Seed>& seeds) {
+  return *std::min_element(seeds.begin(), seeds.end(),
+                           [](const Seed& a, const Seed& b) { return a.found < b.found; });
+}
+
 absl::Status AddPriced(const SearchProblem& problem, const SearchOptions& options,
                        absl::Span<const Strategy> strategies, std::vector<Seed>* seeds) {
   if (strategies.empty()) return absl::OkStatus();
@@ -52,10 +61,22 @@ absl::Status AddPriced(const SearchProblem& problem, const SearchOptions& option
   return absl::OkStatus();
 }
 
+// Of seeds that were all given up: data parallelism in one way, however long it takes.
+absl::StatusOr<Seed> FirstSeed(const SearchProblem& problem, const SearchOptions& options) {
+  Seed seed = {.strategy = DataParallel(problem.graph(), problem.space->devices())};
+  SetSynchronization(problem.ways()[0], &seed.strategy);
+  StrategyEvaluator evaluator(problem, options.simulator);
+  SOAP_ASSIGN_OR_RETURN(seed.found, evaluator.Price(seed.strategy));
+  problem.prices->Add(seed.strategy, seed.found);
+  return seed;
+}
+
 // What simpler searchers find, each on one of the threads. In a search that is not timed they are
-// all there; data parallelism, and of a graph in micro-batches stages, always are.
+// all there; data parallelism, and of a graph in micro-batches stages, always are. left_out: names
+// of those for which there was no time.
 absl::StatusOr<std::vector<Seed>> SeedsOf(const SearchProblem& problem,
-                                          const SearchOptions& options) {
+                                          const SearchOptions& options,
+                                          std::vector<std::string>* left_out) {
   std::vector<Seed> seeds;
   SOAP_RETURN_IF_ERROR(AddPriced(problem, options, problem.seeds, &seeds));
   SOAP_RETURN_IF_ERROR(AddPriced(problem, options, problem.known, &seeds));
@@ -99,9 +120,17 @@ absl::StatusOr<std::vector<Seed>> SeedsOf(const SearchProblem& problem,
   };
   if (always == 1 && std::none_of(made.begin(), made.end(), fits))
     made[7] = stages.Search(problem, longer);
+  for (size_t at : order) {
+    absl::StatusOr<SearchResult>& seed = made[at];
+    if (!absl::IsDeadlineExceeded(seed.status())) SOAP_RETURN_IF_ERROR(seed.status());
+    if (!seed.ok() || !seed->found.priced()) left_out->emplace_back(all[at]->name());
+  }
   for (absl::StatusOr<SearchResult>& seed : made) {
-    SOAP_RETURN_IF_ERROR(seed.status());
-    if (!seed->strategy.ops.empty()) seeds.push_back({std::move(seed->strategy), seed->found});
+    if (!seed.ok() || !seed->found.priced()) continue;
+    seeds.push_back({std::move(seed->strategy), seed->found});
+  }
+  if (seeds.empty()) {
+    SOAP_ASSIGN_OR_RETURN(seeds.emplace_back(), FirstSeed(problem, options));
   }
   return seeds;
 }
@@ -132,7 +161,12 @@ absl::StatusOr<std::vector<Seed>> WithWay(const SearchProblem& problem, std::vec
       SOAP_ASSIGN_OR_RETURN(seed.found, evaluator->Look(seed.strategy));
       continue;
     }
-    SOAP_RETURN_IF_ERROR(evaluator->Price(seed.strategy).status());
+    const absl::StatusOr<Score> priced = evaluator->Price(seed.strategy);
+    if (absl::IsDeadlineExceeded(priced.status())) {
+      seed.found = Score();
+      continue;
+    }
+    SOAP_RETURN_IF_ERROR(priced.status());
     Simulator& simulator = evaluator->simulator();
     DescendByServers(*problem.space, {}, false, &simulator);
     seed.strategy = simulator.strategy();
@@ -145,8 +179,7 @@ absl::StatusOr<std::vector<Seed>> WithWay(const SearchProblem& problem, std::vec
 // shares are best, or nothing else is possible.
 absl::StatusOr<Seed> WithServers(const SearchProblem& problem, const std::vector<Seed>& seeds,
                                  const std::function<bool()>& stop, StrategyEvaluator* evaluator) {
-  Seed best = *std::min_element(seeds.begin(), seeds.end(),
-                                [](const Seed& a, const Seed& b) { return a.found < b.found; });
+  Seed best = BestSeed(seeds);
   SOAP_RETURN_IF_ERROR(evaluator->Price(best.strategy).status());
   Simulator& simulator = evaluator->simulator();
   DescendByServers(*problem.space, {.trials = {.stop = stop}}, true, &simulator);
@@ -181,10 +214,10 @@ struct Descended {
 // Adds the best of the seeds, improved kind by kind and layer by layer.
 absl::StatusOr<Descended> AddDescended(const SearchProblem& problem, const SearchOptions& options,
                                        std::vector<Seed>* seeds) {
-  const Seed& best = *std::min_element(
-      seeds->begin(), seeds->end(), [](const Seed& a, const Seed& b) { return a.found < b.found; });
+  const Seed& best = BestSeed(*seeds);
   Descended result = {.best_seed = best.found};
   StrategyEvaluator evaluator(problem, options.simulator);
+  evaluator.set_give_up(options.give_up);
   SOAP_RETURN_IF_ERROR(evaluator.Price(best.strategy).status());
   const auto limits = [&options](int share) {
     if (!options.used) return TrialLimits{.proposals = options.proposals / share};
@@ -220,15 +253,21 @@ absl::Status Descend(const SearchProblem& problem, const TrialLimits& limits,
 
 // Walk behind walk, from the seeds and the best so far: a walk cools down along its length, which
 // must be known. A short and a longer one for each way to synchronize, then halves of the time that
-// is left, all but what the descent needs.
-absl::StatusOr<SearchResult> WalkForATime(const SearchProblem& problem,
-                                          const SearchOptions& options, double proposals_a_share,
-                                          std::vector<Seed> seeds) {
+// is left, all but what the descent needs. *result: the best so far, also where it ends with an
+// error.
+absl::Status WalkForATime(const SearchProblem& problem, const SearchOptions& options,
+                          double proposals_a_share, std::vector<Seed> seeds, SearchResult* result) {
   StrategyEvaluator evaluator(problem, options.simulator);
+  evaluator.set_give_up(options.give_up);
   SOAP_ASSIGN_OR_RETURN(const std::vector<Synchronization> ways,
                         WaysByBest(problem, seeds, problem.ways(), &evaluator));
-  SearchResult best = {.strategy = seeds.back().strategy};
-  SOAP_ASSIGN_OR_RETURN(best.found, evaluator.PriceBest(&best.strategy));
+  SearchResult& best = *result;
+  Strategy descended = seeds.back().strategy;
+  SOAP_ASSIGN_OR_RETURN(const Score of_descended, evaluator.PriceBest(&descended));
+  if (!best.found.priced() || !(best.found < of_descended)) {
+    best.strategy = std::move(descended);
+    best.found = of_descended;
+  }
   SearchOptions walk = options;
   walk.descend = false;
   walk.proposals = kFirstWalk;
@@ -281,7 +320,23 @@ absl::StatusOr<SearchResult> WalkForATime(const SearchProblem& problem,
       Descend(problem, {.stop = walk.stop, .threads = options.threads}, &evaluator, &best));
   best.counts = counts;
   best.counts += evaluator.counts();
-  return best;
+  return absl::OkStatus();
+}
+
+// From the seeds on. *result: the best so far, also where it ends with an error.
+absl::Status SearchFrom(const SearchProblem& problem, const SearchOptions& options,
+                        std::vector<Seed> seeds, Descended* descended, SearchResult* result) {
+  const Seed& best = BestSeed(seeds);
+  result->strategy = best.strategy;
+  result->found = descended->best_seed = best.found;
+  if (options.give_up && options.give_up()) return absl::DeadlineExceededError("no time is left");
+  SOAP_ASSIGN_OR_RETURN(*descended, AddDescended(problem, options, &seeds));
+  if (options.used) {
+    return WalkForATime(problem, options, descended->proposals_a_share, std::move(seeds), result);
+  }
+  SOAP_ASSIGN_OR_RETURN(*result, SearchByWalk(*problem.space, *problem.costs,
+                                              BestOf(seeds, options.chains), options));
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -291,17 +346,19 @@ absl::StatusOr<SearchResult> AnnealingSearcher::Search(const SearchProblem& prob
   CostCache prices;
   SearchProblem shared = problem;
   if (shared.prices == nullptr) shared.prices = &prices;
-  SOAP_ASSIGN_OR_RETURN(std::vector<Seed> seeds, SeedsOf(shared, options));
-  SOAP_ASSIGN_OR_RETURN(const Descended descended, AddDescended(shared, options, &seeds));
+  std::vector<std::string> left_out;
+  SOAP_ASSIGN_OR_RETURN(std::vector<Seed> seeds, SeedsOf(shared, options, &left_out));
   SearchResult result;
-  if (options.used) {
-    SOAP_ASSIGN_OR_RETURN(
-        result, WalkForATime(shared, options, descended.proposals_a_share, std::move(seeds)));
+  Descended descended;
+  const absl::Status searched = SearchFrom(shared, options, std::move(seeds), &descended, &result);
+  // What there is by then is the result.
+  if (absl::IsDeadlineExceeded(searched)) {
+    left_out.emplace_back("a search from there");
   } else {
-    SOAP_ASSIGN_OR_RETURN(result, SearchByWalk(*problem.space, *problem.costs,
-                                               BestOf(seeds, options.chains), options));
+    SOAP_RETURN_IF_ERROR(searched);
   }
   result.best_seed = descended.best_seed;
+  if (!left_out.empty()) result.note = absl::StrCat("no time for ", absl::StrJoin(left_out, ", "));
   return result;
 }
 

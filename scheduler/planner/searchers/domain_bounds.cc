@@ -54,10 +54,11 @@ void PartialBounds::FillOp(uint32_t op, SplitTable* splits) {
   for (size_t c = 0; c < count; ++c) {
     const OpConfig& config = configs_[op][c];
     const OpSplit& split = *splits->Find(op, config);
+    const std::vector<Nanos> exchanges = ExchangeTimes(split, config.devices, machine);
     for (uint32_t part = 0; part < split.parts; ++part) {
       const uint32_t device = config.devices[part];
       const PartCost& cost = split.costs[machine.devices()[device].kind][part];
-      const Nanos exchange = ExchangeTime(split, config.devices, machine, part);
+      const Nanos exchange = exchanges[part];
       forward[c * devices_ + device] += cost.forward_ns + exchange;
       backward[c * devices_ + device] += cost.backward_ns + exchange;
       slowest[c] = std::max(slowest[c], cost.forward_ns + exchange);

@@ -1,6 +1,8 @@
 #include "scheduler/planner/searchers/searcher_list.h"
 
+#include <atomic>
 #include <set>
+#include <string>
 #include <thread>
 
 #include "gmock/gmock.h"
@@ -176,6 +178,26 @@ TEST(SearcherTest, AWalkWithoutTimeIsDataParallelism) {
   const Score of_data = *evaluator.PriceBest(&data);
   EXPECT_EQ(result->strategy, data);
   EXPECT_EQ(result->found.step_ns, of_data.step_ns);
+}
+
+// One strategy may take longer to price than there is time: there is a plan all the same, and it is
+// said what it was not compared with.
+TEST(SearcherTest, AWalkThatMustGiveUpAtAnyMomentHasAPlan) {
+  const SearcherCase c;
+  const Searcher& walk = **FindSearcher("mcmc");
+  std::set<std::string> notes;
+  for (int64_t until = 0; until < 3000; until = until * 5 / 4 + 1) {
+    std::atomic<int64_t> left = until, asked = 0;
+    const SearchOptions options = {
+        .used = [&] { return left < 0 ? 1.5 : static_cast<double>(++asked) / 1000; },
+        .give_up = [&left] { return --left < 0; }};
+    const absl::StatusOr<SearchResult> found = RunSearcher(walk, c.problem(), options);
+    ASSERT_TRUE(found.ok()) << found.status();
+    EXPECT_EQ(found->found.step_ns, c.Price(found->strategy).step_ns) << until;
+    if (left < 0) notes.insert(found->note);
+  }
+  EXPECT_THAT(notes, testing::Contains(testing::StartsWith("no time for data")));
+  EXPECT_THAT(notes, testing::Contains("no time for a search from there"));
 }
 
 TEST(SearcherTest, AWalkIsTheSameOnSeveralThreadsAndWithPrices) {

@@ -87,6 +87,7 @@ absl::StatusOr<SearchResult> StagesSearcher::Search(const SearchProblem& problem
   const auto devices = static_cast<uint32_t>(problem.machine().devices().size());
   const auto stop = [&options] { return options.ShouldStop(); };
   StrategyEvaluator evaluator(problem, options.simulator);
+  evaluator.set_give_up(options.give_up);
   std::vector<std::pair<Score, Strategy>> found;
   for (const BlockPlan& plan : BlockPlans(problem.graph(), problem.machine(), *problem.costs)) {
     if (!found.empty() && stop()) break;

@@ -1,9 +1,16 @@
 #include "scheduler/planner/simulator/simulator.h"
 
+#include <optional>
+
 #include "base/status_macros.h"
 #include "glog/logging.h"
 
 namespace soapstone::planner {
+namespace {
+
+constexpr char kGivenUp[] = "there was no time to price the strategy";
+
+}  // namespace
 
 Simulator::Simulator(const OpGraph* graph, const Machine* machine, const CostModel* costs,
                      SimulatorOptions options)
@@ -29,12 +36,13 @@ std::unique_ptr<Simulator> Simulator::CloneEmpty() const {
   return clone;
 }
 
-absl::Status Simulator::SetStrategy(const Strategy& strategy) {
+absl::Status Simulator::SetStrategy(const Strategy& strategy,
+                                    const std::function<bool()>& give_up) {
   CHECK(!proposal_.pending()) << "Accept or Reject first";
   SOAP_RETURN_IF_ERROR(CheckStrategy(*inputs_.graph, *inputs_.machine, strategy));
   // What is known is of one way to synchronize.
   if (strategy.synchronization != now_.synchronization()) known_.Clear();
-  now_.Set(strategy);
+  if (!now_.Set(strategy, give_up)) return absl::DeadlineExceededError(kGivenUp);
   now_.RefreshFullCache();
   loads_.Clear(strategy.staleness);
   for (uint32_t op = 0; op < connections_.ops(); ++op) loads_.AddOp(op, now_.op(op), 1);
@@ -57,6 +65,17 @@ Nanos Simulator::StepTime() {
 
 Nanos Simulator::IterationTime() {
   return now_.staleness() == 0 ? StepTime() : timeline_.Iteration();
+}
+
+absl::StatusOr<Nanos> Simulator::StepTimeUnless(const std::function<bool()>& give_up) {
+  if (step_.has_value()) return *step_;
+  timeline_.set_give_up(&give_up);
+  const Nanos step = Simulate();
+  const bool gave_up = timeline_.gave_up();
+  timeline_.set_give_up(nullptr);
+  if (gave_up) return absl::DeadlineExceededError(kGivenUp);
+  step_ = step;
+  return step;
 }
 
 bool Simulator::IsTooLong(Nanos cutoff) {

@@ -19,11 +19,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "scheduler/planner/blocks/block_cache.h"
 #include "scheduler/planner/blocks/change.h"
@@ -86,8 +88,9 @@ class Simulator {
   // Of the same graph, machine, costs and options, without a strategy.
   std::unique_ptr<Simulator> CloneEmpty() const;
 
-  // Errors: as of CheckStrategy.
-  absl::Status SetStrategy(const Strategy& strategy);
+  // give_up: asked now and then; empty: never. Errors: as of CheckStrategy; DeadlineExceeded: it
+  // said so, and no strategy is set.
+  absl::Status SetStrategy(const Strategy& strategy, const std::function<bool()>& give_up = {});
   // REQUIRES from here on: a strategy is set.
   Strategy strategy() const { return now_.strategy(); }
   const OpConfig& config(uint32_t op) const { return now_.op(op).config; }
@@ -99,6 +102,8 @@ class Simulator {
   // Of one step with its synchronization, from the first task's start to the last one's end. Kept
   // until the strategy changes. kNever: longer than the key's bits hold (minutes).
   Nanos StepTime();
+  // StepTime(); DeadlineExceeded as soon as give_up, asked now and then, says so. Empty: never.
+  absl::StatusOr<Nanos> StepTimeUnless(const std::function<bool()>& give_up);
   // Runs the whole timeline anew, whatever is known of it.
   Nanos Simulate() { return timeline_.Step(); }
   // Of an iteration among many, under the strategy's staleness s. The s + 1 that run together come

@@ -41,15 +41,18 @@ StrategyEvaluator::StrategyEvaluator(const OpGraph* graph, const Machine* machin
       list_(list == nullptr ? &own_ : list) {}
 
 absl::StatusOr<Score> StrategyEvaluator::Price(const Strategy& strategy) {
-  SOAP_RETURN_IF_ERROR(simulator_.SetStrategy(strategy));
+  SOAP_RETURN_IF_ERROR(simulator_.SetStrategy(strategy, give_up_));
   ++priced_;
-  return Score{simulator_.IterationTime(), simulator_.Overflow()};
+  if (strategy.staleness > 0) return Score{simulator_.IterationTime(), simulator_.Overflow()};
+  SOAP_ASSIGN_OR_RETURN(const Nanos step, simulator_.StepTimeUnless(give_up_));
+  return Score{step, simulator_.Overflow()};
 }
 
 absl::StatusOr<Score> StrategyEvaluator::Look(const Strategy& strategy) {
   if (const std::optional<Score> known = list_->Find(strategy)) return *known;
-  SOAP_ASSIGN_OR_RETURN(const Score found, Price(strategy));
-  list_->Add(strategy, found);
+  absl::StatusOr<Score> found = Price(strategy);
+  if (absl::IsDeadlineExceeded(found.status())) found = Score();
+  if (found.ok()) list_->Add(strategy, *found);
   return found;
 }
 

@@ -4,7 +4,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -15,7 +17,8 @@
 
 namespace soapstone::planner {
 
-// The least step time so far, where memory holds; before any does, the least overflow.
+// The least step time so far, where memory holds; before any does, the least overflow. As it is
+// made: worse than all that is priced.
 struct Score {
   Nanos step_ns = kNever;
   int64_t overflow_bytes = INT64_MAX;
@@ -23,6 +26,7 @@ struct Score {
     return a.overflow_bytes != b.overflow_bytes ? a.overflow_bytes < b.overflow_bytes
                                                 : a.step_ns < b.step_ns;
   }
+  bool priced() const { return overflow_bytes != INT64_MAX; }
 };
 
 // The ways to synchronize that a machine has: servers only where there are some.
@@ -55,10 +59,13 @@ class StrategyEvaluator {
                     const SimulatorOptions& options = {}, std::vector<Synchronization> ways = {},
                     CostCache* list = nullptr);
   StrategyEvaluator(const SearchProblem& problem, const SimulatorOptions& options);
+  // Asked while a strategy is priced, which may take longer than a search has. Empty: never.
+  void set_give_up(std::function<bool()> give_up) { give_up_ = std::move(give_up); }
   // Sets the simulator to the strategy. The iteration's time: the step's where there is no
-  // staleness. Errors: as of CheckStrategy.
+  // staleness. Errors: as of CheckStrategy; DeadlineExceeded: given up, and no strategy is set.
   absl::StatusOr<Score> Price(const Strategy& strategy);
-  // As Price, from the list if it is there, else into it; the simulator may be set to anything.
+  // As Price, from the list if it is there, else into it; the simulator may be set to anything, or
+  // to none. One that is given up stays in the list as not priced, so that nobody tries it again.
   absl::StatusOr<Score> Look(const Strategy& strategy);
   // With the synchronization that is best, which is put into the strategy; of equals the first of
   // `ways`. By Look.
@@ -72,6 +79,7 @@ class StrategyEvaluator {
   Simulator simulator_;
   CostCache own_;
   CostCache* const list_;
+  std::function<bool()> give_up_;
   uint64_t priced_ = 0;
 };
 

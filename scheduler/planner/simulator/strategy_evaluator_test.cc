@@ -59,6 +59,52 @@ TEST(StrategyEvaluatorTest, WhatOneHasPricedNoOtherSimulates) {
   EXPECT_EQ(b.counts().simulated, 1u);
 }
 
+// Whenever it is given up, while blocks are found or while the timeline runs: what follows is as if
+// it had not been tried.
+TEST(StrategyEvaluatorTest, WhatIsGivenUpLeavesNoTrace) {
+  const EvaluatorCase c;
+  StrategyEvaluator evaluator(&c.graph, &c.machine, &c.costs);
+  for (const Synchronization way : SynchronizationsOf(c.machine)) {
+    Strategy strategy = c.data;
+    strategy.synchronization = way;
+    uint64_t asked = 0;
+    StrategyEvaluator counting(&c.graph, &c.machine, &c.costs);
+    counting.set_give_up([&asked] { return ++asked == 0; });
+    ASSERT_EQ(counting.Price(strategy)->step_ns, c.PriceOf(way).step_ns);
+    // Of each operator, connection and group, and of the timeline at least once.
+    ASSERT_GT(asked, c.graph.ops.size() + c.graph.groups.size() + 1);
+    for (uint64_t last = 1; last <= asked; ++last) {
+      uint64_t left = last;
+      evaluator.set_give_up([&left] { return --left == 0; });
+      EXPECT_TRUE(absl::IsDeadlineExceeded(evaluator.Price(strategy).status())) << last;
+      EXPECT_EQ(left, 0u);
+      if (last % 7 != 0 && last != asked) continue;
+      evaluator.set_give_up({});
+      EXPECT_EQ(evaluator.Price(strategy)->step_ns, c.PriceOf(way).step_ns) << last;
+    }
+  }
+}
+
+TEST(StrategyEvaluatorTest, AWayThatIsGivenUpIsLeftOutForGood) {
+  const EvaluatorCase c;
+  CostCache list;
+  StrategyEvaluator evaluator(&c.graph, &c.machine, &c.costs, {}, {}, &list);
+  Strategy owner = c.data;
+  owner.synchronization = Synchronization::kOwner;
+  ASSERT_TRUE(evaluator.Look(owner)->priced());
+  evaluator.set_give_up([] { return true; });
+  Strategy best = c.data;
+  EXPECT_EQ(evaluator.PriceBest(&best)->step_ns, c.PriceOf(Synchronization::kOwner).step_ns);
+  EXPECT_EQ(best, owner);
+  evaluator.set_give_up({});
+  Strategy ring = c.data;
+  ring.synchronization = Synchronization::kRing;
+  EXPECT_FALSE(evaluator.Look(ring)->priced());
+  Strategy none = ring;
+  none.ops[0].devices[0] = 99;
+  EXPECT_FALSE(evaluator.Look(none).ok());
+}
+
 TEST(StrategyEvaluatorTest, RefusesWhatIsNoStrategy) {
   const EvaluatorCase c;
   StrategyEvaluator evaluator(&c.graph, &c.machine, &c.costs);

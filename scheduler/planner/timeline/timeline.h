@@ -38,6 +38,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "scheduler/planner/blocks/connection_graph.h"
@@ -73,6 +74,13 @@ class Timeline {
   Nanos Iteration();
   // A step's tasks, in the order in which they are served by its run; none where Step is kNever.
   std::vector<TimelineTask> Record();
+  // From now on runs without a cutoff ask it now and then, and end with kNever where it says so,
+  // which gave_up() then says of the last one. nullptr: none asks. It must outlive them.
+  void set_give_up(const std::function<bool()>* give_up) {
+    give_up_ = give_up;
+    gave_up_ = false;
+  }
+  bool gave_up() const { return gave_up_; }
 
  private:
   // Of a run: when it is free, and when it is at the earliest once it has served all that there is.
@@ -95,7 +103,11 @@ class Timeline {
   Nanos StepInOrder(Nanos cutoff);
 
   const Sources in_;
+  bool GiveUp() { return gave_up_ = give_up_ != nullptr && *give_up_ && (*give_up_)(); }
+
   std::vector<TimelineTask>* record_ = nullptr;
+  const std::function<bool()>* give_up_ = nullptr;
+  bool gave_up_ = false;
   // Memory of runs.
   EventQueue queue_;
   DeviceQueues waiting_;               // where devices serve by micro-batch

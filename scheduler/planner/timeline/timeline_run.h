@@ -44,6 +44,7 @@ class Timeline::Run {
     const auto devices = static_cast<uint32_t>(in_.loads.devices());
     const auto checks = static_cast<uint32_t>(in_.loads.resources()) / devices;
     uint32_t until_devices = devices, until_queues = checks;
+    uint32_t until_asked = 1;
     while (!queue_.empty()) {
       const uint64_t key = queue_.Pop();
       if constexpr (kOrdered) {
@@ -52,6 +53,10 @@ class Timeline::Run {
         Process(key);
       }
       if (late_) break;
+      if (!kBounded && --until_asked == 0) {
+        until_asked = kUnasked;
+        late_ = t_.GiveUp();
+      }
       if (kBounded && --until_devices == 0) {
         const Nanos now = keys_.ReadyOf(key);
         until_devices = devices;
@@ -72,6 +77,7 @@ class Timeline::Run {
 
  private:
   static constexpr bool kBatches = !kOrdered;
+  static constexpr uint32_t kUnasked = 1 << 14;  // tasks between two looks at give_up
 
   // Tasks from `first` on that are free, of one block, and not in the queue yet.
   struct Batch {
