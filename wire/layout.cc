@@ -201,8 +201,9 @@ absl::StatusOr<Layout> Layout::Build(std::vector<ParamSpec> params, LayoutOption
   }
   SOAP_ASSIGN_OR_RETURN(const uint64_t total, CountElements(params));
   if (options.shard_count > total && !params.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(options.shard_count, " shards, but only ", total,
-                                                   " parameter elements: use fewer servers, or fewer shards a server"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(options.shard_count, " shards, but only ", total,
+                     " parameter elements: use fewer servers, or fewer shards a server"));
   }
   if (options.transfer_stages == 0 || options.shard_count % options.transfer_stages != 0) {
     return absl::InvalidArgumentError(absl::StrCat(

@@ -142,7 +142,7 @@ void AddPart(const PlanOp& op, const SplitFacts& facts, uint32_t part, uint32_t 
 
 PlannedGroup GroupOf(const OpGraph& graph, const Machine& machine,
                      const planner::Strategy& strategy, uint32_t in_flight,
-                     const std::vector<uint32_t>& ops, FactsOfSplits* splits) {
+                     const std::vector<uint32_t>& ops, FactsOfSplits* facts_of) {
   PlannedGroup group = {.name = planner::NameOfGroup(graph, graph.ops[ops.front()].group),
                         .chunks = ops.size()};
   std::vector<uint32_t> devices;
@@ -155,7 +155,7 @@ PlannedGroup GroupOf(const OpGraph& graph, const Machine& machine,
     if (group.splits != splits) group.splits = "varies";
     devices.insert(devices.end(), config.devices.begin(), config.devices.end());
     Nanos slowest = 0;
-    const SplitFacts& facts = splits->Of(id, config);
+    const SplitFacts& facts = facts_of->Of(id, config);
     for (uint32_t part = 0; part < config.devices.size(); ++part) {
       const uint32_t device = config.devices[part];
       slowest = std::max(slowest, facts.costs[machine.devices()[device].kind][part]);

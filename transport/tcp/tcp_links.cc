@@ -399,9 +399,8 @@ void TcpLinks::Progress() {
     } else if (!link->began()) {
       GiveUp(link, "the other side did not answer in time");
     } else if (now - link->broken_since >= options_.link_timeout) {
-      Lose(link, absl::StrCat("no connection for ",
-                              absl::FormatDuration(
-                                  absl::Floor(now - link->broken_since, absl::Milliseconds(1)))));
+      const auto gone = absl::Floor(now - link->broken_since, absl::Milliseconds(1));
+      Lose(link, absl::StrCat("no connection for ", absl::FormatDuration(gone)));
     } else {
       Fail(link, now, "no answer in time");
     }

@@ -18,6 +18,14 @@ namespace {
 constexpr uint64_t kRounds = 20;  // after each of which chains may exchange
 constexpr double kLadder = 3;
 
+// Sets the simulator. DeadlineExceeded: given up.
+absl::StatusOr<Score> ScoreOf(const Strategy& strategy, const std::function<bool()>& give_up,
+                              Simulator* simulator) {
+  SOAP_RETURN_IF_ERROR(simulator->SetStrategy(strategy, give_up));
+  SOAP_ASSIGN_OR_RETURN(const Nanos step, simulator->StepTimeUnless(give_up));
+  return Score{step, simulator->Overflow()};
+}
+
 // One walk with its own simulator.
 class Chain {
  public:
@@ -30,11 +38,8 @@ class Chain {
     simulator_.set_early_rejection(options.early_rejection);
   }
 
-  // DeadlineExceeded: given up.
   absl::Status Start(const Strategy& seed, const std::function<bool()>& give_up) {
-    SOAP_RETURN_IF_ERROR(simulator_.SetStrategy(seed, give_up));
-    SOAP_ASSIGN_OR_RETURN(const Nanos step, simulator_.StepTimeUnless(give_up));
-    now_ = {step, simulator_.Overflow()};
+    SOAP_ASSIGN_OR_RETURN(now_, ScoreOf(seed, give_up, &simulator_));
     Keep();
     return absl::OkStatus();
   }
@@ -142,9 +147,8 @@ absl::StatusOr<SearchResult> SearchByWalk(const Space& space, const CostModel& c
   Simulator& first = chains[0]->simulator();
   std::vector<std::pair<Score, size_t>> order;
   for (size_t i = 0; i < seeds.size(); ++i) {
-    SOAP_RETURN_IF_ERROR(first.SetStrategy(seeds[i], options.give_up));
-    SOAP_ASSIGN_OR_RETURN(const Nanos step, first.StepTimeUnless(options.give_up));
-    order.push_back({{step, first.Overflow()}, i});
+    SOAP_ASSIGN_OR_RETURN(const Score found, ScoreOf(seeds[i], options.give_up, &first));
+    order.push_back({found, i});
   }
   std::sort(order.begin(), order.end());
   SearchResult result;

@@ -188,6 +188,27 @@ absl::StatusOr<Seed> WithServers(const SearchProblem& problem, const std::vector
   return best;
 }
 
+// With which a walk in this way begins.
+absl::StatusOr<std::vector<Seed>> BeginningsOf(const SearchProblem& problem,
+                                               const std::vector<Seed>& seeds, Synchronization way,
+                                               const std::function<bool()>& stop,
+                                               StrategyEvaluator* evaluator) {
+  SOAP_ASSIGN_OR_RETURN(std::vector<Seed> priced, WithWay(problem, seeds, way, evaluator));
+  if (HasServersToChoose(problem, way)) {
+    SOAP_ASSIGN_OR_RETURN(priced.emplace_back(), WithServers(problem, priced, stop, evaluator));
+  }
+  return priced;
+}
+
+// The strategy in the way that suits it best.
+absl::Status TakeUnlessWorse(Strategy strategy, StrategyEvaluator* evaluator, SearchResult* best) {
+  SOAP_ASSIGN_OR_RETURN(const Score found, evaluator->PriceBest(&strategy));
+  if (best->found.priced() && best->found < found) return absl::OkStatus();
+  best->strategy = std::move(strategy);
+  best->found = found;
+  return absl::OkStatus();
+}
+
 // The ways to synchronize, those first in which the best seed is better.
 absl::StatusOr<std::vector<Synchronization>> WaysByBest(const SearchProblem& problem,
                                                         const std::vector<Seed>& seeds,
@@ -262,12 +283,7 @@ absl::Status WalkForATime(const SearchProblem& problem, const SearchOptions& opt
   SOAP_ASSIGN_OR_RETURN(const std::vector<Synchronization> ways,
                         WaysByBest(problem, seeds, problem.ways(), &evaluator));
   SearchResult& best = *result;
-  Strategy descended = seeds.back().strategy;
-  SOAP_ASSIGN_OR_RETURN(const Score of_descended, evaluator.PriceBest(&descended));
-  if (!best.found.priced() || !(best.found < of_descended)) {
-    best.strategy = std::move(descended);
-    best.found = of_descended;
-  }
+  SOAP_RETURN_IF_ERROR(TakeUnlessWorse(seeds.back().strategy, &evaluator, &best));
   SearchOptions walk = options;
   walk.descend = false;
   walk.proposals = kFirstWalk;
@@ -287,16 +303,13 @@ absl::Status WalkForATime(const SearchProblem& problem, const SearchOptions& opt
     const Synchronization way =
         i < 2 * ways.size() ? ways[i % ways.size()] : best.strategy.synchronization;
     seeds.push_back({best.strategy, best.found});
-    SOAP_ASSIGN_OR_RETURN(std::vector<Seed> priced, WithWay(problem, seeds, way, &evaluator));
+    SOAP_ASSIGN_OR_RETURN(std::vector<Seed> priced,
+                          BeginningsOf(problem, seeds, way, walk.stop, &evaluator));
     seeds.pop_back();
     const double length = static_cast<double>(walk.proposals) /
                           static_cast<double>(std::max<size_t>(problem.graph().ops.size(), 1));
     walk.beta_first = std::clamp(options.beta_first * kLongWalk / std::max(length, 1e-9),
                                  options.beta_first, options.beta_last);
-    if (HasServersToChoose(problem, way)) {
-      SOAP_ASSIGN_OR_RETURN(priced.emplace_back(),
-                            WithServers(problem, priced, walk.stop, &evaluator));
-    }
     SOAP_ASSIGN_OR_RETURN(SearchResult found, SearchByWalk(*problem.space, *problem.costs,
                                                            BestOf(priced, walk.chains), walk));
     counts += found.counts;
