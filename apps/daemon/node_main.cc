@@ -302,6 +302,7 @@ absl::StatusOr<int> RunWorker(const NodeFlags& flags, WorkerProcess process, Sig
 absl::StatusOr<int> RunNode(wire::Role role, const NodeFlags& flags, wire::JobConfig config,
                             server::StoreFault fault) {
   SOAP_RETURN_IF_ERROR(CheckSecurity(config.cluster(), !flags.key.empty()));
+  SOAP_RETURN_IF_ERROR(CheckEndpoint(config.cluster()));
   SOAP_RETURN_IF_ERROR(Place(flags.placement));
   SignalWatch signals;
   SOAP_ASSIGN_OR_RETURN(std::shared_ptr<const Job> job, PrepareJob(std::move(config)));

@@ -152,6 +152,13 @@ class LaunchTest(LaunchTestCase):
         self.assertRegex(second.output(), r"no place for 2 s: rank 1 is taken by another worker, heard from .* ago")
         self.assertIsNone(first.process.poll())
 
+    def test_a_scheduler_that_is_no_endpoint_is_not_waited_for(self):
+        for program in ("soapstone-server", "soapstone-worker"):
+            for endpoint in ("tcp://127.0.0.1:abc", "tcp://[::1]:7070"):
+                node = self.start(program, f"--config={self.config}", f"--scheduler={endpoint}")
+                self.assertEqual(node.wait(20), 78, node.output())
+                self.assertIn(f'cluster.scheduler: "{endpoint}" ', node.output())
+
     def test_what_launchers_set_for_all_roles_is_named(self):
         node = self.start("soapstone-worker", f"--config={self.config}", "--scheduler=tcp://127.0.0.1:1",
                           environment={"SLURM_PROCID": "4"})
