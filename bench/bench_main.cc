@@ -75,6 +75,14 @@ class Run {
     }
   }
 
+  // Whether `only` is the name of something.
+  bool HasRows() {
+    looking_ = true;
+    Links();
+    looking_ = false;
+    return found_ || flags_.only == kSparse || flags_.only == kGloo;
+  }
+
   const std::vector<Row>& rows() const { return rows_; }
   const std::vector<SparseRow>& sparse() const { return sparse_; }
 
@@ -244,12 +252,19 @@ class Run {
   // Those that are wanted, repeat by repeat: what is compared is measured within seconds, since a
   // machine that others share is another one a minute later.
   void InTurn(const Group& group) {
+    const auto is_wanted = [&](const Measurement& row) {
+      return flags_.only == kGloo || Wanted(absl::StrCat(row.what, " ", row.link));
+    };
+    if (looking_) {
+      found_ = found_ || std::ranges::any_of(group, [&](const Measurement& row) {
+                 return !row.link.empty() && is_wanted(row);
+               });
+      return;
+    }
     std::vector<std::vector<Sample>> samples(group.size());
     for (uint32_t i = 0; i < flags_.repeats; ++i) {
       for (size_t k = 0; k < group.size(); ++k) {
-        const bool wanted = group[k].link.empty() || flags_.only == kGloo ||
-                            Wanted(absl::StrCat(group[k].what, " ", group[k].link));
-        if (wanted) samples[k].push_back(group[k].measure());
+        if (group[k].link.empty() || is_wanted(group[k])) samples[k].push_back(group[k].measure());
       }
     }
     for (size_t k = 0; k < group.size(); ++k) {
@@ -270,6 +285,8 @@ class Run {
                                   {ClusterLink::kIpc, "ipc"}};
   std::vector<Row> rows_;
   std::vector<SparseRow> sparse_;
+  bool looking_ = false;  // for rows that are wanted; nothing is measured
+  bool found_ = false;
 };
 
 std::string EngineCosts(const Flags& flags) {
@@ -365,6 +382,12 @@ int Main(int argc, char** argv) {
     if (const int code = say(CheckWritable(flags.json_path)); code != kExitOk) return code;
   }
   Run run(flags);
+  if (!run.HasRows()) {
+    return say(absl::NotFoundError(
+        absl::StrCat("--only=", flags.only,
+                     ": no row has this in its name; such as push, pull, shared, tcp, ipc, "
+                     "ZeroMQ and, with --key, sealed (--help lists the others)")));
+  }
   run.All();
   if (flags.only.empty()) std::cout << EngineCosts(flags) << '\n';
   if (!run.rows().empty()) {

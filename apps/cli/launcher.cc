@@ -19,6 +19,7 @@
 #include "base/files/whole_file.h"
 #include "base/plain_text.h"
 #include "base/status_macros.h"
+#include "base/stop_signals.h"
 #include "cluster/job.h"
 
 namespace soapstone::apps {
@@ -51,9 +52,8 @@ Launcher::Launcher(LauncherOptions options, Console* console)
     : options_(std::move(options)), console_(console) {}
 
 void Launcher::TakeSignals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  for (int s : {SIGTERM, SIGINT, SIGHUP, SIGCHLD}) sigaddset(&signals, s);
+  sigset_t signals = StopSignals();
+  sigaddset(&signals, SIGCHLD);
   sigprocmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
   signal_fd_ = signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);

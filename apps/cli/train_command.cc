@@ -24,6 +24,7 @@
 #include "base/exit_codes.h"
 #include "base/files/whole_file.h"
 #include "base/status_macros.h"
+#include "base/stop_signals.h"
 #include "cluster/iteration_trace.h"
 #include "cluster/job.h"
 #include "cluster/job_paths.h"
@@ -112,9 +113,7 @@ absl::Status WriteCurve(const wire::JobConfig& config, Console* console) {
 // Nothing waits for this process any more when it says the result, and whoever reads may be slow; a
 // signal ends it.
 absl::Status FinishOutput(int code, OutputThread* output) {
-  sigset_t signals;
-  sigemptyset(&signals);
-  for (int s : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, s);
+  const sigset_t signals = StopSignals();
   sigprocmask(SIG_UNBLOCK, &signals, nullptr);
   const bool stopped = code == kExitInterrupted || code == kExitTerminated;
   return output->Finish((stopped ? 2 : 20) * kSecond);

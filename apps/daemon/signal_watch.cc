@@ -6,13 +6,11 @@
 
 #include "base/exit_codes.h"
 #include "base/ids.h"
+#include "base/stop_signals.h"
 
 namespace soapstone::apps {
 
-SignalWatch::SignalWatch() {
-  sigemptyset(&signals_);
-  sigaddset(&signals_, SIGTERM);
-  sigaddset(&signals_, SIGINT);
+SignalWatch::SignalWatch() : signals_(StopSignals()) {
   pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
   signal(SIGPIPE, SIG_IGN);
   on_signal_ = [](int code) { std::_Exit(code); };
@@ -20,8 +18,8 @@ SignalWatch::SignalWatch() {
     const timespec patience{.tv_sec = 0, .tv_nsec = 100 * kMillisecond};
     while (!stop.stop_requested()) {
       const int signal_number = sigtimedwait(&signals_, nullptr, &patience);
-      if (signal_number == SIGTERM) OnSignal(kExitTerminated);
-      if (signal_number == SIGINT) OnSignal(kExitInterrupted);
+      if (signal_number <= 0) continue;  // nothing came
+      OnSignal(signal_number == SIGINT ? kExitInterrupted : kExitTerminated);
     }
   });
 }

@@ -1,5 +1,5 @@
-// SignalWatch: turns SIGTERM and SIGINT into a call of a function, on an ordinary thread. Made by
-// the main() of the daemons before any other thread.
+// SignalWatch: turns the signals that ask for the end (base/stop_signals.h) into a call of a
+// function, on an ordinary thread. Made by the main() of the daemons before any other thread.
 #pragma once
 
 #include <signal.h>
@@ -12,7 +12,7 @@
 
 namespace soapstone::apps {
 
-// Invariant: while it lives the two signals are blocked in this thread and in threads started from
+// Invariant: while it lives these signals are blocked in this thread and in threads started from
 // it, and SIGPIPE is ignored.
 class SignalWatch {
  public:

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cmath>
@@ -29,6 +30,7 @@
 #include "base/exit_codes.h"
 #include "base/files/whole_file.h"
 #include "base/status_macros.h"
+#include "base/stop_signals.h"
 #include "cluster/job.h"
 #include "cluster/job_config.h"
 #include "cluster/team/job_strategy.h"
@@ -77,7 +79,10 @@ std::string Describe(const Experiment& experiment, const RunPlan& plan) {
 bool SignalPending() {
   sigset_t pending;
   sigpending(&pending);
-  return sigismember(&pending, SIGINT) == 1 || sigismember(&pending, SIGTERM) == 1;
+  const sigset_t stops = StopSignals();
+  return std::ranges::any_of(std::array{SIGINT, SIGTERM, SIGHUP}, [&](int number) {
+    return sigismember(&pending, number) == 1 && sigismember(&stops, number) == 1;
+  });
 }
 
 // One process's work on an experiment.

@@ -24,6 +24,7 @@
 #include "apps/loop/node_loop.h"
 #include "base/exit_codes.h"
 #include "base/status_macros.h"
+#include "base/stop_signals.h"
 
 namespace soapstone::apps {
 namespace {
@@ -74,9 +75,8 @@ class Agent {
 };
 
 int Agent::Run() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  for (const int s : {SIGTERM, SIGINT, SIGHUP, SIGCHLD}) sigaddset(&signals, s);
+  sigset_t signals = StopSignals();
+  sigaddset(&signals, SIGCHLD);
   sigprocmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
   signal_fd_ = signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);

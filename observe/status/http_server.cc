@@ -202,8 +202,12 @@ struct HttpServer::Daemon {
 
 bool IsHostAllowed(const std::string& host, const std::vector<std::string>& names) {
   std::string bare = absl::AsciiStrToLower(host);
-  if (absl::StartsWith(bare, "[")) return absl::StrContains(bare, "]");  // an address
-  bare = bare.substr(0, bare.rfind(':'));
+  const size_t port = bare.find_last_not_of("0123456789");
+  if (port != bare.npos && bare[port] == ':') bare.resize(port);
+  if (absl::StartsWith(bare, "[") && absl::EndsWith(bare, "]")) {
+    in6_addr address{};
+    return inet_pton(AF_INET6, bare.substr(1, bare.size() - 2).c_str(), &address) == 1;
+  }
   in_addr address{};
   return bare.empty() || bare == "localhost" || inet_pton(AF_INET, bare.c_str(), &address) == 1 ||
          std::ranges::any_of(

@@ -98,11 +98,13 @@ TEST_F(HttpServerTest, ReadsOnly) {
 
 // A site whose name was made to lead here cannot read what is here through a visitor's browser.
 TEST_F(HttpServerTest, WhoCallsItByAnotherNameIsSentAway) {
-  for (const char* host : {"localhost", "localhost:80", "10.0.0.7:9400", "[::1]:1", "head.example",
-                           "HEAD.example:9400"}) {
+  for (const char* host : {"localhost", "localhost:80", "10.0.0.7:9400", "[::1]:1", "[::1]",
+                           "head.example", "HEAD.example:9400"}) {
     EXPECT_THAT(Get("/page", host), StartsWith("HTTP/1.1 200")) << host;
   }
-  for (const char* host : {"evil.example", "head.example.evil", "127.0.0.1.evil"}) {
+  for (const char* host :
+       {"evil.example", "head.example.evil", "127.0.0.1.evil", "[x].evil.example",
+        "[::1].evil.example", "[::1]:80.evil", "[::1", "[evil.example]"}) {
     EXPECT_THAT(Get("/page", host), StartsWith("HTTP/1.1 421")) << host;
   }
 }

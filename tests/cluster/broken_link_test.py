@@ -17,7 +17,7 @@ SEQPACKET = "0005"
 # How many breaks a run has: few here, more with what continuous integration runs beside ./check.
 BREAKS = int(os.environ.get("SOAPSTONE_BREAKS", "3"))
 # As long as they take, on every machine: 30 clocks an epoch, with a delay in each.
-LENGTH = ["--epochs=25" if BREAKS <= 3 else "--epochs=60", "--base_ms=4"]
+LENGTH = ["--epochs=25" if BREAKS <= 3 else "--epochs=42", "--base_ms=4"]
 
 
 def take_descriptor(pid, fd):

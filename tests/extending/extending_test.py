@@ -54,7 +54,9 @@ class Scratch:
             shutil.copy2(ROOT / name, self.root / name)
         for example in examples.FILES_MAX:
             self.run("git", "apply", examples.patch_of(example))
-        self.run("cmake", "-S", ".", "-B", str(self.build), "-G", "Ninja", "-DSOAPSTONE_UNITY=OFF")
+        # clang reads headers, which is nearly all that there is to do, in three fifths of gcc's time.
+        self.run("cmake", "-S", ".", "-B", str(self.build), "-G", "Ninja", "-DSOAPSTONE_UNITY=OFF",
+                 "-DCMAKE_CXX_COMPILER=clang++-14")
 
     def run(self, *command):
         # Of a folder within somebody's checkout git apply would take nothing for ours.
