@@ -415,6 +415,17 @@ absl::Status CheckEndpoint(const wire::Cluster& cluster) {
   return absl::OkStatus();
 }
 
+absl::Status CheckCalled(const wire::Cluster& cluster) {
+  const std::string& scheduler = cluster.scheduler();
+  const bool anywhere =
+      absl::StartsWith(scheduler, "tcp://*:") || absl::StartsWith(scheduler, "tcp://0.0.0.0:");
+  const bool any_port = absl::StartsWith(scheduler, "tcp://") && absl::EndsWith(scheduler, ":0");
+  if (!anywhere && !any_port) return absl::OkStatus();
+  return Invalid(
+      absl::StrCat("cluster.scheduler: \"", scheduler, "\" is where a scheduler may listen, ",
+                   "not where it is called: name its host and its port, such as tcp://host0:7070"));
+}
+
 absl::Status CheckSecurity(const wire::Cluster& cluster, bool has_keys) {
   if (cluster.security() == "required" && !has_keys) {
     return Invalid(

@@ -50,6 +50,9 @@ absl::StatusOr<cluster::JobSpecs> CheckJobConfig(const wire::JobConfig& config);
 
 // Whether processes can meet at cluster.scheduler, where it is set. Error: InvalidArgument.
 absl::Status CheckEndpoint(const wire::Cluster& cluster);
+// Whether a node can call the scheduler there: where it may listen is not always somewhere to call.
+// Error: InvalidArgument.
+absl::Status CheckCalled(const wire::Cluster& cluster);
 // Whether a process that has keys, or has none, may take part. Error: InvalidArgument, with what to
 // do.
 absl::Status CheckSecurity(const wire::Cluster& cluster, bool has_keys);

@@ -380,6 +380,7 @@ void Coordinator::BeginInstalling(Nanos now, Outbox* out) {
   }
   news_.Add(absl::StrCat("all registered: ", Counted(options_.servers, "server"), ", ",
                          Counted(options_.workers, "worker")));
+  if (std::string line = nodes_.OutOfReach(); !line.empty()) news_.Add(std::move(line));
   messages_.Publish(roster(), out);
 }
 

@@ -9,9 +9,11 @@
 namespace soapstone::scheduler {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using Job = HandPlayedJob;
 
 TEST(CoordinatorRegistration, GivesWantedRanksAndElseTheLowestFree) {
@@ -24,6 +26,34 @@ TEST(CoordinatorRegistration, GivesWantedRanksAndElseTheLowestFree) {
   job.SayHello(Role::kWorker, -1, 13);
   EXPECT_EQ(std::get<wire::Welcome>(job.Last(MessageType::kWelcome).body).rank, 2u);
   EXPECT_EQ(job.coordinator().Missing(), "server 0");
+}
+
+// A server that is told of the scheduler by a loopback address listens there alone.
+TEST(CoordinatorRegistration, WhoIsOutOfAnothersReachIsSaid) {
+  const auto news_of = [](const std::string& endpoint, const std::string& host) {
+    Job job({.servers = 1, .workers = 1});
+    for (const Role role : {Role::kServer, Role::kWorker}) {
+      Message hello;
+      hello.type = MessageType::kHello;
+      hello.from = Temporary(role, 11);
+      hello.body = wire::Hello{.role = role,
+                               .endpoint = role == Role::kServer ? endpoint : "",
+                               .nonce = 11,
+                               .config_digest = kDigest,
+                               .host = role == Role::kServer ? "rack1" : host};
+      job.Deliver(hello);
+    }
+    return job.coordinator().TakeNews();
+  };
+  const char* const local = "tcp://127.0.0.1:7071";
+  EXPECT_THAT(news_of(local, "rack2"),
+              Contains("server 0 listens at tcp://127.0.0.1:7071, which no machine but rack1 "
+                       "reaches, and worker 0 is on rack2: tell server 0 the scheduler's address "
+                       "on the network (cluster.scheduler), or give it --bind"));
+  for (const auto& [endpoint, host] :
+       {std::pair(local, "rack1"), {local, ""}, {"tcp://10.0.0.1:7071", "rack2"}}) {
+    EXPECT_THAT(news_of(endpoint, host), Not(Contains(HasSubstr("listens at")))) << endpoint;
+  }
 }
 
 // A controller starts a killed server again before anybody knows that it is dead.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -152,6 +153,24 @@ std::vector<Address> Registry::Silent(Nanos now, Nanos timeout) const {
     if (now - node.last_heard > timeout) silent.push_back(place);
   }
   return silent;
+}
+
+std::string Registry::OutOfReach() const {
+  for (const auto& [place, node] : nodes_) {
+    const bool within = absl::StartsWith(node.endpoint, "tcp://127.") ||
+                        absl::StartsWith(node.endpoint, "tcp://localhost:");
+    if (!within || node.host.empty()) continue;
+    const auto other = std::find_if(nodes_.begin(), nodes_.end(), [&](const auto& each) {
+      return !each.second.host.empty() && each.second.host != node.host;
+    });
+    if (other == nodes_.end()) continue;
+    return absl::StrCat(Spoken(place), " listens at ", node.endpoint, ", which no machine but ",
+                        node.host, " reaches, and ", Spoken(other->first), " is on ",
+                        other->second.host, ": tell ", Spoken(place),
+                        " the scheduler's address on the network (cluster.scheduler), or give it "
+                        "--bind");
+  }
+  return "";
 }
 
 uint32_t Registry::HoldersOf(Role role) const {

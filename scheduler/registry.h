@@ -92,6 +92,10 @@ class Registry {
   // worker 2".
   std::string Missing(bool with_doubted) const;
 
+  // Where a node can be reached within its machine alone, and another node is on another machine:
+  // a line on both, and what to do. Empty: nobody.
+  std::string OutOfReach() const;
+
   // Places of a role that somebody holds.
   uint32_t HoldersOf(wire::Role role) const;
 

@@ -82,8 +82,8 @@ int Launcher::Run() {
     return kExitInternal;
   }
   ShowEnd();
-  // What is missing from the table may be what it is asked for.
-  return unread_reports_ && stop_->code == kExitOk ? kExitInternal : stop_->code;
+  // What is missing from the table may be what it is asked for; whoever ends it early wants none.
+  return unread_reports_ && stop_->code == kExitOk ? asked_.value_or(kExitInternal) : stop_->code;
 }
 
 absl::StatusOr<std::unique_ptr<Launched>> Launcher::Spawn(const std::string& role, int rank,
@@ -155,6 +155,7 @@ void Launcher::ReadSignals() {
     const int number = static_cast<int>(info.ssi_signo);
     if (number == SIGCHLD) continue;
     const int code = number == SIGINT ? kExitInterrupted : kExitTerminated;
+    if (!asked_.has_value()) asked_ = code;
     if (stop_.has_value()) {
       stop_->code = code;
       stop_->kill_at = NodeLoop::Now();  // asked twice

@@ -111,6 +111,7 @@ class Launcher {
   bool nodes_started_ = false;
   bool training_ = false;  // past the start barrier
   bool unread_reports_ = false;
+  std::optional<int> asked_;  // the exit code of the first signal that asked for the end
   std::string last_news_;
   std::optional<ResultReport> result_;
   std::vector<NodeReport> nodes_;

@@ -27,8 +27,7 @@ absl::StatusOr<std::string> AddressTowards(const std::string& host, const std::s
   const addrinfo hints{.ai_family = AF_INET, .ai_socktype = SOCK_DGRAM};
   addrinfo* found = nullptr;
   if (getaddrinfo(host.c_str(), port.c_str(), &hints, &found) != 0) {
-    return absl::UnavailableError(
-        absl::StrCat("cluster.scheduler: the name ", host, " does not resolve"));
+    return absl::UnavailableError(absl::StrCat("the name ", host, " does not resolve"));
   }
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, freeaddrinfo);
   const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -39,7 +38,7 @@ absl::StatusOr<std::string> AddressTowards(const std::string& host, const std::s
   if (fd >= 0) close(fd);
   char text[INET_ADDRSTRLEN] = "";
   if (!known || inet_ntop(AF_INET, &local.sin_addr, text, sizeof(text)) == nullptr) {
-    return absl::UnavailableError(absl::StrCat("cluster.scheduler: no route to ", host));
+    return absl::UnavailableError(absl::StrCat("no route to ", host));
   }
   return std::string(text);
 }
@@ -59,7 +58,9 @@ absl::StatusOr<ListenChoice> ChooseListen(const std::string& bind, const std::st
   const std::string host = scheduler.substr(kPrefix, colon - kPrefix);
   const std::string port = scheduler.substr(colon + 1);
   const absl::StatusOr<std::string> local = AddressTowards(host, port);
-  if (!local.ok()) return local.status();
+  if (!local.ok()) {
+    return absl::UnavailableError(absl::StrCat("cluster.scheduler: ", local.status().message()));
+  }
   if (!bind.empty()) return ListenChoice{.listen = bind, .advertise_host = *local};
   if (absl::StartsWith(*local, "127.")) return ListenChoice{.listen = "tcp://127.0.0.1:0"};
   return ListenChoice{.listen = "tcp://*:0", .advertise_host = *local};

@@ -40,6 +40,7 @@
 #include "base/status_macros.h"
 #include "cluster/job.h"
 #include "security/process_keys.h"
+#include "transport/node/endpoint.h"
 #include "transport/node/node_transport.h"
 
 namespace soapstone::apps {
@@ -299,11 +300,27 @@ absl::StatusOr<int> RunWorker(const NodeFlags& flags, WorkerProcess process, Sig
   return code;
 }
 
+// What can be told of the flags before the job is read.
+absl::Status CheckFlags(wire::Role role, const NodeFlags& flags, const wire::Cluster& cluster) {
+  SOAP_RETURN_IF_ERROR(CheckSecurity(cluster, !flags.key.empty()));
+  SOAP_RETURN_IF_ERROR(CheckEndpoint(cluster));
+  if (role != wire::Role::kScheduler) SOAP_RETURN_IF_ERROR(CheckCalled(cluster));
+  return Place(flags.placement);
+}
+
+// The same and the rest of what a start would refuse, as far as that is known without one.
+absl::Status CheckStart(wire::Role role, const NodeFlags& flags, const wire::JobConfig& config) {
+  SOAP_RETURN_IF_ERROR(CheckFlags(role, flags, config.cluster()));
+  SOAP_RETURN_IF_ERROR(KeysOf(role, flags).status());
+  if (!flags.bind.empty()) SOAP_RETURN_IF_ERROR(transport::CheckEndpoint(flags.bind));
+  SOAP_ASSIGN_OR_RETURN(const std::shared_ptr<const Job> job, PrepareJob(config));
+  SOAP_RETURN_IF_ERROR(CheckRole(role, *job));
+  return RankOf(role, flags, *job).status();
+}
+
 absl::StatusOr<int> RunNode(wire::Role role, const NodeFlags& flags, wire::JobConfig config,
                             server::StoreFault fault) {
-  SOAP_RETURN_IF_ERROR(CheckSecurity(config.cluster(), !flags.key.empty()));
-  SOAP_RETURN_IF_ERROR(CheckEndpoint(config.cluster()));
-  SOAP_RETURN_IF_ERROR(Place(flags.placement));
+  SOAP_RETURN_IF_ERROR(CheckFlags(role, flags, config.cluster()));
   SignalWatch signals;
   SOAP_ASSIGN_OR_RETURN(std::shared_ptr<const Job> job, PrepareJob(std::move(config)));
   SOAP_RETURN_IF_ERROR(CheckRole(role, *job));
@@ -389,6 +406,10 @@ const char* RoleName(wire::Role role) {
 
 int RunRole(wire::Role role, const std::string& program, const NodeFlags& flags,
             const wire::JobConfig& config, server::StoreFault fault) {
+  if (flags.check) {
+    const absl::Status refused = CheckStart(role, flags, config);
+    if (!refused.ok()) return SayConfigError(program, refused);
+  }
   if (flags.print_config || flags.check) return PrintOrCheck(program, flags, config);
   RaiseDescriptorLimit();
   const absl::StatusOr<int> code = RunNode(role, flags, config, fault);

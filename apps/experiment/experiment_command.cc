@@ -3,7 +3,6 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cmath>
@@ -75,14 +74,17 @@ std::string Describe(const Experiment& experiment, const RunPlan& plan) {
       " workers, ", plan.tuning ? "tuning seed " : "seed ", plan.config.training().seed());
 }
 
-// Whether a signal waits that the launcher, between two runs, has not read.
-bool SignalPending() {
+// The exit code of a signal that waits, which the launcher, between two runs, has not read; 0:
+// none.
+int PendingSignal() {
   sigset_t pending;
   sigpending(&pending);
   const sigset_t stops = StopSignals();
-  return std::ranges::any_of(std::array{SIGINT, SIGTERM, SIGHUP}, [&](int number) {
-    return sigismember(&pending, number) == 1 && sigismember(&stops, number) == 1;
-  });
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    if (sigismember(&pending, number) != 1 || sigismember(&stops, number) != 1) continue;
+    return number == SIGINT ? kExitInterrupted : kExitTerminated;
+  }
+  return 0;
 }
 
 // One process's work on an experiment.
@@ -141,9 +143,13 @@ RunnerOptions Campaign::Options(unsigned jobs) {
 
 absl::StatusOr<RunOutcome> Campaign::Make(const RunPlan& plan,
                                           const experiment::RunProgress& progress) {
-  if (real() && SignalPending()) return absl::CancelledError("");
+  if (const int code = real() ? PendingSignal() : 0; code != 0) {
+    signalled_ = code;
+    return absl::CancelledError("");
+  }
   absl::StatusOr<RunOutcome> outcome =
-      real() ? RunProcesses(plan, machine_, absl::StrCat(folder_.path(), "/logs/", plan.id))
+      real() ? RunProcesses(plan, machine_, absl::StrCat(folder_.path(), "/logs/", plan.id),
+                            &signalled_)
              : RunInVirtualTime(plan, machine_, progress);
   if (outcome.ok() || absl::IsCancelled(outcome.status())) return outcome;
   return absl::Status(outcome.status().code(),

@@ -158,7 +158,8 @@ absl::StatusOr<experiment::RunOutcome> RunInVirtualTime(const experiment::RunPla
 
 absl::StatusOr<experiment::RunOutcome> RunProcesses(const experiment::RunPlan& plan,
                                                     const MachineFacts& machine,
-                                                    const std::string& log_dir) {
+                                                    const std::string& log_dir,
+                                                    std::atomic<int>* signalled) {
   const double began_s = WallSeconds();
   std::error_code failed;  // which PrepareLaunch finds out
   std::filesystem::create_directories(log_dir, failed);
@@ -174,7 +175,10 @@ absl::StatusOr<experiment::RunOutcome> RunProcesses(const experiment::RunPlan& p
   Console console(&said, false);
   Launcher launcher(std::move(options), &console);
   const int code = launcher.Run();
-  if (code == kExitInterrupted || code == kExitTerminated) return absl::CancelledError("");
+  if (code == kExitInterrupted || code == kExitTerminated) {
+    *signalled = code;
+    return absl::CancelledError("");
+  }
   const bool diverged = code == kExitNotFinite;
   if ((code != kExitOk && !diverged) || !launcher.result().has_value()) {
     return absl::InternalError(absl::StrCat("ended with exit code ", code, ", logs in ", log_dir));

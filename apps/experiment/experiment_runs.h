@@ -2,6 +2,7 @@
 // processes under the launcher. They turn plans into outcomes.
 #pragma once
 
+#include <atomic>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -22,9 +23,10 @@ absl::StatusOr<experiment::RunOutcome> RunInVirtualTime(const experiment::RunPla
                                                         const experiment::RunProgress& progress);
 
 // `log_dir`: of this run's processes. Takes the signals of its thread, as the launcher does.
-// Cancelled: by a signal.
+// Cancelled: by a signal, whose exit code is then in `signalled`.
 absl::StatusOr<experiment::RunOutcome> RunProcesses(const experiment::RunPlan& plan,
                                                     const MachineFacts& machine,
-                                                    const std::string& log_dir);
+                                                    const std::string& log_dir,
+                                                    std::atomic<int>* signalled);
 
 }  // namespace soapstone::apps

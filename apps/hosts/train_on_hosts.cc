@@ -77,8 +77,8 @@ absl::Status SettleScheduler(const HostLine& host, wire::Cluster* cluster) {
   const std::string& said = cluster->scheduler();
   if (said.empty() && !here.ok()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "--hosts: which address of this machine ", name,
-        " reaches cannot be told: say it, --scheduler=tcp://ADDRESS:0, or the host's, addr="));
+        "--hosts: which address of this machine ", name, " reaches cannot be told, for ",
+        here.status().message(), ": say it, --scheduler=tcp://ADDRESS:0, or the host's, addr="));
   }
   if (said.empty()) {
     cluster->set_scheduler(absl::StrCat("tcp://", *here, ":0"));

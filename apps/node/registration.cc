@@ -37,6 +37,7 @@ void WaitForPlace(Nanos now, const std::string& scheduler, wire::MembershipClien
   LOG(WARNING) << line;
   if (!membership->unanswered()) return;
   std::vector<std::string> endpoints = transport::EndpointsOf(scheduler);
+  if (endpoints.empty()) LOG(WARNING) << scheduler << ": this name does not resolve here";
   if (endpoints.size() < 2) return;
   // In an order of our own: who answers for the name may begin with another one each time.
   std::sort(endpoints.begin(), endpoints.end());

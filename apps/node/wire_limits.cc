@@ -11,11 +11,12 @@ namespace soapstone::apps {
 namespace {
 
 constexpr uint64_t kFrameBytesMin = 64 << 10;
-constexpr uint64_t kHeaderBytesMin = 1 << 20;    // a push of 65,536 slices, and the counts of reads
-constexpr uint64_t kNodeHeaderBytes = 8 << 10;   // of a roster, with an endpoint of 4,096 bytes
-constexpr uint64_t kVisitors = 64;               // and two a node, whose connections begin so
-constexpr uint64_t kStrangersMin = 4;            // beside all members at once
-constexpr uint64_t kVisitorDescriptorShare = 8;  // of what the process may open
+constexpr uint64_t kHeaderBytesMin = 1 << 20;   // a push of 65,536 slices, and the counts of reads
+constexpr uint64_t kNodeHeaderBytes = 8 << 10;  // of a roster, with an endpoint of 4,096 bytes
+constexpr uint64_t kVisitors = 256;             // and two a node, whose connections begin so
+constexpr uint64_t kNodeUnprovenBytes = 64 << 10;  // of those a node
+constexpr uint64_t kStrangersMin = 4;              // beside all members at once
+constexpr uint64_t kVisitorDescriptorShare = 8;    // of what the process may open
 constexpr uint64_t kLinkBytes = uint64_t{512} << 20;
 constexpr uint64_t kLinkMemoryShare = 16;  // of what there is
 
@@ -63,7 +64,8 @@ void LimitToJob(const Job& job, transport::ZmqOptions* options) {
   }
   const uint64_t visitors = kVisitors + 2 * nodes;
   options->door.connections_max = WithinDescriptors(visitors, nodes);
-  options->door.ends_max = visitors / 4;
+  options->door.total_bytes_max += kNodeUnprovenBytes * nodes;
+  options->door.ends_max += nodes / 2;
   options->shards_per_server = job.config.cluster().shards_per_server();
 }
 

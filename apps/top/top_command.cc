@@ -61,6 +61,15 @@ absl::StatusOr<std::string> Get(const std::string& url) {
       absl::StrCat(url, ": ", *why != '\0' ? why : curl_easy_strerror(code)));
 }
 
+// Of pages that nobody serves any more: what is left of a job whose log folder was named.
+absl::Status WhereItIsNow(const absl::Status& status, const std::string& where) {
+  if (!absl::IsUnavailable(status) || absl::StartsWith(where, "http://")) return status;
+  return absl::UnavailableError(absl::StrCat("the job of ", where,
+                                             " has ended, or cannot be reached: what is left of it "
+                                             "is in that folder (",
+                                             status.message(), ")"));
+}
+
 // The address of a node's pages: `where`, or what a log folder's file says.
 absl::StatusOr<std::string> AddressOf(const std::string& where) {
   if (absl::StartsWith(where, "http://")) return std::string(absl::StripSuffix(where, "/"));
@@ -102,7 +111,7 @@ int Top(const TopFlags& flags) {
   if (!address.ok()) return SayConfigError(kTopProgram, address.status());
   if (!flags.save.empty()) {
     const absl::Status saved = Save(*address, flags.save);
-    return saved.ok() ? kExitOk : SayConfigError(kTopProgram, saved);
+    return saved.ok() ? kExitOk : SayConfigError(kTopProgram, WhereItIsNow(saved, flags.where));
   }
   const bool utf8 = SpeaksUtf8([](const char* name) { return std::getenv(name); });
   const bool redraws = !flags.once && isatty(STDOUT_FILENO) != 0;
@@ -112,7 +121,9 @@ int Top(const TopFlags& flags) {
       std::cout << "the job has ended\n";
       return kExitOk;
     }
-    if (!status.ok()) return SayConfigError(kTopProgram, status.status());
+    if (!status.ok()) {
+      return SayConfigError(kTopProgram, WhereItIsNow(status.status(), flags.where));
+    }
     if (redraws) std::cout << "\x1b[H\x1b[2J";  // home, clear
     std::cout << StatusScreen(*status, Columns(), utf8) << std::flush;
     if (flags.once || !std::cout) return kExitOk;

@@ -154,10 +154,19 @@ class LaunchTest(LaunchTestCase):
 
     def test_a_scheduler_that_is_no_endpoint_is_not_waited_for(self):
         for program in ("soapstone-server", "soapstone-worker"):
-            for endpoint in ("tcp://127.0.0.1:abc", "tcp://[::1]:7070"):
+            for endpoint in ("tcp://127.0.0.1:abc", "tcp://[::1]:7070", "tcp://*:7070", "tcp://0.0.0.0:7070",
+                             "tcp://127.0.0.1:0"):
                 node = self.start(program, f"--config={self.config}", f"--scheduler={endpoint}")
                 self.assertEqual(node.wait(20), 78, node.output())
                 self.assertIn(f'cluster.scheduler: "{endpoint}" ', node.output())
+
+    def test_check_refuses_what_a_start_would(self):
+        flags = [f"--config={self.config}", "--scheduler=tcp://127.0.0.1:7999", "--check"]
+        self.assertEqual(self.start("soapstone-server", *flags, "--bind=tcp://*:7998", "--rank=0").wait(20), 0)
+        for wrong in ("--bind=foo", "--key=/nonexistent", "--rank=77", "--cpus=999", "--scheduler=tcp://*:7999"):
+            node = self.start("soapstone-server", *flags, wrong)
+            self.assertEqual(node.wait(20), 78, node.output())
+            self.assertEqual(len(node.output().splitlines()), 1, node.output())
 
     def test_what_launchers_set_for_all_roles_is_named(self):
         node = self.start("soapstone-worker", f"--config={self.config}", "--scheduler=tcp://127.0.0.1:1",

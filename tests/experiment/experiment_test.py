@@ -267,6 +267,12 @@ class ExperimentTest(ExperimentTestCase):
         self.assertTrue(os.path.exists(f"{self.out}/logs/{runs[0]['id']}/worker-1.log"))
 
     def test_real_processes_are_interrupted_cleanly(self):
+        self.check_interrupted(signal.SIGINT, 130)
+
+    def test_real_processes_are_terminated_cleanly(self):
+        self.check_interrupted(signal.SIGTERM, 143)
+
+    def check_interrupted(self, number, code):
         text = ONE_POLICY_REAL.replace("epochs: 4", "epochs: 400")
         process = self.start(spec=self.write("real.textproto", text))
         deadline = time.monotonic() + 60
@@ -275,9 +281,9 @@ class ExperimentTest(ExperimentTestCase):
                 os.path.exists(f"{logs}/{run}/worker-0.log") for run in os.listdir(logs))):
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.05)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         output, _ = process.communicate(timeout=30)
-        self.assertEqual(process.returncode, 130, output)
+        self.assertEqual(process.returncode, code, output)
         self.assertIn("interrupted: 0 of 4 runs", output)
 
 

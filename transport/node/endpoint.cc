@@ -125,7 +125,7 @@ std::vector<std::string> EndpointsOf(const std::string& endpoint) {
   const HostPort at = SplitTcp(endpoint);
   const addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM};
   addrinfo* found = nullptr;
-  if (getaddrinfo(at.host.c_str(), nullptr, &hints, &found) != 0) return {endpoint};
+  if (getaddrinfo(at.host.c_str(), nullptr, &hints, &found) != 0) return {};
   char text[INET_ADDRSTRLEN];
   for (const addrinfo* each = found; each != nullptr; each = each->ai_next) {
     const auto* address = reinterpret_cast<const sockaddr_in*>(each->ai_addr);

@@ -28,7 +28,8 @@ std::string ConnectAddress(const std::string& endpoint, const std::string& bound
                            const std::string& advertise_host);
 
 // `endpoint` by each of the IPv4 addresses that its name has now, in their order; one: as it is,
-// for libzmq asks anew by each attempt. It takes the first alone. Waits for the resolver.
+// for libzmq asks anew by each attempt. It takes the first alone. None: the name does not resolve.
+// Waits for the resolver.
 std::vector<std::string> EndpointsOf(const std::string& endpoint);
 
 // The file that a socket bound to an ipc path has made; libzmq leaves it there.

@@ -159,6 +159,10 @@ absl::Status NodeTransport::Send(wire::Address node, const wire::Message& messag
   absl::Status sent = sender_.Send(node, stamped);
   if (absl::IsResourceExhausted(sent) && TakeEarly()) sent = sender_.Send(node, stamped);
   if (!sent.ok()) counts_.Dropped();
+  // Whose Hello is answered so belongs to the job, before it has said anything of the session.
+  if (sent.ok() && message.type == wire::MessageType::kWelcome) {
+    if (const Route* route = nodes_.RouteTo(node)) zmq_.Welcomed(route->routing_id);
+  }
   return sent;
 }
 

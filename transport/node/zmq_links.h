@@ -69,6 +69,11 @@ class ZmqLinks {
   void Release() { numbered_.Release(); }
   // It was of our session.
   void Prove(const std::string& peer) { numbered_.Prove(peer); }
+  // The same, of one that was last heard by the connection that it has now. Nothing: nobody's.
+  void Welcomed(const std::string& peer) {
+    numbered_.Prove(peer);
+    sockets_.ProveHeard(peer);
+  }
 
   // Connections are made again, messages sent again, links given up. Call it where nothing is
   // received for longest_sleep(), and once in so many messages.

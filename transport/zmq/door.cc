@@ -147,7 +147,7 @@ Door::Orders Door::Look(SteadyTime now) {
   EndTooMany(now, &orders);
   uint64_t total = gone_bytes_;
   for (const auto& [fd, visitor] : visitors_) total += visitor.bytes;
-  const bool full = total > limits_.total_bytes_max();
+  const bool full = total > limits_.total_bytes_max;
   for (auto it = visitors_.begin(); it != visitors_.end();) {
     Visitor& visitor = it->second;
     const bool waited = (full && IsBlamed(visitor, now)) ||

@@ -36,10 +36,10 @@ namespace soapstone::transport {
 
 struct DoorLimits {
   uint64_t bytes_max = 16 << 10;  // a greeting, minutes of Hellos, a heartbeat
-  size_t connections_max = 64;
+  uint64_t total_bytes_max = 2 << 20;
+  size_t connections_max = 256;
   size_t ends_max = 16;  // within Door::kComeAndGoTime; as many shut the door
   absl::Duration patience = absl::Seconds(10);
-  uint64_t total_bytes_max() const { return 2 * connections_max * bytes_max; }
 };
 
 class Door {

@@ -9,8 +9,11 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-constexpr DoorLimits kLimits = {
-    .bytes_max = 100, .connections_max = 8, .ends_max = 2, .patience = absl::Seconds(10)};
+constexpr DoorLimits kLimits = {.bytes_max = 100,
+                                .total_bytes_max = 1600,
+                                .connections_max = 8,
+                                .ends_max = 2,
+                                .patience = absl::Seconds(10)};
 
 class DoorTest : public testing::Test {
  protected:

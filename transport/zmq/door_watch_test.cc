@@ -18,6 +18,7 @@
 #include "absl/time/clock.h"
 #include "base/random.h"
 #include "base/steady_clock.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "transport/node/node_transport.h"
 #include "transport/tcp/handshake.h"
@@ -323,6 +324,39 @@ TEST_F(DoorWatchTest, AHelloIsNoProof) {
   ASSERT_TRUE(stranger.Say(frame));
   ASSERT_TRUE(server_->Receive(DoorSoon()).has_value());
   EXPECT_TRUE(stranger.IsSentAway(frame, uint64_t{1} << 32));
+}
+
+// Of two that are unproven one would be ended by chance for each stranger that greets.
+TEST_F(DoorWatchTest, AHelloThatIsWelcomedIsAProof) {
+  server_->Close(absl::ZeroDuration());
+  server_ =
+      Make({.listen = "tcp://127.0.0.1:0", .door = {.connections_max = 1}}, Address::Scheduler());
+  const Address newcomer = Address::Temporary(Role::kWorker, 1);
+  absl::StatusOr<std::unique_ptr<Transport>> made = MakeNodeTransport({});
+  ASSERT_TRUE(made.ok());
+  Transport* const worker = made->get();
+  worker->SetSelf(newcomer);
+  ASSERT_TRUE(worker->Connect(Address::Scheduler(), server_->endpoint()).ok());
+  Message hello;
+  hello.type = MessageType::kHello;
+  hello.from = newcomer;
+  hello.body = wire::Hello{.role = Role::kWorker, .nonce = 1};
+  ASSERT_TRUE(worker->Send(Address::Scheduler(), hello).ok());
+  ASSERT_TRUE(server_->Receive(DoorSoon()).has_value());
+  Message welcome;
+  welcome.type = MessageType::kWelcome;
+  welcome.from = Address::Scheduler();
+  welcome.body = wire::Welcome{.rank = 0, .nonce = 1};
+  ASSERT_TRUE(server_->Send(newcomer, welcome).ok());
+  std::deque<ByHand> strangers;
+  const SteadyTime deadline = DoorSoon();
+  while (server_->stats().strangers < 30) {
+    ASSERT_LT(SteadyNow(), deadline);
+    strangers.emplace_back(server_->endpoint()).Say("\xff");  // of a greeting
+    server_->Receive(SteadyNow() + absl::Milliseconds(5));
+  }
+  EXPECT_THAT(server_->TakeEnded(), testing::Not(testing::Contains(newcomer)));
+  EXPECT_TRUE(worker->Receive(DoorSoon()).has_value());
 }
 
 }  // namespace

@@ -298,6 +298,14 @@ void ZmqSockets::Prove(const Source& from) {
   }
 }
 
+void ZmqSockets::ProveHeard(const std::string& routing_id) {
+  if (door_ == nullptr || routing_id.empty()) return;
+  CollectEnded();
+  const auto by = std::find_if(heard_.begin(), heard_.end(),
+                               [&](const auto& heard) { return heard.second == routing_id; });
+  if (by != heard_.end()) Prove({.routing_id = routing_id, .fd = by->first});
+}
+
 void ZmqSockets::Knocked(const Source& from) {
   proven_.erase(from.routing_id);
   Prove(from);

@@ -98,6 +98,8 @@ class ZmqSockets {
   uint64_t Watch(const Source& from);
   // A connection to the ROUTER began, by who has shown before that it knows our session.
   void Knocked(const Source& from);
+  // Who was heard so is of the job, though not yet of its session. Nothing: that connection ended.
+  void ProveHeard(const std::string& routing_id);
   // Connections to the ROUTER over tcp by which something came, and that have ended since the last
   // call, by their routing ids; of very many the last. One may have been made again meanwhile. Also
   // that of what Receive gave last, where it came by one that had ended.
