@@ -159,14 +159,15 @@ std::string Registry::OutOfReach() const {
   for (const auto& [place, node] : nodes_) {
     const bool within = absl::StartsWith(node.endpoint, "tcp://127.") ||
                         absl::StartsWith(node.endpoint, "tcp://localhost:");
-    if (!within || node.host.empty()) continue;
+    const std::string& host = node.host;
+    if (!within || host.empty()) continue;
     const auto other = std::find_if(nodes_.begin(), nodes_.end(), [&](const auto& each) {
-      return !each.second.host.empty() && each.second.host != node.host;
+      return !each.second.host.empty() && each.second.host != host;
     });
     if (other == nodes_.end()) continue;
     return absl::StrCat(Spoken(place), " listens at ", node.endpoint, ", which no machine but ",
-                        node.host, " reaches, and ", Spoken(other->first), " is on ",
-                        other->second.host, ": tell ", Spoken(place),
+                        host, " reaches, and ", Spoken(other->first), " is on ", other->second.host,
+                        ": tell ", Spoken(place),
                         " the scheduler's address on the network (cluster.scheduler), or give it "
                         "--bind");
   }
