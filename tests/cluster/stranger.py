@@ -1,4 +1,5 @@
 """A stranger to a job: raw sockets, no job file, nothing of ours but what docs/wire.md says."""
+import collections
 import os
 import random
 import socket
@@ -249,6 +250,28 @@ def flood(ports, stop, connections, kind, seed=0):
     for peer in held:
         peer.close()
     return said, ended
+
+
+def greet(port, stop, a_second):
+    """So many connections a second, each of which says a greeting and nothing more; the last 1,000 stay."""
+    there = collections.deque()
+    began = time.monotonic()
+    made = 0
+    while not stop.is_set():
+        there.append(socket.socket())
+        there[-1].settimeout(0.3)
+        try:
+            there[-1].connect(("127.0.0.1", port))
+            there[-1].sendall(GREETING.replace(b"NULL\0", b"CURVE"))
+        except OSError:
+            pass
+        if len(there) > 1000:
+            there.popleft().close()
+        made += 1
+        stop.wait(max(0, began + made / a_second - time.monotonic()))
+    for peer in there:
+        peer.close()
+    return made
 
 
 class Sink:

@@ -2,6 +2,7 @@
 
 With SOAPSTONE_LONG=1 the floods last longer and the rate beside them is asserted, not only printed.
 """
+import concurrent.futures
 import contextlib
 import os
 import re
@@ -9,6 +10,7 @@ import socket
 import statistics
 import subprocess
 import sys
+import threading
 import time
 import unittest
 from unittest import mock
@@ -117,6 +119,26 @@ class StrangerTest(ClusterTestCase):
         nodes = [self.run_program(f"soapstone-{role}", *flags) for role in ("server", *["worker"] * 12)]
         for running in (scheduler, *nodes):
             self.assertEqual(running.wait(60), 0, running.output())
+
+    def test_a_job_starts_while_many_say_a_greeting(self):
+        # Each takes the place of one that is unproven by chance, where a newcomer has yet to be heard.
+        port = free_port()
+        flags = [f"--config={self.config}", f"--scheduler=tcp://127.0.0.1:{port}", "--epochs=10",
+                 "--transport=sockets"]
+        scheduler = self.run_program("soapstone-scheduler", *flags)
+        connect(port).close()
+        stop = threading.Event()
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            flood = pool.submit(stranger.greet, port, stop, 2000)
+            try:
+                time.sleep(2)  # so that the door is shut
+                nodes = [self.run_program(f"soapstone-{role}", *flags)
+                         for role in ("server",) * 2 + ("worker",) * 3]
+                for node in [*nodes, scheduler]:
+                    self.assertEqual(node.wait(60), 0, f"{node.output()}\n{scheduler.output()}")
+            finally:
+                stop.set()
+        self.assertGreater(flood.result(), 1000)
 
     def test_during_the_run_and_after_a_loss(self):
         running = self.train("--policy=bsp", "--epochs=2000", "--transport=sockets")
