@@ -52,7 +52,7 @@ class NodeTransportTest : public testing::Test {
   void SetUp() override {
     // Here strangers may stay, so that each message of theirs is looked at
     // (transport/zmq/door_watch.h would hold them).
-    constexpr DoorLimits kOpenDoor = {.bytes_max = 1 << 30};
+    constexpr DoorLimits kOpenDoor = {.bytes_max = 1 << 30, .total_bytes_max = 1 << 30};
     server_ = Make({.listen = "tcp://127.0.0.1:0", .door = kOpenDoor}, kZmqServer);
     worker_ = Make({}, kZmqWorker);
     ASSERT_TRUE(worker_->Connect(kZmqServer, server_->endpoint()).ok());
