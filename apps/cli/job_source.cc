@@ -88,8 +88,8 @@ absl::Status CheckOutputs(const wire::JobConfig& config, bool model_here) {
   return absl::OkStatus();
 }
 
-int PrintOrCheck(const std::string& program, const NodeFlags& flags,
-                 const wire::JobConfig& config) {
+int PrintOrCheck(const std::string& program, const NodeFlags& flags, const wire::JobConfig& config,
+                 const std::function<absl::Status(const Job&)>& also) {
   if (flags.print_config) std::cout << JobText(config);
   if (!flags.check) return kExitOk;
   const auto job = PrepareJob(config);
@@ -97,7 +97,7 @@ int PrintOrCheck(const std::string& program, const NodeFlags& flags,
   const bool model_here = flags.hosts_path.empty();
   for (const absl::Status& status :
        {CheckSecurity(config.cluster(), !flags.key.empty()), CheckEndpoint(config.cluster()),
-        CheckOutputs(config, model_here),
+        CheckOutputs(config, model_here), also ? also(**job) : absl::OkStatus(),
         program == kSoapstone && model_here ? CheckParametersFit(**job, AvailableMemory())
                                             : absl::OkStatus()}) {
     if (!status.ok()) return SayConfigError(program, status);

@@ -2,6 +2,7 @@
 // --print_config, --check, and the one line of a configuration error.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -28,7 +29,9 @@ absl::Status CheckFolderCanBeMade(const std::string& path);
 absl::Status CheckOutputs(const wire::JobConfig& config, bool model_here = true);
 
 // Carries out --print_config and --check. Returns the exit code.
-int PrintOrCheck(const std::string& program, const NodeFlags& flags, const wire::JobConfig& config);
+// `also`: what is to be checked of the prepared job besides.
+int PrintOrCheck(const std::string& program, const NodeFlags& flags, const wire::JobConfig& config,
+                 const std::function<absl::Status(const Job&)>& also = {});
 
 // Says "program: what is wrong" on standard error, in one line. Returns kExitConfig, or
 // kExitInternal where the error is none of the user's.

@@ -49,7 +49,7 @@ absl::StatusOr<LauncherOptions> PrepareLaunch(wire::JobConfig config, Hosts* hos
 //  2. When Run returns no child runs, but of a host that is lost. From the first word of an end (a
 //     failed child, the scheduler's exit) to that return it takes less than 6 s; from a signal
 //     grace_s more.
-// One thread. Run blocks SIGCHLD and the signals that stop in it, and ignores SIGPIPE. `console`
+// One thread. Run blocks SIGCHLD and StopSignals() in it, and ignores SIGPIPE. `console`
 // outlives it.
 class Launcher {
  public:

@@ -309,13 +309,12 @@ absl::Status CheckFlags(wire::Role role, const NodeFlags& flags, const wire::Clu
 }
 
 // The same and the rest of what a start would refuse, as far as that is known without one.
-absl::Status CheckStart(wire::Role role, const NodeFlags& flags, const wire::JobConfig& config) {
-  SOAP_RETURN_IF_ERROR(CheckFlags(role, flags, config.cluster()));
+absl::Status CheckStart(wire::Role role, const NodeFlags& flags, const Job& job) {
+  SOAP_RETURN_IF_ERROR(CheckFlags(role, flags, job.config.cluster()));
   SOAP_RETURN_IF_ERROR(KeysOf(role, flags).status());
   if (!flags.bind.empty()) SOAP_RETURN_IF_ERROR(transport::CheckEndpoint(flags.bind));
-  SOAP_ASSIGN_OR_RETURN(const std::shared_ptr<const Job> job, PrepareJob(config));
-  SOAP_RETURN_IF_ERROR(CheckRole(role, *job));
-  return RankOf(role, flags, *job).status();
+  SOAP_RETURN_IF_ERROR(CheckRole(role, job));
+  return RankOf(role, flags, job).status();
 }
 
 absl::StatusOr<int> RunNode(wire::Role role, const NodeFlags& flags, wire::JobConfig config,
@@ -406,11 +405,10 @@ const char* RoleName(wire::Role role) {
 
 int RunRole(wire::Role role, const std::string& program, const NodeFlags& flags,
             const wire::JobConfig& config, server::StoreFault fault) {
-  if (flags.check) {
-    const absl::Status refused = CheckStart(role, flags, config);
-    if (!refused.ok()) return SayConfigError(program, refused);
+  if (flags.print_config || flags.check) {
+    return PrintOrCheck(program, flags, config,
+                        [&](const Job& job) { return CheckStart(role, flags, job); });
   }
-  if (flags.print_config || flags.check) return PrintOrCheck(program, flags, config);
   RaiseDescriptorLimit();
   const absl::StatusOr<int> code = RunNode(role, flags, config, fault);
   if (code.ok()) return *code;

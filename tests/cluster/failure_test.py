@@ -1,4 +1,5 @@
 """Processes that die and signals that come: nothing hangs, nothing is left, one line says who."""
+import contextlib
 import os
 import re
 import signal
@@ -115,28 +116,27 @@ class FailureTest(ClusterTestCase):
     def test_ctrl_c(self):
         self.check_signal(signal.SIGINT, 130)
 
-    def start_with_hangups(self, disposition, *flags):
-        """As a shell starts it (SIG_DFL) and as nohup does (SIG_IGN), whatever started this test."""
+    @contextlib.contextmanager
+    def hangups(self, disposition):
+        """For what is started within: as a shell does (SIG_DFL) or nohup (SIG_IGN), whatever started this test."""
         were = signal.signal(signal.SIGHUP, disposition)
         try:
-            return self.start(*flags)
+            yield
         finally:
             signal.signal(signal.SIGHUP, were)
 
     def test_a_closed_terminal_ends_the_job_but_not_under_nohup(self):
         for disposition, epochs, code in ((signal.SIG_DFL, LONG, 143), (signal.SIG_IGN, "--epochs=100", 0)):
-            running, children = self.start_with_hangups(disposition, epochs)
+            with self.hangups(disposition):
+                running, children = self.start(epochs)
             for pid in (running.pid, *children.values()):
                 os.kill(pid, signal.SIGHUP)
             self.assertEqual(running.wait(60), code, running.output())
             self.assert_nothing_left(children)
 
     def test_a_daemon_whose_terminal_is_closed_says_why_it_leaves(self):
-        were = signal.signal(signal.SIGHUP, signal.SIG_DFL)
-        try:
+        with self.hangups(signal.SIG_DFL):
             nodes = self.start_by_hand(LONG)
-        finally:
-            signal.signal(signal.SIGHUP, were)
         server = nodes.pop("server-1")
         server.process.send_signal(signal.SIGHUP)
         self.assertEqual(server.wait(10), 143, server.output())

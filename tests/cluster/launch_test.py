@@ -142,6 +142,11 @@ class LaunchTest(LaunchTestCase):
             self.assertEqual(node.wait(20), 138, node.output())
             self.assertIn(NAME, node.output().splitlines()[-1])
 
+    def test_a_worker_says_that_a_name_does_not_resolve(self):
+        worker = self.start("soapstone-worker", f"--config={self.config}", f"--scheduler=tcp://{NAME}:{self.port}",
+                            "--start_timeout_s=20")
+        worker.wait_for(f"{NAME}:{self.port}: this name does not resolve here", 20)
+
     def test_a_rank_that_stays_taken_ends_with_its_reason(self):
         flags = [f"--config={self.config}", f"--scheduler=tcp://127.0.0.1:{self.port}"]
         scheduler = self.start("soapstone-scheduler", *flags)

@@ -128,7 +128,7 @@ class BenchTest(ClusterTestCase):
         self.assertIn("push over shared, 1 MB", result.stdout)
 
     def test_bad_flags_are_a_configuration_error(self):
-        for flag in ("--sizes=3", "--repeats=0", "--nonsense", "--json", "--json=/nowhere/x.json"):
+        for flag in ("--sizes=3", "--repeats=0", "--nonsense", "--json", "--json=/nowhere/x.json", "--only=typo"):
             result = subprocess.run([os.path.join(BIN, "soapstone-bench"), flag],
                                     capture_output=True, text=True, timeout=20)
             self.assertEqual(result.returncode, 78, result)
