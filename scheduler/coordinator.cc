@@ -131,7 +131,9 @@ void Coordinator::OnHello(Nanos now, const Message& message, Outbox* out) {
   if (phase_ == Phase::kRegistering) stage = Entrance::Stage::kRegistering;
   const Entrance::Verdict verdict = entrance_.Judge(now, *hello, &nodes_, stage);
   if (const auto* is_out = std::get_if<Entrance::Out>(&verdict)) {
-    if (is_out->type == MessageType::kWait) TakeWaiting(now, message.from);
+    const bool waits = is_out->type == MessageType::kWait;
+    if (waits) TakeWaiting(now, message.from);
+    if (!waits) news_.AddRefused(now, hello->nonce, Entrance::Told(*hello, is_out->why));
     return out->Send(messages_.Notice(message.from, is_out->type, is_out->why));
   }
   const auto welcome = [&](Address place) {

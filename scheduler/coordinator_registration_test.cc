@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/exit_codes.h"
 #include "scheduler/coordinator.h"
@@ -9,11 +10,14 @@
 namespace soapstone::scheduler {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
 using Job = HandPlayedJob;
 
 TEST(CoordinatorRegistration, GivesWantedRanksAndElseTheLowestFree) {
@@ -276,6 +280,28 @@ TEST(CoordinatorRegistration, AnotherConfigurationIsRefused) {
   EXPECT_THAT(job.LastNotice(MessageType::kRefuse).text,
               testing::Not(HasSubstr(absl::StrFormat("%016x", kDigest))));
   EXPECT_EQ(job.Last(MessageType::kRefuse).session, 0u);
+}
+
+// It asks until it has heard so, and who runs the job looks at the scheduler's lines.
+TEST(CoordinatorRegistration, WhoIsRefusedIsSaidOnceInFiveSeconds) {
+  Job job({.servers = 1, .workers = 1});
+  job.SayHello(Role::kWorker, 0, 11, kDigest + 1);
+  job.SayHello(Role::kWorker, 0, 11, kDigest + 1);
+  job.SayHello(Role::kWorker, -1, 12, kDigest + 1);
+  const auto refused = [](const std::string& who) {
+    return AllOf(StartsWith(absl::StrCat(who, " is refused: ")), HasSubstr("differs"));
+  };
+  const auto asked_for_0 = refused("a worker that asked for rank 0");
+  EXPECT_THAT(job.coordinator().TakeNews(), ElementsAre(asked_for_0, refused("a worker")));
+  job.RunTo(4 * kSecond, {});
+  job.SayHello(Role::kWorker, 0, 11, kDigest + 1);
+  EXPECT_THAT(job.coordinator().TakeNews(), IsEmpty());
+  job.RunTo(6 * kSecond, {});
+  job.SayHello(Role::kWorker, 0, 11, kDigest + 1);
+  EXPECT_THAT(job.coordinator().TakeNews(), Contains(asked_for_0));
+  // Strangers by the thousand.
+  for (uint64_t k = 0; k < 1000; ++k) job.SayHello(Role::kWorker, -1, 100 + k, kDigest + 1);
+  EXPECT_THAT(job.coordinator().TakeNews(), SizeIs(News::kRefusedMax - 1));
 }
 
 // Under a policy whose bits are promised the first of a role says what they are made with.

@@ -26,7 +26,8 @@ Entrance::Verdict Entrance::Judge(Nanos now, const wire::Hello& hello, Registry*
     // What it should have been is not said: who knows it is given a rank, and the session.
     return Refuse(kExitConfig,
                   absl::StrFormat("the job's configuration (digest %016x) differs from "
-                                  "the scheduler's: start all with the same job file",
+                                  "the scheduler's: start all with the same job file, flags "
+                                  "and data (--print_config prints what is to be equal)",
                                   hello.config_digest));
   }
   if (const auto place = nodes->PlaceOf(hello); place.has_value()) return Again{*place};
@@ -45,6 +46,13 @@ Entrance::Verdict Entrance::Judge(Nanos now, const wire::Hello& hello, Registry*
   const Address place = std::get<Address>(found);
   if (!IsLike(hello, place)) return WhyUnlike(hello);
   return place;
+}
+
+std::string Entrance::Told(const wire::Hello& hello, const Notice& why) {
+  const std::string host = hello.host.empty() ? "" : absl::StrCat(" on ", hello.host);
+  const std::string rank =
+      hello.wanted_rank < 0 ? "" : absl::StrCat(" that asked for rank ", hello.wanted_rank);
+  return absl::StrCat("a ", Spoken(hello.role), host, rank, " is refused: ", why.text);
 }
 
 // It computes as the others of its role do, or is the first.

@@ -46,6 +46,9 @@ class Entrance {
   // job would come to it again. `same_job`: it asked with this job's digest.
   static Out AfterTheEnd(bool same_job, const wire::Notice& end);
 
+  // For who runs the job: "a worker on rack2 that asked for rank 1 is refused: ...".
+  static std::string Told(const wire::Hello& hello, const wire::Notice& why);
+
   void AddTo(Fingerprint* f) const;
 
  private:

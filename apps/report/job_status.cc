@@ -34,11 +34,13 @@ std::string WorkerLine(const WorkerStatus& w, Clock target, bool utf8) {
   const auto percent = [&](double seconds) {
     return total > 0 ? absl::StrFormat("%3.0f%%", 100 * seconds / total) : "   -";
   };
+  const double ms = 1000 * w.step_s;
+  const int decimals = ms < 1 ? 3 : ms < 10 ? 2 : 1;
   std::string line = absl::StrFormat(
-      "%6d %9d %s %5.1f %4d    %s    %s   %s    %s %8.1f", w.worker, w.clock,
+      "%6d %9d %s %5.1f %4d    %s    %s   %s    %s %8.*f", w.worker, w.clock,
       Bar(target > 0 ? static_cast<double>(w.clock) / static_cast<double>(target) : 0, 12, utf8),
       w.lag_mean, w.lag_max, percent(w.times.compute + w.times.injected), percent(w.times.policy),
-      percent(w.times.shard), percent(w.times.network), 1000 * w.step_s);
+      percent(w.times.shard), percent(w.times.network), decimals, ms);
   if (w.slowdown > 0) absl::StrAppendFormat(&line, "  x%.1f", w.slowdown);
   if (!w.host.empty()) absl::StrAppend(&line, "  on ", w.host);
   if (!w.member) absl::StrAppend(&line, "  not a member");

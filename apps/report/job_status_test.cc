@@ -130,6 +130,15 @@ TEST(JobStatus, TheScreenSaysWhoIsHowFarWithinItsWidth) {
   }
 }
 
+TEST(JobStatus, AShortStepsTimeIsNotZero) {
+  JobStatus status = Running();
+  for (const auto& [seconds, shown] :
+       {std::pair(0.1, "   100.0  x"), {0.0035, "    3.50  x"}, {0.00035, "   0.350  x"}}) {
+    status.workers[0].step_s = seconds;
+    EXPECT_THAT(StatusScreen(status, 200, false), HasSubstr(shown));
+  }
+}
+
 // What a node says is shown, and does nothing to a terminal.
 TEST(JobStatus, OthersWordsAreText) {
   JobStatus status = Running();

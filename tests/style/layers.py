@@ -22,11 +22,12 @@ FOREIGN = {  # what only one layer may touch
     "(?:semaphore|latch|barrier)": {"base"},
 }
 FOREIGN_TYPES = (re.compile(r"\bstd::(?:\w+_)?(?:mutex|condition_variable\w*|semaphore|latch|barrier)\b|"
+                            r"\babsl::(?:(?:Reader|Writer)?Mutex\w*|CondVar|Barrier|BlockingCounter)\b|\b(?:mtx|cnd)_t\b|"
                             r"\bpthread_(?:mutex|cond|rwlock|spin|spinlock|barrier)_\w+"), {"base"})
 # The machine's date, which may jump: for what people read alone, in the files named. All else takes
 # base/steady_clock.h, or time as a value.
 DATE = re.compile(r"absl::(Now|Time|UnixEpoch|InfiniteFuture|InfinitePast|GetCurrentTimeNanos)\b|"
-                  r"\b(system|file|utc|tai)_clock|file_time_type::clock|CLOCK_REALTIME|CLOCK_TAI|"
+                  r"\b(system|file|utc|tai|high_resolution)_clock|file_time_type::clock|CLOCK_REALTIME|CLOCK_TAI|"
                   r"gettimeofday|timespec_get|sem_timedwait|\btime\((nullptr|NULL|0|&|\{\})|"
                   r"\b(Await|Wait|LockWhen)\w*With(Timeout|Deadline)\b")
 DATE_IS_MEANT = {
