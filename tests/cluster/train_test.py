@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import struct
 import unittest
 
@@ -211,6 +212,7 @@ class TrainTest(ClusterTestCase):
                                   f"--scheduler={endpoint}", "--policy=async")
         self.assertEqual(worker.wait(20), 78, worker.output())
         self.assertIn("differs from the scheduler's", worker.output())
+        scheduler.wait_for(f"a worker on {re.escape(socket.gethostname())} is refused: the job's configuration", 20)
 
     def test_the_missing_are_named_at_the_start_timeout(self):
         scheduler = self.run_program("soapstone-scheduler", f"--config={self.config}",
