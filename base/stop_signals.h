@@ -1,7 +1,10 @@
-// StopSignals: the signals that ask a process to end.
+// StopSignals: the signals that ask a process to end, and what a launcher says with one.
 #pragma once
 
 #include <signal.h>
+
+#include <cstdint>
+#include <optional>
 
 namespace soapstone {
 
@@ -16,6 +19,28 @@ inline sigset_t StopSignals() {
   sigaction(SIGHUP, nullptr, &hangup);
   if (hangup.sa_handler != SIG_IGN) sigaddset(&signals, SIGHUP);
   return signals;
+}
+
+// Said by a launcher with SIGTERM to the scheduler that it started: which server's or worker's
+// process has ended, and the code that the job is to end with for it.
+struct EndedProcess {
+  bool is_worker = false;
+  uint32_t rank = 0;
+  int code = 0;
+  friend bool operator==(const EndedProcess&, const EndedProcess&) = default;
+};
+inline constexpr uint32_t kEndedRankMax = (1u << 22) - 1;
+
+// A signal's value: never 0. REQUIRES: rank <= kEndedRankMax, code in [0, 255].
+inline int SignalValueOf(const EndedProcess& ended) {
+  return static_cast<int>(1u | (ended.is_worker ? 2u : 0u) |
+                          static_cast<uint32_t>(ended.code) << 2 | ended.rank << 10);
+}
+inline std::optional<EndedProcess> EndedProcessOf(int signal_value) {
+  const auto bits = static_cast<uint32_t>(signal_value);
+  if ((bits & 1) == 0) return std::nullopt;
+  return EndedProcess{
+      .is_worker = (bits & 2) != 0, .rank = bits >> 10, .code = static_cast<int>(bits >> 2 & 0xff)};
 }
 
 }  // namespace soapstone

@@ -51,8 +51,8 @@ TEST(CoordinatorRegistration, WhoIsOutOfAnothersReachIsSaid) {
   };
   const char* const local = "tcp://127.0.0.1:7071";
   EXPECT_THAT(news_of(local, "rack2"),
-              Contains("server 0 listens at tcp://127.0.0.1:7071, which no machine but rack1 "
-                       "reaches, and worker 0 is on rack2: tell server 0 the scheduler's address "
+              Contains("server 0 listens at tcp://127.0.0.1:7071 of rack1, and worker 0 is on "
+                       "rack2: if these are two machines, tell server 0 the scheduler's address "
                        "on the network (cluster.scheduler), or give it --bind"));
   for (const auto& [endpoint, host] :
        {std::pair(local, "rack1"), {local, ""}, {"tcp://10.0.0.1:7071", "rack2"}}) {

@@ -165,9 +165,9 @@ std::string Registry::OutOfReach() const {
       return !each.second.host.empty() && each.second.host != host;
     });
     if (other == nodes_.end()) continue;
-    return absl::StrCat(Spoken(place), " listens at ", node.endpoint, ", which no machine but ",
-                        host, " reaches, and ", Spoken(other->first), " is on ", other->second.host,
-                        ": tell ", Spoken(place),
+    return absl::StrCat(Spoken(place), " listens at ", node.endpoint, " of ", host, ", and ",
+                        Spoken(other->first), " is on ", other->second.host,
+                        ": if these are two machines, tell ", Spoken(place),
                         " the scheduler's address on the network (cluster.scheduler), or give it "
                         "--bind");
   }

@@ -173,9 +173,10 @@ absl::StatusOr<JobKeys> ReadJobKeys(const std::string& path, KeyRole role) {
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&silent);
   if (!parser.ParseFromString(text.text, &read.file)) return Wrong(file, "is no key file");
+  if (read.file.role().empty()) return Wrong(file, "is no key file, or an empty one");
   if (read.file.role() != NameOf(role)) {
-    return Wrong(file,
-                 absl::StrCat("is not the ", NameOf(role), "'s: it needs ", NameOf(role), ".key"));
+    return Wrong(file, absl::StrCat("holds another role's key: a ", NameOf(role), " needs ",
+                                    NameOf(role), ".key as `soapstone keygen` wrote it"));
   }
   JobKeys keys;
   keys.role = role;

@@ -210,6 +210,10 @@ void ChildProcess::Signal(int signal_number) {
   if (pid_ > 0 && !ending_.has_value()) kill(pid_, signal_number);
 }
 
+void ChildProcess::SignalWith(int signal_number, int value) {
+  if (pid_ > 0 && !ending_.has_value()) sigqueue(pid_, signal_number, {.sival_int = value});
+}
+
 void ChildProcess::Poll() {
   if (pid_ <= 0 || ending_.has_value()) return;
   int status = 0;

@@ -72,6 +72,7 @@ class ChildProcess final : public Launched {
   void CloseStdin();
 
   void Signal(int signal_number) override;
+  void SignalWith(int signal_number, int value) override;
   void Poll() override;
   const std::optional<Ending>& ending() const override { return ending_; }
   const std::deque<std::string>& last_lines() const override { return last_lines_; }

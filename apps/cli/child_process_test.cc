@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "apps/loop/node_loop.h"
+#include "base/stop_signals.h"
 
 namespace soapstone::apps {
 namespace {
@@ -55,6 +56,18 @@ TEST(ChildProcess, LinesOfBothPipesAndTheLog) {
   std::stringstream text;
   text << log.rdbuf();
   EXPECT_EQ(text.str(), "one\ntwo\n");
+}
+
+TEST(EndedProcess, GoesByASignalsValue) {
+  for (const bool is_worker : {false, true}) {
+    for (const uint32_t rank : {0u, 1u, 77u, kEndedRankMax}) {
+      for (const int code : {0, 78, 138, 255}) {
+        const EndedProcess ended = {.is_worker = is_worker, .rank = rank, .code = code};
+        EXPECT_EQ(EndedProcessOf(SignalValueOf(ended)), ended);
+      }
+    }
+  }
+  EXPECT_EQ(EndedProcessOf(0), std::nullopt);  // `kill` sends none
 }
 
 TEST(ChildProcess, KeepsTheLastLines) {

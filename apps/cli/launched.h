@@ -38,6 +38,8 @@ class Launched {
   virtual void ReadStdout(const OnLine& on_line) = 0;
   virtual void ReadStderr(const OnLine& on_line) = 0;
   virtual void Signal(int signal_number) = 0;
+  // With a value that the process reads (base/stop_signals.h), where the way there carries one.
+  virtual void SignalWith(int signal_number, int /*value*/) { Signal(signal_number); }
   virtual void Poll() = 0;  // looks whether it has ended
   virtual const std::optional<Ending>& ending() const = 0;
   // The last lines of standard error, oldest first.

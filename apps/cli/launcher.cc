@@ -6,13 +6,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <fstream>
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "apps/loop/node_loop.h"
 #include "apps/report/result_text.h"
 #include "base/exit_codes.h"
@@ -46,6 +49,16 @@ int CodeFor(const Ending& ending) {
   return IsDocumented(ending.number) ? ending.number : kExitInternal;
 }
 
+// "server-1", or "worker-2.1", a successor; nothing of the scheduler.
+std::optional<EndedProcess> EndedOf(absl::string_view name, int code) {
+  const bool is_worker = absl::ConsumePrefix(&name, "worker-");
+  if (!is_worker && !absl::ConsumePrefix(&name, "server-")) return std::nullopt;
+  uint32_t rank = 0;
+  const bool known = absl::SimpleAtoi(name.substr(0, name.find('.')), &rank);
+  if (!known || rank > kEndedRankMax) return std::nullopt;
+  return EndedProcess{.is_worker = is_worker, .rank = rank, .code = code};
+}
+
 }  // namespace
 
 Launcher::Launcher(LauncherOptions options, Console* console)
@@ -75,6 +88,7 @@ int Launcher::Run() {
     CarryOutStop();
   }
   console_->EndProgress();
+  if (!pages_.empty()) WriteFile("http", "ended\n");  // another job may have the port next
   close(signal_fd_);
   if (!started.ok()) {
     console_->Line(absl::StrCat("soapstone: ", started.message()));
@@ -203,8 +217,9 @@ void Launcher::OnReport(const Launched& child, const std::string& line) {
   } else if (const auto* listening = std::get_if<Listening>(&*report)) {
     wanted_endpoint_ = listening->endpoint;
     if (listening->http.empty()) return;
-    console_->Line(absl::StrCat("pages at http://", listening->http, "/"));
-    WriteFile("http", absl::StrCat("http://", listening->http, "\n"));
+    pages_ = absl::StrCat("http://", listening->http);
+    console_->Line(absl::StrCat("pages at ", pages_, "/"));
+    WriteFile("http", absl::StrCat(pages_, "\n"));
   } else if (auto* news = std::get_if<News>(&*report)) {
     training_ = training_ || news->text == "started";
     console_->Line(PlainText(news->text));  // one line
@@ -317,7 +332,11 @@ void Launcher::Fail(const Launched& child, int code) {
     console_->Line(absl::StrCat("its last lines (", child.log_path(), "):"));
     for (const std::string& line : child.last_lines()) console_->Line(absl::StrCat("  ", line));
   }
-  BeginStop(code, what, 0);
+  const std::optional<EndedProcess> ended = EndedOf(child.name(), code);
+  if (!ended.has_value()) return BeginStop(code, what, 0);
+  // The scheduler ends the others, and tells everybody why.
+  children_[0]->SignalWith(SIGTERM, SignalValueOf(*ended));
+  BeginStop(code, what, kTermAfter);
 }
 
 void Launcher::BeginStop(int code, std::string reason, Nanos grace) {

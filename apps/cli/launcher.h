@@ -116,6 +116,7 @@ class Launcher {
   std::optional<ResultReport> result_;
   std::vector<NodeReport> nodes_;
   std::optional<Stop> stop_;
+  std::string pages_;      // of the scheduler; empty: none, or not yet
   std::string unwritten_;  // why a file of the result could not be written
 };
 

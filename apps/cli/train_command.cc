@@ -86,8 +86,14 @@ std::string RecordedLine(const std::string& dir) {
 absl::Status CheckKeys(const wire::Cluster& cluster, const std::string& folder) {
   SOAP_RETURN_IF_ERROR(CheckSecurity(cluster, !folder.empty()));
   if (folder.empty()) return absl::OkStatus();
+  std::optional<security::JobKeys> first;
   for (const security::KeyRole role : security::kKeyRoles) {
-    SOAP_RETURN_IF_ERROR(security::ReadJobKeys(folder, role).status());
+    SOAP_ASSIGN_OR_RETURN(security::JobKeys keys, security::ReadJobKeys(folder, role));
+    if (!first.has_value()) first = std::move(keys);
+    if (keys.public_keys == first->public_keys) continue;
+    return absl::InvalidArgumentError(absl::StrCat("--key: ", folder, ": ", security::NameOf(role),
+                                                   ".key and ", security::NameOf(first->role),
+                                                   ".key are not of one `soapstone keygen`"));
   }
   return absl::OkStatus();
 }
@@ -143,6 +149,7 @@ absl::StatusOr<LauncherOptions> PrepareLaunch(wire::JobConfig config, Hosts* hos
   options.log_dir = config.output().log_dir();
   if (options.log_dir.empty()) options.log_dir = DefaultLogDir();
   SOAP_RETURN_IF_ERROR(MakeFolder("output.log_dir", options.log_dir));
+  std::remove(absl::StrCat(options.log_dir, "/http").c_str());  // of a job before
   if (!output.timeline_path().empty() && hosts == nullptr) {
     SOAP_RETURN_IF_ERROR(MakeFolder("output.timeline_path", output.timeline_path()));
   }
@@ -178,7 +185,8 @@ int Train(const NodeFlags& flags, Hosts* hosts) {
     std::cerr << kSoapstone << ": from the environment: " << variable << "\n";
   }
   if (flags.print_config || flags.check) {
-    const int code = PrintOrCheck(kSoapstone, flags, *config);
+    const int code = PrintOrCheck(kSoapstone, flags, *config,
+                                  [&config](const Job&) { return CheckNoRecording(*config); });
     return code == kExitOk && flags.check && hosts != nullptr ? hosts->Open(*config) : code;
   }
   absl::StatusOr<LauncherOptions> options = PrepareLaunch(*std::move(config), hosts);

@@ -69,7 +69,7 @@ int RunNodeCommand(NodeFlags flags) {
   AddDmlcCounts(&flags);
   absl::StatusOr<wire::JobConfig> config = ConfigFromFlags(flags);
   if (!config.ok()) return SayConfigError("soapstone node", config.status());
-  if (flags.print_config || flags.check) return PrintOrCheck("soapstone node", flags, *config);
+  if (flags.print_config && !flags.check) return PrintOrCheck("soapstone node", flags, *config);
   const absl::StatusOr<NodePlace> place = Settle(flags, &*config);
   if (!place.ok()) return SayConfigError("soapstone node", place.status());
   flags.place = place->rank;

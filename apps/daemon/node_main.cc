@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <type_traits>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -118,10 +119,6 @@ absl::StatusOr<std::unique_ptr<transport::Transport>> OpenTransport(
     wire::Role role, const NodeFlags& flags, const Job& job,
     std::shared_ptr<const security::ProcessKeys> keys, StatusHost* status) {
   const std::string& scheduler = job.config.cluster().scheduler();
-  if (scheduler.empty()) {
-    return absl::InvalidArgumentError(
-        "cluster.scheduler: an endpoint is needed, such as --scheduler=tcp://127.0.0.1:7070");
-  }
   transport::ZmqOptions options;
   options.keys = std::move(keys);
   options.shared_memory = job.config.cluster().transport() == "auto";
@@ -161,7 +158,10 @@ absl::StatusOr<std::unique_ptr<transport::Transport>> OpenTransport(
 // code's where there is no worse one.
 template <typename Node>
 int RunUntilSignal(Node* node, SignalWatch* signals, OutputThread* output) {
-  signals->Attach([node](int code) { node->RequestStop(code); });
+  signals->Attach([node](int code, int value) {
+    if constexpr (std::is_same_v<Node, SchedulerNode>) node->LearnWhy(value);
+    node->RequestStop(code);
+  });
   const int code = node->Run();
   signals->Detach();
   const absl::Status said = output->Finish(OutputThreadOptions{}.linger);
@@ -303,6 +303,10 @@ absl::StatusOr<int> RunWorker(const NodeFlags& flags, WorkerProcess process, Sig
 // What can be told of the flags before the job is read.
 absl::Status CheckFlags(wire::Role role, const NodeFlags& flags, const wire::Cluster& cluster) {
   SOAP_RETURN_IF_ERROR(CheckSecurity(cluster, !flags.key.empty()));
+  if (cluster.scheduler().empty()) {
+    return absl::InvalidArgumentError(
+        "cluster.scheduler: an endpoint is needed, such as --scheduler=tcp://127.0.0.1:7070");
+  }
   SOAP_RETURN_IF_ERROR(CheckEndpoint(cluster));
   if (role != wire::Role::kScheduler) SOAP_RETURN_IF_ERROR(CheckCalled(cluster));
   return Place(flags.placement);
@@ -314,7 +318,11 @@ absl::Status CheckStart(wire::Role role, const NodeFlags& flags, const Job& job)
   SOAP_RETURN_IF_ERROR(KeysOf(role, flags).status());
   if (!flags.bind.empty()) SOAP_RETURN_IF_ERROR(transport::CheckEndpoint(flags.bind));
   SOAP_RETURN_IF_ERROR(CheckRole(role, job));
-  return RankOf(role, flags, job).status();
+  SOAP_ASSIGN_OR_RETURN(const RankChoice rank, RankOf(role, flags, job));
+  // Server 0 writes the model.
+  const bool writes_model = role == wire::Role::kServer && rank.rank <= 0;
+  SOAP_RETURN_IF_ERROR(CheckOutputs(job.config, writes_model));
+  return role == wire::Role::kScheduler ? CheckNoRecording(job.config) : absl::OkStatus();
 }
 
 absl::StatusOr<int> RunNode(wire::Role role, const NodeFlags& flags, wire::JobConfig config,

@@ -21,17 +21,19 @@ class SignalWatch {
   SignalWatch(const SignalWatch&) = delete;
   SignalWatch& operator=(const SignalWatch&) = delete;
 
-  // From now on a signal calls `on_signal(code)`, with the exit code of a clean stop (143 or 130),
-  // on the watch's thread; it must be thread-safe.
-  void Attach(std::function<void(int code)> on_signal);
+  // From now on a signal calls `on_signal(code, value)`, with the exit code of a clean stop (143 or
+  // 130) and what was sent with it (base/stop_signals.h; 0: nothing), on the watch's thread; it
+  // must be thread-safe.
+  using OnStop = std::function<void(int code, int value)>;
+  void Attach(OnStop on_signal);
   // No call is in progress, and none comes, after this returns.
   void Detach();
 
  private:
-  void OnSignal(int code);
+  void OnSignal(int code, int value);
 
   Mutex mutex_;
-  std::function<void(int code)> on_signal_ ABSL_GUARDED_BY(mutex_);
+  OnStop on_signal_ ABSL_GUARDED_BY(mutex_);
   sigset_t signals_;
   std::jthread thread_;
 };

@@ -179,7 +179,7 @@ int Campaign::Run() {
   std::unique_ptr<SignalWatch> signals;
   if (!real()) {
     signals = std::make_unique<SignalWatch>();
-    signals->Attach([this](int code) {
+    signals->Attach([this](int code, int) {
       signalled_ = code;
       runner_.Stop();
     });

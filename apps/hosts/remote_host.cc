@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "apps/loop/node_loop.h"
@@ -153,10 +154,12 @@ void RemoteHost::LookForLoss() {
   if (ssh_->ending().has_value() && !ssh_ended_.has_value()) ssh_ended_ = now;
   // A process that ssh leaves behind may keep its output open.
   if (ssh_ended_.has_value() && (open.empty() || now - *ssh_ended_ > kPipesOpen)) {
-    const std::string said = ssh_->last_lines().empty()
-                                 ? ""
-                                 : ": " + absl::Utf8SafeCHexEscape(ssh_->last_lines().back().substr(
-                                              0, kStrangeShownMax));
+    std::string said;
+    if (!ssh_->last_lines().empty()) {
+      // ssh's own lines end with \r\n.
+      const auto last = absl::StripTrailingAsciiWhitespace(ssh_->last_lines().back());
+      said = absl::StrCat(": ", absl::Utf8SafeCHexEscape(last.substr(0, kStrangeShownMax)));
+    }
     Lose(absl::StrCat("the connection ended, ", ssh_->ending()->ToString(), said));
   } else if (checked_.has_value() && now - heard_ > kHostSilenceMax) {
     Lose("nothing was heard for 20 s");

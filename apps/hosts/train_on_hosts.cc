@@ -152,7 +152,15 @@ absl::Status SshHosts::Settle(wire::JobConfig* config) {
         "host is given one key, and such a worker has two");
   }
   SOAP_ASSIGN_OR_RETURN(places_, PlaceOnHosts(lines_, servers, config->cluster().workers(), file_));
-  return SettleScheduler(lines_[first_server()], config->mutable_cluster());
+  wire::Cluster* const cluster = config->mutable_cluster();
+  const absl::Status settled = SettleScheduler(lines_[first_server()], cluster);
+  if (settled.ok() || !cluster->scheduler().empty()) return settled;
+  // A host whose name is unknown is named with all that cannot be reached, if another one's is
+  // known.
+  for (const HostLine& line : lines_) {
+    if (SettleScheduler(line, cluster).ok()) return absl::OkStatus();
+  }
+  return settled;
 }
 
 absl::Status SshHosts::Connect(const std::string& program) {

@@ -57,9 +57,14 @@ absl::Status MakeFolder(const std::string& dir) {
 }  // namespace
 
 absl::Status CheckRecordingFolder(const wire::JobConfig& config) {
+  SOAP_RETURN_IF_ERROR(MakeFolder(config.output().record_path()));
+  return CheckNoRecording(config);
+}
+
+absl::Status CheckNoRecording(const wire::JobConfig& config) {
   const std::string& dir = config.output().record_path();
-  SOAP_RETURN_IF_ERROR(MakeFolder(dir));
   std::error_code error;
+  if (dir.empty() || !std::filesystem::exists(dir, error)) return absl::OkStatus();
   std::filesystem::directory_iterator entries(dir, error);
   while (!error && entries != std::filesystem::directory_iterator()) {
     if (IsOfARecording(entries->path().filename().string())) {

@@ -24,6 +24,8 @@ namespace soapstone::apps {
 absl::Status BeginRecording(const wire::JobConfig& config);
 // The same checks; writes nothing but the folder. By who starts the processes.
 absl::Status CheckRecordingFolder(const wire::JobConfig& config);
+// That it holds no recording yet, where it is there; writes nothing.
+absl::Status CheckNoRecording(const wire::JobConfig& config);
 // The hash the job ended with.
 absl::Status WriteRecordedHash(const wire::JobConfig& config, const std::string& sha256);
 

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/exit_codes.h"
+#include "base/stop_signals.h"
 #include "cluster/divergence.h"
 #include "consistency/levels.h"
 #include "models/runtime/confusion.h"
@@ -125,7 +127,7 @@ int SchedulerNode::Run() {
       Lose(now, lost.node, lost.epoch);
     }
     if (loop_.stop_requested()) {
-      Abort(now, loop_.stop_code(), "stopped by a signal");
+      AbortAsTold(now);
     }
     Flush();
     Watch(now);
@@ -197,6 +199,15 @@ void SchedulerNode::TakeLastWord(Nanos now, wire::Address node, const wire::Noti
 void SchedulerNode::Abort(Nanos now, int32_t code, std::string why) {
   Record({.kind = sim::EventKind::kAbort, .now = now, .clock = code});
   coordinator_.Abort(now, code, std::move(why), &out_);
+}
+
+// The launcher that ends the rest knows whose end was the first.
+void SchedulerNode::AbortAsTold(Nanos now) {
+  const std::optional<EndedProcess> ended = EndedProcessOf(signal_value_);
+  if (!ended.has_value()) return Abort(now, loop_.stop_code(), "stopped by a signal");
+  Abort(now, ended->code,
+        absl::StrCat(ended->is_worker ? "worker " : "server ", ended->rank,
+                     " lost: its process has ended"));
 }
 
 void SchedulerNode::Lose(Nanos now, wire::Address node, Epoch heard, std::string_view why) {
@@ -294,6 +305,8 @@ NodeStatus SchedulerNode::StatusNow(Nanos now) const {
   job.decentralised = job_->specs.policy.decentralised();
   job.progress = last_progress_;
   job.progress.clocks = job_->total_clocks;
+  job.progress.epochs = job_->config.training().epochs();
+  if (job.progress.samples == 0) job.progress.eta_s = -1;  // nothing is known of it
   job.progress.workers = coordinator_.Present(wire::Role::kWorker);
   job.shards = LagsNow(now);
   job.history = history_.points();

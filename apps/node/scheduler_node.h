@@ -2,6 +2,7 @@
 // job gets on.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -42,8 +43,10 @@ class SchedulerNode {
   void ShowAt(StatusHost* status) { status_ = status; }
   // Runs the job to its end. Returns the exit code.
   int Run();
-  // Ends the job; Run returns `code`.
+  // Ends the job; Run returns `code`, or that of what LearnWhy was told before. From any thread.
   void RequestStop(int code) { loop_.RequestStop(code); }
+  // A signal's value (base/stop_signals.h): which process has ended, if it says so.
+  void LearnWhy(int signal_value) { signal_value_ = signal_value; }
 
  private:
   void Deliver(Nanos now, const wire::Message& message);
@@ -53,6 +56,7 @@ class SchedulerNode {
   void TakeLastWord(Nanos now, wire::Address node, const wire::Notice& end);
   void DoubtThoseThatEnded(Nanos now);
   void Abort(Nanos now, int32_t code, std::string why);
+  void AbortAsTold(Nanos now);
   void Lose(Nanos now, wire::Address node, Epoch heard, std::string_view why = {});
   void Flush();
   void Watch(Nanos now);  // phases and news
@@ -69,6 +73,7 @@ class SchedulerNode {
 
   std::shared_ptr<const Job> job_;
   NodeLoop loop_;
+  std::atomic<int> signal_value_ = 0;
   scheduler::Coordinator coordinator_;
   ProgressMeter meter_;
   ReportSink* reports_;

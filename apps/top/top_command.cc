@@ -76,6 +76,8 @@ absl::StatusOr<std::string> AddressOf(const std::string& where) {
   std::ifstream file(where + "/http");
   std::string address;
   if (std::getline(file, address) && absl::StartsWith(address, "http://")) return address;
+  // As the launcher leaves it: the port may be another job's now.
+  if (address == "ended") return absl::UnavailableError("its pages were there while it ran");
   return absl::InvalidArgumentError(absl::StrCat(
       where, " is no address (http://HOST:PORT), and no log folder with a file `http`"));
 }
@@ -108,7 +110,9 @@ absl::Status Save(const std::string& address, const std::string& path) {
 
 int Top(const TopFlags& flags) {
   const absl::StatusOr<std::string> address = AddressOf(flags.where);
-  if (!address.ok()) return SayConfigError(kTopProgram, address.status());
+  if (!address.ok()) {
+    return SayConfigError(kTopProgram, WhereItIsNow(address.status(), flags.where));
+  }
   if (!flags.save.empty()) {
     const absl::Status saved = Save(*address, flags.save);
     return saved.ok() ? kExitOk : SayConfigError(kTopProgram, WhereItIsNow(saved, flags.where));

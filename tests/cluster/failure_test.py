@@ -69,6 +69,8 @@ class FailureTest(ClusterTestCase):
 
     def test_lost_server(self):
         self.check_lost("server-1", r"server-1 failed: killed by SIGKILL")
+        with open(f"{self.dir}/logs/scheduler.log") as log:  # as its page: not the one that was ended for it
+            self.assertRegex(log.read(), "ended with exit code 138: server 1 lost: its process has ended")
 
     def test_lost_scheduler(self):
         self.check_lost("scheduler", r"scheduler failed: killed by SIGKILL")

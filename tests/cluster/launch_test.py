@@ -168,10 +168,22 @@ class LaunchTest(LaunchTestCase):
     def test_check_refuses_what_a_start_would(self):
         flags = [f"--config={self.config}", "--scheduler=tcp://127.0.0.1:7999", "--check"]
         self.assertEqual(self.start("soapstone-server", *flags, "--bind=tcp://*:7998", "--rank=0").wait(20), 0)
-        for wrong in ("--bind=foo", "--key=/nonexistent", "--rank=77", "--cpus=999", "--scheduler=tcp://*:7999"):
-            node = self.start("soapstone-server", *flags, wrong)
+        server = ["soapstone-server", *flags]
+        for program, wrong, why in (
+                (server, "--bind=foo", "foo"), (server, "--key=/nonexistent", "No such file"),
+                (server, "--rank=77", "the job has 2 servers"), (server, "--cpus=999", "--cpus=999"),
+                ([server[0], flags[0], "--check"], "--scheduler=tcp://*:7999", "where a scheduler may listen"),
+                (server, "--model_path=/nonexistent/m", "output.model_path"),
+                (["soapstone-server", f"--config={self.config}"], "--check", "cluster.scheduler: an endpoint is needed"),
+                (["soapstone", "node", *flags], "--index=99", "numbers 0 to 5"),
+                (["soapstone", "node", *flags], "--log_format=json", "nothing says which process"),
+                (["soapstone", "node", *flags, "--index=1"], "--cpus=999", "--cpus=999")):
+            node = self.start(*program, wrong)
             self.assertEqual(node.wait(20), 78, node.output())
             self.assertEqual(len(node.output().splitlines()), 1, node.output())
+            self.assertIn(why, node.output())
+        worker = self.start("soapstone-worker", *flags, "--model_path=/nonexistent/m")  # it writes none
+        self.assertEqual(worker.wait(20), 0, worker.output())
 
     def test_what_launchers_set_for_all_roles_is_named(self):
         node = self.start("soapstone-worker", f"--config={self.config}", "--scheduler=tcp://127.0.0.1:1",

@@ -1,6 +1,7 @@
 """Jobs with keys (--key): the same model, nothing to read on the wire, and no way in without a key."""
 import os
 import re
+import shutil
 import socket
 import stat
 import subprocess
@@ -302,6 +303,17 @@ class SecuredTest(ClusterTestCase):
         os.unlink(worker)
         code, said = self.end("soapstone-worker", at, f"--key={self.keys}")
         self.assertEqual((code, "worker.key: No such file" in said), (78, True), said)
+        others = self.run_program("soapstone", "keygen", f"--out={self.dir}/others")
+        self.assertEqual(others.wait(20), 0, others.output())
+        shutil.copy(f"{self.dir}/others/worker.key", worker)
+        train = self.train(f"--key={self.keys}")
+        self.assertEqual(train.wait(20), 78)
+        self.assertIn("worker.key and scheduler.key are not of one `soapstone keygen`", train.output())
+        with open(worker, "w"):
+            pass
+        code, said = self.end("soapstone-worker", at, f"--key={worker}")
+        self.assertEqual((code, "an empty one" in said), (78, True), said)
+        os.unlink(worker)
         again = self.run_program("soapstone", "keygen", f"--out={self.keys}")
         self.assertEqual(again.wait(20), 78)
         self.assertIn("nothing is overwritten", again.output())

@@ -243,6 +243,8 @@ class StatusTest(StatusTestCase):
         self.assertEqual(running.wait(40), 143)
         self.assertEqual(watching.wait(20), 0, watching.output())
         self.assertIn("the job has ended with 143", watching.output())
+        with open(f"{self.dir}/logs/http") as file:  # no address: another job may listen there
+            self.assertEqual(file.read(), "ended\n")
         for where, why in ((f"{self.dir}/logs", "logs has ended, or cannot be reached"), (self.dir, "no log folder"),
                            ("http://127.0.0.1:1", "127.0.0.1:1")):
             gone = subprocess.run([f"{BIN}/soapstone", "top", where], capture_output=True, text=True, timeout=30)

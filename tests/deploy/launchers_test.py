@@ -78,7 +78,7 @@ class FilesTest(unittest.TestCase):
             drop_in = (ROOT / "deploy/systemd/keys" / f"{unit.name}.d/keys.conf").read_text()
             run = re.search(r"^ExecStart=.*$", unit.read_text(), re.M).group(0)
             self.assertEqual([line for line in drop_in.splitlines() if not line.startswith("#")],
-                             ["[Service]", f"LoadCredential={role}.key:/etc/soapstone/keys/{role}.key", "ExecStart=",
+                             ["[Service]", "RestartPreventExitStatus=243", f"LoadCredential={role}.key:/etc/soapstone/keys/{role}.key", "ExecStart=",
                               f"{run} --key=%d/{role}.key"])
 
     def test_scripts_are_shell(self):

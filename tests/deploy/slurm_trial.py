@@ -159,7 +159,7 @@ def survived(work, bin_folder):
     job = submit("soapstone.sbatch", work / "middling", log, bin_folder)
     await_text(log, "started", 60)
     os.kill(victim(work / "middling", PROCESSES - 1), 9)
-    state = await_state(job, ("COMPLETED", "FAILED"), 120)
+    state = await_state(job, ("COMPLETED", "FAILED"), 300)
     said = log.read_text()
     say(state["JobState"] == "COMPLETED" and state["Restarts"] == "0" and "test accuracy" in said and "lost" in said,
         f"a worker killed: the others end it: {state}")

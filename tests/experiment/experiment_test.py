@@ -272,6 +272,9 @@ class ExperimentTest(ExperimentTestCase):
     def test_real_processes_are_terminated_cleanly(self):
         self.check_interrupted(signal.SIGTERM, 143)
 
+    def test_real_processes_end_with_their_terminal(self):
+        self.check_interrupted(signal.SIGHUP, 143)
+
     def check_interrupted(self, number, code):
         text = ONE_POLICY_REAL.replace("epochs: 4", "epochs: 400")
         process = self.start(spec=self.write("real.textproto", text))

@@ -161,7 +161,7 @@ class MachinesTestCase(HostsTestCase):
     def assert_all_are_listed(self, why):
         running = self.train_over()
         self.assertEqual(running.wait(40), 78, running.output())
-        running.wait_for(f"host 10.77.0.1: not reached: .*{why}")
+        running.wait_for(f"host 10.77.0.1: not reached: .*{why}$")
         running.wait_for("host 10.77.0.2: another build of soapstone")
         running.wait_for("host 10.77.0.3: .*digits.csv.gz")
         self.assertNotIn("registered", running.output())

@@ -52,7 +52,10 @@ absl::Status SocketError(const char* what, const std::string& endpoint) {
         absl::StrCat("address in use: ", endpoint,
                      ": another process listens there; stop it or choose another port"));
   }
-  const std::string text = absl::StrCat("cannot ", what, " ", endpoint, ": ", zmq_strerror(error));
+  const char* const why = error == EADDRNOTAVAIL ? "that is no address of this machine"
+                          : error == ENODEV      ? "that names no address of this machine"
+                                                 : zmq_strerror(error);
+  const std::string text = absl::StrCat("cannot ", what, " ", endpoint, ": ", why);
   switch (error) {
     case EMFILE:
     case ENOMEM:
