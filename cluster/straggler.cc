@@ -14,6 +14,7 @@
 namespace soapstone::sim {
 namespace {
 
+constexpr double kFactorMin = 1e-3;  // time has to go on
 constexpr double kFactorMax = 1e6;
 constexpr uint64_t kPartsMax = 16;  // draws of one iteration: part i draws at clock * 16 + i
 constexpr uint64_t kGroupStreams = uint64_t{1} << 63;  // of groups; below: of workers,
@@ -39,25 +40,26 @@ Arguments ArgumentsOf(Pareto* m) {
 }
 Arguments ArgumentsOf(Stall* m) {
   return {{"p", true, 0, 1, &m->probability},
-          {"factor", true, 0, kFactorMax, &m->factor},
+          {"factor", true, kFactorMin, kFactorMax, &m->factor},
           {"duration", false, 1, kDurationMax, &m->duration}};
 }
 Arguments ArgumentsOf(Periodic* m) {
-  return {{"every", true, 1, kWholeMax, &m->every}, {"factor", true, 0, kFactorMax, &m->factor}};
+  return {{"every", true, 1, kWholeMax, &m->every},
+          {"factor", true, kFactorMin, kFactorMax, &m->factor}};
 }
 Arguments ArgumentsOf(Slow* m) {
   return {{"workers", false, 0, kWholeMax, &m->workers},
-          {"factor", true, 0, kFactorMax, &m->factor}};
+          {"factor", true, kFactorMin, kFactorMax, &m->factor}};
 }
 Arguments ArgumentsOf(Rotating* m) {
   return {{"workers", true, 1, kWholeMax, &m->workers},
           {"every", true, 1, kWholeMax, &m->every},
-          {"factor", true, 0, kFactorMax, &m->factor}};
+          {"factor", true, kFactorMin, kFactorMax, &m->factor}};
 }
 Arguments ArgumentsOf(Bursts* m) {
   return {{"enter", true, 0, 1, &m->enter},
           {"leave", true, 0, 1, &m->leave},
-          {"factor", true, 0, kFactorMax, &m->factor},
+          {"factor", true, kFactorMin, kFactorMax, &m->factor},
           {"group", false, 1, kWholeMax, &m->group}};
 }
 // Beside its file.

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <fstream>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -217,6 +218,9 @@ TEST(StragglerTest, ErrorsSayWhatThereIs) {
   EXPECT_THAT(error("jitter:s=1"), HasSubstr("it takes sigma"));
   EXPECT_THAT(error("stall:p=0.1"), HasSubstr("stall needs factor, as in stall:p=0.02,factor=6"));
   EXPECT_THAT(error("stall:p=2,factor=6"), HasSubstr("outside"));
+  for (const char* factor : {"0", "1e-300", "1e-9"}) {  // time would not go on
+    EXPECT_THAT(error(absl::StrCat("slow:factor=", factor)), HasSubstr("outside")) << factor;
+  }
   EXPECT_THAT(error("stall:p=0.1,factor=6,duration=1000"), HasSubstr("outside [1, 100]"));
   EXPECT_THAT(error("exponential"), HasSubstr("exponential needs rate"));
   EXPECT_THAT(error("periodic:every=0,factor=2"), HasSubstr("outside"));

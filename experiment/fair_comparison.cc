@@ -44,29 +44,52 @@ std::string StrawMan(const Experiment& experiment, const CellResult& cell) {
       ", is at the edge of its grid, or ten times from the next rate: a better one may lie there");
 }
 
+namespace {
+
+bool Same(const RunOutcome* a, const RunOutcome* b) {
+  return a != nullptr && b != nullptr && a->parameters_sha256 == b->parameters_sha256 &&
+         a->duration_s == b->duration_s && a->curve == b->curve;
+}
+
+// Rows that differ in what decides nothing would be one result, shown as two.
+std::string RunsOfAnotherRow(const Results& results, const CellResult& cell) {
+  const Experiment& experiment = *results.experiment;
+  for (const CellResult& other : results.cells) {
+    if (other.cell == cell.cell || other.cell.policy != cell.cell.policy) continue;
+    for (size_t i = 0; i < std::min(cell.runs.size(), other.runs.size()); ++i) {
+      if (!Same(cell.runs[i], other.runs[i])) continue;
+      return absl::StrCat("no evidence: runs of ", experiment.policies[cell.cell.policy].name,
+                          " are those of another row, seed ", experiment.seeds[i]);
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
 std::string IdenticalRuns(const Results& results, const ResolvedClaim& claim) {
   const Experiment& experiment = *results.experiment;
   const auto name_of = [&](const CellResult& cell) {
     return experiment.policies[cell.cell.policy].name;
   };
-  const auto same = [](const RunOutcome* a, const RunOutcome* b) {
-    return a != nullptr && b != nullptr && a->parameters_sha256 == b->parameters_sha256 &&
-           a->duration_s == b->duration_s && a->curve == b->curve;
-  };
   const CellResult& faster = SideOf(results, claim, claim.faster);
   const CellResult& than = SideOf(results, claim, claim.than);
   for (size_t i = 0; i < std::min(faster.runs.size(), than.runs.size()); ++i) {
-    if (claim.faster != claim.than && same(faster.runs[i], than.runs[i])) {
+    if (claim.faster != claim.than && Same(faster.runs[i], than.runs[i])) {
       return absl::StrCat("no evidence: runs of ", name_of(faster), " and ", name_of(than),
                           " are identical, seed ", experiment.seeds[i]);
     }
     for (const CellResult* cell : {&faster, &than}) {
       for (size_t j = 0; j < i; ++j) {
-        if (!same(cell->runs[i], cell->runs[j])) continue;
+        if (!Same(cell->runs[i], cell->runs[j])) continue;
         return absl::StrCat("no evidence: runs of ", name_of(*cell), " are identical, seeds ",
                             experiment.seeds[j], " and ", experiment.seeds[i]);
       }
     }
+  }
+  for (const CellResult* cell : {&faster, &than}) {
+    std::string shared = RunsOfAnotherRow(results, *cell);
+    if (!shared.empty()) return shared;
   }
   return "";
 }

@@ -71,10 +71,17 @@ std::string KindOfRun(wire::JobConfig filled, const std::string& stragglers,
   cluster->clear_scheduler();
   cluster->clear_heartbeat_s();
   cluster->clear_start_timeout_s();
+  cluster->clear_grace_s();
   if (!real) {
     cluster->clear_transport();
     cluster->clear_device();
     cluster->clear_threads();
+    cluster->clear_security();
+    cluster->clear_isa();
+    cluster->clear_link_bytes();
+    cluster->clear_link_timeout_s();
+    const bool counts_out = stragglers.find("failstop") != std::string::npos;
+    if (!counts_out) cluster->clear_heartbeat_timeout_s();
   }
   return absl::StrCat(
       real ? "real" : "cosim", " ", Spelled(stragglers), " ",

@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "absl/strings/str_cat.h"
 #include "experiment/fake_experiment.h"
 
 namespace soapstone::experiment {
@@ -45,7 +46,11 @@ TEST(Seeds, StayTheSameWhereTheRunsDo) {
   EXPECT_EQ(SeedsWith("momentum:lr=0.1,mu=0.9", "momentum:mu=0.90,lr=0.3"), seeds);
   EXPECT_EQ(SeedsWith("path: \"digits.csv\"", "path: \"./data/../digits.csv\""), seeds);
   EXPECT_EQ(SeedsWith("model: \"softmax\"", "model: \"softmax\" output { log_dir: \"x\" }"), seeds);
-  EXPECT_EQ(SeedsWith("servers: 1", "servers: 1 heartbeat_s: 0.25"), seeds);
+  for (const char* field :
+       {"heartbeat_s: 0.25", "grace_s: 24", "link_timeout_s: 7", "link_bytes: 99999999",
+        "heartbeat_timeout_s: 6", "isa: \"avx2\"", "security: \"off\""}) {
+    EXPECT_EQ(SeedsWith("servers: 1", absl::StrCat("servers: 1 ", field)), seeds) << field;
+  }
   EXPECT_EQ(SeedsWith("stall:p=0.02,factor=6", "stall:factor=6.0,p=0.020"), seeds);
   EXPECT_EQ(SeedsWith("policies { spec: \"bsp\" }\npolicies { spec: \"ssp:s=2\" }",
                       "policies { spec: \"ssp:s=2\" }\npolicies { spec: \"bsp\" }"),

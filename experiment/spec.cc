@@ -101,7 +101,9 @@ absl::Status Resolver::Numbers() {
               absl::StrCat(field, ": ", value, " is not within ", low, " and ", high));
   };
   SOAP_RETURN_IF_ERROR(within(spec_.target_accuracy(), "target_accuracy", 0, 1));
-  SOAP_RETURN_IF_ERROR(within(spec_.iteration_ms(), "iteration_ms", 0, 1e6));
+  if (spec_.iteration_ms() != 0) {
+    SOAP_RETURN_IF_ERROR(within(spec_.iteration_ms(), "iteration_ms", 1e-3, 1e6));
+  }
   SOAP_RETURN_IF_ERROR(within(spec_.latency_us(), "latency_us", 0, 1e9));
   if (spec_.bandwidth_mbps() != 0) {  // 0: no limit
     SOAP_RETURN_IF_ERROR(within(spec_.bandwidth_mbps(), "bandwidth_mbps", 0.001, 1e9));

@@ -99,6 +99,11 @@ TEST(ExperimentSpec, ListedTwice) {
   EXPECT_THAT(
       ErrorWith("seed_count: 7", "seed_count: 7 subjects { name: \"a\" } subjects { name: \"b\" }"),
       HasSubstr("the runs of b, bsp, 4 workers are those of another row"));
+  EXPECT_THAT(ErrorWith("seed_count: 7",
+                        "seed_count: 7 subjects { name: \"a\" } subjects { name: \"b\" job { "
+                        "cluster { grace_s: 24 } } }"),
+              HasSubstr("the runs of b, bsp, 4 workers are those of another row"));
+  EXPECT_THAT(ErrorWith("iteration_ms: 10", "iteration_ms: 1e-300"), HasSubstr("iteration_ms"));
 }
 
 TEST(ExperimentSpec, TheSameFileIsForBothModes) {

@@ -69,7 +69,7 @@ inline std::vector<Message> HandMadeExamples() {
   const Buffers payload = {Buffer::CopyOf("a slice of"), Buffer(), Buffer::CopyOf("floats")};
   const std::string key(kProcessKeyBytes, '\x90');
   const Hello hello = {Role::kWorker,        3,   "tcp://a:1", 99, 1u << 31,
-                       "avx2, oneDNN 2.6.3", key, "n\xff<b>"};
+                       "avx2, oneDNN 2.6.3", key, "n<b>"};
   const Roster roster = {{{WorkerId{0}, 1, 2, true, false, "", key}, {WorkerId{4}, 3, 4, false}},
                          {{ServerId{0}, "tcp://a:1", key}, {ServerId{1}, "ipc:///tmp/\xff"}},
                          5,

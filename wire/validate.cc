@@ -169,7 +169,10 @@ struct BodyCheck {
       return Invalid("hello: arithmetic is no short line");
     }
     SOAP_RETURN_IF_ERROR(CheckKey(hello.key, "hello: no key of a process"));
-    if (hello.host.size() > kHostBytesMax) return Invalid("hello: host too long");
+    if (hello.host.size() > kHostBytesMax ||
+        !std::all_of(hello.host.begin(), hello.host.end(), quotable)) {
+      return Invalid("hello: host is no short line");
+    }
     return CheckText(hello.endpoint, "hello: endpoint too long");
   }
 

@@ -8,9 +8,13 @@
 
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "base/exit_codes.h"
 
 namespace soapstone::apps {
@@ -212,6 +216,25 @@ void ChildProcess::Signal(int signal_number) {
 
 void ChildProcess::SignalWith(int signal_number, int value) {
   if (pid_ > 0 && !ending_.has_value()) sigqueue(pid_, signal_number, {.sival_int = value});
+}
+
+// /proc/PID/stat: "pid (name) state ppid ...", of which the 14th and the 15th are user and system
+// time (proc(5)). The name may have any characters.
+uint64_t ChildProcess::CpuTicks() const {
+  std::ifstream file(absl::StrCat("/proc/", pid_, "/stat"));
+  std::string text;
+  std::getline(file, text);
+  const size_t name_end = text.rfind(')');
+  if (name_end == text.npos) return 0;
+  const std::vector<std::string> fields =
+      absl::StrSplit(text.substr(name_end + 1), ' ', absl::SkipEmpty());
+  uint64_t user = 0, system = 0;
+  constexpr size_t kUserTime = 11;  // behind the name, from 0
+  if (fields.size() <= kUserTime + 1 || !absl::SimpleAtoi(fields[kUserTime], &user) ||
+      !absl::SimpleAtoi(fields[kUserTime + 1], &system)) {
+    return 0;
+  }
+  return user + system;
 }
 
 void ChildProcess::Poll() {

@@ -73,6 +73,7 @@ class ChildProcess final : public Launched {
 
   void Signal(int signal_number) override;
   void SignalWith(int signal_number, int value) override;
+  uint64_t CpuTicks() const override;
   void Poll() override;
   const std::optional<Ending>& ending() const override { return ending_; }
   const std::deque<std::string>& last_lines() const override { return last_lines_; }

@@ -94,11 +94,8 @@ int PrintOrCheck(const std::string& program, const NodeFlags& flags, const wire:
   if (!flags.check) return kExitOk;
   const auto job = PrepareJob(config);
   if (!job.ok()) return SayConfigError(program, job.status());
-  const bool model_here = program == kSoapstone && flags.hosts_path.empty();
-  for (const absl::Status& status :
-       {CheckSecurity(config.cluster(), !flags.key.empty()), CheckEndpoint(config.cluster()),
-        CheckOutputs(config, model_here), also ? also(**job) : absl::OkStatus(),
-        model_here ? CheckParametersFit(**job, AvailableMemory()) : absl::OkStatus()}) {
+  for (const absl::Status& status : {CheckSecurity(config.cluster(), !flags.key.empty()),
+                                     CheckEndpoint(config.cluster()), also(**job)}) {
     if (!status.ok()) return SayConfigError(program, status);
   }
   SayNotes(program, (*job)->notes);

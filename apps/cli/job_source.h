@@ -26,12 +26,12 @@ absl::Status CheckFolderCanBeMade(const std::string& path);
 
 // The same of all that the job writes: files into folders that are there, and folders. The model
 // only where it is written `here`. Error: InvalidArgument with the field.
-absl::Status CheckOutputs(const wire::JobConfig& config, bool model_here = true);
+absl::Status CheckOutputs(const wire::JobConfig& config, bool model_here);
 
 // Carries out --print_config and --check. Returns the exit code.
-// `also`: what is to be checked of the prepared job besides.
+// `also`: what is to be checked of the prepared job besides, such as CheckOutputs.
 int PrintOrCheck(const std::string& program, const NodeFlags& flags, const wire::JobConfig& config,
-                 const std::function<absl::Status(const Job&)>& also = {});
+                 const std::function<absl::Status(const Job&)>& also);
 
 // Says "program: what is wrong" on standard error, in one line. Returns kExitConfig, or
 // kExitInternal where the error is none of the user's.

@@ -40,6 +40,8 @@ class Launched {
   virtual void Signal(int signal_number) = 0;
   // With a value that the process reads (base/stop_signals.h), where the way there carries one.
   virtual void SignalWith(int signal_number, int /*value*/) { Signal(signal_number); }
+  // Processor time of a process of this machine, in the kernel's ticks; of others 0.
+  virtual uint64_t CpuTicks() const { return 0; }
   virtual void Poll() = 0;  // looks whether it has ended
   virtual const std::optional<Ending>& ending() const = 0;
   // The last lines of standard error, oldest first.

@@ -72,6 +72,21 @@ void Launcher::TakeSignals() {
   signal_fd_ = signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
 }
 
+// It may read data for as long as that takes; but who does nothing at all, such as one that is
+// stopped, is not waited for longer than for those who are missing.
+void Launcher::AwaitListening() {
+  if (!wanted_endpoint_.empty() || stop_.has_value()) return;
+  const Nanos now = NodeLoop::Now();
+  const uint64_t ticks = children_.front()->CpuTicks();
+  if (ticks != scheduler_ticks_ || scheduler_worked_ == 0) scheduler_worked_ = now;
+  scheduler_ticks_ = ticks;
+  const double limit_s = options_.config.cluster().start_timeout_s();
+  if (now - scheduler_worked_ < NanosOf(limit_s)) return;
+  BeginStop(kExitPeerLost,
+            absl::StrCat("the scheduler does not listen, and has done nothing for ", limit_s, " s"),
+            0);
+}
+
 int Launcher::Run() {
   TakeSignals();
   absl::Status started = StartChild(kScheduler, -1);
@@ -85,6 +100,7 @@ int Launcher::Run() {
       started = StartNodes(wanted_endpoint_);
     }
     if (started.ok()) started = StartSuccessors();
+    AwaitListening();
     CarryOutStop();
   }
   console_->EndProgress();

@@ -2,6 +2,7 @@
 // it gets on, and sees to it that all of it ends together.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
@@ -90,6 +91,7 @@ class Launcher {
   void OnSchedulerEnded(const Launched& child);
   void Fail(const Launched& child, int code);
   void BeginStop(int code, std::string reason, Nanos grace);
+  void AwaitListening();
   void CarryOutStop();
   void TakeSignals();
   bool AllEnded() const;
@@ -116,6 +118,8 @@ class Launcher {
   std::optional<ResultReport> result_;
   std::vector<NodeReport> nodes_;
   std::optional<Stop> stop_;
+  uint64_t scheduler_ticks_ = 0;  // until it listens: its processor time, and when that last grew
+  Nanos scheduler_worked_ = 0;
   std::string pages_;      // of the scheduler; empty: none, or not yet
   std::string unwritten_;  // why a file of the result could not be written
 };

@@ -30,7 +30,7 @@ absl::StatusOr<RankChoice> OrdinalOf(const std::string& hostname) {
 }
 
 absl::StatusOr<RankChoice> FromLauncher(const Environment& environment) {
-  for (const char* name : {"JOB_COMPLETION_INDEX", "SLURM_PROCID", "RANK"}) {
+  for (const char* name : kRankVariables) {
     const char* value = environment(name);
     if (value != nullptr && *value != '\0') return Parse(name, value);
   }

@@ -13,6 +13,9 @@ namespace soapstone::apps {
 // A variable's value, or null, as getenv.
 using Environment = std::function<const char*(const char*)>;
 
+// What launchers set for each process, a number over all roles or within one.
+inline constexpr const char* kRankVariables[] = {"JOB_COMPLETION_INDEX", "SLURM_PROCID", "RANK"};
+
 struct RankChoice {
   int64_t rank = -1;   // -1: the scheduler hands one out
   std::string source;  // "--rank", "SLURM_PROCID", ... or "the scheduler"

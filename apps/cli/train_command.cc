@@ -125,6 +125,14 @@ absl::Status FinishOutput(int code, OutputThread* output) {
   return output->Finish((stopped ? 2 : 20) * kSecond);
 }
 
+// What it writes can be written, and what it keeps in memory fits. `all_here`: no process of it is
+// on another host.
+absl::Status CheckRun(const Job& job, bool all_here) {
+  SOAP_RETURN_IF_ERROR(CheckOutputs(job.config, all_here));
+  if (all_here) SOAP_RETURN_IF_ERROR(CheckParametersFit(job, AvailableMemory()));
+  return CheckNoRecording(job.config);
+}
+
 absl::Status MakeFolder(const char* field, const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
@@ -139,8 +147,7 @@ absl::StatusOr<LauncherOptions> PrepareLaunch(wire::JobConfig config, Hosts* hos
   SOAP_ASSIGN_OR_RETURN(const std::shared_ptr<const Job> job, PrepareJob(config));
   const wire::Output& output = config.output();
   SOAP_RETURN_IF_ERROR(CheckEndpoint(config.cluster()));
-  SOAP_RETURN_IF_ERROR(CheckOutputs(config, hosts == nullptr));
-  if (hosts == nullptr) SOAP_RETURN_IF_ERROR(CheckParametersFit(*job, AvailableMemory()));
+  SOAP_RETURN_IF_ERROR(CheckRun(*job, hosts == nullptr));
   if (!config.output().record_path().empty()) SOAP_RETURN_IF_ERROR(CheckRecordingFolder(config));
   if (!output.curve_path().empty()) RemoveCurveParts(*job);
   LauncherOptions options;
@@ -185,8 +192,9 @@ int Train(const NodeFlags& flags, Hosts* hosts) {
     std::cerr << kSoapstone << ": from the environment: " << variable << "\n";
   }
   if (flags.print_config || flags.check) {
-    const int code = PrintOrCheck(kSoapstone, flags, *config,
-                                  [&config](const Job&) { return CheckNoRecording(*config); });
+    const int code = PrintOrCheck(kSoapstone, flags, *config, [hosts](const Job& job) {
+      return CheckRun(job, hosts == nullptr);
+    });
     return code == kExitOk && flags.check && hosts != nullptr ? hosts->Open(*config) : code;
   }
   absl::StatusOr<LauncherOptions> options = PrepareLaunch(*std::move(config), hosts);

@@ -52,6 +52,11 @@ absl::StatusOr<NodePlace> Place(const NodeFlags& flags, const wire::JobConfig& c
   return PlaceOf(index, servers, config.cluster().workers());
 }
 
+bool HasNumber(const NodeFlags& flags) {
+  const absl::StatusOr<RankChoice> index = ChooseIndex(flags.index, Variable);
+  return !index.ok() || index->rank >= 0 || IsSet("DMLC_ROLE");  // a wrong one is to be said
+}
+
 // The place, and in `config` where the scheduler is: for the scheduler, where it listens.
 absl::StatusOr<NodePlace> Settle(const NodeFlags& flags, wire::JobConfig* config) {
   SOAP_ASSIGN_OR_RETURN(const NodePlace place, Place(flags, *config));
@@ -69,7 +74,13 @@ int RunNodeCommand(NodeFlags flags) {
   AddDmlcCounts(&flags);
   absl::StatusOr<wire::JobConfig> config = ConfigFromFlags(flags);
   if (!config.ok()) return SayConfigError("soapstone node", config.status());
-  if (flags.print_config && !flags.check) return PrintOrCheck("soapstone node", flags, *config);
+  // Of a process without a number only the job is known.
+  if (!flags.check || !HasNumber(flags)) {
+    const auto outputs = [](const Job& job) { return CheckOutputs(job.config, true); };
+    if (flags.print_config || flags.check) {
+      return PrintOrCheck("soapstone node", flags, *config, outputs);
+    }
+  }
   const absl::StatusOr<NodePlace> place = Settle(flags, &*config);
   if (!place.ok()) return SayConfigError("soapstone node", place.status());
   flags.place = place->rank;

@@ -172,7 +172,9 @@ int RunUntilSignal(Node* node, SignalWatch* signals, OutputThread* output) {
 std::string HostName() {
   char host[HOST_NAME_MAX + 1] = "";
   gethostname(host, sizeof(host) - 1);
-  return host;
+  std::string name = host;
+  for (char& c : name) c = c >= ' ' && c <= '~' ? c : '?';  // a Hello says it to people
+  return name;
 }
 
 // Of JSON lines, where those are asked for.

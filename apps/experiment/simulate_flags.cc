@@ -1,8 +1,11 @@
 #include "apps/experiment/simulate_flags.h"
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <memory>
+#include <string>
 
+#include "absl/strings/numbers.h"
 #include "apps/cli/command_line.h"
 #include "apps/cli/job_flags.h"
 
@@ -61,7 +64,11 @@ void AddTiming(CLI::App* app, SimulateFlags* flags) {
       ->check(Within(0.0, 3600.0));
   app->add_option("--elements", flags->elements, "Parameters of the model: sizes messages [1024]")
       ->check(CLI::PositiveNumber);
-  app->add_option("--seed", flags->seed, "Seed of the straggler models [1]");
+  app->add_option("--seed", flags->seed, "Seed of the straggler models [1]")
+      ->check([](const std::string& text) {
+        uint64_t seed = 0;
+        return std::string(absl::SimpleAtoi(text, &seed) ? "" : "a whole number is needed");
+      });
   app->add_option(
          "--seeds", flags->seeds,
          "Runs, with this seed and those after it, whose mean rate is shown [5; 1 if large]")

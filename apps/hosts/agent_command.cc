@@ -82,6 +82,7 @@ int Agent::Run() {
   signal_fd_ = signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO}) fcntl(fd, F_SETFL, O_NONBLOCK);
   ForgetNodeVariables();
+  for (const char* name : kRankVariables) unsetenv(name);  // of whoever started ssh's end here
   for (heard_ = NodeLoop::Now(); ReadInput() && NodeLoop::Now() - heard_ < kSilenceMax;) {
     FinishCheck();
     ReadProcesses();

@@ -3,7 +3,9 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -18,6 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "apps/cli/job_source.h"
 #include "apps/cli/launcher.h"
 #include "apps/daemon/listen_choice.h"
@@ -68,6 +71,17 @@ absl::StatusOr<std::string> ReadHosts(const std::string& path) {
     return absl::InvalidArgumentError(absl::StrCat("--hosts: ", path, " has more than 1 MiB"));
   }
   return absl::InvalidArgumentError(absl::StrCat("--hosts: cannot read ", text.status().message()));
+}
+
+// As execvp looks for it.
+bool IsCommand(const std::string& name) {
+  if (absl::StrContains(name, '/')) return access(name.c_str(), X_OK) == 0;
+  const char* const path = std::getenv("PATH");
+  for (const absl::string_view folder :
+       absl::StrSplit(path != nullptr ? path : "/bin:/usr/bin", ':')) {
+    if (access(absl::StrCat(folder, "/", name).c_str(), X_OK) == 0) return true;
+  }
+  return false;
 }
 
 // In `cluster`, where it is not said, where the scheduler listens so that it is reached by `host`.
@@ -168,6 +182,10 @@ absl::Status SshHosts::Connect(const std::string& program) {
   used.insert(places_.workers.begin(), places_.workers.end());
   const std::vector<std::string> ssh = absl::StrSplit(ssh_, ' ', absl::SkipEmpty());
   if (ssh.empty()) return absl::InvalidArgumentError("--ssh: no command");
+  if (!IsCommand(ssh[0])) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--ssh: there is no command ", ssh[0], absl::StrContains(ssh[0], '/') ? "" : " in PATH"));
+  }
   for (size_t i = 0; i < lines_.size(); ++i) {
     const std::string& name = lines_[i].host;
     if (!used.contains(i)) {

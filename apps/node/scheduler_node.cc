@@ -123,7 +123,9 @@ int SchedulerNode::Run() {
       coordinator_.OnTimer(now, timer, &out_);
     }
     for (const transport::LostNode& lost : loop_.TakeLost()) {
-      LOG(WARNING) << "the link to " << lost.node.ToString() << " is lost: " << lost.why;
+      // Of a process that was refused, such as a stranger, nobody waits for anything.
+      LOG_IF(WARNING, !lost.node.IsTemporary())
+          << "the link to " << lost.node.ToString() << " is lost: " << lost.why;
       Lose(now, lost.node, lost.epoch);
     }
     if (loop_.stop_requested()) {

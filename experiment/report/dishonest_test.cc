@@ -108,6 +108,17 @@ TEST(Dishonest, IdenticalRunsThatGainNothing) {
   EXPECT_THAT(Said(claim, 13), HasSubstr("no evidence: runs of ssp:s=2 and bsp are identical"));
 }
 
+TEST(Dishonest, OneResultInTwoRows) {
+  const JudgedClaim claim = JudgedWith({}, [](const RunPlan& plan, RunOutcome* outcome) {
+    // As a straggler model that comes after the end, or a subject with another timeout.
+    outcome->parameters_sha256 = absl::StrCat(plan.config.policy(), plan.config.training().seed());
+    outcome->duration_s = 7;
+    for (CurvePoint& point : outcome->curve) point = {};
+  })[0];
+  EXPECT_EQ(claim.verdict, Verdict::kWithheld);
+  EXPECT_THAT(Said(claim, 13), HasSubstr("are those of another row"));
+}
+
 // Of my own making, from here on.
 TEST(Dishonest, SeedsThatDecideNothing) {
   const JudgedClaim claim = JudgedWith({}, [](const RunPlan& plan, RunOutcome* outcome) {

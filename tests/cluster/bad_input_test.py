@@ -84,6 +84,12 @@ class BadInputTest(ClusterTestCase):
         self.assertEqual(running.output(), "soapstone: micro_batches: 1 is less than the 8 workers: "
                                            "each needs one at least")
 
+    def test_a_seed_that_is_no_number(self):
+        for seed in ("-1", "18446744073709551616", "1.5"):
+            running = self.run_program("soapstone", "simulate", f"--seed={seed}")
+            self.assertEqual(running.wait(20), 78, running.output())
+            self.assertRegex(running.output(), r"^soapstone[^\n]*--seed[^\n]*a whole number is needed[^\n]*$")
+
     def test_simulating_in_a_precision_that_is_not_computed(self):
         with open(self.config) as file:
             job = file.read().replace("cluster {", 'cluster { precision: "bf16"')

@@ -67,6 +67,19 @@ class FailureTest(ClusterTestCase):
         self.assertRegex(running.output(), spoken)
         self.assert_nothing_left(children)
 
+    def test_a_scheduler_that_never_listens(self):
+        running = self.train(LONG, "--start_timeout_s=2")
+        deadline = time.monotonic() + 20
+        while "scheduler" not in descendants(running.pid):
+            self.assertLess(time.monotonic(), deadline)
+        scheduler = descendants(running.pid)["scheduler"]
+        os.kill(scheduler, signal.SIGSTOP)
+        stopped = time.monotonic()
+        self.assertEqual(running.wait(30), 138, running.output())
+        self.assertLess(time.monotonic() - stopped, 20)
+        self.assertRegex(running.output(), "the scheduler (does not listen, and has done nothing for 2 s|failed)|"
+                         "not started after|lost")
+
     def test_lost_server(self):
         self.check_lost("server-1", r"server-1 failed: killed by SIGKILL")
         with open(f"{self.dir}/logs/scheduler.log") as log:  # as its page: not the one that was ended for it

@@ -176,14 +176,15 @@ class LaunchTest(LaunchTestCase):
                 (server, "--model_path=/nonexistent/m", "output.model_path"),
                 (["soapstone-server", f"--config={self.config}"], "--check", "cluster.scheduler: an endpoint is needed"),
                 (["soapstone", "node", *flags], "--index=99", "numbers 0 to 5"),
-                (["soapstone", "node", *flags], "--log_format=json", "nothing says which process"),
                 (["soapstone", "node", *flags, "--index=1"], "--cpus=999", "--cpus=999")):
             node = self.start(*program, wrong)
             self.assertEqual(node.wait(20), 78, node.output())
             self.assertEqual(len(node.output().splitlines()), 1, node.output())
             self.assertIn(why, node.output())
-        worker = self.start("soapstone-worker", *flags, "--model_path=/nonexistent/m")  # it writes none
-        self.assertEqual(worker.wait(20), 0, worker.output())
+        # A worker writes no model, and which process a node will be is said at its start.
+        for program, flag in (("soapstone-worker", "--model_path=/nonexistent/m"), ("soapstone", "node")):
+            right = self.start(program, flag, *flags)
+            self.assertEqual(right.wait(20), 0, right.output())
 
     def test_what_launchers_set_for_all_roles_is_named(self):
         node = self.start("soapstone-worker", f"--config={self.config}", "--scheduler=tcp://127.0.0.1:1",

@@ -140,6 +140,20 @@ class StrangerTest(ClusterTestCase):
                 stop.set()
         self.assertGreater(flood.result(), 1000)
 
+    def test_refused_strangers_fill_no_log(self):
+        scheduler = self.run_program("soapstone-scheduler", f"--config={self.config}", "--scheduler=tcp://127.0.0.1:0",
+                                     "--progress=json", "--start_timeout_s=30")
+        port = int(scheduler.wait_for('"endpoint":"tcp://127.0.0.1:([0-9]+)"').group(1))
+        for nonce in range(60):
+            peer = connect(port)
+            peer.send(stranger.hello(stranger.WORKER, 1000 + nonce, 0x1234567890ABCDEF))
+            self.assertIsNotNone(peer.answer())
+            peer.close()
+        time.sleep(6)  # until a link is given up
+        lines = scheduler.output().splitlines()
+        for said in ("is refused", "is lost"):  # by the log and by news
+            self.assertLess(len([line for line in lines if said in line]), 40, lines)
+
     def test_during_the_run_and_after_a_loss(self):
         running = self.train("--policy=bsp", "--epochs=2000", "--transport=sockets")
         running.wait_for("started")

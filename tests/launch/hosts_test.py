@@ -76,6 +76,23 @@ class HostsTest(LyingTestCase):
             self.assertEqual(running.wait(20), 78, running.output())
             running.wait_for(says)
 
+    def test_an_ssh_that_is_not_there(self):
+        path = os.path.join(self.dir, "one_host")
+        with open(path, "w") as file:
+            file.write("127.0.0.1 slots=5\n")
+        for ssh, why in (("/nonexistent/ssh", "no command /nonexistent/ssh\n"), ("nonesuch -q", "no command nonesuch in PATH\n")):
+            done = subprocess.run([PROGRAM, "train", f"--config={self.config}", f"--hosts={path}", f"--ssh={ssh}"],
+                                  stderr=subprocess.PIPE, text=True, timeout=30)
+            self.assertEqual((done.returncode, why in done.stderr), (78, True), done.stderr)
+
+    def test_a_name_that_is_unknown_is_listed_with_the_others(self):
+        fails = {"instead": "echo broken >&2; exit 255"}
+        running = self.over("n1.soapstone.invalid slots=3\n127.0.0.1 slots=3\n",
+                            how={"n1.soapstone.invalid": fails, "127.0.0.1": fails})
+        self.assertEqual(running.wait(30), 138, running.output())
+        for host in ("n1.soapstone.invalid", "127.0.0.1"):
+            running.wait_for(f"host {host}: not reached")
+
     def test_outputs_that_would_stay_on_hosts_are_refused(self):
         for flag in ("--curve=c.csv", "--record=r", "--record_trace=t.csv"):
             running = self.over("127.0.0.1 slots=5\n", flag)

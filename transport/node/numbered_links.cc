@@ -24,6 +24,8 @@ constexpr int kSilentPart = 3;  // of the link's timeout; at most
 constexpr absl::Duration kSilentMax = absl::Seconds(3);
 constexpr absl::Duration kDialAgainMin = absl::Milliseconds(100);  // from one dial to the next
 // So much in that time is a message on its way; questions and answers are less.
+constexpr int kLossesSaid = 8;
+constexpr absl::Duration kSayLossesFor = absl::Seconds(10);
 constexpr absl::Duration kLookAtMovedEvery = absl::Milliseconds(500);
 constexpr uint64_t kMovedBytes = uint64_t{16} << 10;
 constexpr absl::Duration kTellAfter = absl::Milliseconds(20);
@@ -350,8 +352,13 @@ void NumberedLinks::Broke(const std::string& peer, SteadyTime now) {
 }
 
 void NumberedLinks::Lose(Link* link, std::string why) {
-  LOG(WARNING) << "a connection over ZeroMQ is lost, with " << link->session.kept().size()
-               << " messages: " << why;
+  const SteadyTime now = SteadyNow();
+  if (now - said_since_ > kSayLossesFor) said_ = 0;
+  if (said_ == 0) said_since_ = now;
+  LOG_IF(WARNING, ++said_ <= kLossesSaid)
+      << "a connection over ZeroMQ is lost, with " << link->session.kept().size()
+      << " messages: " << why
+      << (said_ == kLossesSaid ? "; of more in these ten seconds nothing is said" : "");
   lost_.push_back({link->peer, std::move(why)});
   Drop(std::string(link->peer));
 }

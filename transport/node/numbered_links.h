@@ -181,6 +181,8 @@ class NumberedLinks {
   std::unordered_map<std::string, Link> links_;
   std::deque<std::string> unproven_;  // oldest first; some may be proven or gone by now
   std::vector<LostLink> lost_;
+  int said_ = 0;  // of them, since then
+  SteadyTime said_since_ = SteadyTime::InfinitePast();
   size_t waiting_ = 0;  // links that something is due on
   SteadyTime tend_at_ = SteadyTime::InfinitePast();
   PauseWatch pauses_;
