@@ -6,11 +6,16 @@
 #include <functional>
 #include <map>
 #include <set>
+#include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 
 namespace soapstone::apps {
 namespace {
@@ -97,6 +102,20 @@ Unit UnitFor(Nanos longest) {
   if (longest >= 2'000) return {"\xc2\xb5s", 1e3};
   return {"ns", 1};
 }
+// A row's name as far as there is room for it left of the bars: its begin, and the end that tells
+// devices apart.
+std::string RowName(absl::string_view name) {
+  constexpr size_t kBegin = 13, kEnd = 9;
+  std::vector<absl::string_view> characters;
+  for (size_t at = 0; at < name.size(); at += characters.back().size()) {
+    characters.push_back(name.substr(at, std::max<size_t>(1, CharacterBytes(name.substr(at)))));
+  }
+  if (characters.size() <= kBegin + kEnd + 2) return std::string(name);
+  const auto all = absl::MakeConstSpan(characters);
+  return absl::StrCat(absl::StrJoin(all.first(kBegin), ""), "..",
+                      absl::StrJoin(all.last(kEnd), ""));
+}
+
 std::string TimeText(Nanos ns, const Unit& unit) {
   return absl::StrFormat("%.4g", static_cast<double>(ns) / unit.ns);
 }
@@ -308,7 +327,7 @@ class SvgDrawing {
 
   // Bars of a kind in one group; those without a title in one path.
   void DrawRow(const SvgRow& row, double y) {
-    std::string name = XmlText(row.track->name);
+    std::string name = XmlText(RowName(row.track->name));
     if (row.alike > 1) absl::StrAppend(&name, " \xc3\x97 ", row.alike);
     Text(4, y + 11, name);
     const auto narrow = static_cast<Nanos>(kNarrow / scale_);

@@ -37,12 +37,12 @@ struct Drawn {
   }
 };
 
-Drawn MakeDrawn(const std::string& name) {
+Drawn MakeDrawn(const std::string& name, const std::string& machine_text = kMachine) {
   models::GraphBuilder b("m");
   models::TensorId x = b.Input("input", models::DataType::kFloat32, {4});
   x = b.Apply(name, compute::Linear{.outputs = 4}, {x});
   b.Loss("loss", x);
-  auto machine = planner::ParseMachine(kMachine, "pair");
+  auto machine = planner::ParseMachine(machine_text, "pair");
   EXPECT_TRUE(machine.ok()) << machine.status();
   auto graph = planner::MakeOpGraph(*b.Build(), {.batch = 8});
   EXPECT_TRUE(graph.ok()) << graph.status();
@@ -126,6 +126,17 @@ TEST(PlanSvg, NamesAreEscaped) {
   EXPECT_THAT(svg, Not(HasSubstr("a<b")));
   const Drawn long_name = MakeDrawn(std::string(5000, 'x'));
   EXPECT_LT(long_name.Svg({Task(TaskKind::kForward, 0, 0, 1000)}).size(), 5000u);
+}
+
+// Bars begin at the same place whatever the names are, and devices of a node are told apart.
+TEST(PlanSvg, ALongNodesNameLeavesTheDevicesNumberToBeSeen) {
+  std::string text = kMachine;
+  const std::string node = "ip-10-0-12-34.eu-central-1.compute.internal-";
+  text.replace(text.find("\"node\""), 6, "\"" + node + "\"");
+  const std::string svg = MakeDrawn("dense", text).Svg({Task(TaskKind::kForward, 0, 0, 1000)});
+  EXPECT_EQ(FaultOf(svg), "");
+  EXPECT_THAT(svg, Not(HasSubstr(node)));
+  EXPECT_THAT(svg, HasSubstr(">ip-10-0-12-34.."));
 }
 
 TEST(PlanSvg, LinksThatAreEqualAreOneRowAndIdleOnesNone) {

@@ -142,7 +142,7 @@ def functions_of_javascript(text):
     return found
 
 
-CLASS = re.compile(r"\bclass\s+(\w+)[^()]*$")
+CLASS = re.compile(r"\bclass\s+(?:alignas\([^()]*\)\s*)?(\w+)[^()]*(?:<[^;]*)?$")
 NO_FIELD = re.compile(r"^(using|friend|static|typedef|enum|template|struct|class|return)\b")
 FIELD = re.compile(r"\b([a-z]\w*_)\s*(?:\[[^\]]*\]\s*)*(?::\s*\d+\s*)?(?=\{\}|=|,|$)")
 

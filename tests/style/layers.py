@@ -15,20 +15,22 @@ NO_ROOMS = (*ALL_CODE, "cmake")
 FOREIGN = {  # what only one layer may touch
     "zmq": {"security", "transport"},
     "google/protobuf": {"cluster", "security", "wire"},
-    "(?:cuda|cudnn|cublas)": {"compute"},
+    "wire/frame.pb": {"wire"},
+    "(?:cuda|cudnn|cublas|curand|nvml|nccl|nvrtc|cooperative_groups)": {"compute"},
     "(?:oneapi/)?dnnl": {"compute"},
     "png": {"models"},
     "(?:absl/synchronization/)?(?:shared_)?(?:mutex|condition_variable)": {"base"},  # base/mutex.h is for all
     "(?:semaphore|latch|barrier)": {"base"},
 }
 FOREIGN_TYPES = (re.compile(r"\bstd::(?:\w+_)?(?:mutex|condition_variable\w*|semaphore|latch|barrier)\b|"
-                            r"\babsl::(?:(?:Reader|Writer)?Mutex\w*|CondVar|Barrier|BlockingCounter)\b|\b(?:mtx|cnd)_t\b|"
+                            r"\babsl::(?:(?:Reader|Writer)?Mutex\w*|CondVar|Barrier|BlockingCounter)\b|\b(?:mtx|cnd|sem)_t\b|"
+                            r"\bstd::(?:once_flag|call_once)\b|"
                             r"\bpthread_(?:mutex|cond|rwlock|spin|spinlock|barrier)_\w+"), {"base"})
 # The machine's date, which may jump: for what people read alone, in the files named. All else takes
 # base/steady_clock.h, or time as a value.
 DATE = re.compile(r"absl::(Now|Time|UnixEpoch|InfiniteFuture|InfinitePast|GetCurrentTimeNanos)\b|"
                   r"\b(system|file|utc|tai|high_resolution)_clock|file_time_type::clock|CLOCK_REALTIME|CLOCK_TAI|"
-                  r"gettimeofday|timespec_get|sem_timedwait|\btime\((nullptr|NULL|0|&|\{\})|"
+                  r"gettimeofday|timespec_get|sem_timedwait|mq_timed\w+|\bftime\(|\btime\((nullptr|NULL|0|&|\{\})|"
                   r"\b(Await|Wait|LockWhen)\w*With(Timeout|Deadline)\b")
 DATE_IS_MEANT = {
     "apps/cli/train_command.cc",  # the name of a job's folder

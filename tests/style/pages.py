@@ -16,7 +16,7 @@ PAGE_OF_FLAGS = {  # of each file that registers flags, where they stand besides
 }
 FLAGS_OF_OTHERS = {"--from-file", "--help", "--gtest_filter", "--output-on-failure", "--storage", "--test-dir", "--tool"}
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z0-9_-]*[a-z0-9](?![\w-])")
-REGISTERED = re.compile(r'add_(?:option|flag|argument)\w*\(\s*"([^"]+)"')
+REGISTERED = re.compile(r'add_(?:option|flag|argument)\w*(?:<[^;()]*>)?\(\s*"([^"]+)"')
 LINK = re.compile(r"\]\(([^()\s]+)\)")
 CODE = re.compile(r"`[^`]*`")
 PROSE_CHARACTERS_MAX = 120
@@ -188,7 +188,7 @@ def claims_without_a_result(tree):
 def exit_codes_that_differ(tree):
     """Exit codes beside the table of docs/operations.md."""
     code, page = "base/exit_codes.h", "docs/operations.md"
-    listed = dict.fromkeys(re.findall(r"\bkExit\w+\s*=\s*(\d+);", tree.text(code)))
+    listed = dict.fromkeys(re.findall(r"\bkExit\w+\s*(?:=|\{)\s*([^;{}]+?)\s*\}?;", tree.text(code)))
     rows = {cells[0]: (line, None) for line, cells in table(tree.text(page), "Exit codes")}
     return differences(page, rows, listed, "exit code", code)
 
@@ -197,7 +197,7 @@ def messages_that_differ(tree):
     """Types of messages beside the table of docs/wire.md: names and numbers."""
     code, page = "wire/message.h", "docs/wire.md"
     types = part(tree.text(code), r"enum class MessageType\b[^{]*\{", r"^};")
-    listed = dict(re.findall(r"^\s*k(\w+) = (\d+),", types, re.M))
+    listed = dict(re.findall(r"\bk(\w+)\s*(?:=\s*(\d+))?\s*(?:,|$)", re.sub(r"//.*", "", types), re.M))
     listed.pop("None", None)
     rows = {cells[1]: (line, cells[0]) for line, cells in table(tree.text(page), "Message types")}
     return differences(page, rows, listed, "message", code)
@@ -235,7 +235,7 @@ def job_fields(text, message="JobConfig", above=""):
     """The fields of a message of job.proto and of those within it, as paths: "training.epochs"."""
     fields = []
     body = part(text, rf"message {message} \{{", r"^}")
-    for kind, name in re.findall(r"^\s*(?:repeated )?(\w+) (\w+) = \d+;", body, re.M):
+    for kind, name in re.findall(r"^\s*(?:repeated |optional )?(\w+|map<[^>]*>) (\w+) = \d+;", body, re.M):
         if f"message {kind} " in text:
             fields += job_fields(text, kind, f"{above}{name}.")
         else:
@@ -270,6 +270,8 @@ def flags_without_a_word(tree):
             said = {flag for page in pages for flag in FLAG.findall(tree.text(page))}
             found += [f"{name}:1: {' and '.join(sorted(pages))} say nothing of {flag}"
                       for flag in sorted(registered(tree, name) - said)]
+        elif name.startswith("apps/") and name.endswith(".cc") and not name.endswith("_test.cc"):
+            found += [f"{name}:1: the flag {flag} is in no *_flags.cc" for flag in sorted(registered(tree, name))]
     return found
 
 

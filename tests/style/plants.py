@@ -122,6 +122,9 @@ PLANTED = {
     "a class of 16 fields that are aligned": (
         "server/shard/planted.h", "#pragma once\n" + large_class(16).replace("  int", "  alignas(64) std::atomic<int>"),
         r"server/shard/planted.h:2: Planted has 16 fields"),
+    "an aligned class of 16 fields": (
+        "server/shard/planted.h", "#pragma once\n" + large_class(16).replace("class P", "class alignas(64) P"),
+        r"server/shard/planted.h:2: Planted has 16 fields"),
     "a class of 16 fields of bits": (
         "server/shard/planted.h", "#pragma once\n" + large_class(16).replace(" = 0;", " : 3;"),
         r"server/shard/planted.h:2: Planted has 16 fields"),
@@ -268,6 +271,13 @@ PLANTED = {
                                                r"server/shard/ledger.cc:\d+: a mutex of another kind"),
     "Abseil's condition that some header brings": ("server/shard/ledger.cc", "absl::CondVar c;\n",
                                                    r"server/shard/ledger.cc:\d+: a mutex of another kind"),
+    "C's semaphore": ("server/shard/ledger.cc", "sem_t s;\n", r"server/shard/ledger.cc:\d+: a mutex of another kind"),
+    "what happens once": ("server/shard/ledger.cc", "std::once_flag f;\n",
+                          r"server/shard/ledger.cc:\d+: a mutex of another kind"),
+    "frames as protobuf has them": ("server/shard/ledger.cc", '#include "wire/frame.pb.h"\n',
+                                    r"server/shard/ledger.cc:\d+: wire/frame.pb outside wire"),
+    "another library of CUDA": ("server/shard/ledger.cc", "#include <curand.h>\n",
+                                r"server/shard/ledger.cc:\d+: curand outside compute"),
     "C's mutex": ("server/shard/ledger.cc", "mtx_t m;\n", r"server/shard/ledger.cc:\d+: a mutex of another kind"),
     "a latch in base": ("base/spec.cc", "#include <latch>\nstd::latch l(1);\npthread_mutex_t m;\n", None),
     "no mutex": ("server/shard/ledger.cc", "int latch = pthread_setname_np(pthread_self(), \"semaphore\");\n", None),
@@ -306,8 +316,17 @@ PLANTED = {
     "a long line of code": ("docs/wire.md", "\n    soapstone" + " models" * 20 + "\n", None),
     "a flag that no program has": ("docs/wire.md", "Give it `--planted`.\n",
                                    r"docs/wire.md:\d+: no program has the flag --planted"),
+    "a flag of a type that no page has": (
+        "apps/plan/plan_flags.cc",
+        'void Add(CLI::App* a) { a->add_option_function<std::string>("--planted", f); }\n',
+        r"apps/plan/plan_flags.cc:1: docs/jobs.md and docs/planner.md say nothing of --planted"),
+    "a flag beside the files of flags": (
+        "apps/plan/plan_command.cc", 'void Add(CLI::App* a) { a->add_flag("--planted"); }\n',
+        r"apps/plan/plan_command.cc:1: the flag --planted is in no \*_flags.cc"),
     "a flag that no page has": ("apps/plan/plan_flags.cc", 'void Add(CLI::App* a) { a->add_flag("--planted"); }\n',
                                 r"apps/plan/plan_flags.cc:1: docs/jobs.md and docs/planner.md say nothing of --planted"),
+    "an exit code in braces that no page has": ("base/exit_codes.h", "inline constexpr int kExitPlanted{99};\n",
+                                                r"docs/operations.md:\d+: no row for the exit code 99"),
     "an exit code that no page has": ("base/exit_codes.h", "inline constexpr int kExitPlanted = 99;\n",
                                       r"docs/operations.md:\d+: no row for the exit code 99"),
     "an example with data that nobody can find": (
