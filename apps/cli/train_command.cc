@@ -86,14 +86,14 @@ std::string RecordedLine(const std::string& dir) {
 absl::Status CheckKeys(const wire::Cluster& cluster, const std::string& folder) {
   SOAP_RETURN_IF_ERROR(CheckSecurity(cluster, !folder.empty()));
   if (folder.empty()) return absl::OkStatus();
-  std::optional<security::JobKeys> first;
+  decltype(security::JobKeys::public_keys) first = {};
   for (const security::KeyRole role : security::kKeyRoles) {
-    SOAP_ASSIGN_OR_RETURN(security::JobKeys keys, security::ReadJobKeys(folder, role));
-    if (!first.has_value()) first = std::move(keys);
-    if (keys.public_keys == first->public_keys) continue;
-    return absl::InvalidArgumentError(absl::StrCat("--key: ", folder, ": ", security::NameOf(role),
-                                                   ".key and ", security::NameOf(first->role),
-                                                   ".key are not of one `soapstone keygen`"));
+    SOAP_ASSIGN_OR_RETURN(const security::JobKeys keys, security::ReadJobKeys(folder, role));
+    if (role == security::kKeyRoles[0]) first = keys.public_keys;
+    if (keys.public_keys == first) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--key: ", folder, ": ", security::NameOf(role), ".key and ",
+        security::NameOf(security::kKeyRoles[0]), ".key are not of one `soapstone keygen`"));
   }
   return absl::OkStatus();
 }

@@ -167,7 +167,7 @@ absl::Status SshHosts::Settle(wire::JobConfig* config) {
   }
   SOAP_ASSIGN_OR_RETURN(places_, PlaceOnHosts(lines_, servers, config->cluster().workers(), file_));
   wire::Cluster* const cluster = config->mutable_cluster();
-  const absl::Status settled = SettleScheduler(lines_[first_server()], cluster);
+  absl::Status settled = SettleScheduler(lines_[first_server()], cluster);
   if (settled.ok() || !cluster->scheduler().empty()) return settled;
   // A host whose name is unknown is named with all that cannot be reached, if another one's is
   // known.

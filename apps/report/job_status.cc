@@ -103,7 +103,7 @@ std::string StatusScreen(const JobStatus& s, size_t columns, bool utf8) {
   if (!s.news.empty()) lines.emplace_back();
   for (const std::string& line : s.news) lines.push_back(line);
   for (std::string& line : lines) {
-    line = Cut(PlainText(std::move(line)), columns);
+    line = Cut(PlainText(line), columns);
   }
   return absl::StrJoin(lines, "\n") + "\n";
 }
