@@ -47,6 +47,19 @@ std::vector<uint64_t> Draw(const std::string& digest, const char* purpose, size_
   return seeds;
 }
 
+// What virtual time does not look at, as where nobody says it. `counts_out`: the models of
+// stragglers have processes fail, and the heartbeats' timeout is how long the others wait for them.
+void LikeUsual(bool counts_out, wire::Cluster* cluster) {
+  wire::JobConfig usual;
+  apps::FillDefaults(&usual);
+  cluster->set_grace_s(usual.cluster().grace_s());
+  cluster->set_security(usual.cluster().security());
+  cluster->set_isa(usual.cluster().isa());
+  cluster->set_link_bytes(usual.cluster().link_bytes());
+  cluster->set_link_timeout_s(usual.cluster().link_timeout_s());
+  if (!counts_out) cluster->set_heartbeat_timeout_s(usual.cluster().heartbeat_timeout_s());
+}
+
 }  // namespace
 
 std::string KindOfRun(wire::JobConfig filled, const std::string& stragglers,
@@ -71,17 +84,11 @@ std::string KindOfRun(wire::JobConfig filled, const std::string& stragglers,
   cluster->clear_scheduler();
   cluster->clear_heartbeat_s();
   cluster->clear_start_timeout_s();
-  cluster->clear_grace_s();
   if (!real) {
     cluster->clear_transport();
     cluster->clear_device();
     cluster->clear_threads();
-    cluster->clear_security();
-    cluster->clear_isa();
-    cluster->clear_link_bytes();
-    cluster->clear_link_timeout_s();
-    const bool counts_out = stragglers.find("failstop") != std::string::npos;
-    if (!counts_out) cluster->clear_heartbeat_timeout_s();
+    LikeUsual(stragglers.find("failstop") != std::string::npos, cluster);
   }
   return absl::StrCat(
       real ? "real" : "cosim", " ", Spelled(stragglers), " ",
