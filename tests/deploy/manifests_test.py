@@ -148,8 +148,8 @@ class ManifestsTest(unittest.TestCase):
         job = pathlib.Path(os.environ.get("TMPDIR", "/tmp")) / f"manifests-{os.getpid()}.textproto"
         job.write_text(text)
         self.addCleanup(job.unlink)
-        run = subprocess.run([f"{BIN}/soapstone-scheduler", f"--config={job}", "--check"], capture_output=True,
-                             text=True, timeout=60)
+        run = subprocess.run([f"{BIN}/soapstone-scheduler", f"--config={job}", "--scheduler=tcp://*:7070", "--check"],
+                             capture_output=True, text=True, timeout=60)
         self.assertEqual(run.returncode, 0, run.stderr)
 
 
