@@ -81,7 +81,8 @@ class HostsTest(LyingTestCase):
         with open(path, "w") as file:
             file.write("127.0.0.1 slots=5\n")
         for ssh, why in (("/nonexistent/ssh", "no command /nonexistent/ssh\n"), ("nonesuch -q", "no command nonesuch in PATH\n")):
-            done = subprocess.run([PROGRAM, "train", f"--config={self.config}", f"--hosts={path}", f"--ssh={ssh}"],
+            done = subprocess.run([PROGRAM, "train", f"--config={self.config}", f"--hosts={path}", f"--ssh={ssh}",
+                                   f"--log_dir={self.dir}/logs"],
                                   stderr=subprocess.PIPE, text=True, timeout=30)
             self.assertEqual((done.returncode, why in done.stderr), (78, True), done.stderr)
 
