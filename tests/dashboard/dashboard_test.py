@@ -233,6 +233,18 @@ class ScriptedDashboardTestCase(DashboardTestCase):
         self.assertEqual(self.browser.ask('document.querySelectorAll("#times g.bar").length'), 64)
         self.assertIn("3 at shard 0", self.text("#missing"))
 
+    def look_at_the_lags_of_one_that_has_left(self):
+        """Its last lag is none of the last ten seconds."""
+        there = status(3)["shards"][0]
+        left = there | {"readers": [[w, -1 if w == 1 else clock, *rest] for w, clock, *rest in there["readers"]]}
+        said = status(3, shards=[there])
+        self.show(lambda: said, board_js=[("LOOK_MS = 1000", "LOOK_MS = 20")], width=360, phone=True)
+        lags = "[...document.querySelectorAll('#lags td')].map(cell => cell.innerText)"
+        self.assertEqual(self.browser.ask(lags), ["0", "0.5", "1"])
+        said = status(3, shards=[left])
+        self.browser.wait_for(lags, lambda texts: texts == ["0", "–", "1"])
+        self.assertIn("since the start where there was no read", self.text("#lags"))
+
     def look_at_a_tree_of_servers(self):
         flat = status(4)["shards"][0]
         root = flat | {"groups": True, "readers": [[0, 9, 5, 1, 1, 0], [1, 10, 5, 2, 1, 0]], "reader_count": 2}

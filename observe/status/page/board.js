@@ -160,11 +160,11 @@ function clocks(status, earlier, place) {
   }));
 }
 
-// Of the last ten seconds, where it has read in them; else since the start.
-function meanLag(shard, [worker, , reads, sum], earlier) {
+// Of the last ten seconds, where it has read in them; else since the start, while it is there (has a clock).
+function meanLag(shard, [worker, clock, reads, sum], earlier) {
   const [reads0, sum0] = earlier.reads.get(`${shard} ${worker}`) ?? [0, 0];
   if (reads > reads0 && sum >= sum0) return (sum - sum0) / (reads - reads0);
-  return reads > 0 ? sum / reads : null;
+  return reads > 0 && clock >= 0 ? sum / reads : null;
 }
 
 function lagCell(cell, scale) {
@@ -221,7 +221,8 @@ function lags(status, earlier, place) {
     const scale = Math.max(1, known(bound) ? Math.min(bound, Math.max(most, 1)) : most);
     const table = lagTable(folded ? "workers by lag" : "at shard", rows, shards.map(s => s.shard), scale);
     parts.push(boxed(Infinity, "read lags", table));
-    parts.push(note(`Mean clocks behind, ${earlier.since}; ‖: waits now. `,
+    const older = earlier.reads.size > 0 ? ", since the start where there was no read in them" : "";
+    parts.push(note(`Mean clocks behind, ${earlier.since}${older}; ‖: waits now; –: has not read, or has left. `,
                     known(bound) ? `The policy allows ${bound}. ` : "The policy sets no bound. ",
                     folded ? `Those that stand for ${whole(shards[0].reader_count)} workers, with whose it is. ` : "",
                     count > ROWS_MAX ? `The ${ROWS_MAX} furthest behind of ${count}. ` : "",
