@@ -87,8 +87,9 @@ absl::StatusOr<Registry> ParseRegistry(absl::string_view text) {
       return registry;
     }
     if (!taken.ok()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("line ", number, ": ", taken.message(), "; the registry is damaged"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "line ", number, ": ", taken.message(),
+          "; the registry is damaged: put the file back as it was, or begin in a new folder"));
     }
     if (number > 1 && !ids.insert(registry.runs.back().id).second) {
       return absl::InvalidArgumentError(

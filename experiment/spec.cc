@@ -441,7 +441,7 @@ absl::Status Resolver::OneClaim(int i) {
   }
   const double least = claim.at_least(), most = claim.at_most(), factor = std::max(least, most);
   const bool slower = claim.of() != Claim::ideal_rate && factor > 0 && factor < 1;
-  if (slower || least < 0 || most < 0 || (least > 0 && most > 0)) {
+  if (slower || !std::isfinite(least + most) || least < 0 || most < 0 || least * most > 0) {
     return error("give one of at_least and at_most, or neither; a ratio of 1 or more");
   }
   experiment_.claims.push_back(resolved);

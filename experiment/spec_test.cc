@@ -204,7 +204,8 @@ TEST(ExperimentSpec, APolicyMayReBalance) {
 // Below 1 it would say of the slower that it is faster.
 TEST(ExperimentSpec, ARatioThatIsClaimedIsOneOrMore) {
   const std::string claim = "claims { faster: \"bsp\" than: \"async\" ";
-  for (const char* factor : {"at_least: 0.2 }", "at_most: 0.5 }", "at_least: -1 }"}) {
+  for (const char* factor : {"at_least: 0.2 }", "at_most: 0.5 }", "at_least: -1 }",
+                             "at_least: nan }", "at_most: inf }"}) {
     EXPECT_THAT(ErrorOf(FakeSpecText() + claim + factor), HasSubstr("a ratio of 1 or more"));
   }
   EXPECT_TRUE(FakeExperiment(FakeSpecText() + claim + "at_most: 1 }").ok());

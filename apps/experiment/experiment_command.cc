@@ -255,7 +255,7 @@ int RunExperiment(const ExperimentFlags& flags) {
   const absl::Status prepared = PrepareSubjects(*experiment);
   if (!prepared.ok()) return SayConfigError(kSoapstone, prepared);
   if (flags.check && !flags.out_dir.empty()) {
-    const absl::Status folder = ExperimentFolder::Check(flags.out_dir);
+    const absl::Status folder = ExperimentFolder::Check(flags.out_dir, *experiment);
     if (!folder.ok()) return SayConfigError(kSoapstone, folder);
   }
   if (flags.check) {

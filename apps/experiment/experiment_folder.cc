@@ -14,6 +14,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "apps/cli/job_source.h"
+#include "base/files/whole_file.h"
 #include "base/status_macros.h"
 #include "experiment/registry.h"
 #include "experiment/report/report.h"
@@ -56,9 +57,7 @@ absl::Status Replace(const std::string& path, const std::string& text) {
   return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::Status ExperimentFolder::Check(const std::string& path) {
+absl::Status CheckPlace(const std::string& path) {
   std::error_code error;
   const bool there = fs::exists(path, error);
   if (there && !fs::is_directory(path, error)) return Refuse(path, "is not a folder");
@@ -71,10 +70,39 @@ absl::Status ExperimentFolder::Check(const std::string& path) {
   return absl::OkStatus();
 }
 
+// What the registry of the folder has, where it is whole and the experiment's.
+absl::StatusOr<experiment::Registry> RegistryOf(const std::string& path, const std::string& text,
+                                                const experiment::Experiment& experiment) {
+  absl::StatusOr<experiment::Registry> registry = experiment::ParseRegistry(text);
+  if (!registry.ok()) {
+    return Refuse(path, absl::StrCat(kRegistry, ", ", registry.status().message()));
+  }
+  // Of a kill within the first write a part of the header is left.
+  const bool ours = registry->experiment == experiment.digest ||
+                    (registry->experiment.empty() &&
+                     absl::StartsWith(experiment::HeaderLine(experiment.digest), text));
+  if (ours) return registry;
+  return Refuse(path, absl::StrCat("holds the runs of another experiment (",
+                                   registry->experiment.substr(0, 12), ", this one is ",
+                                   experiment.digest.substr(0, 12), "); nothing was changed"));
+}
+
+}  // namespace
+
+absl::Status ExperimentFolder::Check(const std::string& path,
+                                     const experiment::Experiment& experiment) {
+  SOAP_RETURN_IF_ERROR(CheckPlace(path));
+  const std::string registry = absl::StrCat(path, "/", kRegistry);
+  std::error_code error;
+  if (!fs::exists(registry, error)) return absl::OkStatus();
+  SOAP_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(registry));
+  return RegistryOf(path, text, experiment).status();
+}
+
 absl::StatusOr<std::unique_ptr<ExperimentFolder>> ExperimentFolder::Open(
     const std::string& path, const experiment::Experiment& experiment,
     const std::string& spec_text) {
-  SOAP_RETURN_IF_ERROR(Check(path));
+  SOAP_RETURN_IF_ERROR(CheckPlace(path));
   std::error_code error;
   fs::create_directories(path, error);
   if (error) return Refuse(path, absl::StrCat("cannot be made: ", error.message()));
@@ -93,30 +121,19 @@ ExperimentFolder::~ExperimentFolder() { close(registry_fd_); }
 
 absl::Status ExperimentFolder::Load(const experiment::Experiment& experiment) {
   SOAP_ASSIGN_OR_RETURN(const std::string text, ReadAll(registry_fd_, path_));
-  const std::string header = experiment::HeaderLine(experiment.digest);
-  absl::StatusOr<experiment::Registry> registry = experiment::ParseRegistry(text);
-  if (!registry.ok()) {
-    return Refuse(path_, absl::StrCat(kRegistry, ", ", registry.status().message()));
-  }
-  // Of a kill within the first write a part of the header is left.
-  const bool ours = registry->experiment == experiment.digest ||
-                    (registry->experiment.empty() && absl::StartsWith(header, text));
-  if (!ours) {
-    return Refuse(path_, absl::StrCat("holds the runs of another experiment (",
-                                      registry->experiment.substr(0, 12), ", this one is ",
-                                      experiment.digest.substr(0, 12), "); nothing was changed"));
-  }
-  if (registry->good_bytes < text.size()) {
-    if (ftruncate(registry_fd_, static_cast<off_t>(registry->good_bytes)) != 0) {
+  SOAP_ASSIGN_OR_RETURN(experiment::Registry registry, RegistryOf(path_, text, experiment));
+  if (registry.good_bytes < text.size()) {
+    if (ftruncate(registry_fd_, static_cast<off_t>(registry.good_bytes)) != 0) {
       return CannotWriteRuns(path_);
     }
-    if (registry->torn) facts_.torn_lines = 1;
+    if (registry.torn) facts_.torn_lines = 1;
   }
-  for (experiment::Record& record : registry->runs) {
+  for (experiment::Record& record : registry.runs) {
     outcomes_.emplace(std::move(record.id), std::move(record.outcome));
   }
-  last_sha256_ = registry->last_sha256;
-  return last_sha256_.empty() ? AppendLine(header) : absl::OkStatus();
+  last_sha256_ = registry.last_sha256;
+  return last_sha256_.empty() ? AppendLine(experiment::HeaderLine(experiment.digest))
+                              : absl::OkStatus();
 }
 
 absl::Status ExperimentFolder::Append(const std::string& run) {

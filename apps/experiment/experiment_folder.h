@@ -23,7 +23,7 @@ namespace soapstone::apps {
 class ExperimentFolder {
  public:
   // Whether Open may take it, as far as that is seen without a change. Error: InvalidArgument.
-  static absl::Status Check(const std::string& path);
+  static absl::Status Check(const std::string& path, const experiment::Experiment& experiment);
   // Makes the folder, or takes up one of the same experiment. A line that a kill cut off is
   // dropped. Errors, before anything is changed: InvalidArgument when the folder is that of another
   // experiment, or of no experiment and not empty, or its registry is damaged; or another process

@@ -157,7 +157,7 @@ std::vector<JudgedClaim> JudgeClaims(const Results& results) {
     const bool said = SaidBy(comparison.ratio, claims[i]) && corrected[i] <= kLevel;
     if (said) one.verdict = Verdict::kSupported;
     const std::string chance =
-        absl::StrFormat("p %.3g, corrected for %d claim%s %.3g", one.p, claims.size(),
+        absl::StrFormat("p %.3g, corrected for %d claim%s: %.3g", one.p, claims.size(),
                         claims.size() == 1 ? "" : "s", one.corrected_p);
     one.evidence = Evidence(claims[i], comparison, SideOf(results, claims[i], claims[i].faster),
                             SideOf(results, claims[i], claims[i].than), chance);

@@ -38,7 +38,7 @@ TEST(Claims, CarryTheirRatioIntervalAndChance) {
   EXPECT_EQ(judged[0].verdict, Verdict::kSupported);
   EXPECT_THAT(judged[0].evidence,
               HasSubstr("ratio 2.000, 95% interval 2.000 to 2.000 over 7 pairs"));
-  EXPECT_THAT(judged[0].evidence, HasSubstr("p 0.0156, corrected for 2 claims 0.0312"));
+  EXPECT_THAT(judged[0].evidence, HasSubstr("p 0.0156, corrected for 2 claims: 0.0312"));
   EXPECT_EQ(judged[1].verdict, Verdict::kSupported);
 }
 

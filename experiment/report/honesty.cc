@@ -115,7 +115,7 @@ std::vector<Finding> Checker::Run() {
 }
 
 Checker::Why Checker::Accuracy() const {
-  if (runs_.empty()) return Fails("no run has finished");
+  if (runs_.empty()) return Fails("no measured run has finished");
   for (const RunOutcome* run : runs_) {
     if (run->provenance.test_samples == 0 || !std::isfinite(run->test_accuracy)) {
       return Fails("a run has no test accuracy");
@@ -135,7 +135,7 @@ Checker::Why Checker::HeldOut() const {
     samples += p.test_samples;
     shared += p.test_in_train;
   }
-  if (samples == 0) return Fails("no run has finished");
+  if (samples == 0) return Fails("no measured run has finished");
   const double share = static_cast<double>(shared) / static_cast<double>(samples);
   const std::string found =
       absl::StrFormat("%.2f%% of the held-out samples are training samples too", 100 * share);
@@ -169,7 +169,7 @@ Checker::Why Checker::SameMachine() const {
     return Fails(absl::StrCat("runs were made by ", builds.size(),
                               " builds of the program: run it in a new folder"));
   }
-  return Holds(hardware.empty() ? "no run has finished"
+  return Holds(hardware.empty() ? "no measured run has finished"
                                 : absl::StrCat(*hardware.begin(), "; ", *builds.begin()));
 }
 
