@@ -31,16 +31,17 @@ struct EndedProcess {
 };
 inline constexpr uint32_t kEndedRankMax = (1u << 22) - 1;
 
-// A signal's value: never 0. REQUIRES: rank <= kEndedRankMax, code in [0, 255].
+// A signal's value: never 0. REQUIRES: rank <= kEndedRankMax, code in [1, 255].
 inline int SignalValueOf(const EndedProcess& ended) {
   return static_cast<int>(1u | (ended.is_worker ? 2u : 0u) |
                           static_cast<uint32_t>(ended.code) << 2 | ended.rank << 10);
 }
 inline std::optional<EndedProcess> EndedProcessOf(int signal_value) {
   const auto bits = static_cast<uint32_t>(signal_value);
-  if ((bits & 1) == 0) return std::nullopt;
-  return EndedProcess{
+  const EndedProcess ended = {
       .is_worker = (bits & 2) != 0, .rank = bits >> 10, .code = static_cast<int>(bits >> 2 & 0xff)};
+  if ((bits & 1) == 0 || ended.code == 0) return std::nullopt;  // who ended well ends nobody
+  return ended;
 }
 
 }  // namespace soapstone

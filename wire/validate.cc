@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <variant>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
@@ -169,7 +170,8 @@ struct BodyCheck {
       return Invalid("hello: arithmetic is no short line");
     }
     SOAP_RETURN_IF_ERROR(CheckKey(hello.key, "hello: no key of a process"));
-    if (hello.host.size() > kHostBytesMax ||
+    // No run of blanks either, after which a terminal's next line would begin.
+    if (hello.host.size() > kHostBytesMax || absl::StrContains(hello.host, "  ") ||
         !std::all_of(hello.host.begin(), hello.host.end(), quotable)) {
       return Invalid("hello: host is no short line");
     }

@@ -61,13 +61,14 @@ TEST(ChildProcess, LinesOfBothPipesAndTheLog) {
 TEST(EndedProcess, GoesByASignalsValue) {
   for (const bool is_worker : {false, true}) {
     for (const uint32_t rank : {0u, 1u, 77u, kEndedRankMax}) {
-      for (const int code : {0, 78, 138, 255}) {
+      for (const int code : {1, 78, 138, 255}) {
         const EndedProcess ended = {.is_worker = is_worker, .rank = rank, .code = code};
         EXPECT_EQ(EndedProcessOf(SignalValueOf(ended)), ended);
       }
     }
   }
   EXPECT_EQ(EndedProcessOf(0), std::nullopt);  // `kill` sends none
+  EXPECT_EQ(EndedProcessOf(1), std::nullopt);  // of a process that ended well
 }
 
 TEST(ChildProcess, KeepsTheLastLines) {

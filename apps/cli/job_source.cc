@@ -69,7 +69,7 @@ absl::Status CheckFolderCanBeMade(const std::string& path) {
       absl::StrCat("cannot write to ", nearest.string(), ": ", std::strerror(errno)));
 }
 
-absl::Status CheckOutputs(const wire::JobConfig& config, bool model_here) {
+absl::Status CheckOutputs(const wire::JobConfig& config, const WrittenHere& here) {
   const wire::Output& output = config.output();
   const std::tuple<const char*, const std::string&, absl::Status (*)(const std::string&)> all[] = {
       {"model_path", output.model_path(), models::CheckWritable},
@@ -80,7 +80,8 @@ absl::Status CheckOutputs(const wire::JobConfig& config, bool model_here) {
       {"timeline_path", output.timeline_path(), CheckFolderCanBeMade},
       {"record_path", output.record_path(), CheckFolderCanBeMade}};
   for (const auto& [field, path, check] : all) {
-    const bool elsewhere = &path == &output.model_path() && !model_here;
+    const bool elsewhere = (&path == &output.model_path() && !here.model) ||
+                           (&path == &output.tensorboard_path() && !here.events);
     const absl::Status status = path.empty() || elsewhere ? absl::OkStatus() : check(path);
     if (status.ok()) continue;
     return absl::InvalidArgumentError(absl::StrCat("output.", field, ": ", status.message()));

@@ -24,9 +24,15 @@ void SayNotes(const std::string& program, const std::vector<std::string>& notes)
 // InvalidArgument with the path that does not let it.
 absl::Status CheckFolderCanBeMade(const std::string& path);
 
-// The same of all that the job writes: files into folders that are there, and folders. The model
-// only where it is written `here`. Error: InvalidArgument with the field.
-absl::Status CheckOutputs(const wire::JobConfig& config, bool model_here);
+// What only some processes of a job write: server 0 the model, the scheduler what TensorBoard
+// reads.
+struct WrittenHere {
+  bool model = true;
+  bool events = true;
+};
+// The same of all that the job writes: files into folders that are there, and folders. Error:
+// InvalidArgument with the field.
+absl::Status CheckOutputs(const wire::JobConfig& config, const WrittenHere& here);
 
 // Carries out --print_config and --check. Returns the exit code.
 // `also`: what is to be checked of the prepared job besides, such as CheckOutputs.

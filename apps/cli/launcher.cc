@@ -104,7 +104,7 @@ int Launcher::Run() {
     CarryOutStop();
   }
   console_->EndProgress();
-  if (!pages_.empty()) WriteFile("http", "ended\n");  // another job may have the port next
+  EndPages();
   close(signal_fd_);
   if (!started.ok()) {
     console_->Line(absl::StrCat("soapstone: ", started.message()));
@@ -395,6 +395,12 @@ std::string Launcher::WriteFile(const char* name, const std::string& content) {
   unwritten_ = std::string(written.message());
   console_->Line(absl::StrCat("soapstone: ", unwritten_));
   return "";
+}
+
+void Launcher::EndPages() {
+  if (pages_.empty()) return;
+  const absl::StatusOr<std::string> said = ReadWholeFile(absl::StrCat(options_.log_dir, "/http"));
+  if (said.ok() && *said == absl::StrCat(pages_, "\n")) WriteFile("http", "ended\n");
 }
 
 TableOptions Launcher::WriteResult() {

@@ -97,6 +97,8 @@ class Launcher {
   bool AllEnded() const;
   // Into the log folder; its path, or "".
   std::string WriteFile(const char* name, const std::string& content);
+  // Another job may have the port next, or has the folder by now.
+  void EndPages();
   // What all reported at their end, as files.
   TableOptions WriteResult();
   void ShowEnd();

@@ -128,7 +128,7 @@ absl::Status FinishOutput(int code, OutputThread* output) {
 // What it writes can be written, and what it keeps in memory fits. `all_here`: no process of it is
 // on another host.
 absl::Status CheckRun(const Job& job, bool all_here) {
-  SOAP_RETURN_IF_ERROR(CheckOutputs(job.config, all_here));
+  SOAP_RETURN_IF_ERROR(CheckOutputs(job.config, {.model = all_here}));
   if (all_here) SOAP_RETURN_IF_ERROR(CheckParametersFit(job, AvailableMemory()));
   return CheckNoRecording(job.config);
 }

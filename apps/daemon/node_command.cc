@@ -76,7 +76,7 @@ int RunNodeCommand(NodeFlags flags) {
   if (!config.ok()) return SayConfigError("soapstone node", config.status());
   // Of a process without a number only the job is known.
   if (!flags.check || !HasNumber(flags)) {
-    const auto outputs = [](const Job& job) { return CheckOutputs(job.config, true); };
+    const auto outputs = [](const Job& job) { return CheckOutputs(job.config, {}); };
     if (flags.print_config || flags.check) {
       return PrintOrCheck("soapstone node", flags, *config, outputs);
     }

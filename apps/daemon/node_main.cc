@@ -212,10 +212,11 @@ absl::StatusOr<std::unique_ptr<EventReports>> OpenEvents(const Job& job, ReportS
   return EventReports::Open(folder, rate, job.total_clocks, next);
 }
 
+// Of a worker of the job.
+bool KeepsParameters(const Job& job) { return job.team != nullptr && job.team->plan.owned; }
+
 absl::Status CheckRole(wire::Role role, const Job& job) {
-  if (role != wire::Role::kServer || job.team == nullptr || !job.team->plan.owned) {
-    return absl::OkStatus();
-  }
+  if (role != wire::Role::kServer || !KeepsParameters(job)) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("cluster.strategy: of ", job.config.cluster().strategy(),
                    " workers keep the parameters, so the job has no server to start"));
@@ -259,6 +260,18 @@ NodeFlags FlagsBeside(const NodeFlags& flags) {
   return beside;
 }
 
+// Of the server beside a worker. Null: none.
+absl::StatusOr<std::shared_ptr<const security::ProcessKeys>> KeysBeside(const NodeFlags& flags,
+                                                                        const Job& job) {
+  if (!flags.key.empty() && !std::filesystem::is_directory(flags.key)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--key: ", flags.key, ": by ", job.config.cluster().strategy(),
+                     " a worker keeps parameters, and needs worker.key and server.key: give the "
+                     "folder that has both"));
+  }
+  return KeysOf(wire::Role::kServer, FlagsBeside(flags));
+}
+
 // What a worker's process has of itself.
 struct WorkerProcess {
   std::shared_ptr<const Job> job;
@@ -272,15 +285,9 @@ struct WorkerProcess {
 absl::StatusOr<int> RunWorker(const NodeFlags& flags, WorkerProcess process, SignalWatch* signals,
                               OutputThread* output, LogOutput* log) {
   std::optional<ServerNode> server;
-  if (process.job->team != nullptr && process.job->team->plan.owned) {
+  if (KeepsParameters(*process.job)) {
     const NodeFlags beside = FlagsBeside(flags);
-    if (!flags.key.empty() && !std::filesystem::is_directory(flags.key)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--key: ", flags.key, ": by ", process.job->config.cluster().strategy(),
-                       " a worker keeps parameters, and needs worker.key and server.key: give the "
-                       "folder that has both"));
-    }
-    SOAP_ASSIGN_OR_RETURN(auto keys, KeysOf(wire::Role::kServer, beside));
+    SOAP_ASSIGN_OR_RETURN(auto keys, KeysBeside(flags, *process.job));
     SOAP_ASSIGN_OR_RETURN(
         std::unique_ptr<transport::Transport> transport,
         OpenTransport(wire::Role::kServer, beside, *process.job, std::move(keys), process.status));
@@ -318,12 +325,16 @@ absl::Status CheckFlags(wire::Role role, const NodeFlags& flags, const wire::Clu
 absl::Status CheckStart(wire::Role role, const NodeFlags& flags, const Job& job) {
   SOAP_RETURN_IF_ERROR(CheckFlags(role, flags, job.config.cluster()));
   SOAP_RETURN_IF_ERROR(KeysOf(role, flags).status());
+  if (role == wire::Role::kWorker && KeepsParameters(job)) {
+    SOAP_RETURN_IF_ERROR(KeysBeside(flags, job).status());
+  }
   if (!flags.bind.empty()) SOAP_RETURN_IF_ERROR(transport::CheckEndpoint(flags.bind));
   SOAP_RETURN_IF_ERROR(CheckRole(role, job));
   SOAP_ASSIGN_OR_RETURN(const RankChoice rank, RankOf(role, flags, job));
   // Server 0 writes the model.
-  const bool writes_model = role == wire::Role::kServer && rank.rank <= 0;
-  SOAP_RETURN_IF_ERROR(CheckOutputs(job.config, writes_model));
+  SOAP_RETURN_IF_ERROR(
+      CheckOutputs(job.config, {.model = role == wire::Role::kServer && rank.rank <= 0,
+                                .events = role == wire::Role::kScheduler}));
   return role == wire::Role::kScheduler ? CheckNoRecording(job.config) : absl::OkStatus();
 }
 

@@ -1,5 +1,7 @@
 #include "apps/daemon/signal_watch.h"
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <ctime>
 #include <utility>
@@ -20,8 +22,9 @@ SignalWatch::SignalWatch() : signals_(StopSignals()) {
       siginfo_t about = {};
       const int signal_number = sigtimedwait(&signals_, &about, &patience);
       if (signal_number <= 0) continue;  // nothing came
+      const bool of_launcher = about.si_code == SI_QUEUE && about.si_pid == getppid();
       OnSignal(signal_number == SIGINT ? kExitInterrupted : kExitTerminated,
-               about.si_code == SI_QUEUE ? about.si_value.sival_int : 0);
+               of_launcher ? about.si_value.sival_int : 0);
     }
   });
 }

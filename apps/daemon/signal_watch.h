@@ -22,8 +22,8 @@ class SignalWatch {
   SignalWatch& operator=(const SignalWatch&) = delete;
 
   // From now on a signal calls `on_signal(code, value)`, with the exit code of a clean stop (143 or
-  // 130) and what was sent with it (base/stop_signals.h; 0: nothing), on the watch's thread; it
-  // must be thread-safe.
+  // 130) and what the process that started this one sent with it (base/stop_signals.h; 0: nothing),
+  // on the watch's thread; it must be thread-safe.
   using OnStop = std::function<void(int code, int value)>;
   void Attach(OnStop on_signal);
   // No call is in progress, and none comes, after this returns.

@@ -182,7 +182,8 @@ void RemoteHost::OnStrange(const std::string& line) {
   if (strange_bytes_ > kStrangeBytesMax) {
     return Lose("it sends more than 1 MiB that is not the agent's");
   }
-  spec_.say(absl::Utf8SafeCHexEscape(line.substr(0, kStrangeShownMax)));
+  const absl::string_view said = absl::StripTrailingAsciiWhitespace(line);  // of its \r
+  spec_.say(absl::Utf8SafeCHexEscape(said.substr(0, kStrangeShownMax)));
 }
 
 void RemoteHost::OnMessage(const AgentMessage& message) {

@@ -75,11 +75,15 @@ absl::StatusOr<std::string> ReadHosts(const std::string& path) {
 
 // As execvp looks for it.
 bool IsCommand(const std::string& name) {
-  if (absl::StrContains(name, '/')) return access(name.c_str(), X_OK) == 0;
+  const auto runs = [](const std::string& path) {
+    std::error_code error;
+    return std::filesystem::is_regular_file(path, error) && access(path.c_str(), X_OK) == 0;
+  };
+  if (absl::StrContains(name, '/')) return runs(name);
   const char* const path = std::getenv("PATH");
   for (const absl::string_view folder :
        absl::StrSplit(path != nullptr ? path : "/bin:/usr/bin", ':')) {
-    if (access(absl::StrCat(folder, "/", name).c_str(), X_OK) == 0) return true;
+    if (runs(absl::StrCat(folder, "/", name))) return true;
   }
   return false;
 }

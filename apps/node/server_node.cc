@@ -11,6 +11,7 @@
 #include "apps/report/server_progress.h"
 #include "base/exit_codes.h"
 #include "base/steady_clock.h"
+#include "models/formats/safetensors_writer.h"
 
 namespace soapstone::apps {
 namespace {
@@ -102,6 +103,12 @@ void ServerNode::OnWelcome(uint32_t rank) {
   LOG(INFO) << "server " << rank << " of " << ServerCount(job_->config, job_->specs.policy) << ", "
             << loop_.transport().endpoint() << ", shards " << rank * count << " to "
             << rank * count + count - 1;
+  const std::string& model = job_->config.output().model_path();
+  if (rank != 0 || model.empty()) return;
+  // Known now, and not when all has been trained.
+  const absl::Status writable = models::CheckWritable(model);
+  if (writable.ok()) return;
+  failure_ = {kExitConfig, absl::StrCat("output.model_path: ", writable.message())};
 }
 
 void ServerNode::Send(Nanos now, wire::Message message) {

@@ -205,7 +205,7 @@ std::string ProfileTable(const ProfileReport& report, size_t top) {
   absl::StrAppendFormat(
       &text,
       "\nstep: operators %.1f%% of it, %.1f GFLOP/s, %.0f%% of the roofline (a share beyond 100%% "
-      "is of data that caches hold)\n",
+      "is of data that caches hold, or the machine had other work while it was measured)\n",
       100 * Ratio(static_cast<double>(total.took()), step), Ratio(total.flops(), step),
       100 * Ratio(total.least_ns, step));
   AddMemory("memory", report.kept, &text);

@@ -174,6 +174,7 @@ class LaunchTest(LaunchTestCase):
                 (server, "--rank=77", "the job has 2 servers"), (server, "--cpus=999", "--cpus=999"),
                 ([server[0], flags[0], "--check"], "--scheduler=tcp://*:7999", "where a scheduler may listen"),
                 (server, "--model_path=/nonexistent/m", "output.model_path"),
+                (["soapstone-scheduler", *flags], f"--tensorboard={self.config}/t", "output.tensorboard_path"),
                 (["soapstone-server", f"--config={self.config}"], "--check", "cluster.scheduler: an endpoint is needed"),
                 (["soapstone", "node", *flags], "--index=99", "numbers 0 to 5"),
                 (["soapstone", "node", *flags, "--index=1"], "--cpus=999", "--cpus=999")):
@@ -181,10 +182,21 @@ class LaunchTest(LaunchTestCase):
             self.assertEqual(node.wait(20), 78, node.output())
             self.assertEqual(len(node.output().splitlines()), 1, node.output())
             self.assertIn(why, node.output())
-        # A worker writes no model, and which process a node will be is said at its start.
-        for program, flag in (("soapstone-worker", "--model_path=/nonexistent/m"), ("soapstone", "node")):
-            right = self.start(program, flag, *flags)
+        # A worker writes no model, nor does server 1, events are the scheduler's, and which process a node will be is
+        # said at its start.
+        for program, flag, *rest in (("soapstone-worker", "--model_path=/nonexistent/m"), ("soapstone", "node"),
+                                     ("soapstone-server", f"--tensorboard={self.config}/t"),
+                                     ("soapstone-server", "--model_path=/nonexistent/m", "--rank=1")):
+            right = self.start(program, flag, *flags, *rest)
             self.assertEqual(right.wait(20), 0, right.output())
+
+    def test_a_model_that_cannot_be_written_is_known_before_the_training(self):
+        flags = [f"--config={self.config}", f"--scheduler=tcp://127.0.0.1:{self.port}", "--servers=1",
+                 "--model_path=/nonexistent/m"]
+        nodes = [self.start(f"soapstone-{role}", *flags) for role in ("scheduler", "server")]  # and no worker
+        for node in nodes:
+            self.assertEqual(node.wait(20), 78, node.output())
+        self.assertIn("server 0: output.model_path: cannot write to /nonexistent", nodes[0].output())
 
     def test_what_launchers_set_for_all_roles_is_named(self):
         node = self.start("soapstone-worker", f"--config={self.config}", "--scheduler=tcp://127.0.0.1:1",

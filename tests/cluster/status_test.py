@@ -245,6 +245,16 @@ class StatusTest(StatusTestCase):
         self.assertIn("the job has ended with 143", watching.output())
         with open(f"{self.dir}/logs/http") as file:  # no address: another job may listen there
             self.assertEqual(file.read(), "ended\n")
+        running = self.train("--epochs=100000", pages=True)  # what another job has written there since is that job's
+        running.wait_for("started")
+        with open(f"{self.dir}/logs/http", "w") as file:
+            file.write("http://127.0.0.1:1\n")
+        running.process.send_signal(signal.SIGTERM)
+        self.assertEqual(running.wait(40), 143)
+        with open(f"{self.dir}/logs/http") as file:
+            self.assertEqual(file.read(), "http://127.0.0.1:1\n")
+        with open(f"{self.dir}/logs/http", "w") as file:
+            file.write("ended\n")
         for where, why in ((f"{self.dir}/logs", "logs has ended, or cannot be reached"), (self.dir, "no log folder"),
                            ("http://127.0.0.1:1", "127.0.0.1:1")):
             gone = subprocess.run([f"{BIN}/soapstone", "top", where], capture_output=True, text=True, timeout=30)

@@ -80,7 +80,8 @@ class HostsTest(LyingTestCase):
         path = os.path.join(self.dir, "one_host")
         with open(path, "w") as file:
             file.write("127.0.0.1 slots=5\n")
-        for ssh, why in (("/nonexistent/ssh", "no command /nonexistent/ssh\n"), ("nonesuch -q", "no command nonesuch in PATH\n")):
+        for ssh, why in (("/nonexistent/ssh", "no command /nonexistent/ssh\n"), ("nonesuch -q", "no command nonesuch in PATH\n"),
+                         ("/tmp -q", "no command /tmp\n")):
             done = subprocess.run([PROGRAM, "train", f"--config={self.config}", f"--hosts={path}", f"--ssh={ssh}",
                                    f"--log_dir={self.dir}/logs"],
                                   stderr=subprocess.PIPE, text=True, timeout=30)

@@ -8,7 +8,7 @@ import unittest
 
 ROOT = pathlib.Path(os.environ["SOAPSTONE_SOURCE"])
 BIN = pathlib.Path(os.environ["SOAPSTONE_BIN"])
-TYPED = re.compile(r"(?<![\w/.-])(?:build/release/bin/)?(soapstone(?:-(?:bench|scheduler|server|worker))?)((?: [^\n`|;&>]*)?)")
+TYPED = re.compile(r"(?<![\w/.-])(?:build/release/bin/|\$bin/)?(soapstone(?:-(?:bench|scheduler|server|worker))?)((?: [^\n`|;&>]*)?)")
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z0-9_-]*[a-z0-9]")
 
 
@@ -49,9 +49,10 @@ class PagesTest(unittest.TestCase):
 
     def test_a_flag_of_another_command_is_found(self):
         self.assertEqual(wrong("    soapstone top --budget=3s\n`soapstone-server --every=1`, soapstone trian --epochs=3\n"
-                               "soapstone plan \\\n    --model=lenet5 --plant"),
-                         (4, ["soapstone top has no --budget", "soapstone-server has no --every",
-                              "soapstone has no command trian", "soapstone plan has no --plant"]))
+                               "soapstone plan \\\n    --model=lenet5 --plant; $bin/soapstone train --nonsense=1"),
+                         (5, ["soapstone top has no --budget", "soapstone-server has no --every",
+                              "soapstone has no command trian", "soapstone plan has no --plant",
+                              "soapstone train has no --nonsense"]))
 
 
 if __name__ == "__main__":
