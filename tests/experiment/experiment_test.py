@@ -138,7 +138,7 @@ class ExperimentTest(ExperimentTestCase):
         with open(path, "w") as file:
             file.writelines(lines[:2] + lines[3:])
         output = self.run_experiment(code=78)
-        self.assertRegex(output, r"^soapstone: .*runs.jsonl, line 3: .*damaged\n$")
+        self.assertRegex(output, r"^soapstone: .*runs.jsonl, line 3: .*the registry is damaged: .*begin in a new folder\n$")
 
     def refuse(self, wanted, text):
         output = self.run_experiment(spec=self.write("bad.textproto", text), code=78)
