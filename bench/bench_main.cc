@@ -62,7 +62,9 @@ uint32_t BucketsOf(uint64_t bytes) {
 class Run {
  public:
   explicit Run(const Flags& flags) : flags_(flags) {
-    if (!flags.key.empty()) ours_.push_back({ClusterLink::kSealedTcp, "sealed"});
+    if (flags.key.empty()) return;
+    ours_.push_back({ClusterLink::kProvedSharedMemory, "shared+key"});
+    ours_.push_back({ClusterLink::kSealedTcp, "sealed"});
   }
 
   void All() {
@@ -320,8 +322,10 @@ void AddFlags(CLI::App* app, Flags* flags) {
       "Our server and worker on processors 1 and 0, as --cpus of the daemons would [where "
       "the system puts them]");
   app->add_option("--json", flags->json_path, "Write the rows to this file")->type_name("FILE");
-  app->add_option("--key", flags->key,
-                  "Measure sealed streams too, with the keys of this folder (soapstone keygen)")
+  app->add_option(
+         "--key", flags->key,
+         "Measure with keys too, those of this folder (soapstone keygen): `shared+key`, shared "
+         "memory whose other end proved its key, and `sealed` streams")
       ->type_name("FOLDER");
   app->add_option(
          "--only", flags->only,
@@ -386,7 +390,7 @@ int Main(int argc, char** argv) {
     return say(absl::NotFoundError(
         absl::StrCat("--only=", flags.only,
                      ": no row has this in its name; such as push, pull, shared, tcp, ipc, "
-                     "ZeroMQ and, with --key, sealed (--help lists the others)")));
+                     "ZeroMQ and, with --key, shared+key, sealed (--help lists the others)")));
   }
   run.All();
   if (flags.only.empty()) std::cout << EngineCosts(flags) << '\n';

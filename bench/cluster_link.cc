@@ -65,10 +65,19 @@ std::shared_ptr<const wire::Layout> LayoutOf(const ClusterLoad& load) {
       *wire::Layout::Build(std::move(params), {.bucket_bytes = BucketBytesOf(load)}));
 }
 
-// Null where the link is not sealed.
+bool IsSharedMemory(ClusterLink link) {
+  return link == ClusterLink::kSharedMemory || link == ClusterLink::kProvedSharedMemory;
+}
+bool IsStream(ClusterLink link) {
+  return link == ClusterLink::kTcp || link == ClusterLink::kSealedTcp;
+}
+
+// Null where the link has no keys.
 using Process = std::shared_ptr<const security::ProcessKeys>;
 Process ProcessOf(const ClusterLoad& load, security::KeyRole role) {
-  if (load.link != ClusterLink::kSealedTcp) return nullptr;
+  const bool has_keys =
+      load.link == ClusterLink::kProvedSharedMemory || load.link == ClusterLink::kSealedTcp;
+  if (!has_keys) return nullptr;
   auto keys = security::ReadJobKeys(load.key, role);
   CHECK(keys.ok()) << keys.status();
   return security::MakeProcessKeys(std::make_shared<const security::JobKeys>(*std::move(keys)));
@@ -86,8 +95,8 @@ void SetHolders(const Processes& processes, transport::Transport* transport) {
 }
 
 transport::ZmqOptions OptionsOf(const ClusterLoad& load, Process process) {
-  return {.shared_memory = load.link == ClusterLink::kSharedMemory,
-          .streams = load.link == ClusterLink::kTcp || process != nullptr,
+  return {.shared_memory = IsSharedMemory(load.link),
+          .streams = IsStream(load.link),
           .queue_messages_max = QueuedMessagesMax(load),
           .queue_bytes_max = kQueuedBytesMax,
           .keys = std::move(process)};

@@ -9,7 +9,7 @@
 
 namespace soapstone::bench {
 
-enum class ClusterLink { kSharedMemory, kTcp, kIpc, kSealedTcp };
+enum class ClusterLink { kSharedMemory, kTcp, kIpc, kProvedSharedMemory, kSealedTcp };
 
 struct ClusterLoad {
   ClusterLink link = ClusterLink::kTcp;
@@ -25,7 +25,7 @@ struct ClusterLoad {
   uint32_t batch_rows = 4096;
   uint32_t dim = 16;
   double exponent = 1.1;
-  std::string key;      // kSealedTcp: the folder of the keys, as --key of the daemons
+  std::string key;  // of kProved… and kSealed…: the folder of the keys, as --key of the daemons
   bool pinned = false;  // a processor for each process, as --cpus of the daemons does
 };
 

@@ -157,6 +157,7 @@ std::string RatioTable(const std::vector<Row>& rows) {
     }
     if (row.what == "all-reduce") continue;
     if (row.link == "sealed") line(row, row.what.c_str(), "tcp");
+    if (row.link == "shared+key") line(row, row.what.c_str(), "shared");
     // Below, what a message costs has nothing to do with its bytes.
     if (row.bytes >= kMemoryBoundMin) line(row, row.what == "pull" ? "memcpy" : "float add", "");
     if (row.what == "push, pulling as much") line(row, "all-reduce", "gloo");

@@ -47,10 +47,9 @@ constexpr size_t kAlternativesShown = 12;
 // So often a search is done again that found what does not fit after all, in a part of its time.
 constexpr int kMemoryTries = 2;
 constexpr double kAgainShare = 0.25;
-// Of the budget: until then what the plan is compared with is priced; until then a search ends,
-// which has all of the budget where that was quick, and some of it in any case.
+// Of the budget: until then what the plan is compared with is priced. A search has what is left of
+// it, and some in any case: behind it the plan is priced once more, which is not of the budget.
 constexpr double kBaselinesShare = 0.3;
-constexpr double kSearchUntil = 1.2;
 constexpr double kSearchShareMin = 0.05;
 
 double GiB(int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
@@ -199,7 +198,7 @@ class PlanRun {
     if (!limits.micro_batches) {
       baselines = Baselines(kBaselinesShare);
       if (IsTimed()) {
-        limits.budget_s *= std::clamp(kSearchUntil - Used(), kSearchShareMin, 1.0);
+        limits.budget_s *= std::max(1 - Used(), kSearchShareMin);
       }
     }
     for (int tries = 0;; ++tries) {

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """What looking at a job costs: a real job of 1 scheduler, 1 server and 3 workers, each with pages, is scraped every second.
 
-  bench/scripts/pages_cost.py [SECONDS]        (60)
+    bench/scripts/pages_cost.py [SECONDS]
 
 Prints how long a scrape took, and the processors' time of the threads that serve pages beside that of the whole job.
 """
+import argparse
 import os
 import subprocess
-import sys
 import tempfile
 import time
 import urllib.request
@@ -62,7 +62,9 @@ def start(folder):
 
 
 def main():
-    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 60
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("seconds", metavar="SECONDS", nargs="?", type=float, default=60, help="[60]")
+    seconds = parser.parse_args().seconds
     with tempfile.TemporaryDirectory() as folder:
         nodes = start(folder)
         try:
