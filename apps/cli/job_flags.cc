@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/exit_codes.h"
 #include "base/nearest_name.h"
@@ -56,6 +57,26 @@ std::string VariableOf(const CLI::Option& option) {
   const std::string name = option.get_envname();
   const char* const value = name.empty() ? nullptr : std::getenv(name.c_str());
   return value != nullptr && option.results().back() == value ? name : "";
+}
+
+// As a job's own fields and scripts mean it: 010 is ten, where CLI11 reads it as C would, eight.
+std::string WithoutLeadingZeros(std::string text) {
+  const size_t sign = text.find_first_of("+-") == 0 ? 1 : 0;
+  const bool decimal =
+      text.size() > sign && text.find_first_not_of("0123456789", sign) == text.npos;
+  if (!decimal) return text;
+  const size_t first = std::min(text.find_first_not_of('0', sign), text.size() - 1);
+  return text.erase(sign, first - sign);
+}
+
+void ReadWholeNumbersAsDecimals(CLI::App* app) {
+  for (CLI::Option* option : app->get_options()) {
+    const std::string type = option->get_type_name();
+    if (absl::StartsWith(type, "INT") || absl::StartsWith(type, "UINT")) {
+      option->transform(WithoutLeadingZeros);
+    }
+  }
+  for (CLI::App* command : app->get_subcommands({})) ReadWholeNumbersAsDecimals(command);
 }
 
 }  // namespace
@@ -112,6 +133,7 @@ std::variant<std::monostate, EndNow> Parse(CLI::App* app, int argc, const char* 
               << (flag == "--config" ? ": no file named" : ": no value given") << "\n";
     return EndNow{kExitConfig};
   }
+  ReadWholeNumbersAsDecimals(app);
   try {
     app->parse(argc, argv);
     return std::monostate{};

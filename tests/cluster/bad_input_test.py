@@ -1,6 +1,7 @@
 """Wrong flags, files and values: one clear line, exit code 78, no process started."""
 import gzip
 import os
+import re
 import socket
 import unittest
 
@@ -89,6 +90,17 @@ class BadInputTest(ClusterTestCase):
             running = self.run_program("soapstone", "simulate", f"--seed={seed}")
             self.assertEqual(running.wait(20), 78, running.output())
             self.assertRegex(running.output(), r"^soapstone[^\n]*--seed[^\n]*a whole number is needed[^\n]*$")
+
+    def test_a_whole_number_is_decimal_also_behind_a_zero(self):
+        said = []
+        for number in ("10", "010", "+010"):
+            running = self.run_program("soapstone", "simulate", "--workers=4", "--policy=bsp", "--clocks=0020",
+                                       "--stragglers=jitter:sigma=0.2", f"--seed={number}", "--seeds=02")
+            self.assertEqual(running.wait(20), 0, running.output())
+            said.append(re.search("mean rate.*", running.output())[0])
+        self.assertEqual(said, said[:1] * 3)
+        running = self.run_program("soapstone", "simulate", "--workers=08", "--policy=bsp", "--clocks=5", "--seeds=0")
+        self.assertEqual(running.wait(20), 78, running.output())
 
     def test_simulating_in_a_precision_that_is_not_computed(self):
         with open(self.config) as file:
