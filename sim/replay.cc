@@ -326,7 +326,8 @@ void Replayer::AtServer(const Message& message) {
     SendTo(shard, std::move(request));
   }
   if (!gatherer_->all_taken() || !result_.sha256.empty()) return;
-  result_.sha256 = hash_.Finish(gatherer_->tables());
+  result_.sha256 =
+      hash_.Finish(server::PutTogether(*options_.training->job.layout, gatherer_->TakeTables()));
   Message saved;
   saved.type = MessageType::kSaved;
   saved.from = server;

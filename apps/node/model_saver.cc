@@ -63,7 +63,9 @@ wire::SlowWork ModelSaver::work() const {
 std::optional<absl::StatusOr<wire::Saved>> ModelSaver::Advance(wire::Outbox* out) {
   if (told_) return std::nullopt;
   if (gatherer_.has_tables() && !thread_.joinable()) {
-    thread_ = std::jthread([this] { Run(gatherer_.tables()); });
+    thread_ = std::jthread([this, rows = gatherer_.TakeTables()]() mutable {
+      Run(server::PutTogether(*options_.layout, std::move(rows)));
+    });
   }
   while (std::optional<Buffer> values = gatherer_.TakeNext()) values_.TryPut(*std::move(values));
   const uint64_t done = done_bytes_.load(std::memory_order_acquire);

@@ -162,7 +162,7 @@ function curveChart(kind, condition, target) {
   if (curves.series.length === 0) {
     node.dataset.absent = "true";
     node.append(make("p", {class: "soft small"}, data.mode === "real"
-      ? "No curve: of real processes only the end is measured." : "No run has finished."));
+      ? "No run has a curve." : "No run has finished."));
     return node;
   }
   const top = Math.max(...curves.series.flatMap(s => s.high.filter(known)), target || 0);

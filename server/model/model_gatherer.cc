@@ -19,8 +19,7 @@ ModelGatherer::ModelGatherer(std::shared_ptr<const wire::Layout> layout, uint64_
       asked_for_(layout_->shard_count()),
       awaited_(layout_->shard_count()),
       rows_of_(layout_->tables().size(), std::vector<Buffers>(layout_->shard_count())),
-      tables_missing_(layout_->tables().size() * layout_->shard_count()),
-      tables_(layout_->tables().size()) {
+      tables_missing_(layout_->tables().size() * layout_->shard_count()) {
   for (uint32_t k = 0; k < layout_->shard_count(); ++k) {
     asked_for_[k].resize(layout_->bucket_count(ShardId{k}));
     awaited_[k].resize(layout_->bucket_count(ShardId{k}));
@@ -78,10 +77,7 @@ absl::Status ModelGatherer::OnSlices(const wire::Message& message, wire::Outbox*
     SOAP_RETURN_IF_ERROR(TakeRows(message, *table));
     awaited_[shard][bucket] = false;
     --awaited_count_;
-    if (--tables_missing_ == 0) {
-      PutTablesTogether();
-      AskForMore(out);
-    }
+    if (--tables_missing_ == 0) AskForMore(out);
     return absl::OkStatus();
   }
   const std::vector<wire::Slice>& slices = layout_->buckets(ShardId{shard})[bucket].slices;
@@ -150,19 +146,21 @@ absl::Status ModelGatherer::TakeRows(const wire::Message& message, uint32_t tabl
 }
 
 // A key lives on one shard: nothing is added here.
-void ModelGatherer::PutTablesTogether() {
-  for (size_t t = 0; t < tables_.size(); ++t) {
-    for (Buffers& frames : rows_of_[t]) {
-      SparseRows rows;
+std::vector<SparseRows> PutTogether(const wire::Layout& layout, ModelGatherer::ShardRows rows) {
+  std::vector<SparseRows> tables(rows.size());
+  for (size_t t = 0; t < tables.size(); ++t) {
+    for (Buffers& frames : rows[t]) {
+      SparseRows part;
       std::vector<uint64_t> scratch;
       const absl::Span<const uint64_t> keys = KeysOf(frames[0], &scratch);
       const absl::Span<const float> values = frames[1].floats();
-      rows.keys.assign(keys.begin(), keys.end());
-      rows.rows.assign(values.begin(), values.end());
-      tables_[t] = SumOf(tables_[t], rows, layout_->tables()[t].dim);
+      part.keys.assign(keys.begin(), keys.end());
+      part.rows.assign(values.begin(), values.end());
+      tables[t] = SumOf(tables[t], part, layout.tables()[t].dim);
       frames.clear();
     }
   }
+  return tables;
 }
 
 std::string ModelHash::Finish(const std::vector<SparseRows>& tables) {
@@ -173,9 +171,9 @@ std::string ModelHash::Finish(const std::vector<SparseRows>& tables) {
   return hash_.HexDigest();
 }
 
-std::string HashOfShards(std::shared_ptr<const wire::Layout> layout,
+std::string HashOfShards(const std::shared_ptr<const wire::Layout>& layout,
                          const std::function<Buffers(ShardId, BucketId)>& read) {
-  ModelGatherer gatherer(std::move(layout));
+  ModelGatherer gatherer(layout);
   ModelHash hash;
   wire::Outbox out;
   gatherer.Start(&out);
@@ -197,7 +195,7 @@ std::string HashOfShards(std::shared_ptr<const wire::Layout> layout,
     out = std::move(more);
   }
   CHECK(gatherer.all_taken());
-  return hash.Finish(gatherer.tables());
+  return hash.Finish(PutTogether(*layout, gatherer.TakeTables()));
 }
 
 }  // namespace soapstone::server

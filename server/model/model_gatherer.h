@@ -45,8 +45,10 @@ class ModelGatherer {
 
   // All tables are here.
   bool has_tables() const { return tables_missing_ == 0; }
-  // All rows of each. REQUIRES: has_tables.
-  const std::vector<SparseRows>& tables() const { return tables_; }
+  // Of tables the keys and rows that shards sent: by table and shard.
+  using ShardRows = std::vector<std::vector<Buffers>>;
+  // To be put together (PutTogether). REQUIRES: has_tables. Once.
+  ShardRows TakeTables() { return std::move(rows_of_); }
   // The next values: [n] f32, of one slice. Empty: not here yet, or there are no more.
   std::optional<Buffer> TakeNext();
   // So much of what was taken has been let go of.
@@ -62,7 +64,6 @@ class ModelGatherer {
   using Key = std::pair<ShardId, BucketId>;
 
   absl::Status TakeRows(const wire::Message& message, uint32_t table);
-  void PutTablesTogether();
   void AskForMore(wire::Outbox* out);
   void Ask(Key bucket, wire::Outbox* out);
 
@@ -75,11 +76,14 @@ class ModelGatherer {
   std::vector<std::vector<bool>> asked_for_;  // by shard and bucket
   std::vector<std::vector<bool>> awaited_;    // likewise: the answer has not come
   size_t awaited_count_ = 0;
-  std::map<Key, Arrived> here_;                // never one of which all is taken
-  std::vector<std::vector<Buffers>> rows_of_;  // by table and shard: keys and rows
-  size_t tables_missing_ = 0;                  // answers
-  std::vector<SparseRows> tables_;
+  std::map<Key, Arrived> here_;  // never one of which all is taken
+  ShardRows rows_of_;
+  size_t tables_missing_ = 0;  // answers
 };
+
+// Each table whole, its keys ascending. Copies every row more than once, so no loop that has
+// heartbeats to send calls it.
+std::vector<SparseRows> PutTogether(const wire::Layout& layout, ModelGatherer::ShardRows rows);
 
 // The hash of a model: SHA-256 over all parameters in order, row-major little-endian f32; then of
 // each table the keys, little-endian u64, and the rows.
@@ -94,7 +98,7 @@ class ModelHash {
 };
 
 // The same of shards that can be read at once: `read` gives Store::ReadBucket.
-std::string HashOfShards(std::shared_ptr<const wire::Layout> layout,
+std::string HashOfShards(const std::shared_ptr<const wire::Layout>& layout,
                          const std::function<Buffers(ShardId, BucketId)>& read);
 
 }  // namespace soapstone::server

@@ -176,8 +176,9 @@ TEST(TableStoreTest, TheModelHasTheRowsOfAllShards) {
     ASSERT_TRUE(taken.ok()) << taken;
   }
   ASSERT_TRUE(gatherer.all_taken());
-  EXPECT_TRUE(gatherer.tables()[0].keys.empty());
-  const SparseRows& table = gatherer.tables()[1];
+  const std::vector<SparseRows> tables = PutTogether(*layout, gatherer.TakeTables());
+  EXPECT_TRUE(tables[0].keys.empty());
+  const SparseRows& table = tables[1];
   ASSERT_EQ(table.keys.size(), pushed.size());
   for (size_t i = 0; i < table.keys.size(); ++i) {
     EXPECT_EQ(pushed.at(table.keys[i]), std::vector<float>{table.rows[i]});
