@@ -163,7 +163,7 @@ planner::PricedStrategy Planning::Price(const std::string& name,
                                         const planner::Strategy& strategy) const {
   planner::Simulator simulator(&graph_, machine_.get(), costs_.get(), simulator_options_);
   planner::PricedStrategy priced =
-      planner::PriceStrategy(name, strategy, *machine_, price_options(), &simulator);
+      planner::PriceStrategy(name, strategy, price_options(), &simulator);
   MeasureMemory(&priced);
   return priced;
 }
@@ -211,7 +211,7 @@ ComparedStrategies Planning::Compare(const std::string& name, planner::Strategy 
   }
   if (!found->priced()) return result;
   result.priced.push_back(
-      planner::PriceStrategy(name, strategy, *machine_, price_options(), &evaluator->simulator()));
+      planner::PriceStrategy(name, strategy, price_options(), &evaluator->simulator()));
   MeasureMemory(&result.priced[0]);
   return result;
 }

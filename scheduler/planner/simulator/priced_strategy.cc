@@ -9,14 +9,12 @@
 namespace soapstone::planner {
 
 PricedStrategy PriceStrategy(const std::string& name, const Strategy& strategy,
-                             const Machine& machine, const PriceOptions& options,
-                             Simulator* simulator) {
+                             const PriceOptions& options, Simulator* simulator) {
   CHECK(simulator->SetStrategy(strategy).ok());
-  const Nanos step = simulator->StepTime();
   PricedStrategy priced = {.name = name,
                            .strategy = strategy,
                            .breakdown = simulator->Explain(),
-                           .parts = PartsOf(machine, simulator->Timeline(), step),
+                           .parts = PartsOf(simulator),
                            .overflow_bytes = simulator->Overflow()};
   const int64_t moved = priced.breakdown.transfer_bytes + priced.breakdown.sync_bytes;
   priced.moved_over_bytes = std::max<int64_t>(0, moved - options.moved_bytes_max);

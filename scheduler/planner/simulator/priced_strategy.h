@@ -7,7 +7,6 @@
 #include "base/ids.h"
 #include "scheduler/planner/simulator/simulator.h"
 #include "scheduler/planner/simulator/step_parts.h"
-#include "strategy/machine.h"
 #include "strategy/strategy.h"
 
 namespace soapstone::planner {
@@ -28,10 +27,9 @@ struct PriceOptions {
   double jitter = 0;                    // sigma of parts' times (simulator.h); 0: none
 };
 
-// Sets the simulator's strategy. machine: the simulator's. REQUIRES: the strategy is one for the
-// simulator's graph and machine.
+// Sets the simulator's strategy. REQUIRES: the strategy is one for the simulator's graph and
+// machine.
 PricedStrategy PriceStrategy(const std::string& name, const Strategy& strategy,
-                             const Machine& machine, const PriceOptions& options,
-                             Simulator* simulator);
+                             const PriceOptions& options, Simulator* simulator);
 
 }  // namespace soapstone::planner

@@ -132,6 +132,10 @@ class Simulator {
   // By task in the order in which tasks may begin; of a graph in micro-batches, devices' tasks in
   // that in which they are chosen.
   std::vector<TimelineTask> Timeline() { return timeline_.Record(); }
+  // Task by task, where all of them would be more than there is room or time for: a thousand
+  // devices have millions. kNever: there were some all the same.
+  Nanos VisitTimeline(planner::Timeline::Visitor visit) { return timeline_.Visit(visit); }
+  const std::vector<Nanos>& compute_ns() const { return loads_.compute(); }  // by device
 
   // The step time with these changes, if it is at most `cutoff` and nothing overflows, or no more
   // than now; or if less overflows than now, however long it takes; else kNever, as early as that

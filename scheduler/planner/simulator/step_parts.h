@@ -1,10 +1,11 @@
 // What a step's time is made of, read off its timeline. For reports.
 #pragma once
 
-#include "absl/types/span.h"
+#include <cstdint>
+#include <vector>
+
 #include "base/ids.h"
 #include "scheduler/planner/simulator/simulator.h"
-#include "strategy/machine.h"
 
 namespace soapstone::planner {
 
@@ -19,7 +20,36 @@ struct StepParts {
   Nanos compute_ns = 0, communication_ns = 0, synchronization_ns = 0, idle_ns = 0;
 };
 
-// step_ns: Simulator::StepTime(), which may end with a latency behind the last task.
-StepParts PartsOf(const Machine& machine, absl::Span<const TimelineTask> timeline, Nanos step_ns);
+// Takes a timeline task by task, since that of a thousand devices fills gigabytes; what it keeps
+// grows with the pauses of queues.
+class StepPartsFold {
+ public:
+  explicit StepPartsFold(uint32_t device) : device_(device) {}
+  // In the order of a run.
+  void Add(const TimelineTask& task);
+  // step_ns: Simulator::StepTime(), which may end with a latency behind the last task. Once.
+  StepParts Parts(Nanos step_ns);
+
+ private:
+  // A task begins (+1) or ends (−1).
+  struct Edge {
+    Nanos at = 0;
+    int what = 0;  // 0: computes, 1: transfers, 2: synchronizes
+    int change = 0;
+  };
+  // What one queue does without a pause.
+  struct Piece {
+    Nanos start = 0, end = 0;
+    int what = 0;
+  };
+  void Close(const Piece& piece);
+
+  const uint32_t device_;
+  std::vector<Edge> edges_;
+  std::vector<Piece> last_;  // by queue: a queue that is full has few
+};
+
+// Of its strategy's step.
+StepParts PartsOf(Simulator* simulator);
 
 }  // namespace soapstone::planner

@@ -21,11 +21,16 @@ Nanos Timeline::StepUpTo(Nanos cutoff) {
   return Run<false, false, true>(this, cutoff, 1).Simulate(nullptr);
 }
 
+Nanos Timeline::Visit(Visitor visit) {
+  visit_ = &visit;
+  const Nanos step = Step();
+  visit_ = nullptr;
+  return step;
+}
+
 std::vector<TimelineTask> Timeline::Record() {
   std::vector<TimelineTask> timeline;
-  record_ = &timeline;
-  const Nanos step = Step();
-  record_ = nullptr;
+  const Nanos step = Visit([&](const TimelineTask& task) { timeline.push_back(task); });
   if (step == kNever) timeline.clear();
   return timeline;
 }

@@ -41,6 +41,7 @@
 #include <functional>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "scheduler/planner/blocks/connection_graph.h"
 #include "scheduler/planner/blocks/strategy_state.h"
 #include "scheduler/planner/timeline/bounds.h"
@@ -72,7 +73,11 @@ class Timeline {
   Nanos StepUpTo(Nanos cutoff);
   // Of an iteration among many (Simulator::IterationTime). REQUIRES staleness
   Nanos Iteration();
-  // A step's tasks, in the order in which they are served by its run; none where Step is kNever.
+  // As Step(); a step's tasks, in the order in which they are served by its run, until it is known
+  // to be kNever.
+  using Visitor = absl::FunctionRef<void(const TimelineTask& task)>;
+  Nanos Visit(Visitor visit);
+  // All of them; none where Step is kNever.
   std::vector<TimelineTask> Record();
   // From now on runs without a cutoff ask it now and then, and end with kNever where it says so,
   // which gave_up() then says of the last one. nullptr: none asks. It must outlive them.
@@ -105,7 +110,7 @@ class Timeline {
   const Sources in_;
   bool GiveUp() { return gave_up_ = give_up_ != nullptr && *give_up_ && (*give_up_)(); }
 
-  std::vector<TimelineTask>* record_ = nullptr;
+  const Visitor* visit_ = nullptr;
   const std::function<bool()>* give_up_ = nullptr;
   bool gave_up_ = false;
   // Memory of runs.

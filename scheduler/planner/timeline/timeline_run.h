@@ -328,11 +328,11 @@ class Timeline::Run {
       late_ |= queue.done > cutoff_;
     }
     queue.free = end;
-    if (!kMany && !kBounded && t_.record_ != nullptr) [[unlikely]] {
+    if (!kMany && !kBounded && t_.visit_ != nullptr) [[unlikely]] {
       const BlockKind kind = tasks_[place.slot].kind();
       const bool connects = kind == BlockKind::kTransfer || kind == BlockKind::kGradient;
       const uint32_t of = connects ? in_.connections.edge(place.of).edges[0] : place.of;
-      t_.record_->push_back({KindOf(kind), of, index, resource, ready, start, end});
+      (*t_.visit_)({KindOf(kind), of, index, resource, ready, start, end});
     }
     return end;
   }
