@@ -45,7 +45,7 @@ absl::StatusOr<std::shared_ptr<const Job>> JobFromFlags(const SimulateFlags& fla
 
 experiment::CosimTiming TimingOf(const Job& job, const SimulateFlags& flags) {
   return {.stragglers = job.config.training().stragglers(),
-          .seed = flags.seed,
+          .seed = job.config.training().seed(),
           .iteration_ns = std::llround(1000 * flags.iteration_us),
           .latency_us = flags.latency_us,
           .bandwidth_mbps = 1000 * flags.bandwidth_gbps,

@@ -34,6 +34,22 @@ class CurveTest(ClusterTestCase):
             self.assertEqual(reader.fieldnames, COLUMNS)
         return rows
 
+    def test_a_simulated_job_has_its_own_seed(self):
+        with open(self.config) as file:
+            job = file.read()
+        self.assertIn("seed: 1", job)
+        with open(self.config, "w") as file:
+            file.write(job.replace("seed: 1", "seed: 7"))
+        ends = []
+        for number, seed in enumerate(([], ["--seed=7"], ["--seed=8"])):
+            path = os.path.join(self.dir, f"{number}.csv")
+            running = self.run_program("soapstone", "simulate", f"--job={self.config}", f"--curve={path}",
+                                       "--epochs=1", "--stragglers=jitter:sigma=0.3", *seed)
+            self.assertEqual(running.wait(60), 0, running.output())
+            ends.append([row["time_s"] for row in self.read(path)])
+        self.assertEqual(ends[0], ends[1])
+        self.assertNotEqual(ends[0], ends[2])
+
     def test_under_bsp_it_is_that_of_co_simulation(self):
         flags = ("--policy=bsp", "--epochs=4", "--curve_every=200")
         output, real = self.train_curve(*flags)
