@@ -5,11 +5,13 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstring>
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -103,6 +105,39 @@ TEST_F(ProvedLinksTest, MembersGetALinkAndKnowWhoseItIs) {
   ASSERT_NE(server_->Proven(in), nullptr);
   EXPECT_EQ(*server_->Proven(in), worker_there);
   EXPECT_EQ(server_->unproven() + worker_->unproven(), 0u);
+}
+
+// Each of the many links has a large message before anything is proved; the two ends turn at once.
+TEST_F(ProvedLinksTest, WhatIsLargeAndEarlyArrivesWhateverComesFirst) {
+  ASSERT_TRUE(server_->Listen(endpoint_).ok());
+  constexpr int kLinks = 300;
+  std::atomic<int> got = 0;
+  std::jthread serves([&](const std::stop_token& stop) {
+    LinkId from = 0;
+    Buffers frames;
+    while (!stop.stop_requested()) {
+      server_->Progress();
+      if (server_->Receive(&from, &frames)) {
+        ++got;
+      } else if (!server_->PrepareToSleep()) {
+        std::vector<pollfd> items;
+        server_->AddPollItems(&items);
+        poll(items.data(), items.size(), 10);
+        server_->Woke();
+      }
+    }
+  });
+  BufferPool pool;
+  const Buffer large = pool.Take(1 << 20).View();
+  for (int i = 0; i < kLinks; ++i) {
+    const auto out = worker_->Connect(endpoint_, server_there_);
+    ASSERT_TRUE(out.has_value());
+    ASSERT_TRUE(worker_->Send(*out, "early", {large}).ok());
+    const SteadyTime until = SteadyNow() + absl::Seconds(20);
+    while (got <= i && SteadyNow() < until) worker_->Progress();
+    ASSERT_EQ(got, i + 1);
+    worker_->Drop(*out);
+  }
 }
 
 TEST_F(ProvedLinksTest, ASocketThatBreaksIsProvedAgain) {

@@ -18,6 +18,7 @@
 #include "base/steady_clock.h"
 #include "glog/logging.h"
 #include "transport/shm/link_socket.h"
+#include "transport/shm/shm_link.h"
 
 namespace soapstone::transport {
 namespace {
@@ -39,34 +40,6 @@ std::string MeetingAt(const std::string& endpoint) {
 bool HasEnded(pid_t process) { return process > 0 && kill(process, 0) != 0 && errno == ESRCH; }
 
 }  // namespace
-
-struct ShmLinks::Link {
-  ~Link() {
-    for (const int fd : {socket, bell_in, bell_out, memory}) {
-      if (fd >= 0) close(fd);
-    }
-  }
-  LinkId id = 0;
-  State state = State::kOpening;
-  bool ours = false;
-  uint64_t token = 0;
-  std::string endpoint;  // ours: of the other side
-  pid_t process = 0;     // at the other end; 0: not to be known
-  SteadyTime broken_since = SteadyTime::InfiniteFuture();
-  SteadyTime dial_at = SteadyTime::InfinitePast();
-  int socket = -1;    // -1: broken, unless the link has ended
-  int bell_in = -1;   // the other side rings it, when we sleep
-  int bell_out = -1;  // and we the other's
-  int memory = -1;    // ours: to be handed over
-  // What is proved before anything else is said by the socket; nothing: it has been, or need not.
-  std::optional<LinkProof> proof;
-  std::optional<ProofNote> answer;  // to be said once the other side is admitted
-  LinkEnd other;                    // what it has proved to be, or is to be
-  bool proved = false;              // once: whoever has the link's memory since is that one
-  bool ended = false;  // the other side takes nothing: what it sent before is still there
-  SteadyTime opened = SteadyNow();
-  std::unique_ptr<SharedChannel> channel;  // null: it has not said Hello
-};
 
 // By whatever socket the link has then. What is to be proved first, all is shown after.
 std::function<bool(const SharedArena::Segment&)> ShmLinks::ShowBy(Link* link) {
@@ -181,22 +154,33 @@ bool ShmLinks::Receive(LinkId* link, Buffers* frames) {
     SharedChannel& channel = *candidate->channel;
     bool got = channel.Receive(frames);
     if (!got && channel.wants_segment() && !candidate->ended) {
-      // It was handed over before the message was written, or will be by the next socket.
       if (candidate->socket >= 0) ReadSocket(candidate);
       got = channel.Receive(frames);
     }
     const bool waits = candidate->broken_since != SteadyTime::InfiniteFuture();
     if (got) {
+      candidate->wants_since = SteadyTime::InfiniteFuture();
       *link = candidate->id;
       if (waits || candidate->ended) NoteEnd(*candidate);  // it was under way
       return true;
     }
-    if (channel.broken() || (channel.wants_segment() && !waits) || candidate->ended) {
+    const bool stuck = channel.wants_segment() && !waits && !MayBeShown(candidate);
+    if (channel.broken() || stuck || candidate->ended) {
       LOG_IF(WARNING, !candidate->ended) << "a link through shared memory broke the rules: closed";
       Retire(candidate, candidate->ended);
     }
   }
   return false;
+}
+
+// Whether the segment that a message mentions may still come. Mostly it was handed over before the
+// message was written. Where the message is older than the socket, segments are shown right after
+// its first word, which may have been read before they were there.
+bool ShmLinks::MayBeShown(Link* link) {
+  mending_ = true;  // look again soon
+  const SteadyTime now = SteadyNow();
+  link->wants_since = std::min(link->wants_since, now);
+  return now - link->wants_since < options_.link_timeout;
 }
 
 void ShmLinks::Accept() {
@@ -418,6 +402,7 @@ void ShmLinks::Progress() {
     if (link->ended && link->channel != nullptr) continue;
     if (link->socket >= 0) ReadSocket(link.get());
     pauses_.Forgive(&link->broken_since);
+    pauses_.Forgive(&link->wants_since);
     if (link->broken_since != SteadyTime::InfiniteFuture() && !link->ended) Mend(link.get(), now);
     const bool late = now - link->opened > kOpeningPatience;
     // Nobody has its memory: what was to go by it goes another way.
@@ -437,7 +422,7 @@ void ShmLinks::Retire(Link* link, bool ended) {
 
 bool ShmLinks::readable() const {
   return std::any_of(turn_.begin(), turn_.end(),
-                     [](const Link* link) { return link->channel->readable() || link->ended; });
+                     [](const Link* link) { return link->readable() || link->ended; });
 }
 
 bool ShmLinks::may_be_readable() const {
@@ -449,7 +434,7 @@ bool ShmLinks::may_be_readable() const {
 
 bool ShmLinks::PrepareToSleep() {
   for (Link* link : turn_) {
-    if (link->channel->PrepareToSleep() || link->ended) {
+    if ((!link->channel->wants_segment() && link->channel->PrepareToSleep()) || link->ended) {
       Woke();
       return true;
     }

@@ -53,7 +53,8 @@ struct LostLocalLink {
 };
 
 struct LocalOptions {
-  absl::Duration link_timeout = absl::Seconds(5);  // a link without a socket for so long is lost
+  // A link without a socket, or without a segment that a message mentions, for so long is lost.
+  absl::Duration link_timeout = absl::Seconds(5);
   // Lent by a link and not read by the other side, or one message; more has to wait.
   uint64_t unread_bytes_max = SharedChannel::kUnreadBytesMax;
   // Null: whoever is of the same user is taken.
@@ -101,7 +102,7 @@ class ShmLinks {
   void Woke();
   void AddPollItems(std::vector<pollfd>* items) const;
   bool any_open() const { return open_ > 0; }
-  // Some socket is to be made again: call Progress within tens of milliseconds.
+  // A socket is to be made again, or a segment to come: call Progress within tens of milliseconds.
   bool mending() const { return mending_; }
   std::vector<LostLocalLink> TakeLost() { return std::exchange(lost_, {}); }
   // Links whose socket has broken or whose other process has ended, all of whose words are read
@@ -119,6 +120,7 @@ class ShmLinks {
  private:
   struct Link;
   static std::function<bool(const SharedArena::Segment&)> ShowBy(Link* link);
+  bool MayBeShown(Link* link);
   void Accept();
   bool ReadSocket(Link* link);
   bool ReadNote(Link* link);

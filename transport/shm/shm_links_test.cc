@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -18,6 +19,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/steady_clock.h"
 #include "gtest/gtest.h"
+#include "transport/shm/link_socket.h"
+#include "transport/shm/shared_channel.h"
 
 namespace soapstone::transport {
 namespace {
@@ -193,6 +196,69 @@ TEST_F(ShmLinksTest, ALookIsWorthItWhereAnotherProcessorSends) {
   on(cpus.back(), [&] { EXPECT_TRUE(listener_.may_be_readable()); });
   on(cpus.back(), [&] { ASSERT_TRUE(dialler_.Send(out, "there", {}).ok()); });
   on(cpus.front(), [&] { EXPECT_TRUE(listener_.may_be_readable()); });
+}
+
+// Of a message that was written before its socket stood, as of a link whose keys are proved first,
+// segments are shown after the socket's first word; by a process of which the test is the other.
+class ShmLinksLateSegmentTest : public ShmLinksTest {
+ protected:
+  ShmLinksLateSegmentTest() : listens_({.link_timeout = absl::Milliseconds(500)}) {
+    EXPECT_TRUE(listens_.Listen(endpoint_).ok());
+    channel_ = *SharedChannel::Map(memory_, true, [this](const SharedArena::Segment& segment) {
+      segment_ = &segment;
+      return true;
+    });
+    bool ring = false;
+    EXPECT_TRUE(channel_->Send("early", {block_.View()}, &ring).ok());
+    socket_ = DialLink(endpoint_);
+    const LinkNote hello = {
+        .word = LinkNote::Word::kHello, .id = 1, .size = SharedChannel::MemoryBytes()};
+    EXPECT_TRUE(SendLinkNote(socket_, hello, {memory_, memory_, memory_}));
+    LinkNote note;
+    LinkFds came;
+    EXPECT_TRUE(Turn(&listens_, nullptr, [&] {
+      return ReceiveLinkNote(socket_, &note, &came) == LinkNoteCame::kNote;
+    }));
+    EXPECT_EQ(note.word, LinkNote::Word::kTaken);
+  }
+  ~ShmLinksLateSegmentTest() override {
+    close(memory_);
+    close(socket_);
+  }
+
+  ShmLinks listens_;
+  BufferPool pool_;
+  const BufferPool::Block block_ = pool_.Take(1 << 20);
+  const int memory_ = SharedChannel::MakeMemory();
+  int socket_ = -1;
+  const SharedArena::Segment* segment_ = nullptr;  // that the message mentions
+  std::unique_ptr<SharedChannel> channel_;
+};
+
+TEST_F(ShmLinksLateSegmentTest, ItIsAwaited) {
+  LinkId from = 0;
+  for (int look = 0; look < 3; ++look) {
+    EXPECT_FALSE(listens_.Receive(&from, &frames_));
+    listens_.Progress();
+  }
+  ASSERT_TRUE(SendLinkNote(
+      socket_, {.word = LinkNote::Word::kSegment, .id = segment_->id, .size = segment_->size},
+      {segment_->fd}));
+  EXPECT_EQ(Next(&listens_, nullptr, &from), "early");
+  EXPECT_EQ(frames_[1], block_.View());
+}
+
+TEST_F(ShmLinksLateSegmentTest, ButNotForEver) {
+  const SteadyTime began = SteadyNow();
+  LinkId from = 0;
+  EXPECT_FALSE(listens_.Receive(&from, &frames_));
+  // Who waits sleeps, and looks now and then.
+  EXPECT_FALSE(listens_.readable());
+  EXPECT_FALSE(listens_.PrepareToSleep());
+  EXPECT_TRUE(listens_.mending());
+  EXPECT_TRUE(Turn(&listens_, nullptr,
+                   [&] { return !listens_.Receive(&from, &frames_) && !listens_.any_open(); }));
+  EXPECT_GE(SteadyNow() - began, absl::Milliseconds(500));
 }
 
 // The sockets of a link, of either side, are shut while blocks are lent both ways.
