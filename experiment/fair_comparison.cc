@@ -96,6 +96,18 @@ std::string IdenticalRuns(const Results& results, const ResolvedClaim& claim) {
   return "";
 }
 
+bool HasOtherFiles(const Results& results, size_t subject) {
+  std::set<std::string> files;
+  for (const CellResult& cell : results.cells) {
+    if (cell.cell.subject != subject) continue;
+    for (const RunOutcome* run : cell.finished) files.insert(run->provenance.files_sha256);
+  }
+  for (const TuningResult& row : results.tuning) {
+    if (row.cell.subject == subject) files.insert(row.files.begin(), row.files.end());
+  }
+  return files.size() > 1;
+}
+
 std::string OtherGrid(const Experiment& experiment, size_t subject) {
   const std::vector<Grid>& grids = experiment.subjects[subject].grids;
   for (size_t one = 0; one < grids.size(); ++one) {

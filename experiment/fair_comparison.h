@@ -22,6 +22,10 @@ std::string StrawMan(const Experiment& experiment, const CellResult& cell);
 // times: compared they show nothing, and counted twice they are one.
 std::string IdenticalRuns(const Results& results, const ResolvedClaim& claim);
 
+// Whether finished runs of the subject, tuning runs among them, read data files of other contents:
+// what a policy was tuned on need not be what it is measured on.
+bool HasOtherFiles(const Results& results, size_t subject);
+
 // Two policies that exchange alike (PolicyTraits::exchange) and chose from different grids.
 std::string OtherGrid(const Experiment& experiment, size_t subject);
 

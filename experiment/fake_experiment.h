@@ -82,6 +82,7 @@ inline RunOutcome FakeOutcome(const RunPlan& plan) {
                         .build = "a program",
                         .train_sha256 = absl::StrCat("train", plan.config.training().seed()),
                         .test_sha256 = absl::StrCat("test", plan.config.training().seed()),
+                        .files_sha256 = "files",
                         .train_samples = 1438,
                         .test_samples = 359,
                         .parameters = 650,

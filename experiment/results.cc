@@ -123,6 +123,7 @@ void AddTuning(const CellResult& cell, Results* results) {
     if (found == results->outcomes->end()) continue;
     TuningResult& row = rows[plan.candidate];
     row.train_loss += found->second.train_loss;
+    row.files.insert(found->second.provenance.files_sha256);
     ++row.runs;
     ++results->tuning_finished;
   }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,7 @@ struct TuningResult {
   bool edge = false;      // AtEdge of grids.h
   size_t runs = 0;        // finished
   bool chosen = false;
+  std::set<std::string> files;  // Provenance::files_sha256 of the runs
 };
 
 // What the registry's file says of itself.

@@ -49,6 +49,7 @@ Json ProvenanceJson(const Provenance& p) {
           {"build", p.build},
           {"train_sha256", p.train_sha256},
           {"test_sha256", p.test_sha256},
+          {"files_sha256", p.files_sha256},
           {"train_samples", p.train_samples},
           {"test_samples", p.test_samples},
           {"test_in_train", p.test_in_train},
@@ -64,6 +65,7 @@ Provenance ProvenanceOf(const Json& object) {
           .build = object.at("build"),
           .train_sha256 = object.at("train_sha256"),
           .test_sha256 = object.at("test_sha256"),
+          .files_sha256 = object.value("files_sha256", ""),  // runs of before say nothing
           .train_samples = object.at("train_samples"),
           .test_samples = object.at("test_samples"),
           .test_in_train = object.at("test_in_train"),

@@ -65,10 +65,14 @@ bool JobProgress::RecordWork(wire::Address server, const wire::SlowWork* work) {
 std::string JobProgress::WorkText(bool saving) const {
   std::vector<std::string> parts;
   for (const auto& [node, work] : slow_work_) {
-    parts.push_back(absl::StrFormat("%s %s: %d%% of %.1f MB", Spoken(node),
-                                    saving ? "saves the model" : "makes its parameters",
-                                    100 * work.done_bytes / std::max<uint64_t>(work.total_bytes, 1),
-                                    static_cast<double>(work.total_bytes) / 1e6));
+    const std::string doing =
+        absl::StrCat(Spoken(node), saving ? " saves the model" : " makes its parameters");
+    // A table's bytes are not known before its rows are together.
+    parts.push_back(work.total_bytes == 0
+                        ? doing
+                        : absl::StrFormat("%s: %d%% of %.1f MB", doing,
+                                          100 * work.done_bytes / work.total_bytes,
+                                          static_cast<double>(work.total_bytes) / 1e6));
   }
   return absl::StrJoin(parts, ", ");
 }

@@ -60,6 +60,9 @@ TEST(JobProgressTest, AServersWorkComesForwardByItsBytes) {
   EXPECT_TRUE(progress.RecordWork(server, &half));
   EXPECT_FALSE(progress.RecordWork(server, &half));
   EXPECT_EQ(progress.WorkText(false), "server 0 makes its parameters: 50% of 200.0 MB");
+  const wire::SlowWork unknown;
+  EXPECT_FALSE(progress.RecordWork(server, &unknown));
+  EXPECT_EQ(progress.WorkText(true), "server 0 saves the model");
   EXPECT_FALSE(progress.RecordWork(server, nullptr));
   EXPECT_EQ(progress.WorkText(true), "");
 }

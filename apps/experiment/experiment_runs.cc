@@ -64,11 +64,32 @@ double MostFrequentLabel(const models::Dataset& data) {
   return static_cast<double>(most) / static_cast<double>(data.size() * labels.elements());
 }
 
+// Of the files that the samples come from, whatever is held out; empty: they come from none.
+std::string FilesDigest(const wire::Data& data) {
+  Sha256 digest;
+  uint64_t files = 0;
+  for (const std::string& path :
+       {data.path(), data.labels_path(), data.test_path(), data.test_labels_path()}) {
+    std::ifstream file(path, std::ios::binary);
+    std::vector<char> block(size_t{1} << 16);
+    uint64_t bytes = 0;
+    while (file.read(block.data(), static_cast<std::streamsize>(block.size())) ||
+           file.gcount() > 0) {
+      digest.Update(block.data(), static_cast<size_t>(file.gcount()));
+      bytes += static_cast<uint64_t>(file.gcount());
+    }
+    digest.Update(&bytes, sizeof(bytes));
+    if (bytes > 0) ++files;
+  }
+  return files == 0 ? "" : digest.HexDigest();
+}
+
 experiment::Provenance ProvenanceOf(const Job& job, const MachineFacts& machine) {
   return {.hardware = machine.hardware,
           .build = machine.build,
           .train_sha256 = job.data->train.Digest(),
           .test_sha256 = job.data->test.Digest(),
+          .files_sha256 = FilesDigest(job.config.data()),
           .train_samples = job.data->train.size(),
           .test_samples = job.data->test.size(),
           .test_in_train = CountShared(*job.data),

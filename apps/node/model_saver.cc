@@ -1,5 +1,7 @@
 #include "apps/node/model_saver.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +14,7 @@ namespace {
 
 // Slices of the gatherer's window, which is what bounds them.
 constexpr size_t kValuesMax = size_t{1} << 26;
+constexpr uint64_t kTableBlock = uint64_t{16} << 20;
 constexpr absl::Duration kSaverLookAgain = absl::Seconds(1);
 constexpr size_t kHexDigits = 64;
 
@@ -40,6 +43,9 @@ std::vector<models::TensorOutline> OutlinesOf(const wire::Layout& layout,
   return outlines;
 }
 
+uint64_t KeyBytes(const SparseRows& table) { return table.keys.size() * sizeof(uint64_t); }
+uint64_t RowBytes(const SparseRows& table) { return table.rows.size() * sizeof(float); }
+
 }  // namespace
 
 ModelSaver::ModelSaver(ModelSaverOptions options, wire::Outbox* out)
@@ -57,7 +63,9 @@ absl::Status ModelSaver::OnSlices(const wire::Message& message, wire::Outbox* ou
 }
 
 wire::SlowWork ModelSaver::work() const {
-  return {.done_bytes = done_bytes_.load(std::memory_order_relaxed), .total_bytes = total_bytes_};
+  constexpr auto kRelaxed = std::memory_order_relaxed;
+  return {.done_bytes = done_bytes_.load(kRelaxed) + tables_done_bytes_.load(kRelaxed),
+          .total_bytes = total_bytes_ + tables_bytes_.load(kRelaxed)};
 }
 
 std::optional<absl::StatusOr<wire::Saved>> ModelSaver::Advance(wire::Outbox* out) {
@@ -96,8 +104,22 @@ absl::StatusOr<std::string> ModelSaver::Save(const std::vector<SparseRows>& tabl
   const auto write = [&](const void* data, size_t bytes) {
     return file != nullptr ? file->Append(data, bytes) : absl::OkStatus();
   };
+  // Block by block: who waits for a large table sees that it comes forward.
+  const auto write_table = [&](const void* data, uint64_t bytes) {
+    const auto* at = static_cast<const std::byte*>(data);
+    for (uint64_t done = 0; done < bytes;) {
+      const uint64_t block = std::min(bytes - done, kTableBlock);
+      SOAP_RETURN_IF_ERROR(write(at + done, block));
+      done += block;
+      tables_done_bytes_.fetch_add(block, std::memory_order_relaxed);
+    }
+    return absl::OkStatus();
+  };
   for (const SparseRows& table : tables) {
-    SOAP_RETURN_IF_ERROR(write(table.keys.data(), table.keys.size() * sizeof(uint64_t)));
+    tables_bytes_.fetch_add(KeyBytes(table) + RowBytes(table), std::memory_order_relaxed);
+  }
+  for (const SparseRows& table : tables) {
+    SOAP_RETURN_IF_ERROR(write_table(table.keys.data(), KeyBytes(table)));
   }
   server::ModelHash hash;
   for (uint64_t done = 0; done < total_bytes_;) {
@@ -113,7 +135,7 @@ absl::StatusOr<std::string> ModelSaver::Save(const std::vector<SparseRows>& tabl
     options_.wake();
   }
   for (const SparseRows& table : tables) {
-    SOAP_RETURN_IF_ERROR(write(table.rows.data(), table.rows.size() * sizeof(float)));
+    SOAP_RETURN_IF_ERROR(write_table(table.rows.data(), RowBytes(table)));
   }
   const std::string sha256 = hash.Finish(tables);
   if (file != nullptr) SOAP_RETURN_IF_ERROR(file->Finish(WithHash(options_.metadata, sha256)));

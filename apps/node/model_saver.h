@@ -40,7 +40,7 @@ class ModelSaver {
   bool IsAsWritten(const wire::Message& message) const { return gatherer_.IsAsWritten(message); }
   // Passes on what came, asks for more. The end, once: what was saved, or why it could not be.
   std::optional<absl::StatusOr<wire::Saved>> Advance(wire::Outbox* out);
-  // Bytes of tensors that are written and hashed.
+  // Bytes that are written and hashed: of tensors, and of tables from when their rows are here.
   wire::SlowWork work() const;
 
  private:
@@ -54,6 +54,7 @@ class ModelSaver {
   bool told_ = false;
   BoundedInbox<Buffer> values_;
   std::atomic<uint64_t> done_bytes_{0};
+  std::atomic<uint64_t> tables_bytes_{0}, tables_done_bytes_{0};
   mutable Mutex mutex_;
   std::optional<absl::StatusOr<std::string>> sha256_ ABSL_GUARDED_BY(mutex_);
   std::jthread thread_;  // from when tables are here

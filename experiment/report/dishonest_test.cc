@@ -198,6 +198,18 @@ TEST(Dishonest, ATargetThatNeitherSideReaches) {
   EXPECT_EQ(claim.evidence, "");
 }
 
+// Tuned on files that were spoiled, and measured on the true ones after a break.
+TEST(Dishonest, TuningOnOtherData) {
+  for (const bool last : {false, true}) {  // the last tuning runs may be on the true ones already
+    const JudgedClaim claim = JudgedWith({}, [&](const RunPlan& plan, RunOutcome* outcome) {
+      const bool spoiled = plan.tuning && !(last && plan.candidate == 2);
+      if (spoiled) outcome->provenance.files_sha256 = "spoiled";
+    })[0];
+    EXPECT_EQ(claim.verdict, Verdict::kWithheld);
+    EXPECT_THAT(Said(claim, 8), HasSubstr("tuning runs among them"));
+  }
+}
+
 TEST(Dishonest, OneGridForAllThatStopsShortOfTheBaselinesBestRate) {
   // The rate of least loss is the second listed: here the smallest, then the greatest.
   for (const char* rates : {"[0.2, 0.1, 0.4]", "[0.2, 0.4, 0.1]"}) {

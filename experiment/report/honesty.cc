@@ -226,6 +226,10 @@ Checker::Why Checker::OneConfiguration() const {
   for (const auto& [key, values] : shared) {
     if (values.size() > 1) return Fails("runs of one seed differ in data or model");
   }
+  if (std::ranges::any_of(
+          cells_, [&](const auto* cell) { return HasOtherFiles(results_, cell->cell.subject); })) {
+    return Fails("runs, tuning runs among them, were made with other data files");
+  }
   std::set<std::string> ways;
   for (const RunOutcome* run : runs_) {
     const Provenance& p = run->provenance;

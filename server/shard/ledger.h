@@ -2,8 +2,8 @@
 // shard tells it what arrives, what the gate says of it and what is read, the store testifies to
 // what it applied, in which order, and to the version of what was read; the ledger keeps a version
 // vector of its own from that, never the gate's, so that an error in the gate cannot excuse itself.
-// Every read and every update is counted by lag and staleness, and every read is held to the
-// guarantee.
+// Every read but final ones, and every update, is counted by lag and staleness, and every read is
+// held to the guarantee.
 //
 // An update is pending, applied (the store says so) or dropped. Dropped it counts as never applied,
 // unless its micro-batches are here from another worker, or its round closed without it as the

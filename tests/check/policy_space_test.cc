@@ -176,7 +176,7 @@ TEST_P(FaultSpaceTest, KeepsTheGuaranteeAndKillsItsMutants) {
   space.clocks = ClocksFor(policy);
   const consistency::PolicyTraits traits = *consistency::ParsePolicy(policy);
   // Of deep bounds the space of two shards with all three faults is too large: each has its own.
-  // A controller that must grant credit on both shards takes 7 clocks: 700,438 states without a
+  // A controller that must grant credit on both shards takes 7 clocks: 1,605,929 states without a
   // fault, and too many with one.
   const bool deep = space.clocks > 3 || (BoundsMass(traits) && space.clocks > 2);
   const auto* dynamic = std::get_if<consistency::DynamicTraits>(&traits.gate);

@@ -111,6 +111,10 @@ TEST_F(ProvedLinksTest, MembersGetALinkAndKnowWhoseItIs) {
 TEST_F(ProvedLinksTest, WhatIsLargeAndEarlyArrivesWhateverComesFirst) {
   ASSERT_TRUE(server_->Listen(endpoint_).ok());
   constexpr int kLinks = 300;
+  BufferPool pool;
+  const BufferPool::Block block = pool.Take(1 << 20);
+  std::memset(block.data, 7, block.size);
+  const Buffer large = block.View();
   std::atomic<int> got = 0;
   std::jthread serves([&](const std::stop_token& stop) {
     LinkId from = 0;
@@ -118,7 +122,7 @@ TEST_F(ProvedLinksTest, WhatIsLargeAndEarlyArrivesWhateverComesFirst) {
     while (!stop.stop_requested()) {
       server_->Progress();
       if (server_->Receive(&from, &frames)) {
-        ++got;
+        if (frames.size() == 2 && frames[1] == large) ++got;
       } else if (!server_->PrepareToSleep()) {
         std::vector<pollfd> items;
         server_->AddPollItems(&items);
@@ -127,8 +131,6 @@ TEST_F(ProvedLinksTest, WhatIsLargeAndEarlyArrivesWhateverComesFirst) {
       }
     }
   });
-  BufferPool pool;
-  const Buffer large = pool.Take(1 << 20).View();
   for (int i = 0; i < kLinks; ++i) {
     const auto out = worker_->Connect(endpoint_, server_there_);
     ASSERT_TRUE(out.has_value());

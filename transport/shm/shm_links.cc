@@ -165,12 +165,21 @@ bool ShmLinks::Receive(LinkId* link, Buffers* frames) {
       return true;
     }
     const bool stuck = channel.wants_segment() && !waits && !MayBeShown(candidate);
-    if (channel.broken() || stuck || candidate->ended) {
-      LOG_IF(WARNING, !candidate->ended) << "a link through shared memory broke the rules: closed";
-      Retire(candidate, candidate->ended);
+    if (candidate->ended) {
+      Retire(candidate, true);
+    } else if (channel.broken() || stuck) {
+      GiveUp(candidate, stuck ? "a message mentions a segment that was never shown"
+                              : "the other side broke the rules of shared memory");
     }
   }
   return false;
+}
+
+// The other side lives, and may read what it was lent for as long as it likes.
+void ShmLinks::GiveUp(Link* link, std::string why) {
+  NoteEnd(*link);
+  lost_.push_back({link->id, std::move(why)});
+  Drop(link->id);
 }
 
 // Whether the segment that a message mentions may still come. Mostly it was handed over before the
@@ -311,7 +320,7 @@ bool ShmLinks::ReadNote(Link* link) {
       link->ended = true;
       break;
     case Word::kUnknown:
-      if (good) Lose(link, "another process is there now");
+      if (good) Lose(link, "the other side has given it up, or another process is there now");
       break;
     default:
       good = false;

@@ -121,6 +121,7 @@ class ShmLinks {
   struct Link;
   static std::function<bool(const SharedArena::Segment&)> ShowBy(Link* link);
   bool MayBeShown(Link* link);
+  void GiveUp(Link* link, std::string why);
   void Accept();
   bool ReadSocket(Link* link);
   bool ReadNote(Link* link);

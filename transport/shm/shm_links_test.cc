@@ -205,11 +205,13 @@ class ShmLinksLateSegmentTest : public ShmLinksTest {
   ShmLinksLateSegmentTest() : listens_({.link_timeout = absl::Milliseconds(500)}) {
     EXPECT_TRUE(listens_.Listen(endpoint_).ok());
     channel_ = *SharedChannel::Map(memory_, true, [this](const SharedArena::Segment& segment) {
-      segment_ = &segment;
+      segments_.push_back(&segment);
       return true;
     });
     bool ring = false;
-    EXPECT_TRUE(channel_->Send("early", {block_.View()}, &ring).ok());
+    EXPECT_TRUE(channel_->Send("first", {first_.View()}, &ring).ok());
+    EXPECT_TRUE(channel_->Send("second", {second_.View()}, &ring).ok());
+    EXPECT_EQ(segments_.size(), 2u);
     socket_ = DialLink(endpoint_);
     const LinkNote hello = {
         .word = LinkNote::Word::kHello, .id = 1, .size = SharedChannel::MemoryBytes()};
@@ -228,24 +230,29 @@ class ShmLinksLateSegmentTest : public ShmLinksTest {
 
   ShmLinks listens_;
   BufferPool pool_;
-  const BufferPool::Block block_ = pool_.Take(1 << 20);
+  const BufferPool::Block first_ = pool_.Take(1 << 20), second_ = pool_.Take(1 << 21);
   const int memory_ = SharedChannel::MakeMemory();
   int socket_ = -1;
-  const SharedArena::Segment* segment_ = nullptr;  // that the message mentions
+  std::vector<const SharedArena::Segment*> segments_;  // that the messages mention
   std::unique_ptr<SharedChannel> channel_;
 };
 
+// Each for as long as another: 300 ms and 300 ms of 500.
 TEST_F(ShmLinksLateSegmentTest, ItIsAwaited) {
   LinkId from = 0;
-  for (int look = 0; look < 3; ++look) {
-    EXPECT_FALSE(listens_.Receive(&from, &frames_));
-    listens_.Progress();
+  for (const size_t i : {0, 1}) {
+    for (const SteadyTime until = SteadyNow() + absl::Milliseconds(300); SteadyNow() < until;) {
+      ASSERT_FALSE(listens_.Receive(&from, &frames_));
+      listens_.Progress();
+    }
+    const SharedArena::Segment& shown = *segments_[i];
+    ASSERT_TRUE(SendLinkNote(socket_,
+                             {.word = LinkNote::Word::kSegment, .id = shown.id, .size = shown.size},
+                             {shown.fd}));
+    EXPECT_EQ(Next(&listens_, nullptr, &from), i == 0 ? "first" : "second");
+    EXPECT_EQ(frames_[1], (i == 0 ? first_ : second_).View());
   }
-  ASSERT_TRUE(SendLinkNote(
-      socket_, {.word = LinkNote::Word::kSegment, .id = segment_->id, .size = segment_->size},
-      {segment_->fd}));
-  EXPECT_EQ(Next(&listens_, nullptr, &from), "early");
-  EXPECT_EQ(frames_[1], block_.View());
+  EXPECT_TRUE(listens_.TakeLost().empty());
 }
 
 TEST_F(ShmLinksLateSegmentTest, ButNotForEver) {
@@ -259,6 +266,25 @@ TEST_F(ShmLinksLateSegmentTest, ButNotForEver) {
   EXPECT_TRUE(Turn(&listens_, nullptr,
                    [&] { return !listens_.Receive(&from, &frames_) && !listens_.any_open(); }));
   EXPECT_GE(SteadyNow() - began, absl::Milliseconds(500));
+  EXPECT_LT(SteadyNow() - began, absl::Seconds(5));
+  const std::vector<LostLocalLink> lost = listens_.TakeLost();
+  ASSERT_EQ(lost.size(), 1u);
+  EXPECT_EQ(lost[0].why, "a message mentions a segment that was never shown");
+  LinkNote note;
+  LinkFds came;
+  ASSERT_EQ(ReceiveLinkNote(socket_, &note, &came), LinkNoteCame::kNote);
+  EXPECT_EQ(note.word, LinkNote::Word::kBye);
+}
+
+TEST_F(ShmLinksLateSegmentTest, WhoWasStoppedMeanwhileLooksFirst) {
+  LinkId from = 0;
+  EXPECT_FALSE(listens_.Receive(&from, &frames_));
+  listens_.Progress();
+  absl::SleepFor(PauseWatch::kMin + absl::Milliseconds(100));
+  listens_.Progress();
+  EXPECT_FALSE(listens_.Receive(&from, &frames_));
+  EXPECT_TRUE(listens_.any_open());
+  EXPECT_TRUE(listens_.TakeLost().empty());
 }
 
 // The sockets of a link, of either side, are shut while blocks are lent both ways.
