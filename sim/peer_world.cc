@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -17,12 +16,6 @@ using wire::MessageType;
 using wire::Role;
 using PeerKind = PeerWorld::Choice::Kind;
 
-double FirstOf(const Buffer& buffer) {
-  double value = 0;
-  std::memcpy(&value, buffer.data(), sizeof(value));
-  return value;
-}
-
 bool IsPeerMessage(const Message& message) {
   return message.from.role == Role::kPeer && message.to.role == Role::kPeer;
 }
@@ -35,9 +28,10 @@ absl::StatusOr<PeerWorld> PeerWorld::Make(const PeerWorldOptions& options) {
   if (!world.traits_.decentralised()) {
     return absl::InvalidArgumentError("servers keep the parameters of this policy");
   }
-  SOAP_ASSIGN_OR_RETURN(
-      wire::Layout layout,
-      wire::Layout::Build({{.name = "x", .shape = {static_cast<int64_t>(options.elements)}}}, {}));
+  std::vector<ParamSpec> params(options.two_stretches ? 2 : 1,
+                                {.name = "x", .shape = {static_cast<int64_t>(options.elements)}});
+  SOAP_ASSIGN_OR_RETURN(wire::Layout layout,
+                        wire::Layout::Build(std::move(params), {.bucket_bytes = 1}));
   world.layout_ = std::make_shared<const wire::Layout>(std::move(layout));
   world.epoch_ = 1;
   for (uint32_t w = 0; w < options.workers; ++w) world.AddProcess(WorkerId{w}, true);
@@ -54,7 +48,7 @@ void PeerWorld::AddProcess(WorkerId rank, bool original) {
     if (sum.back() != static_cast<double>(samples)) values.back() = std::nan("");
   };
   std::unique_ptr<server::PeerVectors> vectors =
-      server::MakeDoubleVectors(std::vector<double>(options_.elements), apply);
+      server::MakeDoubleVectors(std::vector<double>(Elements()), apply);
   vectors->SetFault(options_.store_fault);
   processes_.push_back({.rank = rank,
                         .peer = server::Peer({.id = rank,
@@ -62,6 +56,7 @@ void PeerWorld::AddProcess(WorkerId rank, bool original) {
                                               .shard_layout = layout_,
                                               .policy = traits_,
                                               .total_clocks = options_.clocks,
+                                              .stretch_elements = options_.elements,
                                               .checks = true},
                                              std::move(vectors)),
                         .replies = worker::ReplyLedger(traits_, 1),
@@ -241,12 +236,15 @@ void PeerWorld::Deliver(uint32_t from, uint32_t to) {
   if (options_.mutant == PeerMutant::kWeightStays && message.type == MessageType::kParcel) {
     std::get<wire::Parcel>(message.body).weight = 0;
   }
+  if (options_.mutant == PeerMutant::kStretchesMixed && message.type == MessageType::kParcel) {
+    std::get<wire::Parcel>(message.body).step %= 2;  // the hops of two members
+  }
   if (options_.mutant == PeerMutant::kStaleRounds && message.type == MessageType::kParcel) {
     message.epoch = epoch_;
   }
   if (options_.mutant == PeerMutant::kHalfMeeting && message.type == MessageType::kParcel &&
       std::get<wire::Parcel>(message.body).step == 1) {
-    const std::vector<double> nothing(options_.elements);
+    const std::vector<double> nothing(Elements());
     message.payload = {Buffer::CopyOf(absl::MakeConstSpan(nothing))};
   }
   Take(to - 1, std::move(message));
@@ -311,136 +309,38 @@ double PeerWorld::DigitOf(uint32_t index, Clock clock) const {
 
 void PeerWorld::Compute(uint32_t index) {
   const Clock clock = *processes_[index].computing;
+  // The last parameter's gradient is there first.
+  if (options_.two_stretches && !std::exchange(processes_[index].half_pushed, true)) {
+    return PushPart(index, clock, 0);
+  }
+  processes_[index].half_pushed = false;
   processes_[index].computing.reset();
   processes_[index].computed.push_back(clock);
-  const bool first = index == 0 && clock == 0;
-  const double times = first && options_.mutant == PeerMutant::kGradientLost    ? 0
-                       : first && options_.mutant == PeerMutant::kGradientTwice ? 2
-                                                                                : 1;
-  std::vector<double> gradient(options_.elements, times * DigitOf(index, clock));
-  gradient.back() = 1;
-  Message push;
-  push.type = MessageType::kPush;
-  push.from = Address::Of(processes_[index].rank);
-  push.clock = clock;
-  push.body = wire::Push{.samples = 1};
-  push.payload = {Buffer::CopyOf(absl::MakeConstSpan(gradient))};
-  Message done = {.type = MessageType::kClock, .from = push.from, .clock = clock + 1};
+  Message done = {
+      .type = MessageType::kClock, .from = Address::Of(processes_[index].rank), .clock = clock + 1};
   done.body = wire::Completion{};
   processes_[index].replies.OnPush(0, clock);
   processes_[index].applied += processes_[index].peer.policy()->weight() * DigitOf(index, clock);
-  Take(index, std::move(push));
+  PushPart(index, clock, options_.two_stretches ? 1 : 0);
   Take(index, std::move(done));
   if (clock + 1 < options_.clocks || processes_[index].leaving) Pull(index, clock + 1);
 }
 
-// ---- What must hold
-
-std::vector<std::vector<double>> PeerWorld::Values() const {
-  std::vector<std::vector<double>> all;
-  for (const Process& p : processes_) {
-    if (!p.Counts()) continue;
-    const Buffer buffer = p.peer.vectors()->Values();
-    std::vector<double> values(options_.elements);
-    std::memcpy(values.data(), buffer.data(), buffer.size());
-    all.push_back(std::move(values));
-  }
-  return all;
-}
-
-void PeerWorld::Check() {
-  if (violation_.has_value()) return;
-  if (ExchangesBy<consistency::CollectiveTraits>()) {
-    std::map<Clock, std::vector<double>> by_version;
-    const std::vector<std::vector<double>> values = Values();
-    size_t at = 0;
-    for (const Process& p : processes_) {
-      if (!p.Counts()) continue;
-      const std::vector<double>& mine = values[at++];
-      if (p.peer.policy() == nullptr || !p.peer.policy()->standing().has_values) continue;
-      const Clock version = p.peer.policy()->standing().version;
-      const auto [it, fresh] = by_version.emplace(version, mine);
-      const bool equal =
-          std::memcmp(it->second.data(), mine.data(), mine.size() * sizeof(double)) == 0;
-      if (!fresh && !equal) Fail(absl::StrCat("D1: two members differ after round ", version));
-      if (std::isnan(mine.back())) Fail("D2: a sum does not have the samples it is said to have");
-    }
-    if (!by_version.empty() && by_version.rbegin()->first > by_version.begin()->first + 1) {
-      Fail("D4: members are more than a round apart");
-    }
-  } else if (!ExchangesBy<consistency::MixingTraits>()) {
-    CheckSum();
-  }
-  if (violation_.has_value()) return;
-  if (Finished()) return CheckEnd();
-  if (connections_.channels().empty() && Enabled().empty()) {
-    Fail("S5: deadlock: nothing can happen, and not all have handed in");
-  }
-}
-
-// D3 for exchanges without rounds.
-void PeerWorld::CheckSum() {
-  if (members_changed_ || duplicated_ || epoch_ > 1) return;
-  double due = 0, there = 0, weight = 0;
-  uint32_t seated = 0;
-  const std::vector<std::vector<double>> values = Values();
-  for (uint32_t i = 0; i < processes_.size(); ++i) {
-    const Process& p = processes_[i];
-    if (p.peer.policy() == nullptr || p.peer.held_messages() > 0) return;  // not in sight
-    ++seated;
-    due += p.applied;
-    if (p.peer.policy()->seat().gradient_waits) due -= DigitOf(i, p.computed.back());
-    there += values[i][0] * p.peer.policy()->weight();
-    weight += p.peer.policy()->weight();
-  }
-  connections_.ForEach([&](const Message& message) {
-    if (message.type != MessageType::kParcel) return;
-    const auto& parcel = std::get<wire::Parcel>(message.body);
-    weight += parcel.weight;
-    if (ExchangesBy<consistency::PushSumTraits>()) {
-      there += parcel.weight * FirstOf(message.payload[0]);
-    }
-    if (ExchangesBy<consistency::PairwiseTraits>() && parcel.step == 1) {
-      there -= FirstOf(message.payload[0]);
-    }
-  });
-  // Merges of shares that are no powers of two round.
-  if (std::abs(there - due) > 1e-12 * due) {
-    Fail(absl::StrCat("D3: the values sum to ", there, "; the gradients to ", due));
-  }
-  if (ExchangesBy<consistency::PushSumTraits>() && weight != seated) {
-    Fail(absl::StrCat("D3: the weights sum to ", weight, " of ", seated));
-  }
-}
-
-void PeerWorld::CheckEnd() {
-  const std::vector<std::vector<double>> values = Values();
-  if (ExchangesBy<consistency::CollectiveTraits>()) {
-    for (uint32_t i = 0; i < processes_.size(); ++i) {
-      for (const Clock clock : processes_[i].computed) {
-        const auto digits = static_cast<uint64_t>(values[0][0]);
-        const uint64_t times = digits >> (2 * (i * options_.clocks + clock)) & 3;
-        const bool may_miss = !processes_[i].Counts();
-        if (times == 1 || (may_miss && times == 0)) continue;
-        return Fail(absl::StrCat("D2: the gradient of process ", i, " at clock ", clock, " is in ",
-                                 times, " times"));
-      }
-    }
-    return;
-  }
-  if (members_changed_) return;
-  double due = 0, there = 0, weight = 0;
-  for (uint32_t i = 0; i < processes_.size(); ++i) {
-    due += processes_[i].applied;
-    there += values[i][0] * processes_[i].peer.policy()->weight();
-    weight += processes_[i].handed_weight;
-  }
-  if (std::abs(there - due) > 1e-12 * due) {
-    Fail(absl::StrCat("D3: at the end the values sum to ", there, "; the gradients to ", due));
-  }
-  if (std::abs(weight - static_cast<double>(processes_.size())) > 1e-5) {
-    Fail(absl::StrCat("D3: what is handed in weighs ", weight));
-  }
+void PeerWorld::PushPart(uint32_t index, Clock clock, uint32_t bucket) {
+  const bool first = index == 0 && clock == 0;
+  const bool lost = options_.mutant == PeerMutant::kGradientLost ||
+                    (options_.mutant == PeerMutant::kPartLost && bucket == 1);
+  const bool twice = options_.mutant == PeerMutant::kGradientTwice;
+  const double times = first && lost ? 0 : first && twice ? 2 : 1;
+  std::vector<double> gradient(options_.elements, times * DigitOf(index, clock));
+  if (bucket == 0) gradient.back() = 1;
+  Message push;
+  push.type = MessageType::kPush;
+  push.from = Address::Of(processes_[index].rank);
+  push.clock = clock;
+  push.body = wire::Push{.bucket = BucketId{bucket}, .samples = 1};
+  push.payload = {Buffer::CopyOf(absl::MakeConstSpan(gradient))};
+  Take(index, std::move(push));
 }
 
 std::string PeerWorld::Describe(const Choice& choice) const {
@@ -486,6 +386,7 @@ void PeerWorld::AddTo(Fingerprint* f) const {
            uint32_t{p.leaving} << 3 | uint32_t{p.started} << 4 | uint32_t{p.handed_in} << 5 |
            uint32_t{p.born} << 6 | uint32_t{p.expelled} << 7);
     f->Add(p.computing.value_or(kNoClock));
+    f->Add(p.half_pushed);
     f->Add(p.computed.size());
     for (const Clock clock : p.computed) f->Add(clock);
     if (!p.gone && options_.mutant != PeerMutant::kForgetfulPrint) p.peer.AddTo(f);

@@ -51,6 +51,8 @@ enum class PeerMutant : uint8_t {
   kGradientTwice,     // and goes in twice
   kNoResume,          // what a connection that broke had under way is not sent again
   kNoLinkLost,        // who cannot reach another says so to nobody
+  kStretchesMixed,    // a parcel of one stretch passes for one of the other
+  kPartLost,          // of the first gradient of process 0 the second part is empty
   kForgetfulPrint,    // worlds are compared without what peers keep
 };
 
@@ -59,6 +61,9 @@ struct PeerWorldOptions {
   uint32_t workers = 2;
   Clock clocks = 2;
   uint64_t elements = 3;
+  // All-reduce: the model in two stretches, of a parameter each of so many elements, whose
+  // gradients are there one after the other.
+  bool two_stretches = false;
   uint32_t crashes = 0, leaves = 0, joins = 0, duplicates = 0;
   uint32_t breaks = 0;  // a connection breaks with what is under way, and is made again later
   uint32_t losses = 0;  // two processes cannot reach one another any more
@@ -126,6 +131,7 @@ class PeerWorld {
     double handed_weight = 0;
     bool Counts() const { return !gone && !expelled; }
     std::optional<Clock> computing;
+    bool half_pushed = false;  // of two stretches
     std::vector<Clock> computed;
     double applied = 0;  // push-sum: sum of its digits, each times its weight then
   };
@@ -142,6 +148,11 @@ class PeerWorld {
   void Pull(uint32_t index, Clock clock);
   void Compute(uint32_t index);
   void Remove(uint32_t index);
+  // Of a vector.
+  uint64_t Elements() const { return options_.elements * (options_.two_stretches ? 2 : 1); }
+  void PushPart(uint32_t index, Clock clock, uint32_t bucket);
+  // How often a value has that gradient.
+  uint64_t TimesIn(double value, uint32_t index, Clock clock) const;
   double DigitOf(uint32_t index, Clock clock) const;
   uint32_t Live() const;
   void AddLinkChoices(std::vector<Choice>* choices) const;

@@ -1,5 +1,7 @@
 #include "consistency/peers/collective_schedule.h"
 
+#include <algorithm>
+
 namespace soapstone::consistency {
 namespace {
 
@@ -47,9 +49,8 @@ ElementRange ChunkOf(ElementRange range, uint32_t chunk, uint32_t n) {
   return {at(c), at(c + 1)};
 }
 
-std::vector<Hop> AllReduceHops(uint32_t rank, uint32_t ranks, uint32_t group, uint64_t elements) {
+std::vector<Hop> AllReduceHops(uint32_t rank, uint32_t ranks, uint32_t group, ElementRange all) {
   std::vector<Hop> hops;
-  const ElementRange all = {0, elements};
   if (group <= 1 || group >= ranks || ranks % group != 0) {
     const Ring flat = {.place = rank, .n = ranks};
     ReduceScatter(flat, all, &hops);
@@ -65,6 +66,14 @@ std::vector<Hop> AllReduceHops(uint32_t rank, uint32_t ranks, uint32_t group, ui
   AllGather(outer, mine, &hops);
   AllGather(inner, all, &hops);
   return hops;
+}
+
+std::vector<ElementRange> StretchesOf(uint64_t elements, uint64_t least) {
+  constexpr uint64_t kStretchesMax = 128;
+  const auto n = static_cast<uint32_t>(std::clamp<uint64_t>(elements / least, 1, kStretchesMax));
+  std::vector<ElementRange> stretches;
+  for (uint32_t s = 0; s < n; ++s) stretches.push_back(ChunkOf({0, elements}, s, n));
+  return stretches;
 }
 
 }  // namespace soapstone::consistency

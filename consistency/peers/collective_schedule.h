@@ -30,6 +30,9 @@ struct Hop {
 ElementRange ChunkOf(ElementRange range, uint32_t chunk, uint32_t n);
 
 // The hops of rank `rank` of `ranks`. `group` 0 or 1, or no divisor of `ranks`: one flat ring.
-std::vector<Hop> AllReduceHops(uint32_t rank, uint32_t ranks, uint32_t group, uint64_t elements);
+std::vector<Hop> AllReduceHops(uint32_t rank, uint32_t ranks, uint32_t group, ElementRange all);
+
+// [0, elements) in equal stretches of `least` elements at least, 128 at most; one at least.
+std::vector<ElementRange> StretchesOf(uint64_t elements, uint64_t least);
 
 }  // namespace soapstone::consistency

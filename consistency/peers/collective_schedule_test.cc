@@ -19,7 +19,7 @@ Outcome Play(uint32_t ranks, uint32_t group, uint64_t elements) {
   Outcome outcome{.sent = std::vector<uint64_t>(ranks), .sent_outside = outcome.sent};
   std::vector<std::vector<Hop>> hops;
   for (uint32_t r = 0; r < ranks; ++r) {
-    hops.push_back(AllReduceHops(r, ranks, group, elements));
+    hops.push_back(AllReduceHops(r, ranks, group, {0, elements}));
     std::vector<int64_t> values(elements);
     for (uint64_t e = 0; e < elements; ++e) values[e] = static_cast<int64_t>(e * 100 + r);
     outcome.values.push_back(values);
@@ -82,8 +82,8 @@ TEST(CollectiveScheduleTest, HierarchicalSumsAndSendsLessBetweenGroups) {
 }
 
 TEST(CollectiveScheduleTest, AGroupThatDoesNotDivideIsAFlatRing) {
-  EXPECT_EQ(AllReduceHops(1, 7, 2, 70), AllReduceHops(1, 7, 0, 70));
-  EXPECT_EQ(AllReduceHops(1, 4, 4, 70), AllReduceHops(1, 4, 0, 70));
+  EXPECT_EQ(AllReduceHops(1, 7, 2, {0, 70}), AllReduceHops(1, 7, 0, {0, 70}));
+  EXPECT_EQ(AllReduceHops(1, 4, 4, {0, 70}), AllReduceHops(1, 4, 0, {0, 70}));
 }
 
 TEST(CollectiveScheduleTest, ChunksPartitionAnyRange) {

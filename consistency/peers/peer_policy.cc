@@ -18,8 +18,12 @@ PeerPolicy::Exchange PeerPolicy::MakeExchange(const PolicyTraits& traits) {
 }
 
 PeerPolicy::PeerPolicy(const PolicyTraits& traits, WorkerId self, bool has_values, Clock total,
-                       uint64_t elements)
-    : seat_{.members = {self}, .self = self, .total = total, .elements = elements},
+                       std::vector<ElementRange> stretches)
+    : seat_{.members = {self},
+            .self = self,
+            .total = total,
+            .elements = stretches.back().end,
+            .stretches = std::move(stretches)},
       exchange_(MakeExchange(traits)),
       has_values_(has_values) {}
 
@@ -142,6 +146,7 @@ void PeerPolicy::Resume(bool fetched) {
   running_ = true;
   fetched_ = false;
   std::visit([&](auto& exchange) { exchange.Resume(&seat_, fetched); }, exchange_);
+  for (const auto& [stretch, samples] : std::exchange(parts_, {})) TakePart(stretch, samples);
   if (gradient_.has_value()) {
     const auto [clock, samples] = *std::exchange(gradient_, std::nullopt);
     TakeGradient(clock, samples);
@@ -154,6 +159,24 @@ void PeerPolicy::Resume(bool fetched) {
 PeerActions PeerPolicy::OnPull(Clock clock) {
   pull_ = clock;
   return Settle();
+}
+
+bool PeerPolicy::TakesParts() const {
+  const auto* collective = std::get_if<Collective>(&exchange_);
+  return collective != nullptr && collective->TakesParts();
+}
+
+PeerActions PeerPolicy::OnPart(uint32_t stretch, uint64_t samples) {
+  if (running_) {
+    TakePart(stretch, samples);
+  } else {
+    parts_.emplace_back(stretch, samples);
+  }
+  return Settle();
+}
+
+void PeerPolicy::TakePart(uint32_t stretch, uint64_t samples) {
+  std::get<Collective>(exchange_).OnPart(&seat_, stretch, samples);
 }
 
 PeerActions PeerPolicy::OnGradient(Clock clock, uint64_t samples) {
@@ -226,6 +249,7 @@ void PeerPolicy::AddTo(Fingerprint* f) const {
   f->Add(uint32_t{has_run_} << 8 | uint32_t{fetched_} << 7 | uint32_t{seat_.gradient_waits} |
          uint32_t{seat_.worker_done} << 1 | uint32_t{has_values_} << 2 | uint32_t{running_} << 3 |
          uint32_t{rallying_} << 4 | uint32_t{told_finished_} << 5 | uint32_t{handed_in_} << 6);
+  for (const auto& [stretch, samples] : parts_) f->Add(stretch);
   f->Add(gradient_.has_value() ? gradient_->first : kNoClock);
   f->Add(pull_.value_or(kNoClock));
   for (const auto& [member, standing] : standings_) {

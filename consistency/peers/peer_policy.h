@@ -38,13 +38,18 @@ struct Standing {
 
 class PeerPolicy {
  public:
-  // `has_values`: it is there from the job's start. `total`: clocks; `elements`: of the model.
+  // `has_values`: it is there from the job's start. `total`: clocks; `stretches`: of the model's
+  // elements (PeerSeat), one at least; the same for all members.
   PeerPolicy(const PolicyTraits& traits, WorkerId self, bool has_values, Clock total,
-             uint64_t elements);
+             std::vector<ElementRange> stretches);
 
   // Members, ascending; with this one. Lock-step policies: parcels from before are void.
   PeerActions OnGroup(std::vector<GroupMember> members);
   PeerActions OnPull(Clock clock);
+  // Whether parts of a gradient may be told of before it is complete.
+  bool TakesParts() const;
+  // The worker's next gradient has all of a stretch. REQUIRES: TakesParts.
+  PeerActions OnPart(uint32_t stretch, uint64_t samples);
   // The worker's gradient of `clock` is complete. Its reads were answered for that clock.
   PeerActions OnGradient(Clock clock, uint64_t samples);
   PeerActions OnParcel(const Parcel& parcel);
@@ -80,6 +85,7 @@ class PeerPolicy {
   void Resume(bool fetched);
   void GiveState(WorkerId to);
   void Deliver(const Parcel& parcel);
+  void TakePart(uint32_t stretch, uint64_t samples);
   void TakeGradient(Clock clock, uint64_t samples);
   // Answers the pull, says that it has finished, hands in: whatever has become due.
   PeerActions Settle();
@@ -95,6 +101,7 @@ class PeerPolicy {
   bool fetched_ = false;   // the values came from a donor, and nothing has been done with them
   std::map<WorkerId, Standing> standings_;
   std::vector<Parcel> held_;
+  std::vector<std::pair<uint32_t, uint64_t>> parts_;    // held: stretch, samples
   std::optional<std::pair<Clock, uint64_t>> gradient_;  // held: clock, samples
   std::optional<Clock> pull_;
   std::map<WorkerId, bool> finished_;  // members that said so

@@ -44,7 +44,7 @@ enum class PeerActionKind : uint8_t {
   kSendValues,  // the values
   kSendSum,     // the sum over `range`
   // The sum
-  kStage,          // contribution += gradient, gradient := 0, sum := contribution
+  kStage,          // contribution += gradient, gradient := 0, sum := contribution, over `range`
   kDiscard,        // contribution := 0: another peer's values have it already
   kClearSum,       // := 0
   kAddValues,      // += factor * values
@@ -91,6 +91,8 @@ struct PeerSeat {
   Clock version = 0;      // rounds (or own steps) that are in the values
   Clock total = 0;        // of the run
   uint64_t elements = 0;  // of a vector
+  // Of them those that a collective sums together, apart from others; ascending, all covered.
+  std::vector<ElementRange> stretches;
   // A gradient is here that the worker's next read must wait for.
   bool gradient_waits = false;
   bool worker_done = false;  // the worker computes no more

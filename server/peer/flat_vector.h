@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <utility>
+#include <iterator>
 #include <vector>
 
 #include "base/memory/buffer.h"
@@ -39,23 +39,35 @@ class FlatVector {
   // [range] := view. REQUIRES: it has as many elements.
   void Set(ElementRange range, const Buffer& view) {
     if (range.size() == 0) return;
-    std::vector<Part> after;
-    after.reserve(parts_.size() + 2);
-    bool placed = false;
-    for (Part& part : parts_) {
-      const ElementRange had = part.range;
-      if (had.begin < range.begin) {
-        after.push_back(Cut(part, {had.begin, std::min(had.end, range.begin)}));
-      }
-      if (!placed && had.end > range.begin) {
-        after.push_back({range, view});
-        placed = true;
-      }
-      if (had.end > range.end)
-        after.push_back(Cut(part, {std::max(had.begin, range.end), had.end}));
+    Clear(range);
+    parts_.insert(FirstBeyond(range.begin), {range, view});
+  }
+  // [range] := 0
+  void Clear(ElementRange range) {
+    if (range.size() == 0) return;
+    const auto first = FirstBeyond(range.begin);
+    auto last = first;
+    while (last != parts_.end() && last->range.begin < range.end) ++last;
+    if (first == last) return;
+    std::vector<Part> rest;  // what sticks out on either side
+    if (first->range.begin < range.begin) {
+      rest.push_back(Cut(*first, {first->range.begin, range.begin}));
     }
-    if (!placed) after.push_back({range, view});
-    parts_ = std::move(after);
+    const Part& end = *std::prev(last);
+    if (end.range.end > range.end) rest.push_back(Cut(end, {range.end, end.range.end}));
+    const auto at = parts_.erase(first, last);
+    parts_.insert(at, rest.begin(), rest.end());
+  }
+  // The parts that lie in `range`, cut to it.
+  std::vector<Part> PartsIn(ElementRange range) const {
+    std::vector<Part> parts;
+    if (range.size() == 0) return parts;
+    for (auto part = FirstBeyond(range.begin);
+         part != parts_.end() && part->range.begin < range.end; ++part) {
+      parts.push_back(Cut(
+          *part, {std::max(part->range.begin, range.begin), std::min(part->range.end, range.end)}));
+    }
+    return parts;
   }
 
   // [range] += factor · view
@@ -93,11 +105,10 @@ class FlatVector {
 
   // [range], in one piece: a view, where one part has it all.
   Buffer Read(ElementRange range, BufferPool* pool) const {
-    for (const Part& part : parts_) {
-      if (part.range.begin <= range.begin && range.end <= part.range.end && range.size() > 0) {
-        return part.view.Slice((range.begin - part.range.begin) * sizeof(T),
-                               range.size() * sizeof(T));
-      }
+    const auto part = FirstBeyond(range.begin);
+    if (part != parts_.end() && part->range.begin <= range.begin && range.end <= part->range.end &&
+        range.size() > 0) {
+      return Cut(*part, range).view;
     }
     const BufferPool::Block block = pool->Take(range.size() * sizeof(T));
     T* to = reinterpret_cast<T*>(block.data);
@@ -115,13 +126,14 @@ class FlatVector {
   // do_part(range, elements; null: they are 0) of all that lies in `range`, in order.
   template <typename DoPart>
   void Walk(ElementRange range, DoPart do_part) const {
+    if (range.size() == 0) return;
     uint64_t at = range.begin;
-    for (const Part& part : parts_) {
-      const ElementRange here = {std::max(part.range.begin, range.begin),
-                                 std::min(part.range.end, range.end)};
-      if (here.begin >= here.end) continue;
+    for (auto part = FirstBeyond(range.begin);
+         part != parts_.end() && part->range.begin < range.end; ++part) {
+      const ElementRange here = {std::max(part->range.begin, range.begin),
+                                 std::min(part->range.end, range.end)};
       if (at < here.begin) do_part(ElementRange{at, here.begin}, static_cast<const T*>(nullptr));
-      do_part(here, part.elements() + (here.begin - part.range.begin));
+      do_part(here, part->elements() + (here.begin - part->range.begin));
       at = here.end;
     }
     if (at < range.end) do_part(ElementRange{at, range.end}, static_cast<const T*>(nullptr));
@@ -137,9 +149,13 @@ class FlatVector {
     return {to, part.view.Slice((to.begin - part.range.begin) * sizeof(T), to.size() * sizeof(T))};
   }
   bool Meets(ElementRange range) const {
-    return std::any_of(parts_.begin(), parts_.end(), [&](const Part& part) {
-      return part.range.begin < range.end && range.begin < part.range.end;
-    });
+    const auto part = FirstBeyond(range.begin);
+    return part != parts_.end() && part->range.begin < range.end;
+  }
+  // The first part that ends beyond `at`.
+  typename std::vector<Part>::const_iterator FirstBeyond(uint64_t at) const {
+    return std::partition_point(parts_.begin(), parts_.end(),
+                                [&](const Part& part) { return part.range.end <= at; });
   }
 
   uint64_t elements_;

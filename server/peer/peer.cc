@@ -1,11 +1,8 @@
 #include "server/peer/peer.h"
 
-#include <algorithm>
-#include <cmath>
 #include <string>
 #include <utility>
 
-#include "base/frame_sums.h"
 #include "glog/logging.h"
 #include "wire/membership/membership.h"
 
@@ -19,9 +16,6 @@ using wire::Address;
 using wire::Message;
 using wire::MessageType;
 using Kind = consistency::PeerActionKind;
-
-constexpr ShardId kOnly{0};              // of the worker's layout
-constexpr double kWeightUnit = 1 << 20;  // of a hand-in's samples: shares of omega to a millionth
 
 // A parcel's frames, one after the other.
 Buffer Joined(const Buffers& frames) {
@@ -87,7 +81,9 @@ void Peer::OnRoster(const Message& message, wire::Outbox* out) {
   roster_ = std::make_shared<const wire::Roster>(*roster);
   if (!policy_.has_value()) {
     policy_.emplace(options_.policy, options_.id, me->original, options_.total_clocks,
-                    offsets_.back());
+                    consistency::StretchesOf(offsets_.back(), options_.stretch_elements));
+    const std::vector<ElementRange>& stretches = policy_->seat().stretches;
+    if (policy_->TakesParts() && stretches.size() > 1) gradient_.SetStretches(stretches);
   }
   std::vector<consistency::GroupMember> members;
   for (const wire::Member& member : roster->workers) {
@@ -106,7 +102,11 @@ void Peer::OnWorker(Message message, wire::Outbox* out) {
       CHECK(
           PushedGradient::Fits(message, options_.worker_layout->buckets(kOnly), vectors_.own.get()))
           << "a worker pushed what is not of its layout";
-      gradient_.Add(std::move(message));
+      if (!gradient_.by_stretches()) return gradient_.Add(std::move(message));
+      for (const uint32_t stretch : gradient_.AddPart(
+               message, options_.worker_layout->buckets(kOnly), offsets_, vectors_.own.get())) {
+        CarryOut(policy_->OnPart(stretch, wire::As<wire::Push>(message).samples), out);
+      }
       return;
     case MessageType::kClock: {
       const uint64_t samples =
@@ -187,13 +187,19 @@ bool Peer::PayloadFits(const Message& message) const {
   return bytes == vectors_.own->bytes({parcel.begin, parcel.end});
 }
 
+// Two rounds' parcels of every member, beyond which somebody repeats himself.
+size_t Peer::HeldMax() const {
+  const size_t a_round = 2 * policy_->seat().stretches.size() * roster_->workers.size();
+  return options_.held_messages_max + 2 * a_round;
+}
+
 void Peer::TakeFromPeer(Message message, wire::Outbox* out) {
   const WorkerId from{message.from.index};
   const auto* parcel = std::get_if<wire::Parcel>(&message.body);
   const wire::Member* member = roster_ != nullptr ? FindMember(*roster_, from) : nullptr;
   if (parcel == nullptr || member == nullptr || from == options_.id ||
       message.epoch < member->admitted || message.clock < 0 || !PayloadFits(message) ||
-      parcels_.size() >= options_.held_messages_max) {
+      parcels_.size() >= HeldMax()) {
     ++stats_.rejects;
     return;
   }
@@ -336,7 +342,7 @@ void Peer::CarryOutOnVectors(const PeerAction& action, wire::Outbox* out) {
   std::optional<uint64_t> odd;
   switch (action.kind) {
     case Kind::kStage:
-      return vectors_.own->Stage();
+      return vectors_.own->Stage(action.range);
     case Kind::kDiscard:
       return vectors_.own->Discard();
     case Kind::kClearSum:
@@ -363,119 +369,6 @@ void Peer::CarryOutOnVectors(const PeerAction& action, wire::Outbox* out) {
       LOG(FATAL) << "no action of a peer: " << static_cast<int>(action.kind);
   }
   if (odd.has_value()) TellNotFinite(action.round, *odd, out);
-}
-
-// ---- What goes out
-
-void Peer::Reply(Clock clock, wire::Outbox* out) {
-  Message reply;
-  reply.type = MessageType::kPullReply;
-  reply.from = Address::PeerOf(options_.id);
-  reply.to = Address::Of(options_.id);
-  reply.epoch = epoch_;
-  reply.worker = options_.id;
-  reply.clock = clock;
-  wire::PullReply body = {
-      .oldest = clock, .version = ledger_.steps(), .parked_ns = now_ - pulled_at_};
-  if (vectors_.own != nullptr) {
-    reply.payload = CutSlices(vectors_.own->Values(), options_.worker_layout->slices(kOnly),
-                              offsets_, vectors_.own->bytes({0, 1}));
-    body.version = vectors_.own->version();
-    if (options_.checks) body.checksum = ContentOfValues();
-  }
-  ledger_.OnRead(clock, body.version);
-  reply.body = body;
-  out->Send(std::move(reply));
-}
-
-// As a reply's frames hold them.
-uint64_t Peer::ContentOfValues() const {
-  FrameSums all;
-  for (const wire::Slice& slice : options_.worker_layout->slices(kOnly)) {
-    const uint64_t begin = offsets_[Index(slice.param)] + slice.begin;
-    all.Add(vectors_.own->SumOf({begin, begin + slice.elements()}));
-  }
-  return all.value();
-}
-
-// As pushes of clock 0, the shards' only one.
-void Peer::HandIn(double weight, wire::Outbox* out) {
-  Buffer flat;
-  if (vectors_.own != nullptr) flat = vectors_.own->Values();
-  const uint32_t rank = Index(options_.id);
-  const auto samples = static_cast<uint64_t>(std::max(1.0, std::round(weight * kWeightUnit)));
-  for (uint32_t k = 0; k < options_.shard_layout->shard_count(); ++k) {
-    const auto& buckets = options_.shard_layout->buckets(ShardId{k});
-    Message message;
-    message.from = Address::Of(options_.id);
-    message.to = Address::Of(ShardId{k});
-    message.epoch = epoch_;
-    message.worker = options_.id;
-    for (uint32_t b = 0; b < buckets.size(); ++b) {
-      Message push = message;
-      push.type = MessageType::kPush;
-      push.clock = 0;
-      push.body = wire::Push{.bucket = BucketId{b},
-                             .micro_batches = {rank, rank + 1},
-                             .micro_batch_count = roster_->worker_count,
-                             .samples = samples,
-                             .batch_samples = samples};
-      if (vectors_.own != nullptr) {
-        push.payload = CutSlices(flat, buckets[b].slices, offsets_, vectors_.own->bytes({0, 1}));
-      }
-      out->Send(std::move(push));
-    }
-    message.type = MessageType::kClock;
-    message.clock = 1;
-    message.body = wire::Completion{.pushes = static_cast<uint32_t>(buckets.size())};
-    out->Send(std::move(message));
-  }
-}
-
-void Peer::TellNotFinite(Clock round, uint64_t element, wire::Outbox* out) {
-  if (std::exchange(not_finite_told_, true)) return;
-  const auto after = std::upper_bound(offsets_.begin(), offsets_.end(), element);
-  Message message;
-  message.type = MessageType::kNotFinite;
-  message.from = Address::Of(options_.id);
-  message.to = Address::Scheduler();
-  message.epoch = epoch_;
-  message.clock = round;
-  message.body = wire::NotFinite{.worker = int64_t{Index(options_.id)},
-                                 .parameters = true,
-                                 .tensor = options_.worker_layout->NameOf(
-                                     static_cast<uint32_t>(after - offsets_.begin() - 1))};
-  out->Send(std::move(message));
-}
-
-void Peer::ToPeer(WorkerId to, Message message, wire::Outbox* out) {
-  message.from = Address::PeerOf(options_.id);
-  message.to = Address::PeerOf(to);
-  message.epoch = epoch_;
-  message.worker = options_.id;
-  // Another process of this rank began at a later epoch: its numbers are greater.
-  const Epoch admitted = FindMember(*roster_, options_.id)->admitted;
-  std::get<wire::Parcel>(message.body).sequence = channels_.NextNumber(to, admitted);
-  ++stats_.parcels_sent;
-  stats_.parcel_bytes_sent += message.payload_bytes();
-  out->Send(std::move(message));
-}
-
-void Peer::ToAll(MessageType type, wire::Outbox* out) {
-  for (const consistency::GroupMember& member : policy_->group()) {
-    if (member.worker != options_.id) Stand(member.worker, type, out);
-  }
-}
-
-void Peer::Stand(WorkerId to, MessageType type, wire::Outbox* out) {
-  const consistency::Standing standing = policy_->said_standing();
-  ToPeer(to,
-         {.type = type,
-          .clock = standing.version,
-          .body = wire::Parcel{.step = policy_->HasHeard(to) ? 1u : 0u,
-                               .has_values = standing.has_values,
-                               .finished = standing.finished}},
-         out);
 }
 
 void Peer::AddTo(Fingerprint* f) const {

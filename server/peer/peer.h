@@ -38,7 +38,9 @@ struct PeerOptions {
   consistency::PolicyTraits policy;
   Clock total_clocks = 0;
   size_t held_messages_max = 4096;  // waiting for a roster, or for their turn
-  bool checks = false;              // answers carry a checksum of their values
+  // Least elements of a stretch of the model that an all-reduce sums by itself: 4 MiB.
+  uint64_t stretch_elements = uint64_t{1} << 20;
+  bool checks = false;  // answers carry a checksum of their values
 };
 
 // A peer's vectors; a copy of the peer gets a copy of them. The maker may keep a reference.
@@ -86,6 +88,8 @@ class Peer {
   void AddTo(Fingerprint* f) const;
 
  private:
+  static constexpr ShardId kOnly{0};  // of the worker's layout
+
   void OnRoster(const wire::Message& message, wire::Outbox* out);
   void OnWorker(wire::Message message, wire::Outbox* out);
   void OnFinalPull(const wire::Message& pull, wire::Outbox* out);
@@ -93,6 +97,8 @@ class Peer {
   void TakeFromPeer(wire::Message message, wire::Outbox* out);
   void OnFinalReply(const wire::Message& reply, wire::Outbox* out);
   bool PayloadFits(const wire::Message& message) const;
+  // Parcels that may wait for their turn.
+  size_t HeldMax() const;
 
   void CarryOut(const consistency::PeerActions& actions, wire::Outbox* out);
   void CarryOutSend(const consistency::PeerAction& action, wire::Outbox* out);

@@ -149,16 +149,13 @@ class Vectors final : public PeerVectors {
   void AddGradient(uint64_t offset, const Buffer& frame) override {
     gradient_.Add({offset, offset + frame.size() / sizeof(T)}, frame, T{1}, &pool_);
   }
-  void Stage() override {
-    if (contribution_.zero()) {
-      std::swap(contribution_, gradient_);
-    } else {
-      for (const auto& part : gradient_.parts()) {
-        contribution_.Add(part.range, part.view, T{1}, &pool_);
-      }
+  void Stage(ElementRange range) override {
+    for (const auto& part : gradient_.PartsIn(range)) {
+      contribution_.Add(part.range, part.view, T{1}, &pool_);
     }
-    gradient_.Clear();
-    sum_ = contribution_;
+    gradient_.Clear(range);
+    sum_.Clear(range);
+    for (const auto& part : contribution_.PartsIn(range)) sum_.Set(part.range, part.view);
   }
   void Discard() override { contribution_.Clear(); }
   void ClearSum() override { sum_.Clear(); }

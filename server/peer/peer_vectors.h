@@ -40,7 +40,7 @@ class PeerVectors {
   // gradient[offset..] += frame, which may be kept, and must not change.
   virtual void AddGradient(uint64_t offset, const Buffer& frame) = 0;
 
-  virtual void Stage() = 0;
+  virtual void Stage(ElementRange range) = 0;
   virtual void Discard() = 0;
   virtual void ClearSum() = 0;
   virtual void AddValues(double factor) = 0;

@@ -67,6 +67,14 @@ TEST(PeerSpaceTest, EqualPrintsHaveEqualFutures) {
     const auto report = check::CompareFutures(*PeerWorld::Make(options), {.pairs_max = 300});
     EXPECT_FALSE(report.difference.has_value()) << policy << ": " << *report.difference;
     EXPECT_GT(report.pairs, 50u) << policy;
+    if (policy.starts_with("allreduce")) {
+      PeerWorldOptions stretches = options;
+      stretches.two_stretches = true;
+      const auto by_stretch =
+          check::CompareFutures(*PeerWorld::Make(stretches), {.pairs_max = 300});
+      EXPECT_FALSE(by_stretch.difference.has_value()) << policy << ": " << *by_stretch.difference;
+      EXPECT_GT(by_stretch.pairs, 50u) << policy;
+    }
     options.mutant = PeerMutant::kForgetfulPrint;
     const auto forgetful = check::CompareFutures(*PeerWorld::Make(options), {.pairs_max = 300});
     EXPECT_TRUE(forgetful.difference.has_value()) << policy;
@@ -153,6 +161,34 @@ TEST(PeerSpaceTest, WithALostConnection) {
   }
 }
 
+// All-reduce by stretches: one may be under way, or done, while another's gradient is computed.
+TEST(PeerSpaceTest, ByStretches) {
+  for (const std::string& policy : check::SpecsOf(check::Space::kPeer)) {
+    const bool ring = policy.starts_with("allreduce");
+    if (!ring && !policy.starts_with("eager")) continue;
+    const PeerWorldOptions two = {
+        .policy = policy, .workers = 2, .clocks = 2, .elements = 2, .two_stretches = true};
+    PeerWorldOptions rejoin = two, leave = two, broken = two, three = two;
+    rejoin.crashes = rejoin.joins = 1;
+    leave.leaves = leave.duplicates = 1;
+    broken.breaks = 1;
+    ExpectSpace("two stretches", two);
+    ExpectSpace("two stretches, break", broken);
+    ExpectHang(broken, check::LinkMutant::kNoResume);
+    if (ring) ExpectSpace("two stretches, crash, join", rejoin);
+    if (ring) ExpectSpace("two stretches, leave, duplicate", leave);
+    three.workers = 3;
+    three.clocks = 1;
+    three.elements = 3;
+    three.crashes = 1;
+    const ExploreReport report = Exhaust(three, StatesMax());
+    EXPECT_FALSE(report.violation.has_value()) << policy << ": " << report.ToString();
+    std::printf("%-45s P=3 clocks=1 two stretches, crash %llu states%s\n", policy.c_str(),
+                static_cast<unsigned long long>(report.states),
+                report.complete ? "" : " (up to the budget)");
+  }
+}
+
 struct MutantCase {
   const char* what;
   PeerMutant mutant;
@@ -173,6 +209,8 @@ TEST(PeerSpaceTest, MutantsAreKilled) {
   twice.duplicates = 1;
   three.workers = 3;
   three.crashes = 1;
+  PeerWorldOptions stretches = two;
+  stretches.two_stretches = true;
   const MutantCase cases[] = {
       {"a duplicate passes for a message", PeerMutant::kDuplicateUnseen, with(sum, twice)},
       {"a duplicate passes for a message", PeerMutant::kDuplicateUnseen, with(pairs, twice)},
@@ -184,6 +222,8 @@ TEST(PeerSpaceTest, MutantsAreKilled) {
       {"newcomers get no values", PeerMutant::kNoState, with(mixing, rejoin)},
       {"a parcel is lost", PeerMutant::kLostParcel, with(solo, two)},
       {"a parcel is lost", PeerMutant::kLostParcel, with(mixing, two)},
+      {"stretches are not told apart", PeerMutant::kStretchesMixed, with(ring, stretches)},
+      {"a part of a gradient is lost", PeerMutant::kPartLost, with(ring, stretches)},
       {"hands in before all have sent", PeerMutant::kEarlyHandIn, with(sum, two)},
   };
   for (const MutantCase& mutant : cases) {
