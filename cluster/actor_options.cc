@@ -114,6 +114,7 @@ server::PeerOptions PeerOptionsOf(const TrainingJob& job, WorkerId worker) {
           .shard_layout = job.layout,
           .policy = job.specs.policy,
           .total_clocks = job.total_clocks,
+          .stretch_elements = job.stretch_elements,
           .checks = job.strict};
 }
 

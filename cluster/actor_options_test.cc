@@ -139,13 +139,15 @@ TEST(ActorOptionsTest, AShardCountsRoundsAndItsStoreHasTheRules) {
 }
 
 TEST(ActorOptionsTest, APeerStandsBetweenItsWorkerAndTheShards) {
-  const TrainingJob job = JobOf("allreduce");
+  TrainingJob job = JobOf("allreduce");
+  job.stretch_elements = 77;
   const server::PeerOptions peer = PeerOptionsOf(job, WorkerId{2});
   EXPECT_EQ(peer.id, WorkerId{2});
   EXPECT_EQ(peer.worker_layout, job.worker_layout);
   EXPECT_EQ(peer.shard_layout, job.layout);
   EXPECT_EQ(peer.policy, job.specs.policy);
   EXPECT_EQ(peer.total_clocks, 40);
+  EXPECT_EQ(peer.stretch_elements, 77u);
   EXPECT_TRUE(peer.checks);
   const server::PeerVectorsOptions vectors = PeerVectorsOptionsOf(job);
   EXPECT_EQ(vectors.layout, job.layout);

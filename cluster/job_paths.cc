@@ -31,7 +31,7 @@ std::string Changed(const std::string& path, const PathChange& change) {
 }
 
 // Each "file=PATH" of a spec of stragglers ("trace:file=a.csv,base_us=5+slow:factor=2").
-std::string ChangedFiles(const std::string& spec, const PathChange& change) {
+std::string EachFile(const std::string& spec, const PathChange& change) {
   std::string changed;
   for (size_t at = 0; at < spec.size();) {
     const size_t file = spec.find(kFile, at);
@@ -45,11 +45,14 @@ std::string ChangedFiles(const std::string& spec, const PathChange& change) {
     }
     const size_t begin = file + std::strlen(kFile);
     const size_t end = std::min(spec.find_first_of(",+", begin), spec.size());
-    absl::StrAppend(&changed, spec.substr(at, begin - at),
-                    Changed(spec.substr(begin, end - begin), change));
+    absl::StrAppend(&changed, spec.substr(at, begin - at), change(spec.substr(begin, end - begin)));
     at = end;
   }
   return changed;
+}
+
+std::string ChangedFiles(const std::string& spec, const PathChange& change) {
+  return EachFile(spec, [&](const std::string& path) { return Changed(path, change); });
 }
 
 // Messages that the job does not have are not made.
@@ -124,6 +127,25 @@ void ToFolder(const std::string& folder, wire::JobConfig* config) {
         return plain ? absolute.lexically_relative(from).string() : absolute.string();
       },
       config);
+}
+
+std::vector<std::string> FilesRead(const wire::JobConfig& config) {
+  const std::string& weights = config.training().initial_weights();
+  std::vector<std::string> files = {
+      OnnxPathOf(config.model()),       config.data().path(),
+      config.data().labels_path(),      config.data().test_path(),
+      config.data().test_labels_path(), weights == "random" ? "" : weights};
+  std::erase(files, "");
+  return files;
+}
+
+std::vector<std::string> FilesOfStragglers(const std::string& stragglers) {
+  std::vector<std::string> files;
+  EachFile(stragglers, [&](const std::string& path) {
+    files.push_back(path);
+    return path;
+  });
+  return files;
 }
 
 std::string StragglersWithoutFolders(const std::string& stragglers) {

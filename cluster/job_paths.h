@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "wire/config/job.pb.h"
@@ -25,6 +26,11 @@ void FromFolder(const std::string& folder, wire::JobConfig* config);
 std::string StragglersFromFolder(const std::string& folder, const std::string& stragglers);
 // The way back, for a file that is written into `folder`, which must be there.
 void ToFolder(const std::string& folder, wire::JobConfig* config);
+
+// What a job reads: of the model (onnx:FILE), the data and the initial weights; those it has.
+std::vector<std::string> FilesRead(const wire::JobConfig& config);
+// The file= of a spec of stragglers.
+std::vector<std::string> FilesOfStragglers(const std::string& stragglers);
 
 // training.stragglers without the folders of its files, which may differ by machine.
 std::string StragglersWithoutFolders(const std::string& stragglers);

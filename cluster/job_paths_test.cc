@@ -126,6 +126,22 @@ TEST_F(JobPathsTest, FindTheirWayThroughLinks) {
   EXPECT_TRUE(fs::exists(fs::path("near") / here.data().path())) << here.data().path();
 }
 
+TEST(FilesRead, AreThoseThatDecideTheResult) {
+  using Files = std::vector<std::string>;
+  wire::JobConfig config = *ParseJobText(
+      "model: \"onnx:m.onnx\" data { path: \"a\" test_path: \"/b\" } "
+      "training { initial_weights: \"w\" stragglers: \"trace:file=t.csv\" } "
+      "output { model_path: \"o\" }",
+      "a");
+  EXPECT_EQ(FilesRead(config), (Files{"m.onnx", "a", "/b", "w"}));
+  config.mutable_training()->set_initial_weights("random");
+  config.set_model("lenet5");
+  EXPECT_EQ(FilesRead(config), (Files{"a", "/b"}));
+  EXPECT_EQ(FilesOfStragglers("slow:factor=2+trace:file=/a/t.csv,base_us=5+trace:file=u.csv"),
+            (Files{"/a/t.csv", "u.csv"}));
+  EXPECT_EQ(FilesOfStragglers("jitter:sigma=0.2"), Files{});
+}
+
 TEST(StragglersWithoutFolders, KeepsTheFilesName) {
   EXPECT_EQ(StragglersWithoutFolders("trace:file=/a/b/t.csv,base_us=5+slow:factor=2"),
             "trace:file=t.csv,base_us=5+slow:factor=2");

@@ -45,6 +45,8 @@ struct TrainingJob {
   server::StoreFault store_fault = server::StoreFault::kNone;  // of all stores; for tests
   // The model is split over the workers; null: each runs all of it.
   std::shared_ptr<const TeamJob> team;
+  // Least elements of a stretch that an all-reduce sums by itself (server/peer/peer.h).
+  uint64_t stretch_elements = uint64_t{1} << 20;
 
   // What follows from the rest (Complete).
   uint64_t train_samples = 0;

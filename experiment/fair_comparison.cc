@@ -22,26 +22,37 @@ const CellResult& SideOf(const Results& results, const ResolvedClaim& claim, siz
   return *cell;
 }
 
+namespace {
+
+template <typename... Parts>
+std::string OfCell(const Experiment& experiment, const CellResult& cell, const Parts&... parts) {
+  return absl::StrCat(experiment.policies[cell.cell.policy].name, ", under ",
+                      experiment.stragglers[cell.cell.straggler].name(), ": ", parts...);
+}
+
+}  // namespace
+
+std::string NothingLearned(const Experiment& experiment, const CellResult& cell) {
+  const size_t runs = cell.finished.size();
+  if (runs == 0 || 2 * cell.guessing < runs) return "";
+  return OfCell(experiment, cell, cell.guessing, " of ", runs, " runs end no better than guessing");
+}
+
 std::string StrawMan(const Experiment& experiment, const CellResult& cell) {
   if (cell.finished.empty() || !cell.candidate.has_value()) return "";  // rules 3 and 13
-  const auto why = [&](auto... parts) {
-    return absl::StrCat(experiment.policies[cell.cell.policy].name, ", under ",
-                        experiment.stragglers[cell.cell.straggler].name(), ": ", parts...);
-  };
+  const auto why = [&](auto... parts) { return OfCell(experiment, cell, parts...); };
   const size_t runs = cell.finished.size();
   if (cell.not_finite > 0) {
     return why(cell.not_finite, " of ", runs, " runs diverged: losses that are not finite");
   }
-  if (2 * cell.guessing >= runs) {
-    return why(cell.guessing, " of ", runs, " runs end no better than guessing");
-  }
+  if (std::string nothing = NothingLearned(experiment, cell); !nothing.empty()) return nothing;
   if (2 * cell.reached <= runs)
     return why("reached the target in ", cell.reached, " of ", runs, " runs");
   const Grid& grid = experiment.subjects[cell.cell.subject].grids[cell.cell.policy];
   if (!AtEdge(grid, *cell.candidate)) return "";
-  return why(
-      "its best candidate, ", grid.candidates[*cell.candidate].optimizer,
-      ", is at the edge of its grid, or ten times from the next rate: a better one may lie there");
+  return why("its best candidate, ", grid.candidates[*cell.candidate].optimizer,
+             ", is at the edge of its grid, or more than ten times from the next rate: a better "
+             "one may lie there");
 }
 
 namespace {
@@ -106,6 +117,18 @@ bool HasOtherFiles(const Results& results, size_t subject) {
     if (row.cell.subject == subject) files.insert(row.files.begin(), row.files.end());
   }
   return files.size() > 1;
+}
+
+bool HasOtherTraces(const Results& results, size_t straggler) {
+  std::set<std::string> traces;
+  for (const CellResult& cell : results.cells) {
+    if (cell.cell.straggler != straggler) continue;
+    for (const RunOutcome* run : cell.finished) traces.insert(run->provenance.traces_sha256);
+  }
+  for (const TuningResult& row : results.tuning) {
+    if (row.cell.straggler == straggler) traces.insert(row.traces.begin(), row.traces.end());
+  }
+  return traces.size() > 1;
 }
 
 std::string OtherGrid(const Experiment& experiment, size_t subject) {

@@ -17,6 +17,8 @@ const CellResult& SideOf(const Results& results, const ResolvedClaim& claim, siz
 // guessing, or short of the target; a candidate at the edge of its grid (AtEdge), outside of which
 // a better one may lie. Of a cell without runs: nothing.
 std::string StrawMan(const Experiment& experiment, const CellResult& cell);
+// Half of its runs or more end no better than guessing: which says so. Else nothing.
+std::string NothingLearned(const Experiment& experiment, const CellResult& cell);
 
 // Runs of the two sides, or of one side with different seeds, that have the same bits at the same
 // times: compared they show nothing, and counted twice they are one.
@@ -25,6 +27,8 @@ std::string IdenticalRuns(const Results& results, const ResolvedClaim& claim);
 // Whether finished runs of the subject, tuning runs among them, read data files of other contents:
 // what a policy was tuned on need not be what it is measured on.
 bool HasOtherFiles(const Results& results, size_t subject);
+// Runs under one straggler model whose traces were not the same.
+bool HasOtherTraces(const Results& results, size_t straggler);
 
 // Two policies that exchange alike (PolicyTraits::exchange) and chose from different grids.
 std::string OtherGrid(const Experiment& experiment, size_t subject);

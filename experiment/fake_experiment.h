@@ -83,6 +83,7 @@ inline RunOutcome FakeOutcome(const RunPlan& plan) {
                         .train_sha256 = absl::StrCat("train", plan.config.training().seed()),
                         .test_sha256 = absl::StrCat("test", plan.config.training().seed()),
                         .files_sha256 = "files",
+                        .traces_sha256 = "traces",
                         .train_samples = 1438,
                         .test_samples = 359,
                         .parameters = 650,

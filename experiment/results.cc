@@ -124,6 +124,7 @@ void AddTuning(const CellResult& cell, Results* results) {
     TuningResult& row = rows[plan.candidate];
     row.train_loss += found->second.train_loss;
     row.files.insert(found->second.provenance.files_sha256);
+    row.traces.insert(found->second.provenance.traces_sha256);
     ++row.runs;
     ++results->tuning_finished;
   }

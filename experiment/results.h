@@ -41,7 +41,7 @@ struct TuningResult {
   bool edge = false;      // AtEdge of grids.h
   size_t runs = 0;        // finished
   bool chosen = false;
-  std::set<std::string> files;  // Provenance::files_sha256 of the runs
+  std::set<std::string> files, traces;  // Provenance::files_sha256, traces_sha256 of the runs
 };
 
 // What the registry's file says of itself.

@@ -49,7 +49,8 @@ struct Provenance {
   std::string hardware;  // processor and cores
   std::string build;     // of the program and its libraries
   std::string train_sha256, test_sha256;
-  std::string files_sha256;  // that the samples come from; empty: from none, or not known
+  std::string files_sha256;   // of data, model and initial weights; empty: none, or not known
+  std::string traces_sha256;  // of the straggler model; likewise
   uint64_t train_samples = 0, test_samples = 0;
   uint64_t test_in_train = 0;  // held-out samples that are training samples too
   uint64_t parameters = 0;

@@ -50,6 +50,7 @@ Json ProvenanceJson(const Provenance& p) {
           {"train_sha256", p.train_sha256},
           {"test_sha256", p.test_sha256},
           {"files_sha256", p.files_sha256},
+          {"traces_sha256", p.traces_sha256},
           {"train_samples", p.train_samples},
           {"test_samples", p.test_samples},
           {"test_in_train", p.test_in_train},
@@ -61,19 +62,21 @@ Json ProvenanceJson(const Provenance& p) {
 }
 
 Provenance ProvenanceOf(const Json& object) {
-  return {.hardware = object.at("hardware"),
-          .build = object.at("build"),
-          .train_sha256 = object.at("train_sha256"),
-          .test_sha256 = object.at("test_sha256"),
-          .files_sha256 = object.value("files_sha256", ""),  // runs of before say nothing
-          .train_samples = object.at("train_samples"),
-          .test_samples = object.at("test_samples"),
-          .test_in_train = object.at("test_in_train"),
-          .parameters = object.at("parameters"),
-          .chance = object.value("chance", 0.0),  // of these four, runs of before say nothing
-          .precision = object.value("precision", ""),
-          .communication = object.value("communication", ""),
-          .codec = object.value("codec", "")};
+  return {
+      .hardware = object.at("hardware"),
+      .build = object.at("build"),
+      .train_sha256 = object.at("train_sha256"),
+      .test_sha256 = object.at("test_sha256"),
+      .files_sha256 = object.value("files_sha256", ""),  // of these two, runs of before say nothing
+      .traces_sha256 = object.value("traces_sha256", ""),
+      .train_samples = object.at("train_samples"),
+      .test_samples = object.at("test_samples"),
+      .test_in_train = object.at("test_in_train"),
+      .parameters = object.at("parameters"),
+      .chance = object.value("chance", 0.0),  // of these four, runs of before say nothing
+      .precision = object.value("precision", ""),
+      .communication = object.value("communication", ""),
+      .codec = object.value("codec", "")};
 }
 
 Json OutcomeJson(const RunOutcome& o) {

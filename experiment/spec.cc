@@ -414,6 +414,7 @@ absl::Status Resolver::OneClaim(int i) {
   resolved.than = resolved.faster;
   if (claim.of() != Claim::ideal_rate) {
     SOAP_ASSIGN_OR_RETURN(resolved.than, PolicyOf(i, "than", claim.than()));
+    if (resolved.than == resolved.faster) return error("faster and than are one policy");
   } else if (!claim.than().empty() || claim.at_least() == 0 || spec_.iteration_ms() == 0) {
     return error("of: ideal_rate goes without than, with at_least, and with iteration_ms");
   }
@@ -444,6 +445,7 @@ absl::Status Resolver::OneClaim(int i) {
   if (slower || !std::isfinite(least + most) || least < 0 || most < 0 || least * most > 0) {
     return error("give one of at_least and at_most, or neither; a ratio of 1 or more");
   }
+  if (std::ranges::count(experiment_.claims, resolved)) return error("one is listed twice");
   experiment_.claims.push_back(resolved);
   return absl::OkStatus();
 }

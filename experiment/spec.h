@@ -49,6 +49,7 @@ struct ResolvedClaim {
   Claim::Measure of = Claim::time;
   double at_least = 0;  // 0: not given
   double at_most = 0;
+  friend bool operator==(const ResolvedClaim&, const ResolvedClaim&) = default;
 };
 
 struct Experiment {

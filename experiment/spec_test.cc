@@ -211,6 +211,14 @@ TEST(ExperimentSpec, ARatioThatIsClaimedIsOneOrMore) {
   EXPECT_TRUE(FakeExperiment(FakeSpecText() + claim + "at_most: 1 }").ok());
 }
 
+TEST(ExperimentSpec, AClaimIsAboutTwoPoliciesAndListedOnce) {
+  EXPECT_THAT(ErrorOf(FakeSpecText() + "claims { faster: \"bsp\" than: \"bsp\" at_most: 1.5 }"),
+              HasSubstr("faster and than are one policy"));
+  const std::string claim = "claims { faster: \"bsp\" than: \"async\" at_most: 1.5 }\n";
+  EXPECT_TRUE(FakeExperiment(FakeSpecText() + claim).ok());
+  EXPECT_THAT(ErrorOf(FakeSpecText() + claim + claim), HasSubstr("one is listed twice"));
+}
+
 TEST(ExperimentSpec, AnIdealRateIsComparedWithNoPolicy) {
   const char* claim = "claims { faster: \"bsp\" of: ideal_rate at_least: 0.9 }\n";
   EXPECT_TRUE(FakeExperiment(FakeSpecText() + claim).ok());

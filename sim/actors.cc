@@ -94,6 +94,13 @@ absl::StatusOr<ActorFactory> ActorFactory::Make(const JobShape& shape) {
                   .train_samples = micro_batches};
   SOAP_RETURN_IF_ERROR(LayOut(shape, &factory.job_));
   cluster::Complete(&factory.job_);
+  if (shape.small_stretches) {
+    SOAP_ASSIGN_OR_RETURN(wire::Layout layout,
+                          wire::Layout::Build(factory.job_.layout->params(),
+                                              {.bucket_bytes = shape.bucket_elements * 4}));
+    factory.job_.worker_layout = std::make_shared<const wire::Layout>(std::move(layout));
+    factory.job_.stretch_elements = shape.bucket_elements;
+  }
   return factory;
 }
 

@@ -37,6 +37,8 @@ struct JobShape {
   uint32_t transfer_stages = 1;           // of the layout, an operator each; divides shards
   scheduler::RebalanceOptions rebalance;  // its micro_batch_count is 0, or M
   Nanos patience_ns = 5 * kSecond;        // of workers, with values (worker::EngineOptions)
+  // Of peers: buckets and stretches of one parameter each; else what a job has.
+  bool small_stretches = false;
   // Of the shards' stores that count; for tests of ledgers and checkers.
   server::StoreFault store_fault = server::StoreFault::kNone;
 };

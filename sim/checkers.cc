@@ -406,14 +406,19 @@ void Checkers::CheckReply(const server::Shard& shard, const Message& reply, Trut
 }
 
 void Checkers::OnWorkerStart(WorkerId worker, Clock clock) {
-  OnWorkerGone(worker);
-  joined_ = joined_ || (!running_counts_.empty() && running_counts_.Max() > clock);
+  joined_ = joined_ || lost_ || (!running_counts_.empty() && running_counts_.Max() > clock);
+  Forget(worker);
   running_[worker] = clock;
   running_counts_.Add(clock);
   AfterWorker(worker, {});
 }
 
 void Checkers::OnWorkerGone(WorkerId worker) {
+  lost_ = true;
+  Forget(worker);
+}
+
+void Checkers::Forget(WorkerId worker) {
   const auto it = running_.find(worker);
   if (it == running_.end()) return;
   running_counts_.Remove(it->second);

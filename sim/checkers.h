@@ -140,6 +140,7 @@ class Checkers {
   void ExpectCovered(const server::Shard& shard, const Truth& truth);
   void CheckReply(const server::Shard& shard, const wire::Message& reply, Truth* truth);
   void SetApplied(Member* member, Clock applied, Truth* truth);
+  void Forget(WorkerId worker);
   void Fail(std::string what);
 
   CheckerOptions options_;
@@ -149,7 +150,8 @@ class Checkers {
   std::map<WorkerId, Clock> running_;          // completed clocks
   ClockCounts running_counts_;
   Clock gap_max_ = 0;
-  bool joined_ = false;  // a worker began after another had completed a clock
+  bool lost_ = false;    // a worker has gone
+  bool joined_ = false;  // a worker began after that, or after another had completed a clock
   std::vector<uint64_t> read_lags_;
   uint64_t violations_ = 0;
   std::optional<std::string> violation_;

@@ -31,6 +31,7 @@ class FaultWorldTest : public testing::TestWithParam<std::string> {
     const uint64_t seeds = Seeds();
     for (uint64_t seed = 1; seed <= seeds; ++seed) {
       SeedOptions options = Options(GetParam(), faults, transfer_stages_);
+      options.world.shape.small_stretches = small_stretches_;
       options.world.watched = watched_;
       const auto report = RunSeed(options, seed);
       ASSERT_TRUE(report.ok()) << report.status();
@@ -40,6 +41,7 @@ class FaultWorldTest : public testing::TestWithParam<std::string> {
 
   uint32_t transfer_stages_ = 1;
   bool watched_ = false;
+  bool small_stretches_ = false;
 };
 
 TEST_P(FaultWorldTest, AnyOrderOfMessages) { RunSeeds({.duplicates = 3}); }
@@ -72,6 +74,26 @@ INSTANTIATE_TEST_SUITE_P(Peers, FaultWorldTest,
 INSTANTIATE_TEST_SUITE_P(LongRounds, FaultWorldTest,
                          testing::Values("easgd:tau=2,mode=sync", "easgd:tau=2,mode=async",
                                          "localsgd:h=2"));
+
+// The model in two stretches, each in a push of its own.
+class StretchesWorldTest : public FaultWorldTest {
+ protected:
+  StretchesWorldTest() { small_stretches_ = true; }
+};
+
+TEST_P(StretchesWorldTest, AnyOrderOfMessages) { RunSeeds({.duplicates = 3}); }
+TEST_P(StretchesWorldTest, LostWorkersAreReplaced) {
+  RunSeeds({.crashes = 1, .joins = 1, .late_words = 3});
+}
+TEST_P(StretchesWorldTest, LinksAreLost) {
+  RunSeeds({.crashes = 1, .joins = 1, .breaks = 1, .losses = 1});
+}
+TEST_P(StretchesWorldTest, Everything) {
+  RunSeeds({.crashes = 2, .leaves = 1, .joins = 2, .duplicates = 3, .breaks = 3, .late_words = 2});
+}
+
+INSTANTIATE_TEST_SUITE_P(Peers, StretchesWorldTest,
+                         testing::Values("allreduce", "eager:mode=solo,seed=1"));
 
 // Shards by layers: workers ask for the next values shard by shard, and load them one by one.
 class StagedWorldTest : public FaultWorldTest {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <string>
 
 #include "absl/strings/numbers.h"
@@ -27,6 +28,17 @@ inline CLI::Validator Within(double low, double high) {
         return absl::StrCat("'", text, "' is no number from ", low, " to ", high);
       },
       absl::StrCat("FLOAT in [", low, " - ", high, "]"));
+}
+
+// A flag's whole numbers; CLI11's would take -1 for the greatest.
+inline CLI::Validator WholeNumber(uint64_t low = 0, uint64_t high = ~uint64_t{0}) {
+  return CLI::Validator(
+      [low, high](const std::string& text) {
+        uint64_t value = 0;
+        if (absl::SimpleAtoi(text, &value) && value >= low && value <= high) return std::string();
+        return absl::StrCat("'", text, "': a whole number is needed, from ", low, " to ", high);
+      },
+      "UINT");
 }
 
 }  // namespace soapstone::apps

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <fstream>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -87,6 +88,24 @@ void Launcher::AwaitListening() {
             0);
 }
 
+// It has nothing to wait for when all others have ended.
+void Launcher::AwaitScheduler() {
+  const auto ended = [](const auto& child) { return child->ending().has_value(); };
+  const bool alone = nodes_started_ && !stop_.has_value() && successors_.empty() &&
+                     !ended(children_.front()) &&
+                     std::all_of(std::next(children_.begin()), children_.end(), ended);
+  const Nanos now = NodeLoop::Now();
+  if (!alone) return alone_since_.reset();
+  if (!alone_since_.has_value()) alone_since_ = now;
+  // In which it counts out those that have not told it.
+  const Nanos patience = 2 * NanosOf(options_.config.cluster().heartbeat_timeout_s()) + kKillAfter;
+  if (now - *alone_since_ < patience) return;
+  BeginStop(result_.has_value() ? result_->code : kExitPeerLost,
+            absl::StrFormat("scheduler lost: it has not ended for %.1f s after all others did",
+                            static_cast<double>(patience) / kSecond),
+            0);
+}
+
 int Launcher::Run() {
   TakeSignals();
   absl::Status started = StartChild(kScheduler, -1);
@@ -101,6 +120,7 @@ int Launcher::Run() {
     }
     if (started.ok()) started = StartSuccessors();
     AwaitListening();
+    AwaitScheduler();
     CarryOutStop();
   }
   console_->EndProgress();
@@ -421,7 +441,10 @@ void Launcher::ShowEnd() {
   const TableOptions written = result_.has_value() ? WriteResult() : TableOptions();
   if (stop_->code == kExitOk && result_.has_value()) {
     console_->Line(ToTable(*result_, nodes_, written));
-    if (!unwritten_.empty()) stop_->code = kExitConfig;  // and it was said why
+    finished_ = true;
+    if (unwritten_.empty()) return;
+    stop_->code = kExitConfig;
+    console_->Line(absl::StrCat("soapstone: ended with exit code ", kExitConfig, ": ", unwritten_));
     return;
   }
   std::string reason = stop_->reason;

@@ -57,6 +57,8 @@ class Launcher {
   Launcher(LauncherOptions options, Console* console);
 
   int Run();
+  // After Run: the job was trained, whether or not files of its result could be written.
+  bool finished() const { return finished_; }
   // After Run: what the scheduler reported, if it did; closing counters of nodes.
   const std::optional<ResultReport>& result() const { return result_; }
   const std::vector<NodeReport>& nodes() const { return nodes_; }
@@ -92,6 +94,7 @@ class Launcher {
   void Fail(const Launched& child, int code);
   void BeginStop(int code, std::string reason, Nanos grace);
   void AwaitListening();
+  void AwaitScheduler();
   void CarryOutStop();
   void TakeSignals();
   bool AllEnded() const;
@@ -120,6 +123,8 @@ class Launcher {
   std::optional<ResultReport> result_;
   std::vector<NodeReport> nodes_;
   std::optional<Stop> stop_;
+  std::optional<Nanos> alone_since_;  // the scheduler is the only one that runs
+  bool finished_ = false;
   uint64_t scheduler_ticks_ = 0;  // until it listens: its processor time, and when that last grew
   Nanos scheduler_worked_ = 0;
   std::string pages_;      // of the scheduler; empty: none, or not yet

@@ -215,11 +215,12 @@ int Train(const NodeFlags& flags, Hosts* hosts) {
   const uint32_t workers = job.cluster().workers();
   if (!trace_path.empty()) RemoveTraceParts(trace_path, workers);
   const std::string& record_path = job.output().record_path();
-  int code = Launcher(*std::move(options), &console).Run();
+  Launcher launcher(*std::move(options), &console);
+  int code = launcher.Run();
   if (!record_path.empty()) console.Line(RecordedLine(record_path));
   absl::Status joined;
   if (!trace_path.empty()) joined = JoinTraceParts(trace_path, workers);
-  if (joined.ok() && code == kExitOk && !job.output().curve_path().empty()) {
+  if (joined.ok() && launcher.finished() && !job.output().curve_path().empty()) {
     joined = WriteCurve(job, &console);
   }
   if (!joined.ok()) code = SayConfigError(kSoapstone, joined);

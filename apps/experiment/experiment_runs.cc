@@ -26,6 +26,7 @@
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "cluster/job.h"
+#include "cluster/job_paths.h"
 #include "experiment/cosim/cosim.h"
 
 namespace soapstone::apps {
@@ -64,12 +65,11 @@ double MostFrequentLabel(const models::Dataset& data) {
   return static_cast<double>(most) / static_cast<double>(data.size() * labels.elements());
 }
 
-// Of the files that the samples come from, whatever is held out; empty: they come from none.
-std::string FilesDigest(const wire::Data& data) {
+// Of what is in the files; empty: there are none. Of a folder of images the samples' digests tell.
+std::string FilesDigest(const std::vector<std::string>& paths) {
   Sha256 digest;
   uint64_t files = 0;
-  for (const std::string& path :
-       {data.path(), data.labels_path(), data.test_path(), data.test_labels_path()}) {
+  for (const std::string& path : paths) {
     std::ifstream file(path, std::ios::binary);
     std::vector<char> block(size_t{1} << 16);
     uint64_t bytes = 0;
@@ -84,12 +84,14 @@ std::string FilesDigest(const wire::Data& data) {
   return files == 0 ? "" : digest.HexDigest();
 }
 
-experiment::Provenance ProvenanceOf(const Job& job, const MachineFacts& machine) {
+experiment::Provenance ProvenanceOf(const Job& job, const experiment::RunPlan& plan,
+                                    const MachineFacts& machine) {
   return {.hardware = machine.hardware,
           .build = machine.build,
           .train_sha256 = job.data->train.Digest(),
           .test_sha256 = job.data->test.Digest(),
-          .files_sha256 = FilesDigest(job.config.data()),
+          .files_sha256 = FilesDigest(FilesRead(job.config)),
+          .traces_sha256 = FilesDigest(FilesOfStragglers(plan.stragglers)),
           .train_samples = job.data->train.size(),
           .test_samples = job.data->test.size(),
           .test_in_train = CountShared(*job.data),
@@ -163,7 +165,7 @@ absl::StatusOr<experiment::RunOutcome> RunInVirtualTime(const experiment::RunPla
                                  .violations = result.timing.violations,
                                  .diverged = !result.diverged.empty(),
                                  .parameters_sha256 = std::move(result.sha256),
-                                 .provenance = ProvenanceOf(*job, machine)};
+                                 .provenance = ProvenanceOf(*job, plan, machine)};
   if (outcome.curve.empty()) return absl::InternalError("co-simulation ended without a point");
   outcome.train_loss = outcome.diverged ? std::nan("") : outcome.curve.back().train_loss;
   outcome.samples = outcome.curve.back().samples;
@@ -226,7 +228,7 @@ absl::StatusOr<experiment::RunOutcome> RunProcesses(const experiment::RunPlan& p
                                  .diverged = diverged,
                                  .parameters_sha256 = result.sha256,
                                  .replicas = curve.replicas,
-                                 .provenance = ProvenanceOf(*job, machine)};
+                                 .provenance = ProvenanceOf(*job, plan, machine)};
   for (const NodeReport& node : launcher.nodes()) {
     outcome.bytes += node.sent.total();
   }

@@ -51,7 +51,7 @@ void AddTiming(CLI::App* app, SimulateFlags* flags) {
       ->check(CLI::NonNegativeNumber);
   app->add_option("--duration", flags->duration,
                   "Stop after this much virtual time, in mean iterations [2000, without --clocks]")
-      ->check(CLI::NonNegativeNumber);
+      ->check(Within(1, 1e7));
   app->add_option("--latency_us", flags->latency_us, "Latency of a message [0]")
       ->check(CLI::NonNegativeNumber);
   app->add_option("--iteration_us", flags->iteration_us,
@@ -63,12 +63,8 @@ void AddTiming(CLI::App* app, SimulateFlags* flags) {
                   "Until a worker that failed (failstop) is counted out [5]")
       ->check(Within(0.0, 3600.0));
   app->add_option("--elements", flags->elements, "Parameters of the model: sizes messages [1024]")
-      ->check(CLI::PositiveNumber);
-  app->add_option("--seed", flags->seed, "Seed of the straggler models [1]")
-      ->check([](const std::string& text) {
-        uint64_t seed = 0;
-        return std::string(absl::SimpleAtoi(text, &seed) ? "" : "a whole number is needed");
-      });
+      ->check(WholeNumber(1, uint64_t{1} << 40));
+  app->add_option("--seed", flags->seed, "Seed of the straggler models [1]")->check(WholeNumber());
   app->add_option(
          "--seeds", flags->seeds,
          "Runs, with this seed and those after it, whose mean rate is shown [5; 1 if large]")

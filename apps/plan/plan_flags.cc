@@ -70,9 +70,9 @@ void AddPlanInputs(CLI::App* plan, PlanFlags* flags) {
   budget->check(Within(0.001, 1e6));
   plan->add_option("--proposals", flags->proposals,
                    "Of each chain, instead of a time: the result is then the same everywhere")
-      ->check(CLI::PositiveNumber)
+      ->check(WholeNumber(1, 1'000'000'000))
       ->excludes(budget);
-  plan->add_option("--seed", flags->seed, "Seed of the search [1]");
+  plan->add_option("--seed", flags->seed, "Seed of the search [1]")->check(WholeNumber());
 }
 
 // What is said and written of the plan.

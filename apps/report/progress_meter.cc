@@ -54,7 +54,7 @@ ProgressReport ProgressMeter::Take(Nanos now, const ProgressByWorker& progress,
   report.workers = static_cast<uint32_t>(roster.workers.size());
   const uint64_t fresh = last.sum.samples - std::min(first.sum.samples, last.sum.samples);
   if (fresh > 0) {
-    last_loss_ = (last.sum.loss_sum - first.sum.loss_sum) / static_cast<double>(fresh);
+    last_loss_ = MeanLoss(first.sum.loss_sum, last.sum.loss_sum, fresh).value_or(last_loss_);
   }
   report.loss = last_loss_;
   if (plan_.language_model && last.sum.samples > 0) report.perplexity = std::exp(last_loss_);

@@ -15,9 +15,10 @@ namespace {
 
 constexpr size_t kLagsApart = 8;  // lags below have an entry each
 constexpr size_t kBarWidth = 24;
-constexpr size_t kLeftOutApart = 4;    // worker and tensor; all are in the ledger
-constexpr size_t kWorkersApart = 8;    // up to so many have a row of times each
-constexpr size_t kLagEntriesMax = 64;  // of a worker's histogram: the last stands for the rest
+constexpr double kDivergedFactor = 100;  // of the first loss
+constexpr size_t kLeftOutApart = 4;      // worker and tensor; all are in the ledger
+constexpr size_t kWorkersApart = 8;      // up to so many have a row of times each
+constexpr size_t kLagEntriesMax = 64;    // of a worker's histogram: the last stands for the rest
 
 double Percent(uint64_t part, uint64_t whole) {
   return 100 * static_cast<double>(part) / static_cast<double>(whole);
@@ -230,9 +231,14 @@ void AddLossesRow(const ResultReport& r, const TableOptions& options, std::strin
   if (r.losses.size() < 2) return;
   std::vector<double> losses;
   for (const LossPoint& point : r.losses) losses.push_back(point.loss);
+  const double most = *std::max_element(losses.begin(), losses.end());
+  const std::string grown =
+      most > kDivergedFactor * losses.front()
+          ? absl::StrFormat(", %.2g on the way: a smaller learning rate may do better", most)
+          : "";
   AddRow("training loss by time",
          absl::StrCat(Sparkline(losses, options.utf8),
-                      absl::StrFormat("  %.4f to %.4f", losses.front(), losses.back()),
+                      absl::StrFormat("  %.4f to %.4f", losses.front(), losses.back()), grown,
                       options.losses_path.empty() ? "" : ", ", options.losses_path),
          table);
 }

@@ -162,6 +162,9 @@ TEST(Report, TheLossIsDrawnAsItsConsoleCan) {
   ResultReport result = SomeResult();
   EXPECT_THAT(ToTable(result, {}, {.losses_path = "logs/loss.csv", .utf8 = true}),
               EndsWith("training loss by time  █▅▁  2.5000 to 0.5000, logs/loss.csv\n"));
+  result.losses[1].loss = 6.5e30;
+  EXPECT_THAT(ToTable(result, {}), EndsWith("2.5000 to 0.5000, 6.5e+30 on the way: a smaller "
+                                            "learning rate may do better\n"));
   result.losses.resize(1);
   EXPECT_THAT(ToTable(result, {}), Not(HasSubstr("by time")));
 }

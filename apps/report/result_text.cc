@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
@@ -111,12 +112,21 @@ std::string LossesCsv(const std::vector<LossPoint>& losses) {
   return csv;
 }
 
+std::optional<double> MeanLoss(double sum_before, double sum, uint64_t samples) {
+  constexpr double kShown = 1e-3;  // four places are printed
+  const double rounding =
+      std::max(std::abs(sum_before), std::abs(sum)) * std::numeric_limits<double>::epsilon();
+  const double mean = (sum - sum_before) / static_cast<double>(samples);
+  const bool told = rounding / static_cast<double>(samples) < std::max(kShown, kShown * mean);
+  return std::isfinite(mean) && told ? std::optional<double>(mean) : std::nullopt;
+}
+
 void LossHistory::Take(uint64_t samples, double loss_sum) {
   const uint64_t fresh = samples > last_samples_ ? samples - last_samples_ : 0;
-  const double fresh_sum = loss_sum - last_sum_;
+  const double before = std::exchange(last_sum_, loss_sum);
   last_samples_ = samples;
-  last_sum_ = loss_sum;
-  if (fresh == 0 || !std::isfinite(fresh_sum)) return;
+  const std::optional<double> mean = fresh == 0 ? std::nullopt : MeanLoss(before, loss_sum, fresh);
+  if (!mean.has_value()) return;
   if (readings_ == 0) {
     if (stretches_.size() == 2 * kPoints) {
       Halve(&stretches_);
@@ -127,7 +137,7 @@ void LossHistory::Take(uint64_t samples, double loss_sum) {
   Stretch& stretch = stretches_.back();
   stretch.end = samples;
   stretch.samples += fresh;
-  stretch.loss_sum += fresh_sum;
+  stretch.loss_sum += loss_sum - before;
   readings_ = (readings_ + 1) % per_stretch_;
 }
 

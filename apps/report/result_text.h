@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +31,10 @@ std::string ConfusionCsv(const std::vector<std::vector<uint32_t>>& confusion,
 // "samples,loss", a line a stretch.
 std::string LossesCsv(const std::vector<LossPoint>& losses);
 
+// The mean loss of `samples` from the sum before them and behind them; none: it is not finite, or
+// the sums are so large, after losses that were, that their rounding is more than what is shown.
+std::optional<double> MeanLoss(double sum_before, double sum, uint64_t samples);
+
 // The loss of a run in at most kPoints stretches of about as many readings each, however long it
 // is. A value: it is fed with counters that grow.
 class LossHistory {
@@ -37,7 +43,7 @@ class LossHistory {
 
   // Samples trained so far and the sum of their losses. What does not go on from the last reading
   // (fewer samples, as after a loss of a worker) begins anew from there; a stretch whose mean is
-  // not finite is left out.
+  // not finite, or not known (MeanLoss), is left out.
   void Take(uint64_t samples, double loss_sum);
   // The stretches so far.
   std::vector<LossPoint> Points() const;

@@ -79,6 +79,18 @@ TEST(LossHistory, GoesOnWhereCountersHaveGoneBack) {
   EXPECT_EQ(history.Points(), (std::vector<LossPoint>{{100, 2}, {60, 1}}));
 }
 
+// Where losses of 10^30 are in the sum, what came later is lost in its rounding: it is not 0.
+TEST(LossHistory, LossesThatRoundingHidesAreLeftOut) {
+  LossHistory history;
+  history.Take(10, 20);
+  history.Take(20, 1e31);
+  history.Take(30, 1e31 + 500);
+  EXPECT_EQ(history.Points(), (std::vector<LossPoint>{{10, 2}, {20, 1e30}}));
+  EXPECT_FALSE(MeanLoss(1e31, 1e31, 10).has_value());
+  EXPECT_EQ(MeanLoss(1e6, 1e6 + 10, 10), 1);
+  EXPECT_EQ(MeanLoss(1e6, 1e6, 10), 0);  // converged
+}
+
 TEST(LossHistory, LossesThatAreNotFiniteAreLeftOut) {
   LossHistory history;
   history.Take(10, 20);

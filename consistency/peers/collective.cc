@@ -41,13 +41,14 @@ void Collective::OnPart(PeerSeat* seat, size_t stretch, uint64_t samples) {
 
 void Collective::OnGradient(PeerSeat* seat, Clock clock, uint64_t samples) {
   const bool late = clock < seat->version;
-  // A late one goes with the next round, and its worker goes on at once.
   seat->gradient_waits = !late;
-  arrived_ = arrived_ || !late || partial_ == Partial::kMajority;
   if (TakesParts()) {
+    if (late) return;  // all its parts have come before, and its round has ended
     for (size_t s = 0; s < stretches_.size(); ++s) OnPart(seat, s, samples);
-    return EndIfDone(seat);
+    return;
   }
+  // A late one goes with the next round, and its worker goes on at once.
+  arrived_ = arrived_ || !late || partial_ == Partial::kMajority;
   samples_ += samples;
   BeginIfDue(seat);
 }
@@ -141,7 +142,6 @@ void Collective::Advance(PeerSeat* seat, size_t stretch) {
 }
 
 void Collective::EndIfDone(PeerSeat* seat) {
-  if (partial_ == Partial::kNone && !arrived_) return;
   if (!std::all_of(stretches_.begin(), stretches_.end(), [](const Stretch& s) { return s.done(); }))
     return;
   seat->Do(

@@ -79,7 +79,7 @@ class Collective {
 
   uint64_t samples_ = 0;      // of the gradient that waits
   uint64_t contributed_ = 0;  // of the contribution in hand
-  bool arrived_ = false;      // a gradient came that entitles to begin, or to end, this round
+  bool arrived_ = false;      // a gradient came that entitles to begin this round
   bool running_ = false;      // a stretch has started
   std::vector<Stretch> stretches_;
   EarlyParcels early_;

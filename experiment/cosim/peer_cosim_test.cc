@@ -88,6 +88,22 @@ TEST(PeerCosimTest, AllReduceIsBspUpToRounding) {
   EXPECT_EQ(TrainPeers(PeerJobOf("allreduce:group=4", 4)).sha256, ring.sha256);
 }
 
+// Stretches change who sums what, for two workers not the bits, for more one order for all.
+TEST(PeerCosimTest, AllReduceByStretches) {
+  const auto train = [](uint32_t workers, uint64_t stretch_elements, const std::string& delays) {
+    cluster::TrainingJob job = PeerJobOf("allreduce", workers, 60);
+    job.stretch_elements = stretch_elements;
+    return TrainPeers(job, delays);
+  };
+  EXPECT_EQ(train(2, 100, kPeerStalls).sha256, train(2, 1000, kPeerStalls).sha256);
+  const CosimResult whole = train(4, 1000, kPeerStalls);
+  for (const uint64_t elements : {100u, 7u}) {
+    const CosimResult stretches = train(4, elements, kPeerStalls);
+    EXPECT_EQ(train(4, elements, "none").sha256, stretches.sha256);
+    EXPECT_NEAR(stretches.test_loss, whole.test_loss, 1e-4 * whole.test_loss);
+  }
+}
+
 // Complete-graph gossip without momentum: x_i <- mean x - lr g_i keeps the mean where all-reduce
 // with P times the rate would have it, were all gradients taken at the mean.
 TEST(PeerCosimTest, GossipOnTheCompleteGraphAveragesAsAllReduceDoes) {

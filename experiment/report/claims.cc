@@ -95,8 +95,9 @@ void MarkAccuracy(double drop, JudgedClaim* judged) {
       judged->reasons.begin(),
       {.rule = 1,
        .standing = Standing::kMarked,
-       .why = absl::StrFormat("%s final test accuracy is lower by %.2f points (median of pairs)",
-                              drop > 0 ? "its" : "the other's", 100 * std::abs(drop))});
+       .why = absl::StrFormat(
+           "%s final test accuracy, seed by seed, is lower by %.2f points at the median",
+           drop > 0 ? "its" : "the other's", 100 * std::abs(drop))});
 }
 
 // Text, and the rules that withhold it or mark it.

@@ -210,6 +210,15 @@ TEST(Dishonest, TuningOnOtherData) {
   }
 }
 
+// The trace was another while the baseline ran.
+TEST(Dishonest, BaselinesUnderAnotherTrace) {
+  const JudgedClaim claim = JudgedWith({}, [&](const RunPlan& plan, RunOutcome* outcome) {
+    if (!plan.tuning && plan.cell.policy == 0) outcome->provenance.traces_sha256 = "slower";
+  })[0];
+  EXPECT_EQ(claim.verdict, Verdict::kWithheld);
+  EXPECT_THAT(Said(claim, 8), HasSubstr("other traces"));
+}
+
 TEST(Dishonest, OneGridForAllThatStopsShortOfTheBaselinesBestRate) {
   // The rate of least loss is the second listed: here the smallest, then the greatest.
   for (const char* rates : {"[0.2, 0.1, 0.4]", "[0.2, 0.4, 0.1]"}) {
@@ -255,6 +264,16 @@ TEST(Dishonest, APolicyThatIsWeakenedToGainLittle) {
   EXPECT_EQ(Said(judged[0], 12), "");
   EXPECT_EQ(judged[1].verdict, Verdict::kWithheld);
   EXPECT_THAT(Said(judged[1], 12), HasSubstr("ssp:s=2, under persistent: its best candidate"));
+}
+
+TEST(Dishonest, ARateOfWhoLearnsNothing) {
+  const JudgedClaim claim = JudgedWith({{"under: \"transient\"", "under: \"transient\" of: rate"}},
+                                       [](const RunPlan& plan, RunOutcome* outcome) {
+                                         if (Is(plan, "ssp:s=2")) ClimbTo(0.117, outcome);
+                                       })[0];
+  EXPECT_EQ(claim.verdict, Verdict::kWithheld);
+  EXPECT_THAT(Said(claim, 12), HasSubstr("ssp:s=2, under transient: "));
+  EXPECT_THAT(Said(claim, 12), HasSubstr("no better than guessing"));
 }
 
 TEST(Dishonest, AnotherOptimizerForTheFavourite) {

@@ -226,9 +226,13 @@ Checker::Why Checker::OneConfiguration() const {
   for (const auto& [key, values] : shared) {
     if (values.size() > 1) return Fails("runs of one seed differ in data or model");
   }
-  if (std::ranges::any_of(
-          cells_, [&](const auto* cell) { return HasOtherFiles(results_, cell->cell.subject); })) {
-    return Fails("runs, tuning runs among them, were made with other data files");
+  for (const CellResult* cell : cells_) {
+    if (HasOtherFiles(results_, cell->cell.subject)) {
+      return Fails("runs, tuning runs among them, read other files of data, model or weights");
+    }
+    if (HasOtherTraces(results_, cell->cell.straggler)) {
+      return Fails("runs, tuning runs among them, read other traces of stragglers");
+    }
   }
   std::set<std::string> ways;
   for (const RunOutcome* run : runs_) {
@@ -335,6 +339,8 @@ Checker::Why Checker::Baselines() const {
     if (straw.empty() && claim.at_most > 0) {
       straw = StrawMan(experiment_, SideOf(results_, claim, claim.faster));
     }
+    // The rate, or the bytes, of who learns nothing is no gain.
+    if (straw.empty()) straw = NothingLearned(experiment_, SideOf(results_, claim, claim.faster));
     if (!straw.empty()) return Fails(straw);
   }
   return Holds("all are measured, with the same seeds; those compared reach the target");

@@ -79,6 +79,22 @@ TEST_F(PushedGradientTest, SamplesAreThoseOfTheClocksThatNoStepHasTaken) {
   EXPECT_EQ(gradient_.samples(), 0u);
 }
 
+// Bucket 0 is "b", elements 2 to 4; the second stretch is of it alone.
+TEST_F(PushedGradientTest, AStretchIsWholeOnceAClock) {
+  using Stretches = std::vector<uint32_t>;
+  gradient_.SetStretches({{0, 3}, {3, 5}});
+  for (double clock = 1; clock <= 2; ++clock) {
+    const auto add = [&](uint32_t bucket, double value) {
+      return gradient_.AddPart(PushOf(bucket, value, 4), buckets(), offsets_, vectors_.get());
+    };
+    EXPECT_EQ(add(0, clock), Stretches{1});
+    EXPECT_EQ(add(1, clock), Stretches{0});
+    EXPECT_EQ(gradient_.Complete(buckets(), offsets_, vectors_.get()), 4u);
+    EXPECT_EQ(gradient_.samples(), 0u);
+    EXPECT_EQ(Sum(), 5 * clock);
+  }
+}
+
 TEST_F(PushedGradientTest, APushFitsItsBucketsSlices) {
   const wire::Message push = PushOf(1, 1, 8);
   EXPECT_TRUE(PushedGradient::Fits(push, buckets(), vectors_.get()));

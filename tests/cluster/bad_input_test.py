@@ -91,6 +91,15 @@ class BadInputTest(ClusterTestCase):
             self.assertEqual(running.wait(20), 78, running.output())
             self.assertRegex(running.output(), r"^soapstone[^\n]*--seed[^\n]*a whole number is needed[^\n]*$")
 
+    def test_numbers_that_no_search_or_simulation_has(self):
+        for command, flag in (("plan", "--seed=-1"), ("plan", "--seed=18446744073709551616"),
+                              ("plan", "--proposals=0"), ("plan", "--proposals=18446744073709551616"),
+                              ("simulate", "--elements=0"), ("simulate", "--elements=9223372036854775808"),
+                              ("simulate", "--duration=1e-300"), ("simulate", "--duration=4294967296")):
+            running = self.run_program("soapstone", command, flag)
+            self.assertEqual(running.wait(20), 78, running.output())
+            self.assertRegex(running.output(), rf"^soapstone[^\n]*{flag.split('=')[0]}[^\n]{{1,120}}$")
+
     def test_a_whole_number_is_decimal_also_behind_a_zero(self):
         said = []
         for number, clocks, workers in (("10", "20", "8"), ("010", "0020", "08"), ("+010", "20", "+08")):

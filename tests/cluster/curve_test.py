@@ -51,6 +51,16 @@ class CurveTest(ClusterTestCase):
         for what in ("time_s", "train_loss"):  # of the stragglers, and of data and initial values
             self.assertNotEqual([row[what] for row in ends[0]], [row[what] for row in ends[2]])
 
+    def test_it_is_there_though_a_file_of_the_result_cannot_be_written(self):
+        os.makedirs(f"{self.dir}/logs-full/ledger.json")  # a folder where the file goes
+        path = os.path.join(self.dir, "curve.csv")
+        running = self.run_program("soapstone", "train", f"--config={self.config}", "--epochs=1", f"--curve={path}",
+                                   f"--log_dir={self.dir}/logs-full")
+        self.assertEqual(running.wait(60), 78, running.output())
+        self.assertRegex(running.output(), r"\nsoapstone: ended with exit code 78: [^\n]*ledger.json[^\n]*\n")
+        self.assertGreater(len(self.read(path)), 2)
+        self.assertEqual([name for name in os.listdir(self.dir) if name.startswith("curve.csv.")], [])
+
     def test_under_bsp_it_is_that_of_co_simulation(self):
         flags = ("--policy=bsp", "--epochs=4", "--curve_every=200")
         output, real = self.train_curve(*flags)

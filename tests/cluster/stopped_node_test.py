@@ -158,6 +158,32 @@ class StoppedNodeCiTest(StoppedNodeTestCase):
         for transport in ["auto", "sockets"]:
             self.counted_out("gossip:mode=adpsgd", "worker-1", True, "--epochs=40", f"--transport={transport}")
 
+class StoppedAtTheEndTest(StoppedNodeTestCase):
+
+    def test_the_scheduler_when_all_others_have_ended(self):
+        """The launcher ends within twice the heartbeat's timeout and some seconds, and says why."""
+        for attempt in range(8):  # until one was stopped between its last word and its end
+            folder = f"{self.dir}/end-{attempt}"
+            running = self.run_program("soapstone", "train", f"--config={self.config}", f"--log_dir={folder}",
+                                       "--epochs=1", "--heartbeat_timeout_s=1")
+            running.wait_for("started", 60)
+            scheduler = descendants(running.pid)["scheduler"]
+            stopped = False
+            until = time.monotonic() + 60
+            while not stopped and running.process.poll() is None and time.monotonic() < until:
+                with open(f"{folder}/scheduler.log") as log:
+                    if "ended with" in log.read():
+                        os.kill(scheduler, signal.SIGSTOP)
+                        stopped = True
+            code = running.wait(30)
+            if stopped and "scheduler: killed" in running.output():
+                break
+            self.assertEqual(code, 0, running.output())
+        self.assertIn("scheduler: killed, for it has not ended", running.output())
+        if code != 0:  # its result had not come
+            self.assertEqual(code, 138, running.output())
+            self.assertRegex(running.output(), "ended with exit code 138: scheduler lost: it has not ended for 4.0 s")
+
 
 if __name__ == "__main__":
     unittest.main()
