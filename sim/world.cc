@@ -115,7 +115,9 @@ std::optional<World::NodeIndex> World::Route(Address to) const {
 
 void World::Send(NodeIndex from, std::vector<Message> messages) {
   for (Message& message : messages) {
-    const std::optional<NodeIndex> to = Route(message.to);
+    // One that was counted out and lives on has its worker and its peer, whoever has the rank now.
+    const bool within = server::Peer::IsWithinNode(message);
+    const std::optional<NodeIndex> to = within ? from : Route(message.to);
     if (to.has_value() && message.type == MessageType::kWelcome && *to >= NodeOfSlot(0)) {
       // From here on the connection is known by its rank.
       WorldSlot& slot = slots_[*to - NodeOfSlot(0)];
